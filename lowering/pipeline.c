@@ -11,6 +11,9 @@
 #include "lowering/emit/emitter.h"
 #include "lowering/program/gpu/launches.h"
 #include "lowering/program/in_place.h"
+#include "lowering/program/memory_plan.h"
+#include "lowering/program/program.h"
+#include "lowering/program/run.h"
 #include "lowering/program/step_order.h"
 #include "lowering/program/compile.h"
 #include "lowering/program/constant_cache.h"
@@ -346,26 +349,6 @@ static tc_status finish(tc_program *p) {
   p->graph = (tc_graph){.plan = p->graph.plan, .target = p->graph.target, .packs_few = p->graph.packs_few};
   tc_arena_fini(&p->arena);
   return TC_OK;
-}
-
-size_t tc_program_bytes(const void *program) {
-  const tc_program *p = program;
-  return sizeof *p + p->cap_step * sizeof *p->step + p->cap_bind * sizeof *p->bind + p->cap_num * sizeof *p->num + p->cap_block * sizeof *p->block +
-         p->cap_kept * sizeof *p->kept_bytes + (p->n_wave + 2) * sizeof *p->wave_first + (p->n_wave + 1) * sizeof *p->wave_tasks +
-         p->n_row_value * sizeof *p->row_value + p->n_row_attr * sizeof *p->row_attr + (p->gpu ? tc_gpu_launches_held(p->gpu) : 0) +
-         (p->prepare ? tc_program_bytes(p->prepare) : 0);
-}
-
-void tc_program_destroy(void *program) {
-  tc_program *p = program;
-  if (p->prepare) tc_program_destroy(p->prepare);
-  tc_gpu_launches_destroy(p->gpu);
-  tc_steps_drop(p);
-  tc_graph_fini(&p->graph);
-  void *const owned[] = {p->step, p->bind, p->num, p->block, p->wave_first, p->wave_tasks, p->kept_bytes, p->row_value, p->row_attr};
-  for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
-  tc_arena_fini(&p->arena);
-  tc_free(p);
 }
 
 // What a run takes, but for what it prepares.

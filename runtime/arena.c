@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/status.h"
+
 #define ALIGN ((size_t)16)
 #define FIRST_CHUNK_BYTES ((size_t)4096)
 #define MOST_GROWTH_BYTES ((size_t)1 << 20)
@@ -89,6 +91,13 @@ void *tc_realloc(void *ptr, size_t bytes) {
 
 void tc_free(void *ptr) {
   free(ptr);
+}
+
+bool tc_list_grow(void **list, uint32_t *cap, uint32_t need, size_t bytes) {
+  uint32_t to = TC_MAX_OF(*cap * 2, need + 64);
+  void *more = tc_realloc(*list, to * bytes);
+  if (more) *list = more, *cap = to;
+  return more != NULL;
 }
 
 long tc_alloc_fail_at(long n, int sticky) {

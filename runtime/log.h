@@ -12,6 +12,7 @@ typedef enum tc_log_topic {
   TC_LOG_TRACE,
   TC_LOG_PLAN,
   TC_LOG_PASS,
+  TC_LOG_FUSION,
   TC_LOG_KERNEL,
   TC_LOG_TUNE,
   TC_LOG_NEST,

@@ -658,6 +658,23 @@ int tc_num_threads(void) {
   return tc_team_threads();
 }
 
+// ---- tasks ----
+
+#define TASK_NS 8000.0  // work one task should have
+// Of a thread, of all steps of a wave. A kernel that streams begins each task without having asked for what it reads, in the middle of other pages:
+// relu(a * b + c) of 16 M elements in thousands of tasks was 3 % slower, gelu 3 to 5 %; Adam of 100 tensors of 512 KiB in 16 tasks each, not one, 1.05 times
+// as slow on a Zen 4, AdamW 1.5 times where memory is fast; softmax of 4096x1024 in 64 tasks, not 24, 2 %.
+#define MOST_TASKS 32
+
+// Few tasks are as many for each thread: three on two threads take as long as four.
+int64_t tc_team_grain(double work, double all, int64_t extent) {
+  int64_t tasks = (int64_t)(work / TASK_NS) + 1, threads = tc_team_threads();
+  if (tasks > 1 && tasks < 4 * threads) tasks = (tasks + threads - 1) / threads * threads;
+  if (tasks > 1) tasks = TC_MIN(tasks, TC_MAX_OF((int64_t)(work / all * (double)(MOST_TASKS * threads)), 1));
+  tasks = TC_MIN(tasks, TC_MAX_OF(extent, 1));
+  return TC_MAX_OF((extent + tasks - 1) / tasks, 1);
+}
+
 // At exit and at dlclose no thread and no destructor may be left that runs our code. A job that still runs elsewhere is not waited for.
 __attribute__((destructor)) static void team_unload(void) {
   if (in_job || tc_inside) return;

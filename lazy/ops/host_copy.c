@@ -235,13 +235,7 @@ const void *tc_map_at(tc_tensor h, tc_site site) {
   tc_trace *t;
   (void)tc_slot_find(h, &t);
   tc_trace_lock(t);
-  bool room = t->n_map < t->cap_map;
-  if (!room) {
-    uint32_t cap = t->cap_map ? t->cap_map * 2 : 16;
-    struct tc_mapping *map = tc_realloc(t->map, cap * sizeof *map);
-    room = map != NULL;
-    if (map) t->map = map, t->cap_map = cap;
-  }
+  bool room = TC_GROW(t->map, t->cap_map, t->n_map + 1);
   const void *at = room ? v.buf->ptr : NULL;
   if (room) t->map[t->n_map++] = (struct tc_mapping){h, v.buf, pthread_self()};  // with our reference
   tc_trace_unlock(t);
@@ -377,12 +371,7 @@ static void convert(tc_type from, const void *src, tc_type to, void *out) {
 
 static bool user_add(tc_trace *t, tc_tensor h, tc_slot *s) {
   if (s->flags & TC_SLOT_OWES) return true;
-  if (t->n_user == t->cap_user) {
-    uint32_t cap = t->cap_user ? t->cap_user * 2 : 16;
-    struct tc_user *user = tc_realloc(t->user, cap * sizeof *user);
-    if (!user) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
-    t->user = user, t->cap_user = cap;
-  }
+  if (!TC_GROW(t->user, t->cap_user, t->n_user + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
   s->flags |= TC_SLOT_OWES;
   t->user[t->n_user++] = (struct tc_user){h.slot, tc_buffer_retain(s->buf), NULL};
   return true;

@@ -12,20 +12,18 @@
 #include "runtime/reentry.h"
 #include "runtime/watch.h"
 
-#define N_BUCKETS 2048
 #define SMALL_BYTES 65536  // of a dear live value that is stored though nobody asked
 
 static struct {
   pthread_mutex_t lock;
-  tc_plan *bucket[N_BUCKETS];
-  size_t n, bytes;  // of its plans
+  tc_lru plans;
   uint64_t misses;
   _Atomic uint64_t uses;  // hits and misses
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 2)
 
 static void destroy(tc_plan *p) {
-  tc_memory_of_plans(-(ptrdiff_t)p->bytes);
+  tc_memory_of_plans(-(ptrdiff_t)p->entry.bytes);
   if (p->program) tc_lowering.destroy(p->program);
   void *const owned[] = {p->word, p->at, p->leaf_of, p->dev, p->out};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
@@ -247,9 +245,9 @@ static void shrink(tc_plan *p) {
 // Counts what the plan, which is whole, holds.
 static void count_bytes(tc_plan *p) {
   size_t per_node = 2 * sizeof p->at[0] + 3 * sizeof p->leaf_of[0] + sizeof p->dev[0];
-  p->bytes = sizeof *p + p->n_word * sizeof p->word[0] + (p->n_node + 1) * per_node + 2 * (size_t)p->n_leaf +
-             (p->n_out + 1) * (sizeof p->out[0] + sizeof p->hold_out[0]) + (p->program ? tc_lowering.bytes(p->program) : 0);
-  tc_memory_of_plans((ptrdiff_t)p->bytes);
+  p->entry.bytes = sizeof *p + p->n_word * sizeof p->word[0] + (p->n_node + 1) * per_node + 2 * (size_t)p->n_leaf +
+                   (p->n_out + 1) * (sizeof p->out[0] + sizeof p->hold_out[0]) + (p->program ? tc_lowering.bytes(p->program) : 0);
+  tc_memory_of_plans((ptrdiff_t)p->entry.bytes);
 }
 
 static tc_status make(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out) {
@@ -281,6 +279,10 @@ tc_status tc_set_memory_budget_at(size_t bytes, tc_site site) {
   return TC_OK;
 }
 
+tc_status tc_plan_launch_alone(const tc_plan *p, void *const *leaf, void *const *out) {
+  return tc_lowering.launch(p, leaf, out, NULL, NULL, NULL, NULL);
+}
+
 tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, tc_plan **out) {
   *out = NULL;
   const tc_rec *r = tc_plan_rec(p, node);
@@ -309,46 +311,33 @@ tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, t
 
 // pre: locked.
 static tc_plan *find_locked(const uint64_t *word, uint32_t n_word, tc_hash hash) {
-  for (tc_plan *p = self.bucket[hash.lo % N_BUCKETS]; p; p = p->next)
+  for (tc_lru_entry *e = tc_lru_first(&self.plans, hash.lo); e; e = e->next) {
+    tc_plan *p = (tc_plan *)e;
     if (p->hash.lo == hash.lo && p->hash.hi == hash.hi && p->n_word == n_word && memcmp(p->word, word, (size_t)n_word * sizeof word[0]) == 0)
       return p;
+  }
   return NULL;
 }
 
-// pre: locked. Takes out the plan that was not used for longest, if any; its reference is the caller's.
-static tc_plan *evict_locked(void) {
-  tc_plan **oldest = NULL;
-  for (int b = 0; b < N_BUCKETS; b++)
-    for (tc_plan **p = &self.bucket[b]; *p; p = &(*p)->next)
-      if (!oldest || atomic_load_explicit(&(*p)->used, memory_order_relaxed) < atomic_load_explicit(&(*oldest)->used, memory_order_relaxed))
-        oldest = p;
-  if (!oldest) return NULL;
-  tc_plan *p = *oldest;
-  *oldest = p->next;
-  self.n--, self.bytes -= p->bytes;
-  atomic_store(&p->gone, true);  // before traces' latest plans are looked through: see remember
-  return p;
+// pre: locked. Before traces' latest plans are looked through: see remember.
+static tc_lru_entry *mark_gone(tc_lru_entry *gone) {
+  for (tc_lru_entry *e = gone; e; e = e->next) atomic_store(&((tc_plan *)e)->gone, true);
+  return gone;
 }
 
-// pre: locked. The cache holds more than it should. What was used last is kept, however large it is: a loop would else plan each step.
-static bool is_full(void) {
-  const tc_options *o = tc_options_get();
-  return self.n > (size_t)TC_MAX_OF(o->plan_cache, 1) || (self.n > 1 && self.bytes > (size_t)o->plan_cache_bytes);
-}
-
-// Releases plans that were taken out of the cache, linked by next, for the cache and for the traces that had them among their latest.
-static void drop_evicted(tc_plan *gone) {
-  for (tc_plan *next; gone; gone = next) {
+// Releases plans that were taken out of the cache, for the cache and for the traces that had them among their latest.
+static void drop_evicted(tc_lru_entry *gone) {
+  for (tc_lru_entry *next; gone; gone = next) {
     next = gone->next;
-    tc_trace_forget_plan(gone);
-    tc_plan_release(gone);
+    tc_trace_forget_plan((tc_plan *)gone);
+    tc_plan_release((tc_plan *)gone);
   }
 }
 
 // Counts a use of the cache, which retains the plan.
 static tc_plan *use(tc_plan *p) {
   uint64_t now = atomic_fetch_add_explicit(&self.uses, 1, memory_order_relaxed) + 1;
-  atomic_store_explicit(&p->used, now, memory_order_relaxed);
+  atomic_store_explicit(&p->entry.used, now, memory_order_relaxed);
   return tc_plan_retain(p);
 }
 
@@ -368,22 +357,18 @@ static tc_plan *find(const uint64_t *word, uint32_t n_word, tc_hash hash) {
 
 // Puts a new plan into the cache, which takes a reference of its own.
 static void keep(tc_plan *p) {
+  const tc_options *o = tc_options_get();
   pthread_mutex_lock(&self.lock);
   self.misses++;
   (void)use(p);
-  p->next = self.bucket[p->hash.lo % N_BUCKETS];
-  self.bucket[p->hash.lo % N_BUCKETS] = p;
-  self.n++, self.bytes += p->bytes;
-  tc_plan *gone = NULL;
-  while (is_full()) {
-    tc_plan *oldest = evict_locked();
-    oldest->next = gone;
-    gone = oldest;
-  }
+  tc_lru_add(&self.plans, &p->entry, p->hash.lo);
+  // What was used last is kept, however large it is: a loop would else plan each step.
+  tc_lru_entry *gone = mark_gone(tc_lru_evict(&self.plans, (size_t)TC_MAX_OF(o->plan_cache, 1), (size_t)o->plan_cache_bytes));
   pthread_mutex_unlock(&self.lock);
   if (tc_log_on(TC_LOG_CACHE)) {
     tc_log_line(TC_LOG_CACHE, "plan %016llx: miss", (unsigned long long)p->hash.lo);
-    for (const tc_plan *g = gone; g; g = g->next) tc_log_line(TC_LOG_CACHE, "plan %016llx: evicted", (unsigned long long)g->hash.lo);
+    for (const tc_lru_entry *e = gone; e; e = e->next)
+      tc_log_line(TC_LOG_CACHE, "plan %016llx: evicted", (unsigned long long)((const tc_plan *)e)->hash.lo);
   }
   drop_evicted(gone);
 }
@@ -497,18 +482,8 @@ tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_de
 
 // Empties the cache. What runs are held for holds its plan on.
 static void clear(void) {
-  tc_plan *gone = NULL;
   pthread_mutex_lock(&self.lock);
-  for (int b = 0; b < N_BUCKETS; b++) {
-    for (tc_plan *p = self.bucket[b], *next; p; p = next) {
-      next = p->next;
-      atomic_store(&p->gone, true);
-      p->next = gone;
-      gone = p;
-    }
-    self.bucket[b] = NULL;
-  }
-  self.n = self.bytes = 0;
+  tc_lru_entry *gone = mark_gone(tc_lru_take_all(&self.plans));
   pthread_mutex_unlock(&self.lock);
   drop_evicted(gone);
 }
@@ -529,7 +504,7 @@ tc_cache_info tc_cache_stats(void) {
   tc_cache_info info = {0};
   if (!tc_enter("cache_stats", 0)) return info;
   pthread_mutex_lock(&self.lock);
-  info.plan_hits = atomic_load_explicit(&self.uses, memory_order_relaxed) - self.misses, info.plan_misses = self.misses, info.n_plans = self.n;
+  info.plan_hits = atomic_load_explicit(&self.uses, memory_order_relaxed) - self.misses, info.plan_misses = self.misses, info.n_plans = self.plans.n;
   pthread_mutex_unlock(&self.lock);
   tc_lowering.stats(&info);
   tc_leave();

@@ -9,6 +9,7 @@
 
 #include "lazy/trace/trace.h"
 #include "runtime/hash.h"
+#include "runtime/lru.h"
 
 #define TC_LEAF_NONE UINT32_MAX
 
@@ -19,6 +20,7 @@ typedef struct tc_out {
 } tc_out;
 
 typedef struct tc_plan {
+  tc_lru_entry entry;  // of the cache; bytes: all that it holds, with its program, 0: not counted, since it is used once
   _Atomic uint32_t refs;
   tc_hash hash;
   uint64_t *word;  // the key: records, then node flags, then the environment
@@ -40,9 +42,6 @@ typedef struct tc_plan {
   const char *tier;  // how its kernels run when they are all compiled, static
   uint64_t bytes_moved;  // of every run; what prepares is told by launch
   size_t taken_bytes;  // memory that a run takes: results that have none yet, and the arena; likewise
-  size_t bytes;  // all that it holds, with its program; 0: not counted, since it is used once
-  struct tc_plan *next;  // in its bucket
-  _Atomic uint64_t used;  // of all the cache's uses, the number of its last one
   _Atomic bool gone;  // from the cache
 } tc_plan;
 
@@ -82,6 +81,8 @@ void tc_plan_forget(tc_trace *t, tc_plan *gone);
 // A plan of one of p's records, which is no leaf, on a device of the caller's choice: its operands are the leaves, by position, its value the one output,
 // its scalars begin at the record's first; retained, not cached.
 tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, tc_plan **out);
+// Launches such a plan on these operands, outside any sync: leaf and out hold pointers to memory of its device.
+tc_status tc_plan_launch_alone(const tc_plan *p, void *const *leaf, void *const *out);
 
 // The plan of a run of two records, which is never launched: a leaf, and its value in another memory; retained, cached.
 tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_device to, tc_plan **out);

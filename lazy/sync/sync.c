@@ -28,11 +28,7 @@ static tc_slot *slot_at(uint32_t slot) {
 // Appends flags, sole bits and environment after the records, so that the key is one run of words; returns its length, 0 out of memory.
 static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool peek) {
   uint32_t flag_words = (t->n_node + 7) / 8, n = t->n_word + flag_words + 2;
-  if (n > t->cap_word) {
-    uint64_t *p = tc_realloc(t->word, (size_t)n * 2 * sizeof *p);
-    if (!p) return 0;
-    t->word = p, t->cap_word = n * 2;
-  }
+  if (!TC_GROW(t->word, t->cap_word, n)) return 0;
   for (uint32_t i = 0; i < t->n_leaf; i++) {
     uint8_t *f = &t->flag[t->leaf[i].node];
     bool sole = !peek && tc_buffer_refs(t->leaf[i].buf) == 1 && t->leaf[i].buf->origin != TC_ORIGIN_BORROWED;
@@ -55,11 +51,7 @@ static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool p
 // Memory for every output: a leaf's own where the plan writes in place, else fresh. Behind the outputs is room for the pointers of a launch.
 static tc_status take_outputs(tc_trace *t, const tc_plan *p) {
   uint32_t need = 2 * p->n_out + p->n_leaf;
-  if (need > t->cap_out) {
-    tc_buffer **out = tc_realloc(t->out, need * sizeof *out);
-    if (!out) return TC_FAIL(TC_ERR_MEMORY, "no room for results");
-    t->out = out, t->cap_out = need;
-  }
+  if (!TC_GROW(t->out, t->cap_out, need)) return TC_FAIL(TC_ERR_MEMORY, "no room for results");
   for (uint32_t i = 0; i < p->n_out; i++) {
     if (p->out[i].home != TC_LEAF_NONE) {
       t->out[i] = tc_buffer_retain(t->leaf[p->out[i].home].buf);
@@ -295,11 +287,7 @@ void tc_run_free_history(tc_run *r, tc_site by) {
 }
 
 static bool todo_push(tc_trace *t, uint32_t *n_todo, uint32_t node) {
-  if (*n_todo == t->cap_todo) {
-    uint32_t cap = TC_MAX_OF(2 * t->cap_todo, 64), *p = tc_realloc(t->todo, cap * sizeof *p);
-    if (!p) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
-    t->todo = p, t->cap_todo = cap;
-  }
+  if (!TC_GROW(t->todo, t->cap_todo, *n_todo + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
   t->todo[(*n_todo)++] = node;
   return true;
 }

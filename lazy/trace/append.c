@@ -4,18 +4,7 @@
 #include "lazy/trace/trace.h"
 
 bool tc_trace_grow(tc_trace *t, uint32_t words, uint32_t args) {
-  if (t->n_word + words > t->cap_word) {
-    uint32_t cap = TC_MAX_OF(t->cap_word * 2, t->n_word + words + 1024);
-    uint64_t *p = tc_realloc(t->word, cap * sizeof *p);
-    if (!p) return false;
-    t->word = p, t->cap_word = cap;
-  }
-  if (t->n_arg + args > t->cap_arg) {
-    uint32_t cap = TC_MAX_OF(t->cap_arg * 2, t->n_arg + args + 256);
-    uint64_t *p = tc_realloc(t->arg, cap * sizeof *p);
-    if (!p) return false;
-    t->arg = p, t->cap_arg = cap;
-  }
+  if (!TC_GROW(t->word, t->cap_word, t->n_word + words) || !TC_GROW(t->arg, t->cap_arg, t->n_arg + args)) return false;
   if (t->n_node < t->cap_node) return true;
   uint32_t cap = t->cap_node ? t->cap_node * 2 : 512;
   bool ok = true;
@@ -75,12 +64,7 @@ tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int
 }
 
 tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device) {
-  if (t->n_leaf == t->cap_leaf) {
-    uint32_t cap = t->cap_leaf ? t->cap_leaf * 2 : 64;
-    tc_leaf *leaf = tc_realloc(t->leaf, cap * sizeof *leaf);
-    if (!leaf) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
-    t->leaf = leaf, t->cap_leaf = cap;
-  }
+  if (!TC_GROW(t->leaf, t->cap_leaf, t->n_leaf + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
   tc_node n = tc_trace_append(t, TC_OP_LEAF, type, shape, 0, NULL, 0, NULL, 0, NULL, device);
   if (n == TC_NODE_ERR) return n;
   t->flag[n] = buf->origin == TC_ORIGIN_USER ? TC_NODE_USER : 0;
@@ -102,24 +86,14 @@ tc_buffer *tc_trace_leaf_of(const tc_trace *t, tc_node n) {
 tc_node tc_trace_past(tc_trace *t, tc_node n, tc_run *run, uint32_t home) {
   uint8_t kept = run->flag[home] & (TC_NODE_TAPE | TC_NODE_FREED);
   if (!(kept & TC_NODE_TAPE) || (t->flag[n] & TC_NODE_TAPE)) return t->flag[n] |= kept, n;
-  if (t->n_past == t->cap_past) {
-    uint32_t cap = t->cap_past ? t->cap_past * 2 : 64;
-    tc_past *past = tc_realloc(t->past, cap * sizeof *past);
-    if (!past) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
-    t->past = past, t->cap_past = cap;
-  }
+  if (!TC_GROW(t->past, t->cap_past, t->n_past + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
   t->past[t->n_past++] = (tc_past){n, home, tc_run_retain(run)};
   t->flag[n] |= kept;
   return n;
 }
 
 bool tc_trace_want(tc_trace *t, tc_node n, tc_tensor param) {
-  if (t->n_want == t->cap_want) {
-    uint32_t cap = t->cap_want ? t->cap_want * 2 : 64;
-    tc_want *want = tc_realloc(t->want, cap * sizeof *want);
-    if (!want) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
-    t->want = want, t->cap_want = cap;
-  }
+  if (!TC_GROW(t->want, t->cap_want, t->n_want + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
   t->want[t->n_want++] = (tc_want){n, param};
   t->flag[n] |= TC_NODE_WANT | TC_NODE_TAPE;
   return true;

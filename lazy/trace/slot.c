@@ -48,12 +48,7 @@ tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
   tc_trace *owner;
   if (t->free_slot == TC_SLOT_NONE && !chunk_add(t)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
   if (pooled && t->n_pool == t->cap_pool) pool_tidy(t);
-  if (pooled && t->n_pool == t->cap_pool) {
-    uint32_t cap = t->cap_pool ? t->cap_pool * 2 : 256;
-    tc_tensor *pool = tc_realloc(t->pool, cap * sizeof *pool);
-    if (!pool) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
-    t->pool = pool, t->cap_pool = cap;
-  }
+  if (pooled && !TC_GROW(t->pool, t->cap_pool, t->n_pool + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
   tc_tensor h = {t->free_slot, 0};
   tc_slot *s = tc_slot_find(h, &owner);
   t->free_slot = s->next;

@@ -125,7 +125,7 @@ static void write_key(const tc_vendor_conv *v, char key[TC_CHOICE_KEY]) {
   if (n < TC_CHOICE_KEY) snprintf(key + n, TC_CHOICE_KEY - n, " groups %" PRId64 "%s", f->groups, v->followed ? " followed" : "");
 }
 
-static bool make(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
+static bool make_call(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
   const tc_vendor_conv *v = arg;
   tc_error_mark before = tc_error_now();
   bool made = tc_gpu_call_create(v->graph->target.gpu, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, out) == TC_OK;
@@ -134,7 +134,7 @@ static bool make(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
   return made;
 }
 
-static bool measure(void *arg, tc_vendor_times *out) {
+static bool measure_both(void *arg, tc_vendor_times *out) {
   return tc_vendor_conv_measure(arg, out);
 }
 
@@ -147,13 +147,13 @@ static tc_gpu_call *make_first(tc_vendor_conv *v, tc_gpu *g) {
   if (tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, MOST_TRIED, &n) != TC_OK)
     tc_log_line(TC_LOG_WARN, "a convolution is generated, for the library does not answer: %s", tc_last_error()->message);
   (void)tc_error_tell(before);
-  for (int i = 0; i < n && !call; i++) (void)make(v, &a[i], &call);
+  for (int i = 0; i < n && !call; i++) (void)make_call(v, &a[i], &call);
   return call;
 }
 
 static tc_gpu_call *measured(tc_vendor_conv *v, tc_gpu *g) {
   tc_gpu_call *call = NULL;
-  tc_vendor_contest c = {.make = make, .measure = measure, .arg = v};
+  tc_vendor_contest c = {.make = make_call, .measure = measure_both, .arg = v};
   c.book = tc_vendor_book(g, v->graph->node[v->node].dev, TC_GPU_CONVOLUTIONS, "convolutions");
   write_key(v, c.key);
   return tc_vendor_contest_hold(&c, &call) ? call : NULL;

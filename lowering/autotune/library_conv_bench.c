@@ -31,9 +31,9 @@ typedef struct trial {
   void *leaf[2], *out;
 } trial;
 
-static tc_status run(void *arg) {
+static tc_status run_trial(void *arg) {
   trial *t = arg;
-  return tc_lowering.launch(t->plan, t->leaf, &t->out, NULL, NULL, NULL, NULL);
+  return tc_plan_launch_alone(t->plan, t->leaf, &t->out);
 }
 
 // By this call, or generated. 0: it failed, or a call does not repeat its results.
@@ -44,8 +44,8 @@ static uint64_t time_by(trial *t, tc_gpu_call *call) {
   said.is_said = false;
   if (st != TC_OK) return 0;
   const tc_gnode *x = &g->node[t->v->node];
-  bool repeats = !call || tc_vendor_repeats(t->g, run, t, t->out, (size_t)x->shape->count * tc_type_bytes(x->type));
-  uint64_t ns = repeats ? tc_vendor_time(t->g, run, t) : 0;
+  bool repeats = !call || tc_vendor_repeats(t->g, run_trial, t, t->out, (size_t)x->shape->count * tc_type_bytes(x->type));
+  uint64_t ns = repeats ? tc_vendor_time(t->g, run_trial, t) : 0;
   tc_plan_release(t->plan);
   return ns;
 }
@@ -58,7 +58,7 @@ static uint64_t time_algorithm(trial *t, const tc_gpu_algorithm *a) {
   return ns;
 }
 
-static bool take(trial *t, const tc_gnode *x, void **out) {
+static bool take_memory(trial *t, const tc_gnode *x, void **out) {
   size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
   return bytes <= MOST_BYTES && tc_gpu_alloc(t->g, bytes, out) == TC_OK && tc_vendor_fill(t->g, x->type, *out, bytes) == TC_OK;
 }
@@ -75,7 +75,7 @@ static bool time_beside(trial *t, size_t result_bytes, uint64_t *ns) {
   return took > 0;
 }
 
-static bool measure(trial *t, tc_vendor_times *out) {
+static bool measure_both(trial *t, tc_vendor_times *out) {
   const tc_graph *g = t->v->graph;
   const tc_gnode *x = &g->node[t->v->node];
   tc_gpu_algorithm a[MOST_ALGORITHMS];
@@ -83,7 +83,8 @@ static bool measure(trial *t, tc_vendor_times *out) {
   uint64_t beside = 0;
   *out = (tc_vendor_times){.n_timed = 0};
   if (tc_gpu_call_find(t->g, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = t->v->facts}, a, MOST_ALGORITHMS, &n) != TC_OK || n == 0) return false;
-  if (!take(t, &g->node[x->in[0]], &t->leaf[0]) || !take(t, &g->node[x->in[1]], &t->leaf[1]) || !take(t, x, &t->out)) return false;
+  if (!take_memory(t, &g->node[x->in[0]], &t->leaf[0]) || !take_memory(t, &g->node[x->in[1]], &t->leaf[1]) || !take_memory(t, x, &t->out))
+    return false;
   if ((out->generated_ns = time_by(t, NULL)) == 0) return false;
   if (!time_beside(t, (size_t)x->shape->count * tc_type_bytes(x->type), &beside)) return false;
   for (int i = 0; i < n; i++) {
@@ -98,7 +99,7 @@ static bool measure(trial *t, tc_vendor_times *out) {
 bool tc_vendor_conv_measure(const tc_vendor_conv *v, tc_vendor_times *out) {
   tc_error_mark before = tc_error_now();
   trial t = {.v = v, .g = v->graph->target.gpu};
-  bool measured = measure(&t, out);
+  bool measured = measure_both(&t, out);
   if (!measured)
     tc_log_line(TC_LOG_TUNE, "a convolution of %lld channels is generated, for it could not be timed: %s", (long long)v->facts.in,
                 tc_last_error()->message);

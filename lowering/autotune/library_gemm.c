@@ -66,7 +66,7 @@ static bool find_bias(const tc_grouping *gr, const tc_group *gp, const tc_extent
 }
 
 // Whether its memory may be elsewhere in each run, and is no block of the run's arena, which is where it was, or among few places.
-static bool moves(const tc_grouping *gr, uint32_t n) {
+static bool may_move(const tc_grouping *gr, uint32_t n) {
   const tc_gnode *x = &gr->graph->node[tc_group_root(gr, n)];
   return x->out != TC_LEAF_NONE || (x->leaf != TC_LEAF_NONE && !x->stays);
 }
@@ -106,7 +106,7 @@ bool tc_vendor_find(const tc_grouping *gr, const tc_group *gp, tc_vendor_product
   if (gp->n_member == 2 && find_bias(gr, gp, &e, out->node, other, &out->bias))
     out->after = TC_AFTER_BIAS, out->result = other, f->epilogue = TC_GPU_BIAS;
   f->alignment = alignment_of(out);
-  out->moves[0] = moves(gr, out->left.node), out->moves[1] = moves(gr, out->right.node), out->moves[2] = moves(gr, out->result);
-  out->moves[3] = out->after == TC_AFTER_BIAS && moves(gr, out->bias.node);
+  out->moves[0] = may_move(gr, out->left.node), out->moves[1] = may_move(gr, out->right.node), out->moves[2] = may_move(gr, out->result);
+  out->moves[3] = out->after == TC_AFTER_BIAS && may_move(gr, out->bias.node);
   return true;
 }

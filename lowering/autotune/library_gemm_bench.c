@@ -4,8 +4,8 @@
 // each run by copies. Where there is no memory for all of it nothing is timed.
 #include <string.h>
 
-#include "lowering/jit/gpu_launch.h"
 #include "lowering/autotune/library_gemm.h"
+#include "lowering/jit/gpu_launch.h"
 #include "lowering/jit/kernel_cache.h"
 #include "runtime/log.h"
 
@@ -128,7 +128,7 @@ static bool time_beside(trial *t, const tc_vendor_product *v, uint64_t *ns) {
   return timed;
 }
 
-static bool measure(trial *t, const tc_vendor_product *v, const tc_expansion *e, tc_vendor_times *out) {
+static bool measure_both(trial *t, const tc_vendor_product *v, const tc_expansion *e, tc_vendor_times *out) {
   tc_gpu_algorithm a[MOST_ALGORITHMS];
   int n = 0;
   uint64_t beside = 0;
@@ -151,7 +151,7 @@ bool tc_vendor_measure(const tc_vendor_product *v, const tc_grouping *gr, const 
   trial *t = tc_calloc(1, sizeof *t);
   if (!t) return false;
   t->g = gr->graph->target.gpu, t->gr = gr;
-  bool measured = measure(t, v, e, out);
+  bool measured = measure_both(t, v, e, out);
   if (!measured)
     tc_log_line(TC_LOG_TUNE, "a product of %lld x %lld x %lld is generated, for it could not be timed: %s", (long long)v->facts.m,
                 (long long)v->facts.n, (long long)v->facts.k, tc_last_error()->message);

@@ -27,7 +27,7 @@ static void write_key(const tc_vendor_product *v, const tc_expansion *e, char ke
            f->right.turned ? "turned" : "straight", f->right.row, f->right.batch, f->alignment, e->stem, e->nest.n_map ? " by wgmma" : "");
 }
 
-static bool make(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_call **out) {
+static bool make_call(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_call **out) {
   tc_error_mark before = tc_error_now();
   bool made = tc_gpu_call_create(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, a, out) == TC_OK;
   if (!made) tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not make it: %s", tc_last_error()->message);
@@ -43,7 +43,7 @@ static bool make_first(const tc_vendor_product *v, tc_gpu *g, tc_gpu_call **out)
   if (tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, &a, 1, &n) != TC_OK)
     tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not answer: %s", tc_last_error()->message);
   (void)tc_error_tell(before);
-  return n > 0 && make(v, g, &a, out);
+  return n > 0 && make_call(v, g, &a, out);
 }
 
 typedef struct contest {
@@ -54,7 +54,7 @@ typedef struct contest {
 
 static bool make_in(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
   const contest *c = arg;
-  return make(c->v, c->gr->graph->target.gpu, a, out);
+  return make_call(c->v, c->gr->graph->target.gpu, a, out);
 }
 
 static bool measure_in(void *arg, tc_vendor_times *out) {

@@ -6,8 +6,8 @@
 
 #include "device/buffer.h"
 #include "lowering/autotune/tuning_cache.h"
+#include "lowering/jit/kernel_cache.h"
 #include "lowering/kir/libm.h"
-#include "lowering/pipeline.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
 #include "runtime/team.h"
@@ -66,7 +66,7 @@ typedef struct race_run {
   const trial *x;
 } race_run;
 
-static void task(void *arg, int wave, int64_t index, tc_worker *w) {
+static void trial_task(void *arg, int wave, int64_t index, tc_worker *w) {
   const race_run *r = arg;
   const trial *x = r->x;
   void *buf[TC_MAX_BUFS];
@@ -77,10 +77,10 @@ static void task(void *arg, int wave, int64_t index, tc_worker *w) {
   fn(x->kernel->ctx, buf, r->t->num, index * x->grain, TC_MIN((index + 1) * x->grain, x->extent), w);
 }
 
-static uint64_t run(const tuning *t, const trial *x) {
+static uint64_t time_run(const tuning *t, const trial *x) {
   race_run r = {t, x};
   int64_t n_tasks = tc_ceil_div(x->extent, x->grain);
-  tc_job job = {.task = task, .arg = &r, .n_waves = 1, .n_tasks = &n_tasks, .scratch_bytes = x->kernel->scratch_bytes, .spread = true};
+  tc_job job = {.task = trial_task, .arg = &r, .n_waves = 1, .n_tasks = &n_tasks, .scratch_bytes = x->kernel->scratch_bytes, .spread = true};
   uint64_t start = tc_now_ns();
   (void)tc_team_run(&job);
   return tc_now_ns() - start;
@@ -93,8 +93,8 @@ static int run_round(tuning *t, int round) {
   for (int i = 0; i < t->n_trial; i++) {
     trial *x = &t->trial[i];
     if (!x->runs) continue;
-    uint64_t ns = run(t, x);
-    if (round == 0 && ns < LONG_NS) ns = run(t, x);  // the first met cold code and memory
+    uint64_t ns = time_run(t, x);
+    if (round == 0 && ns < LONG_NS) ns = time_run(t, x);  // the first met cold code and memory
     x->ns = TC_MIN(x->ns, ns);
     least = TC_MIN(least, x->ns);
   }
@@ -151,7 +151,7 @@ static bool add_trial(tuning *t, const tc_cut *cut) {
   tc_nest_destroy(&e.nest);
   for (uint32_t i = 0; i < e.n_buf && made; i++) made = find_operand(t, e.buf[i], &x->operand[i]);
   if (!made) return tc_kernel_release(x->kernel), false;
-  x->n_buf = e.n_buf, x->extent = e.extent, x->grain = tc_step_grain(e.work, e.work, e.extent);
+  x->n_buf = e.n_buf, x->extent = e.extent, x->grain = tc_team_grain(e.work, e.work, e.extent);
   for (uint32_t i = 0; i < e.n_num; i++) t->num[i] = e.num[i].is_arg ? 0 : e.num[i].value;
   t->n_trial++;
   return true;
@@ -165,7 +165,7 @@ static bool wins(const tuning *t, trial *x, trial *model) {
   x->ns = model->ns = UINT64_MAX;
   while (n < LEAST_DUEL || (n < MOST_DUEL && tc_now_ns() - start < DUEL_NS)) {
     trial *first = n % 2 ? model : x, *second = n % 2 ? x : model;
-    uint64_t a = run(t, first), b = run(t, second), ns = n % 2 ? b : a, of_model = n % 2 ? a : b;
+    uint64_t a = time_run(t, first), b = time_run(t, second), ns = n % 2 ? b : a, of_model = n % 2 ? a : b;
     x->ns = TC_MIN(x->ns, ns), model->ns = TC_MIN(model->ns, of_model);
     n_won += ns < of_model, n_clear += (double)ns <= GAIN * (double)of_model, n++;
   }
@@ -203,7 +203,7 @@ static void log_choice(const tuning *t, const char *key, int best) {
 }
 
 // Times cuts; false: there was no memory, or no compiler.
-static bool measure(tuning *t, const char *key, tc_cut *cut) {
+static bool measure_trials(tuning *t, const char *key, tc_cut *cut) {
   tc_error_mark before = tc_error_now();
   bool made = add_trial(t, cut) && tc_kernel_tier(t->trial[0].kernel) == TC_COMPILED;
   if (made) {
@@ -234,7 +234,7 @@ bool tc_tune(const tc_product_facts *f, const tc_grouping *gr, const tc_group *g
     tuning *t = small ? NULL : tc_calloc(1, sizeof *t);
     *cut = model;
     if (t) *t = (tuning){.f = f, .gr = gr, .group = group, .arena = arena, .start_ns = tc_now_ns()};
-    found = t && measure(t, key, cut);
+    found = t && measure_trials(t, key, cut);
     tc_free(t);
     if (!found) tc_log_line(TC_LOG_TUNE, "%s: as the model has it, %s", key, small ? "too small to be timed" : "for want of memory or a compiler");
   }

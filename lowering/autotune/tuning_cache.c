@@ -32,7 +32,7 @@ typedef struct choice {
 static struct {
   pthread_mutex_t lock;
   choice *at;
-  size_t n, cap;
+  uint32_t n, cap;
   uint64_t read[MOST_BOOKS];  // whose files were read
   int n_read;
   bool told;  // that a file cannot be written
@@ -47,7 +47,7 @@ static uint64_t name_of(const tc_choice_book *book) {
 
 // pre: locked.
 static choice *find_locked(uint64_t book, const char *key) {
-  for (size_t i = 0; i < self.n; i++)
+  for (uint32_t i = 0; i < self.n; i++)
     if (self.at[i].book == book && strcmp(self.at[i].key, key) == 0) return &self.at[i];
   return NULL;
 }
@@ -55,12 +55,7 @@ static choice *find_locked(uint64_t book, const char *key) {
 // pre: locked; the key fits. A new one, or NULL: no room.
 static choice *add_locked(uint64_t book, const char *key, size_t length) {
   if (self.n == MOST_CHOICES) return NULL;
-  if (self.n == self.cap) {
-    size_t cap = TC_MAX_OF(2 * self.cap, (size_t)64);
-    choice *at = tc_realloc(self.at, cap * sizeof *at);
-    if (!at) return NULL;
-    self.at = at, self.cap = cap;
-  }
+  if (!TC_GROW(self.at, self.cap, self.n + 1)) return NULL;
   choice *c = &self.at[self.n++];
   *c = (choice){.book = book};
   memcpy(c->key, key, length);
@@ -99,7 +94,8 @@ static bool take_line(const tc_choice_book *book, char *line) {
 
 // pre: locked. Takes over what the file says and this process does not know.
 static void read_locked(const tc_choice_book *book, const char *path) {
-  size_t bytes = 0, n = self.n, n_bad = 0;
+  size_t bytes = 0, n_bad = 0;
+  uint32_t n = self.n;
   char *text = *path ? tc_file_read(path, MOST_BYTES, false, &bytes) : NULL;
   bool ours = false;
   if (!text) return;
@@ -115,7 +111,7 @@ static void read_locked(const tc_choice_book *book, const char *path) {
   tc_free(text);
   if (!ours) tc_log_line(TC_LOG_TUNE, "%s is not of this machine and version, and is ignored", path);
   if (n_bad) tc_log_line(TC_LOG_WARN, "%s: %zu lines are no choices and were ignored", path, n_bad);
-  tc_log_line(TC_LOG_TUNE, "%s: %zu choices read", path, self.n - n);
+  tc_log_line(TC_LOG_TUNE, "%s: %u choices read", path, self.n - n);
 }
 
 // pre: locked. With what other processes wrote meanwhile. Two that write at once may lose one's last choice, which is then made again.
@@ -127,7 +123,7 @@ static void write_locked(const tc_choice_book *book, const char *path) {
   FILE *to = open_memstream(&text, &bytes);
   if (!to) return;
   fprintf(to, "%s\n", book->head);
-  for (size_t i = 0; i < self.n; i++)
+  for (uint32_t i = 0; i < self.n; i++)
     if (self.at[i].book == name_of(book)) fprintf(to, "%s = %s\n", self.at[i].key, self.at[i].value);
   bool whole = fclose(to) == 0;
   if (whole && !tc_file_replace(path, 2, text, bytes) && !self.told) {

@@ -1,7 +1,9 @@
 // A code generator: kernel IR in, code that runs out. backends.def lists them all.
 // In: a nest that verifies. Out: a function (tc_kernel_fn), or a GPU's code.
-// Always: every generator gives the bits that kir.h fixes, so that a kernel may change from one to the other between runs.
-// Threads: the functions of a row are thread-safe, but for open, which is called once, before compile. Owner: each row owns what it opened.
+// Always: every generator gives the bits that kir.h fixes, so that a kernel may change from one to
+// the other between runs.
+// Threads: the functions of a row are thread-safe, but for open, which is called once, before
+// compile. Owner: each row owns what it opened.
 #ifndef TC_LOWERING_CODEGEN_CODEGEN_H
 #define TC_LOWERING_CODEGEN_CODEGEN_H
 
@@ -14,12 +16,16 @@ struct tc_interp;
 
 // What open found out.
 typedef struct tc_codegen_opened {
-  char build[TC_BUILD_BYTES];  // which build of the generator it is, for keys on disk; "": not known, so nothing is kept
-  char sentence[256];          // for tc-info: who compiles for what, or why nobody does
-  bool no_atexit;              // true: it may compile while the process exits. false: it must be done by then
+  // Which build of the generator it is, for keys on disk. "": not known, so nothing is kept.
+  char build[TC_BUILD_BYTES];
+  // For tc-info: who compiles for what, or why nobody does.
+  char sentence[256];
+  // True: it may compile while the process exits. False: it must be done by then.
+  bool no_atexit;
 } tc_codegen_opened;
 
-// Code that was loaded: fn with its ctx, or gpu. The pointers below say who owns it; NULL where that is not so.
+// Code that was loaded: fn with its ctx, or gpu. The pointers below say who owns it; NULL where
+// that is not so.
 typedef struct tc_codegen_code {
   tc_kernel_fn *fn;
   const void *ctx;
@@ -32,14 +38,17 @@ typedef struct tc_codegen {
   const char *name;  // as TC_COMPILER names it
   // Whether it makes code of this kind of nest.
   bool (*supports)(const tc_nest *nest);
-  // Finds what it needs; false: it cannot compile here, and `sentence` says why. Optional: NULL means that nothing is needed.
+  // Finds what it needs; false: it cannot compile here, and `sentence` says why. Optional: NULL
+  // means that nothing is needed.
   bool (*open)(tc_codegen_opened *out);
-  // The bytes of the code of function `name`, malloc'ed: an object file, or a text. shape: of a GPU's kernel, else left alone.
-  // Optional: NULL means that load takes the nest as it is.
+  // The bytes of the code of function `name`, malloc'ed: an object file, or a text. shape: of a
+  // GPU's kernel, else left alone. Optional: NULL means that load takes the nest as it is.
   tc_status (*compile)(const tc_nest *nest, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape);
-  // Those bytes, or bytes kept on disk, as code; of a generator without compile the nest's. gpu: whose kernel it is, or NULL. On failure *out is zeros.
+  // Those bytes, or bytes kept on disk, as code; of a generator without compile the nest's. gpu:
+  // whose kernel it is, or NULL. On failure *out is zeros.
   tc_status (*load)(const tc_nest *nest, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out);
-  // The code as assembly for TC_LOG=asm, malloc'ed; NULL: there is none. Optional: NULL means that it has no such text.
+  // The code as assembly for TC_LOG=asm, malloc'ed; NULL: there is none. Optional: NULL means that
+  // it has no such text.
   char *(*assembly)(const tc_nest *nest, const char *name);
 } tc_codegen;
 

@@ -1,11 +1,13 @@
 // Loads a relocatable ELF object into executable memory.
 //
-// Idea: an object of one function has few parts. Allocated sections are laid out one behind the other in one mapping, with stubs for library
-// functions at its end (they may be out of reach of a 32-bit branch), relocations are applied while it is writable, then it becomes executable
-// for good. Unwind tables are left out; so are writable data, which generated kernels do not have.
-// Always: the object is not trusted. Every offset is checked against what it points into, headers are copied before use (the object may be
-// unaligned), and nothing outside the mapping is written.
-// Source: System V ABI, AMD64 supplement (table 4.9) and ELF for the Arm 64-bit architecture (section 5.7).
+// Idea: an object of one function has few parts. Allocated sections are laid out one behind the
+// other in one mapping, with stubs for library functions at its end (they may be out of reach of a
+// 32-bit branch), relocations are applied while it is writable, then it becomes executable for
+// good. Unwind tables are left out; so are writable data, which generated kernels do not have.
+// Always: the object is not trusted. Every offset is checked against what it points into, headers
+// are copied before use (the object may be unaligned), and nothing outside the mapping is written.
+// Source: System V ABI, AMD64 supplement (table 4.9) and ELF for the Arm 64-bit architecture
+// (section 5.7).
 #include "lowering/codegen/elf_loader.h"
 
 #include <elf.h>
@@ -33,7 +35,8 @@ struct tc_elf_code {
   size_t bytes;
 };
 
-// What generated code may call by name: what LLVM makes of copies, and of rounding and fma where the target has no instruction.
+// What generated code may call by name: what LLVM makes of copies, and of rounding and fma where
+// the target has no instruction.
 typedef struct library_function {
   const char *name;
   void (*address)(void);
@@ -123,7 +126,8 @@ static tc_status lay_out(loader *l) {
 // A jump through an address that follows it.
 static void write_stub(uint8_t *at, void (*target)(void)) {
 #if defined(__aarch64__)
-  static const uint8_t jump[8] = {0x50, 0x00, 0x00, 0x58, 0x00, 0x02, 0x1f, 0xd6};  // ldr x16, .+8; br x16
+  // Ldr x16, .+8; br x16.
+  static const uint8_t jump[8] = {0x50, 0x00, 0x00, 0x58, 0x00, 0x02, 0x1f, 0xd6};
   memcpy(at, jump, 8);
   memcpy(at + 8, &target, 8);
 #else
@@ -183,7 +187,8 @@ static void patch32(uint8_t *at, uint32_t keep, uint64_t bits) {
   memcpy(at, &word, 4);
 }
 
-// s: symbol plus addend; p: address of the field. at: where to write, `room` bytes up to the section's end.
+// s: symbol plus addend; p: address of the field. at: where to write, `room` bytes up to the
+// section's end.
 static tc_status apply(uint32_t type, uint64_t s, uint64_t p, uint8_t *at, uint64_t room) {
   uint64_t pages = (s & ~UINT64_C(0xfff)) - (p & ~UINT64_C(0xfff)), low = s & 0xfff;
   if (room < (type == R_AARCH64_ABS64 || type == R_AARCH64_PREL64 ? 8u : 4u)) return bad("relocation outside its section");
@@ -217,7 +222,8 @@ static tc_status apply(uint32_t type, uint64_t s, uint64_t p, uint8_t *at, uint6
   }
 }
 #else
-// s: symbol plus addend; p: address of the field. at: where to write, `room` bytes up to the section's end.
+// s: symbol plus addend; p: address of the field. at: where to write, `room` bytes up to the
+// section's end.
 static tc_status apply(uint32_t type, uint64_t s, uint64_t p, uint8_t *at, uint64_t room) {
   bool is_wide = type == R_X86_64_64 || type == R_X86_64_PC64, in_reach;
   if (type == R_X86_64_NONE) return TC_OK;
@@ -244,7 +250,8 @@ static tc_status apply(uint32_t type, uint64_t s, uint64_t p, uint8_t *at, uint6
 #endif
 
 static tc_status relocate_section(const loader *l, const Elf64_Shdr *s) {
-  if (s->sh_info >= l->head.e_shnum || l->place[s->sh_info] == UINT64_MAX) return TC_OK;  // of a section we left out
+  // Of a section we left out.
+  if (s->sh_info >= l->head.e_shnum || l->place[s->sh_info] == UINT64_MAX) return TC_OK;
   uint64_t place = l->place[s->sh_info], limit = l->section[s->sh_info].sh_size;
   if (s->sh_type != SHT_RELA) return bad("relocations without addends");
   for (uint64_t k = 0; k < s->sh_size / sizeof(Elf64_Rela); k++) {

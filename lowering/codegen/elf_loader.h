@@ -1,5 +1,6 @@
-// Loads a relocatable x86-64 or AArch64 ELF object of one function into executable memory: the part of a linker that generated kernels need.
-// Memory is written, then made executable; never both. Threads: thread-safe.
+// Loads a relocatable x86-64 or AArch64 ELF object of one function into executable memory: the part
+// of a linker that generated kernels need. Memory is written, then made executable; never both.
+// Threads: thread-safe.
 #ifndef TC_LOWERING_CODEGEN_ELF_LOADER_H
 #define TC_LOWERING_CODEGEN_ELF_LOADER_H
 
@@ -7,8 +8,9 @@
 #include <tc/tc.h>
 
 typedef struct tc_elf_code tc_elf_code;
-// Maps the object and finds global function `name`. TC_ERR_COMPILE with a message if the object is malformed, uses a relocation or an
-// undefined symbol we do not provide (memcpy, memset and memmove are provided). object is borrowed.
+// Maps the object and finds global function `name`. TC_ERR_COMPILE with a message if the object is
+// malformed, uses a relocation or an undefined symbol we do not provide (memcpy, memset and memmove
+// are provided). object is borrowed.
 tc_status tc_elf_load(const void *object, size_t bytes, const char *name, tc_elf_code **out, void **out_fn);
 void tc_elf_unload(tc_elf_code *code);
 size_t tc_elf_bytes(const tc_elf_code *code);  // of memory that it holds

@@ -1,4 +1,5 @@
-// The GPU source generator as a row of backends.def: print.h's texts, compiled by the device (NVRTC, hiprtc).
+// The GPU source generator as a row of backends.def: print.h's texts, compiled by the device
+// (NVRTC, hiprtc).
 // In: a nest with threads. Out: a GPU's code, and the shape of its launch.
 // Threads: thread-safe, without state. Owner: the code belongs to whoever asked.
 #include <string.h>

@@ -1,5 +1,7 @@
-// The LLVM code generator as a row of backends.def: objects by the plug-in (llvm/codegen.h), loaded by elf_loader.h.
-// In: a nest without threads. Out: a function of this processor, or an object for the instruction set that TC_ISA names.
+// The LLVM code generator as a row of backends.def: objects by the plug-in (llvm/codegen.h), loaded
+// by elf_loader.h.
+// In: a nest without threads. Out: a function of this processor, or an object for the instruction
+// set that TC_ISA names.
 // Threads: as codegen.h says. Owner: the plug-in stays open.
 #include <stdio.h>
 #include <stdlib.h>

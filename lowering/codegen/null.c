@@ -1,6 +1,8 @@
-// The null code generator: kernels that do nothing, for TC_COMPILER=null. Copy this file to begin a generator; docs/add-a-code-generator.md says what else.
+// The null code generator: kernels that do nothing, for TC_COMPILER=null. Copy this file to begin a
+// generator; docs/add-a-code-generator.md says what else.
 // In: any nest of a CPU. Out: its text as "object", and a function that leaves all memory as it is.
-// Use: what a program takes beside its kernels (recording, planning, launching) is what it takes with these.
+// Use: what a program takes beside its kernels (recording, planning, launching) is what it takes
+// with these.
 // Threads: thread-safe, without state. Owner: none.
 #include <stdio.h>
 
@@ -13,7 +15,8 @@ static bool supports(const tc_nest *nest) {
   return nest->threads == 0;
 }
 
-// A real generator walks nest->inst once, from the first to the last. Values are numbered by their instruction.
+// A real generator walks nest->inst once, from the first to the last. Values are numbered by their
+// instruction.
 static tc_status compile(const tc_nest *nest, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
   char *text = NULL;
   (void)shape;
@@ -23,7 +26,8 @@ static tc_status compile(const tc_nest *nest, const char *name, void **out, size
   return *out = text, TC_OK;
 }
 
-// buf: the buffers' addresses. num: the scalars. A kernel does units [begin, end) of its outermost loop.
+// buf: the buffers' addresses. num: the scalars. A kernel does units [begin, end) of its outermost
+// loop.
 static void do_nothing(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, struct tc_worker *worker) {
   (void)ctx, (void)buf, (void)num, (void)begin, (void)end, (void)worker;
 }

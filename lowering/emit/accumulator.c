@@ -1,4 +1,5 @@
-// Folds as instructions: an accumulator's start, its step at an iteration, and its value at the end. See accumulator.h.
+// Folds as instructions: an accumulator's start, its step at an iteration, and its value at the
+// end. See accumulator.h.
 #include "lowering/emit/accumulator.h"
 
 #include <math.h>

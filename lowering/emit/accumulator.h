@@ -1,6 +1,7 @@
 // Folds of a group as instructions, for kernels over rows. Inside expansion; not for others.
 //
-// Always: a fold runs in the lanes that the kernel has, one accumulator each; where they lie along F they are combined at the end, by halves.
+// Always: a fold runs in the lanes that the kernel has, one accumulator each; where they lie along
+// F they are combined at the end, by halves.
 #ifndef TC_LOWERING_EMIT_ACCUMULATOR_H
 #define TC_LOWERING_EMIT_ACCUMULATOR_H
 

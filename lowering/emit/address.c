@@ -1,15 +1,17 @@
-// Where an iteration reads and writes, as instructions: the value of an index from the present values of its ranges, and the place it has in memory.
+// Where an iteration reads and writes, as instructions: the value of an index from the present
+// values of its ranges, and the place it has in memory.
 //
-// An index that cuts K into pieces costs a division an element. So the cuts are noted while the group is expanded; where they allow it, the group is
-// expanded again with K split at the smallest, as K0 and K, and what lies above and below the cut is then a range of its own.
+// An index that cuts K into pieces costs a division an element. So the cuts are noted while the
+// group is expanded; where they allow it, the group is expanded again with K split at the smallest,
+// as K0 and K, and what lies above and below the cut is then a range of its own.
 #include <string.h>
 
 #include "lowering/emit/context.h"
 
 static void note_point(tc_ex *s, int64_t p) {
-  for (int i = 0; i < s->n_points; i++)
-    if (s->points[i] == p) return;
-  if (s->n_points < MAX_POINTS) s->points[s->n_points++] = p;
+  for (int i = 0; i < s->cuts.n; i++)
+    if (s->cuts.at[i] == p) return;
+  if (s->cuts.n < MAX_POINTS) s->cuts.at[s->cuts.n++] = p;
 }
 
 // Where a range takes part in an index by pieces, remember the cuts: K may be split there.
@@ -25,11 +27,11 @@ static void note_cuts(tc_ex *s, const tc_index *x) {
 int64_t tc_ex_choose_split(const tc_ex *s) {
   int64_t k = s->gp->k, least = k;
   if (tc_target_is_gpu(s->target) || s->gp->kind == TC_GROUP_ROW || s->gp->kind == TC_GROUP_GEMM || s->gp->kind == TC_GROUP_ATTENTION) return 0;
-  for (int i = 0; i < s->n_points; i++)
-    if (s->points[i] > 1) least = TC_MIN(least, s->points[i]);
+  for (int i = 0; i < s->cuts.n; i++)
+    if (s->cuts.at[i] > 1) least = TC_MIN(least, s->cuts.at[i]);
   if (least == k || k % least) return 0;
-  for (int i = 0; i < s->n_points; i++)
-    if (s->points[i] % least && s->points[i] != 1) return 0;
+  for (int i = 0; i < s->cuts.n; i++)
+    if (s->cuts.at[i] % least && s->cuts.at[i] != 1) return 0;
   return least;
 }
 
@@ -69,11 +71,12 @@ static tc_val div_mod(tc_ex *s, tc_val v, const tc_term *t) {
   return t->mod ? tc_emit_bin(&s->e, TC_N_REM, v, tc_ex_i64(s, t->mod)) : v;
 }
 
-// A term of a range in which each thread has a place of its own: what is the same for all threads goes to *sum, so that it is computed once.
+// A term of a range in which each thread has a place of its own: what is the same for all threads
+// goes to *sum, so that it is computed once.
 static void thread_term(tc_ex *s, const tc_term *t, tc_val *sum, int64_t *stride, tc_val *vec) {
-  tc_val at = s->at[t->range], off = s->off[t->range];
-  int64_t within = s->within[t->range];
-  bool runs = t->range == s->vector && s->run > 1;
+  tc_val at = s->at[t->range], off = s->threads.off[t->range];
+  int64_t within = s->threads.within[t->range];
+  bool runs = t->range == s->vector && s->threads.run > 1;
   if (t->div % within == 0) {
     add_to(s, sum, tc_ex_scaled(s, div_mod(s, at, t), t->coef));
     return;
@@ -85,15 +88,16 @@ static void thread_term(tc_ex *s, const tc_term *t, tc_val *sum, int64_t *stride
     return;
   }
   tc_val v = tc_emit_bin(&s->e, TC_N_ADD, off, at);
-  bool straight = t->div == 1 && t->mod % s->run == 0;
-  if (runs && !straight && t->div % s->run) v = tc_emit_bin(&s->e, TC_N_ADD, v, tc_ex_run_numbers(s));
+  bool straight = t->div == 1 && t->mod % s->threads.run == 0;
+  if (runs && !straight && t->div % s->threads.run) v = tc_emit_bin(&s->e, TC_N_ADD, v, tc_ex_run_numbers(s));
   add_to(s, vec, tc_ex_scaled(s, div_mod(s, v, t), t->coef));
   if (runs && straight) *stride += t->coef;
 }
 
-// A term of a range in which all threads are at one place: of the vector range, a stride or a vector of offsets, else a part of *sum.
+// A term of a range in which all threads are at one place: of the vector range, a stride or a
+// vector of offsets, else a part of *sum.
 static void range_term(tc_ex *s, const tc_term *t, tc_val *sum, int64_t *stride, tc_val *vec) {
-  bool vector = t->range == s->vector && !s->run;
+  bool vector = t->range == s->vector && !s->threads.run;
   tc_val v = s->at[t->range];
   if (vector && t->div == 1 && !t->mod && *stride == 0) {
     *stride = t->coef;
@@ -118,23 +122,29 @@ tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
       add_to(s, tc_emit_lanes(&s->e, v) == 1 ? &sum : vec, v);
     } else if (!s->bound[t->range]) {
       return tc_ex_fail(s, TC_ERR_STATE, "an index uses a range outside its loop");
-    } else if (s->run && s->off[t->range] != TC_NONE) {
+    } else if (s->threads.run && s->threads.off[t->range] != TC_NONE) {
       thread_term(s, t, &sum, stride, vec);
     } else {
       range_term(s, t, &sum, stride, vec);
     }
   }
-  if (*vec != TC_NONE && *stride && !s->run) {
+  if (*vec != TC_NONE && *stride && !s->threads.run) {
     add_to(s, vec, tc_ex_scaled(s, tc_ex_lane_numbers(s), *stride));
     *stride = 0;
   }
   return sum == TC_NONE ? tc_ex_i64(s, 0) : sum;
 }
 
+tc_val tc_ex_base(tc_ex *s, const tc_index *x) {
+  int64_t stride;
+  tc_val vec;
+  return tc_ex_index_value(s, *x, &stride, &vec);
+}
+
 tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x) {
   int64_t stride;
   tc_val vec, base = tc_ex_index_value(s, *x, &stride, &vec);
-  if (stride) add_to(s, &vec, tc_ex_scaled(s, s->run ? tc_ex_run_numbers(s) : tc_ex_lane_numbers(s), stride));
+  if (stride) add_to(s, &vec, tc_ex_scaled(s, s->threads.run ? tc_ex_run_numbers(s) : tc_ex_lane_numbers(s), stride));
   return vec == TC_NONE ? base : tc_emit_bin(&s->e, TC_N_ADD, vec, base);
 }
 
@@ -151,6 +161,17 @@ int tc_ex_run_of(const tc_index *x, uint8_t range, int most) {
     while (run > 1 && (step ? t->mod % run : t->coef % run || (ours && t->div % run))) run /= 2;
   }
   return along ? run : 1;
+}
+
+tc_val tc_ex_run_at(tc_ex *s, const tc_index *flat, tc_val mask, int *lanes) {
+  int64_t stride;
+  tc_val vec, at = tc_ex_index_value(s, *flat, &stride, &vec);
+  if (vec != TC_NONE) at = tc_emit_bin(&s->e, TC_N_ADD, vec, at);
+  int addresses = TC_MAX_OF(tc_emit_lanes(&s->e, at), mask == TC_NONE ? 1 : tc_emit_lanes(&s->e, mask)), threads = s->lanes / s->threads.run;
+  bool one = addresses <= threads && stride == 1 && tc_ex_run_of(flat, (uint8_t)s->vector, s->threads.run) == s->threads.run;
+  if (stride && !one) at = tc_emit_bin(&s->e, TC_N_ADD, at, tc_ex_scaled(s, tc_ex_run_numbers(s), stride));
+  *lanes = stride ? s->lanes : addresses;
+  return tc_emit_splat(&s->e, at, one ? threads : *lanes);
 }
 
 bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat) {

@@ -1,5 +1,5 @@
-// The state of a group's expansion, and what every kind of kernel needs of it: buffers and arguments, tiles, loops and what is remembered inside them,
-// lanes and threads. See context.h.
+// The state of a group's expansion, and what every kind of kernel needs of it: buffers and
+// arguments, tiles, loops and what is remembered inside them, lanes and threads. See context.h.
 #include "lowering/emit/context.h"
 
 #include <string.h>
@@ -7,11 +7,10 @@
 #include "lowering/target/cpu_target.h"
 #include "runtime/passes.h"
 
-tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
+tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena) {
   const tc_graph *g = gr->graph;
   bool lookups = !tc_target_is_gpu(&g->target) && tc_compiler_isa()->lookups;
-  *s = (tc_ex){
-      .e = {.nest = &out->nest, .lookups = lookups}, .x = out, .gr = gr, .g = g, .gp = group, .cut = cut, .target = &g->target, .arena = arena};
+  *s = (tc_ex){.e = {.nest = &out->nest, .lookups = lookups}, .x = out, .gr = gr, .g = g, .gp = group, .target = &g->target, .arena = arena};
   s->ext = tc_view_extents(group->a, group->f, group->k);
   if (!gr->notes) {
     tc_ex_notes *notes = tc_arena_alloc(gr->arena, sizeof *notes + (g->n + 1) * sizeof notes->note[0]);
@@ -30,10 +29,10 @@ void tc_ex_reset(tc_ex *s) {
   s->x->n_buf = s->x->n_num = s->x->n_more = 0;
   s->x->unsaid = TC_NONE;
   s->x->writes = s->x->words = 0, s->x->same = ~UINT64_C(0);
-  s->run = 0;
-  memset(s->off, 0xFF, sizeof s->off);
-  s->n_held = 0;
-  s->n_points = 0, s->n_listed = 0, s->depth = 0, s->n_path = 0, s->given_node = TC_NONE;
+  s->threads.run = 0;
+  memset(s->threads.off, 0xFF, sizeof s->threads.off);
+  s->held = NULL;
+  s->cuts.n = 0, s->memos.n = 0, s->memos.depth = 0, s->path.n = 0, s->given.node = TC_NONE;
   s->mask = s->cond = TC_NONE;
   memset(s->bound, 0, sizeof s->bound);
   tc_count(TC_PASS_EXPANSION, s->gp->n_member);
@@ -47,7 +46,7 @@ tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what) {
 
 tc_val tc_ex_unsaid(tc_ex *s, uint32_t n, const char *what) {
   bool made_here = n != TC_NONE && !s->gr->stored[tc_group_root(s->gr, n)];
-  if (s->st == TC_OK) s->x->unsaid = made_here || s->n_path == 0 ? n : s->path[s->n_path - 1];
+  if (s->st == TC_OK) s->x->unsaid = made_here || s->path.n == 0 ? n : s->path.node[s->path.n - 1];
   return tc_ex_fail(s, TC_ERR_STATE, what);
 }
 
@@ -58,6 +57,18 @@ tc_type tc_ex_compute_type(tc_type type) {
 tc_val tc_ex_rounded(tc_ex *s, tc_val v, tc_type type) {
   if (type != TC_F16 && type != TC_BF16) return v;
   return tc_emit_cast(&s->e, tc_emit_cast(&s->e, v, type), TC_F32);
+}
+
+tc_val tc_ex_i64(tc_ex *s, int64_t v) {
+  return tc_emit_const_i(&s->e, TC_I64, v);
+}
+
+tc_val tc_ex_zero(tc_ex *s, tc_type type) {
+  return tc_type_is_float(type) ? tc_emit_const_f(&s->e, type, 0) : tc_emit_const_i(&s->e, type, 0);
+}
+
+tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef) {
+  return coef == 1 ? v : tc_emit_bin(&s->e, TC_N_MUL, v, tc_ex_i64(s, coef));
 }
 
 // ---- buffers, arguments and tiles ----
@@ -130,77 +141,45 @@ tc_val tc_ex_loop(tc_ex *s, tc_val from, tc_val to, int64_t step) {
   return tc_emit_loop(&s->e, from, to, step);
 }
 
+tc_val tc_ex_begin_units(tc_ex *s) {
+  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  return tc_ex_loop(s, begin, finish, 1);
+}
+
 void tc_ex_end_loop(tc_ex *s) {
   tc_ex_leave(s);
   tc_emit_end(&s->e, TC_N_ENDLOOP);
 }
 
 void tc_ex_enter(tc_ex *s) {
-  s->depth++;
+  s->memos.depth++;
 }
 
 void tc_ex_leave(tc_ex *s) {
-  s->depth--;
+  s->memos.depth--;
   uint32_t kept = 0;
-  tc_count(TC_PASS_EXPANSION, 1 + s->n_listed);
-  for (uint32_t i = 0; i < s->n_listed; i++) {
-    uint32_t n = s->listed[i];
-    if (tc_ex_note_of(s, n)->memo_depth > s->depth)
+  tc_count(TC_PASS_EXPANSION, 1 + s->memos.n);
+  for (uint32_t i = 0; i < s->memos.n; i++) {
+    uint32_t n = s->memos.node[i];
+    if (tc_ex_note_of(s, n)->memo_depth > s->memos.depth)
       tc_ex_note_of(s, n)->memo = TC_NONE;
     else
-      s->listed[kept++] = n;
+      s->memos.node[kept++] = n;
   }
-  s->n_listed = kept;
+  s->memos.n = kept;
 }
 
 void tc_ex_remember(tc_ex *s, uint32_t n, tc_val v) {
-  if (s->n_listed == s->cap_listed) {
-    uint32_t cap = TC_MAX_OF(2 * s->cap_listed, 64), *more = tc_arena_alloc(s->arena, cap * sizeof *more);
+  if (s->memos.n == s->memos.cap) {
+    uint32_t cap = TC_MAX_OF(2 * s->memos.cap, 64), *more = tc_arena_alloc(s->arena, cap * sizeof *more);
     if (!more) {
       (void)tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel");
       return;
     }
-    if (s->n_listed) memcpy(more, s->listed, s->n_listed * sizeof *more);
-    s->listed = more, s->cap_listed = cap;
+    if (s->memos.n) memcpy(more, s->memos.node, s->memos.n * sizeof *more);
+    s->memos.node = more, s->memos.cap = cap;
   }
-  tc_ex_note_of(s, n)->memo = v, tc_ex_note_of(s, n)->memo_depth = (uint8_t)s->depth;
-  s->listed[s->n_listed++] = n;
-}
-
-// ---- lanes and threads ----
-
-tc_val tc_ex_i64(tc_ex *s, int64_t v) {
-  return tc_emit_const_i(&s->e, TC_I64, v);
-}
-
-tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef) {
-  return coef == 1 ? v : tc_emit_bin(&s->e, TC_N_MUL, v, tc_ex_i64(s, coef));
-}
-
-tc_val tc_ex_lane_numbers(tc_ex *s) {
-  return tc_emit_raw(&s->e, TC_N_LANES, TC_I64, s->lanes, TC_NONE, TC_NONE, TC_NONE, 0);
-}
-
-tc_val tc_ex_run_numbers(tc_ex *s) {
-  return tc_emit_bin(&s->e, TC_N_AND, tc_ex_lane_numbers(s), tc_ex_i64(s, s->run - 1));
-}
-
-void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end) {
-  tc_val left = tc_emit_bin(&s->e, TC_N_MIN, tc_emit_bin(&s->e, TC_N_SUB, end, start), tc_ex_i64(s, s->lanes));
-  tc_val lanes = tc_emit_raw(&s->e, TC_N_LANES, TC_I32, s->lanes, TC_NONE, TC_NONE, TC_NONE, 0);  // narrow: fewer compares
-  s->mask = tc_emit_bin(&s->e, TC_N_LT, lanes, tc_emit_cast(&s->e, left, TC_I32));
-}
-
-int tc_ex_power_for(int64_t n, int most) {
-  int lanes = 1;
-  while (lanes < most && lanes < n) lanes *= 2;
-  return lanes;
-}
-
-int tc_ex_lanes_for(int64_t n) {
-  return tc_ex_power_for(n, LANES);
-}
-
-void tc_ex_set_threads(tc_ex *s, int lanes) {
-  if (tc_target_is_gpu(s->target)) tc_target_threads(s->target, lanes, &s->x->nest.threads, &s->x->nest.groups);
+  tc_ex_note_of(s, n)->memo = v, tc_ex_note_of(s, n)->memo_depth = (uint8_t)s->memos.depth;
+  s->memos.node[s->memos.n++] = n;
 }

@@ -1,16 +1,17 @@
-// Elementwise kernels over one range: blocks of lanes, and a masked tail. The number of elements is an argument, so that one kernel serves every size.
+// Elementwise kernels over one range: blocks of lanes, and a masked tail. The number of elements is
+// an argument, so that one kernel serves every size.
 #include <limits.h>
 
-#include "lowering/emit/context.h"
+#include "lowering/emit/emitters.h"
 #include "lowering/target/cpu_target.h"
 #include "lowering/target/host_cpu.h"
 
 #define MAX_FAR 16  // operands counted
 #define GPU_FLAT_LANES 1024
-// The interpreter's steps wait for each other's results, less the more vectors they go through: a chain of ten ops in the second-level cache on a Zen 4 40 us by 64
-// lanes, 35 by 128 and 30 by 256, 13 compiled.
+// The interpreter's steps wait for each other's results, less the more vectors they go through: a
+// chain of ten ops in the second-level cache on a Zen 4 40 us by 64 lanes, 35 by 128 and 30 by 256,
+// 13 compiled.
 #define INTERPRETED_LANES TC_NEST_LANES
-#define FEW 4  // ops
 #define LINE_BYTES 64
 
 typedef struct far_sources {
@@ -43,31 +44,19 @@ static bool is_arithmetic(const tc_ex *s, const far_sources *f) {
   return cost >= DEAR_COST * (double)f->n;
 }
 
-// How far ahead an elementwise kernel asks for what it loads: where arithmetic keeps the processor from looking ahead, so that computing and loading take
-// turns. On two cores of Sapphire Rapids, of the bandwidth of a + b: sin(a) + cos(b) 71 % without and 91 % with it, gelu 59 and 83 %, silu 70 and 96 %; but
-// Adam, which has less arithmetic an operand, 84 and 71 %.
+// How far ahead an elementwise kernel asks for what it loads: where arithmetic keeps the processor
+// from looking ahead, so that computing and loading take turns. On two cores of Sapphire Rapids, of
+// the bandwidth of a + b: sin(a) + cos(b) 71 % without and 91 % with it, gelu 59 and 83 %, silu 70
+// and 96 %; but Adam, which has less arithmetic an operand, 84 and 71 %.
 static int64_t flat_ahead(const tc_ex *s, const far_sources *f) {
   return !tc_target_is_gpu(s->target) && f->n > 0 && is_arithmetic(s, f) ? AHEAD : 0;
 }
 
-// Lanes of elementwise work: a whole block where there is little of it. A chain of ops, or a dear function, which has a dozen values and constants at once,
-// is done on a quarter as many vectors as there are registers, two such functions on an eighth: more are kept in memory, fewer wait for each other. With 16
-// registers, on a Zen 3 in its second cache, times as fast as by blocks of 64: tanh gelu 0.78 by 8 lanes, 0.90 by 16, 1.10 by 32; sin(a) + cos(b) 1.01,
-// 1.15, 1.05; 10, 20 and 50 cheap ops 1.2 to 2.0, 1.3 to 1.7, 1.1 to 1.7 by 32, 4 million elements of them 1.05 to 1.2, and five ops 0.8 to 1.05. With 32
-// registers of 16 lanes a block is what this allows.
-int tc_ex_lanes_of_work(const tc_ex *s) {
-  const tc_isa *isa = tc_compiler_isa();
-  int n_dear = 0, vector = isa->vector_bytes / (int)sizeof(float);
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    const tc_gnode *x = &s->g->node[s->gp->member[i]];
-    n_dear += tc_emit_cost(x->op, tc_ex_compute_type(x->type)) >= DEAR_COST;
-  }
-  return n_dear == 0 && s->gp->n_member < FEW ? LANES : isa->registers / (n_dear <= 1 ? 4 : 8) * vector;
-}
-
-// Lanes by which a kernel with little arithmetic reads several operands from memory where a processor reads rows best side by side (host_cpu.h): a line of each by
-// turns. On a Zen 4, of the bandwidth of a + b, relu(a * b + c) 80 to 86 % by 64 lanes, 83 to 89 by 32 and 93 to 105 by 16 at one thread, 91, 89 and 96 at
-// two; with vectors of 32 bytes 92 and 95 by 64 and 16 at two, 80 by half a line. Dear functions need the longer block: gelu by tanh is 0.86 as fast by 16.
+// Lanes by which a kernel with little arithmetic reads several operands from memory where a
+// processor reads rows best side by side (host_cpu.h): a line of each by turns. On a Zen 4, of the
+// bandwidth of a + b, relu(a * b + c) 80 to 86 % by 64 lanes, 83 to 89 by 32 and 93 to 105 by 16 at
+// one thread, 91, 89 and 96 at two; with vectors of 32 bytes 92 and 95 by 64 and 16 at two, 80 by
+// half a line. Dear functions need the longer block: gelu by tanh is 0.86 as fast by 16.
 static int lanes_of_lines(const tc_ex *s, const far_sources *f, int lanes) {
   if (!tc_host_reads_rows() || !tc_compiler_compiles() || f->n < 2 || is_arithmetic(s, f)) return lanes;
   int line = 0;
@@ -79,7 +68,8 @@ static int lanes_of_lines(const tc_ex *s, const far_sources *f, int lanes) {
   return TC_MIN(lanes, line);
 }
 
-void tc_ex_flat_kernel(tc_ex *s) {
+void tc_emitter_elementwise(tc_ex *s, const tc_emit_request *r) {
+  (void)r;
   int64_t n = s->gp->k;
   far_sources far = find_far(s);
   bool gpu = tc_target_is_gpu(s->target), interpreted = !gpu && tc_compiler_interprets();
@@ -97,9 +87,9 @@ void tc_ex_flat_kernel(tc_ex *s) {
   tc_ex_preload(s);
   s->bound[TC_RANGE_K] = true;
   s->at[TC_RANGE_K] = tc_ex_loop(s, start, stop, s->lanes);
-  s->stream = true, s->ahead = flat_ahead(s, &far), s->asks = INT_MAX;
+  s->hints.stream = true, s->hints.prefetch_distance = flat_ahead(s, &far), s->hints.n_prefetch = INT_MAX;
   tc_ex_stores(s);
-  s->stream = false, s->ahead = 0;
+  s->hints.stream = false, s->hints.prefetch_distance = 0;
   tc_ex_end_loop(s);
   // The last, partial block belongs to whoever has the end.
   tc_val tail = tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_GT, end, whole), tc_emit_bin(&s->e, TC_N_MUL, whole, size), count);
@@ -108,4 +98,19 @@ void tc_ex_flat_kernel(tc_ex *s) {
   tc_ex_stores(s);
   tc_ex_end_loop(s);
   s->x->extent = tc_ceil_div(n, block);
+}
+
+void tc_emitter_elementwise_rows(tc_ex *s, const tc_emit_request *r) {
+  (void)r;
+  int64_t inner = s->split, k0 = s->gp->k / s->split;
+  s->lanes = TC_MIN(tc_ex_lanes_for(inner), tc_ex_lanes_of_work(s));
+  s->vector = TC_RANGE_K;
+  int64_t blocks = tc_ceil_div(inner, s->lanes);
+  tc_ex_preload(s);
+  tc_ex_begin_rows(s, inner, blocks, k0);
+  s->hints.stream = inner % s->lanes == 0;  // then lines are whole
+  tc_ex_stores(s);
+  s->hints.stream = false;
+  tc_ex_end_loop(s);
+  s->x->extent = s->gp->a * k0 * blocks;
 }

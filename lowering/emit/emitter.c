@@ -1,75 +1,100 @@
-// Which kind of kernel a group becomes, and what its program must know of it. See emitter.h.
+// Which emitter makes a fusion's kernel, and what its program must know of it. See emitter.h.
 #include "lowering/emit/emitter.h"
 
 #include <stdio.h>
 
+#include "lowering/emit/emitters.h"
 #include "lowering/kir/rng.h"
-#include "lowering/emit/context.h"
 #include "lowering/kir/verify.h"
 #include "runtime/passes.h"
 
-static void contraction(tc_ex *s) {
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    uint32_t n = s->gp->member[i];
-    tc_op op = s->g->node[n].op;
-    if (tc_op_kind_of(op) != TC_KIND_CONTRACT) continue;
-    if (op == TC_OP_CONV_DIRECT) tc_ex_direct(s, n);
-    if (op == TC_OP_WINOGRAD) tc_ex_winograd(s, n);
-    if (op == TC_OP_WINOGRAD_WEIGHT) tc_ex_winograd_weight(s, n);
-    if (op == TC_OP_WINOGRAD_GRADIENT) tc_ex_winograd_gradient(s, n);
-    if (op == TC_OP_MATMUL && tc_target_is_gpu(s->target)) tc_ex_gpu_product(s);
-    if (op == TC_OP_MATMUL && !tc_target_is_gpu(s->target)) tc_ex_product(s);
+#define CPU 1
+#define GPU 2
+#define ANY_OP (-1)
+
+static bool transposes(const tc_ex *s) {
+  return s->transposed && s->transposed->rows;
+}
+
+static bool splits(const tc_ex *s) {
+  return s->split != 0;
+}
+
+static bool is_in_parts(const tc_ex *s) {
+  return s->gp->part != 0;
+}
+
+// The first row that fits a fusion emits it.
+static const struct {
+  tc_group_kind kind;
+  int op;  // of the fusion's contraction, or ANY_OP
+  unsigned targets;
+  bool (*when)(const tc_ex *s);  // NULL: always
+  tc_emitter *emit;
+} emitters[] = {
+    {TC_GROUP_FLAT, ANY_OP, CPU, transposes, tc_emitter_transpose},
+    {TC_GROUP_FLAT, ANY_OP, CPU, splits, tc_emitter_elementwise_rows},
+    {TC_GROUP_FLAT, ANY_OP, CPU | GPU, NULL, tc_emitter_elementwise},
+    {TC_GROUP_ROW, ANY_OP, CPU | GPU, is_in_parts, tc_emitter_reduction_parts},
+    {TC_GROUP_ROW, ANY_OP, CPU | GPU, NULL, tc_emitter_reduction},
+    {TC_GROUP_COL, ANY_OP, CPU | GPU, NULL, tc_emitter_reduction},
+    {TC_GROUP_ATTENTION, ANY_OP, CPU, NULL, tc_emitter_attention},
+    {TC_GROUP_ATTENTION, ANY_OP, GPU, NULL, tc_emitter_gpu_attention},
+    {TC_GROUP_GEMM, TC_OP_MATMUL, CPU, NULL, tc_emitter_matmul},
+    {TC_GROUP_GEMM, TC_OP_MATMUL, GPU, NULL, tc_emitter_gpu_matmul},
+    {TC_GROUP_GEMM, TC_OP_CONV_DIRECT, CPU, NULL, tc_emitter_conv_direct},
+    {TC_GROUP_GEMM, TC_OP_WINOGRAD, CPU, NULL, tc_emitter_winograd},
+    {TC_GROUP_GEMM, TC_OP_WINOGRAD_WEIGHT, CPU, NULL, tc_emitter_winograd_weight},
+    {TC_GROUP_GEMM, TC_OP_WINOGRAD_GRADIENT, CPU, NULL, tc_emitter_winograd_wgrad},
+};
+
+static uint32_t find_contraction(const tc_ex *s) {
+  for (uint32_t i = 0; i < s->gp->n_member; i++)
+    if (tc_op_kind_of(s->g->node[s->gp->member[i]].op) == TC_KIND_CONTRACT) return s->gp->member[i];
+  return TC_NONE;
+}
+
+// One attempt, by the fusion's kind, its contraction and the target.
+static void emit_once(tc_ex *s, const tc_emit_request *r) {
+  unsigned target = tc_target_is_gpu(s->target) ? GPU : CPU;
+  tc_ex_reset(s);
+  for (size_t i = 0; i < sizeof emitters / sizeof emitters[0]; i++) {
+    bool fits = emitters[i].kind == s->gp->kind && emitters[i].targets & target;
+    if (fits && emitters[i].op != ANY_OP) fits = r->node != TC_NONE && (int)s->g->node[r->node].op == emitters[i].op;
+    if (!fits || (emitters[i].when && !emitters[i].when(s))) continue;
+    emitters[i].emit(s, r);
     return;
   }
+  (void)tc_ex_fail(s, TC_ERR_STATE, "no emitter for this kind of fusion");
 }
 
-static void generate(tc_ex *s) {
-  tc_ex_reset(s);
-  if (s->gp->kind == TC_GROUP_GEMM)
-    contraction(s);
-  else if (s->gp->kind == TC_GROUP_ATTENTION && tc_target_is_gpu(s->target))
-    tc_ex_gpu_attention(s);
-  else if (s->gp->kind == TC_GROUP_ATTENTION)
-    tc_ex_attention(s);
-  else if (s->gp->kind == TC_GROUP_FLAT && !s->split)
-    tc_ex_flat_kernel(s);
-  else if (s->gp->kind == TC_GROUP_FLAT && s->turning)
-    tc_ex_turning_kernel(s);
-  else if (s->gp->part)
-    tc_ex_part_kernel(s);
-  else
-    tc_ex_row_kernel(s);
-}
-
-// As one kernel, or again with K split where indices cut it, or again with loads turned that lie across it.
-static void expand(tc_ex *s) {
-  generate(s);
+// As one kernel, or again with K split where indices cut it, or again with loads transposed that
+// lie across it.
+static void emit_group(tc_ex *s, const tc_emit_request *r) {
+  tc_transposed_loads transposed = {.n = 0};
+  emit_once(s, r);
   s->split = tc_ex_choose_split(s);
-  if (s->split && s->st == TC_OK) {
-    generate(s);
-    if (s->st != TC_OK) {  // the parts of K made an index too long: without them it can be said
-      s->st = TC_OK, s->split = 0;
-      generate(s);
-    }
+  if (!s->split || s->st != TC_OK) return;
+  if (s->gp->kind == TC_GROUP_FLAT) s->transposed = &transposed;
+  emit_once(s, r);
+  if (s->st != TC_OK) {  // the parts of K made an index too long: without them it can be said
+    s->st = TC_OK, s->split = 0, s->transposed = NULL;
+    emit_once(s, r);
+  } else if (transposed.n) {
+    transposed.rows = 1;
+    emit_once(s, r);
   }
-  if (s->split && s->n_turned && s->st == TC_OK) {
-    s->turning = 1;
-    generate(s);
-  }
+  s->transposed = NULL;
 }
 
-// Tiles are numbered behind the buffers.
-static void number_tiles(tc_expansion *x) {
+// Tiles are numbered behind the buffers, arguments of tc_ex_more behind the scalars: these are
+// counted now.
+static void number_operands(tc_expansion *x) {
   for (uint32_t i = 0; i < x->nest.n_inst; i++) {
     tc_ninst *inst = &x->nest.inst[i];
     if (tc_kir_op_of(inst)->imm == TC_KIR_IMM_BUFFER && inst->imm >= TC_MAX_BUFS) inst->imm += (int64_t)x->n_buf - TC_MAX_BUFS;
+    if (inst->op == TC_N_NUM && inst->imm >= TC_MAX_NUMS) inst->imm += (int64_t)x->n_num - TC_MAX_NUMS;
   }
-}
-
-// Numbers of the arguments behind the scalars, which are counted now.
-static void number_more(tc_expansion *x) {
-  for (uint32_t i = 0; i < x->nest.n_inst; i++)
-    if (x->nest.inst[i].op == TC_N_NUM && x->nest.inst[i].imm >= TC_MAX_NUMS) x->nest.inst[i].imm += (int64_t)x->n_num - TC_MAX_NUMS;
 }
 
 static tc_status list_tensors(tc_ex *s) {
@@ -121,8 +146,7 @@ static tc_status finish(tc_ex *s) {
   if (s->e.uneven) return TC_FAIL(TC_ERR_COMPILE, "the expansion of %s is malformed: a vector is spread over lanes that it does not divide", x->stem);
   tc_count(TC_PASS_EXPANSION, x->nest.n_inst);
   x->nest.n_buf = x->n_buf, x->nest.n_num = x->n_num + x->n_more;
-  number_more(x);
-  number_tiles(x);
+  number_operands(x);
   TC_TRY(list_tensors(s));
   note_same(s);
   estimate_work(s);
@@ -134,32 +158,33 @@ static tc_status finish(tc_ex *s) {
   return TC_OK;
 }
 
-tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
+// *what: why an emitter failed, which is not reported; NULL: it did not.
+static tc_status expand(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_emit_request r, tc_arena *arena, const char **what) {
   tc_ex s;
   *out = (tc_expansion){.unsaid = TC_NONE};
-  tc_status st = tc_ex_init(&s, out, gr, group, cut, arena);
+  *what = NULL;
+  tc_status st = tc_ex_init(&s, out, gr, group, arena);
   if (st == TC_OK) {
-    expand(&s);
-    // With a node to store, or smaller groups, the caller tries again, so nothing is reported yet.
-    st = s.st == TC_OK || out->unsaid != TC_NONE || out->full ? s.st : TC_FAIL(s.st, "%s", s.what);
+    r.node = find_contraction(&s);
+    emit_group(&s, &r);
+    *what = s.what;
+    st = s.st == TC_OK ? finish(&s) : s.st;
   }
-  if (st == TC_OK) st = finish(&s);
   if (st != TC_OK) tc_nest_destroy(&out->nest);
   return st;
 }
 
+tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
+  const char *what;
+  tc_status st = expand(out, gr, group, (tc_emit_request){.cut = cut}, arena, &what);
+  // With a node to store, or smaller groups, the caller tries again, so nothing is reported yet.
+  return st == TC_OK || !what || out->unsaid != TC_NONE || out->full ? st : TC_FAIL(st, "%s", what);
+}
+
 tc_status tc_expand_any_rows(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena) {
-  tc_ex s;
-  *out = (tc_expansion){.unsaid = TC_NONE};
+  const char *what;
   tc_error_mark before = tc_error_now();
-  tc_status st = tc_ex_init(&s, out, gr, group, NULL, arena);
-  if (st == TC_OK) {
-    s.units = &units;
-    expand(&s);
-    st = s.st == TC_OK ? finish(&s) : s.st;
-  }
-  if (st == TC_OK) return TC_OK;
+  if (expand(out, gr, group, (tc_emit_request){.units = &units}, arena, &what) == TC_OK) return TC_OK;
   (void)tc_error_tell(before);
-  tc_nest_destroy(&out->nest);
   return TC_ERR_STATE;
 }

@@ -1,13 +1,15 @@
-// Expansion: a group under a schedule becomes a nest. The only place that knows loops, lanes, masks and orders of summation.
+// Expansion: a group under a schedule becomes a nest. The only place that knows loops, lanes, masks
+// and orders of summation.
 //
-// Orders are part of the contract: a fold along the last axis runs in virtual lanes (lane = index mod 64, fewer for short rows) combined by halves; a
-// fold over outer axes is one chain per element in index order; a product's element is one chain in k order. None depends on the thread count, the
-// instruction set's width or what was fused. Every op rounds to its type.
+// Orders are part of the contract: a fold along the last axis runs in virtual lanes (lane = index
+// mod 64, fewer for short rows) combined by halves; a fold over outer axes is one chain per element
+// in index order; a product's element is one chain in k order. None depends on the thread count,
+// the instruction set's width or what was fused. Every op rounds to its type.
 #ifndef TC_LOWERING_EMIT_EMITTER_H
 #define TC_LOWERING_EMIT_EMITTER_H
 
 #include "lowering/tiling/gemm.h"
-#include "lowering/fusion/groups.h"
+#include "lowering/fusion/fusion.h"
 #include "lowering/kir/kir.h"
 
 #define TC_MAX_BUFS 64  // tensors of a kernel
@@ -41,10 +43,12 @@ typedef struct tc_expansion {
   tc_units units;
 } tc_expansion;
 
-// For the graph's target. The nest is the caller's to destroy; lists live in the arena. cut: of a matrix product; NULL: as the model has it.
+// For the graph's target. The nest is the caller's to destroy; lists live in the arena. cut: of a
+// matrix product; NULL: as the model has it.
 tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena);
-// A matrix product whose number of rows is an argument, so that the nest does for others: in the same units, with the same buffers and scalars as by
-// tc_expand_group, and `more` behind these. TC_ERR_STATE, with no error told, where it cannot be cut so.
+// A matrix product whose number of rows is an argument, so that the nest does for others: in the
+// same units, with the same buffers and scalars as by tc_expand_group, and `more` behind these.
+// TC_ERR_STATE, with no error told, where it cannot be cut so.
 tc_status tc_expand_any_rows(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena);
 
 #endif

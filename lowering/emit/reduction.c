@@ -5,20 +5,23 @@
 //       what is one value a row and needs d folds
 //       a pass over F: the folds over values that need d folds, and the stores of such values
 //
-// A value that several passes need is made again in each, or waits for the later ones in a tile: dear ones as long as a row of them is near, and in a
-// cluster of blocks, which holds its row in registers, what is loaded, too.
+// A value that several passes need is made again in each, or waits for the later ones in a tile:
+// dear ones as long as a row of them is near, and in a cluster of blocks, which holds its row in
+// registers, what is loaded, too.
 #include <limits.h>
-#include <stdlib.h>
 
 #include "lowering/tiling/summation.h"
 #include "lowering/emit/accumulator.h"
+#include "lowering/emit/emitters.h"
 #include "lowering/target/cpu_target.h"
 #include "lowering/target/host_cpu.h"
 #include "runtime/options.h"
 #include "runtime/topology.h"
 
-// Of one row kept between passes: half of the first cache. Further away keeping it costs more than exp again with whole vectors of 64 bytes: cross entropy over
-// rows of 200 KB takes 1.5 times as long with it, softmax over rows of 128 KB 1.4 times, but over rows of 4 KB it takes 0.8 times as long.
+// Of one row kept between passes: half of the first cache. Further away keeping it costs more than
+// exp again with whole vectors of 64 bytes: cross entropy over rows of 200 KB takes 1.5 times as
+// long with it, softmax over rows of 128 KB 1.4 times, but over rows of 4 KB it takes 0.8 times as
+// long.
 #define STASH_BYTES 16384
 #define STASH_THREAD_BYTES 128  // the same of a GPU's thread, in registers
 #define BF16_COST 7  // of rounding
@@ -43,7 +46,8 @@ static bool is_column(const tc_ex *s, uint32_t n) {
   return s->gr->level[n] == TC_LEVEL_COLUMN;
 }
 
-// Nodes of depth d: folds are done when their depth is reached; a FULL value of depth d needs the folds of depth d.
+// Nodes of depth d: folds are done when their depth is reached; a FULL value of depth d needs the
+// folds of depth d.
 static uint8_t depth_under(tc_ex *s, uint32_t n) {
   n = tc_group_root(s->gr, n);
   tc_ex_note *note = tc_ex_note_of(s, n);
@@ -82,8 +86,9 @@ static void note_pass(tc_ex *s, uint32_t n, uint8_t p) {
   for (int k = 0; k < x->n_in; k++) note_pass(s, x->in[k], p);
 }
 
-// With narrower vectors, or half a vector at a time, exp costs more, and a row may take half of the second cache. On a Zen 3 cross entropy over rows of 200 KB
-// takes 0.75 times as long with it, softmax over rows of 32 KB and of 128 KB 0.82 times; on a Zen 4 0.97 and, of 128 KB, 0.86.
+// With narrower vectors, or half a vector at a time, exp costs more, and a row may take half of the
+// second cache. On a Zen 3 cross entropy over rows of 200 KB takes 0.75 times as long with it,
+// softmax over rows of 32 KB and of 128 KB 0.82 times; on a Zen 4 0.97 and, of 128 KB, 0.86.
 static int64_t stash_bytes(const tc_ex *s) {
   if (tc_target_is_gpu(s->target)) return (int64_t)s->x->nest.threads * STASH_THREAD_BYTES;
   bool dear = tc_compiler_vector_bytes() < 64 || tc_host_halves_vectors();
@@ -99,24 +104,19 @@ static int64_t row_room(const tc_ex *s) {
   return tc_ceil_div(s->gp->f, s->lanes) * s->lanes;
 }
 
-static int by_number(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return (x > y) - (x < y);
-}
-
-// What a cluster holds of its row: operands as large as the rows that several passes read, beside the dear values that it keeps.
+// What a cluster holds of its row: operands as large as the rows that several passes read, beside
+// the dear values that it keeps.
 static void choose_held(tc_ex *s) {
   int n_kept = 0;
   int64_t row = row_room(s);
   for (uint32_t i = 0; i < s->gp->n_member; i++) n_kept += tc_ex_note_of(s, s->gp->member[i])->stash >= 0;
-  qsort(s->notes->touched, s->notes->n_touched, sizeof *s->notes->touched, by_number);
-  for (uint32_t i = 0; i < s->notes->n_touched && s->n_held + n_kept < MAX_HELD; i++) {
-    uint32_t n = s->notes->touched[i];
+  for (uint32_t n = 0; n < s->g->n && s->held->n + n_kept < MAX_HELD; n++) {
+    if (s->notes->note[n].stamp != s->notes->stamp) continue;
     const tc_gnode *x = &s->g->node[n];
     tc_type type = tc_ex_compute_type(x->type);
     bool whole = tc_type_is_float(type) && x->shape->count == s->gp->a * s->gp->f, fits = row * (int64_t)tc_type_bytes(type) <= stash_bytes(s);
     if (!is_in_several(s, n) || !fits || !whole || tc_ex_in_group(s, n) || !s->gr->stored[n]) continue;
-    s->held[s->n_held++] = (tc_held){.node = n, .tile = tc_ex_tile_of_lanes(s, type, row)};
+    s->held->row[s->held->n++] = (tc_held_row){.node = n, .tile = tc_ex_tile_of_lanes(s, type, row)};
   }
 }
 
@@ -128,7 +128,8 @@ static void note_passes(tc_ex *s) {
   }
 }
 
-// What making n again costs in a pass, from what is loaded or kept: on a processor also what it is made of, and rounding to bf16.
+// What making n again costs in a pass, from what is loaded or kept: on a processor also what it is
+// made of, and rounding to bf16.
 static double cost_again(const tc_ex *s, uint32_t n) {
   const tc_gnode *x = &s->g->node[n];
   double sum = tc_emit_cost(x->op, tc_ex_compute_type(x->type));
@@ -141,7 +142,8 @@ static double cost_again(const tc_ex *s, uint32_t n) {
   return sum;
 }
 
-// Dear values that several passes over a row read are kept in tiles, as long as a row fits a core's cache.
+// Dear values that several passes over a row read are kept in tiles, as long as a row fits a core's
+// cache.
 static void choose_stashes(tc_ex *s) {
   if (s->gp->kind != TC_GROUP_ROW) return;
   int64_t row = row_room(s);
@@ -165,7 +167,8 @@ static void plan_passes(tc_ex *s) {
 
 // ---- passes ----
 
-// One pass over F at the present row: folds whose operands have depth d, stores of FULL values of depth d.
+// One pass over F at the present row: folds whose operands have depth d, stores of FULL values of
+// depth d.
 static void pass_body(tc_ex *s, uint8_t d, tc_fold *folds, int n_folds) {
   for (uint32_t i = 0; i < s->gp->n_member && s->gp->n_member > MAX_PATH / 2 && s->st == TC_OK; i++) {  // operands first: no deep recursion
     uint32_t n = s->gp->member[i];
@@ -193,15 +196,18 @@ static bool is_last_pass(const tc_ex *s, uint8_t d) {
   return true;
 }
 
-// While the second pass works on a row that the first one brought into the cache, memory would wait: it asks for the next row. With it and with stores past
-// the caches softmax over 4096x1024 reaches 88 % of the bandwidth of a + b instead of 45, layer norm 101 instead of 58. Later passes ask for what the second
-// did not, a tensor each: where the second asks for both that layer norm's gradient reads, that takes 1.1 times as long.
+// While the second pass works on a row that the first one brought into the cache, memory would
+// wait: it asks for the next row. With it and with stores past the caches softmax over 4096x1024
+// reaches 88 % of the bandwidth of a + b instead of 45, layer norm 101 instead of 58. Later passes
+// ask for what the second did not, a tensor each: where the second asks for both that layer norm's
+// gradient reads, that takes 1.1 times as long.
 static int64_t row_ahead(const tc_ex *s, uint8_t d) {
   if (tc_target_is_gpu(s->target) || s->gp->kind != TC_GROUP_ROW || d < 1) return 0;
   return s->gp->f * (int64_t)sizeof(float) <= NEAR_BYTES ? TC_MAX_OF(s->gp->f, AHEAD) : AHEAD;
 }
 
-// Bytes that passes over a row work on: of what they read the present row and the next one, what is the same for all rows, values that wait in tiles.
+// Bytes that passes over a row work on: of what they read the present row and the next one, what is
+// the same for all rows, values that wait in tiles.
 static int64_t row_bytes(const tc_ex *s) {
   int64_t bytes = 0;
   for (uint32_t i = 0, n_touched = s->notes->n_touched; i < n_touched; i++) {
@@ -216,11 +222,12 @@ static int64_t row_bytes(const tc_ex *s) {
   return bytes;
 }
 
-// Whether the next row comes to the second-level cache: in the first one it would take the place of what passes still read. On a Zen 4 with 32 KiB of it,
-// layer norm's gradient over 4096x1024 1.4 to 1.5 times as fast, from 64 % of the triad's bandwidth to 90; softmax and layer norm alone, of which it holds
-// both rows, 0.9.
+// Whether the next row comes to the second-level cache: in the first one it would take the place of
+// what passes still read. On a Zen 4 with 32 KiB of it, layer norm's gradient over 4096x1024 1.4 to
+// 1.5 times as fast, from 64 % of the triad's bandwidth to 90; softmax and layer norm alone, of
+// which it holds both rows, 0.9.
 static bool asks_far(const tc_ex *s) {
-  return s->ahead >= s->gp->f && row_bytes(s) >= (int64_t)tc_topology_get()->l1_bytes;
+  return s->hints.prefetch_distance >= s->gp->f && row_bytes(s) >= (int64_t)tc_topology_get()->l1_bytes;
 }
 
 // Whether sums along the row are several chains.
@@ -246,10 +253,11 @@ static void over_f(tc_ex *s, uint8_t d, tc_fold *folds, int n_folds) {
       to = tc_emit_bin(&s->e, TC_N_MIN, tc_emit_bin(&s->e, TC_N_ADD, from, tc_ex_i64(s, TC_FOLD_CHAIN * step)), to);
     }
     s->at[TC_RANGE_F] = tc_ex_loop(s, from, to, step);
-    s->stream = s->gp->kind == TC_GROUP_ROW && whole == f, s->ahead = row_ahead(s, d), s->asks = is_last_pass(s, d) ? INT_MAX : 1;
-    s->far = asks_far(s);
+    s->hints.stream = s->gp->kind == TC_GROUP_ROW && whole == f, s->hints.prefetch_distance = row_ahead(s, d),
+    s->hints.n_prefetch = is_last_pass(s, d) ? INT_MAX : 1;
+    s->hints.prefetch_far = asks_far(s);
     pass_body(s, d, folds, n_folds);
-    s->stream = false, s->ahead = 0, s->far = false;
+    s->hints.stream = false, s->hints.prefetch_distance = 0, s->hints.prefetch_far = false;
     tc_ex_end_loop(s);
     end_chains(s, folds, n_folds);
     if (chains) tc_ex_end_loop(s);
@@ -294,7 +302,7 @@ static int begin_folds(tc_ex *s, uint8_t d, tc_fold *folds) {
 }
 
 // The passes of one row (ROW) or one block of columns (COL), then what is left of the folds.
-static void row(tc_ex *s) {
+static void emit_row(tc_ex *s) {
   for (uint8_t d = 0; d <= deepest(s) && s->st == TC_OK; d++) {
     tc_fold folds[MAX_FOLDS];
     reduced_values(s, d);
@@ -306,15 +314,16 @@ static void row(tc_ex *s) {
       uint32_t n = s->gp->member[i];
       if (tc_ex_note_of(s, n)->stash >= 0 && tc_ex_note_of(s, n)->stash_pass == d) tc_ex_note_of(s, n)->stashed = true;
     }
-    for (int i = 0; i < s->n_held; i++) s->held[i].there |= s->held[i].filled;
+    for (int i = 0; s->held && i < s->held->n; i++) s->held->row[i].there |= s->held->row[i].filled;
     for (int i = 0; i < n_folds; i++) tc_fold_end(s, &folds[i]);
   }
 }
 
 // ---- kernels ----
 
-// Lanes along a row that is folded. On a GPU a row of more than a few vectors of 64 takes eight turns of longer ones, so that long rows have many threads and
-// what a thread holds of a row fits its registers. By the extent alone: it is an order of summation.
+// Lanes along a row that is folded. On a GPU a row of more than a few vectors of 64 takes eight
+// turns of longer ones, so that long rows have many threads and what a thread holds of a row fits
+// its registers. By the extent alone: it is an order of summation.
 static int lanes_of_row(const tc_ex *s, int64_t n) {
   int lanes = tc_ex_lanes_for(n), most = s->target->threads_most * TC_LANES_OF_THREAD;
   while (lanes < most && lanes * (int64_t)ROW_TURNS < n) lanes *= 2;
@@ -334,13 +343,16 @@ static int cluster_of_row(const tc_ex *s) {
 #define COLUMNS_BYTES 16384  // of what columns are so far: half of the first cache
 #define LEAST_COLUMNS 1024
 #define ROWS_AT_ONCE 4
-// Where a processor reads whole rows best (host_cpu.h), each asking for the one so many further on, a register at a time: on a Zen 4 sums of 4096x4096 reach 1.01 of
-// one over all at one thread and 1.04 at two, by two registers 0.96 and 0.92, by four 0.9, 4 rows by four without asking 0.7 to 0.8.
+// Where a processor reads whole rows best (host_cpu.h), each asking for the one so many further on,
+// a register at a time: on a Zen 4 sums of 4096x4096 reach 1.01 of one over all at one thread and
+// 1.04 at two, by two registers 0.96 and 0.92, by four 0.9, 4 rows by four without asking 0.7 to
+// 0.8.
 #define ROWS_SIDE_BY_SIDE 8
 
-// How many columns a COL kernel folds at once, going over F row by row, what they are so far in tiles; 0: by blocks of lanes, in registers. Memory is read in
-// order then: sums of 4096x4096 over rows reach 1.0 of the speed of one over all on a Zen 3, 0.84 by one row at a time, and 0.67 by blocks of lanes. Each
-// column's order is the same.
+// How many columns a COL kernel folds at once, going over F row by row, what they are so far in
+// tiles; 0: by blocks of lanes, in registers. Memory is read in order then: sums of 4096x4096 over
+// rows reach 1.0 of the speed of one over all on a Zen 3, 0.84 by one row at a time, and 0.67 by
+// blocks of lanes. Each column's order is the same.
 static int64_t columns_at_once(const tc_ex *s) {
   int64_t columns = s->gp->k, bytes = 0;
   if (s->gp->kind != TC_GROUP_COL || tc_target_is_gpu(s->target) || s->split || columns % LANES || columns < LEAST_COLUMNS) return 0;
@@ -384,14 +396,14 @@ static void rows_of_columns(tc_ex *s, int64_t columns) {
   tc_val first = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, s->gp->f), rows);
   at = begin_columns(s, columns);
   for (int i = 0; i < n_folds; i++) folds[i].acc = tc_emit_var(&s->e, load_sum(s, &folds[i], tile[i], at));
-  if (wide) s->ahead = rows * columns, s->far = true, s->asks = INT_MAX;
+  if (wide) s->hints.prefetch_distance = rows * columns, s->hints.prefetch_far = true, s->hints.n_prefetch = INT_MAX;
   for (int r = 0; r < rows; r++) {
     tc_ex_enter(s);
     s->at[TC_RANGE_F] = tc_emit_bin(&s->e, TC_N_ADD, first, tc_ex_i64(s, r));
     pass_body(s, 0, folds, n_folds);
     tc_ex_leave(s);
   }
-  s->ahead = 0, s->far = false;
+  s->hints.prefetch_distance = 0, s->hints.prefetch_far = false;
   for (int i = 0; i < n_folds; i++) store_sum(s, &folds[i], tile[i], at, folds[i].acc);
   tc_ex_end_loop(s);
   tc_ex_end_loop(s);
@@ -405,48 +417,33 @@ static void rows_of_columns(tc_ex *s, int64_t columns) {
   tc_ex_end_loop(s);
 }
 
-void tc_ex_row_kernel(tc_ex *s) {
+void tc_emitter_reduction(tc_ex *s, const tc_emit_request *r) {
+  (void)r;
   bool along_f = s->gp->kind == TC_GROUP_ROW;
   int64_t inner = along_f ? 1 : s->split ? s->split : s->gp->k, k0 = s->split ? s->gp->k / s->split : 1;
   s->lanes = along_f ? lanes_of_row(s, s->gp->f) : tc_target_is_gpu(s->target) ? tc_ex_power_for(inner, GPU_COLUMN_LANES) : tc_ex_lanes_for(inner);
-  if (s->gp->kind == TC_GROUP_FLAT && !tc_target_is_gpu(s->target)) s->lanes = TC_MIN(s->lanes, tc_ex_lanes_of_work(s));
   int cluster = cluster_of_row(s);
   if (cluster) s->lanes = cluster * CLUSTER_THREADS * TC_LANES_OF_THREAD;
   tc_ex_set_threads(s, s->lanes);
   s->x->nest.cluster = (uint16_t)cluster;
   s->vector = along_f ? TC_RANGE_F : TC_RANGE_K;
-  if (s->gp->kind != TC_GROUP_FLAT) plan_passes(s);
-  int64_t at_once = columns_at_once(s), blocks = along_f || at_once ? 1 : (inner + s->lanes - 1) / s->lanes;
-  s->n_turned = 0;
+  tc_held_rows held = {.n = 0};
+  s->held = &held;
+  plan_passes(s);
+  int64_t at_once = columns_at_once(s), blocks = along_f || at_once ? 1 : tc_ceil_div(inner, s->lanes);
   tc_ex_preload(s);
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = tc_ex_loop(s, begin, end, 1);
-  tc_val upper = blocks == 1 ? o : tc_emit_bin(&s->e, TC_N_DIV, o, tc_ex_i64(s, blocks));
-  if (!along_f) {
-    tc_val block = blocks == 1 ? tc_ex_i64(s, 0) : tc_emit_bin(&s->e, TC_N_REM, o, tc_ex_i64(s, blocks));
-    s->at[TC_RANGE_K] = tc_emit_bin(&s->e, TC_N_MUL, block, tc_ex_i64(s, s->lanes));
-    if (inner % s->lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, inner));
-  } else {
-    s->at[TC_RANGE_K] = tc_ex_i64(s, 0);
-  }
-  s->at[TC_RANGE_K0] = k0 == 1 ? tc_ex_i64(s, 0) : tc_emit_bin(&s->e, TC_N_REM, upper, tc_ex_i64(s, k0));
-  s->at[TC_RANGE_A] = k0 == 1 ? upper : tc_emit_bin(&s->e, TC_N_DIV, upper, tc_ex_i64(s, k0));
-  s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
-  if (s->gp->kind == TC_GROUP_FLAT) {
-    s->stream = inner % s->lanes == 0;  // then lines are whole
-    tc_ex_stores(s);
-    s->stream = false;
-  } else if (at_once) {
+  tc_ex_begin_rows(s, along_f ? 0 : inner, blocks, k0);
+  if (at_once)
     rows_of_columns(s, at_once);
-  } else {
-    row(s);
-  }
+  else
+    emit_row(s);
   tc_ex_end_loop(s);
+  s->held = NULL;
   s->x->extent = s->gp->a * k0 * blocks;
 }
 
-// Over F, for every COLUMN member: its tile before the rows of a part, or its result after them, at their first row.
+// Over F, for every COLUMN member: its tile before the rows of a part, or its result after them, at
+// their first row.
 static void over_columns(tc_ex *s, bool end) {
   s->bound[TC_RANGE_F] = true;
   s->at[TC_RANGE_F] = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, s->gp->f), s->lanes);
@@ -468,7 +465,8 @@ static void over_columns(tc_ex *s, bool end) {
   s->bound[TC_RANGE_F] = false;
 }
 
-void tc_ex_part_kernel(tc_ex *s) {
+void tc_emitter_reduction_parts(tc_ex *s, const tc_emit_request *r) {
+  (void)r;
   int64_t part = s->gp->part;
   s->lanes = tc_ex_lanes_for(s->gp->f), s->vector = TC_RANGE_F;
   plan_passes(s);
@@ -477,14 +475,12 @@ void tc_ex_part_kernel(tc_ex *s) {
     if (is_column(s, n)) tc_ex_note_of(s, n)->stash = tc_ex_tile_of_lanes(s, tc_ex_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
   }
   tc_ex_preload(s);
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = tc_ex_loop(s, begin, end, 1), first = tc_emit_bin(&s->e, TC_N_MUL, o, tc_ex_i64(s, part));
+  tc_val o = tc_ex_begin_units(s), first = tc_emit_bin(&s->e, TC_N_MUL, o, tc_ex_i64(s, part));
   s->at[TC_RANGE_K] = s->at[TC_RANGE_K0] = tc_ex_i64(s, 0);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
   over_columns(s, false);
   s->at[TC_RANGE_A] = tc_ex_loop(s, first, tc_emit_bin(&s->e, TC_N_ADD, first, tc_ex_i64(s, part)), 1);
-  row(s);
+  emit_row(s);
   tc_ex_end_loop(s);
   s->at[TC_RANGE_A] = first;
   over_columns(s, true);

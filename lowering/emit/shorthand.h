@@ -1,5 +1,6 @@
-// Short names for the instructions that kernels with loops of their own are made of, so that an address reads like its formula. Included by emit/matmul/matmul.h,
-// winograd_tile.h, direct.c, forward.h and gpu/ only. Failures stick in s, as builder.h says.
+// Short names for the instructions of kernels with loops of their own, so that an address reads like
+// its formula. Included by matmul/, attention/, conv/ and gpu/ only.
+// Always: failures stick in s, as builder.h says.
 #ifndef TC_LOWERING_EMIT_SHORTHAND_H
 #define TC_LOWERING_EMIT_SHORTHAND_H
 
@@ -25,6 +26,20 @@ static inline tc_val loop(tc_ex *s, tc_val from, tc_val to, int64_t step) {
 }
 static inline void end(tc_ex *s) {
   tc_ex_end_loop(s);
+}
+static inline void begin_if(tc_ex *s, tc_val cond) {
+  tc_ex_enter(s);
+  (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, cond, TC_NONE, TC_NONE, 0);
+}
+static inline void end_if(tc_ex *s) {
+  tc_ex_leave(s);
+  tc_emit_end(&s->e, TC_N_ENDIF);
+}
+static inline tc_val load(tc_ex *s, int buf, tc_type type, int lanes, tc_val at, tc_val mask) {
+  return tc_emit_raw(&s->e, TC_N_LOAD, type, lanes, at, mask, TC_NONE, buf);
+}
+static inline void store(tc_ex *s, int buf, tc_val at, tc_val v) {
+  (void)tc_emit_raw(&s->e, TC_N_STORE, tc_emit_type(&s->e, v), tc_emit_lanes(&s->e, v), at, v, TC_NONE, buf);
 }
 
 #endif

@@ -18,7 +18,8 @@ static bool take_terms(tc_index *x, uint8_t r, tc_index *taken) {
   return true;
 }
 
-// The left operand's terms: rows by one stride or scattered, k by one stride or in segments of whole strides.
+// The left operand's terms: rows by one stride or scattered, k by one stride or in segments of
+// whole strides.
 static bool take_pieces(tc_index *x, int64_t k, tc_factor *f) {
   if (!take_terms(x, TC_RANGE_F, &f->rows) || !take_terms(x, TC_RANGE_K0, &f->segments)) return false;
   tc_index one = f->rows, in = tc_ix_const(0);
@@ -41,7 +42,8 @@ static bool take_pieces(tc_index *x, int64_t k, tc_factor *f) {
   return true;
 }
 
-// The right operand's columns where they lie in panels: col % panel + col / panel * (panel * stride).
+// The right operand's columns where they lie in panels: col % panel + col / panel * (panel *
+// stride).
 static bool take_panels(tc_index *x, uint8_t col, tc_factor *f) {
   tc_index base = *x, columns;
   if (!take_terms(&base, col, &columns) || columns.n != 2) return false;
@@ -55,7 +57,8 @@ static bool take_panels(tc_index *x, uint8_t col, tc_factor *f) {
   return true;
 }
 
-// The right operand where its panels are of pairs along k: row % 2 + row / 2 * (2 * panel) + col % panel * 2 + col / panel * (panel * stride).
+// The right operand where its panels are of pairs along k: row % 2 + row / 2 * (2 * panel) + col %
+// panel * 2 + col / panel * (panel * stride).
 static bool take_words(tc_index *x, uint8_t row, uint8_t col, tc_factor *f) {
   tc_index base = *x, rows, columns;
   if (!take_terms(&base, row, &rows) || !take_terms(&base, col, &columns) || rows.n != 2 || columns.n != 2) return false;
@@ -75,7 +78,8 @@ static bool take_right(tc_index *x, uint8_t row, uint8_t col, tc_factor *f) {
   return tc_ix_take_stride(x, row, &f->row) && (tc_ix_take_stride(x, col, &f->col) || take_panels(x, col, f));
 }
 
-// From element idx of node *n to the tensor in memory: through views and, for a right factor, through what the product makes of it.
+// From element idx of node *n to the tensor in memory: through views and, for a right factor,
+// through what the product makes of it.
 static bool follow(const tc_ex *s, uint32_t *n, const tc_index *idx, tc_factor *f) {
   tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
   memcpy(here, idx, sizeof here);
@@ -129,10 +133,4 @@ bool tc_operand4_find(tc_ex *s, uint32_t node, int k, tc_operand4 *o) {
   o->buf = tc_ex_buffer(s, n);
   s->x->same &= ~(UINT64_C(1) << o->buf);
   return true;
-}
-
-tc_val tc_operand4_at(tc_ex *s, const tc_operand4 *o) {
-  int64_t stride;
-  tc_val vec;
-  return tc_ex_index_value(s, o->base, &stride, &vec);
 }

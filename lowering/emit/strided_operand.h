@@ -1,11 +1,12 @@
-// An operand of a matrix product or of a convolution, found in memory through views. Inside expansion.
+// An operand of a matrix product or of a convolution, found in memory through views. Inside
+// expansion.
 #ifndef TC_LOWERING_EMIT_STRIDED_OPERAND_H
 #define TC_LOWERING_EMIT_STRIDED_OPERAND_H
 
 #include "lowering/emit/context.h"
 
-// Element base + row * row_stride + column * col_stride. The left one may lie in pieces, as windows and moved axes do:
-// base + rows(row) + segments(k) + (k % segment) * col_stride.
+// Element base + row * row_stride + column * col_stride. The left one may lie in pieces, as windows
+// and moved axes do: base + rows(row) + segments(k) + (k % segment) * col_stride.
 typedef struct tc_factor {
   int buf;
   tc_type type;
@@ -22,11 +23,12 @@ typedef struct tc_factor {
   tc_val at;  // base of the present batch
 } tc_factor;
 
-// Finds operand k of the product; its rows follow range row and its columns range col, of which K0 is the one summed over. False if it must be stored
-// first, which the expansion then says.
+// Finds operand k of the product; its rows follow range row and its columns range col, of which K0
+// is the one summed over. False if it must be stored first, which the expansion then says.
 bool tc_factor_find(tc_ex *s, uint32_t node, int k, uint8_t row, uint8_t col, tc_factor *f);
 
-// An operand of rank 4, in memory through views: each axis by one stride from base, which is over arguments alone.
+// An operand of rank 4, in memory through views: each axis by one stride from base, which is over
+// arguments alone.
 typedef struct tc_operand4 {
   int buf;
   int64_t stride[4];
@@ -35,7 +37,5 @@ typedef struct tc_operand4 {
 
 // Finds operand k of the node; false if it must be stored first, which the expansion then says.
 bool tc_operand4_find(tc_ex *s, uint32_t node, int k, tc_operand4 *o);
-// Its first element.
-tc_val tc_operand4_at(tc_ex *s, const tc_operand4 *o);
 
 #endif

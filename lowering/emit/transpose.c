@@ -1,51 +1,24 @@
-// Turning kernels: a FLAT group that reads along other axes than it writes. Element by element that is a gather; here a square block is read by rows,
-// turned in registers and kept in a tile, from which the lanes are then loaded.
+// Turning kernels: a FLAT group that reads along other axes than it writes. Element by element that
+// is a gather; here a square block is read by rows, turned in registers and kept in a tile, from
+// which the lanes are then loaded.
 //
 //   for each block of `turning` rows of K0 by `lanes` of K:
 //     for each such load: rows of the block, read along K0 -> tc_emit_turn -> its tile, along K
 //     for each row of the block: the group's values, and their stores
-#include "lowering/emit/context.h"
+#include "lowering/emit/emitters.h"
 #include "lowering/target/cpu_target.h"
 
-// Rows of a block that is turned: one register of elements.
-static int turned_rows(const tc_ex *s, uint32_t n) {
-  return tc_compiler_vector_bytes() / (int)tc_type_bytes(s->g->node[n].type);
-}
-
-// Whether consecutive K0, in blocks of so many rows, are side by side in memory: one term counts them, others change between blocks.
-static bool counts_rows(const tc_ex *s, tc_index flat, int rows) {
-  bool counts = false;
-  if (!tc_ex_split_terms(s, &flat)) return false;
-  for (int i = 0; i < flat.n; i++) {
-    const tc_term *t = &flat.term[i];
-    if (t->kind == TC_TERM_VALUE) return false;
-    if (t->kind != TC_TERM_RANGE || t->range != TC_RANGE_K0 || t->div % rows == 0) continue;
-    if (counts || t->div != 1 || t->coef != 1 || t->mod % rows) return false;
-    counts = true;
-  }
-  return counts;
-}
-
-int tc_ex_turned_tile(tc_ex *s, uint32_t n, const tc_index *flat) {
-  for (int i = 0; i < s->n_turned; i++)
-    if (s->turned[i].node == n && tc_ix_equal(&s->turned[i].flat, flat)) return s->turning ? s->turned[i].tile : -1;
-  int rows = turned_rows(s, n);
-  bool fits = tc_type_bytes(s->g->node[n].type) >= 4 && rows >= 4 && s->lanes >= rows && s->gp->k / TC_MAX_OF(s->split, 1) >= rows;
-  if (s->turning || !s->split || s->gp->kind != TC_GROUP_FLAT || s->cond != TC_NONE || !fits || s->n_turned == MAX_TURNED) return -1;
-  if (s->n_turned && turned_rows(s, s->turned[0].node) != rows) return -1;
-  if (counts_rows(s, *flat, rows)) s->turned[s->n_turned++] = (tc_turned){n, *flat, -1};
-  return -1;
-}
-
-// Turns a block of a load: `rows` rows of K0 by the block's lanes, read along K0 and stored along K.
-static void turn_block(tc_ex *s, tc_turned *t, tc_val columns, tc_val rows_left) {
+// Turns a block of a load: `rows` rows of K0 by the block's lanes, read along K0 and stored along
+// K.
+static void turn_block(tc_ex *s, tc_transposed_load *t, tc_val columns, tc_val rows_left) {
   tc_type type = s->g->node[t->node].type;
-  int rows = s->turning, buf = tc_ex_buffer(s, t->node);
+  int rows = s->transposed->rows, buf = tc_ex_buffer(s, t->node);
   int64_t stride;
   tc_val vec, base = tc_ex_index_value(s, t->flat, &stride, &vec), v[64];
-  tc_val row_mask = TC_NONE, numbers = tc_emit_raw(&s->e, TC_N_LANES, TC_I64, rows, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val row_mask = TC_NONE, numbers = tc_ex_numbers(s, TC_I64, rows);
   if (rows_left != TC_NONE) row_mask = tc_emit_bin(&s->e, TC_N_LT, numbers, rows_left);
-  // A loop, not one square after another: of the time that compiling such a kernel takes, most goes to the shuffles.
+  // A loop, not one square after another: of the time that compiling such a kernel takes, most goes
+  // to the shuffles.
   tc_val first = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, s->lanes), rows);
   tc_val from = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_scaled(s, first, stride));
   for (int i = 0; i < rows; i++) {
@@ -65,26 +38,26 @@ static void turn_block(tc_ex *s, tc_turned *t, tc_val columns, tc_val rows_left)
   tc_ex_end_loop(s);
 }
 
-void tc_ex_turning_kernel(tc_ex *s) {
+void tc_emitter_transpose(tc_ex *s, const tc_emit_request *r) {
+  (void)r;
   int64_t inner = s->split, k0 = s->gp->k / s->split;
-  s->turning = turned_rows(s, s->turned[0].node);
-  s->lanes = TC_MAX_OF(tc_ex_lanes_for(inner), s->turning);
+  tc_transposed_loads *t = s->transposed;
+  t->rows = tc_ex_turned_rows(s, t->load[0].node);
+  s->lanes = TC_MAX_OF(tc_ex_lanes_for(inner), t->rows);
   s->vector = TC_RANGE_K;
-  int64_t blocks = (inner + s->lanes - 1) / s->lanes, row_blocks = (k0 + s->turning - 1) / s->turning;
-  for (int i = 0; i < s->n_turned; i++) s->turned[i].tile = tc_ex_tile(s, s->g->node[s->turned[i].node].type, (int64_t)s->turning * s->lanes);
+  int64_t blocks = tc_ceil_div(inner, s->lanes), row_blocks = tc_ceil_div(k0, t->rows);
+  for (int i = 0; i < t->n; i++) t->load[i].tile = tc_ex_tile(s, s->g->node[t->load[i].node].type, (int64_t)t->rows * s->lanes);
   tc_ex_preload(s);
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = tc_ex_loop(s, begin, end, 1), zero = tc_ex_i64(s, 0);
+  tc_val o = tc_ex_begin_units(s), zero = tc_ex_i64(s, 0);
   tc_val block = blocks == 1 ? zero : tc_emit_bin(&s->e, TC_N_REM, o, tc_ex_i64(s, blocks));
-  tc_val first = tc_ex_scaled(s, blocks == 1 ? o : tc_emit_bin(&s->e, TC_N_DIV, o, tc_ex_i64(s, blocks)), s->turning);
+  tc_val first = tc_ex_scaled(s, blocks == 1 ? o : tc_emit_bin(&s->e, TC_N_DIV, o, tc_ex_i64(s, blocks)), t->rows);
   s->at[TC_RANGE_A] = zero, s->at[TC_RANGE_K0] = first, s->at[TC_RANGE_K] = tc_ex_scaled(s, block, s->lanes);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
   tc_val rows = tc_emit_bin(&s->e, TC_N_SUB, tc_ex_i64(s, k0), first), columns = tc_emit_bin(&s->e, TC_N_SUB, tc_ex_i64(s, inner), s->at[TC_RANGE_K]);
-  for (int i = 0; i < s->n_turned; i++) turn_block(s, &s->turned[i], inner % s->lanes ? columns : TC_NONE, k0 % s->turning ? rows : TC_NONE);
+  for (int i = 0; i < t->n; i++) turn_block(s, &t->load[i], inner % s->lanes ? columns : TC_NONE, k0 % t->rows ? rows : TC_NONE);
   if (inner % s->lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, inner));
-  s->turned_row = tc_ex_loop(s, zero, tc_emit_bin(&s->e, TC_N_MIN, rows, tc_ex_i64(s, s->turning)), 1);
-  s->at[TC_RANGE_K0] = tc_emit_bin(&s->e, TC_N_ADD, first, s->turned_row);
+  t->row = tc_ex_loop(s, zero, tc_emit_bin(&s->e, TC_N_MIN, rows, tc_ex_i64(s, t->rows)), 1);
+  s->at[TC_RANGE_K0] = tc_emit_bin(&s->e, TC_N_ADD, first, t->row);
   tc_ex_stores(s);
   tc_ex_end_loop(s);
   tc_ex_end_loop(s);

@@ -1,13 +1,229 @@
-// Where the value of a node at an iteration comes from: it is remembered, waits in a tile, lies in memory, or is made in place of its operands
-// (scalar_op.c), whose values are found the same way.
+// Where the value of a node at an iteration comes from. It is remembered, waits in a tile, lies in
+// memory, or is made in place of its operands, whose values are found the same way.
+// Ops that move or join data read an operand at another index. Arithmetic is kir/builder.h's.
+#include <string.h>
+
+#include "kernels/philox.h"
+#include "lowering/kir/rng.h"
 #include "lowering/emit/context.h"
 
-tc_index *tc_ex_position(tc_ex *s, bool of_operand) {
-  tc_index **at = &s->position[s->n_path][of_operand];
+// Room for a position of the present level of the recursion: of the member being made, or of an
+// operand.
+static tc_index *position_of_level(tc_ex *s, bool of_operand) {
+  tc_index **at = &s->path.position[s->path.n][of_operand];
   if (!*at) *at = tc_arena_alloc(s->arena, TC_MAX_RANK * sizeof **at);
   if (!*at) (void)tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel");
   return *at;
 }
+
+// ---- made of its operands ----
+
+static tc_val operand_value(tc_ex *s, uint32_t n, int k, const tc_index *idx) {
+  tc_index *at = position_of_level(s, true);
+  if (!at) return 0;
+  if (tc_view_operand(s->g, n, k, idx, &s->ext, at)) return tc_ex_value_kept(s, s->g->node[n].in[k], at);
+  return tc_ex_unsaid(s, s->g->node[n].in[k], "a view cannot be said in terms of its operand");
+}
+
+// c, and that the index lies within [0, extent): on the sides where it may not.
+static tc_val in_range(tc_ex *s, const tc_index *x, int64_t extent, bool below, bool above, tc_val c) {
+  tc_val v = tc_ex_whole_index(s, x);
+  if (below) c = tc_ex_both(s, c, tc_emit_bin(&s->e, TC_N_GE, v, tc_ex_i64(s, 0)));
+  if (above) c = tc_ex_both(s, c, tc_emit_bin(&s->e, TC_N_LT, v, tc_ex_i64(s, extent)));
+  return c;
+}
+
+// The value of node n at idx where cond holds; masked loads elsewhere.
+static tc_val guarded_value(tc_ex *s, uint32_t n, const tc_index *idx, tc_val cond) {
+  tc_val outer = s->cond;
+  if (cond != TC_NONE) s->cond = tc_ex_both(s, outer, cond);
+  tc_val v = tc_ex_value_kept(s, n, idx);
+  s->cond = outer;
+  return v;
+}
+
+static tc_val pad_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+  tc_index *at = position_of_level(s, true);
+  tc_val c = TC_NONE;
+  if (!at) return 0;
+  const tc_dims *from = &s->g->node[x->in[0]].shape->d;
+  for (int i = 0; i < from->rank; i++) {
+    int64_t lo = (int64_t)x->attr[i], hi = (int64_t)x->attr[from->rank + i];
+    at[i] = idx[i];
+    at[i].base -= lo;
+    c = in_range(s, &at[i], from->dim[i], lo > 0, hi > 0, c);
+  }
+  tc_val v = guarded_value(s, x->in[0], at, c);
+  if (c == TC_NONE) return v;
+  tc_type type = tc_ex_compute_type(x->type);  // zeros without an argument: a pad that lowering made
+  return tc_emit_select(&s->e, c, v, x->n_arg ? tc_ex_argument(s, x->arg, type) : tc_ex_zero(s, type));
+}
+
+static tc_val cat_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+  int axis = (int)x->attr[0];
+  int64_t end = x->shape->d.dim[axis];
+  tc_val v = TC_NONE;
+  tc_index *at = position_of_level(s, true);
+  if (!at) return 0;
+  for (int k = x->n_in; k-- > 0;) {  // the last piece is what the others fall through to
+    memcpy(at, idx, sizeof at[0] * (size_t)x->shape->d.rank);
+    int64_t n = s->g->node[x->in[k]].shape->d.dim[axis];
+    end -= n;
+    if (n == 0) continue;
+    at[axis].base -= end;
+    tc_val c = in_range(s, &at[axis], n, end > 0, end + n < x->shape->d.dim[axis], TC_NONE);
+    tc_val piece = guarded_value(s, x->in[k], at, c);
+    v = v == TC_NONE || c == TC_NONE ? piece : tc_emit_select(&s->e, c, piece, v);
+  }
+  return v;
+}
+
+// Unit steps only: others are external.
+static tc_val slice_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+  tc_index *at = position_of_level(s, true);
+  const tc_dims *d = &s->g->node[x->in[1]].shape->d;
+  tc_val c = TC_NONE;
+  if (!at) return 0;
+  for (int i = 0; i < d->rank; i++) {
+    at[i] = idx[i];
+    if (d->dim[i] == x->shape->d.dim[i]) continue;  // a slice of a whole axis starts at 0
+    tc_term start = {TC_TERM_ARG, 0, x->arg + (uint32_t)i, 1, 0, -1};
+    if (!tc_ix_add_term(&at[i], start)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
+    c = in_range(s, &at[i], d->dim[i], true, true, c);
+  }
+  tc_val old = tc_ex_value_kept(s, x->in[0], idx), v = guarded_value(s, x->in[1], at, c);
+  return c == TC_NONE ? v : tc_emit_select(&s->e, c, v, old);
+}
+
+// The index operand's value, wrapped once where negative; a check before this step has seen that it
+// is in range.
+static tc_val wrapped_index(tc_ex *s, uint32_t index, const tc_index *at, int64_t extent) {
+  tc_val v = tc_ex_value_kept(s, index, at);
+  return tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_LT, v, tc_ex_i64(s, 0)), tc_emit_bin(&s->e, TC_N_ADD, v, tc_ex_i64(s, extent)), v);
+}
+
+static tc_val gathered_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+  const tc_dims *d = &s->g->node[x->in[0]].shape->d, *di = &s->g->node[x->in[1]].shape->d;
+  int axis = (int)x->attr[0];
+  tc_index *at = position_of_level(s, true);
+  tc_val v;
+  if (!at) return 0;
+  if (x->op == TC_OP_GATHER) {
+    v = wrapped_index(s, x->in[1], idx, d->dim[axis]);
+    memcpy(at, idx, sizeof at[0] * (size_t)d->rank);
+  } else {
+    v = wrapped_index(s, x->in[1], idx + axis, d->dim[axis]);
+    for (int i = 0; i < axis; i++) at[i] = idx[i];
+    for (int i = axis + 1; i < d->rank; i++) at[i] = idx[i + di->rank - 1];
+  }
+  at[axis] = tc_ix_const(0);
+  (void)tc_ix_add_term(&at[axis], (tc_term){TC_TERM_VALUE, 0, v, 1, 0, 1});
+  return tc_ex_value_kept(s, x->in[0], at);
+}
+
+static __attribute__((noinline)) tc_val iota_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+  tc_index flat;
+  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
+  if (tc_type_is_float(x->type)) {
+    tc_val i = tc_emit_cast(&s->e, tc_ex_whole_index(s, &flat), TC_F64);
+    tc_val v =
+        tc_emit_bin(&s->e, TC_N_ADD, tc_ex_argument(s, x->arg, TC_F64), tc_emit_bin(&s->e, TC_N_MUL, tc_ex_argument(s, x->arg + 1, TC_F64), i));
+    return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
+  }
+  // Integers wrap, so the first lane's number is made once, and the others' differ from it by what
+  // no iteration changes, in the type of the result.
+  int64_t stride;
+  if (s->threads.run) {
+    tc_val v = tc_emit_bin(&s->e, TC_N_MUL, tc_ex_whole_index(s, &flat), tc_ex_argument(s, x->arg + 1, TC_I64));
+    return tc_emit_cast(&s->e, tc_emit_bin(&s->e, TC_N_ADD, v, tc_ex_argument(s, x->arg, TC_I64)), x->type);
+  }
+  tc_val vec, at = tc_ex_index_value(s, flat, &stride, &vec), step = tc_ex_argument(s, x->arg + 1, TC_I64);
+  tc_val first = tc_emit_bin(&s->e, TC_N_ADD, tc_ex_argument(s, x->arg, TC_I64), tc_emit_bin(&s->e, TC_N_MUL, step, at));
+  if (vec == TC_NONE && stride == 0) return tc_emit_cast(&s->e, first, x->type);
+  if (vec != TC_NONE) return tc_emit_cast(&s->e, tc_emit_bin(&s->e, TC_N_ADD, first, tc_emit_bin(&s->e, TC_N_MUL, step, vec)), x->type);
+  tc_val lanes = tc_ex_numbers(s, x->type, s->lanes);
+  tc_val others = tc_emit_bin(&s->e, TC_N_MUL, lanes, tc_emit_cast(&s->e, tc_ex_scaled(s, step, stride), x->type));
+  return tc_emit_bin(&s->e, TC_N_ADD, others, tc_emit_cast(&s->e, first, x->type));
+}
+
+// Whether the lanes are at neighbouring positions, the first a multiple of 4.
+static bool is_run(const tc_ex *s, const tc_index *flat) {
+  bool along = false;
+  if (s->threads.run || s->lanes < 4 || flat->base % 4 || s->split % 4) return false;
+  for (int i = 0; i < flat->n; i++) {
+    const tc_term *t = &flat->term[i];
+    if (t->kind != TC_TERM_RANGE || t->range != s->vector ? t->coef % 4 != 0 : t->coef != 1 || t->div != 1 || t->mod != 0) return false;
+    along |= t->kind == TC_TERM_RANGE && t->range == s->vector;
+  }
+  return along;
+}
+
+static __attribute__((noinline)) tc_val random_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+  tc_index flat;
+  int64_t stride;
+  tc_val vec;
+  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
+  bool run = is_run(s, &flat);
+  tc_draw draw = {.op = x->op, .type = tc_ex_compute_type(x->type), .lanes = run ? s->lanes : 0};
+  draw.at = run ? tc_ex_index_value(s, flat, &stride, &vec) : tc_ex_whole_index(s, &flat);
+  draw.seed = tc_ex_argument(s, x->arg, TC_I64), draw.counter = tc_ex_argument(s, x->arg + 1, TC_I64);
+  if (x->op == TC_OP_RANDINT) draw.low = tc_ex_argument(s, x->arg + 2, TC_I64), draw.high = tc_ex_argument(s, x->arg + 3, TC_I64);
+  if (s->st != TC_OK) return 0;
+  tc_val v = tc_draw_emit(&s->e, &draw);
+  if (x->op == TC_OP_RAND && tc_type_is_half(x->type))
+    v = tc_emit_bin(&s->e, TC_N_MIN, v, tc_emit_const_f(&s->e, TC_F32, x->type == TC_F16 ? TC_MOST_F16 : TC_MOST_BF16));
+  return tc_ex_rounded(s, v, x->type);
+}
+
+static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
+  const tc_gnode *x = &s->g->node[n];
+  switch (x->op) {
+    case TC_OP_FULL: return tc_ex_rounded(s, tc_ex_argument(s, x->arg, tc_ex_compute_type(x->type)), x->type);
+    case TC_OP_IOTA: return iota_value(s, x, idx);
+    case TC_OP_RAND:
+    case TC_OP_RANDN:
+    case TC_OP_RANDINT: return random_value(s, x, idx);
+    case TC_OP_PAD: return pad_value(s, x, idx);
+    case TC_OP_CAT: return cat_value(s, x, idx);
+    case TC_OP_WRITE_SLICE: return slice_value(s, x, idx);
+    case TC_OP_GATHER:
+    case TC_OP_INDEX_SELECT: return gathered_value(s, x, idx);
+    case TC_OP_CAST: {
+      tc_val v = operand_value(s, n, 0, idx);
+      if (x->type == TC_F16 || x->type == TC_BF16) {
+        if (s->st == TC_OK && tc_emit_type(&s->e, v) == TC_BOOL) v = tc_emit_cast(&s->e, v, TC_I32);
+        return tc_emit_cast(&s->e, tc_emit_cast(&s->e, v, x->type), TC_F32);
+      }
+      return tc_emit_cast(&s->e, v, x->type);
+    }
+    default: break;
+  }
+  if (tc_op_kind_of(x->op) == TC_KIND_MOVE || tc_op_kind_of(x->op) == TC_KIND_EFFECT) return operand_value(s, n, 0, idx);
+  tc_val v[3] = {0, 0, 0};
+  for (int k = 0; k < x->n_in && k < 3; k++) v[k] = operand_value(s, n, k, idx);
+  if (s->st != TC_OK) return 0;
+  if (x->op == TC_OP_POLYGAMMA) v[1] = tc_emit_const_f(&s->e, TC_F64, (double)x->attr[0]);
+  tc_type type = tc_ex_compute_type(s->g->node[x->in[x->n_in - 1]].type);
+  if (x->op == TC_OP_EXP && x->n_attr && x->attr[0] == TC_EXP_OF_NEGATIVE)
+    return tc_ex_rounded(s, tc_emit_exp_of_negative(&s->e, type, v[0]), x->type);
+  return tc_ex_rounded(s, tc_emit_scalar_op(&s->e, x->op, type, v[0], v[1], v[2]), x->type);
+}
+
+// Element idx of node n, made of its operands' elements. The way here is noted, and bounded: what
+// is too deep is stored half-way.
+static tc_val make_value(tc_ex *s, uint32_t n, const tc_index *idx) {
+  if (s->st != TC_OK) return 0;
+  if (s->path.n == MAX_PATH) {
+    s->x->unsaid = s->path.node[MAX_PATH / 2];
+    return tc_ex_fail(s, TC_ERR_STATE, "values are made in place too deeply");
+  }
+  s->path.node[s->path.n++] = n;
+  tc_val v = compute_op(s, n, idx);
+  s->path.n--;
+  return v;
+}
+
+// ---- found ----
 
 tc_val tc_ex_member(tc_ex *s, uint32_t n) {
   if (tc_ex_note_of(s, n)->memo != TC_NONE) return tc_ex_note_of(s, n)->memo;
@@ -18,11 +234,11 @@ tc_val tc_ex_member(tc_ex *s, uint32_t n) {
     return row;
   }
   const tc_gnode *x = &s->g->node[n];
-  tc_index *idx = tc_ex_position(s, false);
+  tc_index *idx = position_of_level(s, false);
   if (!idx) return 0;
   if (tc_op_kind_of(x->op) == TC_KIND_FOLD) return tc_ex_fail(s, TC_ERR_STATE, "a fold is read before it is done");
   if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx)) return tc_ex_unsaid(s, n, "a position cannot be said");
-  tc_val v = tc_ex_make(s, n, idx);
+  tc_val v = make_value(s, n, idx);
   if (tc_ex_note_of(s, n)->stash >= 0 && s->st == TC_OK)
     (void)tc_emit_raw(&s->e, TC_N_STORE, tc_ex_compute_type(x->type), s->lanes, s->at[TC_RANGE_F], tc_emit_splat(&s->e, v, s->lanes), TC_NONE,
                       tc_ex_note_of(s, n)->stash);
@@ -46,7 +262,8 @@ static __attribute__((noinline)) bool is_own_member(tc_ex *s, uint32_t m, uint32
   return (void)tc_ex_fail(s, TC_ERR_STATE, "a member is read away from its place"), false;
 }
 
-// Whether a value made in place is made once an iteration: it is read at the iteration's own position.
+// Whether a value made in place is made once an iteration: it is read at the iteration's own
+// position.
 static __attribute__((noinline)) bool is_made_once(tc_ex *s, uint32_t n, const tc_index *idx) {
   tc_index flat;
   return tc_op_kind_of(s->g->node[n].op) == TC_KIND_ELEM && s->cond == TC_NONE && tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat) &&
@@ -56,18 +273,18 @@ static __attribute__((noinline)) bool is_made_once(tc_ex *s, uint32_t n, const t
 static tc_val made_again(tc_ex *s, uint32_t n, const tc_index *idx) {
   bool once = is_made_once(s, n, idx);
   if (once && tc_ex_note_of(s, n)->memo != TC_NONE) return tc_ex_note_of(s, n)->memo;
-  tc_val v = tc_ex_make(s, n, idx);
+  tc_val v = make_value(s, n, idx);
   if (once && s->st == TC_OK) tc_ex_remember(s, n, v);
   return v;
 }
 
-static tc_held *held_of(tc_ex *s, uint32_t n) {
-  for (int i = 0; i < s->n_held; i++)
-    if (s->held[i].node == n) return &s->held[i];
+static tc_held_row *held_of(tc_ex *s, uint32_t n) {
+  for (int i = 0; s->held && i < s->held->n; i++)
+    if (s->held->row[i].node == n) return &s->held->row[i];
   return NULL;
 }
 
-static tc_val held_value(tc_ex *s, tc_held *held, tc_index flat) {
+static tc_val held_value(tc_ex *s, tc_held_row *held, tc_index flat) {
   tc_type type = tc_ex_compute_type(s->g->node[held->node].type);
   if (held->there) return tc_emit_raw(&s->e, TC_N_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, held->tile);
   tc_val v = tc_ex_load(s, held->node, flat);
@@ -76,11 +293,12 @@ static tc_val held_value(tc_ex *s, tc_held *held, tc_index flat) {
   return v;
 }
 
-// Element idx of n from memory, where it is m. One load an iteration: a later one could meet what the kernel itself has written in place.
-static __attribute__((noinline)) tc_val loaded(tc_ex *s, uint32_t m, uint32_t n, const tc_index *idx) {
+// Element idx of n from memory, where it is m. One load an iteration: a later one could meet what
+// the kernel itself has written in place.
+static __attribute__((noinline)) tc_val loaded_value(tc_ex *s, uint32_t m, uint32_t n, const tc_index *idx) {
   tc_index flat;
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, m, "an index has too many terms");
-  tc_held *held = held_of(s, m);
+  tc_held_row *held = held_of(s, m);
   bool plain = (held || s->gp->kind == TC_GROUP_FLAT) && s->cond == TC_NONE && is_own(s, &flat, TC_LEVEL_FULL);
   if (plain && tc_ex_note_of(s, m)->memo != TC_NONE) return tc_ex_note_of(s, m)->memo;
   tc_val v = plain && held ? held_value(s, held, flat) : tc_ex_load(s, m, flat);
@@ -88,16 +306,17 @@ static __attribute__((noinline)) tc_val loaded(tc_ex *s, uint32_t m, uint32_t n,
   return v;
 }
 
-// This and tc_ex_make call one another for each operand made in place: no index is on their stack, of which a thread may have little.
+// This and make_value call one another for each operand made in place: no index is on their stack,
+// of which a thread may have little.
 tc_val tc_ex_value_kept(tc_ex *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   uint32_t m = n;  // below reshapes, where the flat position is the same
   while (!tc_ex_in_group(s, m) && !s->gr->stored[m] && tc_op_is_alias(s->g->node[m].op)) m = s->g->node[m].in[0];
-  if (m == s->given_node) return s->given;
+  if (m == s->given.node) return s->given.value;
   m = tc_group_root(s->gr, m);
   bool ours = tc_ex_in_group(s, m);
   if (!ours && !s->gr->stored[m]) return made_again(s, n, idx);
-  if (!ours) return loaded(s, m, n, idx);
+  if (!ours) return loaded_value(s, m, n, idx);
   return is_own_member(s, m, n, idx) ? tc_ex_member(s, m) : 0;
 }
 
@@ -109,10 +328,10 @@ tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx) {
 }
 
 tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, tc_val given) {
-  s->given_node = from, s->given = given;
+  s->given.node = from, s->given.value = given;
   tc_ex_enter(s);
   tc_val v = tc_ex_value_kept(s, n, idx);
   tc_ex_leave(s);
-  s->given_node = TC_NONE;
+  s->given.node = TC_NONE;
   return s->st == TC_OK ? v : given;
 }

@@ -2,7 +2,7 @@
 #ifndef TC_LOWERING_FUSION_ACCESS_H
 #define TC_LOWERING_FUSION_ACCESS_H
 
-#include "lowering/fusion/groups.h"
+#include "lowering/fusion/fusion.h"
 #include "lowering/graph/view.h"
 
 tc_extents tc_view_extents(int64_t a, int64_t f, int64_t k);

@@ -32,7 +32,8 @@ static void links_join(tc_group_link **first, tc_group_link **last, tc_group_lin
 }
 
 // Follows one link; false if there is none left. *met: it leads to what the other side has met.
-static bool look(const tc_depend *d, tc_depend_search *s, const tc_depend_search *other, bool forward, uint32_t low, uint32_t high, bool *met) {
+static bool follow_link(const tc_depend *d, tc_depend_search *s, const tc_depend_search *other, bool forward, uint32_t low, uint32_t high,
+                        bool *met) {
   const tc_grouping *gr = d->gr;
   while (!s->link && s->at < s->n) {
     const tc_group *gp = &gr->group[s->queue[s->at++]];
@@ -59,8 +60,8 @@ tc_depends tc_depend_ask(tc_depend *d, uint32_t a, uint32_t b) {
   down->queue[0] = a, down->seen[a] = d->n_searches, down->n = 1, down->at = 0, down->link = NULL;
   for (int i = 0; i < MOST_LOOKS; i++) {
     tc_count(TC_PASS_GROUPS, 1);
-    if (!look(d, down, up, false, low, high, &met) || met) return met ? TC_DEPENDS : TC_DEPENDS_NOT;
-    if (!look(d, up, down, true, low, high, &met) || met) return met ? TC_DEPENDS : TC_DEPENDS_NOT;
+    if (!follow_link(d, down, up, false, low, high, &met) || met) return met ? TC_DEPENDS : TC_DEPENDS_NOT;
+    if (!follow_link(d, up, down, true, low, high, &met) || met) return met ? TC_DEPENDS : TC_DEPENDS_NOT;
   }
   return TC_DEPENDS_PERHAPS;
 }

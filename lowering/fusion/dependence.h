@@ -5,7 +5,7 @@
 #ifndef TC_LOWERING_FUSION_DEPENDENCE_H
 #define TC_LOWERING_FUSION_DEPENDENCE_H
 
-#include "lowering/fusion/groups.h"
+#include "lowering/fusion/fusion.h"
 
 #define TC_MOST_RAISED 512  // groups that wait for more because two become one
 

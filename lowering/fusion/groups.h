@@ -1,84 +1,68 @@
-// Grouping: which nodes become one kernel. A group has a domain [A, F, K]: A outer rows, F folded, K inner; a member covers all of it (FULL) or what
-// a fold leaves of it (REDUCED, [A, K]). Members are linked by identity of position, so fusion never moves data between iterations:
-//   FLAT  elementwise over K (A = F = 1)
-//   ROW   folds over the last axes (K = 1): a row at a time, lanes along F; softmax and norms are one group. Sums of its columns over every `part` rows
-//         may be members too (COLUMN, [A / part, F]), as in the gradient of a norm: then those rows are one unit of work
-//   COL   folds over outer axes: a block of columns at a time, lanes along K
-//   GEMM  a product over [A, F = m, K = n] with what follows it elementwise, applied to the accumulators
-//   ATTENTION  rows of attention that read the same operands: a result and its log-sum-exp, or gradients
-// Everything else (constants, ranges, views) is made where it is read.
+// Groups while they are made: the state that placing and merging share, what a group may hold, and
+// two groups made one. Inside fusion; not for others.
+// Threads: a fuser is one thread's. What it points to lives in the plan's arena.
 #ifndef TC_LOWERING_FUSION_GROUPS_H
 #define TC_LOWERING_FUSION_GROUPS_H
 
-#include "lowering/graph/graph.h"
-#include "lowering/kir/index_expr.h"
+#include "lowering/fusion/dependence.h"
+#include "lowering/fusion/fusion.h"
 
-#define TC_GROUP_NONE UINT32_MAX
-#define TC_LARGE_BYTES 65536  // of a temporary that thrift is about
+#define TC_MOST_OUTSIDE 40  // buffers a kernel reads and writes stay well below TC_MAX_BUFS
+#define TC_TIGHT_GROUP 48  // what the members of a group read and write, where kernels are kept small
 
-typedef enum tc_group_kind { TC_GROUP_FLAT, TC_GROUP_ROW, TC_GROUP_COL, TC_GROUP_GEMM, TC_GROUP_ATTENTION, TC_GROUP_EXTERN } tc_group_kind;
-typedef enum tc_level { TC_LEVEL_NONE, TC_LEVEL_FULL, TC_LEVEL_REDUCED, TC_LEVEL_COLUMN } tc_level;
+typedef struct tc_fuser {
+  tc_grouping *gr;
+  const tc_graph *g;
+  uint32_t *rank;  // per node: position in the order
+  tc_depend depend;
+  uint32_t *attends;  // per node: one more than the last group of attention that reads it first, 0: none does
+  uint32_t *attends_before;  // per group: likewise, the one before it
+  uint32_t *n_outside;  // per group: tensors of others that it reads
+  uint32_t *n_large;  // per group: large ones that others make
+  uint32_t max_large;
+  uint32_t *counted;  // per node: the group, plus one, that counted it last
+  bool tight;
+  uint32_t *reads;  // per node: tensors and scalars that a reader of it reads, counted with repetition; 1 unless it is made in place
+  uint32_t *load;  // per group: what its members read and write, counted so
+  uint32_t *size;  // per node: nodes made in place where it is read, counted with repetition; 0 unless it is one
+  bool *constant;  // per node: made of constants and ranges alone
+  const uint8_t *forced;
+  bool failed;
+} tc_fuser;
 
-typedef struct tc_group_link {
-  struct tc_group_link *next;
-  uint32_t group;
-} tc_group_link;
+// Groups that a node reads, each with the node of it that is read.
+typedef struct tc_seen_groups {
+  const tc_grouping *gr;
+  uint32_t of[16], node[16];
+  int n;
+} tc_seen_groups;
 
-typedef struct tc_group {
-  tc_group_kind kind;
-  int64_t a, f, k;
-  int64_t part;  // rows that a COLUMN member folds, 0: there is none
-  uint32_t *member;  // nodes in topological order
-  uint32_t n_member, cap_member;
-  uint32_t merged;  // into which group, TC_GROUP_NONE: alive
-  struct tc_group_link *before, *last_before;  // groups it reads, and by those what it depends on; some stand more than once, some by a former number
-  struct tc_group_link *after, *last_after;  // likewise those that read it
-  uint32_t wave;  // greater than that of each group it reads
-  bool alone;  // nothing joins it
-} tc_group;
-
-typedef struct tc_grouping {
-  const tc_graph *graph;
-  tc_arena *arena;
-  tc_group *group;
-  uint32_t n_group;
-  uint32_t *of;  // per node: its group, TC_GROUP_NONE where made in place
-  uint8_t *level;  // per node: tc_level
-  bool *stored;  // per node: has memory (leaf, output, or read across groups and not cheaper to make again: recompute.h)
-  uint32_t *alias;  // per node: the node whose memory it shares (a reshape of something stored), or itself
-  struct tc_ex_notes *notes;  // scratch of expansions (context.h), NULL until the first
-} tc_grouping;
-
-// The group that g is part of now.
-static inline uint32_t tc_group_alive(const tc_grouping *gr, uint32_t g) {
-  while (gr->group[g].merged != TC_GROUP_NONE) {
-    uint32_t next = gr->group[g].merged;
-    if (gr->group[next].merged != TC_GROUP_NONE) gr->group[g].merged = gr->group[next].merged;  // a shorter way for the next one who asks
-    g = next;
-  }
-  return g;
+static inline uint32_t tc_fuser_group_of(const tc_grouping *gr, uint32_t n) {
+  return gr->of[n] == TC_GROUP_NONE ? TC_GROUP_NONE : tc_group_alive(gr, gr->of[n]);
 }
 
-// The node whose memory n has.
-static inline uint32_t tc_group_root(const tc_grouping *gr, uint32_t n) {
-  while (gr->alias[n] != n) n = gr->alias[n];
-  return n;
-}
-
-// forced: per node, whether it must be stored whatever the rules say (a view of it could not be said), and whether in a kernel of its own.
-enum { TC_FORCE_STORE = 1, TC_FORCE_ALONE = 2 };
-// TIGHT: kernels are kept so small that none can read and write more tensors or scalars than it can name. THRIFTY: a kernel reads so few large
-// temporaries that fusion holds no more of them than op by op.
-typedef enum tc_group_mode { TC_GROUP_ANY, TC_GROUP_THRIFTY, TC_GROUP_TIGHT } tc_group_mode;
-// What out points to lives in the arena.
-tc_status tc_group_build(tc_grouping *out, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_group_mode mode);
-
-// Whether operand k of node n, the tensor that n writes into, is one value over and over: then a reference kernel is given the value, without memory.
-bool tc_group_is_filled(const tc_graph *g, uint32_t n, int k);
-
-// Calls visit for each value that n reads and that is computed or has memory, through views and constants made in place; moved: n may read it at
-// other positions than its own.
-typedef void tc_group_visit(void *arg, uint32_t source, bool moved);
-void tc_group_each_source(const tc_grouping *gr, uint32_t n, tc_group_visit *visit, void *arg);
+// Whether no generated kernel makes the node: a reference kernel, a library, or zeros written over
+// all of it do.
+bool tc_fuser_is_extern(const tc_fuser *w, const tc_gnode *x);
+// Whether the node, or one of its operands, has no elements.
+bool tc_fuser_touches_nothing(const tc_graph *g, const tc_gnode *x);
+// What making n reads, with repetition.
+uint32_t tc_fuser_reads_of(const tc_fuser *w, uint32_t n);
+uint32_t tc_fuser_add_group(tc_fuser *w, tc_group_kind kind, int64_t a, int64_t f, int64_t k);
+// Sets w->failed without memory.
+void tc_fuser_add_member(tc_fuser *w, uint32_t group, uint32_t n, tc_level level);
+uint32_t tc_fuser_most_members(tc_group_kind kind);
+// A visitor; arg is a tc_seen_groups.
+void tc_seen_groups_note(void *arg, uint32_t source, bool moved);
+// Whether n, at this level of the group, reads source where that stands.
+bool tc_fuser_links(const tc_fuser *w, const tc_group *gp, uint32_t n, tc_level level, uint32_t source);
+// Whether every value of `group` that n reads stands where n, at this level of gp, would read it.
+bool tc_fuser_all_link(const tc_fuser *w, const tc_group *gp, uint32_t group, uint32_t n, tc_level level, const tc_seen_groups *seen);
+// Whether two groups are not too much for one kernel.
+bool tc_fuser_fit_together(const tc_fuser *w, uint32_t g, uint32_t h);
+// Moves h's members into g at their level, or at the level given.
+void tc_fuser_absorb(tc_fuser *w, uint32_t g, uint32_t h, tc_level level);
+// The same if neither depends on the other and they fit together.
+bool tc_fuser_merge(tc_fuser *w, uint32_t g, uint32_t h, tc_level level);
 
 #endif

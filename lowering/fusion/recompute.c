@@ -112,12 +112,12 @@ static void add_reader(work *w, reader **first, uint32_t group, uint32_t moved, 
   r->moved += moved, r->direct |= direct;
 }
 
-static bool reads(const work *w, uint32_t group, uint32_t n) {
+static bool reads_node(const work *w, uint32_t group, uint32_t n) {
   return find_reader(w, &w->readers[n], group) != NULL;
 }
 
 static void add_read(work *w, uint32_t n, uint32_t group, uint32_t moved, bool direct) {
-  if (!reads(w, group, n)) w->n_reads[group]++;
+  if (!reads_node(w, group, n)) w->n_reads[group]++;
   add_reader(w, &w->readers[n], group, moved, direct);
 }
 
@@ -204,7 +204,7 @@ static price price_of(const work *w, uint32_t v, const chain *c) {
   for (int i = 0; i < c->n_source; i++) {
     uint32_t s = c->source[i];
     if (!has_memory(w, s)) p.stored = s, p.storing += 1.5 * traffic(w, s, (double)w->g->node[s].shape->count);
-    if (vanishes && reads(w, home, s)) p.saved += traffic(w, s, domain_of(&w->gr->group[home]));
+    if (vanishes && reads_node(w, home, s)) p.saved += traffic(w, s, domain_of(&w->gr->group[home]));
   }
   p.spent = p.storing;
   for (const reader *r = w->readers[v]; r && p.ok; r = r->next) {
@@ -216,7 +216,7 @@ static price price_of(const work *w, uint32_t v, const chain *c) {
     for (int i = 0; i < c->n_source; i++) {
       uint32_t s = c->source[i];
       if (w->gr->of[s] == r->group && w->g->node[s].leaf == TC_LEAF_NONE) p.ok = false;  // it may not stand where it would be read
-      if (reads(w, r->group, s)) continue;
+      if (reads_node(w, r->group, s)) continue;
       n_large += w->g->node[s].leaf == TC_LEAF_NONE && bytes_of(w, s, (double)w->g->node[s].shape->count) >= TC_LARGE_BYTES;
       if (w->assigned[s] || ++n_reads > MAX_READS || (w->thrifty && n_large > 1)) p.ok = false;
       p.spent += traffic(w, s, elements);

@@ -3,7 +3,7 @@
 #ifndef TC_LOWERING_FUSION_RECOMPUTE_H
 #define TC_LOWERING_FUSION_RECOMPUTE_H
 
-#include "lowering/fusion/groups.h"
+#include "lowering/fusion/fusion.h"
 
 // After grouping. must: per node, whether it has memory whatever is decided here. Takes `stored` from what is made again, and members and whole groups away
 // that nobody needs then; a group without members is no kernel.

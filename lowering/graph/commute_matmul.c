@@ -1,20 +1,23 @@
-// Matmuls whose result's last axis, as a convolution's channels, is permuted in front of others are
-// made in that order: [n, o, p] = [n, o, k] by [n, k, p], where it was [n p, o] = [n p, k] by [k,
-// o], with the elementwise work between, if the left operand lies so that this reads it in place.
-// The same sums in the same order.
+// Makes a matmul in the order in which its result is read.
+//
+// A permute moves the last axis of a matmul's result, such as a convolution's channels, in front of
+// others. Instead of [n p, o] = [n p, k] by [k, o], this makes [n, o, p] = [n, o, k] by [n, k, p].
+// Elementwise work between the two is done in the new order. The sums are the same, in the same
+// order.
 //
 //   %2 = matmul f32[128,8] %0 %1
 //   %3 = reshape f32[2,64,8] %2                   ->    %7 = matmul f32[2,8,64] %5 %6
 //   %4 = permute f32[2,8,64] %3 axes 0,2,1              %4 = detach f32[2,8,64] %7
 //
-// In: convolutions are expanded. Threads: thread-compatible.
+// In: convolutions are expanded. Refused where the left operand would have to be packed, or panels
+// would stay empty. Threads: thread-compatible.
 #include <string.h>
 
 #include "lowering/graph/match_direct_conv.h"
 #include "lowering/graph/permute.h"
 #include "lowering/graph/view.h"
 
-#define DEEPEST 32  // elementwise work between a product and the move of its result
+#define DEEPEST 32  // elementwise nodes between a matmul and its permute
 // Of a product that is made the other way: columns, of which fewer would not fill a panel, and idle
 // steps for each, where the last panel is not full. Times the old way over times so, on a Xeon at
 // two threads: 16 images of 32 x 32, 64 to 256 channels, 2.0; 28 x 28, 256 to 512, 1.16 (16 steps);
@@ -23,14 +26,14 @@
 #define LEAST_COLUMNS 64
 #define MOST_IDLE 32
 
-// A move that nothing cancelled, of the last axis of a product's result in front of others: [n..,
-// p.., o] as [n.., o, p..].
+// A permute of a matmul's result that moves its last axis in front of others: [n.., p.., o] as
+// [n.., o, p..].
 typedef struct edge {
   tc_graph *g;
   const uint32_t *n_uses;
   int rank;
-  uint64_t order, back;  // the move, and the one that undoes it
-  int64_t batch, columns;  // of the product made the other way: extents of n.. and p..
+  uint64_t order, back;  // the permute, and its inverse
+  int64_t batch, columns;  // of the matmul made in the new order: extents of n.. and p..
 } edge;
 
 static bool edge_of(tc_graph *g, const uint32_t *n_uses, uint32_t n, edge *e) {
@@ -50,9 +53,9 @@ static bool fills_panels(const edge *e, int64_t k) {
   return e->columns >= LEAST_COLUMNS && idle * k <= MOST_IDLE * e->columns;
 }
 
-// Whether the left factor of the product of edge e, [batch * columns, k], lies so that a product
-// made the other way reads its columns side by side, with nothing to pack or turn.
-static bool lies_other_way(const edge *e, uint32_t n) {
+// Whether the left operand [batch * columns, k] lies so that the new matmul reads its columns side
+// by side. Then nothing is packed or transposed.
+static bool lies_by_columns(const edge *e, uint32_t n) {
   const tc_gnode *x = &e->g->node[n];
   tc_extents ext = {{e->batch, 1, e->columns, x->shape->d.dim[1]}};
   tc_index here[TC_MAX_RANK] = {tc_ix_const(0), tc_ix_range(TC_RANGE_K0)}, next[TC_MAX_RANK], columns = tc_ix_range(TC_RANGE_K), images, flat;
@@ -71,28 +74,28 @@ static bool lies_other_way(const edge *e, uint32_t n) {
   return tc_ix_take_stride(&flat, TC_RANGE_K, &stride) && stride == 1;
 }
 
-// Whether product n is of a convolution that has a kernel for this.
+// Whether matmul n is a convolution that has a kernel for this order.
 static bool is_direct(const edge *e, uint32_t n) {
   return e->rank == 4 && e->batch * e->columns == e->g->node[n].shape->d.dim[0] && tc_direct_fits(e->g, n, e->batch);
 }
 
-// Whether operand n is turned by a view of it: a small one, or what was moved the other way.
-static bool is_beside(const edge *e, const tc_gnode *x, uint32_t n) {
+// Whether a view permutes operand n for free: it is small, or was permuted the inverse way.
+static bool is_free(const edge *e, const tc_gnode *x, uint32_t n) {
   const tc_gnode *y = &e->g->node[n];
   return y->shape->count * 4 <= x->shape->count || (y->op == TC_OP_PERMUTE && y->shape == x->shape && y->attr[0] == e->back);
 }
 
-// The product that n is made of, alone and read by nothing else, in elementwise work and reshapes;
-// TC_GNODE_NONE: there is none, or it is better left.
-static uint32_t product_of(const edge *e, uint32_t n, int depth) {
+// The matmul that n is made of, through elementwise work and reshapes that nothing else reads.
+// TC_GNODE_NONE: there is none, or it is better left as it is.
+static uint32_t matmul_of(const edge *e, uint32_t n, int depth) {
   const tc_gnode *x = &e->g->node[n];
   uint32_t found = TC_GNODE_NONE;
   if (e->n_uses[n] != 1 || depth == DEEPEST) return TC_GNODE_NONE;
   if (tc_permute_commutes(x)) {
     for (int k = 0; k < x->n_in; k++) {
-      if (is_beside(e, x, x->in[k])) continue;
+      if (is_free(e, x, x->in[k])) continue;
       if (found != TC_GNODE_NONE || e->g->node[x->in[k]].shape != x->shape) return TC_GNODE_NONE;
-      found = product_of(e, x->in[k], depth + 1);
+      found = matmul_of(e, x->in[k], depth + 1);
       if (found == TC_GNODE_NONE) return found;
     }
     return found;
@@ -102,12 +105,12 @@ static uint32_t product_of(const edge *e, uint32_t n, int depth) {
   while (e->g->node[n].op == TC_OP_RESHAPE && e->n_uses[n] == 1) n = e->g->node[n].in[0];
   x = &e->g->node[n];
   bool fits = x->op == TC_OP_MATMUL && e->n_uses[n] == 1 && x->shape->d.rank == 2 && x->shape->d.dim[1] == o;
-  fits = fits && (is_direct(e, n) || (fills_panels(e, e->g->node[x->in[0]].shape->d.dim[1]) && lies_other_way(e, x->in[0])));
+  fits = fits && (is_direct(e, n) || (fills_panels(e, e->g->node[x->in[0]].shape->d.dim[1]) && lies_by_columns(e, x->in[0])));
   return fits ? n : TC_GNODE_NONE;
 }
 
-// The product as [batch, o, columns]: the same sums in the same order.
-static uint32_t other_way(const edge *e, uint32_t product) {
+// The matmul as [batch, o, columns]: the same sums in the same order.
+static uint32_t add_commuted(const edge *e, uint32_t product) {
   tc_graph *g = e->g;
   if (is_direct(e, product)) return tc_direct_add(g, product);
   const tc_gnode like = g->node[product], a = g->node[like.in[0]], b = g->node[like.in[1]];
@@ -122,25 +125,25 @@ static uint32_t other_way(const edge *e, uint32_t product) {
   return tc_graph_add(g, &like, TC_OP_MATMUL, &made, 2, in, 0, 0);
 }
 
-// n, moved by moving what it is made of.
-static uint32_t moved_before(const edge *e, uint32_t n, uint32_t product) {
+// Node n in the new order, made of operands in that order.
+static uint32_t add_permuted(const edge *e, uint32_t n, uint32_t product) {
   const tc_gnode x = e->g->node[n];
   tc_dims d = x.shape->d;
   uint32_t in[3];
   bool ok = true;
   for (int i = 0; i < e->rank; i++) d.dim[i] = x.shape->d.dim[tc_permute_axis(e->order, i)];
   if (x.op == TC_OP_RESHAPE) {
-    in[0] = other_way(e, product);
+    in[0] = add_commuted(e, product);
     return tc_graph_add(e->g, &x, TC_OP_RESHAPE, &d, 1, in, 0, 0);
   }
   for (int k = 0; k < x.n_in && ok; k++) {
-    in[k] = is_beside(e, &x, x.in[k]) ? tc_permute_undo(e->g, x.in[k], e->back, e->rank, &ok) : moved_before(e, x.in[k], product);
+    in[k] = is_free(e, &x, x.in[k]) ? tc_permute_undo(e->g, x.in[k], e->back, e->rank, &ok) : add_permuted(e, x.in[k], product);
     ok = ok && in[k] != TC_GNODE_NONE;
   }
   return ok ? tc_graph_add(e->g, &x, x.op, &d, x.n_in, in, 0, 0) : TC_GNODE_NONE;
 }
 
-// How often each node is read on the way to an output, being one counted too.
+// Counts the readers of each node that lead to an output. An output counts as a reader.
 static bool count_uses(const tc_graph *g, uint32_t *n_uses) {
   uint32_t *stack = tc_arena_alloc(g->arena, (g->n + 1) * sizeof *stack), depth = 0;
   if (!stack) return false;
@@ -161,9 +164,9 @@ tc_status tc_pass_commute_matmul(tc_graph *g) {
   for (uint32_t n = 0; n < n_nodes; n++) {
     edge e;
     if (n_uses[n] == 0 || g->node[n].op != TC_OP_PERMUTE || !tc_device_generates(g->node[n].dev)) continue;
-    uint32_t product = edge_of(g, n_uses, n, &e) ? product_of(&e, g->node[n].in[0], 0) : TC_GNODE_NONE;
+    uint32_t product = edge_of(g, n_uses, n, &e) ? matmul_of(&e, g->node[n].in[0], 0) : TC_GNODE_NONE;
     if (product == TC_GNODE_NONE) continue;
-    uint32_t moved = moved_before(&e, g->node[n].in[0], product);
+    uint32_t moved = add_permuted(&e, g->node[n].in[0], product);
     if (moved == TC_GNODE_NONE) return tc_graph_no_memory(g);
     tc_gnode *x = &g->node[n];
     x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = moved;

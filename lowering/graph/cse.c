@@ -1,6 +1,7 @@
-// Common subexpressions: a pure node equal to an earlier one is replaced by it, as LLVM's EarlyCSE
-// does: in the same walk the rules of simplify.c are applied to each node, since what they find
-// makes nodes equal, and the other way round.
+// Merges common subexpressions: a pure node equal to an earlier one is replaced by it.
+//
+// The rules of simplify.c are applied to each node in the same walk, as LLVM's EarlyCSE does. What
+// a rule rewrites may equal an earlier node, and what is merged may let a rule apply.
 //
 //   %1 = exp f32[4] %0                 %1 = exp f32[4] %0
 //   %2 = exp f32[4] %0           ->    %3 = add f32[4] %1 %1
@@ -47,7 +48,8 @@ tc_status tc_pass_cse(tc_graph *g) {
         same[n] = m;
         continue;
       }
-      if (m != n) x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = m;  // a result of its own all the same
+      // An output stays a node of its own.
+      if (m != n) x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = m;
     }
     if (!is_pure(x)) continue;
     uint32_t at = (uint32_t)node_hash(x) & (cap - 1);

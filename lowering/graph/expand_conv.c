@@ -1,14 +1,19 @@
-// A convolution is a product of what its windows see, rows [n p q] by columns [r s c], with the
-// weight; nothing of that need exist in memory. Groups are a batch of products; where each channel
-// has its own weights, windows times weights are summed instead.
+// Convolutions and their gradients as ops that have kernels.
 //
-// Its gradients take the same roads. By the weight: the windows turned, times the gradient, or both
-// by tiles of Winograd's algorithm. By the image: where windows lie side by side, a convolution of
-// the gradient with the weight turned round; where they step, one such convolution for each place
-// within a step, put together again; else windows that a product makes, added up where they came
-// from.
-// Which road: by shape alone, so that the order of sums is too. Before all of them the graph's
-// choose_conv is asked whether a library of a GPU's vendor makes it.
+// Forward: a matmul of what the windows see, [n p q, r s c], by the weight. No window need exist in
+// memory. Groups are a batch of matmuls. Where each channel has weights of its own, windows times
+// weights are summed. 3 x 3 windows may be made by Winograd's algorithm.
+// By the weight: the transposed windows by the gradient, or Winograd's algorithm.
+// By the image: where windows step by one, a convolution of the gradient with the flipped weight.
+// Where they step by more, one such convolution for each place within a step. Else a matmul makes
+// windows, which are added up where they came from.
+// By a library: the graph's choose_conv is asked first.
+//
+//   %2 = conv f32[1,5,5,3] %0 %1   ->   %3 = pad %0, %4 = window, %5 = window, %7 = reshape [25,18]
+//                                        %10 = matmul f32[25,3] %7 %9 (the weight as [18,3])
+//
+// Always: which of these follows from shapes alone, and so the order of sums.
+// Threads: thread-compatible.
 #include "lowering/graph/expand_conv.h"
 
 #include <string.h>
@@ -27,7 +32,7 @@ typedef struct conv {
   bool ok;
 } conv;
 
-// ---- pieces of graph; a failure sticks in ok, and node 0 is given back ----
+// ---- adding nodes; after a failure ok is false, and node 0 is returned ----
 
 static uint32_t add(conv *c, tc_op op, tc_dims d, int n_in, const uint32_t *in, int n_attr, const uint64_t *attr) {
   uint32_t n = c->ok ? tc_graph_add_with(c->g, &c->like, op, &d, n_in, in, n_attr, attr) : TC_GNODE_NONE;
@@ -50,7 +55,7 @@ static uint32_t permute(conv *c, uint32_t a, tc_dims axes) {
   return add(c, TC_OP_PERMUTE, d, 1, &a, 1, &order);
 }
 
-static uint32_t product(conv *c, uint32_t a, uint32_t b) {
+static uint32_t matmul(conv *c, uint32_t a, uint32_t b) {
   tc_dims d = *dims(c, a);
   d.dim[d.rank - 1] = dims(c, b)->dim[d.rank - 1];
   return add(c, TC_OP_MATMUL, d, 2, (uint32_t[]){a, b}, 0, NULL);
@@ -99,7 +104,8 @@ static uint32_t views(conv *c, uint32_t x) {
     tc_dims d = *dims(c, a);
     uint64_t attr[4] = {(uint64_t)i + 1, (uint64_t)c->w.dim[2 + i], (uint64_t)c->stride[i], (uint64_t)c->dilation[i]};
     d.dim[1 + i] = c->y.dim[1 + i], d.dim[d.rank++] = c->w.dim[2 + i];
-    if (c->w.dim[2 + i] == 1 && c->stride[i] == 1)  // output_padding leaves elements past the last window
+    // output_padding leaves elements past the last window.
+    if (c->w.dim[2 + i] == 1 && c->stride[i] == 1)
       a = reshape(c, slice(c, a, 1 + i, 0, 1, c->y.dim[1 + i]), d);
     else
       a = add(c, TC_OP_WINDOW, d, 1, &a, 4, attr);
@@ -164,12 +170,12 @@ static uint32_t by_channel(conv *c, uint32_t x, uint32_t w) {
   return reshape(c, cast(c, a, c->sums), c->y);
 }
 
-static uint32_t by_product(conv *c, uint32_t x, uint32_t w) {
+static uint32_t by_matmul(conv *c, uint32_t x, uint32_t w) {
   int64_t in = c->w.dim[1], out = c->w.dim[0] / c->groups, taps = taps_of(c);
   uint32_t b = permute(c, reshape(c, w, TC_SHAPE(c->groups, out, in, taps)), TC_AXES(0, 3, 2, 1));
   uint32_t seen = columns(c, x), weight = reshape(c, b, with_groups(c, taps * in, out));
   c->like.type = c->sums;
-  uint32_t y = product(c, seen, weight);
+  uint32_t y = matmul(c, seen, weight);
   if (c->groups > 1) y = permute(c, y, TC_AXES(1, 0, 2));
   return reshape(c, y, c->y);
 }
@@ -185,8 +191,8 @@ static int winograd_size(const conv *c) {
   return may_be_winograd(c) ? tc_winograd_size(&c->x, c->y.dim[1], c->y.dim[2], c->y.dim[3]) : 0;
 }
 
-// w [groups * in, out, r..] as [groups * out, in, r..], turned round.
-static uint32_t turned_round(conv *c, uint32_t w) {
+// w [groups * in, out, r..] as [groups * out, in, r..], flipped.
+static uint32_t flipped_weight(conv *c, uint32_t w) {
   int64_t g = c->groups, out = c->w.dim[0] / g, in = c->w.dim[1];
   tc_dims d = c->w;
   uint64_t mask = 0;
@@ -203,18 +209,18 @@ static uint32_t by_winograd(conv *c, uint32_t x, uint32_t w, bool turned, int m)
   return reshape(c, add(c, TC_OP_WINOGRAD, TC_SHAPE(rows_of(c), c->y.dim[3]), 2, (uint32_t[]){x, u}, 5, attr), c->y);
 }
 
-// turned: w belongs to the convolution whose mirror this is.
+// turned: w belongs to the convolution whose gradient this is, and is flipped.
 static uint32_t forward(conv *c, uint32_t x, uint32_t w, bool turned) {
   int m = winograd_size(c);
   if (m) return by_winograd(c, x, w, turned, m);
-  if (turned) w = turned_round(c, w);
-  return is_depthwise(c) ? by_channel(c, x, w) : by_product(c, x, w);
+  if (turned) w = flipped_weight(c, w);
+  return is_depthwise(c) ? by_channel(c, x, w) : by_matmul(c, x, w);
 }
 
 // ---- by the image ----
 
-// The convolution of y that gives the image, where windows lie side by side and reach as far
-// outside as they are padded.
+// The convolution of y that makes the image. False where windows step by more than one, or do not
+// reach as far as the padding.
 static bool mirrored(const conv *c, conv *out) {
   *out = *c;
   for (int i = 0; i < c->n; i++) {
@@ -316,15 +322,15 @@ static uint32_t by_phases(conv *c, uint32_t y, uint32_t w) {
   return a;
 }
 
-// Windows that the product makes, added up in a padded image; of which the padding is cut off. Of
-// narrow types they are f32, and the image is rounded once.
+// A matmul makes windows, which are added up in a padded image. Then the padding is cut off.
+// Windows of narrow types are f32, and the image is rounded once.
 static uint32_t by_windows(conv *c, uint32_t y, uint32_t w) {
   int64_t g = c->groups, out = c->w.dim[0] / g, in = c->w.dim[1], taps = taps_of(c), rows = rows_of(c);
   tc_dims d = c->y;
   uint32_t b = reshape(c, permute(c, reshape(c, w, TC_SHAPE(g, out, in, taps)), TC_AXES(0, 1, 3, 2)), with_groups(c, out, taps * in));
   uint32_t a = as_rows(c, y);
   if (tc_type_is_half(c->like.type)) c->like.type = TC_F32;
-  a = reshape(c, product(c, a, b), TC_SHAPE(g, rows, taps, in));
+  a = reshape(c, matmul(c, a, b), TC_SHAPE(g, rows, taps, in));
   a = permute(c, a, TC_AXES(1, 0, 3, 2));  // [rows, g, in, taps]
   d.dim[c->n + 1] = g * in;
   for (int i = 0; i < c->n; i++) d.dim[d.rank++] = c->w.dim[2 + i];
@@ -371,13 +377,13 @@ static uint32_t by_weight(conv *c, uint32_t x, uint32_t y) {
   if (m) return by_tiles(c, x, y, m);
   uint32_t a = reshape(c, views(c, x), TC_SHAPE(rows, g, in * taps));
   a = reshape(c, permute(c, a, TC_AXES(1, 2, 0)), g == 1 ? TC_SHAPE(in * taps, rows) : TC_SHAPE(g, in * taps, rows));
-  a = reshape(c, product(c, a, as_rows(c, y)), TC_SHAPE(g, in * taps, out));
+  a = reshape(c, matmul(c, a, as_rows(c, y)), TC_SHAPE(g, in * taps, out));
   return reshape(c, permute(c, a, TC_AXES(0, 2, 1)), c->w);
 }
 
 // ---- by a library ----
 
-// Channels are last there, in the weight, too: [o, r.., c].
+// A library's weight has channels last: [o, r.., c].
 static uint32_t weight_last(conv *c, uint32_t w) {
   tc_dims axes = {.rank = c->n + 2, .dim = {0}};
   for (int i = 0; i < c->n; i++) axes.dim[1 + i] = 2 + i;
@@ -446,9 +452,9 @@ bool tc_conv_facts(const tc_graph *g, uint32_t n, tc_gpu_conv_facts *out) {
   return said;
 }
 
-// call: of a library that makes it, taken over, whatever the result; NULL: it is generated. False
+// call: the library's call that makes it, consumed even on failure; NULL: it is generated. False
 // without memory.
-static bool expand(tc_graph *g, uint32_t n, tc_gpu_call *call) {
+static bool expand_convolution(tc_graph *g, uint32_t n, tc_gpu_call *call) {
   conv c = conv_of(g, n);
   uint32_t a = g->node[n].in[0], b = g->node[n].in[1];
   tc_op op = g->node[n].op;
@@ -470,7 +476,7 @@ static bool is_convolution(const tc_graph *g, const tc_gnode *x) {
 tc_status tc_pass_expand_conv(tc_graph *g) {
   for (uint32_t n = 0, end = g->n; n < end; n++) {
     if (!tc_device_generates(g->node[n].dev) || !is_convolution(g, &g->node[n])) continue;
-    if (!expand(g, n, g->choose_conv ? g->choose_conv(g, n) : NULL)) return tc_graph_no_memory(g);
+    if (!expand_convolution(g, n, g->choose_conv ? g->choose_conv(g, n) : NULL)) return tc_graph_no_memory(g);
   }
   return TC_OK;
 }

@@ -6,9 +6,10 @@
 // Threads: thread-compatible.
 #include "lowering/graph/graph.h"
 
-// softmax: exp(x - max) * (1 / sum), with one division a row; log_softmax: (x - max) -
-// log(sum(exp(x - max))). The order of operations is the contract's. The greatest may pass over
-// NaN, since the sum does not. Of f16 and bf16 all of it is f32, rounded once at the end.
+// softmax: exp(x - max) * (1 / sum), with one division a row.
+// log_softmax: (x - max) - log(sum(exp(x - max))).
+// This order of operations is documented. The maximum may pass over NaN, since the sum does not.
+// f16 and bf16 are computed in f32 and rounded once at the end.
 static bool expand_softmax(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   int axis = (int)like.attr[0];

@@ -7,7 +7,7 @@
 // Threads: thread-compatible.
 #include "lowering/graph/graph.h"
 
-// The node is a part of `of`, from where its arguments, one an axis, say.
+// Makes node n a slice of `of`. Its arguments, one an axis, say where the slice starts.
 static bool become_slice(tc_graph *g, uint32_t n, uint32_t of) {
   if (of == TC_GNODE_NONE) return false;
   tc_gnode *x = &g->node[n];
@@ -21,7 +21,7 @@ static bool become_slice(tc_graph *g, uint32_t n, uint32_t of) {
   return true;
 }
 
-// A part of the operand twice, which is never in memory.
+// The operand twice is a view, never in memory.
 static bool expand_roll(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   tc_dims twice = like.shape->d;
@@ -29,7 +29,7 @@ static bool expand_roll(tc_graph *g, uint32_t n) {
   return become_slice(g, n, tc_graph_add(g, &like, TC_OP_CAT, &twice, 2, (uint32_t[]){like.in[0], like.in[0]}, 1, like.attr[0]));
 }
 
-// A GPU sorts, and one of its launches has no number that says which element it gives.
+// A GPU's sorting kernel has no argument that selects one element.
 static bool expand_kth(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   return become_slice(g, n, tc_graph_add_with(g, &like, TC_OP_ARGSORT, &g->node[like.in[0]].shape->d, 1, like.in, 2, like.attr));

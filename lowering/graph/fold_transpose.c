@@ -1,15 +1,16 @@
-// Transposes that read a matmul's or attention's result alone are folded into what makes it.
+// Folds transposes into the matmul or attention whose result they alone read.
 //
-//   %2 = matmul f32[3,5] %0 %1                     %4 = permute f32[5,4] %1 axes 1,0     %5 = permute f32[4,3] %0 axes 1,0
-//   %3 = permute f32[5,3] %2 axes 1,0        ->    %3 = matmul f32[5,3] %4 %5
+//   %2 = matmul f32[3,5] %0 %1                     %4 = permute f32[5,4] %1 axes 1,0
+//   %3 = permute f32[5,3] %2 axes 1,0        ->    %5 = permute f32[4,3] %0 axes 1,0
+//                                                  %3 = matmul f32[5,3] %4 %5
 //
 // Source: XLA's transpose folding. Threads: thread-compatible.
 #include <string.h>
 
 #include "lowering/graph/permute.h"
 
-// A product that is only read transposed is the product of the transposed operands, in the other
-// order: the same sums in the same order. What follows it can then be done where it is made.
+// A matmul that is only read transposed becomes the matmul of the transposed operands, swapped: the
+// same sums in the same order. Its epilogue can then take what follows.
 static bool fold_into_matmul(tc_graph *g, uint32_t n, const uint32_t *n_uses) {
   tc_gnode *x = &g->node[n];
   uint32_t m = x->in[0];
@@ -45,11 +46,10 @@ static bool fold_into_matmuls(tc_graph *g) {
   return true;
 }
 
-// Attention whose result is stored with its heads before its rows is made so, rather than made the
-// other way and moved.
+// Attention whose result is stored with heads before rows is made in that order.
 static bool fold_into_attention(tc_graph *g, uint32_t n) {
   tc_gnode *x = &g->node[n], *y = &g->node[x->in[0]];
-  const uint64_t order = 0x03010200;  // of a permutation of four axes that swaps heads and rows, and undoes it
+  const uint64_t order = 0x03010200;  // swaps heads and rows, and back
   if (tc_op_kind_of(y->op) != TC_KIND_ATTENTION || y->op == TC_OP_ATTENTION_LSE || y->out != TC_LEAF_NONE || y->n_attr > 3 || x->attr[0] != order)
     return true;
   uint64_t *attr = tc_arena_alloc(g->arena, 5 * sizeof *attr);

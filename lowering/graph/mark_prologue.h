@@ -1,6 +1,6 @@
-// Prologues: the right factor of a product that is cheap arithmetic on a narrower tensor, as
-// dequantised weights are, is made where the product loads it: the narrow tensor is what is read
-// from memory, and the factor is never stored.
+// Fused producers of a matmul's right operand, such as dequantised weights: cheap arithmetic on a
+// narrower tensor, which the matmul does where it loads it. Only the narrow tensor is read from
+// memory; the operand is never stored. The pass is tc_pass_mark_prologue.
 #ifndef TC_LOWERING_GRAPH_MARK_PROLOGUE_H
 #define TC_LOWERING_GRAPH_MARK_PROLOGUE_H
 

@@ -1,5 +1,5 @@
-// Which products are convolutions of few channels: the steps of expand_conv.c, from the product
-// back. See match_direct_conv.h.
+// Finds a convolution in its matmul: the steps of expand_conv.c, backwards. See
+// match_direct_conv.h.
 #include "lowering/graph/match_direct_conv.h"
 
 #include "lowering/tiling/summation.h"
@@ -23,7 +23,7 @@ static bool has_shape(const tc_graph *g, uint32_t n, tc_dims d) {
   return tc_dims_equal(&g->node[n].shape->d, &d);
 }
 
-// The steps of `expand_conv.c columns` and `by_product`, from the product back.
+// The steps of `expand_conv.c columns` and `by_matmul`, from the matmul backwards.
 static bool find_windows(const tc_graph *g, uint32_t n, convolution *c) {
   if (!is_op(g, n, TC_OP_RESHAPE) || g->node[n].shape->d.rank != 2) return false;
   n = g->node[n].in[0];
@@ -36,7 +36,7 @@ static bool find_windows(const tc_graph *g, uint32_t n, convolution *c) {
     *(axis ? &c->q : &c->p) = x->shape->d.dim[axis + 1];
   }
   c->low[0] = c->low[1] = 0;
-  if (is_op(g, n, TC_OP_PAD) && g->node[n].n_arg == 0) {  // zeros that lowering put around it; the user's may be any value
+  if (is_op(g, n, TC_OP_PAD) && g->node[n].n_arg == 0) {  // a user's has an argument
     const uint64_t *attr = g->node[n].attr;
     c->low[0] = (int64_t)attr[1], c->low[1] = (int64_t)attr[2];
     n = g->node[n].in[0];

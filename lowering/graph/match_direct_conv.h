@@ -1,12 +1,12 @@
-// Convolutions of few channels, such as those of a picture, whose result is wanted channels first:
-// which products they are. Their kernel: lowering/emit/conv/direct.c.
+// Recognises convolutions of few channels, such as those of a picture, whose result is wanted
+// channels first. Their kernel: lowering/emit/conv/direct.c.
 #ifndef TC_LOWERING_GRAPH_MATCH_DIRECT_CONV_H
 #define TC_LOWERING_GRAPH_MATCH_DIRECT_CONV_H
 
 #include "lowering/graph/graph.h"
 
-// Whether node n is the product that a two-dimensional convolution of so many images was made, of
-// so few channels that this kernel does it.
+// Whether node n is the matmul that a two-dimensional convolution of so many images became, of few
+// enough channels for the kernel.
 bool tc_direct_fits(const tc_graph *g, uint32_t n, int64_t images);
 // That convolution as a node CONV_DIRECT [images, o, p * q]: the same sums in the same order.
 // TC_GNODE_NONE without memory.

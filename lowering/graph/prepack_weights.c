@@ -1,13 +1,17 @@
-// Prepacked weights: a right operand that stays the same from run to run is kept as matmuls of few
-// rows read it, in panels, so that no run packs it again and its bytes arrive in order. Packing is
-// a view like any other, of which the result is stored: only the order in memory changes, no value.
+// Keeps constant right operands of matmuls of few rows in panels, the order in which they are read.
 //
-//   %2 = matmul f32[1,256] %0 %1         ->    %3 = reshape f32[256,4,64] %1         %4 = permute f32[4,256,64] %3 stored
-//                                              %5 = permute f32[256,4,64] %4         %6 = reshape f32[256,256] %5
-//                                              %2 = matmul f32[1,256] %0 %6
+// No run packs them again, and their bytes arrive in order. A panel is a view whose result is
+// stored: only the order in memory changes, no value.
 //
-// In: nodes are simplified; operands may have higher numbers than what reads them. Threads:
-// thread-compatible.
+//   %2 = matmul f32[1,128] %0 %1    ->    %3 = reshape f32[256,8,16] %1
+//                                         %4 = permute f32[8,256,16] %3 axes 1,0,2 stored
+//                                         %5 = permute f32[256,8,16] %4
+//                                         %6 = reshape f32[256,128] %5
+//                                         %2 = matmul f32[1,128] %0 %6
+//
+// In: nodes are simplified; operands may have higher numbers than what reads them.
+// Refused where parameters will soon change, or many rows share the packing.
+// Threads: thread-compatible.
 #include <string.h>
 
 #include "lowering/tiling/gemm.h"
@@ -26,12 +30,12 @@
 #define JOINED_COLUMNS 4096
 #define WIDEST 64  // columns of a panel
 #define LEAST_COUNT 16384  // of elements: finding what is kept takes a tenth of a microsecond a run
-#define DEEPEST 32  // of what a factor is made of
+#define DEEPEST 32  // nodes that an operand is made of
 
 enum { UNKNOWN, NO, YES };
 
-// Whether something is, or may yet be, differentiated: then parameters will change soon, and what
-// is kept of them would be made again for one use.
+// Whether something is, or may yet be, differentiated. Parameters then change soon, and panels
+// would be made for one use.
 static bool has_history(const tc_plan *plan) {
   for (uint32_t n = 0; n < plan->n_node; n++)
     if ((plan->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED)) && !(plan->flag[n] & TC_NODE_WANT)) return true;
@@ -39,13 +43,13 @@ static bool has_history(const tc_plan *plan) {
 }
 
 // Whether n is made of parameters and constants alone.
-static bool lasts(const tc_graph *g, uint32_t n, uint8_t *known, int depth) {
+static bool is_constant(const tc_graph *g, uint32_t n, uint8_t *known, int depth) {
   const tc_gnode *x = &g->node[n];
   tc_op_kind kind = tc_op_kind_of(x->op);
   if (x->leaf != TC_LEAF_NONE) return x->parameter;
   if (known[n] != UNKNOWN) return known[n] == YES;
   bool all = depth < DEEPEST && (kind == TC_KIND_ELEM || kind == TC_KIND_FOLD || kind == TC_KIND_GEN || (kind == TC_KIND_MOVE && x->n_arg == 0));
-  for (int k = 0; k < x->n_in && all; k++) all = lasts(g, x->in[k], known, depth + 1);
+  for (int k = 0; k < x->n_in && all; k++) all = is_constant(g, x->in[k], known, depth + 1);
   known[n] = all ? YES : NO;
   return all;
 }
@@ -54,16 +58,16 @@ static tc_type type_of_sums(tc_type type) {
   return type == TC_BF16 ? TC_F32 : type;
 }
 
-// Whether the product reads a factor of bf16 as words of two neighbours along k, which it
-// multiplies as pairs, or one after the other where rows are few.
+// Whether the matmul reads a bf16 operand as words of two neighbours along k. It multiplies them as
+// pairs, or one after the other where rows are few.
 static bool of_words(const tc_graph *g, const tc_gnode *x) {
   const tc_gnode *a = &g->node[x->in[0]], *b = &g->node[x->in[1]];
   tc_extent3 of = {1, x->shape->d.dim[0], x->shape->d.dim[1], b->shape->d.dim[0]};
   return tc_blocks_pairs(&of, a->type, b->type) || tc_blocks_halves(&of, b->type);
 }
 
-// Columns of the right factor that lie in panels: all, or where no panel divides them and rows are
-// few those of whole panels of the widest kind, for every product that reads it alike. 0: none do.
+// Columns of the right operand that lie in panels; 0: none. Where no panel divides them and rows
+// are few, those of whole panels of the widest kind.
 static int64_t columns_of(const tc_graph *g, const tc_gnode *x) {
   const tc_gnode *b = &g->node[x->in[1]];
   tc_type sums = type_of_sums(b->type);
@@ -76,12 +80,12 @@ static bool wants_panels(const tc_graph *g, const tc_gnode *x, uint8_t *known) {
   if (x->op != TC_OP_MATMUL || tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS || x->shape->d.rank != 2) return false;
   const tc_gnode *b = &g->node[x->in[1]];
   bool fits = x->shape->d.dim[0] <= MOST_ROWS && b->shape->count >= LEAST_COUNT;
-  fits = fits && !tc_prologue_makes(g, x->in[1]);  // kept wide, a narrow tensor would be as large as it was made narrow not to be
+  fits = fits && !tc_prologue_makes(g, x->in[1]);  // panels would be wide
   fits = fits && (b->type == TC_F32 || b->type == TC_F64 || of_words(g, x));
-  return fits && columns_of(g, x) && lasts(g, x->in[1], known, 0);
+  return fits && columns_of(g, x) && is_constant(g, x->in[1], known, 0);
 }
 
-// A factor in other axes, and these in the order of memory: the two orders of axes.
+// An operand's axes split into panels, the same in the order of memory, and the permutes between.
 typedef struct way {
   tc_dims split, packed;
   uint64_t there, back;
@@ -89,7 +93,7 @@ typedef struct way {
 
 // [k, n] as [k, panels, lanes], in memory as [panels, k, lanes]; of words as [k / 2, 2, panels,
 // lanes], in memory as [panels, k / 2, lanes, 2].
-static way way_of(const tc_gnode *b) {
+static way panel_layout_of(const tc_gnode *b) {
   int64_t k = b->shape->d.dim[0], n = b->shape->d.dim[1], lanes = tc_blocks_panel(n, type_of_sums(b->type));
   if (b->type != TC_BF16) return (way){TC_SHAPE(k, n / lanes, lanes), TC_SHAPE(n / lanes, k, lanes), 0x020001, 0x020001};
   return (way){TC_SHAPE(k / 2, 2, n / lanes, lanes), TC_SHAPE(n / lanes, k / 2, lanes, 2), 0x01030002, 0x02000301};
@@ -97,7 +101,7 @@ static way way_of(const tc_gnode *b) {
 
 static uint32_t panels_of(tc_graph *g, uint32_t b) {
   tc_gnode like = g->node[b];
-  way by = way_of(&like);
+  way by = panel_layout_of(&like);
   b = tc_graph_add(g, &like, TC_OP_RESHAPE, &by.split, 1, &b, 0, 0);
   b = tc_graph_add(g, &like, TC_OP_PERMUTE, &by.packed, 1, &b, 1, by.there);
   if (b == TC_GNODE_NONE) return b;
@@ -112,17 +116,16 @@ static uint32_t some_columns(tc_graph *g, uint32_t b, int64_t from, int64_t to) 
   return to - from == like.shape->d.dim[1] ? b : tc_graph_add_with(g, &like, TC_OP_SLICE, &d, 1, &b, 4, (uint64_t[]){1, 1, 0, (uint64_t)from});
 }
 
-static uint32_t product_of(tc_graph *g, uint32_t n, uint32_t b) {
+static uint32_t matmul_of(tc_graph *g, uint32_t n, uint32_t b) {
   tc_gnode like = g->node[n];
   tc_dims d = TC_SHAPE(like.shape->d.dim[0], g->node[b].shape->d.dim[1]);
   return tc_graph_add(g, &like, TC_OP_MATMUL, &d, 2, (uint32_t[]){like.in[0], b}, 0, 0);
 }
 
-// The product n becomes that of the panels, joined with that of the other columns. False without
-// memory.
-static bool join(tc_graph *g, uint32_t n, uint32_t panels) {
+// Matmul n becomes that of the panels, joined with that of the other columns. False without memory.
+static bool join_columns(tc_graph *g, uint32_t n, uint32_t panels) {
   uint32_t b = g->node[n].in[1], rest = some_columns(g, b, g->node[panels].shape->d.dim[1], g->node[b].shape->d.dim[1]), in[2], joined;
-  if (rest == TC_GNODE_NONE || (in[0] = product_of(g, n, panels)) == TC_GNODE_NONE || (in[1] = product_of(g, n, rest)) == TC_GNODE_NONE) return false;
+  if (rest == TC_GNODE_NONE || (in[0] = matmul_of(g, n, panels)) == TC_GNODE_NONE || (in[1] = matmul_of(g, n, rest)) == TC_GNODE_NONE) return false;
   tc_gnode like = g->node[n];
   if ((joined = tc_graph_add(g, &like, TC_OP_CAT, &like.shape->d, 2, in, 1, 1)) == TC_GNODE_NONE) return false;
   tc_gnode *x = &g->node[n];
@@ -134,7 +137,7 @@ tc_status tc_pass_prepack_weights(tc_graph *g) {
   uint32_t n_nodes = g->n;
   if (!tc_plan_prepares(g->plan) || has_history(g->plan)) return TC_OK;
   uint8_t *known = tc_arena_alloc(g->arena, n_nodes + 1);
-  uint32_t *made = tc_arena_alloc(g->arena, (n_nodes + 1) * sizeof *made);  // per factor: its panels, or 0
+  uint32_t *made = tc_arena_alloc(g->arena, (n_nodes + 1) * sizeof *made);  // per operand: its panels, or 0
   if (!known || !made) return tc_graph_no_memory(g);
   memset(known, UNKNOWN, n_nodes);
   memset(made, 0, n_nodes * sizeof *made);
@@ -149,7 +152,7 @@ tc_status tc_pass_prepack_weights(tc_graph *g) {
     }
     if (columns == g->node[b].shape->d.dim[1])
       g->node[n].in[1] = made[b];
-    else if (!join(g, n, made[b]))
+    else if (!join_columns(g, n, made[b]))
       return tc_graph_no_memory(g);
   }
   return TC_OK;

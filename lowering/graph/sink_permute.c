@@ -1,35 +1,36 @@
-// Permutes of a matmul's result sink below the elementwise work that reads them: it is done where
-// the matmul's elements lie, follows the matmul in one kernel, and a permute back, as between two
-// convolutions, cancels. Only the order in memory changes, no value.
+// Sinks permutes of a matmul's result below the elementwise work that reads them.
+//
+// The work is then done where the matmul's elements lie, in the matmul's kernel. A permute back, as
+// between two convolutions, cancels. Only the order in memory changes, no value.
 //
 //   %2 = reshape f32[2,4,4,8] %1 (a matmul)             %5 = relu f32[2,4,4,8] %2
 //   %3 = permute f32[2,8,4,4] %2 axes 0,3,1,2     ->    %4 = permute f32[2,8,4,4] %5 axes 0,3,1,2
 //   %4 = relu f32[2,8,4,4] %3
 //
-// In: operands come before what reads them; nodes are simplified. Threads: thread-compatible.
+// In: operands come before what reads them; nodes are simplified. Refused where another operand is
+// large and would have to be permuted. Threads: thread-compatible.
 #include "lowering/graph/permute.h"
 #include "lowering/graph/simplify.h"
 #include "runtime/passes.h"
 
-// Whether n's elements lie as a product made them: its result, reshaped, or elementwise work on
-// one.
-static bool lies_by_product(const tc_graph *g, const bool *moved, uint32_t n) {
+// Whether n's elements lie as a matmul makes them: its result, reshaped, or elementwise work on it.
+static bool lies_by_matmul(const tc_graph *g, const bool *moved, uint32_t n) {
   for (; g->node[n].op == TC_OP_RESHAPE; n = g->node[n].in[0]) tc_count(TC_PASS_GRAPH, 1);
   return moved[n] || (tc_op_kind_of(g->node[n].op) == TC_KIND_CONTRACT && g->node[n].out == TC_LEAF_NONE);
 }
 
-// The operand by which x is moved, or -1.
-static int moved_operand(const tc_graph *g, const bool *moved, const tc_gnode *x) {
+// The operand of x that is a permute to sink, or -1.
+static int permuted_operand(const tc_graph *g, const bool *moved, const tc_gnode *x) {
   int rank = x->shape->d.rank;
   for (int k = 0; k < x->n_in; k++) {
     const tc_gnode *y = &g->node[x->in[k]];
-    if (y->op == TC_OP_PERMUTE && y->shape == x->shape && y->attr[0] != tc_permute_transpose(rank) && lies_by_product(g, moved, y->in[0])) return k;
+    if (y->op == TC_OP_PERMUTE && y->shape == x->shape && y->attr[0] != tc_permute_transpose(rank) && lies_by_matmul(g, moved, y->in[0])) return k;
   }
   return -1;
 }
 
-// n = f(move(a), b) becomes move(f(a, b moved back)).
-static bool move_after(tc_graph *g, uint32_t n, int k) {
+// n = f(permute(a), b) becomes permute(f(a, inverse permute(b))).
+static bool sink_operand(tc_graph *g, uint32_t n, int k) {
   tc_gnode x = g->node[n];
   const tc_gnode *y = &g->node[x.in[k]];
   int rank = x.shape->d.rank;
@@ -55,11 +56,11 @@ tc_status tc_pass_sink_permute(tc_graph *g) {
     tc_gnode *x = &g->node[n];
     if (!tc_device_generates(x->dev) || x->leaf != TC_LEAF_NONE) continue;
     uint32_t equal = x->op == TC_OP_PERMUTE ? tc_simplify(g, n) : n;
-    if (equal != n) {  // two moves that cancel
+    if (equal != n) {  // two permutes that cancel
       x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = equal;
     }
     if (!tc_permute_commutes(x)) continue;
-    int k = moved_operand(g, moved, x);
+    int k = permuted_operand(g, moved, x);
     bool fits = k >= 0;
     for (int i = 0; i < x->n_in && fits; i++) {
       const tc_gnode *y = &g->node[x->in[i]];
@@ -67,7 +68,7 @@ tc_status tc_pass_sink_permute(tc_graph *g) {
       fits = same || y->shape->count * 4 <= x->shape->count;
     }
     if (!fits) continue;
-    if (!move_after(g, n, k)) return tc_graph_no_memory(g);
+    if (!sink_operand(g, n, k)) return tc_graph_no_memory(g);
     moved[g->node[n].in[0]] = true;
   }
   return TC_OK;

@@ -1,8 +1,10 @@
-// Updates of slices in place: a tensor that is assigned itself with a small part written or added
-// to, such as a cache or a table, is stored by what writes the part.
+// Lets a small write into an assigned tensor store the result, in place.
 //
-//   %2 = write_slice f32[64] %0 %1                 %2 = write_slice f32[64] %0 %1 slice_update out 0
-//   %3 = assign f32[64] %2 old %0 out 0      ->
+// A cache or a table is assigned itself with a small part written or added to. The op that writes
+// the part then stores it, and writes no more than that part where the result lies over the old.
+//
+//   %2 = write_slice f32[64] %0 %1               %2 = write_slice f32[64] %0 %1 slice_update out 0
+//   %3 = assign f32[64] %2 old %0 out 0     ->
 //
 // Source: XLA's in-place dynamic-update-slice. Threads: thread-compatible.
 #include "lowering/graph/graph.h"

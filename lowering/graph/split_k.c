@@ -1,8 +1,14 @@
-// A product whose result has too few tiles to fill a GPU, but many steps of k: k is split into
-// parts that lie side by side, the parts' products are one batch in the accumulators' type, and
-// their sum, in the order of the parts, is the result. Gradients by weights are such, and few rows
-// by a large weight.
+// Splits matmuls with too few tiles to fill a GPU, but many steps of k.
+//
+// Parts of k lie side by side. Their matmuls are one batch in the accumulators' type, and are
+// summed in the order of the parts. Gradients by weights are such, and few rows by a large weight.
+//
+//   %2 = matmul f32[64,64] %0 %1    ->    %7 = matmul f32[2,64,64] of [2,64,1024] by [2,1024,64]
+//                                         %8 = sum f32[1,64,64] %7 axes 0 keepdim
+//                                         %2 = reshape f32[64,64] %8
+//
 // Always: where k is cut follows from the shape alone, so that every device adds in the same order.
+// Threads: thread-compatible.
 #include "lowering/graph/split_k.h"
 
 #define TILE 64  // lines of a tile of the result
@@ -20,8 +26,8 @@ int64_t tc_gpu_parts_of(int64_t batch, int64_t m, int64_t n, int64_t k) {
   return parts;
 }
 
-// Whether axes `from` that one axis of k steps is made of, of which the innermost is `last`, are
-// whole or evenly cut by parts of so many steps.
+// One axis of k steps is made of axes `from`, of which the innermost is `last`. Whether parts of so
+// many steps leave each whole or cut it evenly.
 static bool cuts_evenly(const tc_dims *from, int last, int64_t k, int64_t steps) {
   int64_t inner = 1;
   for (int i = last; i >= 0 && inner < k; i--) {
@@ -31,9 +37,8 @@ static bool cuts_evenly(const tc_dims *from, int last, int64_t k, int64_t steps)
   return inner == k;
 }
 
-// Whether parts of so many steps of an axis of the node, which views made of others, can still be
-// said as views.
-static bool stays_view(const tc_graph *g, uint32_t n, int axis, int64_t k, int64_t steps) {
+// Whether parts of so many steps of an axis are still affine through the views that made the node.
+static bool stays_affine(const tc_graph *g, uint32_t n, int axis, int64_t k, int64_t steps) {
   for (;; n = g->node[n].in[0]) {
     const tc_gnode *x = &g->node[n];
     if (x->leaf != TC_LEAF_NONE || x->out != TC_LEAF_NONE || x->stored || (x->op != TC_OP_PERMUTE && x->op != TC_OP_RESHAPE)) return true;
@@ -54,7 +59,7 @@ static bool stays_view(const tc_graph *g, uint32_t n, int axis, int64_t k, int64
 }
 
 // Axis `axis` of a, of k steps, as [parts, .., steps, ..]; TC_GNODE_NONE without memory.
-static uint32_t part(tc_graph *g, uint32_t a, int axis, int64_t parts) {
+static uint32_t split_axis(tc_graph *g, uint32_t a, int axis, int64_t parts) {
   tc_gnode like = g->node[a];
   tc_dims d = like.shape->d, split = {.rank = d.rank + 1}, moved = {.rank = d.rank + 1};
   uint64_t order = (uint64_t)axis;
@@ -70,10 +75,10 @@ static uint32_t part(tc_graph *g, uint32_t a, int axis, int64_t parts) {
   return tc_graph_add(g, &like, TC_OP_PERMUTE, &moved, 1, &a, 1, order);
 }
 
-static bool split(tc_graph *g, uint32_t n, int64_t parts) {
+static bool split_matmul(tc_graph *g, uint32_t n, int64_t parts) {
   tc_gnode like = g->node[n];
   tc_dims d = like.shape->d, all = {.rank = d.rank + 1}, one;
-  uint32_t in[2] = {part(g, like.in[0], d.rank - 1, parts), part(g, like.in[1], d.rank - 2, parts)};
+  uint32_t in[2] = {split_axis(g, like.in[0], d.rank - 1, parts), split_axis(g, like.in[1], d.rank - 2, parts)};
   all.dim[0] = parts;
   for (int i = 0; i < d.rank; i++) all.dim[i + 1] = d.dim[i];
   one = all, one.dim[0] = 1;
@@ -97,8 +102,8 @@ tc_status tc_pass_split_k(tc_graph *g) {
     if (x->op != TC_OP_MATMUL || !tc_type_is_float(x->type) || d->rank == TC_MAX_RANK || x->shape->count == 0) continue;
     int64_t k = g->node[x->in[0]].shape->d.dim[d->rank - 1], rows = d->dim[d->rank - 2], columns = d->dim[d->rank - 1];
     int64_t parts = tc_gpu_parts_of(x->shape->count / (rows * columns), rows, columns, k);
-    while (parts > 1 && !(stays_view(g, x->in[0], d->rank - 1, k, k / parts) && stays_view(g, x->in[1], d->rank - 2, k, k / parts))) parts /= 2;
-    if (parts > 1 && !split(g, n, parts)) return tc_graph_no_memory(g);
+    while (parts > 1 && !(stays_affine(g, x->in[0], d->rank - 1, k, k / parts) && stays_affine(g, x->in[1], d->rank - 2, k, k / parts))) parts /= 2;
+    if (parts > 1 && !split_matmul(g, n, parts)) return tc_graph_no_memory(g);
   }
   return TC_OK;
 }

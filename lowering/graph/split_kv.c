@@ -1,11 +1,15 @@
-// Attention of few query rows against many keys has one block of a GPU to a key head, each of which
-// would go through all keys. So keys are split into parts that lie side by side: a kernel makes
-// each part's mix of values, which is not divided by its sum of weights yet, with that sum and the
-// greatest score; what follows weighs the parts, in their order. Source: Flash-Decoding (Dao,
-// Haziza, Massa, Sizov 2023).
+// Splits attention of few query rows and many keys, as a step of decoding, into parts of the keys.
+//
+// Whole, it has one block of a GPU to a key head, which goes through all keys. A kernel makes each
+// part's mix of values, with its sum of weights and its greatest score; the mix is not yet divided
+// by the sum. Nodes that follow weigh the parts, in their order.
+//
+//   %4 = attention [1,1,2,4]    ->    %6 = attention [4,1,2,1,4], %5 = attention_lse [4,1,2,1,2]
+//                                     weights of parts, sums over parts, %4 = their quotient
+//
 // Always: where keys are cut follows from the shape alone, so that every device adds in the same
-// order; how many keys there are of those that there is room for is an argument of the kernel, as
-// without parts.
+// order. The number of keys in use stays an argument of the kernel.
+// Source: Flash-Decoding (Dao, Haziza, Massa, Sizov 2023). Threads: thread-compatible.
 #include "lowering/graph/split_k.h"
 
 #include <string.h>
@@ -22,7 +26,7 @@ typedef struct split {
   bool ok;
 } split;
 
-static uint32_t added(split *s, tc_op op, tc_type type, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr) {
+static uint32_t add_node(split *s, tc_op op, tc_type type, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr) {
   s->like.type = type;
   uint32_t n = s->ok ? tc_graph_add(s->g, &s->like, op, d, n_in, in, n_attr, attr) : TC_GNODE_NONE;
   s->ok = n != TC_GNODE_NONE;
@@ -37,39 +41,39 @@ static tc_type type_of(const split *s, uint32_t n) {
   return s->g->node[n].type;
 }
 
-static uint32_t one(split *s, tc_op op, uint32_t a) {
-  return added(s, op, type_of(s, a), dims(s, a), 1, &a, 0, 0);
+static uint32_t add_unary(split *s, tc_op op, uint32_t a) {
+  return add_node(s, op, type_of(s, a), dims(s, a), 1, &a, 0, 0);
 }
 
-static uint32_t two(split *s, tc_op op, uint32_t a, uint32_t b) {
-  return added(s, op, op == TC_OP_EQ ? TC_BOOL : type_of(s, a), dims(s, a), 2, (uint32_t[]){a, b}, 0, 0);
+static uint32_t add_binary(split *s, tc_op op, uint32_t a, uint32_t b) {
+  return add_node(s, op, op == TC_OP_EQ ? TC_BOOL : type_of(s, a), dims(s, a), 2, (uint32_t[]){a, b}, 0, 0);
 }
 
-static uint32_t choose(split *s, uint32_t cond, uint32_t a, uint32_t b) {
-  return added(s, TC_OP_WHERE, type_of(s, a), dims(s, a), 3, (uint32_t[]){cond, a, b}, 0, 0);
+static uint32_t add_where(split *s, uint32_t cond, uint32_t a, uint32_t b) {
+  return add_node(s, TC_OP_WHERE, type_of(s, a), dims(s, a), 3, (uint32_t[]){cond, a, b}, 0, 0);
 }
 
-static uint32_t as(split *s, uint32_t a, tc_type type) {
-  return type_of(s, a) == type ? a : added(s, TC_OP_CAST, type, dims(s, a), 1, &a, 0, 0);
+static uint32_t add_cast(split *s, uint32_t a, tc_type type) {
+  return type_of(s, a) == type ? a : add_node(s, TC_OP_CAST, type, dims(s, a), 1, &a, 0, 0);
 }
 
-static uint32_t expanded(split *s, uint32_t a, const tc_dims *d) {
-  return added(s, TC_OP_EXPAND, type_of(s, a), d, 1, &a, 0, 0);
+static uint32_t add_expand(split *s, uint32_t a, const tc_dims *d) {
+  return add_node(s, TC_OP_EXPAND, type_of(s, a), d, 1, &a, 0, 0);
 }
 
 // Over the parts, which stay an axis of one.
-static uint32_t folded(split *s, tc_op op, uint32_t a) {
+static uint32_t add_fold(split *s, tc_op op, uint32_t a) {
   tc_dims d = *dims(s, a);
   d.dim[0] = 1;
-  return added(s, op, type_of(s, a), &d, 1, &a, 1, UINT64_C(1) | 1u << 8 | (op == TC_OP_MAX ? TC_MAX_OVER_NAN : 0));
+  return add_node(s, op, type_of(s, a), &d, 1, &a, 1, UINT64_C(1) | 1u << 8 | (op == TC_OP_MAX ? TC_MAX_OVER_NAN : 0));
 }
 
 // Column c of the parts' sums [parts, n, hq, l, 2].
-static uint32_t column(split *s, uint32_t sums, int c) {
+static uint32_t add_column(split *s, uint32_t sums, int c) {
   tc_dims d = *dims(s, sums);
   d.dim[4] = 1;
   uint64_t *attr = tc_arena_alloc(s->g->arena, 10 * sizeof *attr);
-  uint32_t n = added(s, TC_OP_SLICE, type_of(s, sums), &d, 1, &sums, 0, 0);
+  uint32_t n = add_node(s, TC_OP_SLICE, type_of(s, sums), &d, 1, &sums, 0, 0);
   if (!attr || !s->ok) return s->ok = false, 0;
   for (int i = 0; i < 10; i++) attr[i] = i < 5;
   attr[9] = (uint64_t)c;
@@ -78,11 +82,11 @@ static uint32_t column(split *s, uint32_t sums, int c) {
 }
 
 // Heads and rows swapped, in the parts of what results have inside.
-static uint32_t swapped(split *s, uint32_t a) {
+static uint32_t add_swapped(split *s, uint32_t a) {
   tc_dims d = *dims(s, a);
   int64_t heads = d.dim[2];
   d.dim[2] = d.dim[3], d.dim[3] = heads;
-  return added(s, TC_OP_PERMUTE, type_of(s, a), &d, 1, &a, 1, UINT64_C(0x0402030100));
+  return add_node(s, TC_OP_PERMUTE, type_of(s, a), &d, 1, &a, 1, UINT64_C(0x0402030100));
 }
 
 // The row of attention that makes the parts' mixes, or their sums. n: the whole row's node.
@@ -93,7 +97,7 @@ static uint32_t part_row(split *s, tc_op op, uint32_t n, const tc_dims *d, int64
   for (int i = 0; i < whole.n_in; i++)
     if (i != 2 || op != TC_OP_ATTENTION_LSE || whole.op == TC_OP_ATTENTION_LSE) in[n_in++] = whole.in[i];
   uint64_t *attr = tc_arena_alloc(s->g->arena, TC_ATTENTION_ATTRS * sizeof *attr);
-  uint32_t m = added(s, op, whole.type == TC_F64 ? TC_F64 : TC_F32, d, n_in, in, 0, 0);
+  uint32_t m = add_node(s, op, whole.type == TC_F64 ? TC_F64 : TC_F32, d, n_in, in, 0, 0);
   if (!attr || !s->ok) return s->ok = false, 0;
   for (int i = 0; i < 3; i++) attr[i] = whole.attr[i];
   attr[3] = 1, attr[4] = (uint64_t)parts;
@@ -109,21 +113,22 @@ typedef struct weights {
   uint32_t none;  // whether the row sees nothing, as a number
 } weights;
 
-static weights weigh(split *s, uint32_t greatest, uint32_t sum) {
-  weights w = {.top = folded(s, TC_OP_MAX, greatest)};
-  uint32_t top = expanded(s, w.top, dims(s, greatest)), is_top = two(s, TC_OP_EQ, greatest, top), less = two(s, TC_OP_SUB, greatest, top);
-  uint32_t power = added(s, TC_OP_EXP, type_of(s, less), dims(s, less), 1, &less, 1, TC_EXP_OF_NEGATIVE);
-  w.of_part = choose(s, is_top, as(s, is_top, type_of(s, power)), power);
-  w.sum = folded(s, TC_OP_SUM, two(s, TC_OP_MUL, w.of_part, sum));
-  w.none = as(s, one(s, TC_OP_LOGICAL_NOT, as(s, w.sum, TC_BOOL)), type_of(s, w.sum));
+static weights weigh_parts(split *s, uint32_t greatest, uint32_t sum) {
+  weights w = {.top = add_fold(s, TC_OP_MAX, greatest)};
+  uint32_t top = add_expand(s, w.top, dims(s, greatest)), is_top = add_binary(s, TC_OP_EQ, greatest, top),
+           less = add_binary(s, TC_OP_SUB, greatest, top);
+  uint32_t power = add_node(s, TC_OP_EXP, type_of(s, less), dims(s, less), 1, &less, 1, TC_EXP_OF_NEGATIVE);
+  w.of_part = add_where(s, is_top, add_cast(s, is_top, type_of(s, power)), power);
+  w.sum = add_fold(s, TC_OP_SUM, add_binary(s, TC_OP_MUL, w.of_part, sum));
+  w.none = add_cast(s, add_unary(s, TC_OP_LOGICAL_NOT, add_cast(s, w.sum, TC_BOOL)), type_of(s, w.sum));
   return w;
 }
 
 // Makes node n the value, which has an axis of one more.
-static void become(split *s, uint32_t n, uint32_t value) {
+static void become_value(split *s, uint32_t n, uint32_t value) {
   tc_gnode *x = &s->g->node[n];
   tc_op op = x->type == type_of(s, value) ? TC_OP_RESHAPE : TC_OP_CAST;
-  if (op == TC_OP_CAST) value = added(s, TC_OP_RESHAPE, type_of(s, value), &x->shape->d, 1, &value, 0, 0);
+  if (op == TC_OP_CAST) value = add_node(s, TC_OP_RESHAPE, type_of(s, value), &x->shape->d, 1, &value, 0, 0);
   uint32_t *in = tc_arena_alloc(s->g->arena, sizeof *in);
   if (!in) s->ok = false;
   if (!s->ok) return;
@@ -136,24 +141,24 @@ static void become_out(split *s, uint32_t n, uint32_t sums, int64_t parts) {
   bool outside = s->g->node[n].n_attr > 3;
   const tc_dims *of = &s->g->node[n].shape->d, *heads = dims(s, sums);
   tc_dims d = TC_SHAPE(parts, heads->dim[1], heads->dim[2], heads->dim[3], of->dim[3]);
-  uint32_t mix = part_row(s, TC_OP_ATTENTION, n, &d, parts), greatest = column(s, sums, 0), sum = column(s, sums, 1);
-  if (!outside) mix = swapped(s, mix), greatest = swapped(s, greatest), sum = swapped(s, sum);
-  weights w = weigh(s, expanded(s, greatest, dims(s, mix)), expanded(s, sum, dims(s, mix)));
-  uint32_t sum_of_mixes = folded(s, TC_OP_SUM, two(s, TC_OP_MUL, w.of_part, mix));
-  become(s, n, two(s, TC_OP_DIV, sum_of_mixes, two(s, TC_OP_ADD, w.sum, w.none)));
+  uint32_t mix = part_row(s, TC_OP_ATTENTION, n, &d, parts), greatest = add_column(s, sums, 0), sum = add_column(s, sums, 1);
+  if (!outside) mix = add_swapped(s, mix), greatest = add_swapped(s, greatest), sum = add_swapped(s, sum);
+  weights w = weigh_parts(s, add_expand(s, greatest, dims(s, mix)), add_expand(s, sum, dims(s, mix)));
+  uint32_t sum_of_mixes = add_fold(s, TC_OP_SUM, add_binary(s, TC_OP_MUL, w.of_part, mix));
+  become_value(s, n, add_binary(s, TC_OP_DIV, sum_of_mixes, add_binary(s, TC_OP_ADD, w.sum, w.none)));
 }
 
 // The greatest score, and the logarithm of the sum: zeros where a row sees nothing.
 static void become_sums(split *s, uint32_t n, uint32_t sums) {
-  weights w = weigh(s, column(s, sums, 0), column(s, sums, 1));
-  uint32_t pair[2] = {choose(s, as(s, w.none, TC_BOOL), w.sum, w.top), one(s, TC_OP_LOG, two(s, TC_OP_ADD, w.sum, w.none))};
+  weights w = weigh_parts(s, add_column(s, sums, 0), add_column(s, sums, 1));
+  uint32_t pair[2] = {add_where(s, add_cast(s, w.none, TC_BOOL), w.sum, w.top), add_unary(s, TC_OP_LOG, add_binary(s, TC_OP_ADD, w.sum, w.none))};
   tc_dims d = *dims(s, sums);
   d.dim[0] = 1;
-  become(s, n, added(s, TC_OP_CAT, type_of(s, sums), &d, 2, pair, 1, 4));
+  become_value(s, n, add_node(s, TC_OP_CAT, type_of(s, sums), &d, 2, pair, 1, 4));
 }
 
 // Parts of the keys of a row of attention, 1: they are whole.
-static int64_t parts_of(const tc_graph *g, const tc_gnode *x) {
+static int64_t n_parts_of(const tc_graph *g, const tc_gnode *x) {
   const tc_dims *q = &g->node[x->in[0]].shape->d, *k = &g->node[x->in[1]].shape->d;
   int64_t group = q->dim[1] / k->dim[1], keys = k->dim[2], rows = q->dim[2] == 1 ? group : q->dim[2], heads = q->dim[0] * q->dim[1];
   if (q->dim[2] == 1) heads /= group;
@@ -178,7 +183,7 @@ static uint32_t part_sums(split *s, uint32_t n, int64_t parts) {
   return part_row(s, TC_OP_ATTENTION_LSE, n, &d, parts);
 }
 
-static bool split_out(tc_graph *g, uint32_t n, uint32_t end, int64_t parts) {
+static bool split_attention(tc_graph *g, uint32_t n, uint32_t end, int64_t parts) {
   split s = {.g = g, .like = g->node[n], .ok = true};
   const tc_gnode whole = g->node[n];
   uint32_t sums = part_sums(&s, n, parts);
@@ -191,11 +196,11 @@ static bool split_out(tc_graph *g, uint32_t n, uint32_t end, int64_t parts) {
 tc_status tc_pass_split_kv(tc_graph *g) {
   uint32_t end = g->n;
   for (uint32_t n = 0; n < end; n++) {
-    int64_t parts = is_whole(&g->node[n], TC_OP_ATTENTION) ? parts_of(g, &g->node[n]) : 1;
-    if (parts > 1 && !split_out(g, n, end, parts)) return tc_graph_no_memory(g);
+    int64_t parts = is_whole(&g->node[n], TC_OP_ATTENTION) ? n_parts_of(g, &g->node[n]) : 1;
+    if (parts > 1 && !split_attention(g, n, end, parts)) return tc_graph_no_memory(g);
   }
   for (uint32_t n = 0; n < end; n++) {  // those that no mix is asked of
-    int64_t parts = is_whole(&g->node[n], TC_OP_ATTENTION_LSE) ? parts_of(g, &g->node[n]) : 1;
+    int64_t parts = is_whole(&g->node[n], TC_OP_ATTENTION_LSE) ? n_parts_of(g, &g->node[n]) : 1;
     split s = {.g = g, .like = g->node[n], .ok = true};
     if (parts > 1) become_sums(&s, n, part_sums(&s, n, parts));
     if (!s.ok) return tc_graph_no_memory(g);

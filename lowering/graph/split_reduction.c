@@ -1,10 +1,13 @@
-// Reductions as folds over one run of neighbouring axes each, and long runs as several folds, so
-// that a sum's error does not grow with its length and there is work for all threads.
+// Splits reductions: one fold for each run of neighbouring axes, and several for a long run.
 //
-//   %1 = sum f32[] %0 axes 0,1, of f32[4,65536]  ->  %2 = reshape f32[1,16,16384,1] %0   %3 = sum f32[1,16,1,1] %2 ...
+// A sum's error then does not grow with its length, and there is work for all threads.
 //
-// Where it is cut follows from shapes alone: eager and fused runs add in the same order
-// (lowering/tiling/summation.h). Threads: thread-compatible.
+//   %1 = sum f32[] %0 axes 0    ->    %2 = reshape f32[1,131072,1] %0
+//   (of f32[131072])                  %3 = reshape f32[1,8,16384,1] %2
+//                                     %4 = sum f32[1,8,1,1] %3 axes 2 keepdim, and a sum of the 8
+//
+// Always: where it is cut follows from shapes alone, so that eager and fused runs add in the same
+// order (lowering/tiling/summation.h). Threads: thread-compatible.
 #include "lowering/graph/graph.h"
 #include "lowering/tiling/summation.h"
 #include "runtime/options.h"
@@ -57,8 +60,8 @@ static uint32_t reshape_as(tc_graph *g, uint32_t x, const tc_dims *d) {
   return tc_graph_add(g, &like, TC_OP_RESHAPE, d, 1, &x, 0, 0);
 }
 
-// Folds the run of x [outer, run, inner]: a long one in parts of one length, whose results are
-// folded likewise, and, of a sum that has no such length, a rest. TC_GNODE_NONE without memory.
+// Folds the run of x [outer, run, inner]. A long run is folded in parts of one length, whose
+// results are folded likewise. A sum of no such length has a rest. TC_GNODE_NONE without memory.
 static uint32_t fold_run(tc_graph *g, const tc_gnode *like, uint32_t x) {
   if (x == TC_GNODE_NONE) return x;
   const tc_dims d = g->node[x].shape->d;
@@ -80,10 +83,8 @@ static uint32_t fold_run(tc_graph *g, const tc_gnode *like, uint32_t x) {
   return tc_graph_add(g, like, TC_OP_ADD, &one, 2, in, 0, 0);
 }
 
-// Rewrites a fold as folds over one run of axes each ([outer, run, inner] with the run in the
-// middle), and long runs as several folds. The node itself becomes the reshape of the last. Which
-// parts depends on the shape alone, so eager and fused agree. Between folds sums and products of
-// halves are f32.
+// Rewrites a fold as folds over one run of axes each, as [outer, run, inner]. The node itself
+// becomes the reshape of the last. Between folds, sums and products of halves are f32.
 static bool split_reduction(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   uint32_t mask = (uint32_t)(like.attr[0] & 255), x = like.in[0], before = g->n;

@@ -1,6 +1,7 @@
-// An output that is a matmul's, attention's or a library call's result in the same order is stored
-// by its producer, straight from registers: after attention, whose kernel has no epilogue, it would
-// be a copy.
+// Lets the producer of a reshaped output store it, straight from registers.
+//
+// The producer is a matmul, attention or a library call. After attention, whose kernel has no
+// epilogue, the reshape would be a copy.
 //
 //   %2 = matmul f32[6,4] %0 %1                     %2 = matmul f32[6,4] %0 %1 out 0
 //   %3 = reshape f32[2,3,4] %2 out 0         ->

@@ -5,7 +5,7 @@
 
 // Starts are arguments, or constants behind the steps where lowering made the node. An axis of
 // extent one has only element 0, whatever its start.
-static bool slice(const tc_gnode *x, const tc_dims *from, const tc_index *idx, tc_index *out) {
+static bool slice_indices(const tc_gnode *x, const tc_dims *from, const tc_index *idx, tc_index *out) {
   for (int i = 0; i < x->shape->d.rank; i++) {
     tc_ix_set(&out[i], 0);
     if (from->dim[i] == 1) continue;
@@ -20,14 +20,14 @@ static bool slice(const tc_gnode *x, const tc_dims *from, const tc_index *idx, t
   return true;
 }
 
-static bool window(const tc_gnode *x, const tc_dims *from, const tc_index *idx, tc_index *out) {
+static bool window_indices(const tc_gnode *x, const tc_dims *from, const tc_index *idx, tc_index *out) {
   uint64_t axis = x->attr[0];
   for (int i = 0; i < from->rank; i++) tc_ix_copy(&out[i], &idx[i]);
   tc_ix_set(&out[axis], 0);
   return tc_ix_add(&out[axis], &idx[axis], (int64_t)x->attr[2]) && tc_ix_add(&out[axis], &idx[from->rank], (int64_t)x->attr[3]);
 }
 
-static void broadcast(const tc_dims *from, const tc_dims *to, const tc_index *idx, tc_index *out) {
+static void broadcast_indices(const tc_dims *from, const tc_dims *to, const tc_index *idx, tc_index *out) {
   for (int i = 0; i < from->rank; i++) {
     int k = i + to->rank - from->rank;
     if (from->dim[i] == 1 && to->dim[k] != 1)
@@ -46,8 +46,8 @@ bool tc_view_operand(const tc_graph *g, uint32_t n, int k, const tc_index *idx, 
     case TC_OP_PERMUTE:
       for (int i = 0; i < to->rank; i++) tc_ix_copy(&out[x->attr[0] >> (8 * i) & 255], &idx[i]);
       return true;
-    case TC_OP_SLICE: return slice(x, from, idx, out);
-    case TC_OP_WINDOW: return window(x, from, idx, out);
+    case TC_OP_SLICE: return slice_indices(x, from, idx, out);
+    case TC_OP_WINDOW: return window_indices(x, from, idx, out);
     case TC_OP_FLIP:
       for (int i = 0; i < to->rank; i++) {
         bool flipped = x->attr[0] >> i & 1;
@@ -55,6 +55,7 @@ bool tc_view_operand(const tc_graph *g, uint32_t n, int k, const tc_index *idx, 
         if (!tc_ix_add(&out[i], &idx[i], flipped ? -1 : 1)) return false;
       }
       return true;
-    default: broadcast(from, to, idx, out); return true;  // same shape, expansion, or an elementwise operand
+    // The same shape, an expansion, or an elementwise operand.
+    default: broadcast_indices(from, to, idx, out); return true;
   }
 }

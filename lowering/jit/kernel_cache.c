@@ -6,14 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lowering/jit/compiler.h"
 #include "lowering/codegen/elf_loader.h"
+#include "lowering/jit/compiler.h"
+#include "lowering/jit/object_cache.h"
 #include "lowering/jit/shape_generic.h"
 #include "lowering/kir/print.h"
 #include "lowering/kir/serialize.h"
-#include "lowering/jit/tier_up.h"
 #include "runtime/arena.h"
-#include "runtime/disk.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -22,21 +21,6 @@
 #include "runtime/status.h"
 #include "runtime/team.h"
 
-#define N_BUCKETS 1024
-
-// What compiling a kernel is taken to cost, of its instructions, and how many times as long as compiled code its interpreter takes. On a Zen 3 ResNet18's 183
-// kernels of 282 instructions take 27 ms each, one of 188 10 ms; flat kernels take 2 to 6 times as long interpreted, rows 6 to 20, steps of small networks 18,
-// products 35 to 60.
-#define COMPILE_NS 2e6
-#define COMPILE_INST_NS 8e4
-#define INTERPRETED 60.0
-// Of a compile, what interpreting a run may take for it to be interpreted first, and what all runs may until it is asked for. A process's first run of ResNet18,
-// whose dear kernels are compiled or on disk, would else take as long again for those that are neither.
-#define FIRST_SHARE 0.125
-// How often what compiling costs a general kernel runs at the same sizes until these have a kernel of their own, which
-// knows its extents.
-#define GENERAL_SHARE 20.0
-
 // Bytes of a row's text that are taken to compile as long as an instruction of a nest. NVRTC 13.0 takes 57 to 196 ms for 73 nests of two examples, of 384
 // instructions in the mean, and 29 to 495 ms for 256 rows, whose loops it unrolls. By these times 16 threads take, for lists of 30 and 8 of them, 1.03 times
 // what they would in the order of the times themselves; with 30 bytes 1.12 times, and with rows one by one behind the nests 3.2 times.
@@ -44,13 +28,10 @@
 
 static struct {
   pthread_mutex_t lock;
-  tc_kernel *bucket[N_BUCKETS];
-  size_t n, bytes;
+  tc_lru kernels;
   uint64_t clock, hits, misses, n_compiled;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 3)
-
-static tc_disk kept = TC_DISK("cpu");
 
 // ---- making a kernel ----
 
@@ -81,139 +62,6 @@ typedef struct making_list {
   uint32_t n, mask;
 } making_list;
 
-static tc_status create_interp(tc_kernel *k, const tc_nest *nest) {
-  tc_codegen_code code;
-  TC_TRY(tc_codegen_interp.load(nest, k->name, NULL, 0, NULL, &code));
-  k->interp = code.interp;
-  k->scratch_bytes = tc_interp_scratch(k->interp);
-  return TC_OK;
-}
-
-static tc_status interpret(tc_kernel *k, const tc_nest *nest) {
-  tc_compiler_tell();
-  TC_TRY(create_interp(k, nest));
-  k->ctx = k->interp;
-  atomic_store_explicit(&k->fn, tc_interp_run, memory_order_release);
-  return TC_OK;
-}
-
-static double compile_ns(const tc_nest *nest) {
-  return COMPILE_NS + COMPILE_INST_NS * nest->n_inst;
-}
-
-static bool soon_interpreted(const origin *from) {
-  return tc_options_get()->interpret_first && from->work * INTERPRETED < FIRST_SHARE * compile_ns(from->nest);
-}
-
-// Counts what a run without code of the kernel's own took, and asks for that after long enough.
-static void spend(tc_kernel *k, uint64_t start) {
-  uint64_t spent = tc_now_ns() - start;
-  spent += atomic_fetch_add_explicit(&k->spent_ns, spent, memory_order_relaxed);
-  if (spent >= k->patience_ns && !atomic_load_explicit(&k->asked, memory_order_relaxed) && !atomic_exchange(&k->asked, true)) tc_promote_ask(k);
-}
-
-static void run_at_first(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
-  tc_kernel *k = (tc_kernel *)(uintptr_t)ctx;
-  uint64_t start = tc_now_ns();
-  tc_interp_run(k->interp, buf, num, begin, end, worker);
-  spend(k, start);
-}
-
-static void run_general(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
-  tc_kernel *k = (tc_kernel *)(uintptr_t)ctx, *g = k->general;
-  uint64_t start = tc_now_ns(), all[TC_GENERAL_NUMS];
-  if (k->n_num) memcpy(all, num, k->n_num * sizeof all[0]);
-  memcpy(all + k->n_num, k->more, k->n_more * sizeof all[0]);
-  atomic_load_explicit(&g->fn, memory_order_acquire)(g->ctx, buf, all, begin, end, worker);
-  spend(k, start);
-}
-
-// For tests: units by turns in the general kernel and in the interpreter, as when a kernel gets code of its own during a run.
-static void run_by_turns(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
-  const tc_kernel *k = ctx;
-  for (int64_t i = begin; i < end; i++) {
-    if (i % 2)
-      tc_interp_run(k->interp, buf, num, i, i + 1, worker);
-    else
-      run_general(k, buf, num, i, i + 1, worker);
-  }
-}
-
-static tc_status interpret_first(tc_kernel *k, const tc_nest *nest) {
-  TC_TRY(create_interp(k, nest));
-  k->ctx = k;
-  k->patience_ns = (uint64_t)(FIRST_SHARE * compile_ns(nest));
-  atomic_store_explicit(&k->fn, run_at_first, memory_order_release);
-  return TC_OK;
-}
-
-// The general kernel is there: its reference and arguments become the kernel's.
-static void do_in_general(making *m) {
-  tc_kernel *k = m->k;
-  k->general = m->general, k->more = m->wide.value, k->n_more = m->wide.n_value;
-  m->general = NULL, m->wide.value = NULL;
-  k->ctx = k;
-  k->scratch_bytes = TC_MAX_OF(k->general->scratch_bytes, (size_t)m->from.nest->scratch_bytes);
-  bool turns = tc_options_get()->general_kernels > 1 && tc_interp_create(m->from.nest, &k->interp) == TC_OK;
-  if (turns) k->scratch_bytes = TC_MAX_OF(k->scratch_bytes, tc_interp_scratch(k->interp));
-  k->patience_ns = turns ? UINT64_MAX : (uint64_t)(GENERAL_SHARE * compile_ns(m->from.nest));
-  atomic_store_explicit(&k->fn, turns ? run_by_turns : run_general, memory_order_release);
-  m->done = true;
-}
-
-// Code that takes another's place needs no more scratch memory than that did.
-static tc_status load(tc_kernel *k, const tc_nest *nest, const void *object, size_t bytes) {
-  tc_codegen_code code;
-  TC_TRY(tc_compiler_load(nest, k->name, object, bytes, &code));
-  k->code = code.elf;
-  if (!k->interp && !k->general) k->scratch_bytes = (size_t)nest->scratch_bytes;
-  atomic_store_explicit(&k->fn, code.fn, memory_order_release);
-  return TC_OK;
-}
-
-// All that an object depends on: who makes it, for what, its function's name, and the nest's bytes. NULL: nothing is kept, or no memory. To be freed.
-static char *disk_key(const tc_kernel *k, size_t *bytes) {
-  const char *who = tc_compiler_head();
-  if (!*who || !tc_disk_is_on()) return NULL;
-  size_t head = strlen(who), name = strlen(k->name) + 1;
-  *bytes = head + name + k->key_bytes;
-  char *key = tc_malloc(*bytes);
-  if (!key) return NULL;
-  memcpy(key, who, head);
-  memcpy(key + head, k->name, name);
-  memcpy(key + head + name, k->key, k->key_bytes);
-  return key;
-}
-
-// Whether its object was on disk, and could be loaded.
-static bool load_kept(tc_kernel *k, const tc_nest *nest) {
-  size_t key_bytes, bytes;
-  char *key = disk_key(k, &key_bytes), *object = key ? tc_disk_find(&kept, key, key_bytes, &bytes) : NULL;
-  tc_free(key);
-  if (!object) return false;
-  tc_error_mark before = tc_error_now();
-  k->from_disk = load(k, nest, object, bytes) == TC_OK;
-  if (!k->from_disk) {
-    tc_log_line(TC_LOG_WARN, "%s from the disk does not load and is compiled again", k->name);
-    (void)tc_error_tell(before);
-  }
-  tc_free(object);
-  return k->from_disk;
-}
-
-// pre: tc_compiler_begin.
-static tc_status compile(tc_kernel *k, const tc_nest *nest) {
-  void *object;
-  size_t bytes = 0, key_bytes;
-  TC_TRY(tc_compiler_make(nest, k->name, &object, &bytes));
-  tc_status st = load(k, nest, object, bytes);
-  char *key = st == TC_OK && tc_compiler_is_of_head() ? disk_key(k, &key_bytes) : NULL;
-  if (key) tc_disk_keep(&kept, key, key_bytes, object, bytes);
-  tc_free(key);
-  free(object);
-  return st;
-}
-
 static tc_status compile_for_gpu(tc_kernel *k, const origin *from) {
   void *source = NULL;
   size_t bytes = 0;
@@ -230,7 +78,7 @@ static tc_status compile_for_gpu(tc_kernel *k, const origin *from) {
   return st;
 }
 
-static void dump(const tc_nest *nest, const char *name, bool for_gpu) {
+static void log_kernel(const tc_nest *nest, const char *name, bool for_gpu) {
   tc_log_message m;
   if (tc_log_on(TC_LOG_NEST)) {
     if (tc_log_begin(&m)) {
@@ -243,10 +91,10 @@ static void dump(const tc_nest *nest, const char *name, bool for_gpu) {
 }
 
 // Takes it from the disk, if it is there.
-static void look(making *m) {
+static void look_on_disk(making *m) {
   tc_compiler_begin();
-  if (m->from.nest) dump(m->from.nest, m->k->name, m->from.gpu != NULL);
-  if (!m->from.gpu && tc_compiler_compiles()) m->done = load_kept(m->k, m->from.nest);
+  if (m->from.nest) log_kernel(m->from.nest, m->k->name, m->from.gpu != NULL);
+  if (!m->from.gpu && tc_compiler_compiles()) m->done = tc_object_find(m->k, m->from.nest);
   tc_compiler_end();
 }
 
@@ -256,16 +104,18 @@ static tc_status make_quickly(making *m) {
   if (m->from.gpu || m->done || m->general) return TC_OK;
   tc_compiler_begin();
   if (!tc_compiler_compiles())
-    st = interpret(m->k, m->from.nest), m->done = st == TC_OK;
-  else if (soon_interpreted(&m->from))
-    st = interpret_first(m->k, m->from.nest), m->done = st == TC_OK;
+    st = tc_kernel_interpret(m->k, m->from.nest), m->done = st == TC_OK;
+  else if (tc_kernel_is_soon_interpreted(m->from.nest, m->from.work))
+    st = tc_kernel_interpret_first(m->k, m->from.nest), m->done = st == TC_OK;
   tc_compiler_end();
   return st;
 }
 
 static tc_status make_slowly(making *m) {
   tc_compiler_begin();
-  tc_status st = m->from.gpu ? compile_for_gpu(m->k, &m->from) : tc_compiler_is_there() ? compile(m->k, m->from.nest) : interpret(m->k, m->from.nest);
+  tc_status st = m->from.gpu              ? compile_for_gpu(m->k, &m->from)
+                 : tc_compiler_is_there() ? tc_object_make(m->k, m->from.nest)
+                                          : tc_kernel_interpret(m->k, m->from.nest);
   tc_compiler_end();
   m->done = st == TC_OK;
   return st;
@@ -314,62 +164,19 @@ static tc_status compile_all(making *list, uint32_t n) {
 
 // ---- the cache ----
 
-static void destroy(tc_kernel *k) {
-  if (k->interp) tc_interp_destroy(k->interp);
-  tc_kernel_release(k->general);
-  tc_free(k->more);
-  if (k->code) tc_elf_unload(k->code);
-  tc_gpu_code_release(k->gpu_code);
-  tc_free(k->key);
-  tc_free(k);
-}
-
-void tc_kernel_release(tc_kernel *k) {
-  if (k && atomic_fetch_sub_explicit(&k->refs, 1, memory_order_acq_rel) == 1) destroy(k);
-}
-
-// pre: locked. Takes out the kernel that was not used for longest, if any; its reference is the caller's.
-static tc_kernel *evict_locked(void) {
-  tc_kernel **oldest = NULL;
-  for (int b = 0; b < N_BUCKETS; b++)
-    for (tc_kernel **k = &self.bucket[b]; *k; k = &(*k)->next)
-      if (!oldest || (*k)->used < (*oldest)->used) oldest = k;
-  if (!oldest) return NULL;
-  tc_kernel *k = *oldest;
-  *oldest = k->next;
-  self.n--, self.bytes -= k->bytes;
-  return k;
-}
-
-// pre: locked. Kernels are kept by number and by bytes; the latest one always.
-static bool are_too_many(void) {
-  const tc_options *o = tc_options_get();
-  return self.n > (size_t)TC_MAX_OF(o->kernel_cache, 1) || (self.n > 1 && self.bytes > (size_t)o->kernel_cache_bytes);
-}
-
-// pre: locked. Takes out kernels that were not used for long until the rest may be kept: a list of references, by next.
-static tc_kernel *evict_all_locked(void) {
-  tc_kernel *gone = NULL;
-  while (are_too_many()) {
-    tc_kernel *k = evict_locked();
-    k->next = gone, gone = k;
-  }
-  return gone;
-}
-
 static bool is_kernel(const tc_kernel *k, tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu) {
   return k->hash.lo == hash.lo && k->hash.hi == hash.hi && k->key_bytes == bytes && k->gpu == gpu && memcmp(k->key, key, bytes) == 0;
 }
 
 // pre: locked.
 static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu) {
-  tc_kernel *k = self.bucket[hash.lo % N_BUCKETS];
-  for (; k && !is_kernel(k, hash, key, bytes, gpu); k = k->next) tc_count(TC_PASS_KERNELS, 1);
-  return k;
+  tc_lru_entry *e = tc_lru_first(&self.kernels, hash.lo);
+  for (; e && !is_kernel((tc_kernel *)e, hash, key, bytes, gpu); e = e->next) tc_count(TC_PASS_KERNELS, 1);
+  return (tc_kernel *)e;
 }
 
 // pre: key is tc_malloc'ed, and taken. A kernel that is known, or being made already, or that is then added to the list. *out: a reference.
-static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making_list *list, tc_kernel **out) {
+static tc_status find_or_add(const origin *from, uint64_t *key, size_t bytes, making_list *list, tc_kernel **out) {
   tc_hash hash = tc_hash_bytes(key, bytes);
   tc_count(TC_PASS_KERNELS, bytes / sizeof *key);
   pthread_mutex_lock(&self.lock);
@@ -381,7 +188,7 @@ static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making_li
   }
   if (k) {
     atomic_fetch_add_explicit(&k->refs, 1, memory_order_relaxed);
-    k->used = ++self.clock;
+    k->entry.used = ++self.clock;
     self.hits++;
   }
   pthread_mutex_unlock(&self.lock);
@@ -399,8 +206,10 @@ static tc_status seek(const origin *from, uint64_t *key, size_t bytes, making_li
 }
 
 // Puts one that was made into the cache, unless another thread was faster.
-static void add(const making *m, uint32_t *compiled) {
-  tc_kernel *k = m->k, *gone = NULL;
+static void add_kernel(const making *m, uint32_t *compiled) {
+  const tc_options *o = tc_options_get();
+  tc_kernel *k = m->k;
+  tc_lru_entry *gone = NULL;
   tc_log_line(TC_LOG_KERNEL, "%s %s: %u instructions",
               k->from_disk ? "from disk"
               : k->general ? "general"
@@ -410,49 +219,46 @@ static void add(const making *m, uint32_t *compiled) {
   if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: %s", k->name, k->from_disk ? "miss, from disk" : "miss");
   bool is_new = !k->from_disk && !k->general;
   *compiled += is_new;
-  k->bytes = sizeof *k + k->key_bytes + (k->interp ? tc_interp_bytes(k->interp) : 0) + (k->code ? tc_elf_bytes(k->code) : 0);
+  k->entry.bytes = sizeof *k + k->key_bytes + (k->interp ? tc_interp_bytes(k->interp) : 0) + (k->code ? tc_elf_bytes(k->code) : 0);
   pthread_mutex_lock(&self.lock);
   self.misses++, self.n_compiled += is_new;
-  k->used = ++self.clock;
+  k->entry.used = ++self.clock;
   bool added = !find_locked(k->hash, k->key, k->key_bytes, k->gpu);
   if (added) {
-    k->next = self.bucket[k->hash.lo % N_BUCKETS];
-    self.bucket[k->hash.lo % N_BUCKETS] = k;
-    self.n++, self.bytes += k->bytes;
-    gone = evict_all_locked();
+    tc_lru_add(&self.kernels, &k->entry, k->hash.lo);
+    gone = tc_lru_evict(&self.kernels, (size_t)TC_MAX_OF(o->kernel_cache, 1), (size_t)o->kernel_cache_bytes);
   }
   pthread_mutex_unlock(&self.lock);
   if (!added) tc_kernel_release(k);
-  while (gone) {
-    tc_kernel *next = gone->next;
-    if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: evicted", gone->name);
-    tc_kernel_release(gone);
-    gone = next;
+  for (tc_lru_entry *next; gone; gone = next) {
+    next = gone->next;
+    if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: evicted", ((tc_kernel *)gone)->name);
+    tc_kernel_release((tc_kernel *)gone);
   }
 }
 
-static tc_status seek_nest(const origin *from, making_list *list, tc_kernel **out) {
+static tc_status find_or_add_nest(const origin *from, making_list *list, tc_kernel **out) {
   size_t bytes = tc_nest_key_bytes(from->nest);
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
   tc_nest_write_key(from->nest, key);
-  return seek(from, key, bytes, list, out);
+  return find_or_add(from, key, bytes, list, out);
 }
 
 // A nest's key begins with a number of instructions that is not 0.
-static tc_status seek_text(const origin *from, making_list *list, tc_kernel **out) {
+static tc_status find_or_add_text(const origin *from, making_list *list, tc_kernel **out) {
   size_t length = strlen(from->text), bytes = TC_NEST_KEY_WORDS * sizeof(uint64_t) + (length + 7) / 8 * 8;
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
   key[1] = length;
   memcpy(key + TC_NEST_KEY_WORDS, from->text, length);
-  return seek(from, key, bytes, list, out);
+  return find_or_add(from, key, bytes, list, out);
 }
 
-static tc_status seek_wish(tc_kernel_wish *w, tc_gpu *gpu, making_list *list) {
+static tc_status find_or_add_wish(tc_kernel_wish *w, tc_gpu *gpu, making_list *list) {
   const origin from = {w->nest, w->text, w->stem, w->own, gpu, w->place, w->work, w->general};
-  if (from.nest) return seek_nest(&from, list, &w->kernel);
-  if (from.text) return seek_text(&from, list, &w->kernel);
+  if (from.nest) return find_or_add_nest(&from, list, &w->kernel);
+  if (from.text) return find_or_add_text(&from, list, &w->kernel);
   list->at[list->n++] = (making){.from = from};
   return TC_OK;
 }
@@ -480,23 +286,30 @@ static bool has_general(making *m) {
 }
 
 // The general kernel that a nest is given, or that one of its family's has, behind the list's others if it is new.
-static tc_status seek_general(making *m, making_list *list) {
+static tc_status find_or_add_general(making *m, making_list *list) {
   if (!m->from.place || m->from.gpu || !tc_compiler_compiles() || !tc_options_get()->general_kernels) return TC_OK;
   if (!has_general(m) || m->done) return TC_OK;
-  return seek_nest(&(origin){.nest = &m->wide.nest, .stem = m->from.stem, .work = m->from.work}, list, &m->general);
+  return find_or_add_nest(&(origin){.nest = &m->wide.nest, .stem = m->from.stem, .work = m->from.work}, list, &m->general);
+}
+
+// The general kernel is there: its reference and arguments become the kernel's.
+static void run_in_general(making *m) {
+  tc_kernel_run_general(m->k, m->from.nest, m->general, m->wide.value, m->wide.n_value);
+  m->general = NULL, m->wide.value = NULL;
+  m->done = true;
 }
 
 // list: room for twice as many.
 static tc_status make_all(making_list *list) {
   const uint32_t asked = list->n;
   making *at = list->at;
-  for (uint32_t i = 0; i < asked; i++) look(&at[i]);
-  for (uint32_t i = 0; i < asked; i++) TC_TRY(seek_general(&at[i], list));
-  for (uint32_t i = asked; i < list->n; i++) look(&at[i]);
+  for (uint32_t i = 0; i < asked; i++) look_on_disk(&at[i]);
+  for (uint32_t i = 0; i < asked; i++) TC_TRY(find_or_add_general(&at[i], list));
+  for (uint32_t i = asked; i < list->n; i++) look_on_disk(&at[i]);
   for (uint32_t i = 0; i < list->n; i++) TC_TRY(make_quickly(&at[i]));
   TC_TRY(compile_all(at, list->n));
   for (uint32_t i = 0; i < asked; i++)
-    if (at[i].general) do_in_general(&at[i]);
+    if (at[i].general) run_in_general(&at[i]);
   return TC_OK;
 }
 
@@ -504,7 +317,7 @@ static tc_status make_and_add(making_list *list, uint32_t *compiled) {
   tc_status st = make_all(list);
   for (uint32_t i = 0; i < list->n; i++) {
     if (list->at[i].done && list->at[i].k)
-      add(&list->at[i], compiled);
+      add_kernel(&list->at[i], compiled);
     else
       tc_kernel_release(list->at[i].k);
   }
@@ -522,7 +335,7 @@ tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint3
   while (size < n) size *= 2;
   making_list list = {.at = tc_calloc(2 * (size_t)n + 1, sizeof *list.at), .bucket = tc_calloc(size, sizeof *list.bucket), .mask = size - 1};
   if (!list.at || !list.bucket) st = TC_FAIL(TC_ERR_MEMORY, "no room for %u kernels", n);
-  for (uint32_t i = 0; i < n && st == TC_OK; i++) st = seek_wish(&wish[i], gpu, &list);
+  for (uint32_t i = 0; i < n && st == TC_OK; i++) st = find_or_add_wish(&wish[i], gpu, &list);
   if (st == TC_OK) {
     st = make_and_add(&list, compiled);
   } else {
@@ -546,19 +359,12 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_k
 
 // ---- compiled code in the interpreter's place ----
 
-tc_tier tc_kernel_tier(const tc_kernel *k) {
-  tc_kernel_fn *fn = atomic_load_explicit(&k->fn, memory_order_relaxed);
-  if (fn == run_general) return tc_kernel_tier(k->general);
-  return fn == tc_interp_run ? TC_INTERPRETED : fn == run_at_first ? TC_INTERPRETED_FIRST : TC_COMPILED;
-}
-
 void tc_kernel_compile(tc_kernel *k) {
   tc_error_mark before = tc_error_now();
   tc_nest nest = tc_nest_of_key(k->key);
   uint64_t start = tc_now_ns();
   tc_compiler_begin();
-  tc_kernel_fn *fn = atomic_load_explicit(&k->fn, memory_order_relaxed);
-  tc_status st = fn == run_at_first || fn == run_general ? compile(k, &nest) : TC_OK;
+  tc_status st = tc_kernel_awaits_code(k) ? tc_object_make(k, &nest) : TC_OK;
   tc_compiler_end();
   if (st == TC_OK) {
     tc_log_line(TC_LOG_KERNEL, "compiled %s in %.1f ms, after %.1f ms of %s", k->name, (double)(tc_now_ns() - start) * 1e-6,
@@ -575,15 +381,18 @@ void tc_kernel_compile(tc_kernel *k) {
 
 void tc_kernel_cache_clear(void) {
   pthread_mutex_lock(&self.lock);
-  while (self.n) tc_kernel_release(evict_locked());
+  for (tc_lru_entry *e = tc_lru_take_all(&self.kernels), *next; e; e = next) {
+    next = e->next;
+    tc_kernel_release((tc_kernel *)e);
+  }
   pthread_mutex_unlock(&self.lock);
   tc_family_clear();
 }
 
 void tc_kernel_stats(tc_cache_info *info) {
   pthread_mutex_lock(&self.lock);
-  info->kernel_hits = self.hits, info->kernel_misses = self.misses, info->compiles = self.n_compiled, info->n_kernels = self.n;
-  info->kernel_bytes = self.bytes;
+  info->kernel_hits = self.hits, info->kernel_misses = self.misses, info->compiles = self.n_compiled, info->n_kernels = self.kernels.n;
+  info->kernel_bytes = self.kernels.bytes;
   pthread_mutex_unlock(&self.lock);
 }
 

@@ -69,7 +69,7 @@ static bool hash_of(uint64_t place, const tc_nest *nest, tc_hash *out) {
   return true;
 }
 
-static void drop(family *f) {
+static void drop_family(family *f) {
   if (f) tc_free(f->first);
   tc_free(f);
 }
@@ -78,7 +78,7 @@ static void forget_all(void) {
   for (int b = 0; b < N_BUCKETS; b++)
     for (family *f = self.bucket[b], *next; f; f = next) {
       next = f->next;
-      drop(f);
+      drop_family(f);
     }
   memset(self.bucket, 0, sizeof self.bucket);
   self.n = 0;
@@ -139,7 +139,7 @@ static void get_to_know(tc_hash id, uint32_t n, const int64_t *value) {
   if (!f) f = make_family(id, n, value);
   pthread_mutex_lock(&self.lock);
   if (find_locked(id, n)) {
-    drop(f);
+    drop_family(f);
   } else {
     add_locked(f);
   }
@@ -147,7 +147,7 @@ static void get_to_know(tc_hash id, uint32_t n, const int64_t *value) {
 }
 
 // Marks which of the constants vary, now that this nest was met.
-static void meet(tc_hash id, uint32_t n, const int64_t *value, bool *varies) {
+static void meet_values(tc_hash id, uint32_t n, const int64_t *value, bool *varies) {
   bool more = false;
   get_to_know(id, n, value);
   int64_t *first = tc_malloc(n * sizeof *first);
@@ -179,7 +179,7 @@ static bool copy_nest(const tc_nest *nest, tc_nest *out) {
 }
 
 // Takes the constants' values, leaving zeros.
-static uint32_t blank(tc_nest *nest, int64_t *value) {
+static uint32_t blank_constants(tc_nest *nest, int64_t *value) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < nest->n_inst; i++)
     if (may_vary(&nest->inst[i])) value[n++] = nest->inst[i].imm, nest->inst[i].imm = 0;
@@ -187,7 +187,7 @@ static uint32_t blank(tc_nest *nest, int64_t *value) {
 }
 
 // Those that vary become arguments, the others constants again. False: none does, or too many.
-static bool widen(tc_general *g, const int64_t *value, const bool *varies) {
+static bool widen_constants(tc_general *g, const int64_t *value, const bool *varies) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < g->nest.n_inst; i++) {
     tc_ninst *inst = &g->nest.inst[i];
@@ -207,10 +207,10 @@ bool tc_family_meet(uint64_t place, const tc_nest *nest, tc_general *out) {
   int64_t *value = tc_malloc(nest->n_inst * sizeof *value);
   bool *varies = tc_calloc(nest->n_inst, sizeof *varies), copied = value && varies && out->value && copy_nest(nest, &out->nest), found = false;
   tc_hash id;
-  uint32_t n = copied ? blank(&out->nest, value) : 0;
+  uint32_t n = copied ? blank_constants(&out->nest, value) : 0;
   if (n > 0 && hash_of(place, &out->nest, &id)) {
-    meet(id, n, value, varies);
-    found = widen(out, value, varies);
+    meet_values(id, n, value, varies);
+    found = widen_constants(out, value, varies);
   }
   if (!found) tc_family_drop(out);
   tc_free(value);
@@ -220,7 +220,7 @@ bool tc_family_meet(uint64_t place, const tc_nest *nest, tc_general *out) {
 
 bool tc_family_varies(uint64_t place, int64_t number) {
   bool varies = false;
-  meet(tc_hash_bytes(&place, sizeof place), 1, &number, &varies);
+  meet_values(tc_hash_bytes(&place, sizeof place), 1, &number, &varies);
   return varies;
 }
 

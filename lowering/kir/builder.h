@@ -1,5 +1,6 @@
-// Appends nest instructions. Scalars and vectors mix: an operand of one lane is spread to the other's lanes, one of a lane a thread to several. After running
-// out of memory, or what `uneven` says, every call returns 0 and `failed` is set. Thread-compatible.
+// Appends nest instructions. Scalars and vectors mix: an operand of one lane is spread to the
+// other's lanes, one of a lane a thread to several. After running out of memory, or what `uneven`
+// says, every call returns 0 and `failed` is set. Thread-compatible.
 #ifndef TC_LOWERING_KIR_BUILDER_H
 #define TC_LOWERING_KIR_BUILDER_H
 
@@ -9,7 +10,9 @@ typedef struct tc_emit {
   tc_nest *nest;
   bool lookups;  // isa.def's: LOOKUP may be used
   bool failed;
-  bool uneven;  // a vector was to be spread over lanes that are not its own times a power of two; then `failed` is set too
+  // A vector was to be spread over lanes that are not its own times a power of two; then `failed`
+  // is set too.
+  bool uneven;
 } tc_emit;
 
 typedef uint32_t tc_val;
@@ -34,16 +37,18 @@ tc_val tc_emit_settled(tc_emit *e, tc_val a);
 tc_val tc_emit_var(tc_emit *e, tc_val init);
 void tc_emit_set(tc_emit *e, tc_val var, tc_val v);
 tc_val tc_emit_loop(tc_emit *e, tc_val from, tc_val to, int64_t step);
-// Pairs of bf16 as words: `lanes` of them that lie side by side in a buffer from an element on (mask: of elements, or TC_NONE), and two vectors of what are
-// bf16, neighbours by lane.
+// Pairs of bf16 as words: `lanes` of them that lie side by side in a buffer from an element on
+// (mask: of elements, or TC_NONE), and two vectors of what are bf16, neighbours by lane.
 tc_val tc_emit_load_words(tc_emit *e, int buf, tc_val at, int lanes, tc_val mask);
 tc_val tc_emit_words(tc_emit *e, tc_val first, tc_val second);
 // DOT of words, one lane of which is spread.
 tc_val tc_emit_dot(tc_emit *e, tc_val a, tc_val b, tc_val sum);
 // Turns n vectors of n lanes, a power of two up to 64: lane j of v[i] becomes lane i of v[j].
 void tc_emit_turn(tc_emit *e, tc_val *v, int n);
-// A step by which n vectors of n lanes become the vector of their sums: halves of each are added, of a in even lanes and of b in odd ones. Vectors i and
-// i + n / 2, then of these n / 2 vectors i and i + n / 4, and so on: the last one has the sum of vector i in lane i, added by halves as REDUCE does.
+// A step by which n vectors of n lanes become the vector of their sums: halves of each are added,
+// of a in even lanes and of b in odd ones. Vectors i and i + n / 2, then of these n / 2 vectors i
+// and i + n / 4, and so on: the last one has the sum of vector i in lane i, added by halves as
+// REDUCE does.
 tc_val tc_emit_halve(tc_emit *e, tc_val a, tc_val b);
 void tc_emit_end(tc_emit *e, tc_nest_op op);
 

@@ -1,4 +1,5 @@
-// The functions that kernels call lane by lane: names for the rows of libm.def, and the table workers carry as worker->math.
+// The functions that kernels call lane by lane: names for the rows of libm.def, and the table
+// workers carry as worker->math.
 // Threads: thread-safe, pure. Owns nothing.
 #ifndef TC_LOWERING_KIR_LIBM_H
 #define TC_LOWERING_KIR_LIBM_H
@@ -13,7 +14,8 @@ typedef enum tc_nest_math {
   TC_NEST_MATH_ROWS
 } tc_nest_math;
 
-// Pointers in the order of the rows; each takes that row's count of doubles and returns a double. Static memory.
+// Pointers in the order of the rows; each takes that row's count of doubles and returns a double.
+// Static memory.
 const void *tc_nest_math_table(void);
 // 1 or 2; 0 for a row that is not there.
 int tc_nest_math_operands(int64_t row);

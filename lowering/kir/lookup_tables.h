@@ -1,4 +1,5 @@
-// The tables that kernels look numbers up in: names for the rows of lookup_tables.def, and what is in them.
+// The tables that kernels look numbers up in: names for the rows of lookup_tables.def, and what is
+// in them.
 // Threads: thread-safe, constant. Static memory.
 #ifndef TC_LOWERING_KIR_LOOKUP_TABLES_H
 #define TC_LOWERING_KIR_LOOKUP_TABLES_H

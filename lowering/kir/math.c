@@ -21,7 +21,9 @@ static tc_val polynomial(tc_emit *e, tc_val x, int n, const double *c) {
   return y;
 }
 
-#define ROUNDER 12582912.0  // 1.5 * 2^23: adding it rounds a float of at most 2^22 to a whole number, which its low bits then hold
+// 1.5 * 2^23: adding it rounds a float of at most 2^22 to a whole number, which its low bits then
+// hold.
+#define ROUNDER 12582912.0
 
 static tc_val bits_of(tc_emit *e, tc_val x) {
   return tc_emit_raw(e, TC_N_BITCAST, TC_I32, tc_emit_lanes(e, x), x, TC_NONE, TC_NONE, 0);
@@ -46,8 +48,9 @@ static tc_val at_most(tc_emit *e, tc_val x, double bound) {
   return tc_emit_select(e, tc_emit_bin(e, TC_N_GT, x, F(bound)), F(bound), x);
 }
 
-// e^x in f32, within 0.9 ULP, x from -104, where it is 0, to 88.8, where it is infinity, or to 0 where it is negative. x = n ln 2 + r with |r| <= ln 2 / 2,
-// ln 2 in two parts; the polynomial has the least greatest relative error, 3e-9, of those that begin with 1 + r.
+// e^x in f32, within 0.9 ULP, x from -104, where it is 0, to 88.8, where it is infinity, or to 0
+// where it is negative. x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; the polynomial has
+// the least greatest relative error, 3e-9, of those that begin with 1 + r.
 static tc_val exp_within(tc_emit *e, tc_val x, bool negative) {
   static const double c[] = {
       1.3814557673896733e-3, 8.3687357731938100e-3, 4.1668389904897250e-2, 1.6666520475477750e-1, 4.9999993437193063e-1, 1.0, 1.0};
@@ -65,13 +68,14 @@ static tc_val looked_up(tc_emit *e, tc_nest_table_row row, tc_val at) {
   return tc_emit_raw(e, TC_N_LOOKUP, TC_F32, tc_emit_lanes(e, at), bits_of(e, at), TC_NONE, TC_NONE, row);
 }
 
-// 2^(n / 16), n being what the low bits of t hold; from 2^-126 on. Shifted, n's whole part meets the exponent, and the rest, which is added to the entry's
-// digits, was taken from them.
+// 2^(n / 16), n being what the low bits of t hold; from 2^-126 on. Shifted, n's whole part meets
+// the exponent, and the rest, which is added to the entry's digits, was taken from them.
 static tc_val nearest_power(tc_emit *e, tc_val t) {
   return float_of(e, tc_emit_bin(e, TC_N_ADD, bits_of(e, looked_up(e, TC_NEST_TABLE_POWER, t)), int_op(e, TC_N_SHL, bits_of(e, t), 19)));
 }
 
-// e^x in f32, x at most 0, within 1 ULP, but 0 below 2^-126. As in exp_within, of sixteenths of ln 2.
+// e^x in f32, x at most 0, within 1 ULP, but 0 below 2^-126. As in exp_within, of sixteenths of ln
+// 2.
 static tc_val exp_looked_up(tc_emit *e, tc_val x) {
   tc_val t = tc_emit_fma(e, x, F(16 * LOG2_E), F(ROUNDER)), n = SUB(t, F(ROUNDER));
   tc_val r = tc_emit_fma(e, n, F(2.12194440e-4 / 16), tc_emit_fma(e, n, F(-0.693359375 / 16), x));
@@ -85,13 +89,15 @@ tc_val tc_emit_exp_of_negative(tc_emit *e, tc_type type, tc_val x) {
   return fast ? exp_within(e, at_least(e, x, -104.0), true) : tc_kir_call_libm(e, TC_NEST_MATH_EXP, x, 0, false);
 }
 
-// e^x - 1 in f32, |x| <= 30, within an ULP or two also near 0. As in exp_within, but that 2^n is a factor of e^r - 1, and 2^n - 1 is added.
+// e^x - 1 in f32, |x| <= 30, within an ULP or two also near 0. As in exp_within, but that 2^n is a
+// factor of e^r - 1, and 2^n - 1 is added.
 static tc_val expm1_within(tc_emit *e, tc_val x) {
   static const double c[] = {1.3882502669392278e-3, 8.3666148612738630e-3, 4.1667202901764434e-2, 1.6666542921611371e-1, 4.9999998138261250e-1};
   tc_val t = tc_emit_fma(e, x, F(LOG2_E), F(ROUNDER)), n = SUB(t, F(ROUNDER));
   tc_val r = tc_emit_fma(e, n, F(-0.69314718055994531), x);
   tc_val m = tc_emit_fma(e, MUL(r, r), polynomial(e, r, 5, c), r);
-  tc_val power = float_of(e, int_op(e, TC_N_ADD, int_op(e, TC_N_SHL, bits_of(e, t), 23), 0x3F800000));  // of the shifted bits only n's are left
+  // Of the shifted bits only n's are left.
+  tc_val power = float_of(e, int_op(e, TC_N_ADD, int_op(e, TC_N_SHL, bits_of(e, t), 23), 0x3F800000));
   return tc_emit_fma(e, power, m, SUB(power, F(1)));
 }
 
@@ -129,8 +135,9 @@ tc_val tc_kir_tanh_f32(tc_emit *e, tc_val x) {
   return with_sign_of(e, DIV(m, ADD(m, F(2))), x);
 }
 
-// erf in f32, within 1.9 ULP: 1 - e^q with q = ln erfc(|x|), a polynomial up to 4, where erf rounds to 1. The coefficients have the least greatest
-// relative error of erf, 4e-9, near 0 too; -|x| is kept apart from them so that its share of q is exact.
+// erf in f32, within 1.9 ULP: 1 - e^q with q = ln erfc(|x|), a polynomial up to 4, where erf rounds
+// to 1. The coefficients have the least greatest relative error of erf, 4e-9, near 0 too; -|x| is
+// kept apart from them so that its share of q is exact.
 tc_val tc_kir_erf_f32(tc_emit *e, tc_val x) {
   static const double c[] = {9.250155241596955e-06,   -1.1758432099310713e-04, 6.3262389503293310e-04,
                              -1.6666162293976928e-03, 1.5995641650523286e-04,  1.9153322828573117e-02,
@@ -146,7 +153,8 @@ tc_val tc_emit_power_of_sixteenths(tc_emit *e, tc_val t, tc_val r) {
   return tc_emit_fma(e, near, MUL(r, polynomial(e, r, 3, c)), near);
 }
 
-// 2^x in f32 for x from -126 to 0, within 4e-9 and rounding. The whole part is added to the exponent's bits.
+// 2^x in f32 for x from -126 to 0, within 4e-9 and rounding. The whole part is added to the
+// exponent's bits.
 static tc_val power_of_two(tc_emit *e, tc_val x) {
   static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
   const double rounder = e->lookups ? TC_EMIT_ROUNDER_OF_SIXTEENTHS : ROUNDER;
@@ -155,8 +163,9 @@ static tc_val power_of_two(tc_emit *e, tc_val x) {
   return float_of(e, tc_emit_bin(e, TC_N_ADD, bits_of(e, polynomial(e, r, 7, c)), int_op(e, TC_N_SHL, bits_of(e, t), 23)));
 }
 
-// gelu in f32: relu(x) - a h with a = |x| and h = 2^y, the normal distribution's share beyond a; y is a polynomial, by which the absolute error of h is 8e-9.
-// Within 2 ULP above 0, 5.5e-8 below. From where a is bounded h is 2e-34, so that a tail is 0 in effect, and inf no number times 0.
+// gelu in f32: relu(x) - a h with a = |x| and h = 2^y, the normal distribution's share beyond a; y
+// is a polynomial, by which the absolute error of h is 8e-9. Within 2 ULP above 0, 5.5e-8 below.
+// From where a is bounded h is 2e-34, so that a tail is 0 in effect, and inf no number times 0.
 tc_val tc_kir_gelu_f32(tc_emit *e, tc_val x) {
   static const double of_y[] = {-2.834912575827841e-6, 3.9377688469543046e-5, -1.861802284199574e-4,
                                 -1.369363981761736e-4, 7.063420160524996e-3,  -5.249617836637481e-2,
@@ -171,10 +180,12 @@ tc_val tc_kir_gelu_f64(tc_emit *e, tc_val x) {
   return tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, p, F(0)), F(-0.0), MUL(MUL(x, F(0.5)), p));
 }
 
-// The parts of a turn that the argument x of a sine is reduced by: the nearest number of them, h, is taken off. `rounder` is ROUNDER and as much more as there
-// may be parts: adding it to a number rounds that to a whole one, whose low bits are the sum's, and bits of `far` differ from ROUNDER's in the sum where
-// there are more, or x is no number. A part is in two floats, of which the first is rounded down, and so is what is left, exact - rest: x without h of the
-// first part has no rounding, and h of the second has the sign of h, so that -0 stays what it is.
+// The parts of a turn that the argument x of a sine is reduced by: the nearest number of them, h,
+// is taken off. `rounder` is ROUNDER and as much more as there may be parts: adding it to a number
+// rounds that to a whole one, whose low bits are the sum's, and bits of `far` differ from ROUNDER's
+// in the sum where there are more, or x is no number. A part is in two floats, of which the first
+// is rounded down, and so is what is left, exact - rest: x without h of the first part has no
+// rounding, and h of the second has the sign of h, so that -0 stays what it is.
 typedef struct turn {
   double of_one;  // parts of 1
   double rounder;
@@ -192,9 +203,10 @@ static tc_val parts_of(tc_emit *e, tc_val x, const turn *by, bool cosine) {
   return tc_emit_fma(e, x, F(by->of_one), F(by->rounder + (cosine ? by->quarter : 0)));
 }
 
-// sin and cos in f32 of an x of t quarter turns, within 0.9 ULP (absolute 2^-30 below 2^-6) where none are far: x = h pi/2 + r with |r| <= pi/4. By the parity
-// of h it is sin r = exact - (rest + r z p) or cos r = 1 + z p, z being r^2 and p a polynomial in z (Cephes sinf, cosf): what is rounded before the last sum
-// is small beside it.
+// sin and cos in f32 of an x of t quarter turns, within 0.9 ULP (absolute 2^-30 below 2^-6) where
+// none are far: x = h pi/2 + r with |r| <= pi/4. By the parity of h it is sin r = exact - (rest + r
+// z p) or cos r = 1 + z p, z being r^2 and p a polynomial in z (Cephes sinf, cosf): what is rounded
+// before the last sum is small beside it.
 static tc_val sin_of_quarters(tc_emit *e, tc_val x, tc_val t, bool cosine) {
   static const double of_sin[] = {1.9515295891e-4, -8.3321608736e-3, 1.6666654611e-1};
   static const double of_cos[] = {-1.388731625493765e-3, 4.166664568298827e-2, -0.5};
@@ -209,8 +221,10 @@ static tc_val sin_of_quarters(tc_emit *e, tc_val x, tc_val t, bool cosine) {
   return float_of(e, tc_emit_bin(e, TC_N_XOR, bits_of(e, s), sign));
 }
 
-// The same of t sixteenths, by three quarters of the operations: x = h pi/8 + r with |r| <= pi/16, and of the angle h pi/8 sine and cosine are looked up. With
-// lookup_tables.def's SINE, .. and odd a polynomial for (sin r - r) / -z it is SINE + (cosine (exact - rest) + (SINE_REST - z (cosine odd + SQUARE + FOURTH z))).
+// The same of t sixteenths, by three quarters of the operations: x = h pi/8 + r with |r| <= pi/16,
+// and of the angle h pi/8 sine and cosine are looked up. With lookup_tables.def's SINE, .. and odd
+// a polynomial for (sin r - r) / -z it is SINE + (cosine (exact - rest) + (SINE_REST - z (cosine
+// odd + SQUARE + FOURTH z))).
 static tc_val sin_of_sixteenths(tc_emit *e, tc_val x, tc_val t, bool cosine) {
   tc_val h = SUB(t, F(by_sixteenths.rounder + (cosine ? by_sixteenths.quarter : 0)));
   tc_val exact = tc_emit_fma(e, h, F(-1.57079625129699707 / 4), x), less = MUL(h, F(-7.54978995489188e-8 / 4)), r = ADD(exact, less), z = MUL(r, r);
@@ -231,32 +245,37 @@ static tc_val is_far(tc_emit *e, tc_val bits, const turn *by) {
   return tc_emit_bin(e, TC_N_NE, int_op(e, TC_N_AND, bits, by->far), tc_emit_const_i(e, TC_I32, 0));
 }
 
-// With the rare path: a block whose arguments are all small takes the polynomial, else libm's function. One test for all lanes: masks are dear.
+// With the rare path: a block whose arguments are all small takes the polynomial, else libm's
+// function. One test for all lanes: masks are dear.
 tc_val tc_kir_trig_f32(tc_emit *e, tc_val x, bool cosine) {
   const turn *by = e->lookups ? &by_sixteenths : &by_quarters;
   tc_val t = parts_of(e, x, by, cosine), v = e->lookups ? sin_of_sixteenths(e, x, t, cosine) : sin_of_quarters(e, x, t, cosine);
   tc_val var = tc_emit_var(e, v), any = far_bits(e, t);
   if (tc_emit_lanes(e, any) > 1) any = tc_emit_raw(e, TC_N_REDUCE, TC_I32, 1, any, TC_NONE, TC_NONE, TC_N_OR);
   (void)tc_emit_raw(e, TC_N_IF, TC_BOOL, 1, is_far(e, any, by), TC_NONE, TC_NONE, 0);
-  tc_val far = is_far(e, far_bits(e, parts_of(e, x, by, cosine)), by);  // again: what waits meanwhile costs more
+  // again: what waits meanwhile costs more.
+  tc_val far = is_far(e, far_bits(e, parts_of(e, x, by, cosine)), by);
   tc_emit_set(e, var, tc_emit_select(e, far, tc_kir_call_libm(e, cosine ? TC_NEST_MATH_COS : TC_NEST_MATH_SIN, x, 0, false), var));
   tc_emit_end(e, TC_N_ENDIF);
   return var;
 }
 
-// e^-|x| never overflows, so both tails are right: e / (1 + e) below zero goes down through the denormals.
+// e^-|x| never overflows, so both tails are right: e / (1 + e) below zero goes down through the
+// denormals.
 tc_val tc_kir_sigmoid(tc_emit *e, tc_val x, tc_type type) {
   tc_val down = tc_emit_un(e, TC_N_NEG, tc_emit_un(e, TC_N_ABS, x));
   tc_val ex = type == TC_F32 ? exp_within(e, at_least(e, down, -104.0), true) : tc_kir_call_libm(e, TC_NEST_MATH_EXP, down, 0, false);
-  tc_val below = type == TC_F32 ? int_op(e, TC_N_LT, bits_of(e, x), 0) : tc_emit_bin(e, TC_N_LT, x, F(0));  // e^-0 is 1, too
+  // e^-0 is 1, too.
+  tc_val below = type == TC_F32 ? int_op(e, TC_N_LT, bits_of(e, x), 0) : tc_emit_bin(e, TC_N_LT, x, F(0));
   tc_val top = tc_emit_select(e, below, ex, F(1));
   return DIV(top, ADD(F(1), ex));
 }
 
 #define TANH_SCALE 1.59576912160573071  // 2 sqrt(2 / pi)
 
-// gelu by tanh is x s(y), s being the sigmoid and y = x (c + d x^2), 2 sqrt(2 / pi) (x + 0.044715 x^3). In f32: relu(x) - a h / (1 + h) with a = |x| and
-// h = 2^-|y / ln 2|. Within 2.2 ULP above 0, 5.5e-8 below. a is bounded as in gelu_f32.
+// gelu by tanh is x s(y), s being the sigmoid and y = x (c + d x^2), 2 sqrt(2 / pi) (x + 0.044715
+// x^3). In f32: relu(x) - a h / (1 + h) with a = |x| and h = 2^-|y / ln 2|. Within 2.2 ULP above 0,
+// 5.5e-8 below. a is bounded as in gelu_f32.
 tc_val tc_kir_gelu_tanh_f32(tc_emit *e, tc_val x) {
   tc_val a = at_most(e, tc_emit_un(e, TC_N_ABS, x), 9.75);
   tc_val y = MUL(a, tc_emit_fma(e, MUL(a, a), F(-0.044715 * TANH_SCALE * LOG2_E), F(-TANH_SCALE * LOG2_E))), h = power_of_two(e, y);

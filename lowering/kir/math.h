@@ -1,13 +1,17 @@
-// Functions of floats as instructions of the kernel IR: polynomials and lookups in f32, calls of libm in f64.
-// In: values. Out: a value of the same type and lanes. TC_STRICT has f32 by libm, too; scalar_ops.h decides which.
-// Invariants: no contraction and no reassociation, so every generator gives the same bits. Threads: thread-compatible. Owner: the builder's.
+// Functions of floats as instructions of the kernel IR: polynomials and lookups in f32, calls of
+// libm in f64.
+// In: values. Out: a value of the same type and lanes. TC_STRICT has f32 by libm, too; scalar_ops.h
+// decides which.
+// Invariants: no contraction and no reassociation, so every generator gives the same bits. Threads:
+// thread-compatible. Owner: the builder's.
 #ifndef TC_LOWERING_KIR_MATH_H
 #define TC_LOWERING_KIR_MATH_H
 
 #include "lowering/kir/builder.h"
 #include "lowering/kir/libm.h"
 
-// Row fn of libm.def on a, or with `two` on a and b, lane by lane in F64; the result has the type of a.
+// Row fn of libm.def on a, or with `two` on a and b, lane by lane in F64; the result has the type
+// of a.
 tc_val tc_kir_call_libm(tc_emit *e, int64_t fn, tc_val a, tc_val b, bool two);
 
 // In f32. Each one's error is beside its definition.
@@ -23,10 +27,12 @@ tc_val tc_kir_gelu_f64(tc_emit *e, tc_val x);
 tc_val tc_kir_gelu_tanh_f64(tc_emit *e, tc_val x);
 // In f32 or f64.
 tc_val tc_kir_sigmoid(tc_emit *e, tc_val x, tc_type type);
-// EXP of an x at most 0, or NaN, by fewer operations: the same bits, but with lookups, where it is within 1 ULP, and 0 below 2^-126.
+// EXP of an x at most 0, or NaN, by fewer operations: the same bits, but with lookups, where it is
+// within 1 ULP, and 0 below 2^-126.
 tc_val tc_emit_exp_of_negative(tc_emit *e, tc_type type, tc_val x);
-// Where there are lookups, 2^x in f32 of an x at least -127, where it is 0: t is x rounded to sixteenths, with TC_EMIT_ROUNDER_OF_SIXTEENTHS added, by which
-// that is done, and r the rest of x. Within 1.6e-9 and rounding.
+// Where there are lookups, 2^x in f32 of an x at least -127, where it is 0: t is x rounded to
+// sixteenths, with TC_EMIT_ROUNDER_OF_SIXTEENTHS added, by which that is done, and r the rest of x.
+// Within 1.6e-9 and rounding.
 #define TC_EMIT_ROUNDER_OF_SIXTEENTHS 786432.0
 tc_val tc_emit_power_of_sixteenths(tc_emit *e, tc_val t, tc_val r);
 

@@ -1,8 +1,9 @@
 // Prints Philox4x32-10 and what is made of its words. See rng.h and kernels/philox.h.
 //
-// Idea: a block has the words of several elements. Neighbouring positions share it: a quarter (f64: half) as many lanes compute blocks, and the elements of
-// each are interleaved. At scattered positions every lane computes the block it is in and picks its element. Words are kept in 64-bit lanes below
-// 2^32: their products are then one instruction a vector, which gives both halves.
+// Idea: a block has the words of several elements. Neighbouring positions share it: a quarter (f64:
+// half) as many lanes compute blocks, and the elements of each are interleaved. At scattered
+// positions every lane computes the block it is in and picks its element. Words are kept in 64-bit
+// lanes below 2^32: their products are then one instruction a vector, which gives both halves.
 #include "lowering/kir/rng.h"
 
 #include <math.h>
@@ -30,7 +31,8 @@ static tc_val bit(tc_emit *e, tc_val v, int64_t b) {
   return tc_emit_bin(e, TC_N_NE, tc_emit_bin(e, TC_N_AND, v, tc_emit_const_i(e, type, b)), tc_emit_const_i(e, type, 0));
 }
 
-// The four words of every lane's block. Rounds are a loop, because unrolled they take three times as long to compile and run no faster. In it only lower halves count.
+// The four words of every lane's block. Rounds are a loop, because unrolled they take three times
+// as long to compile and run no faster. In it only lower halves count.
 static void philox(tc_emit *e, const tc_draw *d, tc_val block, tc_val w[4]) {
   const tc_val counter[4] = {block, shifted(e, block, 32), d->counter, shifted(e, d->counter, 32)};
   const tc_val seed[2] = {d->seed, shifted(e, d->seed, 32)};
@@ -89,7 +91,8 @@ static tc_val whole(tc_emit *e, const tc_draw *d, const tc_val w[4]) {
   return tc_emit_cast(e, ADD(low_half(e, tc_emit_cast(e, n, TC_I64)), d->low), d->type);
 }
 
-// cos and sin of 2 pi k 2^-24 in f32. The nearest quarter turn is taken off exactly; the polynomials on what is left are Cephes sinf's and cosf's.
+// cos and sin of 2 pi k 2^-24 in f32. The nearest quarter turn is taken off exactly; the
+// polynomials on what is left are Cephes sinf's and cosf's.
 static void turn_f32(tc_emit *e, tc_val k, tc_val *cosine, tc_val *sine) {
   tc_type type = TC_F32;
   tc_val quarter = shifted(e, ADD(k, I32(1 << 21)), 22);
@@ -101,7 +104,8 @@ static void turn_f32(tc_emit *e, tc_val k, tc_val *cosine, tc_val *sine) {
   c = tc_emit_fma(e, MUL(c, z), z, tc_emit_fma(e, z, F(-0.5), F(1)));
   tc_val odd = bit(e, quarter, 1);
   tc_val values[2] = {tc_emit_select(e, odd, s, c), tc_emit_select(e, odd, c, s)}, turns[2] = {ADD(quarter, I32(1)), quarter};
-  for (int i = 0; i < 2; i++) {  // negative in the second and third quarter, and in the third and fourth
+  // Negative in the second and third quarter, and in the third and fourth.
+  for (int i = 0; i < 2; i++) {
     tc_val sign = tc_emit_bin(e, TC_N_SHL, tc_emit_bin(e, TC_N_AND, turns[i], I32(2)), I32(30));
     tc_val bits = tc_emit_raw(e, TC_N_BITCAST, TC_I32, tc_emit_lanes(e, values[i]), values[i], TC_NONE, TC_NONE, 0);
     bits = XOR(bits, sign);

@@ -35,7 +35,8 @@ static tc_val remainder_float(tc_emit *e, tc_val a, tc_val b) {
   return tc_emit_select(e, tc_emit_bin(e, TC_N_AND, tc_emit_bin(e, TC_N_NE, m, F(0)), wrong), ADD(m, b), m);
 }
 
-// Not floor(a / b), which may round up to a whole number first. In f64, as the reference. Source: PyTorch, c10/util/generic_math.h, div_floor_floating.
+// Not floor(a / b), which may round up to a whole number first. In f64, as the reference. Source:
+// PyTorch, c10/util/generic_math.h, div_floor_floating.
 static tc_val floor_div_float(tc_emit *e, tc_val a, tc_val b, tc_type type) {
   int lanes = tc_kir_widest(e, a, b);
   a = tc_emit_cast(e, tc_emit_splat(e, a, lanes), TC_F64), b = tc_emit_cast(e, tc_emit_splat(e, b, lanes), TC_F64);
@@ -44,7 +45,8 @@ static tc_val floor_div_float(tc_emit *e, tc_val a, tc_val b, tc_type type) {
   q = tc_emit_select(e, tc_emit_bin(e, TC_N_AND, tc_emit_bin(e, TC_N_NE, m, F(0)), differ), SUB(q, F(1)), q);
   tc_val floored = tc_emit_un(e, TC_N_FLOOR, q), up = tc_emit_bin(e, TC_N_GT, SUB(q, floored), F(0.5));
   floored = tc_emit_select(e, up, ADD(floored, F(1)), floored);
-  floored = tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, q, F(0)), MUL(plain, F(0)), floored);  // 0 with the quotient's sign
+  // 0 with the quotient's sign.
+  floored = tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, q, F(0)), MUL(plain, F(0)), floored);
   return tc_emit_cast(e, tc_emit_select(e, tc_emit_bin(e, TC_N_EQ, b, F(0)), plain, floored), type);
 }
 
@@ -153,7 +155,7 @@ static tc_val arithmetic(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val
     case TC_OP_SHIFT_LEFT: return tc_emit_bin(e, TC_N_SHL, a, b);
     case TC_OP_SHIFT_RIGHT: return tc_emit_bin(e, TC_N_SHR, a, b);
     case TC_OP_WHERE: return tc_emit_select(e, a, b, c);
-    default: return a;  // reshapes stored on their own: a copy
+    default: TC_ASSERT(!tc_op_is_elementwise((tc_op)op)); return a;  // reshapes stored on their own: a copy
   }
 }
 

@@ -1,4 +1,5 @@
-// Checks nests. One walk over the instructions; ops.def says which rule and which types an op has. See verify.h.
+// Checks nests. One walk over the instructions; ops.def says which rule and which types an op has.
+// See verify.h.
 #include "lowering/kir/verify.h"
 
 #include <inttypes.h>
@@ -29,7 +30,9 @@ static const char *name_of_type(unsigned type) {
 
 typedef struct check {
   const tc_nest *nest;
-  uint32_t *scope;   // the LOOP or IF an instruction is in, TC_NONE at the top; a LOOP's value is in its own scope, see check_source
+  // The LOOP or IF an instruction is in, TC_NONE at the top; a LOOP's value is in its own scope,
+  // see check_source.
+  uint32_t *scope;
   uint8_t *closed;   // of a LOOP or IF: its end was met
   uint32_t open;     // innermost open LOOP or IF
   uint32_t at;

@@ -1,6 +1,8 @@
 // Checks that a nest keeps every rule of kir.h.
-// In: a nest. Out: TC_OK, or TC_ERR_ARG with the instruction's number and what is wrong in text ("" where all is right; bytes may be 0).
-// Invariants: what it accepts, every code generator can print. Threads: thread-safe, pure. Owner: nobody; it keeps nothing.
+// In: a nest. Out: TC_OK, or TC_ERR_ARG with the instruction's number and what is wrong in text (""
+// where all is right; bytes may be 0).
+// Invariants: what it accepts, every code generator can print. Threads: thread-safe, pure. Owner:
+// nobody; it keeps nothing.
 #ifndef TC_LOWERING_KIR_VERIFY_H
 #define TC_LOWERING_KIR_VERIFY_H
 

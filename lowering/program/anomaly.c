@@ -145,7 +145,7 @@ static bool run_node(search *s, uint32_t node) {
 }
 
 // Runs what outputs need.
-static bool run(search *s) {
+static bool run_records(search *s) {
   const tc_plan *p = s->p;
   tc_device d = p->n_node ? (tc_device)p->dev[0] : TC_DEVICE_CPU;
   if (tc_device_memory(d) != TC_DEVICE_CPU && tc_gpu_get(d, &s->gpu) != TC_OK) return false;
@@ -174,7 +174,7 @@ static uint32_t first_made(search *s) {
   return first;
 }
 
-static void describe(const search *s, uint32_t node, tc_anomaly *out) {
+static void describe_anomaly(const search *s, uint32_t node, tc_anomaly *out) {
   const tc_rec *r = tc_plan_rec(s->p, node);
   const double *told = s->told + (size_t)node * N_TOLD;
   char dims[128];
@@ -197,9 +197,9 @@ bool tc_anomaly_find(const tc_plan *plan, void *const *leaf, const uint64_t *arg
   search s = {.p = plan, .leaf = leaf, .arg = arg};
   s.value = tc_calloc(n, sizeof *s.value), s.n_readers = tc_calloc(n, sizeof *s.n_readers), s.state = tc_calloc(n, 1);
   s.at = tc_calloc(n, sizeof *s.at), s.told = tc_calloc(n, N_TOLD * sizeof *s.told);
-  bool ok = s.value && s.n_readers && s.state && s.at && s.told && run(&s);
+  bool ok = s.value && s.n_readers && s.state && s.at && s.told && run_records(&s);
   uint32_t first = ok ? first_made(&s) : TC_LEAF_NONE;
-  if (first != TC_LEAF_NONE) describe(&s, first, out);
+  if (first != TC_LEAF_NONE) describe_anomaly(&s, first, out);
   for (uint32_t i = 0; s.value && i < plan->n_node; i++) tc_buffer_release(s.value[i]);
   void *const owned[] = {s.value, s.n_readers, s.state, s.at, s.told};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);

@@ -1,5 +1,6 @@
 // From a program's steps to their kernels. See compile.h.
 #include "lowering/program/compile.h"
+#include "lowering/program/program.h"
 
 #include <string.h>
 

@@ -52,7 +52,7 @@ static void take_out(entry **at, entry **gone) {
 }
 
 // pre: not locked, since a released buffer may be what others were made of.
-static void destroy(entry *gone) {
+static void destroy_entries(entry *gone) {
   while (gone) {
     entry *e = gone;
     gone = e->next;
@@ -99,7 +99,7 @@ bool tc_prepared_find(const tc_prepared_key *k, uint32_t n_out, tc_buffer **out)
 
 // ---- the keeper ----
 
-static bool reads(const entry *e, uint64_t stamp) {
+static bool reads_content(const entry *e, uint64_t stamp) {
   for (uint32_t i = 0; i < e->n_stamp; i++)
     if (e->word[i] == stamp) return true;
   return false;
@@ -110,13 +110,13 @@ static void changed(uint64_t stamp) {
   pthread_mutex_lock(&self.lock);
   for (int b = 0; b < N_BUCKETS; b++)
     for (entry **e = &self.bucket[b]; *e;) {
-      if (reads(*e, stamp))
+      if (reads_content(*e, stamp))
         take_out(e, &gone);
       else
         e = &(*e)->next;
     }
   pthread_mutex_unlock(&self.lock);
-  destroy(gone);
+  destroy_entries(gone);
 }
 
 void tc_prepared_clear(void) {
@@ -125,7 +125,7 @@ void tc_prepared_clear(void) {
   for (int b = 0; b < N_BUCKETS; b++)
     while (self.bucket[b]) take_out(&self.bucket[b], &gone);
   pthread_mutex_unlock(&self.lock);
-  destroy(gone);
+  destroy_entries(gone);
   free_spare();
 }
 
@@ -170,7 +170,7 @@ void tc_prepared_keep(const tc_prepared_key *k, uint32_t n_out, tc_buffer *const
   e->next = *bucket, *bucket = e;
   for (uint32_t i = 0; i < n_out; i++) self.bytes += e->out[i]->bytes;
   pthread_mutex_unlock(&self.lock);
-  destroy(gone);
+  destroy_entries(gone);
   for (uint32_t i = 0; i < k->n_stamp; i++)
     if (tc_buffer_stamp(in[i]) != k->stamp[i]) changed(k->stamp[i]);  // lent to others meanwhile, before it was watched
 }

@@ -2,7 +2,7 @@
 //
 // A value is found by the kernel that made it, its scalars, and the stamps of what it read (device/buffer.h); a value made of prepared ones reads their
 // stamps in turn. Plans share values: another batch size finds the same. A value goes when a content it was made of goes or is written over, at
-// tc_trim, or when memory is short; a run that uses it holds it until its end. A run that has no room for all that it reads does without (execute.c).
+// tc_trim, or when memory is short; a run that uses it holds it until its end. A run that has no room for all that it reads does without (prepare.c).
 // Always: content with stamp 0 is no key, so what others may write is never kept. Owns a reference to each buffer and kernel. Threads: thread-safe.
 #ifndef TC_LOWERING_PROGRAM_CONSTANT_CACHE_H
 #define TC_LOWERING_PROGRAM_CONSTANT_CACHE_H

@@ -2,7 +2,7 @@
 #include "lowering/program/in_place.h"
 
 #include "lowering/program/slot_users.h"
-#include "lowering/fusion/groups.h"
+#include "lowering/fusion/fusion.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
 #include "runtime/passes.h"
@@ -52,7 +52,7 @@ static tc_step *writer_of(const users *u, uint32_t place) {
   return first < tc_binders_end(&u->writers, place) ? &u->p->step[u->writers.step[first]] : NULL;
 }
 
-static bool reads(const tc_program *p, const tc_step *s, uint32_t place) {
+static bool reads_place(const tc_program *p, const tc_step *s, uint32_t place) {
   for (uint32_t j = 0; j < s->n_bind; j++)
     if (p->bind[s->first_bind + j] == place && !tc_step_writes(s, j)) return true;
   return false;
@@ -64,7 +64,7 @@ static uint32_t read_until(const users *u, uint32_t place, const tc_step *writer
   for (uint32_t i = tc_binders_first(&u->all, place); i < tc_binders_end(&u->all, place); i++) {
     const tc_step *s = &u->p->step[u->all.step[i]];
     tc_count(TC_PASS_HOMES, 1);
-    if (s != writer && reads(u->p, s, place)) wave = TC_MAX_OF(wave, s->wave + 1);
+    if (s != writer && reads_place(u->p, s, place)) wave = TC_MAX_OF(wave, s->wave + 1);
   }
   return wave;
 }

@@ -2,7 +2,7 @@
 #ifndef TC_LOWERING_PROGRAM_IN_PLACE_H
 #define TC_LOWERING_PROGRAM_IN_PLACE_H
 
-#include "lowering/program/memory_plan.h"
+#include "lowering/program/program_types.h"
 
 // Moves what assigns a large leaf behind its readers: a layer's weight is read, for the gradient of what the layer read, in the wave of its own gradient.
 // False without memory.

@@ -1,5 +1,5 @@
 // What TC_LOG=plan tells of a program: its steps, and where their values lie.
-#include "lowering/program/memory_plan.h"
+#include "lowering/program/program.h"
 #include "runtime/log.h"
 
 static void print_place(const tc_plan *plan, uint32_t at, FILE *out) {
@@ -31,7 +31,7 @@ static void print_steps(const tc_program *p, const tc_plan *plan, const char *wh
   }
 }
 
-static void print(const tc_program *p, const tc_plan *plan, FILE *out) {
+static void print_program(const tc_program *p, const tc_plan *plan, FILE *out) {
   fprintf(out, "%016llx: %u nodes, %u steps, %u waves, arena %zu\n", (unsigned long long)plan->hash.lo, plan->n_node, p->n_step, p->n_wave,
           p->arena_bytes);
   print_steps(p->prepare, plan, "prepare", out);
@@ -48,6 +48,6 @@ static void print(const tc_program *p, const tc_plan *plan, FILE *out) {
 
 void tc_program_log(const tc_program *p, const tc_plan *plan) {
   tc_log_message m;
-  if (tc_log_begin(&m)) print(p, plan, m.to);
+  if (tc_log_begin(&m)) print_program(p, plan, m.to);
   tc_log_end(&m, TC_LOG_PLAN);
 }

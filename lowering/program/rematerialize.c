@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lowering/program/steps.h"
+#include "lowering/program/memory_plan.h"
+#include "lowering/program/program.h"
 #include "runtime/arena.h"
 
 #define NONE UINT32_MAX
@@ -56,14 +57,6 @@ typedef struct work {
   bool failed;
 } work;
 
-static bool grow(void **array, uint32_t *cap, uint32_t need, size_t bytes) {
-  if (need <= *cap) return true;
-  uint32_t to = TC_MAX_OF(*cap * 2, need + 64);
-  void *more = tc_realloc(*array, to * bytes);
-  if (more) *array = more, *cap = to;
-  return more != NULL;
-}
-
 static uint32_t block_of(uint32_t place) {
   return place & ARENA_BIT ? place & ~ARENA_BIT : NONE;
 }
@@ -80,8 +73,8 @@ static bool is_remade(const tc_step *s) {
 static uint32_t add_block(work *w, size_t bytes, uint32_t content) {
   tc_program *p = w->p;
   uint32_t b = p->n_block, cap[3] = {w->cap_side, w->cap_side, w->cap_side};
-  bool room = grow((void **)&p->block, &p->cap_block, b + 1, sizeof *p->block) && grow((void **)&w->content, &cap[0], b + 1, sizeof *w->content) &&
-              grow((void **)&w->writer, &cap[1], b + 1, sizeof *w->writer) && grow((void **)&w->became, &cap[2], b + 1, sizeof *w->became);
+  bool room = TC_GROW(p->block, p->cap_block, b + 1) && TC_GROW(w->content, cap[0], b + 1) && TC_GROW(w->writer, cap[1], b + 1) &&
+              TC_GROW(w->became, cap[2], b + 1);
   if (room && cap[0] != w->cap_side) {
     bool *used = tc_realloc(w->used, cap[0] * sizeof *used);
     room = used != NULL;
@@ -96,7 +89,7 @@ static uint32_t add_block(work *w, size_t bytes, uint32_t content) {
 static uint32_t copy_binds(work *w, const item *i) {
   tc_program *p = w->p;
   uint32_t first = p->n_bind, n = w->step[i->step].n_bind;
-  if (!grow((void **)&p->bind, &p->cap_bind, first + n, sizeof *p->bind)) return w->failed = true, i->bind;
+  if (!TC_GROW(p->bind, p->cap_bind, first + n)) return w->failed = true, i->bind;
   memcpy(p->bind + first, p->bind + i->bind, n * sizeof *p->bind);
   p->n_bind += n;
   return first;
@@ -105,7 +98,7 @@ static uint32_t copy_binds(work *w, const item *i) {
 // ---- what a schedule holds ----
 
 // Lives and writers of blocks, and the peak.
-static void weigh(work *w, schedule *s) {
+static void weigh_schedule(work *w, schedule *s) {
   tc_program *p = w->p;
   for (uint32_t b = 0; b < p->n_block; b++) p->block[b].first = UINT32_MAX, p->block[b].last = 0, w->writer[b] = NONE;
   memset(w->held, 0, (s->n + 1) * sizeof *w->held);
@@ -231,7 +224,7 @@ static void read_anew(work *w, const item *made) {
   }
 }
 
-static void append(work *w, schedule *t, const item *from, bool renamed) {
+static void append_item(work *w, schedule *t, const item *from, bool renamed) {
   const tc_step *s = &w->step[from->step];
   item i = *from;
   bool changes = false;
@@ -285,7 +278,7 @@ static bool make_trial(work *w, int depth) {
     for (uint32_t c = 0; c < w->n_chain && i >= w->before && w->now.item[i].again; c++)
       for (uint32_t j = 0; w->drawn[c] && j < w->step[w->chain[c].step].n_bind && w->chain[c].step == w->now.item[i].step; j++)
         drawn |= tc_step_writes(&w->step[w->chain[c].step], j) && binds(w, &w->chain[c])[j] == binds(w, &w->now.item[i])[j];
-    if (!drawn) append(w, t, &w->now.item[i], i >= w->before);
+    if (!drawn) append_item(w, t, &w->now.item[i], i >= w->before);
   }
   if (!w->failed) drop_unread(w, t);
   return !w->failed;
@@ -316,7 +309,7 @@ static double bytes_less(const work *w) {
 }
 
 // Of all trials the one with the least nanoseconds for a byte less is the schedule. False: there is none.
-static bool improve(work *w) {
+static bool improve_schedule(work *w) {
   static const int depths[] = {0, 1, 3, 12, 48};
   tc_program *p = w->p;
   uint32_t n_block = p->n_block, keep_block = n_block, keep_bind = p->n_bind;
@@ -329,18 +322,18 @@ static bool improve(work *w) {
       p->n_block = keep_block, p->n_bind = keep_bind;
       if (w->failed) return false;
       if (!make_trial(w, depths[d])) continue;
-      weigh(w, &w->trial);
+      weigh_schedule(w, &w->trial);
       bool better = w->trial.peak < w->now.peak || (w->trial.peak == w->now.peak && w->trial.n_at < w->now.n_at);
       double price = TC_MAX_OF(w->trial.cost - w->now.cost, 1) / TC_MAX_OF(bytes_less(w), 1);
       if (better && (w->best.n == 0 || price < least)) least = price, keep_best(w), keep_block = p->n_block, keep_bind = p->n_bind;
-      weigh(w, &w->now);
+      weigh_schedule(w, &w->now);
     }
   }
   p->n_block = keep_block, p->n_bind = keep_bind;
   if (w->failed || w->best.n == 0) return false;
   schedule was = w->now;
   w->now = w->best, w->best = was;
-  weigh(w, &w->now);
+  weigh_schedule(w, &w->now);
   return true;
 }
 
@@ -353,11 +346,11 @@ static int by_wave(const void *a, const void *b) {
   return s->first_bind < t->first_bind ? -1 : s->first_bind > t->first_bind;
 }
 
-static bool init(work *w) {
+static bool init_work(work *w) {
   tc_program *p = w->p;
   uint32_t n = p->n_step, most = 4 * n + MOST_CHAIN;
   w->cap_item = most, w->cap_side = p->n_block + 64, w->n_step = n;
-  if (!grow((void **)&p->step, &p->cap_step, most, sizeof *p->step)) return false;
+  if (!TC_GROW(p->step, p->cap_step, most)) return false;
   w->step = tc_malloc((n + 1) * sizeof *w->step), w->n_runs = tc_calloc(n + 1, sizeof *w->n_runs);
   w->now.item = tc_malloc(most * sizeof(item)), w->best.item = tc_malloc(most * sizeof(item)), w->trial.item = tc_malloc(most * sizeof(item));
   w->held = tc_malloc((most + 2) * sizeof *w->held);
@@ -373,13 +366,13 @@ static bool init(work *w) {
   return true;
 }
 
-static void fini(work *w) {
+static void fini_work(work *w) {
   void *const owned[] = {w->step, w->n_runs, w->now.item, w->best.item, w->trial.item, w->held, w->content, w->writer, w->became, w->used};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
 }
 
 // The schedule as the program's steps, each its own wave. Drafts are own_drafts's.
-static bool place(work *w) {
+static bool place_schedule(work *w) {
   tc_program *p = w->p;
   for (uint32_t i = 0; i < w->now.n; i++) {
     p->step[i] = w->step[w->now.item[i].step];
@@ -400,17 +393,17 @@ static void own_drafts(work *w) {
 
 bool tc_again_fit(tc_program *p, const tc_plan *plan, size_t budget) {
   work w = {.p = p, .plan = plan};
-  if (!init(&w)) return fini(&w), false;
+  if (!init_work(&w)) return fini_work(&w), false;
   size_t target = budget;
-  bool more = place(&w), ok = more;
-  weigh(&w, &w.now);
+  bool more = place_schedule(&w), ok = more;
+  weigh_schedule(&w, &w.now);
   for (int i = 0; i < MOST_PLACED && more && p->arena_bytes > budget; i++) {
     target -= TC_MIN(target, i > 0 ? p->arena_bytes - budget : 0);  // what lies between blocks counts, too
-    while (w.now.peak > target && more) more = improve(&w);
-    ok = place(&w) && !w.failed;
+    while (w.now.peak > target && more) more = improve_schedule(&w);
+    ok = place_schedule(&w) && !w.failed;
     more = more && ok;
   }
   own_drafts(&w);
-  fini(&w);
+  fini_work(&w);
   return ok;
 }

@@ -3,7 +3,7 @@
 #ifndef TC_LOWERING_PROGRAM_REMATERIALIZE_H
 #define TC_LOWERING_PROGRAM_REMATERIALIZE_H
 
-#include "lowering/program/memory_plan.h"
+#include "lowering/program/program_types.h"
 
 // After homes were chosen, before kernels are compiled. Orders the steps one after another, and changes them until the arena has at most so many bytes, or nothing
 // more is gained; waves, binds and blocks are then new, and places are chosen. False out of memory: the program may only be destroyed.

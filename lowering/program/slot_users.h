@@ -3,7 +3,7 @@
 #ifndef TC_LOWERING_PROGRAM_SLOT_USERS_H
 #define TC_LOWERING_PROGRAM_SLOT_USERS_H
 
-#include "lowering/program/memory_plan.h"
+#include "lowering/program/program_types.h"
 
 // Which steps bind a place, each as often as it does, in their order.
 typedef struct tc_binders {

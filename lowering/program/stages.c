@@ -19,7 +19,7 @@ static int64_t divide_wave(tc_program *p, uint32_t wave) {
   tc_count(TC_PASS_WAVES, 1 + p->wave_first[wave + 1] - p->wave_first[wave]);
   for (uint32_t i = p->wave_first[wave]; i < p->wave_first[wave + 1]; i++) {
     tc_step *s = &p->step[i];
-    s->grain = tc_step_grain(s->work, work, s->extent);
+    s->grain = tc_team_grain(s->work, work, s->extent);
     s->first_task = n, n += tc_step_tasks(s);
     longest = TC_MAX_OF(longest, s->work / (double)tc_step_tasks(s));
   }

@@ -2,7 +2,8 @@
 #ifndef TC_LOWERING_PROGRAM_STAGES_H
 #define TC_LOWERING_PROGRAM_STAGES_H
 
-#include "lowering/program/memory_plan.h"
+#include "lowering/kir/index_expr.h"
+#include "lowering/program/program_types.h"
 
 static inline int64_t tc_step_tasks(const tc_step *s) {
   return TC_MAX_OF(tc_ceil_div(s->extent, s->grain), 1);

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "lowering/program/memory_plan.h"
 #include "lowering/program/slot_users.h"
 #include "runtime/arena.h"
 #include "runtime/passes.h"

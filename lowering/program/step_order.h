@@ -2,7 +2,7 @@
 #ifndef TC_LOWERING_PROGRAM_STEP_ORDER_H
 #define TC_LOWERING_PROGRAM_STEP_ORDER_H
 
-#include "lowering/program/memory_plan.h"
+#include "lowering/program/program_types.h"
 
 // Places for blocks, having chosen the order of the steps. Early waves make much at once: where temporaries are large and one step after another, what begins to
 // hold memory as late as can be, needs clearly less, that is the order;

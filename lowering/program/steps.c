@@ -4,18 +4,10 @@
 #include <string.h>
 
 #include "lowering/autotune/library_gemm.h"
+#include "lowering/program/program.h"
+#include "runtime/arena.h"
 #include "runtime/passes.h"
 #include "runtime/team.h"
-
-static bool grow(void **array, uint32_t *cap, uint32_t need, size_t bytes) {
-  uint32_t to = TC_MAX_OF(*cap * 2, need + 16);
-  void *p = tc_realloc(*array, to * bytes);
-  if (!p) return false;
-  *array = p, *cap = to;
-  return true;
-}
-
-#define GROW(array, n, cap, need) ((n) + (need) <= (cap) ? true : grow((void **)&(array), &(cap), (n) + (need), sizeof *(array)))
 
 // Where a stored node lives, giving it a block of the arena if it is neither leaf nor output.
 static uint32_t place_of(tc_builder *b, uint32_t n) {
@@ -27,31 +19,31 @@ static uint32_t place_of(tc_builder *b, uint32_t n) {
   tc_program *p = b->p;
   size_t bytes = ((size_t)x->shape->count * tc_type_bytes(x->type) + 63) & ~(size_t)63;
   if (b->lasts[n] == TC_LASTS_MADE) {
-    if (!GROW(p->kept_bytes, p->n_kept, p->cap_kept, 1)) return TC_PLACE_NONE;
+    if (!TC_GROW(p->kept_bytes, p->cap_kept, p->n_kept + 1)) return TC_PLACE_NONE;
     p->kept_bytes[p->n_kept] = bytes;
     return b->place[n] = b->plan->n_leaf + b->plan->n_out + p->n_kept++;
   }
-  if (!GROW(p->block, p->n_block, p->cap_block, 1)) return TC_PLACE_NONE;
+  if (!TC_GROW(p->block, p->cap_block, p->n_block + 1)) return TC_PLACE_NONE;
   p->block[p->n_block] = (block){TC_MAX_OF(bytes, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0, false};
   return b->place[n] = ARENA_BIT | p->n_block++;
 }
 
 static tc_step *add_step(tc_builder *b, tc_program *p, tc_step_kind kind) {
-  if (!GROW(p->step, p->n_step, p->cap_step, 1)) return NULL;
+  if (!TC_GROW(p->step, p->cap_step, p->n_step + 1)) return NULL;
   tc_step *s = &p->step[p->n_step++];
   *s = (tc_step){.kind = (uint8_t)kind, .first_bind = p->n_bind, .first_num = p->n_num, .extent = 1, .grain = 1, .wave = b->wave};
   return s;
 }
 
-static bool bind(tc_program *p, tc_step *s, uint32_t place) {
-  if (place == TC_PLACE_NONE || !GROW(p->bind, p->n_bind, p->cap_bind, 1)) return false;
+static bool bind_place(tc_program *p, tc_step *s, uint32_t place) {
+  if (place == TC_PLACE_NONE || !TC_GROW(p->bind, p->cap_bind, p->n_bind + 1)) return false;
   p->bind[p->n_bind++] = place;
   s->n_bind++;
   return true;
 }
 
 // Prepared values are there before the first wave; among themselves they have waves of their own.
-static uint32_t after(const tc_builder *b, uint32_t n) {
+static uint32_t wave_after(const tc_builder *b, uint32_t n) {
   n = tc_group_root(&b->gr, n);
   return b->lasts[n] == TC_LASTS_MADE && !b->preparing ? 0 : b->made_in[n];
 }
@@ -70,14 +62,14 @@ static bool add_check(tc_builder *b, uint32_t n) {
     if ((uint64_t)p->graph.node[y->in[0]].shape->d.dim[y->attr[0]] == extent) return true;
   }
   b->next_check[n] = b->checks[root], b->checks[root] = n + 1;
-  b->wave = after(b, index);
+  b->wave = wave_after(b, index);
   b->made_in[root] = b->wave + 1;
   tc_step *s = add_step(b, p, TC_STEP_CHECK);
-  if (!s || !bind(p, s, place_of(b, index))) return false;
+  if (!s || !bind_place(p, s, place_of(b, index))) return false;
   s->node = n, s->op = x->op;
   s->extent = p->graph.node[index].shape->count;
   s->work = (double)s->extent;
-  if (!GROW(p->num, p->n_num, p->cap_num, 1)) return false;
+  if (!TC_GROW(p->num, p->cap_num, p->n_num + 1)) return false;
   s->n_num = 1;
   p->num[p->n_num++] = (tc_num_source){false, extent};
   return true;
@@ -93,7 +85,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
   tc_program *p = b->p;
   const tc_gnode *x = &p->graph.node[n];
   b->wave = 0;
-  for (int i = 0; i < x->n_in; i++) b->wave = TC_MAX_OF(b->wave, after(b, x->in[i]));
+  for (int i = 0; i < x->n_in; i++) b->wave = TC_MAX_OF(b->wave, wave_after(b, x->in[i]));
   tc_step *s = add_step(b, p, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
   if (!s) return false;
   s->op = x->op, s->node = n;
@@ -102,23 +94,23 @@ static bool add_row(tc_builder *b, uint32_t n) {
   s->work = 4.0 * (double)x->shape->count + 100;
   bool filled = x->n_in > 0 && tc_group_is_filled(&p->graph, n, 0) && !b->gr.stored[x->in[0]];
   for (int i = 0; i < x->n_in; i++) {
-    if (!bind(p, s, place_of(b, filled && i == 0 ? n : x->in[i]))) return false;  // a filled operand is said by the result's own place
+    if (!bind_place(p, s, place_of(b, filled && i == 0 ? n : x->in[i]))) return false;  // a filled operand is said by the result's own place
     s = &p->step[p->n_step - 1];
     s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
   }
   if (s->kind == TC_STEP_ZERO) s->work = 0.2 * (double)x->shape->count;  // reads nothing
   s->n_num = (uint32_t)x->n_arg + filled;
-  if (!GROW(p->num, p->n_num, p->cap_num, s->n_num)) return false;
+  if (!TC_GROW(p->num, p->cap_num, p->n_num + s->n_num)) return false;
   for (int i = 0; i < x->n_arg; i++) p->num[p->n_num++] = (tc_num_source){true, x->arg + (uint32_t)i};
   if (filled) p->num[p->n_num++] = (tc_num_source){true, p->graph.node[x->in[0]].arg};
-  if (!bind(p, s, place_of(b, n))) return false;
+  if (!bind_place(p, s, place_of(b, n))) return false;
   b->made_in[n] = b->wave + 1;
   return true;
 }
 
 // Whether the kernel makes, of what lasts alone, nothing but temporaries of the plan. Indexing is left out: its checks are steps of every run. So are
 // products: where data is a parameter too, whole layers would be kept.
-static bool prepares(const tc_builder *b, const tc_group *group, const tc_expansion *e) {
+static bool is_prepared(const tc_builder *b, const tc_group *group, const tc_expansion *e) {
   bool all = b->prepare && e->n_read > 0;
   for (uint32_t i = 0; i < e->n_read && all; i++) all = b->lasts[tc_group_root(&b->gr, e->read[i])] != TC_LASTS_NOT;
   for (uint32_t i = 0; i < e->n_written && all; i++) {
@@ -151,10 +143,10 @@ static bool add_kernel(tc_builder *b, const tc_group *group, tc_status *st) {
   *st = tc_expand_group(&e, &b->gr, group, NULL, &b->expansion);
   b->unsaid = *st == TC_OK ? TC_NONE : e.unsaid, b->full = *st != TC_OK && e.full;
   if (*st != TC_OK) return false;
-  b->preparing = prepares(b, group, &e);
+  b->preparing = is_prepared(b, group, &e);
   tc_program *p = b->preparing ? b->p->prepare : b->p;
   b->wave = 0;
-  for (uint32_t i = 0; i < e.n_read; i++) b->wave = TC_MAX_OF(b->wave, after(b, e.read[i]));
+  for (uint32_t i = 0; i < e.n_read; i++) b->wave = TC_MAX_OF(b->wave, wave_after(b, e.read[i]));
   for (uint32_t i = 0; i < e.n_written && b->preparing; i++) b->lasts[tc_group_root(&b->gr, e.written[i])] = TC_LASTS_MADE;
   if (!b->preparing) b->plan->bytes_moved += e.bytes;
   b->preparing = false;
@@ -164,7 +156,7 @@ static bool add_kernel(tc_builder *b, const tc_group *group, tc_status *st) {
   *draft = (tc_draft){.group = group, .is_product = e.is_product, .product = e.product, .product_node = e.product_node, .units = e.units};
   s->draft = draft, s->node = e.n_written ? e.written[0] : 0;
   s->is_product = e.is_product;
-  if (!GROW(p->bind, p->n_bind, p->cap_bind, e.n_buf) || !GROW(p->num, p->n_num, p->cap_num, e.n_num)) return tc_nest_destroy(&e.nest), false;
+  if (!TC_GROW(p->bind, p->cap_bind, p->n_bind + e.n_buf) || !TC_GROW(p->num, p->cap_num, p->n_num + e.n_num)) return tc_nest_destroy(&e.nest), false;
   s->n_bind = e.n_buf, p->n_bind += e.n_buf;
   s->n_num = e.n_num, p->n_num += e.n_num;
   if (!tc_steps_fill(b, p, s, &e)) return false;
@@ -176,7 +168,7 @@ static bool add_kernel(tc_builder *b, const tc_group *group, tc_status *st) {
 static bool add_conv(tc_builder *b, uint32_t n) {
   tc_program *p = b->p;
   const tc_gnode *x = &p->graph.node[n];
-  b->wave = TC_MAX_OF(after(b, x->in[0]), after(b, x->in[1]));
+  b->wave = TC_MAX_OF(wave_after(b, x->in[0]), wave_after(b, x->in[1]));
   tc_step *s = add_step(b, p, TC_STEP_CALL);
   if (!s) return false;
   s->call = p->graph.call[x->attr[0]], s->op = x->op, s->node = n;
@@ -184,11 +176,11 @@ static bool add_conv(tc_builder *b, uint32_t n) {
   s->bytes = (uint64_t)x->shape->count * tc_type_bytes(x->type);
   for (int i = 0; i < 2; i++) {
     s->bytes += (uint64_t)p->graph.node[x->in[i]].shape->count * tc_type_bytes(x->type);
-    if (!bind(p, s, place_of(b, x->in[i]))) return false;
+    if (!bind_place(p, s, place_of(b, x->in[i]))) return false;
   }
   s->work = (double)s->bytes;
   b->plan->bytes_moved += s->bytes;
-  if (!bind(p, s, place_of(b, n))) return false;
+  if (!bind_place(p, s, place_of(b, n))) return false;
   b->made_in[n] = b->wave + 1;
   return true;
 }
@@ -200,7 +192,7 @@ static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *
   int n_in = v->after == TC_AFTER_BIAS ? 3 : 2;
   const tc_gpu_product_facts *f = &v->facts;
   b->wave = 0;
-  for (int i = 0; i < n_in; i++) b->wave = TC_MAX_OF(b->wave, after(b, in[i]->node));
+  for (int i = 0; i < n_in; i++) b->wave = TC_MAX_OF(b->wave, wave_after(b, in[i]->node));
   tc_step *s = add_step(b, p, TC_STEP_CALL);
   if (!s) return tc_gpu_call_release(product), false;
   s->call = product, s->op = TC_OP_MATMUL, s->node = v->result;
@@ -208,12 +200,12 @@ static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *
   for (int i = 0; i < n_in; i++) {
     const tc_gnode *x = &p->graph.node[in[i]->node];
     s->offset[i] = (uint64_t)in[i]->first * tc_type_bytes(x->type), s->bytes += (uint64_t)x->shape->count * tc_type_bytes(x->type);
-    if (!bind(p, s, place_of(b, in[i]->node))) return false;
+    if (!bind_place(p, s, place_of(b, in[i]->node))) return false;
   }
   const tc_gnode *y = &p->graph.node[v->result];
   s->bytes += (uint64_t)y->shape->count * tc_type_bytes(y->type);
   b->plan->bytes_moved += s->bytes;
-  if (!bind(p, s, place_of(b, v->result))) return false;
+  if (!bind_place(p, s, place_of(b, v->result))) return false;
   b->made_in[tc_group_root(&b->gr, v->result)] = b->wave + 1;
   return true;
 }
@@ -274,27 +266,4 @@ bool tc_steps_build(tc_builder *b, tc_status *st) {
   for (uint32_t g = 0; g < b->gr.n_group; g++)
     if (b->gr.group[g].merged == TC_GROUP_NONE && b->emitted[g] == NOT_MET && !emit_with_needed(b, g, stack, st)) return false;
   return true;
-}
-
-void tc_steps_drop_draft(tc_step *s) {
-  if (s->draft && !s->shares_draft) {
-    tc_nest_destroy(&s->draft->nest);
-    tc_family_drop(&s->draft->general);
-    tc_free(s->draft);
-  }
-  s->draft = NULL;
-}
-
-void tc_steps_drop(tc_program *p) {
-  for (uint32_t i = 0; i < p->n_step; i++) {
-    tc_kernel_release(p->step[i].kernel);
-    tc_gpu_call_release(p->step[i].call);
-    tc_steps_drop_draft(&p->step[i]);
-  }
-}
-
-void tc_steps_clear(tc_program *p) {
-  tc_steps_drop(p);
-  p->n_step = p->n_bind = p->n_num = p->n_block = p->n_kept = 0;
-  if (p->prepare) tc_steps_clear(p->prepare);
 }

@@ -6,8 +6,8 @@
 #define TC_LOWERING_PROGRAM_STEPS_H
 
 #include "lowering/emit/emitter.h"
-#include "lowering/fusion/groups.h"
-#include "lowering/program/memory_plan.h"
+#include "lowering/fusion/build.h"
+#include "lowering/program/program_types.h"
 
 // Whether a value is the same from run to run until a parameter is written: a parameter's that the plan does not assign; made of such alone.
 enum { TC_LASTS_NOT, TC_LASTS_LEAF, TC_LASTS_MADE };
@@ -39,10 +39,5 @@ typedef struct tc_builder {
 bool tc_steps_build(tc_builder *b, tc_status *st);
 // What the expansion says of a step that has room for it. Takes the nest.
 bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_expansion *e);
-void tc_steps_drop_draft(tc_step *s);
-// Releases what steps own.
-void tc_steps_drop(tc_program *p);
-// Forgets the steps, and those of preparing, to build them again.
-void tc_steps_clear(tc_program *p);
 
 #endif

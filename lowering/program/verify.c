@@ -10,7 +10,7 @@
 #include "lowering/tiling/summation.h"
 #include "lowering/target/cpu_target.h"
 #include "lowering/graph/graph.h"
-#include "lowering/pipeline.h"
+#include "lowering/program/run.h"
 #include "lowering/tiling/winograd.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
@@ -27,7 +27,7 @@ struct tc_verified {
   uint32_t n_wrong;
 };
 
-static void destroy(const tc_plan *p, tc_verified *v) {
+static void destroy_verified(const tc_plan *p, tc_verified *v) {
   for (uint32_t n = 0; v->value && n < p->n_node; n++) tc_buffer_release(v->value[n]);
   for (uint32_t n = 0; v->seen && n < p->n_node; n++) tc_buffer_release(v->seen[n]);
   tc_free(v->value);
@@ -324,7 +324,7 @@ static bool hash_of(const tc_plan *p, uint32_t node, const tc_verified *v, void 
   return at != NULL;
 }
 
-static bool run(const tc_plan *p, tc_verified *v, void *const *leaf, const uint64_t *arg, FILE *to) {
+static bool run_records(const tc_plan *p, tc_verified *v, void *const *leaf, const uint64_t *arg, FILE *to) {
   v->value = tc_calloc(p->n_node + 1, sizeof *v->value);
   v->n_readers = tc_calloc(p->n_node + 1, sizeof *v->n_readers);
   v->leaf = tc_calloc(p->n_node + 1, sizeof *v->leaf);
@@ -350,8 +350,8 @@ tc_verified *tc_verify_begin(const tc_plan *plan, void *const *leaf, const uint6
   if (!is_fused(plan)) return NULL;
   tc_error_mark before = tc_error_now();
   tc_verified *v = tc_calloc(1, sizeof *v);
-  if (v && run(plan, v, leaf, arg, to)) return v;
-  if (v) destroy(plan, v);
+  if (v && run_records(plan, v, leaf, arg, to)) return v;
+  if (v) destroy_verified(plan, v);
   tc_log_line(TC_LOG_WARN, "TC_VERIFY: a plan of %u nodes was not compared: %s", plan->n_node,
               tc_error_now().id != before.id ? tc_last_error()->message : "a record could not be run alone");
   (void)tc_error_tell(before);
@@ -374,6 +374,6 @@ uint32_t tc_verify_end(const tc_plan *plan, void *const *leaf, void *const *out,
     fprintf(to, "%%%u = leaf: written over, though its old content is still needed\n", n);
     n_wrong++;
   }
-  destroy(plan, v);
+  destroy_verified(plan, v);
   return ran ? n_wrong : 0;
 }

@@ -1,4 +1,5 @@
-// Finds and opens the plug-in: where TC_LLVM_PATH says, beside the library, where it is installed, or where the system looks. See codegen_plugin.h.
+// Finds and opens the plug-in: where TC_LLVM_PATH says, beside the library, where it is installed,
+// or where the system looks. See codegen_plugin.h.
 #include "lowering/target/codegen_plugin.h"
 
 #include <dlfcn.h>
@@ -111,7 +112,8 @@ void tc_plugin_find(const tc_isa *foreign, char build[TC_BUILD_BYTES]) {
   self.foreign = foreign;
   for (int place = GIVEN; place < N_PLACES; place++) {
     if (!name_at(place, foreign, path)) continue;
-    if (!strchr(path, '/') || id_of_path(path, build)) return;  // a name without a directory is the system's to find
+    // A name without a directory is the system's to find.
+    if (!strchr(path, '/') || id_of_path(path, build)) return;
   }
 }
 

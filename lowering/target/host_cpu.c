@@ -26,7 +26,8 @@ void tc_host_features(char out[TC_HOST_FEATURES_BYTES]) {
   if (__builtin_cpu_is("amd") && __builtin_cpu_supports("avx512bf16")) snprintf(out + n, TC_HOST_FEATURES_BYTES - n, ",+quickdots");
 }
 
-// AMD's: of a Zen 4, 4096 rows of 4096 floats at one thread, GB/s: 27 and, as parts of 1536 bytes, 16, where a sum reads at 28.
+// AMD's: of a Zen 4, 4096 rows of 4096 floats at one thread, GB/s: 27 and, as parts of 1536 bytes,
+// 16, where a sum reads at 28.
 bool tc_host_reads_rows(void) {
   __builtin_cpu_init();
   return __builtin_cpu_is("amd");
@@ -72,7 +73,8 @@ void tc_host_facts(char out[TC_HOST_FACTS_BYTES]) {
 #else
 #include <sys/auxv.h>
 
-#define HAS_CPUID (1u << 11)  // of AT_HWCAP: the system answers for registers that say which processor it is
+// Of AT_HWCAP: the system answers for registers that say which processor it is.
+#define HAS_CPUID (1u << 11)
 
 void tc_host_features(char out[TC_HOST_FEATURES_BYTES]) {
   *out = 0;  // no row needs any

@@ -8,13 +8,16 @@
 #define TC_HOST_FEATURES_BYTES 128
 #define TC_HOST_FACTS_BYTES 256
 
-// Which of the features that rows of isa.def need it has and its system lets programs use, as LLVM names them: "+avx2,+fma".
+// Which of the features that rows of isa.def need it has and its system lets programs use, as LLVM
+// names them: "+avx2,+fma".
 void tc_host_features(char out[TC_HOST_FEATURES_BYTES]);
-// Whether it reads memory faster as whole rows side by side than as parts of rows, one after the other.
+// Whether it reads memory faster as whole rows side by side than as parts of rows, one after the
+// other.
 bool tc_host_reads_rows(void);
 // Whether it computes vectors of 64 bytes, if it has them, as two halves.
 bool tc_host_halves_vectors(void);
-// All that a compiler may learn of it: two machines with equal facts are given equal code by one compiler. Equal on every core, and in every process.
+// All that a compiler may learn of it: two machines with equal facts are given equal code by one
+// compiler. Equal on every core, and in every process.
 void tc_host_facts(char out[TC_HOST_FACTS_BYTES]);
 
 #endif

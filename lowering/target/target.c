@@ -4,7 +4,9 @@
 #include "runtime/arena.h"
 #include "runtime/options.h"
 
-#define BLOCK_THREADS 128  // of a block of small groups: enough to hide latency, and few enough that small work fills the device
+// Of a block of small groups: enough to hide latency, and few enough that small work fills the
+// device.
+#define BLOCK_THREADS 128
 
 tc_status tc_target_of(tc_device d, tc_target *out) {
   *out = (tc_target){.gpu = NULL};

@@ -2,10 +2,11 @@
 #include "lowering/tiling/gemm.h"
 
 #include "lowering/tiling/summation.h"
-#include "lowering/emit/context.h"
+#include "lowering/kir/index_expr.h"
 #include "lowering/target/host_cpu.h"
 #include "lowering/target/cpu_target.h"
 #include "runtime/options.h"
+#include "runtime/status.h"
 #include "runtime/team.h"
 #include "runtime/topology.h"
 

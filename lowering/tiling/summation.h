@@ -15,6 +15,7 @@
 #define TC_CHAIN_WHOLE 4096
 #define TC_CHAIN 512
 #define TC_CHAIN_GROUP 131072
+#define LANES 64  // virtual lanes of a fold along the last axis, and of elementwise blocks
 #define TC_FOLD_WHOLE 64
 #define TC_FOLD_CHAIN 32
 #define TC_FOLD_ROW 16384  // elements of a row that are folded in one go, about; those of more than four times as many are split

@@ -6,7 +6,7 @@
 
 #include <tc/tc.h>
 
-#include "lowering/emit/gpu/matmul.h"
+#include "lowering/emit/gpu/matmul_common.h"
 #include "runtime/options.h"
 #include "tests/child.h"
 #include "tests/gpu/on_amd.h"

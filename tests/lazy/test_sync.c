@@ -278,3 +278,32 @@ Test(sync, a_run_that_was_not_asked_for_and_undid_an_assign_is_told_by_the_next_
   expect_is(p, 1, 2);
   tc_release(p);
 }
+
+static void assign_much(tc_tensor p) {
+  tc_scope s = tc_scope_begin();
+  tc_tensor x = p;
+  for (int i = 0; i < 200; i++) x = tc_neg(x);
+  cr_assert_eq(tc_assign(p, x), TC_OK);
+  tc_scope_end(s);
+}
+
+Test(sync, a_scope_that_recorded_much_ends_with_a_run) {
+  tc_tensor p = tc_keep(vector(1, 2));
+  assign_much(p);
+  EXPECT_LAUNCHED(1);
+  expect_is(p, 7, 7);
+  EXPECT_LAUNCHED(1);
+  tc_release(p);
+}
+
+Test(sync, a_run_that_failed_at_the_end_of_a_scope_is_told_by_the_next_sync_once) {
+  fake.launch_fails = TC_ERR_MEMORY;
+  tc_tensor p = tc_keep(vector(1, 2));
+  assign_much(p);
+  EXPECT_LAUNCHED(1);
+  fake.launch_fails = TC_OK;
+  cr_expect_eq(tc_sync(NULL), TC_ERR_MEMORY);
+  cr_expect_eq(tc_sync(NULL), TC_OK);
+  expect_is(p, 1, 2);
+  tc_release(p);
+}

@@ -7,6 +7,7 @@
 
 #include "lazy/trace/dims.h"
 #include "lowering/emit/emitter.h"
+#include "lowering/fusion/build.h"
 #include "lowering/graph/split_k.h"
 
 // Passes, as lowering/pipeline.c lists them.

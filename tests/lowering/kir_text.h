@@ -1,6 +1,9 @@
-// Kernel IR from the text that tc_nest_print writes, so that a test's nest is a file that one can read.
-// In: that text; lines of a kernel with threads and maps included. Out: the nest, whose n_num and scratch the caller sets.
-// Always: instructions are numbered by their lines; "%4 = " must say the same number. Operands that a line leaves out are missing.
+// Kernel IR from the text that tc_nest_print writes, so that a test's nest is a file that one can
+// read.
+// In: that text; lines of a kernel with threads and maps included. Out: the nest, whose n_num and
+// scratch the caller sets.
+// Always: instructions are numbered by their lines; "%4 = " must say the same number. Operands that
+// a line leaves out are missing.
 #ifndef TC_TESTS_LOWERING_KIR_TEXT_H
 #define TC_TESTS_LOWERING_KIR_TEXT_H
 

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "lowering/emit/gpu/flash.h"
+#include "lowering/emit/gpu/flash_common.h"
 #include "lowering/kir/verify.h"
 #include "runtime/options.h"
 #include "tests/lowering/graph_build.h"

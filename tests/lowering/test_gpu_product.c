@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "lowering/codegen/interp/interp.h"
-#include "lowering/emit/gpu/matmul.h"
+#include "lowering/emit/gpu/matmul_common.h"
 #include "lowering/graph/split_k.h"
 #include "lowering/kir/libm.h"
 #include "lowering/graph/mark_prologue.h"

@@ -1,4 +1,5 @@
-// The kernel IR by cases of text in, text out: tests/lowering/kir/*.txt, which `test-lowering-kir --update` writes again as the code says.
+// The kernel IR by cases of text in, text out: tests/lowering/kir/*.txt, which `test-lowering-kir
+// --update` writes again as the code says.
 //
 // A file has cases with a line of "====" between them. A case: header lines, an empty line, the input, a line "---", and what is expected. The first header
 // line is "KIND: what it shows"; others are settings.
@@ -205,7 +206,8 @@ static char *cut_at(char *text, const char *mark) {
   return at ? at + strlen(mark) : NULL;
 }
 
-// In which order C evaluates a call's arguments is the compiler's. The texts are GCC's; where it is another, what is built is verified alone.
+// In which order C evaluates a call's arguments is the compiler's. The texts are GCC's; where it is
+// another, what is built is verified alone.
 static bool is_compared(const test_case *c) {
 #ifdef __clang__
   return strcmp(c->kind, "math") != 0 && strcmp(c->kind, "scalar_op") != 0;

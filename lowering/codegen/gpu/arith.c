@@ -1,12 +1,13 @@
-// Operations lane by lane. What takes more than one C expression, or an operand twice, is a helper function, printed before the kernel when first used.
-// The corner cases are those of lowering/kir/kir.h: integers wrap, nothing traps, NaN in MIN and MAX.
+// Operations lane by lane. What takes more than one C expression, or an operand twice, is a helper
+// function, printed before the kernel when first used. The corner cases are those of
+// lowering/kir/kir.h: integers wrap, nothing traps, NaN in MIN and MAX.
 #include <string.h>
 
 #include "lowering/codegen/gpu/text.h"
 #include "lowering/kir/libm.h"
 
 static const char *name_of(unsigned dtype) {
-  return tc_gpu_type_name(dtype);
+  return tc_type_name((tc_type)dtype);
 }
 
 // ---- integers ----
@@ -23,7 +24,7 @@ static tc_gpu_name divide(tc_gpu_text *t, unsigned dtype, bool is_rem, const cha
   const char *type = tc_gpu_type(dtype);
   if (tc_gpu_is_new(t, call.text)) {
     tc_gpu_put(&t->helpers, "TC_DEVICE %s %s(%s a, %s b) {\n  ", type, f.text, type, type);
-    if (tc_gpu_is_unsigned(dtype))
+    if (tc_kir_is_unsigned(dtype))
       tc_gpu_put(&t->helpers, "return b == 0 ? 0 : (%s)(a %s b);\n}\n", type, is_rem ? "%" : "/");
     else if (is_rem)
       tc_gpu_put(&t->helpers, "return b == 0 || b == -1 ? 0 : (%s)(a %% b);\n}\n", type);
@@ -36,7 +37,7 @@ static tc_gpu_name divide(tc_gpu_text *t, unsigned dtype, bool is_rem, const cha
 // By a constant of the type's bits.
 static tc_gpu_name shift_known(unsigned op, unsigned dtype, const char *a, int64_t by) {
   const char *type = tc_gpu_type(dtype);
-  const unsigned bits = 8 * tc_gpu_bytes(dtype);
+  const unsigned bits = 8 * tc_kir_type_bytes(dtype);
   if (op == TC_N_SHR) return tc_gpu_named("(%s)(%s >> %d)", type, a, (int)by);
   if (op == TC_N_SHL) return tc_gpu_named("(%s)((u%u)%s << %d)", type, bits < 32 ? 32 : bits, a, (int)by);
   return tc_gpu_named("(%s)((u%u)%s >> %d)", type, bits, a, (int)by);
@@ -45,12 +46,12 @@ static tc_gpu_name shift_known(unsigned op, unsigned dtype, const char *a, int64
 static tc_gpu_name shift(tc_gpu_text *t, unsigned op, unsigned dtype, const char *a, const char *b) {
   const tc_gpu_name f = tc_gpu_named("tc_%s_%s", tc_nest_op_name((tc_nest_op)op), name_of(dtype)), call = tc_gpu_named("%s(", f.text);
   const char *type = tc_gpu_type(dtype);
-  const unsigned bits = 8 * tc_gpu_bytes(dtype);
+  const unsigned bits = 8 * tc_kir_type_bytes(dtype);
   if (tc_gpu_is_new(t, call.text)) {
     tc_gpu_put(&t->helpers, "TC_DEVICE %s %s(%s a, %s n) {\n  return (u%u)n < %u ? ", type, f.text, type, type, bits, bits);
     if (op == TC_N_SHL)
       tc_gpu_put(&t->helpers, "(%s)((u%u)a << n) : 0;\n}\n", type, bits < 32 ? 32 : bits);
-    else if (op == TC_N_USHR || tc_gpu_is_unsigned(dtype))
+    else if (op == TC_N_USHR || tc_kir_is_unsigned(dtype))
       tc_gpu_put(&t->helpers, "(%s)((u%u)a >> n) : 0;\n}\n", type, bits);
     else
       tc_gpu_put(&t->helpers, "(%s)(a >> n) : (%s)(a >> %u);\n}\n", type, type, bits - 1);
@@ -63,7 +64,7 @@ static tc_gpu_name least_or_most(tc_gpu_text *t, bool is_min, unsigned dtype, co
   const char *type = tc_gpu_type(dtype);
   if (tc_gpu_is_new(t, call.text))
     tc_gpu_put(&t->helpers, "TC_DEVICE %s %s(%s a, %s b) {\n  return a %c b%s ? a : b;\n}\n", type, f.text, type, type, is_min ? '<' : '>',
-               tc_gpu_is_float(dtype) ? " || a != a" : "");
+               tc_kir_is_real(dtype) ? " || a != a" : "");
   return tc_gpu_named("%s(%s, %s)", f.text, a, b);
 }
 
@@ -88,7 +89,8 @@ static tc_gpu_name saturating(tc_gpu_text *t, unsigned from, unsigned to, const 
   return tc_gpu_named("%s(%s)", f.text, x);
 }
 
-// Beyond 2^53 a whole number becomes a double with its last bits as one, so that rounding that again rounds once.
+// Beyond 2^53 a whole number becomes a double with its last bits as one, so that rounding that
+// again rounds once.
 static tc_gpu_name sticky_double(tc_gpu_text *t, const char *x) {
   if (tc_gpu_is_new(t, "tc_sticky_i64("))
     tc_gpu_put(&t->helpers,
@@ -111,13 +113,13 @@ static tc_gpu_name to_half(tc_gpu_text *t, unsigned from, unsigned to, const cha
 
 static tc_gpu_name cast(tc_gpu_text *t, unsigned from, unsigned to, const char *x) {
   if (from == to) return tc_gpu_named("%s", x);
-  if (tc_gpu_is_half(from)) {
+  if (tc_kir_is_half(from)) {
     const tc_gpu_name wide = tc_gpu_named("tc_%s_f32(%s)", name_of(from), x);
     return cast(t, TC_F32, to, wide.text);
   }
-  if (tc_gpu_is_half(to)) return to_half(t, from, to, x);
+  if (tc_kir_is_half(to)) return to_half(t, from, to, x);
   if (to == TC_BOOL) return tc_gpu_named("%s != 0", x);
-  if (tc_gpu_is_float(from) && !tc_gpu_is_float(to)) return saturating(t, from, to, x);
+  if (tc_kir_is_real(from) && !tc_kir_is_real(to)) return saturating(t, from, to, x);
   return tc_gpu_named("(%s)%s", tc_gpu_type(to), x);
 }
 
@@ -135,7 +137,8 @@ static tc_gpu_name bitcast(const tc_gpu_text *t, uint32_t from, unsigned k) {
 
 // ---- floats ----
 
-// x 2^n in two steps of which the first is exact. n up to 63: by 2^(n + 64), which no n takes out of range, and 2^-64; else by halves of n.
+// x 2^n in two steps of which the first is exact. n up to 63: by 2^(n + 64), which no n takes out
+// of range, and 2^-64; else by halves of n.
 static tc_gpu_name scale(tc_gpu_text *t, bool is_small, const char *x, const char *n) {
   const char *f = is_small ? "tc_scale_small_f32" : "tc_scale_f32";
   const tc_gpu_name call = tc_gpu_named("%s(", f);
@@ -169,7 +172,7 @@ static tc_gpu_name whole_unary(const tc_ninst *i, bool plain, const char *a) {
   const tc_gpu_name less = plain ? tc_gpu_named("-%s", a) : wrapped(i->dtype, "0", "-", a);
   switch (i->op) {
     case TC_N_NEG: return less;
-    case TC_N_ABS: return tc_gpu_is_unsigned(i->dtype) ? tc_gpu_named("%s", a) : tc_gpu_named("%s < 0 ? %s : %s", a, less.text, a);
+    case TC_N_ABS: return tc_kir_is_unsigned(i->dtype) ? tc_gpu_named("%s", a) : tc_gpu_named("%s < 0 ? %s : %s", a, less.text, a);
     default: return i->dtype == TC_BOOL ? tc_gpu_named("%s ^ 1", a) : tc_gpu_named("(%s)~%s", type, a);
   }
 }
@@ -179,9 +182,9 @@ tc_gpu_name tc_gpu_combine(tc_gpu_text *t, unsigned op, unsigned dtype, const ch
       [TC_N_ADD] = "+", [TC_N_SUB] = "-", [TC_N_MUL] = "*", [TC_N_AND] = "&", [TC_N_OR] = "|", [TC_N_XOR] = "^"};
   if (op == TC_N_MIN || op == TC_N_MAX) return least_or_most(t, op == TC_N_MIN, dtype, a, b);
   if (op == TC_N_ADD || op == TC_N_SUB || op == TC_N_MUL)
-    return tc_gpu_is_float(dtype) ? tc_gpu_named("%s %s %s", a, sign[op], b) : wrapped(dtype, a, sign[op], b);
-  return dtype == TC_BOOL || tc_gpu_bytes(dtype) >= 4 ? tc_gpu_named("%s %s %s", a, sign[op], b)
-                                                      : tc_gpu_named("(%s)(%s %s %s)", tc_gpu_type(dtype), a, sign[op], b);
+    return tc_kir_is_real(dtype) ? tc_gpu_named("%s %s %s", a, sign[op], b) : wrapped(dtype, a, sign[op], b);
+  return dtype == TC_BOOL || tc_kir_type_bytes(dtype) >= 4 ? tc_gpu_named("%s %s %s", a, sign[op], b)
+                                                           : tc_gpu_named("(%s)(%s %s %s)", tc_gpu_type(dtype), a, sign[op], b);
 }
 
 // Counters and constants: as they are written, in 64 bits unless what comes out is small.
@@ -194,13 +197,13 @@ static tc_gpu_name plain_sum(const tc_gpu_text *t, uint32_t at, const char *a, c
 
 static tc_gpu_name shifted(tc_gpu_text *t, const tc_ninst *i, const char *a, const char *b) {
   int64_t by;
-  if (!tc_gpu_constant(t, i->src[1], &by) || by < 0 || by >= 8 * (int64_t)tc_gpu_bytes(i->dtype)) return shift(t, i->op, i->dtype, a, b);
+  if (!tc_gpu_constant(t, i->src[1], &by) || by < 0 || by >= 8 * (int64_t)tc_kir_type_bytes(i->dtype)) return shift(t, i->op, i->dtype, a, b);
   if (i->op != TC_N_SHL && tc_gpu_is_narrow(t, i->src[0]) && t->range[i->src[0]].low >= 0 && by < 32) return tc_gpu_named("%s >> %d", a, (int)by);
   return shift_known(i->op, i->dtype, a, by);
 }
 
 static tc_gpu_name divided(tc_gpu_text *t, const tc_ninst *i, const char *a, const char *b) {
-  if (tc_gpu_is_float(i->dtype)) return tc_gpu_named("tc_div_%s(%s, %s)", name_of(i->dtype), a, b);
+  if (tc_kir_is_real(i->dtype)) return tc_gpu_named("tc_div_%s(%s, %s)", name_of(i->dtype), a, b);
   if (i->dtype == TC_I64 && t->range[i->src[1]].low > 0) return tc_gpu_named("%s %s %s", a, i->op == TC_N_DIV ? "/" : "%", b);
   return divide(t, i->dtype, i->op == TC_N_REM, a, b);
 }
@@ -226,7 +229,7 @@ static tc_gpu_name expression(tc_gpu_text *t, uint32_t at, unsigned k) {
     case TC_N_LDEXP: return scale(t, i->imm != 0, a, b);
     case TC_N_NEG:
     case TC_N_ABS:
-      if (!tc_gpu_is_float(i->dtype)) return whole_unary(i, i->dtype == TC_I64 && t->plain[i->src[0]], a);
+      if (!tc_kir_is_real(i->dtype)) return whole_unary(i, i->dtype == TC_I64 && t->plain[i->src[0]], a);
       return i->op == TC_N_NEG ? tc_gpu_named("-%s", a) : tc_gpu_named("tc_abs_%s(%s)", name, a);
     case TC_N_NOT: return whole_unary(i, false, a);
     case TC_N_SQRT:

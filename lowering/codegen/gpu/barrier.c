@@ -1,10 +1,14 @@
-// Where the threads of a group must wait for each other: memory that one writes and another reads, or the other way round, without a barrier between.
+// Where the threads of a group must wait for each other: memory that one writes and another reads,
+// or the other way round, without a barrier between.
 //
-// Idea: walk the instructions with, for each piece of memory, what was read and what was written since the last barrier: nothing, accesses of one kind that
-// do not meet each other in another thread's elements, or many. An access that meets what was before puts a barrier before itself, or, where that is enough,
-// before a loop it is in. Loops are walked until nothing changes, all again after each new barrier. All control flow is the same for a whole group.
-// Accesses are of one kind if they are of vectors of as many lanes at addresses equal but for multiples of those lanes (then a thread meets its own elements
-// only), by the first thread alone, or by the same addresses a thread. Two SCATTERs never write one element in different lanes (lowering/kir/kir.h).
+// Idea: walk the instructions with, for each piece of memory, what was read and what was written
+// since the last barrier: nothing, accesses of one kind that do not meet each other in another
+// thread's elements, or many. An access that meets what was before puts a barrier before itself,
+// or, where that is enough, before a loop it is in. Loops are walked until nothing changes, all
+// again after each new barrier. All control flow is the same for a whole group. Accesses are of one
+// kind if they are of vectors of as many lanes at addresses equal but for multiples of those lanes
+// (then a thread meets its own elements only), by the first thread alone, or by the same addresses
+// a thread. Two SCATTERs never write one element in different lanes (lowering/kir/kir.h).
 // Owns nothing; scratch is an arena's.
 #include <string.h>
 
@@ -16,7 +20,8 @@
 // Kinds of access; from FIRST_FORM on an entry of `form`.
 enum { NOTHING, MANY, FIRST_THREAD, SCATTERED, FIRST_FORM };
 
-// What an address is, but for multiples of `lanes`: a sum of values, each times a number, and a constant. Or, by_index, just that value.
+// What an address is, but for multiples of `lanes`: a sum of values, each times a number, and a
+// constant. Or, by_index, just that value.
 typedef struct form {
   uint32_t lanes, n, value[MAX_TERMS];
   uint32_t times[MAX_TERMS], rest;  // below lanes
@@ -171,7 +176,8 @@ static void touch(walk *w, state *s, uint32_t at, uint32_t memory, uint16_t kind
   if (writes) m->written = joined(w, m->written, kind, true);
 }
 
-// A buffer that may be memory which the kernel writes under another number: what is read in it meets what any store wrote, and the other way round.
+// A buffer that may be memory which the kernel writes under another number: what is read in it
+// meets what any store wrote, and the other way round.
 static void touch_over(walk *w, const state *s, uint32_t at, bool writes) {
   const tc_nest *n = w->t->nest;
   const int64_t buffer = n->inst[at].imm;
@@ -203,7 +209,8 @@ static void touch_by(walk *w, state *s, uint32_t at) {
       touch(w, s, at, (uint32_t)i->imm, MANY, true, false);
       break;
     }
-    case TC_N_TMA_LOAD: {  // what it writes is there after a TMA_WAIT, of which each thread has its own
+    // What it writes is there after a TMA_WAIT, of which each thread has its own.
+    case TC_N_TMA_LOAD: {
       const tc_nmap *map = &w->t->nest->map[i->imm];
       state *m = &s[w->memory[tiles + map->tile]];
       if (m->read != NOTHING || m->written != NOTHING) w->met[at] = 1;
@@ -295,7 +302,7 @@ static void place(walk *w, uint32_t at, state *start) {
 static bool overlap(const tc_nest *n, uint32_t a, uint32_t b) {
   const tc_ntile *x = &n->tile[a], *y = &n->tile[b];
   if (x->of_lanes || y->of_lanes) return false;
-  return x->offset < y->offset + y->n * (int64_t)tc_gpu_bytes(y->dtype) && y->offset < x->offset + x->n * (int64_t)tc_gpu_bytes(x->dtype);
+  return x->offset < y->offset + y->n * (int64_t)tc_kir_type_bytes(y->dtype) && y->offset < x->offset + x->n * (int64_t)tc_kir_type_bytes(x->dtype);
 }
 
 static void find_memory(const walk *w) {

@@ -1,4 +1,5 @@
-// Matrix instructions: fragments are values of so many lanes a thread, in words as the instruction wants them.
+// Matrix instructions: fragments are values of so many lanes a thread, in words as the instruction
+// wants them.
 #include "lowering/codegen/gpu/text.h"
 
 static void ldmatrix(tc_gpu_text *t, uint32_t at) {
@@ -25,7 +26,7 @@ static void product(tc_gpu_text *t, uint32_t at, const char *word, unsigned left
   const tc_gpu_name a = words_of(t, at, 0, left), b = words_of(t, at, 1, 2);
   tc_gpu_line(t, "f32 v%u[4] = {", at);
   for (unsigned k = 0; k < 4; k++) tc_gpu_put(&t->body, "%s%s", k > 0 ? ", " : "", tc_gpu_element(t, i->src[2], k).text);
-  tc_gpu_put(&t->body, "}; %s_%s(v%u, %s, %s);\n", word, tc_gpu_type_name(t->nest->inst[i->src[0]].dtype), at, a.text, b.text);
+  tc_gpu_put(&t->body, "}; %s_%s(v%u, %s, %s);\n", word, tc_type_name((tc_type)t->nest->inst[i->src[0]].dtype), at, a.text, b.text);
 }
 
 void tc_gpu_matrices(tc_gpu_text *t, uint32_t at) {

@@ -1,6 +1,8 @@
-// Loads and stores. A thread's lanes lie side by side, so whole ones go as pieces of 16, 8 or 4 bytes where their address is a multiple of that: known from
-// the address's own making, or asked in the kernel. Lanes under a mask go so, too, if all are on; else element by element.
-// Always: where memory begins (buffers, tiles) is aligned to 16 bytes; memory is read through tc_load_nc only in buffers that the kernel does not write.
+// Loads and stores. A thread's lanes lie side by side, so whole ones go as pieces of 16, 8 or 4
+// bytes where their address is a multiple of that: known from the address's own making, or asked in
+// the kernel. Lanes under a mask go so, too, if all are on; else element by element.
+// Always: where memory begins (buffers, tiles) is aligned to 16 bytes; memory is read through
+// tc_load_nc only in buffers that the kernel does not write.
 #include "lowering/codegen/gpu/text.h"
 
 typedef struct access {
@@ -24,8 +26,9 @@ static tc_gpu_name base_of(const tc_gpu_text *t, int64_t buffer) {
   return tc_gpu_named(tc_gpu_is_of_lanes(t->nest, buffer) ? "own%d" : "tile%d", (int)tile);
 }
 
-// Pieces that save instructions, of an access with elements side by side whose first is a multiple of `multiple`. In a tile that is all there is to know of
-// it: rows may begin at multiples of 8 bytes.
+// Pieces that save instructions, of an access with elements side by side whose first is a multiple
+// of `multiple`. In a tile that is all there is to know of it: rows may begin at multiples of 8
+// bytes.
 static void choose_pieces(access *a, uint32_t multiple, bool tile) {
   const unsigned all = a->n * a->bytes, piece = all >= 16 ? tile && multiple == 8 / a->bytes ? 8 : 16 : all >= 4 ? all : 0;
   if (a->n == 1 || piece == 0) return;
@@ -39,7 +42,7 @@ static access describe(const tc_gpu_text *t, uint32_t at) {
   const bool stores = tc_kir_is(i, TC_KIR_STORES), indexed = tc_kir_is(i, TC_KIR_INDEXED);
   access a = {.i = i, .at = at, .value = stores ? i->src[1] : at, .mask = tc_kir_mask_of(i), .base = base_of(t, i->imm)};
   a.n = tc_gpu_width(t->nest, i->lanes);
-  a.bytes = tc_gpu_bytes(i->dtype);
+  a.bytes = tc_kir_type_bytes(i->dtype);
   const tc_gpu_name e = tc_gpu_element(t, address, 0);
   if (indexed && of_address == i->lanes && a.n > 1) return a;
   a.side_by_side = true;
@@ -230,7 +233,7 @@ static void store(tc_gpu_text *t, const access *a) {
 // Every thread's share is an array of its own; packed halves two an element.
 static void access_own(tc_gpu_text *t, access *a) {
   const tc_ninst *address = &t->nest->inst[a->i->src[0]];
-  const bool packed = tc_gpu_is_half(a->i->dtype) && a->n > 1, stores = a->i->op == TC_N_STORE;
+  const bool packed = tc_kir_is_half(a->i->dtype) && a->n > 1, stores = a->i->op == TC_N_STORE;
   unsigned down = packed ? 1 : 0;
   for (unsigned threads = t->nest->threads; threads > 1; threads /= 2) down++;
   a->side_by_side = true;

@@ -1,8 +1,11 @@
-// The kernel as a whole: its head, which finds the group's units, the walk over the instructions, and the shape of a launch.
+// The kernel as a whole: its head, which finds the group's units, the walk over the instructions,
+// and the shape of a launch.
 //
-// Idea: the nest says every operation, address and order, so each instruction is a line or a few of C; loops and ifs are C's. What the nest leaves to the
-// printer are barriers (barrier.c), the width of accesses (memory.c) and the movement of lanes between threads (reduce.c).
-// Always: the text is the common subset of C and C++ that device/gpu/README.md describes; two equal nests give the same text.
+// Idea: the nest says every operation, address and order, so each instruction is a line or a few of
+// C; loops and ifs are C's. What the nest leaves to the printer are barriers (barrier.c), the width
+// of accesses (memory.c) and the movement of lanes between threads (reduce.c).
+// Always: the text is the common subset of C and C++ that device/gpu/README.md describes; two equal
+// nests give the same text.
 #include "lowering/codegen/gpu/print.h"
 
 #include <string.h>
@@ -12,7 +15,8 @@
 #include "runtime/arena.h"
 #include "runtime/status.h"
 
-// Loops of at most so many turns are unrolled where a tile of lanes is read or written in them, so that it stays in registers.
+// Loops of at most so many turns are unrolled where a tile of lanes is read or written in them, so
+// that it stays in registers.
 #define MOST_TURNS 16
 // Loops whose turns have more instructions are not unrolled by the compiler.
 #define LONG_TURN 256
@@ -32,9 +36,10 @@ static bool is_unrolled(const tc_gpu_text *t, uint32_t at) {
   return false;
 }
 
-// A loop whose threads wait for each other in each turn stays one, and one whose turns are long: compilers that unroll it whole move the loads of all turns
-// before the first, for which there are no registers. The gradient of a 7x7 convolution's weights, four turns of 640 instructions: 836 bytes of stack on
-// gfx1100 by clang 19, and none with a quarter of the registers.
+// A loop whose threads wait for each other in each turn stays one, and one whose turns are long:
+// compilers that unroll it whole move the loads of all turns before the first, for which there are
+// no registers. The gradient of a 7x7 convolution's weights, four turns of 640 instructions: 836
+// bytes of stack on gfx1100 by clang 19, and none with a quarter of the registers.
 static bool is_rolled(const tc_gpu_text *t, uint32_t at) {
   const tc_ninst *inst = t->nest->inst;
   if (inst[inst[at].src[0]].op != TC_N_CONST || inst[inst[at].src[1]].op != TC_N_CONST) return false;
@@ -64,7 +69,7 @@ static void print_loop(tc_gpu_text *t, uint32_t at) {
 static void print_lanes(tc_gpu_text *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
   const unsigned n = tc_gpu_width(t->nest, i->lanes);
-  const char *as = tc_gpu_bytes(i->dtype) < 4 ? tc_gpu_type(i->dtype) : "";
+  const char *as = tc_kir_type_bytes(i->dtype) < 4 ? tc_gpu_type(i->dtype) : "";
   for (unsigned k = 0; k < n; k++) {
     tc_gpu_define(t, at, k);
     if (*as != 0) tc_gpu_put(&t->body, "(%s)(", as);
@@ -83,7 +88,7 @@ static void print_num(tc_gpu_text *t, uint32_t at) {
   const tc_ninst *i = &t->nest->inst[at];
   const unsigned word = t->nest->n_buf + (unsigned)i->imm;
   tc_gpu_define(t, at, 0);
-  if (tc_gpu_is_float(i->dtype))
+  if (tc_kir_is_real(i->dtype))
     tc_gpu_put(&t->body, "(%s)tc_f64_bits(tc_table[%u]);\n", tc_gpu_type(i->dtype), word);
   else if (i->dtype == TC_BOOL)
     tc_gpu_put(&t->body, "tc_table[%u] != 0;\n", word);
@@ -201,21 +206,22 @@ static size_t up(size_t bytes, size_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-// Tiles lie where the nest says; behind them the two spaces that warps are combined in, taken by turns: then one barrier does for a reduction. In a cluster
-// what the block came to lies behind the parts of its warps.
+// Tiles lie where the nest says; behind them the two spaces that warps are combined in, taken by
+// turns: then one barrier does for a reduction. In a cluster what the block came to lies behind the
+// parts of its warps.
 static void lay_out(tc_gpu_text *t) {
   const tc_nest *n = t->nest;
   size_t top = 0, space[2] = {0, 0};
   unsigned turn = 0;
   for (uint32_t k = 0; k < n->n_tile; k++) {
     const tc_ntile *tile = &n->tile[k];
-    const size_t end = (size_t)tile->offset + (size_t)tile->n * tc_gpu_bytes(tile->dtype);
+    const size_t end = (size_t)tile->offset + (size_t)tile->n * tc_kir_type_bytes(tile->dtype);
     if (!tile->of_lanes && end > top) top = end;
   }
   for (uint32_t k = 0; k < n->n_inst && !t->warp_only; k++) {
     const tc_ninst *i = &n->inst[k];
     if (i->op != TC_N_REDUCE || n->inst[i->src[0]].lanes == 1) continue;
-    const size_t element = i->dtype == TC_BOOL ? 4 : tc_gpu_bytes(i->dtype), lanes = n->inst[i->src[0]].lanes;
+    const size_t element = i->dtype == TC_BOOL ? 4 : tc_kir_type_bytes(i->dtype), lanes = n->inst[i->src[0]].lanes;
     const size_t bytes = (lanes / t->blocks + (t->blocks > 1 ? TC_GPU_NEIGHBOURS * tc_gpu_width(n, (unsigned)lanes) : 0)) * element;
     t->space[k] = turn++ & 1;
     if (bytes > space[t->space[k]]) space[t->space[k]] = bytes;
@@ -246,7 +252,7 @@ static void put_memory(const tc_gpu_text *t, tc_gpu_out *out) {
       if (touches_own(n, &n->inst[j]) && n->inst[j].imm == (int64_t)n->n_buf + k) lanes = n->inst[j].lanes;
     if (!tile->of_lanes)
       tc_gpu_put(out, "  %s *const tile%u = (%s *)(tc_shared + %lld);\n", type, k, type, (long long)tile->offset);
-    else if (lanes > 0 && tc_gpu_is_half(tile->dtype) && lanes > n->threads)
+    else if (lanes > 0 && tc_kir_is_half(tile->dtype) && lanes > n->threads)
       tc_gpu_put(out, "  u32 own%u[%lld];\n", k, (long long)mine / 2);
     else if (lanes > 0)
       tc_gpu_put(out, "  %s own%u[%lld];\n", type, k, (long long)mine);

@@ -5,7 +5,8 @@
 
 #include "lowering/codegen/gpu/kernel_abi.h"
 
-// *out_source is the caller's, tc_free. TC_ERR_ARG for a nest that does not verify or has no threads.
+// *out_source is the caller's, tc_free. TC_ERR_ARG for a nest that does not verify or has no
+// threads.
 tc_status tc_gpu_print(const tc_nest *nest, const char *name, char **out_source, tc_gpu_shape *shape);
 
 #endif

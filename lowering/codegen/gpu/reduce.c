@@ -1,7 +1,10 @@
-// REDUCE: lane i with lane i + n/2 until one is left. Lanes are dealt to threads in runs, so halves go between threads first, those of other warps through
-// the block's memory, where every warp reads all parts and so comes to the same bits; and then within a thread. All get what the first thread comes to.
-// In a cluster the number of a thread's group is, from its highest bits on: warp, part of the warp, block, neighbour. So warps come first, then parts of a
-// warp, and of each block only what its neighbours hold is read by the others, a part of a warp reading a block's, or two blocks'.
+// REDUCE: lane i with lane i + n/2 until one is left. Lanes are dealt to threads in runs, so halves
+// go between threads first, those of other warps through the block's memory, where every warp reads
+// all parts and so comes to the same bits; and then within a thread. All get what the first thread
+// comes to.
+// In a cluster the number of a thread's group is, from its highest bits on: warp, part of the warp,
+// block, neighbour. So warps come first, then parts of a warp, and of each block only what its
+// neighbours hold is read by the others, a part of a warp reading a block's, or two blocks'.
 // SHFL_XOR: between threads of a warp.
 #include <string.h>
 
@@ -15,14 +18,15 @@ static tc_gpu_name width_of(const tc_gpu_text *t) {
   return t->warp_only ? tc_gpu_named("%u", t->nest->threads) : tc_gpu_named("TC_WARP");
 }
 
-// A helper that moves a value between threads, by a distance d or from the first, 32 bits at a time.
+// A helper that moves a value between threads, by a distance d or from the first, 32 bits at a
+// time.
 static void need_move(tc_gpu_text *t, const char *name, const char *word, const char *arg, unsigned dtype) {
-  const char *type = tc_gpu_type(dtype), *of = tc_gpu_type_name(dtype);
+  const char *type = tc_gpu_type(dtype), *of = tc_type_name((tc_type)dtype);
   const tc_gpu_name width = width_of(t), call = tc_gpu_named("%s_%s(", name, of);
   const bool by_distance = strcmp(arg, "0") != 0;
   if (!tc_gpu_is_new(t, call.text)) return;
   tc_gpu_put(&t->helpers, "TC_DEVICE %s %su64 peers, %s v%s) {\n  return ", type, call.text, type, by_distance ? ", i32 d" : "");
-  if (tc_gpu_bytes(dtype) == 8) {
+  if (tc_kir_type_bytes(dtype) == 8) {
     const char *bits = dtype == TC_F64 ? "tc_bits_f64(v)" : "(u64)v", *back = dtype == TC_F64 ? "tc_f64_bits" : "(i64)";
     tc_gpu_put(&t->helpers, "%s((u64)%s(peers, (u32)(%s >> 32), %s, %s) << 32 | %s(peers, (u32)%s, %s, %s));\n}\n", back, word, bits, arg, width.text,
                word, bits, arg, width.text);
@@ -33,16 +37,18 @@ static void need_move(tc_gpu_text *t, const char *name, const char *word, const 
   }
 }
 
-// A helper that combines the parts of all warps for a thread's place in them, which lie TC_WARP apart.
+// A helper that combines the parts of all warps for a thread's place in them, which lie TC_WARP
+// apart.
 static void need_across(tc_gpu_text *t, unsigned op, unsigned dtype) {
   const char *type = tc_gpu_type(dtype);
   const unsigned threads = t->nest->threads / t->blocks;
-  const tc_gpu_name call = tc_gpu_named("tc_across_%s_%s(", op_name[op], tc_gpu_type_name(dtype));
+  const tc_gpu_name call = tc_gpu_named("tc_across_%s_%s(", op_name[op], tc_type_name((tc_type)dtype));
   if (!tc_gpu_is_new(t, call.text)) return;
   (void)tc_gpu_combine(t, op, dtype, "", "");  // its helper comes first
   tc_gpu_put(&t->helpers, "TC_DEVICE %s %sconst %s *part) {\n  %s p[%u / TC_WARP];\n", type, call.text, type, type, threads);
   tc_gpu_put(&t->helpers, "  TC_UNROLL\n  for (i32 w = 0; w < %u / TC_WARP; w++) p[w] = part[w * TC_WARP];\n", threads);
-  for (unsigned half = threads / 2; half >= 32; half /= 2) {  // bounds are constants, so that p stays in registers
+  // Bounds are constants, so that p stays in registers.
+  for (unsigned half = threads / 2; half >= 32; half /= 2) {
     const tc_gpu_name other = tc_gpu_named("p[w + %u / TC_WARP]", half), both = tc_gpu_combine(t, op, dtype, "p[w]", other.text);
     tc_gpu_put(&t->helpers, "  TC_UNROLL\n  for (i32 w = 0; w < %u / TC_WARP; w++) p[w] = %s;\n", half, both.text);
   }
@@ -64,14 +70,14 @@ static void across_warps(tc_gpu_text *t, uint32_t at, unsigned n) {
   tc_gpu_line(t, "%s ", type);
   for (unsigned k = 0; k < n; k++)
     tc_gpu_put(&t->body, "%sr%u_%u = tc_across_%s_%s(part%u + %u + %s %% TC_WARP)", k > 0 ? ", " : "", at, k, op_name[i->imm],
-               tc_gpu_type_name(i->dtype), at, k * threads, thread);
+               tc_type_name((tc_type)i->dtype), at, k * threads, thread);
   tc_gpu_put(&t->body, ";\n");
 }
 
 // By halves of a warp's threads, from those that are first / 2 apart to those that are least apart.
 static void within_warp(tc_gpu_text *t, uint32_t at, unsigned n, const char *first, unsigned least) {
   const tc_ninst *i = &t->nest->inst[at];
-  const char *of = tc_gpu_type_name(i->dtype);
+  const char *of = tc_type_name((tc_type)i->dtype);
   need_move(t, "tc_down", "TC_DOWN_U32", "d", i->dtype);
   t->peers = true;
   tc_gpu_line(t, "TC_UNROLL\n");
@@ -86,15 +92,16 @@ static void within_warp(tc_gpu_text *t, uint32_t at, unsigned n, const char *fir
 // A helper that reads what block `rank` came to at a place in this block's memory.
 static void need_of_block(tc_gpu_text *t, unsigned dtype) {
   const char *type = tc_gpu_type(dtype);
-  const tc_gpu_name call = tc_gpu_named("tc_of_block_%s(", tc_gpu_type_name(dtype));
+  const tc_gpu_name call = tc_gpu_named("tc_of_block_%s(", tc_type_name((tc_type)dtype));
   if (tc_gpu_is_new(t, call.text))
     tc_gpu_put(&t->helpers, "TC_DEVICE %s %sconst %s *p, i32 rank) { return *(const %s *)tc_of_block(p, rank); }\n", type, call.text, type, type);
 }
 
-// What the neighbours of all blocks came to: a part of a warp has that of one block, or of two combined.
+// What the neighbours of all blocks came to: a part of a warp has that of one block, or of two
+// combined.
 static void across_blocks(tc_gpu_text *t, uint32_t at, unsigned n) {
   const tc_ninst *i = &t->nest->inst[at];
-  const char *of = tc_gpu_type_name(i->dtype);
+  const char *of = tc_type_name((tc_type)i->dtype);
   const unsigned parts = t->blocks < 32 / TC_GPU_NEIGHBOURS ? t->blocks : 32 / TC_GPU_NEIGHBOURS, whole = t->nest->threads / t->blocks * n;
   need_of_block(t, i->dtype);
   tc_gpu_indent(t);
@@ -142,7 +149,7 @@ void tc_gpu_reduce(tc_gpu_text *t, uint32_t at) {
     }
   tc_gpu_define(t, at, 0);
   if (t->nest->threads > 1)
-    tc_gpu_put(&t->body, "tc_first_%s(peers, r%u_0);\n", tc_gpu_type_name(i->dtype), at);
+    tc_gpu_put(&t->body, "tc_first_%s(peers, r%u_0);\n", tc_type_name((tc_type)i->dtype), at);
   else
     tc_gpu_put(&t->body, "r%u_0;\n", at);
 }
@@ -154,7 +161,7 @@ void tc_gpu_shfl_xor(tc_gpu_text *t, uint32_t at) {
   t->peers = true;
   for (unsigned k = 0; k < tc_gpu_width(t->nest, i->lanes); k++) {
     tc_gpu_define(t, at, k);
-    tc_gpu_put(&t->body, "tc_trade_%s(peers, %s, %d)", tc_gpu_type_name(i->dtype), tc_gpu_element(t, i->src[0], k).text, (int)i->imm);
+    tc_gpu_put(&t->body, "tc_trade_%s(peers, %s, %d)", tc_type_name((tc_type)i->dtype), tc_gpu_element(t, i->src[0], k).text, (int)i->imm);
   }
   tc_gpu_put(&t->body, ";\n");
 }

@@ -54,7 +54,8 @@ tc_gpu_name tc_gpu_named(const char *fmt, ...) {
   tc_gpu_name name;
   va_list args;
   va_start(args, fmt);
-  (void)vsnprintf(name.text, sizeof name.text, fmt, args);  // names, casts and literals: their lengths are bounded
+  // Names, casts and literals: their lengths are bounded.
+  (void)vsnprintf(name.text, sizeof name.text, fmt, args);
   va_end(args);
   return name;
 }
@@ -66,13 +67,10 @@ bool tc_gpu_is_new(const tc_gpu_text *t, const char *name) {
 // ---- types ----
 
 static const struct {
-  const char *reg, *memory, *name;
-  uint8_t bytes;
+  const char *reg, *memory;
 } type_row[TC_N_TYPES] = {
-    [TC_BOOL] = {"i32", "u8", "bool", 1}, [TC_U8] = {"u8", "u8", "u8", 1},       [TC_I8] = {"i8", "i8", "i8", 1},
-    [TC_I16] = {"i16", "i16", "i16", 2},  [TC_I32] = {"i32", "i32", "i32", 4},   [TC_I64] = {"i64", "i64", "i64", 8},
-    [TC_F16] = {"u16", "u16", "f16", 2},  [TC_BF16] = {"u16", "u16", "bf16", 2}, [TC_F32] = {"f32", "f32", "f32", 4},
-    [TC_F64] = {"f64", "f64", "f64", 8},
+    [TC_BOOL] = {"i32", "u8"}, [TC_U8] = {"u8", "u8"},    [TC_I8] = {"i8", "i8"},     [TC_I16] = {"i16", "i16"}, [TC_I32] = {"i32", "i32"},
+    [TC_I64] = {"i64", "i64"}, [TC_F16] = {"u16", "u16"}, [TC_BF16] = {"u16", "u16"}, [TC_F32] = {"f32", "f32"}, [TC_F64] = {"f64", "f64"},
 };
 
 const char *tc_gpu_type(unsigned dtype) {
@@ -80,21 +78,6 @@ const char *tc_gpu_type(unsigned dtype) {
 }
 const char *tc_gpu_memory_type(unsigned dtype) {
   return type_row[dtype].memory;
-}
-const char *tc_gpu_type_name(unsigned dtype) {
-  return type_row[dtype].name;
-}
-unsigned tc_gpu_bytes(unsigned dtype) {
-  return type_row[dtype].bytes;
-}
-bool tc_gpu_is_half(unsigned dtype) {
-  return dtype == TC_F16 || dtype == TC_BF16;
-}
-bool tc_gpu_is_float(unsigned dtype) {
-  return dtype == TC_F32 || dtype == TC_F64;
-}
-bool tc_gpu_is_unsigned(unsigned dtype) {
-  return dtype == TC_U8 || dtype == TC_BOOL;
 }
 
 // ---- values ----
@@ -125,7 +108,7 @@ bool tc_gpu_is_one(const tc_gpu_text *t, uint32_t v) {
 }
 
 bool tc_gpu_is_packed(const tc_gpu_text *t, uint32_t v) {
-  return tc_gpu_is_half(t->nest->inst[v].dtype) && !tc_gpu_is_one(t, v);
+  return tc_kir_is_half(t->nest->inst[v].dtype) && !tc_gpu_is_one(t, v);
 }
 
 // In brackets, where a sign would bind otherwise.
@@ -180,7 +163,7 @@ tc_gpu_name tc_gpu_element(const tc_gpu_text *t, uint32_t v, unsigned k) {
 tc_gpu_name tc_gpu_register(const tc_gpu_text *t, uint32_t v, unsigned k) {
   const tc_ninst *i = &t->nest->inst[v];
   if (tc_gpu_is_packed(t, v)) return i->op == TC_N_LDMATRIX ? tc_gpu_named("v%u[%u]", v, k) : tc_gpu_named("v%u_%u", v, k);
-  switch (tc_gpu_bytes(i->dtype)) {
+  switch (tc_kir_type_bytes(i->dtype)) {
     case 4: {
       const tc_gpu_name x = tc_gpu_element(t, v, k);
       return i->dtype == TC_F32 ? tc_gpu_named("tc_bits_f32(%s)", x.text) : tc_gpu_named("(u32)%s", x.text);

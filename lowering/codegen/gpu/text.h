@@ -1,14 +1,18 @@
-// What the files of the printer share: the text so far, what is known of each value, and how its elements are called.
+// What the files of the printer share: the text so far, what is known of each value, and how its
+// elements are called.
 //
-// Value n is printed as the variable vn where all lanes of a thread are one (scalars, constants, splats, one lane a thread), else as vn_0, vn_1, ..: the
-// thread's lanes. Halves (F16, BF16) of two lanes a thread or more are kept as they lie in memory, two in a u32: vn_0 is the first two. What an instruction
-// of matrices gives or adds to is an array, vn[0], vn[1], ... A BOOL is an i32, 0 or 1.
+// Value n is printed as the variable vn where all lanes of a thread are one (scalars, constants,
+// splats, one lane a thread), else as vn_0, vn_1, ..: the thread's lanes. Halves (F16, BF16) of two
+// lanes a thread or more are kept as they lie in memory, two in a u32: vn_0 is the first two. What
+// an instruction of matrices gives or adds to is an array, vn[0], vn[1], ... A BOOL is an i32, 0 or
+// 1.
 #ifndef TC_LOWERING_CODEGEN_GPU_TEXT_H
 #define TC_LOWERING_CODEGEN_GPU_TEXT_H
 
 #include "lowering/kir/kir.h"
 
-// Threads of a block of a cluster that hold lanes side by side, before those of the next block: whole lines of memory, where each holds 16 bytes.
+// Threads of a block of a cluster that hold lanes side by side, before those of the next block:
+// whole lines of memory, where each holds 16 bytes.
 #define TC_GPU_NEIGHBOURS 8
 
 typedef struct tc_gpu_out {
@@ -30,7 +34,8 @@ typedef struct tc_gpu_text {
   const tc_nest *nest;
   tc_gpu_out helpers, body;
   uint32_t *end_of;  // per LOOP and IF: its end
-  uint32_t *multiple;  // per I64 value: the greatest power of two that is known to divide every lane of it
+  // Per I64 value: the greatest power of two that is known to divide every lane of it.
+  uint32_t *multiple;
   tc_gpu_range *range;  // per I64 value: of every lane of it
   uint8_t *plain;  // per I64 value: made of counters and constants alone, which do not overflow
   uint8_t *barrier;  // per instruction: a barrier of the group before it
@@ -49,28 +54,27 @@ typedef struct tc_gpu_text {
 // ---- text (text.c) ----
 
 __attribute__((format(printf, 2, 3))) void tc_gpu_put(tc_gpu_out *out, const char *fmt, ...);
-// A line of the kernel's body: its indentation, and then the text, to which more may be put; end with "\n".
+// A line of the kernel's body: its indentation, and then the text, to which more may be put; end
+// with "\n".
 void tc_gpu_indent(tc_gpu_text *t);
 __attribute__((format(printf, 2, 3))) void tc_gpu_line(tc_gpu_text *t, const char *fmt, ...);
 // A barrier of the group, as a line.
 void tc_gpu_sync(tc_gpu_text *t);
 __attribute__((format(printf, 1, 2))) tc_gpu_name tc_gpu_named(const char *fmt, ...);
-// Whether there is no helper function of this name, with its opening bracket, yet: then its text must be put.
+// Whether there is no helper function of this name, with its opening bracket, yet: then its text
+// must be put.
 bool tc_gpu_is_new(const tc_gpu_text *t, const char *name);
 
 const char *tc_gpu_type(unsigned dtype);  // of a register
 const char *tc_gpu_memory_type(unsigned dtype);  // of an element in memory
-const char *tc_gpu_type_name(unsigned dtype);  // as helpers are called for it
-unsigned tc_gpu_bytes(unsigned dtype);
-bool tc_gpu_is_half(unsigned dtype);
-bool tc_gpu_is_float(unsigned dtype);
-bool tc_gpu_is_unsigned(unsigned dtype);
 
-// Whether a buffer's number is that of a tile of lanes, of which each thread has a share of its own.
+// Whether a buffer's number is that of a tile of lanes, of which each thread has a share of its
+// own.
 bool tc_gpu_is_of_lanes(const tc_nest *nest, int64_t buffer);
 // Whether a value is a constant, or one over lanes, and which.
 bool tc_gpu_constant(const tc_gpu_text *t, uint32_t v, int64_t *out);
-// Whether an I64 value is so small that it is an i32 here, of which addresses are cheaper. Sums of it and a lane's number still are.
+// Whether an I64 value is so small that it is an i32 here, of which addresses are cheaper. Sums of
+// it and a lane's number still are.
 bool tc_gpu_is_narrow(const tc_gpu_text *t, uint32_t v);
 // Lanes a thread has of a value of so many.
 unsigned tc_gpu_width(const tc_nest *nest, unsigned lanes);
@@ -78,7 +82,8 @@ unsigned tc_gpu_width(const tc_nest *nest, unsigned lanes);
 bool tc_gpu_is_one(const tc_gpu_text *t, uint32_t v);
 // Whether value v is pairs of halves in u32s.
 bool tc_gpu_is_packed(const tc_gpu_text *t, uint32_t v);
-// The expression of a thread's k-th lane of value v, of type tc_gpu_type: a name, a literal, or in brackets.
+// The expression of a thread's k-th lane of value v, of type tc_gpu_type: a name, a literal, or in
+// brackets.
 tc_gpu_name tc_gpu_element(const tc_gpu_text *t, uint32_t v, unsigned k);
 // The u32 that holds bytes [4 k, 4 k + 4) of a thread's lanes of value v as they lie in memory.
 tc_gpu_name tc_gpu_register(const tc_gpu_text *t, uint32_t v, unsigned k);

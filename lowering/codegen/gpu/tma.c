@@ -1,4 +1,5 @@
-// Boxes that are fetched, their gates, and products of four warps. One thread fetches; a gate is opened by a stage's boxes and awaited by every thread.
+// Boxes that are fetched, their gates, and products of four warps. One thread fetches; a gate is
+// opened by a stage's boxes and awaited by every thread.
 #include "device/gpu.h"
 #include "lowering/codegen/gpu/kernel_abi.h"
 #include "lowering/codegen/gpu/text.h"
@@ -43,7 +44,7 @@ static void product(tc_gpu_text *t, uint32_t at) {
   const tc_nest *n = t->nest;
   const tc_ninst *i = &n->inst[at];
   const tc_nmap *a = &n->map[i->imm & 255], *b = &n->map[i->imm >> 8];
-  tc_gpu_line(t, "tc_wgmma_%s_%u(v%u, tile%u + %s, tile%u + %s, %u, %u);\n", tc_gpu_type_name(n->tile[a->tile].dtype), columns_of(t, i->src[2]),
+  tc_gpu_line(t, "tc_wgmma_%s_%u(v%u, tile%u + %s, tile%u + %s, %u, %u);\n", tc_type_name((tc_type)n->tile[a->tile].dtype), columns_of(t, i->src[2]),
               i->src[2], a->tile, tc_gpu_element(t, i->src[0], 0).text, b->tile, tc_gpu_element(t, i->src[1], 0).text, i->flags & 1,
               i->flags >> 1 & 1);
 }

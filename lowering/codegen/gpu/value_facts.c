@@ -1,5 +1,7 @@
-// What is known of values before anything is printed: by what addresses are divisible, so that wide accesses need no test, how large whole numbers are, so that
-// small ones are taken in 32 bits, which of them are made of counters alone and cannot overflow, and which buffers the kernel writes.
+// What is known of values before anything is printed: by what addresses are divisible, so that wide
+// accesses need no test, how large whole numbers are, so that small ones are taken in 32 bits,
+// which of them are made of counters alone and cannot overflow, and which buffers the kernel
+// writes.
 #include "lowering/codegen/gpu/text.h"
 #include "runtime/status.h"
 
@@ -111,7 +113,8 @@ static tc_gpu_range range_of(const tc_gpu_text *t, const tc_ninst *i) {
     case TC_N_LANES: return between(0, i->lanes - 1);
     case TC_N_LOOP:
       if (!is_known(r[i->src[0]]) || !is_known(r[i->src[1]]) || i->imm > INT32_MAX) return anything;
-      return between(r[i->src[0]].low, TC_MAX_OF(r[i->src[0]].low, r[i->src[1]].high - 1) + i->imm);  // and what ends it
+      // And what ends it.
+      return between(r[i->src[0]].low, TC_MAX_OF(r[i->src[0]].low, r[i->src[1]].high - 1) + i->imm);
     case TC_N_SPLAT: return r[i->src[0]];
     case TC_N_EXTRACT: return r[i->src[0]];
     case TC_N_SELECT: return between(TC_MIN(r[i->src[1]].low, r[i->src[2]].low), TC_MAX_OF(r[i->src[1]].high, r[i->src[2]].high));

@@ -1,13 +1,17 @@
 // Runs a nest without compiling it: the portable runner, and the oracle of generated code.
 //
-// Idea: at creation each instruction becomes one step: a function picked by (op, type, lanes) and the offsets of its operands in a frame. What
-// depends only on constants and on the run's scalars goes to a prologue, run once per call; constants themselves are copied in at the start.
-// Slots are reused when the last reader of a value is past, so a frame stays in L1. A step takes a third to a half of its time to read slots and write one,
-// so instructions are joined: "op; SET var" becomes one step that writes the variable, "LOAD; SPLAT; FMA" one that reads an element, as a product's
-// innermost loop does; what is loaded and read by arithmetic before anything is stored is read in place, its slot holding where it lies, and what is
-// stored as soon as it is computed is written there; what one instruction alone reads is left to that instruction's step where the set has a function for
-// both.
-// Owns its steps and constants, nothing of the nest. Threads: a tc_interp is immutable; the frame is the worker's.
+// Idea: at creation each instruction becomes one step: a function picked by (op, type, lanes) and
+// the offsets of its operands in a frame. What depends only on constants and on the run's scalars
+// goes to a prologue, run once per call; constants themselves are copied in at the start. Slots are
+// reused when the last reader of a value is past, so a frame stays in L1. A step takes a third to a
+// half of its time to read slots and write one, so instructions are joined: "op; SET var" becomes
+// one step that writes the variable, "LOAD; SPLAT; FMA" one that reads an element, as a product's
+// innermost loop does; what is loaded and read by arithmetic before anything is stored is read in
+// place, its slot holding where it lies, and what is stored as soon as it is computed is written
+// there; what one instruction alone reads is left to that instruction's step where the set has a
+// function for both.
+// Owns its steps and constants, nothing of the nest. Threads: a tc_interp is immutable; the frame
+// is the worker's.
 #include "lowering/codegen/interp/interp.h"
 
 #include <string.h>
@@ -37,11 +41,14 @@ enum { SLOT_SIZES = 6 };  // 64 bytes to 2048, which are TC_NEST_LANES of the wi
 
 typedef struct value {
   uint32_t at;  // offset in the frame
-  uint32_t last;  // instruction after which the slot is free; 0: never (constants and the prologue's)
+  // Instruction after which the slot is free; 0: never (constants and the prologue's).
+  uint32_t last;
   uint32_t n_uses;
   uint32_t next;  // in the list of values that end together, or of free slots
   bool early;  // known before the body runs
-  bool in_place;  // a LOAD that its readers do, or what is computed for the STORE behind it and writes itself; the slot holds the address
+  // A LOAD that its readers do, or what is computed for the STORE behind it and writes itself; the
+  // slot holds the address.
+  bool in_place;
   bool placed;  // which is there already
   bool late;  // left to its only reader
 } value;
@@ -69,8 +76,8 @@ static bool is_const(const tc_ninst *i) {
   return i->op == TC_N_CONST || i->op == TC_N_LANES;
 }
 
-// Marks early values, matches ends, counts uses and finds where each value ends: at its last use, or at the end of the outermost loop that
-// holds that use and not the value.
+// Marks early values, matches ends, counts uses and finds where each value ends: at its last use,
+// or at the end of the outermost loop that holds that use and not the value.
 static void find_lives(translation *t) {
   const tc_nest *n = t->nest;
   uint32_t open = TC_NONE;
@@ -177,7 +184,8 @@ static bool is_folded_load(const translation *t, uint32_t i) {
   return n->inst[i + 1].src[0] == i && is_folded_splat(t, i + 1);
 }
 
-// What the next instruction stores, and nothing else reads; a store past the caches has a step of its own.
+// What the next instruction stores, and nothing else reads; a store past the caches has a step of
+// its own.
 static void find_stored(translation *t) {
   const tc_nest *n = t->nest;
   for (uint32_t i = 1; i < n->n_inst; i++) {
@@ -228,7 +236,8 @@ static int late_operand(const translation *t, const tc_ninst *i) {
   return -1;
 }
 
-// Values that are left to their readers: nothing may be stored or set between, and what they read lives as long.
+// Values that are left to their readers: nothing may be stored or set between, and what they read
+// lives as long.
 static void find_late(translation *t) {
   const tc_nest *n = t->nest;
   uint32_t changed = 0;
@@ -302,7 +311,8 @@ static void put_operands(const translation *t, tc_interp_step *s, const tc_ninst
   }
 }
 
-// The function and operands of two instructions: those of the first, then what the second has besides.
+// The function and operands of two instructions: those of the first, then what the second has
+// besides.
 static void put_joined(const translation *t, tc_interp_step *s, const tc_ninst *i, int late) {
   const tc_ninst *first = &t->nest->inst[i->src[late]];
   tc_interp_step own = {0};
@@ -320,7 +330,8 @@ static const tc_ninst *access_of(const translation *t, uint32_t v) {
   return i->op == TC_N_LOAD ? i : i + 1;
 }
 
-// Where a value lies that is read or written in place, and with it others up to the next branch that lie so far into their buffers.
+// Where a value lies that is read or written in place, and with it others up to the next branch
+// that lie so far into their buffers.
 static void emit_places(translation *t, uint32_t at) {
   const tc_nest *n = t->nest;
   const tc_ninst *first = access_of(t, at);
@@ -476,7 +487,8 @@ static tc_status translate(const tc_nest *nest, tc_interp *out) {
   find_late(&t);
   translate_early(&t);
   translate_body(&t);
-  out->frame_bytes = t.top + TC_NEST_LANES * sizeof(double);  // a step may read a whole slot where its operand is missing (offset 0) or smaller
+  // A step may read a whole slot where its operand is missing (offset 0) or smaller.
+  out->frame_bytes = t.top + TC_NEST_LANES * sizeof(double);
   if (t.top > UINT32_MAX) st = TC_ERR_ARG;
   out->pool = tc_malloc(out->pool_bytes + 1);
   if (out->pool == NULL) st = TC_ERR_MEMORY;

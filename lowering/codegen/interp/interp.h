@@ -1,7 +1,9 @@
-// The interpreter of kernel IR: runs a nest's instructions as calls of prepared loops, with the bits that compiled code gives.
+// The interpreter of kernel IR: runs a nest's instructions as calls of prepared loops, with the
+// bits that compiled code gives.
 //
 // In: a nest without threads (copied). Out: a tc_kernel_fn whose ctx is the tc_interp.
-// Invariants: worker->scratch has tc_interp_scratch bytes: the nest's tiles first, then the interpreter's own frame.
+// Invariants: worker->scratch has tc_interp_scratch bytes: the nest's tiles first, then the
+// interpreter's own frame.
 // Threads: immutable once created; many workers may run one. Owner: whoever created it.
 #ifndef TC_LOWERING_CODEGEN_INTERP_INTERP_H
 #define TC_LOWERING_CODEGEN_INTERP_INTERP_H

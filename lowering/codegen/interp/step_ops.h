@@ -1,10 +1,13 @@
-// The interpreter's step functions for one instruction set: steps.c includes this file once per set, with ISA as the suffix of its names and
-// the set switched on around it. No include guard for that reason.
+// The interpreter's step functions for one instruction set: steps.c includes this file once per
+// set, with ISA as the suffix of its names and the set switched on around it. No include guard for
+// that reason.
 //
-// Idea: one function per (op, type), for vectors and for scalars. A vector function works on whole 64-byte slots, so that its inner loop has a
-// constant trip count and becomes one or a few vector instructions; lanes beyond the value's own are computed on whatever the slot holds and
-// never read. Nothing here traps, whatever the bits. Each function does one rounding operation, so there is nothing to contract.
-// Expressions see x, y, z (operands), T (element type), W (unsigned, at least 32 bits), UT (unsigned, same width), BITS, SG (signed).
+// Idea: one function per (op, type), for vectors and for scalars. A vector function works on whole
+// 64-byte slots, so that its inner loop has a constant trip count and becomes one or a few vector
+// instructions; lanes beyond the value's own are computed on whatever the slot holds and never
+// read. Nothing here traps, whatever the bits. Each function does one rounding operation, so there
+// is nothing to contract. Expressions see x, y, z (operands), T (element type), W (unsigned, at
+// least 32 bits), UT (unsigned, same width), BITS, SG (signed).
 
 #define FN(op, ty, k) FN_(ISA, op, ty, k)
 #define FN_(isa, op, ty, k) FN__(isa, op, ty, k)
@@ -128,7 +131,8 @@ static const step *FN(FMA_FMA, F32, v)(const step *s, char *frame) {
   }
 STEP_TESTS_OF_PICKS(PICK)
 
-// Conversions: an element is taken as an integer (i), float (f) or double (d), then put into the result's type.
+// Conversions: an element is taken as an integer (i), float (f) or double (d), then put into the
+// result's type.
 #define CAST_TO(D, S, K) CAST_BY(CAST_##D, D, S, PUT_##D##_##K)
 #define CAST_BY(NAME, D, S, PUT) \
   static const step *FN(NAME, S, v)(const step *s, char *frame) { \
@@ -253,7 +257,8 @@ STEP_HALVES(HALVE)
 MOVES(U8) MOVES(I16) MOVES(I32) MOVES(I64)
 // clang-format on
 
-// Copies of a constant size, and of whole 64-byte pieces: a slot from memory, memory from a slot, a slot from a slot.
+// Copies of a constant size, and of whole 64-byte pieces: a slot from memory, memory from a slot, a
+// slot from a slot.
 #define COPIES(N, PIECES) \
   static const step *FN(LOAD, N, v)(const step *s, char *frame) { \
     char *d = slot_at(frame, s->dst); \

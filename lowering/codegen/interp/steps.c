@@ -1,7 +1,9 @@
-// The interpreter's functions: step_ops.h once per instruction set, and what needs none. See steps.h.
+// The interpreter's functions: step_ops.h once per instruction set, and what needs none. See
+// steps.h.
 //
-// Compile with -ffp-contract=off (no step has anything to contract, but inlining must not make one), never with -ffast-math;
-// -fno-math-errno -fno-trapping-math let sqrt, floor, comparisons and the like become vector instructions (meson.build).
+// Compile with -ffp-contract=off (no step has anything to contract, but inlining must not make
+// one), never with -ffast-math; -fno-math-errno -fno-trapping-math let sqrt, floor, comparisons and
+// the like become vector instructions (meson.build).
 #include "lowering/codegen/interp/steps.h"
 
 #include <math.h>
@@ -58,7 +60,8 @@ static inline uint16_t put_bf16(float v) {
   return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
 }
 
-// To the nearest float towards zero with its last bit set if anything was lost, so that rounding it again to f16 or bf16 rounds once.
+// To the nearest float towards zero with its last bit set if anything was lost, so that rounding it
+// again to f16 or bf16 rounds once.
 // Source: Boldo and Melquiond, "When double rounding is odd", 2005.
 static inline float odd_from_f64(double v) {
   float f = (float)v;
@@ -73,7 +76,8 @@ static inline float odd_from_f64(double v) {
 
 static inline float odd_from_i64(int64_t v) {
   uint64_t m = v < 0 ? UINT64_C(0) - (uint64_t)v : (uint64_t)v;
-  if (m >> 40) m = (m & ~UINT64_C(0x1ffff)) | ((m & 0x1ffff) != 0 ? UINT64_C(0x10000) : 0);  // at most 48 bits stay: exact in a double
+  // At most 48 bits stay: exact in a double.
+  if (m >> 40) m = (m & ~UINT64_C(0x1ffff)) | ((m & 0x1ffff) != 0 ? UINT64_C(0x10000) : 0);
   const double d = (double)m;
   return odd_from_f64(v < 0 ? -d : d);
 }
@@ -115,7 +119,8 @@ static inline uint32_t bits_of(float v) {
   memcpy(&bits, &v, sizeof bits);
   return bits;
 }
-// DOT, of bits that are floats. Macros, so that fmaf is an instruction in the functions of sets that have one.
+// DOT, of bits that are floats. Macros, so that fmaf is an instruction in the functions of sets
+// that have one.
 #define DOT_STEP(x, y, sum) settled(bits_of(__builtin_fmaf(settled(x), settled(y), sum)))
 #define DOT_OF(x, y, sum) \
   bits_of(DOT_STEP((uint32_t)(x) << 16, (uint32_t)(y) << 16, \
@@ -247,7 +252,8 @@ static inline float f32_MAX(float x, float y) {
 #if defined(__clang__)
 #define IVDEP _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
-#define IVDEP _Pragma("GCC ivdep") _Pragma("GCC unroll 1")  // unrolled first, a loop with a condition in it would not become vectors
+// Unrolled first, a loop with a condition in it would not become vectors.
+#define IVDEP _Pragma("GCC ivdep") _Pragma("GCC unroll 1")
 #else
 #define IVDEP
 #endif

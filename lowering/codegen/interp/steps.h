@@ -1,7 +1,8 @@
-// The interpreter's steps: what a nest's instructions become, and the functions that do them. Inside the interpreter; not for others.
+// The interpreter's steps: what a nest's instructions become, and the functions that do them.
+// Inside the interpreter; not for others.
 //
-// Always: a slot is 64-byte aligned and a multiple of 64 bytes; a step reads its operands' lanes before or as it writes the same lane. A function returns
-// the step to be done next.
+// Always: a slot is 64-byte aligned and a multiple of 64 bytes; a step reads its operands' lanes
+// before or as it writes the same lane. A function returns the step to be done next.
 #ifndef TC_LOWERING_CODEGEN_INTERP_STEPS_H
 #define TC_LOWERING_CODEGEN_INTERP_STEPS_H
 
@@ -20,7 +21,8 @@ struct tc_interp_step {
   int64_t imm;
 };
 
-// Of an operand that is read, or a result that is written, where it lies in memory, not necessarily aligned.
+// Of an operand that is read, or a result that is written, where it lies in memory, not necessarily
+// aligned.
 enum { IN_PLACE = 1 };
 
 // Which of the operations that PAIRS are made of.
@@ -36,13 +38,17 @@ typedef struct tc_interp_head {
 
 // The functions of one instruction set.
 typedef struct tc_interp_set {
-  tc_interp_fn *map[TC_N_OPS][TC_N_TYPES][2];  // by the operands' type (SELECT: by a type of the result's size); vector, scalar
+  // By the operands' type (SELECT: by a type of the result's size); vector, scalar.
+  tc_interp_fn *map[TC_N_OPS][TC_N_TYPES][2];
   tc_interp_fn *halve[TC_N_OPS][TC_N_TYPES];
   tc_interp_fn *cast[TC_N_TYPES][TC_N_TYPES];  // to, from
-  tc_interp_fn *splat[4], *load_masked[4], *store_masked[4], *gather[4], *scatter[4], *unpack[4], *interleave[4];  // by log2 of the element's bytes
+  // By log2 of the element's bytes.
+  tc_interp_fn *splat[4], *load_masked[4], *store_masked[4], *gather[4], *scatter[4], *unpack[4], *interleave[4];
   tc_interp_fn *load[7], *store[7], *copy[7];  // by log2 of all bytes, 6: a multiple of 64
-  tc_interp_fn *scaled[TC_N_TYPES], *scaled_from[TC_N_TYPES];  // FMA, of one element, in the frame or in a buffer, and two vectors
-  tc_interp_fn *pair[N_PAIR_OPS][N_PAIR_OPS][2];  // of F32: the second op, the first, whether the first's result is its second operand
+  // FMA, of one element, in the frame or in a buffer, and two vectors.
+  tc_interp_fn *scaled[TC_N_TYPES], *scaled_from[TC_N_TYPES];
+  // Of F32: the second op, the first, whether the first's result is its second operand.
+  tc_interp_fn *pair[N_PAIR_OPS][N_PAIR_OPS][2];
   tc_interp_fn *fma_fma;  // of F32: the first's result is multiplied
   tc_interp_fn *pick[TC_N_OPS];  // SELECT of values of 4 bytes by a comparison of F32
   tc_interp_fn *store_far;  // optional: past the caches
@@ -56,7 +62,8 @@ typedef struct tc_interp_set {
 // Functions that are the same for every instruction set.
 typedef struct tc_interp_plain_steps {
   tc_interp_fn *begin, *finish, *loop, *endloop, *branch, *prefetch;
-  tc_interp_fn *place[TC_INTERP_PLACES];  // of one to so many values: src[1] and so on are their slots, 16 bits of imm each the buffers
+  // Of one to so many values: src[1] and so on are their slots, 16 bits of imm each the buffers.
+  tc_interp_fn *place[TC_INTERP_PLACES];
   tc_interp_fn *call[2];  // of one operand, of two
   tc_interp_fn *num[TC_N_TYPES];
 } tc_interp_plain_steps;

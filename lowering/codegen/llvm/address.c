@@ -15,7 +15,8 @@ typedef struct term {
   int64_t times;
 } term;
 
-// A number: rest + the terms, in order of their instructions, none of them 0 times; in a vector, + lane times the lane's number. known: whether it is one.
+// A number: rest + the terms, in order of their instructions, none of them 0 times; in a vector, +
+// lane times the lane's number. known: whether it is one.
 typedef struct sum {
   bool known;
   uint32_t n;
@@ -23,7 +24,8 @@ typedef struct sum {
   term term[MAX_TERMS];
 } sum;
 
-// Accesses of one buffer in one loop whose bytes differ by constants, and by terms from within the loop.
+// Accesses of one buffer in one loop whose bytes differ by constants, and by terms from within the
+// loop.
 typedef enum way {
   FIXED,
   COUNTER,  // base + 1, 2, 4 or 8 times the loop's counter, which an address has room for
@@ -48,7 +50,8 @@ typedef struct access {
 struct tc_llvm_addresses {
   sum *sum;  // of each instruction
   access *access;  // of each instruction
-  uint32_t *within;  // of each instruction, the innermost loop in which its value may change, + 1; 0: it never does
+  // Of each instruction, the innermost loop in which its value may change, + 1; 0: it never does.
+  uint32_t *within;
   bool *needed;
   group *group;
   term *inner;
@@ -120,7 +123,8 @@ static sum find_sum(const tc_nest *nest, const sum *of, uint32_t at) {
   sum s = {.known = true};
   int64_t value;
   bool ok;
-  if (inst->dtype != TC_I64 || inst->op == TC_N_VAR) return (sum){0};  // a variable's value is its present one
+  // A variable's value is its present one.
+  if (inst->dtype != TC_I64 || inst->op == TC_N_VAR) return (sum){0};
   if (inst->op == TC_N_CONST) return s.rest = inst->imm, s;
   if (inst->op == TC_N_LANES) return s.lane = inst->lanes > 1, s;
   if (inst->op == TC_N_SPLAT) return of[inst->src[0]];
@@ -170,16 +174,16 @@ bool tc_llvm_is_of_outside(const tc_llvm_build *b, uint32_t at, uint32_t loop) {
 // ---- groups ----
 
 static unsigned element_bytes(const tc_nest *nest, const tc_ninst *inst) {
-  if (inst->op != TC_N_PREFETCH) return tc_llvm_memory_bytes(inst->dtype);
-  return tc_llvm_memory_bytes(inst->imm < nest->n_buf ? nest->buf_type[inst->imm] : nest->tile[inst->imm - nest->n_buf].dtype);
+  if (inst->op != TC_N_PREFETCH) return tc_kir_type_bytes(inst->dtype);
+  return tc_kir_type_bytes(inst->imm < nest->n_buf ? nest->buf_type[inst->imm] : nest->tile[inst->imm - nest->n_buf].dtype);
 }
 
 static bool same_terms(const sum *a, const sum *b) {
   return a->n == b->n && memcmp(a->term, b->term, a->n * sizeof(term)) == 0;
 }
 
-// In the place of a loop's turns its counter, which is there anyway, where that divides. From the innermost loop outwards: a counter's start is made of what
-// is further out.
+// In the place of a loop's turns its counter, which is there anyway, where that divides. From the
+// innermost loop outwards: a counter's start is made of what is further out.
 static void count_by_counters(const tc_nest *nest, const sum *of, sum *s) {
   for (uint32_t i = s->n; i > 0;) {
     const term *t = &s->term[--i];
@@ -220,7 +224,8 @@ static bool join(tc_llvm_build *b, const group *like, access *out) {
   return true;
 }
 
-// Takes the bytes of an access apart: what does not change within the loop, what each of its turns adds, and the rest.
+// Takes the bytes of an access apart: what does not change within the loop, what each of its turns
+// adds, and the rest.
 static bool find_access(tc_llvm_build *b, uint32_t at, uint32_t loop) {
   tc_llvm_addresses *a = b->address;
   const tc_nest *nest = b->nest;
@@ -263,7 +268,8 @@ static bool is_access(const tc_llvm_build *b, const tc_ninst *inst) {
   return names_buffer(inst);
 }
 
-// Where an address has room for it, pointers that step alike become one offset from where they start.
+// Where an address has room for it, pointers that step alike become one offset from where they
+// start.
 static void share_offsets(tc_llvm_addresses *a) {
   for (uint32_t i = 0; a->shares && i < a->n_group; i++) {
     group *g = &a->group[i];
@@ -329,7 +335,8 @@ static bool is_sound(tc_llvm_build *b, uint32_t at) {
 bool tc_llvm_find_addresses(tc_llvm_build *b) {
   const tc_nest *nest = b->nest;
   size_t n = nest->n_inst + (size_t)1;
-  uint32_t *around = tc_calloc(n, sizeof *around), depth = 0;  // the loops that are open, innermost last
+  // The loops that are open, innermost last.
+  uint32_t *around = tc_calloc(n, sizeof *around), depth = 0;
   tc_llvm_addresses *a = b->address = tc_calloc(1, sizeof *a);
   bool ok = around != NULL && a != NULL;
   if (ok) {

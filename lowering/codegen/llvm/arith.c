@@ -1,20 +1,13 @@
-// Prints arithmetic: one IR expression per operation, with the corner cases that kir.h fixes (wrapping, division by zero, NaN in MIN).
+// Prints arithmetic: one IR expression per operation, with the corner cases that kir.h fixes
+// (wrapping, division by zero, NaN in MIN).
 #include "lowering/codegen/llvm/values.h"
 
 #include <string.h>
 
 #include "lowering/kir/lookup_tables.h"
 
-static bool is_float(unsigned dtype) {
-  return dtype == TC_F32 || dtype == TC_F64;
-}
-
-static bool is_unsigned(unsigned dtype) {
-  return dtype == TC_U8 || dtype == TC_BOOL;
-}
-
 static unsigned int_bits(unsigned dtype) {
-  return tc_llvm_memory_bytes(dtype) * 8;
+  return tc_kir_type_bytes(dtype) * 8;
 }
 
 static LLVMValueRef intrinsic1(tc_llvm_build *b, const char *name, LLVMValueRef *arg, unsigned n_arg) {
@@ -24,8 +17,8 @@ static LLVMValueRef intrinsic1(tc_llvm_build *b, const char *name, LLVMValueRef 
 
 // (x < y or x is NaN) ? x : y, in the form that is minps and one blend.
 static LLVMValueRef min_max(tc_llvm_build *b, unsigned dtype, bool is_min, LLVMValueRef x, LLVMValueRef y) {
-  if (!is_float(dtype)) {
-    LLVMIntPredicate less = is_unsigned(dtype) ? LLVMIntULT : LLVMIntSLT, more = is_unsigned(dtype) ? LLVMIntUGT : LLVMIntSGT;
+  if (!tc_kir_is_real(dtype)) {
+    LLVMIntPredicate less = tc_kir_is_unsigned(dtype) ? LLVMIntULT : LLVMIntSLT, more = tc_kir_is_unsigned(dtype) ? LLVMIntUGT : LLVMIntSGT;
     return LLVMBuildSelect(b->b, LLVMBuildICmp(b->b, is_min ? less : more, x, y, ""), x, y, "");
   }
   LLVMValueRef pick = LLVMBuildSelect(b->b, LLVMBuildFCmp(b->b, is_min ? LLVMRealOLT : LLVMRealOGT, x, y, ""), x, y, "");
@@ -41,14 +34,15 @@ static bool find_constant(const tc_llvm_build *b, uint32_t at, int64_t *out) {
   return true;
 }
 
-// Quotient for a divisor that is neither 0 nor -1. Vectors of narrow integers divide as floats, which is exact: a quotient
-// that is not whole differs from the next whole number by at least 1 part in 2^n, more than the rounding error of a float wider than n bits.
+// Quotient for a divisor that is neither 0 nor -1. Vectors of narrow integers divide as floats,
+// which is exact: a quotient that is not whole differs from the next whole number by at least 1
+// part in 2^n, more than the rounding error of a float wider than n bits.
 static LLVMValueRef safe_quotient(tc_llvm_build *b, unsigned dtype, unsigned lanes, LLVMValueRef x, LLVMValueRef y) {
-  if (lanes == 1 || dtype == TC_I64) return is_unsigned(dtype) ? LLVMBuildUDiv(b->b, x, y, "") : LLVMBuildSDiv(b->b, x, y, "");
+  if (lanes == 1 || dtype == TC_I64) return tc_kir_is_unsigned(dtype) ? LLVMBuildUDiv(b->b, x, y, "") : LLVMBuildSDiv(b->b, x, y, "");
   LLVMTypeRef real = tc_llvm_widen_type(dtype == TC_I32 ? b->f64 : b->f32, lanes), wide = tc_llvm_widen_type(b->i32, lanes);
   if (dtype != TC_I32) {
-    x = is_unsigned(dtype) ? LLVMBuildZExt(b->b, x, wide, "") : LLVMBuildSExt(b->b, x, wide, "");
-    y = is_unsigned(dtype) ? LLVMBuildZExt(b->b, y, wide, "") : LLVMBuildSExt(b->b, y, wide, "");
+    x = tc_kir_is_unsigned(dtype) ? LLVMBuildZExt(b->b, x, wide, "") : LLVMBuildSExt(b->b, x, wide, "");
+    y = tc_kir_is_unsigned(dtype) ? LLVMBuildZExt(b->b, y, wide, "") : LLVMBuildSExt(b->b, y, wide, "");
   }
   LLVMValueRef q = LLVMBuildFDiv(b->b, LLVMBuildSIToFP(b->b, x, real, ""), LLVMBuildSIToFP(b->b, y, real, ""), "");
   q = LLVMBuildFPToSI(b->b, q, wide, "");
@@ -62,16 +56,17 @@ static LLVMValueRef int_divide(tc_llvm_build *b, const tc_ninst *inst, LLVMValue
   int64_t divisor = 0, largest = (int64_t)(UINT64_MAX >> (65 - int_bits(inst->dtype)));
   if (find_constant(b, inst->src[1], &divisor) && divisor > 0 && divisor <= largest) {
     // A positive constant needs no guard, and LLVM multiplies instead.
-    q = is_unsigned(inst->dtype) ? LLVMBuildUDiv(b->b, x, y, "") : LLVMBuildSDiv(b->b, x, y, "");
+    q = tc_kir_is_unsigned(inst->dtype) ? LLVMBuildUDiv(b->b, x, y, "") : LLVMBuildSDiv(b->b, x, y, "");
   } else {
     LLVMValueRef is_zero = LLVMBuildICmp(b->b, LLVMIntEQ, y, zero, ""), bad = is_zero, is_minus = NULL;
-    if (!is_unsigned(inst->dtype)) {
+    if (!tc_kir_is_unsigned(inst->dtype)) {
       is_minus = LLVMBuildICmp(b->b, LLVMIntEQ, y, tc_llvm_int(type, -1, inst->lanes), "");
       bad = LLVMBuildOr(b->b, is_zero, is_minus, "");
     }
     LLVMValueRef safe = LLVMBuildSelect(b->b, bad, tc_llvm_int(type, 1, inst->lanes), y, "");
     q = safe_quotient(b, inst->dtype, inst->lanes, x, safe);
-    if (is_rem) return LLVMBuildSub(b->b, x, LLVMBuildMul(b->b, q, safe, ""), "");  // x - x for 0 and -1
+    // X - x for 0 and -1.
+    if (is_rem) return LLVMBuildSub(b->b, x, LLVMBuildMul(b->b, q, safe, ""), "");
     if (is_minus != NULL) q = LLVMBuildSelect(b->b, is_minus, LLVMBuildNeg(b->b, x, ""), q, "");
     return LLVMBuildSelect(b->b, is_zero, zero, q, "");
   }
@@ -80,7 +75,7 @@ static LLVMValueRef int_divide(tc_llvm_build *b, const tc_ninst *inst, LLVMValue
 
 static LLVMValueRef shift(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef x, LLVMValueRef count) {
   LLVMTypeRef type = tc_llvm_scalar_type(b, inst->dtype);
-  bool is_signed = inst->op == TC_N_SHR && !is_unsigned(inst->dtype);
+  bool is_signed = inst->op == TC_N_SHR && !tc_kir_is_unsigned(inst->dtype);
   unsigned bits = int_bits(inst->dtype);
   LLVMValueRef fits = LLVMBuildICmp(b->b, LLVMIntULT, count, tc_llvm_int(type, bits, inst->lanes), "");
   LLVMValueRef safe = LLVMBuildSelect(b->b, fits, count, tc_llvm_int(type, is_signed ? bits - 1 : 0, inst->lanes), "");
@@ -94,8 +89,8 @@ static LLVMValueRef compare(tc_llvm_build *b, unsigned op, unsigned dtype, LLVMV
   static const LLVMIntPredicate sign[] = {LLVMIntEQ, LLVMIntNE, LLVMIntSLT, LLVMIntSLE, LLVMIntSGT, LLVMIntSGE};
   static const LLVMIntPredicate plain[] = {LLVMIntEQ, LLVMIntNE, LLVMIntULT, LLVMIntULE, LLVMIntUGT, LLVMIntUGE};
   unsigned i = op - TC_N_EQ;
-  if (is_float(dtype)) return LLVMBuildFCmp(b->b, real[i], x, y, "");
-  return LLVMBuildICmp(b->b, is_unsigned(dtype) ? plain[i] : sign[i], x, y, "");
+  if (tc_kir_is_real(dtype)) return LLVMBuildFCmp(b->b, real[i], x, y, "");
+  return LLVMBuildICmp(b->b, tc_kir_is_unsigned(dtype) ? plain[i] : sign[i], x, y, "");
 }
 
 static LLVMValueRef mul_high(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef y) {
@@ -105,7 +100,7 @@ static LLVMValueRef mul_high(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, L
 }
 
 static LLVMValueRef binary(tc_llvm_build *b, unsigned op, unsigned dtype, LLVMValueRef x, LLVMValueRef y) {
-  bool real = is_float(dtype);
+  bool real = tc_kir_is_real(dtype);
   switch (op) {
     case TC_N_ADD: return real ? LLVMBuildFAdd(b->b, x, y, "") : LLVMBuildAdd(b->b, x, y, "");
     case TC_N_SUB: return real ? LLVMBuildFSub(b->b, x, y, "") : LLVMBuildSub(b->b, x, y, "");
@@ -119,10 +114,12 @@ static LLVMValueRef binary(tc_llvm_build *b, unsigned op, unsigned dtype, LLVMVa
   }
 }
 
-// x * 2^n in two steps, of which the first is exact: by 2^(n + 64) and 2^-64 where n is small, which reaches the denormals, else by 2^(n - 1) and 2.
+// x * 2^n in two steps, of which the first is exact: by 2^(n + 64) and 2^-64 where n is small,
+// which reaches the denormals, else by 2^(n - 1) and 2.
 static LLVMValueRef scale_in_steps(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef n, bool small) {
   LLVMTypeRef whole = tc_llvm_value_type(b, TC_I32, lanes), real = tc_llvm_value_type(b, TC_F32, lanes);
-  LLVMValueRef rounder = tc_llvm_float(b->f32, 12582912.0, lanes);  // 1.5 * 2^23: the sum's low bits hold n, and no others are left by the shift
+  // 1.5 * 2^23: the sum's low bits hold n, and no others are left by the shift.
+  LLVMValueRef rounder = tc_llvm_float(b->f32, 12582912.0, lanes);
   LLVMValueRef bits = LLVMBuildBitCast(b->b, LLVMBuildFAdd(b->b, n, rounder, ""), whole, "");
   LLVMValueRef bias = tc_llvm_int(b->i32, (127 + 64) << 23, lanes), rest = tc_llvm_float(b->f32, 0x1p-64, lanes);
   if (!small) {  // by n's sign bit, which a blend takes without a compare
@@ -169,7 +166,8 @@ static LLVMValueRef dot_in_steps(tc_llvm_build *b, unsigned lanes, LLVMValueRef 
   return sum;
 }
 
-// Of pairs of bf16, which some processors have an instruction for. Which type it takes them as depends on LLVM's version.
+// Of pairs of bf16, which some processors have an instruction for. Which type it takes them as
+// depends on LLVM's version.
 static LLVMValueRef dot(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef y, LLVMValueRef sum) {
   const unsigned width = lanes < 16 ? lanes : 16;
   const char *name = width == 16  ? "llvm.x86.avx512bf16.dpbf16ps.512"
@@ -207,7 +205,7 @@ static LLVMValueRef unary_int(tc_llvm_build *b, const tc_ninst *inst, LLVMValueR
     case TC_N_NEG: return LLVMBuildNeg(b->b, x, "");
     case TC_N_NOT: return LLVMBuildNot(b->b, x, "");
     case TC_N_ABS:
-      if (is_unsigned(inst->dtype)) return x;
+      if (tc_kir_is_unsigned(inst->dtype)) return x;
       negative = LLVMBuildICmp(b->b, LLVMIntSLT, x, tc_llvm_int(tc_llvm_scalar_type(b, inst->dtype), 0, inst->lanes), "");
       return LLVMBuildSelect(b->b, negative, LLVMBuildNeg(b->b, x, ""), x, "");
     default: return NULL;
@@ -245,9 +243,10 @@ LLVMValueRef tc_llvm_unpack(tc_llvm_build *b, const tc_ninst *inst) {
     lane[2 * i + 1] = LLVMConstInt(b->i32, inst->lanes + from + i, 0);
   }
   LLVMValueRef v = LLVMBuildShuffleVector(b->b, x, y, LLVMConstVector(lane, inst->lanes), "");
-  // LLVM would try to combine it with the shuffles it is made of, and those with theirs, which finds nothing where a block is turned and took a tenth of the
-  // time of compiling a step of ResNet18. No instruction comes of a fence.
-  return is_float(inst->dtype) ? intrinsic1(b, "llvm.arithmetic.fence", &v, 1) : v;
+  // LLVM would try to combine it with the shuffles it is made of, and those with theirs, which
+  // finds nothing where a block is turned and took a tenth of the time of compiling a step of
+  // ResNet18. No instruction comes of a fence.
+  return tc_kir_is_real(inst->dtype) ? intrinsic1(b, "llvm.arithmetic.fence", &v, 1) : v;
 }
 
 // The low and the high half of v's lanes.
@@ -260,8 +259,8 @@ static void halve(tc_llvm_build *b, LLVMValueRef v, unsigned half, LLVMValueRef 
   for (int k = 0; k < 2; k++) out[k] = LLVMBuildShuffleVector(b->b, v, none, LLVMConstVector(at[k], half), "");
 }
 
-// A mask to a bool. With AVX-512 it is an integer as it is. Elsewhere its lanes are as wide as what was compared, and would be packed: so the registers of
-// wide ones are combined before that.
+// A mask to a bool. With AVX-512 it is an integer as it is. Elsewhere its lanes are as wide as what
+// was compared, and would be packed: so the registers of wide ones are combined before that.
 static LLVMValueRef reduce_mask(tc_llvm_build *b, unsigned op, unsigned lanes, LLVMValueRef v) {
   bool all = op == TC_N_AND || op == TC_N_MIN;
   if (!all && op != TC_N_OR && op != TC_N_MAX) return NULL;
@@ -310,7 +309,7 @@ LLVMValueRef tc_llvm_interleave(tc_llvm_build *b, const tc_ninst *inst) {
 }
 
 LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst) {
-  bool real = is_float(inst->dtype);
+  bool real = tc_kir_is_real(inst->dtype);
   LLVMValueRef s[3] = {NULL, NULL, NULL};
   for (unsigned i = 0; i < 3; i++)
     if (inst->src[i] != TC_NONE && (s[i] = tc_llvm_operand(b, inst, i)) == NULL) return NULL;

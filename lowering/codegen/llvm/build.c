@@ -1,8 +1,11 @@
-// Prints a nest as one LLVM function: control flow and variables. Values, arithmetic, casts and memory are in the files beside it.
+// Prints a nest as one LLVM function: control flow and variables. Values, arithmetic, casts and
+// memory are in the files beside it.
 //
-// Loops are printed rotated (test before entry, test at the end), so that an iteration has one branch. The variables that a LOOP or IF sets are
-// found by a scan of its body; they become phis at its head (loops) and behind it (both), so there are no stack slots for them and no pass is
-// needed to remove any. Nothing here needs IR passes: the schedule is explicit, and instruction selection does the rest.
+// Loops are printed rotated (test before entry, test at the end), so that an iteration has one
+// branch. The variables that a LOOP or IF sets are found by a scan of its body; they become phis at
+// its head (loops) and behind it (both), so there are no stack slots for them and no pass is needed
+// to remove any. Nothing here needs IR passes: the schedule is explicit, and instruction selection
+// does the rest.
 // Always: a failed translation leaves its reason in b->text and a module that is thrown away.
 #include "lowering/codegen/llvm/build.h"
 
@@ -18,7 +21,8 @@ static LLVMBasicBlockRef new_block(tc_llvm_build *b) {
   return LLVMAppendBasicBlockInContext(b->ctx, b->fn, "");
 }
 
-// Lists the variables declared before `at` that are set before its matching end, with their present values.
+// Lists the variables declared before `at` that are set before its matching end, with their present
+// values.
 static bool list_sets(tc_llvm_build *b, tc_llvm_frame *f) {
   const tc_nest *nest = b->nest;
   int depth = 0;
@@ -109,7 +113,8 @@ static bool close_frame(tc_llvm_build *b, uint32_t at) {
     b->val[v->var] = phi;
     b->mark[v->var] = 0;
   }
-  // An enclosing frame that listed these variables may list no more, so clearing the marks is right: its list is complete.
+  // An enclosing frame that listed these variables may list no more, so clearing the marks is
+  // right: its list is complete.
   b->n_vars = f->first_var;
   return true;
 }
@@ -182,11 +187,14 @@ static void make_function(tc_llvm_build *b, const char *name, const char *cpu, c
   snprintf(bits, sizeof bits, "%d", vector_bits);
   add_attribute(b, "target-cpu", cpu);
   add_attribute(b, "target-features", features);
-  add_attribute(b, "prefer-vector-width", bits);  // without these two LLVM uses half of AVX-512 on Intel names
+  // Without these two LLVM uses half of AVX-512 on Intel names.
+  add_attribute(b, "prefer-vector-width", bits);
   add_attribute(b, "min-legal-vector-width", bits);
   add_number(b, "nounwind", 0);
-  // Registers that are put aside lie in one line then. LLVM does not see to it by itself, and where an accumulator is put aside in an innermost loop, as in
-  // attention's, the place of the caller's stack decided. On a Zen 4 at two threads, 4x12x512x64: 8.5 ms, the caller 7 % slower than its worker; now 8.2.
+  // Registers that are put aside lie in one line then. LLVM does not see to it by itself, and where
+  // an accumulator is put aside in an innermost loop, as in attention's, the place of the caller's
+  // stack decided. On a Zen 4 at two threads, 4x12x512x64: 8.5 ms, the caller 7 % slower than its
+  // worker; now 8.2.
   add_number(b, "alignstack", (uint64_t)vector_bits / 8);
 }
 
@@ -242,7 +250,8 @@ tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char 
   for (uint32_t i = 0; ok && i < nest->n_inst; i++) ok = print_inst(b, i);
   if (ok && b->n_frames > 0) ok = tc_llvm_fail(b, "a loop or if is not closed") != NULL;
   if (ok) {
-    // Non-temporal stores are not ordered by the stores with which a worker reports that it is done.
+    // Non-temporal stores are not ordered by the stores with which a worker reports that it is
+    // done.
     if (b->streams) LLVMBuildFence(b->b, LLVMAtomicOrderingSequentiallyConsistent, 0, "");
     LLVMBuildRetVoid(b->b);
     LLVMBuildBr(b->entry, body);

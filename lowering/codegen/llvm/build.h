@@ -1,7 +1,8 @@
 // What the files of the LLVM generator share: the state of one translation from a nest to IR.
 //
-// Values: BOOL is i1, F16 and BF16 are i16 holding their bits, the rest is the obvious type; `lanes` > 1 makes a vector of it. In memory BOOL is a
-// byte. Pointers are cast to their element's type before each use, which LLVM 14 needs and later versions fold away.
+// Values: BOOL is i1, F16 and BF16 are i16 holding their bits, the rest is the obvious type;
+// `lanes` > 1 makes a vector of it. In memory BOOL is a byte. Pointers are cast to their element's
+// type before each use, which LLVM 14 needs and later versions fold away.
 // Threads: one translation belongs to one thread and has its own LLVMContext.
 #ifndef TC_LOWERING_CODEGEN_LLVM_BUILD_H
 #define TC_LOWERING_CODEGEN_LLVM_BUILD_H
@@ -10,7 +11,8 @@
 #include <stdbool.h>
 #include "lowering/kir/kir.h"
 
-// What the target can do that decides which IR to print; taken from the feature string, so an empty string means "assume nothing".
+// What the target can do that decides which IR to print; taken from the feature string, so an empty
+// string means "assume nothing".
 typedef struct tc_llvm_can {
   bool half;            // fpext and fptrunc of half are instructions
   bool mask32, mask8;   // masked loads and stores of 4 and 8 bytes; of 1 and 2
@@ -21,7 +23,8 @@ typedef struct tc_llvm_can {
   bool two_registers;   // an address may be two registers and a constant
 } tc_llvm_can;
 
-// An open LOOP or IF, and the variables set in it: vars[first_var .. first_var + n_vars) of the build.
+// An open LOOP or IF, and the variables set in it: vars[first_var .. first_var + n_vars) of the
+// build.
 typedef struct tc_llvm_frame {
   uint32_t at, first_var, n_vars;
   LLVMBasicBlockRef from, body, after;  // the block before it, its first block, the block behind it
@@ -41,11 +44,13 @@ typedef struct tc_llvm_build {
   LLVMContextRef ctx;
   LLVMModuleRef mod;
   LLVMValueRef fn;
-  LLVMBuilderRef b, entry;  // `entry` prints what depends on arguments only: base pointers, NUMs, stack slots
+  // `entry` prints what depends on arguments only: base pointers, NUMs, stack slots.
+  LLVMBuilderRef b, entry;
   LLVMValueRef *val;  // of each instruction; of a VAR, its present value
   LLVMValueRef *base;  // i8 *, of each buffer and tile in use
   LLVMValueRef math;  // i8 **, the table of functions, once a CALL was met
-  LLVMValueRef lane_slot[2], mask_slot;  // stack arrays of 64 doubles and of 64 bytes for loops over lanes
+  // Stack arrays of 64 doubles and of 64 bytes for loops over lanes.
+  LLVMValueRef lane_slot[2], mask_slot;
   LLVMValueRef zero_slot, sink_slot;  // what a masked-off lane reads (0) and writes
   LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
   tc_llvm_frame *frame;
@@ -60,10 +65,12 @@ typedef struct tc_llvm_build {
   size_t text_bytes;
 } tc_llvm_build;
 
-// Prints the nest as function `name` into the module. The caller owns ctx and mod and sets text; b->text says what failed.
+// Prints the nest as function `name` into the module. The caller owns ctx and mod and sets text;
+// b->text says what failed.
 tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char *cpu, const char *features, int vector_bits);
 
-// arith.c: the value of an arithmetic instruction, of a CAST, an INTERLEAVE, an UNPACK, a REDUCE; NULL if it failed.
+// arith.c: the value of an arithmetic instruction, of a CAST, an INTERLEAVE, an UNPACK, a REDUCE;
+// NULL if it failed.
 LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst);
 LLVMValueRef tc_llvm_unpack(tc_llvm_build *b, const tc_ninst *inst);
 LLVMValueRef tc_llvm_reduce(tc_llvm_build *b, const tc_ninst *inst);

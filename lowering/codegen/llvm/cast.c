@@ -1,7 +1,9 @@
-// Prints conversions between element types. Narrow floats live as their bits, and convert by integer operations unless the target has them:
-// LLVM 14 aborts on vectors of bfloat, and without F16C half becomes calls to a run-time library that we do not link.
-// Always: one rounding, to nearest even. What must pass through a wider float on its way to 16 bits is rounded to odd there, which keeps the
-// last rounding right; float to integer saturates and NaN gives 0.
+// Prints conversions between element types. Narrow floats live as their bits, and convert by
+// integer operations unless the target has them: LLVM 14 aborts on vectors of bfloat, and without
+// F16C half becomes calls to a run-time library that we do not link.
+// Always: one rounding, to nearest even. What must pass through a wider float on its way to 16 bits
+// is rounded to odd there, which keeps the last rounding right; float to integer saturates and NaN
+// gives 0.
 #include <string.h>
 
 #include "lowering/codegen/llvm/values.h"
@@ -53,7 +55,8 @@ static LLVMValueRef bf16_to_f32(cast c, LLVMValueRef v) {
   return from_bits(c, shl32(c, LLVMBuildZExt(c.at, v, wide(c, c.b->i32), ""), 16));
 }
 
-// Adds half of the last kept bit, less one where that bit is even; NaN keeps its upper bits and becomes quiet.
+// Adds half of the last kept bit, less one where that bit is even; NaN keeps its upper bits and
+// becomes quiet.
 static LLVMValueRef f32_to_bf16_in_steps(cast c, LLVMValueRef v) {
   LLVMValueRef bits = to_bits(c, v), odd = and32(c, shr32(c, bits, 16), 1);
   LLVMValueRef rounded = LLVMBuildAdd(c.at, bits, LLVMBuildAdd(c.at, odd, i32(c, 0x7fff), ""), "");
@@ -62,8 +65,8 @@ static LLVMValueRef f32_to_bf16_in_steps(cast c, LLVMValueRef v) {
   return LLVMBuildTrunc(c.at, shr32(c, bits, 16), wide(c, c.b->i16), "");
 }
 
-// As processors round that have dot products of bf16: denormals become zeros of their sign. Of 8 lanes or whole vectors of 16; NULL where there is none.
-// LLVM 14 has bf16 as i16 there.
+// As processors round that have dot products of bf16: denormals become zeros of their sign. Of 8
+// lanes or whole vectors of 16; NULL where there is none. LLVM 14 has bf16 as i16 there.
 static LLVMValueRef f32_to_bf16_at_once(cast c, LLVMValueRef v) {
   const unsigned width = c.lanes < 16 ? 8 : 16;
   const char *name = width == 16 ? "llvm.x86.avx512bf16.cvtneps2bf16.512" : "llvm.x86.avx512bf16.cvtneps2bf16.256";
@@ -133,7 +136,8 @@ static LLVMValueRef f16_to_f32(cast c, LLVMValueRef v) {
   return from_bits(c, LLVMBuildOr(c.at, number, shl32(c, and32(c, all, 0x8000), 16), ""));
 }
 
-// After F. Giesen, float_to_half_fast3_rtne: denormals are rounded by adding 0.5, whose last bit has their weight.
+// After F. Giesen, float_to_half_fast3_rtne: denormals are rounded by adding 0.5, whose last bit
+// has their weight.
 static LLVMValueRef f32_to_f16(cast c, LLVMValueRef v) {
   if (c.b->can.half) return LLVMBuildBitCast(c.at, LLVMBuildFPTrunc(c.at, v, wide(c, c.b->f16), ""), wide(c, c.b->i16), "");
   LLVMValueRef bits = to_bits(c, v), size = and32(c, bits, 0x7fffffff), odd = and32(c, shr32(c, size, 13), 1);
@@ -147,7 +151,8 @@ static LLVMValueRef f32_to_f16(cast c, LLVMValueRef v) {
   return LLVMBuildTrunc(c.at, number, wide(c, c.b->i16), "");
 }
 
-// To nearest, then, if that was inexact and the last bit is even, one step back towards v: the result is odd.
+// To nearest, then, if that was inexact and the last bit is even, one step back towards v: the
+// result is odd.
 static LLVMValueRef f64_to_f32_odd(cast c, LLVMValueRef v) {
   LLVMTypeRef f64 = wide(c, c.b->f64);
   LLVMValueRef near = LLVMBuildFPTrunc(c.at, v, wide(c, c.b->f32), ""), back = LLVMBuildFPExt(c.at, near, f64, "");
@@ -159,7 +164,8 @@ static LLVMValueRef f64_to_f32_odd(cast c, LLVMValueRef v) {
   return from_bits(c, LLVMBuildSelect(c.at, move, LLVMBuildAdd(c.at, bits, step, ""), bits, ""));
 }
 
-// 64-bit integers beyond 2^53: the lower 11 bits become one sticky bit, so that the conversion to double is exact.
+// 64-bit integers beyond 2^53: the lower 11 bits become one sticky bit, so that the conversion to
+// double is exact.
 static LLVMValueRef i64_to_f64_odd(cast c, LLVMValueRef v) {
   LLVMTypeRef t = c.b->i64;
   LLVMValueRef lost = LLVMBuildICmp(c.at, LLVMIntNE, LLVMBuildAnd(c.at, v, tc_llvm_int(t, 0x7ff, c.lanes), ""), tc_llvm_int(t, 0, c.lanes), "");
@@ -172,13 +178,15 @@ static LLVMValueRef i64_to_f64_odd(cast c, LLVMValueRef v) {
 
 static LLVMValueRef float_to_int(cast c, LLVMValueRef v, unsigned from, unsigned to) {
   LLVMTypeRef real = from == TC_F32 ? c.b->f32 : c.b->f64, type = tc_llvm_scalar_type(c.b, to);
-  unsigned bits = tc_llvm_memory_bytes(to) * 8;
-  double low = to == TC_U8 ? 0 : -(double)(UINT64_C(1) << (bits - 1)), end = to == TC_U8 ? 256 : -low;  // the first value too large
+  unsigned bits = tc_kir_type_bytes(to) * 8;
+  // The first value too large.
+  double low = to == TC_U8 ? 0 : -(double)(UINT64_C(1) << (bits - 1)), end = to == TC_U8 ? 256 : -low;
   LLVMValueRef zero = tc_llvm_float(real, 0, c.lanes), lowest = tc_llvm_float(real, low, c.lanes);
   if (bits < 32 || (bits == 32 && from == TC_F64)) {  // the largest is a float, so clamp before
     LLVMValueRef highest = tc_llvm_float(real, end - 1, c.lanes);
     if (low < 0) v = LLVMBuildSelect(c.at, LLVMBuildFCmp(c.at, LLVMRealORD, v, v, ""), v, zero, "");
-    v = LLVMBuildSelect(c.at, LLVMBuildFCmp(c.at, LLVMRealOGT, v, lowest, ""), v, lowest, "");  // U8: NaN gives 0 here
+    // U8: NaN gives 0 here.
+    v = LLVMBuildSelect(c.at, LLVMBuildFCmp(c.at, LLVMRealOGT, v, lowest, ""), v, lowest, "");
     v = LLVMBuildSelect(c.at, LLVMBuildFCmp(c.at, LLVMRealOLT, v, highest, ""), v, highest, "");
     v = LLVMBuildFPToSI(c.at, v, wide(c, c.b->i32), "");
     return bits < 32 ? LLVMBuildTrunc(c.at, v, wide(c, type), "") : v;
@@ -198,10 +206,6 @@ static LLVMValueRef int_to_float(cast c, LLVMValueRef v, unsigned from, unsigned
   LLVMTypeRef real = to == TC_F32 ? c.b->f32 : c.b->f64;
   if (from == TC_BOOL) return LLVMBuildSelect(c.at, v, tc_llvm_float(real, 1, c.lanes), tc_llvm_float(real, 0, c.lanes), "");
   return from == TC_U8 ? LLVMBuildUIToFP(c.at, v, wide(c, real), "") : LLVMBuildSIToFP(c.at, v, wide(c, real), "");
-}
-
-static bool is_float(unsigned dtype) {
-  return dtype == TC_F32 || dtype == TC_F64;
 }
 
 static bool is_half(unsigned dtype) {
@@ -234,12 +238,12 @@ LLVMValueRef tc_llvm_cast(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v
   if (is_half(to)) return to_half(c, v, from, to);
   if (to == TC_BOOL) {
     LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(v));
-    return is_float(from) ? LLVMBuildFCmp(c.at, LLVMRealUNE, v, zero, "") : LLVMBuildICmp(c.at, LLVMIntNE, v, zero, "");
+    return tc_kir_is_real(from) ? LLVMBuildFCmp(c.at, LLVMRealUNE, v, zero, "") : LLVMBuildICmp(c.at, LLVMIntNE, v, zero, "");
   }
-  if (is_float(from) && is_float(to)) return to == TC_F64 ? LLVMBuildFPExt(c.at, v, type, "") : LLVMBuildFPTrunc(c.at, v, type, "");
-  if (is_float(from)) return float_to_int(c, v, from, to);
-  if (is_float(to)) return int_to_float(c, v, from, to);
-  if (tc_llvm_memory_bytes(to) == tc_llvm_memory_bytes(from) && from != TC_BOOL) return v;  // I8 and U8
-  if (tc_llvm_memory_bytes(to) < tc_llvm_memory_bytes(from)) return LLVMBuildTrunc(c.at, v, type, "");
+  if (tc_kir_is_real(from) && tc_kir_is_real(to)) return to == TC_F64 ? LLVMBuildFPExt(c.at, v, type, "") : LLVMBuildFPTrunc(c.at, v, type, "");
+  if (tc_kir_is_real(from)) return float_to_int(c, v, from, to);
+  if (tc_kir_is_real(to)) return int_to_float(c, v, from, to);
+  if (tc_kir_type_bytes(to) == tc_kir_type_bytes(from) && from != TC_BOOL) return v;  // I8 and U8
+  if (tc_kir_type_bytes(to) < tc_kir_type_bytes(from)) return LLVMBuildTrunc(c.at, v, type, "");
   return from == TC_U8 || from == TC_BOOL ? LLVMBuildZExt(c.at, v, type, "") : LLVMBuildSExt(c.at, v, type, "");
 }

@@ -1,12 +1,15 @@
 // The LLVM plug-in: a nest goes in, a relocatable object or assembly comes out.
 //
-// Idea: the schedule left nothing to optimise in IR, so the module goes to instruction selection as it was printed, without strength reduction
-// (address.h). What costs time and does not depend on the nest, the target machine, is kept in a small pool by cpu and features.
-// Errors: LLVM reports what it cannot select by calling a fatal error handler that must not return. Ours jumps back to the compile on this
-// thread, which then fails with TC_ERR_COMPILE; the context, module and machine of that compile are leaked, since LLVM may be half-way
-// through them. A fatal error on a thread that is not compiling for us falls through to what LLVM does by itself. The handler is process-wide
-// for this libLLVM.
-// Threads: thread-safe. A machine belongs to one compile at a time; each compile has its own context.
+// Idea: the schedule left nothing to optimise in IR, so the module goes to instruction selection as
+// it was printed, without strength reduction (address.h). What costs time and does not depend on
+// the nest, the target machine, is kept in a small pool by cpu and features.
+// Errors: LLVM reports what it cannot select by calling a fatal error handler that must not return.
+// Ours jumps back to the compile on this thread, which then fails with TC_ERR_COMPILE; the context,
+// module and machine of that compile are leaked, since LLVM may be half-way through them. A fatal
+// error on a thread that is not compiling for us falls through to what LLVM does by itself. The
+// handler is process-wide for this libLLVM.
+// Threads: thread-safe. A machine belongs to one compile at a time; each compile has its own
+// context.
 #include "lowering/codegen/llvm/codegen.h"
 
 #include <llvm-c/Analysis.h>
@@ -32,7 +35,8 @@ typedef struct machine {
 } machine;
 
 static pthread_once_t ready = PTHREAD_ONCE_INIT;
-static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;  // no fork cuts a compile: see lowering/jit/kernel_cache.c
+// No fork cuts a compile: see lowering/jit/kernel_cache.c.
+static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
 static machine *idle;      // under idle_lock
 static int n_idle;
 
@@ -80,8 +84,8 @@ static char *target_triple(void) {
 }
 #endif
 
-// Of compiling a step of ResNet18's kernels the second scheduling took 7 % of the time, and the domains of masks 1.4; bench/README.md has what code without
-// them costs.
+// Of compiling a step of ResNet18's kernels the second scheduling took 7 % of the time, and the
+// domains of masks 1.4; bench/README.md has what code without them costs.
 #ifdef TC_LLVM_LASTING  // else the process may have other uses for this LLVM
 static const char *const options[] = {
     "tc-llvm",
@@ -117,7 +121,8 @@ static tc_status create_machine(const char *cpu, const char *features, machine *
     st = TC_ERR_COMPILE;
   } else {
     snprintf(m->key, bytes, "%s\n%s", cpu, features);
-    // Small and not JITDefault, which on x86-64 is the large model with relocations our loader does not know.
+    // Small and not JITDefault, which on x86-64 is the large model with relocations our loader does
+    // not know.
     m->tm = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
   }
   LLVMDisposeMessage(error);
@@ -181,7 +186,8 @@ static tc_status emit(const request *q, LLVMContextRef ctx, machine *m, LLVMMemo
   LLVMSetTarget(mod, triple);
   LLVMSetModuleDataLayout(mod, layout);
   tc_status st = tc_llvm_build_function(&b, q->name, q->cpu, q->features, q->vector_bits);
-  // Costs at most 0.15 of 2.6 ms (10-op chain, 64 lanes, Xeon with AVX-512), and turns a mistake of ours into a message; without it LLVM would crash.
+  // Costs at most 0.15 of 2.6 ms (10-op chain, 64 lanes, Xeon with AVX-512), and turns a mistake of
+  // ours into a message; without it LLVM would crash.
   if (st == TC_OK && LLVMVerifyModule(mod, LLVMReturnStatusAction, &error)) {
     snprintf(text, text_bytes, "LLVM rejects our IR: %s", error);
     st = TC_ERR_COMPILE;
@@ -263,7 +269,8 @@ static tc_status assembly(const tc_nest *nest, const char *name, const char *cpu
   return st;
 }
 
-// Before version 19 LLVM names many recent processors "generic", but lists their features correctly.
+// Before version 19 LLVM names many recent processors "generic", but lists their features
+// correctly.
 static void host(char *cpu, size_t cpu_bytes, char *features, size_t features_bytes) {
   char *name = LLVMGetHostCPUName(), *list = LLVMGetHostCPUFeatures();
   snprintf(cpu, cpu_bytes, "%s", name);

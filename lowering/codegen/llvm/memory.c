@@ -1,13 +1,15 @@
 // Prints loads, stores, gathers, scatters, prefetches and calls of library functions.
 //
-// What the target masks or gathers in hardware goes through llvm.masked.*; the rest is printed lane by lane without branches: a lane that is
-// masked off reads or writes a slot on the stack instead. Calls, and masked accesses where no masks are, loop over the lanes, through arrays on the stack,
+// What the target masks or gathers in hardware goes through llvm.masked.*; the rest is printed lane
+// by lane without branches: a lane that is masked off reads or writes a slot on the stack instead.
+// Calls, and masked accesses where no masks are, loop over the lanes, through arrays on the stack,
 // to keep code small.
 #include "lowering/codegen/llvm/address.h"
 #include "lowering/codegen/llvm/values.h"
 
-// Masked accesses of so many lanes are a loop of so many a turn, on targets without any masks, for the sake of compile time: on a Xeon
-// with TC_ISA=baseline a kernel of one op compiles in 15 ms instead of 36; a padded image of 1000x1000 takes a third longer.
+// Masked accesses of so many lanes are a loop of so many a turn, on targets without any masks, for
+// the sake of compile time: on a Xeon with TC_ISA=baseline a kernel of one op compiles in 15 ms
+// instead of 36; a padded image of 1000x1000 takes a third longer.
 #define LOOP_LANES 16
 #define LOOP_STEP 8
 
@@ -25,7 +27,7 @@ static LLVMValueRef stack_slot(tc_llvm_build *b, LLVMValueRef *slot, unsigned n_
 }
 
 static bool can_mask(const tc_llvm_build *b, const tc_ninst *inst) {
-  return inst->lanes > 1 && (tc_llvm_memory_bytes(inst->dtype) >= 4 ? b->can.mask32 : b->can.mask8);
+  return inst->lanes > 1 && (tc_kir_type_bytes(inst->dtype) >= 4 ? b->can.mask32 : b->can.mask8);
 }
 
 static LLVMValueRef all_lanes(tc_llvm_build *b, unsigned lanes) {
@@ -36,8 +38,9 @@ static LLVMValueRef lane(tc_llvm_build *b, LLVMValueRef v, unsigned lanes, unsig
   return lanes > 1 ? LLVMBuildExtractElement(b->b, v, LLVMConstInt(b->i32, i, 0), "") : v;
 }
 
-// Where an access begins, and which elements after that it takes: index is an i64 vector, or NULL: each is `lane` bytes from that before. mask may be NULL: all;
-// on: what all its lanes are, or NULL: they may differ.
+// Where an access begins, and which elements after that it takes: index is an i64 vector, or NULL:
+// each is `lane` bytes from that before. mask may be NULL: all; on: what all its lanes are, or
+// NULL: they may differ.
 typedef struct place {
   LLVMValueRef p, index, mask, on;
   int64_t lane;
@@ -179,7 +182,7 @@ static LLVMValueRef store_lanes(tc_llvm_build *b, const tc_ninst *inst, LLVMValu
 
 static LLVMValueRef plain_load(tc_llvm_build *b, const tc_ninst *inst, place at) {
   LLVMTypeRef type = tc_llvm_widen_type(tc_llvm_memory_type(b, inst->dtype), inst->lanes);
-  unsigned bytes = tc_llvm_memory_bytes(inst->dtype);
+  unsigned bytes = tc_kir_type_bytes(inst->dtype);
   if (at.mask != NULL && !can_mask(b, inst)) return load_lanes(b, inst, at);
   LLVMValueRef p = tc_llvm_cast_pointer(b->b, at.p, type);
   if (at.mask == NULL) {
@@ -196,11 +199,11 @@ static LLVMValueRef gather(tc_llvm_build *b, const tc_ninst *inst, place at) {
   if (!tc_llvm_can_gather(b, inst)) return load_lanes(b, inst, at);
   LLVMValueRef p = element_after(b, inst, at.p, at.index), mask = at.mask != NULL ? at.mask : all_lanes(b, inst->lanes);
   return tc_llvm_intrinsic(b, "llvm.masked.gather", (LLVMTypeRef[]){type, LLVMTypeOf(p)}, 2,
-                           (LLVMValueRef[]){p, LLVMConstInt(b->i32, tc_llvm_memory_bytes(inst->dtype), 0), mask, LLVMConstNull(type)}, 4);
+                           (LLVMValueRef[]){p, LLVMConstInt(b->i32, tc_kir_type_bytes(inst->dtype), 0), mask, LLVMConstNull(type)}, 4);
 }
 
 static LLVMValueRef plain_store(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, place at) {
-  unsigned bytes = tc_llvm_memory_bytes(inst->dtype);
+  unsigned bytes = tc_kir_type_bytes(inst->dtype);
   if (at.mask != NULL && !can_mask(b, inst)) return store_lanes(b, inst, v, at);
   LLVMValueRef p = tc_llvm_cast_pointer(b->b, at.p, LLVMTypeOf(v));
   if (at.mask != NULL)
@@ -208,7 +211,8 @@ static LLVMValueRef plain_store(tc_llvm_build *b, const tc_ninst *inst, LLVMValu
                              (LLVMValueRef[]){v, p, LLVMConstInt(b->i32, bytes, 0), at.mask}, 4);
   LLVMValueRef store = LLVMBuildStore(b->b, v, p);
   LLVMSetAlignment(store, bytes);
-  if ((inst->flags & 1) != 0 && inst->lanes * bytes >= 16) {  // the schedule promises alignment to 64 bytes, or to the vector if that is less
+  // The schedule promises alignment to 64 bytes, or to the vector if that is less.
+  if ((inst->flags & 1) != 0 && inst->lanes * bytes >= 16) {
     LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(b->i32, 1, 0));
     LLVMValueRef node = LLVMMetadataAsValue(b->ctx, LLVMMDNodeInContext2(b->ctx, &one, 1));
     LLVMSetMetadata(store, LLVMGetMDKindIDInContext(b->ctx, "nontemporal", 11), node);
@@ -222,7 +226,7 @@ static LLVMValueRef scatter(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef
   if (!tc_llvm_can_gather(b, inst)) return store_lanes(b, inst, v, at);
   LLVMValueRef p = element_after(b, inst, at.p, at.index), mask = at.mask != NULL ? at.mask : all_lanes(b, inst->lanes);
   return tc_llvm_intrinsic(b, "llvm.masked.scatter", (LLVMTypeRef[]){LLVMTypeOf(v), LLVMTypeOf(p)}, 2,
-                           (LLVMValueRef[]){v, p, LLVMConstInt(b->i32, tc_llvm_memory_bytes(inst->dtype), 0), mask}, 4);
+                           (LLVMValueRef[]){v, p, LLVMConstInt(b->i32, tc_kir_type_bytes(inst->dtype), 0), mask}, 4);
 }
 
 static LLVMValueRef prefetch(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef p) {

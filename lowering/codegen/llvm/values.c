@@ -44,10 +44,6 @@ LLVMTypeRef tc_llvm_value_type(const tc_llvm_build *b, unsigned dtype, unsigned 
   return tc_llvm_widen_type(tc_llvm_scalar_type(b, dtype), lanes);
 }
 
-unsigned tc_llvm_memory_bytes(unsigned dtype) {
-  return (unsigned)tc_type_bytes((tc_type)dtype);
-}
-
 static LLVMValueRef constant_splat(LLVMValueRef scalar, unsigned lanes) {
   LLVMValueRef all[64];
   if (lanes <= 1) return scalar;
@@ -106,9 +102,11 @@ LLVMValueRef tc_llvm_operand(tc_llvm_build *b, const tc_ninst *inst, unsigned wh
 
 // ---- leaves: values without operands ----
 
-// A constant of f32 over lanes, of a kernel that calls functions: a call, be it on the rare path, takes all vector registers, and a constant would be made from
-// its scalar again in every turn of the loop, which with AVX-512 costs a turn of the units that shuffle. What comes of a fence is not known to be a constant;
-// so it is kept on the stack, and read from there. On a Zen 4 sin(a) + cos(b) is 0.92 of the time.
+// A constant of f32 over lanes, of a kernel that calls functions: a call, be it on the rare path,
+// takes all vector registers, and a constant would be made from its scalar again in every turn of
+// the loop, which with AVX-512 costs a turn of the units that shuffle. What comes of a fence is not
+// known to be a constant; so it is kept on the stack, and read from there. On a Zen 4 sin(a) +
+// cos(b) is 0.92 of the time.
 static LLVMValueRef kept_splat(tc_llvm_build *b, LLVMValueRef scalar, unsigned lanes) {
   LLVMValueRef v = constant_splat(scalar, 16), at[64];
   LLVMTypeRef type = LLVMTypeOf(v);
@@ -139,7 +137,7 @@ LLVMValueRef tc_llvm_const_value(tc_llvm_build *b, const tc_ninst *inst) {
 }
 
 LLVMValueRef tc_llvm_lanes_value(tc_llvm_build *b, const tc_ninst *inst) {
-  bool is_float = inst->dtype == TC_F32 || inst->dtype == TC_F64;
+  bool is_float = tc_kir_is_real(inst->dtype);
   LLVMTypeRef type = tc_llvm_scalar_type(b, inst->dtype);
   LLVMValueRef all[64];
   for (unsigned i = 0; i < inst->lanes; i++) all[i] = is_float ? LLVMConstReal(type, i) : LLVMConstInt(type, i, 0);
@@ -148,7 +146,7 @@ LLVMValueRef tc_llvm_lanes_value(tc_llvm_build *b, const tc_ninst *inst) {
 
 // Read once, in the entry block: the caller's array does not change while the kernel runs.
 LLVMValueRef tc_llvm_num_value(tc_llvm_build *b, const tc_ninst *inst) {
-  bool is_float = inst->dtype == TC_F32 || inst->dtype == TC_F64;
+  bool is_float = tc_kir_is_real(inst->dtype);
   LLVMTypeRef type = is_float ? b->f64 : b->i64;
   LLVMValueRef at = LLVMConstInt(b->i64, (uint64_t)inst->imm, 0);
   LLVMValueRef from = LLVMBuildBitCast(b->entry, LLVMGetParam(b->fn, 2), LLVMPointerType(type, 0), "");
@@ -184,5 +182,5 @@ LLVMValueRef tc_llvm_buffer_base(tc_llvm_build *b, int64_t k) {
 }
 
 bool tc_llvm_can_gather(const tc_llvm_build *b, const tc_ninst *inst) {
-  return inst->lanes >= 8 && tc_llvm_memory_bytes(inst->dtype) >= 4 && b->can.gather;
+  return inst->lanes >= 8 && tc_kir_type_bytes(inst->dtype) >= 4 && b->can.gather;
 }

@@ -1,4 +1,5 @@
-// Types, constants, operands and leaves of a nest as LLVM values; what the other files of the LLVM generator are written with.
+// Types, constants, operands and leaves of a nest as LLVM values; what the other files of the LLVM
+// generator are written with.
 // In: the translation at hand. Out: a value; NULL where it failed, the reason being in b->text.
 // Threads: as the translation. Owner: LLVM's context owns every value.
 #ifndef TC_LOWERING_CODEGEN_LLVM_VALUES_H
@@ -14,14 +15,14 @@ LLVMTypeRef tc_llvm_scalar_type(const tc_llvm_build *b, unsigned dtype);
 LLVMTypeRef tc_llvm_memory_type(const tc_llvm_build *b, unsigned dtype);
 LLVMTypeRef tc_llvm_widen_type(LLVMTypeRef scalar, unsigned lanes);
 LLVMTypeRef tc_llvm_value_type(const tc_llvm_build *b, unsigned dtype, unsigned lanes);
-unsigned tc_llvm_memory_bytes(unsigned dtype);
 // Repeats a scalar; a constant stays a constant.
 LLVMValueRef tc_llvm_splat(tc_llvm_build *b, LLVMBuilderRef at, LLVMValueRef scalar, unsigned lanes);
 LLVMValueRef tc_llvm_int(LLVMTypeRef type, int64_t value, unsigned lanes);
 LLVMValueRef tc_llvm_float(LLVMTypeRef type, double value, unsigned lanes);
 LLVMValueRef tc_llvm_intrinsic(tc_llvm_build *b, const char *name, LLVMTypeRef *overload, unsigned n_overload, LLVMValueRef *arg, unsigned n_arg);
 LLVMValueRef tc_llvm_operand(tc_llvm_build *b, const tc_ninst *inst, unsigned which);
-// Lanes [from, from + n) of v, n at most 16; and one value of n parts of `width` lanes, n a power of two.
+// Lanes [from, from + n) of v, n at most 16; and one value of n parts of `width` lanes, n a power
+// of two.
 LLVMValueRef tc_llvm_lanes(tc_llvm_build *b, LLVMValueRef v, unsigned from, unsigned n);
 LLVMValueRef tc_llvm_joined(tc_llvm_build *b, LLVMValueRef *part, unsigned n, unsigned width);
 

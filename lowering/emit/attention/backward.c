@@ -1,9 +1,12 @@
-// The gradients of attention: a tile of query rows against a block of keys at a time, as forward.c makes its result.
+// The gradients of attention: a tile of query rows against a block of keys at a time, as forward.c
+// makes its result.
 //
-// [begin, end) counts units. A unit is a key head, so that every sum has one owner: dk and dv of a block of keys add up in tiles while dq, of all rows, adds up
+// [begin, end) counts units. A unit is a key head, so that every sum has one owner: dk and dv of a
+// block of keys add up in tiles while dq, of all rows, adds up
 //   over the blocks;
 //   for each block of keys, each query head that reads it, each block of rows: weights again from LSE, then five products.
-// Order: over a block of keys or rows in order, from zero, and blocks one after another (forward.c): no chain is longer than a block.
+// Order: over a block of keys or rows in order, from zero, and blocks one after another
+// (forward.c): no chain is longer than a block.
 #include "lowering/emit/attention/tile.h"
 
 #define BLOCK_ROWS 96  // of a block of rows, backward
@@ -22,30 +25,33 @@ static bool wants_slopes(const tc_att *p) {
   return p->dq != TC_NONE || p->dk != TC_NONE;
 }
 
-// Scores to weights, and products of dout with values to slopes of the scores; zeros where nothing is seen, and a little past the last key of the tile.
+// Scores to weights, and products of dout with values to slopes of the scores; zeros where nothing
+// is seen, and a little past the last key of the tile.
 static void slopes(backward *b, tc_val row, tc_val at, tc_val count) {
   tc_att *p = b->p;
   tc_val rows[TC_ATT_ROWS], greatest[TC_ATT_ROWS], log[TC_ATT_ROWS], delta[TC_ATT_ROWS], to = sees_all(p) ? count : plus(p, count, TC_ATT_ROWS - 1);
   tc_att_rows_from(p, row, rows);
   for (int i = 0; i < p->rows; i++) {
     tc_val of_row = add(p->s, p->sums.at, times(p->s, rows[i], p->sums.stride));
-    greatest[i] = mul(p, load(p, p->sums.buf, p->sums.type, 1, of_row, TC_NONE), number(p, tc_att_units(p)));
-    log[i] = mul(p, load(p, p->sums.buf, p->sums.type, 1, plus(p, of_row, p->sums.col), TC_NONE), number(p, tc_att_units(p)));
-    delta[i] = load(p, p->delta.buf, p->delta.type, 1, add(p->s, p->delta.at, times(p->s, rows[i], p->delta.stride)), TC_NONE);
+    greatest[i] = mul(p, load(p->s, p->sums.buf, p->sums.type, 1, of_row, TC_NONE), number(p, tc_att_units(p)));
+    log[i] = mul(p, load(p->s, p->sums.buf, p->sums.type, 1, plus(p, of_row, p->sums.col), TC_NONE), number(p, tc_att_units(p)));
+    delta[i] = load(p->s, p->delta.buf, p->delta.type, 1, add(p->s, p->delta.at, times(p->s, rows[i], p->delta.stride)), TC_NONE);
   }
   for (tc_att_steps x = tc_att_steps_of(p, rows, b->k0, b->k1); tc_att_next_steps(p, &x, to);)
     for (int i = 0; i < p->rows; i++) {
-      tc_val here = plus(p, add(p->s, at, x.at), i * p->pitch), seen = seen_by(p, &x, i), v = load(p, b->weights, p->acc, TC_ATT_STEP, here, TC_NONE);
+      tc_val here = plus(p, add(p->s, at, x.at), i * p->pitch), seen = seen_by(p, &x, i),
+             v = load(p->s, b->weights, p->acc, TC_ATT_STEP, here, TC_NONE);
       v = tc_att_masked(p, v, rows[i], add(p->s, b->k0, x.at), &seen);
       v = only(p, seen, tc_att_power(p, sub(p->s, sub(p->s, v, greatest[i]), log[i])), 0);
-      store(p, b->weights, here, v);
+      store(p->s, b->weights, here, v);
       if (!wants_slopes(p)) continue;
-      tc_val g = sub(p->s, load(p, b->slopes, p->acc, TC_ATT_STEP, here, TC_NONE), delta[i]);
-      store(p, b->slopes, here, only(p, seen, mul(p, v, g), 0));
+      tc_val g = sub(p->s, load(p->s, b->slopes, p->acc, TC_ATT_STEP, here, TC_NONE), delta[i]);
+      store(p->s, b->slopes, here, only(p, seen, mul(p, v, g), 0));
     }
 }
 
-// dq of a tile of rows: into the result where there is one block of keys, else added to the sums so far.
+// dq of a tile of rows: into the result where there is one block of keys, else added to the sums so
+// far.
 static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
   tc_att *p = b->p;
   int rows = (int)p->rows;
@@ -57,13 +63,13 @@ static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
     for (int i = 0; i < rows; i++) {
       tc_val r = plus(p, row, i);
       if (!p->one_block) {
-        tc_val at_row = plus(p, so_far, i * b->e), before = load(p, b->dq, p->acc, x.lanes, at_row, TC_NONE);
-        store(p, b->dq, at_row, add(p->s, before, acc[i]));
+        tc_val at_row = plus(p, so_far, i * b->e), before = load(p->s, b->dq, p->acc, x.lanes, at_row, TC_NONE);
+        store(p->s, b->dq, at_row, add(p->s, before, acc[i]));
         continue;
       }
-      begin_if(p, tc_emit_bin(E, TC_N_LT, r, i64(p->s, p->f)));
+      begin_if(p->s, tc_emit_bin(E, TC_N_LT, r, i64(p->s, p->f)));
       tc_att_store_part(p, p->dq, tc_att_result_row(p, p->dq, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->e), &x, mul(p, acc[i], p->scale));
-      end_if(p);
+      end_if(p->s);
     }
   }
 }
@@ -78,8 +84,8 @@ static void sum_keys(backward *b, tc_val key, int factors, int rows, int sums, i
     tc_att_clear(p, TC_ATT_ROWS, x.lanes, acc);
     tc_att_multiply(p, TC_ATT_ROWS, x.lanes, tile_side(p, factors, key, 1, p->pitch), tile_side(p, rows, x.at, 0, pitch), first, b->n_rows, acc);
     for (int i = 0; i < TC_ATT_ROWS; i++) {
-      tc_val at_row = plus(p, at, i * pitch), before = load(p, sums, p->acc, x.lanes, at_row, TC_NONE);
-      store(p, sums, at_row, add(p->s, before, acc[i]));
+      tc_val at_row = plus(p, at, i * pitch), before = load(p->s, sums, p->acc, x.lanes, at_row, TC_NONE);
+      store(p->s, sums, at_row, add(p->s, before, acc[i]));
     }
   }
 }
@@ -106,7 +112,7 @@ static void backward_rows(backward *b) {
 
 static void fill_zero(tc_att *p, int tile, int64_t n) {
   tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, n), p->vector);
-  store(p, tile, i, tc_emit_splat(E, number(p, 0), p->vector));
+  store(p->s, tile, i, tc_emit_splat(E, number(p, 0), p->vector));
   end(p->s);
 }
 
@@ -115,7 +121,7 @@ static void store_sums(backward *b, uint32_t node, int tile, tc_val tile_row, tc
                        int64_t pitch, tc_val by) {
   tc_att *p = b->p;
   for (tc_att_panels x = {.columns = columns}; tc_att_next_panel(p, &x);) {
-    tc_val v = load(p, tile, p->acc, x.lanes, add(p->s, times(p->s, tile_row, pitch), x.at), TC_NONE);
+    tc_val v = load(p->s, tile, p->acc, x.lanes, add(p->s, times(p->s, tile_row, pitch), x.at), TC_NONE);
     tc_att_store_part(p, node, tc_att_result_row(p, node, head, row, heads, rows, columns), &x, by == TC_NONE ? v : mul(p, v, by));
   }
 }
@@ -123,9 +129,9 @@ static void store_sums(backward *b, uint32_t node, int tile, tc_val tile_row, tc
 static void enter_head(backward *b) {
   tc_att *p = b->p;
   p->s->at[TC_RANGE_A] = add(p->s, times(p->s, b->unit, p->group), b->head);
-  p->q.at = tc_att_base(p, &p->q), p->dout.at = tc_att_base(p, &p->dout), p->sums.at = tc_att_base(p, &p->sums),
-  p->delta.at = tc_att_base(p, &p->delta);
-  if (p->has_mask) p->mask.at = tc_att_base(p, &p->mask);
+  p->q.at = tc_ex_base(p->s, &p->q.base), p->dout.at = tc_ex_base(p->s, &p->dout.base), p->sums.at = tc_ex_base(p->s, &p->sums.base),
+  p->delta.at = tc_ex_base(p->s, &p->delta.base);
+  if (p->has_mask) p->mask.at = tc_ex_base(p->s, &p->mask.base);
 }
 
 static void backward_block(backward *b, tc_val key_end) {
@@ -186,11 +192,9 @@ void tc_att_backward(tc_att *p) {
   if (p->dq != TC_NONE && !p->one_block) b.dq = tc_ex_tile(s, p->acc, p->group * (ceil_to(p->l, p->rows) + p->rows) * b.e);
   if (p->dk != TC_NONE) b.dk = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.e);
   if (p->dv != TC_NONE) b.dv = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.ev);
-  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  b.unit = loop(p->s, begin, finish, 1);
+  b.unit = tc_ex_begin_units(s);
   s->at[TC_RANGE_A] = times(p->s, b.unit, p->group), s->bound[TC_RANGE_A] = true;
-  p->k.at = tc_att_base(p, &p->k), p->v.at = tc_att_base(p, &p->v);
+  p->k.at = tc_ex_base(p->s, &p->k.base), p->v.at = tc_ex_base(p->s, &p->v.base);
   backward_unit(&b);
   end(p->s);
   s->x->extent = p->n * p->hkv;

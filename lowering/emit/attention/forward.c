@@ -1,4 +1,5 @@
-// Attention: out = softmax(q k^T scale + mask) v, a tile of query rows against a block of keys at a time, and how it and its gradients are blocked.
+// Attention: out = softmax(q k^T scale + mask) v, a tile of query rows against a block of keys at a
+// time, and how it and its gradients are blocked.
 //
 // Forward. [begin, end) counts units, a unit being a block of query rows of one head:
 //   for each block of keys:
@@ -7,17 +8,21 @@
 //       most of the work: each is multiplied where it lies, and sums of sixteen are added up across
 //   with more than one block, each row keeps its greatest score, its sum and its mix so far, which are scaled as the greatest grows
 // Backward: backward.c. What both are made of: tile.c.
-// Of causal attention only panels that reach a tile's last row are computed; within them what is not seen weighs zero.
-// When there is one query row to a head and several heads to a key head, those heads are the rows.
-// Where bf16 is multiplied in pairs (emit/matmul/matmul.c), so it is here, forward: queries are read as words where they lie, keys and values packed as words, weights
+// Of causal attention only panels that reach a tile's last row are computed; within them what is
+// not seen weighs zero. When there is one query row to a head and several heads to a key head,
+// those heads are the rows. Where bf16 is multiplied in pairs (emit/matmul/matmul.c), so it is
+// here, forward: queries are read as words where they lie, keys and values packed as words, weights
 // rounded to bf16; their sum is of what they were before.
-// Scores in f32 are by pairs of columns (tile.h) where the instruction set gains by it and elements are not large. 4x12x512x64, causal, on a Zen 4,
-// one thread: 16.1 ms, then 14.3. Errors of a head of 512 normal rows of 64, against sums in double: root mean square 2.8e-7, by sums 2.7e-7; where keys are as
-// large as pairs may be, with elements of one size, and queries a hundredth, at most 1.4e-6 and 1.0e-7 of a result of 0.33.
-// Order: scores add over e, by pairs three columns at a time, the third before the pair, of one row or two in 16 lanes combined by halves; mixes over keys block
-// by block; sums of weights in 16 lanes combined by halves; gradients over keys or rows in order.
-// Blocks of keys depend on shapes alone, the rest of the blocking changes no sum; the instruction set only whether multiply-adds are fused and scores are by
-// pairs.
+// Scores in f32 are by pairs of columns (tile.h) where the instruction set gains by it and elements
+// are not large. 4x12x512x64, causal, on a Zen 4, one thread: 16.1 ms, then 14.3. Errors of a head
+// of 512 normal rows of 64, against sums in double: root mean square 2.8e-7, by sums 2.7e-7; where
+// keys are as large as pairs may be, with elements of one size, and queries a hundredth, at most
+// 1.4e-6 and 1.0e-7 of a result of 0.33.
+// Order: scores add over e, by pairs three columns at a time, the third before the pair, of one row
+// or two in 16 lanes combined by halves; mixes over keys block by block; sums of weights in 16
+// lanes combined by halves; gradients over keys or rows in order. Blocks of keys depend on shapes
+// alone, the rest of the blocking changes no sum; the instruction set only whether multiply-adds
+// are fused and scores are by pairs.
 #include <math.h>
 
 #include "lowering/emit/attention/tile.h"
@@ -31,16 +36,19 @@
 #define LONG_HEAD 128
 #define STATE_BYTES 262144  // of a unit's mixes so far
 #define WANTED_UNITS 32
-// Rows, at most, that read keys in place, and keys asked for ahead, with the values of those that are multiplied. One row by 12 heads of 256 keys of 64, bf16
-// and f32, on a Zen 4 at two threads: 18 and 18 us with turned keys, 8 and 8 so where all lies in the caches; 51 and 91 from memory, then 31 and 69, and 25 and 42
-// where they are asked for.
+// Rows, at most, that read keys in place, and keys asked for ahead, with the values of those that
+// are multiplied. One row by 12 heads of 256 keys of 64, bf16 and f32, on a Zen 4 at two threads:
+// 18 and 18 us with turned keys, 8 and 8 so where all lies in the caches; 51 and 91 from memory,
+// then 31 and 69, and 25 and 42 where they are asked for.
 #define READING_ROWS 2
 #define KEYS_AHEAD 32
 #define FEW_ROWS 12  // for which packing values does not pay, nor pairs
 
-// Scores are by pairs where the tile's rows and the block's keys so far, each times its part of the scale, have sums of squares below this: since products of
-// a row's own elements are added, and of a key's, what they round is a score's error however small that is, as much as of a score as large as those sums.
-// Normal elements of heads of 64 have, by reckoning, up to some 26 and 14, of heads of 128 up to 45 and 13. Not of infinities and NaN.
+// Scores are by pairs where the tile's rows and the block's keys so far, each times its part of the
+// scale, have sums of squares below this: since products of a row's own elements are added, and of
+// a key's, what they round is a score's error however small that is, as much as of a score as large
+// as those sums. Normal elements of heads of 64 have, by reckoning, up to some 26 and 14, of heads
+// of 128 up to 45 and 13. Not of infinities and NaN.
 #define PAIRED_BELOW 64.0
 #define LEAST_PAIRED_ROWS 4  // of a tile: fewer would wait for their sums
 #define LEAST_PAIRED_KEYS 32  // fewer do not pay for asking how large elements are: 16 rows of 16 keys of 32, 18 us for 17
@@ -52,12 +60,12 @@ static bool goes_by_pairs(const tc_att *p, const tc_isa *isa) {
   return may && p->vector == TC_ATT_PAIRED && p->e >= TC_ATT_PAIRED && p->rows >= LEAST_PAIRED_ROWS && p->keys >= LEAST_PAIRED_KEYS;
 }
 
-static void choose_blocks(tc_att *p) {
+static void choose_key_blocks(tc_att *p) {
   const tc_isa *isa = tc_compiler_isa();
   int size = (int)tc_type_bytes(p->acc);
   bool pairs = p->q.type == TC_BF16 && isa->dots && !p->backward && p->f > FEW_ROWS && p->e % 2 == 0 && !tc_options_get()->strict;
   p->step = pairs ? 2 : 1, p->packed_type = pairs ? TC_I32 : p->acc;
-  p->fused = isa->fma;
+  p->way = pairs ? TC_MULTIPLY_PAIRS : isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
   p->reads_keys = !p->backward && p->f <= READING_ROWS;
   p->vector = isa->vector_bytes / size;
   p->unroll = tc_blocks_unrolled();
@@ -77,7 +85,8 @@ static void choose_blocks(tc_att *p) {
 
 // ---- keys in place, and what is asked for ----
 
-// Keys `key` + first, + first + by, .. below `key` + TC_ATT_STEP, past `last` the last one, times the query in TC_ATT_STEP lanes, added up across: lane i is of the i-th.
+// Keys `key` + first, + first + by, .. below `key` + TC_ATT_STEP, past `last` the last one, times
+// the query in TC_ATT_STEP lanes, added up across: lane i is of the i-th.
 static tc_val with_keys(tc_att *p, tc_att_side rows, int row, tc_val key, tc_val last, int first, int by) {
   if (by < TC_ATT_STEP)
     return tc_emit_halve(E, with_keys(p, rows, row, key, last, first, 2 * by), with_keys(p, rows, row, key, last, first + by, 2 * by));
@@ -85,8 +94,8 @@ static tc_val with_keys(tc_att *p, tc_att_side rows, int row, tc_val key, tc_val
   tc_val sum = tc_emit_splat(E, number(p, 0), TC_ATT_STEP);
   for (int64_t c = 0; c < p->e; c += TC_ATT_STEP) {
     tc_val mask = c + TC_ATT_STEP <= p->e ? TC_NONE : tc_att_column_mask(p, c, p->e, TC_ATT_STEP);
-    tc_val v = tc_att_load_part(p, &p->k, k, i64(p->s, c), TC_ATT_STEP, mask), q = load(p, rows.buf, rows.type, TC_ATT_STEP, plus(p, at, c), mask);
-    sum = c == 0 ? mul(p, v, q) : multiply_add(p, q, v, sum);
+    tc_val v = tc_att_load_part(p, &p->k, k, i64(p->s, c), TC_ATT_STEP, mask), q = load(p->s, rows.buf, rows.type, TC_ATT_STEP, plus(p, at, c), mask);
+    sum = c == 0 ? mul(p, v, q) : tc_multiply_add(p->s, p->way, q, v, sum);
   }
   return sum;
 }
@@ -101,7 +110,7 @@ static void with_keys_in_place(tc_att *p, tc_att_side rows, tc_val k0, tc_val k1
   }
   for (int i = 0; i < p->rows; i++) {
     tc_val sums = with_keys(p, rows, i, add(p->s, k0, key), plus(p, k1, -1), 0, 1);
-    store(p, tile, plus(p, key, i * p->pitch), mul(p, sums, tc_att_key_scale(p)));
+    store(p->s, tile, plus(p, key, i * p->pitch), mul(p, sums, tc_att_key_scale(p)));
   }
   end(p->s);
 }
@@ -140,9 +149,9 @@ static tc_val in_steps(tc_att *p, tc_val keys) {
   return p->step == 1 ? keys : tc_emit_bin(E, TC_N_DIV, plus(p, keys, p->step - 1), i64(p->s, p->step));
 }
 
-// Turns a tile of scores into weights; leaves each row's greatest score and sum, and by how much what came before shrinks. Rows go side by side: none
-// waits for another's chain.
-static void softmax(forward *f, tc_val row, tc_val count, const tc_att_ahead *next) {
+// Turns a tile of scores into weights; leaves each row's greatest score and sum, and by how much
+// what came before shrinks. Rows go side by side: none waits for another's chain.
+static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_att_ahead *next) {
   tc_att *p = f->p;
   int n = (int)p->rows;
   tc_val rows[TC_ATT_ROWS], top[TC_ATT_ROWS], sum[TC_ATT_ROWS], less[TC_ATT_ROWS], wide[TC_ATT_ROWS], before[TC_ATT_ROWS],
@@ -151,24 +160,24 @@ static void softmax(forward *f, tc_val row, tc_val count, const tc_att_ahead *ne
   for (int i = 0; i < n; i++) top[i] = tc_emit_var(E, tc_emit_splat(E, unseen, TC_ATT_STEP));
   for (tc_att_steps x = tc_att_steps_of(p, rows, f->k0, f->k1); tc_att_next_steps(p, &x, count);)
     for (int i = 0; i < n; i++) {
-      tc_val at = plus(p, x.at, i * p->pitch), seen = seen_by(p, &x, i), v = load(p, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE);
+      tc_val at = plus(p, x.at, i * p->pitch), seen = seen_by(p, &x, i), v = load(p->s, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE);
       v = tc_att_masked(p, v, rows[i], add(p->s, f->k0, x.at), &seen), v = only(p, seen, v, -INFINITY);
-      if (seen != TC_NONE || p->has_mask) store(p, f->scores, at, v);
+      if (seen != TC_NONE || p->has_mask) store(p->s, f->scores, at, v);
       tc_emit_set(E, top[i], tc_emit_select(E, tc_emit_bin(E, TC_N_GT, v, top[i]), v, top[i]));
     }
   for (int i = 0; i < n; i++) {
     tc_val greatest = reduce(p, top[i], TC_N_MAX);
-    if (!p->one_block) before[i] = load(p, f->greatest, p->acc, 1, plus(p, state, i), TC_NONE), greatest = most(p, before[i], greatest);
+    if (!p->one_block) before[i] = load(p->s, f->greatest, p->acc, 1, plus(p, state, i), TC_NONE), greatest = most(p, before[i], greatest);
     less[i] = tc_emit_select(E, tc_emit_bin(E, TC_N_EQ, greatest, unseen), number(p, 0), greatest);
-    store(p, f->greatest, plus(p, state, i), greatest);
+    store(p->s, f->greatest, plus(p, state, i), greatest);
     wide[i] = tc_emit_splat(E, less[i], TC_ATT_STEP);
     sum[i] = tc_emit_var(E, tc_emit_splat(E, number(p, 0), TC_ATT_STEP));
   }
   tc_val key = loop(p->s, i64(p->s, 0), count, TC_ATT_STEP);
   prefetch_key(p, next, least(p, tc_emit_bin(E, TC_N_DIV, key, i64(p->s, TC_ATT_STEP)), i64(p->s, p->rows - 1)));
   for (int i = 0; i < n; i++) {
-    tc_val at = plus(p, key, i * p->pitch), v = tc_att_power(p, sub(p->s, load(p, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE), wide[i]));
-    store(p, f->weights, at, p->step > 1 ? tc_emit_settled(E, v) : v);
+    tc_val at = plus(p, key, i * p->pitch), v = tc_att_power(p, sub(p->s, load(p->s, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE), wide[i]));
+    store(p->s, f->weights, at, p->step > 1 ? tc_emit_settled(E, v) : v);
     tc_emit_set(E, sum[i], add(p->s, sum[i], v));
   }
   end(p->s);
@@ -176,23 +185,24 @@ static void softmax(forward *f, tc_val row, tc_val count, const tc_att_ahead *ne
     tc_val total = reduce(p, sum[i], TC_N_ADD), at = plus(p, state, i);
     if (!p->one_block) {
       tc_val shrink = tc_att_power(p, sub(p->s, before[i], less[i]));
-      total = add(p->s, mul(p, load(p, f->sums, p->acc, 1, at, TC_NONE), shrink), total);
-      store(p, f->shrink, i64(p->s, i), shrink);
+      total = add(p->s, mul(p, load(p->s, f->sums, p->acc, 1, at, TC_NONE), shrink), total);
+      store(p->s, f->shrink, i64(p->s, i), shrink);
     }
-    store(p, f->sums, at, total);
+    store(p->s, f->sums, at, total);
   }
 }
 
 // A row's mix over the sum of its weights; zeros where it sees nothing, whatever the values are.
 static tc_val by_sum(forward *f, tc_val mix, tc_val at) {
   tc_att *p = f->p;
-  tc_val sum = load(p, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
+  tc_val sum = load(p->s, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
   tc_val inverse = tc_emit_bin(E, TC_N_DIV, number(p, 1), tc_emit_select(E, none, number(p, 1), sum));
   return tc_emit_select(E, none, number(p, 0), mul(p, mix, inverse));
 }
 
-// Where tiles do not divide the rows of a causal block, the second begins before the first ends, and a row of both is made twice, the same: so the rows too
-// many are those that see the fewest keys, where past the last row they would see them all.
+// Where tiles do not divide the rows of a causal block, the second begins before the first ends,
+// and a row of both is made twice, the same: so the rows too many are those that see the fewest
+// keys, where past the last row they would see them all.
 static bool overlaps(const tc_att *p) {
   return p->causal && p->one_block && p->f % p->rows;
 }
@@ -203,14 +213,15 @@ static bool goes_past(const tc_att *p) {
 }
 
 static void begin_row(tc_att *p, tc_val row) {
-  if (goes_past(p)) begin_if(p, tc_emit_bin(E, TC_N_LT, row, i64(p->s, p->f)));
+  if (goes_past(p)) begin_if(p->s, tc_emit_bin(E, TC_N_LT, row, i64(p->s, p->f)));
 }
 
 static void end_row(tc_att *p) {
-  if (goes_past(p)) end_if(p);
+  if (goes_past(p)) end_if(p->s);
 }
 
-// Weights times values: into the result where there is one block of keys, else added to the rows' mixes so far.
+// Weights times values: into the result where there is one block of keys, else added to the rows'
+// mixes so far.
 static void mix_values(forward *f, tc_val row, tc_val count) {
   tc_att *p = f->p;
   int rows = (int)p->rows;
@@ -229,23 +240,24 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
         continue;
       }
       tc_val mix_at = add(p->s, times(p->s, sub(p->s, r, f->r0), packed_columns(p, p->ev)), x.at),
-             shrink = load(p, f->shrink, p->acc, 1, at_i, TC_NONE);
-      tc_val before = load(p, f->mix, p->acc, x.lanes, mix_at, TC_NONE);
-      store(p, f->mix, mix_at, add(p->s, mul(p, before, shrink), acc[i]));
+             shrink = load(p->s, f->shrink, p->acc, 1, at_i, TC_NONE);
+      tc_val before = load(p->s, f->mix, p->acc, x.lanes, mix_at, TC_NONE);
+      store(p->s, f->mix, mix_at, add(p->s, mul(p, before, shrink), acc[i]));
     }
   }
 }
 
-// A row's greatest score and the logarithm of its sum of exponentials; zeros where it sees nothing, so that exp(-inf - 0) is what it weighs.
+// A row's greatest score and the logarithm of its sum of exponentials; zeros where it sees nothing,
+// so that exp(-inf - 0) is what it weighs.
 static void store_lse(forward *f, tc_val row, tc_val at) {
   tc_att *p = f->p;
-  tc_val sum = load(p, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
+  tc_val sum = load(p->s, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_N_EQ, sum, number(p, 0));
   tc_val log = tc_emit_scalar_op(E, TC_OP_LOG, p->acc, tc_emit_select(E, none, number(p, 1), sum), 0, 0);
-  tc_val greatest = mul(p, load(p, f->greatest, p->acc, 1, at, TC_NONE), number(p, 1 / tc_att_units(p)));
+  tc_val greatest = mul(p, load(p->s, f->greatest, p->acc, 1, at, TC_NONE), number(p, 1 / tc_att_units(p)));
   int buf = tc_att_result(p, p->lse);
   tc_val to = times(p->s, add(p->s, times(p->s, p->s->at[TC_RANGE_A], p->f), row), 2);
-  store(p, buf, to, tc_emit_select(E, none, number(p, 0), greatest));
-  store(p, buf, plus(p, to, 1), log);
+  store(p->s, buf, to, tc_emit_select(E, none, number(p, 0), greatest));
+  store(p->s, buf, plus(p, to, 1), log);
 }
 
 // ---- scores by pairs ----
@@ -271,7 +283,8 @@ static tc_val pair_beginnings(tc_att *p) {
   return tc_emit_bin(E, TC_N_AND, first, tc_emit_bin(E, TC_N_LT, column, tc_emit_const_i(E, TC_I32, TC_ATT_PAIRED - 1)));
 }
 
-// Packs a tile's queries, times their part of the scale. The greatest sum of squares of a row's paired columns.
+// Packs a tile's queries, times their part of the scale. The greatest sum of squares of a row's
+// paired columns.
 static tc_val pack_queries(forward *f, tc_val row) {
   tc_att *p = f->p;
   tc_val top = tc_emit_var(E, tc_emit_const_i(E, TC_I32, 0)), squares = TC_NONE, i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1),
@@ -280,24 +293,25 @@ static tc_val pack_queries(forward *f, tc_val row) {
     bool paired = c + TC_ATT_PAIRED <= p->e;
     tc_val mask = paired ? TC_NONE : tc_att_column_mask(p, c, p->e, TC_ATT_PAIRED);
     tc_val v = mul(p, tc_att_load_part(p, &p->q, from, i64(p->s, c), TC_ATT_PAIRED, mask), number(p, p->row_scale));
-    store(p, f->queries, plus(p, times(p->s, i, ceil_to(p->e, TC_ATT_PAIRED)), c), v);
-    if (paired) squares = c ? multiply_add(p, v, v, squares) : mul(p, v, v);
+    store(p->s, f->queries, plus(p, times(p->s, i, ceil_to(p->e, TC_ATT_PAIRED)), c), v);
+    if (paired) squares = c ? tc_multiply_add(p->s, p->way, v, v, squares) : mul(p, v, v);
   }
   tc_emit_set(E, top, most(p, top, magnitude(p, reduce(p, squares, TC_N_ADD))));
   end(p->s);
   return tc_emit_raw(E, TC_N_BITCAST, TC_F32, 1, top, TC_NONE, TC_NONE, 0);
 }
 
-// What the pairs of packed queries come to, from the tile: in memory the column after a row's last may be of a line that nobody else wants.
+// What the pairs of packed queries come to, from the tile: in memory the column after a row's last
+// may be of a line that nobody else wants.
 static void sum_pairs_of_queries(forward *f) {
   tc_att *p = f->p;
   tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1), at = times(p->s, i, ceil_to(p->e, TC_ATT_PAIRED)), sum = TC_NONE;
   for (int64_t c = 0; c < tc_att_paired(p->e); c += TC_ATT_PAIRED) {
-    tc_val v = load(p, f->queries, p->acc, TC_ATT_PAIRED, plus(p, at, c), TC_NONE),
-           next = load(p, f->queries, p->acc, TC_ATT_PAIRED, plus(p, at, c + 1), TC_NONE);
-    sum = c ? multiply_add(p, v, next, sum) : mul(p, v, next);
+    tc_val v = load(p->s, f->queries, p->acc, TC_ATT_PAIRED, plus(p, at, c), TC_NONE),
+           next = load(p->s, f->queries, p->acc, TC_ATT_PAIRED, plus(p, at, c + 1), TC_NONE);
+    sum = c ? tc_multiply_add(p->s, p->way, v, next, sum) : mul(p, v, next);
   }
-  store(p, f->pairs.rows, i, sub(p->s, number(p, 0), reduce(p, only(p, f->begins_pair, sum, 0), TC_N_ADD)));
+  store(p->s, f->pairs.rows, i, sub(p->s, number(p, 0), reduce(p, only(p, f->begins_pair, sum, 0), TC_N_ADD)));
   end(p->s);
 }
 
@@ -306,17 +320,18 @@ static void make_scores(forward *f, tc_att_side queries, tc_val top, tc_val coun
   tc_att *p = f->p;
   if (p->by_pairs) {
     tc_val small = tc_emit_bin(E, TC_N_LT, most(p, top, greatest_of(p, f->pairs.top)), number(p, PAIRED_BELOW));
-    begin_if(p, small);
+    begin_if(p->s, small);
     sum_pairs_of_queries(f);
     tc_att_with_pairs(p, queries, f->panels, p->e, count, f->scores, &f->pairs, next);
-    end_if(p);
-    begin_if(p, tc_emit_bin(E, TC_N_EQ, tc_emit_select(E, small, i64(p->s, 1), i64(p->s, 0)), i64(p->s, 0)));
+    end_if(p->s);
+    begin_if(p->s, tc_emit_bin(E, TC_N_EQ, tc_emit_select(E, small, i64(p->s, 1), i64(p->s, 0)), i64(p->s, 0)));
   }
   tc_att_with_panels(p, queries, f->panels, p->e / p->step, count, f->scores, i64(p->s, 0), next);
-  if (p->by_pairs) end_if(p);
+  if (p->by_pairs) end_if(p->s);
 }
 
-// Turns and packs what of the block's first `count` keys is not yet: panel by panel as they come to be seen.
+// Turns and packs what of the block's first `count` keys is not yet: panel by panel as they come to
+// be seen.
 static void prepare_keys(forward *f, tc_val count) {
   tc_att *p = f->p;
   tc_val to_key = times(p->s, tc_emit_bin(E, TC_N_DIV, plus(p, count, p->lanes - 1), i64(p->s, p->lanes)), p->lanes);
@@ -339,7 +354,7 @@ static bool reads_queries(const tc_att *p) {
 static void forward_tile(forward *f, tc_val row) {
   tc_att *p = f->p;
   tc_val stop = p->causal ? least(p, f->k1, tc_att_limit(p, tc_att_last_row(p, plus(p, row, p->rows)))) : f->k1, count = sub(p->s, stop, f->k0);
-  if (!p->one_block && p->causal) begin_if(p, tc_emit_bin(E, TC_N_GT, count, i64(p->s, 0)));
+  if (!p->one_block && p->causal) begin_if(p->s, tc_emit_bin(E, TC_N_GT, count, i64(p->s, 0)));
   prepare_keys(f, count);
   tc_val rows[TC_ATT_ROWS];
   tc_att_side queries = {p->q.buf, p->q.type, TC_NONE, 0, p->step, rows};
@@ -363,7 +378,7 @@ static void forward_tile(forward *f, tc_val row) {
   else
     make_scores(f, queries, top, count, &next);
   if (next.queries) prefetch_rest(p, &next, prefetch_query, count, p->lanes);
-  softmax(f, row, count, &next);
+  softmax_of_tile(f, row, count, &next);
   if (next.keys) prefetch_rest(p, &next, prefetch_key, count, TC_ATT_STEP);
   if (p->out != TC_NONE) mix_values(f, row, count);
   if (p->lse != TC_NONE && p->one_block) {
@@ -371,18 +386,18 @@ static void forward_tile(forward *f, tc_val row) {
     store_lse(f, add(p->s, row, i), i);
     end(p->s);
   }
-  if (!p->one_block && p->causal) end_if(p);
+  if (!p->one_block && p->causal) end_if(p->s);
 }
 
 static void begin_state(forward *f) {
   tc_att *p = f->p;
   tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->row_block), 1);
-  store(p, f->greatest, i, number(p, -INFINITY));
-  store(p, f->sums, i, number(p, 0));
+  store(p->s, f->greatest, i, number(p, -INFINITY));
+  store(p->s, f->sums, i, number(p, 0));
   end(p->s);
   if (p->out == TC_NONE) return;
   i = loop(p->s, i64(p->s, 0), i64(p->s, p->row_block * packed_columns(p, p->ev)), p->vector);
-  store(p, f->mix, i, tc_emit_splat(E, number(p, 0), p->vector));
+  store(p->s, f->mix, i, tc_emit_splat(E, number(p, 0), p->vector));
   end(p->s);
 }
 
@@ -393,7 +408,7 @@ static void finish_state(forward *f, tc_val r1) {
   if (p->out != TC_NONE) {
     tc_val to = tc_att_result_row(p, p->out, p->s->at[TC_RANGE_A], row, p->hq, p->l, p->ev);
     for (tc_att_panels x = {.columns = p->ev}; tc_att_next_panel(p, &x);) {
-      tc_val v = load(p, f->mix, p->acc, x.lanes, add(p->s, times(p->s, at, packed_columns(p, p->ev)), x.at), TC_NONE);
+      tc_val v = load(p->s, f->mix, p->acc, x.lanes, add(p->s, times(p->s, at, packed_columns(p, p->ev)), x.at), TC_NONE);
       tc_att_store_part(p, p->out, to, &x, by_sum(f, v, at));
     }
   }
@@ -424,8 +439,9 @@ static void forward_unit(forward *f, tc_val r1) {
   finish_state(f, r1);
 }
 
-// Values are read in place where a few rows read them, or where lines of many rows fit the few sets of a cache that their distance lets them share:
-// 12 heads side by side are 3072 bytes, in place 1 % faster than packed.
+// Values are read in place where a few rows read them, or where lines of many rows fit the few sets
+// of a cache that their distance lets them share: 12 heads side by side are 3072 bytes, in place 1
+// % faster than packed.
 static bool packs_values(const tc_att *p) {
   bool whole_vectors = packed_columns(p, p->ev) == p->ev;
   if (!whole_vectors || p->step > 1) return true;
@@ -454,19 +470,20 @@ static void forward_kernel(tc_att *p) {
   if (p->by_pairs) f.begins_pair = pair_beginnings(p);
   tc_val unit = loop(p->s, begin, finish, 1), block = tc_emit_bin(E, TC_N_REM, unit, i64(p->s, blocks));
   s->at[TC_RANGE_A] = tc_emit_bin(E, TC_N_DIV, unit, i64(p->s, blocks)), s->bound[TC_RANGE_A] = true;
-  p->q.at = tc_att_base(p, &p->q), p->k.at = tc_att_base(p, &p->k);
-  if (p->out != TC_NONE) p->v.at = tc_att_base(p, &p->v);
-  if (p->has_mask) p->mask.at = tc_att_base(p, &p->mask);
+  p->q.at = tc_ex_base(p->s, &p->q.base), p->k.at = tc_ex_base(p->s, &p->k.base);
+  if (p->out != TC_NONE) p->v.at = tc_ex_base(p->s, &p->v.base);
+  if (p->has_mask) p->mask.at = tc_ex_base(p->s, &p->mask.base);
   f.r0 = times(p->s, block, p->row_block);
   forward_unit(&f, least(p, i64(p->s, p->f), plus(p, f.r0, p->row_block)));
   end(p->s);
   s->x->extent = p->a * blocks;
 }
 
-void tc_ex_attention(tc_ex *s) {
+void tc_emitter_attention(tc_ex *s, const tc_emit_request *r) {
+  (void)r;
   tc_att at = {.s = s}, *p = &at;
   if (!tc_att_take(p)) return;
-  choose_blocks(p);
+  choose_key_blocks(p);
   s->lanes = p->lanes, s->vector = -1;
   if (p->backward)
     tc_att_backward(p);

@@ -1,6 +1,6 @@
-// What the rows of attention say, and what every schedule of them computes alike: where operands and results lie, which keys are seen, and weights from
-// scores.
-#include "lowering/emit/attention/forward.h"
+// What the rows of attention say, and what every schedule of them computes alike: where operands
+// and results lie, which keys are seen, and weights from scores.
+#include "lowering/emit/attention/operands.h"
 
 #include <math.h>
 
@@ -21,7 +21,8 @@ static tc_index part(tc_att *p, uint8_t range, int64_t div, int64_t mod) {
 
 enum { OF_QUERIES, OF_KEYS, OF_ROWS, OF_SCORES };  // [n, hq, l, e], [n, hkv, s, e], [n, hq, l] with or without columns, the mask
 
-// Finds operand number k of the rows in memory, through views. columns: its elements side by side; a row's may be left to be any distance apart.
+// Finds operand number k of the rows in memory, through views. columns: its elements side by side;
+// a row's may be left to be any distance apart.
 static bool find(tc_att *p, int k, int kind, int64_t columns, tc_att_factor *f) {
   tc_ex *s = p->s;
   uint32_t first = s->g->node[p->node].in[k], n = first;
@@ -50,12 +51,6 @@ static bool find(tc_att *p, int k, int kind, int64_t columns, tc_att_factor *f) 
   f->buf = tc_ex_buffer(s, n);
   f->type = s->g->node[n].type;
   return true;
-}
-
-tc_val tc_att_base(tc_att *p, const tc_att_factor *f) {
-  int64_t stride;
-  tc_val vec;
-  return tc_ex_index_value(p->s, f->base, &stride, &vec);
 }
 
 // A rank-0 operand: an argument, or a tensor of one element.
@@ -120,7 +115,8 @@ tc_val tc_att_key_scale(tc_att *p) {
 tc_val tc_att_power(tc_att *p, tc_val x) {
   // 2^r for |r| up to 1/2 by Remez's algorithm, with 1 kept: its relative error is 2.6e-9.
   static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
-  // 1.5 * 2^23 + 127: adding it rounds to a whole number, which the low bits then hold as an exponent.
+  // 1.5 * 2^23 + 127: adding it rounds to a whole number, which the low bits then hold as an
+  // exponent.
   const double rounder = E->lookups ? TC_EMIT_ROUNDER_OF_SIXTEENTHS : 12583039.0;
   if (tc_target_is_gpu(p->s->target) && tc_att_in_twos(p)) return tc_emit_raw(E, TC_N_EXP2, TC_F32, tc_emit_lanes(E, x), x, TC_NONE, TC_NONE, 0);
   if (p->acc != TC_F32 || tc_options_get()->strict) return tc_emit_scalar_op(E, TC_OP_EXP, p->acc, x, 0, 0);

@@ -1,8 +1,10 @@
-// What attention's kernels for a processor are made of, forward and backward alike: packing keys and rows, products of tiles, and steps over scores.
+// What attention's kernels for a processor are made of, forward and backward alike: packing keys
+// and rows, products of tiles, and steps over scores.
 #include "lowering/emit/attention/tile.h"
 
-// Of a result that is written past the caches: its rows lie apart, one head's from the next, and each would first be read. 4x12x512x64 f32 on Sapphire Rapids,
-// whose results have 6 MiB: 4 % of the time forward, 8 % of that with gradients.
+// Of a result that is written past the caches: its rows lie apart, one head's from the next, and
+// each would first be read. 4x12x512x64 f32 on Sapphire Rapids, whose results have 6 MiB: 4 % of
+// the time forward, 8 % of that with gradients.
 #define STREAM_BYTES (UINT64_C(4) << 20)
 
 #define E (&p->s->e)
@@ -10,7 +12,7 @@
 // ---- packing ----
 
 static tc_val load_narrow(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
-  return load(p, f->buf, f->type, lanes, add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), column), mask);
+  return load(p->s, f->buf, f->type, lanes, add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), column), mask);
 }
 
 tc_val tc_att_load_part(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
@@ -42,17 +44,17 @@ void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val co
   int64_t full = columns / lanes * lanes;
   if (full) {
     tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), lanes), v = load_step(p, f, row, next, there, c, lanes, TC_NONE);
-    store(p, tile, add(p->s, to, c), v);
+    store(p->s, tile, add(p->s, to, c), v);
     end(p->s);
   }
   if (full < columns) {
     tc_val v = load_step(p, f, row, next, there, i64(p->s, full), lanes, tc_att_column_mask(p, full, columns, lanes));
-    store(p, tile, plus(p, to, full), v);
+    store(p->s, tile, plus(p, to, full), v);
     full += lanes;
   }
   if (full < pitch) {
     tc_val c = loop(p->s, i64(p->s, full), i64(p->s, pitch), lanes), zero = p->step == 1 ? number(p, 0) : tc_emit_const_i(E, TC_I32, 0);
-    store(p, tile, add(p->s, to, c), tc_emit_splat(E, zero, lanes));
+    store(p->s, tile, add(p->s, to, c), tc_emit_splat(E, zero, lanes));
     end(p->s);
   }
   end(p->s);
@@ -64,7 +66,8 @@ static tc_val load_words(tc_att *p, const tc_att_factor *f, tc_val row, tc_val c
   return tc_emit_load_words(E, f->buf, at, lanes, mask);
 }
 
-// A block of steps of columns of `size` keys: read along columns, turned in registers, stored along keys. v: the steps, turned.
+// A block of steps of columns of `size` keys: read along columns, turned in registers, stored along
+// keys. v: the steps, turned.
 static void turn_block(tc_att *p, const tc_att_factor *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask, int tile, tc_val to,
                        tc_val by, tc_val *v) {
   for (int i = 0; i < size; i++) {
@@ -73,7 +76,7 @@ static void turn_block(tc_att *p, const tc_att_factor *f, tc_val key, tc_val las
     if (by != TC_NONE) v[i] = mul(p, v[i], by);
   }
   tc_emit_turn(E, v, size);
-  for (int i = 0; i < size; i++) store(p, tile, plus(p, to, (int64_t)i * p->lanes), v[i]);
+  for (int i = 0; i < size; i++) store(p->s, tile, plus(p, to, (int64_t)i * p->lanes), v[i]);
 }
 
 void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
@@ -90,7 +93,7 @@ void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, t
     turn_block(p, f, key, last, c, size, TC_NONE, tile, add(p->s, panel, times(p->s, c, p->lanes)), by, v);
     for (int i = 0; i < size && pairs; i++) {
       if (tc_att_begins_pair(i)) tc_emit_set(E, sum, sub(p->s, sum, mul(p, v[i], v[i + 1])));
-      tc_emit_set(E, squares, multiply_add(p, v[i], v[i], squares));
+      tc_emit_set(E, squares, tc_multiply_add(p->s, p->way, v[i], v[i], squares));
     }
     end(p->s);
   }
@@ -98,7 +101,7 @@ void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, t
     turn_block(p, f, key, last, i64(p->s, full), size, tc_att_column_mask(p, full * p->step, columns * p->step, size * p->step), tile,
                plus(p, panel, full * p->lanes), by, v);
   if (pairs) {
-    store(p, pairs->keys, sub(p->s, key, k0), sum);
+    store(p->s, pairs->keys, sub(p->s, key, k0), sum);
     tc_emit_set(E, pairs->top, most(p, pairs->top, magnitude(p, squares)));
   }
   end(p->s);
@@ -109,18 +112,28 @@ void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, t
 
 static tc_val load_side(tc_att *p, tc_att_side x, int lanes, tc_val at) {
   if (p->step > 1 && x.type == TC_BF16) return tc_emit_load_words(E, x.buf, at, lanes, TC_NONE);
-  tc_val v = load(p, x.buf, x.type, lanes, at, TC_NONE);
+  tc_val v = load(p->s, x.buf, x.type, lanes, at, TC_NONE);
   return p->step > 1 ? v : tc_emit_cast(E, v, p->acc);
+}
+
+typedef struct lhs {
+  tc_att *p;
+  const tc_att_side *side;
+  tc_val at, step;  // of the first row at the present k, where rows are apart; else how far from a row's first element k is
+} lhs;
+
+static tc_val load_lhs(void *of, int row) {
+  const lhs *x = of;
+  tc_att *p = x->p;
+  return load_side(p, *x->side, 1, x->side->rows ? add(p->s, x->side->rows[row], x->step) : plus(p, x->at, row * x->side->row));
 }
 
 // acc[i] += a(i, k) * b(k), a's elements one at a time, b's in vectors.
 static void multiply_one(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side b, tc_val k, tc_val *acc) {
   tc_val w = load_side(p, b, lanes, add(p->s, b.at, times(p->s, k, b.step)));
   tc_val step = times(p->s, k, a.step), at = a.rows ? TC_NONE : add(p->s, a.at, step);
-  for (int i = 0; i < rows; i++) {
-    tc_val v = load_side(p, a, 1, a.rows ? add(p->s, a.rows[i], step) : plus(p, at, i * a.row));
-    tc_emit_set(E, acc[i], multiply_add(p, v, w, acc[i]));
-  }
+  lhs of = {p, &a, at, step};
+  tc_register_block_add(p->s, &(tc_register_block){p->way, rows, 1, load_lhs, &of}, &w, acc);
 }
 
 void tc_att_multiply(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side b, tc_val from, tc_val to, tc_val *acc) {
@@ -136,8 +149,9 @@ void tc_att_clear(tc_att *p, int rows, int lanes, tc_val *acc) {
   for (int i = 0; i < rows; i++) acc[i] = tc_emit_var(E, tc_emit_splat(E, number(p, 0), lanes));
 }
 
-// acc[i] += three columns of a(i) times those of b, the first two as a pair. Elements of a are each loaded where they are used, once, since x86's
-// arithmetic spreads them on the way: a register that one is spread to takes a turn of a unit that adds.
+// acc[i] += three columns of a(i) times those of b, the first two as a pair. Elements of a are each
+// loaded where they are used, once, since x86's arithmetic spreads them on the way: a register that
+// one is spread to takes a turn of a unit that adds.
 static void multiply_three(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side b, tc_val k, tc_val *acc) {
   tc_val w[2], v[2];
   multiply_one(p, rows, lanes, a, b, plus(p, k, 2), acc);
@@ -145,7 +159,7 @@ static void multiply_three(tc_att *p, int rows, int lanes, tc_att_side a, tc_att
   for (int i = 0; i < rows; i++) {
     for (int j = 0; j < 2; j++) v[j] = load_side(p, a, 1, add(p->s, plus(p, a.at, i * a.row), times(p->s, plus(p, k, j), a.step)));
     tc_val first = add(p->s, v[0], w[1]), second = add(p->s, v[1], w[0]);
-    tc_emit_set(E, acc[i], multiply_add(p, first, second, acc[i]));
+    tc_emit_set(E, acc[i], tc_multiply_add(p->s, p->way, first, second, acc[i]));
   }
 }
 
@@ -154,19 +168,20 @@ void tc_att_with_pairs(tc_att *p, tc_att_side rows, int panels, int64_t columns,
   tc_val acc[TC_ATT_ROWS], key = loop(p->s, i64(p->s, 0), count, p->vector), in_panel = tc_emit_bin(E, TC_N_REM, key, i64(p->s, p->lanes));
   prefetch_query(p, next, tc_emit_bin(E, TC_N_DIV, key, i64(p->s, p->lanes)));
   tc_val at = add(p->s, times(p->s, sub(p->s, key, in_panel), panel_columns(p, columns)), in_panel),
-         less = load(p, pairs->keys, p->acc, p->vector, key, TC_NONE);
+         less = load(p->s, pairs->keys, p->acc, p->vector, key, TC_NONE);
   tc_att_side keys = tile_side(p, panels, at, 0, p->lanes);
-  for (int i = 0; i < p->rows; i++) acc[i] = tc_emit_var(E, add(p->s, load(p, pairs->rows, p->acc, 1, i64(p->s, i), TC_NONE), less));
+  for (int i = 0; i < p->rows; i++) acc[i] = tc_emit_var(E, add(p->s, load(p->s, pairs->rows, p->acc, 1, i64(p->s, i), TC_NONE), less));
   tc_val k = loop(p->s, i64(p->s, 0), i64(p->s, tc_att_paired(columns)), TC_ATT_PAIRED);
   for (int c = 0; tc_att_begins_pair(c); c += 3) multiply_three(p, (int)p->rows, p->vector, rows, keys, plus(p, k, c), acc);
   multiply_one(p, (int)p->rows, p->vector, rows, keys, plus(p, k, TC_ATT_PAIRED - 1), acc);
   end(p->s);
   tc_att_multiply(p, (int)p->rows, p->vector, rows, keys, i64(p->s, tc_att_paired(columns)), i64(p->s, columns), acc);
-  for (int i = 0; i < p->rows; i++) store(p, tile, plus(p, key, i * p->pitch), acc[i]);
+  for (int i = 0; i < p->rows; i++) store(p->s, tile, plus(p, key, i * p->pitch), acc[i]);
   end(p->s);
 }
 
-// Products of a tile of rows with `lanes` keys, from `key` on, of the panel that begins at key `first`, into a tile.
+// Products of a tile of rows with `lanes` keys, from `key` on, of the panel that begins at key
+// `first`, into a tile.
 static void with_panel(tc_att *p, tc_att_side rows, int lanes, int panels, int64_t columns, tc_val first, tc_val key, int tile, tc_val to) {
   tc_val acc[TC_ATT_ROWS];
   tc_att_clear(p, (int)p->rows, lanes, acc);
@@ -174,7 +189,7 @@ static void with_panel(tc_att *p, tc_att_side rows, int lanes, int panels, int64
   tc_att_multiply(p, (int)p->rows, lanes, rows, tile_side(p, panels, at, 0, p->lanes), i64(p->s, 0), i64(p->s, columns), acc);
   for (int i = 0; i < p->rows; i++) {
     tc_val score = p->step > 1 ? mul(p, acc[i], tc_att_key_scale(p)) : acc[i];  // else keys are scaled as they are turned
-    store(p, tile, plus(p, add(p->s, to, key), i * p->pitch), score);
+    store(p->s, tile, plus(p, add(p->s, to, key), i * p->pitch), score);
   }
 }
 
@@ -199,9 +214,9 @@ void tc_att_with_panels(tc_att *p, tc_att_side rows, int panels, int64_t columns
   key = stop;
   for (int lanes = p->lanes / 2; parts && lanes >= least_part; lanes /= 2) {
     tc_val here = tc_emit_bin(E, TC_N_AND, part, i64(p->s, lanes));
-    begin_if(p, tc_emit_bin(E, TC_N_NE, here, i64(p->s, 0)));
+    begin_if(p->s, tc_emit_bin(E, TC_N_NE, here, i64(p->s, 0)));
     with_panel(p, rows, lanes, panels, columns, stop, key, tile, to);
-    end_if(p);
+    end_if(p->s);
     key = add(p->s, key, here);
   }
 }
@@ -255,12 +270,12 @@ tc_val tc_att_masked(tc_att *p, tc_val scores, tc_val row, tc_val key, tc_val *s
   if (!p->has_mask) return scores;
   tc_val at = add(p->s, p->mask.at, times(p->s, row, p->mask.stride)), m;
   if (p->mask.col == 0) {
-    m = load(p, p->mask.buf, p->mask.type, 1, at, TC_NONE);
+    m = load(p->s, p->mask.buf, p->mask.type, 1, at, TC_NONE);
     m = tc_emit_splat(E, p->mask.type == TC_BOOL ? m : tc_emit_cast(E, m, p->acc), TC_ATT_STEP);
   } else {
     at = add(p->s, at, times(p->s, key, p->mask.col));
     if (p->mask.col == 1) {
-      m = load(p, p->mask.buf, p->mask.type, TC_ATT_STEP, at, *seen);
+      m = load(p->s, p->mask.buf, p->mask.type, TC_ATT_STEP, at, *seen);
     } else {
       tc_val lanes = times(p->s, lane_numbers(p, TC_I64, TC_ATT_STEP), p->mask.col);
       m = tc_emit_raw(E, TC_N_GATHER, p->mask.type, TC_ATT_STEP, add(p->s, lanes, at), *seen, TC_NONE, p->mask.buf);

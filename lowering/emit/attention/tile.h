@@ -1,14 +1,15 @@
-// Inside attention for a processor: what tile.c makes of keys, rows and scores for the kernels of forward.c and backward.c. Not for others.
-// Failures stick in the expansion, as builder.h says.
+// Inside attention for a processor: what tile.c makes of keys, rows and scores for the kernels of
+// forward.c and backward.c. Not for others. Failures stick in the expansion, as builder.h says.
 #ifndef TC_LOWERING_EMIT_ATTENTION_TILE_H
 #define TC_LOWERING_EMIT_ATTENTION_TILE_H
 
-#include "lowering/emit/attention/forward.h"
+#include "lowering/emit/attention/operands.h"
 
 #define TC_ATT_ROWS 6  // of a tile: with 4 vectors of 16 lanes, or 2 of 8, as many accumulators as the registers hold
 #define TC_ATT_STEP 16  // lanes of the softmax
 
-// One side of a product: element at + i * row + k * step, i counting accumulators, or rows[i] + k * step. An operand's buffer or a tile.
+// One side of a product: element at + i * row + k * step, i counting accumulators, or rows[i] + k *
+// step. An operand's buffer or a tile.
 typedef struct tc_att_side {
   int buf;
   tc_type type;
@@ -17,19 +18,23 @@ typedef struct tc_att_side {
   const tc_val *rows;
 } tc_att_side;
 
-// What tiles to come will read, row by row: queries of the next one, and where tiles see more and more keys those of the next panel, with values that are
-// packed; values read in place are the next tile's. A core waits for few lines at a time, and panels need some of them; so a row of queries is asked for
-// before each panel, one of keys and values at each step of the softmax, which waits for nothing. 4x12x512x64 f32 on Sapphire Rapids, one thread: 13.4 ms
-// before, 13.0 with all rows at once before a tile's scores, 12.1 so.
+// What tiles to come will read, row by row: queries of the next one, and where tiles see more and
+// more keys those of the next panel, with values that are packed; values read in place are the next
+// tile's. A core waits for few lines at a time, and panels need some of them; so a row of queries
+// is asked for before each panel, one of keys and values at each step of the softmax, which waits
+// for nothing. 4x12x512x64 f32 on Sapphire Rapids, one thread: 13.4 ms before, 13.0 with all rows
+// at once before a tile's scores, 12.1 so.
 typedef struct tc_att_ahead {
   bool queries, keys, values;
   tc_val row, key, value;  // the first of each
 } tc_att_ahead;
 
-// Scores by pairs, as Winograd multiplied (1968): q1 k1 + q2 k2 = (q1 + k2) (q2 + k1) - q1 q2 - k1 k2, of which the last two are sums of a row and of a key
-// alone. Two additions take the place of a multiplication, on units that do nothing else meanwhile; of TC_ATT_PAIRED columns, as many as a vector has
-// lanes, five pairs keep both kinds busy.
-// Their error goes with the larger of the row's and the key's elements, not with their product: see forward.c.
+// Scores by pairs, as Winograd multiplied (1968): q1 k1 + q2 k2 = (q1 + k2) (q2 + k1) - q1 q2 - k1
+// k2, of which the last two are sums of a row and of a key alone. Two additions take the place of a
+// multiplication, on units that do nothing else meanwhile; of TC_ATT_PAIRED columns, as many as a
+// vector has lanes, five pairs keep both kinds busy.
+// Their error goes with the larger of the row's and the key's elements, not with their product: see
+// forward.c.
 #define TC_ATT_PAIRED 16
 typedef struct tc_att_pairs {
   int keys, rows;  // tiles of what is added: less the products of the pairs of each key of the block, and of each row of the tile
@@ -49,32 +54,24 @@ static inline int64_t tc_att_paired(int64_t columns) {
   return columns / TC_ATT_PAIRED * TC_ATT_PAIRED;
 }
 
-// The panels of `columns` columns, each of its width: tc_att_next_panel enters one after the other, and gives its first column, as a value, and its lanes.
+// The panels of `columns` columns, each of its width: tc_att_next_panel enters one after the other,
+// and gives its first column, as a value, and its lanes.
 typedef struct tc_att_panels {
   int64_t columns;
   int turn, lanes;
   tc_val at;
 } tc_att_panels;
 
-// Steps of the softmax over the tile's keys, to `count`: first those that every row sees whole, then the others, with `limit` of each row.
+// Steps of the softmax over the tile's keys, to `count`: first those that every row sees whole,
+// then the others, with `limit` of each row.
 typedef struct tc_att_steps {
   int turn;
   tc_val at, keys;  // the first key, and the numbers of all, where they are compared
   tc_val limit[TC_ATT_ROWS];
 } tc_att_steps;
 
-static inline tc_val load(tc_att *p, int buf, tc_type type, int lanes, tc_val at, tc_val mask) {
-  return tc_emit_raw(&p->s->e, TC_N_LOAD, type, lanes, at, mask, TC_NONE, buf);
-}
-static inline void store(tc_att *p, int buf, tc_val at, tc_val v) {
-  (void)tc_emit_raw(&p->s->e, TC_N_STORE, tc_emit_type(&p->s->e, v), tc_emit_lanes(&p->s->e, v), at, v, TC_NONE, buf);
-}
 static inline tc_val lane_numbers(tc_att *p, tc_type type, int lanes) {
-  return tc_emit_raw(&p->s->e, TC_N_LANES, type, lanes, TC_NONE, TC_NONE, TC_NONE, 0);
-}
-static inline tc_val multiply_add(tc_att *p, tc_val a, tc_val b, tc_val c) {
-  if (p->step > 1) return tc_emit_dot(&p->s->e, a, b, c);
-  return p->fused ? tc_emit_fma(&p->s->e, a, b, c) : add(p->s, c, mul(p, a, b));
+  return tc_ex_numbers(p->s, type, lanes);
 }
 static inline int64_t ceil_to(int64_t n, int64_t of) {
   return tc_ceil_div(n, of) * of;
@@ -109,13 +106,17 @@ static inline tc_val only(tc_att *p, tc_val seen, tc_val v, double other) {
 
 // Which of `lanes` columns, from column `from` on, are below `columns`.
 tc_val tc_att_column_mask(tc_att *p, int64_t from, int64_t columns, int lanes);
-// `lanes` elements of row `row`, from column `column`, in the accumulators' type; those from `columns` on are zeros.
+// `lanes` elements of row `row`, from column `column`, in the accumulators' type; those from
+// `columns` on are zeros.
 tc_val tc_att_load_part(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask);
-// `count` steps of rows, from row `first` on, into a tile from element `start` on, `pitch` apart; past `last` the last row again.
+// `count` steps of rows, from row `first` on, into a tile from element `start` on, `pitch` apart;
+// past `last` the last row again.
 void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
                       tc_val start);
-// The panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, `from` being a panel's first: step c of a key's columns at panel * columns * lanes +
-// c * lanes + key % lanes. Past k1 the last key again: nobody looks there. by: a factor, or TC_NONE. pairs: whose sums of keys and `top` are made, or NULL.
+// The panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, `from` being a panel's first: step
+// c of a key's columns at panel * columns * lanes + c * lanes + key % lanes. Past k1 the last key
+// again: nobody looks there. by: a factor, or TC_NONE. pairs: whose sums of keys and `top` are
+// made, or NULL.
 void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
                       const tc_att_pairs *pairs);
 
@@ -130,8 +131,10 @@ void tc_att_prefetch_row(tc_att *p, const tc_att_factor *f, tc_val row, int64_t 
 static inline void prefetch_query(tc_att *p, const tc_att_ahead *x, tc_val i) {
   if (x->queries) tc_att_prefetch_row(p, &p->q, add(p->s, x->row, i), p->f, p->e);
 }
-// Scores (or other products with keys) of a tile of rows with the panels of keys up to `count`, into a tile. Of the last panel a half, a quarter or both,
-// where they are enough: every tile has a causal edge, a panel is a good part of the keys of a short one. next: what is asked for meanwhile, or NULL.
+// Scores (or other products with keys) of a tile of rows with the panels of keys up to `count`,
+// into a tile. Of the last panel a half, a quarter or both, where they are enough: every tile has a
+// causal edge, a panel is a good part of the keys of a short one. next: what is asked for
+// meanwhile, or NULL.
 void tc_att_with_panels(tc_att *p, tc_att_side rows, int panels, int64_t columns, tc_val count, int tile, tc_val to, const tc_att_ahead *next);
 // The same by pairs.
 void tc_att_with_pairs(tc_att *p, tc_att_side rows, int panels, int64_t columns, tc_val count, int tile, const tc_att_pairs *pairs,
@@ -145,11 +148,13 @@ bool tc_att_next_panel(tc_att *p, tc_att_panels *x);
 tc_val tc_att_last_row(tc_att *p, tc_val stop);
 // The tile's rows; those past the last are the last.
 void tc_att_rows_from(tc_att *p, tc_val row, tc_val *rows);
-// How many keys of the block rows row .. row + rows - 1 see, each of those past the last as the last.
+// How many keys of the block rows row .. row + rows - 1 see, each of those past the last as the
+// last.
 tc_att_steps tc_att_steps_of(tc_att *p, const tc_val *rows, tc_val k0, tc_val k1);
 // Ends the loop over steps before and begins the next one; false after the last.
 bool tc_att_next_steps(tc_att *p, tc_att_steps *x, tc_val count);
-// The scores at a key with the mask's part, which is not read for keys that are not seen; *seen is narrowed by a mask of bools.
+// The scores at a key with the mask's part, which is not read for keys that are not seen; *seen is
+// narrowed by a mask of bools.
 tc_val tc_att_masked(tc_att *p, tc_val scores, tc_val row, tc_val key, tc_val *seen);
 
 // ---- results ----

@@ -6,6 +6,9 @@
 //   for each block of outputs, for each row of pixels, `lanes` at a time: outputs x lanes sums in registers, over the taps; what follows is applied to them
 // Against a product of windows by weights (expand_conv.c) there is no padded image, and no result to be moved to channels first.
 // Order: as of that product, one chain over (kh, kw, c) from zero.
+#include "lowering/tiling/summation.h"
+#include "lowering/emit/emitters.h"
+#include "lowering/emit/register_block.h"
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
 #include "lowering/target/cpu_target.h"
@@ -17,7 +20,7 @@ typedef struct direct {
   tc_ex *s;
   uint32_t node;
   tc_type type;
-  bool fused;
+  tc_multiply_way way;
   int64_t images, h, w, c, o, p, q;  // extents of image and result
   int64_t size[2], stride[2], dilation[2], low[2];  // along h and w
   int lanes, rows;  // of a register block: pixels, outputs
@@ -33,7 +36,7 @@ typedef struct direct {
 // Pixels of the row that begins at `row`, every step-th from pixel `first` on. Those outside are zero.
 static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
   int64_t step = x->stride[1] * x->image.stride[2];
-  tc_val number = tc_emit_raw(E, TC_N_LANES, TC_I64, STAGED_AT_ONCE, TC_NONE, TC_NONE, TC_NONE, 0), mask = TC_NONE;
+  tc_val number = tc_ex_numbers(x->s, TC_I64, STAGED_AT_ONCE), mask = TC_NONE;
   if (!inside) {
     tc_val at = add(x->s, times(x->s, number, x->stride[1]), first);
     mask = bin(x->s, TC_N_AND, bin(x->s, TC_N_GE, at, i64(x->s, 0)), bin(x->s, TC_N_LT, at, i64(x->s, x->w)));
@@ -70,33 +73,45 @@ static void stage_zeros(direct *x, tc_val to) {
 }
 
 // The rows of the image that rows y0 to y1 of windows see.
-static void stage(direct *x, tc_val y0, tc_val y1) {
+static void stage_rows(direct *x, tc_val y0, tc_val y1) {
   tc_val top = add(x->s, times(x->s, y0, x->stride[0]), i64(x->s, -x->low[0]));
   tc_val many = add(x->s, times(x->s, bin(x->s, TC_N_SUB, y1, y0), x->stride[0]), i64(x->s, (x->size[0] - 1) * x->dilation[0] + 1 - x->stride[0]));
   tc_val r = loop(x->s, i64(x->s, 0), many, 1), h = add(x->s, top, r), to = times(x->s, r, x->pitch);
   tc_val exists = bin(x->s, TC_N_AND, bin(x->s, TC_N_GE, h, i64(x->s, 0)), bin(x->s, TC_N_LT, h, i64(x->s, x->h)));
   tc_val from = add(x->s, x->image_at, times(x->s, h, x->image.stride[1]));
-  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, exists, TC_NONE, TC_NONE, 0);
+  begin_if(x->s, exists);
   for (int64_t i = 0; i < x->c * x->stride[1]; i++)
     stage_row(x, add(x->s, from, i64(x->s, i / x->stride[1] * x->image.stride[3])), add(x->s, to, i64(x->s, i * x->width)), i % x->stride[1]);
-  tc_emit_end(E, TC_N_ENDIF);
-  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, tc_emit_un(E, TC_N_NOT, exists), TC_NONE, TC_NONE, 0);
+  end_if(x->s);
+  begin_if(x->s, tc_emit_un(E, TC_N_NOT, exists));
   stage_zeros(x, to);
-  tc_emit_end(E, TC_N_ENDIF);
+  end_if(x->s);
   end(x->s);
 }
 
 // Output first + i, or the last one where there are not so many.
-static tc_val output(direct *x, tc_val first, int i) {
+static tc_val output_number(direct *x, tc_val first, int i) {
   tc_val o = add(x->s, first, i64(x->s, i));
   return x->o % x->rows ? bin(x->s, TC_N_MIN, o, i64(x->s, x->o - 1)) : o;
 }
 
+typedef struct lhs {
+  direct *x;
+  const tc_val *weight;  // of each output, the first
+  tc_val in_row;  // how far from there the present tap is
+} lhs;
+
+static tc_val load_lhs(void *of, int row) {
+  const lhs *w = of;
+  direct *x = w->x;
+  return tc_emit_raw(E, TC_N_LOAD, x->type, 1, add(x->s, w->weight[row], w->in_row), TC_NONE, TC_NONE, x->weight.buf);
+}
+
 // rows x lanes sums of outputs from `first` on; at: of the staged pixels that the first tap sees.
-static void multiply(direct *x, tc_val first, tc_val at, tc_val *acc) {
+static void multiply_taps(direct *x, tc_val first, tc_val at, tc_val *acc) {
   tc_val weight[32], zero = tc_emit_splat(E, tc_emit_const_f(E, x->type, 0), x->lanes);
   for (int i = 0; i < x->rows; i++) {
-    weight[i] = add(x->s, x->weight_at, times(x->s, output(x, first, i), x->weight.stride[0]));
+    weight[i] = add(x->s, x->weight_at, times(x->s, output_number(x, first, i), x->weight.stride[0]));
     acc[i] = tc_emit_var(E, zero);
   }
   tc_val k = loop(x->s, i64(x->s, 0), i64(x->s, x->size[0]), 1), row = add(x->s, at, times(x->s, k, x->dilation[0] * x->pitch));
@@ -106,40 +121,38 @@ static void multiply(direct *x, tc_val first, tc_val at, tc_val *acc) {
     int64_t to = (c * x->stride[1] + right % x->stride[1]) * x->width + right / x->stride[1];
     tc_val b = tc_emit_raw(E, TC_N_LOAD, x->type, x->lanes, add(x->s, row, i64(x->s, to)), TC_NONE, TC_NONE, x->staged);
     tc_val in_row = add(x->s, down, i64(x->s, kw * x->weight.stride[3] + c * x->weight.stride[1]));
-    for (int i = 0; i < x->rows; i++) {
-      tc_val a = tc_emit_raw(E, TC_N_LOAD, x->type, 1, add(x->s, weight[i], in_row), TC_NONE, TC_NONE, x->weight.buf);
-      tc_emit_set(E, acc[i], x->fused ? tc_emit_fma(E, a, b, acc[i]) : add(x->s, acc[i], bin(x->s, TC_N_MUL, a, b)));
-    }
+    lhs weights = {x, weight, in_row};
+    tc_register_block_add(x->s, &(tc_register_block){x->way, x->rows, 1, load_lhs, &weights}, &b, acc);
   }
   end(x->s);
 }
 
-static void finish(direct *x, tc_val first, const tc_val *acc) {
+static void finish_outputs(direct *x, tc_val first, const tc_val *acc) {
   tc_ex *s = x->s;
   bool cut = x->o % x->rows != 0;
   for (int i = 0; i < x->rows; i++) {
     tc_val o = add(x->s, first, i64(x->s, i));
-    if (cut) (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, bin(x->s, TC_N_LT, o, i64(x->s, x->o)), TC_NONE, TC_NONE, 0);
+    if (cut) begin_if(x->s, bin(x->s, TC_N_LT, o, i64(x->s, x->o)));
     tc_ex_enter(s);
     s->at[TC_RANGE_F] = o;
     tc_ex_remember(s, x->node, acc[i]);
     tc_ex_stores(s);
     tc_ex_leave(s);
-    if (cut) tc_emit_end(E, TC_N_ENDIF);
+    if (cut) end_if(x->s);
   }
 }
 
-static void unit(direct *x, tc_val y0, tc_val y1) {
+static void make_unit_of_rows(direct *x, tc_val y0, tc_val y1) {
   tc_ex *s = x->s;
   tc_val acc[32];
-  stage(x, y0, y1);
+  stage_rows(x, y0, y1);
   tc_val first = loop(x->s, i64(x->s, 0), i64(x->s, x->o), x->rows), y = loop(x->s, y0, y1, 1),
          column = loop(x->s, i64(x->s, 0), i64(x->s, x->q), x->lanes);
   s->at[TC_RANGE_K] = add(x->s, times(x->s, y, x->q), column);
   s->mask = TC_NONE;
   if (x->q % x->lanes) tc_ex_set_mask(s, column, i64(x->s, x->q));
-  multiply(x, first, add(x->s, times(x->s, bin(x->s, TC_N_SUB, y, y0), x->stride[0] * x->pitch), column), acc);
-  finish(x, first, acc);
+  multiply_taps(x, first, add(x->s, times(x->s, bin(x->s, TC_N_SUB, y, y0), x->stride[0] * x->pitch), column), acc);
+  finish_outputs(x, first, acc);
   end(x->s);
   end(x->s);
   end(x->s);
@@ -153,11 +166,11 @@ static double cost(const direct *x, int lanes, int rows, int vector) {
   return each * (double)(tc_ceil_div(x->o, rows) * tc_ceil_div(x->q, lanes));
 }
 
-static void choose_blocks(direct *x) {
+static void choose_direct_blocks(direct *x) {
   const tc_isa *isa = tc_compiler_isa();
   int64_t size = (int64_t)tc_type_bytes(x->type);
   int vector = TC_MAX_OF(isa->vector_bytes / (int)size, 1), registers = isa->registers / 4 * 3;
-  x->fused = isa->fma;
+  x->way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
   x->lanes = vector, x->rows = 1;
   for (int lanes = vector; lanes <= LANES && lanes / vector <= registers; lanes *= 2)
     for (int rows = 1; rows * (lanes / vector) <= registers; rows++)
@@ -171,7 +184,8 @@ static void choose_blocks(direct *x) {
   x->block = tc_ceil_div(x->p, x->n_blocks);
 }
 
-void tc_ex_direct(tc_ex *s, uint32_t node) {
+void tc_emitter_conv_direct(tc_ex *s, const tc_emit_request *r) {
+  uint32_t node = r->node;
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d, *weight = &s->g->node[n->in[1]].shape->d;
   direct whole = {.s = s, .node = node, .type = n->type}, *x = &whole;
@@ -182,20 +196,18 @@ void tc_ex_direct(tc_ex *s, uint32_t node) {
   }
   x->p = (int64_t)n->attr[4], x->q = (int64_t)n->attr[5];
   if (!tc_operand4_find(s, node, 0, &x->image) || !tc_operand4_find(s, node, 1, &x->weight)) return;
-  choose_blocks(x);
+  choose_direct_blocks(x);
   x->staged = tc_ex_tile(s, x->type, ((x->block - 1) * x->stride[0] + (x->size[0] - 1) * x->dilation[0] + 1) * x->pitch);
   s->lanes = x->lanes, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
-  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(x->s, begin, finish, 1), y0 = times(x->s, bin(x->s, TC_N_REM, o, i64(x->s, x->n_blocks)), x->block);
+  tc_val o = tc_ex_begin_units(s), y0 = times(x->s, bin(x->s, TC_N_REM, o, i64(x->s, x->n_blocks)), x->block);
   s->at[TC_RANGE_A] = bin(x->s, TC_N_DIV, o, i64(x->s, x->n_blocks));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  x->image_at = add(x->s, tc_operand4_at(s, &x->image), times(x->s, s->at[TC_RANGE_A], x->image.stride[0]));
-  x->weight_at = tc_operand4_at(s, &x->weight);
-  unit(x, y0, bin(x->s, TC_N_MIN, add(x->s, y0, i64(x->s, x->block)), i64(x->s, x->p)));
+  x->image_at = add(x->s, tc_ex_base(s, &x->image.base), times(x->s, s->at[TC_RANGE_A], x->image.stride[0]));
+  x->weight_at = tc_ex_base(s, &x->weight.base);
+  make_unit_of_rows(x, y0, bin(x->s, TC_N_MIN, add(x->s, y0, i64(x->s, x->block)), i64(x->s, x->p)));
   s->mask = TC_NONE;
   end(x->s);
   s->x->extent = x->images * x->n_blocks;
-  s->x->work = 2.0 * (double)n->shape->count * (double)(x->size[0] * x->size[1] * x->c) / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
+  s->x->work = tc_register_block_work(2.0 * (double)n->shape->count * (double)(x->size[0] * x->size[1] * x->c));
 }

@@ -43,7 +43,7 @@ static int64_t share_of(const winograd *x) {
   return tc_ceil_div(x->panel, x->padded / x->product.rows * (x->panel / x->product.lanes));
 }
 
-static void multiply(winograd *x, tc_val panel) {
+static void multiply_places(winograd *x, tc_val panel) {
   int64_t places = wplaces(&x->by);
   tc_val place = loop(x->s, i64(x->s, 0), i64(x->s, places), 1);
   tc_val u = times(x->s, add(x->s, times(x->s, panel, places), place), x->c * x->panel);
@@ -68,11 +68,11 @@ static void write_tile(winograd *x, tc_val tile, tc_val from) {
   tc_val lane = loop(x->s, i64(x->s, 0), i64(x->s, x->panel), TC_WLANES), v[TC_WMOST][TC_WMOST];
   for (int i = 0; i < x->by.alpha; i++)
     for (int j = 0; j < x->by.alpha; j++)
-      v[i][j] =
-          wload(x->s, x->product.sums, TC_WLANES, add(x->s, add(x->s, from, lane), i64(x->s, (i * x->by.alpha + j) * x->padded * x->panel)), TC_NONE);
+      v[i][j] = load(x->s, x->product.sums, TC_F32, TC_WLANES,
+                     add(x->s, add(x->s, from, lane), i64(x->s, (i * x->by.alpha + j) * x->padded * x->panel)), TC_NONE);
   tc_wtransform(s, x->by.m, tc_wside_sums, x->by.alpha, x->by.m, v);
   for (int i = 0; i < x->by.m; i++)
-    for (int j = 0; j < x->by.m; j++) wstore(x->s, x->pixels, TC_WLANES, add(x->s, lane, i64(x->s, (i * x->by.m + j) * x->panel)), v[i][j]);
+    for (int j = 0; j < x->by.m; j++) store(x->s, x->pixels, add(x->s, lane, i64(x->s, (i * x->by.m + j) * x->panel)), v[i][j]);
   end(x->s);
   tc_wplace at = tc_wplace_of(s, &x->by, tile);
   tc_val rows = bin(x->s, TC_N_MIN, i64(x->s, x->by.m), sub(x->s, i64(x->s, x->by.p), at.y)),
@@ -81,18 +81,18 @@ static void write_tile(winograd *x, tc_val tile, tc_val from) {
   tc_val row = add(x->s, times(x->s, add(x->s, times(x->s, at.image, x->by.p), add(x->s, at.y, i)), x->by.q), at.x);
   tc_val j = loop(x->s, i64(x->s, 0), columns, 1);
   s->at[TC_RANGE_F] = add(x->s, row, j);
-  tc_ex_remember(s, x->node, wload(x->s, x->pixels, s->lanes, times(x->s, add(x->s, times(x->s, i, x->by.m), j), x->panel), TC_NONE));
+  tc_ex_remember(s, x->node, load(x->s, x->pixels, TC_F32, s->lanes, times(x->s, add(x->s, times(x->s, i, x->by.m), j), x->panel), TC_NONE));
   tc_ex_stores(s);
   end(x->s);
   end(x->s);
 }
 
-static void unit(winograd *x, tc_val block, tc_val first_panel) {
+static void make_unit_of_tiles(winograd *x, tc_val block, tc_val first_panel) {
   tc_ex *s = x->s;
   tc_val first = times(x->s, block, x->block), last = bin(x->s, TC_N_MIN, add(x->s, first, i64(x->s, x->block)), i64(x->s, x->by.n));
   tc_wtiles_read(s, &x->by, &x->image, first, last);
   tc_val panel = loop(x->s, first_panel, bin(x->s, TC_N_MIN, add(x->s, first_panel, i64(x->s, x->panels)), i64(x->s, x->n_panels)), 1);
-  multiply(x, panel);
+  multiply_places(x, panel);
   s->at[TC_RANGE_K] = times(x->s, panel, x->panel);
   s->mask = TC_NONE;
   if (x->o % x->panel) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(x->s, x->o));
@@ -112,11 +112,11 @@ static int choose_rows(int64_t n, int most) {
   return best;
 }
 
-static void choose_blocks(winograd *x) {
+static void choose_winograd_blocks(winograd *x) {
   const tc_isa *isa = tc_compiler_isa();
   int vector = isa->vector_bytes / 4, registers = isa->registers / 4 * 3;
   int64_t places = wplaces(&x->by), threads = tc_team_threads(), pitch = x->c + TC_WPITCH_MORE;
-  x->product = (tc_wblock){.fused = isa->fma, .a_k = 1, .b_k = x->panel, .sums_row = x->panel};
+  x->product = (tc_wblock){.way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED, .a_k = 1, .b_k = x->panel, .sums_row = x->panel};
   x->product.lanes = (int)TC_MIN(x->panel, (int64_t)(isa->registers / 8 * vector));
   int most = registers / TC_MAX_OF(x->product.lanes / vector, 1);
   x->block = TC_MAX_OF(TC_MIN(BLOCK_BYTES / (places * 4 * (pitch + x->panel)), MOST_TILES), x->c >= 256 ? MOST_TILES : 16);
@@ -129,7 +129,8 @@ static void choose_blocks(winograd *x) {
   x->image.pitch = pitch, x->image.place = x->padded * pitch, x->product.a_row = pitch;
 }
 
-void tc_ex_winograd(tc_ex *s, uint32_t node) {
+void tc_emitter_winograd(tc_ex *s, const tc_emit_request *r) {
+  uint32_t node = r->node;
   winograd whole = {.s = s, .node = node}, *x = &whole;
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d;
@@ -140,7 +141,7 @@ void tc_ex_winograd(tc_ex *s, uint32_t node) {
   if (!tc_wsource_find(s, node, 0, &x->image)) return;
   x->weight = tc_ex_buffer(s, n->in[1]);
   s->x->same &= ~(UINT64_C(1) << x->weight);
-  choose_blocks(x);
+  choose_winograd_blocks(x);
   int64_t places = wplaces(&x->by);
   x->image.tile = tc_ex_tile(s, TC_F32, places * x->image.place);
   x->product.a = x->image.tile, x->product.b = x->weight, x->product.sums = tc_ex_tile(s, TC_F32, places * x->padded * x->panel);
@@ -148,20 +149,18 @@ void tc_ex_winograd(tc_ex *s, uint32_t node) {
   s->lanes = (int)x->panel, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
   int64_t blocks = tc_ceil_div(x->by.n, x->block), columns = tc_ceil_div(x->n_panels, x->panels);
-  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(s, begin, finish, 1);
+  tc_val o = tc_ex_begin_units(s);
   tc_val block = columns == 1 ? o : bin(s, TC_N_DIV, o, i64(s, columns));
   tc_val column = columns == 1 ? i64(s, 0) : bin(s, TC_N_REM, o, i64(s, columns));
   s->at[TC_RANGE_A] = i64(s, 0);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  x->image.from = tc_operand4_at(s, &x->image.in);
-  unit(x, block, times(s, column, x->panels));
+  x->image.from = tc_ex_base(s, &x->image.in.base);
+  make_unit_of_tiles(x, block, times(s, column, x->panels));
   s->mask = TC_NONE;
   end(s);
   s->x->extent = blocks * columns;
   double flops = (double)(places * x->by.n) * ((double)(x->c * x->o) * 2 + 16 * (double)(x->c + x->o));
-  s->x->work = tc_wwork(flops);
+  s->x->work = tc_register_block_work(flops);
 }
 
 // ---- the weight ----
@@ -178,14 +177,15 @@ static void gather_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t 
 
 // The same where an output's taps lie side by side and a register holds them: rows of taps, turned.
 static void turn_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
-  tc_val first = bin(s, TC_N_LT, tc_emit_raw(&s->e, TC_N_LANES, TC_I64, TC_WLANES, TC_NONE, TC_NONE, TC_NONE, 0), i64(s, TC_WTAPS)), row[TC_WLANES];
-  for (int i = 0; i < TC_WLANES; i++) row[i] = wload(s, weight->buf, TC_WLANES, add(s, at, i64(s, i * apart)), first);
+  tc_val first = bin(s, TC_N_LT, tc_ex_numbers(s, TC_I64, TC_WLANES), i64(s, TC_WTAPS)), row[TC_WLANES];
+  for (int i = 0; i < TC_WLANES; i++) row[i] = load(s, weight->buf, TC_F32, TC_WLANES, add(s, at, i64(s, i * apart)), first);
   tc_emit_turn(&s->e, row, TC_WLANES);
   memcpy(w, row, TC_WTAPS * sizeof *w);
 }
 
 // [begin, end) counts pairs of a panel and a channel.
-void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
+void tc_emitter_winograd_weight(tc_ex *s, const tc_emit_request *r) {
+  uint32_t node = r->node;
   const tc_gnode *n = &s->g->node[node];
   bool turned = n->attr[1];
   int m = (int)n->attr[0], alpha = m + 2;
@@ -193,12 +193,10 @@ void tc_ex_winograd_weight(tc_ex *s, uint32_t node) {
   tc_operand4 weight;
   if (!tc_operand4_find(s, node, 0, &weight)) return;
   s->lanes = TC_WLANES, s->vector = TC_RANGE_K;
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(s, begin, finish, 1), c = bin(s, TC_N_REM, o, i64(s, channels)), p = bin(s, TC_N_DIV, o, i64(s, channels));
+  tc_val o = tc_ex_begin_units(s), c = bin(s, TC_N_REM, o, i64(s, channels)), p = bin(s, TC_N_DIV, o, i64(s, channels));
   s->at[TC_RANGE_A] = i64(s, 0), s->at[TC_RANGE_F] = c;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  tc_val at = add(s, tc_operand4_at(s, &weight), times(s, c, weight.stride[!turned]));
+  tc_val at = add(s, tc_ex_base(s, &weight.base), times(s, c, weight.stride[!turned]));
   tc_val lane = loop(s, i64(s, 0), i64(s, panel), TC_WLANES), output = add(s, times(s, p, panel), lane);
   tc_val there = TC_NONE, w[TC_WTAPS], column[3][TC_WMOST], row[TC_WMOST];
   bool whole = outputs % TC_WLANES == 0 && outputs % panel == 0, beside = weight.stride[2] == 3 && weight.stride[3] == 1;

@@ -5,7 +5,7 @@
 
 // ---- sides ----
 
-static tc_val scaled(tc_ex *s, double b, tc_val a) {
+static tc_val scaled_by(tc_ex *s, double b, tc_val a) {
   return bin(s, TC_N_MUL, a, tc_emit_const_f(&s->e, TC_F32, b));
 }
 
@@ -15,10 +15,10 @@ void tc_wside_inputs(tc_ex *s, int m, tc_val *d) {
     d[0] = sub(s, d[0], d[2]), d[3] = sub(s, d[1], d[3]), d[1] = t1, d[2] = t2;
     return;
   }
-  tc_val even = sub(s, d[4], scaled(s, 4, d[2])), odd = sub(s, d[3], scaled(s, 4, d[1]));
-  tc_val outer = sub(s, d[4], d[2]), inner = sub(s, d[3], d[1]), twice = scaled(s, 2, inner);
-  d[0] = add(s, scaled(s, 4, sub(s, d[0], d[2])), outer);
-  d[5] = sub(s, sub(s, d[5], d[3]), scaled(s, 4, inner));
+  tc_val even = sub(s, d[4], scaled_by(s, 4, d[2])), odd = sub(s, d[3], scaled_by(s, 4, d[1]));
+  tc_val outer = sub(s, d[4], d[2]), inner = sub(s, d[3], d[1]), twice = scaled_by(s, 2, inner);
+  d[0] = add(s, scaled_by(s, 4, sub(s, d[0], d[2])), outer);
+  d[5] = sub(s, sub(s, d[5], d[3]), scaled_by(s, 4, inner));
   d[1] = add(s, even, odd), d[2] = sub(s, even, odd), d[3] = add(s, outer, twice), d[4] = sub(s, outer, twice);
 }
 
@@ -30,9 +30,9 @@ void tc_wside_sums(tc_ex *s, int m, tc_val *d) {
   }
   tc_val sum2 = add(s, d[3], d[4]), difference2 = sub(s, d[3], d[4]);
   d[0] = add(s, add(s, d[0], sum), sum2);
-  d[1] = add(s, difference, scaled(s, 2, difference2));
-  d[2] = add(s, sum, scaled(s, 4, sum2));
-  d[3] = add(s, add(s, difference, scaled(s, 8, difference2)), d[5]);
+  d[1] = add(s, difference, scaled_by(s, 2, difference2));
+  d[2] = add(s, sum, scaled_by(s, 4, sum2));
+  d[3] = add(s, add(s, difference, scaled_by(s, 8, difference2)), d[5]);
 }
 
 void tc_wside_outputs(tc_ex *s, int m, tc_val *d) {
@@ -43,7 +43,7 @@ void tc_wside_outputs(tc_ex *s, int m, tc_val *d) {
   }
   tc_val y[4] = {d[0], d[1], d[2], d[3]};
   tc_val even = add(s, y[0], y[2]), odd = add(s, y[1], y[3]);
-  tc_val wide = add(s, y[0], scaled(s, 4, y[2])), twice = add(s, scaled(s, 2, y[1]), scaled(s, 8, y[3]));
+  tc_val wide = add(s, y[0], scaled_by(s, 4, y[2])), twice = add(s, scaled_by(s, 2, y[1]), scaled_by(s, 8, y[3]));
   d[1] = add(s, even, odd), d[2] = sub(s, even, odd), d[3] = add(s, wide, twice), d[4] = sub(s, wide, twice), d[5] = y[3];
 }
 
@@ -51,26 +51,26 @@ void tc_wside_taps(tc_ex *s, int m, tc_val *d) {
   tc_val w[3] = {d[0], d[1], d[2]}, ends = add(s, w[0], w[2]);
   d[m + 1] = w[2];
   if (m == 2) {
-    d[1] = scaled(s, 0.5, add(s, ends, w[1])), d[2] = scaled(s, 0.5, sub(s, ends, w[1]));
+    d[1] = scaled_by(s, 0.5, add(s, ends, w[1])), d[2] = scaled_by(s, 0.5, sub(s, ends, w[1]));
     return;
   }
-  tc_val sixth = scaled(s, 1.0 / 6, w[1]), twelfth = scaled(s, 1.0 / 12, w[1]), sum = scaled(s, -1.0 / 6, ends);
-  tc_val wide = add(s, scaled(s, 1.0 / 24, w[0]), scaled(s, 1.0 / 6, w[2]));
-  d[0] = scaled(s, 0.25, w[0]);
+  tc_val sixth = scaled_by(s, 1.0 / 6, w[1]), twelfth = scaled_by(s, 1.0 / 12, w[1]), sum = scaled_by(s, -1.0 / 6, ends);
+  tc_val wide = add(s, scaled_by(s, 1.0 / 24, w[0]), scaled_by(s, 1.0 / 6, w[2]));
+  d[0] = scaled_by(s, 0.25, w[0]);
   d[1] = sub(s, sum, sixth), d[2] = add(s, sum, sixth), d[3] = add(s, wide, twelfth), d[4] = sub(s, wide, twelfth);
 }
 
 void tc_wside_by_taps(tc_ex *s, int m, tc_val *d) {
   tc_val sum = add(s, d[1], d[2]), difference = sub(s, d[1], d[2]);
   if (m == 2) {
-    tc_val half = scaled(s, 0.5, sum);
-    d[0] = add(s, d[0], half), d[1] = scaled(s, 0.5, difference), d[2] = add(s, half, d[3]);
+    tc_val half = scaled_by(s, 0.5, sum);
+    d[0] = add(s, d[0], half), d[1] = scaled_by(s, 0.5, difference), d[2] = add(s, half, d[3]);
     return;
   }
-  tc_val sum2 = add(s, d[3], d[4]), difference2 = sub(s, d[3], d[4]), sixth = scaled(s, 1.0 / 6, sum);
-  d[0] = add(s, sub(s, scaled(s, 0.25, d[0]), sixth), scaled(s, 1.0 / 24, sum2));
-  d[1] = sub(s, scaled(s, 1.0 / 12, difference2), scaled(s, 1.0 / 6, difference));
-  d[2] = add(s, sub(s, scaled(s, 1.0 / 6, sum2), sixth), d[5]);
+  tc_val sum2 = add(s, d[3], d[4]), difference2 = sub(s, d[3], d[4]), sixth = scaled_by(s, 1.0 / 6, sum);
+  d[0] = add(s, sub(s, scaled_by(s, 0.25, d[0]), sixth), scaled_by(s, 1.0 / 24, sum2));
+  d[1] = sub(s, scaled_by(s, 1.0 / 12, difference2), scaled_by(s, 1.0 / 6, difference));
+  d[2] = add(s, sub(s, scaled_by(s, 1.0 / 6, sum2), sixth), d[5]);
 }
 
 void tc_wtransform(tc_ex *s, int m, tc_wside *side, int from, int to, tc_val v[TC_WMOST][TC_WMOST]) {
@@ -85,23 +85,28 @@ void tc_wtransform(tc_ex *s, int m, tc_wside *side, int from, int to, tc_val v[T
 
 // ---- products ----
 
+typedef struct lhs {
+  tc_ex *s;
+  const tc_wblock *by;
+  tc_val at;  // of the first row, at the present k
+} lhs;
+
+static tc_val load_lhs(void *of, int row) {
+  const lhs *x = of;
+  return load(x->s, x->by->a, TC_F32, 1, add(x->s, x->at, i64(x->s, row * x->by->a_row)), TC_NONE);
+}
+
 void tc_wmultiply(tc_ex *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val ahead, int64_t further) {
   tc_val acc[32], zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), by->lanes);
   for (int i = 0; i < by->rows; i++)
-    acc[i] = tc_emit_var(&s->e, by->adds ? wload(s, by->sums, by->lanes, add(s, to, i64(s, i * by->sums_row)), TC_NONE) : zero);
+    acc[i] = tc_emit_var(&s->e, by->adds ? load(s, by->sums, TC_F32, by->lanes, add(s, to, i64(s, i * by->sums_row)), TC_NONE) : zero);
   tc_val k = loop(s, i64(s, 0), n, 1), row = add(s, a, times(s, k, by->a_k));
   if (ahead != TC_NONE) tc_emit_prefetch(&s->e, by->b, add(s, ahead, times(s, k, further)), false);
-  tc_val columns = wload(s, by->b, by->lanes, add(s, b, times(s, k, by->b_k)), TC_NONE);
-  for (int i = 0; i < by->rows; i++) {
-    tc_val one = wload(s, by->a, 1, add(s, row, i64(s, i * by->a_row)), TC_NONE);
-    tc_emit_set(&s->e, acc[i], by->fused ? tc_emit_fma(&s->e, one, columns, acc[i]) : add(s, acc[i], bin(s, TC_N_MUL, one, columns)));
-  }
+  tc_val columns = load(s, by->b, TC_F32, by->lanes, add(s, b, times(s, k, by->b_k)), TC_NONE);
+  lhs rows = {s, by, row};
+  tc_register_block_add(s, &(tc_register_block){by->way, by->rows, 1, load_lhs, &rows}, &columns, acc);
   end(s);
-  for (int i = 0; i < by->rows; i++) wstore(s, by->sums, by->lanes, add(s, to, i64(s, i * by->sums_row)), acc[i]);
-}
-
-double tc_wwork(double flops) {
-  return flops / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
+  for (int i = 0; i < by->rows; i++) store(s, by->sums, add(s, to, i64(s, i * by->sums_row)), acc[i]);
 }
 
 // ---- tiles ----
@@ -131,29 +136,29 @@ static void read_tile(tc_ex *s, const tc_wtiles *by, const tc_wsource *x, tc_val
   for (int i = 0; i < x->size; i++) {
     for (int j = 0; j < x->size; j++) {
       tc_val mask = row_in ? tc_emit_splat(&s->e, bin(s, TC_N_AND, row_in[i], column_in[j]), TC_WLANES) : TC_NONE;
-      v[i][j] = wload(s, x->in.buf, TC_WLANES, add(s, from, i64(s, i * x->in.stride[1] + j * x->in.stride[2])), mask);
+      v[i][j] = load(s, x->in.buf, TC_F32, TC_WLANES, add(s, from, i64(s, i * x->in.stride[1] + j * x->in.stride[2])), mask);
     }
   }
   tc_wtransform(s, by->m, x->side, x->size, by->alpha, v);
   for (int i = 0; i < by->alpha; i++)
-    for (int j = 0; j < by->alpha; j++) wstore(s, x->tile, TC_WLANES, add(s, to, i64(s, (i * by->alpha + j) * x->place)), v[i][j]);
+    for (int j = 0; j < by->alpha; j++) store(s, x->tile, add(s, to, i64(s, (i * by->alpha + j) * x->place)), v[i][j]);
   end(s);
 }
 
-static tc_val within(tc_ex *s, tc_val at, int64_t extent) {
+static tc_val is_within(tc_ex *s, tc_val at, int64_t extent) {
   return bin(s, TC_N_AND, bin(s, TC_N_GE, at, i64(s, 0)), bin(s, TC_N_LT, at, i64(s, extent)));
 }
 
 // Whether squares along an axis, of n tiles, lie within its extent: some, and all.
-static void look(const tc_wtiles *by, int size, int64_t low, int64_t extent, int64_t n, bool *some, bool *all) {
+static void find_inside(const tc_wtiles *by, int size, int64_t low, int64_t extent, int64_t n, bool *some, bool *all) {
   int64_t first = tc_ceil_div(low, by->m), last = extent - size + low < 0 ? -1 : (extent - size + low) / by->m;
   *some &= first <= TC_MIN(last, n - 1), *all &= first == 0 && last >= n - 1;
 }
 
 void tc_wtiles_read(tc_ex *s, const tc_wtiles *by, const tc_wsource *x, tc_val first, tc_val last) {
   bool some = true, all = true;
-  look(by, x->size, x->low[0], x->h, tc_ceil_div(by->p, by->m), &some, &all);
-  look(by, x->size, x->low[1], x->w, by->across, &some, &all);
+  find_inside(by, x->size, x->low[0], x->h, tc_ceil_div(by->p, by->m), &some, &all);
+  find_inside(by, x->size, x->low[1], x->w, by->across, &some, &all);
   tc_val tile = loop(s, first, last, 1), row_in[TC_WMOST], column_in[TC_WMOST];
   tc_wplace at = tc_wplace_of(s, by, tile);
   tc_val top = sub(s, at.y, i64(s, x->low[0])), left = sub(s, at.x, i64(s, x->low[1]));
@@ -161,19 +166,19 @@ void tc_wtiles_read(tc_ex *s, const tc_wtiles *by, const tc_wsource *x, tc_val f
   from = add(s, from, add(s, times(s, top, x->in.stride[1]), times(s, left, x->in.stride[2])));
   tc_val to = times(s, sub(s, tile, first), x->pitch), whole = TC_NONE;
   for (int i = 0; i < x->size && !all; i++) {
-    row_in[i] = within(s, add(s, top, i64(s, i)), x->h), column_in[i] = within(s, add(s, left, i64(s, i)), x->w);
+    row_in[i] = is_within(s, add(s, top, i64(s, i)), x->h), column_in[i] = is_within(s, add(s, left, i64(s, i)), x->w);
     tc_val both = bin(s, TC_N_AND, row_in[i], column_in[i]);
     whole = whole == TC_NONE ? both : bin(s, TC_N_AND, whole, both);
   }
   if (some) {
-    if (!all) (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, whole, TC_NONE, TC_NONE, 0);
+    if (!all) begin_if(s, whole);
     read_tile(s, by, x, from, NULL, NULL, to);
-    if (!all) tc_emit_end(&s->e, TC_N_ENDIF);
+    if (!all) end_if(s);
   }
   if (!all) {
-    if (some) (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, tc_emit_un(&s->e, TC_N_NOT, whole), TC_NONE, TC_NONE, 0);
+    if (some) begin_if(s, tc_emit_un(&s->e, TC_N_NOT, whole));
     read_tile(s, by, x, from, row_in, column_in, to);
-    if (some) tc_emit_end(&s->e, TC_N_ENDIF);
+    if (some) end_if(s);
   }
   end(s);
 }

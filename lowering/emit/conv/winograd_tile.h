@@ -6,6 +6,8 @@
 #ifndef TC_LOWERING_EMIT_CONV_WINOGRAD_TILE_H
 #define TC_LOWERING_EMIT_CONV_WINOGRAD_TILE_H
 
+#include "lowering/emit/emitters.h"
+#include "lowering/emit/register_block.h"
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
 #include "lowering/tiling/winograd.h"
@@ -35,15 +37,14 @@ void tc_wtiles_read(tc_ex *s, const tc_wtiles *by, const tc_wsource *from, tc_va
 // A block of sums in registers, rows x lanes: of a's elements, each spread over lanes, times b's, over k.
 typedef struct tc_wblock {
   int rows, lanes;
-  bool fused, adds;  // adds: to the sums that are there
+  tc_multiply_way way;
+  bool adds;  // true: to the sums that are there
   int a, b, sums;  // buffers
   int64_t a_row, a_k, b_k, sums_row;  // elements from row to row, from k to k
 } tc_wblock;
 
 // The sums at `to` of n elements from a and b on. ahead: where b is asked for meanwhile, so many elements further at each; TC_NONE: nowhere.
 void tc_wmultiply(tc_ex *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val ahead, int64_t further);
-// What operations of a kernel take, in the unit of tc_expansion's work.
-double tc_wwork(double flops);
 
 typedef struct tc_wplace {
   tc_val image, y, x;  // of the first of a tile's pixels
@@ -57,12 +58,5 @@ tc_wside tc_wside_sums;  // A, turned: alpha to m outputs
 tc_wside tc_wside_outputs;  // A: m outputs to alpha
 tc_wside tc_wside_taps;  // G: 3 taps to alpha
 tc_wside tc_wside_by_taps;  // G, turned: alpha to 3 taps
-
-static inline tc_val wload(tc_ex *s, int buf, int lanes, tc_val at, tc_val mask) {
-  return tc_emit_raw(&s->e, TC_N_LOAD, TC_F32, lanes, at, mask, TC_NONE, buf);
-}
-static inline void wstore(tc_ex *s, int buf, int lanes, tc_val at, tc_val v) {
-  (void)tc_emit_raw(&s->e, TC_N_STORE, TC_F32, lanes, at, v, TC_NONE, buf);
-}
 
 #endif

@@ -34,7 +34,7 @@ typedef struct gradient {
 
 // ---- one unit ----
 
-static void multiply(gradient *x, tc_val n) {
+static void multiply_channels(gradient *x, tc_val n) {
   tc_ex *s = x->s;
   tc_val place = loop(s, i64(s, 0), i64(s, wplaces(&x->by)), 1), lane = loop(s, i64(s, 0), i64(s, x->outputs), x->product.lanes);
   tc_val row = loop(s, i64(s, 0), i64(s, x->channels), x->product.rows);
@@ -45,10 +45,10 @@ static void multiply(gradient *x, tc_val n) {
   end(s);
 }
 
-static void clear_sums(gradient *x) {
+static void clear_places(gradient *x) {
   tc_ex *s = x->s;
   tc_val at = loop(s, i64(s, 0), i64(s, wplaces(&x->by) * x->place), TC_WLANES);
-  wstore(s, x->product.sums, TC_WLANES, at, tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), TC_WLANES));
+  store(s, x->product.sums, at, tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), TC_WLANES));
   end(s);
 }
 
@@ -59,15 +59,16 @@ static void turn_taps(gradient *x, tc_val channel, tc_val output) {
   tc_val from = add(s, times(s, add(s, channel, c), x->outputs), output), to = times(s, c, TC_WTAPS * TC_WLANES);
   for (int i = 0; i < x->by.alpha; i++)
     for (int j = 0; j < x->by.alpha; j++)
-      v[i][j] = wload(s, x->product.sums, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
+      v[i][j] = load(s, x->product.sums, TC_F32, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
   tc_wtransform(s, x->by.m, tc_wside_by_taps, x->by.alpha, 3, v);
-  for (int i = 0; i < TC_WTAPS; i++) wstore(s, x->taps, TC_WLANES, add(s, to, i64(s, i * TC_WLANES)), v[i / 3][i % 3]);
+  for (int i = 0; i < TC_WTAPS; i++) store(s, x->taps, add(s, to, i64(s, i * TC_WLANES)), v[i / 3][i % 3]);
   end(s);
   tc_val first = loop(s, i64(s, 0), i64(s, TC_WTAPS * TC_WLANES), TC_WLANES);
-  for (int i = 0; i < TC_WLANES; i++) row[i] = wload(s, x->taps, TC_WLANES, add(s, times(s, first, TC_WLANES), i64(s, i * TC_WLANES)), TC_NONE);
+  for (int i = 0; i < TC_WLANES; i++)
+    row[i] = load(s, x->taps, TC_F32, TC_WLANES, add(s, times(s, first, TC_WLANES), i64(s, i * TC_WLANES)), TC_NONE);
   tc_emit_turn(E, row, TC_WLANES);
   tc_val at = add(s, times(s, channel, TC_WTAPS), first);
-  for (int i = 0; i < TC_WLANES; i++) wstore(s, x->turned, TC_WLANES, add(s, at, i64(s, i * x->channels * TC_WTAPS)), row[i]);
+  for (int i = 0; i < TC_WLANES; i++) store(s, x->turned, add(s, at, i64(s, i * x->channels * TC_WTAPS)), row[i]);
   end(s);
 }
 
@@ -81,22 +82,22 @@ static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, t
   s->at[TC_RANGE_F] = add(s, add(s, first_output, output), row);
   tc_val at = loop(s, i64(s, 0), i64(s, x->channels * TC_WTAPS), s->lanes);
   s->at[TC_RANGE_K] = add(s, times(s, first_channel, TC_WTAPS), at);
-  tc_ex_remember(s, x->node, wload(s, x->turned, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
+  tc_ex_remember(s, x->node, load(s, x->turned, TC_F32, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
   tc_ex_stores(s);
   end(s);
   end(s);
 }
 
-static void unit(gradient *x, tc_val part, tc_val channel, tc_val output) {
+static void make_unit_of_channels(gradient *x, tc_val part, tc_val channel, tc_val output) {
   tc_ex *s = x->s;
   tc_val from = times(s, part, x->each), to = bin(s, TC_N_MIN, add(s, from, i64(s, x->each)), i64(s, x->by.n));
-  x->image.from = add(s, tc_operand4_at(s, &x->image.in), channel), x->result.from = add(s, tc_operand4_at(s, &x->result.in), output);
-  if (!x->once) clear_sums(x);
+  x->image.from = add(s, tc_ex_base(s, &x->image.in.base), channel), x->result.from = add(s, tc_ex_base(s, &x->result.in.base), output);
+  if (!x->once) clear_places(x);
   tc_val first = x->once ? from : loop(s, from, to, x->block);
   tc_val last = x->once ? to : bin(s, TC_N_MIN, add(s, first, i64(s, x->block)), to);
   tc_wtiles_read(s, &x->by, &x->image, first, last);
   tc_wtiles_read(s, &x->by, &x->result, first, last);
-  multiply(x, sub(s, last, first));
+  multiply_channels(x, sub(s, last, first));
   if (!x->once) end(s);
   tc_val some = loop(s, i64(s, 0), i64(s, x->outputs), TC_WLANES);
   write_taps(x, channel, output, some);
@@ -125,7 +126,7 @@ static void choose_unit(gradient *x) {
   x->block = TC_MIN(TC_MIN(TC_MAX_OF(room, 8), MOST_TILES), x->each);
 }
 
-static void choose_blocks(gradient *x) {
+static void choose_wgrad_blocks(gradient *x) {
   const tc_isa *isa = tc_compiler_isa();
   int vector = isa->vector_bytes / 4, registers = isa->registers / 4 * 3;
   choose_unit(x);
@@ -134,14 +135,16 @@ static void choose_blocks(gradient *x) {
   while (x->outputs % lanes) lanes /= 2;
   int rows = registers / TC_MAX_OF(lanes / vector, 1);
   while (x->channels % rows) rows--;
-  x->product = (tc_wblock){.rows = rows, .lanes = lanes, .fused = isa->fma, .adds = !x->once, .a_row = 1, .sums_row = x->outputs};
+  x->product = (tc_wblock){
+      .rows = rows, .lanes = lanes, .way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED, .adds = !x->once, .a_row = 1, .sums_row = x->outputs};
   x->product.a_k = x->channels, x->product.b_k = x->outputs;
   x->image.pitch = x->channels, x->result.pitch = x->outputs;
   x->image.place = x->block * x->channels + TC_WPITCH_MORE, x->result.place = x->block * x->outputs + TC_WPITCH_MORE;
   x->place = x->channels * x->outputs + TC_WPITCH_MORE;
 }
 
-void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
+void tc_emitter_winograd_wgrad(tc_ex *s, const tc_emit_request *r) {
+  uint32_t node = r->node;
   gradient whole = {.s = s, .node = node}, *x = &whole;
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d, *result = &s->g->node[n->in[1]].shape->d;
@@ -151,7 +154,7 @@ void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
   if (!tc_wsource_find(s, node, 0, &x->image) || !tc_wsource_find(s, node, 1, &x->result)) return;
   x->c = x->image.channels, x->o = x->result.channels;
   x->parts = n->shape->d.dim[0], x->each = tc_ceil_div(x->by.n, x->parts);
-  choose_blocks(x);
+  choose_wgrad_blocks(x);
   x->image.channels = x->channels, x->result.channels = x->outputs;
   x->image.tile = tc_ex_tile(s, TC_F32, wplaces(&x->by) * x->image.place);
   x->result.tile = tc_ex_tile(s, TC_F32, wplaces(&x->by) * x->result.place);
@@ -161,14 +164,12 @@ void tc_ex_winograd_gradient(tc_ex *s, uint32_t node) {
   s->lanes = (int)(x->channels & -x->channels), s->vector = TC_RANGE_K;
   tc_ex_preload(s);
   int64_t columns = x->o / x->outputs, of_part = x->c / x->channels * columns;
-  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val at = loop(s, begin, finish, 1), place = bin(s, TC_N_REM, at, i64(s, of_part));
+  tc_val at = tc_ex_begin_units(s), place = bin(s, TC_N_REM, at, i64(s, of_part));
   s->at[TC_RANGE_A] = bin(s, TC_N_DIV, at, i64(s, of_part));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   tc_val channel = times(s, bin(s, TC_N_DIV, place, i64(s, columns)), x->channels);
-  unit(x, s->at[TC_RANGE_A], channel, times(s, bin(s, TC_N_REM, place, i64(s, columns)), x->outputs));
+  make_unit_of_channels(x, s->at[TC_RANGE_A], channel, times(s, bin(s, TC_N_REM, place, i64(s, columns)), x->outputs));
   end(s);
   s->x->extent = x->parts * of_part;
-  s->x->work = tc_wwork(tc_winograd_gradient_flops(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);
+  s->x->work = tc_register_block_work(tc_winograd_gradient_flops(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);
 }

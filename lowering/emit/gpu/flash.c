@@ -1,134 +1,19 @@
-// Attention on a GPU: out = softmax(q k^T scale + mask) v, the scores of a block of rows against a chunk of keys at a time, in registers.
+// Attention on a GPU: out = softmax(q k^T scale + mask) v, the scores of a block of rows against a
+// chunk of keys at a time, in registers.
 //
 // [begin, end) counts units, a unit being a block of query rows of one head:
 //   the block's queries go to its memory; for each chunk of keys: scores, what is not seen left out; a row whose greatest score grows has its sum and mix so
 //   far shrunk; weights, which are summed and, times the chunk's values, added to the mix
-// Where one query row to a head meets several heads to a key head, those heads are the rows. Gradients: flash_backward.c. By matrix instructions for f16 and
-// bf16 where the device has them (flash_mma.c, flash_mfma.c), else by multiply-adds (flash_simt.c).
-// Where keys are in parts (split_kv.c), a unit is one part of them, whose results are not divided yet.
-// Order: chunks from the first key on, of as many keys as shape and type say, fewer where a device has no room; which thread adds what of a row's sum does
-// not depend on the block. A block's rows and threads change no bit. Source: Dao, FlashAttention-2 (2023).
-#include "lowering/emit/gpu/flash.h"
+// Where one query row to a head meets several heads to a key head, those heads are the rows.
+// Gradients: flash_backward.c. By matrix instructions for f16 and bf16 where the device has them
+// (flash_mma.c, flash_mfma.c), else by multiply-adds (flash_simt.c). Where keys are in parts
+// (split_kv.c), a unit is one part of them, whose results are not divided yet.
+// Order: chunks from the first key on, of as many keys as shape and type say, fewer where a device
+// has no room; which thread adds what of a row's sum does not depend on the block. A block's rows
+// and threads change no bit. Source: Dao, FlashAttention-2 (2023).
+#include "lowering/emit/gpu/flash_common.h"
 
 #include <math.h>
-
-#define CHUNK 64  // rows of the other side; half of it where rows are long
-#define LEAST_CHUNK 16
-#define SPARE_IN_CHAINS 24  // registers of a thread, forward: by NVRTC 13.0 for sm_120 heads of 128 in f16 took 80 bytes of stack without
-
-// ---- the cut ----
-
-static void take_cut(tc_flash *p, const tc_flash_cut *cut) {
-  p->cut = *cut;
-  p->each = p->chunk / p->way->across;
-  p->threads = cut->rows / cut->held * p->way->across;
-}
-
-// Whether what a thread holds fits its registers.
-static bool is_held(const tc_flash *p, int products, int64_t columns) {
-  int64_t held = p->cut.held * (products * p->each + (p->chains ? 2 : 1) * columns / p->way->across);
-  int most = p->way->most_held - (p->chains && !p->at.backward ? SPARE_IN_CHAINS : 0);
-  return held * (int64_t)tc_type_bytes(p->at.acc) <= 4 * most;
-}
-
-// The cut that was asked for, if one was.
-static bool is_given(const tc_cut *given, const tc_flash_cut *cut) {
-  return !given || (given->of[TC_CUT_ROWS] == cut->rows && (given->of[TC_CUT_LANES] < 0 || given->of[TC_CUT_LANES] == cut->held));
-}
-
-// Blocks run in waves of as many as there are processors; a block takes as long as it has rows, and more where they are few for what is read.
-static bool choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns, const tc_cut *given) {
-  const tc_flash_cut *all = p->way->cut, *best = NULL;
-  double least_time = 0;
-  for (int i = 0; i < p->way->n_cuts; i++) {
-    take_cut(p, &all[i]);
-    double waves = (double)tc_ceil_div(heads * tc_ceil_div(rows, p->cut.rows), TC_MAX_OF(p->at.s->target->processors, 1));
-    double time = waves * p->cut.rows / p->cut.speed;
-    bool fits = p->threads <= p->at.s->target->threads_most && is_held(p, products, columns) && tiles(p, of) <= p->at.s->target->shared_bytes;
-    if (!fits || !is_given(given, &all[i]) || (best && time >= least_time)) continue;
-    best = &all[i], least_time = time;
-  }
-  if (best) take_cut(p, best), (void)tiles(p, of);
-  return best;
-}
-
-static bool choose_chunk(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns) {
-  int64_t longest = TC_MAX_OF(p->at.e, p->at.ev), each = (int64_t)tc_type_bytes(p->way->matrix ? p->at.q.type : p->at.acc);
-  int64_t wide = p->way->wide / each / (p->at.backward ? 2 : 1);
-  tc_cut asked;
-  p->chunk = longest > wide ? CHUNK / 2 : CHUNK;
-  while (p->chunk > LEAST_CHUNK && p->chunk / 2 >= p->others) p->chunk /= 2;
-  for (; p->chunk >= LEAST_CHUNK; p->chunk /= 2) {
-    if (!choose(p, tiles, of, heads, rows, products, columns, NULL)) continue;
-    if (p->at.s->cut) return choose(p, tiles, of, heads, rows, products, columns, p->at.s->cut);
-    return !tc_gemm_asked(&asked) || choose(p, tiles, of, heads, rows, products, columns, &asked) ||
-           choose(p, tiles, of, heads, rows, products, columns, NULL);
-  }
-  return false;
-}
-
-bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns) {
-  p->chains = columns > 0 && p->terms > TC_CHAIN_WHOLE;
-  if (p->chains) {
-    const tc_cut *asked = p->at.s->cut;
-    p->at.s->cut = NULL;
-    p->chains = choose_chunk(p, tiles, of, heads, rows, products, columns);
-    p->at.s->cut = asked;
-  }
-  return choose_chunk(p, tiles, of, heads, rows, products, columns);
-}
-
-// ---- what units have in common ----
-
-void tc_flash_begin_kernel(tc_flash *p) {
-  tc_ex *s = p->at.s;
-  const tc_flash_way *w = p->way;
-  s->x->nest.threads = (uint16_t)p->threads, s->x->nest.groups = 1;
-  p->thread = tc_gemm_all_threads(s, p->threads);
-  p->part = tc_gemm_low(s, tc_gemm_high(s, p->thread, w->apart), w->across);
-  p->column = times(s, p->part, w->run);
-  tc_val row = w->apart == 1 ? tc_gemm_high(s, p->thread, w->across) : p->thread;
-  if (w->rows) row = add(s, times(s, tc_gemm_high(s, p->thread, w->rows * w->across), w->rows * p->cut.held), tc_gemm_low(s, row, w->rows));
-  for (int i = 0; i < p->cut.held; i++) p->row[i] = plus(&p->at, row, (int64_t)i * tc_flash_apart(p));
-  p->key_scale = tc_att_key_scale(&p->at);
-}
-
-tc_val tc_flash_begin_units(tc_flash *p, int64_t units) {
-  tc_ex *s = p->at.s;
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  s->x->extent = units;
-  s->bound[TC_RANGE_A] = true;
-  return loop(s, begin, finish, 1);
-}
-
-size_t tc_flash_weights_bytes(const tc_flash *p) {
-  return p->way->matrix ? 0 : (size_t)p->cut.rows * (size_t)(p->chunk + 4) * tc_type_bytes(p->at.acc);
-}
-
-void tc_flash_weights_make(tc_flash *p) {
-  if (!p->way->matrix) p->weights = tc_ex_tile(p->at.s, p->at.acc, (int64_t)p->cut.rows * (p->chunk + 4));
-}
-
-tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc_val *head) {
-  tc_ex *s = p->at.s;
-  int64_t blocks = tc_ceil_div(rows, p->cut.rows);
-  tc_val block = bin(s, TC_N_REM, unit, i64(s, blocks));
-  *head = bin(s, TC_N_DIV, unit, i64(s, blocks));
-  return times(s, last_first ? sub(s, i64(s, blocks - 1), block) : block, p->cut.rows);
-}
-
-tc_val tc_flash_score(tc_flash *p, tc_val v, tc_val row, tc_val key, tc_val *seen) {
-  tc_att *a = &p->at;
-  tc_ex *s = a->s;
-  v = mul(a, v, p->key_scale);
-  if (!a->has_mask) return v;
-  tc_val at = add(s, add(s, a->mask.at, times(s, row, a->mask.stride)), times(s, key, a->mask.col));
-  tc_val m = tc_emit_raw(&s->e, TC_N_GATHER, a->mask.type, p->threads, tc_flash_splat(p, at), *seen, TC_NONE, a->mask.buf);
-  if (a->mask.type != TC_BOOL) return add(s, v, tc_emit_cast(&s->e, m, a->acc));
-  *seen = *seen == TC_NONE ? m : bin(s, TC_N_AND, *seen, m);
-  return v;
-}
 
 // ---- forward ----
 
@@ -160,7 +45,7 @@ static bool sees_all(const tc_flash *p) {
 }
 
 // Which threads' row sees the key of element c, edge keys of the chunk being seen.
-static tc_val sees(tc_flash *p, tc_val edge, int c) {
+static tc_val sees_element(tc_flash *p, tc_val edge, int c) {
   return bin(p->at.s, TC_N_LT, tc_emit_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c)), edge);
 }
 
@@ -176,7 +61,7 @@ static void mask_scores(forward *f, tc_val k0, tc_val *v) {
     tc_val edge = sees_all(p) ? TC_NONE : edge_of(f, k0, i);
     for (int c = 0; c < p->each; c++) {
       tc_val *w = &v[i * p->each + c], key = plus(&p->at, add(s, k0, p->column), tc_flash_column(p, c));
-      tc_val seen = sees_all(p) ? TC_NONE : sees(p, edge, c);
+      tc_val seen = sees_all(p) ? TC_NONE : sees_element(p, edge, c);
       *w = tc_flash_score(p, *w, f->row[i], key, &seen);
       if (seen != TC_NONE) *w = tc_emit_select(&s->e, seen, *w, number(&p->at, -INFINITY));
     }
@@ -190,19 +75,19 @@ static void limit_scores(forward *f, tc_val k0, tc_val *v) {
   for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_flash_score(p, v[k], TC_NONE, TC_NONE, NULL);
   if (sees_all(p)) return;
   for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_emit_var(&s->e, v[k]);
-  begin_if(&p->at, bin(s, TC_N_LT, f->whole, plus(&p->at, k0, p->chunk)));
+  begin_if(p->at.s, bin(s, TC_N_LT, f->whole, plus(&p->at, k0, p->chunk)));
   for (int i = 0; i < p->cut.held; i++) {
     tc_val edge = edge_of(f, k0, i);
     for (int c = 0; c < p->each; c++) {
       tc_val w = v[i * p->each + c];
-      tc_emit_set(&s->e, w, tc_emit_select(&s->e, sees(p, edge, c), w, number(&p->at, -INFINITY)));
+      tc_emit_set(&s->e, w, tc_emit_select(&s->e, sees_element(p, edge, c), w, number(&p->at, -INFINITY)));
     }
   }
-  end_if(&p->at);
+  end_if(p->at.s);
 }
 
 // Scores to weights; what the mix so far shrinks by.
-static void softmax(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
+static void softmax_of_chunk(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
   tc_ex *s = a->s;
@@ -240,7 +125,7 @@ static void forward_chunks(forward *f) {
   if (mixes) tc_flash_fill(p, &f->v, k0, f->stop, zero);
   tc_flash_commit(p, copies && mixes);
   p->way->product(p, &f->q, &f->k, zero, v);
-  softmax(f, k0, v, shrink);
+  softmax_of_chunk(f, k0, v, shrink);
   tc_flash_wait(p, copies && mixes);
   if (mixes) tc_flash_land(p, &f->v);
   tc_flash_fill_some(p, &f->k, next, f->stop, zero);
@@ -255,15 +140,17 @@ static void forward_chunks(forward *f) {
   tc_flash_wait(p, copies);
 }
 
-// Where the present part of the keys begins in a result of so many columns, from where it would begin without parts.
+// Where the present part of the keys begins in a result of so many columns, from where it would
+// begin without parts.
 static tc_val in_part(const forward *f, tc_val at, int64_t columns) {
   tc_att *a = &f->p->at;
   return a->parts ? add(a->s, at, times(a->s, f->part, a->a * a->f * columns)) : at;
 }
 
-// Each row's greatest score and the logarithm of its sum of exponentials; zeros where it sees nothing, so that exp(-inf - 0) is what it weighs. Of a part the
-// greatest score and the sum itself.
-static void store_lse(forward *f, tc_val head, const tc_val *sum, const tc_val *none, const tc_val *there) {
+// Each row's greatest score and the logarithm of its sum of exponentials; zeros where it sees
+// nothing, so that exp(-inf - 0) is what it weighs. Of a part the greatest score and the sum
+// itself.
+static void store_chunk_lse(forward *f, tc_val head, const tc_val *sum, const tc_val *none, const tc_val *there) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
   tc_ex *s = a->s;
@@ -293,10 +180,10 @@ static void finish_forward(forward *f, tc_val head) {
     if (a->out != TC_NONE) at[i] = in_part(f, tc_att_result_row(a, a->out, head, f->row[i], a->hq, a->l, a->ev), a->ev);
   }
   if (a->out != TC_NONE) tc_flash_store(p, &f->mix, a->out, at, there, inverse);
-  if (a->lse != TC_NONE) store_lse(f, head, sum, none, there);
+  if (a->lse != TC_NONE) store_chunk_lse(f, head, sum, none, there);
 }
 
-static void forward_unit(forward *f, tc_val unit) {
+static void forward_block(forward *f, tc_val unit) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
   tc_ex *s = a->s;
@@ -305,9 +192,9 @@ static void forward_unit(forward *f, tc_val unit) {
   if (a->parts) unit = bin(s, TC_N_DIV, unit, i64(s, a->parts));
   f->r0 = tc_flash_unit(p, unit, a->f, a->causal, &head);
   s->at[TC_RANGE_A] = head;
-  a->q.at = tc_att_base(a, &a->q), a->k.at = tc_att_base(a, &a->k);
-  if (a->out != TC_NONE) a->v.at = tc_att_base(a, &a->v);
-  if (a->has_mask) a->mask.at = tc_att_base(a, &a->mask);
+  a->q.at = tc_ex_base(a->s, &a->q.base), a->k.at = tc_ex_base(a->s, &a->k.base);
+  if (a->out != TC_NONE) a->v.at = tc_ex_base(a->s, &a->v.base);
+  if (a->has_mask) a->mask.at = tc_ex_base(a->s, &a->mask.base);
   f->whole = tc_att_limit(a, f->r0);
   f->stop = tc_att_limit(a, least(a, plus(a, f->r0, p->cut.rows - 1), last));
   f->from = times(s, f->part, a->part_keys);
@@ -323,7 +210,7 @@ static void forward_unit(forward *f, tc_val unit) {
   finish_forward(f, head);
 }
 
-static void forward_kernel(tc_flash *p) {
+static void flash_forward(tc_flash *p) {
   forward f = {.p = p};
   tc_ex *s = p->at.s;
   int64_t heads = p->at.a * TC_MAX_OF(p->at.parts, 1);
@@ -335,26 +222,26 @@ static void forward_kernel(tc_flash *p) {
   tc_flash_tile_make(p, &f.q), tc_flash_tile_make(p, &f.k);
   if (p->at.out != TC_NONE) tc_flash_tile_make(p, &f.v), tc_flash_weights_make(p);
   tc_flash_begin_kernel(p);
-  forward_unit(&f, tc_flash_begin_units(p, heads * tc_ceil_div(p->at.f, p->cut.rows)));
+  forward_block(&f, tc_flash_begin_units(p, heads * tc_ceil_div(p->at.f, p->cut.rows)));
   end(s);
 }
 
 // By the operands' type and the device alone.
-static const tc_flash_way *way_of(const tc_flash *p) {
+static const tc_flash_way *flash_way_of(const tc_flash *p) {
   bool halves = (p->at.q.type == TC_F16 || p->at.q.type == TC_BF16) && p->at.acc == TC_F32;
   if (!halves) return &tc_flash_simt;
   return p->at.s->target->mma ? &tc_flash_mma : p->at.s->target->mfma ? &tc_flash_mfma : &tc_flash_simt;
 }
 
-void tc_ex_gpu_attention(tc_ex *s) {
-  tc_flash whole = {.at = {.s = s}}, *p = &whole;
+void tc_emitter_gpu_attention(tc_ex *s, const tc_emit_request *r) {
+  tc_flash whole = {.at = {.s = s}, .asked = r->cut}, *p = &whole;
   s->lanes = 1, s->vector = -1;
   if (!tc_att_take(&p->at)) return;
-  p->way = way_of(p);
+  p->way = flash_way_of(p);
   if (p->at.backward)
     tc_flash_backward(p);
   else
-    forward_kernel(p);
+    flash_forward(p);
   double pairs = (double)(p->at.n * p->at.hq * p->at.l) * (double)p->at.keys * (p->at.causal && !p->at.has_length ? 0.5 : 1);
   s->x->work = pairs * (double)(p->at.e + p->at.ev) * (p->at.backward ? 5 : 2) / 1e4 + 1000;
 }

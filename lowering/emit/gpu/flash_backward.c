@@ -1,13 +1,17 @@
-// Gradients of attention on a GPU: weights again from each row's greatest score and log of its sum, then what they and their slopes add up to.
+// Gradients of attention on a GPU: weights again from each row's greatest score and log of its sum,
+// then what they and their slopes add up to.
 //   p = exp(s - max - log sum)   ds = p (dout v^T - delta)   dq = ds k   dk = ds^T q   dv = p^T dout
 //
-// dq: a unit is a block of query rows of one head, to which keys and values come in chunks, as forward.
-// dk, dv: a unit is a block of keys of one key head, to which the rows of the query heads that read it come in chunks, head by head: what is rows forward is
-// columns here, so that sums stay with the threads that own them. No two blocks add to one element.
-// Order: chunks in order from the first, of as many rows as shape and type say, in chains (summation.h) where they are long. A block's rows and threads change no bit.
-#include "lowering/emit/gpu/flash.h"
+// dq: a unit is a block of query rows of one head, to which keys and values come in chunks, as
+// forward. dk, dv: a unit is a block of keys of one key head, to which the rows of the query heads
+// that read it come in chunks, head by head: what is rows forward is columns here, so that sums
+// stay with the threads that own them. No two blocks add to one element.
+// Order: chunks in order from the first, of as many rows as shape and type say, in chains
+// (summation.h) where they are long. A block's rows and threads change no bit.
+#include "lowering/emit/gpu/flash_common.h"
 
-// Chunks of two operands, one of each coming while another is worked on: to room of its own where the device has that and copies, or in registers.
+// Chunks of two operands, one of each coming while another is worked on: to room of its own where
+// the device has that and copies, or in registers.
 typedef struct chunks {
   tc_flash_tile a, b;
   int stages;
@@ -27,7 +31,8 @@ static void fill(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val stag
   tc_flash_fill(p, &x->b, first, limit, times(s, stage, x->b.stage));
 }
 
-// What is held in registers: the first rows before the loop, those of the next chunk while the present one is worked on.
+// What is held in registers: the first rows before the loop, those of the next chunk while the
+// present one is worked on.
 static void hold(tc_flash *p, chunks *x, tc_val first, tc_val limit) {
   if (x->a.held) tc_flash_fill(p, &x->a, first, limit, i64(p->at.s, 0));
   if (x->b.held) tc_flash_fill(p, &x->b, first, limit, i64(p->at.s, 0));
@@ -37,21 +42,22 @@ static void land(tc_flash *p, chunks *x) {
   tc_flash_land(p, &x->a), tc_flash_land(p, &x->b);
 }
 
-// Two stages: while one is worked on, the other is filled. first to limit - 1: rows of all chunks; *stage: of the present one.
+// Two stages: while one is worked on, the other is filled. first to limit - 1: rows of all chunks;
+// *stage: of the present one.
 static tc_val next_stage(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val *stage) {
   tc_ex *s = p->at.s;
   tc_val zero = i64(s, 0), one = i64(s, 1);
   bool copies = are_copied(x);
-  begin_if(&p->at, bin(s, TC_N_LT, first, limit));
+  begin_if(p->at.s, bin(s, TC_N_LT, first, limit));
   fill(p, x, first, limit, zero);
-  end_if(&p->at);
+  end_if(p->at.s);
   tc_flash_commit(p, copies);
   tc_val row = loop(s, first, limit, p->chunk), next = plus(&p->at, row, p->chunk);
   tc_flash_wait(p, copies);
   *stage = tc_gemm_low(s, tc_gemm_high(s, sub(s, row, first), p->chunk), 2);
-  begin_if(&p->at, bin(s, TC_N_LT, next, limit));
+  begin_if(p->at.s, bin(s, TC_N_LT, next, limit));
   fill(p, x, next, limit, sub(s, one, *stage));
-  end_if(&p->at);
+  end_if(p->at.s);
   tc_flash_commit(p, copies);
   return row;
 }
@@ -109,13 +115,13 @@ static void slope(tc_flash *p, const kept *of, tc_val seen, tc_val *weight, tc_v
 static void take_head(tc_flash *p, tc_val head) {
   tc_att *a = &p->at;
   a->s->at[TC_RANGE_A] = head;
-  a->q.at = tc_att_base(a, &a->q), a->dout.at = tc_att_base(a, &a->dout), a->sums.at = tc_att_base(a, &a->sums);
-  a->delta.at = tc_att_base(a, &a->delta);
-  if (a->has_mask) a->mask.at = tc_att_base(a, &a->mask);
+  a->q.at = tc_ex_base(a->s, &a->q.base), a->dout.at = tc_ex_base(a->s, &a->dout.base), a->sums.at = tc_ex_base(a->s, &a->sums.base);
+  a->delta.at = tc_ex_base(a->s, &a->delta.base);
+  if (a->has_mask) a->mask.at = tc_ex_base(a->s, &a->mask.base);
 }
 
 static void take_key_head(tc_flash *p) {
-  p->at.k.at = tc_att_base(&p->at, &p->at.k), p->at.v.at = tc_att_base(&p->at, &p->at.v);
+  p->at.k.at = tc_ex_base(p->at.s, &p->at.k.base), p->at.v.at = tc_ex_base(p->at.s, &p->at.v.base);
 }
 
 static tc_val constant(tc_flash *p, int c) {
@@ -241,7 +247,8 @@ static size_t keys_tiles(tc_flash *p, void *of) {
   return SIZE_MAX;
 }
 
-// What columns of the chunk, query rows from r0 on, are: kept values, where the rows are there, and their numbers for the mask.
+// What columns of the chunk, query rows from r0 on, are: kept values, where the rows are there, and
+// their numbers for the mask.
 typedef struct query_rows {
   kept of[TC_FLASH_VALUES];
   tc_val there[TC_FLASH_VALUES], row[TC_FLASH_VALUES];

@@ -1,14 +1,19 @@
-// Attention's products of f16 and bf16 by AMD's matrix instructions: a wave of 64 threads has 16 rows or twice as many. Scores are made turned, of rows of the
-// chunk by the wave's own, so that a thread has four neighbouring ones of a row; these are, rounded, its part of a factor of the second product as they lie.
-// That is made turned, too, of columns by the wave's rows. Its other factor runs down the chunk's rows, where a thread reads neighbouring columns of four rows
-// and turns them in registers: so the columns of one product lie as far apart as a thread reads side by side.
-// Order: a score is one chain over groups of 16 elements of the head, a sum one over groups of 16 rows of the chunks, in f32, whatever the block.
-#include "lowering/emit/gpu/flash.h"
+// Attention's products of f16 and bf16 by AMD's matrix instructions: a wave of 64 threads has 16
+// rows or twice as many. Scores are made turned, of rows of the chunk by the wave's own, so that a
+// thread has four neighbouring ones of a row; these are, rounded, its part of a factor of the
+// second product as they lie. That is made turned, too, of columns by the wave's rows. Its other
+// factor runs down the chunk's rows, where a thread reads neighbouring columns of four rows and
+// turns them in registers: so the columns of one product lie as far apart as a thread reads side by
+// side.
+// Order: a score is one chain over groups of 16 elements of the head, a sum one over groups of 16
+// rows of the chunks, in f32, whatever the block.
+#include "lowering/emit/gpu/flash_common.h"
 
 #define GROUP 16  // steps of an instruction, and rows and columns of its result
 #define EACH 4  // steps, and accumulators, of a thread
 
-// Speeds are guessed, by what is read for each element and by how many waves work: none was measured.
+// Speeds are guessed, by what is read for each element and by how many waves work: none was
+// measured.
 static const tc_flash_cut cuts[] = {{128, 2, 1.2}, {64, 1, 1.0}, {32, 1, 0.6}};
 
 static tc_val multiply(tc_flash *p, tc_val a, tc_val b, tc_val sum) {
@@ -25,7 +30,7 @@ static tc_val pick(tc_flash *p, tc_val v, int k) {
   return tc_emit_lanes(e, v) == p->threads ? v : tc_emit_raw(e, TC_N_EXTRACT, tc_emit_type(e, v), p->threads, v, TC_NONE, TC_NONE, k);
 }
 
-static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
+static void product_in_waves(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
   tc_ex *s = p->at.s;
   int held = p->cut.held, tiles = p->chunk / GROUP;
   tc_val row = add(s, times(s, p->row[0], own->pitch), p->column), b[TC_FLASH_ROWS], sum[TC_FLASH_VALUES];
@@ -42,7 +47,7 @@ static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *
     for (int c = 0; c < p->each; c++) v[i * p->each + c] = pick(p, sum[i * tiles + c / EACH], c % EACH);
 }
 
-static void add_weighted(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
+static void add_weighted_in_waves(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
   tc_ex *s = p->at.s;
   int held = p->cut.held, per_row = x->n / held, wide = x->run / EACH;  // columns that a thread reads side by side, of as many products
   tc_val at = add(s, add(s, times(s, p->column, other->pitch), times(s, tc_gemm_low(s, p->thread, GROUP), wide)), from), b[TC_FLASH_ROWS], row[EACH],
@@ -71,5 +76,5 @@ const tc_flash_way tc_flash_mfma = {.cut = cuts,
                                     .sums_bytes = 64,
                                     .each = EACH,
                                     .of_rows = 1,
-                                    .product = product,
-                                    .add = add_weighted};
+                                    .product = product_in_waves,
+                                    .add = add_weighted_in_waves};

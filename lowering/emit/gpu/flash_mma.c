@@ -1,7 +1,10 @@
-// Attention's products of f16 and bf16 by matrix instructions: a warp has 16 rows or twice as many, whose scores stay in its registers and are, rounded, the
-// left factor of the second product as they lie. With 32 rows what it reads of the chunk is used twice, and the block's memory is what it waits for.
-// Order: a score is one chain over groups of 16 elements of the head, a sum one over groups of 16 rows of the chunks, in f32, whatever the block.
-#include "lowering/emit/gpu/flash.h"
+// Attention's products of f16 and bf16 by matrix instructions: a warp has 16 rows or twice as many,
+// whose scores stay in its registers and are, rounded, the left factor of the second product as
+// they lie. With 32 rows what it reads of the chunk is used twice, and the block's memory is what
+// it waits for.
+// Order: a score is one chain over groups of 16 elements of the head, a sum one over groups of 16
+// rows of the chunks, in f32, whatever the block.
+#include "lowering/emit/gpu/flash_common.h"
 
 #define GROUP 16  // steps of an instruction
 #define WARP 32
@@ -32,7 +35,7 @@ static places places_of(tc_flash *p) {
                   times(s, tc_gemm_high(s, p->thread, WARP), 8 * p->cut.held)};
 }
 
-static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
+static void product_in_warps(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
   tc_ex *s = p->at.s;
   places at = places_of(p);
   int tiles = p->cut.held / 2, across = p->chunk / 8;
@@ -52,7 +55,7 @@ static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *
       v[i * p->each + c] = tc_emit_raw(&s->e, TC_N_EXTRACT, TC_F32, p->threads, sum[i / 2 * across + c / 2], TC_NONE, TC_NONE, i % 2 * 2 + c % 2);
 }
 
-static void add_weighted(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
+static void add_weighted_in_warps(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
   tc_ex *s = p->at.s;
   places at = places_of(p);
   int tiles = p->cut.held / 2, across = x->n / tiles;
@@ -86,5 +89,5 @@ const tc_flash_way tc_flash_mma = {.cut = cuts,
                                    .sums_bytes = 8,
                                    .each = 4,
                                    .of_rows = 2,
-                                   .product = product,
-                                   .add = add_weighted};
+                                   .product = product_in_warps,
+                                   .add = add_weighted_in_warps};

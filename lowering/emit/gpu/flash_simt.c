@@ -1,6 +1,8 @@
-// Attention's products by multiply-adds: 16 threads to a row, which read what they multiply from the block's memory 16 bytes at a time.
-// Order: a score is one chain over the head from zero, a sum one chain over the chunks' rows, whatever the block.
-#include "lowering/emit/gpu/flash.h"
+// Attention's products by multiply-adds: 16 threads to a row, which read what they multiply from
+// the block's memory 16 bytes at a time.
+// Order: a score is one chain over the head from zero, a sum one chain over the chunks' rows,
+// whatever the block.
+#include "lowering/emit/gpu/flash_common.h"
 
 static const tc_flash_cut cuts[] = {{64, 8, 1.0}, {64, 4, 0.9}, {32, 4, 0.8}, {32, 2, 0.6}, {16, 2, 0.5}, {16, 1, 0.35}, {8, 1, 0.3}, {4, 1, 0.15}};
 
@@ -13,7 +15,7 @@ static tc_val pick(tc_flash *p, tc_val v, int k) {
   return tc_emit_raw(&p->at.s->e, TC_N_EXTRACT, p->at.acc, p->threads, v, TC_NONE, TC_NONE, k);
 }
 
-static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
+static void product_in_threads(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
   tc_ex *s = p->at.s;
   int wide = TC_GEMM_COPIED / (int)tc_type_bytes(own->type), held = p->cut.held;
   tc_val zero = tc_flash_splat(p, number(&p->at, 0)), a[TC_FLASH_ROWS], b[TC_FLASH_VALUES];
@@ -33,7 +35,7 @@ static void product(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *
 }
 
 // Weights become rows of a tile, which all threads of a row read.
-static void add_weighted(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
+static void add_weighted_in_threads(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
   tc_ex *s = p->at.s;
   int wide = TC_GEMM_COPIED / (int)tc_type_bytes(other->type), held = p->cut.held, per_row = x->n / held;
   int64_t pitch = (p->chunk / wide | 1) * wide;
@@ -72,5 +74,5 @@ const tc_flash_way tc_flash_simt = {.cut = cuts,
                                     .sums_bytes = TC_GEMM_COPIED,
                                     .each = 1,
                                     .of_rows = 1,
-                                    .product = product,
-                                    .add = add_weighted};
+                                    .product = product_in_threads,
+                                    .add = add_weighted_in_threads};

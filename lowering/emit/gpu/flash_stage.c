@@ -1,8 +1,10 @@
 // Operands of attention on their way to the block's memory, and sums on their way out.
 //
-// Threads bring 16 bytes each at a time, by copies that are under way meanwhile where the operand lies so in memory and needs no cast; else what lies side by
-// side, by registers, which hold it meanwhile where that needs no cast and few registers, and the device has no copies. Rows beyond the last and columns beyond a head's are zeros, so that products and sums need no masks.
-#include "lowering/emit/gpu/flash.h"
+// Threads bring 16 bytes each at a time, by copies that are under way meanwhile where the operand
+// lies so in memory and needs no cast; else what lies side by side, by registers, which hold it
+// meanwhile where that needs no cast and few registers, and the device has no copies. Rows beyond
+// the last and columns beyond a head's are zeros, so that products and sums need no masks.
+#include "lowering/emit/gpu/flash_common.h"
 
 #define MOST_EACH 4  // accumulators that are one value
 
@@ -14,7 +16,8 @@ static bool is_power(int64_t n) {
   return (n & (n - 1)) == 0;
 }
 
-// Columns of a row that a thread sums up side by side: many, unless more than a quarter of what is added up would not exist.
+// Columns of a row that a thread sums up side by side: many, unless more than a quarter of what is
+// added up would not exist.
 static int sums_run(const tc_flash *p, int64_t columns) {
   const tc_flash_way *w = p->way;
   int run = w->sums_bytes / (int)tc_type_bytes(p->at.acc);
@@ -129,9 +132,9 @@ void tc_flash_fill_some(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limi
     tc_flash_fill(p, x, first, limit, from);
     return;
   }
-  begin_if(&p->at, bin(p->at.s, TC_N_LT, first, limit));
+  begin_if(p->at.s, bin(p->at.s, TC_N_LT, first, limit));
   tc_flash_fill(p, x, first, limit, from);
-  end_if(&p->at);
+  end_if(p->at.s);
 }
 
 void tc_flash_commit(tc_flash *p, bool copies) {
@@ -171,9 +174,9 @@ void tc_flash_end_chain(tc_flash *p, const tc_flash_sums *x, tc_val first, tc_va
   tc_ex *s = p->at.s;
   if (!p->chains) return;
   tc_val done = plus(&p->at, sub(s, row, first), p->chunk);
-  begin_if(&p->at, bin(s, TC_N_EQ, tc_gemm_low(s, done, TC_CHAIN), i64(s, 0)));
+  begin_if(p->at.s, bin(s, TC_N_EQ, tc_gemm_low(s, done, TC_CHAIN), i64(s, 0)));
   add_to_totals(p, x);
-  end_if(&p->at);
+  end_if(p->at.s);
 }
 
 void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
@@ -189,8 +192,8 @@ void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
   }
 }
 
-// Element k of the run of row i that begins at column number `group`, of those that the thread holds: neighbours are in different values as far as a value has
-// fewer of a row than a run.
+// Element k of the run of row i that begins at column number `group`, of those that the thread
+// holds: neighbours are in different values as far as a value has fewer of a row than a run.
 static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int k) {
   const tc_flash_way *w = p->way;
   int values = x->run / of_row(w), n = x->n / (p->cut.held / w->of_rows);

@@ -1,10 +1,11 @@
-// Products of few rows or few columns: each element of the wide operand is used that few times, so that the time is what reading it takes. It goes straight to
-// registers, as it lies.
+// Products of few rows or few columns: each element of the wide operand is used that few times, so
+// that the time is what reading it takes. It goes straight to registers, as it lies.
 //   along k: a warp for some lines of the wide operand, its threads being the parts of k
 //   else: blocks of neighbouring lines; threads beside each other take neighbouring lines, and parts of the block the parts of k
-// Order: the same in both ways, and for every type and layout. Part p of 32 adds the steps k with k / 8 % 32 = p, one after the other, or, where they are more
-// than 512, in chains of 512, as in summation.h; parts are added by halves.
-#include "lowering/emit/gpu/matmul.h"
+// Order: the same in both ways, and for every type and layout. Part p of 32 adds the steps k with k
+// / 8 % 32 = p, one after the other, or, where they are more than 512, in chains of 512, as in
+// summation.h; parts are added by halves.
+#include "lowering/emit/gpu/matmul_common.h"
 #include "lowering/graph/split_k.h"
 
 #define WARP 32
@@ -34,19 +35,19 @@ bool tc_gemm_narrow_fits(const tc_gemm *p) {
 }
 
 // The operand at lines and steps that are bound, in the accumulators' type.
-static tc_val value(narrow *w, const tc_gemm_side *x) {
+static tc_val line_value(narrow *w, const tc_gemm_side *x) {
   tc_ex *s = w->p->s;
   return tc_emit_cast(&s->e, tc_ex_value(s, x->node, x->position), w->p->acc);
 }
 
-static tc_val zeros(narrow *w, int lanes) {
+static tc_val zero_sums(narrow *w, int lanes) {
   return tc_emit_splat(&w->p->s->e, tc_emit_const_f(&w->p->s->e, w->p->acc, 0), lanes);
 }
 
 // What is made where k has ended is not added.
 static tc_val kept(narrow *w, tc_val v) {
   tc_ex *s = w->p->s;
-  return s->mask == TC_NONE ? v : tc_emit_select(&s->e, s->mask, v, zeros(w, tc_emit_lanes(&s->e, v)));
+  return s->mask == TC_NONE ? v : tc_emit_select(&s->e, s->mask, v, zero_sums(w, tc_emit_lanes(&s->e, v)));
 }
 
 // The first of the unit's lines.
@@ -71,8 +72,8 @@ static void finish(narrow *w, tc_val sum) {
 // Variables for n sums, and for what their chains add up to, if there are several: else the same.
 static void begin_sums(narrow *w, int lanes, int n, tc_val *sum, tc_val *total) {
   for (int i = 0; i < n; i++) {
-    sum[i] = tc_emit_var(&w->p->s->e, zeros(w, lanes));
-    total[i] = w->chain < w->p->of.k ? tc_emit_var(&w->p->s->e, zeros(w, lanes)) : sum[i];
+    sum[i] = tc_emit_var(&w->p->s->e, zero_sums(w, lanes));
+    total[i] = w->chain < w->p->of.k ? tc_emit_var(&w->p->s->e, zero_sums(w, lanes)) : sum[i];
   }
 }
 
@@ -109,16 +110,16 @@ static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
   s->at[TC_RANGE_K0] = k;
   for (int i = 0; i < w->n && s->st == TC_OK; i++) {
     s->at[w->few->range] = i64(s, i);
-    few[i] = kept(w, tc_emit_splat(&s->e, value(w, w->few), s->lanes));
+    few[i] = kept(w, tc_emit_splat(&s->e, line_value(w, w->few), s->lanes));
   }
   for (int j = 0; j < w->lines && s->st == TC_OK; j++) {
     tc_val at = add(s, line, i64(s, j));
     if (w->wide->extent % w->lines) at = bin(s, TC_N_MIN, at, i64(s, w->wide->extent - 1));
     s->at[w->wide->range] = at;
-    tc_val v = kept(w, tc_emit_splat(&s->e, value(w, w->wide), s->lanes));
+    tc_val v = kept(w, tc_emit_splat(&s->e, line_value(w, w->wide), s->lanes));
     for (int i = 0; i < w->n; i++)
       for (int k1 = 0; k1 < STEPS; k1++)
-        tc_emit_set(&s->e, sum[j * w->n + i], tc_gemm_multiply_add(w->p, picked(w, few[i], k1), picked(w, v, k1), sum[j * w->n + i]));
+        tc_emit_set(&s->e, sum[j * w->n + i], tc_multiply_add(s, w->p->multiply, picked(w, few[i], k1), picked(w, v, k1), sum[j * w->n + i]));
   }
 }
 
@@ -128,12 +129,12 @@ static void finish_along(narrow *w, tc_val line, const tc_val *sum) {
   for (int j = 0; j < w->lines && s->st == TC_OK; j++) {
     tc_val at = add(s, line, i64(s, j));
     bool some = w->wide->extent % w->lines && j > 0;
-    if (some) (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, bin(s, TC_N_LT, at, i64(s, w->wide->extent)), TC_NONE, TC_NONE, 0);
+    if (some) begin_if(s, bin(s, TC_N_LT, at, i64(s, w->wide->extent)));
     for (int i = 0; i < w->n; i++) {
       s->at[w->wide->range] = at, s->at[w->few->range] = i64(s, i);
       finish(w, tc_emit_raw(&s->e, TC_N_REDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_N_ADD));
     }
-    if (some) tc_emit_end(&s->e, TC_N_ENDIF);
+    if (some) end_if(s);
   }
 }
 
@@ -142,7 +143,7 @@ static void along_k(narrow *w) {
   tc_ex *s = p->s;
   tc_val sum[MOST_SUMS], total[MOST_SUMS];
   s->x->nest.threads = WARP, s->x->nest.groups = GROUPS;
-  tc_val line = first_line(w, tc_gemm_units(s));
+  tc_val line = first_line(w, tc_ex_begin_units(s));
   s->lanes = WARP * STEPS, s->vector = TC_RANGE_K0, s->bound[TC_RANGE_K0] = true;
   begin_sums(w, WARP, w->n * w->lines, sum, total);
   int64_t whole = p->of.k / s->lanes * s->lanes, pairs = whole / (2 * s->lanes) * (2 * s->lanes);
@@ -170,20 +171,21 @@ static void along_k(narrow *w) {
 // Adds step k + off of every part.
 static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_val *sum) {
   tc_ex *s = w->p->s;
-  s->at[TC_RANGE_K0] = k, s->off[TC_RANGE_K0] = off;
+  s->at[TC_RANGE_K0] = k, s->threads.off[TC_RANGE_K0] = off;
   tc_val inside = w->p->of.k % (PARTS * STEPS) ? bin(s, TC_N_LT, off, sub(s, i64(s, w->p->of.k), k)) : TC_NONE;
-  s->mask = tc_gemm_both(s, here, inside);
-  tc_val v = kept(w, tc_emit_splat(&s->e, value(w, w->wide), s->lanes));
+  s->mask = tc_ex_both(s, here, inside);
+  tc_val v = kept(w, tc_emit_splat(&s->e, line_value(w, w->wide), s->lanes));
   s->mask = inside;
   for (int i = 0; i < w->n && s->st == TC_OK; i++) {
     s->at[w->few->range] = i64(s, i);
-    tc_val few = kept(w, tc_emit_splat(&s->e, value(w, w->few), THREADS));
-    tc_emit_set(&s->e, sum[i], tc_gemm_multiply_add(w->p, few, v, sum[i]));
+    tc_val few = kept(w, tc_emit_splat(&s->e, line_value(w, w->few), THREADS));
+    tc_emit_set(&s->e, sum[i], tc_multiply_add(s, w->p->multiply, few, v, sum[i]));
   }
   s->mask = TC_NONE;
 }
 
-// The sum of parts first, first + 2^k.., by halves: of element `at` of each part's sums, which lie `all` apart.
+// The sum of parts first, first + 2^k.., by halves: of element `at` of each part's sums, which lie
+// `all` apart.
 static tc_val halves(narrow *w, tc_val at, tc_val here, int all, int first, int step, int tile) {
   tc_ex *s = w->p->s;
   if (step == PARTS) return tc_emit_raw(&s->e, TC_N_GATHER, w->p->acc, THREADS, add(s, at, i64(s, (int64_t)first * all)), here, TC_NONE, tile);
@@ -196,20 +198,20 @@ static void finish_beside(narrow *w, tc_val line, int tile) {
   tc_gemm *p = w->p;
   tc_ex *s = p->s;
   int all = w->n * w->lines;
-  s->run = 1, s->lanes = THREADS, s->vector = w->wide->range;
+  s->threads.run = 1, s->lanes = THREADS, s->vector = w->wide->range;
   for (int first = 0; first < all && s->st == TC_OK; first += THREADS) {
     tc_val at = add(s, p->thread, i64(s, first));
     tc_val here = all - first < THREADS ? bin(s, TC_N_LT, p->thread, i64(s, all - first)) : TC_NONE;
     tc_val sum = halves(w, at, here, all, 0, 1, tile);
     tc_val in = tc_gemm_low(s, at, w->lines);
-    s->off[w->wide->range] = in, s->off[w->few->range] = tc_gemm_high(s, at, w->lines);
-    s->at[w->few->range] = i64(s, 0), s->within[w->few->range] = TC_GPU_FEW;
+    s->threads.off[w->wide->range] = in, s->threads.off[w->few->range] = tc_gemm_high(s, at, w->lines);
+    s->at[w->few->range] = i64(s, 0), s->threads.within[w->few->range] = TC_GPU_FEW;
     s->mask = here;
-    if (w->wide->extent % w->lines) s->mask = tc_gemm_both(s, here, bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)));
+    if (w->wide->extent % w->lines) s->mask = tc_ex_both(s, here, bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)));
     finish(w, sum);
-    s->mask = TC_NONE, s->off[w->wide->range] = s->off[w->few->range] = TC_NONE;
+    s->mask = TC_NONE, s->threads.off[w->wide->range] = s->threads.off[w->few->range] = TC_NONE;
   }
-  s->run = 0, s->lanes = 1, s->vector = -1;
+  s->threads.run = 0, s->lanes = 1, s->vector = -1;
 }
 
 static void beside(narrow *w) {
@@ -219,17 +221,18 @@ static void beside(narrow *w) {
   tc_val sum[TC_GPU_FEW], total[TC_GPU_FEW];
   p->threads = THREADS;
   s->x->nest.threads = THREADS, s->x->nest.groups = 1;
-  p->thread = tc_gemm_all_threads(s, THREADS);
-  tc_val line = first_line(w, tc_gemm_units(s)), in = times(s, tc_gemm_low(s, p->thread, ACROSS), w->run), part = tc_gemm_high(s, p->thread, ACROSS);
-  s->run = w->run, s->lanes = THREADS * w->run, s->vector = w->wide->range;
-  s->at[w->wide->range] = line, s->off[w->wide->range] = in, s->within[w->wide->range] = w->lines;
-  s->within[TC_RANGE_K0] = PARTS * STEPS, s->bound[TC_RANGE_K0] = true;
+  p->thread = tc_ex_numbers(s, TC_I64, THREADS);
+  tc_val line = first_line(w, tc_ex_begin_units(s)), in = times(s, tc_gemm_low(s, p->thread, ACROSS), w->run),
+         part = tc_gemm_high(s, p->thread, ACROSS);
+  s->threads.run = w->run, s->lanes = THREADS * w->run, s->vector = w->wide->range;
+  s->at[w->wide->range] = line, s->threads.off[w->wide->range] = in, s->threads.within[w->wide->range] = w->lines;
+  s->threads.within[TC_RANGE_K0] = PARTS * STEPS, s->bound[TC_RANGE_K0] = true;
   begin_sums(w, s->lanes, w->n, sum, total);
   tc_val here = w->wide->extent % w->lines ? bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)) : TC_NONE;
   tc_val k = begin_steps(w, p->of.k, PARTS * STEPS);
   for (int i = 0; i < STEPS && s->st == TC_OK; i++) step_beside(w, k, add(s, times(s, part, STEPS), i64(s, i)), here, sum);
   end_steps(w, w->n, sum, total);
-  s->bound[TC_RANGE_K0] = false, s->off[TC_RANGE_K0] = s->off[w->wide->range] = TC_NONE;
+  s->bound[TC_RANGE_K0] = false, s->threads.off[TC_RANGE_K0] = s->threads.off[w->wide->range] = TC_NONE;
   for (int i = 0; i < w->n; i++) {
     tc_val at = add(s, times(s, add(s, times(s, part, w->n), i64(s, i)), w->lines), in);
     (void)tc_emit_raw(&s->e, TC_N_SCATTER, p->acc, THREADS * w->run, at, total[i], TC_NONE, tile);

@@ -1,8 +1,11 @@
-// A tile of a product of f16 or bf16 by AMD's matrix instructions: waves of 64 threads hold tiles of 16 x 16 accumulators in f32 and read fragments of 16 steps
-// of k from the block's memory, four steps a thread. There are no copies under way here: the next chunk of k is on its way to registers.
-// The product is made turned, of columns by rows, so that a thread has four neighbouring columns of a row.
-// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h), whatever the tile; steps beyond the last are zeros.
-#include "lowering/emit/gpu/matmul.h"
+// A tile of a product of f16 or bf16 by AMD's matrix instructions: waves of 64 threads hold tiles
+// of 16 x 16 accumulators in f32 and read fragments of 16 steps of k from the block's memory, four
+// steps a thread. There are no copies under way here: the next chunk of k is on its way to
+// registers. The product is made turned, of columns by rows, so that a thread has four neighbouring
+// columns of a row.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
+// whatever the tile; steps beyond the last are zeros.
+#include "lowering/emit/gpu/matmul_common.h"
 
 #define STEPS 32  // of k in a chunk
 #define GROUP 16  // steps of an instruction, and rows and columns of its result
@@ -40,7 +43,8 @@ typedef struct waves {
   int down, across;  // tiles of a wave
 } waves;
 
-// Where each thread's part of the operand's first fragment begins in the tile at element `from`: an address, or four where its steps lie in rows of their own.
+// Where each thread's part of the operand's first fragment begins in the tile at element `from`: an
+// address, or four where its steps lie in rows of their own.
 static tc_val fragments_at(tc_gemm *p, const waves *w, const tc_gemm_side *x, tc_val from) {
   tc_ex *s = p->s;
   tc_val line = add(s, x == &p->a ? w->row : w->column, w->line), at = add(s, tc_gemm_side_place(p, x, line, w->four), from), each[EACH];
@@ -50,19 +54,19 @@ static tc_val fragments_at(tc_gemm *p, const waves *w, const tc_gemm_side *x, tc
 }
 
 // Of fragment `number` at step k of the tile.
-static tc_val fragment(tc_gemm *p, const tc_gemm_side *x, tc_val first, int number, int k) {
+static tc_val gather_fragment(tc_gemm *p, const tc_gemm_side *x, tc_val first, int number, int k) {
   int64_t on = x->by_line ? GROUP * number * x->row + k : k * x->row + GROUP * number;
   tc_val at = on ? add(p->s, first, i64(p->s, on)) : first;
   return tc_emit_raw(&p->s->e, TC_N_GATHER, x->type, p->threads * EACH, at, TC_NONE, TC_NONE, x->tile);
 }
 
-static void multiply(tc_gemm *p, const waves *w, tc_val stage, const tc_val *acc) {
+static void multiply_in_waves(tc_gemm *p, const waves *w, tc_val stage, const tc_val *acc) {
   tc_ex *s = p->s;
   tc_val first_a = fragments_at(p, w, &p->a, times(s, stage, p->a.stage)), first_b = fragments_at(p, w, &p->b, times(s, stage, p->b.stage)), a[MOST];
   for (int k = 0; k < STEPS; k += GROUP) {
-    for (int i = 0; i < w->down; i++) a[i] = fragment(p, &p->a, first_a, i, k);
+    for (int i = 0; i < w->down; i++) a[i] = gather_fragment(p, &p->a, first_a, i, k);
     for (int j = 0; j < w->across; j++) {
-      tc_val b = fragment(p, &p->b, first_b, j, k);
+      tc_val b = gather_fragment(p, &p->b, first_b, j, k);
       for (int i = 0; i < w->down; i++) {
         tc_val sum = acc[i * w->across + j];
         tc_emit_set(&s->e, sum, tc_emit_raw(&s->e, TC_N_MFMA, TC_F32, EACH * p->threads, b, a[i], sum, 0));
@@ -72,7 +76,7 @@ static void multiply(tc_gemm *p, const waves *w, tc_val stage, const tc_val *acc
 }
 
 // The accumulators of tile i of every wave, as rows of the tile `sums`.
-static void put_rows(tc_gemm *p, const waves *w, int i, const tc_val *acc) {
+static void put_wave_rows(tc_gemm *p, const waves *w, int i, const tc_val *acc) {
   tc_ex *s = p->s;
   tc_val row = add(s, w->line, times(s, tc_gemm_high(s, w->row, p->by.rows / p->by.down), GROUP));
   tc_val first = add(s, times(s, row, tc_gemm_sums_row(p)), add(s, w->column, w->four));
@@ -95,12 +99,12 @@ void tc_gemm_mfma(tc_gemm *p) {
   tc_gemm_totals(p, acc, total, w.down * w.across);
   tc_gemm_chunk chunk;
   tc_gemm_chunks_begin(p, &chunk);
-  multiply(p, &w, chunk.stage, acc);
+  multiply_in_waves(p, &w, chunk.stage, acc);
   tc_gemm_end_chain(p, chunk.k0, STEPS, acc, total, w.down * w.across);
   tc_gemm_chunks_end(p, &chunk);
   tc_gemm_operands_read(p);
   for (int i = 0; i < w.down && s->st == TC_OK; i++) {
-    put_rows(p, &w, i, total);
+    put_wave_rows(p, &w, i, total);
     tc_gemm_finish(p, (tc_gemm_rows){GROUP * i, GROUP, wave_rows});
   }
 }

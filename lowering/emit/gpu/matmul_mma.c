@@ -1,7 +1,9 @@
-// A tile of a product of f16 or bf16 by matrix instructions: warps hold tiles of 16 x 8 accumulators in f32 and read fragments of 16 steps of k from the
-// block's memory. Operands that lie in memory come by copies, some chunks of k ahead; others by registers, one chunk ahead.
-// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h), whatever the tile; steps beyond the last are zeros.
-#include "lowering/emit/gpu/matmul.h"
+// A tile of a product of f16 or bf16 by matrix instructions: warps hold tiles of 16 x 8
+// accumulators in f32 and read fragments of 16 steps of k from the block's memory. Operands that
+// lie in memory come by copies, some chunks of k ahead; others by registers, one chunk ahead.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
+// whatever the tile; steps beyond the last are zeros.
+#include "lowering/emit/gpu/matmul_common.h"
 
 #define STEPS 32  // of k in a chunk
 #define GROUP 16  // steps of an instruction
@@ -17,7 +19,8 @@ static const tc_gemm_cut copied[] = {
     {64, 128, STEPS, 2, 2, 0.85}, {64, 64, STEPS, 2, 2, 0.65},  {32, 128, STEPS, 1, 4, 0.55}, {128, 32, STEPS, 4, 1, 0.55},
     {32, 64, STEPS, 1, 4, 0.4},   {16, 128, STEPS, 1, 4, 0.3},  {16, 64, STEPS, 1, 4, 0.2},
 };
-// Where an operand is made in registers: twice the threads, so that each makes half as much at a time.
+// Where an operand is made in registers: twice the threads, so that each makes half as much at a
+// time.
 static const tc_gemm_cut made[] = {
     {128, 128, STEPS, 2, 4, 1.0}, {128, 64, STEPS, 4, 2, 0.85}, {64, 128, STEPS, 2, 4, 0.85}, {64, 64, STEPS, 2, 4, 0.65},
     {32, 128, STEPS, 1, 8, 0.55}, {128, 32, STEPS, 8, 1, 0.55}, {32, 64, STEPS, 1, 8, 0.4},   {16, 64, STEPS, 1, 8, 0.2},
@@ -27,7 +30,7 @@ const tc_gemm_cut *tc_gemm_mma_cuts(int *n) {
   return *n = COUNT(copied), copied;
 }
 
-static bool plan(tc_gemm *p, const tc_gemm_cut *cut) {
+static bool plan_warps(tc_gemm *p, const tc_gemm_cut *cut) {
   if (!cut) return false;
   p->by = *cut;
   p->threads = p->by.down * p->by.across * WARP;
@@ -37,8 +40,8 @@ static bool plan(tc_gemm *p, const tc_gemm_cut *cut) {
 }
 
 bool tc_gemm_mma_plan(tc_gemm *p) {
-  if (!plan(p, tc_gemm_choose(p, p->chains ? made : copied, p->chains ? COUNT(made) : COUNT(copied)))) return false;
-  if ((!p->a.copied || !p->b.copied || p->chains) && !plan(p, tc_gemm_choose(p, made, COUNT(made)))) return false;
+  if (!plan_warps(p, tc_gemm_choose(p, p->chains ? made : copied, p->chains ? COUNT(made) : COUNT(copied)))) return false;
+  if ((!p->a.copied || !p->b.copied || p->chains) && !plan_warps(p, tc_gemm_choose(p, made, COUNT(made)))) return false;
   p->a.stages = p->a.copied ? STAGES : 2;
   p->b.stages = p->b.copied ? STAGES : 2;
   p->sums_rows = p->by.down * 16;
@@ -51,7 +54,8 @@ typedef struct warps {
   int down, across;  // tiles of a warp
 } warps;
 
-// Where in the tile each thread's row of 16 bytes of a fragment begins: of 16 lines by 16 steps for a, 8 by 16 for b, `line` being the first.
+// Where in the tile each thread's row of 16 bytes of a fragment begins: of 16 lines by 16 steps for
+// a, 8 by 16 for b, `line` being the first.
 static tc_val fragment_at(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int k) {
   tc_ex *s = p->s;
   bool left = x == &p->a;
@@ -62,9 +66,10 @@ static tc_val fragment_at(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_
   return tc_gemm_side_place(p, x, lines == TC_NONE ? line : add(s, line, lines), add(s, steps, i64(s, k)));
 }
 
-// The fragment whose first line is `number` after those of the warp's, `line`, at step k of the tile at element `from`. base: what it has in common with the
-// others of these steps, if rows follow lines: then they lie whole rows apart, for lines of a multiple of 8 change places alike.
-static tc_val fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int number, int k, tc_val from, tc_val *base) {
+// The fragment whose first line is `number` after those of the warp's, `line`, at step k of the
+// tile at element `from`. base: what it has in common with the others of these steps, if rows
+// follow lines: then they lie whole rows apart, for lines of a multiple of 8 change places alike.
+static tc_val load_fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int number, int k, tc_val from, tc_val *base) {
   tc_ex *s = p->s;
   tc_val at;
   if (x->along) {
@@ -78,14 +83,14 @@ static tc_val fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val
   return v;
 }
 
-static void multiply(tc_gemm *p, const warps *w, tc_val stage_a, tc_val stage_b, const tc_val *acc) {
+static void multiply_in_warps(tc_gemm *p, const warps *w, tc_val stage_a, tc_val stage_b, const tc_val *acc) {
   tc_ex *s = p->s;
   tc_val a[MOST_DOWN], from_a = times(s, stage_a, p->a.stage), from_b = times(s, stage_b, p->b.stage);
   for (int k = 0; k < STEPS; k += GROUP) {
     tc_val base_a = TC_NONE, base_b = TC_NONE;
-    for (int i = 0; i < w->down; i++) a[i] = fragment(p, w, &p->a, w->row, 16 * i, k, from_a, &base_a);
+    for (int i = 0; i < w->down; i++) a[i] = load_fragment(p, w, &p->a, w->row, 16 * i, k, from_a, &base_a);
     for (int j = 0; j < w->across; j++) {
-      tc_val b = fragment(p, w, &p->b, w->column, 8 * j, k, from_b, &base_b);
+      tc_val b = load_fragment(p, w, &p->b, w->column, 8 * j, k, from_b, &base_b);
       for (int i = 0; i < w->down; i++) {
         tc_val sum = acc[i * w->across + j];
         tc_emit_set(&s->e, sum, tc_emit_raw(&s->e, TC_N_MMA, TC_F32, 4 * p->threads, a[i], b, sum, 0));
@@ -94,26 +99,26 @@ static void multiply(tc_gemm *p, const warps *w, tc_val stage_a, tc_val stage_b,
   }
 }
 
-static void simple(tc_gemm *p, tc_nest_op op, int64_t imm) {
+static void copy_op(tc_gemm *p, tc_nest_op op, int64_t imm) {
   (void)tc_emit_raw(&p->s->e, op, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, imm);
 }
 
 // The group of copies of the chunk from step k0 on, empty behind the last step.
 static void begin_copy(tc_gemm *p, tc_val k0, tc_val stage) {
   tc_ex *s = p->s;
-  (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, bin(s, TC_N_LT, k0, i64(s, p->of.k)), TC_NONE, TC_NONE, 0);
+  begin_if(s, bin(s, TC_N_LT, k0, i64(s, p->of.k)));
   if (p->a.copied) tc_gemm_side_copy(p, &p->a, k0, stage);
   if (p->b.copied) tc_gemm_side_copy(p, &p->b, k0, stage);
-  tc_emit_end(&s->e, TC_N_ENDIF);
-  simple(p, TC_N_COMMIT, 0);
+  end_if(s);
+  copy_op(p, TC_N_COMMIT, 0);
 }
 
-static void load(tc_gemm *p, tc_val k0, bool may_end, tc_val *a, tc_val *b) {
+static void load_pieces(tc_gemm *p, tc_val k0, bool may_end, tc_val *a, tc_val *b) {
   if (!p->a.copied) (void)tc_gemm_side_load(p, &p->a, k0, may_end, a);
   if (!p->b.copied) (void)tc_gemm_side_load(p, &p->b, k0, may_end, b);
 }
 
-static void put(tc_gemm *p, tc_val stage, const tc_val *a, const tc_val *b) {
+static void put_pieces(tc_gemm *p, tc_val stage, const tc_val *a, const tc_val *b) {
   if (!p->a.copied) tc_gemm_side_put(p, &p->a, stage, a);
   if (!p->b.copied) tc_gemm_side_put(p, &p->b, stage, b);
 }
@@ -123,7 +128,7 @@ static tc_val stage_of(tc_gemm *p, const tc_gemm_side *x, tc_val chunk) {
   return tc_gemm_low(p->s, chunk, x->stages);
 }
 
-static void accumulate(tc_gemm *p, const warps *w, const tc_val *acc, const tc_val *total) {
+static void accumulate_in_warps(tc_gemm *p, const warps *w, const tc_val *acc, const tc_val *total) {
   tc_ex *s = p->s;
   bool copies = p->a.copied || p->b.copied;
   tc_val a[TC_GEMM_PIECES], b[TC_GEMM_PIECES], zero = i64(s, 0);
@@ -132,22 +137,22 @@ static void accumulate(tc_gemm *p, const warps *w, const tc_val *acc, const tc_v
     begin_copy(p, first, stage);
     end(s);
   }
-  load(p, zero, p->of.k < STEPS, a, b);
-  put(p, zero, a, b);
+  load_pieces(p, zero, p->of.k < STEPS, a, b);
+  put_pieces(p, zero, a, b);
   tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = tc_gemm_high(s, k0, STEPS);
   if (copies) {
-    simple(p, TC_N_WAIT, STAGES - 2);
+    copy_op(p, TC_N_WAIT, STAGES - 2);
     begin_copy(p, add(s, k0, i64(s, (STAGES - 1) * STEPS)), tc_gemm_low(s, add(s, chunk, i64(s, STAGES - 1)), STAGES));
   }
-  load(p, add(s, k0, i64(s, STEPS)), true, a, b);
-  multiply(p, w, stage_of(p, &p->a, chunk), stage_of(p, &p->b, chunk), acc);
+  load_pieces(p, add(s, k0, i64(s, STEPS)), true, a, b);
+  multiply_in_warps(p, w, stage_of(p, &p->a, chunk), stage_of(p, &p->b, chunk), acc);
   tc_gemm_end_chain(p, k0, STEPS, acc, total, w->down * w->across);
-  put(p, tc_gemm_low(s, add(s, chunk, i64(s, 1)), 2), a, b);
+  put_pieces(p, tc_gemm_low(s, add(s, chunk, i64(s, 1)), 2), a, b);
   end(s);
 }
 
 // The accumulators of tile i of every warp, as rows of the tile `sums`.
-static void put_rows(tc_gemm *p, const warps *w, int i, const tc_val *acc) {
+static void put_warp_rows(tc_gemm *p, const warps *w, int i, const tc_val *acc) {
   tc_ex *s = p->s;
   int warp_rows = p->by.rows / p->by.down;
   tc_val row = add(s, tc_gemm_high(s, w->lane, 4), times(s, tc_gemm_high(s, w->row, warp_rows), 16));
@@ -172,10 +177,10 @@ void tc_gemm_mma(tc_gemm *p) {
   tc_val zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), 4 * p->threads);
   for (int i = 0; i < w.down * w.across; i++) acc[i] = tc_emit_var(&s->e, zero);
   tc_gemm_totals(p, acc, total, w.down * w.across);
-  accumulate(p, &w, acc, total);
+  accumulate_in_warps(p, &w, acc, total);
   tc_gemm_operands_read(p);
   for (int i = 0; i < w.down && s->st == TC_OK; i++) {
-    put_rows(p, &w, i, total);
+    put_warp_rows(p, &w, i, total);
     tc_gemm_finish(p, (tc_gemm_rows){16 * i, 16, warp_rows});
   }
 }

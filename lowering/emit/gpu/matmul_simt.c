@@ -1,7 +1,9 @@
-// A tile of a product by multiply-adds: each thread holds `down` x `across` accumulators and steps through k, reading what it multiplies from the block's
-// memory, several lines at a time. While a chunk of k is multiplied, the next one is on its way to registers.
-// Order: an element is one chain over k from zero, or several where k is long (summation.h), as on a processor, whatever the tile.
-#include "lowering/emit/gpu/matmul.h"
+// A tile of a product by multiply-adds: each thread holds `down` x `across` accumulators and steps
+// through k, reading what it multiplies from the block's memory, several lines at a time. While a
+// chunk of k is multiplied, the next one is on its way to registers.
+// Order: an element is one chain over k from zero, or several where k is long (summation.h), as on
+// a processor, whatever the tile.
+#include "lowering/emit/gpu/matmul_common.h"
 
 #define STEPS_A_TURN 4  // steps of k in a turn of the innermost loop
 #define TOGETHER 2  // rows of each thread that become rows of the result at a time
@@ -13,8 +15,9 @@ static const tc_gemm_cut cuts[] = {
     {64, 32, 16, 4, 4, 0.6},   {32, 32, 16, 4, 2, 0.4},  {16, 64, 16, 2, 4, 0.35}, {64, 16, 16, 4, 2, 0.35},
 };
 
-// Lines that a thread reads at once; its lines lie in groups of as many, the groups side by side over all threads.
-static int wide(const tc_gemm *p, int lines) {
+// Lines that a thread reads at once; its lines lie in groups of as many, the groups side by side
+// over all threads.
+static int lines_at_once(const tc_gemm *p, int lines) {
   return TC_MIN(TC_MIN(4, lines), TC_GEMM_COPIED / (int)tc_type_bytes(p->acc));
 }
 
@@ -32,7 +35,7 @@ bool tc_gemm_simt_plan(tc_gemm *p) {
   tc_gemm_side_plan(p, &p->a, p->by.rows, p->acc);
   tc_gemm_side_plan(p, &p->b, p->by.columns, p->acc);
   p->a.stages = p->b.stages = 2;
-  p->sums_rows = p->by.rows / p->by.down * TC_MIN(TOGETHER, wide(p, p->by.down));
+  p->sums_rows = p->by.rows / p->by.down * TC_MIN(TOGETHER, lines_at_once(p, p->by.down));
   return true;
 }
 
@@ -42,7 +45,7 @@ typedef struct grid {
 } grid;
 
 // The `lines` lines of the operand at step k that the thread multiplies.
-static void fragment(tc_gemm *p, const tc_gemm_side *x, tc_val at, int lines, int each, tc_val *v) {
+static void read_lines(tc_gemm *p, const tc_gemm_side *x, tc_val at, int lines, int each, tc_val *v) {
   tc_ex *s = p->s;
   for (int i = 0; i < lines; i += each) {
     tc_val from = add(s, at, i64(s, (int64_t)i * (x->size / lines)));
@@ -52,19 +55,15 @@ static void fragment(tc_gemm *p, const tc_gemm_side *x, tc_val at, int lines, in
 }
 
 // Step k of the tiles at element from_a and from_b.
-static void step(tc_gemm *p, const grid *g, tc_val from_a, tc_val from_b, tc_val k, const tc_val *acc) {
+static void multiply_step(tc_gemm *p, const grid *g, tc_val from_a, tc_val from_b, tc_val k, const tc_val *acc) {
   tc_ex *s = p->s;
   tc_val a[MOST], b[MOST];
-  fragment(p, &p->a, add(s, g->y, add(s, from_a, times(s, k, p->a.row))), p->by.down, g->of_a, a);
-  fragment(p, &p->b, add(s, g->x, add(s, from_b, times(s, k, p->b.row))), p->by.across, g->of_b, b);
-  for (int i = 0; i < p->by.down; i++)
-    for (int j = 0; j < p->by.across; j++) {
-      tc_val sum = acc[i * p->by.across + j];
-      tc_emit_set(&s->e, sum, tc_gemm_multiply_add(p, a[i], b[j], sum));
-    }
+  read_lines(p, &p->a, add(s, g->y, add(s, from_a, times(s, k, p->a.row))), p->by.down, g->of_a, a);
+  read_lines(p, &p->b, add(s, g->x, add(s, from_b, times(s, k, p->b.row))), p->by.across, g->of_b, b);
+  tc_register_block_add(s, &(tc_register_block){p->multiply, p->by.down, p->by.across, tc_lhs_loaded, a}, b, acc);
 }
 
-static void multiply(tc_gemm *p, const grid *g, tc_val k0, tc_val stage, const tc_val *acc) {
+static void multiply_in_threads(tc_gemm *p, const grid *g, tc_val k0, tc_val stage, const tc_val *acc) {
   tc_ex *s = p->s;
   tc_val from_a = times(s, stage, p->a.stage), from_b = times(s, stage, p->b.stage);
   tc_val rest = i64(s, p->by.steps), whole = rest;
@@ -73,16 +72,16 @@ static void multiply(tc_gemm *p, const grid *g, tc_val k0, tc_val stage, const t
     whole = sub(s, rest, bin(s, TC_N_REM, rest, i64(s, STEPS_A_TURN)));
   }
   tc_val k = loop(s, i64(s, 0), whole, STEPS_A_TURN);
-  for (int i = 0; i < STEPS_A_TURN; i++) step(p, g, from_a, from_b, add(s, k, i64(s, i)), acc);
+  for (int i = 0; i < STEPS_A_TURN; i++) multiply_step(p, g, from_a, from_b, add(s, k, i64(s, i)), acc);
   end(s);
   if (p->of.k % STEPS_A_TURN == 0) return;
   k = loop(s, whole, rest, 1);
-  step(p, g, from_a, from_b, k, acc);
+  multiply_step(p, g, from_a, from_b, k, acc);
   end(s);
 }
 
 // The accumulators of rows first to first + n of every thread, as rows of the tile `sums`.
-static void put_rows(tc_gemm *p, const grid *g, int first, int n, const tc_val *acc) {
+static void put_thread_rows(tc_gemm *p, const grid *g, int first, int n, const tc_val *acc) {
   tc_ex *s = p->s;
   int across = p->by.across;
   tc_val row = times(s, tc_gemm_high(s, p->thread, p->by.columns / across), n);
@@ -98,7 +97,7 @@ void tc_gemm_simt(tc_gemm *p) {
   tc_ex *s = p->s;
   int n_acc = p->by.down * p->by.across;
   tc_val acc[MOST * MOST], total[MOST * MOST], zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, p->acc, 0), p->threads);
-  grid g = {.of_a = wide(p, p->by.down), .of_b = wide(p, p->by.across)};
+  grid g = {.of_a = lines_at_once(p, p->by.down), .of_b = lines_at_once(p, p->by.across)};
   int threads_across = p->by.columns / p->by.across, n = TC_MIN(TOGETHER, g.of_a);
   g.x = times(s, tc_gemm_low(s, p->thread, threads_across), g.of_b);
   g.y = times(s, tc_gemm_high(s, p->thread, threads_across), g.of_a);
@@ -107,13 +106,13 @@ void tc_gemm_simt(tc_gemm *p) {
   if (p->of.k > 0) {
     tc_gemm_chunk chunk;
     tc_gemm_chunks_begin(p, &chunk);
-    multiply(p, &g, chunk.k0, chunk.stage, acc);
+    multiply_in_threads(p, &g, chunk.k0, chunk.stage, acc);
     tc_gemm_end_chain(p, chunk.k0, p->by.steps, acc, total, n_acc);
     tc_gemm_chunks_end(p, &chunk);
   }
   tc_gemm_operands_read(p);
   for (int i = 0; i < p->by.down && s->st == TC_OK; i += n) {
-    put_rows(p, &g, i, n, total);
+    put_thread_rows(p, &g, i, n, total);
     tc_gemm_finish(p, (tc_gemm_rows){i / g.of_a * (p->by.rows / p->by.down * g.of_a) + i % g.of_a, n, g.of_a});
   }
 }

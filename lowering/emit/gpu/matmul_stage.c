@@ -1,17 +1,22 @@
-// Operands of a GPU's matrix product on their way to the block's memory: found, and staged tile by tile.
+// Operands of a GPU's matrix product on their way to the block's memory: found, and staged tile by
+// tile.
 //
-// A tile is `size` lines by `steps` of k. Each thread brings runs of elements that lie side by side in memory, along k or across the lines, whichever memory
-// allows: as wide accesses, or, where the operand is memory itself and its rows are aligned, as copies that are under way while earlier tiles are multiplied.
-// Everything else that can be read at a position (casts, scaled weights, windows, permutations) is made in registers and stored.
-// Always: a run is aligned to its length and all of it exists or none of it does; what does not exist is zero.
-#include "lowering/emit/gpu/matmul.h"
+// A tile is `size` lines by `steps` of k. Each thread brings runs of elements that lie side by side
+// in memory, along k or across the lines, whichever memory allows: as wide accesses, or, where the
+// operand is memory itself and its rows are aligned, as copies that are under way while earlier
+// tiles are multiplied. Everything else that can be read at a position (casts, scaled weights,
+// windows, permutations) is made in registers and stored.
+// Always: a run is aligned to its length and all of it exists or none of it does; what does not
+// exist is zero.
+#include "lowering/emit/gpu/matmul_common.h"
 
 #include <string.h>
 
 #define DEEPEST 24  // nodes on the way to memory
 #define WIDEST 8  // elements of a run
 
-// One step of the way from element idx of node *n towards memory, by the operand that most is read of. False: there is none such.
+// One step of the way from element idx of node *n towards memory, by the operand that most is read
+// of. False: there is none such.
 static bool descend(const tc_gemm *p, uint32_t *n, tc_index *idx) {
   const tc_ex *s = p->s;
   const tc_gnode *x = &s->g->node[*n];
@@ -185,18 +190,18 @@ static piece piece_of(tc_gemm *p, const tc_gemm_side *x, int i) {
 static void enter(tc_gemm *p, const tc_gemm_side *x, int i, tc_val k0, bool may_end) {
   tc_ex *s = p->s;
   piece at = piece_of(p, x, i);
-  s->run = x->run, s->lanes = p->threads * x->run, s->vector = x->along ? TC_RANGE_K0 : x->range;
-  s->off[x->range] = at.line, s->within[x->range] = x->size;
-  s->at[TC_RANGE_K0] = k0, s->off[TC_RANGE_K0] = at.k, s->within[TC_RANGE_K0] = p->by.steps, s->bound[TC_RANGE_K0] = true;
+  s->threads.run = x->run, s->lanes = p->threads * x->run, s->vector = x->along ? TC_RANGE_K0 : x->range;
+  s->threads.off[x->range] = at.line, s->threads.within[x->range] = x->size;
+  s->at[TC_RANGE_K0] = k0, s->threads.off[TC_RANGE_K0] = at.k, s->threads.within[TC_RANGE_K0] = p->by.steps, s->bound[TC_RANGE_K0] = true;
   s->mask = at.here;
-  if (x->extent % x->size) s->mask = tc_gemm_both(s, s->mask, bin(s, TC_N_LT, at.line, sub(s, i64(s, x->extent), s->at[x->range])));
-  if (may_end) s->mask = tc_gemm_both(s, s->mask, bin(s, TC_N_LT, at.k, sub(s, i64(s, p->of.k), k0)));
+  if (x->extent % x->size) s->mask = tc_ex_both(s, s->mask, bin(s, TC_N_LT, at.line, sub(s, i64(s, x->extent), s->at[x->range])));
+  if (may_end) s->mask = tc_ex_both(s, s->mask, bin(s, TC_N_LT, at.k, sub(s, i64(s, p->of.k), k0)));
 }
 
 static void leave(tc_gemm *p, const tc_gemm_side *x) {
   tc_ex *s = p->s;
-  s->run = 0, s->lanes = 1, s->vector = -1, s->mask = TC_NONE;
-  s->off[x->range] = s->off[TC_RANGE_K0] = TC_NONE, s->bound[TC_RANGE_K0] = false;
+  s->threads.run = 0, s->lanes = 1, s->vector = -1, s->mask = TC_NONE;
+  s->threads.off[x->range] = s->threads.off[TC_RANGE_K0] = TC_NONE, s->bound[TC_RANGE_K0] = false;
 }
 
 int tc_gemm_side_load(tc_gemm *p, tc_gemm_side *x, tc_val k0, bool may_end, tc_val *v) {
@@ -208,8 +213,7 @@ int tc_gemm_side_load(tc_gemm *p, tc_gemm_side *x, tc_val k0, bool may_end, tc_v
     if (s->st != TC_OK) break;
     v[i] = tc_emit_splat(&s->e, tc_emit_cast(&s->e, v[i], p->acc), s->lanes);
     if (s->mask != TC_NONE && !x->plain) {
-      tc_val zero = tc_type_is_float(p->acc) ? tc_emit_const_f(&s->e, p->acc, 0) : tc_emit_const_i(&s->e, p->acc, 0);
-      v[i] = tc_emit_select(&s->e, s->mask, v[i], zero);
+      v[i] = tc_emit_select(&s->e, s->mask, v[i], tc_ex_zero(s, p->acc));
     }
     v[i] = tc_emit_cast(&s->e, v[i], x->type);
     leave(p, x);
@@ -246,8 +250,8 @@ void tc_gemm_side_copy(tc_gemm *p, tc_gemm_side *x, tc_val k0, tc_val stage) {
     tc_val here = s->mask, base = tc_ex_index_value(s, x->flat, &stride, &vec);
     for (int c = 0; c < x->n_cond; c++) {
       tc_val index = tc_ex_whole_index(s, &x->cond[c].at);
-      if (x->cond[c].low) here = tc_gemm_both(s, here, bin(s, TC_N_GE, index, i64(s, 0)));
-      if (x->cond[c].high) here = tc_gemm_both(s, here, bin(s, TC_N_LT, index, i64(s, x->cond[c].extent)));
+      if (x->cond[c].low) here = tc_ex_both(s, here, bin(s, TC_N_GE, index, i64(s, 0)));
+      if (x->cond[c].high) here = tc_ex_both(s, here, bin(s, TC_N_LT, index, i64(s, x->cond[c].extent)));
     }
     if (vec != TC_NONE) base = add(s, base, vec);
     if (here != TC_NONE) here = tc_emit_splat(&s->e, here, p->threads);

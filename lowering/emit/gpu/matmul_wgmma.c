@@ -1,9 +1,12 @@
-// A tile of a product of f16 or bf16 by sm_90a's matrix instructions, of four warps: 64 rows and all columns of the tile, whose accumulators are in registers,
-// read from boxes of the block's memory that one thread has fetched from there where they lie, some chunks of k ahead. While a chunk is multiplied the one
-// before is waited for, and its stage fetched anew.
-// Both operands lie in memory as rows of elements, turned or not; what is made on the way, or not aligned, is for matmul_mma.c.
-// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h), whatever the tile; steps beyond the last are zeros.
-#include "lowering/emit/gpu/matmul.h"
+// A tile of a product of f16 or bf16 by sm_90a's matrix instructions, of four warps: 64 rows and
+// all columns of the tile, whose accumulators are in registers, read from boxes of the block's
+// memory that one thread has fetched from there where they lie, some chunks of k ahead. While a
+// chunk is multiplied the one before is waited for, and its stage fetched anew.
+// Both operands lie in memory as rows of elements, turned or not; what is made on the way, or not
+// aligned, is for matmul_mma.c.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
+// whatever the tile; steps beyond the last are zeros.
+#include "lowering/emit/gpu/matmul_common.h"
 
 #define STEPS TC_NEST_BOX  // of k in a chunk: a box's
 #define STAGES 4  // chunks that there is room for
@@ -97,23 +100,23 @@ static void fetch_side(tc_gemm *p, const tc_gemm_side *x, int map, tc_val k0, tc
 }
 
 // The chunk from step k0 on, if there is one.
-static void fetch(tc_gemm *p, const stages *at, tc_val k0) {
+static void fetch_chunk(tc_gemm *p, const stages *at, tc_val k0) {
   tc_ex *s = p->s;
-  (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, bin(s, TC_N_LT, k0, i64(s, p->of.k)), TC_NONE, TC_NONE, 0);
+  begin_if(s, bin(s, TC_N_LT, k0, i64(s, p->of.k)));
   tc_val chunk = add(s, at->first, tc_gemm_high(s, k0, STEPS));
   fetch_side(p, &p->a, 0, k0, chunk);
   fetch_side(p, &p->b, 1, k0, chunk);
-  tc_emit_end(&s->e, TC_N_ENDIF);
+  end_if(s);
 }
 
-static void accumulate(tc_gemm *p, tc_val sums, tc_val total) {
+static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
   tc_ex *s = p->s;
   stages at;
   tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0), zero = i64(s, 0);
   at.first = tc_gemm_low(s, times(s, sub(s, p->unit, begin), tc_ceil_div(p->of.k, STEPS)), 2 * STAGES);
   at.group = times(s, tc_gemm_high(s, p->thread, GROUP), BOX);
   tc_val stage = loop(s, zero, i64(s, STAGES - 1), 1);
-  fetch(p, &at, times(s, stage, STEPS));
+  fetch_chunk(p, &at, times(s, stage, STEPS));
   end(s);
   tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = add(s, at.first, tc_gemm_high(s, k0, STEPS)), here = tc_gemm_low(s, chunk, STAGES);
   (void)op(p, TC_N_TMA_WAIT, chunk, TC_NONE, TC_NONE, 0, 0);
@@ -123,9 +126,9 @@ static void accumulate(tc_gemm *p, tc_val sums, tc_val total) {
   if (tc_gemm_begin_end_of_chain(p, k0, STEPS)) {
     (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
     tc_gemm_add_to_totals(p, &sums, &total, 1);
-    tc_emit_end(&s->e, TC_N_ENDIF);
+    end_if(s);
   }
-  fetch(p, &at, add(s, k0, i64(s, (STAGES - 1) * STEPS)));
+  fetch_chunk(p, &at, add(s, k0, i64(s, (STAGES - 1) * STEPS)));
   end(s);
   (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
 }
@@ -133,7 +136,7 @@ static void accumulate(tc_gemm *p, tc_val sums, tc_val total) {
 // ---- what comes of it ----
 
 // The rows of one warp of every four, as rows of the tile `sums`.
-static void put_rows(tc_gemm *p, int warp, tc_val sums) {
+static void put_group_rows(tc_gemm *p, int warp, tc_val sums) {
   tc_ex *s = p->s;
   tc_val lane = tc_gemm_low(s, p->thread, 32), mine = bin(s, TC_N_EQ, tc_gemm_low(s, tc_gemm_high(s, p->thread, 32), 4), i64(s, warp)), v[4];
   tc_val row = add(s, tc_gemm_high(s, lane, 4), times(s, tc_gemm_high(s, p->thread, GROUP), 16)), column = times(s, tc_gemm_low(s, lane, 4), 2);
@@ -155,10 +158,10 @@ void tc_gemm_wgmma(tc_gemm *p) {
   tc_val sums = tc_emit_var(&s->e, zero);
   tc_val total;
   tc_gemm_totals(p, &sums, &total, 1);
-  accumulate(p, sums, total);
+  accumulate_in_groups(p, sums, total);
   tc_gemm_operands_read(p);
   for (int warp = 0; warp < 4 && s->st == TC_OK; warp++) {
-    put_rows(p, warp, total);
+    put_group_rows(p, warp, total);
     tc_gemm_finish(p, (tc_gemm_rows){16 * warp, 16, ROWS});
   }
 }

@@ -1,23 +1,29 @@
 // Products of few rows, whose b is not packed: all rows by it, at the speed at which it is read.
 //
-// A b that lies along the columns streams by, with the sums of several panels in registers; or is read some whole rows at a time, with the sums in memory. Of one
-// that lies along k, blocks are turned in registers and multiplied at once. Few rows by a b in panels are micro_kernel.c's: one tile of rows, over it as one stream.
+// A b that lies along the columns streams by, with the sums of several panels in registers; or is
+// read some whole rows at a time, with the sums in memory. Of one that lies along k, blocks are
+// turned in registers and multiplied at once. Few rows by a b in panels are micro_kernel.c's: one
+// tile of rows, over it as one stream.
 #include "lowering/target/host_cpu.h"
-#include "lowering/emit/matmul/matmul.h"
+#include "lowering/emit/matmul/matmul_types.h"
 #include "runtime/topology.h"
 
-// Lines of each column of a b that is turned as it is multiplied, from one to what is asked for: without it such a product runs at half the bandwidth. On a
-// Xeon at one thread, from the third-level cache, 1x4096x4096 in ms where 1, 2 and 4 lines are asked for: bytes, two blocks of columns, 1.3, 1.5 and 1.7,
-// and one 1.8, 1.9 and 1.7; bf16 1.6, 1.9 and 2.1, and 1.7, 1.8 and 1.8; f32 2.9, 3.3 and 3.5, and 2.6, 2.7 and 2.7: columns a power of two apart take turns in
-// one set of the first-level cache. 1x768x50257 of bf16 from memory, two blocks, at two threads: 2 lines 1.05 times as fast as 1.
+// Lines of each column of a b that is turned as it is multiplied, from one to what is asked for:
+// without it such a product runs at half the bandwidth. On a Xeon at one thread, from the
+// third-level cache, 1x4096x4096 in ms where 1, 2 and 4 lines are asked for: bytes, two blocks of
+// columns, 1.3, 1.5 and 1.7, and one 1.8, 1.9 and 1.7; bf16 1.6, 1.9 and 2.1, and 1.7, 1.8 and 1.8;
+// f32 2.9, 3.3 and 3.5, and 2.6, 2.7 and 2.7: columns a power of two apart take turns in one set of
+// the first-level cache. 1x768x50257 of bf16 from memory, two blocks, at two threads: 2 lines 1.05
+// times as fast as 1.
 #define TURN_AHEAD 2
-// Rows of a streamed b that are read side by side, and bytes of it asked for ahead. On a Xeon at two threads, against sums kept in memory between chunks of 4
-// rows: GPT-2 small decoding in bf16 1.15, a row at a time 1.05, 1.11 with 9 KiB ahead; 1x4096x4096, where rows lie a power of two apart, f32 1.1, bytes,
-// scaled, 1.28, bf16 1; f32 and bf16 0.86 with 6 KiB ahead.
+// Rows of a streamed b that are read side by side, and bytes of it asked for ahead. On a Xeon at
+// two threads, against sums kept in memory between chunks of 4 rows: GPT-2 small decoding in bf16
+// 1.15, a row at a time 1.05, 1.11 with 9 KiB ahead; 1x4096x4096, where rows lie a power of two
+// apart, f32 1.1, bytes, scaled, 1.28, bf16 1; f32 and bf16 0.86 with 6 KiB ahead.
 #define STREAM_ROWS 4
 #define STREAM_AHEAD 4096
-// Bytes of a row between what is read and what is asked for of the next chunk: rows a power of two apart take turns in one set of the first-level cache, and what is
-// asked for is in another one so.
+// Bytes of a row between what is read and what is asked for of the next chunk: rows a power of two
+// apart take turns in one set of the first-level cache, and what is asked for is in another one so.
 #define ASIDE 1024
 
 #define E (&p->s->e)
@@ -31,7 +37,8 @@ static tc_product_rows all_rows(tc_product *p) {
 
 // ---- b along the columns, streamed ----
 
-// Whether two neighbours along the columns of b, of bf16, are widened as one word: the lower by a shift, the upper by a mask.
+// Whether two neighbours along the columns of b, of bf16, are widened as one word: the lower by a
+// shift, the upper by a mask.
 static bool in_words(const tc_product *p) {
   return p->b.type == TC_BF16 && p->acc == TC_F32 && (p->b.widened == TC_NONE || p->b.widened == p->b.node) && p->by.lanes >= 4;
 }
@@ -44,7 +51,8 @@ static tc_val stream_ahead(tc_product *p, tc_val k) {
   return tc_emit_select(E, tc_emit_bin(E, TC_N_LT, add(p->s, k, i64(p->s, rows)), i64(p->s, p->of.k)), here, next);
 }
 
-// Adds `rows` rows from k on to the sums, panel by panel, of each panel all rows: so memory is read at several places by turns, which it is faster at.
+// Adds `rows` rows from k on to the sums, panel by panel, of each panel all rows: so memory is read
+// at several places by turns, which it is faster at.
 static void stream_rows(tc_product *p, const tc_product_rows *r, tc_val panel, tc_val k, int rows, tc_val *acc) {
   tc_ex *s = p->s;
   int lanes = p->by.lanes, line = line_of(p->b.type), parts = in_words(p) ? 2 : 1;
@@ -64,10 +72,7 @@ static void stream_rows(tc_product *p, const tc_product_rows *r, tc_val panel, t
       } else {
         w[0] = tc_product_load_b(p, row);
       }
-      for (int i = 0; i < r->n * parts; i++) {
-        tc_val sum = acc[g * r->n * parts + i];
-        tc_emit_set(E, sum, tc_product_multiply_add(p, a[j][i / parts], w[i % parts], sum));
-      }
+      tc_register_block_add(s, &(tc_register_block){p->way, r->n, parts, tc_lhs_loaded, a[j]}, w, acc + g * r->n * parts);
     }
   }
 }
@@ -88,7 +93,7 @@ static void multiply_stream(tc_product *p, const tc_product_rows *r, const tc_pr
   for (int i = 0; i < n_acc; i++) {
     sum[i] = parts == 1 ? acc[i] : tc_emit_raw(E, TC_N_INTERLEAVE, p->acc, lanes, acc[2 * i], acc[2 * i + 1], TC_NONE, 0);
     if (p->chains && parts == 2) sum[i] = tc_emit_var(E, sum[i]);
-    if (!p->chains) store_tile(p, p->sums, add(p->s, r->sums, tc_ex_i64(s, i * lanes)), sum[i]);
+    if (!p->chains) store(p->s, p->sums, add(p->s, r->sums, tc_ex_i64(s, i * lanes)), sum[i]);
   }
   if (p->chains) tc_product_end_chain(p, k0, r->sums, lanes, sum, n_acc), end(s);
   tc_val g = loop(p->s, tc_ex_i64(s, 0), tc_ex_i64(s, p->by.stream), 1);
@@ -115,7 +120,8 @@ static void streamed_panels(tc_product *p, const tc_product_unit *u) {
 
 // ---- b along the columns, in chunks of whole rows ----
 
-// The column from which on the next chunk is asked for: ASIDE bytes further along, or so far from the unit's first, whose last columns others read.
+// The column from which on the next chunk is asked for: ASIDE bytes further along, or so far from
+// the unit's first, whose last columns others read.
 static tc_val asked_column(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
   int64_t aside = ASIDE / (int64_t)tc_type_bytes(p->b.type), width = p->by.unit_panels * p->by.lanes;
@@ -136,14 +142,14 @@ static void multiply_chunk(tc_product *p, const tc_product_rows *r, const tc_pro
   tc_val acc[32];
   for (int i = 0; i < r->n; i++) acc[i] = tc_emit_var(E, load_tile(p, p->sums, add(s, r->sums, i64(s, i * p->by.lanes))));
   tc_product_accumulate(p, r, u, panel, acc);
-  for (int i = 0; i < r->n; i++) store_tile(p, p->sums, add(s, r->sums, i64(s, i * p->by.lanes)), acc[i]);
+  for (int i = 0; i < r->n; i++) store(p->s, p->sums, add(s, r->sums, i64(s, i * p->by.lanes)), acc[i]);
 }
 
 // Zeros for the sums of all the unit's panels.
 static void clear_sums(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
   tc_val zeros = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->by.lanes), panel = loop(s, u->p0, u->p1, 1);
-  for (int i = 0; i < p->by.rows; i++) store_tile(p, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zeros);
+  for (int i = 0; i < p->by.rows; i++) store(p->s, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zeros);
   end(s);
 }
 
@@ -156,7 +162,8 @@ static void end_chains(tc_product *p, const tc_product_unit *u, tc_val chain) {
   end(s);
 }
 
-// The sums wait in memory, zeros at first. A pass of their own for these and one for what follows leave nothing to be asked of each chunk at each panel.
+// The sums wait in memory, zeros at first. A pass of their own for these and one for what follows
+// leave nothing to be asked of each chunk at each panel.
 static void chunked_panels(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
   tc_val zero = i64(s, 0), k0 = u->k0, k1 = u->k1, panel;
@@ -184,15 +191,18 @@ static void chunked_panels(tc_product *p, const tc_product_unit *u) {
 
 // ---- b along k ----
 
-// Whether columns that lie one after the other are asked for in that order, all of the next panel while this one is multiplied: memory is read as one
-// stream then, not one a column. On a Zen 4 at two threads, times as fast as each column's lines a few ahead, 1x768x50257 of f32 1.35, of bf16 1.4,
-// 1x4096x4096 1.3 and 1.35, 4x4096x4096 1.2 and 1.15, 8x768x50257 1.45 and 1.2, bytes 1.0; 1x11008x4096, whose panels are 700 KiB, 0.95 and 0.8.
+// Whether columns that lie one after the other are asked for in that order, all of the next panel
+// while this one is multiplied: memory is read as one stream then, not one a column. On a Zen 4 at
+// two threads, times as fast as each column's lines a few ahead, 1x768x50257 of f32 1.35, of bf16
+// 1.4, 1x4096x4096 1.3 and 1.35, 4x4096x4096 1.2 and 1.15, 8x768x50257 1.45 and 1.2, bytes 1.0;
+// 1x11008x4096, whose panels are 700 KiB, 0.95 and 0.8.
 static bool asks_in_order(const tc_product *p) {
   int64_t panel = p->by.lanes * p->b.col * (int64_t)tc_type_bytes(p->b.type);
   return tc_host_reads_rows() && p->b.col == p->of.k * p->step && panel <= (int64_t)tc_topology_get()->l2_bytes / 4;
 }
 
-// What is asked for at row k, which is turned, of a panel that begins at column `first`. One column's: further along k, or at the beginning of the next panel.
+// What is asked for at row k, which is turned, of a panel that begins at column `first`. One
+// column's: further along k, or at the beginning of the next panel.
 static tc_product_asked ask_ahead(tc_product *p, tc_val k, tc_val first, int rows) {
   tc_val column = add(p->s, p->b.at, times(p->s, first, p->b.col));
   if (asks_in_order(p)) return (tc_product_asked){add(p->s, column, add(p->s, times(p->s, k, p->by.lanes), i64(p->s, p->by.lanes * p->b.col))), rows};
@@ -203,8 +213,20 @@ static tc_product_asked ask_ahead(tc_product *p, tc_val k, tc_val first, int row
   return (tc_product_asked){add(p->s, add(p->s, column, k), far), p->b.col};
 }
 
-// All rows by the columns of the present panel, up to row k1: their sums go to memory. The first block's columns are asked for where it is turned, those of
-// the second where both are multiplied: evenly spread, memory is not kept waiting.
+typedef struct lhs {
+  tc_product *p;
+  const tc_product_rows *r;
+  tc_val in_a;  // how far from a row's beginning k is
+} lhs;
+
+static tc_val load_lhs(void *of, int row) {
+  const lhs *x = of;
+  return tc_product_load_a(x->p, add(x->p->s, tc_product_row_of_a(x->p, x->r, row), x->in_a));
+}
+
+// All rows by the columns of the present panel, up to row k1: their sums go to memory. The first
+// block's columns are asked for where it is turned, those of the second where both are multiplied:
+// evenly spread, memory is not kept waiting.
 static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val k1) {
   tc_ex *s = p->s;
   int size = vector_lanes(p), blocks = p->by.lanes / size, rows = turned_rows(p, size);
@@ -216,7 +238,7 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
   for (int c = 0; c < blocks; c++) {
     tc_val column = add(p->s, first, tc_ex_i64(s, c * size));
     tc_product_load_turned(p, k, add(p->s, p->b.at, times(p->s, column, p->b.col)), v, size, c == 0 ? &ask : NULL);
-    for (int i = 0; i < size; i++) store_tile(p, p->turned, tc_ex_i64(s, (i * blocks + c) * size), v[i]);
+    for (int i = 0; i < size; i++) store(p->s, p->turned, tc_ex_i64(s, (i * blocks + c) * size), v[i]);
   }
   tc_val i = loop(p->s, tc_ex_i64(s, 0), tc_ex_i64(s, size), 1), k_of_i = add(p->s, k, times(p->s, i, as_one));
   s->lanes = size;
@@ -230,14 +252,13 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
       s->at[TC_RANGE_K] = add(p->s, first, tc_ex_i64(s, c * size));
       w[c] = made_of(p, row, tc_product_turned_row(p, v[c], j));
     }
-    for (int m = 0; m < n_acc; m++)
-      tc_emit_set(E, acc[m],
-                  tc_product_multiply_add(p, tc_product_load_a(p, add(p->s, tc_product_row_of_a(p, r, m / blocks), in_a)), w[m % blocks], acc[m]));
+    lhs of = {p, r, in_a};
+    tc_register_block_add(s, &(tc_register_block){p->way, r->n, blocks, load_lhs, &of}, w, acc);
   }
   s->lanes = p->by.lanes, s->at[TC_RANGE_K] = first;
   end(p->s);
   end(p->s);
-  for (int m = 0; m < n_acc; m++) store_tile(p, p->sums, add(p->s, r->sums, tc_ex_i64(s, m * size)), acc[m]);
+  for (int m = 0; m < n_acc; m++) store(p->s, p->sums, add(p->s, r->sums, tc_ex_i64(s, m * size)), acc[m]);
 }
 
 static void turned_panels(tc_product *p, const tc_product_unit *u) {

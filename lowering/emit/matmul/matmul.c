@@ -1,20 +1,25 @@
-// Products: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with what follows elementwise applied to the finished values.
+// Products: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with what follows elementwise
+// applied to the finished values.
 //
-// [begin, end) counts units, a unit being some tiles of rows by some panels of columns of one batch (tiling/gemm.c chooses them):
+// [begin, end) counts units, a unit being some tiles of rows by some panels of columns of one batch
+// (tiling/gemm.c chooses them):
 //   for each chunk of K (one unless K is long):
 //     pack: the unit's columns of b go to a tile of the worker, `lanes` columns a panel, where b is not read well in place (pack.c)
 //     for each tile of rows, for each panel: rows x lanes accumulators in registers, over k (micro_kernel.c)
 //     (rows of a that lie apart in k, or are of a narrower type, go to a tile too, some tiles of rows at a time; of large products all rows do, and each panel
 //     serves some tiles before the next one)
 //   what follows: straight from the registers where it is one store, else from memory, row by row
-// With few rows, b is not packed (gemv.c). Here is what a product is, what is known of it before it is cut, and its units.
-// f16 and bf16 are widened, once where they are packed, and multiplied as f32. Where the processor has a dot product of pairs of bf16 that is worth it
-// (isa.def), a step of k is a pair instead: both factors are packed, or read where they lie, as words of two neighbours along k. A Xeon (Sapphire Rapids)
-// starts one only every 2.3 cycles where it starts two multiply-adds a cycle, half as many products; a Zen 4 starts as many of the one as of the other,
+// With few rows, b is not packed (gemv.c). Here is what a product is, what is known of it before it
+// is cut, and its units. f16 and bf16 are widened, once where they are packed, and multiplied as
+// f32. Where the processor has a dot product of pairs of bf16 that is worth it (isa.def), a step of
+// k is a pair instead: both factors are packed, or read where they lie, as words of two neighbours
+// along k. A Xeon (Sapphire Rapids) starts one only every 2.3 cycles where it starts two
+// multiply-adds a cycle, half as many products; a Zen 4 starts as many of the one as of the other,
 // twice as many. It takes denormals for zeros, so TC_STRICT does without.
-// Order: an element is one chain over k from zero, or several where k is long (summation.h), of pairs the second before the first, so its bits depend on no
-// blocking, and on the instruction set only in whether it has a fused multiply-add and that dot product.
-#include "lowering/emit/matmul/matmul.h"
+// Order: an element is one chain over k from zero, or several where k is long (summation.h), of
+// pairs the second before the first, so its bits depend on no blocking, and on the instruction set
+// only in whether it has a fused multiply-add and that dot product.
+#include "lowering/emit/matmul/matmul_types.h"
 
 #include "runtime/options.h"
 
@@ -43,12 +48,7 @@ static void unit_of(tc_product *p, tc_product_unit *u) {
 static bool find_product(tc_product *p) {
   tc_ex *s = p->s;
   int n_stored = 0;
-  p->node = TC_NONE;
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    uint32_t n = s->gp->member[i];
-    if (tc_op_kind_of(s->g->node[n].op) == TC_KIND_CONTRACT) p->node = n;
-    n_stored += tc_ex_must_store(s, n);
-  }
+  for (uint32_t i = 0; i < s->gp->n_member; i++) n_stored += tc_ex_must_store(s, s->gp->member[i]);
   const tc_gnode *x = &s->g->node[p->node], *a = &s->g->node[x->in[0]];
   p->of = (tc_extent3){s->gp->a, s->gp->f, s->gp->k, a->shape->d.dim[a->shape->d.rank - 1]};
   p->acc = tc_ex_compute_type(x->type);
@@ -57,8 +57,9 @@ static bool find_product(tc_product *p) {
   return tc_factor_find(s, p->node, 0, TC_RANGE_F, TC_RANGE_K0, &p->a) && tc_factor_find(s, p->node, 1, TC_RANGE_K0, TC_RANGE_K, &p->b);
 }
 
-// Makes a step of k a pair of bf16 where the processor has an instruction for it, and the product is large enough: by shape alone, whatever the factors are made
-// of. False if one must be stored first, which the expansion then says.
+// Makes a step of k a pair of bf16 where the processor has an instruction for it, and the product
+// is large enough: by shape alone, whatever the factors are made of. False if one must be stored
+// first, which the expansion then says.
 static bool choose_step(tc_product *p) {
   const uint32_t *in = p->s->g->node[p->node].in;
   bool pairs = tc_blocks_pairs(&p->of, p->s->g->node[in[0]].type, p->s->g->node[in[1]].type);
@@ -80,24 +81,20 @@ static tc_operand operand_of(const tc_product *p, const tc_factor *f) {
   return (tc_operand){type, f->row, f->col, f->scattered, f->segment, f->panel};
 }
 
-// Of a distance in elements, in words; none that is more than 1 becomes 1, which says that they lie side by side.
+// Of a distance in elements, in words; none that is more than 1 becomes 1, which says that they lie
+// side by side.
 static int64_t in_steps(const tc_product *p, int64_t distance) {
   int64_t steps = tc_ceil_div(distance, p->step);
   return distance > 1 ? TC_MAX_OF(steps, 2) : steps;
 }
 
-// What cuts depend on. Of pairs in words: half as far apart, but along k, where two elements are a step.
+// What cuts depend on. Of pairs in words: half as far apart, but along k, where two elements are a
+// step.
 static tc_product_facts facts_of(const tc_product *p) {
   tc_product_facts f = {p->of, p->acc, operand_of(p, &p->a), operand_of(p, &p->b)};
   f.left.row = in_steps(p, f.left.row);
   if (!p->b.words) f.right.col = in_steps(p, f.right.col);
   return f;
-}
-
-static tc_val base_of(tc_product *p, const tc_factor *f) {
-  int64_t stride;
-  tc_val vec;
-  return tc_ex_index_value(p->s, f->base, &stride, &vec);
 }
 
 static void make_tiles(tc_product *p) {
@@ -114,17 +111,16 @@ static void make_tiles(tc_product *p) {
   if (p->chains && tc_chain_groups(p->of.k)) p->groups = tc_ex_tile(p->s, p->acc, sums);
 }
 
-// [begin, end) unit by unit: enters the batch, and says which of its units it is. columns, blocks: TC_NONE if there is one.
+// [begin, end) unit by unit: enters the batch, and says which of its units it is. columns, blocks:
+// TC_NONE if there is one.
 static void begin_units(tc_product *p, tc_val columns, tc_val blocks, tc_val *column, tc_val *block) {
   tc_ex *s = p->s;
-  tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val o = loop(s, begin, finish, 1), zero = i64(s, 0), upper = blocks == TC_NONE ? o : bin(s, TC_N_DIV, o, blocks);
+  tc_val o = tc_ex_begin_units(s), zero = i64(s, 0), upper = blocks == TC_NONE ? o : bin(s, TC_N_DIV, o, blocks);
   *block = blocks == TC_NONE ? zero : bin(s, TC_N_REM, o, blocks);
   *column = columns == TC_NONE ? zero : bin(s, TC_N_REM, upper, columns);
   s->at[TC_RANGE_A] = columns == TC_NONE ? upper : bin(s, TC_N_DIV, upper, columns);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  p->a.at = base_of(p, &p->a), p->b.at = base_of(p, &p->b);
+  p->a.at = tc_ex_base(s, &p->a.base), p->b.at = tc_ex_base(s, &p->b.base);
 }
 
 static tc_val until(tc_product *p, tc_val from, tc_val many, tc_val most) {
@@ -148,14 +144,15 @@ static void units_of_tiles(tc_product *p) {
   end(s);
 }
 
-// What follows the product reads more than caches hold of its own size, as an optimizer behind the gradient of a weight does: that is asked for a line at a time
-// while the tile before is multiplied. All at once, at that tile's end, the next one's first rows wait behind it: GPT-2's gradients of weights on a Zen 4 1.04 times as
-// fast so.
+// What follows the product reads more than caches hold of its own size, as an optimizer behind the
+// gradient of a weight does: that is asked for a line at a time while the tile before is
+// multiplied. All at once, at that tile's end, the next one's first rows wait behind it: GPT-2's
+// gradients of weights on a Zen 4 1.04 times as fast so.
 static void find_read(tc_product *p) {
   tc_ex *s = p->s;
   const tc_gnode *x = &s->g->node[p->node];
   p->n_read = 0;
-  if (p->chunks || p->chains || s->units || p->by.turn || p->by.stream || p->a.segment < p->of.k) return;
+  if (p->chunks || p->chains || p->units || p->by.turn || p->by.stream || p->a.segment < p->of.k) return;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     const tc_gnode *y = &s->g->node[s->gp->member[i]];
     for (int k = 0; k < y->n_in && y != x; k++) {
@@ -174,12 +171,13 @@ static tc_val row_of_tile(tc_product *p, tc_val tile, tc_val shorter, tc_val tal
   return add(p->s, bin(p->s, TC_N_MUL, tile, shorter), bin(p->s, TC_N_MIN, tile, tall));
 }
 
-// Those units of any number of rows, to the row and the column: while a plan runs the one kernel may take the place of the other from one unit to the next.
-// Each goes in pieces that what it keeps in memory has room for.
+// Those units of any number of rows, to the row and the column: while a plan runs the one kernel
+// may take the place of the other from one unit to the next. Each goes in pieces that what it keeps
+// in memory has room for.
 static void units_of_rows(tc_product *p) {
   tc_ex *s = p->s;
   const tc_blocks *by = &p->by;
-  const tc_units *u0 = s->units;
+  const tc_units *u0 = p->units;
   if (u0->columns > 1 && u0->width % by->lanes) {
     tc_ex_fail(s, TC_ERR_STATE, "a unit begins within a panel");
     return;
@@ -202,17 +200,18 @@ static void units_of_rows(tc_product *p) {
   end(s);
 }
 
-void tc_ex_product(tc_ex *s) {
-  tc_product whole = {.s = s}, *p = &whole;
+void tc_emitter_matmul(tc_ex *s, const tc_emit_request *r) {
+  tc_product whole = {.s = s, .node = r->node, .units = r->units}, *p = &whole;
   if (!find_product(p)) return;
   s->x->is_product = true;
   if (!choose_step(p)) return;
   s->x->product = facts_of(p), s->x->product_node = p->node;
-  if (s->units ? !tc_blocks_of_any_rows(&p->by, &s->x->product) : !tc_blocks_choose(&p->by, &s->x->product, s->cut)) {
+  if (r->units ? !tc_blocks_of_any_rows(&p->by, &s->x->product) : !tc_blocks_choose(&p->by, &s->x->product, r->cut)) {
     tc_ex_fail(s, TC_ERR_STATE, "a product cannot be cut so");
     return;
   }
-  p->fused = tc_compiler_isa()->fma && tc_type_is_float(p->acc);
+  bool fused = tc_compiler_isa()->fma && tc_type_is_float(p->acc);
+  p->way = p->step > 1 ? TC_MULTIPLY_PAIRS : fused ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
   p->chunks = p->by.chunk < p->of.k;
   p->chain = tc_planted("chain") ? p->of.k : tc_chain_of(p->of.k);
   p->chains = p->chain < p->of.k;
@@ -221,11 +220,11 @@ void tc_ex_product(tc_ex *s) {
   find_read(p);
   s->lanes = p->by.lanes, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
-  s->x->units = s->units ? *s->units : tc_blocks_units(&p->by);
-  if (s->units)
+  s->x->units = r->units ? *r->units : tc_blocks_units(&p->by);
+  if (r->units)
     units_of_rows(p);
   else
     units_of_tiles(p);
   s->x->extent = s->gp->a * s->x->units.columns * s->x->units.blocks;
-  s->x->work = 2.0 * (double)(s->gp->a * p->of.m * p->of.n) * (double)p->of.k / (tc_compiler_vector_bytes() == 64 ? 200 : 90) + 50;
+  s->x->work = tc_register_block_work(2.0 * (double)(s->gp->a * p->of.m * p->of.n) * (double)p->of.k);
 }

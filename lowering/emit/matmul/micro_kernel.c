@@ -1,16 +1,20 @@
-// Multiplying: tiles of rows of a by panels of b, rows x lanes sums in registers over a chunk of k, and what follows the finished ones.
+// Multiplying: tiles of rows of a by panels of b, rows x lanes sums in registers over a chunk of k,
+// and what follows the finished ones.
 //
-// Each tile goes over the unit's panels; or, of a large product or of a b that lies in panels, each panel stays in the cache for several tiles. Meanwhile memory
-// is asked for what comes next: the next panel, the next tile's rows, what follows reads, what is packed for the next chunk or unit.
-// An element's sum is one chain over k from zero, or several (summation.h); where k goes in chunks, it waits in a tile between them.
+// Each tile goes over the unit's panels; or, of a large product or of a b that lies in panels, each
+// panel stays in the cache for several tiles. Meanwhile memory is asked for what comes next: the
+// next panel, the next tile's rows, what follows reads, what is packed for the next chunk or unit.
+// An element's sum is one chain over k from zero, or several (summation.h); where k goes in chunks,
+// it waits in a tile between them.
 #include <limits.h>
 
-#include "lowering/emit/matmul/matmul.h"
+#include "lowering/emit/matmul/matmul_types.h"
 
 #define PACKED_AHEAD 4  // rows of a packed panel asked for ahead, from the second-level cache: 3 % of a product of 512 to 4096 rows on a Xeon
-// Of products of more rows packing is too little of the work. On a Zen 3 at one thread, times as fast as without: 16x768x3072 1.5, 48x768x3072 1.32, 64x1024x1024
-// 1.16, 128x768x3072 1.07, 256x1024x1024 1.03, 512x512x512 1.0; on a Zen 4 at one thread and at two, 512x768x3072, 512x3072x768 and their turned ones 1.01 to
-// 1.02 and 1.0, 1024x1024x1024 1.0.
+// Of products of more rows packing is too little of the work. On a Zen 3 at one thread, times as
+// fast as without: 16x768x3072 1.5, 48x768x3072 1.32, 64x1024x1024 1.16, 128x768x3072 1.07,
+// 256x1024x1024 1.03, 512x512x512 1.0; on a Zen 4 at one thread and at two, 512x768x3072,
+// 512x3072x768 and their turned ones 1.01 to 1.02 and 1.0, 1024x1024x1024 1.0.
 #define ASKING_ROWS 512
 #define MOST_HEIGHTS 3  // of tiles
 
@@ -24,18 +28,19 @@ typedef struct tiles {
 
 // ---- what follows ----
 
-// What follows the product, at the present panel and one row. What it reads, unless that is asked for as the tile is multiplied (find_read), is asked for where the
-// tile above ends: in a step of GPT-2's training 2 % of the time.
+// What follows the product, at the present panel and one row. What it reads, unless that is asked
+// for as the tile is multiplied (find_read), is asked for where the tile above ends: in a step of
+// GPT-2's training 2 % of the time.
 static void finish_row(tc_product *p, tc_val row, tc_val sum) {
   tc_ex *s = p->s;
   tc_ex_enter(s);
   s->at[TC_RANGE_F] = row;
   tc_type type = s->g->node[p->node].type;
   tc_ex_remember(s, p->node, tc_ex_rounded(s, p->step > 1 && type == TC_BF16 ? tc_emit_cast(E, tc_emit_settled(E, sum), p->acc) : sum, type));
-  s->stream = s->lanes == p->by.lanes && p->of.n % 64 == 0;  // then lines are whole and begin where rows do
-  if (!p->n_read) s->ahead = p->by.rows * p->of.n, s->far = true, s->asks = INT_MAX;
+  s->hints.stream = s->lanes == p->by.lanes && p->of.n % 64 == 0;  // then lines are whole and begin where rows do
+  if (!p->n_read) s->hints.prefetch_distance = p->by.rows * p->of.n, s->hints.prefetch_far = true, s->hints.n_prefetch = INT_MAX;
   tc_ex_stores(s);
-  s->stream = false, s->ahead = 0, s->far = false;
+  s->hints.stream = false, s->hints.prefetch_distance = 0, s->hints.prefetch_far = false;
   tc_ex_leave(s);
 }
 
@@ -51,11 +56,10 @@ void tc_product_finish_rows(tc_product *p, tc_val row, int rows, tc_val sums) {
 // The index's value where the range has this one.
 static tc_val at_range(tc_product *p, const tc_index *x, uint8_t range, tc_val value) {
   tc_ex *s = p->s;
-  tc_val vec, outer = s->at[range];
-  int64_t stride;
+  tc_val outer = s->at[range];
   bool bound = s->bound[range];
   s->at[range] = value, s->bound[range] = true;
-  tc_val at = tc_ex_index_value(s, *x, &stride, &vec);
+  tc_val at = tc_ex_base(s, x);
   s->at[range] = outer, s->bound[range] = bound;
   return at;
 }
@@ -79,22 +83,19 @@ tc_val tc_product_load_a(tc_product *p, tc_val at) {
   return tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, p->a.type, 1, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
 }
 
-tc_val tc_product_multiply_add(tc_product *p, tc_val a, tc_val b, tc_val sum) {
-  if (p->step > 1) return tc_emit_dot(E, a, b, sum);
-  return p->fused ? tc_emit_fma(E, a, b, sum) : add(p->s, sum, tc_emit_bin(E, TC_N_MUL, a, b));
-}
-
 static tc_val sums_of(tc_product *p, const tc_product_rows *r, int i) {
   return add(p->s, r->sums, i64(p->s, i * p->by.lanes));
 }
 
-// Elements of the next panel that a tile of rows asks for at each k: the unit's tiles ask for all of it. Read when it is needed, a panel would hold up
-// the first tile; so it comes while this one is multiplied.
+// Elements of the next panel that a tile of rows asks for at each k: the unit's tiles ask for all
+// of it. Read when it is needed, a panel would hold up the first tile; so it comes while this one
+// is multiplied.
 static int64_t share_of(const tc_product *p) {
   return tc_ceil_div(p->by.lanes, p->by.unit_tiles);
 }
 
-// Asks for a row of a panel PACKED_AHEAD rows behind the one at `at`: it comes from the second-level cache.
+// Asks for a row of a panel PACKED_AHEAD rows behind the one at `at`: it comes from the
+// second-level cache.
 static void ask_ahead_in_panel(tc_product *p, int buf, tc_val at) {
   for (int i = 0; i < p->by.lanes; i += line_of(p->acc)) prefetch(p, buf, add(p->s, at, i64(p->s, PACKED_AHEAD * p->by.lanes + i)));
 }
@@ -112,7 +113,8 @@ static tc_val load_packed(tc_product *p, tc_val at) {
   return tc_emit_raw(E, TC_N_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->packed);
 }
 
-// Row k of b at the present panel, as it is multiplied. word: of which two rows are halves, the first at an even k.
+// Row k of b at the present panel, as it is multiplied. word: of which two rows are halves, the
+// first at an even k.
 static tc_val row_of_b(tc_product *p, const tc_product_unit *u, tc_val panel, tc_val k, bool even, tc_val *word) {
   if (p->by.pack) {
     tc_val packed = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * p->by.lanes);
@@ -123,13 +125,26 @@ static tc_val row_of_b(tc_product *p, const tc_product_unit *u, tc_val panel, tc
   return p->halves ? tc_product_half_of(p, *word, !even) : *word;
 }
 
-// Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k is.
+typedef struct lhs {
+  tc_product *p;
+  const tc_val *a;  // where each row begins
+  tc_val in_a;  // how far from there k is
+} lhs;
+
+static tc_val load_lhs(void *of, int row) {
+  const lhs *x = of;
+  return tc_product_load_a(x->p, add(x->p->s, x->a[row], x->in_a));
+}
+
+// Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k
+// is.
 static void accumulate_row(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val w, tc_val k, const tc_val *a, tc_val in_a,
                            tc_val *acc) {
   if (r->asked != TC_NONE) tc_product_ask_for_b(p, add(p->s, k, i64(p->s, p->by.chunk)), r->asked, true);
   if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p->s, r->ahead, times(p->s, sub(p->s, k, u->k0), share_of(p))));
   if (p->by.ask_apart) tc_emit_prefetch(E, p->a.buf, add(p->s, add(p->s, a[0], in_a), i64(p->s, 2 * r->n - 1)), true);
-  for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], tc_product_multiply_add(p, tc_product_load_a(p, add(p->s, a[i], in_a)), w, acc[i]));
+  lhs rows = {p, a, in_a};
+  tc_register_block_add(p->s, &(tc_register_block){p->way, r->n, 1, load_lhs, &rows}, &w, acc);
 }
 
 // Pieces of memory, of so many lines, so many elements apart.
@@ -137,8 +152,8 @@ typedef struct pieces_of {
   int64_t n, lines, apart;
 } pieces_of;
 
-// Asks for the part of the pieces from `from` on that falls to a turn of the innermost loop, at step k: line by line, piece after piece, to the second-level
-// cache.
+// Asks for the part of the pieces from `from` on that falls to a turn of the innermost loop, at
+// step k: line by line, piece after piece, to the second-level cache.
 static void ask_by_turns(tc_product *p, const tc_factor *f, const pieces_of *x, tc_val from, const tc_product_unit *u, tc_val k) {
   int64_t a_turn = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
   tc_val turn = tc_emit_bin(E, TC_N_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
@@ -156,9 +171,10 @@ static void ask_for_rows(tc_product *p, const tc_product_rows *r, const tc_produ
   ask_by_turns(p, &p->a, &rows, add(p->s, tc_product_row_of_a(p, r, r->n), times(p->s, u->k0, p->step)), u, k);
 }
 
-// What of the panel that is packed next falls to a tile of rows: rows of b, or columns of one that lies along k. On a Zen 4 at one thread, times as fast as one
-// line of each row to the first-level cache: 13x4096x4096 1.2, 16x4096x11008 1.3, 32x4096x4096 1.13, bf16 1.25; as fast as without of b along k: 32x4096x4096
-// 1.39, bf16 1.25, 48x768x3072 1.13, 128x768x3072 1.08.
+// What of the panel that is packed next falls to a tile of rows: rows of b, or columns of one that
+// lies along k. On a Zen 4 at one thread, times as fast as one line of each row to the first-level
+// cache: 13x4096x4096 1.2, 16x4096x11008 1.3, 32x4096x4096 1.13, bf16 1.25; as fast as without of b
+// along k: 32x4096x4096 1.39, bf16 1.25, 48x768x3072 1.13, 128x768x3072 1.08.
 static pieces_of next_pieces(const tc_product *p) {
   int line = line_of(p->b.type);
   int64_t rows = p->step * p->by.chunk, columns = p->by.lanes, shares = p->by.unit_tiles;
@@ -166,7 +182,8 @@ static pieces_of next_pieces(const tc_product *p) {
   return (pieces_of){tc_ceil_div(columns, shares), tc_ceil_div(rows, line), p->b.col};
 }
 
-// Asks for what follows the next tile of rows will read, a line of each tensor at a time and evenly over the turns of the innermost loop, to the second-level cache.
+// Asks for what follows the next tile of rows will read, a line of each tensor at a time and evenly
+// over the turns of the innermost loop, to the second-level cache.
 static void ask_for_read(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val k) {
   tc_ex *s = p->s;
   int64_t turns = tc_ceil_div(p->of.k, p->by.unroll), line = 64 / size_of(p), lines = tc_ceil_div(p->by.lanes, line);
@@ -212,27 +229,23 @@ void tc_product_sum(tc_product *p, const tc_product_rows *r, const tc_product_un
   tc_val zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->by.lanes);
   for (int i = 0; i < r->n; i++) acc[i] = tc_emit_var(E, zero);
   if (so_far != TC_NONE) {
-    (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, so_far, TC_NONE, TC_NONE, 0);
+    begin_if(p->s, so_far);
     for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], load_tile(p, p->sums, sums_of(p, r, i)));
-    tc_emit_end(E, TC_N_ENDIF);
+    end_if(p->s);
   }
   tc_product_accumulate(p, r, u, panel, acc);
-}
-
-static void begin_if(tc_product *p, tc_val cond) {
-  (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, cond, TC_NONE, TC_NONE, 0);
 }
 
 // sum[i] += what is in the tile, where there is something, which goes back there.
 static void add_to_tile(tc_product *p, int tile, tc_val is_first, tc_val at, int apart, const tc_val *sum, int n) {
   tc_ex *s = p->s;
-  begin_if(p, tc_emit_un(E, TC_N_NOT, is_first));
+  begin_if(p->s, tc_emit_un(E, TC_N_NOT, is_first));
   for (int i = 0; i < n; i++) {
     tc_val before = tc_emit_raw(E, TC_N_LOAD, p->acc, tc_emit_lanes(E, sum[i]), add(s, at, i64(s, i * apart)), TC_NONE, TC_NONE, tile);
     tc_emit_set(E, sum[i], bin(s, TC_N_ADD, before, sum[i]));
   }
-  tc_emit_end(E, TC_N_ENDIF);
-  for (int i = 0; i < n; i++) store_tile(p, tile, add(s, at, i64(s, i * apart)), sum[i]);
+  end_if(p->s);
+  for (int i = 0; i < n; i++) store(p->s, tile, add(s, at, i64(s, i * apart)), sum[i]);
 }
 
 void tc_product_end_chain(tc_product *p, tc_val chain, tc_val at, int apart, const tc_val *acc, int n) {
@@ -241,9 +254,9 @@ void tc_product_end_chain(tc_product *p, tc_val chain, tc_val at, int apart, con
   bool groups = tc_chain_groups(p->of.k);
   add_to_tile(p, p->totals, bin(s, TC_N_EQ, groups ? bin(s, TC_N_REM, chain, group) : chain, zero), at, apart, acc, n);
   if (!groups) return;
-  begin_if(p, bin(s, TC_N_OR, bin(s, TC_N_EQ, bin(s, TC_N_REM, next, group), zero), bin(s, TC_N_GE, next, tc_ex_i64(s, p->of.k))));
+  begin_if(p->s, bin(s, TC_N_OR, bin(s, TC_N_EQ, bin(s, TC_N_REM, next, group), zero), bin(s, TC_N_GE, next, tc_ex_i64(s, p->of.k))));
   add_to_tile(p, p->groups, bin(s, TC_N_LT, chain, group), at, apart, acc, n);
-  tc_emit_end(E, TC_N_ENDIF);
+  end_if(p->s);
 }
 
 // The present panel's sums over all of k, which is not in chunks, chain by chain.
@@ -265,13 +278,13 @@ static void sum_chunk(tc_product *p, const tc_product_rows *r, const tc_product_
   tc_val ends = bin(s, TC_N_EQ, u->k1, u->chain_end);
   tc_product_sum(p, r, u, panel, waits ? so_far : TC_NONE, acc);
   if (waits) {
-    begin_if(p, tc_emit_un(E, TC_N_NOT, ends));
-    for (int i = 0; i < r->n; i++) store_tile(p, p->sums, sums_of(p, r, i), acc[i]);
-    tc_emit_end(E, TC_N_ENDIF);
-    begin_if(p, ends);
+    begin_if(p->s, tc_emit_un(E, TC_N_NOT, ends));
+    for (int i = 0; i < r->n; i++) store(p->s, p->sums, sums_of(p, r, i), acc[i]);
+    end_if(p->s);
+    begin_if(p->s, ends);
   }
   tc_product_end_chain(p, u->chain, r->sums, p->by.lanes, acc, r->n);
-  if (waits) tc_emit_end(E, TC_N_ENDIF);
+  if (waits) end_if(p->s);
 }
 
 void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far) {
@@ -287,13 +300,14 @@ void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_produ
     for (int i = 0; i < r->n; i++) finish_row(p, add(p->s, r->row, tc_ex_i64(s, i)), acc[i]);
     return;
   }
-  for (int i = 0; i < r->n && !p->chains; i++) store_tile(p, p->sums, sums_of(p, r, i), acc[i]);
-  if (p->chunks) (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, tc_emit_bin(E, TC_N_EQ, u->k1, tc_ex_i64(s, p->of.k)), TC_NONE, TC_NONE, 0);
+  for (int i = 0; i < r->n && !p->chains; i++) store(p->s, p->sums, sums_of(p, r, i), acc[i]);
+  if (p->chunks) begin_if(p->s, tc_emit_bin(E, TC_N_EQ, u->k1, tc_ex_i64(s, p->of.k)));
   tc_product_finish_rows(p, r->row, r->n, r->sums);
-  if (p->chunks) tc_emit_end(E, TC_N_ENDIF);
+  if (p->chunks) end_if(p->s);
 }
 
-// What the tiles of a unit share at a panel: the sums' place in a tile of rows, and whether there are any yet.
+// What the tiles of a unit share at a panel: the sums' place in a tile of rows, and whether there
+// are any yet.
 static void multiply_panel(tc_product *p, tc_product_rows r, const tc_product_unit *u, tc_val panel) {
   tc_val so_far = p->chunks ? tc_emit_bin(E, TC_N_NE, u->k0, u->chain) : TC_NONE;
   if (p->chunks) {
@@ -304,11 +318,12 @@ static void multiply_panel(tc_product *p, tc_product_rows r, const tc_product_un
   tc_product_multiply(p, &r, u, panel, so_far);
 }
 
-// What is packed next, of the next chunk or of the next unit's columns, is asked for while this is multiplied, each tile of rows its pieces. Where those
-// begin for the tile and the present panel; TC_NONE: nothing is asked for.
+// What is packed next, of the next chunk or of the next unit's columns, is asked for while this is
+// multiplied, each tile of rows its pieces. Where those begin for the tile and the present panel;
+// TC_NONE: nothing is asked for.
 static tc_val next_of(tc_product *p, const tc_product_rows *r, const tc_product_unit *u) {
   bool rows = p->b.col == 1, columns = p->b.row == 1 && !p->b.panel;
-  if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > ASKING_ROWS || p->s->units) return TC_NONE;
+  if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > ASKING_ROWS || p->units) return TC_NONE;
   tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n)), first = times(p->s, tile, next_pieces(p).n);
   tc_val row = times(p->s, p->chunks ? u->k1 : u->k0, p->step);
   tc_val column = add(p->s, p->s->at[TC_RANGE_K], i64(p->s, p->chunks ? 0 : p->by.unit_panels * p->by.lanes));
@@ -325,10 +340,11 @@ static tiles tiles_at(tc_product *p, int rows, int64_t before, tc_val from, tc_v
   return (tiles){rows, add(p->s, times(p->s, from, rows), constant), add(p->s, times(p->s, to, rows), constant)};
 }
 
-// The unit's rows. Where their number is an argument: as many whole tiles as there are, then of half as many rows, then rows. Returns how many.
+// The unit's rows. Where their number is an argument: as many whole tiles as there are, then of
+// half as many rows, then rows. Returns how many.
 static int tiles_of(tc_product *p, const tc_product_unit *u, tiles *of) {
   int n = 0;
-  if (!p->s->units) {
+  if (!p->units) {
     tc_val tall = i64(p->s, p->by.tall);
     of[n++] = tiles_at(p, p->by.rows, 0, u->t0, tc_emit_bin(E, TC_N_MIN, u->t1, tall));
     if (p->by.tall < p->by.tiles) of[n++] = tiles_at(p, p->by.rows - 1, p->by.tall, tc_emit_bin(E, TC_N_MAX, u->t0, tall), u->t1);

@@ -1,10 +1,12 @@
 // The factors of a product: read where they lie, or packed into tiles of the worker.
 //
-// b is packed in panels of `lanes` columns: a row at a time, as it lies in memory, or, where it lies along k, in blocks that are read along k and turned in
-// registers. Rows of a that lie apart in k are packed tile by tile, at each k those of a tile side by side; those of a narrower type as they lie.
-// b may be made of what lies in memory by cheap arithmetic, done where it is loaded or packed (mark_prologue.h). f16 and bf16 are widened where they are packed, or
-// two neighbours along k become a word where pairs are multiplied (matmul.c).
-#include "lowering/emit/matmul/matmul.h"
+// b is packed in panels of `lanes` columns: a row at a time, as it lies in memory, or, where it
+// lies along k, in blocks that are read along k and turned in registers. Rows of a that lie apart
+// in k are packed tile by tile, at each k those of a tile side by side; those of a narrower type as
+// they lie. b may be made of what lies in memory by cheap arithmetic, done where it is loaded or
+// packed (mark_prologue.h). f16 and bf16 are widened where they are packed, or two neighbours along
+// k become a word where pairs are multiplied (matmul.c).
+#include "lowering/emit/matmul/matmul_types.h"
 
 #define PACK_AHEAD 8  // rows of b that packing asks for ahead
 #define WIDENED 16  // elements of a at a time, where its rows are widened
@@ -65,8 +67,9 @@ static tc_val float_of(tc_product *p, tc_val bits) {
   return tc_emit_raw(E, TC_N_BITCAST, TC_F32, tc_emit_lanes(E, bits), bits, TC_NONE, TC_NONE, 0);
 }
 
-// Byte `at` of each word as a float. Or'd into one that ends in so many zeros it counts from there on, which is taken away again, exactly: one operation
-// less than shifting the byte to its place and converting it. A signed byte counts from -128 where its sign is turned round.
+// Byte `at` of each word as a float. Or'd into one that ends in so many zeros it counts from there
+// on, which is taken away again, exactly: one operation less than shifting the byte to its place
+// and converting it. A signed byte counts from -128 where its sign is turned round.
 static tc_val byte_of(tc_product *p, tc_val word, int at) {
   int shift = 8 * (at % 2);
   bool is_signed = p->b.type == TC_I8;
@@ -102,8 +105,8 @@ static tc_val turned_step(tc_product *p, const tc_val *v, tc_val k, int i) {
   return p->step > 1 ? tc_emit_words(E, row[0], row[1]) : row[0];
 }
 
-// The unit's panels up to p1, which are whole, turned up to row k1. All columns of a panel at once: so many rows of memory are read side by side that
-// waiting for one does not hold up the others.
+// The unit's panels up to p1, which are whole, turned up to row k1. All columns of a panel at once:
+// so many rows of memory are read side by side that waiting for one does not hold up the others.
 static void pack_turned(tc_product *p, const tc_product_unit *u, tc_val p1, tc_val k1, int size) {
   int lanes = p->by.lanes, steps = turned_steps(p, size);
   tc_val v[64], panel = loop(p->s, u->p0, p1, 1);
@@ -113,7 +116,7 @@ static void pack_turned(tc_product *p, const tc_product_unit *u, tc_val p1, tc_v
   tc_product_load_turned(p, k, add(p->s, from, times(p->s, column, p->b.col)), v, size, NULL);
   p->s->lanes = size, p->s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), column);
   for (int i = 0; i < steps; i++) {
-    store_tile(p, p->packed, add(p->s, add(p->s, row, column), i64(p->s, i * lanes)), turned_step(p, v, k, i));
+    store(p->s, p->packed, add(p->s, add(p->s, row, column), i64(p->s, i * lanes)), turned_step(p, v, k, i));
   }
   p->s->lanes = lanes;
   end(p->s);
@@ -131,12 +134,13 @@ static void pack_rows(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val
   if (!cut) s->mask = TC_NONE;
   if (p->b.col == 1 && !cut) tc_product_ask_for_b(p, add(p->s, k, tc_ex_i64(s, PACK_AHEAD)), s->at[TC_RANGE_K], false);
   tc_val v = tc_product_load_b(p, k);
-  store_tile(p, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
+  store(p->s, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
   end(p->s);
   end(p->s);
 }
 
-// The same of pairs. Nests have no vectors of more than 64 lanes, of which the two rows of 32 columns are one.
+// The same of pairs. Nests have no vectors of more than 64 lanes, of which the two rows of 32
+// columns are one.
 static void pack_pairs(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool cut) {
   tc_ex *s = p->s;
   int lanes = p->by.lanes, width = TC_MIN(lanes, 32);
@@ -152,7 +156,7 @@ static void pack_pairs(tc_product *p, const tc_product_unit *u, tc_val p0, tc_va
     if (cut) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
     bool plain = p->b.widened == TC_NONE;
     tc_val v = plain ? load_columns(p, first) : tc_product_load_b(p, first), w = plain ? load_columns(p, second) : tc_product_load_b(p, second);
-    store_tile(p, p->packed, add(p->s, to, i64(p->s, from)), tc_emit_words(E, v, w));
+    store(p->s, p->packed, add(p->s, to, i64(p->s, from)), tc_emit_words(E, v, w));
   }
   s->lanes = lanes;
   end(p->s);
@@ -179,31 +183,26 @@ void tc_product_pack(tc_product *p, const tc_product_unit *u) {
 
 // ---- packing a ----
 
-static int power_of_two(int n) {
-  int k = 1;
-  while (k < n) k *= 2;
-  return k;
-}
-
-// The tile of a whose first row is `row` after those at `from`, `rows` rows at one k, goes to `to`. What is written beyond them is written over by the next
-// k, or is padding.
+// The tile of a whose first row is `row` after those at `from`, `rows` rows at one k, goes to `to`.
+// What is written beyond them is written over by the next k, or is padding.
 static void pack_a_tile(tc_product *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
   tc_val v[2];
   for (int i = 0; i < p->step; i++)
-    v[i] =
-        tc_emit_raw(E, TC_N_LOAD, p->a.type, power_of_two(rows), add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask, TC_NONE, p->a.buf);
-  store_tile(p, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), p->step > 1 ? tc_emit_words(E, v[0], v[1]) : tc_emit_cast(E, v[0], p->acc));
+    v[i] = tc_emit_raw(E, TC_N_LOAD, p->a.type, tc_ex_power_for(rows, LANES), add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask, TC_NONE,
+                       p->a.buf);
+  store(p->s, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), p->step > 1 ? tc_emit_words(E, v[0], v[1]) : tc_emit_cast(E, v[0], p->acc));
 }
 
-// Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all that are packed at a time are there, without a loop.
+// Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all
+// that are packed at a time are there, without a loop.
 static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, const tc_product_unit *u) {
   tc_ex *s = p->s;
-  int lanes = power_of_two(rows), all = (int)p->by.a_tiles * rows;
-  tc_val numbers = tc_emit_raw(E, TC_N_LANES, TC_I64, lanes, TC_NONE, TC_NONE, TC_NONE, 0), many = sub(p->s, last, row);
+  int lanes = tc_ex_power_for(rows, LANES), all = (int)p->by.a_tiles * rows;
+  tc_val numbers = tc_ex_numbers(p->s, TC_I64, lanes), many = sub(p->s, last, row);
   tc_val inside = tc_emit_bin(E, TC_N_LE, add(p->s, row, tc_ex_i64(s, all - rows + lanes)), tc_ex_i64(s, p->of.m));
   inside = tc_emit_bin(E, TC_N_AND, inside, tc_emit_bin(E, TC_N_EQ, many, tc_ex_i64(s, all)));
   for (int part = 0; part < 2; part++) {
-    (void)tc_emit_raw(E, TC_N_IF, TC_BOOL, 1, part ? tc_emit_un(E, TC_N_NOT, inside) : inside, TC_NONE, TC_NONE, 0);
+    begin_if(p->s, part ? tc_emit_un(E, TC_N_NOT, inside) : inside);
     tc_val k = loop(p->s, u->k0, u->k1, 1);
     tc_val from = add(p->s, add(p->s, p->a.at, row), times(p->s, k, p->step * p->a.col)), to = times(p->s, sub(p->s, k, u->k0), rows);
     if (part == 0) {
@@ -217,7 +216,7 @@ static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, 
       end(p->s);
     }
     end(p->s);
-    tc_emit_end(E, TC_N_ENDIF);
+    end_if(p->s);
   }
 }
 
@@ -234,7 +233,7 @@ static void widen_a(tc_product *p, tc_val row, tc_val last, const tc_product_uni
       v = tc_emit_load_words(E, p->a.buf, at, lanes, TC_NONE);
     else
       v = tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, p->a.type, lanes, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
-    store_tile(p, p->packed_a, add(p->s, to, k), v);
+    store(p->s, p->packed_a, add(p->s, to, k), v);
     end(p->s);
   }
   end(p->s);

@@ -52,21 +52,12 @@ struct tc_gpu_launches {
   bool checks;
 };
 
-static bool room(void **array, uint32_t *cap, uint32_t n, size_t bytes) {
-  if (n < *cap) return true;
-  uint32_t to = TC_MAX_OF(*cap * 2, 64);
-  void *p = tc_realloc(*array, to * bytes);
-  if (!p) return false;
-  *array = p, *cap = to;
-  return true;
-}
-
 static tc_status no_room(void) {
   return TC_FAIL(TC_ERR_MEMORY, "no room for a program's launches");
 }
 
 static bool add_word(tc_gpu_launches *l, word_kind kind, uint64_t value) {
-  if (!room((void **)&l->word, &l->cap_word, l->n_word, sizeof l->word[0])) return false;
+  if (!TC_GROW(l->word, l->cap_word, l->n_word + 1)) return false;
   l->word[l->n_word++] = (word){kind, value, 0};
   return true;
 }
@@ -79,13 +70,14 @@ static bool add_place(tc_gpu_launches *l, uint32_t place, uint64_t offset) {
 
 // Of the launch at hand, whose words begin here.
 static tc_gpu_launch *add_launch(tc_gpu_launches *l, uint32_t sequence) {
-  if (!room((void **)&l->launch, &l->cap_launch, l->n_launch, sizeof l->launch[0])) return NULL;
-  if (!room((void **)&l->wanted, &l->cap_wanted, l->n_launch, sizeof l->wanted[0])) return NULL;
+  if (!TC_GROW(l->launch, l->cap_launch, l->n_launch + 1)) return NULL;
+  if (!TC_GROW(l->wanted, l->cap_wanted, l->n_launch + 1)) return NULL;
   l->launch[l->n_launch] = (tc_gpu_launch){.first_word = l->n_word - l->first_word[sequence]};
   l->wanted[l->n_launch] = (wanted){.step = NULL};
   return &l->launch[l->n_launch++];
 }
 
+// A kernel's groups do a unit each, as far as a grid has room.
 // Words up to a place in the table where maps may be.
 static bool align_words(tc_gpu_launches *l, uint32_t sequence) {
   while ((l->n_word - l->first_word[sequence]) % TC_GPU_MAP_ALIGNED)
@@ -94,7 +86,7 @@ static bool align_words(tc_gpu_launches *l, uint32_t sequence) {
 }
 
 static bool add_map(tc_gpu_launches *l, const tc_nmap *m, uint32_t first_word) {
-  if (!room((void **)&l->map, &l->cap_map, l->n_map, sizeof l->map[0])) return false;
+  if (!TC_GROW(l->map, l->cap_map, l->n_map + 1)) return false;
   bool added = true;
   for (int i = 0; i < TC_GPU_MAP_WORDS; i++) added = added && add_word(l, WORD_MAP, l->n_map);
   l->map[l->n_map++] = (map){.of = *m, .first_word = first_word};
@@ -221,7 +213,7 @@ static tc_status add_step(tc_gpu_launches *l, const tc_program *p, const tc_step
   return TC_FAIL(TC_ERR_STATE, "%s is no step of a GPU", tc_op_names[s->op]);
 }
 
-static tc_status fill(tc_gpu_launches *l, const tc_program *p, bool one_by_one) {
+static tc_status fill_launches(tc_gpu_launches *l, const tc_program *p, bool one_by_one) {
   for (uint32_t i = 0; i < p->n_step; i++) l->checks |= p->step[i].kind == TC_STEP_CHECK;
   for (uint32_t i = 0; i < p->n_step; i++) {
     uint32_t sequence = one_by_one ? i : 0;
@@ -241,7 +233,7 @@ tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_la
   l->sequence = tc_calloc(l->n_sequence + 1, sizeof l->sequence[0]);
   l->first_word = tc_calloc(l->n_sequence + 2, sizeof l->first_word[0]);
   l->first_launch = tc_calloc(l->n_sequence + 2, sizeof l->first_launch[0]);
-  tc_status st = l->sequence && l->first_word && l->first_launch ? fill(l, p, one_by_one) : no_room();
+  tc_status st = l->sequence && l->first_word && l->first_launch ? fill_launches(l, p, one_by_one) : no_room();
   if (st != TC_OK) return tc_gpu_launches_destroy(l), st;
   *out = l;
   return TC_OK;

@@ -6,12 +6,12 @@
 #include "lazy/record/record.h"
 #include "lazy/trace/trace.h"
 
-static void fail(tc_row_builder *b) {
+static void fail_memory(tc_row_builder *b) {
   if (b->status == TC_OK) b->status = TC_FAIL(TC_ERR_MEMORY, "no room for the launches of a row");
 }
 
 // Appends to a text whose length is counted first: at NULL it only counts.
-static size_t append(char *at, size_t length, const char *text) {
+static size_t append_text(char *at, size_t length, const char *text) {
   size_t n = strlen(text);
   if (at) memcpy(at + length, text, n + 1);
   return length + n;
@@ -21,22 +21,22 @@ static size_t append(char *at, size_t length, const char *text) {
 static size_t append_kernel(char *at, size_t length, const char *text, const char *name) {
   static const char head[] = "TC_KERNEL(NAME";
   const char *found = strstr(text, head);
-  if (!found) return append(at, length, text);
+  if (!found) return append_text(at, length, text);
   size_t before = (size_t)(found - text) + sizeof "TC_KERNEL(" - 1;
   if (at) memcpy(at + length, text, before);
-  length = append(at, length + before, name);
-  return append(at, length, found + sizeof head - 1);
+  length = append_text(at, length + before, name);
+  return append_text(at, length, found + sizeof head - 1);
 }
 
-static size_t join(char *at, const tc_row_text *t) {
-  size_t n = append(at, 0, "#include \"tc_words.h\"\n");
-  if (t->type) n = append(at, append(at, append(at, n, "#define ELEM_"), t->type), " 1\n");
-  if (t->define) n = append(at, n, t->define);
+static size_t join_pieces(char *at, const tc_row_text *t) {
+  size_t n = append_text(at, 0, "#include \"tc_words.h\"\n");
+  if (t->type) n = append_text(at, append_text(at, append_text(at, n, "#define ELEM_"), t->type), " 1\n");
+  if (t->define) n = append_text(at, n, t->define);
   for (size_t i = 0; i < sizeof t->piece / sizeof *t->piece && t->piece[i]; i++) n = append_kernel(at, n, t->piece[i], t->name);
   return n;
 }
 
-static bool grow(tc_row_builder *b) {
+static bool grow_launches(tc_row_builder *b) {
   if (b->row->n_launch < b->cap) return true;
   uint32_t cap = b->cap * 2 + 8;
   tc_gpu_row_launch *launch = tc_arena_alloc(b->arena, cap * sizeof *launch);
@@ -52,16 +52,16 @@ void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, 
     b->status = TC_FAIL(TC_ERR_SHAPE, "a kernel of %llu blocks, of which a device runs at most %d", (unsigned long long)blocks, INT32_MAX);
     return;
   }
-  size_t name_bytes = strlen(text->name) + 1, bytes = join(NULL, text) + 1;
+  size_t name_bytes = strlen(text->name) + 1, bytes = join_pieces(NULL, text) + 1;
   char *name = tc_arena_alloc(b->arena, name_bytes + bytes), *source = name + name_bytes;
   uint32_t n_word = 1 + first.n + second.n;
   tc_gpu_word *word = name ? tc_arena_alloc(b->arena, n_word * sizeof *word) : NULL;
-  if (!word || !grow(b)) {
-    fail(b);
+  if (!word || !grow_launches(b)) {
+    fail_memory(b);
     return;
   }
   memcpy(name, text->name, name_bytes);
-  (void)join(source, text);
+  (void)join_pieces(source, text);
   word[0] = (tc_gpu_word){TC_ROW_WORD_FAULT, 0};
   memcpy(word + 1, first.word, first.n * sizeof *word);
   if (second.n) memcpy(word + 1 + first.n, second.word, second.n * sizeof *word);

@@ -5,7 +5,8 @@
 #define TC_LOWERING_PROGRAM_GPU_ROW_BUILD_H
 
 #include "kernels/gpu/texts.h"
-#include "lowering/program/gpu/rows.h"
+#include "lowering/program/gpu/row_types.h"
+#include "runtime/arena.h"
 #include "runtime/status.h"
 
 #define TC_ROW_THREADS 256

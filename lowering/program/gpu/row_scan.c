@@ -26,8 +26,8 @@ static cut cut_lanes(const tc_row_lanes *l) {
 }
 
 // One pass over [outer, n, inner] in chunks. mode: a line that says what the pass gives.
-static void pass(tc_row_builder *b, const char *part, const char *type, const char *mode, const tc_row_lanes *l, const cut *c, tc_gpu_word in,
-                 tc_gpu_word out, tc_gpu_word carry) {
+static void launch_pass(tc_row_builder *b, const char *part, const char *type, const char *mode, const tc_row_lanes *l, const cut *c, tc_gpu_word in,
+                        tc_gpu_word out, tc_gpu_word carry) {
   char define[64];
   const char *op = tc_op_names[b->call->op];
   snprintf(define, sizeof define, "#define OP_%s 1\n%s", op, mode);
@@ -49,13 +49,13 @@ void tc_row_scan(tc_row_builder *b) {
   const char *type = tc_type_name(call->out.type), *wide = tc_type_is_float(call->out.type) ? "f64" : "i64";
   const tc_gpu_word in = TC_ROW_OPERAND(0), out = TC_ROW_RESULT, none = TC_ROW_CONST(0);
   if (c.chunks == 1) {
-    pass(b, c.along ? "along" : "across", type, "", &l, &c, in, out, none);
+    launch_pass(b, c.along ? "along" : "across", type, "", &l, &c, in, out, none);
     return;
   }
   tc_row_lanes of_totals = {l.outer, c.chunks, l.inner};
   cut whole = {c.along, c.along ? TILE : c.chunks, 1};
   const tc_gpu_word totals = TC_ROW_SCRATCH(tc_row_scratch(b, l.outer * c.chunks * l.inner * 8));
-  pass(b, c.along ? "totals_along" : "totals_across", type, "#define SCAN_TOTALS 1\n", &l, &c, in, totals, none);
-  pass(b, c.along ? "before_along" : "before_across", wide, "#define SCAN_BEFORE 1\n", &of_totals, &whole, totals, totals, none);
-  pass(b, c.along ? "along" : "across", type, "", &l, &c, in, out, totals);
+  launch_pass(b, c.along ? "totals_along" : "totals_across", type, "#define SCAN_TOTALS 1\n", &l, &c, in, totals, none);
+  launch_pass(b, c.along ? "before_along" : "before_across", wide, "#define SCAN_BEFORE 1\n", &of_totals, &whole, totals, totals, none);
+  launch_pass(b, c.along ? "along" : "across", type, "", &l, &c, in, out, totals);
 }

@@ -100,7 +100,7 @@ static bool reads_nothing(const tc_gpu_row_call *c) {
   return empty;
 }
 
-static void make(tc_row_builder *b) {
+static void make_row(tc_row_builder *b) {
   switch (b->call->op) {
     case TC_OP_RANDPERM: tc_row_randperm(b); return;
     case TC_OP_CAT: cat(b); return;
@@ -141,7 +141,7 @@ static void make(tc_row_builder *b) {
 tc_status tc_gpu_row_make(const tc_gpu_row_call *call, tc_arena *arena, tc_gpu_row *out) {
   *out = (tc_gpu_row){.n_launch = 0};
   tc_row_builder b = {.arena = arena, .call = call, .row = out};
-  if (tc_row_count(&call->out.d) > 0) make(&b);
+  if (tc_row_count(&call->out.d) > 0) make_row(&b);
   return b.status;
 }
 

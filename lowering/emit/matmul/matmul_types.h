@@ -1,11 +1,13 @@
-// Inside the expansion of products: what a product is, and what matmul.c, pack.c, micro_kernel.c and gemv.c share. Not for others.
-// Failures stick in the expansion, as builder.h says.
-#ifndef TC_LOWERING_EMIT_MATMUL_MATMUL_H
-#define TC_LOWERING_EMIT_MATMUL_MATMUL_H
+// Inside the expansion of products: what a product is, and what matmul.c, pack.c, micro_kernel.c
+// and gemv.c share. Not for others. Failures stick in the expansion, as builder.h says.
+#ifndef TC_LOWERING_EMIT_MATMUL_MATMUL_TYPES_H
+#define TC_LOWERING_EMIT_MATMUL_MATMUL_TYPES_H
 
 #include "lowering/tiling/gemm.h"
 #include "lowering/tiling/summation.h"
 #include "lowering/target/cpu_target.h"
+#include "lowering/emit/emitters.h"
+#include "lowering/emit/register_block.h"
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
 
@@ -14,13 +16,14 @@
 typedef struct tc_product {
   tc_ex *s;
   uint32_t node;
+  const tc_units *units;  // of one for any number of rows; NULL: the number is known
   tc_type acc;  // type of the accumulators
   tc_extent3 of;  // k in steps
   int step;  // elements of k that a step is: 2 where pairs of bf16 are multiplied as words
   bool halves;  // b lies in words, whose halves are multiplied one after the other
   tc_type packed_type;  // of what is packed: the accumulators', or words
   tc_blocks by;
-  bool fused;  // multiply-add in one rounding
+  tc_multiply_way way;
   bool chunks;  // sums wait in memory between chunks of k
   int64_t chain;  // steps of a chain (summation.h); of.k if there is one
   bool chains;  // there are more: their results are added in memory
@@ -50,7 +53,8 @@ typedef struct tc_product_rows {
   tc_val asked;  // likewise, at each k, the row of the next chunk from this column on
 } tc_product_rows;
 
-// What is asked for while columns of b are turned: where that of a panel's first column lies, and how far apart those of the columns are.
+// What is asked for while columns of b are turned: where that of a panel's first column lies, and
+// how far apart those of the columns are.
 typedef struct tc_product_asked {
   tc_val at;
   int64_t apart;
@@ -69,9 +73,6 @@ static inline int line_of(tc_type type) {
 static inline tc_val load_tile(tc_product *p, int tile, tc_val at) {
   return tc_emit_raw(&p->s->e, TC_N_LOAD, p->acc, p->by.lanes, at, TC_NONE, TC_NONE, tile);
 }
-static inline void store_tile(tc_product *p, int tile, tc_val at, tc_val v) {
-  (void)tc_emit_raw(&p->s->e, TC_N_STORE, tc_emit_type(&p->s->e, v), tc_emit_lanes(&p->s->e, v), at, v, TC_NONE, tile);
-}
 // Where the chain that begins at step `chain` ends.
 static inline tc_val end_of_chain(tc_product *p, tc_val chain, tc_val k1) {
   return tc_emit_bin(&p->s->e, TC_N_MIN, add(p->s, chain, i64(p->s, p->chain)), k1);
@@ -79,7 +80,8 @@ static inline tc_val end_of_chain(tc_product *p, tc_val chain, tc_val k1) {
 static inline void prefetch(tc_product *p, int buf, tc_val at) {
   tc_emit_prefetch(&p->s->e, buf, at, false);
 }
-// Rows of b in a block of `size` columns that is turned: bf16 in pairs of rows and bytes in fours, which is so much less work.
+// Rows of b in a block of `size` columns that is turned: bf16 in pairs of rows and bytes in fours,
+// which is so much less work.
 static inline int turned_rows(const tc_product *p, int size) {
   return tc_blocks_turned_as_one(p->b.type, p->acc) * size;
 }
@@ -110,10 +112,12 @@ static inline void ask_for(tc_product *p, const tc_product_asked *x, tc_val colu
 void tc_product_enter_panel(tc_product *p, tc_val panel);
 // `lanes` columns of b at row k, from the present panel.
 tc_val tc_product_load_b(tc_product *p, tc_val k);
-// Asks for a panel's columns of row k of b, which lies along them, from `column` on; far: to the second-level cache.
+// Asks for a panel's columns of row k of b, which lies along them, from `column` on; far: to the
+// second-level cache.
 void tc_product_ask_for_b(tc_product *p, tc_val k, tc_val column, bool far);
-// A block of columns of b that lies along k, from step k and element `from` of its first column: read along k and turned. Its rows are made by
-// tc_product_turned_row. ask: what is asked for meanwhile, or NULL.
+// A block of columns of b that lies along k, from step k and element `from` of its first column:
+// read along k and turned. Its rows are made by tc_product_turned_row. ask: what is asked for
+// meanwhile, or NULL.
 void tc_product_load_turned(tc_product *p, tc_val k, tc_val from, tc_val *v, int size, const tc_product_asked *ask);
 // Row i of those that v, a vector of a turned block, holds.
 tc_val tc_product_turned_row(tc_product *p, tc_val v, int i);
@@ -126,17 +130,18 @@ void tc_product_pack_a(tc_product *p, int rows, tc_val row, tc_val last, const t
 
 // ---- micro_kernel.c ----
 
-// Where row i of them begins, in memory or among the packed; how far from there k is; and the element at the sum of both.
+// Where row i of them begins, in memory or among the packed; how far from there k is; and the
+// element at the sum of both.
 tc_val tc_product_row_of_a(tc_product *p, const tc_product_rows *r, int i);
 tc_val tc_product_in_row_of_a(tc_product *p, const tc_product_rows *r, tc_val k);
 tc_val tc_product_load_a(tc_product *p, tc_val at);
-// sum + a * b: of elements, or of the pairs that words are.
-tc_val tc_product_multiply_add(tc_product *p, tc_val a, tc_val b, tc_val sum);
 // Adds k0 to k1 to the accumulators, of the present panel.
 void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc);
-// Sums of a chain's steps k0 to k1, rows x lanes at the present panel. so_far: whether those before k0 are in memory; TC_NONE: no.
+// Sums of a chain's steps k0 to k1, rows x lanes at the present panel. so_far: whether those before
+// k0 are in memory; TC_NONE: no.
 void tc_product_sum(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far, tc_val *acc);
-// Adds n vectors, the results of the chain that begins at step `chain`, to those of the chains before, which are in memory at `at`, `apart` elements apart.
+// Adds n vectors, the results of the chain that begins at step `chain`, to those of the chains
+// before, which are in memory at `at`, `apart` elements apart.
 void tc_product_end_chain(tc_product *p, tc_val chain, tc_val at, int apart, const tc_val *acc, int n);
 // rows x lanes elements, at the present panel, and what follows them. so_far: as above.
 void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far);

@@ -1,9 +1,12 @@
-// Inside the GPU's matrix products: an operand as blocks of threads stage it, and what the ways to multiply share. Not for others.
-#ifndef TC_LOWERING_EMIT_GPU_MATMUL_H
-#define TC_LOWERING_EMIT_GPU_MATMUL_H
+// Inside the GPU's matrix products: an operand as blocks of threads stage it, and what the ways to
+// multiply share. Not for others.
+#ifndef TC_LOWERING_EMIT_GPU_MATMUL_COMMON_H
+#define TC_LOWERING_EMIT_GPU_MATMUL_COMMON_H
 
 #include "lowering/tiling/gemm.h"
 #include "lowering/tiling/summation.h"
+#include "lowering/emit/emitters.h"
+#include "lowering/emit/register_block.h"
 #include "lowering/emit/shorthand.h"
 
 #define TC_GEMM_COPIED 16  // bytes that a copy to a tile moves, and the widest access of a thread
@@ -12,7 +15,8 @@
 #define TC_GEMM_MOST_IN_CHAINS 64  // accumulators of a thread; as many totals beside them
 #define TC_GEMM_MFMA_PAD 4  // elements behind a row of a tile of halves: then what 64 threads read of it lies in all banks alike
 
-// What a block works on at a time: rows x columns of the result and steps of k. Threads are a grid: of as many accumulators each, or of warps.
+// What a block works on at a time: rows x columns of the result and steps of k. Threads are a grid:
+// of as many accumulators each, or of warps.
 typedef struct tc_gemm_cut {
   int rows, columns, steps;
   int down, across;  // accumulators of a thread; with matrix instructions warps of the block
@@ -66,10 +70,11 @@ typedef struct tc_gemm_side {
 typedef struct tc_gemm {
   tc_ex *s;
   uint32_t node;
+  const tc_cut *asked;  // tile sizes to take; NULL: those of the model
   tc_gemm_way way;
   tc_type acc;  // of the accumulators
   tc_extent3 of;
-  bool fused;   // multiply-add in one rounding
+  tc_multiply_way multiply;
   int64_t chain;  // steps of a chain (summation.h)
   bool chains;  // there are more than one: their results are added in registers of their own
   int threads;
@@ -81,7 +86,8 @@ typedef struct tc_gemm {
   int sums_rows;
 } tc_gemm;
 
-// Rows of the tile `sums` and where they belong: row r is row first + (r / group) * stride + r % group of the block's.
+// Rows of the tile `sums` and where they belong: row r is row first + (r / group) * stride + r %
+// group of the block's.
 typedef struct tc_gemm_rows {
   int first, group, stride;
 } tc_gemm_rows;
@@ -96,35 +102,51 @@ static inline tc_val tc_gemm_high(tc_ex *s, tc_val v, int64_t n) {
 static inline tc_val tc_gemm_low(tc_ex *s, tc_val v, int64_t n) {
   return bin(s, TC_N_AND, v, i64(s, n - 1));
 }
-static inline tc_val tc_gemm_all_threads(tc_ex *s, int threads) {
-  return tc_emit_raw(&s->e, TC_N_LANES, TC_I64, threads, TC_NONE, TC_NONE, TC_NONE, 0);
+static inline tc_type tc_gemm_type_of(const tc_gemm *p, const tc_gemm_side *x) {
+  return p->s->g->node[x->node].type;
 }
-// Both masks, of which TC_NONE is all threads.
-static inline tc_val tc_gemm_both(tc_ex *s, tc_val a, tc_val b) {
-  return a == TC_NONE ? b : b == TC_NONE ? a : bin(s, TC_N_AND, a, b);
+// Called when the operands have been read for the last time: they are read at other places than
+// those where a thread writes, so that no result may lie over them.
+static inline void tc_gemm_operands_read(tc_gemm *p) {
+  for (uint32_t i = 0; i < p->s->x->n_buf; i++) p->s->x->same &= ~(UINT64_C(1) << i);
 }
-// Begins the loop over the units of a group; the unit.
-static inline tc_val tc_gemm_units(tc_ex *s) {
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  return loop(s, begin, finish, 1);
+// Elements of a row of the tile `sums`.
+static inline int64_t tc_gemm_sums_row(const tc_gemm *p) {
+  return p->by.columns + 8;
 }
+
+// ---- matmul_common.c ----
+
 // n values of a lane a thread as one whose threads hold n elements side by side.
 tc_val tc_gemm_join(tc_ex *s, const tc_val *v, int n);
-tc_val tc_gemm_multiply_add(tc_gemm *p, tc_val a, tc_val b, tc_val sum);
 
-// Whether that many accumulators of a thread, of 4 bytes, leave it room for what chains add up to, where there are several.
+// Whether that many accumulators of a thread, of 4 bytes, leave it room for what chains add up to,
+// where there are several.
 static inline bool tc_gemm_has_room(const tc_gemm *p, int accumulators) {
   return !p->chains || accumulators <= TC_GEMM_MOST_IN_CHAINS;
 }
-// Variables, n and zero like the accumulators, for what chains add up to; the accumulators where there is one chain.
+// Variables, n and zero like the accumulators, for what chains add up to; the accumulators where
+// there is one chain.
 void tc_gemm_totals(tc_gemm *p, const tc_val *acc, tc_val *total, int n);
 // The results of chains that end, added to the totals, and zeros for those that begin.
 void tc_gemm_add_to_totals(tc_gemm *p, const tc_val *acc, const tc_val *total, int n);
-// Begins an IF of whether a chain ends with steps [k0, k0 + steps); false, and nothing, where there is one chain.
+// Begins an IF of whether a chain ends with steps [k0, k0 + steps); false, and nothing, where there
+// is one chain.
 bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps);
-// At the end of a loop over k whose turn did steps [k0, k0 + steps): where a chain ends, adds it to the totals. Nothing where there is one chain.
+// At the end of a loop over k whose turn did steps [k0, k0 + steps): where a chain ends, adds it to
+// the totals. Nothing where there is one chain.
 void tc_gemm_end_chain(tc_gemm *p, tc_val k0, int steps, const tc_val *acc, const tc_val *total, int n);
+
+// Tiles of the result, of all batches.
+int64_t tc_gemm_n_tiles(const tc_gemm *p, const tc_gemm_cut *c);
+// The rows and columns (lanes) that TC_GPU_TILE asks for; false: none.
+bool tc_gemm_asked(tc_cut *out);
+// The cut that takes the least time by the model, of those with the rows and columns (lanes) that
+// the expansion was given, if any, else of those that TC_GPU_TILE asks for, if there is one. NULL:
+// none fits.
+const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n);
+// What follows the product, on the rows in the tile `sums`, which every thread has written.
+void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows);
 
 // ---- matmul_stage.c ----
 
@@ -136,13 +158,15 @@ int64_t tc_gemm_stride_of(const tc_index *x, uint8_t range);
 void tc_gemm_side_plan(tc_gemm *p, tc_gemm_side *x, int size, tc_type type);
 // The element of a stage's tile that holds step k of a line, both numbered from the tile's first.
 tc_val tc_gemm_side_place(tc_gemm *p, const tc_gemm_side *x, tc_val line, tc_val k);
-// Loads or makes the tile's elements from step k0 on, a piece per value. may_end: steps may reach beyond the last.
+// Loads or makes the tile's elements from step k0 on, a piece per value. may_end: steps may reach
+// beyond the last.
 int tc_gemm_side_load(tc_gemm *p, tc_gemm_side *x, tc_val k0, bool may_end, tc_val *v);
 void tc_gemm_side_put(tc_gemm *p, const tc_gemm_side *x, tc_val stage, const tc_val *v);
 // Begins copies of the same.
 void tc_gemm_side_copy(tc_gemm *p, tc_gemm_side *x, tc_val k0, tc_val stage);
 
-// A chunk of k that both operands' tiles hold in `stage`, while the next one is on its way to registers.
+// A chunk of k that both operands' tiles hold in `stage`, while the next one is on its way to
+// registers.
 typedef struct tc_gemm_chunk {
   tc_val k0, stage;  // its first step
   tc_val a[TC_GEMM_PIECES], b[TC_GEMM_PIECES];
@@ -163,7 +187,8 @@ void tc_gemm_mma(tc_gemm *p);
 bool tc_gemm_mfma_plan(tc_gemm *p);
 const tc_gemm_cut *tc_gemm_mfma_cuts(int *n);
 void tc_gemm_mfma(tc_gemm *p);
-// Whether four warps are asked for, and both operands, large enough, can be fetched as they lie; then their maps are said.
+// Whether four warps are asked for, and both operands, large enough, can be fetched as they lie;
+// then their maps are said.
 bool tc_gemm_wgmma_fits(tc_gemm *p);
 bool tc_gemm_wgmma_plan(tc_gemm *p);
 const tc_gemm_cut *tc_gemm_wgmma_cuts(int *n);
@@ -171,25 +196,5 @@ void tc_gemm_wgmma(tc_gemm *p);
 // Few rows or few columns, all units.
 bool tc_gemm_narrow_fits(const tc_gemm *p);
 void tc_gemm_narrow(tc_gemm *p);
-
-// The rows and columns (lanes) that TC_GPU_TILE asks for; false: none.
-bool tc_gemm_asked(tc_cut *out);
-// The cut that takes the least time by the model, of those with the rows and columns (lanes) that the expansion was given, if any, else of those that
-// TC_GPU_TILE asks for, if there is one. NULL: none fits.
-const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n);
-static inline tc_type tc_gemm_type_of(const tc_gemm *p, const tc_gemm_side *x) {
-  return p->s->g->node[x->node].type;
-}
-// Called when the operands have been read for the last time: they are read at other places than those where a thread writes, so that no result may lie over
-// them.
-static inline void tc_gemm_operands_read(tc_gemm *p) {
-  for (uint32_t i = 0; i < p->s->x->n_buf; i++) p->s->x->same &= ~(UINT64_C(1) << i);
-}
-// What follows the product, on the rows in the tile `sums`, which every thread has written.
-void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows);
-// Elements of a row of the tile `sums`.
-static inline int64_t tc_gemm_sums_row(const tc_gemm *p) {
-  return p->by.columns + 8;
-}
 
 #endif

@@ -1,8 +1,11 @@
-// Inside attention: what its rows say and where their operands lie, the same for a processor's nests (forward.c) and for GPUs' (flash.c). Not for
-// others. Failures stick in the expansion, as builder.h says.
-#ifndef TC_LOWERING_EMIT_ATTENTION_FORWARD_H
-#define TC_LOWERING_EMIT_ATTENTION_FORWARD_H
+// Inside attention: what its rows say and where their operands lie, the same for a processor's
+// nests (forward.c) and for GPUs' (flash.c). Not for others. Failures stick in the expansion, as
+// builder.h says.
+#ifndef TC_LOWERING_EMIT_ATTENTION_OPERANDS_H
+#define TC_LOWERING_EMIT_ATTENTION_OPERANDS_H
 
+#include "lowering/emit/emitters.h"
+#include "lowering/emit/register_block.h"
 #include "lowering/emit/shorthand.h"
 
 // An operand in memory: element at + row * stride + column, columns side by side.
@@ -28,7 +31,8 @@ typedef struct tc_att {
   tc_val scale, n_keys, first_seen;
   // How a processor's nest is blocked.
   int vector, lanes, unroll;  // lanes of a register, of a panel; steps of a product in one turn of its loop
-  bool fused, one_block;
+  tc_multiply_way way;
+  bool one_block;
   bool reads_keys;  // forward, of few rows: keys are not turned into panels, but multiplied where they lie
   bool by_pairs;  // scores are by pairs of columns where elements allow it (tile.h), queries times row_scale, a power of two, keys times the rest
   double row_scale;
@@ -52,27 +56,19 @@ static inline tc_val plus(tc_att *p, tc_val a, int64_t b) {
 static inline tc_val number(tc_att *p, double v) {
   return tc_emit_const_f(&p->s->e, p->acc, v);
 }
-static inline void begin_if(tc_att *p, tc_val cond) {
-  tc_ex_enter(p->s);
-  (void)tc_emit_raw(&p->s->e, TC_N_IF, TC_BOOL, 1, cond, TC_NONE, TC_NONE, 0);
-}
-static inline void end_if(tc_att *p) {
-  tc_ex_leave(p->s);
-  tc_emit_end(&p->s->e, TC_N_ENDIF);
-}
 
 // What the members say, and where operands are. False after a failure.
 bool tc_att_take(tc_att *p);
-// Element 0 of the operand for the present head.
-tc_val tc_att_base(tc_att *p, const tc_att_factor *f);
-// Scores are in units of ln 2 in f32, where the power is then one of two, and as they are otherwise. So they are under a mask of floats, whose least ones
-// would become infinite: rows that see nothing else weigh all keys alike.
+// Scores are in units of ln 2 in f32, where the power is then one of two, and as they are
+// otherwise. So they are under a mask of floats, whose least ones would become infinite: rows that
+// see nothing else weigh all keys alike.
 bool tc_att_in_twos(const tc_att *p);
 double tc_att_units(const tc_att *p);
 // What makes products with keys scores.
 tc_val tc_att_key_scale(tc_att *p);
-// e to the x units, for x up to about zero. In f32 within 2 ULP: 2^(n + r), a polynomial in r times 2^n; below 2^-126.5 it is 0. Powers of two are one instruction
-// of a GPU, where these were 12 by NVRTC 13.0 for sm_90.
+// e to the x units, for x up to about zero. In f32 within 2 ULP: 2^(n + r), a polynomial in r times
+// 2^n; below 2^-126.5 it is 0. Powers of two are one instruction of a GPU, where these were 12 by
+// NVRTC 13.0 for sm_90.
 tc_val tc_att_power(tc_att *p, tc_val x);
 // How many keys a row sees: those below it.
 tc_val tc_att_limit(tc_att *p, tc_val row);

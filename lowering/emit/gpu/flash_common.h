@@ -1,10 +1,10 @@
-// Inside the GPU's attention: a block of threads that multiplies rows of its own by chunks of other rows, without holding more than a chunk of scores. Not for
-// others.
-#ifndef TC_LOWERING_EMIT_GPU_FLASH_H
-#define TC_LOWERING_EMIT_GPU_FLASH_H
+// Inside the GPU's attention: a block of threads that multiplies rows of its own by chunks of other
+// rows, without holding more than a chunk of scores. Not for others.
+#ifndef TC_LOWERING_EMIT_GPU_FLASH_COMMON_H
+#define TC_LOWERING_EMIT_GPU_FLASH_COMMON_H
 
-#include "lowering/emit/attention/forward.h"
-#include "lowering/emit/gpu/matmul.h"
+#include "lowering/emit/attention/operands.h"
+#include "lowering/emit/gpu/matmul_common.h"
 
 #define TC_FLASH_ROWS 8  // that a thread holds parts of
 #define TC_FLASH_VALUES 64  // of a chunk of scores that a thread holds
@@ -19,7 +19,8 @@ typedef struct tc_flash_cut {
   double speed;  // of many rows, relative to others of its kind
 } tc_flash_cut;
 
-// Rows of an operand in the block's memory, an odd number of 16-byte chunks apart, so that those of 8 rows lie in different banks. What is not there is zeros.
+// Rows of an operand in the block's memory, an odd number of 16-byte chunks apart, so that those of
+// 8 rows lie in different banks. What is not there is zeros.
 typedef struct tc_flash_tile {
   const tc_att_factor *of;
   int64_t columns;
@@ -34,7 +35,8 @@ typedef struct tc_flash_tile {
   tc_val piece[TC_FLASH_PIECES], to[TC_FLASH_PIECES];
 } tc_flash_tile;
 
-// Sums of a thread: `run` columns side by side of each row, then those that lie behind as many of the row's other threads, as accumulators of the way.
+// Sums of a thread: `run` columns side by side of each row, then those that lie behind as many of
+// the row's other threads, as accumulators of the way.
 typedef struct tc_flash_sums {
   int64_t columns;
   int run, n;
@@ -43,8 +45,9 @@ typedef struct tc_flash_sums {
 } tc_flash_sums;
 
 // A way to multiply: which thread has which scores and sums, and the two products.
-// A row of scores is dealt to `across` threads, `run` side by side to each, by turns. Rows are dealt one by one to the threads of a warp, `rows` of them, then
-// as many further ones to the same threads until each holds its number; the next warp has those behind.
+// A row of scores is dealt to `across` threads, `run` side by side to each, by turns. Rows are
+// dealt one by one to the threads of a warp, `rows` of them, then as many further ones to the same
+// threads until each holds its number; the next warp has those behind.
 typedef struct tc_flash_way {
   const tc_flash_cut *cut;
   int n_cuts;
@@ -65,9 +68,11 @@ typedef struct tc_flash_way {
 
 extern const tc_flash_way tc_flash_simt, tc_flash_mma, tc_flash_mfma;
 
-// Thread values are a lane a thread. Element c of a chunk that a thread holds is column `column` + tc_flash_column(p, c) of the chunk.
+// Thread values are a lane a thread. Element c of a chunk that a thread holds is column `column` +
+// tc_flash_column(p, c) of the chunk.
 struct tc_flash {
   tc_att at;
+  const tc_cut *asked;  // tile sizes to take; NULL: those of the model
   const tc_flash_way *way;
   tc_flash_cut cut;
   int threads, chunk, each;  // elements of a row's chunk that a thread holds
@@ -103,17 +108,18 @@ static inline tc_val tc_flash_fold(tc_flash *p, tc_nest_op op, tc_val v) {
   return v;
 }
 
-// ---- flash.c ----
+// ---- flash_common.c ----
 
-// Takes the cut that takes the least time by the model, of those that fit the device, or the one of them that was asked for (TC_GPU_TILE), where each of
-// `heads` has so many rows. tiles: plans the tiles of a cut and returns their bytes; products: chunks of scores that a thread holds at once; columns: what it
-// adds up of each row. False after a failure.
+// Takes the cut that takes the least time by the model, of those that fit the device, or the one of
+// them that was asked for (TC_GPU_TILE), where each of `heads` has so many rows. tiles: plans the
+// tiles of a cut and returns their bytes; products: chunks of scores that a thread holds at once;
+// columns: what it adds up of each row. False after a failure.
 typedef size_t tc_flash_plan(tc_flash *p, void *of);
 bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns);
 // A unit of heads of so many rows: its head, and its first row. last_first: later rows take longer.
 tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc_val *head);
-// Scores of row i and element c, with the mask's part; *seen is narrowed by a mask of bools. row, key: numbers that exist; not read
-// without a mask.
+// Scores of row i and element c, with the mask's part; *seen is narrowed by a mask of bools. row,
+// key: numbers that exist; not read without a mask.
 tc_val tc_flash_score(tc_flash *p, tc_val v, tc_val row, tc_val key, tc_val *seen);
 // Threads and their places, once the cut is chosen; and the kernel's loop over units, until end.
 void tc_flash_begin_kernel(tc_flash *p);
@@ -132,8 +138,8 @@ void tc_flash_backward(tc_flash *p);
 void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_att_factor *of, int64_t columns, int rows, int stages, bool by_rows, bool by_columns);
 size_t tc_flash_tile_bytes(const tc_flash_tile *x);
 void tc_flash_tile_make(tc_flash *p, tc_flash_tile *x);
-// Brings rows first to limit - 1 of the present head, as many as there is room for, to the stage at element `from`: they are there after tc_flash_wait and
-// tc_flash_land, in this order.
+// Brings rows first to limit - 1 of the present head, as many as there is room for, to the stage at
+// element `from`: they are there after tc_flash_wait and tc_flash_land, in this order.
 void tc_flash_fill(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limit, tc_val from);
 // The same if there are any.
 void tc_flash_fill_some(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limit, tc_val from);
@@ -144,9 +150,11 @@ void tc_flash_wait(tc_flash *p, bool copies);
 
 void tc_flash_begin(tc_flash *p, tc_flash_sums *x, int64_t columns);
 void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by);
-// At the end of the chunk at `row`, of those from `first` on: where a chain ends, adds it to the totals.
+// At the end of the chunk at `row`, of those from `first` on: where a chain ends, adds it to the
+// totals.
 void tc_flash_end_chain(tc_flash *p, const tc_flash_sums *x, tc_val first, tc_val row);
-// Sums times by[i], or all times by[0] if one, to the rows of a result that begin at at[i], where there.
+// Sums times by[i], or all times by[0] if one, to the rows of a result that begin at at[i], where
+// there.
 void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by);
 
 #endif

@@ -1,0 +1,148 @@
+// What the ways to multiply a product on a GPU share: chains, the cut, and what follows the
+// finished sums. See matmul_common.h.
+#include <stdio.h>
+
+#include "lowering/emit/gpu/matmul_common.h"
+#include "runtime/options.h"
+
+#define MOST_RUN 8  // elements of a row that a thread finishes at once
+
+tc_val tc_gemm_join(tc_ex *s, const tc_val *v, int n) {
+  tc_val even[32], odd[32];
+  if (n == 1) return v[0];
+  for (int i = 0; i < n / 2; i++) even[i] = v[2 * i], odd[i] = v[2 * i + 1];
+  tc_val a = tc_gemm_join(s, even, n / 2), b = tc_gemm_join(s, odd, n / 2);
+  return tc_emit_raw(&s->e, TC_N_INTERLEAVE, tc_emit_type(&s->e, a), 2 * tc_emit_lanes(&s->e, a), a, b, TC_NONE, 0);
+}
+
+// ---- chains ----
+
+void tc_gemm_totals(tc_gemm *p, const tc_val *acc, tc_val *total, int n) {
+  tc_emit *e = &p->s->e;
+  for (int i = 0; i < n; i++)
+    total[i] = p->chains ? tc_emit_var(e, tc_emit_splat(e, tc_emit_const_f(e, p->acc, 0), tc_emit_lanes(e, acc[i]))) : acc[i];
+}
+
+bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps) {
+  tc_ex *s = p->s;
+  if (!p->chains) return false;
+  tc_val next = add(s, k0, i64(s, steps)), ends = bin(s, TC_N_EQ, tc_gemm_low(s, next, TC_CHAIN), i64(s, 0));
+  ends = bin(s, TC_N_OR, ends, bin(s, TC_N_GE, next, i64(s, p->of.k)));
+  begin_if(s, ends);
+  return true;
+}
+
+void tc_gemm_add_to_totals(tc_gemm *p, const tc_val *acc, const tc_val *total, int n) {
+  tc_ex *s = p->s;
+  for (int i = 0; i < n; i++) {
+    tc_emit_set(&s->e, total[i], add(s, total[i], acc[i]));
+    tc_emit_set(&s->e, acc[i], tc_emit_const_f(&s->e, p->acc, 0));
+  }
+}
+
+void tc_gemm_end_chain(tc_gemm *p, tc_val k0, int steps, const tc_val *acc, const tc_val *total, int n) {
+  if (!tc_gemm_begin_end_of_chain(p, k0, steps)) return;
+  tc_gemm_add_to_totals(p, acc, total, n);
+  end_if(p->s);
+}
+
+// ---- the cut ----
+
+int64_t tc_gemm_n_tiles(const tc_gemm *p, const tc_gemm_cut *c) {
+  return p->of.batch * tc_ceil_div(p->of.m, c->rows) * tc_ceil_div(p->of.n, c->columns);
+}
+
+// Bytes of the block's memory that are enough: of both operands two chunks, or four of copies, and
+// rows of results.
+static size_t shared_of(const tc_gemm *p, const tc_gemm_cut *c) {
+  size_t lines = (size_t)(c->rows + c->columns), steps = (size_t)c->steps, each = tc_type_bytes(p->acc), row = (size_t)c->columns + 8;
+  size_t sums = (size_t)c->down * 16 * row * each, halves = lines * steps * 2;
+  switch (p->way) {
+    case TC_GEMM_MMA: return 4 * halves + sums;
+    case TC_GEMM_MFMA: return 2 * (halves + (size_t)(TC_MAX_OF(c->rows, c->steps) + TC_MAX_OF(c->columns, c->steps)) * TC_GEMM_MFMA_PAD * 2) + sums;
+    case TC_GEMM_WGMMA: return 4 * halves + sums + 64;  // and gates
+    case TC_GEMM_SIMT: break;
+  }
+  return ((lines + 16) * steps * 2 + (size_t)(c->rows / c->down) * 2 * row) * each;
+}
+
+static bool is_given_gemm(const tc_cut *given, const tc_gemm_cut *c) {
+  int64_t rows = given ? given->of[TC_CUT_ROWS] : -1, columns = given ? given->of[TC_CUT_LANES] : -1;
+  return (rows < 0 || rows == c->rows) && (columns < 0 || columns == c->columns);
+}
+
+static int threads_of(const tc_gemm *p, const tc_gemm_cut *c) {
+  switch (p->way) {
+    case TC_GEMM_MMA: return c->down * c->across * 32;
+    case TC_GEMM_MFMA: return c->down * c->across * 64;
+    case TC_GEMM_WGMMA: return c->down * 128;
+    case TC_GEMM_SIMT: break;
+  }
+  return c->rows / c->down * (c->columns / c->across);
+}
+
+// Blocks run in waves of as many as there are processors; a tile takes as long as it has elements,
+// and more where they are few for what is read.
+static const tc_gemm_cut *choose_gemm_cut(const tc_gemm *p, const tc_gemm_cut *cut, int n, const tc_cut *given) {
+  const tc_gemm_cut *best = NULL;
+  double least = 0;
+  for (int i = 0; i < n; i++) {
+    double waves = (double)tc_ceil_div(tc_gemm_n_tiles(p, &cut[i]), TC_MAX_OF(p->s->target->processors, 1));
+    double time = waves * cut[i].rows * cut[i].columns / cut[i].speed;
+    if (!is_given_gemm(given, &cut[i]) || !tc_gemm_has_room(p, cut[i].rows * cut[i].columns / threads_of(p, &cut[i])) ||
+        shared_of(p, &cut[i]) > p->s->target->shared_bytes || (best && time >= least))
+      continue;
+    best = &cut[i], least = time;
+  }
+  return best;
+}
+
+bool tc_gemm_asked(tc_cut *out) {
+  const char *text = tc_options_get()->gpu_tile;
+  int rows, columns;
+  if (!text || sscanf(text, "%dx%d", &rows, &columns) != 2) return false;
+  out->of[TC_CUT_ROWS] = rows, out->of[TC_CUT_LANES] = columns;
+  return true;
+}
+
+const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n) {
+  tc_cut given;
+  const tc_gemm_cut *best = !p->asked && tc_gemm_asked(&given) ? choose_gemm_cut(p, cut, n, &given) : NULL;
+  return best ? best : choose_gemm_cut(p, cut, n, p->asked);
+}
+
+// ---- what follows ----
+
+// Columns that a thread finishes at once: 16 bytes of the narrowest result.
+static int finish_run(const tc_gemm *p) {
+  const tc_ex *s = p->s;
+  int run = 1;
+  for (uint32_t i = 0; i < s->gp->n_member; i++) {
+    uint32_t n = s->gp->member[i];
+    if (tc_ex_must_store(s, n)) run = TC_MAX_OF(run, TC_GEMM_COPIED / (int)tc_type_bytes(s->g->node[n].type));
+  }
+  run = TC_MIN(run, MOST_RUN);
+  while (run > 1 && (p->of.n % run || p->threads * run > p->sums_rows * p->by.columns)) run /= 2;
+  return run;
+}
+
+void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows) {
+  tc_ex *s = p->s;
+  int run = finish_run(p), columns = p->by.columns, at_once = TC_MAX_OF(p->threads * run / columns, 1);
+  tc_val column = times(s, tc_gemm_low(s, p->thread, columns / run), run), first = tc_gemm_high(s, p->thread, columns / run);
+  tc_val r = add(s, loop(s, i64(s, 0), i64(s, p->sums_rows), at_once), first);
+  tc_val sum = tc_emit_raw(&s->e, TC_N_GATHER, p->acc, p->threads * run, add(s, times(s, r, tc_gemm_sums_row(p)), column), TC_NONE, TC_NONE, p->sums);
+  tc_val row = add(s, times(s, tc_gemm_high(s, r, rows.group), rows.stride), add(s, tc_gemm_low(s, r, rows.group), i64(s, rows.first)));
+  s->threads.run = run, s->lanes = p->threads * run, s->vector = TC_RANGE_K;
+  s->threads.off[TC_RANGE_F] = row, s->threads.within[TC_RANGE_F] = p->by.rows;
+  s->threads.off[TC_RANGE_K] = column, s->threads.within[TC_RANGE_K] = columns;
+  s->mask = TC_NONE;
+  if (p->of.m % p->by.rows) s->mask = bin(s, TC_N_LT, row, sub(s, i64(s, p->of.m), p->row));
+  if (p->of.n % columns) s->mask = tc_ex_both(s, s->mask, bin(s, TC_N_LT, column, sub(s, i64(s, p->of.n), p->column)));
+  tc_ex_enter(s);
+  tc_ex_remember(s, p->node, tc_ex_rounded(s, sum, s->g->node[p->node].type));
+  tc_ex_stores(s);
+  tc_ex_leave(s);
+  s->threads.run = 0, s->lanes = 1, s->vector = -1, s->mask = TC_NONE, s->threads.off[TC_RANGE_F] = s->threads.off[TC_RANGE_K] = TC_NONE;
+  end(s);
+}

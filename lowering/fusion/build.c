@@ -1,0 +1,132 @@
+// The passes of fusion, in their order. See build.h.
+#include "lowering/fusion/build.h"
+
+#include <string.h>
+
+#include "lowering/fusion/access.h"
+#include "lowering/fusion/merge.h"
+#include "lowering/fusion/place.h"
+#include "lowering/fusion/print.h"
+#include "lowering/fusion/recompute.h"
+#include "runtime/log.h"
+
+#define MAX_IN_PLACE 48  // nodes made in place where one is read, counted with repetition
+#define THRIFTY_LARGE 2  // large temporaries a kernel reads under `thrifty` grouping
+#define TIGHT_IN_PLACE 10
+
+static bool multiplies(const tc_gnode *x) {
+  return tc_op_kind_of(x->op) == TC_KIND_CONTRACT || tc_op_kind_of(x->op) == TC_KIND_ATTENTION;
+}
+
+static bool is_view(const tc_gnode *x) {
+  return tc_op_kind_of(x->op) == TC_KIND_MOVE || tc_op_kind_of(x->op) == TC_KIND_EFFECT;
+}
+
+static uint32_t size_of(const tc_fuser *w, uint32_t n) {
+  const tc_gnode *x = &w->g->node[n];
+  uint32_t sum = 1;
+  for (int i = 0; i < x->n_in; i++) sum += w->size[x->in[i]];
+  return TC_MIN(sum, UINT32_C(1) << 16);
+}
+
+// Decides, from the last node to the first, what must have memory of its own: operands of external kernels and products, indexed tensors, outputs.
+static void require_memory(tc_fuser *w, const uint8_t *forced) {
+  const tc_graph *g = w->g;
+  for (uint32_t i = g->n_order; i-- > 0;) {
+    uint32_t n = g->order[i];
+    const tc_gnode *x = &g->node[n];
+    if (x->out != TC_LEAF_NONE || x->leaf != TC_LEAF_NONE || x->stored || forced[n]) w->gr->stored[n] = true;
+    if (w->gr->stored[n] && x->out == TC_LEAF_NONE && tc_op_is_alias(x->op)) {
+      w->gr->alias[n] = x->in[0];
+      w->gr->stored[x->in[0]] = true;
+    }
+    if (x->leaf != TC_LEAF_NONE) continue;
+    bool whole = tc_fuser_is_extern(w, x) || tc_fuser_touches_nothing(g, x);
+    for (int k = 0; k < x->n_in; k++) {
+      if (tc_group_is_filled(g, n, k)) continue;
+      if (!whole && tc_op_kind_of(x->op) == TC_KIND_ATTENTION && g->node[x->in[k]].op == TC_OP_FULL && g->node[x->in[k]].shape->d.rank == 0) continue;
+      if (whole || (tc_op_kind_of(x->op) == TC_KIND_INDEX && k == 1))
+        w->gr->stored[x->in[k]] = true;
+      else if (tc_op_kind_of(x->op) == TC_KIND_INDEX || multiplies(x)) {
+        uint32_t root = tc_view_root(w->gr, x->in[k]);
+        bool computed = tc_op_kind_of(g->node[root].op) == TC_KIND_ELEM && !tc_fuser_is_extern(w, &g->node[root]);
+        if (x->op == TC_OP_MATMUL && k == 1 && g->node[root].prologue) continue;
+        if (!computed || multiplies(x)) w->gr->stored[root] = true;
+      }
+    }
+  }
+}
+
+static bool init_fuser(tc_fuser *w, tc_grouping *gr, const tc_graph *g, tc_arena *arena) {
+  size_t n = g->n + 1;
+  *gr = (tc_grouping){.graph = g, .arena = arena};
+  gr->group = tc_arena_alloc(arena, n * sizeof gr->group[0]);
+  gr->of = tc_arena_alloc(arena, n * sizeof gr->of[0]);
+  gr->alias = tc_arena_alloc(arena, n * sizeof gr->alias[0]);
+  gr->level = tc_arena_alloc(arena, n);
+  gr->stored = tc_arena_alloc(arena, n * sizeof gr->stored[0]);
+  w->constant = tc_arena_alloc(arena, n);
+  uint32_t **const of_nodes[] = {&w->rank, &w->n_outside, &w->n_large, &w->reads, &w->load, &w->size, &w->counted, &w->attends, &w->attends_before};
+  bool room = gr->group && gr->of && gr->alias && gr->level && gr->stored && w->constant && tc_depend_init(&w->depend, gr, g->n_order);
+  for (size_t i = 0; i < sizeof of_nodes / sizeof of_nodes[0] && room; i++)
+    room = (*of_nodes[i] = tc_arena_alloc(arena, n * sizeof **of_nodes[i])) != NULL;
+  if (!room) return false;
+  memset(gr->of, 0xFF, g->n * sizeof gr->of[0]);
+  for (uint32_t i = 0; i < g->n; i++) gr->alias[i] = i, w->reads[i] = 1;
+  for (uint32_t i = 0; i < g->n_order; i++) w->rank[g->order[i]] = i;
+  return true;
+}
+
+// Whether the node is made where it is read: a constant, or a view of what is small.
+static bool is_made_in_place(tc_fuser *w, uint32_t n) {
+  const tc_gnode *x = &w->g->node[n];
+  tc_op_kind kind = tc_op_kind_of(x->op);
+  bool constant = (kind == TC_KIND_GEN && !tc_graph_is_zeros(x)) || ((kind == TC_KIND_ELEM || is_view(x)) && x->n_in > 0);
+  for (int k = 0; k < x->n_in && constant; k++) constant = w->constant[x->in[k]];
+  bool fits = size_of(w, n) <= MAX_IN_PLACE && (!w->tight || tc_fuser_reads_of(w, n) <= TIGHT_IN_PLACE);
+  if (w->gr->stored[n] || !fits) return false;
+  w->constant[n] = constant;
+  return constant || x->prologue || (is_view(x) && !tc_fuser_is_extern(w, x) && !tc_fuser_touches_nothing(w->g, x));
+}
+
+static void place_nodes(tc_fuser *w) {
+  for (uint32_t i = 0; i < w->g->n_order && !w->failed; i++) {
+    uint32_t n = w->g->order[i];
+    if (w->g->node[n].leaf != TC_LEAF_NONE || w->gr->alias[n] != n) continue;
+    if (is_made_in_place(w, n))
+      w->reads[n] = tc_fuser_reads_of(w, n), w->size[n] = size_of(w, n);
+    else
+      tc_fuser_place_node(w, n);
+  }
+}
+
+// Each node's group as it is now.
+static void settle_groups(tc_grouping *gr) {
+  for (uint32_t n = 0; n < gr->graph->n; n++) gr->of[n] = tc_fuser_group_of(gr, n);
+}
+
+static tc_status build_groups(tc_grouping *gr, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_group_mode mode) {
+  bool tight = mode == TC_GROUP_TIGHT, *must = tc_arena_alloc(arena, g->n + 1);
+  tc_fuser w = {.gr = gr, .g = g, .tight = tight, .max_large = mode == TC_GROUP_ANY ? TC_MOST_OUTSIDE : THRIFTY_LARGE, .forced = forced};
+  if (!init_fuser(&w, gr, g, arena) || !must) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
+  require_memory(&w, forced);
+  for (uint32_t i = 0; i < g->n_order; i++) gr->alias[g->order[i]] = gr->alias[gr->alias[g->order[i]]];  // operands come first: the root of a chain
+  memcpy(must, gr->stored, g->n);
+  place_nodes(&w);
+  if (!w.failed) tc_fuser_merge_siblings(&w);
+  settle_groups(gr);
+  if (w.failed) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
+  if (tight) return TC_OK;
+  TC_TRY(tc_remake(gr, must, mode == TC_GROUP_THRIFTY));
+  tc_fuser_merge_siblings(&w);  // what is made again may be made of what others read; dependencies have only become fewer
+  settle_groups(gr);
+  if (mode == TC_GROUP_ANY && !tc_target_is_gpu(&g->target)) tc_fuser_merge_columns(&w);
+  settle_groups(gr);
+  return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
+}
+
+tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_group_mode mode) {
+  tc_status st = build_groups(gr, g, arena, forced, mode);
+  if (st == TC_OK && tc_log_on(TC_LOG_FUSION)) tc_fusion_log(gr);
+  return st;
+}

@@ -1,0 +1,174 @@
+// Siblings, and sums of columns beside rows. See merge.h.
+#include "lowering/fusion/merge.h"
+
+#include <stdlib.h>
+
+#include "runtime/passes.h"
+#include "runtime/team.h"
+
+#define MIN_SHARED 4096  // elements worth reading once for two groups
+#define FOLD_LANES 64  // of a row, all of which a kernel that also sums columns takes
+#define MAX_COLUMNS 16384  // summed with their rows: the sums stay in a core's cache
+#define MOST_TRIED 64  // groups that a group is compared with, of those that read the same
+#define MANY_PARTS 4  // a thread: they need not be as many for each
+
+// ---- siblings ----
+
+typedef struct sources {
+  const tc_grouping *gr;
+  uint32_t node[TC_MOST_OUTSIDE], n;
+  int64_t count;  // only nodes of so many elements are noted
+  uint32_t group;
+} sources;
+
+static void note_source(void *arg, uint32_t source, bool moved) {
+  (void)moved;
+  sources *s = arg;
+  if (tc_fuser_group_of(s->gr, source) == s->group || s->gr->graph->node[source].shape->count != s->count || s->n == TC_MOST_OUTSIDE) return;
+  for (uint32_t i = 0; i < s->n; i++)
+    if (s->node[i] == source) return;
+  s->node[s->n++] = source;
+}
+
+// Which groups were noted as readers of a node, the latest first.
+typedef struct readers {
+  tc_group_link **of;  // per node
+  uint32_t found[TC_MOST_OUTSIDE * MOST_TRIED], n;
+} readers;
+
+static readers *readers_create(tc_fuser *w) {
+  readers *r = tc_arena_alloc(w->gr->arena, sizeof *r);
+  if (r) r->of = tc_arena_alloc(w->gr->arena, (w->g->n + 1) * sizeof r->of[0]);
+  w->failed |= !r || !r->of;
+  return w->failed ? NULL : r;
+}
+
+static void readers_note(tc_fuser *w, readers *r, uint32_t node, uint32_t group) {
+  tc_group_link *l = tc_arena_alloc(w->gr->arena, sizeof *l);
+  w->failed |= !l;
+  if (!l) return;
+  *l = (tc_group_link){r->of[node], group};
+  r->of[node] = l;
+}
+
+static int by_number(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
+// The latest readers of each source, as numbers that rise.
+static void readers_find(readers *r, const sources *s) {
+  uint32_t kept = 0;
+  r->n = 0;
+  for (uint32_t i = 0; i < s->n; i++) {
+    uint32_t n = 0;
+    for (const tc_group_link *l = r->of[s->node[i]]; l && n < MOST_TRIED; l = l->next, n++) r->found[r->n++] = l->group;
+  }
+  tc_count(TC_PASS_GROUPS, r->n);
+  qsort(r->found, r->n, sizeof r->found[0], by_number);
+  for (uint32_t i = 0; i < r->n; i++)
+    if (kept == 0 || r->found[kept - 1] != r->found[i]) r->found[kept++] = r->found[i];
+  r->n = kept;
+}
+
+// Whether a merge holds nothing large that op by op would not: folds leave little, and results of the plan are held anyway.
+static bool leaves_little(const tc_fuser *w, const tc_group *gp) {
+  for (uint32_t i = 0; i < gp->n_member; i++) {
+    uint32_t n = gp->member[i];
+    if (w->gr->level[n] == TC_LEVEL_FULL && w->gr->stored[n] && w->gr->alias[n] == n && w->g->node[n].out == TC_LEAF_NONE) return false;
+  }
+  return true;
+}
+
+void tc_fuser_merge_siblings(tc_fuser *w) {
+  tc_grouping *gr = w->gr;
+  readers *r = readers_create(w);
+  for (uint32_t g = 0; g < gr->n_group && !w->failed; g++) {
+    const tc_group *a = &gr->group[g];
+    sources s = {.gr = gr, .group = g, .count = a->a * a->f * a->k};
+    if (a->merged != TC_GROUP_NONE || a->kind == TC_GROUP_EXTERN || a->kind == TC_GROUP_GEMM || s.count < MIN_SHARED) continue;
+    if (!leaves_little(w, a)) continue;
+    for (uint32_t i = 0; i < a->n_member; i++) tc_group_each_source(gr, a->member[i], note_source, &s);
+    readers_find(r, &s);
+    for (uint32_t i = 0; i < r->n && a->merged == TC_GROUP_NONE; i++) {
+      const tc_group *b = &gr->group[r->found[i]];
+      bool same = b->merged == TC_GROUP_NONE && a->kind == b->kind && a->a == b->a && a->f == b->f && a->k == b->k;
+      if (same) (void)tc_fuser_merge(w, r->found[i], g, TC_LEVEL_NONE);
+    }
+    for (uint32_t i = 0; i < s.n && a->merged == TC_GROUP_NONE; i++) readers_note(w, r, s.node[i], g);
+  }
+}
+
+// ---- sums of columns ----
+
+// Whether h folds the columns of what g has as rows, reads nothing as large that g does not, and leaves only folds.
+static bool sums_columns(tc_fuser *w, uint32_t g, uint32_t h) {
+  const tc_grouping *gr = w->gr;
+  const tc_group *rows = &gr->group[g], *columns = &gr->group[h];
+  int threads = tc_team_threads();
+  bool fills = columns->a >= MANY_PARTS * threads || (columns->a >= 2 * threads && columns->a % threads == 0);
+  if (columns->k != rows->f || columns->a * columns->f != rows->a || !fills) return false;
+  tc_group both = *rows;
+  sources have = {.gr = gr, .group = h, .count = rows->a * rows->f}, want = have;
+  for (uint32_t i = 0; i < rows->n_member; i++) {
+    tc_group_each_source(gr, rows->member[i], note_source, &have);
+    if (gr->level[rows->member[i]] == TC_LEVEL_FULL) note_source(&have, rows->member[i], false);
+  }
+  for (uint32_t i = 0; i < columns->n_member; i++) {
+    uint32_t n = columns->member[i];
+    const tc_gnode *x = &w->g->node[n];
+    if (tc_op_kind_of(x->op) == TC_KIND_FOLD && (x->op != TC_OP_SUM || !tc_type_is_float(x->type))) return false;
+    if (tc_op_kind_of(x->op) == TC_KIND_FOLD ? gr->level[n] != TC_LEVEL_REDUCED : gr->level[n] != TC_LEVEL_FULL || gr->stored[n]) return false;
+    tc_group_each_source(gr, n, note_source, &want);
+    tc_seen_groups seen = {.gr = gr};
+    tc_group_each_source(gr, n, tc_seen_groups_note, &seen);
+    if (!tc_fuser_all_link(w, &both, g, n, TC_LEVEL_FULL, &seen)) return false;
+  }
+  for (uint32_t i = 0; i < want.n; i++) {
+    bool found = false;
+    for (uint32_t k = 0; k < have.n; k++) found |= have.node[k] == want.node[i];
+    if (!found) return false;
+  }
+  return want.n > 0;
+}
+
+// Whether g need wait for nothing more to do h's tc_fuser too.
+static bool is_ready_with(tc_fuser *w, uint32_t g, uint32_t h) {
+  for (const tc_group_link *l = w->gr->group[h].before; l; l = l->next) {
+    uint32_t x = tc_group_alive(w->gr, l->group);
+    if (x != g && x != h && tc_depend_ask(&w->depend, g, x) != TC_DEPENDS) return false;
+  }
+  return tc_depend_ask(&w->depend, g, h) == TC_DEPENDS_NOT;
+}
+
+void tc_fuser_merge_columns(tc_fuser *w) {
+  tc_grouping *gr = w->gr;
+  readers *r = readers_create(w);
+  for (uint32_t h = 0; h < gr->n_group && !w->failed; h++) {
+    const tc_group *columns = &gr->group[h];
+    sources want = {.gr = gr, .group = h, .count = columns->a * columns->f * columns->k};
+    if (columns->merged != TC_GROUP_NONE || columns->kind != TC_GROUP_COL) continue;
+    for (uint32_t i = 0; i < columns->n_member; i++) tc_group_each_source(gr, columns->member[i], note_source, &want);
+    if (want.n) readers_note(w, r, want.node[0], h);
+  }
+  for (uint32_t g = 0; g < gr->n_group && !w->failed; g++) {
+    tc_group *rows = &gr->group[g];
+    if (rows->merged != TC_GROUP_NONE || rows->kind != TC_GROUP_ROW || rows->f % FOLD_LANES || rows->f > MAX_COLUMNS) continue;
+    sources have = {.gr = gr, .group = gr->n_group /* of none */, .count = rows->a * rows->f};
+    for (uint32_t i = 0; i < rows->n_member; i++) {
+      note_source(&have, rows->member[i], false);
+      tc_group_each_source(gr, rows->member[i], note_source, &have);
+    }
+    readers_find(r, &have);
+    for (uint32_t k = 0; k < r->n; k++) {
+      uint32_t h = r->found[k];
+      tc_group *columns = &gr->group[h];
+      if (columns->merged != TC_GROUP_NONE || (rows->part && rows->part != columns->f)) continue;
+      if (!tc_fuser_fit_together(w, g, h) || !is_ready_with(w, g, h) || !sums_columns(w, g, h) || !tc_depend_meet(&w->depend, g, h)) continue;
+      for (uint32_t i = 0; i < columns->n_member; i++)
+        if (gr->level[columns->member[i]] == TC_LEVEL_REDUCED) gr->level[columns->member[i]] = TC_LEVEL_COLUMN;
+      rows->part = columns->f;
+      tc_fuser_absorb(w, g, h, TC_LEVEL_NONE);
+    }
+  }
+}

@@ -1,0 +1,15 @@
+// TC_LOG=fusion: which nodes each kernel has, and why what it reads is made by another one.
+//
+//   k1 ROW [4, 64, 1]: %3 exp, %5 sum reduced
+//     reads %0; stores %5
+//     %2 is made by k0: read at other positions
+//
+// Threads: thread-safe.
+#ifndef TC_LOWERING_FUSION_PRINT_H
+#define TC_LOWERING_FUSION_PRINT_H
+
+#include "lowering/fusion/fusion.h"
+
+void tc_fusion_log(const tc_grouping *gr);
+
+#endif

@@ -1,0 +1,142 @@
+// How kernels run until they have code of their own, and their end. See kernel.h.
+#include "lowering/jit/kernel.h"
+
+#include <string.h>
+
+#include "lowering/codegen/elf_loader.h"
+#include "lowering/jit/compiler.h"
+#include "lowering/jit/shape_generic.h"
+#include "runtime/arena.h"
+#include "runtime/log.h"
+#include "runtime/options.h"
+#include "runtime/status.h"
+#include "runtime/team.h"
+
+// What compiling a kernel is taken to cost, of its instructions, and how many times as long as compiled code its interpreter takes. On a Zen 3 ResNet18's 183
+// kernels of 282 instructions take 27 ms each, one of 188 10 ms; flat kernels take 2 to 6 times as long interpreted, rows 6 to 20, steps of small networks 18,
+// products 35 to 60.
+#define COMPILE_NS 2e6
+#define COMPILE_INST_NS 8e4
+#define INTERPRETED 60.0
+// Of a compile, what interpreting a run may take for it to be interpreted first, and what all runs may until it is asked for. A process's first run of ResNet18,
+// whose dear kernels are compiled or on disk, would else take as long again for those that are neither.
+#define FIRST_SHARE 0.125
+// How often what compiling costs a general kernel runs at the same sizes until these have a kernel of their own, which
+// knows its extents.
+#define GENERAL_SHARE 20.0
+
+static void destroy_kernel(tc_kernel *k) {
+  if (k->interp) tc_interp_destroy(k->interp);
+  tc_kernel_release(k->general);
+  tc_free(k->more);
+  if (k->code) tc_elf_unload(k->code);
+  tc_gpu_code_release(k->gpu_code);
+  tc_free(k->key);
+  tc_free(k);
+}
+
+void tc_kernel_release(tc_kernel *k) {
+  if (k && atomic_fetch_sub_explicit(&k->refs, 1, memory_order_acq_rel) == 1) destroy_kernel(k);
+}
+
+static tc_status create_interp(tc_kernel *k, const tc_nest *nest) {
+  tc_codegen_code code;
+  TC_TRY(tc_codegen_interp.load(nest, k->name, NULL, 0, NULL, &code));
+  k->interp = code.interp;
+  k->scratch_bytes = tc_interp_scratch(k->interp);
+  return TC_OK;
+}
+
+tc_status tc_kernel_interpret(tc_kernel *k, const tc_nest *nest) {
+  tc_compiler_tell();
+  TC_TRY(create_interp(k, nest));
+  k->ctx = k->interp;
+  atomic_store_explicit(&k->fn, tc_interp_run, memory_order_release);
+  return TC_OK;
+}
+
+static double compile_ns(const tc_nest *nest) {
+  return COMPILE_NS + COMPILE_INST_NS * nest->n_inst;
+}
+
+bool tc_kernel_is_soon_interpreted(const tc_nest *nest, double work) {
+  return tc_options_get()->interpret_first && work * INTERPRETED < FIRST_SHARE * compile_ns(nest);
+}
+
+// The queue has a reference.
+static void queue_kernel(tc_kernel *k) {
+  atomic_fetch_add_explicit(&k->refs, 1, memory_order_relaxed);
+  if (!tc_compile_queue_add(&k->in_queue)) tc_kernel_release(k);
+}
+
+// Counts what a run without code of the kernel's own took, and asks for that after long enough.
+static void spend(tc_kernel *k, uint64_t start) {
+  uint64_t spent = tc_now_ns() - start;
+  spent += atomic_fetch_add_explicit(&k->spent_ns, spent, memory_order_relaxed);
+  if (spent >= k->patience_ns && !atomic_load_explicit(&k->asked, memory_order_relaxed) && !atomic_exchange(&k->asked, true)) queue_kernel(k);
+}
+
+static void run_at_first(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
+  tc_kernel *k = (tc_kernel *)(uintptr_t)ctx;
+  uint64_t start = tc_now_ns();
+  tc_interp_run(k->interp, buf, num, begin, end, worker);
+  spend(k, start);
+}
+
+static void run_general(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
+  tc_kernel *k = (tc_kernel *)(uintptr_t)ctx, *g = k->general;
+  uint64_t start = tc_now_ns(), all[TC_GENERAL_NUMS];
+  if (k->n_num) memcpy(all, num, k->n_num * sizeof all[0]);
+  memcpy(all + k->n_num, k->more, k->n_more * sizeof all[0]);
+  atomic_load_explicit(&g->fn, memory_order_acquire)(g->ctx, buf, all, begin, end, worker);
+  spend(k, start);
+}
+
+// For tests: units by turns in the general kernel and in the interpreter, as when a kernel gets code of its own during a run.
+static void run_by_turns(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
+  const tc_kernel *k = ctx;
+  for (int64_t i = begin; i < end; i++) {
+    if (i % 2)
+      tc_interp_run(k->interp, buf, num, i, i + 1, worker);
+    else
+      run_general(k, buf, num, i, i + 1, worker);
+  }
+}
+
+tc_status tc_kernel_interpret_first(tc_kernel *k, const tc_nest *nest) {
+  TC_TRY(create_interp(k, nest));
+  k->ctx = k;
+  k->patience_ns = (uint64_t)(FIRST_SHARE * compile_ns(nest));
+  atomic_store_explicit(&k->fn, run_at_first, memory_order_release);
+  return TC_OK;
+}
+
+void tc_kernel_run_general(tc_kernel *k, const tc_nest *nest, tc_kernel *general, uint64_t *more, uint32_t n_more) {
+  k->general = general, k->more = more, k->n_more = n_more;
+  k->ctx = k;
+  k->scratch_bytes = TC_MAX_OF(k->general->scratch_bytes, (size_t)nest->scratch_bytes);
+  bool turns = tc_options_get()->general_kernels > 1 && tc_interp_create(nest, &k->interp) == TC_OK;
+  if (turns) k->scratch_bytes = TC_MAX_OF(k->scratch_bytes, tc_interp_scratch(k->interp));
+  k->patience_ns = turns ? UINT64_MAX : (uint64_t)(GENERAL_SHARE * compile_ns(nest));
+  atomic_store_explicit(&k->fn, turns ? run_by_turns : run_general, memory_order_release);
+}
+
+tc_status tc_kernel_load(tc_kernel *k, const tc_nest *nest, const void *object, size_t bytes) {
+  tc_codegen_code code;
+  TC_TRY(tc_compiler_load(nest, k->name, object, bytes, &code));
+  k->code = code.elf;
+  if (!k->interp && !k->general) k->scratch_bytes = (size_t)nest->scratch_bytes;
+  atomic_store_explicit(&k->fn, code.fn, memory_order_release);
+  return TC_OK;
+}
+
+tc_tier tc_kernel_tier(const tc_kernel *k) {
+  tc_kernel_fn *fn = atomic_load_explicit(&k->fn, memory_order_relaxed);
+  if (fn == run_general) return tc_kernel_tier(k->general);
+  return fn == tc_interp_run ? TC_INTERPRETED : fn == run_at_first ? TC_INTERPRETED_FIRST : TC_COMPILED;
+}
+
+bool tc_kernel_awaits_code(const tc_kernel *k) {
+  tc_kernel_fn *fn = atomic_load_explicit(&k->fn, memory_order_relaxed);
+  return fn == run_at_first || fn == run_general;
+}

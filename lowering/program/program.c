@@ -1,0 +1,48 @@
+// The end of programs, and their size. See program.h.
+#include "lowering/program/program.h"
+
+#include "lowering/program/gpu/launches.h"
+#include "runtime/arena.h"
+
+void tc_steps_drop_draft(tc_step *s) {
+  if (s->draft && !s->shares_draft) {
+    tc_nest_destroy(&s->draft->nest);
+    tc_family_drop(&s->draft->general);
+    tc_free(s->draft);
+  }
+  s->draft = NULL;
+}
+
+static void drop_steps(tc_program *p) {
+  for (uint32_t i = 0; i < p->n_step; i++) {
+    tc_kernel_release(p->step[i].kernel);
+    tc_gpu_call_release(p->step[i].call);
+    tc_steps_drop_draft(&p->step[i]);
+  }
+}
+
+void tc_steps_clear(tc_program *p) {
+  drop_steps(p);
+  p->n_step = p->n_bind = p->n_num = p->n_block = p->n_kept = 0;
+  if (p->prepare) tc_steps_clear(p->prepare);
+}
+
+size_t tc_program_bytes(const void *program) {
+  const tc_program *p = program;
+  return sizeof *p + p->cap_step * sizeof *p->step + p->cap_bind * sizeof *p->bind + p->cap_num * sizeof *p->num + p->cap_block * sizeof *p->block +
+         p->cap_kept * sizeof *p->kept_bytes + (p->n_wave + 2) * sizeof *p->wave_first + (p->n_wave + 1) * sizeof *p->wave_tasks +
+         p->n_row_value * sizeof *p->row_value + p->n_row_attr * sizeof *p->row_attr + (p->gpu ? tc_gpu_launches_held(p->gpu) : 0) +
+         (p->prepare ? tc_program_bytes(p->prepare) : 0);
+}
+
+void tc_program_destroy(void *program) {
+  tc_program *p = program;
+  if (p->prepare) tc_program_destroy(p->prepare);
+  tc_gpu_launches_destroy(p->gpu);
+  drop_steps(p);
+  tc_graph_fini(&p->graph);
+  void *const owned[] = {p->step, p->bind, p->num, p->block, p->wave_first, p->wave_tasks, p->kept_bytes, p->row_value, p->row_attr};
+  for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
+  tc_arena_fini(&p->arena);
+  tc_free(p);
+}

@@ -1,0 +1,139 @@
+// A program: the steps a plan runs, where their values live, and which scalars they read. Holds
+// sizes and offsets, never addresses.
+//
+// A place says where a value is: a leaf, an output, a prepared value (constant_cache.h), or an
+// offset in the run's arena. Steps of a wave are independent; between waves the team has a barrier.
+// These are the types alone: program.h has what destroys one, run.h what runs it, and the passes of
+// this folder fill it in.
+// Threads: immutable once made; many threads may run one program, each with an arena of its own.
+#ifndef TC_LOWERING_PROGRAM_PROGRAM_TYPES_H
+#define TC_LOWERING_PROGRAM_PROGRAM_TYPES_H
+
+#include <stdatomic.h>
+
+#include "lazy/sync/plan.h"
+#include "lowering/graph/graph.h"
+#include "lowering/jit/kernel_cache.h"
+#include "lowering/jit/shape_generic.h"
+#include "lowering/tiling/gemm.h"
+
+#define TC_PLACE_NONE UINT32_MAX
+
+typedef enum tc_step_kind {
+  TC_STEP_KERNEL,  // generated code
+  TC_STEP_CALL,  // a GPU vendor's library makes something
+  TC_STEP_ROW,  // a reference kernel, in shares where it can be split
+  TC_STEP_ZERO,  // zeros over a whole tensor
+  TC_STEP_CHECK,  // indices of operand 0 lie within the extent in arg
+} tc_step_kind;
+
+// A kernel to be compiled.
+typedef struct tc_draft {
+  tc_nest nest;
+  char stem[40];
+  const struct tc_group *group;  // of the grouping that it was made in
+  bool is_product;
+  tc_product_facts product;
+  uint32_t product_node;
+  tc_units units;
+  tc_general general;  // of a product whose number of rows was seen to vary: the nest that does for any; without instructions where there is none
+} tc_draft;
+
+typedef struct tc_step {
+  uint8_t kind;
+  tc_kernel *kernel;  // KERNEL: retained
+  tc_draft *draft;  // KERNEL: owned, until it is compiled
+  bool shares_draft;  // it is that of an earlier run of the step (rematerialize.h)
+  tc_op op;  // ROW
+  tc_gpu_call *call;  // CALL: retained
+  union {
+    uint64_t offset[3];  // CALL: where in their places its operands begin, in bytes
+    struct {
+      uint32_t value, attr;  // ROW, ZERO of a program that is whole: first of the program's lists of these
+    } row;
+  };
+  uint32_t first_bind, n_bind;  // places; ROW, CALL: operands, then the result; ZERO: the result
+  uint32_t first_num, n_num;
+  int64_t extent;  // units of the outermost range
+  int64_t grain;  // units of one task
+  int64_t first_task;  // among those of its wave
+  uint32_t wave;
+  uint32_t node;  // the node a ROW, CALL or ZERO gives, the first that a KERNEL stores, and what a CHECK is for
+  double work;  // estimated nanoseconds on one thread
+  bool is_product;
+  uint64_t writes;  // KERNEL: binds it writes; see tc_step_writes
+  uint64_t bytes;  // KERNEL: read and written
+  uint64_t same;  // binds it reads only at the element it writes, before it writes it
+} tc_step;
+
+// Whether it writes what its bind j names.
+static inline bool tc_step_writes(const tc_step *s, uint32_t j) {
+  return s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind != TC_STEP_CHECK && j + 1 == s->n_bind;
+}
+
+typedef struct tc_num_source {
+  bool is_arg;
+  uint64_t value;  // number of the run's argument, or the value itself
+} tc_num_source;
+
+// What a run knows of a value that a ROW makes or reads.
+typedef struct tc_row_value {
+  const tc_shape_info *shape;
+  tc_type type;
+} tc_row_value;
+
+#define ARENA_BIT 0x80000000u
+#define IN_ARENA UINT32_MAX
+
+typedef struct block {
+  size_t bytes, offset;
+  uint32_t in;  // the output in whose memory it lies until that is written, or IN_ARENA
+  uint32_t first, last;  // waves in which it is alive
+  bool called;  // a library's call reads or makes it
+} block;
+
+// Where a run's places are.
+typedef struct tc_places {
+  void **place;  // leaves, then outputs, then prepared values
+  char *const *output;  // behind the leaves in place
+  char *arena;
+} tc_places;
+
+struct tc_gpu_launches;
+typedef struct tc_program tc_program;
+struct tc_program {
+  tc_step *step;
+  uint32_t n_step, cap_step;
+  uint32_t *bind;
+  uint32_t n_bind, cap_bind;
+  tc_num_source *num;
+  uint32_t n_num, cap_num;
+  block *block;  // arena blocks; a place with ARENA_BIT is a block
+  uint32_t n_block, cap_block;
+  size_t arena_bytes, scratch_bytes;
+  uint32_t n_wave;
+  uint32_t *wave_first;  // first step of each wave, and the end
+  int64_t *wave_tasks;
+  atomic_bool interprets;  // kernels that are compiled later, at the last look
+  bool brief;  // a job that takes less than waking a worker (runtime/team.h)
+  tc_program *prepare;  // what the steps read that is made of parameters alone: steps with places of this program. NULL: nothing
+  size_t *kept_bytes;  // of its results, whose places come after the outputs
+  uint32_t n_kept, cap_kept;
+  _Atomic uint32_t n_unasked;  // runs that will not ask for the results' memory, since it was not there when it was asked for
+  _Atomic uint32_t n_used;  // runs that found all they read prepared, since some of it was made
+  _Atomic uint64_t refused;  // of what contents forms were missing in the last run that made none
+  struct tc_gpu_launches *gpu;  // how it runs on a GPU; NULL: on the CPU
+  tc_row_value *row_value;  // of each ROW and ZERO: the result's, then the operands'
+  uint64_t *row_attr;
+  uint32_t n_row_value, n_row_attr;
+  tc_graph graph;  // while it is made; of one that is whole plan, target and packs_few
+  tc_arena arena;  // of the graph
+};
+
+static inline void *tc_place_pointer(const tc_program *p, const tc_places *at, uint32_t place) {
+  if (!(place & ARENA_BIT)) return at->place[place];
+  const block *k = &p->block[place & ~ARENA_BIT];
+  return (k->in == IN_ARENA ? at->arena : at->output[k->in]) + k->offset;
+}
+
+#endif

@@ -1,0 +1,76 @@
+// A launch: memory for a run and its lists, prepared values, and the steps. See run.h.
+#include "lowering/program/run.h"
+
+#include "lowering/jit/tier_up.h"
+#include "lowering/program/execute.h"
+#include "lowering/program/gpu/launches.h"
+#include "lowering/program/prepare.h"
+#include "runtime/options.h"
+
+// Whether one of its kernels is yet to be compiled.
+static bool interprets(tc_program *p) {
+  if (!atomic_load_explicit(&p->interprets, memory_order_relaxed)) return false;
+  for (uint32_t i = 0; i < p->n_step; i++)
+    if (p->step[i].kind == TC_STEP_KERNEL && tc_kernel_tier(p->step[i].kernel) == TC_INTERPRETED_FIRST) return true;
+  atomic_store_explicit(&p->interprets, false, memory_order_relaxed);
+  return false;
+}
+
+// Side by side what another thread reads of a launch: its lines come at once (runtime/team.h).
+typedef struct launch {
+  tc_execution r;
+  tc_execution_fault stopped_by;
+  uint64_t fixed[512];
+} launch;
+
+// A run's arena, and its lists of so many bytes: in one on the CPU, on a GPU in memory of the host.
+static tc_status take_memory(const tc_plan *plan, size_t lists, tc_buffer **arena, tc_buffer **beside) {
+  const tc_program *p = plan->program;
+  size_t bytes = p->arena_bytes + (p->gpu ? tc_gpu_launches_bytes(p->gpu) : lists);
+  if (!p->gpu) return bytes ? tc_buffer_create(tc_buffer_fit(bytes), arena) : TC_OK;
+  TC_TRY(bytes ? tc_buffer_create_on((tc_device)plan->dev[0], bytes, arena) : TC_OK);
+  tc_buffer_tell(*arena, TC_HOLDS_ARENA, (tc_call){NULL, 0});
+  tc_status st = lists ? tc_buffer_create(lists, beside) : TC_OK;
+  if (st != TC_OK) tc_buffer_release(*arena);
+  return st;
+}
+
+tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
+                            tc_work_done *prepared) {
+  const tc_program *p = plan->program, *q = p->prepare;
+  launch l;
+  uint64_t *num = l.fixed;
+  uint32_t n_place = plan->n_leaf + plan->n_out + p->n_kept, n_lists = p->n_num + n_place + p->n_kept + q->n_step + q->n_num;
+  uint32_t n_words = p->gpu ? TC_MAX_OF(tc_gpu_launches_words(p->gpu), tc_gpu_launches_words(q->gpu)) : 0;
+  size_t lists = (n_lists + n_words) * sizeof *num;
+  tc_buffer *arena = NULL, *beside = NULL;
+  if (lists <= sizeof l.fixed) lists = 0;
+  TC_TRY(take_memory(plan, lists, &arena, &beside));
+  if (lists) num = p->gpu ? beside->ptr : (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);  // whole blocks of 64 bytes lie before it
+  void **place = (void **)(num + p->n_num);
+  tc_buffer **kept = (tc_buffer **)(place + n_place);
+  tc_execution_fill_nums(p, arg, num);
+  for (uint32_t i = 0; i < plan->n_leaf; i++) place[i] = leaf[i];
+  for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
+  for (uint32_t i = 0; i < p->n_kept; i++) kept[i] = NULL;
+  l.stopped_by = (tc_execution_fault){.step = NULL};
+  l.r = (tc_execution){.p = p,
+                       .at = {place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL},
+                       .num = num,
+                       .fault = &l.stopped_by,
+                       .words = num + n_lists,
+                       .timed = tc_options_get()->profile > 1};
+  tc_status st = q->n_step ? tc_execution_prepare(&l.r, plan, arg, held, (uint64_t *)(kept + p->n_kept), kept, prepared) : TC_OK;
+  if (prepared) prepared->interpreted = interprets(plan->program);
+  if (st == TC_OK) st = tc_execution_run(&l.r);
+  tc_promote_look();
+  if (st == TC_OK && p->gpu && prepared) {
+    tc_gpu_how how = tc_gpu_launches_how(p->gpu);
+    prepared->replayed = how.replayed, prepared->gpu_note = how.note, prepared->copied_bytes = how.copied_bytes;
+  }
+  if (l.stopped_by.step) tc_execution_report(plan, &l.r, call);
+  for (uint32_t i = 0; i < p->n_kept; i++) tc_buffer_release(kept[i]);
+  tc_buffer_release(arena);
+  tc_buffer_release(beside);
+  return st;
+}

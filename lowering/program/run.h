@@ -1,0 +1,14 @@
+// Runs programs: binds the places of a run, finds or makes prepared values, and does the steps.
+//
+// Always: a run that fails leaves old values, and says which step failed. Threads: thread-safe;
+// several threads may run one program.
+#ifndef TC_LOWERING_PROGRAM_RUN_H
+#define TC_LOWERING_PROGRAM_RUN_H
+
+#include "lazy/sync/plan.h"
+
+// See tc_lowering_ops.
+tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
+                            tc_work_done *prepared);
+
+#endif

@@ -1,0 +1,159 @@
+// Cases as text: a trace in, what a topic of the log says of its plans out. A file of cases/ is one
+// case:
+//
+//   # what it shows
+//   pass: place
+//   set: TC_MEMORY_BUDGET=4096      any number of these
+//   trace ...                       as lazy/text/text.h has it; any number of traces
+//   end
+//   ---
+//   the text
+//
+//   build/lowering-fusion-cases [--update] [FILE..]
+//
+// compares, or writes what comes out into the files; without FILE all of the directory.
+//
+// Each case is a process of its own, planned for one instruction set and four threads whatever the
+// machine is.
+#ifndef TC_TESTS_LOWERING_CASES_H
+#define TC_TESTS_LOWERING_CASES_H
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kernels/ref/ref.h"
+#include "lazy/text/text.h"
+#include "runtime/hash.h"
+#include "runtime/team.h"
+
+// Writes a message of the topic, without what differs from build to build; nothing of another
+// message.
+typedef void cases_write(const char *message, FILE *out);
+
+typedef struct cases {
+  const char *topic, *directory;
+  cases_write *write;
+} cases;
+
+static const cases *case_kind;
+
+static char *case_read(const char *path) {
+  FILE *f = fopen(path, "r");
+  char *text = NULL;
+  size_t n = 0;
+  if (!f) return NULL;
+  if (getdelim(&text, &n, 0, f) < 0) text = NULL;
+  fclose(f);
+  return text;
+}
+
+static void case_note(const char *line, void *arg) {
+  char head[32];
+  int n = snprintf(head, sizeof head, "tc[%s] ", case_kind->topic);
+  if (strncmp(line, head, (size_t)n) == 0)
+    case_kind->write(line + n, arg);
+  else if (strncmp(line, "tc[warn] ", 9) == 0)
+    fprintf(arg, "%s\n", line);
+}
+
+// Multiples of 1/64 in [-2, 2); whole numbers of 0 to 3.
+static void case_fill(tc_text *x, uint32_t n) {
+  tc_text_node *k = &x->node[n];
+  int64_t count = tc_dims_count(&k->dims);
+  void *data = tc_arena_alloc(&x->arena, (size_t)count * tc_type_bytes(k->type) + 1);
+  for (int64_t i = 0; i < count; i++) {
+    uint64_t key[2] = {n, (uint64_t)i}, bits = tc_hash_bytes(key, sizeof key).lo;
+    tc_set_f64(k->type, data, i, tc_type_is_float(k->type) ? (double)(bits & 255) / 64 - 2 : (double)(bits & 3));
+  }
+  k->data = data;
+}
+
+static int case_run_traces(const char *text) {
+  for (;;) {
+    tc_text x;
+    if (tc_text_read(&x, &text) != TC_OK) return printf("%s\n", tc_last_error()->message), 1;
+    if (!x.title) return tc_text_fini(&x), 0;
+    tc_tensor *out = calloc(x.n + 1, sizeof *out);
+    for (uint32_t n = 0; n < x.n; n++)
+      if (x.node[n].op == TC_OP_LEAF && !x.node[n].data) case_fill(&x, n);
+    if (tc_text_run(&x, out) != TC_OK) return printf("%s\n", tc_last_error()->message), 1;
+    for (uint32_t n = 0; n < x.n; n++) tc_release(out[n]);
+    free(out);
+    tc_text_fini(&x);
+  }
+}
+
+// In a process of its own. input: the file up to the line of dashes.
+static int case_run(char *input, FILE *out) {
+  setenv("TC_LOG", case_kind->topic, 1), setenv("TC_ISA", "avx2", 1), setenv("TC_CACHE_BYTES", "0", 1);
+  unsetenv("TC_DEVICE");
+  char *line = input, *at;
+  while (strncmp(line, "trace ", 6) != 0) {
+    char *end = strchr(line, '\n');
+    if (!end) return fprintf(stderr, "no trace\n"), 1;
+    *end = 0;
+    if (strncmp(line, "set: ", 5) == 0 && (at = strchr(line, '=')) != NULL) *at = 0, setenv(line + 5, at + 1, 1);
+    line = end + 1;
+  }
+  tc_set_log(case_note, out);
+  tc_team_set_threads(4);
+  return case_run_traces(line);
+}
+
+static int case_check(const char *path, bool update) {
+  char *text = case_read(path), *dashes = text ? strstr(text, "\n---\n") : NULL;
+  if (!text) return fprintf(stderr, "%s: cannot be read\n", path), 1;
+  if (dashes) dashes[1] = 0;
+  const char *want = dashes ? dashes + 5 : "";
+  int ends[2], status = 1;
+  if (pipe(ends) != 0) return 1;
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    FILE *out = fdopen(ends[1], "w");
+    close(ends[0]);
+    int rc = case_run(text, out);
+    tc_set_log(NULL, NULL);
+    fclose(out);
+    exit(rc);
+  }
+  close(ends[1]);
+  FILE *in = fdopen(ends[0], "r");
+  char *got = NULL;
+  size_t n = 0;
+  if (getdelim(&got, &n, 0, in) < 0) got = strdup("");
+  fclose(in);
+  waitpid(child, &status, 0);
+  bool same = strcmp(got, want) == 0 && dashes;
+  int failed = status != 0 || (!same && !update);
+  if (failed) fprintf(stderr, "%s: %s\n--- expected\n%s--- came out\n%s", path, status ? "the process failed" : "another text", want, got);
+  if (status == 0 && !same && update) {
+    FILE *f = fopen(path, "w");
+    failed = !f || fprintf(f, "%s---\n%s", text, got) < 0 || fclose(f) != 0;
+    fprintf(stderr, "%s: updated\n", path);
+  }
+  free(got);
+  free(text);
+  return failed;
+}
+
+static int cases_main(int argc, char **argv, const cases *kind) {
+  bool update = argc > 1 && strcmp(argv[1], "--update") == 0;
+  int n = 0, n_failed = 0, first = update ? 2 : 1;
+  char pattern[256];
+  glob_t all = {0};
+  case_kind = kind;
+  snprintf(pattern, sizeof pattern, "%s/*.case", kind->directory);
+  if (argc == first && glob(pattern, 0, NULL, &all) != 0) return fprintf(stderr, "%s: no cases\n", pattern), 1;
+  for (size_t i = 0; i < all.gl_pathc; i++) n++, n_failed += case_check(all.gl_pathv[i], update);
+  for (int i = first; i < argc; i++) n++, n_failed += case_check(argv[i], update);
+  globfree(&all);
+  printf("%s: %d of %d cases %s\n", kind->directory, n_failed ? n_failed : n, n, n_failed ? "failed" : "ok");
+  return n_failed != 0;
+}
+
+#endif
