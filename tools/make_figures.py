@@ -7,6 +7,7 @@
 
 A figure stands in a text between the lines `<!-- figure NAME: begin -->` and `<!-- figure NAME: end -->`.
   passes   the passes of lowering/pipeline.c, in their order
+  emitters the table of lowering/emit/emitter.c: the first row that fits a fusion emits it
   softmax  one softmax from trace to assembly: what TC_LOG prints
   kernels  why a plan has several kernels: what TC_LOG=fusion prints
   in_place an update in place: what TC_LOG=plan prints
@@ -34,6 +35,16 @@ def passes():
     rows = re.findall(r'\{"(\w+)", \w+, (\w+)\},(?:  // (.*))?', table)
     when = {"NULL": "", "is_for_gpu": "GPU", "is_for_cpu": "CPU"}
     return fenced(f"{name:18}{when[w]:4} {note}" for name, w, note in rows)
+
+
+def emitters():
+    text = (ROOT / "lowering/emit/emitter.c").read_text()
+    rows = re.findall(r"\{TC_\w+?_([A-Z]+), (\w+), ([A-Z| ]+), (\w+), tc_emitter_(\w+)\}", text)
+    lines = []
+    for kind, op, targets, when, name in rows:
+        of = "" if op == "ANY_OP" else op.removeprefix("TC_OP_").lower()
+        lines.append(f"{kind:10} {of:18} {targets.replace(' | ', ' '):8} {'' if when == 'NULL' else when:12} {name}")
+    return fenced(lines)
 
 
 # ---- From a run ----
@@ -138,7 +149,7 @@ def figure(name, made):
 
 def main():
     words = sys.argv[1:]
-    made = {"passes": passes()}
+    made = {"passes": passes(), "emitters": emitters()}
     if words[:1] == ["--run"] and len(words) == 2:
         made.update(softmax=softmax(words[1]), kernels=kernels(words[1]), in_place=in_place(words[1]))
     elif words not in ([], ["--check"]):
