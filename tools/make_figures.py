@@ -2,8 +2,8 @@
 """Writes the figures of docs/ that are made from the tree or from a run, between their markers.
 
     make_figures.py              writes the figures that are made from sources
-    make_figures.py --check      says which of these are stale; exits 1 if there is one
     make_figures.py --run BUILD  writes the figures that are a program's output, too: those of BUILD/tc-run
+    make_figures.py --check [BUILD]  says which of these are stale; exits 1 if there is one
 
 A figure stands in a text between the lines `<!-- figure NAME: begin -->` and `<!-- figure NAME: end -->`.
   passes   the passes of lowering/pipeline.c, in their order
@@ -149,11 +149,12 @@ def figure(name, made):
 
 def main():
     words = sys.argv[1:]
-    made = {"passes": passes(), "emitters": emitters()}
-    if words[:1] == ["--run"] and len(words) == 2:
-        made.update(softmax=softmax(words[1]), kernels=kernels(words[1]), in_place=in_place(words[1]))
-    elif words not in ([], ["--check"]):
+    check = words[:1] == ["--check"]
+    if len(words) > 2 or (words and not check and (words[0] != "--run" or len(words) != 2)):
         sys.exit(__doc__)
+    made = {"passes": passes(), "emitters": emitters()}
+    if len(words) == 2:
+        made.update(softmax=softmax(words[1]), kernels=kernels(words[1]), in_place=in_place(words[1]))
     stale = 0
     for path in [*ROOT.glob("docs/*.md"), ROOT / "lowering/README.md"]:
         text = path.read_text()
@@ -161,11 +162,11 @@ def main():
         if new == text:
             continue
         stale += 1
-        if words == ["--check"]:
+        if check:
             print(f"{path.relative_to(ROOT)}: a figure is stale; python3 tools/make_figures.py writes it")
         else:
             path.write_text(new)
-    return 1 if words == ["--check"] and stale else 0
+    return 1 if check and stale else 0
 
 
 sys.exit(main())
