@@ -81,7 +81,8 @@ typedef struct tc_held_rows {
 
 // A node whose value at the present position is there already (tc_ex_made_from).
 typedef struct tc_given_value {
-  uint32_t node;  // TC_NONE: there is none
+  uint32_t node;  // of which one element is there; TC_NONE: there is none
+  const tc_index *at;  // that element's place
   tc_val value;
 } tc_given_value;
 
@@ -279,8 +280,9 @@ tc_val tc_ex_member(tc_ex *s, uint32_t n);
 tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx);
 // The same; what is remembered on the way stays so until the loop is left.
 tc_val tc_ex_value_kept(tc_ex *s, uint32_t n, const tc_index *idx);
-// Element idx of node n at the present iteration, where `given` is the value of node `from`.
-tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, tc_val given);
+// Element idx of node n at the present iteration, where `given` is the element of node `from` whose
+// place is *at.
+tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, const tc_index *at, tc_val given);
 
 // ---- store.c ----
 

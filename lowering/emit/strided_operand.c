@@ -89,10 +89,15 @@ static bool follow(const tc_ex *s, uint32_t *n, const tc_index *idx, tc_factor *
     int k = x->prologue ? x->prologue - 1 : 0;
     if (!tc_view_operand(s->g, *n, k, here, &s->ext, next)) return false;
     if (x->prologue) f->widened = *n;
+    if (x->prologue && !tc_ix_flatten(here, &x->shape->d, &s->ext, &f->widened_at)) return false;
     *n = x->in[k];
     memcpy(here, next, sizeof here);
   }
-  return tc_ix_flatten(here, &s->g->node[*n].shape->d, &s->ext, &f->base);
+  if (!tc_ix_flatten(here, &s->g->node[*n].shape->d, &s->ext, &f->base)) return false;
+  // Another reader has a value on the way stored: the factor is made of that.
+  bool stored = s->g->node[tc_group_root(s->gr, *n)].leaf == TC_LEAF_NONE;
+  if (f->widened != TC_NONE && stored) f->widened = *n, f->widened_at = f->base;
+  return true;
 }
 
 bool tc_factor_find(tc_ex *s, uint32_t node, int k, uint8_t row, uint8_t col, tc_factor *f) {

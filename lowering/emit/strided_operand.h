@@ -17,7 +17,9 @@ typedef struct tc_factor {
   int64_t segment;         // steps of k at stride col; the extent of K0 if there is one
   int64_t panel;  // of the right one: its columns lie in panels of so many side by side, col being a panel's stride over its columns; 0: not
   bool words;  // of the right one: panels are of pairs of bf16 along k, side by side, which are read as words: type, strides and base are theirs
-  uint32_t widened;  // of the right one: the cast of what is in memory, where it is made of that (mark_prologue.h); TC_NONE: it is in memory itself
+  // Of the right one, where it is made (mark_prologue.h): the node it is made of, which is what is in memory or the cast of that. TC_NONE: it is in memory.
+  uint32_t widened;
+  tc_index widened_at;  // the element of that node, by its place
   uint32_t node;  // the operand, and its position over A, K0 and K
   tc_index position[TC_MAX_RANK];
   tc_val at;  // base of the present batch

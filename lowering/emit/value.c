@@ -306,13 +306,19 @@ static __attribute__((noinline)) tc_val loaded_value(tc_ex *s, uint32_t m, uint3
   return v;
 }
 
+// Whether element idx of n is the one that is given, not another of the same node.
+static __attribute__((noinline)) bool is_given(const tc_ex *s, uint32_t n, const tc_index *idx) {
+  tc_index flat;
+  return tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat) && tc_ix_equal(&flat, s->given.at);
+}
+
 // This and make_value call one another for each operand made in place: no index is on their stack,
 // of which a thread may have little.
 tc_val tc_ex_value_kept(tc_ex *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   uint32_t m = n;  // below reshapes, where the flat position is the same
   while (!tc_ex_in_group(s, m) && !s->gr->stored[m] && tc_op_is_alias(s->g->node[m].op)) m = s->g->node[m].in[0];
-  if (m == s->given.node) return s->given.value;
+  if (m == s->given.node && is_given(s, n, idx)) return s->given.value;
   m = tc_group_root(s->gr, m);
   bool ours = tc_ex_in_group(s, m);
   if (!ours && !s->gr->stored[m]) return made_again(s, n, idx);
@@ -327,8 +333,8 @@ tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx) {
   return v;
 }
 
-tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, tc_val given) {
-  s->given.node = from, s->given.value = given;
+tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, const tc_index *at, tc_val given) {
+  s->given = (tc_given_value){from, at, given};
   tc_ex_enter(s);
   tc_val v = tc_ex_value_kept(s, n, idx);
   tc_ex_leave(s);

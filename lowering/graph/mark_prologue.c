@@ -69,7 +69,8 @@ static bool leads_to_narrow(walk *w, uint32_t n) {
   n = below_views(w->g, n);
   const tc_gnode *x = &w->g->node[n];
   if (x->shape->count <= w->count / PART) return false;
-  w->ok = w->ok && !has_memory(x) && tc_op_kind_of(x->op) == TC_KIND_ELEM && w->n < DEEPEST;
+  bool in_f32 = x->type == TC_F32 || x->type == TC_F16 || x->type == TC_BF16;  // as the product adds up
+  w->ok = w->ok && in_f32 && !has_memory(x) && tc_op_kind_of(x->op) == TC_KIND_ELEM && w->n < DEEPEST;
   if (!w->ok) return false;
   int at = w->n++;
   bool narrow = is_widening(w->g, x);

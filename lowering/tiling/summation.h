@@ -3,6 +3,7 @@
 // Of a product, up to TC_CHAIN_WHOLE steps are one chain from zero, in k order. More are chains of TC_CHAIN steps, each from zero, whose results are added one after
 // another in groups of TC_CHAIN_GROUP steps, and so are the groups' results. One chain would lose digits in proportion to its length: of equal terms, whose
 // roundings all go the same way, by up to 2^-26 a step.
+// Attention adds blocks of keys or rows, each from zero, in the same way: in groups of TC_CHAIN_BLOCKS.
 // A fold along a row has a chain for each lane: of up to TC_FOLD_WHOLE steps, or of TC_FOLD_CHAIN, whose results are added one after another. Longer rows, and
 // columns, are split by graph/split_reduction.c.
 // Measured, FMA in f32, 100 pairs of constants, 2^16 to 2^25 steps, greatest relative error: chains of 512 1.1e-5, of 1024 2.2e-5, of 4096 5.7e-5, of 16384 2.4e-4.
@@ -15,6 +16,7 @@
 #define TC_CHAIN_WHOLE 4096
 #define TC_CHAIN 512
 #define TC_CHAIN_GROUP 131072
+#define TC_CHAIN_BLOCKS (TC_CHAIN_GROUP / TC_CHAIN)
 #define LANES 64  // virtual lanes of a fold along the last axis, and of elementwise blocks
 #define TC_FOLD_WHOLE 64
 #define TC_FOLD_CHAIN 32

@@ -1,5 +1,5 @@
 // Long sums against the reference: convolutions over so many channels that their sums are made in chunks, where a chunk ends where a piece of the window
-// does; and folds over so many and so long rows that columns are summed beside each other, row by row.
+// does; folds over so many and so long rows that columns are summed beside each other, row by row; and attention over many keys and of many rows.
 #include <math.h>
 #include <tc/tc.h>
 
@@ -54,6 +54,68 @@ static void columns_are_the_references(tc_type type, int64_t n, int64_t rows, in
   tc_scope_end(scope);
 }
 
+// ---- attention over so many keys, or of so many rows, that their blocks are added in groups ----
+
+enum { OUT, DQ, DK, DV, N_RESULTS };
+
+// Two query heads to a key head. Later keys are larger, so that the greatest score grows from group to group.
+static void attend(const tc_tensor in[3], tc_attention_options o, const char *device, tc_tensor out[N_RESULTS]) {
+  tc_tensor p[3];
+  for (int i = 0; i < 3; i++) p[i] = tc_param(tc_to(in[i], device));
+  tc_tensor y = tc_scaled_dot_product_attention(p[0], p[1], p[2], (tc_tensor){0, 0}, o);
+  EXPECT_OK(tc_backward(tc_sum(tc_square(y), TC_ALL, false)));
+  out[OUT] = tc_to(tc_detach(y), "tc:cpu");
+  for (int i = 0; i < 3; i++) out[DQ + i] = tc_to(tc_grad(p[i]), "tc:cpu");
+}
+
+static void attention_is_the_references(int64_t rows, int64_t keys, int64_t e, tc_attention_options o) {
+  static const char *const names[] = {"result", "dq", "dk", "dv"};
+  tc_scope scope = tc_scope_begin();
+  tc_tensor in[3] = {tc_randn(TC_SHAPE(1, 2, rows, e), TC_F32), tc_randn(TC_SHAPE(1, 1, keys, e), TC_F32), tc_randn(TC_SHAPE(1, 1, keys, e), TC_F32)};
+  in[1] = tc_mul(in[1], tc_reshape(tc_arange(0, (double)keys, 1, TC_F32), TC_SHAPE(1, 1, keys, 1)));
+  in[1] = tc_mul(in[1], 3.0 / (double)keys);
+  EXPECT_OK(tc_eval(3, in));
+  tc_tensor got[N_RESULTS], again[N_RESULTS], want[N_RESULTS];
+  attend(in, o, "tc:cpu", got), attend(in, o, "tc:ref", want);
+  EXPECT_OK(tc_eval(N_RESULTS, got));
+  tc_set_num_threads(1);
+  attend(in, o, "tc:cpu", again);
+  EXPECT_OK(tc_eval(N_RESULTS, again));
+  tc_set_num_threads(0);
+  for (int i = 0; i < N_RESULTS; i++) {
+    double off = greatest(tc_abs(tc_sub(got[i], want[i]))), most = greatest(tc_abs(want[i]));
+    EXPECT(off <= 2e-5 * most && most > 0, "%lld rows, %lld keys of %d, %s: off by %g of %g", (long long)rows, (long long)keys, (int)e, names[i], off,
+           most);
+    EXPECT(greatest(tc_cast(tc_ne(got[i], again[i]), TC_F32)) == 0, "%lld rows, %lld keys, %s: other bits by one thread", (long long)rows,
+           (long long)keys, names[i]);
+  }
+  tc_scope_end(scope);
+}
+
+// Of equal scores and equal values, whose roundings all go the same way.
+static void attention_keeps_digits(int64_t rows, int64_t keys) {
+  tc_scope scope = tc_scope_begin();
+  tc_tensor q = tc_param(tc_zeros(TC_SHAPE(1, 1, rows, 4), TC_F32)), k = tc_param(tc_full(TC_SHAPE(1, 1, keys, 4), 0.1, TC_F32));
+  tc_tensor v = tc_param(tc_full(TC_SHAPE(1, 1, keys, 4), 0.1, TC_F32));
+  tc_tensor y = tc_scaled_dot_product_attention(q, k, v, (tc_tensor){0, 0}, (tc_attention_options){0});
+  EXPECT_OK(tc_backward(tc_sum(tc_mul(y, 0.1), TC_ALL, false)));
+  double want_dv = (double)0.1F * (double)rows / (double)keys;
+  double off = greatest(tc_abs(tc_sub(tc_div(tc_detach(y), 0.1), 1))), off_dv = greatest(tc_abs(tc_sub(tc_div(tc_grad(v), want_dv), 1)));
+  EXPECT(off <= 5e-6, "%lld rows, %lld keys: off by a part of %g", (long long)rows, (long long)keys, off);
+  EXPECT(off_dv <= 5e-6, "%lld rows, %lld keys: dv off by a part of %g", (long long)rows, (long long)keys, off_dv);
+  tc_scope_end(scope);
+}
+
+static void attention_in_groups(void) {
+  attention_is_the_references(3, 140000, 8, (tc_attention_options){0});
+  attention_is_the_references(1, 270000, 4, (tc_attention_options){.key_length = 135000});
+  attention_is_the_references(3, 70000, 132, (tc_attention_options){.causal = true, .key_length = 66000});
+  attention_is_the_references(50000, 5, 8, (tc_attention_options){0});
+  attention_is_the_references(25000, 300, 4, (tc_attention_options){.causal = true, .key_length = 200});
+  attention_keeps_digits(2, 1 << 20);
+  attention_keeps_digits(1 << 19, 2);
+}
+
 int main(void) {
   tc_seed(3);
   for (int64_t side = 2; side <= 5; side++) a_convolution_is_the_references(TC_F32, 512, side, 3, 1);
@@ -66,5 +128,6 @@ int main(void) {
   columns_are_the_references(TC_F32, 4, 641, 1088);  // rows one by one
   columns_are_the_references(TC_F32, 4, 648, 2048);
   columns_are_the_references(TC_F64, 4, 644, 1024);
+  attention_in_groups();
   return expect_done("numerics-long_sums");
 }

@@ -426,16 +426,39 @@ static rg_instr random_instr(dice *d, const rg_program *p, const plan *pl) {
   return s;
 }
 
+// A product of two operands made of one narrow leaf: seldom drawn by chance, and what kernels make where they load it. Nothing where it does not fit.
+static void add_product_of_one(rg_program *p, plan *pl, dice *d) {
+  static const tc_type narrow[] = {TC_F16, TC_BF16, TC_I8}, wide[] = {TC_F32, TC_F32, TC_F32, TC_F64};
+  static const rg_op ops[] = {RG_NUM, RG_NUM, RG_UNARY, RG_BINARY, RG_SOFTMAX};
+  static const int64_t extents[] = {2, 4, 5, 8, 16, 17};
+  int leaf = p->n, cast = leaf + 1, n_ops = 1 + (int)roll(d, 2), at = leaf;
+  tc_dims dims = tc_dims_of(2, (const int64_t[]){extents[roll(d, 6)], extents[roll(d, 6)]});
+  p->instr[at++] = (rg_instr){RG_LEAF, narrow[roll(d, 3)], 0, 0, 0, (int)roll(d, 1 << 20), 0, dims};
+  p->instr[at++] = (rg_instr){RG_CAST, wide[roll(d, 4)], leaf, 0, 0, 0, 0, tc_dims_of(0, NULL)};
+  for (int k = 0; k < n_ops; k++, at++)
+    p->instr[at] = (rg_instr){ops[roll(d, 5)], TC_F32, at - 1, cast, 0, (int)roll(d, 1 << 20), (int)roll(d, 1 << 20), tc_dims_of(0, NULL)};
+  int made = at - 1, turned = roll(d, 2) ? made : cast;
+  p->instr[at++] = (rg_instr){RG_TRANSPOSE, TC_F32, turned, 0, 0, 0, 1, tc_dims_of(0, NULL)};
+  p->instr[at] = (rg_instr){RG_MATMUL, TC_F32, turned == made ? cast : made, at - 1, 0, 0, 0, tc_dims_of(0, NULL)};
+  bool first = roll(d, 2);
+  if (first) p->instr[at].a = at - 1, p->instr[at].b = turned == made ? cast : made;
+  bool fits = true;
+  for (int i = leaf; i <= at && fits; i++) fits = infer(p, pl, i);
+  if (fits) p->n = at + 1;
+}
+
 void rg_make(rg_program *p, uint64_t seed) {
-  dice d = {seed * 0x9e3779b97f4a7c15u + 12345};
+  dice d = {seed * 0x9e3779b97f4a7c15u + 12345}, shared = {seed * 0x9e3779b97f4a7c15u + 54321};
   plan pl;
   memset(p, 0, sizeof *p);
   roll(&d, 2);
   p->smooth = roll(&d, 4) == 0;
+  bool shares = seed % 4 == 0 && !p->smooth;
   int want = 6 + (int)roll(&d, RG_MAX_INSTRS - 16), depth = 0;
   p->instr[p->n++] = (rg_instr){RG_PARAM, p->smooth ? TC_F64 : TC_F32, 0, 0, 0, (int)roll(&d, 1000), 0, random_dims(&d)};
   for (int tries = 0; p->n < want && tries < 4000; tries++) {
     if (!plan_program(p, &pl) && !depth) break;
+    if (shares && p->n + 6 < want && roll(&shared, 5) == 0) add_product_of_one(p, &pl, &shared);
     rg_instr s = random_instr(&d, p, &pl);
     // An open scope is not yet a valid program: close it with what was made last when the budget runs out.
     if (s.op == RG_SCOPE_BEGIN && (depth || p->n + 8 > want)) continue;
@@ -483,7 +506,7 @@ typedef struct run {
   tc_status status;
   char message[300];
   double loss;
-  bool no_backward;   // stop at the loss
+  bool no_backward;  // stop at the loss
   const double *nudge;  // added to parameter elements, in order, times `by`; or NULL
   double by;
   int64_t n_nudged;

@@ -7,15 +7,20 @@
 //   for each block of keys, each query head that reads it, each block of rows: weights again from LSE, then five products.
 // Order: over a block of keys or rows in order, from zero, and blocks one after another
 // (forward.c): no chain is longer than a block.
+// Many blocks are added in groups (summation.h); a group of rows is of one head.
 #include "lowering/emit/attention/tile.h"
+#include "lowering/tiling/summation.h"
 
 #define BLOCK_ROWS 96  // of a block of rows, backward
+#define GROUP_ROWS (TC_CHAIN_BLOCKS * BLOCK_ROWS)
 
 #define E (&p->s->e)
 
 typedef struct backward {
   tc_att *p;
   int key_panels, value_panels, keys, queries, douts, weights, slopes, dq, dk, dv;  // tiles
+  int dq_total, dk_total, dv_total;  // of all groups; where there are none, the same tiles
+  bool row_groups;
   int64_t e, ev;  // columns as packed
   tc_val unit, head;  // head: of the query, within the key head's
   tc_val k0, k1, row0, n_rows;
@@ -116,6 +121,12 @@ static void fill_zero(tc_att *p, int tile, int64_t n) {
   end(p->s);
 }
 
+static void add_tile(tc_att *p, int to, int from, int64_t n) {
+  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, n), p->vector), before = load(p, to, p->acc, p->vector, i, TC_NONE);
+  store(p, to, i, add(p->s, before, load(p, from, p->acc, p->vector, i, TC_NONE)));
+  end(p->s);
+}
+
 // Sums of a block of keys, or of all rows, to their result.
 static void store_sums(backward *b, uint32_t node, int tile, tc_val tile_row, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns,
                        int64_t pitch, tc_val by) {
@@ -137,8 +148,9 @@ static void enter_head(backward *b) {
 static void backward_block(backward *b, tc_val key_end) {
   tc_att *p = b->p;
   tc_val zero = i64(p->s, 0), n_here = most(p, zero, sub(p->s, b->k1, b->k0));
-  if (p->dk != TC_NONE) fill_zero(p, b->dk, (p->block + TC_ATT_ROWS) * b->e);
-  if (p->dv != TC_NONE) fill_zero(p, b->dv, (p->block + TC_ATT_ROWS) * b->ev);
+  int64_t dk_size = (p->block + TC_ATT_ROWS) * b->e, dv_size = (p->block + TC_ATT_ROWS) * b->ev;
+  if (p->dk != TC_NONE) fill_zero(p, b->dk_total, dk_size);
+  if (p->dv != TC_NONE) fill_zero(p, b->dv_total, dv_size);
   tc_att_turn_keys(p, &p->k, b->k0, b->k1, b->k0, b->k1, p->e, b->key_panels, tc_att_key_scale(p), NULL);
   if (wants_slopes(p)) tc_att_turn_keys(p, &p->v, b->k0, b->k1, b->k0, b->k1, p->ev, b->value_panels, TC_NONE, NULL);
   if (p->dq != TC_NONE) tc_att_pack_rows(p, &p->k, b->k0, n_here, plus(p, b->k1, -1), p->e, b->e, b->keys, i64(p->s, 0));
@@ -146,14 +158,25 @@ static void backward_block(backward *b, tc_val key_end) {
   enter_head(b);
   tc_val first = p->causal ? most(p, zero, sub(p->s, b->k0, p->first_seen)) : zero;
   if (p->one_block) first = zero;  // rows that see nothing get their zeros
-  b->row0 = loop(p->s, first, i64(p->s, p->l), BLOCK_ROWS);
-  b->n_rows = least(p, i64(p->s, BLOCK_ROWS), sub(p->s, i64(p->s, p->l), b->row0));
+  tc_val last = i64(p->s, p->l);
+  if (b->row_groups) {
+    first = loop(p->s, first, last, GROUP_ROWS), last = least(p, last, plus(p, first, GROUP_ROWS));
+    if (p->dk != TC_NONE) fill_zero(p, b->dk, dk_size);
+    if (p->dv != TC_NONE) fill_zero(p, b->dv, dv_size);
+  }
+  b->row0 = loop(p->s, first, last, BLOCK_ROWS);
+  b->n_rows = least(p, i64(p->s, BLOCK_ROWS), sub(p->s, b->row_groups ? last : i64(p->s, p->l), b->row0));
   backward_rows(b);
   end(p->s);
+  if (b->row_groups) {
+    if (p->dk != TC_NONE) add_tile(p, b->dk_total, b->dk, dk_size);
+    if (p->dv != TC_NONE) add_tile(p, b->dv_total, b->dv, dv_size);
+    end(p->s);
+  }
   end(p->s);
   tc_val key = loop(p->s, b->k0, key_end, 1), at = sub(p->s, key, b->k0);
-  if (p->dk != TC_NONE) store_sums(b, p->dk, b->dk, at, b->unit, key, p->hkv, p->keys, p->e, b->e, p->scale);
-  if (p->dv != TC_NONE) store_sums(b, p->dv, b->dv, at, b->unit, key, p->hkv, p->keys, p->ev, b->ev, TC_NONE);
+  if (p->dk != TC_NONE) store_sums(b, p->dk, b->dk_total, at, b->unit, key, p->hkv, p->keys, p->e, b->e, p->scale);
+  if (p->dv != TC_NONE) store_sums(b, p->dv, b->dv_total, at, b->unit, key, p->hkv, p->keys, p->ev, b->ev, TC_NONE);
   end(p->s);
 }
 
@@ -165,16 +188,27 @@ static void backward_unit(backward *b) {
     backward_block(b, i64(p->s, p->keys));
     return;
   }
-  if (p->dq != TC_NONE) fill_zero(p, b->dq, p->group * head_rows * b->e);
-  b->k0 = loop(p->s, i64(p->s, 0), i64(p->s, p->keys), p->block);
+  int64_t dq_size = p->group * head_rows * b->e;
+  if (p->dq != TC_NONE) fill_zero(p, b->dq_total, dq_size);
+  tc_val last = i64(p->s, p->keys), first = i64(p->s, 0);
+  bool key_groups = p->key_group && p->dq != TC_NONE;
+  if (key_groups) {
+    first = loop(p->s, first, last, p->key_group), last = least(p, last, plus(p, first, p->key_group));
+    fill_zero(p, b->dq, dq_size);
+  }
+  b->k0 = loop(p->s, first, last, p->block);
   tc_val stop = plus(p, b->k0, p->block);
   b->k1 = least(p, p->n_keys, stop);
   backward_block(b, least(p, stop, i64(p->s, p->keys)));
   end(p->s);
+  if (key_groups) {
+    add_tile(p, b->dq_total, b->dq, dq_size);
+    end(p->s);
+  }
   if (p->dq == TC_NONE) return;
   tc_val head = loop(p->s, i64(p->s, 0), i64(p->s, p->group), 1), row = loop(p->s, i64(p->s, 0), i64(p->s, p->l), 1);
-  store_sums(b, p->dq, b->dq, add(p->s, times(p->s, head, head_rows), row), add(p->s, times(p->s, b->unit, p->group), head), row, p->hq, p->l, p->e,
-             b->e, p->scale);
+  store_sums(b, p->dq, b->dq_total, add(p->s, times(p->s, head, head_rows), row), add(p->s, times(p->s, b->unit, p->group), head), row, p->hq, p->l,
+             p->e, b->e, p->scale);
   end(p->s);
   end(p->s);
 }
@@ -189,9 +223,14 @@ void tc_att_backward(tc_att *p) {
   b.queries = tc_ex_tile(s, p->acc, rows * b.e), b.douts = tc_ex_tile(s, p->acc, rows * b.ev);
   b.weights = tc_ex_tile(s, p->acc, rows * p->pitch);
   if (wants_slopes(p)) b.slopes = tc_ex_tile(s, p->acc, rows * p->pitch);
-  if (p->dq != TC_NONE && !p->one_block) b.dq = tc_ex_tile(s, p->acc, p->group * (ceil_to(p->l, p->rows) + p->rows) * b.e);
-  if (p->dk != TC_NONE) b.dk = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.e);
-  if (p->dv != TC_NONE) b.dv = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.ev);
+  int64_t dq_size = p->group * (ceil_to(p->l, p->rows) + p->rows) * b.e;
+  if (p->dq != TC_NONE && !p->one_block) b.dq_total = b.dq = tc_ex_tile(s, p->acc, dq_size);
+  if (p->dk != TC_NONE) b.dk_total = b.dk = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.e);
+  if (p->dv != TC_NONE) b.dv_total = b.dv = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.ev);
+  if (p->dq != TC_NONE && p->key_group) b.dq_total = tc_ex_tile(s, p->acc, dq_size);
+  b.row_groups = p->l > TC_CHAIN_WHOLE && p->group * p->l > GROUP_ROWS;
+  if (p->dk != TC_NONE && b.row_groups) b.dk_total = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.e);
+  if (p->dv != TC_NONE && b.row_groups) b.dv_total = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.ev);
   b.unit = tc_ex_begin_units(s);
   s->at[TC_RANGE_A] = times(p->s, b.unit, p->group), s->bound[TC_RANGE_A] = true;
   p->k.at = tc_ex_base(p->s, &p->k.base), p->v.at = tc_ex_base(p->s, &p->v.base);

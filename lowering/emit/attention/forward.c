@@ -7,6 +7,7 @@
 //       place; scores by register blocks into a tile that stays in the first-level cache, softmax over it, times values. For one row or two turning keys is
 //       most of the work: each is multiplied where it lies, and sums of sixteen are added up across
 //   with more than one block, each row keeps its greatest score, its sum and its mix so far, which are scaled as the greatest grows
+//   with more than TC_CHAIN_BLOCKS blocks, they are kept of a group of blocks, which is then added to the groups before (summation.h)
 // Backward: backward.c. What both are made of: tile.c.
 // Of causal attention only panels that reach a tile's last row are computed; within them what is
 // not seen weighs zero. When there is one query row to a head and several heads to a key head,
@@ -28,6 +29,7 @@
 #include "lowering/emit/attention/tile.h"
 #include "lowering/tiling/gemm.h"
 #include "lowering/target/cpu_target.h"
+#include "lowering/tiling/summation.h"
 #include "lowering/tiling/winograd.h"
 #include "runtime/options.h"
 
@@ -74,6 +76,7 @@ static void choose_key_blocks(tc_att *p) {
   if (p->backward) p->block /= 2;
   p->one_block = p->keys <= p->block;
   p->block = TC_MIN(p->block, ceil_to(p->keys, WIDEST));
+  p->key_group = p->keys > TC_CHAIN_BLOCKS * p->block ? TC_CHAIN_BLOCKS * p->block : 0;
   p->rows = (p->f + (p->f + TC_ATT_ROWS - 1) / TC_ATT_ROWS - 1) / ((p->f + TC_ATT_ROWS - 1) / TC_ATT_ROWS);
   p->pitch = p->block + WIDEST + TC_ATT_STEP;
   p->by_pairs = goes_by_pairs(p, isa);
@@ -129,8 +132,14 @@ static void prefetch_rest(tc_att *p, const tc_att_ahead *x, void (*prefetch)(tc_
 
 // ---- forward ----
 
+// Tiles of what each row keeps.
+typedef struct row_state {
+  int greatest, sums, mix;
+} row_state;
+
 typedef struct forward {
   tc_att *p;
+  row_state total;  // with groups: of those that are done
   int queries, panels, values, scores, weights, greatest, sums, shrink, mix;  // tiles; weights: the scores', or of bf16
   tc_att_pairs pairs;
   tc_val begins_pair;  // whether each of TC_ATT_PAIRED columns does
@@ -401,6 +410,35 @@ static void begin_state(forward *f) {
   end(p->s);
 }
 
+static void swap_states(forward *f) {
+  row_state group = {f->greatest, f->sums, f->mix};
+  f->greatest = f->total.greatest, f->sums = f->total.sums, f->mix = f->total.mix;
+  f->total = group;
+}
+
+static void add_scaled(tc_att *p, int to, int from, int lanes, tc_val at, const tc_val by[2]) {
+  tc_val before = mul(p, load(p, to, p->acc, lanes, at, TC_NONE), by[0]);
+  store(p, to, at, add(p->s, before, mul(p, load(p, from, p->acc, lanes, at, TC_NONE), by[1])));
+}
+
+// Adds a group's sums and mixes to those of the groups before, all as of the greatest score so far.
+static void add_group(forward *f, tc_val r1) {
+  tc_att *p = f->p;
+  tc_val row = loop(p->s, i64(p->s, 0), sub(p->s, r1, f->r0), 1), unseen = number(p, -INFINITY);
+  tc_val before = load(p, f->total.greatest, p->acc, 1, row, TC_NONE), here = load(p, f->greatest, p->acc, 1, row, TC_NONE);
+  tc_val top = most(p, before, here), less = tc_emit_select(E, tc_emit_bin(E, TC_N_EQ, top, unseen), number(p, 0), top);
+  tc_val by[2] = {tc_att_power(p, sub(p->s, before, less)), tc_att_power(p, sub(p->s, here, less))};
+  store(p, f->total.greatest, row, top);
+  add_scaled(p, f->total.sums, f->sums, 1, row, by);
+  if (p->out != TC_NONE) {
+    int64_t columns = packed_columns(p, p->ev);
+    tc_val column = loop(p->s, i64(p->s, 0), i64(p->s, columns), p->vector);
+    add_scaled(p, f->total.mix, f->mix, p->vector, add(p->s, times(p->s, row, columns), column), by);
+    end(p->s);
+  }
+  end(p->s);
+}
+
 static void finish_state(forward *f, tc_val r1) {
   tc_att *p = f->p;
   tc_val row = loop(p->s, f->r0, r1, 1), at = sub(p->s, row, f->r0);
@@ -419,9 +457,16 @@ static void forward_unit(forward *f, tc_val r1) {
   tc_att *p = f->p;
   tc_val stop = tc_att_limit(p, tc_att_last_row(p, r1));
   f->k0 = i64(p->s, 0), f->k1 = stop;
+  if (p->key_group) {
+    swap_states(f);
+    begin_state(f);
+    swap_states(f);
+    f->k0 = loop(p->s, f->k0, stop, p->key_group);
+    stop = least(p, stop, plus(p, f->k0, p->key_group));
+  }
   if (!p->one_block) {
     begin_state(f);
-    f->k0 = loop(p->s, i64(p->s, 0), stop, p->block);
+    f->k0 = loop(p->s, p->key_group ? f->k0 : i64(p->s, 0), stop, p->block);
     f->k1 = least(p, stop, plus(p, f->k0, p->block));
   }
   f->ready = tc_emit_var(E, i64(p->s, 0));
@@ -436,6 +481,11 @@ static void forward_unit(forward *f, tc_val r1) {
   end(p->s);
   if (p->one_block) return;
   end(p->s);
+  if (p->key_group) {
+    add_group(f, r1);
+    end(p->s);
+    swap_states(f);
+  }
   finish_state(f, r1);
 }
 
@@ -464,6 +514,7 @@ static void forward_kernel(tc_att *p) {
   f.greatest = tc_ex_tile(s, p->acc, states), f.sums = tc_ex_tile(s, p->acc, states);
   if (!p->one_block) f.shrink = tc_ex_tile(s, p->acc, p->rows);
   if (!p->one_block && p->out != TC_NONE) f.mix = tc_ex_tile(s, p->acc, states * columns);
+  if (p->key_group) f.total = (row_state){tc_ex_tile(s, p->acc, states), tc_ex_tile(s, p->acc, states), tc_ex_tile(s, p->acc, states * columns)};
   int64_t blocks = (p->f + p->row_block - 1) / p->row_block;
   tc_val begin = tc_emit_raw(E, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val finish = tc_emit_raw(E, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);

@@ -39,6 +39,7 @@ typedef struct tc_att {
   int step;  // columns of queries and keys, and keys of weights and values, that are multiplied as one: 2 where pairs of bf16 are, as words
   tc_type packed_type;  // of what is packed and multiplied: the accumulators', or words
   int64_t block, row_block, rows, pitch;  // keys and rows of a block, rows of a tile; elements from row to row of a tile of scores
+  int64_t key_group;  // keys whose blocks are added to one another before they are added to those of other groups; 0: all are
 } tc_att;
 
 static inline tc_val mul(tc_att *p, tc_val a, tc_val b) {

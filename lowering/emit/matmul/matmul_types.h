@@ -94,7 +94,7 @@ static inline tc_val made_of(tc_product *p, tc_val k, tc_val v) {
   tc_ex *s = p->s;
   if (p->b.widened == TC_NONE || p->b.widened == p->b.node) return v;
   s->at[TC_RANGE_K0] = k, s->bound[TC_RANGE_K0] = true;
-  v = tc_ex_made_from(s, p->b.node, p->b.position, p->b.widened, v);
+  v = tc_ex_made_from(s, p->b.node, p->b.position, p->b.widened, &p->b.widened_at, v);
   s->bound[TC_RANGE_K0] = false;
   return v;
 }
