@@ -3,7 +3,7 @@
 
     make_figures.py              writes the figures that are made from sources
     make_figures.py --run BUILD  writes the figures that are a program's output, too: those of BUILD/tc-run
-    make_figures.py --check [BUILD]  says which of these are stale; exits 1 if there is one
+    make_figures.py --check [BUILD]  says which of these are stale, and which reasons of TC_LOG=fusion docs/fusion.md leaves out; exits 1
 
 A figure stands in a text between the lines `<!-- figure NAME: begin -->` and `<!-- figure NAME: end -->`.
   passes   the passes of lowering/pipeline.c, in their order
@@ -45,6 +45,15 @@ def emitters():
         of = "" if op == "ANY_OP" else op.removeprefix("TC_OP_").lower()
         lines.append(f"{kind:10} {of:18} {targets.replace(' | ', ' '):8} {'' if when == 'NULL' else when:12} {name}")
     return fenced(lines)
+
+
+def unexplained():
+    """Reasons that TC_LOG=fusion gives and docs/fusion.md does not explain."""
+    text = (ROOT / "lowering/fusion/print.c").read_text()
+    body = re.search(r"^static const char \*why_apart\(.*?^\}", text, re.M | re.S).group(0)
+    reasons = re.findall(r'"([a-z][^"]*)"', body)
+    page = (ROOT / "docs/fusion.md").read_text()
+    return [reason for reason in reasons if reason not in page] if reasons else ["why_apart has no reasons"]
 
 
 # ---- From a run ----
@@ -166,6 +175,9 @@ def main():
             print(f"{path.relative_to(ROOT)}: a figure is stale; python3 tools/make_figures.py writes it")
         else:
             path.write_text(new)
+    for reason in unexplained() if check else []:
+        stale += 1
+        print(f"docs/fusion.md: no word of \"{reason}\", a reason that TC_LOG=fusion gives")
     return 1 if check and stale else 0
 
 
