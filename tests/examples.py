@@ -90,9 +90,9 @@ def existing_code(program, way):
         e = [math.exp(5 * math.sin((64 * row + i) * 0.37)) for i in range(64)]
         entropy -= sum(v / sum(e) * math.log(v / sum(e)) for v in e) / 1000
     assert abs(numbers(out)[-1] - entropy) < 2e-3, (out, entropy)
-    # README.md shows the lines that were added.
+    # docs/guide.md shows the lines that were added.
     source = open("examples/existing_code.c").read()
-    diff = re.search(r"^## Existing code$.*?^```diff$(.*?)^```$", open("README.md").read(), re.M | re.S).group(1)
+    diff = re.search(r"^## Existing code$.*?^```diff$(.*?)^```$", open("docs/guide.md").read(), re.M | re.S).group(1)
     added = [line[1:].strip() for line in diff.splitlines() if line.startswith("+")]
     assert len(added) == 3 and all(line in source for line in added), added
     assert source.count("// added") == 3, source

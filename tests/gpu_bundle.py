@@ -2,7 +2,7 @@
 """Makes the folder of tools/gpu-bundle, in build-bundle/, and runs its programs from another place: gpu_bundle.py DEVICE, from the root of the sources, with the
 simulated driver in the environment.
 
-It has what docs/gpu.md says and no more, is small enough, and needs nothing of the tree: tc-info finds its compiler, and gpu-check runs the examples and a part.
+It has what docs/gpu-checks.md says and no more, is small enough, and needs nothing of the tree: tc-info finds its compiler, and gpu-check runs the examples and a part.
 """
 import json
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Installs the library into an empty directory and uses it as README.md says: installed.py BUILD_DIR, from the root of the sources.
+"""Installs the library into an empty directory and uses it as README.md and docs/guide.md say: installed.py BUILD_DIR, from the root of the sources.
 
-README's programs are compiled against the installed headers with pkg-config and CMake, shared and static, as C and as C++; what they print is checked. The
+Their programs are compiled against the installed headers with pkg-config and CMake, shared and static, as C and as C++; what they print is checked. The
 installed examples compile where they are, the tools tell wrong options, and manual pages name the right ones. The shared library has its soname and exports only tc_ names.
 """
 import glob
@@ -47,7 +47,8 @@ def run(*words, env=None):
 
 
 def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", open("README.md").read(), re.M | re.S)
+    text = open("README.md").read() + open("docs/guide.md").read()
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
 
 
 class Installed:
@@ -128,7 +129,7 @@ def check_examples(lib):
         run(*compiler, "-I" + home, *lib.flags("--cflags"), path, *more, *lib.flags("--libs"), "-lm", "-o", path + ".out")
     for name, words in ("sin_cos.c", "[[ 1.          1.327"), ("line_fit.cpp", "weights ["):
         assert words in run(f"{home}/examples/{name}.out", env={"LD_LIBRARY_PATH": lib.libdir})
-    for name in "README.md", "LICENSE", "docs/design.md", "docs/gpu.md", "examples/data/digits.csv":
+    for name in "README.md", "LICENSE", "docs/architecture.md", "docs/gpu.md", "examples/data/digits.csv":
         assert os.path.exists(os.path.join(home, name)), name
 
 
@@ -166,8 +167,8 @@ def check_library(lib):
 
 
 def table_program():
-    """A function that contains every tc expression of the table "From PyTorch"; it is compiled, not run."""
-    table = open("README.md").read().split("## From PyTorch")[1].split("\n## ")[0]
+    """A function that contains every tc expression of docs/from-pytorch.md; it is compiled, not run."""
+    table = open("docs/from-pytorch.md").read()
     cells = [line.split("|")[2] for line in table.splitlines() if line.startswith("| `")]
     expressions = [e for cell in cells for e in re.findall(r"`([^`]*)`", cell) if "..." not in e]
     assert len(cells) > 15 and len(expressions) > 40, expressions

@@ -1,5 +1,5 @@
 // The f32 functions that kernels compute by polynomials, against libm in double on every 4,099th float, or on all with TC_TEST_ALL=1, as ./dev soak has it:
-// no result is further off than docs/design.md says.
+// no result is further off than docs/numerics.md says.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>

@@ -85,7 +85,7 @@ static char *target_triple(void) {
 #endif
 
 // Of compiling a step of ResNet18's kernels the second scheduling took 7 % of the time, and the
-// domains of masks 1.4; bench/README.md has what code without them costs.
+// domains of masks 1.4; bench/history.md has what code without them costs.
 #ifdef TC_LLVM_LASTING  // else the process may have other uses for this LLVM
 static const char *const options[] = {
     "tc-llvm",

@@ -7,7 +7,7 @@
 //     for each of the (m + 2)^2 places M[place][channel][output] += V[place]' U[place], of register blocks as in micro_kernel.c
 //   G' M G, 16 outputs at a time, is turned to rows of an output's (channel, tap); what follows is applied to them
 // The sum over a part's tiles is one chain for each place, channel and output, whatever the blocks; parts follow from shapes alone, and are no longer than a chain.
-// Error: as winograd.c's, against the largest of the result; docs/design.md.
+// Error: as winograd.c's, against the largest of the result; docs/convolution-and-attention.md.
 #include "lowering/target/cpu_target.h"
 #include "lowering/tiling/winograd.h"
 #include "lowering/emit/conv/winograd_tile.h"
