@@ -55,19 +55,13 @@ static tc_lt_library lt = {
 static char name_text[32];
 static int version_major;
 
-static bool open_path(const char *path, char *why, size_t bytes) {
-  const char *missing;
-  char text[192];
-  void *handle = tc_library_open(path, text, sizeof text);
-  if (!handle) {
-    snprintf(why, bytes, "cuBLASLt, NVIDIA's library of products, cannot be opened: %s", text);
-    return false;
-  }
-  if (!tc_library_fill(handle, more_rows, sizeof more_rows / sizeof *more_rows, &more, &missing) ||
-      !tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &lt, &missing)) {
-    snprintf(why, bytes, "%s has no %s: cuBLASLt of CUDA 11 or newer is needed", path, missing);
-    return false;
-  }
+static bool load_cublaslt(int driver_major, const char *path, char *why, size_t bytes) {
+  static const tc_library library = {"cuBLASLt, NVIDIA's library of products, cannot be opened",
+                                     NULL,
+                                     "cuBLASLt of CUDA 11 or newer is needed",
+                                     {TC_LIBRARY_TABLE(more_rows, more), TC_LIBRARY_TABLE(rows, lt)}};
+  (void)driver_major;
+  if (!tc_library_load_path(&library, path, why, bytes)) return false;
   // 130100, or 11401 of the first ones.
   lt.status_name = more.cublasLtGetStatusName;
   size_t v = more.cublasLtGetVersion();
@@ -77,25 +71,19 @@ static bool open_path(const char *path, char *why, size_t bytes) {
   return true;
 }
 
-static bool try_path(const char *path, void *unused) {
-  char why[256];
-  (void)unused;
-  return open_path(path, why, sizeof why);
-}
-
-static bool open_library(int driver_major, char *why, size_t bytes) {
+static bool open_cublaslt(int driver_major, char *why, size_t bytes) {
   const char *path = tc_options_get()->cublaslt_library;
   char name[32];
   for (int major = driver_major; !path && major >= OLDEST_MAJOR; major--) {
     snprintf(name, sizeof name, "libcublasLt.so.%d", major);
-    if (open_path(name, why, bytes) || tc_cuda_places(name, try_path, NULL)) return true;
+    if (tc_cuda_library_find(load_cublaslt, driver_major, name, why, bytes)) return true;
   }
   if (!path)
     snprintf(why, bytes,
              "cuBLASLt, NVIDIA's library of products, is nowhere: no libcublasLt.so.%d or older among the loader's libraries, in /usr/local/cuda, "
              "CUDA_HOME or Python's packages",
              driver_major);
-  if (!path || !open_path(path, why, bytes)) return false;
+  if (!path || !load_cublaslt(driver_major, path, why, bytes)) return false;
   if (version_major >= OLDEST_MAJOR && version_major <= driver_major) return true;
   snprintf(why, bytes, "%s is %s, and for the driver of CUDA %d one of CUDA %d to %d is needed", path, name_text, driver_major, OLDEST_MAJOR,
            driver_major);
@@ -103,11 +91,8 @@ static bool open_library(int driver_major, char *why, size_t bytes) {
 }
 
 const tc_lt_library *tc_blaslt_ready(int driver_major, char *why, size_t bytes) {
-  static enum { UNTRIED, THERE, NONE } state;
-  static char said[320];
-  if (state == UNTRIED) state = open_library(driver_major, said, sizeof said) ? THERE : NONE;
-  if (state != THERE) snprintf(why, bytes, "%s", said);
-  return state == THERE ? &lt : NULL;
+  static tc_library_once once;
+  return tc_library_open_once(&once, open_cublaslt, driver_major, why, bytes) ? &lt : NULL;
 }
 
 const char *tc_blaslt_name(void) {

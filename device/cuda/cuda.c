@@ -94,19 +94,11 @@ static void say_unavailable(int result, const char *path, char *why, size_t byte
   snprintf(why, bytes, "%s: %s: %s (%d)", path, says, name, result);
 }
 
-static bool open_library(char *why, size_t bytes) {
-  const char *path = tc_options_get()->cuda_library, *missing;
-  char text[192];
+static bool open_driver(char *why, size_t bytes) {
+  static const tc_library library = {"no NVIDIA driver", NULL, "the driver is older than CUDA 11.2", {TC_LIBRARY_TABLE(rows, cu)}};
+  const char *path = tc_options_get()->cuda_library;
   if (!path) path = "libcuda.so.1";
-  void *handle = tc_library_open(path, text, sizeof text);
-  if (!handle) {
-    snprintf(why, bytes, "no NVIDIA driver: %s", text);
-    return false;
-  }
-  if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &cu, &missing)) {
-    snprintf(why, bytes, "%s has no %s: the driver is older than CUDA 11.2", path, missing);
-    return false;
-  }
+  if (!tc_library_load_path(&library, path, why, bytes)) return false;
   tc_cu_result result = cu.cuInit(0);
   if (result == TC_CUDA_SUCCESS) result = cu.cuDriverGetVersion(&version);
   if (result != TC_CUDA_SUCCESS) {
@@ -530,7 +522,7 @@ static int replay_launch(tc_gpu_port *p, tc_gpu_replay *r) {
 const tc_gpu_driver tc_cuda_driver = {
     .name = "CUDA",
     .words = tc_cuda_words,
-    .open_library = open_library,
+    .open_library = open_driver,
     .count = count,
     .judge = judge,
     .version = version_of,

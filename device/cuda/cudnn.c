@@ -45,18 +45,10 @@ enum { IMAGE = 1, WEIGHT, RESULT };  // names of its tensors
 
 // ---- the library ----
 
-static bool open_path(const char *path, int driver_major, char *why, size_t bytes) {
-  const char *missing;
-  char text[192];
-  void *handle = tc_library_open(path, text, sizeof text);
-  if (!handle) {
-    snprintf(why, bytes, "cuDNN, NVIDIA's library of convolutions, cannot be opened: %s", text);
-    return false;
-  }
-  if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &dnn, &missing)) {
-    snprintf(why, bytes, "%s has no %s: cuDNN %d is needed", path, missing, MAJOR);
-    return false;
-  }
+static bool load_cudnn(int driver_major, const char *path, char *why, size_t bytes) {
+  static const tc_library library = {
+      "cuDNN, NVIDIA's library of convolutions, cannot be opened", NULL, "cuDNN " TC_STR(MAJOR) " is needed", {TC_LIBRARY_TABLE(rows, dnn)}};
+  if (!tc_library_load_path(&library, path, why, bytes)) return false;
   int v = (int)dnn.cudnnGetVersion(), cuda = (int)dnn.cudnnGetCudartVersion() / 1000;  // 92801, or 8907 of older ones
   snprintf(name_text, sizeof name_text, "cuDNN %d.%d.%d", v < 90000 ? v / 1000 : v / 10000, v < 90000 ? v / 100 % 10 : v / 100 % 100, v % 100);
   if (v / 10000 == MAJOR && cuda <= driver_major) return true;
@@ -65,23 +57,11 @@ static bool open_path(const char *path, int driver_major, char *why, size_t byte
   return false;
 }
 
-typedef struct attempt {
-  int driver_major;
-  char *why;
-  size_t bytes;
-} attempt;
-
-static bool try_path(const char *path, void *arg) {
-  attempt *a = arg;
-  return open_path(path, a->driver_major, a->why, a->bytes);
-}
-
-static bool open_library(int driver_major, char *why, size_t bytes) {
+static bool open_cudnn(int driver_major, char *why, size_t bytes) {
   const char *path = tc_options_get()->cudnn_library;
-  char text[256] = "";
-  attempt a = {driver_major, text, sizeof text};
-  if (path) return open_path(path, driver_major, why, bytes);
-  if (open_path("libcudnn.so.9", driver_major, why, bytes) || tc_cuda_places("libcudnn.so.9", try_path, &a)) return true;
+  char text[256];
+  if (path) return load_cudnn(driver_major, path, why, bytes);
+  if (tc_cuda_library_find(load_cudnn, driver_major, "libcudnn.so.9", text, sizeof text)) return true;
   // Of those found behind the loader's the last one says why.
   snprintf(why, bytes, "%s",
            *text ? text
@@ -91,11 +71,8 @@ static bool open_library(int driver_major, char *why, size_t bytes) {
 }
 
 bool tc_cudnn_ready(int driver_major, char *why, size_t bytes) {
-  static enum { UNTRIED, THERE, ABSENT } state;
-  static char said[320];
-  if (state == UNTRIED) state = open_library(driver_major, said, sizeof said) ? THERE : ABSENT;
-  if (state == ABSENT) snprintf(why, bytes, "%s", said);
-  return state == THERE;
+  static tc_library_once once;
+  return tc_library_open_once(&once, open_cudnn, driver_major, why, bytes);
 }
 
 const char *tc_cudnn_name(void) {

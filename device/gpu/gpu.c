@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "device/gpu/library.h"
 #include "device/gpu/state.h"
 #include "runtime/arena.h"
 #include "runtime/fork.h"
@@ -25,10 +26,7 @@ const tc_gpu_driver *tc_gpu_driver_of(tc_device d) {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // of opening and shutting down
 TC_FORK_SAFE(&lock, 7)
 static tc_gpu gpus[TC_N_DEVICES][TC_MOST_ORDINALS];
-static struct {
-  bool tried, there;
-  char why[256];  // not
-} libraries[TC_N_DEVICES];  // of drivers
+static tc_library_once drivers[TC_N_DEVICES];
 static bool watching;  // forks
 static atomic_bool touched, forked;
 
@@ -201,13 +199,8 @@ tc_status tc_gpu_read_end_all(const void *to) {
 
 // ---- opening ----
 
-// Opens the driver's library, once. pre: opening is locked. False with why not, in one sentence.
-static bool open_library(const tc_gpu_driver *driver, tc_device d, char *why, size_t bytes) {
-  int row = tc_device_row(d);
-  if (!libraries[row].tried) libraries[row].there = driver->open_library(libraries[row].why, sizeof libraries[row].why);
-  libraries[row].tried = true;
-  if (!libraries[row].there) snprintf(why, bytes, "%s", libraries[row].why);
-  return libraries[row].there;
+static bool open_driver(int row, char *why, size_t bytes) {
+  return tc_gpu_driver_of((tc_device)row)->open_library(why, bytes);
 }
 
 // pre: opening is locked. False with why not, in one sentence.
@@ -215,7 +208,7 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
   int n = 0, ordinal = tc_device_ordinal(d);
   const char *name, *what = "counting its devices";
   g->driver = driver, g->device = d;
-  if (!open_library(driver, d, why, bytes)) return false;
+  if (!tc_library_open_once(&drivers[tc_device_row(d)], open_driver, tc_device_row(d), why, bytes)) return false;
   atomic_store(&touched, true);
   int result = driver->count(&n);
   if (result == 0 && ordinal >= n) {
@@ -234,7 +227,7 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
   snprintf(why, bytes, "%s, %s, %zu MiB, %s, %s%s%s", g->facts.name, g->facts.arch, g->facts.memory_bytes >> 20, driver->version(),
            driver->compiler(), g->facts.cluster ? "; long rows by clusters of blocks" : "", g->facts.simulated ? "; simulated" : "");
   g->opened++;
-  for (int i = 0; i < TC_GPU_N_LIBRARIES; i++) g->library[i].is = TC_GPU_UNTRIED;
+  for (int i = 0; i < TC_GPU_N_LIBRARIES; i++) g->library[i].tried = false;
   return true;
 }
 

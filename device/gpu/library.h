@@ -19,6 +19,37 @@ typedef struct tc_library_row {
 bool tc_library_fill(void *handle, const tc_library_row *row, size_t n, void *table, const char **missing);
 // Opens it, with why not in text.
 void *tc_library_open(const char *path, char *why, size_t bytes);
+// The same for tc_library_search: arg is where the handle goes. True: it is open.
+bool tc_library_open_at(const char *path, void *out_handle);
+
+// A table of functions to fill.
+typedef struct tc_library_table {
+  const tc_library_row *row;
+  size_t n;
+  void *to;
+} tc_library_table;
+#define TC_LIBRARY_TABLE(rows, table) {rows, sizeof(rows) / sizeof *(rows), &(table)}
+
+// What tc needs of a library, and the words of the sentence that says what is missing.
+typedef struct tc_library {
+  const char *unopened;  // its beginning where the library does not open: "no NVIDIA driver"
+  const char *named;  // what is said to lack a function; NULL: the library's path
+  const char *needed;  // what is needed in its place: "cuDNN 9 is needed"; NULL: nothing is said
+  tc_library_table table[2];  // all are filled; the second may be all zero
+} tc_library;
+
+// Fills the tables from an open library. handle NULL: it did not open, as text says. False with one sentence in why.
+bool tc_library_load(const tc_library *l, void *handle, const char *path, const char *text, char *why, size_t bytes);
+// The same, and opens it first.
+bool tc_library_load_path(const tc_library *l, const char *path, char *why, size_t bytes);
+
+// Whether a library is there, found out once. All zero: not yet.
+typedef struct tc_library_once {
+  bool tried, there;
+  char why[320];  // one sentence where it was tried and is not there
+} tc_library_once;
+// Calls open at the first call; which is handed on. False with the sentence in why. Threads: the caller's to exclude.
+bool tc_library_open_once(tc_library_once *once, bool (*open)(int which, char *why, size_t bytes), int which, char *why, size_t bytes);
 // Whether both, each with what it was linked to, have the same function of this name.
 bool tc_library_shares(void *a, void *b, const char *symbol);
 // Calls each with the files of this name, which may be a pattern ("libnvrtc-builtins.so.*"), in these directories, which may be patterns, until it returns

@@ -22,25 +22,30 @@ int tc_gpu_library_turn(tc_gpu_port *p, const tc_gpu_library_driver *library, tc
 }
 
 // pre: begun.
-static void open_library(tc_gpu *g, tc_gpu_library library) {
+static bool start_library(tc_gpu *g, tc_gpu_library library, char *why, size_t bytes) {
   const tc_gpu_library_driver *d = g->driver->library[library];
-  tc_gpu_opened *o = &g->library[library];
   const char *name;
-  o->is = TC_GPU_NONE;
-  pthread_mutex_lock(&opening);
-  bool ready = d && d->ready(&g->port, &g->facts, o->why, sizeof o->why);
-  pthread_mutex_unlock(&opening);
   if (!d) {
-    snprintf(o->why, sizeof o->why, "no library of %s is used with %s", kinds[library], g->driver->name);
-  } else if (ready) {
-    int result = d->open(&g->port);
-    if (result == 0) {
-      o->is = TC_GPU_THERE;
-    } else {
-      (void)g->driver->judge(result, &name);
-      snprintf(o->why, sizeof o->why, "%s does not start on %s: %s", d->name(&g->port), tc_device_name(g->device), name);
-    }
+    snprintf(why, bytes, "no library of %s is used with %s", kinds[library], g->driver->name);
+    return false;
   }
+  pthread_mutex_lock(&opening);
+  bool ready = d->ready(&g->port, &g->facts, why, bytes);
+  pthread_mutex_unlock(&opening);
+  if (!ready) return false;
+  int result = d->open(&g->port);
+  if (result == 0) return true;
+  (void)g->driver->judge(result, &name);
+  snprintf(why, bytes, "%s does not start on %s: %s", d->name(&g->port), tc_device_name(g->device), name);
+  return false;
+}
+
+// Whether the device has the library, which is started at the first call. pre: begun.
+static bool has_library(tc_gpu *g, tc_gpu_library library) {
+  tc_library_once *o = &g->library[library];
+  if (!o->tried) o->there = start_library(g, library, o->why, sizeof o->why);
+  o->tried = true;
+  return o->there;
 }
 
 const char *tc_gpu_library_absent(tc_gpu *g, tc_gpu_library library) {
@@ -49,8 +54,7 @@ const char *tc_gpu_library_absent(tc_gpu *g, tc_gpu_library library) {
     (void)tc_error_tell(before);
     return "the device is lost, shut down or the parent's";
   }
-  if (g->library[library].is == TC_GPU_UNTRIED) open_library(g, library);
-  bool there = g->library[library].is == TC_GPU_THERE;
+  bool there = has_library(g, library);
   tc_gpu_end(g);
   return there ? NULL : g->library[library].why;
 }
@@ -111,8 +115,7 @@ static void name_conv(const tc_gpu_conv_facts *f, char *out, size_t bytes) {
 
 // pre: begun.
 static tc_status library_there(tc_gpu *g, tc_gpu_library library) {
-  if (g->library[library].is == TC_GPU_UNTRIED) open_library(g, library);
-  return g->library[library].is == TC_GPU_THERE ? TC_OK : TC_FAIL(TC_ERR_DEVICE, "%s", g->library[library].why);
+  return has_library(g, library) ? TC_OK : TC_FAIL(TC_ERR_DEVICE, "%s", g->library[library].why);
 }
 
 // pre: begun. *made is given up by drop, whatever the status.

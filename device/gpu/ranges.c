@@ -19,25 +19,6 @@ typedef struct vendor {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static vendor vendors[TC_N_DEVICES];
 
-bool tc_gpu_ranges_open(const tc_gpu_ranges_library *of, const char **name, char *why, size_t bytes) {
-  char text[192];
-  const char *missing;
-  void *handle = NULL;
-  snprintf(text, sizeof text, "%s", of->absent);
-  *name = of->path;
-  if (of->path)
-    handle = tc_library_open(of->path, text, sizeof text);
-  else
-    *name = of->find(&handle);
-  if (!handle)
-    snprintf(why, bytes, "%s cannot be opened: %s", of->title, text);
-  else if (!tc_library_fill(handle, of->row, of->n_row, of->table, &missing))
-    snprintf(why, bytes, "%s has no %s", *name, missing);
-  else
-    return true;
-  return false;
-}
-
 static vendor *open_once(tc_device d, const tc_gpu_driver *driver) {
   vendor *v = &vendors[tc_device_row(d)];
   char why[320];

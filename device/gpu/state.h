@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "device/gpu/driver.h"
+#include "device/gpu/library.h"
 #include "device/holders.h"
 
 #define TC_GPU_FILLS 4
@@ -52,12 +53,6 @@ typedef struct tc_gpu_ahead {
   _Atomic uint64_t n_runs;  // asked for since the device was opened; written under the lock
 } tc_gpu_ahead;
 
-// A library, since the device was opened.
-typedef struct tc_gpu_opened {
-  enum { TC_GPU_UNTRIED, TC_GPU_THERE, TC_GPU_NONE } is;
-  char why[320];  // NONE
-} tc_gpu_opened;
-
 typedef struct tc_gpu_later tc_gpu_later;  // a copy to the host that is waited for later
 
 struct tc_gpu {
@@ -83,7 +78,7 @@ struct tc_gpu {
   uint32_t n_retired;
   tc_gpu_code *fill[TC_GPU_FILLS];  // kernels that write tables, by size
   tc_gpu_code *copier;  // one that copies operands (graph_copies.h)
-  tc_gpu_opened library[TC_GPU_N_LIBRARIES];
+  tc_library_once library[TC_GPU_N_LIBRARIES];  // since the device was opened
 };
 
 const tc_gpu_driver *tc_gpu_driver_of(tc_device d);  // NULL: d is no GPU

@@ -74,7 +74,7 @@ static tc_gpu_verdict judge(int result, const char **name) {
 }
 
 // The newest as the loader finds it, or below /opt/rocm.
-static void *find_library(char *why, size_t bytes) {
+static void *find_driver(char *why, size_t bytes) {
   const char *path = tc_options_get()->hip_library;
   void *handle = NULL;
   if (path) return tc_library_open(path, why, bytes);
@@ -87,20 +87,14 @@ static void *find_library(char *why, size_t bytes) {
   return handle;
 }
 
-static bool open_library(char *why, size_t bytes) {
-  const char *missing, *name;
+static bool open_driver(char *why, size_t bytes) {
+  static const tc_library library = {
+      "no AMD driver", "AMD's library", "it is older than HIP 5.2", {TC_LIBRARY_TABLE(rows, hip), TC_LIBRARY_TABLE(properties_rows, old_or_new)}};
+  const char *name;
   char text[192];
   int n = 0;
-  void *handle = find_library(text, sizeof text);
-  if (!handle) {
-    snprintf(why, bytes, "no AMD driver: %s", text);
-    return false;
-  }
-  if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &hip, &missing) ||
-      !tc_library_fill(handle, properties_rows, sizeof properties_rows / sizeof *properties_rows, &old_or_new, &missing)) {
-    snprintf(why, bytes, "AMD's library has no %s: it is older than HIP 5.2", missing);
-    return false;
-  }
+  void *handle = find_driver(text, sizeof text);
+  if (!tc_library_load(&library, handle, NULL, text, why, bytes)) return false;
   // Without a GPU hipInit calls the device invalid, so they are counted first.
   tc_hip_result result = hip.hipGetDeviceCount(&n);
   if (result == TC_hipSuccess) result = hip.hipInit(0);
@@ -458,7 +452,7 @@ static int replay_launch(tc_gpu_port *p, tc_gpu_replay *r) {
 const tc_gpu_driver tc_hip_driver = {
     .name = "HIP",
     .words = tc_hip_words,
-    .open_library = open_library,
+    .open_library = open_driver,
     .count = count,
     .judge = judge,
     .version = version_of,

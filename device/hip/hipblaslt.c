@@ -78,41 +78,34 @@ void tc_hipblaslt_of(int hip_major) {
 }
 
 // The loader has one library of HIP's, so this one must be of the same version.
-static bool open_library(char *why, size_t bytes) {
-  const char *path = tc_options_get()->hipblaslt_library, *missing;
-  char name[32], text[192];
-  snprintf(name, sizeof name, "libhipblaslt.so.%d", driver_major - OLDEST_HIP);
-  if (!path && driver_major < OLDEST_HIP) {
-    snprintf(why, bytes, "hipBLASLt of HIP %d.0 or newer is needed, and the driver is of HIP %d", OLDEST_HIP, driver_major);
+static bool open_hipblaslt(int hip_major, char *why, size_t bytes) {
+  static const tc_library library = {
+      "hipBLASLt cannot be opened", NULL, "hipBLASLt 0.6 or newer is needed", {TC_LIBRARY_TABLE(rows, lt), TC_LIBRARY_TABLE(more_rows, more)}};
+  const char *path = tc_options_get()->hipblaslt_library;
+  char name[32];
+  snprintf(name, sizeof name, "libhipblaslt.so.%d", hip_major - OLDEST_HIP);
+  if (path) return tc_library_load_path(&library, path, why, bytes);
+  if (hip_major < OLDEST_HIP) {
+    snprintf(why, bytes, "hipBLASLt of HIP %d.0 or newer is needed, and the driver is of HIP %d", OLDEST_HIP, hip_major);
     return false;
   }
-  void *handle = path ? tc_library_open(path, text, sizeof text) : tc_hip_places_open(name);
-  if (!handle && path) snprintf(why, bytes, "hipBLASLt cannot be opened: %s", text);
-  if (!handle && !path) snprintf(why, bytes, "hipBLASLt is nowhere: no %s among the loader's libraries or in /opt/rocm", name);
-  if (!handle) return false;
-  if (tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &lt, &missing) &&
-      tc_library_fill(handle, more_rows, sizeof more_rows / sizeof *more_rows, &more, &missing))
-    return true;
-  snprintf(why, bytes, "%s has no %s: hipBLASLt 0.6 or newer is needed", path ? path : name, missing);
+  void *handle = tc_hip_places_open(name);
+  if (handle) return tc_library_load(&library, handle, name, NULL, why, bytes);
+  snprintf(why, bytes, "hipBLASLt is nowhere: no %s among the loader's libraries or in /opt/rocm", name);
   return false;
 }
 
 static bool ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
-  static enum { UNTRIED, THERE, NONE } state;
-  static char said[320];
+  static tc_library_once once;
   const tc_options *o = tc_options_get();
   (void)p;
   if (o->deterministic || (!o->autotune && strcmp(o->gpu_libraries, "always") != 0)) {
     snprintf(why, bytes, "hipBLASLt may add in any order, so it is used only where it is measured (TC_AUTOTUNE=1 without TC_DETERMINISTIC)");
     return false;
   }
-  if (state == UNTRIED) state = open_library(said, sizeof said) ? THERE : NONE;
-  if (state == NONE)
-    snprintf(why, bytes, "%s", said);
-  else if (tc_hip_places_kernels((void *)(uintptr_t)lt.f.Create, o->hipblaslt_kernels, "hipblaslt", facts->arch))
-    return true;
-  else
-    snprintf(why, bytes, "hipBLASLt has no kernels for %s", facts->arch);
+  if (!tc_library_open_once(&once, open_hipblaslt, driver_major, why, bytes)) return false;
+  if (tc_hip_places_kernels((void *)(uintptr_t)lt.f.Create, o->hipblaslt_kernels, "hipblaslt", facts->arch)) return true;
+  snprintf(why, bytes, "hipBLASLt has no kernels for %s", facts->arch);
   return false;
 }
 

@@ -57,19 +57,19 @@ void tc_miopen_of(int hip_major, void *hip) {
   driver_major = hip_major, driver = hip;
 }
 
-static bool open_path(const char *path, char *why, size_t bytes) {
-  const char *missing;
+static bool load_miopen(const char *path, char *why, size_t bytes) {
+  static const tc_library library = {"MIOpen, AMD's library of convolutions, cannot be opened",
+                                     NULL,
+                                     "MIOpen " TC_STR(OLDEST_MAJOR) ".0 or newer is needed",
+                                     {TC_LIBRARY_TABLE(rows, mi)}};
   char text[192];
   size_t v[3] = {0};
   void *handle = path ? tc_library_open(path, text, sizeof text) : tc_hip_places_open(NAME);
-  if (!handle && path) snprintf(why, bytes, "MIOpen, AMD's library of convolutions, cannot be opened: %s", text);
-  if (!handle && !path)
+  if (!handle && !path) {
     snprintf(why, bytes, "MIOpen, AMD's library of convolutions, is nowhere: no " NAME " among the loader's libraries or in /opt/rocm");
-  if (!handle) return false;
-  if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &mi, &missing)) {
-    snprintf(why, bytes, "%s has no %s: MIOpen %d.0 or newer is needed", path ? path : NAME, missing, OLDEST_MAJOR);
     return false;
   }
+  if (!tc_library_load(&library, handle, path ? path : NAME, text, why, bytes)) return false;
   (void)mi.miopenGetVersion(&v[0], &v[1], &v[2]);
   version = (int)(v[0] * 10000 + v[1] * 100 + v[2]);
   snprintf(name_text, sizeof name_text, "MIOpen %d.%d.%d", (int)v[0], (int)v[1], (int)v[2]);
@@ -92,25 +92,22 @@ static bool has_place(char *why, size_t bytes) {
   return false;
 }
 
-static bool open_library(char *why, size_t bytes) {
+static bool open_miopen(int hip_major, char *why, size_t bytes) {
   const char *path = tc_options_get()->miopen_library;
-  if (path || driver_major >= OLDEST_HIP) return has_place(why, bytes) && open_path(path, why, bytes);
-  snprintf(why, bytes, "MIOpen of HIP %d.0 or newer is needed, and the driver is of HIP %d", OLDEST_HIP, driver_major);
+  if (path || hip_major >= OLDEST_HIP) return has_place(why, bytes) && load_miopen(path, why, bytes);
+  snprintf(why, bytes, "MIOpen of HIP %d.0 or newer is needed, and the driver is of HIP %d", OLDEST_HIP, hip_major);
   return false;
 }
 
 // The vendor's own would not know a simulated device's memory.
 static bool ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
-  static enum { UNTRIED, THERE, ABSENT } state;
-  static char said[320];
+  static tc_library_once once;
   (void)p;
   if (facts->simulated && !tc_options_get()->miopen_library) {
     snprintf(why, bytes, "a simulated device has no library of convolutions but one that TC_MIOPEN_LIBRARY names");
     return false;
   }
-  if (state == UNTRIED) state = open_library(said, sizeof said) ? THERE : ABSENT;
-  if (state == ABSENT) snprintf(why, bytes, "%s", said);
-  return state == THERE;
+  return tc_library_open_once(&once, open_miopen, driver_major, why, bytes);
 }
 
 static const char *name_of(const tc_gpu_port *p) {

@@ -39,7 +39,7 @@ void tc_rocblas_of(int hip_major) {
 }
 
 // The loader has one library of HIP's, so this one must be of the same version.
-static void *find_library(char *text, size_t bytes) {
+static void *find_rocblas(char *text, size_t bytes) {
   static const struct {
     int hip, own;
   } versions[] = {{7, 5}, {6, 4}, {5, 3}, {5, 0}};
@@ -55,34 +55,24 @@ static void *find_library(char *text, size_t bytes) {
   return handle;
 }
 
-static bool open_library(char *why, size_t bytes) {
-  const char *missing;
+static bool open_rocblas(int hip_major, char *why, size_t bytes) {
+  static const tc_library library = {
+      "rocBLAS cannot be opened", "rocBLAS", "it is older than 2.40, or another library", {TC_LIBRARY_TABLE(rows, rb)}};
   char text[192], version[40] = "";
-  void *handle = find_library(text, sizeof text);
-  if (!handle) {
-    snprintf(why, bytes, "rocBLAS cannot be opened: %s", text);
-    return false;
-  }
-  if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &rb, &missing)) {
-    snprintf(why, bytes, "rocBLAS has no %s: it is older than 2.40, or another library", missing);
-    return false;
-  }
+  (void)hip_major;
+  void *handle = find_rocblas(text, sizeof text);
+  if (!tc_library_load(&library, handle, NULL, text, why, bytes)) return false;
   tc_rocblas_status status = rb.rocblas_get_version_string(version, sizeof version);
   if (status == TC_rocblas_status_success) snprintf(name_text, sizeof name_text, "rocBLAS %s", version);
   return true;
 }
 
 static bool ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
-  static enum { UNTRIED, THERE, NONE } state;
-  static char said[320];
+  static tc_library_once once;
   (void)p;
-  if (state == UNTRIED) state = open_library(said, sizeof said) ? THERE : NONE;
-  if (state == NONE)
-    snprintf(why, bytes, "%s", said);
-  else if (tc_hip_places_kernels((void *)(uintptr_t)rb.rocblas_create_handle, tc_options_get()->rocblas_kernels, "rocblas", facts->arch))
-    return true;
-  else
-    snprintf(why, bytes, "rocBLAS has no kernels for %s", facts->arch);
+  if (!tc_library_open_once(&once, open_rocblas, driver_major, why, bytes)) return false;
+  if (tc_hip_places_kernels((void *)(uintptr_t)rb.rocblas_create_handle, tc_options_get()->rocblas_kernels, "rocblas", facts->arch)) return true;
+  snprintf(why, bytes, "rocBLAS has no kernels for %s", facts->arch);
   return false;
 }
 
