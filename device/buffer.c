@@ -214,6 +214,7 @@ static tc_status gpu_pools_locked(tc_device d, gpu_pools **out) {
   gpu_pools *g = tc_calloc(1, sizeof *g);
   if (!g) return TC_FAIL(TC_ERR_MEMORY, "no room for a device's pools");
   g->gpu = gpu;
+  tc_gpu_set_evict(tc_buffer_reclaim);
   *out = self.gpu[d] = g;
   return TC_OK;
 }

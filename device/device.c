@@ -10,33 +10,10 @@
 
 #define MAX_PUSHED 64
 
-// Names of one after the other; only GPUs have more than one.
-#define NAMES(text) \
-  {text,      text ":1", text ":2",  text ":3",  text ":4",  text ":5",  text ":6",  text ":7", \
-   text ":8", text ":9", text ":10", text ":11", text ":12", text ":13", text ":14", text ":15"}
-
-static const struct {
-  const char *name[TC_MOST_ORDINALS];
-  tc_device_kind kind;
-} backends[TC_N_DEVICES] = {
-#define TC_BACKEND(NAME, text, kind_) [TC_DEVICE_##NAME] = {NAMES(text), TC_DEVICE_##kind_},
-#include "device/backends.def"
-#undef TC_BACKEND
-};
-_Static_assert(TC_N_DEVICES <= 16, "a device's row is four bits");
-
 static _Thread_local struct {
   bool known;
   uint8_t n_pushed, now, pushed[MAX_PUSHED];  // of tc_device; bytes, for thread-local memory is scarce
 } self;
-
-const char *tc_device_name(tc_device d) {
-  return backends[tc_device_row(d)].name[tc_device_ordinal(d)];
-}
-
-tc_device_kind tc_device_kind_of(tc_device d) {
-  return backends[tc_device_row(d)].kind;
-}
 
 const char *tc_device_absent(tc_device d) {
   return tc_device_kind_of(d) == TC_DEVICE_GPU ? tc_gpu_absent(d) : NULL;
@@ -44,10 +21,12 @@ const char *tc_device_absent(tc_device d) {
 
 // Which of the backend's devices text names: its name, or that of a GPU's, ":" and a number. -1: none.
 static int ordinal_of(const char *text, int row) {
-  size_t n = strlen(backends[row].name[0]);
-  if (strncmp(text, backends[row].name[0], n) != 0) return -1;
+  const char *name = tc_device_name((tc_device)row);
+  size_t n = strlen(name);
+  if (strncmp(text, name, n) != 0) return -1;
   if (text[n] == 0) return 0;
-  bool number = backends[row].kind == TC_DEVICE_GPU && text[n] == ':' && text[n + 1] && strspn(text + n + 1, "0123456789") == strlen(text + n + 1);
+  bool number = tc_device_kind_of((tc_device)row) == TC_DEVICE_GPU && text[n] == ':' && text[n + 1] &&
+                strspn(text + n + 1, "0123456789") == strlen(text + n + 1);
   return !number ? -1 : strlen(text + n + 1) > 2 ? TC_MOST_ORDINALS : atoi(text + n + 1);
 }
 
@@ -65,7 +44,7 @@ static bool is_good(tc_device d) {
 // The first good GPU, or the CPU.
 static tc_device best(void) {
   for (int row = 0; row < TC_N_DEVICES; row++)
-    if (backends[row].kind == TC_DEVICE_GPU && is_good((tc_device)row)) return (tc_device)row;
+    if (tc_device_kind_of((tc_device)row) == TC_DEVICE_GPU && is_good((tc_device)row)) return (tc_device)row;
   return TC_DEVICE_CPU;
 }
 

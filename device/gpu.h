@@ -8,7 +8,8 @@
 #ifndef TC_DEVICE_GPU_H
 #define TC_DEVICE_GPU_H
 
-#include "device/device.h"
+#include "device/backends.h"
+#include "runtime/status.h"
 
 // Matrix instructions that words exist for (device/gpu/README.md).
 typedef enum tc_gpu_matrix { TC_GPU_NO_MATRIX, TC_GPU_MMA_SM80, TC_GPU_MFMA } tc_gpu_matrix;
@@ -194,6 +195,9 @@ const char *tc_gpu_sequence_plain(const tc_gpu_sequence *s);
 size_t tc_gpu_sequence_copied(const tc_gpu_sequence *s);
 // Bytes of the host's memory that it holds, without what a driver does for its graphs.
 size_t tc_gpu_sequence_held(const tc_gpu_sequence *s);
+
+// Who keeps memory of devices that can be made again is asked to give it back where memory is short. Called without locks of the device.
+void tc_gpu_set_evict(void (*evict)(tc_device d));
 
 // Leaves every device: waits, unloads, gives memory back. Called by tc_shutdown, after buffers and kernels are gone.
 void tc_gpu_shutdown(void);

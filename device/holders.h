@@ -3,7 +3,7 @@
 #ifndef TC_DEVICE_HOLDERS_H
 #define TC_DEVICE_HOLDERS_H
 
-#include "device/device.h"
+#include "device/backends.h"
 #include "runtime/status.h"
 
 typedef enum tc_holding {

@@ -2,7 +2,7 @@
 //
 // Idea: the device copies into pinned memory of tc's own, behind what it was asked for before, so nothing waits; whoever waits for the copy takes it from there
 // to where the caller wants it. What is large is first copied to memory of its own on the device, at that memory's speed, and from there beside the kernels
-// that follow, which may write the tensor's memory meanwhile. Memory is kept for the next copy. At most MOST_BYTES are in use, of either side: then the oldest
+// that follow, which may write the tensor's memory meanwhile. Memory is kept for the next copy. At most TC_GPU_MOST_LATER_BYTES are in use, of either side: then the oldest
 // copy is waited for; what is larger alone is read at once.
 // Threads: under the lock of reading; a thread that finds its copy taken by another one that waited finds it whole.
 #include <string.h>
@@ -10,16 +10,7 @@
 #include "device/gpu/state.h"
 #include "runtime/arena.h"
 
-#define MOST_BYTES ((size_t)64 << 20)
 #define LEAST_BYTES ((size_t)64 << 10)
-
-struct tc_gpu_later {
-  tc_gpu_later *next;
-  void *to;
-  size_t bytes, room;
-  void *pinned, *event;
-  void *there;  // on the device; NULL: none was needed yet
-};
 
 // pre: reading is locked; begun, or the device is out of reach: then what the driver has of it is not touched.
 static void destroy(tc_gpu *g, tc_gpu_later *l, bool reached) {
@@ -73,7 +64,7 @@ static tc_status take(tc_gpu *g, size_t bytes, tc_gpu_later **out) {
     *at = (*at)->next;
     return TC_OK;
   }
-  if (g->later_bytes + room > MOST_BYTES) destroy_all(g, &g->later_free, true);
+  if (g->later_bytes + room > TC_GPU_MOST_LATER_BYTES) destroy_all(g, &g->later_free, true);
   return make(g, room, out);
 }
 
@@ -113,13 +104,10 @@ static tc_status begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
   return st;
 }
 
-tc_status tc_gpu_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
+tc_status tc_gpu_later_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
   tc_status st = TC_OK;
-  if (bytes == 0) return TC_OK;
-  if (tc_gpu_forked()) return tc_gpu_refuse_forked();
-  if (bytes > MOST_BYTES / 2) return tc_gpu_read(g, to, from, bytes);
   pthread_mutex_lock(&g->reading);
-  while (g->later && g->later_bytes + 2 * bytes > MOST_BYTES && st == TC_OK) st = finish_first(g);
+  while (g->later && g->later_bytes + 2 * bytes > TC_GPU_MOST_LATER_BYTES && st == TC_OK) st = finish_first(g);
   if (st == TC_OK) st = begin(g, to, from, bytes);
   pthread_mutex_unlock(&g->reading);
   return st;
@@ -141,19 +129,9 @@ tc_status tc_gpu_read_end(tc_gpu *g, const void *to) {
   return st;
 }
 
-static void trim(tc_gpu *g, tc_gpu_later *list) {
-  for (tc_gpu_later *l = list; l; l = l->next) {
-    if (l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
-    l->there = NULL;
-  }
-}
-
-// Reading is locked before the device's lock, which this thread has: where another thread reads, memory stays.
-void tc_gpu_later_trim(tc_gpu *g) {
-  if (pthread_mutex_trylock(&g->reading) != 0) return;
-  trim(g, g->later);
-  trim(g, g->later_free);
-  pthread_mutex_unlock(&g->reading);
+tc_status tc_gpu_wait(tc_gpu *g) {
+  tc_status st = tc_gpu_wait_for_runs(g), copied = tc_gpu_read_end(g, NULL);
+  return st != TC_OK ? st : copied;
 }
 
 void tc_gpu_later_fini(tc_gpu *g, bool reached) {

@@ -155,5 +155,6 @@ typedef struct tc_gpu_driver {
 int tc_gpu_library_turn(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which, tc_gpu_line line);
 
 extern const tc_gpu_driver tc_cuda_driver, tc_hip_driver;
+const tc_gpu_driver *tc_gpu_driver_of(tc_device d);  // drivers.c; NULL: d is no GPU
 
 #endif

@@ -5,9 +5,7 @@
 // last copy out of it has run. Small writes share a piece. Reading has two pieces of its own and copies one out while the next one is filled.
 #include <string.h>
 
-#include "device/buffer.h"
 #include "device/gpu/state.h"
-#include "runtime/options.h"
 
 #define ALIGN 256
 #define READ_PIECES 2
@@ -41,7 +39,7 @@ tc_status tc_gpu_short(tc_gpu *g, size_t bytes) {
 
 tc_status tc_gpu_alloc(tc_gpu *g, size_t bytes, void **out) {
   tc_status st = tc_gpu_take(g, bytes, out);
-  if (st == TC_ERR_MEMORY) tc_buffer_reclaim(g->device), st = tc_gpu_take(g, bytes, out);
+  if (st == TC_ERR_MEMORY) tc_gpu_evict(g), st = tc_gpu_take(g, bytes, out);
   return st == TC_ERR_MEMORY ? tc_gpu_short(g, bytes) : st;
 }
 
@@ -100,10 +98,6 @@ static tc_status write_pieces(tc_gpu *g, char *to, const char *from, size_t byte
     to += n, from += n, bytes -= n;
   }
   return TC_OK;
-}
-
-bool tc_gpu_is_beside(size_t bytes) {
-  return bytes >= (size_t)TC_MAX_OF(tc_options_get()->gpu_beside, 1);
 }
 
 tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes) {
@@ -190,6 +184,12 @@ tc_status tc_gpu_read_made(tc_gpu *g, void *to, const void *from, size_t bytes, 
 
 tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes) {
   return tc_gpu_read_made(g, to, from, bytes, TC_GPU_ALL);
+}
+
+tc_status tc_gpu_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
+  if (bytes == 0) return TC_OK;
+  if (tc_gpu_forked()) return tc_gpu_refuse_forked();
+  return bytes > TC_GPU_MOST_LATER_BYTES / 2 ? tc_gpu_read(g, to, from, bytes) : tc_gpu_later_begin(g, to, from, bytes);
 }
 
 tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes) {

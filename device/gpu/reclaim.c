@@ -3,12 +3,38 @@
 // Caches are, from below: what the driver's pool keeps; memory for copies that run beside kernels; code, graphs and calls that wait for runs under way to
 // end; buffers in the pools (device/buffer.c) and prepared values (its keeper), which the lock of the device must be given up for, since their owners take
 // it inside their own.
-#include "device/buffer.h"
 #include "device/gpu/state.h"
 
-bool tc_gpu_is_short(const tc_gpu *g, int result) {
-  const char *name;
-  return TC_UNLIKELY(result != 0) && g->driver->judge(result, &name) == TC_GPU_SHORT;
+static void (*_Atomic evict)(tc_device d);  // of the layer that keeps buffers; NULL: there are none yet
+
+void tc_gpu_set_evict(void (*by)(tc_device d)) {
+  atomic_store_explicit(&evict, by, memory_order_release);
+}
+
+void tc_gpu_evict(tc_gpu *g) {
+  void (*by)(tc_device) = atomic_load_explicit(&evict, memory_order_acquire);
+  if (by) by(g->device);
+}
+
+void tc_gpu_upload_trim(tc_gpu *g) {
+  tc_gpu_upload *u = &g->upload;
+  for (uint32_t i = 0; i < u->n_there; i++) tc_gpu_note(g, g->driver->give(&g->port, u->there[i].at), "giving back memory");
+  u->n_there = u->next = 0;
+}
+
+static void trim_copies(tc_gpu *g, tc_gpu_later *list) {
+  for (tc_gpu_later *l = list; l; l = l->next) {
+    if (l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
+    l->there = NULL;
+  }
+}
+
+// Reading is locked before the device's lock, which this thread has: where another thread reads, memory stays.
+void tc_gpu_later_trim(tc_gpu *g) {
+  if (pthread_mutex_trylock(&g->reading) != 0) return;
+  trim_copies(g, g->later);
+  trim_copies(g, g->later_free);
+  pthread_mutex_unlock(&g->reading);
 }
 
 tc_status tc_gpu_trim(tc_gpu *g) {
@@ -22,7 +48,7 @@ tc_status tc_gpu_trim(tc_gpu *g) {
 tc_status tc_gpu_make_room(tc_gpu *g) {
   uint64_t opened = g->opened;
   tc_gpu_end(g);
-  tc_buffer_reclaim(g->device);
+  tc_gpu_evict(g);
   tc_status st = tc_gpu_begin(g, "waiting for memory");
   if (st != TC_OK) {
     pthread_mutex_lock(&g->lock);
@@ -31,14 +57,6 @@ tc_status tc_gpu_make_room(tc_gpu *g) {
   }
   if (g->opened != opened) return TC_FAIL(TC_ERR_DEVICE, "%s was shut down", tc_device_name(g->device));
   return tc_gpu_trim(g);
-}
-
-tc_status tc_gpu_tell_short(tc_gpu *g, const char *what) {
-  char holders[800];
-  size_t room = 0, all = g->facts.memory_bytes;
-  (void)g->driver->room(&g->port, &room);
-  return TC_FAIL(TC_ERR_MEMORY, "%s: %s; %zu of %zu bytes are free: %s", tc_device_name(g->device), what, room, all,
-                 tc_holders_tell(g->device, all - TC_MIN(all, room), holders, sizeof holders));
 }
 
 tc_status tc_gpu_event(tc_gpu *g, bool timer, void **out) {

@@ -53,7 +53,16 @@ typedef struct tc_gpu_ahead {
   _Atomic uint64_t n_runs;  // asked for since the device was opened; written under the lock
 } tc_gpu_ahead;
 
-typedef struct tc_gpu_later tc_gpu_later;  // a copy to the host that is waited for later
+// Copies to the host that are waited for later: at most so many bytes of either side. What is larger alone is read at once.
+#define TC_GPU_MOST_LATER_BYTES ((size_t)64 << 20)
+typedef struct tc_gpu_later tc_gpu_later;
+struct tc_gpu_later {
+  tc_gpu_later *next;
+  void *to;
+  size_t bytes, room;
+  void *pinned, *event;
+  void *there;  // on the device; NULL: none was needed yet
+};
 
 struct tc_gpu {
   const tc_gpu_driver *driver;
@@ -81,7 +90,8 @@ struct tc_gpu {
   tc_library_once library[TC_GPU_N_LIBRARIES];  // since the device was opened
 };
 
-const tc_gpu_driver *tc_gpu_driver_of(tc_device d);  // NULL: d is no GPU
+extern tc_gpu tc_gpus[TC_N_DEVICES][TC_MOST_ORDINALS];  // by row and ordinal; all zero: never opened
+
 // Takes the device's lock and enters it. TC_ERR_DEVICE if it is lost. what: what was asked for, static text for messages.
 tc_status tc_gpu_begin(tc_gpu *g, const char *what);
 void tc_gpu_end(tc_gpu *g);
@@ -89,28 +99,37 @@ void tc_gpu_end(tc_gpu *g);
 bool tc_gpu_reach(tc_gpu *g);
 // A driver's result as a status, under the lock or not. The device is lost where the result says so.
 tc_status tc_gpu_check(tc_gpu *g, int result, const char *what);
-// The same where nothing can be returned: a line in the log.
+bool tc_gpu_is_short(const tc_gpu *g, int result);
+// TC_ERR_MEMORY, with what holds the device's memory. what: what was asked for. pre: begun.
+tc_status tc_gpu_tell_short(tc_gpu *g, const char *what);
+// The same as tc_gpu_check where nothing can be returned: a line in the log.
 void tc_gpu_note(tc_gpu *g, int result, const char *what);
 
 // ---- where memory is short (reclaim.c) ----
 
-bool tc_gpu_is_short(const tc_gpu *g, int result);
 // Waits for the device, and gives back what it keeps and nobody uses. pre: begun.
 tc_status tc_gpu_trim(tc_gpu *g);
 // The same, and before it what layers above keep and can make again, which takes the device's lock: others may have had it meanwhile. pre: begun, and is
 // so afterwards, but that after an error nothing more may be asked of the device.
 tc_status tc_gpu_make_room(tc_gpu *g);
-// TC_ERR_MEMORY, with what holds the device's memory. what: what was asked for. pre: begun.
-tc_status tc_gpu_tell_short(tc_gpu *g, const char *what);
+// What layers above keep and can make again goes back to the device. Called without locks of the device.
+void tc_gpu_evict(tc_gpu *g);
 // An event, or one that keeps the time; pinned memory of the host. They trim, and try again. pre: begun.
 tc_status tc_gpu_event(tc_gpu *g, bool timer, void **out);
 tc_status tc_gpu_pinned(tc_gpu *g, size_t bytes, void **out);
 
+// What a child is told that would use its parent's devices.
+#define TC_GPU_FORKED "the process was forked after a GPU was opened, and a child cannot use it: fork first, or start another program in the child"
+// A driver's devices are about to be used. pre: opening is locked.
+void tc_gpu_touch(void);
 // Whether the process was forked since a driver was opened: then nothing of it may be touched.
 bool tc_gpu_forked(void);
+tc_status tc_gpu_refuse_lost(const tc_gpu *g);  // TC_ERR_DEVICE, with what happened
 tc_status tc_gpu_refuse_forked(void);  // TC_ERR_DEVICE, with a sentence that says so
 // Destroys it when runs under way are over. pre: locked and entered. Takes over what r holds; r is of tc_malloc.
 void tc_gpu_retire(tc_gpu *g, tc_gpu_retired *r);
+// Waits for all that was asked for before, without the lock, so that other threads may ask for more; then destroys what was retired.
+tc_status tc_gpu_wait_for_runs(tc_gpu *g);
 void tc_gpu_retired_fini(tc_gpu *g);  // pre: locked and entered, and the device was waited for
 // Gives staging memory back. pre: locked and entered.
 void tc_gpu_staging_fini(tc_gpu *g);
@@ -122,6 +141,8 @@ void tc_gpu_upload_fini(tc_gpu *g);  // likewise
 // Whether a copy of so many bytes is worth its way beside kernels.
 bool tc_gpu_is_beside(size_t bytes);
 
+// Begins a copy to the host. pre: not forked; 0 < bytes <= TC_GPU_MOST_LATER_BYTES / 2.
+tc_status tc_gpu_later_begin(tc_gpu *g, void *to, const void *from, size_t bytes);
 // Forgets copies that nobody waited for. reached: as in destroying anything, whether the device can be asked.
 void tc_gpu_later_fini(tc_gpu *g, bool reached);
 // Gives the device's memory back, which none of them reads any more. pre: locked and entered, and nothing runs.

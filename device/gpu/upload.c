@@ -8,6 +8,11 @@
 #include <string.h>
 
 #include "device/gpu/state.h"
+#include "runtime/options.h"
+
+bool tc_gpu_is_beside(size_t bytes) {
+  return bytes >= (size_t)TC_MAX_OF(tc_options_get()->gpu_beside, 1);
+}
 
 static size_t n_pieces(size_t bytes) {
   return (bytes + TC_GPU_PIECE_BYTES - 1) / TC_GPU_PIECE_BYTES;
@@ -72,12 +77,6 @@ tc_status tc_gpu_upload_run(tc_gpu *g, char *to, const char *from, size_t bytes,
   }
   *out_done = true;
   return TC_OK;
-}
-
-void tc_gpu_upload_trim(tc_gpu *g) {
-  tc_gpu_upload *u = &g->upload;
-  for (uint32_t i = 0; i < u->n_there; i++) tc_gpu_note(g, g->driver->give(&g->port, u->there[i].at), "giving back memory");
-  u->n_there = u->next = 0;
 }
 
 void tc_gpu_upload_fini(tc_gpu *g) {

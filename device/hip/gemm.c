@@ -16,8 +16,8 @@ typedef struct made {
 
 static const tc_gpu_library_driver *chosen[TC_MOST_ORDINALS];  // by devices; under a device's lock
 
-void tc_hip_products_of(int hip_major) {
-  tc_hipblaslt_of(hip_major);
+void tc_hip_products_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes)) {
+  tc_hipblaslt_of(hip_major, room);
   tc_rocblas_of(hip_major);
 }
 

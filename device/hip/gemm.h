@@ -5,7 +5,7 @@
 #include "device/gpu/driver.h"
 
 extern const tc_gpu_library_driver tc_hip_products;
-void tc_hip_products_of(int hip_major);  // when the driver is opened
+void tc_hip_products_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes));  // when the driver is opened
 void tc_hip_products_close(tc_gpu_port *p);
 // What the libraries answer, where it is not the driver's, is from here to MIOpen's (miopen.h).
 #define TC_HIP_PRODUCTS_RESULTS 0x10000

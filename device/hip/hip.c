@@ -110,8 +110,8 @@ static bool open_driver(char *why, size_t bytes) {
     snprintf(why, bytes, "AMD's library is %s: 5.2 or newer is needed", version_text);
     return false;
   }
-  tc_hip_products_of(version / 10000000);
-  tc_miopen_of(version / 10000000, handle);
+  tc_hip_products_of(version / 10000000, tc_hip_driver.room);
+  tc_miopen_of(version / 10000000, handle, tc_hip_driver.room);
   return tc_hiprtc_open(handle, version, why, bytes);
 }
 

@@ -18,7 +18,7 @@ enum {
 #define TC_HIPBLASLT_LEAST_ROOM ((size_t)64 << 20)
 
 extern const tc_gpu_library_driver tc_hipblaslt;  // its functions, but drop, are called for ports for which it is ready
-void tc_hipblaslt_of(int hip_major);  // before ready
+void tc_hipblaslt_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes));  // before ready
 void tc_hipblaslt_close(tc_gpu_port *p);
 tc_gpu_verdict tc_hipblaslt_judge(int result, const char **name);
 

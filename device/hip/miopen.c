@@ -40,6 +40,7 @@ static const tc_library_row rows[] = {
 
 static int driver_major;
 static void *driver;
+static int (*free_memory)(tc_gpu_port *p, size_t *free_bytes);  // the driver's
 static int version;  // 30400
 static char name_text[32];
 
@@ -53,8 +54,9 @@ typedef struct made {
 
 // ---- the library ----
 
-void tc_miopen_of(int hip_major, void *hip) {
+void tc_miopen_of(int hip_major, void *hip, int (*room)(tc_gpu_port *p, size_t *free_bytes)) {
   driver_major = hip_major, driver = hip;
+  free_memory = room;
 }
 
 static bool load_miopen(const char *path, char *why, size_t bytes) {
@@ -131,7 +133,7 @@ tc_gpu_verdict tc_miopen_judge(int result, const char **name) {
 static int open(tc_gpu_port *p) {
   tc_miopen_handle handle = NULL;
   size_t room = 0;
-  int result = tc_hip_driver.room(p, &room);
+  int result = free_memory(p, &room);
   if (result == 0 && room < TC_HIPBLASLT_LEAST_ROOM) result = result_of(TC_miopenStatusAllocFailed);
   if (result == 0) result = result_of(mi.miopenCreateWithStream(&handle, p->stream[TC_GPU_WORK]));
   p->library[TC_GPU_CONVOLUTIONS] = result == 0 ? handle : NULL;

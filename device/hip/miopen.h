@@ -39,7 +39,8 @@ enum {
 #define TC_miopenMathPedantic 1
 
 extern const tc_gpu_library_driver tc_miopen;
-void tc_miopen_of(int hip_major, void *hip);  // when the driver is opened: its version and its library
+void tc_miopen_of(int hip_major, void *hip,
+                  int (*room)(tc_gpu_port *p, size_t *free_bytes));  // when the driver is opened: its version and its library
 void tc_miopen_close(tc_gpu_port *p);
 // What its functions answer, where it is not the driver's, is from TC_MIOPEN_RESULTS on.
 #define TC_MIOPEN_RESULTS 0x30000
