@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#include "runtime/reentry.h"
+#include "runtime/assert.h"
+#include "runtime/inside.h"
 
 #define MAX_LOCKS 32
 

@@ -3,23 +3,15 @@
 // Threads: thread-safe; the sink may be called from any thread, and may log.
 #include "runtime/log.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tc/tc.h>
-#include <unistd.h>
 
-#include "runtime/arena.h"
-#include "runtime/fork.h"
 #include "runtime/options.h"
-#include "runtime/reentry.h"
 
 #define UNREAD (1u << 31)
-
-void tc_log_reread(void);  // for options.c
 
 static const struct {
   const char *name, *says;
@@ -35,12 +27,6 @@ static const struct {
     [TC_LOG_CACHE] = {"cache", "hits, misses and evictions of plans and kernels"},
     [TC_LOG_MEMORY] = {"memory", "tensor memory: taken from the system, reused, given back, refused by the cap"},
 };
-
-atomic_uint tc_log_topics = ~0u;
-static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
-TC_FORK_SAFE(&sink_lock, 10)
-static void (*sink)(const char *line, void *arg);  // under sink_lock, as its argument
-static void *sink_arg;
 
 static unsigned topic_bit(const char *name, size_t length) {
   for (unsigned i = 0; i < TC_N_LOG_TOPICS; i++)
@@ -81,20 +67,6 @@ static unsigned topics_read(void) {
   return mask;
 }
 
-static void line_write(char *line, size_t length) {
-  pthread_mutex_lock(&sink_lock);
-  void (*to)(const char *, void *) = sink;
-  void *arg = sink_arg;
-  pthread_mutex_unlock(&sink_lock);
-  if (to) {
-    to(line, arg);
-    return;
-  }
-  line[length] = '\n';  // in the place of the final zero, so that the line is one write
-  ssize_t written = write(STDERR_FILENO, line, length + 1);
-  (void)written;
-}
-
 bool tc_log_wanted(tc_log_topic topic) {
   unsigned mask = atomic_load_explicit(&tc_log_topics, memory_order_relaxed);
   if (topic == TC_LOG_WARN) return true;
@@ -104,27 +76,10 @@ bool tc_log_wanted(tc_log_topic topic) {
 
 void tc_log_line(tc_log_topic topic, const char *fmt, ...) {
   if (!tc_log_on(topic)) return;
-  char room[1024], *line = room;
-  va_list args, again;
+  va_list args;
   va_start(args, fmt);
-  va_copy(again, args);
-  size_t prefix = (size_t)snprintf(room, sizeof room, "tc[%s] ", topics[topic].name);
-  int n = vsnprintf(room + prefix, sizeof room - prefix, fmt, args);
-  size_t length = prefix + (n > 0 ? (size_t)n : 0);
-  if (length >= sizeof room) {
-    line = tc_malloc(length + 1);
-    if (line) {
-      memcpy(line, room, prefix);
-      vsnprintf(line + prefix, length + 1 - prefix, fmt, again);
-    } else {
-      line = room;  // cut short rather than lost
-      length = sizeof room - 1;
-    }
-  }
-  va_end(again);
+  tc_log_write(topics[topic].name, fmt, args);
   va_end(args);
-  line_write(line, length);
-  if (line != room) tc_free(line);
 }
 
 FILE *tc_log_begin(tc_log_message *m) {
@@ -143,17 +98,4 @@ void tc_log_end(tc_log_message *m, tc_log_topic topic) {
 void tc_log_drop(tc_log_message *m) {
   if (m->to) fclose(m->to);
   free(m->text);
-}
-
-void tc_log_reread(void) {
-  atomic_store_explicit(&tc_log_topics, ~0u, memory_order_relaxed);
-}
-
-void tc_set_log(void (*new_sink)(const char *line, void *arg), void *arg) {
-  if (!tc_enter("set_log", 0)) return;
-  pthread_mutex_lock(&sink_lock);
-  sink = new_sink;
-  sink_arg = arg;
-  pthread_mutex_unlock(&sink_lock);
-  tc_leave();
 }

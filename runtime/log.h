@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "runtime/log_sink.h"
+
 typedef enum tc_log_topic {
   TC_LOG_WARN,  // always on
   TC_LOG_SYNC,
@@ -20,7 +22,6 @@ typedef enum tc_log_topic {
   TC_N_LOG_TOPICS
 } tc_log_topic;
 
-extern atomic_uint tc_log_topics;  // bits of topics that are on, or may be: TC_LOG is read when one is first asked for
 bool tc_log_wanted(tc_log_topic topic);
 static inline bool tc_log_on(tc_log_topic topic) {
   return __builtin_expect(atomic_load_explicit(&tc_log_topics, memory_order_relaxed) >> topic & 1, 0) && tc_log_wanted(topic);

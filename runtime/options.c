@@ -15,9 +15,7 @@
 
 #include "runtime/edits.h"
 #include "runtime/fork.h"
-#include "runtime/log.h"
-
-void tc_log_reread(void);  // log.c: the topics are read again at their next use
+#include "runtime/log_sink.h"
 
 #define PREFIX "TC_"
 #define STRING_BYTES 4096  // PATH_MAX; untouched pages of a row without a value cost nothing
@@ -56,16 +54,16 @@ static const char *read_string(const char *variable, const char *initial, const 
   const char *text = secure_getenv(variable);
   if (!text || !*text) return initial;
   if (strlen(text) >= STRING_BYTES) {
-    tc_log_line(TC_LOG_WARN, "%s is longer than %d bytes and was ignored", variable, STRING_BYTES - 1);
+    tc_log_warn("%s is longer than %d bytes and was ignored", variable, STRING_BYTES - 1);
     return initial;
   }
   if (words && strcmp(words, TWO_NUMBERS) == 0) {
     if (is_two_numbers(text)) return strcpy(room, text);
-    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not two whole numbers from 1 on, as 64x128; it was ignored", variable, text);
+    tc_log_warn("%s is \"%.64s\", not two whole numbers from 1 on, as 64x128; it was ignored", variable, text);
     return initial;
   }
   if (words && !is_word_of(words, text)) {
-    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not one of %s; using %s", variable, text, words, initial ? initial : "none");
+    tc_log_warn("%s is \"%.64s\", not one of %s; using %s", variable, text, words, initial ? initial : "none");
     return initial;
   }
   return strcpy(room, text);
@@ -93,12 +91,11 @@ static int64_t read_number(const char *variable, int64_t initial, const char *wo
   bool ranged = is_range(words, &least, &most);
   if (whole && (ranged ? value >= least && value <= most : !words || is_word_of(words, plain))) return value;
   if (ranged)
-    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not a whole number from %" PRId64 " to %" PRId64 "; using %" PRId64, variable, text, least, most,
-                initial);
+    tc_log_warn("%s is \"%.64s\", not a whole number from %" PRId64 " to %" PRId64 "; using %" PRId64, variable, text, least, most, initial);
   else if (whole)
-    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not one of %s; using %" PRId64, variable, text, words, initial);
+    tc_log_warn("%s is \"%.64s\", not one of %s; using %" PRId64, variable, text, words, initial);
   else
-    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not a whole number from 0 on; using %" PRId64, variable, text, initial);
+    tc_log_warn("%s is \"%.64s\", not a whole number from 0 on; using %" PRId64, variable, text, initial);
   return initial;
 }
 
@@ -130,7 +127,7 @@ static void tell_misspelt(void) {
     if (strncmp(*at, PREFIX, sizeof PREFIX - 1) != 0 || of_tests || n > TC_EDITS_BYTES) continue;
     const char *near = near_variable(*at, n);
     if (!near) continue;
-    tc_log_line(TC_LOG_WARN, "%.*s is no variable of tc and has no effect; the nearest is %s (TC_LOG=help lists them)", (int)n, *at, near);
+    tc_log_warn("%.*s is no variable of tc and has no effect; the nearest is %s (TC_LOG=help lists them)", (int)n, *at, near);
     any = true;
   }
   told = any;

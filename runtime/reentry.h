@@ -6,18 +6,10 @@
 #ifndef TC_RUNTIME_REENTRY_H
 #define TC_RUNTIME_REENTRY_H
 
-#include <signal.h>
 #include <stdatomic.h>
 
+#include "runtime/inside.h"
 #include "runtime/status.h"
-
-extern _Thread_local volatile sig_atomic_t tc_inside;
-// The call that is inside: what an error names when nothing nearer is known, such as memory that a sync did not get.
-extern _Thread_local tc_call tc_inside_call;
-
-static inline tc_status tc_refuse_inside(const char *op, tc_site site) {
-  return tc_fail(TC_ERR_STATE, op, site, "called inside another call of this thread, by a signal handler or a callback");
-}
 
 // False after reporting TC_ERR_STATE: then nothing may be touched, and tc_leave is not called.
 static inline bool tc_enter(const char *op, tc_site site) {

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "runtime/fork.h"
-#include "runtime/reentry.h"
+#include "runtime/inside.h"
 
 #define MESSAGE_BYTES 1024  // what holds a GPU's memory is a long list
 #define SITE_BYTES 160
@@ -26,7 +26,6 @@ typedef struct error_text {
   char message[MESSAGE_BYTES], site[SITE_BYTES];
 } error_text;
 
-_Thread_local volatile sig_atomic_t tc_inside;
 _Thread_local tc_call tc_inside_call;
 _Thread_local const char *tc_outer_op;
 _Thread_local bool tc_call_failed;
@@ -100,11 +99,6 @@ static void append(char *out, size_t bytes, const char *fmt, ...) {
   va_start(args, fmt);
   (void)vsnprintf(out + used, bytes - used, fmt, args);
   va_end(args);
-}
-
-void tc_assert_fail(const char *what, const char *file, int line) {
-  fprintf(stderr, "tc: internal error: %s is false (%s:%d)\n", what, file, line);
-  abort();
 }
 
 void tc_site_text(tc_site site, char *out, size_t bytes) {

@@ -9,6 +9,8 @@
 #include <tc/tc.h>
 #include <time.h>
 
+#include "runtime/assert.h"
+
 #define TC_TRY(call) \
   do { \
     tc_status try_status_ = (call); \
@@ -20,18 +22,13 @@
 #define TC_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define TC_MAX_OF(a, b) ((a) > (b) ? (a) : (b))
 
-// Our own invariants only, never a caller's mistake. Compiled out of release builds.
-#ifdef NDEBUG
-#define TC_ASSERT(x) ((void)0)
-#else
-#define TC_ASSERT(x) ((x) ? (void)0 : tc_assert_fail(#x, __FILE__, __LINE__))
-#endif
-_Noreturn void tc_assert_fail(const char *what, const char *file, int line);
-
 // Records an error of this thread and returns its status. op: static string; site 0: that of the call this thread is inside, if any. The message
 // becomes "<op>: <formatted text> (at <site>)".
 tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
 #define TC_FAIL(status, ...) tc_fail((status), tc_call_op(__func__), 0, __VA_ARGS__)
+static inline tc_status tc_refuse_inside(const char *op, tc_site site) {
+  return tc_fail(TC_ERR_STATE, op, site, "called inside another call of this thread, by a signal handler or a callback");
+}
 
 // The error that tc_last_error shows, by its number in the process.
 typedef struct tc_error_mark {
@@ -55,6 +52,8 @@ typedef struct tc_call {
   const char *op;
   tc_site site;
 } tc_call;
+// The call that is inside: what an error names when nothing nearer is known, such as memory that a sync did not get.
+extern _Thread_local tc_call tc_inside_call;
 // The op of the call this thread is inside (runtime/reentry.h); else the other.
 const char *tc_call_op(const char *outside);
 

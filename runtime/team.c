@@ -17,7 +17,7 @@
 // Idle workers spin on `claim`, then park on the futex `wakes`. A caller that publishes just when a worker parks may not see it, for its store
 // is not waited for; it looks again when it claims, which is a fence.
 //
-// Ownership: the caller that holds `busy` writes the description, starts and stops workers, and grows their scratch memory.
+// Ownership: the caller that holds `busy` writes the description, starts and stops workers, and grows their tc_scratch memory.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // pthread_setaffinity_np
 #endif
@@ -31,40 +31,25 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "runtime/arena.h"
+#include "runtime/float_mode.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/status.h"
 #include "runtime/reentry.h"
+#include "runtime/scratch.h"
+#include "runtime/spin.h"
 #include "runtime/thread.h"
 #include "runtime/topology.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-typedef unsigned float_mode;
-#else
-#include <fenv.h>
-typedef fenv_t float_mode;
-#endif
-
 #define LINE 64
 #define PAIR 128  // of lines, which the processor fetches together: what one side writes lies in other pairs than what the other does
-#define HUGE_PAGE ((size_t)2 << 20)
-// From here on scratch memory is in huge pages: packed operands are read so often that small ones cost a product a tenth of its speed.
-#define HUGE_SCRATCH ((size_t)256 << 10)
 #define MOST_THREADS 256
 #define REMAINING_BITS 48
 #define REMAINING_MASK ((UINT64_C(1) << REMAINING_BITS) - 1)
-// A futex wake costs 12 to 38 us here (feasibility, 2-core VM), so parking sooner would cost more than it saves.
-#define SPIN_NS 50000
 #define LONELY_JOBS 32  // after so many jobs without workers the next is taken to need none
-#define PAUSES_PER_CLOCK 32  // a look at the clock costs 22 ns, a pause 20 to 60
-#define BARE_LOOKS 4096  // before the first pause, some 4 us: who waits longer can wait for a pause to end
 // Jobs that are too short to wake workers for, if so many follow each other at no more than this distance, wake them: they will be awake for those that follow.
 #define BRIEF_JOBS 32
 #define BRIEF_NS 20000
@@ -75,16 +60,10 @@ typedef fenv_t float_mode;
 #define LEAST_PAUSE_NS 10000000
 #define MOST_PAUSE_NS 1000000000
 
-typedef struct scratch {
-  void *base;  // owned, as malloc gave it
-  void *aligned;  // 64-byte aligned inside base
-  size_t bytes;  // usable from aligned
-} scratch;
-
 typedef struct member {
   _Alignas(PAIR) tc_worker worker;  // written by this worker alone, once it has claimed a task
   _Alignas(PAIR) _Atomic uint64_t share;  // of a spread wave, what nobody has taken: its first task (low half) and its end
-  _Alignas(PAIR) scratch memory;  // written under busy, where more of it is needed
+  _Alignas(PAIR) tc_scratch memory;  // written under busy, where more of it is needed
   pthread_t thread;
   int core;  // pinned to its first PU, or -1
 } member;
@@ -115,7 +94,7 @@ static struct {
   member members[MOST_THREADS];
 } team;
 
-static _Thread_local scratch own_scratch;  // of this thread as a caller
+static _Thread_local tc_scratch own_scratch;  // of this thread as a caller
 static _Thread_local unsigned jobs_alone = LONELY_JOBS;  // of this thread since one that workers were worth waking for
 // This thread's brief jobs.
 static _Thread_local struct {
@@ -140,83 +119,17 @@ static void futex_wake(_Atomic uint32_t *word, uint32_t bits) {
   syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, bits);
 }
 
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-#if defined(__x86_64__)
-static void cpu_pause(void) {
-  _mm_pause();
-}
-static float_mode float_mode_default(void) {
-  unsigned before = _mm_getcsr();
-  _mm_setcsr(0x1f80);  // round to nearest, denormals kept, no exception traps
-  return before;
-}
-static void float_mode_restore(float_mode mode) {
-  _mm_setcsr(mode);
-}
-#else
-static void cpu_pause(void) {
-  atomic_signal_fence(memory_order_seq_cst);
-}
-static float_mode float_mode_default(void) {
-  fenv_t before;
-  fegetenv(&before);
-  fesetenv(FE_DFL_ENV);
-  return before;
-}
-static void float_mode_restore(float_mode mode) {
-  fesetenv(&mode);
-}
-#endif
-
-// True once in a while, after SPIN_NS of calls; spin starts as all zero.
-typedef struct spin {
-  unsigned n;
-  int64_t until_ns;
-} spin;
-
-static bool spin_over(spin *s) {
-  if (++s->n < BARE_LOOKS) return false;
-  cpu_pause();
-  if (s->n % PAUSES_PER_CLOCK != 0) return false;
-  int64_t now = now_ns();
-  if (s->until_ns == 0) s->until_ns = now + SPIN_NS;
-  return now >= s->until_ns;
-}
-
 // ---- Scratch memory ----
-
-static void scratch_free(scratch *s) {
-  tc_free(s->base);
-  *s = (scratch){0};
-}
-
-static bool scratch_reserve(scratch *s, size_t bytes) {
-  if (TC_LIKELY(bytes <= s->bytes)) return true;
-  scratch_free(s);
-  size_t align = bytes >= HUGE_SCRATCH ? HUGE_PAGE : LINE;
-  if (bytes > SIZE_MAX - 2 * align) return false;
-  bytes = (bytes + align - 1) & ~(align - 1);
-  void *base = tc_malloc(bytes + align);
-  if (!base) return false;
-  *s = (scratch){base, (void *)(((uintptr_t)base + align - 1) & ~(uintptr_t)(align - 1)), bytes};
-  if (align == HUGE_PAGE) madvise(s->aligned, bytes, MADV_HUGEPAGE);
-  return true;
-}
 
 // Runs at the end of a thread while its thread-local memory is still there.
 static void own_scratch_end(void *s) {
-  scratch_free(s);
+  tc_scratch_free(s);
 }
 
 // Without a key (none left) the memory is lost when the thread ends, which is no reason to fail.
 static bool own_scratch_reserve(size_t bytes) {
   if (TC_LIKELY(bytes <= own_scratch.bytes)) return true;
-  if (!scratch_reserve(&own_scratch, bytes)) return false;
+  if (!tc_scratch_reserve(&own_scratch, bytes)) return false;
   pthread_mutex_lock(&key_lock);
   if (!key_made) key_made = pthread_key_create(&key, own_scratch_end) == 0;
   if (key_made) pthread_setspecific(key, &own_scratch);
@@ -318,14 +231,14 @@ static void *worker_main(void *arg) {
   snprintf(name, sizeof name, "tc-%u", m->worker.id);
   pthread_setname_np(pthread_self(), name);
   in_job = true;  // a job run inside a task runs on this thread alone, with memory of its own
-  (void)float_mode_default();
-  spin s = {0};
+  (void)tc_float_mode_default();
+  tc_spin s = {0};
   while (!atomic_load_explicit(&team.stopping, memory_order_relaxed)) {
     if (worker_work(m)) {
-      s = (spin){0};
-    } else if (spin_over(&s)) {
+      s = (tc_spin){0};
+    } else if (tc_spin_over(&s)) {
       worker_park(&m->worker);
-      s = (spin){0};
+      s = (tc_spin){0};
     }
   }
   return NULL;
@@ -352,7 +265,7 @@ static void workers_wake(int n) {
 // The child has none of the workers (a child forked by a task must exec or exit). Memory that a job of another thread was using at the fork is given up, for it may be half changed.
 static void forked(void) {
   bool mid_job = atomic_load(&team.busy) != 0;
-  for (int i = 1; mid_job && i < MOST_THREADS; i++) team.members[i].memory = (scratch){0};
+  for (int i = 1; mid_job && i < MOST_THREADS; i++) team.members[i].memory = (tc_scratch){0};
   team.n_workers = 0;
   atomic_store(&team.claim, 0);
   atomic_store(&team.left, 0);
@@ -434,7 +347,7 @@ static int worker_start(int id) {
   return tc_thread_start(&m->thread, worker_main, m);
 }
 
-// Under busy: as many workers as a job of n threads wants, each with its scratch memory. Returns how many threads it gets.
+// Under busy: as many workers as a job of n threads wants, each with its tc_scratch memory. Returns how many threads it gets.
 static int workers_reserve(int n, size_t scratch_bytes) {
   if (TC_UNLIKELY(team.n_workers == 0)) pthread_once(&fork_once, fork_watch);
   while (TC_UNLIKELY(team.n_workers < n - 1)) {
@@ -447,7 +360,7 @@ static int workers_reserve(int n, size_t scratch_bytes) {
   }
   n = TC_MIN(n, team.n_workers + 1);
   for (int id = 1; id < n; id++)
-    if (TC_UNLIKELY(!scratch_reserve(&team.members[id].memory, scratch_bytes))) n = id;
+    if (TC_UNLIKELY(!tc_scratch_reserve(&team.members[id].memory, scratch_bytes))) n = id;
   return n;
 }
 
@@ -457,7 +370,7 @@ static void workers_stop(void) {
   futex_wake(&team.wakes, UINT32_MAX);
   for (int id = 1; id <= team.n_workers; id++) pthread_join(team.members[id].thread, NULL);
   team.n_workers = 0;
-  for (int id = 1; id < MOST_THREADS; id++) scratch_free(&team.members[id].memory);
+  for (int id = 1; id < MOST_THREADS; id++) tc_scratch_free(&team.members[id].memory);
   atomic_store(&team.stopping, false);
 }
 
@@ -479,16 +392,16 @@ static void team_give(void) {
 // Until all tasks but the caller's n_own are done.
 static void wave_wait(int64_t n_own) {
   // A worker that waits for this very CPU gets it when the caller sleeps.
-  for (spin s = {0}; !spin_over(&s);)
+  for (tc_spin s = {0}; !tc_spin_over(&s);)
     if (atomic_load_explicit(&team.left, memory_order_acquire) == n_own) return;
-  int64_t from = now_ns();
+  int64_t from = (int64_t)tc_now_ns();
   atomic_fetch_sub(&team.left, n_own);  // from now on the last worker looks whether the caller sleeps
   while (atomic_load(&team.left) != 0) {
     atomic_store(&team.caller_asleep, 1);
     if (atomic_load(&team.left) != 0) futex_wait(&team.caller_asleep, 1, UINT32_MAX);
     atomic_store(&team.caller_asleep, 0);
   }
-  team.late |= now_ns() - from >= LATE_NS;
+  team.late |= (int64_t)tc_now_ns() - from >= LATE_NS;
 }
 
 // Task 0 is the caller's.
@@ -536,10 +449,10 @@ static int job_run_alone(const tc_job *job, void *memory) {
 
 // Under busy. Whether a job that is not worth waking n - 1 workers for finds them awake, or is one of so many that they should be.
 static bool workers_are_near(int n) {
-  if (TC_UNLIKELY(brief.paused)) brief.paused = now_ns() < brief.until_ns;
+  if (TC_UNLIKELY(brief.paused)) brief.paused = (int64_t)tc_now_ns() < brief.until_ns;
   if (TC_UNLIKELY(brief.paused)) return false;
   if (TC_LIKELY(team.n_workers >= n - 1 && !some_parked(n))) return true;
-  int64_t now = now_ns();
+  int64_t now = (int64_t)tc_now_ns();
   brief.n_close = now - brief.latest_ns <= BRIEF_NS ? brief.n_close + 1 : 0;
   brief.latest_ns = now;
   if (brief.n_close < BRIEF_JOBS) return false;
@@ -551,7 +464,7 @@ static bool workers_are_near(int n) {
 static void brief_judge(void) {
   brief.n_missed = team.n_helped ? 0 : brief.n_missed + 1;
   if (TC_LIKELY(!team.late && brief.n_missed < BRIEF_MISSES)) return;
-  int64_t now = now_ns();
+  int64_t now = (int64_t)tc_now_ns();
   bool soon = now - brief.until_ns < 8 * brief.pause_ns;
   brief.pause_ns = soon ? TC_MIN(2 * brief.pause_ns, MOST_PAUSE_NS) : LEAST_PAUSE_NS;
   brief.until_ns = now + brief.pause_ns;
@@ -591,10 +504,10 @@ static int job_threads(const tc_job *job) {
 
 // A job inside a task of this thread: the outer one uses own_scratch.
 static int job_run_nested(const tc_job *job) {
-  scratch memory = {0};
-  if (!scratch_reserve(&memory, job->scratch_bytes)) return TC_ERR_MEMORY;
+  tc_scratch memory = {0};
+  if (!tc_scratch_reserve(&memory, job->scratch_bytes)) return TC_ERR_MEMORY;
   int status = job_run_alone(job, memory.aligned);
-  scratch_free(&memory);
+  tc_scratch_free(&memory);
   return status;
 }
 
@@ -602,7 +515,7 @@ int tc_team_run(const tc_job *job) {
   if (TC_UNLIKELY(in_job)) return job_run_nested(job);
   if (!own_scratch_reserve(job->scratch_bytes)) return TC_ERR_MEMORY;
   void *memory = own_scratch.aligned;
-  float_mode before = float_mode_default();
+  tc_float_mode before = tc_float_mode_default();
   in_job = true;
   int status, n_threads = job_threads(job);
   if (n_threads > 1 && team_try_take()) {
@@ -614,7 +527,7 @@ int tc_team_run(const tc_job *job) {
   }
   jobs_alone = n_threads > 1 && !job->brief ? 0 : jobs_alone + (jobs_alone < LONELY_JOBS);
   in_job = false;
-  float_mode_restore(before);
+  tc_float_mode_restore(before);
   return status;
 }
 
@@ -643,7 +556,7 @@ void tc_team_stop(void) {
   team_take();
   workers_stop();
   team_give();
-  scratch_free(&own_scratch);
+  tc_scratch_free(&own_scratch);
 }
 
 tc_status tc_set_num_threads_at(int n, tc_site site) {
@@ -665,7 +578,7 @@ __attribute__((destructor)) static void team_unload(void) {
     workers_stop();
     team_give();
   }
-  scratch_free(&own_scratch);
+  tc_scratch_free(&own_scratch);
   pthread_mutex_lock(&key_lock);
   if (key_made) pthread_key_delete(key);
   key_made = false;

@@ -1,0 +1,13 @@
+// Checks of our own invariants.
+#ifndef TC_RUNTIME_ASSERT_H
+#define TC_RUNTIME_ASSERT_H
+
+// Our own invariants only, never a caller's mistake. Compiled out of release builds.
+#ifdef NDEBUG
+#define TC_ASSERT(x) ((void)0)
+#else
+#define TC_ASSERT(x) ((x) ? (void)0 : tc_assert_fail(#x, __FILE__, __LINE__))
+#endif
+_Noreturn void tc_assert_fail(const char *what, const char *file, int line);
+
+#endif
