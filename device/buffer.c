@@ -1,4 +1,5 @@
-// Size classes: four per power of two from 64 bytes, sixteen from a mebibyte, so at most a quarter, or a sixteenth of what is large, is wasted.
+// Size classes: four per power of two from 64 bytes, sixteen from a mebibyte, so at most a quarter,
+// or a sixteenth of what is large, is wasted.
 #include "device/buffer.h"
 
 #ifdef __GLIBC__
@@ -20,8 +21,10 @@
 #define N_SMALL 56  // classes below a mebibyte
 #define N_CLASSES (N_SMALL + 28 * 16)
 #define HUGE_BYTES ((size_t)2 << 20)
-// Threads share the work on tensors of so many bytes, and a core that reads to the end of one fetches some lines more. What other cores write must not lie
-// there: two reference counts of buffers and a plan's behind its factors made a product of 64x64x64 on two threads 0.15 us longer, of 2.8.
+// Threads share the work on tensors of so many bytes, and a core that reads to the end of one
+// fetches some lines more. What other cores write must not lie there: two reference counts of
+// buffers and a plan's behind its factors made a product of 64x64x64 on two threads 0.15 us longer,
+// of 2.8.
 #define SHARED_BYTES ((size_t)16 << 10)
 #define READ_AHEAD 2048
 
@@ -219,8 +222,9 @@ static tc_status gpu_pools_locked(tc_device d, gpu_pools **out) {
   return TC_OK;
 }
 
-// pre: locked. A pooled or new buffer of class c in a GPU's memory. Where there is no room for a new one, what is pooled is given back first: TC_ERR_MEMORY if
-// that is not enough, which is no error yet.
+// pre: locked. A pooled or new buffer of class c in a GPU's memory. Where there is no room for a
+// new one, what is pooled is given back first: TC_ERR_MEMORY if that is not enough, which is no
+// error yet.
 static tc_status take_gpu_locked(gpu_pools *g, tc_device d, int c, tc_buffer **out) {
   tc_buffer *b = g->pool[c];
   size_t bytes = class_bytes(c);

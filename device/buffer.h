@@ -1,13 +1,17 @@
-// Tensor memory: counted buffers from size-class pools. A buffer's content never changes while more than one reference holds it.
+// Tensor memory: counted buffers from size-class pools. A buffer's content never changes while more
+// than one reference holds it.
 //
-// Runs on the CPU finish before the sync that started them returns, so references alone say when memory is quiet. The object and its memory are
-// pooled together: in steady state nothing is allocated. Threads: thread-safe; reference counts are atomic, pools are under one lock.
+// Runs on the CPU finish before the sync that started them returns, so references alone say when
+// memory is quiet. The object and its memory are pooled together: in steady state nothing is
+// allocated. Threads: thread-safe; reference counts are atomic, pools are under one lock.
 //
-// A stamp names a content: no two contents of the process have the same, and a buffer gets another whenever it is written after it was made. What is
-// prepared from a content (lowering/program/constant_cache.h) is kept under its stamp.
+// A stamp names a content: no two contents of the process have the same, and a buffer gets another
+// whenever it is written after it was made. What is prepared from a content
+// (lowering/program/constant_cache.h) is kept under its stamp.
 //
-// A buffer in a GPU's memory is made for that device. What is asked of a device happens in order, so that memory whose last reference went may be taken
-// again at once; ptr is the device's address, which only kernels and tc_buffer_read, _write and _copy follow.
+// A buffer in a GPU's memory is made for that device. What is asked of a device happens in order,
+// so that memory whose last reference went may be taken again at once; ptr is the device's address,
+// which only kernels and tc_buffer_read, _write and _copy follow.
 #ifndef TC_DEVICE_BUFFER_H
 #define TC_DEVICE_BUFFER_H
 
@@ -36,28 +40,34 @@ struct tc_buffer {
   _Atomic uint64_t stamp;  // of the content; 0: others may write there unseen
   uint32_t n_lent;  // to so many who may; under the lock of the pools, as what follows
   bool stamped;  // before the first of them
-  _Atomic uint64_t made;  // of a GPU's: the run that wrote it last, as tc_gpu_runs counts, or TC_GPU_ALL, which is not known
+  // of a GPU's: the run that wrote it last, as tc_gpu_runs counts, or TC_GPU_ALL, which is not
+  // known
+  _Atomic uint64_t made;
   _Atomic bool watched;  // the keeper is told when this stamp is no more
   tc_buffer *next;  // in a pool
 };
 
-// A buffer of at least bytes, content undefined, one reference. TC_ERR_MEMORY beyond the cap (of the host's memory) or when the system has none.
+// A buffer of at least bytes, content undefined, one reference. TC_ERR_MEMORY beyond the cap (of
+// the host's memory) or when the system has none.
 tc_status tc_buffer_create(size_t bytes, tc_buffer **out);
 // The same where tensors of the device live.
 tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out);
-// Between the caller's memory and a buffer's first bytes, and between buffers, in whichever memory each is. Reading waits for the device.
+// Between the caller's memory and a buffer's first bytes, and between buffers, in whichever memory
+// each is. Reading waits for the device.
 tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes);
 // The same, but does not wait where it need not (tc_gpu_read_begin).
 tc_status tc_buffer_read_begin(const tc_buffer *b, void *to, size_t bytes);
 tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes);
 tc_status tc_buffer_clear(tc_buffer *b, size_t bytes);  // to zeros
 tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes);
-// How many bytes to ask for where so many are needed for a short time: those of a pooled buffer that holds them. Where none does and they are many, large
-// buffers are taken out of the pools first, so that what programs held one after the other is not held at once.
+// How many bytes to ask for where so many are needed for a short time: those of a pooled buffer
+// that holds them. Where none does and they are many, large buffers are taken out of the pools
+// first, so that what programs held one after the other is not held at once.
 size_t tc_buffer_fit(size_t bytes);
 // What a buffer of so many takes.
 size_t tc_buffer_rounded(size_t bytes);
-// What the cap leaves once all is given back that is kept and that no run uses; SIZE_MAX where there is no cap, as in a GPU's memory.
+// What the cap leaves once all is given back that is kept and that no run uses; SIZE_MAX where
+// there is no cap, as in a GPU's memory.
 size_t tc_buffer_room(tc_device d);
 // Wraps the caller's memory; on failure drop is not called.
 tc_status tc_buffer_wrap(void *ptr, size_t bytes, tc_origin origin, void (*drop)(void *), void *arg, tc_buffer **out);
@@ -78,7 +88,8 @@ void tc_buffer_unstamp(tc_buffer *b);
 // The same until it is given back, from when on there is another content.
 void tc_buffer_lend(tc_buffer *b);
 void tc_buffer_lend_end(tc_buffer *b);
-// b's holders keep its content, in the memory of spare, which has room for it and one reference; spare gets the memory that b wrapped, and its callback.
+// b's holders keep its content, in the memory of spare, which has room for it and one reference;
+// spare gets the memory that b wrapped, and its callback.
 void tc_buffer_move(tc_buffer *b, tc_buffer *spare);
 // Nobody writes the memory that it wraps.
 void tc_buffer_settle(tc_buffer *b);
@@ -86,11 +97,14 @@ static inline uint32_t tc_buffer_refs(const tc_buffer *b) {
   return atomic_load_explicit(&b->refs, memory_order_acquire);
 }
 
-// What a buffer of a GPU's memory is told to be where that is short (holders.h): else it is a tensor, made by the call that is running. Of others nothing.
+// What a buffer of a GPU's memory is told to be where that is short (holders.h): else it is a
+// tensor, made by the call that is running. Of others nothing.
 void tc_buffer_tell(tc_buffer *b, tc_holding holding, tc_call made);
-// Memory of this GPU is short: gives back what is pooled there, and all that can be made again. Called without locks of the device.
+// Memory of this GPU is short: gives back what is pooled there, and all that can be made again.
+// Called without locks of the device.
 void tc_buffer_reclaim(tc_device d);
-// What is in use in a memory while this thread runs something: before it takes any there, and the most when it took some.
+// What is in use in a memory while this thread runs something: before it takes any there, and the
+// most when it took some.
 typedef struct tc_peak {
   size_t before_bytes, most_bytes;
 } tc_peak;
@@ -102,7 +116,8 @@ uint64_t tc_buffer_new_ticks(void);
 // Gives the GPUs' pools back and leaves the devices, if no memory there is in use.
 void tc_buffer_leave_gpus(void);
 
-// Who keeps what was prepared from contents. Called without locks of the device; layers point one way, so it makes itself known.
+// Who keeps what was prepared from contents. Called without locks of the device; layers point one
+// way, so it makes itself known.
 typedef struct tc_keeper {
   void (*changed)(uint64_t stamp);  // a watched content is gone, and what was prepared from it of no use
   void (*reclaim)(void);  // memory is short: gives back all that can be made again

@@ -19,7 +19,8 @@ const char *tc_device_absent(tc_device d) {
   return tc_device_kind_of(d) == TC_DEVICE_GPU ? tc_gpu_absent(d) : NULL;
 }
 
-// Which of the backend's devices text names: its name, or that of a GPU's, ":" and a number. -1: none.
+// Which of the backend's devices text names: its name, or that of a GPU's, ":" and a number. -1:
+// none.
 static int ordinal_of(const char *text, int row) {
   const char *name = tc_device_name((tc_device)row);
   size_t n = strlen(name);
@@ -30,7 +31,8 @@ static int ordinal_of(const char *text, int row) {
   return !number ? -1 : strlen(text + n + 1) > 2 ? TC_MOST_ORDINALS : atoi(text + n + 1);
 }
 
-// Whether the GPU opens, is no simulation, and has a compiler that works; one that does not work is told.
+// Whether the GPU opens, is no simulation, and has a compiler that works; one that does not work is
+// told.
 static bool is_good(tc_device d) {
   tc_gpu *g;
   tc_error_mark before = tc_error_now();

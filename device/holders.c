@@ -1,4 +1,5 @@
-// See holders.h. A list for each device: entries come and go in constant time, and are read only where memory is short.
+// See holders.h. A list for each device: entries come and go in constant time, and are read only
+// where memory is short.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // dladdr
 #endif

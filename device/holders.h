@@ -1,5 +1,7 @@
-// What holds the memory of GPUs, told where there is no more of it: an entry for every buffer, table and code.
-// Threads: thread-safe, under a lock of its own, inside which no other is taken: so it may be told under a device's lock and that of the pools.
+// What holds the memory of GPUs, told where there is no more of it: an entry for every buffer,
+// table and code.
+// Threads: thread-safe, under a lock of its own, inside which no other is taken: so it may be told
+// under a device's lock and that of the pools.
 #ifndef TC_DEVICE_HOLDERS_H
 #define TC_DEVICE_HOLDERS_H
 
@@ -31,7 +33,8 @@ struct tc_holder {
 void tc_holder_add(tc_holder *h, tc_device d, tc_holding holding, size_t bytes);
 void tc_holder_set(tc_holder *h, tc_holding holding, tc_call made);
 void tc_holder_remove(tc_holder *h);  // of one that was never added, nothing
-// Who holds how much of a device's memory, the largest tensors with where they were made, and what is left for others. In one sentence; returns out.
+// Who holds how much of a device's memory, the largest tensors with where they were made, and what
+// is left for others. In one sentence; returns out.
 const char *tc_holders_tell(tc_device d, size_t used_bytes, char *out, size_t bytes);
 
 #endif

@@ -1,5 +1,6 @@
 // Bump allocation in chunks, and the counted allocator under everything.
-// Chunks form a list, newest first; only the newest is allocated from. Sizes double, so a long phase makes few chunks.
+// Chunks form a list, newest first; only the newest is allocated from. Sizes double, so a long
+// phase makes few chunks.
 // Memory is zeroed when handed out, not when taken from the system, because a kept chunk is dirty.
 #include "runtime/arena.h"
 

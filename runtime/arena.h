@@ -1,4 +1,5 @@
-// Scratch memory that dies with its phase: bump allocation in chunks, freed together. Threads: thread-compatible.
+// Scratch memory that dies with its phase: bump allocation in chunks, freed together. Threads:
+// thread-compatible.
 #ifndef TC_RUNTIME_ARENA_H
 #define TC_RUNTIME_ARENA_H
 
@@ -16,13 +17,15 @@ void *tc_arena_alloc(tc_arena *arena, size_t bytes);
 void tc_arena_reset(tc_arena *arena);
 void tc_arena_fini(tc_arena *arena);
 
-// Every heap allocation of the library goes through these, so that tests can make each fail in turn. NULL on failure. Their symbols have names of their own,
-// for a program may have libtc.a and gperftools' libtcmalloc.a inside, which has a tc_malloc, too.
+// Every heap allocation of the library goes through these, so that tests can make each fail in
+// turn. NULL on failure. Their symbols have names of their own, for a program may have libtc.a and
+// gperftools' libtcmalloc.a inside, which has a tc_malloc, too.
 void *tc_malloc(size_t bytes) __asm__("tc_heap_malloc");
 void *tc_calloc(size_t n, size_t bytes) __asm__("tc_heap_calloc");
 void *tc_realloc(void *ptr, size_t bytes) __asm__("tc_heap_realloc");
 void tc_free(void *ptr) __asm__("tc_heap_free");
-// Tests: the n-th allocation from now fails (and every later one if sticky); 0 switches off. Returns how many were made since the last call.
+// Tests: the n-th allocation from now fails (and every later one if sticky); 0 switches off.
+// Returns how many were made since the last call.
 long tc_alloc_fail_at(long n, int sticky);
 
 #endif

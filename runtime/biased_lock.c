@@ -61,7 +61,8 @@ static void pause_20us(void) {
   nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
-// The owner found its bias taken. A mutex goes to who runs: an owner that comes back at once would have it again and again while another is being woken.
+// The owner found its bias taken. A mutex goes to who runs: an owner that comes back at once would
+// have it again and again while another is being woken.
 void tc_biased_lock_slow(tc_biased_lock *l) {
   atomic_store_explicit(&l->held, false, memory_order_relaxed);
   for (int i = 0; i < MOST_PAUSES && atomic_load_explicit(&l->n_waiting, memory_order_relaxed) != 0; i++) pause_20us();
@@ -74,15 +75,19 @@ void tc_biased_lock_other(tc_biased_lock *l) {
   atomic_fetch_sub_explicit(&l->n_waiting, 1, memory_order_relaxed);
   if (TC_LIKELY(!atomic_load_explicit(&l->biased, memory_order_acquire))) return;
   atomic_store_explicit(&l->biased, false, memory_order_relaxed);
-  // Registered, it does not fail; a fork would have to lose the registration. Then waiting is all that is left.
+  // Registered, it does not fail; a fork would have to lose the registration. Then waiting is all
+  // that is left.
   (void)barrier(MEMBARRIER_PRIVATE_EXPEDITED);
-  // Once in the life of a bias, so without a queue; the owner may be in a long run. Acquire: what it wrote while it held the lock.
+  // Once in the life of a bias, so without a queue; the owner may be in a long run. Acquire: what
+  // it wrote while it held the lock.
   while (atomic_load_explicit(&l->held, memory_order_acquire)) pause_20us();
 }
 
-// Another thread may be taking the bias while the owner forks: it has the mutex then and is waited for.
+// Another thread may be taking the bias while the owner forks: it has the mutex then and is waited
+// for.
 void tc_biased_lock_fork(tc_biased_lock *l) {
-  // Release: who takes the mutex first and sees this needs no barrier to see what the owner wrote before.
+  // Release: who takes the mutex first and sees this needs no barrier to see what the owner wrote
+  // before.
   atomic_store_explicit(&l->biased, false, memory_order_release);
   pthread_mutex_lock(&l->mutex);
 }

@@ -1,11 +1,15 @@
-// A lock that one thread, its owner, takes all the time and others hardly ever: biased towards the owner, who then takes it by a store and a load, without
-// an atomic read-modify-write or a fence (some 40 cycles a pair, a third of what recording an op costs).
+// A lock that one thread, its owner, takes all the time and others hardly ever: biased towards the
+// owner, who then takes it by a store and a load, without an atomic read-modify-write or a fence
+// (some 40 cycles a pair, a third of what recording an op costs).
 //
-// While biased, the owner sets `held` and looks whether it is still `biased`. Another thread takes the mutex, clears `biased`, makes every thread of the
-// process pass a full barrier (membarrier(2)), and waits until `held` is clear. If the owner saw `biased` set, its store of `held` came before the barrier,
-// so the other sees it; if not, the owner goes to the mutex. From then on everybody takes the mutex, until tc_biased_lock_begin gives the bias anew.
-// The idea is that of biased locks in virtual machines, and of the asymmetric fence in userspace RCU. Where there is no membarrier, and under the thread
-// sanitizer, which cannot follow it, the lock is never biased and is a mutex.
+// While biased, the owner sets `held` and looks whether it is still `biased`. Another thread takes
+// the mutex, clears `biased`, makes every thread of the process pass a full barrier
+// (membarrier(2)), and waits until `held` is clear. If the owner saw `biased` set, its store of
+// `held` came before the barrier, so the other sees it; if not, the owner goes to the mutex. From
+// then on everybody takes the mutex, until tc_biased_lock_begin gives the bias anew. The idea is
+// that of biased locks in virtual machines, and of the asymmetric fence in userspace RCU. Where
+// there is no membarrier, and under the thread sanitizer, which cannot follow it, the lock is never
+// biased and is a mutex.
 //
 // Threads: one owner at a time, which the user of the lock knows. Not recursive.
 #ifndef TC_RUNTIME_BIASED_LOCK_H
@@ -21,7 +25,8 @@ typedef struct tc_biased_lock {
   pthread_mutex_t mutex;
   atomic_bool biased;  // only the owner uses the lock; cleared by others under the mutex, set by the owner under it
   atomic_bool held;  // written by the owner: it holds the lock by its bias, or is about to look whether it may
-  atomic_uint n_waiting;  // others that are about to take the mutex: an owner that takes it all the time lets them first
+  // others that are about to take the mutex: an owner that takes it all the time lets them first
+  atomic_uint n_waiting;
 } tc_biased_lock;
 
 void tc_biased_lock_init(tc_biased_lock *l);

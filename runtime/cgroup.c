@@ -17,7 +17,8 @@ bool tc_first_line(const char *dir, const char *name, char *out, size_t bytes) {
   return got;
 }
 
-// The least of base/path and its ancestors down to base. A path that does not exist here (a container sees the host's) ends at base too.
+// The least of base/path and its ancestors down to base. A path that does not exist here (a
+// container sees the host's) ends at base too.
 static double least_of_path(const char *base, const char *path, tc_cgroup_says *says, double least) {
   char dir[PATH_BYTES];
   size_t base_length = strlen(base);

@@ -103,7 +103,8 @@ static entry *list_files(const char *dir, size_t *n, uint64_t *total) {
   return list;
 }
 
-// Removes what was used least recently until a quarter is free, or one file is left that has room. Returns what is left.
+// Removes what was used least recently until a quarter is free, or one file is left that has room.
+// Returns what is left.
 static uint64_t shrink(const char *dir, uint64_t cap) {
   size_t n;
   uint64_t total;

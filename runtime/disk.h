@@ -1,9 +1,11 @@
-// Compiled code kept on disk for later processes: files <directory>/<name>/<hash of the key>.bin under the directory of runtime/files.h, each a head, then
-// the key, which is compared, and the data.
+// Compiled code kept on disk for later processes: files <directory>/<name>/<hash of the key>.bin
+// under the directory of runtime/files.h, each a head, then the key, which is compared, and the
+// data.
 //
-// A file that is damaged, of another key or not this user's own is as none; one that cannot be written is a line in the log. What was used least recently
-// goes when the files of a name together are larger than TC_CACHE_BYTES. Threads: thread-safe, without locks; processes may share the directory, for files are
-// replaced whole.
+// A file that is damaged, of another key or not this user's own is as none; one that cannot be
+// written is a line in the log. What was used least recently goes when the files of a name together
+// are larger than TC_CACHE_BYTES. Threads: thread-safe, without locks; processes may share the
+// directory, for files are replaced whole.
 #ifndef TC_RUNTIME_DISK_H
 #define TC_RUNTIME_DISK_H
 
@@ -23,7 +25,8 @@ typedef struct tc_disk {
 
 // Whether anything may be kept: TC_CACHE_BYTES is not 0, and there is a place for a directory.
 bool tc_disk_is_on(void);
-// What was kept under the key, with a zero behind it, to be freed with tc_free; NULL: nothing. key is all that the data depends on.
+// What was kept under the key, with a zero behind it, to be freed with tc_free; NULL: nothing. key
+// is all that the data depends on.
 char *tc_disk_find(const tc_disk *s, const void *key, size_t key_bytes, size_t *bytes);
 void tc_disk_keep(tc_disk *s, const void *key, size_t key_bytes, const void *data, size_t bytes);
 

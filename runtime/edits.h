@@ -6,7 +6,8 @@
 
 #define TC_EDITS_BYTES 128  // of a name, at most
 
-// Levenshtein's distance, where two neighbours that changed places are one edit: how many bytes to change, insert, drop or swap make b of a. pre: neither is longer than TC_EDITS_BYTES.
+// Levenshtein's distance, where two neighbours that changed places are one edit: how many bytes to
+// change, insert, drop or swap make b of a. pre: neither is longer than TC_EDITS_BYTES.
 size_t tc_edits(const char *a, size_t n_a, const char *b, size_t n_b);
 
 #endif

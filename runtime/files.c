@@ -29,7 +29,8 @@ bool tc_files_dir(char out[TC_DIR_BYTES]) {
   return *out != 0;
 }
 
-// The nearest above the file, outermost first. 0, or the errno of the first that could not be made: those in it say only that it is not there.
+// The nearest above the file, outermost first. 0, or the errno of the first that could not be made:
+// those in it say only that it is not there.
 static int make_directories(const char *path, int n_above) {
   char above[TC_PATH_BYTES];
   const char *slash = strrchr(path, '/');
@@ -60,7 +61,8 @@ void *tc_file_read(const char *path, size_t most, bool own, size_t *bytes) {
   return data;
 }
 
-// Writes all; false with errno. A file larger than the process may write is an error, and not the end of it: the signal is held back and taken off.
+// Writes all; false with errno. A file larger than the process may write is an error, and not the
+// end of it: the signal is held back and taken off.
 static bool write_whole(int fd, const char *data, size_t bytes) {
   sigset_t too_large, before, pending;
   bool done = true;

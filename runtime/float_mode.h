@@ -1,4 +1,5 @@
-// How this thread rounds: set to the default for a job, and put back for the caller. Threads: per thread.
+// How this thread rounds: set to the default for a job, and put back for the caller. Threads: per
+// thread.
 #ifndef TC_RUNTIME_FLOAT_MODE_H
 #define TC_RUNTIME_FLOAT_MODE_H
 

@@ -1,5 +1,6 @@
-// Log lines by topic. The mask of topics starts as all ones with UNREAD set, so that a topic that is off costs one load and a test, and the
-// first question reads TC_LOG. Warnings need no mask: reading the options may itself warn.
+// Log lines by topic. The mask of topics starts as all ones with UNREAD set, so that a topic that
+// is off costs one load and a test, and the first question reads TC_LOG. Warnings need no mask:
+// reading the options may itself warn.
 // Threads: thread-safe; the sink may be called from any thread, and may log.
 #include "runtime/log.h"
 

@@ -1,4 +1,5 @@
-// Log lines by topic, chosen with TC_LOG. Off costs one load and a predictable branch. Threads: thread-safe; one message is one write.
+// Log lines by topic, chosen with TC_LOG. Off costs one load and a predictable branch. Threads:
+// thread-safe; one message is one write.
 #ifndef TC_RUNTIME_LOG_H
 #define TC_RUNTIME_LOG_H
 
@@ -28,7 +29,8 @@ static inline bool tc_log_on(tc_log_topic topic) {
 }
 void tc_log_line(tc_log_topic topic, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-// A message of many lines, written to `to` and sent whole at the end. NULL out of memory: nothing is logged.
+// A message of many lines, written to `to` and sent whole at the end. NULL out of memory: nothing
+// is logged.
 typedef struct tc_log_message {
   FILE *to;
   char *text;

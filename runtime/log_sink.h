@@ -1,4 +1,5 @@
-// Where log lines go: standard error, or the program's own sink. Below runtime/options.h, which may warn.
+// Where log lines go: standard error, or the program's own sink. Below runtime/options.h, which may
+// warn.
 // Threads: thread-safe; the sink may be called from any thread, and may log.
 #ifndef TC_RUNTIME_LOG_SINK_H
 #define TC_RUNTIME_LOG_SINK_H

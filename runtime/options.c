@@ -1,5 +1,5 @@
-// Options from the environment, by the rows of options.def, which a program with more rights than its caller does not have. Strings are copied, for setenv may
-// move what getenv returned.
+// Options from the environment, by the rows of options.def, which a program with more rights than
+// its caller does not have. Strings are copied, for setenv may move what getenv returned.
 // Threads: the first call reads, under a lock; later ones cost one load.
 #include "runtime/options.h"
 
@@ -99,7 +99,8 @@ static int64_t read_number(const char *variable, int64_t initial, const char *wo
   return initial;
 }
 
-// The variable that is one or two edits from the n bytes of a name, which are no variable; NULL: it is one, or is like none.
+// The variable that is one or two edits from the n bytes of a name, which are no variable; NULL: it
+// is one, or is like none.
 static const char *near_variable(const char *name, size_t n) {
   static const char *const variables[] = {
 #define TC_OPTION(field, variable, type, initial, words, meaning) #variable,
@@ -107,7 +108,8 @@ static const char *near_variable(const char *name, size_t n) {
 #undef TC_OPTION
   };
   const char *near = NULL;
-  size_t most = (n - (sizeof PREFIX - 1)) / 2, best = (most < 2 ? most : 2) + 1;  // of a short name two edits make any other
+  // of a short name two edits make any other
+  size_t most = (n - (sizeof PREFIX - 1)) / 2, best = (most < 2 ? most : 2) + 1;
   for (size_t i = 0; i < N_ROWS; i++) {
     if (strncmp(variables[i], PREFIX, sizeof PREFIX - 1) != 0) continue;
     size_t d = tc_edits(name, n, variables[i], strlen(variables[i]));

@@ -14,11 +14,13 @@ typedef struct tc_options {
 #undef TC_OPTION
 } tc_options;
 
-// The options, borrowed for the life of the process. A value that is not allowed is logged and its default kept.
+// The options, borrowed for the life of the process. A value that is not allowed is logged and its
+// default kept.
 const tc_options *tc_options_get(void);
 // For tests and tc-run: read the environment again. Not while other threads run.
 void tc_options_reload(void);
-// Whether the tests ask for this bug (TC_TEST_PLANT). Asked where plans and gradients are made, never where they run.
+// Whether the tests ask for this bug (TC_TEST_PLANT). Asked where plans and gradients are made,
+// never where they run.
 bool tc_planted(const char *name);
 // Writes the table of variables to a stream (TC_LOG=help and tc-info).
 struct _IO_FILE;

@@ -1,4 +1,5 @@
-// Counts of planning's elementary steps, by pass. They say how planning grows, which a clock says badly.
+// Counts of planning's elementary steps, by pass. They say how planning grows, which a clock says
+// badly.
 // Threads: each thread has its own.
 #ifndef TC_RUNTIME_PASSES_H
 #define TC_RUNTIME_PASSES_H

@@ -63,7 +63,8 @@ static void find_ticks(void) __attribute__((constructor));
 static void find_ticks(void) {
 #if defined(__x86_64__)
   unsigned a, b, c, d;
-  tc_ticks_count = __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);  // the counter's rate depends on no state of the processor
+  // the counter's rate depends on no state of the processor
+  tc_ticks_count = __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);
 #endif
 }
 
@@ -71,7 +72,8 @@ typedef struct moment {
   uint64_t ns, ticks;
 } moment;
 
-// Both clocks at one time: of some readings the one that took least, for a thread may be stopped between the two.
+// Both clocks at one time: of some readings the one that took least, for a thread may be stopped
+// between the two.
 static moment moment_now(void) {
   moment best = {0, 0};
   uint64_t least = UINT64_MAX;
@@ -219,7 +221,8 @@ static void print_kernels(FILE *out) {
   }
 }
 
-// pre: locked. A note that the latest run no longer has is said to be of earlier ones: of the first, as a rule.
+// pre: locked. A note that the latest run no longer has is said to be of earlier ones: of the
+// first, as a rule.
 static void print_plans(FILE *out) {
   bool any = false;
   for (int i = 0; i <= N_PLANS; i++) {

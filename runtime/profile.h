@@ -1,4 +1,5 @@
-// One record per sync point: a ring of the latest (tc_sync_points), and sums per call site and cause, and per plan on a GPU. TC_PROFILE=1 prints the sums at exit, 2 also what each kernel took,
+// One record per sync point: a ring of the latest (tc_sync_points), and sums per call site and
+// cause, and per plan on a GPU. TC_PROFILE=1 prints the sums at exit, 2 also what each kernel took,
 // TC_LOG=sync each record as it comes. Threads: thread-safe.
 #ifndef TC_RUNTIME_PROFILE_H
 #define TC_RUNTIME_PROFILE_H
@@ -7,7 +8,8 @@
 
 #include "runtime/status.h"
 
-// Time in ticks of a clock that is read in half the time of tc_now_ns: the processor's counter where it counts at one rate, else nanoseconds.
+// Time in ticks of a clock that is read in half the time of tc_now_ns: the processor's counter
+// where it counts at one rate, else nanoseconds.
 extern bool tc_ticks_count;
 static inline uint64_t tc_ticks(void) {
 #if defined(__x86_64__)

@@ -1,7 +1,9 @@
-// Keeps a thread from entering the library while it is inside: a signal handler that interrupted a call, a release callback, a log sink. Locks are not
-// recursive and a trace may be half written, so such a call is an error instead of a deadlock.
-// Every public function that takes a lock begins with tc_enter and ends with tc_leave; the library itself calls none of them in between. Where exit()
-// is called inside, destructors take no lock either: they return, and what they would free the system does.
+// Keeps a thread from entering the library while it is inside: a signal handler that interrupted a
+// call, a release callback, a log sink. Locks are not recursive and a trace may be half written, so
+// such a call is an error instead of a deadlock.
+// Every public function that takes a lock begins with tc_enter and ends with tc_leave; the library
+// itself calls none of them in between. Where exit() is called inside, destructors take no lock
+// either: they return, and what they would free the system does.
 // Threads: per thread; safe in signal handlers.
 #ifndef TC_RUNTIME_REENTRY_H
 #define TC_RUNTIME_REENTRY_H

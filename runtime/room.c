@@ -23,7 +23,8 @@ static double line_of(const char *path, const char *name, char end) {
   return value;
 }
 
-// What is left of a limit: files that were read and can be dropped count as used there, and are not.
+// What is left of a limit: files that were read and can be dropped count as used there, and are
+// not.
 static double dir_room(const char *dir) {
   char limit[64], used[64], path[1200];
   bool second = tc_first_line(dir, "memory.max", limit, sizeof limit);

@@ -4,8 +4,9 @@
 
 #include <stddef.h>
 
-// Bytes that may be taken without other programs or this one being short: Linux's MemAvailable, or what this process' cgroups leave where that is less.
-// SIZE_MAX if neither is known. It reads files, some 50 us. root: before /proc and /sys, "" but in tests.
+// Bytes that may be taken without other programs or this one being short: Linux's MemAvailable, or
+// what this process' cgroups leave where that is less. SIZE_MAX if neither is known. It reads
+// files, some 50 us. root: before /proc and /sys, "" but in tests.
 size_t tc_room(const char *root);
 
 #endif

@@ -1,4 +1,5 @@
-// Scratch memory of one thread, which grows and is kept. Threads: thread-compatible. Owner: who declares it.
+// Scratch memory of one thread, which grows and is kept. Threads: thread-compatible. Owner: who
+// declares it.
 #ifndef TC_RUNTIME_SCRATCH_H
 #define TC_RUNTIME_SCRATCH_H
 
@@ -12,7 +13,8 @@ typedef struct tc_scratch {
 
 void tc_scratch_free(tc_scratch *s);
 bool tc_scratch_grow(tc_scratch *s, size_t bytes);
-// Room for so many bytes, whose content is lost where they are more than before. False without memory.
+// Room for so many bytes, whose content is lost where they are more than before. False without
+// memory.
 static inline bool tc_scratch_reserve(tc_scratch *s, size_t bytes) {
   return TC_LIKELY(bytes <= s->bytes) || tc_scratch_grow(s, bytes);
 }

@@ -1,4 +1,5 @@
-// Waiting by looking again: for how long, with a pause between looks. Threads: a wait is one thread's.
+// Waiting by looking again: for how long, with a pause between looks. Threads: a wait is one
+// thread's.
 #ifndef TC_RUNTIME_SPIN_H
 #define TC_RUNTIME_SPIN_H
 
@@ -9,7 +10,8 @@
 
 #include "runtime/status.h"
 
-// A futex wake costs 12 to 38 us here (feasibility, 2-core VM), so parking sooner would cost more than it saves.
+// A futex wake costs 12 to 38 us here (feasibility, 2-core VM), so parking sooner would cost more
+// than it saves.
 #define TC_SPIN_NS 50000
 #define TC_SPIN_PAUSES_PER_CLOCK 32  // a look at the clock costs 22 ns, a pause 20 to 60
 #define TC_SPIN_BARE_LOOKS 4096  // before the first pause, some 4 us: who waits longer can wait for a pause to end

@@ -1,9 +1,13 @@
-// Statuses and errors of one thread, and the small tables of the public header (version, status and type names).
-// A thread's latest error is kept whole, and so are the latest of all threads, in a ring: a poisoned handle names its error there, and whoever is given the
-// handle tells that one. Within a call the first error of a status stays: what fails next because of it knows less.
-// Always: text is complete when the error is recorded, so nothing points into a caller's module, which may be unloaded before it is read.
-// Threads: all state but the ring, which has a lock, is thread-local. The text is allocated with a thread's first error, because thread-local memory of a library that is opened
-// late (by a binding) must be small; where there is no memory the message is the status's.
+// Statuses and errors of one thread, and the small tables of the public header (version, status and
+// type names).
+// A thread's latest error is kept whole, and so are the latest of all threads, in a ring: a
+// poisoned handle names its error there, and whoever is given the handle tells that one. Within a
+// call the first error of a status stays: what fails next because of it knows less.
+// Always: text is complete when the error is recorded, so nothing points into a caller's module,
+// which may be unloaded before it is read.
+// Threads: all state but the ring, which has a lock, is thread-local. The text is allocated with a
+// thread's first error, because thread-local memory of a library that is opened late (by a binding)
+// must be small; where there is no memory the message is the status's.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // dladdr
 #endif
@@ -34,7 +38,8 @@ static _Thread_local uint32_t latest_id;  // 0: there is none
 static _Thread_local error_text *kept;  // of latest; freed when the thread ends
 static _Thread_local uint64_t n_clears = 1;
 
-// Errors by number, so that handles can name them. Those of so long ago that the ring has others in their place have their status's text.
+// Errors by number, so that handles can name them. Those of so long ago that the ring has others in
+// their place have their status's text.
 #define RING 64
 #define ID_LOST 1  // of an error that the ring did not get
 static struct {
@@ -111,7 +116,8 @@ void tc_site_text(tc_site site, char *out, size_t bytes) {
   }
   uintptr_t address = (uintptr_t)(site & ~(UINT64_C(1) << 63));
   Dl_info info = {0};
-  // A return address may be the first byte of the next function: look up the call, print the address.
+  // A return address may be the first byte of the next function: look up the call, print the
+  // address.
   int found = dladdr((void *)(address - 1), &info);
   const char *slash = found && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
   const char *module = slash ? slash + 1 : found && info.dli_fname ? info.dli_fname : "";

@@ -1,5 +1,7 @@
-// Statuses and errors of one thread. The text that tc_last_error shows belongs to the status that was returned last: of a call that fails it is the first
-// error of that status within the call; of a call that is given a poisoned handle, what the handle was poisoned with. Text names the op and the values.
+// Statuses and errors of one thread. The text that tc_last_error shows belongs to the status that
+// was returned last: of a call that fails it is the first error of that status within the call; of
+// a call that is given a poisoned handle, what the handle was poisoned with. Text names the op and
+// the values.
 // Threads: thread-local; recent errors may be told by any thread.
 #ifndef TC_RUNTIME_STATUS_H
 #define TC_RUNTIME_STATUS_H
@@ -22,8 +24,8 @@
 #define TC_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define TC_MAX_OF(a, b) ((a) > (b) ? (a) : (b))
 
-// Records an error of this thread and returns its status. op: static string; site 0: that of the call this thread is inside, if any. The message
-// becomes "<op>: <formatted text> (at <site>)".
+// Records an error of this thread and returns its status. op: static string; site 0: that of the
+// call this thread is inside, if any. The message becomes "<op>: <formatted text> (at <site>)".
 tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
 #define TC_FAIL(status, ...) tc_fail((status), tc_call_op(__func__), 0, __VA_ARGS__)
 static inline tc_status tc_refuse_inside(const char *op, tc_site site) {
@@ -37,10 +39,12 @@ typedef struct tc_error_mark {
   bool in_call;  // it is of the call that is running
 } tc_error_mark;
 tc_error_mark tc_error_now(void);
-// Shows that one again: after errors of the library's own, which no call shall tell of, or because a call returns its status. False where its text is gone,
-// as it is when many others have come since: then the status's text is shown.
+// Shows that one again: after errors of the library's own, which no call shall tell of, or because
+// a call returns its status. False where its text is gone, as it is when many others have come
+// since: then the status's text is shown.
 bool tc_error_tell(tc_error_mark error);
-// ": " and the message of the latest error, if its op is one of these words; else "". For what is NULL because making it failed. Returns out.
+// ": " and the message of the latest error, if its op is one of these words; else "". For what is
+// NULL because making it failed. Returns out.
 const char *tc_error_of(const char *ops, char *out, size_t bytes);
 // Whether the call that is running has failed by now.
 extern _Thread_local bool tc_call_failed;
@@ -52,18 +56,21 @@ typedef struct tc_call {
   const char *op;
   tc_site site;
 } tc_call;
-// The call that is inside: what an error names when nothing nearer is known, such as memory that a sync did not get.
+// The call that is inside: what an error names when nothing nearer is known, such as memory that a
+// sync did not get.
 extern _Thread_local tc_call tc_inside_call;
 // The op of the call this thread is inside (runtime/reentry.h); else the other.
 const char *tc_call_op(const char *outside);
 
-// The index to name in an error. Who refuses to count from the end takes TC_INDEX_AWAY from those that would, which puts them out of every range.
+// The index to name in an error. Who refuses to count from the end takes TC_INDEX_AWAY from those
+// that would, which puts them out of every range.
 #define TC_INDEX_AWAY (INT64_C(1) << 62)
 static inline int64_t tc_index_said(int64_t index, int64_t extent) {
   return index >= -TC_INDEX_AWAY - extent && index < -TC_INDEX_AWAY ? index + TC_INDEX_AWAY : index;
 }
 
-// Of a public function written over others: what the calls it makes go by, since the user wrote its name and not theirs. NULL: none is running.
+// Of a public function written over others: what the calls it makes go by, since the user wrote its
+// name and not theirs. NULL: none is running.
 extern _Thread_local const char *tc_outer_op;
 
 static inline const char *tc_outer_begin(const char *op) {
@@ -79,7 +86,8 @@ static inline void tc_outer_end(const char **was) {
 // To the end of the block, calls go by op, a static string.
 #define TC_CALLED_AS(op) const char *tc_outer_was_ __attribute__((cleanup(tc_outer_end))) = tc_outer_begin(op)
 
-// Handles with slot >= this are poison: what a failed call returns. The slot says its status, gen its error.
+// Handles with slot >= this are poison: what a failed call returns. The slot says its status, gen
+// its error.
 #define TC_POISON 0xFFFFFF00u
 // pre: the error of that status was reported, or told, last.
 tc_tensor tc_poison(tc_status st);

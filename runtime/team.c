@@ -1,23 +1,32 @@
-// The team of threads. All shared state is the one static struct below, in cache lines by who writes them.
+// The team of threads. All shared state is the one static struct below, in cache lines by who
+// writes them.
 //
-// A wave is published as one word, `claim`: how many of its tasks are unclaimed (low 48 bits) and how many workers may claim them (high 16).
-// Claiming is a compare-and-swap that takes one off. Who succeeds may read the wave's description, because the wave cannot end before the task
-// it claimed is done; who fails has read nothing. So a worker that slept through any number of jobs needs no check: whatever claim it makes is
-// valid, and nobody waits for workers that claimed nothing. `left` counts tasks not yet done; the caller waits until only its own are left before
-// it writes the next wave.
+// A wave is published as one word, `claim`: how many of its tasks are unclaimed (low 48 bits) and
+// how many workers may claim them (high 16). Claiming is a compare-and-swap that takes one off. Who
+// succeeds may read the wave's description, because the wave cannot end before the task it claimed
+// is done; who fails has read nothing. So a worker that slept through any number of jobs needs no
+// check: whatever claim it makes is valid, and nobody waits for workers that claimed nothing.
+// `left` counts tasks not yet done; the caller waits until only its own are left before it writes
+// the next wave.
 //
-// Handing a line from one core to the other takes some 50 ns, and what is read behind one pointer after the other takes as many of them. So the wave lies
-// in one line: a worker that sees a claim has its description too, takes the line once to claim, and writes it when it is done, which is what the caller
-// looks at. While it claims it fetches what the task's argument points to. Nothing else that both sides read is written for a wave.
+// Handing a line from one core to the other takes some 50 ns, and what is read behind one pointer
+// after the other takes as many of them. So the wave lies in one line: a worker that sees a claim
+// has its description too, takes the line once to claim, and writes it when it is done, which is
+// what the caller looks at. While it claims it fetches what the task's argument points to. Nothing
+// else that both sides read is written for a wave.
 //
-// A claim says that there is a task to do; in a spread wave which one is said by shares, one a thread, that lie in lines of their own. They are dealt before
-// the claim word is published. A sum of 64 MiB takes 0.77 ms so, and 1.2 where the tasks are taken in their order (Zen 4, 2 cores, fast memory): each thread
-// reads one stream, and half of what it read the time before is still in the third-level cache. A step of ResNet18's training takes 210 ms for 237.
+// A claim says that there is a task to do; in a spread wave which one is said by shares, one a
+// thread, that lie in lines of their own. They are dealt before the claim word is published. A sum
+// of 64 MiB takes 0.77 ms so, and 1.2 where the tasks are taken in their order (Zen 4, 2 cores,
+// fast memory): each thread reads one stream, and half of what it read the time before is still in
+// the third-level cache. A step of ResNet18's training takes 210 ms for 237.
 //
-// Idle workers spin on `claim`, then park on the futex `wakes`. A caller that publishes just when a worker parks may not see it, for its store
-// is not waited for; it looks again when it claims, which is a fence.
+// Idle workers spin on `claim`, then park on the futex `wakes`. A caller that publishes just when a
+// worker parks may not see it, for its store is not waited for; it looks again when it claims,
+// which is a fence.
 //
-// Ownership: the caller that holds `busy` writes the description, starts and stops workers, and grows their tc_scratch memory.
+// Ownership: the caller that holds `busy` writes the description, starts and stops workers, and
+// grows their tc_scratch memory.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // pthread_setaffinity_np
 #endif
@@ -50,11 +59,14 @@
 #define REMAINING_BITS 48
 #define REMAINING_MASK ((UINT64_C(1) << REMAINING_BITS) - 1)
 #define LONELY_JOBS 32  // after so many jobs without workers the next is taken to need none
-// Jobs that are too short to wake workers for, if so many follow each other at no more than this distance, wake them: they will be awake for those that follow.
+// Jobs that are too short to wake workers for, if so many follow each other at no more than this
+// distance, wake them: they will be awake for those that follow.
 #define BRIEF_JOBS 32
 #define BRIEF_NS 20000
-// Where other processes want the cores too, a worker that spins for brief jobs takes the caller's time, and one that lost its core keeps the caller waiting
-// for 4 ms. So such jobs stay alone for a while after a worker came late, or not at all to so many; for twice as long if it happens again soon.
+// Where other processes want the cores too, a worker that spins for brief jobs takes the caller's
+// time, and one that lost its core keeps the caller waiting for 4 ms. So such jobs stay alone for a
+// while after a worker came late, or not at all to so many; for twice as long if it happens again
+// soon.
 #define BRIEF_MISSES 400
 #define LATE_NS 1000000  // a virtual machine stops a core for less
 #define LEAST_PAUSE_NS 10000000
@@ -62,14 +74,16 @@
 
 typedef struct member {
   _Alignas(PAIR) tc_worker worker;  // written by this worker alone, once it has claimed a task
-  _Alignas(PAIR) _Atomic uint64_t share;  // of a spread wave, what nobody has taken: its first task (low half) and its end
+  // of a spread wave, what nobody has taken: its first task (low half) and its end
+  _Alignas(PAIR) _Atomic uint64_t share;
   _Alignas(PAIR) tc_scratch memory;  // written under busy, where more of it is needed
   pthread_t thread;
   int core;  // pinned to its first PU, or -1
 } member;
 
 static struct {
-  // The wave. Its description is written by the holder of busy while nobody has a claim, and read by who has one: ordered by claim (release, acquire) and left.
+  // The wave. Its description is written by the holder of busy while nobody has a claim, and read
+  // by who has one: ordered by claim (release, acquire) and left.
   _Alignas(PAIR) _Atomic uint64_t claim;
   _Atomic int64_t left;  // tasks that are not done
   void (*task)(void *arg, int wave, int64_t index, tc_worker *worker);
@@ -88,7 +102,9 @@ static struct {
   atomic_int busy;  // held by the caller whose job runs
   // Under busy.
   int n_workers;  // threads started: members 1 .. n_workers
-  int caller_pu;  // where this job's caller was found last, -1 at first; no worker is pinned to that core, unless none was free
+  // where this job's caller was found last, -1 at first; no worker is pinned to that core, unless
+  // none was free
+  int caller_pu;
   int64_t n_helped;  // tasks of this job that workers did
   bool late;  // one of them kept the caller waiting for LATE_NS
   member members[MOST_THREADS];
@@ -155,9 +171,10 @@ static bool task_claim(uint32_t id, uint64_t *out) {
   return false;
 }
 
-// The task a claim is for. In a spread wave a thread takes its own share from the front, so that it goes on in memory where it was and meets, run after
-// run, what its caches hold; then the ends of other shares. Shares hold as many tasks as claims are still without one, so there is one to be found, and
-// none of those before *whose, which were empty. *whose: at first the thread's own.
+// The task a claim is for. In a spread wave a thread takes its own share from the front, so that it
+// goes on in memory where it was and meets, run after run, what its caches hold; then the ends of
+// other shares. Shares hold as many tasks as claims are still without one, so there is one to be
+// found, and none of those before *whose, which were empty. *whose: at first the thread's own.
 static int64_t task_take(uint32_t id, uint32_t *whose, uint64_t claim) {
   if (!team.spread) return team.n_tasks - (int64_t)(claim & REMAINING_MASK);
   uint32_t n = (uint32_t)(claim >> REMAINING_BITS);
@@ -171,7 +188,8 @@ static int64_t task_take(uint32_t id, uint32_t *whose, uint64_t claim) {
   }
 }
 
-// Runs the task claimed, and others until none is unclaimed; returns how many. Once one is claimed the wave stays, so all are of the same wave.
+// Runs the task claimed, and others until none is unclaimed; returns how many. Once one is claimed
+// the wave stays, so all are of the same wave.
 static int64_t tasks_run(tc_worker *worker, uint64_t claim) {
   void *arg = atomic_load_explicit(&team.arg, memory_order_relaxed);
   int64_t n_run = 0;
@@ -194,7 +212,8 @@ static void worker_park(const tc_worker *worker) {
   atomic_fetch_and(parked, ~bit);
 }
 
-// What the argument points to is fetched while the worker claims: it was written just now, by the caller.
+// What the argument points to is fetched while the worker claims: it was written just now, by the
+// caller.
 static void argument_fetch(void) {
   const char *arg = atomic_load_explicit(&team.arg, memory_order_relaxed);
   for (int i = 0; i < TC_JOB_LINES; i++) __builtin_prefetch(arg + i * LINE);
@@ -208,7 +227,9 @@ static void tasks_done(int64_t n_run, int status) {
   if (atomic_fetch_sub(&team.left, n_run) != n_run) return;
   if (!atomic_load(&team.caller_asleep) || !atomic_exchange(&team.caller_asleep, 0)) return;
   futex_wake(&team.caller_asleep, UINT32_MAX);
-  sched_yield();  // Linux may have put it on this very CPU, though its own is idle: it does so where a hypervisor says that an idle CPU is not at hand
+  // Linux may have put it on this very CPU, though its own is idle: it does so where a hypervisor
+  // says that an idle CPU is not at hand
+  sched_yield();
 }
 
 // False: there is nothing to do.
@@ -255,14 +276,16 @@ static bool some_parked(int n) {
   return parked != 0;
 }
 
-// Wakes the parked workers among ids below n by one system call; above 32 it may wake some others too, which park again.
+// Wakes the parked workers among ids below n by one system call; above 32 it may wake some others
+// too, which park again.
 static void workers_wake(int n) {
   if (TC_LIKELY(!some_parked(n))) return;
   atomic_fetch_add(&team.wakes, 1);
   futex_wake(&team.wakes, (uint32_t)ids_below(n, 0, 32));
 }
 
-// The child has none of the workers (a child forked by a task must exec or exit). Memory that a job of another thread was using at the fork is given up, for it may be half changed.
+// The child has none of the workers (a child forked by a task must exec or exit). Memory that a job
+// of another thread was using at the fork is given up, for it may be half changed.
 static void forked(void) {
   bool mid_job = atomic_load(&team.busy) != 0;
   for (int i = 1; mid_job && i < MOST_THREADS; i++) team.members[i].memory = (tc_scratch){0};
@@ -303,7 +326,8 @@ static void worker_move(int id, int core) {
   if (pthread_setaffinity_np(team.members[id].thread, sizeof set, &set) == 0) team.members[id].core = core;
 }
 
-// Lets worker id run on all cores, whatever the mask of the thread that started it: that one may have been pinned since.
+// Lets worker id run on all cores, whatever the mask of the thread that started it: that one may
+// have been pinned since.
 static void worker_unpin(int id) {
   const tc_topology *t = tc_topology_get();
   cpu_set_t set;
@@ -313,8 +337,9 @@ static void worker_unpin(int id) {
   (void)pthread_setaffinity_np(team.members[id].thread, sizeof set, &set);  // where it must not, it stays where it is
 }
 
-// Pins worker id to a core of its own where the process owns the machine and has no more threads than cores. The caller is not pinned; its core
-// of the moment is left out, because a worker pinned there would wait for it.
+// Pins worker id to a core of its own where the process owns the machine and has no more threads
+// than cores. The caller is not pinned; its core of the moment is left out, because a worker pinned
+// there would wait for it.
 static void worker_place(int id) {
   const tc_topology *t = tc_topology_get();
   bool own_cores = t->owns_machine && tc_team_threads() <= t->n_cores;
@@ -326,8 +351,9 @@ static void worker_place(int id) {
     worker_unpin(id);
 }
 
-// The caller may have been moved onto a worker's core since it was last asked, in the middle of a job, too, by who woke it: that worker moves to the core that
-// is free then. Else the two take turns until the job ends, GPT-2's token in 20 to 25 ms for 12 (a virtual machine of 2 cores).
+// The caller may have been moved onto a worker's core since it was last asked, in the middle of a
+// job, too, by who woke it: that worker moves to the core that is free then. Else the two take
+// turns until the job ends, GPT-2's token in 20 to 25 ms for 12 (a virtual machine of 2 cores).
 static void workers_give_way(void) {
   int caller_pu = sched_getcpu();
   if (TC_LIKELY(caller_pu == team.caller_pu)) return;
@@ -347,7 +373,8 @@ static int worker_start(int id) {
   return tc_thread_start(&m->thread, worker_main, m);
 }
 
-// Under busy: as many workers as a job of n threads wants, each with its tc_scratch memory. Returns how many threads it gets.
+// Under busy: as many workers as a job of n threads wants, each with its tc_scratch memory. Returns
+// how many threads it gets.
 static int workers_reserve(int n, size_t scratch_bytes) {
   if (TC_UNLIKELY(team.n_workers == 0)) pthread_once(&fork_once, fork_watch);
   while (TC_UNLIKELY(team.n_workers < n - 1)) {
@@ -430,7 +457,8 @@ static void wave_run(const tc_job *job, int wave, int n_threads, tc_worker *call
   job->task(job->arg, wave, 0, caller);
   int64_t n_own = 1;
   if (task_claim(0, &claim)) {
-    workers_wake((int)TC_MIN((int64_t)n_threads, n_tasks));  // one that parked just when the wave was published is seen now
+    // one that parked just when the wave was published is seen now
+    workers_wake((int)TC_MIN((int64_t)n_threads, n_tasks));
     n_own += tasks_run(caller, claim);
   }
   team.n_helped += n_tasks - n_own;
@@ -447,7 +475,8 @@ static int job_run_alone(const tc_job *job, void *memory) {
   return caller.status;
 }
 
-// Under busy. Whether a job that is not worth waking n - 1 workers for finds them awake, or is one of so many that they should be.
+// Under busy. Whether a job that is not worth waking n - 1 workers for finds them awake, or is one
+// of so many that they should be.
 static bool workers_are_near(int n) {
   if (TC_UNLIKELY(brief.paused)) brief.paused = (int64_t)tc_now_ns() < brief.until_ns;
   if (TC_UNLIKELY(brief.paused)) return false;
@@ -571,7 +600,8 @@ int tc_num_threads(void) {
   return tc_team_threads();
 }
 
-// At exit and at dlclose no thread and no destructor may be left that runs our code. A job that still runs elsewhere is not waited for.
+// At exit and at dlclose no thread and no destructor may be left that runs our code. A job that
+// still runs elsewhere is not waited for.
 __attribute__((destructor)) static void team_unload(void) {
   if (in_job || tc_inside) return;
   if (team_try_take()) {

@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-// Starts main(arg) on a thread that blocks every signal but those its own faults raise, which a handler of the user may want to report. Returns
-// pthread_create's error.
+// Starts main(arg) on a thread that blocks every signal but those its own faults raise, which a
+// handler of the user may want to report. Returns pthread_create's error.
 int tc_thread_start(pthread_t *thread, void *(*main)(void *arg), void *arg);
 
 #endif

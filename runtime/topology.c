@@ -1,6 +1,8 @@
-// Cores, caches and quota of this machine. The only file that includes hwloc; without it, sched_getaffinity, sysconf and /sys say nearly as much.
-// hwloc sees the cpuset of a cgroup, but neither taskset nor a CPU quota: the mask is intersected here, the quota read from the cgroup files.
-// Levels may be missing (virtual machines, synthetic descriptions): a core is then a PU, and an unknown L1 or L2 is a cautious guess.
+// Cores, caches and quota of this machine. The only file that includes hwloc; without it,
+// sched_getaffinity, sysconf and /sys say nearly as much. hwloc sees the cpuset of a cgroup, but
+// neither taskset nor a CPU quota: the mask is intersected here, the quota read from the cgroup
+// files. Levels may be missing (virtual machines, synthetic descriptions): a core is then a PU, and
+// an unknown L1 or L2 is a cautious guess.
 // Threads: the first tc_topology_get reads under a lock; later ones cost one load.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // sched_getaffinity
@@ -90,7 +92,8 @@ static void cores_read(tc_topology *t, hwloc_topology_t hw, hwloc_const_bitmap_t
 
 // What is asked about is all that is looked for: the rest took 0.4 of 1.7 ms (hwloc 2.9, 2 cores).
 static void narrow_search(hwloc_topology_t hw) {
-  unsigned long flags = HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;  // some discovery would move the calling thread from PU to PU
+  // some discovery would move the calling thread from PU to PU
+  unsigned long flags = HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
 #if HWLOC_API_VERSION >= 0x00020800
   flags |= HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
 #endif
@@ -100,7 +103,8 @@ static void narrow_search(hwloc_topology_t hw) {
   hwloc_topology_set_cache_types_filter(hw, HWLOC_TYPE_FILTER_KEEP_ALL);
 }
 
-// A description that is not of this system (synthetic, or set in the environment) is taken whole: our mask says nothing about it.
+// A description that is not of this system (synthetic, or set in the environment) is taken whole:
+// our mask says nothing about it.
 static bool cores_and_caches(tc_topology *t, const char *synthetic) {
   hwloc_topology_t hw;
   if (hwloc_topology_init(&hw) != 0) return false;
@@ -131,7 +135,8 @@ static bool cores_and_caches(tc_topology *t, const char *synthetic) {
 
 #endif
 
-// First PU of the core of pu that is in the mask; pu itself where /sys does not say. The list is like "0,64" or "0-1".
+// First PU of the core of pu that is in the mask; pu itself where /sys does not say. The list is
+// like "0,64" or "0-1".
 static int core_first_pu(int pu, const cpu_set_t *mask) {
   char dir[96], list[256];
   snprintf(dir, sizeof dir, "/sys/devices/system/cpu/cpu%d/topology", pu);
@@ -185,7 +190,8 @@ static void forget(tc_topology *t) {
   memset(t->pu_of_core, 0xFF, sizeof t->pu_of_core), memset(t->core_of_pu, 0xFF, sizeof t->core_of_pu);
 }
 
-// cgroup_root stands for / : root/proc/self/cgroup and root/sys/fs/cgroup are read. NULL: the real ones.
+// cgroup_root stands for / : root/proc/self/cgroup and root/sys/fs/cgroup are read. NULL: the real
+// ones.
 void tc_topology_read(tc_topology *out, const char *cgroup_root, const char *synthetic) {
   forget(out);
   if (!cores_and_caches(out, synthetic)) {
@@ -195,7 +201,8 @@ void tc_topology_read(tc_topology *out, const char *cgroup_root, const char *syn
   if (out->l1_bytes == 0) out->l1_bytes = GUESS_L1_BYTES;
   if (out->l2_bytes == 0) out->l2_bytes = GUESS_L2_BYTES;
   if (!cgroup_root || *cgroup_root) out->quota = TC_MAX_OF(tc_cgroup_least(cgroup_root ? cgroup_root : "", "cpu", dir_quota), 0);
-  // Containers with a quota share the machine: all of them pinning to the same first cores would starve each other.
+  // Containers with a quota share the machine: all of them pinning to the same first cores would
+  // starve each other.
   if (out->quota > 0) out->owns_machine = false;
   if (out->n_cores > TC_TOPOLOGY_CORES) out->n_cores = TC_TOPOLOGY_CORES;
   threads_decide(out);

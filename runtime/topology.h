@@ -1,5 +1,6 @@
 // What the machine offers: cores, caches, and how many threads a run may use and why.
-// count = min(affinity mask, cgroup v1/v2 CPU quota rounded up, physical cores, the user's setting). Source: hwloc; absent hwloc, sysconf and /sys.
+// count = min(affinity mask, cgroup v1/v2 CPU quota rounded up, physical cores, the user's
+// setting). Source: hwloc; absent hwloc, sysconf and /sys.
 // Threads: thread-safe after the first call. The caller's own mask is never changed.
 #ifndef TC_RUNTIME_TOPOLOGY_H
 #define TC_RUNTIME_TOPOLOGY_H
@@ -24,7 +25,8 @@ typedef struct tc_topology {
 } tc_topology;
 
 const tc_topology *tc_topology_get(void);
-// For tests: reads quotas below root instead of /sys/fs/cgroup and /proc/self/cgroup ("" none), and a synthetic hwloc description (NULL: real).
+// For tests: reads quotas below root instead of /sys/fs/cgroup and /proc/self/cgroup ("" none), and
+// a synthetic hwloc description (NULL: real).
 void tc_topology_read(tc_topology *out, const char *cgroup_root, const char *synthetic);
 
 #endif

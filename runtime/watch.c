@@ -1,7 +1,9 @@
 // The list of what is watched, and the thread that looks at it. See watch.h.
 //
-// Planning a graph takes a millisecond and is left as soon: so beginning wakes nobody. The thread sleeps until the earliest of the list would be told, and
-// looks again then; while the list is empty it lingers for as long as a new one would have, which is told in time all the same, and then ends.
+// Planning a graph takes a millisecond and is left as soon: so beginning wakes nobody. The thread
+// sleeps until the earliest of the list would be told, and looks again then; while the list is
+// empty it lingers for as long as a new one would have, which is told in time all the same, and
+// then ends.
 #include "runtime/watch.h"
 
 #include <errno.h>

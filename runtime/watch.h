@@ -1,5 +1,6 @@
-// Says in one line, while it lasts, that making a plan takes long: what is being done, how many nodes or kernels it has, for which call, how long so far.
-// A thread of its own looks: it is started by the first plan that is made, and ends some seconds after the last one.
+// Says in one line, while it lasts, that making a plan takes long: what is being done, how many
+// nodes or kernels it has, for which call, how long so far. A thread of its own looks: it is
+// started by the first plan that is made, and ends some seconds after the last one.
 //
 //   tc[warn] planning 62400 nodes takes long: 2.0 s so far, for item at examples/digits.c:42
 //

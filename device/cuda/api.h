@@ -1,6 +1,8 @@
-// Own declarations of what tc uses of CUDA's driver and of NVRTC, for machines without their headers. tests/headers/cuda.c compares them with the real
-// ones where those are installed. Names are the vendor's with another beginning: TC_CU_ for CU_, tc_cu_ for CU.
-// Functions are rows of driver.def and nvrtc.def, by exact symbols: cuMemAlloc alone is the first version, of 32-bit sizes.
+// Own declarations of what tc uses of CUDA's driver and of NVRTC, for machines without their
+// headers. tests/headers/cuda.c compares them with the real ones where those are installed. Names
+// are the vendor's with another beginning: TC_CU_ for CU_, tc_cu_ for CU.
+// Functions are rows of driver.def and nvrtc.def, by exact symbols: cuMemAlloc alone is the first
+// version, of 32-bit sizes.
 #ifndef TC_DEVICE_CUDA_API_H
 #define TC_DEVICE_CUDA_API_H
 

@@ -1,7 +1,8 @@
 // NVIDIA's driver, from libcuda.so.1.
 //
-// The primary context is retained and shared with the caller's own code: it is made current for a call by push and pop, its flags are the caller's, and
-// it is never reset. Results become words here and nowhere else.
+// The primary context is retained and shared with the caller's own code: it is made current for a
+// call by push and pop, its flags are the caller's, and it is never reset. Results become words
+// here and nowhere else.
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,7 +127,8 @@ static uint32_t most_value_bytes(void) {
 static bool choose_arch(tc_gpu_facts *facts, char *why, size_t bytes) {
   if (!tc_nvrtc_choose_arch(version / 1000, facts, why, bytes)) return false;
   facts->wgmma = tc_nvrtc_has_wgmma(facts->arch) && cu.cuTensorMapEncodeTiled;
-  if (atoi(facts->arch + strcspn(facts->arch, "0123456789")) < CLUSTERS_FROM) facts->cluster = 0;  // text of what the compiler knows
+  // text of what the compiler knows
+  if (atoi(facts->arch + strcspn(facts->arch, "0123456789")) < CLUSTERS_FROM) facts->cluster = 0;
   return true;
 }
 
@@ -231,7 +233,8 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   return 0;
 }
 
-// A pool of its own, which keeps what is given back, and reuses memory by the stream's order alone, so that runs of one program take the same steps.
+// A pool of its own, which keeps what is given back, and reuses memory by the stream's order alone,
+// so that runs of one program take the same steps.
 static tc_cu_result make_pool(tc_gpu_port *p) {
   tc_cu_pool_properties properties = {.allocType = TC_CU_MEM_ALLOCATION_TYPE_PINNED, .location = {TC_CU_MEM_LOCATION_TYPE_DEVICE, p->ordinal}};
   unsigned long long all = UINT64_MAX;
@@ -474,8 +477,9 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   tc_free(r);
 }
 
-// What a library does, captured and put into the graph as one node. Another thread may be waiting for work meanwhile, which a stream that captures does not
-// allow, so the library is turned to one that nobody waits for.
+// What a library does, captured and put into the graph as one node. Another thread may be waiting
+// for work meanwhile, which a stream that captures does not allow, so the library is turned to one
+// that nobody waits for.
 static tc_cu_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
   const tc_gpu_library_driver *library = tc_cuda_driver.library[request->library];
   tc_cu_graph captured = NULL;

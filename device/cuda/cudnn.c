@@ -16,7 +16,8 @@
 #define MOST_NOTES 16
 #define ALIGNMENT 16  // in bytes, of all operands; tensors begin at multiples of 64
 
-// An algorithm's data: the engine with the number of its knobs, then the knobs, each a kind with its value.
+// An algorithm's data: the engine with the number of its knobs, then the knobs, each a kind with
+// its value.
 enum { SLOTS = sizeof(((tc_gpu_algorithm *)0)->data) / (sizeof(uint32_t)), MOST_KNOBS = SLOTS - 1, SLOT_SHIFT = 24 };
 #define SLOT_MOST ((1u << SLOT_SHIFT) - 1)
 
@@ -151,7 +152,8 @@ static int64_t get(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudnn_attribut
 
 // ---- a convolution ----
 
-// [outer, spatial axes, inner], dense, which the library names in the order outer, inner, spatial axes.
+// [outer, spatial axes, inner], dense, which the library names in the order outer, inner, spatial
+// axes.
 static tc_cudnn_descriptor tensor(tc_cudnn_status *st, const tc_gpu_conv_facts *f, int64_t name, int64_t outer, const int64_t *axes, int64_t inner) {
   int64_t dim[TC_GPU_CONV_DIMS] = {outer, inner}, stride[TC_GPU_CONV_DIMS] = {0, 1}, step = inner;
   int n = 2 + tc_gpu_conv_axes(f, axes, 1, dim + 2);
@@ -235,7 +237,8 @@ int tc_cudnn_make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
   x->convolution = convolution(&st, f);
   x->operation = operation(&st, x);
   x->graph = create(&st, TC_CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  if (handle) set(&st, x->graph, TC_CUDNN_ATTR_OPERATIONGRAPH_HANDLE, TC_CUDNN_TYPE_HANDLE, 1, &handle);  // a description alone needs none
+  // a description alone needs none
+  if (handle) set(&st, x->graph, TC_CUDNN_ATTR_OPERATIONGRAPH_HANDLE, TC_CUDNN_TYPE_HANDLE, 1, &handle);
   set_descriptor(&st, x->graph, TC_CUDNN_ATTR_OPERATIONGRAPH_OPS, x->operation);
   finalize(&st, x->graph);
   if (st != 0) return tc_cudnn_drop(x), result_of(st);
@@ -273,7 +276,8 @@ static bool accepts(tc_cudnn_status *st, const made *x, tc_cudnn_descriptor engi
   return fine && *st == 0;
 }
 
-// The configuration's knobs as slots; -1: there are more than an algorithm has room for, or values that it has none for.
+// The configuration's knobs as slots; -1: there are more than an algorithm has room for, or values
+// that it has none for.
 static int take_knobs(tc_cudnn_status *st, tc_cudnn_descriptor config, uint32_t *slot) {
   tc_cudnn_descriptor knob[MOST_KNOBS + 1] = {NULL};
   for (int i = 0; i <= MOST_KNOBS; i++) knob[i] = create(st, TC_CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);

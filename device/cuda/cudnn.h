@@ -1,10 +1,13 @@
-// NVIDIA's library of convolutions, cuDNN: forward, by the image and by the weight, of f32, f16 and bf16, summed in f32 without TF32.
+// NVIDIA's library of convolutions, cuDNN: forward, by the image and by the weight, of f32, f16 and
+// bf16, summed in f32 without TF32.
 //
-// Its graph API alone: descriptors whose attributes are set one by one, and finalized. Work is an operation graph of one operation; an algorithm is an engine with
-// a value for each of its knobs. What is taken is known: engines with a note that is not (other bits from run to run, operands or sums in a narrower
-// type, transforms) are passed over. Own declarations, as in api.h; functions are rows of cudnn.def, of version 9. tests/headers/cudnn.c compares them with
-// cudnn_graph.h.
-// Threads: opening by one at a time, dropping by any, the others under the device's lock (device/gpu/driver.h).
+// Its graph API alone: descriptors whose attributes are set one by one, and finalized. Work is an
+// operation graph of one operation; an algorithm is an engine with a value for each of its knobs.
+// What is taken is known: engines with a note that is not (other bits from run to run, operands or
+// sums in a narrower type, transforms) are passed over. Own declarations, as in api.h; functions
+// are rows of cudnn.def, of version 9. tests/headers/cudnn.c compares them with cudnn_graph.h.
+// Threads: opening by one at a time, dropping by any, the others under the device's lock
+// (device/gpu/driver.h).
 #ifndef TC_DEVICE_CUDA_CUDNN_H
 #define TC_DEVICE_CUDA_CUDNN_H
 

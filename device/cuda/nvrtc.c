@@ -1,6 +1,8 @@
-// See nvrtc.h. Where NVRTC is looked for: TC_NVRTC_LIBRARY alone, if it is set; else by its name as the loader finds it, then in toolkits, then among the
-// packages of Pythons, each from the driver's major version down.
-// Its part with built-in code is opened first by its full path, since NVRTC asks for that by name alone and finds it nowhere but in the loader's own places.
+// See nvrtc.h. Where NVRTC is looked for: TC_NVRTC_LIBRARY alone, if it is set; else by its name as
+// the loader finds it, then in toolkits, then among the packages of Pythons, each from the driver's
+// major version down.
+// Its part with built-in code is opened first by its full path, since NVRTC asks for that by name
+// alone and finds it nowhere but in the loader's own places.
 #include "device/cuda/nvrtc.h"
 
 #include <stdlib.h>
@@ -112,7 +114,8 @@ bool tc_nvrtc_choose_arch(int driver_major, tc_gpu_facts *facts, char *why, size
     snprintf(why, bytes, "%s does not compile for %s, of %s, any more", name_text, facts->name, facts->arch);
     return false;
   }
-  // Code for the exact device may use all it has; for one that the compiler does not know, PTX, which the driver makes into code.
+  // Code for the exact device may use all it has; for one that the compiler does not know, PTX,
+  // which the driver makes into code.
   snprintf(facts->arch, sizeof facts->arch, best == device ? "sm_%d%s" : "compute_%d%s", best, best == device && device == 90 ? "a" : "");
   return true;
 }

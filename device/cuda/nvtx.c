@@ -1,5 +1,7 @@
-// See nvtx.h. The library hands ranges on to the profiler that NVTX_INJECTION64_PATH names, or that was loaded before it; without one they are nothing.
-// Source: NVIDIA/NVTX, how version 3 begins. Nsight Systems sets that variable where it is to trace ranges, and NSYS_PROFILING_SESSION_ID always.
+// See nvtx.h. The library hands ranges on to the profiler that NVTX_INJECTION64_PATH names, or that
+// was loaded before it; without one they are nothing.
+// Source: NVIDIA/NVTX, how version 3 begins. Nsight Systems sets that variable where it is to trace
+// ranges, and NSYS_PROFILING_SESSION_ID always.
 #include "device/cuda/nvtx.h"
 
 #include "device/cuda/library_paths.h"

@@ -1,10 +1,13 @@
 // Copies to the host that are begun now and waited for later.
 //
-// Idea: the device copies into pinned memory of tc's own, behind what it was asked for before, so nothing waits; whoever waits for the copy takes it from there
-// to where the caller wants it. What is large is first copied to memory of its own on the device, at that memory's speed, and from there beside the kernels
-// that follow, which may write the tensor's memory meanwhile. Memory is kept for the next copy. At most TC_GPU_MOST_LATER_BYTES are in use, of either side: then the oldest
-// copy is waited for; what is larger alone is read at once.
-// Threads: under the lock of reading; a thread that finds its copy taken by another one that waited finds it whole.
+// Idea: the device copies into pinned memory of tc's own, behind what it was asked for before, so
+// nothing waits; whoever waits for the copy takes it from there to where the caller wants it. What
+// is large is first copied to memory of its own on the device, at that memory's speed, and from
+// there beside the kernels that follow, which may write the tensor's memory meanwhile. Memory is
+// kept for the next copy. At most TC_GPU_MOST_LATER_BYTES are in use, of either side: then the
+// oldest copy is waited for; what is larger alone is read at once.
+// Threads: under the lock of reading; a thread that finds its copy taken by another one that waited
+// finds it whole.
 #include <string.h>
 
 #include "device/gpu/state.h"
@@ -12,7 +15,8 @@
 
 #define LEAST_BYTES ((size_t)64 << 10)
 
-// pre: reading is locked; begun, or the device is out of reach: then what the driver has of it is not touched.
+// pre: reading is locked; begun, or the device is out of reach: then what the driver has of it is
+// not touched.
 static void destroy(tc_gpu *g, tc_gpu_later *l, bool reached) {
   if (reached && l->event) tc_gpu_note(g, g->driver->event_destroy(&g->port, l->event), "destroying an event");
   if (reached && l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
@@ -68,7 +72,8 @@ static tc_status take(tc_gpu *g, size_t bytes, tc_gpu_later **out) {
   return make(g, room, out);
 }
 
-// pre: reading is locked, and begun. Copies `from` to memory of its own on the device, from where another line reads it; where there is none, nothing changes.
+// pre: reading is locked, and begun. Copies `from` to memory of its own on the device, from where
+// another line reads it; where there is none, nothing changes.
 static tc_status put_aside(tc_gpu *g, tc_gpu_later *l, size_t bytes, const void **from, tc_gpu_line *line) {
   const tc_gpu_driver *d = g->driver;
   const char *name;

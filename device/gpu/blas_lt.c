@@ -5,7 +5,8 @@
 
 #include "runtime/arena.h"
 
-// What the vendors ask for on their largest devices; others' algorithms take less of it. A run has what its own algorithm needs.
+// What the vendors ask for on their largest devices; others' algorithms take less of it. A run has
+// what its own algorithm needs.
 #define MOST_WORKSPACE ((uint64_t)32 << 20)
 #define MOST_FOUND 16
 #define USUAL_ALIGNMENT 16
@@ -144,7 +145,8 @@ static tc_lt_status find(tc_gpu_port *p, const made *x, int most, found *out) {
   return status == lt->not_supported ? 0 : status;
 }
 
-// All that a library without a check may answer is asked for at any time, so that the answers are the same.
+// All that a library without a check may answer is asked for at any time, so that the answers are
+// the same.
 int tc_lt_find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, int *n) {
   const made *x = given;
   found a;

@@ -1,8 +1,11 @@
-// Libraries of matrix products with the functions of cuBLASLt, by its names or others: NVIDIA's, and AMD's hipBLASLt, whose numbers are others, too.
+// Libraries of matrix products with the functions of cuBLASLt, by its names or others: NVIDIA's,
+// and AMD's hipBLASLt, whose numbers are others, too.
 //
-// Rows of results in f32, f16 and bf16, summed in f32 without TF32, with what the library adds to a row. Its matrices are columns side by side, so it is asked for
-// the transpose of what is wanted: the right operand is its first one. Own declarations; functions are rows of blas_lt.def, each backend has the numbers. A library
-// that is not told how memory is aligned (hipBLASLt) is asked for operands at multiples of 16 bytes alone; one without a function that checks an algorithm
+// Rows of results in f32, f16 and bf16, summed in f32 without TF32, with what the library adds to a
+// row. Its matrices are columns side by side, so it is asked for the transpose of what is wanted:
+// the right operand is its first one. Own declarations; functions are rows of blas_lt.def, each
+// backend has the numbers. A library that is not told how memory is aligned (hipBLASLt) is asked
+// for operands at multiples of 16 bytes alone; one without a function that checks an algorithm
 // (hipBLASLt) has it where it is among those that it names for the product.
 // Threads: dropping by any, the others under the device's lock (device/gpu/driver.h).
 #ifndef TC_DEVICE_GPU_BLAS_LT_H

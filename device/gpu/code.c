@@ -1,4 +1,5 @@
-// Kernels: source to loaded code, compiled once and kept on disk under all that the result depends on.
+// Kernels: source to loaded code, compiled once and kept on disk under all that the result depends
+// on.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,10 @@
-// What device/cuda and device/hip fill: a driver and its compiler, as a table of functions in the words of neither.
+// What device/cuda and device/hip fill: a driver and its compiler, as a table of functions in the
+// words of neither.
 //
-// Results are the driver's own numbers, 0 for success, which `judge` tells apart and names; gpu.c makes a status of them. All functions of one device but
-// enter, leave, wait and event_wait are called under its lock; all between enter and leave but those of the libraries, facts, open and close.
+// Results are the driver's own numbers, 0 for success, which `judge` tells apart and names; gpu.c
+// makes a status of them. All functions of one device but enter, leave, wait and event_wait are
+// called under its lock; all between enter and leave but those of the libraries, facts, open and
+// close.
 #ifndef TC_DEVICE_GPU_DRIVER_H
 #define TC_DEVICE_GPU_DRIVER_H
 
@@ -17,7 +20,8 @@ typedef enum tc_gpu_line {
 } tc_gpu_line;
 #define TC_GPU_N_LINES 4
 
-// A device as its driver names it. Its streams and its pool are tc's own: the default ones are the caller's.
+// A device as its driver names it. Its streams and its pool are tc's own: the default ones are the
+// caller's.
 typedef struct tc_gpu_port {
   int ordinal;
   void *context, *stream[TC_GPU_N_LINES], *pool;
@@ -87,8 +91,8 @@ typedef struct tc_gpu_driver {
   const char *(*version)(void);  // "CUDA 13.0"
   uint32_t (*most_value_bytes)(void);  // of a kernel's parameter
 
-  // ---- the compiler ----
-  // Opens it once. facts->arch, the device's own, becomes what it is compiled for. False with why not, if there is no compiler or it knows nothing that such a
+  // ---- the compiler ---- Opens it once. facts->arch, the device's own, becomes what it is
+  // compiled for. False with why not, if there is no compiler or it knows nothing that such a
   // device runs.
   bool (*choose_arch)(tc_gpu_facts *facts, char *why, size_t bytes);
   // Its name and version, and the options beside the architecture: of the key of what it makes.
@@ -118,12 +122,15 @@ typedef struct tc_gpu_driver {
   int (*read)(tc_gpu_port *p, tc_gpu_line line, void *staging, const void *from, size_t bytes);
   int (*copy)(tc_gpu_port *p, void *to, const void *from, size_t bytes);  // in WORK
   int (*event_create)(tc_gpu_port *p, void **out);
-  int (*timer_create)(tc_gpu_port *p, void **out);  // an event that keeps the time at which it was reached; else as others
+  // an event that keeps the time at which it was reached; else as others
+  int (*timer_create)(tc_gpu_port *p, void **out);
   int (*timer_between)(tc_gpu_port *p, void *from, void *to, float *ms);  // of two that were reached
   int (*event_destroy)(tc_gpu_port *p, void *event);
   int (*event_record)(tc_gpu_port *p, tc_gpu_line line, void *event);
   int (*event_follow)(tc_gpu_port *p, tc_gpu_line line,
-                      void *event);  // what the line is asked for next waits for what was recorded last, if anything was
+                      // what the line is asked for next waits for what was recorded last, if
+                      // anything was
+                      void *event);
   int (*event_wait)(tc_gpu_port *p, void *event);  // the thread waits; at once for one that was never recorded
 
   // ---- code ----
@@ -143,7 +150,8 @@ typedef struct tc_gpu_driver {
 
   // ---- replay ----
   const char *(*no_replay)(void);  // static text why this driver cannot; NULL: it can
-  bool (*replay_is_fixed)(void);  // no node of its graphs can be set: what changes from run to run is launched before them
+  // no node of its graphs can be set: what changes from run to run is launched before them
+  bool (*replay_is_fixed)(void);
   int (*replay_create)(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out);
   // From the next launch on; those under way keep their parameter.
   int (*replay_set)(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_node *node);

@@ -1,7 +1,8 @@
 // The kernels that write tables of sequences, and what a device has of kernels of its own.
 //
-// A kernel that writes words of a table is told where and how many, and then come the words. By room for them: what fits the parameters of drivers of every
-// age is 4,096 bytes, of newer ones 32,764, of which the compiler takes 32,000. Threads: thread-safe.
+// A kernel that writes words of a table is told where and how many, and then come the words. By
+// room for them: what fits the parameters of drivers of every age is 4,096 bytes, of newer ones
+// 32,764, of which the compiler takes 32,000. Threads: thread-safe.
 #include <stdlib.h>
 
 #include "device/gpu/graph_copies.h"

@@ -1,7 +1,9 @@
 // Opening devices, their errors, and leaving them.
 //
-// Devices are static, so that a handle outlives tc_gpu_shutdown and says so instead of dangling. What the driver reports as sticky marks the device lost for
-// the process: its context is the caller's, too, and is never reset. After fork the child may touch nothing of a driver that its parent opened.
+// Devices are static, so that a handle outlives tc_gpu_shutdown and says so instead of dangling.
+// What the driver reports as sticky marks the device lost for the process: its context is the
+// caller's, too, and is never reset. After fork the child may touch nothing of a driver that its
+// parent opened.
 #include "device/gpu.h"
 
 #include <string.h>

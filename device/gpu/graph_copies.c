@@ -10,14 +10,16 @@
 #define ALIGNED 256  // as memory of the device is
 #define COPY_THREADS 256
 #define COPY_BLOCKS 8  // of a processor, at most
-// What all calls of a sequence copy in a run, at most. By the data sheet of an H100 reading and writing it takes 160 us, in which a host launches some 40 kernels.
+// What all calls of a sequence copy in a run, at most. By the data sheet of an H100 reading and
+// writing it takes 160 us, in which a host launches some 40 kernels.
 #define MOST_COPIED ((size_t)1 << 28)
 
 enum { RESULT = 2, WORKSPACE = 4 };
 
 // ---- the kernel ----
 
-// As other kernels it does nothing in a run that has failed: what it would copy may not have been made. Elements have two bytes or four.
+// As other kernels it does nothing in a run that has failed: what it would copy may not have been
+// made. Elements have two bytes or four.
 static const char copier[] =
     "#include \"tc_words.h\"\n"
     "typedef struct { const u64 *words; u64 which; u8 *place; u64 bytes; u64 leaves; } tc_copy;\n"

@@ -1,7 +1,9 @@
-// How far a program may be ahead of a device, and how far the device has come: at most TC_GPU_AHEAD runs are on their way, then the next one waits.
+// How far a program may be ahead of a device, and how far the device has come: at most TC_GPU_AHEAD
+// runs are on their way, then the next one waits.
 //
-// Idea: behind every run an event is recorded, its mark, in a ring of as many as may be on their way. Before a run is asked for, the mark whose place it will
-// take is waited for; so a run without a mark is over. Who reads what a run made waits for its mark alone, and not for what came after.
+// Idea: behind every run an event is recorded, its mark, in a ring of as many as may be on their
+// way. Before a run is asked for, the mark whose place it will take is waited for; so a run without
+// a mark is over. Who reads what a run made waits for its mark alone, and not for what came after.
 #include "device/gpu/state.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"

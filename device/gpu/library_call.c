@@ -1,7 +1,8 @@
 // What a vendor's library does: opening it, its algorithms, and calls that sequences launch.
 //
-// A call is what the library is told of its work, made once, and the algorithm. The libraries' own results are told from the driver's by their numbers (driver.h),
-// so that all become statuses in one place. Threads: thread-safe; the library is called under the device's lock.
+// A call is what the library is told of its work, made once, and the algorithm. The libraries' own
+// results are told from the driver's by their numbers (driver.h), so that all become statuses in
+// one place. Threads: thread-safe; the library is called under the device's lock.
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@
 
 static const char *const kinds[] = {[TC_GPU_PRODUCTS] = "products", [TC_GPU_CONVOLUTIONS] = "convolutions"};
 
-static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;  // of a library, which several devices have; taken after a device's
+// of a library, which several devices have; taken after a device's
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 int tc_gpu_library_turn(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which, tc_gpu_line line) {
   if (p->library_line[which] == line) return 0;
@@ -172,7 +174,8 @@ void tc_gpu_call_retain(tc_gpu_call *c) {
   atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
 }
 
-// Runs under way may still use what the library made, as code. Where the device is out of reach there are none, and it is memory of the host.
+// Runs under way may still use what the library made, as code. Where the device is out of reach
+// there are none, and it is memory of the host.
 void tc_gpu_call_release(tc_gpu_call *c) {
   if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
   tc_gpu *g = c->g;

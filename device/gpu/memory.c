@@ -1,8 +1,11 @@
 // Memory of a device and copies to and from it, through pinned memory of the host in pieces.
-// Large copies to it go another way (upload.c), and copies from it that need not wait for all that was asked for have a line of their own.
+// Large copies to it go another way (upload.c), and copies from it that need not wait for all that
+// was asked for have a line of their own.
 //
-// Idea: a copy reads its source when it runs, so what the caller may write again at once is first copied to a ring of pieces; a piece is used again when the
-// last copy out of it has run. Small writes share a piece. Reading has two pieces of its own and copies one out while the next one is filled.
+// Idea: a copy reads its source when it runs, so what the caller may write again at once is first
+// copied to a ring of pieces; a piece is used again when the last copy out of it has run. Small
+// writes share a piece. Reading has two pieces of its own and copies one out while the next one is
+// filled.
 #include <string.h>
 
 #include "device/gpu/state.h"
@@ -110,8 +113,9 @@ tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes) {
   return st;
 }
 
-// Which line reads what is there after this run: behind it, whatever else was asked for. What is small and was made last is read where it was made, for lines
-// that wait for each other take longer than that. pre: begun.
+// Which line reads what is there after this run: behind it, whatever else was asked for. What is
+// small and was made last is read where it was made, for lines that wait for each other take longer
+// than that. pre: begun.
 static tc_status line_of_read(tc_gpu *g, uint64_t made, size_t bytes, tc_gpu_line *out) {
   bool all = made == TC_GPU_ALL;
   *out = TC_GPU_WORK;
@@ -175,7 +179,8 @@ tc_status tc_gpu_read_made(tc_gpu *g, void *to, const void *from, size_t bytes, 
     if (i > 0 && st == TC_OK) st = take_piece(g, (char *)to + (i - 1) * TC_GPU_PIECE_BYTES, piece_bytes(bytes, i - 1), (i - 1) % READ_PIECES);
   }
   pthread_mutex_unlock(&g->reading);
-  if (st != TC_OK && r.line == TC_GPU_DOWN && tc_gpu_reach(g)) {  // a copy may still read what the caller is about to give back
+  // a copy may still read what the caller is about to give back
+  if (st != TC_OK && r.line == TC_GPU_DOWN && tc_gpu_reach(g)) {
     tc_gpu_note(g, g->driver->wait(&g->port), "waiting for a copy");
     tc_gpu_end(g);
   }

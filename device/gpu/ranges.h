@@ -1,5 +1,6 @@
-// Ranges in the timelines of vendors' profilers, by NVTX and ROCTX: one for each sync point of a GPU, and inside it one for each kernel that is launched, or for
-// the graph that replays them. Only where a profiler started the process, or TC_PROFILE asks; else nothing is opened.
+// Ranges in the timelines of vendors' profilers, by NVTX and ROCTX: one for each sync point of a
+// GPU, and inside it one for each kernel that is launched, or for the graph that replays them. Only
+// where a profiler started the process, or TC_PROFILE asks; else nothing is opened.
 // Threads: thread-safe; a thread's ranges nest.
 #ifndef TC_DEVICE_GPU_RANGES_H
 #define TC_DEVICE_GPU_RANGES_H

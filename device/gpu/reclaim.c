@@ -1,8 +1,10 @@
-// What is done where a device's memory is short: what is cached goes, it is tried again, and then comes an error with a list of what holds the memory.
+// What is done where a device's memory is short: what is cached goes, it is tried again, and then
+// comes an error with a list of what holds the memory.
 //
-// Caches are, from below: what the driver's pool keeps; memory for copies that run beside kernels; code, graphs and calls that wait for runs under way to
-// end; buffers in the pools (device/buffer.c) and prepared values (its keeper), which the lock of the device must be given up for, since their owners take
-// it inside their own.
+// Caches are, from below: what the driver's pool keeps; memory for copies that run beside kernels;
+// code, graphs and calls that wait for runs under way to end; buffers in the pools
+// (device/buffer.c) and prepared values (its keeper), which the lock of the device must be given up
+// for, since their owners take it inside their own.
 #include "device/gpu/state.h"
 
 static void (*_Atomic evict)(tc_device d);  // of the layer that keeps buffers; NULL: there are none yet
@@ -29,7 +31,8 @@ static void trim_copies(tc_gpu *g, tc_gpu_later *list) {
   }
 }
 
-// Reading is locked before the device's lock, which this thread has: where another thread reads, memory stays.
+// Reading is locked before the device's lock, which this thread has: where another thread reads,
+// memory stays.
 void tc_gpu_later_trim(tc_gpu *g) {
   if (pthread_mutex_trylock(&g->reading) != 0) return;
   trim_copies(g, g->later);

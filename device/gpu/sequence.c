@@ -1,10 +1,13 @@
 // Sequences of launches whose kernels read one table in device memory.
 //
-// Idea: the table is written by kernels of its own, whose parameter, passed by value, is the words: the driver keeps a copy from the launch on, so the next run
-// can be asked for while this one runs. The line's order keeps the runs of one sequence apart, so one table is enough. The second run makes a graph of
-// all kernels in one straight chain; from then on a run patches the first nodes and launches the graph.
-// A library's call cannot be patched: its addresses, the guard, are the graph's. A run with others finds another graph, or makes one when they come again; where
-// ever other ones come, one graph has places of its own for what moves, and copies (graph_copies.h).
+// Idea: the table is written by kernels of its own, whose parameter, passed by value, is the words:
+// the driver keeps a copy from the launch on, so the next run can be asked for while this one runs.
+// The line's order keeps the runs of one sequence apart, so one table is enough. The second run
+// makes a graph of all kernels in one straight chain; from then on a run patches the first nodes
+// and launches the graph.
+// A library's call cannot be patched: its addresses, the guard, are the graph's. A run with others
+// finds another graph, or makes one when they come again; where ever other ones come, one graph has
+// places of its own for what moves, and copies (graph_copies.h).
 // Threads: under the device's lock, so two threads in one sequence take turns.
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +19,10 @@
 
 #define NO_GRAPH "the driver refused to make or launch its graph"
 #define NO_ROOM "memory was short for its graph"
-// Graphs of a sequence, each for other addresses of its calls: results that the program keeps take turns with those before. One is given up for others'
-// sake when it was not launched for many runs. Once more sets of addresses came than that, one graph more copies for sets that have none, and since that is
-// there a set has a graph made when it has come a few times.
+// Graphs of a sequence, each for other addresses of its calls: results that the program keeps take
+// turns with those before. One is given up for others' sake when it was not launched for many runs.
+// Once more sets of addresses came than that, one graph more copies for sets that have none, and
+// since that is there a set has a graph made when it has come a few times.
 #define GRAPHS 4
 #define UNUSED_RUNS 64
 #define SETTLED_RUNS 8
@@ -199,7 +203,8 @@ done:
   return st;
 }
 
-// Gives the graph up. pre: begun, the device opened as often as then. Without memory for another one's end there is none in its place.
+// Gives the graph up. pre: begun, the device opened as often as then. Without memory for another
+// one's end there is none in its place.
 static void graph_retire(tc_gpu_sequence *s, graph *x) {
   x->retired->replay = x->replay;
   tc_gpu_retire(s->g, x->retired);
@@ -254,7 +259,8 @@ static int fills_launch(tc_gpu_sequence *s, const uint64_t *words) {
   return result;
 }
 
-// Where memory is short others may have had the device while room was made for it, so that a table is then written once more. pre: begun.
+// Where memory is short others may have had the device while room was made for it, so that a table
+// is then written once more. pre: begun.
 static tc_status write_table(tc_gpu_sequence *s, const uint64_t *words) {
   tc_gpu *g = s->g;
   int result = fills_launch(s, words);
@@ -309,7 +315,8 @@ static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words, void *co
   return TC_OK;
 }
 
-// What an attempt to make or launch a graph came to: whether it is worth another, since memory was short and is not any more. pre: begun.
+// What an attempt to make or launch a graph came to: whether it is worth another, since memory was
+// short and is not any more. pre: begun.
 static bool is_worth_another(tc_gpu *g, int result, tc_status *st) {
   if (!tc_gpu_is_short(g, result)) return false;
   *st = tc_gpu_trim(g);
@@ -346,7 +353,8 @@ static void add_launches(tc_gpu_sequence *s, const graph *x, const uint64_t *wor
   }
 }
 
-// Static text why there is no graph to replay, or NULL: *st says whether the device is there. pre: begun; the second run or a later one.
+// Static text why there is no graph to replay, or NULL: *st says whether the device is there. pre:
+// begun; the second run or a later one.
 static const char *graph_make(tc_gpu_sequence *s, graph *x, const uint64_t *words, tc_status *st) {
   tc_gpu *g = s->g;
   if (g->driver->no_replay()) return g->driver->no_replay();
@@ -382,7 +390,8 @@ static int replay_ask(tc_gpu_sequence *s, const graph *x, const uint64_t *words,
   return result == 0 ? g->driver->replay_launch(&g->port, x->replay) : result;
 }
 
-// pre: begun; there is a graph. Static text why the driver does not replay it, or NULL: *st says how it went.
+// pre: begun; there is a graph. Static text why the driver does not replay it, or NULL: *st says
+// how it went.
 static const char *replay_run(tc_gpu_sequence *s, const graph *x, const uint64_t *words, bool fresh, tc_status *st) {
   tc_gpu *g = s->g;
   const char *name;
@@ -402,7 +411,8 @@ static void guard(const tc_gpu_sequence *s, graph *x, const uint64_t *words) {
   for (uint32_t i = 0; i < s->moving.n; i++) x->guard[i] = words[s->moving.address[i].word];
 }
 
-// The graph of these addresses, or, where they are new, room for one; NULL: there is none. pre: begun.
+// The graph of these addresses, or, where they are new, room for one; NULL: there is none. pre:
+// begun.
 static graph *graph_of(tc_gpu_sequence *s, const uint64_t *words) {
   graph *room = NULL;
   for (int i = 0; i < GRAPHS; i++) {
@@ -424,7 +434,8 @@ static bool graph_take(tc_gpu_sequence *s, graph *x, const uint64_t *words) {
   return x->retired != NULL;
 }
 
-// Static text why there is no graph that copies what moves, or NULL: the one there is, or is to be made, fits. pre: begun.
+// Static text why there is no graph that copies what moves, or NULL: the one there is, or is to be
+// made, fits. pre: begun.
 static const char *copying_find(tc_gpu_sequence *s, const uint64_t *words) {
   graph *x = &s->copying;
   bool more = false, first = x->last == 0;

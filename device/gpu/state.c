@@ -1,6 +1,8 @@
 // A device's lock, its errors, and what is destroyed once runs under way are over. See state.h.
 //
-// What the driver reports as sticky marks the device lost for the process: its context is the caller's, too, and is never reset. After fork the child may touch nothing of a driver that its parent opened.
+// What the driver reports as sticky marks the device lost for the process: its context is the
+// caller's, too, and is never reset. After fork the child may touch nothing of a driver that its
+// parent opened.
 #include "device/gpu/state.h"
 
 #include <string.h>

@@ -14,7 +14,8 @@
 #define TC_GPU_PIECE_BYTES ((size_t)1 << 20)
 #define TC_GPU_MOST_PIECES 64
 
-// What the host writes goes through pinned memory, piece after piece in turn, so that the caller's own may be written again at once.
+// What the host writes goes through pinned memory, piece after piece in turn, so that the caller's
+// own may be written again at once.
 typedef struct tc_gpu_staging {
   char *at;
   void *event[TC_GPU_PIECES];  // recorded behind the last copy of a piece
@@ -53,7 +54,8 @@ typedef struct tc_gpu_ahead {
   _Atomic uint64_t n_runs;  // asked for since the device was opened; written under the lock
 } tc_gpu_ahead;
 
-// Copies to the host that are waited for later: at most so many bytes of either side. What is larger alone is read at once.
+// Copies to the host that are waited for later: at most so many bytes of either side. What is
+// larger alone is read at once.
 #define TC_GPU_MOST_LATER_BYTES ((size_t)64 << 20)
 typedef struct tc_gpu_later tc_gpu_later;
 struct tc_gpu_later {
@@ -92,12 +94,15 @@ struct tc_gpu {
 
 extern tc_gpu tc_gpus[TC_N_DEVICES][TC_MOST_ORDINALS];  // by row and ordinal; all zero: never opened
 
-// Takes the device's lock and enters it. TC_ERR_DEVICE if it is lost. what: what was asked for, static text for messages.
+// Takes the device's lock and enters it. TC_ERR_DEVICE if it is lost. what: what was asked for,
+// static text for messages.
 tc_status tc_gpu_begin(tc_gpu *g, const char *what);
 void tc_gpu_end(tc_gpu *g);
-// As tc_gpu_begin, for what gives something back: false, and no error, if the device is out of reach.
+// As tc_gpu_begin, for what gives something back: false, and no error, if the device is out of
+// reach.
 bool tc_gpu_reach(tc_gpu *g);
-// A driver's result as a status, under the lock or not. The device is lost where the result says so.
+// A driver's result as a status, under the lock or not. The device is lost where the result says
+// so.
 tc_status tc_gpu_check(tc_gpu *g, int result, const char *what);
 bool tc_gpu_is_short(const tc_gpu *g, int result);
 // TC_ERR_MEMORY, with what holds the device's memory. what: what was asked for. pre: begun.
@@ -109,12 +114,15 @@ void tc_gpu_note(tc_gpu *g, int result, const char *what);
 
 // Waits for the device, and gives back what it keeps and nobody uses. pre: begun.
 tc_status tc_gpu_trim(tc_gpu *g);
-// The same, and before it what layers above keep and can make again, which takes the device's lock: others may have had it meanwhile. pre: begun, and is
-// so afterwards, but that after an error nothing more may be asked of the device.
+// The same, and before it what layers above keep and can make again, which takes the device's lock:
+// others may have had it meanwhile. pre: begun, and is so afterwards, but that after an error
+// nothing more may be asked of the device.
 tc_status tc_gpu_make_room(tc_gpu *g);
-// What layers above keep and can make again goes back to the device. Called without locks of the device.
+// What layers above keep and can make again goes back to the device. Called without locks of the
+// device.
 void tc_gpu_evict(tc_gpu *g);
-// An event, or one that keeps the time; pinned memory of the host. They trim, and try again. pre: begun.
+// An event, or one that keeps the time; pinned memory of the host. They trim, and try again. pre:
+// begun.
 tc_status tc_gpu_event(tc_gpu *g, bool timer, void **out);
 tc_status tc_gpu_pinned(tc_gpu *g, size_t bytes, void **out);
 
@@ -126,15 +134,18 @@ void tc_gpu_touch(void);
 bool tc_gpu_forked(void);
 tc_status tc_gpu_refuse_lost(const tc_gpu *g);  // TC_ERR_DEVICE, with what happened
 tc_status tc_gpu_refuse_forked(void);  // TC_ERR_DEVICE, with a sentence that says so
-// Destroys it when runs under way are over. pre: locked and entered. Takes over what r holds; r is of tc_malloc.
+// Destroys it when runs under way are over. pre: locked and entered. Takes over what r holds; r is
+// of tc_malloc.
 void tc_gpu_retire(tc_gpu *g, tc_gpu_retired *r);
-// Waits for all that was asked for before, without the lock, so that other threads may ask for more; then destroys what was retired.
+// Waits for all that was asked for before, without the lock, so that other threads may ask for
+// more; then destroys what was retired.
 tc_status tc_gpu_wait_for_runs(tc_gpu *g);
 void tc_gpu_retired_fini(tc_gpu *g);  // pre: locked and entered, and the device was waited for
 // Gives staging memory back. pre: locked and entered.
 void tc_gpu_staging_fini(tc_gpu *g);
 
-// A copy to the device beside its kernels. *out_done: false where there is no memory to go through, and nothing was done. pre: locked and entered; bytes > 0.
+// A copy to the device beside its kernels. *out_done: false where there is no memory to go through,
+// and nothing was done. pre: locked and entered; bytes > 0.
 tc_status tc_gpu_upload_run(tc_gpu *g, char *to, const char *from, size_t bytes, bool *out_done);
 void tc_gpu_upload_trim(tc_gpu *g);  // gives the device's memory back. pre: locked and entered, and nothing runs
 void tc_gpu_upload_fini(tc_gpu *g);  // likewise
@@ -143,11 +154,14 @@ bool tc_gpu_is_beside(size_t bytes);
 
 // Begins a copy to the host. pre: not forked; 0 < bytes <= TC_GPU_MOST_LATER_BYTES / 2.
 tc_status tc_gpu_later_begin(tc_gpu *g, void *to, const void *from, size_t bytes);
-// Forgets copies that nobody waited for. reached: as in destroying anything, whether the device can be asked.
+// Forgets copies that nobody waited for. reached: as in destroying anything, whether the device can
+// be asked.
 void tc_gpu_later_fini(tc_gpu *g, bool reached);
-// Gives the device's memory back, which none of them reads any more. pre: locked and entered, and nothing runs.
+// Gives the device's memory back, which none of them reads any more. pre: locked and entered, and
+// nothing runs.
 void tc_gpu_later_trim(tc_gpu *g);
-// Before a run of a sequence: waits while so many as may be are on their way. pre: locked and entered.
+// Before a run of a sequence: waits while so many as may be are on their way. pre: locked and
+// entered.
 tc_status tc_gpu_ahead_wait(tc_gpu *g);
 tc_status tc_gpu_ahead_mark(tc_gpu *g);  // behind it, once it was asked for. pre: as before
 // The event behind a run, counted from 1; NULL: it is over. pre: locked.

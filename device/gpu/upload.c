@@ -1,10 +1,13 @@
 // Large copies to the device, which run beside its kernels.
 //
-// Idea: tensors' memory is written in one line, WORK, so that memory which is given back may be taken again at once, whoever had it. What comes from the host
-// goes to pieces of device memory of its own first, in a line that waits for nobody but these pieces; WORK then waits for a piece and moves it to its place,
-// at the speed of the device's memory. While kernels that were asked for before still run, the next step's data is on its way.
-// Owns pieces of pinned and of device memory, each with an event that says when it may be written again. There are twice as many on the device as the largest
-// upload took, up to MOST: then the line waits for what was moved longest ago. Threads: under the device's lock.
+// Idea: tensors' memory is written in one line, WORK, so that memory which is given back may be
+// taken again at once, whoever had it. What comes from the host goes to pieces of device memory of
+// its own first, in a line that waits for nobody but these pieces; WORK then waits for a piece and
+// moves it to its place, at the speed of the device's memory. While kernels that were asked for
+// before still run, the next step's data is on its way.
+// Owns pieces of pinned and of device memory, each with an event that says when it may be written
+// again. There are twice as many on the device as the largest upload took, up to MOST: then the
+// line waits for what was moved longest ago. Threads: under the device's lock.
 #include <string.h>
 
 #include "device/gpu/state.h"

@@ -1,5 +1,6 @@
-// Own declarations of what tc uses of HIP and hiprtc, for machines without their headers. tests/headers/hip.c compares them with the real ones where
-// those are installed. Functions are rows of driver.def and hiprtc.def.
+// Own declarations of what tc uses of HIP and hiprtc, for machines without their headers.
+// tests/headers/hip.c compares them with the real ones where those are installed. Functions are
+// rows of driver.def and hiprtc.def.
 #ifndef TC_DEVICE_HIP_API_H
 #define TC_DEVICE_HIP_API_H
 
@@ -40,7 +41,8 @@ typedef struct tc_hip_node_params {
   unsigned sharedMemBytes;
 } tc_hip_node_params;
 
-// Where hipDeviceProp_t has what: of HIP 5, and of HIP 6 and later, whose function has another name. Larger than either.
+// Where hipDeviceProp_t has what: of HIP 5, and of HIP 6 and later, whose function has another
+// name. Larger than either.
 #define TC_HIP_PROPERTIES_BYTES 4096
 typedef struct tc_hip_layout {
   size_t name, totalGlobalMem, sharedMemPerBlock, warpSize, maxThreadsPerBlock, multiProcessorCount, l2CacheSize, gcnArchName;

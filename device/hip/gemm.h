@@ -1,4 +1,5 @@
-// AMD's libraries of matrix products as one library of a device: hipBLASLt where it may be used and has kernels for the device, else rocBLAS.
+// AMD's libraries of matrix products as one library of a device: hipBLASLt where it may be used and
+// has kernels for the device, else rocBLAS.
 #ifndef TC_DEVICE_HIP_GEMM_H
 #define TC_DEVICE_HIP_GEMM_H
 

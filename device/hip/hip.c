@@ -384,8 +384,9 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   tc_free(r);
 }
 
-// What a library does, captured and put into the graph as one node. Another thread may be waiting for work meanwhile, which a stream that captures does not
-// allow, so the library is turned to one that nobody waits for.
+// What a library does, captured and put into the graph as one node. Another thread may be waiting
+// for work meanwhile, which a stream that captures does not allow, so the library is turned to one
+// that nobody waits for.
 static tc_hip_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
   const tc_gpu_library_driver *library = tc_hip_driver.library[request->library];
   tc_hip_graph captured = NULL;

@@ -1,8 +1,10 @@
-// AMD's library hipBLASLt: where it lies, and its numbers; what is asked of it is in device/gpu/blas_lt.h. tests/headers/hipblaslt.c compares all declarations
-// with its header.
+// AMD's library hipBLASLt: where it lies, and its numbers; what is asked of it is in
+// device/gpu/blas_lt.h. tests/headers/hipblaslt.c compares all declarations with its header.
 //
-// It cannot be told to leave out algorithms that add with atomics, whose results are not the same each time. So it is not used by rule, but where algorithms are
-// timed, and with it looked at whether they repeat their results (TC_AUTOTUNE), or where it is wanted whatever it does (TC_GPU_LIBRARIES=always).
+// It cannot be told to leave out algorithms that add with atomics, whose results are not the same
+// each time. So it is not used by rule, but where algorithms are timed, and with it looked at
+// whether they repeat their results (TC_AUTOTUNE), or where it is wanted whatever it does
+// (TC_GPU_LIBRARIES=always).
 #ifndef TC_DEVICE_HIP_HIPBLASLT_H
 #define TC_DEVICE_HIP_HIPBLASLT_H
 

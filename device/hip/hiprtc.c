@@ -22,7 +22,8 @@ static const tc_library_row rows[] = {
 #undef TC_HIPRTC_ROW
 };
 
-// What is known to compile, and since which version. hiprtc of 5.2 ends the process when it is asked for one that it does not know.
+// What is known to compile, and since which version. hiprtc of 5.2 ends the process when it is
+// asked for one that it does not know.
 static const struct {
   const char *arch;
   int since;  // 502: HIP 5.2

@@ -9,7 +9,8 @@ extern const char tc_hip_words[];  // the text of words.h
 
 // driver: the open libamdhip64 of this version, 50221153 for 5.2. False with why not.
 bool tc_hiprtc_open(void *driver, int version, char *why, size_t bytes);
-// Whether it compiles for facts->arch, "gfx90a:sramecc+:xnack-". Asking hiprtc itself would end the process where it does not.
+// Whether it compiles for facts->arch, "gfx90a:sramecc+:xnack-". Asking hiprtc itself would end the
+// process where it does not.
 bool tc_hiprtc_choose_arch(tc_gpu_facts *facts, char *why, size_t bytes);
 const char *tc_hiprtc_name(void);  // "hiprtc of HIP 5.2"
 const char *tc_hiprtc_options(void);

@@ -85,7 +85,8 @@ static bool load_miopen(const char *path, char *why, size_t bytes) {
   return false;
 }
 
-// A version of it has ended the process where it could not write there (2.11; of later ones nothing is known).
+// A version of it has ended the process where it could not write there (2.11; of later ones nothing
+// is known).
 static bool has_place(char *why, size_t bytes) {
   const tc_options *o = tc_options_get();
   const char *place = o->miopen_files ? o->miopen_files : o->home;
@@ -168,7 +169,8 @@ static bool is_padded_evenly(const tc_gpu_conv_facts *f) {
   return even;
 }
 
-// [outer, spatial axes, inner], dense, which the library names in the order outer, inner, spatial axes. NULL at the first failure, or where it does not fit.
+// [outer, spatial axes, inner], dense, which the library names in the order outer, inner, spatial
+// axes. NULL at the first failure, or where it does not fit.
 static tc_miopen_tensor tensor(tc_miopen_status *st, made *x, int64_t outer, const int64_t *axes, int64_t inner) {
   int64_t dim[TC_GPU_CONV_DIMS] = {outer, inner};
   int lens[TC_GPU_CONV_DIMS], n = 2 + tc_gpu_conv_axes(&x->f, axes, 1, dim + 2);
@@ -265,7 +267,8 @@ static int find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, in
   return result_of(st);
 }
 
-// Of those that it names for the problem, one that is taken; it is compiled, so that running it does not.
+// Of those that it names for the problem, one that is taken; it is compiled, so that running it
+// does not.
 static int check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   const made *x = given;
   tc_gpu_algorithm same = {{a->data[0]}, a->workspace_bytes};

@@ -1,12 +1,18 @@
-// AMD's library of convolutions, MIOpen: forward, by the image and by the weight, of f32, f16 and bf16, in its immediate mode.
+// AMD's library of convolutions, MIOpen: forward, by the image and by the weight, of f32, f16 and
+// bf16, in its immediate mode.
 //
-// It names solutions of a problem, best first, by numbers that it documents as lasting; one is asked for, compiled, and run. What it says of a solution is its kind
-// alone. So those of kinds whose sums are known are taken: direct ones and implicit products; of halves by the weight implicit products alone, for direct ones
-// may keep sums of parts of the batch in the half type. Not products of BLAS, whose gradients round halves more than once, and for which rocBLAS and hipBLASLt end
-// the process where they have no kernels; not Winograd's or Fourier's. It is told to repeat its bits, to compute halves without detours through another type, and
-// not to use TF32; that it repeats its bits it has failed to keep to before, so it is trusted where results were compared alone (measured_alone).
-// Padding is the same on both sides of an axis. Own declarations; functions are rows of miopen.def. tests/headers/miopen.c compares them with its header.
-// It compiles kernels when it is asked for a solution, keeps them in a place of its own, where it must be able to write, and reads databases, which may be absent.
+// It names solutions of a problem, best first, by numbers that it documents as lasting; one is
+// asked for, compiled, and run. What it says of a solution is its kind alone. So those of kinds
+// whose sums are known are taken: direct ones and implicit products; of halves by the weight
+// implicit products alone, for direct ones may keep sums of parts of the batch in the half type.
+// Not products of BLAS, whose gradients round halves more than once, and for which rocBLAS and
+// hipBLASLt end the process where they have no kernels; not Winograd's or Fourier's. It is told to
+// repeat its bits, to compute halves without detours through another type, and not to use TF32;
+// that it repeats its bits it has failed to keep to before, so it is trusted where results were
+// compared alone (measured_alone). Padding is the same on both sides of an axis. Own declarations;
+// functions are rows of miopen.def. tests/headers/miopen.c compares them with its header. It
+// compiles kernels when it is asked for a solution, keeps them in a place of its own, where it must
+// be able to write, and reads databases, which may be absent.
 #ifndef TC_DEVICE_HIP_MIOPEN_H
 #define TC_DEVICE_HIP_MIOPEN_H
 
@@ -40,7 +46,8 @@ enum {
 
 extern const tc_gpu_library_driver tc_miopen;
 void tc_miopen_of(int hip_major, void *hip,
-                  int (*room)(tc_gpu_port *p, size_t *free_bytes));  // when the driver is opened: its version and its library
+                  // when the driver is opened: its version and its library
+                  int (*room)(tc_gpu_port *p, size_t *free_bytes));
 void tc_miopen_close(tc_gpu_port *p);
 // What its functions answer, where it is not the driver's, is from TC_MIOPEN_RESULTS on.
 #define TC_MIOPEN_RESULTS 0x30000

@@ -10,8 +10,9 @@
 #include "runtime/options.h"
 
 #define NEEDED 1
-// What it takes for itself where it is given none, and room for so many parts of k, of which the results lie there in f32, for products that need less. By the
-// shape alone, for its own choice may depend on it.
+// What it takes for itself where it is given none, and room for so many parts of k, of which the
+// results lie there in f32, for products that need less. By the shape alone, for its own choice may
+// depend on it.
 #define MOST_WORKSPACE ((uint64_t)32 << 20)
 #define LEAST_WORKSPACE ((uint64_t)1 << 20)
 #define PARTS 64
@@ -153,7 +154,8 @@ static tc_rocblas_type type_of(tc_type type) {
 
 static const float one = 1, zero = 0;
 
-// The numbers of its solutions: all that there are, or as many as there is room for. *n counts those of the list.
+// The numbers of its solutions: all that there are, or as many as there is room for. *n counts
+// those of the list.
 static tc_rocblas_status list(tc_gpu_port *p, const tc_gpu_product_facts *f, int32_t *out, int32_t *n) {
   tc_rocblas_type type = type_of(f->type);
   void *place = (void *)(uintptr_t)256;  // never read, but looked at

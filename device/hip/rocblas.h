@@ -1,7 +1,10 @@
-// AMD's library rocBLAS: matrix products in f32, f16 and bf16, summed in f32 without atomics, for GPUs that hipBLASLt has no kernels for.
+// AMD's library rocBLAS: matrix products in f32, f16 and bf16, summed in f32 without atomics, for
+// GPUs that hipBLASLt has no kernels for.
 //
-// Its matrices are columns side by side, so it is asked for the transpose of what is wanted: the right operand is its first one. It adds no bias. An algorithm is
-// its own choice, or a solution by its number. Own declarations; functions are rows of rocblas.def. tests/headers/rocblas.c compares them with its header.
+// Its matrices are columns side by side, so it is asked for the transpose of what is wanted: the
+// right operand is its first one. It adds no bias. An algorithm is its own choice, or a solution by
+// its number. Own declarations; functions are rows of rocblas.def. tests/headers/rocblas.c compares
+// them with its header.
 #ifndef TC_DEVICE_HIP_ROCBLAS_H
 #define TC_DEVICE_HIP_ROCBLAS_H
 

@@ -1,6 +1,8 @@
-// Attention and its gradients by plain loops, a query row and a key at a time, in double. What a row does not see is not read.
-// q [n, hq, l, e], k [n, hkv, s, e], v [n, hkv, s, ev]; head h reads key head h / (hq / hkv). A row that sees nothing: zeros, also as its lse.
-// Gradients make a row's greatest score and sum again: those of the operand lse are rounded to its type, by which weights of large scores would be off.
+// Attention and its gradients by plain loops, a query row and a key at a time, in double. What a
+// row does not see is not read.
+// q [n, hq, l, e], k [n, hkv, s, e], v [n, hkv, s, ev]; head h reads key head h / (hq / hkv). A row
+// that sees nothing: zeros, also as its lse. Gradients make a row's greatest score and sum again:
+// those of the operand lse are rounded to its type, by which weights of large scores would be off.
 // Threads: thread-safe, pure. Own nothing; gradients of keys and values take memory for the call.
 #include <math.h>
 
@@ -82,7 +84,8 @@ static bool score(const attention *a, const query *q, int64_t j, double *key, do
   return true;
 }
 
-// The row's greatest score and the sum of exponentials below it; with v, their mean of values. *max is -inf where nothing is seen.
+// The row's greatest score and the sum of exponentials below it; with v, their mean of values. *max
+// is -inf where nothing is seen.
 static void mix(const attention *a, const query *q, double *max, double *sum, double *out) {
   double key[MAX_HEAD], value[MAX_HEAD], s;
   int64_t ev = a->v ? a->v->dim[3] : 0;
@@ -142,7 +145,8 @@ tc_status tc_ref_attention_lse(const tc_ref_call *call) {
   return TC_OK;
 }
 
-// Of row q, with its lse, and key j: its weight, and the gradient of its score. False where the row does not see the key.
+// Of row q, with its lse, and key j: its weight, and the gradient of its score. False where the row
+// does not see the key.
 static bool weigh(const attention *a, const query *q, const double *lse, int64_t j, double *key, double *dout, double *p, double *ds) {
   double value[MAX_HEAD], s, delta;
   if (!score(a, q, j, key, &s)) return false;

@@ -1,5 +1,7 @@
-// Matrix products [batch..., m, k] @ [batch..., k, n] by plain loops: TC_SPAN columns of one row at a time, terms added in order of k.
-// Floats multiply and accumulate in double and are rounded once (f64: a plain chain), integers and bools in int64, wrapping.
+// Matrix products [batch..., m, k] @ [batch..., k, n] by plain loops: TC_SPAN columns of one row at
+// a time, terms added in order of k.
+// Floats multiply and accumulate in double and are rounded once (f64: a plain chain), integers and
+// bools in int64, wrapping.
 // Built without contraction into fused multiply-adds, so that the chain is the same everywhere.
 // Threads: thread-safe, pure. Own nothing.
 #include "kernels/ref/convert.h"

@@ -1,6 +1,8 @@
-// Convolution of images with channels last and its two transposes, by plain loops over the result and over what each element of it sums.
-// x [n, h.., c], w [o, c / groups, r..], y [n, p.., o]; up to three spatial axes. Terms are added in the order of taps, then channels; of the weight's
-// gradient in the order of pixels. Floats accumulate in double and are rounded once, integers in int64, wrapping.
+// Convolution of images with channels last and its two transposes, by plain loops over the result
+// and over what each element of it sums.
+// x [n, h.., c], w [o, c / groups, r..], y [n, p.., o]; up to three spatial axes. Terms are added
+// in the order of taps, then channels; of the weight's gradient in the order of pixels. Floats
+// accumulate in double and are rounded once, integers in int64, wrapping.
 // Threads: thread-safe, pure. Own nothing.
 #include "kernels/ref/convert.h"
 #include "kernels/ref/walk.h"

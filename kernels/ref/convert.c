@@ -1,5 +1,7 @@
-// Conversions between element types. f16 and bf16 are rounded from double in one step, so nothing is rounded twice on the way.
-// Rules: to floats, nearest even; double to integers truncates, saturates, and gives 0 for NaN; int64 to integers wraps; to bool, != 0.
+// Conversions between element types. f16 and bf16 are rounded from double in one step, so nothing
+// is rounded twice on the way.
+// Rules: to floats, nearest even; double to integers truncates, saturates, and gives 0 for NaN;
+// int64 to integers wraps; to bool, != 0.
 #include "kernels/ref/convert.h"
 
 #include <math.h>
@@ -25,7 +27,8 @@ static float f32_of_bits(uint32_t bits) {
   return v;
 }
 
-// Rounds to nearest even into a 16-bit format of a sign, exp_bits and man_bits. A NaN keeps its top bits and becomes quiet.
+// Rounds to nearest even into a 16-bit format of a sign, exp_bits and man_bits. A NaN keeps its top
+// bits and becomes quiet.
 static uint16_t narrow(double v, int exp_bits, int man_bits) {
   uint64_t bits = f64_bits(v), man = bits & ((UINT64_C(1) << 52) - 1);
   int exp = (int)(bits >> 52 & 0x7ff) - 1023;
@@ -68,7 +71,8 @@ float tc_f16_to_f32(uint16_t v) {
   return f32_of_bits(sign | (exp + 127 - 15) << 23 | man << 13);
 }
 
-// Truncates toward zero, saturates to [low, high]; NaN gives 0. Both bounds are a power of two or one less, so the tests are exact.
+// Truncates toward zero, saturates to [low, high]; NaN gives 0. Both bounds are a power of two or
+// one less, so the tests are exact.
 static int64_t f64_to_int(double v, int64_t low, int64_t high) {
   if (isnan(v)) return 0;
   if (v <= (double)low) return low;
@@ -76,13 +80,15 @@ static int64_t f64_to_int(double v, int64_t low, int64_t high) {
   return (int64_t)v;
 }
 
-// An int64 as a double that rounds on to f16 or bf16 as the int64 would: bits a double cannot hold are folded into its last one.
+// An int64 as a double that rounds on to f16 or bf16 as the int64 would: bits a double cannot hold
+// are folded into its last one.
 static double i64_to_odd(int64_t v) {
   if (v > -(INT64_C(1) << 53) && v < INT64_C(1) << 53) return (double)v;
   return (double)((v & 1023) ? (v & ~INT64_C(1023)) | 1024 : v);
 }
 
-// One row per type: storage, value as double, as int64, from double v, from int64 v. e is an element.
+// One row per type: storage, value as double, as int64, from double v, from int64 v. e is an
+// element.
 #define EACH_TYPE(X) \
   X(BOOL, uint8_t, (double)(e != 0), (int64_t)(e != 0), (uint8_t)(v != 0), (uint8_t)(v != 0)) \
   X(U8, uint8_t, (double)e, (int64_t)e, (uint8_t)f64_to_int(v, 0, UINT8_MAX), (uint8_t)v) \

@@ -1,5 +1,7 @@
-// Element types as kernels see them: spans of elements to and from double or int64, with the switch on the type outside the loop.
-// Every kernel computes in one of these two and thereby serves every type; see convert.c for how values are rounded.
+// Element types as kernels see them: spans of elements to and from double or int64, with the switch
+// on the type outside the loop.
+// Every kernel computes in one of these two and thereby serves every type; see convert.c for how
+// values are rounded.
 // Threads: thread-safe, pure. Own nothing.
 #ifndef TC_KERNELS_REF_CONVERT_H
 #define TC_KERNELS_REF_CONVERT_H

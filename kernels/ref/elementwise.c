@@ -1,7 +1,9 @@
-// Elementwise reference kernels: every row is an expression on doubles and one on int64s, run over spans converted from and to the real types.
+// Elementwise reference kernels: every row is an expression on doubles and one on int64s, run over
+// spans converted from and to the real types.
 //
-// The last operand's type chooses: floats compute in double and are rounded once on storing, integers and bools compute in int64 and wrap on
-// storing (bools become != 0, so add of bools is or). A result of another type (comparisons, cast) needs nothing more.
+// The last operand's type chooses: floats compute in double and are rounded once on storing,
+// integers and bools compute in int64 and wrap on storing (bools become != 0, so add of bools is
+// or). A result of another type (comparisons, cast) needs nothing more.
 // Threads: thread-safe, pure. Own nothing.
 #include <math.h>
 
@@ -42,7 +44,8 @@ static void map_i64(const tc_ref_call *call, i64_fn *fn) {
   }
 }
 
-// A row without the wanted function uses the other one: sqrt of integers computes in double, bitwise rows know integers only.
+// A row without the wanted function uses the other one: sqrt of integers computes in double,
+// bitwise rows know integers only.
 static tc_status map(const tc_ref_call *call, f64_fn *f64, i64_fn *i64) {
   TC_ASSERT(call->n_in >= 1 && call->n_in <= 3);
   bool is_float = tc_ref_is_float(call->in[call->n_in - 1].type);
@@ -106,7 +109,8 @@ static int64_t int_pow(int64_t base, int64_t exponent) {
   return power;
 }
 
-// Integer division by zero gives 0 for quotient and remainders alike; the quotient of the smallest by -1 wraps.
+// Integer division by zero gives 0 for quotient and remainders alike; the quotient of the smallest
+// by -1 wraps.
 static int64_t int_fmod(int64_t a, int64_t b) {
   return b == 0 || b == -1 ? 0 : a % b;
 }
@@ -128,7 +132,8 @@ static double float_remainder(double a, double b) {
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-// Not floor(a / b), which may round up to an integer first. Source: PyTorch, c10/util/generic_math.h, div_floor_floating.
+// Not floor(a / b), which may round up to an integer first. Source: PyTorch,
+// c10/util/generic_math.h, div_floor_floating.
 static double float_floor_divide(double a, double b) {
   if (b == 0) return a / b;
   double rest = fmod(a, b), quotient = (a - rest) / b;
@@ -138,7 +143,8 @@ static double float_floor_divide(double a, double b) {
   return quotient - floored > 0.5 ? floored + 1 : floored;
 }
 
-// Counts outside 0..63 give 0, or the sign when shifting right; bits past a narrower type go when storing.
+// Counts outside 0..63 give 0, or the sign when shifting right; bits past a narrower type go when
+// storing.
 static int64_t shift_left(int64_t a, int64_t b) {
   return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b);
 }
@@ -221,7 +227,8 @@ tc_status tc_ref_bitwise_not(const tc_ref_call *call) {
   return map(call, NULL, call->in[0].type == TC_BOOL ? logical_not_i64 : bitwise_not_i64);
 }
 
-// ---- Two operands. The larger and smaller are NaN if either is, and 0 and -0 are not told apart ----
+// ---- Two operands. The larger and smaller are NaN if either is, and 0 and -0 are not told apart
+// ----
 
 ROW(add, TWO, a + b, (int64_t)((uint64_t)a + (uint64_t)b))
 ROW(sub, TWO, a - b, (int64_t)((uint64_t)a - (uint64_t)b))

@@ -1,7 +1,10 @@
-// Folding reference kernels: for every element of the kept axes, a walk over the folded axes in row-major order.
+// Folding reference kernels: for every element of the kept axes, a walk over the folded axes in
+// row-major order.
 //
-// Sums and products of floats accumulate in double and are rounded once (f64: a plain chain), of integers and bools in int64, wrapping.
-// Empty sums are 0, products 1, any false, all true; max, min, argmax and argmin of nothing are errors. NaN is larger and smaller than everything.
+// Sums and products of floats accumulate in double and are rounded once (f64: a plain chain), of
+// integers and bools in int64, wrapping.
+// Empty sums are 0, products 1, any false, all true; max, min, argmax and argmin of nothing are
+// errors. NaN is larger and smaller than everything.
 // Threads: thread-safe, pure. Own nothing.
 #include <math.h>
 

@@ -1,4 +1,5 @@
-// Values from arguments and position: full, iota and the random draws. How a draw maps to Philox blocks is fixed in kernels/philox.h.
+// Values from arguments and position: full, iota and the random draws. How a draw maps to Philox
+// blocks is fixed in kernels/philox.h.
 // Threads: thread-safe, pure. Own nothing.
 #include <math.h>
 #include <stdlib.h>
@@ -120,7 +121,8 @@ static int compare_tickets(const void *a, const void *b) {
   return (x->index > y->index) - (x->index < y->index);
 }
 
-// Sorts 0..n-1 by 64 random bits each; the index settles ties, so the order does not depend on the sort.
+// Sorts 0..n-1 by 64 random bits each; the index settles ties, so the order does not depend on the
+// sort.
 tc_status tc_ref_randperm(const tc_ref_call *call) {
   const tc_view *out = &call->out;
   int64_t n = count(out);

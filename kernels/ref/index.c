@@ -1,10 +1,13 @@
-// Indexed reference kernels. All are one of two loops over a box with a position taken from an index tensor: take reads x there, put writes or
-// adds to out there. Each op only says with which strides its operands lie in the box.
+// Indexed reference kernels. All are one of two loops over a box with a position taken from an
+// index tensor: take reads x there, put writes or adds to out there. Each op only says with which
+// strides its operands lie in the box.
 //
-// Always: spans ascend in row-major order, so of several writes to one place the last wins, and adds happen in index order. Every add is rounded
-// to the type, as in PyTorch, but f16 and bf16 are added up in double and rounded once, since their sums stop growing early.
+// Always: spans ascend in row-major order, so of several writes to one place the last wins, and
+// adds happen in index order. Every add is rounded to the type, as in PyTorch, but f16 and bf16 are
+// added up in double and rounded once, since their sums stop growing early.
 // An index in [-extent, extent) counts; the first other one ends the kernel with TC_ERR_INDEX.
-// A put can be shared: each call makes a slice of the result. Along the axis that is indexed it walks every index and keeps those that point into its slice.
+// A put can be shared: each call makes a slice of the result. Along the axis that is indexed it
+// walks every index and keeps those that point into its slice.
 // Threads: thread-safe, pure. Own nothing but their scratch.
 
 #include "kernels/ref/convert.h"
@@ -12,7 +15,8 @@
 #include "kernels/ref/walk.h"
 #include "runtime/arena.h"
 
-// A box over index, data (a take's out or a put's src) and target (what is indexed), whose stride along axis is applied to the index instead.
+// A box over index, data (a take's out or a put's src) and target (what is indexed), whose stride
+// along axis is applied to the index instead.
 typedef struct indexing {
   const char *name;
   const tc_view *index;
@@ -32,7 +36,8 @@ static tc_status resolve(const indexing *x, int64_t n, int64_t *index) {
   return TC_OK;
 }
 
-// The present span's target offsets into at. Where the index is the same over the span (rows of index_select), only at[0] is valid.
+// The present span's target offsets into at. Where the index is the same over the span (rows of
+// index_select), only at[0] is valid.
 static tc_status locate(const indexing *x, int64_t *at) {
   const tc_walk *w = &x->walk;
   int64_t n = w->step[0] == 0 ? 1 : w->n;
@@ -78,7 +83,8 @@ static tc_status take(indexing *x, const tc_view *target, const tc_view *out) {
   return TC_OK;
 }
 
-// The present span's target offsets into at and, of each, the number in the span into of; those outside the slice are left out. As in locate, rows have one.
+// The present span's target offsets into at and, of each, the number in the span into of; those
+// outside the slice are left out. As in locate, rows have one.
 static tc_status locate_kept(const indexing *x, int64_t *at, int64_t *of, int64_t *n_kept) {
   const tc_walk *w = &x->walk;
   int64_t n = is_row(x) ? 1 : w->n, kept = 0;
@@ -161,7 +167,8 @@ static tc_status put(indexing *x, const tc_view *target, const tc_view *src, boo
 
 // ---- Where the operands lie ----
 
-// The box is the index's; data and target lie along its axes, target but for the axis that is indexed. Rank 0 acts as one axis of extent 1.
+// The box is the index's; data and target lie along its axes, target but for the axis that is
+// indexed. Rank 0 acts as one axis of extent 1.
 static void along_index(indexing *x, const char *name, const tc_view *index, const tc_view *data, const tc_view *target, uint64_t axis) {
   *x = (indexing){.name = name, .index = index, .extent = 1, .count = 1};
   int64_t stride[TC_MAX_RANK];
@@ -226,14 +233,16 @@ static int axis_of_src(const put_operands *p, int d) {
 
 #define LONG_ROW 64  // elements; a share that walks every index loses little beside the rows it adds up
 
-// Whether a share is whole rows of the result, which lie together in memory, rather than a part of every row.
+// Whether a share is whole rows of the result, which lie together in memory, rather than a part of
+// every row.
 static bool cuts_rows(const put_operands *p) {
   int64_t n = 1;
   for (int d = (int)p->axis + 1; d < p->out.rank; d++) n *= p->out.dim[d];
   return p->place == along_axis && n >= LONG_ROW;
 }
 
-// False if there is nothing to do. An index tensor may be smaller than the result, and src larger than the index.
+// False if there is nothing to do. An index tensor may be smaller than the result, and src larger
+// than the index.
 static bool take_share(put_operands *p, const tc_ref_call *call, const char *name, place_fn *place) {
   tc_share share;
   *p = (put_operands){name, place, call->attr[0], call->in[0], call->in[1], call->in[2], call->out, 1, 0};
@@ -266,7 +275,8 @@ static tc_status put_into_copy(const put_operands *p, bool adds) {
   return put_into(p, &p->out, adds);
 }
 
-// The same in double for f16 and bf16, rounded at the end. A wrong index leaves the result unwritten.
+// The same in double for f16 and bf16, rounded at the end. A wrong index leaves the result
+// unwritten.
 static tc_status add_wide(const put_operands *p) {
   int64_t n = 1;
   tc_view wide = p->out;

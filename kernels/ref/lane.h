@@ -1,4 +1,5 @@
-// Lanes: the elements of a tensor along one axis, for every position of the other axes. What scans and softmax run over.
+// Lanes: the elements of a tensor along one axis, for every position of the other axes. What scans
+// and softmax run over.
 // Threads: a walk belongs to one thread. Owns nothing.
 #ifndef TC_KERNELS_REF_LANE_H
 #define TC_KERNELS_REF_LANE_H
@@ -6,7 +7,8 @@
 #include "kernels/ref/ref.h"
 #include "kernels/ref/walk.h"
 
-// The lanes of in and out, which share a shape: walk is over the other axes, operand 0 in, operand 1 out.
+// The lanes of in and out, which share a shape: walk is over the other axes, operand 0 in, operand
+// 1 out.
 typedef struct tc_lanes {
   tc_walk walk;
   int64_t n, in_step, out_step;  // along the axis

@@ -1,4 +1,5 @@
-// Rearranging reference kernels: each is one or two copies between strided boxes; only the strides differ.
+// Rearranging reference kernels: each is one or two copies between strided boxes; only the strides
+// differ.
 // Threads: thread-safe, pure. Own nothing.
 #include <string.h>
 
@@ -66,7 +67,8 @@ tc_status tc_ref_none(const tc_ref_call *call) {
   return TC_FAIL(TC_ERR_ARG, "this row of the op table has no reference kernel");
 }
 
-// Also detach, to and assign, whose second operand, the old value, is not read: in row-major order, in[0] has out's elements.
+// Also detach, to and assign, whose second operand, the old value, is not read: in row-major order,
+// in[0] has out's elements.
 tc_status tc_ref_reshape(const tc_ref_call *call) {
   const tc_view *in = &call->in[0];
   int64_t stride[TC_MAX_RANK];
@@ -201,7 +203,8 @@ static int64_t count_before(int64_t start, int64_t step, int64_t at) {
   return at <= start ? 0 : (at - start + step - 1) / step;
 }
 
-// out is old with value written over the slice. out may be old itself, when the caller gave old's buffer away.
+// out is old with value written over the slice. out may be old itself, when the caller gave old's
+// buffer away.
 tc_status tc_ref_write_slice(const tc_ref_call *call) {
   tc_view old = call->in[0], value = call->in[1], out = call->out;
   uint64_t start[TC_MAX_RANK];

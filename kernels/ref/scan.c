@@ -1,5 +1,6 @@
 // Scanning reference kernels: running sum, product and maximum along an axis.
-// Floats are carried in double, so that every result is rounded once; integers and bools in int64, wrapping. After a NaN, cummax stays NaN.
+// Floats are carried in double, so that every result is rounded once; integers and bools in int64,
+// wrapping. After a NaN, cummax stays NaN.
 // Threads: thread-safe, pure. Own nothing.
 #include <math.h>
 
@@ -13,7 +14,8 @@
 typedef void f64_fn(double *carry, int64_t n, double *x);
 typedef void i64_fn(int64_t *carry, int64_t n, int64_t *x);
 
-// What a scan does with a span along a lane, and with a span over lanes, each with a carry of its own. Spans are scanned in place.
+// What a scan does with a span along a lane, and with a span over lanes, each with a carry of its
+// own. Spans are scanned in place.
 typedef struct scan_ops {
   double neutral_f64;
   int64_t neutral_i64;
@@ -65,7 +67,8 @@ static void lanes_i64(const tc_view *in, const tc_view *out, const tc_lanes *l, 
   }
 }
 
-// Lanes whose elements lie side by side go one by one; others in spans of neighbours, so that memory is walked in its order.
+// Lanes whose elements lie side by side go one by one; others in spans of neighbours, so that
+// memory is walked in its order.
 static tc_status scan(const tc_ref_call *call, const scan_ops *ops) {
   tc_view in = call->in[0], out = call->out;
   tc_share share;

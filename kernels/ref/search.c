@@ -1,7 +1,8 @@
 // Where values would go in sorted sequences so that they stay sorted: before equals, or after them.
 //
-// Idea: halving without a branch, which would be a matter of luck, several values in step, so that the loads of one wait beside those of the others.
-// NaN is the greatest, as sorting has it (NumPy's rule; PyTorch leaves sequences with NaN undefined).
+// Idea: halving without a branch, which would be a matter of luck, several values in step, so that
+// the loads of one wait beside those of the others. NaN is the greatest, as sorting has it (NumPy's
+// rule; PyTorch leaves sequences with NaN undefined).
 // Threads: thread-safe, pure. Owns nothing.
 #include <math.h>
 

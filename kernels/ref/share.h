@@ -1,7 +1,10 @@
-// Shares: the slice of a result that one of several calls makes, for kernels whose slices can be made apart from each other.
+// Shares: the slice of a result that one of several calls makes, for kernels whose slices can be
+// made apart from each other.
 //
-// Idea: a result is cut along one axis. A kernel narrows its views to its slice and goes on as if that were all there is, so every element is made by
-// the same steps in the same order, however many share the work. Slices of the last axis are whole blocks, so that no two write to one cache line.
+// Idea: a result is cut along one axis. A kernel narrows its views to its slice and goes on as if
+// that were all there is, so every element is made by the same steps in the same order, however
+// many share the work. Slices of the last axis are whole blocks, so that no two write to one cache
+// line.
 // Threads: thread-safe, pure. Owns nothing.
 #ifndef TC_KERNELS_REF_SHARE_H
 #define TC_KERNELS_REF_SHARE_H
@@ -20,8 +23,9 @@ static inline int64_t tc_share_parts(const tc_view *v, int axis) {
   return axis == v->rank - 1 ? (v->dim[axis] + TC_SHARE_BLOCK - 1) / TC_SHARE_BLOCK : v->dim[axis];
 }
 
-// The call's slice; false if there is nothing for it to do. Outer axes are cut rather than inner ones, if they have a part for every share; axis `last`
-// (-1: none) only where no other does, and then only if may_cut_last. A result that cannot be cut is made by the call with the first part.
+// The call's slice; false if there is nothing for it to do. Outer axes are cut rather than inner
+// ones, if they have a part for every share; axis `last` (-1: none) only where no other does, and
+// then only if may_cut_last. A result that cannot be cut is made by the call with the first part.
 static inline bool tc_share_find(const tc_ref_call *call, int last, bool may_cut_last, tc_share *out) {
   const tc_view *v = &call->out;
   int64_t parts = 1;

@@ -1,4 +1,5 @@
-// Softmax and its logarithm along an axis, in three passes over each lane: maximum, sum of exponentials, result. In double, rounded once.
+// Softmax and its logarithm along an axis, in three passes over each lane: maximum, sum of
+// exponentials, result. In double, rounded once.
 // A lane with a NaN or +inf, or of -inf only, is NaN throughout, as in PyTorch.
 // Threads: thread-safe, pure. Own nothing.
 #include <math.h>

@@ -1,10 +1,14 @@
-// Order along an axis: positions of all elements, or of the first k, in ascending or descending order of their values.
+// Order along an axis: positions of all elements, or of the first k, in ascending or descending
+// order of their values.
 //
-// Idea: a value becomes an unsigned key of the same order (NaN is the greatest, zeros of both signs are equal, descending keys are inverted), so that one
-// stable sort serves every type. Entries are a half of the key above a position: keys of 64 bits are sorted by their low half, then by their high one.
-// Long lanes are sorted by bytes (least first; bytes that are alike are passed over), short ones merged. The first k are found by counting bytes, the
-// greatest first, which leaves fewer candidates each time, and only they are sorted.
-// Always: equal elements keep their order. A lane has at most 2^32 elements (lazy/record/record_fold.c).
+// Idea: a value becomes an unsigned key of the same order (NaN is the greatest, zeros of both signs
+// are equal, descending keys are inverted), so that one stable sort serves every type. Entries are
+// a half of the key above a position: keys of 64 bits are sorted by their low half, then by their
+// high one. Long lanes are sorted by bytes (least first; bytes that are alike are passed over),
+// short ones merged. The first k are found by counting bytes, the greatest first, which leaves
+// fewer candidates each time, and only they are sorted.
+// Always: equal elements keep their order. A lane has at most 2^32 elements
+// (lazy/record/record_fold.c).
 // Threads: thread-safe, pure. Own nothing but their scratch.
 #include <math.h>
 #include <string.h>
@@ -100,7 +104,8 @@ static void sort_long(uint64_t *a, uint64_t *b, int64_t n) {
   if (from != a) memcpy(a, from, (size_t)n * sizeof *a);
 }
 
-// a holds n positions, those of equal keys in ascending order; puts them in the order of their keys. b: scratch.
+// a holds n positions, those of equal keys in ascending order; puts them in the order of their
+// keys. b: scratch.
 static void sort_positions(const uint64_t *key, int bits, int64_t n, uint64_t *a, uint64_t *b) {
   for (int low = 0; low < bits; low += 32) {
     for (int64_t i = 0; i < n; i++) {
@@ -121,7 +126,8 @@ static unsigned bucket_of(const int64_t *count, int64_t *need) {
   return v;
 }
 
-// Positions of the k least of n keys into a, those of equal keys in ascending order, the greatest of them last. b: scratch. 0 < k <= n.
+// Positions of the k least of n keys into a, those of equal keys in ascending order, the greatest
+// of them last. b: scratch. 0 < k <= n.
 static void select_positions(const uint64_t *key, int bits, int64_t n, int64_t k, uint64_t *a, uint64_t *b) {
   int64_t taken = 0, left = n, need = k;
   for (int shift = bits - 8; shift >= 0; shift -= 8) {

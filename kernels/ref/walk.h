@@ -1,16 +1,20 @@
-// Visits a box of elements of several operands in row-major order, one span at a time: a piece of the innermost axis, at most max_span long.
+// Visits a box of elements of several operands in row-major order, one span at a time: a piece of
+// the innermost axis, at most max_span long.
 //
-// Idea: axes of extent 1 are dropped and neighbours that are contiguous in every operand are merged first, so a dense box is a single row, and
-// kernels switch on types once a span, not once an element.
-// Always: spans ascend in row-major order; after tc_walk_next returned true, operand k's elements of the span are at offset[k] + i * step[k],
-// 0 <= i < n. A box of rank 0 has one element, a box with an extent of 0 has none.
+// Idea: axes of extent 1 are dropped and neighbours that are contiguous in every operand are merged
+// first, so a dense box is a single row, and kernels switch on types once a span, not once an
+// element.
+// Always: spans ascend in row-major order; after tc_walk_next returned true, operand k's elements
+// of the span are at offset[k] + i * step[k], 0 <= i < n. A box of rank 0 has one element, a box
+// with an extent of 0 has none.
 // Threads: a walk belongs to one thread. Owns nothing.
 #ifndef TC_KERNELS_REF_WALK_H
 #define TC_KERNELS_REF_WALK_H
 
 #include "runtime/status.h"
 
-// Elements converted at once: two or three buffers of doubles fit in half of a 32 KiB first-level cache.
+// Elements converted at once: two or three buffers of doubles fit in half of a 32 KiB first-level
+// cache.
 #define TC_SPAN 256
 #define TC_WALK_OPERANDS 4
 
