@@ -1,8 +1,9 @@
-// Checks of our own invariants.
+// Checks of the library's own invariants.
 #ifndef TC_RUNTIME_ASSERT_H
 #define TC_RUNTIME_ASSERT_H
 
-// Our own invariants only, never a caller's mistake. Compiled out of release builds.
+// Holds for the library's own invariants only, never for a caller's mistake. Release builds leave
+// it out.
 #ifdef NDEBUG
 #define TC_ASSERT(x) ((void)0)
 #else

@@ -1,5 +1,5 @@
-// How this thread rounds: set to the default for a job, and put back for the caller. Threads: per
-// thread.
+// The rounding mode of a thread: the default during a job, the caller's own afterwards.
+// Threads: per thread.
 #ifndef TC_RUNTIME_FLOAT_MODE_H
 #define TC_RUNTIME_FLOAT_MODE_H
 
@@ -7,10 +7,10 @@
 #include <immintrin.h>
 typedef unsigned tc_float_mode;
 
-// Returns the mode before.
+// Sets the default and returns the mode before.
 static inline tc_float_mode tc_float_mode_default(void) {
   unsigned before = _mm_getcsr();
-  _mm_setcsr(0x1f80);  // round to nearest, denormals kept, no exception traps
+  _mm_setcsr(0x1f80);  // rounds to nearest, keeps denormals, traps no exception
   return before;
 }
 static inline void tc_float_mode_restore(tc_float_mode mode) {

@@ -1,4 +1,4 @@
-// The list of locks, taken and given up around a fork. See fork.h.
+// The list of locks, taken and released around a fork. See fork.h.
 #include "runtime/fork.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static void after(void) {
   }
 }
 
-// Readers that waited in the parent are not here: their marks go with them.
+// Readers that waited in the parent do not exist here, so their marks are cleared.
 static void in_child(void) {
   static const pthread_rwlock_t fresh = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
   for (int i = n_locks; i-- > 0 && !tc_inside;) {

@@ -1,7 +1,8 @@
-// Log lines by topic. The mask of topics starts as all ones with UNREAD set, so that a topic that
-// is off costs one load and a test, and the first question reads TC_LOG. Warnings need no mask:
-// reading the options may itself warn.
-// Threads: thread-safe; the sink may be called from any thread, and may log.
+// Topics and the lines of a topic. See log.h.
+//
+// The mask of topics starts as all ones with UNREAD set. A topic that is off costs one load and a
+// test, and the first question reads TC_LOG. Warnings need no mask, because reading the options may
+// itself warn.
 #include "runtime/log.h"
 
 #include <stdarg.h>
@@ -61,7 +62,7 @@ static unsigned topics_parse(const char *text) {
   return mask;
 }
 
-// Two threads may both read: they store the same mask, but help may print twice.
+// Two threads may both read TC_LOG: they store the same mask, but the help may be printed twice.
 static unsigned topics_read(void) {
   unsigned mask = topics_parse(tc_options_get()->log);
   atomic_store_explicit(&tc_log_topics, mask, memory_order_relaxed);
@@ -90,7 +91,7 @@ FILE *tc_log_begin(tc_log_message *m) {
 
 void tc_log_end(tc_log_message *m, tc_log_topic topic) {
   if (m->to && fclose(m->to) == 0) {
-    if (m->bytes && m->text[m->bytes - 1] == '\n') m->text[m->bytes - 1] = 0;  // the line's own follows
+    if (m->bytes && m->text[m->bytes - 1] == '\n') m->text[m->bytes - 1] = 0;  // tc_log_line adds its own
     tc_log_line(topic, "%s", m->text);
   }
   free(m->text);

@@ -1,5 +1,6 @@
-// Log lines by topic, chosen with TC_LOG. Off costs one load and a predictable branch. Threads:
-// thread-safe; one message is one write.
+// Log lines by topic, chosen with TC_LOG. A topic that is off costs one load and a predictable
+// branch.
+// Threads: thread-safe; one message is one write.
 #ifndef TC_RUNTIME_LOG_H
 #define TC_RUNTIME_LOG_H
 
@@ -29,17 +30,17 @@ static inline bool tc_log_on(tc_log_topic topic) {
 }
 void tc_log_line(tc_log_topic topic, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-// A message of many lines, written to `to` and sent whole at the end. NULL out of memory: nothing
-// is logged.
+// A message of many lines, written to `to` and sent whole at the end. to NULL: there was no memory,
+// and nothing is logged.
 typedef struct tc_log_message {
   FILE *to;
   char *text;
   size_t bytes;
 } tc_log_message;
 FILE *tc_log_begin(tc_log_message *m);
-void tc_log_end(tc_log_message *m, tc_log_topic topic);  // takes NULL in m->to
-void tc_log_drop(tc_log_message *m);                     // instead: says nothing
-// The topics and what each says, one a line.
+void tc_log_end(tc_log_message *m, tc_log_topic topic);  // m->to may be NULL
+void tc_log_drop(tc_log_message *m);  // drops the message instead
+// Prints the topics, one a line, with what each says.
 void tc_log_print_topics(FILE *out);
 
 #endif

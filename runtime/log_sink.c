@@ -14,7 +14,7 @@
 atomic_uint tc_log_topics = ~0u;
 static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
 TC_FORK_SAFE(&sink_lock, 10)
-static void (*sink)(const char *line, void *arg);  // under sink_lock, as its argument
+static void (*sink)(const char *line, void *arg);  // NULL: lines go to standard error. Under sink_lock, as sink_arg
 static void *sink_arg;
 
 static void line_write(char *line, size_t length) {
@@ -26,7 +26,7 @@ static void line_write(char *line, size_t length) {
     to(line, arg);
     return;
   }
-  line[length] = '\n';  // in the place of the final zero, so that the line is one write
+  line[length] = '\n';  // replaces the final zero, so that the line is one write
   ssize_t written = write(STDERR_FILENO, line, length + 1);
   (void)written;
 }
@@ -44,7 +44,7 @@ void tc_log_write(const char *topic, const char *fmt, va_list args) {
       memcpy(line, room, prefix);
       vsnprintf(line + prefix, length + 1 - prefix, fmt, again);
     } else {
-      line = room;  // cut short rather than lost
+      line = room;  // a line cut short is better than none
       length = sizeof room - 1;
     }
   }

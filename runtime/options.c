@@ -1,6 +1,8 @@
-// Options from the environment, by the rows of options.def, which a program with more rights than
-// its caller does not have. Strings are copied, for setenv may move what getenv returned.
-// Threads: the first call reads, under a lock; later ones cost one load.
+// Reading options from the environment by the rows of options.def. See options.h.
+//
+// A program with more rights than its caller (setuid) has no options. Strings are copied, because
+// setenv may move what getenv returned.
+// Threads: the first call reads, under a lock; later calls cost one load.
 #include "runtime/options.h"
 
 #include <errno.h>
@@ -18,7 +20,7 @@
 #include "runtime/log_sink.h"
 
 #define PREFIX "TC_"
-#define STRING_BYTES 4096  // PATH_MAX; untouched pages of a row without a value cost nothing
+#define STRING_BYTES 4096  // PATH_MAX; a row without a value leaves its pages untouched
 
 enum {
 #define TC_OPTION(field, variable, type, initial, words, meaning) ROW_##field,
@@ -69,7 +71,7 @@ static const char *read_string(const char *variable, const char *initial, const 
   return strcpy(room, text);
 }
 
-// Of words that are a range: its ends. False: they are none.
+// Reads the ends of words that are a range ("2..9"); false: they are not a range.
 static bool is_range(const char *words, int64_t *least, int64_t *most) {
   char *end;
   *least = words ? strtoll(words, &end, 10) : 0;
@@ -99,8 +101,8 @@ static int64_t read_number(const char *variable, int64_t initial, const char *wo
   return initial;
 }
 
-// The variable that is one or two edits from the n bytes of a name, which are no variable; NULL: it
-// is one, or is like none.
+// Returns the variable that is one or two edits away from an unknown name of n bytes. NULL: the
+// name is a variable, or resembles none.
 static const char *near_variable(const char *name, size_t n) {
   static const char *const variables[] = {
 #define TC_OPTION(field, variable, type, initial, words, meaning) #variable,
@@ -108,7 +110,7 @@ static const char *near_variable(const char *name, size_t n) {
 #undef TC_OPTION
   };
   const char *near = NULL;
-  // of a short name two edits make any other
+  // Two edits turn a short name into any other, so the limit grows with the length.
   size_t most = (n - (sizeof PREFIX - 1)) / 2, best = (most < 2 ? most : 2) + 1;
   for (size_t i = 0; i < N_ROWS; i++) {
     if (strncmp(variables[i], PREFIX, sizeof PREFIX - 1) != 0) continue;
@@ -119,7 +121,7 @@ static const char *near_variable(const char *name, size_t n) {
   return near;
 }
 
-// A misspelt variable would have no effect, and say nothing. Once a process.
+// Warns about misspelt variables, which would silently have no effect. Once a process.
 static void tell_misspelt(void) {
   static bool told;
   bool any = told;
@@ -140,7 +142,7 @@ static void options_read(void) {
 #include "runtime/options.def"
 #undef TC_OPTION
   tell_misspelt();
-  // Release: who sees ready sees the fields.
+  // Release: a thread that sees ready sees the fields.
   atomic_store_explicit(&ready, true, memory_order_release);
 }
 

@@ -1,9 +1,10 @@
-// Keeps a thread from entering the library while it is inside: a signal handler that interrupted a
-// call, a release callback, a log sink. Locks are not recursive and a trace may be half written, so
-// such a call is an error instead of a deadlock.
-// Every public function that takes a lock begins with tc_enter and ends with tc_leave; the library
-// itself calls none of them in between. Where exit() is called inside, destructors take no lock
-// either: they return, and what they would free the system does.
+// Keeps a thread from entering the library while it is inside: from a signal handler that
+// interrupted a call, a release callback or a log sink. Locks are not recursive and a trace may be
+// half written, so such a call fails instead of deadlocking.
+// Always: every public function that takes a lock begins with tc_enter and ends with tc_leave. The
+// library itself calls none of them in between.
+// Always: if exit() is called inside, destructors take no lock and return; the system frees the
+// memory.
 // Threads: per thread; safe in signal handlers.
 #ifndef TC_RUNTIME_REENTRY_H
 #define TC_RUNTIME_REENTRY_H
@@ -13,7 +14,8 @@
 #include "runtime/inside.h"
 #include "runtime/status.h"
 
-// False after reporting TC_ERR_STATE: then nothing may be touched, and tc_leave is not called.
+// Returns false after reporting TC_ERR_STATE; then the caller touches nothing and does not call
+// tc_leave.
 static inline bool tc_enter(const char *op, tc_site site) {
   if (TC_UNLIKELY(tc_inside)) {
     (void)tc_refuse_inside(op, site);

@@ -8,9 +8,10 @@
 #include "runtime/cgroup.h"
 #include "runtime/status.h"
 
-#define UNLIMITED 9e18  // v1 says no limit as the greatest multiple of a page
+#define UNLIMITED 9e18  // v1 states no limit as the largest multiple of a page
 
-// A number after `name` in a file of lines "name value"; negative if there is none.
+// Returns the number after `name` in a file of lines "name value"; a negative value means that
+// there is none.
 static double line_of(const char *path, const char *name, char end) {
   char line[256], format[64];
   double value = -1;
@@ -23,8 +24,8 @@ static double line_of(const char *path, const char *name, char end) {
   return value;
 }
 
-// What is left of a limit: files that were read and can be dropped count as used there, and are
-// not.
+// Returns what is left of a cgroup's limit. Cached file pages that can be dropped count as used
+// there; they are added back.
 static double dir_room(const char *dir) {
   char limit[64], used[64], path[1200];
   bool second = tc_first_line(dir, "memory.max", limit, sizeof limit);

@@ -8,8 +8,8 @@
 
 #define LINE 64
 #define HUGE_PAGE ((size_t)2 << 20)
-// From here on scratch memory is in huge pages: packed operands are read so often that small ones
-// cost a product a tenth of its speed.
+// Scratch memory of this size or more is in huge pages. Measured: small pages cost a matmul a tenth
+// of its speed, because packed operands are read so often.
 #define HUGE_SCRATCH ((size_t)256 << 10)
 
 void tc_scratch_free(tc_scratch *s) {

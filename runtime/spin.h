@@ -1,5 +1,5 @@
-// Waiting by looking again: for how long, with a pause between looks. Threads: a wait is one
-// thread's.
+// Waiting in a loop: for how long, and with which pauses.
+// Threads: a tc_spin is one thread's.
 #ifndef TC_RUNTIME_SPIN_H
 #define TC_RUNTIME_SPIN_H
 
@@ -10,11 +10,11 @@
 
 #include "runtime/status.h"
 
-// A futex wake costs 12 to 38 us here (feasibility, 2-core VM), so parking sooner would cost more
-// than it saves.
+// How long a thread spins before it sleeps. Measured: virtual machine, 2 cores: a futex wake costs
+// 12 to 38 us, so parking sooner costs more than it saves.
 #define TC_SPIN_NS 50000
-#define TC_SPIN_PAUSES_PER_CLOCK 32  // a look at the clock costs 22 ns, a pause 20 to 60
-#define TC_SPIN_BARE_LOOKS 4096  // before the first pause, some 4 us: who waits longer can wait for a pause to end
+#define TC_SPIN_PAUSES_PER_CLOCK 32  // reading the clock costs 22 ns, a pause 20 to 60
+#define TC_SPIN_BARE_LOOKS 4096  // looks before the first pause, some 4 us: a longer wait does not feel a pause
 
 static inline void tc_spin_pause(void) {
 #if defined(__x86_64__)
@@ -24,7 +24,7 @@ static inline void tc_spin_pause(void) {
 #endif
 }
 
-// True once in a while, after TC_SPIN_NS of calls; spin starts as all zero.
+// A wait; all zero at its start. tc_spin_over returns true once TC_SPIN_NS have passed.
 typedef struct tc_spin {
   unsigned n;
   int64_t until_ns;

@@ -1,32 +1,33 @@
-// The team of threads. All shared state is the one static struct below, in cache lines by who
-// writes them.
+// The team of threads. See team.h.
+//
+// All shared state is the one static struct below, in cache lines by who writes them.
 //
 // A wave is published as one word, `claim`: how many of its tasks are unclaimed (low 48 bits) and
-// how many workers may claim them (high 16). Claiming is a compare-and-swap that takes one off. Who
-// succeeds may read the wave's description, because the wave cannot end before the task it claimed
-// is done; who fails has read nothing. So a worker that slept through any number of jobs needs no
-// check: whatever claim it makes is valid, and nobody waits for workers that claimed nothing.
-// `left` counts tasks not yet done; the caller waits until only its own are left before it writes
-// the next wave.
+// how many workers may claim them (high 16). A thread claims a task by a compare-and-swap that
+// takes one off. If it succeeds, it may read the wave's description: the wave cannot end before the
+// claimed task is done. If it fails, it has read nothing. So a worker that slept through any number
+// of jobs needs no check, and nobody waits for workers that claimed nothing. `left` counts the
+// tasks that are not done. The caller waits until only its own are left before it writes the next
+// wave.
 //
-// Handing a line from one core to the other takes some 50 ns, and what is read behind one pointer
-// after the other takes as many of them. So the wave lies in one line: a worker that sees a claim
-// has its description too, takes the line once to claim, and writes it when it is done, which is
-// what the caller looks at. While it claims it fetches what the task's argument points to. Nothing
-// else that both sides read is written for a wave.
+// Handing a cache line from one core to another takes some 50 ns, and pointers that are followed
+// one after the other take as many of them. So the wave lies in one line. A worker that sees a
+// claim has the description too; it takes the line once to claim, and writes it when it is done,
+// where the caller looks. While it claims it prefetches the task's argument. Nothing else that both
+// sides read is written for a wave.
 //
-// A claim says that there is a task to do; in a spread wave which one is said by shares, one a
-// thread, that lie in lines of their own. They are dealt before the claim word is published. A sum
-// of 64 MiB takes 0.77 ms so, and 1.2 where the tasks are taken in their order (Zen 4, 2 cores,
-// fast memory): each thread reads one stream, and half of what it read the time before is still in
-// the third-level cache. A step of ResNet18's training takes 210 ms for 237.
+// A claim says that there is a task to do. In a spread wave shares say which one: one share a
+// thread, each in lines of its own, dealt before the claim word is published. Each thread then
+// reads one stream, and half of what it read in the last run is still in the third-level cache.
+// Measured: Zen 4, 2 cores, sum of 64 MiB: 1.2 -> 0.77 ms; a training step of ResNet18: 237 -> 210
+// ms.
 //
 // Idle workers spin on `claim`, then park on the futex `wakes`. A caller that publishes just when a
-// worker parks may not see it, for its store is not waited for; it looks again when it claims,
-// which is a fence.
+// worker parks may not see it, because nobody waits for the caller's store. It looks again when it
+// claims, which is a fence.
 //
-// Ownership: the caller that holds `busy` writes the description, starts and stops workers, and
-// grows their tc_scratch memory.
+// Owner: the caller that holds `busy` writes the description, starts and stops workers, and grows
+// their scratch memory.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // pthread_setaffinity_np
 #endif
@@ -54,19 +55,19 @@
 #include "runtime/topology.h"
 
 #define LINE 64
-#define PAIR 128  // of lines, which the processor fetches together: what one side writes lies in other pairs than what the other does
+#define PAIR 128  // the processor fetches lines in pairs: each side writes in pairs of its own
 #define MOST_THREADS 256
 #define REMAINING_BITS 48
 #define REMAINING_MASK ((UINT64_C(1) << REMAINING_BITS) - 1)
-#define LONELY_JOBS 32  // after so many jobs without workers the next is taken to need none
-// Jobs that are too short to wake workers for, if so many follow each other at no more than this
-// distance, wake them: they will be awake for those that follow.
+#define LONELY_JOBS 32  // after this many jobs without workers the next one is taken to need none
+// So many jobs too short to wake workers for, each within BRIEF_NS of the last, wake them: they are
+// awake for those that follow.
 #define BRIEF_JOBS 32
 #define BRIEF_NS 20000
 // Where other processes want the cores too, a worker that spins for brief jobs takes the caller's
-// time, and one that lost its core keeps the caller waiting for 4 ms. So such jobs stay alone for a
-// while after a worker came late, or not at all to so many; for twice as long if it happens again
-// soon.
+// time. A worker that lost its core keeps the caller waiting for 4 ms. So brief jobs stay alone for
+// a while after a worker came late, or after BRIEF_MISSES jobs that no worker came to. If that
+// happens again soon, the pause doubles.
 #define BRIEF_MISSES 400
 #define LATE_NS 1000000  // a virtual machine stops a core for less
 #define LEAST_PAUSE_NS 10000000
@@ -74,53 +75,54 @@
 
 typedef struct member {
   _Alignas(PAIR) tc_worker worker;  // written by this worker alone, once it has claimed a task
-  // of a spread wave, what nobody has taken: its first task (low half) and its end
+  // The unclaimed tasks of a spread wave: the first one (low half) and the end.
   _Alignas(PAIR) _Atomic uint64_t share;
-  _Alignas(PAIR) tc_scratch memory;  // written under busy, where more of it is needed
+  _Alignas(PAIR) tc_scratch memory;  // written under busy, when a job needs more of it
   pthread_t thread;
-  int core;  // pinned to its first PU, or -1
+  int core;  // it is pinned to this core's first PU; -1: it is not pinned
 } member;
 
 static struct {
-  // The wave. Its description is written by the holder of busy while nobody has a claim, and read
-  // by who has one: ordered by claim (release, acquire) and left.
+  // The wave. The holder of busy writes its description while nobody has a claim, and threads with
+  // a claim read it. claim (release, acquire) and left order these accesses.
   _Alignas(PAIR) _Atomic uint64_t claim;
   _Atomic int64_t left;  // tasks that are not done
   void (*task)(void *arg, int wave, int64_t index, tc_worker *worker);
-  _Atomic(void *) arg;  // atomic, for it is fetched before a claim
+  _Atomic(void *) arg;  // atomic, because it is read before a claim
   int64_t n_tasks;
   int wave;
-  bool spread;  // each thread has a share
+  bool spread;  // true: each thread has a share
   _Atomic uint32_t caller_asleep;  // futex word: 1 while the caller waits for left to become 0
-  _Atomic int status;  // first failure of a worker in this job
+  _Atomic int status;  // the first failure of a worker in this job; 0: none
   atomic_bool stopping;
   // Written when workers park and wake.
   _Alignas(PAIR) _Atomic uint32_t wakes;  // futex word of parked workers; counts wakes
-  _Atomic uint64_t parked[MOST_THREADS / 64];  // one bit a worker
-  // Of callers.
+  _Atomic uint64_t parked[MOST_THREADS / 64];  // one bit for each worker that is parked
+  // Written by callers.
   _Alignas(PAIR) atomic_int threads;  // set by tc_team_set_threads; 0: the default
-  atomic_int busy;  // held by the caller whose job runs
+  atomic_int busy;  // 1: a caller's job runs, and that caller holds it
   // Under busy.
   int n_workers;  // threads started: members 1 .. n_workers
-  // where this job's caller was found last, -1 at first; no worker is pinned to that core, unless
-  // none was free
+  // Where this job's caller was found last; -1 at first. No worker is pinned to that core, unless
+  // no other was free.
   int caller_pu;
   int64_t n_helped;  // tasks of this job that workers did
-  bool late;  // one of them kept the caller waiting for LATE_NS
+  bool late;  // true: a worker kept the caller waiting for LATE_NS
   member members[MOST_THREADS];
 } team;
 
 static _Thread_local tc_scratch own_scratch;  // of this thread as a caller
-static _Thread_local unsigned jobs_alone = LONELY_JOBS;  // of this thread since one that workers were worth waking for
+// of this thread, since a job that workers were worth waking for
+static _Thread_local unsigned jobs_alone = LONELY_JOBS;
 // This thread's brief jobs.
 static _Thread_local struct {
-  unsigned n_close;  // close together, that found workers asleep
-  unsigned n_missed;  // one after the other, that no worker came to though they were awake
-  int64_t latest_ns;  // when the latest that found workers asleep began
-  int64_t pause_ns, until_ns;  // the latest time for which such jobs stay alone
+  unsigned n_close;  // jobs in a row that followed closely and found workers asleep
+  unsigned n_missed;  // jobs in a row that no worker came to, though they were awake
+  int64_t latest_ns;  // when the latest job that found workers asleep began
+  int64_t pause_ns, until_ns;  // the latest pause, and its end; brief jobs stay alone for it
   bool paused;
 } brief;
-static _Thread_local bool in_job;  // this thread is inside a task or a job
+static _Thread_local bool in_job;  // true: this thread is inside a task or a job
 static pthread_mutex_t key_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t key;  // frees own_scratch when its thread ends
 static bool key_made;
@@ -142,7 +144,7 @@ static void own_scratch_end(void *s) {
   tc_scratch_free(s);
 }
 
-// Without a key (none left) the memory is lost when the thread ends, which is no reason to fail.
+// Without a key (none is left) the memory is lost when the thread ends, which is no reason to fail.
 static bool own_scratch_reserve(size_t bytes) {
   if (TC_LIKELY(bytes <= own_scratch.bytes)) return true;
   if (!tc_scratch_reserve(&own_scratch, bytes)) return false;
@@ -159,11 +161,11 @@ static bool may_claim(uint64_t claim, uint32_t id) {
   return (claim & REMAINING_MASK) != 0 && id < claim >> REMAINING_BITS;
 }
 
-// Claims a task of the wave; *out is the claim word before.
+// Claims a task of the wave; *out is the claim word before. False: there is none.
 static bool task_claim(uint32_t id, uint64_t *out) {
   uint64_t claim = atomic_load_explicit(&team.claim, memory_order_relaxed);
   while (may_claim(claim, id)) {
-    // Acquire: the description of the wave was written before its claim word.
+    // Acquire: the wave's description was written before its claim word.
     if (!atomic_compare_exchange_weak_explicit(&team.claim, &claim, claim - 1, memory_order_acquire, memory_order_relaxed)) continue;
     *out = claim;
     return true;
@@ -171,10 +173,10 @@ static bool task_claim(uint32_t id, uint64_t *out) {
   return false;
 }
 
-// The task a claim is for. In a spread wave a thread takes its own share from the front, so that it
-// goes on in memory where it was and meets, run after run, what its caches hold; then the ends of
-// other shares. Shares hold as many tasks as claims are still without one, so there is one to be
-// found, and none of those before *whose, which were empty. *whose: at first the thread's own.
+// Returns the task that a claim is for. In a spread wave a thread takes its own share from the
+// front: it continues in memory where it was, and meets in each run what its caches hold. Then it
+// takes the ends of other shares. Shares hold as many tasks as claims without a task, so one of
+// them has a task; those before *whose were empty. *whose starts as the thread's own.
 static int64_t task_take(uint32_t id, uint32_t *whose, uint64_t claim) {
   if (!team.spread) return team.n_tasks - (int64_t)(claim & REMAINING_MASK);
   uint32_t n = (uint32_t)(claim >> REMAINING_BITS);
@@ -188,8 +190,8 @@ static int64_t task_take(uint32_t id, uint32_t *whose, uint64_t claim) {
   }
 }
 
-// Runs the task claimed, and others until none is unclaimed; returns how many. Once one is claimed
-// the wave stays, so all are of the same wave.
+// Runs the claimed task, and others until none is unclaimed; returns how many it ran. A wave stays
+// while one of its tasks is claimed, so all are of the same wave.
 static int64_t tasks_run(tc_worker *worker, uint64_t claim) {
   void *arg = atomic_load_explicit(&team.arg, memory_order_relaxed);
   int64_t n_run = 0;
@@ -212,23 +214,22 @@ static void worker_park(const tc_worker *worker) {
   atomic_fetch_and(parked, ~bit);
 }
 
-// What the argument points to is fetched while the worker claims: it was written just now, by the
-// caller.
+// Prefetches what the argument points to while the worker claims: the caller wrote it just now.
 static void argument_fetch(void) {
   const char *arg = atomic_load_explicit(&team.arg, memory_order_relaxed);
   for (int i = 0; i < TC_JOB_LINES; i++) __builtin_prefetch(arg + i * LINE);
 }
 
-// After this the thread may touch nothing of the wave.
+// After this the thread touches nothing of the wave.
 static void tasks_done(int64_t n_run, int status) {
   int none = 0;
   if (TC_UNLIKELY(status)) atomic_compare_exchange_strong_explicit(&team.status, &none, status, memory_order_relaxed, memory_order_relaxed);
-  // Release of the results to the caller; sequentially consistent with its falling asleep.
+  // Releases the results to the caller. Sequentially consistent with the caller's falling asleep.
   if (atomic_fetch_sub(&team.left, n_run) != n_run) return;
   if (!atomic_load(&team.caller_asleep) || !atomic_exchange(&team.caller_asleep, 0)) return;
   futex_wake(&team.caller_asleep, UINT32_MAX);
-  // Linux may have put it on this very CPU, though its own is idle: it does so where a hypervisor
-  // says that an idle CPU is not at hand
+  // Linux may have put the caller on this very CPU although its own is idle. It does so when a
+  // hypervisor says that an idle CPU is not available.
   sched_yield();
 }
 
@@ -265,7 +266,7 @@ static void *worker_main(void *arg) {
   return NULL;
 }
 
-// Bits of ids below n in the word that holds ids from first on.
+// Returns the bits of ids below n in the word that holds ids from `first` on.
 static uint64_t ids_below(int n, int first, int word_bits) {
   return n - first >= word_bits ? UINT64_MAX : (UINT64_C(1) << (n - first)) - 1;
 }
@@ -276,16 +277,16 @@ static bool some_parked(int n) {
   return parked != 0;
 }
 
-// Wakes the parked workers among ids below n by one system call; above 32 it may wake some others
-// too, which park again.
+// Wakes the parked workers among ids below n by one system call. Above 32 it may wake others too,
+// which park again.
 static void workers_wake(int n) {
   if (TC_LIKELY(!some_parked(n))) return;
   atomic_fetch_add(&team.wakes, 1);
   futex_wake(&team.wakes, (uint32_t)ids_below(n, 0, 32));
 }
 
-// The child has none of the workers (a child forked by a task must exec or exit). Memory that a job
-// of another thread was using at the fork is given up, for it may be half changed.
+// The child has none of the workers; a child forked by a task must exec or exit. Memory that
+// another thread's job was using at the fork is given up, because it may be half changed.
 static void forked(void) {
   bool mid_job = atomic_load(&team.busy) != 0;
   for (int i = 1; mid_job && i < MOST_THREADS; i++) team.members[i].memory = (tc_scratch){0};
@@ -303,12 +304,13 @@ static void fork_watch(void) {
   pthread_atfork(NULL, NULL, forked);
 }
 
-// Of a PU, whichever of the core's it is; -1: none that is known.
+// Returns the core of a PU; -1: it is unknown.
 static int core_of(int pu) {
   return pu >= 0 && pu < TC_TOPOLOGY_PUS ? tc_topology_get()->core_of_pu[pu] : -1;
 }
 
-// A core that neither a worker is pinned to nor the caller runs on; -1 if there is none.
+// Returns a core to which no worker is pinned and on which the caller does not run; -1: there is
+// none.
 static int free_core(int caller_core) {
   const tc_topology *t = tc_topology_get();
   for (int core = 0; core < t->n_cores; core++) {
@@ -326,20 +328,21 @@ static void worker_move(int id, int core) {
   if (pthread_setaffinity_np(team.members[id].thread, sizeof set, &set) == 0) team.members[id].core = core;
 }
 
-// Lets worker id run on all cores, whatever the mask of the thread that started it: that one may
-// have been pinned since.
+// Lets worker id run on all cores, whatever the mask of the thread that started it, which may have
+// been pinned since.
 static void worker_unpin(int id) {
   const tc_topology *t = tc_topology_get();
   cpu_set_t set;
   CPU_ZERO(&set);
   for (int core = 0; core < t->n_cores; core++)
     if (t->pu_of_core[core] < CPU_SETSIZE) CPU_SET((size_t)t->pu_of_core[core], &set);
-  (void)pthread_setaffinity_np(team.members[id].thread, sizeof set, &set);  // where it must not, it stays where it is
+  // if it is refused, the worker stays where it is
+  (void)pthread_setaffinity_np(team.members[id].thread, sizeof set, &set);
 }
 
-// Pins worker id to a core of its own where the process owns the machine and has no more threads
-// than cores. The caller is not pinned; its core of the moment is left out, because a worker pinned
-// there would wait for it.
+// Pins worker id to a core of its own, if the process owns the machine and has no more threads than
+// cores. The caller is not pinned. Its current core is left out, because a worker pinned there
+// would wait for it.
 static void worker_place(int id) {
   const tc_topology *t = tc_topology_get();
   bool own_cores = t->owns_machine && tc_team_threads() <= t->n_cores;
@@ -351,9 +354,9 @@ static void worker_place(int id) {
     worker_unpin(id);
 }
 
-// The caller may have been moved onto a worker's core since it was last asked, in the middle of a
-// job, too, by who woke it: that worker moves to the core that is free then. Else the two take
-// turns until the job ends, GPT-2's token in 20 to 25 ms for 12 (a virtual machine of 2 cores).
+// Whoever wakes the caller may move it onto a worker's core, in the middle of a job, too. That
+// worker moves to the free core. Otherwise both alternate until the job ends.
+// Measured: virtual machine, 2 cores, a token of GPT-2: 20 to 25 -> 12 ms.
 static void workers_give_way(void) {
   int caller_pu = sched_getcpu();
   if (TC_LIKELY(caller_pu == team.caller_pu)) return;
@@ -373,8 +376,8 @@ static int worker_start(int id) {
   return tc_thread_start(&m->thread, worker_main, m);
 }
 
-// Under busy: as many workers as a job of n threads wants, each with its tc_scratch memory. Returns
-// how many threads it gets.
+// pre: busy is held. Starts as many workers as a job of n threads wants, each with its scratch
+// memory. Returns how many threads the job gets.
 static int workers_reserve(int n, size_t scratch_bytes) {
   if (TC_UNLIKELY(team.n_workers == 0)) pthread_once(&fork_once, fork_watch);
   while (TC_UNLIKELY(team.n_workers < n - 1)) {
@@ -405,7 +408,7 @@ static bool team_try_take(void) {
   return atomic_load_explicit(&team.busy, memory_order_relaxed) == 0 && atomic_exchange_explicit(&team.busy, 1, memory_order_acquire) == 0;
 }
 
-// For calls that are no job: waits for the job of another thread to end.
+// For calls that are no job: waits for another thread's job to end.
 static void team_take(void) {
   while (!team_try_take()) sched_yield();
 }
@@ -416,7 +419,7 @@ static void team_give(void) {
 
 // ---- Jobs ----
 
-// Until all tasks but the caller's n_own are done.
+// Waits until all tasks but the caller's n_own are done.
 static void wave_wait(int64_t n_own) {
   // A worker that waits for this very CPU gets it when the caller sleeps.
   for (tc_spin s = {0}; !tc_spin_over(&s);)
@@ -457,7 +460,7 @@ static void wave_run(const tc_job *job, int wave, int n_threads, tc_worker *call
   job->task(job->arg, wave, 0, caller);
   int64_t n_own = 1;
   if (task_claim(0, &claim)) {
-    // one that parked just when the wave was published is seen now
+    // A worker that parked just when the wave was published is seen now.
     workers_wake((int)TC_MIN((int64_t)n_threads, n_tasks));
     n_own += tasks_run(caller, claim);
   }
@@ -475,8 +478,8 @@ static int job_run_alone(const tc_job *job, void *memory) {
   return caller.status;
 }
 
-// Under busy. Whether a job that is not worth waking n - 1 workers for finds them awake, or is one
-// of so many that they should be.
+// pre: busy is held; the job is not worth waking n - 1 workers for. Returns whether they are awake,
+// or should be because such jobs follow each other closely.
 static bool workers_are_near(int n) {
   if (TC_UNLIKELY(brief.paused)) brief.paused = (int64_t)tc_now_ns() < brief.until_ns;
   if (TC_UNLIKELY(brief.paused)) return false;
@@ -489,7 +492,7 @@ static bool workers_are_near(int n) {
   return true;
 }
 
-// Under busy, after a brief job that was shared.
+// pre: busy is held, after a brief job that was shared.
 static void brief_judge(void) {
   brief.n_missed = team.n_helped ? 0 : brief.n_missed + 1;
   if (TC_LIKELY(!team.late && brief.n_missed < BRIEF_MISSES)) return;
@@ -501,7 +504,7 @@ static void brief_judge(void) {
   brief.n_missed = brief.n_close = 0;
 }
 
-// Under busy.
+// pre: busy is held.
 static int job_run_together(const tc_job *job, int n_threads, void *memory) {
   if (job->brief && !workers_are_near(n_threads)) return job_run_alone(job, memory);
   n_threads = workers_reserve(n_threads, job->scratch_bytes);
@@ -520,7 +523,7 @@ static int job_run_together(const tc_job *job, int n_threads, void *memory) {
   return caller.status ? caller.status : atomic_load_explicit(&team.status, memory_order_relaxed);
 }
 
-// How many threads the job can use: no more than its widest wave has tasks.
+// Returns how many threads the job can use: no more than its widest wave has tasks.
 static int job_threads(const tc_job *job) {
   if (job->max_threads == 1) return 1;
   int64_t widest = 0;
@@ -531,7 +534,7 @@ static int job_threads(const tc_job *job) {
   return (int)TC_MIN((int64_t)n, widest);
 }
 
-// A job inside a task of this thread: the outer one uses own_scratch.
+// Runs a job inside a task of this thread. The outer job uses own_scratch.
 static int job_run_nested(const tc_job *job) {
   tc_scratch memory = {0};
   if (!tc_scratch_reserve(&memory, job->scratch_bytes)) return TC_ERR_MEMORY;
@@ -564,7 +567,8 @@ void tc_team_warm(void) {
   if (jobs_alone < LONELY_JOBS) workers_wake(MOST_THREADS);
 }
 
-// Fewer threads: the rest is stopped, for every wake would wake it too.
+// If there are fewer threads than before, the workers are stopped, because every wake would wake
+// the idle ones too.
 void tc_team_set_threads(int n) {
   atomic_store(&team.threads, TC_MIN(TC_MAX_OF(n, 0), MOST_THREADS));
   if (in_job) return;

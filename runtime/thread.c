@@ -1,4 +1,4 @@
-// Starting threads with the caller's signals kept from them. See thread.h.
+// Starts threads without the caller's signals. See thread.h.
 #include "runtime/thread.h"
 
 #include <signal.h>

@@ -1,11 +1,12 @@
-// Threads of the library's own: how they are started.
+// Threads of the library's own, and how they are started.
+// Threads: thread-safe.
 #ifndef TC_RUNTIME_THREAD_H
 #define TC_RUNTIME_THREAD_H
 
 #include <pthread.h>
 
-// Starts main(arg) on a thread that blocks every signal but those its own faults raise, which a
-// handler of the user may want to report. Returns pthread_create's error.
+// Starts main(arg) on a thread that blocks every signal except those that its own faults raise,
+// which a user's handler may report. Returns pthread_create's error.
 int tc_thread_start(pthread_t *thread, void *(*main)(void *arg), void *arg);
 
 #endif
