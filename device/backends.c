@@ -1,7 +1,7 @@
 // See backends.h.
 #include "device/backends.h"
 
-// Names of one after the other; only GPUs have more than one.
+// The names of a backend's devices, one after the other; only GPUs have more than one.
 #define NAMES(text) \
   {text,      text ":1", text ":2",  text ":3",  text ":4",  text ":5",  text ":6",  text ":7", \
    text ":8", text ":9", text ":10", text ":11", text ":12", text ":13", text ":14", text ":15"}

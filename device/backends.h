@@ -1,5 +1,5 @@
-// The backends: the rows of backends.def, and the devices that they have.
-// A device fits a byte: in its low half the row, in its high half which one of several, for GPUs.
+// The backends (the rows of backends.def) and their devices.
+// A device fits a byte: the low half is the row, the high half says which one of several GPUs.
 // Threads: thread-safe; nothing here is written.
 #ifndef TC_DEVICE_BACKENDS_H
 #define TC_DEVICE_BACKENDS_H
@@ -27,14 +27,14 @@ static inline tc_device tc_device_of_row(tc_device row, int ordinal) {
 
 typedef enum tc_device_kind { TC_DEVICE_KERNELS, TC_DEVICE_ROWS, TC_DEVICE_ZEROS, TC_DEVICE_GPU } tc_device_kind;
 
-// The backend's name ("tc:cuda"), with ":n" behind it for a GPU that is not the first.
+// Returns the device's name: the backend's ("tc:cuda"), and ":n" for a GPU that is not the first.
 const char *tc_device_name(tc_device d);
 tc_device_kind tc_device_kind_of(tc_device d);
-// Whether kernels are generated for it.
+// Returns whether kernels are generated for the device.
 static inline bool tc_device_generates(tc_device d) {
   return tc_device_kind_of(d) == TC_DEVICE_KERNELS || tc_device_kind_of(d) == TC_DEVICE_GPU;
 }
-// In whose memory its tensors lie: a GPU's own, or TC_DEVICE_CPU, the host's.
+// Returns the device in whose memory its tensors lie: a GPU itself, else TC_DEVICE_CPU, the host.
 static inline tc_device tc_device_memory(tc_device d) {
   return tc_device_kind_of(d) == TC_DEVICE_GPU ? d : TC_DEVICE_CPU;
 }

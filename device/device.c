@@ -1,4 +1,4 @@
-// Names of devices, by rows of backends.def, and which is the default. See device.h.
+// Parsing names of devices, and the default device. See device.h.
 #include "device/device.h"
 
 #include <stdlib.h>
@@ -12,15 +12,15 @@
 
 static _Thread_local struct {
   bool known;
-  uint8_t n_pushed, now, pushed[MAX_PUSHED];  // of tc_device; bytes, for thread-local memory is scarce
+  uint8_t n_pushed, now, pushed[MAX_PUSHED];  // tc_device as bytes, because thread-local memory is scarce
 } self;
 
 const char *tc_device_absent(tc_device d) {
   return tc_device_kind_of(d) == TC_DEVICE_GPU ? tc_gpu_absent(d) : NULL;
 }
 
-// Which of the backend's devices text names: its name, or that of a GPU's, ":" and a number. -1:
-// none.
+// Returns which of the backend's devices text names: 0 for its name, n for a GPU's name with ":n";
+// -1: none of them.
 static int ordinal_of(const char *text, int row) {
   const char *name = tc_device_name((tc_device)row);
   size_t n = strlen(name);
@@ -31,8 +31,8 @@ static int ordinal_of(const char *text, int row) {
   return !number ? -1 : strlen(text + n + 1) > 2 ? TC_MOST_ORDINALS : atoi(text + n + 1);
 }
 
-// Whether the GPU opens, is no simulation, and has a compiler that works; one that does not work is
-// told.
+// Returns whether the GPU opens, is no simulation and has a working compiler. A compiler that does
+// not work is logged.
 static bool is_good(tc_device d) {
   tc_gpu *g;
   tc_error_mark before = tc_error_now();
@@ -43,7 +43,7 @@ static bool is_good(tc_device d) {
   return false;
 }
 
-// The first good GPU, or the CPU.
+// Returns the first good GPU, else the CPU.
 static tc_device best(void) {
   for (int row = 0; row < TC_N_DEVICES; row++)
     if (tc_device_kind_of((tc_device)row) == TC_DEVICE_GPU && is_good((tc_device)row)) return (tc_device)row;
@@ -76,7 +76,7 @@ tc_device tc_device_default(void) {
   tc_error_mark before = tc_error_now();
   if (name && tc_device_parse(name, "TC_DEVICE", 0, &d) != TC_OK) {
     tc_log_line(TC_LOG_WARN, "TC_DEVICE is ignored: %s", tc_last_error()->message);
-    (void)tc_error_tell(before);  // told, and no call's failure
+    (void)tc_error_tell(before);  // it was logged and is no call's failure
   }
   return self.now = (uint8_t)d, d;
 }

@@ -1,5 +1,6 @@
-// See holders.h. A list for each device: entries come and go in constant time, and are read only
-// where memory is short.
+// A list of holders for each device. See holders.h.
+//
+// Entries come and go in constant time, and are read only when memory is short.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // dladdr
 #endif
@@ -20,7 +21,7 @@ typedef struct sum {
 
 static struct {
   pthread_mutex_t lock;
-  tc_holder *first[256];  // by tc_device
+  tc_holder *first[256];  // by tc_device; NULL: nothing holds memory there
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 8)
 
@@ -71,7 +72,7 @@ static void append_size(const text *t, size_t bytes) {
     append(t, "%.1f MiB", (double)bytes / (1 << 20));
 }
 
-// A place is text of the caller's module, which may be unloaded: then it is not known any more.
+// A site may be an address in the caller's module. If that was unloaded, the site is unknown.
 static void append_call(const text *t, const tc_call *call) {
   char place[96];
   Dl_info info;
@@ -83,7 +84,7 @@ static void append_call(const text *t, const tc_call *call) {
   append(t, " at %s", place);
 }
 
-// pre: locked. Copies of the largest tensors, largest first; how many.
+// pre: locked. Copies the largest tensors, largest first; returns how many.
 static int find_largest(tc_device d, tc_holder largest[LARGEST]) {
   int n = 0;
   for (const tc_holder *h = self.first[d]; h; h = h->next) {

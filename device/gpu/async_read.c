@@ -1,13 +1,13 @@
 // Copies to the host that are begun now and waited for later.
 //
-// Idea: the device copies into pinned memory of tc's own, behind what it was asked for before, so
-// nothing waits; whoever waits for the copy takes it from there to where the caller wants it. What
-// is large is first copied to memory of its own on the device, at that memory's speed, and from
-// there beside the kernels that follow, which may write the tensor's memory meanwhile. Memory is
-// kept for the next copy. At most TC_GPU_MOST_LATER_BYTES are in use, of either side: then the
-// oldest copy is waited for; what is larger alone is read at once.
-// Threads: under the lock of reading; a thread that finds its copy taken by another one that waited
-// finds it whole.
+// The device copies into pinned memory of tc's own, behind what it was asked for before, so nothing
+// waits. Whoever waits for the copy moves it from there to the caller's memory. A large source is
+// first copied on the device, at that memory's speed, and read from there beside the kernels that
+// follow. Those may write the tensor's memory meanwhile. Memory is kept for the next copy.
+// Always: at most TC_GPU_MOST_LATER_BYTES are in use on either side; beyond that the oldest copy is
+// waited for.
+// Threads: under the lock of reading. A thread whose copy was taken by another waiting thread finds
+// it whole.
 #include <string.h>
 
 #include "device/gpu/state.h"
@@ -15,8 +15,8 @@
 
 #define LEAST_BYTES ((size_t)64 << 10)
 
-// pre: reading is locked; begun, or the device is out of reach: then what the driver has of it is
-// not touched.
+// pre: reading is locked. reached true: begun. reached false: the device is out of reach, and the
+// driver's objects are not touched.
 static void destroy(tc_gpu *g, tc_gpu_later *l, bool reached) {
   if (reached && l->event) tc_gpu_note(g, g->driver->event_destroy(&g->port, l->event), "destroying an event");
   if (reached && l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
@@ -58,7 +58,7 @@ static tc_status make(tc_gpu *g, size_t room, tc_gpu_later **out) {
   return TC_OK;
 }
 
-// pre: reading is locked, and begun. One with so much room, kept or made.
+// pre: reading is locked, and begun. Returns a copy with room for `bytes`, kept or new.
 static tc_status take(tc_gpu *g, size_t bytes, tc_gpu_later **out) {
   size_t room = LEAST_BYTES;
   while (room < bytes) room *= 2;
@@ -73,7 +73,7 @@ static tc_status take(tc_gpu *g, size_t bytes, tc_gpu_later **out) {
 }
 
 // pre: reading is locked, and begun. Copies `from` to memory of its own on the device, from where
-// another line reads it; where there is none, nothing changes.
+// another line reads it. If there is no such memory, nothing changes.
 static tc_status put_aside(tc_gpu *g, tc_gpu_later *l, size_t bytes, const void **from, tc_gpu_line *line) {
   const tc_gpu_driver *d = g->driver;
   const char *name;
@@ -129,7 +129,7 @@ tc_status tc_gpu_read_end(tc_gpu *g, const void *to) {
   if (tc_gpu_forked()) return g->later ? tc_gpu_refuse_forked() : TC_OK;  // the parent's copies do not come here
   pthread_mutex_lock(&g->reading);
   while (st == TC_OK && is_awaited(g, to)) st = finish_first(g);
-  if (st != TC_OK && atomic_load(&g->lost)) destroy_all(g, &g->later, false);  // which will never come
+  if (st != TC_OK && atomic_load(&g->lost)) destroy_all(g, &g->later, false);  // they will never come
   pthread_mutex_unlock(&g->reading);
   return st;
 }

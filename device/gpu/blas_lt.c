@@ -1,17 +1,17 @@
-// See blas_lt.h.
+// Matrix products by cuBLASLt or hipBLASLt. See blas_lt.h.
 #include "device/gpu/blas_lt.h"
 
 #include <string.h>
 
 #include "runtime/arena.h"
 
-// What the vendors ask for on their largest devices; others' algorithms take less of it. A run has
-// what its own algorithm needs.
+// The workspace that vendors recommend on their largest devices; algorithms for other devices take
+// less of it. A run has what its own algorithm needs.
 #define MOST_WORKSPACE ((uint64_t)32 << 20)
 #define MOST_FOUND 16
 #define USUAL_ALIGNMENT 16
 
-// What the library is told of one product.
+// The library's description of one product.
 typedef struct made {
   const tc_lt_library *lt;
   tc_lt_product product;
@@ -20,7 +20,7 @@ typedef struct made {
   bool bias;
 } made;
 
-// Of the library's algorithms, as wide as any of them.
+// The library's algorithms, in room for the widest library's.
 typedef struct found {
   uint64_t bytes[MOST_FOUND][sizeof(tc_gpu_algorithm) / 8 + sizeof(tc_lt_answer) / 8];
   int n;
@@ -32,7 +32,7 @@ static int result_of(tc_lt_status status) {
   return status == 0 ? 0 : (int)(TC_LT_RESULTS + status);
 }
 
-// What the library reports of a device that has gone, the driver's next call says better.
+// Errors of a device that is gone are reported better by the driver's next call.
 tc_gpu_verdict tc_lt_judge(const tc_lt_library *lt, int result, const char **name) {
   tc_lt_status status = (tc_lt_status)(result - TC_LT_RESULTS);
   *name = lt->status_name ? lt->status_name(status) : NULL;
@@ -54,7 +54,7 @@ void tc_lt_close(const tc_lt_library *lt, tc_gpu_port *p) {
 
 // ---- a product ----
 
-// A matrix whose rows, of so many elements, are the library's columns.
+// Describes a matrix whose rows, of so many elements, are the library's columns.
 static tc_lt_status layout_of(const tc_lt_library *lt, const tc_gpu_product_facts *f, int64_t n_rows, int64_t elements, int64_t row, int64_t batch,
                               tc_lt_layout *out) {
   int32_t n = (int32_t)f->batch;
@@ -90,7 +90,8 @@ int tc_lt_make(const tc_lt_library *lt, const tc_gpu_work *w, void **out) {
   if (status == 0) status = say(x, lt->operation_a, f->right.turned ? lt->turned : lt->straight);
   if (status == 0) status = say(x, lt->operation_b, f->left.turned ? lt->turned : lt->straight);
   if (status == 0 && x->bias) status = say(x, lt->epilogue, lt->bias);
-  // A place that is never read, but as well aligned: which algorithms there are depends on that.
+  // A bias address that is never read, but aligned as the real one is: which algorithms there are
+  // depends on that.
   if (status == 0 && x->bias) status = point_at_bias(x, (const void *)(uintptr_t)x->alignment);
   if (status == 0) status = layouts_of(f, x);
   if (status != 0) return tc_lt_drop(x), result_of(status);
@@ -119,7 +120,7 @@ static tc_lt_status prefer(const made *x, tc_lt_preference preference) {
   return status;
 }
 
-// Each result is of the library's own size.
+// Each result has the library's own size.
 static const char *algorithm_at(const tc_lt_library *lt, const found *a, int i) {
   return (const char *)a->bytes + (size_t)i * (lt->algorithm_bytes + sizeof(tc_lt_answer));
 }
@@ -145,8 +146,8 @@ static tc_lt_status find(tc_gpu_port *p, const made *x, int most, found *out) {
   return status == lt->not_supported ? 0 : status;
 }
 
-// All that a library without a check may answer is asked for at any time, so that the answers are
-// the same.
+// A library without a check is always asked for all it may answer, so that the answers are the
+// same.
 int tc_lt_find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, int *n) {
   const made *x = given;
   found a;
@@ -162,7 +163,7 @@ int tc_lt_find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, int
   return result_of(status);
 }
 
-// Whether it is one of those that the library names.
+// Checks that the algorithm is one of those that the library recommends.
 static tc_lt_status look_up(tc_gpu_port *p, const made *x, tc_gpu_algorithm *a) {
   found all;
   tc_lt_status status = find(p, x, MOST_FOUND, &all);

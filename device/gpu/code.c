@@ -1,5 +1,5 @@
-// Kernels: source to loaded code, compiled once and kept on disk under all that the result depends
-// on.
+// Kernels: source is compiled once, kept on disk under all that the result depends on, and loaded.
+// Threads: thread-safe; compiling takes no lock.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 static tc_disk kept = TC_DISK("gpu");
 
-// All that an image depends on, as text; NULL without memory. To be freed.
+// Returns all that an image depends on, as text, to be freed; NULL: there is no memory.
 static char *key_of(const tc_gpu *g, const char *name, const char *source, size_t *bytes) {
   const tc_gpu_driver *d = g->driver;
   tc_hash words = tc_hash_bytes(d->words, strlen(d->words));
@@ -26,7 +26,8 @@ static char *key_of(const tc_gpu *g, const char *name, const char *source, size_
   return key;
 }
 
-// Not under the device's lock: threads compile beside each other. afresh: not from the disk.
+// Runs without the device's lock, so that threads compile beside each other. afresh: the disk is
+// not read.
 static tc_status image_of(tc_gpu *g, const char *name, const char *source, bool afresh, tc_gpu_image *out, bool *from_disk) {
   size_t key_bytes = 0;
   char *key = key_of(g, name, source, &key_bytes);
@@ -45,7 +46,7 @@ static tc_status image_of(tc_gpu *g, const char *name, const char *source, bool 
   return st;
 }
 
-// *useless: whole, but refused by the driver; NULL: that is an error, too.
+// *useless: the image is whole, but the driver refuses it. useless NULL: that is an error, too.
 static tc_status load(tc_gpu *g, const tc_gpu_image *image, const char *name, tc_gpu_code *c, bool *useless) {
   const char *result_name;
   TC_TRY(tc_gpu_begin(g, "loading a kernel"));

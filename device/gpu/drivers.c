@@ -1,4 +1,4 @@
-// The drivers of the backends that are GPUs.
+// The table of drivers: one for each backend that is a GPU. See driver.h.
 #include "device/gpu/driver.h"
 
 const tc_gpu_driver *tc_gpu_driver_of(tc_device d) {

@@ -1,8 +1,9 @@
-// The kernels that write tables of sequences, and what a device has of kernels of its own.
+// The device's own kernels, and those that write a sequence's table.
 //
-// A kernel that writes words of a table is told where and how many, and then come the words. By
-// room for them: what fits the parameters of drivers of every age is 4,096 bytes, of newer ones
-// 32,764, of which the compiler takes 32,000. Threads: thread-safe.
+// A kernel's parameter says where and how many words it writes, followed by the words. Kernels
+// exist for several sizes. Parameters of all drivers hold 4,096 bytes. Newer drivers take 32,764,
+// of which the compiler accepts 32,000.
+// Threads: thread-safe.
 #include <stdlib.h>
 
 #include "device/gpu/graph_copies.h"
@@ -22,7 +23,7 @@ static tc_status fill_make(tc_gpu *g, uint32_t size) {
            tc_gpu_fill_words[size], name);
   TC_TRY(tc_gpu_compile(g, name, source, &c));
   pthread_mutex_lock(&g->lock);
-  tc_gpu_code *other = g->fill[size];  // of a thread that was faster
+  tc_gpu_code *other = g->fill[size];  // made by a thread that was faster
   if (!other) g->fill[size] = c;
   pthread_mutex_unlock(&g->lock);
   if (other) tc_gpu_code_release(c);
@@ -41,7 +42,7 @@ uint32_t tc_gpu_fill_size(uint32_t n_words) {
   return size;
 }
 
-// ---- all ----
+// ---- all own kernels ----
 
 #define COPIER TC_GPU_FILLS  // its number
 

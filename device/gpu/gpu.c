@@ -1,9 +1,7 @@
-// Opening devices, their errors, and leaving them.
+// Opening devices, every device at once, and leaving them. See device/gpu.h.
 //
-// Devices are static, so that a handle outlives tc_gpu_shutdown and says so instead of dangling.
-// What the driver reports as sticky marks the device lost for the process: its context is the
-// caller's, too, and is never reset. After fork the child may touch nothing of a driver that its
-// parent opened.
+// Always: devices are static, so that a handle outlives tc_gpu_shutdown and reports it instead of
+// dangling.
 #include "device/gpu.h"
 
 #include <string.h>
@@ -28,7 +26,7 @@ tc_status tc_gpu_wait_all(void) {
   return st;
 }
 
-// Those of other devices come, whatever becomes of one.
+// Copies of other devices are waited for, even if one fails.
 tc_status tc_gpu_read_end_all(const void *to) {
   tc_status st = TC_OK;
   for (int row = 0; row < TC_N_DEVICES; row++)
@@ -45,7 +43,7 @@ static bool open_driver(int row, char *why, size_t bytes) {
   return tc_gpu_driver_of((tc_device)row)->open_library(why, bytes);
 }
 
-// pre: opening is locked. False with why not, in one sentence.
+// pre: opening is locked. False with one sentence in why.
 static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, char *why, size_t bytes) {
   int n = 0, ordinal = tc_device_ordinal(d);
   const char *name, *what = "counting its devices";
@@ -73,7 +71,7 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
   return true;
 }
 
-// Opens d if it is not; its state, or NULL with why not in *sentence.
+// Returns d's state, and opens d first if needed; NULL with why not in *sentence.
 static tc_gpu *get(tc_device d, const char **sentence) {
   const tc_gpu_driver *driver = tc_gpu_driver_of(d);
   tc_gpu *g = &tc_gpus[tc_device_row(d)][tc_device_ordinal(d)];

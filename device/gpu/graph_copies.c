@@ -7,19 +7,19 @@
 #include "runtime/arena.h"
 #include "runtime/log.h"
 
-#define ALIGNED 256  // as memory of the device is
+#define ALIGNED 256  // as the device's memory is
 #define COPY_THREADS 256
-#define COPY_BLOCKS 8  // of a processor, at most
-// What all calls of a sequence copy in a run, at most. By the data sheet of an H100 reading and
-// writing it takes 160 us, in which a host launches some 40 kernels.
+#define COPY_BLOCKS 8  // of a multiprocessor, at most
+// The most that all calls of a sequence copy in a run. By an H100's data sheet that takes 160 us,
+// in which a host launches some 40 kernels.
 #define MOST_COPIED ((size_t)1 << 28)
 
 enum { RESULT = 2, WORKSPACE = 4 };
 
 // ---- the kernel ----
 
-// As other kernels it does nothing in a run that has failed: what it would copy may not have been
-// made. Elements have two bytes or four.
+// As every kernel, it does nothing in a run that has failed: its source may not have been computed.
+// Elements have two or four bytes.
 static const char copier[] =
     "#include \"tc_words.h\"\n"
     "typedef struct { const u64 *words; u64 which; u8 *place; u64 bytes; u64 leaves; } tc_copy;\n"
@@ -40,14 +40,14 @@ tc_status tc_gpu_copier_make(tc_gpu *g) {
   tc_gpu_code *c;
   TC_TRY(tc_gpu_compile(g, "tc_copy_operand", copier, &c));
   pthread_mutex_lock(&g->lock);
-  tc_gpu_code *other = g->copier;  // of a thread that was faster
+  tc_gpu_code *other = g->copier;  // made by a thread that was faster
   if (!other) g->copier = c;
   pthread_mutex_unlock(&g->lock);
   if (other) tc_gpu_code_release(c);
   return TC_OK;
 }
 
-// ---- what moves ----
+// ---- operands that move ----
 
 bool tc_gpu_moving_init(tc_gpu_moving *m, const tc_gpu_launch *launch, uint32_t n, uint32_t n_calls) {
   m->n = n_calls * TC_GPU_ADDRESSES;
@@ -89,7 +89,7 @@ bool tc_gpu_moving_add(tc_gpu_moving *m, const uint64_t *guard, const uint64_t *
   return more;
 }
 
-// Bytes of the place that all calls share, one after the other.
+// Assigns offsets in the memory that all calls share, one after the other; returns its bytes.
 static size_t lay_out(tc_gpu_moving *m) {
   size_t most = 0, at = 0;
   m->n_copies = 0, m->copied_bytes = 0;
