@@ -1,9 +1,10 @@
-// How far a program may be ahead of a device, and how far the device has come: at most TC_GPU_AHEAD
-// runs are on their way, then the next one waits.
+// Runs in flight: how far a program is ahead of a device, and how far the device has come.
 //
-// Idea: behind every run an event is recorded, its mark, in a ring of as many as may be on their
-// way. Before a run is asked for, the mark whose place it will take is waited for; so a run without
-// a mark is over. Who reads what a run made waits for its mark alone, and not for what came after.
+// An event, the run's mark, is recorded behind every run, in a ring of TC_GPU_AHEAD marks. Before a
+// run is launched, the mark whose place it takes is waited for. So a run without a mark is over. A
+// reader of a run's result waits for that run's mark alone, and not for what came after.
+// Always: at most TC_GPU_AHEAD runs are in flight.
+// Threads: under the device's lock.
 #include "device/gpu/state.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
@@ -11,7 +12,7 @@
 // pre: begun.
 static tc_status make(tc_gpu_ahead *a) {
   if (TC_LIKELY(a->mark)) return TC_OK;
-  a->n = (uint32_t)tc_options_get()->gpu_ahead;  // from 2 on: a run never waits for the one just before it
+  a->n = (uint32_t)tc_options_get()->gpu_ahead;  // at least 2: a run never waits for the one just before it
   a->mark = tc_calloc(a->n, sizeof *a->mark);
   return a->mark ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no memory for the marks of %u runs", a->n);
 }

@@ -1,4 +1,4 @@
-// Opens libraries, looks for them, fills tables. See library.h.
+// Opening libraries, searching for them, and filling tables. See library.h.
 #include "device/gpu/library.h"
 
 #include <dlfcn.h>
@@ -73,7 +73,7 @@ bool tc_library_search(const char *name, const char *const *where, size_t n_wher
     glob_t found;
     if (!where[i] || snprintf(pattern, sizeof pattern, "%s/%s", where[i], name) >= (int)sizeof pattern) continue;
     if (glob(pattern, 0, NULL, &found) != 0) continue;
-    for (size_t k = found.gl_pathc; k-- > 0 && !done;) done = each(found.gl_pathv[k], arg);  // sorted: the newest last
+    for (size_t k = found.gl_pathc; k-- > 0 && !done;) done = each(found.gl_pathv[k], arg);  // sorted, the newest last
     globfree(&found);
   }
   return done;

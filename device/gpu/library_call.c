@@ -1,8 +1,8 @@
-// What a vendor's library does: opening it, its algorithms, and calls that sequences launch.
+// Vendors' libraries: opening them, their algorithms, and the calls that sequences launch.
 //
-// A call is what the library is told of its work, made once, and the algorithm. The libraries' own
-// results are told from the driver's by their numbers (driver.h), so that all become statuses in
-// one place. Threads: thread-safe; the library is called under the device's lock.
+// A call is what the library made of the work's description, and the algorithm. Numbers tell the
+// libraries' results from the driver's (driver.h), so that all become statuses in one place.
+// Threads: thread-safe; the library is called under the device's lock.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 static const char *const kinds[] = {[TC_GPU_PRODUCTS] = "products", [TC_GPU_CONVOLUTIONS] = "convolutions"};
 
-// of a library, which several devices have; taken after a device's
+// Guards a library, which several devices share. It is taken after a device's lock.
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 int tc_gpu_library_turn(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which, tc_gpu_line line) {
@@ -23,7 +23,7 @@ int tc_gpu_library_turn(tc_gpu_port *p, const tc_gpu_library_driver *library, tc
   return result;
 }
 
-// pre: begun.
+// pre: begun. False with one sentence in why.
 static bool start_library(tc_gpu *g, tc_gpu_library library, char *why, size_t bytes) {
   const tc_gpu_library_driver *d = g->driver->library[library];
   const char *name;
@@ -42,7 +42,7 @@ static bool start_library(tc_gpu *g, tc_gpu_library library, char *why, size_t b
   return false;
 }
 
-// Whether the device has the library, which is started at the first call. pre: begun.
+// Returns whether the device has the library, which the first call starts. pre: begun.
 static bool has_library(tc_gpu *g, tc_gpu_library library) {
   tc_library_once *o = &g->library[library];
   if (!o->tried) o->there = start_library(g, library, o->why, sizeof o->why);
@@ -72,7 +72,8 @@ bool tc_gpu_library_is_measured(const tc_gpu *g, tc_gpu_library library) {
 
 // ---- work ----
 
-// Whether f is said in full: which rows there are, and how long, is the caller's to know.
+// Checks that f describes a product completely. The caller guarantees which rows there are, and how
+// long.
 static tc_status product_check(const tc_gpu_product_facts *f) {
   bool typed = f->type == TC_F32 || f->type == TC_F16 || f->type == TC_BF16;
   int64_t left = f->left.turned ? f->m : f->k, right = f->right.turned ? f->k : f->n;
@@ -120,7 +121,7 @@ static tc_status library_there(tc_gpu *g, tc_gpu_library library) {
   return has_library(g, library) ? TC_OK : TC_FAIL(TC_ERR_DEVICE, "%s", g->library[library].why);
 }
 
-// pre: begun. *made is given up by drop, whatever the status.
+// pre: begun. drop frees *made, whatever the status.
 static tc_status make(tc_gpu *g, const tc_gpu_work *w, void **made) {
   *made = NULL;
   TC_TRY(library_there(g, w->library));
@@ -174,8 +175,8 @@ void tc_gpu_call_retain(tc_gpu_call *c) {
   atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
 }
 
-// Runs under way may still use what the library made, as code. Where the device is out of reach
-// there are none, and it is memory of the host.
+// Runs under way may still use what the library made, as they may use code. If the device is out of
+// reach there are no such runs, and only memory of the host is freed.
 void tc_gpu_call_release(tc_gpu_call *c) {
   if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
   tc_gpu *g = c->g;
@@ -196,7 +197,7 @@ size_t tc_gpu_call_workspace(const tc_gpu_call *c) {
   return c->algorithm.workspace_bytes;
 }
 
-// From the first element to the last.
+// Counts elements from the first to the last of the operand.
 static int64_t elements_of(const tc_gpu_operand *o, int64_t rows, int64_t columns, int64_t batch) {
   return (batch - 1) * o->batch + ((o->turned ? columns : rows) - 1) * o->row + (o->turned ? rows : columns);
 }

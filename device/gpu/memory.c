@@ -1,11 +1,12 @@
-// Memory of a device and copies to and from it, through pinned memory of the host in pieces.
-// Large copies to it go another way (upload.c), and copies from it that need not wait for all that
-// was asked for have a line of their own.
+// Memory of a device, and copies to and from it through pinned memory of the host, in pieces. Large
+// copies to the device go through upload.c. Copies from it that need not wait for all that was
+// asked for have a line of their own.
 //
-// Idea: a copy reads its source when it runs, so what the caller may write again at once is first
-// copied to a ring of pieces; a piece is used again when the last copy out of it has run. Small
-// writes share a piece. Reading has two pieces of its own and copies one out while the next one is
+// A copy reads its source when it runs. So a source that the caller may write again at once is
+// first copied to a ring of pieces. A piece is reused when the last copy out of it has run. Small
+// writes share a piece. Reading has two pieces of its own and empties one while the other is
 // filled.
+// Threads: thread-safe, under the device's lock and that of reading.
 #include <string.h>
 
 #include "device/gpu/state.h"
@@ -17,7 +18,7 @@ static size_t rounded(size_t bytes) {
   return (TC_MAX_OF(bytes, (size_t)1) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-// What is short is tried again when the device's own caches are given back.
+// If memory is short, the device's own caches are freed and it is tried once more.
 tc_status tc_gpu_take(tc_gpu *g, size_t bytes, void **out) {
   tc_status st = TC_OK;
   *out = NULL;
@@ -79,7 +80,7 @@ void tc_gpu_staging_fini(tc_gpu *g) {
   g->behind = NULL;
 }
 
-// pre: begun. Goes on to the next piece, once copies out of it have run.
+// pre: begun. Goes on to the next piece once copies out of it have run.
 static tc_status next_piece(tc_gpu *g) {
   tc_gpu_staging *s = &g->to;
   TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, s->event[s->piece]), "recording an event"));
@@ -113,9 +114,9 @@ tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes) {
   return st;
 }
 
-// Which line reads what is there after this run: behind it, whatever else was asked for. What is
-// small and was made last is read where it was made, for lines that wait for each other take longer
-// than that. pre: begun.
+// Chooses the line that reads what is there after run `made`, and makes it wait for that run. Small
+// reads of the latest run use WORK: lines that wait for each other take longer than the copy. pre:
+// begun.
 static tc_status line_of_read(tc_gpu *g, uint64_t made, size_t bytes, tc_gpu_line *out) {
   bool all = made == TC_GPU_ALL;
   *out = TC_GPU_WORK;
@@ -128,7 +129,7 @@ static tc_status line_of_read(tc_gpu *g, uint64_t made, size_t bytes, tc_gpu_lin
   return event ? tc_gpu_check(g, g->driver->event_follow(&g->port, TC_GPU_DOWN, event), "waiting for an event") : TC_OK;
 }
 
-// What is read: bytes of the device's, in which line.
+// A read: bytes of the device's memory, by one line.
 typedef struct reading {
   const char *from;
   size_t bytes;
@@ -140,7 +141,7 @@ static size_t piece_bytes(size_t bytes, size_t i) {
   return TC_MIN(TC_GPU_PIECE_BYTES, bytes - i * TC_GPU_PIECE_BYTES);
 }
 
-// Asks for piece i of it. pre: reading is locked.
+// Asks for piece i. pre: reading is locked.
 static tc_status ask_piece(tc_gpu *g, reading *r, size_t i) {
   TC_TRY(tc_gpu_begin(g, "copying from the device"));
   tc_gpu_staging *s = &g->from;
@@ -156,7 +157,7 @@ static tc_status ask_piece(tc_gpu *g, reading *r, size_t i) {
   return st;
 }
 
-// Waits for it without the device's lock, and copies it out. pre: reading is locked.
+// Waits for a piece without the device's lock, and copies it out. pre: reading is locked.
 static tc_status take_piece(tc_gpu *g, char *to, size_t n, uint32_t piece) {
   tc_gpu_staging *s = &g->from;
   tc_status st = tc_gpu_check(g, g->driver->enter(&g->port), "copying from the device");
@@ -179,7 +180,7 @@ tc_status tc_gpu_read_made(tc_gpu *g, void *to, const void *from, size_t bytes, 
     if (i > 0 && st == TC_OK) st = take_piece(g, (char *)to + (i - 1) * TC_GPU_PIECE_BYTES, piece_bytes(bytes, i - 1), (i - 1) % READ_PIECES);
   }
   pthread_mutex_unlock(&g->reading);
-  // a copy may still read what the caller is about to give back
+  // A copy may still read what the caller is about to free.
   if (st != TC_OK && r.line == TC_GPU_DOWN && tc_gpu_reach(g)) {
     tc_gpu_note(g, g->driver->wait(&g->port), "waiting for a copy");
     tc_gpu_end(g);

@@ -1,4 +1,4 @@
-// See ranges.h. A vendor's library is opened once, when the first range is wanted.
+// Opens a vendor's library of ranges when the first one is wanted. See ranges.h.
 #include "device/gpu/ranges.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "runtime/options.h"
 
 typedef struct vendor {
-  atomic_bool tried;  // what follows is there, and stays
+  atomic_bool tried;  // true: the fields below are set, and stay as they are
   bool there;
   tc_gpu_ranges ranges;
   char sentence[400];

@@ -1,6 +1,6 @@
-// Ranges in the timelines of vendors' profilers, by NVTX and ROCTX: one for each sync point of a
-// GPU, and inside it one for each kernel that is launched, or for the graph that replays them. Only
-// where a profiler started the process, or TC_PROFILE asks; else nothing is opened.
+// Ranges in the timelines of vendors' profilers, by NVTX and ROCTX. Each sync point of a GPU is a
+// range. Inside it each launched kernel, or the graph that replays them, is one.
+// Always: a library is opened only if a profiler started the process, or TC_PROFILE asks.
 // Threads: thread-safe; a thread's ranges nest.
 #ifndef TC_DEVICE_GPU_RANGES_H
 #define TC_DEVICE_GPU_RANGES_H
@@ -9,13 +9,14 @@
 
 typedef struct tc_gpu_ranges {
   const char *name;  // of the library
-  int (*push)(const char *text);  // which is copied
+  int (*push)(const char *text);  // copies the text
   int (*pop)(void);
 } tc_gpu_ranges;
 
-// Those of a device's vendor; NULL where nobody looks, the library is absent, or d is no GPU.
+// Returns the functions of a device's vendor. NULL: no profiler looks, the library is absent, or d
+// is no GPU.
 const tc_gpu_ranges *tc_gpu_ranges_of(tc_device d);
-// For tc-info: which library there is, or why none is, in one sentence. Opens it.
+// For tc-info: opens the library and returns one sentence: which it is, or why there is none.
 const char *tc_gpu_ranges_sentence(tc_device d);
 
 #endif

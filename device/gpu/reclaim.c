@@ -1,13 +1,14 @@
-// What is done where a device's memory is short: what is cached goes, it is tried again, and then
-// comes an error with a list of what holds the memory.
+// What happens when a device's memory is short: caches are freed, the request is tried again, and
+// then it fails with a list of what holds the memory.
 //
-// Caches are, from below: what the driver's pool keeps; memory for copies that run beside kernels;
-// code, graphs and calls that wait for runs under way to end; buffers in the pools
-// (device/buffer.c) and prepared values (its keeper), which the lock of the device must be given up
-// for, since their owners take it inside their own.
+// The caches, from the lowest layer: the driver's pool; memory for copies that run beside kernels;
+// code, graphs and calls that wait for runs under way; pooled buffers (device/buffer.c) and derived
+// values (its keeper). For the last two the device's lock is released, because their owners take it
+// inside their own.
+// Threads: under the device's lock; tc_gpu_evict without it.
 #include "device/gpu/state.h"
 
-static void (*_Atomic evict)(tc_device d);  // of the layer that keeps buffers; NULL: there are none yet
+static void (*_Atomic evict)(tc_device d);  // registered by the layer that pools buffers; NULL: there are none yet
 
 void tc_gpu_set_evict(void (*by)(tc_device d)) {
   atomic_store_explicit(&evict, by, memory_order_release);
@@ -31,7 +32,7 @@ static void trim_copies(tc_gpu *g, tc_gpu_later *list) {
   }
 }
 
-// Reading is locked before the device's lock, which this thread has: where another thread reads,
+// The lock of reading precedes the device's, which this thread holds. If another thread reads, its
 // memory stays.
 void tc_gpu_later_trim(tc_gpu *g) {
   if (pthread_mutex_trylock(&g->reading) != 0) return;

@@ -1,8 +1,8 @@
 // A device's lock, its errors, and what is destroyed once runs under way are over. See state.h.
 //
-// What the driver reports as sticky marks the device lost for the process: its context is the
-// caller's, too, and is never reset. After fork the child may touch nothing of a driver that its
-// parent opened.
+// Always: an error that the driver reports as sticky marks the device lost for the process. Its
+// context is the caller's, too, and is never reset.
+// Always: after fork the child touches nothing of a driver that its parent opened.
 #include "device/gpu/state.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ tc_status tc_gpu_refuse_lost(const tc_gpu *g) {
   return TC_FAIL(TC_ERR_DEVICE, "%s is lost: %s", tc_device_name(g->device), g->why);
 }
 
-// Others of the driver may be gone with it.
+// Other devices of the driver may be gone with it, so they are asked before they are used again.
 static void lose(tc_gpu *g, const char *why) {
   static pthread_mutex_t losing = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&losing);
@@ -124,9 +124,9 @@ void tc_gpu_end(tc_gpu *g) {
   pthread_mutex_unlock(&g->lock);
 }
 
-// ---- what goes when nothing uses it any more ----
+// ---- what is destroyed when nothing uses it any more ----
 
-// pre: locked, and entered unless the device is lost; nothing of the list is in use.
+// pre: locked, and entered unless the device is lost; nothing uses the list's entries.
 static void destroy_list(tc_gpu *g, tc_gpu_retired *list) {
   bool lost = atomic_load(&g->lost);
   while (list) {
@@ -139,7 +139,7 @@ static void destroy_list(tc_gpu *g, tc_gpu_retired *list) {
   }
 }
 
-// In their order: graphs before what they were captured from.
+// Returns the list in the order of retiring: graphs before what they were captured from.
 static tc_gpu_retired *take_retired(tc_gpu *g) {
   tc_gpu_retired *list = NULL;
   for (tc_gpu_retired *r = g->retired, *next; r; r = next) {

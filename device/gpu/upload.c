@@ -1,13 +1,13 @@
 // Large copies to the device, which run beside its kernels.
 //
-// Idea: tensors' memory is written in one line, WORK, so that memory which is given back may be
-// taken again at once, whoever had it. What comes from the host goes to pieces of device memory of
-// its own first, in a line that waits for nobody but these pieces; WORK then waits for a piece and
-// moves it to its place, at the speed of the device's memory. While kernels that were asked for
-// before still run, the next step's data is on its way.
-// Owns pieces of pinned and of device memory, each with an event that says when it may be written
-// again. There are twice as many on the device as the largest upload took, up to MOST: then the
-// line waits for what was moved longest ago. Threads: under the device's lock.
+// Tensors' memory is written in one line, WORK, so that freed memory may be reused at once. Data
+// from the host first goes to device memory of its own, in pieces, by the line UP, which waits for
+// these pieces alone. WORK then waits for a piece and copies it to its place, at the speed of the
+// device's memory. So the next step's data is on its way while earlier kernels still run.
+// Threads: under the device's lock.
+// Owner: the device owns the pieces of pinned and device memory, each with an event that says when
+// it may be written again. There are twice as many on the device as the largest upload took, at
+// most TC_GPU_MOST_PIECES; then UP waits for the piece that was moved longest ago.
 #include <string.h>
 
 #include "device/gpu/state.h"
@@ -32,7 +32,7 @@ static tc_status make_pinned(tc_gpu *g, tc_gpu_upload *u) {
   return TC_OK;
 }
 
-// pre: begun. More pieces of the device's memory, as many as it has room for.
+// pre: begun. Makes more pieces of device memory, as many as there is room for.
 static tc_status make_pieces(tc_gpu *g, tc_gpu_upload *u, size_t bytes) {
   size_t wanted = TC_MIN(2 * n_pieces(bytes), (size_t)TC_GPU_MOST_PIECES);
   if (u->n_there < wanted) u->next = u->n_there;
