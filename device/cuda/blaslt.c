@@ -1,4 +1,5 @@
-// See blaslt.h. Looked for as NVRTC is (nvrtc.c), TC_CUBLASLT_LIBRARY in its place.
+// Finding cuBLASLt: as NVRTC is found (nvrtc.c), with TC_CUBLASLT_LIBRARY in place of its variable.
+// See blaslt.h.
 #include "device/cuda/blaslt.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 static struct {
   size_t (*cublasLtGetVersion)(void);
-  const char *(*cublasLtGetStatusName)(tc_lt_status status);  // of CUDA 11.4 and later; without it a number is said
+  const char *(*cublasLtGetStatusName)(tc_lt_status status);  // since CUDA 11.4; without it messages say a number
 } more;
 
 static const tc_library_row more_rows[] = {
@@ -62,7 +63,7 @@ static bool load_cublaslt(int driver_major, const char *path, char *why, size_t 
                                      {TC_LIBRARY_TABLE(more_rows, more), TC_LIBRARY_TABLE(rows, lt)}};
   (void)driver_major;
   if (!tc_library_load_path(&library, path, why, bytes)) return false;
-  // 130100, or 11401 of the first ones.
+  // 130100; the first versions say 11401.
   lt.status_name = more.cublasLtGetStatusName;
   size_t v = more.cublasLtGetVersion();
   int major = (int)(v >= 100000 ? v / 10000 : v / 1000), minor = (int)(v >= 100000 ? v / 100 % 100 : v / 100 % 10);

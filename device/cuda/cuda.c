@@ -1,8 +1,8 @@
-// NVIDIA's driver, from libcuda.so.1.
+// NVIDIA's driver, from libcuda.so.1. See device/gpu/driver.h.
 //
-// The primary context is retained and shared with the caller's own code: it is made current for a
-// call by push and pop, its flags are the caller's, and it is never reset. Results become words
-// here and nowhere else.
+// Always: the primary context is retained and shared with the caller's own code. A call makes it
+// current by push and pop, its flags are the caller's, and it is never reset.
+// Always: the driver's results get words here and nowhere else.
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,14 +17,14 @@
 #include "runtime/options.h"
 
 #define NEEDED 1
-#define RUNTIME_TOO_OLD 35  // what CUDA's runtime calls a driver that is too old for it; no name of cuda.h
+#define RUNTIME_TOO_OLD 35  // the CUDA runtime's number for a driver that is too old for it; cuda.h has no name for it
 #define CONTAINED 226  // CUDA_ERROR_CONTAINED of newer headers
 #define OLDEST 11020
 #define GRAPHS_SINCE 12000
 #define LONG_PARAMETERS_SINCE 12010
 #define CLUSTERS_SINCE 11080
 #define CLUSTERS_FROM 90  // sm_90
-#define CLUSTER 8  // blocks: what every device that has clusters has room for
+#define CLUSTER 8  // blocks of a cluster: every device with clusters has room for as many
 
 static struct {
 #define TC_CUDA_ROW(symbol, needed, parameters) tc_cu_result(*symbol) parameters;
@@ -38,9 +38,9 @@ static const tc_library_row rows[] = {
 #undef TC_CUDA_ROW
 };
 
-static int version;  // 13000: of the driver
+static int version;  // the driver's: 13000
 static char version_text[32];
-static const tc_lt_library *blaslt;  // once it is open
+static const tc_lt_library *blaslt;  // NULL: not open yet
 
 // ---- the library ----
 
@@ -49,7 +49,7 @@ static tc_gpu_verdict judge(int result, const char **name) {
   if (result == TC_CUDA_SUCCESS) return TC_GPU_FINE;
   if (result >= TC_CUDNN_RESULTS) return tc_cudnn_judge(result, name);
   if (result >= TC_LT_RESULTS) return tc_lt_judge(blaslt, result, name);
-  // A stub answers with NULL.
+  // The toolkit's stub answers with NULL.
   if (!cu.cuGetErrorName || cu.cuGetErrorName((tc_cu_result)result, name) != TC_CUDA_SUCCESS || !*name) *name = "an error without a name";
   switch (result) {
     case TC_CUDA_ERROR_OUT_OF_MEMORY: return TC_GPU_SHORT;
@@ -78,7 +78,7 @@ static tc_gpu_verdict judge(int result, const char **name) {
   }
 }
 
-// What a driver means that answers the first call with an error.
+// Says what it means that a driver answers the first call with an error.
 static void say_unavailable(int result, const char *path, char *why, size_t bytes) {
   const char *name, *says;
   (void)judge(result, &name);
@@ -127,7 +127,7 @@ static uint32_t most_value_bytes(void) {
 static bool choose_arch(tc_gpu_facts *facts, char *why, size_t bytes) {
   if (!tc_nvrtc_choose_arch(version / 1000, facts, why, bytes)) return false;
   facts->wgmma = tc_nvrtc_has_wgmma(facts->arch) && cu.cuTensorMapEncodeTiled;
-  // text of what the compiler knows
+  // The compiler's target decides, which may be older than the device.
   if (atoi(facts->arch + strcspn(facts->arch, "0123456789")) < CLUSTERS_FROM) facts->cluster = 0;
   return true;
 }
@@ -220,7 +220,7 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted && result == TC_CUDA_SUCCESS; i++)
     result = cu.cuDeviceGetAttribute(wanted[i].to, wanted[i].attribute, device);
   if (result != TC_CUDA_SUCCESS) return (int)result;
-  // An older driver does not know this one.
+  // An older driver does not know this attribute.
   if (version >= CLUSTERS_SINCE) (void)cu.cuDeviceGetAttribute(&clusters, TC_CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device);
   *what = "the device has no memory pools";
   if (!pools) return TC_CUDA_ERROR_INVALID_VALUE;
@@ -233,7 +233,7 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   return 0;
 }
 
-// A pool of its own, which keeps what is given back, and reuses memory by the stream's order alone,
+// Makes a pool of our own, which keeps freed memory. It reuses memory by the stream's order alone,
 // so that runs of one program take the same steps.
 static tc_cu_result make_pool(tc_gpu_port *p) {
   tc_cu_pool_properties properties = {.allocType = TC_CU_MEM_ALLOCATION_TYPE_PINNED, .location = {TC_CU_MEM_LOCATION_TYPE_DEVICE, p->ordinal}};
@@ -398,7 +398,7 @@ static int event_wait(tc_gpu_port *p, void *event) {
 
 // ---- code ----
 
-// Elements are bits here: what is outside is zero in every type.
+// Element types are given as bits: elements outside are zero bits, a zero of every type.
 static int map(tc_gpu_port *p, const tc_gpu_map *m, const void *at, uint64_t *words) {
   const uint64_t extents[] = {(uint64_t)m->extent[0], (uint64_t)m->extent[1], (uint64_t)m->extent[2]};
   const uint64_t strides[] = {(uint64_t)m->stride[0] * 2, (uint64_t)m->stride[1] * 2};
@@ -452,7 +452,7 @@ static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
 
 struct tc_gpu_replay {
   tc_cu_exec exec;
-  tc_cu_graph graph;  // whose nodes name those of exec
+  tc_cu_graph graph;  // its nodes stand for those of exec
   tc_cu_node node[];
 };
 
@@ -477,8 +477,8 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   tc_free(r);
 }
 
-// What a library does, captured and put into the graph as one node. Another thread may be waiting
-// for work meanwhile, which a stream that captures does not allow, so the library is turned to one
+// Captures what a library does, and puts it into the graph as one node. Another thread may be
+// waiting for WORK, which a capturing stream does not allow. So the library is moved to a stream
 // that nobody waits for.
 static tc_cu_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
   const tc_gpu_library_driver *library = tc_cuda_driver.library[request->library];

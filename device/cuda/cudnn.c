@@ -1,4 +1,5 @@
-// See cudnn.h. Looked for as NVRTC is (nvrtc.c), TC_CUDNN_LIBRARY in its place.
+// Convolutions by cuDNN. It is found as NVRTC is (nvrtc.c), with TC_CUDNN_LIBRARY in place of its
+// variable. See cudnn.h.
 #include "device/cuda/cudnn.h"
 
 #include <stdio.h>
@@ -12,12 +13,12 @@
 
 #define NEEDED 1
 #define MAJOR 9
-#define MOST_FOUND 64  // configurations looked at: of f32 those without TF32 are named last of about 40 (version 9.19, sm_90)
+// Configurations that are looked at. Of about 40 for f32, those without TF32 come last (9.19).
+#define MOST_FOUND 64
 #define MOST_NOTES 16
 #define ALIGNMENT 16  // in bytes, of all operands; tensors begin at multiples of 64
 
-// An algorithm's data: the engine with the number of its knobs, then the knobs, each a kind with
-// its value.
+// An algorithm's data: the engine and its number of knobs, then each knob's kind with its value.
 enum { SLOTS = sizeof(((tc_gpu_algorithm *)0)->data) / (sizeof(uint32_t)), MOST_KNOBS = SLOTS - 1, SLOT_SHIFT = 24 };
 #define SLOT_MOST ((1u << SLOT_SHIFT) - 1)
 
@@ -35,11 +36,11 @@ static const tc_library_row rows[] = {
 
 static char name_text[32];
 
-// What the library is told of a convolution.
+// The library's description of a convolution.
 typedef struct made {
   tc_gpu_conv_facts f;
   tc_cudnn_descriptor image, weight, result, convolution, operation, graph;
-  tc_cudnn_descriptor plan;  // of the algorithm that was checked
+  tc_cudnn_descriptor plan;  // of the algorithm that was checked; NULL: none was
 } made;
 
 enum { IMAGE = 1, WEIGHT, RESULT };  // names of its tensors
@@ -50,7 +51,7 @@ static bool load_cudnn(int driver_major, const char *path, char *why, size_t byt
   static const tc_library library = {
       "cuDNN, NVIDIA's library of convolutions, cannot be opened", NULL, "cuDNN " TC_STR(MAJOR) " is needed", {TC_LIBRARY_TABLE(rows, dnn)}};
   if (!tc_library_load_path(&library, path, why, bytes)) return false;
-  int v = (int)dnn.cudnnGetVersion(), cuda = (int)dnn.cudnnGetCudartVersion() / 1000;  // 92801, or 8907 of older ones
+  int v = (int)dnn.cudnnGetVersion(), cuda = (int)dnn.cudnnGetCudartVersion() / 1000;  // 92801; older versions say 8907
   snprintf(name_text, sizeof name_text, "cuDNN %d.%d.%d", v < 90000 ? v / 1000 : v / 10000, v < 90000 ? v / 100 % 10 : v / 100 % 100, v % 100);
   if (v / 10000 == MAJOR && cuda <= driver_major) return true;
   snprintf(why, bytes, "%s is %s for CUDA %d, and for the driver of CUDA %d cuDNN %d for that or an older one is needed", path, name_text, cuda,
@@ -63,7 +64,7 @@ static bool open_cudnn(int driver_major, char *why, size_t bytes) {
   char text[256];
   if (path) return load_cudnn(driver_major, path, why, bytes);
   if (tc_cuda_library_find(load_cudnn, driver_major, "libcudnn.so.9", text, sizeof text)) return true;
-  // Of those found behind the loader's the last one says why.
+  // The last library found behind the loader's gives the reason.
   snprintf(why, bytes, "%s",
            *text ? text
                  : "cuDNN, NVIDIA's library of convolutions, is nowhere: no libcudnn.so.9 that can be used among the loader's libraries, in "
@@ -84,7 +85,7 @@ static int result_of(tc_cudnn_status status) {
   return status == TC_CUDNN_STATUS_SUCCESS ? 0 : (int)(TC_CUDNN_RESULTS + status);
 }
 
-// What the library reports of a device that has gone, the driver's next call says better.
+// Errors of a device that is gone are reported better by the driver's next call.
 tc_gpu_verdict tc_cudnn_judge(int result, const char **name) {
   tc_cudnn_status status = (tc_cudnn_status)(result - TC_CUDNN_RESULTS);
   *name = dnn.cudnnGetErrorString ? dnn.cudnnGetErrorString(status) : NULL;
@@ -111,7 +112,7 @@ void tc_cudnn_close(tc_gpu_port *p) {
   p->library[TC_GPU_CONVOLUTIONS] = NULL;
 }
 
-// ---- descriptors: the first failure stays in *st, and what follows it does nothing ----
+// ---- descriptors: the first failure stays in *st, and later calls do nothing ----
 
 static tc_cudnn_descriptor create(tc_cudnn_status *st, tc_cudnn_kind kind) {
   tc_cudnn_descriptor d = NULL;
@@ -131,7 +132,7 @@ static void set_number(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudnn_attr
   set(st, d, attribute, TC_CUDNN_TYPE_INT64, 1, &value);
 }
 
-// Of an enumeration.
+// Sets an attribute that is an enumeration.
 static void set_word(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudnn_attribute attribute, tc_cudnn_type type, unsigned value) {
   set(st, d, attribute, type, 1, &value);
 }
@@ -152,8 +153,8 @@ static int64_t get(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudnn_attribut
 
 // ---- a convolution ----
 
-// [outer, spatial axes, inner], dense, which the library names in the order outer, inner, spatial
-// axes.
+// Describes a dense tensor [outer, spatial axes, inner]. The library orders axes as outer, inner,
+// spatial axes.
 static tc_cudnn_descriptor tensor(tc_cudnn_status *st, const tc_gpu_conv_facts *f, int64_t name, int64_t outer, const int64_t *axes, int64_t inner) {
   int64_t dim[TC_GPU_CONV_DIMS] = {outer, inner}, stride[TC_GPU_CONV_DIMS] = {0, 1}, step = inner;
   int n = 2 + tc_gpu_conv_axes(f, axes, 1, dim + 2);
@@ -237,7 +238,7 @@ int tc_cudnn_make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
   x->convolution = convolution(&st, f);
   x->operation = operation(&st, x);
   x->graph = create(&st, TC_CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  // a description alone needs none
+  // A description alone needs no handle.
   if (handle) set(&st, x->graph, TC_CUDNN_ATTR_OPERATIONGRAPH_HANDLE, TC_CUDNN_TYPE_HANDLE, 1, &handle);
   set_descriptor(&st, x->graph, TC_CUDNN_ATTR_OPERATIONGRAPH_OPS, x->operation);
   finalize(&st, x->graph);
@@ -246,7 +247,7 @@ int tc_cudnn_make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
   return 0;
 }
 
-// What was made of others goes first.
+// Descriptors are destroyed before those that they were made of.
 void tc_cudnn_drop(void *given) {
   made *x = given;
   tc_cudnn_descriptor list[] = {x->plan, x->graph, x->operation, x->convolution, x->result, x->weight, x->image};
@@ -262,7 +263,8 @@ static bool is_among(unsigned note, const unsigned *list, int n) {
   return false;
 }
 
-// Whether all that is said of an engine is known and meant. Its matrix units make TF32 of f32.
+// Returns whether every note of the engine is known and accepted. Matrix units would make TF32 of
+// f32.
 static bool accepts(tc_cudnn_status *st, const made *x, tc_cudnn_descriptor engine) {
   static const unsigned numeric[] = {TC_CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP, TC_CUDNN_NUMERICAL_NOTE_TENSOR_CORE},
                         behaved[] = {TC_CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION, TC_CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API,
@@ -276,8 +278,8 @@ static bool accepts(tc_cudnn_status *st, const made *x, tc_cudnn_descriptor engi
   return fine && *st == 0;
 }
 
-// The configuration's knobs as slots; -1: there are more than an algorithm has room for, or values
-// that it has none for.
+// Reads the configuration's knobs into slots and returns their number. -1: an algorithm has no room
+// for them, or for one of their values.
 static int take_knobs(tc_cudnn_status *st, tc_cudnn_descriptor config, uint32_t *slot) {
   tc_cudnn_descriptor knob[MOST_KNOBS + 1] = {NULL};
   for (int i = 0; i <= MOST_KNOBS; i++) knob[i] = create(st, TC_CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
@@ -295,7 +297,7 @@ static int take_knobs(tc_cudnn_status *st, tc_cudnn_descriptor config, uint32_t 
   return fits ? n : -1;
 }
 
-// The configuration as an algorithm; false where it is not one that is taken.
+// Makes an algorithm of the configuration; false: it is not accepted.
 static bool take(tc_cudnn_status *st, const made *x, tc_cudnn_descriptor config, tc_gpu_algorithm *out) {
   uint32_t slot[SLOTS] = {0};
   int64_t number = 0;
@@ -307,12 +309,13 @@ static bool take(tc_cudnn_status *st, const made *x, tc_cudnn_descriptor config,
   destroy(engine);
   if (*st != 0 || n < 0) return false;
   slot[0] = (uint32_t)n << SLOT_SHIFT | (uint32_t)number;
-  *out = (tc_gpu_algorithm){.workspace_bytes = 0};  // which is known when there is a plan
+  *out = (tc_gpu_algorithm){.workspace_bytes = 0};  // the plan says it
   memcpy(out->data, slot, sizeof out->data);
   return true;
 }
 
-// Some thousands of its numbers say that something is not supported: then there are no algorithms.
+// Returns whether a status of the class "not supported" came, of which each has a number: then
+// there are no algorithms.
 static bool is_unsupported(tc_cudnn_status st) {
   return st >= TC_CUDNN_STATUS_NOT_SUPPORTED && st < TC_CUDNN_STATUS_INTERNAL_ERROR;
 }
@@ -335,7 +338,8 @@ int tc_cudnn_find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, 
   return is_unsupported(st) ? 0 : result_of(st);
 }
 
-// The engine with its knobs. *config is given up by destroy, whatever the status, after knob[..].
+// Makes a configuration of the engine and its knobs. The caller destroys *config, whatever the
+// status, after knob[..].
 static void configure(tc_cudnn_status *st, const made *x, const uint32_t *slot, tc_cudnn_descriptor engine, tc_cudnn_descriptor *knob,
                       tc_cudnn_descriptor *config) {
   int n = (int)(slot[0] >> SLOT_SHIFT);

@@ -1,8 +1,10 @@
-// See nvrtc.h. Where NVRTC is looked for: TC_NVRTC_LIBRARY alone, if it is set; else by its name as
-// the loader finds it, then in toolkits, then among the packages of Pythons, each from the driver's
-// major version down.
-// Its part with built-in code is opened first by its full path, since NVRTC asks for that by name
-// alone and finds it nowhere but in the loader's own places.
+// Finding NVRTC, and compiling by it. See nvrtc.h.
+//
+// TC_NVRTC_LIBRARY, if it is set, is the only place. Otherwise NVRTC is looked for by its name as
+// the loader finds it, then in toolkits, then in Python's packages. Each step begins with the
+// driver's major version and goes down.
+// Its library of built-in code is opened first, by its full path. NVRTC asks for that by name
+// alone, and finds it nowhere but in the loader's own folders.
 #include "device/cuda/nvrtc.h"
 
 #include <stdlib.h>
@@ -18,7 +20,7 @@
 #define OLDEST_MAJOR 11
 #define OLDEST 1102
 #define MOST_ARCHS 64
-#define WGMMA_SINCE 1203  // for the fence of a map
+#define WGMMA_SINCE 1203  // the fence of a tensor map needs it
 #define OPTIONS "--fmad=false", "--ptxas-options=-v"
 #define OPTIONS_TEXT "--fmad=false --ptxas-options=-v"
 
@@ -114,8 +116,8 @@ bool tc_nvrtc_choose_arch(int driver_major, tc_gpu_facts *facts, char *why, size
     snprintf(why, bytes, "%s does not compile for %s, of %s, any more", name_text, facts->name, facts->arch);
     return false;
   }
-  // Code for the exact device may use all it has; for one that the compiler does not know, PTX,
-  // which the driver makes into code.
+  // Code for the exact device may use all it has. For a device that the compiler does not know it
+  // makes PTX, from which the driver makes code.
   snprintf(facts->arch, sizeof facts->arch, best == device ? "sm_%d%s" : "compute_%d%s", best, best == device && device == 90 ? "a" : "");
   return true;
 }

@@ -1,7 +1,9 @@
-// See nvtx.h. The library hands ranges on to the profiler that NVTX_INJECTION64_PATH names, or that
-// was loaded before it; without one they are nothing.
-// Source: NVIDIA/NVTX, how version 3 begins. Nsight Systems sets that variable where it is to trace
+// Opening NVTX. See nvtx.h.
+//
+// The library passes ranges to the profiler that NVTX_INJECTION64_PATH names, or that was loaded
+// before it; without a profiler they do nothing. Nsight Systems sets that variable where it traces
 // ranges, and NSYS_PROFILING_SESSION_ID always.
+// Source: NVIDIA/NVTX, the start of version 3.
 #include "device/cuda/nvtx.h"
 
 #include "device/cuda/library_paths.h"

@@ -1,4 +1,4 @@
-// See gemm.h.
+// Choosing between hipBLASLt and rocBLAS, and calling the chosen one. See gemm.h.
 #include "device/hip/gemm.h"
 
 #include <stdio.h>
@@ -8,20 +8,20 @@
 #include "runtime/arena.h"
 #include "runtime/options.h"
 
-// What one of the libraries made.
+// What the chosen library made.
 typedef struct made {
   const tc_gpu_library_driver *by;
   void *made;
 } made;
 
-static const tc_gpu_library_driver *chosen[TC_MOST_ORDINALS];  // by devices; under a device's lock
+static const tc_gpu_library_driver *chosen[TC_MOST_ORDINALS];  // by devices, under each one's lock; NULL: none is ready
 
 void tc_hip_products_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes)) {
   tc_hipblaslt_of(hip_major, room);
   tc_rocblas_of(hip_major);
 }
 
-// The vendor's own would not know a simulated device's memory.
+// The vendor's own libraries would not know a simulated device's memory.
 static bool ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
   const tc_options *o = tc_options_get();
   bool simulated = facts->simulated, first = !simulated || o->hipblaslt_library, second = !simulated || o->rocblas_library;

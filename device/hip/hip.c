@@ -1,6 +1,7 @@
-// AMD's driver and runtime, from libamdhip64. Nothing here was run on a GPU.
+// AMD's driver and runtime, from libamdhip64. See device/gpu/driver.h. It has run on the simulator,
+// and on no AMD GPU.
 //
-// HIP has no contexts to push: a call sets this thread's device, and puts the caller's back.
+// HIP has no contexts to push: a call sets this thread's device, and then restores the caller's.
 #include <string.h>
 
 #include "device/gpu/driver.h"
@@ -32,7 +33,7 @@ static const tc_library_row rows[] = {
 #undef TC_HIP_ROW
 };
 
-// The second is there since HIP 6, and gives another layout.
+// The second function exists since HIP 6, and has another layout.
 static struct {
   tc_hip_result (*hipGetDeviceProperties)(void *properties, int ordinal);
   tc_hip_result (*hipGetDevicePropertiesR0600)(void *properties, int ordinal);
@@ -73,7 +74,7 @@ static tc_gpu_verdict judge(int result, const char **name) {
   }
 }
 
-// The newest as the loader finds it, or below /opt/rocm.
+// Returns the newest as the loader finds it, or below /opt/rocm; NULL with why not in why.
 static void *find_driver(char *why, size_t bytes) {
   const char *path = tc_options_get()->hip_library;
   void *handle = NULL;
@@ -95,7 +96,7 @@ static bool open_driver(char *why, size_t bytes) {
   int n = 0;
   void *handle = find_driver(text, sizeof text);
   if (!tc_library_load(&library, handle, NULL, text, why, bytes)) return false;
-  // Without a GPU hipInit calls the device invalid, so they are counted first.
+  // Without a GPU hipInit calls the device invalid, so devices are counted first.
   tc_hip_result result = hip.hipGetDeviceCount(&n);
   if (result == TC_hipSuccess) result = hip.hipInit(0);
   if (result == TC_hipSuccess) result = hip.hipRuntimeGetVersion(&version);
@@ -129,7 +130,7 @@ static uint32_t most_value_bytes(void) {
 
 // ---- a device ----
 
-// Of those that words exist for.
+// Returns whether the dialect has words for the device's matrix instructions.
 static bool has_mfma(const char *arch) {
   static const char *const all[] = {"gfx908", "gfx90a", "gfx942"};
   size_t n = strcspn(arch, ":");
@@ -140,7 +141,7 @@ static bool has_mfma(const char *arch) {
 
 static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   static const tc_hip_layout layouts[] = {TC_HIP_LAYOUT_5, TC_HIP_LAYOUT_6};
-  static char at[TC_HIP_PROPERTIES_BYTES];  // under the lock of opening
+  static char at[TC_HIP_PROPERTIES_BYTES];  // guarded by the lock of opening
   bool is_new = old_or_new.hipGetDevicePropertiesR0600 != NULL;
   const tc_hip_layout *l = &layouts[is_new];
   int l2;
@@ -332,7 +333,7 @@ static int load(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_
   return (int)result;
 }
 
-// All that a block may have is there without asking.
+// A block may use all shared memory without asking.
 static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
   (void)p, (void)function, (void)bytes;
   return TC_hipSuccess;
@@ -358,7 +359,7 @@ static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
 
 struct tc_gpu_replay {
   tc_hip_exec exec;
-  tc_hip_graph graph;  // whose nodes name those of exec
+  tc_hip_graph graph;  // its nodes stand for those of exec
   tc_hip_node node[];
 };
 
@@ -384,8 +385,8 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   tc_free(r);
 }
 
-// What a library does, captured and put into the graph as one node. Another thread may be waiting
-// for work meanwhile, which a stream that captures does not allow, so the library is turned to one
+// Captures what a library does, and puts it into the graph as one node. Another thread may be
+// waiting for WORK, which a capturing stream does not allow. So the library is moved to a stream
 // that nobody waits for.
 static tc_hip_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
   const tc_gpu_library_driver *library = tc_hip_driver.library[request->library];
@@ -402,10 +403,10 @@ static tc_hip_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, c
   return asked ? (tc_hip_result)asked : result;
 }
 
-// All of them as they are launched, whose nodes nobody can name.
+// Captures all nodes as they are launched; nobody can name them afterwards.
 static tc_hip_result capture_nodes(tc_gpu_port *p, tc_gpu_replay *r, const tc_gpu_node *node, uint32_t n) {
   int asked = 0;
-  for (uint32_t i = 0; i < n && asked == 0; i++) {  // before the capture, of which it is no part
+  for (uint32_t i = 0; i < n && asked == 0; i++) {  // before the capture begins, which must not contain it
     const tc_gpu_request *q = node[i].request;
     if (q) asked = tc_gpu_library_turn(p, tc_hip_driver.library[q->library], q->library, TC_GPU_CAPTURE);
   }

@@ -1,4 +1,4 @@
-// See hipblaslt.h. TC_HIPBLASLT_LIBRARY in its place.
+// Finding hipBLASLt, and its numbers. TC_HIPBLASLT_LIBRARY names another file. See hipblaslt.h.
 #include "device/hip/hipblaslt.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #define NEEDED true
 #define ABSENT false
 #define OLDEST_HIP 6
-#define OLDEST 600    // hipBLASLt 0.6: since then its types are those of other libraries
+#define OLDEST 600  // hipBLASLt 0.6: since then its types are those of other libraries
 #define TOO_OLD 0x1000  // as a status
 
 static struct {
@@ -71,8 +71,8 @@ static tc_lt_library lt = {
 };
 
 static int driver_major;
-static int (*free_memory)(tc_gpu_port *p, size_t *free_bytes);  // the driver's
-static _Atomic(const char *) own_name = "hipBLASLt";  // with its version, once a device has been opened
+static int (*free_memory)(tc_gpu_port *p, size_t *free_bytes);  // asks the driver for free memory
+static _Atomic(const char *) own_name = "hipBLASLt";  // with its version once a device has been opened
 
 void tc_hipblaslt_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes)) {
   driver_major = hip_major;

@@ -1,4 +1,4 @@
-// hiprtc, and what each of its versions is known to compile for. See hiprtc.h.
+// hiprtc, and the targets that each of its versions is known to compile for. See hiprtc.h.
 #include "device/hip/hiprtc.h"
 
 #include <string.h>
@@ -22,8 +22,8 @@ static const tc_library_row rows[] = {
 #undef TC_HIPRTC_ROW
 };
 
-// What is known to compile, and since which version. hiprtc of 5.2 ends the process when it is
-// asked for one that it does not know.
+// Known targets, and the first version that compiles for each. hiprtc of 5.2 ends the process when
+// it is asked for a target that it does not know.
 static const struct {
   const char *arch;
   int since;  // 502: HIP 5.2
@@ -33,7 +33,7 @@ static const struct {
     {"gfx1100", 505}, {"gfx1101", 505}, {"gfx1102", 505}, {"gfx942", 600},  {"gfx1200", 604}, {"gfx1201", 604}, {"gfx950", 700},
 };
 
-static int since;  // of HIP, 502
+static int since;  // HIP's version: 502
 static char name_text[32];
 
 bool tc_hiprtc_open(void *driver, int version, char *why, size_t bytes) {

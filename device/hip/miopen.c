@@ -1,4 +1,4 @@
-// See miopen.h. TC_MIOPEN_LIBRARY in its place.
+// Convolutions by MIOpen. TC_MIOPEN_LIBRARY names another file. See miopen.h.
 #include "device/hip/miopen.h"
 
 #include <stdio.h>
@@ -14,11 +14,11 @@
 
 #define NEEDED 1
 #define NAME "libMIOpen.so.1"  // of every version
-#define OLDEST_HIP 6  // with it graphs of calls, and MIOpen 3
+#define OLDEST_HIP 6  // the first with graphs of calls, and with MIOpen 3
 #define OLDEST_MAJOR 3
 #define MATH_SINCE 30502  // 3.5.2
 #define MOST_FOUND 64
-#define MOST_SLOWER 10.0f  // of what is named first: what is slower by its own account is not worth timing
+#define MOST_SLOWER 10.0f  // times the first solution: slower ones, by the library's own account, are not worth timing
 
 static struct {
 #define TC_MIOPEN_ROW(symbol, result, parameters) result(*symbol) parameters;
@@ -40,15 +40,16 @@ static const tc_library_row rows[] = {
 
 static int driver_major;
 static void *driver;
-static int (*free_memory)(tc_gpu_port *p, size_t *free_bytes);  // the driver's
+static int (*free_memory)(tc_gpu_port *p, size_t *free_bytes);  // asks the driver for free memory
 static int version;  // 30400
 static char name_text[32];
 
-// What the library is told of a convolution.
+// The library's description of a convolution.
 typedef struct made {
   tc_gpu_conv_facts f;
-  bool fits;  // else it cannot be told, and the rest is absent
-  tc_miopen_tensor first, second, result;  // as its functions have them: what is read, what is made
+  bool fits;  // false: it cannot be described, and the fields below are absent
+  // in the order of its functions: the two that are read, the one that is written
+  tc_miopen_tensor first, second, result;
   tc_miopen_convolution convolution;
 } made;
 
@@ -79,14 +80,14 @@ static bool load_miopen(const char *path, char *why, size_t bytes) {
     snprintf(why, bytes, "%s is %s, and %d.0 or newer is needed", path ? path : NAME, name_text, OLDEST_MAJOR);
     return false;
   }
-  // Its name is the same for every version of HIP, and it brings the one that it was linked to.
+  // Its name is the same for every version of HIP, and it loads the HIP that it was linked to.
   if (tc_library_shares(handle, driver, "hipStreamSynchronize")) return true;
   snprintf(why, bytes, "%s is %s for another HIP than the driver's, which is of HIP %d", path ? path : NAME, name_text, driver_major);
   return false;
 }
 
-// A version of it has ended the process where it could not write there (2.11; of later ones nothing
-// is known).
+// Checks that MIOpen can write to its folder. Version 2.11 ended the process where it could not;
+// nothing is known of later ones.
 static bool has_place(char *why, size_t bytes) {
   const tc_options *o = tc_options_get();
   const char *place = o->miopen_files ? o->miopen_files : o->home;
@@ -102,7 +103,7 @@ static bool open_miopen(int hip_major, char *why, size_t bytes) {
   return false;
 }
 
-// The vendor's own would not know a simulated device's memory.
+// The vendor's own library would not know a simulated device's memory.
 static bool ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
   static tc_library_once once;
   (void)p;
@@ -122,7 +123,7 @@ static int result_of(tc_miopen_status status) {
   return status == TC_miopenStatusSuccess ? 0 : (int)(TC_MIOPEN_RESULTS + status);
 }
 
-// What the library reports of a device that has gone, the driver's next call says better.
+// Errors of a device that is gone are reported better by the driver's next call.
 tc_gpu_verdict tc_miopen_judge(int result, const char **name) {
   tc_miopen_status status = (tc_miopen_status)(result - TC_MIOPEN_RESULTS);
   *name = mi.miopenGetErrorString ? mi.miopenGetErrorString(status) : NULL;
@@ -130,7 +131,7 @@ tc_gpu_verdict tc_miopen_judge(int result, const char **name) {
   return status == TC_miopenStatusAllocFailed ? TC_GPU_SHORT : TC_GPU_REFUSED;
 }
 
-// It makes a handle of hipBLASLt's with its own.
+// MIOpen makes a handle of hipBLASLt with its own.
 static int open(tc_gpu_port *p) {
   tc_miopen_handle handle = NULL;
   size_t room = 0;
@@ -152,14 +153,14 @@ static int turn(tc_gpu_port *p, void *stream) {
 
 // ---- a convolution ----
 
-// As its numbers are; false: one is too large.
+// Copies to int; false: a number is too large.
 static bool narrow(const int64_t *from, int n, int *out) {
   bool fits = true;
   for (int i = 0; i < n; i++) fits &= from[i] <= INT32_MAX, out[i] = (int)from[i];
   return fits;
 }
 
-// Whether padding of `low` on both sides of each axis has the same windows.
+// Returns whether padding both sides of each axis by `low` gives the same windows.
 static bool is_padded_evenly(const tc_gpu_conv_facts *f) {
   bool even = true;
   for (int i = 0; i < f->axes; i++) {
@@ -169,8 +170,8 @@ static bool is_padded_evenly(const tc_gpu_conv_facts *f) {
   return even;
 }
 
-// [outer, spatial axes, inner], dense, which the library names in the order outer, inner, spatial
-// axes. NULL at the first failure, or where it does not fit.
+// Describes a dense tensor [outer, spatial axes, inner]. The library orders axes as outer, inner,
+// spatial axes. NULL: it does not fit, or a call failed.
 static tc_miopen_tensor tensor(tc_miopen_status *st, made *x, int64_t outer, const int64_t *axes, int64_t inner) {
   int64_t dim[TC_GPU_CONV_DIMS] = {outer, inner};
   int lens[TC_GPU_CONV_DIMS], n = 2 + tc_gpu_conv_axes(&x->f, axes, 1, dim + 2);
@@ -183,7 +184,7 @@ static tc_miopen_tensor tensor(tc_miopen_status *st, made *x, int64_t outer, con
   return out;
 }
 
-// What it is told of how to compute. Earlier versions than MATH_SINCE do without TF32.
+// Sets how it computes. Versions before MATH_SINCE do without TF32.
 static tc_miopen_status set_attributes(tc_miopen_convolution c) {
   tc_miopen_status st = mi.miopenSetConvolutionAttribute(c, TC_MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 1);
   if (st == 0) st = mi.miopenSetConvolutionAttribute(c, TC_MIOPEN_CONVOLUTION_ATTRIB_FP16_ALT_IMPL, 0);
@@ -239,13 +240,13 @@ static int make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
 
 // ---- its solutions ----
 
-// Whether all that is said of the solution is known and meant.
+// Returns whether the solution's kind is known and accepted.
 static bool takes(const tc_gpu_conv_facts *f, const tc_miopen_solution *s) {
   if (s->algorithm == TC_miopenConvolutionAlgoImplicitGEMM) return true;
   return s->algorithm == TC_miopenConvolutionAlgoDirect && (f->type == TC_F32 || f->direction != TC_GPU_BY_WEIGHT);
 }
 
-// None is no error, whichever way it says so.
+// Lists solutions; an empty list is no error, whichever way the library says so.
 static tc_miopen_status list(tc_gpu_port *p, const made *x, tc_miopen_solution *out, size_t *n) {
   *n = 0;
   if (!x->fits) return TC_miopenStatusSuccess;
@@ -267,7 +268,7 @@ static int find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, in
   return result_of(st);
 }
 
-// Of those that it names for the problem, one that is taken; it is compiled, so that running it
+// Accepts a solution that the library names for the problem, and compiles it, so that running it
 // does not.
 static int check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   const made *x = given;
@@ -288,7 +289,7 @@ static int check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
 
 static int run(tc_gpu_port *p, const tc_gpu_request *r) {
   const made *x = r->made;
-  bool by_image = x->f.direction == TC_GPU_BY_IMAGE;  // else the second operand of a call is the first one here
+  bool by_image = x->f.direction == TC_GPU_BY_IMAGE;  // true: the second operand of a call comes first here
   const void *first = by_image ? r->left : r->right, *second = by_image ? r->right : r->left;
   size_t bytes = r->algorithm->workspace_bytes;
   return result_of(OF(&x->f, Immediate)(p->library[TC_GPU_CONVOLUTIONS], x->first, first, x->second, second, x->convolution, x->result, r->result,

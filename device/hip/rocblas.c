@@ -1,4 +1,4 @@
-// See rocblas.h. TC_ROCBLAS_LIBRARY in its place.
+// Matrix products by rocBLAS. TC_ROCBLAS_LIBRARY names another file. See rocblas.h.
 #include "device/hip/rocblas.h"
 
 #include <stdio.h>
@@ -10,9 +10,9 @@
 #include "runtime/options.h"
 
 #define NEEDED 1
-// What it takes for itself where it is given none, and room for so many parts of k, of which the
-// results lie there in f32, for products that need less. By the shape alone, for its own choice may
-// depend on it.
+// The largest workspace is what rocBLAS takes for itself if it is given none. Smaller products get
+// room for the f32 results of PARTS parts of k. The shape alone decides, because the library's own
+// choice may depend on the workspace.
 #define MOST_WORKSPACE ((uint64_t)32 << 20)
 #define LEAST_WORKSPACE ((uint64_t)1 << 20)
 #define PARTS 64
@@ -82,12 +82,12 @@ static const char *name_of(const tc_gpu_port *p) {
   return name_text;
 }
 
-// What was slower for want of memory was done all the same.
+// A call that was slower for want of memory has succeeded all the same.
 static int result_of(tc_rocblas_status status) {
   return status == TC_rocblas_status_success || status == TC_rocblas_status_perf_degraded ? 0 : (int)(TC_ROCBLAS_RESULTS + status);
 }
 
-// What the library reports of a device that has gone, the driver's next call says better.
+// Errors of a device that is gone are reported better by the driver's next call.
 tc_gpu_verdict tc_rocblas_judge(int result, const char **name) {
   tc_rocblas_status status = (tc_rocblas_status)(result - TC_ROCBLAS_RESULTS);
   *name = rb.rocblas_status_to_string(status);
@@ -129,7 +129,7 @@ static void drop(void *made) {
   tc_free(made);
 }
 
-// Its numbers have 32 bits.
+// The library's numbers have 32 bits.
 static bool fits(const tc_gpu_product_facts *f) {
   const int64_t number[] = {f->m, f->n, f->k, f->left.row, f->right.row, f->batch};
   for (size_t i = 0; i < sizeof number / sizeof *number; i++)
@@ -142,7 +142,7 @@ static uint64_t workspace_of(const tc_gpu_product_facts *f) {
   return bytes < (double)(MOST_WORKSPACE - LEAST_WORKSPACE) ? LEAST_WORKSPACE + (uint64_t)bytes : MOST_WORKSPACE;
 }
 
-// Of its arguments those that a product has, in the order of both functions.
+// The arguments that describe a product, in the order of both functions.
 #define OPERATION(o) ((o).turned ? TC_rocblas_operation_transpose : TC_rocblas_operation_none)
 #define SHAPE(f) OPERATION((f)->right), OPERATION((f)->left), (int32_t)(f)->n, (int32_t)(f)->m, (int32_t)(f)->k
 #define OPERAND(o, at, type) (at), (type), (int32_t)(o).row, (o).batch
@@ -154,17 +154,17 @@ static tc_rocblas_type type_of(tc_type type) {
 
 static const float one = 1, zero = 0;
 
-// The numbers of its solutions: all that there are, or as many as there is room for. *n counts
-// those of the list.
+// Lists the numbers of its solutions: all, or as many as there is room for. *n is the list's
+// length.
 static tc_rocblas_status list(tc_gpu_port *p, const tc_gpu_product_facts *f, int32_t *out, int32_t *n) {
   tc_rocblas_type type = type_of(f->type);
-  void *place = (void *)(uintptr_t)256;  // never read, but looked at
+  void *place = (void *)(uintptr_t)256;  // never read, but checked
   return rb.rocblas_gemm_strided_batched_ex_get_solutions(
       p->library[TC_GPU_PRODUCTS], SHAPE(f), &one, OPERAND(f->right, place, type), OPERAND(f->left, place, type), &zero, RESULT(f, place, type),
       RESULT(f, place, type), (int32_t)f->batch, TC_rocblas_datatype_f32_r, TC_rocblas_gemm_algo_solution_index, TC_rocblas_gemm_flags_none, out, n);
 }
 
-// All of them, to be freed.
+// Returns all of them, to be freed.
 static tc_rocblas_status list_all(tc_gpu_port *p, const tc_gpu_product_facts *f, int32_t **out, int32_t *n) {
   *out = NULL, *n = 0;
   if (!rb.rocblas_gemm_strided_batched_ex_get_solutions) return TC_rocblas_status_success;
@@ -178,7 +178,7 @@ static tc_rocblas_status list_all(tc_gpu_port *p, const tc_gpu_product_facts *f,
   return status;
 }
 
-// Its own choice, then some of its solutions, which are in no order.
+// Writes the library's own choice, then some of its solutions, which are in no order.
 static int find(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n) {
   const tc_gpu_product_facts *f = made;
   int32_t *all, n_all;

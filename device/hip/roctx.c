@@ -1,6 +1,9 @@
-// See roctx.h. rocprofv3 starts a program with ROCP_TOOL_LIBRARIES in its environment, and sees the
-// ranges of rocprofiler-sdk's library; rocprof and rocprofv2 start it with HSA_TOOLS_LIB, and see
-// those of roctracer's alone. Source: the scripts in ROCm/rocprofiler-sdk and ROCm/rocprofiler.
+// Opening ROCTX. See roctx.h.
+//
+// rocprofv3 starts a program with ROCP_TOOL_LIBRARIES in its environment, and sees the ranges of
+// rocprofiler-sdk's library. rocprof and rocprofv2 start it with HSA_TOOLS_LIB, and see only those
+// of roctracer's library.
+// Source: the scripts in ROCm/rocprofiler-sdk and ROCm/rocprofiler.
 #include "device/hip/roctx.h"
 
 #include "device/gpu/library.h"
