@@ -1,7 +1,8 @@
-// Conversions between element types. f16 and bf16 are rounded from double in one step, so nothing
-// is rounded twice on the way.
-// Rules: to floats, nearest even; double to integers truncates, saturates, and gives 0 for NaN;
-// int64 to integers wraps; to bool, != 0.
+// Conversions between element types. See convert.h.
+//
+// Floats round to nearest even. f16 and bf16 are rounded from double in one step, so nothing is
+// rounded twice. Double to integer truncates, saturates, and gives 0 for NaN. int64 to integer
+// wraps. A bool is != 0.
 #include "kernels/ref/convert.h"
 
 #include <math.h>
@@ -27,8 +28,8 @@ static float f32_of_bits(uint32_t bits) {
   return v;
 }
 
-// Rounds to nearest even into a 16-bit format of a sign, exp_bits and man_bits. A NaN keeps its top
-// bits and becomes quiet.
+// Rounds to nearest even into a 16-bit format with a sign, exp_bits and man_bits. A NaN keeps its
+// top bits and becomes quiet.
 static uint16_t narrow(double v, int exp_bits, int man_bits) {
   uint64_t bits = f64_bits(v), man = bits & ((UINT64_C(1) << 52) - 1);
   int exp = (int)(bits >> 52 & 0x7ff) - 1023;
@@ -41,9 +42,9 @@ static uint16_t narrow(double v, int exp_bits, int man_bits) {
   int biased = exp + (1 << (exp_bits - 1)) - 1;
   int shift = 52 - man_bits;
   if (biased >= 1) {
-    man |= (uint64_t)biased << 52;  // a carry out of the mantissa steps the exponent, up to infinity
+    man |= (uint64_t)biased << 52;  // a carry out of the mantissa increments the exponent, up to infinity
   } else {
-    man |= UINT64_C(1) << 52;       // subnormal in the target
+    man |= UINT64_C(1) << 52;  // subnormal in the target
     shift += 1 - biased;
     if (shift > 53) return (uint16_t)sign;  // below half of the smallest
   }
@@ -71,7 +72,7 @@ float tc_f16_to_f32(uint16_t v) {
   return f32_of_bits(sign | (exp + 127 - 15) << 23 | man << 13);
 }
 
-// Truncates toward zero, saturates to [low, high]; NaN gives 0. Both bounds are a power of two or
+// Truncates toward zero and saturates to [low, high]; NaN gives 0. Each bound is a power of two or
 // one less, so the tests are exact.
 static int64_t f64_to_int(double v, int64_t low, int64_t high) {
   if (isnan(v)) return 0;
@@ -80,8 +81,8 @@ static int64_t f64_to_int(double v, int64_t low, int64_t high) {
   return (int64_t)v;
 }
 
-// An int64 as a double that rounds on to f16 or bf16 as the int64 would: bits a double cannot hold
-// are folded into its last one.
+// Returns an int64 as a double that rounds to f16 or bf16 as the int64 would: bits that a double
+// cannot hold are folded into its last bit.
 static double i64_to_odd(int64_t v) {
   if (v > -(INT64_C(1) << 53) && v < INT64_C(1) << 53) return (double)v;
   return (double)((v & 1023) ? (v & ~INT64_C(1023)) | 1024 : v);

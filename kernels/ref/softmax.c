@@ -1,7 +1,8 @@
 // Softmax and its logarithm along an axis, in three passes over each lane: maximum, sum of
-// exponentials, result. In double, rounded once.
-// A lane with a NaN or +inf, or of -inf only, is NaN throughout, as in PyTorch.
-// Threads: thread-safe, pure. Own nothing.
+// exponentials, result. They compute in double, rounded once.
+// A lane with a NaN or +inf, or with only -inf, is NaN throughout, as in PyTorch.
+// Threads: thread-safe, pure.
+// Owner: nothing.
 #include <math.h>
 
 #include "kernels/ref/convert.h"
