@@ -14,7 +14,7 @@
 #include "device/backends.h"
 #include "runtime/status.h"
 
-// Matrix instructions that the dialect has words for (device/gpu/README.md).
+// Matrix instructions that the dialect has words for (docs/gpu-device.md).
 typedef enum tc_gpu_matrix { TC_GPU_NO_MATRIX, TC_GPU_MMA_SM80, TC_GPU_MFMA } tc_gpu_matrix;
 
 typedef struct tc_gpu_facts {
@@ -78,7 +78,7 @@ tc_status tc_gpu_wait_all(void);  // for every device that is open and not lost
 
 // ---- code ----
 
-// Compiles source in the dialect of device/gpu/README.md, with one TC_KERNEL of this name, or takes
+// Compiles source in the dialect of docs/gpu-device.md, with one TC_KERNEL of this name, or takes
 // it from the disk cache, and loads it. One reference. TC_ERR_COMPILE with the compiler's log: it
 // does not compile.
 tc_status tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu_code **out);
