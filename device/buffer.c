@@ -65,7 +65,7 @@ static _Thread_local struct {
 } seen;
 
 // Notes that this thread took bytes of a memory, of which live_bytes are in use now.
-static void see(uint8_t memory, size_t bytes, size_t live_bytes) {
+static void note_use(uint8_t memory, size_t bytes, size_t live_bytes) {
   if (seen.memory != memory) return;
   if (!seen.taken) seen.peak = (tc_peak){live_bytes - bytes, 0}, seen.taken = true;
   seen.peak.most_bytes = TC_MAX_OF(seen.peak.most_bytes, live_bytes);
@@ -200,12 +200,12 @@ static tc_buffer *take_locked(int c) {
   }
   self.stats.live_bytes += bytes;
   self.stats.peak_bytes = TC_MAX_OF(self.stats.peak_bytes, self.stats.live_bytes);
-  see(0, bytes, self.stats.live_bytes);
+  note_use(0, bytes, self.stats.live_bytes);
   return b;
 }
 
 // Makes the keeper of derived values give them back to the pools.
-static void reclaim(void) {
+static void reclaim_kept(void) {
   const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
   if (k) k->reclaim();
 }
@@ -246,7 +246,7 @@ static tc_status take_gpu_locked(gpu_pools *g, tc_device d, int c, tc_buffer **o
   }
   g->live_bytes += bytes, self.stats.gpu_live_bytes += bytes;
   self.stats.gpu_peak_bytes = TC_MAX_OF(self.stats.gpu_peak_bytes, self.stats.gpu_live_bytes);
-  see((uint8_t)d, bytes, g->live_bytes);
+  note_use((uint8_t)d, bytes, g->live_bytes);
   *out = b;
   return TC_OK;
 }
@@ -260,7 +260,7 @@ static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
   if (st == TC_OK) st = take_gpu_locked(g, d, c, &b);
   if (st == TC_ERR_MEMORY && g) {
     pthread_mutex_unlock(&self.lock);
-    reclaim();
+    reclaim_kept();
     pthread_mutex_lock(&self.lock);
     st = take_gpu_locked(g, d, c, &b);
   }
@@ -281,7 +281,7 @@ void tc_buffer_tell(tc_buffer *b, tc_holding holding, tc_call made) {
 }
 
 void tc_buffer_reclaim(tc_device d) {
-  reclaim();
+  reclaim_kept();
   pthread_mutex_lock(&self.lock);
   if (self.gpu[d]) (void)trim_gpu_locked(self.gpu[d]);
   pthread_mutex_unlock(&self.lock);
@@ -523,7 +523,7 @@ tc_status tc_set_memory_cap_at(size_t bytes, tc_site site) {
 
 void tc_trim(void) {
   if (!tc_enter("trim", 0)) return;
-  reclaim();
+  reclaim_kept();
   pthread_mutex_lock(&self.lock);
   size_t bytes = trim_locked();
   pthread_mutex_unlock(&self.lock);
@@ -551,7 +551,7 @@ void tc_buffer_leave_gpus(void) {
 static void trim_at_exit(void) __attribute__((destructor));
 static void trim_at_exit(void) {
   if (tc_inside) return;
-  reclaim();
+  reclaim_kept();
   pthread_mutex_lock(&self.lock);
   if (!self.allocator.free) trim_locked();
   pthread_mutex_unlock(&self.lock);

@@ -33,7 +33,7 @@ static int ordinal_of(const char *text, int row) {
 
 // Returns whether the GPU opens, is no simulation and has a working compiler. A compiler that does
 // not work is logged.
-static bool is_good(tc_device d) {
+static bool is_good_gpu(tc_device d) {
   tc_gpu *g;
   tc_error_mark before = tc_error_now();
   if (tc_gpu_absent(d) != NULL || tc_gpu_get(d, &g) != TC_OK || tc_gpu_facts_of(g)->simulated) return false;
@@ -44,16 +44,16 @@ static bool is_good(tc_device d) {
 }
 
 // Returns the first good GPU, else the CPU.
-static tc_device best(void) {
+static tc_device best_device(void) {
   for (int row = 0; row < TC_N_DEVICES; row++)
-    if (tc_device_kind_of((tc_device)row) == TC_DEVICE_GPU && is_good((tc_device)row)) return (tc_device)row;
+    if (tc_device_kind_of((tc_device)row) == TC_DEVICE_GPU && is_good_gpu((tc_device)row)) return (tc_device)row;
   return TC_DEVICE_CPU;
 }
 
 tc_status tc_device_parse(const char *name, const char *op, tc_site site, tc_device *out) {
   *out = TC_DEVICE_CPU;
   if (!name) return tc_fail(TC_ERR_ARG, op, site, "the device's name is NULL");
-  if (strcmp(name, "tc") == 0) return *out = best(), TC_OK;
+  if (strcmp(name, "tc") == 0) return *out = best_device(), TC_OK;
   for (int row = 0; row < TC_N_DEVICES; row++) {
     int ordinal = ordinal_of(name, row);
     if (ordinal < 0) continue;

@@ -25,7 +25,7 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool has_barrier;
 
-static bool barrier(int command) {
+static bool call_membarrier(int command) {
 #ifdef SYS_membarrier
   return syscall(SYS_membarrier, command, 0, 0) == 0;
 #else
@@ -36,7 +36,7 @@ static bool barrier(int command) {
 
 // A registration lasts as long as the process, and its children inherit it.
 static void find_barrier(void) {
-  has_barrier = MAY_BIAS && barrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED) && barrier(MEMBARRIER_PRIVATE_EXPEDITED);
+  has_barrier = MAY_BIAS && call_membarrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED) && call_membarrier(MEMBARRIER_PRIVATE_EXPEDITED);
 }
 
 void tc_biased_lock_init(tc_biased_lock *l) {
@@ -77,7 +77,7 @@ void tc_biased_lock_other(tc_biased_lock *l) {
   atomic_store_explicit(&l->biased, false, memory_order_relaxed);
   // The call does not fail once the process is registered. If a fork lost the registration, only
   // waiting is left.
-  (void)barrier(MEMBARRIER_PRIVATE_EXPEDITED);
+  (void)call_membarrier(MEMBARRIER_PRIVATE_EXPEDITED);
   // This runs once per bias, so a queue is not worth it; the owner may be in a long run. Acquire:
   // sees what the owner wrote while it held the lock.
   while (atomic_load_explicit(&l->held, memory_order_acquire)) pause_20us();

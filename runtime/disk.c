@@ -105,7 +105,7 @@ static entry *list_files(const char *dir, size_t *n, uint64_t *total) {
 
 // Removes the least recently used files until a quarter of the cap is free. A single file that fits
 // stays. Returns the bytes that are left.
-static uint64_t shrink(const char *dir, uint64_t cap) {
+static uint64_t shrink_directory(const char *dir, uint64_t cap) {
   size_t n;
   uint64_t total;
   entry *list = list_files(dir, &n, &total);
@@ -123,12 +123,12 @@ static uint64_t shrink(const char *dir, uint64_t cap) {
 }
 
 // Counts what this process added, so that the directory is not read at every file.
-static void account(tc_disk *s, char *path, uint64_t bytes) {
+static void count_bytes(tc_disk *s, char *path, uint64_t bytes) {
   uint64_t cap = (uint64_t)tc_options_get()->cache_bytes, before = atomic_load(&s->since);
   while (!atomic_compare_exchange_weak(&s->since, &before, before == UINT64_MAX || before + bytes > cap / 16 ? 0 : before + bytes)) continue;
   if (before != UINT64_MAX && before + bytes <= cap / 16) return;
   *strrchr(path, '/') = 0;
-  (void)shrink(path, cap);
+  (void)shrink_directory(path, cap);
 }
 
 void tc_disk_keep(tc_disk *s, const void *key, size_t key_bytes, const void *data, size_t data_bytes) {
@@ -142,7 +142,7 @@ void tc_disk_keep(tc_disk *s, const void *key, size_t key_bytes, const void *dat
   h.sum = tc_hash_bytes(file + sizeof h, bytes - sizeof h);
   memcpy(file, &h, sizeof h);
   if (tc_file_replace(path, 3, file, bytes))
-    account(s, path, bytes);
+    count_bytes(s, path, bytes);
   else if (!atomic_exchange(&s->told, true))
     tc_log_line(TC_LOG_WARN, "%s cannot be written (%s): kernels are compiled again by the next process", path, strerror(errno));
   tc_free(file);

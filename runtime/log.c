@@ -40,7 +40,7 @@ void tc_log_print_topics(FILE *out) {
   for (int i = 0; i < TC_N_LOG_TOPICS; i++) fprintf(out, "%-16s %s\n", topics[i].name, topics[i].says);
 }
 
-static void help(void) {
+static void print_help(void) {
   fprintf(stderr, "TC_LOG takes topics, with commas between:\n");
   tc_log_print_topics(stderr);
   fprintf(stderr, "\nenvironment variables, their values now and what they mean:\n");
@@ -53,7 +53,7 @@ static unsigned topics_parse(const char *text) {
     size_t length = strcspn(at, ",");
     unsigned bit = topic_bit(at, length);
     if (length == 4 && memcmp(at, "help", 4) == 0)
-      help();
+      print_help();
     else if (length != 0 && bit == 0)
       tc_log_line(TC_LOG_WARN, "TC_LOG names no topic \"%.*s\"; TC_LOG=help lists them", (int)length, at);
     mask |= bit;

@@ -287,7 +287,7 @@ static void workers_wake(int n) {
 
 // The child has none of the workers; a child forked by a task must exec or exit. Memory that
 // another thread's job was using at the fork is given up, because it may be half changed.
-static void forked(void) {
+static void reset_in_child(void) {
   bool mid_job = atomic_load(&team.busy) != 0;
   for (int i = 1; mid_job && i < MOST_THREADS; i++) team.members[i].memory = (tc_scratch){0};
   team.n_workers = 0;
@@ -301,7 +301,7 @@ static void forked(void) {
 }
 
 static void fork_watch(void) {
-  pthread_atfork(NULL, NULL, forked);
+  pthread_atfork(NULL, NULL, reset_in_child);
 }
 
 // Returns the core of a PU; -1: it is unknown.

@@ -35,7 +35,7 @@ static uint64_t limit_ns(void) {
   return atomic_load_explicit(&tc_watch_limit_ns, memory_order_relaxed);
 }
 
-static void tell(const tc_watch *w, uint64_t now) {
+static void tell_watch(const tc_watch *w, uint64_t now) {
   char site[160];
   tc_site_text(w->call.site, site, sizeof site);
   tc_log_line(TC_LOG_WARN, "%s %u %s takes long: %.1f s so far, for %s%s%s", w->doing, w->n, w->of, (double)(now - w->began_ns) * 1e-9,
@@ -75,7 +75,7 @@ static void *look(void *arg) {
       due->told = true;
       tc_watch copy = *due;  // the watch may end meanwhile
       pthread_mutex_unlock(&self.lock);
-      tell(&copy, now);
+      tell_watch(&copy, now);
       pthread_mutex_lock(&self.lock);
     }
   }
@@ -93,7 +93,7 @@ static void make_clock(void) {
 }
 
 // A child has no such thread and no watches: a thread that forks makes no plan.
-static void forked(void) {
+static void forget_in_child(void) {
   self.first = NULL;
   self.runs = self.stops = self.left = self.idle = false;
   make_clock();
@@ -108,14 +108,14 @@ static void stop_at_exit(void) {
 }
 
 // Registers what happens at exit, and where the library is unloaded.
-static void init(void) {
+static void init_watch(void) {
   make_clock();
-  pthread_atfork(NULL, NULL, forked);
+  pthread_atfork(NULL, NULL, forget_in_child);
   if (atexit(stop_at_exit) != 0) self.unable = true;
 }
 
 void tc_watch_begin(tc_watch *w, uint32_t n_nodes) {
-  pthread_once(&self.once, init);
+  pthread_once(&self.once, init_watch);
   *w = (tc_watch){.call = tc_inside_call, .began_ns = tc_now_ns(), .doing = "planning", .of = "nodes", .n = n_nodes};
   pthread_mutex_lock(&self.lock);
   w->next = self.first;

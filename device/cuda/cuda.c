@@ -44,7 +44,7 @@ static const tc_lt_library *blaslt;  // NULL: not open yet
 
 // ---- the library ----
 
-static tc_gpu_verdict judge(int result, const char **name) {
+static tc_gpu_verdict judge_result(int result, const char **name) {
   *name = NULL;
   if (result == TC_CUDA_SUCCESS) return TC_GPU_FINE;
   if (result >= TC_CUDNN_RESULTS) return tc_cudnn_judge(result, name);
@@ -81,7 +81,7 @@ static tc_gpu_verdict judge(int result, const char **name) {
 // Says what it means that a driver answers the first call with an error.
 static void say_unavailable(int result, const char *path, char *why, size_t bytes) {
   const char *name, *says;
-  (void)judge(result, &name);
+  (void)judge_result(result, &name);
   switch (result) {
     case TC_CUDA_ERROR_STUB_LIBRARY: says = "it is the toolkit's stub, not a driver"; break;
     case RUNTIME_TOO_OLD: says = "the driver is too old"; break;
@@ -112,7 +112,7 @@ static bool open_driver(char *why, size_t bytes) {
   return false;
 }
 
-static int count(int *n) {
+static int count_devices(int *n) {
   return (int)cu.cuDeviceGetCount(n);
 }
 
@@ -248,24 +248,24 @@ static tc_cu_result make_pool(tc_gpu_port *p) {
   return result;
 }
 
-static int enter(tc_gpu_port *p) {
+static int enter_device(tc_gpu_port *p) {
   return (int)cu.cuCtxPushCurrent_v2(p->context);
 }
 
-static void leave(tc_gpu_port *p) {
+static void leave_device(tc_gpu_port *p) {
   tc_cu_context context;
   (void)p, (void)cu.cuCtxPopCurrent_v2(&context);
 }
 
 static void close_port(tc_gpu_port *p, bool lost) {
   tc_cu_device device;
-  if (p->context && !lost && enter(p) == 0) {
+  if (p->context && !lost && enter_device(p) == 0) {
     if (blaslt) tc_lt_close(blaslt, p);
     tc_cudnn_close(p);
     if (p->pool) (void)cu.cuMemPoolDestroy(p->pool);
     for (int i = 0; i < TC_GPU_N_LINES; i++)
       if (p->stream[i]) (void)cu.cuStreamDestroy_v2(p->stream[i]);
-    leave(p);
+    leave_device(p);
   }
   if (p->context && cu.cuDeviceGet(&device, p->ordinal) == TC_CUDA_SUCCESS) (void)cu.cuDevicePrimaryCtxRelease_v2(device);
   *p = (tc_gpu_port){.ordinal = p->ordinal};
@@ -289,12 +289,12 @@ static int open_port(tc_gpu_port *p, const char **what) {
   if (result == TC_CUDA_SUCCESS) result = cu.cuDevicePrimaryCtxRetain(&context, device);
   if (result != TC_CUDA_SUCCESS) return (int)result;
   p->context = context;
-  result = (tc_cu_result)enter(p);
+  result = (tc_cu_result)enter_device(p);
   if (result == TC_CUDA_SUCCESS) {
     *what = "making a stream";
     result = make_streams(p);
     if (result == TC_CUDA_SUCCESS) *what = "making a memory pool", result = make_pool(p);
-    leave(p);
+    leave_device(p);
   }
   if (result != TC_CUDA_SUCCESS) close_port(p, false);
   return (int)result;
@@ -309,26 +309,26 @@ static int wait_all(tc_gpu_port *p) {
 
 // ---- memory ----
 
-static tc_cu_pointer pointer(const void *at) {
+static tc_cu_pointer pointer_of(const void *at) {
   return (tc_cu_pointer)(uintptr_t)at;
 }
 
-static int take(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out) {
+static int take_memory(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out) {
   tc_cu_pointer at = 0;
   tc_cu_result result = cu.cuMemAllocFromPoolAsync(&at, bytes, p->pool, p->stream[line]);
   *out = result == TC_CUDA_SUCCESS ? (void *)(uintptr_t)at : NULL;
   return (int)result;
 }
 
-static int give(tc_gpu_port *p, void *at) {
-  return (int)cu.cuMemFreeAsync(pointer(at), p->stream[TC_GPU_WORK]);
+static int give_memory(tc_gpu_port *p, void *at) {
+  return (int)cu.cuMemFreeAsync(pointer_of(at), p->stream[TC_GPU_WORK]);
 }
 
-static int trim(tc_gpu_port *p) {
+static int trim_pool(tc_gpu_port *p) {
   return (int)cu.cuMemPoolTrimTo(p->pool, 0);
 }
 
-static int room(tc_gpu_port *p, size_t *free_bytes) {
+static int free_memory(tc_gpu_port *p, size_t *free_bytes) {
   size_t total;
   (void)p;
   return (int)cu.cuMemGetInfo_v2(free_bytes, &total);
@@ -345,15 +345,15 @@ static int staging_give(tc_gpu_port *p, void *at) {
 }
 
 static int write_to(tc_gpu_port *p, tc_gpu_line line, void *to, const void *staging, size_t bytes) {
-  return (int)cu.cuMemcpyHtoDAsync_v2(pointer(to), staging, bytes, p->stream[line]);
+  return (int)cu.cuMemcpyHtoDAsync_v2(pointer_of(to), staging, bytes, p->stream[line]);
 }
 
 static int read_from(tc_gpu_port *p, tc_gpu_line line, void *staging, const void *from, size_t bytes) {
-  return (int)cu.cuMemcpyDtoHAsync_v2(staging, pointer(from), bytes, p->stream[line]);
+  return (int)cu.cuMemcpyDtoHAsync_v2(staging, pointer_of(from), bytes, p->stream[line]);
 }
 
-static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
-  return (int)cu.cuMemcpyDtoDAsync_v2(pointer(to), pointer(from), bytes, p->stream[TC_GPU_WORK]);
+static int copy_memory(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
+  return (int)cu.cuMemcpyDtoDAsync_v2(pointer_of(to), pointer_of(from), bytes, p->stream[TC_GPU_WORK]);
 }
 
 static int make_event(unsigned flags, void **out) {
@@ -399,7 +399,7 @@ static int event_wait(tc_gpu_port *p, void *event) {
 // ---- code ----
 
 // Element types are given as bits: elements outside are zero bits, a zero of every type.
-static int map(tc_gpu_port *p, const tc_gpu_map *m, const void *at, uint64_t *words) {
+static int encode_map(tc_gpu_port *p, const tc_gpu_map *m, const void *at, uint64_t *words) {
   const uint64_t extents[] = {(uint64_t)m->extent[0], (uint64_t)m->extent[1], (uint64_t)m->extent[2]};
   const uint64_t strides[] = {(uint64_t)m->stride[0] * 2, (uint64_t)m->stride[1] * 2};
   const uint32_t box[] = {64, 64, 1}, steps[] = {1, 1, 1};
@@ -412,14 +412,14 @@ static int map(tc_gpu_port *p, const tc_gpu_map *m, const void *at, uint64_t *wo
   return (int)result;
 }
 
-static int unload(tc_gpu_port *p, tc_gpu_loaded *loaded) {
+static int unload_code(tc_gpu_port *p, tc_gpu_loaded *loaded) {
   (void)p;
   tc_cu_result result = cu.cuModuleUnload(loaded->module);
   *loaded = (tc_gpu_loaded){0};
   return (int)result;
 }
 
-static int load(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_gpu_loaded *out) {
+static int load_code(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_gpu_loaded *out) {
   tc_cu_module module = NULL;
   tc_cu_function function = NULL;
   tc_cu_result result = cu.cuModuleLoadData(&module, image->data);
@@ -427,7 +427,7 @@ static int load(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_
   *out = (tc_gpu_loaded){.module = module};
   result = cu.cuModuleGetFunction(&function, module, name);
   out->function = function;
-  if (result != TC_CUDA_SUCCESS) (void)unload(p, out);
+  if (result != TC_CUDA_SUCCESS) (void)unload_code(p, out);
   return (int)result;
 }
 
@@ -442,7 +442,7 @@ static int run_request(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_request *r
   return result ? result : library->run(p, r);
 }
 
-static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
+static int launch_kernel(tc_gpu_port *p, const tc_gpu_node *n) {
   void *parameters[] = {n->parameter};
   if (n->request) return run_request(p, TC_GPU_WORK, n->request);
   return (int)cu.cuLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream[TC_GPU_WORK], parameters, NULL);
@@ -527,8 +527,8 @@ const tc_gpu_driver tc_cuda_driver = {
     .name = "CUDA",
     .words = tc_cuda_words,
     .open_library = open_driver,
-    .count = count,
-    .judge = judge,
+    .count = count_devices,
+    .judge = judge_result,
     .version = version_of,
     .most_value_bytes = most_value_bytes,
     .choose_arch = choose_arch,
@@ -538,18 +538,18 @@ const tc_gpu_driver tc_cuda_driver = {
     .facts = facts_of,
     .open = open_port,
     .close = close_port,
-    .enter = enter,
-    .leave = leave,
+    .enter = enter_device,
+    .leave = leave_device,
     .wait = wait_all,
-    .take = take,
-    .give = give,
-    .trim = trim,
-    .room = room,
+    .take = take_memory,
+    .give = give_memory,
+    .trim = trim_pool,
+    .room = free_memory,
     .staging_take = staging_take,
     .staging_give = staging_give,
     .write = write_to,
     .read = read_from,
-    .copy = copy,
+    .copy = copy_memory,
     .event_create = event_create,
     .timer_create = timer_create_on,
     .timer_between = timer_between,
@@ -557,11 +557,11 @@ const tc_gpu_driver tc_cuda_driver = {
     .event_record = event_record,
     .event_follow = event_follow,
     .event_wait = event_wait,
-    .load = load,
-    .unload = unload,
+    .load = load_code,
+    .unload = unload_code,
     .allow_shared = allow_shared,
-    .launch = launch,
-    .map = map,
+    .launch = launch_kernel,
+    .map = encode_map,
     .library = {[TC_GPU_PRODUCTS] = &products, [TC_GPU_CONVOLUTIONS] = &convolutions},
     .ranges_open = tc_nvtx_open,
     .profiler_attached = tc_nvtx_attached,

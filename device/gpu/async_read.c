@@ -17,7 +17,7 @@
 
 // pre: reading is locked. reached true: begun. reached false: the device is out of reach, and the
 // driver's objects are not touched.
-static void destroy(tc_gpu *g, tc_gpu_later *l, bool reached) {
+static void destroy_copy(tc_gpu *g, tc_gpu_later *l, bool reached) {
   if (reached && l->event) tc_gpu_note(g, g->driver->event_destroy(&g->port, l->event), "destroying an event");
   if (reached && l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
   if (reached && l->pinned) tc_gpu_note(g, g->driver->staging_give(&g->port, l->pinned), "giving back pinned memory");
@@ -29,12 +29,12 @@ static void destroy_all(tc_gpu *g, tc_gpu_later **list, bool reached) {
   while (*list) {
     tc_gpu_later *l = *list;
     *list = l->next;
-    destroy(g, l, reached);
+    destroy_copy(g, l, reached);
   }
 }
 
 // pre: reading is locked. Waits for the oldest copy, without the device's lock.
-static tc_status finish_first(tc_gpu *g) {
+static tc_status finish_first_copy(tc_gpu *g) {
   tc_gpu_later *l = g->later;
   TC_TRY(tc_gpu_check(g, g->driver->enter(&g->port), "copying from the device"));
   tc_status st = tc_gpu_check(g, g->driver->event_wait(&g->port, l->event), "waiting for what was asked for before");
@@ -47,19 +47,19 @@ static tc_status finish_first(tc_gpu *g) {
 }
 
 // pre: reading is locked, and begun.
-static tc_status make(tc_gpu *g, size_t room, tc_gpu_later **out) {
+static tc_status make_copy(tc_gpu *g, size_t room, tc_gpu_later **out) {
   tc_gpu_later *l = tc_calloc(1, sizeof *l);
   if (!l) return TC_FAIL(TC_ERR_MEMORY, "no memory for a copy to the host");
   tc_status st = tc_gpu_event(g, false, &l->event);
   if (st == TC_OK) st = tc_gpu_pinned(g, room, &l->pinned);
   l->room = room, g->later_bytes += room;
-  if (st != TC_OK) return destroy(g, l, true), st;
+  if (st != TC_OK) return destroy_copy(g, l, true), st;
   *out = l;
   return TC_OK;
 }
 
 // pre: reading is locked, and begun. Returns a copy with room for `bytes`, kept or new.
-static tc_status take(tc_gpu *g, size_t bytes, tc_gpu_later **out) {
+static tc_status take_copy(tc_gpu *g, size_t bytes, tc_gpu_later **out) {
   size_t room = LEAST_BYTES;
   while (room < bytes) room *= 2;
   for (tc_gpu_later **at = &g->later_free; *at; at = &(*at)->next) {
@@ -69,7 +69,7 @@ static tc_status take(tc_gpu *g, size_t bytes, tc_gpu_later **out) {
     return TC_OK;
   }
   if (g->later_bytes + room > TC_GPU_MOST_LATER_BYTES) destroy_all(g, &g->later_free, true);
-  return make(g, room, out);
+  return make_copy(g, room, out);
 }
 
 // pre: reading is locked, and begun. Copies `from` to memory of its own on the device, from where
@@ -90,11 +90,11 @@ static tc_status put_aside(tc_gpu *g, tc_gpu_later *l, size_t bytes, const void 
 }
 
 // pre: reading is locked.
-static tc_status begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
+static tc_status begin_copy(tc_gpu *g, void *to, const void *from, size_t bytes) {
   tc_gpu_line line = TC_GPU_WORK;
   tc_gpu_later *l = NULL, **end = &g->later;
   TC_TRY(tc_gpu_begin(g, "copying from the device"));
-  tc_status st = take(g, bytes, &l);
+  tc_status st = take_copy(g, bytes, &l);
   if (st == TC_OK && tc_gpu_is_beside(bytes)) st = put_aside(g, l, bytes, &from, &line);
   if (st == TC_OK) st = tc_gpu_check(g, g->driver->read(&g->port, line, l->pinned, from, bytes), "copying from the device");
   if (st == TC_OK) st = tc_gpu_check(g, g->driver->event_record(&g->port, line, l->event), "recording an event");
@@ -112,8 +112,8 @@ static tc_status begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
 tc_status tc_gpu_later_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
   tc_status st = TC_OK;
   pthread_mutex_lock(&g->reading);
-  while (g->later && g->later_bytes + 2 * bytes > TC_GPU_MOST_LATER_BYTES && st == TC_OK) st = finish_first(g);
-  if (st == TC_OK) st = begin(g, to, from, bytes);
+  while (g->later && g->later_bytes + 2 * bytes > TC_GPU_MOST_LATER_BYTES && st == TC_OK) st = finish_first_copy(g);
+  if (st == TC_OK) st = begin_copy(g, to, from, bytes);
   pthread_mutex_unlock(&g->reading);
   return st;
 }
@@ -128,7 +128,7 @@ tc_status tc_gpu_read_end(tc_gpu *g, const void *to) {
   tc_status st = TC_OK;
   if (tc_gpu_forked()) return g->later ? tc_gpu_refuse_forked() : TC_OK;  // the parent's copies do not come here
   pthread_mutex_lock(&g->reading);
-  while (st == TC_OK && is_awaited(g, to)) st = finish_first(g);
+  while (st == TC_OK && is_awaited(g, to)) st = finish_first_copy(g);
   if (st != TC_OK && atomic_load(&g->lost)) destroy_all(g, &g->later, false);  // they will never come
   pthread_mutex_unlock(&g->reading);
   return st;

@@ -72,7 +72,7 @@ static tc_lt_status layouts_of(const tc_gpu_product_facts *f, made *x) {
   return status ? status : layout_of(x->lt, f, f->m, f->n, f->n, f->m * f->n, &x->result);
 }
 
-static tc_lt_status say(made *x, tc_lt_product_attribute attribute, int32_t value) {
+static tc_lt_status set_number(made *x, tc_lt_product_attribute attribute, int32_t value) {
   return x->lt->f.MatmulDescSetAttribute(x->product, attribute, &value, sizeof value);
 }
 
@@ -87,9 +87,9 @@ int tc_lt_make(const tc_lt_library *lt, const tc_gpu_work *w, void **out) {
   if (!x) return result_of(lt->short_of_memory);
   x->lt = lt, x->alignment = f->alignment, x->bias = f->epilogue == TC_GPU_BIAS;
   tc_lt_status status = lt->f.MatmulDescCreate(&x->product, lt->compute_f32, lt->f32);
-  if (status == 0) status = say(x, lt->operation_a, f->right.turned ? lt->turned : lt->straight);
-  if (status == 0) status = say(x, lt->operation_b, f->left.turned ? lt->turned : lt->straight);
-  if (status == 0 && x->bias) status = say(x, lt->epilogue, lt->bias);
+  if (status == 0) status = set_number(x, lt->operation_a, f->right.turned ? lt->turned : lt->straight);
+  if (status == 0) status = set_number(x, lt->operation_b, f->left.turned ? lt->turned : lt->straight);
+  if (status == 0 && x->bias) status = set_number(x, lt->epilogue, lt->bias);
   // A bias address that is never read, but aligned as the real one is: which algorithms there are
   // depends on that.
   if (status == 0 && x->bias) status = point_at_bias(x, (const void *)(uintptr_t)x->alignment);
@@ -110,7 +110,7 @@ void tc_lt_drop(void *given) {
 
 // ---- its algorithms ----
 
-static tc_lt_status prefer(const made *x, tc_lt_preference preference) {
+static tc_lt_status set_preferences(const made *x, tc_lt_preference preference) {
   const tc_lt_library *lt = x->lt;
   uint64_t most = MOST_WORKSPACE;
   tc_lt_status status = lt->f.MatmulPreferenceSetAttribute(preference, lt->workspace, &most, sizeof most);
@@ -131,13 +131,13 @@ static tc_lt_answer answer_at(const tc_lt_library *lt, const found *a, int i) {
   return answer;
 }
 
-static tc_lt_status find(tc_gpu_port *p, const made *x, int most, found *out) {
+static tc_lt_status find_algorithms(tc_gpu_port *p, const made *x, int most, found *out) {
   const tc_lt_library *lt = x->lt;
   tc_lt_preference preference = NULL;
   *out = (found){.n = 0};
   if (!lt->aligned[0] && x->alignment < USUAL_ALIGNMENT) return 0;
   tc_lt_status status = lt->f.MatmulPreferenceCreate(&preference);
-  if (status == 0) status = prefer(x, preference);
+  if (status == 0) status = set_preferences(x, preference);
   if (status == 0)
     status = lt->f.MatmulAlgoGetHeuristic(p->library[TC_GPU_PRODUCTS], x->product, x->right, x->left, x->result, x->result, preference, most,
                                           (tc_lt_found *)(void *)out->bytes, &out->n);
@@ -151,7 +151,7 @@ static tc_lt_status find(tc_gpu_port *p, const made *x, int most, found *out) {
 int tc_lt_find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, int *n) {
   const made *x = given;
   found a;
-  tc_lt_status status = find(p, x, x->lt->f.MatmulAlgoCheck ? TC_MIN(most, MOST_FOUND) : MOST_FOUND, &a);
+  tc_lt_status status = find_algorithms(p, x, x->lt->f.MatmulAlgoCheck ? TC_MIN(most, MOST_FOUND) : MOST_FOUND, &a);
   *n = 0;
   for (int i = 0; i < a.n && *n < most; i++) {
     tc_lt_answer answer = answer_at(x->lt, &a, i);
@@ -164,9 +164,9 @@ int tc_lt_find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, int
 }
 
 // Checks that the algorithm is one of those that the library recommends.
-static tc_lt_status look_up(tc_gpu_port *p, const made *x, tc_gpu_algorithm *a) {
+static tc_lt_status find_algorithm(tc_gpu_port *p, const made *x, tc_gpu_algorithm *a) {
   found all;
-  tc_lt_status status = find(p, x, MOST_FOUND, &all);
+  tc_lt_status status = find_algorithms(p, x, MOST_FOUND, &all);
   for (int i = 0; i < all.n; i++) {
     tc_lt_answer answer = answer_at(x->lt, &all, i);
     if (answer.state != 0 || memcmp(algorithm_at(x->lt, &all, i), a->data, x->lt->algorithm_bytes) != 0) continue;
@@ -180,7 +180,7 @@ int tc_lt_check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   const made *x = given;
   const tc_lt_library *lt = x->lt;
   found checked = {.n = 0};
-  if (!lt->f.MatmulAlgoCheck) return result_of(look_up(p, x, a));
+  if (!lt->f.MatmulAlgoCheck) return result_of(find_algorithm(p, x, a));
   tc_lt_status status = lt->f.MatmulAlgoCheck(p->library[TC_GPU_PRODUCTS], x->product, x->right, x->left, x->result, x->result,
                                               (const tc_lt_algorithm *)(void *)a->data, (tc_lt_found *)(void *)checked.bytes);
   size_t bytes = answer_at(lt, &checked, 0).workspaceSize;

@@ -47,7 +47,7 @@ static tc_status image_of(tc_gpu *g, const char *name, const char *source, bool 
 }
 
 // *useless: the image is whole, but the driver refuses it. useless NULL: that is an error, too.
-static tc_status load(tc_gpu *g, const tc_gpu_image *image, const char *name, tc_gpu_code *c, bool *useless) {
+static tc_status load_image(tc_gpu *g, const tc_gpu_image *image, const char *name, tc_gpu_code *c, bool *useless) {
   const char *result_name;
   TC_TRY(tc_gpu_begin(g, "loading a kernel"));
   int result = g->driver->load(&g->port, image, name, &c->loaded);
@@ -77,11 +77,11 @@ tc_status tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu
   c->g = g, c->refs = 1;
   memcpy(c->name, name, name_bytes);
   if ((st = image_of(g, name, source, false, &image, &from_disk)) != TC_OK) goto done;
-  st = load(g, &image, name, c, from_disk ? &useless : NULL);
+  st = load_image(g, &image, name, c, from_disk ? &useless : NULL);
   if (useless) {
     tc_log_line(TC_LOG_WARN, "%s: %s from the disk does not load and is compiled again", tc_device_name(g->device), name);
     tc_free(image.data);
-    if ((st = image_of(g, name, source, true, &image, &from_disk)) == TC_OK) st = load(g, &image, name, c, NULL);
+    if ((st = image_of(g, name, source, true, &image, &from_disk)) == TC_OK) st = load_image(g, &image, name, c, NULL);
   }
   if (st != TC_OK) goto done;
   c->from_disk = from_disk;

@@ -72,7 +72,7 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
 }
 
 // Returns d's state, and opens d first if needed; NULL with why not in *sentence.
-static tc_gpu *get(tc_device d, const char **sentence) {
+static tc_gpu *find_device(tc_device d, const char **sentence) {
   const tc_gpu_driver *driver = tc_gpu_driver_of(d);
   tc_gpu *g = &tc_gpus[tc_device_row(d)][tc_device_ordinal(d)];
   char text[sizeof g->sentence] = "";
@@ -95,20 +95,20 @@ static tc_gpu *get(tc_device d, const char **sentence) {
 
 const char *tc_gpu_absent(tc_device d) {
   const char *sentence;
-  tc_gpu *g = get(d, &sentence);
+  tc_gpu *g = find_device(d, &sentence);
   return !g ? sentence : atomic_load(&g->lost) ? g->why : NULL;
 }
 
 const char *tc_gpu_sentence(tc_device d) {
   const char *sentence;
-  tc_gpu *g = get(d, &sentence);
+  tc_gpu *g = find_device(d, &sentence);
   return g && atomic_load(&g->lost) ? g->why : sentence;
 }
 
 tc_status tc_gpu_get(tc_device d, tc_gpu **out) {
   const char *sentence;
   *out = NULL;
-  tc_gpu *g = get(d, &sentence);
+  tc_gpu *g = find_device(d, &sentence);
   if (!g) return TC_FAIL(TC_ERR_DEVICE, "%s: %s", tc_device_name(d), sentence);
   if (atomic_load(&g->lost)) return tc_gpu_refuse_lost(g);
   *out = g;

@@ -90,7 +90,7 @@ bool tc_gpu_moving_add(tc_gpu_moving *m, const uint64_t *guard, const uint64_t *
 }
 
 // Assigns offsets in the memory that all calls share, one after the other; returns its bytes.
-static size_t lay_out(tc_gpu_moving *m) {
+static size_t lay_out_operands(tc_gpu_moving *m) {
   size_t most = 0, at = 0;
   m->n_copies = 0, m->copied_bytes = 0;
   for (uint32_t i = 0; i < m->n; i++) {
@@ -105,7 +105,7 @@ static size_t lay_out(tc_gpu_moving *m) {
   return TC_MAX_OF(most, (size_t)ALIGNED);
 }
 
-static void tell(const tc_gpu_moving *m, const tc_gpu_launch *launch) {
+static void log_moving(const tc_gpu_moving *m, const tc_gpu_launch *launch) {
   static const char *const names[TC_GPU_ADDRESSES] = {"first operand", "second operand", "result", "bias", "workspace"};
   uint32_t at = 0;
   for (uint32_t i = 0; i < m->n; i++, at += i % TC_GPU_ADDRESSES == 0) {
@@ -119,7 +119,7 @@ static void tell(const tc_gpu_moving *m, const tc_gpu_launch *launch) {
 const char *tc_gpu_moving_place(tc_gpu *g, tc_gpu_moving *m, const tc_gpu_launch *launch) {
   void *at = NULL;
   tc_gpu_moving_give(g, m, true);
-  size_t bytes = lay_out(m);
+  size_t bytes = lay_out_operands(m);
   if (m->copied_bytes > MOST_COPIED) return "its libraries' operands are at ever other addresses, and too large to be copied";
   int result = g->driver->take(&g->port, TC_GPU_WORK, bytes, &at);
   if (result != 0) {
@@ -128,7 +128,7 @@ const char *tc_gpu_moving_place(tc_gpu *g, tc_gpu_moving *m, const tc_gpu_launch
   }
   m->place = at;
   tc_holder_add(&m->holder, g->device, TC_HOLDS_OPERANDS, bytes);
-  if (tc_log_on(TC_LOG_MEMORY)) tell(m, launch);
+  if (tc_log_on(TC_LOG_MEMORY)) log_moving(m, launch);
   return NULL;
 }
 

@@ -10,7 +10,7 @@
 #include "runtime/options.h"
 
 // pre: begun.
-static tc_status make(tc_gpu_ahead *a) {
+static tc_status make_marks(tc_gpu_ahead *a) {
   if (TC_LIKELY(a->mark)) return TC_OK;
   a->n = (uint32_t)tc_options_get()->gpu_ahead;  // at least 2: a run never waits for the one just before it
   a->mark = tc_calloc(a->n, sizeof *a->mark);
@@ -19,7 +19,7 @@ static tc_status make(tc_gpu_ahead *a) {
 
 tc_status tc_gpu_ahead_wait(tc_gpu *g) {
   tc_gpu_ahead *a = &g->ahead;
-  TC_TRY(make(a));
+  TC_TRY(make_marks(a));
   void **mark = &a->mark[a->n_runs % a->n];
   if (TC_UNLIKELY(!*mark)) return tc_gpu_event(g, false, mark);
   return tc_gpu_check(g, g->driver->event_wait(&g->port, *mark), "waiting for earlier runs");

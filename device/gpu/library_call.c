@@ -122,7 +122,7 @@ static tc_status library_there(tc_gpu *g, tc_gpu_library library) {
 }
 
 // pre: begun. drop frees *made, whatever the status.
-static tc_status make(tc_gpu *g, const tc_gpu_work *w, void **made) {
+static tc_status make_work(tc_gpu *g, const tc_gpu_work *w, void **made) {
   *made = NULL;
   TC_TRY(library_there(g, w->library));
   return tc_gpu_check(g, g->driver->library[w->library]->make(&g->port, w, made), "describing work to its library");
@@ -134,7 +134,7 @@ tc_status tc_gpu_call_find(tc_gpu *g, const tc_gpu_work *w, tc_gpu_algorithm *ou
   TC_TRY(work_check(w));
   TC_TRY(tc_gpu_begin(g, "asking for a library's algorithms"));
   const tc_gpu_library_driver *d = g->driver->library[w->library];
-  tc_status st = make(g, w, &made);
+  tc_status st = make_work(g, w, &made);
   if (st == TC_OK) st = tc_gpu_check(g, d->find(&g->port, made, out, most, n), "asking for a library's algorithms");
   if (made) d->drop(made);
   tc_gpu_end(g);
@@ -161,7 +161,7 @@ tc_status tc_gpu_call_create(tc_gpu *g, const tc_gpu_work *w, const tc_gpu_algor
   tc_status st = tc_gpu_begin(g, "making a library's call");
   if (st == TC_OK) {
     c->opened = g->opened;
-    st = make(g, w, &c->made);
+    st = make_work(g, w, &c->made);
     if (st == TC_OK)
       st = tc_gpu_check(g, g->driver->library[w->library]->check(&g->port, c->made, &c->algorithm), "asking a library for an algorithm");
     tc_gpu_end(g);

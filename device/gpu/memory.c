@@ -14,7 +14,7 @@
 #define ALIGN 256
 #define READ_PIECES 2
 
-static size_t rounded(size_t bytes) {
+static size_t rounded_bytes(size_t bytes) {
   return (TC_MAX_OF(bytes, (size_t)1) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
@@ -24,8 +24,8 @@ tc_status tc_gpu_take(tc_gpu *g, size_t bytes, void **out) {
   *out = NULL;
   if (bytes > SIZE_MAX - ALIGN) return TC_ERR_MEMORY;
   TC_TRY(tc_gpu_begin(g, "taking memory"));
-  int result = g->driver->take(&g->port, TC_GPU_WORK, rounded(bytes), out);
-  if (tc_gpu_is_short(g, result) && (st = tc_gpu_trim(g)) == TC_OK) result = g->driver->take(&g->port, TC_GPU_WORK, rounded(bytes), out);
+  int result = g->driver->take(&g->port, TC_GPU_WORK, rounded_bytes(bytes), out);
+  if (tc_gpu_is_short(g, result) && (st = tc_gpu_trim(g)) == TC_OK) result = g->driver->take(&g->port, TC_GPU_WORK, rounded_bytes(bytes), out);
   if (st == TC_OK) st = tc_gpu_is_short(g, result) ? TC_ERR_MEMORY : tc_gpu_check(g, result, "taking memory");
   tc_gpu_end(g);
   TC_ASSERT((uintptr_t)*out % ALIGN == 0);
@@ -98,7 +98,7 @@ static tc_status write_pieces(tc_gpu *g, char *to, const char *from, size_t byte
     size_t n = TC_MIN(bytes, TC_GPU_PIECE_BYTES - s->used);
     memcpy(room, from, n);
     TC_TRY(tc_gpu_check(g, g->driver->write(&g->port, TC_GPU_WORK, to, room, n), "copying to the device"));
-    s->used = TC_MIN(TC_GPU_PIECE_BYTES, s->used + rounded(n));
+    s->used = TC_MIN(TC_GPU_PIECE_BYTES, s->used + rounded_bytes(n));
     to += n, from += n, bytes -= n;
   }
   return TC_OK;

@@ -92,7 +92,7 @@ static uint32_t n_fills_within(const tc_gpu_sequence *s) {
   return s->g->driver->replay_is_fixed() ? 0 : s->n_fills;
 }
 
-static void *pointer(uint64_t word) {
+static void *pointer_of(uint64_t word) {
   return (void *)(uintptr_t)word;
 }
 
@@ -106,7 +106,7 @@ static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i, const graph *x, c
     uint32_t first = *n_before * TC_GPU_ADDRESSES;
     for (uint32_t k = 0; k < TC_GPU_ADDRESSES; k++) {
       uint64_t word = words[l->first_word + k];
-      at[k] = x == &s->copying ? tc_gpu_moving_at(&s->moving, first + k, word) : pointer(word);
+      at[k] = x == &s->copying ? tc_gpu_moving_at(&s->moving, first + k, word) : pointer_of(word);
     }
     tc_gpu_request *r = &s->request[(*n_before)++];
     *r = (tc_gpu_request){c->work.library, c->made, &c->algorithm, at[0], at[1], at[3], at[2], at[4]};
@@ -411,7 +411,7 @@ static const char *replay_run(tc_gpu_sequence *s, const graph *x, const uint64_t
   return s->refused = verdict == TC_GPU_SHORT ? NO_ROOM : NO_GRAPH;
 }
 
-static void guard(const tc_gpu_sequence *s, graph *x, const uint64_t *words) {
+static void set_guard(const tc_gpu_sequence *s, graph *x, const uint64_t *words) {
   for (uint32_t i = 0; i < s->moving.n; i++) x->guard[i] = words[s->moving.address[i].word];
 }
 
@@ -433,7 +433,7 @@ static graph *graph_of(tc_gpu_sequence *s, const uint64_t *words) {
 // Takes the slot that graph_of returned. False: there is no memory for it. pre: begun.
 static bool graph_take(tc_gpu_sequence *s, graph *x, const uint64_t *words) {
   if (x->replay) graph_retire(s, x);
-  guard(s, x, words);
+  set_guard(s, x, words);
   x->last = 0, x->n_met = 0;
   return x->retired != NULL;
 }
@@ -449,7 +449,7 @@ static const char *copying_find(tc_gpu_sequence *s, const uint64_t *words) {
     if (s->graph[i].last) more |= tc_gpu_moving_add(&s->moving, s->graph[i].guard, words);
   if (!first) more = tc_gpu_moving_add(&s->moving, x->guard, words);
   if (x->replay) graph_retire(s, x);
-  guard(s, x, words);
+  set_guard(s, x, words);
   s->fixed = !x->retired ? NO_ROOM : more || !s->moving.place ? tc_gpu_moving_place(s->g, &s->moving, s->launch) : NULL;
   return s->fixed;
 }
@@ -471,7 +471,7 @@ static const char *graph_run(tc_gpu_sequence *s, graph *x, const uint64_t *words
 }
 
 // Returns what graph_run returns, for the graph that fits. pre: begun.
-static const char *replay(tc_gpu_sequence *s, const uint64_t *words, tc_status *st) {
+static const char *run_replayed(tc_gpu_sequence *s, const uint64_t *words, tc_status *st) {
   graph *x = graph_of(s, words);
   bool known = x && x->last && tc_gpu_moving_fits(&s->moving, x->guard, words, false);
   if (x && !known && !graph_take(s, x, words)) x = NULL;
@@ -504,7 +504,7 @@ tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
   TC_TRY(tc_gpu_begin(g, "running kernels"));
   tc_status st = run_begin(s);
   atomic_store_explicit(&s->copied_bytes, 0, memory_order_relaxed);
-  if (st == TC_OK) s->runs++, plain = replay(s, words, &st);
+  if (st == TC_OK) s->runs++, plain = run_replayed(s, words, &st);
   if (st == TC_OK && plain) st = run_plainly(s, words, NULL);
   if (st == TC_OK) st = tc_gpu_ahead_mark(g);
   atomic_store(&s->plain, plain);

@@ -40,7 +40,7 @@ tc_status tc_gpu_refuse_lost(const tc_gpu *g) {
 }
 
 // Other devices of the driver may be gone with it, so they are asked before they are used again.
-static void lose(tc_gpu *g, const char *why) {
+static void lose_device(tc_gpu *g, const char *why) {
   static pthread_mutex_t losing = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&losing);
   bool first = !atomic_load(&g->lost);
@@ -63,18 +63,18 @@ tc_status tc_gpu_tell_short(tc_gpu *g, const char *what) {
                  tc_holders_tell(g->device, all - TC_MIN(all, room), holders, sizeof holders));
 }
 
-static tc_gpu_verdict judge(tc_gpu *g, int result, const char *what, char *text, size_t bytes) {
+static tc_gpu_verdict judge_result(tc_gpu *g, int result, const char *what, char *text, size_t bytes) {
   const char *name;
   tc_gpu_verdict verdict = g->driver->judge(result, &name);
   if (TC_LIKELY(verdict == TC_GPU_FINE)) return verdict;
   snprintf(text, bytes, "%s: %s (%d)", what, name, result);
-  if (verdict == TC_GPU_GONE) lose(g, text);
+  if (verdict == TC_GPU_GONE) lose_device(g, text);
   return verdict;
 }
 
 tc_status tc_gpu_check(tc_gpu *g, int result, const char *what) {
   char text[256];
-  tc_gpu_verdict verdict = judge(g, result, what, text, sizeof text);
+  tc_gpu_verdict verdict = judge_result(g, result, what, text, sizeof text);
   if (TC_LIKELY(verdict == TC_GPU_FINE)) return TC_OK;
   if (atomic_load(&g->lost)) return tc_gpu_refuse_lost(g);
   if (verdict == TC_GPU_SHORT) return tc_gpu_tell_short(g, text);
@@ -88,7 +88,7 @@ bool tc_gpu_is_short(const tc_gpu *g, int result) {
 
 void tc_gpu_note(tc_gpu *g, int result, const char *what) {
   char text[256];
-  if (judge(g, result, what, text, sizeof text) == TC_GPU_REFUSED) tc_log_line(TC_LOG_WARN, "%s: %s", tc_device_name(g->device), text);
+  if (judge_result(g, result, what, text, sizeof text) == TC_GPU_REFUSED) tc_log_line(TC_LOG_WARN, "%s: %s", tc_device_name(g->device), text);
 }
 
 tc_status tc_gpu_begin(tc_gpu *g, const char *what) {

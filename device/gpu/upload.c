@@ -50,7 +50,7 @@ static tc_status make_pieces(tc_gpu *g, tc_gpu_upload *u, size_t bytes) {
 }
 
 // pre: begun; n bytes, at most a piece.
-static tc_status send(tc_gpu *g, tc_gpu_upload *u, char *to, const char *from, size_t n) {
+static tc_status send_piece(tc_gpu *g, tc_gpu_upload *u, char *to, const char *from, size_t n) {
   const tc_gpu_driver *d = g->driver;
   tc_gpu_piece *x = &u->there[u->next];
   char *pinned = u->pinned + u->piece * TC_GPU_PIECE_BYTES;
@@ -75,7 +75,7 @@ tc_status tc_gpu_upload_run(tc_gpu *g, char *to, const char *from, size_t bytes,
   u->run = tc_gpu_runs(g);
   while (bytes > 0) {
     size_t n = TC_MIN(bytes, TC_GPU_PIECE_BYTES);
-    TC_TRY(send(g, u, to, from, n));
+    TC_TRY(send_piece(g, u, to, from, n));
     to += n, from += n, bytes -= n;
   }
   *out_done = true;

@@ -48,7 +48,7 @@ static char version_text[32];
 
 // ---- the library ----
 
-static tc_gpu_verdict judge(int result, const char **name) {
+static tc_gpu_verdict judge_result(int result, const char **name) {
   *name = NULL;
   if (result == TC_hipSuccess) return TC_GPU_FINE;
   if (result >= TC_MIOPEN_RESULTS) return tc_miopen_judge(result, name);
@@ -101,7 +101,7 @@ static bool open_driver(char *why, size_t bytes) {
   if (result == TC_hipSuccess) result = hip.hipInit(0);
   if (result == TC_hipSuccess) result = hip.hipRuntimeGetVersion(&version);
   if (result != TC_hipSuccess) {
-    (void)judge((int)result, &name);
+    (void)judge_result((int)result, &name);
     snprintf(why, bytes, "%s: %s (%u)", result == TC_hipErrorNoDevice ? "there is no AMD GPU, or none is visible" : "AMD's driver does not start",
              name, result);
     return false;
@@ -116,7 +116,7 @@ static bool open_driver(char *why, size_t bytes) {
   return tc_hiprtc_open(handle, version, why, bytes);
 }
 
-static int count(int *n) {
+static int count_devices(int *n) {
   return (int)hip.hipGetDeviceCount(n);
 }
 
@@ -178,23 +178,23 @@ static tc_hip_result make_pool(tc_gpu_port *p) {
 
 static _Thread_local int before;  // the caller's device, between enter and leave
 
-static int enter(tc_gpu_port *p) {
+static int enter_device(tc_gpu_port *p) {
   tc_hip_result result = hip.hipGetDevice(&before);
   return (int)(result == TC_hipSuccess ? hip.hipSetDevice(p->ordinal) : result);
 }
 
-static void leave(tc_gpu_port *p) {
+static void leave_device(tc_gpu_port *p) {
   (void)p, (void)hip.hipSetDevice(before);
 }
 
 static void close_port(tc_gpu_port *p, bool lost) {
-  if (!lost && enter(p) == 0) {
+  if (!lost && enter_device(p) == 0) {
     tc_hip_products_close(p);
     tc_miopen_close(p);
     if (p->pool) (void)hip.hipMemPoolDestroy(p->pool);
     for (int i = 0; i < TC_GPU_N_LINES; i++)
       if (p->stream[i]) (void)hip.hipStreamDestroy(p->stream[i]);
-    leave(p);
+    leave_device(p);
   }
   *p = (tc_gpu_port){.ordinal = p->ordinal};
 }
@@ -211,12 +211,12 @@ static tc_hip_result make_streams(tc_gpu_port *p) {
 
 static int open_port(tc_gpu_port *p, const char **what) {
   *what = "choosing the device";
-  tc_hip_result result = (tc_hip_result)enter(p);
+  tc_hip_result result = (tc_hip_result)enter_device(p);
   if (result != TC_hipSuccess) return (int)result;
   *what = "making a stream";
   result = make_streams(p);
   if (result == TC_hipSuccess) *what = "making a memory pool", result = make_pool(p);
-  leave(p);
+  leave_device(p);
   if (result != TC_hipSuccess) close_port(p, false);
   return (int)result;
 }
@@ -230,21 +230,21 @@ static int wait_all(tc_gpu_port *p) {
 
 // ---- memory ----
 
-static int take(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out) {
+static int take_memory(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out) {
   tc_hip_result result = hip.hipMallocFromPoolAsync(out, bytes, p->pool, p->stream[line]);
   if (result != TC_hipSuccess) *out = NULL;
   return (int)result;
 }
 
-static int give(tc_gpu_port *p, void *at) {
+static int give_memory(tc_gpu_port *p, void *at) {
   return (int)hip.hipFreeAsync(at, p->stream[TC_GPU_WORK]);
 }
 
-static int trim(tc_gpu_port *p) {
+static int trim_pool(tc_gpu_port *p) {
   return (int)hip.hipMemPoolTrimTo(p->pool, 0);
 }
 
-static int room(tc_gpu_port *p, size_t *free_bytes) {
+static int free_memory(tc_gpu_port *p, size_t *free_bytes) {
   size_t total;
   (void)p;
   return (int)hip.hipMemGetInfo(free_bytes, &total);
@@ -268,7 +268,7 @@ static int read_from(tc_gpu_port *p, tc_gpu_line line, void *staging, const void
   return (int)hip.hipMemcpyAsync(staging, from, bytes, TC_hipMemcpyDeviceToHost, p->stream[line]);
 }
 
-static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
+static int copy_memory(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
   return (int)hip.hipMemcpyAsync(to, from, bytes, TC_hipMemcpyDeviceToDevice, p->stream[TC_GPU_WORK]);
 }
 
@@ -314,14 +314,14 @@ static int event_wait(tc_gpu_port *p, void *event) {
 
 // ---- code ----
 
-static int unload(tc_gpu_port *p, tc_gpu_loaded *loaded) {
+static int unload_code(tc_gpu_port *p, tc_gpu_loaded *loaded) {
   (void)p;
   tc_hip_result result = hip.hipModuleUnload(loaded->module);
   *loaded = (tc_gpu_loaded){0};
   return (int)result;
 }
 
-static int load(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_gpu_loaded *out) {
+static int load_code(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_gpu_loaded *out) {
   tc_hip_module module = NULL;
   tc_hip_function function = NULL;
   tc_hip_result result = hip.hipModuleLoadData(&module, image->data);
@@ -329,7 +329,7 @@ static int load(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_
   *out = (tc_gpu_loaded){.module = module};
   result = hip.hipModuleGetFunction(&function, module, name);
   out->function = function;
-  if (result != TC_hipSuccess) (void)unload(p, out);
+  if (result != TC_hipSuccess) (void)unload_code(p, out);
   return (int)result;
 }
 
@@ -351,7 +351,7 @@ static int launch_in(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_node *n) {
   return (int)hip.hipModuleLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream[line], parameters, NULL);
 }
 
-static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
+static int launch_kernel(tc_gpu_port *p, const tc_gpu_node *n) {
   return launch_in(p, TC_GPU_WORK, n);
 }
 
@@ -455,8 +455,8 @@ const tc_gpu_driver tc_hip_driver = {
     .name = "HIP",
     .words = tc_hip_words,
     .open_library = open_driver,
-    .count = count,
-    .judge = judge,
+    .count = count_devices,
+    .judge = judge_result,
     .version = version_of,
     .most_value_bytes = most_value_bytes,
     .choose_arch = tc_hiprtc_choose_arch,
@@ -466,18 +466,18 @@ const tc_gpu_driver tc_hip_driver = {
     .facts = facts_of,
     .open = open_port,
     .close = close_port,
-    .enter = enter,
-    .leave = leave,
+    .enter = enter_device,
+    .leave = leave_device,
     .wait = wait_all,
-    .take = take,
-    .give = give,
-    .trim = trim,
-    .room = room,
+    .take = take_memory,
+    .give = give_memory,
+    .trim = trim_pool,
+    .room = free_memory,
     .staging_take = staging_take,
     .staging_give = staging_give,
     .write = write_to,
     .read = read_from,
-    .copy = copy,
+    .copy = copy_memory,
     .event_create = event_create,
     .timer_create = timer_create_on,
     .timer_between = timer_between,
@@ -485,10 +485,10 @@ const tc_gpu_driver tc_hip_driver = {
     .event_record = event_record,
     .event_follow = event_follow,
     .event_wait = event_wait,
-    .load = load,
-    .unload = unload,
+    .load = load_code,
+    .unload = unload_code,
     .allow_shared = allow_shared,
-    .launch = launch,
+    .launch = launch_kernel,
     .library = {[TC_GPU_PRODUCTS] = &tc_hip_products, [TC_GPU_CONVOLUTIONS] = &tc_miopen},
     .ranges_open = tc_roctx_open,
     .profiler_attached = tc_roctx_attached,

@@ -97,7 +97,7 @@ static bool open_hipblaslt(int hip_major, char *why, size_t bytes) {
   return false;
 }
 
-static bool ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
+static bool is_ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
   static tc_library_once once;
   const tc_options *o = tc_options_get();
   (void)p;
@@ -129,7 +129,7 @@ void tc_hipblaslt_close(tc_gpu_port *p) {
   tc_lt_close(&lt, p);
 }
 
-static int open(tc_gpu_port *p) {
+static int open_handle(tc_gpu_port *p) {
   size_t room = 0;
   int version = 0, result = free_memory(p, &room);
   if (result == 0 && room < TC_HIPBLASLT_LEAST_ROOM) result = TC_LT_RESULTS + TC_HIPBLAS_STATUS_ALLOC_FAILED;
@@ -142,7 +142,7 @@ static int open(tc_gpu_port *p) {
   return status == 0 ? 0 : (int)(TC_LT_RESULTS + status);
 }
 
-static int make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
+static int make_work(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
   (void)p;
   return tc_lt_make(&lt, w, out);
 }
@@ -152,10 +152,10 @@ tc_gpu_verdict tc_hipblaslt_judge(int result, const char **name) {
 }
 
 const tc_gpu_library_driver tc_hipblaslt = {
-    .ready = ready,
+    .ready = is_ready,
     .name = name_of,
-    .open = open,
-    .make = make,
+    .open = open_handle,
+    .make = make_work,
     .drop = tc_lt_drop,
     .find = tc_lt_find,
     .check = tc_lt_check,

@@ -104,7 +104,7 @@ static bool open_miopen(int hip_major, char *why, size_t bytes) {
 }
 
 // The vendor's own library would not know a simulated device's memory.
-static bool ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
+static bool is_ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
   static tc_library_once once;
   (void)p;
   if (facts->simulated && !tc_options_get()->miopen_library) {
@@ -132,7 +132,7 @@ tc_gpu_verdict tc_miopen_judge(int result, const char **name) {
 }
 
 // MIOpen makes a handle of hipBLASLt with its own.
-static int open(tc_gpu_port *p) {
+static int open_handle(tc_gpu_port *p) {
   tc_miopen_handle handle = NULL;
   size_t room = 0;
   int result = free_memory(p, &room);
@@ -147,14 +147,14 @@ void tc_miopen_close(tc_gpu_port *p) {
   p->library[TC_GPU_CONVOLUTIONS] = NULL;
 }
 
-static int turn(tc_gpu_port *p, void *stream) {
+static int turn_stream(tc_gpu_port *p, void *stream) {
   return result_of(mi.miopenSetStream(p->library[TC_GPU_CONVOLUTIONS], stream));
 }
 
 // ---- a convolution ----
 
 // Copies to int; false: a number is too large.
-static bool narrow(const int64_t *from, int n, int *out) {
+static bool narrow_extents(const int64_t *from, int n, int *out) {
   bool fits = true;
   for (int i = 0; i < n; i++) fits &= from[i] <= INT32_MAX, out[i] = (int)from[i];
   return fits;
@@ -172,12 +172,12 @@ static bool is_padded_evenly(const tc_gpu_conv_facts *f) {
 
 // Describes a dense tensor [outer, spatial axes, inner]. The library orders axes as outer, inner,
 // spatial axes. NULL: it does not fit, or a call failed.
-static tc_miopen_tensor tensor(tc_miopen_status *st, made *x, int64_t outer, const int64_t *axes, int64_t inner) {
+static tc_miopen_tensor describe_tensor(tc_miopen_status *st, made *x, int64_t outer, const int64_t *axes, int64_t inner) {
   int64_t dim[TC_GPU_CONV_DIMS] = {outer, inner};
   int lens[TC_GPU_CONV_DIMS], n = 2 + tc_gpu_conv_axes(&x->f, axes, 1, dim + 2);
   tc_miopen_type type = x->f.type == TC_F16 ? TC_miopenHalf : x->f.type == TC_BF16 ? TC_miopenBFloat16 : TC_miopenFloat;
   tc_miopen_tensor out = NULL;
-  x->fits &= narrow(dim, n, lens);
+  x->fits &= narrow_extents(dim, n, lens);
   if (*st == 0 && x->fits) *st = mi.miopenCreateTensorDescriptor(&out);
   if (*st == 0 && x->fits)
     *st = mi.miopenSetNdTensorDescriptorWithLayout(out, type, n == TC_GPU_CONV_DIMS ? TC_miopenTensorNDHWC : TC_miopenTensorNHWC, lens, n);
@@ -192,7 +192,7 @@ static tc_miopen_status set_attributes(tc_miopen_convolution c) {
   return st;
 }
 
-static tc_miopen_convolution convolution(tc_miopen_status *st, made *x) {
+static tc_miopen_convolution describe_convolution(tc_miopen_status *st, made *x) {
   const tc_gpu_conv_facts *f = &x->f;
   const int64_t *const from[] = {f->low, f->stride, f->dilation};
   int64_t value[TC_GPU_CONV_DIMS];
@@ -200,7 +200,7 @@ static tc_miopen_convolution convolution(tc_miopen_status *st, made *x) {
   tc_miopen_convolution out = NULL;
   for (int i = 0; i < 3; i++) {
     n = tc_gpu_conv_axes(f, from[i], i > 0, value);
-    x->fits &= narrow(value, n, said[i]);
+    x->fits &= narrow_extents(value, n, said[i]);
   }
   if (*st != 0 || !x->fits) return NULL;
   *st = mi.miopenCreateConvolutionDescriptor(&out);
@@ -210,7 +210,7 @@ static tc_miopen_convolution convolution(tc_miopen_status *st, made *x) {
   return out;
 }
 
-static void drop(void *given) {
+static void drop_work(void *given) {
   made *x = given;
   tc_miopen_tensor list[] = {x->first, x->second, x->result};
   for (int i = 0; i < 3; i++)
@@ -219,7 +219,7 @@ static void drop(void *given) {
   tc_free(x);
 }
 
-static int make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
+static int make_work(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
   const tc_gpu_conv_facts *f = &w->conv;
   tc_miopen_status st = TC_miopenStatusSuccess;
   (void)p;
@@ -227,13 +227,13 @@ static int make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
   made *x = tc_calloc(1, sizeof *x);
   if (!x) return result_of(TC_miopenStatusAllocFailed);
   x->f = *f, x->fits = is_padded_evenly(f);
-  tc_miopen_tensor image = tensor(&st, x, f->batch, f->image, f->in), weight = tensor(&st, x, f->out, f->taps, f->in / f->groups),
-                   result = tensor(&st, x, f->batch, f->result, f->out);
+  tc_miopen_tensor image = describe_tensor(&st, x, f->batch, f->image, f->in), weight = describe_tensor(&st, x, f->out, f->taps, f->in / f->groups),
+                   result = describe_tensor(&st, x, f->batch, f->result, f->out);
   x->first = f->direction == TC_GPU_FORWARD ? weight : result;
   x->second = f->direction == TC_GPU_BY_IMAGE ? weight : image;
   x->result = f->direction == TC_GPU_FORWARD ? result : f->direction == TC_GPU_BY_IMAGE ? image : weight;
-  x->convolution = convolution(&st, x);
-  if (st != 0) return drop(x), result_of(st);
+  x->convolution = describe_convolution(&st, x);
+  if (st != 0) return drop_work(x), result_of(st);
   *out = x;
   return 0;
 }
@@ -241,13 +241,13 @@ static int make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
 // ---- its solutions ----
 
 // Returns whether the solution's kind is known and accepted.
-static bool takes(const tc_gpu_conv_facts *f, const tc_miopen_solution *s) {
+static bool takes_solution(const tc_gpu_conv_facts *f, const tc_miopen_solution *s) {
   if (s->algorithm == TC_miopenConvolutionAlgoImplicitGEMM) return true;
   return s->algorithm == TC_miopenConvolutionAlgoDirect && (f->type == TC_F32 || f->direction != TC_GPU_BY_WEIGHT);
 }
 
 // Lists solutions; an empty list is no error, whichever way the library says so.
-static tc_miopen_status list(tc_gpu_port *p, const made *x, tc_miopen_solution *out, size_t *n) {
+static tc_miopen_status list_solutions(tc_gpu_port *p, const made *x, tc_miopen_solution *out, size_t *n) {
   *n = 0;
   if (!x->fits) return TC_miopenStatusSuccess;
   tc_miopen_status st = OF(&x->f, GetSolution)(p->library[TC_GPU_CONVOLUTIONS], x->first, x->second, x->convolution, x->result, MOST_FOUND, n, out);
@@ -255,30 +255,30 @@ static tc_miopen_status list(tc_gpu_port *p, const made *x, tc_miopen_solution *
   return st == TC_miopenStatusNotImplemented ? TC_miopenStatusSuccess : st;
 }
 
-static int find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, int *n) {
+static int find_solutions(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, int *n) {
   const made *x = given;
   tc_miopen_solution s[MOST_FOUND];
   size_t n_found;
-  tc_miopen_status st = list(p, x, s, &n_found);
+  tc_miopen_status st = list_solutions(p, x, s, &n_found);
   *n = 0;
   for (size_t i = 0; i < n_found && *n < most; i++) {
     bool slow = s[0].time > 0 && s[i].time > MOST_SLOWER * s[0].time;
-    if (takes(&x->f, &s[i]) && !slow) out[(*n)++] = (tc_gpu_algorithm){{s[i].solution_id}, s[i].workspace_size};
+    if (takes_solution(&x->f, &s[i]) && !slow) out[(*n)++] = (tc_gpu_algorithm){{s[i].solution_id}, s[i].workspace_size};
   }
   return result_of(st);
 }
 
 // Accepts a solution that the library names for the problem, and compiles it, so that running it
 // does not.
-static int check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
+static int check_solution(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   const made *x = given;
   tc_gpu_algorithm same = {{a->data[0]}, a->workspace_bytes};
   tc_miopen_handle handle = p->library[TC_GPU_CONVOLUTIONS];
   tc_miopen_solution s[MOST_FOUND];
   size_t n, workspace = 0;
-  tc_miopen_status st = list(p, x, s, &n);
+  tc_miopen_status st = list_solutions(p, x, s, &n);
   bool there = false;
-  for (size_t i = 0; i < n; i++) there |= s[i].solution_id == a->data[0] && takes(&x->f, &s[i]);
+  for (size_t i = 0; i < n; i++) there |= s[i].solution_id == a->data[0] && takes_solution(&x->f, &s[i]);
   if (st == 0 && (!there || memcmp(same.data, a->data, sizeof same.data) != 0)) st = TC_miopenStatusBadParm;
   if (st == 0) st = OF(&x->f, GetSolutionWorkspaceSize)(handle, x->first, x->second, x->convolution, x->result, a->data[0], &workspace);
   if (st == 0 && workspace > TC_GPU_CONV_WORKSPACE) st = TC_miopenStatusNotImplemented;
@@ -287,7 +287,7 @@ static int check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   return result_of(st);
 }
 
-static int run(tc_gpu_port *p, const tc_gpu_request *r) {
+static int run_work(tc_gpu_port *p, const tc_gpu_request *r) {
   const made *x = r->made;
   bool by_image = x->f.direction == TC_GPU_BY_IMAGE;  // true: the second operand of a call comes first here
   const void *first = by_image ? r->left : r->right, *second = by_image ? r->right : r->left;
@@ -298,13 +298,13 @@ static int run(tc_gpu_port *p, const tc_gpu_request *r) {
 
 const tc_gpu_library_driver tc_miopen = {
     .measured_alone = true,
-    .ready = ready,
+    .ready = is_ready,
     .name = name_of,
-    .open = open,
-    .make = make,
-    .drop = drop,
-    .find = find,
-    .check = check,
-    .turn = turn,
-    .run = run,
+    .open = open_handle,
+    .make = make_work,
+    .drop = drop_work,
+    .find = find_solutions,
+    .check = check_solution,
+    .turn = turn_stream,
+    .run = run_work,
 };

@@ -68,7 +68,7 @@ static bool open_rocblas(int hip_major, char *why, size_t bytes) {
   return true;
 }
 
-static bool ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
+static bool is_ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
   static tc_library_once once;
   (void)p;
   if (!tc_library_open_once(&once, open_rocblas, driver_major, why, bytes)) return false;
@@ -99,7 +99,7 @@ void tc_rocblas_close(tc_gpu_port *p) {
   p->library[TC_GPU_PRODUCTS] = NULL;
 }
 
-static int open(tc_gpu_port *p) {
+static int open_handle(tc_gpu_port *p) {
   tc_rocblas_handle handle = NULL;
   tc_rocblas_status status = rb.rocblas_create_handle(&handle);
   if (status != TC_rocblas_status_success) return result_of(status);
@@ -110,13 +110,13 @@ static int open(tc_gpu_port *p) {
   return result_of(status);
 }
 
-static int turn(tc_gpu_port *p, void *stream) {
+static int turn_stream(tc_gpu_port *p, void *stream) {
   return result_of(rb.rocblas_set_stream(p->library[TC_GPU_PRODUCTS], stream));
 }
 
 // ---- a product ----
 
-static int make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
+static int make_work(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
   tc_gpu_product_facts *f = tc_malloc(sizeof *f);
   (void)p;
   *out = f;
@@ -125,12 +125,12 @@ static int make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
   return 0;
 }
 
-static void drop(void *made) {
+static void drop_work(void *made) {
   tc_free(made);
 }
 
 // The library's numbers have 32 bits.
-static bool fits(const tc_gpu_product_facts *f) {
+static bool product_fits(const tc_gpu_product_facts *f) {
   const int64_t number[] = {f->m, f->n, f->k, f->left.row, f->right.row, f->batch};
   for (size_t i = 0; i < sizeof number / sizeof *number; i++)
     if (number[i] > INT32_MAX) return false;
@@ -156,7 +156,7 @@ static const float one = 1, zero = 0;
 
 // Lists the numbers of its solutions: all, or as many as there is room for. *n is the list's
 // length.
-static tc_rocblas_status list(tc_gpu_port *p, const tc_gpu_product_facts *f, int32_t *out, int32_t *n) {
+static tc_rocblas_status list_solutions(tc_gpu_port *p, const tc_gpu_product_facts *f, int32_t *out, int32_t *n) {
   tc_rocblas_type type = type_of(f->type);
   void *place = (void *)(uintptr_t)256;  // never read, but checked
   return rb.rocblas_gemm_strided_batched_ex_get_solutions(
@@ -168,22 +168,22 @@ static tc_rocblas_status list(tc_gpu_port *p, const tc_gpu_product_facts *f, int
 static tc_rocblas_status list_all(tc_gpu_port *p, const tc_gpu_product_facts *f, int32_t **out, int32_t *n) {
   *out = NULL, *n = 0;
   if (!rb.rocblas_gemm_strided_batched_ex_get_solutions) return TC_rocblas_status_success;
-  tc_rocblas_status status = list(p, f, NULL, n);
+  tc_rocblas_status status = list_solutions(p, f, NULL, n);
   if (status != TC_rocblas_status_success || *n <= 0) return status;
   int32_t *all = tc_calloc((size_t)*n, sizeof *all);
   if (!all) return TC_rocblas_status_memory_error;
-  status = list(p, f, all, n);
+  status = list_solutions(p, f, all, n);
   if (status != TC_rocblas_status_success) return tc_free(all), status;
   *out = all;
   return status;
 }
 
 // Writes the library's own choice, then some of its solutions, which are in no order.
-static int find(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n) {
+static int find_algorithms(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n) {
   const tc_gpu_product_facts *f = made;
   int32_t *all, n_all;
   *n = 0;
-  if (!fits(f)) return 0;
+  if (!product_fits(f)) return 0;
   tc_rocblas_status status = list_all(p, f, &all, &n_all);
   if (status != TC_rocblas_status_success) return result_of(status);
   out[(*n)++] = (tc_gpu_algorithm){{OWN_CHOICE}, workspace_of(f)};
@@ -192,11 +192,11 @@ static int find(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int
   return 0;
 }
 
-static int check(tc_gpu_port *p, void *made, tc_gpu_algorithm *a) {
+static int check_algorithm(tc_gpu_port *p, void *made, tc_gpu_algorithm *a) {
   const tc_gpu_product_facts *f = made;
   tc_gpu_algorithm same = {{a->data[0], a->data[1]}, a->workspace_bytes};
   int32_t *all, n_all;
-  if (!fits(f)) return result_of(TC_rocblas_status_not_implemented);
+  if (!product_fits(f)) return result_of(TC_rocblas_status_not_implemented);
   a->workspace_bytes = workspace_of(f);
   if (memcmp(same.data, a->data, sizeof same.data) != 0) return result_of(TC_rocblas_status_invalid_value);
   if (a->data[0] == OWN_CHOICE && a->data[1] == 0) return 0;
@@ -208,7 +208,7 @@ static int check(tc_gpu_port *p, void *made, tc_gpu_algorithm *a) {
   return result_of(status);
 }
 
-static int run(tc_gpu_port *p, const tc_gpu_request *r) {
+static int run_work(tc_gpu_port *p, const tc_gpu_request *r) {
   const tc_gpu_product_facts *f = r->made;
   tc_rocblas_handle handle = p->library[TC_GPU_PRODUCTS];
   tc_rocblas_type type = type_of(f->type);
@@ -223,13 +223,13 @@ static int run(tc_gpu_port *p, const tc_gpu_request *r) {
 }
 
 const tc_gpu_library_driver tc_rocblas = {
-    .ready = ready,
+    .ready = is_ready,
     .name = name_of,
-    .open = open,
-    .make = make,
-    .drop = drop,
-    .find = find,
-    .check = check,
-    .turn = turn,
-    .run = run,
+    .open = open_handle,
+    .make = make_work,
+    .drop = drop_work,
+    .find = find_algorithms,
+    .check = check_algorithm,
+    .turn = turn_stream,
+    .run = run_work,
 };

@@ -67,7 +67,7 @@ static double dot(int64_t n, const double *x, const double *y) {
 }
 
 // Computes the score of key j and loads the key's elements; false: the row does not see it.
-static bool score(const attention *a, const query *q, int64_t j, double *key, double *out) {
+static bool score_key(const attention *a, const query *q, int64_t j, double *key, double *out) {
   double bias = 0;
   if (j >= a->n_keys || (a->causal && j > a->first_seen + q->i)) return false;
   if (a->mask) {
@@ -88,13 +88,13 @@ static bool score(const attention *a, const query *q, int64_t j, double *key, do
 
 // Computes the row's maximum score, and the sum of exponentials relative to it; with v, their
 // weighted mean of values, too. *max is -inf if nothing is seen.
-static void mix(const attention *a, const query *q, double *max, double *sum, double *out) {
+static void mix_values(const attention *a, const query *q, double *max, double *sum, double *out) {
   double key[MAX_HEAD], value[MAX_HEAD], s;
   int64_t ev = a->v ? a->v->dim[3] : 0;
   *max = -INFINITY, *sum = 0;
   for (int64_t c = 0; c < ev; c++) out[c] = 0;
   for (int64_t j = 0; j < a->n_keys; j++) {
-    if (!score(a, q, j, key, &s) || s == -INFINITY) continue;
+    if (!score_key(a, q, j, key, &s) || s == -INFINITY) continue;
     if (s > *max || isnan(s)) {
       double shrink = exp(*max - s);
       *sum *= shrink, *max = s;
@@ -120,7 +120,7 @@ tc_status tc_ref_attention(const tc_ref_call *call) {
   double out[MAX_HEAD], max, sum;
   EACH_ROW(a, n, h, i) {
     query q = query_at(&a, n, h, i);
-    mix(&a, &q, &max, &sum, out);
+    mix_values(&a, &q, &max, &sum, out);
     tc_store_f64(o->type, o->ptr, n * o->stride[0] + i * o->stride[1] + h * o->stride[2], o->stride[3], o->dim[3], out);
   }
   return TC_OK;
@@ -130,7 +130,7 @@ tc_status tc_ref_attention(const tc_ref_call *call) {
 static void lse_of(const attention *a, const query *q, double pair[2]) {
   attention keys = *a;
   keys.v = NULL;
-  mix(&keys, q, &pair[0], &pair[1], NULL);
+  mix_values(&keys, q, &pair[0], &pair[1], NULL);
   bool none = pair[0] == -INFINITY;
   pair[0] = none ? 0 : pair[0], pair[1] = none ? 0 : log(pair[1]);
 }
@@ -149,9 +149,9 @@ tc_status tc_ref_attention_lse(const tc_ref_call *call) {
 
 // Computes the weight of key j for row q with its lse, and the gradient of its score. False: the
 // row does not see the key.
-static bool weigh(const attention *a, const query *q, const double *lse, int64_t j, double *key, double *dout, double *p, double *ds) {
+static bool weigh_key(const attention *a, const query *q, const double *lse, int64_t j, double *key, double *dout, double *p, double *ds) {
   double value[MAX_HEAD], s, delta;
-  if (!score(a, q, j, key, &s)) return false;
+  if (!score_key(a, q, j, key, &s)) return false;
   load_row(a->v, q->n, key_head(a, q->h), j, value);
   load_row(a->dout, q->n, q->h, q->i, dout);
   at_row(a->delta, q, 1, &delta);
@@ -169,7 +169,7 @@ tc_status tc_ref_attention_dq(const tc_ref_call *call) {
     query q = query_at(&a, n, h, i);
     lse_of(&a, &q, lse);
     for (int64_t j = 0; j < a.n_keys; j++) {
-      if (!weigh(&a, &q, lse, j, key, dout, &p, &ds)) continue;
+      if (!weigh_key(&a, &q, lse, j, key, dout, &p, &ds)) continue;
       for (int64_t c = 0; c < o->dim[3]; c++) sum[c] += ds * key[c];
     }
     tc_store_f64(o->type, o->ptr, n * o->stride[0] + i * o->stride[1] + h * o->stride[2], o->stride[3], o->dim[3], sum);
@@ -201,7 +201,7 @@ static tc_status of_keys(const tc_ref_call *call, bool values) {
         double sum[MAX_HEAD] = {0};
         for (int64_t r = 0; r < rows; r++) {
           query q = query_of_keys(&a, n, h, r);
-          if (!weigh(&a, &q, lse[r], j, key, dout, &p, &ds)) continue;
+          if (!weigh_key(&a, &q, lse[r], j, key, dout, &p, &ds)) continue;
           for (int64_t c = 0; c < o->dim[3]; c++) sum[c] += values ? p * dout[c] : ds * q.x[c];
         }
         tc_store_f64(o->type, o->ptr, n * o->stride[0] + j * o->stride[1] + h * o->stride[2], o->stride[3], o->dim[3], sum);

@@ -30,7 +30,7 @@ static float f32_of_bits(uint32_t bits) {
 
 // Rounds to nearest even into a 16-bit format with a sign, exp_bits and man_bits. A NaN keeps its
 // top bits and becomes quiet.
-static uint16_t narrow(double v, int exp_bits, int man_bits) {
+static uint16_t narrow_float(double v, int exp_bits, int man_bits) {
   uint64_t bits = f64_bits(v), man = bits & ((UINT64_C(1) << 52) - 1);
   int exp = (int)(bits >> 52 & 0x7ff) - 1023;
   uint64_t inf = ((UINT64_C(1) << exp_bits) - 1) << man_bits;
@@ -54,11 +54,11 @@ static uint16_t narrow(double v, int exp_bits, int man_bits) {
 }
 
 uint16_t tc_f32_to_f16(float v) {
-  return narrow((double)v, 5, 10);
+  return narrow_float((double)v, 5, 10);
 }
 
 uint16_t tc_f32_to_bf16(float v) {
-  return narrow((double)v, 8, 7);
+  return narrow_float((double)v, 8, 7);
 }
 
 float tc_bf16_to_f32(uint16_t v) {
@@ -97,10 +97,10 @@ static double i64_to_odd(int64_t v) {
   X(I16, int16_t, (double)e, (int64_t)e, (int16_t)f64_to_int(v, INT16_MIN, INT16_MAX), (int16_t)v) \
   X(I32, int32_t, (double)e, (int64_t)e, (int32_t)f64_to_int(v, INT32_MIN, INT32_MAX), (int32_t)v) \
   X(I64, int64_t, (double)e, (int64_t)e, f64_to_int(v, INT64_MIN, INT64_MAX), v) \
-  X(F16, uint16_t, (double)tc_f16_to_f32(e), f64_to_int((double)tc_f16_to_f32(e), INT64_MIN, INT64_MAX), narrow(v, 5, 10), \
-    narrow(i64_to_odd(v), 5, 10)) \
-  X(BF16, uint16_t, (double)tc_bf16_to_f32(e), f64_to_int((double)tc_bf16_to_f32(e), INT64_MIN, INT64_MAX), narrow(v, 8, 7), \
-    narrow(i64_to_odd(v), 8, 7)) \
+  X(F16, uint16_t, (double)tc_f16_to_f32(e), f64_to_int((double)tc_f16_to_f32(e), INT64_MIN, INT64_MAX), narrow_float(v, 5, 10), \
+    narrow_float(i64_to_odd(v), 5, 10)) \
+  X(BF16, uint16_t, (double)tc_bf16_to_f32(e), f64_to_int((double)tc_bf16_to_f32(e), INT64_MIN, INT64_MAX), narrow_float(v, 8, 7), \
+    narrow_float(i64_to_odd(v), 8, 7)) \
   X(F32, float, (double)e, f64_to_int((double)e, INT64_MIN, INT64_MAX), (float)v, (float)v) \
   X(F64, double, e, f64_to_int(e, INT64_MIN, INT64_MAX), v, (double)v)
 

@@ -47,7 +47,7 @@ static void map_i64(const tc_ref_call *call, i64_fn *fn) {
 
 // A row without the wanted function uses the other one: sqrt of integers computes in double, and
 // bitwise rows know integers only.
-static tc_status map(const tc_ref_call *call, f64_fn *f64, i64_fn *i64) {
+static tc_status map_spans(const tc_ref_call *call, f64_fn *f64, i64_fn *i64) {
   TC_ASSERT(call->n_in >= 1 && call->n_in <= 3);
   bool is_float = tc_ref_is_float(call->in[call->n_in - 1].type);
   if (f64 && (is_float || !i64))
@@ -72,17 +72,17 @@ static tc_status map(const tc_ref_call *call, f64_fn *f64, i64_fn *i64) {
   SPAN_FN(name, f64, double, operands, f64_expression) \
   SPAN_FN(name, i64, int64_t, operands, i64_expression) \
   tc_status tc_ref_##name(const tc_ref_call *call) { \
-    return map(call, name##_f64, name##_i64); \
+    return map_spans(call, name##_f64, name##_i64); \
   }
 #define FLOAT_ROW(name, operands, f64_expression) \
   SPAN_FN(name, f64, double, operands, f64_expression) \
   tc_status tc_ref_##name(const tc_ref_call *call) { \
-    return map(call, name##_f64, NULL); \
+    return map_spans(call, name##_f64, NULL); \
   }
 #define INT_ROW(name, operands, i64_expression) \
   SPAN_FN(name, i64, int64_t, operands, i64_expression) \
   tc_status tc_ref_##name(const tc_ref_call *call) { \
-    return map(call, NULL, name##_i64); \
+    return map_spans(call, NULL, name##_i64); \
   }
 
 // ---- Arithmetic that wraps ----
@@ -226,7 +226,7 @@ tc_status tc_ref_polygamma(const tc_ref_call *call) {
 SPAN_FN(bitwise_not, i64, int64_t, ONE, ~a)
 tc_status tc_ref_bitwise_not(const tc_ref_call *call) {
   // ~1 is not 0, so bools have their own function.
-  return map(call, NULL, call->in[0].type == TC_BOOL ? logical_not_i64 : bitwise_not_i64);
+  return map_spans(call, NULL, call->in[0].type == TC_BOOL ? logical_not_i64 : bitwise_not_i64);
 }
 
 // ---- Two operands. The larger and smaller are NaN if either is NaN, and 0 and -0 are equal ----

@@ -57,7 +57,7 @@ static fold_state fold_box(const fold *f, const tc_view *in, int64_t origin, con
   return s;
 }
 
-static tc_status run(const fold *f, const tc_ref_call *call) {
+static tc_status fold_axes(const fold *f, const tc_ref_call *call) {
   const tc_view *in = &call->in[0], *out = &call->out;
   tc_view kept, folded;
   split_axes(in, call->attr[0] & 255, &kept, &folded);
@@ -90,7 +90,7 @@ static tc_status run(const fold *f, const tc_ref_call *call) {
 #define KERNEL(name, functions, ...) \
   tc_status tc_ref_##name(const tc_ref_call *call) { \
     static const fold f = {#name, functions##_f64, functions##_i64, __VA_ARGS__}; \
-    return run(&f, call); \
+    return fold_axes(&f, call); \
   }
 
 FOLD_FN(sum, f64, double, { v += x[i]; })

@@ -71,7 +71,7 @@ static void lanes_i64(const tc_view *in, const tc_view *out, const tc_lanes *l, 
 
 // Lanes whose elements lie side by side go one by one. Others go in spans of neighbours, so that
 // memory is walked in its order.
-static tc_status scan(const tc_ref_call *call, const scan_ops *ops) {
+static tc_status scan_axis(const tc_ref_call *call, const scan_ops *ops) {
   tc_view in = call->in[0], out = call->out;
   tc_share share;
   tc_lanes l;
@@ -118,22 +118,22 @@ static double log_add_exp(double a, double b) {
 SCAN_FN(log_sum, f64, double, log_add_exp(v, x[i]))
 
 tc_status tc_ref_cumsum(const tc_ref_call *call) {
-  return scan(call, &(scan_ops){0, 0, sum_along_f64, sum_across_f64, sum_along_i64, sum_across_i64});
+  return scan_axis(call, &(scan_ops){0, 0, sum_along_f64, sum_across_f64, sum_along_i64, sum_across_i64});
 }
 
 tc_status tc_ref_cumprod(const tc_ref_call *call) {
-  return scan(call, &(scan_ops){1, 1, prod_along_f64, prod_across_f64, prod_along_i64, prod_across_i64});
+  return scan_axis(call, &(scan_ops){1, 1, prod_along_f64, prod_across_f64, prod_along_i64, prod_across_i64});
 }
 
 tc_status tc_ref_cummin(const tc_ref_call *call) {
-  return scan(call, &(scan_ops){INFINITY, INT64_MAX, min_along_f64, min_across_f64, min_along_i64, min_across_i64});
+  return scan_axis(call, &(scan_ops){INFINITY, INT64_MAX, min_along_f64, min_across_f64, min_along_i64, min_across_i64});
 }
 
 // Recorded for floats only.
 tc_status tc_ref_logcumsumexp(const tc_ref_call *call) {
-  return scan(call, &(scan_ops){-INFINITY, 0, log_sum_along_f64, log_sum_across_f64, NULL, NULL});
+  return scan_axis(call, &(scan_ops){-INFINITY, 0, log_sum_along_f64, log_sum_across_f64, NULL, NULL});
 }
 
 tc_status tc_ref_cummax(const tc_ref_call *call) {
-  return scan(call, &(scan_ops){-INFINITY, INT64_MIN, max_along_f64, max_across_f64, max_along_i64, max_across_i64});
+  return scan_axis(call, &(scan_ops){-INFINITY, INT64_MIN, max_along_f64, max_across_f64, max_along_i64, max_across_i64});
 }

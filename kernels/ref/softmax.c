@@ -48,7 +48,7 @@ static void run_lane(const tc_view *in, const tc_view *out, const tc_lanes *l, b
   }
 }
 
-static tc_status run(const tc_ref_call *call, bool log_of) {
+static tc_status softmax_axis(const tc_ref_call *call, bool log_of) {
   tc_lanes l;
   tc_lanes_begin(&l, &call->in[0], &call->out, call->attr[0], 1);
   while (tc_walk_next(&l.walk)) run_lane(&call->in[0], &call->out, &l, log_of);
@@ -56,9 +56,9 @@ static tc_status run(const tc_ref_call *call, bool log_of) {
 }
 
 tc_status tc_ref_softmax(const tc_ref_call *call) {
-  return run(call, false);
+  return softmax_axis(call, false);
 }
 
 tc_status tc_ref_log_softmax(const tc_ref_call *call) {
-  return run(call, true);
+  return softmax_axis(call, true);
 }

@@ -153,7 +153,7 @@ static void select_positions(const uint64_t *key, int bits, int64_t n, int64_t k
 // ---- The kernels ----
 
 // kth: only the last of the first kth is written; 0: all that the result has room for.
-static tc_status order(const tc_ref_call *call, const char *name, int64_t kth) {
+static tc_status order_axis(const tc_ref_call *call, const char *name, int64_t kth) {
   tc_view in = call->in[0], out = call->out;
   uint64_t axis = call->attr[0];
   tc_share share;
@@ -185,13 +185,13 @@ static tc_status order(const tc_ref_call *call, const char *name, int64_t kth) {
 }
 
 tc_status tc_ref_argsort(const tc_ref_call *call) {
-  return order(call, "argsort", 0);
+  return order_axis(call, "argsort", 0);
 }
 
 tc_status tc_ref_argtopk(const tc_ref_call *call) {
-  return order(call, "argtopk", 0);
+  return order_axis(call, "argtopk", 0);
 }
 
 tc_status tc_ref_argkth(const tc_ref_call *call) {
-  return order(call, "kthvalue", (int64_t)call->arg[call->attr[0]] + 1);
+  return order_axis(call, "kthvalue", (int64_t)call->arg[call->attr[0]] + 1);
 }
