@@ -44,6 +44,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "runtime/brief_jobs.h"
 #include "runtime/float_mode.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -60,19 +61,6 @@
 #define REMAINING_BITS 48
 #define REMAINING_MASK ((UINT64_C(1) << REMAINING_BITS) - 1)
 #define LONELY_JOBS 32  // after this many jobs without workers the next one is taken to need none
-// So many jobs too short to wake workers for, each within BRIEF_NS of the last, wake them: they are
-// awake for those that follow.
-#define BRIEF_JOBS 32
-#define BRIEF_NS 20000
-// Where other processes want the cores too, a worker that spins for brief jobs takes the caller's
-// time. A worker that lost its core keeps the caller waiting for 4 ms. So brief jobs stay alone for
-// a while after a worker came late, or after BRIEF_MISSES jobs that no worker came to. If that
-// happens again soon, the pause doubles.
-#define BRIEF_MISSES 400
-#define LATE_NS 1000000  // a virtual machine stops a core for less
-#define LEAST_PAUSE_NS 10000000
-#define MOST_PAUSE_NS 1000000000
-
 typedef struct member {
   _Alignas(PAIR) tc_worker worker;  // written by this worker alone, once it has claimed a task
   // The unclaimed tasks of a spread wave: the first one (low half) and the end.
@@ -107,21 +95,14 @@ static struct {
   // no other was free.
   int caller_pu;
   int64_t n_helped;  // tasks of this job that workers did
-  bool late;  // true: a worker kept the caller waiting for LATE_NS
+  bool late;  // true: a worker kept the caller waiting for TC_BRIEF_LATE_NS
   member members[MOST_THREADS];
 } team;
 
 static _Thread_local tc_scratch own_scratch;  // of this thread as a caller
 // of this thread, since a job that workers were worth waking for
 static _Thread_local unsigned jobs_alone = LONELY_JOBS;
-// This thread's brief jobs.
-static _Thread_local struct {
-  unsigned n_close;  // jobs in a row that followed closely and found workers asleep
-  unsigned n_missed;  // jobs in a row that no worker came to, though they were awake
-  int64_t latest_ns;  // when the latest job that found workers asleep began
-  int64_t pause_ns, until_ns;  // the latest pause, and its end; brief jobs stay alone for it
-  bool paused;
-} brief;
+static _Thread_local tc_brief brief;  // of this thread
 static _Thread_local bool in_job;  // true: this thread is inside a task or a job
 static pthread_mutex_t key_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t key;  // frees own_scratch when its thread ends
@@ -304,11 +285,6 @@ static void fork_watch(void) {
   pthread_atfork(NULL, NULL, reset_in_child);
 }
 
-// Returns the core of a PU; -1: it is unknown.
-static int core_of(int pu) {
-  return pu >= 0 && pu < TC_TOPOLOGY_PUS ? tc_topology_get()->core_of_pu[pu] : -1;
-}
-
 // Returns a core to which no worker is pinned and on which the caller does not run; -1: there is
 // none.
 static int free_core(int caller_core) {
@@ -322,22 +298,7 @@ static int free_core(int caller_core) {
 }
 
 static void worker_move(int id, int core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET((size_t)tc_topology_get()->pu_of_core[core], &set);
-  if (pthread_setaffinity_np(team.members[id].thread, sizeof set, &set) == 0) team.members[id].core = core;
-}
-
-// Lets worker id run on all cores, whatever the mask of the thread that started it, which may have
-// been pinned since.
-static void worker_unpin(int id) {
-  const tc_topology *t = tc_topology_get();
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (int core = 0; core < t->n_cores; core++)
-    if (t->pu_of_core[core] < CPU_SETSIZE) CPU_SET((size_t)t->pu_of_core[core], &set);
-  // if it is refused, the worker stays where it is
-  (void)pthread_setaffinity_np(team.members[id].thread, sizeof set, &set);
+  if (tc_thread_pin(team.members[id].thread, core)) team.members[id].core = core;
 }
 
 // Pins worker id to a core of its own, if the process owns the machine and has no more threads than
@@ -347,11 +308,11 @@ static void worker_place(int id) {
   const tc_topology *t = tc_topology_get();
   bool own_cores = t->owns_machine && tc_team_threads() <= t->n_cores;
   team.members[id].core = -1;
-  int core = own_cores ? free_core(core_of(sched_getcpu())) : -1;
+  int core = own_cores ? free_core(tc_core_of_pu(sched_getcpu())) : -1;
   if (core >= 0)
     worker_move(id, core);
   else
-    worker_unpin(id);
+    tc_thread_unpin(team.members[id].thread);
 }
 
 // Whoever wakes the caller may move it onto a worker's core, in the middle of a job, too. That
@@ -361,7 +322,7 @@ static void workers_give_way(void) {
   int caller_pu = sched_getcpu();
   if (TC_LIKELY(caller_pu == team.caller_pu)) return;
   team.caller_pu = caller_pu;
-  int caller_core = core_of(caller_pu);
+  int caller_core = tc_core_of_pu(caller_pu);
   for (int id = 1; id <= team.n_workers && caller_core >= 0; id++) {
     if (team.members[id].core != caller_core) continue;
     int core = free_core(caller_core);
@@ -431,7 +392,7 @@ static void wave_wait(int64_t n_own) {
     if (atomic_load(&team.left) != 0) futex_wait(&team.caller_asleep, 1, UINT32_MAX);
     atomic_store(&team.caller_asleep, 0);
   }
-  team.late |= (int64_t)tc_now_ns() - from >= LATE_NS;
+  team.late |= (int64_t)tc_now_ns() - from >= TC_BRIEF_LATE_NS;
 }
 
 // Task 0 is the caller's.
@@ -481,27 +442,8 @@ static int job_run_alone(const tc_job *job, void *memory) {
 // pre: busy is held; the job is not worth waking n - 1 workers for. Returns whether they are awake,
 // or should be because such jobs follow each other closely.
 static bool workers_are_near(int n) {
-  if (TC_UNLIKELY(brief.paused)) brief.paused = (int64_t)tc_now_ns() < brief.until_ns;
-  if (TC_UNLIKELY(brief.paused)) return false;
-  if (TC_LIKELY(team.n_workers >= n - 1 && !some_parked(n))) return true;
-  int64_t now = (int64_t)tc_now_ns();
-  brief.n_close = now - brief.latest_ns <= BRIEF_NS ? brief.n_close + 1 : 0;
-  brief.latest_ns = now;
-  if (brief.n_close < BRIEF_JOBS) return false;
-  brief.n_close = 0;
-  return true;
-}
-
-// pre: busy is held, after a brief job that was shared.
-static void brief_judge(void) {
-  brief.n_missed = team.n_helped ? 0 : brief.n_missed + 1;
-  if (TC_LIKELY(!team.late && brief.n_missed < BRIEF_MISSES)) return;
-  int64_t now = (int64_t)tc_now_ns();
-  bool soon = now - brief.until_ns < 8 * brief.pause_ns;
-  brief.pause_ns = soon ? TC_MIN(2 * brief.pause_ns, MOST_PAUSE_NS) : LEAST_PAUSE_NS;
-  brief.until_ns = now + brief.pause_ns;
-  brief.paused = true;
-  brief.n_missed = brief.n_close = 0;
+  if (TC_UNLIKELY(tc_brief_is_paused(&brief))) return false;
+  return TC_LIKELY(team.n_workers >= n - 1 && !some_parked(n)) || tc_brief_wakes(&brief);
 }
 
 // pre: busy is held.
@@ -519,7 +461,7 @@ static int job_run_together(const tc_job *job, int n_threads, void *memory) {
     else
       wave_run_alone(job, wave, &caller);
   }
-  if (job->brief) brief_judge();
+  if (job->brief) tc_brief_judge(&brief, team.n_helped > 0, team.late);
   return caller.status ? caller.status : atomic_load_explicit(&team.status, memory_order_relaxed);
 }
 

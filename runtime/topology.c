@@ -222,3 +222,7 @@ const tc_topology *tc_topology_get(void) {
   }
   return &topology;
 }
+
+int tc_core_of_pu(int pu) {
+  return pu >= 0 && pu < TC_TOPOLOGY_PUS ? tc_topology_get()->core_of_pu[pu] : -1;
+}

@@ -26,6 +26,8 @@ typedef struct tc_topology {
 } tc_topology;
 
 const tc_topology *tc_topology_get(void);
+// Returns the core of a PU, whichever of the core's it is; -1: it is unknown.
+int tc_core_of_pu(int pu);
 // For tests: reads quotas below root instead of /sys/fs/cgroup and /proc/self/cgroup ("": none),
 // and a synthetic hwloc description (NULL: the real machine).
 void tc_topology_read(tc_topology *out, const char *cgroup_root, const char *synthetic);
