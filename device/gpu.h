@@ -175,8 +175,8 @@ tc_status tc_gpu_call_create(tc_gpu *g, const tc_gpu_work *w, const tc_gpu_algor
 void tc_gpu_call_retain(tc_gpu_call *c);
 void tc_gpu_call_release(tc_gpu_call *c);  // c may be NULL; runs under way are not disturbed
 size_t tc_gpu_call_workspace(const tc_gpu_call *c);
-// Returns the bytes that a call reads or writes at an address: 0 and 1 are its operands, 2 its
-// result, 3 its bias, if it has one.
+// Returns the bytes that a call reads or writes at an address. Addresses 0 and 1 are its operands,
+// 2 is its result, 3 its bias, if any.
 size_t tc_gpu_work_bytes(const tc_gpu_work *w, uint32_t address);
 
 // ---- sequences of launches ----
@@ -199,8 +199,8 @@ typedef struct tc_gpu_launch {
 
 // The device's own kernels: some that write tables, by how many words they write, and one that
 // copies operands of libraries' calls. Each is made when a sequence first needs it, or before.
-// Returns, a bit for each number, the kernels that a table of n_words, with calls or without, needs
-// and that the device does not have yet.
+// Returns a bit for each number of a kernel that a table of n_words (with calls or without) needs
+// and the device lacks.
 uint32_t tc_gpu_own_missing(tc_gpu *g, uint32_t n_words, bool calls);
 tc_status tc_gpu_own_make(tc_gpu *g, uint32_t number);
 

@@ -61,8 +61,8 @@ static void pause_20us(void) {
   nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
-// The owner found its bias revoked. It makes way for waiting threads first: a mutex goes to whoever
-// runs, so an owner that comes back at once would starve a thread that is being woken.
+// The owner found its bias revoked. It makes way for waiting threads first. A mutex goes to whoever
+// runs, so an owner that comes back at once would starve a woken thread.
 void tc_biased_lock_slow(tc_biased_lock *l) {
   atomic_store_explicit(&l->held, false, memory_order_relaxed);
   for (int i = 0; i < MOST_PAUSES && atomic_load_explicit(&l->n_waiting, memory_order_relaxed) != 0; i++) pause_20us();

@@ -8,8 +8,8 @@
 
 #include "runtime/status.h"
 
-// So many jobs too short to wake workers for, each within TC_BRIEF_NS of the last, wake them: they are
-// awake for those that follow.
+// So many jobs too short to wake workers for, each within TC_BRIEF_NS of the last, wake them. They
+// are awake for those that follow.
 #define TC_BRIEF_JOBS 32
 #define TC_BRIEF_NS 20000
 // Where other processes want the cores too, a worker that spins for brief jobs takes the caller's
@@ -36,7 +36,8 @@ static inline bool tc_brief_is_paused(tc_brief *b) {
   return b->paused;
 }
 
-// Counts a job that found workers asleep. Returns whether so many followed closely that it wakes them.
+// Counts a job that found workers asleep. Returns whether so many followed closely that it wakes
+// them.
 static inline bool tc_brief_wakes(tc_brief *b) {
   int64_t now = (int64_t)tc_now_ns();
   b->n_close = now - b->latest_ns <= TC_BRIEF_NS ? b->n_close + 1 : 0;

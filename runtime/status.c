@@ -1,14 +1,14 @@
 // Errors of threads, and the small tables of the public header (version, names of statuses and
 // types). See status.h.
 //
-// A thread's latest error is kept whole. The latest errors of all threads are in a ring: a poisoned
-// handle names its error there, and a call that is given the handle reports that error. Within a
-// call the first error of a status stays, because errors that follow from it know less.
+// A thread's latest error is kept whole. The latest errors of all threads are in a ring. A poisoned
+// handle names its error there, and a call that is given the handle reports it. Within a call the
+// first error of a status stays, because errors that follow from it know less.
 // Always: text is complete when the error is recorded. It points into no module of the caller,
 // which may be unloaded before it is read.
 // Threads: everything but the ring, which has a lock, is thread-local. The text is allocated with a
-// thread's first error, because a library that a binding opens late must have little thread-local
-// memory. Without memory for it the message is the status's text.
+// thread's first error: a binding may open the library late, when thread-local memory is scarce.
+// Without memory for it the message is the status's text.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // dladdr
 #endif

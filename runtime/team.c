@@ -2,19 +2,18 @@
 //
 // All shared state is the one static struct below, in cache lines by who writes them.
 //
-// A wave is published as one word, `claim`: how many of its tasks are unclaimed (low 48 bits) and
-// how many workers may claim them (high 16). A thread claims a task by a compare-and-swap that
-// takes one off. If it succeeds, it may read the wave's description: the wave cannot end before the
-// claimed task is done. If it fails, it has read nothing. So a worker that slept through any number
-// of jobs needs no check, and nobody waits for workers that claimed nothing. `left` counts the
-// tasks that are not done. The caller waits until only its own are left before it writes the next
-// wave.
+// A wave is published as one word, `claim`. Its low 48 bits count unclaimed tasks; its high 16 say
+// how many workers may claim them. A thread claims a task by a compare-and-swap that takes one off.
+// If it succeeds, it may read the wave's description: the wave cannot end before the claimed task
+// is done. If it fails, it has read nothing. So a worker that slept through any number of jobs
+// needs no check, and nobody waits for workers that claimed nothing. `left` counts the tasks that
+// are not done. The caller waits until only its own are left before it writes the next wave.
 //
-// Handing a cache line from one core to another takes some 50 ns, and pointers that are followed
-// one after the other take as many of them. So the wave lies in one line. A worker that sees a
-// claim has the description too; it takes the line once to claim, and writes it when it is done,
-// where the caller looks. While it claims it prefetches the task's argument. Nothing else that both
-// sides read is written for a wave.
+// Handing a cache line from one core to another takes some 50 ns. Pointers followed one after the
+// other take that time each. So the wave lies in one line. A worker that sees a claim has the
+// description too. It takes the line once to claim, and writes it when it is done, where the caller
+// looks. While it claims it prefetches the task's argument. Nothing else that both sides read is
+// written for a wave.
 //
 // A claim says that there is a task to do. In a spread wave shares say which one: one share a
 // thread, each in lines of its own, dealt before the claim word is published. Each thread then
@@ -155,9 +154,9 @@ static bool task_claim(uint32_t id, uint64_t *out) {
 }
 
 // Returns the task that a claim is for. In a spread wave a thread takes its own share from the
-// front: it continues in memory where it was, and meets in each run what its caches hold. Then it
-// takes the ends of other shares. Shares hold as many tasks as claims without a task, so one of
-// them has a task; those before *whose were empty. *whose starts as the thread's own.
+// front. So it continues in memory where it was, and meets what its caches hold. Then it takes the
+// ends of other shares. Shares hold as many tasks as claims without a task, so one of them has a
+// task; those before *whose were empty. *whose starts as the thread's own.
 static int64_t task_take(uint32_t id, uint32_t *whose, uint64_t claim) {
   if (!team.spread) return team.n_tasks - (int64_t)(claim & REMAINING_MASK);
   uint32_t n = (uint32_t)(claim >> REMAINING_BITS);

@@ -1,4 +1,4 @@
-// Warns in one line, while it lasts, that making a plan takes long: what is done, the number of
+// Warns in one line, while it lasts, that making a plan takes long. It names what is done, how many
 // nodes or kernels, the call and the time so far. A thread of its own looks. The first plan starts
 // it, and it ends some seconds after the last one.
 //

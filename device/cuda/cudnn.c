@@ -317,10 +317,10 @@ static bool take_config(tc_cudnn_status *st, const made *x, tc_cudnn_descriptor 
   return true;
 }
 
-// Returns whether a status of the class "not supported" came, of which each has a number: then
+// Returns whether a status is of the class "not supported", which has a thousand numbers: then
 // there are no algorithms.
 static bool is_unsupported(tc_cudnn_status st) {
-  return st >= TC_CUDNN_STATUS_NOT_SUPPORTED && st < TC_CUDNN_STATUS_INTERNAL_ERROR;
+  return st / 1000 == TC_CUDNN_STATUS_NOT_SUPPORTED / 1000;
 }
 
 int tc_cudnn_find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, int *n) {

@@ -1,10 +1,10 @@
-// What happens when a device's memory is short: caches are freed, the request is tried again, and
+// What happens when a device's memory is short. Caches are freed and the request is tried again;
 // then it fails with a list of what holds the memory.
 //
-// The caches, from the lowest layer: the driver's pool; memory for copies that run beside kernels;
-// code, graphs and calls that wait for runs under way; pooled buffers (device/buffer.c) and derived
-// values (its keeper). For the last two the device's lock is released, because their owners take it
-// inside their own.
+// The lowest caches are the driver's pool and memory for copies that run beside kernels. Then come
+// code, graphs and calls that wait for runs under way. Highest are pooled buffers (device/buffer.c)
+// and derived values (its keeper). For these two the device's lock is released, because their
+// owners take it inside their own.
 // Threads: under the device's lock; tc_gpu_evict without it.
 #include "device/gpu/state.h"
 

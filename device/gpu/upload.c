@@ -7,7 +7,7 @@
 // Threads: under the device's lock.
 // Owner: the device owns the pieces of pinned and device memory, each with an event that says when
 // it may be written again. There are twice as many on the device as the largest upload took, at
-// most TC_GPU_MOST_PIECES; then UP waits for the piece that was moved longest ago.
+// most TC_GPU_MOST_PIECES. Then UP waits for the piece moved longest ago.
 #include <string.h>
 
 #include "device/gpu/state.h"

@@ -81,7 +81,7 @@ static int64_t f64_to_int(double v, int64_t low, int64_t high) {
   return (int64_t)v;
 }
 
-// Returns an int64 as a double that rounds to f16 or bf16 as the int64 would: bits that a double
+// Returns an int64 as a double that rounds to f16 or bf16 as the int64 would. Bits that a double
 // cannot hold are folded into its last bit.
 static double i64_to_odd(int64_t v) {
   if (v > -(INT64_C(1) << 53) && v < INT64_C(1) << 53) return (double)v;

@@ -1,6 +1,6 @@
-// Indexed reference kernels. All are one of two loops over a box with a position taken from an
-// index tensor: take reads x there, put writes or adds to out there. Each op only chooses the
-// strides with which its operands lie in the box.
+// Indexed reference kernels. All are one of two loops over a box, with a position from an index
+// tensor. Take reads x there, put writes or adds to out. Each op only chooses the strides with
+// which its operands lie in the box.
 //
 // Always: spans ascend in row-major order. Of several writes to one place the last wins, and adds
 // happen in index order. Every add is rounded to the type, as in PyTorch. f16 and bf16 are summed

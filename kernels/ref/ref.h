@@ -49,8 +49,8 @@ typedef tc_status tc_ref_fn(const tc_ref_call *call);
 #undef TC_OP
 tc_status tc_ref_none(const tc_ref_call *call);
 
-// These read one element of any type as double or int64 (floats truncate; bool is 0 or 1), and
-// write one (rounded to nearest even, integers wrap).
+// These read one element of any type as double or int64; floats truncate, and bool is 0 or 1. They
+// write one rounded to nearest even; integers wrap.
 double tc_get_f64(tc_type type, const void *p, int64_t i);
 int64_t tc_get_i64(tc_type type, const void *p, int64_t i);
 void tc_set_f64(tc_type type, void *p, int64_t i, double v);

@@ -1,5 +1,5 @@
-// Visits a box of elements of several operands in row-major order, one span at a time: a piece of
-// the innermost axis, at most max_span long.
+// Visits a box of elements of several operands in row-major order, one span at a time. A span is a
+// piece of the innermost axis, at most max_span long.
 //
 // Axes of extent 1 are dropped first, and neighbours that are contiguous in every operand are
 // merged. So a dense box is a single row, and kernels switch on types once a span, not once an
