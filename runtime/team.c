@@ -2,20 +2,20 @@
 //
 // All shared state is the one static struct below, in cache lines by who writes them.
 //
-// A wave is published as one word, `claim`. Its low 48 bits count unclaimed tasks; its high 16 say
+// A stage is published as one word, `claim`. Its low 48 bits count unclaimed tasks; its high 16 say
 // how many workers may claim them. A thread claims a task by a compare-and-swap that takes one off.
-// If it succeeds, it may read the wave's description: the wave cannot end before the claimed task
+// If it succeeds, it may read the stage's description: the stage cannot end before the claimed task
 // is done. If it fails, it has read nothing. So a worker that slept through any number of jobs
 // needs no check, and nobody waits for workers that claimed nothing. `left` counts the tasks that
-// are not done. The caller waits until only its own are left before it writes the next wave.
+// are not done. The caller waits until only its own are left before it writes the next stage.
 //
 // Handing a cache line from one core to another takes some 50 ns. Pointers followed one after the
-// other take that time each. So the wave lies in one line. A worker that sees a claim has the
+// other take that time each. So the stage lies in one line. A worker that sees a claim has the
 // description too. It takes the line once to claim, and writes it when it is done, where the caller
 // looks. While it claims it prefetches the task's argument. Nothing else that both sides read is
-// written for a wave.
+// written for a stage.
 //
-// A claim says that there is a task to do. In a spread wave shares say which one: one share a
+// A claim says that there is a task to do. In a spread stage shares say which one: one share a
 // thread, each in lines of its own, dealt before the claim word is published. Each thread then
 // reads one stream, and half of what it read in the last run is still in the third-level cache.
 // Measured: Zen 4, 2 cores, sum of 64 MiB: 1.2 -> 0.77 ms; a training step of ResNet18: 237 -> 210
@@ -62,7 +62,7 @@
 #define LONELY_JOBS 32  // after this many jobs without workers the next one is taken to need none
 typedef struct member {
   _Alignas(PAIR) tc_worker worker;  // written by this worker alone, once it has claimed a task
-  // The unclaimed tasks of a spread wave: the first one (low half) and the end.
+  // The unclaimed tasks of a spread stage: the first one (low half) and the end.
   _Alignas(PAIR) _Atomic uint64_t share;
   _Alignas(PAIR) tc_scratch memory;  // written under busy, when a job needs more of it
   pthread_t thread;
@@ -70,14 +70,14 @@ typedef struct member {
 } member;
 
 static struct {
-  // The wave. The holder of busy writes its description while nobody has a claim, and threads with
+  // The stage. The holder of busy writes its description while nobody has a claim, and threads with
   // a claim read it. claim (release, acquire) and left order these accesses.
   _Alignas(PAIR) _Atomic uint64_t claim;
   _Atomic int64_t left;  // tasks that are not done
-  void (*task)(void *arg, int wave, int64_t index, tc_worker *worker);
+  void (*task)(void *arg, int stage, int64_t index, tc_worker *worker);
   _Atomic(void *) arg;  // atomic, because it is read before a claim
   int64_t n_tasks;
-  int wave;
+  int stage;
   bool spread;  // true: each thread has a share
   _Atomic uint32_t caller_asleep;  // futex word: 1 while the caller waits for left to become 0
   _Atomic int status;  // the first failure of a worker in this job; 0: none
@@ -135,17 +135,17 @@ static bool own_scratch_reserve(size_t bytes) {
   return true;
 }
 
-// ---- What every thread of a wave does ----
+// ---- What every thread of a stage does ----
 
 static bool may_claim(uint64_t claim, uint32_t id) {
   return (claim & REMAINING_MASK) != 0 && id < claim >> REMAINING_BITS;
 }
 
-// Claims a task of the wave; *out is the claim word before. False: there is none.
+// Claims a task of the stage; *out is the claim word before. False: there is none.
 static bool task_claim(uint32_t id, uint64_t *out) {
   uint64_t claim = atomic_load_explicit(&team.claim, memory_order_relaxed);
   while (may_claim(claim, id)) {
-    // Acquire: the wave's description was written before its claim word.
+    // Acquire: the stage's description was written before its claim word.
     if (!atomic_compare_exchange_weak_explicit(&team.claim, &claim, claim - 1, memory_order_acquire, memory_order_relaxed)) continue;
     *out = claim;
     return true;
@@ -153,7 +153,7 @@ static bool task_claim(uint32_t id, uint64_t *out) {
   return false;
 }
 
-// Returns the task that a claim is for. In a spread wave a thread takes its own share from the
+// Returns the task that a claim is for. In a spread stage a thread takes its own share from the
 // front. So it continues in memory where it was, and meets what its caches hold. Then it takes the
 // ends of other shares. Shares hold as many tasks as claims without a task, so one of them has a
 // task; those before *whose were empty. *whose starts as the thread's own.
@@ -170,14 +170,14 @@ static int64_t task_take(uint32_t id, uint32_t *whose, uint64_t claim) {
   }
 }
 
-// Runs the claimed task, and others until none is unclaimed; returns how many it ran. A wave stays
-// while one of its tasks is claimed, so all are of the same wave.
+// Runs the claimed task, and others until none is unclaimed; returns how many it ran. A stage stays
+// while one of its tasks is claimed, so all are of the same stage.
 static int64_t tasks_run(tc_worker *worker, uint64_t claim) {
   void *arg = atomic_load_explicit(&team.arg, memory_order_relaxed);
   int64_t n_run = 0;
   uint32_t whose = worker->id;
   do {
-    team.task(arg, team.wave, task_take(worker->id, &whose, claim), worker);
+    team.task(arg, team.stage, task_take(worker->id, &whose, claim), worker);
     n_run++;
   } while ((claim & REMAINING_MASK) > 1 && task_claim(worker->id, &claim));
   return n_run;
@@ -200,7 +200,7 @@ static void argument_fetch(void) {
   for (int i = 0; i < TC_JOB_LINES; i++) __builtin_prefetch(arg + i * LINE);
 }
 
-// After this the thread touches nothing of the wave.
+// After this the thread touches nothing of the stage.
 static void tasks_done(int64_t n_run, int status) {
   int none = 0;
   if (TC_UNLIKELY(status)) atomic_compare_exchange_strong_explicit(&team.status, &none, status, memory_order_relaxed, memory_order_relaxed);
@@ -380,7 +380,7 @@ static void team_give(void) {
 // ---- Jobs ----
 
 // Waits until all tasks but the caller's n_own are done.
-static void wave_wait(int64_t n_own) {
+static void stage_wait(int64_t n_own) {
   // A worker that waits for this very CPU gets it when the caller sleeps.
   for (tc_spin s = {0}; !tc_spin_over(&s);)
     if (atomic_load_explicit(&team.left, memory_order_acquire) == n_own) return;
@@ -403,38 +403,38 @@ static void shares_deal(int64_t n_tasks, int n_threads) {
 }
 
 // Task 0 needs no claim.
-static void wave_run(const tc_job *job, int wave, int n_threads, tc_worker *caller) {
-  int64_t n_tasks = job->n_tasks[wave];
+static void stage_run(const tc_job *job, int stage, int n_threads, tc_worker *caller) {
+  int64_t n_tasks = job->n_tasks[stage];
   uint64_t claim;
   TC_ASSERT((uint64_t)n_tasks <= REMAINING_MASK);
   workers_give_way();
   team.task = job->task;
   atomic_store_explicit(&team.arg, job->arg, memory_order_relaxed);
-  team.wave = wave;
+  team.stage = stage;
   team.n_tasks = n_tasks;
   team.spread = job->spread && n_tasks > n_threads && n_tasks <= INT32_MAX;
   if (team.spread) shares_deal(n_tasks, n_threads);
   atomic_store_explicit(&team.left, n_tasks, memory_order_relaxed);
   atomic_store_explicit(&team.claim, (uint64_t)n_threads << REMAINING_BITS | (uint64_t)(n_tasks - 1), memory_order_release);
   workers_wake((int)TC_MIN((int64_t)n_threads, n_tasks));
-  job->task(job->arg, wave, 0, caller);
+  job->task(job->arg, stage, 0, caller);
   int64_t n_own = 1;
   if (task_claim(0, &claim)) {
-    // A worker that parked just when the wave was published is seen now.
+    // A worker that parked just when the stage was published is seen now.
     workers_wake((int)TC_MIN((int64_t)n_threads, n_tasks));
     n_own += tasks_run(caller, claim);
   }
   team.n_helped += n_tasks - n_own;
-  wave_wait(n_own);
+  stage_wait(n_own);
 }
 
-static void wave_run_alone(const tc_job *job, int wave, tc_worker *caller) {
-  for (int64_t i = 0; i < job->n_tasks[wave]; i++) job->task(job->arg, wave, i, caller);
+static void stage_run_alone(const tc_job *job, int stage, tc_worker *caller) {
+  for (int64_t i = 0; i < job->n_tasks[stage]; i++) job->task(job->arg, stage, i, caller);
 }
 
 static int job_run_alone(const tc_job *job, void *memory) {
   tc_worker caller = {.scratch = memory, .n = 1};
-  for (int wave = 0; wave < job->n_waves; wave++) wave_run_alone(job, wave, &caller);
+  for (int stage = 0; stage < job->n_waves; stage++) stage_run_alone(job, stage, &caller);
   return caller.status;
 }
 
@@ -454,21 +454,21 @@ static int job_run_together(const tc_job *job, int n_threads, void *memory) {
   tc_worker caller = {.scratch = memory, .n = (uint32_t)n_threads};
   atomic_store_explicit(&team.status, 0, memory_order_relaxed);
   team.n_helped = 0, team.late = false;
-  for (int wave = 0; wave < job->n_waves; wave++) {
-    if (job->n_tasks[wave] > 1)
-      wave_run(job, wave, n_threads, &caller);
+  for (int stage = 0; stage < job->n_waves; stage++) {
+    if (job->n_tasks[stage] > 1)
+      stage_run(job, stage, n_threads, &caller);
     else
-      wave_run_alone(job, wave, &caller);
+      stage_run_alone(job, stage, &caller);
   }
   if (job->brief) tc_brief_judge(&brief, team.n_helped > 0, team.late);
   return caller.status ? caller.status : atomic_load_explicit(&team.status, memory_order_relaxed);
 }
 
-// Returns how many threads the job can use: no more than its widest wave has tasks.
+// Returns how many threads the job can use: no more than its widest stage has tasks.
 static int job_threads(const tc_job *job) {
   if (job->max_threads == 1) return 1;
   int64_t widest = 0;
-  for (int wave = 0; wave < job->n_waves; wave++) widest = TC_MAX_OF(widest, job->n_tasks[wave]);
+  for (int stage = 0; stage < job->n_waves; stage++) widest = TC_MAX_OF(widest, job->n_tasks[stage]);
   if (widest <= 1) return 1;
   int n = tc_team_threads();
   if (job->max_threads > 1) n = TC_MIN(n, job->max_threads);

@@ -1,7 +1,7 @@
-// A team of threads that runs one plan at a time, as a sequence of waves of tasks.
+// A team of threads that runs one plan at a time, as a sequence of stages of tasks.
 //
 // The caller is worker 0 and always takes part; with one thread nothing else is touched. A job
-// wakes the workers once; between waves there is a barrier (spin, then futex). A brief job is
+// wakes the workers once; between stages there is a barrier (spin, then futex). A brief job is
 // shared with workers that are awake, and wakes them only if such jobs follow each other closely.
 // Workers spin about 50 us after a job, then park on a futex.
 // Always: a late worker never blocks the caller. Tasks are claimed from an atomic counter, so the
@@ -29,12 +29,12 @@ typedef struct tc_worker {
 #define TC_JOB_LINES 2  // of 64 bytes
 
 typedef struct tc_job {
-  void (*task)(void *arg, int wave, int64_t index, tc_worker *worker);
+  void (*task)(void *arg, int stage, int64_t index, tc_worker *worker);
   // A worker prefetches its first TC_JOB_LINES while it claims its first task: data that tasks read
   // of it belongs there.
   void *arg;
   int n_waves;
-  const int64_t *n_tasks;  // tasks of each wave; a wave of one runs on the caller, without a barrier
+  const int64_t *n_tasks;  // tasks of each stage; a stage of one runs on the caller, without a barrier
   size_t scratch_bytes;
   int max_threads;  // 1: run on the caller; 0: as many as the team has
   bool brief;  // true: it takes less time than waking a worker

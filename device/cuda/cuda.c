@@ -190,7 +190,7 @@ static const tc_gpu_library_driver convolutions = {
     .drop = tc_cudnn_drop,
     .find = tc_cudnn_find,
     .check = tc_cudnn_check,
-    .turn = tc_cudnn_turn,
+    .set_stream = tc_cudnn_set_stream,
     .run = tc_cudnn_run,
 };
 
@@ -438,7 +438,7 @@ static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
 
 static int run_request(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_request *r) {
   const tc_gpu_library_driver *library = tc_cuda_driver.library[r->library];
-  int result = tc_gpu_library_turn(p, library, r->library, line);
+  int result = tc_gpu_library_set_line(p, library, r->library, line);
   return result ? result : library->run(p, r);
 }
 
@@ -483,7 +483,7 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
 static tc_cu_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
   const tc_gpu_library_driver *library = tc_cuda_driver.library[request->library];
   tc_cu_graph captured = NULL;
-  int asked = tc_gpu_library_turn(p, library, request->library, TC_GPU_CAPTURE);
+  int asked = tc_gpu_library_set_line(p, library, request->library, TC_GPU_CAPTURE);
   if (asked) return (tc_cu_result)asked;
   tc_cu_result result = cu.cuStreamBeginCapture_v2(p->stream[TC_GPU_CAPTURE], TC_CU_STREAM_CAPTURE_MODE_RELAXED);
   if (result != TC_CUDA_SUCCESS) return result;
@@ -544,7 +544,7 @@ const tc_gpu_driver tc_cuda_driver = {
     .take = take_memory,
     .give = give_memory,
     .trim = trim_pool,
-    .room = free_memory,
+    .free_memory = free_memory,
     .staging_take = staging_take,
     .staging_give = staging_give,
     .write = write_to,

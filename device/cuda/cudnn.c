@@ -103,7 +103,7 @@ int tc_cudnn_open(tc_gpu_port *p) {
   return result_of(status);
 }
 
-int tc_cudnn_turn(tc_gpu_port *p, void *stream) {
+int tc_cudnn_set_stream(tc_gpu_port *p, void *stream) {
   return result_of(dnn.cudnnSetStream(p->library[TC_GPU_CONVOLUTIONS], stream));
 }
 

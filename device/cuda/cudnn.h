@@ -38,7 +38,7 @@ int tc_cudnn_make(tc_gpu_port *p, const tc_gpu_work *w, void **out);
 void tc_cudnn_drop(void *made);
 int tc_cudnn_find(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n);
 int tc_cudnn_check(tc_gpu_port *p, void *made, tc_gpu_algorithm *a);
-int tc_cudnn_turn(tc_gpu_port *p, void *stream);
+int tc_cudnn_set_stream(tc_gpu_port *p, void *stream);
 int tc_cudnn_run(tc_gpu_port *p, const tc_gpu_request *request);
 
 #endif

@@ -37,7 +37,7 @@ tc_gpu_verdict tc_lt_judge(const tc_lt_library *lt, int result, const char **nam
   tc_lt_status status = (tc_lt_status)(result - TC_LT_RESULTS);
   *name = lt->status_name ? lt->status_name(status) : NULL;
   if (!*name) *name = "an error of the library without a name";
-  return status == lt->short_of_memory ? TC_GPU_SHORT : TC_GPU_REFUSED;
+  return status == lt->out_of_memory ? TC_GPU_SHORT : TC_GPU_REFUSED;
 }
 
 int tc_lt_open(const tc_lt_library *lt, tc_gpu_port *p) {
@@ -84,11 +84,11 @@ int tc_lt_make(const tc_lt_library *lt, const tc_gpu_work *w, void **out) {
   const tc_gpu_product_facts *f = &w->product;
   *out = NULL;
   made *x = tc_calloc(1, sizeof *x);
-  if (!x) return result_of(lt->short_of_memory);
+  if (!x) return result_of(lt->out_of_memory);
   x->lt = lt, x->alignment = f->alignment, x->bias = f->epilogue == TC_GPU_BIAS;
   tc_lt_status status = lt->f.MatmulDescCreate(&x->product, lt->compute_f32, lt->f32);
-  if (status == 0) status = set_number(x, lt->operation_a, f->right.turned ? lt->turned : lt->straight);
-  if (status == 0) status = set_number(x, lt->operation_b, f->left.turned ? lt->turned : lt->straight);
+  if (status == 0) status = set_number(x, lt->operation_a, f->right.turned ? lt->transpose : lt->no_transpose);
+  if (status == 0) status = set_number(x, lt->operation_b, f->left.turned ? lt->transpose : lt->no_transpose);
   if (status == 0 && x->bias) status = set_number(x, lt->epilogue, lt->bias);
   // A bias address that is never read, but aligned as the real one is: which algorithms there are
   // depends on that.

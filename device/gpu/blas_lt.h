@@ -42,10 +42,10 @@ typedef struct tc_lt_library {
   } f;
   const char *(*status_name)(tc_lt_status status);  // NULL: it has none
   size_t algorithm_bytes;  // at most sizeof tc_gpu_algorithm.data
-  tc_lt_status short_of_memory, not_supported;  // success is 0
+  tc_lt_status out_of_memory, not_supported;  // success is 0
   tc_lt_compute compute_f32;
   tc_lt_type f32, f16, bf16;
-  int32_t straight, turned;  // operations
+  int32_t no_transpose, transpose;  // operations
   int32_t bias;  // an epilogue
   tc_lt_product_attribute operation_a, operation_b, epilogue, bias_pointer;
   tc_lt_layout_attribute batch_count, batch_stride;

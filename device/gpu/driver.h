@@ -76,7 +76,7 @@ typedef struct tc_gpu_library_driver {
   void (*drop)(void *made);
   int (*find)(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n);
   int (*check)(tc_gpu_port *p, void *made, tc_gpu_algorithm *a);  // refuses it, or writes its workspace
-  int (*turn)(tc_gpu_port *p, void *stream);  // later work goes there; NULL: `run` says it each time
+  int (*set_stream)(tc_gpu_port *p, void *stream);  // later work goes there; NULL: `run` says it each time
   int (*run)(tc_gpu_port *p, const tc_gpu_request *request);  // in the stream of its line
 } tc_gpu_library_driver;
 
@@ -116,7 +116,7 @@ typedef struct tc_gpu_driver {
   int (*take)(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out);  // valid for later work of the line
   int (*give)(tc_gpu_port *p, void *at);  // once WORK gets there
   int (*trim)(tc_gpu_port *p);  // frees what the pool keeps
-  int (*room)(tc_gpu_port *p, size_t *free_bytes);
+  int (*free_memory)(tc_gpu_port *p, size_t *free_bytes);
   int (*staging_take)(tc_gpu_port *p, size_t bytes, void **out);  // pinned memory of the host
   int (*staging_give)(tc_gpu_port *p, void *at);
   // All three read their source when the copy runs.
@@ -161,7 +161,7 @@ typedef struct tc_gpu_driver {
 } tc_gpu_driver;
 
 // Moves the library's later work to this line.
-int tc_gpu_library_turn(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which, tc_gpu_line line);
+int tc_gpu_library_set_line(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which, tc_gpu_line line);
 
 extern const tc_gpu_driver tc_cuda_driver, tc_hip_driver;
 const tc_gpu_driver *tc_gpu_driver_of(tc_device d);  // drivers.c; NULL: d is no GPU

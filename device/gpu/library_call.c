@@ -16,9 +16,9 @@ static const char *const kinds[] = {[TC_GPU_PRODUCTS] = "products", [TC_GPU_CONV
 // Guards a library, which several devices share. It is taken after a device's lock.
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
-int tc_gpu_library_turn(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which, tc_gpu_line line) {
+int tc_gpu_library_set_line(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which, tc_gpu_line line) {
   if (p->library_line[which] == line) return 0;
-  int result = library->turn ? library->turn(p, p->stream[line]) : 0;
+  int result = library->set_stream ? library->set_stream(p, p->stream[line]) : 0;
   if (result == 0) p->library_line[which] = line;
   return result;
 }

@@ -25,8 +25,9 @@ tc_status tc_gpu_take(tc_gpu *g, size_t bytes, void **out) {
   if (bytes > SIZE_MAX - ALIGN) return TC_ERR_MEMORY;
   TC_TRY(tc_gpu_begin(g, "taking memory"));
   int result = g->driver->take(&g->port, TC_GPU_WORK, rounded_bytes(bytes), out);
-  if (tc_gpu_is_short(g, result) && (st = tc_gpu_trim(g)) == TC_OK) result = g->driver->take(&g->port, TC_GPU_WORK, rounded_bytes(bytes), out);
-  if (st == TC_OK) st = tc_gpu_is_short(g, result) ? TC_ERR_MEMORY : tc_gpu_check(g, result, "taking memory");
+  if (tc_gpu_is_out_of_memory(g, result) && (st = tc_gpu_trim(g)) == TC_OK)
+    result = g->driver->take(&g->port, TC_GPU_WORK, rounded_bytes(bytes), out);
+  if (st == TC_OK) st = tc_gpu_is_out_of_memory(g, result) ? TC_ERR_MEMORY : tc_gpu_check(g, result, "taking memory");
   tc_gpu_end(g);
   TC_ASSERT((uintptr_t)*out % ALIGN == 0);
   return st;
@@ -36,7 +37,7 @@ tc_status tc_gpu_short(tc_gpu *g, size_t bytes) {
   char what[64];
   snprintf(what, sizeof what, "%zu bytes are wanted", bytes);
   TC_TRY(tc_gpu_begin(g, "taking memory"));
-  tc_status st = tc_gpu_tell_short(g, what);
+  tc_status st = tc_gpu_fail_out_of_memory(g, what);
   tc_gpu_end(g);
   return st;
 }

@@ -66,7 +66,7 @@ tc_status tc_gpu_make_room(tc_gpu *g) {
 tc_status tc_gpu_event(tc_gpu *g, bool timer, void **out) {
   int (*create)(tc_gpu_port *, void **) = timer ? g->driver->timer_create : g->driver->event_create;
   int result = create(&g->port, out);
-  if (tc_gpu_is_short(g, result)) {
+  if (tc_gpu_is_out_of_memory(g, result)) {
     TC_TRY(tc_gpu_trim(g));
     result = create(&g->port, out);
   }
@@ -75,7 +75,7 @@ tc_status tc_gpu_event(tc_gpu *g, bool timer, void **out) {
 
 tc_status tc_gpu_pinned(tc_gpu *g, size_t bytes, void **out) {
   int result = g->driver->staging_take(&g->port, bytes, out);
-  if (tc_gpu_is_short(g, result)) {
+  if (tc_gpu_is_out_of_memory(g, result)) {
     TC_TRY(tc_gpu_trim(g));
     result = g->driver->staging_take(&g->port, bytes, out);
   }

@@ -267,7 +267,7 @@ static int fills_launch(tc_gpu_sequence *s, const uint64_t *words) {
 static tc_status write_table(tc_gpu_sequence *s, const uint64_t *words) {
   tc_gpu *g = s->g;
   int result = fills_launch(s, words);
-  if (tc_gpu_is_short(g, result)) {
+  if (tc_gpu_is_out_of_memory(g, result)) {
     TC_TRY(tc_gpu_make_room(g));
     result = fills_launch(s, words);
   }
@@ -288,7 +288,7 @@ static tc_status ask_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *wor
   tc_gpu_node node = launch_node(s, i, NULL, words, n_calls);
   int result = g->driver->launch(&g->port, &node);
   if (TC_LIKELY(result == 0)) return TC_OK;
-  if (tc_gpu_is_short(g, result)) {
+  if (tc_gpu_is_out_of_memory(g, result)) {
     TC_TRY(tc_gpu_make_room(g));
     TC_TRY(write_table(s, words));
     *n_calls = n_before;
@@ -321,7 +321,7 @@ static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words, void *co
 // Judges an attempt to make or launch a graph. True: memory was short and no longer is, so it is
 // worth another.
 static bool is_worth_another(tc_gpu *g, int result, tc_status *st) {
-  if (!tc_gpu_is_short(g, result)) return false;
+  if (!tc_gpu_is_out_of_memory(g, result)) return false;
   *st = tc_gpu_trim(g);
   return *st == TC_OK;
 }
@@ -372,7 +372,7 @@ static const char *graph_make(tc_gpu_sequence *s, graph *x, const uint64_t *word
     add_launches(s, x, words, &c);
     int result = g->driver->replay_create(&g->port, c.node, c.n, &x->replay);
     if (is_worth_another(g, result, st)) result = g->driver->replay_create(&g->port, c.node, c.n, &x->replay);
-    s->refused = result == 0 ? NULL : tc_gpu_is_short(g, result) ? NO_ROOM : NO_GRAPH;
+    s->refused = result == 0 ? NULL : tc_gpu_is_out_of_memory(g, result) ? NO_ROOM : NO_GRAPH;
     tc_gpu_note(g, result, "making a graph");
   }
   tc_free(c.copy);

@@ -55,10 +55,10 @@ static void lose_device(tc_gpu *g, const char *why) {
   }
 }
 
-tc_status tc_gpu_tell_short(tc_gpu *g, const char *what) {
+tc_status tc_gpu_fail_out_of_memory(tc_gpu *g, const char *what) {
   char holders[800];
   size_t room = 0, all = g->facts.memory_bytes;
-  (void)g->driver->room(&g->port, &room);
+  (void)g->driver->free_memory(&g->port, &room);
   return TC_FAIL(TC_ERR_MEMORY, "%s: %s; %zu of %zu bytes are free: %s", tc_device_name(g->device), what, room, all,
                  tc_holders_tell(g->device, all - TC_MIN(all, room), holders, sizeof holders));
 }
@@ -77,11 +77,11 @@ tc_status tc_gpu_check(tc_gpu *g, int result, const char *what) {
   tc_gpu_verdict verdict = judge_result(g, result, what, text, sizeof text);
   if (TC_LIKELY(verdict == TC_GPU_FINE)) return TC_OK;
   if (atomic_load(&g->lost)) return tc_gpu_refuse_lost(g);
-  if (verdict == TC_GPU_SHORT) return tc_gpu_tell_short(g, text);
+  if (verdict == TC_GPU_SHORT) return tc_gpu_fail_out_of_memory(g, text);
   return TC_FAIL(TC_ERR_DEVICE, "%s: %s", tc_device_name(g->device), text);
 }
 
-bool tc_gpu_is_short(const tc_gpu *g, int result) {
+bool tc_gpu_is_out_of_memory(const tc_gpu *g, int result) {
   const char *name;
   return TC_UNLIKELY(result != 0) && g->driver->judge(result, &name) == TC_GPU_SHORT;
 }

@@ -107,10 +107,10 @@ bool tc_gpu_reach(tc_gpu *g);
 // Makes a status of a driver's result; the lock is not needed. A result that says so marks the
 // device lost.
 tc_status tc_gpu_check(tc_gpu *g, int result, const char *what);
-bool tc_gpu_is_short(const tc_gpu *g, int result);
+bool tc_gpu_is_out_of_memory(const tc_gpu *g, int result);
 // Returns TC_ERR_MEMORY, with a list of what holds the device's memory. what: what was asked for.
 // pre: begun.
-tc_status tc_gpu_tell_short(tc_gpu *g, const char *what);
+tc_status tc_gpu_fail_out_of_memory(tc_gpu *g, const char *what);
 // Logs a result that cannot be returned.
 void tc_gpu_note(tc_gpu *g, int result, const char *what);
 

@@ -82,9 +82,9 @@ static int check_algorithm(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   return x->by->check(p, x->made, a);
 }
 
-static int turn_stream(tc_gpu_port *p, void *stream) {
+static int set_stream(tc_gpu_port *p, void *stream) {
   const tc_gpu_library_driver *by = chosen[p->ordinal];
-  return by->turn ? by->turn(p, stream) : 0;
+  return by->set_stream ? by->set_stream(p, stream) : 0;
 }
 
 static int run_work(tc_gpu_port *p, const tc_gpu_request *request) {
@@ -102,6 +102,6 @@ const tc_gpu_library_driver tc_hip_products = {
     .drop = drop_work,
     .find = find_algorithms,
     .check = check_algorithm,
-    .turn = turn_stream,
+    .set_stream = set_stream,
     .run = run_work,
 };

@@ -111,8 +111,8 @@ static bool open_driver(char *why, size_t bytes) {
     snprintf(why, bytes, "AMD's library is %s: 5.2 or newer is needed", version_text);
     return false;
   }
-  tc_hip_products_of(version / 10000000, tc_hip_driver.room);
-  tc_miopen_of(version / 10000000, handle, tc_hip_driver.room);
+  tc_hip_products_of(version / 10000000, tc_hip_driver.free_memory);
+  tc_miopen_of(version / 10000000, handle, tc_hip_driver.free_memory);
   return tc_hiprtc_open(handle, version, why, bytes);
 }
 
@@ -341,7 +341,7 @@ static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
 
 static int run_request(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_request *r) {
   const tc_gpu_library_driver *library = tc_hip_driver.library[r->library];
-  int result = tc_gpu_library_turn(p, library, r->library, line);
+  int result = tc_gpu_library_set_line(p, library, r->library, line);
   return result ? result : library->run(p, r);
 }
 
@@ -391,7 +391,7 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
 static tc_hip_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
   const tc_gpu_library_driver *library = tc_hip_driver.library[request->library];
   tc_hip_graph captured = NULL;
-  int asked = tc_gpu_library_turn(p, library, request->library, TC_GPU_CAPTURE);
+  int asked = tc_gpu_library_set_line(p, library, request->library, TC_GPU_CAPTURE);
   if (asked) return (tc_hip_result)asked;
   tc_hip_result result = hip.hipStreamBeginCapture(p->stream[TC_GPU_CAPTURE], TC_hipStreamCaptureModeRelaxed);
   if (result != TC_hipSuccess) return result;
@@ -408,7 +408,7 @@ static tc_hip_result capture_nodes(tc_gpu_port *p, tc_gpu_replay *r, const tc_gp
   int asked = 0;
   for (uint32_t i = 0; i < n && asked == 0; i++) {  // before the capture begins, which must not contain it
     const tc_gpu_request *q = node[i].request;
-    if (q) asked = tc_gpu_library_turn(p, tc_hip_driver.library[q->library], q->library, TC_GPU_CAPTURE);
+    if (q) asked = tc_gpu_library_set_line(p, tc_hip_driver.library[q->library], q->library, TC_GPU_CAPTURE);
   }
   if (asked) return (tc_hip_result)asked;
   tc_hip_result result = hip.hipStreamBeginCapture(p->stream[TC_GPU_CAPTURE], TC_hipStreamCaptureModeRelaxed);
@@ -472,7 +472,7 @@ const tc_gpu_driver tc_hip_driver = {
     .take = take_memory,
     .give = give_memory,
     .trim = trim_pool,
-    .room = free_memory,
+    .free_memory = free_memory,
     .staging_take = staging_take,
     .staging_give = staging_give,
     .write = write_to,

@@ -147,7 +147,7 @@ void tc_miopen_close(tc_gpu_port *p) {
   p->library[TC_GPU_CONVOLUTIONS] = NULL;
 }
 
-static int turn_stream(tc_gpu_port *p, void *stream) {
+static int set_stream(tc_gpu_port *p, void *stream) {
   return result_of(mi.miopenSetStream(p->library[TC_GPU_CONVOLUTIONS], stream));
 }
 
@@ -305,6 +305,6 @@ const tc_gpu_library_driver tc_miopen = {
     .drop = drop_work,
     .find = find_solutions,
     .check = check_solution,
-    .turn = turn_stream,
+    .set_stream = set_stream,
     .run = run_work,
 };

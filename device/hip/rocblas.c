@@ -110,7 +110,7 @@ static int open_handle(tc_gpu_port *p) {
   return result_of(status);
 }
 
-static int turn_stream(tc_gpu_port *p, void *stream) {
+static int set_stream(tc_gpu_port *p, void *stream) {
   return result_of(rb.rocblas_set_stream(p->library[TC_GPU_PRODUCTS], stream));
 }
 
@@ -230,6 +230,6 @@ const tc_gpu_library_driver tc_rocblas = {
     .drop = drop_work,
     .find = find_algorithms,
     .check = check_algorithm,
-    .turn = turn_stream,
+    .set_stream = set_stream,
     .run = run_work,
 };
