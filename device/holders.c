@@ -8,7 +8,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "runtime/fork.h"
@@ -56,20 +55,11 @@ typedef struct text {
   size_t bytes;
 } text;
 
-static void append_text(const text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void append_text(const text *t, const char *fmt, ...) {
-  size_t used = strlen(t->out);
-  va_list args;
-  va_start(args, fmt);
-  (void)vsnprintf(t->out + used, t->bytes - used, fmt, args);
-  va_end(args);
-}
-
 static void append_size(const text *t, size_t bytes) {
   if (bytes < (size_t)1 << 20)
-    append_text(t, "%zu bytes", bytes);
+    tc_text_append(t->out, t->bytes, "%zu bytes", bytes);
   else
-    append_text(t, "%.1f MiB", (double)bytes / (1 << 20));
+    tc_text_append(t->out, t->bytes, "%.1f MiB", (double)bytes / (1 << 20));
 }
 
 // A site may be an address in the caller's module. If that was unloaded, the site is unknown.
@@ -78,10 +68,10 @@ static void append_call(const text *t, const tc_call *call) {
   Dl_info info;
   const void *at = (const void *)(uintptr_t)(call->site & ~(UINT64_C(1) << 63));
   if (!call->op) return;
-  append_text(t, " of %s", call->op);
+  tc_text_append(t->out, t->bytes, " of %s", call->op);
   if (!call->site || !dladdr(at, &info)) return;
   tc_site_text(call->site, place, sizeof place);
-  append_text(t, " at %s", place);
+  tc_text_append(t->out, t->bytes, " at %s", place);
 }
 
 // pre: locked. Copies the largest tensors, largest first; returns how many.
@@ -100,14 +90,14 @@ static int find_largest(tc_device d, tc_holder largest[LARGEST]) {
 }
 
 static void append_tensors(const text *t, const sum *tensors, const tc_holder *largest, int n) {
-  append_text(t, "%zu tensor%s hold%s ", tensors->n, tensors->n == 1 ? "" : "s", tensors->n == 1 ? "s" : "");
+  tc_text_append(t->out, t->bytes, "%zu tensor%s hold%s ", tensors->n, tensors->n == 1 ? "" : "s", tensors->n == 1 ? "s" : "");
   append_size(t, tensors->bytes);
   for (int i = 0; i < n; i++) {
-    append_text(t, i ? ", " : n > 1 ? " (the largest " : " (");
+    tc_text_append(t->out, t->bytes, i ? ", " : n > 1 ? " (the largest " : " (");
     append_size(t, largest[i].bytes);
     append_call(t, &largest[i].made);
   }
-  if (n) append_text(t, ")");
+  if (n) tc_text_append(t->out, t->bytes, ")");
 }
 
 // The loader's lock, under which libraries come and go, is not taken inside the list's.
@@ -132,10 +122,10 @@ const char *tc_holders_tell(tc_device d, size_t used_bytes, char *out, size_t by
   append_tensors(&t, &of[TC_HOLDS_TENSOR], largest, n);
   for (int i = TC_HOLDS_ARENA; i < TC_N_HOLDINGS; i++) {
     if (of[i].n == 0) continue;
-    append_text(&t, ", %zu %s ", of[i].n, names[i]);
+    tc_text_append(t.out, t.bytes, ", %zu %s ", of[i].n, names[i]);
     append_size(&t, of[i].bytes);
   }
-  append_text(&t, ", the driver, libraries and other programs ");
+  tc_text_append(t.out, t.bytes, ", the driver, libraries and other programs ");
   append_size(&t, used_bytes - TC_MIN(used_bytes, all));
   return out;
 }

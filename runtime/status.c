@@ -99,8 +99,7 @@ static error_text *text_room(void) {
   return kept;
 }
 
-static void append_text(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void append_text(char *out, size_t bytes, const char *fmt, ...) {
+void tc_text_append(char *out, size_t bytes, const char *fmt, ...) {
   size_t used = strlen(out);
   va_list args;
   va_start(args, fmt);
@@ -167,7 +166,7 @@ tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fm
   va_start(args, fmt);
   (void)vsnprintf(text.message + used, body_bytes - used, fmt, args);
   va_end(args);
-  append_text(text.message, sizeof text.message, "%s", place);
+  tc_text_append(text.message, sizeof text.message, "%s", place);
   if ((tc_inside || tc_outer_op) && tc_call_failed && latest.status == status) return status;
   set_latest(ring_add(status, op, &text), status, op, &text);
   return status;
@@ -242,8 +241,8 @@ uint64_t tc_error_clears(void) {
 const char *tc_dims_text(const tc_dims *d, char *out, size_t bytes) {
   if (bytes == 0) return out;
   snprintf(out, bytes, "[");
-  for (int i = 0; i < d->rank && i < TC_MAX_RANK; i++) append_text(out, bytes, i ? ", %" PRId64 : "%" PRId64, d->dim[i]);
-  append_text(out, bytes, d->rank > TC_MAX_RANK ? ", ...]" : "]");
+  for (int i = 0; i < d->rank && i < TC_MAX_RANK; i++) tc_text_append(out, bytes, i ? ", %" PRId64 : "%" PRId64, d->dim[i]);
+  tc_text_append(out, bytes, d->rank > TC_MAX_RANK ? ", ...]" : "]");
   return out;
 }
 

@@ -104,6 +104,9 @@ tc_status tc_poison_told(tc_tensor h);
 // Reports why h is not valid: this call is inside another, h is poison, or what the text says.
 tc_status tc_invalid(tc_tensor h, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
 
+// Appends to a string in room for bytes; what does not fit is cut.
+void tc_text_append(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
 // Returns what is wrong with a handle that is neither poison nor a live tensor.
 static inline const char *tc_handle_fault(tc_tensor t) {
   return t.gen ? "the tensor was released, or its scope has ended"

@@ -18,9 +18,9 @@
 // pre: reading is locked. reached true: begun. reached false: the device is out of reach, and the
 // driver's objects are not touched.
 static void destroy_copy(tc_gpu *g, tc_gpu_later *l, bool reached) {
-  if (reached && l->event) tc_gpu_note(g, g->driver->event_destroy(&g->port, l->event), "destroying an event");
+  if (reached) tc_gpu_event_destroy(g, l->event);
   if (reached && l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
-  if (reached && l->pinned) tc_gpu_note(g, g->driver->staging_give(&g->port, l->pinned), "giving back pinned memory");
+  if (reached) tc_gpu_pinned_free(g, l->pinned);
   g->later_bytes -= l->room;
   tc_free(l);
 }

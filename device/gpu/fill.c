@@ -12,7 +12,6 @@ const uint32_t tc_gpu_fill_words[TC_GPU_FILLS] = {62, 510, 1534, 3998};
 
 static tc_status fill_make(tc_gpu *g, uint32_t size) {
   char name[32], source[640];
-  tc_gpu_code *c;
   snprintf(name, sizeof name, "tc_fill_%u", tc_gpu_fill_words[size]);
   snprintf(source, sizeof source,
            "#include \"tc_words.h\"\n"
@@ -21,13 +20,7 @@ static tc_status fill_make(tc_gpu *g, uint32_t size) {
            "  for (i32 i = TC_THREAD; i < (i32)tc_value->n; i += 128) tc_value->to[i] = tc_value->word[i];\n"
            "}\n",
            tc_gpu_fill_words[size], name);
-  TC_TRY(tc_gpu_compile(g, name, source, &c));
-  pthread_mutex_lock(&g->lock);
-  tc_gpu_code *other = g->fill[size];  // made by a thread that was faster
-  if (!other) g->fill[size] = c;
-  pthread_mutex_unlock(&g->lock);
-  if (other) tc_gpu_code_release(c);
-  return TC_OK;
+  return tc_gpu_code_keep(g, name, source, &g->fill[size]);
 }
 
 uint32_t tc_gpu_fill_most(const tc_gpu *g) {

@@ -37,14 +37,7 @@ static const char copier[] =
     "}\n";
 
 tc_status tc_gpu_copier_make(tc_gpu *g) {
-  tc_gpu_code *c;
-  TC_TRY(tc_gpu_compile(g, "tc_copy_operand", copier, &c));
-  pthread_mutex_lock(&g->lock);
-  tc_gpu_code *other = g->copier;  // made by a thread that was faster
-  if (!other) g->copier = c;
-  pthread_mutex_unlock(&g->lock);
-  if (other) tc_gpu_code_release(c);
-  return TC_OK;
+  return tc_gpu_code_keep(g, "tc_copy_operand", copier, &g->copier);
 }
 
 // ---- operands that move ----

@@ -44,8 +44,7 @@ uint64_t tc_gpu_runs(const tc_gpu *g) {
 
 void tc_gpu_ahead_fini(tc_gpu *g, bool reached) {
   tc_gpu_ahead *a = &g->ahead;
-  for (uint32_t i = 0; reached && a->mark && i < a->n; i++)
-    if (a->mark[i]) tc_gpu_note(g, g->driver->event_destroy(&g->port, a->mark[i]), "destroying an event");
+  for (uint32_t i = 0; reached && a->mark && i < a->n; i++) tc_gpu_event_destroy(g, a->mark[i]);
   tc_free(a->mark);
   *a = (tc_gpu_ahead){0};
 }

@@ -68,16 +68,15 @@ static tc_status staging_make(tc_gpu *g, tc_gpu_staging *s, uint32_t n_pieces) {
 }
 
 static void staging_drop(tc_gpu *g, tc_gpu_staging *s) {
-  for (int i = 0; i < TC_GPU_PIECES; i++)
-    if (s->event[i]) tc_gpu_note(g, g->driver->event_destroy(&g->port, s->event[i]), "destroying an event");
-  if (s->at) tc_gpu_note(g, g->driver->staging_give(&g->port, s->at), "giving back pinned memory");
+  for (int i = 0; i < TC_GPU_PIECES; i++) tc_gpu_event_destroy(g, s->event[i]);
+  tc_gpu_pinned_free(g, s->at);
   *s = (tc_gpu_staging){0};
 }
 
 void tc_gpu_staging_fini(tc_gpu *g) {
   staging_drop(g, &g->to);
   staging_drop(g, &g->from);
-  if (g->behind) tc_gpu_note(g, g->driver->event_destroy(&g->port, g->behind), "destroying an event");
+  tc_gpu_event_destroy(g, g->behind);
   g->behind = NULL;
 }
 

@@ -81,3 +81,11 @@ tc_status tc_gpu_pinned(tc_gpu *g, size_t bytes, void **out) {
   }
   return tc_gpu_check(g, result, "taking pinned memory for copies");
 }
+
+void tc_gpu_event_destroy(tc_gpu *g, void *event) {
+  if (event) tc_gpu_note(g, g->driver->event_destroy(&g->port, event), "destroying an event");
+}
+
+void tc_gpu_pinned_free(tc_gpu *g, void *at) {
+  if (at) tc_gpu_note(g, g->driver->staging_give(&g->port, at), "giving back pinned memory");
+}

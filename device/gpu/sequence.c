@@ -536,8 +536,7 @@ tc_status tc_gpu_sequence_time(tc_gpu_sequence *s, const uint64_t *words, tc_gpu
   if (st != TC_OK) return tc_free(timer), st;
   for (uint32_t i = 0; i <= s->n && st == TC_OK; i++) st = tc_gpu_event(g, true, &timer[i]);
   if (st == TC_OK) st = run_timed(s, words, timer, tell);
-  for (uint32_t i = 0; i <= s->n && !atomic_load(&g->lost) && !g->outside; i++)
-    if (timer[i]) tc_gpu_note(g, g->driver->event_destroy(&g->port, timer[i]), "destroying an event");
+  for (uint32_t i = 0; i <= s->n && !atomic_load(&g->lost) && !g->outside; i++) tc_gpu_event_destroy(g, timer[i]);
   atomic_store(&s->plain, "its kernels are timed one by one");
   tc_gpu_end(g);
   tc_free(timer);

@@ -128,6 +128,8 @@ void tc_gpu_evict(tc_gpu *g);
 // short they trim and try again. pre: begun.
 tc_status tc_gpu_event(tc_gpu *g, bool timer, void **out);
 tc_status tc_gpu_pinned(tc_gpu *g, size_t bytes, void **out);
+void tc_gpu_event_destroy(tc_gpu *g, void *event);  // event may be NULL. pre: begun
+void tc_gpu_pinned_free(tc_gpu *g, void *at);  // likewise
 
 // The error of a child that would use its parent's devices.
 #define TC_GPU_FORKED "the process was forked after a GPU was opened, and a child cannot use it: fork first, or start another program in the child"
@@ -168,6 +170,9 @@ tc_status tc_gpu_ahead_mark(tc_gpu *g);  // behind the run, once it was launched
 // Returns the event behind a run, counted from 1; NULL: the run is over. pre: locked.
 void *tc_gpu_ahead_of(const tc_gpu *g, uint64_t run);
 void tc_gpu_ahead_fini(tc_gpu *g, bool reached);
+
+// Compiles a kernel of the device's own, which *slot keeps until the device is closed.
+tc_status tc_gpu_code_keep(tc_gpu *g, const char *name, const char *source, tc_gpu_code **slot);
 
 // ---- the kernels that write tables (fill.c) ----
 

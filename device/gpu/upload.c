@@ -85,10 +85,8 @@ tc_status tc_gpu_upload_run(tc_gpu *g, char *to, const char *from, size_t bytes,
 void tc_gpu_upload_fini(tc_gpu *g) {
   tc_gpu_upload *u = &g->upload;
   tc_gpu_upload_trim(g);
-  for (int i = 0; i < TC_GPU_MOST_PIECES; i++)
-    if (u->there[i].moved) tc_gpu_note(g, g->driver->event_destroy(&g->port, u->there[i].moved), "destroying an event");
-  for (int i = 0; i < TC_GPU_PIECES; i++)
-    if (u->sent[i]) tc_gpu_note(g, g->driver->event_destroy(&g->port, u->sent[i]), "destroying an event");
-  if (u->pinned) tc_gpu_note(g, g->driver->staging_give(&g->port, u->pinned), "giving back pinned memory");
+  for (int i = 0; i < TC_GPU_MOST_PIECES; i++) tc_gpu_event_destroy(g, u->there[i].moved);
+  for (int i = 0; i < TC_GPU_PIECES; i++) tc_gpu_event_destroy(g, u->sent[i]);
+  tc_gpu_pinned_free(g, u->pinned);
   *u = (tc_gpu_upload){0};
 }
