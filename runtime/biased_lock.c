@@ -93,7 +93,7 @@ void tc_biased_lock_fork(tc_biased_lock *l) {
 }
 
 void tc_biased_unlock_fork(tc_biased_lock *l, bool in_child) {
-  // those threads do not exist in the child
+  // Those threads do not exist in the child.
   if (in_child) atomic_store_explicit(&l->n_waiting, 0, memory_order_relaxed);
   atomic_store_explicit(&l->biased, has_barrier, memory_order_relaxed);
   pthread_mutex_unlock(&l->mutex);

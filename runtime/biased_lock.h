@@ -23,7 +23,7 @@
 
 typedef struct tc_biased_lock {
   pthread_mutex_t mutex;
-  // true: only the owner uses the lock. Others clear it under the mutex; the owner sets it under
+  // True: only the owner uses the lock. Others clear it under the mutex; the owner sets it under
   // the mutex
   atomic_bool biased;
   atomic_bool held;  // true: the owner holds the lock by its bias, or is about to check the bias. Written by the owner

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 
-// a bit for each topic that is on, or may be: TC_LOG is read when a topic is first asked for
+// A bit for each topic that is on, or may be: TC_LOG is read when a topic is first asked for
 extern atomic_uint tc_log_topics;
 void tc_log_reread(void);  // makes the next question about a topic read TC_LOG again
 

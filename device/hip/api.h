@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-// unsigned enums in the vendor's headers
+// Unsigned enums in the vendor's headers.
 typedef unsigned tc_hip_result, tc_hip_pool_attribute, tc_hip_copy_kind, tc_hip_capture_mode;
 typedef unsigned tc_hiprtc_result;
 typedef unsigned long long tc_hip_flags;

@@ -48,7 +48,7 @@ static char name_text[32];
 typedef struct made {
   tc_gpu_conv_facts f;
   bool fits;  // false: it cannot be described, and the fields below are absent
-  // in the order of its functions: the two that are read, the one that is written
+  // In the order of its functions: the two that are read, the one that is written.
   tc_miopen_tensor first, second, result;
   tc_miopen_convolution convolution;
 } made;
