@@ -6,7 +6,7 @@
 // first error of a status stays, because errors that follow from it know less.
 // Always: text is complete when the error is recorded. It points into no module of the caller,
 // which may be unloaded before it is read.
-// Threads: everything but the ring, which has a lock, is thread-local. The text is allocated with a
+// Threads: all but the ring, which has a lock, belongs to one thread. The text is allocated with a
 // thread's first error: a binding may open the library late, when thread-local memory is scarce.
 // Without memory for it the message is the status's text.
 #ifndef _GNU_SOURCE
