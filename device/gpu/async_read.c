@@ -4,7 +4,7 @@
 // waits. Whoever waits for the copy moves it from there to the caller's memory. A large source is
 // first copied on the device, at that memory's speed, and read from there beside the kernels that
 // follow. Those may write the tensor's memory meanwhile. Memory is kept for the next copy.
-// Always: at most TC_GPU_MOST_LATER_BYTES are in use on either side; beyond that the oldest copy is
+// Always: at most TC_GPU_MOST_READ_BYTES are in use on either side; beyond that the oldest copy is
 // waited for.
 // Threads: under the lock of reading. A thread whose copy was taken by another waiting thread finds
 // it whole.
@@ -21,7 +21,7 @@ static void destroy_copy(tc_gpu *g, tc_gpu_later *l, bool reached) {
   if (reached) tc_gpu_event_destroy(g, l->event);
   if (reached && l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
   if (reached) tc_gpu_pinned_free(g, l->pinned);
-  g->later_bytes -= l->room;
+  g->read_bytes -= l->room;
   tc_free(l);
 }
 
@@ -35,14 +35,14 @@ static void destroy_all(tc_gpu *g, tc_gpu_later **list, bool reached) {
 
 // pre: reading is locked. Waits for the oldest copy, without the device's lock.
 static tc_status finish_first_copy(tc_gpu *g) {
-  tc_gpu_later *l = g->later;
+  tc_gpu_later *l = g->reads;
   TC_TRY(tc_gpu_check(g, g->driver->enter(&g->port), "copying from the device"));
   tc_status st = tc_gpu_check(g, g->driver->event_wait(&g->port, l->event), "waiting for what was asked for before");
   g->driver->leave(&g->port);
   if (st != TC_OK) return st;
   memcpy(l->to, l->pinned, l->bytes);
-  g->later = l->next;
-  l->next = g->later_free, g->later_free = l;
+  g->reads = l->next;
+  l->next = g->free_reads, g->free_reads = l;
   return TC_OK;
 }
 
@@ -52,7 +52,7 @@ static tc_status make_copy(tc_gpu *g, size_t room, tc_gpu_later **out) {
   if (!l) return TC_FAIL(TC_ERR_MEMORY, "no memory for a copy to the host");
   tc_status st = tc_gpu_event(g, false, &l->event);
   if (st == TC_OK) st = tc_gpu_pinned(g, room, &l->pinned);
-  l->room = room, g->later_bytes += room;
+  l->room = room, g->read_bytes += room;
   if (st != TC_OK) return destroy_copy(g, l, true), st;
   *out = l;
   return TC_OK;
@@ -62,13 +62,13 @@ static tc_status make_copy(tc_gpu *g, size_t room, tc_gpu_later **out) {
 static tc_status take_copy(tc_gpu *g, size_t bytes, tc_gpu_later **out) {
   size_t room = LEAST_BYTES;
   while (room < bytes) room *= 2;
-  for (tc_gpu_later **at = &g->later_free; *at; at = &(*at)->next) {
+  for (tc_gpu_later **at = &g->free_reads; *at; at = &(*at)->next) {
     if ((*at)->room != room) continue;
     *out = *at;
     *at = (*at)->next;
     return TC_OK;
   }
-  if (g->later_bytes + room > TC_GPU_MOST_LATER_BYTES) destroy_all(g, &g->later_free, true);
+  if (g->read_bytes + room > TC_GPU_MOST_READ_BYTES) destroy_all(g, &g->free_reads, true);
   return make_copy(g, room, out);
 }
 
@@ -92,7 +92,7 @@ static tc_status put_aside(tc_gpu *g, tc_gpu_later *l, size_t bytes, const void 
 // pre: reading is locked.
 static tc_status begin_copy(tc_gpu *g, void *to, const void *from, size_t bytes) {
   tc_gpu_line line = TC_GPU_WORK;
-  tc_gpu_later *l = NULL, **end = &g->later;
+  tc_gpu_later *l = NULL, **end = &g->reads;
   TC_TRY(tc_gpu_begin(g, "copying from the device"));
   tc_status st = take_copy(g, bytes, &l);
   if (st == TC_OK && tc_gpu_is_beside(bytes)) st = put_aside(g, l, bytes, &from, &line);
@@ -103,7 +103,7 @@ static tc_status begin_copy(tc_gpu *g, void *to, const void *from, size_t bytes)
     l->to = to, l->bytes = bytes, l->next = NULL;
     *end = l;
   } else if (l) {
-    l->next = g->later_free, g->later_free = l;
+    l->next = g->free_reads, g->free_reads = l;
   }
   tc_gpu_end(g);
   return st;
@@ -112,24 +112,24 @@ static tc_status begin_copy(tc_gpu *g, void *to, const void *from, size_t bytes)
 tc_status tc_gpu_later_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
   tc_status st = TC_OK;
   pthread_mutex_lock(&g->reading);
-  while (g->later && g->later_bytes + 2 * bytes > TC_GPU_MOST_LATER_BYTES && st == TC_OK) st = finish_first_copy(g);
+  while (g->reads && g->read_bytes + 2 * bytes > TC_GPU_MOST_READ_BYTES && st == TC_OK) st = finish_first_copy(g);
   if (st == TC_OK) st = begin_copy(g, to, from, bytes);
   pthread_mutex_unlock(&g->reading);
   return st;
 }
 
 static bool is_awaited(const tc_gpu *g, const void *to) {
-  const tc_gpu_later *l = g->later;
+  const tc_gpu_later *l = g->reads;
   while (l && to && l->to != to) l = l->next;
   return l != NULL;
 }
 
 tc_status tc_gpu_read_end(tc_gpu *g, const void *to) {
   tc_status st = TC_OK;
-  if (tc_gpu_forked()) return g->later ? tc_gpu_refuse_forked() : TC_OK;  // the parent's copies do not come here
+  if (tc_gpu_forked()) return g->reads ? tc_gpu_refuse_forked() : TC_OK;  // the parent's copies do not come here
   pthread_mutex_lock(&g->reading);
   while (st == TC_OK && is_awaited(g, to)) st = finish_first_copy(g);
-  if (st != TC_OK && atomic_load(&g->lost)) destroy_all(g, &g->later, false);  // they will never come
+  if (st != TC_OK && atomic_load(&g->lost)) destroy_all(g, &g->reads, false);  // they will never come
   pthread_mutex_unlock(&g->reading);
   return st;
 }
@@ -140,6 +140,6 @@ tc_status tc_gpu_wait(tc_gpu *g) {
 }
 
 void tc_gpu_later_fini(tc_gpu *g, bool reached) {
-  destroy_all(g, &g->later, reached);
-  destroy_all(g, &g->later_free, reached);
+  destroy_all(g, &g->reads, reached);
+  destroy_all(g, &g->free_reads, reached);
 }

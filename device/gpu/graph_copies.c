@@ -66,9 +66,9 @@ void tc_gpu_moving_fini(tc_gpu *g, tc_gpu_moving *m, bool reach) {
   tc_free(m->address);
 }
 
-bool tc_gpu_moving_fits(const tc_gpu_moving *m, const uint64_t *guard, const uint64_t *words, bool moving) {
+bool tc_gpu_moving_fits(const tc_gpu_moving *m, const uint64_t *guard, const uint64_t *words, bool may_move) {
   for (uint32_t i = 0; i < m->n; i++)
-    if (guard[i] != words[m->address[i].word] && !(moving && m->address[i].moves)) return false;
+    if (guard[i] != words[m->address[i].word] && !(may_move && m->address[i].moves)) return false;
   return true;
 }
 

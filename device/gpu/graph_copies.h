@@ -50,8 +50,8 @@ void tc_gpu_moving_give(tc_gpu *g, tc_gpu_moving *m, bool reach);  // frees plac
 tc_status tc_gpu_copier_make(tc_gpu *g);
 
 // Returns whether every operand that stays is where the guard, a word for each address, has it.
-// moving: those that move may be anywhere.
-bool tc_gpu_moving_fits(const tc_gpu_moving *m, const uint64_t *guard, const uint64_t *words, bool moving);
+// may_move: those that move may be anywhere.
+bool tc_gpu_moving_fits(const tc_gpu_moving *m, const uint64_t *guard, const uint64_t *words, bool may_move);
 // Operands that the run has elsewhere move from now on. Returns whether there are more than before.
 bool tc_gpu_moving_add(tc_gpu_moving *m, const uint64_t *guard, const uint64_t *words);
 // Takes memory for what moves. Returns static text why there is none, or NULL. launch gives names.

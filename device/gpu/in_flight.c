@@ -18,7 +18,7 @@ static tc_status make_marks(tc_gpu_ahead *a) {
 }
 
 tc_status tc_gpu_ahead_wait(tc_gpu *g) {
-  tc_gpu_ahead *a = &g->ahead;
+  tc_gpu_ahead *a = &g->in_flight;
   TC_TRY(make_marks(a));
   void **mark = &a->mark[a->n_runs % a->n];
   if (TC_UNLIKELY(!*mark)) return tc_gpu_event(g, false, mark);
@@ -26,7 +26,7 @@ tc_status tc_gpu_ahead_wait(tc_gpu *g) {
 }
 
 tc_status tc_gpu_ahead_mark(tc_gpu *g) {
-  tc_gpu_ahead *a = &g->ahead;
+  tc_gpu_ahead *a = &g->in_flight;
   uint64_t n = a->n_runs;
   TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, a->mark[n % a->n]), "recording an event"));
   atomic_store_explicit(&a->n_runs, n + 1, memory_order_release);
@@ -34,16 +34,16 @@ tc_status tc_gpu_ahead_mark(tc_gpu *g) {
 }
 
 void *tc_gpu_ahead_of(const tc_gpu *g, uint64_t run) {
-  const tc_gpu_ahead *a = &g->ahead;
+  const tc_gpu_ahead *a = &g->in_flight;
   return run == 0 || run + a->n <= a->n_runs ? NULL : a->mark[(run - 1) % a->n];
 }
 
 uint64_t tc_gpu_runs(const tc_gpu *g) {
-  return atomic_load_explicit(&g->ahead.n_runs, memory_order_acquire);
+  return atomic_load_explicit(&g->in_flight.n_runs, memory_order_acquire);
 }
 
 void tc_gpu_ahead_fini(tc_gpu *g, bool reached) {
-  tc_gpu_ahead *a = &g->ahead;
+  tc_gpu_ahead *a = &g->in_flight;
   for (uint32_t i = 0; reached && a->mark && i < a->n; i++) tc_gpu_event_destroy(g, a->mark[i]);
   tc_free(a->mark);
   *a = (tc_gpu_ahead){0};

@@ -120,7 +120,7 @@ tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes) {
 static tc_status line_of_read(tc_gpu *g, uint64_t made, size_t bytes, tc_gpu_line *out) {
   bool all = made == TC_GPU_ALL;
   *out = TC_GPU_WORK;
-  bool last = made == g->ahead.n_runs && g->upload.run != made;
+  bool last = made == g->in_flight.n_runs && g->upload.run != made;
   if (!tc_gpu_is_beside(bytes) && (all || last)) return TC_OK;
   if (all && !g->behind) TC_TRY(tc_gpu_event(g, false, &g->behind));
   if (all) TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, g->behind), "recording an event"));
@@ -142,7 +142,7 @@ static size_t piece_bytes(size_t bytes, size_t i) {
 }
 
 // Asks for piece i. pre: reading is locked.
-static tc_status ask_piece(tc_gpu *g, reading *r, size_t i) {
+static tc_status begin_piece(tc_gpu *g, reading *r, size_t i) {
   TC_TRY(tc_gpu_begin(g, "copying from the device"));
   tc_gpu_staging *s = &g->from;
   char *to;
@@ -176,7 +176,7 @@ tc_status tc_gpu_read_made(tc_gpu *g, void *to, const void *from, size_t bytes, 
   if (tc_gpu_forked()) return tc_gpu_refuse_forked();
   pthread_mutex_lock(&g->reading);
   for (size_t i = 0; i <= n && st == TC_OK; i++) {
-    if (i < n) st = ask_piece(g, &r, i);
+    if (i < n) st = begin_piece(g, &r, i);
     if (i > 0 && st == TC_OK) st = take_piece(g, (char *)to + (i - 1) * TC_GPU_PIECE_BYTES, piece_bytes(bytes, i - 1), (i - 1) % READ_PIECES);
   }
   pthread_mutex_unlock(&g->reading);
@@ -195,7 +195,7 @@ tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes) {
 tc_status tc_gpu_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
   if (bytes == 0) return TC_OK;
   if (tc_gpu_forked()) return tc_gpu_refuse_forked();
-  return bytes > TC_GPU_MOST_LATER_BYTES / 2 ? tc_gpu_read(g, to, from, bytes) : tc_gpu_later_begin(g, to, from, bytes);
+  return bytes > TC_GPU_MOST_READ_BYTES / 2 ? tc_gpu_read(g, to, from, bytes) : tc_gpu_later_begin(g, to, from, bytes);
 }
 
 tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes) {

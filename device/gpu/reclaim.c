@@ -36,8 +36,8 @@ static void trim_copies(tc_gpu *g, tc_gpu_later *list) {
 // memory stays.
 void tc_gpu_later_trim(tc_gpu *g) {
   if (pthread_mutex_trylock(&g->reading) != 0) return;
-  trim_copies(g, g->later);
-  trim_copies(g, g->later_free);
+  trim_copies(g, g->reads);
+  trim_copies(g, g->free_reads);
   pthread_mutex_unlock(&g->reading);
 }
 

@@ -59,7 +59,7 @@ typedef struct tc_gpu_ahead {
 } tc_gpu_ahead;
 
 // The limit of copies to the host in flight, on either side. A larger copy is read at once.
-#define TC_GPU_MOST_LATER_BYTES ((size_t)64 << 20)
+#define TC_GPU_MOST_READ_BYTES ((size_t)64 << 20)
 typedef struct tc_gpu_later tc_gpu_later;
 struct tc_gpu_later {
   tc_gpu_later *next;
@@ -84,10 +84,10 @@ struct tc_gpu {
   tc_gpu_staging to, from;
   tc_gpu_upload upload;
   void *behind;  // an event, recorded behind all that was asked for; NULL: not made yet
-  tc_gpu_ahead ahead;
+  tc_gpu_ahead in_flight;
   pthread_mutex_t reading;  // guards `from` and the fields below; taken before lock
-  tc_gpu_later *later, *later_free;  // in flight, the oldest first; and free ones, to be reused
-  size_t later_bytes;  // of both lists
+  tc_gpu_later *reads, *free_reads;  // in flight, the oldest first; and free ones, to be reused
+  size_t read_bytes;  // of both lists
   tc_gpu_retired *retired;
   uint32_t n_retired;
   tc_gpu_code *fill[TC_GPU_FILLS];  // kernels that write tables, by size; NULL: not made yet
@@ -158,7 +158,7 @@ void tc_gpu_upload_fini(tc_gpu *g);  // frees the rest, too. pre: as before
 // Returns whether a copy is large enough to go beside kernels.
 bool tc_gpu_is_beside(size_t bytes);
 
-// Begins a copy to the host. pre: not forked; 0 < bytes <= TC_GPU_MOST_LATER_BYTES / 2.
+// Begins a copy to the host. pre: not forked; 0 < bytes <= TC_GPU_MOST_READ_BYTES / 2.
 tc_status tc_gpu_later_begin(tc_gpu *g, void *to, const void *from, size_t bytes);
 // Drops copies that nobody waited for. reached false: the driver's objects are not touched.
 void tc_gpu_later_fini(tc_gpu *g, bool reached);
