@@ -1,4 +1,7 @@
-// Size classes: four per power of two from 64 bytes, sixteen from a mebibyte, so at most a quarter, or a sixteenth of what is large, is wasted.
+// Tensor memory in pools of size classes. See buffer.h.
+//
+// There are four classes per power of two from 64 bytes, and sixteen from a mebibyte. So at most a
+// quarter is wasted, and at most a sixteenth of a large buffer.
 #include "device/buffer.h"
 
 #ifdef __GLIBC__
@@ -20,8 +23,9 @@
 #define N_SMALL 56  // classes below a mebibyte
 #define N_CLASSES (N_SMALL + 28 * 16)
 #define HUGE_BYTES ((size_t)2 << 20)
-// Threads share the work on tensors of so many bytes, and a core that reads to the end of one fetches some lines more. What other cores write must not lie
-// there: two reference counts of buffers and a plan's behind its factors made a product of 64x64x64 on two threads 0.15 us longer, of 2.8.
+// From this size on threads share the work on a tensor, and a core that reads to its end prefetches
+// some lines more. No memory that other cores write may lie there.
+// Measured: 2 threads, product of 64x64x64, with three reference counts there: 2.8 -> 2.95 us.
 #define SHARED_BYTES ((size_t)16 << 10)
 #define READ_AHEAD 2048
 
@@ -31,7 +35,7 @@ typedef struct gpu_buffer {
   tc_holder holder;
 } gpu_buffer;
 
-// Pools of a GPU's memory.
+// The pools of a GPU's memory.
 typedef struct gpu_pools {
   tc_gpu *gpu;
   tc_buffer *pool[N_CLASSES];
@@ -41,7 +45,7 @@ typedef struct gpu_pools {
 static struct {
   pthread_mutex_t lock;
   tc_buffer *pool[N_CLASSES];
-  tc_buffer *shells;  // objects of wrapped memory, without memory of their own
+  tc_buffer *shells;  // objects for wrapped memory, without memory of their own
   gpu_pools *gpu[256];  // by tc_device; NULL: nothing was made there
   tc_memory stats;
   tc_allocator allocator;
@@ -56,12 +60,12 @@ static _Atomic ptrdiff_t plan_bytes;
 static _Thread_local struct {
   tc_peak peak;
   uint8_t memory;
-  bool taken;  // any since it began
-  uint64_t new_ticks;  // what getting memory took that no pool had
+  bool taken;  // true: this thread took some since tc_buffer_peak_begin
+  uint64_t new_ticks;  // spent on getting memory that no pool had
 } seen;
 
-// This thread took bytes of a memory, of which so many are in use now.
-static void see(uint8_t memory, size_t bytes, size_t live_bytes) {
+// Notes that this thread took bytes of a memory, of which live_bytes are in use now.
+static void note_use(uint8_t memory, size_t bytes, size_t live_bytes) {
   if (seen.memory != memory) return;
   if (!seen.taken) seen.peak = (tc_peak){live_bytes - bytes, 0}, seen.taken = true;
   seen.peak.most_bytes = TC_MAX_OF(seen.peak.most_bytes, live_bytes);
@@ -80,7 +84,7 @@ static size_t class_bytes(int c) {
   return large < 0 ? (size_t)(4 + c % 4) << (c / 4 + 4) : (size_t)(16 + large % 16) << (large / 16 + 16);
 }
 
-// The least class that holds so many.
+// Returns the smallest class that holds `bytes`.
 static int class_of(size_t bytes) {
   if (bytes <= 64) return 0;
   int e = 63 - __builtin_clzll((unsigned long long)bytes - 1), log_parts = e < 20 ? 2 : 4;  // 2^e < bytes <= 2^(e + 1)
@@ -96,7 +100,7 @@ static void *memory_alloc(size_t bytes) {
     tc_log_line(TC_LOG_WARN, "the caller's allocator gave memory that is not aligned to 64 bytes; it was refused");
     return NULL;
   }
-  void *p = tc_malloc(1);  // counted, and made to fail, with the others
+  void *p = tc_malloc(1);  // this allocation is counted, and fails in tests, as every other does
   if (!p) return NULL;
   tc_free(p);
   size_t align = bytes >= HUGE_BYTES ? HUGE_BYTES : 64, behind = bytes >= SHARED_BYTES && bytes < HUGE_BYTES ? READ_AHEAD : 0;
@@ -112,7 +116,7 @@ static void memory_free(void *p, size_t bytes) {
     free(p);
 }
 
-// pre: locked. Gives a pooled buffer of class c back.
+// pre: locked. Frees a pooled buffer of class c.
 static void drop_locked(int c) {
   tc_buffer *b = self.pool[c];
   self.pool[c] = b->next;
@@ -126,7 +130,7 @@ static tc_holder *holder_of(tc_buffer *b) {
   return &((gpu_buffer *)b)->holder;
 }
 
-// pre: locked. Gives a GPU's pooled memory back.
+// pre: locked. Frees a GPU's pooled memory; returns its bytes.
 static size_t trim_gpu_locked(gpu_pools *g) {
   size_t bytes = g->pooled_bytes;
   for (int c = 0; c < N_CLASSES; c++)
@@ -142,7 +146,7 @@ static size_t trim_gpu_locked(gpu_pools *g) {
   return bytes;
 }
 
-// pre: locked. Gives pooled memory back; how much.
+// pre: locked. Frees all pooled memory; returns its bytes.
 static size_t trim_locked(void) {
   size_t bytes = self.stats.pooled_bytes;
   for (int d = 0; d < 256; d++)
@@ -157,7 +161,7 @@ static size_t trim_locked(void) {
   return bytes;
 }
 
-// pre: locked.
+// pre: locked. Returns the cap, which the first call reads; 0: there is none.
 static size_t cap_locked(void) {
   if (!self.cap_read) {
     self.cap_read = true;
@@ -166,7 +170,7 @@ static size_t cap_locked(void) {
   return self.stats.cap_bytes;
 }
 
-// pre: locked. A new buffer, or NULL.
+// pre: locked. Returns a new buffer; NULL: there is no memory.
 static tc_buffer *make_locked(size_t bytes) {
   tc_buffer *b = tc_calloc(1, sizeof *b);
   if (b) b->ptr = memory_alloc(bytes);
@@ -179,7 +183,8 @@ static tc_buffer *make_locked(size_t bytes) {
   return b;
 }
 
-// pre: locked. A pooled or new buffer of class c, or NULL.
+// pre: locked. Returns a pooled or new buffer of class c; NULL: there is no memory, or the cap
+// forbids it.
 static tc_buffer *take_locked(int c) {
   tc_buffer *b = self.pool[c];
   size_t bytes = class_bytes(c), cap = cap_locked();
@@ -195,17 +200,17 @@ static tc_buffer *take_locked(int c) {
   }
   self.stats.live_bytes += bytes;
   self.stats.peak_bytes = TC_MAX_OF(self.stats.peak_bytes, self.stats.live_bytes);
-  see(0, bytes, self.stats.live_bytes);
+  note_use(0, bytes, self.stats.live_bytes);
   return b;
 }
 
-// What is kept by others goes to the pools.
-static void reclaim(void) {
+// Makes the keeper of derived values give them back to the pools.
+static void reclaim_kept(void) {
   const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
   if (k) k->reclaim();
 }
 
-// pre: locked. The pools of a device, made at the first use.
+// pre: locked. Returns the pools of a device, made at the first use.
 static tc_status gpu_pools_locked(tc_device d, gpu_pools **out) {
   *out = self.gpu[d];
   if (*out) return TC_OK;
@@ -214,12 +219,13 @@ static tc_status gpu_pools_locked(tc_device d, gpu_pools **out) {
   gpu_pools *g = tc_calloc(1, sizeof *g);
   if (!g) return TC_FAIL(TC_ERR_MEMORY, "no room for a device's pools");
   g->gpu = gpu;
+  tc_gpu_set_evict(tc_buffer_reclaim);
   *out = self.gpu[d] = g;
   return TC_OK;
 }
 
-// pre: locked. A pooled or new buffer of class c in a GPU's memory. Where there is no room for a new one, what is pooled is given back first: TC_ERR_MEMORY if
-// that is not enough, which is no error yet.
+// pre: locked. Takes a pooled or new buffer of class c in a GPU's memory. If a new one does not
+// fit, pooled memory is freed first. TC_ERR_MEMORY, without a recorded error: that was not enough.
 static tc_status take_gpu_locked(gpu_pools *g, tc_device d, int c, tc_buffer **out) {
   tc_buffer *b = g->pool[c];
   size_t bytes = class_bytes(c);
@@ -240,7 +246,7 @@ static tc_status take_gpu_locked(gpu_pools *g, tc_device d, int c, tc_buffer **o
   }
   g->live_bytes += bytes, self.stats.gpu_live_bytes += bytes;
   self.stats.gpu_peak_bytes = TC_MAX_OF(self.stats.gpu_peak_bytes, self.stats.gpu_live_bytes);
-  see((uint8_t)d, bytes, g->live_bytes);
+  note_use((uint8_t)d, bytes, g->live_bytes);
   *out = b;
   return TC_OK;
 }
@@ -254,7 +260,7 @@ static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
   if (st == TC_OK) st = take_gpu_locked(g, d, c, &b);
   if (st == TC_ERR_MEMORY && g) {
     pthread_mutex_unlock(&self.lock);
-    reclaim();
+    reclaim_kept();
     pthread_mutex_lock(&self.lock);
     st = take_gpu_locked(g, d, c, &b);
   }
@@ -275,7 +281,7 @@ void tc_buffer_tell(tc_buffer *b, tc_holding holding, tc_call made) {
 }
 
 void tc_buffer_reclaim(tc_device d) {
-  reclaim();
+  reclaim_kept();
   pthread_mutex_lock(&self.lock);
   if (self.gpu[d]) (void)trim_gpu_locked(self.gpu[d]);
   pthread_mutex_unlock(&self.lock);
@@ -437,7 +443,7 @@ void tc_buffer_lend(tc_buffer *b) {
   pthread_mutex_lock(&self.lock);
   if (b->n_lent++ == 0) b->stamped = tc_buffer_stamp(b) != 0;
   pthread_mutex_unlock(&self.lock);
-  replace_stamp(b, 0);  // it is counted as lent: nobody gives it another meanwhile
+  replace_stamp(b, 0);  // n_lent is counted, so nobody sets another stamp meanwhile
 }
 
 void tc_buffer_lend_end(tc_buffer *b) {
@@ -517,12 +523,12 @@ tc_status tc_set_memory_cap_at(size_t bytes, tc_site site) {
 
 void tc_trim(void) {
   if (!tc_enter("trim", 0)) return;
-  reclaim();
+  reclaim_kept();
   pthread_mutex_lock(&self.lock);
   size_t bytes = trim_locked();
   pthread_mutex_unlock(&self.lock);
 #ifdef __GLIBC__
-  (void)malloc_trim(0);  // what plans and their making took lies between what is still in use
+  (void)malloc_trim(0);  // memory of plans lies between memory still in use
 #endif
   if (tc_log_on(TC_LOG_MEMORY)) tc_log_line(TC_LOG_MEMORY, "trim: %zu bytes given back", bytes);
   tc_leave();
@@ -545,7 +551,7 @@ void tc_buffer_leave_gpus(void) {
 static void trim_at_exit(void) __attribute__((destructor));
 static void trim_at_exit(void) {
   if (tc_inside) return;
-  reclaim();
+  reclaim_kept();
   pthread_mutex_lock(&self.lock);
   if (!self.allocator.free) trim_locked();
   pthread_mutex_unlock(&self.lock);

@@ -1,13 +1,16 @@
-// Tensor memory: counted buffers from size-class pools. A buffer's content never changes while more than one reference holds it.
+// Tensor memory: reference-counted buffers from size-class pools.
 //
-// Runs on the CPU finish before the sync that started them returns, so references alone say when memory is quiet. The object and its memory are
-// pooled together: in steady state nothing is allocated. Threads: thread-safe; reference counts are atomic, pools are under one lock.
-//
-// A stamp names a content: no two contents of the process have the same, and a buffer gets another whenever it is written after it was made. What is
-// prepared from a content (lowering/program/constant_cache.h) is kept under its stamp.
-//
-// A buffer in a GPU's memory is made for that device. What is asked of a device happens in order, so that memory whose last reference went may be taken
-// again at once; ptr is the device's address, which only kernels and tc_buffer_read, _write and _copy follow.
+// Always: a buffer's content never changes while more than one reference holds it.
+// Always: runs on the CPU finish before the sync that started them returns, so references alone say
+// when memory is quiet. The object and its memory are pooled together: in steady state nothing is
+// allocated.
+// Always: a stamp names a content. No two contents of the process share one, and a buffer gets
+// another stamp whenever it is written again. Values derived from a content
+// (lowering/program/constant_cache.h) are kept under its stamp.
+// Always: a buffer in a GPU's memory belongs to that device. A device does what it is asked for in
+// order, so memory without references is reused at once. ptr is the device's address, which only
+// kernels and tc_buffer_read, _write and _copy follow.
+// Threads: thread-safe; reference counts are atomic, pools are under one lock.
 #ifndef TC_DEVICE_BUFFER_H
 #define TC_DEVICE_BUFFER_H
 
@@ -19,45 +22,51 @@
 
 typedef enum tc_origin {
   TC_ORIGIN_OWNED,
-  TC_ORIGIN_BORROWED,  // the caller's, read only
-  TC_ORIGIN_USER,  // the caller's, assigns must land there
+  TC_ORIGIN_BORROWED,  // the caller's memory, read only
+  TC_ORIGIN_USER,  // the caller's memory; assignments must land there
 } tc_origin;
 
 typedef struct tc_buffer tc_buffer;
 struct tc_buffer {
-  _Atomic uint32_t refs;  // slots, traces, runs, maps
+  _Atomic uint32_t refs;  // held by slots, traces, runs and maps
   uint8_t origin;
-  uint8_t memory;  // whose: a GPU, or 0, which is the host
+  uint8_t memory;  // the GPU whose memory it is in; 0: the host
   uint16_t size_class;
   size_t bytes;  // usable
   void *ptr;
-  void (*drop)(void *arg);  // borrowed memory: called when the last reference goes
+  void (*drop)(void *arg);  // called when the last reference to borrowed memory goes; NULL: nothing is called
   void *drop_arg;
   _Atomic uint64_t stamp;  // of the content; 0: others may write there unseen
-  uint32_t n_lent;  // to so many who may; under the lock of the pools, as what follows
-  bool stamped;  // before the first of them
-  _Atomic uint64_t made;  // of a GPU's: the run that wrote it last, as tc_gpu_runs counts, or TC_GPU_ALL, which is not known
-  _Atomic bool watched;  // the keeper is told when this stamp is no more
+  uint32_t n_lent;  // to how many others it is lent, who may write; under the lock of the pools
+  bool stamped;  // true: it had a stamp before the first of them; under the same lock
+  // Of a GPU's buffer: the run that wrote it last, as tc_gpu_runs counts. TC_GPU_ALL: it is
+  // unknown.
+  _Atomic uint64_t made;
+  _Atomic bool watched;  // true: the keeper is told when this stamp ends
   tc_buffer *next;  // in a pool
 };
 
-// A buffer of at least bytes, content undefined, one reference. TC_ERR_MEMORY beyond the cap (of the host's memory) or when the system has none.
+// Makes a buffer of at least `bytes` with undefined content and one reference. TC_ERR_MEMORY: the
+// cap of the host's memory forbids it, or the system has none.
 tc_status tc_buffer_create(size_t bytes, tc_buffer **out);
-// The same where tensors of the device live.
+// Does the same in the memory where tensors of the device live.
 tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out);
-// Between the caller's memory and a buffer's first bytes, and between buffers, in whichever memory each is. Reading waits for the device.
+// These copy between the caller's memory and a buffer's first bytes, and between buffers, in
+// whichever memory each is. Reading waits for the device.
 tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes);
-// The same, but does not wait where it need not (tc_gpu_read_begin).
+// Does the same, but waits only if it must (tc_gpu_read_begin).
 tc_status tc_buffer_read_begin(const tc_buffer *b, void *to, size_t bytes);
 tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes);
 tc_status tc_buffer_clear(tc_buffer *b, size_t bytes);  // to zeros
 tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes);
-// How many bytes to ask for where so many are needed for a short time: those of a pooled buffer that holds them. Where none does and they are many, large
-// buffers are taken out of the pools first, so that what programs held one after the other is not held at once.
+// Returns how many bytes to ask for when `bytes` are needed for a short time: the size of a pooled
+// buffer that holds them. If none does and `bytes` is large, large pooled buffers are freed first.
+// So memory that programs held one after the other is not held at once.
 size_t tc_buffer_fit(size_t bytes);
-// What a buffer of so many takes.
+// Returns what a buffer of `bytes` takes.
 size_t tc_buffer_rounded(size_t bytes);
-// What the cap leaves once all is given back that is kept and that no run uses; SIZE_MAX where there is no cap, as in a GPU's memory.
+// Returns what the cap leaves once everything unused that is kept is given back. SIZE_MAX: there is
+// no cap, as in a GPU's memory.
 size_t tc_buffer_room(tc_device d);
 // Wraps the caller's memory; on failure drop is not called.
 tc_status tc_buffer_wrap(void *ptr, size_t bytes, tc_origin origin, void (*drop)(void *), void *arg, tc_buffer **out);
@@ -65,54 +74,61 @@ static inline tc_buffer *tc_buffer_retain(tc_buffer *b) {
   atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
   return b;
 }
-void tc_buffer_release(tc_buffer *b);  // NULL is fine
+void tc_buffer_release(tc_buffer *b);  // b may be NULL
 static inline uint64_t tc_buffer_stamp(const tc_buffer *b) {
   return atomic_load(&b->stamp);
 }
-// Another content is about to be written; the caller holds the only reference but its own.
+// Another content is about to be written. pre: the caller holds the only reference but its own.
 void tc_buffer_restamp(tc_buffer *b);
-// The device was asked for a run that writes it: who reads it waits for no later one.
+// A run that writes b was launched on its device. Reading b waits for no later run.
 void tc_buffer_set_made(tc_buffer *b);
-// Others may write there from now on.
+// Others may write b from now on.
 void tc_buffer_unstamp(tc_buffer *b);
-// The same until it is given back, from when on there is another content.
+// Others may write b until tc_buffer_lend_end, which gives it another stamp.
 void tc_buffer_lend(tc_buffer *b);
 void tc_buffer_lend_end(tc_buffer *b);
-// b's holders keep its content, in the memory of spare, which has room for it and one reference; spare gets the memory that b wrapped, and its callback.
+// Moves b's content to the memory of spare, which has room for it and one reference. spare gets the
+// memory that b wrapped, and its callback.
 void tc_buffer_move(tc_buffer *b, tc_buffer *spare);
-// Nobody writes the memory that it wraps.
+// Nobody writes the memory that b wraps any more, so it gets a stamp.
 void tc_buffer_settle(tc_buffer *b);
 static inline uint32_t tc_buffer_refs(const tc_buffer *b) {
   return atomic_load_explicit(&b->refs, memory_order_acquire);
 }
 
-// What a buffer of a GPU's memory is told to be where that is short (holders.h): else it is a tensor, made by the call that is running. Of others nothing.
+// Says what a buffer in a GPU's memory holds, for the list that is printed when memory is short
+// (holders.h). Else it counts as a tensor made by the running call. Buffers of the host are
+// ignored.
 void tc_buffer_tell(tc_buffer *b, tc_holding holding, tc_call made);
-// Memory of this GPU is short: gives back what is pooled there, and all that can be made again. Called without locks of the device.
+// This GPU's memory is short: frees what is pooled there, and all that can be made again. Called
+// without locks of the device.
 void tc_buffer_reclaim(tc_device d);
-// What is in use in a memory while this thread runs something: before it takes any there, and the most when it took some.
+// Bytes in use in a memory while this thread runs something: before it takes any, and at most when
+// it took some.
 typedef struct tc_peak {
   size_t before_bytes, most_bytes;
 } tc_peak;
 void tc_buffer_peak_begin(tc_device d);
 tc_peak tc_buffer_peak_end(void);
-// What this thread has taken since then, in ticks, to get memory that no pool had.
+// Returns the ticks that this thread spent since tc_buffer_peak_begin on memory that no pool had.
 uint64_t tc_buffer_new_ticks(void);
 
-// Gives the GPUs' pools back and leaves the devices, if no memory there is in use.
+// Frees the GPUs' pools and leaves the devices, unless some of their memory is in use.
 void tc_buffer_leave_gpus(void);
 
-// Who keeps what was prepared from contents. Called without locks of the device; layers point one way, so it makes itself known.
+// The keeper of values derived from contents. Layers point one way, so it registers itself. Called
+// without locks of the device.
 typedef struct tc_keeper {
-  void (*changed)(uint64_t stamp);  // a watched content is gone, and what was prepared from it of no use
+  void (*changed)(uint64_t stamp);  // a watched content is gone, and what was derived from it is of no use
   void (*reclaim)(void);  // memory is short: gives back all that can be made again
-  size_t (*bytes)(void);  // kept now, counted among the live
-  size_t (*idle_bytes)(void);  // of these what no run uses, in memory of the host: reclaiming gives it back at once
+  size_t (*bytes)(void);  // kept now; counted among the live bytes
+  size_t (*idle_bytes)(void);  // of these, bytes in the host's memory that no run uses: reclaiming frees them at once
 } tc_keeper;
 void tc_buffer_set_keeper(const tc_keeper *keeper);
-// So many bytes more, or less, are held by plans, which tc_memory_stats tells.
+// Plans hold `bytes` more, or less if negative; tc_memory_stats reports the sum.
 void tc_memory_of_plans(ptrdiff_t bytes);
-// pre: the caller holds a reference. A stamp read afterwards that is still the same is watched.
+// pre: the caller holds a reference. The content is watched if a stamp read afterwards is still the
+// same.
 static inline void tc_buffer_watch(tc_buffer *b) {
   atomic_store(&b->watched, true);
 }

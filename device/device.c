@@ -1,4 +1,4 @@
-// Names of devices, by rows of backends.def, and which is the default. See device.h.
+// Parsing names of devices, and the default device. See device.h.
 #include "device/device.h"
 
 #include <stdlib.h>
@@ -10,49 +10,30 @@
 
 #define MAX_PUSHED 64
 
-// Names of one after the other; only GPUs have more than one.
-#define NAMES(text) \
-  {text,      text ":1", text ":2",  text ":3",  text ":4",  text ":5",  text ":6",  text ":7", \
-   text ":8", text ":9", text ":10", text ":11", text ":12", text ":13", text ":14", text ":15"}
-
-static const struct {
-  const char *name[TC_MOST_ORDINALS];
-  tc_device_kind kind;
-} backends[TC_N_DEVICES] = {
-#define TC_BACKEND(NAME, text, kind_) [TC_DEVICE_##NAME] = {NAMES(text), TC_DEVICE_##kind_},
-#include "device/backends.def"
-#undef TC_BACKEND
-};
-_Static_assert(TC_N_DEVICES <= 16, "a device's row is four bits");
-
 static _Thread_local struct {
   bool known;
-  uint8_t n_pushed, now, pushed[MAX_PUSHED];  // of tc_device; bytes, for thread-local memory is scarce
+  uint8_t n_pushed, now, pushed[MAX_PUSHED];  // tc_device as bytes, because thread-local memory is scarce
 } self;
-
-const char *tc_device_name(tc_device d) {
-  return backends[tc_device_row(d)].name[tc_device_ordinal(d)];
-}
-
-tc_device_kind tc_device_kind_of(tc_device d) {
-  return backends[tc_device_row(d)].kind;
-}
 
 const char *tc_device_absent(tc_device d) {
   return tc_device_kind_of(d) == TC_DEVICE_GPU ? tc_gpu_absent(d) : NULL;
 }
 
-// Which of the backend's devices text names: its name, or that of a GPU's, ":" and a number. -1: none.
+// Returns which of the backend's devices text names: 0 for its name, n for a GPU's name with ":n";
+// -1: none of them.
 static int ordinal_of(const char *text, int row) {
-  size_t n = strlen(backends[row].name[0]);
-  if (strncmp(text, backends[row].name[0], n) != 0) return -1;
+  const char *name = tc_device_name((tc_device)row);
+  size_t n = strlen(name);
+  if (strncmp(text, name, n) != 0) return -1;
   if (text[n] == 0) return 0;
-  bool number = backends[row].kind == TC_DEVICE_GPU && text[n] == ':' && text[n + 1] && strspn(text + n + 1, "0123456789") == strlen(text + n + 1);
+  bool number = tc_device_kind_of((tc_device)row) == TC_DEVICE_GPU && text[n] == ':' && text[n + 1] &&
+                strspn(text + n + 1, "0123456789") == strlen(text + n + 1);
   return !number ? -1 : strlen(text + n + 1) > 2 ? TC_MOST_ORDINALS : atoi(text + n + 1);
 }
 
-// Whether the GPU opens, is no simulation, and has a compiler that works; one that does not work is told.
-static bool is_good(tc_device d) {
+// Returns whether the GPU opens, is no simulation and has a working compiler. A compiler that does
+// not work is logged.
+static bool is_good_gpu(tc_device d) {
   tc_gpu *g;
   tc_error_mark before = tc_error_now();
   if (tc_gpu_absent(d) != NULL || tc_gpu_get(d, &g) != TC_OK || tc_gpu_facts_of(g)->simulated) return false;
@@ -62,17 +43,17 @@ static bool is_good(tc_device d) {
   return false;
 }
 
-// The first good GPU, or the CPU.
-static tc_device best(void) {
+// Returns the first good GPU, else the CPU.
+static tc_device best_device(void) {
   for (int row = 0; row < TC_N_DEVICES; row++)
-    if (backends[row].kind == TC_DEVICE_GPU && is_good((tc_device)row)) return (tc_device)row;
+    if (tc_device_kind_of((tc_device)row) == TC_DEVICE_GPU && is_good_gpu((tc_device)row)) return (tc_device)row;
   return TC_DEVICE_CPU;
 }
 
 tc_status tc_device_parse(const char *name, const char *op, tc_site site, tc_device *out) {
   *out = TC_DEVICE_CPU;
   if (!name) return tc_fail(TC_ERR_ARG, op, site, "the device's name is NULL");
-  if (strcmp(name, "tc") == 0) return *out = best(), TC_OK;
+  if (strcmp(name, "tc") == 0) return *out = best_device(), TC_OK;
   for (int row = 0; row < TC_N_DEVICES; row++) {
     int ordinal = ordinal_of(name, row);
     if (ordinal < 0) continue;
@@ -95,7 +76,7 @@ tc_device tc_device_default(void) {
   tc_error_mark before = tc_error_now();
   if (name && tc_device_parse(name, "TC_DEVICE", 0, &d) != TC_OK) {
     tc_log_line(TC_LOG_WARN, "TC_DEVICE is ignored: %s", tc_last_error()->message);
-    (void)tc_error_tell(before);  // told, and no call's failure
+    (void)tc_error_tell(before);  // it was logged and is no call's failure
   }
   return self.now = (uint8_t)d, d;
 }

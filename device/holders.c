@@ -1,4 +1,6 @@
-// See holders.h. A list for each device: entries come and go in constant time, and are read only where memory is short.
+// A list of holders for each device. See holders.h.
+//
+// Entries come and go in constant time, and are read only when memory is short.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // dladdr
 #endif
@@ -6,7 +8,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "runtime/fork.h"
@@ -19,7 +20,7 @@ typedef struct sum {
 
 static struct {
   pthread_mutex_t lock;
-  tc_holder *first[256];  // by tc_device
+  tc_holder *first[256];  // by tc_device; NULL: nothing holds memory there
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 8)
 
@@ -54,35 +55,26 @@ typedef struct text {
   size_t bytes;
 } text;
 
-static void append(const text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void append(const text *t, const char *fmt, ...) {
-  size_t used = strlen(t->out);
-  va_list args;
-  va_start(args, fmt);
-  (void)vsnprintf(t->out + used, t->bytes - used, fmt, args);
-  va_end(args);
-}
-
 static void append_size(const text *t, size_t bytes) {
   if (bytes < (size_t)1 << 20)
-    append(t, "%zu bytes", bytes);
+    tc_text_append(t->out, t->bytes, "%zu bytes", bytes);
   else
-    append(t, "%.1f MiB", (double)bytes / (1 << 20));
+    tc_text_append(t->out, t->bytes, "%.1f MiB", (double)bytes / (1 << 20));
 }
 
-// A place is text of the caller's module, which may be unloaded: then it is not known any more.
+// A site may be an address in the caller's module. If that was unloaded, the site is unknown.
 static void append_call(const text *t, const tc_call *call) {
   char place[96];
   Dl_info info;
   const void *at = (const void *)(uintptr_t)(call->site & ~(UINT64_C(1) << 63));
   if (!call->op) return;
-  append(t, " of %s", call->op);
+  tc_text_append(t->out, t->bytes, " of %s", call->op);
   if (!call->site || !dladdr(at, &info)) return;
   tc_site_text(call->site, place, sizeof place);
-  append(t, " at %s", place);
+  tc_text_append(t->out, t->bytes, " at %s", place);
 }
 
-// pre: locked. Copies of the largest tensors, largest first; how many.
+// pre: locked. Copies the largest tensors, largest first; returns how many.
 static int find_largest(tc_device d, tc_holder largest[LARGEST]) {
   int n = 0;
   for (const tc_holder *h = self.first[d]; h; h = h->next) {
@@ -98,14 +90,14 @@ static int find_largest(tc_device d, tc_holder largest[LARGEST]) {
 }
 
 static void append_tensors(const text *t, const sum *tensors, const tc_holder *largest, int n) {
-  append(t, "%zu tensor%s hold%s ", tensors->n, tensors->n == 1 ? "" : "s", tensors->n == 1 ? "s" : "");
+  tc_text_append(t->out, t->bytes, "%zu tensor%s hold%s ", tensors->n, tensors->n == 1 ? "" : "s", tensors->n == 1 ? "s" : "");
   append_size(t, tensors->bytes);
   for (int i = 0; i < n; i++) {
-    append(t, i ? ", " : n > 1 ? " (the largest " : " (");
+    tc_text_append(t->out, t->bytes, i ? ", " : n > 1 ? " (the largest " : " (");
     append_size(t, largest[i].bytes);
     append_call(t, &largest[i].made);
   }
-  if (n) append(t, ")");
+  if (n) tc_text_append(t->out, t->bytes, ")");
 }
 
 // The loader's lock, under which libraries come and go, is not taken inside the list's.
@@ -130,10 +122,10 @@ const char *tc_holders_tell(tc_device d, size_t used_bytes, char *out, size_t by
   append_tensors(&t, &of[TC_HOLDS_TENSOR], largest, n);
   for (int i = TC_HOLDS_ARENA; i < TC_N_HOLDINGS; i++) {
     if (of[i].n == 0) continue;
-    append(&t, ", %zu %s ", of[i].n, names[i]);
+    tc_text_append(t.out, t.bytes, ", %zu %s ", of[i].n, names[i]);
     append_size(&t, of[i].bytes);
   }
-  append(&t, ", the driver, libraries and other programs ");
+  tc_text_append(t.out, t.bytes, ", the driver, libraries and other programs ");
   append_size(&t, used_bytes - TC_MIN(used_bytes, all));
   return out;
 }

@@ -1,15 +1,15 @@
-// Mathematical functions libm lacks.
-// Threads: thread-safe, pure.
+// Mathematical functions that libm lacks. See math.h.
 #include "kernels/math.h"
 
 #include <math.h>
 
-// Winitzki's approximation, relative error about 2e-3; near 0 it loses its digits and the first term of the series serves.
+// Winitzki's approximation has a relative error of about 2e-3. Near 0 it loses its digits, so the
+// first term of the series is used there.
 static double erfinv_guess(double x) {
   if (x < 1e-3) return x * 0.88622692545275801365;  // sqrt(pi) / 2
   const double a = 0.147;
   double log_term = log1p(-x * x);
-  if (x > 0.5) log_term = log1p(-x) + log1p(x);     // x * x would round away the distance to 1
+  if (x > 0.5) log_term = log1p(-x) + log1p(x);  // x * x would round away the distance to 1
   double t = 2 / (M_PI * a) + log_term / 2, c = -log_term / a;
   return sqrt(c / (sqrt(t * t + c) + t));
 }
@@ -20,8 +20,9 @@ double tc_math_erfinv(double x) {
   if (m > 1) return NAN;
   if (m == 1) return copysign(INFINITY, x);
   double y = erfinv_guess(m);
-  // Halley's method on erf(y) - m cubes the error; two steps do, but for the last few values below 1, where the guess is worse. Above 0.5
-  // the residual is taken from erfc, where 1 - m is exact and nothing cancels.
+  // Halley's method on erf(y) - m cubes the error. Two steps are enough, except for the last few
+  // values below 1, where the guess is worse. Above 0.5 the residual is taken from erfc, where 1 -
+  // m is exact and nothing cancels.
   for (int i = 0; i < 3; i++) {
     double residual = m > 0.5 ? (1 - m) - erfc(y) : erf(y) - m;
     double newton = residual / (M_2_SQRTPI * exp(-y * y));
@@ -30,9 +31,10 @@ double tc_math_erfinv(double x) {
   return copysign(y, x);
 }
 
-// x > 0. Shifted to where the asymptotic series has all digits.
+// pre: x > 0. Shifts x to where the asymptotic series has all digits.
 static double digamma_above_zero(double x) {
-  static const double c[] = {1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12};  // B_2k / 2k
+  // B_2k / 2k
+  static const double c[] = {1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12};
   double y = 0, series = 0;
   for (; x < 10; x++) y -= 1 / x;
   for (int i = 6; i >= 0; i--) series = (series + c[i]) / (x * x);
@@ -46,7 +48,8 @@ static double digamma(double x) {
   return rest == 0 ? NAN : digamma_above_zero(1 - x) - M_PI / tan(M_PI * rest);
 }
 
-// The sum over k >= 0 of (x + k)^-s for x > 0 and s >= 2: some terms, then Euler and Maclaurin's formula.
+// Returns the sum over k >= 0 of (x + k)^-s for x > 0 and s >= 2: some terms, then the
+// Euler-Maclaurin formula.
 static double zeta_above_zero(double s, double x) {
   // B_2k / (2k)!
   static const double c[] = {1.0 / 12,
@@ -72,7 +75,8 @@ static double zeta_above_zero(double s, double x) {
   return sum;
 }
 
-// Below zero the sum is one upwards from 1 - rest and one down from rest, which ends at -x.
+// Below zero the sum has two parts: one upwards from 1 - rest, and one down from rest, which ends
+// at -x.
 static double zeta(double s, double x) {
   if (x > 0) return isinf(x) ? 0 : zeta_above_zero(s, x);
   if (isinf(x)) return NAN;

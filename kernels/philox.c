@@ -1,8 +1,9 @@
-// Philox4x32-10 in plain C; the definition every backend's generator is checked against. Source: see philox.h.
-// Threads: thread-safe, pure.
+// Philox4x32-10 in plain C, the definition that every backend's generator is checked against. See
+// philox.h.
 #include "kernels/philox.h"
 
-// Ten rounds of two 32 x 32 -> 64 multiplications; the key advances by the Weyl constants between rounds.
+// Ten rounds of two 32 x 32 -> 64 multiplications. The key advances by the Weyl constants between
+// rounds.
 void tc_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
   uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
   uint32_t k0 = key[0], k1 = key[1];

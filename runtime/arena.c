@@ -1,6 +1,8 @@
-// Bump allocation in chunks, and the counted allocator under everything.
-// Chunks form a list, newest first; only the newest is allocated from. Sizes double, so a long phase makes few chunks.
-// Memory is zeroed when handed out, not when taken from the system, because a kept chunk is dirty.
+// Bump allocation in chunks, and the allocator under everything. See arena.h.
+//
+// Chunks form a list, newest first; only the newest is allocated from. Their sizes double, so a
+// long phase makes few chunks. Memory is zeroed when it is handed out, because a kept chunk is
+// dirty.
 #include "runtime/arena.h"
 
 #include <stdatomic.h>
@@ -16,8 +18,8 @@
 #define MOST_GROWTH_BYTES ((size_t)1 << 20)
 
 struct tc_arena_chunk {
-  _Alignas(16) tc_arena_chunk *next;  // older; owned
-  size_t bytes;                       // with this header
+  _Alignas(16) tc_arena_chunk *next;  // the next older chunk, owned; NULL: none
+  size_t bytes;  // including this header
 };
 
 static atomic_long n_made, fail_at;
@@ -47,7 +49,7 @@ static bool arena_grow(tc_arena *arena, size_t bytes) {
 void *tc_arena_alloc(tc_arena *arena, size_t bytes) {
   if (bytes > SIZE_MAX / 2) return NULL;
   bytes = bytes ? (bytes + ALIGN - 1) & ~(ALIGN - 1) : ALIGN;
-  // Compared as sizes: an empty arena has at == end == NULL.
+  // Sizes are compared, because an empty arena has at == end == NULL.
   if (bytes > (size_t)((uintptr_t)arena->end - (uintptr_t)arena->at) && !arena_grow(arena, bytes)) return NULL;
   void *out = arena->at;
   arena->at += bytes;

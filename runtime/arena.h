@@ -1,5 +1,5 @@
-// Scratch memory that dies with its phase: bump allocation in chunks, freed together. Threads:
-// thread-compatible.
+// Scratch memory that dies with its phase: bump allocation in chunks that are freed together.
+// Threads: thread-compatible.
 #ifndef TC_RUNTIME_ARENA_H
 #define TC_RUNTIME_ARENA_H
 
@@ -11,17 +11,17 @@ typedef struct tc_arena_chunk tc_arena_chunk;
 typedef struct tc_arena {
   tc_arena_chunk *chunk;
   char *at, *end;
-} tc_arena;  // all zero is an empty arena
+} tc_arena;  // an empty arena is all zero
 
-// 16-byte aligned, zeroed memory; NULL when the system has none.
+// Returns zeroed memory aligned to 16 bytes; NULL when the system has none.
 void *tc_arena_alloc(tc_arena *arena, size_t bytes);
-// Forgets everything; keeps the largest chunk for reuse.
+// Frees all allocations at once and keeps the largest chunk for reuse.
 void tc_arena_reset(tc_arena *arena);
 void tc_arena_fini(tc_arena *arena);
 
-// Every heap allocation of the library goes through these, so that tests can make each fail in
-// turn. NULL on failure. Their symbols have names of their own, for a program may have libtc.a and
-// gperftools' libtcmalloc.a inside, which has a tc_malloc, too.
+// Every heap allocation of the library goes through these functions, so tests can make each fail in
+// turn. They return NULL on failure. Their symbols have other names, because gperftools'
+// libtcmalloc.a also defines tc_malloc.
 void *tc_malloc(size_t bytes) __asm__("tc_heap_malloc");
 void *tc_calloc(size_t n, size_t bytes) __asm__("tc_heap_calloc");
 void *tc_realloc(void *ptr, size_t bytes) __asm__("tc_heap_realloc");
@@ -30,8 +30,8 @@ void tc_free(void *ptr) __asm__("tc_heap_free");
 // long. False without memory: the list is as it was.
 bool tc_list_grow(void **list, uint32_t *cap, uint32_t need, size_t bytes);
 #define TC_GROW(list, cap, need) ((need) <= (cap) || tc_list_grow((void **)&(list), &(cap), (need), sizeof *(list)))
-// Tests: the n-th allocation from now fails (and every later one if sticky); 0 switches off.
-// Returns how many were made since the last call.
+// For tests: the n-th allocation from now fails, and every later one if sticky is not 0; n = 0
+// switches failing off. Returns how many allocations were made since the last call.
 long tc_alloc_fail_at(long n, int sticky);
 
 #endif

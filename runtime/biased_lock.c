@@ -1,4 +1,4 @@
-// Taking the bias away, and what forks need. See biased_lock.h.
+// Revoking the bias, and the lock's part in a fork. See biased_lock.h.
 #include "runtime/biased_lock.h"
 
 #include <sys/syscall.h>
@@ -16,16 +16,16 @@
 #define MAY_BIAS 1
 #endif
 
-// Commands of membarrier(2), whose header old systems lack.
+// Commands of membarrier(2). Old systems lack its header.
 #define MEMBARRIER_PRIVATE_EXPEDITED 8
 #define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED 16
 
-#define MOST_PAUSES 50  // of an owner for others, a few milliseconds
+#define MOST_PAUSES 50  // 20 us each, how long the owner makes way for others: some milliseconds
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool has_barrier;
 
-static bool barrier(int command) {
+static bool call_membarrier(int command) {
 #ifdef SYS_membarrier
   return syscall(SYS_membarrier, command, 0, 0) == 0;
 #else
@@ -34,9 +34,9 @@ static bool barrier(int command) {
 #endif
 }
 
-// A registration lasts as long as the process and is its children's too.
+// A registration lasts as long as the process, and its children inherit it.
 static void find_barrier(void) {
-  has_barrier = MAY_BIAS && barrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED) && barrier(MEMBARRIER_PRIVATE_EXPEDITED);
+  has_barrier = MAY_BIAS && call_membarrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED) && call_membarrier(MEMBARRIER_PRIVATE_EXPEDITED);
 }
 
 void tc_biased_lock_init(tc_biased_lock *l) {
@@ -61,7 +61,8 @@ static void pause_20us(void) {
   nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
-// The owner found its bias taken. A mutex goes to who runs: an owner that comes back at once would have it again and again while another is being woken.
+// The owner found its bias revoked. It makes way for waiting threads first. A mutex goes to whoever
+// runs, so an owner that comes back at once would starve a woken thread.
 void tc_biased_lock_slow(tc_biased_lock *l) {
   atomic_store_explicit(&l->held, false, memory_order_relaxed);
   for (int i = 0; i < MOST_PAUSES && atomic_load_explicit(&l->n_waiting, memory_order_relaxed) != 0; i++) pause_20us();
@@ -74,21 +75,26 @@ void tc_biased_lock_other(tc_biased_lock *l) {
   atomic_fetch_sub_explicit(&l->n_waiting, 1, memory_order_relaxed);
   if (TC_LIKELY(!atomic_load_explicit(&l->biased, memory_order_acquire))) return;
   atomic_store_explicit(&l->biased, false, memory_order_relaxed);
-  // Registered, it does not fail; a fork would have to lose the registration. Then waiting is all that is left.
-  (void)barrier(MEMBARRIER_PRIVATE_EXPEDITED);
-  // Once in the life of a bias, so without a queue; the owner may be in a long run. Acquire: what it wrote while it held the lock.
+  // The call does not fail once the process is registered. If a fork lost the registration, only
+  // waiting is left.
+  (void)call_membarrier(MEMBARRIER_PRIVATE_EXPEDITED);
+  // This runs once per bias, so a queue is not worth it; the owner may be in a long run. Acquire:
+  // sees what the owner wrote while it held the lock.
   while (atomic_load_explicit(&l->held, memory_order_acquire)) pause_20us();
 }
 
-// Another thread may be taking the bias while the owner forks: it has the mutex then and is waited for.
+// Another thread may be revoking the bias while the owner forks. It holds the mutex then, and the
+// owner waits for it.
 void tc_biased_lock_fork(tc_biased_lock *l) {
-  // Release: who takes the mutex first and sees this needs no barrier to see what the owner wrote before.
+  // Release: a thread that takes the mutex first and sees this needs no barrier to see what the
+  // owner wrote before.
   atomic_store_explicit(&l->biased, false, memory_order_release);
   pthread_mutex_lock(&l->mutex);
 }
 
 void tc_biased_unlock_fork(tc_biased_lock *l, bool in_child) {
-  if (in_child) atomic_store_explicit(&l->n_waiting, 0, memory_order_relaxed);  // they are not there
+  // Those threads do not exist in the child.
+  if (in_child) atomic_store_explicit(&l->n_waiting, 0, memory_order_relaxed);
   atomic_store_explicit(&l->biased, has_barrier, memory_order_relaxed);
   pthread_mutex_unlock(&l->mutex);
 }

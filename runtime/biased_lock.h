@@ -1,11 +1,15 @@
-// A lock that one thread, its owner, takes all the time and others hardly ever: biased towards the owner, who then takes it by a store and a load, without
-// an atomic read-modify-write or a fence (some 40 cycles a pair, a third of what recording an op costs).
+// A lock that its owner thread takes all the time, and others hardly ever. It is biased towards the
+// owner, who takes it by a store and a load, without an atomic read-modify-write or a fence.
+// Measured: a pair of those costs some 40 cycles, a third of what recording an op costs.
 //
-// While biased, the owner sets `held` and looks whether it is still `biased`. Another thread takes the mutex, clears `biased`, makes every thread of the
-// process pass a full barrier (membarrier(2)), and waits until `held` is clear. If the owner saw `biased` set, its store of `held` came before the barrier,
-// so the other sees it; if not, the owner goes to the mutex. From then on everybody takes the mutex, until tc_biased_lock_begin gives the bias anew.
-// The idea is that of biased locks in virtual machines, and of the asymmetric fence in userspace RCU. Where there is no membarrier, and under the thread
-// sanitizer, which cannot follow it, the lock is never biased and is a mutex.
+// While the lock is biased, the owner sets `held` and then checks that it is still `biased`.
+// Another thread takes the mutex, clears `biased`, makes every thread pass a full barrier
+// (membarrier(2)) and waits until `held` is clear. If the owner saw `biased` set, its store of
+// `held` precedes the barrier, so the other thread sees it. If not, the owner takes the mutex. From
+// then on everybody takes the mutex, until tc_biased_lock_begin restores the bias.
+// Without membarrier the lock is never biased and is a plain mutex. The same holds under the thread
+// sanitizer, which cannot follow the protocol.
+// Source: biased locks in virtual machines; the asymmetric fence in userspace RCU.
 //
 // Threads: one owner at a time, which the user of the lock knows. Not recursive.
 #ifndef TC_RUNTIME_BIASED_LOCK_H
@@ -19,14 +23,18 @@
 
 typedef struct tc_biased_lock {
   pthread_mutex_t mutex;
-  atomic_bool biased;  // only the owner uses the lock; cleared by others under the mutex, set by the owner under it
-  atomic_bool held;  // written by the owner: it holds the lock by its bias, or is about to look whether it may
-  atomic_uint n_waiting;  // others that are about to take the mutex: an owner that takes it all the time lets them first
+  // True: only the owner uses the lock. Others clear it under the mutex; the owner sets it under
+  // the mutex
+  atomic_bool biased;
+  atomic_bool held;  // true: the owner holds the lock by its bias, or is about to check the bias. Written by the owner
+  // Other threads about to take the mutex. A busy owner lets them go first.
+  atomic_uint n_waiting;
 } tc_biased_lock;
 
 void tc_biased_lock_init(tc_biased_lock *l);
 void tc_biased_lock_fini(tc_biased_lock *l);
-// By the thread that is the owner from now on, which does not hold it. Waits for others that do.
+// Called by the thread that becomes the owner and does not hold the lock. Waits for threads that
+// do.
 void tc_biased_lock_begin(tc_biased_lock *l);
 
 void tc_biased_lock_slow(tc_biased_lock *l);
@@ -43,13 +51,13 @@ static inline void tc_biased_unlock_own(tc_biased_lock *l) {
     pthread_mutex_unlock(&l->mutex);
 }
 
-// By any thread but the owner.
+// Called by any thread but the owner.
 void tc_biased_lock_other(tc_biased_lock *l);
 static inline void tc_biased_unlock_other(tc_biased_lock *l) {
   pthread_mutex_unlock(&l->mutex);
 }
 
-// Around fork, by the owner: no other thread holds the lock or is about to take it in the child.
+// Called around fork by the owner. In the child no other thread holds the lock or waits for it.
 void tc_biased_lock_fork(tc_biased_lock *l);
 void tc_biased_unlock_fork(tc_biased_lock *l, bool in_child);
 

@@ -1,4 +1,4 @@
-// Walks /proc/self/cgroup and the directories it names. See cgroup.h.
+// Walks /proc/self/cgroup and the directories that it names. See cgroup.h.
 #include "runtime/cgroup.h"
 
 #include <stdio.h>
@@ -17,7 +17,8 @@ bool tc_first_line(const char *dir, const char *name, char *out, size_t bytes) {
   return got;
 }
 
-// The least of base/path and its ancestors down to base. A path that does not exist here (a container sees the host's) ends at base too.
+// Returns the smallest value of base/path and its ancestors down to base. A path that does not
+// exist here, such as the host's seen from a container, ends at base too.
 static double least_of_path(const char *base, const char *path, tc_cgroup_says *says, double least) {
   char dir[PATH_BYTES];
   size_t base_length = strlen(base);
@@ -39,7 +40,8 @@ static bool has_word(const char *list, const char *word) {
   return false;
 }
 
-// Lines are "id:controllers:path"; no controllers is v2, which a hybrid system mounts at unified/.
+// Lines have the form "id:controllers:path". A line without controllers is v2, which a hybrid
+// system mounts at unified/.
 double tc_cgroup_least(const char *root, const char *controller, tc_cgroup_says *says) {
   char line[PATH_BYTES], base[PATH_BYTES + 512];
   double least = -1;

@@ -1,16 +1,20 @@
-// What the cgroups of this process say, v1 and v2: each of its own and of those above it, as far as they can be seen.
+// Limits that the cgroups of this process set, v1 and v2. Each cgroup counts, and so do its visible
+// ancestors.
+// Threads: thread-safe, pure.
 #ifndef TC_RUNTIME_CGROUP_H
 #define TC_RUNTIME_CGROUP_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-// What one directory says; negative: nothing.
+// Reads the limit of one directory; a negative value means that it sets none.
 typedef double tc_cgroup_says(const char *dir);
 
-// The first line of a file in a directory. False, and nothing written, if it cannot be read.
+// Reads the first line of a file in a directory. Returns false, and writes nothing, if it cannot be
+// read.
 bool tc_first_line(const char *dir, const char *name, char *out, size_t bytes);
-// The least that they say of the controller ("cpu", "memory"); negative: nothing. root: before /proc and /sys, "" but in tests.
+// Returns the smallest limit of the controller ("cpu", "memory"); a negative value means that there
+// is none. root is put before /proc and /sys; "" except in tests.
 double tc_cgroup_least(const char *root, const char *controller, tc_cgroup_says *says);
 
 #endif

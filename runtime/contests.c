@@ -1,4 +1,4 @@
-// A table by name, of as many as there is room for. See contests.h.
+// A table by name with a fixed number of rows. See contests.h.
 #include "runtime/contests.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ static struct {
     char what[NAME];
     const char *winner, *other;
     uint64_t winner_ns, other_ns;
-  } at[MOST];  // those beyond are told by the log alone
+  } at[MOST];  // entries beyond these appear in the log alone
   int n;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 8)

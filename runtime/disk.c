@@ -1,4 +1,4 @@
-// Files by the hash of their keys, and how many are kept. See disk.h.
+// Files named by the hash of their keys, and the limit on their bytes. See disk.h.
 #include "runtime/disk.h"
 
 #include <dirent.h>
@@ -17,12 +17,12 @@
 #include "runtime/options.h"
 #include "runtime/status.h"
 
-#define MAGIC UINT64_C(0x3130746b65706374)  // of this layout
-#define MOST_BYTES ((size_t)64 << 20)  // of a file that is read
+#define MAGIC UINT64_C(0x3130746b65706374)  // names this layout
+#define MOST_BYTES ((size_t)64 << 20)  // the largest file that is read
 
 typedef struct head {
   uint64_t magic, key_bytes, data_bytes;
-  tc_hash sum;  // of key and data
+  tc_hash sum;  // of the key and the data
 } head;
 
 bool tc_disk_is_on(void) {
@@ -30,7 +30,7 @@ bool tc_disk_is_on(void) {
   return tc_options_get()->cache_bytes > 0 && tc_files_dir(dir);
 }
 
-// False where there is no place for it.
+// Returns false where there is no directory for it.
 static bool path_of(const tc_disk *s, const void *key, size_t key_bytes, char out[TC_PATH_BYTES]) {
   char dir[TC_DIR_BYTES];
   tc_hash hash = tc_hash_bytes(key, key_bytes);
@@ -58,14 +58,14 @@ char *tc_disk_find(const tc_disk *s, const void *key, size_t key_bytes, size_t *
   } else if (h.key_bytes == key_bytes && memcmp(file + sizeof h, key, key_bytes) == 0) {
     memmove(file, file + sizeof h + key_bytes, h.data_bytes);
     file[h.data_bytes] = 0;
-    (void)utimensat(AT_FDCWD, path, NULL, 0);  // used now
+    (void)utimensat(AT_FDCWD, path, NULL, 0);  // marks it as used now
     return *bytes = h.data_bytes, file;
   }
   tc_free(file);
   return NULL;
 }
 
-// ---- how much is kept ----
+// ---- the limit on bytes ----
 
 typedef struct entry {
   char name[64];
@@ -79,7 +79,7 @@ static int older_first(const void *a, const void *b) {
   return x->tv_nsec < y->tv_nsec ? -1 : x->tv_nsec > y->tv_nsec;
 }
 
-// The files of the directory, to be freed; NULL: none, or no memory.
+// Returns the directory's files, to be freed; NULL: there are none, or no memory.
 static entry *list_files(const char *dir, size_t *n, uint64_t *total) {
   entry *list = NULL;
   size_t cap = 0;
@@ -103,8 +103,9 @@ static entry *list_files(const char *dir, size_t *n, uint64_t *total) {
   return list;
 }
 
-// Removes what was used least recently until a quarter is free, or one file is left that has room. Returns what is left.
-static uint64_t shrink(const char *dir, uint64_t cap) {
+// Removes the least recently used files until a quarter of the cap is free. A single file that fits
+// stays. Returns the bytes that are left.
+static uint64_t shrink_directory(const char *dir, uint64_t cap) {
   size_t n;
   uint64_t total;
   entry *list = list_files(dir, &n, &total);
@@ -121,13 +122,13 @@ static uint64_t shrink(const char *dir, uint64_t cap) {
   return total;
 }
 
-// So that the directory is not read at every file.
-static void account(tc_disk *s, char *path, uint64_t bytes) {
+// Counts what this process added, so that the directory is not read at every file.
+static void count_bytes(tc_disk *s, char *path, uint64_t bytes) {
   uint64_t cap = (uint64_t)tc_options_get()->cache_bytes, before = atomic_load(&s->since);
   while (!atomic_compare_exchange_weak(&s->since, &before, before == UINT64_MAX || before + bytes > cap / 16 ? 0 : before + bytes)) continue;
   if (before != UINT64_MAX && before + bytes <= cap / 16) return;
   *strrchr(path, '/') = 0;
-  (void)shrink(path, cap);
+  (void)shrink_directory(path, cap);
 }
 
 void tc_disk_keep(tc_disk *s, const void *key, size_t key_bytes, const void *data, size_t data_bytes) {
@@ -141,7 +142,7 @@ void tc_disk_keep(tc_disk *s, const void *key, size_t key_bytes, const void *dat
   h.sum = tc_hash_bytes(file + sizeof h, bytes - sizeof h);
   memcpy(file, &h, sizeof h);
   if (tc_file_replace(path, 3, file, bytes))
-    account(s, path, bytes);
+    count_bytes(s, path, bytes);
   else if (!atomic_exchange(&s->told, true))
     tc_log_line(TC_LOG_WARN, "%s cannot be written (%s): kernels are compiled again by the next process", path, strerror(errno));
   tc_free(file);

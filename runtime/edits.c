@@ -1,4 +1,4 @@
-// Levenshtein's distance with swaps (optimal string alignment), by rows. See edits.h.
+// Levenshtein's distance with swaps (optimal string alignment), row by row. See edits.h.
 #include "runtime/edits.h"
 
 static size_t least(size_t a, size_t b) {

@@ -1,12 +1,14 @@
-// How unlike two names are: for messages that guess what was meant. Threads: pure.
+// The distance between two names, for messages that guess what was meant.
+// Threads: thread-safe, pure.
 #ifndef TC_RUNTIME_EDITS_H
 #define TC_RUNTIME_EDITS_H
 
 #include <stddef.h>
 
-#define TC_EDITS_BYTES 128  // of a name, at most
+#define TC_EDITS_BYTES 128  // the longest name
 
-// Levenshtein's distance, where two neighbours that changed places are one edit: how many bytes to change, insert, drop or swap make b of a. pre: neither is longer than TC_EDITS_BYTES.
+// Returns how many bytes to change, insert, drop or swap to turn a into b. pre: neither name is
+// longer than TC_EDITS_BYTES.
 size_t tc_edits(const char *a, size_t n_a, const char *b, size_t n_b);
 
 #endif

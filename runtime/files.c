@@ -1,4 +1,4 @@
-// Reading and replacing whole files, and where they are. See files.h.
+// Reading and replacing whole files, and the directory they are in. See files.h.
 #include "runtime/files.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 bool tc_files_dir(char out[TC_DIR_BYTES]) {
   const tc_options *o = tc_options_get();
   *out = 0;
-  // The specification has relative paths ignored. Room is left for the names of files.
+  // The XDG specification ignores relative paths. Room is left for file names.
   if (o->cache_dir)
     snprintf(out, TC_DIR_BYTES, "%s", o->cache_dir);
   else if (o->xdg_cache_home && o->xdg_cache_home[0] == '/')
@@ -29,7 +29,8 @@ bool tc_files_dir(char out[TC_DIR_BYTES]) {
   return *out != 0;
 }
 
-// The nearest above the file, outermost first. 0, or the errno of the first that could not be made: those in it say only that it is not there.
+// Makes the n_above nearest directories above the file, outermost first. Returns 0, or the errno of
+// the first one that could not be made: later ones would only report that it is absent.
 static int make_directories(const char *path, int n_above) {
   char above[TC_PATH_BYTES];
   const char *slash = strrchr(path, '/');
@@ -43,7 +44,7 @@ static int make_directories(const char *path, int n_above) {
 
 void *tc_file_read(const char *path, size_t most, bool own, size_t *bytes) {
   struct stat info;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is no file of ours, and not waited for
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe is not a file of ours, and opening it must not wait
   char *data = NULL;
   *bytes = 0;
   if (fd < 0) return NULL;
@@ -60,7 +61,8 @@ void *tc_file_read(const char *path, size_t most, bool own, size_t *bytes) {
   return data;
 }
 
-// Writes all; false with errno. A file larger than the process may write is an error, and not the end of it: the signal is held back and taken off.
+// Writes all bytes; false with errno. A file above the process's size limit is an error and does
+// not end the process: the signal is blocked and taken off.
 static bool write_whole(int fd, const char *data, size_t bytes) {
   sigset_t too_large, before, pending;
   bool done = true;

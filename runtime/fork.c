@@ -1,9 +1,10 @@
-// The list of locks, taken and given up around a fork. See fork.h.
+// The list of locks, taken and released around a fork. See fork.h.
 #include "runtime/fork.h"
 
 #include <string.h>
 
-#include "runtime/reentry.h"
+#include "runtime/assert.h"
+#include "runtime/inside.h"
 
 #define MAX_LOCKS 32
 
@@ -14,7 +15,7 @@ static struct {
 } locks[MAX_LOCKS];
 static int n_locks;
 
-static void before(void) {
+static void lock_before(void) {
   for (int i = 0; i < n_locks && !tc_inside; i++) {
     if (locks[i].lock)
       pthread_mutex_lock(locks[i].lock);
@@ -23,7 +24,7 @@ static void before(void) {
   }
 }
 
-static void after(void) {
+static void unlock_after(void) {
   for (int i = n_locks; i-- > 0 && !tc_inside;) {
     if (locks[i].lock)
       pthread_mutex_unlock(locks[i].lock);
@@ -32,8 +33,8 @@ static void after(void) {
   }
 }
 
-// Readers that waited in the parent are not here: their marks go with them.
-static void in_child(void) {
+// Readers that waited in the parent do not exist here, so their marks are cleared.
+static void unlock_in_child(void) {
   static const pthread_rwlock_t fresh = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
   for (int i = n_locks; i-- > 0 && !tc_inside;) {
     if (locks[i].lock)
@@ -44,7 +45,7 @@ static void in_child(void) {
 }
 
 void tc_fork_register(pthread_mutex_t *lock, pthread_rwlock_t *readers, int rank) {
-  if (n_locks == 0) pthread_atfork(before, after, in_child);
+  if (n_locks == 0) pthread_atfork(lock_before, unlock_after, unlock_in_child);
   TC_ASSERT(n_locks < MAX_LOCKS);
   int at = n_locks++;
   for (; at > 0 && locks[at - 1].rank > rank; at--) locks[at] = locks[at - 1];

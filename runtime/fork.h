@@ -1,14 +1,20 @@
-// fork() in the caller: locks of the library are taken around it, so that the child finds what they guard whole.
+// fork() in the caller: the library's locks are taken around it, so that the child finds the data
+// they guard whole.
 //
-// TC_FORK_SAFE(lock, rank) registers a static lock when the library is loaded. Locks are taken by rising rank: a lock that is held while another is
-// taken has the smaller one. TC_FORK_WAITS does so with a lock that is held for reading by threads in code that a fork must not cut: it is taken for
-// writing. A fork in a signal handler that interrupted the library takes none: such a child must exec or exit.
+// TC_FORK_SAFE(lock, rank) registers a static lock when the library is loaded. TC_FORK_WAITS does
+// so with a lock that threads hold for reading in code that a fork must not cut; it is taken for
+// writing.
+// Always: locks are taken by rising rank, so a lock held while another is taken has the smaller
+// rank.
+// Always: a fork in a signal handler that interrupted the library takes no locks. Such a child must
+// exec or exit.
+// Threads: registration happens before there are any.
 #ifndef TC_RUNTIME_FORK_H
 #define TC_RUNTIME_FORK_H
 
 #include <pthread.h>
 
-// One of the two.
+// Registers one of the two; the other is NULL.
 void tc_fork_register(pthread_mutex_t *lock, pthread_rwlock_t *readers, int rank);
 
 #define TC_FORK_SAFE(lock, rank) \

@@ -1,4 +1,4 @@
-// XXH3-128, inlined from its header, so that nothing is linked.
+// XXH3-128, inlined from its header, so that nothing is linked. See hash.h.
 #include "runtime/hash.h"
 
 #ifdef TC_TEST_HASH_COLLIDE

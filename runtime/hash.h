@@ -1,5 +1,7 @@
-// 128-bit content hashes: names of keys in memory and on disk. A hit is confirmed by comparing bytes.
-// Source: XXH3-128, whose values are stable across versions and machines. Threads: thread-safe, pure.
+// 128-bit content hashes, which name keys in memory and on disk.
+// Always: a hit is confirmed by comparing bytes.
+// Threads: thread-safe, pure.
+// Source: XXH3-128, whose values are stable across versions and machines.
 #ifndef TC_RUNTIME_HASH_H
 #define TC_RUNTIME_HASH_H
 
@@ -10,7 +12,8 @@ typedef struct {
   uint64_t lo, hi;
 } tc_hash;
 
-// With TC_TEST_HASH_COLLIDE defined every hash is the same, so that tests prove that a hit is confirmed.
+// If TC_TEST_HASH_COLLIDE is defined, every hash is the same: tests then prove that hits are
+// confirmed.
 tc_hash tc_hash_bytes(const void *data, size_t bytes);
 
 #endif

@@ -1,25 +1,19 @@
-// Log lines by topic. The mask of topics starts as all ones with UNREAD set, so that a topic that is off costs one load and a test, and the
-// first question reads TC_LOG. Warnings need no mask: reading the options may itself warn.
-// Threads: thread-safe; the sink may be called from any thread, and may log.
+// Topics and the lines of a topic. See log.h.
+//
+// The mask of topics starts as all ones with UNREAD set. A topic that is off costs one load and a
+// test, and the first question reads TC_LOG. Warnings need no mask, because reading the options may
+// itself warn.
 #include "runtime/log.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tc/tc.h>
-#include <unistd.h>
 
-#include "runtime/arena.h"
-#include "runtime/fork.h"
 #include "runtime/options.h"
-#include "runtime/reentry.h"
 
 #define UNREAD (1u << 31)
-
-void tc_log_reread(void);  // for options.c
 
 static const struct {
   const char *name, *says;
@@ -38,12 +32,6 @@ static const struct {
     [TC_LOG_MEMORY] = {"memory", "tensor memory: taken from the system, reused, given back, refused by the cap"},
 };
 
-atomic_uint tc_log_topics = ~0u;
-static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
-TC_FORK_SAFE(&sink_lock, 10)
-static void (*sink)(const char *line, void *arg);  // under sink_lock, as its argument
-static void *sink_arg;
-
 static unsigned topic_bit(const char *name, size_t length) {
   for (unsigned i = 0; i < TC_N_LOG_TOPICS; i++)
     if (strlen(topics[i].name) == length && memcmp(topics[i].name, name, length) == 0) return 1u << i;
@@ -54,7 +42,7 @@ void tc_log_print_topics(FILE *out) {
   for (int i = 0; i < TC_N_LOG_TOPICS; i++) fprintf(out, "%-16s %s\n", topics[i].name, topics[i].says);
 }
 
-static void help(void) {
+static void print_help(void) {
   fprintf(stderr, "TC_LOG takes topics, with commas between:\n");
   tc_log_print_topics(stderr);
   fprintf(stderr, "\nenvironment variables, their values now and what they mean:\n");
@@ -67,7 +55,7 @@ static unsigned topics_parse(const char *text) {
     size_t length = strcspn(at, ",");
     unsigned bit = topic_bit(at, length);
     if (length == 4 && memcmp(at, "help", 4) == 0)
-      help();
+      print_help();
     else if (length != 0 && bit == 0)
       tc_log_line(TC_LOG_WARN, "TC_LOG names no topic \"%.*s\"; TC_LOG=help lists them", (int)length, at);
     mask |= bit;
@@ -76,25 +64,11 @@ static unsigned topics_parse(const char *text) {
   return mask;
 }
 
-// Two threads may both read: they store the same mask, but help may print twice.
+// Two threads may both read TC_LOG: they store the same mask, but the help may be printed twice.
 static unsigned topics_read(void) {
   unsigned mask = topics_parse(tc_options_get()->log);
   atomic_store_explicit(&tc_log_topics, mask, memory_order_relaxed);
   return mask;
-}
-
-static void line_write(char *line, size_t length) {
-  pthread_mutex_lock(&sink_lock);
-  void (*to)(const char *, void *) = sink;
-  void *arg = sink_arg;
-  pthread_mutex_unlock(&sink_lock);
-  if (to) {
-    to(line, arg);
-    return;
-  }
-  line[length] = '\n';  // in the place of the final zero, so that the line is one write
-  ssize_t written = write(STDERR_FILENO, line, length + 1);
-  (void)written;
 }
 
 bool tc_log_wanted(tc_log_topic topic) {
@@ -106,27 +80,10 @@ bool tc_log_wanted(tc_log_topic topic) {
 
 void tc_log_line(tc_log_topic topic, const char *fmt, ...) {
   if (!tc_log_on(topic)) return;
-  char room[1024], *line = room;
-  va_list args, again;
+  va_list args;
   va_start(args, fmt);
-  va_copy(again, args);
-  size_t prefix = (size_t)snprintf(room, sizeof room, "tc[%s] ", topics[topic].name);
-  int n = vsnprintf(room + prefix, sizeof room - prefix, fmt, args);
-  size_t length = prefix + (n > 0 ? (size_t)n : 0);
-  if (length >= sizeof room) {
-    line = tc_malloc(length + 1);
-    if (line) {
-      memcpy(line, room, prefix);
-      vsnprintf(line + prefix, length + 1 - prefix, fmt, again);
-    } else {
-      line = room;  // cut short rather than lost
-      length = sizeof room - 1;
-    }
-  }
-  va_end(again);
+  tc_log_write(topics[topic].name, fmt, args);
   va_end(args);
-  line_write(line, length);
-  if (line != room) tc_free(line);
 }
 
 FILE *tc_log_begin(tc_log_message *m) {
@@ -136,7 +93,7 @@ FILE *tc_log_begin(tc_log_message *m) {
 
 void tc_log_end(tc_log_message *m, tc_log_topic topic) {
   if (m->to && fclose(m->to) == 0) {
-    if (m->bytes && m->text[m->bytes - 1] == '\n') m->text[m->bytes - 1] = 0;  // the line's own follows
+    if (m->bytes && m->text[m->bytes - 1] == '\n') m->text[m->bytes - 1] = 0;  // tc_log_line adds its own
     tc_log_line(topic, "%s", m->text);
   }
   free(m->text);
@@ -145,17 +102,4 @@ void tc_log_end(tc_log_message *m, tc_log_topic topic) {
 void tc_log_drop(tc_log_message *m) {
   if (m->to) fclose(m->to);
   free(m->text);
-}
-
-void tc_log_reread(void) {
-  atomic_store_explicit(&tc_log_topics, ~0u, memory_order_relaxed);
-}
-
-void tc_set_log(void (*new_sink)(const char *line, void *arg), void *arg) {
-  if (!tc_enter("set_log", 0)) return;
-  pthread_mutex_lock(&sink_lock);
-  sink = new_sink;
-  sink_arg = arg;
-  pthread_mutex_unlock(&sink_lock);
-  tc_leave();
 }

@@ -1,10 +1,14 @@
-// Log lines by topic, chosen with TC_LOG. Off costs one load and a predictable branch. Threads: thread-safe; one message is one write.
+// Log lines by topic, chosen with TC_LOG. A topic that is off costs one load and a predictable
+// branch.
+// Threads: thread-safe; one message is one write.
 #ifndef TC_RUNTIME_LOG_H
 #define TC_RUNTIME_LOG_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+
+#include "runtime/log_sink.h"
 
 typedef enum tc_log_topic {
   TC_LOG_WARN,  // always on
@@ -22,23 +26,23 @@ typedef enum tc_log_topic {
   TC_N_LOG_TOPICS
 } tc_log_topic;
 
-extern atomic_uint tc_log_topics;  // bits of topics that are on, or may be: TC_LOG is read when one is first asked for
 bool tc_log_wanted(tc_log_topic topic);
 static inline bool tc_log_on(tc_log_topic topic) {
   return __builtin_expect(atomic_load_explicit(&tc_log_topics, memory_order_relaxed) >> topic & 1, 0) && tc_log_wanted(topic);
 }
 void tc_log_line(tc_log_topic topic, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-// A message of many lines, written to `to` and sent whole at the end. NULL out of memory: nothing is logged.
+// A message of many lines, written to `to` and sent whole at the end. to NULL: there was no memory,
+// and nothing is logged.
 typedef struct tc_log_message {
   FILE *to;
   char *text;
   size_t bytes;
 } tc_log_message;
 FILE *tc_log_begin(tc_log_message *m);
-void tc_log_end(tc_log_message *m, tc_log_topic topic);  // takes NULL in m->to
-void tc_log_drop(tc_log_message *m);                     // instead: says nothing
-// The topics and what each says, one a line.
+void tc_log_end(tc_log_message *m, tc_log_topic topic);  // m->to may be NULL
+void tc_log_drop(tc_log_message *m);  // drops the message instead
+// Prints the topics, one a line, with what each says.
 void tc_log_print_topics(FILE *out);
 
 #endif

@@ -1,6 +1,8 @@
-// Options from the environment, by the rows of options.def, which a program with more rights than its caller does not have. Strings are copied, for setenv may
-// move what getenv returned.
-// Threads: the first call reads, under a lock; later ones cost one load.
+// Reading options from the environment by the rows of options.def. See options.h.
+//
+// A program with more rights than its caller (setuid) has no options. Strings are copied, because
+// setenv may move what getenv returned.
+// Threads: the first call reads, under a lock; later calls cost one load.
 #include "runtime/options.h"
 
 #include <errno.h>
@@ -15,12 +17,10 @@
 
 #include "runtime/edits.h"
 #include "runtime/fork.h"
-#include "runtime/log.h"
-
-void tc_log_reread(void);  // log.c: the topics are read again at their next use
+#include "runtime/log_sink.h"
 
 #define PREFIX "TC_"
-#define STRING_BYTES 4096  // PATH_MAX; untouched pages of a row without a value cost nothing
+#define STRING_BYTES 4096  // PATH_MAX; a row without a value leaves its pages untouched
 
 enum {
 #define TC_OPTION(field, variable, type, initial, words, meaning) ROW_##field,
@@ -56,22 +56,22 @@ static const char *read_string(const char *variable, const char *initial, const 
   const char *text = secure_getenv(variable);
   if (!text || !*text) return initial;
   if (strlen(text) >= STRING_BYTES) {
-    tc_log_line(TC_LOG_WARN, "%s is longer than %d bytes and was ignored", variable, STRING_BYTES - 1);
+    tc_log_warn("%s is longer than %d bytes and was ignored", variable, STRING_BYTES - 1);
     return initial;
   }
   if (words && strcmp(words, TWO_NUMBERS) == 0) {
     if (is_two_numbers(text)) return strcpy(room, text);
-    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not two whole numbers from 1 on, as 64x128; it was ignored", variable, text);
+    tc_log_warn("%s is \"%.64s\", not two whole numbers from 1 on, as 64x128; it was ignored", variable, text);
     return initial;
   }
   if (words && !is_word_of(words, text)) {
-    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not one of %s; using %s", variable, text, words, initial ? initial : "none");
+    tc_log_warn("%s is \"%.64s\", not one of %s; using %s", variable, text, words, initial ? initial : "none");
     return initial;
   }
   return strcpy(room, text);
 }
 
-// Of words that are a range: its ends. False: they are none.
+// Reads the ends of words that are a range ("2..9"); false: they are not a range.
 static bool is_range(const char *words, int64_t *least, int64_t *most) {
   char *end;
   *least = words ? strtoll(words, &end, 10) : 0;
@@ -93,16 +93,16 @@ static int64_t read_number(const char *variable, int64_t initial, const char *wo
   bool ranged = is_range(words, &least, &most);
   if (whole && (ranged ? value >= least && value <= most : !words || is_word_of(words, plain))) return value;
   if (ranged)
-    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not a whole number from %" PRId64 " to %" PRId64 "; using %" PRId64, variable, text, least, most,
-                initial);
+    tc_log_warn("%s is \"%.64s\", not a whole number from %" PRId64 " to %" PRId64 "; using %" PRId64, variable, text, least, most, initial);
   else if (whole)
-    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not one of %s; using %" PRId64, variable, text, words, initial);
+    tc_log_warn("%s is \"%.64s\", not one of %s; using %" PRId64, variable, text, words, initial);
   else
-    tc_log_line(TC_LOG_WARN, "%s is \"%.64s\", not a whole number from 0 on; using %" PRId64, variable, text, initial);
+    tc_log_warn("%s is \"%.64s\", not a whole number from 0 on; using %" PRId64, variable, text, initial);
   return initial;
 }
 
-// The variable that is one or two edits from the n bytes of a name, which are no variable; NULL: it is one, or is like none.
+// Returns the variable that is one or two edits away from an unknown name of n bytes. NULL: the
+// name is a variable, or resembles none.
 static const char *near_variable(const char *name, size_t n) {
   static const char *const variables[] = {
 #define TC_OPTION(field, variable, type, initial, words, meaning) #variable,
@@ -110,7 +110,8 @@ static const char *near_variable(const char *name, size_t n) {
 #undef TC_OPTION
   };
   const char *near = NULL;
-  size_t most = (n - (sizeof PREFIX - 1)) / 2, best = (most < 2 ? most : 2) + 1;  // of a short name two edits make any other
+  // Two edits turn a short name into any other, so the limit grows with the length.
+  size_t most = (n - (sizeof PREFIX - 1)) / 2, best = (most < 2 ? most : 2) + 1;
   for (size_t i = 0; i < N_ROWS; i++) {
     if (strncmp(variables[i], PREFIX, sizeof PREFIX - 1) != 0) continue;
     size_t d = tc_edits(name, n, variables[i], strlen(variables[i]));
@@ -120,7 +121,7 @@ static const char *near_variable(const char *name, size_t n) {
   return near;
 }
 
-// A misspelt variable would have no effect, and say nothing. Once a process.
+// Warns about misspelt variables, which would silently have no effect. Once a process.
 static void tell_misspelt(void) {
   static bool told;
   bool any = told;
@@ -130,7 +131,7 @@ static void tell_misspelt(void) {
     if (strncmp(*at, PREFIX, sizeof PREFIX - 1) != 0 || of_tests || n > TC_EDITS_BYTES) continue;
     const char *near = near_variable(*at, n);
     if (!near) continue;
-    tc_log_line(TC_LOG_WARN, "%.*s is no variable of tc and has no effect; the nearest is %s (TC_LOG=help lists them)", (int)n, *at, near);
+    tc_log_warn("%.*s is no variable of tc and has no effect; the nearest is %s (TC_LOG=help lists them)", (int)n, *at, near);
     any = true;
   }
   told = any;
@@ -141,7 +142,7 @@ static void options_read(void) {
 #include "runtime/options.def"
 #undef TC_OPTION
   tell_misspelt();
-  // Release: who sees ready sees the fields.
+  // Release: a thread that sees ready sees the fields.
   atomic_store_explicit(&ready, true, memory_order_release);
 }
 

@@ -1,4 +1,5 @@
-// Options from the environment, read once. Threads: thread-safe after the first call.
+// Options from the environment, read once.
+// Threads: thread-safe after the first call.
 #ifndef TC_RUNTIME_OPTIONS_H
 #define TC_RUNTIME_OPTIONS_H
 
@@ -14,13 +15,15 @@ typedef struct tc_options {
 #undef TC_OPTION
 } tc_options;
 
-// The options, borrowed for the life of the process. A value that is not allowed is logged and its default kept.
+// Returns the options, borrowed for the life of the process. A value that is not allowed is logged,
+// and the default holds.
 const tc_options *tc_options_get(void);
-// For tests and tc-run: read the environment again. Not while other threads run.
+// For tests and tc-run: reads the environment again. pre: no other thread runs.
 void tc_options_reload(void);
-// Whether the tests ask for this bug (TC_TEST_PLANT). Asked where plans and gradients are made, never where they run.
+// Returns whether a test asks for this bug (TC_TEST_PLANT). Planning and gradients ask it, runs
+// never do.
 bool tc_planted(const char *name);
-// Writes the table of variables to a stream (TC_LOG=help and tc-info).
+// Prints the table of variables (TC_LOG=help and tc-info).
 struct _IO_FILE;
 void tc_options_print(struct _IO_FILE *out);
 

@@ -1,5 +1,6 @@
-// Counts of planning's elementary steps, by pass. They say how planning grows, which a clock says badly.
-// Threads: each thread has its own.
+// Counts of planning's elementary steps, by pass. They show how planning grows, which a clock shows
+// badly.
+// Threads: each thread has its own counts.
 #ifndef TC_RUNTIME_PASSES_H
 #define TC_RUNTIME_PASSES_H
 

@@ -1,4 +1,4 @@
-// Records of sync points in a ring, sums, and how they are printed. See profile.h.
+// Records of sync points in a ring, their sums, and printing them. See profile.h.
 #include "runtime/profile.h"
 
 #include <inttypes.h>
@@ -22,20 +22,20 @@
 #define N_BINS 8
 #define N_KERNELS 512
 #define N_PLANS 256
-#define GAUGE_NS 200000  // for which ticks are counted to know how long one is
+#define GAUGE_NS 200000  // how long ticks are counted to learn the length of one
 
 typedef struct site_sum {
-  tc_sync_point sum;  // site, cause and the latest tier; its numbers are sums, but of memory the largest
+  tc_sync_point sum;  // site, cause and tier are the latest; numbers are sums, memory is the maximum
   uint64_t n, n_hit, n_compiled, n_nodes, n_left, n_kernels, n_wrong;
-  uint64_t bin[N_BINS];  // graphs of at most 10, 30, 100, ... nodes
+  uint64_t bin[N_BINS];  // counts graphs of at most 10, 30, 100, ... nodes
 } site_sum;
 
-// Of plans on GPUs.
+// Sums of a plan on a GPU.
 typedef struct plan_sum {
   uint64_t hash, n, n_replayed;
-  const char *note;  // of its latest run that had one
-  const char *latest;  // of its latest run
-  uint64_t copied_bytes;  // by its latest run
+  const char *note;  // of the latest run that had one; NULL: none had
+  const char *latest;  // of the latest run; NULL: it had none
+  uint64_t copied_bytes;  // by the latest run
 } plan_sum;
 
 typedef struct kernel_sum {
@@ -47,15 +47,15 @@ static struct {
   pthread_mutex_t lock;
   kernel_sum kernel[N_KERNELS];
   int n_kernels;
-  plan_sum plan[N_PLANS + 1];  // by hash, open addressing; the last: those that find no room
+  plan_sum plan[N_PLANS + 1];  // by hash, open addressing; the last row takes plans that find no room
   site_sum site[N_SITES];
-  tc_sync_point latest[N_LATEST];  // number n is at n modulo N_LATEST
+  tc_sync_point latest[N_LATEST];  // record number n is at n modulo N_LATEST
   int n_sites;
   uint64_t n;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 7)
 
-static _Thread_local int last_site;  // a loop syncs at one place
+static _Thread_local int last_site;  // tried first, because a loop syncs at one place
 
 bool tc_ticks_count;
 
@@ -63,7 +63,8 @@ static void find_ticks(void) __attribute__((constructor));
 static void find_ticks(void) {
 #if defined(__x86_64__)
   unsigned a, b, c, d;
-  tc_ticks_count = __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);  // the counter's rate depends on no state of the processor
+  // The counter's rate does not depend on the processor's state.
+  tc_ticks_count = __get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);
 #endif
 }
 
@@ -71,7 +72,8 @@ typedef struct moment {
   uint64_t ns, ticks;
 } moment;
 
-// Both clocks at one time: of some readings the one that took least, for a thread may be stopped between the two.
+// Reads both clocks at one moment. Of several readings the quickest counts, because a thread may be
+// stopped between the two.
 static moment moment_now(void) {
   moment best = {0, 0};
   uint64_t least = UINT64_MAX;
@@ -82,7 +84,7 @@ static moment moment_now(void) {
   return best;
 }
 
-// Nanoseconds of a tick.
+// Returns the nanoseconds of a tick.
 static double tick_ns(void) {
   static _Atomic double known;
   double ns = atomic_load_explicit(&known, memory_order_relaxed);
@@ -113,7 +115,7 @@ static bool is_of(const site_sum *s, const tc_sync_point *r) {
   return s->sum.site == r->site && s->sum.cause == r->cause;
 }
 
-// pre: locked. The site's sums; the last row takes what finds no room.
+// pre: locked. Returns the site's sums; the last row takes sites that find no room.
 static site_sum *sum_of(const tc_sync_point *r) {
   if (last_site < self.n_sites && is_of(&self.site[last_site], r)) return &self.site[last_site];
   for (int i = 0; i < self.n_sites; i++)
@@ -164,7 +166,7 @@ void tc_profile_kernel(const char *name, uint64_t ns) {
   pthread_mutex_lock(&self.lock);
   int i = 0;
   while (i < self.n_kernels && strncmp(self.kernel[i].name, name, sizeof self.kernel[i].name - 1) != 0) i++;
-  if (i == N_KERNELS) i--;  // the last row takes what finds no room
+  if (i == N_KERNELS) i--;  // the last row takes kernels that find no room
   kernel_sum *k = &self.kernel[i];
   if (i == self.n_kernels) {
     *k = (kernel_sum){.n = 0};
@@ -219,7 +221,8 @@ static void print_kernels(FILE *out) {
   }
 }
 
-// pre: locked. A note that the latest run no longer has is said to be of earlier ones: of the first, as a rule.
+// pre: locked. A note that the latest run no longer has is printed as an earlier run's, usually the
+// first one's.
 static void print_plans(FILE *out) {
   bool any = false;
   for (int i = 0; i <= N_PLANS; i++) {

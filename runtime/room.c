@@ -8,9 +8,10 @@
 #include "runtime/cgroup.h"
 #include "runtime/status.h"
 
-#define UNLIMITED 9e18  // v1 says no limit as the greatest multiple of a page
+#define UNLIMITED 9e18  // v1 states no limit as the largest multiple of a page
 
-// A number after `name` in a file of lines "name value"; negative if there is none.
+// Returns the number after `name` in a file of lines "name value"; a negative value means that
+// there is none.
 static double line_of(const char *path, const char *name, char end) {
   char line[256], format[64];
   double value = -1;
@@ -23,8 +24,9 @@ static double line_of(const char *path, const char *name, char end) {
   return value;
 }
 
-// What is left of a limit: files that were read and can be dropped count as used there, and are not.
-static double dir_room(const char *dir) {
+// Returns what is left of a cgroup's limit. Cached file pages that can be dropped count as used
+// there; they are added back.
+static double dir_available(const char *dir) {
   char limit[64], used[64], path[1200];
   bool second = tc_first_line(dir, "memory.max", limit, sizeof limit);
   if (!second && !tc_first_line(dir, "memory.limit_in_bytes", limit, sizeof limit)) return -1;
@@ -39,7 +41,7 @@ static double dir_room(const char *dir) {
 size_t tc_room(const char *root) {
   char path[1024];
   snprintf(path, sizeof path, "%s/proc/meminfo", root);
-  double room = 1024 * line_of(path, "MemAvailable", ':'), left = tc_cgroup_least(root, "memory", dir_room);
+  double room = 1024 * line_of(path, "MemAvailable", ':'), left = tc_cgroup_least(root, "memory", dir_available);
   if (room < 0 || (left >= 0 && left < room)) room = left;
   return room < 0 || room >= (double)(SIZE_MAX / 2) ? SIZE_MAX : (size_t)room;
 }

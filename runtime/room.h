@@ -1,11 +1,14 @@
-// Memory that the system has to give.
+// Memory that the system can still give.
+// Threads: thread-safe.
 #ifndef TC_RUNTIME_ROOM_H
 #define TC_RUNTIME_ROOM_H
 
 #include <stddef.h>
 
-// Bytes that may be taken without other programs or this one being short: Linux's MemAvailable, or what this process' cgroups leave where that is less.
-// SIZE_MAX if neither is known. It reads files, some 50 us. root: before /proc and /sys, "" but in tests.
+// Returns the bytes that can be taken without making this program or others short of memory. That
+// is Linux's MemAvailable, or what the cgroups of this process leave if that is less. SIZE_MAX:
+// neither is known. Reading the files takes some 50 us. root is put before /proc and /sys; ""
+// except in tests.
 size_t tc_room(const char *root);
 
 #endif

@@ -1,9 +1,14 @@
-// Statuses and errors of one thread, and the small tables of the public header (version, status and type names).
-// A thread's latest error is kept whole, and so are the latest of all threads, in a ring: a poisoned handle names its error there, and whoever is given the
-// handle tells that one. Within a call the first error of a status stays: what fails next because of it knows less.
-// Always: text is complete when the error is recorded, so nothing points into a caller's module, which may be unloaded before it is read.
-// Threads: all state but the ring, which has a lock, is thread-local. The text is allocated with a thread's first error, because thread-local memory of a library that is opened
-// late (by a binding) must be small; where there is no memory the message is the status's.
+// Errors of threads, and the small tables of the public header (version, names of statuses and
+// types). See status.h.
+//
+// A thread's latest error is kept whole. The latest errors of all threads are in a ring. A poisoned
+// handle names its error there, and a call that is given the handle reports it. Within a call the
+// first error of a status stays, because errors that follow from it know less.
+// Always: text is complete when the error is recorded. It points into no module of the caller,
+// which may be unloaded before it is read.
+// Threads: all but the ring, which has a lock, belongs to one thread. The text is allocated with a
+// thread's first error: a binding may open the library late, when thread-local memory is scarce.
+// Without memory for it the message is the status's text.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // dladdr
 #endif
@@ -17,38 +22,39 @@
 #include <string.h>
 
 #include "runtime/fork.h"
-#include "runtime/reentry.h"
+#include "runtime/inside.h"
 
-#define MESSAGE_BYTES 1024  // what holds a GPU's memory is a long list
+#define MESSAGE_BYTES 1024  // enough for the list of what holds a GPU's memory
 #define SITE_BYTES 160
 
 typedef struct error_text {
   char message[MESSAGE_BYTES], site[SITE_BYTES];
 } error_text;
 
-_Thread_local volatile sig_atomic_t tc_inside;
 _Thread_local tc_call tc_inside_call;
 _Thread_local const char *tc_outer_op;
 _Thread_local bool tc_call_failed;
 static _Thread_local tc_error latest = {TC_OK, "", "", ""};
 static _Thread_local uint32_t latest_id;  // 0: there is none
-static _Thread_local error_text *kept;  // of latest; freed when the thread ends
+static _Thread_local error_text *kept;  // text of latest; freed when the thread ends
 static _Thread_local uint64_t n_clears = 1;
 
-// Errors by number, so that handles can name them. Those of so long ago that the ring has others in their place have their status's text.
+// Errors by number, so that handles can name them. An error that the ring has overwritten has its
+// status's text.
 #define RING 64
-#define ID_LOST 1  // of an error that the ring did not get
+#define ID_LOST 1  // the number of errors that the ring did not take
 static struct {
-  uint32_t id;  // 0: none
+  uint32_t id;  // 0: the slot is empty
   tc_status status;
   const char *op;
   error_text text;
-} ring_at[RING];  // apart, since it is zero: the library's file would have its bytes
+} ring_at[RING];  // apart from ring: all zero, it takes no bytes in the library's file
 static struct {
   pthread_mutex_t lock;
   uint32_t n_ids;
 } ring = {.lock = PTHREAD_MUTEX_INITIALIZER, .n_ids = ID_LOST};
-static _Thread_local volatile sig_atomic_t has_ring;  // a signal handler that interrupted it does without
+// 1: this thread holds the ring's lock; a signal handler that interrupts it does without the ring
+static _Thread_local volatile sig_atomic_t has_ring;
 TC_FORK_SAFE(&ring.lock, 11)
 
 static bool ring_take(void) {
@@ -84,7 +90,7 @@ static void at_exit(void) {
   has_key = false;
 }
 
-// This thread's room for text; NULL without memory.
+// Returns this thread's room for text; NULL without memory.
 static error_text *text_room(void) {
   if (kept) return kept;
   pthread_once(&once, make_key);
@@ -93,18 +99,12 @@ static error_text *text_room(void) {
   return kept;
 }
 
-static void append(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void append(char *out, size_t bytes, const char *fmt, ...) {
+void tc_text_append(char *out, size_t bytes, const char *fmt, ...) {
   size_t used = strlen(out);
   va_list args;
   va_start(args, fmt);
   (void)vsnprintf(out + used, bytes - used, fmt, args);
   va_end(args);
-}
-
-void tc_assert_fail(const char *what, const char *file, int line) {
-  fprintf(stderr, "tc: internal error: %s is false (%s:%d)\n", what, file, line);
-  abort();
 }
 
 void tc_site_text(tc_site site, char *out, size_t bytes) {
@@ -117,7 +117,8 @@ void tc_site_text(tc_site site, char *out, size_t bytes) {
   }
   uintptr_t address = (uintptr_t)(site & ~(UINT64_C(1) << 63));
   Dl_info info = {0};
-  // A return address may be the first byte of the next function: look up the call, print the address.
+  // A return address may be the first byte of the next function, so the call's address is looked up
+  // and the return address printed.
   int found = dladdr((void *)(address - 1), &info);
   const char *slash = found && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
   const char *module = slash ? slash + 1 : found && info.dli_fname ? info.dli_fname : "";
@@ -129,7 +130,7 @@ void tc_site_text(tc_site site, char *out, size_t bytes) {
     snprintf(out, bytes, "0x%" PRIxPTR, address);
 }
 
-// from NULL: its text is nowhere.
+// from NULL: the text is lost.
 static void set_latest(uint32_t id, tc_status status, const char *op, const error_text *from) {
   error_text *text = from ? text_room() : NULL;
   latest = (tc_error){status, status == TC_OK ? "" : tc_status_text(status), op, ""};
@@ -165,7 +166,7 @@ tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fm
   va_start(args, fmt);
   (void)vsnprintf(text.message + used, body_bytes - used, fmt, args);
   va_end(args);
-  append(text.message, sizeof text.message, "%s", place);
+  tc_text_append(text.message, sizeof text.message, "%s", place);
   if ((tc_inside || tc_outer_op) && tc_call_failed && latest.status == status) return status;
   set_latest(ring_add(status, op, &text), status, op, &text);
   return status;
@@ -240,8 +241,8 @@ uint64_t tc_error_clears(void) {
 const char *tc_dims_text(const tc_dims *d, char *out, size_t bytes) {
   if (bytes == 0) return out;
   snprintf(out, bytes, "[");
-  for (int i = 0; i < d->rank && i < TC_MAX_RANK; i++) append(out, bytes, i ? ", %" PRId64 : "%" PRId64, d->dim[i]);
-  append(out, bytes, d->rank > TC_MAX_RANK ? ", ...]" : "]");
+  for (int i = 0; i < d->rank && i < TC_MAX_RANK; i++) tc_text_append(out, bytes, i ? ", %" PRId64 : "%" PRId64, d->dim[i]);
+  tc_text_append(out, bytes, d->rank > TC_MAX_RANK ? ", ...]" : "]");
   return out;
 }
 

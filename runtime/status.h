@@ -1,6 +1,9 @@
-// Statuses and errors of one thread. The text that tc_last_error shows belongs to the status that was returned last: of a call that fails it is the first
-// error of that status within the call; of a call that is given a poisoned handle, what the handle was poisoned with. Text names the op and the values.
-// Threads: thread-local; recent errors may be told by any thread.
+// Statuses and errors of one thread.
+//
+// tc_last_error shows the error that belongs to the status returned last. For a call that fails,
+// that is the first error of its status within the call. For a call that is given a poisoned
+// handle, it is the error that poisoned the handle. Text names the op and the values.
+// Threads: thread-local; any thread may show a recent error of another.
 #ifndef TC_RUNTIME_STATUS_H
 #define TC_RUNTIME_STATUS_H
 
@@ -8,6 +11,8 @@
 #include <stdio.h>
 #include <tc/tc.h>
 #include <time.h>
+
+#include "runtime/assert.h"
 
 #define TC_TRY(call) \
   do { \
@@ -20,51 +25,55 @@
 #define TC_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define TC_MAX_OF(a, b) ((a) > (b) ? (a) : (b))
 
-// Our own invariants only, never a caller's mistake. Compiled out of release builds.
-#ifdef NDEBUG
-#define TC_ASSERT(x) ((void)0)
-#else
-#define TC_ASSERT(x) ((x) ? (void)0 : tc_assert_fail(#x, __FILE__, __LINE__))
-#endif
-_Noreturn void tc_assert_fail(const char *what, const char *file, int line);
-
-// Records an error of this thread and returns its status. op: static string; site 0: that of the call this thread is inside, if any. The message
-// becomes "<op>: <formatted text> (at <site>)".
+// Records an error of this thread and returns its status. op is a static string. site 0 means the
+// site of the call this thread is inside, if any. The message becomes "<op>: <formatted text> (at
+// <site>)".
 tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
 #define TC_FAIL(status, ...) tc_fail((status), tc_call_op(__func__), 0, __VA_ARGS__)
+static inline tc_status tc_refuse_inside(const char *op, tc_site site) {
+  return tc_fail(TC_ERR_STATE, op, site, "called inside another call of this thread, by a signal handler or a callback");
+}
 
-// The error that tc_last_error shows, by its number in the process.
+// An error, by its number in the process.
 typedef struct tc_error_mark {
   uint32_t id;
   tc_status status;
-  bool in_call;  // it is of the call that is running
+  bool in_call;  // true: it belongs to the call that is running
 } tc_error_mark;
 tc_error_mark tc_error_now(void);
-// Shows that one again: after errors of the library's own, which no call shall tell of, or because a call returns its status. False where its text is gone,
-// as it is when many others have come since: then the status's text is shown.
+// Makes tc_last_error show this error again. It hides errors that the library handled itself, or
+// belongs to the status that a call returns. False: the text is lost, because many errors came
+// since; the status's text is shown.
 bool tc_error_tell(tc_error_mark error);
-// ": " and the message of the latest error, if its op is one of these words; else "". For what is NULL because making it failed. Returns out.
+// Writes ": " and the latest error's message if its op is one of these words, else "". For pointers
+// that are NULL because making them failed. Returns out.
 const char *tc_error_of(const char *ops, char *out, size_t bytes);
-// Whether the call that is running has failed by now.
+// True: the call that is running has failed by now.
 extern _Thread_local bool tc_call_failed;
-// How often the program has cleared this thread's error, plus 1.
+// Returns how often the program has cleared this thread's error, plus 1.
 uint64_t tc_error_clears(void);
 
-// A call of the user: the op by its public name (a static string), and where it was made.
+// A call of the user: the op by its public name (a static string), and the site.
 typedef struct tc_call {
   const char *op;
   tc_site site;
 } tc_call;
-// The op of the call this thread is inside (runtime/reentry.h); else the other.
+// The call that is inside. An error names it when nothing nearer is known, such as for memory that
+// a sync did not get.
+extern _Thread_local tc_call tc_inside_call;
+// Returns the op of the call this thread is inside (runtime/reentry.h); `outside` if it is inside
+// none.
 const char *tc_call_op(const char *outside);
 
-// The index to name in an error. Who refuses to count from the end takes TC_INDEX_AWAY from those that would, which puts them out of every range.
+// Returns the index to name in an error. A caller that refuses to count from the end subtracts
+// TC_INDEX_AWAY from negative indices, which puts them out of every range.
 #define TC_INDEX_AWAY (INT64_C(1) << 62)
 static inline int64_t tc_index_said(int64_t index, int64_t extent) {
   return index >= -TC_INDEX_AWAY - extent && index < -TC_INDEX_AWAY ? index + TC_INDEX_AWAY : index;
 }
 
-// Of a public function written over others: what the calls it makes go by, since the user wrote its name and not theirs. NULL: none is running.
+// The name for calls that a public function makes, because the user wrote that function's name.
+// NULL: no such function is running.
 extern _Thread_local const char *tc_outer_op;
 
 static inline const char *tc_outer_begin(const char *op) {
@@ -77,39 +86,44 @@ static inline void tc_outer_end(const char **was) {
   tc_outer_op = *was;
 }
 
-// To the end of the block, calls go by op, a static string.
+// Names calls `op`, a static string, to the end of the block.
 #define TC_CALLED_AS(op) const char *tc_outer_was_ __attribute__((cleanup(tc_outer_end))) = tc_outer_begin(op)
 
-// Handles with slot >= this are poison: what a failed call returns. The slot says its status, gen its error.
+// Handles whose slot is at least this are poison, which a failed call returns. The slot holds the
+// status, gen the error.
 #define TC_POISON 0xFFFFFF00u
-// pre: the error of that status was reported, or told, last.
+// pre: the error of that status was reported or shown last.
 tc_tensor tc_poison(tc_status st);
-// The status of a poisoned handle, which tc_poison made; TC_OK of any other.
+// Returns the status of a poisoned handle; TC_OK for any other handle.
 static inline tc_status tc_poison_status(tc_tensor h) {
   return h.slot >= TC_POISON && h.slot - TC_POISON < TC_N_STATUSES ? (tc_status)(h.slot - TC_POISON) : TC_OK;
 }
-// The same; its error is told. Of any other handle an error that says so.
+// Returns the same and shows the handle's error. For any other handle it fails with an error that
+// says so.
 tc_status tc_poison_told(tc_tensor h);
-// Why h is not valid: this call is inside another, h is poison, or what the text says of it.
+// Reports why h is not valid: this call is inside another, h is poison, or what the text says.
 tc_status tc_invalid(tc_tensor h, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
 
-// Of a handle that is neither poison nor a live tensor: what is wrong with it.
+// Appends to a string in room for bytes; what does not fit is cut.
+void tc_text_append(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+// Returns what is wrong with a handle that is neither poison nor a live tensor.
 static inline const char *tc_handle_fault(tc_tensor t) {
   return t.gen ? "the tensor was released, or its scope has ended"
                : "a null tensor was given; tc_grad gives one where no backward has reached the parameter yet";
 }
 
-// The monotonic clock.
+// Returns the time of the monotonic clock.
 static inline uint64_t tc_now_ns(void) {
   struct timespec ts;
   clock_gettime(CLOCK_MONOTONIC, &ts);
   return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
-// A code address as a site.
+// Returns a code address as a site.
 static inline tc_site tc_site_return(void *address) {
   return (tc_site)(uintptr_t)address | (UINT64_C(1) << 63);
 }
-// "[3, 4]" and the like; returns out.
+// Writes "[3, 4]" and the like; returns out.
 const char *tc_dims_text(const tc_dims *d, char *out, size_t bytes);
 
 #endif

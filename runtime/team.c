@@ -1,23 +1,31 @@
-// The team of threads. All shared state is the one static struct below, in cache lines by who writes them.
+// The team of threads. See team.h.
 //
-// A wave is published as one word, `claim`: how many of its tasks are unclaimed (low 48 bits) and how many workers may claim them (high 16).
-// Claiming is a compare-and-swap that takes one off. Who succeeds may read the wave's description, because the wave cannot end before the task
-// it claimed is done; who fails has read nothing. So a worker that slept through any number of jobs needs no check: whatever claim it makes is
-// valid, and nobody waits for workers that claimed nothing. `left` counts tasks not yet done; the caller waits until only its own are left before
-// it writes the next wave.
+// All shared state is the one static struct below, in cache lines by who writes them.
 //
-// Handing a line from one core to the other takes some 50 ns, and what is read behind one pointer after the other takes as many of them. So the wave lies
-// in one line: a worker that sees a claim has its description too, takes the line once to claim, and writes it when it is done, which is what the caller
-// looks at. While it claims it fetches what the task's argument points to. Nothing else that both sides read is written for a wave.
+// A stage is published as one word, `claim`. Its low 48 bits count unclaimed tasks; its high 16 say
+// how many workers may claim them. A thread claims a task by a compare-and-swap that takes one off.
+// If it succeeds, it may read the stage's description: the stage cannot end before the claimed task
+// is done. If it fails, it has read nothing. So a worker that slept through any number of jobs
+// needs no check, and nobody waits for workers that claimed nothing. `left` counts the tasks that
+// are not done. The caller waits until only its own are left before it writes the next stage.
 //
-// A claim says that there is a task to do; in a spread wave which one is said by shares, one a thread, that lie in lines of their own. They are dealt before
-// the claim word is published. A sum of 64 MiB takes 0.77 ms so, and 1.2 where the tasks are taken in their order (Zen 4, 2 cores, fast memory): each thread
-// reads one stream, and half of what it read the time before is still in the third-level cache. A step of ResNet18's training takes 210 ms for 237.
+// Handing a cache line from one core to another takes some 50 ns. Pointers followed one after the
+// other take that time each. So the stage lies in one line. A worker that sees a claim has the
+// description too. It takes the line once to claim, and writes it when it is done, where the caller
+// looks. While it claims it prefetches the task's argument. Nothing else that both sides read is
+// written for a stage.
 //
-// Idle workers spin on `claim`, then park on the futex `wakes`. A caller that publishes just when a worker parks may not see it, for its store
-// is not waited for; it looks again when it claims, which is a fence.
+// A claim says that there is a task to do. In a spread stage shares say which one: one share a
+// thread, each in lines of its own, dealt before the claim word is published. Each thread then
+// reads one stream, and half of what it read in the last run is still in the third-level cache.
+// Measured: Zen 4, 2 cores: sum of 64 MiB 1.2 -> 0.77 ms, training step of ResNet18 237 -> 210 ms.
 //
-// Ownership: the caller that holds `busy` writes the description, starts and stops workers, and grows their scratch memory.
+// Idle workers spin on `claim`, then park on the futex `wakes`. A caller that publishes just when a
+// worker parks may not see it, because nobody waits for the caller's store. It looks again when it
+// claims, which is a fence.
+//
+// Owner: the caller that holds `busy` writes the description, starts and stops workers, and grows
+// their scratch memory.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // pthread_setaffinity_np
 #endif
@@ -31,101 +39,70 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "runtime/arena.h"
+#include "runtime/brief_jobs.h"
+#include "runtime/float_mode.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/status.h"
 #include "runtime/reentry.h"
+#include "runtime/scratch.h"
+#include "runtime/spin.h"
 #include "runtime/thread.h"
 #include "runtime/topology.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-typedef unsigned float_mode;
-#else
-#include <fenv.h>
-typedef fenv_t float_mode;
-#endif
-
 #define LINE 64
-#define PAIR 128  // of lines, which the processor fetches together: what one side writes lies in other pairs than what the other does
-#define HUGE_PAGE ((size_t)2 << 20)
-// From here on scratch memory is in huge pages: packed operands are read so often that small ones cost a product a tenth of its speed.
-#define HUGE_SCRATCH ((size_t)256 << 10)
+#define PAIR 128  // the processor fetches lines in pairs: each side writes in pairs of its own
 #define MOST_THREADS 256
 #define REMAINING_BITS 48
 #define REMAINING_MASK ((UINT64_C(1) << REMAINING_BITS) - 1)
-// A futex wake costs 12 to 38 us here (feasibility, 2-core VM), so parking sooner would cost more than it saves.
-#define SPIN_NS 50000
-#define LONELY_JOBS 32  // after so many jobs without workers the next is taken to need none
-#define PAUSES_PER_CLOCK 32  // a look at the clock costs 22 ns, a pause 20 to 60
-#define BARE_LOOKS 4096  // before the first pause, some 4 us: who waits longer can wait for a pause to end
-// Jobs that are too short to wake workers for, if so many follow each other at no more than this distance, wake them: they will be awake for those that follow.
-#define BRIEF_JOBS 32
-#define BRIEF_NS 20000
-// Where other processes want the cores too, a worker that spins for brief jobs takes the caller's time, and one that lost its core keeps the caller waiting
-// for 4 ms. So such jobs stay alone for a while after a worker came late, or not at all to so many; for twice as long if it happens again soon.
-#define BRIEF_MISSES 400
-#define LATE_NS 1000000  // a virtual machine stops a core for less
-#define LEAST_PAUSE_NS 10000000
-#define MOST_PAUSE_NS 1000000000
-
-typedef struct scratch {
-  void *base;  // owned, as malloc gave it
-  void *aligned;  // 64-byte aligned inside base
-  size_t bytes;  // usable from aligned
-} scratch;
+#define LONELY_JOBS 32  // after this many jobs without workers the next one is taken to need none
 
 typedef struct member {
   _Alignas(PAIR) tc_worker worker;  // written by this worker alone, once it has claimed a task
-  _Alignas(PAIR) _Atomic uint64_t share;  // of a spread wave, what nobody has taken: its first task (low half) and its end
-  _Alignas(PAIR) scratch memory;  // written under busy, where more of it is needed
+  // The unclaimed tasks of a spread stage: the first one (low half) and the end.
+  _Alignas(PAIR) _Atomic uint64_t share;
+  _Alignas(PAIR) tc_scratch memory;  // written under busy, when a job needs more of it
   pthread_t thread;
-  int core;  // pinned to its first PU, or -1
+  int core;  // it is pinned to this core's first PU; -1: it is not pinned
 } member;
 
 static struct {
-  // The wave. Its description is written by the holder of busy while nobody has a claim, and read by who has one: ordered by claim (release, acquire) and left.
+  // The stage. The holder of busy writes its description while nobody has a claim, and threads with
+  // a claim read it. claim (release, acquire) and left order these accesses.
   _Alignas(PAIR) _Atomic uint64_t claim;
   _Atomic int64_t left;  // tasks that are not done
-  void (*task)(void *arg, int wave, int64_t index, tc_worker *worker);
-  _Atomic(void *) arg;  // atomic, for it is fetched before a claim
+  void (*task)(void *arg, int stage, int64_t index, tc_worker *worker);
+  _Atomic(void *) arg;  // atomic, because it is read before a claim
   int64_t n_tasks;
-  int wave;
-  bool spread;  // each thread has a share
+  int stage;
+  bool spread;  // true: each thread has a share
   _Atomic uint32_t caller_asleep;  // futex word: 1 while the caller waits for left to become 0
-  _Atomic int status;  // first failure of a worker in this job
+  _Atomic int status;  // the first failure of a worker in this job; 0: none
   atomic_bool stopping;
   // Written when workers park and wake.
   _Alignas(PAIR) _Atomic uint32_t wakes;  // futex word of parked workers; counts wakes
-  _Atomic uint64_t parked[MOST_THREADS / 64];  // one bit a worker
-  // Of callers.
+  _Atomic uint64_t parked[MOST_THREADS / 64];  // one bit for each worker that is parked
+  // Written by callers.
   _Alignas(PAIR) atomic_int threads;  // set by tc_team_set_threads; 0: the default
-  atomic_int busy;  // held by the caller whose job runs
+  atomic_int busy;  // 1: a caller's job runs, and that caller holds it
   // Under busy.
   int n_workers;  // threads started: members 1 .. n_workers
-  int caller_pu;  // where this job's caller was found last, -1 at first; no worker is pinned to that core, unless none was free
+  // Where this job's caller was found last; -1 at first. No worker is pinned to that core, unless
+  // no other was free.
+  int caller_pu;
   int64_t n_helped;  // tasks of this job that workers did
-  bool late;  // one of them kept the caller waiting for LATE_NS
+  bool late;  // true: a worker kept the caller waiting for TC_BRIEF_LATE_NS
   member members[MOST_THREADS];
 } team;
 
-static _Thread_local scratch own_scratch;  // of this thread as a caller
-static _Thread_local unsigned jobs_alone = LONELY_JOBS;  // of this thread since one that workers were worth waking for
-// This thread's brief jobs.
-static _Thread_local struct {
-  unsigned n_close;  // close together, that found workers asleep
-  unsigned n_missed;  // one after the other, that no worker came to though they were awake
-  int64_t latest_ns;  // when the latest that found workers asleep began
-  int64_t pause_ns, until_ns;  // the latest time for which such jobs stay alone
-  bool paused;
-} brief;
-static _Thread_local bool in_job;  // this thread is inside a task or a job
+static _Thread_local tc_scratch own_scratch;  // of this thread as a caller
+// Jobs of this thread since one that workers were worth waking for.
+static _Thread_local unsigned jobs_alone = LONELY_JOBS;
+static _Thread_local tc_brief brief;  // of this thread
+static _Thread_local bool in_job;  // true: this thread is inside a task or a job
 static pthread_mutex_t key_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t key;  // frees own_scratch when its thread ends
 static bool key_made;
@@ -140,83 +117,17 @@ static void futex_wake(_Atomic uint32_t *word, uint32_t bits) {
   syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, bits);
 }
 
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-#if defined(__x86_64__)
-static void cpu_pause(void) {
-  _mm_pause();
-}
-static float_mode float_mode_default(void) {
-  unsigned before = _mm_getcsr();
-  _mm_setcsr(0x1f80);  // round to nearest, denormals kept, no exception traps
-  return before;
-}
-static void float_mode_restore(float_mode mode) {
-  _mm_setcsr(mode);
-}
-#else
-static void cpu_pause(void) {
-  atomic_signal_fence(memory_order_seq_cst);
-}
-static float_mode float_mode_default(void) {
-  fenv_t before;
-  fegetenv(&before);
-  fesetenv(FE_DFL_ENV);
-  return before;
-}
-static void float_mode_restore(float_mode mode) {
-  fesetenv(&mode);
-}
-#endif
-
-// True once in a while, after SPIN_NS of calls; spin starts as all zero.
-typedef struct spin {
-  unsigned n;
-  int64_t until_ns;
-} spin;
-
-static bool spin_over(spin *s) {
-  if (++s->n < BARE_LOOKS) return false;
-  cpu_pause();
-  if (s->n % PAUSES_PER_CLOCK != 0) return false;
-  int64_t now = now_ns();
-  if (s->until_ns == 0) s->until_ns = now + SPIN_NS;
-  return now >= s->until_ns;
-}
-
 // ---- Scratch memory ----
-
-static void scratch_free(scratch *s) {
-  tc_free(s->base);
-  *s = (scratch){0};
-}
-
-static bool scratch_reserve(scratch *s, size_t bytes) {
-  if (TC_LIKELY(bytes <= s->bytes)) return true;
-  scratch_free(s);
-  size_t align = bytes >= HUGE_SCRATCH ? HUGE_PAGE : LINE;
-  if (bytes > SIZE_MAX - 2 * align) return false;
-  bytes = (bytes + align - 1) & ~(align - 1);
-  void *base = tc_malloc(bytes + align);
-  if (!base) return false;
-  *s = (scratch){base, (void *)(((uintptr_t)base + align - 1) & ~(uintptr_t)(align - 1)), bytes};
-  if (align == HUGE_PAGE) madvise(s->aligned, bytes, MADV_HUGEPAGE);
-  return true;
-}
 
 // Runs at the end of a thread while its thread-local memory is still there.
 static void own_scratch_end(void *s) {
-  scratch_free(s);
+  tc_scratch_free(s);
 }
 
-// Without a key (none left) the memory is lost when the thread ends, which is no reason to fail.
+// Without a key (none is left) the memory is lost when the thread ends, which is no reason to fail.
 static bool own_scratch_reserve(size_t bytes) {
   if (TC_LIKELY(bytes <= own_scratch.bytes)) return true;
-  if (!scratch_reserve(&own_scratch, bytes)) return false;
+  if (!tc_scratch_reserve(&own_scratch, bytes)) return false;
   pthread_mutex_lock(&key_lock);
   if (!key_made) key_made = pthread_key_create(&key, own_scratch_end) == 0;
   if (key_made) pthread_setspecific(key, &own_scratch);
@@ -224,17 +135,17 @@ static bool own_scratch_reserve(size_t bytes) {
   return true;
 }
 
-// ---- What every thread of a wave does ----
+// ---- What every thread of a stage does ----
 
 static bool may_claim(uint64_t claim, uint32_t id) {
   return (claim & REMAINING_MASK) != 0 && id < claim >> REMAINING_BITS;
 }
 
-// Claims a task of the wave; *out is the claim word before.
+// Claims a task of the stage; *out is the claim word before. False: there is none.
 static bool task_claim(uint32_t id, uint64_t *out) {
   uint64_t claim = atomic_load_explicit(&team.claim, memory_order_relaxed);
   while (may_claim(claim, id)) {
-    // Acquire: the description of the wave was written before its claim word.
+    // Acquire: the stage's description was written before its claim word.
     if (!atomic_compare_exchange_weak_explicit(&team.claim, &claim, claim - 1, memory_order_acquire, memory_order_relaxed)) continue;
     *out = claim;
     return true;
@@ -242,9 +153,10 @@ static bool task_claim(uint32_t id, uint64_t *out) {
   return false;
 }
 
-// The task a claim is for. In a spread wave a thread takes its own share from the front, so that it goes on in memory where it was and meets, run after
-// run, what its caches hold; then the ends of other shares. Shares hold as many tasks as claims are still without one, so there is one to be found, and
-// none of those before *whose, which were empty. *whose: at first the thread's own.
+// Returns the task that a claim is for. In a spread stage a thread takes its own share from the
+// front. So it continues in memory where it was, and meets what its caches hold. Then it takes the
+// ends of other shares. Shares hold as many tasks as claims without a task, so one of them has a
+// task; those before *whose were empty. *whose starts as the thread's own.
 static int64_t task_take(uint32_t id, uint32_t *whose, uint64_t claim) {
   if (!team.spread) return team.n_tasks - (int64_t)(claim & REMAINING_MASK);
   uint32_t n = (uint32_t)(claim >> REMAINING_BITS);
@@ -258,13 +170,14 @@ static int64_t task_take(uint32_t id, uint32_t *whose, uint64_t claim) {
   }
 }
 
-// Runs the task claimed, and others until none is unclaimed; returns how many. Once one is claimed the wave stays, so all are of the same wave.
+// Runs the claimed task, and others until none is unclaimed; returns how many it ran. A stage stays
+// while one of its tasks is claimed, so all are of the same stage.
 static int64_t tasks_run(tc_worker *worker, uint64_t claim) {
   void *arg = atomic_load_explicit(&team.arg, memory_order_relaxed);
   int64_t n_run = 0;
   uint32_t whose = worker->id;
   do {
-    team.task(arg, team.wave, task_take(worker->id, &whose, claim), worker);
+    team.task(arg, team.stage, task_take(worker->id, &whose, claim), worker);
     n_run++;
   } while ((claim & REMAINING_MASK) > 1 && task_claim(worker->id, &claim));
   return n_run;
@@ -281,21 +194,23 @@ static void worker_park(const tc_worker *worker) {
   atomic_fetch_and(parked, ~bit);
 }
 
-// What the argument points to is fetched while the worker claims: it was written just now, by the caller.
+// Prefetches what the argument points to while the worker claims: the caller wrote it just now.
 static void argument_fetch(void) {
   const char *arg = atomic_load_explicit(&team.arg, memory_order_relaxed);
   for (int i = 0; i < TC_JOB_LINES; i++) __builtin_prefetch(arg + i * LINE);
 }
 
-// After this the thread may touch nothing of the wave.
+// After this the thread touches nothing of the stage.
 static void tasks_done(int64_t n_run, int status) {
   int none = 0;
   if (TC_UNLIKELY(status)) atomic_compare_exchange_strong_explicit(&team.status, &none, status, memory_order_relaxed, memory_order_relaxed);
-  // Release of the results to the caller; sequentially consistent with its falling asleep.
+  // Releases the results to the caller. Sequentially consistent with the caller's falling asleep.
   if (atomic_fetch_sub(&team.left, n_run) != n_run) return;
   if (!atomic_load(&team.caller_asleep) || !atomic_exchange(&team.caller_asleep, 0)) return;
   futex_wake(&team.caller_asleep, UINT32_MAX);
-  sched_yield();  // Linux may have put it on this very CPU, though its own is idle: it does so where a hypervisor says that an idle CPU is not at hand
+  // Linux may have put the caller on this very CPU although its own is idle. It does so when a
+  // hypervisor says that an idle CPU is not available.
+  sched_yield();
 }
 
 // False: there is nothing to do.
@@ -318,20 +233,20 @@ static void *worker_main(void *arg) {
   snprintf(name, sizeof name, "tc-%u", m->worker.id);
   pthread_setname_np(pthread_self(), name);
   in_job = true;  // a job run inside a task runs on this thread alone, with memory of its own
-  (void)float_mode_default();
-  spin s = {0};
+  (void)tc_float_mode_default();
+  tc_spin s = {0};
   while (!atomic_load_explicit(&team.stopping, memory_order_relaxed)) {
     if (worker_work(m)) {
-      s = (spin){0};
-    } else if (spin_over(&s)) {
+      s = (tc_spin){0};
+    } else if (tc_spin_over(&s)) {
       worker_park(&m->worker);
-      s = (spin){0};
+      s = (tc_spin){0};
     }
   }
   return NULL;
 }
 
-// Bits of ids below n in the word that holds ids from first on.
+// Returns the bits of ids below n in the word that holds ids from `first` on.
 static uint64_t ids_below(int n, int first, int word_bits) {
   return n - first >= word_bits ? UINT64_MAX : (UINT64_C(1) << (n - first)) - 1;
 }
@@ -342,17 +257,19 @@ static bool some_parked(int n) {
   return parked != 0;
 }
 
-// Wakes the parked workers among ids below n by one system call; above 32 it may wake some others too, which park again.
+// Wakes the parked workers among ids below n by one system call. Above 32 it may wake others too,
+// which park again.
 static void workers_wake(int n) {
   if (TC_LIKELY(!some_parked(n))) return;
   atomic_fetch_add(&team.wakes, 1);
   futex_wake(&team.wakes, (uint32_t)ids_below(n, 0, 32));
 }
 
-// The child has none of the workers (a child forked by a task must exec or exit). Memory that a job of another thread was using at the fork is given up, for it may be half changed.
-static void forked(void) {
+// The child has none of the workers; a child forked by a task must exec or exit. Memory that
+// another thread's job was using at the fork is given up, because it may be half changed.
+static void reset_in_child(void) {
   bool mid_job = atomic_load(&team.busy) != 0;
-  for (int i = 1; mid_job && i < MOST_THREADS; i++) team.members[i].memory = (scratch){0};
+  for (int i = 1; mid_job && i < MOST_THREADS; i++) team.members[i].memory = (tc_scratch){0};
   team.n_workers = 0;
   atomic_store(&team.claim, 0);
   atomic_store(&team.left, 0);
@@ -364,15 +281,11 @@ static void forked(void) {
 }
 
 static void fork_watch(void) {
-  pthread_atfork(NULL, NULL, forked);
+  pthread_atfork(NULL, NULL, reset_in_child);
 }
 
-// Of a PU, whichever of the core's it is; -1: none that is known.
-static int core_of(int pu) {
-  return pu >= 0 && pu < TC_TOPOLOGY_PUS ? tc_topology_get()->core_of_pu[pu] : -1;
-}
-
-// A core that neither a worker is pinned to nor the caller runs on; -1 if there is none.
+// Returns a core to which no worker is pinned and on which the caller does not run; -1: there is
+// none.
 static int free_core(int caller_core) {
   const tc_topology *t = tc_topology_get();
   for (int core = 0; core < t->n_cores; core++) {
@@ -384,42 +297,31 @@ static int free_core(int caller_core) {
 }
 
 static void worker_move(int id, int core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET((size_t)tc_topology_get()->pu_of_core[core], &set);
-  if (pthread_setaffinity_np(team.members[id].thread, sizeof set, &set) == 0) team.members[id].core = core;
+  if (tc_thread_pin(team.members[id].thread, core)) team.members[id].core = core;
 }
 
-// Lets worker id run on all cores, whatever the mask of the thread that started it: that one may have been pinned since.
-static void worker_unpin(int id) {
-  const tc_topology *t = tc_topology_get();
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (int core = 0; core < t->n_cores; core++)
-    if (t->pu_of_core[core] < CPU_SETSIZE) CPU_SET((size_t)t->pu_of_core[core], &set);
-  (void)pthread_setaffinity_np(team.members[id].thread, sizeof set, &set);  // where it must not, it stays where it is
-}
-
-// Pins worker id to a core of its own where the process owns the machine and has no more threads than cores. The caller is not pinned; its core
-// of the moment is left out, because a worker pinned there would wait for it.
+// Pins worker id to a core of its own, if the process owns the machine and has no more threads than
+// cores. The caller is not pinned. Its current core is left out, because a worker pinned there
+// would wait for it.
 static void worker_place(int id) {
   const tc_topology *t = tc_topology_get();
   bool own_cores = t->owns_machine && tc_team_threads() <= t->n_cores;
   team.members[id].core = -1;
-  int core = own_cores ? free_core(core_of(sched_getcpu())) : -1;
+  int core = own_cores ? free_core(tc_core_of_pu(sched_getcpu())) : -1;
   if (core >= 0)
     worker_move(id, core);
   else
-    worker_unpin(id);
+    tc_thread_unpin(team.members[id].thread);
 }
 
-// The caller may have been moved onto a worker's core since it was last asked, in the middle of a job, too, by who woke it: that worker moves to the core that
-// is free then. Else the two take turns until the job ends, GPT-2's token in 20 to 25 ms for 12 (a virtual machine of 2 cores).
+// Whoever wakes the caller may move it onto a worker's core, in the middle of a job, too. That
+// worker moves to the free core. Otherwise both alternate until the job ends.
+// Measured: virtual machine, 2 cores, a token of GPT-2: 20 to 25 -> 12 ms.
 static void workers_give_way(void) {
   int caller_pu = sched_getcpu();
   if (TC_LIKELY(caller_pu == team.caller_pu)) return;
   team.caller_pu = caller_pu;
-  int caller_core = core_of(caller_pu);
+  int caller_core = tc_core_of_pu(caller_pu);
   for (int id = 1; id <= team.n_workers && caller_core >= 0; id++) {
     if (team.members[id].core != caller_core) continue;
     int core = free_core(caller_core);
@@ -434,7 +336,8 @@ static int worker_start(int id) {
   return tc_thread_start(&m->thread, worker_main, m);
 }
 
-// Under busy: as many workers as a job of n threads wants, each with its scratch memory. Returns how many threads it gets.
+// pre: busy is held. Starts as many workers as a job of n threads wants, each with its scratch
+// memory. Returns how many threads the job gets.
 static int workers_reserve(int n, size_t scratch_bytes) {
   if (TC_UNLIKELY(team.n_workers == 0)) pthread_once(&fork_once, fork_watch);
   while (TC_UNLIKELY(team.n_workers < n - 1)) {
@@ -447,7 +350,7 @@ static int workers_reserve(int n, size_t scratch_bytes) {
   }
   n = TC_MIN(n, team.n_workers + 1);
   for (int id = 1; id < n; id++)
-    if (TC_UNLIKELY(!scratch_reserve(&team.members[id].memory, scratch_bytes))) n = id;
+    if (TC_UNLIKELY(!tc_scratch_reserve(&team.members[id].memory, scratch_bytes))) n = id;
   return n;
 }
 
@@ -457,7 +360,7 @@ static void workers_stop(void) {
   futex_wake(&team.wakes, UINT32_MAX);
   for (int id = 1; id <= team.n_workers; id++) pthread_join(team.members[id].thread, NULL);
   team.n_workers = 0;
-  for (int id = 1; id < MOST_THREADS; id++) scratch_free(&team.members[id].memory);
+  for (int id = 1; id < MOST_THREADS; id++) tc_scratch_free(&team.members[id].memory);
   atomic_store(&team.stopping, false);
 }
 
@@ -465,7 +368,7 @@ static bool team_try_take(void) {
   return atomic_load_explicit(&team.busy, memory_order_relaxed) == 0 && atomic_exchange_explicit(&team.busy, 1, memory_order_acquire) == 0;
 }
 
-// For calls that are no job: waits for the job of another thread to end.
+// For calls that are no job: waits for another thread's job to end.
 static void team_take(void) {
   while (!team_try_take()) sched_yield();
 }
@@ -476,19 +379,19 @@ static void team_give(void) {
 
 // ---- Jobs ----
 
-// Until all tasks but the caller's n_own are done.
-static void wave_wait(int64_t n_own) {
+// Waits until all tasks but the caller's n_own are done.
+static void stage_wait(int64_t n_own) {
   // A worker that waits for this very CPU gets it when the caller sleeps.
-  for (spin s = {0}; !spin_over(&s);)
+  for (tc_spin s = {0}; !tc_spin_over(&s);)
     if (atomic_load_explicit(&team.left, memory_order_acquire) == n_own) return;
-  int64_t from = now_ns();
+  int64_t from = (int64_t)tc_now_ns();
   atomic_fetch_sub(&team.left, n_own);  // from now on the last worker looks whether the caller sleeps
   while (atomic_load(&team.left) != 0) {
     atomic_store(&team.caller_asleep, 1);
     if (atomic_load(&team.left) != 0) futex_wait(&team.caller_asleep, 1, UINT32_MAX);
     atomic_store(&team.caller_asleep, 0);
   }
-  team.late |= now_ns() - from >= LATE_NS;
+  team.late |= (int64_t)tc_now_ns() - from >= TC_BRIEF_LATE_NS;
 }
 
 // Task 0 is the caller's.
@@ -500,66 +403,49 @@ static void shares_deal(int64_t n_tasks, int n_threads) {
 }
 
 // Task 0 needs no claim.
-static void wave_run(const tc_job *job, int wave, int n_threads, tc_worker *caller) {
-  int64_t n_tasks = job->n_tasks[wave];
+static void stage_run(const tc_job *job, int stage, int n_threads, tc_worker *caller) {
+  int64_t n_tasks = job->n_tasks[stage];
   uint64_t claim;
   TC_ASSERT((uint64_t)n_tasks <= REMAINING_MASK);
   workers_give_way();
   team.task = job->task;
   atomic_store_explicit(&team.arg, job->arg, memory_order_relaxed);
-  team.wave = wave;
+  team.stage = stage;
   team.n_tasks = n_tasks;
   team.spread = job->spread && n_tasks > n_threads && n_tasks <= INT32_MAX;
   if (team.spread) shares_deal(n_tasks, n_threads);
   atomic_store_explicit(&team.left, n_tasks, memory_order_relaxed);
   atomic_store_explicit(&team.claim, (uint64_t)n_threads << REMAINING_BITS | (uint64_t)(n_tasks - 1), memory_order_release);
   workers_wake((int)TC_MIN((int64_t)n_threads, n_tasks));
-  job->task(job->arg, wave, 0, caller);
+  job->task(job->arg, stage, 0, caller);
   int64_t n_own = 1;
   if (task_claim(0, &claim)) {
-    workers_wake((int)TC_MIN((int64_t)n_threads, n_tasks));  // one that parked just when the wave was published is seen now
+    // A worker that parked just when the stage was published is seen now.
+    workers_wake((int)TC_MIN((int64_t)n_threads, n_tasks));
     n_own += tasks_run(caller, claim);
   }
   team.n_helped += n_tasks - n_own;
-  wave_wait(n_own);
+  stage_wait(n_own);
 }
 
-static void wave_run_alone(const tc_job *job, int wave, tc_worker *caller) {
-  for (int64_t i = 0; i < job->n_tasks[wave]; i++) job->task(job->arg, wave, i, caller);
+static void stage_run_alone(const tc_job *job, int stage, tc_worker *caller) {
+  for (int64_t i = 0; i < job->n_tasks[stage]; i++) job->task(job->arg, stage, i, caller);
 }
 
 static int job_run_alone(const tc_job *job, void *memory) {
   tc_worker caller = {.scratch = memory, .n = 1};
-  for (int wave = 0; wave < job->n_waves; wave++) wave_run_alone(job, wave, &caller);
+  for (int stage = 0; stage < job->n_waves; stage++) stage_run_alone(job, stage, &caller);
   return caller.status;
 }
 
-// Under busy. Whether a job that is not worth waking n - 1 workers for finds them awake, or is one of so many that they should be.
+// pre: busy is held; the job is not worth waking n - 1 workers for. Returns whether they are awake,
+// or should be because such jobs follow each other closely.
 static bool workers_are_near(int n) {
-  if (TC_UNLIKELY(brief.paused)) brief.paused = now_ns() < brief.until_ns;
-  if (TC_UNLIKELY(brief.paused)) return false;
-  if (TC_LIKELY(team.n_workers >= n - 1 && !some_parked(n))) return true;
-  int64_t now = now_ns();
-  brief.n_close = now - brief.latest_ns <= BRIEF_NS ? brief.n_close + 1 : 0;
-  brief.latest_ns = now;
-  if (brief.n_close < BRIEF_JOBS) return false;
-  brief.n_close = 0;
-  return true;
+  if (TC_UNLIKELY(tc_brief_is_paused(&brief))) return false;
+  return TC_LIKELY(team.n_workers >= n - 1 && !some_parked(n)) || tc_brief_wakes(&brief);
 }
 
-// Under busy, after a brief job that was shared.
-static void brief_judge(void) {
-  brief.n_missed = team.n_helped ? 0 : brief.n_missed + 1;
-  if (TC_LIKELY(!team.late && brief.n_missed < BRIEF_MISSES)) return;
-  int64_t now = now_ns();
-  bool soon = now - brief.until_ns < 8 * brief.pause_ns;
-  brief.pause_ns = soon ? TC_MIN(2 * brief.pause_ns, MOST_PAUSE_NS) : LEAST_PAUSE_NS;
-  brief.until_ns = now + brief.pause_ns;
-  brief.paused = true;
-  brief.n_missed = brief.n_close = 0;
-}
-
-// Under busy.
+// pre: busy is held.
 static int job_run_together(const tc_job *job, int n_threads, void *memory) {
   if (job->brief && !workers_are_near(n_threads)) return job_run_alone(job, memory);
   n_threads = workers_reserve(n_threads, job->scratch_bytes);
@@ -568,33 +454,33 @@ static int job_run_together(const tc_job *job, int n_threads, void *memory) {
   tc_worker caller = {.scratch = memory, .n = (uint32_t)n_threads};
   atomic_store_explicit(&team.status, 0, memory_order_relaxed);
   team.n_helped = 0, team.late = false;
-  for (int wave = 0; wave < job->n_waves; wave++) {
-    if (job->n_tasks[wave] > 1)
-      wave_run(job, wave, n_threads, &caller);
+  for (int stage = 0; stage < job->n_waves; stage++) {
+    if (job->n_tasks[stage] > 1)
+      stage_run(job, stage, n_threads, &caller);
     else
-      wave_run_alone(job, wave, &caller);
+      stage_run_alone(job, stage, &caller);
   }
-  if (job->brief) brief_judge();
+  if (job->brief) tc_brief_judge(&brief, team.n_helped > 0, team.late);
   return caller.status ? caller.status : atomic_load_explicit(&team.status, memory_order_relaxed);
 }
 
-// How many threads the job can use: no more than its widest wave has tasks.
+// Returns how many threads the job can use: no more than its widest stage has tasks.
 static int job_threads(const tc_job *job) {
   if (job->max_threads == 1) return 1;
   int64_t widest = 0;
-  for (int wave = 0; wave < job->n_waves; wave++) widest = TC_MAX_OF(widest, job->n_tasks[wave]);
+  for (int stage = 0; stage < job->n_waves; stage++) widest = TC_MAX_OF(widest, job->n_tasks[stage]);
   if (widest <= 1) return 1;
   int n = tc_team_threads();
   if (job->max_threads > 1) n = TC_MIN(n, job->max_threads);
   return (int)TC_MIN((int64_t)n, widest);
 }
 
-// A job inside a task of this thread: the outer one uses own_scratch.
+// Runs a job inside a task of this thread. The outer job uses own_scratch.
 static int job_run_nested(const tc_job *job) {
-  scratch memory = {0};
-  if (!scratch_reserve(&memory, job->scratch_bytes)) return TC_ERR_MEMORY;
+  tc_scratch memory = {0};
+  if (!tc_scratch_reserve(&memory, job->scratch_bytes)) return TC_ERR_MEMORY;
   int status = job_run_alone(job, memory.aligned);
-  scratch_free(&memory);
+  tc_scratch_free(&memory);
   return status;
 }
 
@@ -602,7 +488,7 @@ int tc_team_run(const tc_job *job) {
   if (TC_UNLIKELY(in_job)) return job_run_nested(job);
   if (!own_scratch_reserve(job->scratch_bytes)) return TC_ERR_MEMORY;
   void *memory = own_scratch.aligned;
-  float_mode before = float_mode_default();
+  tc_float_mode before = tc_float_mode_default();
   in_job = true;
   int status, n_threads = job_threads(job);
   if (n_threads > 1 && team_try_take()) {
@@ -614,7 +500,7 @@ int tc_team_run(const tc_job *job) {
   }
   jobs_alone = n_threads > 1 && !job->brief ? 0 : jobs_alone + (jobs_alone < LONELY_JOBS);
   in_job = false;
-  float_mode_restore(before);
+  tc_float_mode_restore(before);
   return status;
 }
 
@@ -622,7 +508,8 @@ void tc_team_warm(void) {
   if (jobs_alone < LONELY_JOBS) workers_wake(MOST_THREADS);
 }
 
-// Fewer threads: the rest is stopped, for every wake would wake it too.
+// If there are fewer threads than before, the workers are stopped, because every wake would wake
+// the idle ones too.
 void tc_team_set_threads(int n) {
   atomic_store(&team.threads, TC_MIN(TC_MAX_OF(n, 0), MOST_THREADS));
   if (in_job) return;
@@ -643,7 +530,7 @@ void tc_team_stop(void) {
   team_take();
   workers_stop();
   team_give();
-  scratch_free(&own_scratch);
+  tc_scratch_free(&own_scratch);
 }
 
 tc_status tc_set_num_threads_at(int n, tc_site site) {
@@ -675,14 +562,15 @@ int64_t tc_team_grain(double work, double all, int64_t extent) {
   return TC_MAX_OF((extent + tasks - 1) / tasks, 1);
 }
 
-// At exit and at dlclose no thread and no destructor may be left that runs our code. A job that still runs elsewhere is not waited for.
+// At exit and at dlclose no thread and no destructor may be left that runs our code. A job that
+// still runs elsewhere is not waited for.
 __attribute__((destructor)) static void team_unload(void) {
   if (in_job || tc_inside) return;
   if (team_try_take()) {
     workers_stop();
     team_give();
   }
-  scratch_free(&own_scratch);
+  tc_scratch_free(&own_scratch);
   pthread_mutex_lock(&key_lock);
   if (key_made) pthread_key_delete(key);
   key_made = false;

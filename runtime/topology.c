@@ -1,7 +1,11 @@
-// Cores, caches and quota of this machine. The only file that includes hwloc; without it, sched_getaffinity, sysconf and /sys say nearly as much.
-// hwloc sees the cpuset of a cgroup, but neither taskset nor a CPU quota: the mask is intersected here, the quota read from the cgroup files.
-// Levels may be missing (virtual machines, synthetic descriptions): a core is then a PU, and an unknown L1 or L2 is a cautious guess.
-// Threads: the first tc_topology_get reads under a lock; later ones cost one load.
+// Cores, caches and quota of this machine. See topology.h.
+//
+// This is the only file that includes hwloc; without it, sched_getaffinity, sysconf and /sys say
+// nearly as much. hwloc sees the cpuset of a cgroup, but neither taskset nor a CPU quota. So the
+// mask is intersected here, and the quota is read from the cgroup files. Virtual machines and
+// synthetic descriptions may lack levels: a core is then a PU, and an unknown L1 or L2 is a
+// cautious guess.
+// Threads: the first tc_topology_get reads under a lock; later calls cost one load.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // sched_getaffinity
 #endif
@@ -32,7 +36,7 @@ static atomic_bool ready;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 TC_FORK_SAFE(&lock, 8)
 
-// CPUs one cgroup directory allows; negative: no quota.
+// Returns the CPUs that one cgroup directory allows; a negative value means that it sets no quota.
 static double dir_quota(const char *dir) {
   char text[64], period_text[64];
   double quota = 0, period = 0;
@@ -55,7 +59,7 @@ static int online_pus(void) {
   return n > 0 ? (int)n : 1;
 }
 
-// A PU more of a core, the core's first one first.
+// Adds a PU to a core; the core's first PU is added first.
 static void core_has(tc_topology *t, int core, int pu) {
   if (core < 0 || core >= TC_TOPOLOGY_CORES) return;
   if (t->pu_of_core[core] < 0) t->pu_of_core[core] = pu;
@@ -74,7 +78,7 @@ static void caches_of(tc_topology *t, hwloc_obj_t obj) {
   }
 }
 
-// Cores with a PU in mask, each by its first such PU. Caches are those of the first core.
+// Reads the cores with a PU in mask, each by its first such PU. Caches are those of the first core.
 static void cores_read(tc_topology *t, hwloc_topology_t hw, hwloc_const_bitmap_t mask) {
   hwloc_bitmap_t both = hwloc_bitmap_alloc();
   hwloc_obj_type_t type = hwloc_get_nbobjs_by_type(hw, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
@@ -88,9 +92,10 @@ static void cores_read(tc_topology *t, hwloc_topology_t hw, hwloc_const_bitmap_t
   hwloc_bitmap_free(both);
 }
 
-// What is asked about is all that is looked for: the rest took 0.4 of 1.7 ms (hwloc 2.9, 2 cores).
+// Restricts hwloc's search to what is asked about. Measured: hwloc 2.9, 2 cores: 1.7 -> 1.3 ms.
 static void narrow_search(hwloc_topology_t hw) {
-  unsigned long flags = HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;  // some discovery would move the calling thread from PU to PU
+  // Some discovery would move the calling thread from PU to PU.
+  unsigned long flags = HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
 #if HWLOC_API_VERSION >= 0x00020800
   flags |= HWLOC_TOPOLOGY_FLAG_NO_DISTANCES | HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS;
 #endif
@@ -100,7 +105,8 @@ static void narrow_search(hwloc_topology_t hw) {
   hwloc_topology_set_cache_types_filter(hw, HWLOC_TYPE_FILTER_KEEP_ALL);
 }
 
-// A description that is not of this system (synthetic, or set in the environment) is taken whole: our mask says nothing about it.
+// A description of another system (synthetic, or set in the environment) is taken whole: our mask
+// says nothing about it.
 static bool cores_and_caches(tc_topology *t, const char *synthetic) {
   hwloc_topology_t hw;
   if (hwloc_topology_init(&hw) != 0) return false;
@@ -131,7 +137,8 @@ static bool cores_and_caches(tc_topology *t, const char *synthetic) {
 
 #endif
 
-// First PU of the core of pu that is in the mask; pu itself where /sys does not say. The list is like "0,64" or "0-1".
+// Returns the first PU of pu's core that is in the mask; pu itself where /sys does not say. /sys
+// lists PUs as "0,64" or "0-1".
 static int core_first_pu(int pu, const cpu_set_t *mask) {
   char dir[96], list[256];
   snprintf(dir, sizeof dir, "/sys/devices/system/cpu/cpu%d/topology", pu);
@@ -185,7 +192,8 @@ static void forget(tc_topology *t) {
   memset(t->pu_of_core, 0xFF, sizeof t->pu_of_core), memset(t->core_of_pu, 0xFF, sizeof t->core_of_pu);
 }
 
-// cgroup_root stands for / : root/proc/self/cgroup and root/sys/fs/cgroup are read. NULL: the real ones.
+// cgroup_root stands for /: root/proc/self/cgroup and root/sys/fs/cgroup are read. NULL: the real
+// ones.
 void tc_topology_read(tc_topology *out, const char *cgroup_root, const char *synthetic) {
   forget(out);
   if (!cores_and_caches(out, synthetic)) {
@@ -195,7 +203,8 @@ void tc_topology_read(tc_topology *out, const char *cgroup_root, const char *syn
   if (out->l1_bytes == 0) out->l1_bytes = GUESS_L1_BYTES;
   if (out->l2_bytes == 0) out->l2_bytes = GUESS_L2_BYTES;
   if (!cgroup_root || *cgroup_root) out->quota = TC_MAX_OF(tc_cgroup_least(cgroup_root ? cgroup_root : "", "cpu", dir_quota), 0);
-  // Containers with a quota share the machine: all of them pinning to the same first cores would starve each other.
+  // Containers with a quota share the machine: if all pinned threads to the same first cores, they
+  // would starve each other.
   if (out->quota > 0) out->owns_machine = false;
   if (out->n_cores > TC_TOPOLOGY_CORES) out->n_cores = TC_TOPOLOGY_CORES;
   threads_decide(out);
@@ -206,10 +215,14 @@ const tc_topology *tc_topology_get(void) {
     pthread_mutex_lock(&lock);
     if (!atomic_load_explicit(&ready, memory_order_relaxed)) {
       tc_topology_read(&topology, NULL, NULL);
-      // Release: who sees ready sees the fields.
+      // Release: a thread that sees ready sees the fields.
       atomic_store_explicit(&ready, true, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
   }
   return &topology;
+}
+
+int tc_core_of_pu(int pu) {
+  return pu >= 0 && pu < TC_TOPOLOGY_PUS ? tc_topology_get()->core_of_pu[pu] : -1;
 }

@@ -1,7 +1,8 @@
-// The list of what is watched, and the thread that looks at it. See watch.h.
+// The list of watches, and the thread that looks at it. See watch.h.
 //
-// Planning a graph takes a millisecond and is left as soon: so beginning wakes nobody. The thread sleeps until the earliest of the list would be told, and
-// looks again then; while the list is empty it lingers for as long as a new one would have, which is told in time all the same, and then ends.
+// Planning a graph takes a millisecond, and its watch ends as soon, so beginning one wakes nobody.
+// The thread sleeps until the earliest watch of the list is due, and looks again then. While the
+// list is empty it lingers for as long as a new watch would take to be due, and then ends.
 #include "runtime/watch.h"
 
 #include <errno.h>
@@ -17,13 +18,13 @@ _Atomic uint64_t tc_watch_limit_ns = TC_WATCH_LIMIT_NS;
 
 static struct {
   pthread_mutex_t lock;
-  pthread_cond_t change;  // of monotonic time
+  pthread_cond_t change;  // waits by the monotonic clock
   tc_watch *first;
   pthread_t thread;
-  bool runs, stops;  // runs: the thread is to be joined
-  bool left;  // it looks no more
-  bool idle;  // it waits for no time: all there is was told
-  bool unable;  // there is no clock, or the process ends
+  bool runs, stops;  // runs: the thread must be joined; stops: it is asked to end
+  bool left;  // true: the thread looks no more
+  bool idle;  // true: it sleeps without a time limit, because every watch was told
+  bool unable;  // true: there is no clock, or the process ends
   pthread_once_t once;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 TC_FORK_SAFE(&self.lock, 8)
@@ -34,14 +35,14 @@ static uint64_t limit_ns(void) {
   return atomic_load_explicit(&tc_watch_limit_ns, memory_order_relaxed);
 }
 
-static void tell(const tc_watch *w, uint64_t now) {
+static void tell_watch(const tc_watch *w, uint64_t now) {
   char site[160];
   tc_site_text(w->call.site, site, sizeof site);
   tc_log_line(TC_LOG_WARN, "%s %u %s takes long: %.1f s so far, for %s%s%s", w->doing, w->n, w->of, (double)(now - w->began_ns) * 1e-9,
               w->call.op ? w->call.op : "a run", site[0] ? " at " : "", site);
 }
 
-// pre: locked. The one that is to be told next; NULL: none is.
+// pre: locked. Returns the watch that is due next; NULL: none is.
 static tc_watch *next_due(void) {
   tc_watch *due = NULL;
   for (tc_watch *w = self.first; w; w = w->next)
@@ -57,7 +58,7 @@ static bool sleep_until(uint64_t at_ns) {
 
 static void *look(void *arg) {
   (void)arg;
-  tc_inside = 1;  // a log sink is called here, too
+  tc_inside = 1;  // a log sink is called from here, too
   pthread_mutex_lock(&self.lock);
   while (!self.stops) {
     uint64_t now = tc_now_ns();
@@ -72,9 +73,9 @@ static void *look(void *arg) {
       (void)sleep_until(due->began_ns + limit_ns());
     } else {
       due->told = true;
-      tc_watch copy = *due;  // which may end meanwhile
+      tc_watch copy = *due;  // the watch may end meanwhile
       pthread_mutex_unlock(&self.lock);
-      tell(&copy, now);
+      tell_watch(&copy, now);
       pthread_mutex_lock(&self.lock);
     }
   }
@@ -91,8 +92,8 @@ static void make_clock(void) {
   pthread_condattr_destroy(&attr);
 }
 
-// A child has nobody who looks, and nothing to look at: who forks makes no plan.
-static void forked(void) {
+// A child has no such thread and no watches: a thread that forks makes no plan.
+static void forget_in_child(void) {
   self.first = NULL;
   self.runs = self.stops = self.left = self.idle = false;
   make_clock();
@@ -106,21 +107,21 @@ static void stop_at_exit(void) {
   pthread_mutex_unlock(&self.lock);
 }
 
-// At exit, and where the library is unloaded.
-static void init(void) {
+// Registers what happens at exit, and where the library is unloaded.
+static void init_watch(void) {
   make_clock();
-  pthread_atfork(NULL, NULL, forked);
+  pthread_atfork(NULL, NULL, forget_in_child);
   if (atexit(stop_at_exit) != 0) self.unable = true;
 }
 
 void tc_watch_begin(tc_watch *w, uint32_t n_nodes) {
-  pthread_once(&self.once, init);
+  pthread_once(&self.once, init_watch);
   *w = (tc_watch){.call = tc_inside_call, .began_ns = tc_now_ns(), .doing = "planning", .of = "nodes", .n = n_nodes};
   pthread_mutex_lock(&self.lock);
   w->next = self.first;
   self.first = mine = w;
   if (self.runs && self.left && !self.stops) {
-    pthread_join(self.thread, NULL);  // which is at its end
+    pthread_join(self.thread, NULL);  // the thread is at its end
     self.runs = false;
   }
   if (!self.runs && !self.unable) self.left = false, self.runs = tc_thread_start(&self.thread, look, NULL) == 0;

@@ -1,9 +1,11 @@
-// Says in one line, while it lasts, that making a plan takes long: what is being done, how many nodes or kernels it has, for which call, how long so far.
-// A thread of its own looks: it is started by the first plan that is made, and ends some seconds after the last one.
+// Warns in one line, while it lasts, that making a plan takes long. It names what is done, how many
+// nodes or kernels, the call and the time so far. A thread of its own looks. The first plan starts
+// it, and it ends some seconds after the last one.
 //
 //   tc[warn] planning 62400 nodes takes long: 2.0 s so far, for item at examples/digits.c:42
 //
-// Threads: thread-safe; a watch is its thread's, on whose stack it lies. Takes no lock of others.
+// Threads: thread-safe; a watch lies on its thread's stack and is that thread's. Takes no lock of
+// others.
 #ifndef TC_RUNTIME_WATCH_H
 #define TC_RUNTIME_WATCH_H
 
@@ -14,13 +16,13 @@ typedef struct tc_watch {
   tc_call call;
   uint64_t began_ns;
   const char *doing, *of;  // static: "planning", "nodes"
-  uint32_t n;  // how many
+  uint32_t n;  // how many of them
   bool told;
 } tc_watch;
 
-// This thread begins to make a plan of so many nodes, for the call it is inside.
+// This thread begins to make a plan of n_nodes, for the call it is inside.
 void tc_watch_begin(tc_watch *w, uint32_t n_nodes);
-// What this thread does from now on, if it is watched.
+// Says what this thread does from now on, if it has a watch.
 void tc_watch_doing(const char *doing, uint32_t n, const char *of);
 void tc_watch_end(tc_watch *w);
 // Ends the thread that looks; the next plan starts another.

@@ -142,8 +142,8 @@ def check_lines(path, text):
             code = re.sub(r'"(\\.|[^"\\])*"', '""', line).split("//")[0]
             if re.search(r"\b(secure_)?getenv\s*\(", code) and path != "runtime/options.c":
                 yield number, "the environment is read in runtime/options.c alone"
-            if re.search(r"(?<![\w.>])(exit|_exit|abort|quick_exit)\s*\(", code) and path != "runtime/status.c":
-                yield number, "the library never ends the process (tc_assert_fail in runtime/status.c may)"
+            if re.search(r"(?<![\w.>])(exit|_exit|abort|quick_exit)\s*\(", code) and path != "runtime/assert.c":
+                yield number, "the library never ends the process (tc_assert_fail in runtime/assert.c may)"
 
 
 # ---- Calls ----

@@ -1,13 +1,14 @@
-// Own declarations of what tc uses of CUDA's driver and of NVRTC, for machines without their headers. tests/headers/cuda.c compares them with the real
-// ones where those are installed. Names are the vendor's with another beginning: TC_CU_ for CU_, tc_cu_ for CU.
-// Functions are rows of driver.def and nvrtc.def, by exact symbols: cuMemAlloc alone is the first version, of 32-bit sizes.
+// Our own declarations of what tc uses of CUDA's driver and of NVRTC, for machines without their
+// headers. tests/headers/cuda.c compares them with the real ones where those are installed. Names
+// begin with TC_CU_ for CU_, and tc_cu_ for CU. Functions are rows of driver.def and nvrtc.def, by
+// exact symbols: the symbol cuMemAlloc is the first version, with 32-bit sizes.
 #ifndef TC_DEVICE_CUDA_API_H
 #define TC_DEVICE_CUDA_API_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// Enums are unsigned there.
+// Enums are unsigned in the vendor's headers.
 typedef unsigned tc_cu_result, tc_cu_attribute, tc_cu_pool_attribute, tc_cu_function_attribute, tc_cu_capture_mode;
 typedef unsigned tc_cu_map_type, tc_cu_map_interleave, tc_cu_map_swizzle, tc_cu_map_promotion, tc_cu_map_fill;
 typedef unsigned tc_nvrtc_result;
@@ -23,7 +24,7 @@ typedef struct CUmemPoolHandle_st *tc_cu_pool;
 typedef struct CUgraph_st *tc_cu_graph;
 typedef struct CUgraphNode_st *tc_cu_node;
 typedef struct CUgraphExec_st *tc_cu_exec;
-typedef void *tc_nvrtc_program;  // as of tc_rtc
+typedef void *tc_nvrtc_program;  // the same as tc_rtc_program
 
 typedef struct tc_cu_pool_properties {
   unsigned allocType, handleTypes;

@@ -1,4 +1,5 @@
-// See blaslt.h. Looked for as NVRTC is (nvrtc.c), TC_CUBLASLT_LIBRARY in its place.
+// Finding cuBLASLt: as NVRTC is found (nvrtc.c), with TC_CUBLASLT_LIBRARY in place of its variable.
+// See blaslt.h.
 #include "device/cuda/blaslt.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 static struct {
   size_t (*cublasLtGetVersion)(void);
-  const char *(*cublasLtGetStatusName)(tc_lt_status status);  // of CUDA 11.4 and later; without it a number is said
+  const char *(*cublasLtGetStatusName)(tc_lt_status status);  // since CUDA 11.4; without it messages say a number
 } more;
 
 static const tc_library_row more_rows[] = {
@@ -30,14 +31,14 @@ static const tc_library_row rows[] = {
 static tc_lt_library lt = {
     .name = "cuBLASLt",
     .algorithm_bytes = 64,
-    .short_of_memory = TC_CUBLAS_STATUS_ALLOC_FAILED,
+    .out_of_memory = TC_CUBLAS_STATUS_ALLOC_FAILED,
     .not_supported = TC_CUBLAS_STATUS_NOT_SUPPORTED,
     .compute_f32 = TC_CUBLAS_COMPUTE_32F,
     .f32 = TC_CUDA_R_32F,
     .f16 = TC_CUDA_R_16F,
     .bf16 = TC_CUDA_R_16BF,
-    .straight = TC_CUBLAS_OP_N,
-    .turned = TC_CUBLAS_OP_T,
+    .no_transpose = TC_CUBLAS_OP_N,
+    .transpose = TC_CUBLAS_OP_T,
     .bias = TC_CUBLASLT_EPILOGUE_BIAS,
     .operation_a = TC_CUBLASLT_MATMUL_DESC_TRANSA,
     .operation_b = TC_CUBLASLT_MATMUL_DESC_TRANSB,
@@ -55,20 +56,14 @@ static tc_lt_library lt = {
 static char name_text[32];
 static int version_major;
 
-static bool open_path(const char *path, char *why, size_t bytes) {
-  const char *missing;
-  char text[192];
-  void *handle = tc_library_open(path, text, sizeof text);
-  if (!handle) {
-    snprintf(why, bytes, "cuBLASLt, NVIDIA's library of products, cannot be opened: %s", text);
-    return false;
-  }
-  if (!tc_library_fill(handle, more_rows, sizeof more_rows / sizeof *more_rows, &more, &missing) ||
-      !tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &lt, &missing)) {
-    snprintf(why, bytes, "%s has no %s: cuBLASLt of CUDA 11 or newer is needed", path, missing);
-    return false;
-  }
-  // 130100, or 11401 of the first ones.
+static bool load_cublaslt(int driver_major, const char *path, char *why, size_t bytes) {
+  static const tc_library library = {"cuBLASLt, NVIDIA's library of products, cannot be opened",
+                                     NULL,
+                                     "cuBLASLt of CUDA 11 or newer is needed",
+                                     {TC_LIBRARY_TABLE(more_rows, more), TC_LIBRARY_TABLE(rows, lt)}};
+  (void)driver_major;
+  if (!tc_library_load_path(&library, path, why, bytes)) return false;
+  // 130100; the first versions say 11401.
   lt.status_name = more.cublasLtGetStatusName;
   size_t v = more.cublasLtGetVersion();
   int major = (int)(v >= 100000 ? v / 10000 : v / 1000), minor = (int)(v >= 100000 ? v / 100 % 100 : v / 100 % 10);
@@ -77,25 +72,19 @@ static bool open_path(const char *path, char *why, size_t bytes) {
   return true;
 }
 
-static bool try_path(const char *path, void *unused) {
-  char why[256];
-  (void)unused;
-  return open_path(path, why, sizeof why);
-}
-
-static bool open_library(int driver_major, char *why, size_t bytes) {
+static bool open_cublaslt(int driver_major, char *why, size_t bytes) {
   const char *path = tc_options_get()->cublaslt_library;
   char name[32];
   for (int major = driver_major; !path && major >= OLDEST_MAJOR; major--) {
     snprintf(name, sizeof name, "libcublasLt.so.%d", major);
-    if (open_path(name, why, bytes) || tc_cuda_places(name, try_path, NULL)) return true;
+    if (tc_cuda_library_find(load_cublaslt, driver_major, name, why, bytes)) return true;
   }
   if (!path)
     snprintf(why, bytes,
              "cuBLASLt, NVIDIA's library of products, is nowhere: no libcublasLt.so.%d or older among the loader's libraries, in /usr/local/cuda, "
              "CUDA_HOME or Python's packages",
              driver_major);
-  if (!path || !open_path(path, why, bytes)) return false;
+  if (!path || !load_cublaslt(driver_major, path, why, bytes)) return false;
   if (version_major >= OLDEST_MAJOR && version_major <= driver_major) return true;
   snprintf(why, bytes, "%s is %s, and for the driver of CUDA %d one of CUDA %d to %d is needed", path, name_text, driver_major, OLDEST_MAJOR,
            driver_major);
@@ -103,11 +92,8 @@ static bool open_library(int driver_major, char *why, size_t bytes) {
 }
 
 const tc_lt_library *tc_blaslt_ready(int driver_major, char *why, size_t bytes) {
-  static enum { UNTRIED, THERE, NONE } state;
-  static char said[320];
-  if (state == UNTRIED) state = open_library(driver_major, said, sizeof said) ? THERE : NONE;
-  if (state != THERE) snprintf(why, bytes, "%s", said);
-  return state == THERE ? &lt : NULL;
+  static tc_library_once once;
+  return tc_library_open_once(&once, open_cublaslt, driver_major, why, bytes) ? &lt : NULL;
 }
 
 const char *tc_blaslt_name(void) {

@@ -1,7 +1,8 @@
-// NVIDIA's driver, from libcuda.so.1.
+// NVIDIA's driver, from libcuda.so.1. See device/gpu/driver.h.
 //
-// The primary context is retained and shared with the caller's own code: it is made current for a call by push and pop, its flags are the caller's, and
-// it is never reset. Results become words here and nowhere else.
+// Always: the primary context is retained and shared with the caller's own code. A call makes it
+// current by push and pop, its flags are the caller's, and it is never reset.
+// Always: the driver's results get words here and nowhere else.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +17,14 @@
 #include "runtime/options.h"
 
 #define NEEDED 1
-#define RUNTIME_TOO_OLD 35  // what CUDA's runtime calls a driver that is too old for it; no name of cuda.h
+#define RUNTIME_TOO_OLD 35  // the CUDA runtime's number for a driver that is too old for it; cuda.h has no name for it
 #define CONTAINED 226  // CUDA_ERROR_CONTAINED of newer headers
 #define OLDEST 11020
 #define GRAPHS_SINCE 12000
 #define LONG_PARAMETERS_SINCE 12010
 #define CLUSTERS_SINCE 11080
 #define CLUSTERS_FROM 90  // sm_90
-#define CLUSTER 8  // blocks: what every device that has clusters has room for
+#define CLUSTER 8  // blocks of a cluster: every device with clusters has room for as many
 
 static struct {
 #define TC_CUDA_ROW(symbol, needed, parameters) tc_cu_result(*symbol) parameters;
@@ -37,18 +38,18 @@ static const tc_library_row rows[] = {
 #undef TC_CUDA_ROW
 };
 
-static int version;  // 13000: of the driver
+static int version;  // the driver's: 13000
 static char version_text[32];
-static const tc_lt_library *blaslt;  // once it is open
+static const tc_lt_library *blaslt;  // NULL: not open yet
 
 // ---- the library ----
 
-static tc_gpu_verdict judge(int result, const char **name) {
+static tc_gpu_verdict judge_result(int result, const char **name) {
   *name = NULL;
   if (result == TC_CUDA_SUCCESS) return TC_GPU_FINE;
   if (result >= TC_CUDNN_RESULTS) return tc_cudnn_judge(result, name);
   if (result >= TC_LT_RESULTS) return tc_lt_judge(blaslt, result, name);
-  // A stub answers with NULL.
+  // The toolkit's stub answers with NULL.
   if (!cu.cuGetErrorName || cu.cuGetErrorName((tc_cu_result)result, name) != TC_CUDA_SUCCESS || !*name) *name = "an error without a name";
   switch (result) {
     case TC_CUDA_ERROR_OUT_OF_MEMORY: return TC_GPU_SHORT;
@@ -77,10 +78,10 @@ static tc_gpu_verdict judge(int result, const char **name) {
   }
 }
 
-// What a driver means that answers the first call with an error.
+// Says what it means that a driver answers the first call with an error.
 static void say_unavailable(int result, const char *path, char *why, size_t bytes) {
   const char *name, *says;
-  (void)judge(result, &name);
+  (void)judge_result(result, &name);
   switch (result) {
     case TC_CUDA_ERROR_STUB_LIBRARY: says = "it is the toolkit's stub, not a driver"; break;
     case RUNTIME_TOO_OLD: says = "the driver is too old"; break;
@@ -94,19 +95,11 @@ static void say_unavailable(int result, const char *path, char *why, size_t byte
   snprintf(why, bytes, "%s: %s: %s (%d)", path, says, name, result);
 }
 
-static bool open_library(char *why, size_t bytes) {
-  const char *path = tc_options_get()->cuda_library, *missing;
-  char text[192];
+static bool open_driver(char *why, size_t bytes) {
+  static const tc_library library = {"no NVIDIA driver", NULL, "the driver is older than CUDA 11.2", {TC_LIBRARY_TABLE(rows, cu)}};
+  const char *path = tc_options_get()->cuda_library;
   if (!path) path = "libcuda.so.1";
-  void *handle = tc_library_open(path, text, sizeof text);
-  if (!handle) {
-    snprintf(why, bytes, "no NVIDIA driver: %s", text);
-    return false;
-  }
-  if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &cu, &missing)) {
-    snprintf(why, bytes, "%s has no %s: the driver is older than CUDA 11.2", path, missing);
-    return false;
-  }
+  if (!tc_library_load_path(&library, path, why, bytes)) return false;
   tc_cu_result result = cu.cuInit(0);
   if (result == TC_CUDA_SUCCESS) result = cu.cuDriverGetVersion(&version);
   if (result != TC_CUDA_SUCCESS) {
@@ -119,7 +112,7 @@ static bool open_library(char *why, size_t bytes) {
   return false;
 }
 
-static int count(int *n) {
+static int count_devices(int *n) {
   return (int)cu.cuDeviceGetCount(n);
 }
 
@@ -134,7 +127,8 @@ static uint32_t most_value_bytes(void) {
 static bool choose_arch(tc_gpu_facts *facts, char *why, size_t bytes) {
   if (!tc_nvrtc_choose_arch(version / 1000, facts, why, bytes)) return false;
   facts->wgmma = tc_nvrtc_has_wgmma(facts->arch) && cu.cuTensorMapEncodeTiled;
-  if (atoi(facts->arch + strcspn(facts->arch, "0123456789")) < CLUSTERS_FROM) facts->cluster = 0;  // text of what the compiler knows
+  // The compiler's target decides, which may be older than the device.
+  if (atoi(facts->arch + strcspn(facts->arch, "0123456789")) < CLUSTERS_FROM) facts->cluster = 0;
   return true;
 }
 
@@ -196,7 +190,7 @@ static const tc_gpu_library_driver convolutions = {
     .drop = tc_cudnn_drop,
     .find = tc_cudnn_find,
     .check = tc_cudnn_check,
-    .turn = tc_cudnn_turn,
+    .set_stream = tc_cudnn_set_stream,
     .run = tc_cudnn_run,
 };
 
@@ -226,7 +220,7 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted && result == TC_CUDA_SUCCESS; i++)
     result = cu.cuDeviceGetAttribute(wanted[i].to, wanted[i].attribute, device);
   if (result != TC_CUDA_SUCCESS) return (int)result;
-  // An older driver does not know this one.
+  // An older driver does not know this attribute.
   if (version >= CLUSTERS_SINCE) (void)cu.cuDeviceGetAttribute(&clusters, TC_CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device);
   *what = "the device has no memory pools";
   if (!pools) return TC_CUDA_ERROR_INVALID_VALUE;
@@ -239,7 +233,8 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   return 0;
 }
 
-// A pool of its own, which keeps what is given back, and reuses memory by the stream's order alone, so that runs of one program take the same steps.
+// Makes a pool of our own, which keeps freed memory. It reuses memory by the stream's order alone,
+// so that runs of one program take the same steps.
 static tc_cu_result make_pool(tc_gpu_port *p) {
   tc_cu_pool_properties properties = {.allocType = TC_CU_MEM_ALLOCATION_TYPE_PINNED, .location = {TC_CU_MEM_LOCATION_TYPE_DEVICE, p->ordinal}};
   unsigned long long all = UINT64_MAX;
@@ -253,24 +248,24 @@ static tc_cu_result make_pool(tc_gpu_port *p) {
   return result;
 }
 
-static int enter(tc_gpu_port *p) {
+static int enter_device(tc_gpu_port *p) {
   return (int)cu.cuCtxPushCurrent_v2(p->context);
 }
 
-static void leave(tc_gpu_port *p) {
+static void leave_device(tc_gpu_port *p) {
   tc_cu_context context;
   (void)p, (void)cu.cuCtxPopCurrent_v2(&context);
 }
 
 static void close_port(tc_gpu_port *p, bool lost) {
   tc_cu_device device;
-  if (p->context && !lost && enter(p) == 0) {
+  if (p->context && !lost && enter_device(p) == 0) {
     if (blaslt) tc_lt_close(blaslt, p);
     tc_cudnn_close(p);
     if (p->pool) (void)cu.cuMemPoolDestroy(p->pool);
     for (int i = 0; i < TC_GPU_N_LINES; i++)
       if (p->stream[i]) (void)cu.cuStreamDestroy_v2(p->stream[i]);
-    leave(p);
+    leave_device(p);
   }
   if (p->context && cu.cuDeviceGet(&device, p->ordinal) == TC_CUDA_SUCCESS) (void)cu.cuDevicePrimaryCtxRelease_v2(device);
   *p = (tc_gpu_port){.ordinal = p->ordinal};
@@ -294,12 +289,12 @@ static int open_port(tc_gpu_port *p, const char **what) {
   if (result == TC_CUDA_SUCCESS) result = cu.cuDevicePrimaryCtxRetain(&context, device);
   if (result != TC_CUDA_SUCCESS) return (int)result;
   p->context = context;
-  result = (tc_cu_result)enter(p);
+  result = (tc_cu_result)enter_device(p);
   if (result == TC_CUDA_SUCCESS) {
     *what = "making a stream";
     result = make_streams(p);
     if (result == TC_CUDA_SUCCESS) *what = "making a memory pool", result = make_pool(p);
-    leave(p);
+    leave_device(p);
   }
   if (result != TC_CUDA_SUCCESS) close_port(p, false);
   return (int)result;
@@ -314,26 +309,26 @@ static int wait_all(tc_gpu_port *p) {
 
 // ---- memory ----
 
-static tc_cu_pointer pointer(const void *at) {
+static tc_cu_pointer pointer_of(const void *at) {
   return (tc_cu_pointer)(uintptr_t)at;
 }
 
-static int take(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out) {
+static int take_memory(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out) {
   tc_cu_pointer at = 0;
   tc_cu_result result = cu.cuMemAllocFromPoolAsync(&at, bytes, p->pool, p->stream[line]);
   *out = result == TC_CUDA_SUCCESS ? (void *)(uintptr_t)at : NULL;
   return (int)result;
 }
 
-static int give(tc_gpu_port *p, void *at) {
-  return (int)cu.cuMemFreeAsync(pointer(at), p->stream[TC_GPU_WORK]);
+static int give_memory(tc_gpu_port *p, void *at) {
+  return (int)cu.cuMemFreeAsync(pointer_of(at), p->stream[TC_GPU_WORK]);
 }
 
-static int trim(tc_gpu_port *p) {
+static int trim_pool(tc_gpu_port *p) {
   return (int)cu.cuMemPoolTrimTo(p->pool, 0);
 }
 
-static int room(tc_gpu_port *p, size_t *free_bytes) {
+static int free_memory(tc_gpu_port *p, size_t *free_bytes) {
   size_t total;
   (void)p;
   return (int)cu.cuMemGetInfo_v2(free_bytes, &total);
@@ -350,15 +345,15 @@ static int staging_give(tc_gpu_port *p, void *at) {
 }
 
 static int write_to(tc_gpu_port *p, tc_gpu_line line, void *to, const void *staging, size_t bytes) {
-  return (int)cu.cuMemcpyHtoDAsync_v2(pointer(to), staging, bytes, p->stream[line]);
+  return (int)cu.cuMemcpyHtoDAsync_v2(pointer_of(to), staging, bytes, p->stream[line]);
 }
 
 static int read_from(tc_gpu_port *p, tc_gpu_line line, void *staging, const void *from, size_t bytes) {
-  return (int)cu.cuMemcpyDtoHAsync_v2(staging, pointer(from), bytes, p->stream[line]);
+  return (int)cu.cuMemcpyDtoHAsync_v2(staging, pointer_of(from), bytes, p->stream[line]);
 }
 
-static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
-  return (int)cu.cuMemcpyDtoDAsync_v2(pointer(to), pointer(from), bytes, p->stream[TC_GPU_WORK]);
+static int copy_memory(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
+  return (int)cu.cuMemcpyDtoDAsync_v2(pointer_of(to), pointer_of(from), bytes, p->stream[TC_GPU_WORK]);
 }
 
 static int make_event(unsigned flags, void **out) {
@@ -403,8 +398,8 @@ static int event_wait(tc_gpu_port *p, void *event) {
 
 // ---- code ----
 
-// Elements are bits here: what is outside is zero in every type.
-static int map(tc_gpu_port *p, const tc_gpu_map *m, const void *at, uint64_t *words) {
+// Element types are given as bits: elements outside are zero bits, a zero of every type.
+static int encode_map(tc_gpu_port *p, const tc_gpu_map *m, const void *at, uint64_t *words) {
   const uint64_t extents[] = {(uint64_t)m->extent[0], (uint64_t)m->extent[1], (uint64_t)m->extent[2]};
   const uint64_t strides[] = {(uint64_t)m->stride[0] * 2, (uint64_t)m->stride[1] * 2};
   const uint32_t box[] = {64, 64, 1}, steps[] = {1, 1, 1};
@@ -417,14 +412,14 @@ static int map(tc_gpu_port *p, const tc_gpu_map *m, const void *at, uint64_t *wo
   return (int)result;
 }
 
-static int unload(tc_gpu_port *p, tc_gpu_loaded *loaded) {
+static int unload_code(tc_gpu_port *p, tc_gpu_loaded *loaded) {
   (void)p;
   tc_cu_result result = cu.cuModuleUnload(loaded->module);
   *loaded = (tc_gpu_loaded){0};
   return (int)result;
 }
 
-static int load(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_gpu_loaded *out) {
+static int load_code(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_gpu_loaded *out) {
   tc_cu_module module = NULL;
   tc_cu_function function = NULL;
   tc_cu_result result = cu.cuModuleLoadData(&module, image->data);
@@ -432,7 +427,7 @@ static int load(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_
   *out = (tc_gpu_loaded){.module = module};
   result = cu.cuModuleGetFunction(&function, module, name);
   out->function = function;
-  if (result != TC_CUDA_SUCCESS) (void)unload(p, out);
+  if (result != TC_CUDA_SUCCESS) (void)unload_code(p, out);
   return (int)result;
 }
 
@@ -443,11 +438,11 @@ static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
 
 static int run_request(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_request *r) {
   const tc_gpu_library_driver *library = tc_cuda_driver.library[r->library];
-  int result = tc_gpu_library_turn(p, library, r->library, line);
+  int result = tc_gpu_library_set_line(p, library, r->library, line);
   return result ? result : library->run(p, r);
 }
 
-static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
+static int launch_kernel(tc_gpu_port *p, const tc_gpu_node *n) {
   void *parameters[] = {n->parameter};
   if (n->request) return run_request(p, TC_GPU_WORK, n->request);
   return (int)cu.cuLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream[TC_GPU_WORK], parameters, NULL);
@@ -457,7 +452,7 @@ static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
 
 struct tc_gpu_replay {
   tc_cu_exec exec;
-  tc_cu_graph graph;  // whose nodes name those of exec
+  tc_cu_graph graph;  // its nodes stand for those of exec
   tc_cu_node node[];
 };
 
@@ -482,12 +477,13 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   tc_free(r);
 }
 
-// What a library does, captured and put into the graph as one node. Another thread may be waiting for work meanwhile, which a stream that captures does not
-// allow, so the library is turned to one that nobody waits for.
+// Captures what a library does, and puts it into the graph as one node. Another thread may be
+// waiting for WORK, which a capturing stream does not allow. So the library is moved to a stream
+// that nobody waits for.
 static tc_cu_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
   const tc_gpu_library_driver *library = tc_cuda_driver.library[request->library];
   tc_cu_graph captured = NULL;
-  int asked = tc_gpu_library_turn(p, library, request->library, TC_GPU_CAPTURE);
+  int asked = tc_gpu_library_set_line(p, library, request->library, TC_GPU_CAPTURE);
   if (asked) return (tc_cu_result)asked;
   tc_cu_result result = cu.cuStreamBeginCapture_v2(p->stream[TC_GPU_CAPTURE], TC_CU_STREAM_CAPTURE_MODE_RELAXED);
   if (result != TC_CUDA_SUCCESS) return result;
@@ -530,9 +526,9 @@ static int replay_launch(tc_gpu_port *p, tc_gpu_replay *r) {
 const tc_gpu_driver tc_cuda_driver = {
     .name = "CUDA",
     .words = tc_cuda_words,
-    .open_library = open_library,
-    .count = count,
-    .judge = judge,
+    .open_library = open_driver,
+    .count = count_devices,
+    .judge = judge_result,
     .version = version_of,
     .most_value_bytes = most_value_bytes,
     .choose_arch = choose_arch,
@@ -542,18 +538,18 @@ const tc_gpu_driver tc_cuda_driver = {
     .facts = facts_of,
     .open = open_port,
     .close = close_port,
-    .enter = enter,
-    .leave = leave,
+    .enter = enter_device,
+    .leave = leave_device,
     .wait = wait_all,
-    .take = take,
-    .give = give,
-    .trim = trim,
-    .room = room,
+    .take = take_memory,
+    .give = give_memory,
+    .trim = trim_pool,
+    .free_memory = free_memory,
     .staging_take = staging_take,
     .staging_give = staging_give,
     .write = write_to,
     .read = read_from,
-    .copy = copy,
+    .copy = copy_memory,
     .event_create = event_create,
     .timer_create = timer_create_on,
     .timer_between = timer_between,
@@ -561,11 +557,11 @@ const tc_gpu_driver tc_cuda_driver = {
     .event_record = event_record,
     .event_follow = event_follow,
     .event_wait = event_wait,
-    .load = load,
-    .unload = unload,
+    .load = load_code,
+    .unload = unload_code,
     .allow_shared = allow_shared,
-    .launch = launch,
-    .map = map,
+    .launch = launch_kernel,
+    .map = encode_map,
     .library = {[TC_GPU_PRODUCTS] = &products, [TC_GPU_CONVOLUTIONS] = &convolutions},
     .ranges_open = tc_nvtx_open,
     .profiler_attached = tc_nvtx_attached,

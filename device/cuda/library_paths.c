@@ -27,3 +27,22 @@ bool tc_cuda_places(const char *name, bool (*each)(const char *path, void *arg),
   };
   return tc_library_search(name, where, sizeof where / sizeof *where, each, arg);
 }
+
+typedef struct attempt {
+  tc_cuda_opener *open;
+  int driver_major;
+  char *why;
+  size_t bytes;
+} attempt;
+
+static bool try_path(const char *path, void *arg) {
+  const attempt *a = arg;
+  return a->open(a->driver_major, path, a->why, a->bytes);
+}
+
+bool tc_cuda_library_find(tc_cuda_opener *open, int driver_major, const char *name, char *why, size_t bytes) {
+  attempt a = {open, driver_major, why, bytes};
+  bool found = open(driver_major, name, why, bytes);
+  *why = 0;
+  return found || tc_cuda_places(name, try_path, &a);
+}

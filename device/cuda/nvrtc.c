@@ -1,6 +1,10 @@
-// See nvrtc.h. Where NVRTC is looked for: TC_NVRTC_LIBRARY alone, if it is set; else by its name as the loader finds it, then in toolkits, then among the
-// packages of Pythons, each from the driver's major version down.
-// Its part with built-in code is opened first by its full path, since NVRTC asks for that by name alone and finds it nowhere but in the loader's own places.
+// Finding NVRTC, and compiling by it. See nvrtc.h.
+//
+// TC_NVRTC_LIBRARY, if it is set, is the only place. Otherwise NVRTC is looked for by its name as
+// the loader finds it, then in toolkits, then in Python's packages. Each step begins with the
+// driver's major version and goes down.
+// Its library of built-in code is opened first, by its full path. NVRTC asks for that by name
+// alone, and finds it nowhere but in the loader's own folders.
 #include "device/cuda/nvrtc.h"
 
 #include <stdlib.h>
@@ -16,7 +20,7 @@
 #define OLDEST_MAJOR 11
 #define OLDEST 1102
 #define MOST_ARCHS 64
-#define WGMMA_SINCE 1203  // for the fence of a map
+#define WGMMA_SINCE 1203  // the fence of a tensor map needs it
 #define OPTIONS "--fmad=false", "--ptxas-options=-v"
 #define OPTIONS_TEXT "--fmad=false --ptxas-options=-v"
 
@@ -44,21 +48,23 @@ static bool open_builtins(const char *path, void *unused) {
   return tc_library_open(path, why, sizeof why) != NULL;
 }
 
-static bool open_path(const char *path, char *why, size_t bytes) {
-  const char *slash = strrchr(path, '/'), *missing;
-  char dir[TC_DIR_BYTES], text[192];
-  if (slash && slash - path < (ptrdiff_t)sizeof dir) {
-    memcpy(dir, path, (size_t)(slash - path));
-    dir[slash - path] = 0;
-    const char *where[] = {dir};
-    (void)tc_library_search("libnvrtc-builtins.so.*", where, 1, open_builtins, NULL);
-  }
-  void *handle = tc_library_open(path, text, sizeof text);
-  if (!handle)
-    snprintf(why, bytes, "NVRTC, CUDA's compiler, cannot be opened: %s", text);
-  else if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &rtc, &missing))
-    snprintf(why, bytes, "%s has no %s: CUDA's compiler of version 11.2 or newer is needed", path, missing);
-  else if (rtc.nvrtcVersion(&version_major, &version_minor) != 0)
+static void open_builtins_beside(const char *path) {
+  const char *slash = strrchr(path, '/');
+  char dir[TC_DIR_BYTES];
+  if (!slash || slash - path >= (ptrdiff_t)sizeof dir) return;
+  memcpy(dir, path, (size_t)(slash - path));
+  dir[slash - path] = 0;
+  const char *where[] = {dir};
+  (void)tc_library_search("libnvrtc-builtins.so.*", where, 1, open_builtins, NULL);
+}
+
+static bool load_nvrtc(int driver_major, const char *path, char *why, size_t bytes) {
+  static const tc_library library = {
+      "NVRTC, CUDA's compiler, cannot be opened", NULL, "CUDA's compiler of version 11.2 or newer is needed", {TC_LIBRARY_TABLE(rows, rtc)}};
+  (void)driver_major;
+  open_builtins_beside(path);
+  if (!tc_library_load_path(&library, path, why, bytes)) return false;
+  if (rtc.nvrtcVersion(&version_major, &version_minor) != 0)
     snprintf(why, bytes, "%s does not say its version", path);
   else if (version_major * 100 + version_minor < OLDEST)
     snprintf(why, bytes, "%s is CUDA's compiler of version %d.%d: 11.2 or newer is needed", path, version_major, version_minor);
@@ -67,37 +73,31 @@ static bool open_path(const char *path, char *why, size_t bytes) {
   return false;
 }
 
-static bool try_path(const char *path, void *unused) {
-  char why[256];
-  (void)unused;
-  return open_path(path, why, sizeof why);
-}
-
-static bool find_major(int major, char *why, size_t bytes) {
+static bool find_major(int driver_major, int major, char *why, size_t bytes) {
   char name[32];
   snprintf(name, sizeof name, major == 11 ? "libnvrtc.so.11.2" : "libnvrtc.so.%d", major);
-  return open_path(name, why, bytes) || tc_cuda_places(name, try_path, NULL);
+  return tc_cuda_library_find(load_nvrtc, driver_major, name, why, bytes);
 }
 
-static bool find_any(int driver_major, char *why, size_t bytes) {
+static bool find_nvrtc(int driver_major, char *why, size_t bytes) {
   const char *path = tc_options_get()->nvrtc_library;
   if (!path) {
     for (int major = driver_major; major >= OLDEST_MAJOR; major--)
-      if (find_major(major, why, bytes)) return true;
+      if (find_major(driver_major, major, why, bytes)) return true;
     snprintf(why, bytes,
              "NVRTC, CUDA's compiler, is nowhere: no libnvrtc.so.%d or older among the loader's libraries, in /usr/local/cuda, CUDA_HOME or "
              "Python's packages",
              driver_major);
     return false;
   }
-  if (!open_path(path, why, bytes)) return false;
+  if (!load_nvrtc(driver_major, path, why, bytes)) return false;
   if (version_major <= driver_major) return true;
   snprintf(why, bytes, "%s is of CUDA %d, and the driver of CUDA %d knows none of its code", path, version_major, driver_major);
   return false;
 }
 
-static bool open_library(int driver_major, char *why, size_t bytes) {
-  if (!find_any(driver_major, why, bytes)) return false;
+static bool open_nvrtc(int driver_major, char *why, size_t bytes) {
+  if (!find_nvrtc(driver_major, why, bytes)) return false;
   snprintf(name_text, sizeof name_text, "NVRTC %d.%d", version_major, version_minor);
   if (rtc.nvrtcGetNumSupportedArchs(&n_archs) != 0 || n_archs < 1 || n_archs > MOST_ARCHS || rtc.nvrtcGetSupportedArchs(arch) != 0) {
     snprintf(why, bytes, "%s does not say what it compiles for", name_text);
@@ -107,13 +107,8 @@ static bool open_library(int driver_major, char *why, size_t bytes) {
 }
 
 bool tc_nvrtc_choose_arch(int driver_major, tc_gpu_facts *facts, char *why, size_t bytes) {
-  static enum { UNTRIED, THERE, ABSENT } state;
-  static char said[320];
-  if (state == UNTRIED) state = open_library(driver_major, said, sizeof said) ? THERE : ABSENT;
-  if (state == ABSENT) {
-    snprintf(why, bytes, "%s", said);
-    return false;
-  }
+  static tc_library_once once;
+  if (!tc_library_open_once(&once, open_nvrtc, driver_major, why, bytes)) return false;
   int device = atoi(facts->arch + 3), best = 0;
   for (int i = 0; i < n_archs; i++)
     if (arch[i] <= device && arch[i] > best) best = arch[i];
@@ -121,7 +116,8 @@ bool tc_nvrtc_choose_arch(int driver_major, tc_gpu_facts *facts, char *why, size
     snprintf(why, bytes, "%s does not compile for %s, of %s, any more", name_text, facts->name, facts->arch);
     return false;
   }
-  // Code for the exact device may use all it has; for one that the compiler does not know, PTX, which the driver makes into code.
+  // Code for the exact device may use all it has. For a device that the compiler does not know it
+  // makes PTX, from which the driver makes code.
   snprintf(facts->arch, sizeof facts->arch, best == device ? "sm_%d%s" : "compute_%d%s", best, best == device && device == 90 ? "a" : "");
   return true;
 }

@@ -1,5 +1,9 @@
-// See nvtx.h. The library hands ranges on to the profiler that NVTX_INJECTION64_PATH names, or that was loaded before it; without one they are nothing.
-// Source: NVIDIA/NVTX, how version 3 begins. Nsight Systems sets that variable where it is to trace ranges, and NSYS_PROFILING_SESSION_ID always.
+// Opening NVTX. See nvtx.h.
+//
+// The library passes ranges to the profiler that NVTX_INJECTION64_PATH names, or that was loaded
+// before it; without a profiler they do nothing. Nsight Systems sets that variable where it traces
+// ranges, and NSYS_PROFILING_SESSION_ID always.
+// Source: NVIDIA/NVTX, the start of version 3.
 #include "device/cuda/nvtx.h"
 
 #include "device/cuda/library_paths.h"
@@ -21,23 +25,22 @@ static const tc_library_row rows[] = {
 #undef TC_NVTX_ROW
 };
 
-static bool open_path(const char *path, void *handle) {
-  char why[192];
-  return (*(void **)handle = tc_library_open(path, why, sizeof why)) != NULL;
-}
-
-static const char *find(void **handle) {
+static void *find_nvtx(const char **name) {
   static const char *const names[] = {NEWER, OLDER};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (open_path(names[i], handle) || tc_cuda_places(names[i], open_path, handle)) return names[i];
-  return NULL;
+  void *handle = NULL;
+  for (size_t i = 0; i < sizeof names / sizeof *names && !handle; i++) {
+    *name = names[i];
+    if (!tc_library_open_at(names[i], &handle)) (void)tc_cuda_places(names[i], tc_library_open_at, &handle);
+  }
+  return handle;
 }
 
 bool tc_nvtx_open(tc_gpu_ranges *out, char *why, size_t bytes) {
-  const tc_gpu_ranges_library library = {"NVTX", tc_options_get()->nvtx_library, find, "neither " NEWER " nor " OLDER " is there",
-                                         rows,   sizeof rows / sizeof *rows,     &nvtx};
-  const char *name;
-  if (!tc_gpu_ranges_open(&library, &name, why, bytes)) return false;
+  static const tc_library library = {"NVTX cannot be opened", NULL, NULL, {TC_LIBRARY_TABLE(rows, nvtx)}};
+  const char *name = tc_options_get()->nvtx_library;
+  char text[192] = "neither " NEWER " nor " OLDER " is there";
+  void *handle = name ? tc_library_open(name, text, sizeof text) : find_nvtx(&name);
+  if (!tc_library_load(&library, handle, name, text, why, bytes)) return false;
   *out = (tc_gpu_ranges){name, nvtx.nvtxRangePushA, nvtx.nvtxRangePop};
   return true;
 }

@@ -5,6 +5,6 @@
 #include "device/gpu/ranges.h"
 
 bool tc_nvtx_open(tc_gpu_ranges *out, char *why, size_t bytes);
-bool tc_nvtx_attached(void);  // whether a profiler that wants ranges started this process
+bool tc_nvtx_attached(void);  // true: a profiler that wants ranges started this process
 
 #endif

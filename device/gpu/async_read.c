@@ -1,32 +1,27 @@
 // Copies to the host that are begun now and waited for later.
 //
-// Idea: the device copies into pinned memory of tc's own, behind what it was asked for before, so nothing waits; whoever waits for the copy takes it from there
-// to where the caller wants it. What is large is first copied to memory of its own on the device, at that memory's speed, and from there beside the kernels
-// that follow, which may write the tensor's memory meanwhile. Memory is kept for the next copy. At most MOST_BYTES are in use, of either side: then the oldest
-// copy is waited for; what is larger alone is read at once.
-// Threads: under the lock of reading; a thread that finds its copy taken by another one that waited finds it whole.
+// The device copies into pinned memory of tc's own, behind what it was asked for before, so nothing
+// waits. Whoever waits for the copy moves it from there to the caller's memory. A large source is
+// first copied on the device, at that memory's speed, and read from there beside the kernels that
+// follow. Those may write the tensor's memory meanwhile. Memory is kept for the next copy.
+// Always: at most TC_GPU_MOST_READ_BYTES are in use on either side; beyond that the oldest copy is
+// waited for.
+// Threads: under the lock of reading. A thread whose copy was taken by another waiting thread finds
+// it whole.
 #include <string.h>
 
 #include "device/gpu/state.h"
 #include "runtime/arena.h"
 
-#define MOST_BYTES ((size_t)64 << 20)
 #define LEAST_BYTES ((size_t)64 << 10)
 
-struct tc_gpu_later {
-  tc_gpu_later *next;
-  void *to;
-  size_t bytes, room;
-  void *pinned, *event;
-  void *there;  // on the device; NULL: none was needed yet
-};
-
-// pre: reading is locked; begun, or the device is out of reach: then what the driver has of it is not touched.
-static void destroy(tc_gpu *g, tc_gpu_later *l, bool reached) {
-  if (reached && l->event) tc_gpu_note(g, g->driver->event_destroy(&g->port, l->event), "destroying an event");
+// pre: reading is locked. reached true: begun. reached false: the device is out of reach, and the
+// driver's objects are not touched.
+static void destroy_copy(tc_gpu *g, tc_gpu_later *l, bool reached) {
+  if (reached) tc_gpu_event_destroy(g, l->event);
   if (reached && l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
-  if (reached && l->pinned) tc_gpu_note(g, g->driver->staging_give(&g->port, l->pinned), "giving back pinned memory");
-  g->later_bytes -= l->room;
+  if (reached) tc_gpu_pinned_free(g, l->pinned);
+  g->read_bytes -= l->room;
   tc_free(l);
 }
 
@@ -34,50 +29,51 @@ static void destroy_all(tc_gpu *g, tc_gpu_later **list, bool reached) {
   while (*list) {
     tc_gpu_later *l = *list;
     *list = l->next;
-    destroy(g, l, reached);
+    destroy_copy(g, l, reached);
   }
 }
 
 // pre: reading is locked. Waits for the oldest copy, without the device's lock.
-static tc_status finish_first(tc_gpu *g) {
-  tc_gpu_later *l = g->later;
+static tc_status finish_first_copy(tc_gpu *g) {
+  tc_gpu_later *l = g->reads;
   TC_TRY(tc_gpu_check(g, g->driver->enter(&g->port), "copying from the device"));
   tc_status st = tc_gpu_check(g, g->driver->event_wait(&g->port, l->event), "waiting for what was asked for before");
   g->driver->leave(&g->port);
   if (st != TC_OK) return st;
   memcpy(l->to, l->pinned, l->bytes);
-  g->later = l->next;
-  l->next = g->later_free, g->later_free = l;
+  g->reads = l->next;
+  l->next = g->free_reads, g->free_reads = l;
   return TC_OK;
 }
 
 // pre: reading is locked, and begun.
-static tc_status make(tc_gpu *g, size_t room, tc_gpu_later **out) {
+static tc_status make_copy(tc_gpu *g, size_t room, tc_gpu_later **out) {
   tc_gpu_later *l = tc_calloc(1, sizeof *l);
   if (!l) return TC_FAIL(TC_ERR_MEMORY, "no memory for a copy to the host");
   tc_status st = tc_gpu_event(g, false, &l->event);
   if (st == TC_OK) st = tc_gpu_pinned(g, room, &l->pinned);
-  l->room = room, g->later_bytes += room;
-  if (st != TC_OK) return destroy(g, l, true), st;
+  l->room = room, g->read_bytes += room;
+  if (st != TC_OK) return destroy_copy(g, l, true), st;
   *out = l;
   return TC_OK;
 }
 
-// pre: reading is locked, and begun. One with so much room, kept or made.
-static tc_status take(tc_gpu *g, size_t bytes, tc_gpu_later **out) {
+// pre: reading is locked, and begun. Returns a copy with room for `bytes`, kept or new.
+static tc_status take_copy(tc_gpu *g, size_t bytes, tc_gpu_later **out) {
   size_t room = LEAST_BYTES;
   while (room < bytes) room *= 2;
-  for (tc_gpu_later **at = &g->later_free; *at; at = &(*at)->next) {
+  for (tc_gpu_later **at = &g->free_reads; *at; at = &(*at)->next) {
     if ((*at)->room != room) continue;
     *out = *at;
     *at = (*at)->next;
     return TC_OK;
   }
-  if (g->later_bytes + room > MOST_BYTES) destroy_all(g, &g->later_free, true);
-  return make(g, room, out);
+  if (g->read_bytes + room > TC_GPU_MOST_READ_BYTES) destroy_all(g, &g->free_reads, true);
+  return make_copy(g, room, out);
 }
 
-// pre: reading is locked, and begun. Copies `from` to memory of its own on the device, from where another line reads it; where there is none, nothing changes.
+// pre: reading is locked, and begun. Copies `from` to memory of its own on the device, from where
+// another line reads it. If there is no such memory, nothing changes.
 static tc_status put_aside(tc_gpu *g, tc_gpu_later *l, size_t bytes, const void **from, tc_gpu_line *line) {
   const tc_gpu_driver *d = g->driver;
   const char *name;
@@ -94,11 +90,11 @@ static tc_status put_aside(tc_gpu *g, tc_gpu_later *l, size_t bytes, const void 
 }
 
 // pre: reading is locked.
-static tc_status begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
+static tc_status begin_copy(tc_gpu *g, void *to, const void *from, size_t bytes) {
   tc_gpu_line line = TC_GPU_WORK;
-  tc_gpu_later *l = NULL, **end = &g->later;
+  tc_gpu_later *l = NULL, **end = &g->reads;
   TC_TRY(tc_gpu_begin(g, "copying from the device"));
-  tc_status st = take(g, bytes, &l);
+  tc_status st = take_copy(g, bytes, &l);
   if (st == TC_OK && tc_gpu_is_beside(bytes)) st = put_aside(g, l, bytes, &from, &line);
   if (st == TC_OK) st = tc_gpu_check(g, g->driver->read(&g->port, line, l->pinned, from, bytes), "copying from the device");
   if (st == TC_OK) st = tc_gpu_check(g, g->driver->event_record(&g->port, line, l->event), "recording an event");
@@ -107,56 +103,43 @@ static tc_status begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
     l->to = to, l->bytes = bytes, l->next = NULL;
     *end = l;
   } else if (l) {
-    l->next = g->later_free, g->later_free = l;
+    l->next = g->free_reads, g->free_reads = l;
   }
   tc_gpu_end(g);
   return st;
 }
 
-tc_status tc_gpu_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
+tc_status tc_gpu_later_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
   tc_status st = TC_OK;
-  if (bytes == 0) return TC_OK;
-  if (tc_gpu_forked()) return tc_gpu_refuse_forked();
-  if (bytes > MOST_BYTES / 2) return tc_gpu_read(g, to, from, bytes);
   pthread_mutex_lock(&g->reading);
-  while (g->later && g->later_bytes + 2 * bytes > MOST_BYTES && st == TC_OK) st = finish_first(g);
-  if (st == TC_OK) st = begin(g, to, from, bytes);
+  while (g->reads && g->read_bytes + 2 * bytes > TC_GPU_MOST_READ_BYTES && st == TC_OK) st = finish_first_copy(g);
+  if (st == TC_OK) st = begin_copy(g, to, from, bytes);
   pthread_mutex_unlock(&g->reading);
   return st;
 }
 
 static bool is_awaited(const tc_gpu *g, const void *to) {
-  const tc_gpu_later *l = g->later;
+  const tc_gpu_later *l = g->reads;
   while (l && to && l->to != to) l = l->next;
   return l != NULL;
 }
 
 tc_status tc_gpu_read_end(tc_gpu *g, const void *to) {
   tc_status st = TC_OK;
-  if (tc_gpu_forked()) return g->later ? tc_gpu_refuse_forked() : TC_OK;  // the parent's copies do not come here
+  if (tc_gpu_forked()) return g->reads ? tc_gpu_refuse_forked() : TC_OK;  // the parent's copies do not come here
   pthread_mutex_lock(&g->reading);
-  while (st == TC_OK && is_awaited(g, to)) st = finish_first(g);
-  if (st != TC_OK && atomic_load(&g->lost)) destroy_all(g, &g->later, false);  // which will never come
+  while (st == TC_OK && is_awaited(g, to)) st = finish_first_copy(g);
+  if (st != TC_OK && atomic_load(&g->lost)) destroy_all(g, &g->reads, false);  // they will never come
   pthread_mutex_unlock(&g->reading);
   return st;
 }
 
-static void trim(tc_gpu *g, tc_gpu_later *list) {
-  for (tc_gpu_later *l = list; l; l = l->next) {
-    if (l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
-    l->there = NULL;
-  }
-}
-
-// Reading is locked before the device's lock, which this thread has: where another thread reads, memory stays.
-void tc_gpu_later_trim(tc_gpu *g) {
-  if (pthread_mutex_trylock(&g->reading) != 0) return;
-  trim(g, g->later);
-  trim(g, g->later_free);
-  pthread_mutex_unlock(&g->reading);
+tc_status tc_gpu_wait(tc_gpu *g) {
+  tc_status st = tc_gpu_wait_for_runs(g), copied = tc_gpu_read_end(g, NULL);
+  return st != TC_OK ? st : copied;
 }
 
 void tc_gpu_later_fini(tc_gpu *g, bool reached) {
-  destroy_all(g, &g->later, reached);
-  destroy_all(g, &g->later_free, reached);
+  destroy_all(g, &g->reads, reached);
+  destroy_all(g, &g->free_reads, reached);
 }

@@ -1,16 +1,17 @@
-// See blas_lt.h.
+// Matrix products by cuBLASLt or hipBLASLt. See blas_lt.h.
 #include "device/gpu/blas_lt.h"
 
 #include <string.h>
 
 #include "runtime/arena.h"
 
-// What the vendors ask for on their largest devices; others' algorithms take less of it. A run has what its own algorithm needs.
+// The workspace that vendors recommend on their largest devices; algorithms for other devices take
+// less of it. A run has what its own algorithm needs.
 #define MOST_WORKSPACE ((uint64_t)32 << 20)
 #define MOST_FOUND 16
 #define USUAL_ALIGNMENT 16
 
-// What the library is told of one product.
+// The library's description of one product.
 typedef struct made {
   const tc_lt_library *lt;
   tc_lt_product product;
@@ -19,7 +20,7 @@ typedef struct made {
   bool bias;
 } made;
 
-// Of the library's algorithms, as wide as any of them.
+// The library's algorithms, in room for the widest library's.
 typedef struct found {
   uint64_t bytes[MOST_FOUND][sizeof(tc_gpu_algorithm) / 8 + sizeof(tc_lt_answer) / 8];
   int n;
@@ -31,12 +32,12 @@ static int result_of(tc_lt_status status) {
   return status == 0 ? 0 : (int)(TC_LT_RESULTS + status);
 }
 
-// What the library reports of a device that has gone, the driver's next call says better.
+// Errors of a device that is gone are reported better by the driver's next call.
 tc_gpu_verdict tc_lt_judge(const tc_lt_library *lt, int result, const char **name) {
   tc_lt_status status = (tc_lt_status)(result - TC_LT_RESULTS);
   *name = lt->status_name ? lt->status_name(status) : NULL;
   if (!*name) *name = "an error of the library without a name";
-  return status == lt->short_of_memory ? TC_GPU_SHORT : TC_GPU_REFUSED;
+  return status == lt->out_of_memory ? TC_GPU_SHORT : TC_GPU_REFUSED;
 }
 
 int tc_lt_open(const tc_lt_library *lt, tc_gpu_port *p) {
@@ -53,7 +54,7 @@ void tc_lt_close(const tc_lt_library *lt, tc_gpu_port *p) {
 
 // ---- a product ----
 
-// A matrix whose rows, of so many elements, are the library's columns.
+// Describes a matrix whose rows, of so many elements, are the library's columns.
 static tc_lt_status layout_of(const tc_lt_library *lt, const tc_gpu_product_facts *f, int64_t n_rows, int64_t elements, int64_t row, int64_t batch,
                               tc_lt_layout *out) {
   int32_t n = (int32_t)f->batch;
@@ -71,7 +72,7 @@ static tc_lt_status layouts_of(const tc_gpu_product_facts *f, made *x) {
   return status ? status : layout_of(x->lt, f, f->m, f->n, f->n, f->m * f->n, &x->result);
 }
 
-static tc_lt_status say(made *x, tc_lt_product_attribute attribute, int32_t value) {
+static tc_lt_status set_number(made *x, tc_lt_product_attribute attribute, int32_t value) {
   return x->lt->f.MatmulDescSetAttribute(x->product, attribute, &value, sizeof value);
 }
 
@@ -83,13 +84,14 @@ int tc_lt_make(const tc_lt_library *lt, const tc_gpu_work *w, void **out) {
   const tc_gpu_product_facts *f = &w->product;
   *out = NULL;
   made *x = tc_calloc(1, sizeof *x);
-  if (!x) return result_of(lt->short_of_memory);
+  if (!x) return result_of(lt->out_of_memory);
   x->lt = lt, x->alignment = f->alignment, x->bias = f->epilogue == TC_GPU_BIAS;
   tc_lt_status status = lt->f.MatmulDescCreate(&x->product, lt->compute_f32, lt->f32);
-  if (status == 0) status = say(x, lt->operation_a, f->right.turned ? lt->turned : lt->straight);
-  if (status == 0) status = say(x, lt->operation_b, f->left.turned ? lt->turned : lt->straight);
-  if (status == 0 && x->bias) status = say(x, lt->epilogue, lt->bias);
-  // A place that is never read, but as well aligned: which algorithms there are depends on that.
+  if (status == 0) status = set_number(x, lt->operation_a, f->right.turned ? lt->transpose : lt->no_transpose);
+  if (status == 0) status = set_number(x, lt->operation_b, f->left.turned ? lt->transpose : lt->no_transpose);
+  if (status == 0 && x->bias) status = set_number(x, lt->epilogue, lt->bias);
+  // A bias address that is never read, but aligned as the real one is: which algorithms there are
+  // depends on that.
   if (status == 0 && x->bias) status = point_at_bias(x, (const void *)(uintptr_t)x->alignment);
   if (status == 0) status = layouts_of(f, x);
   if (status != 0) return tc_lt_drop(x), result_of(status);
@@ -108,7 +110,7 @@ void tc_lt_drop(void *given) {
 
 // ---- its algorithms ----
 
-static tc_lt_status prefer(const made *x, tc_lt_preference preference) {
+static tc_lt_status set_preferences(const made *x, tc_lt_preference preference) {
   const tc_lt_library *lt = x->lt;
   uint64_t most = MOST_WORKSPACE;
   tc_lt_status status = lt->f.MatmulPreferenceSetAttribute(preference, lt->workspace, &most, sizeof most);
@@ -118,7 +120,7 @@ static tc_lt_status prefer(const made *x, tc_lt_preference preference) {
   return status;
 }
 
-// Each result is of the library's own size.
+// Each result has the library's own size.
 static const char *algorithm_at(const tc_lt_library *lt, const found *a, int i) {
   return (const char *)a->bytes + (size_t)i * (lt->algorithm_bytes + sizeof(tc_lt_answer));
 }
@@ -129,13 +131,13 @@ static tc_lt_answer answer_at(const tc_lt_library *lt, const found *a, int i) {
   return answer;
 }
 
-static tc_lt_status find(tc_gpu_port *p, const made *x, int most, found *out) {
+static tc_lt_status find_algorithms(tc_gpu_port *p, const made *x, int most, found *out) {
   const tc_lt_library *lt = x->lt;
   tc_lt_preference preference = NULL;
   *out = (found){.n = 0};
   if (!lt->aligned[0] && x->alignment < USUAL_ALIGNMENT) return 0;
   tc_lt_status status = lt->f.MatmulPreferenceCreate(&preference);
-  if (status == 0) status = prefer(x, preference);
+  if (status == 0) status = set_preferences(x, preference);
   if (status == 0)
     status = lt->f.MatmulAlgoGetHeuristic(p->library[TC_GPU_PRODUCTS], x->product, x->right, x->left, x->result, x->result, preference, most,
                                           (tc_lt_found *)(void *)out->bytes, &out->n);
@@ -144,11 +146,12 @@ static tc_lt_status find(tc_gpu_port *p, const made *x, int most, found *out) {
   return status == lt->not_supported ? 0 : status;
 }
 
-// All that a library without a check may answer is asked for at any time, so that the answers are the same.
+// A library without a check is always asked for all it may answer, so that the answers are the
+// same.
 int tc_lt_find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, int *n) {
   const made *x = given;
   found a;
-  tc_lt_status status = find(p, x, x->lt->f.MatmulAlgoCheck ? TC_MIN(most, MOST_FOUND) : MOST_FOUND, &a);
+  tc_lt_status status = find_algorithms(p, x, x->lt->f.MatmulAlgoCheck ? TC_MIN(most, MOST_FOUND) : MOST_FOUND, &a);
   *n = 0;
   for (int i = 0; i < a.n && *n < most; i++) {
     tc_lt_answer answer = answer_at(x->lt, &a, i);
@@ -160,10 +163,10 @@ int tc_lt_find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, int
   return result_of(status);
 }
 
-// Whether it is one of those that the library names.
-static tc_lt_status look_up(tc_gpu_port *p, const made *x, tc_gpu_algorithm *a) {
+// Checks that the algorithm is one of those that the library recommends.
+static tc_lt_status find_algorithm(tc_gpu_port *p, const made *x, tc_gpu_algorithm *a) {
   found all;
-  tc_lt_status status = find(p, x, MOST_FOUND, &all);
+  tc_lt_status status = find_algorithms(p, x, MOST_FOUND, &all);
   for (int i = 0; i < all.n; i++) {
     tc_lt_answer answer = answer_at(x->lt, &all, i);
     if (answer.state != 0 || memcmp(algorithm_at(x->lt, &all, i), a->data, x->lt->algorithm_bytes) != 0) continue;
@@ -177,7 +180,7 @@ int tc_lt_check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   const made *x = given;
   const tc_lt_library *lt = x->lt;
   found checked = {.n = 0};
-  if (!lt->f.MatmulAlgoCheck) return result_of(look_up(p, x, a));
+  if (!lt->f.MatmulAlgoCheck) return result_of(find_algorithm(p, x, a));
   tc_lt_status status = lt->f.MatmulAlgoCheck(p->library[TC_GPU_PRODUCTS], x->product, x->right, x->left, x->result, x->result,
                                               (const tc_lt_algorithm *)(void *)a->data, (tc_lt_found *)(void *)checked.bytes);
   size_t bytes = answer_at(lt, &checked, 0).workspaceSize;

@@ -1,4 +1,5 @@
-// Kernels: source to loaded code, compiled once and kept on disk under all that the result depends on.
+// Kernels: source is compiled once, kept on disk under all that the result depends on, and loaded.
+// Threads: thread-safe; compiling takes no lock.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 static tc_disk kept = TC_DISK("gpu");
 
-// All that an image depends on, as text; NULL without memory. To be freed.
+// Returns all that an image depends on, as text, to be freed; NULL: there is no memory.
 static char *key_of(const tc_gpu *g, const char *name, const char *source, size_t *bytes) {
   const tc_gpu_driver *d = g->driver;
   tc_hash words = tc_hash_bytes(d->words, strlen(d->words));
@@ -25,7 +26,8 @@ static char *key_of(const tc_gpu *g, const char *name, const char *source, size_
   return key;
 }
 
-// Not under the device's lock: threads compile beside each other. afresh: not from the disk.
+// Runs without the device's lock, so that threads compile beside each other. afresh: the disk is
+// not read.
 static tc_status image_of(tc_gpu *g, const char *name, const char *source, bool afresh, tc_gpu_image *out, bool *from_disk) {
   size_t key_bytes = 0;
   char *key = key_of(g, name, source, &key_bytes);
@@ -44,13 +46,13 @@ static tc_status image_of(tc_gpu *g, const char *name, const char *source, bool 
   return st;
 }
 
-// *useless: whole, but refused by the driver; NULL: that is an error, too.
-static tc_status load(tc_gpu *g, const tc_gpu_image *image, const char *name, tc_gpu_code *c, bool *useless) {
+// *useless: the image is whole, but the driver refuses it. useless NULL: that is an error, too.
+static tc_status load_image(tc_gpu *g, const tc_gpu_image *image, const char *name, tc_gpu_code *c, bool *useless) {
   const char *result_name;
   TC_TRY(tc_gpu_begin(g, "loading a kernel"));
   int result = g->driver->load(&g->port, image, name, &c->loaded);
   tc_status st = TC_OK;
-  if (tc_gpu_is_short(g, result) && (st = tc_gpu_make_room(g)) == TC_OK) result = g->driver->load(&g->port, image, name, &c->loaded);
+  if (tc_gpu_is_out_of_memory(g, result) && (st = tc_gpu_make_room(g)) == TC_OK) result = g->driver->load(&g->port, image, name, &c->loaded);
   c->opened = g->opened;
   if (useless) *useless = st == TC_OK && g->driver->judge(result, &result_name) == TC_GPU_REFUSED;
   if (st == TC_OK && !(useless && *useless)) st = tc_gpu_check(g, result, "loading a kernel");
@@ -75,11 +77,11 @@ tc_status tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu
   c->g = g, c->refs = 1;
   memcpy(c->name, name, name_bytes);
   if ((st = image_of(g, name, source, false, &image, &from_disk)) != TC_OK) goto done;
-  st = load(g, &image, name, c, from_disk ? &useless : NULL);
+  st = load_image(g, &image, name, c, from_disk ? &useless : NULL);
   if (useless) {
     tc_log_line(TC_LOG_WARN, "%s: %s from the disk does not load and is compiled again", tc_device_name(g->device), name);
     tc_free(image.data);
-    if ((st = image_of(g, name, source, true, &image, &from_disk)) == TC_OK) st = load(g, &image, name, c, NULL);
+    if ((st = image_of(g, name, source, true, &image, &from_disk)) == TC_OK) st = load_image(g, &image, name, c, NULL);
   }
   if (st != TC_OK) goto done;
   c->from_disk = from_disk;
@@ -113,4 +115,15 @@ void tc_gpu_code_release(tc_gpu_code *c) {
   }
   tc_free(c->retired);
   tc_free(c);
+}
+
+tc_status tc_gpu_code_keep(tc_gpu *g, const char *name, const char *source, tc_gpu_code **slot) {
+  tc_gpu_code *c;
+  TC_TRY(tc_gpu_compile(g, name, source, &c));
+  pthread_mutex_lock(&g->lock);
+  tc_gpu_code *other = *slot;  // made by a thread that was faster
+  if (!other) *slot = c;
+  pthread_mutex_unlock(&g->lock);
+  if (other) tc_gpu_code_release(c);
+  return TC_OK;
 }

@@ -1,4 +1,5 @@
-// What libraries of convolutions have in common: how they are told of axes, and how much memory is theirs.
+// What the convolution libraries share: how they are told of axes, and their limit of memory.
+// Threads: thread-safe, pure.
 #ifndef TC_DEVICE_GPU_CONV_H
 #define TC_DEVICE_GPU_CONV_H
 
@@ -7,7 +8,8 @@
 #define TC_GPU_CONV_WORKSPACE ((uint64_t)256 << 20)  // bytes, at most; a run has what its own algorithm needs
 #define TC_GPU_CONV_DIMS (2 + TC_GPU_CONV_AXES)
 
-// No library knows a convolution of one axis: there is an axis before it, of which `absent` is said. How many axes there are.
+// Copies the axes of `from`. No library has convolutions with one axis, so one is put before it,
+// whose value is `absent`. Returns the number of axes.
 int tc_gpu_conv_axes(const tc_gpu_conv_facts *f, const int64_t *from, int64_t absent, int64_t *out);
 
 #endif

@@ -1,7 +1,9 @@
-// The kernels that write tables of sequences, and what a device has of kernels of its own.
+// The device's own kernels, and those that write a sequence's table.
 //
-// A kernel that writes words of a table is told where and how many, and then come the words. By room for them: what fits the parameters of drivers of every
-// age is 4,096 bytes, of newer ones 32,764, of which the compiler takes 32,000. Threads: thread-safe.
+// A kernel's parameter says where and how many words it writes, followed by the words. Kernels
+// exist for several sizes. Parameters of all drivers hold 4,096 bytes. Newer drivers take 32,764,
+// of which the compiler accepts 32,000.
+// Threads: thread-safe.
 #include <stdlib.h>
 
 #include "device/gpu/graph_copies.h"
@@ -10,7 +12,6 @@ const uint32_t tc_gpu_fill_words[TC_GPU_FILLS] = {62, 510, 1534, 3998};
 
 static tc_status fill_make(tc_gpu *g, uint32_t size) {
   char name[32], source[640];
-  tc_gpu_code *c;
   snprintf(name, sizeof name, "tc_fill_%u", tc_gpu_fill_words[size]);
   snprintf(source, sizeof source,
            "#include \"tc_words.h\"\n"
@@ -19,13 +20,7 @@ static tc_status fill_make(tc_gpu *g, uint32_t size) {
            "  for (i32 i = TC_THREAD; i < (i32)tc_value->n; i += 128) tc_value->to[i] = tc_value->word[i];\n"
            "}\n",
            tc_gpu_fill_words[size], name);
-  TC_TRY(tc_gpu_compile(g, name, source, &c));
-  pthread_mutex_lock(&g->lock);
-  tc_gpu_code *other = g->fill[size];  // of a thread that was faster
-  if (!other) g->fill[size] = c;
-  pthread_mutex_unlock(&g->lock);
-  if (other) tc_gpu_code_release(c);
-  return TC_OK;
+  return tc_gpu_code_keep(g, name, source, &g->fill[size]);
 }
 
 uint32_t tc_gpu_fill_most(const tc_gpu *g) {
@@ -40,7 +35,7 @@ uint32_t tc_gpu_fill_size(uint32_t n_words) {
   return size;
 }
 
-// ---- all ----
+// ---- all own kernels ----
 
 #define COPIER TC_GPU_FILLS  // its number
 

@@ -7,17 +7,19 @@
 #include "runtime/arena.h"
 #include "runtime/log.h"
 
-#define ALIGNED 256  // as memory of the device is
+#define ALIGNED 256  // as the device's memory is
 #define COPY_THREADS 256
-#define COPY_BLOCKS 8  // of a processor, at most
-// What all calls of a sequence copy in a run, at most. By the data sheet of an H100 reading and writing it takes 160 us, in which a host launches some 40 kernels.
+#define COPY_BLOCKS 8  // of a multiprocessor, at most
+// The most that all calls of a sequence copy in a run. By an H100's data sheet that takes 160 us,
+// in which a host launches some 40 kernels.
 #define MOST_COPIED ((size_t)1 << 28)
 
 enum { RESULT = 2, WORKSPACE = 4 };
 
 // ---- the kernel ----
 
-// As other kernels it does nothing in a run that has failed: what it would copy may not have been made. Elements have two bytes or four.
+// As every kernel, it does nothing in a run that has failed: its source may not have been computed.
+// Elements have two or four bytes.
 static const char copier[] =
     "#include \"tc_words.h\"\n"
     "typedef struct { const u64 *words; u64 which; u8 *place; u64 bytes; u64 leaves; } tc_copy;\n"
@@ -35,17 +37,10 @@ static const char copier[] =
     "}\n";
 
 tc_status tc_gpu_copier_make(tc_gpu *g) {
-  tc_gpu_code *c;
-  TC_TRY(tc_gpu_compile(g, "tc_copy_operand", copier, &c));
-  pthread_mutex_lock(&g->lock);
-  tc_gpu_code *other = g->copier;  // of a thread that was faster
-  if (!other) g->copier = c;
-  pthread_mutex_unlock(&g->lock);
-  if (other) tc_gpu_code_release(c);
-  return TC_OK;
+  return tc_gpu_code_keep(g, "tc_copy_operand", copier, &g->copier);
 }
 
-// ---- what moves ----
+// ---- operands that move ----
 
 bool tc_gpu_moving_init(tc_gpu_moving *m, const tc_gpu_launch *launch, uint32_t n, uint32_t n_calls) {
   m->n = n_calls * TC_GPU_ADDRESSES;
@@ -71,9 +66,9 @@ void tc_gpu_moving_fini(tc_gpu *g, tc_gpu_moving *m, bool reach) {
   tc_free(m->address);
 }
 
-bool tc_gpu_moving_fits(const tc_gpu_moving *m, const uint64_t *guard, const uint64_t *words, bool moving) {
+bool tc_gpu_moving_fits(const tc_gpu_moving *m, const uint64_t *guard, const uint64_t *words, bool may_move) {
   for (uint32_t i = 0; i < m->n; i++)
-    if (guard[i] != words[m->address[i].word] && !(moving && m->address[i].moves)) return false;
+    if (guard[i] != words[m->address[i].word] && !(may_move && m->address[i].moves)) return false;
   return true;
 }
 
@@ -87,8 +82,8 @@ bool tc_gpu_moving_add(tc_gpu_moving *m, const uint64_t *guard, const uint64_t *
   return more;
 }
 
-// Bytes of the place that all calls share, one after the other.
-static size_t lay_out(tc_gpu_moving *m) {
+// Assigns offsets in the memory that all calls share, one after the other; returns its bytes.
+static size_t lay_out_operands(tc_gpu_moving *m) {
   size_t most = 0, at = 0;
   m->n_copies = 0, m->copied_bytes = 0;
   for (uint32_t i = 0; i < m->n; i++) {
@@ -103,7 +98,7 @@ static size_t lay_out(tc_gpu_moving *m) {
   return TC_MAX_OF(most, (size_t)ALIGNED);
 }
 
-static void tell(const tc_gpu_moving *m, const tc_gpu_launch *launch) {
+static void log_moving(const tc_gpu_moving *m, const tc_gpu_launch *launch) {
   static const char *const names[TC_GPU_ADDRESSES] = {"first operand", "second operand", "result", "bias", "workspace"};
   uint32_t at = 0;
   for (uint32_t i = 0; i < m->n; i++, at += i % TC_GPU_ADDRESSES == 0) {
@@ -117,7 +112,7 @@ static void tell(const tc_gpu_moving *m, const tc_gpu_launch *launch) {
 const char *tc_gpu_moving_place(tc_gpu *g, tc_gpu_moving *m, const tc_gpu_launch *launch) {
   void *at = NULL;
   tc_gpu_moving_give(g, m, true);
-  size_t bytes = lay_out(m);
+  size_t bytes = lay_out_operands(m);
   if (m->copied_bytes > MOST_COPIED) return "its libraries' operands are at ever other addresses, and too large to be copied";
   int result = g->driver->take(&g->port, TC_GPU_WORK, bytes, &at);
   if (result != 0) {
@@ -126,7 +121,7 @@ const char *tc_gpu_moving_place(tc_gpu *g, tc_gpu_moving *m, const tc_gpu_launch
   }
   m->place = at;
   tc_holder_add(&m->holder, g->device, TC_HOLDS_OPERANDS, bytes);
-  if (tc_log_on(TC_LOG_MEMORY)) tell(m, launch);
+  if (tc_log_on(TC_LOG_MEMORY)) log_moving(m, launch);
   return NULL;
 }
 

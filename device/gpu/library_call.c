@@ -1,7 +1,8 @@
-// What a vendor's library does: opening it, its algorithms, and calls that sequences launch.
+// Vendors' libraries: opening them, their algorithms, and the calls that sequences launch.
 //
-// A call is what the library is told of its work, made once, and the algorithm. The libraries' own results are told from the driver's by their numbers (driver.h),
-// so that all become statuses in one place. Threads: thread-safe; the library is called under the device's lock.
+// A call is what the library made of the work's description, and the algorithm. Numbers tell the
+// libraries' results from the driver's (driver.h), so that all become statuses in one place.
+// Threads: thread-safe; the library is called under the device's lock.
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,35 +13,41 @@
 
 static const char *const kinds[] = {[TC_GPU_PRODUCTS] = "products", [TC_GPU_CONVOLUTIONS] = "convolutions"};
 
-static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;  // of a library, which several devices have; taken after a device's
+// Guards a library, which several devices share. It is taken after a device's lock.
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
-int tc_gpu_library_turn(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which, tc_gpu_line line) {
+int tc_gpu_library_set_line(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which, tc_gpu_line line) {
   if (p->library_line[which] == line) return 0;
-  int result = library->turn ? library->turn(p, p->stream[line]) : 0;
+  int result = library->set_stream ? library->set_stream(p, p->stream[line]) : 0;
   if (result == 0) p->library_line[which] = line;
   return result;
 }
 
-// pre: begun.
-static void open_library(tc_gpu *g, tc_gpu_library library) {
+// pre: begun. False with one sentence in why.
+static bool start_library(tc_gpu *g, tc_gpu_library library, char *why, size_t bytes) {
   const tc_gpu_library_driver *d = g->driver->library[library];
-  tc_gpu_opened *o = &g->library[library];
   const char *name;
-  o->is = TC_GPU_NONE;
-  pthread_mutex_lock(&opening);
-  bool ready = d && d->ready(&g->port, &g->facts, o->why, sizeof o->why);
-  pthread_mutex_unlock(&opening);
   if (!d) {
-    snprintf(o->why, sizeof o->why, "no library of %s is used with %s", kinds[library], g->driver->name);
-  } else if (ready) {
-    int result = d->open(&g->port);
-    if (result == 0) {
-      o->is = TC_GPU_THERE;
-    } else {
-      (void)g->driver->judge(result, &name);
-      snprintf(o->why, sizeof o->why, "%s does not start on %s: %s", d->name(&g->port), tc_device_name(g->device), name);
-    }
+    snprintf(why, bytes, "no library of %s is used with %s", kinds[library], g->driver->name);
+    return false;
   }
+  pthread_mutex_lock(&opening);
+  bool ready = d->ready(&g->port, &g->facts, why, bytes);
+  pthread_mutex_unlock(&opening);
+  if (!ready) return false;
+  int result = d->open(&g->port);
+  if (result == 0) return true;
+  (void)g->driver->judge(result, &name);
+  snprintf(why, bytes, "%s does not start on %s: %s", d->name(&g->port), tc_device_name(g->device), name);
+  return false;
+}
+
+// Returns whether the device has the library, which the first call starts. pre: begun.
+static bool has_library(tc_gpu *g, tc_gpu_library library) {
+  tc_library_once *o = &g->library[library];
+  if (!o->tried) o->there = start_library(g, library, o->why, sizeof o->why);
+  o->tried = true;
+  return o->there;
 }
 
 const char *tc_gpu_library_absent(tc_gpu *g, tc_gpu_library library) {
@@ -49,8 +56,7 @@ const char *tc_gpu_library_absent(tc_gpu *g, tc_gpu_library library) {
     (void)tc_error_tell(before);
     return "the device is lost, shut down or the parent's";
   }
-  if (g->library[library].is == TC_GPU_UNTRIED) open_library(g, library);
-  bool there = g->library[library].is == TC_GPU_THERE;
+  bool there = has_library(g, library);
   tc_gpu_end(g);
   return there ? NULL : g->library[library].why;
 }
@@ -66,7 +72,8 @@ bool tc_gpu_library_is_measured(const tc_gpu *g, tc_gpu_library library) {
 
 // ---- work ----
 
-// Whether f is said in full: which rows there are, and how long, is the caller's to know.
+// Checks that f describes a product completely. The caller guarantees which rows there are, and how
+// long.
 static tc_status product_check(const tc_gpu_product_facts *f) {
   bool typed = f->type == TC_F32 || f->type == TC_F16 || f->type == TC_BF16;
   int64_t left = f->left.turned ? f->m : f->k, right = f->right.turned ? f->k : f->n;
@@ -111,12 +118,11 @@ static void name_conv(const tc_gpu_conv_facts *f, char *out, size_t bytes) {
 
 // pre: begun.
 static tc_status library_there(tc_gpu *g, tc_gpu_library library) {
-  if (g->library[library].is == TC_GPU_UNTRIED) open_library(g, library);
-  return g->library[library].is == TC_GPU_THERE ? TC_OK : TC_FAIL(TC_ERR_DEVICE, "%s", g->library[library].why);
+  return has_library(g, library) ? TC_OK : TC_FAIL(TC_ERR_DEVICE, "%s", g->library[library].why);
 }
 
-// pre: begun. *made is given up by drop, whatever the status.
-static tc_status make(tc_gpu *g, const tc_gpu_work *w, void **made) {
+// pre: begun. drop frees *made, whatever the status.
+static tc_status make_work(tc_gpu *g, const tc_gpu_work *w, void **made) {
   *made = NULL;
   TC_TRY(library_there(g, w->library));
   return tc_gpu_check(g, g->driver->library[w->library]->make(&g->port, w, made), "describing work to its library");
@@ -128,7 +134,7 @@ tc_status tc_gpu_call_find(tc_gpu *g, const tc_gpu_work *w, tc_gpu_algorithm *ou
   TC_TRY(work_check(w));
   TC_TRY(tc_gpu_begin(g, "asking for a library's algorithms"));
   const tc_gpu_library_driver *d = g->driver->library[w->library];
-  tc_status st = make(g, w, &made);
+  tc_status st = make_work(g, w, &made);
   if (st == TC_OK) st = tc_gpu_check(g, d->find(&g->port, made, out, most, n), "asking for a library's algorithms");
   if (made) d->drop(made);
   tc_gpu_end(g);
@@ -155,7 +161,7 @@ tc_status tc_gpu_call_create(tc_gpu *g, const tc_gpu_work *w, const tc_gpu_algor
   tc_status st = tc_gpu_begin(g, "making a library's call");
   if (st == TC_OK) {
     c->opened = g->opened;
-    st = make(g, w, &c->made);
+    st = make_work(g, w, &c->made);
     if (st == TC_OK)
       st = tc_gpu_check(g, g->driver->library[w->library]->check(&g->port, c->made, &c->algorithm), "asking a library for an algorithm");
     tc_gpu_end(g);
@@ -169,7 +175,8 @@ void tc_gpu_call_retain(tc_gpu_call *c) {
   atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
 }
 
-// Runs under way may still use what the library made, as code. Where the device is out of reach there are none, and it is memory of the host.
+// Runs under way may still use what the library made, as they may use code. If the device is out of
+// reach there are no such runs, and only memory of the host is freed.
 void tc_gpu_call_release(tc_gpu_call *c) {
   if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
   tc_gpu *g = c->g;
@@ -190,7 +197,7 @@ size_t tc_gpu_call_workspace(const tc_gpu_call *c) {
   return c->algorithm.workspace_bytes;
 }
 
-// From the first element to the last.
+// Counts elements from the first to the last of the operand.
 static int64_t elements_of(const tc_gpu_operand *o, int64_t rows, int64_t columns, int64_t batch) {
   return (batch - 1) * o->batch + ((o->turned ? columns : rows) - 1) * o->row + (o->turned ? rows : columns);
 }

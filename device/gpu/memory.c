@@ -1,30 +1,33 @@
-// Memory of a device and copies to and from it, through pinned memory of the host in pieces.
-// Large copies to it go another way (upload.c), and copies from it that need not wait for all that was asked for have a line of their own.
+// Memory of a device, and copies to and from it through pinned memory of the host, in pieces. Large
+// copies to the device go through upload.c. Copies from it that need not wait for all that was
+// asked for have a line of their own.
 //
-// Idea: a copy reads its source when it runs, so what the caller may write again at once is first copied to a ring of pieces; a piece is used again when the
-// last copy out of it has run. Small writes share a piece. Reading has two pieces of its own and copies one out while the next one is filled.
+// A copy reads its source when it runs. So a source that the caller may write again at once is
+// first copied to a ring of pieces. A piece is reused when the last copy out of it has run. Small
+// writes share a piece. Reading has two pieces of its own and empties one while the other is
+// filled.
+// Threads: thread-safe, under the device's lock and that of reading.
 #include <string.h>
 
-#include "device/buffer.h"
 #include "device/gpu/state.h"
-#include "runtime/options.h"
 
 #define ALIGN 256
 #define READ_PIECES 2
 
-static size_t rounded(size_t bytes) {
+static size_t rounded_bytes(size_t bytes) {
   return (TC_MAX_OF(bytes, (size_t)1) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-// What is short is tried again when the device's own caches are given back.
+// If memory is short, the device's own caches are freed and it is tried once more.
 tc_status tc_gpu_take(tc_gpu *g, size_t bytes, void **out) {
   tc_status st = TC_OK;
   *out = NULL;
   if (bytes > SIZE_MAX - ALIGN) return TC_ERR_MEMORY;
   TC_TRY(tc_gpu_begin(g, "taking memory"));
-  int result = g->driver->take(&g->port, TC_GPU_WORK, rounded(bytes), out);
-  if (tc_gpu_is_short(g, result) && (st = tc_gpu_trim(g)) == TC_OK) result = g->driver->take(&g->port, TC_GPU_WORK, rounded(bytes), out);
-  if (st == TC_OK) st = tc_gpu_is_short(g, result) ? TC_ERR_MEMORY : tc_gpu_check(g, result, "taking memory");
+  int result = g->driver->take(&g->port, TC_GPU_WORK, rounded_bytes(bytes), out);
+  if (tc_gpu_is_out_of_memory(g, result) && (st = tc_gpu_trim(g)) == TC_OK)
+    result = g->driver->take(&g->port, TC_GPU_WORK, rounded_bytes(bytes), out);
+  if (st == TC_OK) st = tc_gpu_is_out_of_memory(g, result) ? TC_ERR_MEMORY : tc_gpu_check(g, result, "taking memory");
   tc_gpu_end(g);
   TC_ASSERT((uintptr_t)*out % ALIGN == 0);
   return st;
@@ -34,14 +37,14 @@ tc_status tc_gpu_short(tc_gpu *g, size_t bytes) {
   char what[64];
   snprintf(what, sizeof what, "%zu bytes are wanted", bytes);
   TC_TRY(tc_gpu_begin(g, "taking memory"));
-  tc_status st = tc_gpu_tell_short(g, what);
+  tc_status st = tc_gpu_fail_out_of_memory(g, what);
   tc_gpu_end(g);
   return st;
 }
 
 tc_status tc_gpu_alloc(tc_gpu *g, size_t bytes, void **out) {
   tc_status st = tc_gpu_take(g, bytes, out);
-  if (st == TC_ERR_MEMORY) tc_buffer_reclaim(g->device), st = tc_gpu_take(g, bytes, out);
+  if (st == TC_ERR_MEMORY) tc_gpu_evict(g), st = tc_gpu_take(g, bytes, out);
   return st == TC_ERR_MEMORY ? tc_gpu_short(g, bytes) : st;
 }
 
@@ -65,20 +68,19 @@ static tc_status staging_make(tc_gpu *g, tc_gpu_staging *s, uint32_t n_pieces) {
 }
 
 static void staging_drop(tc_gpu *g, tc_gpu_staging *s) {
-  for (int i = 0; i < TC_GPU_PIECES; i++)
-    if (s->event[i]) tc_gpu_note(g, g->driver->event_destroy(&g->port, s->event[i]), "destroying an event");
-  if (s->at) tc_gpu_note(g, g->driver->staging_give(&g->port, s->at), "giving back pinned memory");
+  for (int i = 0; i < TC_GPU_PIECES; i++) tc_gpu_event_destroy(g, s->event[i]);
+  tc_gpu_pinned_free(g, s->at);
   *s = (tc_gpu_staging){0};
 }
 
 void tc_gpu_staging_fini(tc_gpu *g) {
   staging_drop(g, &g->to);
   staging_drop(g, &g->from);
-  if (g->behind) tc_gpu_note(g, g->driver->event_destroy(&g->port, g->behind), "destroying an event");
+  tc_gpu_event_destroy(g, g->behind);
   g->behind = NULL;
 }
 
-// pre: begun. Goes on to the next piece, once copies out of it have run.
+// pre: begun. Goes on to the next piece once copies out of it have run.
 static tc_status next_piece(tc_gpu *g) {
   tc_gpu_staging *s = &g->to;
   TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, s->event[s->piece]), "recording an event"));
@@ -96,14 +98,10 @@ static tc_status write_pieces(tc_gpu *g, char *to, const char *from, size_t byte
     size_t n = TC_MIN(bytes, TC_GPU_PIECE_BYTES - s->used);
     memcpy(room, from, n);
     TC_TRY(tc_gpu_check(g, g->driver->write(&g->port, TC_GPU_WORK, to, room, n), "copying to the device"));
-    s->used = TC_MIN(TC_GPU_PIECE_BYTES, s->used + rounded(n));
+    s->used = TC_MIN(TC_GPU_PIECE_BYTES, s->used + rounded_bytes(n));
     to += n, from += n, bytes -= n;
   }
   return TC_OK;
-}
-
-bool tc_gpu_is_beside(size_t bytes) {
-  return bytes >= (size_t)TC_MAX_OF(tc_options_get()->gpu_beside, 1);
 }
 
 tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes) {
@@ -116,12 +114,13 @@ tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes) {
   return st;
 }
 
-// Which line reads what is there after this run: behind it, whatever else was asked for. What is small and was made last is read where it was made, for lines
-// that wait for each other take longer than that. pre: begun.
+// Chooses the line that reads what is there after run `made`, and makes it wait for that run. Small
+// reads of the latest run use WORK: lines that wait for each other take longer than the copy. pre:
+// begun.
 static tc_status line_of_read(tc_gpu *g, uint64_t made, size_t bytes, tc_gpu_line *out) {
   bool all = made == TC_GPU_ALL;
   *out = TC_GPU_WORK;
-  bool last = made == g->ahead.n_runs && g->upload.run != made;
+  bool last = made == g->in_flight.n_runs && g->upload.run != made;
   if (!tc_gpu_is_beside(bytes) && (all || last)) return TC_OK;
   if (all && !g->behind) TC_TRY(tc_gpu_event(g, false, &g->behind));
   if (all) TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, g->behind), "recording an event"));
@@ -130,7 +129,7 @@ static tc_status line_of_read(tc_gpu *g, uint64_t made, size_t bytes, tc_gpu_lin
   return event ? tc_gpu_check(g, g->driver->event_follow(&g->port, TC_GPU_DOWN, event), "waiting for an event") : TC_OK;
 }
 
-// What is read: bytes of the device's, in which line.
+// A read: bytes of the device's memory, by one line.
 typedef struct reading {
   const char *from;
   size_t bytes;
@@ -142,8 +141,8 @@ static size_t piece_bytes(size_t bytes, size_t i) {
   return TC_MIN(TC_GPU_PIECE_BYTES, bytes - i * TC_GPU_PIECE_BYTES);
 }
 
-// Asks for piece i of it. pre: reading is locked.
-static tc_status ask_piece(tc_gpu *g, reading *r, size_t i) {
+// Asks for piece i. pre: reading is locked.
+static tc_status begin_piece(tc_gpu *g, reading *r, size_t i) {
   TC_TRY(tc_gpu_begin(g, "copying from the device"));
   tc_gpu_staging *s = &g->from;
   char *to;
@@ -158,7 +157,7 @@ static tc_status ask_piece(tc_gpu *g, reading *r, size_t i) {
   return st;
 }
 
-// Waits for it without the device's lock, and copies it out. pre: reading is locked.
+// Waits for a piece without the device's lock, and copies it out. pre: reading is locked.
 static tc_status take_piece(tc_gpu *g, char *to, size_t n, uint32_t piece) {
   tc_gpu_staging *s = &g->from;
   tc_status st = tc_gpu_check(g, g->driver->enter(&g->port), "copying from the device");
@@ -177,11 +176,12 @@ tc_status tc_gpu_read_made(tc_gpu *g, void *to, const void *from, size_t bytes, 
   if (tc_gpu_forked()) return tc_gpu_refuse_forked();
   pthread_mutex_lock(&g->reading);
   for (size_t i = 0; i <= n && st == TC_OK; i++) {
-    if (i < n) st = ask_piece(g, &r, i);
+    if (i < n) st = begin_piece(g, &r, i);
     if (i > 0 && st == TC_OK) st = take_piece(g, (char *)to + (i - 1) * TC_GPU_PIECE_BYTES, piece_bytes(bytes, i - 1), (i - 1) % READ_PIECES);
   }
   pthread_mutex_unlock(&g->reading);
-  if (st != TC_OK && r.line == TC_GPU_DOWN && tc_gpu_reach(g)) {  // a copy may still read what the caller is about to give back
+  // A copy may still read what the caller is about to free.
+  if (st != TC_OK && r.line == TC_GPU_DOWN && tc_gpu_reach(g)) {
     tc_gpu_note(g, g->driver->wait(&g->port), "waiting for a copy");
     tc_gpu_end(g);
   }
@@ -190,6 +190,12 @@ tc_status tc_gpu_read_made(tc_gpu *g, void *to, const void *from, size_t bytes, 
 
 tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes) {
   return tc_gpu_read_made(g, to, from, bytes, TC_GPU_ALL);
+}
+
+tc_status tc_gpu_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
+  if (bytes == 0) return TC_OK;
+  if (tc_gpu_forked()) return tc_gpu_refuse_forked();
+  return bytes > TC_GPU_MOST_READ_BYTES / 2 ? tc_gpu_read(g, to, from, bytes) : tc_gpu_later_begin(g, to, from, bytes);
 }
 
 tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes) {

@@ -1,4 +1,4 @@
-// See ranges.h. A vendor's library is opened once, when the first range is wanted.
+// Opens a vendor's library of ranges when the first one is wanted. See ranges.h.
 #include "device/gpu/ranges.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "runtime/options.h"
 
 typedef struct vendor {
-  atomic_bool tried;  // what follows is there, and stays
+  atomic_bool tried;  // true: the fields below are set, and stay as they are
   bool there;
   tc_gpu_ranges ranges;
   char sentence[400];
@@ -18,25 +18,6 @@ typedef struct vendor {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static vendor vendors[TC_N_DEVICES];
-
-bool tc_gpu_ranges_open(const tc_gpu_ranges_library *of, const char **name, char *why, size_t bytes) {
-  char text[192];
-  const char *missing;
-  void *handle = NULL;
-  snprintf(text, sizeof text, "%s", of->absent);
-  *name = of->path;
-  if (of->path)
-    handle = tc_library_open(of->path, text, sizeof text);
-  else
-    *name = of->find(&handle);
-  if (!handle)
-    snprintf(why, bytes, "%s cannot be opened: %s", of->title, text);
-  else if (!tc_library_fill(handle, of->row, of->n_row, of->table, &missing))
-    snprintf(why, bytes, "%s has no %s", *name, missing);
-  else
-    return true;
-  return false;
-}
 
 static vendor *open_once(tc_device d, const tc_gpu_driver *driver) {
   vendor *v = &vendors[tc_device_row(d)];

@@ -1,14 +1,44 @@
-// What is done where a device's memory is short: what is cached goes, it is tried again, and then comes an error with a list of what holds the memory.
+// What happens when a device's memory is short. Caches are freed and the request is tried again;
+// then it fails with a list of what holds the memory.
 //
-// Caches are, from below: what the driver's pool keeps; memory for copies that run beside kernels; code, graphs and calls that wait for runs under way to
-// end; buffers in the pools (device/buffer.c) and prepared values (its keeper), which the lock of the device must be given up for, since their owners take
-// it inside their own.
-#include "device/buffer.h"
+// The lowest caches are the driver's pool and memory for copies that run beside kernels. Then come
+// code, graphs and calls that wait for runs under way. Highest are pooled buffers (device/buffer.c)
+// and derived values (its keeper). For these two the device's lock is released, because their
+// owners take it inside their own.
+// Threads: under the device's lock; tc_gpu_evict without it.
 #include "device/gpu/state.h"
 
-bool tc_gpu_is_short(const tc_gpu *g, int result) {
-  const char *name;
-  return TC_UNLIKELY(result != 0) && g->driver->judge(result, &name) == TC_GPU_SHORT;
+static void (*_Atomic evict)(tc_device d);  // registered by the layer that pools buffers; NULL: there are none yet
+
+void tc_gpu_set_evict(void (*by)(tc_device d)) {
+  atomic_store_explicit(&evict, by, memory_order_release);
+}
+
+void tc_gpu_evict(tc_gpu *g) {
+  void (*by)(tc_device) = atomic_load_explicit(&evict, memory_order_acquire);
+  if (by) by(g->device);
+}
+
+void tc_gpu_upload_trim(tc_gpu *g) {
+  tc_gpu_upload *u = &g->upload;
+  for (uint32_t i = 0; i < u->n_there; i++) tc_gpu_note(g, g->driver->give(&g->port, u->there[i].at), "giving back memory");
+  u->n_there = u->next = 0;
+}
+
+static void trim_copies(tc_gpu *g, tc_gpu_later *list) {
+  for (tc_gpu_later *l = list; l; l = l->next) {
+    if (l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
+    l->there = NULL;
+  }
+}
+
+// The lock of reading precedes the device's, which this thread holds. If another thread reads, its
+// memory stays.
+void tc_gpu_later_trim(tc_gpu *g) {
+  if (pthread_mutex_trylock(&g->reading) != 0) return;
+  trim_copies(g, g->reads);
+  trim_copies(g, g->free_reads);
+  pthread_mutex_unlock(&g->reading);
 }
 
 tc_status tc_gpu_trim(tc_gpu *g) {
@@ -22,7 +52,7 @@ tc_status tc_gpu_trim(tc_gpu *g) {
 tc_status tc_gpu_make_room(tc_gpu *g) {
   uint64_t opened = g->opened;
   tc_gpu_end(g);
-  tc_buffer_reclaim(g->device);
+  tc_gpu_evict(g);
   tc_status st = tc_gpu_begin(g, "waiting for memory");
   if (st != TC_OK) {
     pthread_mutex_lock(&g->lock);
@@ -33,18 +63,10 @@ tc_status tc_gpu_make_room(tc_gpu *g) {
   return tc_gpu_trim(g);
 }
 
-tc_status tc_gpu_tell_short(tc_gpu *g, const char *what) {
-  char holders[800];
-  size_t room = 0, all = g->facts.memory_bytes;
-  (void)g->driver->room(&g->port, &room);
-  return TC_FAIL(TC_ERR_MEMORY, "%s: %s; %zu of %zu bytes are free: %s", tc_device_name(g->device), what, room, all,
-                 tc_holders_tell(g->device, all - TC_MIN(all, room), holders, sizeof holders));
-}
-
 tc_status tc_gpu_event(tc_gpu *g, bool timer, void **out) {
   int (*create)(tc_gpu_port *, void **) = timer ? g->driver->timer_create : g->driver->event_create;
   int result = create(&g->port, out);
-  if (tc_gpu_is_short(g, result)) {
+  if (tc_gpu_is_out_of_memory(g, result)) {
     TC_TRY(tc_gpu_trim(g));
     result = create(&g->port, out);
   }
@@ -53,9 +75,17 @@ tc_status tc_gpu_event(tc_gpu *g, bool timer, void **out) {
 
 tc_status tc_gpu_pinned(tc_gpu *g, size_t bytes, void **out) {
   int result = g->driver->staging_take(&g->port, bytes, out);
-  if (tc_gpu_is_short(g, result)) {
+  if (tc_gpu_is_out_of_memory(g, result)) {
     TC_TRY(tc_gpu_trim(g));
     result = g->driver->staging_take(&g->port, bytes, out);
   }
   return tc_gpu_check(g, result, "taking pinned memory for copies");
+}
+
+void tc_gpu_event_destroy(tc_gpu *g, void *event) {
+  if (event) tc_gpu_note(g, g->driver->event_destroy(&g->port, event), "destroying an event");
+}
+
+void tc_gpu_pinned_free(tc_gpu *g, void *at) {
+  if (at) tc_gpu_note(g, g->driver->staging_give(&g->port, at), "giving back pinned memory");
 }

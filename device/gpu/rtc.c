@@ -1,4 +1,4 @@
-// A program's log and code. See rtc.h.
+// The log and the code of a compiled program. See rtc.h.
 #include "device/gpu/rtc.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "runtime/arena.h"
 #include "runtime/log.h"
 
-// The compiler's log, to be freed; NULL: none, or no memory.
+// Returns the compiler's log, to be freed; NULL: there is none, or no memory.
 static char *log_of(const tc_rtc *c, tc_rtc_program program) {
   size_t bytes = 0;
   if (c->log_bytes(program, &bytes) != 0 || bytes < 2) return NULL;
@@ -15,7 +15,7 @@ static char *log_of(const tc_rtc *c, tc_rtc_program program) {
   return log;
 }
 
-// What a message has room for: from the line of the first error on.
+// Returns the log from the line of its first error on: a message has room for no more.
 static const char *first_error(const char *log) {
   const char *at = log ? strstr(log, "error") : NULL;
   while (at && at > log && at[-1] != '\n') at--;

@@ -1,4 +1,5 @@
-// What NVRTC and hiprtc have in common, whose functions are alike but for their names: a compiled program's log and code.
+// What NVRTC and hiprtc share, whose functions differ only in their names: reading a compiled
+// program's log and code.
 // Threads: thread-safe; a program is one thread's.
 #ifndef TC_DEVICE_GPU_RTC_H
 #define TC_DEVICE_GPU_RTC_H
@@ -17,7 +18,8 @@ typedef struct tc_rtc {
   unsigned (*destroy)(tc_rtc_program *program);
 } tc_rtc;
 
-// What compiling the program with this result comes to: its log is told, and it is destroyed. TC_ERR_COMPILE with the log from its first error on.
+// Finishes a program that was compiled with this result: logs its log, takes its image and destroys
+// it. TC_ERR_COMPILE with the log from its first error on.
 tc_status tc_rtc_finish(const tc_rtc *c, tc_rtc_program program, unsigned result, const char *arch, const char *name, tc_gpu_image *out);
 
 #endif

@@ -1,11 +1,15 @@
 // Sequences of launches whose kernels read one table in device memory.
 //
-// Idea: the table is written by kernels of its own, whose parameter, passed by value, is the words: the driver keeps a copy from the launch on, so the next run
-// can be asked for while this one runs. The line's order keeps the runs of one sequence apart, so one table is enough. The second run makes a graph of
-// all kernels in one straight chain; from then on a run patches the first nodes and launches the graph.
-// A library's call cannot be patched: its addresses, the guard, are the graph's. A run with others finds another graph, or makes one when they come again; where
-// ever other ones come, one graph has places of its own for what moves, and copies (graph_copies.h).
-// Threads: under the device's lock, so two threads in one sequence take turns.
+// The table is written by kernels of its own, whose by-value parameter holds the words. The driver
+// copies the parameter at the launch, so the next run can be launched while this one runs. The
+// line's order keeps the runs of a sequence apart, so one table is enough. The second run makes a
+// graph of all kernels, in one straight chain. From then on a run patches the first nodes and
+// launches the graph.
+// A library's call cannot be patched: its addresses, the guard, are fixed in the graph. A run with
+// other addresses uses another graph, or makes one when they come again. If addresses keep
+// changing, one graph has memory of its own for the operands that move, and copies them
+// (graph_copies.h).
+// Threads: under the device's lock, so two threads in one sequence alternate.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +20,11 @@
 
 #define NO_GRAPH "the driver refused to make or launch its graph"
 #define NO_ROOM "memory was short for its graph"
-// Graphs of a sequence, each for other addresses of its calls: results that the program keeps take turns with those before. One is given up for others'
-// sake when it was not launched for many runs. Once more sets of addresses came than that, one graph more copies for sets that have none, and since that is
-// there a set has a graph made when it has come a few times.
+// Graphs of a sequence, each for other addresses of its calls. Results that the program keeps
+// alternate with earlier ones, so a few sets of addresses come. A graph may be replaced when it was
+// not launched for UNUSED_RUNS runs. If more sets come than GRAPHS, one graph more copies operands
+// for sets without a graph. Since then a set gets a graph of its own when it has come SETTLED_RUNS
+// times.
 #define GRAPHS 4
 #define UNUSED_RUNS 64
 #define SETTLED_RUNS 8
@@ -27,32 +33,32 @@ typedef struct fill {
   uint32_t first, n, size;  // words of the table; size: which kernel
 } fill;
 
-// What a run with these addresses is replayed by.
+// The graph for runs with these addresses.
 typedef struct graph {
   uint64_t *guard;  // a word for each address of the calls
-  uint64_t last;  // run that had them; 0: none
-  uint32_t n_met;  // runs that had them
-  tc_gpu_replay *replay;  // NULL: not yet
-  tc_gpu_retired *retired;  // taken ahead, so that giving it up cannot fail
+  uint64_t last;  // the latest run with these addresses; 0: none
+  uint32_t n_met;  // runs with these addresses
+  tc_gpu_replay *replay;  // NULL: not made yet
+  tc_gpu_retired *retired;  // allocated ahead, so that retiring the graph cannot fail
 } graph;
 
 struct tc_gpu_sequence {
   tc_gpu *g;
   uint64_t opened, runs;
-  uint32_t n, n_words, n_fills, n_calls, n_sets;  // n_sets: of addresses, that were new; at most one more than graphs
-  const char *refused;  // why there is no second try to make the graph, static; NULL: there may be
-  const char *_Atomic plain;  // why the last run was no replay
+  uint32_t n, n_words, n_fills, n_calls, n_sets;  // n_sets: sets of addresses met, at most GRAPHS + 1
+  const char *refused;  // why making the graph is not tried again, static; NULL: it may be
+  const char *_Atomic plain;  // why the last run was no replay; NULL: it was one
   uint64_t *table;  // on the device
-  tc_holder holder;  // of it
-  uint64_t *value;  // of the kernel that writes words, while it is launched
+  tc_holder holder;  // of the table
+  uint64_t *value;  // the parameter of the kernel that writes words, while it is launched
   fill *fill;
   tc_gpu_launch *launch;
-  uint64_t **first;  // per launch: its words, what its kernel's parameter is
-  tc_gpu_request *request;  // of each library's call, in order
-  graph graph[GRAPHS];  // without calls, whose guard is empty, one
-  tc_gpu_moving moving;  // what the next one copies
-  graph copying;  // with calls alone
-  const char *fixed;  // why there is none, static; NULL: there may be
+  uint64_t **first;  // a kernel's parameter for each launch: where its words begin
+  tc_gpu_request *request;  // one for each library's call, in order
+  graph graph[GRAPHS];  // one is used if there are no calls, whose guard is empty
+  tc_gpu_moving copies;  // the operands that the next one copies
+  graph copying;  // used only with calls
+  const char *fixed;  // why there is no such graph, static; NULL: there may be
   _Atomic size_t copied_bytes;  // by the last run
 };
 
@@ -81,16 +87,17 @@ static tc_gpu_node fill_node(tc_gpu_sequence *s, uint32_t i, const uint64_t *wor
   return (tc_gpu_node){.function = s->g->fill[f->size]->loaded.function, .blocks = 1, .threads = 128, .parameter = s->value};
 }
 
-// How many of them a graph begins with; the others are launched before it.
+// Returns how many of them are nodes of a graph; the others are launched before it.
 static uint32_t n_fills_within(const tc_gpu_sequence *s) {
   return s->g->driver->replay_is_fixed() ? 0 : s->n_fills;
 }
 
-static void *pointer(uint64_t word) {
+static void *pointer_of(uint64_t word) {
   return (void *)(uintptr_t)word;
 }
 
-// *n_before counts a library's calls. x: the graph that it is for; NULL: it is launched.
+// Returns the node of launch i. *n_before counts calls of libraries. x is the graph that it is for;
+// NULL: it is launched.
 static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i, const graph *x, const uint64_t *words, uint32_t *n_before) {
   const tc_gpu_launch *l = &s->launch[i];
   const tc_gpu_call *c = l->call;
@@ -99,7 +106,7 @@ static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i, const graph *x, c
     uint32_t first = *n_before * TC_GPU_ADDRESSES;
     for (uint32_t k = 0; k < TC_GPU_ADDRESSES; k++) {
       uint64_t word = words[l->first_word + k];
-      at[k] = x == &s->copying ? tc_gpu_moving_at(&s->moving, first + k, word) : pointer(word);
+      at[k] = x == &s->copying ? tc_gpu_moving_at(&s->copies, first + k, word) : pointer_of(word);
     }
     tc_gpu_request *r = &s->request[(*n_before)++];
     *r = (tc_gpu_request){c->work.library, c->made, &c->algorithm, at[0], at[1], at[3], at[2], at[4]};
@@ -159,16 +166,16 @@ static tc_status launches_take(tc_gpu_sequence *s, const tc_gpu_launch *launch) 
 }
 
 static bool graph_plan(tc_gpu_sequence *s, graph *x) {
-  x->guard = tc_calloc(TC_MAX_OF(s->moving.n, 1u), sizeof *x->guard);
+  x->guard = tc_calloc(TC_MAX_OF(s->copies.n, 1u), sizeof *x->guard);
   x->retired = tc_calloc(1, sizeof *x->retired);
   return x->guard && x->retired;
 }
 
-// Room for what a library's calls and their graphs need. False: no memory.
+// Allocates what calls of libraries and their graphs need. False: there is no memory.
 static bool calls_plan(tc_gpu_sequence *s, const tc_gpu_launch *launch) {
   for (uint32_t i = 0; i < s->n; i++) s->n_calls += launch[i].call != NULL;
   s->request = tc_calloc(TC_MAX_OF(s->n_calls, 1u), sizeof *s->request);
-  bool room = s->request && tc_gpu_moving_init(&s->moving, launch, s->n, s->n_calls);
+  bool room = s->request && tc_gpu_moving_init(&s->copies, launch, s->n, s->n_calls);
   for (uint32_t i = 0; i < (s->n_calls ? GRAPHS : 1) && room; i++) room = graph_plan(s, &s->graph[i]);
   return room && (s->n_calls == 0 || graph_plan(s, &s->copying));
 }
@@ -199,7 +206,8 @@ done:
   return st;
 }
 
-// Gives the graph up. pre: begun, the device opened as often as then. Without memory for another one's end there is none in its place.
+// Retires the graph. pre: begun, and the device was opened as often as when it was made. Without
+// memory for another retired entry, x->retired stays NULL and x gets no graph again.
 static void graph_retire(tc_gpu_sequence *s, graph *x) {
   x->retired->replay = x->replay;
   tc_gpu_retire(s->g, x->retired);
@@ -207,7 +215,7 @@ static void graph_retire(tc_gpu_sequence *s, graph *x) {
   x->replay = NULL, x->last = 0;
 }
 
-// reach: begun, the device opened as often as then.
+// reach true: begun, and the device was opened as often as when it was made.
 static void graph_fini(tc_gpu_sequence *s, graph *x, bool reach) {
   if (x->replay && reach) graph_retire(s, x);
   if (x->replay) s->g->driver->replay_destroy(&s->g->port, x->replay, true);
@@ -221,7 +229,7 @@ void tc_gpu_sequence_destroy(tc_gpu_sequence *s) {
   bool reach = tc_gpu_reach(g), same = reach && s->opened == g->opened;
   for (int i = 0; i < GRAPHS; i++) graph_fini(s, &s->graph[i], same);
   graph_fini(s, &s->copying, same);
-  tc_gpu_moving_fini(g, &s->moving, same);
+  tc_gpu_moving_fini(g, &s->copies, same);
   if (reach) tc_gpu_end(g);
   tc_holder_remove(&s->holder);
   if (s->opened == g->opened) tc_gpu_free(g, s->table);
@@ -239,12 +247,12 @@ void tc_gpu_sequence_destroy(tc_gpu_sequence *s) {
 
 // ---- running ----
 
-// pre: begun. Nothing where nobody wants the time.
+// pre: begun. timer NULL: does nothing.
 static tc_status record_timer(tc_gpu *g, void *timer) {
   return timer ? tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, timer), "recording an event") : TC_OK;
 }
 
-// The driver's result. pre: begun.
+// Returns the driver's result. pre: begun.
 static int fills_launch(tc_gpu_sequence *s, const uint64_t *words) {
   int result = 0;
   for (uint32_t i = 0; i < s->n_fills && result == 0; i++) {
@@ -254,11 +262,12 @@ static int fills_launch(tc_gpu_sequence *s, const uint64_t *words) {
   return result;
 }
 
-// Where memory is short others may have had the device while room was made for it, so that a table is then written once more. pre: begun.
+// If memory is short, other threads may have the device while room is made, so the table is written
+// once more. pre: begun.
 static tc_status write_table(tc_gpu_sequence *s, const uint64_t *words) {
   tc_gpu *g = s->g;
   int result = fills_launch(s, words);
-  if (tc_gpu_is_short(g, result)) {
+  if (tc_gpu_is_out_of_memory(g, result)) {
     TC_TRY(tc_gpu_make_room(g));
     result = fills_launch(s, words);
   }
@@ -273,13 +282,13 @@ static tc_status launch_failed(tc_gpu_sequence *s, uint32_t i, int result) {
 }
 
 // *n_calls: as in launch_node. pre: begun.
-static tc_status ask_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *n_calls) {
+static tc_status launch_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *n_calls) {
   tc_gpu *g = s->g;
   uint32_t n_before = *n_calls;
   tc_gpu_node node = launch_node(s, i, NULL, words, n_calls);
   int result = g->driver->launch(&g->port, &node);
   if (TC_LIKELY(result == 0)) return TC_OK;
-  if (tc_gpu_is_short(g, result)) {
+  if (tc_gpu_is_out_of_memory(g, result)) {
     TC_TRY(tc_gpu_make_room(g));
     TC_TRY(write_table(s, words));
     *n_calls = n_before;
@@ -289,34 +298,35 @@ static tc_status ask_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *wor
   return launch_failed(s, i, result);
 }
 
-static tc_status launch_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *n_calls, const tc_gpu_ranges *ranges) {
-  if (TC_LIKELY(!ranges)) return ask_plainly(s, i, words, n_calls);
+static tc_status launch_in_range(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *n_calls, const tc_gpu_ranges *ranges) {
+  if (TC_LIKELY(!ranges)) return launch_plainly(s, i, words, n_calls);
   (void)ranges->push(name_of(&s->launch[i]));
-  tc_status st = ask_plainly(s, i, words, n_calls);
+  tc_status st = launch_plainly(s, i, words, n_calls);
   (void)ranges->pop();
   return st;
 }
 
-// timer: n + 1 of them, recorded before and behind every launch; NULL: none.
+// timer: n + 1 events, recorded before and behind every launch; NULL: none.
 static tc_status run_plainly(tc_gpu_sequence *s, const uint64_t *words, void *const *timer) {
   const tc_gpu_ranges *ranges = tc_gpu_ranges_of(s->g->device);
   TC_TRY(write_table(s, words));
   TC_TRY(record_timer(s->g, timer ? timer[0] : NULL));
   for (uint32_t i = 0, n_calls = 0; i < s->n; i++) {
-    TC_TRY(launch_plainly(s, i, words, &n_calls, ranges));
+    TC_TRY(launch_in_range(s, i, words, &n_calls, ranges));
     TC_TRY(record_timer(s->g, timer ? timer[i + 1] : NULL));
   }
   return TC_OK;
 }
 
-// What an attempt to make or launch a graph came to: whether it is worth another, since memory was short and is not any more. pre: begun.
+// Judges an attempt to make or launch a graph. True: memory was short and no longer is, so it is
+// worth another.
 static bool is_worth_another(tc_gpu *g, int result, tc_status *st) {
-  if (!tc_gpu_is_short(g, result)) return false;
+  if (!tc_gpu_is_out_of_memory(g, result)) return false;
   *st = tc_gpu_trim(g);
   return *st == TC_OK;
 }
 
-// The nodes of a graph while it is made, and what their parameters lie in.
+// The nodes of a graph while it is made, and the memory of their parameters.
 typedef struct chain {
   tc_gpu_node *node;
   uint64_t *fill;
@@ -338,20 +348,21 @@ static void add_launches(tc_gpu_sequence *s, const graph *x, const uint64_t *wor
   tc_gpu_carry *copy = c->copy;
   for (uint32_t i = 0, n_calls = 0; i < s->n; i++) {
     bool copies = x == &s->copying && s->launch[i].call;
-    uint32_t call = n_calls, n = copies ? tc_gpu_moving_nodes(s->g, &s->moving, call, false, s->table, copy, c->node + c->n) : 0;
+    uint32_t call = n_calls, n = copies ? tc_gpu_moving_nodes(s->g, &s->copies, call, false, s->table, copy, c->node + c->n) : 0;
     copy += n, c->n += n;
     c->node[c->n++] = launch_node(s, i, x, words, &n_calls);
-    n = copies ? tc_gpu_moving_nodes(s->g, &s->moving, call, true, s->table, copy, c->node + c->n) : 0;
+    n = copies ? tc_gpu_moving_nodes(s->g, &s->copies, call, true, s->table, copy, c->node + c->n) : 0;
     copy += n, c->n += n;
   }
 }
 
-// Static text why there is no graph to replay, or NULL: *st says whether the device is there. pre: begun; the second run or a later one.
+// Makes the graph. Returns static text why there is none, or NULL; *st says whether the device is
+// there. pre: begun, in the second run or a later one.
 static const char *graph_make(tc_gpu_sequence *s, graph *x, const uint64_t *words, tc_status *st) {
   tc_gpu *g = s->g;
   if (g->driver->no_replay()) return g->driver->no_replay();
   if (s->refused) return s->refused;
-  uint32_t n_fills = n_fills_within(s), n_copies = x == &s->copying ? s->moving.n_copies : 0;
+  uint32_t n_fills = n_fills_within(s), n_copies = x == &s->copying ? s->copies.n_copies : 0;
   chain c = {.node = tc_calloc(n_fills + s->n + n_copies, sizeof *c.node),
              .fill = tc_calloc(n_fills, (tc_gpu_fill_words[TC_GPU_FILLS - 1] + TC_GPU_FILL_HEAD) * sizeof *c.fill),
              .copy = tc_calloc(TC_MAX_OF(n_copies, 1u), sizeof *c.copy)};
@@ -361,7 +372,7 @@ static const char *graph_make(tc_gpu_sequence *s, graph *x, const uint64_t *word
     add_launches(s, x, words, &c);
     int result = g->driver->replay_create(&g->port, c.node, c.n, &x->replay);
     if (is_worth_another(g, result, st)) result = g->driver->replay_create(&g->port, c.node, c.n, &x->replay);
-    s->refused = result == 0 ? NULL : tc_gpu_is_short(g, result) ? NO_ROOM : NO_GRAPH;
+    s->refused = result == 0 ? NULL : tc_gpu_is_out_of_memory(g, result) ? NO_ROOM : NO_GRAPH;
     tc_gpu_note(g, result, "making a graph");
   }
   tc_free(c.copy);
@@ -370,8 +381,9 @@ static const char *graph_make(tc_gpu_sequence *s, graph *x, const uint64_t *word
   return s->refused;
 }
 
-// pre: begun; the graph was made with these words if `fresh`. The driver's result.
-static int replay_ask(tc_gpu_sequence *s, const graph *x, const uint64_t *words, bool fresh) {
+// Patches and launches the graph; returns the driver's result. fresh: the graph was made with these
+// words. pre: begun.
+static int launch_graph(tc_gpu_sequence *s, const graph *x, const uint64_t *words, bool fresh) {
   tc_gpu *g = s->g;
   uint32_t n_fills = n_fills_within(s);
   int result = n_fills == 0 ? fills_launch(s, words) : 0;
@@ -382,14 +394,15 @@ static int replay_ask(tc_gpu_sequence *s, const graph *x, const uint64_t *words,
   return result == 0 ? g->driver->replay_launch(&g->port, x->replay) : result;
 }
 
-// pre: begun; there is a graph. Static text why the driver does not replay it, or NULL: *st says how it went.
+// Launches the graph. Returns static text why the driver does not replay it, or NULL; *st is the
+// outcome. pre: begun, and there is a graph.
 static const char *replay_run(tc_gpu_sequence *s, const graph *x, const uint64_t *words, bool fresh, tc_status *st) {
   tc_gpu *g = s->g;
   const char *name;
   const tc_gpu_ranges *ranges = tc_gpu_ranges_of(g->device);
   if (TC_UNLIKELY(ranges != NULL)) (void)ranges->push("a graph of kernels");
-  int result = replay_ask(s, x, words, fresh);
-  if (is_worth_another(g, result, st)) result = replay_ask(s, x, words, fresh);
+  int result = launch_graph(s, x, words, fresh);
+  if (is_worth_another(g, result, st)) result = launch_graph(s, x, words, fresh);
   if (TC_UNLIKELY(ranges != NULL)) (void)ranges->pop();
   tc_gpu_verdict verdict = g->driver->judge(result, &name);
   if (*st == TC_OK && (verdict == TC_GPU_FINE || verdict == TC_GPU_GONE)) *st = tc_gpu_check(g, result, "launching a graph");
@@ -398,17 +411,18 @@ static const char *replay_run(tc_gpu_sequence *s, const graph *x, const uint64_t
   return s->refused = verdict == TC_GPU_SHORT ? NO_ROOM : NO_GRAPH;
 }
 
-static void guard(const tc_gpu_sequence *s, graph *x, const uint64_t *words) {
-  for (uint32_t i = 0; i < s->moving.n; i++) x->guard[i] = words[s->moving.address[i].word];
+static void set_guard(const tc_gpu_sequence *s, graph *x, const uint64_t *words) {
+  for (uint32_t i = 0; i < s->copies.n; i++) x->guard[i] = words[s->copies.address[i].word];
 }
 
-// The graph of these addresses, or, where they are new, room for one; NULL: there is none. pre: begun.
+// Returns the graph of these addresses, or a free slot if they are new; NULL: there is none. pre:
+// begun.
 static graph *graph_of(tc_gpu_sequence *s, const uint64_t *words) {
   graph *room = NULL;
   for (int i = 0; i < GRAPHS; i++) {
     graph *x = &s->graph[i];
     if (!x->retired) continue;
-    if (x->last && tc_gpu_moving_fits(&s->moving, x->guard, words, false)) return x;
+    if (x->last && tc_gpu_moving_fits(&s->copies, x->guard, words, false)) return x;
     bool spare = !x->replay || s->runs - x->last > UNUSED_RUNS;
     if (spare && (!room || x->last < room->last)) room = x;
   }
@@ -416,48 +430,50 @@ static graph *graph_of(tc_gpu_sequence *s, const uint64_t *words) {
   return room;
 }
 
-// pre: begun; there is room that graph_of gave. False: not any more, without memory.
+// Takes the slot that graph_of returned. False: there is no memory for it. pre: begun.
 static bool graph_take(tc_gpu_sequence *s, graph *x, const uint64_t *words) {
   if (x->replay) graph_retire(s, x);
-  guard(s, x, words);
+  set_guard(s, x, words);
   x->last = 0, x->n_met = 0;
   return x->retired != NULL;
 }
 
-// Static text why there is no graph that copies what moves, or NULL: the one there is, or is to be made, fits. pre: begun.
+// Prepares the graph that copies moving operands, so that it fits these words. Returns static text
+// why there is none, or NULL. pre: begun.
 static const char *copying_find(tc_gpu_sequence *s, const uint64_t *words) {
   graph *x = &s->copying;
   bool more = false, first = x->last == 0;
   if (s->fixed) return s->fixed;
-  if (!first && tc_gpu_moving_fits(&s->moving, x->guard, words, true)) return NULL;
+  if (!first && tc_gpu_moving_fits(&s->copies, x->guard, words, true)) return NULL;
   for (int i = 0; i < GRAPHS && first; i++)
-    if (s->graph[i].last) more |= tc_gpu_moving_add(&s->moving, s->graph[i].guard, words);
-  if (!first) more = tc_gpu_moving_add(&s->moving, x->guard, words);
+    if (s->graph[i].last) more |= tc_gpu_moving_add(&s->copies, s->graph[i].guard, words);
+  if (!first) more = tc_gpu_moving_add(&s->copies, x->guard, words);
   if (x->replay) graph_retire(s, x);
-  guard(s, x, words);
-  s->fixed = !x->retired ? NO_ROOM : more || !s->moving.place ? tc_gpu_moving_place(s->g, &s->moving, s->launch) : NULL;
+  set_guard(s, x, words);
+  s->fixed = !x->retired ? NO_ROOM : more || !s->copies.place ? tc_gpu_moving_place(s->g, &s->copies, s->launch) : NULL;
   return s->fixed;
 }
 
-// The graph that copies is given up where no run needs it for long, with its places. pre: begun.
+// Retires the graph that copies, with its memory, if no run needed it for long. pre: begun.
 static void copying_look(tc_gpu_sequence *s) {
   if (TC_LIKELY(!s->copying.replay) || s->runs - s->copying.last <= UNUSED_RUNS) return;
   graph_retire(s, &s->copying);
-  tc_gpu_moving_give(s->g, &s->moving, true);
+  tc_gpu_moving_give(s->g, &s->copies, true);
   if (!s->copying.retired) s->fixed = NO_ROOM;
 }
 
-// Static text why it is to be launched plainly, or NULL: *st says how the replay went. pre: begun.
+// Replays the graph, and makes it first if needed. Returns static text why the run must launch
+// plainly, or NULL; *st is the outcome. pre: begun.
 static const char *graph_run(tc_gpu_sequence *s, graph *x, const uint64_t *words, tc_status *st) {
   bool fresh = !x->replay;
   const char *plain = x->replay && !s->refused ? NULL : graph_make(s, x, words, st);
   return plain ? plain : replay_run(s, x, words, fresh, st);
 }
 
-// As graph_run. pre: begun.
-static const char *replay(tc_gpu_sequence *s, const uint64_t *words, tc_status *st) {
+// Returns what graph_run returns, for the graph that fits. pre: begun.
+static const char *run_replayed(tc_gpu_sequence *s, const uint64_t *words, tc_status *st) {
   graph *x = graph_of(s, words);
-  bool known = x && x->last && tc_gpu_moving_fits(&s->moving, x->guard, words, false);
+  bool known = x && x->last && tc_gpu_moving_fits(&s->copies, x->guard, words, false);
   if (x && !known && !graph_take(s, x, words)) x = NULL;
   if (x) x->last = s->runs, x->n_met++;
   if (known && (x->replay || x->n_met >= (s->copying.replay ? SETTLED_RUNS : 2))) {
@@ -470,7 +486,7 @@ static const char *replay(tc_gpu_sequence *s, const uint64_t *words, tc_status *
   if (plain) return plain;
   s->copying.last = s->runs;
   plain = graph_run(s, &s->copying, words, st);
-  if (!plain) atomic_store_explicit(&s->copied_bytes, s->moving.copied_bytes, memory_order_relaxed);
+  if (!plain) atomic_store_explicit(&s->copied_bytes, s->copies.copied_bytes, memory_order_relaxed);
   return plain;
 }
 
@@ -488,7 +504,7 @@ tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
   TC_TRY(tc_gpu_begin(g, "running kernels"));
   tc_status st = run_begin(s);
   atomic_store_explicit(&s->copied_bytes, 0, memory_order_relaxed);
-  if (st == TC_OK) s->runs++, plain = replay(s, words, &st);
+  if (st == TC_OK) s->runs++, plain = run_replayed(s, words, &st);
   if (st == TC_OK && plain) st = run_plainly(s, words, NULL);
   if (st == TC_OK) st = tc_gpu_ahead_mark(g);
   atomic_store(&s->plain, plain);
@@ -496,7 +512,7 @@ tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
   return st;
 }
 
-// pre: begun; the timers are there.
+// pre: begun; the timers exist.
 static tc_status run_timed(tc_gpu_sequence *s, const uint64_t *words, void *const *timer, tc_gpu_tell *tell) {
   tc_gpu *g = s->g;
   TC_TRY(run_begin(s));
@@ -520,8 +536,7 @@ tc_status tc_gpu_sequence_time(tc_gpu_sequence *s, const uint64_t *words, tc_gpu
   if (st != TC_OK) return tc_free(timer), st;
   for (uint32_t i = 0; i <= s->n && st == TC_OK; i++) st = tc_gpu_event(g, true, &timer[i]);
   if (st == TC_OK) st = run_timed(s, words, timer, tell);
-  for (uint32_t i = 0; i <= s->n && !atomic_load(&g->lost) && !g->outside; i++)
-    if (timer[i]) tc_gpu_note(g, g->driver->event_destroy(&g->port, timer[i]), "destroying an event");
+  for (uint32_t i = 0; i <= s->n && !atomic_load(&g->lost) && !g->outside; i++) tc_gpu_event_destroy(g, timer[i]);
   atomic_store(&s->plain, "its kernels are timed one by one");
   tc_gpu_end(g);
   tc_free(timer);

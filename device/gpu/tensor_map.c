@@ -1,4 +1,5 @@
-// Maps of matrices, which the driver encodes for the hardware that fetches boxes of them.
+// TMA tensor maps, which the driver encodes.
+// Threads: thread-safe.
 #include "device/gpu/state.h"
 
 tc_status tc_gpu_map_make(tc_gpu *g, const tc_gpu_map *m, const void *at, uint64_t words[TC_GPU_MAP_WORDS]) {

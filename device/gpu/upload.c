@@ -1,13 +1,21 @@
 // Large copies to the device, which run beside its kernels.
 //
-// Idea: tensors' memory is written in one line, WORK, so that memory which is given back may be taken again at once, whoever had it. What comes from the host
-// goes to pieces of device memory of its own first, in a line that waits for nobody but these pieces; WORK then waits for a piece and moves it to its place,
-// at the speed of the device's memory. While kernels that were asked for before still run, the next step's data is on its way.
-// Owns pieces of pinned and of device memory, each with an event that says when it may be written again. There are twice as many on the device as the largest
-// upload took, up to MOST: then the line waits for what was moved longest ago. Threads: under the device's lock.
+// Tensors' memory is written in one line, WORK, so that freed memory may be reused at once. Data
+// from the host first goes to device memory of its own, in pieces, by the line UP, which waits for
+// these pieces alone. WORK then waits for a piece and copies it to its place, at the speed of the
+// device's memory. So the next step's data is on its way while earlier kernels still run.
+// Threads: under the device's lock.
+// Owner: the device owns the pieces of pinned and device memory, each with an event that says when
+// it may be written again. There are twice as many on the device as the largest upload took, at
+// most TC_GPU_MOST_PIECES. Then UP waits for the piece moved longest ago.
 #include <string.h>
 
 #include "device/gpu/state.h"
+#include "runtime/options.h"
+
+bool tc_gpu_is_beside(size_t bytes) {
+  return bytes >= (size_t)TC_MAX_OF(tc_options_get()->gpu_beside, 1);
+}
 
 static size_t n_pieces(size_t bytes) {
   return (bytes + TC_GPU_PIECE_BYTES - 1) / TC_GPU_PIECE_BYTES;
@@ -24,7 +32,7 @@ static tc_status make_pinned(tc_gpu *g, tc_gpu_upload *u) {
   return TC_OK;
 }
 
-// pre: begun. More pieces of the device's memory, as many as it has room for.
+// pre: begun. Makes more pieces of device memory, as many as there is room for.
 static tc_status make_pieces(tc_gpu *g, tc_gpu_upload *u, size_t bytes) {
   size_t wanted = TC_MIN(2 * n_pieces(bytes), (size_t)TC_GPU_MOST_PIECES);
   if (u->n_there < wanted) u->next = u->n_there;
@@ -42,7 +50,7 @@ static tc_status make_pieces(tc_gpu *g, tc_gpu_upload *u, size_t bytes) {
 }
 
 // pre: begun; n bytes, at most a piece.
-static tc_status send(tc_gpu *g, tc_gpu_upload *u, char *to, const char *from, size_t n) {
+static tc_status send_piece(tc_gpu *g, tc_gpu_upload *u, char *to, const char *from, size_t n) {
   const tc_gpu_driver *d = g->driver;
   tc_gpu_piece *x = &u->there[u->next];
   char *pinned = u->pinned + u->piece * TC_GPU_PIECE_BYTES;
@@ -67,26 +75,18 @@ tc_status tc_gpu_upload_run(tc_gpu *g, char *to, const char *from, size_t bytes,
   u->run = tc_gpu_runs(g);
   while (bytes > 0) {
     size_t n = TC_MIN(bytes, TC_GPU_PIECE_BYTES);
-    TC_TRY(send(g, u, to, from, n));
+    TC_TRY(send_piece(g, u, to, from, n));
     to += n, from += n, bytes -= n;
   }
   *out_done = true;
   return TC_OK;
 }
 
-void tc_gpu_upload_trim(tc_gpu *g) {
-  tc_gpu_upload *u = &g->upload;
-  for (uint32_t i = 0; i < u->n_there; i++) tc_gpu_note(g, g->driver->give(&g->port, u->there[i].at), "giving back memory");
-  u->n_there = u->next = 0;
-}
-
 void tc_gpu_upload_fini(tc_gpu *g) {
   tc_gpu_upload *u = &g->upload;
   tc_gpu_upload_trim(g);
-  for (int i = 0; i < TC_GPU_MOST_PIECES; i++)
-    if (u->there[i].moved) tc_gpu_note(g, g->driver->event_destroy(&g->port, u->there[i].moved), "destroying an event");
-  for (int i = 0; i < TC_GPU_PIECES; i++)
-    if (u->sent[i]) tc_gpu_note(g, g->driver->event_destroy(&g->port, u->sent[i]), "destroying an event");
-  if (u->pinned) tc_gpu_note(g, g->driver->staging_give(&g->port, u->pinned), "giving back pinned memory");
+  for (int i = 0; i < TC_GPU_MOST_PIECES; i++) tc_gpu_event_destroy(g, u->there[i].moved);
+  for (int i = 0; i < TC_GPU_PIECES; i++) tc_gpu_event_destroy(g, u->sent[i]);
+  tc_gpu_pinned_free(g, u->pinned);
   *u = (tc_gpu_upload){0};
 }

@@ -1,11 +1,13 @@
-// Own declarations of what tc uses of HIP and hiprtc, for machines without their headers. tests/headers/hip.c compares them with the real ones where
-// those are installed. Functions are rows of driver.def and hiprtc.def.
+// Our own declarations of what tc uses of HIP and hiprtc, for machines without their headers.
+// tests/headers/hip.c compares them with the real ones where those are installed. Functions are
+// rows of driver.def and hiprtc.def.
 #ifndef TC_DEVICE_HIP_API_H
 #define TC_DEVICE_HIP_API_H
 
 #include <stddef.h>
 
-typedef unsigned tc_hip_result, tc_hip_pool_attribute, tc_hip_copy_kind, tc_hip_capture_mode;  // enums, unsigned there
+// Unsigned enums in the vendor's headers.
+typedef unsigned tc_hip_result, tc_hip_pool_attribute, tc_hip_copy_kind, tc_hip_capture_mode;
 typedef unsigned tc_hiprtc_result;
 typedef unsigned long long tc_hip_flags;
 typedef struct ihipModule_t *tc_hip_module;
@@ -16,7 +18,7 @@ typedef struct ihipMemPoolHandle_t *tc_hip_pool;
 typedef struct ihipGraph *tc_hip_graph;
 typedef struct hipGraphNode *tc_hip_node;
 typedef struct hipGraphExec *tc_hip_exec;
-typedef void *tc_hiprtc_program;  // as of tc_rtc
+typedef void *tc_hiprtc_program;  // the same as tc_rtc_program
 
 typedef struct tc_hip_pool_properties {
   unsigned allocType, handleTypes;
@@ -40,7 +42,8 @@ typedef struct tc_hip_node_params {
   unsigned sharedMemBytes;
 } tc_hip_node_params;
 
-// Where hipDeviceProp_t has what: of HIP 5, and of HIP 6 and later, whose function has another name. Larger than either.
+// Offsets of fields in hipDeviceProp_t, for HIP 5 and for HIP 6 and later, whose function has
+// another name. The buffer is larger than either struct.
 #define TC_HIP_PROPERTIES_BYTES 4096
 typedef struct tc_hip_layout {
   size_t name, totalGlobalMem, sharedMemPerBlock, warpSize, maxThreadsPerBlock, multiProcessorCount, l2CacheSize, gcnArchName;

@@ -1,13 +1,16 @@
-// AMD's libraries of matrix products as one library of a device: hipBLASLt where it may be used and has kernels for the device, else rocBLAS.
+// AMD's matrix product libraries as one library of a device: hipBLASLt if it may be used and has
+// kernels for the device, else rocBLAS.
+// Threads: under the device's lock.
 #ifndef TC_DEVICE_HIP_GEMM_H
 #define TC_DEVICE_HIP_GEMM_H
 
 #include "device/gpu/driver.h"
 
 extern const tc_gpu_library_driver tc_hip_products;
-void tc_hip_products_of(int hip_major);  // when the driver is opened
+// Called when the driver is opened; room asks for the device's free memory.
+void tc_hip_products_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes));
 void tc_hip_products_close(tc_gpu_port *p);
-// What the libraries answer, where it is not the driver's, is from here to MIOpen's (miopen.h).
+// The libraries' results that are not the driver's are from here to MIOpen's (miopen.h).
 #define TC_HIP_PRODUCTS_RESULTS 0x10000
 tc_gpu_verdict tc_hip_products_judge(int result, const char **name);
 

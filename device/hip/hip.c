@@ -1,6 +1,7 @@
-// AMD's driver and runtime, from libamdhip64. Nothing here was run on a GPU.
+// AMD's driver and runtime, from libamdhip64. See device/gpu/driver.h. It has run on the simulator,
+// and on no AMD GPU.
 //
-// HIP has no contexts to push: a call sets this thread's device, and puts the caller's back.
+// HIP has no contexts to push: a call sets this thread's device, and then restores the caller's.
 #include <string.h>
 
 #include "device/gpu/driver.h"
@@ -32,7 +33,7 @@ static const tc_library_row rows[] = {
 #undef TC_HIP_ROW
 };
 
-// The second is there since HIP 6, and gives another layout.
+// The second function exists since HIP 6, and has another layout.
 static struct {
   tc_hip_result (*hipGetDeviceProperties)(void *properties, int ordinal);
   tc_hip_result (*hipGetDevicePropertiesR0600)(void *properties, int ordinal);
@@ -47,7 +48,7 @@ static char version_text[32];
 
 // ---- the library ----
 
-static tc_gpu_verdict judge(int result, const char **name) {
+static tc_gpu_verdict judge_result(int result, const char **name) {
   *name = NULL;
   if (result == TC_hipSuccess) return TC_GPU_FINE;
   if (result >= TC_MIOPEN_RESULTS) return tc_miopen_judge(result, name);
@@ -73,8 +74,8 @@ static tc_gpu_verdict judge(int result, const char **name) {
   }
 }
 
-// The newest as the loader finds it, or below /opt/rocm.
-static void *find_library(char *why, size_t bytes) {
+// Returns the newest as the loader finds it, or below /opt/rocm; NULL with why not in why.
+static void *find_driver(char *why, size_t bytes) {
   const char *path = tc_options_get()->hip_library;
   void *handle = NULL;
   if (path) return tc_library_open(path, why, bytes);
@@ -87,26 +88,20 @@ static void *find_library(char *why, size_t bytes) {
   return handle;
 }
 
-static bool open_library(char *why, size_t bytes) {
-  const char *missing, *name;
+static bool open_driver(char *why, size_t bytes) {
+  static const tc_library library = {
+      "no AMD driver", "AMD's library", "it is older than HIP 5.2", {TC_LIBRARY_TABLE(rows, hip), TC_LIBRARY_TABLE(properties_rows, old_or_new)}};
+  const char *name;
   char text[192];
   int n = 0;
-  void *handle = find_library(text, sizeof text);
-  if (!handle) {
-    snprintf(why, bytes, "no AMD driver: %s", text);
-    return false;
-  }
-  if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &hip, &missing) ||
-      !tc_library_fill(handle, properties_rows, sizeof properties_rows / sizeof *properties_rows, &old_or_new, &missing)) {
-    snprintf(why, bytes, "AMD's library has no %s: it is older than HIP 5.2", missing);
-    return false;
-  }
-  // Without a GPU hipInit calls the device invalid, so they are counted first.
+  void *handle = find_driver(text, sizeof text);
+  if (!tc_library_load(&library, handle, NULL, text, why, bytes)) return false;
+  // Without a GPU hipInit calls the device invalid, so devices are counted first.
   tc_hip_result result = hip.hipGetDeviceCount(&n);
   if (result == TC_hipSuccess) result = hip.hipInit(0);
   if (result == TC_hipSuccess) result = hip.hipRuntimeGetVersion(&version);
   if (result != TC_hipSuccess) {
-    (void)judge((int)result, &name);
+    (void)judge_result((int)result, &name);
     snprintf(why, bytes, "%s: %s (%u)", result == TC_hipErrorNoDevice ? "there is no AMD GPU, or none is visible" : "AMD's driver does not start",
              name, result);
     return false;
@@ -116,12 +111,12 @@ static bool open_library(char *why, size_t bytes) {
     snprintf(why, bytes, "AMD's library is %s: 5.2 or newer is needed", version_text);
     return false;
   }
-  tc_hip_products_of(version / 10000000);
-  tc_miopen_of(version / 10000000, handle);
+  tc_hip_products_of(version / 10000000, tc_hip_driver.free_memory);
+  tc_miopen_of(version / 10000000, handle, tc_hip_driver.free_memory);
   return tc_hiprtc_open(handle, version, why, bytes);
 }
 
-static int count(int *n) {
+static int count_devices(int *n) {
   return (int)hip.hipGetDeviceCount(n);
 }
 
@@ -135,7 +130,7 @@ static uint32_t most_value_bytes(void) {
 
 // ---- a device ----
 
-// Of those that words exist for.
+// Returns whether the dialect has words for the device's matrix instructions.
 static bool has_mfma(const char *arch) {
   static const char *const all[] = {"gfx908", "gfx90a", "gfx942"};
   size_t n = strcspn(arch, ":");
@@ -146,7 +141,7 @@ static bool has_mfma(const char *arch) {
 
 static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   static const tc_hip_layout layouts[] = {TC_HIP_LAYOUT_5, TC_HIP_LAYOUT_6};
-  static char at[TC_HIP_PROPERTIES_BYTES];  // under the lock of opening
+  static char at[TC_HIP_PROPERTIES_BYTES];  // guarded by the lock of opening
   bool is_new = old_or_new.hipGetDevicePropertiesR0600 != NULL;
   const tc_hip_layout *l = &layouts[is_new];
   int l2;
@@ -183,23 +178,23 @@ static tc_hip_result make_pool(tc_gpu_port *p) {
 
 static _Thread_local int before;  // the caller's device, between enter and leave
 
-static int enter(tc_gpu_port *p) {
+static int enter_device(tc_gpu_port *p) {
   tc_hip_result result = hip.hipGetDevice(&before);
   return (int)(result == TC_hipSuccess ? hip.hipSetDevice(p->ordinal) : result);
 }
 
-static void leave(tc_gpu_port *p) {
+static void leave_device(tc_gpu_port *p) {
   (void)p, (void)hip.hipSetDevice(before);
 }
 
 static void close_port(tc_gpu_port *p, bool lost) {
-  if (!lost && enter(p) == 0) {
+  if (!lost && enter_device(p) == 0) {
     tc_hip_products_close(p);
     tc_miopen_close(p);
     if (p->pool) (void)hip.hipMemPoolDestroy(p->pool);
     for (int i = 0; i < TC_GPU_N_LINES; i++)
       if (p->stream[i]) (void)hip.hipStreamDestroy(p->stream[i]);
-    leave(p);
+    leave_device(p);
   }
   *p = (tc_gpu_port){.ordinal = p->ordinal};
 }
@@ -216,12 +211,12 @@ static tc_hip_result make_streams(tc_gpu_port *p) {
 
 static int open_port(tc_gpu_port *p, const char **what) {
   *what = "choosing the device";
-  tc_hip_result result = (tc_hip_result)enter(p);
+  tc_hip_result result = (tc_hip_result)enter_device(p);
   if (result != TC_hipSuccess) return (int)result;
   *what = "making a stream";
   result = make_streams(p);
   if (result == TC_hipSuccess) *what = "making a memory pool", result = make_pool(p);
-  leave(p);
+  leave_device(p);
   if (result != TC_hipSuccess) close_port(p, false);
   return (int)result;
 }
@@ -235,21 +230,21 @@ static int wait_all(tc_gpu_port *p) {
 
 // ---- memory ----
 
-static int take(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out) {
+static int take_memory(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out) {
   tc_hip_result result = hip.hipMallocFromPoolAsync(out, bytes, p->pool, p->stream[line]);
   if (result != TC_hipSuccess) *out = NULL;
   return (int)result;
 }
 
-static int give(tc_gpu_port *p, void *at) {
+static int give_memory(tc_gpu_port *p, void *at) {
   return (int)hip.hipFreeAsync(at, p->stream[TC_GPU_WORK]);
 }
 
-static int trim(tc_gpu_port *p) {
+static int trim_pool(tc_gpu_port *p) {
   return (int)hip.hipMemPoolTrimTo(p->pool, 0);
 }
 
-static int room(tc_gpu_port *p, size_t *free_bytes) {
+static int free_memory(tc_gpu_port *p, size_t *free_bytes) {
   size_t total;
   (void)p;
   return (int)hip.hipMemGetInfo(free_bytes, &total);
@@ -273,7 +268,7 @@ static int read_from(tc_gpu_port *p, tc_gpu_line line, void *staging, const void
   return (int)hip.hipMemcpyAsync(staging, from, bytes, TC_hipMemcpyDeviceToHost, p->stream[line]);
 }
 
-static int copy(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
+static int copy_memory(tc_gpu_port *p, void *to, const void *from, size_t bytes) {
   return (int)hip.hipMemcpyAsync(to, from, bytes, TC_hipMemcpyDeviceToDevice, p->stream[TC_GPU_WORK]);
 }
 
@@ -319,14 +314,14 @@ static int event_wait(tc_gpu_port *p, void *event) {
 
 // ---- code ----
 
-static int unload(tc_gpu_port *p, tc_gpu_loaded *loaded) {
+static int unload_code(tc_gpu_port *p, tc_gpu_loaded *loaded) {
   (void)p;
   tc_hip_result result = hip.hipModuleUnload(loaded->module);
   *loaded = (tc_gpu_loaded){0};
   return (int)result;
 }
 
-static int load(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_gpu_loaded *out) {
+static int load_code(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_gpu_loaded *out) {
   tc_hip_module module = NULL;
   tc_hip_function function = NULL;
   tc_hip_result result = hip.hipModuleLoadData(&module, image->data);
@@ -334,11 +329,11 @@ static int load(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_
   *out = (tc_gpu_loaded){.module = module};
   result = hip.hipModuleGetFunction(&function, module, name);
   out->function = function;
-  if (result != TC_hipSuccess) (void)unload(p, out);
+  if (result != TC_hipSuccess) (void)unload_code(p, out);
   return (int)result;
 }
 
-// All that a block may have is there without asking.
+// A block may use all shared memory without asking.
 static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
   (void)p, (void)function, (void)bytes;
   return TC_hipSuccess;
@@ -346,7 +341,7 @@ static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
 
 static int run_request(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_request *r) {
   const tc_gpu_library_driver *library = tc_hip_driver.library[r->library];
-  int result = tc_gpu_library_turn(p, library, r->library, line);
+  int result = tc_gpu_library_set_line(p, library, r->library, line);
   return result ? result : library->run(p, r);
 }
 
@@ -356,7 +351,7 @@ static int launch_in(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_node *n) {
   return (int)hip.hipModuleLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream[line], parameters, NULL);
 }
 
-static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
+static int launch_kernel(tc_gpu_port *p, const tc_gpu_node *n) {
   return launch_in(p, TC_GPU_WORK, n);
 }
 
@@ -364,7 +359,7 @@ static int launch(tc_gpu_port *p, const tc_gpu_node *n) {
 
 struct tc_gpu_replay {
   tc_hip_exec exec;
-  tc_hip_graph graph;  // whose nodes name those of exec
+  tc_hip_graph graph;  // its nodes stand for those of exec
   tc_hip_node node[];
 };
 
@@ -390,12 +385,13 @@ static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
   tc_free(r);
 }
 
-// What a library does, captured and put into the graph as one node. Another thread may be waiting for work meanwhile, which a stream that captures does not
-// allow, so the library is turned to one that nobody waits for.
+// Captures what a library does, and puts it into the graph as one node. Another thread may be
+// waiting for WORK, which a capturing stream does not allow. So the library is moved to a stream
+// that nobody waits for.
 static tc_hip_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
   const tc_gpu_library_driver *library = tc_hip_driver.library[request->library];
   tc_hip_graph captured = NULL;
-  int asked = tc_gpu_library_turn(p, library, request->library, TC_GPU_CAPTURE);
+  int asked = tc_gpu_library_set_line(p, library, request->library, TC_GPU_CAPTURE);
   if (asked) return (tc_hip_result)asked;
   tc_hip_result result = hip.hipStreamBeginCapture(p->stream[TC_GPU_CAPTURE], TC_hipStreamCaptureModeRelaxed);
   if (result != TC_hipSuccess) return result;
@@ -407,12 +403,12 @@ static tc_hip_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, c
   return asked ? (tc_hip_result)asked : result;
 }
 
-// All of them as they are launched, whose nodes nobody can name.
+// Captures all nodes as they are launched; nobody can name them afterwards.
 static tc_hip_result capture_nodes(tc_gpu_port *p, tc_gpu_replay *r, const tc_gpu_node *node, uint32_t n) {
   int asked = 0;
-  for (uint32_t i = 0; i < n && asked == 0; i++) {  // before the capture, of which it is no part
+  for (uint32_t i = 0; i < n && asked == 0; i++) {  // before the capture begins, which must not contain it
     const tc_gpu_request *q = node[i].request;
-    if (q) asked = tc_gpu_library_turn(p, tc_hip_driver.library[q->library], q->library, TC_GPU_CAPTURE);
+    if (q) asked = tc_gpu_library_set_line(p, tc_hip_driver.library[q->library], q->library, TC_GPU_CAPTURE);
   }
   if (asked) return (tc_hip_result)asked;
   tc_hip_result result = hip.hipStreamBeginCapture(p->stream[TC_GPU_CAPTURE], TC_hipStreamCaptureModeRelaxed);
@@ -458,9 +454,9 @@ static int replay_launch(tc_gpu_port *p, tc_gpu_replay *r) {
 const tc_gpu_driver tc_hip_driver = {
     .name = "HIP",
     .words = tc_hip_words,
-    .open_library = open_library,
-    .count = count,
-    .judge = judge,
+    .open_library = open_driver,
+    .count = count_devices,
+    .judge = judge_result,
     .version = version_of,
     .most_value_bytes = most_value_bytes,
     .choose_arch = tc_hiprtc_choose_arch,
@@ -470,18 +466,18 @@ const tc_gpu_driver tc_hip_driver = {
     .facts = facts_of,
     .open = open_port,
     .close = close_port,
-    .enter = enter,
-    .leave = leave,
+    .enter = enter_device,
+    .leave = leave_device,
     .wait = wait_all,
-    .take = take,
-    .give = give,
-    .trim = trim,
-    .room = room,
+    .take = take_memory,
+    .give = give_memory,
+    .trim = trim_pool,
+    .free_memory = free_memory,
     .staging_take = staging_take,
     .staging_give = staging_give,
     .write = write_to,
     .read = read_from,
-    .copy = copy,
+    .copy = copy_memory,
     .event_create = event_create,
     .timer_create = timer_create_on,
     .timer_between = timer_between,
@@ -489,10 +485,10 @@ const tc_gpu_driver tc_hip_driver = {
     .event_record = event_record,
     .event_follow = event_follow,
     .event_wait = event_wait,
-    .load = load,
-    .unload = unload,
+    .load = load_code,
+    .unload = unload_code,
     .allow_shared = allow_shared,
-    .launch = launch,
+    .launch = launch_kernel,
     .library = {[TC_GPU_PRODUCTS] = &tc_hip_products, [TC_GPU_CONVOLUTIONS] = &tc_miopen},
     .ranges_open = tc_roctx_open,
     .profiler_attached = tc_roctx_attached,

@@ -1,4 +1,4 @@
-// See hipblaslt.h. TC_HIPBLASLT_LIBRARY in its place.
+// Finding hipBLASLt, and its numbers. TC_HIPBLASLT_LIBRARY names another file. See hipblaslt.h.
 #include "device/hip/hipblaslt.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #define NEEDED true
 #define ABSENT false
 #define OLDEST_HIP 6
-#define OLDEST 600    // hipBLASLt 0.6: since then its types are those of other libraries
+#define OLDEST 600  // hipBLASLt 0.6: since then its types are those of other libraries
 #define TOO_OLD 0x1000  // as a status
 
 static struct {
@@ -52,14 +52,14 @@ static tc_lt_library lt = {
     .name = "hipBLASLt",
     .status_name = status_name,
     .algorithm_bytes = 24,
-    .short_of_memory = TC_HIPBLAS_STATUS_ALLOC_FAILED,
+    .out_of_memory = TC_HIPBLAS_STATUS_ALLOC_FAILED,
     .not_supported = TC_HIPBLAS_STATUS_NOT_SUPPORTED,
     .compute_f32 = TC_HIPBLAS_COMPUTE_32F,
     .f32 = TC_HIP_R_32F,
     .f16 = TC_HIP_R_16F,
     .bf16 = TC_HIP_R_16BF,
-    .straight = TC_HIPBLAS_OP_N,
-    .turned = TC_HIPBLAS_OP_T,
+    .no_transpose = TC_HIPBLAS_OP_N,
+    .transpose = TC_HIPBLAS_OP_T,
     .bias = TC_HIPBLASLT_EPILOGUE_BIAS,
     .operation_a = TC_HIPBLASLT_MATMUL_DESC_TRANSA,
     .operation_b = TC_HIPBLASLT_MATMUL_DESC_TRANSB,
@@ -71,48 +71,43 @@ static tc_lt_library lt = {
 };
 
 static int driver_major;
-static _Atomic(const char *) own_name = "hipBLASLt";  // with its version, once a device has been opened
+static int (*free_memory)(tc_gpu_port *p, size_t *free_bytes);  // asks the driver for free memory
+static _Atomic(const char *) own_name = "hipBLASLt";  // with its version once a device has been opened
 
-void tc_hipblaslt_of(int hip_major) {
+void tc_hipblaslt_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes)) {
   driver_major = hip_major;
+  free_memory = room;
 }
 
 // The loader has one library of HIP's, so this one must be of the same version.
-static bool open_library(char *why, size_t bytes) {
-  const char *path = tc_options_get()->hipblaslt_library, *missing;
-  char name[32], text[192];
-  snprintf(name, sizeof name, "libhipblaslt.so.%d", driver_major - OLDEST_HIP);
-  if (!path && driver_major < OLDEST_HIP) {
-    snprintf(why, bytes, "hipBLASLt of HIP %d.0 or newer is needed, and the driver is of HIP %d", OLDEST_HIP, driver_major);
+static bool open_hipblaslt(int hip_major, char *why, size_t bytes) {
+  static const tc_library library = {
+      "hipBLASLt cannot be opened", NULL, "hipBLASLt 0.6 or newer is needed", {TC_LIBRARY_TABLE(rows, lt), TC_LIBRARY_TABLE(more_rows, more)}};
+  const char *path = tc_options_get()->hipblaslt_library;
+  char name[32];
+  snprintf(name, sizeof name, "libhipblaslt.so.%d", hip_major - OLDEST_HIP);
+  if (path) return tc_library_load_path(&library, path, why, bytes);
+  if (hip_major < OLDEST_HIP) {
+    snprintf(why, bytes, "hipBLASLt of HIP %d.0 or newer is needed, and the driver is of HIP %d", OLDEST_HIP, hip_major);
     return false;
   }
-  void *handle = path ? tc_library_open(path, text, sizeof text) : tc_hip_places_open(name);
-  if (!handle && path) snprintf(why, bytes, "hipBLASLt cannot be opened: %s", text);
-  if (!handle && !path) snprintf(why, bytes, "hipBLASLt is nowhere: no %s among the loader's libraries or in /opt/rocm", name);
-  if (!handle) return false;
-  if (tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &lt, &missing) &&
-      tc_library_fill(handle, more_rows, sizeof more_rows / sizeof *more_rows, &more, &missing))
-    return true;
-  snprintf(why, bytes, "%s has no %s: hipBLASLt 0.6 or newer is needed", path ? path : name, missing);
+  void *handle = tc_hip_places_open(name);
+  if (handle) return tc_library_load(&library, handle, name, NULL, why, bytes);
+  snprintf(why, bytes, "hipBLASLt is nowhere: no %s among the loader's libraries or in /opt/rocm", name);
   return false;
 }
 
-static bool ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
-  static enum { UNTRIED, THERE, NONE } state;
-  static char said[320];
+static bool is_ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
+  static tc_library_once once;
   const tc_options *o = tc_options_get();
   (void)p;
   if (o->deterministic || (!o->autotune && strcmp(o->gpu_libraries, "always") != 0)) {
     snprintf(why, bytes, "hipBLASLt may add in any order, so it is used only where it is measured (TC_AUTOTUNE=1 without TC_DETERMINISTIC)");
     return false;
   }
-  if (state == UNTRIED) state = open_library(said, sizeof said) ? THERE : NONE;
-  if (state == NONE)
-    snprintf(why, bytes, "%s", said);
-  else if (tc_hip_places_kernels((void *)(uintptr_t)lt.f.Create, o->hipblaslt_kernels, "hipblaslt", facts->arch))
-    return true;
-  else
-    snprintf(why, bytes, "hipBLASLt has no kernels for %s", facts->arch);
+  if (!tc_library_open_once(&once, open_hipblaslt, driver_major, why, bytes)) return false;
+  if (tc_hip_places_kernels((void *)(uintptr_t)lt.f.Create, o->hipblaslt_kernels, "hipblaslt", facts->arch)) return true;
+  snprintf(why, bytes, "hipBLASLt has no kernels for %s", facts->arch);
   return false;
 }
 
@@ -134,9 +129,9 @@ void tc_hipblaslt_close(tc_gpu_port *p) {
   tc_lt_close(&lt, p);
 }
 
-static int open(tc_gpu_port *p) {
+static int open_handle(tc_gpu_port *p) {
   size_t room = 0;
-  int version = 0, result = tc_hip_driver.room(p, &room);
+  int version = 0, result = free_memory(p, &room);
   if (result == 0 && room < TC_HIPBLASLT_LEAST_ROOM) result = TC_LT_RESULTS + TC_HIPBLAS_STATUS_ALLOC_FAILED;
   if (result == 0) result = tc_lt_open(&lt, p);
   if (result != 0) return result;
@@ -147,7 +142,7 @@ static int open(tc_gpu_port *p) {
   return status == 0 ? 0 : (int)(TC_LT_RESULTS + status);
 }
 
-static int make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
+static int make_work(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
   (void)p;
   return tc_lt_make(&lt, w, out);
 }
@@ -157,10 +152,10 @@ tc_gpu_verdict tc_hipblaslt_judge(int result, const char **name) {
 }
 
 const tc_gpu_library_driver tc_hipblaslt = {
-    .ready = ready,
+    .ready = is_ready,
     .name = name_of,
-    .open = open,
-    .make = make,
+    .open = open_handle,
+    .make = make_work,
     .drop = tc_lt_drop,
     .find = tc_lt_find,
     .check = tc_lt_check,

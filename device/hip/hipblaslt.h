@@ -1,8 +1,10 @@
-// AMD's library hipBLASLt: where it lies, and its numbers; what is asked of it is in device/gpu/blas_lt.h. tests/headers/hipblaslt.c compares all declarations
-// with its header.
+// AMD's matrix product library hipBLASLt: finding it, and its numbers. Its functions are called in
+// device/gpu/blas_lt.c. tests/headers/hipblaslt.c compares all declarations with its header.
 //
-// It cannot be told to leave out algorithms that add with atomics, whose results are not the same each time. So it is not used by rule, but where algorithms are
-// timed, and with it looked at whether they repeat their results (TC_AUTOTUNE), or where it is wanted whatever it does (TC_GPU_LIBRARIES=always).
+// It cannot be told to leave out algorithms that add with atomics, whose results vary from run to
+// run. So no rule selects it. It is used where algorithms are timed and checked to repeat their
+// results (TC_AUTOTUNE), or where the user asks for it (TC_GPU_LIBRARIES=always).
+// Threads: under the device's lock.
 #ifndef TC_DEVICE_HIP_HIPBLASLT_H
 #define TC_DEVICE_HIP_HIPBLASLT_H
 
@@ -14,11 +16,12 @@ enum {
 #undef TC_HIPBLASLT_NUMBER
 };
 
-// Free memory of the device: it ends the process where it gets none for itself.
+// The free memory it needs on the device: it ends the process if it gets none for itself.
 #define TC_HIPBLASLT_LEAST_ROOM ((size_t)64 << 20)
 
-extern const tc_gpu_library_driver tc_hipblaslt;  // its functions, but drop, are called for ports for which it is ready
-void tc_hipblaslt_of(int hip_major);  // before ready
+extern const tc_gpu_library_driver tc_hipblaslt;  // pre of all but drop: ready returned true for the port
+// Called before ready; room asks for the device's free memory.
+void tc_hipblaslt_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes));
 void tc_hipblaslt_close(tc_gpu_port *p);
 tc_gpu_verdict tc_hipblaslt_judge(int result, const char **name);
 

@@ -1,4 +1,4 @@
-// hiprtc, and what each of its versions is known to compile for. See hiprtc.h.
+// hiprtc, and the targets that each of its versions is known to compile for. See hiprtc.h.
 #include "device/hip/hiprtc.h"
 
 #include <string.h>
@@ -22,7 +22,8 @@ static const tc_library_row rows[] = {
 #undef TC_HIPRTC_ROW
 };
 
-// What is known to compile, and since which version. hiprtc of 5.2 ends the process when it is asked for one that it does not know.
+// Known targets, and the first version that compiles for each. hiprtc of 5.2 ends the process when
+// it is asked for a target that it does not know.
 static const struct {
   const char *arch;
   int since;  // 502: HIP 5.2
@@ -32,24 +33,18 @@ static const struct {
     {"gfx1100", 505}, {"gfx1101", 505}, {"gfx1102", 505}, {"gfx942", 600},  {"gfx1200", 604}, {"gfx1201", 604}, {"gfx950", 700},
 };
 
-static int since;  // of HIP, 502
+static int since;  // HIP's version: 502
 static char name_text[32];
 
 bool tc_hiprtc_open(void *driver, int version, char *why, size_t bytes) {
+  static const tc_library library = {"hiprtc, HIP's compiler, cannot be opened", NULL, NULL, {TC_LIBRARY_TABLE(rows, rtc)}};
   const char *missing;
-  char path[32], text[192];
+  char path[32];
   since = version / 10000000 * 100 + version / 100000 % 100;
   snprintf(name_text, sizeof name_text, "hiprtc of HIP %d.%d", since / 100, since % 100);
   if (tc_library_fill(driver, rows, sizeof rows / sizeof *rows, &rtc, &missing)) return true;
   snprintf(path, sizeof path, "libhiprtc.so.%d", since / 100);
-  void *handle = tc_library_open(path, text, sizeof text);
-  if (!handle)
-    snprintf(why, bytes, "hiprtc, HIP's compiler, cannot be opened: %s", text);
-  else if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &rtc, &missing))
-    snprintf(why, bytes, "%s has no %s", path, missing);
-  else
-    return true;
-  return false;
+  return tc_library_load_path(&library, path, why, bytes);
 }
 
 bool tc_hiprtc_choose_arch(tc_gpu_facts *facts, char *why, size_t bytes) {

@@ -1,5 +1,6 @@
-// AMD's compiler, hiprtc: source in the dialect to a code object.
-// Threads: tc_hiprtc_open under the lock of opening, and first; the others by any number at once.
+// AMD's compiler hiprtc. In: source in the dialect. Out: a code object.
+// Threads: tc_hiprtc_open comes first, under the lock of opening; any number of threads may call
+// the others.
 #ifndef TC_DEVICE_HIP_HIPRTC_H
 #define TC_DEVICE_HIP_HIPRTC_H
 
@@ -7,9 +8,11 @@
 
 extern const char tc_hip_words[];  // the text of words.h
 
-// driver: the open libamdhip64 of this version, 50221153 for 5.2. False with why not.
+// Opens it. driver is the open libamdhip64 of this version, 50221153 for 5.2. False with one
+// sentence in why.
 bool tc_hiprtc_open(void *driver, int version, char *why, size_t bytes);
-// Whether it compiles for facts->arch, "gfx90a:sramecc+:xnack-". Asking hiprtc itself would end the process where it does not.
+// Returns whether it compiles for facts->arch, "gfx90a:sramecc+:xnack-"; false with one sentence in
+// why. It asks our own table, because hiprtc would end the process for an unknown target.
 bool tc_hiprtc_choose_arch(tc_gpu_facts *facts, char *why, size_t bytes);
 const char *tc_hiprtc_name(void);  // "hiprtc of HIP 5.2"
 const char *tc_hiprtc_options(void);

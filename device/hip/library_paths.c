@@ -8,15 +8,10 @@
 #include "device/gpu/library.h"
 #include "runtime/files.h"
 
-static bool open_path(const char *path, void *handle) {
-  char why[192];
-  return (*(void **)handle = tc_library_open(path, why, sizeof why)) != NULL;
-}
-
 void *tc_hip_places_open(const char *name) {
   static const char *const where[] = {"/opt/rocm/lib", "/opt/rocm-*/lib"};
   void *handle = NULL;
-  if (!open_path(name, &handle)) (void)tc_library_search(name, where, sizeof where / sizeof *where, open_path, &handle);
+  if (!tc_library_open_at(name, &handle)) (void)tc_library_search(name, where, sizeof where / sizeof *where, tc_library_open_at, &handle);
   return handle;
 }
 

@@ -1,14 +1,18 @@
-// Where AMD's libraries lie, and the kernels that they read from files: of an architecture for which there are none they end the process.
+// Folders of AMD's libraries, and of the kernels that they read from files. Those libraries end the
+// process on a device for which they find no kernels.
+// Threads: thread-safe.
 #ifndef TC_DEVICE_HIP_LIBRARY_PATHS_H
 #define TC_DEVICE_HIP_LIBRARY_PATHS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-// The library of this name as the loader finds it, or below /opt/rocm; NULL: there is none.
+// Returns the library of this name as the loader finds it, or from below /opt/rocm; NULL: there is
+// none.
 void *tc_hip_places_open(const char *name);
-// Whether there are files for arch ("gfx90a:sramecc+:xnack-") in `given`, or, without it, where the library that `function` is of has its directory
-// ("rocblas/library"): beside itself, or below a version's name.
+// Returns whether there are kernel files for arch ("gfx90a:sramecc+:xnack-"), in the folder `given`
+// if it is not NULL. Else it looks for the folder ("rocblas/library") beside the library that
+// defines `function`, or below a version's name.
 bool tc_hip_places_kernels(void *function, const char *given, const char *stem, const char *arch);
 
 #endif

@@ -1,4 +1,4 @@
-// See miopen.h. TC_MIOPEN_LIBRARY in its place.
+// Convolutions by MIOpen. TC_MIOPEN_LIBRARY names another file. See miopen.h.
 #include "device/hip/miopen.h"
 
 #include <stdio.h>
@@ -14,11 +14,11 @@
 
 #define NEEDED 1
 #define NAME "libMIOpen.so.1"  // of every version
-#define OLDEST_HIP 6  // with it graphs of calls, and MIOpen 3
+#define OLDEST_HIP 6  // the first with graphs of calls, and with MIOpen 3
 #define OLDEST_MAJOR 3
 #define MATH_SINCE 30502  // 3.5.2
 #define MOST_FOUND 64
-#define MOST_SLOWER 10.0f  // of what is named first: what is slower by its own account is not worth timing
+#define MOST_SLOWER 10.0f  // times the first solution: slower ones, by the library's own account, are not worth timing
 
 static struct {
 #define TC_MIOPEN_ROW(symbol, result, parameters) result(*symbol) parameters;
@@ -40,36 +40,39 @@ static const tc_library_row rows[] = {
 
 static int driver_major;
 static void *driver;
+static int (*free_memory)(tc_gpu_port *p, size_t *free_bytes);  // asks the driver for free memory
 static int version;  // 30400
 static char name_text[32];
 
-// What the library is told of a convolution.
+// The library's description of a convolution.
 typedef struct made {
   tc_gpu_conv_facts f;
-  bool fits;  // else it cannot be told, and the rest is absent
-  tc_miopen_tensor first, second, result;  // as its functions have them: what is read, what is made
+  bool fits;  // false: it cannot be described, and the fields below are absent
+  // In the order of its functions: the two that are read, the one that is written.
+  tc_miopen_tensor first, second, result;
   tc_miopen_convolution convolution;
 } made;
 
 // ---- the library ----
 
-void tc_miopen_of(int hip_major, void *hip) {
+void tc_miopen_of(int hip_major, void *hip, int (*room)(tc_gpu_port *p, size_t *free_bytes)) {
   driver_major = hip_major, driver = hip;
+  free_memory = room;
 }
 
-static bool open_path(const char *path, char *why, size_t bytes) {
-  const char *missing;
+static bool load_miopen(const char *path, char *why, size_t bytes) {
+  static const tc_library library = {"MIOpen, AMD's library of convolutions, cannot be opened",
+                                     NULL,
+                                     "MIOpen " TC_STR(OLDEST_MAJOR) ".0 or newer is needed",
+                                     {TC_LIBRARY_TABLE(rows, mi)}};
   char text[192];
   size_t v[3] = {0};
   void *handle = path ? tc_library_open(path, text, sizeof text) : tc_hip_places_open(NAME);
-  if (!handle && path) snprintf(why, bytes, "MIOpen, AMD's library of convolutions, cannot be opened: %s", text);
-  if (!handle && !path)
+  if (!handle && !path) {
     snprintf(why, bytes, "MIOpen, AMD's library of convolutions, is nowhere: no " NAME " among the loader's libraries or in /opt/rocm");
-  if (!handle) return false;
-  if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &mi, &missing)) {
-    snprintf(why, bytes, "%s has no %s: MIOpen %d.0 or newer is needed", path ? path : NAME, missing, OLDEST_MAJOR);
     return false;
   }
+  if (!tc_library_load(&library, handle, path ? path : NAME, text, why, bytes)) return false;
   (void)mi.miopenGetVersion(&v[0], &v[1], &v[2]);
   version = (int)(v[0] * 10000 + v[1] * 100 + v[2]);
   snprintf(name_text, sizeof name_text, "MIOpen %d.%d.%d", (int)v[0], (int)v[1], (int)v[2]);
@@ -77,13 +80,14 @@ static bool open_path(const char *path, char *why, size_t bytes) {
     snprintf(why, bytes, "%s is %s, and %d.0 or newer is needed", path ? path : NAME, name_text, OLDEST_MAJOR);
     return false;
   }
-  // Its name is the same for every version of HIP, and it brings the one that it was linked to.
+  // Its name is the same for every version of HIP, and it loads the HIP that it was linked to.
   if (tc_library_shares(handle, driver, "hipStreamSynchronize")) return true;
   snprintf(why, bytes, "%s is %s for another HIP than the driver's, which is of HIP %d", path ? path : NAME, name_text, driver_major);
   return false;
 }
 
-// A version of it has ended the process where it could not write there (2.11; of later ones nothing is known).
+// Checks that MIOpen can write to its folder. Version 2.11 ended the process where it could not;
+// nothing is known of later ones.
 static bool has_place(char *why, size_t bytes) {
   const tc_options *o = tc_options_get();
   const char *place = o->miopen_files ? o->miopen_files : o->home;
@@ -92,25 +96,22 @@ static bool has_place(char *why, size_t bytes) {
   return false;
 }
 
-static bool open_library(char *why, size_t bytes) {
+static bool open_miopen(int hip_major, char *why, size_t bytes) {
   const char *path = tc_options_get()->miopen_library;
-  if (path || driver_major >= OLDEST_HIP) return has_place(why, bytes) && open_path(path, why, bytes);
-  snprintf(why, bytes, "MIOpen of HIP %d.0 or newer is needed, and the driver is of HIP %d", OLDEST_HIP, driver_major);
+  if (path || hip_major >= OLDEST_HIP) return has_place(why, bytes) && load_miopen(path, why, bytes);
+  snprintf(why, bytes, "MIOpen of HIP %d.0 or newer is needed, and the driver is of HIP %d", OLDEST_HIP, hip_major);
   return false;
 }
 
-// The vendor's own would not know a simulated device's memory.
-static bool ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
-  static enum { UNTRIED, THERE, ABSENT } state;
-  static char said[320];
+// The vendor's own library would not know a simulated device's memory.
+static bool is_ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
+  static tc_library_once once;
   (void)p;
   if (facts->simulated && !tc_options_get()->miopen_library) {
     snprintf(why, bytes, "a simulated device has no library of convolutions but one that TC_MIOPEN_LIBRARY names");
     return false;
   }
-  if (state == UNTRIED) state = open_library(said, sizeof said) ? THERE : ABSENT;
-  if (state == ABSENT) snprintf(why, bytes, "%s", said);
-  return state == THERE;
+  return tc_library_open_once(&once, open_miopen, driver_major, why, bytes);
 }
 
 static const char *name_of(const tc_gpu_port *p) {
@@ -122,7 +123,7 @@ static int result_of(tc_miopen_status status) {
   return status == TC_miopenStatusSuccess ? 0 : (int)(TC_MIOPEN_RESULTS + status);
 }
 
-// What the library reports of a device that has gone, the driver's next call says better.
+// Errors of a device that is gone are reported better by the driver's next call.
 tc_gpu_verdict tc_miopen_judge(int result, const char **name) {
   tc_miopen_status status = (tc_miopen_status)(result - TC_MIOPEN_RESULTS);
   *name = mi.miopenGetErrorString ? mi.miopenGetErrorString(status) : NULL;
@@ -130,11 +131,11 @@ tc_gpu_verdict tc_miopen_judge(int result, const char **name) {
   return status == TC_miopenStatusAllocFailed ? TC_GPU_SHORT : TC_GPU_REFUSED;
 }
 
-// It makes a handle of hipBLASLt's with its own.
-static int open(tc_gpu_port *p) {
+// MIOpen makes a handle of hipBLASLt with its own.
+static int open_handle(tc_gpu_port *p) {
   tc_miopen_handle handle = NULL;
   size_t room = 0;
-  int result = tc_hip_driver.room(p, &room);
+  int result = free_memory(p, &room);
   if (result == 0 && room < TC_HIPBLASLT_LEAST_ROOM) result = result_of(TC_miopenStatusAllocFailed);
   if (result == 0) result = result_of(mi.miopenCreateWithStream(&handle, p->stream[TC_GPU_WORK]));
   p->library[TC_GPU_CONVOLUTIONS] = result == 0 ? handle : NULL;
@@ -146,20 +147,20 @@ void tc_miopen_close(tc_gpu_port *p) {
   p->library[TC_GPU_CONVOLUTIONS] = NULL;
 }
 
-static int turn(tc_gpu_port *p, void *stream) {
+static int set_stream(tc_gpu_port *p, void *stream) {
   return result_of(mi.miopenSetStream(p->library[TC_GPU_CONVOLUTIONS], stream));
 }
 
 // ---- a convolution ----
 
-// As its numbers are; false: one is too large.
-static bool narrow(const int64_t *from, int n, int *out) {
+// Copies to int; false: a number is too large.
+static bool narrow_extents(const int64_t *from, int n, int *out) {
   bool fits = true;
   for (int i = 0; i < n; i++) fits &= from[i] <= INT32_MAX, out[i] = (int)from[i];
   return fits;
 }
 
-// Whether padding of `low` on both sides of each axis has the same windows.
+// Returns whether padding both sides of each axis by `low` gives the same windows.
 static bool is_padded_evenly(const tc_gpu_conv_facts *f) {
   bool even = true;
   for (int i = 0; i < f->axes; i++) {
@@ -169,20 +170,21 @@ static bool is_padded_evenly(const tc_gpu_conv_facts *f) {
   return even;
 }
 
-// [outer, spatial axes, inner], dense, which the library names in the order outer, inner, spatial axes. NULL at the first failure, or where it does not fit.
-static tc_miopen_tensor tensor(tc_miopen_status *st, made *x, int64_t outer, const int64_t *axes, int64_t inner) {
+// Describes a dense tensor [outer, spatial axes, inner]. The library orders axes as outer, inner,
+// spatial axes. NULL: it does not fit, or a call failed.
+static tc_miopen_tensor describe_tensor(tc_miopen_status *st, made *x, int64_t outer, const int64_t *axes, int64_t inner) {
   int64_t dim[TC_GPU_CONV_DIMS] = {outer, inner};
   int lens[TC_GPU_CONV_DIMS], n = 2 + tc_gpu_conv_axes(&x->f, axes, 1, dim + 2);
   tc_miopen_type type = x->f.type == TC_F16 ? TC_miopenHalf : x->f.type == TC_BF16 ? TC_miopenBFloat16 : TC_miopenFloat;
   tc_miopen_tensor out = NULL;
-  x->fits &= narrow(dim, n, lens);
+  x->fits &= narrow_extents(dim, n, lens);
   if (*st == 0 && x->fits) *st = mi.miopenCreateTensorDescriptor(&out);
   if (*st == 0 && x->fits)
     *st = mi.miopenSetNdTensorDescriptorWithLayout(out, type, n == TC_GPU_CONV_DIMS ? TC_miopenTensorNDHWC : TC_miopenTensorNHWC, lens, n);
   return out;
 }
 
-// What it is told of how to compute. Earlier versions than MATH_SINCE do without TF32.
+// Sets how it computes. Versions before MATH_SINCE do without TF32.
 static tc_miopen_status set_attributes(tc_miopen_convolution c) {
   tc_miopen_status st = mi.miopenSetConvolutionAttribute(c, TC_MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 1);
   if (st == 0) st = mi.miopenSetConvolutionAttribute(c, TC_MIOPEN_CONVOLUTION_ATTRIB_FP16_ALT_IMPL, 0);
@@ -190,7 +192,7 @@ static tc_miopen_status set_attributes(tc_miopen_convolution c) {
   return st;
 }
 
-static tc_miopen_convolution convolution(tc_miopen_status *st, made *x) {
+static tc_miopen_convolution describe_convolution(tc_miopen_status *st, made *x) {
   const tc_gpu_conv_facts *f = &x->f;
   const int64_t *const from[] = {f->low, f->stride, f->dilation};
   int64_t value[TC_GPU_CONV_DIMS];
@@ -198,7 +200,7 @@ static tc_miopen_convolution convolution(tc_miopen_status *st, made *x) {
   tc_miopen_convolution out = NULL;
   for (int i = 0; i < 3; i++) {
     n = tc_gpu_conv_axes(f, from[i], i > 0, value);
-    x->fits &= narrow(value, n, said[i]);
+    x->fits &= narrow_extents(value, n, said[i]);
   }
   if (*st != 0 || !x->fits) return NULL;
   *st = mi.miopenCreateConvolutionDescriptor(&out);
@@ -208,7 +210,7 @@ static tc_miopen_convolution convolution(tc_miopen_status *st, made *x) {
   return out;
 }
 
-static void drop(void *given) {
+static void drop_work(void *given) {
   made *x = given;
   tc_miopen_tensor list[] = {x->first, x->second, x->result};
   for (int i = 0; i < 3; i++)
@@ -217,7 +219,7 @@ static void drop(void *given) {
   tc_free(x);
 }
 
-static int make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
+static int make_work(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
   const tc_gpu_conv_facts *f = &w->conv;
   tc_miopen_status st = TC_miopenStatusSuccess;
   (void)p;
@@ -225,27 +227,27 @@ static int make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
   made *x = tc_calloc(1, sizeof *x);
   if (!x) return result_of(TC_miopenStatusAllocFailed);
   x->f = *f, x->fits = is_padded_evenly(f);
-  tc_miopen_tensor image = tensor(&st, x, f->batch, f->image, f->in), weight = tensor(&st, x, f->out, f->taps, f->in / f->groups),
-                   result = tensor(&st, x, f->batch, f->result, f->out);
+  tc_miopen_tensor image = describe_tensor(&st, x, f->batch, f->image, f->in), weight = describe_tensor(&st, x, f->out, f->taps, f->in / f->groups),
+                   result = describe_tensor(&st, x, f->batch, f->result, f->out);
   x->first = f->direction == TC_GPU_FORWARD ? weight : result;
   x->second = f->direction == TC_GPU_BY_IMAGE ? weight : image;
   x->result = f->direction == TC_GPU_FORWARD ? result : f->direction == TC_GPU_BY_IMAGE ? image : weight;
-  x->convolution = convolution(&st, x);
-  if (st != 0) return drop(x), result_of(st);
+  x->convolution = describe_convolution(&st, x);
+  if (st != 0) return drop_work(x), result_of(st);
   *out = x;
   return 0;
 }
 
 // ---- its solutions ----
 
-// Whether all that is said of the solution is known and meant.
-static bool takes(const tc_gpu_conv_facts *f, const tc_miopen_solution *s) {
+// Returns whether the solution's kind is known and accepted.
+static bool takes_solution(const tc_gpu_conv_facts *f, const tc_miopen_solution *s) {
   if (s->algorithm == TC_miopenConvolutionAlgoImplicitGEMM) return true;
   return s->algorithm == TC_miopenConvolutionAlgoDirect && (f->type == TC_F32 || f->direction != TC_GPU_BY_WEIGHT);
 }
 
-// None is no error, whichever way it says so.
-static tc_miopen_status list(tc_gpu_port *p, const made *x, tc_miopen_solution *out, size_t *n) {
+// Lists solutions; an empty list is no error, whichever way the library says so.
+static tc_miopen_status list_solutions(tc_gpu_port *p, const made *x, tc_miopen_solution *out, size_t *n) {
   *n = 0;
   if (!x->fits) return TC_miopenStatusSuccess;
   tc_miopen_status st = OF(&x->f, GetSolution)(p->library[TC_GPU_CONVOLUTIONS], x->first, x->second, x->convolution, x->result, MOST_FOUND, n, out);
@@ -253,29 +255,30 @@ static tc_miopen_status list(tc_gpu_port *p, const made *x, tc_miopen_solution *
   return st == TC_miopenStatusNotImplemented ? TC_miopenStatusSuccess : st;
 }
 
-static int find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, int *n) {
+static int find_solutions(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, int *n) {
   const made *x = given;
   tc_miopen_solution s[MOST_FOUND];
   size_t n_found;
-  tc_miopen_status st = list(p, x, s, &n_found);
+  tc_miopen_status st = list_solutions(p, x, s, &n_found);
   *n = 0;
   for (size_t i = 0; i < n_found && *n < most; i++) {
     bool slow = s[0].time > 0 && s[i].time > MOST_SLOWER * s[0].time;
-    if (takes(&x->f, &s[i]) && !slow) out[(*n)++] = (tc_gpu_algorithm){{s[i].solution_id}, s[i].workspace_size};
+    if (takes_solution(&x->f, &s[i]) && !slow) out[(*n)++] = (tc_gpu_algorithm){{s[i].solution_id}, s[i].workspace_size};
   }
   return result_of(st);
 }
 
-// Of those that it names for the problem, one that is taken; it is compiled, so that running it does not.
-static int check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
+// Accepts a solution that the library names for the problem, and compiles it, so that running it
+// does not.
+static int check_solution(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   const made *x = given;
   tc_gpu_algorithm same = {{a->data[0]}, a->workspace_bytes};
   tc_miopen_handle handle = p->library[TC_GPU_CONVOLUTIONS];
   tc_miopen_solution s[MOST_FOUND];
   size_t n, workspace = 0;
-  tc_miopen_status st = list(p, x, s, &n);
+  tc_miopen_status st = list_solutions(p, x, s, &n);
   bool there = false;
-  for (size_t i = 0; i < n; i++) there |= s[i].solution_id == a->data[0] && takes(&x->f, &s[i]);
+  for (size_t i = 0; i < n; i++) there |= s[i].solution_id == a->data[0] && takes_solution(&x->f, &s[i]);
   if (st == 0 && (!there || memcmp(same.data, a->data, sizeof same.data) != 0)) st = TC_miopenStatusBadParm;
   if (st == 0) st = OF(&x->f, GetSolutionWorkspaceSize)(handle, x->first, x->second, x->convolution, x->result, a->data[0], &workspace);
   if (st == 0 && workspace > TC_GPU_CONV_WORKSPACE) st = TC_miopenStatusNotImplemented;
@@ -284,9 +287,9 @@ static int check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   return result_of(st);
 }
 
-static int run(tc_gpu_port *p, const tc_gpu_request *r) {
+static int run_work(tc_gpu_port *p, const tc_gpu_request *r) {
   const made *x = r->made;
-  bool by_image = x->f.direction == TC_GPU_BY_IMAGE;  // else the second operand of a call is the first one here
+  bool by_image = x->f.direction == TC_GPU_BY_IMAGE;  // true: the second operand of a call comes first here
   const void *first = by_image ? r->left : r->right, *second = by_image ? r->right : r->left;
   size_t bytes = r->algorithm->workspace_bytes;
   return result_of(OF(&x->f, Immediate)(p->library[TC_GPU_CONVOLUTIONS], x->first, first, x->second, second, x->convolution, x->result, r->result,
@@ -295,13 +298,13 @@ static int run(tc_gpu_port *p, const tc_gpu_request *r) {
 
 const tc_gpu_library_driver tc_miopen = {
     .measured_alone = true,
-    .ready = ready,
+    .ready = is_ready,
     .name = name_of,
-    .open = open,
-    .make = make,
-    .drop = drop,
-    .find = find,
-    .check = check,
-    .turn = turn,
-    .run = run,
+    .open = open_handle,
+    .make = make_work,
+    .drop = drop_work,
+    .find = find_solutions,
+    .check = check_solution,
+    .set_stream = set_stream,
+    .run = run_work,
 };

@@ -1,12 +1,20 @@
-// AMD's library of convolutions, MIOpen: forward, by the image and by the weight, of f32, f16 and bf16, in its immediate mode.
+// AMD's convolution library MIOpen in its immediate mode: forward and both gradients, of f32, f16
+// and bf16.
 //
-// It names solutions of a problem, best first, by numbers that it documents as lasting; one is asked for, compiled, and run. What it says of a solution is its kind
-// alone. So those of kinds whose sums are known are taken: direct ones and implicit products; of halves by the weight implicit products alone, for direct ones
-// may keep sums of parts of the batch in the half type. Not products of BLAS, whose gradients round halves more than once, and for which rocBLAS and hipBLASLt end
-// the process where they have no kernels; not Winograd's or Fourier's. It is told to repeat its bits, to compute halves without detours through another type, and
-// not to use TF32; that it repeats its bits it has failed to keep to before, so it is trusted where results were compared alone (measured_alone).
-// Padding is the same on both sides of an axis. Own declarations; functions are rows of miopen.def. tests/headers/miopen.c compares them with its header.
-// It compiles kernels when it is asked for a solution, keeps them in a place of its own, where it must be able to write, and reads databases, which may be absent.
+// MIOpen names solutions of a problem, best first, by numbers that it documents as lasting. A
+// solution is requested, compiled and run. MIOpen says only its kind, so kinds whose sums are known
+// are accepted: direct ones and implicit GEMM. For weight gradients of halves only implicit GEMM is
+// accepted, because direct ones may keep partial sums over the batch in the half type. BLAS
+// solutions are refused: their gradients round halves more than once, and rocBLAS and hipBLASLt end
+// the process without kernels. Winograd and Fourier solutions are refused, too.
+// MIOpen is told to repeat its bits, to compute halves without another type in between, and not to
+// use TF32. It has failed to repeat its bits before, so it is used only where results were compared
+// (measured_alone).
+// MIOpen compiles kernels on request and keeps them in a folder of its own, which must be writable.
+// Its databases may be absent. Padding is the same on both sides of an axis.
+// Declarations are our own; functions are rows of miopen.def. tests/headers/miopen.c compares them
+// with its header.
+// Threads: under the device's lock.
 #ifndef TC_DEVICE_HIP_MIOPEN_H
 #define TC_DEVICE_HIP_MIOPEN_H
 
@@ -20,9 +28,9 @@ typedef struct miopenHandle *tc_miopen_handle;
 typedef struct miopenTensorDescriptor *tc_miopen_tensor;
 typedef struct miopenConvolutionDescriptor *tc_miopen_convolution;
 
-#ifndef TC_MIOPEN_SOLUTION  // a test has the vendor's in its place
+#ifndef TC_MIOPEN_SOLUTION  // a test has the vendor's type in its place
 typedef struct tc_miopen_solution {
-  float time;  // in ms, as measured somewhere or estimated; below 0: very roughly
+  float time;  // in ms, measured somewhere or estimated; below 0: a very rough estimate
   size_t workspace_size;
   uint64_t solution_id;
   tc_miopen_algorithm algorithm;
@@ -34,14 +42,18 @@ enum {
 #include "device/hip/miopen_numbers.def"
 #undef TC_MIOPEN_NUMBER
 };
-// Of versions after 3.5.1 alone, as is the attribute: earlier ones, and headers, do without.
+// Only versions after 3.5.1 have this attribute and its value; earlier ones, and headers, do
+// without.
 #define TC_MIOPEN_CONVOLUTION_ATTRIB_MATH_TYPE 3
 #define TC_miopenMathPedantic 1
 
 extern const tc_gpu_library_driver tc_miopen;
-void tc_miopen_of(int hip_major, void *hip);  // when the driver is opened: its version and its library
+void tc_miopen_of(int hip_major, void *hip,
+                  // Called when the driver is opened, with its version and its library. room asks
+                  // for the device's free memory.
+                  int (*room)(tc_gpu_port *p, size_t *free_bytes));
 void tc_miopen_close(tc_gpu_port *p);
-// What its functions answer, where it is not the driver's, is from TC_MIOPEN_RESULTS on.
+// Results of its functions that are not the driver's are from TC_MIOPEN_RESULTS on.
 #define TC_MIOPEN_RESULTS 0x30000
 tc_gpu_verdict tc_miopen_judge(int result, const char **name);
 

@@ -1,4 +1,4 @@
-// See rocblas.h. TC_ROCBLAS_LIBRARY in its place.
+// Matrix products by rocBLAS. TC_ROCBLAS_LIBRARY names another file. See rocblas.h.
 #include "device/hip/rocblas.h"
 
 #include <stdio.h>
@@ -10,8 +10,9 @@
 #include "runtime/options.h"
 
 #define NEEDED 1
-// What it takes for itself where it is given none, and room for so many parts of k, of which the results lie there in f32, for products that need less. By the
-// shape alone, for its own choice may depend on it.
+// The largest workspace is what rocBLAS takes for itself if it is given none. Smaller products get
+// room for the f32 results of PARTS parts of k. The shape alone decides, because the library's own
+// choice may depend on the workspace.
 #define MOST_WORKSPACE ((uint64_t)32 << 20)
 #define LEAST_WORKSPACE ((uint64_t)1 << 20)
 #define PARTS 64
@@ -39,7 +40,7 @@ void tc_rocblas_of(int hip_major) {
 }
 
 // The loader has one library of HIP's, so this one must be of the same version.
-static void *find_library(char *text, size_t bytes) {
+static void *find_rocblas(char *text, size_t bytes) {
   static const struct {
     int hip, own;
   } versions[] = {{7, 5}, {6, 4}, {5, 3}, {5, 0}};
@@ -55,34 +56,24 @@ static void *find_library(char *text, size_t bytes) {
   return handle;
 }
 
-static bool open_library(char *why, size_t bytes) {
-  const char *missing;
+static bool open_rocblas(int hip_major, char *why, size_t bytes) {
+  static const tc_library library = {
+      "rocBLAS cannot be opened", "rocBLAS", "it is older than 2.40, or another library", {TC_LIBRARY_TABLE(rows, rb)}};
   char text[192], version[40] = "";
-  void *handle = find_library(text, sizeof text);
-  if (!handle) {
-    snprintf(why, bytes, "rocBLAS cannot be opened: %s", text);
-    return false;
-  }
-  if (!tc_library_fill(handle, rows, sizeof rows / sizeof *rows, &rb, &missing)) {
-    snprintf(why, bytes, "rocBLAS has no %s: it is older than 2.40, or another library", missing);
-    return false;
-  }
+  (void)hip_major;
+  void *handle = find_rocblas(text, sizeof text);
+  if (!tc_library_load(&library, handle, NULL, text, why, bytes)) return false;
   tc_rocblas_status status = rb.rocblas_get_version_string(version, sizeof version);
   if (status == TC_rocblas_status_success) snprintf(name_text, sizeof name_text, "rocBLAS %s", version);
   return true;
 }
 
-static bool ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
-  static enum { UNTRIED, THERE, NONE } state;
-  static char said[320];
+static bool is_ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
+  static tc_library_once once;
   (void)p;
-  if (state == UNTRIED) state = open_library(said, sizeof said) ? THERE : NONE;
-  if (state == NONE)
-    snprintf(why, bytes, "%s", said);
-  else if (tc_hip_places_kernels((void *)(uintptr_t)rb.rocblas_create_handle, tc_options_get()->rocblas_kernels, "rocblas", facts->arch))
-    return true;
-  else
-    snprintf(why, bytes, "rocBLAS has no kernels for %s", facts->arch);
+  if (!tc_library_open_once(&once, open_rocblas, driver_major, why, bytes)) return false;
+  if (tc_hip_places_kernels((void *)(uintptr_t)rb.rocblas_create_handle, tc_options_get()->rocblas_kernels, "rocblas", facts->arch)) return true;
+  snprintf(why, bytes, "rocBLAS has no kernels for %s", facts->arch);
   return false;
 }
 
@@ -91,12 +82,12 @@ static const char *name_of(const tc_gpu_port *p) {
   return name_text;
 }
 
-// What was slower for want of memory was done all the same.
+// A call that was slower for want of memory has succeeded all the same.
 static int result_of(tc_rocblas_status status) {
   return status == TC_rocblas_status_success || status == TC_rocblas_status_perf_degraded ? 0 : (int)(TC_ROCBLAS_RESULTS + status);
 }
 
-// What the library reports of a device that has gone, the driver's next call says better.
+// Errors of a device that is gone are reported better by the driver's next call.
 tc_gpu_verdict tc_rocblas_judge(int result, const char **name) {
   tc_rocblas_status status = (tc_rocblas_status)(result - TC_ROCBLAS_RESULTS);
   *name = rb.rocblas_status_to_string(status);
@@ -108,7 +99,7 @@ void tc_rocblas_close(tc_gpu_port *p) {
   p->library[TC_GPU_PRODUCTS] = NULL;
 }
 
-static int open(tc_gpu_port *p) {
+static int open_handle(tc_gpu_port *p) {
   tc_rocblas_handle handle = NULL;
   tc_rocblas_status status = rb.rocblas_create_handle(&handle);
   if (status != TC_rocblas_status_success) return result_of(status);
@@ -119,13 +110,13 @@ static int open(tc_gpu_port *p) {
   return result_of(status);
 }
 
-static int turn(tc_gpu_port *p, void *stream) {
+static int set_stream(tc_gpu_port *p, void *stream) {
   return result_of(rb.rocblas_set_stream(p->library[TC_GPU_PRODUCTS], stream));
 }
 
 // ---- a product ----
 
-static int make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
+static int make_work(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
   tc_gpu_product_facts *f = tc_malloc(sizeof *f);
   (void)p;
   *out = f;
@@ -134,12 +125,12 @@ static int make(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
   return 0;
 }
 
-static void drop(void *made) {
+static void drop_work(void *made) {
   tc_free(made);
 }
 
-// Its numbers have 32 bits.
-static bool fits(const tc_gpu_product_facts *f) {
+// The library's numbers have 32 bits.
+static bool product_fits(const tc_gpu_product_facts *f) {
   const int64_t number[] = {f->m, f->n, f->k, f->left.row, f->right.row, f->batch};
   for (size_t i = 0; i < sizeof number / sizeof *number; i++)
     if (number[i] > INT32_MAX) return false;
@@ -151,7 +142,7 @@ static uint64_t workspace_of(const tc_gpu_product_facts *f) {
   return bytes < (double)(MOST_WORKSPACE - LEAST_WORKSPACE) ? LEAST_WORKSPACE + (uint64_t)bytes : MOST_WORKSPACE;
 }
 
-// Of its arguments those that a product has, in the order of both functions.
+// The arguments that describe a product, in the order of both functions.
 #define OPERATION(o) ((o).turned ? TC_rocblas_operation_transpose : TC_rocblas_operation_none)
 #define SHAPE(f) OPERATION((f)->right), OPERATION((f)->left), (int32_t)(f)->n, (int32_t)(f)->m, (int32_t)(f)->k
 #define OPERAND(o, at, type) (at), (type), (int32_t)(o).row, (o).batch
@@ -163,35 +154,36 @@ static tc_rocblas_type type_of(tc_type type) {
 
 static const float one = 1, zero = 0;
 
-// The numbers of its solutions: all that there are, or as many as there is room for. *n counts those of the list.
-static tc_rocblas_status list(tc_gpu_port *p, const tc_gpu_product_facts *f, int32_t *out, int32_t *n) {
+// Lists the numbers of its solutions: all, or as many as there is room for. *n is the list's
+// length.
+static tc_rocblas_status list_solutions(tc_gpu_port *p, const tc_gpu_product_facts *f, int32_t *out, int32_t *n) {
   tc_rocblas_type type = type_of(f->type);
-  void *place = (void *)(uintptr_t)256;  // never read, but looked at
+  void *place = (void *)(uintptr_t)256;  // never read, but checked
   return rb.rocblas_gemm_strided_batched_ex_get_solutions(
       p->library[TC_GPU_PRODUCTS], SHAPE(f), &one, OPERAND(f->right, place, type), OPERAND(f->left, place, type), &zero, RESULT(f, place, type),
       RESULT(f, place, type), (int32_t)f->batch, TC_rocblas_datatype_f32_r, TC_rocblas_gemm_algo_solution_index, TC_rocblas_gemm_flags_none, out, n);
 }
 
-// All of them, to be freed.
+// Returns all of them, to be freed.
 static tc_rocblas_status list_all(tc_gpu_port *p, const tc_gpu_product_facts *f, int32_t **out, int32_t *n) {
   *out = NULL, *n = 0;
   if (!rb.rocblas_gemm_strided_batched_ex_get_solutions) return TC_rocblas_status_success;
-  tc_rocblas_status status = list(p, f, NULL, n);
+  tc_rocblas_status status = list_solutions(p, f, NULL, n);
   if (status != TC_rocblas_status_success || *n <= 0) return status;
   int32_t *all = tc_calloc((size_t)*n, sizeof *all);
   if (!all) return TC_rocblas_status_memory_error;
-  status = list(p, f, all, n);
+  status = list_solutions(p, f, all, n);
   if (status != TC_rocblas_status_success) return tc_free(all), status;
   *out = all;
   return status;
 }
 
-// Its own choice, then some of its solutions, which are in no order.
-static int find(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n) {
+// Writes the library's own choice, then some of its solutions, which are in no order.
+static int find_algorithms(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n) {
   const tc_gpu_product_facts *f = made;
   int32_t *all, n_all;
   *n = 0;
-  if (!fits(f)) return 0;
+  if (!product_fits(f)) return 0;
   tc_rocblas_status status = list_all(p, f, &all, &n_all);
   if (status != TC_rocblas_status_success) return result_of(status);
   out[(*n)++] = (tc_gpu_algorithm){{OWN_CHOICE}, workspace_of(f)};
@@ -200,11 +192,11 @@ static int find(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int
   return 0;
 }
 
-static int check(tc_gpu_port *p, void *made, tc_gpu_algorithm *a) {
+static int check_algorithm(tc_gpu_port *p, void *made, tc_gpu_algorithm *a) {
   const tc_gpu_product_facts *f = made;
   tc_gpu_algorithm same = {{a->data[0], a->data[1]}, a->workspace_bytes};
   int32_t *all, n_all;
-  if (!fits(f)) return result_of(TC_rocblas_status_not_implemented);
+  if (!product_fits(f)) return result_of(TC_rocblas_status_not_implemented);
   a->workspace_bytes = workspace_of(f);
   if (memcmp(same.data, a->data, sizeof same.data) != 0) return result_of(TC_rocblas_status_invalid_value);
   if (a->data[0] == OWN_CHOICE && a->data[1] == 0) return 0;
@@ -216,7 +208,7 @@ static int check(tc_gpu_port *p, void *made, tc_gpu_algorithm *a) {
   return result_of(status);
 }
 
-static int run(tc_gpu_port *p, const tc_gpu_request *r) {
+static int run_work(tc_gpu_port *p, const tc_gpu_request *r) {
   const tc_gpu_product_facts *f = r->made;
   tc_rocblas_handle handle = p->library[TC_GPU_PRODUCTS];
   tc_rocblas_type type = type_of(f->type);
@@ -231,13 +223,13 @@ static int run(tc_gpu_port *p, const tc_gpu_request *r) {
 }
 
 const tc_gpu_library_driver tc_rocblas = {
-    .ready = ready,
+    .ready = is_ready,
     .name = name_of,
-    .open = open,
-    .make = make,
-    .drop = drop,
-    .find = find,
-    .check = check,
-    .turn = turn,
-    .run = run,
+    .open = open_handle,
+    .make = make_work,
+    .drop = drop_work,
+    .find = find_algorithms,
+    .check = check_algorithm,
+    .set_stream = set_stream,
+    .run = run_work,
 };

@@ -1,7 +1,12 @@
-// AMD's library rocBLAS: matrix products in f32, f16 and bf16, summed in f32 without atomics, for GPUs that hipBLASLt has no kernels for.
+// AMD's library rocBLAS: matrix products in f32, f16 and bf16, summed in f32 without atomics, for
+// GPUs for which hipBLASLt has no kernels.
 //
-// Its matrices are columns side by side, so it is asked for the transpose of what is wanted: the right operand is its first one. It adds no bias. An algorithm is
-// its own choice, or a solution by its number. Own declarations; functions are rows of rocblas.def. tests/headers/rocblas.c compares them with its header.
+// Its matrices are column-major, so it is asked for the transposed product: the right operand is
+// its first one. It adds no bias. An algorithm is the library's own choice, or a solution by its
+// number.
+// Declarations are our own; functions are rows of rocblas.def. tests/headers/rocblas.c compares
+// them with its header.
+// Threads: under the device's lock.
 #ifndef TC_DEVICE_HIP_ROCBLAS_H
 #define TC_DEVICE_HIP_ROCBLAS_H
 
@@ -17,10 +22,10 @@ enum {
 #undef TC_ROCBLAS_NUMBER
 };
 
-extern const tc_gpu_library_driver tc_rocblas;  // its functions, but drop, are called for ports for which it is ready
-void tc_rocblas_of(int hip_major);  // before ready
+extern const tc_gpu_library_driver tc_rocblas;  // pre of all but drop: ready returned true for the port
+void tc_rocblas_of(int hip_major);  // called before ready
 void tc_rocblas_close(tc_gpu_port *p);
-// What its functions answer, where it is not the driver's, is from TC_ROCBLAS_RESULTS on.
+// Results of its functions that are not the driver's are from TC_ROCBLAS_RESULTS on.
 #define TC_ROCBLAS_RESULTS 0x20000
 tc_gpu_verdict tc_rocblas_judge(int result, const char **name);
 

@@ -1,5 +1,9 @@
-// See roctx.h. rocprofv3 starts a program with ROCP_TOOL_LIBRARIES in its environment, and sees the ranges of rocprofiler-sdk's library; rocprof and rocprofv2
-// start it with HSA_TOOLS_LIB, and see those of roctracer's alone. Source: the scripts in ROCm/rocprofiler-sdk and ROCm/rocprofiler.
+// Opening ROCTX. See roctx.h.
+//
+// rocprofv3 starts a program with ROCP_TOOL_LIBRARIES in its environment, and sees the ranges of
+// rocprofiler-sdk's library. rocprof and rocprofv2 start it with HSA_TOOLS_LIB, and see only those
+// of roctracer's library.
+// Source: the scripts in ROCm/rocprofiler-sdk and ROCm/rocprofiler.
 #include "device/hip/roctx.h"
 
 #include "device/gpu/library.h"
@@ -18,20 +22,23 @@ static const tc_library_row rows[] = {
 #undef TC_ROCTX_ROW
 };
 
-static const char *find(void **handle) {
+static void *find_roctx(const char **name) {
   static const char *const names[] = {"libroctx64.so.4", "librocprofiler-sdk-roctx.so.1", "librocprofiler-sdk-roctx.so.0", "libroctx64.so.4"};
   bool earlier = tc_options_get()->hip_tools && !tc_options_get()->hip_profiler;
-  for (size_t i = earlier ? 0 : 1; i < sizeof names / sizeof *names; i++)
-    if ((*handle = tc_hip_places_open(names[i]))) return names[i];
-  return NULL;
+  void *handle = NULL;
+  for (size_t i = earlier ? 0 : 1; i < sizeof names / sizeof *names && !handle; i++) {
+    *name = names[i];
+    handle = tc_hip_places_open(names[i]);
+  }
+  return handle;
 }
 
 bool tc_roctx_open(tc_gpu_ranges *out, char *why, size_t bytes) {
-  const tc_gpu_ranges_library library = {
-      "ROCTX", tc_options_get()->roctx_library, find,  "neither librocprofiler-sdk-roctx.so.1 nor .0 nor libroctx64.so.4 is there",
-      rows,    sizeof rows / sizeof *rows,      &roctx};
-  const char *name;
-  if (!tc_gpu_ranges_open(&library, &name, why, bytes)) return false;
+  static const tc_library library = {"ROCTX cannot be opened", NULL, NULL, {TC_LIBRARY_TABLE(rows, roctx)}};
+  const char *name = tc_options_get()->roctx_library;
+  char text[192] = "neither librocprofiler-sdk-roctx.so.1 nor .0 nor libroctx64.so.4 is there";
+  void *handle = name ? tc_library_open(name, text, sizeof text) : find_roctx(&name);
+  if (!tc_library_load(&library, handle, name, text, why, bytes)) return false;
   *out = (tc_gpu_ranges){name, roctx.roctxRangePushA, roctx.roctxRangePop};
   return true;
 }

@@ -5,6 +5,6 @@
 #include "device/gpu/ranges.h"
 
 bool tc_roctx_open(tc_gpu_ranges *out, char *why, size_t bytes);
-bool tc_roctx_attached(void);  // whether a profiler started this process
+bool tc_roctx_attached(void);  // true: a profiler started this process
 
 #endif

@@ -1,5 +1,6 @@
-// The text of the row kernels, in pieces: of each .k file of this directory what stands between two lines of the form `// ==== name ====`, made a string by
-// tools/embed.py. lowering/program/gpu/rows.c joins them.
+// The text of the row kernels, in pieces. A piece is the part of a .k file of this directory
+// between two lines of the form `// ==== name ====`; tools/embed.py makes it a string.
+// lowering/program/gpu/rows.c joins the pieces.
 #ifndef TC_KERNELS_GPU_TEXTS_H
 #define TC_KERNELS_GPU_TEXTS_H
 

@@ -1,20 +1,24 @@
-// Attention and its gradients by plain loops, a query row and a key at a time, in double. What a row does not see is not read.
-// q [n, hq, l, e], k [n, hkv, s, e], v [n, hkv, s, ev]; head h reads key head h / (hq / hkv). A row that sees nothing: zeros, also as its lse.
-// Gradients make a row's greatest score and sum again: those of the operand lse are rounded to its type, by which weights of large scores would be off.
-// Threads: thread-safe, pure. Own nothing; gradients of keys and values take memory for the call.
+// Attention and its gradients by plain loops, one query row and one key at a time, in double.
+//
+// q [n, hq, l, e], k [n, hkv, s, e], v [n, hkv, s, ev]; head h reads key head h / (hq / hkv). Keys
+// that a row does not see are not read. A row that sees nothing gives zeros, also as its lse.
+// Gradients compute a row's maximum and sum again: the operand lse is rounded to its type, and
+// weights of large scores would be off.
+// Threads: thread-safe, pure.
+// Owner: nothing; gradients of keys and values allocate memory for the call.
 #include <math.h>
 
 #include "kernels/ref/convert.h"
 #include "runtime/arena.h"
 #include "runtime/status.h"
 
-#define MAX_HEAD 256  // elements; recording composes longer ones of other rows
+#define MAX_HEAD 256  // elements; recording builds longer heads from other rows
 
 typedef struct attention {
   const tc_view *q, *k, *v, *dout, *delta, *mask;
   double scale;
   bool causal;
-  int64_t n_keys, first_seen;  // of row 0, causal: keys up to first_seen are seen
+  int64_t n_keys, first_seen;  // of row 0 if causal: keys up to first_seen are seen
 } attention;
 
 // A row of queries: its batch, head and number, and its elements.
@@ -23,7 +27,7 @@ typedef struct query {
   double x[MAX_HEAD];
 } query;
 
-// tail: the operand that is the scale; a length and a mask may follow.
+// tail is the index of the operand with the scale; a length and a mask may follow it.
 static attention attention_of(const tc_ref_call *call, int tail) {
   attention a = {.q = &call->in[0], .k = &call->in[1], .v = tail > 2 ? &call->in[2] : NULL, .causal = call->attr[0]};
   if (tail > 3) a.dout = &call->in[3], a.delta = &call->in[5];
@@ -62,8 +66,8 @@ static double dot(int64_t n, const double *x, const double *y) {
   return sum;
 }
 
-// The score of key j, whose elements are returned; false where the row does not see it.
-static bool score(const attention *a, const query *q, int64_t j, double *key, double *out) {
+// Computes the score of key j and loads the key's elements; false: the row does not see it.
+static bool score_key(const attention *a, const query *q, int64_t j, double *key, double *out) {
   double bias = 0;
   if (j >= a->n_keys || (a->causal && j > a->first_seen + q->i)) return false;
   if (a->mask) {
@@ -82,14 +86,15 @@ static bool score(const attention *a, const query *q, int64_t j, double *key, do
   return true;
 }
 
-// The row's greatest score and the sum of exponentials below it; with v, their mean of values. *max is -inf where nothing is seen.
-static void mix(const attention *a, const query *q, double *max, double *sum, double *out) {
+// Computes the row's maximum score, and the sum of exponentials relative to it; with v, their
+// weighted mean of values, too. *max is -inf if nothing is seen.
+static void mix_values(const attention *a, const query *q, double *max, double *sum, double *out) {
   double key[MAX_HEAD], value[MAX_HEAD], s;
   int64_t ev = a->v ? a->v->dim[3] : 0;
   *max = -INFINITY, *sum = 0;
   for (int64_t c = 0; c < ev; c++) out[c] = 0;
   for (int64_t j = 0; j < a->n_keys; j++) {
-    if (!score(a, q, j, key, &s) || s == -INFINITY) continue;
+    if (!score_key(a, q, j, key, &s) || s == -INFINITY) continue;
     if (s > *max || isnan(s)) {
       double shrink = exp(*max - s);
       *sum *= shrink, *max = s;
@@ -115,17 +120,17 @@ tc_status tc_ref_attention(const tc_ref_call *call) {
   double out[MAX_HEAD], max, sum;
   EACH_ROW(a, n, h, i) {
     query q = query_at(&a, n, h, i);
-    mix(&a, &q, &max, &sum, out);
+    mix_values(&a, &q, &max, &sum, out);
     tc_store_f64(o->type, o->ptr, n * o->stride[0] + i * o->stride[1] + h * o->stride[2], o->stride[3], o->dim[3], out);
   }
   return TC_OK;
 }
 
-// A row's greatest score, and the logarithm of its sum; zeros where nothing is seen.
+// Writes a row's maximum score and the logarithm of its sum; zeros if nothing is seen.
 static void lse_of(const attention *a, const query *q, double pair[2]) {
   attention keys = *a;
   keys.v = NULL;
-  mix(&keys, q, &pair[0], &pair[1], NULL);
+  mix_values(&keys, q, &pair[0], &pair[1], NULL);
   bool none = pair[0] == -INFINITY;
   pair[0] = none ? 0 : pair[0], pair[1] = none ? 0 : log(pair[1]);
 }
@@ -142,10 +147,11 @@ tc_status tc_ref_attention_lse(const tc_ref_call *call) {
   return TC_OK;
 }
 
-// Of row q, with its lse, and key j: its weight, and the gradient of its score. False where the row does not see the key.
-static bool weigh(const attention *a, const query *q, const double *lse, int64_t j, double *key, double *dout, double *p, double *ds) {
+// Computes the weight of key j for row q with its lse, and the gradient of its score. False: the
+// row does not see the key.
+static bool weigh_key(const attention *a, const query *q, const double *lse, int64_t j, double *key, double *dout, double *p, double *ds) {
   double value[MAX_HEAD], s, delta;
-  if (!score(a, q, j, key, &s)) return false;
+  if (!score_key(a, q, j, key, &s)) return false;
   load_row(a->v, q->n, key_head(a, q->h), j, value);
   load_row(a->dout, q->n, q->h, q->i, dout);
   at_row(a->delta, q, 1, &delta);
@@ -163,7 +169,7 @@ tc_status tc_ref_attention_dq(const tc_ref_call *call) {
     query q = query_at(&a, n, h, i);
     lse_of(&a, &q, lse);
     for (int64_t j = 0; j < a.n_keys; j++) {
-      if (!weigh(&a, &q, lse, j, key, dout, &p, &ds)) continue;
+      if (!weigh_key(&a, &q, lse, j, key, dout, &p, &ds)) continue;
       for (int64_t c = 0; c < o->dim[3]; c++) sum[c] += ds * key[c];
     }
     tc_store_f64(o->type, o->ptr, n * o->stride[0] + i * o->stride[1] + h * o->stride[2], o->stride[3], o->dim[3], sum);
@@ -171,13 +177,14 @@ tc_status tc_ref_attention_dq(const tc_ref_call *call) {
   return TC_OK;
 }
 
-// Row r of those that read key head h.
+// Returns row r of those that read key head h.
 static query query_of_keys(const attention *a, int64_t n, int64_t h, int64_t r) {
   int64_t group = a->q->dim[1] / a->k->dim[1];
   return query_at(a, n, h * group + r / a->q->dim[2], r % a->q->dim[2]);
 }
 
-// Gradients of keys (or values): each sums over the rows of the query heads that read its head.
+// Computes gradients of keys, or of values. Each sums over the rows of the query heads that read
+// its head.
 static tc_status of_keys(const tc_ref_call *call, bool values) {
   attention a = attention_of(call, 6);
   const tc_view *o = &call->out;
@@ -194,7 +201,7 @@ static tc_status of_keys(const tc_ref_call *call, bool values) {
         double sum[MAX_HEAD] = {0};
         for (int64_t r = 0; r < rows; r++) {
           query q = query_of_keys(&a, n, h, r);
-          if (!weigh(&a, &q, lse[r], j, key, dout, &p, &ds)) continue;
+          if (!weigh_key(&a, &q, lse[r], j, key, dout, &p, &ds)) continue;
           for (int64_t c = 0; c < o->dim[3]; c++) sum[c] += values ? p * dout[c] : ds * q.x[c];
         }
         tc_store_f64(o->type, o->ptr, n * o->stride[0] + j * o->stride[1] + h * o->stride[2], o->stride[3], o->dim[3], sum);

@@ -1,7 +1,11 @@
-// Matrix products [batch..., m, k] @ [batch..., k, n] by plain loops: TC_SPAN columns of one row at a time, terms added in order of k.
-// Floats multiply and accumulate in double and are rounded once (f64: a plain chain), integers and bools in int64, wrapping.
-// Built without contraction into fused multiply-adds, so that the chain is the same everywhere.
-// Threads: thread-safe, pure. Own nothing.
+// Matrix products [batch..., m, k] @ [batch..., k, n] by plain loops: TC_SPAN columns of one row at
+// a time, terms added in order of k.
+//
+// Floats multiply and accumulate in double and are rounded once (f64: a plain chain); integers and
+// bools use int64, wrapping. The file is built without contraction into fused multiply-adds, so
+// that the chain is the same everywhere.
+// Threads: thread-safe, pure.
+// Owner: nothing.
 #include "kernels/ref/convert.h"
 #include "kernels/ref/walk.h"
 
@@ -10,7 +14,7 @@ typedef struct place {
   int64_t a, b, out;
 } place;
 
-// Columns [j, j + n) of row i. a's row is converted in pieces, b's rows as they are met.
+// Computes columns [j, j + n) of row i. a's row is converted in pieces, b's rows as they are met.
 #define ROW_PIECE(suffix, ctype, accumulate) \
   static void row_piece_##suffix(const tc_ref_call *call, place at, int64_t i, int64_t j, int64_t n) { \
     const tc_view *a = &call->in[0], *b = &call->in[1], *out = &call->out; \

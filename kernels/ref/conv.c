@@ -1,13 +1,17 @@
-// Convolution of images with channels last and its two transposes, by plain loops over the result and over what each element of it sums.
-// x [n, h.., c], w [o, c / groups, r..], y [n, p.., o]; up to three spatial axes. Terms are added in the order of taps, then channels; of the weight's
-// gradient in the order of pixels. Floats accumulate in double and are rounded once, integers in int64, wrapping.
-// Threads: thread-safe, pure. Own nothing.
+// Convolution of images with channels last and its two transposes, by plain loops over the result
+// and over the terms of each element.
+//
+// x [n, h.., c], w [o, c / groups, r..], y [n, p.., o]; up to three spatial axes. Terms are added
+// in the order of taps, then channels; for the weight's gradient in the order of pixels. Floats
+// accumulate in double and are rounded once; integers use int64, wrapping.
+// Threads: thread-safe, pure.
+// Owner: nothing.
 #include "kernels/ref/convert.h"
 #include "kernels/ref/walk.h"
 
 #define AXES 3
 
-// Spatial axes are numbered from the back, missing ones have an extent of one.
+// Spatial axes are numbered from the back; missing ones have an extent of one.
 typedef struct geometry {
   int64_t stride[AXES], dilation[AXES], low[AXES], groups;
   int64_t h[AXES], p[AXES], r[AXES];  // extents of image, result and window
@@ -38,7 +42,7 @@ static int64_t count(const int64_t *d) {
   return d[0] * d[1] * d[2];
 }
 
-// The i-th of the places that d counts.
+// Writes the i-th position of a box of extents d.
 static void place(const int64_t *d, int64_t i, int64_t *at) {
   at[0] = i % d[0], at[1] = i / d[0] % d[1], at[2] = i / (d[0] * d[1]);
 }
@@ -47,7 +51,7 @@ static int64_t offset(const int64_t *at, const int64_t *stride) {
   return at[0] * stride[0] + at[1] * stride[1] + at[2] * stride[2];
 }
 
-// Where tap r of the window at p reads the image; false: outside.
+// Writes where tap r of the window at p reads the image; false: outside.
 static bool read_at(const geometry *g, const int64_t *p, const int64_t *r, int64_t *out) {
   *out = 0;
   for (int i = 0; i < AXES; i++) {
@@ -58,7 +62,7 @@ static bool read_at(const geometry *g, const int64_t *p, const int64_t *r, int64
   return true;
 }
 
-// Which window reads place h by tap r; false: none.
+// Writes which window reads position h by tap r; false: none does.
 static bool window_at(const geometry *g, const int64_t *h, const int64_t *r, int64_t *out) {
   *out = 0;
   for (int i = 0; i < AXES; i++) {
@@ -69,7 +73,8 @@ static bool window_at(const geometry *g, const int64_t *h, const int64_t *r, int
   return true;
 }
 
-// sum[q] += (element of a) * (n elements of b); the loops of the three differ in what they go over.
+// sum[q] += (element of a) * (n elements of b). The three kernels differ in what their loops go
+// over.
 #define CONV_FNS(suffix, ctype, product_type) \
   static void add_##suffix(const tc_view *a, int64_t at, const tc_view *b, int64_t from, int64_t step, int64_t n, ctype *sum) { \
     ctype v, x[TC_SPAN]; \

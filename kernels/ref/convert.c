@@ -1,5 +1,8 @@
-// Conversions between element types. f16 and bf16 are rounded from double in one step, so nothing is rounded twice on the way.
-// Rules: to floats, nearest even; double to integers truncates, saturates, and gives 0 for NaN; int64 to integers wraps; to bool, != 0.
+// Conversions between element types. See convert.h.
+//
+// Floats round to nearest even. f16 and bf16 are rounded from double in one step, so nothing is
+// rounded twice. Double to integer truncates, saturates, and gives 0 for NaN. int64 to integer
+// wraps. A bool is != 0.
 #include "kernels/ref/convert.h"
 
 #include <math.h>
@@ -25,8 +28,9 @@ static float f32_of_bits(uint32_t bits) {
   return v;
 }
 
-// Rounds to nearest even into a 16-bit format of a sign, exp_bits and man_bits. A NaN keeps its top bits and becomes quiet.
-static uint16_t narrow(double v, int exp_bits, int man_bits) {
+// Rounds to nearest even into a 16-bit format with a sign, exp_bits and man_bits. A NaN keeps its
+// top bits and becomes quiet.
+static uint16_t narrow_float(double v, int exp_bits, int man_bits) {
   uint64_t bits = f64_bits(v), man = bits & ((UINT64_C(1) << 52) - 1);
   int exp = (int)(bits >> 52 & 0x7ff) - 1023;
   uint64_t inf = ((UINT64_C(1) << exp_bits) - 1) << man_bits;
@@ -38,9 +42,9 @@ static uint16_t narrow(double v, int exp_bits, int man_bits) {
   int biased = exp + (1 << (exp_bits - 1)) - 1;
   int shift = 52 - man_bits;
   if (biased >= 1) {
-    man |= (uint64_t)biased << 52;  // a carry out of the mantissa steps the exponent, up to infinity
+    man |= (uint64_t)biased << 52;  // a carry out of the mantissa increments the exponent, up to infinity
   } else {
-    man |= UINT64_C(1) << 52;       // subnormal in the target
+    man |= UINT64_C(1) << 52;  // subnormal in the target
     shift += 1 - biased;
     if (shift > 53) return (uint16_t)sign;  // below half of the smallest
   }
@@ -50,11 +54,11 @@ static uint16_t narrow(double v, int exp_bits, int man_bits) {
 }
 
 uint16_t tc_f32_to_f16(float v) {
-  return narrow((double)v, 5, 10);
+  return narrow_float((double)v, 5, 10);
 }
 
 uint16_t tc_f32_to_bf16(float v) {
-  return narrow((double)v, 8, 7);
+  return narrow_float((double)v, 8, 7);
 }
 
 float tc_bf16_to_f32(uint16_t v) {
@@ -68,7 +72,8 @@ float tc_f16_to_f32(uint16_t v) {
   return f32_of_bits(sign | (exp + 127 - 15) << 23 | man << 13);
 }
 
-// Truncates toward zero, saturates to [low, high]; NaN gives 0. Both bounds are a power of two or one less, so the tests are exact.
+// Truncates toward zero and saturates to [low, high]; NaN gives 0. Each bound is a power of two or
+// one less, so the tests are exact.
 static int64_t f64_to_int(double v, int64_t low, int64_t high) {
   if (isnan(v)) return 0;
   if (v <= (double)low) return low;
@@ -76,13 +81,15 @@ static int64_t f64_to_int(double v, int64_t low, int64_t high) {
   return (int64_t)v;
 }
 
-// An int64 as a double that rounds on to f16 or bf16 as the int64 would: bits a double cannot hold are folded into its last one.
+// Returns an int64 as a double that rounds to f16 or bf16 as the int64 would. Bits that a double
+// cannot hold are folded into its last bit.
 static double i64_to_odd(int64_t v) {
   if (v > -(INT64_C(1) << 53) && v < INT64_C(1) << 53) return (double)v;
   return (double)((v & 1023) ? (v & ~INT64_C(1023)) | 1024 : v);
 }
 
-// One row per type: storage, value as double, as int64, from double v, from int64 v. e is an element.
+// One row per type: storage, value as double, as int64, from double v, from int64 v. e is an
+// element.
 #define EACH_TYPE(X) \
   X(BOOL, uint8_t, (double)(e != 0), (int64_t)(e != 0), (uint8_t)(v != 0), (uint8_t)(v != 0)) \
   X(U8, uint8_t, (double)e, (int64_t)e, (uint8_t)f64_to_int(v, 0, UINT8_MAX), (uint8_t)v) \
@@ -90,10 +97,10 @@ static double i64_to_odd(int64_t v) {
   X(I16, int16_t, (double)e, (int64_t)e, (int16_t)f64_to_int(v, INT16_MIN, INT16_MAX), (int16_t)v) \
   X(I32, int32_t, (double)e, (int64_t)e, (int32_t)f64_to_int(v, INT32_MIN, INT32_MAX), (int32_t)v) \
   X(I64, int64_t, (double)e, (int64_t)e, f64_to_int(v, INT64_MIN, INT64_MAX), v) \
-  X(F16, uint16_t, (double)tc_f16_to_f32(e), f64_to_int((double)tc_f16_to_f32(e), INT64_MIN, INT64_MAX), narrow(v, 5, 10), \
-    narrow(i64_to_odd(v), 5, 10)) \
-  X(BF16, uint16_t, (double)tc_bf16_to_f32(e), f64_to_int((double)tc_bf16_to_f32(e), INT64_MIN, INT64_MAX), narrow(v, 8, 7), \
-    narrow(i64_to_odd(v), 8, 7)) \
+  X(F16, uint16_t, (double)tc_f16_to_f32(e), f64_to_int((double)tc_f16_to_f32(e), INT64_MIN, INT64_MAX), narrow_float(v, 5, 10), \
+    narrow_float(i64_to_odd(v), 5, 10)) \
+  X(BF16, uint16_t, (double)tc_bf16_to_f32(e), f64_to_int((double)tc_bf16_to_f32(e), INT64_MIN, INT64_MAX), narrow_float(v, 8, 7), \
+    narrow_float(i64_to_odd(v), 8, 7)) \
   X(F32, float, (double)e, f64_to_int((double)e, INT64_MIN, INT64_MAX), (float)v, (float)v) \
   X(F64, double, e, f64_to_int(e, INT64_MIN, INT64_MAX), v, (double)v)
 

@@ -1,6 +1,8 @@
-// Element types as kernels see them: spans of elements to and from double or int64, with the switch on the type outside the loop.
-// Every kernel computes in one of these two and thereby serves every type; see convert.c for how values are rounded.
-// Threads: thread-safe, pure. Own nothing.
+// Element types as kernels see them: spans of elements to and from double or int64, with the switch
+// on the type outside the loop. Every kernel computes in one of these two and so serves every type.
+// convert.c states how values are rounded.
+// Threads: thread-safe, pure.
+// Owner: nothing.
 #ifndef TC_KERNELS_REF_CONVERT_H
 #define TC_KERNELS_REF_CONVERT_H
 
@@ -12,7 +14,7 @@ static inline bool tc_ref_is_float(tc_type type) {
 
 int64_t tc_ref_type_bytes(tc_type type);
 
-// Elements p[at], p[at + step], ..., n of them.
+// These access n elements p[at], p[at + step], ...
 void tc_load_f64(tc_type type, const void *p, int64_t at, int64_t step, int64_t n, double *out);
 void tc_load_i64(tc_type type, const void *p, int64_t at, int64_t step, int64_t n, int64_t *out);
 void tc_store_f64(tc_type type, void *p, int64_t at, int64_t step, int64_t n, const double *v);

@@ -1,15 +1,18 @@
-// Elementwise reference kernels: every row is an expression on doubles and one on int64s, run over spans converted from and to the real types.
+// Elementwise reference kernels: every row is an expression on doubles and one on int64s, run over
+// spans converted from and to the real types.
 //
-// The last operand's type chooses: floats compute in double and are rounded once on storing, integers and bools compute in int64 and wrap on
-// storing (bools become != 0, so add of bools is or). A result of another type (comparisons, cast) needs nothing more.
-// Threads: thread-safe, pure. Own nothing.
+// The last operand's type chooses. Floats compute in double and are rounded once on storing.
+// Integers and bools compute in int64 and wrap on storing; bools become != 0, so adding bools is
+// or. A result of another type (comparisons, cast) needs nothing more.
+// Threads: thread-safe, pure.
+// Owner: nothing.
 #include <math.h>
 
 #include "kernels/math.h"
 #include "kernels/ref/convert.h"
 #include "kernels/ref/walk.h"
 
-// One span: operand k's elements are x[k][0..n).
+// Computes one span: operand k's elements are x[k][0..n).
 typedef void f64_fn(int64_t n, double (*x)[TC_SPAN], double *out);
 typedef void i64_fn(int64_t n, int64_t (*x)[TC_SPAN], int64_t *out);
 
@@ -42,8 +45,9 @@ static void map_i64(const tc_ref_call *call, i64_fn *fn) {
   }
 }
 
-// A row without the wanted function uses the other one: sqrt of integers computes in double, bitwise rows know integers only.
-static tc_status map(const tc_ref_call *call, f64_fn *f64, i64_fn *i64) {
+// A row without the wanted function uses the other one: sqrt of integers computes in double, and
+// bitwise rows know integers only.
+static tc_status map_spans(const tc_ref_call *call, f64_fn *f64, i64_fn *i64) {
   TC_ASSERT(call->n_in >= 1 && call->n_in <= 3);
   bool is_float = tc_ref_is_float(call->in[call->n_in - 1].type);
   if (f64 && (is_float || !i64))
@@ -68,17 +72,17 @@ static tc_status map(const tc_ref_call *call, f64_fn *f64, i64_fn *i64) {
   SPAN_FN(name, f64, double, operands, f64_expression) \
   SPAN_FN(name, i64, int64_t, operands, i64_expression) \
   tc_status tc_ref_##name(const tc_ref_call *call) { \
-    return map(call, name##_f64, name##_i64); \
+    return map_spans(call, name##_f64, name##_i64); \
   }
 #define FLOAT_ROW(name, operands, f64_expression) \
   SPAN_FN(name, f64, double, operands, f64_expression) \
   tc_status tc_ref_##name(const tc_ref_call *call) { \
-    return map(call, name##_f64, NULL); \
+    return map_spans(call, name##_f64, NULL); \
   }
 #define INT_ROW(name, operands, i64_expression) \
   SPAN_FN(name, i64, int64_t, operands, i64_expression) \
   tc_status tc_ref_##name(const tc_ref_call *call) { \
-    return map(call, NULL, name##_i64); \
+    return map_spans(call, NULL, name##_i64); \
   }
 
 // ---- Arithmetic that wraps ----
@@ -91,7 +95,7 @@ static int64_t wrap_mul(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)a * (uint64_t)b);
 }
 
-// By repeated squaring. A negative exponent gives 0, except for the bases 1 and -1.
+// Computes by repeated squaring. A negative exponent gives 0, except for the bases 1 and -1.
 static int64_t int_pow(int64_t base, int64_t exponent) {
   if (exponent < 0) {
     if (base == 1) return 1;
@@ -106,7 +110,8 @@ static int64_t int_pow(int64_t base, int64_t exponent) {
   return power;
 }
 
-// Integer division by zero gives 0 for quotient and remainders alike; the quotient of the smallest by -1 wraps.
+// Integer division by zero gives 0 for quotient and remainder; the smallest integer divided by -1
+// wraps.
 static int64_t int_fmod(int64_t a, int64_t b) {
   return b == 0 || b == -1 ? 0 : a % b;
 }
@@ -122,13 +127,15 @@ static int64_t int_floor_divide(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-// The sign of the divisor, as in Python. Source: PyTorch, BinaryOpsKernel.cpp, remainder_kernel.
+// The result has the sign of the divisor, as in Python. Source: PyTorch, BinaryOpsKernel.cpp,
+// remainder_kernel.
 static double float_remainder(double a, double b) {
   double rest = fmod(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-// Not floor(a / b), which may round up to an integer first. Source: PyTorch, c10/util/generic_math.h, div_floor_floating.
+// This is not floor(a / b), which may round up to an integer first. Source: PyTorch,
+// c10/util/generic_math.h, div_floor_floating.
 static double float_floor_divide(double a, double b) {
   if (b == 0) return a / b;
   double rest = fmod(a, b), quotient = (a - rest) / b;
@@ -138,7 +145,8 @@ static double float_floor_divide(double a, double b) {
   return quotient - floored > 0.5 ? floored + 1 : floored;
 }
 
-// Counts outside 0..63 give 0, or the sign when shifting right; bits past a narrower type go when storing.
+// Counts outside 0..63 give 0, or the sign when shifting right. Bits beyond a narrower type are
+// dropped on storing.
 static int64_t shift_left(int64_t a, int64_t b) {
   return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b);
 }
@@ -147,7 +155,7 @@ static int64_t shift_right(int64_t a, int64_t b) {
   return b < 0 || b > 63 ? -(a < 0) : a >> b;
 }
 
-// exp never overflows on the side it is asked for.
+// The argument of exp is never positive, so it does not overflow.
 static double sigmoid(double a) {
   if (a >= 0) return 1 / (1 + exp(-a));
   double e = exp(a);
@@ -217,11 +225,11 @@ tc_status tc_ref_polygamma(const tc_ref_call *call) {
 
 SPAN_FN(bitwise_not, i64, int64_t, ONE, ~a)
 tc_status tc_ref_bitwise_not(const tc_ref_call *call) {
-  // ~1 is not 0, so bools need their own.
-  return map(call, NULL, call->in[0].type == TC_BOOL ? logical_not_i64 : bitwise_not_i64);
+  // ~1 is not 0, so bools have their own function.
+  return map_spans(call, NULL, call->in[0].type == TC_BOOL ? logical_not_i64 : bitwise_not_i64);
 }
 
-// ---- Two operands. The larger and smaller are NaN if either is, and 0 and -0 are not told apart ----
+// ---- Two operands. The larger and smaller are NaN if either is NaN, and 0 and -0 are equal ----
 
 ROW(add, TWO, a + b, (int64_t)((uint64_t)a + (uint64_t)b))
 ROW(sub, TWO, a - b, (int64_t)((uint64_t)a - (uint64_t)b))

@@ -1,8 +1,11 @@
-// Folding reference kernels: for every element of the kept axes, a walk over the folded axes in row-major order.
+// Folding reference kernels: for every element of the kept axes, a walk over the folded axes in
+// row-major order.
 //
-// Sums and products of floats accumulate in double and are rounded once (f64: a plain chain), of integers and bools in int64, wrapping.
-// Empty sums are 0, products 1, any false, all true; max, min, argmax and argmin of nothing are errors. NaN is larger and smaller than everything.
-// Threads: thread-safe, pure. Own nothing.
+// Sums and products of floats accumulate in double and are rounded once (f64: a plain chain);
+// integers and bools use int64, wrapping. Empty sums are 0, products 1, any is false, all is true;
+// max, min, argmax and argmin of nothing are errors. NaN is larger and smaller than everything.
+// Threads: thread-safe, pure.
+// Owner: nothing.
 #include <math.h>
 
 #include "kernels/ref/convert.h"
@@ -13,7 +16,7 @@ typedef struct fold_state {
   int64_t i64;
   int64_t index;  // of the extreme so far; -1 before the first element
 } fold_state;
-// Takes a span: elements x[0..n) that stand at positions at..at + n-1 of the folded box.
+// Folds a span: elements x[0..n) at positions at..at + n-1 of the folded box.
 typedef void f64_fn(fold_state *s, int64_t at, int64_t n, const double *x);
 typedef void i64_fn(fold_state *s, int64_t at, int64_t n, const int64_t *x);
 
@@ -26,7 +29,7 @@ typedef struct fold {
   enum { VALUE, INDEX, FLAG } result;  // what is stored: the value, its position, or the integer half as a bool
 } fold;
 
-// Splits in's axes by the mask, each half in order.
+// Splits in's axes by the mask; each half keeps its order.
 static void split_axes(const tc_view *in, uint64_t mask, tc_view *out_kept, tc_view *out_folded) {
   out_kept->rank = out_folded->rank = 0;
   for (int d = 0; d < in->rank; d++) {
@@ -54,7 +57,7 @@ static fold_state fold_box(const fold *f, const tc_view *in, int64_t origin, con
   return s;
 }
 
-static tc_status run(const fold *f, const tc_ref_call *call) {
+static tc_status fold_axes(const fold *f, const tc_ref_call *call) {
   const tc_view *in = &call->in[0], *out = &call->out;
   tc_view kept, folded;
   split_axes(in, call->attr[0] & 255, &kept, &folded);
@@ -87,7 +90,7 @@ static tc_status run(const fold *f, const tc_ref_call *call) {
 #define KERNEL(name, functions, ...) \
   tc_status tc_ref_##name(const tc_ref_call *call) { \
     static const fold f = {#name, functions##_f64, functions##_i64, __VA_ARGS__}; \
-    return run(&f, call); \
+    return fold_axes(&f, call); \
   }
 
 FOLD_FN(sum, f64, double, { v += x[i]; })
@@ -108,7 +111,7 @@ FOLD_FN(max, i64, int64_t, TAKE_IF(x[i] > v))
 FOLD_FN(min, f64, double, TAKE_IF(x[i] < v || (isnan(x[i]) && !isnan(v))))
 FOLD_FN(min, i64, int64_t, TAKE_IF(x[i] < v))
 
-// Flags live in the integer half of the state, whatever the operand. NaN is true.
+// Flags use the integer half of the state, whatever the operand. NaN is true.
 static void any_f64(fold_state *s, int64_t at, int64_t n, const double *x) {
   (void)at;
   for (int64_t i = 0; i < n; i++) s->i64 |= x[i] != 0;

@@ -1,5 +1,7 @@
-// Values from arguments and position: full, iota and the random draws. How a draw maps to Philox blocks is fixed in kernels/philox.h.
-// Threads: thread-safe, pure. Own nothing.
+// Values from arguments and position: full, iota and the random draws. kernels/philox.h defines how
+// a draw maps to Philox blocks.
+// Threads: thread-safe, pure.
+// Owner: nothing.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +49,7 @@ tc_status tc_ref_iota(const tc_ref_call *call) {
   return TC_OK;
 }
 
-// The words of one block of the draw with arg[seed, counter].
+// Computes the words of one block of the draw with arg[seed, counter].
 static void draw_block(const uint64_t *arg, int64_t block, uint32_t words[4]) {
   uint64_t seed = arg[0], draw = arg[1];
   uint32_t counter[4] = {(uint32_t)block, (uint32_t)((uint64_t)block >> 32), (uint32_t)draw, (uint32_t)(draw >> 32)};
@@ -55,7 +57,7 @@ static void draw_block(const uint64_t *arg, int64_t block, uint32_t words[4]) {
   tc_philox4x32(counter, key, words);
 }
 
-// 64 random bits for element i of a draw whose elements take two words.
+// Returns 64 random bits for element i of a draw whose elements take two words.
 static uint64_t draw_u64(const uint64_t *arg, int64_t i) {
   uint32_t words[4];
   draw_block(arg, i / 2, words);
@@ -93,7 +95,7 @@ tc_status tc_ref_randn(const tc_ref_call *call) {
   return TC_OK;
 }
 
-// low and high are int64 whatever the type of the result.
+// low and high are int64, whatever the type of the result.
 tc_status tc_ref_randint(const tc_ref_call *call) {
   const tc_view *out = &call->out;
   int64_t n = count(out), low = (int64_t)call->arg[2], high = (int64_t)call->arg[3];
@@ -120,7 +122,8 @@ static int compare_tickets(const void *a, const void *b) {
   return (x->index > y->index) - (x->index < y->index);
 }
 
-// Sorts 0..n-1 by 64 random bits each; the index settles ties, so the order does not depend on the sort.
+// Sorts 0..n-1 by 64 random bits each. The index breaks ties, so the order does not depend on the
+// sort.
 tc_status tc_ref_randperm(const tc_ref_call *call) {
   const tc_view *out = &call->out;
   int64_t n = count(out);

@@ -1,18 +1,24 @@
-// Indexed reference kernels. All are one of two loops over a box with a position taken from an index tensor: take reads x there, put writes or
-// adds to out there. Each op only says with which strides its operands lie in the box.
+// Indexed reference kernels. All are one of two loops over a box, with a position from an index
+// tensor. Take reads x there, put writes or adds to out. Each op only chooses the strides with
+// which its operands lie in the box.
 //
-// Always: spans ascend in row-major order, so of several writes to one place the last wins, and adds happen in index order. Every add is rounded
-// to the type, as in PyTorch, but f16 and bf16 are added up in double and rounded once, since their sums stop growing early.
-// An index in [-extent, extent) counts; the first other one ends the kernel with TC_ERR_INDEX.
-// A put can be shared: each call makes a slice of the result. Along the axis that is indexed it walks every index and keeps those that point into its slice.
-// Threads: thread-safe, pure. Own nothing but their scratch.
+// Always: spans ascend in row-major order. Of several writes to one place the last wins, and adds
+// happen in index order. Every add is rounded to the type, as in PyTorch. f16 and bf16 are summed
+// in double and rounded once, because their sums would stop growing early.
+// Always: an index in [-extent, extent) is valid; the first other one ends the kernel with
+// TC_ERR_INDEX.
+// Always: a put can be shared, and then each call makes a slice of the result. Along the indexed
+// axis it walks every index and keeps those that point into its slice.
+// Threads: thread-safe, pure.
+// Owner: nothing but its scratch.
 
 #include "kernels/ref/convert.h"
 #include "kernels/ref/share.h"
 #include "kernels/ref/walk.h"
 #include "runtime/arena.h"
 
-// A box over index, data (a take's out or a put's src) and target (what is indexed), whose stride along axis is applied to the index instead.
+// A box over index, data (a take's out or a put's src) and target (the indexed tensor). The
+// target's stride along axis is applied to the index instead.
 typedef struct indexing {
   const char *name;
   const tc_view *index;
@@ -32,7 +38,8 @@ static tc_status resolve(const indexing *x, int64_t n, int64_t *index) {
   return TC_OK;
 }
 
-// The present span's target offsets into at. Where the index is the same over the span (rows of index_select), only at[0] is valid.
+// Writes the present span's target offsets into at. If the index is the same over the span (rows of
+// index_select), only at[0] is valid.
 static tc_status locate(const indexing *x, int64_t *at) {
   const tc_walk *w = &x->walk;
   int64_t n = w->step[0] == 0 ? 1 : w->n;
@@ -46,7 +53,7 @@ static bool is_row(const indexing *x) {
   return x->walk.step[0] == 0;
 }
 
-// For every size of element.
+// Expands X for every size of element.
 #define EACH_SIZE(X) \
   X(1, uint8_t) \
   X(2, uint16_t) \
@@ -78,7 +85,8 @@ static tc_status take(indexing *x, const tc_view *target, const tc_view *out) {
   return TC_OK;
 }
 
-// The present span's target offsets into at and, of each, the number in the span into of; those outside the slice are left out. As in locate, rows have one.
+// Writes the present span's target offsets into at, and for each its number in the span into of.
+// Those outside the slice are left out. As in locate, rows have one.
 static tc_status locate_kept(const indexing *x, int64_t *at, int64_t *of, int64_t *n_kept) {
   const tc_walk *w = &x->walk;
   int64_t n = is_row(x) ? 1 : w->n, kept = 0;
@@ -133,7 +141,7 @@ static void add_span(const tc_walk *w, const tc_view *target, const tc_view *src
 #undef ADD
 }
 
-// Rows of index_add in f32, dense on both sides: the gradient of an embedding.
+// Adds rows of index_add in f32, dense on both sides: the gradient of an embedding.
 static bool add_row(const tc_walk *w, const tc_view *target, const tc_view *src, int64_t at) {
   if (target->type != TC_F32 || w->step[1] != 1 || w->step[2] != 1) return false;
   float *to = (float *)target->ptr + at;
@@ -161,7 +169,8 @@ static tc_status put(indexing *x, const tc_view *target, const tc_view *src, boo
 
 // ---- Where the operands lie ----
 
-// The box is the index's; data and target lie along its axes, target but for the axis that is indexed. Rank 0 acts as one axis of extent 1.
+// The box is the index's. Data and target lie along its axes, target except for the indexed one.
+// Rank 0 acts as one axis of extent 1.
 static void along_index(indexing *x, const char *name, const tc_view *index, const tc_view *data, const tc_view *target, uint64_t axis) {
   *x = (indexing){.name = name, .index = index, .extent = 1, .count = 1};
   int64_t stride[TC_MAX_RANK];
@@ -177,7 +186,7 @@ static void along_index(indexing *x, const char *name, const tc_view *index, con
   tc_walk_begin(&x->walk);
 }
 
-// The box is data's: target's axes with the index's own in the place of axis.
+// The box is data's: target's axes with the index's own in place of axis.
 static void along_axis(indexing *x, const char *name, const tc_view *index, const tc_view *data, const tc_view *target, uint64_t axis) {
   *x = (indexing){.name = name, .index = index, .extent = 1, .count = 1};
   int64_t index_stride[TC_MAX_RANK] = {0}, target_stride[TC_MAX_RANK] = {0};
@@ -219,21 +228,23 @@ typedef struct put_operands {
   int64_t extent, first;  // of the whole axis; out's first element there
 } put_operands;
 
-// The axis of src that lies along axis d of the result, which is not the indexed one.
+// Returns the axis of src that lies along axis d of the result, which is not the indexed one.
 static int axis_of_src(const put_operands *p, int d) {
   return p->place == along_index || d < (int)p->axis ? d : d - 1 + p->index.rank;
 }
 
-#define LONG_ROW 64  // elements; a share that walks every index loses little beside the rows it adds up
+#define LONG_ROW 64  // elements; a share that walks every index loses little beside rows of this length
 
-// Whether a share is whole rows of the result, which lie together in memory, rather than a part of every row.
+// Returns whether a share is whole rows of the result, which lie together in memory, or a part of
+// every row.
 static bool cuts_rows(const put_operands *p) {
   int64_t n = 1;
   for (int d = (int)p->axis + 1; d < p->out.rank; d++) n *= p->out.dim[d];
   return p->place == along_axis && n >= LONG_ROW;
 }
 
-// False if there is nothing to do. An index tensor may be smaller than the result, and src larger than the index.
+// Cuts the operands to the share; false: there is nothing to do. An index tensor may be smaller
+// than the result, and src larger than the index.
 static bool take_share(put_operands *p, const tc_ref_call *call, const char *name, place_fn *place) {
   tc_share share;
   *p = (put_operands){name, place, call->attr[0], call->in[0], call->in[1], call->in[2], call->out, 1, 0};
@@ -260,13 +271,14 @@ static tc_status put_into(const put_operands *p, const tc_view *target, bool add
   return put(&x, target, &p->src, adds);
 }
 
-// out = x (already there if the caller gave x's buffer away), then src is put into it.
+// Copies x to out (already there if the caller gave x's buffer away), then puts src into it.
 static tc_status put_into_copy(const put_operands *p, bool adds) {
   if (p->out.ptr != p->x.ptr) tc_copy_view(&p->out, &p->x);
   return put_into(p, &p->out, adds);
 }
 
-// The same in double for f16 and bf16, rounded at the end. A wrong index leaves the result unwritten.
+// Does the same in double for f16 and bf16, rounded at the end. A wrong index leaves the result
+// unwritten.
 static tc_status add_wide(const put_operands *p) {
   int64_t n = 1;
   tc_view wide = p->out;

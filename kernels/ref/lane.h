@@ -1,12 +1,15 @@
-// Lanes: the elements of a tensor along one axis, for every position of the other axes. What scans and softmax run over.
-// Threads: a walk belongs to one thread. Owns nothing.
+// Lanes: the elements of a tensor along one axis, for every position of the other axes. Scans and
+// softmax run over them.
+// Threads: a walk is one thread's.
+// Owner: nothing.
 #ifndef TC_KERNELS_REF_LANE_H
 #define TC_KERNELS_REF_LANE_H
 
 #include "kernels/ref/ref.h"
 #include "kernels/ref/walk.h"
 
-// The lanes of in and out, which share a shape: walk is over the other axes, operand 0 in, operand 1 out.
+// The lanes of in and out, which share a shape. walk is over the other axes; operand 0 is in,
+// operand 1 is out.
 typedef struct tc_lanes {
   tc_walk walk;
   int64_t n, in_step, out_step;  // along the axis

@@ -1,12 +1,14 @@
-// Rearranging reference kernels: each is one or two copies between strided boxes; only the strides differ.
-// Threads: thread-safe, pure. Own nothing.
+// Rearranging reference kernels: each is one or two copies between strided boxes, and only the
+// strides differ.
+// Threads: thread-safe, pure.
+// Owner: nothing.
 #include <string.h>
 
 #include "kernels/ref/convert.h"
 #include "kernels/ref/share.h"
 #include "kernels/ref/walk.h"
 
-// Copies a box; offsets and strides in elements.
+// Copies a box; offsets and strides are in elements.
 static void copy_box(tc_type type, int rank, const int64_t *dim, void *dst, int64_t dst_at, const int64_t *dst_stride, const void *src,
                      int64_t src_at, const int64_t *src_stride) {
   int64_t elem_bytes = tc_ref_type_bytes(type);
@@ -20,7 +22,7 @@ static void copy_box(tc_type type, int rank, const int64_t *dim, void *dst, int6
   }
 }
 
-// Whether the view is one run of memory, and whether it is one element over and over.
+// These say whether the view is one run of memory, and whether it is one element repeated.
 static bool is_dense(const tc_view *v) {
   int64_t stride = 1;
   for (int d = v->rank - 1; d >= 0; stride *= v->dim[d], d--)
@@ -66,7 +68,8 @@ tc_status tc_ref_none(const tc_ref_call *call) {
   return TC_FAIL(TC_ERR_ARG, "this row of the op table has no reference kernel");
 }
 
-// Also detach, to and assign, whose second operand, the old value, is not read: in row-major order, in[0] has out's elements.
+// Serves detach, to and assign, too; the second operand of assign, the old value, is not read. In
+// row-major order in[0] has out's elements.
 tc_status tc_ref_reshape(const tc_ref_call *call) {
   const tc_view *in = &call->in[0];
   int64_t stride[TC_MAX_RANK];
@@ -94,7 +97,7 @@ tc_status tc_ref_expand(const tc_ref_call *call) {
   return TC_OK;
 }
 
-// The strides of v[start::step] and, as result, the offset of its first element.
+// Writes the strides of v[start::step]; returns the offset of its first element.
 static int64_t slice_strides(const tc_view *v, const uint64_t *start, const uint64_t *step, int64_t *out_stride) {
   int64_t at = 0;
   for (int d = 0; d < v->rank; d++) {
@@ -112,7 +115,7 @@ tc_status tc_ref_slice(const tc_ref_call *call) {
   return TC_OK;
 }
 
-// Two boxes: from the start on, and what lies before it.
+// Copies two boxes: from the start on, and what lies before it.
 tc_status tc_ref_roll(const tc_ref_call *call) {
   const tc_view *in = &call->in[0], *out = &call->out;
   uint64_t axis = call->attr[0];
@@ -149,7 +152,7 @@ static void fill(const tc_view *out, uint64_t arg) {
   copy_box(out->type, out->rank, out->dim, out->ptr, 0, out->stride, &elem, 0, zeros);
 }
 
-// Fills, then copies what remains of in; a negative amount crops.
+// Fills out, then copies what remains of in; a negative amount crops.
 tc_status tc_ref_pad(const tc_ref_call *call) {
   const tc_view *in = &call->in[0], *out = &call->out;
   int64_t dim[TC_MAX_RANK], in_at = 0, out_at = 0;
@@ -169,7 +172,7 @@ tc_status tc_ref_window(const tc_ref_call *call) {
   const tc_view *in = &call->in[0], *out = &call->out;
   int64_t stride[TC_MAX_RANK], along = in->stride[call->attr[0]];
   for (int d = 0; d < in->rank; d++) stride[d] = in->stride[d];
-  // A step between windows may be anything where there is one window: it wraps.
+  // With one window the step between windows may be any number: it wraps.
   stride[call->attr[0]] = (int64_t)((uint64_t)along * call->attr[2]), stride[in->rank] = (int64_t)((uint64_t)along * call->attr[3]);
   copy_box(in->type, out->rank, out->dim, out->ptr, 0, out->stride, in->ptr, 0, stride);
   return TC_OK;
@@ -195,13 +198,15 @@ tc_status tc_ref_cat(const tc_ref_call *call) {
   return TC_OK;
 }
 
-// How many of start, start + step, .. come before position `at`, in the direction of the step.
+// Returns how many of start, start + step, .. come before position `at`, in the direction of the
+// step.
 static int64_t count_before(int64_t start, int64_t step, int64_t at) {
   if (step < 0) start = -start, step = -step, at = -at;
   return at <= start ? 0 : (at - start + step - 1) / step;
 }
 
-// out is old with value written over the slice. out may be old itself, when the caller gave old's buffer away.
+// Copies old to out and writes value over the slice. out may be old itself, if the caller gave
+// old's buffer away.
 tc_status tc_ref_write_slice(const tc_ref_call *call) {
   tc_view old = call->in[0], value = call->in[1], out = call->out;
   uint64_t start[TC_MAX_RANK];

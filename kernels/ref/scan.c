@@ -1,19 +1,23 @@
 // Scanning reference kernels: running sum, product and maximum along an axis.
-// Floats are carried in double, so that every result is rounded once; integers and bools in int64, wrapping. After a NaN, cummax stays NaN.
-// Threads: thread-safe, pure. Own nothing.
+//
+// Floats are carried in double, so that every result is rounded once; integers and bools in int64,
+// wrapping. After a NaN, cummax stays NaN.
+// Threads: thread-safe, pure.
+// Owner: nothing.
 #include <math.h>
 
 #include "kernels/ref/convert.h"
 #include "kernels/ref/lane.h"
 #include "kernels/ref/share.h"
 
-#define LANE_SPAN 1024  // lanes at once where lanes are neighbours: 4 KiB of f32 a step
+#define LANE_SPAN 1024  // lanes at once if lanes are neighbours: 4 KiB of f32 a step
 
-// A lane at a time: from the carry, which becomes the next span's.
+// Scans a span of one lane from the carry, which becomes the next span's.
 typedef void f64_fn(double *carry, int64_t n, double *x);
 typedef void i64_fn(int64_t *carry, int64_t n, int64_t *x);
 
-// What a scan does with a span along a lane, and with a span over lanes, each with a carry of its own. Spans are scanned in place.
+// What a scan does with a span along a lane, and with a span over lanes, each with its own carry.
+// Spans are scanned in place.
 typedef struct scan_ops {
   double neutral_f64;
   int64_t neutral_i64;
@@ -21,7 +25,7 @@ typedef struct scan_ops {
   i64_fn *along_i64, *across_i64;
 } scan_ops;
 
-// In spans along the lane.
+// Scans one lane in spans.
 static void lane_f64(const tc_view *in, int64_t in_at, const tc_view *out, int64_t out_at, const tc_lanes *l, const scan_ops *ops) {
   double x[TC_SPAN], carry = ops->neutral_f64;
   for (int64_t i = 0; i < l->n; i += TC_SPAN) {
@@ -42,7 +46,7 @@ static void lane_i64(const tc_view *in, int64_t in_at, const tc_view *out, int64
   }
 }
 
-// The walk's present span of lanes, element by element of all of them.
+// Scans the walk's present span of lanes, element by element of all of them.
 static void lanes_f64(const tc_view *in, const tc_view *out, const tc_lanes *l, const scan_ops *ops) {
   const tc_walk *w = &l->walk;
   double x[LANE_SPAN], carry[LANE_SPAN];
@@ -65,8 +69,9 @@ static void lanes_i64(const tc_view *in, const tc_view *out, const tc_lanes *l, 
   }
 }
 
-// Lanes whose elements lie side by side go one by one; others in spans of neighbours, so that memory is walked in its order.
-static tc_status scan(const tc_ref_call *call, const scan_ops *ops) {
+// Lanes whose elements lie side by side go one by one. Others go in spans of neighbours, so that
+// memory is walked in its order.
+static tc_status scan_axis(const tc_ref_call *call, const scan_ops *ops) {
   tc_view in = call->in[0], out = call->out;
   tc_share share;
   tc_lanes l;
@@ -105,7 +110,7 @@ SCAN_FN(max, i64, int64_t, x[i] > v ? x[i] : v)
 SCAN_FN(min, f64, double, x[i] < v || isnan(x[i]) ? x[i] : v)
 SCAN_FN(min, i64, int64_t, x[i] < v ? x[i] : v)
 
-// log(e^a + e^b); equal infinities are left alone.
+// Returns log(e^a + e^b); equal infinities are left alone.
 static double log_add_exp(double a, double b) {
   double most = a > b || isnan(a) ? a : b, least = a > b || isnan(a) ? b : a;
   return isinf(most) && most == least ? most : isnan(most) || isnan(least) ? (double)NAN : most + log1p(exp(least - most));
@@ -113,22 +118,22 @@ static double log_add_exp(double a, double b) {
 SCAN_FN(log_sum, f64, double, log_add_exp(v, x[i]))
 
 tc_status tc_ref_cumsum(const tc_ref_call *call) {
-  return scan(call, &(scan_ops){0, 0, sum_along_f64, sum_across_f64, sum_along_i64, sum_across_i64});
+  return scan_axis(call, &(scan_ops){0, 0, sum_along_f64, sum_across_f64, sum_along_i64, sum_across_i64});
 }
 
 tc_status tc_ref_cumprod(const tc_ref_call *call) {
-  return scan(call, &(scan_ops){1, 1, prod_along_f64, prod_across_f64, prod_along_i64, prod_across_i64});
+  return scan_axis(call, &(scan_ops){1, 1, prod_along_f64, prod_across_f64, prod_along_i64, prod_across_i64});
 }
 
 tc_status tc_ref_cummin(const tc_ref_call *call) {
-  return scan(call, &(scan_ops){INFINITY, INT64_MAX, min_along_f64, min_across_f64, min_along_i64, min_across_i64});
+  return scan_axis(call, &(scan_ops){INFINITY, INT64_MAX, min_along_f64, min_across_f64, min_along_i64, min_across_i64});
 }
 
 // Recorded for floats only.
 tc_status tc_ref_logcumsumexp(const tc_ref_call *call) {
-  return scan(call, &(scan_ops){-INFINITY, 0, log_sum_along_f64, log_sum_across_f64, NULL, NULL});
+  return scan_axis(call, &(scan_ops){-INFINITY, 0, log_sum_along_f64, log_sum_across_f64, NULL, NULL});
 }
 
 tc_status tc_ref_cummax(const tc_ref_call *call) {
-  return scan(call, &(scan_ops){-INFINITY, INT64_MIN, max_along_f64, max_across_f64, max_along_i64, max_across_i64});
+  return scan_axis(call, &(scan_ops){-INFINITY, INT64_MIN, max_along_f64, max_across_f64, max_along_i64, max_across_i64});
 }

@@ -1,8 +1,10 @@
-// Where values would go in sorted sequences so that they stay sorted: before equals, or after them.
+// Where values belong in sorted sequences: before equals, or after them.
 //
-// Idea: halving without a branch, which would be a matter of luck, several values in step, so that the loads of one wait beside those of the others.
-// NaN is the greatest, as sorting has it (NumPy's rule; PyTorch leaves sequences with NaN undefined).
-// Threads: thread-safe, pure. Owns nothing.
+// Binary search runs without a branch, which would be mispredicted. Several values go in step, so
+// that the loads of one wait beside those of the others. NaN is the largest value, as in sorting
+// (NumPy's rule; PyTorch leaves sequences with NaN undefined).
+// Threads: thread-safe, pure.
+// Owner: nothing.
 #include <math.h>
 
 #include "kernels/ref/convert.h"
@@ -18,7 +20,7 @@ typedef struct search {
   tc_type type;
 } search;
 
-// Of m values whose sequences start at base[0..m): the places into at.
+// Writes the places of m values, whose sequences start at base[0..m), into at.
 #define FIND_FN(name, ctype, sum_type, get, is_nan) \
   static void find_##name(const search *s, int64_t m, const int64_t *base, const sum_type *v, int64_t *at) { \
     const ctype *x = (const ctype *)(const void *)s->sorted; \
@@ -66,7 +68,7 @@ static void find(const search *s, int64_t m, const int64_t *base, const tc_view 
 
 tc_status tc_ref_searchsorted(const tc_ref_call *call) {
   tc_view sorted = call->in[0], values = call->in[1], out = call->out;
-  bool one = sorted.rank == 1;  // sequence for all values
+  bool one = sorted.rank == 1;  // one sequence for all values
   int last = out.rank - 1;
   tc_share share;
   if (!tc_share_find(call, -1, false, &share)) return TC_OK;

@@ -1,8 +1,11 @@
-// Shares: the slice of a result that one of several calls makes, for kernels whose slices can be made apart from each other.
+// Shares: the slice of a result that one of several calls makes, for kernels whose slices are
+// independent.
 //
-// Idea: a result is cut along one axis. A kernel narrows its views to its slice and goes on as if that were all there is, so every element is made by
-// the same steps in the same order, however many share the work. Slices of the last axis are whole blocks, so that no two write to one cache line.
-// Threads: thread-safe, pure. Owns nothing.
+// A result is cut along one axis. A kernel narrows its views to its slice and proceeds as if that
+// were all. So every element is made by the same steps in the same order, however many calls share
+// the work. Slices of the last axis are whole blocks, so that no two write to one cache line.
+// Threads: thread-safe, pure.
+// Owner: nothing.
 #ifndef TC_KERNELS_REF_SHARE_H
 #define TC_KERNELS_REF_SHARE_H
 
@@ -20,8 +23,9 @@ static inline int64_t tc_share_parts(const tc_view *v, int axis) {
   return axis == v->rank - 1 ? (v->dim[axis] + TC_SHARE_BLOCK - 1) / TC_SHARE_BLOCK : v->dim[axis];
 }
 
-// The call's slice; false if there is nothing for it to do. Outer axes are cut rather than inner ones, if they have a part for every share; axis `last`
-// (-1: none) only where no other does, and then only if may_cut_last. A result that cannot be cut is made by the call with the first part.
+// Writes the call's slice; false: there is nothing for it to do. Outer axes are preferred if they
+// have a part for every share. Axis `last` (-1: none) is cut only where no other is, and only if
+// may_cut_last. A result that cannot be cut is made by the call with the first part.
 static inline bool tc_share_find(const tc_ref_call *call, int last, bool may_cut_last, tc_share *out) {
   const tc_view *v = &call->out;
   int64_t parts = 1;
@@ -38,7 +42,7 @@ static inline bool tc_share_find(const tc_ref_call *call, int last, bool may_cut
   return out->lo < out->hi;
 }
 
-// Elements [lo, hi) of an axis.
+// Returns elements [lo, hi) of an axis.
 static inline tc_view tc_share_slice(const tc_view *v, int axis, int64_t lo, int64_t hi) {
   tc_view out = *v;
   out.ptr = (char *)v->ptr + lo * v->stride[axis] * (int64_t)tc_type_bytes(v->type);

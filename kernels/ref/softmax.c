@@ -1,6 +1,8 @@
-// Softmax and its logarithm along an axis, in three passes over each lane: maximum, sum of exponentials, result. In double, rounded once.
-// A lane with a NaN or +inf, or of -inf only, is NaN throughout, as in PyTorch.
-// Threads: thread-safe, pure. Own nothing.
+// Softmax and its logarithm along an axis, in three passes over each lane: maximum, sum of
+// exponentials, result. They compute in double, rounded once.
+// A lane with a NaN or +inf, or with only -inf, is NaN throughout, as in PyTorch.
+// Threads: thread-safe, pure.
+// Owner: nothing.
 #include <math.h>
 
 #include "kernels/ref/convert.h"
@@ -46,7 +48,7 @@ static void run_lane(const tc_view *in, const tc_view *out, const tc_lanes *l, b
   }
 }
 
-static tc_status run(const tc_ref_call *call, bool log_of) {
+static tc_status softmax_axis(const tc_ref_call *call, bool log_of) {
   tc_lanes l;
   tc_lanes_begin(&l, &call->in[0], &call->out, call->attr[0], 1);
   while (tc_walk_next(&l.walk)) run_lane(&call->in[0], &call->out, &l, log_of);
@@ -54,9 +56,9 @@ static tc_status run(const tc_ref_call *call, bool log_of) {
 }
 
 tc_status tc_ref_softmax(const tc_ref_call *call) {
-  return run(call, false);
+  return softmax_axis(call, false);
 }
 
 tc_status tc_ref_log_softmax(const tc_ref_call *call) {
-  return run(call, true);
+  return softmax_axis(call, true);
 }

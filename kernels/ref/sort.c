@@ -1,11 +1,16 @@
-// Order along an axis: positions of all elements, or of the first k, in ascending or descending order of their values.
+// Order along an axis: positions of all elements, or of the first k, in ascending or descending
+// order of their values.
 //
-// Idea: a value becomes an unsigned key of the same order (NaN is the greatest, zeros of both signs are equal, descending keys are inverted), so that one
-// stable sort serves every type. Entries are a half of the key above a position: keys of 64 bits are sorted by their low half, then by their high one.
-// Long lanes are sorted by bytes (least first; bytes that are alike are passed over), short ones merged. The first k are found by counting bytes, the
-// greatest first, which leaves fewer candidates each time, and only they are sorted.
-// Always: equal elements keep their order. A lane has at most 2^32 elements (lazy/record/record_fold.c).
-// Threads: thread-safe, pure. Own nothing but their scratch.
+// A value becomes an unsigned key of the same order, so that one stable sort serves every type. NaN
+// is the largest, zeros of both signs are equal, and descending keys are inverted. An entry is one
+// half of the key above a position: 64-bit keys are sorted by their low half, then by their high
+// one. Long lanes use radix sort by bytes, least significant first, passing over bytes that are all
+// equal. Short lanes are merged. The first k are found by counting bytes, most significant first.
+// Each step leaves fewer candidates, and only they are sorted.
+// Always: equal elements keep their order. A lane has at most 2^32 elements
+// (lazy/record/record_fold.c).
+// Threads: thread-safe, pure.
+// Owner: nothing but its scratch.
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +25,7 @@ enum { RADIX_LEAST = 256, RUN = 8, BYTE = 256 };
 
 static uint64_t key_of_f64(double v) {
   uint64_t bits;
-  v += 0.0;  // -0 is 0
+  v += 0.0;  // -0 becomes 0
   memcpy(&bits, &v, sizeof bits);
   return v != v ? UINT64_MAX : bits ^ ((uint64_t)((int64_t)bits >> 63) | UINT64_C(1) << 63);
 }
@@ -36,7 +41,7 @@ static int key_bits(tc_type type) {
   return type == TC_F64 || type == TC_I64 ? 64 : 32;
 }
 
-// Keys of a lane, in the order asked for.
+// Loads a lane's keys, in the order that is asked for.
 static void load_keys(tc_type type, const void *p, int64_t at, int64_t step, int64_t n, bool descending, uint64_t *key) {
   uint64_t flip = !descending ? 0 : key_bits(type) == 64 ? UINT64_MAX : UINT32_MAX;
   if (type == TC_F32) {
@@ -100,7 +105,8 @@ static void sort_long(uint64_t *a, uint64_t *b, int64_t n) {
   if (from != a) memcpy(a, from, (size_t)n * sizeof *a);
 }
 
-// a holds n positions, those of equal keys in ascending order; puts them in the order of their keys. b: scratch.
+// a holds n positions, those of equal keys in ascending order. Puts them in the order of their
+// keys. b is scratch.
 static void sort_positions(const uint64_t *key, int bits, int64_t n, uint64_t *a, uint64_t *b) {
   for (int low = 0; low < bits; low += 32) {
     for (int64_t i = 0; i < n; i++) {
@@ -114,19 +120,20 @@ static void sort_positions(const uint64_t *key, int bits, int64_t n, uint64_t *a
 
 // ---- The first k ----
 
-// The bucket in which the need-th of the counted lies; *need becomes its number there.
+// Returns the bucket that holds the need-th counted element; *need becomes its number there.
 static unsigned bucket_of(const int64_t *count, int64_t *need) {
   unsigned v = 0;
   for (; count[v] < *need; v++) *need -= count[v];
   return v;
 }
 
-// Positions of the k least of n keys into a, those of equal keys in ascending order, the greatest of them last. b: scratch. 0 < k <= n.
+// Writes the positions of the k smallest of n keys into a, those of equal keys in ascending order.
+// The largest of them comes last. b is scratch. pre: 0 < k <= n.
 static void select_positions(const uint64_t *key, int bits, int64_t n, int64_t k, uint64_t *a, uint64_t *b) {
   int64_t taken = 0, left = n, need = k;
   for (int shift = bits - 8; shift >= 0; shift -= 8) {
     int64_t count[BYTE] = {0}, kept = 0;
-    bool first = shift == bits - 8;  // every position is a candidate, none is written down yet
+    bool first = shift == bits - 8;  // every position is a candidate, and none is written yet
     for (int64_t i = 0; i < left; i++) count[key[first ? i : (int64_t)b[i]] >> shift & 255]++;
     unsigned edge = bucket_of(count, &need);
     for (int64_t i = 0; i < left; i++) {
@@ -140,13 +147,13 @@ static void select_positions(const uint64_t *key, int bits, int64_t n, int64_t k
     }
     left = kept;
   }
-  memcpy(a + taken, b, (size_t)need * sizeof *a);  // all that is left is equal
+  memcpy(a + taken, b, (size_t)need * sizeof *a);  // all that are left are equal
 }
 
 // ---- The kernels ----
 
-// kth: of the first so many the last alone; 0: all that the result has room for.
-static tc_status order(const tc_ref_call *call, const char *name, int64_t kth) {
+// kth: only the last of the first kth is written; 0: all that the result has room for.
+static tc_status order_axis(const tc_ref_call *call, const char *name, int64_t kth) {
   tc_view in = call->in[0], out = call->out;
   uint64_t axis = call->attr[0];
   tc_share share;
@@ -178,13 +185,13 @@ static tc_status order(const tc_ref_call *call, const char *name, int64_t kth) {
 }
 
 tc_status tc_ref_argsort(const tc_ref_call *call) {
-  return order(call, "argsort", 0);
+  return order_axis(call, "argsort", 0);
 }
 
 tc_status tc_ref_argtopk(const tc_ref_call *call) {
-  return order(call, "argtopk", 0);
+  return order_axis(call, "argtopk", 0);
 }
 
 tc_status tc_ref_argkth(const tc_ref_call *call) {
-  return order(call, "kthvalue", (int64_t)call->arg[call->attr[0]] + 1);
+  return order_axis(call, "kthvalue", (int64_t)call->arg[call->attr[0]] + 1);
 }

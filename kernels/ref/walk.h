@@ -1,16 +1,21 @@
-// Visits a box of elements of several operands in row-major order, one span at a time: a piece of the innermost axis, at most max_span long.
+// Visits a box of elements of several operands in row-major order, one span at a time. A span is a
+// piece of the innermost axis, at most max_span long.
 //
-// Idea: axes of extent 1 are dropped and neighbours that are contiguous in every operand are merged first, so a dense box is a single row, and
-// kernels switch on types once a span, not once an element.
-// Always: spans ascend in row-major order; after tc_walk_next returned true, operand k's elements of the span are at offset[k] + i * step[k],
-// 0 <= i < n. A box of rank 0 has one element, a box with an extent of 0 has none.
-// Threads: a walk belongs to one thread. Owns nothing.
+// Axes of extent 1 are dropped first, and neighbours that are contiguous in every operand are
+// merged. So a dense box is a single row, and kernels switch on types once a span, not once an
+// element.
+// Always: spans ascend in row-major order. After tc_walk_next returned true, operand k's elements
+// of the span are at offset[k] + i * step[k], 0 <= i < n. A box of rank 0 has one element; a box
+// with an extent of 0 has none.
+// Threads: a walk is one thread's.
+// Owner: nothing.
 #ifndef TC_KERNELS_REF_WALK_H
 #define TC_KERNELS_REF_WALK_H
 
 #include "runtime/status.h"
 
-// Elements converted at once: two or three buffers of doubles fit in half of a 32 KiB first-level cache.
+// Elements converted at once: two or three buffers of doubles fit in half of a 32 KiB first-level
+// cache.
 #define TC_SPAN 256
 #define TC_WALK_OPERANDS 4
 
@@ -19,7 +24,7 @@ typedef struct tc_walk {
   int64_t dim[TC_MAX_RANK];
   int64_t at[TC_MAX_RANK];  // of the present span's first element
   int64_t stride[TC_WALK_OPERANDS][TC_MAX_RANK];
-  int64_t max_span, n;      // n: elements in the present span; 0 before the first
+  int64_t max_span, n;  // n: elements in the present span; 0 before the first
   int64_t offset[TC_WALK_OPERANDS], step[TC_WALK_OPERANDS];
 } tc_walk;
 
@@ -42,7 +47,7 @@ static inline bool tc_walk_merges(const tc_walk *w, int outer, int inner) {
   return true;
 }
 
-// Ends the description: merges axes. Call after the last tc_walk_add.
+// Ends the description: merges axes. Call it after the last tc_walk_add.
 static inline void tc_walk_begin(tc_walk *w) {
   int last = -1;
   for (int d = 0; d < w->rank; d++) {
@@ -70,7 +75,7 @@ static inline bool tc_walk_first(tc_walk *w) {
   return true;
 }
 
-// Moves to the next span; false when there is none.
+// Moves to the next span; false: there is none.
 static inline bool tc_walk_next(tc_walk *w) {
   if (w->n == 0) return tc_walk_first(w);
   int64_t moved = w->n;

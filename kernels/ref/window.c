@@ -1,13 +1,16 @@
-// Overlapping sums: each element of a window goes back to where the window read it, and what lands on one place is added in the order of windows.
+// Overlapping sums: each element of a window goes back to where the window read it. Elements that
+// land on one position are added in the order of windows.
 //
-// Idea: a span of places that differ only off the axis is made at once, a place of the axis after the other, so that each element is read once and
-// while its neighbours are in the cache. Sums of floats are in double and rounded once.
-// Threads: thread-safe, pure. Owns nothing.
+// A span of positions that differ only off the axis is made at once, one position of the axis after
+// the other. So each element is read once, while its neighbours are in the cache. Sums of floats
+// are in double and rounded once.
+// Threads: thread-safe, pure.
+// Owner: nothing.
 #include "kernels/ref/convert.h"
 #include "kernels/ref/share.h"
 #include "kernels/ref/walk.h"
 
-#define SPAN 64  // elements of as many rows: their cache lines stay in the first-level cache from one place to the next
+#define SPAN 64  // elements of as many rows, whose cache lines stay in the first-level cache between positions
 
 typedef struct windows {
   const tc_view *in;
@@ -30,7 +33,7 @@ typedef struct windows {
 ADD_FN(f64, double, double, TC_F32, float)
 ADD_FN(i64, int64_t, uint64_t, TC_I64, int64_t)
 
-// What the present span adds up to at `place` of the axis, in double or int64: over the windows that reach it.
+// Sums the present span at `place` of the axis, in double or int64, over the windows that reach it.
 #define SUM_FN(suffix, ctype) \
   static void sum_##suffix(const windows *s, const tc_walk *w, int64_t place, ctype *sum) { \
     int64_t reach = (s->size - 1) * s->dilation, first = place > reach ? (place - reach + s->step - 1) / s->step : 0; \

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
+#include "device/device.h"
 #include "tests/device/simulated.h"
 
 // to[i] = from[i] * scale + i for i < n: words are to, from, n and scale, whole numbers.

@@ -38,7 +38,7 @@ Test(nvrtc, every_word_compiles_for_every_architecture) {
 // Words of the table in the dialect's description that the kernel above does not use would not be tested.
 Test(nvrtc, the_kernel_uses_every_word_of_the_description) {
   static char text[1 << 16];
-  FILE *f = fopen("device/gpu/README.md", "r");
+  FILE *f = fopen("docs/gpu-device.md", "r");
   cr_assert(f);
   text[fread(text, 1, sizeof text - 1, f)] = 0;
   fclose(f);

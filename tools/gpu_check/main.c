@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "device/device.h"
 #include "lowering/jit/compiler.h"
 #include "tools/gpu_check/check.h"
 
