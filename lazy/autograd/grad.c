@@ -166,7 +166,7 @@ static tc_node *adjoint_of(walk *w, segment *s, uint32_t n) {
   while (s) {
     uint8_t flags = flag_at(w, s, n);
     if (flags & TC_NODE_WANT) return sum_of_param(w, param_of(w, s, n));
-    const tc_past *past = (flags & TC_NODE_FREED) ? NULL : past_of(w, s, n);
+    const tc_past *past = (flags & TC_NODE_NO_HISTORY) ? NULL : past_of(w, s, n);
     if (!past) break;
     n = past->home;
     s = segment_of(w, s, past->run);
@@ -380,7 +380,7 @@ const tc_dims *tc_vjp_out_dims(const tc_vjp *v) {
 
 bool tc_vjp_wants(const tc_vjp *v, int k) {
   const walk *w = v->walk;
-  return flag_at(w, w->at, tc_rec_in(rec_at(w, w->at, w->node))[k]) & (TC_NODE_TAPE | TC_NODE_FREED);
+  return flag_at(w, w->at, tc_rec_in(rec_at(w, w->at, w->node))[k]) & (TC_NODE_TAPE | TC_NODE_NO_HISTORY);
 }
 
 // Sums g over the axes that broadcasting from d repeated.
@@ -505,6 +505,15 @@ static tc_call origin_of(const walk *w, const segment *s, uint32_t n) {
   return n < w->t->n_of && w->t->of[n].op ? w->t->of[n] : w->t->call[n];
 }
 
+// The walk has come to node n, whose history a former backward has freed. A leaf is named by what reads it.
+static void fail_freed(const walk *w, const segment *s, uint32_t n) {
+  char first[160];
+  tc_site_text(s->run ? s->run->freed_by : w->t->freed_by, first, sizeof first);
+  const char *op = s->run ? s->run->call[n].op : w->t->call[n].op, *read = tc_rec_op(rec_at(w, s, n)) == TC_OP_LEAF ? "n operand of" : "";
+  tc_rec_fail(w->t, TC_ERR_GRAD, "the history of a%s %s was freed by the backward at %s; pass TC_RETAIN to that one, or detach the value", read, op,
+              first);
+}
+
 static void visit(walk *w, segment *s, uint32_t n) {
   tc_node g = s->adjoint[n];
   uint8_t flags = flag_at(w, s, n);
@@ -513,11 +522,8 @@ static void visit(walk *w, segment *s, uint32_t n) {
   const tc_rec *r = rec_at(w, s, n);
   tc_op op = tc_rec_op(r);
   if (w->n_xs) give_asked(w, s, n, g);
-  if (flags & TC_NODE_FREED) {
-    char first[160];
-    tc_site_text(s->run ? s->run->freed_by : w->t->freed_by, first, sizeof first);
-    const tc_call *by = s->run ? &s->run->call[n] : &w->t->call[n];
-    tc_rec_fail(w->t, TC_ERR_GRAD, "the history of a %s was freed by the backward at %s; pass TC_RETAIN to that one", by->op, first);
+  if (flags & TC_NODE_NO_HISTORY) {
+    fail_freed(w, s, n);
     return;
   }
   if (!(flags & TC_NODE_TAPE) || op == TC_OP_LEAF) return;
@@ -566,7 +572,7 @@ static void run_walk(walk *w, tc_node y, tc_node g) {
     tc_rec_fail(t, TC_ERR_GRAD, "%s is no scalar; give its gradient", tc_dims_text(d, text, sizeof text));
     return;
   }
-  if (!(t->flag[y] & (TC_NODE_TAPE | TC_NODE_FREED))) {
+  if (!(t->flag[y] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY))) {
     tc_rec_fail(t, TC_ERR_GRAD, "nothing it was made from wants a gradient");
     return;
   }
@@ -586,6 +592,7 @@ static void run_walk(walk *w, tc_node y, tc_node g) {
 
 // Clears the tape where adjoints went.
 static void free_history(walk *w) {
+  w->t->freed_by = w->t->op_site;
   for (segment *s = w->segments; s; s = s->next)
     if (s->run)
       tc_run_free_history(s->run, w->t->op_site);
@@ -629,8 +636,8 @@ static bool wants_grad(tc_trace *t, tc_tensor x) {
     t->n_taken = 0;  // no node is kept: what is differentiated may be in another memory
     return a != TC_NODE_ERR && (t->flag[a] & TC_NODE_TAPE);
   }
-  if (s->epoch == t->epoch) return t->flag[s->node] & TC_NODE_TAPE;
-  return (s->flags & TC_SLOT_GRAD) || (s->run && (s->run->flag[s->home] & TC_NODE_TAPE));
+  if (s->epoch == t->epoch) return t->flag[s->node] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY);
+  return (s->flags & (TC_SLOT_GRAD | TC_SLOT_FREED)) || (s->run && (s->run->flag[s->home] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY)));
 }
 
 // Handles of the gradients in the current scope; zeros where nothing leads to x.

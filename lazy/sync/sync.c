@@ -33,16 +33,11 @@ static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool p
     if (!p) return 0;
     t->word = p, t->cap_word = n * 2;
   }
-  for (uint32_t i = 0; i < t->n_leaf; i++) {
-    uint8_t *f = &t->flag[t->leaf[i].node];
-    bool sole = !peek && tc_buffer_refs(t->leaf[i].buf) == 1 && t->leaf[i].buf->origin != TC_ORIGIN_BORROWED;
-    *f = (uint8_t)(sole ? *f | TC_NODE_SOLE : *f & ~TC_NODE_SOLE);
-  }
   t->word[t->n_word + flag_words - (flag_words > 0)] = 0;
-  uint8_t *flags = (uint8_t *)(t->word + t->n_word);
-  memcpy(flags, t->flag, t->n_node);
-  if (peek)
-    for (uint32_t i = 0; i < t->n_node; i++) flags[i] &= TC_NODE_USER;
+  uint8_t *flags = (uint8_t *)(t->word + t->n_word), in_key = peek ? TC_NODE_USER : (uint8_t)~TC_NODE_FREED_IN;
+  for (uint32_t i = 0; i < t->n_node; i++) flags[i] = t->flag[i] & in_key;
+  for (uint32_t i = 0; i < t->n_leaf && !peek; i++)
+    if (tc_buffer_refs(t->leaf[i].buf) == 1 && t->leaf[i].buf->origin != TC_ORIGIN_BORROWED) flags[t->leaf[i].node] |= TC_NODE_SOLE;
   for (int i = 0; i < n_asked; i++) flags[asked[i]] |= TC_NODE_ASKED;
   const tc_options *o = tc_options_get();
   uint64_t lowered =
@@ -243,7 +238,7 @@ tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t home, tc_tensor p
   tc_run *r = run_allocate(p, of != NULL, of == NULL);
   if (!r) return NULL;
   r->call[0] = r->call[1] = call;
-  r->flag[0] = r->flag[1] = of ? of->flag[home] & (TC_NODE_TAPE | TC_NODE_FREED) : TC_NODE_TAPE;
+  r->flag[0] = r->flag[1] = of ? of->flag[home] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY) : TC_NODE_TAPE;
   if (of)
     r->past[0] = (tc_past){0, home, tc_run_retain(of)}, r->freed_by = of->freed_by;
   else
@@ -407,6 +402,10 @@ static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
 
 // ---- closing ----
 
+static void set_freed(tc_slot *s, bool freed) {
+  s->flags = (uint8_t)(freed ? s->flags | TC_SLOT_FREED : s->flags & ~TC_SLOT_FREED);
+}
+
 // Hands a stored value to its slot. Writable borrowed memory is reached by copy where the plan did not write there itself.
 static tc_status publish(tc_trace *t, const tc_plan *p, tc_run *run) {
   tc_status st = TC_OK;
@@ -414,10 +413,11 @@ static tc_status publish(tc_trace *t, const tc_plan *p, tc_run *run) {
     if (t->slot_of[n] == TC_SLOT_NONE || p->leaf_of[n] != TC_LEAF_NONE) continue;
     tc_slot *s = slot_at(t->slot_of[n]);
     tc_buffer *stored = stored_at(t, p, n);
-    bool history = (t->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED)) && !(t->flag[n] & TC_NODE_WANT);
+    bool history = (t->flag[n] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY)) && !(t->flag[n] & TC_NODE_WANT);
     tc_buffer_release(s->buf);
     s->buf = stored ? tc_buffer_retain(stored) : NULL;
     tc_slot_set_run(s, history || !stored ? run : NULL);
+    set_freed(s, history && !s->run);
     s->home = n;
   }
   for (uint32_t i = 0; i < t->n_user; i++) {
@@ -450,6 +450,7 @@ static void restore(tc_trace *t, tc_run *run, tc_status st) {
     tc_buffer_release(s->buf);
     s->buf = buf ? tc_buffer_retain(buf) : NULL;
     tc_slot_set_run(s, buf ? NULL : run);
+    set_freed(s, buf && (t->flag[old] & TC_NODE_NO_HISTORY) && !(t->flag[old] & TC_NODE_WANT));
     s->home = old;
     s->err = buf || run ? TC_OK : st;
   }

@@ -68,10 +68,9 @@ tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int
   }
   for (int i = 0; i < n_attr; i++) w[i] = attr[i];
   for (int i = 0; i < n_arg; i++) t->arg[t->n_arg + (uint32_t)i] = arg[i];
-  uint8_t tape = 0;
-  if (t->tape)
-    for (int i = 0; i < n_in; i++) tape |= t->flag[in[i]] & TC_NODE_TAPE;
-  return tc_trace_take(t, 2 + extra, (uint32_t)n_arg, tape, device);
+  uint8_t operands = 0;
+  for (int i = 0; i < n_in; i++) operands |= t->flag[in[i]];
+  return tc_trace_take(t, 2 + extra, (uint32_t)n_arg, tc_trace_history(t, op, type, operands), device);
 }
 
 tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device) {
@@ -100,7 +99,7 @@ tc_buffer *tc_trace_leaf_of(const tc_trace *t, tc_node n) {
 }
 
 tc_node tc_trace_past(tc_trace *t, tc_node n, tc_run *run, uint32_t home) {
-  uint8_t kept = run->flag[home] & (TC_NODE_TAPE | TC_NODE_FREED);
+  uint8_t kept = run->flag[home] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY);
   if (!(kept & TC_NODE_TAPE) || (t->flag[n] & TC_NODE_TAPE)) return t->flag[n] |= kept, n;
   if (t->n_past == t->cap_past) {
     uint32_t cap = t->cap_past ? t->cap_past * 2 : 64;
@@ -136,6 +135,7 @@ static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
   if (s->buf) {
     n = tc_trace_leaf(t, s->buf, (tc_type)s->dtype, s->shape, (tc_device)s->device);
     if (n != TC_NODE_ERR && s->run) n = tc_trace_past(t, n, s->run, s->home);
+    if (n != TC_NODE_ERR && (s->flags & TC_SLOT_FREED)) t->flag[n] |= TC_NODE_FREED_IN;
   } else if (s->run) {
     n = tc_run_replay(t, s->run, s->home);
     if (n != TC_NODE_ERR && tc_rec_op(tc_rec_of(t, n)) != TC_OP_LEAF) t->flag[n] |= TC_NODE_AGAIN;

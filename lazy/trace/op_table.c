@@ -7,9 +7,15 @@
 #define LOWER_extern TC_LOWER_EXTERN
 #define LOWER_expand(word) TC_LOWER_EXPAND
 
+// 1 for the word zero, else 0.
+#define FLAT_zero ~, 1
+#define SECOND(first, second, ...) second
+#define IS_SECOND(...) SECOND(__VA_ARGS__, 0, 0)
+#define IS_FLAT(word) IS_SECOND(FLAT_##word)
+
 const tc_op_row tc_op_rows[TC_N_OP_ROWS] = {
 #define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, ...) \
-  [TC_OP_##NAME] = {TC_KIND_##kind, TC_RULE_##dtype, TC_SAVES_##saves, LOWER_##lower},
+  [TC_OP_##NAME] = {TC_KIND_##kind, TC_RULE_##dtype, TC_SAVES_##saves, LOWER_##lower, IS_FLAT(vjp)},
 #include <tc/ops.def>
 #undef TC_OP
 };

@@ -57,6 +57,7 @@ typedef struct tc_op_row {
   uint8_t dtype;  // tc_dtype_rule
   uint8_t saves;  // bits: TC_SAVES_in, TC_SAVES_out
   uint8_t lower;  // tc_op_lowering
+  bool is_flat;   // its gradient is zero: a value with history gives none through it
 } tc_op_row;
 
 extern const tc_op_row tc_op_rows[TC_N_OP_ROWS];

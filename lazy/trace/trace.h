@@ -30,35 +30,40 @@ typedef struct tc_rec {
                      // of rows with none: in[0] is the device
 } tc_rec;            // then n_extra 8-byte words
 
-// Per node, in the key.
+// Per node, in the key. Bit 16 says SOLE in a key, and FREED_IN in the flags of a trace or run, which plans do not see: recording with such a value needs no
+// plan of its own.
 enum {
-  TC_NODE_LIVE = 1,    // a handle stands for it
-  TC_NODE_KEEP = 2,    // stored whatever the cost: parameters, gradients, kept out of a scope still open
-  TC_NODE_TAPE = 4,    // may be differentiated through
-  TC_NODE_ASKED = 8,   // wanted by the sync
-  TC_NODE_SOLE = 16,   // leaf: nobody but the trace holds the buffer
+  TC_NODE_LIVE = 1,  // a handle stands for it
+  TC_NODE_KEEP = 2,  // stored whatever the cost: parameters, gradients, kept out of a scope still open
+  TC_NODE_TAPE = 4,  // may be differentiated through
+  TC_NODE_ASKED = 8,  // wanted by the sync
+  TC_NODE_SOLE = 16,  // leaf: nobody but the trace holds the buffer
+  TC_NODE_FREED_IN = 16,  // made of a value whose history was freed: no constant, but nothing to differentiate through either
   TC_NODE_FREED = 32,  // its history was freed by a backward
-  TC_NODE_WANT = 64,   // a leaf of differentiation: a parameter's value
+  TC_NODE_WANT = 64,  // a leaf of differentiation: a parameter's value
   TC_NODE_USER = 128,  // leaf: memory of the caller that assigns must reach
-  TC_NODE_AGAIN = 128, // not a leaf: a recipe used again, stored this time
+  TC_NODE_AGAIN = 128,  // not a leaf: a recipe used again, stored this time
 };
 
-enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2, TC_SLOT_OWES = 4 };  // OWES: an assign must reach the caller's memory yet
+#define TC_NODE_NO_HISTORY (TC_NODE_FREED | TC_NODE_FREED_IN)  // a backward that meets it fails
+
+// OWES: an assign must reach the caller's memory yet. FREED: a stored value, without a run, whose history was freed.
+enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2, TC_SLOT_OWES = 4, TC_SLOT_FREED = 8 };
 
 typedef struct tc_run tc_run;
 struct tc_plan;
 
 typedef struct tc_slot {
-  uint32_t gen, refs;   // gen is odd in use; even, and not in the free list, what was released and owes
-  uint64_t epoch;       // node counts only in this epoch of the owner's trace
+  uint32_t gen, refs;  // gen is odd in use; even, and not in the free list, what was released and owes
+  uint64_t epoch;  // node counts only in this epoch of the owner's trace
   uint32_t node, home;  // number in the pending trace; number in run
-  tc_run *run;          // retained; recipe or history
-  tc_buffer *buf;       // retained; stored value, dense
+  tc_run *run;  // retained; recipe or history
+  tc_buffer *buf;  // retained; stored value, dense
   uint32_t shape;
   uint8_t dtype, device, flags, unused;
-  tc_tensor grad;       // owned reference
-  uint32_t next;        // free list
-  tc_status err;        // why there is no value
+  tc_tensor grad;  // owned reference
+  uint32_t next;  // free list
+  tc_status err;  // why there is no value
 } tc_slot;
 
 typedef struct tc_chunk {
@@ -75,7 +80,7 @@ typedef struct tc_leaf {
 // that run, so that a sum over several uses has one order however syncs cut the program.
 typedef struct tc_past {
   uint32_t node, home;  // home: number in run
-  tc_run *run;          // retained
+  tc_run *run;  // retained
 } tc_past;
 
 typedef struct tc_want {
@@ -86,23 +91,23 @@ typedef struct tc_want {
 // What a sync leaves behind where values or history may still be asked for.
 struct tc_run {
   _Atomic uint32_t refs;
-  uint32_t n_slots;           // that name it and share one reference; under their trace's lock
-  uint64_t serial;            // later runs have greater ones
-  struct tc_plan *plan;       // retained
-  tc_buffer *memory;          // this run's own, from the pool: training steps allocate nothing
-  tc_leaf *leaf;              // as recorded; buf NULL where no recipe or history needs it
+  uint32_t n_slots;  // that name it and share one reference; under their trace's lock
+  uint64_t serial;  // later runs have greater ones
+  struct tc_plan *plan;  // retained
+  tc_buffer *memory;  // this run's own, from the pool: training steps allocate nothing
+  tc_leaf *leaf;  // as recorded; buf NULL where no recipe or history needs it
   tc_past *past;
-  tc_buffer **out;            // the plan's outputs, NULL where not needed
+  tc_buffer **out;  // the plan's outputs, NULL where not needed
   uint64_t *arg;
-  uint8_t *flag;              // node flags at the sync; TAPE is cleared and FREED set by backward
+  uint8_t *flag;  // node flags at the sync; TAPE is cleared and FREED set by backward
   tc_want *want;
-  tc_call *call;              // per node: the user's, for errors of recipes
+  tc_call *call;  // per node: the user's, for errors of recipes
   uint32_t n_leaf, n_past, n_out, n_want, n_arg;
-  bool freed;                 // history is gone
-  tc_site freed_by;           // the latest backward that freed history here
-  bool failed;                // its plan did not run: every value is a recipe
-  tc_run *next_dead;          // while it is freed
-  uint64_t memo_epoch;        // memo[node]: number in the trace memo_trace of this epoch
+  bool freed;  // history is gone
+  tc_site freed_by;  // the latest backward that freed history here
+  bool failed;  // its plan did not run: every value is a recipe
+  tc_run *next_dead;  // while it is freed
+  uint64_t memo_epoch;  // memo[node]: number in the trace memo_trace of this epoch
   tc_trace *memo_trace;
   uint32_t *memo;
 };
@@ -111,14 +116,14 @@ struct tc_run {
 #define TC_LATEST_PLANS 4  // that a trace finds without the cache: a loop has few
 
 struct tc_trace {
-  tc_biased_lock lock;        // towards the thread whose trace it is
-  bool dropped;               // the owner is inside an op with the lock dropped: nodes must keep their numbers
+  tc_biased_lock lock;  // towards the thread whose trace it is
+  bool dropped;  // the owner is inside an op with the lock dropped: nodes must keep their numbers
   uint64_t epoch;
-  uint64_t *word;             // records
+  uint64_t *word;  // records
   uint32_t n_word, cap_word;
   uint32_t n_node, cap_node;
   uint32_t *at, *arg_at, *slot_of;  // per node: first word, first arg, slot
-  tc_call *call;              // which the user made
+  tc_call *call;  // which the user made
   uint8_t *flag, *dev;
   uint64_t *arg;
   uint32_t n_arg, cap_arg;
@@ -128,64 +133,64 @@ struct tc_trace {
   uint32_t n_past, cap_past;
   tc_want *want;
   uint32_t n_want, cap_want;
-  tc_tensor *pool;            // handles of open scopes, innermost last
+  tc_tensor *pool;  // handles of open scopes, innermost last
   uint32_t n_pool, cap_pool;
-  uint32_t n_tidy;            // of the innermost scope when it was last tidied
+  uint32_t n_tidy;  // of the innermost scope when it was last tidied
   uint32_t mark[TC_MAX_SCOPES], n_mark;
   tc_site scope_site[TC_MAX_SCOPES];  // where the open scopes were begun
-  struct tc_pile {            // whether a line's runs leave more and more temporaries: tc_pool_watch
-    tc_site site;             // 0: none yet
+  struct tc_pile {  // whether a line's runs leave more and more temporaries: tc_pool_watch
+    tc_site site;  // 0: none yet
     uint32_t n_runs, n_others, n_pool;  // there, elsewhere since, and the handles that stayed when counting began
-    uint32_t low;             // the fewest handles of open scopes since the last run
+    uint32_t low;  // the fewest handles of open scopes since the last run
   } watch;
-  uint32_t n_old_mark;        // of the open scopes, how many were opened before this trace began
-  uint32_t live_tape;         // a node on the tape that was alive when last looked for
-  bool passed;                // an optimizer's step was not cut at: its scope will end
-  uint64_t most_nodes;        // beyond so many the trace is cut
-  uint32_t free_slot;         // first free slot, TC_SLOT_NONE: none
-  uint32_t n_slots;           // in use; a trace outlives its thread until it is 0
-  bool orphan;                // its thread has ended
-  struct tc_trace *next;      // among traces free for new threads
+  uint32_t n_old_mark;  // of the open scopes, how many were opened before this trace began
+  uint32_t live_tape;  // a node on the tape that was alive when last looked for
+  bool passed;  // an optimizer's step was not cut at: its scope will end
+  uint64_t most_nodes;  // beyond so many the trace is cut
+  uint32_t free_slot;  // first free slot, TC_SLOT_NONE: none
+  uint32_t n_slots;  // in use; a trace outlives its thread until it is 0
+  bool orphan;  // its thread has ended
+  struct tc_trace *next;  // among traces free for new threads
   // the open op
   const char *op;
   tc_site op_site;
   tc_status op_status;
-  uint32_t n_taken;           // operands of the open op; 0 where none is open
-  tc_device op_device;        // where they are; of a backward, where the record is that is being differentiated
-  bool tape;                  // records go on the tape
+  uint32_t n_taken;  // operands of the open op; 0 where none is open
+  tc_device op_device;  // where they are; of a backward, where the record is that is being differentiated
+  bool tape;  // records go on the tape
   int no_grad;
   uint64_t seed, counter, stream;
-  uint64_t synced;            // when the last sync point ended, in ticks
-  uint64_t cut_site;          // landmark at which the trace was cut
-  tc_site freed_by;           // the latest backward that freed history of pending nodes
-  uint32_t forks;             // forks before this process; a trace of another number is of a thread that is not here
+  uint64_t synced;  // when the last sync point ended, in ticks
+  uint64_t cut_site;  // landmark at which the trace was cut
+  tc_site freed_by;  // the latest backward that freed history
+  uint32_t forks;  // forks before this process; a trace of another number is of a thread that is not here
   uint64_t leaf_bytes, byte_check;  // of leaves; where to look next whether the trace holds too much
   uint64_t assigned_bytes;
-  tc_status owed;             // what the next sync point fails with (tc_trace_owed); TC_OK: nothing
+  tc_status owed;  // what the next sync point fails with (tc_trace_owed); TC_OK: nothing
   tc_site owed_site;
   tc_error_mark owed_error;
-  uint64_t owed_clears;       // tc_error_clears by then, if clearing the error settles it; 0: it does not
-  tc_buffer *value;           // what tc_rec_value lent last
-  tc_arena walk;              // scratch of a backward
-  uint32_t *todo;             // scratch of a replay: nodes of a run, the next one last
+  uint64_t owed_clears;  // tc_error_clears by then, if clearing the error settles it; 0: it does not
+  tc_buffer *value;  // what tc_rec_value lent last
+  tc_arena walk;  // scratch of a backward
+  uint32_t *todo;  // scratch of a replay: nodes of a run, the next one last
   uint32_t cap_todo;
-  tc_buffer **out;            // scratch of a sync
+  tc_buffer **out;  // scratch of a sync
   uint32_t cap_out;
   tc_biased_lock latest_lock;  // of latest alone, from which others take what they evict; nothing is locked while it is held
   struct tc_plan *latest[TC_LATEST_PLANS];  // of the latest syncs, retained; NULL: none
-  uint32_t next_latest;       // which is given up for another
-  struct tc_user {            // writable borrowed memory that an assign must reach by the sync
-    uint32_t slot;            // whose value; it owes until then
-    tc_buffer *buf;           // retained
-    tc_buffer *spare;         // while a sync runs: memory for the old content, which somebody may want yet; NULL: none
+  uint32_t next_latest;  // which is given up for another
+  struct tc_user {  // writable borrowed memory that an assign must reach by the sync
+    uint32_t slot;  // whose value; it owes until then
+    tc_buffer *buf;  // retained
+    tc_buffer *spare;  // while a sync runs: memory for the old content, which somebody may want yet; NULL: none
   } *user;
   uint32_t n_user, cap_user;
-  tc_call *of;                // per node, the first n_of: whose gradient its record is a part of, or {NULL, 0}. With TC_ANOMALY=1 alone
+  tc_call *of;  // per node, the first n_of: whose gradient its record is a part of, or {NULL, 0}. With TC_ANOMALY=1 alone
   uint32_t n_of, cap_of;
-  struct tc_mapping {         // tc_map without its tc_unmap; the buffer is retained
+  struct tc_mapping {  // tc_map without its tc_unmap; the buffer is retained
     tc_tensor handle;
     tc_buffer *buf;
-    pthread_t thread;         // that mapped it
+    pthread_t thread;  // that mapped it
   } *map;
   uint32_t n_map, cap_map;
 };
@@ -293,12 +298,18 @@ static inline tc_node tc_trace_take(tc_trace *t, uint32_t words, uint32_t args, 
   t->n_word += words, t->n_arg += args;
   return n;
 }
+// What a record of operands with these flags, all together, has of their history: TAPE, FREED_IN or neither. Where no gradient goes through, it has none.
+static inline uint8_t tc_trace_history(const tc_trace *t, tc_op op, tc_type type, uint8_t operands) {
+  if (!t->tape) return 0;
+  if (TC_LIKELY((operands & TC_NODE_TAPE) || !(operands & TC_NODE_NO_HISTORY))) return operands & TC_NODE_TAPE;
+  return !tc_op_rows[op].is_flat && tc_type_is_float(type) ? TC_NODE_FREED_IN : 0;
+}
 // What most records are: an op of one operand, a, or of two, with nothing else; of one, b is 0. Checks nothing. TC_NODE_ERR after reporting when out of memory.
 static inline tc_node tc_trace_append_plain(tc_trace *t, tc_op op, tc_type type, uint32_t shape, bool two, tc_node a, tc_node b) {
   if (TC_UNLIKELY(!tc_trace_room(t, 2, 0))) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
   *(tc_rec *)(void *)(t->word + t->n_word) = (tc_rec){.op_args = (uint16_t)op, .dtype = (uint8_t)type, .shape = shape, .in = {a, b}};
-  uint8_t tape = two ? t->flag[a] | t->flag[b] : t->flag[a];
-  return tc_trace_take(t, 2, 0, t->tape ? tape & TC_NODE_TAPE : 0, (tc_device)t->dev[a]);
+  uint8_t operands = two ? t->flag[a] | t->flag[b] : t->flag[a];
+  return tc_trace_take(t, 2, 0, tc_trace_history(t, op, type, operands), (tc_device)t->dev[a]);
 }
 // Appends a record; checks nothing. TC_NODE_ERR after reporting when out of memory.
 tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr, const uint64_t *attr, int n_arg,
