@@ -183,10 +183,10 @@ static tc_status analyse(tc_plan *p) {
   if (!choose_outputs(p, need, read)) return tc_free(scratch), TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
   for (uint32_t n = 0; n < p->n_node; n++) {
     if (history[n]) p->leaves_run = true;
-    if (need[n]) held[n] |= 2;
+    if (need[n]) held[n] |= TC_HELD_FOR_HISTORY;
     if ((p->flag[n] & TC_NODE_LIVE) && !is_leaf(p, n) && p->out_of[n] == TC_LEAF_NONE && tc_plan_alias(p, n) == TC_LEAF_NONE) {
       p->leaves_run = true;
-      held[n] |= 1;
+      held[n] |= TC_HELD_FOR_RECIPES;
     }
   }
   hold(p, held);

@@ -18,6 +18,8 @@ typedef struct tc_out {
   size_t bytes;
 } tc_out;
 
+enum { TC_HELD_FOR_RECIPES = 1, TC_HELD_FOR_HISTORY = 2 };
+
 typedef struct tc_plan {
   _Atomic uint32_t refs;
   tc_hash hash;
@@ -31,7 +33,7 @@ typedef struct tc_plan {
   const uint8_t *flag;  // in word
   uint8_t *dev;
   tc_out *out;
-  uint8_t *hold_leaf, *hold_out;  // bit 0: a recipe needs it, bit 1: history needs it
+  uint8_t *hold_leaf, *hold_out;  // bits: who needs it after the run
   uint8_t *over_leaf;  // a tensor that has it is assigned: it may be written over
   bool leaves_run;  // some live value is a recipe or has history
   void *program;

@@ -268,25 +268,48 @@ void tc_run_release(tc_run *r) {
   }
 }
 
+// Gives back the values that neither a recipe that somebody may ask for nor history needs. A failed run has stored nothing, so it needs every leaf.
+static void drop_unneeded(tc_run *r) {
+  const tc_plan *p = r->plan;
+  uint8_t needed = (uint8_t)((r->n_recipes ? TC_HELD_FOR_RECIPES : 0) | (r->freed ? 0 : TC_HELD_FOR_HISTORY));
+  if (r->failed && needed) return;
+  tc_count(TC_PASS_RUNS, r->n_leaf + r->n_out);
+  for (uint32_t i = 0; i < r->n_leaf; i++) {
+    if (p->hold_leaf[i] & needed) continue;
+    tc_buffer_release(r->leaf[i].buf);
+    r->leaf[i].buf = NULL;
+  }
+  for (uint32_t i = 0; i < r->n_out; i++) {
+    if (p->hold_out[i] & needed) continue;
+    tc_buffer_release(r->out[i]);
+    r->out[i] = NULL;
+  }
+}
+
+void tc_slot_set_run(tc_slot *s, tc_run *run) {
+  tc_run *was = s->run;
+  bool had_recipe = s->flags & TC_SLOT_RECIPE, has_recipe = run && !s->buf;
+  if (!was && !run) return;
+  if (run && run->n_slots++ == 0) (void)tc_run_retain(run);
+  if (has_recipe) run->n_recipes++;
+  s->run = run;
+  s->flags = (uint8_t)(has_recipe ? s->flags | TC_SLOT_RECIPE : s->flags & ~TC_SLOT_RECIPE);
+  if (!was) return;
+  bool none_left = had_recipe && --was->n_recipes == 0, last = --was->n_slots == 0;
+  if (none_left && atomic_load_explicit(&was->refs, memory_order_relaxed) > (uint32_t)last) drop_unneeded(was);
+  if (last) tc_run_release(was);
+}
+
 void tc_run_free_history(tc_run *r, tc_site by) {
   const tc_plan *p = r->plan;
   uint32_t n_past = r->n_past;
   r->n_past = 0;
   for (uint32_t i = 0; i < n_past; i++) tc_run_release(r->past[i].run);
-  for (uint32_t i = 0; i < r->n_leaf; i++) {
-    if (p->hold_leaf[i] & 1) continue;
-    tc_buffer_release(r->leaf[i].buf);
-    r->leaf[i].buf = NULL;
-  }
-  for (uint32_t i = 0; i < r->n_out; i++) {
-    if (p->hold_out[i] & 1) continue;
-    tc_buffer_release(r->out[i]);
-    r->out[i] = NULL;
-  }
   tc_count(TC_PASS_RUNS, p->n_node);
   for (uint32_t i = 0; i < p->n_node; i++)
     if ((r->flag[i] & TC_NODE_TAPE) && !(r->flag[i] & TC_NODE_WANT)) r->flag[i] = (uint8_t)((r->flag[i] & ~TC_NODE_TAPE) | TC_NODE_FREED);
   r->freed = true, r->freed_by = by;
+  drop_unneeded(r);
 }
 
 static bool todo_push(tc_trace *t, uint32_t *n_todo, uint32_t node) {
@@ -413,11 +436,11 @@ static tc_status publish(tc_trace *t, const tc_plan *p, tc_run *run) {
     if (t->slot_of[n] == TC_SLOT_NONE || p->leaf_of[n] != TC_LEAF_NONE) continue;
     tc_slot *s = slot_at(t->slot_of[n]);
     tc_buffer *stored = stored_at(t, p, n);
-    bool history = (t->flag[n] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY)) && !(t->flag[n] & TC_NODE_WANT);
+    bool history = (t->flag[n] & TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_WANT);
     tc_buffer_release(s->buf);
     s->buf = stored ? tc_buffer_retain(stored) : NULL;
     tc_slot_set_run(s, history || !stored ? run : NULL);
-    set_freed(s, history && !s->run);
+    set_freed(s, stored && (t->flag[n] & TC_NODE_NO_HISTORY) && !(t->flag[n] & TC_NODE_WANT));
     s->home = n;
   }
   for (uint32_t i = 0; i < t->n_user; i++) {

@@ -47,8 +47,8 @@ enum {
 
 #define TC_NODE_NO_HISTORY (TC_NODE_FREED | TC_NODE_FREED_IN)  // a backward that meets it fails
 
-// OWES: an assign must reach the caller's memory yet. FREED: a stored value, without a run, whose history was freed.
-enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2, TC_SLOT_OWES = 4, TC_SLOT_FREED = 8 };
+// OWES: an assign must reach the caller's memory yet. FREED: a stored value, without a run, whose history was freed. RECIPE: no stored value, its run has a recipe.
+enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2, TC_SLOT_OWES = 4, TC_SLOT_FREED = 8, TC_SLOT_RECIPE = 16 };
 
 typedef struct tc_run tc_run;
 struct tc_plan;
@@ -92,6 +92,7 @@ typedef struct tc_want {
 struct tc_run {
   _Atomic uint32_t refs;
   uint32_t n_slots;  // that name it and share one reference; under their trace's lock
+  uint32_t n_recipes;  // of these, how many have no stored value; with none left the run drops what only recipes need
   uint64_t serial;  // later runs have greater ones
   struct tc_plan *plan;  // retained
   tc_buffer *memory;  // this run's own, from the pool: training steps allocate nothing
@@ -335,13 +336,8 @@ static inline tc_run *tc_run_retain(tc_run *r) {
   return r;
 }
 void tc_run_release(tc_run *r);
-// pre: the slot's trace is locked; a run's slots are all of the trace that made it.
-static inline void tc_slot_set_run(tc_slot *s, tc_run *run) {
-  tc_run *was = s->run;
-  if (run && run->n_slots++ == 0) (void)tc_run_retain(run);
-  s->run = run;
-  if (was && --was->n_slots == 0) tc_run_release(was);
-}
+// pre: the slot's trace is locked; a run's slots are all of the trace that made it. A slot without a stored value takes the run for its recipe.
+void tc_slot_set_run(tc_slot *s, tc_run *run);
 // The history of a value that was carried to another memory: a run of two records, the leaf that was carried and TO, which never ran. The leaf's own
 // history is node home of run `of`, or it is the value of a parameter (of NULL). NULL out of memory.
 tc_run *tc_run_create_carried(struct tc_plan *p, tc_run *of, uint32_t home, tc_tensor param, tc_call call);

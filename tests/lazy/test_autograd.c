@@ -271,6 +271,32 @@ Test(autograd, a_sum_of_losses_costs_no_plan) {
   tc_release(x);
 }
 
+// A loss that outlives its step, whose intermediates were alive when a sync ran: before the backward, or after it.
+Test(autograd, a_kept_loss_holds_no_intermediates) {
+  enum { N = 1 << 16, STEPS = 8 };
+  for (int before = 0; before < 2; before++) {
+    tc_tensor w = tc_param(tc_scalar(2)), loss[STEPS];
+    size_t live = 0;
+    for (int i = 0; i < STEPS; i++) {
+      float v;
+      tc_scope s = tc_scope_begin();
+      tc_tensor x = tc_rand(TC_SHAPE(N), TC_F32), y = tc_tanh(tc_mul(x, w)), z = tc_square(tc_sub(y, x));
+      loss[i] = total(z);
+      if (before) EXPECT_OK(tc_item_f32(loss[i], &v));
+      EXPECT_OK(tc_backward(loss[i]));
+      EXPECT_OK(tc_eval(1, (tc_tensor[]){tc_grad(w)}));
+      EXPECT_OK(tc_zero_grad_of(1, &w));
+      (void)tc_retain(loss[i]);
+      tc_scope_end(s);
+      if (i == 0) live = tc_memory_stats().live_bytes;
+    }
+    size_t more = tc_memory_stats().live_bytes - live;
+    cr_expect(more < N, "%d losses of 4 bytes hold %zu more bytes, read before the backward: %d", STEPS - 1, more, before);
+    for (int i = 0; i < STEPS; i++) tc_release(loss[i]);
+    tc_release(w);
+  }
+}
+
 Test(autograd, detach_stops_the_gradient) {
   EACH_DEVICE {
     tc_tensor x = tc_param(vector(1, 2, 3));
