@@ -41,8 +41,10 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   t->n_taken = 0;
   t->tape = t->no_grad == 0;
   if (TC_UNLIKELY(t->n_node == 0)) tc_team_warm();  // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
-  if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t))))
+  if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t)))) {
     t->op_status = tc_trace_make_way(t, TC_CAUSE_BOUND, site);
+    t->cut_at_bound = true;
+  }
   return t;
 }
 

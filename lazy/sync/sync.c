@@ -618,17 +618,19 @@ static bool has_live_history(tc_trace *t) {
 // A scope that assigned much ends with a cut though the trace is short: two steps in one trace would hold old and new parameters at once.
 // A scope that was opened in this trace ends soon, as a step's does, or a loss is read in it; by then gradients are cleared and less is alive. Before that
 // one optimizer's step is passed by; a second one means that the scope is around the loop.
+// The rest of a step that a bound has cut ends with the optimizer's step, however short: what would be left of it moves the next step's cut.
 void tc_trace_landmark(tc_trace *t, tc_site site, bool is_scope) {
-  if (TC_LIKELY(t->n_node < CUT_NODES && !(is_scope && t->assigned_bytes >= CUT_BYTES))) return;
+  bool rest = t->cut_at_bound && !is_scope;
+  if (TC_LIKELY(t->n_node < CUT_NODES && !(is_scope && t->assigned_bytes >= CUT_BYTES) && !rest)) return;
   bool late = (int64_t)t->n_node >= tc_options_get()->max_nodes;
   bool young = !is_scope && t->n_mark > t->n_old_mark, elsewhere = is_scope ? t->cut_site && t->cut_site != site : young;
-  if (young && !t->passed) {
+  if (young && !t->passed && !rest) {
     t->passed = true;
     return;
   }
-  if (elsewhere && t->n_node < 4 * CUT_NODES && !late) return;
+  if (elsewhere && t->n_node < 4 * CUT_NODES && !late && !rest) return;
   if (has_live_history(t)) return;
-  t->cut_site = site;
+  if (!rest) t->cut_site = site;
   (void)tc_trace_sync(t, TC_CAUSE_LANDMARK, site, 0, NULL);
 }
 

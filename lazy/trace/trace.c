@@ -33,7 +33,7 @@ void tc_trace_reset(tc_trace *t) {
     tc_slot_settle(t, t->user[i].slot);
   }
   t->n_of = t->n_user = t->n_leaf = t->n_past = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
-  t->n_old_mark = t->n_mark, t->passed = false;
+  t->n_old_mark = t->n_mark, t->passed = t->cut_at_bound = false;
   t->leaf_bytes = t->assigned_bytes = 0, t->byte_check = (uint64_t)tc_options_get()->max_bytes;
   t->most_nodes = 4 * (uint64_t)tc_options_get()->max_nodes;
   t->epoch++;

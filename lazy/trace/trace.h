@@ -147,6 +147,7 @@ struct tc_trace {
   uint32_t n_old_mark;  // of the open scopes, how many were opened before this trace began
   uint32_t live_tape;  // a node on the tape that was alive when last looked for
   bool passed;  // an optimizer's step was not cut at: its scope will end
+  bool cut_at_bound;  // the trace began where a bound cut one: the rest of that step runs at the end of the optimizer's
   uint64_t most_nodes;  // beyond so many the trace is cut
   uint32_t free_slot;  // first free slot, TC_SLOT_NONE: none
   uint32_t n_slots;  // in use; a trace outlives its thread until it is 0
