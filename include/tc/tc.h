@@ -381,7 +381,8 @@ TC_API tc_status tc_assign_slice(tc_tensor t, const int64_t *start, const int64_
 // All are recorded. TC_ERR_GRAD where there is no gradient: nothing leads from y to what wants one, y is no scalar, or its history was freed by a former
 // backward without TC_RETAIN; TC_ERR_HANDLE for a dead handle.
 
-// What becomes of the history that a backward goes through, which else is freed.
+// What becomes of the history that a backward goes through, which else is freed, with that of all that the same sync has run. A later backward that comes to a
+// value without it fails; tc_detach makes a constant of such a value.
 typedef enum tc_grad_flags {
   TC_RETAIN = 1,  // the history stays, for another backward
   TC_CREATE_GRAPH = 2  // and the gradients have a history of their own, for gradients of gradients
@@ -390,7 +391,7 @@ typedef enum tc_grad_flags {
 TC_API tc_tensor tc_param(tc_tensor t);
 // Makes t a leaf that wants a gradient, or none. TC_ERR_DTYPE unless floating, TC_ERR_GRAD if it has a history, TC_ERR_STATE if it is another thread's.
 TC_API tc_status tc_set_requires_grad(tc_tensor t, bool on);
-// Whether t is such a leaf, or made from one.
+// Whether t is such a leaf, or made from one, though its history be freed.
 TC_API bool tc_requires_grad(tc_tensor t);
 // Adds dy/dp to tc_grad(p) for every leaf p that wants one. y is a scalar; backward_with takes the gradient of y instead, of y's shape
 // (TC_ERR_SHAPE) and on y's device (TC_ERR_DEVICE); flags: TC_RETAIN, TC_CREATE_GRAPH.

@@ -195,6 +195,16 @@ static tc_node differ(tc_trace *t, tc_node a, tc_node b, int i) {
                      tc_dims_text(tc_node_dims(t, b), tb, sizeof tb), i);
 }
 
+// A scalar is joined as a row of one element, but has no place beside a matrix.
+static tc_node joined_row(tc_trace *t, tc_node first, tc_node a, int i) {
+  if (a == TC_NODE_ERR || first == TC_NODE_ERR) return TC_NODE_ERR;
+  const tc_dims *have = tc_node_dims(t, first), *d = tc_node_dims(t, a);
+  if (TC_MIN(have->rank, d->rank) > 0 || TC_MAX_OF(have->rank, d->rank) < 2) return tc_compose_row_of(t, a);
+  char to[128], text[128];
+  return tc_rec_fail(t, TC_ERR_SHAPE, "%s and %s, operands 0 and %d, have ranks %d and %d", tc_dims_text(have, to, sizeof to),
+                     tc_dims_text(d, text, sizeof text), i, have->rank, d->rank);
+}
+
 // cat and stack; n operands, of any number.
 static tc_tensor join(const char *name, int n, const tc_tensor *xs, int axis, bool stack, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
@@ -208,7 +218,7 @@ static tc_tensor join(const char *name, int n, const tc_tensor *xs, int axis, bo
     tc_node a = tc_op_in(t, xs[i]);
     if (i == 0) first = a;
     if (stack && a != TC_NODE_ERR && first != TC_NODE_ERR && !tc_dims_equal(tc_node_dims(t, a), tc_node_dims(t, first))) a = differ(t, first, a, i);
-    nodes[i] = stack ? unsqueeze(t, a, axis) : tc_compose_row_of(t, a);
+    nodes[i] = stack ? unsqueeze(t, a, axis) : joined_row(t, first, a, i);
     ok = ok && nodes[i] != TC_NODE_ERR;
   }
   int k = ok ? tc_rec_axis(t, nodes[0], axis, 0) : -1;

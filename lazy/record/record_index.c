@@ -8,7 +8,7 @@ static bool good_index(tc_trace *t, tc_node index) {
   if (!ok(t, index)) return false;
   tc_type type = type_of(t, index);
   if (type != TC_BOOL && !tc_type_is_float(type)) return true;
-  return tc_rec_fail(t, TC_ERR_DTYPE, "indices are %s; i32 or i64 was expected", tc_type_name(type)), false;
+  return tc_rec_fail(t, TC_ERR_DTYPE, "indices are %s; an integer type was expected", tc_type_name(type)), false;
 }
 
 // Whether index fits in x off axis (equal: must be equal), as torch.gather and torch.scatter ask.
