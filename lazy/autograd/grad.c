@@ -8,7 +8,7 @@
 // A backward frees the history it walked unless told to retain: tape bits are cleared, runs drop what only differentiation needed.
 #include <string.h>
 
-#include "lazy/sync/plan.h"
+#include "lazy/trace/plan.h"
 #include "lazy/autograd/vjp.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"

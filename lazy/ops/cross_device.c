@@ -2,7 +2,7 @@
 // is made has the history of what was carried: a run of two records (tc_run_create_carried), so that gradients find the way back (lazy/autograd/grad.c).
 // Threads: under the trace's lock. Owns nothing.
 #define TC_NO_SITES
-#include "lazy/sync/plan.h"
+#include "lazy/trace/plan.h"
 #include "runtime/reentry.h"
 
 tc_node tc_trace_to(tc_trace *t, tc_node a, tc_device to) {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "device/gpu.h"
-#include "lazy/sync/plan.h"
+#include "lazy/trace/plan.h"
 #include "runtime/arena.h"
 #include "runtime/reentry.h"
 #include "runtime/team.h"

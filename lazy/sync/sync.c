@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "device/gpu/ranges.h"
-#include "lazy/sync/plan.h"
+#include "lazy/trace/plan.h"
 #include "lazy/text/text.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"

@@ -17,7 +17,7 @@
 #ifndef TC_LAZY_TEXT_TEXT_H
 #define TC_LAZY_TEXT_TEXT_H
 
-#include "lazy/sync/plan.h"
+#include "lazy/trace/plan.h"
 #include "runtime/arena.h"
 
 #define TC_TEXT_LOG_BYTES 4096  // leaves of at most so much are written to the log with their data

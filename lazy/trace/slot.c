@@ -2,7 +2,7 @@
 //
 // Always: a slot is free (gen even, in its trace's list) or in use (gen odd, refs at least 1); a chunk's owner never changes, and it is freed with the last
 // trace. Threads: finding a slot takes no lock; all else is under the lock of its trace.
-#include "lazy/sync/plan.h"
+#include "lazy/trace/plan.h"
 #include "lazy/trace/trace.h"
 #include "runtime/log.h"
 #include "runtime/reentry.h"

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-#include "lazy/sync/plan.h"
+#include "lazy/trace/plan.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"

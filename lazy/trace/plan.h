@@ -2,8 +2,8 @@
 //
 // The part lazy reads is here; `program` is lowering's own. Threads: immutable once found, counted; the cache is under one lock, and each trace finds its latest
 // plans without it.
-#ifndef TC_LAZY_SYNC_PLAN_H
-#define TC_LAZY_SYNC_PLAN_H
+#ifndef TC_LAZY_TRACE_PLAN_H
+#define TC_LAZY_TRACE_PLAN_H
 
 #include <stdio.h>
 

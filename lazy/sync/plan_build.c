@@ -1,5 +1,5 @@
 // Plans: what a sync stores, keeps and drops, decided once per key; and their cache. See plan.h.
-#include "lazy/sync/plan.h"
+#include "lazy/trace/plan.h"
 
 #include <string.h>
 
