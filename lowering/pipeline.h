@@ -5,6 +5,7 @@
 #ifndef TC_LOWERING_PIPELINE_H
 #define TC_LOWERING_PIPELINE_H
 
+#include "lazy/lowering.h"
 #include "lowering/tiling/gemm.h"
 #include "lowering/jit/shape_generic.h"
 #include "lowering/graph/graph.h"

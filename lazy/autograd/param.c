@@ -1,6 +1,11 @@
 // Parameters: who wants gradients, and the gradients they have. What sums them is lazy/autograd/grad.c.
 // Threads: under the trace's lock; a parameter's gradient is its own thread's. A parameter owns a reference to its gradient.
-#include "lazy/trace/trace.h"
+#include "lazy/trace/thread_trace.h"
+#include "lazy/autograd/param.h"
+
+#include "lazy/record/append.h"
+#include "lazy/record/record.h"
+#include "lazy/trace/run.h"
 
 static tc_slot *own_slot(tc_trace *t, tc_tensor h) {
   tc_trace *owner;

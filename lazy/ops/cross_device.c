@@ -2,7 +2,13 @@
 // is made has the history of what was carried: a run of two records (tc_run_create_carried), so that gradients find the way back (lazy/autograd/grad.c).
 // Threads: under the trace's lock. Owns nothing.
 #define TC_NO_SITES
-#include "lazy/trace/plan.h"
+#include "lazy/ops/cross_device.h"
+
+#include "lazy/record/append.h"
+#include "lazy/record/record.h"
+#include "lazy/record/value.h"
+#include "lazy/sync/plan_cache.h"
+#include "lazy/trace/run.h"
 #include "runtime/reentry.h"
 
 tc_node tc_trace_to(tc_trace *t, tc_node a, tc_device to) {

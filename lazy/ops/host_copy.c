@@ -1,8 +1,13 @@
 // Values in and out of the library, and assignment: what touches both handles and memory.
 #include <string.h>
 
+#include "lazy/trace/thread_trace.h"
 #include "device/gpu.h"
-#include "lazy/trace/plan.h"
+#include "lazy/record/append.h"
+#include "lazy/record/record.h"
+#include "lazy/record/value.h"
+#include "lazy/trace/deferred_error.h"
+#include "lazy/trace/run.h"
 #include "runtime/arena.h"
 #include "runtime/reentry.h"
 #include "runtime/team.h"

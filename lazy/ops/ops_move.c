@@ -3,6 +3,7 @@
 // Always: an index or axis that does not exist is reported with its value; a slice, as in Python, is clipped instead.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
+#include "lazy/trace/deferred_error.h"
 #include "lazy/trace/dims.h"
 #include "lazy/record/formula.h"
 #include "lazy/trace/trace.h"

@@ -1,14 +1,11 @@
 // The open op: what every public op begins and ends with, and how its operands become nodes. See record.h.
-#include <stdarg.h>
-#include <stdio.h>
-
-#include "lazy/trace/trace.h"
+#include "lazy/trace/thread_trace.h"
+#include "lazy/record/append.h"
+#include "lazy/record/record.h"
+#include "lazy/record/value.h"
 #include "runtime/options.h"
 #include "runtime/reentry.h"
 #include "runtime/team.h"
-
-// What an op gets that cannot be recorded at all; nothing is written to them.
-static tc_trace refused = {.op_status = TC_ERR_STATE}, roomless = {.op_status = TC_ERR_MEMORY};
 
 // Whether memory that only the trace holds is over its bound. What is assigned does not count: a sync would write over it, not free it. Looked at again
 // when leaves have grown by another such amount.
@@ -27,12 +24,12 @@ static bool holds_much(tc_trace *t) {
 }
 
 tc_trace *tc_op_begin(const char *name, tc_site site) {
-  if (TC_UNLIKELY(!tc_enter(name, site))) return &refused;
+  if (TC_UNLIKELY(!tc_enter(name, site))) return &tc_trace_refused;
   tc_trace *t = tc_trace_self();
   if (TC_UNLIKELY(!t)) {
     tc_fail(TC_ERR_MEMORY, name, site, "no room for a trace");
     tc_leave();
-    return &roomless;
+    return &tc_trace_roomless;
   }
   tc_biased_lock_own(&t->lock);
   t->op = tc_inside_call.op;  // name, or of the function written over this one
@@ -50,7 +47,7 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
 
 tc_status tc_op_done(tc_trace *t) {
   tc_status st = t->op_status;
-  if (TC_UNLIKELY(t == &refused || t == &roomless)) return st;
+  if (TC_UNLIKELY(t == &tc_trace_refused || t == &tc_trace_roomless)) return st;
   t->n_taken = 0;
   tc_biased_unlock_own(&t->lock);
   tc_leave();
@@ -125,30 +122,4 @@ tc_node tc_op_in(tc_trace *t, tc_tensor h) {
   t->n_taken++;
   if (n != TC_NODE_ERR) t->op_device = (tc_device)t->dev[n];
   return n;
-}
-
-tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) {
-  char text[512];
-  va_list ap;
-  if (t->op_status != TC_OK) return TC_NODE_ERR;  // the op tells of what failed first
-  va_start(ap, fmt);
-  vsnprintf(text, sizeof text, fmt, ap);
-  va_end(ap);
-  tc_fail(status, t->op ? t->op : "tc", t->op_site, "%s", text);
-  t->op_status = status;
-  return TC_NODE_ERR;
-}
-
-const tc_dims *tc_node_dims(const tc_trace *t, tc_node n) {
-  return &tc_dims_at(tc_rec_of(t, n)->shape)->d;
-}
-
-tc_type tc_node_type(const tc_trace *t, tc_node n) {
-  return (tc_type)tc_rec_of(t, n)->dtype;
-}
-
-bool tc_rec_tape(tc_trace *t, bool on) {
-  bool was = t->tape;
-  if (TC_LIKELY(t != &refused && t != &roomless)) t->tape = on;
-  return was;
 }

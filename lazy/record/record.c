@@ -4,28 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-typedef enum kind { KIND_BOOL, KIND_INT, KIND_FLOAT } kind;
-
-static const uint8_t kind_of[TC_N_TYPES] = {
-#define TC_TYPE(NAME, name, bytes, kind, npy) [TC_##NAME] = KIND_##kind,
-#include <tc/dtypes.def>
-#undef TC_TYPE
-};
-
-bool tc_type_is_float(tc_type type) {
-  return (unsigned)type < (unsigned)TC_N_TYPES && kind_of[type] == KIND_FLOAT;
-}
-
-bool tc_type_is_half(tc_type type) {
-  return type == TC_F16 || type == TC_BF16;
-}
-
-int64_t tc_dims_count(const tc_dims *d) {
-  int64_t n = 1;
-  for (int i = 0; i < d->rank; i++) n *= d->dim[i];
-  return n;
-}
-
 // ---- shapes, axes and records ----
 
 static bool has_negative(const tc_dims *d) {
@@ -67,6 +45,10 @@ tc_node tc_rec_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n
   tc_device device;
   if (shape == TC_SHAPE_NONE || !same_device(t, n_in, in, &device)) return TC_NODE_ERR;
   return tc_trace_append(t, op, type, shape, n_in, in, n_attr, attr, n_arg, arg, device);
+}
+
+tc_node tc_rec_append_dims(tc_trace *t, tc_op op, tc_type type, const tc_dims *d, tc_node a, int n_attr, const uint64_t *attr) {
+  return tc_rec_append(t, op, type, tc_rec_intern(t, d), 1, &a, n_attr, attr, 0, NULL);
 }
 
 int tc_rec_axis(tc_trace *t, tc_node n, int axis, int extra) {
@@ -119,7 +101,7 @@ static uint64_t float_bits(double v) {
 
 uint64_t tc_rec_number_bits(tc_type type, double v) {
   if ((unsigned)type >= (unsigned)TC_N_TYPES) return 0;
-  if (kind_of[type] == KIND_FLOAT) return float_bits(v);
+  if (tc_number_kind_of[type] == TC_NUMBER_FLOAT) return float_bits(v);
   if (type == TC_BOOL) return v != 0;
   if (!(v == v)) return 0;
   return v >= 9223372036854775807.0 ? INT64_MAX : v <= -9223372036854775808.0 ? (uint64_t)INT64_MIN : (uint64_t)(int64_t)v;
@@ -241,9 +223,10 @@ tc_node tc_rec_unary(tc_trace *t, tc_op op, tc_node a) {
   if (!ok(t, a)) return TC_NODE_ERR;
   tc_type type = type_of(t, a), out = type;
   tc_dtype_rule rule = tc_op_rule(op);
-  if (rule == TC_RULE_floating && kind_of[type] != KIND_FLOAT) a = tc_rec_cast(t, a, out = TC_F32);
+  if (rule == TC_RULE_floating && tc_number_kind_of[type] != TC_NUMBER_FLOAT) a = tc_rec_cast(t, a, out = TC_F32);
   if (rule == TC_RULE_boolean) out = TC_BOOL;
-  if (rule == TC_RULE_integral && kind_of[type] == KIND_FLOAT) return tc_rec_fail(t, TC_ERR_DTYPE, "%s is not an integer type", tc_type_name(type));
+  if (rule == TC_RULE_integral && tc_number_kind_of[type] == TC_NUMBER_FLOAT)
+    return tc_rec_fail(t, TC_ERR_DTYPE, "%s is not an integer type", tc_type_name(type));
   if (type == TC_BOOL && op == TC_OP_SIGN) return a;
   if (type == TC_BOOL && op == TC_OP_SQUARE) a = tc_rec_cast(t, a, out = TC_I64);  // a power with a number, whose type is i64
   if (type == TC_BOOL && rule == TC_RULE_number) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; cast it first", tc_op_names[op]);
@@ -254,7 +237,7 @@ tc_node tc_rec_unary(tc_trace *t, tc_op op, tc_node a) {
 tc_node tc_rec_polygamma(tc_trace *t, int64_t n, tc_node a) {
   if (!ok(t, a)) return TC_NODE_ERR;
   if (n < 0) return tc_rec_fail(t, TC_ERR_ARG, "n is %lld, and may not be negative", (long long)n);
-  if (kind_of[type_of(t, a)] != KIND_FLOAT) a = tc_rec_cast(t, a, TC_F32);
+  if (tc_number_kind_of[type_of(t, a)] != TC_NUMBER_FLOAT) a = tc_rec_cast(t, a, TC_F32);
   uint64_t attr = (uint64_t)n;
   return !ok(t, a) ? TC_NODE_ERR : tc_rec_append(t, TC_OP_POLYGAMMA, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL);
 }
@@ -280,7 +263,7 @@ static tc_type promote(const tc_trace *t, tc_node a, tc_node b) {
   bool sa = tc_node_dims(t, a)->rank == 0, sb = tc_node_dims(t, b)->rank == 0;
   if (sa == sb) return tc_type_promote(ta, tb);
   tc_type tensor = sa ? tb : ta, scalar = sa ? ta : tb;
-  return kind_of[scalar] > kind_of[tensor] ? scalar : tensor;
+  return tc_number_kind_of[scalar] > tc_number_kind_of[tensor] ? scalar : tensor;
 }
 
 // The shape two broadcast to; TC_SHAPE_NONE after reporting.
@@ -316,8 +299,8 @@ tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
   if (tc_type_is_half(type) && (type_of(t, a) != type || type_of(t, b) != type) && is_arithmetic(rule))
     return tc_rec_cast(t, tc_rec_binary(t, op, tc_rec_cast(t, a, TC_F32), tc_rec_cast(t, b, TC_F32)), type);
   if (rule == TC_RULE_logical) type = TC_BOOL;
-  if (rule == TC_RULE_real && kind_of[type] != KIND_FLOAT) type = TC_F32;
-  if ((rule == TC_RULE_integral || rule == TC_RULE_integer) && kind_of[type] == KIND_FLOAT)
+  if (rule == TC_RULE_real && tc_number_kind_of[type] != TC_NUMBER_FLOAT) type = TC_F32;
+  if ((rule == TC_RULE_integral || rule == TC_RULE_integer) && tc_number_kind_of[type] == TC_NUMBER_FLOAT)
     return tc_rec_fail(t, TC_ERR_DTYPE, "%s is not an integer type", tc_type_name(type));
   if (type == TC_BOOL && (rule == TC_RULE_number || rule == TC_RULE_integer))
     return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; %s", tc_op_names[op], op == TC_OP_SUB ? "use logical_xor" : "cast it first");
@@ -331,7 +314,7 @@ tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
 
 // The type of a number and a tensor together, as PyTorch promotes Python scalars; real: a floating one whatever they are.
 static tc_type promote_num(tc_type type, tc_num b, bool real) {
-  if ((!b.is_int || real) && kind_of[type] != KIND_FLOAT) return TC_F32;
+  if ((!b.is_int || real) && tc_number_kind_of[type] != TC_NUMBER_FLOAT) return TC_F32;
   return b.is_int && type == TC_BOOL ? TC_I64 : type;
 }
 
@@ -342,7 +325,7 @@ static bool is_beyond_i64(tc_num b) {
 
 static tc_node num_of_type(tc_trace *t, tc_type type, tc_num b, tc_device device) {
   if (type == TC_I64 ? is_beyond_i64(b) && !refuse_number(t, type, b.f) : !tc_rec_good_number(t, type, b.f)) return TC_NODE_ERR;
-  return scalar_bits(t, type, kind_of[type] == KIND_FLOAT ? float_bits(b.f) : (uint64_t)b.i, device);
+  return scalar_bits(t, type, tc_number_kind_of[type] == TC_NUMBER_FLOAT ? float_bits(b.f) : (uint64_t)b.i, device);
 }
 
 // What a comparison gives of any integers and a number above all of them, or below.

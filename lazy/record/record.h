@@ -14,8 +14,7 @@
 
 #include <string.h>
 
-#include "lazy/trace/op_table.h"
-#include "runtime/status.h"
+#include "lazy/trace/node.h"
 
 // A number among options: 0 is left out, TC_ZERO, the smallest subnormal, is 0. By its bits, since processors may be set to take subnormals for 0. (A zero with
 // a minus sign would not do: gcc -ffast-math makes it a plain one.)
@@ -24,10 +23,6 @@ static inline double tc_option(double given, double otherwise) {
   memcpy(&bits, &given, sizeof bits);
   return bits << 1 == 0 ? otherwise : bits == 1 ? 0 : given;
 }
-
-typedef struct tc_trace tc_trace;
-typedef uint32_t tc_node;
-#define TC_NODE_ERR UINT32_MAX
 
 // Opens an op on this thread's trace and takes its lock; name is a static string. Never NULL (in a signal handler or out of memory the op is
 // poisoned from the start).
@@ -38,18 +33,10 @@ tc_node tc_op_in(tc_trace *t, tc_tensor x);
 tc_tensor tc_op_end(tc_trace *t, tc_node n);
 // Releases the lock without a result: TC_OK, or the status of the failure reported since tc_op_begin.
 tc_status tc_op_done(tc_trace *t);
-// Reports a failure of the open op and returns TC_NODE_ERR.
-tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4), cold));
 
-// Shape and type of a node (not of TC_NODE_ERR). The pointer lives as long as the process.
-const tc_dims *tc_node_dims(const tc_trace *t, tc_node n);
-tc_type tc_node_type(const tc_trace *t, tc_node n);
 #define TC_MAX_HEAD 256  // elements of a head that attention's rows take
-bool tc_type_is_float(tc_type type);
-bool tc_type_is_half(tc_type type);  // f16 or bf16
 // The least and the greatest value of an integer type; 0 and 1 of bool.
 void tc_type_range(tc_type type, int64_t *low, int64_t *high);
-int64_t tc_dims_count(const tc_dims *d);
 // axis in [-rank, rank) to [0, rank); -1 after reporting. extra: 1 where one past the last axis is allowed (unsqueeze, stack).
 int tc_rec_axis(tc_trace *t, tc_node n, int axis, int extra);
 // Axes as a bit mask (rank -1: all); false after reporting a bad or repeated axis. Axis 0 of a scalar may be named, and is not in the mask.
@@ -131,14 +118,8 @@ tc_status tc_rec_set_grad(tc_trace *t, tc_tensor param, tc_node grad);
 void tc_rec_clear_grad(tc_trace *t, tc_tensor param);
 // An op of its own: zeros of the parameter's shape and type where it lies, in memory and not recorded, owned by the caller.
 tc_status tc_param_zeros(const char *op, tc_tensor param, tc_site site, tc_tensor *out);
-// st, which a call that is all effect returns at site: where it is an error, the next sync point tells it, too, unless the program clears it before.
-tc_status tc_owe(tc_status st, tc_site site);
 // tc_eval on the library's own account: what is owed stays owed.
 tc_status tc_compute(int n, const tc_tensor *tensors, tc_site site);
-// While off, records are not put on the tape (optimizers). Returns what it was.
-bool tc_rec_tape(tc_trace *t, bool on);
-// The program repeats here: a long trace is cut if nothing on the tape is alive.
-void tc_rec_landmark(tc_trace *t);
 // An op with data-dependent shape: evaluates the node now and returns its dense value (borrowed until the next call on the trace); NULL after reporting.
 const void *tc_rec_value(tc_trace *t, tc_node n);
 // A leaf holding a copy of dense host data, on the trace's device.

@@ -17,24 +17,8 @@
 #ifndef TC_LAZY_TEXT_TEXT_H
 #define TC_LAZY_TEXT_TEXT_H
 
-#include "lazy/trace/plan.h"
+#include "lazy/trace/trace_text.h"
 #include "runtime/arena.h"
-
-#define TC_TEXT_LOG_BYTES 4096  // leaves of at most so much are written to the log with their data
-
-typedef struct tc_text_node {
-  tc_op op;
-  tc_type type;
-  tc_device dev;
-  tc_dims dims;
-  int n_in, n_attr, n_arg;
-  const uint32_t *in;
-  const uint64_t *attr;
-  const uint64_t *arg;  // NULL: not known
-  uint8_t flag;
-  const char *site;  // or NULL
-  const void *data;  // of a leaf, dense, or NULL
-} tc_text_node;
 
 typedef struct tc_text {
   const char *title;
@@ -43,12 +27,6 @@ typedef struct tc_text {
   tc_arena arena;  // of everything here
 } tc_text;
 
-// One record's line.
-void tc_text_write_node(FILE *out, uint32_t number, const tc_text_node *x);
-// A pending trace. flag: of its nodes at the sync. Data of leaves of at most max_bytes are written.
-void tc_text_write_trace(FILE *out, const tc_trace *t, const uint8_t *flag, size_t max_bytes, const char *title);
-// The records of a plan, without title and end.
-void tc_text_write_plan(FILE *out, const tc_plan *p);
 void tc_text_write(FILE *out, const tc_text *x);
 
 // Reads the next trace of a text and moves *text past it. TC_ERR_ARG with the line's number if it is malformed; with x->n 0 and TC_OK: no trace is

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "lazy/text/text.h"
+#include "lazy/trace/trace_text.h"
 #include "lowering/tiling/summation.h"
 #include "lowering/graph/expand_conv.h"
 #include "lowering/graph/split_k.h"
