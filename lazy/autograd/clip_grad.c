@@ -22,7 +22,8 @@ tc_status tc_zero_grad_of_at(int n, const tc_tensor *params, tc_site site) {
   return tc_op_done(t);
 }
 
-// The sum of squares of all gradients in f32, or f64 where there is an f64 gradient; TC_NODE_ERR (silent) if there are none.
+// The sum of squares of all gradients in f32, or f64 where there is an f64 gradient; TC_NODE_ERR
+// (silent) if there are none.
 static tc_node grads_square(tc_trace *t, const tc_tensor *params, int n) {
   tc_node total = TC_NODE_ERR;
   for (int i = 0; i < n; i++) {
@@ -62,7 +63,8 @@ static tc_tensor clip_here(const tc_tensor *params, int n, double max_norm, tc_s
   return tc_op_end(t, norm);
 }
 
-// The parameters with gradients on the device of the i-th, in part; 0 if that has none, or an earlier one is on the same device.
+// The parameters with gradients on the device of the i-th, in part; 0 if that has none, or an
+// earlier one is on the same device.
 static int part_of(const tc_tensor *params, int n, int i, tc_tensor *part, tc_site site) {
   const char *device = tc_device_of_at(params[i], site);
   int k = 0;
@@ -74,7 +76,8 @@ static int part_of(const tc_tensor *params, int n, int i, tc_tensor *part, tc_si
   return tc_is_none(tc_grad(params[i])) ? 0 : k;
 }
 
-// Of parameters on several devices: sums of squares go to the device of the first gradient, and the scale goes to all. part: room for n.
+// Of parameters on several devices: sums of squares go to the device of the first gradient, and the
+// scale goes to all. part: room for n.
 static tc_tensor clip_everywhere(const tc_tensor *params, int n, double max_norm, tc_tensor *part, tc_site site) {
   tc_tensor norm = {0, 0};
   const char *first = NULL;

@@ -1,11 +1,15 @@
 // Differentiation of the recorded trace: the walk. Rules are in vjp*.c.
 //
-// The tape is the records with the tape bit, in the pending trace and in older runs, reached through the origin of a leaf. A walk goes down from y by
-// falling numbers, first in the trace, then in the runs it crosses into, latest first. Each record reached calls its rule, which appends ordinary
-// records. Adjoints are in scratch arrays of the trace's, one array per segment: nodes of the pending trace, or, where that was run meanwhile, values held.
-// Where a value was carried to another memory its gradient is carried back (cross): what is pending runs first, and everything still to be used is stored
-// by that sync and held. So each side's part of a backward is recorded whole, and runs once.
-// A backward frees the history it walked unless told to retain: tape bits are cleared, runs drop what only differentiation needed.
+// The tape is the records with the tape bit, in the pending trace and in older runs, reached
+// through the origin of a leaf. A walk goes down from y by falling numbers, first in the trace,
+// then in the runs it crosses into, latest first. Each record reached calls its rule, which appends
+// ordinary records. Adjoints are in scratch arrays of the trace's, one array per segment: nodes of
+// the pending trace, or, where that was run meanwhile, values held. Where a value was carried to
+// another memory its gradient is carried back (cross): what is pending runs first, and everything
+// still to be used is stored by that sync and held. So each side's part of a backward is recorded
+// whole, and runs once.
+// A backward frees the history it walked unless told to retain: tape bits are cleared, runs drop
+// what only differentiation needed.
 #include <string.h>
 
 #include "lazy/autograd/param.h"
@@ -28,7 +32,8 @@ static vjp_fn *const rules[TC_N_OP_ROWS] = {
 #undef TC_OP
 };
 
-// Adds the gradient that a parameter has to its sum. Not yet, unless told to, if that is in another memory than what is pending.
+// Adds the gradient that a parameter has to its sum. Not yet, unless told to, if that is in another
+// memory than what is pending.
 static void add_former(tc_walk *w, tc_param_sum *p, bool anyway) {
   tc_trace *owner;
   const tc_slot *s = tc_slot_find(p->param, &owner);
@@ -51,8 +56,8 @@ static void give_param(tc_walk *w, tc_param_sum *p) {
     (void)tc_rec_set_grad(w->t, p->param, p->sum);
 }
 
-// To the parameters, or to those of xs that are some. Sums are made whole first, in what is pending and then memory by memory: what fails by then has changed
-// no gradient.
+// To the parameters, or to those of xs that are some. Sums are made whole first, in what is pending
+// and then memory by memory: what fails by then has changed no gradient.
 static void give_params(tc_walk *w) {
   for (int i = 0; i < w->n_xs && w->n_params; i++) {
     tc_trace *owner;
@@ -104,7 +109,8 @@ static bool is_carried(const tc_walk *w, const tc_segment *s, uint32_t n) {
   return s->run && tc_rec_op(r) == TC_OP_TO && tc_device_memory(tc_walk_device(w, s, n)) != tc_device_memory(tc_walk_device(w, s, tc_rec_in(r)[0]));
 }
 
-// TC_ANOMALY=1: what the walk recorded from node `first` on is a part of the gradient of this call. What is recorded again for it is the user's as it was.
+// TC_ANOMALY=1: what the walk recorded from node `first` on is a part of the gradient of this call.
+// What is recorded again for it is the user's as it was.
 static void tell_origin(tc_trace *t, uint32_t first, tc_call call) {
   if (t->cap_of < t->n_node) {
     tc_call *of = tc_realloc(t->of, t->cap_node * sizeof *of);
@@ -124,7 +130,8 @@ static tc_call origin_of(const tc_walk *w, const tc_segment *s, uint32_t n) {
   return n < w->t->n_of && w->t->of[n].op ? w->t->of[n] : w->t->call[n];
 }
 
-// The walk has come to node n, whose history a former backward has freed. A leaf is named by what reads it.
+// The walk has come to node n, whose history a former backward has freed. A leaf is named by what
+// reads it.
 static void fail_freed(const tc_walk *w, const tc_segment *s, uint32_t n) {
   char first[160];
   tc_site_text(s->run ? s->run->freed_by : w->t->freed_by, first, sizeof first);
@@ -246,7 +253,8 @@ tc_status tc_backward_with_at(tc_tensor y, tc_tensor grad, int flags, tc_site si
   return backward(y, grad, flags, site);
 }
 
-// Whether gradients may be asked for the tensor, which is not recorded for it; reports a bad handle.
+// Whether gradients may be asked for the tensor, which is not recorded for it; reports a bad
+// handle.
 static bool wants_grad(tc_trace *t, tc_tensor x) {
   tc_trace *owner;
   const tc_slot *s = tc_slot_find(x, &owner);

@@ -1,14 +1,19 @@
 // Optimizers: one op per step that records every parameter's update and assigns it.
-// The formulas and their order are PyTorch's single-tensor ones, but that Adam multiplies by the inverse of the second correction's root where PyTorch
-// divides: a rounding more, and one division less of two, which are what a small model's step waits for. Learning rate, decay and bias corrections are
-// numbers computed here and passed as arguments, so neither a schedule nor the step count makes a new plan; which terms exist follows from the options and
-// never changes.
-// State (moments) is made at a parameter's first step with a gradient, zeroed, in the parameter's type and on its device. Of f16 and bf16 a step is
-// computed in f32 and each new value is rounded once: a second moment or an eps below the type's least still counts in the step it is part of.
-// State is stored, not recorded, and parameters are evaluated when an optimizer is made, so that the first step's plan is the next one's. All new values
-// are recorded before the first is assigned: a step that fails while recording changes nothing. Parameters on several devices are stepped device by
-// device, in the order in which the devices come among them: a step that fails then has done those before.
-// Owns: a reference to each parameter and each state tensor. Threads: thread-compatible; an optimizer belongs to the thread that made it.
+// The formulas and their order are PyTorch's single-tensor ones, but that Adam multiplies by the
+// inverse of the second correction's root where PyTorch divides: a rounding more, and one division
+// less of two, which are what a small model's step waits for. Learning rate, decay and bias
+// corrections are numbers computed here and passed as arguments, so neither a schedule nor the step
+// count makes a new plan; which terms exist follows from the options and never changes.
+// State (moments) is made at a parameter's first step with a gradient, zeroed, in the parameter's
+// type and on its device. Of f16 and bf16 a step is computed in f32 and each new value is rounded
+// once: a second moment or an eps below the type's least still counts in the step it is part of.
+// State is stored, not recorded, and parameters are evaluated when an optimizer is made, so that
+// the first step's plan is the next one's. All new values are recorded before the first is
+// assigned: a step that fails while recording changes nothing. Parameters on several devices are
+// stepped device by device, in the order in which the devices come among them: a step that fails
+// then has done those before.
+// Owns: a reference to each parameter and each state tensor. Threads: thread-compatible; an
+// optimizer belongs to the thread that made it.
 #define TC_NO_SITES
 #include <math.h>
 #include <stdlib.h>
@@ -35,7 +40,8 @@ typedef struct entry {
   int64_t n_steps;  // with a gradient
   const char *device;  // its name, static; a tensor's never changes
   int part;  // of a step: which of the parameters' devices, by first appearance
-  tc_node next_param, next_state[MAX_STATES];  // of the step being recorded; TC_NODE_ERR: no gradient, nothing to assign
+  // of the step being recorded; TC_NODE_ERR: no gradient, nothing to assign
+  tc_node next_param, next_state[MAX_STATES];
 } entry;
 
 typedef char state_name[32];
@@ -117,7 +123,8 @@ static int find_parts(entry *entries, int n, tc_site site) {
   return n_parts;
 }
 
-// Parameters that are still to be computed would be so in the first step's plan, which were another than the next one's, and so would its kernels.
+// Parameters that are still to be computed would be so in the first step's plan, which were another
+// than the next one's, and so would its kernels.
 static tc_status evaluate_params(const entry *entries, int n, int n_parts, const char *name, tc_site site) {
   tc_tensor *of_part = tc_malloc((size_t)n * sizeof *of_part);
   tc_status st = of_part ? TC_OK : tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
@@ -262,14 +269,16 @@ tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, 
   return add_group(opt, name, params, n, g, site);
 }
 
-// Makes the state of an entry where it is missing. Recorded zeros would make the first step's plan, and its kernels, others than the next one's.
+// Makes the state of an entry where it is missing. Recorded zeros would make the first step's plan,
+// and its kernels, others than the next one's.
 static tc_status ensure_state(const tc_optimizer *opt, entry *e, tc_site site) {
   for (int k = 0; k < opt->n_states; k++)
     if (tc_is_none(e->state[k])) TC_TRY(tc_param_zeros("optimizer_step", e->param, site, &e->state[k]));
   return TC_OK;
 }
 
-// ---- The formulas: each sets the entry's next values from its parameter p and gradient g, all in f32 at least ----
+// ---- The formulas: each sets the entry's next values from its parameter p and gradient g, all in
+// f32 at least ----
 
 static tc_node widened(tc_trace *t, tc_node a) {
   return a != TC_NODE_ERR && tc_type_is_half(tc_node_type(t, a)) ? tc_rec_cast(t, a, TC_F32) : a;
@@ -311,7 +320,8 @@ static void sgd_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p
   double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
   if (decay != 0) g = add_scaled(t, g, p, decay);
   if (o->momentum != 0) {
-    // The buffer starts as the first gradient, undamped: zero * momentum + 1 * g, so that every step records the same ops.
+    // The buffer starts as the first gradient, undamped: zero * momentum + 1 * g, so that every
+    // step records the same ops.
     double share = e->n_steps == 0 ? 1 : 1 - o->dampening;
     tc_node buffer = add_scaled(t, num(t, TC_OP_MUL, state_of(t, e, 0), o->momentum), g, share);
     e->next_state[0] = buffer;

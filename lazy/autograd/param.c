@@ -1,5 +1,7 @@
-// Parameters: who wants gradients, and the gradients they have. What sums them is lazy/autograd/grad.c.
-// Threads: under the trace's lock; a parameter's gradient is its own thread's. A parameter owns a reference to its gradient.
+// Parameters: who wants gradients, and the gradients they have. What sums them is
+// lazy/autograd/grad.c.
+// Threads: under the trace's lock; a parameter's gradient is its own thread's. A parameter owns a
+// reference to its gradient.
 #include "lazy/trace/thread_trace.h"
 #include "lazy/autograd/param.h"
 

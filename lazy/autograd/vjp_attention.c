@@ -1,6 +1,7 @@
 // Gradients of attention. See lazy/ops/attention.c.
 //
-// The gradient takes of each row the greatest score and the log of its sum of exponentials below that (LSE), and delta, the sum of dout * out.
+// The gradient takes of each row the greatest score and the log of its sum of exponentials below
+// that (LSE), and delta, the sum of dout * out.
 #include "lazy/autograd/vjp.h"
 #include "lazy/ops/attention.h"
 #include "lazy/record/formula.h"

@@ -1,5 +1,6 @@
-// Gradient rules of ops that rearrange: the gradient takes the way back. Elements nobody read get zero. An empty gradient takes it too: what it becomes is
-// made of it, so that it can be differentiated again.
+// Gradient rules of ops that rearrange: the gradient takes the way back. Elements nobody read get
+// zero. An empty gradient takes it too: what it becomes is made of it, so that it can be
+// differentiated again.
 // Threads: under the trace's lock. Owns nothing.
 #include "lazy/autograd/vjp_shorthand.h"
 

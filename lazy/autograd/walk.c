@@ -1,6 +1,7 @@
 // The state of one differentiation. See walk.h.
 //
-// Adjoints are in scratch arrays of the trace's, one array per segment: nodes of the pending trace, or, where that was run meanwhile, values held.
+// Adjoints are in scratch arrays of the trace's, one array per segment: nodes of the pending trace,
+// or, where that was run meanwhile, values held.
 #include "lazy/autograd/walk.h"
 
 #include <string.h>
@@ -165,7 +166,8 @@ tc_node tc_walk_take(tc_walk *w, tc_node *a) {
   return *a = n;
 }
 
-// Calls f for each adjoint that is still to be used. Of the pending trace's own there is none left whenever this is asked: a walk begins with them.
+// Calls f for each adjoint that is still to be used. Of the pending trace's own there is none left
+// whenever this is asked: a walk begins with them.
 static void each(tc_walk *w, void (*f)(tc_walk *, tc_node *)) {
   for (tc_segment *s = w->segments; s; s = s->next)
     for (uint32_t i = 0; s->run && i < s->n; i++)
@@ -178,7 +180,8 @@ static void count(tc_walk *w, tc_node *a) {
   w->n_asked += is_node(*a);
 }
 
-// The sync that follows stores it, and the walk holds it: a copy where a parameter's handle would be taken for the parameter, or the memory is the caller's.
+// The sync that follows stores it, and the walk holds it: a copy where a parameter's handle would
+// be taken for the parameter, or the memory is the caller's.
 static void hold(tc_walk *w, tc_node *a) {
   tc_trace *t = w->t, *owner;
   tc_tensor h;
@@ -279,8 +282,9 @@ static tc_node value_of(tc_walk *w, uint32_t n) {
   return w->at->run ? tc_run_replay(w->t, w->at->run, n) : n;
 }
 
-// Rules of arithmetic compute in f32 where values are f16 or bf16, and tc_vjp_give rounds once. Rules that move, index or multiply matrices, and those that
-// read no value, do not: widening what they pass on would change no bit, or double what kernels of their own read.
+// Rules of arithmetic compute in f32 where values are f16 or bf16, and tc_vjp_give rounds once.
+// Rules that move, index or multiply matrices, and those that read no value, do not: widening what
+// they pass on would change no bit, or double what kernels of their own read.
 static bool computes_wide(tc_op op) {
   tc_op_kind kind = tc_op_kind_of(op);
   return tc_op_rows[op].saves && (kind == TC_KIND_ELEM || kind == TC_KIND_FOLD || kind == TC_KIND_SCAN || kind == TC_KIND_COMPOSED);

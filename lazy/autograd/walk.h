@@ -1,8 +1,11 @@
-// The state of one differentiation: adjoints of records in the pending trace and in older runs, and of parameters.
+// The state of one differentiation: adjoints of records in the pending trace and in older runs, and
+// of parameters.
 //
 // In: records on the tape. Out: a place for the gradient of each, and what rules may ask (vjp.h).
-// Invariants: a walk goes down by falling numbers, first in the trace, then in the runs it crosses into, latest first.
-// Threads: under the trace's lock. Owner: the walk holds runs and stored adjoints until tc_walk_fini; its memory is the trace's scratch.
+// Invariants: a walk goes down by falling numbers, first in the trace, then in the runs it crosses
+// into, latest first.
+// Threads: under the trace's lock. Owner: the walk holds runs and stored adjoints until
+// tc_walk_fini; its memory is the trace's scratch.
 #ifndef TC_LAZY_AUTOGRAD_WALK_H
 #define TC_LAZY_AUTOGRAD_WALK_H
 
@@ -19,7 +22,8 @@ typedef struct tc_segment {
   struct tc_segment *next;
 } tc_segment;
 
-// What a parameter gathers over the whole walk: one sum in the order of the records, however the syncs cut them into runs.
+// What a parameter gathers over the whole walk: one sum in the order of the records, however the
+// syncs cut them into runs.
 typedef struct tc_param_sum {
   tc_tensor param;
   tc_node sum;
@@ -27,7 +31,8 @@ typedef struct tc_param_sum {
   struct tc_param_sum *next;
 } tc_param_sum;
 
-// An adjoint is TC_NODE_ERR (none), a node of the pending trace, or with this bit the number of a slot, of which the walk has a reference: a stored value.
+// An adjoint is TC_NODE_ERR (none), a node of the pending trace, or with this bit the number of a
+// slot, of which the walk has a reference: a stored value.
 #define TC_WALK_HELD (UINT32_C(1) << 31)
 
 typedef struct tc_walk {
@@ -48,7 +53,9 @@ typedef struct tc_walk {
   tc_node *x_grad;
   int n_xs;
   int *x_at,
-      *x_next;  // at each hash of run and node: the first of xs there; behind each: the next. Twice its number, and 1, or 2 by its run; 0: none
+      // at each hash of run and node: the first of xs there; behind each: the next. Twice its
+      // number, and 1, or 2 by its run; 0: none
+      *x_next;
   uint32_t n_x_at;
 } tc_walk;
 
@@ -59,7 +66,8 @@ uint8_t tc_walk_flag(const tc_walk *w, const tc_segment *s, uint32_t n);
 tc_device tc_walk_device(const tc_walk *w, const tc_segment *s, uint32_t n);
 uint32_t tc_walk_hash(uint64_t a, uint64_t b, uint32_t size);
 tc_param_sum **tc_walk_param(const tc_walk *w, tc_tensor p);
-// Where gradients of node n are summed: at the record that made the value, in whichever run that is, or at the parameter.
+// Where gradients of node n are summed: at the record that made the value, in whichever run that
+// is, or at the parameter.
 tc_node *tc_walk_adjoint(tc_walk *w, tc_segment *s, uint32_t n);
 bool tc_walk_is_held(tc_node a);
 tc_slot *tc_walk_held_slot(tc_node a, tc_tensor *out);
@@ -70,15 +78,17 @@ tc_node tc_walk_use_again(tc_walk *w, tc_node a);
 // As a node of the trace, which is in its memory; no longer held.
 tc_node tc_walk_take(tc_walk *w, tc_node *a);
 void tc_walk_free_pending(tc_walk *w, const tc_segment *s);
-// Where gradients are asked for: node of the pending trace, and run and node, of each of xs. Those of another thread are found as parameters.
+// Where gradients are asked for: node of the pending trace, and run and node, of each of xs. Those
+// of another thread are found as parameters.
 void tc_walk_find_asked(tc_walk *w);
-// Runs what is pending; adjoints are held from then on. The trace's own records were walked before: the history of those that were reached is freed here, so
-// that the sync need not store for it.
+// Runs what is pending; adjoints are held from then on. The trace's own records were walked before:
+// the history of those that were reached is freed here, so that the sync need not store for it.
 bool tc_walk_settle(tc_walk *w);
 bool tc_walk_is_pending_in(const tc_trace *t, tc_device d);
 // Before something is recorded on a device.
 bool tc_walk_enter(tc_walk *w, tc_device d);
-// Adds g, which is used up, to what is at a place, both on device d. If g is a node, what is pending is there.
+// Adds g, which is used up, to what is at a place, both on device d. If g is a node, what is
+// pending is there.
 void tc_walk_add_to(tc_walk *w, tc_node *at, tc_node g, tc_device d);
 void tc_walk_fini(tc_walk *w);
 tc_node tc_walk_widened(const tc_vjp *v, tc_node n);

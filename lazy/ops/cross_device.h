@@ -10,8 +10,8 @@
 
 // The same value on another device of the same memory.
 tc_node tc_trace_to(tc_trace *t, tc_node a, tc_device to);
-// A new handle of a slot's stored value in another memory, with its history if the tape is on. param: whose value it is; {0, 0}: no parameter's. Poison
-// after reporting.
+// A new handle of a slot's stored value in another memory, with its history if the tape is on.
+// param: whose value it is; {0, 0}: no parameter's. Poison after reporting.
 tc_tensor tc_trace_carry(tc_trace *t, const tc_slot *s, tc_tensor param, tc_device to, bool pooled);
 
 #endif

@@ -267,8 +267,9 @@ static uint32_t find_mapping(const tc_trace *t, tc_tensor h, bool own) {
   return t->n_map;
 }
 
-// The tensor may have been assigned or released since: what was mapped is in the list. What another thread mapped may be of another value, and in use: it is
-// ended only where the caller has no mapping of its own.
+// The tensor may have been assigned or released since: what was mapped is in the list. What another
+// thread mapped may be of another value, and in use: it is ended only where the caller has no
+// mapping of its own.
 tc_status tc_unmap_at(tc_tensor h, tc_site site) {
   tc_trace *t;
   tc_buffer *buf = NULL;

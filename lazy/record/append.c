@@ -1,4 +1,5 @@
-// Appending to the pending trace: records as they are given, leaves and values of parameters. See append.h.
+// Appending to the pending trace: records as they are given, leaves and values of parameters. See
+// append.h.
 #include <string.h>
 
 #include "lazy/record/append.h"

@@ -1,4 +1,5 @@
-// Appending to the pending trace: records as they are given, leaves, and the nodes of slots and runs.
+// Appending to the pending trace: records as they are given, leaves, and the nodes of slots and
+// runs.
 //
 // In: what a record is made of, or a slot or run's node. Out: the node.
 // Invariants: nothing is checked; a trace's nodes are all in one memory.
@@ -21,13 +22,15 @@ static inline tc_node tc_trace_take(tc_trace *t, uint32_t words, uint32_t args, 
   t->n_word += words, t->n_arg += args;
   return n;
 }
-// What a record of operands with these flags, all together, has of their history: TAPE, FREED_IN or neither. Where no gradient goes through, it has none.
+// What a record of operands with these flags, all together, has of their history: TAPE, FREED_IN or
+// neither. Where no gradient goes through, it has none.
 static inline uint8_t tc_trace_history(const tc_trace *t, tc_op op, tc_type type, uint8_t operands) {
   if (!t->tape) return 0;
   if (TC_LIKELY((operands & TC_NODE_TAPE) || !(operands & TC_NODE_NO_HISTORY))) return operands & TC_NODE_TAPE;
   return !tc_op_rows[op].is_flat && tc_type_is_float(type) ? TC_NODE_FREED_IN : 0;
 }
-// What most records are: an op of one operand, a, or of two, with nothing else; of one, b is 0. Checks nothing. TC_NODE_ERR after reporting when out of memory.
+// What most records are: an op of one operand, a, or of two, with nothing else; of one, b is 0.
+// Checks nothing. TC_NODE_ERR after reporting when out of memory.
 static inline tc_node tc_trace_append_plain(tc_trace *t, tc_op op, tc_type type, uint32_t shape, bool two, tc_node a, tc_node b) {
   if (TC_UNLIKELY(!tc_trace_room(t, 2, 0))) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
   *(tc_rec *)(void *)(t->word + t->n_word) = (tc_rec){.op_args = (uint16_t)op, .dtype = (uint8_t)type, .shape = shape, .in = {a, b}};
@@ -39,11 +42,13 @@ tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int
                         const uint64_t *arg, tc_device device);
 // A leaf for a buffer (retained).
 tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device);
-// Gives node n of the trace the history of a run's node, if it has one. TC_NODE_ERR after reporting.
+// Gives node n of the trace the history of a run's node, if it has one. TC_NODE_ERR after
+// reporting.
 tc_node tc_trace_past(tc_trace *t, tc_node n, tc_run *run, uint32_t home);
 // Makes node n the value of a parameter: differentiation ends there. False after reporting.
 bool tc_trace_want(tc_trace *t, tc_node n, tc_tensor param);
-// Where the open op makes what it is given no value of: beside its operands, or on the thread's default device.
+// Where the open op makes what it is given no value of: beside its operands, or on the thread's
+// default device.
 static inline tc_device tc_trace_device(const tc_trace *t) {
   return t->n_taken ? t->op_device : tc_device_default();
 }
@@ -51,7 +56,8 @@ static inline tc_device tc_trace_device(const tc_trace *t) {
 tc_node tc_trace_node(tc_trace *t, tc_slot *s, tc_tensor handle);
 // Before the first node in another memory is appended, what is pending runs. False after reporting.
 bool tc_trace_enter_memory(tc_trace *t, tc_device d);
-// The value of a run's node in trace t, with its history: a leaf if stored, else its recipe recorded again.
+// The value of a run's node in trace t, with its history: a leaf if stored, else its recipe
+// recorded again.
 tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node);
 
 #endif

@@ -1,4 +1,5 @@
-// The open op: what every public op begins and ends with, and how its operands become nodes. See record.h.
+// The open op: what every public op begins and ends with, and how its operands become nodes. See
+// record.h.
 #include "lazy/trace/thread_trace.h"
 #include "lazy/record/append.h"
 #include "lazy/record/record.h"
@@ -7,8 +8,9 @@
 #include "runtime/reentry.h"
 #include "runtime/team.h"
 
-// Whether memory that only the trace holds is over its bound. What is assigned does not count: a sync would write over it, not free it. Looked at again
-// when leaves have grown by another such amount.
+// Whether memory that only the trace holds is over its bound. What is assigned does not count: a
+// sync would write over it, not free it. Looked at again when leaves have grown by another such
+// amount.
 static bool holds_much(tc_trace *t) {
   uint64_t held = 0, bound = (uint64_t)tc_options_get()->max_bytes;
   for (uint32_t i = 0; i < t->n_leaf; i++)
@@ -37,7 +39,8 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   t->op_status = TC_OK;
   t->n_taken = 0;
   t->tape = t->no_grad == 0;
-  if (TC_UNLIKELY(t->n_node == 0)) tc_team_warm();  // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
+  // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
+  if (TC_UNLIKELY(t->n_node == 0)) tc_team_warm();
   if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t)))) {
     t->op_status = tc_trace_make_way(t, TC_CAUSE_BOUND, site);
     t->cut_at_bound = true;
@@ -71,7 +74,8 @@ tc_tensor tc_op_end(tc_trace *t, tc_node n) {
   return h;
 }
 
-// Whether leaf i is the value v of the tensor h: others may have its buffer, under another shape, with a history, or wanting a gradient.
+// Whether leaf i is the value v of the tensor h: others may have its buffer, under another shape,
+// with a history, or wanting a gradient.
 static bool is_leaf_of(const tc_trace *t, uint32_t i, const tc_stored *v, tc_tensor h) {
   uint32_t n = t->leaf[i].node;
   const tc_rec *r = tc_rec_of(t, n);
@@ -81,7 +85,8 @@ static bool is_leaf_of(const tc_trace *t, uint32_t i, const tc_stored *v, tc_ten
   return !v->is_param && !(t->flag[n] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY));
 }
 
-// Brings the value of another thread's tensor here as a leaf. The lock is dropped meanwhile, and `dropped` keeps our numbers in place.
+// Brings the value of another thread's tensor here as a leaf. The lock is dropped meanwhile, and
+// `dropped` keeps our numbers in place.
 static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   if (tc_trace_here(from, t->op, t->op_site) != TC_OK) return t->op_status = TC_ERR_HANDLE, TC_NODE_ERR;
   tc_stored v;

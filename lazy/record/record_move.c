@@ -1,4 +1,5 @@
-// Recording what moves data: reshapes and permutations, slices and padding, windows, joining. See record.h.
+// Recording what moves data: reshapes and permutations, slices and padding, windows, joining. See
+// record.h.
 #include "lazy/record/record_shorthand.h"
 
 #define MOST_JOINED 256  // operands of one record

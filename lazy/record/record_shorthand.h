@@ -1,4 +1,5 @@
-// What recording functions are made of: types and shapes of nodes, rules that they share, and appending. Included by record*.c only.
+// What recording functions are made of: types and shapes of nodes, rules that they share, and
+// appending. Included by record*.c only.
 //
 // Functions that check return false, TC_SHAPE_NONE or TC_NODE_ERR after reporting.
 #ifndef TC_LAZY_RECORD_RECORD_SHORTHAND_H
@@ -22,7 +23,8 @@ uint32_t tc_rec_intern(tc_trace *t, const tc_dims *d);
 tc_node tc_rec_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr, const uint64_t *attr, int n_arg,
                       const uint64_t *arg);
 tc_node tc_rec_append_dims(tc_trace *t, tc_op op, tc_type type, const tc_dims *d, tc_node a, int n_attr, const uint64_t *attr);
-// PyTorch's rule within one category: the wider; u8 with a signed type takes the next wider signed one; f16 with bf16 is f32.
+// PyTorch's rule within one category: the wider; u8 with a signed type takes the next wider signed
+// one; f16 with bf16 is f32.
 tc_type tc_type_promote(tc_type a, tc_type b);
 // The shape two broadcast to.
 uint32_t tc_rec_broadcast(tc_trace *t, uint32_t sa, uint32_t sb);

@@ -1,4 +1,5 @@
-// The nodes of slots and runs: a stored value becomes a leaf, and a recipe is recorded again. See append.h.
+// The nodes of slots and runs: a stored value becomes a leaf, and a recipe is recorded again. See
+// append.h.
 #include <string.h>
 
 #include "lazy/record/append.h"
@@ -44,8 +45,9 @@ static tc_node record_again(tc_trace *t, const tc_run *r, uint32_t node) {
   return n;
 }
 
-// Records node of run r again in t, without history: a stored value or leaf becomes a leaf; a recipe its records, operands first. Recipes are long:
-// what is still to do lies in the trace's memory, not on the stack.
+// Records node of run r again in t, without history: a stored value or leaf becomes a leaf; a
+// recipe its records, operands first. Recipes are long: what is still to do lies in the trace's
+// memory, not on the stack.
 static tc_node replay(tc_trace *t, tc_run *r, uint32_t root) {
   const tc_plan *p = r->plan;
   uint32_t n_todo = 0;

@@ -4,7 +4,8 @@
 #include "lazy/trace/deferred_error.h"
 #include "runtime/reentry.h"
 
-// The place where the oldest open scope was begun, and the one that begins most like the newest: there an end is missing.
+// The place where the oldest open scope was begun, and the one that begins most like the newest:
+// there an end is missing.
 static tc_status fail_too_deep(const tc_trace *t) {
   char oldest[160], newest[160];
   uint32_t n = 0;
@@ -16,7 +17,8 @@ static tc_status fail_too_deep(const tc_trace *t) {
                  TC_MAX_SCOPES, oldest[0] ? oldest : "an unknown place", n, newest[0] ? newest : "an unknown place");
 }
 
-// A scope that does not begin is owed to the next sync point: a program that looks at these alone would keep all its temporaries from then on.
+// A scope that does not begin is owed to the next sync point: a program that looks at these alone
+// would keep all its temporaries from then on.
 tc_scope tc_scope_begin_at(tc_site site) {
   tc_scope scope = {0, 0};
   tc_status st = TC_OK;
@@ -38,7 +40,8 @@ tc_scope tc_scope_begin_at(tc_site site) {
   return scope;
 }
 
-// Ends the scope and those left open inside it. Kept handles stay in the pool below the parent's mark.
+// Ends the scope and those left open inside it. Kept handles stay in the pool below the parent's
+// mark.
 static void scope_end(tc_trace *t, uint32_t depth) {
   uint32_t from = t->mark[depth - 1], to = from;
   for (uint32_t i = from; i < t->n_pool; i++) {

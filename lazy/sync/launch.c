@@ -35,7 +35,8 @@ tc_status tc_leaves_stage(tc_trace *t, const tc_plan *p) {
   return TC_OK;
 }
 
-// TC_VERIFY=1: the run between two looks at it. The trace is written before, while leaves that are written in place still hold their old content.
+// TC_VERIFY=1: the run between two looks at it. The trace is written before, while leaves that are
+// written in place still hold their old content.
 static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *leaf, void *const *out, tc_work_done *prepared, tc_sync_point *rec) {
   tc_log_message before, m;
   FILE *text = tc_log_begin(&before), *to = tc_log_begin(&m);

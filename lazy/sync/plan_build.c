@@ -11,7 +11,8 @@
 
 #define SMALL_BYTES 65536  // of a dear live value that is stored though nobody asked
 
-// A value worth storing rather than making again: what reads much more than it writes, or works hard.
+// A value worth storing rather than making again: what reads much more than it writes, or works
+// hard.
 static bool is_dear(const tc_plan *p, uint32_t node) {
   switch (tc_op_kind_of(tc_rec_op(tc_plan_rec(p, node)))) {
     case TC_KIND_RNG:
@@ -25,7 +26,8 @@ static bool is_dear(const tc_plan *p, uint32_t node) {
   }
 }
 
-// Marks the leaves and outputs that values are made from; held: per node, the bits it is held for, on return also what it is made from.
+// Marks the leaves and outputs that values are made from; held: per node, the bits it is held for,
+// on return also what it is made from.
 static void hold(tc_plan *p, uint8_t *held) {
   for (uint32_t n = p->n_node; n-- > 0;) {
     if (!held[n]) continue;
@@ -53,7 +55,8 @@ static void mark_history(const tc_plan *p, uint8_t *history) {
   }
 }
 
-// Whether the record is differentiated itself; one on the tape whose operands are not has its history in an older run.
+// Whether the record is differentiated itself; one on the tape whose operands are not has its
+// history in an older run.
 static bool on_tape_here(const tc_plan *p, const tc_rec *r) {
   for (int i = 0; i < tc_rec_arity(r); i++)
     if (p->flag[tc_rec_in(r)[i]] & TC_NODE_TAPE) return true;
@@ -104,8 +107,10 @@ static recipe recipe_of(const tc_plan *p, const recipe *all, uint32_t n) {
   return r;
 }
 
-// Stored: asked; assigned; kept; tips (live, no reader); saved for backward and dear. Of other live values: what is made of a recipe used again, so that
-// nothing is made a third time and recipes do not grow from sync to sync; what is smaller than the leaves it would hold; what is dear and small.
+// Stored: asked; assigned; kept; tips (live, no reader); saved for backward and dear. Of other live
+// values: what is made of a recipe used again, so that nothing is made a third time and recipes do
+// not grow from sync to sync; what is smaller than the leaves it would hold; what is dear and
+// small.
 static bool choose_outputs(tc_plan *p, const uint8_t *need, const uint8_t *read) {
   recipe *all = tc_malloc((p->n_node + 1) * sizeof *all);
   if (!all) return false;
@@ -186,7 +191,8 @@ tc_status tc_plan_build(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word
 
 // ---- the budget ----
 
-static _Atomic uint64_t said_budget = UINT64_MAX;  // relaxed: it is a number that goes into keys; UINT64_MAX: nobody said one
+// relaxed: it is a number that goes into keys; UINT64_MAX: nobody said one
+static _Atomic uint64_t said_budget = UINT64_MAX;
 
 uint64_t tc_plan_budget_now(void) {
   uint64_t said = atomic_load_explicit(&said_budget, memory_order_relaxed);

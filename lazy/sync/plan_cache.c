@@ -33,7 +33,8 @@ static tc_plan *find_locked(const uint64_t *word, uint32_t n_word, tc_hash hash)
   return NULL;
 }
 
-// pre: locked. Takes out the plan that was not used for longest, if any; its reference is the caller's.
+// pre: locked. Takes out the plan that was not used for longest, if any; its reference is the
+// caller's.
 static tc_plan *evict_locked(void) {
   tc_plan **oldest = NULL;
   for (int b = 0; b < N_BUCKETS; b++)
@@ -48,13 +49,15 @@ static tc_plan *evict_locked(void) {
   return p;
 }
 
-// pre: locked. The cache holds more than it should. What was used last is kept, however large it is: a loop would else plan each step.
+// pre: locked. The cache holds more than it should. What was used last is kept, however large it
+// is: a loop would else plan each step.
 static bool is_full(void) {
   const tc_options *o = tc_options_get();
   return self.n > (size_t)TC_MAX_OF(o->plan_cache, 1) || (self.n > 1 && self.bytes > (size_t)o->plan_cache_bytes);
 }
 
-// Releases plans that were taken out of the cache, linked by next, for the cache and for the traces that had them among their latest.
+// Releases plans that were taken out of the cache, linked by next, for the cache and for the traces
+// that had them among their latest.
 static void drop_evicted(tc_plan *gone) {
   for (tc_plan *next; gone; gone = next) {
     next = gone->next;
@@ -129,9 +132,11 @@ tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_pla
   return TC_OK;
 }
 
-// The records stand as they would in a trace, where no TO leads to another memory: so no trace has this key.
+// The records stand as they would in a trace, where no TO leads to another memory: so no trace has
+// this key.
 tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_device to, tc_plan **out) {
-  enum { TO_WORD = 2, N_REC_WORDS = 5, N_WORD = 7 };  // behind the records are the flags' and the environment's words, 0
+  // behind the records are the flags' and the environment's words, 0
+  enum { TO_WORD = 2, N_REC_WORDS = 5, N_WORD = 7 };
   uint64_t word[N_WORD] = {[TO_WORD + 2] = to};
   const tc_rec leaf = {.op_args = TC_OP_LEAF, .dtype = (uint8_t)type, .shape = shape, .in = {from}};
   const tc_rec there = {.op_args = TC_OP_TO, .dtype = (uint8_t)type, .n_extra = 1, .shape = shape};

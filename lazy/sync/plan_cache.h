@@ -1,17 +1,21 @@
 // The cache of plans, by the bytes of their keys.
 //
 // In: a closed key. Out: its plan, looked up or made.
-// Invariants: a hash hit is confirmed by comparing the bytes; the plan used last stays, however large.
-// Threads: thread-safe, one lock; each trace finds its latest plans without it. Owner: the cache retains its plans.
+// Invariants: a hash hit is confirmed by comparing the bytes; the plan used last stays, however
+// large.
+// Threads: thread-safe, one lock; each trace finds its latest plans without it. Owner: the cache
+// retains its plans.
 #ifndef TC_LAZY_SYNC_PLAN_CACHE_H
 #define TC_LAZY_SYNC_PLAN_CACHE_H
 
 #include "lazy/trace/plan.h"
 
-// The plan of these words (records, flags, environment), looked up or made; retained. hit tells which.
+// The plan of these words (records, flags, environment), looked up or made; retained. hit tells
+// which.
 // compile_ticks: what making it took is added.
 tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks);
-// The plan of a run of two records, which is never launched: a leaf, and its value in another memory; retained, cached.
+// The plan of a run of two records, which is never launched: a leaf, and its value in another
+// memory; retained, cached.
 tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_device to, tc_plan **out);
 
 #endif

@@ -39,7 +39,8 @@ static tc_buffer *stored_at(const tc_trace *t, const tc_plan *p, uint32_t n) {
   return alias != TC_LEAF_NONE ? t->leaf[alias].buf : NULL;
 }
 
-// Whether somebody beside this trace, which ends, holds what the caller's memory held before the assigns to it, or will once the run is published.
+// Whether somebody beside this trace, which ends, holds what the caller's memory held before the
+// assigns to it, or will once the run is published.
 static bool is_seen(const tc_trace *t, const tc_plan *p, const struct tc_user *u) {
   uint32_t old = slot_at(u->slot)->node;
   while (tc_rec_op(tc_rec_of(t, old)) == TC_OP_ASSIGN) old = tc_rec_of(t, old)->in[1];

@@ -1,4 +1,5 @@
-// Sync points: closes the pending trace, finds its plan, runs it, publishes what was stored and leaves a run where values or history remain.
+// Sync points: closes the pending trace, finds its plan, runs it, publishes what was stored and
+// leaves a run where values or history remain.
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,8 @@ static const char *const cause_names[TC_N_CAUSES] = {"item",   "to_host", "map",
                                                      "sync",   "bound",   "landmark", "cross-thread", "data-shape", "eager",
                                                      "replay", "retake",  "to",       "memory",       "backward"};
 
-// Appends flags, sole bits and environment after the records, so that the key is one run of words; returns its length, 0 out of memory.
+// Appends flags, sole bits and environment after the records, so that the key is one run of words;
+// returns its length, 0 out of memory.
 static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool peek) {
   uint32_t flag_words = (t->n_node + 7) / 8, n = t->n_word + flag_words + 2;
   if (n > t->cap_word) {
@@ -61,10 +63,14 @@ static const tc_gpu_ranges *range_begin(const tc_trace *t, const tc_sync_point *
 typedef struct work {
   uint32_t n_rec_words, n_word;  // of the closed key
   tc_plan *plan;
-  tc_run *run;      // room for what stays of it, taken before it is launched: what has written in place must not fail; NULL: nothing stays
+  // room for what stays of it, taken before it is launched: what has written in place must not
+  // fail; NULL: nothing stays
+  tc_run *run;
   size_t beside;    // bytes taken for it, and for old content, where they are of the memory that the run is in
   bool hit, taken;  // taken: results have memory, which the trace holds
-  uint64_t compiled, launched, allocated;  // in ticks: what making the plan took, when it began to run, what getting new memory took until then
+  // in ticks: what making the plan took, when it began to run, what getting new memory took until
+  // then
+  uint64_t compiled, launched, allocated;
   tc_work_done done;
 } work;
 
@@ -90,7 +96,8 @@ static tc_status run_plan(tc_trace *t, work *w, tc_sync_point *rec) {
   return st == TC_OK ? tc_plan_launch(t, w->plan, &w->done, rec) : st;
 }
 
-// The plan that the key names; where there is no room for what that prepares, the one that makes it in the run. Each run asks anew.
+// The plan that the key names; where there is no room for what that prepares, the one that makes it
+// in the run. Each run asks anew.
 static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
   tc_error_mark before = tc_error_now();
   tc_status st = run_plan(t, w, rec);
@@ -104,8 +111,9 @@ static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
   return run_plan(t, w, rec);
 }
 
-// Owes the error of a run that failed if it has undone an assign that the call it failed in may not tell of: where the program did not ask for the run, or
-// another thread did. Where an op tells of it, clearing the error settles it.
+// Owes the error of a run that failed if it has undone an assign that the call it failed in may not
+// tell of: where the program did not ask for the run, or another thread did. Where an op tells of
+// it, clearing the error settles it.
 static void owe_undone(tc_trace *t, tc_cause cause, tc_site site, tc_status st) {
   static const bool is_asked[TC_N_CAUSES] = {[TC_CAUSE_ITEM] = true, [TC_CAUSE_TO_HOST] = true, [TC_CAUSE_MAP] = true,  [TC_CAUSE_PRINT] = true,
                                              [TC_CAUSE_SAVE] = true, [TC_CAUSE_EVAL] = true,    [TC_CAUSE_SYNC] = true, [TC_CAUSE_REPLAY] = true};

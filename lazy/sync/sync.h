@@ -1,6 +1,7 @@
 // Sync points: what is pending runs, values are published, and the trace begins anew.
 //
-// In: a locked trace with nodes asked for. Out: stored values in slots; a run where recipes or history remain.
+// In: a locked trace with nodes asked for. Out: stored values in slots; a run where recipes or
+// history remain.
 // Invariants: one plan a key; a failed run leaves assigned tensors with their former values.
 // Threads: under the trace's lock. Owner: nobody.
 #ifndef TC_LAZY_SYNC_SYNC_H
@@ -30,11 +31,13 @@ typedef enum tc_cause {
 } tc_cause;
 // pre: locked. Runs what is pending and closes the trace; asked nodes are stored.
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked);
-// pre: locked. Runs what is pending for an op that may need none of it: where that fails because its device is gone the op goes on, without an error, for
-// those values say so when they are asked for. Not where memory of the caller's was to be written.
+// pre: locked. Runs what is pending for an op that may need none of it: where that fails because
+// its device is gone the op goes on, without an error, for those values say so when they are asked
+// for. Not where memory of the caller's was to be written.
 tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site);
 
-// pre: locked. The program repeats here, at a scope's end or an optimizer's: a long trace is cut if nothing on the tape is alive.
+// pre: locked. The program repeats here, at a scope's end or an optimizer's: a long trace is cut if
+// nothing on the tape is alive.
 void tc_trace_landmark(tc_trace *t, tc_site site, bool is_scope);
 // The same at the place of the open op.
 void tc_rec_landmark(tc_trace *t);

@@ -1,4 +1,5 @@
-// The end of all: every trace closes its handles, and no trace finds a plan any more. See thread_trace.h.
+// The end of all: every trace closes its handles, and no trace finds a plan any more. See
+// thread_trace.h.
 #include "lazy/trace/latest_plans.h"
 #include "lazy/trace/thread_trace.h"
 #include "runtime/reentry.h"

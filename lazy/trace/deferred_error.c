@@ -5,7 +5,8 @@
 #include "lazy/trace/trace.h"
 #include "runtime/reentry.h"
 
-// One error is owed at a time: one that stands, or that clearing does not settle (clears: 0), stays before one that clearing settles.
+// One error is owed at a time: one that stands, or that clearing does not settle (clears: 0), stays
+// before one that clearing settles.
 void tc_trace_owe(tc_trace *t, tc_status st, tc_site site, uint64_t clears) {
   bool stands = t->owed != TC_OK && (!t->owed_clears || t->owed_clears == tc_error_clears());
   if (stands && clears) return;

@@ -13,7 +13,8 @@ typedef struct tc_trace tc_trace;
 typedef uint32_t tc_node;
 #define TC_NODE_ERR UINT32_MAX
 
-// Stand for the trace of an op that cannot be recorded: in a signal handler, and out of memory. Nothing is written to them.
+// Stand for the trace of an op that cannot be recorded: in a signal handler, and out of memory.
+// Nothing is written to them.
 extern tc_trace tc_trace_refused, tc_trace_roomless;
 
 // Reports a failure of the open op and returns TC_NODE_ERR.

@@ -1,4 +1,5 @@
-// Plans as data: memory for one, its references, and which leaf a value shares memory with. See plan.h.
+// Plans as data: memory for one, its references, and which leaf a value shares memory with. See
+// plan.h.
 #include "lazy/trace/plan.h"
 
 #include "lazy/lowering.h"

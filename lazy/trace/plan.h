@@ -1,7 +1,8 @@
-// A plan: how to run a pending trace. Found by the trace's bytes, compared whole before use; holds sizes and numbers, never addresses.
+// A plan: how to run a pending trace. Found by the trace's bytes, compared whole before use; holds
+// sizes and numbers, never addresses.
 //
-// The part lazy reads is here; `program` is lowering's own. Threads: immutable once found, counted; the cache is under one lock, and each trace finds its latest
-// plans without it.
+// The part lazy reads is here; `program` is lowering's own. Threads: immutable once found, counted;
+// the cache is under one lock, and each trace finds its latest plans without it.
 #ifndef TC_LAZY_TRACE_PLAN_H
 #define TC_LAZY_TRACE_PLAN_H
 
@@ -29,7 +30,9 @@ typedef struct tc_plan {
   uint32_t n_node, n_leaf, n_arg, n_out;
   uint32_t *at, *arg_at;  // as in the trace
   uint32_t *leaf_of;  // node -> leaf number
-  uint32_t *same_bytes;  // node -> the earliest node that has its bytes: its operand's, and so on, where that is what it is
+  // node -> the earliest node that has its bytes: its operand's, and so on, where that is what it
+  // is
+  uint32_t *same_bytes;
   uint32_t *out_of;  // node -> out number, or TC_LEAF_NONE
   const uint8_t *flag;  // in word
   uint8_t *dev;
@@ -57,18 +60,20 @@ static inline bool tc_plan_is_leaf(const tc_plan *p, uint32_t node) {
   return tc_rec_op(tc_plan_rec(p, node)) == TC_OP_LEAF;
 }
 
-// In the word of a key before the last: what the plan makes of parameters alone is kept from run to run. Where that has no room, the plan of the key without
-// this bit runs.
+// In the word of a key before the last: what the plan makes of parameters alone is kept from run to
+// run. Where that has no room, the plan of the key without this bit runs.
 #define TC_KEY_PREPARES (UINT64_C(1) << 32)
 static inline bool tc_plan_prepares(const tc_plan *p) {
   return p->word[p->n_word - 2] & TC_KEY_PREPARES;
 }
-// The last word of a key: bytes that the temporaries of the plan's runs should take at most, 0: any number.
+// The last word of a key: bytes that the temporaries of the plan's runs should take at most, 0: any
+// number.
 static inline size_t tc_plan_budget(const tc_plan *p) {
   return p->word[p->n_word - 1];
 }
-// The leaf whose memory becomes this value's too, or TC_LEAF_NONE: of a leaf detached, reshaped or assigned whose memory cannot change in the run, since others
-// hold it or nothing is assigned over it. Never of a value with history.
+// The leaf whose memory becomes this value's too, or TC_LEAF_NONE: of a leaf detached, reshaped or
+// assigned whose memory cannot change in the run, since others hold it or nothing is assigned over
+// it. Never of a value with history.
 uint32_t tc_plan_alias(const tc_plan *p, uint32_t node);
 
 static inline tc_plan *tc_plan_retain(tc_plan *p) {
@@ -76,7 +81,8 @@ static inline tc_plan *tc_plan_retain(tc_plan *p) {
   return p;
 }
 void tc_plan_release(tc_plan *p);  // NULL is fine
-// A plan with room for what these counts ask for, and for as many outputs as nodes; NULL out of memory.
+// A plan with room for what these counts ask for, and for as many outputs as nodes; NULL out of
+// memory.
 tc_plan *tc_plan_allocate(uint32_t n_node, uint32_t n_leaf, uint32_t n_arg, uint32_t n_rec_words, uint32_t n_word);
 // Once its number of outputs is known: gives back room for others.
 void tc_plan_shrink(tc_plan *p);

@@ -1,7 +1,8 @@
 // Records: an op with its operands, attributes and type, as words; and the flags of nodes.
 //
 // In: words of a trace or plan. Out: what they say.
-// Invariants: operands are smaller numbers than the record; a scalar is not in it but among the args, by position.
+// Invariants: operands are smaller numbers than the record; a scalar is not in it but among the
+// args, by position.
 // Threads: constant once recorded. Owner: the trace or plan.
 #ifndef TC_LAZY_TRACE_REC_H
 #define TC_LAZY_TRACE_REC_H
@@ -16,15 +17,17 @@ typedef struct tc_rec {
                      // of rows with none: in[0] is the device
 } tc_rec;            // then n_extra 8-byte words
 
-// Per node, in the key. Bit 16 says SOLE in a key, and FREED_IN in the flags of a trace or run, which plans do not see: recording with such a value needs no
-// plan of its own.
+// Per node, in the key. Bit 16 says SOLE in a key, and FREED_IN in the flags of a trace or run,
+// which plans do not see: recording with such a value needs no plan of its own.
 enum {
   TC_NODE_LIVE = 1,  // a handle stands for it
   TC_NODE_KEEP = 2,  // stored whatever the cost: parameters, gradients, kept out of a scope still open
   TC_NODE_TAPE = 4,  // may be differentiated through
   TC_NODE_ASKED = 8,  // wanted by the sync
   TC_NODE_SOLE = 16,  // leaf: nobody but the trace holds the buffer
-  TC_NODE_FREED_IN = 16,  // made of a value whose history was freed: no constant, but nothing to differentiate through either
+  // made of a value whose history was freed: no constant, but nothing to differentiate through
+  // either
+  TC_NODE_FREED_IN = 16,
   TC_NODE_FREED = 32,  // its history was freed by a backward
   TC_NODE_WANT = 64,  // a leaf of differentiation: a parameter's value
   TC_NODE_USER = 128,  // leaf: memory of the caller that assigns must reach

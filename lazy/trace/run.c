@@ -48,7 +48,8 @@ static void run_drop(tc_run *r, tc_run **dead) {
   *dead = r;
 }
 
-// A run may be the last to hold others, and these others yet: they are freed one by one, not by recursion.
+// A run may be the last to hold others, and these others yet: they are freed one by one, not by
+// recursion.
 void tc_run_release(tc_run *r) {
   tc_run *dead = NULL;
   if (r) run_drop(r, &dead);

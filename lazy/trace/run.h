@@ -1,8 +1,11 @@
 // Runs: what a sync leaves behind where values or history may still be asked for.
 //
-// In: a plan and what its trace held. Out: recipes and history of values, by number of their record.
-// Invariants: only flags, memo and what is dropped change; a leaf or output that neither a recipe nor history needs is NULL.
-// Threads: under the lock of the trace that made it, but for refs. Owner: slots together one reference, traces, runs and walks one each.
+// In: a plan and what its trace held. Out: recipes and history of values, by number of their
+// record.
+// Invariants: only flags, memo and what is dropped change; a leaf or output that neither a recipe
+// nor history needs is NULL.
+// Threads: under the lock of the trace that made it, but for refs. Owner: slots together one
+// reference, traces, runs and walks one each.
 #ifndef TC_LAZY_TRACE_RUN_H
 #define TC_LAZY_TRACE_RUN_H
 
@@ -16,8 +19,9 @@ typedef struct tc_leaf {
   tc_buffer *buf;  // retained
 } tc_leaf;
 
-// The history of a value that was made before: a stored one that is a leaf here, or a recipe recorded again. Its gradient goes to that record of
-// that run, so that a sum over several uses has one order however syncs cut the program.
+// The history of a value that was made before: a stored one that is a leaf here, or a recipe
+// recorded again. Its gradient goes to that record of that run, so that a sum over several uses has
+// one order however syncs cut the program.
 typedef struct tc_past {
   uint32_t node, home;  // home: number in run
   tc_run *run;  // retained
@@ -60,8 +64,9 @@ static inline tc_run *tc_run_retain(tc_run *r) {
   return r;
 }
 void tc_run_release(tc_run *r);
-// The history of a value that was carried to another memory: a run of two records, the leaf that was carried and TO, which never ran. The leaf's own
-// history is node home of run `of`, or it is the value of a parameter (of NULL). NULL out of memory.
+// The history of a value that was carried to another memory: a run of two records, the leaf that
+// was carried and TO, which never ran. The leaf's own history is node home of run `of`, or it is
+// the value of a parameter (of NULL). NULL out of memory.
 tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t home, tc_tensor param, tc_call call);
 // Gives back the values that neither a recipe that somebody may ask for nor history needs.
 void tc_run_drop_unneeded(tc_run *r);

@@ -1,7 +1,8 @@
 // Slots: what handles stand for, in chunks that belong to a trace. See trace.h.
 //
-// Always: a slot is free (gen even, in its trace's list) or in use (gen odd, refs at least 1); a chunk's owner never changes, and it is freed with the last
-// trace. Threads: finding a slot takes no lock; all else is under the lock of its trace.
+// Always: a slot is free (gen even, in its trace's list) or in use (gen odd, refs at least 1); a
+// chunk's owner never changes, and it is freed with the last trace. Threads: finding a slot takes
+// no lock; all else is under the lock of its trace.
 #include "lazy/trace/run.h"
 #include "lazy/trace/trace.h"
 #include "runtime/log.h"
@@ -55,13 +56,15 @@ tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
   tc_slot *s = tc_slot_find(h, &owner);
   t->free_slot = s->next;
   h.gen = s->gen + 1;
-  s->gen = h.gen, s->refs = 1, s->epoch = 0, s->flags = 0, s->grad = (tc_tensor){0, 0}, s->err = TC_OK;  // no buf, no run
+  // no buf, no run
+  s->gen = h.gen, s->refs = 1, s->epoch = 0, s->flags = 0, s->grad = (tc_tensor){0, 0}, s->err = TC_OK;
   if (n != TC_NODE_ERR) {
     const tc_rec *r = tc_rec_of(t, n);
     s->epoch = t->epoch, s->node = n, s->shape = r->shape, s->dtype = r->dtype, s->device = t->dev[n];
     t->slot_of[n] = h.slot;
     t->flag[n] |= TC_NODE_LIVE;
-    if (TC_UNLIKELY(tc_rec_op(r) == TC_OP_LEAF)) s->buf = tc_buffer_retain(tc_trace_leaf_of(t, n));  // data: the slot has its value already
+    // data: the slot has its value already
+    if (TC_UNLIKELY(tc_rec_op(r) == TC_OP_LEAF)) s->buf = tc_buffer_retain(tc_trace_leaf_of(t, n));
   }
   t->n_slots++;
   if (pooled) t->pool[t->n_pool++] = h;
@@ -150,7 +153,8 @@ static void warn_of_temporaries(const tc_trace *t, uint32_t n_alive) {
               n_alive, t->watch.n_runs, at[0] ? at : "an unknown place", t->n_mark ? ", in the scope begun at " : "", t->n_mark ? scope : "");
 }
 
-// Counted is what no scope's end has reached between two runs: the handles of a step that is under way are as many as they like.
+// Counted is what no scope's end has reached between two runs: the handles of a step that is under
+// way are as many as they like.
 void tc_pool_watch(tc_trace *t, tc_site site) {
   struct tc_pile *w = &t->watch;
   uint32_t stay = TC_MIN(w->low, t->n_pool);

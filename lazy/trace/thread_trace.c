@@ -1,4 +1,5 @@
-// Traces of threads: made with a thread's first op, kept while handles of it live, free for a new thread then. See thread_trace.h.
+// Traces of threads: made with a thread's first op, kept while handles of it live, free for a new
+// thread then. See thread_trace.h.
 //
 // Threads: `self` under its lock; it is never held while a trace's lock is taken.
 #include "lazy/trace/thread_trace.h"
@@ -102,8 +103,9 @@ static void at_exit_of_process(void) {
   pthread_mutex_unlock(&self.lock);
 }
 
-// In the child of a fork only the forking thread goes on: with its handles and what it has pending. Other traces may be half written. Its own is
-// locked around the fork, since another thread may be reading a tensor of it; registered after the other locks, so taken before them.
+// In the child of a fork only the forking thread goes on: with its handles and what it has pending.
+// Other traces may be half written. Its own is locked around the fork, since another thread may be
+// reading a tensor of it; registered after the other locks, so taken before them.
 static void before_fork(void) {
   if (!tc_trace_mine || tc_inside) return;
   tc_biased_lock_fork(&tc_trace_mine->lock);

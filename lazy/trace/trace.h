@@ -1,13 +1,16 @@
 // Slots, the pending trace of a thread, and the runs that syncs leave behind.
 //
-// One run of words, four uses: the recorded trace is the plan's key, the tape, the recipe of every value not stored, and the dump. A record is
-// 16 bytes plus extra words (operands beyond two, attributes). Scalars are not in it: they are args, by position.
+// One run of words, four uses: the recorded trace is the plan's key, the tape, the recipe of every
+// value not stored, and the dump. A record is 16 bytes plus extra words (operands beyond two,
+// attributes). Scalars are not in it: they are args, by position.
 //
 //   handle {slot, gen} --> tc_slot --> node of the pending trace | tc_buffer (stored) | tc_run + home (a recipe or history)
 //
-// Always: a node has at most one slot and a slot at most one node; operands of a record are smaller numbers than the record; a slot's node counts
-// only while its epoch is the trace's; what a slot or run refers to is retained.
-// Threads: everything in a trace and its slots is guarded by the trace's lock. Two trace locks are never held at once.
+// Always: a node has at most one slot and a slot at most one node; operands of a record are smaller
+// numbers than the record; a slot's node counts only while its epoch is the trace's; what a slot or
+// run refers to is retained.
+// Threads: everything in a trace and its slots is guarded by the trace's lock. Two trace locks are
+// never held at once.
 #ifndef TC_LAZY_TRACE_TRACE_H
 #define TC_LAZY_TRACE_TRACE_H
 
@@ -23,7 +26,8 @@
 #define TC_CHUNK_SLOTS 1024
 #define TC_N_CHUNKS 16384
 
-// OWES: an assign must reach the caller's memory yet. FREED: a stored value, without a run, whose history was freed. RECIPE: no stored value, its run has a recipe.
+// OWES: an assign must reach the caller's memory yet. FREED: a stored value, without a run, whose
+// history was freed. RECIPE: no stored value, its run has a recipe.
 enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2, TC_SLOT_OWES = 4, TC_SLOT_FREED = 8, TC_SLOT_RECIPE = 16 };
 
 typedef struct tc_slot {
@@ -109,7 +113,8 @@ struct tc_trace {
   uint32_t cap_todo;
   tc_buffer **out;  // scratch of a sync
   uint32_t cap_out;
-  tc_biased_lock latest_lock;  // of latest alone, from which others take what they evict; nothing is locked while it is held
+  // of latest alone, from which others take what they evict; nothing is locked while it is held
+  tc_biased_lock latest_lock;
   struct tc_plan *latest[TC_LATEST_PLANS];  // of the latest syncs, retained; NULL: none
   uint32_t next_latest;  // which is given up for another
   struct tc_user {  // writable borrowed memory that an assign must reach by the sync
@@ -118,7 +123,9 @@ struct tc_trace {
     tc_buffer *spare;  // while a sync runs: memory for the old content, which somebody may want yet; NULL: none
   } *user;
   uint32_t n_user, cap_user;
-  tc_call *of;  // per node, the first n_of: whose gradient its record is a part of, or {NULL, 0}. With TC_ANOMALY=1 alone
+  // per node, the first n_of: whose gradient its record is a part of, or {NULL, 0}. With
+  // TC_ANOMALY=1 alone
+  tc_call *of;
   uint32_t n_of, cap_of;
   struct tc_mapping {  // tc_map without its tc_unmap; the buffer is retained
     tc_tensor handle;
@@ -154,19 +161,22 @@ static inline tc_slot *tc_slot_find(tc_tensor h, tc_trace **owner) {
   *owner = chunk->owner;
   return &chunk->slot[h.slot % TC_CHUNK_SLOTS];
 }
-// A new slot and handle in the current scope (pooled) or owned by the caller; poison when out of memory. With node TC_NODE_ERR: no node.
+// A new slot and handle in the current scope (pooled) or owned by the caller; poison when out of
+// memory. With node TC_NODE_ERR: no node.
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled);
-// pre: the slot's trace is locked; a run's slots are all of the trace that made it. A slot without a stored value takes the run for its recipe.
+// pre: the slot's trace is locked; a run's slots are all of the trace that made it. A slot without
+// a stored value takes the run for its recipe.
 void tc_slot_set_run(tc_slot *s, tc_run *run);
 void tc_slot_release(tc_trace *t, tc_tensor h);
 // It owes no more; frees it if it was released meanwhile.
 void tc_slot_settle(tc_trace *t, uint32_t slot);
 // At the end of the process, when no trace is left.
 void tc_slot_free_all(void);
-// pre: t is locked. Looks whether temporaries outlive the runs at this place, and warns once in a process.
+// pre: t is locked. Looks whether temporaries outlive the runs at this place, and warns once in a
+// process.
 void tc_pool_watch(tc_trace *t, tc_site site);
-// Takes handles released before their scope's end out of the innermost scope (or of what belongs to none): a loop may keep and release for ever. Looks
-// only once they may have become twice as many.
+// Takes handles released before their scope's end out of the innermost scope (or of what belongs to
+// none): a loop may keep and release for ever. Looks only once they may have become twice as many.
 void tc_pool_tidy(tc_trace *t);
 
 // ---- records ----
@@ -185,7 +195,8 @@ typedef struct tc_stored {
   bool is_param;
   tc_trace *locked;  // until tc_value_end, or NULL
 } tc_stored;
-// A new handle of a stored value (its buffer is retained), with the history of node home of a run (NULL: none); poison when out of memory.
+// A new handle of a stored value (its buffer is retained), with the history of node home of a run
+// (NULL: none); poison when out of memory.
 tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t home, bool pooled);
 
 #endif

@@ -12,7 +12,8 @@ const tc_flag_name tc_flag_names[TC_N_FLAG_NAMES] = {{"live", TC_NODE_LIVE},   {
                                                      {"asked", TC_NODE_ASKED}, {"sole", TC_NODE_SOLE}, {"freed", TC_NODE_FREED},
                                                      {"want", TC_NODE_WANT},   {"user", TC_NODE_USER}, {"again", TC_NODE_AGAIN}};
 
-// Whole numbers of arguments and attributes are small, and the bits of common doubles are large: size tells them apart.
+// Whole numbers of arguments and attributes are small, and the bits of common doubles are large:
+// size tells them apart.
 static void write_word(FILE *out, uint64_t word) {
   const int64_t small = INT64_C(1) << 52;
   int64_t whole = (int64_t)word;

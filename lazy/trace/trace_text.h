@@ -1,4 +1,5 @@
-// Writing recorded work as text: a line a record. lazy/text/text.h says what the lines hold, and reads them.
+// Writing recorded work as text: a line a record. lazy/text/text.h says what the lines hold, and
+// reads them.
 //
 // In: records of a trace or plan. Out: text.
 // Threads: thread-compatible. Owner: nobody.
