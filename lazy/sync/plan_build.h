@@ -17,9 +17,9 @@ uint64_t tc_plan_budget_now(void);
 tc_status tc_plan_build(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out);
 // Counts what the plan, which is whole, holds.
 void tc_plan_count_bytes(tc_plan *p);
-// A plan of one of p's records, which is no leaf, on a device of the caller's choice: its operands
-// are the leaves, by position, its value the one output, its scalars begin at the record's first;
-// retained, not cached.
+// A plan of one of p's records, which is no leaf, on a device of the caller's choice. Its operands
+// are the leaves, by position, and its value is the one output. The args are the record's own.
+// Retained, not cached.
 tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, tc_plan **out);
 
 #endif

@@ -23,7 +23,7 @@ typedef enum tc_cause {
   TC_CAUSE_DATA_SHAPE,
   TC_CAUSE_EAGER,
   TC_CAUSE_REPLAY,  // of a trace's text
-  TC_CAUSE_RETAKE,  // a dear recipe was asked for
+  TC_CAUSE_RETAKE,  // an expensive recipe was asked for
   TC_CAUSE_TO,  // a value goes to another memory
   TC_CAUSE_MEMORY,  // what follows is in another memory
   TC_CAUSE_BACKWARD,  // a gradient goes to another memory
@@ -31,9 +31,9 @@ typedef enum tc_cause {
 } tc_cause;
 // pre: locked. Runs what is pending and closes the trace; asked nodes are stored.
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked);
-// pre: locked. Runs what is pending for an op that may need none of it: where that fails because
-// its device is gone the op goes on, without an error, for those values say so when they are asked
-// for. Not where memory of the caller's was to be written.
+// pre: locked. Runs what is pending for an op that may need none of it. Where that fails because its
+// device is gone, the op goes on without an error: those values tell when they are asked for.
+// Where memory of the caller's was to be written, the op fails.
 tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site);
 
 // pre: locked. The program repeats here, at a scope's end or an optimizer's: a long trace is cut if

@@ -14,8 +14,8 @@
 tc_status tc_trace_owed(tc_trace *t, const char *op, tc_site site);
 // pre: t is locked. clears: tc_error_clears(), if clearing the error settles it; 0: it does not.
 void tc_trace_owe(tc_trace *t, tc_status st, tc_site site, uint64_t clears);
-// st, which a call that is all effect returns at site: where it is an error, the next sync point
-// tells it, too, unless the program clears it before.
+// Returns st. An error of a call that is all effect is told by the next sync point, too, unless the
+// program clears it before.
 tc_status tc_owe(tc_status st, tc_site site);
 
 #endif

@@ -13,24 +13,24 @@ typedef struct tc_rec {
   uint16_t op_args;  // op in the low 10 bits, number of args above
   uint8_t dtype, n_extra;
   uint32_t shape;    // interned
-  uint32_t in[2];    // operands; of rows with more: in[0] is the count and operands lie in the extra words, two a word
-                     // of rows with none: in[0] is the device
-} tc_rec;            // then n_extra 8-byte words
+  // The operands. Of a row with more than two, in[0] is their count, and they lie in the extra
+  // words, two a word. Of a row with none, in[0] is the device.
+  uint32_t in[2];
+} tc_rec;  // n_extra words of 8 bytes follow
 
-// Per node, in the key. Bit 16 says SOLE in a key, and FREED_IN in the flags of a trace or run,
-// which plans do not see: recording with such a value needs no plan of its own.
+// Flags of a node. Bit 16 is SOLE in a key, and FREED_IN in the flags of a trace or run.
+// FREED_IN is in no key: what is recorded of such a value needs no plan of its own.
 enum {
   TC_NODE_LIVE = 1,  // a handle stands for it
-  TC_NODE_KEEP = 2,  // stored whatever the cost: parameters, gradients, kept out of a scope still open
+  TC_NODE_KEEP = 2,  // stored whatever it costs: a parameter, a gradient, or kept by tc_keep
   TC_NODE_TAPE = 4,  // may be differentiated through
-  TC_NODE_ASKED = 8,  // wanted by the sync
-  TC_NODE_SOLE = 16,  // leaf: nobody but the trace holds the buffer
-  // made of a value whose history was freed: no constant, but nothing to differentiate through
-  // either
+  TC_NODE_ASKED = 8,  // the sync stores it for its caller
+  TC_NODE_SOLE = 16,  // a leaf: nobody but the trace holds the buffer
+  // Made of a value whose history was freed: a backward that gives it a gradient fails.
   TC_NODE_FREED_IN = 16,
   TC_NODE_FREED = 32,  // its history was freed by a backward
-  TC_NODE_WANT = 64,  // a leaf of differentiation: a parameter's value
-  TC_NODE_USER = 128,  // leaf: memory of the caller that assigns must reach
+  TC_NODE_WANT = 64,  // the value of a parameter (requires_grad): differentiation ends here
+  TC_NODE_USER = 128,  // a leaf: memory of the caller, which assigns must reach
   TC_NODE_AGAIN = 128,  // not a leaf: a recipe used again, stored this time
 };
 

@@ -64,9 +64,9 @@ static inline tc_run *tc_run_retain(tc_run *r) {
   return r;
 }
 void tc_run_release(tc_run *r);
-// The history of a value that was carried to another memory: a run of two records, the leaf that
-// was carried and TO, which never ran. The leaf's own history is node home of run `of`, or it is
-// the value of a parameter (of NULL). NULL out of memory.
+// The history of a value that was carried to another memory: a run of two records, a leaf and TO,
+// which never ran. of, home: the leaf's own history; of NULL: the leaf is the value of param.
+// NULL out of memory.
 tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t home, tc_tensor param, tc_call call);
 // Gives back the values that neither a recipe that somebody may ask for nor history needs.
 void tc_run_drop_unneeded(tc_run *r);
