@@ -63,8 +63,8 @@ static tc_tensor clip_here(const tc_tensor *params, int n, double max_norm, tc_s
   return tc_op_end(t, norm);
 }
 
-// The parameters with gradients on the device of the i-th, in part; 0 if that has none, or an
-// earlier one is on the same device.
+// Fills part with the parameters that have gradients and are on the i-th one's device; returns how
+// many. 0: the i-th has no gradient, or an earlier one is on the same device.
 static int part_of(const tc_tensor *params, int n, int i, tc_tensor *part, tc_site site) {
   const char *device = tc_device_of_at(params[i], site);
   int k = 0;

@@ -1,15 +1,17 @@
 // Differentiation of the recorded trace: the walk. Rules are in vjp*.c.
 //
-// The tape is the records with the tape bit, in the pending trace and in older runs, reached
-// through the origin of a leaf. A walk goes down from y by falling numbers, first in the trace,
-// then in the runs it crosses into, latest first. Each record reached calls its rule, which appends
-// ordinary records. Adjoints are in scratch arrays of the trace's, one array per segment: nodes of
-// the pending trace, or, where that was run meanwhile, values held. Where a value was carried to
-// another memory its gradient is carried back (cross): what is pending runs first, and everything
-// still to be used is stored by that sync and held. So each side's part of a backward is recorded
-// whole, and runs once.
-// A backward frees the history it walked unless told to retain: tape bits are cleared, runs drop
-// what only differentiation needed.
+// In: a scalar with history. Out: gradients of parameters, or of the tensors asked for, as records.
+//
+// The tape is the records with the TAPE bit, in the pending trace and in older runs, reached
+// through the past of a leaf. A walk (walk.h) goes down from y. Each record reached calls its rule,
+// which appends ordinary records.
+// Where a value was carried to another memory, its gradient is carried back (cross). What is
+// pending runs first; that sync stores every adjoint that is still to be used, and the walk holds
+// it. So each side's part of a backward is recorded whole, and runs once.
+//
+// Invariants: a backward frees the history it walked, unless told to retain: TAPE becomes FREED,
+// and runs drop what only history needed. A walk that fails has changed no gradient.
+// Threads: under the trace's lock. Owner: the walk, for its duration.
 #include <string.h>
 
 #include "lazy/autograd/param.h"

@@ -1,19 +1,21 @@
 // Optimizers: one op per step that records every parameter's update and assigns it.
-// The formulas and their order are PyTorch's single-tensor ones, but that Adam multiplies by the
-// inverse of the second correction's root where PyTorch divides: a rounding more, and one division
-// less of two, which are what a small model's step waits for. Learning rate, decay and bias
-// corrections are numbers computed here and passed as arguments, so neither a schedule nor the step
-// count makes a new plan; which terms exist follows from the options and never changes.
-// State (moments) is made at a parameter's first step with a gradient, zeroed, in the parameter's
-// type and on its device. Of f16 and bf16 a step is computed in f32 and each new value is rounded
-// once: a second moment or an eps below the type's least still counts in the step it is part of.
-// State is stored, not recorded, and parameters are evaluated when an optimizer is made, so that
-// the first step's plan is the next one's. All new values are recorded before the first is
-// assigned: a step that fails while recording changes nothing. Parameters on several devices are
-// stepped device by device, in the order in which the devices come among them: a step that fails
-// then has done those before.
-// Owns: a reference to each parameter and each state tensor. Threads: thread-compatible; an
-// optimizer belongs to the thread that made it.
+//
+// In: parameters with gradients. Out: assigned parameters and state.
+// The formulas and their order are PyTorch's single-tensor ones. Adam alone multiplies by the
+// inverse of the second correction's root where PyTorch divides: one more rounding, one division
+// less.
+// Learning rate, decay and bias corrections are arguments: neither a schedule nor the step count
+// makes a new plan. Which terms exist follows from the options.
+// State (moments) is made, zeroed, at a parameter's first step with a gradient. It has the
+// parameter's type and device. Steps of f16 and bf16 compute in f32 and round each new value once:
+// an eps below the type's least still counts in its step.
+//
+// Invariants: the first step's plan is the next one's, since state is stored, not recorded, and
+// parameters are evaluated when an optimizer is made. A step that fails while recording changes
+// nothing: all new values are recorded before the first is assigned. Parameters on several devices
+// are stepped device by device; a step that fails has done the devices before.
+// Threads: thread-compatible; an optimizer belongs to the thread that made it.
+// Owner: an optimizer has a reference to each parameter and each state tensor.
 #define TC_NO_SITES
 #include <math.h>
 #include <stdlib.h>
@@ -123,8 +125,8 @@ static int find_parts(entry *entries, int n, tc_site site) {
   return n_parts;
 }
 
-// Parameters that are still to be computed would be so in the first step's plan, which were another
-// than the next one's, and so would its kernels.
+// Parameters that are still to be computed would be a part of the first step's plan. That plan and
+// its kernels would be used once.
 static tc_status evaluate_params(const entry *entries, int n, int n_parts, const char *name, tc_site site) {
   tc_tensor *of_part = tc_malloc((size_t)n * sizeof *of_part);
   tc_status st = of_part ? TC_OK : tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);

@@ -1,8 +1,8 @@
 // Gradient rules of elementwise ops, and of the rows that pass a gradient on or refuse it. The
 // rest: vjp_move.c, vjp_fold.c, vjp_index.c.
-// A rule only records ordinary ops, so it can be differentiated again: whatever a mask excludes
-// must be finite there, since the gradient of a where multiplies the excluded branch by zero
-// ("double where": the argument is made harmless first, then the result is masked).
+// A rule only records ordinary ops, so it can be differentiated again. What a mask excludes must be
+// finite, since the gradient of a where multiplies the excluded branch by zero. So the argument is
+// made harmless first, then the result is masked ("double where").
 // Operands of a binary row have been cast to one type when it was recorded; tc_vjp_give sums what
 // broadcasting repeated.
 // Threads: under the trace's lock. Owns nothing. Source: formulas and choices at kinks as in

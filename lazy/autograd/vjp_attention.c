@@ -1,7 +1,7 @@
 // Gradients of attention. See lazy/ops/attention.c.
 //
-// The gradient takes of each row the greatest score and the log of its sum of exponentials below
-// that (LSE), and delta, the sum of dout * out.
+// Of each row the gradient takes delta, the sum of dout * out, and LSE: the greatest score, and the
+// log of the sum of exponentials of the scores less that.
 #include "lazy/autograd/vjp.h"
 #include "lazy/ops/attention.h"
 #include "lazy/record/formula.h"

@@ -1,9 +1,9 @@
 // Gradient rules of reductions, scans, softmax and matrix products.
 // prod and cumprod do not divide by x: a product with zeros has a gradient, and so has that
 // gradient. Both are differentiated as if they had been written as log2(n) rounds of plain
-// products, whose rule is exact at every order. The rounds are of the next wider type: a product of
-// some elements may leave the range of theirs where the whole, with a zero, does not, and infinity
-// times zero would be nan.
+// products, whose rule is exact at every order. The rounds are of the next wider type. A product of
+// some elements may leave their type's range where the whole, with a zero, does not; infinity times
+// zero would be nan.
 // Threads: under the trace's lock. Owns nothing.
 #include <math.h>
 
@@ -164,8 +164,8 @@ void tc_vjp_cumprod(tc_vjp *v) {
   tc_vjp_give(v, 0, from_wider(v, g));
 }
 
-// To the position of the running maximum or minimum: the last place so far where the operand equals
-// it (nan stands where it came), as in torch.
+// The gradient goes to the position of the running maximum or minimum: the last place so far where
+// the operand equals it. A nan stands where it came, as in PyTorch.
 void tc_vjp_cummax(tc_vjp *v) {
   const tc_dims *d = tc_vjp_in_dims(v, 0);
   if (d->rank == 0 || tc_dims_count(d) == 0) {

@@ -1,4 +1,4 @@
-// Gradient rules of ops that read or write by index: a read's gradient is added where it came from,
+// Gradient rules of ops that read or write by index. A read's gradient is added where it came from;
 // a write's is read where it went.
 // Indices get none. Threads: under the trace's lock. Owns nothing.
 #include "lazy/autograd/vjp_shorthand.h"
@@ -62,8 +62,8 @@ static tc_node src_grad(tc_vjp *v, tc_node read) {
 }
 
 // Operands (x, index, src). Where an index comes twice the last one was kept, so only that one has
-// a gradient: found by scattering each position's own number and looking which came through. (torch
-// leaves this case undefined.)
+// a gradient. Each position's own number is scattered, to see which came through. PyTorch leaves
+// this case undefined.
 void tc_vjp_scatter(tc_vjp *v) {
   int axis = (int)v->attr[0];
   tc_node index = tc_vjp_in(v, 1);

@@ -1,11 +1,11 @@
 // Gradients of pooling. The greatest of a window gives its gradient to the first of its greatest
 // elements, a sum to all of them.
 //
-// Idea: nothing is scattered. An element looks at the few windows that reach it, in their order,
-// and adds the gradient of those that are its own: elementwise work, in which windows are read by
-// index and small tables say for each axis which window is meant and what an element's place in it
-// is. Where many windows reach an element (wide windows, small strides) sums go an axis after the
-// other, or gradients are scattered after all.
+// Nothing is scattered. An element looks at the few windows that reach it, in their order, and adds
+// the gradient of those that are its own. That is elementwise work, which reads windows by index.
+// Small tables say for each axis which window is meant, and an element's place in it.
+// Where many windows reach an element (wide windows, small strides), sums go axis by axis, or
+// gradients are scattered.
 // Threads: under the trace's lock. Owns nothing.
 #include "lazy/ops/pool.h"
 #include "lazy/autograd/vjp_shorthand.h"
@@ -28,8 +28,8 @@ static int64_t reach(const tc_pool *p, int i) {
   return (p->dilation[i] * (p->size[i] - 1) + p->stride[i]) / p->stride[i];
 }
 
-// For the elements of axis i, the last window that reaches them, or the one `back` before it, in
-// steps of `step`, and the element's place in it along this axis, in steps of `pitch`; NOWHERE if
+// For the elements of axis i: the last window that reaches them, or the one `back` before it, in
+// steps of `step`. Also the element's place in it along this axis, in steps of `pitch`; NOWHERE if
 // it is in none.
 typedef struct looks {
   tc_node window, place;

@@ -180,8 +180,8 @@ static void count(tc_walk *w, tc_node *a) {
   w->n_asked += is_node(*a);
 }
 
-// The sync that follows stores it, and the walk holds it: a copy where a parameter's handle would
-// be taken for the parameter, or the memory is the caller's.
+// The sync that follows stores the adjoint, and the walk holds it. It is a copy if the memory is
+// the caller's, or if its slot is a parameter's, for which it would be taken.
 static void hold(tc_walk *w, tc_node *a) {
   tc_trace *t = w->t, *owner;
   tc_tensor h;
@@ -283,8 +283,8 @@ static tc_node value_of(tc_walk *w, uint32_t n) {
 }
 
 // Rules of arithmetic compute in f32 where values are f16 or bf16, and tc_vjp_give rounds once.
-// Rules that move, index or multiply matrices, and those that read no value, do not: widening what
-// they pass on would change no bit, or double what kernels of their own read.
+// Rules that move, index or multiply matrices, and those that read no value, do not. Widening what
+// they pass on changes no bit, or doubles what kernels read.
 static bool computes_wide(tc_op op) {
   tc_op_kind kind = tc_op_kind_of(op);
   return tc_op_rows[op].saves && (kind == TC_KIND_ELEM || kind == TC_KIND_FOLD || kind == TC_KIND_SCAN || kind == TC_KIND_COMPOSED);

@@ -14,11 +14,11 @@
 #include "lazy/trace/trace.h"
 
 typedef struct tc_segment {
-  tc_run *run;  // NULL: the pending trace
-  tc_node *adjoint;  // per node
+  tc_run *run;  // retained. NULL: the pending trace
+  tc_node *adjoint;  // per node; TC_NODE_ERR: none
   uint32_t n;
-  uint32_t *want, *past;  // per node: one more than the number of what the run or trace notes of it, 0: nothing
-  uint32_t n_want, n_past;  // of these notes, how many were looked at
+  uint32_t *want, *past;  // per node: its number among the run's or trace's want and past, plus 1. 0: none
+  uint32_t n_want, n_past;  // of those lists, how many were entered
   struct tc_segment *next;
 } tc_segment;
 
@@ -27,12 +27,12 @@ typedef struct tc_segment {
 typedef struct tc_param_sum {
   tc_tensor param;
   tc_node sum;
-  bool whole;  // with the gradient that the parameter had
+  bool whole;  // true: the gradient that the parameter had is in it
   struct tc_param_sum *next;
 } tc_param_sum;
 
-// An adjoint is TC_NODE_ERR (none), a node of the pending trace, or with this bit the number of a
-// slot, of which the walk has a reference: a stored value.
+// An adjoint is TC_NODE_ERR (none), a node of the pending trace, or a stored value: with this bit,
+// the number of a slot of which the walk has a reference.
 #define TC_WALK_HELD (UINT32_C(1) << 31)
 
 typedef struct tc_walk {
@@ -42,9 +42,9 @@ typedef struct tc_walk {
   tc_param_sum **param_at;  // the same, by the hash of their slots
   uint32_t n_params, n_param_at;
   tc_segment *at;  // of the record being differentiated
-  uint32_t node;
-  bool create_graph, retain;
-  uint32_t n_held;
+  uint32_t node;  // that record
+  bool create_graph, retain;  // true: TC_CREATE_GRAPH; history is kept
+  uint32_t n_held;  // adjoints that are stored values
   tc_segment *now;  // of the pending trace, while it is to be run
   tc_node *asked;  // of the sync being prepared
   int n_asked;
@@ -53,22 +53,26 @@ typedef struct tc_walk {
   tc_node *x_grad;
   int n_xs;
   int *x_at,
-      // at each hash of run and node: the first of xs there; behind each: the next. Twice its
-      // number, and 1, or 2 by its run; 0: none
+      // x_at: by hash of run and node, the first of xs there; x_next: the one after each. Coded as
+      // twice its number plus 1, or plus 2 if it is found by its run. 0: none
       *x_next;
   uint32_t n_x_at;
 } tc_walk;
 
-// Adds a segment behind those of later runs, of which `at` is in the list.
+// Adds a segment behind those of later runs, from `at` in the list on. NULL after reporting.
 tc_segment *tc_walk_add_segment(tc_walk *w, tc_segment **at, tc_run *run, uint32_t n);
+// Facts of node n of a segment.
 const tc_rec *tc_walk_rec(const tc_walk *w, const tc_segment *s, uint32_t n);
 uint8_t tc_walk_flag(const tc_walk *w, const tc_segment *s, uint32_t n);
 tc_device tc_walk_device(const tc_walk *w, const tc_segment *s, uint32_t n);
+// size: a power of two.
 uint32_t tc_walk_hash(uint64_t a, uint64_t b, uint32_t size);
+// The place of a parameter in the table; what is there is NULL if it has no sum.
 tc_param_sum **tc_walk_param(const tc_walk *w, tc_tensor p);
 // Where gradients of node n are summed: at the record that made the value, in whichever run that
 // is, or at the parameter.
 tc_node *tc_walk_adjoint(tc_walk *w, tc_segment *s, uint32_t n);
+// Whether the adjoint is a stored value; its slot; a new one; its end.
 bool tc_walk_is_held(tc_node a);
 tc_slot *tc_walk_held_slot(tc_node a, tc_tensor *out);
 tc_node tc_walk_held(tc_walk *w, tc_tensor h);
@@ -77,15 +81,18 @@ void tc_walk_drop(tc_walk *w, tc_node *a);
 tc_node tc_walk_use_again(tc_walk *w, tc_node a);
 // As a node of the trace, which is in its memory; no longer held.
 tc_node tc_walk_take(tc_walk *w, tc_node *a);
+// Frees the history of the trace's records that have adjoints.
 void tc_walk_free_pending(tc_walk *w, const tc_segment *s);
-// Where gradients are asked for: node of the pending trace, and run and node, of each of xs. Those
-// of another thread are found as parameters.
+// Enters each of xs by its node of the pending trace, and by its run and node. Those of another
+// thread are found as parameters.
 void tc_walk_find_asked(tc_walk *w);
-// Runs what is pending; adjoints are held from then on. The trace's own records were walked before:
-// the history of those that were reached is freed here, so that the sync need not store for it.
+// Runs what is pending; adjoints are held from then on. False after reporting. The trace's own
+// records were walked before. The history of those reached is freed here: the sync need not store
+// for it.
 bool tc_walk_settle(tc_walk *w);
+// Whether a node on d can be recorded with what is pending.
 bool tc_walk_is_pending_in(const tc_trace *t, tc_device d);
-// Before something is recorded on a device.
+// To be called before something is recorded on a device: settles if need be. False after reporting.
 bool tc_walk_enter(tc_walk *w, tc_device d);
 // Adds g, which is used up, to what is at a place, both on device d. If g is a node, what is
 // pending is there.

@@ -1,9 +1,9 @@
-// Adaptive pooling: the result's extents are given; element i of an axis is of the stretch from
-// floor(i l / n) to ceil((i + 1) l / n) of its l elements.
+// Adaptive pooling: the result's extents are given. Element i of n pools the stretch from
+// floor(i l / n) to ceil((i + 1) l / n) of an axis of l elements.
 //
-// Idea: where every axis is cut evenly, windows tile it and one fold does. Else each axis is read
-// by index as long as its longest stretch, an axis after the other, and folded: means with what is
-// beyond a stretch masked, the greatest with its last element repeated.
+// Where every axis is cut evenly, windows tile it and one fold does. Else axis by axis is read by
+// index in rows as long as the longest stretch, and folded. For means, what is beyond a stretch is
+// masked; for the greatest, its last element is repeated.
 // Source: aten/src/ATen/native/AdaptiveAveragePooling.cpp and AdaptiveMaxPooling2d.cpp.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES

@@ -2,8 +2,8 @@
 // and products.
 // Each is written at node level, so temporaries are never handles; gradients come from the vjps of
 // the records they consist of.
-// Always: where a branch of a where() could have an infinite or NaN slope, its operand is made
-// harmless first (the double where), because a zero gradient times infinity is NaN. Sources:
+// Invariants: a branch of a where() that could have an infinite or NaN slope has a harmless operand
+// (the double where), because a zero gradient times infinity is NaN. Sources:
 // torch/_refs, aten/src/ATen/native/ReduceOps.cpp for values and edge cases.
 // Threads: thread-compatible, each thread records its own trace. Activations and losses have files
 // of their own.
@@ -34,9 +34,9 @@ tc_tensor tc_isfinite_at(tc_tensor x, tc_site site) {
   return tc_op_end(t, isfinite_node(t, a));
 }
 
-// Where a op bound, the bound, else a, whose slope is 1 only strictly within: 0 on a bound and for
-// NaN, which stays NaN, as PyTorch's clamp has it (2.15). An integer tensor stays one unless the
-// bound has a fraction; bounds outside its type's range bound nothing.
+// The bound where `a op bound` holds, else a. NaN stays NaN. The slope of a is 1 strictly within,
+// and 0 on a bound and for NaN, as in PyTorch's clamp (2.15). An integer tensor stays one unless
+// the bound has a fraction; bounds outside its type's range bound nothing.
 static tc_node bound(tc_trace *t, tc_op op, tc_node a, double value) {
   if (a == TC_NODE_ERR) return a;
   if (tc_type_is_float(tc_node_type(t, a))) {
@@ -89,8 +89,8 @@ tc_tensor tc_arange_at(double start, double stop, double step, tc_type type, tc_
   return tc_op_end(t, tc_rec_cast(t, tc_rec_iota(t, &shape, TC_F64, start, step), type));
 }
 
-// Counts up from start in the first half and down from stop in the second, as PyTorch does: both
-// ends are exact and the middle is symmetric.
+// Counts up from start in the first half and down from stop in the second, as PyTorch does. Both
+// ends are exact, and the middle is symmetric.
 tc_tensor tc_linspace_at(double start, double stop, int64_t n, tc_type type, tc_site site) {
   tc_trace *t = tc_op_begin("linspace", site);
   if (n < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld; at least 0 is needed", (long long)n));
@@ -274,9 +274,9 @@ tc_node tc_compose_mean(tc_trace *t, tc_node a, uint32_t axes_mask, bool keepdim
   return f_num(t, TC_OP_DIV, tc_rec_fold(t, TC_OP_SUM, a, axes_mask, keepdim), tc_compose_count(t, a, axes_mask));
 }
 
-// Two passes. A mean is rounded, of a large one by more than the deviations may be, so it is
-// corrected by the mean of the deviations, and their squares by that one's: the corrected two-pass
-// algorithm of Chan, Golub and LeVeque (1983). In exact arithmetic the corrections are zero
+// Two passes: the corrected algorithm of Chan, Golub and LeVeque (1983). A mean is rounded, a large
+// one by more than the deviations may be. So the mean of the deviations corrects it, and the square
+// of that corrects their squares. In exact arithmetic the corrections are zero
 // whatever the elements are, and so are their derivatives: they have no history. Squares stay at
 // least 0, and infinite ones infinite.
 tc_moments tc_compose_moments(tc_trace *t, tc_node a, uint32_t axes_mask) {

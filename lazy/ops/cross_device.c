@@ -1,7 +1,7 @@
-// Values that go from one device to another. In the same memory that is a record, TO. To another
-// memory a value goes once it is stored, as a copy, and what is made has the history of what was
-// carried: a run of two records (tc_run_create_carried), so that gradients find the way back
-// (lazy/autograd/grad.c).
+// Values that go from one device to another. See cross_device.h. In the same memory that is a
+// record, TO. To another memory a value goes as a copy, once it is stored. The copy has the history
+// of what was carried: a run of two records (tc_run_create_carried). By it gradients find the way
+// back (lazy/autograd/grad.c).
 // Threads: under the trace's lock. Owns nothing.
 #define TC_NO_SITES
 #include "lazy/ops/cross_device.h"

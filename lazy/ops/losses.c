@@ -109,8 +109,8 @@ static tc_node nll(tc_trace *t, tc_node lp, tc_node log_sum, tc_node target, int
   tc_node y = tc_rec_reshape(t, tc_rec_cast(t, target, TC_I64), &d);
   if (y == TC_NODE_ERR) return y;
   tc_node counts = f_int(t, TC_OP_NE, y, ignore_index);
-  // gather takes negative indices from the end; a negative class is a mistake, so it is put far
-  // away, and reported at the sync as what it was (tc_index_said in runtime/status.h). Below
+  // gather takes negative indices from the end, but a negative class is a mistake. It is put far
+  // away, and the sync reports it as what it was (tc_index_said in runtime/status.h). Below
   // -n_classes it is out of range already.
   tc_node from_end = tc_rec_binary(t, TC_OP_LOGICAL_AND, f_int(t, TC_OP_LT, y, 0), f_int(t, TC_OP_GE, y, -n_classes));
   tc_node index = tc_rec_where(t, from_end, f_int(t, TC_OP_ADD, y, -TC_INDEX_AWAY), y);
@@ -128,8 +128,8 @@ static tc_node nll(tc_trace *t, tc_node lp, tc_node log_sum, tc_node target, int
   return f_add(t, f_num(t, TC_OP_MUL, loss, 1.0 - smoothing), f_num(t, TC_OP_MUL, spread, smoothing / (double)n_classes));
 }
 
-// log_softmax in two parts, the same values: its gradient then reads the exponentials of the
-// forward pass, and does not add up a row that is 0 but for the target. The loss is the same
+// log_softmax in two parts, with the same values. Its gradient then reads the exponentials of the
+// forward pass, and adds up no row that is 0 but for the target. The loss is the same
 // whatever is taken from a row, so the largest score needs no gradient, at any order.
 static tc_node shifted_scores(tc_trace *t, tc_node a, int axis, tc_node *out_log_sum) {
   uint32_t mask = UINT32_C(1) << axis;

@@ -120,8 +120,8 @@ static void update(tc_trace *t, tc_tensor handle, tc_node running, tc_node value
   tc_rec_tape(t, tape);
 }
 
-// [n, c, ..] as [n * positions, c] and back: how images lie in memory where they come from
-// convolutions, so that sums over a batch, those of the gradient too, read it in order.
+// [n, c, ..] as [n * positions, c] and back: images that come from convolutions lie so in memory.
+// Sums over a batch, and those of the gradient, then read it in order.
 static tc_node rows_of(tc_trace *t, tc_node a, int64_t rows, int64_t channels) {
   tc_dims flat = TC_SHAPE(rows, channels);
   return tc_rec_reshape(t, tc_compose_channels_last(t, a), &flat);

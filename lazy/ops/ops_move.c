@@ -163,8 +163,8 @@ tc_tensor tc_flip_at(tc_tensor x, tc_dims axes, tc_site site) {
   return tc_op_end(t, tc_rec_flip(t, a, mask));
 }
 
-// a within a tensor of one value, from low on. Where it lies is an argument of the plan, unlike the
-// two sides of a PAD: a shift that is drawn for each step makes one plan. TC_NODE_ERR after
+// a within a tensor of one value, from low on. Unlike the two sides of a PAD, low is an argument: a
+// shift that is drawn for each step makes one plan. TC_NODE_ERR after
 // reporting.
 static tc_node place_within(tc_trace *t, tc_node a, const tc_dims *low, const tc_dims *high, double value) {
   static const int64_t ones[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};

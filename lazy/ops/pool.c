@@ -1,10 +1,10 @@
 // Pooling. The last n axes are spatial; whatever lies before them is kept.
 //
-// Idea: pooling folds windows, which are movement: one pass over the image. A POOL record then
-// stands for the fold's value and has the gradient of pooling (vjp_pool.c): what a fold of windows
-// would get would be as large as all windows. Where x was made by moving channels to the front, as
-// convolutions make it, windows are folded before that move: neighbours in memory are then
-// channels, which all windows treat alike.
+// Pooling folds windows, which are movement: one pass over the image. A POOL record then stands for
+// the fold's value, and has the gradient of pooling (vjp_pool.c). A fold's own gradient would be as
+// large as all windows.
+// Convolutions make x by moving channels to the front. Then windows are folded before that move:
+// neighbours in memory are channels, which all windows treat alike.
 // Source: aten/src/ATen/native/cpu/MaxPoolKernel.cpp and AvgPoolKernel.cpp.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
@@ -116,9 +116,9 @@ static bool is_moved(const tc_trace *t, tc_node a) {
   return false;
 }
 
-// a and its windows with channels last, if that is how a lies in memory. Not where a fold of
-// windows then would be one over the last axis, or else would have been: these go by halves, others
-// in a chain, and bits shall not depend on how a was made.
+// a and its windows with channels last, if a lies so in memory. Folds over the last axis sum by
+// halves, others in a chain, and bits shall not depend on how a was made. So not where the fold is
+// over the last axis with channels last, or else would be.
 static tc_node as_it_lies(tc_trace *t, tc_pool *p, tc_node a, bool *out_moved) {
   bool chains = p->d.rank == p->n + 2 && p->d.dim[1] > 1 && p->out[p->n - 1] > 1;
   *out_moved = chains && is_moved(t, a);

@@ -58,8 +58,8 @@ static inline tc_node f_narrow(tc_trace *t, tc_node a, tc_type type) {
   return tc_rec_cast(t, a, type);
 }
 
-// A scalar has one axis to be named, 0 or -1, as in PyTorch: it goes as a row of one element, and
-// where that stays one it is a scalar again (lazy/ops/ops.c).
+// A scalar has one axis to be named, 0 or -1, as in PyTorch. It goes as a row of one element. If
+// the result has one element too, it is a scalar again (lazy/ops/ops.c).
 tc_node tc_compose_row_of(tc_trace *t, tc_node a);
 // The axis of a that an op looks along, of *out_row where a is a scalar; -1 after reporting.
 int tc_compose_axis(tc_trace *t, tc_node a, int axis, tc_node *out_row);

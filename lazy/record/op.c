@@ -74,8 +74,8 @@ tc_tensor tc_op_end(tc_trace *t, tc_node n) {
   return h;
 }
 
-// Whether leaf i is the value v of the tensor h: others may have its buffer, under another shape,
-// with a history, or wanting a gradient.
+// Whether leaf i is the value v of the tensor h. Another leaf may have its buffer, too: with
+// another shape, with a history, or with requires_grad.
 static bool is_leaf_of(const tc_trace *t, uint32_t i, const tc_stored *v, tc_tensor h) {
   uint32_t n = t->leaf[i].node;
   const tc_rec *r = tc_rec_of(t, n);

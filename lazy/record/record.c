@@ -292,10 +292,10 @@ uint32_t tc_rec_broadcast(tc_trace *t, uint32_t sa, uint32_t sb) {
   return tc_rec_intern(t, &out);
 }
 
-// Arithmetic, of which f16 and bf16 results with an operand of another type are made in f32:
-// rounded to 16 bits first, that operand would lose digits, a count beyond 65,504 be infinite and
-// an eps of 1e-8 be 0. What compares or chooses sees both in one type, so that x == 0.1 can be
-// true.
+// Arithmetic whose f16 or bf16 result has an operand of another type computes in f32. Rounded to 16
+// bits first, that operand would lose digits: a count beyond 65,504 is infinite, an eps of 1e-8 is
+// 0.
+// What compares or chooses sees both in one type, so that x == 0.1 can be true.
 static bool is_arithmetic(tc_dtype_rule rule) {
   return rule == TC_RULE_arithmetic || rule == TC_RULE_number || rule == TC_RULE_real;
 }

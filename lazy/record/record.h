@@ -1,11 +1,12 @@
 // Recording: appends checked records to this thread's pending trace. The floor on which public ops,
 // compositions, vjps and optimizers stand.
 //
-// A node is a number in the pending trace. TC_NODE_ERR is poison: every function takes it and gives
-// it back silently, so expressions nest; the failure was reported when it arose, with the name and
-// site of the op that tc_op_begin opened. Between tc_op_begin and tc_op_end the trace's lock is
-// held: no public function may be called there. Temporaries are nodes, not handles: they are never
-// live and cost nothing at a sync.
+// In: nodes, shapes and numbers. Out: the node of one new record, or TC_NODE_ERR.
+// Invariants: every function takes TC_NODE_ERR and gives it back silently, so expressions nest. The
+// failure was reported when it arose, with the name and site of the op that tc_op_begin opened.
+// Temporaries are nodes, not handles: they are never live and cost nothing at a sync.
+// Threads: between tc_op_begin and tc_op_end the trace's lock is held; no public function may be
+// called there. Owner: the trace.
 //
 //   tc_tensor tc_silu_at(tc_tensor x, tc_site site) {
 //     tc_trace *t = tc_op_begin("silu", site);
@@ -96,15 +97,15 @@ tc_node tc_rec_pad(tc_trace *t, tc_node a, const int64_t *low, const int64_t *hi
 // windows, a new last axis a window's elements. Windows that tile the axis are recorded as a slice,
 // a reshape and a permutation.
 tc_node tc_rec_window(tc_trace *t, tc_node a, int axis, int64_t size, int64_t step, int64_t dilation);
-// The other way: each element goes back to where a window of an axis of `length` read it; what
+// The other way: each element goes back to where a window of an axis of `length` read it. What
 // lands on one place is added, in the order of windows.
 tc_node tc_rec_unwindow(tc_trace *t, tc_node a, int axis, int64_t length, int64_t step, int64_t dilation);
 tc_node tc_rec_cat(tc_trace *t, int n, const tc_node *xs, int axis);
 // SUM PROD MAX MIN ARGMAX ARGMIN ANY ALL
 tc_node tc_rec_fold(tc_trace *t, tc_op op, tc_node a, uint32_t axes_mask, bool keepdim);
 tc_node tc_rec_scan(tc_trace *t, tc_op op, tc_node a, int axis);
-// Positions (i64) along an axis in the order of the values, equal ones in theirs, NaN as the
-// greatest: of all, or of the first k.
+// Positions (i64) along an axis in the order of the values: of all, or of the first k. The order is
+// stable, and NaN is the greatest.
 tc_node tc_rec_argsort(tc_trace *t, tc_node a, int axis, bool descending);
 tc_node tc_rec_argtopk(tc_trace *t, tc_node a, int64_t k, int axis, bool descending);
 tc_node tc_rec_argkth(tc_trace *t, tc_node a, int64_t k, int axis, bool descending);  // the last of these k alone
@@ -114,9 +115,10 @@ tc_node tc_rec_searchsorted(tc_trace *t, tc_node sorted, tc_node values, bool ri
 tc_node tc_rec_softmax(tc_trace *t, tc_op op, tc_node a, int axis);  // SOFTMAX, LOG_SOFTMAX
 tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b);  // NumPy's rules
 tc_node tc_rec_biased_product(tc_trace *t, tc_node a, tc_node b, tc_node bias);  // a [.., m, k] @ b [k, n] + bias [n]
-// Convolution of an image with channels last, x [n, h.., c] by w [o, c / groups, r..] -> [n, p..,
-// o], and its two transposes: CONV_INPUT of (y [n, p.., o], w) -> [n, h.., c], CONV_WEIGHT of (x,
-// y) -> [o, c / groups, r..]. attr: as at the head of ops.def. out has the shape that fits.
+// Convolution of an image with channels last: x [n, h.., c] by w [o, c / groups, r..] -> y [n, p..,
+// o].
+// Its transposes: CONV_INPUT of (y, w) -> x's shape; CONV_WEIGHT of (x, y) -> w's shape.
+// attr: as at the head of ops.def. out: the shape of the result, which fits.
 tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, const uint64_t *attr, const tc_dims *out);
 // The same and a bias of one value for each output; f16 and bf16 are rounded once, but on a GPU.
 tc_node tc_rec_biased_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, tc_node bias, int n_attr, const uint64_t *attr, const tc_dims *out);

@@ -17,8 +17,8 @@ static tc_status fail_too_deep(const tc_trace *t) {
                  TC_MAX_SCOPES, oldest[0] ? oldest : "an unknown place", n, newest[0] ? newest : "an unknown place");
 }
 
-// A scope that does not begin is owed to the next sync point: a program that looks at these alone
-// would keep all its temporaries from then on.
+// If a scope does not begin, its error is deferred to the next sync point. A program that looks at
+// sync points alone would keep all its temporaries from then on.
 tc_scope tc_scope_begin_at(tc_site site) {
   tc_scope scope = {0, 0};
   tc_status st = TC_OK;

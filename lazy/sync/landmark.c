@@ -22,15 +22,15 @@ static bool has_live_history(tc_trace *t) {
 }
 
 // Cuts a long trace where the program repeats: at a landmark with nothing on the tape alive. The
-// site of the first cut is preferred from then on, so that iteration k meets the plan of iteration
-// k-1.
-// A scope that assigned much ends with a cut though the trace is short: two steps in one trace
-// would hold old and new parameters at once.
-// A scope that was opened in this trace ends soon, as a step's does, or a loss is read in it; by
-// then gradients are cleared and less is alive. Before that one optimizer's step is passed by; a
+// site of the first cut is preferred from then on, so that each iteration meets the last one's
+// plan.
+// A scope that assigned much ends with a cut even of a short trace. Two steps in one trace would
+// hold old and new parameters at once.
+// A scope that was opened in this trace ends soon, as a step's does, or a loss is read in it. By
+// then gradients are cleared and less is alive. So one optimizer's step in it is passed by; a
 // second one means that the scope is around the loop.
-// The rest of a step that a bound has cut ends with the optimizer's step, however short: what would
-// be left of it moves the next step's cut.
+// The rest of a step that a bound has cut ends with the optimizer's step, however short it is. Else
+// it would join the next step, and move that step's cut.
 void tc_trace_landmark(tc_trace *t, tc_site site, bool is_scope) {
   bool rest = t->cut_at_bound && !is_scope;
   if (TC_LIKELY(t->n_node < CUT_NODES && !(is_scope && t->assigned_bytes >= CUT_BYTES) && !rest)) return;

@@ -26,8 +26,8 @@ static bool is_dear(const tc_plan *p, uint32_t node) {
   }
 }
 
-// Marks the leaves and outputs that values are made from; held: per node, the bits it is held for,
-// on return also what it is made from.
+// Marks the leaves and outputs that values are made from.
+// held: per node the TC_HELD_ bits it is held for; on return also those of what uses it.
 static void hold(tc_plan *p, uint8_t *held) {
   for (uint32_t n = p->n_node; n-- > 0;) {
     if (!held[n]) continue;
@@ -107,10 +107,12 @@ static recipe recipe_of(const tc_plan *p, const recipe *all, uint32_t n) {
   return r;
 }
 
-// Stored: asked; assigned; kept; tips (live, no reader); saved for backward and dear. Of other live
-// values: what is made of a recipe used again, so that nothing is made a third time and recipes do
-// not grow from sync to sync; what is smaller than the leaves it would hold; what is dear and
-// small.
+// Chooses what is stored: asked; assigned; kept; live without a reader; saved for backward and
+// dear.
+// Of other live values these are stored:
+// - what is made of a recipe used again: nothing is made a third time, and recipes do not grow;
+// - what is smaller than the leaves that it would hold;
+// - what is dear (expensive to compute) and small.
 static bool choose_outputs(tc_plan *p, const uint8_t *need, const uint8_t *read) {
   recipe *all = tc_malloc((p->n_node + 1) * sizeof *all);
   if (!all) return false;

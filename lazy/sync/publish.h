@@ -24,7 +24,8 @@ void tc_run_fill(tc_run *r, const tc_trace *t, bool failed);
 // Hands stored values to their slots. Writable borrowed memory is reached by copy where the plan
 // did not write there itself. run NULL: nothing remains.
 tc_status tc_values_publish(tc_trace *t, const tc_plan *p, tc_run *run);
-// After a run that failed before it wrote in place: assigned tensors stand for their old value again.
+// After a run that failed before it wrote in place: assigned tensors stand for their old value
+// again.
 // What was pending becomes a recipe of the failed run, which fails again when it is asked for only
 // if it depends on what failed. run NULL: there is no plan, and pending values are lost.
 void tc_values_restore(tc_trace *t, tc_run *run, tc_status st);

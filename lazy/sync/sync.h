@@ -31,8 +31,8 @@ typedef enum tc_cause {
 } tc_cause;
 // pre: locked. Runs what is pending and closes the trace; asked nodes are stored.
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked);
-// pre: locked. Runs what is pending for an op that may need none of it. Where that fails because its
-// device is gone, the op goes on without an error: those values tell when they are asked for.
+// pre: locked. Runs what is pending for an op that may need none of it. Where that fails because
+// its device is gone, the op goes on without an error: those values tell when they are asked for.
 // Where memory of the caller's was to be written, the op fails.
 tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site);
 

@@ -1,8 +1,8 @@
-// Records lines of a trace's text, each held against its operands, so that an edited trace is an
-// error and not a kernel that reads beyond them. What has a function in record.h is made by it, and
-// what comes out must be what the line says. Records that such functions do not make whole
-// (products, convolutions, attention, values from arguments) are checked here. Threads: under the
-// trace's lock. Owns nothing.
+// Records lines of a trace's text, each held against its operands. So an edited trace is an error,
+// not a kernel that reads beyond them. What has a function in record.h is made by it, and what
+// comes out must be what the line says. Records that such functions do not make whole (products,
+// convolutions, attention, values from arguments) are checked here. Threads: under the trace's
+// lock. Owns nothing.
 #include <string.h>
 
 #include "lazy/record/record_shorthand.h"

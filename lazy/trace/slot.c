@@ -1,8 +1,8 @@
 // Slots: what handles stand for, in chunks that belong to a trace. See trace.h.
 //
-// Always: a slot is free (gen even, in its trace's list) or in use (gen odd, refs at least 1); a
-// chunk's owner never changes, and it is freed with the last trace. Threads: finding a slot takes
-// no lock; all else is under the lock of its trace.
+// Invariants: a slot is free (gen even, in its trace's list) or in use (gen odd, refs at least 1).
+// A chunk's owner never changes. Chunks are freed with the last trace.
+// Threads: finding a slot takes no lock; all else is under the lock of its trace.
 #include "lazy/trace/run.h"
 #include "lazy/trace/trace.h"
 #include "runtime/log.h"
@@ -153,8 +153,8 @@ static void warn_of_temporaries(const tc_trace *t, uint32_t n_alive) {
               n_alive, t->watch.n_runs, at[0] ? at : "an unknown place", t->n_mark ? ", in the scope begun at " : "", t->n_mark ? scope : "");
 }
 
-// Counted is what no scope's end has reached between two runs: the handles of a step that is under
-// way are as many as they like.
+// Counts the handles that no scope's end has reached between two runs. A step that is under way may
+// have any number of handles.
 void tc_pool_watch(tc_trace *t, tc_site site) {
   struct tc_pile *w = &t->watch;
   uint32_t stay = TC_MIN(w->low, t->n_pool);

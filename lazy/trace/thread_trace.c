@@ -104,8 +104,8 @@ static void at_exit_of_process(void) {
 }
 
 // In the child of a fork only the forking thread goes on: with its handles and what it has pending.
-// Other traces may be half written. Its own is locked around the fork, since another thread may be
-// reading a tensor of it; registered after the other locks, so taken before them.
+// Other traces may be half written. The thread's own trace is locked around the fork, since another
+// thread may be reading a tensor of it. These handlers are registered last, so they run first.
 static void before_fork(void) {
   if (!tc_trace_mine || tc_inside) return;
   tc_biased_lock_fork(&tc_trace_mine->lock);

@@ -114,7 +114,8 @@ struct tc_trace {
   uint32_t cap_todo;
   tc_buffer **out;  // scratch of a sync
   uint32_t cap_out;
-  // Guards latest alone, from which other threads take what they evict. Nothing is locked meanwhile.
+  // Guards latest alone, from which other threads take what they evict. Nothing is locked
+  // meanwhile.
   tc_biased_lock latest_lock;
   struct tc_plan *latest[TC_LATEST_PLANS];  // plans of the latest syncs, retained. NULL: none
   uint32_t next_latest;  // the one that is replaced next
@@ -177,7 +178,8 @@ void tc_slot_free_all(void);
 // process.
 void tc_pool_watch(tc_trace *t, tc_site site);
 // Takes handles that were released before their scope's end out of the innermost scope: a loop may
-// keep and release for ever. Looks only once there are twice as many handles as after the last look.
+// keep and release for ever. Looks only once there are twice as many handles as after the last
+// look.
 void tc_pool_tidy(tc_trace *t);
 
 // ---- records ----
