@@ -92,8 +92,9 @@ TC_API tc_status tc_checkpoint_save_with(const char *path, int n, const char *co
 TC_API tc_status tc_checkpoint_load_with(const char *path, int n, const char *const *names, const tc_tensor *params, int n_opts,
                                          tc_optimizer *const *opts, int64_t *out_step) TC_MUST_USE;
 
-// ---- DLPack 1.x: tensors of other libraries in the same process, without a copy (structs:
-// dlpack.h of tc, or DLPack's own) ----
+// ---- DLPack 1.x ----
+// Tensors of other libraries in the same process, without a copy (structs: dlpack.h of tc, or
+// DLPack's own).
 
 // Lends the value of t, dense row-major, to a consumer that calls the deleter when it is done: on
 // any thread, and after t is gone. It is marked read-only, for which the older struct has no mark:

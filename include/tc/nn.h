@@ -79,9 +79,10 @@ TC_API tc_status tc_nn_save(const tc_nn_params *p, const char *path) TC_MUST_USE
 TC_API tc_status tc_nn_checkpoint_save(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t step) TC_MUST_USE;
 TC_API tc_status tc_nn_checkpoint_load(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t *out_step) TC_MUST_USE;
 
-// ---- Modules: add_ makes the parameters (f32) as PyTorch's module of that name starts, the other
-// applies them ---- path names a module, as in PyTorch's state dicts: a linear layer at "fc1" has
-// "fc1.weight" and "fc1.bias". Where one of its names is taken, none is added.
+// ---- Modules ----
+// add_ makes the parameters (f32) as PyTorch's module of that name starts, the other applies them.
+// path names a module, as in PyTorch's state dicts: a linear layer at "fc1" has "fc1.weight" and
+// "fc1.bias". Where one of its names is taken, none is added.
 // Adding: TC_ERR_ARG for a name that is taken, a path that is NULL or too long; TC_ERR_SHAPE for
 // negative extents. Applying: TC_ERR_ARG where the path has no such module, and what the op of that
 // name refuses (tc.h): TC_ERR_SHAPE if x does not fit. Results belong to the current scope and are

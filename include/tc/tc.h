@@ -1,10 +1,10 @@
 // The public interface of tc, a lazy-tensor device runtime.
 //
-// Ops are recorded, not run; a sync point (tc_item_*, tc_to_host, tc_eval, tc_sync, tc_map,
-// tc_print, tc_save_npy, saving in io.h, ops whose shape depends on values) runs what was recorded
-// as a few fused kernels. Ops return handles, so expressions nest; a wrong call returns a poisoned
-// handle and tc_last_error() says why; status comes back at sync points. A tensor is a value: a
-// slice never changes because its source is assigned later.
+// Ops are recorded, not run. A sync point runs what was recorded as a few fused kernels: tc_item_*,
+// tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy, saving in io.h, and ops whose shape
+// depends on values. Ops return handles, so expressions nest. A wrong call returns a poisoned
+// handle, and tc_last_error() says why; a status comes back at sync points.
+// A tensor is a value: a slice never changes because its source is assigned later.
 //
 // Threads: thread-compatible. Each thread records its own trace; handles may be passed between
 // threads.
@@ -146,10 +146,10 @@ TC_API size_t tc_type_bytes(tc_type type);
 // The type of an op of two tensors of these types (torch.promote_types). Thread-safe.
 TC_API tc_type tc_promote_types(tc_type a, tc_type b);
 
-// What the latest call of this thread that failed has failed with: its text belongs to the status,
-// poisoned handle or NULL which that call returned. Of a call that was given a poisoned handle it
-// is what the handle was poisoned with, wherever that was; a sync point that tells of an assign, a
-// backward or an optimizer's step that failed before gives that one's.
+// The error of the latest call of this thread that failed. Its text belongs to the status, poisoned
+// handle or NULL which that call returned. If the call was given a poisoned handle, it is what the
+// handle was poisoned with, wherever that was. If a sync point tells of an assign, a backward or an
+// optimizer's step that failed before, it is that one's.
 typedef struct tc_error {
   tc_status status;  // TC_OK if nothing went wrong
   const char *message;  // one sentence: op, shapes and types, what was expected, and where it was called
@@ -275,8 +275,8 @@ TC_API int tc_sync_points(int n, tc_sync_point *out);
 // Never fails.
 TC_API void tc_site_text(tc_site site, char *out, size_t bytes);
 
-// ---- Devices: "tc" (the best there is), "tc:cpu", "tc:ref", "tc:null", "tc:cuda[:n]",
-// "tc:hip[:n]" ----
+// ---- Devices ----
+// "tc" (the best there is), "tc:cpu", "tc:ref", "tc:null", "tc:cuda[:n]", "tc:hip[:n]".
 
 // The device factory calls of this thread use. TC_DEVICE in the environment is the default of every
 // thread. TC_ERR_DEVICE, with the reason, if there is no such device, TC_ERR_ARG for NULL.
@@ -321,8 +321,9 @@ TC_API bool tc_is_valid(tc_tensor t);
 // Whether the handle is alive and of this thread, which alone may assign to it.
 TC_API bool tc_is_assignable(tc_tensor t);
 
-// ---- What is known without running ---- Nothing runs. What has no value, poison or a dead handle,
-// gives what stands here last; for a dead one the error is TC_ERR_HANDLE.
+// ---- What is known without running ----
+// Nothing runs. What has no value, poison or a dead handle, gives what stands here last; for a dead
+// one the error is TC_ERR_HANDLE.
 
 TC_API tc_dims tc_shape(tc_tensor t);  // its extents; rank -1
 TC_API tc_type tc_dtype(tc_tensor t);  // its element type; TC_N_TYPES
@@ -372,10 +373,10 @@ TC_API tc_tensor tc_from_host_as_at(tc_ctype c, const void *data, tc_dims shape,
 TC_API tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site);
 TC_API tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site);
 
-// ---- Sync points: these run what is pending ---- Each returns the first thing that failed since
-// the last one (see tc_last_error), or what its own run fails with: TC_ERR_MEMORY, TC_ERR_COMPILE,
-// TC_ERR_DEVICE, TC_ERR_INDEX for an index out of range; TC_ERR_HANDLE for a dead handle; the error
-// of poison.
+// ---- Sync points: these run what is pending ----
+// Each returns the first thing that failed since the last one (see tc_last_error), or what its own
+// run fails with: TC_ERR_MEMORY, TC_ERR_COMPILE, TC_ERR_DEVICE, TC_ERR_INDEX for an index out of
+// range; TC_ERR_HANDLE for a dead handle; the error of poison.
 // TC_ERR_ANOMALY with TC_ANOMALY=1 where a result would hold a NaN or infinity that what it is made
 // of has not; nothing is assigned then. The text says which op made the first one, at which line,
 // of what; of a gradient, of which op's, at which line.
@@ -436,10 +437,10 @@ TC_API tc_status tc_save_npy(const char *path, tc_tensor t) TC_MUST_USE;
 // TC_ERR_DTYPE or TC_ERR_SHAPE if tc has no such type, number or rank.
 TC_API tc_tensor tc_load_npy(const char *path);
 
-// ---- Assignment: changes what the handle stands for; values taken from it before do not change
-// ---- Recorded. TC_ERR_HANDLE for a dead handle, TC_ERR_STATE if t is another thread's,
-// TC_ERR_DEVICE if value is on another device. A status that nobody looks at is told by the next
-// sync point.
+// ---- Assignment ----
+// Changes what the handle stands for; values taken from it before do not change. Recorded.
+// TC_ERR_HANDLE for a dead handle, TC_ERR_STATE if t is another thread's, TC_ERR_DEVICE if value is
+// on another device. A status that nobody looks at is told by the next sync point.
 
 // value broadcasts to t's shape (TC_ERR_SHAPE) and is cast to t's type as tc_cast does
 // (torch.Tensor.copy_). A parameter stays one, and history ends there.
@@ -449,36 +450,36 @@ TC_API tc_status tc_assign(tc_tensor t, tc_tensor value);
 // the whole axis. TC_ERR_ARG for a step of 0.
 TC_API tc_status tc_assign_slice(tc_tensor t, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value);
 
-// ---- Gradients ---- All are recorded. TC_ERR_GRAD where there is no gradient: nothing leads from
-// y to what wants one, y is no scalar, or its history was freed by a former backward without
-// TC_RETAIN; TC_ERR_HANDLE for a dead handle.
+// ---- Gradients ---- All are recorded. TC_ERR_GRAD where there is no gradient: y was made from
+// nothing that requires_grad, y is no scalar, or a former backward without TC_RETAIN freed history
+// that this one comes to.
+// TC_ERR_HANDLE for a dead handle.
 
-// What becomes of the history that a backward goes through, which else is freed, with that of all
-// that the same sync has run. A later backward that comes to a value without it fails; tc_detach
-// makes a constant of such a value.
+// A backward frees the history that it went through, and that of all that the same sync has run. A
+// later backward that comes to such a value fails; tc_detach makes a constant of it.
 typedef enum tc_grad_flags {
-  TC_RETAIN = 1,  // the history stays, for another backward
-  TC_CREATE_GRAPH = 2  // and the gradients have a history of their own, for gradients of gradients
+  TC_RETAIN = 1,  // the history stays, for another backward (retain_graph)
+  TC_CREATE_GRAPH = 2  // it stays, and the gradients have a history of their own (create_graph)
 } tc_grad_flags;
-// A leaf that wants a gradient: the value of t under a new handle, released from its scope (it
-// lives until tc_release). TC_ERR_DTYPE unless floating.
+// A leaf that requires_grad: the value of t under a new handle, which belongs to no scope and lives
+// until tc_release. TC_ERR_DTYPE unless floating.
 TC_API tc_tensor tc_param(tc_tensor t);
-// Makes t a leaf that wants a gradient, or none. TC_ERR_DTYPE unless floating, TC_ERR_GRAD if it
+// Makes t a leaf that requires_grad, or a constant. TC_ERR_DTYPE unless floating, TC_ERR_GRAD if it
 // has a history, TC_ERR_STATE if it is another thread's.
 TC_API tc_status tc_set_requires_grad(tc_tensor t, bool on);
-// Whether t is such a leaf, or made from one, though its history be freed.
+// Whether t is such a leaf, or made from one; also after its history was freed.
 TC_API bool tc_requires_grad(tc_tensor t);
-// Adds dy/dp to tc_grad(p) for every leaf p that wants one. y is a scalar; backward_with takes the
-// gradient of y instead, of y's shape (TC_ERR_SHAPE) and on y's device (TC_ERR_DEVICE); flags:
-// TC_RETAIN, TC_CREATE_GRAPH.
+// Adds dy/dp to tc_grad(p) for every leaf p that requires_grad. y is a scalar. backward_with takes
+// the gradient of y instead, of y's shape (TC_ERR_SHAPE) and on y's device (TC_ERR_DEVICE).
+// flags: TC_RETAIN, TC_CREATE_GRAPH.
 // Recorded; a sync point where a gradient goes back over a tc_to from one memory to another. If
-// that fails no gradient has changed, but history that was walked by then is freed, unless it is
+// that fails, no gradient has changed. History that was walked by then is freed, unless it is
 // retained.
 TC_API tc_status tc_backward(tc_tensor y);
 TC_API tc_status tc_backward_with(tc_tensor y, tc_tensor grad, int flags);
 // dy/dx for n tensors into out, of their shapes and types, zeros where nothing leads to x;
 // differentiable again with TC_CREATE_GRAPH. y is a scalar. TC_ERR_GRAD, and poison in out, if an x
-// does not want a gradient.
+// has neither requires_grad nor history.
 TC_API tc_status tc_grads_of(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags);
 // The accumulated gradient, of p's shape and type, or {0, 0} if there is none. It is p's: it lives
 // until it is zeroed, or p is released.
@@ -490,9 +491,9 @@ TC_API tc_status tc_zero_grad_of(int n, const tc_tensor *params);
 TC_API void tc_no_grad_begin(void);
 TC_API void tc_no_grad_end(void);
 
-// ---- Random numbers: Philox4x32-10, one stream per recording thread ---- Starts this thread's
-// sequence over: one seed gives the same draws in any thread. Threads that never call it have
-// streams of their own, numbered by when they first used the library.
+// ---- Random numbers: Philox4x32-10, one stream per recording thread ----
+// Starts this thread's sequence over: one seed gives the same draws in any thread. Threads that
+// never call it have streams of their own, numbered by when they first used the library.
 TC_API void tc_seed(uint64_t seed);
 // Where this thread's sequence is: setting it goes on from there, in any thread. TC_ERR_ARG if it
 // is no state that was ever given.
@@ -502,10 +503,11 @@ typedef struct tc_rng_state {
 TC_API tc_rng_state tc_get_rng_state(void);
 TC_API tc_status tc_set_rng_state(tc_rng_state state);
 
-// ---- Optimizers: recorded as ordinary ops; the learning rate is an argument, so schedules never
-// recompile ---- State has its parameter's type, as in PyTorch; of f16 and bf16 a step computes in
-// f32 and rounds each new value once. Second moments that f16 cannot hold, of gradients below 5e-3,
-// are kept as 0: train f32 parameters then, or bf16, which has f32's range.
+// ---- Optimizers ----
+// Recorded as ordinary ops; the learning rate is an argument, so schedules never recompile. State
+// has its parameter's type, as in PyTorch; of f16 and bf16 a step computes in f32 and rounds each
+// new value once. Second moments that f16 cannot hold, of gradients below 5e-3, are kept as 0:
+// train f32 parameters then, or bf16, which has f32's range.
 // NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE
 // unless parameters are floating, TC_ERR_HANDLE if one is dead. Parameters may be on several
 // devices; a step does one device's after the other's. Making one is a sync point: the parameters
@@ -593,8 +595,8 @@ TC_API tc_status tc_optimizer_set_state(tc_optimizer *opt, int i, tc_tensor valu
 // the norm is where the first one is.
 TC_API tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_norm);
 
-// ---- Options of ops: fields left out, or 0, are PyTorch's defaults; TC_ZERO is a true zero ---- A
-// list holds a number for each spatial axis, or one for all: .stride = TC_SHAPE(2), .padding =
+// ---- Options of ops: fields left out, or 0, are PyTorch's defaults; TC_ZERO is a true zero ----
+// A list holds a number for each spatial axis, or one for all: .stride = TC_SHAPE(2), .padding =
 // TC_SHAPE(1, 2).
 
 // Of tc_conv1d to tc_conv_transpose3d, and tc_nn_conv2d.
@@ -651,9 +653,9 @@ typedef struct tc_rotary_options {
 #include <tc/api.def>
 #undef TC_FN
 
-// ---- Ops whose result's shape depends on values, and ops with several results ---- Results are on
-// the operand's device and belong to the current scope. TC_ERR_HANDLE for a dead handle; the error
-// of poison.
+// ---- Ops whose result's shape depends on values, and ops with several results ----
+// Results are on the operand's device and belong to the current scope. TC_ERR_HANDLE for a dead
+// handle; the error of poison.
 
 // Data-dependent shapes: these sync, and fail as sync points do (TC_ERR_MEMORY, TC_ERR_COMPILE,
 // ..).

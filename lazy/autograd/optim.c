@@ -279,8 +279,8 @@ static tc_status ensure_state(const tc_optimizer *opt, entry *e, tc_site site) {
   return TC_OK;
 }
 
-// ---- The formulas: each sets the entry's next values from its parameter p and gradient g, all in
-// f32 at least ----
+// ---- The formulas ----
+// Each sets the entry's next values from its parameter p and gradient g, all in f32 at least.
 
 static tc_node widened(tc_trace *t, tc_node a) {
   return a != TC_NODE_ERR && tc_type_is_half(tc_node_type(t, a)) ? tc_rec_cast(t, a, TC_F32) : a;

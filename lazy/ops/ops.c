@@ -92,8 +92,9 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
   return random_like("randn_like", TC_OP_RANDN, x, site);
 }
 
-// ---- Elementwise: one function per ELEM row of arity 1 and 2; cast and polygamma (dtype "given")
-// and where (arity 3) take more and follow ----
+// ---- Elementwise ----
+// One function per ELEM row of arity 1 and 2; cast and polygamma (dtype "given") and where (arity
+// 3) take more and follow.
 
 #define UNARY(NAME, name) \
   tc_tensor tc_##name##_at(tc_tensor x, tc_site site) { \

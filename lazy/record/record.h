@@ -51,8 +51,8 @@ int tc_rec_axis(tc_trace *t, tc_node n, int axis, int extra);
 // scalar may be named, and is not in the mask.
 bool tc_rec_axes(tc_trace *t, tc_node n, const tc_dims *axes, uint32_t *out_mask);
 
-// ---- Primitives: each checks, infers type and shape, appends one record (plus the casts that
-// promotion asks for) ----
+// ---- Primitives ----
+// Each checks, infers type and shape, appends one record (plus the casts that promotion asks for).
 tc_node tc_rec_full(tc_trace *t, const tc_dims *shape, tc_type type, double value);
 tc_node tc_rec_full_int(tc_trace *t, const tc_dims *shape, tc_type type, int64_t value);
 // Whether the type holds a number: an integer type those whose whole part is in its range, a float
