@@ -5,7 +5,7 @@
 // made harmless first, then the result is masked ("double where").
 // Operands of a binary row have been cast to one type when it was recorded; tc_vjp_give sums what
 // broadcasting repeated.
-// Threads: under the trace's lock. Owns nothing. Source: formulas and choices at kinks as in
+// Threads: under the trace's lock. Owner: nobody. Source: formulas and choices at kinks as in
 // PyTorch's tools/autograd/derivatives.yaml.
 #include "lazy/autograd/vjp.h"
 

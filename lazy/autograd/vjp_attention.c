@@ -1,7 +1,7 @@
 // Gradients of attention. See lazy/ops/attention.c.
 //
-// Of each row the gradient takes delta, the sum of dout * out, and LSE: the greatest score, and the
-// log of the sum of exponentials of the scores less that.
+// Of each row the gradient takes two things: delta, the sum of dout * out, and LSE. That is the
+// greatest score, and the log of the sum of exponentials of the scores less that.
 #include "lazy/autograd/vjp.h"
 #include "lazy/ops/attention.h"
 #include "lazy/record/formula.h"

@@ -4,7 +4,7 @@
 // products, whose rule is exact at every order. The rounds are of the next wider type. A product of
 // some elements may leave their type's range where the whole, with a zero, does not; infinity times
 // zero would be nan.
-// Threads: under the trace's lock. Owns nothing.
+// Threads: under the trace's lock. Owner: nobody.
 #include <math.h>
 
 #include "lazy/autograd/vjp_shorthand.h"

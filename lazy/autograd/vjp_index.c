@@ -1,6 +1,6 @@
 // Gradient rules of ops that read or write by index. A read's gradient is added where it came from;
 // a write's is read where it went.
-// Indices get none. Threads: under the trace's lock. Owns nothing.
+// Indices get none. Threads: under the trace's lock. Owner: nobody.
 #include "lazy/autograd/vjp_shorthand.h"
 
 // d with another extent along one axis.

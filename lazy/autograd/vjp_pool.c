@@ -6,7 +6,7 @@
 // Small tables say for each axis which window is meant, and an element's place in it.
 // Where many windows reach an element (wide windows, small strides), sums go axis by axis, or
 // gradients are scattered.
-// Threads: under the trace's lock. Owns nothing.
+// Threads: under the trace's lock. Owner: nobody.
 #include "lazy/ops/pool.h"
 #include "lazy/autograd/vjp_shorthand.h"
 #include "runtime/arena.h"

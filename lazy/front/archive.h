@@ -22,8 +22,8 @@ tc_archive *tc_archive_create(const char *op, const char *path, tc_site site);
 tc_status tc_archive_add(tc_archive *a, const char *op, const char *name, tc_site site);
 
 // The archive's tensor of each name after prefix, cast to the type of the tensor that it will
-// replace and brought to its device, or with exact only if it has that type. Handles of the current
-// scope. See tc_archive_load.
+// replace, and brought to its device. exact: true: only if it has that type. The handles are of the
+// current scope. See tc_archive_load.
 tc_status tc_archive_match(const char *op, const tc_archive *a, const char *prefix, int n, const char *const *names, const tc_tensor *tensors,
                            bool exact, tc_tensor *out, tc_site site);
 

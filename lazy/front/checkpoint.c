@@ -3,10 +3,10 @@
 // bit. The first metadata is the checksum: XXH3-128 of the file before its 32 digits and of the
 // file after them, then of these two. So the digits are at a known place, and no byte of the file
 // can change unnoticed.
-// Always: everything is read and held against the program's tensors before the first of them is
-// assigned; what is assigned are copies of the very bytes that the checksum was made of, since an
-// assigned tensor has its value's memory and the file is others' to write to. Threads:
-// thread-compatible.
+// Invariants: everything is read and held against the program's tensors before the first of them is
+// assigned. Copies are assigned, of the very bytes that the checksum was made of: an assigned
+// tensor has its value's memory, and others may write to the file.
+// Threads: thread-compatible. Owner: nobody.
 #define TC_NO_SITES
 #include <inttypes.h>
 #include <math.h>

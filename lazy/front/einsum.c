@@ -1,11 +1,11 @@
 // tc_einsum over the public ops: diagonals and lone sums first, then operands are contracted two at
 // a time, in an order of least cost.
-// The idea: every axis has a label (a letter, or a place of the ellipsis counted from the right); a
-// pair of operands becomes one batched matmul [batch, free of a, shared] @ [batch, shared, free of
-// b], and a product without shared labels stays elementwise, which fuses.
-// The cost of a pair is its multiply-adds and what its result takes to be stored; of orders that
-// cost the same, the one that holds less at once is taken. Up to EXACT operands all orders are
-// compared, by subsets; of more, the pair whose result saves the most elements is contracted first.
+// The idea: every axis has a label, a letter or a place of the ellipsis counted from the right. A
+// pair of operands becomes one batched matmul, [batch, free of a, shared] @ [batch, shared, free of
+// b]. A product without shared labels stays elementwise, which fuses.
+// The cost of a pair is its multiply-adds and what storing its result takes. Of orders that cost
+// the same, the one that holds less at once is taken. Up to EXACT operands all orders are compared,
+// by subsets; of more, the pair whose result saves the most elements is contracted first.
 // Extents of one broadcast. Source: numpy.einsum, torch.einsum (an ellipsis the output does not
 // name is summed, as PyTorch does); opt_einsum for orders.
 // Threads: thread-compatible; records only.
@@ -188,8 +188,9 @@ static void sum_lone(const einsum *e, operand *x, const bool *needed) {
   x->axes = kept;
 }
 
-// x as a tensor with one axis per label of order, extents of one where it lacks the label; full:
-// those it has repeat to the label's extent.
+// x as a tensor with one axis per label of order, of extent one where it lacks the label. full:
+// true:
+// the axes it has repeat to the label's extent.
 static void spread(const einsum *e, operand *x, const term *order, bool full) {
   permute_to(e, x, order);
   tc_dims have = tc_shape_at(x->value, e->site), shape = tc_dims_of(0, NULL), wide;
@@ -286,8 +287,8 @@ typedef struct best {
   unsigned first;  // the part that is made first
 } best;
 
-// The pair that is contracted first in the best order of n operands, n at most EXACT; false: every
-// order has tensors of too many axes.
+// Finds the pair that the best order of n operands contracts first. n is at most EXACT. False:
+// every order has tensors of too many axes.
 static bool first_of_best(const order *o, int n, const uint64_t *xs, uint64_t output, int pair[2]) {
   best all[1 << EXACT];
   unsigned whole = (1u << n) - 1;
@@ -383,8 +384,8 @@ static bool sums(const einsum *e, const term *output) {
   return false;
 }
 
-// Whether operands of a product of f16 or bf16 meet in more than one sum: what is between them is
-// then f32, and the result rounded once.
+// Whether operands of a product of f16 or bf16 meet in more than one sum. What is between the sums
+// is then f32, and the result is rounded once.
 static bool rounds_between(const einsum *e, const operand *xs, int n, const term *output) {
   bool several = n > 2;
   if (e->type != TC_F16 && e->type != TC_BF16) return false;

@@ -1,9 +1,9 @@
-// Files written whole or not at all: what is written goes to a temporary beside the target, which
+// Files written whole or not at all. What is written goes to a temporary beside the target, which
 // takes the target's place once it is on the disk.
-// Always: links are followed; until the rename the target is what it was; a file that failed is
+// Invariants: links are followed; until the rename the target is what it was; a file that failed is
 // removed. What is no file (a pipe, a device) is written in place.
-// Between begin and end a file that grows past the process's limit is an error to this thread, not
-// the signal that would end the process.
+// A file that grows past the process's limit between begin and end is an error to this thread. It
+// does not raise the signal that ends the process.
 // Threads: thread-compatible; begin and end are called by one thread.
 #ifndef TC_LAZY_FRONT_FILE_H
 #define TC_LAZY_FRONT_FILE_H

@@ -3,8 +3,9 @@
 // Unsigned integers of 2, 4 and 8 bytes, which tc lacks, are read as i32, i64 and i64.
 // bf16, which NumPy lacks, is stored as two opaque bytes ("<V2", read also as "|V2"); numpy.load
 // gives void16, viewable as ml_dtypes.bfloat16.
-// Always: a header is believed only as far as the file's size, or what a pipe gives, bears it out;
-// a pipe is read no further than the array goes.
+// Invariants: a header is believed only as far as the file's size, or what a pipe gives, bears it
+// out.
+// A pipe is read no further than the array goes.
 // Source: numpy/lib/format.py. Threads: thread-compatible; saving is a sync point.
 #define TC_NO_SITES
 #include "lazy/front/npy.h"
@@ -136,8 +137,8 @@ static const char *readable(const char *text, char *out, size_t bytes) {
   return out;
 }
 
-// The value of a key, of which seen has a bit; where it ends, or NULL with why and the status,
-// which is TC_ERR_IO unless tc lacks what it is.
+// Reads the value of a key, of which seen has a bit. Returns where it ends, or NULL with why and
+// the status: TC_ERR_IO, unless tc lacks what it is.
 static const char *parse_value(const char *key, const char *p, npy *out, unsigned *seen, tc_status *st, char *why, size_t why_bytes) {
   char descr[24], shown[4 * sizeof descr];
   if (strcmp(key, "descr") == 0) {
@@ -236,8 +237,8 @@ static void swap_bytes(unsigned char *data, size_t bytes, size_t element) {
     }
 }
 
-// Exactly bytes of f, the caller's to free, with room for so many at first; NULL where they are not
-// there (errno 0) or not to be had.
+// Reads exactly so many bytes of f, for the caller to free, with room for some at first. NULL if
+// they are not there (errno 0), or cannot be read.
 static unsigned char *read_data(FILE *f, size_t bytes, size_t room) {
   unsigned char *data = NULL, *more;
   for (size_t n = 0; (more = realloc(data, room ? room : 1)) != NULL; room = TC_MIN(bytes, 2 * room)) {

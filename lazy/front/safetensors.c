@@ -1,13 +1,14 @@
-// safetensors: eight bytes of length, a JSON header that gives each tensor a type, a shape and
-// where its bytes begin and end, and those bytes.
-// Always: a header is believed only as far as the file bears it out: the tensors fill the data
+// safetensors: eight bytes of length, a JSON header, and the tensors' bytes. The header gives each
+// tensor a type, a shape, and where its bytes begin and end.
+// Invariants: a header is believed only as far as the file bears it out. The tensors fill the data
 // exactly, without overlaps or holes, each with the bytes of its shape. What could not be a tensor
 // here (its type, its rank) is an error when it is asked for. Unsigned integers of 2, 4 and 8 bytes
 // are read as .npy files' are.
-// Owns: the archive and every tensor borrowed from it each have a reference to the mapping; of an
-// archive that was read tensors are copies. Threads: as io.h says; mappings are counted atomically,
-// because the last reference may go anywhere.
 // Source: huggingface/safetensors, safetensors/src/tensor.rs.
+// Threads: as io.h says; mappings are counted atomically, because the last reference may go
+// anywhere.
+// Owner: the archive and every tensor borrowed from it have a reference to the mapping each. Of an
+// archive that was read, tensors are copies.
 #define TC_NO_SITES
 #include "lazy/front/safetensors.h"
 

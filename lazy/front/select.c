@@ -1,6 +1,6 @@
 // Functions whose result's shape depends on values, and those with several results: nonzero,
 // masked_select, unique, allclose, split, meshgrid.
-// The idea: what decides the shape is read to the host, which is a sync point; the values
+// The idea: what decides the shape is read to the host, which is a sync point. The values
 // themselves move by recorded ops where they can, so masked_select is differentiable. Results are
 // on their operand's device.
 // Threads: thread-compatible.

@@ -9,7 +9,7 @@
 // long for the kernels, or of no elements; no keys; gradients of a mask; gradients that are
 // differentiated again.
 // Source: Dao et al., FlashAttention (2022); rows that see nothing as in PyTorch's _safe_softmax.
-// Threads: under the trace's lock. Owns nothing.
+// Threads: under the trace's lock. Owner: nobody.
 #define TC_NO_SITES
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 // record, TO. To another memory a value goes as a copy, once it is stored. The copy has the history
 // of what was carried: a run of two records (tc_run_create_carried). By it gradients find the way
 // back (lazy/autograd/grad.c).
-// Threads: under the trace's lock. Owns nothing.
+// Threads: under the trace's lock. Owner: nobody.
 #define TC_NO_SITES
 #include "lazy/ops/cross_device.h"
 

@@ -1,7 +1,7 @@
 // Normalisation: each value less a mean, over a standard deviation, times a weight, plus a bias;
 // the norms differ in what the mean is over. Two passes, in f32 where the operand is narrower,
 // rounded once; values as in PyTorch (aten/src/ATen/native/Normalization.cpp).
-// Always: batch statistics are folded in channels-last order, so that they do not depend on how
+// Invariants: batch statistics are folded in channels-last order, so that they do not depend on how
 // results lie in memory.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES

@@ -1,8 +1,8 @@
 // The public ops that rearrange elements, and assignment to a slice.
 // Each turns the user's arguments (negative axes, Python slices) into the plain ones of one or two
 // movement records; nothing is copied here.
-// Always: an index or axis that does not exist is reported with its value; a slice, as in Python,
-// is clipped instead.
+// Invariants: an index or axis that does not exist is reported with its value; a slice, as in
+// Python, is clipped instead.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
 #include "lazy/trace/deferred_error.h"

@@ -1,8 +1,8 @@
 // Short names for the arithmetic of formulas over nodes, so that compositions read like the
 // mathematics they come from.
 // Private to the compositions: lazy/ops/ops.c, ops_move.c, compose.c, lazy/ops/attention.c,
-// order.c, rotary.c, lazy/ops/conv.c, pool.c, norm.c, losses.c and activations.c. Always: poison
-// in, poison out, silently, as in record.h.
+// order.c, rotary.c, lazy/ops/conv.c, pool.c, norm.c, losses.c and activations.c. Invariants:
+// poison in, poison out, silently, as in record.h.
 #ifndef TC_LAZY_RECORD_FORMULA_H
 #define TC_LAZY_RECORD_FORMULA_H
 

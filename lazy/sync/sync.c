@@ -111,9 +111,9 @@ static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
   return run_plan(t, w, rec);
 }
 
-// Defers the error of a failed run that has undone an assign, if no call may tell of it: the
-// program did not ask for the run, or another thread did. Where an op tells of it, clearing the
-// error settles it.
+// Defers the error of a failed run that has undone an assign, if no call may tell of it. That is
+// where the program did not ask for the run, or another thread did. Where an op tells of it,
+// clearing the error settles it.
 static void owe_undone(tc_trace *t, tc_cause cause, tc_site site, tc_status st) {
   static const bool is_asked[TC_N_CAUSES] = {[TC_CAUSE_ITEM] = true, [TC_CAUSE_TO_HOST] = true, [TC_CAUSE_MAP] = true,  [TC_CAUSE_PRINT] = true,
                                              [TC_CAUSE_SAVE] = true, [TC_CAUSE_EVAL] = true,    [TC_CAUSE_SYNC] = true, [TC_CAUSE_REPLAY] = true};

@@ -17,7 +17,7 @@
 // that begin with # are skipped. No op has a form of its own: the op table says what a record
 // holds.
 //
-// Always: reading what was written and writing it again gives the same text. Threads:
+// Invariants: reading what was written and writing it again gives the same text. Threads:
 // thread-compatible; tc_text_run records in the calling thread.
 #ifndef TC_LAZY_TEXT_TEXT_H
 #define TC_LAZY_TEXT_TEXT_H

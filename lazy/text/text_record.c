@@ -2,7 +2,7 @@
 // not a kernel that reads beyond them. What has a function in record.h is made by it, and what
 // comes out must be what the line says. Records that such functions do not make whole (products,
 // convolutions, attention, values from arguments) are checked here. Threads: under the trace's
-// lock. Owns nothing.
+// lock. Owner: nobody.
 #include <string.h>
 
 #include "lazy/record/record_shorthand.h"
