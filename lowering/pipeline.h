@@ -1,7 +1,8 @@
-// From a plan to its program, and the interface that lazy sees (lazy/sync/plan.h, tc_lowering).
+// From a plan to its program, and the interface that lazy sees (lazy/lowering.h, tc_lowering).
 #ifndef TC_LOWERING_PIPELINE_H
 #define TC_LOWERING_PIPELINE_H
 
+#include "lazy/lowering.h"
 #include "lowering/program/program_types.h"
 
 // The graph of a plan's records, through every pass of lowering/graph; its memory is the arena's.

@@ -1,4 +1,5 @@
-// DLPack's structs, for programs that have no dlpack.h: the same names, layouts and include guard, so the two are never both seen.
+// DLPack's structs, for programs that have no dlpack.h: the same names, layouts and include guard,
+// so the two are never both seen.
 // Source: dlpack/dlpack.h of github.com/dmlc/dlpack, version 1.1.
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_

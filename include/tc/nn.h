@@ -1,4 +1,5 @@
-// Models as lists of named parameters, and the few modules that most are made of. Optional: everything here is written over tc.h and io.h.
+// Models as lists of named parameters, and the few modules that most are made of. Optional:
+// everything here is written over tc.h and io.h.
 //
 //   tc_nn_params *p = tc_nn_params_create();
 //   tc_nn_add_linear(p, "fc1", 784, 128, true);
@@ -7,7 +8,8 @@
 //   ...
 //   tc_tensor logits = tc_nn_linear(p, "fc2", tc_relu(tc_nn_linear(p, "fc1", x)));
 //
-// Names are those of PyTorch's state dicts, so that its safetensors files load as they are. A misspelled name is an error with the nearest right one.
+// Names are those of PyTorch's state dicts, so that its safetensors files load as they are. A
+// misspelled name is an error with the nearest right one.
 // Threads: thread-compatible; a list belongs to the thread that made it.
 #ifndef TC_NN_H
 #define TC_NN_H
@@ -25,19 +27,20 @@ typedef struct tc_nn_params tc_nn_params;
 typedef struct tc_nn_attention_options {
   int n_heads;  // divides dim
   bool causal;  // query i sees keys 0 to i
-  // What may be seen, broadcast to [b, n_heads, t, s]: bool (true: seen) or floating (added to the scores); {0, 0}: everything. A query that sees
-  // nothing gives zeros.
+  // What may be seen, broadcast to [b, n_heads, t, s]: bool (true: seen) or floating (added to the
+  // scores); {0, 0}: everything. A query that sees nothing gives zeros.
   tc_tensor mask;
   double dropout;  // probability, applied to the weights; tc_nn_multihead_attention does so in training mode alone
 } tc_nn_attention_options;
 
 // ---- Parameters ----
 
-// An empty list, in training mode; NULL with TC_ERR_MEMORY. Destroying releases the parameters; NULL is fine.
+// An empty list, in training mode; NULL with TC_ERR_MEMORY. Destroying releases the parameters;
+// NULL is fine.
 TC_API tc_nn_params *tc_nn_params_create(void);
 TC_API void tc_nn_params_destroy(tc_nn_params *p);
-// The parameters in the order they were added: tc_nn_count of them, for optimizers; then the buffers, with which there are tc_nn_count_all, for
-// files. Borrowed until the next is added.
+// The parameters in the order they were added: tc_nn_count of them, for optimizers; then the
+// buffers, with which there are tc_nn_count_all, for files. Borrowed until the next is added.
 TC_API int tc_nn_count(const tc_nn_params *p);
 TC_API int tc_nn_count_all(const tc_nn_params *p);
 TC_API const tc_tensor *tc_nn_tensors(const tc_nn_params *p);
@@ -45,74 +48,94 @@ TC_API const char *const *tc_nn_names(const tc_nn_params *p);
 // Whether tc_nn_dropout drops and tc_nn_batch_norm goes by the batch: true at first.
 TC_API void tc_nn_set_training(tc_nn_params *p, bool on);
 TC_API bool tc_nn_training(const tc_nn_params *p);
-// Adds a parameter of init's shape and type that starts as init, and gives its handle, which the list owns: it lives until tc_nn_params_destroy. TC_ERR_ARG if
-// the name is empty or taken.
+// Adds a parameter of init's shape and type that starts as init, and gives its handle, which the
+// list owns: it lives until tc_nn_params_destroy. TC_ERR_ARG if the name is empty or taken.
 TC_API tc_tensor tc_nn_add(tc_nn_params *p, const char *name, tc_tensor init);
-// The same of a value that is not trained, of any shape and type, such as running statistics: it wants no gradient, and is loaded and saved with the
-// parameters. TC_ERR_ARG if the name is empty or taken.
+// The same of a value that is not trained, of any shape and type, such as running statistics: it
+// wants no gradient, and is loaded and saved with the parameters. TC_ERR_ARG if the name is empty
+// or taken.
 TC_API tc_tensor tc_nn_add_buffer(tc_nn_params *p, const char *name, tc_tensor init);
-// The parameter or buffer called name; poison with TC_ERR_ARG and the nearest name if there is none.
+// The parameter or buffer called name; poison with TC_ERR_ARG and the nearest name if there is
+// none.
 TC_API tc_tensor tc_nn_get(const tc_nn_params *p, const char *name);
 TC_API bool tc_nn_has(const tc_nn_params *p, const char *name);
-// Every floating parameter and buffer becomes one of this type, as torch.nn.Module.to does it: to be called before there is an optimizer, since
-// parameters are new handles. TC_ERR_DTYPE unless type is floating.
+// Every floating parameter and buffer becomes one of this type, as torch.nn.Module.to does it: to
+// be called before there is an optimizer, since parameters are new handles. TC_ERR_DTYPE unless
+// type is floating.
 TC_API tc_status tc_nn_cast(tc_nn_params *p, tc_type type);
-// All parameters and buffers from an archive, each from its name after prefix (NULL: none): see tc_archive_load. A batch norm's num_batches_tracked
-// that the archive lacks stays as it is. TC_ERR_ARG for a name, TC_ERR_SHAPE or TC_ERR_DTYPE for a tensor that does not fit; then nothing has changed.
+// All parameters and buffers from an archive, each from its name after prefix (NULL: none): see
+// tc_archive_load. A batch norm's num_batches_tracked that the archive lacks stays as it is.
+// TC_ERR_ARG for a name, TC_ERR_SHAPE or TC_ERR_DTYPE for a tensor that does not fit; then nothing
+// has changed.
 TC_API tc_status tc_nn_load(const tc_nn_params *p, const tc_archive *a, const char *prefix) TC_MUST_USE;
-// All parameters and buffers into a safetensors file, marked as PyTorch marks its own. A sync point; TC_ERR_IO with the reason.
+// All parameters and buffers into a safetensors file, marked as PyTorch marks its own. A sync
+// point; TC_ERR_IO with the reason.
 TC_API tc_status tc_nn_save(const tc_nn_params *p, const char *path) TC_MUST_USE;
-// A checkpoint of training: all parameters and buffers, the state of n_opts optimizers, this thread's random state, and step; and all of it back, to the
-// bit. See tc_checkpoint_save_with and tc_checkpoint_load (io.h). TC_ERR_ARG where an optimizer has a parameter that is not in the list: it would be lost.
+// A checkpoint of training: all parameters and buffers, the state of n_opts optimizers, this
+// thread's random state, and step; and all of it back, to the bit. See tc_checkpoint_save_with and
+// tc_checkpoint_load (io.h). TC_ERR_ARG where an optimizer has a parameter that is not in the list:
+// it would be lost.
 //   tc_status st = tc_nn_checkpoint_save(p, "run.safetensors", 1, &opt, step);
 TC_API tc_status tc_nn_checkpoint_save(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t step) TC_MUST_USE;
 TC_API tc_status tc_nn_checkpoint_load(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t *out_step) TC_MUST_USE;
 
-// ---- Modules: add_ makes the parameters (f32) as PyTorch's module of that name starts, the other applies them ----
-// path names a module, as in PyTorch's state dicts: a linear layer at "fc1" has "fc1.weight" and "fc1.bias". Where one of its names is taken, none is added.
-// Adding: TC_ERR_ARG for a name that is taken, a path that is NULL or too long; TC_ERR_SHAPE for negative extents. Applying: TC_ERR_ARG where the path has no
-// such module, and what the op of that name refuses (tc.h): TC_ERR_SHAPE if x does not fit. Results belong to the current scope and are of x's type, or what it
-// and f32 promote to.
+// ---- Modules ----
+// add_ makes the parameters (f32) as PyTorch's module of that name starts, the other applies them.
+// path names a module, as in PyTorch's state dicts: a linear layer at "fc1" has "fc1.weight" and
+// "fc1.bias". Where one of its names is taken, none is added.
+// Adding: TC_ERR_ARG for a name that is taken, a path that is NULL or too long; TC_ERR_SHAPE for
+// negative extents. Applying: TC_ERR_ARG where the path has no such module, and what the op of that
+// name refuses (tc.h): TC_ERR_SHAPE if x does not fit. Results belong to the current scope and are
+// of x's type, or what it and f32 promote to.
 
-// Writes a path as printf would, and gives out. TC_NN_PATH("layer.%d.fc", i) is one that lives to the end of the block it stands in.
+// Writes a path as printf would, and gives out. TC_NN_PATH("layer.%d.fc", i) is one that lives to
+// the end of the block it stands in.
 #define TC_NN_PATH_BYTES 256
 TC_API const char *tc_nn_path(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 #ifndef __cplusplus
 #define TC_NN_PATH(...) tc_nn_path((char[TC_NN_PATH_BYTES]){0}, TC_NN_PATH_BYTES, __VA_ARGS__)
 #endif
 
-// weight [out, in], and bias [out] if asked for: both uniform within 1 / sqrt(in). x [..., in] -> [..., out]; without bias where there is no such
-// name.
+// weight [out, in], and bias [out] if asked for: both uniform within 1 / sqrt(in). x [..., in] ->
+// [..., out]; without bias where there is no such name.
 TC_API tc_status tc_nn_add_linear(tc_nn_params *p, const char *path, int64_t in, int64_t out, bool bias);
 TC_API tc_tensor tc_nn_linear(const tc_nn_params *p, const char *path, tc_tensor x);
 // weight [n, dim], normal. ids [...] -> [..., dim].
 TC_API tc_status tc_nn_add_embedding(tc_nn_params *p, const char *path, int64_t n, int64_t dim);
 TC_API tc_tensor tc_nn_embedding(const tc_nn_params *p, const char *path, tc_tensor ids);
-// weight [dim] of ones, bias [dim] of zeros. Over the last axis; PyTorch's eps is 1e-5, BERT's 1e-12.
+// weight [dim] of ones, bias [dim] of zeros. Over the last axis; PyTorch's eps is 1e-5, BERT's
+// 1e-12.
 TC_API tc_status tc_nn_add_layer_norm(tc_nn_params *p, const char *path, int64_t dim);
 TC_API tc_tensor tc_nn_layer_norm(const tc_nn_params *p, const char *path, tc_tensor x, double eps);
-// weight [dim] of ones. Over the last axis; PyTorch's eps is the type's epsilon, Llama's 1e-5 or 1e-6.
+// weight [dim] of ones. Over the last axis; PyTorch's eps is the type's epsilon, Llama's 1e-5 or
+// 1e-6.
 TC_API tc_status tc_nn_add_rms_norm(tc_nn_params *p, const char *path, int64_t dim);
 TC_API tc_tensor tc_nn_rms_norm(const tc_nn_params *p, const char *path, tc_tensor x, double eps);
-// weight [channels] of ones, bias [channels] of zeros. x [n, channels, ...]: over each of the groups of channels.
+// weight [channels] of ones, bias [channels] of zeros. x [n, channels, ...]: over each of the
+// groups of channels.
 TC_API tc_status tc_nn_add_group_norm(tc_nn_params *p, const char *path, int64_t channels);
 TC_API tc_tensor tc_nn_group_norm(const tc_nn_params *p, const char *path, tc_tensor x, int64_t groups, double eps);
-// weight [channels] of ones, bias [channels] of zeros; buffers running_mean of zeros, running_var of ones, and num_batches_tracked (i64). x
-// [n, channels, ...]. In training mode by the batch's statistics, toward which the running ones move by momentum, without history; else by those.
+// weight [channels] of ones, bias [channels] of zeros; buffers running_mean of zeros, running_var
+// of ones, and num_batches_tracked (i64). x [n, channels, ...]. In training mode by the batch's
+// statistics, toward which the running ones move by momentum, without history; else by those.
 // PyTorch's momentum is 0.1, its eps 1e-5.
 TC_API tc_status tc_nn_add_batch_norm(tc_nn_params *p, const char *path, int64_t channels);
 TC_API tc_tensor tc_nn_batch_norm(const tc_nn_params *p, const char *path, tc_tensor x, double momentum, double eps);
-// weight [out, in / groups, size...], size as in tc_max_pool2d, and bias [out] if asked for: both uniform within 1 / sqrt(in / groups * size...).
-// x [n, in, h, w] -> [n, out, ...]; without bias where there is no such name. options.groups must be the same.
+// weight [out, in / groups, size...], size as in tc_max_pool2d, and bias [out] if asked for: both
+// uniform within 1 / sqrt(in / groups * size...). x [n, in, h, w] -> [n, out, ...]; without bias
+// where there is no such name. options.groups must be the same.
 TC_API tc_status tc_nn_add_conv2d(tc_nn_params *p, const char *path, int64_t in, int64_t out, tc_dims size, int64_t groups, bool bias);
 TC_API tc_tensor tc_nn_conv2d(const tc_nn_params *p, const char *path, tc_tensor x, tc_conv_options options);
-// in_proj_weight [3 dim, dim] (Xavier), in_proj_bias [3 dim] and out_proj.bias [dim] (zeros), out_proj.weight [dim, dim].
-// query [b, t, dim], key and value [b, s, dim] -> [b, t, dim]: torch.nn.MultiheadAttention with batch_first.
+// in_proj_weight [3 dim, dim] (Xavier), in_proj_bias [3 dim] and out_proj.bias [dim] (zeros),
+// out_proj.weight [dim, dim].
+// query [b, t, dim], key and value [b, s, dim] -> [b, t, dim]: torch.nn.MultiheadAttention with
+// batch_first.
 TC_API tc_status tc_nn_add_multihead_attention(tc_nn_params *p, const char *path, int64_t dim, bool bias);
 TC_API tc_tensor tc_nn_multihead_attention(const tc_nn_params *p, const char *path, tc_tensor query, tc_tensor key, tc_tensor value,
                                            tc_nn_attention_options options);
-// The part without parameters: query [b, t, dim], key and value [b, s, dim], as projected -> [b, t, dim]. Each of the n_heads pieces of dim attends
-// on its own: softmax(q k^T / sqrt(dim / n_heads)) v. TC_ERR_SHAPE unless they fit and n_heads divides dim.
+// The part without parameters: query [b, t, dim], key and value [b, s, dim], as projected -> [b, t,
+// dim]. Each of the n_heads pieces of dim attends on its own: softmax(q k^T / sqrt(dim / n_heads))
+// v. TC_ERR_SHAPE unless they fit and n_heads divides dim.
 // Source: torch.nn.functional.scaled_dot_product_attention.
 TC_API tc_tensor tc_nn_attention(tc_tensor query, tc_tensor key, tc_tensor value, tc_nn_attention_options options);
 // tc_dropout in training mode, else x itself, checked alike: x's shape and type.
@@ -121,13 +144,16 @@ TC_API tc_tensor tc_nn_dropout(const tc_nn_params *p, tc_tensor x, double probab
 // ---- Initial values, f32, as torch.nn.init; tc_zeros and tc_ones are the other two ----
 // Those after fan_in and fan_out want a shape [out, in, ...] of rank 2 or more: TC_ERR_SHAPE.
 
-// Uniform in [low, high); normal with that mean and standard deviation. TC_ERR_ARG unless those are finite f32, in order, and no deviation is negative.
+// Uniform in [low, high); normal with that mean and standard deviation. TC_ERR_ARG unless those are
+// finite f32, in order, and no deviation is negative.
 TC_API tc_tensor tc_nn_uniform(tc_dims shape, double low, double high);
 TC_API tc_tensor tc_nn_normal(tc_dims shape, double mean, double std);
-// Uniform within gain * sqrt(6 / (fan_in + fan_out)); normal with standard deviation gain * sqrt(2 / (fan_in + fan_out)).
+// Uniform within gain * sqrt(6 / (fan_in + fan_out)); normal with standard deviation gain * sqrt(2
+// / (fan_in + fan_out)).
 TC_API tc_tensor tc_nn_xavier_uniform(tc_dims shape, double gain);
 TC_API tc_tensor tc_nn_xavier_normal(tc_dims shape, double gain);
-// Uniform within sqrt(6 / ((1 + a^2) fan_in)); with a = sqrt(5) what PyTorch starts linear layers and convolutions from.
+// Uniform within sqrt(6 / ((1 + a^2) fan_in)); with a = sqrt(5) what PyTorch starts linear layers
+// and convolutions from.
 TC_API tc_tensor tc_nn_kaiming_uniform(tc_dims shape, double a);
 
 #ifdef __cplusplus

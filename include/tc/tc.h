@@ -1,10 +1,13 @@
 // The public interface of tc, a lazy-tensor device runtime.
 //
-// Ops are recorded, not run; a sync point (tc_item_*, tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy, saving in io.h, ops whose shape
-// depends on values) runs what was recorded as a few fused kernels. Ops return handles, so expressions nest; a wrong call returns a poisoned handle
-// and tc_last_error() says why; status comes back at sync points. A tensor is a value: a slice never changes because its source is assigned later.
+// Ops are recorded, not run. A sync point runs what was recorded as a few fused kernels: tc_item_*,
+// tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy, saving in io.h, and ops whose shape
+// depends on values. Ops return handles, so expressions nest. A wrong call returns a poisoned
+// handle, and tc_last_error() says why; a status comes back at sync points.
+// A tensor is a value: a slice never changes because its source is assigned later.
 //
-// Threads: thread-compatible. Each thread records its own trace; handles may be passed between threads.
+// Threads: thread-compatible. Each thread records its own trace; handles may be passed between
+// threads.
 #ifndef TC_TC_H
 #define TC_TC_H
 
@@ -31,7 +34,8 @@ extern "C" {
 // The most axes that a tensor has.
 #define TC_MAX_RANK 8
 
-// Element types, from dtypes.def. A kind, then a width, decides what two of them become together: BOOL < INT < FLOAT.
+// Element types, from dtypes.def. A kind, then a width, decides what two of them become together:
+// BOOL < INT < FLOAT.
 typedef enum tc_type {
 #define TC_TYPE(NAME, name, bytes, kind, npy) TC_##NAME,
 #include <tc/dtypes.def>
@@ -39,7 +43,8 @@ typedef enum tc_type {
   TC_N_TYPES
 } tc_type;
 
-// How a call ended, from status.def: TC_OK is 0, every other one an error. Texts: tc_status_text; what happened: tc_last_error.
+// How a call ended, from status.def: TC_OK is 0, every other one an error. Texts: tc_status_text;
+// what happened: tc_last_error.
 typedef enum tc_status {
 #define TC_STATUS(NAME, text) TC_##NAME,
 #include <tc/status.def>
@@ -47,7 +52,8 @@ typedef enum tc_status {
   TC_N_STATUSES
 } tc_status;
 
-// A value on a device. Copying a handle is free; it names a slot of the thread that made it. {0, 0} is no tensor.
+// A value on a device. Copying a handle is free; it names a slot of the thread that made it. {0, 0}
+// is no tensor.
 typedef struct tc_tensor {
   uint32_t slot, gen;  // the library's own; only {0, 0}, no tensor, is the caller's to write
 } tc_tensor;
@@ -58,8 +64,9 @@ typedef struct tc_dims {
   int64_t dim[TC_MAX_RANK];  // the numbers; what lies behind the first rank of them is not looked at
 } tc_dims;
 
-// In a field of options 0 means left out: the field's default holds. Where a true zero is meant it is written TC_ZERO, which is the
-// smallest number above it, and taken for 0 there: (tc_adam_options){.beta1 = TC_ZERO}. Arguments of functions are what they say, 0 too.
+// In a field of options 0 means left out: the field's default holds. Where a true zero is meant it
+// is written TC_ZERO, which is the smallest number above it, and taken for 0 there:
+// (tc_adam_options){.beta1 = TC_ZERO}. Arguments of functions are what they say, 0 too.
 #define TC_ZERO 4.94065645841246544177e-324
 
 // A scalar operand: written as a C number, promoted as PyTorch promotes Python numbers.
@@ -69,19 +76,22 @@ typedef struct tc_num {
   bool is_int;  // it was written as an integer, and makes no integer tensor floating
 } tc_num;
 
-// Where a call was made: the address of a constant "file:line", or a code address with the top bit set.
+// Where a call was made: the address of a constant "file:line", or a code address with the top bit
+// set.
 typedef uint64_t tc_site;
 
 #define TC_STR2(x) #x
 #define TC_STR(x) TC_STR2(x)
-// Functions that record, can fail or sync have a second form, name_at(.., tc_site site), in sites.h (io.h's and nn.h's: io_sites.h, nn_sites.h).
+// Functions that record, can fail or sync have a second form, name_at(.., tc_site site), in sites.h
+// (io.h's and nn.h's: io_sites.h, nn_sites.h).
 
 #ifdef __cplusplus
 #define TC_DIMS_(...) tc_dims_list_(__VA_ARGS__)
 #else
 #define TC_DIMS_(...) tc_dims_of(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
 #endif
-// Lists of 1 to TC_MAX_RANK numbers: TC_SHAPE(2, 3), TC_AXES(0, -1). TC_SCALAR is the shape of a scalar, TC_ALL every axis.
+// Lists of 1 to TC_MAX_RANK numbers: TC_SHAPE(2, 3), TC_AXES(0, -1). TC_SCALAR is the shape of a
+// scalar, TC_ALL every axis.
 #define TC_SHAPE(...) TC_DIMS_(__VA_ARGS__)
 #define TC_AXES(...) TC_DIMS_(__VA_ARGS__)
 #define TC_SCALAR tc_dims_of(0, NULL)
@@ -109,7 +119,8 @@ static inline tc_dims tc_dims_all(void) {
   d.rank = -1;
   return d;
 }
-// A number for the _num forms, where the macros of sites.h, which make it, are left out (C++, bindings).
+// A number for the _num forms, where the macros of sites.h, which make it, are left out (C++,
+// bindings).
 static inline tc_num tc_num_float(double v) {
   tc_num n;
   n.f = v, n.i = 0, n.is_int = false;
@@ -135,9 +146,10 @@ TC_API size_t tc_type_bytes(tc_type type);
 // The type of an op of two tensors of these types (torch.promote_types). Thread-safe.
 TC_API tc_type tc_promote_types(tc_type a, tc_type b);
 
-// What the latest call of this thread that failed has failed with: its text belongs to the status, poisoned handle or NULL which that call returned. Of a
-// call that was given a poisoned handle it is what the handle was poisoned with, wherever that was; a sync point that tells of an assign, a backward or an
-// optimizer's step that failed before gives that one's.
+// The error of the latest call of this thread that failed. Its text belongs to the status, poisoned
+// handle or NULL which that call returned. If the call was given a poisoned handle, it is what the
+// handle was poisoned with, wherever that was. If a sync point tells of an assign, a backward or an
+// optimizer's step that failed before, it is that one's.
 typedef struct tc_error {
   tc_status status;  // TC_OK if nothing went wrong
   const char *message;  // one sentence: op, shapes and types, what was expected, and where it was called
@@ -145,14 +157,17 @@ typedef struct tc_error {
   const char *site;  // "file:line" of the caller, or a code address
 } tc_error;
 
-// Status TC_OK and an empty message if nothing has failed since the last tc_clear_error. Borrowed until the next error or clear. Of what was poisoned more
-// than some 60 errors of the process ago the message is the status's text alone.
+// Status TC_OK and an empty message if nothing has failed since the last tc_clear_error. Borrowed
+// until the next error or clear. Of what was poisoned more than some 60 errors of the process ago
+// the message is the status's text alone.
 TC_API const tc_error *tc_last_error(void);
 // Forgets it, as a program does that has dealt with an error and goes on.
-// Also settles what tc_assign, tc_assign_slice, tc_backward and tc_optimizer_step failed with: else the thread's next sync point fails with it, too, once.
+// Also settles what tc_assign, tc_assign_slice, tc_backward and tc_optimizer_step failed with: else
+// the thread's next sync point fails with it, too, once.
 TC_API void tc_clear_error(void);
 
-// Threads a run may use: 0 returns to min(affinity mask, cgroup quota, physical cores). Results do not depend on it.
+// Threads a run may use: 0 returns to min(affinity mask, cgroup quota, physical cores). Results do
+// not depend on it.
 // TC_ERR_ARG if n is negative, TC_ERR_STATE inside another call of the thread.
 TC_API tc_status tc_set_num_threads(int n);
 // As many as a run would use now.
@@ -160,39 +175,50 @@ TC_API int tc_num_threads(void);
 
 // The memory of tensors, of this process.
 typedef struct tc_memory {
-  size_t live_bytes, peak_bytes, pooled_bytes, cap_bytes;  // tensors and arenas in use; their maximum; kept for reuse; the cap, 0 for none
+  // tensors and arenas in use; their maximum; kept for reuse; the cap, 0 for none
+  size_t live_bytes, peak_bytes, pooled_bytes, cap_bytes;
   uint64_t n_allocs;  // calls to the system allocator since start
   size_t prepared_bytes;  // of the live: forms of parameters kept for later runs
   size_t gpu_live_bytes, gpu_peak_bytes, gpu_pooled_bytes;  // the same of GPUs' memory, which the cap does not count
-  size_t plan_bytes;  // of plans, beside all of the above: those that are cached (TC_PLAN_CACHE_BYTES), and those that a value needs to be made again
+  // of plans, beside all of the above: those that are cached (TC_PLAN_CACHE_BYTES), and those that
+  // a value needs to be made again
+  size_t plan_bytes;
 } tc_memory;
 // What is in use now. Thread-safe.
 TC_API tc_memory tc_memory_stats(void);
 // Refuses allocations beyond bytes with TC_ERR_MEMORY at the sync that needs them; 0 lifts the cap.
 TC_API tc_status tc_set_memory_cap(size_t bytes);
-// Work recorded from now on holds at most so many bytes of temporaries in a run, where that can be: values are made again where they are read, which takes
-// time and changes no bit. Where it cannot be, the run holds as little as was found, and TC_LOG=memory says so. 0: no budget. TC_MEMORY_BUDGET says the first.
-// Results, parameters and optimizers' state are not counted. TC_ERR_STATE inside another call of the thread. Thread-safe.
+// Work recorded from now on holds at most so many bytes of temporaries in a run, where that can be:
+// values are made again where they are read, which takes time and changes no bit. Where it cannot
+// be, the run holds as little as was found, and TC_LOG=memory says so. 0: no budget.
+// TC_MEMORY_BUDGET says the first. Results, parameters and optimizers' state are not counted.
+// TC_ERR_STATE inside another call of the thread. Thread-safe.
 TC_API tc_status tc_set_memory_budget(size_t bytes);
-// Gives pooled memory back to the system, what is prepared from parameters and can be made again, and what the C library's malloc has free.
+// Gives pooled memory back to the system, what is prepared from parameters and can be made again,
+// and what the C library's malloc has free.
 TC_API void tc_trim(void);
-// Waits for running work, drops caches, pools and threads. Handles die. The library may be used again afterwards.
+// Waits for running work, drops caches, pools and threads. Handles die. The library may be used
+// again afterwards.
 TC_API void tc_shutdown(void);
 
-// The caller's own allocator for tensor memory. Both functions are called by any thread, and call nothing of tc.
+// The caller's own allocator for tensor memory. Both functions are called by any thread, and call
+// nothing of tc.
 typedef struct tc_allocator {
   void *(*alloc)(size_t bytes, void *arg);  // memory aligned to 64 bytes; NULL: there is none
   void (*free)(void *ptr, size_t bytes, void *arg);  // what alloc gave, with the same bytes
   void *arg;  // handed to both
 } tc_allocator;
-// Set before the first tensor is made, else TC_ERR_STATE; TC_ERR_ARG for one function without the other. Both NULL: the system's again.
+// Set before the first tensor is made, else TC_ERR_STATE; TC_ERR_ARG for one function without the
+// other. Both NULL: the system's again.
 TC_API tc_status tc_set_allocator(tc_allocator allocator);
-// What receives log lines (TC_LOG) and warnings, each without a line end, instead of stderr; NULL: stderr again. Called by any thread, one line at a time.
+// What receives log lines (TC_LOG) and warnings, each without a line end, instead of stderr; NULL:
+// stderr again. Called by any thread, one line at a time.
 TC_API void tc_set_log(void (*sink)(const char *line, void *arg), void *arg);
 
 // What the caches of this process hold, and how they did since its start.
 typedef struct tc_cache_info {
-  // graphs whose plan was known; graphs whose plan was not; kernels of new plans that were known; kernels that were not
+  // graphs whose plan was known; graphs whose plan was not; kernels of new plans that were known;
+  // kernels that were not
   uint64_t plan_hits, plan_misses, kernel_hits, kernel_misses;
   uint64_t compiles;  // of kernel_misses, those that were not found on disk (TC_CACHE_DIR) either
   size_t n_plans, n_kernels;  // kept now
@@ -202,70 +228,93 @@ typedef struct tc_cache_info {
 } tc_cache_info;
 // Thread-safe.
 TC_API tc_cache_info tc_cache_stats(void);
-// Forgets plans and kernels of this process; files stay. With tc_trim after it, their memory is the system's again.
+// Forgets plans and kernels of this process; files stay. With tc_trim after it, their memory is the
+// system's again.
 TC_API void tc_cache_clear(void);
 
-// One sync point: what ran, where from, and where its time went. TC_PROFILE=1 prints their sums by site at exit.
+// One sync point: what ran, where from, and where its time went. TC_PROFILE=1 prints their sums by
+// site at exit.
 typedef struct tc_sync_point {
   tc_site site;  // see tc_site_text
   const char *cause;  // "item", "to_host", "eval", ...
-  const char *tier;  // how its kernels run: "llvm"; "interp" if one is interpreted, or is yet; "ref" reference kernels alone; "none" nothing ran
+  // how its kernels run: "llvm"; "interp" if one is interpreted, or is yet; "ref" reference kernels
+  // alone; "none" nothing ran
+  const char *tier;
   uint64_t hash;  // of the recorded graph: equal work, on as many threads, has equal hashes within a process
   uint32_t n_nodes, n_left;  // recorded; after simplification
   uint32_t n_kernels,
-      n_compiled;  // launched, tensors that go through the same code at once counting once; made for it now, compiled or to be interpreted first
+      // launched, tensors that go through the same code at once counting once; made for it now,
+      // compiled or to be interpreted first
+      n_compiled;
   uint32_t n_wrong;  // results that TC_VERIFY=1 found wrong
   bool hit;  // its plan was known
   bool replayed;  // on a GPU: its kernels were one launch of a graph
-  const char *gpu_note;  // on a GPU, static: why they were not, why the program had to wait for them, or why the graph copies; NULL: none of these
+  // on a GPU, static: why they were not, why the program had to wait for them, or why the graph
+  // copies; NULL: none of these
+  const char *gpu_note;
   tc_status status;  // of the sync
   uint64_t bytes;  // moved by kernels, as planned
-  uint64_t copied_bytes;  // on a GPU: of operands and results of vendors' libraries, by the graph, since they were elsewhere in this run
-  // Of the memory that it ran in, a GPU's or the host's, with all else that was in use there when it began: what it was planned to come to, and the most that
-  // was measured while it ran. What is measured has other threads' tensors, sizes rounded up, and copies of memory that was borrowed as writable.
+  // on a GPU: of operands and results of vendors' libraries, by the graph, since they were
+  // elsewhere in this run
+  uint64_t copied_bytes;
+  // Of the memory that it ran in, a GPU's or the host's, with all else that was in use there when
+  // it began: what it was planned to come to, and the most that was measured while it ran. What is
+  // measured has other threads' tensors, sizes rounded up, and copies of memory that was borrowed
+  // as writable.
   uint64_t planned_bytes, peak_bytes;
   uint64_t before_ns;  // since this thread's last sync point: recording and the caller's own work
-  // allocate: getting memory that no pool had; publish: handing results over, and giving back what the run used
+  // allocate: getting memory that no pool had; publish: handing results over, and giving back what
+  // the run used
   uint64_t lookup_ns, compile_ns, allocate_ns, run_ns, publish_ns;
   uint64_t total_ns;  // of the sync: the five together
 } tc_sync_point;
-// Copies the latest sync points of the process, at most n, the newest last, and gives how many. The library keeps 256. Thread-safe.
+// Copies the latest sync points of the process, at most n, the newest last, and gives how many. The
+// library keeps 256. Thread-safe.
 TC_API int tc_sync_points(int n, tc_sync_point *out);
-// Writes a site as "file:line", or as "symbol+0x..(module)" where only a code address is known. Never fails.
+// Writes a site as "file:line", or as "symbol+0x..(module)" where only a code address is known.
+// Never fails.
 TC_API void tc_site_text(tc_site site, char *out, size_t bytes);
 
-// ---- Devices: "tc" (the best there is), "tc:cpu", "tc:ref", "tc:null", "tc:cuda[:n]", "tc:hip[:n]" ----
+// ---- Devices ----
+// "tc" (the best there is), "tc:cpu", "tc:ref", "tc:null", "tc:cuda[:n]", "tc:hip[:n]".
 
-// The device factory calls of this thread use. TC_DEVICE in the environment is the default of every thread. TC_ERR_DEVICE, with the reason, if there is no such
-// device, TC_ERR_ARG for NULL.
+// The device factory calls of this thread use. TC_DEVICE in the environment is the default of every
+// thread. TC_ERR_DEVICE, with the reason, if there is no such device, TC_ERR_ARG for NULL.
 TC_API tc_status tc_set_default_device(const char *device) TC_MUST_USE;
 // Its name, such as "tc:cpu". Static.
 TC_API const char *tc_get_default_device(void);
-// Another default device until tc_pop_device. They nest: TC_ERR_STATE beyond the limit that it names; other errors as tc_set_default_device's.
+// Another default device until tc_pop_device. They nest: TC_ERR_STATE beyond the limit that it
+// names; other errors as tc_set_default_device's.
 TC_API tc_status tc_push_device(const char *device) TC_MUST_USE;
 // The default device before the latest push. TC_ERR_STATE if there was none.
 TC_API tc_status tc_pop_device(void);
 
 // ---- Lifetime ----
 
-// Handles made after begin belong to the scope and die at its end; tc_keep moves one to the parent scope. Scopes are per thread and nest, 256 deep: beyond
-// that a begin fails, and so does the next sync point, with the place of the oldest open scope, for an end is missing. Where the runs of one line leave more
-// and more temporaries alive, since no scope ends between them, that is told once in the log.
+// Handles made after begin belong to the scope and die at its end; tc_keep moves one to the parent
+// scope. Scopes are per thread and nest, 256 deep: beyond that a begin fails, and so does the next
+// sync point, with the place of the oldest open scope, for an end is missing. Where the runs of one
+// line leave more and more temporaries alive, since no scope ends between them, that is told once
+// in the log.
 // A handle made in no scope lives until tc_release, or the end of the process.
 typedef struct tc_scope {
   uint32_t depth, mark;  // the library's own
 } tc_scope;
-// Opens a scope, to be ended by the same thread. TC_ERR_STATE beyond 256; tc_scope_end of what it gives then does nothing.
+// Opens a scope, to be ended by the same thread. TC_ERR_STATE beyond 256; tc_scope_end of what it
+// gives then does nothing.
 TC_API tc_scope tc_scope_begin(void);
-// Ends the scope, and those in it that are still open: their handles die, what they recorded and nobody can read any more is dropped. May begin a run.
-// TC_ERR_STATE if it has ended already, or is another thread's.
+// Ends the scope, and those in it that are still open: their handles die, what they recorded and
+// nobody can read any more is dropped. May begin a run. TC_ERR_STATE if it has ended already, or is
+// another thread's.
 TC_API void tc_scope_end(tc_scope scope);
-// Moves t to the parent scope, and gives it; without a parent it lives until tc_release. TC_ERR_HANDLE if t is dead.
+// Moves t to the parent scope, and gives it; without a parent it lives until tc_release.
+// TC_ERR_HANDLE if t is dead.
 TC_API tc_tensor tc_keep(tc_tensor t);
-// For bindings: a reference of one's own, independent of scopes, given back by tc_release. TC_ERR_HANDLE if t is dead.
+// For bindings: a reference of one's own, independent of scopes, given back by tc_release.
+// TC_ERR_HANDLE if t is dead.
 TC_API tc_tensor tc_retain(tc_tensor t);
-// Gives a reference back: that of tc_retain, of tc_param, or the one that a handle is made with, before its scope ends. By any thread. Poison and {0, 0} are
-// fine; TC_ERR_HANDLE if t is dead.
+// Gives a reference back: that of tc_retain, of tc_param, or the one that a handle is made with,
+// before its scope ends. By any thread. Poison and {0, 0} are fine; TC_ERR_HANDLE if t is dead.
 TC_API void tc_release(tc_tensor t);
 // Whether the handle is alive: not dead, poison or {0, 0}.
 TC_API bool tc_is_valid(tc_tensor t);
@@ -273,7 +322,8 @@ TC_API bool tc_is_valid(tc_tensor t);
 TC_API bool tc_is_assignable(tc_tensor t);
 
 // ---- What is known without running ----
-// Nothing runs. What has no value, poison or a dead handle, gives what stands here last; for a dead one the error is TC_ERR_HANDLE.
+// Nothing runs. What has no value, poison or a dead handle, gives what stands here last; for a dead
+// one the error is TC_ERR_HANDLE.
 
 TC_API tc_dims tc_shape(tc_tensor t);  // its extents; rank -1
 TC_API tc_type tc_dtype(tc_tensor t);  // its element type; TC_N_TYPES
@@ -282,9 +332,10 @@ TC_API const char *tc_device_of(tc_tensor t);  // such as "tc:cpu", static; ""
 
 // ---- Into tensors ----
 
-// In C the macros of sites.h tell the library what a pointer to elements points to, here and in tc_to_host: a double * for a tensor of f32 is TC_ERR_DTYPE.
-// Unsigned integers stand for whole numbers of as many bits, those of 16 bits for halves, too. What is void *, char * or unsigned char * is raw
-// bytes, and not looked at. From C++, bindings and plain calls nothing is.
+// In C the macros of sites.h tell the library what a pointer to elements points to, here and in
+// tc_to_host: a double * for a tensor of f32 is TC_ERR_DTYPE. Unsigned integers stand for whole
+// numbers of as many bits, those of 16 bits for halves, too. What is void *, char * or unsigned
+// char * is raw bytes, and not looked at. From C++, bindings and plain calls nothing is.
 typedef enum tc_ctype {
 #define TC_CTYPE(NAME, c, types) TC_C_##NAME,
 #include <tc/ctypes.def>
@@ -292,56 +343,69 @@ typedef enum tc_ctype {
   TC_C_ANY  // to anything: not looked at
 } tc_ctype;
 
-// A copy of host data, of shape and type, in the current scope; data is free again at once. strides in elements (NULL: dense row-major; negative and zero
-// allowed). TC_ERR_ARG if data is NULL and there are elements, TC_ERR_SHAPE and TC_ERR_DTYPE for what is no shape or type.
+// A copy of host data, of shape and type, in the current scope; data is free again at once. strides
+// in elements (NULL: dense row-major; negative and zero allowed). TC_ERR_ARG if data is NULL and
+// there are elements, TC_ERR_SHAPE and TC_ERR_DTYPE for what is no shape or type.
 TC_API tc_tensor tc_from_host(const void *data, tc_dims shape, tc_type type);
 TC_API tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int64_t *strides, tc_type type);
-// Borrows dense host memory, aligned as its type, until the last run that reads it is done, when release(arg) is called (NULL: never; not called
-// where borrowing fails).
-// What the memory holds when a run reads it is what counts: nothing is read before a sync point, so a write of the caller's between recording and the run
-// shows in what was recorded before it. Memory that is to be written meanwhile is for tc_from_host, which copies at once.
-// Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync; views of such a tensor, and what other threads use of it,
-// are copies.
-// On a GPU: what is read-only is copied there at once, and released; what is writable is copied at each run that reads it.
-// Constant: read-only, and nobody writes there while it is borrowed; then forms that runs make of it are kept, as those of other parameters are (TC_PREPARE).
+// Borrows dense host memory, aligned as its type, until the last run that reads it is done, when
+// release(arg) is called (NULL: never; not called where borrowing fails).
+// What the memory holds when a run reads it is what counts: nothing is read before a sync point, so
+// a write of the caller's between recording and the run shows in what was recorded before it.
+// Memory that is to be written meanwhile is for tc_from_host, which copies at once.
+// Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync;
+// views of such a tensor, and what other threads use of it, are copies.
+// On a GPU: what is read-only is copied there at once, and released; what is writable is copied at
+// each run that reads it.
+// Constant: read-only, and nobody writes there while it is borrowed; then forms that runs make of
+// it are kept, as those of other parameters are (TC_PREPARE).
 typedef enum tc_borrow_flags {
   TC_READ_ONLY = 0,  // tc never writes there
   TC_WRITABLE = 1,  // assigns land there
   TC_CONSTANT = 2  // nobody writes there
 } tc_borrow_flags;
-// A tensor of this shape and type; flags: one of those. Errors are those of tc_from_host, and TC_ERR_ARG for other flags; where it fails the memory is the
-// caller's still.
+// A tensor of this shape and type; flags: one of those. Errors are those of tc_from_host, and
+// TC_ERR_ARG for other flags; where it fails the memory is the caller's still.
 TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg);
-// The three with the pointer's type, which is what the macros call: shape, type and errors are theirs, and TC_ERR_DTYPE for a pointer to another type.
+// The three with the pointer's type, which is what the macros call: shape, type and errors are
+// theirs, and TC_ERR_DTYPE for a pointer to another type.
 TC_API tc_tensor tc_from_host_as_at(tc_ctype c, const void *data, tc_dims shape, tc_type type, tc_site site);
 TC_API tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site);
 TC_API tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site);
 
 // ---- Sync points: these run what is pending ----
-// Each returns the first thing that failed since the last one (see tc_last_error), or what its own run fails with: TC_ERR_MEMORY, TC_ERR_COMPILE,
-// TC_ERR_DEVICE, TC_ERR_INDEX for an index out of range; TC_ERR_HANDLE for a dead handle; the error of poison.
-// TC_ERR_ANOMALY with TC_ANOMALY=1 where a result would hold a NaN or infinity that what it is made of has not; nothing is assigned then. The text says which
-// op made the first one, at which line, of what; of a gradient, of which op's, at which line.
+// Each returns the first thing that failed since the last one (see tc_last_error), or what its own
+// run fails with: TC_ERR_MEMORY, TC_ERR_COMPILE, TC_ERR_DEVICE, TC_ERR_INDEX for an index out of
+// range; TC_ERR_HANDLE for a dead handle; the error of poison.
+// TC_ERR_ANOMALY with TC_ANOMALY=1 where a result would hold a NaN or infinity that what it is made
+// of has not; nothing is assigned then. The text says which op made the first one, at which line,
+// of what; of a gradient, of which op's, at which line.
 
-// The one element of t, of any type, as a C number of type as, into out; as bool, i32, i64, f32 or f64, else TC_ERR_DTYPE. TC_ERR_SHAPE unless t has one
-// element. tc_item(t, &v) asks for v's type, which is bool, int32_t, int64_t, float or double.
+// The one element of t, of any type, as a C number of type as, into out; as bool, i32, i64, f32 or
+// f64, else TC_ERR_DTYPE. TC_ERR_SHAPE unless t has one element. tc_item(t, &v) asks for v's type,
+// which is bool, int32_t, int64_t, float or double.
 TC_API tc_status tc_item_at(tc_tensor t, tc_type as, void *out, tc_site site) TC_MUST_USE;
-// The same as this type, whatever t's is. What an integer type does not hold gives its nearest bound, fractions are cut off, NaN is 0.
+// The same as this type, whatever t's is. What an integer type does not hold gives its nearest
+// bound, fractions are cut off, NaN is 0.
 TC_API tc_status tc_item_f32(tc_tensor t, float *out) TC_MUST_USE;
 TC_API tc_status tc_item_f64(tc_tensor t, double *out) TC_MUST_USE;
 TC_API tc_status tc_item_i32(tc_tensor t, int32_t *out) TC_MUST_USE;
 TC_API tc_status tc_item_i64(tc_tensor t, int64_t *out) TC_MUST_USE;
 TC_API tc_status tc_item_bool(tc_tensor t, bool *out) TC_MUST_USE;
-// Copies the value, dense row-major, in t's own type, into out, which holds exactly bytes = tc_numel * tc_type_bytes, else TC_ERR_ARG.
+// Copies the value, dense row-major, in t's own type, into out, which holds exactly bytes =
+// tc_numel * tc_type_bytes, else TC_ERR_ARG.
 TC_API tc_status tc_to_host(tc_tensor t, void *out, size_t bytes) TC_MUST_USE;
-// Begins to copy, as tc_to_host would, and on a GPU does not wait for it: out has the value once tc_to_host_wait(out), tc_sync of the device or
-// tc_sync(NULL) has returned TC_OK, and must stay where it is until then. What becomes of t meanwhile does not matter. Elsewhere, and where the value is larger
-// than 32 MiB, it is there at once. A copy that nobody waited for before tc_shutdown is given up.
+// Begins to copy, as tc_to_host would, and on a GPU does not wait for it: out has the value once
+// tc_to_host_wait(out), tc_sync of the device or tc_sync(NULL) has returned TC_OK, and must stay
+// where it is until then. What becomes of t meanwhile does not matter. Elsewhere, and where the
+// value is larger than 32 MiB, it is there at once. A copy that nobody waited for before
+// tc_shutdown is given up.
 TC_API tc_status tc_to_host_async(tc_tensor t, void *out, size_t bytes) TC_MUST_USE;
 // The two with the pointer's type, as above.
 TC_API tc_status tc_to_host_as_at(tc_ctype c, tc_tensor t, void *out, size_t bytes, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_to_host_async_as_at(tc_ctype c, tc_tensor t, void *out, size_t bytes, tc_site site) TC_MUST_USE;
-// Waits for copies that were begun to out, by any thread; NULL: for all. TC_ERR_DEVICE if the device is lost: then they will not come. Thread-safe.
+// Waits for copies that were begun to out, by any thread; NULL: for all. TC_ERR_DEVICE if the
+// device is lost: then they will not come. Thread-safe.
 TC_API tc_status tc_to_host_wait(const void *out) TC_MUST_USE;
 // Runs everything pending on this thread and stores the n tensors.
 TC_API tc_status tc_eval(int n, const tc_tensor *tensors) TC_MUST_USE;
@@ -349,83 +413,105 @@ TC_API tc_status tc_eval(int n, const tc_tensor *tensors) TC_MUST_USE;
 TC_API tc_status tc_sync(const char *device) TC_MUST_USE;
 // A read-only view of the value, dense row-major, valid until tc_unmap; NULL on error.
 TC_API const void *tc_map(tc_tensor t);
-// Ends the latest view that this thread has of t; where it has none, the latest of any thread. TC_ERR_STATE where there is none at all.
+// Ends the latest view that this thread has of t; where it has none, the latest of any thread.
+// TC_ERR_STATE where there is none at all.
 TC_API tc_status tc_unmap(tc_tensor t);
-// The same view, lent by *out_share until tc_unmap_shared, whatever becomes of t: for tensors handed to other libraries. tc_unmap_shared may be
-// called by any thread, in release callbacks too; NULL is fine. On failure both are NULL.
-// Until then others may write there, and no forms are kept of it (TC_PREPARE). TC_ERR_ARG if one of them is NULL.
+// The same view, lent by *out_share until tc_unmap_shared, whatever becomes of t: for tensors
+// handed to other libraries. tc_unmap_shared may be called by any thread, in release callbacks too;
+// NULL is fine. On failure both are NULL.
+// Until then others may write there, and no forms are kept of it (TC_PREPARE). TC_ERR_ARG if one of
+// them is NULL.
 TC_API tc_status tc_map_shared(tc_tensor t, const void **out_data, void **out_share) TC_MUST_USE;
 TC_API void tc_unmap_shared(void *share);
 // Prints as NumPy does, to stdout.
 TC_API tc_status tc_print(tc_tensor t);
 // The same text as a string the caller frees with free(); NULL on error.
 TC_API char *tc_format(tc_tensor t);
-// Replaces the file whole or not at all, through symbolic links; a pipe or device is written in place (a pipe nobody reads raises SIGPIPE, as write
-// does). TC_ERR_IO with the reason where that fails, on a full disk too.
+// Replaces the file whole or not at all, through symbolic links; a pipe or device is written in
+// place (a pipe nobody reads raises SIGPIPE, as write does). TC_ERR_IO with the reason where that
+// fails, on a full disk too.
 TC_API tc_status tc_save_npy(const char *path, tc_tensor t) TC_MUST_USE;
-// A copy of the array in a file, a pipe or /dev/stdin, of which no more than the array is read; either byte order.
-// uint16 becomes i32, uint32 and uint64 i64. Poison with TC_ERR_IO and the reason, with TC_ERR_DTYPE or TC_ERR_SHAPE if tc has no such type, number or rank.
+// A copy of the array in a file, a pipe or /dev/stdin, of which no more than the array is read;
+// either byte order.
+// uint16 becomes i32, uint32 and uint64 i64. Poison with TC_ERR_IO and the reason, with
+// TC_ERR_DTYPE or TC_ERR_SHAPE if tc has no such type, number or rank.
 TC_API tc_tensor tc_load_npy(const char *path);
 
-// ---- Assignment: changes what the handle stands for; values taken from it before do not change ----
-// Recorded. TC_ERR_HANDLE for a dead handle, TC_ERR_STATE if t is another thread's, TC_ERR_DEVICE if value is on another device. A status that nobody looks at
-// is told by the next sync point.
+// ---- Assignment ----
+// Changes what the handle stands for; values taken from it before do not change. Recorded.
+// TC_ERR_HANDLE for a dead handle, TC_ERR_STATE if t is another thread's, TC_ERR_DEVICE if value is
+// on another device. A status that nobody looks at is told by the next sync point.
 
-// value broadcasts to t's shape (TC_ERR_SHAPE) and is cast to t's type as tc_cast does (torch.Tensor.copy_). A parameter stays one, and history ends there.
+// value broadcasts to t's shape (TC_ERR_SHAPE) and is cast to t's type as tc_cast does
+// (torch.Tensor.copy_). A parameter stays one, and history ends there.
 TC_API tc_status tc_assign(tc_tensor t, tc_tensor value);
-// t[start : start + extent(value) * step : step] = value, one start and step per axis (step NULL: ones). value broadcasts to extents
-// (TC_ERR_SHAPE) and is cast to t's type. start or stop NULL: the whole axis. TC_ERR_ARG for a step of 0.
+// t[start : start + extent(value) * step : step] = value, one start and step per axis (step NULL:
+// ones). value broadcasts to extents (TC_ERR_SHAPE) and is cast to t's type. start or stop NULL:
+// the whole axis. TC_ERR_ARG for a step of 0.
 TC_API tc_status tc_assign_slice(tc_tensor t, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value);
 
-// ---- Gradients ----
-// All are recorded. TC_ERR_GRAD where there is no gradient: nothing leads from y to what wants one, y is no scalar, or its history was freed by a former
-// backward without TC_RETAIN; TC_ERR_HANDLE for a dead handle.
+// ---- Gradients ---- All are recorded. TC_ERR_GRAD where there is no gradient: y was made from
+// nothing that requires_grad, y is no scalar, or a former backward without TC_RETAIN freed history
+// that this one comes to.
+// TC_ERR_HANDLE for a dead handle.
 
-// What becomes of the history that a backward goes through, which else is freed.
+// A backward frees the history that it went through, and that of all that the same sync has run. A
+// later backward that comes to such a value fails; tc_detach makes a constant of it.
 typedef enum tc_grad_flags {
-  TC_RETAIN = 1,  // the history stays, for another backward
-  TC_CREATE_GRAPH = 2  // and the gradients have a history of their own, for gradients of gradients
+  TC_RETAIN = 1,  // the history stays, for another backward (retain_graph)
+  TC_CREATE_GRAPH = 2  // it stays, and the gradients have a history of their own (create_graph)
 } tc_grad_flags;
-// A leaf that wants a gradient: the value of t under a new handle, released from its scope (it lives until tc_release). TC_ERR_DTYPE unless floating.
+// A leaf that requires_grad: the value of t under a new handle, which belongs to no scope and lives
+// until tc_release. TC_ERR_DTYPE unless floating.
 TC_API tc_tensor tc_param(tc_tensor t);
-// Makes t a leaf that wants a gradient, or none. TC_ERR_DTYPE unless floating, TC_ERR_GRAD if it has a history, TC_ERR_STATE if it is another thread's.
+// Makes t a leaf that requires_grad, or a constant. TC_ERR_DTYPE unless floating, TC_ERR_GRAD if it
+// has a history, TC_ERR_STATE if it is another thread's.
 TC_API tc_status tc_set_requires_grad(tc_tensor t, bool on);
-// Whether t is such a leaf, or made from one.
+// Whether t is such a leaf, or made from one; also after its history was freed.
 TC_API bool tc_requires_grad(tc_tensor t);
-// Adds dy/dp to tc_grad(p) for every leaf p that wants one. y is a scalar; backward_with takes the gradient of y instead, of y's shape
-// (TC_ERR_SHAPE) and on y's device (TC_ERR_DEVICE); flags: TC_RETAIN, TC_CREATE_GRAPH.
-// Recorded; a sync point where a gradient goes back over a tc_to from one memory to another. If that fails no gradient has changed, but history that was walked
-// by then is freed, unless it is retained.
+// Adds dy/dp to tc_grad(p) for every leaf p that requires_grad. y is a scalar. backward_with takes
+// the gradient of y instead, of y's shape (TC_ERR_SHAPE) and on y's device (TC_ERR_DEVICE).
+// flags: TC_RETAIN, TC_CREATE_GRAPH.
+// Recorded; a sync point where a gradient goes back over a tc_to from one memory to another. If
+// that fails, no gradient has changed. History that was walked by then is freed, unless it is
+// retained.
 TC_API tc_status tc_backward(tc_tensor y);
 TC_API tc_status tc_backward_with(tc_tensor y, tc_tensor grad, int flags);
-// dy/dx for n tensors into out, of their shapes and types, zeros where nothing leads to x; differentiable again with TC_CREATE_GRAPH. y is a scalar.
-// TC_ERR_GRAD, and poison in out, if an x does not want a gradient.
+// dy/dx for n tensors into out, of their shapes and types, zeros where nothing leads to x;
+// differentiable again with TC_CREATE_GRAPH. y is a scalar. TC_ERR_GRAD, and poison in out, if an x
+// has neither requires_grad nor history.
 TC_API tc_status tc_grads_of(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags);
-// The accumulated gradient, of p's shape and type, or {0, 0} if there is none. It is p's: it lives until it is zeroed, or p is released.
+// The accumulated gradient, of p's shape and type, or {0, 0} if there is none. It is p's: it lives
+// until it is zeroed, or p is released.
 TC_API tc_tensor tc_grad(tc_tensor p);
-// Takes away the gradients of n parameters, as set_to_none=True: the next backward begins anew. TC_ERR_HANDLE if one is dead, TC_ERR_ARG for a NULL list.
+// Takes away the gradients of n parameters, as set_to_none=True: the next backward begins anew.
+// TC_ERR_HANDLE if one is dead, TC_ERR_ARG for a NULL list.
 TC_API tc_status tc_zero_grad_of(int n, const tc_tensor *params);
 // What this thread records between them has no history. They nest.
 TC_API void tc_no_grad_begin(void);
 TC_API void tc_no_grad_end(void);
 
 // ---- Random numbers: Philox4x32-10, one stream per recording thread ----
-// Starts this thread's sequence over: one seed gives the same draws in any thread. Threads that never call it have streams of their own, numbered by
-// when they first used the library.
+// Starts this thread's sequence over: one seed gives the same draws in any thread. Threads that
+// never call it have streams of their own, numbered by when they first used the library.
 TC_API void tc_seed(uint64_t seed);
-// Where this thread's sequence is: setting it goes on from there, in any thread. TC_ERR_ARG if it is no state that was ever given.
+// Where this thread's sequence is: setting it goes on from there, in any thread. TC_ERR_ARG if it
+// is no state that was ever given.
 typedef struct tc_rng_state {
   uint64_t seed, counter, stream;  // of tc_seed; draws so far; the thread's number
 } tc_rng_state;
 TC_API tc_rng_state tc_get_rng_state(void);
 TC_API tc_status tc_set_rng_state(tc_rng_state state);
 
-// ---- Optimizers: recorded as ordinary ops; the learning rate is an argument, so schedules never recompile ----
-// State has its parameter's type, as in PyTorch; of f16 and bf16 a step computes in f32 and rounds each new value once. Second moments that f16 cannot hold, of
-// gradients below 5e-3, are kept as 0: train f32 parameters then, or bf16, which has f32's range.
-// NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE unless parameters are floating, TC_ERR_HANDLE if one is dead.
-// Parameters may be on several devices; a step does one device's after the other's. Making one is a sync point: the parameters are evaluated,
-// so that the first step is as all others are.
+// ---- Optimizers ----
+// Recorded as ordinary ops; the learning rate is an argument, so schedules never recompile. State
+// has its parameter's type, as in PyTorch; of f16 and bf16 a step computes in f32 and rounds each
+// new value once. Second moments that f16 cannot hold, of gradients below 5e-3, are kept as 0:
+// train f32 parameters then, or bf16, which has f32's range.
+// NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE
+// unless parameters are floating, TC_ERR_HANDLE if one is dead. Parameters may be on several
+// devices; a step does one device's after the other's. Making one is a sync point: the parameters
+// are evaluated, so that the first step is as all others are.
 
 // Fields left out, or 0, are PyTorch's defaults, which stand beside them; TC_ZERO is a true zero.
 #define TC_ADAM_DEFAULTS .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
@@ -435,7 +521,8 @@ typedef struct tc_optimizer tc_optimizer;
 // Of tc_sgd.
 typedef struct tc_sgd_options {
   double lr;  // learning rate, 1e-3
-  // share of the former direction; what the new gradient's share in it lacks to 1; share of the parameter that is added to its gradient: 0
+  // share of the former direction; what the new gradient's share in it lacks to 1; share of the
+  // parameter that is added to its gradient: 0
   double momentum, dampening, weight_decay;
   bool nesterov;  // wants momentum and no dampening
 } tc_sgd_options;
@@ -452,24 +539,29 @@ typedef struct tc_rmsprop_options {
   double lr;  // learning rate, 0.01
   double alpha;  // decay of the mean of squares, 0.99
   double eps;  // added to its root, 1e-8
-  double weight_decay, momentum;  // share of the parameter that is added to its gradient; share of the former direction: 0
+  // share of the parameter that is added to its gradient; share of the former direction: 0
+  double weight_decay, momentum;
 } tc_rmsprop_options;
-// Over n parameters of any shapes, which are retained; params is copied. To be destroyed by the thread that made it.
+// Over n parameters of any shapes, which are retained; params is copied. To be destroyed by the
+// thread that made it.
 TC_API tc_optimizer *tc_sgd(const tc_tensor *params, int n, tc_sgd_options options);  // torch.optim.SGD
 TC_API tc_optimizer *tc_adam(const tc_tensor *params, int n, tc_adam_options options);  // torch.optim.Adam
-TC_API tc_optimizer *tc_adamw(const tc_tensor *params, int n, tc_adam_options options);  // torch.optim.AdamW: decoupled, whatever the options say
+// torch.optim.AdamW: decoupled, whatever the options say
+TC_API tc_optimizer *tc_adamw(const tc_tensor *params, int n, tc_adam_options options);
 TC_API tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options options);  // torch.optim.RMSprop
 // Releases parameters and state; NULL is fine.
 TC_API void tc_optimizer_destroy(tc_optimizer *opt);
-// Groups of parameters with numbers of their own, as PyTorch's param_groups. What an optimizer is made over is its group 0. This adds n parameters, which
-// it does not have yet, as its next group, and is a sync point as making one is. On failure nothing has changed.
+// Groups of parameters with numbers of their own, as PyTorch's param_groups. What an optimizer is
+// made over is its group 0. This adds n parameters, which it does not have yet, as its next group,
+// and is a sync point as making one is. On failure nothing has changed.
 //   tc_optimizer *opt = tc_adamw(matrices, n, (tc_adam_options){.lr = 1e-3, .weight_decay = 0.1});
 //   tc_status st = tc_optimizer_add_group(opt, biases, m, (tc_group_options){.weight_decay = TC_ZERO});
 typedef struct tc_group_options {
   double lr;  // left out: that of group 0, whatever it is at a step
   double weight_decay;  // left out: that of group 0
 } tc_group_options;
-// TC_ERR_ARG where a parameter is the optimizer's already or a number makes no sense, TC_ERR_DTYPE unless parameters are floating, TC_ERR_HANDLE if one is dead.
+// TC_ERR_ARG where a parameter is the optimizer's already or a number makes no sense, TC_ERR_DTYPE
+// unless parameters are floating, TC_ERR_HANDLE if one is dead.
 TC_API tc_status tc_optimizer_add_group(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options options) TC_MUST_USE;
 // How many groups there are, and in which one the i-th parameter is (-1 past the end).
 TC_API int tc_optimizer_n_groups(const tc_optimizer *opt);
@@ -478,29 +570,34 @@ TC_API int tc_optimizer_group(const tc_optimizer *opt, int i);
 TC_API const char *tc_optimizer_kind(const tc_optimizer *opt);
 // Its i-th parameter, which stays the optimizer's; the null handle past the end.
 TC_API tc_tensor tc_optimizer_param(const tc_optimizer *opt, int i);
-// Records one step: every parameter that has a gradient is assigned its next value. TC_ERR_ARG for NULL; what else failed is told by the next sync point, too.
+// Records one step: every parameter that has a gradient is assigned its next value. TC_ERR_ARG for
+// NULL; what else failed is told by the next sync point, too.
 TC_API tc_status tc_optimizer_step(tc_optimizer *opt);
 // tc_zero_grad_of all of its parameters. TC_ERR_ARG for NULL.
 TC_API tc_status tc_zero_grad(tc_optimizer *opt);
-// The learning rate of the steps from now on, of group 0 and of the groups that have none of their own; makes no new plan. TC_ERR_ARG if it is negative or not
-// finite, or opt is NULL; reading that gives NaN.
+// The learning rate of the steps from now on, of group 0 and of the groups that have none of their
+// own; makes no new plan. TC_ERR_ARG if it is negative or not finite, or opt is NULL; reading that
+// gives NaN.
 TC_API tc_status tc_set_lr(tc_optimizer *opt, double lr);
 TC_API double tc_get_lr(const tc_optimizer *opt);
 // The same of one group, which has its own from then on. TC_ERR_ARG if there is no such group, too.
 TC_API tc_status tc_set_group_lr(tc_optimizer *opt, int group, double lr);
 TC_API double tc_get_group_lr(const tc_optimizer *opt, int group);
-// State as a named list: name of entry i ("exp_avg.3"; NULL past the end), its tensor, and setting it. A state has its parameter's shape, TC_ERR_SHAPE else,
-// and is cast to its type; "step.3" is a scalar. TC_ERR_ARG if there is no entry i.
+// State as a named list: name of entry i ("exp_avg.3"; NULL past the end), its tensor, and setting
+// it. A state has its parameter's shape, TC_ERR_SHAPE else, and is cast to its type; "step.3" is a
+// scalar. TC_ERR_ARG if there is no entry i.
 TC_API const char *tc_optimizer_state_name(const tc_optimizer *opt, int i);
 TC_API tc_tensor tc_optimizer_state(const tc_optimizer *opt, int i);
 TC_API tc_status tc_optimizer_set_state(tc_optimizer *opt, int i, tc_tensor value);
-// Scales the gradients of n params so that their global 2-norm is at most max_norm; returns the norm before, a scalar of f32, or f64 where a gradient is.
-// TC_ERR_ARG unless max_norm is at least 0, TC_ERR_HANDLE if a parameter is dead. Of gradients in several memories it is a sync point, and the norm is where
-// the first one is.
+// Scales the gradients of n params so that their global 2-norm is at most max_norm; returns the
+// norm before, a scalar of f32, or f64 where a gradient is. TC_ERR_ARG unless max_norm is at least
+// 0, TC_ERR_HANDLE if a parameter is dead. Of gradients in several memories it is a sync point, and
+// the norm is where the first one is.
 TC_API tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_norm);
 
 // ---- Options of ops: fields left out, or 0, are PyTorch's defaults; TC_ZERO is a true zero ----
-// A list holds a number for each spatial axis, or one for all: .stride = TC_SHAPE(2), .padding = TC_SHAPE(1, 2).
+// A list holds a number for each spatial axis, or one for all: .stride = TC_SHAPE(2), .padding =
+// TC_SHAPE(1, 2).
 
 // Of tc_conv1d to tc_conv_transpose3d, and tc_nn_conv2d.
 typedef struct tc_conv_options {
@@ -510,7 +607,9 @@ typedef struct tc_conv_options {
 } tc_conv_options;
 // Of tc_max_pool1d to tc_avg_pool3d.
 typedef struct tc_pool_options {
-  tc_dims stride, padding, dilation;  // the window's size, 0 and 1 if left out; dilation is for max pooling. No window may be in the padding alone
+  // the window's size, 0 and 1 if left out; dilation is for max pooling. No window may be in the
+  // padding alone
+  tc_dims stride, padding, dilation;
   bool exclude_padding;  // an average is over what lies in the image: count_include_pad=False
   bool ceil_mode;  // windows that begin in the image or before it may end behind it
   int64_t divisor_override;  // what an average divides by; 0: the number of elements
@@ -532,7 +631,9 @@ typedef struct tc_interpolate_options {
 } tc_interpolate_options;
 // Of tc_scaled_dot_product_attention.
 typedef struct tc_attention_options {
-  bool causal;  // query i sees keys 0 to i; with key_length, the last query sees all of them: keys 0 to key_length - l + i
+  // query i sees keys 0 to i; with key_length, the last query sees all of them: keys 0 to
+  // key_length - l + i
+  bool causal;
   double scale;  // of q k^T; 1 / sqrt(e) if left out
   int64_t key_length;  // keys from here on are neither seen nor read; 0: all count. Changing it makes no new plan
   double dropout;  // probability, applied to the weights
@@ -553,24 +654,32 @@ typedef struct tc_rotary_options {
 #undef TC_FN
 
 // ---- Ops whose result's shape depends on values, and ops with several results ----
-// Results are on the operand's device and belong to the current scope. TC_ERR_HANDLE for a dead handle; the error of poison.
+// Results are on the operand's device and belong to the current scope. TC_ERR_HANDLE for a dead
+// handle; the error of poison.
 
-// Data-dependent shapes: these sync, and fail as sync points do (TC_ERR_MEMORY, TC_ERR_COMPILE, ..).
+// Data-dependent shapes: these sync, and fail as sync points do (TC_ERR_MEMORY, TC_ERR_COMPILE,
+// ..).
 TC_API tc_tensor tc_nonzero(tc_tensor x);  // [n, rank] i64: where x is not 0, in row-major order
-// [n], of x's type: x where mask is true, which is bool (TC_ERR_DTYPE); they broadcast (TC_ERR_SHAPE). Differentiable.
+// [n], of x's type: x where mask is true, which is bool (TC_ERR_DTYPE); they broadcast
+// (TC_ERR_SHAPE). Differentiable.
 TC_API tc_tensor tc_masked_select(tc_tensor x, tc_tensor mask);
 TC_API tc_tensor tc_unique(tc_tensor x);  // [n], of x's type: each value once, sorted
-// Syncs: into out whether |a - b| <= atol + rtol |b| everywhere, of operands that broadcast (TC_ERR_SHAPE); NaN is close to nothing. TC_ERR_ARG if out is NULL.
+// Syncs: into out whether |a - b| <= atol + rtol |b| everywhere, of operands that broadcast
+// (TC_ERR_SHAPE); NaN is close to nothing. TC_ERR_ARG if out is NULL.
 TC_API tc_status tc_allclose(tc_tensor a, tc_tensor b, double rtol, double atol, bool *out) TC_MUST_USE;
-// Pieces of size along axis (the last may be smaller) into out[0..n): TC_ERR_ARG unless there are n of them.
+// Pieces of size along axis (the last may be smaller) into out[0..n): TC_ERR_ARG unless there are n
+// of them.
 TC_API tc_status tc_split(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out);
-// Grids of n tensors [a], [b], .. ("ij" order): n tensors [a, b, ..] into out. TC_ERR_SHAPE if one has more axes, TC_ERR_ARG unless n is 1 to TC_MAX_RANK.
+// Grids of n tensors [a], [b], .. ("ij" order): n tensors [a, b, ..] into out. TC_ERR_SHAPE if one
+// has more axes, TC_ERR_ARG unless n is 1 to TC_MAX_RANK.
 TC_API tc_status tc_meshgrid(int n, const tc_tensor *xs, tc_tensor *out);
-// Sums of products by labels, as numpy.einsum: "ij,jk->ik" is a matrix product; without "->" the labels that occur once, in order; "..." are axes that
-// broadcast. The result has the shape of the labels behind "->", and matmul's type: integers wrap in it, what is f16 or bf16 is f32 between
-// its sums, and bools have no sums of products (TC_ERR_DTYPE). The sum of one operand is tc_sum's, of bools whether any is true. 1 to 64 operands are contracted two
-// at a time in an order of least cost: of up to 6 the best of all orders, of more a good one. TC_ERR_ARG for a spec that says nothing or does not name
-// n operands, TC_ERR_SHAPE if extents that share a label differ.
+// Sums of products by labels, as numpy.einsum: "ij,jk->ik" is a matrix product; without "->" the
+// labels that occur once, in order; "..." are axes that broadcast. The result has the shape of the
+// labels behind "->", and matmul's type: integers wrap in it, what is f16 or bf16 is f32 between
+// its sums, and bools have no sums of products (TC_ERR_DTYPE). The sum of one operand is tc_sum's,
+// of bools whether any is true. 1 to 64 operands are contracted two at a time in an order of least
+// cost: of up to 6 the best of all orders, of more a good one. TC_ERR_ARG for a spec that says
+// nothing or does not name n operands, TC_ERR_SHAPE if extents that share a label differ.
 TC_API tc_tensor tc_einsum(const char *spec, int n, const tc_tensor *operands);
 
 #ifdef __cplusplus

@@ -1,20 +1,30 @@
 // Optimizers: one op per step that records every parameter's update and assigns it.
-// The formulas and their order are PyTorch's single-tensor ones, but that Adam multiplies by the inverse of the second correction's root where PyTorch
-// divides: a rounding more, and one division less of two, which are what a small model's step waits for. Learning rate, decay and bias corrections are
-// numbers computed here and passed as arguments, so neither a schedule nor the step count makes a new plan; which terms exist follows from the options and
-// never changes.
-// State (moments) is made at a parameter's first step with a gradient, zeroed, in the parameter's type and on its device. Of f16 and bf16 a step is
-// computed in f32 and each new value is rounded once: a second moment or an eps below the type's least still counts in the step it is part of.
-// State is stored, not recorded, and parameters are evaluated when an optimizer is made, so that the first step's plan is the next one's. All new values
-// are recorded before the first is assigned: a step that fails while recording changes nothing. Parameters on several devices are stepped device by
-// device, in the order in which the devices come among them: a step that fails then has done those before.
-// Owns: a reference to each parameter and each state tensor. Threads: thread-compatible; an optimizer belongs to the thread that made it.
+//
+// In: parameters with gradients. Out: assigned parameters and state.
+// The formulas and their order are PyTorch's single-tensor ones. Adam alone multiplies by the
+// inverse of the second correction's root where PyTorch divides: one more rounding, one division
+// less.
+// Learning rate, decay and bias corrections are arguments: neither a schedule nor the step count
+// makes a new plan. Which terms exist follows from the options.
+// State (moments) is made, zeroed, at a parameter's first step with a gradient. It has the
+// parameter's type and device. Steps of f16 and bf16 compute in f32 and round each new value once:
+// an eps below the type's least still counts in its step.
+//
+// Invariants: the first step's plan is the next one's, since state is stored, not recorded, and
+// parameters are evaluated when an optimizer is made. A step that fails while recording changes
+// nothing: all new values are recorded before the first is assigned. Parameters on several devices
+// are stepped device by device; a step that fails has done the devices before.
+// Threads: thread-compatible; an optimizer belongs to the thread that made it.
+// Owner: an optimizer has a reference to each parameter and each state tensor.
 #define TC_NO_SITES
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lazy/autograd/params_check.h"
 #include "lazy/record/record.h"
+#include "lazy/sync/sync.h"
+#include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 
 enum { MAX_STATES = 2 };
@@ -32,7 +42,8 @@ typedef struct entry {
   int64_t n_steps;  // with a gradient
   const char *device;  // its name, static; a tensor's never changes
   int part;  // of a step: which of the parameters' devices, by first appearance
-  tc_node next_param, next_state[MAX_STATES];  // of the step being recorded; TC_NODE_ERR: no gradient, nothing to assign
+  // of the step being recorded; TC_NODE_ERR: no gradient, nothing to assign
+  tc_node next_param, next_state[MAX_STATES];
 } entry;
 
 typedef char state_name[32];
@@ -55,15 +66,6 @@ struct tc_optimizer {
   group *groups;
 };
 
-static bool is_none(tc_tensor x) {
-  return x.slot == 0 && x.gen == 0;
-}
-
-static tc_status last_status(void) {
-  tc_status st = tc_last_error()->status;
-  return st != TC_OK ? st : TC_ERR_STATE;
-}
-
 static double lr_of(const tc_optimizer *opt, int g) {
   return opt->groups[opt->groups[g].has_lr ? g : 0].lr;
 }
@@ -78,13 +80,6 @@ static int names_each(const tc_optimizer *opt) {
 }
 
 // ---- Making and unmaking ----
-
-static tc_status check_params(const char *name, const tc_tensor *params, int n, tc_site site) {
-  if (n < 0 || (n > 0 && params == NULL)) return tc_fail(TC_ERR_ARG, name, site, "%d parameters at %p", n, (const void *)params);
-  for (int i = 0; i < n; i++)
-    if (!tc_is_valid(params[i])) return tc_invalid(params[i], name, site, "parameter %d: %s", i, tc_handle_fault(params[i]));
-  return TC_OK;
-}
 
 typedef struct numbered {
   uint32_t slot;
@@ -130,7 +125,8 @@ static int find_parts(entry *entries, int n, tc_site site) {
   return n_parts;
 }
 
-// Parameters that are still to be computed would be so in the first step's plan, which were another than the next one's, and so would its kernels.
+// Parameters that are still to be computed would be a part of the first step's plan. That plan and
+// its kernels would be used once.
 static tc_status evaluate_params(const entry *entries, int n, int n_parts, const char *name, tc_site site) {
   tc_tensor *of_part = tc_malloc((size_t)n * sizeof *of_part);
   tc_status st = of_part ? TC_OK : tc_fail(TC_ERR_MEMORY, name, site, "%d parameters", n);
@@ -174,7 +170,7 @@ static tc_status add_group(tc_optimizer *opt, const char *name, const tc_tensor 
 // Whether a group may be made of them.
 static tc_status check_group_params(const char *name, const tc_tensor *params, int n, tc_site site) {
   if (n == 0) return tc_fail(TC_ERR_ARG, name, site, "0 parameters");
-  TC_TRY(check_params(name, params, n, site));
+  TC_TRY(tc_params_check(name, params, n, site));
   TC_TRY(check_distinct(name, params, n, site));
   for (int i = 0; i < n; i++) {
     tc_type type = tc_dtype_at(params[i], site);
@@ -251,7 +247,7 @@ void tc_optimizer_destroy(tc_optimizer *opt) {
   if (opt == NULL) return;
   for (int i = 0; i < opt->n; i++) {
     for (int k = 0; k < opt->n_states; k++)
-      if (!is_none(opt->entries[i].state[k])) tc_release_at(opt->entries[i].state[k], 0);
+      if (!tc_is_none(opt->entries[i].state[k])) tc_release_at(opt->entries[i].state[k], 0);
     tc_release_at(opt->entries[i].param, 0);
   }
   tc_free(opt->entries);
@@ -275,14 +271,16 @@ tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, 
   return add_group(opt, name, params, n, g, site);
 }
 
-// Makes the state of an entry where it is missing. Recorded zeros would make the first step's plan, and its kernels, others than the next one's.
+// Makes the state of an entry where it is missing. Recorded zeros would make the first step's plan,
+// and its kernels, others than the next one's.
 static tc_status ensure_state(const tc_optimizer *opt, entry *e, tc_site site) {
   for (int k = 0; k < opt->n_states; k++)
-    if (is_none(e->state[k])) TC_TRY(tc_param_zeros("optimizer_step", e->param, site, &e->state[k]));
+    if (tc_is_none(e->state[k])) TC_TRY(tc_param_zeros("optimizer_step", e->param, site, &e->state[k]));
   return TC_OK;
 }
 
-// ---- The formulas: each sets the entry's next values from its parameter p and gradient g, all in f32 at least ----
+// ---- The formulas ----
+// Each sets the entry's next values from its parameter p and gradient g, all in f32 at least.
 
 static tc_node widened(tc_trace *t, tc_node a) {
   return a != TC_NODE_ERR && tc_type_is_half(tc_node_type(t, a)) ? tc_rec_cast(t, a, TC_F32) : a;
@@ -324,7 +322,8 @@ static void sgd_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p
   double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
   if (decay != 0) g = add_scaled(t, g, p, decay);
   if (o->momentum != 0) {
-    // The buffer starts as the first gradient, undamped: zero * momentum + 1 * g, so that every step records the same ops.
+    // The buffer starts as the first gradient, undamped: zero * momentum + 1 * g, so that every
+    // step records the same ops.
     double share = e->n_steps == 0 ? 1 : 1 - o->dampening;
     tc_node buffer = add_scaled(t, num(t, TC_OP_MUL, state_of(t, e, 0), o->momentum), g, share);
     e->next_state[0] = buffer;
@@ -372,9 +371,9 @@ static void rmsprop_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_no
 static tc_status ensure_states(const tc_optimizer *opt, int part, tc_site site) {
   for (int i = 0; i < opt->n; i++) {
     entry *e = &opt->entries[i];
-    if (e->part != part || opt->n_states == 0 || !is_none(e->state[opt->n_states - 1])) continue;
+    if (e->part != part || opt->n_states == 0 || !tc_is_none(e->state[opt->n_states - 1])) continue;
     tc_scope scope = tc_scope_begin_at(site);  // tc_grad's handle is only looked at
-    bool has_grad = !is_none(tc_grad(e->param));
+    bool has_grad = !tc_is_none(tc_grad(e->param));
     tc_scope_end_at(scope, 0);
     if (has_grad) TC_TRY(ensure_state(opt, e, site));
   }
@@ -424,7 +423,7 @@ static tc_status step_part(tc_optimizer *opt, int part, tc_site site) {
   if (ok && st == TC_OK && part == opt->n_parts - 1) tc_rec_landmark(t);
   tc_status done = tc_op_done(t);
   if (st != TC_OK) return st;
-  return done == TC_OK && !ok ? last_status() : done;  // passed poison is silent: its own error is the reason
+  return done == TC_OK && !ok ? tc_last_status() : done;  // passed poison is silent: its own error is the reason
 }
 
 tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site) {
@@ -437,115 +436,11 @@ tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site) {
 
 // ---- Gradients ----
 
-tc_status tc_zero_grad_of_at(int n, const tc_tensor *params, tc_site site) {
-  TC_TRY(check_params("zero_grad", params, n, site));
-  tc_trace *t = tc_op_begin("zero_grad", site);
-  for (int i = 0; i < n; i++) tc_rec_clear_grad(t, params[i]);
-  return tc_op_done(t);
-}
-
 tc_status tc_zero_grad_at(tc_optimizer *opt, tc_site site) {
   if (opt == NULL) return no_optimizer("zero_grad", site);
   tc_trace *t = tc_op_begin("zero_grad", site);
   for (int i = 0; i < opt->n; i++) tc_rec_clear_grad(t, opt->entries[i].param);
   return tc_op_done(t);
-}
-
-// The sum of squares of all gradients in f32, or f64 where there is an f64 gradient; TC_NODE_ERR (silent) if there are none.
-static tc_node grads_square(tc_trace *t, const tc_tensor *params, int n) {
-  tc_node total = TC_NODE_ERR;
-  for (int i = 0; i < n; i++) {
-    tc_node g = tc_rec_grad(t, params[i]);
-    if (g == TC_NODE_ERR) continue;
-    g = tc_rec_cast(t, g, tc_node_type(t, g) == TC_F64 ? TC_F64 : TC_F32);
-    uint32_t every_axis = (1u << tc_node_dims(t, g)->rank) - 1;
-    tc_node square = tc_rec_fold(t, TC_OP_SUM, tc_rec_unary(t, TC_OP_SQUARE, g), every_axis, false);
-    total = total == TC_NODE_ERR ? square : tc_rec_binary(t, TC_OP_ADD, total, square);
-  }
-  return total;
-}
-
-static tc_node scale_of(tc_trace *t, tc_node norm, double max_norm) {
-  tc_node scale = tc_rec_binary(t, TC_OP_DIV, tc_rec_const(t, norm, max_norm), num(t, TC_OP_ADD, norm, 1e-6));
-  return num(t, TC_OP_MINIMUM, scale, 1);
-}
-
-static bool scale_grads(tc_trace *t, const tc_tensor *params, int n, tc_node scale) {
-  bool ok = true;
-  for (int i = 0; i < n; i++) {
-    tc_node g = tc_rec_grad(t, params[i]);
-    if (g == TC_NODE_ERR) continue;
-    tc_node clipped = tc_rec_cast(t, tc_rec_binary(t, TC_OP_MUL, g, scale), tc_node_type(t, g));
-    ok = clipped != TC_NODE_ERR && tc_rec_set_grad(t, params[i], clipped) == TC_OK && ok;
-  }
-  return ok;
-}
-
-static tc_tensor clip_here(const tc_tensor *params, int n, double max_norm, tc_site site) {
-  tc_trace *t = tc_op_begin("clip_grad_norm", site);
-  bool tape = tc_rec_tape(t, false);
-  tc_node norm = tc_rec_unary(t, TC_OP_SQRT, grads_square(t, params, n));
-  if (norm == TC_NODE_ERR) norm = tc_rec_full(t, &(tc_dims){0}, TC_F32, 0);  // no gradients: nothing below finds one
-  if (!scale_grads(t, params, n, scale_of(t, norm, max_norm))) norm = TC_NODE_ERR;
-  tc_rec_tape(t, tape);
-  return tc_op_end(t, norm);
-}
-
-// The parameters with gradients on the device of the i-th, in part; 0 if that has none, or an earlier one is on the same device.
-static int part_of(const tc_tensor *params, int n, int i, tc_tensor *part, tc_site site) {
-  const char *device = tc_device_of_at(params[i], site);
-  int k = 0;
-  for (int j = 0; j < n; j++) {
-    if (is_none(tc_grad(params[j])) || tc_device_of_at(params[j], site) != device) continue;
-    if (j < i) return 0;
-    part[k++] = params[j];
-  }
-  return is_none(tc_grad(params[i])) ? 0 : k;
-}
-
-// Of parameters on several devices: sums of squares go to the device of the first gradient, and the scale goes to all. part: room for n.
-static tc_tensor clip_everywhere(const tc_tensor *params, int n, double max_norm, tc_tensor *part, tc_site site) {
-  tc_tensor norm = {0, 0};
-  const char *first = NULL;
-  for (int i = 0, k; i < n; i++) {
-    if ((k = part_of(params, n, i, part, site)) == 0) continue;
-    if (!first) first = tc_device_of_at(params[i], site);
-    tc_trace *t = tc_op_begin("clip_grad_norm", site);
-    tc_tensor square = tc_to_at(tc_op_end(t, grads_square(t, part, k)), first, site);
-    norm = is_none(norm) ? square : tc_add_at(norm, square, site);
-  }
-  if (!first) return clip_here(params, n, max_norm, site);
-  norm = tc_sqrt_at(norm, site);
-  tc_trace *t = tc_op_begin("clip_grad_norm", site);
-  tc_tensor scale = tc_op_end(t, scale_of(t, tc_op_in(t, norm), max_norm));
-  for (int i = 0, k; i < n; i++) {
-    if ((k = part_of(params, n, i, part, site)) == 0) continue;
-    tc_tensor there = tc_to_at(scale, tc_device_of_at(params[i], site), site);
-    t = tc_op_begin("clip_grad_norm", site);
-    tc_node factor = tc_op_in(t, there);
-    bool ok = factor != TC_NODE_ERR && scale_grads(t, part, k, factor);
-    if (tc_op_done(t) != TC_OK || !ok) return tc_poison(last_status());
-  }
-  return norm;
-}
-
-tc_tensor tc_clip_grad_norm_at(const tc_tensor *params, int n, double max_norm, tc_site site) {
-  TC_CALLED_AS("clip_grad_norm");
-  tc_status st = check_params("clip_grad_norm", params, n, site);
-  if (st == TC_OK && !(max_norm >= 0)) st = tc_fail(TC_ERR_ARG, "clip_grad_norm", site, "max_norm is %g", max_norm);
-  if (st != TC_OK) return tc_poison(st);
-  bool apart = false;
-  for (int i = 1; i < n; i++) apart = apart || tc_device_of_at(params[i], site) != tc_device_of_at(params[0], site);
-  if (!apart) return clip_here(params, n, max_norm, site);
-  tc_tensor *part = tc_malloc((size_t)n * sizeof *part);
-  if (!part) return tc_poison(tc_fail(TC_ERR_MEMORY, "clip_grad_norm", site, "%d parameters", n));
-  tc_scope scope = tc_scope_begin_at(site);
-  tc_no_grad_begin();
-  tc_tensor norm = tc_keep_at(clip_everywhere(params, n, max_norm, part, site), site);
-  tc_no_grad_end();
-  tc_scope_end_at(scope, 0);
-  tc_free(part);
-  return norm;
 }
 
 // ---- Learning rate and state ----
@@ -610,7 +505,7 @@ tc_tensor tc_optimizer_state_at(const tc_optimizer *opt, int i, tc_site site) {
   const entry *e = &opt->entries[i / names_each(opt)];
   int k = i % names_each(opt);
   if (k == opt->n_states) return tc_full_at(TC_SCALAR, (double)e->n_steps, TC_F64, site);
-  return is_none(e->state[k]) ? tc_zeros_like_at(e->param, site) : e->state[k];
+  return tc_is_none(e->state[k]) ? tc_zeros_like_at(e->param, site) : e->state[k];
 }
 
 static tc_status set_steps(entry *e, tc_tensor value, tc_site site) {
@@ -644,5 +539,5 @@ tc_status tc_optimizer_set_state_at(tc_optimizer *opt, int i, tc_tensor value, t
   }
   tc_rec_tape(t, tape);
   tc_status done = tc_op_done(t);
-  return done == TC_OK && !ok ? last_status() : done;
+  return done == TC_OK && !ok ? tc_last_status() : done;
 }

@@ -1,6 +1,13 @@
-// Parameters: who wants gradients, and the gradients they have. What sums them is lazy/autograd/grad.c.
-// Threads: under the trace's lock; a parameter's gradient is its own thread's. A parameter owns a reference to its gradient.
-#include "lazy/trace/trace.h"
+// Parameters: who wants gradients, and the gradients they have. What sums them is
+// lazy/autograd/grad.c.
+// Threads: under the trace's lock; a parameter's gradient is its own thread's. A parameter owns a
+// reference to its gradient.
+#include "lazy/trace/thread_trace.h"
+#include "lazy/autograd/param.h"
+
+#include "lazy/record/append.h"
+#include "lazy/record/record.h"
+#include "lazy/trace/run.h"
 
 static tc_slot *own_slot(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
@@ -39,7 +46,7 @@ tc_status tc_set_requires_grad_at(tc_tensor h, bool on, tc_site site) {
     if (on && history) {
       tc_rec_fail(t, TC_ERR_GRAD, "the tensor has history; detach it first");
     } else if (on) {
-      s->flags |= TC_SLOT_GRAD;
+      s->flags = (uint8_t)((s->flags | TC_SLOT_GRAD) & ~TC_SLOT_FREED);
       if (s->epoch == t->epoch && tc_rec_op(tc_rec_of(t, s->node)) == TC_OP_LEAF) {  // its next use is a fresh leaf
         t->slot_of[s->node] = TC_SLOT_NONE;
         t->flag[s->node] &= (uint8_t)~TC_NODE_LIVE;
@@ -50,7 +57,7 @@ tc_status tc_set_requires_grad_at(tc_tensor h, bool on, tc_site site) {
       }
     } else {
       s->flags &= (uint8_t)~TC_SLOT_GRAD;
-      if (s->epoch == t->epoch) t->flag[s->node] &= (uint8_t)~(TC_NODE_WANT | TC_NODE_TAPE);
+      if (s->epoch == t->epoch) t->flag[s->node] &= (uint8_t)~(TC_NODE_WANT | TC_NODE_TAPE | TC_NODE_NO_HISTORY);
     }
   }
   return tc_op_done(t);
@@ -61,9 +68,10 @@ bool tc_requires_grad(tc_tensor h) {
   tc_slot *s = tc_slot_lock(h, NULL, 0, &owner);
   if (!s) return false;
   bool pending = s->epoch == owner->epoch, wants = s->flags & TC_SLOT_GRAD;
-  bool tape = pending ? owner->flag[s->node] & TC_NODE_TAPE : s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
+  uint8_t history = pending ? owner->flag[s->node] : s->run ? s->run->flag[s->home] : 0;
+  bool freed = !pending && (s->flags & TC_SLOT_FREED);
   tc_slot_unlock(owner);
-  return wants || tape;
+  return wants || freed || (history & (TC_NODE_TAPE | TC_NODE_NO_HISTORY));
 }
 
 tc_tensor tc_grad(tc_tensor h) {

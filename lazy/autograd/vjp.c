@@ -1,8 +1,12 @@
-// Gradient rules of elementwise ops, and of the rows that pass a gradient on or refuse it. The rest: vjp_move.c, vjp_fold.c, vjp_index.c.
-// A rule only records ordinary ops, so it can be differentiated again: whatever a mask excludes must be finite there, since the gradient of a
-// where multiplies the excluded branch by zero ("double where": the argument is made harmless first, then the result is masked).
-// Operands of a binary row have been cast to one type when it was recorded; tc_vjp_give sums what broadcasting repeated.
-// Threads: under the trace's lock. Owns nothing. Source: formulas and choices at kinks as in PyTorch's tools/autograd/derivatives.yaml.
+// Gradient rules of elementwise ops, and of the rows that pass a gradient on or refuse it. The
+// rest: vjp_move.c, vjp_fold.c, vjp_index.c.
+// A rule only records ordinary ops, so it can be differentiated again. What a mask excludes must be
+// finite, since the gradient of a where multiplies the excluded branch by zero. So the argument is
+// made harmless first, then the result is masked ("double where").
+// Operands of a binary row have been cast to one type when it was recorded; tc_vjp_give sums what
+// broadcasting repeated.
+// Threads: under the trace's lock. Owner: nobody. Source: formulas and choices at kinks as in
+// PyTorch's tools/autograd/derivatives.yaml.
 #include "lazy/autograd/vjp.h"
 
 #include <math.h>
@@ -208,7 +212,8 @@ void tc_vjp_div(tc_vjp *v) {
   tc_vjp_give(v, 1, mul(v, neg(v, v->g), slope));
 }
 
-// e * a^(e - 1), and zero for e = 0 whatever a is. With e made 1 there, 0^-1 never arises, here or in the rule of this pow.
+// e * a^(e - 1), and zero for e = 0 whatever a is. With e made 1 there, 0^-1 never arises, here or
+// in the rule of this pow.
 static tc_node pow_base(tc_vjp *v, tc_node a, tc_node e) {
   tc_node flat = num(v, TC_OP_EQ, e, 0);
   tc_node safe = tc_rec_where(v->t, flat, tc_rec_const(v->t, e, 1), e);
@@ -263,7 +268,8 @@ void tc_vjp_remainder(tc_vjp *v) {
 void tc_vjp_atan2(tc_vjp *v) {
   tc_node y = tc_vjp_in(v, 0), x = tc_vjp_in(v, 1);
   tc_node square = add(v, un(v, TC_OP_SQUARE, y), un(v, TC_OP_SQUARE, x));
-  tc_node r = zero_where(v, num(v, TC_OP_EQ, square, 0), bin(v, TC_OP_DIV, v->g, square));  // 0 at the origin, as in PyTorch
+  // 0 at the origin, as in PyTorch
+  tc_node r = zero_where(v, num(v, TC_OP_EQ, square, 0), bin(v, TC_OP_DIV, v->g, square));
   if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, mul(v, r, x));
   if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, mul(v, neg(v, r), y));
 }

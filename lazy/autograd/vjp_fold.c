@@ -1,8 +1,10 @@
 // Gradient rules of reductions, scans, softmax and matrix products.
-// prod and cumprod do not divide by x: a product with zeros has a gradient, and so has that gradient. Both are differentiated as if they had been
-// written as log2(n) rounds of plain products, whose rule is exact at every order. The rounds are of the next wider type: a product of some elements may leave the
-// range of theirs where the whole, with a zero, does not, and infinity times zero would be nan.
-// Threads: under the trace's lock. Owns nothing.
+// prod and cumprod do not divide by x: a product with zeros has a gradient, and so has that
+// gradient. Both are differentiated as if they had been written as log2(n) rounds of plain
+// products, whose rule is exact at every order. The rounds are of the next wider type. A product of
+// some elements may leave their type's range where the whole, with a zero, does not; infinity times
+// zero would be nan.
+// Threads: under the trace's lock. Owner: nobody.
 #include <math.h>
 
 #include "lazy/autograd/vjp_shorthand.h"
@@ -28,7 +30,8 @@ void tc_vjp_sum(tc_vjp *v) {
   tc_vjp_give(v, 0, tc_rec_expand(v->t, tc_rec_reshape(v->t, v->g, &kept), tc_vjp_in_dims(v, 0)));
 }
 
-// Elements equal to the extreme share the gradient equally, as in torch.amax. They are counted as integers.
+// Elements equal to the extreme share the gradient equally, as in torch.amax. They are counted as
+// integers.
 void tc_vjp_max(tc_vjp *v) {
   tc_dims kept = kept_dims(v);
   tc_node hit = bin(v, TC_OP_EQ, tc_vjp_in(v, 0), tc_rec_reshape(v->t, tc_vjp_out(v), &kept));
@@ -82,8 +85,9 @@ static tc_node half_of(tc_vjp *v, tc_node pair, int64_t which, int64_t n_rows, i
   return tc_rec_reshape(v->t, h, &flat);
 }
 
-// x [n_rows, n], g [n_rows, 1] to the gradient of each row's product. Down: halves are multiplied until one column is left. Up: each half's
-// gradient is its pair's times the other half. Twice the work of the product, log2(n) rounds.
+// x [n_rows, n], g [n_rows, 1] to the gradient of each row's product. Down: halves are multiplied
+// until one column is left. Up: each half's gradient is its pair's times the other half. Twice the
+// work of the product, log2(n) rounds.
 static tc_node row_product_grad(tc_vjp *v, tc_node x, tc_node g, int64_t n_rows, int64_t n) {
   static const int64_t start[2] = {0}, step[2] = {1, 1};
   tc_node pair[MAX_ROUNDS];
@@ -129,7 +133,8 @@ void tc_vjp_cumsum(tc_vjp *v) {
   tc_vjp_give(v, 0, tc_rec_flip(v->t, g, 1u << axis));
 }
 
-// a moved by s places towards higher (or lower) indices along the scanned axis, with fill in the places left empty.
+// a moved by s places towards higher (or lower) indices along the scanned axis, with fill in the
+// places left empty.
 static tc_node shifted(tc_vjp *v, tc_node a, int64_t s, bool up, double fill) {
   static const int64_t ones[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
   uint64_t axis = v->attr[0];
@@ -143,7 +148,8 @@ static tc_node shifted(tc_vjp *v, tc_node a, int64_t s, bool up, double fill) {
   return tc_rec_pad(v->t, tc_rec_slice(v->t, a, start, ones, &rest), low, high, fill);
 }
 
-// The scan as rounds y = y * shifted(y, s), s = 1, 2, 4, ...; each round's gradient goes to both factors.
+// The scan as rounds y = y * shifted(y, s), s = 1, 2, 4, ...; each round's gradient goes to both
+// factors.
 void tc_vjp_cumprod(tc_vjp *v) {
   const tc_dims *d = tc_vjp_in_dims(v, 0);
   int64_t n = d->rank == 0 || tc_dims_count(d) == 0 ? 0 : d->dim[v->attr[0]];
@@ -158,7 +164,8 @@ void tc_vjp_cumprod(tc_vjp *v) {
   tc_vjp_give(v, 0, from_wider(v, g));
 }
 
-// To the position of the running maximum or minimum: the last place so far where the operand equals it (nan stands where it came), as in torch.
+// The gradient goes to the position of the running maximum or minimum: the last place so far where
+// the operand equals it. A nan stands where it came, as in PyTorch.
 void tc_vjp_cummax(tc_vjp *v) {
   const tc_dims *d = tc_vjp_in_dims(v, 0);
   if (d->rank == 0 || tc_dims_count(d) == 0) {
@@ -176,8 +183,9 @@ void tc_vjp_cummax(tc_vjp *v) {
   tc_vjp_give(v, 0, tc_rec_scatter(v->t, TC_OP_SCATTER_ADD, zeros_in(v, 0), axis, from, v->g));
 }
 
-// out_i = log(sum of e^x_j, j <= i): x_j gets e^x_j times the sum of g_i e^-out_i, i >= j. That sum is taken in logarithms, of the positive and the negative
-// part of g apart, so that nothing overflows. Source: logcumsumexp_backward in torch/csrc/autograd/FunctionsManual.cpp.
+// out_i = log(sum of e^x_j, j <= i): x_j gets e^x_j times the sum of g_i e^-out_i, i >= j. That sum
+// is taken in logarithms, of the positive and the negative part of g apart, so that nothing
+// overflows. Source: logcumsumexp_backward in torch/csrc/autograd/FunctionsManual.cpp.
 static tc_node log_part(tc_vjp *v, tc_node g, uint32_t axis) {
   tc_node out = tc_vjp_out(v), there = num(v, TC_OP_NE, out, -(double)INFINITY);  // before that nothing was added up
   tc_node some = bin(v, TC_OP_LOGICAL_AND, un(v, TC_OP_LOGICAL_NOT, num(v, TC_OP_LE, g, 0)), there);  // NaN, too
@@ -220,15 +228,17 @@ static tc_node transposed(tc_vjp *v, int k) {
   return tc_rec_permute(v->t, tc_vjp_in(v, k), &axes);
 }
 
-// Sums in f32 of narrower factors have a gradient that was widened with them: it is what it was again.
+// Sums in f32 of narrower factors have a gradient that was widened with them: it is what it was
+// again.
 void tc_vjp_matmul(tc_vjp *v) {
   tc_node g = tc_rec_cast(v->t, v->g, tc_vjp_in_type(v, 0));
   if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, tc_rec_matmul(v->t, g, transposed(v, 1)));
   if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, tc_rec_matmul(v->t, transposed(v, 0), g));
 }
 
-// y = conv(x, w) is linear in x and in w, and so are its transposes: each of the three is differentiated by the other two. As of products, sums in f32 of
-// narrower operands have a gradient that was widened with them.
+// y = conv(x, w) is linear in x and in w, and so are its transposes: each of the three is
+// differentiated by the other two. As of products, sums in f32 of narrower operands have a gradient
+// that was widened with them.
 static tc_node as_operand(tc_vjp *v) {
   return tc_rec_cast(v->t, v->g, tc_vjp_in_type(v, 0));
 }

@@ -1,5 +1,6 @@
-// Gradient rules of ops that read or write by index: a read's gradient is added where it came from, a write's is read where it went.
-// Indices get none. Threads: under the trace's lock. Owns nothing.
+// Gradient rules of ops that read or write by index. A read's gradient is added where it came from;
+// a write's is read where it went.
+// Indices get none. Threads: under the trace's lock. Owner: nobody.
 #include "lazy/autograd/vjp_shorthand.h"
 
 // d with another extent along one axis.
@@ -9,7 +10,8 @@ static tc_dims with_axis(const tc_dims *d, int axis, int64_t extent) {
   return out;
 }
 
-// g where the position along the axis is the index, of extent one there; elsewhere zero. As a scatter of it, but elementwise.
+// g where the position along the axis is the index, of extent one there; elsewhere zero. As a
+// scatter of it, but elementwise.
 static tc_node only_at(tc_vjp *v, int axis, tc_node index) {
   const tc_dims *d = tc_vjp_in_dims(v, 0);
   tc_dims row = *d;
@@ -36,7 +38,8 @@ void tc_vjp_gather(tc_vjp *v) {
   tc_vjp_give(v, 0, tc_rec_scatter(v->t, TC_OP_SCATTER_ADD, zeros_in(v, 0), (int)v->attr[0], tc_vjp_in(v, 1), v->g));
 }
 
-// Operands (x, index). An index of any rank is taken flat: then the gradient has x's rank, as INDEX_ADD asks.
+// Operands (x, index). An index of any rank is taken flat: then the gradient has x's rank, as
+// INDEX_ADD asks.
 void tc_vjp_index_select(tc_vjp *v) {
   if (!tc_vjp_wants(v, 0)) return;
   int axis = (int)v->attr[0];
@@ -47,7 +50,8 @@ void tc_vjp_index_select(tc_vjp *v) {
   tc_vjp_give(v, 0, tc_rec_sum_at(v->t, tc_vjp_in_dims(v, 0), axis, index, g));
 }
 
-// g read at the index, in the shape of src, which may be larger than the index: the rest was not read and gets zero.
+// g read at the index, in the shape of src, which may be larger than the index: the rest was not
+// read and gets zero.
 static tc_node src_grad(tc_vjp *v, tc_node read) {
   static const int64_t start[TC_MAX_RANK] = {0}, step[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
   const tc_dims *index = tc_vjp_in_dims(v, 1), *src = tc_vjp_in_dims(v, 2);
@@ -57,8 +61,9 @@ static tc_node src_grad(tc_vjp *v, tc_node read) {
   return tc_rec_write_slice(v->t, zeros_in(v, 2), read, start, step);
 }
 
-// Operands (x, index, src). Where an index comes twice the last one was kept, so only that one has a gradient: found by scattering each
-// position's own number and looking which came through. (torch leaves this case undefined.)
+// Operands (x, index, src). Where an index comes twice the last one was kept, so only that one has
+// a gradient. Each position's own number is scattered, to see which came through. PyTorch leaves
+// this case undefined.
 void tc_vjp_scatter(tc_vjp *v) {
   int axis = (int)v->attr[0];
   tc_node index = tc_vjp_in(v, 1);

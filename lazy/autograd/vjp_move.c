@@ -1,6 +1,7 @@
-// Gradient rules of ops that rearrange: the gradient takes the way back. Elements nobody read get zero. An empty gradient takes it too: what it becomes is
-// made of it, so that it can be differentiated again.
-// Threads: under the trace's lock. Owns nothing.
+// Gradient rules of ops that rearrange: the gradient takes the way back. Elements nobody read get
+// zero. An empty gradient takes it too: what it becomes is made of it, so that it can be
+// differentiated again.
+// Threads: under the trace's lock. Owner: nobody.
 #include "lazy/autograd/vjp_shorthand.h"
 
 // starts and steps of a slice as recorded: run-time arguments and attribute words.

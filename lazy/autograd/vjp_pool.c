@@ -1,9 +1,12 @@
-// Gradients of pooling. The greatest of a window gives its gradient to the first of its greatest elements, a sum to all of them.
+// Gradients of pooling. The greatest of a window gives its gradient to the first of its greatest
+// elements, a sum to all of them.
 //
-// Idea: nothing is scattered. An element looks at the few windows that reach it, in their order, and adds the gradient of those that are its own:
-// elementwise work, in which windows are read by index and small tables say for each axis which window is meant and what an element's place in it is.
-// Where many windows reach an element (wide windows, small strides) sums go an axis after the other, or gradients are scattered after all.
-// Threads: under the trace's lock. Owns nothing.
+// Nothing is scattered. An element looks at the few windows that reach it, in their order, and adds
+// the gradient of those that are its own. That is elementwise work, which reads windows by index.
+// Small tables say for each axis which window is meant, and an element's place in it.
+// Where many windows reach an element (wide windows, small strides), sums go axis by axis, or
+// gradients are scattered.
+// Threads: under the trace's lock. Owner: nobody.
 #include "lazy/ops/pool.h"
 #include "lazy/autograd/vjp_shorthand.h"
 #include "runtime/arena.h"
@@ -25,8 +28,9 @@ static int64_t reach(const tc_pool *p, int i) {
   return (p->dilation[i] * (p->size[i] - 1) + p->stride[i]) / p->stride[i];
 }
 
-// For the elements of axis i, the last window that reaches them, or the one `back` before it, in steps of `step`, and the element's place in it along this
-// axis, in steps of `pitch`; NOWHERE if it is in none.
+// For the elements of axis i: the last window that reaches them, or the one `back` before it, in
+// steps of `step`. Also the element's place in it along this axis, in steps of `pitch`; NOWHERE if
+// it is in none.
 typedef struct looks {
   tc_node window, place;
 } looks;
@@ -76,7 +80,8 @@ static tc_node gathered(tc_vjp *v, const tc_pool *p, tc_node place) {
   }
   tc_dims rows = tc_pool_image_as_row(p, tc_vjp_out_dims(v)), image = tc_pool_image_as_row(p, &p->d), line = TC_SHAPE(count);
   tc_node g = tc_rec_reshape(v->t, v->g, &rows), sum = TC_NODE_ERR;
-  if (some) place = tc_rec_reshape(v->t, tc_rec_cast(v->t, place, pitch <= UINT8_MAX ? TC_U8 : TC_I32), &rows);  // less to read again
+  // less to read again
+  if (some) place = tc_rec_reshape(v->t, tc_rec_cast(v->t, place, pitch <= UINT8_MAX ? TC_U8 : TC_I32), &rows);
   for (int64_t k = n_windows; k-- > 0;) {
     tc_node window[TC_POOL_AXES], want[TC_POOL_AXES];
     int64_t rest = k;
@@ -113,7 +118,8 @@ static tc_node spread(tc_vjp *v, const tc_pool *p, int i, tc_node g) {
   return sum;
 }
 
-// The same by adding each element of each window to its place; what lies outside goes to the first place, as zero.
+// The same by adding each element of each window to its place; what lies outside goes to the first
+// place, as zero.
 static tc_node spread_wide(tc_vjp *v, const tc_pool *p, int i, tc_node g) {
   int axis = p->first + i;
   int64_t k = p->size[i], n = p->out[i] * k, l = p->d.dim[axis];

@@ -1,5 +1,6 @@
-// Short names for the recording calls that rules are made of, so that a rule reads like its formula. Included by lazy/autograd/vjp*.c only.
-// Inside a rule `v` is its tc_vjp; all of these pass TC_NODE_ERR on silently, as record.h does.
+// Short names for the recording calls that rules are made of, so that a rule reads like its
+// formula. Included by lazy/autograd/vjp*.c only. Inside a rule `v` is its tc_vjp; all of these
+// pass TC_NODE_ERR on silently, as record.h does.
 #ifndef TC_LAZY_AUTOGRAD_VJP_SHORTHAND_H
 #define TC_LAZY_AUTOGRAD_VJP_SHORTHAND_H
 

@@ -45,7 +45,8 @@ void tc_archive_close(tc_archive *a) {
   free(a);
 }
 
-// The number of a name; -1 after reporting. wanted: what it should be, in words, or ""; taken: see tc_names_nearest.
+// The number of a name; -1 after reporting. wanted: what it should be, in words, or ""; taken: see
+// tc_names_nearest.
 static int find(const char *op, const tc_archive *a, const char *name, const char *wanted, const bool *taken, tc_site site) {
   int i = tc_names_find(&a->names, name);
   if (i >= 0) return i;

@@ -1,9 +1,12 @@
 // Checkpoints: parameters, optimizers' state, random state and step in one safetensors file.
-// Numbers are text in the metadata, floating ones in hexadecimal, so that they come back to the bit. The first metadata is the checksum: XXH3-128 of
-// the file before its 32 digits and of the file after them, then of these two. So the digits are at a known place, and no byte of the file can change
-// unnoticed.
-// Always: everything is read and held against the program's tensors before the first of them is assigned; what is assigned are copies of the very bytes
-// that the checksum was made of, since an assigned tensor has its value's memory and the file is others' to write to. Threads: thread-compatible.
+// Numbers are text in the metadata, floating ones in hexadecimal, so that they come back to the
+// bit. The first metadata is the checksum: XXH3-128 of the file before its 32 digits and of the
+// file after them, then of these two. So the digits are at a known place, and no byte of the file
+// can change unnoticed.
+// Invariants: everything is read and held against the program's tensors before the first of them is
+// assigned. Copies are assigned, of the very bytes that the checksum was made of: an assigned
+// tensor has its value's memory, and others may write to the file.
+// Threads: thread-compatible. Owner: nobody.
 #define TC_NO_SITES
 #include <inttypes.h>
 #include <math.h>
@@ -103,7 +106,8 @@ static int find_param(const content *c, tc_tensor p) {
   return i;
 }
 
-// An optimizer's kind, and a digest of its parameters' names in its order, by which its state is numbered, and of their groups; "" without one.
+// An optimizer's kind, and a digest of its parameters' names in its order, by which its state is
+// numbered, and of their groups; "" without one.
 typedef char identity[64];
 
 static void identify(const content *c, int k, identity out) {
@@ -279,7 +283,8 @@ static tc_status check_kind(const char *op, const tc_archive *a, const content *
                  have_kind ? have : "no optimizer", want_kind ? want_kind : 12, want_kind ? want : "no optimizer");
 }
 
-// Nothing in the file that the program does not ask for: state of another optimizer, a parameter it lacks.
+// Nothing in the file that the program does not ask for: state of another optimizer, a parameter it
+// lacks.
 static tc_status check_rest(const char *op, const tc_archive *a, const content *c, tc_site site) {
   tc_names asked = {0};
   tc_status st = TC_OK;
@@ -335,7 +340,8 @@ tc_status tc_checkpoint_load_with_at(const char *path, int n, const char *const 
   tc_scope scope = tc_scope_begin_at(site);
   tc_status st = content_init(&c, op, n, names, params, n_opts, opts, site);
   tc_archive *a = NULL;
-  // Reading a number runs nothing, and tells what failed before, which would else stop the assigns half way.
+  // Reading a number runs nothing, and tells what failed before, which would else stop the assigns
+  // half way.
   if (st == TC_OK) st = tc_item_i64_at(tc_from_host_at(&none, TC_SCALAR, TC_I64, site), &none, site);
   if (st == TC_OK) st = tc_safetensors_read(path, &a, site);
   if (st == TC_OK) st = resume(op, a, &c, out_step, site);

@@ -1,7 +1,8 @@
 // DLPack: tensors of other libraries in the same process, without a copy.
-// Owns: what is lent holds the value by tc_map_shared, and is freed by its deleter, which calls nothing that takes a lock of a trace; what is
+// Source: dlpack/dlpack.h of github.com/dmlc/dlpack; the array API's __dlpack__.
+// Threads: deleters run on any thread, and call nothing that takes a lock of a trace.
+// Owner: what is lent holds the value by tc_map_shared until its deleter is called. What is
 // borrowed is deleted with the last reference to its buffer.
-// Source: dlpack/dlpack.h of github.com/dmlc/dlpack; the array API's __dlpack__. Threads: deleters run on any thread.
 #define TC_NO_SITES
 #include <stdlib.h>
 #include <tc/dlpack.h>

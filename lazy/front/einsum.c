@@ -1,9 +1,13 @@
-// tc_einsum over the public ops: diagonals and lone sums first, then operands are contracted two at a time, in an order of least cost.
-// The idea: every axis has a label (a letter, or a place of the ellipsis counted from the right); a pair of operands becomes one batched
-// matmul [batch, free of a, shared] @ [batch, shared, free of b], and a product without shared labels stays elementwise, which fuses.
-// The cost of a pair is its multiply-adds and what its result takes to be stored; of orders that cost the same, the one that holds less at once is taken. Up to
-// EXACT operands all orders are compared, by subsets; of more, the pair whose result saves the most elements is contracted first.
-// Extents of one broadcast. Source: numpy.einsum, torch.einsum (an ellipsis the output does not name is summed, as PyTorch does); opt_einsum for orders.
+// tc_einsum over the public ops: diagonals and lone sums first, then operands are contracted two at
+// a time, in an order of least cost.
+// The idea: every axis has a label, a letter or a place of the ellipsis counted from the right. A
+// pair of operands becomes one batched matmul, [batch, free of a, shared] @ [batch, shared, free of
+// b]. A product without shared labels stays elementwise, which fuses.
+// The cost of a pair is its multiply-adds and what storing its result takes. Of orders that cost
+// the same, the one that holds less at once is taken. Up to EXACT operands all orders are compared,
+// by subsets; of more, the pair whose result saves the most elements is contracted first.
+// Extents of one broadcast. Source: numpy.einsum, torch.einsum (an ellipsis the output does not
+// name is summed, as PyTorch does); opt_einsum for orders.
 // Threads: thread-compatible; records only.
 #define TC_NO_SITES
 #include "lazy/front/operand.h"
@@ -160,7 +164,8 @@ static void take_diagonals(const einsum *e, operand *x) {
     }
 }
 
-// The sum of one operand is tc_sum's, of bools whether any is true; in a product integers keep its type, as in tc_matmul.
+// The sum of one operand is tc_sum's, of bools whether any is true; in a product integers keep its
+// type, as in tc_matmul.
 static tc_tensor sum_over(const einsum *e, tc_tensor x, tc_dims axes) {
   tc_type type = tc_dtype_at(x, e->site);
   if (e->lone) return type == TC_BOOL ? tc_any_at(x, axes, false, e->site) : tc_sum_at(x, axes, false, e->site);
@@ -183,7 +188,9 @@ static void sum_lone(const einsum *e, operand *x, const bool *needed) {
   x->axes = kept;
 }
 
-// x as a tensor with one axis per label of order, extents of one where it lacks the label; full: those it has repeat to the label's extent.
+// x as a tensor with one axis per label of order, of extent one where it lacks the label. full:
+// true:
+// the axes it has repeat to the label's extent.
 static void spread(const einsum *e, operand *x, const term *order, bool full) {
   permute_to(e, x, order);
   tc_dims have = tc_shape_at(x->value, e->site), shape = tc_dims_of(0, NULL), wide;
@@ -280,7 +287,8 @@ typedef struct best {
   unsigned first;  // the part that is made first
 } best;
 
-// The pair that is contracted first in the best order of n operands, n at most EXACT; false: every order has tensors of too many axes.
+// Finds the pair that the best order of n operands contracts first. n is at most EXACT. False:
+// every order has tensors of too many axes.
 static bool first_of_best(const order *o, int n, const uint64_t *xs, uint64_t output, int pair[2]) {
   best all[1 << EXACT];
   unsigned whole = (1u << n) - 1;
@@ -356,7 +364,8 @@ static tc_status contract_all(const einsum *e, int n, operand *xs, const term *o
   return TC_OK;
 }
 
-// The type that a product of all has: that of scalars only where it is of a higher kind, as in other ops.
+// The type that a product of all has: that of scalars only where it is of a higher kind, as in
+// other ops.
 static tc_type product_type(const einsum *e, int n, const operand *xs) {
   tc_type type[2] = {TC_BOOL, TC_BOOL};  // of tensors, of scalars
   int n_tensors = 0;
@@ -375,7 +384,8 @@ static bool sums(const einsum *e, const term *output) {
   return false;
 }
 
-// Whether operands of a product of f16 or bf16 meet in more than one sum: what is between them is then f32, and the result rounded once.
+// Whether operands of a product of f16 or bf16 meet in more than one sum. What is between the sums
+// is then f32, and the result is rounded once.
 static bool rounds_between(const einsum *e, const operand *xs, int n, const term *output) {
   bool several = n > 2;
   if (e->type != TC_F16 && e->type != TC_BF16) return false;
@@ -412,7 +422,8 @@ static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc
   return TC_OK;
 }
 
-// Records operands' Einstein sum, "ij,jk->ik". Poison with the spec and what is wrong with it in tc_last_error.
+// Records operands' Einstein sum, "ij,jk->ik". Poison with the spec and what is wrong with it in
+// tc_last_error.
 tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands, tc_site site) {
   TC_CALLED_AS("einsum");
   einsum e = {.spec = spec ? spec : "", .site = site};
@@ -422,7 +433,8 @@ tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands, tc_si
   tc_scope scope = tc_scope_begin_at(site);
   tc_tensor result = {0, 0};
   tc_status st = run(&e, n, operands, xs, &result);
-  // An operand returned as it came belongs to the caller's scope already; a reshape to its own shape makes a handle of this one.
+  // An operand returned as it came belongs to the caller's scope already; a reshape to its own
+  // shape makes a handle of this one.
   tc_tensor out = st == TC_OK ? tc_keep_at(tc_reshape_at(result, tc_shape_at(result, site), e.site), site) : tc_poison(st);
   tc_scope_end_at(scope, 0);
   return out;

@@ -12,7 +12,8 @@
 #define MAX_LINKS 40  // as Linux
 #define MOST_SUFFIX 40  // of a temporary's name, with the end of a string
 
-// Where path leads through symbolic links; the last target need not exist. The caller's to free; NULL with errno.
+// Where path leads through symbolic links; the last target need not exist. The caller's to free;
+// NULL with errno.
 static char *follow_links(const char *path) {
   char *at = strdup(path), target[PATH_MAX];
   for (int n_links = 0; at; n_links++) {
@@ -31,8 +32,9 @@ static char *follow_links(const char *path) {
   return NULL;
 }
 
-// A new file beside path, named after it as far as names go. old: the file that is there, whose permissions it gets, else those any new file gets
-// (mkstemp's would be 0600). -1 on failure; out_name is the caller's to free.
+// A new file beside path, named after it as far as names go. old: the file that is there, whose
+// permissions it gets, else those any new file gets (mkstemp's would be 0600). -1 on failure;
+// out_name is the caller's to free.
 static int open_beside(const char *path, const struct stat *old, char **out_name) {
   size_t bytes = strlen(path) + MOST_SUFFIX;
   const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -82,7 +84,8 @@ static void restore_signals(const sigset_t *before) {
   pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-// A rename is on the disk once its directory is. Where a directory cannot be opened or synced the file is in its place all the same.
+// A rename is on the disk once its directory is. Where a directory cannot be opened or synced the
+// file is in its place all the same.
 static void sync_directory(char *target) {
   char *slash = strrchr(target, '/');
   if (slash) slash[slash == target] = 0;

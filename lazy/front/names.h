@@ -1,4 +1,5 @@
-// A set of names, numbered in the order they came: found by hash, and by likeness for the sake of error messages. Owns copies. Thread-compatible.
+// A set of names, numbered in the order they came: found by hash, and by likeness for the sake of
+// error messages. Owns copies. Thread-compatible.
 #ifndef TC_LAZY_FRONT_NAMES_H
 #define TC_LAZY_FRONT_NAMES_H
 
@@ -17,8 +18,9 @@ bool tc_names_add(tc_names *names, const char *name);
 void tc_names_cut(tc_names *names, int n);
 // Its number, or -1.
 int tc_names_find(const tc_names *names, const char *name);
-// The name that ends with this one, or that the fewest edits turn into it, of several the one that begins most like it; NULL if none comes near. taken: by
-// number, names that stand for something else; NULL: none do.
+// The name that ends with this one, or that the fewest edits turn into it. Of several, the one that
+// begins most like it. NULL if none comes near. taken: by number, names that stand for something
+// else; NULL: none do.
 const char *tc_names_nearest(const tc_names *names, const char *name, const bool *taken);
 void tc_names_fini(tc_names *names);
 

@@ -12,8 +12,8 @@ static bool is_none(tc_tensor t) {
 
 // ---- Adding a module's parameters ----
 
-// What adds parameters adds all of a module's or none. It ends a scope of its own: nobody else holds what they start from, which is not made where other
-// values take its place before it is read.
+// What adds parameters adds all of a module's or none. It ends a scope of its own, so nobody
+// else holds the initial values. They are not computed if other values take their place first.
 typedef struct adding {
   tc_nn_params *p;
   int n_before;

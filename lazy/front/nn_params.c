@@ -1,4 +1,4 @@
-// A model's parameters and buffers by name. Owns: a reference to each, and the names.
+// A model's parameters and buffers by name. Owner: a reference to each, and the names.
 #define TC_NO_SITES
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,7 +1,11 @@
-// NumPy's .npy files: written as version 1.0, little-endian; read as 1.0, 2.0 and 3.0, in C or Fortran order, in either byte order.
+// NumPy's .npy files: written as version 1.0, little-endian; read as 1.0, 2.0 and 3.0, in C or
+// Fortran order, in either byte order.
 // Unsigned integers of 2, 4 and 8 bytes, which tc lacks, are read as i32, i64 and i64.
-// bf16, which NumPy lacks, is stored as two opaque bytes ("<V2", read also as "|V2"); numpy.load gives void16, viewable as ml_dtypes.bfloat16.
-// Always: a header is believed only as far as the file's size, or what a pipe gives, bears it out; a pipe is read no further than the array goes.
+// bf16, which NumPy lacks, is stored as two opaque bytes ("<V2", read also as "|V2"); numpy.load
+// gives void16, viewable as ml_dtypes.bfloat16.
+// Invariants: a header is believed only as far as the file's size, or what a pipe gives, bears it
+// out.
+// A pipe is read no further than the array goes.
 // Source: numpy/lib/format.py. Threads: thread-compatible; saving is a sync point.
 #define TC_NO_SITES
 #include "lazy/front/npy.h"
@@ -26,7 +30,8 @@ static const char *const descr_of[] = {
 
 // ---- Saving ----
 
-// Magic, version, length and the dictionary, padded with spaces so that the data starts at a multiple of 64.
+// Magic, version, length and the dictionary, padded with spaces so that the data starts at a
+// multiple of 64.
 size_t tc_npy_header(char out[TC_NPY_HEADER_BYTES], const tc_dims *shape, tc_type type) {
   size_t n = 10, bytes = TC_NPY_HEADER_BYTES;
   n += (size_t)snprintf(out + n, bytes - n, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr_of[type]);
@@ -132,7 +137,8 @@ static const char *readable(const char *text, char *out, size_t bytes) {
   return out;
 }
 
-// The value of a key, of which seen has a bit; where it ends, or NULL with why and the status, which is TC_ERR_IO unless tc lacks what it is.
+// Reads the value of a key, of which seen has a bit. Returns where it ends, or NULL with why and
+// the status: TC_ERR_IO, unless tc lacks what it is.
 static const char *parse_value(const char *key, const char *p, npy *out, unsigned *seen, tc_status *st, char *why, size_t why_bytes) {
   char descr[24], shown[4 * sizeof descr];
   if (strcmp(key, "descr") == 0) {
@@ -155,7 +161,8 @@ static const char *parse_value(const char *key, const char *p, npy *out, unsigne
   return snprintf(why, why_bytes, "it has rank %zu; tc has %d", rank, TC_MAX_RANK), NULL;
 }
 
-// The dictionary with exactly the three keys in n bytes, behind which is a zero; on failure what is wrong in why.
+// The dictionary with exactly the three keys in n bytes, behind which is a zero; on failure what is
+// wrong in why.
 static tc_status parse_header(const char *p, size_t n, npy *out, char *why, size_t why_bytes) {
   const char *end = p + n;
   unsigned seen = 0;
@@ -230,7 +237,8 @@ static void swap_bytes(unsigned char *data, size_t bytes, size_t element) {
     }
 }
 
-// Exactly bytes of f, the caller's to free, with room for so many at first; NULL where they are not there (errno 0) or not to be had.
+// Reads exactly so many bytes of f, for the caller to free, with room for some at first. NULL if
+// they are not there (errno 0), or cannot be read.
 static unsigned char *read_data(FILE *f, size_t bytes, size_t room) {
   unsigned char *data = NULL, *more;
   for (size_t n = 0; (more = realloc(data, room ? room : 1)) != NULL; room = TC_MIN(bytes, 2 * room)) {

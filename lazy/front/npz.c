@@ -1,7 +1,8 @@
 // NumPy's .npz: a zip archive with an .npy file for each tensor, stored or deflated.
-// Always: a member's size is believed only as far as its compressed bytes could hold it; its checksum is verified when it is read. Names are
-// those of the archive's directory: libzip holds them against the members' own only where asked to refuse whatever is unusual (ZIP_CHECKCONS), bytes
-// after the end for one, which NumPy reads.
+// Invariants: a member's size is believed only as far as its compressed bytes could hold it. Its
+// checksum is verified when it is read. Names are those of the archive's directory. libzip would
+// hold them against the members' own (ZIP_CHECKCONS), but then refuses what NumPy reads, such as
+// bytes after the end.
 // Source: numpy/lib/_npyio_impl.py; libzip reads and writes the archive. Threads: as io.h says.
 #define TC_NO_SITES
 #include <tc/io.h>
@@ -34,7 +35,8 @@
   X(zip_set_file_compression) X(zip_source_buffer_fragment) X(zip_source_free) X(zip_stat_index) X(zip_strerror)
 // clang-format on
 
-// Opened for the first archive and kept: with libcrypto, which it needs, it would add 2 ms to the start of every process (of 5, Zen 3).
+// Opened for the first archive, and kept. Linked in, it and its libcrypto would add 2 ms to the
+// start of every process (of 5, Zen 3).
 static struct {
   pthread_once_t once;
   char why[160];  // it is absent; "": it is there
@@ -202,7 +204,8 @@ static tc_status write_members(const tc_new_file *f, int n, const char *const *n
   return st;
 }
 
-// libzip has put a file of its own under the temporary's name; this is the one to be synced and to take the target's place.
+// libzip has put a file of its own under the temporary's name; this is the one to be synced and to
+// take the target's place.
 static void reopen(tc_new_file *f) {
   close(f->fd);
   if ((f->fd = open(f->name, O_RDWR | O_CLOEXEC)) < 0) f->why = errno;

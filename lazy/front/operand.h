@@ -1,4 +1,5 @@
-// What functions over the public interface say of the tensors they are given, and give back when they fail.
+// What functions over the public interface say of the tensors they are given, and give back when
+// they fail.
 #ifndef TC_LAZY_FRONT_OPERAND_H
 #define TC_LAZY_FRONT_OPERAND_H
 

@@ -1,7 +1,11 @@
-// Text of a tensor, as str(ndarray) with NumPy's default options: precision 8, threshold 1000, 3 edge items, line width 75.
-// The idea: collect the elements that will be shown, choose one common format for them, then lay them out recursively.
-// Digits are the shortest that name the value in its own type; bf16, which NumPy lacks, follows the same rule.
-// Source: numpy/_core/arrayprint.py, FloatingFormat and _formatArray; numpy/_core/src/multiarray/scalartypes.c.src for rank 0.
+// Text of a tensor, as str(ndarray) with NumPy's default options: precision 8, threshold 1000, 3
+// edge items, line width 75.
+// The idea: collect the elements that will be shown, choose one common format for them, then lay
+// them out recursively.
+// Digits are the shortest that name the value in its own type; bf16, which NumPy lacks, follows the
+// same rule.
+// Source: numpy/_core/arrayprint.py, FloatingFormat and _formatArray;
+// numpy/_core/src/multiarray/scalartypes.c.src for rank 0.
 // Threads: thread-compatible; formatting is a sync point.
 #define TC_NO_SITES
 #include "lazy/front/operand.h"
@@ -96,7 +100,8 @@ static double parse_as(const char *decimal, tc_type type) {
   return type == TC_F32 ? (double)strtof(decimal, NULL) : round_to(strtod(decimal, NULL), type);
 }
 
-// From this magnitude on, an exponent is printed: 10 to the digits the type holds, as NumPy does from 2.3 on. bf16 is treated as f16.
+// From this magnitude on, an exponent is printed: 10 to the digits the type holds, as NumPy does
+// from 2.3 on. bf16 is treated as f16.
 static double large(tc_type type, double of_f64) {
   return type == TC_F64 ? of_f64 : type == TC_F32 ? 1e6 : 1e3;
 }
@@ -119,7 +124,8 @@ static int shortest(double v, tc_type type, char digits[24], int *out_exp) {
   return n;
 }
 
-// Positional text: at most max_frac digits after the point, none of them a trailing zero; the point stays ("3.").
+// Positional text: at most max_frac digits after the point, none of them a trailing zero; the point
+// stays ("3.").
 static void positional(double v, tc_type type, int max_frac, char *out, size_t bytes) {
   char digits[24];
   int exp, n = shortest(v, type, digits, &exp), n_frac = TC_MAX_OF(0, n - 1 - exp);
@@ -141,7 +147,8 @@ static void positional(double v, tc_type type, int max_frac, char *out, size_t b
   out[k] = 0;
 }
 
-// Text with an exponent of at least exp_digits: at most max_frac digits after the point and at least min_frac.
+// Text with an exponent of at least exp_digits: at most max_frac digits after the point and at
+// least min_frac.
 static void scientific(double v, tc_type type, int max_frac, int min_frac, int exp_digits, char *out, size_t bytes) {
   char digits[24], s[48];
   int exp, n = shortest(v, type, digits, &exp);
@@ -280,7 +287,8 @@ static void put_element(text *out, const format *f, const void *data, int64_t i)
 
 // ---- Layout ----
 
-// Appends a word to the line that begins at *line_at, after wrapping where it would not fit; indent spaces begin a line.
+// Appends a word to the line that begins at *line_at, after wrapping where it would not fit; indent
+// spaces begin a line.
 static void extend_line(text *out, size_t *line_at, const char *word, size_t n, int width, int indent) {
   size_t line = out->n - *line_at;
   if ((int)(line + n) > width && line > (size_t)indent) {
@@ -337,7 +345,8 @@ static void put_level(text *out, const shown *s, const format *f, int axis, int6
   text_put(out, "]", 1);
 }
 
-// str() of a NumPy scalar: positional from 1e-4 to 1e16 (less in narrow types), with a digit after the point; otherwise an exponent without a bare point.
+// str() of a NumPy scalar. From 1e-4 to 1e16 (less in narrow types) it is positional, with a digit
+// after the point; else it has an exponent, and no bare point.
 static void put_scalar(text *out, const void *data, tc_type type) {
   char word[400];
   double v = float_at(data, type, 0), size = fabs(v);

@@ -1,10 +1,14 @@
-// safetensors: eight bytes of length, a JSON header that gives each tensor a type, a shape and where its bytes begin and end, and those bytes.
-// Always: a header is believed only as far as the file bears it out: the tensors fill the data exactly, without overlaps or holes, each with the
-// bytes of its shape. What could not be a tensor here (its type, its rank) is an error when it is asked for. Unsigned integers of 2, 4 and 8 bytes are read as
-// .npy files' are.
-// Owns: the archive and every tensor borrowed from it each have a reference to the mapping; of an archive that was read tensors are copies. Threads: as
-// io.h says; mappings are counted atomically, because the last reference may go anywhere.
+// safetensors: eight bytes of length, a JSON header, and the tensors' bytes. The header gives each
+// tensor a type, a shape, and where its bytes begin and end.
+// Invariants: a header is believed only as far as the file bears it out. The tensors fill the data
+// exactly, without overlaps or holes, each with the bytes of its shape. What could not be a tensor
+// here (its type, its rank) is an error when it is asked for. Unsigned integers of 2, 4 and 8 bytes
+// are read as .npy files' are.
 // Source: huggingface/safetensors, safetensors/src/tensor.rs.
+// Threads: as io.h says; mappings are counted atomically, because the last reference may go
+// anywhere.
+// Owner: the archive and every tensor borrowed from it have a reference to the mapping each. Of an
+// archive that was read, tensors are copies.
 #define TC_NO_SITES
 #include "lazy/front/safetensors.h"
 
@@ -253,7 +257,8 @@ static tc_tensor widened(const tc_archive *a, int i, tc_site site) {
   return t;
 }
 
-// The copy of a tensor that was read; its pages of what was read go, so that the numbers are not there twice. It may be asked for again.
+// The copy of a tensor that was read; its pages of what was read go, so that the numbers are not
+// there twice. It may be asked for again.
 static tc_tensor take(const safetensors *s, entry *e, tc_site site) {
   unsigned char *data = s->map->at + s->data + e->begin;
   if (tc_is_valid(e->taken)) return e->taken;
@@ -360,7 +365,8 @@ done:
   return text;
 }
 
-// Spaces after the header put the data at a multiple of 64 bytes, so that what is mapped is aligned for every type and vector.
+// Spaces after the header put the data at a multiple of 64 bytes, so that what is mapped is aligned
+// for every type and vector.
 static void write_header(tc_new_file *f, const char *text) {
   static const char spaces[64] = "                                                               ";
   size_t n = strlen(text), padded = ((8 + n + 63) & ~(size_t)63) - 8;
@@ -371,7 +377,8 @@ static void write_header(tc_new_file *f, const char *text) {
   tc_new_file_write(f, spaces, padded - n);
 }
 
-// Large elements first, so that each is aligned though the format allows no gaps; otherwise in the caller's order.
+// Large elements first, so that each is aligned though the format allows no gaps; otherwise in the
+// caller's order.
 static void alignment_order(int n, const tc_tensor *tensors, int *out, tc_site site) {
   int k = 0;
   for (size_t bytes = 8; bytes > 0; bytes /= 2)

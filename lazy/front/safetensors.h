@@ -1,14 +1,17 @@
-// safetensors files as checkpoints need them: written without being put in their place yet, and as the very bytes that a checksum was made of.
+// safetensors files as checkpoints need them: written without being put in their place yet, and as
+// the very bytes that a checksum was made of.
 #ifndef TC_LAZY_FRONT_SAFETENSORS_H
 #define TC_LAZY_FRONT_SAFETENSORS_H
 
 #include "lazy/front/archive.h"
 #include "lazy/front/file.h"
 
-// Writes the file, metadata first and in the order given. What is wrong with names or text is reported; failed writes are f's to tell.
+// Writes the file, metadata first and in the order given. What is wrong with names or text is
+// reported; failed writes are f's to tell.
 tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, const tc_tensor *tensors, int n_meta, const char *const *meta);
-// As tc_safetensors_open, but the file is read once, into memory of the archive's own, and its tensors are copies: no later write to the file shows, and
-// nothing of it is held. All tensors are to be taken in one scope.
+// As tc_safetensors_open, but the file is read once, into memory of the archive's own. Its tensors
+// are copies: no later write to the file shows, and the file is not held. Take all tensors in one
+// scope.
 tc_status tc_safetensors_read(const char *path, tc_archive **out, tc_site site);
 // The whole file, borrowed; of an archive that was read only until its first tensor is taken.
 const unsigned char *tc_safetensors_bytes(const tc_archive *a, size_t *out_bytes);

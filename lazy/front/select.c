@@ -1,6 +1,8 @@
-// Functions whose result's shape depends on values, and those with several results: nonzero, masked_select, unique, allclose, split, meshgrid.
-// The idea: what decides the shape is read to the host, which is a sync point; the values themselves move by recorded ops where they can, so
-// masked_select is differentiable. Results are on their operand's device.
+// Functions whose result's shape depends on values, and those with several results: nonzero,
+// masked_select, unique, allclose, split, meshgrid.
+// The idea: what decides the shape is read to the host, which is a sync point. The values
+// themselves move by recorded ops where they can, so masked_select is differentiable. Results are
+// on their operand's device.
 // Threads: thread-compatible.
 #define TC_NO_SITES
 #include "lazy/front/operand.h"
@@ -122,7 +124,8 @@ tc_tensor tc_unique_at(tc_tensor x, tc_site site) {
   return wide == type ? out : tc_cast_at(out, type, site);
 }
 
-// |a - b| <= atol + rtol |b| everywhere, or equal (infinities); NaN is close to nothing. Integers are compared in f64.
+// |a - b| <= atol + rtol |b| everywhere, or equal (infinities); NaN is close to nothing. Integers
+// are compared in f64.
 tc_status tc_allclose_at(tc_tensor a, tc_tensor b, double rtol, double atol, bool *out, tc_site site) {
   TC_CALLED_AS("allclose");
   if (out == NULL) return tc_fail(TC_ERR_ARG, "allclose", site, "out is NULL");

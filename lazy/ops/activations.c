@@ -1,6 +1,8 @@
-// Activations and dropout, composed at node level from elementwise records, which lowering fuses into one kernel.
-// f16, bf16 and integer operands are computed in f32 and rounded once, as PyTorch's kernels do. Values and slopes on the edges are PyTorch's
-// (aten/src/ATen/native/cpu/Activation.cpp); branches whose slope could be infinite see a harmless operand (the double where).
+// Activations and dropout, composed at node level from elementwise records, which lowering fuses
+// into one kernel.
+// f16, bf16 and integer operands are computed in f32 and rounded once, as PyTorch's kernels do.
+// Values and slopes on the edges are PyTorch's (aten/src/ATen/native/cpu/Activation.cpp); branches
+// whose slope could be infinite see a harmless operand (the double where).
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
 #include "lazy/record/formula.h"
@@ -33,7 +35,8 @@ static tc_node silu_node(tc_trace *t, tc_node x, double p) {
 }
 ACTIVATION(silu)
 
-// x itself above 20, where log(1 + exp(x)) - x is below f32's rounding; exp sees no operand that could overflow.
+// x itself above 20, where log(1 + exp(x)) - x is below f32's rounding; exp sees no operand that
+// could overflow.
 static tc_node softplus_node(tc_trace *t, tc_node x, double p) {
   (void)p;
   tc_node large = f_num(t, TC_OP_GT, x, 20.0);
@@ -111,7 +114,8 @@ static tc_node softsign_node(tc_trace *t, tc_node x, double p) {
 }
 ACTIVATION(softsign)
 
-// x times the mask times the scale, so that NaN and infinity show through as in PyTorch. The draw is f32 whatever x is.
+// x times the mask times the scale, so that NaN and infinity show through as in PyTorch. The draw
+// is f32 whatever x is.
 tc_node tc_compose_dropout(tc_trace *t, tc_node a, double p) {
   if (a == TC_NODE_ERR || p == 0.0) return a;
   tc_node draw = tc_rec_rng(t, TC_OP_RAND, tc_node_dims(t, a), TC_F32, 0, 0);

@@ -1,7 +1,9 @@
-// Adaptive pooling: the result's extents are given; element i of an axis is of the stretch from floor(i l / n) to ceil((i + 1) l / n) of its l elements.
+// Adaptive pooling: the result's extents are given. Element i of n pools the stretch from
+// floor(i l / n) to ceil((i + 1) l / n) of an axis of l elements.
 //
-// Idea: where every axis is cut evenly, windows tile it and one fold does. Else each axis is read by index as long as its longest stretch, an axis after
-// the other, and folded: means with what is beyond a stretch masked, the greatest with its last element repeated.
+// Where every axis is cut evenly, windows tile it and one fold does. Else axis by axis is read by
+// index in rows as long as the longest stretch, and folded. For means, what is beyond a stretch is
+// masked; for the greatest, its last element is repeated.
 // Source: aten/src/ATen/native/AdaptiveAveragePooling.cpp and AdaptiveMaxPooling2d.cpp.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
@@ -31,7 +33,8 @@ static tc_node means(tc_trace *t, tc_node a, int axis, int64_t n) {
   return f_div(t, sum, tc_pool_on_axis(t, tc_rec_cast(t, s.count, tc_node_type(t, a)), rank, axis));
 }
 
-// The first of the greatest along the last axis, then of those along the axis before it: the first in the order of the image.
+// The first of the greatest along the last axis, then of those along the axis before it: the first
+// in the order of the image.
 static tc_node greatest(tc_trace *t, tc_node a, int axis, int64_t n) {
   stretches s = cut(t, tc_node_dims(t, a)->dim[axis], n);
   a = tc_rec_index_select(t, a, axis, s.at);

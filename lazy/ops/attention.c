@@ -1,28 +1,24 @@
-// Attention: the public op, its rows, and their gradient.
+// Attention: the public op and its rows. Its gradient is lazy/autograd/vjp_attention.c.
 //
-// Operands are brought to rank 4, [n, heads, rows, elements], by views. One row, ATTENTION, mixes values without ever holding the scores; its gradient
-// takes of each row the greatest score and the log of its sum of exponentials below that (LSE), with which a weight can be made again alone, and delta, the
-// sum of dout * out:
+// Operands are brought to rank 4, [n, heads, rows, elements], by views. One row, ATTENTION, mixes
+// values without ever holding the scores. Its gradient takes LSE of each row, the greatest score
+// and the log of the sum of exponentials of the scores less that, and delta, the sum of dout * out.
+// With LSE each weight can be made again by itself:
 //   p = exp(s - max - log sum)   ds = p (dout v^T - delta)   dq = ds k   dk = ds^T q   dv = p^T dout
-// The same is composed of other rows, scores and all, where that is asked for: dropout of weights, heads too long for the kernels or of no elements, no
-// keys, gradients of a mask, gradients that are differentiated again.
+// In these cases the same is composed of other rows, scores and all: dropout of weights; heads too
+// long for the kernels, or of no elements; no keys; gradients of a mask; gradients that are
+// differentiated again.
 // Source: Dao et al., FlashAttention (2022); rows that see nothing as in PyTorch's _safe_softmax.
-// Threads: under the trace's lock. Owns nothing.
+// Threads: under the trace's lock. Owner: nobody.
 #define TC_NO_SITES
 #include <math.h>
 #include <string.h>
 
+#include "lazy/ops/attention.h"
 #include "lazy/record/formula.h"
-#include "lazy/trace/trace.h"
-#include "lazy/autograd/vjp.h"
+#include "lazy/record/append.h"
 
 #define MAX_GPU_F64_HEAD 128  // whose tiles fit the block's memory of every GPU
-
-typedef struct attention {
-  tc_node q, k, v;  // rank 4
-  tc_node scale, length, mask;
-  bool causal, has_length, has_mask;
-} attention;
 
 static tc_dims dims4(int64_t a, int64_t b, int64_t c, int64_t d) {
   return (tc_dims){4, {a, b, c, d}};
@@ -40,8 +36,7 @@ static tc_node scalar(tc_trace *t, tc_node like, tc_type type, uint64_t bits) {
   return tc_trace_append(t, TC_OP_FULL, type, shape, 0, NULL, 0, NULL, 1, &bits, (tc_device)t->dev[like]);
 }
 
-// One of the rows: its operands are the first n of in, then the scale, and the length and the mask if there are any.
-static tc_node row(tc_trace *t, const attention *a, tc_op op, tc_type type, const tc_dims *shape, int n, const tc_node *first) {
+tc_node tc_attention_row(tc_trace *t, const tc_attention *a, tc_op op, tc_type type, const tc_dims *shape, int n, const tc_node *first) {
   tc_node in[9];
   memcpy(in, first, (size_t)n * sizeof in[0]);
   in[n++] = a->scale;
@@ -59,22 +54,20 @@ static tc_node row(tc_trace *t, const attention *a, tc_op op, tc_type type, cons
   return tc_trace_append(t, op, type, id, n, in, 3, attr, 0, NULL, (tc_device)t->dev[in[0]]);
 }
 
-// [n, rows, heads, ..] as [n, heads, rows, ..] and back.
-static tc_node swapped(tc_trace *t, tc_node a) {
+tc_node tc_attention_swapped(tc_trace *t, tc_node a) {
   tc_dims order = order4(0, 2, 1, 3);
   return tc_rec_permute(t, a, &order);
 }
 
-static tc_node attend(tc_trace *t, const attention *a) {
+static tc_node attend(tc_trace *t, const tc_attention *a) {
   const tc_dims *q = tc_node_dims(t, a->q), *v = tc_node_dims(t, a->v);
   tc_dims out = dims4(q->dim[0], q->dim[2], q->dim[1], v->dim[3]);
-  return swapped(t, row(t, a, TC_OP_ATTENTION, tc_node_type(t, a->q), &out, 3, (tc_node[]){a->q, a->k, a->v}));
+  return tc_attention_swapped(t, tc_attention_row(t, a, TC_OP_ATTENTION, tc_node_type(t, a->q), &out, 3, (tc_node[]){a->q, a->k, a->v}));
 }
 
 // ---- The same of other rows ----
 
-// Key heads repeated for the query heads they serve.
-static tc_node repeated(tc_trace *t, tc_node x, int64_t heads) {
+tc_node tc_attention_repeated(tc_trace *t, tc_node x, int64_t heads) {
   tc_dims d = *tc_node_dims(t, x);
   if (d.dim[1] == heads) return x;
   tc_dims split = {5, {d.dim[0], d.dim[1], 1, d.dim[2], d.dim[3]}}, wide = split, joined = dims4(d.dim[0], heads, d.dim[2], d.dim[3]);
@@ -82,21 +75,13 @@ static tc_node repeated(tc_trace *t, tc_node x, int64_t heads) {
   return tc_rec_reshape(t, tc_rec_expand(t, tc_rec_reshape(t, x, &split), &wide), &joined);
 }
 
-// The other way, for gradients: the sum over the query heads of each key head.
-static tc_node gathered(tc_trace *t, tc_node g, int64_t heads) {
-  if (g == TC_NODE_ERR) return g;
-  tc_dims d = *tc_node_dims(t, g);
-  if (d.dim[1] == heads) return g;
-  return tc_rec_fold(t, TC_OP_SUM, tc_rec_reshape(t, g, &(tc_dims){5, {d.dim[0], heads, d.dim[1] / heads, d.dim[2], d.dim[3]}}), 1u << 2, false);
-}
-
-static tc_node turned(tc_trace *t, tc_node x) {
+tc_node tc_attention_transposed(tc_trace *t, tc_node x) {
   tc_dims order = order4(0, 1, 3, 2);
   return tc_rec_permute(t, x, &order);
 }
 
 // Where keys are seen for the sake of causality and the length; TC_NODE_ERR with *all: everywhere.
-static tc_node seen_keys(tc_trace *t, const attention *a, bool *all) {
+static tc_node seen_keys(tc_trace *t, const tc_attention *a, bool *all) {
   int64_t l = tc_node_dims(t, a->q)->dim[2], s = tc_node_dims(t, a->k)->dim[2];
   *all = !a->causal && !a->has_length;
   if (*all) return TC_NODE_ERR;
@@ -107,10 +92,9 @@ static tc_node seen_keys(tc_trace *t, const attention *a, bool *all) {
   return a->has_length ? tc_rec_binary(t, TC_OP_LOGICAL_AND, short_of, behind) : behind;
 }
 
-// softmax of the scores, [n, hq, l, s]; rows that see nothing are zeros.
-static tc_node weights_of(tc_trace *t, const attention *a) {
-  tc_node k = repeated(t, f_widen(t, a->k), tc_node_dims(t, a->q)->dim[1]);
-  tc_node s = f_mul(t, tc_rec_matmul(t, f_widen(t, a->q), turned(t, k)), a->scale);
+tc_node tc_attention_weights(tc_trace *t, const tc_attention *a) {
+  tc_node k = tc_attention_repeated(t, f_widen(t, a->k), tc_node_dims(t, a->q)->dim[1]);
+  tc_node s = f_mul(t, tc_rec_matmul(t, f_widen(t, a->q), tc_attention_transposed(t, k)), a->scale);
   if (s == TC_NODE_ERR || tc_node_dims(t, s)->dim[3] == 0) return s;
   bool all;
   tc_node seen = seen_keys(t, a, &all);
@@ -122,60 +106,11 @@ static tc_node weights_of(tc_trace *t, const attention *a) {
   return f_div(t, e, f_fill(t, f_num(t, TC_OP_EQ, sum, 0), 1, sum));
 }
 
-static tc_node composed(tc_trace *t, const attention *a, double dropout) {
-  tc_node weights = weights_of(t, a);
+static tc_node composed(tc_trace *t, const tc_attention *a, double dropout) {
+  tc_node weights = tc_attention_weights(t, a);
   if (dropout > 0) weights = tc_compose_dropout(t, weights, dropout);
-  tc_node v = repeated(t, f_widen(t, a->v), tc_node_dims(t, a->q)->dim[1]);
+  tc_node v = tc_attention_repeated(t, f_widen(t, a->v), tc_node_dims(t, a->q)->dim[1]);
   return f_narrow(t, tc_rec_matmul(t, weights, v), tc_node_type(t, a->q));
-}
-
-// ---- Gradients ----
-
-enum { Q, K, V, SCALE };
-
-static attention operands_of(tc_vjp *v) {
-  attention a = {.causal = v->attr[0], .has_length = v->attr[1], .has_mask = v->attr[2]};
-  int at = SCALE;
-  a.q = tc_vjp_in(v, Q), a.k = tc_vjp_in(v, K), a.v = tc_vjp_in(v, V), a.scale = tc_vjp_in(v, at++);
-  if (a.has_length) a.length = tc_vjp_in(v, at++);
-  if (a.has_mask) a.mask = tc_vjp_in(v, at);
-  return a;
-}
-
-static void composed_gradient(tc_vjp *v, const attention *a) {
-  tc_trace *t = v->t;
-  int64_t heads = tc_node_dims(t, a->q)->dim[1], key_heads = tc_node_dims(t, a->k)->dim[1];
-  tc_node p = weights_of(t, a), g = swapped(t, f_widen(t, v->g));
-  tc_node k = repeated(t, f_widen(t, a->k), heads), values = repeated(t, f_widen(t, a->v), heads);
-  tc_vjp_give(v, V, gathered(t, tc_rec_matmul(t, turned(t, p), g), key_heads));
-  tc_node dp = tc_rec_matmul(t, g, turned(t, values));
-  tc_node ds = f_mul(t, p, f_sub(t, dp, tc_rec_fold(t, TC_OP_SUM, f_mul(t, p, dp), 1u << 3, true)));
-  if (a->has_mask) tc_vjp_give(v, v->n_in - 1, ds);
-  ds = f_mul(t, ds, a->scale);
-  tc_vjp_give(v, Q, tc_rec_matmul(t, ds, k));
-  tc_vjp_give(v, K, gathered(t, tc_rec_matmul(t, turned(t, ds), f_widen(t, a->q)), key_heads));
-}
-
-void tc_vjp_attention(tc_vjp *v) {
-  tc_trace *t = v->t;
-  attention a = operands_of(v);
-  if (t->op_status != TC_OK) return;
-  if (v->create_graph || (a.has_mask && tc_vjp_wants(v, v->n_in - 1))) {
-    composed_gradient(v, &a);
-    return;
-  }
-  tc_dims q = *tc_node_dims(t, a.q), k = *tc_node_dims(t, a.k), values = *tc_node_dims(t, a.v);
-  tc_dims per_row = dims4(q.dim[0], q.dim[1], q.dim[2], 2), order = {3, {0, 2, 1}};
-  tc_type type = tc_node_type(t, a.q), wide = type == TC_F64 ? TC_F64 : TC_F32;
-  tc_node g = swapped(t, v->g);
-  tc_node delta = tc_rec_fold(t, TC_OP_SUM, f_mul(t, f_widen(t, v->g), f_widen(t, tc_vjp_out(v))), 1u << 3, false);
-  tc_node lse = row(t, &a, TC_OP_ATTENTION_LSE, wide, &per_row, 2, (tc_node[]){a.q, a.k});
-  tc_node in[6] = {a.q, a.k, a.v, g, lse, tc_rec_permute(t, delta, &order)};
-  tc_dims dq = dims4(q.dim[0], q.dim[2], q.dim[1], q.dim[3]);
-  tc_dims dk = dims4(k.dim[0], k.dim[2], k.dim[1], k.dim[3]), dv = dims4(k.dim[0], k.dim[2], k.dim[1], values.dim[3]);
-  if (tc_vjp_wants(v, Q)) tc_vjp_give(v, Q, swapped(t, row(t, &a, TC_OP_ATTENTION_DQ, type, &dq, 6, in)));
-  if (tc_vjp_wants(v, K)) tc_vjp_give(v, K, swapped(t, row(t, &a, TC_OP_ATTENTION_DK, type, &dk, 6, in)));
-  if (tc_vjp_wants(v, V)) tc_vjp_give(v, V, swapped(t, row(t, &a, TC_OP_ATTENTION_DV, type, &dv, 6, in)));
 }
 
 // ---- The public op ----
@@ -205,7 +140,7 @@ static tc_node misfit(tc_trace *t, const tc_node *x) {
 }
 
 // Brings q, k and v to rank 4; *lead: what their leading axes broadcast to. False after reporting.
-static bool take_operands(tc_trace *t, const tc_node *in, attention *a, tc_dims *lead, int *rank) {
+static bool take_operands(tc_trace *t, const tc_node *in, tc_attention *a, tc_dims *lead, int *rank) {
   tc_node x[3];
   *rank = 3;
   for (int i = 0; i < 3; i++) {
@@ -235,7 +170,7 @@ static bool take_operands(tc_trace *t, const tc_node *in, attention *a, tc_dims 
   return a->q != TC_NODE_ERR && a->k != TC_NODE_ERR && a->v != TC_NODE_ERR;
 }
 
-static bool take_mask(tc_trace *t, tc_node mask, attention *a, const tc_dims *lead, int rank) {
+static bool take_mask(tc_trace *t, tc_node mask, tc_attention *a, const tc_dims *lead, int rank) {
   tc_type type = tc_node_type(t, mask);
   tc_dims d = *tc_node_dims(t, mask), q = *tc_node_dims(t, a->q), want = {.rank = rank};
   char have[128], wanted[128];
@@ -260,7 +195,7 @@ static bool take_mask(tc_trace *t, tc_node mask, attention *a, const tc_dims *le
   return a->has_mask = true, a->mask != TC_NODE_ERR;
 }
 
-static bool take_options(tc_trace *t, const tc_attention_options *o, attention *a) {
+static bool take_options(tc_trace *t, const tc_attention_options *o, tc_attention *a) {
   int64_t s = tc_node_dims(t, a->k)->dim[2], e = tc_node_dims(t, a->q)->dim[3];
   double scale = tc_option(o->scale, 1 / sqrt((double)TC_MAX_OF(e, INT64_C(1))));
   uint64_t bits;
@@ -277,7 +212,7 @@ static bool take_options(tc_trace *t, const tc_attention_options *o, attention *
 tc_tensor tc_scaled_dot_product_attention_at(tc_tensor q, tc_tensor k, tc_tensor v, tc_tensor mask, tc_attention_options options, tc_site site) {
   tc_trace *t = tc_op_begin("scaled_dot_product_attention", site);
   tc_node in[3] = {tc_op_in(t, q), tc_op_in(t, k), tc_op_in(t, v)}, m = f_given(mask) ? tc_op_in(t, mask) : TC_NODE_ERR;
-  attention a = {0};
+  tc_attention a = {0};
   tc_dims lead;
   int rank;
   bool ok = in[0] != TC_NODE_ERR && in[1] != TC_NODE_ERR && in[2] != TC_NODE_ERR && (m != TC_NODE_ERR || !f_given(mask));

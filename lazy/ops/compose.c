@@ -1,8 +1,12 @@
-// Public ops that are compositions: statistics, masks, diagonals, ranges and thin uses of indexing and products.
-// Each is written at node level, so temporaries are never handles; gradients come from the vjps of the records they consist of.
-// Always: where a branch of a where() could have an infinite or NaN slope, its operand is made harmless first (the double where), because a
-// zero gradient times infinity is NaN. Sources: torch/_refs, aten/src/ATen/native/ReduceOps.cpp for values and edge cases.
-// Threads: thread-compatible, each thread records its own trace. Activations and losses have files of their own.
+// Public ops that are compositions: statistics, masks, diagonals, ranges and thin uses of indexing
+// and products.
+// Each is written at node level, so temporaries are never handles; gradients come from the vjps of
+// the records they consist of.
+// Invariants: a branch of a where() that could have an infinite or NaN slope has a harmless operand
+// (the double where), because a zero gradient times infinity is NaN. Sources:
+// torch/_refs, aten/src/ATen/native/ReduceOps.cpp for values and edge cases.
+// Threads: thread-compatible, each thread records its own trace. Activations and losses have files
+// of their own.
 #define TC_NO_SITES
 #include "lazy/record/formula.h"
 
@@ -30,8 +34,9 @@ tc_tensor tc_isfinite_at(tc_tensor x, tc_site site) {
   return tc_op_end(t, isfinite_node(t, a));
 }
 
-// Where a op bound, the bound, else a, whose slope is 1 only strictly within: 0 on a bound and for NaN, which stays NaN, as PyTorch's clamp has it (2.15).
-// An integer tensor stays one unless the bound has a fraction; bounds outside its type's range bound nothing.
+// The bound where `a op bound` holds, else a. NaN stays NaN. The slope of a is 1 strictly within,
+// and 0 on a bound and for NaN, as in PyTorch's clamp (2.15). An integer tensor stays one unless
+// the bound has a fraction; bounds outside its type's range bound nothing.
 static tc_node bound(tc_trace *t, tc_op op, tc_node a, double value) {
   if (a == TC_NODE_ERR) return a;
   if (tc_type_is_float(tc_node_type(t, a))) {
@@ -63,7 +68,8 @@ tc_tensor tc_masked_fill_at(tc_tensor x, tc_tensor mask, double value, tc_site s
 
 // ---- Ranges, masks and random values ----
 
-// Whether the type holds the n numbers of a range: the first and the last, and so those between. False after reporting.
+// Whether the type holds the n numbers of a range: the first and the last, and so those between.
+// False after reporting.
 static bool good_range(tc_trace *t, tc_type type, double n, double first, double last) {
   if ((unsigned)type >= (unsigned)TC_N_TYPES) return tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type), false;
   if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no ranges"), false;
@@ -83,7 +89,8 @@ tc_tensor tc_arange_at(double start, double stop, double step, tc_type type, tc_
   return tc_op_end(t, tc_rec_cast(t, tc_rec_iota(t, &shape, TC_F64, start, step), type));
 }
 
-// Counts up from start in the first half and down from stop in the second, as PyTorch does: both ends are exact and the middle is symmetric.
+// Counts up from start in the first half and down from stop in the second, as PyTorch does. Both
+// ends are exact, and the middle is symmetric.
 tc_tensor tc_linspace_at(double start, double stop, int64_t n, tc_type type, tc_site site) {
   tc_trace *t = tc_op_begin("linspace", site);
   if (n < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld; at least 0 is needed", (long long)n));
@@ -175,7 +182,8 @@ tc_tensor tc_roll_at(tc_tensor x, int64_t shift, int axis, tc_site site) {
   return tc_op_end(t, d->rank ? tc_rec_roll(t, a, s > 0 ? n - s : -s, k) : a);
 }
 
-// a, seen as [outer, inner], with each row of inner elements repeated count times, as shape. Rank 3 serves every rank.
+// a, seen as [outer, inner], with each row of inner elements repeated count times, as shape. Rank 3
+// serves every rank.
 static tc_node repeat(tc_trace *t, tc_node a, int64_t outer, int64_t inner, int64_t count, const tc_dims *shape) {
   tc_dims one = TC_SHAPE(outer, 1, inner), many = TC_SHAPE(outer, count, inner);
   return tc_rec_reshape(t, tc_rec_expand(t, tc_rec_reshape(t, a, &one), &many), shape);
@@ -266,9 +274,11 @@ tc_node tc_compose_mean(tc_trace *t, tc_node a, uint32_t axes_mask, bool keepdim
   return f_num(t, TC_OP_DIV, tc_rec_fold(t, TC_OP_SUM, a, axes_mask, keepdim), tc_compose_count(t, a, axes_mask));
 }
 
-// Two passes. A mean is rounded, of a large one by more than the deviations may be, so it is corrected by the mean of the deviations, and their squares by
-// that one's: the corrected two-pass algorithm of Chan, Golub and LeVeque (1983). In exact arithmetic the corrections are zero whatever the elements are, and
-// so are their derivatives: they have no history. Squares stay at least 0, and infinite ones infinite.
+// Two passes: the corrected algorithm of Chan, Golub and LeVeque (1983). A mean is rounded, a large
+// one by more than the deviations may be. So the mean of the deviations corrects it, and the square
+// of that corrects their squares. In exact arithmetic the corrections are zero
+// whatever the elements are, and so are their derivatives: they have no history. Squares stay at
+// least 0, and infinite ones infinite.
 tc_moments tc_compose_moments(tc_trace *t, tc_node a, uint32_t axes_mask) {
   if (a == TC_NODE_ERR) return (tc_moments){a, a, a};
   tc_node mean = tc_compose_mean(t, a, axes_mask, true), d = f_sub(t, a, mean);
@@ -331,7 +341,8 @@ tc_tensor tc_std_at(tc_tensor x, tc_dims axes, double correction, bool keepdim, 
   return tc_op_end(t, var == TC_NODE_ERR ? var : f_narrow(t, root(t, var, 0.5), type));
 }
 
-// log(sum(exp(x - m))) + m with m the finite maximum. A row of -inf (or of nothing) gives -inf with slope 0, not NaN.
+// log(sum(exp(x - m))) + m with m the finite maximum. A row of -inf (or of nothing) gives -inf with
+// slope 0, not NaN.
 tc_tensor tc_logsumexp_at(tc_tensor x, tc_dims axes, bool keepdim, tc_site site) {
   tc_trace *t = tc_op_begin("logsumexp", site);
   uint32_t mask;
@@ -387,7 +398,8 @@ tc_tensor tc_norm_at(tc_tensor x, double p, tc_dims axes, bool keepdim, tc_site 
 
 // ---- By index ----
 
-// gather after x and index are broadcast against each other on the other axes (torch.take_along_dim).
+// gather after x and index are broadcast against each other on the other axes
+// (torch.take_along_dim).
 tc_tensor tc_take_along_dim_at(tc_tensor x, tc_tensor index, int axis, tc_site site) {
   tc_trace *t = tc_op_begin("take_along_dim", site);
   tc_node a = tc_op_in(t, x), i = tc_op_in(t, index);
@@ -443,7 +455,8 @@ tc_tensor tc_one_hot_at(tc_tensor ids, int64_t n, tc_site site) {
 
 // ---- Products ----
 
-// Both operands with the rank that is asked for, and one extent along their first axis where they share that; false after reporting.
+// Both operands with the rank that is asked for, and one extent along their first axis where they
+// share that; false after reporting.
 static bool both_rank(tc_trace *t, tc_node a, tc_node b, int rank, bool share_first) {
   if (a == TC_NODE_ERR || b == TC_NODE_ERR) return false;
   const tc_dims *da = tc_node_dims(t, a), *db = tc_node_dims(t, b);

@@ -1,7 +1,8 @@
 // Convolution and its transpose: shapes and checks; the rest is rows of the op table.
 //
-// Idea: x [n, c, h, w] is seen with channels last and so is the result; those moves are records of their own, which lowering leaves out between two
-// convolutions. A transposed convolution is the gradient of one by its image.
+// x [n, c, h, w] is seen with channels last, and so is the result. Those moves are records of their
+// own, which lowering leaves out between two convolutions. A transposed convolution is the
+// gradient of one by its image.
 // Source: aten/src/ATen/native/Convolution.cpp for shapes and checks.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES

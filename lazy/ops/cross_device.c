@@ -1,8 +1,16 @@
-// Values that go from one device to another. In the same memory that is a record, TO. To another memory a value goes once it is stored, as a copy, and what
-// is made has the history of what was carried: a run of two records (tc_run_create_carried), so that gradients find the way back (lazy/autograd/grad.c).
-// Threads: under the trace's lock. Owns nothing.
+// Values that go from one device to another. See cross_device.h. In the same memory that is a
+// record, TO. To another memory a value goes as a copy, once it is stored. The copy has the history
+// of what was carried: a run of two records (tc_run_create_carried). By it gradients find the way
+// back (lazy/autograd/grad.c).
+// Threads: under the trace's lock. Owner: nobody.
 #define TC_NO_SITES
-#include "lazy/sync/plan.h"
+#include "lazy/ops/cross_device.h"
+
+#include "lazy/record/append.h"
+#include "lazy/record/record.h"
+#include "lazy/record/value.h"
+#include "lazy/sync/plan_cache.h"
+#include "lazy/trace/run.h"
 #include "runtime/reentry.h"
 
 tc_node tc_trace_to(tc_trace *t, tc_node a, tc_device to) {
@@ -13,7 +21,7 @@ tc_node tc_trace_to(tc_trace *t, tc_node a, tc_device to) {
 
 static tc_status history_of(const tc_trace *t, const tc_slot *s, tc_tensor param, tc_device to, tc_run **out) {
   tc_plan *p;
-  bool past = s->run && (s->run->flag[s->home] & (TC_NODE_TAPE | TC_NODE_FREED));
+  bool past = s->run && (s->run->flag[s->home] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY));
   *out = NULL;
   if (!t->tape || (!past && !param.gen)) return TC_OK;
   TC_TRY(tc_plan_of_carried((tc_type)s->dtype, s->shape, (tc_device)s->device, to, &p));
@@ -34,6 +42,8 @@ tc_tensor tc_trace_carry(tc_trace *t, const tc_slot *s, tc_tensor param, tc_devi
     h = tc_trace_handle_stored(t, &v, history, 1, pooled);
   else
     t->op_status = st, h = tc_poison(st);
+  tc_trace *owner;
+  if (st == TC_OK && h.slot < TC_POISON && t->tape && !param.gen) tc_slot_find(h, &owner)->flags |= s->flags & TC_SLOT_FREED;
   tc_run_release(history);
   tc_buffer_release(v.buf);
   return h;

@@ -1,8 +1,13 @@
 // Values in and out of the library, and assignment: what touches both handles and memory.
 #include <string.h>
 
+#include "lazy/trace/thread_trace.h"
 #include "device/gpu.h"
-#include "lazy/sync/plan.h"
+#include "lazy/record/append.h"
+#include "lazy/record/record.h"
+#include "lazy/record/value.h"
+#include "lazy/trace/deferred_error.h"
+#include "lazy/trace/run.h"
 #include "runtime/arena.h"
 #include "runtime/reentry.h"
 #include "runtime/team.h"
@@ -256,8 +261,9 @@ static uint32_t find_mapping(const tc_trace *t, tc_tensor h, bool own) {
   return t->n_map;
 }
 
-// The tensor may have been assigned or released since: what was mapped is in the list. What another thread mapped may be of another value, and in use: it is
-// ended only where the caller has no mapping of its own.
+// The tensor may have been assigned or released since: what was mapped is in the list. What another
+// thread mapped may be of another value, and in use: it is ended only where the caller has no
+// mapping of its own.
 tc_status tc_unmap_at(tc_tensor h, tc_site site) {
   tc_trace *t;
   tc_buffer *buf = NULL;
@@ -397,11 +403,11 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   tc_node old = tc_trace_node(t, s, h);
   if (old == TC_NODE_ERR) return t->op_status;
   if (s->buf && s->buf->origin == TC_ORIGIN_USER && !user_add(t, h, s)) return t->op_status;
-  uint8_t tape = t->tape ? t->flag[value] & TC_NODE_TAPE : 0;
+  uint8_t history = tc_trace_history(t, TC_OP_ASSIGN, type, t->flag[value]);
   tc_node n = tc_trace_append(t, TC_OP_ASSIGN, type, shape, 2, (tc_node[]){value, old}, 0, NULL, 0, NULL, (tc_device)s->device);
   if (n == TC_NODE_ERR) return t->op_status;
   t->assigned_bytes += (uint64_t)tc_dims_at(shape)->count * tc_type_bytes(type);
-  t->flag[n] = tape;
+  t->flag[n] = history;
   if (s->flags & TC_SLOT_GRAD) {  // a parameter stays a leaf
     t->flag[n] = 0;
     if (!tc_trace_want(t, n, h)) return t->op_status;

@@ -1,5 +1,6 @@
-// Losses: the mean over all elements, or over the rows that count. Composed at node level; values and slopes as in PyTorch
-// (aten/src/ATen/native/Loss.cpp, LossNLL.cpp). f16 and bf16 are computed in f32 and rounded once.
+// Losses: the mean over all elements, or over the rows that count. Composed at node level; values
+// and slopes as in PyTorch (aten/src/ATen/native/Loss.cpp, LossNLL.cpp). f16 and bf16 are computed
+// in f32 and rounded once.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
 #include "lazy/record/formula.h"
@@ -76,7 +77,8 @@ tc_tensor tc_bce_with_logits_at(tc_tensor x, tc_tensor y, tc_site site) {
 
 // ---- Classification ----
 
-// The class axis of scores: [c] with target [], or [n, c, ...] with target [n, ...]; -1 after reporting.
+// The class axis of scores: [c] with target [], or [n, c, ...] with target [n, ...]; -1 after
+// reporting.
 static int class_axis(tc_trace *t, tc_node scores, tc_node target) {
   if (scores == TC_NODE_ERR || target == TC_NODE_ERR) return -1;
   const tc_dims *s = tc_node_dims(t, scores), *y = tc_node_dims(t, target);
@@ -96,8 +98,9 @@ static int class_axis(tc_trace *t, tc_node scores, tc_node target) {
   return -1;
 }
 
-// The mean of -lp[target] over the targets that are not ignored, mixed with the mean of -lp over the classes. All ignored: 0 / 0, NaN.
-// log_sum, if it is not TC_NODE_ERR, is still to be taken from lp (smoothing is 0 then).
+// The mean of -lp[target] over the targets that are not ignored, mixed with the mean of -lp over
+// the classes. All ignored: 0 / 0, NaN. log_sum, if it is not TC_NODE_ERR, is still to be taken
+// from lp (smoothing is 0 then).
 static tc_node nll(tc_trace *t, tc_node lp, tc_node log_sum, tc_node target, int axis, double smoothing, int64_t ignore_index) {
   if (lp == TC_NODE_ERR) return lp;
   tc_dims d = *tc_node_dims(t, lp);
@@ -106,8 +109,9 @@ static tc_node nll(tc_trace *t, tc_node lp, tc_node log_sum, tc_node target, int
   tc_node y = tc_rec_reshape(t, tc_rec_cast(t, target, TC_I64), &d);
   if (y == TC_NODE_ERR) return y;
   tc_node counts = f_int(t, TC_OP_NE, y, ignore_index);
-  // gather takes negative indices from the end; a negative class is a mistake, so it is put far away, and reported at the sync as what it was
-  // (tc_index_said in runtime/status.h). Below -n_classes it is out of range already.
+  // gather takes negative indices from the end, but a negative class is a mistake. It is put far
+  // away, and the sync reports it as what it was (tc_index_said in runtime/status.h). Below
+  // -n_classes it is out of range already.
   tc_node from_end = tc_rec_binary(t, TC_OP_LOGICAL_AND, f_int(t, TC_OP_LT, y, 0), f_int(t, TC_OP_GE, y, -n_classes));
   tc_node index = tc_rec_where(t, from_end, f_int(t, TC_OP_ADD, y, -TC_INDEX_AWAY), y);
   tc_node picked = tc_rec_gather(t, lp, axis, tc_rec_where(t, counts, index, tc_rec_const(t, y, 0.0)));
@@ -124,8 +128,9 @@ static tc_node nll(tc_trace *t, tc_node lp, tc_node log_sum, tc_node target, int
   return f_add(t, f_num(t, TC_OP_MUL, loss, 1.0 - smoothing), f_num(t, TC_OP_MUL, spread, smoothing / (double)n_classes));
 }
 
-// log_softmax in two parts, the same values: its gradient then reads the exponentials of the forward pass, and does not add up a row that is 0 but for the
-// target. The loss is the same whatever is taken from a row, so the largest score needs no gradient, at any order.
+// log_softmax in two parts, with the same values. Its gradient then reads the exponentials of the
+// forward pass, and adds up no row that is 0 but for the target. The loss is the same
+// whatever is taken from a row, so the largest score needs no gradient, at any order.
 static tc_node shifted_scores(tc_trace *t, tc_node a, int axis, tc_node *out_log_sum) {
   uint32_t mask = UINT32_C(1) << axis;
   a = f_sub(t, a, tc_rec_detach(t, tc_rec_fold(t, TC_OP_MAX, a, mask, true)));

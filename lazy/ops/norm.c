@@ -1,13 +1,16 @@
-// Normalisation: each value less a mean, over a standard deviation, times a weight, plus a bias; the norms differ in what the mean is over.
-// Two passes, in f32 where the operand is narrower, rounded once; values as in PyTorch (aten/src/ATen/native/Normalization.cpp).
-// Always: batch statistics are folded in channels-last order, so that they do not depend on how results lie in memory.
+// Normalisation: each value less a mean, over a standard deviation, times a weight, plus a bias;
+// the norms differ in what the mean is over. Two passes, in f32 where the operand is narrower,
+// rounded once; values as in PyTorch (aten/src/ATen/native/Normalization.cpp).
+// Invariants: batch statistics are folded in channels-last order, so that they do not depend on how
+// results lie in memory.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
 #include "lazy/record/formula.h"
 
 #include <math.h>
 
-// An operand of n elements as [n, 1, ..] with `after` axes of one; TC_NODE_ERR if it is left out. False after reporting.
+// An operand of n elements as [n, 1, ..] with `after` axes of one; TC_NODE_ERR if it is left out.
+// False after reporting.
 static bool vector_in(tc_trace *t, tc_tensor x, const char *name, int64_t n, int after, tc_node *out) {
   *out = TC_NODE_ERR;
   if (!f_given(x)) return true;
@@ -21,7 +24,8 @@ static bool vector_in(tc_trace *t, tc_tensor x, const char *name, int64_t n, int
   return (*out = tc_rec_reshape(t, f_widen(t, a), &d)) != TC_NODE_ERR;
 }
 
-// What a norm reads and the type of its result: x widened, of at least `rank` axes; false after reporting.
+// What a norm reads and the type of its result: x widened, of at least `rank` axes; false after
+// reporting.
 static bool norm_in(tc_trace *t, tc_tensor x, int rank, tc_node *out, tc_type *out_type, tc_dims *out_dims) {
   tc_node a = tc_op_in(t, x);
   *out_type = f_type(t, a);
@@ -116,8 +120,8 @@ static void update(tc_trace *t, tc_tensor handle, tc_node running, tc_node value
   tc_rec_tape(t, tape);
 }
 
-// [n, c, ..] as [n * positions, c] and back: how images lie in memory where they come from convolutions, so that sums over a batch, those of the gradient
-// too, read it in order.
+// [n, c, ..] as [n * positions, c] and back: images that come from convolutions lie so in memory.
+// Sums over a batch, and those of the gradient, then read it in order.
 static tc_node rows_of(tc_trace *t, tc_node a, int64_t rows, int64_t channels) {
   tc_dims flat = TC_SHAPE(rows, channels);
   return tc_rec_reshape(t, tc_compose_channels_last(t, a), &flat);

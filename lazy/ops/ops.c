@@ -1,6 +1,8 @@
-// The public ops that are one record: factories, elementwise ops, reductions, scans, indexing and products.
-// Unary and binary functions come from the op table, so a new row needs a line in api.def and none here. Movement is in lazy/ops/ops_move.c,
-// what takes several records in lazy/ops/compose.c. All checks happen in the recording primitives; nothing here computes.
+// The public ops that are one record: factories, elementwise ops, reductions, scans, indexing and
+// products.
+// Unary and binary functions come from the op table, so a new row needs a line in api.def and none
+// here. Movement is in lazy/ops/ops_move.c, what takes several records in lazy/ops/compose.c. All
+// checks happen in the recording primitives; nothing here computes.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
 #include "lazy/record/formula.h"
@@ -20,7 +22,8 @@ tc_tensor tc_ones_at(tc_dims shape, tc_type type, tc_site site) {
   return full("ones", &shape, type, 1.0, site);
 }
 
-// Zeros: results may not depend on what a buffer held before, and a fill is fused away by whatever overwrites it.
+// Zeros: results may not depend on what a buffer held before, and a fill is fused away by whatever
+// overwrites it.
 tc_tensor tc_empty_at(tc_dims shape, tc_type type, tc_site site) {
   return full("empty", &shape, type, 0.0, site);
 }
@@ -89,7 +92,9 @@ tc_tensor tc_randn_like_at(tc_tensor x, tc_site site) {
   return random_like("randn_like", TC_OP_RANDN, x, site);
 }
 
-// ---- Elementwise: one function per ELEM row of arity 1 and 2; cast and polygamma (dtype "given") and where (arity 3) take more and follow ----
+// ---- Elementwise ----
+// One function per ELEM row of arity 1 and 2; cast and polygamma (dtype "given") and where (arity
+// 3) take more and follow.
 
 #define UNARY(NAME, name) \
   tc_tensor tc_##name##_at(tc_tensor x, tc_site site) { \

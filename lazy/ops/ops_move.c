@@ -1,14 +1,18 @@
 // The public ops that rearrange elements, and assignment to a slice.
-// Each turns the user's arguments (negative axes, Python slices) into the plain ones of one or two movement records; nothing is copied here.
-// Always: an index or axis that does not exist is reported with its value; a slice, as in Python, is clipped instead.
+// Each turns the user's arguments (negative axes, Python slices) into the plain ones of one or two
+// movement records; nothing is copied here.
+// Invariants: an index or axis that does not exist is reported with its value; a slice, as in
+// Python, is clipped instead.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
+#include "lazy/trace/deferred_error.h"
 #include "lazy/trace/dims.h"
 #include "lazy/record/formula.h"
 #include "lazy/trace/trace.h"
 #include "runtime/arena.h"
 
-// Python's slice over an axis of n elements: the first index and how many; start and stop outside are clipped. step is not 0.
+// Python's slice over an axis of n elements: the first index and how many; start and stop outside
+// are clipped. step is not 0.
 static int64_t slice_count(int64_t n, int64_t start, int64_t stop, int64_t step, int64_t *out_start) {
   int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
   // Negative counts from the end; INT64_MIN plus n does not overflow, as n >= 0.
@@ -159,8 +163,9 @@ tc_tensor tc_flip_at(tc_tensor x, tc_dims axes, tc_site site) {
   return tc_op_end(t, tc_rec_flip(t, a, mask));
 }
 
-// a within a tensor of one value, from low on. Where it lies is an argument of the plan, unlike the two sides of a PAD: a shift that is drawn for each step
-// makes one plan. TC_NODE_ERR after reporting.
+// a within a tensor of one value, from low on. Unlike the two sides of a PAD, low is an argument: a
+// shift that is drawn for each step makes one plan. TC_NODE_ERR after
+// reporting.
 static tc_node place_within(tc_trace *t, tc_node a, const tc_dims *low, const tc_dims *high, double value) {
   static const int64_t ones[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
   tc_dims d = *tc_node_dims(t, a);
@@ -195,6 +200,16 @@ static tc_node differ(tc_trace *t, tc_node a, tc_node b, int i) {
                      tc_dims_text(tc_node_dims(t, b), tb, sizeof tb), i);
 }
 
+// A scalar is joined as a row of one element, but has no place beside a matrix.
+static tc_node joined_row(tc_trace *t, tc_node first, tc_node a, int i) {
+  if (a == TC_NODE_ERR || first == TC_NODE_ERR) return TC_NODE_ERR;
+  const tc_dims *have = tc_node_dims(t, first), *d = tc_node_dims(t, a);
+  if (TC_MIN(have->rank, d->rank) > 0 || TC_MAX_OF(have->rank, d->rank) < 2) return tc_compose_row_of(t, a);
+  char to[128], text[128];
+  return tc_rec_fail(t, TC_ERR_SHAPE, "%s and %s, operands 0 and %d, have ranks %d and %d", tc_dims_text(have, to, sizeof to),
+                     tc_dims_text(d, text, sizeof text), i, have->rank, d->rank);
+}
+
 // cat and stack; n operands, of any number.
 static tc_tensor join(const char *name, int n, const tc_tensor *xs, int axis, bool stack, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
@@ -208,7 +223,7 @@ static tc_tensor join(const char *name, int n, const tc_tensor *xs, int axis, bo
     tc_node a = tc_op_in(t, xs[i]);
     if (i == 0) first = a;
     if (stack && a != TC_NODE_ERR && first != TC_NODE_ERR && !tc_dims_equal(tc_node_dims(t, a), tc_node_dims(t, first))) a = differ(t, first, a, i);
-    nodes[i] = stack ? unsqueeze(t, a, axis) : tc_compose_row_of(t, a);
+    nodes[i] = stack ? unsqueeze(t, a, axis) : joined_row(t, first, a, i);
     ok = ok && nodes[i] != TC_NODE_ERR;
   }
   int k = ok ? tc_rec_axis(t, nodes[0], axis, 0) : -1;
@@ -230,7 +245,8 @@ tc_tensor tc_detach_at(tc_tensor x, tc_site site) {
   return tc_op_end(t, tc_rec_detach(t, tc_op_in(t, x)));
 }
 
-// value as old's type in the shape of the slice; extra leading extents of one are dropped, as NumPy does.
+// value as old's type in the shape of the slice; extra leading extents of one are dropped, as NumPy
+// does.
 static tc_node fit_value(tc_trace *t, tc_node old, tc_node value, const tc_dims *extents) {
   tc_dims from = *tc_node_dims(t, value);
   int extra = from.rank - extents->rank;
@@ -272,18 +288,21 @@ static tc_status assign_slice(tc_tensor x, const int64_t *start, const int64_t *
     if (extents.dim[i] < 2) by[i] = 1;
   }
   v = fit_value(t, old, v, &extents);
-  // An empty slice changes nothing but the history, which is the value's, too; and only once the value is known to fit.
+  // An empty slice changes nothing but the history, which is the value's, too; and only once the
+  // value is known to fit.
   if (v == TC_NODE_ERR || (tc_dims_count(&extents) == 0 && !(t->tape && t->flag[v] & TC_NODE_TAPE))) return tc_op_done(t);
   tc_node written = tc_rec_write_slice(t, old, v, first, by);
   tc_status assigned = written == TC_NODE_ERR ? TC_OK : tc_rec_assign(t, x, written), done = tc_op_done(t);
   return assigned != TC_OK ? assigned : done;
 poisoned:;
-  // Poison passes silently, so the open op may have nothing to report: the caller still must not read OK.
+  // Poison passes silently, so the open op may have nothing to report: the caller still must not
+  // read OK.
   tc_status st = tc_op_done(t);
   return st != TC_OK ? st : TC_ERR_HANDLE;
 }
 
-// start, stop or step NULL: Python's omitted value on every axis. With a negative step, stop INT64_MIN takes the slice down to element 0.
+// start, stop or step NULL: Python's omitted value on every axis. With a negative step, stop
+// INT64_MIN takes the slice down to element 0.
 tc_status tc_assign_slice_at(tc_tensor x, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value, tc_site site) {
   return tc_owe(assign_slice(x, start, stop, step, value, site), site);
 }

@@ -1,8 +1,10 @@
 // Pooling. The last n axes are spatial; whatever lies before them is kept.
 //
-// Idea: pooling folds windows, which are movement: one pass over the image. A POOL record then stands for the fold's value and has the gradient of
-// pooling (vjp_pool.c): what a fold of windows would get would be as large as all windows. Where x was made by moving channels to the front, as convolutions make
-// it, windows are folded before that move: neighbours in memory are then channels, which all windows treat alike.
+// Pooling folds windows, which are movement: one pass over the image. A POOL record then stands for
+// the fold's value, and has the gradient of pooling (vjp_pool.c). A fold's own gradient would be as
+// large as all windows.
+// Convolutions make x by moving channels to the front. Then windows are folded before that move:
+// neighbours in memory are channels, which all windows treat alike.
 // Source: aten/src/ATen/native/cpu/MaxPoolKernel.cpp and AvgPoolKernel.cpp.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
@@ -14,7 +16,8 @@
 
 enum { MOST_BEFORE_MOVE = 32 };  // elementwise records looked through
 
-// How many windows an axis has; 0 after reporting. With ceil, one more where elements are left, if it begins in the image or before it.
+// How many windows an axis has; 0 after reporting. With ceil, one more where elements are left, if
+// it begins in the image or before it.
 static int64_t windows_of(tc_trace *t, const tc_pool *p, int i, bool ceil) {
   int64_t l = p->d.dim[p->first + i], reach = p->dilation[i] * (p->size[i] - 1) + 1, room = l + 2 * p->padding[i] - reach;
   if (ceil) room += p->stride[i] - 1;
@@ -27,7 +30,8 @@ static int64_t windows_of(tc_trace *t, const tc_pool *p, int i, bool ceil) {
   return n - (ceil && (n - 1) * p->stride[i] >= l + p->padding[i]);
 }
 
-// The first window along axis i that has no element of the image in it, -1: none. Where its elements lie apart it may step over all of them.
+// The first window along axis i that has no element of the image in it, -1: none. Where its
+// elements lie apart it may step over all of them.
 static int64_t first_empty(const tc_pool *p, int i) {
   int64_t l = p->d.dim[p->first + i], apart = p->dilation[i];
   for (int64_t w = 0; apart > 1 && w < p->out[i]; w++) {
@@ -112,8 +116,9 @@ static bool is_moved(const tc_trace *t, tc_node a) {
   return false;
 }
 
-// a and its windows with channels last, if that is how a lies in memory. Not where a fold of windows then would be one over the last axis, or else would have been: these
-// go by halves, others in a chain, and bits shall not depend on how a was made.
+// a and its windows with channels last, if a lies so in memory. Folds over the last axis sum by
+// halves, others in a chain, and bits shall not depend on how a was made. So not where the fold is
+// over the last axis with channels last, or else would be.
 static tc_node as_it_lies(tc_trace *t, tc_pool *p, tc_node a, bool *out_moved) {
   bool chains = p->d.rank == p->n + 2 && p->d.dim[1] > 1 && p->out[p->n - 1] > 1;
   *out_moved = chains && is_moved(t, a);
@@ -158,7 +163,8 @@ static tc_node first_inside(tc_trace *t, const tc_pool *p) {
   return sum;
 }
 
-// The first that equals y, or is NaN as y then is. Where a whole window is the least value, padding comes first, though the first in the image is meant.
+// The first that equals y, or is NaN as y then is. Where a whole window is the least value, padding
+// comes first, though the first in the image is meant.
 tc_node tc_pool_place(tc_trace *t, const tc_pool *p, tc_node a, tc_node y) {
   if (a == TC_NODE_ERR || y == TC_NODE_ERR) return TC_NODE_ERR;
   double least = tc_pool_least(tc_node_type(t, a));
@@ -238,7 +244,8 @@ MAX_POOL(3)
 
 // ---- Averages ----
 
-// How many elements of each window along spatial axis i count: those in the image, or those in the image and its padding.
+// How many elements of each window along spatial axis i count: those in the image, or those in the
+// image and its padding.
 static tc_node counts(tc_trace *t, const tc_pool *p, int i, bool in_image, tc_type type) {
   int64_t l = p->d.dim[p->first + i];
   double start = (double)-p->padding[i], step = (double)p->stride[i];

@@ -1,4 +1,5 @@
-// What pooling's forward functions and gradients share. Private to lazy/ops/pool.c, adaptive.c, resize.c and vjp_pool.c.
+// What pooling's forward functions and gradients share. Private to lazy/ops/pool.c, adaptive.c,
+// resize.c and vjp_pool.c.
 #ifndef TC_LAZY_OPS_POOL_H
 #define TC_LAZY_OPS_POOL_H
 
@@ -6,7 +7,8 @@
 
 #define TC_POOL_AXES 3
 
-// Windows over n axes of an image of shape d, from axis `first` on. They are numbered row by row, as the elements of the image are.
+// Windows over n axes of an image of shape d, from axis `first` on. They are numbered row by row,
+// as the elements of the image are.
 typedef struct tc_pool {
   int n, first;
   tc_dims d;
@@ -14,12 +16,14 @@ typedef struct tc_pool {
   int64_t out[TC_POOL_AXES];  // windows
 } tc_pool;
 
-// [.., h, w(, c)] to its windows [.., p, window, q] or [.., p, q, window, c], where what lies outside the image is a value. The axis of a window's elements
-// is the last but one, so that neighbours in memory stay neighbours.
+// [.., h, w(, c)] to its windows [.., p, window, q] or [.., p, q, window, c], where what lies
+// outside the image is a value. The axis of a window's elements is the last but one, so that
+// neighbours in memory stay neighbours.
 tc_node tc_pool_windows(tc_trace *t, const tc_pool *p, tc_node a, double outside);
 // The least value of a type: what padding is where the greatest is looked for.
 double tc_pool_least(tc_type type);
-// The place in its window, row by row, of the greatest element, the first of equals: i32 in the shape of the result. y: the greatest.
+// The place in its window, row by row, of the greatest element, the first of equals: i32 in the
+// shape of the result. y: the greatest.
 tc_node tc_pool_place(tc_trace *t, const tc_pool *p, tc_node a, tc_node y);
 // From the place in its window to the place in the image, flat.
 tc_node tc_pool_flat_index(tc_trace *t, const tc_pool *p, tc_node place);

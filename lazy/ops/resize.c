@@ -1,6 +1,6 @@
 // Resizing of images. The first two axes are kept, the others are spatial.
 //
-// Idea: neighbours are read by index and mixed, an axis after the other.
+// The idea: neighbours are read by index and mixed, an axis after the other.
 // Source: aten/src/ATen/native/cpu/UpSampleKernel.cpp.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES

@@ -1,9 +1,11 @@
 // Rotary position embedding: pairs of elements turned by an angle that grows with the position.
 //
-// Idea: the two of a pair are an axis of extent two, so that the other one is that axis flipped, and x * cos + other * sin * (-1, 1) is one elementwise
-// expression over views: a kernel of its own or a part of one, for both orders of pairs. The first position is a slice's start, which is no part of a
-// plan: decoding a position further runs the same plan.
-// Source: RoFormer (Su et al.); the orders and the rounding of angles as in Hugging Face's LLaMA (halves) and GPT-J (neighbours).
+// The two of a pair are an axis of extent two, so the other one is that axis flipped. For both
+// orders of pairs x * cos + other * sin * (-1, 1) is one elementwise expression over views. The
+// first position is a slice's start, which is no part of a plan: decoding a position further runs
+// the same plan.
+// Source: RoFormer (Su et al.); the orders and the rounding of angles as in Hugging Face's LLaMA
+// (halves) and GPT-J (neighbours).
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
 #include "lazy/record/formula.h"

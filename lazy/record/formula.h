@@ -1,5 +1,8 @@
-// Short names for the arithmetic of formulas over nodes, so that compositions read like the mathematics they come from.
-// Private to the compositions: lazy/ops/ops.c, ops_move.c, compose.c, lazy/ops/attention.c, order.c, rotary.c, lazy/ops/conv.c, pool.c, norm.c, losses.c and activations.c. Always: poison in, poison out, silently, as in record.h.
+// Short names for the arithmetic of formulas over nodes, so that compositions read like the
+// mathematics they come from.
+// Private to the compositions: lazy/ops/ops.c, ops_move.c, compose.c, lazy/ops/attention.c,
+// order.c, rotary.c, lazy/ops/conv.c, pool.c, norm.c, losses.c and activations.c. Invariants:
+// poison in, poison out, silently, as in record.h.
 #ifndef TC_LAZY_RECORD_FORMULA_H
 #define TC_LAZY_RECORD_FORMULA_H
 
@@ -41,8 +44,9 @@ static inline tc_node f_keep(tc_trace *t, tc_node cond, tc_node a, double value)
 static inline bool f_given(tc_tensor x) {
   return x.slot != 0 || x.gen != 0;
 }
-// Formulas of several steps run in f32 where the operand is f16, bf16 or an integer, as PyTorch's kernels do; f_narrow rounds the result once.
-// f_narrow takes the type f_type read from the operand: integers and poison stay f32.
+// Formulas of several steps run in f32 where the operand is f16, bf16 or an integer, as PyTorch's
+// kernels do; f_narrow rounds the result once. f_narrow takes the type f_type read from the
+// operand: integers and poison stay f32.
 static inline tc_type f_type(const tc_trace *t, tc_node a) {
   tc_type type = a == TC_NODE_ERR ? TC_F32 : tc_node_type(t, a);
   return tc_type_is_float(type) ? type : TC_F32;
@@ -54,7 +58,8 @@ static inline tc_node f_narrow(tc_trace *t, tc_node a, tc_type type) {
   return tc_rec_cast(t, a, type);
 }
 
-// A scalar has one axis to be named, 0 or -1, as in PyTorch: it goes as a row of one element, and where that stays one it is a scalar again (lazy/ops/ops.c).
+// A scalar has one axis to be named, 0 or -1, as in PyTorch. It goes as a row of one element. If
+// the result has one element too, it is a scalar again (lazy/ops/ops.c).
 tc_node tc_compose_row_of(tc_trace *t, tc_node a);
 // The axis of a that an op looks along, of *out_row where a is a scalar; -1 after reporting.
 int tc_compose_axis(tc_trace *t, tc_node a, int axis, tc_node *out_row);
@@ -63,7 +68,8 @@ tc_node tc_compose_like_row(tc_trace *t, tc_node a, tc_node row, tc_node result)
 // Shared by compositions (lazy/ops/compose.c).
 tc_node tc_compose_mean(tc_trace *t, tc_node a, uint32_t axes_mask, bool keepdim);
 tc_node tc_compose_var(tc_trace *t, tc_node a, uint32_t axes_mask, double correction, bool keepdim);
-// Of the elements that the axes hold together: their mean, each less the mean, and the sum of the squares of those. The axes are kept.
+// Of the elements that the axes hold together: their mean, each less the mean, and the sum of the
+// squares of those. The axes are kept.
 typedef struct tc_moments {
   tc_node mean, centred, squares;
 } tc_moments;
@@ -72,12 +78,13 @@ tc_moments tc_compose_moments(tc_trace *t, tc_node a, uint32_t axes_mask);
 tc_node tc_compose_log_sigmoid(tc_trace *t, tc_node x);
 // Zero with probability p, else a / (1 - p); a is floating (lazy/ops/activations.c).
 tc_node tc_compose_dropout(tc_trace *t, tc_node a, double p);
-// n numbers from an option's list of n, or of one for all; an empty list is `none` for all. False after reporting one below `least` (lazy/ops/conv.c).
+// n numbers from an option's list of n, or of one for all; an empty list is `none` for all. False
+// after reporting one below `least` (lazy/ops/conv.c).
 bool tc_compose_list(tc_trace *t, const char *name, const tc_dims *list, int n, int64_t none, int64_t least, int64_t *out);
 // [n, c, ..] as [n, .., c] (lazy/ops/conv.c).
 tc_node tc_compose_channels_last(tc_trace *t, tc_node a);
-// Windows over the last n axes: [.., h, w] to [.., p, window, q], outside the image a value. The windows lie before the last axis, so that neighbours in
-// memory stay neighbours (lazy/ops/pool.c).
+// Windows over the last n axes: [.., h, w] to [.., p, window, q], outside the image a value. The
+// windows lie before the last axis, so that neighbours in memory stay neighbours (lazy/ops/pool.c).
 tc_node tc_compose_windows(tc_trace *t, tc_node a, int n, const int64_t *size, const int64_t *stride, const int64_t *padding, const int64_t *dilation,
                            double outside);
 // Elements that the axes of the mask hold together.

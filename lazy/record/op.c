@@ -1,17 +1,16 @@
-// The open op: what every public op begins and ends with, and how its operands become nodes. See record.h.
-#include <stdarg.h>
-#include <stdio.h>
-
-#include "lazy/trace/trace.h"
+// The open op: what every public op begins and ends with, and how its operands become nodes. See
+// record.h.
+#include "lazy/trace/thread_trace.h"
+#include "lazy/record/append.h"
+#include "lazy/record/record.h"
+#include "lazy/record/value.h"
 #include "runtime/options.h"
 #include "runtime/reentry.h"
 #include "runtime/team.h"
 
-// What an op gets that cannot be recorded at all; nothing is written to them.
-static tc_trace refused = {.op_status = TC_ERR_STATE}, roomless = {.op_status = TC_ERR_MEMORY};
-
-// Whether memory that only the trace holds is over its bound. What is assigned does not count: a sync would write over it, not free it. Looked at again
-// when leaves have grown by another such amount.
+// Whether memory that only the trace holds is over its bound. What is assigned does not count: a
+// sync would write over it, not free it. Looked at again when leaves have grown by another such
+// amount.
 static bool holds_much(tc_trace *t) {
   uint64_t held = 0, bound = (uint64_t)tc_options_get()->max_bytes;
   for (uint32_t i = 0; i < t->n_leaf; i++)
@@ -27,12 +26,12 @@ static bool holds_much(tc_trace *t) {
 }
 
 tc_trace *tc_op_begin(const char *name, tc_site site) {
-  if (TC_UNLIKELY(!tc_enter(name, site))) return &refused;
+  if (TC_UNLIKELY(!tc_enter(name, site))) return &tc_trace_refused;
   tc_trace *t = tc_trace_self();
   if (TC_UNLIKELY(!t)) {
     tc_fail(TC_ERR_MEMORY, name, site, "no room for a trace");
     tc_leave();
-    return &roomless;
+    return &tc_trace_roomless;
   }
   tc_biased_lock_own(&t->lock);
   t->op = tc_inside_call.op;  // name, or of the function written over this one
@@ -40,15 +39,18 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   t->op_status = TC_OK;
   t->n_taken = 0;
   t->tape = t->no_grad == 0;
-  if (TC_UNLIKELY(t->n_node == 0)) tc_team_warm();  // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
-  if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t))))
+  // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
+  if (TC_UNLIKELY(t->n_node == 0)) tc_team_warm();
+  if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t)))) {
     t->op_status = tc_trace_make_way(t, TC_CAUSE_BOUND, site);
+    t->cut_at_bound = true;
+  }
   return t;
 }
 
 tc_status tc_op_done(tc_trace *t) {
   tc_status st = t->op_status;
-  if (TC_UNLIKELY(t == &refused || t == &roomless)) return st;
+  if (TC_UNLIKELY(t == &tc_trace_refused || t == &tc_trace_roomless)) return st;
   t->n_taken = 0;
   tc_biased_unlock_own(&t->lock);
   tc_leave();
@@ -72,17 +74,19 @@ tc_tensor tc_op_end(tc_trace *t, tc_node n) {
   return h;
 }
 
-// Whether leaf i is the value v of the tensor h: others may have its buffer, under another shape, with a history, or wanting a gradient.
+// Whether leaf i is the value v of the tensor h. Another leaf may have its buffer, too: with
+// another shape, with a history, or with requires_grad.
 static bool is_leaf_of(const tc_trace *t, uint32_t i, const tc_stored *v, tc_tensor h) {
   uint32_t n = t->leaf[i].node;
   const tc_rec *r = tc_rec_of(t, n);
   if (t->leaf[i].buf != v->buf || r->shape != v->shape || r->dtype != (uint8_t)v->type || t->dev[n] != v->device) return false;
   for (uint32_t w = 0; w < t->n_want; w++)
     if (t->want[w].node == n) return v->is_param && t->want[w].param.slot == h.slot && t->want[w].param.gen == h.gen;
-  return !v->is_param && !(t->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED));
+  return !v->is_param && !(t->flag[n] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY));
 }
 
-// Brings the value of another thread's tensor here as a leaf. The lock is dropped meanwhile, and `dropped` keeps our numbers in place.
+// Brings the value of another thread's tensor here as a leaf. The lock is dropped meanwhile, and
+// `dropped` keeps our numbers in place.
 static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   if (tc_trace_here(from, t->op, t->op_site) != TC_OK) return t->op_status = TC_ERR_HANDLE, TC_NODE_ERR;
   tc_stored v;
@@ -123,30 +127,4 @@ tc_node tc_op_in(tc_trace *t, tc_tensor h) {
   t->n_taken++;
   if (n != TC_NODE_ERR) t->op_device = (tc_device)t->dev[n];
   return n;
-}
-
-tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) {
-  char text[512];
-  va_list ap;
-  if (t->op_status != TC_OK) return TC_NODE_ERR;  // the op tells of what failed first
-  va_start(ap, fmt);
-  vsnprintf(text, sizeof text, fmt, ap);
-  va_end(ap);
-  tc_fail(status, t->op ? t->op : "tc", t->op_site, "%s", text);
-  t->op_status = status;
-  return TC_NODE_ERR;
-}
-
-const tc_dims *tc_node_dims(const tc_trace *t, tc_node n) {
-  return &tc_dims_at(tc_rec_of(t, n)->shape)->d;
-}
-
-tc_type tc_node_type(const tc_trace *t, tc_node n) {
-  return (tc_type)tc_rec_of(t, n)->dtype;
-}
-
-bool tc_rec_tape(tc_trace *t, bool on) {
-  bool was = t->tape;
-  if (TC_LIKELY(t != &refused && t != &roomless)) t->tape = on;
-  return was;
 }

@@ -1,30 +1,9 @@
-// Recording: what every kind of record needs, values made from arguments, and elementwise ops. See record.h.
+// Recording: what every kind of record needs, values made from arguments, and elementwise ops. See
+// record.h.
 #include "lazy/record/record_shorthand.h"
 
 #include <math.h>
 #include <string.h>
-
-typedef enum kind { KIND_BOOL, KIND_INT, KIND_FLOAT } kind;
-
-static const uint8_t kind_of[TC_N_TYPES] = {
-#define TC_TYPE(NAME, name, bytes, kind, npy) [TC_##NAME] = KIND_##kind,
-#include <tc/dtypes.def>
-#undef TC_TYPE
-};
-
-bool tc_type_is_float(tc_type type) {
-  return (unsigned)type < (unsigned)TC_N_TYPES && kind_of[type] == KIND_FLOAT;
-}
-
-bool tc_type_is_half(tc_type type) {
-  return type == TC_F16 || type == TC_BF16;
-}
-
-int64_t tc_dims_count(const tc_dims *d) {
-  int64_t n = 1;
-  for (int i = 0; i < d->rank; i++) n *= d->dim[i];
-  return n;
-}
 
 // ---- shapes, axes and records ----
 
@@ -67,6 +46,10 @@ tc_node tc_rec_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n
   tc_device device;
   if (shape == TC_SHAPE_NONE || !same_device(t, n_in, in, &device)) return TC_NODE_ERR;
   return tc_trace_append(t, op, type, shape, n_in, in, n_attr, attr, n_arg, arg, device);
+}
+
+tc_node tc_rec_append_dims(tc_trace *t, tc_op op, tc_type type, const tc_dims *d, tc_node a, int n_attr, const uint64_t *attr) {
+  return tc_rec_append(t, op, type, tc_rec_intern(t, d), 1, &a, n_attr, attr, 0, NULL);
 }
 
 int tc_rec_axis(tc_trace *t, tc_node n, int axis, int extra) {
@@ -119,13 +102,14 @@ static uint64_t float_bits(double v) {
 
 uint64_t tc_rec_number_bits(tc_type type, double v) {
   if ((unsigned)type >= (unsigned)TC_N_TYPES) return 0;
-  if (kind_of[type] == KIND_FLOAT) return float_bits(v);
+  if (tc_number_kind_of[type] == TC_NUMBER_FLOAT) return float_bits(v);
   if (type == TC_BOOL) return v != 0;
   if (!(v == v)) return 0;
   return v >= 9223372036854775807.0 ? INT64_MAX : v <= -9223372036854775808.0 ? (uint64_t)INT64_MIN : (uint64_t)(int64_t)v;
 }
 
-// Whether a number can become the type: toward zero into an integer type's range. Anything becomes a float or a bool.
+// Whether a number can become the type: toward zero into an integer type's range. Anything becomes
+// a float or a bool.
 static bool holds_number(tc_type type, double v) {
   int64_t low, high;
   if (type == TC_BOOL || tc_type_is_float(type)) return true;
@@ -197,7 +181,8 @@ bool tc_can_draw(tc_type type, int64_t low, int64_t high) {
   return low < high && (uint64_t)high - (uint64_t)low <= UINT64_C(0x100000000) && low >= least && high - 1 <= most;
 }
 
-// Each thread's stream is the seed's with the stream's number in the counter's top bits, so that draws of threads never meet.
+// Each thread's stream is the seed's with the stream's number in the counter's top bits, so that
+// draws of threads never meet.
 tc_node tc_rec_rng(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, int64_t low, int64_t high) {
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
   bool floats = op == TC_OP_RAND || op == TC_OP_RANDN;
@@ -229,7 +214,8 @@ tc_node tc_rec_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type
 
 // ---- elementwise ----
 
-// A 16-bit value that was widened is what it was: formulas, and their gradients, widen and round at each end.
+// A 16-bit value that was widened is what it was: formulas, and their gradients, widen and round at
+// each end.
 tc_node tc_rec_cast(tc_trace *t, tc_node a, tc_type type) {
   if (!ok(t, a) || !good_type(t, type)) return TC_NODE_ERR;
   const tc_rec *r = tc_rec_of(t, a);
@@ -241,11 +227,13 @@ tc_node tc_rec_unary(tc_trace *t, tc_op op, tc_node a) {
   if (!ok(t, a)) return TC_NODE_ERR;
   tc_type type = type_of(t, a), out = type;
   tc_dtype_rule rule = tc_op_rule(op);
-  if (rule == TC_RULE_floating && kind_of[type] != KIND_FLOAT) a = tc_rec_cast(t, a, out = TC_F32);
+  if (rule == TC_RULE_floating && tc_number_kind_of[type] != TC_NUMBER_FLOAT) a = tc_rec_cast(t, a, out = TC_F32);
   if (rule == TC_RULE_boolean) out = TC_BOOL;
-  if (rule == TC_RULE_integral && kind_of[type] == KIND_FLOAT) return tc_rec_fail(t, TC_ERR_DTYPE, "%s is not an integer type", tc_type_name(type));
+  if (rule == TC_RULE_integral && tc_number_kind_of[type] == TC_NUMBER_FLOAT)
+    return tc_rec_fail(t, TC_ERR_DTYPE, "%s is not an integer type", tc_type_name(type));
   if (type == TC_BOOL && op == TC_OP_SIGN) return a;
-  if (type == TC_BOOL && op == TC_OP_SQUARE) a = tc_rec_cast(t, a, out = TC_I64);  // a power with a number, whose type is i64
+  // a power with a number, whose type is i64
+  if (type == TC_BOOL && op == TC_OP_SQUARE) a = tc_rec_cast(t, a, out = TC_I64);
   if (type == TC_BOOL && rule == TC_RULE_number) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; cast it first", tc_op_names[op]);
   if (!ok(t, a)) return TC_NODE_ERR;
   return tc_trace_append_plain(t, op, out, shape_of(t, a), false, a, 0);
@@ -254,12 +242,13 @@ tc_node tc_rec_unary(tc_trace *t, tc_op op, tc_node a) {
 tc_node tc_rec_polygamma(tc_trace *t, int64_t n, tc_node a) {
   if (!ok(t, a)) return TC_NODE_ERR;
   if (n < 0) return tc_rec_fail(t, TC_ERR_ARG, "n is %lld, and may not be negative", (long long)n);
-  if (kind_of[type_of(t, a)] != KIND_FLOAT) a = tc_rec_cast(t, a, TC_F32);
+  if (tc_number_kind_of[type_of(t, a)] != TC_NUMBER_FLOAT) a = tc_rec_cast(t, a, TC_F32);
   uint64_t attr = (uint64_t)n;
   return !ok(t, a) ? TC_NODE_ERR : tc_rec_append(t, TC_OP_POLYGAMMA, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL);
 }
 
-// PyTorch's rule within one category: the wider; u8 with a signed type takes the next wider signed one; f16 with bf16 is f32.
+// PyTorch's rule within one category: the wider; u8 with a signed type takes the next wider signed
+// one; f16 with bf16 is f32.
 tc_type tc_type_promote(tc_type a, tc_type b) {
   if (a == b) return a;
   tc_type lo = TC_MIN(a, b), hi = TC_MAX_OF(a, b);
@@ -280,7 +269,7 @@ static tc_type promote(const tc_trace *t, tc_node a, tc_node b) {
   bool sa = tc_node_dims(t, a)->rank == 0, sb = tc_node_dims(t, b)->rank == 0;
   if (sa == sb) return tc_type_promote(ta, tb);
   tc_type tensor = sa ? tb : ta, scalar = sa ? ta : tb;
-  return kind_of[scalar] > kind_of[tensor] ? scalar : tensor;
+  return tc_number_kind_of[scalar] > tc_number_kind_of[tensor] ? scalar : tensor;
 }
 
 // The shape two broadcast to; TC_SHAPE_NONE after reporting.
@@ -303,8 +292,10 @@ uint32_t tc_rec_broadcast(tc_trace *t, uint32_t sa, uint32_t sb) {
   return tc_rec_intern(t, &out);
 }
 
-// Arithmetic, of which f16 and bf16 results with an operand of another type are made in f32: rounded to 16 bits first, that operand would lose digits, a
-// count beyond 65,504 be infinite and an eps of 1e-8 be 0. What compares or chooses sees both in one type, so that x == 0.1 can be true.
+// Arithmetic whose f16 or bf16 result has an operand of another type computes in f32. Rounded to 16
+// bits first, that operand would lose digits: a count beyond 65,504 is infinite, an eps of 1e-8 is
+// 0.
+// What compares or chooses sees both in one type, so that x == 0.1 can be true.
 static bool is_arithmetic(tc_dtype_rule rule) {
   return rule == TC_RULE_arithmetic || rule == TC_RULE_number || rule == TC_RULE_real;
 }
@@ -316,8 +307,8 @@ tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
   if (tc_type_is_half(type) && (type_of(t, a) != type || type_of(t, b) != type) && is_arithmetic(rule))
     return tc_rec_cast(t, tc_rec_binary(t, op, tc_rec_cast(t, a, TC_F32), tc_rec_cast(t, b, TC_F32)), type);
   if (rule == TC_RULE_logical) type = TC_BOOL;
-  if (rule == TC_RULE_real && kind_of[type] != KIND_FLOAT) type = TC_F32;
-  if ((rule == TC_RULE_integral || rule == TC_RULE_integer) && kind_of[type] == KIND_FLOAT)
+  if (rule == TC_RULE_real && tc_number_kind_of[type] != TC_NUMBER_FLOAT) type = TC_F32;
+  if ((rule == TC_RULE_integral || rule == TC_RULE_integer) && tc_number_kind_of[type] == TC_NUMBER_FLOAT)
     return tc_rec_fail(t, TC_ERR_DTYPE, "%s is not an integer type", tc_type_name(type));
   if (type == TC_BOOL && (rule == TC_RULE_number || rule == TC_RULE_integer))
     return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; %s", tc_op_names[op], op == TC_OP_SUB ? "use logical_xor" : "cast it first");
@@ -329,20 +320,22 @@ tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
   return tc_trace_append_plain(t, op, rule == TC_RULE_compare ? TC_BOOL : type, shape, true, a, b);
 }
 
-// The type of a number and a tensor together, as PyTorch promotes Python scalars; real: a floating one whatever they are.
+// The type of a number and a tensor together, as PyTorch promotes Python scalars; real: a floating
+// one whatever they are.
 static tc_type promote_num(tc_type type, tc_num b, bool real) {
-  if ((!b.is_int || real) && kind_of[type] != KIND_FLOAT) return TC_F32;
+  if ((!b.is_int || real) && tc_number_kind_of[type] != TC_NUMBER_FLOAT) return TC_F32;
   return b.is_int && type == TC_BOOL ? TC_I64 : type;
 }
 
-// Whether an integer number lies beyond i64, as unsigned ones can: i is then what is left of it, and f tells. INT64_MAX itself is 2^63 as a double.
+// Whether an integer number lies beyond i64, as unsigned ones can: i is then what is left of it,
+// and f tells. INT64_MAX itself is 2^63 as a double.
 static bool is_beyond_i64(tc_num b) {
   return b.is_int && (fabs(b.f) > 0x1p63 || (fabs(b.f) == 0x1p63 && (b.i < 0) != (b.f < 0)));
 }
 
 static tc_node num_of_type(tc_trace *t, tc_type type, tc_num b, tc_device device) {
   if (type == TC_I64 ? is_beyond_i64(b) && !refuse_number(t, type, b.f) : !tc_rec_good_number(t, type, b.f)) return TC_NODE_ERR;
-  return scalar_bits(t, type, kind_of[type] == KIND_FLOAT ? float_bits(b.f) : (uint64_t)b.i, device);
+  return scalar_bits(t, type, tc_number_kind_of[type] == TC_NUMBER_FLOAT ? float_bits(b.f) : (uint64_t)b.i, device);
 }
 
 // What a comparison gives of any integers and a number above all of them, or below.
@@ -353,7 +346,8 @@ static tc_node full_on_side(tc_trace *t, tc_op op, tc_node a, bool above) {
 
 tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
   if (!ok(t, a)) return TC_NODE_ERR;
-  tc_type type = promote_num(type_of(t, a), b, tc_op_rule(op) == TC_RULE_real);  // before the number is put into the tensor's type
+  // before the number is put into the tensor's type
+  tc_type type = promote_num(type_of(t, a), b, tc_op_rule(op) == TC_RULE_real);
   if (tc_type_is_half(type) && is_arithmetic(tc_op_rule(op))) return tc_rec_cast(t, tc_rec_num(t, op, tc_rec_cast(t, a, TC_F32), b), type);
   if (tc_op_rule(op) == TC_RULE_compare && !holds_number(type, b.f)) {  // which side of all of the type it is on
     if (is_beyond_i64(b)) return full_on_side(t, op, a, b.f > 0);

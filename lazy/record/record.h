@@ -1,8 +1,12 @@
-// Recording: appends checked records to this thread's pending trace. The floor on which public ops, compositions, vjps and optimizers stand.
+// Recording: appends checked records to this thread's pending trace. The floor on which public ops,
+// compositions, vjps and optimizers stand.
 //
-// A node is a number in the pending trace. TC_NODE_ERR is poison: every function takes it and gives it back silently, so expressions nest; the
-// failure was reported when it arose, with the name and site of the op that tc_op_begin opened. Between tc_op_begin and tc_op_end the trace's
-// lock is held: no public function may be called there. Temporaries are nodes, not handles: they are never live and cost nothing at a sync.
+// In: nodes, shapes and numbers. Out: the node of one new record, or TC_NODE_ERR.
+// Invariants: every function takes TC_NODE_ERR and gives it back silently, so expressions nest. The
+// failure was reported when it arose, with the name and site of the op that tc_op_begin opened.
+// Temporaries are nodes, not handles: they are never live and cost nothing at a sync.
+// Threads: between tc_op_begin and tc_op_end the trace's lock is held; no public function may be
+// called there. Owner: the trace.
 //
 //   tc_tensor tc_silu_at(tc_tensor x, tc_site site) {
 //     tc_trace *t = tc_op_begin("silu", site);
@@ -14,53 +18,48 @@
 
 #include <string.h>
 
-#include "lazy/trace/op_table.h"
-#include "runtime/status.h"
+#include "lazy/trace/node.h"
 
-// A number among options: 0 is left out, TC_ZERO, the smallest subnormal, is 0. By its bits, since processors may be set to take subnormals for 0. (A zero with
-// a minus sign would not do: gcc -ffast-math makes it a plain one.)
+// A number among options: 0 is left out, TC_ZERO, the smallest subnormal, is 0. By its bits, since
+// processors may be set to take subnormals for 0. (A zero with a minus sign would not do: gcc
+// -ffast-math makes it a plain one.)
 static inline double tc_option(double given, double otherwise) {
   uint64_t bits;
   memcpy(&bits, &given, sizeof bits);
   return bits << 1 == 0 ? otherwise : bits == 1 ? 0 : given;
 }
 
-typedef struct tc_trace tc_trace;
-typedef uint32_t tc_node;
-#define TC_NODE_ERR UINT32_MAX
-
-// Opens an op on this thread's trace and takes its lock; name is a static string. Never NULL (in a signal handler or out of memory the op is
-// poisoned from the start).
+// Opens an op on this thread's trace and takes its lock; name is a static string. Never NULL (in a
+// signal handler or out of memory the op is poisoned from the start).
 tc_trace *tc_op_begin(const char *name, tc_site site);
-// The node of a handle; poison passes silently, stale, null and foreign handles are reported, pending tensors of other threads are flushed.
+// The node of a handle; poison passes silently, stale, null and foreign handles are reported,
+// pending tensors of other threads are flushed.
 tc_node tc_op_in(tc_trace *t, tc_tensor x);
 // A handle for the node in the current scope (poison for TC_NODE_ERR); releases the lock.
 tc_tensor tc_op_end(tc_trace *t, tc_node n);
-// Releases the lock without a result: TC_OK, or the status of the failure reported since tc_op_begin.
+// Releases the lock without a result: TC_OK, or the status of the failure reported since
+// tc_op_begin.
 tc_status tc_op_done(tc_trace *t);
-// Reports a failure of the open op and returns TC_NODE_ERR.
-tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4), cold));
 
-// Shape and type of a node (not of TC_NODE_ERR). The pointer lives as long as the process.
-const tc_dims *tc_node_dims(const tc_trace *t, tc_node n);
-tc_type tc_node_type(const tc_trace *t, tc_node n);
 #define TC_MAX_HEAD 256  // elements of a head that attention's rows take
-bool tc_type_is_float(tc_type type);
-bool tc_type_is_half(tc_type type);  // f16 or bf16
 // The least and the greatest value of an integer type; 0 and 1 of bool.
 void tc_type_range(tc_type type, int64_t *low, int64_t *high);
-int64_t tc_dims_count(const tc_dims *d);
-// axis in [-rank, rank) to [0, rank); -1 after reporting. extra: 1 where one past the last axis is allowed (unsqueeze, stack).
+// axis in [-rank, rank) to [0, rank); -1 after reporting. extra: 1 where one past the last axis is
+// allowed (unsqueeze, stack).
 int tc_rec_axis(tc_trace *t, tc_node n, int axis, int extra);
-// Axes as a bit mask (rank -1: all); false after reporting a bad or repeated axis. Axis 0 of a scalar may be named, and is not in the mask.
+// Axes as a bit mask (rank -1: all); false after reporting a bad or repeated axis. Axis 0 of a
+// scalar may be named, and is not in the mask.
 bool tc_rec_axes(tc_trace *t, tc_node n, const tc_dims *axes, uint32_t *out_mask);
 
-// ---- Primitives: each checks, infers type and shape, appends one record (plus the casts that promotion asks for) ----
+// ---- Primitives ----
+// Each checks, infers type and shape, appends one record (plus the casts that promotion asks for).
 tc_node tc_rec_full(tc_trace *t, const tc_dims *shape, tc_type type, double value);
 tc_node tc_rec_full_int(tc_trace *t, const tc_dims *shape, tc_type type, int64_t value);
-// Whether the type holds a number: an integer type those whose whole part is in its range, a float or a bool any. False after reporting.
+// Whether the type holds a number: an integer type those whose whole part is in its range, a float
+// or a bool any. False after reporting.
 bool tc_rec_good_number(tc_trace *t, tc_type type, double v);
-// Rank 0, of the type of n. number: of the user, reported if the type does not hold it; const: of a formula.
+// Rank 0, of the type of n. number: of the user, reported if the type does not hold it; const: of a
+// formula.
 tc_node tc_rec_number(tc_trace *t, tc_node n, double value);
 tc_node tc_rec_const(tc_trace *t, tc_node n, double value);
 // start + step * flat index
@@ -74,72 +73,84 @@ tc_node tc_rec_polygamma(tc_trace *t, int64_t n, tc_node a);  // type as of a fl
 tc_node tc_rec_cast(tc_trace *t, tc_node a, tc_type type);  // a itself if it has the type
 tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a,
                       tc_node b);  // promotes, broadcasts (operands are recorded unexpanded); DIV of integers is f32
-tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b);  // a op number, promoted as PyTorch promotes Python scalars
+// a op number, promoted as PyTorch promotes Python scalars
+tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b);
 tc_node tc_rec_num_first(tc_trace *t, tc_op op, tc_num a, tc_node b);  // number op b, likewise
-// A number of rank 0 that stands beside a, in the type they are promoted to; TC_ERR_ARG if an integer type does not hold it. alone: f32 or i64, where at is.
+// A number of rank 0 that stands beside a, in the type they are promoted to; TC_ERR_ARG if an
+// integer type does not hold it. alone: f32 or i64, where at is.
 tc_node tc_rec_num_beside(tc_trace *t, tc_num b, tc_node a);
 tc_node tc_rec_num_alone(tc_trace *t, tc_num b, bool floating, tc_node at);
 tc_node tc_rec_where(tc_trace *t, tc_node cond, tc_node a, tc_node b);
 tc_node tc_rec_reshape(tc_trace *t, tc_node a, const tc_dims *shape);  // one extent may be -1; a itself if equal
 tc_node tc_rec_permute(tc_trace *t, tc_node a, const tc_dims *axes);
 tc_node tc_rec_expand(tc_trace *t, tc_node a, const tc_dims *shape);  // new leading axes allowed; -1 keeps
-// out[i] = a[start + i * step] per axis, out extents given; steps may be negative; start and the last index must lie within a.
+// out[i] = a[start + i * step] per axis, out extents given; steps may be negative; start and the
+// last index must lie within a.
 tc_node tc_rec_slice(tc_trace *t, tc_node a, const int64_t *start, const int64_t *step, const tc_dims *out);
 tc_node tc_rec_write_slice(tc_trace *t, tc_node old, tc_node value, const int64_t *start,
                            const int64_t *step);  // value has the slice's shape and old's type
 tc_node tc_rec_flip(tc_trace *t, tc_node a, uint32_t axes_mask);
-tc_node tc_rec_roll(tc_trace *t, tc_node a, int64_t start, int axis);  // a's element start comes first; start is within the extent
+// a's element start comes first; start is within the extent
+tc_node tc_rec_roll(tc_trace *t, tc_node a, int64_t start, int axis);
 tc_node tc_rec_pad(tc_trace *t, tc_node a, const int64_t *low, const int64_t *high, double value);
-// Windows along an axis, `step` apart, of `size` elements, `dilation` apart: the axis counts windows, a new last axis a window's elements. Windows that
-// tile the axis are recorded as a slice, a reshape and a permutation.
+// Windows along an axis, `step` apart, of `size` elements, `dilation` apart: the axis counts
+// windows, a new last axis a window's elements. Windows that tile the axis are recorded as a slice,
+// a reshape and a permutation.
 tc_node tc_rec_window(tc_trace *t, tc_node a, int axis, int64_t size, int64_t step, int64_t dilation);
-// The other way: each element goes back to where a window of an axis of `length` read it; what lands on one place is added, in the order of windows.
+// The other way: each element goes back to where a window of an axis of `length` read it. What
+// lands on one place is added, in the order of windows.
 tc_node tc_rec_unwindow(tc_trace *t, tc_node a, int axis, int64_t length, int64_t step, int64_t dilation);
 tc_node tc_rec_cat(tc_trace *t, int n, const tc_node *xs, int axis);
-tc_node tc_rec_fold(tc_trace *t, tc_op op, tc_node a, uint32_t axes_mask, bool keepdim);  // SUM PROD MAX MIN ARGMAX ARGMIN ANY ALL
+// SUM PROD MAX MIN ARGMAX ARGMIN ANY ALL
+tc_node tc_rec_fold(tc_trace *t, tc_op op, tc_node a, uint32_t axes_mask, bool keepdim);
 tc_node tc_rec_scan(tc_trace *t, tc_op op, tc_node a, int axis);
-// Positions (i64) along an axis in the order of the values, equal ones in theirs, NaN as the greatest: of all, or of the first k.
+// Positions (i64) along an axis in the order of the values: of all, or of the first k. The order is
+// stable, and NaN is the greatest.
 tc_node tc_rec_argsort(tc_trace *t, tc_node a, int axis, bool descending);
 tc_node tc_rec_argtopk(tc_trace *t, tc_node a, int64_t k, int axis, bool descending);
 tc_node tc_rec_argkth(tc_trace *t, tc_node a, int64_t k, int axis, bool descending);  // the last of these k alone
-// sorted [n], or [.., n] with values [.., m]: where each value would go, before equals or after them (right).
+// sorted [n], or [.., n] with values [.., m]: where each value would go, before equals or after
+// them (right).
 tc_node tc_rec_searchsorted(tc_trace *t, tc_node sorted, tc_node values, bool right);
 tc_node tc_rec_softmax(tc_trace *t, tc_op op, tc_node a, int axis);  // SOFTMAX, LOG_SOFTMAX
 tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b);  // NumPy's rules
 tc_node tc_rec_biased_product(tc_trace *t, tc_node a, tc_node b, tc_node bias);  // a [.., m, k] @ b [k, n] + bias [n]
-// Convolution of an image with channels last, x [n, h.., c] by w [o, c / groups, r..] -> [n, p.., o], and its two transposes: CONV_INPUT of
-// (y [n, p.., o], w) -> [n, h.., c], CONV_WEIGHT of (x, y) -> [o, c / groups, r..]. attr: as at the head of ops.def. out has the shape that fits.
+// Convolution of an image with channels last: x [n, h.., c] by w [o, c / groups, r..] -> y [n, p..,
+// o].
+// Its transposes: CONV_INPUT of (y, w) -> x's shape; CONV_WEIGHT of (x, y) -> w's shape.
+// attr: as at the head of ops.def. out: the shape of the result, which fits.
 tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, const uint64_t *attr, const tc_dims *out);
 // The same and a bias of one value for each output; f16 and bf16 are rounded once, but on a GPU.
 tc_node tc_rec_biased_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, tc_node bias, int n_attr, const uint64_t *attr, const tc_dims *out);
 tc_node tc_rec_gather(tc_trace *t, tc_node x, int axis, tc_node index);
 tc_node tc_rec_index_select(tc_trace *t, tc_node x, int axis, tc_node index);
-tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index, tc_node src);  // SCATTER, SCATTER_ADD, INDEX_ADD
+// SCATTER, SCATTER_ADD, INDEX_ADD
+tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index, tc_node src);
 // Zeros in a shape to which src is added where index, of rank 1, says along axis.
 tc_node tc_rec_sum_at(tc_trace *t, const tc_dims *shape, int axis, tc_node index, tc_node src);
-// a + alpha * g. Of a g that tc_rec_sum_at made, of few places of many, no others of a are touched if a is written in place.
+// a + alpha * g. Of a g that tc_rec_sum_at made, of few places of many, no others of a are touched
+// if a is written in place.
 tc_node tc_rec_add_sum_at(tc_trace *t, tc_node a, tc_node g, double alpha);
-// y, the greatest or the sum of each window over axes of a: with its gradient. attr as ops.def has it.
+// y, the greatest or the sum of each window over axes of a: with its gradient. attr as ops.def has
+// it.
 tc_node tc_rec_pool(tc_trace *t, tc_node y, tc_node a, int n_attr, const uint64_t *attr);
 tc_node tc_rec_detach(tc_trace *t, tc_node a);
 
-// The handle stands for node n from here on (n has the handle's shape and type). A parameter stays a leaf.
+// The handle stands for node n from here on (n has the handle's shape and type). A parameter stays
+// a leaf.
 tc_status tc_rec_assign(tc_trace *t, tc_tensor handle, tc_node n);
-// The gradient accumulated for a parameter as a node, or TC_NODE_ERR (silent) if there is none; sets it; forgets it.
+// The gradient accumulated for a parameter as a node, or TC_NODE_ERR (silent) if there is none;
+// sets it; forgets it.
 tc_node tc_rec_grad(tc_trace *t, tc_tensor param);
 tc_status tc_rec_set_grad(tc_trace *t, tc_tensor param, tc_node grad);
 void tc_rec_clear_grad(tc_trace *t, tc_tensor param);
-// An op of its own: zeros of the parameter's shape and type where it lies, in memory and not recorded, owned by the caller.
+// An op of its own: zeros of the parameter's shape and type where it lies, in memory and not
+// recorded, owned by the caller.
 tc_status tc_param_zeros(const char *op, tc_tensor param, tc_site site, tc_tensor *out);
-// st, which a call that is all effect returns at site: where it is an error, the next sync point tells it, too, unless the program clears it before.
-tc_status tc_owe(tc_status st, tc_site site);
 // tc_eval on the library's own account: what is owed stays owed.
 tc_status tc_compute(int n, const tc_tensor *tensors, tc_site site);
-// While off, records are not put on the tape (optimizers). Returns what it was.
-bool tc_rec_tape(tc_trace *t, bool on);
-// The program repeats here: a long trace is cut if nothing on the tape is alive.
-void tc_rec_landmark(tc_trace *t);
-// An op with data-dependent shape: evaluates the node now and returns its dense value (borrowed until the next call on the trace); NULL after reporting.
+// An op with data-dependent shape: evaluates the node now and returns its dense value (borrowed
+// until the next call on the trace); NULL after reporting.
 const void *tc_rec_value(tc_trace *t, tc_node n);
 // A leaf holding a copy of dense host data, on the trace's device.
 tc_node tc_rec_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type type);

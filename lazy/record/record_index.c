@@ -8,7 +8,7 @@ static bool good_index(tc_trace *t, tc_node index) {
   if (!ok(t, index)) return false;
   tc_type type = type_of(t, index);
   if (type != TC_BOOL && !tc_type_is_float(type)) return true;
-  return tc_rec_fail(t, TC_ERR_DTYPE, "indices are %s; i32 or i64 was expected", tc_type_name(type)), false;
+  return tc_rec_fail(t, TC_ERR_DTYPE, "indices are %s; an integer type was expected", tc_type_name(type)), false;
 }
 
 // Whether index fits in x off axis (equal: must be equal), as torch.gather and torch.scatter ask.
@@ -69,7 +69,8 @@ tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index
     return TC_NODE_ERR;
   }
   src = tc_rec_cast(t, src, type_of(t, x));
-  if (src != TC_NODE_ERR && op != TC_OP_INDEX_ADD && tc_node_dims(t, src)->rank == want.rank) {  // more of src than indices: the first of it
+  // more of src than indices: the first of it
+  if (src != TC_NODE_ERR && op != TC_OP_INDEX_ADD && tc_node_dims(t, src)->rank == want.rank) {
     tc_dims have = *tc_node_dims(t, src), part = have;
     for (int i = 0; i < want.rank; i++) part.dim[i] = TC_MIN(have.dim[i], want.dim[i]);
     if (!tc_dims_equal(&part, &have)) src = tc_rec_first(t, src, &part);
@@ -88,8 +89,9 @@ tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index
 
 // ---- sums at few places of many ----
 //
-// What a step of training adds to a large table of which it looked up few rows: instead of zeros in the table's shape to which that is added, a row of zeros
-// and one for every look-up, and for each place of the table which of them it has. What reads the sum reads those rows, and the same values.
+// What a step of training adds to a large table of which it looked up few rows. Instead of zeros in
+// the table's shape there is a row for every look-up, a row of zeros, and for each place of the
+// table the number of its row. What reads the sum reads those rows: the values are the same.
 
 #define FEW 4  // at most one in so many places of the axis
 #define LEAST_SUM (INT64_C(1) << 16)  // elements; fewer are sooner filled with zeros
@@ -128,8 +130,8 @@ static bool is_made_of(const tc_trace *t, tc_node n, tc_op op, uint64_t arg) {
   return all;
 }
 
-// Whether g is what tc_rec_sum_at makes of few places; then its rows, and the index of where all but the first belong. Each place has its sum in one row,
-// and what is in others for it is zero.
+// Whether g is what tc_rec_sum_at makes of few places; then its rows, and the index of where all
+// but the first belong. Each place has its sum in one row, and what is in others for it is zero.
 static bool find_rows(const tc_trace *t, tc_node g, uint64_t axis, tc_node *rows, tc_node *index) {
   const uint32_t *select, *add, *gather, *scatter;
   if (!(select = operands_of(t, g, TC_OP_INDEX_SELECT, axis)) || !(add = operands_of(t, select[0], TC_OP_INDEX_ADD, axis))) return false;
@@ -145,7 +147,8 @@ tc_node tc_rec_add_sum_at(tc_trace *t, tc_node a, tc_node g, double alpha) {
   int64_t start[TC_MAX_RANK] = {0};
   tc_node rows = TC_NODE_ERR, index = TC_NODE_ERR;
   int axis = 0;
-  bool plain = (type_of(t, g) != TC_F32 && type_of(t, g) != TC_F64) || !(fabs(alpha) <= FLT_MAX);  // narrower types are added up in a copy of all
+  // narrower types are added up in a copy of all
+  bool plain = (type_of(t, g) != TC_F32 && type_of(t, g) != TC_F64) || !(fabs(alpha) <= FLT_MAX);
   const tc_dims *d = tc_node_dims(t, g);
   while (!plain && axis < d->rank && !find_rows(t, g, (uint64_t)axis, &rows, &index)) axis++;
   if (plain || axis == d->rank || shape_of(t, a) != shape_of(t, g))

@@ -1,4 +1,5 @@
-// Recording what moves data: reshapes and permutations, slices and padding, windows, joining. See record.h.
+// Recording what moves data: reshapes and permutations, slices and padding, windows, joining. See
+// record.h.
 #include "lazy/record/record_shorthand.h"
 
 #define MOST_JOINED 256  // operands of one record
@@ -250,6 +251,6 @@ tc_node tc_rec_cat(tc_trace *t, int n, const tc_node *xs, int axis) {
 tc_node tc_rec_detach(tc_trace *t, tc_node a) {
   if (!ok(t, a)) return TC_NODE_ERR;
   tc_node n = tc_rec_append(t, TC_OP_DETACH, type_of(t, a), shape_of(t, a), 1, &a, 0, NULL, 0, NULL);
-  if (n != TC_NODE_ERR) t->flag[n] &= (uint8_t)~TC_NODE_TAPE;
+  if (n != TC_NODE_ERR) t->flag[n] &= (uint8_t)~(TC_NODE_TAPE | TC_NODE_NO_HISTORY);
   return n;
 }

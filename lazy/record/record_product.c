@@ -10,7 +10,8 @@ static tc_node with_batch(tc_trace *t, tc_node a, const tc_dims *batch, int64_t 
   return tc_rec_expand(t, a, &d);
 }
 
-// a [.., m, k] @ b [k, n], of one type, with sums of `type`: one product of all rows, which is also one product for b's gradient.
+// a [.., m, k] @ b [k, n], of one type, with sums of `type`. It is one product of all rows, and so
+// is b's gradient.
 static tc_node matmul_rows(tc_trace *t, tc_node a, tc_node b, tc_type type, bool vec_b) {
   if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
   tc_dims out = *tc_node_dims(t, a), d = {2, {1, tc_node_dims(t, b)->dim[1]}};
@@ -74,7 +75,8 @@ tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b) {
   return tc_rec_reshape(t, y, &shown);
 }
 
-// Whether a product of f16 or bf16 with a bias is rounded once, as PyTorch's is. On a GPU it is a library's, which takes one type.
+// Whether a product of f16 or bf16 with a bias is rounded once, as PyTorch's is. On a GPU it is a
+// library's, which takes one type.
 static bool sums_wide(const tc_trace *t, tc_node a, tc_node b, tc_node bias) {
   tc_type type = type_of(t, a);
   bool narrow = tc_type_is_half(type), one = type == type_of(t, b) && type == type_of(t, bias);

@@ -1,10 +1,12 @@
-// What recording functions are made of: types and shapes of nodes, rules that they share, and appending. Included by record*.c only.
+// What recording functions are made of: types and shapes of nodes, rules that they share, and
+// appending. Included by record*.c only.
 //
 // Functions that check return false, TC_SHAPE_NONE or TC_NODE_ERR after reporting.
 #ifndef TC_LAZY_RECORD_RECORD_SHORTHAND_H
 #define TC_LAZY_RECORD_RECORD_SHORTHAND_H
 
-#include "lazy/trace/trace.h"
+#include "lazy/record/append.h"
+#include "lazy/record/record.h"
 
 static inline tc_type type_of(const tc_trace *t, tc_node n) {
   return (tc_type)tc_rec_of(t, n)->dtype;
@@ -20,10 +22,9 @@ uint32_t tc_rec_intern(tc_trace *t, const tc_dims *d);
 // A record whose operands share a device; shape may be TC_SHAPE_NONE.
 tc_node tc_rec_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr, const uint64_t *attr, int n_arg,
                       const uint64_t *arg);
-static inline tc_node tc_rec_append_dims(tc_trace *t, tc_op op, tc_type type, const tc_dims *d, tc_node a, int n_attr, const uint64_t *attr) {
-  return tc_rec_append(t, op, type, tc_rec_intern(t, d), 1, &a, n_attr, attr, 0, NULL);
-}
-// PyTorch's rule within one category: the wider; u8 with a signed type takes the next wider signed one; f16 with bf16 is f32.
+tc_node tc_rec_append_dims(tc_trace *t, tc_op op, tc_type type, const tc_dims *d, tc_node a, int n_attr, const uint64_t *attr);
+// PyTorch's rule within one category: the wider; u8 with a signed type takes the next wider signed
+// one; f16 with bf16 is f32.
 tc_type tc_type_promote(tc_type a, tc_type b);
 // The shape two broadcast to.
 uint32_t tc_rec_broadcast(tc_trace *t, uint32_t sa, uint32_t sb);

@@ -1,4 +1,5 @@
-// The text form of recorded work: a line a record, for people, for TC_LOG=trace and TC_LOG=plan, and for tc-run, which reads it back.
+// The text form of recorded work: a line a record, for people, for TC_LOG=trace and TC_LOG=plan,
+// and for tc-run, which reads it back.
 //
 //   trace item at prog:12
 //   %0 = leaf f32[64,4] tc:cpu sole
@@ -8,33 +9,21 @@
 //   data %0 3f800000 40000000
 //   end
 //
-// After the device come operands (in), attributes (attr), arguments (arg), the flags of lazy/trace/trace.h, and the site to the end of the line. A word
-// (attribute or argument) is a whole number, a double with a point or exponent, or hexadecimal bits, whichever names its 64 bits exactly; ? is an
-// argument that a plan does not know. Data are a leaf's elements in row-major order, each as the hexadecimal of its bits. A line may begin with the
-// log's "tc[trace] "; lines that begin with # are skipped. No op has a form of its own: the op table says what a record holds.
+// After the device come operands (in), attributes (attr), arguments (arg), the flags of
+// lazy/trace/trace.h, and the site to the end of the line. A word (attribute or argument) is a
+// whole number, a double with a point or exponent, or hexadecimal bits, whichever names its 64 bits
+// exactly; ? is an argument that a plan does not know. Data are a leaf's elements in row-major
+// order, each as the hexadecimal of its bits. A line may begin with the log's "tc[trace] "; lines
+// that begin with # are skipped. No op has a form of its own: the op table says what a record
+// holds.
 //
-// Always: reading what was written and writing it again gives the same text. Threads: thread-compatible; tc_text_run records in the calling thread.
+// Invariants: reading what was written and writing it again gives the same text. Threads:
+// thread-compatible; tc_text_run records in the calling thread.
 #ifndef TC_LAZY_TEXT_TEXT_H
 #define TC_LAZY_TEXT_TEXT_H
 
-#include "lazy/sync/plan.h"
+#include "lazy/trace/trace_text.h"
 #include "runtime/arena.h"
-
-#define TC_TEXT_LOG_BYTES 4096  // leaves of at most so much are written to the log with their data
-
-typedef struct tc_text_node {
-  tc_op op;
-  tc_type type;
-  tc_device dev;
-  tc_dims dims;
-  int n_in, n_attr, n_arg;
-  const uint32_t *in;
-  const uint64_t *attr;
-  const uint64_t *arg;  // NULL: not known
-  uint8_t flag;
-  const char *site;  // or NULL
-  const void *data;  // of a leaf, dense, or NULL
-} tc_text_node;
 
 typedef struct tc_text {
   const char *title;
@@ -43,23 +32,20 @@ typedef struct tc_text {
   tc_arena arena;  // of everything here
 } tc_text;
 
-// One record's line.
-void tc_text_write_node(FILE *out, uint32_t number, const tc_text_node *x);
-// A pending trace. flag: of its nodes at the sync. Data of leaves of at most max_bytes are written.
-void tc_text_write_trace(FILE *out, const tc_trace *t, const uint8_t *flag, size_t max_bytes, const char *title);
-// The records of a plan, without title and end.
-void tc_text_write_plan(FILE *out, const tc_plan *p);
 void tc_text_write(FILE *out, const tc_text *x);
 
-// Reads the next trace of a text and moves *text past it. TC_ERR_ARG with the line's number if it is malformed; with x->n 0 and TC_OK: no trace is
-// left. Checks numbers, types, shapes and the count of operands. fini after either.
+// Reads the next trace of a text and moves *text past it. TC_ERR_ARG with the line's number if it
+// is malformed; with x->n 0 and TC_OK: no trace is left. Checks numbers, types, shapes and the
+// count of operands. fini after either.
 tc_status tc_text_read(tc_text *x, const char **text);
 void tc_text_fini(tc_text *x);
 
-// Records one line, whose shape's number this is, as the trace's next node; TC_NODE_ERR after reporting: it does not fit its operands (text_record.c).
+// Records one line, whose shape's number this is, as the trace's next node; TC_NODE_ERR after
+// reporting: it does not fit its operands (text_record.c).
 tc_node tc_text_record(tc_trace *t, const tc_text_node *x, uint32_t shape);
 
-// Records x in this thread as it was (same key, hence the same plan, within one process) and runs it. Every leaf must have data.
+// Records x in this thread as it was (same key, hence the same plan, within one process) and runs
+// it. Every leaf must have data.
 // out: per node a handle of the caller's, to release, where it was live or asked, else {0, 0}.
 tc_status tc_text_run(const tc_text *x, tc_tensor *out);
 

@@ -1,6 +1,8 @@
-// Records lines of a trace's text, each held against its operands, so that an edited trace is an error and not a kernel that reads beyond them.
-// What has a function in record.h is made by it, and what comes out must be what the line says. Records that such functions do not make whole (products,
-// convolutions, attention, values from arguments) are checked here. Threads: under the trace's lock. Owns nothing.
+// Records lines of a trace's text, each held against its operands. So an edited trace is an error,
+// not a kernel that reads beyond them. What has a function in record.h is made by it, and what
+// comes out must be what the line says. Records that such functions do not make whole (products,
+// convolutions, attention, values from arguments) are checked here. Threads: under the trace's
+// lock. Owner: nobody.
 #include <string.h>
 
 #include "lazy/record/record_shorthand.h"
@@ -81,7 +83,8 @@ static bool are(const tc_dims *d, int rank, int64_t a, int64_t b, int64_t c, int
   return d->rank == rank && memcmp(d->dim, want, (size_t)rank * sizeof want[0]) == 0;
 }
 
-// Whether the node is a number that an argument gives, from 1 to most: a length in a leaf could be any.
+// Whether the node is a number that an argument gives, from 1 to most: a length in a leaf could be
+// any.
 static bool is_length(const tc_trace *t, tc_node n, int64_t most) {
   const tc_rec *r = tc_rec_of(t, n);
   if (tc_rec_op(r) != TC_OP_FULL || r->dtype != TC_I64 || tc_node_dims(t, n)->rank != 0) return false;

@@ -1,6 +1,28 @@
-// What a program does with a handle beside recording: keeps, retains or releases it, and asks for its facts. Computes nothing.
-#include "lazy/trace/trace.h"
+// What a program does with a handle beside recording: keeps, retains or releases it, and asks for
+// its facts. Computes nothing.
+#include "lazy/trace/dims.h"
+#include "lazy/trace/thread_trace.h"
 #include "runtime/reentry.h"
+
+void tc_slot_unlock(tc_trace *owner) {
+  tc_trace_unlock(owner);
+  tc_leave();
+}
+
+tc_slot *tc_slot_lock(tc_tensor h, const char *what, tc_site site, tc_trace **owner) {
+  if (h.slot >= TC_POISON || !tc_enter(what ? what : "is_valid", site)) return NULL;
+  (void)tc_trace_self();  // with one, nothing is freed at an exit beside this thread
+  tc_slot *s = tc_slot_find(h, owner);
+  bool here = s && (what ? tc_trace_here(*owner, what, site) == TC_OK : tc_trace_is_here(*owner));
+  if (here) {
+    tc_trace_lock(*owner);
+    if (s->gen == h.gen && h.gen) return s;
+    tc_trace_unlock(*owner);
+  }
+  tc_leave();
+  if (what && (!s || here)) tc_fail(TC_ERR_HANDLE, what, site, "%s", tc_handle_fault(h));
+  return NULL;
+}
 
 tc_tensor tc_keep_at(tc_tensor h, tc_site site) {
   tc_trace *t;

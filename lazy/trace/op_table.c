@@ -12,6 +12,12 @@
 #define EXPANSION_extern TC_EXPAND_NONE
 #define EXPANSION_expand(word) TC_EXPAND_##word
 
+// Whether a word of the column vjp is `zero`.
+#define FLAT_zero ~, 1
+#define SECOND(first, second, ...) second
+#define IS_SECOND(...) SECOND(__VA_ARGS__, 0, 0)
+#define IS_FLAT(word) IS_SECOND(FLAT_##word)
+
 // What no kernel makes by its kind has to say who makes it.
 #define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, ...) \
   _Static_assert(TC_KIND_##kind != TC_KIND_COMPOSED || LOWER_##lower == TC_LOWER_EXPAND, #name ": a composed row is lowered by expand(word)"); \
@@ -21,7 +27,7 @@
 
 const tc_op_row tc_op_rows[TC_N_OP_ROWS] = {
 #define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, ...) \
-  [TC_OP_##NAME] = {TC_KIND_##kind, TC_RULE_##dtype, TC_SAVES_##saves, LOWER_##lower, EXPANSION_##lower},
+  [TC_OP_##NAME] = {TC_KIND_##kind, TC_RULE_##dtype, TC_SAVES_##saves, LOWER_##lower, EXPANSION_##lower, IS_FLAT(vjp)},
 #include <tc/ops.def>
 #undef TC_OP
 };

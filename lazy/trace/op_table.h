@@ -60,6 +60,7 @@ typedef struct tc_op_row {
   uint8_t saves;  // bits: TC_SAVES_in, TC_SAVES_out
   uint8_t lower;  // tc_op_lowering
   uint8_t expansion;  // tc_op_expansion
+  bool is_flat;  // its gradient is zero: a value with history gives none through it
 } tc_op_row;
 
 extern const tc_op_row tc_op_rows[TC_N_OP_ROWS];

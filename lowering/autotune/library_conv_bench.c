@@ -5,7 +5,8 @@
 // copies. Where there is no memory for all of it nothing is timed.
 #include <string.h>
 
-#include "lazy/sync/plan.h"
+#include "lazy/lowering.h"
+#include "lazy/sync/plan_build.h"
 #include "lowering/autotune/library_conv.h"
 #include "runtime/log.h"
 

@@ -7,7 +7,7 @@
 #ifndef TC_LOWERING_GRAPH_GRAPH_H
 #define TC_LOWERING_GRAPH_GRAPH_H
 
-#include "lazy/sync/plan.h"
+#include "lazy/trace/plan.h"
 #include "lowering/target/target.h"
 #include "runtime/arena.h"
 

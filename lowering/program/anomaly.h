@@ -9,7 +9,7 @@
 #ifndef TC_LOWERING_PROGRAM_ANOMALY_H
 #define TC_LOWERING_PROGRAM_ANOMALY_H
 
-#include "lazy/sync/plan.h"
+#include "lazy/lowering.h"
 
 // pre: the leaves are as they were before the run. False, too, where a record could not be run alone, which the log says; the thread's error stays as it was.
 bool tc_anomaly_find(const tc_plan *plan, void *const *leaf, const uint64_t *arg, tc_anomaly *out);

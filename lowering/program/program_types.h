@@ -11,7 +11,7 @@
 
 #include <stdatomic.h>
 
-#include "lazy/sync/plan.h"
+#include "lazy/lowering.h"
 #include "lowering/graph/graph.h"
 #include "lowering/jit/kernel_cache.h"
 #include "lowering/jit/shape_generic.h"

@@ -5,7 +5,7 @@
 #ifndef TC_LOWERING_PROGRAM_RUN_H
 #define TC_LOWERING_PROGRAM_RUN_H
 
-#include "lazy/sync/plan.h"
+#include "lazy/lowering.h"
 
 // See tc_lowering_ops.
 tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,

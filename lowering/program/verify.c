@@ -7,6 +7,7 @@
 
 #include "device/gpu.h"
 #include "kernels/ref/ref.h"
+#include "lazy/sync/plan_build.h"
 #include "lowering/tiling/summation.h"
 #include "lowering/target/cpu_target.h"
 #include "lowering/graph/graph.h"

@@ -12,7 +12,7 @@
 #define TC_LOWERING_PROGRAM_VERIFY_H
 
 #include "device/gpu.h"
-#include "lazy/sync/plan.h"
+#include "lazy/lowering.h"
 
 typedef struct tc_verified tc_verified;
 

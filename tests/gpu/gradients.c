@@ -365,7 +365,7 @@ static void test_history(const struct places *at) {
   EXPECT_FAILS(tc_backward(other), TC_ERR_GRAD, "was freed by the backward at");
   read_out(tc_grad(p), g);
   EXPECT(same(g, want, N, 1e-12), "a failed one adds nothing: %g of %g", g[0], want[0]);
-  EXPECT_FAILS(tc_backward(total(tc_to(h, at->name[1]))), TC_ERR_GRAD, "nothing it was made from wants a gradient");
+  EXPECT_FAILS(tc_backward(total(tc_to(h, at->name[1]))), TC_ERR_GRAD, "was freed by the backward at");
   // what has no history
   EXPECT(!tc_requires_grad(tc_to(tc_detach(h), at->name[1])) && !tc_requires_grad(tc_detach(there)), "detached");
   tc_no_grad_begin();

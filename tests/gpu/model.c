@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "device/gpu/graph_copies.h"
+#include "lazy/trace/trace.h"
 #include "lowering/program/gpu/launches.h"
 #include "runtime/options.h"
 #include "tests/gpu/model_copies.h"

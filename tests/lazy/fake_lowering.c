@@ -1,6 +1,7 @@
 #include "tests/lazy/fake_lowering.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 fake_state fake = {.value = 7};
 

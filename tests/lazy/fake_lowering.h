@@ -6,7 +6,7 @@
 #ifndef TC_TESTS_LAZY_FAKE_LOWERING_H
 #define TC_TESTS_LAZY_FAKE_LOWERING_H
 
-#include "lazy/sync/plan.h"
+#include "lazy/lowering.h"
 
 #define FAKE_MOST 16  // leaves, outputs and arguments of a launch that are remembered
 

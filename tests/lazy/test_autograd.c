@@ -210,6 +210,93 @@ Test(autograd, backward_with_a_gradient_of_ones_own) {
   }
 }
 
+// A value of a trunk whose history a backward has freed, as later passes meet it: right away, and stored by a sync.
+Test(autograd, a_value_whose_history_was_freed_is_no_constant) {
+  for (int stored = 0; stored < 2; stored++) {
+    tc_tensor x = tc_param(vector(1, 2, 3)), h = tc_exp(x);
+    EXPECT_OK(tc_backward(total(h)));
+    EXPECT_OK(tc_zero_grad_of(1, &x));
+    if (stored) EXPECT_OK(tc_sync(NULL));
+    cr_expect(tc_requires_grad(h) && tc_requires_grad(tc_mul(h, 3)));
+    tc_tensor mixed = tc_add(total(tc_mul(h, 3)), total(tc_mul(x, 5)));
+    if (stored) EXPECT_OK(tc_eval(1, &mixed));
+    const tc_tensor losses[] = {total(tc_mul(h, 3)), mixed, total(tc_mul(h, x))};
+    for (int i = 0; i < 3; i++) {
+      cr_expect_eq(tc_backward(losses[i]), TC_ERR_GRAD, "loss %d, stored %d", i, stored);
+      cr_expect(strstr(tc_last_error()->message, "was freed by the backward at"), "%s", tc_last_error()->message);
+      cr_expect(strstr(tc_last_error()->message, "TC_RETAIN"), "%s", tc_last_error()->message);
+      tc_clear_error();
+    }
+    cr_expect(!tc_is_valid(tc_grad(x)), "a backward that fails gives no gradient");
+    tc_clear_error();
+    tc_release(x);
+  }
+}
+
+// What reads such a value and passes no gradient to it is as good as before; so is a copy that was detached, and a parameter made of it.
+Test(autograd, a_value_whose_history_was_freed_may_be_read) {
+  for (int stored = 0; stored < 2; stored++) {
+    tc_tensor x = tc_param(vector(1, 2, 3)), h = tc_exp(x);
+    EXPECT_OK(tc_backward(total(h)));
+    EXPECT_OK(tc_zero_grad_of(1, &x));
+    if (stored) EXPECT_OK(tc_sync(NULL));
+    tc_tensor mask = tc_cast(tc_gt(h, 3.0), TC_F32), whole = tc_floor(h), copy = tc_detach(h), p = tc_param(h);
+    cr_expect(!tc_requires_grad(mask) && !tc_requires_grad(whole) && !tc_requires_grad(copy) && tc_requires_grad(p));
+    EXPECT_OK(tc_backward(total(tc_mul(tc_mul(mask, x), tc_add(p, tc_sub(whole, tc_floor(copy)))))));
+    expect_is(tc_grad(x), 0, 7.3890561f, 20.0855369f, "gradient of mask p x");
+    expect_is(tc_grad(p), 0, 2, 3, "gradient of the parameter");
+    tc_release(x), tc_release(p);
+  }
+}
+
+// A sum of losses that is never differentiated: no history grows, and from the second step on no plan is made.
+Test(autograd, a_sum_of_losses_costs_no_plan) {
+  tc_tensor x = tc_param(vector(1, 2, 3)), sum = tc_zeros(TC_SCALAR, TC_F32);
+  uint64_t misses = 0;
+  EXPECT_OK(tc_eval(1, &sum));
+  for (int i = 0; i < 4; i++) {
+    tc_scope s = tc_scope_begin();
+    tc_tensor loss = total(tc_square(x));
+    EXPECT_OK(tc_backward(loss));
+    EXPECT_OK(tc_zero_grad_of(1, &x));
+    EXPECT_OK(tc_assign(sum, tc_add(tc_mul(sum, 0.5), loss)));
+    EXPECT_OK(tc_eval(1, &sum));
+    tc_scope_end(s);
+    if (i == 0) misses = tc_cache_stats().plan_misses;
+  }
+  cr_expect_eq(tc_cache_stats().plan_misses, misses, "plans made after the first step: %d", (int)(tc_cache_stats().plan_misses - misses));
+  float v = 0;
+  EXPECT_OK(tc_item_f32(sum, &v));
+  cr_expect_eq(v, 26.25f, "%g", (double)v);
+  tc_release(x);
+}
+
+// A loss that outlives its step, whose intermediates were alive when a sync ran: before the backward, or after it.
+Test(autograd, a_kept_loss_holds_no_intermediates) {
+  enum { N = 1 << 16, STEPS = 8 };
+  for (int before = 0; before < 2; before++) {
+    tc_tensor w = tc_param(tc_scalar(2)), loss[STEPS];
+    size_t live = 0;
+    for (int i = 0; i < STEPS; i++) {
+      float v;
+      tc_scope s = tc_scope_begin();
+      tc_tensor x = tc_rand(TC_SHAPE(N), TC_F32), y = tc_tanh(tc_mul(x, w)), z = tc_square(tc_sub(y, x));
+      loss[i] = total(z);
+      if (before) EXPECT_OK(tc_item_f32(loss[i], &v));
+      EXPECT_OK(tc_backward(loss[i]));
+      EXPECT_OK(tc_eval(1, (tc_tensor[]){tc_grad(w)}));
+      EXPECT_OK(tc_zero_grad_of(1, &w));
+      (void)tc_retain(loss[i]);
+      tc_scope_end(s);
+      if (i == 0) live = tc_memory_stats().live_bytes;
+    }
+    size_t more = tc_memory_stats().live_bytes - live;
+    cr_expect(more < N, "%d losses of 4 bytes hold %zu more bytes, read before the backward: %d", STEPS - 1, more, before);
+    for (int i = 0; i < STEPS; i++) tc_release(loss[i]);
+    tc_release(w);
+  }
+}
+
 Test(autograd, detach_stops_the_gradient) {
   EACH_DEVICE {
     tc_tensor x = tc_param(vector(1, 2, 3));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <tc/tc.h>
 
+#include "lazy/trace/trace.h"
 #include "runtime/options.h"
 #include "tests/lazy/fake_lowering.h"
 

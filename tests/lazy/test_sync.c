@@ -253,6 +253,32 @@ Test(sync, a_trace_of_four_times_its_bound_runs_unasked) {
   EXPECT_LAUNCHED(2);
 }
 
+// Three steps, each longer than the bound. Where the bound cuts the second must not depend on what was left of the first.
+Test(sync, the_second_of_steps_that_a_bound_cuts_meets_the_plans_of_the_first) {
+  bound_traces("TC_MAX_NODES", "8");
+  tc_tensor p = tc_param(vector(1, 2));
+  tc_optimizer *opt = tc_sgd(&p, 1, (tc_sgd_options){.lr = 0.5, .momentum = 0.9});
+  uint64_t misses[3];
+  for (int step = 0; step < 3; step++) {
+    float v;
+    tc_scope scope = tc_scope_begin();
+    tc_tensor y = p;
+    for (int i = 0; i < 13; i++) y = tc_sin(y);  // with its gradients about as many nodes as the bound allows
+    tc_tensor loss = tc_sum(y, TC_ALL, false);
+    cr_assert_eq(tc_backward(loss), TC_OK);
+    cr_assert_eq(tc_optimizer_step(opt), TC_OK);
+    cr_assert_eq(tc_zero_grad(opt), TC_OK);
+    tc_keep(loss);
+    tc_scope_end(scope);
+    cr_assert_eq(tc_item_f32(loss, &v), TC_OK);
+    misses[step] = tc_cache_stats().plan_misses;
+  }
+  cr_expect_eq(misses[1], misses[0], "the second step made %d plans", (int)(misses[1] - misses[0]));
+  cr_expect_eq(misses[2], misses[0], "the third step made %d plans", (int)(misses[2] - misses[1]));
+  tc_optimizer_destroy(opt);
+  tc_release(p);
+}
+
 Test(sync, a_trace_that_alone_holds_more_bytes_than_its_bound_runs_unasked) {
   bound_traces("TC_MAX_BYTES", "4096");
   tc_tensor sum = vector(0, 0);

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "lazy/text/text.h"
+#include "lazy/trace/trace.h"
 #include "lowering/fusion/build.h"
 #include "lowering/kir/print.h"
 #include "lowering/emit/emitter.h"

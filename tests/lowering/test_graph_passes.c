@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "lazy/text/text.h"
+#include "lazy/trace/trace.h"
 #include "lowering/pipeline.h"
 #include "runtime/options.h"
 

@@ -1,0 +1,21 @@
+// What optimizers and gradient clipping ask of lists of parameters.
+//
+// In: handles. Out: whether they may be used.
+// Threads: thread-compatible. Owner: nobody.
+#ifndef TC_LAZY_AUTOGRAD_PARAMS_CHECK_H
+#define TC_LAZY_AUTOGRAD_PARAMS_CHECK_H
+
+#include "lazy/trace/node.h"
+
+static inline bool tc_is_none(tc_tensor x) {
+  return x.slot == 0 && x.gen == 0;
+}
+// The status of the latest error, which there is.
+static inline tc_status tc_last_status(void) {
+  tc_status st = tc_last_error()->status;
+  return st != TC_OK ? st : TC_ERR_STATE;
+}
+// Whether n parameters are there and alive; name is the caller's.
+tc_status tc_params_check(const char *name, const tc_tensor *params, int n, tc_site site);
+
+#endif

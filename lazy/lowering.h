@@ -1,0 +1,59 @@
+// What lazy/ needs of an evaluator. lowering/ defines it; tests of lazy/ alone link a fake one.
+//
+// In: plans, and memory for their leaves and outputs. Out: the outputs' values.
+// Invariants: a plan is lowered once, before its first launch, and destroyed once.
+// Threads: thread-safe. Owner: a plan owns its program.
+#ifndef TC_LAZY_LOWERING_H
+#define TC_LAZY_LOWERING_H
+
+#include <stdio.h>
+
+#include "lazy/trace/run.h"
+
+typedef struct tc_work_done {
+  uint32_t n_kernels;
+  uint64_t bytes;
+  size_t taken_bytes;  // memory of what it prepared
+  bool replayed;  // as in tc_sync_point
+  const char *gpu_note;
+  uint64_t copied_bytes;
+  bool interpreted;  // true: some kernels were interpreted, and are compiled later
+  // true: it failed with nothing done, for want of memory for what it would prepare
+  bool lacks_forms;
+} tc_work_done;
+
+typedef struct tc_anomaly {
+  uint32_t node;
+  char text[320];  // what it makes, and of what
+} tc_anomaly;
+
+typedef struct tc_lowering_ops {
+  // Fills plan->program and the homes of plan->out. On failure the plan is destroyed with program
+  // NULL.
+  tc_status (*lower)(tc_plan *plan);
+  // Runs the plan to its end. leaf and out are memory in the plan's order.
+  // call: per node the user's call, for errors. NULL: not known.
+  // held: the leaves' buffers. NULL: nothing that is prepared from parameters is kept.
+  // prepared: what preparing took in this run is added. NULL: nobody asks.
+  tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
+                      tc_work_done *prepared);
+  void (*destroy)(void *program);
+  // Bytes of host memory that the program holds, without kernels, which programs share.
+  size_t (*bytes)(const void *program);
+  // TC_VERIFY=1 (lowering/program/verify.h), before the run, which may write over its operands:
+  // what the plan should store. NULL: there is nothing to compare.
+  struct tc_verified *(*verify_begin)(const tc_plan *plan, void *const *leaf, const uint64_t *arg, FILE *to);
+  // After the run: how many results are wrong; a line for each goes to the file.
+  // ran: false: the run failed, so there is nothing to compare.
+  uint32_t (*verify_end)(const tc_plan *plan, void *const *leaf, void *const *out, struct tc_verified *expected, bool ran, FILE *to);
+  // TC_ANOMALY=1 (lowering/program/anomaly.h), before a run: whether it would store a NaN or
+  // infinity that its leaves do not have, and what makes the first one.
+  bool (*find_anomaly)(const tc_plan *plan, void *const *leaf, const uint64_t *arg, tc_anomaly *out);
+  // Drops cached kernels, and waits for compilers.
+  void (*clear)(void);
+  // Adds its counters.
+  void (*stats)(tc_cache_info *info);
+} tc_lowering_ops;
+extern const tc_lowering_ops tc_lowering;
+
+#endif

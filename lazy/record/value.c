@@ -1,0 +1,78 @@
+// Stored values of slots and handles. See value.h.
+#include "lazy/trace/thread_trace.h"
+#include "lazy/record/value.h"
+
+#include "lazy/record/append.h"
+#include "lazy/trace/deferred_error.h"
+#include "runtime/reentry.h"
+
+tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cause, tc_site site, tc_buffer **out) {
+  *out = NULL;
+  bool pending = s->epoch == t->epoch && tc_rec_op(tc_rec_of(t, s->node)) != TC_OP_LEAF;
+  if (!pending && s->err) {
+    const char *name = tc_device_name((tc_device)s->device), *absent = tc_device_absent((tc_device)s->device);
+    if (absent) return tc_fail(s->err, tc_inside_call.op, site, "the value was lost with %s: %s", name, absent);
+    return tc_fail(s->err, tc_inside_call.op, site, "the value was lost by a run that failed");
+  }
+  if (!s->buf || pending) {
+    if (!pending) t->op_status = TC_OK, t->op = tc_inside_call.op, t->op_site = site;
+    tc_node n = tc_trace_node(t, s, handle);
+    if (n == TC_NODE_ERR) return t->op_status;
+    TC_TRY(tc_trace_sync(t, cause, site, 1, &n));
+  }
+  if (!s->buf) return tc_fail(TC_ERR_STATE, tc_inside_call.op, site, "the tensor has no value");
+  *out = tc_buffer_retain(s->buf);
+  return TC_OK;
+}
+
+// What this thread is owed, where the value that is read is not of its trace.
+static tc_status tell_owed(const char *op, tc_site site) {
+  tc_trace *t = tc_trace_mine;
+  if (!t) return TC_OK;
+  tc_biased_lock_own(&t->lock);
+  tc_status st = tc_trace_owed(t, op, site);
+  tc_biased_unlock_own(&t->lock);
+  return st;
+}
+
+tc_status tc_value_copy(tc_stored *v) {
+  size_t bytes = (size_t)tc_dims_at(v->shape)->count * tc_type_bytes(v->type);
+  tc_buffer *copy = NULL;
+  tc_status st = tc_buffer_create(bytes, &copy);
+  if (st == TC_OK && bytes) st = tc_buffer_copy(copy, v->buf, bytes);
+  if (st != TC_OK) tc_buffer_release(copy), copy = NULL;
+  tc_buffer_release(v->buf);
+  v->buf = copy;
+  return st;
+}
+
+tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
+  const char *op = tc_inside_call.op;
+  tc_trace *t;
+  *out = (tc_stored){.buf = NULL};
+  (void)tc_trace_self();
+  tc_slot *s = tc_slot_find(h, &t);
+  bool own = s && h.gen && t == tc_trace_mine;
+  if (!own && cause != TC_CAUSE_CROSS_THREAD) TC_TRY(tell_owed(op, site));  // an op's operand is no sync point
+  if (!s && h.slot >= TC_POISON) return tc_poison_told(h);
+  if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "%s", tc_handle_fault(h));
+  TC_TRY(tc_trace_here(t, op, site));
+  tc_trace_lock(t);
+  tc_status st = own ? tc_trace_owed(t, op, site) : TC_OK;
+  if (st == TC_OK && s->gen != h.gen) st = tc_fail(TC_ERR_HANDLE, op, site, "%s", tc_handle_fault(h));
+  if (st == TC_OK) {
+    *out = (tc_stored){NULL, s->shape, (tc_type)s->dtype, (tc_device)s->device, s->flags & TC_SLOT_GRAD, NULL};
+    st = tc_trace_store(t, s, h, cause, site, &out->buf);
+  }
+  if (st == TC_OK && out->buf->origin == TC_ORIGIN_USER) {
+    if (cause == TC_CAUSE_ITEM || cause == TC_CAUSE_TO_HOST) return out->locked = t, TC_OK;
+    st = tc_value_copy(out);  // assigns write there: this is read later, or in another trace
+  }
+  tc_trace_unlock(t);
+  return st;
+}
+
+void tc_value_end(const tc_stored *v) {
+  if (v->locked) tc_trace_unlock(v->locked);
+  tc_buffer_release(v->buf);
+}

@@ -1,0 +1,20 @@
+// The cache of plans, by the bytes of their keys.
+//
+// In: a closed key. Out: its plan, looked up or made.
+// Invariants: a hash hit is confirmed by comparing the bytes; the plan used last stays, however
+// large.
+// Threads: thread-safe, one lock; each trace finds its latest plans without it. Owner: the cache
+// retains its plans.
+#ifndef TC_LAZY_SYNC_PLAN_CACHE_H
+#define TC_LAZY_SYNC_PLAN_CACHE_H
+
+#include "lazy/trace/plan.h"
+
+// The plan of the closed key of t, looked up or built; retained. hit: true if it was looked up.
+// compile_ticks: what building it took is added.
+tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks);
+// The plan of a run of two records, which is never launched: a leaf, and its value in another
+// memory; retained, cached.
+tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_device to, tc_plan **out);
+
+#endif

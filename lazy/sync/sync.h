@@ -1,0 +1,45 @@
+// Sync points: what is pending runs, values are published, and the trace begins anew.
+//
+// In: a locked trace with nodes asked for. Out: stored values in slots; a run where recipes or
+// history remain.
+// Invariants: one plan a key; a failed run leaves assigned tensors with their former values.
+// Threads: under the trace's lock. Owner: nobody.
+#ifndef TC_LAZY_SYNC_SYNC_H
+#define TC_LAZY_SYNC_SYNC_H
+
+#include "lazy/trace/trace.h"
+
+typedef enum tc_cause {
+  TC_CAUSE_ITEM,
+  TC_CAUSE_TO_HOST,
+  TC_CAUSE_MAP,
+  TC_CAUSE_PRINT,
+  TC_CAUSE_SAVE,
+  TC_CAUSE_EVAL,
+  TC_CAUSE_SYNC,
+  TC_CAUSE_BOUND,
+  TC_CAUSE_LANDMARK,
+  TC_CAUSE_CROSS_THREAD,
+  TC_CAUSE_DATA_SHAPE,
+  TC_CAUSE_EAGER,
+  TC_CAUSE_REPLAY,  // of a trace's text
+  TC_CAUSE_RETAKE,  // an expensive recipe was asked for
+  TC_CAUSE_TO,  // a value goes to another memory
+  TC_CAUSE_MEMORY,  // what follows is in another memory
+  TC_CAUSE_BACKWARD,  // a gradient goes to another memory
+  TC_N_CAUSES
+} tc_cause;
+// pre: locked. Runs what is pending and closes the trace; asked nodes are stored.
+tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked);
+// pre: locked. Runs what is pending for an op that may need none of it. Where that fails because
+// its device is gone, the op goes on without an error: those values tell when they are asked for.
+// Where memory of the caller's was to be written, the op fails.
+tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site);
+
+// pre: locked. The program repeats here, at a scope's end or an optimizer's: a long trace is cut if
+// nothing on the tape is alive.
+void tc_trace_landmark(tc_trace *t, tc_site site, bool is_scope);
+// The same at the place of the open op.
+void tc_rec_landmark(tc_trace *t);
+
+#endif
