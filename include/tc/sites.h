@@ -1,8 +1,6 @@
-// Gives every call its site: declares name_at for each function of tc.h that records, can fail or
-// syncs, and makes the plain names macros that pass one constant string. Made by
-// tools/make_sites.py.
-// Define TC_NO_SITES before tc.h to leave the names alone. In C a number as an operand chooses the
-// _num form.
+// Gives every call its site: declares name_at for each function of tc.h that records, can fail or syncs, and makes the plain names macros that pass
+// one constant string. Made by tools/make_sites.py.
+// Define TC_NO_SITES before tc.h to leave the names alone. In C a number as an operand chooses the _num form.
 #ifndef TC_SITES_H
 #define TC_SITES_H
 

@@ -461,8 +461,8 @@ typedef enum tc_grad_flags {
   TC_RETAIN = 1,  // the history stays, for another backward (retain_graph)
   TC_CREATE_GRAPH = 2  // it stays, and the gradients have a history of their own (create_graph)
 } tc_grad_flags;
-// A leaf that requires_grad: the value of t under a new handle, which belongs to no scope and lives
-// until tc_release. TC_ERR_DTYPE unless floating.
+// A leaf that requires_grad: the value of t, of the same shape, under a new handle, which belongs
+// to no scope and lives until tc_release. TC_ERR_DTYPE unless floating.
 TC_API tc_tensor tc_param(tc_tensor t);
 // Makes t a leaf that requires_grad, or a constant. TC_ERR_DTYPE unless floating, TC_ERR_GRAD if it
 // has a history, TC_ERR_STATE if it is another thread's.
