@@ -161,7 +161,7 @@ static tc_status force_unsaid(tc_builder *b) {
     tc_arena_reset(&b->expansion);
     st = tc_expand_group(&e, &b->gr, gp, NULL, &b->expansion);
     if (st == TC_OK)
-      tc_nest_destroy(&e.nest);
+      tc_kir_destroy(&e.kir);
     else if (!e.full && e.unsaid != TC_NONE)
       force(b, e.unsaid, met);
   }

@@ -19,7 +19,7 @@ typedef enum tc_log_topic {
   TC_LOG_FUSION,
   TC_LOG_KERNEL,
   TC_LOG_TUNE,
-  TC_LOG_NEST,
+  TC_LOG_KIR,
   TC_LOG_ASM,
   TC_LOG_CACHE,
   TC_LOG_MEMORY,

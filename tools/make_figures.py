@@ -132,12 +132,12 @@ def last_asm_loop(lines):
 
 def softmax(build):
     graph = after(run(build, SOFTMAX, "pass"), "expand_softmax")
-    kernel_ir = last_loop(run(build, SOFTMAX, "nest"), r"^  %\d+ = i64 loop", "endloop")
+    kernel_ir = last_loop(run(build, SOFTMAX, "kir"), r"^  %\d+ = i64 loop", "endloop")
     asm = [line.expandtabs(8) for line in last_asm_loop(run(build, SOFTMAX, "asm"))]
     return fenced(["recorded (TC_LOG=trace)", *("  " + x for x in body(SOFTMAX)),
                    "after expand_softmax (TC_LOG=pass)", *("  " + x for x in graph),
                    "after split_reduction, which makes %8 and %10 of %2 and %5: one fusion (TC_LOG=fusion)", *("  " + x for x in fusion_of(run(build, SOFTMAX, "fusion"))),
-                   "its kernel IR, the last of three loops over a row (TC_LOG=nest)", *kernel_ir,
+                   "its kernel IR, the last of three loops over a row (TC_LOG=kir)", *kernel_ir,
                    "the same loop for AVX2 (TC_LOG=asm)", *asm,
                    "the program (TC_LOG=plan)", *("  " + x for x in program_of(run(build, SOFTMAX, "plan")))])
 

@@ -2,7 +2,7 @@
 //
 // Ops are recorded, not run. A sync point runs what was recorded as a few fused kernels: tc_item_*,
 // tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy, saving in io.h, and ops whose shape
-// depends on values. Ops return handles, so expressions nest. A wrong call returns a poisoned
+// depends on values. Ops return handles, so expressions kernel. A wrong call returns a poisoned
 // handle, and tc_last_error() says why; a status comes back at sync points.
 // A tensor is a value: a slice never changes because its source is assigned later.
 //
@@ -283,7 +283,7 @@ TC_API void tc_site_text(tc_site site, char *out, size_t bytes);
 TC_API tc_status tc_set_default_device(const char *device) TC_MUST_USE;
 // Its name, such as "tc:cpu". Static.
 TC_API const char *tc_get_default_device(void);
-// Another default device until tc_pop_device. They nest: TC_ERR_STATE beyond the limit that it
+// Another default device until tc_pop_device. They kernel: TC_ERR_STATE beyond the limit that it
 // names; other errors as tc_set_default_device's.
 TC_API tc_status tc_push_device(const char *device) TC_MUST_USE;
 // The default device before the latest push. TC_ERR_STATE if there was none.
@@ -292,7 +292,7 @@ TC_API tc_status tc_pop_device(void);
 // ---- Lifetime ----
 
 // Handles made after begin belong to the scope and die at its end; tc_keep moves one to the parent
-// scope. Scopes are per thread and nest, 256 deep: beyond that a begin fails, and so does the next
+// scope. Scopes are per thread and kernel, 256 deep: beyond that a begin fails, and so does the next
 // sync point, with the place of the oldest open scope, for an end is missing. Where the runs of one
 // line leave more and more temporaries alive, since no scope ends between them, that is told once
 // in the log.
@@ -487,7 +487,7 @@ TC_API tc_tensor tc_grad(tc_tensor p);
 // Takes away the gradients of n parameters, as set_to_none=True: the next backward begins anew.
 // TC_ERR_HANDLE if one is dead, TC_ERR_ARG for a NULL list.
 TC_API tc_status tc_zero_grad_of(int n, const tc_tensor *params);
-// What this thread records between them has no history. They nest.
+// What this thread records between them has no history. They kernel.
 TC_API void tc_no_grad_begin(void);
 TC_API void tc_no_grad_end(void);
 

@@ -62,9 +62,9 @@ static uint64_t time_launch(tc_gpu *g, const tc_gpu_launch *launch, const uint64
 static uint64_t time_generated(trial *t, const tc_expansion *e) {
   tc_kernel *kernel = NULL;
   uint32_t compiled = 0, n = 0;
-  uint64_t words[TC_MAX_BUFS + TC_MAX_NUMS + TC_GPU_WORDS + TC_GPU_MAP_ALIGNED + TC_NEST_MAPS * TC_GPU_MAP_WORDS] = {0}, ns = 0;
+  uint64_t words[TC_MAX_BUFS + TC_MAX_NUMS + TC_GPU_WORDS + TC_GPU_MAP_ALIGNED + TC_KIR_MAPS * TC_GPU_MAP_WORDS] = {0}, ns = 0;
   tc_gpu_launch launch = {.first_word = 0};
-  if (tc_kernel_get(&e->nest, e->stem, t->g, &kernel, &compiled) != TC_OK) return 0;
+  if (tc_kernel_get(&e->kir, e->stem, t->g, &kernel, &compiled) != TC_OK) return 0;
   bool there = true;
   for (uint32_t i = 0; i < e->n_buf && there; i++) {
     void *at = operand(t, e->buf[i]);

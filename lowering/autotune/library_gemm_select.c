@@ -24,7 +24,7 @@ static void write_key(const tc_vendor_product *v, const tc_expansion *e, char ke
   snprintf(key, TC_CHOICE_KEY,
            "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 "%s left %s %" PRId64 " %" PRId64 " right %s %" PRId64 " %" PRId64 " aligned %u as %s%s",
            tc_type_name(f->type), f->batch, f->m, f->n, f->k, copied, f->left.turned ? "turned" : "straight", f->left.row, f->left.batch,
-           f->right.turned ? "turned" : "straight", f->right.row, f->right.batch, f->alignment, e->stem, e->nest.n_map ? " by wgmma" : "");
+           f->right.turned ? "turned" : "straight", f->right.row, f->right.batch, f->alignment, e->stem, e->kir.n_map ? " by wgmma" : "");
 }
 
 static bool make_call(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_call **out) {
@@ -72,7 +72,7 @@ static bool measured(const tc_vendor_product *v, const tc_grouping *gr, const tc
   c.book = tc_vendor_book(g, gr->graph->node[v->node].dev, TC_GPU_PRODUCTS, "products");
   write_key(v, &e, c.key);
   bool library = tc_vendor_contest_hold(&c, out);
-  tc_nest_destroy(&e.nest);
+  tc_kir_destroy(&e.kir);
   return library;
 }
 

@@ -72,7 +72,7 @@ static void trial_task(void *arg, int wave, int64_t index, tc_worker *w) {
   void *buf[TC_MAX_BUFS];
   (void)wave;
   for (uint32_t i = 0; i < x->n_buf; i++) buf[i] = r->t->operand[x->operand[i]]->ptr;
-  w->math = tc_nest_math_table();
+  w->math = tc_kir_math_table();
   tc_kernel_fn *fn = atomic_load_explicit(&x->kernel->fn, memory_order_acquire);
   fn(x->kernel->ctx, buf, r->t->num, index * x->grain, TC_MIN((index + 1) * x->grain, x->extent), w);
 }
@@ -147,8 +147,8 @@ static bool add_trial(tuning *t, const tc_cut *cut) {
   *x = (trial){.cut = *cut, .runs = true};
   tc_arena_reset(t->arena);
   if (tc_expand_group(&e, t->gr, t->group, cut, t->arena) != TC_OK) return false;
-  bool made = tc_kernel_get(&e.nest, e.stem, NULL, &x->kernel, &compiled) == TC_OK;
-  tc_nest_destroy(&e.nest);
+  bool made = tc_kernel_get(&e.kir, e.stem, NULL, &x->kernel, &compiled) == TC_OK;
+  tc_kir_destroy(&e.kir);
   for (uint32_t i = 0; i < e.n_buf && made; i++) made = find_operand(t, e.buf[i], &x->operand[i]);
   if (!made) return tc_kernel_release(x->kernel), false;
   x->n_buf = e.n_buf, x->extent = e.extent, x->grain = tc_team_grain(e.work, e.work, e.extent);

@@ -1,5 +1,5 @@
 // A code generator: kernel IR in, code that runs out. backends.def lists them all.
-// In: a nest that verifies. Out: a function (tc_kernel_fn), or a GPU's code.
+// In: a kernel that verifies. Out: a function (tc_kernel_fn), or a GPU's code.
 // Always: every generator gives the bits that kir.h fixes, so that a kernel may change from one to
 // the other between runs.
 // Threads: the functions of a row are thread-safe, but for open, which is called once, before
@@ -36,20 +36,20 @@ typedef struct tc_codegen_code {
 
 typedef struct tc_codegen {
   const char *name;  // as TC_COMPILER names it
-  // Whether it makes code of this kind of nest.
-  bool (*supports)(const tc_nest *nest);
+  // Whether it makes code of this kind of kernel.
+  bool (*supports)(const tc_kir *kir);
   // Finds what it needs; false: it cannot compile here, and `sentence` says why. Optional: NULL
   // means that nothing is needed.
   bool (*open)(tc_codegen_opened *out);
   // The bytes of the code of function `name`, malloc'ed: an object file, or a text. shape: of a
-  // GPU's kernel, else left alone. Optional: NULL means that load takes the nest as it is.
-  tc_status (*compile)(const tc_nest *nest, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape);
-  // Those bytes, or bytes kept on disk, as code; of a generator without compile the nest's. gpu:
+  // GPU's kernel, else left alone. Optional: NULL means that load takes the kernel as it is.
+  tc_status (*compile)(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape);
+  // Those bytes, or bytes kept on disk, as code; of a generator without compile the kernel's. gpu:
   // whose kernel it is, or NULL. On failure *out is zeros.
-  tc_status (*load)(const tc_nest *nest, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out);
+  tc_status (*load)(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out);
   // The code as assembly for TC_LOG=asm, malloc'ed; NULL: there is none. Optional: NULL means that
   // it has no such text.
-  char *(*assembly)(const tc_nest *nest, const char *name);
+  char *(*assembly)(const tc_kir *kir, const char *name);
 } tc_codegen;
 
 #define TC_CODEGEN(name) extern const tc_codegen tc_codegen_##name;

@@ -1,6 +1,6 @@
 // The GPU source generator as a row of backends.def: print.h's texts, compiled by the device
 // (NVRTC, hiprtc).
-// In: a nest with threads. Out: a GPU's code, and the shape of its launch.
+// In: a kernel with threads. Out: a GPU's code, and the shape of its launch.
 // Threads: thread-safe, without state. Owner: the code belongs to whoever asked.
 #include <string.h>
 
@@ -8,20 +8,20 @@
 #include "lowering/codegen/gpu/print.h"
 #include "runtime/status.h"
 
-static bool supports(const tc_nest *nest) {
-  return nest->threads > 0;
+static bool supports(const tc_kir *kir) {
+  return kir->threads > 0;
 }
 
-static tc_status compile(const tc_nest *nest, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
+static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
   char *source;
   *out = NULL;
-  TC_TRY(tc_gpu_print(nest, name, &source, shape));
+  TC_TRY(tc_gpu_print(kir, name, &source, shape));
   *out = source, *bytes = strlen(source) + 1;
   return TC_OK;
 }
 
-static tc_status load(const tc_nest *nest, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out) {
-  (void)nest, (void)bytes;
+static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out) {
+  (void)kir, (void)bytes;
   *out = (tc_codegen_code){.fn = NULL};
   return tc_gpu_compile(gpu, name, code, &out->gpu);
 }

@@ -1,6 +1,6 @@
 // The LLVM code generator as a row of backends.def: objects by the plug-in (llvm/codegen.h), loaded
 // by elf_loader.h.
-// In: a nest without threads. Out: a function of this processor, or an object for the instruction
+// In: a kernel without threads. Out: a function of this processor, or an object for the instruction
 // set that TC_ISA names.
 // Threads: as codegen.h says. Owner: the plug-in stays open.
 #include <stdio.h>
@@ -18,8 +18,8 @@ static struct {
   char cpu[64], features[4096];
 } self;
 
-static bool supports(const tc_nest *nest) {
-  return nest->threads == 0;
+static bool supports(const tc_kir *kir) {
+  return kir->threads == 0;
 }
 
 // Sets cpu and features: for this machine the host's, less what the chosen set is without.
@@ -51,26 +51,26 @@ static bool open_plugin(tc_codegen_opened *out) {
   return true;
 }
 
-static tc_status compile(const tc_nest *nest, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
+static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
   char why[512] = "";
   (void)shape;
   *out = NULL;
-  tc_status st = self.plugin->compile(nest, name, self.cpu, self.features, self.vector_bits, out, bytes, why, sizeof why);
+  tc_status st = self.plugin->compile(kir, name, self.cpu, self.features, self.vector_bits, out, bytes, why, sizeof why);
   return st == TC_OK ? TC_OK : TC_FAIL(st, "%s: %s", name, why);
 }
 
-static tc_status load(const tc_nest *nest, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out) {
+static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out) {
   void *fn = NULL;
-  (void)nest, (void)gpu;
+  (void)kir, (void)gpu;
   *out = (tc_codegen_code){.fn = NULL};
   TC_TRY(tc_elf_load(code, bytes, name, &out->elf, &fn));
   *(void **)&out->fn = fn;
   return TC_OK;
 }
 
-static char *assembly(const tc_nest *nest, const char *name) {
+static char *assembly(const tc_kir *kir, const char *name) {
   char *text = NULL, why[256];
-  bool made = self.plugin->assembly(nest, name, self.cpu, self.features, self.vector_bits, &text, why, sizeof why) == TC_OK;
+  bool made = self.plugin->assembly(kir, name, self.cpu, self.features, self.vector_bits, &text, why, sizeof why) == TC_OK;
   return made ? text : (free(text), NULL);
 }
 

@@ -1,6 +1,6 @@
 // The null code generator: kernels that do nothing, for TC_COMPILER=null. Copy this file to begin a
 // generator; docs/add-a-code-generator.md says what else.
-// In: any nest of a CPU. Out: its text as "object", and a function that leaves all memory as it is.
+// In: any kernel of a CPU. Out: its text as "object", and a function that leaves all memory as it is.
 // Use: what a program takes beside its kernels (recording, planning, launching) is what it takes
 // with these.
 // Threads: thread-safe, without state. Owner: none.
@@ -10,18 +10,18 @@
 #include "lowering/kir/print.h"
 #include "runtime/status.h"
 
-// A generator for CPUs takes nests without threads, one for GPUs those with them.
-static bool supports(const tc_nest *nest) {
-  return nest->threads == 0;
+// A generator for CPUs takes kernels without threads, one for GPUs those with them.
+static bool supports(const tc_kir *kir) {
+  return kir->threads == 0;
 }
 
-// A real generator walks nest->inst once, from the first to the last. Values are numbered by their
+// A real generator walks kernel->inst once, from the first to the last. Values are numbered by their
 // instruction.
-static tc_status compile(const tc_nest *nest, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
+static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
   char *text = NULL;
   (void)shape;
   FILE *to = open_memstream(&text, bytes);
-  if (to) tc_nest_print(nest, to);
+  if (to) tc_kir_print(kir, to);
   if (!to || fclose(to) != 0) return TC_FAIL(TC_ERR_MEMORY, "no room for the text of kernel %s", name);
   return *out = text, TC_OK;
 }
@@ -33,8 +33,8 @@ static void do_nothing(const void *ctx, void *const *buf, const uint64_t *num, i
 }
 
 // A real generator maps `code` into executable memory; elf_loader.h does that for object files.
-static tc_status load(const tc_nest *nest, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out) {
-  (void)nest, (void)name, (void)code, (void)bytes, (void)gpu;
+static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out) {
+  (void)kir, (void)name, (void)code, (void)bytes, (void)gpu;
   *out = (tc_codegen_code){.fn = do_nothing};
   return TC_OK;
 }

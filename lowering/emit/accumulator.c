@@ -39,14 +39,14 @@ tc_val tc_fold_identity(tc_ex *s, tc_op op, tc_type type) {
   }
 }
 
-static tc_nest_op combine(tc_op op) {
+static tc_kir_op combine(tc_op op) {
   switch (op) {
-    case TC_OP_SUM: return TC_N_ADD;
-    case TC_OP_PROD: return TC_N_MUL;
+    case TC_OP_SUM: return TC_IR_ADD;
+    case TC_OP_PROD: return TC_IR_MUL;
     case TC_OP_MIN:
     case TC_OP_ALL:
-    case TC_OP_ARGMIN: return TC_N_MIN;
-    default: return TC_N_MAX;
+    case TC_OP_ARGMIN: return TC_IR_MIN;
+    default: return TC_IR_MAX;
   }
 }
 
@@ -64,7 +64,7 @@ void tc_fold_begin(tc_ex *s, tc_fold *f, uint32_t n, bool chains) {
 // The position along F of every lane.
 static tc_val fold_position(tc_ex *s) {
   tc_val at = s->at[TC_RANGE_F];
-  return s->vector == TC_RANGE_F ? tc_emit_bin(&s->e, TC_N_ADD, tc_ex_lane_numbers(s), at) : tc_emit_splat(&s->e, at, s->lanes);
+  return s->vector == TC_RANGE_F ? tc_emit_bin(&s->e, TC_IR_ADD, tc_ex_lane_numbers(s), at) : tc_emit_splat(&s->e, at, s->lanes);
 }
 
 void tc_fold_step(tc_ex *s, tc_fold *f) {
@@ -78,28 +78,28 @@ void tc_fold_step(tc_ex *s, tc_fold *f) {
   if (s->st != TC_OK) return;
   v = tc_emit_splat(&s->e, tc_emit_cast(&s->e, v, f->type), s->lanes);
   if (f->tile >= 0) {
-    tc_val at = s->at[TC_RANGE_F], sum = tc_emit_raw(&s->e, TC_N_LOAD, f->type, s->lanes, at, TC_NONE, TC_NONE, f->tile);
-    (void)tc_emit_raw(&s->e, TC_N_STORE, f->type, s->lanes, at, tc_emit_bin(&s->e, combine(x->op), sum, v), TC_NONE, f->tile);
+    tc_val at = s->at[TC_RANGE_F], sum = tc_emit_raw(&s->e, TC_IR_LOAD, f->type, s->lanes, at, TC_NONE, TC_NONE, f->tile);
+    (void)tc_emit_raw(&s->e, TC_IR_STORE, f->type, s->lanes, at, tc_emit_bin(&s->e, combine(x->op), sum, v), TC_NONE, f->tile);
     return;
   }
   bool masked = s->mask != TC_NONE && s->vector == TC_RANGE_F;
   if (!is_arg(x->op)) {
     if (masked) v = tc_emit_select(&s->e, s->mask, v, tc_fold_identity(s, x->op, f->type));
     bool plain = x->op == TC_OP_MAX && (x->attr[0] & TC_MAX_OVER_NAN);  // one instruction where MAX is three
-    tc_val next = plain ? tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_GT, v, f->acc), v, f->acc) : tc_emit_bin(&s->e, combine(x->op), f->acc, v);
+    tc_val next = plain ? tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_IR_GT, v, f->acc), v, f->acc) : tc_emit_bin(&s->e, combine(x->op), f->acc, v);
     tc_emit_set(&s->e, f->acc, next);
     return;
   }
   // The first element of a lane, a better one, or the first NaN.
-  tc_val better = tc_emit_bin(&s->e, x->op == TC_OP_ARGMAX ? TC_N_GT : TC_N_LT, v, f->acc);
-  tc_val none = tc_emit_bin(&s->e, TC_N_EQ, f->index, tc_ex_i64(s, INT64_MAX));
-  tc_val take = tc_emit_bin(&s->e, TC_N_OR, better, none);
+  tc_val better = tc_emit_bin(&s->e, x->op == TC_OP_ARGMAX ? TC_IR_GT : TC_IR_LT, v, f->acc);
+  tc_val none = tc_emit_bin(&s->e, TC_IR_EQ, f->index, tc_ex_i64(s, INT64_MAX));
+  tc_val take = tc_emit_bin(&s->e, TC_IR_OR, better, none);
   if (tc_type_is_float(f->type)) {
-    tc_val was_nan = tc_emit_bin(&s->e, TC_N_NE, f->acc, f->acc), is_nan = tc_emit_bin(&s->e, TC_N_NE, v, v);
-    tc_val first_nan = tc_emit_bin(&s->e, TC_N_AND, is_nan, tc_emit_un(&s->e, TC_N_NOT, was_nan));
-    take = tc_emit_bin(&s->e, TC_N_OR, take, first_nan);
+    tc_val was_nan = tc_emit_bin(&s->e, TC_IR_NE, f->acc, f->acc), is_nan = tc_emit_bin(&s->e, TC_IR_NE, v, v);
+    tc_val first_nan = tc_emit_bin(&s->e, TC_IR_AND, is_nan, tc_emit_un(&s->e, TC_IR_NOT, was_nan));
+    take = tc_emit_bin(&s->e, TC_IR_OR, take, first_nan);
   }
-  if (masked) take = tc_emit_bin(&s->e, TC_N_AND, take, s->mask);
+  if (masked) take = tc_emit_bin(&s->e, TC_IR_AND, take, s->mask);
   tc_val where = tc_emit_select(&s->e, take, fold_position(s), f->index);
   tc_val best = tc_emit_select(&s->e, take, v, f->acc);
   tc_emit_set(&s->e, f->index, where);
@@ -108,12 +108,12 @@ void tc_fold_step(tc_ex *s, tc_fold *f) {
 
 void tc_fold_end_chain(tc_ex *s, const tc_fold *f) {
   if (f->total == TC_NONE) return;
-  tc_emit_set(&s->e, f->total, tc_emit_bin(&s->e, TC_N_ADD, f->total, f->acc));
+  tc_emit_set(&s->e, f->total, tc_emit_bin(&s->e, TC_IR_ADD, f->total, f->acc));
   tc_emit_set(&s->e, f->acc, tc_fold_identity(s, TC_OP_SUM, f->type));
 }
 
-static tc_val reduce_lanes(tc_ex *s, tc_val v, tc_nest_op op) {
-  return tc_emit_lanes(&s->e, v) == 1 ? v : tc_emit_raw(&s->e, TC_N_REDUCE, tc_emit_type(&s->e, v), 1, v, TC_NONE, TC_NONE, op);
+static tc_val reduce_lanes(tc_ex *s, tc_val v, tc_kir_op op) {
+  return tc_emit_lanes(&s->e, v) == 1 ? v : tc_emit_raw(&s->e, TC_IR_REDUCE, tc_emit_type(&s->e, v), 1, v, TC_NONE, TC_NONE, op);
 }
 
 void tc_fold_end(tc_ex *s, const tc_fold *f) {
@@ -125,13 +125,13 @@ void tc_fold_end(tc_ex *s, const tc_fold *f) {
     v = f->index;
     if (along) {
       tc_val best = reduce_lanes(s, f->acc, combine(x->op));
-      tc_val hit = tc_emit_bin(&s->e, TC_N_EQ, f->acc, best);
+      tc_val hit = tc_emit_bin(&s->e, TC_IR_EQ, f->acc, best);
       if (tc_type_is_float(f->type)) {
-        tc_val nan = tc_emit_bin(&s->e, TC_N_NE, f->acc, f->acc);
-        tc_val best_nan = tc_emit_bin(&s->e, TC_N_NE, best, best);
-        hit = tc_emit_bin(&s->e, TC_N_OR, hit, tc_emit_bin(&s->e, TC_N_AND, nan, tc_emit_splat(&s->e, best_nan, s->lanes)));
+        tc_val nan = tc_emit_bin(&s->e, TC_IR_NE, f->acc, f->acc);
+        tc_val best_nan = tc_emit_bin(&s->e, TC_IR_NE, best, best);
+        hit = tc_emit_bin(&s->e, TC_IR_OR, hit, tc_emit_bin(&s->e, TC_IR_AND, nan, tc_emit_splat(&s->e, best_nan, s->lanes)));
       }
-      v = reduce_lanes(s, tc_emit_select(&s->e, hit, f->index, tc_ex_i64(s, INT64_MAX)), TC_N_MIN);
+      v = reduce_lanes(s, tc_emit_select(&s->e, hit, f->index, tc_ex_i64(s, INT64_MAX)), TC_IR_MIN);
     }
   } else if (along) {
     v = reduce_lanes(s, v, combine(x->op));

@@ -10,7 +10,7 @@
 tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena) {
   const tc_graph *g = gr->graph;
   bool lookups = !tc_target_is_gpu(&g->target) && tc_compiler_isa()->lookups;
-  *s = (tc_ex){.e = {.nest = &out->nest, .lookups = lookups}, .x = out, .gr = gr, .g = g, .gp = group, .target = &g->target, .arena = arena};
+  *s = (tc_ex){.e = {.kir = &out->kir, .lookups = lookups}, .x = out, .gr = gr, .g = g, .gp = group, .target = &g->target, .arena = arena};
   s->ext = tc_view_extents(group->a, group->f, group->k);
   if (!gr->notes) {
     tc_ex_notes *notes = tc_arena_alloc(gr->arena, sizeof *notes + (g->n + 1) * sizeof notes->note[0]);
@@ -23,9 +23,9 @@ tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const t
 }
 
 void tc_ex_reset(tc_ex *s) {
-  s->x->nest.n_inst = s->x->nest.n_tile = 0;
-  s->x->nest.scratch_bytes = 0;
-  s->x->nest.threads = s->x->nest.groups = s->x->nest.cluster = s->x->nest.n_map = s->x->nest.stages = 0;
+  s->x->kir.n_inst = s->x->kir.n_tile = 0;
+  s->x->kir.scratch_bytes = 0;
+  s->x->kir.threads = s->x->kir.groups = s->x->kir.cluster = s->x->kir.n_map = s->x->kir.stages = 0;
   s->x->n_buf = s->x->n_num = s->x->n_more = 0;
   s->x->unsaid = TC_NONE;
   s->x->writes = s->x->words = 0, s->x->same = ~UINT64_C(0);
@@ -68,7 +68,7 @@ tc_val tc_ex_zero(tc_ex *s, tc_type type) {
 }
 
 tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef) {
-  return coef == 1 ? v : tc_emit_bin(&s->e, TC_N_MUL, v, tc_ex_i64(s, coef));
+  return coef == 1 ? v : tc_emit_bin(&s->e, TC_IR_MUL, v, tc_ex_i64(s, coef));
 }
 
 // ---- buffers, arguments and tiles ----
@@ -93,17 +93,17 @@ static int number(tc_ex *s, bool is_arg, uint64_t value) {
 }
 
 tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type) {
-  return tc_emit_raw(&s->e, TC_N_NUM, type, 1, TC_NONE, TC_NONE, TC_NONE, number(s, true, arg));
+  return tc_emit_raw(&s->e, TC_IR_NUM, type, 1, TC_NONE, TC_NONE, TC_NONE, number(s, true, arg));
 }
 
 tc_val tc_ex_more(tc_ex *s, int64_t value) {
   uint32_t i = s->x->n_more++;
   s->x->more[i] = (uint64_t)value;
-  return tc_emit_raw(&s->e, TC_N_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, TC_MAX_NUMS + (int64_t)i);
+  return tc_emit_raw(&s->e, TC_IR_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, TC_MAX_NUMS + (int64_t)i);
 }
 
 tc_val tc_ex_plan_number(tc_ex *s, uint64_t value) {
-  return tc_emit_raw(&s->e, TC_N_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, number(s, false, value));
+  return tc_emit_raw(&s->e, TC_IR_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, number(s, false, value));
 }
 
 void tc_ex_preload(tc_ex *s) {
@@ -119,18 +119,18 @@ void tc_ex_preload(tc_ex *s) {
 }
 
 int tc_ex_tile(tc_ex *s, tc_type type, int64_t n) {
-  tc_nest *nest = &s->x->nest;
-  tc_ntile *tile = tc_realloc(nest->tile, (nest->n_tile + 1) * sizeof *tile);
+  tc_kir *kir = &s->x->kir;
+  tc_ntile *tile = tc_realloc(kir->tile, (kir->n_tile + 1) * sizeof *tile);
   if (!tile) return (void)tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel"), 0;
-  nest->tile = tile;
-  tile[nest->n_tile] = (tc_ntile){.dtype = (uint8_t)type, .n = n, .offset = nest->scratch_bytes};
-  nest->scratch_bytes += (n * (int64_t)tc_type_bytes(type) + 63) / 64 * 64;
-  return TC_MAX_BUFS + (int)nest->n_tile++;
+  kir->tile = tile;
+  tile[kir->n_tile] = (tc_ntile){.dtype = (uint8_t)type, .n = n, .offset = kir->scratch_bytes};
+  kir->scratch_bytes += (n * (int64_t)tc_type_bytes(type) + 63) / 64 * 64;
+  return TC_MAX_BUFS + (int)kir->n_tile++;
 }
 
 int tc_ex_tile_of_lanes(tc_ex *s, tc_type type, int64_t n) {
   int tile = tc_ex_tile(s, type, n);
-  if (s->st == TC_OK) s->x->nest.tile[tile - TC_MAX_BUFS].of_lanes = tc_target_is_gpu(s->target);
+  if (s->st == TC_OK) s->x->kir.tile[tile - TC_MAX_BUFS].of_lanes = tc_target_is_gpu(s->target);
   return tile;
 }
 
@@ -142,14 +142,14 @@ tc_val tc_ex_loop(tc_ex *s, tc_val from, tc_val to, int64_t step) {
 }
 
 tc_val tc_ex_begin_units(tc_ex *s) {
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val begin = tc_emit_raw(&s->e, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_emit_raw(&s->e, TC_IR_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   return tc_ex_loop(s, begin, finish, 1);
 }
 
 void tc_ex_end_loop(tc_ex *s) {
   tc_ex_leave(s);
-  tc_emit_end(&s->e, TC_N_ENDLOOP);
+  tc_emit_end(&s->e, TC_IR_ENDLOOP);
 }
 
 void tc_ex_enter(tc_ex *s) {

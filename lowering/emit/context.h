@@ -228,7 +228,7 @@ void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end);
 // The least power of two of lanes that holds n, `most` at most.
 int tc_ex_power_for(int64_t n, int most);
 int tc_ex_lanes_for(int64_t n);
-// On a GPU: threads and groups of the nest, whose vectors have so many lanes.
+// On a GPU: threads and groups of the kernel, whose vectors have so many lanes.
 void tc_ex_set_threads(tc_ex *s, int lanes);
 // Lanes of a block of elements that are each by themselves.
 int tc_ex_lanes_of_work(const tc_ex *s);

@@ -11,7 +11,7 @@
 // The interpreter's steps wait for each other's results, less the more vectors they go through: a
 // chain of ten ops in the second-level cache on a Zen 4 40 us by 64 lanes, 35 by 128 and 30 by 256,
 // 13 compiled.
-#define INTERPRETED_LANES TC_NEST_LANES
+#define INTERPRETED_LANES TC_KIR_LANES
 #define LINE_BYTES 64
 
 typedef struct far_sources {
@@ -79,11 +79,11 @@ void tc_emitter_elementwise(tc_ex *s, const tc_emit_request *r) {
   s->vector = TC_RANGE_K;
   tc_val count = tc_ex_plan_number(s, (uint64_t)n);
   tc_val size = tc_ex_i64(s, block);
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val end = tc_emit_raw(&s->e, TC_N_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val whole = tc_emit_bin(&s->e, TC_N_DIV, count, size);
-  tc_val stop = tc_emit_bin(&s->e, TC_N_MUL, tc_emit_bin(&s->e, TC_N_MIN, end, whole), size);
-  tc_val start = tc_emit_bin(&s->e, TC_N_MUL, begin, size);
+  tc_val begin = tc_emit_raw(&s->e, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val end = tc_emit_raw(&s->e, TC_IR_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val whole = tc_emit_bin(&s->e, TC_IR_DIV, count, size);
+  tc_val stop = tc_emit_bin(&s->e, TC_IR_MUL, tc_emit_bin(&s->e, TC_IR_MIN, end, whole), size);
+  tc_val start = tc_emit_bin(&s->e, TC_IR_MUL, begin, size);
   tc_ex_preload(s);
   s->bound[TC_RANGE_K] = true;
   s->at[TC_RANGE_K] = tc_ex_loop(s, start, stop, s->lanes);
@@ -92,7 +92,7 @@ void tc_emitter_elementwise(tc_ex *s, const tc_emit_request *r) {
   s->hints.stream = false, s->hints.prefetch_distance = 0;
   tc_ex_end_loop(s);
   // The last, partial block belongs to whoever has the end.
-  tc_val tail = tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_GT, end, whole), tc_emit_bin(&s->e, TC_N_MUL, whole, size), count);
+  tc_val tail = tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_IR_GT, end, whole), tc_emit_bin(&s->e, TC_IR_MUL, whole, size), count);
   s->at[TC_RANGE_K] = tc_ex_loop(s, tail, count, s->lanes);
   tc_ex_set_mask(s, s->at[TC_RANGE_K], count);
   tc_ex_stores(s);

@@ -90,22 +90,22 @@ static void emit_group(tc_ex *s, const tc_emit_request *r) {
 // Tiles are numbered behind the buffers, arguments of tc_ex_more behind the scalars: these are
 // counted now.
 static void number_operands(tc_expansion *x) {
-  for (uint32_t i = 0; i < x->nest.n_inst; i++) {
-    tc_ninst *inst = &x->nest.inst[i];
+  for (uint32_t i = 0; i < x->kir.n_inst; i++) {
+    tc_kir_inst *inst = &x->kir.inst[i];
     if (tc_kir_op_of(inst)->imm == TC_KIR_IMM_BUFFER && inst->imm >= TC_MAX_BUFS) inst->imm += (int64_t)x->n_buf - TC_MAX_BUFS;
-    if (inst->op == TC_N_NUM && inst->imm >= TC_MAX_NUMS) inst->imm += (int64_t)x->n_num - TC_MAX_NUMS;
+    if (inst->op == TC_IR_NUM && inst->imm >= TC_MAX_NUMS) inst->imm += (int64_t)x->n_num - TC_MAX_NUMS;
   }
 }
 
 static tc_status list_tensors(tc_ex *s) {
   tc_expansion *x = s->x;
-  x->nest.buf_type = tc_calloc(x->n_buf + 1, 1);
+  x->kir.buf_type = tc_calloc(x->n_buf + 1, 1);
   x->read = tc_arena_alloc(s->arena, (x->n_buf + 1) * sizeof x->read[0]);
   x->written = tc_arena_alloc(s->arena, (x->n_buf + 1) * sizeof x->written[0]);
-  if (!x->nest.buf_type || !x->read || !x->written || s->e.failed) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
+  if (!x->kir.buf_type || !x->read || !x->written || s->e.failed) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
   for (uint32_t i = 0; i < x->n_buf; i++) {
     const tc_gnode *n = &s->g->node[x->buf[i]];
-    x->nest.buf_type[i] = (uint8_t)(x->words >> i & 1 ? TC_I32 : n->type);
+    x->kir.buf_type[i] = (uint8_t)(x->words >> i & 1 ? TC_I32 : n->type);
     x->bytes += (uint64_t)n->shape->count * tc_type_bytes(n->type);
     if (x->writes >> i & 1)
       x->written[x->n_written++] = x->buf[i];
@@ -127,7 +127,7 @@ static void note_same(tc_ex *s) {
   if (s->gp->kind != TC_GROUP_FLAT && s->gp->kind != TC_GROUP_GEMM) x->same = 0;
   bool assigns = false;
   for (uint32_t i = 0; i < x->n_written; i++) assigns |= is_assigned(s, x->written[i]);
-  x->nest.over = assigns && tc_target_is_gpu(s->target) ? x->same & ~x->writes & ((UINT64_C(2) << (x->n_buf - 1)) - 1) : 0;
+  x->kir.over = assigns && tc_target_is_gpu(s->target) ? x->same & ~x->writes & ((UINT64_C(2) << (x->n_buf - 1)) - 1) : 0;
 }
 
 static void estimate_work(tc_ex *s) {
@@ -144,15 +144,15 @@ static tc_status finish(tc_ex *s) {
   const tc_gnode *last = &s->g->node[s->gp->member[s->gp->n_member - 1]];
   snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(last->type), tc_op_names[last->op], s->gp->n_member);
   if (s->e.uneven) return TC_FAIL(TC_ERR_COMPILE, "the expansion of %s is malformed: a vector is spread over lanes that it does not divide", x->stem);
-  tc_count(TC_PASS_EXPANSION, x->nest.n_inst);
-  x->nest.n_buf = x->n_buf, x->nest.n_num = x->n_num + x->n_more;
+  tc_count(TC_PASS_EXPANSION, x->kir.n_inst);
+  x->kir.n_buf = x->n_buf, x->kir.n_num = x->n_num + x->n_more;
   number_operands(x);
   TC_TRY(list_tensors(s));
   note_same(s);
   estimate_work(s);
 #ifndef NDEBUG
   char why[256];
-  tc_status st = tc_nest_verify(&x->nest, why, sizeof why);
+  tc_status st = tc_kir_verify(&x->kir, why, sizeof why);
   if (st != TC_OK) return TC_FAIL(st == TC_ERR_MEMORY ? st : TC_ERR_COMPILE, "the expansion of %s is malformed: %s", x->stem, why);
 #endif
   return TC_OK;
@@ -170,7 +170,7 @@ static tc_status expand(tc_expansion *out, const tc_grouping *gr, const tc_group
     *what = s.what;
     st = s.st == TC_OK ? finish(&s) : s.st;
   }
-  if (st != TC_OK) tc_nest_destroy(&out->nest);
+  if (st != TC_OK) tc_kir_destroy(&out->kir);
   return st;
 }
 

@@ -1,4 +1,4 @@
-// Expansion: a group under a schedule becomes a nest. The only place that knows loops, lanes, masks
+// Expansion: a group under a schedule becomes a kernel. The only place that knows loops, lanes, masks
 // and orders of summation.
 //
 // Orders are part of the contract: a fold along the last axis runs in virtual lanes (lane = index
@@ -17,7 +17,7 @@
 #define TC_MAX_MORE 8  // numbers behind them
 
 typedef struct tc_expansion {
-  tc_nest nest;
+  tc_kir kir;
   char stem[40];  // dtype and ops, for names
   uint32_t buf[TC_MAX_BUFS];  // node behind each buffer
   uint32_t n_buf;
@@ -43,10 +43,10 @@ typedef struct tc_expansion {
   tc_units units;
 } tc_expansion;
 
-// For the graph's target. The nest is the caller's to destroy; lists live in the arena. cut: of a
+// For the graph's target. The kernel is the caller's to destroy; lists live in the arena. cut: of a
 // matrix product; NULL: as the model has it.
 tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena);
-// A matrix product whose number of rows is an argument, so that the nest does for others: in the
+// A matrix product whose number of rows is an argument, so that the kernel does for others: in the
 // same units, with the same buffers and scalars as by tc_expand_group, and `more` behind these.
 // TC_ERR_STATE, with no error told, where it cannot be cut so.
 tc_status tc_expand_any_rows(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena);

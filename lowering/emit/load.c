@@ -26,7 +26,7 @@ static void ask_ahead(tc_ex *s, uint32_t n, tc_val base, int buf) {
   s->hints.n_prefetch--;
   tc_ex_note_of(s, n)->asked = s->vector == TC_RANGE_F;
   for (int64_t i = 0; i < s->lanes; i += line) {
-    tc_val at = tc_emit_bin(&s->e, TC_N_ADD, base, tc_ex_i64(s, s->hints.prefetch_distance + i));
+    tc_val at = tc_emit_bin(&s->e, TC_IR_ADD, base, tc_ex_i64(s, s->hints.prefetch_distance + i));
     tc_emit_prefetch(&s->e, buf, at, s->hints.prefetch_far);
   }
 }
@@ -41,9 +41,9 @@ static tc_val load_runs(tc_ex *s, uint32_t n, const tc_index *flat) {
   if (lanes > 1 && mask != TC_NONE) mask = tc_emit_splat(&s->e, mask, tc_emit_lanes(&s->e, at));
   if (lanes == 1 && s->cond != TC_NONE) at = tc_emit_select(&s->e, s->cond, at, tc_ex_i64(s, 0));
   if (lanes == 1)
-    v = tc_emit_raw(&s->e, TC_N_LOAD, type, 1, at, TC_NONE, TC_NONE, tc_ex_buffer(s, n));
+    v = tc_emit_raw(&s->e, TC_IR_LOAD, type, 1, at, TC_NONE, TC_NONE, tc_ex_buffer(s, n));
   else
-    v = tc_emit_raw(&s->e, TC_N_GATHER, type, lanes, at, mask, TC_NONE, tc_ex_buffer(s, n));
+    v = tc_emit_raw(&s->e, TC_IR_GATHER, type, lanes, at, mask, TC_NONE, tc_ex_buffer(s, n));
   return tc_emit_cast(&s->e, v, tc_ex_compute_type(type));
 }
 
@@ -102,25 +102,25 @@ tc_val tc_ex_load(tc_ex *s, uint32_t n, tc_index flat) {
         base = tc_emit_select(&s->e, s->cond, base, tc_ex_i64(s, 0));
       } else {
         vec = tc_emit_splat(&s->e, base, s->lanes);
-        return tc_emit_cast(&s->e, tc_emit_raw(&s->e, TC_N_GATHER, x->type, s->lanes, vec, both_masks(s, s->lanes), TC_NONE, buf),
+        return tc_emit_cast(&s->e, tc_emit_raw(&s->e, TC_IR_GATHER, x->type, s->lanes, vec, both_masks(s, s->lanes), TC_NONE, buf),
                             tc_ex_compute_type(x->type));
       }
     }
-    v = tc_emit_raw(&s->e, TC_N_LOAD, x->type, 1, base, TC_NONE, TC_NONE, buf);
+    v = tc_emit_raw(&s->e, TC_IR_LOAD, x->type, 1, base, TC_NONE, TC_NONE, buf);
   } else if (vec == TC_NONE && stride == 1) {
     mask = both_masks(s, s->lanes);
     ask_ahead(s, n, base, buf);
-    v = tc_emit_raw(&s->e, TC_N_LOAD, x->type, s->lanes, base, mask, TC_NONE, buf);
+    v = tc_emit_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, base, mask, TC_NONE, buf);
   } else {
     int tile = vec == TC_NONE ? turned_tile(s, n, &flat) : -1;
     if (tile >= 0) {
-      tc_val at = tc_emit_bin(&s->e, TC_N_MUL, s->transposed->row, tc_ex_i64(s, s->lanes));
-      return tc_emit_cast(&s->e, tc_emit_raw(&s->e, TC_N_LOAD, x->type, s->lanes, at, TC_NONE, TC_NONE, tile), tc_ex_compute_type(x->type));
+      tc_val at = tc_emit_bin(&s->e, TC_IR_MUL, s->transposed->row, tc_ex_i64(s, s->lanes));
+      return tc_emit_cast(&s->e, tc_emit_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, at, TC_NONE, TC_NONE, tile), tc_ex_compute_type(x->type));
     }
     if (vec == TC_NONE) vec = tc_ex_scaled(s, tc_ex_lane_numbers(s), stride);
     int lanes = tc_emit_lanes(&s->e, vec);
     mask = both_masks(s, lanes);
-    v = tc_emit_raw(&s->e, TC_N_GATHER, x->type, lanes, tc_emit_bin(&s->e, TC_N_ADD, vec, base), mask, TC_NONE, buf);
+    v = tc_emit_raw(&s->e, TC_IR_GATHER, x->type, lanes, tc_emit_bin(&s->e, TC_IR_ADD, vec, base), mask, TC_NONE, buf);
   }
   return tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type));
 }

@@ -90,7 +90,7 @@ static void note_pass(tc_ex *s, uint32_t n, uint8_t p) {
 // second cache. On a Zen 3 cross entropy over rows of 200 KB takes 0.75 times as long with it,
 // softmax over rows of 32 KB and of 128 KB 0.82 times; on a Zen 4 0.97 and, of 128 KB, 0.86.
 static int64_t stash_bytes(const tc_ex *s) {
-  if (tc_target_is_gpu(s->target)) return (int64_t)s->x->nest.threads * STASH_THREAD_BYTES;
+  if (tc_target_is_gpu(s->target)) return (int64_t)s->x->kir.threads * STASH_THREAD_BYTES;
   bool dear = tc_compiler_vector_bytes() < 64 || tc_host_halves_vectors();
   return dear ? TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes / 2, STASH_BYTES) : STASH_BYTES;
 }
@@ -162,7 +162,7 @@ static void plan_passes(tc_ex *s) {
   find_depths(s);
   note_passes(s);
   choose_stashes(s);
-  if (s->x->nest.cluster) choose_held(s);
+  if (s->x->kir.cluster) choose_held(s);
 }
 
 // ---- passes ----
@@ -250,7 +250,7 @@ static void over_f(tc_ex *s, uint8_t d, tc_fold *folds, int n_folds) {
     tc_val from = tc_ex_i64(s, 0), to = tc_ex_i64(s, whole);
     if (chains) {
       from = tc_ex_loop(s, from, to, TC_FOLD_CHAIN * step);
-      to = tc_emit_bin(&s->e, TC_N_MIN, tc_emit_bin(&s->e, TC_N_ADD, from, tc_ex_i64(s, TC_FOLD_CHAIN * step)), to);
+      to = tc_emit_bin(&s->e, TC_IR_MIN, tc_emit_bin(&s->e, TC_IR_ADD, from, tc_ex_i64(s, TC_FOLD_CHAIN * step)), to);
     }
     s->at[TC_RANGE_F] = tc_ex_loop(s, from, to, step);
     s->hints.stream = s->gp->kind == TC_GROUP_ROW && whole == f, s->hints.prefetch_distance = row_ahead(s, d),
@@ -376,11 +376,11 @@ static tc_val begin_columns(tc_ex *s, int64_t columns) {
 }
 
 static tc_val load_sum(tc_ex *s, const tc_fold *f, int tile, tc_val at) {
-  return tc_emit_raw(&s->e, TC_N_LOAD, f->type, s->lanes, at, TC_NONE, TC_NONE, tile);
+  return tc_emit_raw(&s->e, TC_IR_LOAD, f->type, s->lanes, at, TC_NONE, TC_NONE, tile);
 }
 
 static void store_sum(tc_ex *s, const tc_fold *f, int tile, tc_val at, tc_val v) {
-  (void)tc_emit_raw(&s->e, TC_N_STORE, f->type, s->lanes, at, v, TC_NONE, tile);
+  (void)tc_emit_raw(&s->e, TC_IR_STORE, f->type, s->lanes, at, v, TC_NONE, tile);
 }
 
 static void rows_of_columns(tc_ex *s, int64_t columns) {
@@ -399,7 +399,7 @@ static void rows_of_columns(tc_ex *s, int64_t columns) {
   if (wide) s->hints.prefetch_distance = rows * columns, s->hints.prefetch_far = true, s->hints.n_prefetch = INT_MAX;
   for (int r = 0; r < rows; r++) {
     tc_ex_enter(s);
-    s->at[TC_RANGE_F] = tc_emit_bin(&s->e, TC_N_ADD, first, tc_ex_i64(s, r));
+    s->at[TC_RANGE_F] = tc_emit_bin(&s->e, TC_IR_ADD, first, tc_ex_i64(s, r));
     pass_body(s, 0, folds, n_folds);
     tc_ex_leave(s);
   }
@@ -425,7 +425,7 @@ void tc_emitter_reduction(tc_ex *s, const tc_emit_request *r) {
   int cluster = cluster_of_row(s);
   if (cluster) s->lanes = cluster * CLUSTER_THREADS * TC_LANES_OF_THREAD;
   tc_ex_set_threads(s, s->lanes);
-  s->x->nest.cluster = (uint16_t)cluster;
+  s->x->kir.cluster = (uint16_t)cluster;
   s->vector = along_f ? TC_RANGE_F : TC_RANGE_K;
   tc_held_rows held = {.n = 0};
   s->held = &held;
@@ -454,10 +454,10 @@ static void over_columns(tc_ex *s, bool end) {
     tc_type type = tc_ex_compute_type(s->g->node[x->in[0]].type);
     if (!end) {
       tc_val none = tc_emit_splat(&s->e, tc_fold_identity(s, x->op, type), s->lanes);
-      (void)tc_emit_raw(&s->e, TC_N_STORE, type, s->lanes, s->at[TC_RANGE_F], none, TC_NONE, tc_ex_note_of(s, n)->stash);
+      (void)tc_emit_raw(&s->e, TC_IR_STORE, type, s->lanes, s->at[TC_RANGE_F], none, TC_NONE, tc_ex_note_of(s, n)->stash);
       continue;
     }
-    tc_val sum = tc_emit_raw(&s->e, TC_N_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, tc_ex_note_of(s, n)->stash);
+    tc_val sum = tc_emit_raw(&s->e, TC_IR_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, tc_ex_note_of(s, n)->stash);
     tc_ex_remember(s, n, tc_ex_rounded(s, tc_emit_cast(&s->e, sum, tc_ex_compute_type(x->type)), x->type));
     tc_ex_store(s, n);
   }
@@ -475,11 +475,11 @@ void tc_emitter_reduction_parts(tc_ex *s, const tc_emit_request *r) {
     if (is_column(s, n)) tc_ex_note_of(s, n)->stash = tc_ex_tile_of_lanes(s, tc_ex_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
   }
   tc_ex_preload(s);
-  tc_val o = tc_ex_begin_units(s), first = tc_emit_bin(&s->e, TC_N_MUL, o, tc_ex_i64(s, part));
+  tc_val o = tc_ex_begin_units(s), first = tc_emit_bin(&s->e, TC_IR_MUL, o, tc_ex_i64(s, part));
   s->at[TC_RANGE_K] = s->at[TC_RANGE_K0] = tc_ex_i64(s, 0);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
   over_columns(s, false);
-  s->at[TC_RANGE_A] = tc_ex_loop(s, first, tc_emit_bin(&s->e, TC_N_ADD, first, tc_ex_i64(s, part)), 1);
+  s->at[TC_RANGE_A] = tc_ex_loop(s, first, tc_emit_bin(&s->e, TC_IR_ADD, first, tc_ex_i64(s, part)), 1);
   emit_row(s);
   tc_ex_end_loop(s);
   s->at[TC_RANGE_A] = first;

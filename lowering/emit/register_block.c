@@ -6,7 +6,7 @@
 tc_val tc_multiply_add(tc_ex *s, tc_multiply_way way, tc_val a, tc_val b, tc_val sum) {
   if (way == TC_MULTIPLY_PAIRS) return tc_emit_dot(&s->e, a, b, sum);
   if (way == TC_MULTIPLY_FUSED) return tc_emit_fma(&s->e, a, b, sum);
-  return tc_emit_bin(&s->e, TC_N_ADD, sum, tc_emit_bin(&s->e, TC_N_MUL, a, b));
+  return tc_emit_bin(&s->e, TC_IR_ADD, sum, tc_emit_bin(&s->e, TC_IR_MUL, a, b));
 }
 
 tc_val tc_lhs_loaded(void *of, int row) {

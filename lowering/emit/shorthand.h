@@ -9,14 +9,14 @@
 static inline tc_val i64(tc_ex *s, int64_t v) {
   return tc_ex_i64(s, v);
 }
-static inline tc_val bin(tc_ex *s, tc_nest_op op, tc_val a, tc_val b) {
+static inline tc_val bin(tc_ex *s, tc_kir_op op, tc_val a, tc_val b) {
   return tc_emit_bin(&s->e, op, a, b);
 }
 static inline tc_val add(tc_ex *s, tc_val a, tc_val b) {
-  return bin(s, TC_N_ADD, a, b);
+  return bin(s, TC_IR_ADD, a, b);
 }
 static inline tc_val sub(tc_ex *s, tc_val a, tc_val b) {
-  return bin(s, TC_N_SUB, a, b);
+  return bin(s, TC_IR_SUB, a, b);
 }
 static inline tc_val times(tc_ex *s, tc_val a, int64_t b) {
   return b == 0 ? i64(s, 0) : tc_ex_scaled(s, a, b);
@@ -29,17 +29,17 @@ static inline void end(tc_ex *s) {
 }
 static inline void begin_if(tc_ex *s, tc_val cond) {
   tc_ex_enter(s);
-  (void)tc_emit_raw(&s->e, TC_N_IF, TC_BOOL, 1, cond, TC_NONE, TC_NONE, 0);
+  (void)tc_emit_raw(&s->e, TC_IR_IF, TC_BOOL, 1, cond, TC_NONE, TC_NONE, 0);
 }
 static inline void end_if(tc_ex *s) {
   tc_ex_leave(s);
-  tc_emit_end(&s->e, TC_N_ENDIF);
+  tc_emit_end(&s->e, TC_IR_ENDIF);
 }
 static inline tc_val load(tc_ex *s, int buf, tc_type type, int lanes, tc_val at, tc_val mask) {
-  return tc_emit_raw(&s->e, TC_N_LOAD, type, lanes, at, mask, TC_NONE, buf);
+  return tc_emit_raw(&s->e, TC_IR_LOAD, type, lanes, at, mask, TC_NONE, buf);
 }
 static inline void store(tc_ex *s, int buf, tc_val at, tc_val v) {
-  (void)tc_emit_raw(&s->e, TC_N_STORE, tc_emit_type(&s->e, v), tc_emit_lanes(&s->e, v), at, v, TC_NONE, buf);
+  (void)tc_emit_raw(&s->e, TC_IR_STORE, tc_emit_type(&s->e, v), tc_emit_lanes(&s->e, v), at, v, TC_NONE, buf);
 }
 
 #endif

@@ -63,7 +63,7 @@ static void store_runs(tc_ex *s, uint32_t n, const tc_index *flat, tc_val v) {
   if (lanes < wanted) lanes = wanted, at = tc_emit_splat(&s->e, at, lanes);  // one place, perhaps of one value: the mask leaves one thread
   if (mask != TC_NONE) mask = tc_emit_splat(&s->e, mask, tc_emit_lanes(&s->e, at));
   s->x->writes |= UINT64_C(1) << buf;
-  (void)tc_emit_raw(&s->e, TC_N_SCATTER, type, lanes, at, tc_emit_cast(&s->e, tc_emit_splat(&s->e, v, lanes), type), mask, buf);
+  (void)tc_emit_raw(&s->e, TC_IR_SCATTER, type, lanes, at, tc_emit_cast(&s->e, tc_emit_splat(&s->e, v, lanes), type), mask, buf);
 }
 
 void tc_ex_store(tc_ex *s, uint32_t n) {
@@ -83,14 +83,14 @@ void tc_ex_store(tc_ex *s, uint32_t n) {
   if (stride != 0 || vec != TC_NONE) v = tc_emit_splat(&s->e, v, s->lanes);
   v = tc_emit_cast(&s->e, v, x->type);
   if (stride == 0 && vec == TC_NONE) {
-    (void)tc_emit_raw(&s->e, TC_N_STORE, x->type, 1, base, v, TC_NONE, buf);
+    (void)tc_emit_raw(&s->e, TC_IR_STORE, x->type, 1, base, v, TC_NONE, buf);
   } else if (stride == 1) {
-    tc_val at = tc_emit_raw(&s->e, TC_N_STORE, x->type, s->lanes, base, v, s->mask, buf);
-    if (s->mask == TC_NONE && !s->e.failed) s->x->nest.inst[at].flags = streams(s, n);
+    tc_val at = tc_emit_raw(&s->e, TC_IR_STORE, x->type, s->lanes, base, v, s->mask, buf);
+    if (s->mask == TC_NONE && !s->e.failed) s->x->kir.inst[at].flags = streams(s, n);
   } else {
     if (vec == TC_NONE) vec = tc_ex_scaled(s, tc_ex_lane_numbers(s), stride);
-    vec = tc_emit_bin(&s->e, TC_N_ADD, vec, base);
-    (void)tc_emit_raw(&s->e, TC_N_SCATTER, x->type, s->lanes, vec, v, s->mask, buf);
+    vec = tc_emit_bin(&s->e, TC_IR_ADD, vec, base);
+    (void)tc_emit_raw(&s->e, TC_IR_SCATTER, x->type, s->lanes, vec, v, s->mask, buf);
   }
 }
 

@@ -28,8 +28,8 @@ static tc_val operand_value(tc_ex *s, uint32_t n, int k, const tc_index *idx) {
 // c, and that the index lies within [0, extent): on the sides where it may not.
 static tc_val in_range(tc_ex *s, const tc_index *x, int64_t extent, bool below, bool above, tc_val c) {
   tc_val v = tc_ex_whole_index(s, x);
-  if (below) c = tc_ex_both(s, c, tc_emit_bin(&s->e, TC_N_GE, v, tc_ex_i64(s, 0)));
-  if (above) c = tc_ex_both(s, c, tc_emit_bin(&s->e, TC_N_LT, v, tc_ex_i64(s, extent)));
+  if (below) c = tc_ex_both(s, c, tc_emit_bin(&s->e, TC_IR_GE, v, tc_ex_i64(s, 0)));
+  if (above) c = tc_ex_both(s, c, tc_emit_bin(&s->e, TC_IR_LT, v, tc_ex_i64(s, extent)));
   return c;
 }
 
@@ -99,7 +99,7 @@ static tc_val slice_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
 // is in range.
 static tc_val wrapped_index(tc_ex *s, uint32_t index, const tc_index *at, int64_t extent) {
   tc_val v = tc_ex_value_kept(s, index, at);
-  return tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_N_LT, v, tc_ex_i64(s, 0)), tc_emit_bin(&s->e, TC_N_ADD, v, tc_ex_i64(s, extent)), v);
+  return tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_IR_LT, v, tc_ex_i64(s, 0)), tc_emit_bin(&s->e, TC_IR_ADD, v, tc_ex_i64(s, extent)), v);
 }
 
 static tc_val gathered_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
@@ -127,23 +127,23 @@ static __attribute__((noinline)) tc_val iota_value(tc_ex *s, const tc_gnode *x, 
   if (tc_type_is_float(x->type)) {
     tc_val i = tc_emit_cast(&s->e, tc_ex_whole_index(s, &flat), TC_F64);
     tc_val v =
-        tc_emit_bin(&s->e, TC_N_ADD, tc_ex_argument(s, x->arg, TC_F64), tc_emit_bin(&s->e, TC_N_MUL, tc_ex_argument(s, x->arg + 1, TC_F64), i));
+        tc_emit_bin(&s->e, TC_IR_ADD, tc_ex_argument(s, x->arg, TC_F64), tc_emit_bin(&s->e, TC_IR_MUL, tc_ex_argument(s, x->arg + 1, TC_F64), i));
     return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
   }
   // Integers wrap, so the first lane's number is made once, and the others' differ from it by what
   // no iteration changes, in the type of the result.
   int64_t stride;
   if (s->threads.run) {
-    tc_val v = tc_emit_bin(&s->e, TC_N_MUL, tc_ex_whole_index(s, &flat), tc_ex_argument(s, x->arg + 1, TC_I64));
-    return tc_emit_cast(&s->e, tc_emit_bin(&s->e, TC_N_ADD, v, tc_ex_argument(s, x->arg, TC_I64)), x->type);
+    tc_val v = tc_emit_bin(&s->e, TC_IR_MUL, tc_ex_whole_index(s, &flat), tc_ex_argument(s, x->arg + 1, TC_I64));
+    return tc_emit_cast(&s->e, tc_emit_bin(&s->e, TC_IR_ADD, v, tc_ex_argument(s, x->arg, TC_I64)), x->type);
   }
   tc_val vec, at = tc_ex_index_value(s, flat, &stride, &vec), step = tc_ex_argument(s, x->arg + 1, TC_I64);
-  tc_val first = tc_emit_bin(&s->e, TC_N_ADD, tc_ex_argument(s, x->arg, TC_I64), tc_emit_bin(&s->e, TC_N_MUL, step, at));
+  tc_val first = tc_emit_bin(&s->e, TC_IR_ADD, tc_ex_argument(s, x->arg, TC_I64), tc_emit_bin(&s->e, TC_IR_MUL, step, at));
   if (vec == TC_NONE && stride == 0) return tc_emit_cast(&s->e, first, x->type);
-  if (vec != TC_NONE) return tc_emit_cast(&s->e, tc_emit_bin(&s->e, TC_N_ADD, first, tc_emit_bin(&s->e, TC_N_MUL, step, vec)), x->type);
+  if (vec != TC_NONE) return tc_emit_cast(&s->e, tc_emit_bin(&s->e, TC_IR_ADD, first, tc_emit_bin(&s->e, TC_IR_MUL, step, vec)), x->type);
   tc_val lanes = tc_ex_numbers(s, x->type, s->lanes);
-  tc_val others = tc_emit_bin(&s->e, TC_N_MUL, lanes, tc_emit_cast(&s->e, tc_ex_scaled(s, step, stride), x->type));
-  return tc_emit_bin(&s->e, TC_N_ADD, others, tc_emit_cast(&s->e, first, x->type));
+  tc_val others = tc_emit_bin(&s->e, TC_IR_MUL, lanes, tc_emit_cast(&s->e, tc_ex_scaled(s, step, stride), x->type));
+  return tc_emit_bin(&s->e, TC_IR_ADD, others, tc_emit_cast(&s->e, first, x->type));
 }
 
 // Whether the lanes are at neighbouring positions, the first a multiple of 4.
@@ -171,7 +171,7 @@ static __attribute__((noinline)) tc_val random_value(tc_ex *s, const tc_gnode *x
   if (s->st != TC_OK) return 0;
   tc_val v = tc_draw_emit(&s->e, &draw);
   if (x->op == TC_OP_RAND && tc_type_is_half(x->type))
-    v = tc_emit_bin(&s->e, TC_N_MIN, v, tc_emit_const_f(&s->e, TC_F32, x->type == TC_F16 ? TC_MOST_F16 : TC_MOST_BF16));
+    v = tc_emit_bin(&s->e, TC_IR_MIN, v, tc_emit_const_f(&s->e, TC_F32, x->type == TC_F16 ? TC_MOST_F16 : TC_MOST_BF16));
   return tc_ex_rounded(s, v, x->type);
 }
 
@@ -228,7 +228,7 @@ static tc_val make_value(tc_ex *s, uint32_t n, const tc_index *idx) {
 tc_val tc_ex_member(tc_ex *s, uint32_t n) {
   if (tc_ex_note_of(s, n)->memo != TC_NONE) return tc_ex_note_of(s, n)->memo;
   if (tc_ex_note_of(s, n)->stashed) {
-    tc_val row = tc_emit_raw(&s->e, TC_N_LOAD, tc_ex_compute_type(s->g->node[n].type), s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE,
+    tc_val row = tc_emit_raw(&s->e, TC_IR_LOAD, tc_ex_compute_type(s->g->node[n].type), s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE,
                              tc_ex_note_of(s, n)->stash);
     tc_ex_remember(s, n, row);
     return row;
@@ -240,7 +240,7 @@ tc_val tc_ex_member(tc_ex *s, uint32_t n) {
   if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx)) return tc_ex_unsaid(s, n, "a position cannot be said");
   tc_val v = make_value(s, n, idx);
   if (tc_ex_note_of(s, n)->stash >= 0 && s->st == TC_OK)
-    (void)tc_emit_raw(&s->e, TC_N_STORE, tc_ex_compute_type(x->type), s->lanes, s->at[TC_RANGE_F], tc_emit_splat(&s->e, v, s->lanes), TC_NONE,
+    (void)tc_emit_raw(&s->e, TC_IR_STORE, tc_ex_compute_type(x->type), s->lanes, s->at[TC_RANGE_F], tc_emit_splat(&s->e, v, s->lanes), TC_NONE,
                       tc_ex_note_of(s, n)->stash);
   tc_ex_remember(s, n, v);
   return v;
@@ -286,9 +286,9 @@ static tc_held_row *held_of(tc_ex *s, uint32_t n) {
 
 static tc_val held_value(tc_ex *s, tc_held_row *held, tc_index flat) {
   tc_type type = tc_ex_compute_type(s->g->node[held->node].type);
-  if (held->there) return tc_emit_raw(&s->e, TC_N_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, held->tile);
+  if (held->there) return tc_emit_raw(&s->e, TC_IR_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, held->tile);
   tc_val v = tc_ex_load(s, held->node, flat);
-  (void)tc_emit_raw(&s->e, TC_N_STORE, type, s->lanes, s->at[TC_RANGE_F], v, TC_NONE, held->tile);
+  (void)tc_emit_raw(&s->e, TC_IR_STORE, type, s->lanes, s->at[TC_RANGE_F], v, TC_NONE, held->tile);
   held->filled = true;
   return v;
 }

@@ -32,8 +32,8 @@ static void find(void) {
   self.row = tc_codegen_named(tc_options_get()->compiler);
   if (!tc_compiler_compiles() || !*build) return;
   tc_host_facts(facts);
-  snprintf(self.head, sizeof self.head, "tc %s, plug-in %s of interface %d, nests %d\n%s for %s\n", tc_version_text(), build, TC_LLVM_ABI,
-           TC_NEST_VERSION, tc_compiler_isa()->name, facts);
+  snprintf(self.head, sizeof self.head, "tc %s, plug-in %s of interface %d, kernel IR %d\n%s for %s\n", tc_version_text(), build, TC_LLVM_ABI,
+           TC_KIR_VERSION, tc_compiler_isa()->name, facts);
 }
 
 static void init(void) {
@@ -78,29 +78,29 @@ bool tc_compiler_is_of_head(void) {
   return compiler() && !self.build_changed;
 }
 
-tc_status tc_compiler_make(const tc_nest *nest, const char *name, void **out, size_t *bytes) {
+tc_status tc_compiler_make(const tc_kir *kir, const char *name, void **out, size_t *bytes) {
   const tc_codegen *row = compiler();
   *out = NULL;
   if (!row) return TC_FAIL(TC_ERR_COMPILE, "%s: %s", name, self.facts.sentence);
-  if (!row->supports(nest)) return TC_FAIL(TC_ERR_COMPILE, "%s: %s makes no code of such a kernel", name, row->name);
-  return row->compile(nest, name, out, bytes, NULL);
+  if (!row->supports(kir)) return TC_FAIL(TC_ERR_COMPILE, "%s: %s makes no code of such a kernel", name, row->name);
+  return row->compile(kir, name, out, bytes, NULL);
 }
 
-tc_status tc_compiler_load(const tc_nest *nest, const char *name, const void *object, size_t bytes, tc_codegen_code *out) {
+tc_status tc_compiler_load(const tc_kir *kir, const char *name, const void *object, size_t bytes, tc_codegen_code *out) {
   init();
-  return self.row->load(nest, name, object, bytes, NULL, out);
+  return self.row->load(kir, name, object, bytes, NULL, out);
 }
 
-tc_status tc_compiler_object(const tc_nest *nest, const char *name, void **out, size_t *bytes) {
+tc_status tc_compiler_object(const tc_kir *kir, const char *name, void **out, size_t *bytes) {
   tc_compiler_begin();
-  tc_status st = tc_compiler_make(nest, name, out, bytes);
+  tc_status st = tc_compiler_make(kir, name, out, bytes);
   tc_compiler_end();
   return st;
 }
 
-void tc_compiler_log(const tc_nest *nest, const char *name) {
+void tc_compiler_log(const tc_kir *kir, const char *name) {
   const tc_codegen *row = tc_log_on(TC_LOG_ASM) ? compiler() : NULL;
-  char *text = row && row->assembly ? row->assembly(nest, name) : NULL;
+  char *text = row && row->assembly ? row->assembly(kir, name) : NULL;
   if (text) tc_log_line(TC_LOG_ASM, "%s\n%s", name, text);
   free(text);
 }

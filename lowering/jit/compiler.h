@@ -11,8 +11,8 @@
 // One sentence for tc-info: which compiler and target, or why there is none.
 const char *tc_compiler_sentence(void);
 // The object file of function `name` for that instruction set, malloc'ed; TC_ERR_COMPILE without a
-// compiler for it. nest is borrowed.
-tc_status tc_compiler_object(const tc_nest *nest, const char *name, void **out, size_t *bytes);
+// compiler for it. kernel is borrowed.
+tc_status tc_compiler_object(const tc_kir *kir, const char *name, void **out, size_t *bytes);
 // Opens it; false: there is none. *lasting: see codegen.h.
 bool tc_compiler_open(bool *lasting);
 
@@ -28,12 +28,12 @@ const char *tc_compiler_head(void);
 // what the head says.
 bool tc_compiler_is_there(void);
 bool tc_compiler_is_of_head(void);
-tc_status tc_compiler_make(const tc_nest *nest, const char *name, void **out, size_t *bytes);
+tc_status tc_compiler_make(const tc_kir *kir, const char *name, void **out, size_t *bytes);
 // Such an object, made now or kept on disk, as code.
-tc_status tc_compiler_load(const tc_nest *nest, const char *name, const void *object, size_t bytes, tc_codegen_code *out);
+tc_status tc_compiler_load(const tc_kir *kir, const char *name, const void *object, size_t bytes, tc_codegen_code *out);
 // Tells once that kernels are interpreted that were to be compiled.
 void tc_compiler_tell(void);
 // TC_LOG=asm.
-void tc_compiler_log(const tc_nest *nest, const char *name);
+void tc_compiler_log(const tc_kir *kir, const char *name);
 
 #endif

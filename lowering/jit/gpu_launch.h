@@ -1,5 +1,5 @@
 // A compiled kernel as a launch on a GPU: how many blocks, and its tensor maps.
-// In: a kernel and the units it is to do; a map of its nest and the buffers' addresses. Out: the
+// In: a kernel and the units it is to do; a map of its kernel and the buffers' addresses. Out: the
 // launch; the map as the device has it.
 // Threads: thread-safe, without state. Owner: the caller owns what is filled in.
 #ifndef TC_LOWERING_JIT_GPU_LAUNCH_H
@@ -13,6 +13,6 @@
 int64_t tc_gpu_launch_kernel(const tc_kernel *kernel, int64_t extent, tc_gpu_launch *out);
 
 // The words of a kernel's map, given those of its buffers.
-tc_status tc_gpu_launch_map(tc_gpu *g, const tc_nmap *m, const uint64_t *words, uint64_t *out);
+tc_status tc_gpu_launch_map(tc_gpu *g, const tc_tensor_map *m, const uint64_t *words, uint64_t *out);
 
 #endif

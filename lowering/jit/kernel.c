@@ -39,28 +39,28 @@ void tc_kernel_release(tc_kernel *k) {
   if (k && atomic_fetch_sub_explicit(&k->refs, 1, memory_order_acq_rel) == 1) destroy_kernel(k);
 }
 
-static tc_status create_interp(tc_kernel *k, const tc_nest *nest) {
+static tc_status create_interp(tc_kernel *k, const tc_kir *kir) {
   tc_codegen_code code;
-  TC_TRY(tc_codegen_interp.load(nest, k->name, NULL, 0, NULL, &code));
+  TC_TRY(tc_codegen_interp.load(kir, k->name, NULL, 0, NULL, &code));
   k->interp = code.interp;
   k->scratch_bytes = tc_interp_scratch(k->interp);
   return TC_OK;
 }
 
-tc_status tc_kernel_interpret(tc_kernel *k, const tc_nest *nest) {
+tc_status tc_kernel_interpret(tc_kernel *k, const tc_kir *kir) {
   tc_compiler_tell();
-  TC_TRY(create_interp(k, nest));
+  TC_TRY(create_interp(k, kir));
   k->ctx = k->interp;
   atomic_store_explicit(&k->fn, tc_interp_run, memory_order_release);
   return TC_OK;
 }
 
-static double compile_ns(const tc_nest *nest) {
-  return COMPILE_NS + COMPILE_INST_NS * nest->n_inst;
+static double compile_ns(const tc_kir *kir) {
+  return COMPILE_NS + COMPILE_INST_NS * kir->n_inst;
 }
 
-bool tc_kernel_is_soon_interpreted(const tc_nest *nest, double work) {
-  return tc_options_get()->interpret_first && work * INTERPRETED < FIRST_SHARE * compile_ns(nest);
+bool tc_kernel_is_soon_interpreted(const tc_kir *kir, double work) {
+  return tc_options_get()->interpret_first && work * INTERPRETED < FIRST_SHARE * compile_ns(kir);
 }
 
 // The queue has a reference.
@@ -103,29 +103,29 @@ static void run_by_turns(const void *ctx, void *const *buf, const uint64_t *num,
   }
 }
 
-tc_status tc_kernel_interpret_first(tc_kernel *k, const tc_nest *nest) {
-  TC_TRY(create_interp(k, nest));
+tc_status tc_kernel_interpret_first(tc_kernel *k, const tc_kir *kir) {
+  TC_TRY(create_interp(k, kir));
   k->ctx = k;
-  k->patience_ns = (uint64_t)(FIRST_SHARE * compile_ns(nest));
+  k->patience_ns = (uint64_t)(FIRST_SHARE * compile_ns(kir));
   atomic_store_explicit(&k->fn, run_at_first, memory_order_release);
   return TC_OK;
 }
 
-void tc_kernel_run_general(tc_kernel *k, const tc_nest *nest, tc_kernel *general, uint64_t *more, uint32_t n_more) {
+void tc_kernel_run_general(tc_kernel *k, const tc_kir *kir, tc_kernel *general, uint64_t *more, uint32_t n_more) {
   k->general = general, k->more = more, k->n_more = n_more;
   k->ctx = k;
-  k->scratch_bytes = TC_MAX_OF(k->general->scratch_bytes, (size_t)nest->scratch_bytes);
-  bool turns = tc_options_get()->general_kernels > 1 && tc_interp_create(nest, &k->interp) == TC_OK;
+  k->scratch_bytes = TC_MAX_OF(k->general->scratch_bytes, (size_t)kir->scratch_bytes);
+  bool turns = tc_options_get()->general_kernels > 1 && tc_interp_create(kir, &k->interp) == TC_OK;
   if (turns) k->scratch_bytes = TC_MAX_OF(k->scratch_bytes, tc_interp_scratch(k->interp));
-  k->patience_ns = turns ? UINT64_MAX : (uint64_t)(GENERAL_SHARE * compile_ns(nest));
+  k->patience_ns = turns ? UINT64_MAX : (uint64_t)(GENERAL_SHARE * compile_ns(kir));
   atomic_store_explicit(&k->fn, turns ? run_by_turns : run_general, memory_order_release);
 }
 
-tc_status tc_kernel_load(tc_kernel *k, const tc_nest *nest, const void *object, size_t bytes) {
+tc_status tc_kernel_load(tc_kernel *k, const tc_kir *kir, const void *object, size_t bytes) {
   tc_codegen_code code;
-  TC_TRY(tc_compiler_load(nest, k->name, object, bytes, &code));
+  TC_TRY(tc_compiler_load(kir, k->name, object, bytes, &code));
   k->code = code.elf;
-  if (!k->interp && !k->general) k->scratch_bytes = (size_t)nest->scratch_bytes;
+  if (!k->interp && !k->general) k->scratch_bytes = (size_t)kir->scratch_bytes;
   atomic_store_explicit(&k->fn, code.fn, memory_order_release);
   return TC_OK;
 }

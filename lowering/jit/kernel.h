@@ -1,4 +1,4 @@
-// A kernel: a nest with its key and its code. Called through one atomic pointer with a context, so
+// A kernel: a kernel with its key and its code. Called through one atomic pointer with a context, so
 // that compiled code takes the interpreter's place without touching plans. A kernel's life:
 // interpreted, or done by a shape-generic kernel; queued for compilation (compile_queue.h);
 // compiled (tier_up.h).
@@ -27,7 +27,7 @@ typedef struct tc_kernel {
   uint32_t n_num, n_more;
   _Atomic uint32_t refs;
   tc_hash hash;
-  uint64_t *key;  // the nest's bytes
+  uint64_t *key;  // the kernel's bytes
   size_t key_bytes, scratch_bytes;
   tc_interp *interp;
   struct tc_elf_code *code;
@@ -48,17 +48,17 @@ void tc_kernel_release(tc_kernel *k);
 
 // ---- how it runs, for who makes it ----
 
-// Whether a run of so many nanoseconds of compiled code is interpreted much sooner than the nest is
+// Whether a run of so many nanoseconds of compiled code is interpreted much sooner than the kernel is
 // compiled.
-bool tc_kernel_is_soon_interpreted(const tc_nest *nest, double work);
+bool tc_kernel_is_soon_interpreted(const tc_kir *kir, double work);
 // For good; until it has code of its own.
-tc_status tc_kernel_interpret(tc_kernel *k, const tc_nest *nest);
-tc_status tc_kernel_interpret_first(tc_kernel *k, const tc_nest *nest);
+tc_status tc_kernel_interpret(tc_kernel *k, const tc_kir *kir);
+tc_status tc_kernel_interpret_first(tc_kernel *k, const tc_kir *kir);
 // Until then by another kernel with more arguments; takes the reference and the arguments.
-void tc_kernel_run_general(tc_kernel *k, const tc_nest *nest, tc_kernel *general, uint64_t *more, uint32_t n_more);
+void tc_kernel_run_general(tc_kernel *k, const tc_kir *kir, tc_kernel *general, uint64_t *more, uint32_t n_more);
 // By the code of an object file. Code that takes another's place needs no more scratch memory than
 // that did.
-tc_status tc_kernel_load(tc_kernel *k, const tc_nest *nest, const void *object, size_t bytes);
+tc_status tc_kernel_load(tc_kernel *k, const tc_kir *kir, const void *object, size_t bytes);
 // Whether code of its own would take the place of what runs it.
 bool tc_kernel_awaits_code(const tc_kernel *k);
 

@@ -1,4 +1,4 @@
-// Compiles nests once, by whichever compiler there is, and keeps them. See kernel_cache.h.
+// Compiles kernels once, by whichever compiler there is, and keeps them. See kernel_cache.h.
 #include "lowering/jit/kernel_cache.h"
 
 #include <math.h>
@@ -21,9 +21,9 @@
 #include "runtime/status.h"
 #include "runtime/team.h"
 
-// Bytes of a row's text that are taken to compile as long as an instruction of a nest. NVRTC 13.0 takes 57 to 196 ms for 73 nests of two examples, of 384
+// Bytes of a row's text that are taken to compile as long as an instruction of a kernel. NVRTC 13.0 takes 57 to 196 ms for 73 kernels of two examples, of 384
 // instructions in the mean, and 29 to 495 ms for 256 rows, whose loops it unrolls. By these times 16 threads take, for lists of 30 and 8 of them, 1.03 times
-// what they would in the order of the times themselves; with 30 bytes 1.12 times, and with rows one by one behind the nests 3.2 times.
+// what they would in the order of the times themselves; with 30 bytes 1.12 times, and with rows one by one behind the kernels 3.2 times.
 #define TEXT_OF_INST 8
 
 static struct {
@@ -35,9 +35,9 @@ TC_FORK_SAFE(&self.lock, 3)
 
 // ---- making a kernel ----
 
-// What a kernel is made of: a nest, or a GPU's text. Of neither: one of the GPU's own, which it keeps.
+// What a kernel is made of: a kernel, or a GPU's text. Of neither: one of the GPU's own, which it keeps.
 typedef struct origin {
-  const tc_nest *nest;
+  const tc_kir *kir;
   const char *text, *stem;
   uint32_t own;
   tc_gpu *gpu;
@@ -46,7 +46,7 @@ typedef struct origin {
   tc_general *general;
 } origin;
 
-// A kernel that is being made, from its own nest or as what a general one does with more arguments.
+// A kernel that is being made, from its own kernel or as what a general one does with more arguments.
 typedef struct making {
   struct making *next;  // in its bucket of the list
   tc_kernel *k;  // NULL: the GPU keeps it
@@ -67,34 +67,34 @@ static tc_status compile_for_gpu(tc_kernel *k, const origin *from) {
   size_t bytes = 0;
   tc_codegen_code code;
   if (!k) return tc_gpu_own_make(from->gpu, from->own);
-  if (from->nest) {
-    TC_TRY(tc_codegen_gpu_source.compile(from->nest, k->name, &source, &bytes, &k->gpu_shape));
+  if (from->kir) {
+    TC_TRY(tc_codegen_gpu_source.compile(from->kir, k->name, &source, &bytes, &k->gpu_shape));
     if (tc_log_on(TC_LOG_ASM)) tc_log_line(TC_LOG_ASM, "%s\n%s", k->name, (const char *)source);
   }
-  tc_status st = tc_codegen_gpu_source.load(from->nest, from->nest ? k->name : from->stem, source ? source : from->text, bytes, from->gpu, &code);
+  tc_status st = tc_codegen_gpu_source.load(from->kir, from->kir ? k->name : from->stem, source ? source : from->text, bytes, from->gpu, &code);
   k->gpu_code = code.gpu;
   if (st == TC_OK) k->from_disk = tc_gpu_code_is_from_disk(k->gpu_code);
   free(source);
   return st;
 }
 
-static void log_kernel(const tc_nest *nest, const char *name, bool for_gpu) {
+static void log_kernel(const tc_kir *kir, const char *name, bool for_gpu) {
   tc_log_message m;
-  if (tc_log_on(TC_LOG_NEST)) {
+  if (tc_log_on(TC_LOG_KIR)) {
     if (tc_log_begin(&m)) {
       fprintf(m.to, "%s\n", name);
-      tc_nest_print(nest, m.to);
+      tc_kir_print(kir, m.to);
     }
-    tc_log_end(&m, TC_LOG_NEST);
+    tc_log_end(&m, TC_LOG_KIR);
   }
-  if (!for_gpu) tc_compiler_log(nest, name);
+  if (!for_gpu) tc_compiler_log(kir, name);
 }
 
 // Takes it from the disk, if it is there.
 static void look_on_disk(making *m) {
   tc_compiler_begin();
-  if (m->from.nest) log_kernel(m->from.nest, m->k->name, m->from.gpu != NULL);
-  if (!m->from.gpu && tc_compiler_compiles()) m->done = tc_object_find(m->k, m->from.nest);
+  if (m->from.kir) log_kernel(m->from.kir, m->k->name, m->from.gpu != NULL);
+  if (!m->from.gpu && tc_compiler_compiles()) m->done = tc_object_find(m->k, m->from.kir);
   tc_compiler_end();
 }
 
@@ -104,9 +104,9 @@ static tc_status make_quickly(making *m) {
   if (m->from.gpu || m->done || m->general) return TC_OK;
   tc_compiler_begin();
   if (!tc_compiler_compiles())
-    st = tc_kernel_interpret(m->k, m->from.nest), m->done = st == TC_OK;
-  else if (tc_kernel_is_soon_interpreted(m->from.nest, m->from.work))
-    st = tc_kernel_interpret_first(m->k, m->from.nest), m->done = st == TC_OK;
+    st = tc_kernel_interpret(m->k, m->from.kir), m->done = st == TC_OK;
+  else if (tc_kernel_is_soon_interpreted(m->from.kir, m->from.work))
+    st = tc_kernel_interpret_first(m->k, m->from.kir), m->done = st == TC_OK;
   tc_compiler_end();
   return st;
 }
@@ -114,8 +114,8 @@ static tc_status make_quickly(making *m) {
 static tc_status make_slowly(making *m) {
   tc_compiler_begin();
   tc_status st = m->from.gpu              ? compile_for_gpu(m->k, &m->from)
-                 : tc_compiler_is_there() ? tc_object_make(m->k, m->from.nest)
-                                          : tc_kernel_interpret(m->k, m->from.nest);
+                 : tc_compiler_is_there() ? tc_object_make(m->k, m->from.kir)
+                                          : tc_kernel_interpret(m->k, m->from.kir);
   tc_compiler_end();
   m->done = st == TC_OK;
   return st;
@@ -133,9 +133,9 @@ static bool is_slow(const making *m) {
   return !m->done && !m->general;
 }
 
-// In instructions of a nest.
+// In instructions of a kernel.
 static size_t length_of(const origin *from) {
-  return from->nest ? from->nest->n_inst : from->text ? strlen(from->text) / TEXT_OF_INST : 0;
+  return from->kir ? from->kir->n_inst : from->text ? strlen(from->text) / TEXT_OF_INST : 0;
 }
 
 static int longer_first(const void *a, const void *b) {
@@ -197,7 +197,7 @@ static tc_status find_or_add(const origin *from, uint64_t *key, size_t bytes, ma
     return tc_free(key), *out = k, TC_OK;
   }
   if (!(k = tc_calloc(1, sizeof *k))) return tc_free(key), TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
-  k->key = key, k->key_bytes = bytes, k->hash = hash, k->gpu = from->gpu, k->n_num = from->nest ? from->nest->n_num : 0;
+  k->key = key, k->key_bytes = bytes, k->hash = hash, k->gpu = from->gpu, k->n_num = from->kir ? from->kir->n_num : 0;
   atomic_store_explicit(&k->refs, 2, memory_order_relaxed);  // the list's, later the cache's, and the caller's
   snprintf(k->name, sizeof k->name, "tc_%.28s_%08x", from->stem, (unsigned)hash.lo);
   list->at[list->n] = (making){.next = *bucket, .k = k, .from = *from};
@@ -215,7 +215,7 @@ static void add_kernel(const making *m, uint32_t *compiled) {
               : k->general ? "general"
               : k->interp  ? "interpreted"
                            : "compiled",
-              k->name, m->from.nest ? m->from.nest->n_inst : 0);
+              k->name, m->from.kir ? m->from.kir->n_inst : 0);
   if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: %s", k->name, k->from_disk ? "miss, from disk" : "miss");
   bool is_new = !k->from_disk && !k->general;
   *compiled += is_new;
@@ -237,27 +237,27 @@ static void add_kernel(const making *m, uint32_t *compiled) {
   }
 }
 
-static tc_status find_or_add_nest(const origin *from, making_list *list, tc_kernel **out) {
-  size_t bytes = tc_nest_key_bytes(from->nest);
+static tc_status find_or_add_kir(const origin *from, making_list *list, tc_kernel **out) {
+  size_t bytes = tc_kir_key_bytes(from->kir);
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
-  tc_nest_write_key(from->nest, key);
+  tc_kir_write_key(from->kir, key);
   return find_or_add(from, key, bytes, list, out);
 }
 
-// A nest's key begins with a number of instructions that is not 0.
+// A kernel's key begins with a number of instructions that is not 0.
 static tc_status find_or_add_text(const origin *from, making_list *list, tc_kernel **out) {
-  size_t length = strlen(from->text), bytes = TC_NEST_KEY_WORDS * sizeof(uint64_t) + (length + 7) / 8 * 8;
+  size_t length = strlen(from->text), bytes = TC_KIR_KEY_WORDS * sizeof(uint64_t) + (length + 7) / 8 * 8;
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
   key[1] = length;
-  memcpy(key + TC_NEST_KEY_WORDS, from->text, length);
+  memcpy(key + TC_KIR_KEY_WORDS, from->text, length);
   return find_or_add(from, key, bytes, list, out);
 }
 
 static tc_status find_or_add_wish(tc_kernel_wish *w, tc_gpu *gpu, making_list *list) {
-  const origin from = {w->nest, w->text, w->stem, w->own, gpu, w->place, w->work, w->general};
-  if (from.nest) return find_or_add_nest(&from, list, &w->kernel);
+  const origin from = {w->kir, w->text, w->stem, w->own, gpu, w->place, w->work, w->general};
+  if (from.kir) return find_or_add_kir(&from, list, &w->kernel);
   if (from.text) return find_or_add_text(&from, list, &w->kernel);
   list->at[list->n++] = (making){.from = from};
   return TC_OK;
@@ -265,11 +265,11 @@ static tc_status find_or_add_wish(tc_kernel_wish *w, tc_gpu *gpu, making_list *l
 
 // ---- making a list of them ----
 
-// What takes the place of the nest's, in a family of its own, since where it reads and writes may vary, too. False: too many arguments, or no memory.
+// What takes the place of the kernel's, in a family of its own, since where it reads and writes may vary, too. False: too many arguments, or no memory.
 static bool widen_given(making *m) {
   tc_general *given = m->from.general, wider;
-  if (given->nest.n_num > TC_GENERAL_NUMS) return false;
-  if (!tc_family_meet(~m->from.place, &given->nest, &wider)) {
+  if (given->kir.n_num > TC_GENERAL_NUMS) return false;
+  if (!tc_family_meet(~m->from.place, &given->kir, &wider)) {
     m->wide = *given, *given = (tc_general){0};
     return true;
   }
@@ -281,20 +281,20 @@ static bool widen_given(making *m) {
 }
 
 static bool has_general(making *m) {
-  if (m->from.general && m->from.general->nest.n_inst) return widen_given(m);
-  return tc_family_meet(m->from.place, m->from.nest, &m->wide);
+  if (m->from.general && m->from.general->kir.n_inst) return widen_given(m);
+  return tc_family_meet(m->from.place, m->from.kir, &m->wide);
 }
 
-// The general kernel that a nest is given, or that one of its family's has, behind the list's others if it is new.
+// The general kernel that a kernel is given, or that one of its family's has, behind the list's others if it is new.
 static tc_status find_or_add_general(making *m, making_list *list) {
   if (!m->from.place || m->from.gpu || !tc_compiler_compiles() || !tc_options_get()->general_kernels) return TC_OK;
   if (!has_general(m) || m->done) return TC_OK;
-  return find_or_add_nest(&(origin){.nest = &m->wide.nest, .stem = m->from.stem, .work = m->from.work}, list, &m->general);
+  return find_or_add_kir(&(origin){.kir = &m->wide.kir, .stem = m->from.stem, .work = m->from.work}, list, &m->general);
 }
 
 // The general kernel is there: its reference and arguments become the kernel's.
 static void run_in_general(making *m) {
-  tc_kernel_run_general(m->k, m->from.nest, m->general, m->wide.value, m->wide.n_value);
+  tc_kernel_run_general(m->k, m->from.kir, m->general, m->wide.value, m->wide.n_value);
   m->general = NULL, m->wide.value = NULL;
   m->done = true;
 }
@@ -350,8 +350,8 @@ tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint3
   return st;
 }
 
-tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled) {
-  tc_kernel_wish wish = {.nest = nest, .stem = stem, .work = INFINITY};
+tc_status tc_kernel_get(const tc_kir *kir, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled) {
+  tc_kernel_wish wish = {.kir = kir, .stem = stem, .work = INFINITY};
   tc_status st = tc_kernel_get_all(&wish, 1, gpu, compiled);
   *out = wish.kernel;
   return st;
@@ -361,10 +361,10 @@ tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_k
 
 void tc_kernel_compile(tc_kernel *k) {
   tc_error_mark before = tc_error_now();
-  tc_nest nest = tc_nest_of_key(k->key);
+  tc_kir kir = tc_kir_of_key(k->key);
   uint64_t start = tc_now_ns();
   tc_compiler_begin();
-  tc_status st = tc_kernel_awaits_code(k) ? tc_object_make(k, &nest) : TC_OK;
+  tc_status st = tc_kernel_awaits_code(k) ? tc_object_make(k, &kir) : TC_OK;
   tc_compiler_end();
   if (st == TC_OK) {
     tc_log_line(TC_LOG_KERNEL, "compiled %s in %.1f ms, after %.1f ms of %s", k->name, (double)(tc_now_ns() - start) * 1e-6,

@@ -1,4 +1,4 @@
-// The cache that makes equal nests share a kernel: by the nest's bytes in this process, by its
+// The cache that makes equal kernels share a kernel: by the kernel's bytes in this process, by its
 // objects on disk (object_cache.h), else compiled or interpreted.
 // Threads: thread-safe. Owns a reference to each kernel that it keeps.
 #ifndef TC_LOWERING_JIT_KERNEL_CACHE_H
@@ -7,23 +7,23 @@
 #include "lowering/jit/kernel.h"
 #include "lowering/jit/shape_generic.h"
 
-// The kernel of a nest: found by the nest's bytes in this process or on disk, or compiled
-// (interpreted without a compiler). nest is borrowed. stem: part of the name. compiled is added to
-// when neither had it. gpu: what a nest with threads is compiled for; NULL of others.
-tc_status tc_kernel_get(const tc_nest *nest, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
+// The kernel of a kernel: found by the kernel's bytes in this process or on disk, or compiled
+// (interpreted without a compiler). kernel is borrowed. stem: part of the name. compiled is added to
+// when neither had it. gpu: what a kernel with threads is compiled for; NULL of others.
+tc_status tc_kernel_get(const tc_kir *kir, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
 // Many kernels; those that must be compiled are, by the threads of the team, the longest first, and
 // those whose run is interpreted sooner than they are compiled are interpreted first, unless
 // TC_INTERPRET_FIRST=0; those that differ by constants alone from one that had their place share a
 // general one (shape_generic.h), unless TC_GENERAL_KERNELS=0. Each kernel is a reference; on
 // failure there is none, and the error is that of the first wish that has one.
 typedef struct tc_kernel_wish {
-  const tc_nest *nest;  // borrowed, as text and stem are; NULL: it is made from text
+  const tc_kir *kir;  // borrowed, as text and stem are; NULL: it is made from text
   const char *text;  // of a GPU's kernel, called stem, whose launch is said by who asks; NULL, too: it is the GPU's own
   uint32_t own;  // which of the GPU's (tc_gpu_own_make), which keeps it: none is given
   const char *stem;
-  uint64_t place;  // equal for nests that do the same at different sizes; 0: none
+  uint64_t place;  // equal for kernels that do the same at different sizes; 0: none
   double work;  // of a run: estimated nanoseconds of one thread in compiled code
-  tc_general *general;  // taken: a nest that does the same, and more; NULL or without instructions: none
+  tc_general *general;  // taken: a kernel that does the same, and more; NULL or without instructions: none
   tc_kernel *kernel;
 } tc_kernel_wish;
 tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint32_t *compiled);

@@ -12,7 +12,7 @@
 
 static tc_disk kept = TC_DISK("cpu");
 
-// All that an object depends on: who makes it, for what, its function's name, and the nest's bytes. NULL: nothing is kept, or no memory. To be freed.
+// All that an object depends on: who makes it, for what, its function's name, and the kernel's bytes. NULL: nothing is kept, or no memory. To be freed.
 static char *disk_key(const tc_kernel *k, size_t *bytes) {
   const char *who = tc_compiler_head();
   if (!*who || !tc_disk_is_on()) return NULL;
@@ -26,13 +26,13 @@ static char *disk_key(const tc_kernel *k, size_t *bytes) {
   return key;
 }
 
-bool tc_object_find(tc_kernel *k, const tc_nest *nest) {
+bool tc_object_find(tc_kernel *k, const tc_kir *kir) {
   size_t key_bytes, bytes;
   char *key = disk_key(k, &key_bytes), *object = key ? tc_disk_find(&kept, key, key_bytes, &bytes) : NULL;
   tc_free(key);
   if (!object) return false;
   tc_error_mark before = tc_error_now();
-  k->from_disk = tc_kernel_load(k, nest, object, bytes) == TC_OK;
+  k->from_disk = tc_kernel_load(k, kir, object, bytes) == TC_OK;
   if (!k->from_disk) {
     tc_log_line(TC_LOG_WARN, "%s from the disk does not load and is compiled again", k->name);
     (void)tc_error_tell(before);
@@ -41,11 +41,11 @@ bool tc_object_find(tc_kernel *k, const tc_nest *nest) {
   return k->from_disk;
 }
 
-tc_status tc_object_make(tc_kernel *k, const tc_nest *nest) {
+tc_status tc_object_make(tc_kernel *k, const tc_kir *kir) {
   void *object;
   size_t bytes = 0, key_bytes;
-  TC_TRY(tc_compiler_make(nest, k->name, &object, &bytes));
-  tc_status st = tc_kernel_load(k, nest, object, bytes);
+  TC_TRY(tc_compiler_make(kir, k->name, &object, &bytes));
+  tc_status st = tc_kernel_load(k, kir, object, bytes);
   char *key = st == TC_OK && tc_compiler_is_of_head() ? disk_key(k, &key_bytes) : NULL;
   if (key) tc_disk_keep(&kept, key, key_bytes, object, bytes);
   tc_free(key);

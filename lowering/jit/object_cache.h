@@ -7,8 +7,8 @@
 #include "lowering/jit/kernel.h"
 
 // Whether the kernel's object was on disk, and could be loaded.
-bool tc_object_find(tc_kernel *k, const tc_nest *nest);
-// Compiles the nest, keeps the object, and loads it.
-tc_status tc_object_make(tc_kernel *k, const tc_nest *nest);
+bool tc_object_find(tc_kernel *k, const tc_kir *kir);
+// Compiles the kernel, keeps the object, and loads it.
+tc_status tc_object_make(tc_kernel *k, const tc_kir *kir);
 
 #endif

@@ -1,4 +1,4 @@
-// Families by the hash of what their nests share. See shape_generic.h.
+// Families by the hash of what their kernels share. See shape_generic.h.
 #include "lowering/jit/shape_generic.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ typedef struct family {
   struct family *next;
   tc_hash id;
   uint32_t n;  // constants
-  int64_t *first;  // their values in the first nest
+  int64_t *first;  // their values in the first kernel
   bool varies[];
 } family;
 
@@ -35,7 +35,7 @@ static tc_disk kept = TC_DISK("sizes");
 
 // ---- constants ----
 
-static double float_of(const tc_ninst *i) {
+static double float_of(const tc_kir_inst *i) {
   float f;
   double d;
   memcpy(&f, &i->imm, sizeof f), memcpy(&d, &i->imm, sizeof d);
@@ -43,12 +43,12 @@ static double float_of(const tc_ninst *i) {
 }
 
 // Whether it is a constant that an argument gives exactly.
-static bool may_vary(const tc_ninst *i) {
-  if (i->op != TC_N_CONST) return false;
+static bool may_vary(const tc_kir_inst *i) {
+  if (i->op != TC_IR_CONST) return false;
   return i->dtype == TC_I64 || i->dtype == TC_I32 || ((i->dtype == TC_F32 || i->dtype == TC_F64) && isfinite(float_of(i)));
 }
 
-static uint64_t argument_of(const tc_ninst *i) {
+static uint64_t argument_of(const tc_kir_inst *i) {
   uint64_t bits = (uint64_t)i->imm;
   double value = i->dtype == TC_F32 ? float_of(i) : 0;
   if (i->dtype == TC_F32) memcpy(&bits, &value, sizeof bits);
@@ -58,12 +58,12 @@ static uint64_t argument_of(const tc_ninst *i) {
 // ---- families ----
 
 // pre: constants that may vary are 0. False: no memory.
-static bool hash_of(uint64_t place, const tc_nest *nest, tc_hash *out) {
-  size_t bytes = sizeof place + tc_nest_key_bytes(nest);
+static bool hash_of(uint64_t place, const tc_kir *kir, tc_hash *out) {
+  size_t bytes = sizeof place + tc_kir_key_bytes(kir);
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return false;
   key[0] = place;
-  tc_nest_write_key(nest, key + 1);
+  tc_kir_write_key(kir, key + 1);
   *out = tc_hash_bytes(key, bytes);
   tc_free(key);
   return true;
@@ -93,7 +93,7 @@ static family *make_family(tc_hash id, uint32_t n, const int64_t *first) {
   return f;
 }
 
-// On disk: the values in the first nest, then whether they vary, a byte each.
+// On disk: the values in the first kernel, then whether they vary, a byte each.
 static family *load_family(tc_hash id, uint32_t n) {
   size_t bytes;
   char *data = tc_disk_is_on() ? tc_disk_find(&kept, &id, sizeof id, &bytes) : NULL;
@@ -146,7 +146,7 @@ static void get_to_know(tc_hash id, uint32_t n, const int64_t *value) {
   pthread_mutex_unlock(&self.lock);
 }
 
-// Marks which of the constants vary, now that this nest was met.
+// Marks which of the constants vary, now that this kernel was met.
 static void meet_values(tc_hash id, uint32_t n, const int64_t *value, bool *varies) {
   bool more = false;
   get_to_know(id, n, value);
@@ -163,52 +163,52 @@ static void meet_values(tc_hash id, uint32_t n, const int64_t *value, bool *vari
   tc_free(first);
 }
 
-// ---- nests ----
+// ---- kernels ----
 
-static bool copy_nest(const tc_nest *nest, tc_nest *out) {
-  *out = *nest;
-  out->cap_inst = nest->n_inst;
-  out->inst = tc_malloc(nest->n_inst * sizeof *out->inst);
-  out->tile = tc_malloc((nest->n_tile + 1) * sizeof *out->tile);
-  out->buf_type = tc_malloc(nest->n_buf + 1);
-  if (!out->inst || !out->tile || !out->buf_type) return tc_nest_destroy(out), false;
-  memcpy(out->inst, nest->inst, nest->n_inst * sizeof *out->inst);
-  if (nest->n_tile) memcpy(out->tile, nest->tile, nest->n_tile * sizeof *out->tile);
-  if (nest->n_buf) memcpy(out->buf_type, nest->buf_type, nest->n_buf);
+static bool copy_kir(const tc_kir *kir, tc_kir *out) {
+  *out = *kir;
+  out->cap_inst = kir->n_inst;
+  out->inst = tc_malloc(kir->n_inst * sizeof *out->inst);
+  out->tile = tc_malloc((kir->n_tile + 1) * sizeof *out->tile);
+  out->buf_type = tc_malloc(kir->n_buf + 1);
+  if (!out->inst || !out->tile || !out->buf_type) return tc_kir_destroy(out), false;
+  memcpy(out->inst, kir->inst, kir->n_inst * sizeof *out->inst);
+  if (kir->n_tile) memcpy(out->tile, kir->tile, kir->n_tile * sizeof *out->tile);
+  if (kir->n_buf) memcpy(out->buf_type, kir->buf_type, kir->n_buf);
   return true;
 }
 
 // Takes the constants' values, leaving zeros.
-static uint32_t blank_constants(tc_nest *nest, int64_t *value) {
+static uint32_t blank_constants(tc_kir *kir, int64_t *value) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < nest->n_inst; i++)
-    if (may_vary(&nest->inst[i])) value[n++] = nest->inst[i].imm, nest->inst[i].imm = 0;
+  for (uint32_t i = 0; i < kir->n_inst; i++)
+    if (may_vary(&kir->inst[i])) value[n++] = kir->inst[i].imm, kir->inst[i].imm = 0;
   return n;
 }
 
 // Those that vary become arguments, the others constants again. False: none does, or too many.
 static bool widen_constants(tc_general *g, const int64_t *value, const bool *varies) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < g->nest.n_inst; i++) {
-    tc_ninst *inst = &g->nest.inst[i];
+  for (uint32_t i = 0; i < g->kir.n_inst; i++) {
+    tc_kir_inst *inst = &g->kir.inst[i];
     if (!may_vary(inst)) continue;
     inst->imm = value[n];
     if (!varies[n++]) continue;
-    if (g->nest.n_num + g->n_value >= TC_GENERAL_NUMS) return false;
+    if (g->kir.n_num + g->n_value >= TC_GENERAL_NUMS) return false;
     g->value[g->n_value] = argument_of(inst);
-    inst->op = TC_N_NUM, inst->imm = g->nest.n_num + g->n_value++;
+    inst->op = TC_IR_NUM, inst->imm = g->kir.n_num + g->n_value++;
   }
-  g->nest.n_num += g->n_value;
+  g->kir.n_num += g->n_value;
   return g->n_value > 0;
 }
 
-bool tc_family_meet(uint64_t place, const tc_nest *nest, tc_general *out) {
+bool tc_family_meet(uint64_t place, const tc_kir *kir, tc_general *out) {
   *out = (tc_general){.value = tc_malloc(TC_GENERAL_NUMS * sizeof *out->value)};
-  int64_t *value = tc_malloc(nest->n_inst * sizeof *value);
-  bool *varies = tc_calloc(nest->n_inst, sizeof *varies), copied = value && varies && out->value && copy_nest(nest, &out->nest), found = false;
+  int64_t *value = tc_malloc(kir->n_inst * sizeof *value);
+  bool *varies = tc_calloc(kir->n_inst, sizeof *varies), copied = value && varies && out->value && copy_kir(kir, &out->kir), found = false;
   tc_hash id;
-  uint32_t n = copied ? blank_constants(&out->nest, value) : 0;
-  if (n > 0 && hash_of(place, &out->nest, &id)) {
+  uint32_t n = copied ? blank_constants(&out->kir, value) : 0;
+  if (n > 0 && hash_of(place, &out->kir, &id)) {
     meet_values(id, n, value, varies);
     found = widen_constants(out, value, varies);
   }
@@ -225,7 +225,7 @@ bool tc_family_varies(uint64_t place, int64_t number) {
 }
 
 void tc_family_drop(tc_general *g) {
-  tc_nest_destroy(&g->nest);
+  tc_kir_destroy(&g->kir);
   tc_free(g->value);
   *g = (tc_general){0};
 }

@@ -1,8 +1,8 @@
-// Families of nests: what one place of a graph becomes at several sizes, the same but for the values of constants. Constants that were seen to differ
+// Families of kernels: what one place of a graph becomes at several sizes, the same but for the values of constants. Constants that were seen to differ
 // become arguments, so that one kernel does for all sizes: no algebra of sizes is needed, and what is general is exactly what varied.
 //
 // What varied is kept on disk (runtime/disk.h), so that a process whose first size is another one's second takes that one's general kernel.
-// Always: a general nest with its values as arguments is the nest it was made from, whatever else is in its family; a wrong guess costs a compile.
+// Always: a general kernel with its values as arguments is the kernel it was made from, whatever else is in its family; a wrong guess costs a compile.
 // Threads: thread-safe.
 #ifndef TC_LOWERING_JIT_SHAPE_GENERIC_H
 #define TC_LOWERING_JIT_SHAPE_GENERIC_H
@@ -11,17 +11,17 @@
 
 #include "lowering/kir/kir.h"
 
-#define TC_GENERAL_NUMS 256  // arguments of a general nest at most
+#define TC_GENERAL_NUMS 256  // arguments of a general kernel at most
 
 typedef struct tc_general {
-  tc_nest nest;  // owned, as value is
-  uint64_t *value;  // the arguments that it has behind those of the nest it was made from
+  tc_kir kir;  // owned, as value is
+  uint64_t *value;  // the arguments that it has behind those of the kernel it was made from
   uint32_t n_value;
 } tc_general;
 
-// The general nest for this one. False: it is the first of its family, or the first one again; it has too much that varies; or there is no memory.
-// place: equal for nests that may be of a family.
-bool tc_family_meet(uint64_t place, const tc_nest *nest, tc_general *out);
+// The general kernel for this one. False: it is the first of its family, or the first one again; it has too much that varies; or there is no memory.
+// place: equal for kernels that may be of a family.
+bool tc_family_meet(uint64_t place, const tc_kir *kir, tc_general *out);
 // Whether this number of what is done at the place was another one before, in this process or one that kept what it knew.
 bool tc_family_varies(uint64_t place, int64_t number);
 // Releases what it owns, leaving nothing.

@@ -1,4 +1,4 @@
-// Appends nest instructions. Scalars and vectors mix: an operand of one lane is spread to the
+// Appends kernel instructions. Scalars and vectors mix: an operand of one lane is spread to the
 // other's lanes, one of a lane a thread to several. After running out of memory, or what `uneven`
 // says, every call returns 0 and `failed` is set. Thread-compatible.
 #ifndef TC_LOWERING_KIR_BUILDER_H
@@ -7,7 +7,7 @@
 #include "lowering/kir/kir.h"
 
 typedef struct tc_emit {
-  tc_nest *nest;
+  tc_kir *kir;
   bool lookups;  // isa.def's: LOOKUP may be used
   bool failed;
   // A vector was to be spread over lanes that are not its own times a power of two; then `failed`
@@ -17,7 +17,7 @@ typedef struct tc_emit {
 
 typedef uint32_t tc_val;
 
-tc_val tc_emit_raw(tc_emit *e, tc_nest_op op, tc_type type, int lanes, tc_val s0, tc_val s1, tc_val s2, int64_t imm);
+tc_val tc_emit_raw(tc_emit *e, tc_kir_op op, tc_type type, int lanes, tc_val s0, tc_val s1, tc_val s2, int64_t imm);
 int tc_emit_lanes(const tc_emit *e, tc_val v);
 tc_type tc_emit_type(const tc_emit *e, tc_val v);
 // The wider of two values' lanes.
@@ -25,8 +25,8 @@ int tc_kir_widest(const tc_emit *e, tc_val a, tc_val b);
 tc_val tc_emit_splat(tc_emit *e, tc_val v, int lanes);
 tc_val tc_emit_const_i(tc_emit *e, tc_type type, int64_t v);
 tc_val tc_emit_const_f(tc_emit *e, tc_type type, double v);
-tc_val tc_emit_un(tc_emit *e, tc_nest_op op, tc_val a);
-tc_val tc_emit_bin(tc_emit *e, tc_nest_op op, tc_val a, tc_val b);
+tc_val tc_emit_un(tc_emit *e, tc_kir_op op, tc_val a);
+tc_val tc_emit_bin(tc_emit *e, tc_kir_op op, tc_val a, tc_val b);
 tc_val tc_emit_fma(tc_emit *e, tc_val a, tc_val b, tc_val c);
 // Asks for the line of an element of a buffer; far: to the second-level cache alone.
 void tc_emit_prefetch(tc_emit *e, int buf, tc_val at, bool far);
@@ -50,6 +50,6 @@ void tc_emit_turn(tc_emit *e, tc_val *v, int n);
 // and i + n / 4, and so on: the last one has the sum of vector i in lane i, added by halves as
 // REDUCE does.
 tc_val tc_emit_halve(tc_emit *e, tc_val a, tc_val b);
-void tc_emit_end(tc_emit *e, tc_nest_op op);
+void tc_emit_end(tc_emit *e, tc_kir_op op);
 
 #endif

@@ -20,7 +20,7 @@ typedef enum tc_term_kind { TC_TERM_RANGE, TC_TERM_ARG, TC_TERM_VALUE } tc_term_
 
 typedef struct tc_term {
   uint8_t kind, range;
-  uint32_t id;       // ARG: the run's argument; VALUE: a value of the nest
+  uint32_t id;       // ARG: the run's argument; VALUE: a value of the kernel
   int64_t div, mod;  // RANGE; mod 0: none
   int64_t coef;
 } tc_term;

@@ -1,4 +1,4 @@
-// The table of ops, and freeing a nest. See kir.h.
+// The table of ops, and freeing a kernel. See kir.h.
 #include "lowering/kir/kir.h"
 
 #include "lowering/kir/libm.h"
@@ -19,25 +19,25 @@ enum {
   GPU = TC_KIR_GPU
 };
 
-const tc_kir_op tc_kir_ops[TC_N_OPS + 1] = {
+const tc_kir_op_row tc_kir_ops[TC_N_KIR_OPS + 1] = {
 #define TC_KIR_OP(NAME, name, operands, mask, result, types, rule, imm, traits) \
-  [TC_N_##NAME] = {#name, operands, mask, TC_KIR_RESULT_##result, TC_KIR_IMM_##imm, traits},
+  [TC_IR_##NAME] = {#name, operands, mask, TC_KIR_RESULT_##result, TC_KIR_IMM_##imm, traits},
 #include "lowering/kir/ops.def"
 #undef TC_KIR_OP
-    [TC_N_OPS] = {.name = "?"},
+    [TC_N_KIR_OPS] = {.name = "?"},
 };
 
-int tc_kir_n_operands(const tc_ninst *inst) {
-  return tc_kir_op_of(inst)->imm == TC_KIR_IMM_FUNCTION ? tc_nest_math_operands(inst->imm) : tc_kir_op_of(inst)->operands;
+int tc_kir_n_operands(const tc_kir_inst *inst) {
+  return tc_kir_op_of(inst)->imm == TC_KIR_IMM_FUNCTION ? tc_kir_math_operands(inst->imm) : tc_kir_op_of(inst)->operands;
 }
 
-void tc_nest_destroy(tc_nest *nest) {
-  if (nest == NULL) return;
-  tc_free(nest->inst);
-  tc_free(nest->tile);
-  tc_free(nest->buf_type);
-  nest->inst = NULL;
-  nest->tile = NULL;
-  nest->buf_type = NULL;
-  nest->n_inst = nest->cap_inst = nest->n_tile = nest->n_buf = 0;
+void tc_kir_destroy(tc_kir *kir) {
+  if (kir == NULL) return;
+  tc_free(kir->inst);
+  tc_free(kir->tile);
+  tc_free(kir->buf_type);
+  kir->inst = NULL;
+  kir->tile = NULL;
+  kir->buf_type = NULL;
+  kir->n_inst = kir->cap_inst = kir->n_tile = kir->n_buf = 0;
 }

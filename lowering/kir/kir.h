@@ -1,4 +1,4 @@
-// The kernel IR: a nest is a kernel after its schedule, and all that code generators read. It is a
+// The kernel IR: a kernel is a kernel after its schedule, and all that code generators read. It is a
 // flat list of typed instructions with structured loops.
 //
 // In: emitters append instructions (builder.h). Out: code generators read them (lowering/codegen).
@@ -8,14 +8,14 @@
 // - Value n is the result of instruction n. Operands precede their use.
 // - A value is visible until the LOOP or IF around its instruction ends. What a loop carries goes
 //   through VAR and SET.
-// - Types and lanes agree; loops and ifs nest.
+// - Types and lanes agree; loops and ifs kernel.
 // - Semantics are exact: no contraction of multiply and add, no reassociation, IEEE single or
 //   double in round-to-nearest with denormals.
 // - F16 and BF16 are results of LOAD, GATHER and CAST alone. CAST, BITCAST, STORE, SCATTER and
-//   INTERLEAVE take them; in nests with threads EXTRACT does, too. Arithmetic on them is in F32.
+//   INTERLEAVE take them; in kernels with threads EXTRACT does, too. Arithmetic on them is in F32.
 // - I8, U8 and I16 compute in their own width and wrap. Addresses are I64.
 // The generated function is a tc_kernel_fn. Float NUMs hold the bits of a double, others an int64.
-// Threads: a nest belongs to one thread while it is built, then it is constant. Owner: its creator.
+// Threads: a kernel belongs to one thread while it is built, then it is constant. Owner: its creator.
 #ifndef TC_LOWERING_KIR_KIR_H
 #define TC_LOWERING_KIR_KIR_H
 
@@ -25,34 +25,34 @@
 #include <tc/tc.h>
 
 #define TC_NONE UINT32_MAX
-#define TC_NEST_VERSION 5
+#define TC_KIR_VERSION 5
 
 struct tc_worker;
 // buf: pointers of the kernel's buffers; num: run-time scalars; [begin, end): share of the
 // outermost range. Compiled code ignores ctx.
 typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, struct tc_worker *worker);
 
-#define TC_NEST_LANES 256  // of a value at most, in a nest without threads
+#define TC_KIR_LANES 256  // of a value at most, in a kernel without threads
 
 // The rows of ops.def, which says what each op means.
-typedef enum tc_nest_op {
-#define TC_KIR_OP(NAME, ...) TC_N_##NAME,
+typedef enum tc_kir_op {
+#define TC_KIR_OP(NAME, ...) TC_IR_##NAME,
 #include "lowering/kir/ops.def"
 #undef TC_KIR_OP
-  TC_N_OPS
-} tc_nest_op;
+  TC_N_KIR_OPS
+} tc_kir_op;
 
-typedef struct tc_ninst {
+typedef struct tc_kir_inst {
   // dtype: element type of the result (STORE, SCATTER: of s1); compares give TC_BOOL.
   uint8_t op, dtype;
-  // 1: a scalar. Else a power of two up to TC_NEST_LANES. With threads: a multiple of them, up to
+  // 1: a scalar. Else a power of two up to TC_KIR_LANES. With threads: a multiple of them, up to
   // 32
   // each; of what WGMMA adds to, up to 128 each.
   uint16_t lanes;
   uint32_t flags;
   uint32_t src[4];  // TC_NONE where unused
   int64_t imm;
-} tc_ninst;  // 32 bytes
+} tc_kir_inst;  // 32 bytes
 
 // A buffer number below n_buf is buf[n]; n_buf + k is tile k, memory private to the worker.
 typedef struct tc_ntile {
@@ -68,17 +68,17 @@ typedef struct tc_ntile {
 // Memory as matrices of two-byte elements, of which boxes of 64 rows by 64 elements are fetched to
 // a tile of F16 or BF16: elements outside of a matrix are zeros. A tile that boxes are fetched to
 // holds nothing else, `stages` chunks of as many boxes each, at a multiple of 1024 bytes.
-#define TC_NEST_BOX 64
-typedef struct tc_nmap {
+#define TC_KIR_TMA_BOX 64
+typedef struct tc_tensor_map {
   uint32_t buffer, tile;
   int64_t first;  // element of the buffer, as strides a multiple of 8
   int64_t extent[3];  // elements of a row, rows, matrices
   int64_t stride[2];  // elements from one row, one matrix to the next
-} tc_nmap;
-#define TC_NEST_MAPS 2
+} tc_tensor_map;
+#define TC_KIR_MAPS 2
 
-typedef struct tc_nest {
-  tc_ninst *inst;
+typedef struct tc_kir {
+  tc_kir_inst *inst;
   tc_ntile *tile;
   // Element type of each buffer. BOOL and the 8-bit types are one byte; BOOL holds 0 or 1.
   uint8_t *buf_type;
@@ -89,16 +89,16 @@ typedef struct tc_nest {
   // block.
   uint16_t cluster;
   uint16_t n_map, stages;
-  tc_nmap map[TC_NEST_MAPS];
+  tc_tensor_map map[TC_KIR_MAPS];
   // With threads: buffers, as bits, that may be memory which the kernel writes, each element after
   // it was read.
   uint64_t over;
   int64_t scratch_bytes;
-} tc_nest;
+} tc_kir;
 
 // Nests with threads
 //
-// - A nest with threads is run by groups of `threads` threads, a power of two. `groups` groups are
+// - A kernel with threads is run by groups of `threads` threads, a power of two. `groups` groups are
 //   in a block; one, if a group is more than a warp.
 // - A group does units [begin, end) of the outermost range.
 // - Thread t of a group holds the lanes [t v, (t + 1) v) of a vector of v lanes a thread. Every
@@ -150,37 +150,37 @@ enum {
   TC_KIR_GPU = 1 << 10
 };
 
-typedef struct tc_kir_op {
+typedef struct tc_kir_op_row {
   const char *name;  // as printed
   uint8_t operands, mask;
   uint8_t result, imm;  // tc_kir_result, tc_kir_imm
   uint16_t traits;  // TC_KIR_PURE and so on
-} tc_kir_op;
+} tc_kir_op_row;
 
-extern const tc_kir_op tc_kir_ops[TC_N_OPS + 1];  // the last: of an op that is not there
+extern const tc_kir_op_row tc_kir_ops[TC_N_KIR_OPS + 1];  // the last: of an op that is not there
 
-static inline const tc_kir_op *tc_kir_op_of(const tc_ninst *inst) {
-  return &tc_kir_ops[inst->op < TC_N_OPS ? inst->op : TC_N_OPS];
+static inline const tc_kir_op_row *tc_kir_op_of(const tc_kir_inst *inst) {
+  return &tc_kir_ops[inst->op < TC_N_KIR_OPS ? inst->op : TC_N_KIR_OPS];
 }
 // Whether an instruction's op has any of these traits.
-static inline bool tc_kir_is(const tc_ninst *inst, unsigned traits) {
+static inline bool tc_kir_is(const tc_kir_inst *inst, unsigned traits) {
   return (tc_kir_op_of(inst)->traits & traits) != 0;
 }
 // The operand that masks lanes off; TC_NONE: there is none.
-static inline uint32_t tc_kir_mask_of(const tc_ninst *inst) {
+static inline uint32_t tc_kir_mask_of(const tc_kir_inst *inst) {
   const unsigned at = tc_kir_op_of(inst)->mask;
   return at ? inst->src[at] : TC_NONE;
 }
 // Whether later instructions may have it as an operand.
-static inline bool tc_nest_has_value(const tc_ninst *inst) {
+static inline bool tc_kir_has_value(const tc_kir_inst *inst) {
   return tc_kir_op_of(inst)->result >= TC_KIR_RESULT_VALUE;
 }
-static inline const char *tc_nest_op_name(tc_nest_op op) {
-  return tc_kir_ops[(unsigned)op < TC_N_OPS ? op : TC_N_OPS].name;
+static inline const char *tc_kir_op_name(tc_kir_op op) {
+  return tc_kir_ops[(unsigned)op < TC_N_KIR_OPS ? op : TC_N_KIR_OPS].name;
 }
 // How many operands an instruction has at most; src behind them is TC_NONE. 0 for a CALL of a
 // function that is not there.
-int tc_kir_n_operands(const tc_ninst *inst);
+int tc_kir_n_operands(const tc_kir_inst *inst);
 
 // ---- element types ----
 
@@ -198,6 +198,6 @@ static inline unsigned tc_kir_type_bytes(unsigned dtype) {
   return (unsigned)tc_type_bytes((tc_type)dtype);
 }
 
-void tc_nest_destroy(tc_nest *nest);
+void tc_kir_destroy(tc_kir *kir);
 
 #endif

@@ -9,20 +9,20 @@
 
 typedef void any_fn(void);
 
-const void *tc_nest_math_table(void) {
+const void *tc_kir_math_table(void) {
   static any_fn *const table[] = {
-#define TC_NEST_MATH(NAME, function, operands) (any_fn *)function,
+#define TC_KIR_MATH(NAME, function, operands) (any_fn *)function,
 #include "lowering/kir/libm.def"
-#undef TC_NEST_MATH
+#undef TC_KIR_MATH
   };
   return table;
 }
 
-int tc_nest_math_operands(int64_t row) {
+int tc_kir_math_operands(int64_t row) {
   static const int8_t n[] = {
-#define TC_NEST_MATH(NAME, function, operands) operands,
+#define TC_KIR_MATH(NAME, function, operands) operands,
 #include "lowering/kir/libm.def"
-#undef TC_NEST_MATH
+#undef TC_KIR_MATH
   };
-  return row >= 0 && row < TC_NEST_MATH_ROWS ? n[row] : 0;
+  return row >= 0 && row < TC_KIR_MATH_ROWS ? n[row] : 0;
 }

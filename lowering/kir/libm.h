@@ -7,17 +7,17 @@
 #include <stdint.h>
 
 // What the imm of a CALL says.
-typedef enum tc_nest_math {
-#define TC_NEST_MATH(NAME, function, operands) TC_NEST_MATH_##NAME,
+typedef enum tc_kir_math {
+#define TC_KIR_MATH(NAME, function, operands) TC_KIR_MATH_##NAME,
 #include "lowering/kir/libm.def"
-#undef TC_NEST_MATH
-  TC_NEST_MATH_ROWS
-} tc_nest_math;
+#undef TC_KIR_MATH
+  TC_KIR_MATH_ROWS
+} tc_kir_math;
 
 // Pointers in the order of the rows; each takes that row's count of doubles and returns a double.
 // Static memory.
-const void *tc_nest_math_table(void);
+const void *tc_kir_math_table(void);
 // 1 or 2; 0 for a row that is not there.
-int tc_nest_math_operands(int64_t row);
+int tc_kir_math_operands(int64_t row);
 
 #endif

@@ -4,16 +4,16 @@
 #ifndef TC_LOWERING_KIR_LOOKUP_TABLES_H
 #define TC_LOWERING_KIR_LOOKUP_TABLES_H
 
-#define TC_NEST_TABLE_LENGTH 16
+#define TC_KIR_TABLE_LENGTH 16
 
 // What the imm of a LOOKUP says.
-typedef enum tc_nest_table_row {
-#define TC_NEST_TABLE(NAME, ...) TC_NEST_TABLE_##NAME,
+typedef enum tc_kir_table_row {
+#define TC_KIR_TABLE(NAME, ...) TC_KIR_TABLE_##NAME,
 #include "lowering/kir/lookup_tables.def"
-#undef TC_NEST_TABLE
-  TC_NEST_TABLE_ROWS
-} tc_nest_table_row;
+#undef TC_KIR_TABLE
+  TC_KIR_TABLE_ROWS
+} tc_kir_table_row;
 
-extern const float tc_nest_table[TC_NEST_TABLE_ROWS][TC_NEST_TABLE_LENGTH];
+extern const float tc_kir_table[TC_KIR_TABLE_ROWS][TC_KIR_TABLE_LENGTH];
 
 #endif

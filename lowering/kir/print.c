@@ -1,4 +1,4 @@
-// Prints nests as text. See print.h.
+// Prints kernels as text. See print.h.
 #include "lowering/kir/print.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@ static const char *name_of_type(unsigned type) {
   return type < TC_N_TYPES ? tc_type_name((tc_type)type) : "?";
 }
 
-static void print_const(const tc_ninst *i, FILE *out) {
+static void print_const(const tc_kir_inst *i, FILE *out) {
   double d;
   float f;
   const uint32_t low = (uint32_t)i->imm;
@@ -25,34 +25,34 @@ static void print_const(const tc_ninst *i, FILE *out) {
     fprintf(out, " %" PRId64, i->imm);
 }
 
-static void print_imm(const tc_nest *nest, const tc_ninst *i, FILE *out) {
+static void print_imm(const tc_kir *kir, const tc_kir_inst *i, FILE *out) {
   static const char *const math[] = {
-#define TC_NEST_MATH(NAME, function, operands) #function,
+#define TC_KIR_MATH(NAME, function, operands) #function,
 #include "lowering/kir/libm.def"
-#undef TC_NEST_MATH
+#undef TC_KIR_MATH
   };
   static const char *const table[] = {
-#define TC_NEST_TABLE(NAME, ...) #NAME,
+#define TC_KIR_TABLE(NAME, ...) #NAME,
 #include "lowering/kir/lookup_tables.def"
-#undef TC_NEST_TABLE
+#undef TC_KIR_TABLE
   };
   switch ((tc_kir_imm)tc_kir_op_of(i)->imm) {
     case TC_KIR_IMM_NOTHING:
     case TC_KIR_IMM_STEP: break;
     case TC_KIR_IMM_BITS: print_const(i, out); break;
     case TC_KIR_IMM_ARG: fprintf(out, " n%" PRId64, i->imm); break;
-    case TC_KIR_IMM_FUNCTION: fprintf(out, " %s", tc_nest_math_operands(i->imm) ? math[i->imm] : "?"); break;
-    case TC_KIR_IMM_TABLE: fprintf(out, " %s", i->imm >= 0 && i->imm < TC_NEST_TABLE_ROWS ? table[i->imm] : "?"); break;
+    case TC_KIR_IMM_FUNCTION: fprintf(out, " %s", tc_kir_math_operands(i->imm) ? math[i->imm] : "?"); break;
+    case TC_KIR_IMM_TABLE: fprintf(out, " %s", i->imm >= 0 && i->imm < TC_KIR_TABLE_ROWS ? table[i->imm] : "?"); break;
     case TC_KIR_IMM_HALF: fprintf(out, " %s", i->imm ? "high" : "low"); break;
     case TC_KIR_IMM_SMALL: fputs(i->imm ? " small" : "", out); break;
     case TC_KIR_IMM_ROUNDING: fputs(i->imm ? " settled" : "", out); break;
-    case TC_KIR_IMM_OP: fprintf(out, " %s", i->imm < 0 ? "?" : tc_nest_op_name((tc_nest_op)i->imm)); break;
+    case TC_KIR_IMM_OP: fprintf(out, " %s", i->imm < 0 ? "?" : tc_kir_op_name((tc_kir_op)i->imm)); break;
     case TC_KIR_IMM_BUFFER:
-      if (i->imm < nest->n_buf)
+      if (i->imm < kir->n_buf)
         fprintf(out, " b%" PRId64, i->imm);
       else
-        fprintf(out, " t%" PRId64, i->imm - nest->n_buf);
-      if (i->op == TC_N_COPY) fprintf(out, " t%u", i->flags);
+        fprintf(out, " t%" PRId64, i->imm - kir->n_buf);
+      if (i->op == TC_IR_COPY) fprintf(out, " t%u", i->flags);
       break;
     case TC_KIR_IMM_TILE: fprintf(out, " t%" PRId64, i->imm); break;
     case TC_KIR_IMM_MAP: fprintf(out, " m%" PRId64, i->imm); break;
@@ -61,36 +61,36 @@ static void print_imm(const tc_nest *nest, const tc_ninst *i, FILE *out) {
   }
 }
 
-void tc_nest_print(const tc_nest *nest, FILE *out) {
-  if (nest->threads > 0) fprintf(out, "groups of %u threads, %u in a block\n", nest->threads, nest->groups);
-  if (nest->cluster > 0) fprintf(out, "spread over %u blocks\n", nest->cluster);
-  for (uint32_t b = 0; b < nest->n_buf; b++) fprintf(out, "b%u: %s\n", b, name_of_type(nest->buf_type[b]));
-  for (uint32_t t = 0; t < nest->n_tile; t++)
-    fprintf(out, "t%u: %s x %" PRId64 " at %" PRId64 "%s\n", t, name_of_type(nest->tile[t].dtype), nest->tile[t].n, nest->tile[t].offset,
-            nest->tile[t].of_lanes ? " of lanes" : "");
-  for (uint32_t k = 0; k < nest->n_map; k++) {
-    const tc_nmap *m = &nest->map[k];
+void tc_kir_print(const tc_kir *kir, FILE *out) {
+  if (kir->threads > 0) fprintf(out, "groups of %u threads, %u in a block\n", kir->threads, kir->groups);
+  if (kir->cluster > 0) fprintf(out, "spread over %u blocks\n", kir->cluster);
+  for (uint32_t b = 0; b < kir->n_buf; b++) fprintf(out, "b%u: %s\n", b, name_of_type(kir->buf_type[b]));
+  for (uint32_t t = 0; t < kir->n_tile; t++)
+    fprintf(out, "t%u: %s x %" PRId64 " at %" PRId64 "%s\n", t, name_of_type(kir->tile[t].dtype), kir->tile[t].n, kir->tile[t].offset,
+            kir->tile[t].of_lanes ? " of lanes" : "");
+  for (uint32_t k = 0; k < kir->n_map; k++) {
+    const tc_tensor_map *m = &kir->map[k];
     fprintf(out, "m%u: b%u from %" PRId64 " on, %" PRId64 " x %" PRId64 " x %" PRId64 " by %" PRId64 " and %" PRId64 ", to t%u in %u stages\n", k,
-            m->buffer, m->first, m->extent[2], m->extent[1], m->extent[0], m->stride[1], m->stride[0], m->tile, nest->stages);
+            m->buffer, m->first, m->extent[2], m->extent[1], m->extent[0], m->stride[1], m->stride[0], m->tile, kir->stages);
   }
   int depth = 0;
-  for (uint32_t k = 0; k < nest->n_inst; k++) {
-    const tc_ninst *i = &nest->inst[k];
-    const tc_kir_op *op = tc_kir_op_of(i);
+  for (uint32_t k = 0; k < kir->n_inst; k++) {
+    const tc_kir_inst *i = &kir->inst[k];
+    const tc_kir_op_row *op = tc_kir_op_of(i);
     if (tc_kir_is(i, TC_KIR_CLOSES) && depth > 0) depth--;
     fprintf(out, "%*s", 2 * depth, "");
-    if (tc_nest_has_value(i)) fprintf(out, "%%%u = ", k);
+    if (tc_kir_has_value(i)) fprintf(out, "%%%u = ", k);
     if (op->result != TC_KIR_RESULT_NONE) {
       fprintf(out, "%s", name_of_type(i->dtype));
       if (i->lanes != 1) fprintf(out, "x%u", i->lanes);
       fputc(' ', out);
     }
     fputs(op->name, out);
-    print_imm(nest, i, out);
+    print_imm(kir, i, out);
     for (int s = 0; s < 4; s++)
       if (i->src[s] != TC_NONE) fprintf(out, "%s %%%u", op->mask != 0 && op->mask == s ? " mask" : "", i->src[s]);
     if (op->imm == TC_KIR_IMM_STEP) fprintf(out, " step %" PRId64, i->imm);
-    if (i->flags != 0 && i->op != TC_N_COPY) fprintf(out, " flags %u", i->flags);
+    if (i->flags != 0 && i->op != TC_IR_COPY) fprintf(out, " flags %u", i->flags);
     fputc('\n', out);
     if (tc_kir_is(i, TC_KIR_OPENS)) depth++;
   }

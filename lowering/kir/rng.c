@@ -11,24 +11,24 @@
 #include "lazy/record/record.h"
 #include "lowering/kir/scalar_ops.h"
 
-#define ADD(a, b) tc_emit_bin(e, TC_N_ADD, (a), (b))
-#define MUL(a, b) tc_emit_bin(e, TC_N_MUL, (a), (b))
-#define XOR(a, b) tc_emit_bin(e, TC_N_XOR, (a), (b))
+#define ADD(a, b) tc_emit_bin(e, TC_IR_ADD, (a), (b))
+#define MUL(a, b) tc_emit_bin(e, TC_IR_MUL, (a), (b))
+#define XOR(a, b) tc_emit_bin(e, TC_IR_XOR, (a), (b))
 #define I32(v) tc_emit_const_i(e, TC_I32, (v))
 #define I64(v) tc_emit_const_i(e, TC_I64, (v))
 #define F(v) tc_emit_const_f(e, type, (v))
 
 static tc_val low_half(tc_emit *e, tc_val v) {
-  return tc_emit_bin(e, TC_N_AND, v, I64(0xFFFFFFFF));
+  return tc_emit_bin(e, TC_IR_AND, v, I64(0xFFFFFFFF));
 }
 
 static tc_val shifted(tc_emit *e, tc_val v, int64_t n) {
-  return tc_emit_bin(e, TC_N_USHR, v, tc_emit_const_i(e, tc_emit_type(e, v), n));
+  return tc_emit_bin(e, TC_IR_USHR, v, tc_emit_const_i(e, tc_emit_type(e, v), n));
 }
 
 static tc_val bit(tc_emit *e, tc_val v, int64_t b) {
   tc_type type = tc_emit_type(e, v);
-  return tc_emit_bin(e, TC_N_NE, tc_emit_bin(e, TC_N_AND, v, tc_emit_const_i(e, type, b)), tc_emit_const_i(e, type, 0));
+  return tc_emit_bin(e, TC_IR_NE, tc_emit_bin(e, TC_IR_AND, v, tc_emit_const_i(e, type, b)), tc_emit_const_i(e, type, 0));
 }
 
 // The four words of every lane's block. Rounds are a loop, because unrolled they take three times
@@ -45,12 +45,12 @@ static void philox(tc_emit *e, const tc_draw *d, tc_val block, tc_val w[4]) {
   tc_emit_set(e, c[0], c0), tc_emit_set(e, c[1], p1), tc_emit_set(e, c[2], c2), tc_emit_set(e, c[3], p0);
   tc_emit_set(e, key[0], ADD(key[0], I64(0x9E3779B9)));
   tc_emit_set(e, key[1], ADD(key[1], I64(0xBB67AE85)));
-  tc_emit_end(e, TC_N_ENDLOOP);
+  tc_emit_end(e, TC_IR_ENDLOOP);
   for (int k = 0; k < 4; k++) w[k] = low_half(e, c[k]);
 }
 
 static tc_val interleave(tc_emit *e, tc_val a, tc_val b) {
-  return tc_emit_raw(e, TC_N_INTERLEAVE, tc_emit_type(e, a), 2 * tc_emit_lanes(e, a), a, b, TC_NONE, 0);
+  return tc_emit_raw(e, TC_IR_INTERLEAVE, tc_emit_type(e, a), 2 * tc_emit_lanes(e, a), a, b, TC_NONE, 0);
 }
 
 // Of a block's two elements, all or each lane's own.
@@ -71,7 +71,7 @@ static tc_val upper_bits(tc_emit *e, tc_val word, int n, tc_type type) {
 
 static tc_val uniform_f64(tc_emit *e, const tc_draw *d, const tc_val w[4]) {
   tc_val v[2];
-  for (int k = 0; k < 2; k++) v[k] = shifted(e, tc_emit_bin(e, TC_N_OR, tc_emit_bin(e, TC_N_SHL, w[2 * k + 1], I64(32)), w[2 * k]), 11);
+  for (int k = 0; k < 2; k++) v[k] = shifted(e, tc_emit_bin(e, TC_IR_OR, tc_emit_bin(e, TC_IR_SHL, w[2 * k + 1], I64(32)), w[2 * k]), 11);
   return MUL(tc_emit_cast(e, of_two(e, d, v[0], v[1]), TC_F64), tc_emit_const_f(e, TC_F64, 0x1p-53));
 }
 
@@ -83,9 +83,9 @@ static tc_val uniform_f32(tc_emit *e, const tc_draw *d, const tc_val w[4]) {
 
 // low + (word * span >> 32); a span of 2^32 takes the word as it is.
 static tc_val whole(tc_emit *e, const tc_draw *d, const tc_val w[4]) {
-  tc_val v[4], span = tc_emit_bin(e, TC_N_SUB, d->high, d->low);
+  tc_val v[4], span = tc_emit_bin(e, TC_IR_SUB, d->high, d->low);
   for (int k = 0; k < 4; k++) v[k] = tc_emit_cast(e, w[k], TC_I32);
-  tc_val word = of_four(e, d, v), part = tc_emit_bin(e, TC_N_MULHU, word, tc_emit_cast(e, span, TC_I32));
+  tc_val word = of_four(e, d, v), part = tc_emit_bin(e, TC_IR_MULHU, word, tc_emit_cast(e, span, TC_I32));
   tc_val n = tc_emit_select(e, bit(e, span, INT64_C(1) << 32), word, part);
   if (tc_type_bytes(d->type) <= 4 && d->type != TC_BOOL) return tc_emit_cast(e, ADD(n, tc_emit_cast(e, d->low, TC_I32)), d->type);
   return tc_emit_cast(e, ADD(low_half(e, tc_emit_cast(e, n, TC_I64)), d->low), d->type);
@@ -96,7 +96,7 @@ static tc_val whole(tc_emit *e, const tc_draw *d, const tc_val w[4]) {
 static void turn_f32(tc_emit *e, tc_val k, tc_val *cosine, tc_val *sine) {
   tc_type type = TC_F32;
   tc_val quarter = shifted(e, ADD(k, I32(1 << 21)), 22);
-  tc_val rest = tc_emit_bin(e, TC_N_SUB, k, tc_emit_bin(e, TC_N_SHL, quarter, I32(22)));
+  tc_val rest = tc_emit_bin(e, TC_IR_SUB, k, tc_emit_bin(e, TC_IR_SHL, quarter, I32(22)));
   tc_val x = MUL(tc_emit_cast(e, rest, type), F(0x1p-23 * M_PI)), z = MUL(x, x);
   tc_val s = tc_emit_fma(e, tc_emit_fma(e, F(-1.9515295891e-4), z, F(8.3321608736e-3)), z, F(-1.6666654611e-1));
   s = tc_emit_fma(e, MUL(s, z), x, x);
@@ -106,17 +106,17 @@ static void turn_f32(tc_emit *e, tc_val k, tc_val *cosine, tc_val *sine) {
   tc_val values[2] = {tc_emit_select(e, odd, s, c), tc_emit_select(e, odd, c, s)}, turns[2] = {ADD(quarter, I32(1)), quarter};
   // Negative in the second and third quarter, and in the third and fourth.
   for (int i = 0; i < 2; i++) {
-    tc_val sign = tc_emit_bin(e, TC_N_SHL, tc_emit_bin(e, TC_N_AND, turns[i], I32(2)), I32(30));
-    tc_val bits = tc_emit_raw(e, TC_N_BITCAST, TC_I32, tc_emit_lanes(e, values[i]), values[i], TC_NONE, TC_NONE, 0);
+    tc_val sign = tc_emit_bin(e, TC_IR_SHL, tc_emit_bin(e, TC_IR_AND, turns[i], I32(2)), I32(30));
+    tc_val bits = tc_emit_raw(e, TC_IR_BITCAST, TC_I32, tc_emit_lanes(e, values[i]), values[i], TC_NONE, TC_NONE, 0);
     bits = XOR(bits, sign);
-    *(i ? sine : cosine) = tc_emit_raw(e, TC_N_BITCAST, type, tc_emit_lanes(e, bits), bits, TC_NONE, TC_NONE, 0);
+    *(i ? sine : cosine) = tc_emit_raw(e, TC_IR_BITCAST, type, tc_emit_lanes(e, bits), bits, TC_NONE, TC_NONE, 0);
   }
 }
 
 // Box-Muller on two words.
 static void normal_pair(tc_emit *e, tc_type type, tc_val w0, tc_val w1, tc_val out[2]) {
   tc_val u = MUL(ADD(upper_bits(e, w0, 24, type), F(1)), F(0x1p-24)), cosine, sine;
-  tc_val radius = tc_emit_un(e, TC_N_SQRT, MUL(F(-2), tc_emit_scalar_op(e, TC_OP_LOG, type, u, 0, 0)));
+  tc_val radius = tc_emit_un(e, TC_IR_SQRT, MUL(F(-2), tc_emit_scalar_op(e, TC_OP_LOG, type, u, 0, 0)));
   if (type == TC_F32) {
     turn_f32(e, upper_bits(e, w1, 24, TC_I32), &cosine, &sine);
   } else {
@@ -136,7 +136,7 @@ tc_val tc_draw_emit(tc_emit *e, const tc_draw *d) {
   tc_val w[4], block;
   int log = d->op == TC_OP_RAND && d->type == TC_F64 ? 1 : 2;  // of the elements of a block
   block = shifted(e, d->at, log);
-  if (d->lanes) block = ADD(block, tc_emit_raw(e, TC_N_LANES, TC_I64, d->lanes >> log, TC_NONE, TC_NONE, TC_NONE, 0));
+  if (d->lanes) block = ADD(block, tc_emit_raw(e, TC_IR_LANES, TC_I64, d->lanes >> log, TC_NONE, TC_NONE, TC_NONE, 0));
   philox(e, d, block, w);
   if (d->op == TC_OP_RANDINT) return whole(e, d, w);
   if (d->op == TC_OP_RANDN) return normal(e, d, w);

@@ -1,4 +1,4 @@
-// Random draws as nest instructions: the values kernels/philox.h fixes by position, the same in
+// Random draws as kernel instructions: the values kernels/philox.h fixes by position, the same in
 // every kernel that makes them.
 // Threads: thread-compatible. Owns nothing.
 #ifndef TC_LOWERING_KIR_RNG_H

@@ -1,4 +1,4 @@
-// Checks nests. One walk over the instructions; ops.def says which rule and which types an op has.
+// Checks kernels. One walk over the instructions; ops.def says which rule and which types an op has.
 // See verify.h.
 #include "lowering/kir/verify.h"
 
@@ -29,7 +29,7 @@ static const char *name_of_type(unsigned type) {
 #define TYPES_ANY (TYPES_COMPUTED | TYPES_HALVES)  // what memory may hold
 
 typedef struct check {
-  const tc_nest *nest;
+  const tc_kir *kir;
   // The LOOP or IF an instruction is in, TC_NONE at the top; a LOOP's value is in its own scope,
   // see check_source.
   uint32_t *scope;
@@ -44,7 +44,7 @@ typedef struct check {
 __attribute__((format(printf, 2, 3), cold)) static tc_status refuse(const check *c, const char *fmt, ...) {
   if (c->bytes == 0) return TC_ERR_ARG;
   int n = 0;
-  if (c->at < c->nest->n_inst) n = snprintf(c->text, c->bytes, "instruction %u (%s): ", c->at, tc_nest_op_name((tc_nest_op)c->nest->inst[c->at].op));
+  if (c->at < c->kir->n_inst) n = snprintf(c->text, c->bytes, "instruction %u (%s): ", c->at, tc_kir_op_name((tc_kir_op)c->kir->inst[c->at].op));
   if (n < 0 || (size_t)n >= c->bytes) return TC_ERR_ARG;
   va_list args;
   va_start(args, fmt);
@@ -61,12 +61,12 @@ __attribute__((format(printf, 2, 3), cold)) static tc_status refuse(const check 
 
 // Operand k is there, precedes, is visible, is a value, and is of this type and lanes.
 static tc_status check_source(const check *c, int k, unsigned type, unsigned lanes) {
-  const uint32_t v = c->nest->inst[c->at].src[k];
+  const uint32_t v = c->kir->inst[c->at].src[k];
   if (v == TC_NONE) return refuse(c, "operand %d is missing", k);
   if (v >= c->at) return refuse(c, "operand %d, %%%u, does not precede its use", k, v);
-  const tc_ninst *s = &c->nest->inst[v];
-  if (!tc_nest_has_value(s)) return refuse(c, "operand %d, %%%u, is a %s, which has no value", k, v, tc_nest_op_name((tc_nest_op)s->op));
-  const uint32_t scope = s->op == TC_N_LOOP ? v : c->scope[v];
+  const tc_kir_inst *s = &c->kir->inst[v];
+  if (!tc_kir_has_value(s)) return refuse(c, "operand %d, %%%u, is a %s, which has no value", k, v, tc_kir_op_name((tc_kir_op)s->op));
+  const uint32_t scope = s->op == TC_IR_LOOP ? v : c->scope[v];
   if (scope != TC_NONE && c->closed[scope]) return refuse(c, "operand %d, %%%u, is not visible: the loop or if of %%%u has ended", k, v, scope);
   if (s->dtype != type) return refuse(c, "operand %d, %%%u, is %s, not %s", k, v, name_of_type(s->dtype), name_of_type(type));
   if (s->lanes != lanes) return refuse(c, "operand %d, %%%u, has %u lanes, not %u", k, v, s->lanes, lanes);
@@ -79,24 +79,24 @@ static tc_status check_type(const check *c, unsigned type, unsigned set) {
 
 // Type and lanes of operand k; `other` where it does not precede, which check_source refuses.
 static unsigned operand_type(const check *c, int k, unsigned other) {
-  const uint32_t v = c->nest->inst[c->at].src[k];
-  return v < c->at ? c->nest->inst[v].dtype : other;
+  const uint32_t v = c->kir->inst[c->at].src[k];
+  return v < c->at ? c->kir->inst[v].dtype : other;
 }
 
 static unsigned operand_lanes(const check *c, int k, unsigned other) {
-  const uint32_t v = c->nest->inst[c->at].src[k];
-  return v < c->at ? c->nest->inst[v].lanes : other;
+  const uint32_t v = c->kir->inst[c->at].src[k];
+  return v < c->at ? c->kir->inst[v].lanes : other;
 }
 
 // The operand that masks, if there is one.
 static tc_status check_mask(const check *c, unsigned lanes) {
-  const tc_ninst *i = &c->nest->inst[c->at];
+  const tc_kir_inst *i = &c->kir->inst[c->at];
   return tc_kir_mask_of(i) == TC_NONE ? TC_OK : check_source(c, tc_kir_op_of(i)->mask, TC_BOOL, lanes);
 }
 
 static tc_status check_buffer(const check *c, bool typed) {
-  const tc_nest *n = c->nest;
-  const tc_ninst *i = &n->inst[c->at];
+  const tc_kir *n = c->kir;
+  const tc_kir_inst *i = &n->inst[c->at];
   if (i->imm < 0 || i->imm >= (int64_t)n->n_buf + n->n_tile) return refuse(c, "buffer %" PRId64 " of %u and %u tiles", i->imm, n->n_buf, n->n_tile);
   const unsigned type = i->imm < n->n_buf ? n->buf_type[i->imm] : n->tile[i->imm - n->n_buf].dtype;
   if (typed && type != i->dtype) return refuse(c, "buffer %" PRId64 " holds %s, not %s", i->imm, name_of_type(type), name_of_type(i->dtype));
@@ -114,14 +114,14 @@ static tc_status check_buffer(const check *c, bool typed) {
 
 // Of the operand that addresses a GATHER or SCATTER: its own, or one a thread.
 static unsigned index_lanes(const check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  const unsigned threads = c->nest->threads;
+  const tc_kir_inst *i = &c->kir->inst[c->at];
+  const unsigned threads = c->kir->threads;
   return threads > 0 && operand_lanes(c, 0, 0) == threads ? threads : i->lanes;
 }
 
 static tc_status check_shared_tile(const check *c, uint64_t tile) {
-  const tc_nest *n = c->nest;
-  const tc_ninst *i = &n->inst[c->at];
+  const tc_kir *n = c->kir;
+  const tc_kir_inst *i = &n->inst[c->at];
   if (tile >= n->n_tile) return refuse(c, "tile %" PRIu64 " of %u", tile, n->n_tile);
   if (n->tile[tile].of_lanes) return refuse(c, "tile %" PRIu64 " is of whole vectors", tile);
   if (n->tile[tile].dtype != i->dtype)
@@ -131,20 +131,20 @@ static tc_status check_shared_tile(const check *c, uint64_t tile) {
 
 // Operand k is a variable of what WGMMA adds.
 static tc_status check_sums(const check *c, int k) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  const unsigned threads = c->nest->threads;
+  const tc_kir_inst *i = &c->kir->inst[c->at];
+  const unsigned threads = c->kir->threads;
   const uint32_t v = i->src[k];
   if (threads % 128 != 0) return refuse(c, "%u threads are not whole groups of 128", threads);
-  if (v >= c->at || c->nest->inst[v].op != TC_N_VAR) return refuse(c, "operand %d is not a variable", k);
-  const unsigned lanes = c->nest->inst[v].lanes;
+  if (v >= c->at || c->kir->inst[v].op != TC_IR_VAR) return refuse(c, "operand %d is not a variable", k);
+  const unsigned lanes = c->kir->inst[v].lanes;
   if (lanes != 32 * threads && lanes != 64 * threads && lanes != 128 * threads)
     return refuse(c, "%u lanes of %u threads are no sums", lanes, threads);
   return check_source(c, k, TC_F32, lanes);
 }
 
 static tc_status check_lanes(const check *c, unsigned lanes) {
-  const unsigned op = c->nest->inst[c->at].op, each = op == TC_N_VAR || op == TC_N_SPLAT ? 128 : 32;
-  const unsigned threads = c->nest->threads, most = threads > 0 ? each * threads : TC_NEST_LANES;
+  const unsigned op = c->kir->inst[c->at].op, each = op == TC_IR_VAR || op == TC_IR_SPLAT ? 128 : 32;
+  const unsigned threads = c->kir->threads, most = threads > 0 ? each * threads : TC_KIR_LANES;
   if (lanes == 0 || lanes > most || (lanes & (lanes - 1)) != 0) return refuse(c, "%u lanes", lanes);
   if (lanes > 1 && lanes < threads) return refuse(c, "%u lanes for %u threads", lanes, threads);
   return TC_OK;
@@ -152,8 +152,8 @@ static tc_status check_lanes(const check *c, unsigned lanes) {
 
 // The matrix product of `warp` threads, with so many elements of the left operand a thread.
 static tc_status check_product(const check *c, unsigned warp, unsigned left) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  const unsigned threads = c->nest->threads, type = operand_type(c, 0, TC_BF16);
+  const tc_kir_inst *i = &c->kir->inst[c->at];
+  const unsigned threads = c->kir->threads, type = operand_type(c, 0, TC_BF16);
   TRY(check_type(c, type, TYPES_HALVES));
   if (threads % warp != 0) return refuse(c, "%u threads are not whole warps", threads);
   if (i->lanes != 4 * threads) return refuse(c, "%u lanes are not 4 a thread", i->lanes);
@@ -171,25 +171,25 @@ static tc_status rule_nothing(check *c) {
 
 // Every operand has the result's type and lanes.
 static tc_status rule_same(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
+  const tc_kir_inst *i = &c->kir->inst[c->at];
   const int n = tc_kir_n_operands(i);
   for (int k = 0; k < n; k++) TRY(check_source(c, k, i->dtype, i->lanes));
   return TC_OK;
 }
 
 static tc_status rule_const(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
+  const tc_kir_inst *i = &c->kir->inst[c->at];
   if (i->dtype == TC_BOOL && i->imm != 0 && i->imm != 1) return refuse(c, "bool %" PRId64 " is neither 0 nor 1", i->imm);
   return TC_OK;
 }
 
 static tc_status rule_num(check *c) {
-  const int64_t number = c->nest->inst[c->at].imm;
-  return number >= 0 && number < c->nest->n_num ? TC_OK : refuse(c, "number %" PRId64 " of %u", number, c->nest->n_num);
+  const int64_t number = c->kir->inst[c->at].imm;
+  return number >= 0 && number < c->kir->n_num ? TC_OK : refuse(c, "number %" PRId64 " of %u", number, c->kir->n_num);
 }
 
 static tc_status rule_loop(check *c) {
-  const int64_t step = c->nest->inst[c->at].imm;
+  const int64_t step = c->kir->inst[c->at].imm;
   if (step <= 0) return refuse(c, "step %" PRId64 " is not positive", step);
   TRY(check_source(c, 0, TC_I64, 1));
   TRY(check_source(c, 1, TC_I64, 1));
@@ -204,29 +204,29 @@ static tc_status rule_if(check *c) {
 }
 
 static tc_status rule_end(check *c) {
-  const tc_ninst *inst = c->nest->inst;
-  const bool loop = inst[c->at].op == TC_N_ENDLOOP;
-  if (c->open == TC_NONE || inst[c->open].op != (loop ? TC_N_LOOP : TC_N_IF)) return refuse(c, "does not end what is open");
+  const tc_kir_inst *inst = c->kir->inst;
+  const bool loop = inst[c->at].op == TC_IR_ENDLOOP;
+  if (c->open == TC_NONE || inst[c->open].op != (loop ? TC_IR_LOOP : TC_IR_IF)) return refuse(c, "does not end what is open");
   c->closed[c->open] = 1;
   c->open = c->scope[c->open];
   return TC_OK;
 }
 
 static tc_status rule_set(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
+  const tc_kir_inst *i = &c->kir->inst[c->at];
   const uint32_t v = i->src[0];
-  if (v >= c->at || c->nest->inst[v].op != TC_N_VAR) return refuse(c, "operand 0 is not a variable");
-  const tc_ninst *var = &c->nest->inst[v];
+  if (v >= c->at || c->kir->inst[v].op != TC_IR_VAR) return refuse(c, "operand 0 is not a variable");
+  const tc_kir_inst *var = &c->kir->inst[v];
   TRY(check_source(c, 0, var->dtype, var->lanes));
   return check_source(c, 1, var->dtype, var->lanes);
 }
 
 static tc_status rule_splat(check *c) {
-  return check_source(c, 0, c->nest->inst[c->at].dtype, 1);
+  return check_source(c, 0, c->kir->inst[c->at].dtype, 1);
 }
 
 static tc_status rule_access(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
+  const tc_kir_inst *i = &c->kir->inst[c->at];
   const bool indexed = tc_kir_is(i, TC_KIR_INDEXED);
   const unsigned at_lanes = indexed ? index_lanes(c) : 1;
   TRY(check_buffer(c, true));
@@ -241,13 +241,13 @@ static tc_status rule_prefetch(check *c) {
 }
 
 static tc_status rule_dot(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
+  const tc_kir_inst *i = &c->kir->inst[c->at];
   for (int k = 0; k < 2; k++) TRY(check_source(c, k, TC_I32, i->lanes));
   return check_source(c, 2, TC_F32, i->lanes);
 }
 
 static tc_status rule_compare(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
+  const tc_kir_inst *i = &c->kir->inst[c->at];
   const unsigned type = operand_type(c, 0, TC_BOOL);
   TRY(check_source(c, 0, type, i->lanes));
   TRY(check_type(c, type, TYPES_COMPUTED));
@@ -255,23 +255,23 @@ static tc_status rule_compare(check *c) {
 }
 
 static tc_status rule_select(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
+  const tc_kir_inst *i = &c->kir->inst[c->at];
   TRY(check_source(c, 0, TC_BOOL, i->lanes));
   TRY(check_source(c, 1, i->dtype, i->lanes));
   return check_source(c, 2, i->dtype, i->lanes);
 }
 
 static tc_status rule_cast(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
+  const tc_kir_inst *i = &c->kir->inst[c->at];
   const unsigned from = operand_type(c, 0, i->dtype);
-  const bool settles = i->imm == 1 && from == TC_F32 && i->dtype == TC_BF16 && c->nest->threads == 0;
+  const bool settles = i->imm == 1 && from == TC_F32 && i->dtype == TC_BF16 && c->kir->threads == 0;
   TRY(check_source(c, 0, from, i->lanes));
   return i->imm == 0 || settles ? TC_OK : refuse(c, "no way %" PRId64 " of rounding", i->imm);
 }
 
 static tc_status rule_bitcast(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  const unsigned from = operand_type(c, 0, i->dtype), to = i->dtype, threads = c->nest->threads;
+  const tc_kir_inst *i = &c->kir->inst[c->at];
+  const unsigned from = operand_type(c, 0, i->dtype), to = i->dtype, threads = c->kir->threads;
   const unsigned parts = to != TC_I32 ? 1 : from == TC_BF16 ? 2 : from == TC_I8 || from == TC_U8 ? 4 : 1;
   TRY(check_source(c, 0, from, parts * i->lanes));
   if (parts > 1 && threads > 0 && i->lanes % threads != 0) return refuse(c, "%u lanes do not stay with their threads", i->lanes);
@@ -281,73 +281,73 @@ static tc_status rule_bitcast(check *c) {
 }
 
 static tc_status rule_lookup(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  if (i->imm < 0 || i->imm >= TC_NEST_TABLE_ROWS) return refuse(c, "table %" PRId64 " of %d", i->imm, TC_NEST_TABLE_ROWS);
+  const tc_kir_inst *i = &c->kir->inst[c->at];
+  if (i->imm < 0 || i->imm >= TC_KIR_TABLE_ROWS) return refuse(c, "table %" PRId64 " of %d", i->imm, TC_KIR_TABLE_ROWS);
   return check_source(c, 0, TC_I32, i->lanes);
 }
 
 static tc_status rule_call(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
+  const tc_kir_inst *i = &c->kir->inst[c->at];
   return tc_kir_n_operands(i) > 0 ? rule_same(c) : refuse(c, "no function %" PRId64, i->imm);
 }
 
 static tc_status rule_unpack(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
+  const tc_kir_inst *i = &c->kir->inst[c->at];
   if (i->lanes < 2) return refuse(c, "one lane has no halves");
   if (i->imm != 0 && i->imm != 1) return refuse(c, "half %" PRId64 " of two", i->imm);
   return rule_same(c);
 }
 
 static tc_status rule_interleave(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
+  const tc_kir_inst *i = &c->kir->inst[c->at];
   if (i->lanes == 1) return refuse(c, "result has 1 lane");
-  if (c->nest->threads > 0 && i->lanes / 2 % c->nest->threads != 0) return refuse(c, "%u lanes do not stay with their threads", i->lanes);
+  if (c->kir->threads > 0 && i->lanes / 2 % c->kir->threads != 0) return refuse(c, "%u lanes do not stay with their threads", i->lanes);
   TRY(check_source(c, 0, i->dtype, i->lanes / 2u));
   return check_source(c, 1, i->dtype, i->lanes / 2u);
 }
 
 static tc_status rule_reduce(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
+  const tc_kir_inst *i = &c->kir->inst[c->at];
   switch (i->imm) {
-    case TC_N_ADD:
-    case TC_N_MUL:
-    case TC_N_MIN:
-    case TC_N_MAX: TRY(check_type(c, i->dtype, TYPES_NUMBER)); break;
-    case TC_N_AND:
-    case TC_N_OR: TRY(check_type(c, i->dtype, TYPES_BITS)); break;
+    case TC_IR_ADD:
+    case TC_IR_MUL:
+    case TC_IR_MIN:
+    case TC_IR_MAX: TRY(check_type(c, i->dtype, TYPES_NUMBER)); break;
+    case TC_IR_AND:
+    case TC_IR_OR: TRY(check_type(c, i->dtype, TYPES_BITS)); break;
     default: return refuse(c, "cannot reduce by op %" PRId64, i->imm);
   }
   return check_source(c, 0, i->dtype, operand_lanes(c, 0, 1));
 }
 
-// ---- the rules of nests with threads ----
+// ---- the rules of kernels with threads ----
 
 static tc_status rule_extract(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  const unsigned threads = c->nest->threads, lanes = operand_lanes(c, 0, threads);
+  const tc_kir_inst *i = &c->kir->inst[c->at];
+  const unsigned threads = c->kir->threads, lanes = operand_lanes(c, 0, threads);
   if (i->lanes != threads) return refuse(c, "result has %u lanes, not %u", i->lanes, threads);
   if (lanes < threads || i->imm < 0 || i->imm >= lanes / threads) return refuse(c, "element %" PRId64 " of %u a thread", i->imm, lanes / threads);
   return check_source(c, 0, i->dtype, lanes);
 }
 
 static tc_status rule_copy(check *c) {
-  const unsigned threads = c->nest->threads;
+  const unsigned threads = c->kir->threads;
   TRY(check_buffer(c, true));
-  if (c->nest->inst[c->at].imm >= c->nest->n_buf) return refuse(c, "copies from a tile");
-  TRY(check_shared_tile(c, c->nest->inst[c->at].flags));
+  if (c->kir->inst[c->at].imm >= c->kir->n_buf) return refuse(c, "copies from a tile");
+  TRY(check_shared_tile(c, c->kir->inst[c->at].flags));
   TRY(check_source(c, 0, TC_I64, threads));
   TRY(check_source(c, 1, TC_I64, threads));
   return check_mask(c, threads);
 }
 
 static tc_status rule_wait(check *c) {
-  const int64_t groups = c->nest->inst[c->at].imm;
+  const int64_t groups = c->kir->inst[c->at].imm;
   return groups >= 0 && groups <= 7 ? TC_OK : refuse(c, "%" PRId64 " groups of copies", groups);
 }
 
 static tc_status rule_ldmatrix(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  const unsigned threads = c->nest->threads;
+  const tc_kir_inst *i = &c->kir->inst[c->at];
+  const unsigned threads = c->kir->threads;
   if (threads % 32 != 0) return refuse(c, "%u threads are not whole warps", threads);
   if (i->lanes != 8 * threads && i->lanes != 4 * threads) return refuse(c, "%u lanes are neither 8 nor 4 a thread", i->lanes);
   TRY(check_shared_tile(c, i->imm < 0 ? UINT64_MAX : (uint64_t)i->imm));
@@ -363,30 +363,30 @@ static tc_status rule_mfma(check *c) {
 }
 
 static tc_status rule_shfl_xor(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
+  const tc_kir_inst *i = &c->kir->inst[c->at];
   const bool one_bit = i->imm > 0 && (i->imm & (i->imm - 1)) == 0;
-  if (!one_bit || i->imm > 32 || i->imm >= c->nest->threads) return refuse(c, "by %" PRId64 " of %u threads", i->imm, c->nest->threads);
-  if (i->lanes < c->nest->threads) return refuse(c, "%u lanes for %u threads", i->lanes, c->nest->threads);
+  if (!one_bit || i->imm > 32 || i->imm >= c->kir->threads) return refuse(c, "by %" PRId64 " of %u threads", i->imm, c->kir->threads);
+  if (i->lanes < c->kir->threads) return refuse(c, "%u lanes for %u threads", i->lanes, c->kir->threads);
   return rule_same(c);
 }
 
 static tc_status rule_tma_load(check *c) {
-  const tc_nest *n = c->nest;
-  const tc_ninst *i = &n->inst[c->at];
+  const tc_kir *n = c->kir;
+  const tc_kir_inst *i = &n->inst[c->at];
   if (i->imm < 0 || i->imm >= n->n_map) return refuse(c, "map %" PRId64 " of %u", i->imm, n->n_map);
-  const int64_t boxes = n->tile[n->map[i->imm].tile].n / (TC_NEST_BOX * TC_NEST_BOX) / n->stages;
+  const int64_t boxes = n->tile[n->map[i->imm].tile].n / (TC_KIR_TMA_BOX * TC_KIR_TMA_BOX) / n->stages;
   if (i->flags >= boxes) return refuse(c, "box %u of %" PRId64, i->flags, boxes);
   for (int k = 0; k < 4; k++) TRY(check_source(c, k, TC_I64, 1));
   return TC_OK;
 }
 
 static tc_status rule_tma_wait(check *c) {
-  return c->nest->stages ? check_source(c, 0, TC_I64, 1) : refuse(c, "without stages");
+  return c->kir->stages ? check_source(c, 0, TC_I64, 1) : refuse(c, "without stages");
 }
 
 static tc_status rule_wgmma(check *c) {
-  const tc_nest *n = c->nest;
-  const tc_ninst *i = &n->inst[c->at];
+  const tc_kir *n = c->kir;
+  const tc_kir_inst *i = &n->inst[c->at];
   const int64_t a = i->imm & 255, b = i->imm >> 8;
   if (i->imm < 0 || a >= n->n_map || b >= n->n_map) return refuse(c, "maps %" PRId64 " and %" PRId64 " of %u", a, b, n->n_map);
   if (n->tile[n->map[a].tile].dtype != n->tile[n->map[b].tile].dtype) return refuse(c, "factors are of two types");
@@ -395,7 +395,7 @@ static tc_status rule_wgmma(check *c) {
 }
 
 static tc_status rule_wgmma_wait(check *c) {
-  const int64_t products = c->nest->inst[c->at].imm;
+  const int64_t products = c->kir->inst[c->at].imm;
   return products >= 0 && products <= 1 ? check_sums(c, 0) : refuse(c, "%" PRId64 " products", products);
 }
 
@@ -406,24 +406,24 @@ typedef struct op_rule {
   uint32_t types;
 } op_rule;
 
-static const op_rule op_rules[TC_N_OPS] = {
-#define TC_KIR_OP(NAME, name, operands, mask, result, types, rule, imm, traits) [TC_N_##NAME] = {rule_##rule, TYPES_##types},
+static const op_rule op_rules[TC_N_KIR_OPS] = {
+#define TC_KIR_OP(NAME, name, operands, mask, result, types, rule, imm, traits) [TC_IR_##NAME] = {rule_##rule, TYPES_##types},
 #include "lowering/kir/ops.def"
 #undef TC_KIR_OP
 };
 
-// The op may be in a nest of this kind.
-static tc_status check_kind(const check *c, const tc_ninst *i) {
-  const unsigned threads = c->nest->threads;
-  if (tc_kir_is(i, TC_KIR_HOST) && threads > 0) return refuse(c, "a nest with threads has no such op");
-  if (tc_kir_is(i, TC_KIR_GPU) && threads == 0) return refuse(c, "a nest without threads has no such op");
-  if (tc_kir_is(i, TC_KIR_GPU) && c->nest->cluster) return refuse(c, "a group of %u blocks has no such op", c->nest->cluster);
+// The op may be in a kernel of this kind.
+static tc_status check_kind(const check *c, const tc_kir_inst *i) {
+  const unsigned threads = c->kir->threads;
+  if (tc_kir_is(i, TC_KIR_HOST) && threads > 0) return refuse(c, "a kernel with threads has no such op");
+  if (tc_kir_is(i, TC_KIR_GPU) && threads == 0) return refuse(c, "a kernel without threads has no such op");
+  if (tc_kir_is(i, TC_KIR_GPU) && c->kir->cluster) return refuse(c, "a group of %u blocks has no such op", c->kir->cluster);
   return TC_OK;
 }
 
 static tc_status check_inst(check *c) {
-  const tc_ninst *i = &c->nest->inst[c->at];
-  if (i->op >= TC_N_OPS) return refuse(c, "no such op");
+  const tc_kir_inst *i = &c->kir->inst[c->at];
+  if (i->op >= TC_N_KIR_OPS) return refuse(c, "no such op");
   const unsigned result = tc_kir_op_of(i)->result;
   if (result != TC_KIR_RESULT_NONE && i->dtype >= TC_N_TYPES) return refuse(c, "no such type: %u", i->dtype);
   if (result != TC_KIR_RESULT_NONE) TRY(check_lanes(c, i->lanes));
@@ -439,16 +439,16 @@ static tc_status check_inst(check *c) {
 
 // Where the maps are of, and room for what is fetched.
 static tc_status check_maps(const check *c) {
-  const tc_nest *n = c->nest;
-  if (n->n_map > TC_NEST_MAPS || (n->n_map > 0) != (n->stages > 0)) return refuse(c, "%u maps, %u stages", n->n_map, n->stages);
+  const tc_kir *n = c->kir;
+  if (n->n_map > TC_KIR_MAPS || (n->n_map > 0) != (n->stages > 0)) return refuse(c, "%u maps, %u stages", n->n_map, n->stages);
   for (uint32_t k = 0; k < n->n_map; k++) {
-    const tc_nmap *m = &n->map[k];
+    const tc_tensor_map *m = &n->map[k];
     if (m->buffer >= n->n_buf || m->tile >= n->n_tile) return refuse(c, "map %u: buffer %u, tile %u", k, m->buffer, m->tile);
     const tc_ntile *t = &n->tile[m->tile];
     const unsigned type = n->buf_type[m->buffer];
     if ((type != TC_F16 && type != TC_BF16) || t->dtype != type)
       return refuse(c, "map %u: boxes of %s to a tile of %s", k, name_of_type(type), name_of_type(t->dtype));
-    if (t->of_lanes || t->offset % 1024 != 0 || t->n == 0 || t->n % (TC_NEST_BOX * TC_NEST_BOX * n->stages) != 0)
+    if (t->of_lanes || t->offset % 1024 != 0 || t->n == 0 || t->n % (TC_KIR_TMA_BOX * TC_KIR_TMA_BOX * n->stages) != 0)
       return refuse(c, "map %u: tile %u is not of whole boxes in %u stages", k, m->tile, n->stages);
     if (m->first < 0 || m->first % 8 != 0 || m->stride[0] % 8 != 0 || m->stride[1] % 8 != 0) return refuse(c, "map %u: is not aligned", k);
     for (int d = 0; d < 3; d++)
@@ -460,14 +460,14 @@ static tc_status check_maps(const check *c) {
 }
 
 static tc_status check_memory(const check *c) {
-  const tc_nest *n = c->nest;
+  const tc_kir *n = c->kir;
   if (n->scratch_bytes < 0) return refuse(c, "scratch of %" PRId64 " bytes", n->scratch_bytes);
   for (uint32_t b = 0; b < n->n_buf; b++)
     if (n->buf_type[b] >= TC_N_TYPES) return refuse(c, "buffer %u: no such type: %u", b, n->buf_type[b]);
   for (uint32_t t = 0; t < n->n_tile; t++) {
     const tc_ntile *tile = &n->tile[t];
     if (tile->dtype >= TC_N_TYPES) return refuse(c, "tile %u: no such type: %u", t, tile->dtype);
-    if (tile->of_lanes && n->threads == 0) return refuse(c, "tile %u: a nest without threads has no lanes that a tile is of", t);
+    if (tile->of_lanes && n->threads == 0) return refuse(c, "tile %u: a kernel without threads has no lanes that a tile is of", t);
     if (tile->of_lanes && (tile->n < 0 || tile->n > INT32_MAX)) return refuse(c, "tile %u: %" PRId64 " elements", t, tile->n);
     if (tile->of_lanes) continue;
     if (n->groups > 1) return refuse(c, "tile %u: a block of %u groups has no memory of one", t, n->groups);
@@ -481,7 +481,7 @@ static tc_status check_memory(const check *c) {
 }
 
 static tc_status check_groups(const check *c) {
-  const tc_nest *n = c->nest;
+  const tc_kir *n = c->kir;
   const unsigned blocks = n->cluster ? n->cluster : 1;
   if (n->threads == 0) return TC_OK;
   if (n->n_buf > 64) return refuse(c, "%u buffers are more than 64", n->n_buf);
@@ -493,19 +493,19 @@ static tc_status check_groups(const check *c) {
   return TC_OK;
 }
 
-tc_status tc_nest_verify(const tc_nest *nest, char *text, size_t bytes) {
+tc_status tc_kir_verify(const tc_kir *kir, char *text, size_t bytes) {
   if (bytes > 0) text[0] = 0;
-  check c = {.nest = nest, .open = TC_NONE, .at = TC_NONE, .text = text, .bytes = bytes};
+  check c = {.kir = kir, .open = TC_NONE, .at = TC_NONE, .text = text, .bytes = bytes};
   TRY(check_groups(&c));
   TRY(check_memory(&c));
   TRY(check_maps(&c));
-  if (nest->n_inst == TC_NONE) return refuse(&c, "too many instructions");
-  c.scope = tc_malloc(((size_t)nest->n_inst + 1) * sizeof *c.scope);
-  c.closed = tc_calloc((size_t)nest->n_inst + 1, 1);
-  c.tile_lanes = tc_calloc((size_t)nest->n_tile + 1, sizeof *c.tile_lanes);
+  if (kir->n_inst == TC_NONE) return refuse(&c, "too many instructions");
+  c.scope = tc_malloc(((size_t)kir->n_inst + 1) * sizeof *c.scope);
+  c.closed = tc_calloc((size_t)kir->n_inst + 1, 1);
+  c.tile_lanes = tc_calloc((size_t)kir->n_tile + 1, sizeof *c.tile_lanes);
   tc_status st = c.scope != NULL && c.closed != NULL && c.tile_lanes != NULL ? TC_OK : TC_ERR_MEMORY;
   if (st != TC_OK && bytes > 0) (void)snprintf(text, bytes, "out of memory");
-  for (c.at = 0; st == TC_OK && c.at < nest->n_inst; c.at++) st = check_inst(&c);
+  for (c.at = 0; st == TC_OK && c.at < kir->n_inst; c.at++) st = check_inst(&c);
   if (st == TC_OK && c.open != TC_NONE) {
     c.at = c.open;
     st = refuse(&c, "is not ended");

@@ -21,7 +21,7 @@ static void tune_step(tc_builder *b, tc_program *p, tc_step *s) {
   if (st == TC_OK && e.n_buf == s->n_bind && e.n_num == s->n_num)
     (void)tc_steps_fill(b, p, s, &e);  // its places are there already
   else if (st == TC_OK)
-    tc_nest_destroy(&e.nest);
+    tc_kir_destroy(&e.kir);
   (void)tc_error_tell(before);
 }
 
@@ -36,13 +36,13 @@ static bool has_operands(const tc_builder *b, const tc_program *p, const tc_step
   return same;
 }
 
-// What else a product's rows must have in common for one nest to do for any number of them.
+// What else a product's rows must have in common for one kernel to do for any number of them.
 static uint64_t place_of_rows(uint64_t place, const tc_product_facts *f) {
   const uint64_t of[] = {place, (uint64_t)f->of.n, (uint64_t)f->of.k, f->acc, f->left.type, f->right.type};
   return tc_hash_bytes(of, sizeof of).lo;
 }
 
-// A product whose number of rows was seen to vary gets a nest that takes it as an argument. Without
+// A product whose number of rows was seen to vary gets a kernel that takes it as an argument. Without
 // memory it gets none.
 static void generalize_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t place) {
   tc_expansion e;
@@ -52,7 +52,7 @@ static void generalize_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t p
   if (!tc_family_varies(place_of_rows(place, &d->product), d->product.of.m) && general < 2) return;
   tc_arena_reset(&b->expansion);
   if (tc_expand_any_rows(&e, &b->gr, d->group, d->units, &b->expansion) != TC_OK) return;
-  d->general = (tc_general){.nest = e.nest, .value = tc_malloc(TC_MAX_MORE * sizeof *d->general.value), .n_value = e.n_more};
+  d->general = (tc_general){.kir = e.kir, .value = tc_malloc(TC_MAX_MORE * sizeof *d->general.value), .n_value = e.n_more};
   if (d->general.value) memcpy(d->general.value, e.more, sizeof e.more);
   if (!d->general.value || e.extent != s->extent || !has_operands(b, p, s, &e)) tc_family_drop(&d->general);
 }
@@ -92,7 +92,7 @@ static tc_kernel_wish *wish_for_steps(const tc_program *p, uint64_t graph, tc_ke
     const tc_step *s = &p->step[i];
     if (!s->draft) continue;
     uint64_t place = graph ? graph + s->node : 0;
-    *next++ = (tc_kernel_wish){.nest = &s->draft->nest, .stem = s->draft->stem, .place = place, .work = s->work, .general = &s->draft->general};
+    *next++ = (tc_kernel_wish){.kir = &s->draft->kir, .stem = s->draft->stem, .place = place, .work = s->work, .general = &s->draft->general};
   }
   return next;
 }

@@ -138,7 +138,7 @@ static void run_task(void *arg, int wave, int64_t index, tc_worker *w) {
   const tc_execution *r = arg;
   const tc_program *p = r->p;
   const tc_step *s = p->step + p->wave_first[wave], *end = p->step + p->wave_first[wave + 1];
-  w->math = tc_nest_math_table();
+  w->math = tc_kir_math_table();
   if (p->wave_tasks[wave] == 1) {
     for (; s < end && !atomic_load_explicit(&r->fault->taken, memory_order_relaxed); s++) run_step(r, s, 0, s->extent, w);
     return;

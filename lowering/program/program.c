@@ -6,7 +6,7 @@
 
 void tc_steps_drop_draft(tc_step *s) {
   if (s->draft && !s->shares_draft) {
-    tc_nest_destroy(&s->draft->nest);
+    tc_kir_destroy(&s->draft->kir);
     tc_family_drop(&s->draft->general);
     tc_free(s->draft);
   }

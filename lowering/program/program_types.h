@@ -29,14 +29,14 @@ typedef enum tc_step_kind {
 
 // A kernel to be compiled.
 typedef struct tc_draft {
-  tc_nest nest;
+  tc_kir kir;
   char stem[40];
   const struct tc_group *group;  // of the grouping that it was made in
   bool is_product;
   tc_product_facts product;
   uint32_t product_node;
   tc_units units;
-  tc_general general;  // of a product whose number of rows was seen to vary: the nest that does for any; without instructions where there is none
+  tc_general general;  // of a product whose number of rows was seen to vary: the kernel that does for any; without instructions where there is none
 } tc_draft;
 
 typedef struct tc_step {

@@ -126,8 +126,8 @@ static bool is_prepared(const tc_builder *b, const tc_group *group, const tc_exp
 }
 
 bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_expansion *e) {
-  tc_nest_destroy(&s->draft->nest);
-  s->draft->nest = e->nest;
+  tc_kir_destroy(&s->draft->kir);
+  s->draft->kir = e->kir;
   memcpy(s->draft->stem, e->stem, sizeof s->draft->stem);
   s->extent = e->extent, s->work = e->work, s->writes = e->writes, s->same = e->same, s->bytes = e->bytes;
   s->draft->units = e->units;
@@ -152,11 +152,11 @@ static bool add_kernel(tc_builder *b, const tc_group *group, tc_status *st) {
   b->preparing = false;
   tc_step *s = add_step(b, p, TC_STEP_KERNEL);
   tc_draft *draft = s ? tc_malloc(sizeof *draft) : NULL;
-  if (!draft) return tc_nest_destroy(&e.nest), false;
+  if (!draft) return tc_kir_destroy(&e.kir), false;
   *draft = (tc_draft){.group = group, .is_product = e.is_product, .product = e.product, .product_node = e.product_node, .units = e.units};
   s->draft = draft, s->node = e.n_written ? e.written[0] : 0;
   s->is_product = e.is_product;
-  if (!TC_GROW(p->bind, p->cap_bind, p->n_bind + e.n_buf) || !TC_GROW(p->num, p->cap_num, p->n_num + e.n_num)) return tc_nest_destroy(&e.nest), false;
+  if (!TC_GROW(p->bind, p->cap_bind, p->n_bind + e.n_buf) || !TC_GROW(p->num, p->cap_num, p->n_num + e.n_num)) return tc_kir_destroy(&e.kir), false;
   s->n_bind = e.n_buf, p->n_bind += e.n_buf;
   s->n_num = e.n_num, p->n_num += e.n_num;
   if (!tc_steps_fill(b, p, s, &e)) return false;

@@ -12,7 +12,7 @@
 
 #include "lowering/target/isa.h"
 
-struct tc_nest;
+struct tc_kir;
 
 #define TC_BUILD_BYTES 80
 #define TC_WHY_BYTES 192
@@ -26,11 +26,11 @@ typedef struct tc_llvm_plugin {
   // cpu and features as LLVM names them; vector_bits: 128, 256 or 512. The function in the object
   // is called `name`.
   // On success *out_object is malloc'ed. TC_ERR_COMPILE or TC_ERR_MEMORY with the reason in text;
-  // never aborts the process for a nest that verifies.
-  tc_status (*compile)(const struct tc_nest *nest, const char *name, const char *cpu, const char *features, int vector_bits, void **out_object,
+  // never aborts the process for a kernel that verifies.
+  tc_status (*compile)(const struct tc_kir *kir, const char *name, const char *cpu, const char *features, int vector_bits, void **out_object,
                        size_t *out_bytes, char *text, size_t text_bytes);
   // The same, as assembly text for dumps.
-  tc_status (*assembly)(const struct tc_nest *nest, const char *name, const char *cpu, const char *features, int vector_bits, char **out_text,
+  tc_status (*assembly)(const struct tc_kir *kir, const char *name, const char *cpu, const char *features, int vector_bits, char **out_text,
                         char *text, size_t text_bytes);
   // Writes the host's cpu name and feature string, which mean something only to the plug-in for the
   // host.

@@ -58,14 +58,14 @@ Test(nvrtc, the_kernel_uses_every_word_of_the_description) {
     }
   }
   cr_expect(n_words > 40, "only %d words were found", n_words);
-#define TC_NEST_MATH(NAME, function, operands) \
+#define TC_KIR_MATH(NAME, function, operands) \
   { \
     char word[64] = "tc_math_" #NAME "("; \
     for (char *c = word; *c; c++) *c = (char)tolower((unsigned char)*c); \
     cr_expect(strstr(every_word, word), "%s is not in the kernel", word); \
   }
 #include "lowering/kir/libm.def"
-#undef TC_NEST_MATH
+#undef TC_KIR_MATH
 }
 
 Test(nvrtc, words_become_the_instructions_that_they_stand_for) {

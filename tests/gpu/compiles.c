@@ -1,4 +1,4 @@
-// What a plan on a GPU wants compiled, simulated, is one list, whatever it is for: kernels of nests, of rows, of what is prepared of parameters, and the one that
+// What a plan on a GPU wants compiled, simulated, is one list, whatever it is for: kernels of kernels, of rows, of what is prepared of parameters, and the one that
 // writes the plan's table are made beside each other, the longest first; and where one of them cannot be made, assigned tensors keep their values, the
 // error names it, and the next plan compiles no more than what was missing.
 #include <pthread.h>

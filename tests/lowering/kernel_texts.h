@@ -28,10 +28,10 @@ static inline void take_kernels(work *w, const tc_target *target, tc_group_kind 
     char *source;
     if (gr.group[g].kind != kind || gr.group[g].merged != TC_GROUP_NONE) continue;
     cr_assert_eq(tc_expand_group(&e, &gr, &gr.group[g], NULL, &w->arena), TC_OK, "%s: %s", what, tc_last_error()->message);
-    cr_assert_eq(tc_gpu_print(&e.nest, "kernel", &source, &shape), TC_OK, "%s: %s", what, tc_last_error()->message);
+    cr_assert_eq(tc_gpu_print(&e.kir, "kernel", &source, &shape), TC_OK, "%s: %s", what, tc_last_error()->message);
     take(arg, what, source);
     tc_free(source);
-    tc_nest_destroy(&e.nest);
+    tc_kir_destroy(&e.kir);
     n++;
   }
   free(forced);

@@ -1,6 +1,6 @@
-// Kernel IR from the text that tc_nest_print writes, so that a test's nest is a file that one can
+// Kernel IR from the text that tc_kir_print writes, so that a test's kernel is a file that one can
 // read.
-// In: that text; lines of a kernel with threads and maps included. Out: the nest, whose n_num and
+// In: that text; lines of a kernel with threads and maps included. Out: the kernel, whose n_num and
 // scratch the caller sets.
 // Always: instructions are numbered by their lines; "%4 = " must say the same number. Operands that
 // a line leaves out are missing.
@@ -14,7 +14,7 @@
 
 #include "lowering/kir/libm.h"
 #include "lowering/kir/lookup_tables.h"
-#include "tests/lowering/nest_build.h"
+#include "tests/lowering/kir_build.h"
 
 static bool find_word(const char *word, const char *const *list, int n, int *out) {
   for (*out = 0; *out < n; (*out)++)
@@ -29,8 +29,8 @@ static bool parse_type(const char *word, tc_type *out) {
 }
 
 static bool parse_op(const char *word, int *out) {
-  for (*out = 0; *out < TC_N_OPS; (*out)++)
-    if (strcmp(word, tc_nest_op_name((tc_nest_op)*out)) == 0) return true;
+  for (*out = 0; *out < TC_N_KIR_OPS; (*out)++)
+    if (strcmp(word, tc_kir_op_name((tc_kir_op)*out)) == 0) return true;
   return false;
 }
 
@@ -54,16 +54,16 @@ static int64_t parse_bits(tc_type type, const char *word) {
 }
 
 // What stands behind an op's name, as its kind of imm says; false: there is no such thing.
-static bool parse_imm(const tc_nest *n, tc_ninst *i, char **at) {
+static bool parse_imm(const tc_kir *n, tc_kir_inst *i, char **at) {
   static const char *const math[] = {
-#define TC_NEST_MATH(NAME, function, operands) #function,
+#define TC_KIR_MATH(NAME, function, operands) #function,
 #include "lowering/kir/libm.def"
-#undef TC_NEST_MATH
+#undef TC_KIR_MATH
   };
   static const char *const table[] = {
-#define TC_NEST_TABLE(NAME, ...) #NAME,
+#define TC_KIR_TABLE(NAME, ...) #NAME,
 #include "lowering/kir/lookup_tables.def"
-#undef TC_NEST_TABLE
+#undef TC_KIR_TABLE
   };
   const int kind = tc_kir_op_of(i)->imm;
   char *before = *at, *word;
@@ -72,8 +72,8 @@ static bool parse_imm(const tc_nest *n, tc_ninst *i, char **at) {
   if (!(word = strsep(at, " "))) return kind == TC_KIR_IMM_SMALL || kind == TC_KIR_IMM_ROUNDING;
   switch ((tc_kir_imm)kind) {
     case TC_KIR_IMM_BITS: i->imm = parse_bits((tc_type)i->dtype, word); return true;
-    case TC_KIR_IMM_FUNCTION: return find_word(word, math, TC_NEST_MATH_ROWS, &k) ? (i->imm = k, true) : false;
-    case TC_KIR_IMM_TABLE: return find_word(word, table, TC_NEST_TABLE_ROWS, &k) ? (i->imm = k, true) : false;
+    case TC_KIR_IMM_FUNCTION: return find_word(word, math, TC_KIR_MATH_ROWS, &k) ? (i->imm = k, true) : false;
+    case TC_KIR_IMM_TABLE: return find_word(word, table, TC_KIR_TABLE_ROWS, &k) ? (i->imm = k, true) : false;
     case TC_KIR_IMM_OP: return parse_op(word, &k) ? (i->imm = k, true) : false;
     case TC_KIR_IMM_HALF: return i->imm = strcmp(word, "high") == 0, i->imm || strcmp(word, "low") == 0;
     case TC_KIR_IMM_SMALL:
@@ -87,12 +87,12 @@ static bool parse_imm(const tc_nest *n, tc_ninst *i, char **at) {
     case TC_KIR_IMM_NUMBER: i->imm = atoll(word); return true;
     default: i->imm = atoll(word + 1); return true;
   }
-  if (i->op == TC_N_COPY && *at) i->flags = (uint32_t)atoi(strsep(at, " ") + 1);
+  if (i->op == TC_IR_COPY && *at) i->flags = (uint32_t)atoi(strsep(at, " ") + 1);
   return true;
 }
 
-static bool parse_inst(tc_nest *n, char *line) {
-  tc_ninst i = {.lanes = 1, .dtype = TC_I64, .src = {TC_NONE, TC_NONE, TC_NONE, TC_NONE}};
+static bool parse_inst(tc_kir *n, char *line) {
+  tc_kir_inst i = {.lanes = 1, .dtype = TC_I64, .src = {TC_NONE, TC_NONE, TC_NONE, TC_NONE}};
   uint32_t number;
   int used = 0, lanes = 1, op, k = 0;
   tc_type type = TC_I64;
@@ -117,18 +117,18 @@ static bool parse_inst(tc_nest *n, char *line) {
     else
       return false;
   }
-  const uint32_t v = put(n, (tc_nest_op)op, type, lanes, i.imm, i.src[0], i.src[1], i.src[2]);
+  const uint32_t v = put(n, (tc_kir_op)op, type, lanes, i.imm, i.src[0], i.src[1], i.src[2]);
   n->inst[v].src[3] = i.src[3], n->inst[v].flags = i.flags;
   return true;
 }
 
 // One line, without its indentation; false: it says nothing that is known.
-static bool parse_kir_line(tc_nest *n, char *line) {
+static bool parse_kir_line(tc_kir *n, char *line) {
   unsigned a, b;
   int64_t count, offset;
   char name[16], rest[16] = "";
   tc_type type;
-  tc_nmap m;
+  tc_tensor_map m;
   if (sscanf(line, "groups of %u threads, %u in a block", &a, &b) == 2) return n->threads = (uint16_t)a, n->groups = (uint16_t)b, true;
   if (sscanf(line, "spread over %u blocks", &a) == 1) return n->cluster = (uint16_t)a, true;
   if (sscanf(line, "b%u: %15s", &a, name) == 2) return parse_type(name, &type) && put_buffer(n, type) == a;
@@ -139,7 +139,7 @@ static bool parse_kir_line(tc_nest *n, char *line) {
   }
   if (sscanf(line, "m%u: b%u from %" SCNd64 " on, %" SCNd64 " x %" SCNd64 " x %" SCNd64 " by %" SCNd64 " and %" SCNd64 ", to t%u in %u stages", &a,
              &m.buffer, &m.first, &m.extent[2], &m.extent[1], &m.extent[0], &m.stride[1], &m.stride[0], &m.tile, &b) == 10)
-    return a < TC_NEST_MAPS && a == n->n_map ? (n->map[n->n_map++] = m, n->stages = (uint16_t)b, true) : false;
+    return a < TC_KIR_MAPS && a == n->n_map ? (n->map[n->n_map++] = m, n->stages = (uint16_t)b, true) : false;
   return parse_inst(n, line);
 }
 

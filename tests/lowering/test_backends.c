@@ -1,4 +1,4 @@
-// The table of code generators: each row is found by its name, takes the nests that it should, and its code does what the nest says; null's does nothing.
+// The table of code generators: each row is found by its name, takes the kernels that it should, and its code does what the kernel says; null's does nothing.
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -6,11 +6,11 @@
 #include "lowering/codegen/elf_loader.h"
 #include "lowering/codegen/interp/interp.h"
 #include "runtime/team.h"
-#include "tests/lowering/nest_build.h"
+#include "tests/lowering/kir_build.h"
 
 // y[i] = x[i] + x[i], i of [begin, end).
-static tc_nest twice(void) {
-  tc_nest n = {.n_num = 0};
+static tc_kir twice(void) {
+  tc_kir n = {.n_num = 0};
   put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
   uint32_t begin = OP0(&n, BEGIN, TC_I64, 1, 0), end = OP0(&n, FINISH, TC_I64, 1, 0), i = OP2(&n, LOOP, TC_I64, 1, 1, begin, end);
   uint32_t x = OP1(&n, LOAD, TC_F32, 1, 0, i);
@@ -24,10 +24,10 @@ static float run_by(const tc_codegen *row) {
   float x[4] = {1, 2, 3, 4}, y[4] = {-1, -1, -1, -1};
   void *buf[2] = {x, y}, *bytes = NULL;
   size_t n_bytes = 0;
-  tc_nest n = twice();
+  tc_kir n = twice();
   tc_codegen_opened opened = {.build = ""};
   tc_codegen_code code;
-  if (row->open && !row->open(&opened)) return tc_nest_destroy(&n), -2;
+  if (row->open && !row->open(&opened)) return tc_kir_destroy(&n), -2;
   cr_assert(row->supports(&n));
   if (row->compile) cr_assert_eq(row->compile(&n, "twice", &bytes, &n_bytes, NULL), TC_OK, "%s", tc_last_error()->message);
   cr_assert_eq(row->load(&n, "twice", bytes, n_bytes, NULL, &code), TC_OK, "%s", tc_last_error()->message);
@@ -36,7 +36,7 @@ static float run_by(const tc_codegen *row) {
   free(worker.scratch), free(bytes);
   if (code.interp) tc_interp_destroy(code.interp);
   if (code.elf) tc_elf_unload(code.elf);
-  tc_nest_destroy(&n);
+  tc_kir_destroy(&n);
   return y[1];
 }
 
@@ -48,7 +48,7 @@ Test(backends, rows_have_names) {
 }
 
 Test(backends, rows_take_nests_of_their_kind) {
-  tc_nest cpu = {.threads = 0}, gpu = {.threads = 32, .groups = 1};
+  tc_kir cpu = {.threads = 0}, gpu = {.threads = 32, .groups = 1};
   const tc_codegen *of_cpu[] = {&tc_codegen_llvm, &tc_codegen_interp, &tc_codegen_null};
   for (int k = 0; k < 3; k++) cr_expect(of_cpu[k]->supports(&cpu) && !of_cpu[k]->supports(&gpu), "%s", of_cpu[k]->name);
   cr_expect(tc_codegen_gpu_source.supports(&gpu) && !tc_codegen_gpu_source.supports(&cpu));

@@ -14,9 +14,9 @@
 #include "lowering/codegen/llvm/codegen.h"
 #include "lowering/kir/libm.h"
 #include "runtime/team.h"
-#include "tests/lowering/nest_build.h"
+#include "tests/lowering/kir_build.h"
 #include "tests/near.h"
-#include "tests/nests.h"
+#include "tests/kir_cases.h"
 
 enum { N = NEST_LENGTH };
 
@@ -67,9 +67,9 @@ Test(codegen, the_processor_is_what_LLVM_takes_it_for) {
   cr_expect(strlen(facts[0]) > 20 && strlen(facts[0]) < TC_HOST_FACTS_BYTES - 1, "%s", facts[0]);
 }
 
-// ---- running a nest both ways ----
+// ---- running a kernel both ways ----
 
-static tc_kernel_fn *compile(const tc_nest *n, const target *t, tc_elf_code **code) {
+static tc_kernel_fn *compile(const tc_kir *n, const target *t, tc_elf_code **code) {
   char text[400];
   void *object = NULL, *fn = NULL;
   size_t bytes = 0;
@@ -83,20 +83,20 @@ static tc_kernel_fn *compile(const tc_nest *n, const target *t, tc_elf_code **co
   return kernel;
 }
 
-static void run_interp(const tc_nest *n, void *const *buf, const uint64_t *num, int64_t end) {
+static void run_interp(const tc_kir *n, void *const *buf, const uint64_t *num, int64_t end) {
   tc_interp *p;
   cr_assert_eq(tc_interp_create(n, &p), TC_OK);
   size_t bytes = (tc_interp_scratch(p) + 63) / 64 * 64;
-  tc_worker worker = {.scratch = aligned_alloc(64, bytes + 64), .math = tc_nest_math_table()};
+  tc_worker worker = {.scratch = aligned_alloc(64, bytes + 64), .math = tc_kir_math_table()};
   tc_interp_run(p, buf, num, 0, end, &worker);
   free(worker.scratch);
   tc_interp_destroy(p);
 }
 
-static void run_compiled(const tc_nest *n, const target *t, void *const *buf, const uint64_t *num, int64_t end) {
+static void run_compiled(const tc_kir *n, const target *t, void *const *buf, const uint64_t *num, int64_t end) {
   tc_elf_code *code = NULL;
   tc_kernel_fn *kernel = compile(n, t, &code);
-  tc_worker worker = {.scratch = aligned_alloc(64, (size_t)(n->scratch_bytes + 127) / 64 * 64), .math = tc_nest_math_table()};
+  tc_worker worker = {.scratch = aligned_alloc(64, (size_t)(n->scratch_bytes + 127) / 64 * 64), .math = tc_kir_math_table()};
   kernel(NULL, buf, num, 0, end, &worker);
   free(worker.scratch);
   tc_elf_unload(code);
@@ -104,20 +104,20 @@ static void run_compiled(const tc_nest *n, const target *t, void *const *buf, co
 
 static uint64_t bits_at(tc_type t, const char *p, int i) {
   uint64_t v = 0;
-  memcpy(&v, p + (size_t)i * nest_type_bytes[t], nest_type_bytes[t]);
+  memcpy(&v, p + (size_t)i * kir_type_bytes[t], kir_type_bytes[t]);
   return v;
 }
 
-static void check(nest_case *f, const target *t, int lanes) {
+static void check(kir_case *f, const target *t, int lanes) {
   char text[200], *got[NEST_BUFFERS], *want[NEST_BUFFERS];
-  cr_assert_eq(tc_nest_verify(&f->n, text, sizeof text), TC_OK, "%s", text);
+  cr_assert_eq(tc_kir_verify(&f->n, text, sizeof text), TC_OK, "%s", text);
   for (uint32_t k = 0; k < f->n.n_buf; k++) {
-    size_t bytes = (N + 1) * nest_type_bytes[f->n.buf_type[k]];
-    got[k] = (char *)calloc(1, bytes + 64) + nest_type_bytes[f->n.buf_type[k]];  // aligned to elements only
-    want[k] = (char *)calloc(1, bytes + 64) + nest_type_bytes[f->n.buf_type[k]];
+    size_t bytes = (N + 1) * kir_type_bytes[f->n.buf_type[k]];
+    got[k] = (char *)calloc(1, bytes + 64) + kir_type_bytes[f->n.buf_type[k]];  // aligned to elements only
+    want[k] = (char *)calloc(1, bytes + 64) + kir_type_bytes[f->n.buf_type[k]];
     if (k >= f->n_in) continue;
-    memcpy(got[k], f->in[k], N * nest_type_bytes[f->n.buf_type[k]]);
-    memcpy(want[k], f->in[k], N * nest_type_bytes[f->n.buf_type[k]]);
+    memcpy(got[k], f->in[k], N * kir_type_bytes[f->n.buf_type[k]]);
+    memcpy(want[k], f->in[k], N * kir_type_bytes[f->n.buf_type[k]]);
   }
   run_interp(&f->n, (void **)want, f->num, N);
   run_compiled(&f->n, t, (void **)got, f->num, N);
@@ -125,12 +125,12 @@ static void check(nest_case *f, const target *t, int lanes) {
     tc_type type = f->n.buf_type[k];
     int i = near_find(type, got[k], want[k], N, (near_tol){.bits = true});
     cr_expect_eq(i, -1, "%s, %d lanes, %s: buffer %u (%s %s) element %d is %llx, interpreter has %llx; inputs %llx %llx", t->cpu, lanes,
-                 tc_llvm_plugin_get()->version, k, nest_type_name[type], f->what[k] ? f->what[k] : "", i,
+                 tc_llvm_plugin_get()->version, k, kir_type_name[type], f->what[k] ? f->what[k] : "", i,
                  (unsigned long long)bits_at(type, got[k], i < 0 ? 0 : i), (unsigned long long)bits_at(type, want[k], i < 0 ? 0 : i),
                  (unsigned long long)bits_at(f->n.buf_type[0], want[0], i < 0 ? 0 : i),
                  f->n_in > 1 ? (unsigned long long)bits_at(f->n.buf_type[1], want[1], i < 0 ? 0 : i) : 0);
-    free(got[k] - nest_type_bytes[type]);
-    free(want[k] - nest_type_bytes[type]);
+    free(got[k] - kir_type_bytes[type]);
+    free(want[k] - kir_type_bytes[type]);
   }
 }
 
@@ -139,11 +139,11 @@ static void check(nest_case *f, const target *t, int lanes) {
 static const int widths[] = {1, 2, 4, 8, 16, 32, 64};
 #define N_WIDTHS (int)(sizeof widths / sizeof widths[0])
 
-static void check_case(void (*make)(nest_case *f, tc_type t, int lanes, int threads), tc_type t, int lanes, const target *on) {
-  nest_case f;
+static void check_case(void (*make)(kir_case *f, tc_type t, int lanes, int threads), tc_type t, int lanes, const target *on) {
+  kir_case f;
   make(&f, t, lanes, 0);
   check(&f, on, lanes);
-  nest_case_release(&f);
+  kir_case_release(&f);
 }
 
 static void check_ops_on(int which) {
@@ -151,7 +151,7 @@ static void check_ops_on(int which) {
   target t;
   if (!get_target(which, &t)) cr_skip_test("not this machine");
   for (size_t k = 0; k < sizeof types / sizeof types[0]; k++)
-    for (int w = 0; w < N_WIDTHS; w += which == HOST ? 1 : 3) check_case(nest_case_ops, types[k], widths[w], &t);
+    for (int w = 0; w < N_WIDTHS; w += which == HOST ? 1 : 3) check_case(kir_case_ops, types[k], widths[w], &t);
 }
 
 Test(codegen, ops_match_the_interpreter_on_this_machine, .timeout = 120) {
@@ -170,7 +170,7 @@ static void check_casts_on(int which) {
   target t;
   if (!get_target(which, &t)) cr_skip_test("not this machine");
   for (tc_type from = 0; from < TC_N_TYPES; from++)
-    for (int w = 0; w < N_WIDTHS; w += which == HOST ? 1 : 3) check_case(nest_case_casts, from, widths[w], &t);
+    for (int w = 0; w < N_WIDTHS; w += which == HOST ? 1 : 3) check_case(kir_case_casts, from, widths[w], &t);
 }
 
 Test(codegen, casts_match_the_interpreter_on_this_machine, .timeout = 120) {
@@ -189,7 +189,7 @@ static void check_memory_on(int which) {
   target t;
   if (!get_target(which, &t)) cr_skip_test("not this machine");
   for (tc_type type = 0; type < TC_N_TYPES; type++)
-    for (int w = 0; w < N_WIDTHS; w += which == HOST ? 1 : 3) check_case(nest_case_memory, type, widths[w], &t);
+    for (int w = 0; w < N_WIDTHS; w += which == HOST ? 1 : 3) check_case(kir_case_memory, type, widths[w], &t);
 }
 
 Test(codegen, memory_matches_the_interpreter_on_this_machine, .timeout = 120) {
@@ -209,7 +209,7 @@ static void check_rest_on(int which) {
   target t;
   if (!get_target(which, &t)) cr_skip_test("not this machine");
   for (size_t k = 0; k < sizeof types / sizeof types[0]; k++)
-    for (int w = 0; w < N_WIDTHS; w += which == HOST ? 1 : 3) check_case(nest_case_rest, types[k], widths[w], &t);
+    for (int w = 0; w < N_WIDTHS; w += which == HOST ? 1 : 3) check_case(kir_case_rest, types[k], widths[w], &t);
 }
 
 Test(codegen, reductions_calls_and_leaves_match_on_this_machine, .timeout = 120) {
@@ -226,11 +226,11 @@ Test(codegen, reductions_calls_and_leaves_match_on_bare_x86_64, .timeout = 120) 
 
 Test(codegen, variables_flow_through_loops_and_ifs) {
   target t;
-  nest_case f;
+  kir_case f;
   get_target(HOST, &t);
-  nest_case_flow(&f);
+  kir_case_flow(&f);
   check(&f, &t, 4);
-  nest_case_release(&f);
+  kir_case_release(&f);
 }
 
 Test(codegen, streaming_stores_write_aligned_vectors) {
@@ -238,7 +238,7 @@ Test(codegen, streaming_stores_write_aligned_vectors) {
   get_target(HOST, &t);
   float *in = aligned_alloc(64, N * 4), *out = aligned_alloc(64, N * 4);
   for (int i = 0; i < N; i++) in[i] = (float)i, out[i] = 0;
-  tc_nest n = {.n_inst = 0};
+  tc_kir n = {.n_inst = 0};
   put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
   uint32_t b = OP0(&n, BEGIN, TC_I64, 1, 0), e = OP0(&n, FINISH, TC_I64, 1, 0), i = OP2(&n, LOOP, TC_I64, 1, 64, b, e);
   uint32_t v = OP1(&n, LOAD, TC_F32, 64, 0, i);
@@ -252,7 +252,7 @@ Test(codegen, streaming_stores_write_aligned_vectors) {
   cr_assert_not_null(strstr(text, "movnt"));
   free(text);
 #endif
-  tc_nest_destroy(&n);
+  tc_kir_destroy(&n);
   free(in), free(out);
 }
 
@@ -260,7 +260,7 @@ Test(codegen, streaming_stores_write_aligned_vectors) {
 Test(codegen, a_scalar_has_lane_0_in_every_lane) {
   target t;
   get_target(HOST, &t);
-  tc_nest n = {.n_inst = 0};
+  tc_kir n = {.n_inst = 0};
   int64_t x[4] = {10, 11, 12, 13}, got[4] = {0}, want[4] = {0};
   put_buffer(&n, TC_I64), put_buffer(&n, TC_I64);
   uint32_t zero = put_i64(&n, 0), one = put_i64(&n, 1);
@@ -271,13 +271,13 @@ Test(codegen, a_scalar_has_lane_0_in_every_lane) {
   run_interp(&n, (void *[]){x, want}, NULL, 1);
   run_compiled(&n, &t, (void *[]){x, got}, NULL, 1);
   for (int i = 0; i < 4; i++) cr_expect(got[i] == 10 && want[i] == 10, "lane %d: %lld, interpreted %lld", i, (long long)got[i], (long long)want[i]);
-  tc_nest_destroy(&n);
+  tc_kir_destroy(&n);
 }
 
 Test(codegen, a_nest_that_cannot_be_printed_fails_with_a_reason) {
   target t;
   get_target(HOST, &t);
-  tc_nest n = {.n_inst = 0};
+  tc_kir n = {.n_inst = 0};
   void *object = NULL;
   size_t bytes;
   char text[200];
@@ -297,5 +297,5 @@ Test(codegen, a_nest_that_cannot_be_printed_fails_with_a_reason) {
   OP1(&n, PREFETCH, TC_F32, 1, 1 << 30, a);
   cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text), TC_ERR_COMPILE);
   cr_assert_not_null(strstr(text, "no buffer"), "%s", text);
-  tc_nest_destroy(&n);
+  tc_kir_destroy(&n);
 }

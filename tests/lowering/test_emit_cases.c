@@ -12,7 +12,7 @@
 //   ---
 //   refused: %7 exp is stored first         by an emitter, after which the graph is fused anew
 //   row reduction of max, sub: 6 units      a fusion: its kind and members, and of how many units its kernel is
-//   b0: f32 ...                             the kernel IR, as tc_nest_print writes it
+//   b0: f32 ...                             the kernel IR, as tc_kir_print writes it
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <glob.h>
@@ -93,16 +93,16 @@ static void print_difference(const char *want_text, const char *got_text) {
 // ---- kernels ----
 
 // The kernel IR, of which so many lines are shown.
-static void print_kernel(const tc_nest *nest, int lines, FILE *out) {
+static void print_kernel(const tc_kir *kir, int lines, FILE *out) {
   char *text = NULL;
   size_t bytes;
   FILE *to = open_memstream(&text, &bytes);
-  tc_nest_print(nest, to);
+  tc_kir_print(kir, to);
   fclose(to);
   const char *rest = text;
   for (int i = 0; i < lines && *rest; i++) rest = strchr(rest, '\n') + 1;
   fprintf(out, "%.*s", (int)(rest - text), text);
-  if (*rest) fprintf(out, "... of %u instructions, %016llx\n", nest->n_inst, (unsigned long long)tc_hash_bytes(rest, strlen(rest)).lo);
+  if (*rest) fprintf(out, "... of %u instructions, %016llx\n", kir->n_inst, (unsigned long long)tc_hash_bytes(rest, strlen(rest)).lo);
   free(text);
 }
 
@@ -119,8 +119,8 @@ static bool print_fusion(const tc_grouping *gr, const tc_group *group, tc_arena 
     return forced[e.unsaid] = 1, false;
   }
   fprintf(out, ": %lld units\n", (long long)e.extent);
-  print_kernel(&e.nest, lines, out);
-  tc_nest_destroy(&e.nest);
+  print_kernel(&e.kir, lines, out);
+  tc_kir_destroy(&e.kir);
   return true;
 }
 

@@ -1,4 +1,4 @@
-// Attention for a GPU: its nests, run in step on the host, against sums in double precision, whatever the shape, the mask and the way operands lie; how many
+// Attention for a GPU: its kernels, run in step on the host, against sums in double precision, whatever the shape, the mask and the way operands lie; how many
 // rows a block has changes no bit.
 #include <criterion/criterion.h>
 #include <math.h>
@@ -28,7 +28,7 @@ typedef struct lesson {
   uint32_t q, k, v, dout, scale, length, mask, sums, delta;
   uint32_t result[N_PARTS];
   double *part[N_PARTS], *weight;
-  int n_of[TC_N_OPS], n_groups;  // instructions, kernels of attention
+  int n_of[TC_N_KIR_OPS], n_groups;  // instructions, kernels of attention
   int64_t n_units;
 } lesson;
 
@@ -218,7 +218,7 @@ static void *unwritten(const work *w, uint32_t n) {
   return memset(p, 0x7F, bytes_of(w, n));  // large or not a number, whatever the type
 }
 
-static void look(lesson *x, const tc_nest *n) {
+static void look(lesson *x, const tc_kir *n) {
   x->n_groups++;
   for (uint32_t i = 0; i < n->n_inst; i++) x->n_of[n->inst[i].op]++;
 }
@@ -239,12 +239,12 @@ static void run_group(lesson *x, const tc_grouping *gr, const tc_group *group) {
     buf[i] = w->memory[e.buf[i]], n[i] = w->g.node[e.buf[i]].shape->count;
   }
   for (uint32_t i = 0; i < e.n_num; i++) num[i] = e.num[i].value;
-  cr_assert_eq(tc_nest_verify(&e.nest, text, sizeof text), TC_OK, "%s: %s", x->p->name, text);
-  cr_assert_leq((size_t)e.nest.scratch_bytes, w->g.target.shared_bytes, "%s", x->p->name);
-  const char *wrong = threads_run(&e.nest, buf, n, num, 0, e.extent, text);
+  cr_assert_eq(tc_kir_verify(&e.kir, text, sizeof text), TC_OK, "%s: %s", x->p->name, text);
+  cr_assert_leq((size_t)e.kir.scratch_bytes, w->g.target.shared_bytes, "%s", x->p->name);
+  const char *wrong = threads_run(&e.kir, buf, n, num, 0, e.extent, text);
   cr_assert_null(wrong, "%s: %s", x->p->name, wrong);
-  if (group->kind == TC_GROUP_ATTENTION) look(x, &e.nest), x->n_units += e.extent;
-  tc_nest_destroy(&e.nest);
+  if (group->kind == TC_GROUP_ATTENTION) look(x, &e.kir), x->n_units += e.extent;
+  tc_kir_destroy(&e.kir);
 }
 
 // What a group depends on first.
@@ -346,27 +346,27 @@ static const struct {
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 // by: the instruction that multiplies.
-static void check_all(const attend *p, size_t n, const tc_target *target, bool backward, tc_nest_op by) {
+static void check_all(const attend *p, size_t n, const tc_target *target, bool backward, tc_kir_op by) {
   for (size_t i = 0; i < n; i++) {
     lesson x = check(&p[i], target, i % 2, backward);
-    cr_expect_eq(x.n_of[TC_N_MMA] > 0 && x.n_of[TC_N_LDMATRIX] > 0, by == TC_N_MMA, "%s: %d of NVIDIA's", p[i].name, x.n_of[TC_N_MMA]);
-    cr_expect_eq(x.n_of[TC_N_MFMA] > 0, by == TC_N_MFMA, "%s: %d of AMD's", p[i].name, x.n_of[TC_N_MFMA]);
-    cr_expect(i > 0 || x.n_of[TC_N_COPY] > 0 || by != TC_N_MMA, "%s: nothing is copied", p[i].name);
+    cr_expect_eq(x.n_of[TC_IR_MMA] > 0 && x.n_of[TC_IR_LDMATRIX] > 0, by == TC_IR_MMA, "%s: %d of NVIDIA's", p[i].name, x.n_of[TC_IR_MMA]);
+    cr_expect_eq(x.n_of[TC_IR_MFMA] > 0, by == TC_IR_MFMA, "%s: %d of AMD's", p[i].name, x.n_of[TC_IR_MFMA]);
+    cr_expect(i > 0 || x.n_of[TC_IR_COPY] > 0 || by != TC_IR_MMA, "%s: nothing is copied", p[i].name);
     end_lesson(&x);
   }
 }
 
 Test(gpu_attention, every_shape_and_mask_of_floats_gives_the_sums) {
-  check_all(floats, COUNT(floats), &plain, false, TC_N_FMA);
+  check_all(floats, COUNT(floats), &plain, false, TC_IR_FMA);
 }
 
 Test(gpu_attention, halves_go_through_matrix_instructions) {
-  check_all(halves, COUNT(halves), &ampere, false, TC_N_MMA);
-  check_all(halves, COUNT(halves), &cdna, false, TC_N_MFMA);
+  check_all(halves, COUNT(halves), &ampere, false, TC_IR_MMA);
+  check_all(halves, COUNT(halves), &cdna, false, TC_IR_MFMA);
 }
 
 Test(gpu_attention, halves_are_widened_where_there_are_none) {
-  check_all(halves, 3, &plain, false, TC_N_FMA);
+  check_all(halves, 3, &plain, false, TC_IR_FMA);
 }
 
 Test(gpu_attention, one_row_to_a_head_is_a_row_of_its_key_heads) {
@@ -387,12 +387,12 @@ Test(gpu_attention, keys_in_parts_give_the_sums) {
 }
 
 Test(gpu_attention, gradients_of_floats_are_the_sums) {
-  check_all(floats, COUNT(floats), &plain, true, TC_N_FMA);
+  check_all(floats, COUNT(floats), &plain, true, TC_IR_FMA);
 }
 
 Test(gpu_attention, gradients_of_halves_go_through_matrix_instructions) {
-  check_all(halves, COUNT(halves), &ampere, true, TC_N_MMA);
-  check_all(halves, COUNT(halves), &cdna, true, TC_N_MFMA);
+  check_all(halves, COUNT(halves), &ampere, true, TC_IR_MMA);
+  check_all(halves, COUNT(halves), &cdna, true, TC_IR_MFMA);
 }
 
 Test(gpu_attention, a_kernel_has_sums_of_its_own_rows) {

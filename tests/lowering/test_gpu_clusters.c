@@ -59,12 +59,12 @@ static tc_expansion expanded(work *w, const tc_target *target) {
   return e;
 }
 
-// Loads of the graph's leaves in the nest, each of them once in the turns of a row, and once in its tail.
+// Loads of the graph's leaves in the kernel, each of them once in the turns of a row, and once in its tail.
 static int n_loads(const work *w, const tc_expansion *e) {
   int n = 0;
-  for (uint32_t i = 0; i < e->nest.n_inst; i++) {
-    const tc_ninst *x = &e->nest.inst[i];
-    n += x->op == TC_N_LOAD && x->lanes > 1 && x->imm < e->nest.n_buf && w->g.node[e->buf[x->imm]].leaf != TC_LEAF_NONE;
+  for (uint32_t i = 0; i < e->kir.n_inst; i++) {
+    const tc_kir_inst *x = &e->kir.inst[i];
+    n += x->op == TC_IR_LOAD && x->lanes > 1 && x->imm < e->kir.n_buf && w->g.node[e->buf[x->imm]].leaf != TC_LEAF_NONE;
   }
   return n;
 }
@@ -78,7 +78,7 @@ static void expect_sums(build *what, tc_type type, int64_t n) {
   char text[200];
   w.memory[y] = calloc(1, bytes_of(&w, y));
   for (uint32_t i = 0; i < e.n_buf; i++) buf[i] = w.memory[e.buf[i]], count_of[i] = w.g.node[e.buf[i]].shape->count;
-  const char *wrong = threads_run(&e.nest, buf, count_of, NULL, 1, 2, text);
+  const char *wrong = threads_run(&e.kir, buf, count_of, NULL, 1, 2, text);
   cr_assert_null(wrong, "%s", wrong);
   const float *x = (const float *)w.memory[0] + n, *got = (const float *)w.memory[y] + n;
   double most = -INFINITY, sum = 0, worst = 0;
@@ -86,7 +86,7 @@ static void expect_sums(build *what, tc_type type, int64_t n) {
   for (int64_t i = 0; i < n; i++) sum += exp(x[i] - most);
   for (int64_t i = 0; i < n; i++) worst = fmax(worst, fabs(got[i] / (exp(x[i] - most) / sum) - 1));
   cr_expect_leq(worst, 1e-5, "%g", worst);
-  tc_nest_destroy(&e.nest);
+  tc_kir_destroy(&e.kir);
   release(&w);
 }
 
@@ -99,9 +99,9 @@ Test(gpu_clusters, a_row_is_spread_over_as_many_blocks_as_hold_it) {
     work w = begin();
     build_softmax(&w, TC_F32, of[i].n);
     tc_expansion e = expanded(&w, &hopper);
-    cr_expect_eq(e.nest.cluster, of[i].cluster, "%lld: %d blocks", (long long)of[i].n, e.nest.cluster);
+    cr_expect_eq(e.kir.cluster, of[i].cluster, "%lld: %d blocks", (long long)of[i].n, e.kir.cluster);
     cr_expect_eq(n_loads(&w, &e), of[i].loads, "%lld: %d loads", (long long)of[i].n, n_loads(&w, &e));
-    tc_nest_destroy(&e.nest);
+    tc_kir_destroy(&e.kir);
     release(&w);
   }
 }
@@ -110,9 +110,9 @@ Test(gpu_clusters, a_device_without_them_has_none) {
   work w = begin();
   build_softmax(&w, TC_F32, 65536);
   tc_expansion e = expanded(&w, &ampere);
-  cr_expect_eq(e.nest.cluster, 0);
+  cr_expect_eq(e.kir.cluster, 0);
   cr_expect_eq(n_loads(&w, &e), 3);  // the powers of so long a row are not kept either
-  tc_nest_destroy(&e.nest);
+  tc_kir_destroy(&e.kir);
   release(&w);
 }
 
@@ -126,16 +126,16 @@ Test(gpu_clusters, a_nest_of_several_blocks_has_no_memory_of_one) {
   char text[200];
   build_softmax(&w, TC_F32, 65536);
   tc_expansion e = expanded(&w, &hopper);
-  cr_expect_eq(tc_nest_verify(&e.nest, text, sizeof text), TC_OK, "%s", text);
-  cr_assert_gt(e.nest.n_tile, 0);
-  e.nest.tile[0].of_lanes = 0;
-  cr_expect_neq(tc_nest_verify(&e.nest, text, sizeof text), TC_OK);
-  e.nest.tile[0].of_lanes = 1, e.nest.cluster = 16;
-  cr_expect_neq(tc_nest_verify(&e.nest, text, sizeof text), TC_OK);
-  e.nest.cluster = 4, e.nest.groups = 2;
-  cr_expect_neq(tc_nest_verify(&e.nest, text, sizeof text), TC_OK);
+  cr_expect_eq(tc_kir_verify(&e.kir, text, sizeof text), TC_OK, "%s", text);
+  cr_assert_gt(e.kir.n_tile, 0);
+  e.kir.tile[0].of_lanes = 0;
+  cr_expect_neq(tc_kir_verify(&e.kir, text, sizeof text), TC_OK);
+  e.kir.tile[0].of_lanes = 1, e.kir.cluster = 16;
+  cr_expect_neq(tc_kir_verify(&e.kir, text, sizeof text), TC_OK);
+  e.kir.cluster = 4, e.kir.groups = 2;
+  cr_expect_neq(tc_kir_verify(&e.kir, text, sizeof text), TC_OK);
   tc_clear_error();
-  tc_nest_destroy(&e.nest);
+  tc_kir_destroy(&e.kir);
   release(&w);
 }
 

@@ -14,9 +14,9 @@
 #include "runtime/status.h"
 #include "runtime/team.h"
 #include "tests/device/simulated.h"
-#include "tests/lowering/nest_build.h"
+#include "tests/lowering/kir_build.h"
 #include "tests/near.h"
-#include "tests/nests.h"
+#include "tests/kir_cases.h"
 #include "tests/threads.h"
 
 enum { N = NEST_LENGTH };
@@ -37,7 +37,7 @@ static tc_gpu *device(void) {
   return open_gpu(0);
 }
 
-static void run(tc_gpu *g, const tc_nest *n, const launch *l) {
+static void run(tc_gpu *g, const tc_kir *n, const launch *l) {
   char *source = NULL, *at[NEST_BUFFERS];
   tc_gpu_shape shape;
   tc_gpu_code *code = NULL;
@@ -47,7 +47,7 @@ static void run(tc_gpu *g, const tc_nest *n, const launch *l) {
   cr_assert_eq(tc_gpu_print(n, "tc_test", &source, &shape), TC_OK, "%s", tc_last_error()->message);
   cr_assert_eq(tc_gpu_compile(g, "tc_test", source, &code), TC_OK, "%s\n%s", tc_last_error()->message, source);
   for (uint32_t k = 0; k < n->n_buf; k++) {
-    const size_t size = nest_type_bytes[n->buf_type[k]];
+    const size_t size = kir_type_bytes[n->buf_type[k]];
     cr_assert_eq(tc_gpu_alloc(g, l->n[k] * size, (void **)&at[k]), TC_OK);
     cr_assert_eq(tc_gpu_write(g, at[k], l->buf[k], l->n[k] * size), TC_OK);
     words[k] = (uint64_t)(uintptr_t)at[k];
@@ -62,7 +62,7 @@ static void run(tc_gpu *g, const tc_nest *n, const launch *l) {
   cr_assert_eq(tc_gpu_sequence_create(g, &one, 1, n->n_buf + n->n_num + TC_GPU_WORDS, &s), TC_OK, "%s", tc_last_error()->message);
   cr_assert_eq(tc_gpu_sequence_run(s, words), TC_OK, "%s", tc_last_error()->message);
   for (uint32_t k = 0; k < n->n_buf; k++) {
-    const size_t size = nest_type_bytes[n->buf_type[k]];
+    const size_t size = kir_type_bytes[n->buf_type[k]];
     cr_assert_eq(tc_gpu_read(g, l->buf[k], at[k], l->n[k] * size), TC_OK, "%s\n%s", tc_last_error()->message, source);
     tc_gpu_free(g, at[k]);
   }
@@ -72,12 +72,12 @@ static void run(tc_gpu *g, const tc_nest *n, const launch *l) {
   tc_free(source);
 }
 
-static void run_interp(const tc_nest *n, void *const *buf, const uint64_t *num, int64_t end) {
+static void run_interp(const tc_kir *n, void *const *buf, const uint64_t *num, int64_t end) {
   tc_interp *p;
-  tc_nest plain = *n;
+  tc_kir plain = *n;
   plain.threads = plain.groups = 0;
   cr_assert_eq(tc_interp_create(&plain, &p), TC_OK, "%s", tc_last_error()->message);
-  tc_worker worker = {.scratch = aligned_alloc(64, (tc_interp_scratch(p) + 127) / 64 * 64), .math = tc_nest_math_table()};
+  tc_worker worker = {.scratch = aligned_alloc(64, (tc_interp_scratch(p) + 127) / 64 * 64), .math = tc_kir_math_table()};
   tc_interp_run(p, buf, num, 0, end, &worker);
   free(worker.scratch);
   tc_interp_destroy(p);
@@ -85,19 +85,19 @@ static void run_interp(const tc_nest *n, void *const *buf, const uint64_t *num, 
 
 // ---- every instruction ----
 
-// A nest that asks for no share does all in each block: then one must do.
-static int64_t chunk_of(const tc_nest *n) {
+// A kernel that asks for no share does all in each block: then one must do.
+static int64_t chunk_of(const tc_kir *n) {
   for (uint32_t i = 0; i < n->n_inst; i++) {
-    if (n->inst[i].op == TC_N_BEGIN) return 128;
+    if (n->inst[i].op == TC_IR_BEGIN) return 128;
   }
   return N;
 }
 
-static void check(tc_gpu *g, nest_case *f, int lanes) {
+static void check(tc_gpu *g, kir_case *f, int lanes) {
   void *want[NEST_BUFFERS];
   launch l = {.num = f->num, .extent = N, .chunk = chunk_of(&f->n)};
   for (uint32_t k = 0; k < f->n.n_buf; k++) {
-    const size_t bytes = N * nest_type_bytes[f->n.buf_type[k]];
+    const size_t bytes = N * kir_type_bytes[f->n.buf_type[k]];
     l.buf[k] = calloc(1, bytes), l.n[k] = N, want[k] = calloc(1, bytes);
     if (k < f->n_in) memcpy(l.buf[k], f->in[k], bytes), memcpy(want[k], f->in[k], bytes);
   }
@@ -106,14 +106,14 @@ static void check(tc_gpu *g, nest_case *f, int lanes) {
   for (uint32_t k = 0; k < f->n.n_buf; k++) {
     const tc_type type = f->n.buf_type[k];
     const int64_t i = near_find(type, l.buf[k], want[k], N, (near_tol){.bits = true});
-    cr_expect_eq(i, -1, "%u threads, %d lanes: buffer %u (%s %s) element %d is %g, interpreter has %g", f->n.threads, lanes, k, nest_type_name[type],
+    cr_expect_eq(i, -1, "%u threads, %d lanes: buffer %u (%s %s) element %d is %g, interpreter has %g", f->n.threads, lanes, k, kir_type_name[type],
                  f->what[k] ? f->what[k] : "", (int)i, near_get(type, l.buf[k], i < 0 ? 0 : i), near_get(type, want[k], i < 0 ? 0 : i));
     free(l.buf[k]), free(want[k]);
   }
-  nest_case_release(f);
+  kir_case_release(f);
 }
 
-typedef void make_case(nest_case *f, tc_type t, int lanes, int threads);
+typedef void make_case(kir_case *f, tc_type t, int lanes, int threads);
 static void check_all(make_case *make, bool halves) {
   static const struct {
     int lanes, threads, groups;
@@ -122,7 +122,7 @@ static void check_all(make_case *make, bool halves) {
   for (tc_type t = 0; t < TC_N_TYPES; t++) {
     if (!halves && (t == TC_F16 || t == TC_BF16)) continue;
     for (size_t k = 0; k < sizeof as / sizeof as[0]; k++) {
-      nest_case f;
+      kir_case f;
       make(&f, t, as[k].lanes, as[k].threads);
       f.n.groups = (uint16_t)as[k].groups;
       check(g, &f, as[k].lanes);
@@ -131,40 +131,40 @@ static void check_all(make_case *make, bool halves) {
 }
 
 Test(gpu_print, ops_match_the_interpreter, .timeout = 300) {
-  check_all(nest_case_ops, false);
+  check_all(kir_case_ops, false);
 }
 Test(gpu_print, casts_match_the_interpreter, .timeout = 300) {
-  check_all(nest_case_casts, true);
+  check_all(kir_case_casts, true);
 }
 Test(gpu_print, memory_matches_the_interpreter, .timeout = 300) {
-  check_all(nest_case_memory, true);
+  check_all(kir_case_memory, true);
 }
 Test(gpu_print, reductions_calls_and_leaves_match, .timeout = 300) {
-  check_all(nest_case_rest, false);
+  check_all(kir_case_rest, false);
 }
 
 Test(gpu_print, variables_flow_through_loops_and_ifs) {
-  nest_case f;
-  nest_case_flow(&f);
+  kir_case f;
+  kir_case_flow(&f);
   f.n.threads = 4, f.n.groups = 1;
   check(device(), &f, 4);
 }
 
-// ---- kernels by hand, against the nest run in step ----
+// ---- kernels by hand, against the kernel run in step ----
 
 static void fill(tc_type t, void *p, int64_t n) {
   for (int64_t i = 0; i < n; i++) near_set(t, p, i, (double)((i * 2654435761u >> 7) % 2000) / 64 - 15);
 }
 
 // Both ways on the same contents; n_els of each buffer. Units one a group.
-static void check_in_step(tc_nest *n, const int64_t *n_els, int64_t extent, const char *what) {
+static void check_in_step(tc_kir *n, const int64_t *n_els, int64_t extent, const char *what) {
   tc_gpu *g = device();
   char text[200];
   void *want[NEST_BUFFERS];
   launch l = {.extent = extent, .chunk = 1};
-  cr_assert_eq(tc_nest_verify(n, text, sizeof text), TC_OK, "%s: %s", what, text);
+  cr_assert_eq(tc_kir_verify(n, text, sizeof text), TC_OK, "%s: %s", what, text);
   for (uint32_t k = 0; k < n->n_buf; k++) {
-    const size_t bytes = (size_t)n_els[k] * nest_type_bytes[n->buf_type[k]];
+    const size_t bytes = (size_t)n_els[k] * kir_type_bytes[n->buf_type[k]];
     l.buf[k] = calloc(1, bytes), l.n[k] = (size_t)n_els[k], want[k] = calloc(1, bytes);
     fill(n->buf_type[k], l.buf[k], n_els[k]);
     memcpy(want[k], l.buf[k], bytes);
@@ -186,11 +186,11 @@ enum { KEEP_IN_REGISTERS = 1, KEEP_IN_BLOCK = 2, READ_AGAIN = 3, IN_PLACE = 4 };
 
 // Rows of `length`: y = (x - the row's sum) * the row's greatest, which also goes to a vector. A row is read once and kept, or read again, from the memory
 // that it is written to.
-static tc_nest rows(tc_type t, int threads, int groups, int each, int64_t length, int how) {
+static tc_kir rows(tc_type t, int threads, int groups, int each, int64_t length, int how) {
   const int lanes = threads * each;
   const int64_t whole = (length + lanes - 1) / lanes * lanes;
   const uint32_t in = 0, out = how == IN_PLACE ? 0 : 1, sums = how == IN_PLACE ? 1 : 2, tile = sums + 1;
-  tc_nest n = {.threads = (uint16_t)threads, .groups = (uint16_t)groups};
+  tc_kir n = {.threads = (uint16_t)threads, .groups = (uint16_t)groups};
   for (uint32_t k = 0; k < sums; k++) put_buffer(&n, t);
   put_buffer(&n, TC_F32);
   if (how == KEEP_IN_REGISTERS || how == KEEP_IN_BLOCK) {
@@ -214,7 +214,7 @@ static tc_nest rows(tc_type t, int threads, int groups, int each, int64_t length
   OP2(&n, SET, TC_F32, lanes, 0, sum, OP2(&n, ADD, TC_F32, lanes, 0, sum, x));
   OP2(&n, SET, TC_F32, lanes, 0, most, OP2(&n, MAX, TC_F32, lanes, 0, most, x));
   OP0(&n, ENDLOOP, TC_BOOL, 1, 0);
-  uint32_t all = OP1(&n, REDUCE, TC_F32, 1, TC_N_ADD, sum), top = OP1(&n, REDUCE, TC_F32, 1, TC_N_MAX, most);
+  uint32_t all = OP1(&n, REDUCE, TC_F32, 1, TC_IR_ADD, sum), top = OP1(&n, REDUCE, TC_F32, 1, TC_IR_MAX, most);
   OP2(&n, STORE, TC_F32, 1, sums, r, all);
   all = OP1(&n, SPLAT, TC_F32, lanes, 0, all), top = OP1(&n, SPLAT, TC_F32, lanes, 0, top);
   j = OP2(&n, LOOP, TC_I64, 1, lanes, zero, upto);
@@ -233,10 +233,10 @@ static tc_nest rows(tc_type t, int threads, int groups, int each, int64_t length
 
 static void check_rows(tc_type t, int threads, int groups, int each, int64_t length, int how) {
   char what[120];
-  snprintf(what, sizeof what, "rows of %d %s, %d x %d threads, %d each, way %d", (int)length, nest_type_name[t], groups, threads, each, how);
-  tc_nest n = rows(t, threads, groups, each, length, how);
+  snprintf(what, sizeof what, "rows of %d %s, %d x %d threads, %d each, way %d", (int)length, kir_type_name[t], groups, threads, each, how);
+  tc_kir n = rows(t, threads, groups, each, length, how);
   check_in_step(&n, (int64_t[]){5 * length, how == IN_PLACE ? 5 : 5 * length, 5}, 5, what);
-  tc_nest_destroy(&n);
+  tc_kir_destroy(&n);
 }
 
 Test(gpu_print, rows_by_parts_of_warps_warps_and_blocks, .timeout = 120) {
@@ -266,16 +266,16 @@ Test(gpu_print, rows_spread_over_blocks, .timeout = 120) {
   for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
     char what[80];
     snprintf(what, sizeof what, "rows of %d over %d blocks", (int)of[i].length, of[i].cluster);
-    tc_nest n = rows(of[i].type, of[i].threads, 1, of[i].each, of[i].length, of[i].how);
+    tc_kir n = rows(of[i].type, of[i].threads, 1, of[i].each, of[i].length, of[i].how);
     n.cluster = (uint16_t)of[i].cluster;
     check_in_step(&n, (int64_t[]){5 * of[i].length, of[i].how == IN_PLACE ? 5 : 5 * of[i].length, 5}, 5, what);
-    tc_nest_destroy(&n);
+    tc_kir_destroy(&n);
   }
 }
 
 // Each thread writes what another reads: through a tile, element by element from the far end, and twice, so that the tile is written over again.
 Test(gpu_print, threads_wait_for_what_others_wrote) {
-  tc_nest n = {.threads = 128, .groups = 1, .scratch_bytes = 1024};
+  tc_kir n = {.threads = 128, .groups = 1, .scratch_bytes = 1024};
   put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
   put_tile(&n, TC_F32, 256, 0);
   uint32_t first = OP0(&n, BEGIN, TC_I64, 1, 0), end = OP0(&n, FINISH, TC_I64, 1, 0), lanes = OP0(&n, LANES, TC_I64, 256, 0);
@@ -287,7 +287,7 @@ Test(gpu_print, threads_wait_for_what_others_wrote) {
   OP2(&n, STORE, TC_F32, 256, 1, at, OP1(&n, GATHER, TC_F32, 256, 2, far));
   OP0(&n, ENDLOOP, TC_BOOL, 1, 0), OP0(&n, ENDLOOP, TC_BOOL, 1, 0);
   check_in_step(&n, (int64_t[]){2048, 2048}, 4, "turned round");
-  tc_nest_destroy(&n);
+  tc_kir_destroy(&n);
 }
 
 // b1[i] = b1[i - 1] + the i-th vector's sum: a scalar that the first thread writes, read by all in the next turn.
@@ -295,16 +295,16 @@ Test(gpu_print, a_scalar_in_memory_goes_from_turn_to_turn) {
   static const int of[][2] = {{16, 0}, {256, 0}, {256, 4}};  // threads, and blocks that they are spread over
   for (int k = 0; k < 3; k++) {
     int threads = of[k][0];
-    tc_nest n = {.threads = (uint16_t)threads, .groups = 1, .cluster = (uint16_t)of[k][1]};
+    tc_kir n = {.threads = (uint16_t)threads, .groups = 1, .cluster = (uint16_t)of[k][1]};
     put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
     OP0(&n, BEGIN, TC_I64, 1, 0);
     uint32_t i = OP2(&n, LOOP, TC_I64, 1, 1, put_i64(&n, 1), put_i64(&n, 8));
     uint32_t x = OP1(&n, LOAD, TC_F32, threads, 0, OP2(&n, MUL, TC_I64, 1, 0, i, put_i64(&n, threads)));
     uint32_t before = OP1(&n, LOAD, TC_F32, 1, 1, OP2(&n, SUB, TC_I64, 1, 0, i, put_i64(&n, 1)));
-    OP2(&n, STORE, TC_F32, 1, 1, i, OP2(&n, ADD, TC_F32, 1, 0, before, OP1(&n, REDUCE, TC_F32, 1, TC_N_ADD, x)));
+    OP2(&n, STORE, TC_F32, 1, 1, i, OP2(&n, ADD, TC_F32, 1, 0, before, OP1(&n, REDUCE, TC_F32, 1, TC_IR_ADD, x)));
     OP0(&n, ENDLOOP, TC_BOOL, 1, 0);
     check_in_step(&n, (int64_t[]){8 * threads, 8}, 1, "a scalar");
-    tc_nest_destroy(&n);
+    tc_kir_destroy(&n);
   }
 }
 
@@ -312,9 +312,9 @@ Test(gpu_print, a_scalar_in_memory_goes_from_turn_to_turn) {
 // multiple of the elements or comes from a variable, and is one or not.
 static void check_side_by_side(tc_gpu *g, tc_type t, int each, int64_t off, bool known) {
   enum { ALL = 2560 };
-  const size_t size = nest_type_bytes[t];
+  const size_t size = kir_type_bytes[t];
   char *buf[2] = {calloc(ALL, size), calloc(ALL, size)}, *want = calloc(ALL, size);
-  tc_nest n = {.threads = 32, .groups = 2};
+  tc_kir n = {.threads = 32, .groups = 2};
   put_buffer(&n, t), put_buffer(&n, t);
   uint32_t first = OP0(&n, BEGIN, TC_I64, 1, 0), lane = OP0(&n, LANES, TC_I64, 32, 0);
   uint32_t at = OP2(&n, ADD, TC_I64, 32, 0, OP2(&n, MUL, TC_I64, 32, 0, lane, OP0(&n, CONST, TC_I64, 32, each)), OP0(&n, CONST, TC_I64, 32, off));
@@ -332,9 +332,9 @@ static void check_side_by_side(tc_gpu *g, tc_type t, int each, int64_t off, bool
       if (l < 29) memcpy(want + from, buf[0] + from, bytes), memcpy(want + up + from, buf[0] + up + from, bytes);
     }
   run(g, &n, &(launch){.buf = {buf[0], buf[1]}, .n = {ALL, ALL}, .extent = 4, .chunk = 1});
-  cr_expect_eq(memcmp(buf[1], want, ALL * size), 0, "%s, %d each from %d on, %s", nest_type_name[t], each, (int)off, known ? "known" : "not known");
+  cr_expect_eq(memcmp(buf[1], want, ALL * size), 0, "%s, %d each from %d on, %s", kir_type_name[t], each, (int)off, known ? "known" : "not known");
   free(buf[0]), free(buf[1]), free(want);
-  tc_nest_destroy(&n);
+  tc_kir_destroy(&n);
 }
 
 Test(gpu_print, elements_side_by_side_at_an_address_a_thread, .timeout = 60) {
@@ -352,7 +352,7 @@ Test(gpu_print, elements_side_by_side_at_an_address_a_thread, .timeout = 60) {
 Test(gpu_print, matrix_instructions) {
   for (int half = 0; half < 2; half++) {
     const tc_type t = half ? TC_F16 : TC_BF16;
-    tc_nest n = {.threads = 32, .groups = 1, .scratch_bytes = 1024};
+    tc_kir n = {.threads = 32, .groups = 1, .scratch_bytes = 1024};
     put_buffer(&n, t), put_buffer(&n, t), put_buffer(&n, TC_F32);
     put_tile(&n, t, 256, 0), put_tile(&n, t, 256, 512);
     OP0(&n, BEGIN, TC_I64, 1, 0);
@@ -368,8 +368,8 @@ Test(gpu_print, matrix_instructions) {
     uint32_t d = OP3(&n, MMA, TC_F32, 128, 0, a, b, OP0(&n, CONST, TC_F32, 128, 0));
     uint32_t at = I(ADD, I(MUL, I(DIV, lane, C(4)), C(8)), I(MUL, I(REM, lane, C(4)), C(2)));
     for (int k = 0; k < 4; k++) OP2(&n, SCATTER, TC_F32, 32, 2, I(ADD, at, C(k % 2 + k / 2 * 64)), OP1(&n, EXTRACT, TC_F32, 32, k, d));
-    check_in_step(&n, (int64_t[]){256, 128, 128}, 1, nest_type_name[t]);
-    tc_nest_destroy(&n);
+    check_in_step(&n, (int64_t[]){256, 128, 128}, 1, kir_type_name[t]);
+    tc_kir_destroy(&n);
 #undef C
 #undef I
   }
@@ -381,12 +381,12 @@ Test(gpu_print, a_kernel_is_named_by_what_it_is_not_where) {
   uint32_t compiled = 0;
   simulate((const char *[]){"TC_SIM_DEVICES=2", NULL});
   tc_gpu *g[2] = {open_gpu(0), open_gpu(1)};
-  tc_nest n = rows(TC_F32, 32, 4, 4, 512, KEEP_IN_REGISTERS);
+  tc_kir n = rows(TC_F32, 32, 4, 4, 512, KEEP_IN_REGISTERS);
   for (int i = 0; i < 3; i++) OK(tc_kernel_get(&n, "rows", g[i % 2], &k[i], &compiled));
   cr_expect(k[0] == k[2] && k[0] != k[1] && compiled == 2, "%u compiled", compiled);
   cr_expect_str_eq(k[0]->name, k[1]->name);
   for (int i = 0; i < 3; i++) tc_kernel_release(k[i]);
-  tc_nest_destroy(&n);
+  tc_kir_destroy(&n);
 }
 
 // ---- texts ----
@@ -397,7 +397,7 @@ static int count(const char *text, const char *word) {
   return n;
 }
 
-static char *printed(const tc_nest *n) {
+static char *printed(const tc_kir *n) {
   char *source;
   tc_gpu_shape shape;
   cr_assert_eq(tc_gpu_print(n, "k", &source, &shape), TC_OK, "%s", tc_last_error()->message);
@@ -405,7 +405,7 @@ static char *printed(const tc_nest *n) {
 }
 
 Test(gpu_print, an_update_in_place_waits_for_nobody_and_is_not_read_as_read_only) {
-  tc_nest n = {.threads = 128, .groups = 1};
+  tc_kir n = {.threads = 128, .groups = 1};
   put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
   uint32_t first = OP0(&n, BEGIN, TC_I64, 1, 0), end = OP0(&n, FINISH, TC_I64, 1, 0), u = OP2(&n, LOOP, TC_I64, 1, 1, first, end);
   uint32_t at = OP2(&n, MUL, TC_I64, 1, 0, u, put_i64(&n, 512));
@@ -420,12 +420,12 @@ Test(gpu_print, an_update_in_place_waits_for_nobody_and_is_not_read_as_read_only
   cr_expect_eq(count(source, "tc_store_16((b1"), 1, "%s", source);
   tc_free(source);
   check_in_step(&n, (int64_t[]){2048, 2048}, 4, "in place");
-  tc_nest_destroy(&n);
+  tc_kir_destroy(&n);
 }
 
 // A buffer may be the memory of another that is written: own elements wait for nobody, what all threads read does, and no load is read-only.
 Test(gpu_print, memory_that_may_be_written_under_another_number_is_waited_for) {
-  tc_nest n = {.threads = 128, .groups = 1, .over = 1};
+  tc_kir n = {.threads = 128, .groups = 1, .over = 1};
   put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
   uint32_t first = OP0(&n, BEGIN, TC_I64, 1, 0), at = OP2(&n, MUL, TC_I64, 1, 0, first, put_i64(&n, 512));
   uint32_t a = OP1(&n, LOAD, TC_F32, 512, 0, at);
@@ -444,30 +444,30 @@ Test(gpu_print, memory_that_may_be_written_under_another_number_is_waited_for) {
   source = printed(&n);
   cr_expect_eq(count(source, "TC_SYNC"), 0, "%s", source);
   cr_expect_eq(count(source, "tc_load_nc_16"), 1, "%s", source);
-  tc_free(source), tc_nest_destroy(&n);
+  tc_free(source), tc_kir_destroy(&n);
 }
 
 // Two reductions a row take turns in memory, so each costs one barrier; a row kept in registers none.
 Test(gpu_print, a_row_costs_a_barrier_a_reduction) {
-  tc_nest n = rows(TC_F32, 256, 1, 4, 4096, KEEP_IN_REGISTERS);
+  tc_kir n = rows(TC_F32, 256, 1, 4, 4096, KEEP_IN_REGISTERS);
   char *source = printed(&n);
   cr_expect_eq(count(source, "TC_SYNC();"), 2, "%s", source);
   tc_free(source);
   n.cluster = 2;
   source = printed(&n);  // a block's barrier and the cluster's, and one at the end
   cr_expect(count(source, "TC_SYNC();") == 2 && count(source, "TC_SYNC_CLUSTER();") == 3, "%s", source);
-  tc_free(source), tc_nest_destroy(&n);
+  tc_free(source), tc_kir_destroy(&n);
   n = rows(TC_F32, 32, 4, 4, 512, KEEP_IN_REGISTERS);
   source = printed(&n);
   cr_expect_eq(count(source, "TC_SYNC"), 0, "%s", source);
   cr_expect_eq(count(source, "tc_shared"), 0, "%s", source);
-  tc_free(source), tc_nest_destroy(&n);
+  tc_free(source), tc_kir_destroy(&n);
 }
 
 // With all ones in the fault word a kernel runs, with anything else it does nothing.
 Test(gpu_print, after_a_fault_a_kernel_does_nothing) {
   tc_gpu *g = device();
-  tc_nest n = {.threads = 32, .groups = 1};
+  tc_kir n = {.threads = 32, .groups = 1};
   put_buffer(&n, TC_I32);
   OP2(&n, STORE, TC_I32, 32, 0, put_i64(&n, 0), OP0(&n, LANES, TC_I32, 32, 0));
   for (int fine = 0; fine < 2; fine++) {
@@ -476,14 +476,14 @@ Test(gpu_print, after_a_fault_a_kernel_does_nothing) {
     run(g, &n, &(launch){.buf = {out}, .n = {32}, .extent = 1, .chunk = 1, .fault = &word});
     cr_expect_eq(out[31], fine ? 31 : 0);
   }
-  tc_nest_destroy(&n);
+  tc_kir_destroy(&n);
 }
 
 Test(gpu_print, what_is_not_a_gpus_is_refused) {
   char *source;
   tc_gpu_shape shape;
   tc_interp *p;
-  tc_nest n = {.n_inst = 0};
+  tc_kir n = {.n_inst = 0};
   cr_expect_eq(tc_gpu_print(&n, "k", &source, &shape), TC_ERR_ARG);
   cr_expect_null(source);
   cr_expect_not_null(strstr(tc_last_error()->message, "without threads"));
@@ -506,20 +506,20 @@ static char *sample(int k) {
   } row[] = {{TC_F32, 32, 4, 4, KEEP_IN_REGISTERS, 512},    {TC_F32, 256, 1, 4, KEEP_IN_REGISTERS, 8192}, {TC_F32, 1024, 1, 4, KEEP_IN_BLOCK, 32768},
              {TC_BF16, 256, 1, 8, KEEP_IN_REGISTERS, 8192}, {TC_F16, 512, 1, 8, READ_AGAIN, 8192},        {TC_F64, 128, 1, 2, IN_PLACE, 1000}};
   enum { N_ROWS = sizeof row / sizeof row[0] };
-  static make_case *const make[] = {nest_case_ops,   nest_case_ops,   nest_case_rest,   nest_case_rest,
-                                    nest_case_casts, nest_case_casts, nest_case_memory, nest_case_memory};
+  static make_case *const make[] = {kir_case_ops,   kir_case_ops,   kir_case_rest,   kir_case_rest,
+                                    kir_case_casts, kir_case_casts, kir_case_memory, kir_case_memory};
   static const tc_type type[] = {TC_F32, TC_I64, TC_F64, TC_I8, TC_I64, TC_BF16, TC_U8, TC_F16};
   _Static_assert(N_ROWS + sizeof make / sizeof make[0] == N_SAMPLES, "as many as said");
   if (k < N_ROWS) {
-    tc_nest n = rows(row[k].type, row[k].threads, row[k].groups, row[k].each, row[k].length, row[k].how);
+    tc_kir n = rows(row[k].type, row[k].threads, row[k].groups, row[k].each, row[k].length, row[k].how);
     char *source = printed(&n);
-    tc_nest_destroy(&n);
+    tc_kir_destroy(&n);
     return source;
   }
-  nest_case f;
+  kir_case f;
   make[k - N_ROWS](&f, type[k - N_ROWS], 64, 16);
   char *source = printed(&f.n);
-  nest_case_release(&f);
+  kir_case_release(&f);
   return source;
 }
 

@@ -1,4 +1,4 @@
-// Matrix products for a GPU: their nests, run in step on the host, give the bits of the processor's nests, whatever the shape, the way operands lie, and what
+// Matrix products for a GPU: their kernels, run in step on the host, give the bits of the processor's kernels, whatever the shape, the way operands lie, and what
 // comes before and after; and they use the device's wide accesses, copies and matrix instructions where they can.
 #include <criterion/criterion.h>
 
@@ -20,13 +20,13 @@ typedef struct seen {
   int64_t extent;
 } seen;
 
-static void look(const tc_nest *n, seen *s) {
+static void look(const tc_kir *n, seen *s) {
   for (uint32_t i = 0; i < n->n_inst; i++) {
-    const tc_ninst *x = &n->inst[i];
-    s->n_mma += x->op == TC_N_MMA, s->n_mfma += x->op == TC_N_MFMA, s->n_ldmatrix += x->op == TC_N_LDMATRIX, s->n_copies += x->op == TC_N_COPY;
-    s->n_wgmma += x->op == TC_N_WGMMA;
+    const tc_kir_inst *x = &n->inst[i];
+    s->n_mma += x->op == TC_IR_MMA, s->n_mfma += x->op == TC_IR_MFMA, s->n_ldmatrix += x->op == TC_IR_LDMATRIX, s->n_copies += x->op == TC_IR_COPY;
+    s->n_wgmma += x->op == TC_IR_WGMMA;
     int bytes = x->lanes / TC_MAX_OF(n->threads, 1) * (int)tc_type_bytes((tc_type)x->dtype);
-    s->n_wide += x->op == TC_N_GATHER && x->imm < n->n_buf && bytes == 16 && n->inst[x->src[0]].lanes == n->threads;
+    s->n_wide += x->op == TC_IR_GATHER && x->imm < n->n_buf && bytes == 16 && n->inst[x->src[0]].lanes == n->threads;
   }
 }
 
@@ -37,22 +37,22 @@ static void run_expansion(const work *w, const tc_expansion *e, const char *what
   char text[200];
   for (uint32_t i = 0; i < e->n_buf; i++) buf[i] = w->memory[e->buf[i]], n[i] = w->g.node[e->buf[i]].shape->count;
   for (uint32_t i = 0; i < e->n_num; i++) num[i] = e->num[i].value;
-  cr_assert_eq(tc_nest_verify(&e->nest, text, sizeof text), TC_OK, "%s: %s", what, text);
-  if (e->nest.threads) {
-    const char *wrong = threads_run(&e->nest, buf, n, num, 0, e->extent, text);
+  cr_assert_eq(tc_kir_verify(&e->kir, text, sizeof text), TC_OK, "%s: %s", what, text);
+  if (e->kir.threads) {
+    const char *wrong = threads_run(&e->kir, buf, n, num, 0, e->extent, text);
     cr_assert_null(wrong, "%s: %s", what, wrong);
     return;
   }
   tc_interp *p;
-  cr_assert_eq(tc_interp_create(&e->nest, &p), TC_OK);
+  cr_assert_eq(tc_interp_create(&e->kir, &p), TC_OK);
   size_t bytes = (tc_interp_scratch(p) + 63) / 64 * 64;
-  tc_worker worker = {.scratch = aligned_alloc(64, bytes), .math = tc_nest_math_table()};
+  tc_worker worker = {.scratch = aligned_alloc(64, bytes), .math = tc_kir_math_table()};
   tc_interp_run(p, buf, num, 0, e->extent, &worker);
   free(worker.scratch);
   tc_interp_destroy(p);
 }
 
-// Runs the graph, products by nests for the target, NULL: for a processor. Everything stored is kept in memory.
+// Runs the graph, products by kernels for the target, NULL: for a processor. Everything stored is kept in memory.
 static void run_graph(work *w, const tc_target *target, const char *what, seen *s) {
   tc_grouping gr;
   uint8_t *forced = calloc(w->g.n, 1);
@@ -76,9 +76,9 @@ static void run_graph(work *w, const tc_target *target, const char *what, seen *
       break;
     }
     cr_assert_eq(st, TC_OK, "%s: %d, unsaid %u: %s", what, (int)st, e.unsaid, tc_last_error()->message);
-    if (product && s) look(&e.nest, s), s->extent = e.extent;
+    if (product && s) look(&e.kir, s), s->extent = e.extent;
     run_expansion(w, &e, what);
-    tc_nest_destroy(&e.nest);
+    tc_kir_destroy(&e.kir);
   }
   free(done), free(forced);
 }
@@ -199,7 +199,7 @@ Test(gpu_product, boxes_go_through_four_warps_with_the_same_chain_of_sums) {
   }
 }
 
-// The nest of a product by four warps.
+// The kernel of a product by four warps.
 static tc_expansion fetched(work *w) {
   static const problem p = {"fetched", TC_BF16, 2, 128, 128, 256, false, true, false};
   tc_grouping gr;
@@ -217,15 +217,15 @@ static tc_expansion fetched(work *w) {
 Test(gpu_product, what_is_fetched_is_whole_boxes_of_aligned_matrices) {
   work w = begin();
   tc_expansion e = fetched(&w);
-  tc_nest *n = &e.nest;
+  tc_kir *n = &e.kir;
   char text[200];
   cr_assert_eq(n->n_map, 2);
-  cr_expect_eq(tc_nest_verify(n, text, sizeof text), TC_OK, "%s", text);
+  cr_expect_eq(tc_kir_verify(n, text, sizeof text), TC_OK, "%s", text);
 #define REFUSED(field, value) \
   do { \
     __typeof__(field) was = field; \
     field = (value); \
-    cr_expect_eq(tc_nest_verify(n, text, sizeof text), TC_ERR_ARG, #field " = " #value); \
+    cr_expect_eq(tc_kir_verify(n, text, sizeof text), TC_ERR_ARG, #field " = " #value); \
     field = was; \
   } while (0)
   REFUSED(n->map[0].buffer, n->n_buf);
@@ -240,23 +240,23 @@ Test(gpu_product, what_is_fetched_is_whole_boxes_of_aligned_matrices) {
   REFUSED(n->n_map, 1);
   REFUSED(n->tile[1].offset, n->tile[1].offset + 64);
   for (uint32_t i = 0; i < n->n_inst; i++) {
-    if (n->inst[i].op == TC_N_TMA_LOAD) REFUSED(n->inst[i].flags, 128);
-    if (n->inst[i].op == TC_N_TMA_LOAD) REFUSED(n->inst[i].src[3], TC_NONE);
-    if (n->inst[i].op == TC_N_WGMMA) REFUSED(n->inst[i].imm, 2 << 8);
-    if (n->inst[i].op == TC_N_WGMMA) REFUSED(n->inst[i].src[2], n->inst[i].src[0]);
-    if (n->inst[i].op == TC_N_WGMMA_WAIT) REFUSED(n->inst[i].imm, 2);
+    if (n->inst[i].op == TC_IR_TMA_LOAD) REFUSED(n->inst[i].flags, 128);
+    if (n->inst[i].op == TC_IR_TMA_LOAD) REFUSED(n->inst[i].src[3], TC_NONE);
+    if (n->inst[i].op == TC_IR_WGMMA) REFUSED(n->inst[i].imm, 2 << 8);
+    if (n->inst[i].op == TC_IR_WGMMA) REFUSED(n->inst[i].src[2], n->inst[i].src[0]);
+    if (n->inst[i].op == TC_IR_WGMMA_WAIT) REFUSED(n->inst[i].imm, 2);
   }
 #undef REFUSED
-  tc_nest_destroy(n);
+  tc_kir_destroy(n);
   release(&w);
 }
 
 // The stepper finds what the simulated driver would, and knows nothing of printing.
 Test(gpu_product, a_product_that_is_not_awaited_is_found) {
   static const struct {
-    tc_nest_op op;  // whose last one is left out: it becomes another wait, that has no effect
+    tc_kir_op op;  // whose last one is left out: it becomes another wait, that has no effect
     const char *says;
-  } planted[] = {{TC_N_TMA_WAIT, "not there"}, {TC_N_WGMMA_WAIT, "being added to"}};
+  } planted[] = {{TC_IR_TMA_WAIT, "not there"}, {TC_IR_WGMMA_WAIT, "being added to"}};
   for (int p = 0; p < 2; p++) {
     work w = begin();
     tc_expansion e = fetched(&w);
@@ -267,16 +267,16 @@ Test(gpu_product, a_product_that_is_not_awaited_is_found) {
       if (!w.memory[e.buf[i]]) w.memory[e.buf[i]] = calloc(bytes_of(&w, e.buf[i]) + 16, 1);
       buf[i] = w.memory[e.buf[i]], n[i] = w.g.node[e.buf[i]].shape->count;
     }
-    cr_expect_null(threads_run(&e.nest, buf, n, NULL, 0, 1, text), "%s", text);
-    for (uint32_t i = e.nest.n_inst; i-- > 0;) {
-      tc_ninst *x = &e.nest.inst[i];
+    cr_expect_null(threads_run(&e.kir, buf, n, NULL, 0, 1, text), "%s", text);
+    for (uint32_t i = e.kir.n_inst; i-- > 0;) {
+      tc_kir_inst *x = &e.kir.inst[i];
       if (x->op != planted[p].op) continue;
-      *x = (tc_ninst){.op = TC_N_COMMIT, .src = {TC_NONE, TC_NONE, TC_NONE, TC_NONE}};
+      *x = (tc_kir_inst){.op = TC_IR_COMMIT, .src = {TC_NONE, TC_NONE, TC_NONE, TC_NONE}};
       break;
     }
-    const char *wrong = threads_run(&e.nest, buf, n, NULL, 0, 1, text);
+    const char *wrong = threads_run(&e.kir, buf, n, NULL, 0, 1, text);
     cr_expect(wrong && strstr(wrong, planted[p].says), "%s", wrong ? wrong : "nothing was found");
-    tc_nest_destroy(&e.nest);
+    tc_kir_destroy(&e.kir);
     release(&w);
   }
 }

@@ -10,9 +10,9 @@
 #include "lowering/kir/lookup_tables.h"
 #include "lowering/kir/verify.h"
 #include "runtime/team.h"
-#include "tests/lowering/nest_build.h"
+#include "tests/lowering/kir_build.h"
 
-enum { N = TC_NEST_LANES };  // elements of each operand
+enum { N = TC_KIR_LANES };  // elements of each operand
 
 static const size_t bytes_of[] = {
 #define TC_TYPE(NAME, name, bytes, kind, npy) bytes,
@@ -20,15 +20,15 @@ static const size_t bytes_of[] = {
 #undef TC_TYPE
 };
 
-// Runs a nest, frees it; scratch is filled with garbage first.
-static void run(tc_nest *n, void *const *buf, const uint64_t *num, int64_t begin, int64_t end) {
+// Runs a kernel, frees it; scratch is filled with garbage first.
+static void run(tc_kir *n, void *const *buf, const uint64_t *num, int64_t begin, int64_t end) {
   char text[200];
-  cr_assert_eq(tc_nest_verify(n, text, sizeof text), TC_OK, "%s", text);
+  cr_assert_eq(tc_kir_verify(n, text, sizeof text), TC_OK, "%s", text);
   tc_interp *p;
   cr_assert_eq(tc_interp_create(n, &p), TC_OK);
-  tc_nest_destroy(n);
+  tc_kir_destroy(n);
   const size_t bytes = (tc_interp_scratch(p) + 63) / 64 * 64;
-  tc_worker worker = {.scratch = aligned_alloc(64, bytes), .math = tc_nest_math_table()};
+  tc_worker worker = {.scratch = aligned_alloc(64, bytes), .math = tc_kir_math_table()};
   memset(worker.scratch, 0xff, bytes);
   tc_interp_run(p, buf, num, begin, end, &worker);
   free(worker.scratch);
@@ -36,8 +36,8 @@ static void run(tc_nest *n, void *const *buf, const uint64_t *num, int64_t begin
 }
 
 // out[i] = op(in[0][i], in[1][i], in[2][i]) for N elements, `lanes` at a time.
-static void run_op(tc_nest_op op, int64_t imm, int n_in, const tc_type *in_type, tc_type out_type, int lanes, void *const *buf) {
-  tc_nest n = {.n_inst = 0};
+static void run_op(tc_kir_op op, int64_t imm, int n_in, const tc_type *in_type, tc_type out_type, int lanes, void *const *buf) {
+  tc_kir n = {.n_inst = 0};
   uint32_t v[3] = {TC_NONE, TC_NONE, TC_NONE};
   for (int k = 0; k < n_in; k++) put_buffer(&n, in_type[k]);
   put_buffer(&n, out_type);
@@ -115,39 +115,39 @@ static double edge_float(unsigned i) {
   return edge[i % (sizeof edge / sizeof edge[0])];
 }
 
-static int64_t want_int(tc_nest_op op, tc_type t, int64_t a, int64_t b) {
+static int64_t want_int(tc_kir_op op, tc_type t, int64_t a, int64_t b) {
   const int bits = 8 * (int)bytes_of[t];
   const uint64_t low = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
   const bool in = b >= 0 && b < bits;
   switch (op) {
-    case TC_N_ADD: return wrap(t, (__int128)a + b);
-    case TC_N_SUB: return wrap(t, (__int128)a - b);
-    case TC_N_MUL: return wrap(t, (__int128)a * b);
-    case TC_N_DIV: return b == 0 ? 0 : wrap(t, (__int128)a / b);
-    case TC_N_REM: return b == 0 ? 0 : wrap(t, (__int128)a % b);
-    case TC_N_NEG: return wrap(t, -(__int128)a);
-    case TC_N_ABS: return wrap(t, a < 0 ? -(__int128)a : a);
-    case TC_N_MIN: return a < b ? a : b;
-    case TC_N_MAX: return a > b ? a : b;
-    case TC_N_AND: return a & b;
-    case TC_N_OR: return a | b;
-    case TC_N_XOR: return a ^ b;
-    case TC_N_NOT: return t == TC_BOOL ? !a : wrap(t, ~a);
-    case TC_N_SHL: return in ? wrap(t, (__int128)((uint64_t)a << b)) : 0;
-    case TC_N_SHR: return in ? a >> b : a < 0 ? -1 : 0;
-    case TC_N_USHR: return in ? wrap(t, (__int128)(((uint64_t)a & low) >> b)) : 0;
-    case TC_N_MULHU: return wrap(t, (__int128)(((uint64_t)(uint32_t)a * (uint64_t)(uint32_t)b) >> 32));
+    case TC_IR_ADD: return wrap(t, (__int128)a + b);
+    case TC_IR_SUB: return wrap(t, (__int128)a - b);
+    case TC_IR_MUL: return wrap(t, (__int128)a * b);
+    case TC_IR_DIV: return b == 0 ? 0 : wrap(t, (__int128)a / b);
+    case TC_IR_REM: return b == 0 ? 0 : wrap(t, (__int128)a % b);
+    case TC_IR_NEG: return wrap(t, -(__int128)a);
+    case TC_IR_ABS: return wrap(t, a < 0 ? -(__int128)a : a);
+    case TC_IR_MIN: return a < b ? a : b;
+    case TC_IR_MAX: return a > b ? a : b;
+    case TC_IR_AND: return a & b;
+    case TC_IR_OR: return a | b;
+    case TC_IR_XOR: return a ^ b;
+    case TC_IR_NOT: return t == TC_BOOL ? !a : wrap(t, ~a);
+    case TC_IR_SHL: return in ? wrap(t, (__int128)((uint64_t)a << b)) : 0;
+    case TC_IR_SHR: return in ? a >> b : a < 0 ? -1 : 0;
+    case TC_IR_USHR: return in ? wrap(t, (__int128)(((uint64_t)a & low) >> b)) : 0;
+    case TC_IR_MULHU: return wrap(t, (__int128)(((uint64_t)(uint32_t)a * (uint64_t)(uint32_t)b) >> 32));
     default: cr_assert_fail("no expectation"); return 0;
   }
 }
 
-static bool want_test(tc_nest_op op, int less, int equal, int greater) {
+static bool want_test(tc_kir_op op, int less, int equal, int greater) {
   switch (op) {
-    case TC_N_EQ: return equal;
-    case TC_N_NE: return !equal;
-    case TC_N_LT: return less;
-    case TC_N_LE: return less || equal;
-    case TC_N_GT: return greater;
+    case TC_IR_EQ: return equal;
+    case TC_IR_NE: return !equal;
+    case TC_IR_LT: return less;
+    case TC_IR_LE: return less || equal;
+    case TC_IR_GT: return greater;
     default: return greater || equal;
   }
 }
@@ -159,13 +159,13 @@ static const int lanes_tried[] = {1, 2, 8, N};
 #define ALL_PAIRS(i, round) (unsigned)((i) + (round) * 7)
 
 Test(interp, integer_ops_wrap_and_never_trap) {
-  for (tc_nest_op op = TC_N_ADD; op <= TC_N_MULHU; op++) {
-    if (op == TC_N_FMA || op == TC_N_DOT || op == TC_N_LDEXP || (op >= TC_N_SQRT && op <= TC_N_RINT)) continue;
+  for (tc_kir_op op = TC_IR_ADD; op <= TC_IR_MULHU; op++) {
+    if (op == TC_IR_FMA || op == TC_IR_DOT || op == TC_IR_LDEXP || (op >= TC_IR_SQRT && op <= TC_IR_RINT)) continue;
     for (int k = 0; k < 6; k++) {
       const tc_type t = int_types[k];
-      if (t == TC_BOOL && !(op >= TC_N_AND && op <= TC_N_NOT)) continue;
-      if (op == TC_N_MULHU && t != TC_I32) continue;
-      const int n_in = op == TC_N_NEG || op == TC_N_ABS || op == TC_N_NOT ? 1 : 2;
+      if (t == TC_BOOL && !(op >= TC_IR_AND && op <= TC_IR_NOT)) continue;
+      if (op == TC_IR_MULHU && t != TC_I32) continue;
+      const int n_in = op == TC_IR_NEG || op == TC_IR_ABS || op == TC_IR_NOT ? 1 : 2;
       for (int l = 0; l < 4; l++)
         for (int round = 0; round < 28; round++) {
           int64_t a[N], b[N], r[N];
@@ -174,7 +174,7 @@ Test(interp, integer_ops_wrap_and_never_trap) {
           run_op(op, 0, n_in, (tc_type[]){t, t}, t, lanes_tried[l], buf);
           for (int i = 0; i < N; i++) {
             const int64_t x = get_int(t, a, i), y = get_int(t, b, i), want = want_int(op, t, x, y);
-            cr_assert_eq(get_int(t, r, i), want, "%s type %d: %ld, %ld gives %ld, not %ld", tc_nest_op_name(op), (int)t, (long)x, (long)y,
+            cr_assert_eq(get_int(t, r, i), want, "%s type %d: %ld, %ld gives %ld, not %ld", tc_kir_op_name(op), (int)t, (long)x, (long)y,
                          (long)get_int(t, r, i), (long)want);
           }
         }
@@ -183,7 +183,7 @@ Test(interp, integer_ops_wrap_and_never_trap) {
 }
 
 Test(interp, comparisons_and_select_on_every_type) {
-  for (tc_nest_op op = TC_N_EQ; op <= TC_N_GE; op++)
+  for (tc_kir_op op = TC_IR_EQ; op <= TC_IR_GE; op++)
     for (int l = 0; l < 4; l++)
       for (int round = 0; round < 38; round++) {
         for (int k = 0; k < 6; k++) {
@@ -192,7 +192,7 @@ Test(interp, comparisons_and_select_on_every_type) {
           uint8_t r[N];
           for (int i = 0; i < N; i++) put_int(t, a, i, edge_int(t, (unsigned)i)), put_int(t, b, i, edge_int(t, (unsigned)(i + round)));
           run_op(op, 0, 2, (tc_type[]){t, t}, TC_BOOL, lanes_tried[l], (void *[]){a, b, r});
-          run_op(TC_N_SELECT, 0, 3, (tc_type[]){TC_BOOL, t, t}, t, lanes_tried[l], (void *[]){r, a, b, s});
+          run_op(TC_IR_SELECT, 0, 3, (tc_type[]){TC_BOOL, t, t}, t, lanes_tried[l], (void *[]){r, a, b, s});
           for (int i = 0; i < N; i++) {
             const int64_t x = get_int(t, a, i), y = get_int(t, b, i);
             cr_assert_eq(r[i], want_test(op, x < y, x == y, x > y));
@@ -205,7 +205,7 @@ Test(interp, comparisons_and_select_on_every_type) {
         for (unsigned i = 0; i < N; i++) fa[i] = (float)(a[i] = edge_float(i)), fb[i] = (float)(b[i] = edge_float(i + (unsigned)round));
         run_op(op, 0, 2, (tc_type[]){TC_F64, TC_F64}, TC_BOOL, lanes_tried[l], (void *[]){a, b, r});
         run_op(op, 0, 2, (tc_type[]){TC_F32, TC_F32}, TC_BOOL, lanes_tried[l], (void *[]){fa, fb, fr});
-        run_op(TC_N_SELECT, 0, 3, (tc_type[]){TC_BOOL, TC_F64, TC_F64}, TC_F64, lanes_tried[l], (void *[]){r, a, b, s});
+        run_op(TC_IR_SELECT, 0, 3, (tc_type[]){TC_BOOL, TC_F64, TC_F64}, TC_F64, lanes_tried[l], (void *[]){r, a, b, s});
         for (int i = 0; i < N; i++) {
           cr_assert_eq(r[i], want_test(op, a[i] < b[i], a[i] == b[i], a[i] > b[i]));
           cr_assert_eq(fr[i], want_test(op, fa[i] < fb[i], fa[i] == fb[i], fa[i] > fb[i]));
@@ -218,22 +218,22 @@ Test(interp, comparisons_and_select_on_every_type) {
 #define SAME(x, y) (((x) != (x) && (y) != (y)) || ((x) == (y) && !signbit(x) == !signbit(y)))
 
 #define WANT_FLOAT(T, f) \
-  static T want_##T(tc_nest_op op, T a, T b, T c) { \
+  static T want_##T(tc_kir_op op, T a, T b, T c) { \
     switch (op) { \
-      case TC_N_ADD: return a + b; \
-      case TC_N_SUB: return a - b; \
-      case TC_N_MUL: return a * b; \
-      case TC_N_DIV: return a / b; \
-      case TC_N_FMA: return fma##f(a, b, c); \
-      case TC_N_NEG: return -a; \
-      case TC_N_ABS: return fabs##f(a); \
-      case TC_N_SQRT: return sqrt##f(a); \
-      case TC_N_FLOOR: return floor##f(a); \
-      case TC_N_CEIL: return ceil##f(a); \
-      case TC_N_TRUNC: return trunc##f(a); \
-      case TC_N_RINT: return nearbyint##f(a); \
-      case TC_N_MIN: return isnan(a) || a < b ? a : b; \
-      case TC_N_MAX: return isnan(a) || a > b ? a : b; \
+      case TC_IR_ADD: return a + b; \
+      case TC_IR_SUB: return a - b; \
+      case TC_IR_MUL: return a * b; \
+      case TC_IR_DIV: return a / b; \
+      case TC_IR_FMA: return fma##f(a, b, c); \
+      case TC_IR_NEG: return -a; \
+      case TC_IR_ABS: return fabs##f(a); \
+      case TC_IR_SQRT: return sqrt##f(a); \
+      case TC_IR_FLOOR: return floor##f(a); \
+      case TC_IR_CEIL: return ceil##f(a); \
+      case TC_IR_TRUNC: return trunc##f(a); \
+      case TC_IR_RINT: return nearbyint##f(a); \
+      case TC_IR_MIN: return isnan(a) || a < b ? a : b; \
+      case TC_IR_MAX: return isnan(a) || a > b ? a : b; \
       default: return 0; \
     } \
   }
@@ -248,16 +248,16 @@ WANT_FLOAT(double, )
     run_op(op, 0, n_in, (tc_type[]){type, type, type}, type, lanes_tried[l], (void *[]){a, n_in > 1 ? b : r, n_in > 2 ? c : r, r}); \
     for (int i = 0; i < N; i++) { \
       const T want = want_##T(op, a[i], b[i], c[i]); \
-      cr_assert(SAME(r[i], want), "%s: %a, %a, %a gives %a, not %a", tc_nest_op_name(op), (double)a[i], (double)b[i], (double)c[i], (double)r[i], \
+      cr_assert(SAME(r[i], want), "%s: %a, %a, %a gives %a, not %a", tc_kir_op_name(op), (double)a[i], (double)b[i], (double)c[i], (double)r[i], \
                 (double)want); \
     } \
   } while (0)
 
 Test(interp, float_ops_are_ieee) {
-  static const tc_nest_op unary[] = {TC_N_NEG, TC_N_ABS, TC_N_SQRT, TC_N_FLOOR, TC_N_CEIL, TC_N_TRUNC, TC_N_RINT};
-  static const tc_nest_op binary[] = {TC_N_ADD, TC_N_SUB, TC_N_MUL, TC_N_DIV, TC_N_MIN, TC_N_MAX};
+  static const tc_kir_op unary[] = {TC_IR_NEG, TC_IR_ABS, TC_IR_SQRT, TC_IR_FLOOR, TC_IR_CEIL, TC_IR_TRUNC, TC_IR_RINT};
+  static const tc_kir_op binary[] = {TC_IR_ADD, TC_IR_SUB, TC_IR_MUL, TC_IR_DIV, TC_IR_MIN, TC_IR_MAX};
   for (int k = 0; k < 14; k++) {
-    const tc_nest_op op = k < 7 ? unary[k] : k < 13 ? binary[k - 7] : TC_N_FMA;
+    const tc_kir_op op = k < 7 ? unary[k] : k < 13 ? binary[k - 7] : TC_IR_FMA;
     const int n_in = k < 7 ? 1 : k < 13 ? 2 : 3;
     for (int l = 0; l < 4; l++)
       for (int round = 0; round < 38; round++) {
@@ -291,7 +291,7 @@ Test(interp, dot_is_of_two_pairs) {
         if (round % 2) word[0] = (word[0] & 0x807F807F) | 0x1F801F80, word[1] = (word[1] & 0x81FF81FF) | 0x1F801F80, word[2] &= 0x80FFFFFF;
         memcpy(&a[i], &word[0], 4), memcpy(&b[i], &word[1], 4), memcpy(&c[i], &word[2], 4);
       }
-      run_op(TC_N_DOT, 0, 3, (tc_type[]){TC_I32, TC_I32, TC_F32}, TC_F32, lanes_tried[l], (void *[]){a, b, c, r});
+      run_op(TC_IR_DOT, 0, 3, (tc_type[]){TC_I32, TC_I32, TC_F32}, TC_F32, lanes_tried[l], (void *[]){a, b, c, r});
       for (int i = 0; i < N; i++) {
         const uint32_t x = (uint32_t)a[i], y = (uint32_t)b[i];
         const float high = flushed(fmaf(flushed_bits(x & 0xFFFF0000), flushed_bits(y & 0xFFFF0000), flushed(c[i])));
@@ -304,13 +304,13 @@ Test(interp, dot_is_of_two_pairs) {
 // By the low bits of any index, whether vectors are whole or not.
 Test(interp, lookup_takes_an_entry_by_low_bits) {
   for (int l = 0; l < 4; l++)
-    for (int row = 0; row < TC_NEST_TABLE_ROWS; row++) {
+    for (int row = 0; row < TC_KIR_TABLE_ROWS; row++) {
       int32_t a[N];
       float r[N];
       for (int i = 0; i < N; i++) a[i] = (int32_t)((uint32_t)edge_int(TC_I32, (unsigned)(i + row)) + (uint32_t)i);
-      run_op(TC_N_LOOKUP, row, 1, (tc_type[]){TC_I32}, TC_F32, lanes_tried[l], (void *[]){a, r});
+      run_op(TC_IR_LOOKUP, row, 1, (tc_type[]){TC_I32}, TC_F32, lanes_tried[l], (void *[]){a, r});
       for (int i = 0; i < N; i++) {
-        const float want = tc_nest_table[row][a[i] & 15];
+        const float want = tc_kir_table[row][a[i] & 15];
         cr_assert(memcmp(&r[i], &want, sizeof want) == 0, "entry %d of table %d is %a, not %a", a[i], row, (double)r[i], (double)want);
       }
     }
@@ -322,7 +322,7 @@ Test(interp, ldexp_rounds_once) {
       float a[N], b[N], r[N];
       for (int i = 0; i < N; i++) a[i] = (float)(i % 2 ? -1 : 1) * (0.5f + 1.5f * (float)i / N), b[i] = (float)round;
       a[3] = NAN;
-      run_op(TC_N_LDEXP, 0, 2, (tc_type[]){TC_F32, TC_F32}, TC_F32, lanes_tried[l], (void *[]){a, b, r});
+      run_op(TC_IR_LDEXP, 0, 2, (tc_type[]){TC_F32, TC_F32}, TC_F32, lanes_tried[l], (void *[]){a, b, r});
       for (int i = 0; i < N; i++) {
         const float want = ldexpf(a[i], round);
         cr_assert(SAME(r[i], want), "%a * 2^%d gives %a, not %a", (double)a[i], round, (double)r[i], (double)want);
@@ -401,7 +401,7 @@ Test(interp, casts_between_all_pairs_round_once_and_saturate) {
       for (int l = 0; l < 4; l++) {
         double a[N], r[N];
         for (int i = 0; i < N; i++) put_any(from, a, i, (unsigned)i);
-        run_op(TC_N_CAST, 0, 1, &from, to, lanes_tried[l], (void *[]){a, r});
+        run_op(TC_IR_CAST, 0, 1, &from, to, lanes_tried[l], (void *[]){a, r});
         for (int i = 0; i < N; i++)
           cr_assert(is_wanted_cast(to, r, i, take_wide(from, a, i)), "type %d to %d, element %d (%g)", (int)from, (int)to, i,
                     take_wide(from, a, i).is_int ? (double)take_wide(from, a, i).i : take_wide(from, a, i).d);
@@ -421,7 +421,7 @@ Test(interp, settled_casts_take_denormals_for_zeros) {
         if (round % 2) bits &= 0x81FFFFFF;
         memcpy(&a[i], &bits, sizeof bits);
       }
-      run_op(TC_N_CAST, 1, 1, (tc_type[]){TC_F32}, TC_BF16, lanes_tried[l], (void *[]){a, r});
+      run_op(TC_IR_CAST, 1, 1, (tc_type[]){TC_F32}, TC_BF16, lanes_tried[l], (void *[]){a, r});
       for (int i = 0; i < N; i++) cr_assert_eq(r[i], tc_f32_to_bf16(flushed(a[i])), "%a gives %x", (double)a[i], r[i]);
     }
 }
@@ -439,9 +439,9 @@ Test(interp, casts_to_16_bits_do_not_round_twice) {
     }
     for (int t = 0; t < 2; t++) {
       const tc_type to = t ? TC_F16 : TC_BF16;
-      run_op(TC_N_CAST, 0, 1, (tc_type[]){TC_F64}, to, 16, (void *[]){d, r});
+      run_op(TC_IR_CAST, 0, 1, (tc_type[]){TC_F64}, to, 16, (void *[]){d, r});
       for (int i = 0; i < N; i++) cr_assert(is_wanted_cast(to, r, i, (wide){.d = d[i]}), "%a", d[i]);
-      run_op(TC_N_CAST, 0, 1, (tc_type[]){TC_I64}, to, 16, (void *[]){k, r});
+      run_op(TC_IR_CAST, 0, 1, (tc_type[]){TC_I64}, to, 16, (void *[]){k, r});
       for (int i = 0; i < N; i++) cr_assert(is_wanted_cast(to, r, i, (wide){.is_int = true, .i = k[i]}), "%ld", (long)k[i]);
     }
   }
@@ -452,9 +452,9 @@ Test(interp, bitcasts_keep_bits) {
   int64_t r[N];
   for (unsigned i = 0; i < N; i++) a[i] = edge_float(i);
   for (int l = 0; l < 4; l++) {
-    run_op(TC_N_BITCAST, 0, 1, (tc_type[]){TC_F64}, TC_I64, lanes_tried[l], (void *[]){a, r});
+    run_op(TC_IR_BITCAST, 0, 1, (tc_type[]){TC_F64}, TC_I64, lanes_tried[l], (void *[]){a, r});
     cr_assert_eq(memcmp(a, r, sizeof a), 0);
-    run_op(TC_N_BITCAST, 0, 1, (tc_type[]){TC_I32}, TC_F32, lanes_tried[l], (void *[]){a, r});
+    run_op(TC_IR_BITCAST, 0, 1, (tc_type[]){TC_I32}, TC_F32, lanes_tried[l], (void *[]){a, r});
     cr_assert_eq(memcmp(a, r, N * 4), 0);
   }
 }
@@ -462,30 +462,30 @@ Test(interp, bitcasts_keep_bits) {
 Test(interp, every_function_of_the_math_table) {
   double a[N], b[N], r[N];
   for (unsigned i = 0; i < N; i++) a[i] = edge_float(i), b[i] = edge_float(i + 5);
-  const void *const *table = tc_nest_math_table();
-  for (int row = 0; row < TC_NEST_MATH_ROWS; row++) {
-    const int n_in = tc_nest_math_operands(row);
-    run_op(TC_N_CALL, row, n_in, (tc_type[]){TC_F64, TC_F64}, TC_F64, 8, (void *[]){a, n_in == 2 ? b : r, r});
+  const void *const *table = tc_kir_math_table();
+  for (int row = 0; row < TC_KIR_MATH_ROWS; row++) {
+    const int n_in = tc_kir_math_operands(row);
+    run_op(TC_IR_CALL, row, n_in, (tc_type[]){TC_F64, TC_F64}, TC_F64, 8, (void *[]){a, n_in == 2 ? b : r, r});
     for (int i = 0; i < N; i++) {
       const double want =
           n_in == 1 ? ((double (*)(double))(uintptr_t)table[row])(a[i]) : ((double (*)(double, double))(uintptr_t)table[row])(a[i], b[i]);
       cr_assert(SAME(r[i], want));
     }
   }
-  cr_expect_eq(tc_nest_math_operands(-1), 0);
-  cr_expect_eq(tc_nest_math_operands(TC_NEST_MATH_ROWS), 0);
+  cr_expect_eq(tc_kir_math_operands(-1), 0);
+  cr_expect_eq(tc_kir_math_operands(TC_KIR_MATH_ROWS), 0);
 }
 
 Test(interp, hreduce_combines_halves) {
   for (int lanes = 1; lanes <= N; lanes *= 2) {
-    static const tc_nest_op ops[] = {TC_N_ADD, TC_N_MUL, TC_N_MIN, TC_N_MAX, TC_N_AND, TC_N_OR};
+    static const tc_kir_op ops[] = {TC_IR_ADD, TC_IR_MUL, TC_IR_MIN, TC_IR_MAX, TC_IR_AND, TC_IR_OR};
     for (int k = 0; k < 6; k++) {
       int64_t in[N], out[2] = {0}, t[N];
       float f[N], fout[2] = {0}, ft[N];
       for (unsigned i = 0; i < N; i++) in[i] = t[i] = edge_int(TC_I64, i), f[i] = ft[i] = 1.0f + (float)(i * i) / 7.0f;
       for (int type = 0; type < (k < 4 ? 2 : 1); type++) {
         const tc_type ty = type ? TC_F32 : TC_I64;
-        tc_nest n = {.n_inst = 0};
+        tc_kir n = {.n_inst = 0};
         put_buffer(&n, ty), put_buffer(&n, ty);
         const uint32_t z = put_i64(&n, 0), v = OP1(&n, LOAD, ty, lanes, 0, z), r = OP1(&n, REDUCE, ty, 1, ops[k], v);
         OP2(&n, STORE, ty, 1, 1, z, r);
@@ -503,7 +503,7 @@ Test(interp, zip_takes_lanes_by_turns) {
   for (int lanes = 2; lanes <= N; lanes *= 2) {
     float a[N], b[N], out[2 * N];
     for (int i = 0; i < N; i++) a[i] = (float)i, b[i] = (float)(100 + i);
-    tc_nest n = {.n_inst = 0};
+    tc_kir n = {.n_inst = 0};
     put_buffer(&n, TC_F32), put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
     const uint32_t z = put_i64(&n, 0), at = put_i64(&n, lanes), x = OP1(&n, LOAD, TC_F32, lanes, 0, z), y = OP1(&n, LOAD, TC_F32, lanes, 1, z);
     OP2(&n, STORE, TC_F32, lanes, 2, z, OP2(&n, UNPACK, TC_F32, lanes, 0, x, y));
@@ -521,7 +521,7 @@ Test(interp, interleave_takes_lanes_by_turns) {
       const size_t bytes = (size_t)1 << k;
       for (unsigned i = 0; i < sizeof in[0]; i++)
         in[0][i] = k ? (unsigned char)(2 * i) : i & 1, in[1][i] = k ? (unsigned char)(2 * i + 1) : i >> 1 & 1;
-      tc_nest n = {.n_inst = 0};
+      tc_kir n = {.n_inst = 0};
       put_buffer(&n, types[k]), put_buffer(&n, types[k]), put_buffer(&n, types[k]);
       const uint32_t z = put_i64(&n, 0), a = OP1(&n, LOAD, types[k], lanes / 2, 0, z), b = OP1(&n, LOAD, types[k], lanes / 2, 1, z);
       OP2(&n, STORE, types[k], lanes, 2, z, OP2(&n, INTERLEAVE, types[k], lanes, 0, a, b));
@@ -535,7 +535,7 @@ Test(interp, masked_tails_touch_nothing_beyond) {
   for (int total = 0; total <= 37; total++) {
     float *in = malloc((size_t)total * 4 + 1), *out = malloc((size_t)total * 4 + 1);  // exact size: ASan sees one lane too many
     for (int i = 0; i < total; i++) in[i] = (float)i, out[i] = -1;
-    tc_nest n = {.n_inst = 0};
+    tc_kir n = {.n_inst = 0};
     put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
     const uint32_t b = OP0(&n, BEGIN, TC_I64, 1, 0), e = OP0(&n, FINISH, TC_I64, 1, 0), lane = OP0(&n, LANES, TC_I64, 16, 0);
     const uint32_t one = OP0(&n, CONST, TC_F32, 16, 0x3f800000), es = OP1(&n, SPLAT, TC_I64, 16, 0, e);
@@ -558,7 +558,7 @@ Test(interp, masked_loads_give_zero_and_scatter_goes_up) {
   const int16_t in[4] = {5, 6, 7, 8};
   const int64_t where[4] = {2, 2, 0, 2};
   int16_t loaded[4], out[4] = {-1, -1, -1, -1};
-  tc_nest n = {.n_inst = 0};
+  tc_kir n = {.n_inst = 0};
   put_buffer(&n, TC_BOOL), put_buffer(&n, TC_I16), put_buffer(&n, TC_I64), put_buffer(&n, TC_I16), put_buffer(&n, TC_I16);
   const uint32_t z = put_i64(&n, 0), m = OP1(&n, LOAD, TC_BOOL, 4, 0, z), v = OP2(&n, LOAD, TC_I16, 4, 1, z, m);
   const uint32_t w = OP1(&n, LOAD, TC_I64, 4, 2, z), all = OP1(&n, LOAD, TC_I16, 4, 1, z);
@@ -571,7 +571,7 @@ Test(interp, masked_loads_give_zero_and_scatter_goes_up) {
 
 // sum over i in [0, rows), j in [0, i) of (odd j ? j : -1), kept in a variable through loops and ifs; out[row] after each row.
 static void nested(int64_t rows, int64_t *out) {
-  tc_nest n = {.n_num = 1};
+  tc_kir n = {.n_num = 1};
   put_buffer(&n, TC_I64);
   const uint32_t b = put_i64(&n, 0), e = OP0(&n, NUM, TC_I64, 1, 0), one = put_i64(&n, 1), minus = put_i64(&n, -1);
   const uint32_t sum = OP1(&n, VAR, TC_I64, 1, 0, b);
@@ -613,7 +613,7 @@ Test(interp, variables_are_carried_through_nested_loops_and_ifs) {
 
 Test(interp, loops_stop_short_of_overflow) {
   int64_t count[1] = {0};
-  tc_nest n = {.n_inst = 0};
+  tc_kir n = {.n_inst = 0};
   put_buffer(&n, TC_I64);
   const uint32_t b = put_i64(&n, INT64_MAX - 5), e = put_i64(&n, INT64_MAX), z = put_i64(&n, 0), one = put_i64(&n, 1);
   OP2(&n, LOOP, TC_I64, 1, 4, b, e);
@@ -632,7 +632,7 @@ Test(interp, numbers_convert_and_tiles_hold) {
   static const tc_type types[] = {TC_F32, TC_F64, TC_U8, TC_I8, TC_I16, TC_I32, TC_I64, TC_BOOL};
   for (int k = 0; k < 8; k++) {
     double out[8];
-    tc_nest n = {.n_num = 2, .scratch_bytes = 192};
+    tc_kir n = {.n_num = 2, .scratch_bytes = 192};
     put_buffer(&n, types[k]);
     put_tile(&n, TC_I32, 16, 0);
     put_tile(&n, types[k], 8, 128);
@@ -649,9 +649,9 @@ Test(interp, numbers_convert_and_tiles_hold) {
   }
 }
 
-// Two ops of which the second alone reads the first, in one nest, are the same two in nests of their own; of NaNs any may come.
-static void expect_joined(tc_nest_op first, tc_nest_op second, int at, void *const *in) {
-  const bool pick = second == TC_N_SELECT, fma = first == TC_N_FMA;
+// Two ops of which the second alone reads the first, in one kernel, are the same two in kernels of their own; of NaNs any may come.
+static void expect_joined(tc_kir_op first, tc_kir_op second, int at, void *const *in) {
+  const bool pick = second == TC_IR_SELECT, fma = first == TC_IR_FMA;
   const tc_type middle_type = pick ? TC_BOOL : TC_F32;
   float middle[N], want[N], got[N];
   run_op(first, 0, fma ? 3 : 2, (tc_type[]){TC_F32, TC_F32, TC_F32}, middle_type, N, (void *[]){in[0], in[1], fma ? in[2] : middle, middle});
@@ -660,7 +660,7 @@ static void expect_joined(tc_nest_op first, tc_nest_op second, int at, void *con
   const int n_in = pick || fma ? 3 : 2;
   operands[at] = middle, types[at] = middle_type, operands[n_in] = want;
   run_op(second, 0, n_in, types, TC_F32, N, operands);
-  tc_nest n = {.n_inst = 0};
+  tc_kir n = {.n_inst = 0};
   uint32_t v[4];
   for (int k = 0; k < 5; k++) put_buffer(&n, TC_F32);
   const uint32_t zero = put_i64(&n, 0);
@@ -673,12 +673,12 @@ static void expect_joined(tc_nest_op first, tc_nest_op second, int at, void *con
   run(&n, (void *[]){in[0], in[1], in[2], in[3], got}, NULL, 0, 0);
   for (int i = 0; i < N; i++)
     cr_expect(memcmp(&got[i], &want[i], sizeof got[i]) == 0 || (isnan(got[i]) && isnan(want[i])), "%s, then %s with it as operand %d: %a, not %a",
-              tc_nest_op_name(first), tc_nest_op_name(second), at, (double)got[i], (double)want[i]);
+              tc_kir_op_name(first), tc_kir_op_name(second), at, (double)got[i], (double)want[i]);
 }
 
 Test(interp, joined_ops_are_the_two) {
-  static const tc_nest_op ops[] = {TC_N_ADD, TC_N_SUB, TC_N_MUL, TC_N_MIN, TC_N_MAX},
-                          tests[] = {TC_N_EQ, TC_N_NE, TC_N_LT, TC_N_LE, TC_N_GT, TC_N_GE};
+  static const tc_kir_op ops[] = {TC_IR_ADD, TC_IR_SUB, TC_IR_MUL, TC_IR_MIN, TC_IR_MAX},
+                         tests[] = {TC_IR_EQ, TC_IR_NE, TC_IR_LT, TC_IR_LE, TC_IR_GT, TC_IR_GE};
   float in[4][N + 1];
   for (int k = 0; k < 4; k++)
     for (unsigned i = 0; i <= N; i++) in[k][i] = (float)edge_float(i * (unsigned)(2 * k + 1) + (unsigned)k);
@@ -686,8 +686,8 @@ Test(interp, joined_ops_are_the_two) {
   for (int turn = 0; turn < 2; turn++) {
     for (int i = 0; i < 25; i++)
       for (int at = 0; at < 2; at++) expect_joined(ops[i / 5], ops[i % 5], at, turn ? off : plain);
-    expect_joined(TC_N_FMA, TC_N_FMA, 0, turn ? off : plain);
-    for (int i = 0; i < 6; i++) expect_joined(tests[i], TC_N_SELECT, 0, turn ? off : plain);
+    expect_joined(TC_IR_FMA, TC_IR_FMA, 0, turn ? off : plain);
+    for (int i = 0; i < 6; i++) expect_joined(tests[i], TC_IR_SELECT, 0, turn ? off : plain);
   }
 }
 
@@ -695,7 +695,7 @@ Test(interp, joined_ops_are_the_two) {
 Test(interp, joined_ops_see_no_later_store) {
   float x[16], y[16];
   for (int i = 0; i < 16; i++) x[i] = (float)i;
-  tc_nest n = {.n_inst = 0};
+  tc_kir n = {.n_inst = 0};
   put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
   const uint32_t zero = put_i64(&n, 0), v = OP1(&n, LOAD, TC_F32, 16, 0, zero), twice = OP2(&n, ADD, TC_F32, 16, 0, v, v);
   const uint32_t var = OP1(&n, VAR, TC_F32, 16, 0, twice), product = OP2(&n, MUL, TC_F32, 16, 0, var, var);
@@ -705,7 +705,7 @@ Test(interp, joined_ops_see_no_later_store) {
   OP2(&n, STORE, TC_F32, 16, 1, zero, OP2(&n, ADD, TC_F32, 16, 0, sum, difference));
   run(&n, (void *[]){x, y}, NULL, 0, 0);
   for (int i = 0; i < 16; i++) cr_expect(x[i] == (float)(2 * i) && y[i] == (float)(3 * i), "%d: %g %g", i, (double)x[i], (double)y[i]);
-  tc_nest m = {.n_inst = 0};  // a difference that the variable is changed after
+  tc_kir m = {.n_inst = 0};  // a difference that the variable is changed after
   put_buffer(&m, TC_F32);
   const uint32_t at = put_i64(&m, 0), one = OP1(&m, LOAD, TC_F32, 16, 0, at), w = OP1(&m, VAR, TC_F32, 16, 0, OP2(&m, ADD, TC_F32, 16, 0, one, one));
   const uint32_t less = OP2(&m, SUB, TC_F32, 16, 0, w, one);
@@ -716,19 +716,19 @@ Test(interp, joined_ops_see_no_later_store) {
 }
 
 Test(interp, refuses_malformed_nests_and_survives_lack_of_memory) {
-  tc_nest n = {.n_inst = 0};
+  tc_kir n = {.n_inst = 0};
   OP2(&n, LOOP, TC_I64, 1, 1, 0, 0);
   tc_interp *none;
   cr_expect(tc_interp_create(&n, &none) != TC_OK && none == NULL);
-  tc_nest_destroy(&n);
+  tc_kir_destroy(&n);
   for (int k = 1; k < 8; k++) {
-    tc_nest m = {.n_inst = 0};
+    tc_kir m = {.n_inst = 0};
     put_i64(&m, 0);
     (void)tc_alloc_fail_at(k, 0);
     tc_interp *p;
     tc_status st = tc_interp_create(&m, &p);
     (void)tc_alloc_fail_at(0, 0);
     cr_expect(st == TC_ERR_MEMORY && p == NULL, "allocation %d: %s", k, tc_status_text(st));
-    tc_nest_destroy(&m);
+    tc_kir_destroy(&m);
   }
 }

@@ -38,10 +38,10 @@ static void print_refusal(const char *line, FILE *out) {
   fprintf(out, "cannot read: %s\n", line);
 }
 
-static bool parse_kir(const test_case *c, tc_nest *n, FILE *out) {
+static bool parse_kir(const test_case *c, tc_kir *n, FILE *out) {
   char *text = strdup(c->input), *at = text, *line;
   bool ok = true;
-  *n = (tc_nest){.n_num = (uint32_t)c->nums, .scratch_bytes = c->scratch};
+  *n = (tc_kir){.n_num = (uint32_t)c->nums, .scratch_bytes = c->scratch};
   while (ok && (line = strsep(&at, "\n"))) {
     line += strspn(line, " ");
     char *copy = strdup(line);
@@ -53,39 +53,39 @@ static bool parse_kir(const test_case *c, tc_nest *n, FILE *out) {
 }
 
 static void run_verify(const test_case *c, FILE *out) {
-  tc_nest n;
+  tc_kir n;
   char why[256];
-  if (parse_kir(c, &n, out)) fprintf(out, "%s\n", tc_nest_verify(&n, why, sizeof why) == TC_OK ? "right" : why);
-  tc_nest_destroy(&n);
+  if (parse_kir(c, &n, out)) fprintf(out, "%s\n", tc_kir_verify(&n, why, sizeof why) == TC_OK ? "right" : why);
+  tc_kir_destroy(&n);
 }
 
 static void run_print(const test_case *c, FILE *out) {
-  tc_nest n;
+  tc_kir n;
   if (parse_kir(c, &n, out)) {
-    tc_nest_print(&n, out);
-    uint64_t *key = calloc(1, tc_nest_key_bytes(&n));
-    tc_nest_write_key(&n, key);
-    const tc_nest again = tc_nest_of_key(key);  // a CPU's
+    tc_kir_print(&n, out);
+    uint64_t *key = calloc(1, tc_kir_key_bytes(&n));
+    tc_kir_write_key(&n, key);
+    const tc_kir again = tc_kir_of_key(key);  // a CPU's
     cr_expect(n.threads > 0 || (again.n_inst == n.n_inst && memcmp(again.inst, n.inst, n.n_inst * sizeof *n.inst) == 0), "%s", c->head);
     free(key);
   }
-  tc_nest_destroy(&n);
+  tc_kir_destroy(&n);
 }
 
 // The instructions behind the arguments, which are the kernel's numbers.
 static void print_built(tc_emit *e, FILE *out) {
   char why[256];
-  for (uint32_t k = 0; k < e->nest->n_inst; k++) e->nest->n_num += e->nest->inst[k].op == TC_N_NUM;
+  for (uint32_t k = 0; k < e->kir->n_inst; k++) e->kir->n_num += e->kir->inst[k].op == TC_IR_NUM;
   cr_expect(!e->failed);
-  cr_expect_eq(tc_nest_verify(e->nest, why, sizeof why), TC_OK, "%s", why);
-  tc_nest_print(e->nest, out);
-  tc_nest_destroy(e->nest);
+  cr_expect_eq(tc_kir_verify(e->kir, why, sizeof why), TC_OK, "%s", why);
+  tc_kir_print(e->kir, out);
+  tc_kir_destroy(e->kir);
 }
 
 static tc_val put_argument(tc_emit *e, const char *word, tc_type *type) {
-  int lanes, number = (int)e->nest->n_inst;
+  int lanes, number = (int)e->kir->n_inst;
   if (!word || !parse_value_type(word, type, &lanes)) return TC_NONE;
-  return tc_emit_raw(e, TC_N_NUM, *type, lanes, TC_NONE, TC_NONE, TC_NONE, number);
+  return tc_emit_raw(e, TC_IR_NUM, *type, lanes, TC_NONE, TC_NONE, TC_NONE, number);
 }
 
 static tc_val call_function(tc_emit *e, const char *name, tc_val x, tc_type type) {
@@ -101,14 +101,14 @@ static tc_val call_function(tc_emit *e, const char *name, tc_val x, tc_type type
   if (strcmp(name, "cos_f32") == 0) return tc_kir_trig_f32(e, x, true);
   if (strcmp(name, "sigmoid") == 0) return tc_kir_sigmoid(e, x, type);
   if (strcmp(name, "exp_of_negative") == 0) return tc_emit_exp_of_negative(e, type, x);
-  if (strcmp(name, "call_libm_tan") == 0) return tc_kir_call_libm(e, TC_NEST_MATH_TAN, x, 0, false);
+  if (strcmp(name, "call_libm_tan") == 0) return tc_kir_call_libm(e, TC_KIR_MATH_TAN, x, 0, false);
   if (strcmp(name, "power_of_sixteenths") == 0) return tc_emit_power_of_sixteenths(e, x, x);
   return TC_NONE;
 }
 
 static void run_function(const test_case *c, FILE *out) {
-  tc_nest n = {.n_inst = 0};
-  tc_emit e = {.nest = &n, .lookups = c->lookups};
+  tc_kir n = {.n_inst = 0};
+  tc_emit e = {.kir = &n, .lookups = c->lookups};
   char *text = strdup(c->input), *at = text, *name = strsep(&at, " \n");
   tc_type type = TC_F32, other;
   tc_val v[3];
@@ -154,12 +154,12 @@ static bool build_line(tc_emit *e, char *line) {
   }
   const int n = sscanf(line, "%31s %%%u %%%u", word, &a, &b);
   if (n < 2 || !parse_op(word, &op)) return false;
-  return n == 2 ? tc_emit_un(e, (tc_nest_op)op, a) : tc_emit_bin(e, (tc_nest_op)op, a, b), true;
+  return n == 2 ? tc_emit_un(e, (tc_kir_op)op, a) : tc_emit_bin(e, (tc_kir_op)op, a, b), true;
 }
 
 static void run_builder(const test_case *c, FILE *out) {
-  tc_nest n = {.n_inst = 0};
-  tc_emit e = {.nest = &n};
+  tc_kir n = {.n_inst = 0};
+  tc_emit e = {.kir = &n};
   char *text = strdup(c->input), *at = text, *line;
   while ((line = strsep(&at, "\n")))
     if (*line && !build_line(&e, line)) print_refusal(line, out);

@@ -1,6 +1,6 @@
-// Kernels compiled for AArch64 give the interpreter's bits: hand-built nests of every instruction, the kernels of many ops, and those of random programs.
+// Kernels compiled for AArch64 give the interpreter's bits: hand-built kernels of every instruction, the kernels of many ops, and those of random programs.
 // With TC_ISA=aarch64 this process plans kernels as for that machine and interprets them. Its calls of the interpreter are wrapped: what each kernel
-// found in memory and left there is written to a file, and the objects made from the same nests to another. tests/aarch64/runner.c, built by a cross compiler,
+// found in memory and left there is written to a file, and the objects made from the same kernels to another. tests/aarch64/runner.c, built by a cross compiler,
 // then runs them all under emulation. Skipped where there is no cross compiler, no C library for it, or no emulator.
 #include <pthread.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "runtime/team.h"
 #include "tests/aarch64/case.h"
 #include "tests/aarch64/stand_in.h"
-#include "tests/nests.h"
+#include "tests/kir_cases.h"
 #include "tests/expect.h"
 #include "tests/random/random_graph.h"
 
@@ -37,10 +37,10 @@ typedef struct region {
   size_t bytes;
 } region;
 
-// A nest that the interpreter was made for.
+// A kernel that the interpreter was made for.
 typedef struct known {
-  tc_nest nest;  // a copy
-  const tc_interp *interp;  // NULL: of a hand-built nest
+  tc_kir kir;  // a copy
+  const tc_interp *interp;  // NULL: of a hand-built kernel
   bool recorded;
   char name[16];
 } known;
@@ -55,31 +55,31 @@ static void *copy_of(const void *from, size_t bytes) {
   return copy;
 }
 
-static known *meet(const tc_nest *n, const tc_interp *interp) {
+static known *meet(const tc_kir *n, const tc_interp *interp) {
   EXPECT(n_met < MAX_KNOWN && n->n_buf <= MAX_BUFS, "nest %d has %u buffers", n_met, n->n_buf);
   if (n_met == MAX_KNOWN) return NULL;
   known *k = &met[n_met];
-  *k = (known){.nest = *n, .interp = interp};
-  k->nest.inst = copy_of(n->inst, n->n_inst * sizeof *n->inst);
-  k->nest.tile = copy_of(n->tile, n->n_tile * sizeof *n->tile);
-  k->nest.buf_type = copy_of(n->buf_type, n->n_buf);
+  *k = (known){.kir = *n, .interp = interp};
+  k->kir.inst = copy_of(n->inst, n->n_inst * sizeof *n->inst);
+  k->kir.tile = copy_of(n->tile, n->n_tile * sizeof *n->tile);
+  k->kir.buf_type = copy_of(n->buf_type, n->n_buf);
   snprintf(k->name, sizeof k->name, "kernel_%d", n_met++);
   return k;
 }
 
 // How many NUMs the kernel reads, and a bit for each buffer it writes.
-static uint64_t count_nums(const tc_nest *n, uint64_t *written) {
+static uint64_t count_nums(const tc_kir *n, uint64_t *written) {
   uint64_t n_num = 0;
   *written = 0;
   for (uint32_t i = 0; i < n->n_inst; i++) {
-    const tc_ninst *x = &n->inst[i];
-    if ((x->op == TC_N_STORE || x->op == TC_N_SCATTER) && x->imm < n->n_buf) *written |= UINT64_C(1) << x->imm;
-    if (x->op == TC_N_NUM && (uint64_t)x->imm >= n_num) n_num = (uint64_t)x->imm + 1;
+    const tc_kir_inst *x = &n->inst[i];
+    if ((x->op == TC_IR_STORE || x->op == TC_IR_SCATTER) && x->imm < n->n_buf) *written |= UINT64_C(1) << x->imm;
+    if (x->op == TC_IR_NUM && (uint64_t)x->imm >= n_num) n_num = (uint64_t)x->imm + 1;
   }
   return n_num;
 }
 
-tc_status __real_tc_interp_create(const tc_nest *nest, tc_interp **out);
+tc_status __real_tc_interp_create(const tc_kir *kir, tc_interp **out);
 void __real_tc_interp_run(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker);
 
 static void put(const void *from, size_t bytes) {
@@ -89,7 +89,7 @@ static void put(const void *from, size_t bytes) {
 // Interprets with the stand-ins for library functions, writes the case, and puts the memory back as it was.
 static void record(known *k, const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, const tc_worker *worker,
                    const region *r, int n_region) {
-  const tc_nest *n = &k->nest;
+  const tc_kir *n = &k->kir;
   uint64_t written, n_num = count_nums(n, &written);
   case_head head = {
       .n_num = n_num, .n_region = (uint64_t)n_region, .n_buf = n->n_buf, .scratch_bytes = (uint64_t)n->scratch_bytes, .begin = begin, .end = end};
@@ -122,9 +122,9 @@ static void record(known *k, const void *ctx, void *const *buf, const uint64_t *
   of_case[n_cases++] = k;
 }
 
-// ---- hand-built nests ----
+// ---- hand-built kernels ----
 
-static void check_nest(nest_case *f) {
+static void check_kir(kir_case *f) {
   known *k = meet(&f->n, NULL);
   tc_interp *p = NULL;
   void *buf[MAX_BUFS];
@@ -132,7 +132,7 @@ static void check_nest(nest_case *f) {
   if (k == NULL) return;
   EXPECT_OK(__real_tc_interp_create(&f->n, &p));
   for (uint32_t b = 0; b < f->n.n_buf; b++) {  // aligned to elements only
-    size_t size = nest_type_bytes[f->n.buf_type[b]];
+    size_t size = kir_type_bytes[f->n.buf_type[b]];
     r[b] = (region){calloc(NEST_LENGTH + 1, size), (NEST_LENGTH + 1) * size};
     buf[b] = r[b].at + size;
     if (b < f->n_in) memcpy(buf[b], f->in[b], NEST_LENGTH * size);
@@ -142,22 +142,22 @@ static void check_nest(nest_case *f) {
   for (uint32_t b = 0; b < f->n.n_buf; b++) free(r[b].at);
   free(worker.scratch);
   tc_interp_destroy(p);
-  nest_case_release(f);
+  kir_case_release(f);
 }
 
-static void check_nests(void) {
+static void check_kirs(void) {
   static const int widths[] = {1, 4, 32};
-  nest_case f;
+  kir_case f;
   for (tc_type t = 0; t < TC_N_TYPES; t++) {
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
       bool computes = t != TC_F16 && t != TC_BF16;
-      if (computes) nest_case_ops(&f, t, widths[w], 0), check_nest(&f);
-      if (computes) nest_case_rest(&f, t, widths[w], 0), check_nest(&f);
-      nest_case_casts(&f, t, widths[w], 0), check_nest(&f);
-      nest_case_memory(&f, t, widths[w], 0), check_nest(&f);
+      if (computes) kir_case_ops(&f, t, widths[w], 0), check_kir(&f);
+      if (computes) kir_case_rest(&f, t, widths[w], 0), check_kir(&f);
+      kir_case_casts(&f, t, widths[w], 0), check_kir(&f);
+      kir_case_memory(&f, t, widths[w], 0), check_kir(&f);
     }
   }
-  nest_case_flow(&f), check_nest(&f);
+  kir_case_flow(&f), check_kir(&f);
 }
 
 // ---- kernels as the library launches them ----
@@ -189,18 +189,18 @@ tc_status __wrap_tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out)
   return note_memory(__real_tc_buffer_create_on(d, bytes, out), bytes, out);
 }
 
-tc_status __wrap_tc_interp_create(const tc_nest *nest, tc_interp **out);
-tc_status __wrap_tc_interp_create(const tc_nest *nest, tc_interp **out) {
-  tc_status st = __real_tc_interp_create(nest, out);
+tc_status __wrap_tc_interp_create(const tc_kir *kir, tc_interp **out);
+tc_status __wrap_tc_interp_create(const tc_kir *kir, tc_interp **out) {
+  tc_status st = __real_tc_interp_create(kir, out);
   if (st != TC_OK) return st;
-  (void)meet(nest, *out);
+  (void)meet(kir, *out);
   return TC_OK;
 }
 
 // Finds the memory that each buffer lies in; false if some lies in none that is known.
 static bool find_regions(const known *k, void *const *buf, region *r, int *n_region) {
   *n_region = 0;
-  for (uint32_t b = 0; b < k->nest.n_buf; b++) {
+  for (uint32_t b = 0; b < k->kir.n_buf; b++) {
     int at = 0, i = 0;
     while (at < n_memory && ((char *)buf[b] < memory[at].at || (char *)buf[b] >= memory[at].at + memory[at].bytes)) at++;
     if (at == n_memory) return false;
@@ -358,7 +358,7 @@ static void run_training(tc_type type) {
   RUN(tc_grad(q));
 }
 
-// Casts and arithmetic of every type are among the hand-built nests; here are the types whose kernels differ in more than that.
+// Casts and arithmetic of every type are among the hand-built kernels; here are the types whose kernels differ in more than that.
 static void run_ops(void) {
   static const struct {
     void (*run)(tc_type type);
@@ -409,7 +409,7 @@ static object object_of[MAX_KNOWN];
 
 static void *make_objects(void *next) {
   for (int i; (i = atomic_fetch_add((atomic_int *)next, 1)) < n_cases;)
-    EXPECT_OK(tc_compiler_object(&of_case[i]->nest, of_case[i]->name, &object_of[i].at, &object_of[i].bytes));
+    EXPECT_OK(tc_compiler_object(&of_case[i]->kir, of_case[i]->name, &object_of[i].at, &object_of[i].bytes));
   return NULL;
 }
 
@@ -445,7 +445,7 @@ int main(void) {
   EXPECT(cases != NULL, "no file of cases");
   EXPECT(strstr(tc_compiler_sentence(), "interpreted as they are for aarch64") != NULL, "%s", tc_compiler_sentence());
   if (cases != NULL && expect_n_failed == 0) {
-    check_nests();
+    check_kirs();
     run_ops();
     run_random();
     EXPECT(fclose(cases) == 0, "the file of cases is not written");
@@ -454,7 +454,7 @@ int main(void) {
     EXPECT(shell(CC " " RUNNER " -o %s/runner -lm && " EMULATOR " %s/runner %s %s", dir, dir, path, objects),
            "kernels for AArch64 differ from the interpreter");
   }
-  for (int i = 0; i < n_met; i++) tc_nest_destroy(&met[i].nest);
+  for (int i = 0; i < n_met; i++) tc_kir_destroy(&met[i].kir);
   (void)shell("rm -rf %s", dir);
   return expect_done("aarch64");
 }

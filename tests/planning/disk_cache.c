@@ -1,5 +1,5 @@
 // Kernels of the processor on disk, from process to process: a second one compiles nothing, opens no compiler and has the same bits; what is damaged, of
-// another compiler, instruction set or nest is compiled again; no directory can do harm; a process without a compiler interprets, whatever is on disk.
+// another compiler, instruction set or kernel is compiled again; no directory can do harm; a process without a compiler interprets, whatever is on disk.
 // Each process is this program again: kernels_kept use WAY. In sanitized builds, too: no loader of a sanitizer's own opens what the program does not.
 #include <dirent.h>
 #include <elf.h>

@@ -107,12 +107,12 @@ static void topics(void) {
   EXPECT_SAID(": recorded\n%0 = leaf f32[7] tc:cpu");
   EXPECT_SAID("\nsimplified\n");
   EXPECT_SAID("1 steps, 1 waves");
-  set("TC_LOG", "kernel,nest");
+  set("TC_LOG", "kernel,kir");
   work(2);
   tc_sync_point p;
   EXPECT(tc_sync_points(1, &p) == 1, "no sync point");
   EXPECT_SAID(strcmp(p.tier, "llvm") ? "tc[kernel] interpreted tc_" : "tc[kernel] compiled tc_");
-  EXPECT_SAID("tc[nest] tc_");
+  EXPECT_SAID("tc[kir] tc_");
   EXPECT_SAID("store");
   set("TC_LOG", "asm");
   work(2);

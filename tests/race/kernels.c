@@ -1,4 +1,4 @@
-// Kernels made together, a plain program for -fsanitize=thread as well: a list of nests gives the kernels that they give one by one, equal ones once; of
+// Kernels made together, a plain program for -fsanitize=thread as well: a list of kernels gives the kernels that they give one by one, equal ones once; of
 // several that cannot be compiled the first one's error is told, and nothing is left; threads that ask for the same lists at once, while others clear the
 // cache, all get what computes the right values, general kernels too; so do those whose kernels come from disk.
 #include <math.h>
@@ -10,15 +10,15 @@
 #include "lowering/jit/kernel_cache.h"
 #include "runtime/options.h"
 #include "runtime/team.h"
-#include "tests/lowering/nest_build.h"
+#include "tests/lowering/kir_build.h"
 #include "tests/expect.h"
 #include "tests/files/files.h"
 
 enum { N_NESTS = 24, N_DISTINCT = 17, N_THREADS = 3, N_ROUNDS = 4 };
 
 // Stores a number everywhere; kind -1: takes the remainder of two, for which there is no code.
-static void build(tc_nest *n, int kind) {
-  *n = (tc_nest){0};
+static void build(tc_kir *n, int kind) {
+  *n = (tc_kir){0};
   float value = (float)kind;
   int32_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -32,7 +32,7 @@ static void build(tc_nest *n, int kind) {
 }
 
 typedef struct list {
-  tc_nest nest[N_NESTS];
+  tc_kir kir[N_NESTS];
   tc_kernel_wish wish[N_NESTS];
   char stem[N_NESTS][16];
 } list;
@@ -40,16 +40,16 @@ typedef struct list {
 // place: see tc_kernel_wish.
 static void list_make(list *l, uint64_t place) {
   for (int i = 0; i < N_NESTS; i++) {
-    build(&l->nest[i], i % N_DISTINCT);
+    build(&l->kir[i], i % N_DISTINCT);
     snprintf(l->stem[i], sizeof l->stem[i], "kind%d", i % N_DISTINCT);
-    l->wish[i] = (tc_kernel_wish){.nest = &l->nest[i], .stem = l->stem[i], .place = place, .work = INFINITY};  // too much to be interpreted first
+    l->wish[i] = (tc_kernel_wish){.kir = &l->kir[i], .stem = l->stem[i], .place = place, .work = INFINITY};  // too much to be interpreted first
   }
 }
 
 static void list_release(list *l) {
   for (int i = 0; i < N_NESTS; i++) {
     tc_kernel_release(l->wish[i].kernel);
-    tc_nest_destroy(&l->nest[i]);
+    tc_kir_destroy(&l->kir[i]);
   }
 }
 
@@ -76,7 +76,7 @@ static void equal_ones_are_one(void) {
   for (int i = N_DISTINCT; i < N_NESTS; i++) EXPECT(l.wish[i].kernel == l.wish[i - N_DISTINCT].kernel, "nest %d has a kernel of its own", i);
   for (int i = 0; i < N_NESTS; i++) {
     tc_kernel *k;
-    EXPECT_OK(tc_kernel_get(&l.nest[i], l.stem[i], NULL, &k, &again));
+    EXPECT_OK(tc_kernel_get(&l.kir[i], l.stem[i], NULL, &k, &again));
     EXPECT(k == l.wish[i].kernel, "nest %d alone has another kernel", i);
     tc_kernel_release(k);
   }
@@ -93,8 +93,8 @@ static void first_error_is_told(void) {
   tc_cache_info before = {0}, after = {0};
   tc_kernel_stats(&before);
   for (int i = 0; i < 3; i++) {
-    tc_nest_destroy(&l.nest[bad[i]]);
-    build(&l.nest[bad[i]], -1 - i);
+    tc_kir_destroy(&l.kir[bad[i]]);
+    build(&l.kir[bad[i]], -1 - i);
     snprintf(l.stem[bad[i]], sizeof l.stem[0], "bad%d", bad[i]);
   }
   tc_clear_error();

@@ -81,14 +81,14 @@ static int callers_run(void) {
   return (int)n_bad;
 }
 
-static void nest_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+static void kir_task(void *arg, int wave, int64_t index, tc_worker *worker) {
   (void)wave, (void)index, (void)worker;
   atomic_fetch_add((atomic_int *)arg, grids_run(2, 0));
 }
 
 static int nested_run(void) {
   atomic_int n_bad = 0;
-  tc_job job = {nest_task, &n_bad, 1, (const int64_t[]){16}, 64, 0};
+  tc_job job = {kir_task, &n_bad, 1, (const int64_t[]){16}, 64, 0};
   tc_team_run(&job);
   return n_bad;
 }

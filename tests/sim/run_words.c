@@ -338,9 +338,9 @@ void *sim_word(const char *name) {
   } table[] = {
 #define F(name) {#name, (void *)name}
 #define W(name, function) {#name, (void *)function}
-#define TC_NEST_MATH(NAME, function, operands) {"tc_math_" #NAME, (void *)function},
+#define TC_KIR_MATH(NAME, function, operands) {"tc_math_" #NAME, (void *)function},
 #include "lowering/kir/libm.def"
-#undef TC_NEST_MATH
+#undef TC_KIR_MATH
       W(sim_thread, thread_word),
       W(sim_block, block_word),
       W(sim_blocks, blocks_word),

@@ -256,14 +256,14 @@ static void test_min(void) {
 // Each row of libm.def is there by its name in small letters, and is that function.
 static void test_math(void) {
   static const char *const names[] = {
-#define TC_NEST_MATH(NAME, function, operands) #NAME,
+#define TC_KIR_MATH(NAME, function, operands) #NAME,
 #include "lowering/kir/libm.def"
-#undef TC_NEST_MATH
+#undef TC_KIR_MATH
   };
   static const int operands_of[] = {
-#define TC_NEST_MATH(NAME, function, operands) operands,
+#define TC_KIR_MATH(NAME, function, operands) operands,
 #include "lowering/kir/libm.def"
-#undef TC_NEST_MATH
+#undef TC_KIR_MATH
   };
   char text[4096];
   int n = snprintf(text, sizeof text, "TC_KERNEL(math, 1) {\n  f64 *out = (f64 *)tc_table[0];\n  f64 x = 0.5;\n");
@@ -278,11 +278,11 @@ static void test_math(void) {
   CUfunction f = use_kernel("math", text);
   volatile double x = 0.5;
   double want[] = {
-#define TC_NEST_MATH(NAME, function, operands) WANT_##operands(function)
+#define TC_KIR_MATH(NAME, function, operands) WANT_##operands(function)
 #define WANT_1(function) function(x),
 #define WANT_2(function) function(x + 0.5, x),
 #include "lowering/kir/libm.def"
-#undef TC_NEST_MATH
+#undef TC_KIR_MATH
   };
   enum { N = sizeof want / sizeof *want };
   double got[N];

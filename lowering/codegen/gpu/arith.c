@@ -38,20 +38,20 @@ static tc_gpu_name divide(tc_gpu_text *t, unsigned dtype, bool is_rem, const cha
 static tc_gpu_name shift_known(unsigned op, unsigned dtype, const char *a, int64_t by) {
   const char *type = tc_gpu_type(dtype);
   const unsigned bits = 8 * tc_kir_type_bytes(dtype);
-  if (op == TC_N_SHR) return tc_gpu_named("(%s)(%s >> %d)", type, a, (int)by);
-  if (op == TC_N_SHL) return tc_gpu_named("(%s)((u%u)%s << %d)", type, bits < 32 ? 32 : bits, a, (int)by);
+  if (op == TC_IR_SHR) return tc_gpu_named("(%s)(%s >> %d)", type, a, (int)by);
+  if (op == TC_IR_SHL) return tc_gpu_named("(%s)((u%u)%s << %d)", type, bits < 32 ? 32 : bits, a, (int)by);
   return tc_gpu_named("(%s)((u%u)%s >> %d)", type, bits, a, (int)by);
 }
 
 static tc_gpu_name shift(tc_gpu_text *t, unsigned op, unsigned dtype, const char *a, const char *b) {
-  const tc_gpu_name f = tc_gpu_named("tc_%s_%s", tc_nest_op_name((tc_nest_op)op), name_of(dtype)), call = tc_gpu_named("%s(", f.text);
+  const tc_gpu_name f = tc_gpu_named("tc_%s_%s", tc_kir_op_name((tc_kir_op)op), name_of(dtype)), call = tc_gpu_named("%s(", f.text);
   const char *type = tc_gpu_type(dtype);
   const unsigned bits = 8 * tc_kir_type_bytes(dtype);
   if (tc_gpu_is_new(t, call.text)) {
     tc_gpu_put(&t->helpers, "TC_DEVICE %s %s(%s a, %s n) {\n  return (u%u)n < %u ? ", type, f.text, type, type, bits, bits);
-    if (op == TC_N_SHL)
+    if (op == TC_IR_SHL)
       tc_gpu_put(&t->helpers, "(%s)((u%u)a << n) : 0;\n}\n", type, bits < 32 ? 32 : bits);
-    else if (op == TC_N_USHR || tc_kir_is_unsigned(dtype))
+    else if (op == TC_IR_USHR || tc_kir_is_unsigned(dtype))
       tc_gpu_put(&t->helpers, "(%s)((u%u)a >> n) : 0;\n}\n", type, bits);
     else
       tc_gpu_put(&t->helpers, "(%s)(a >> n) : (%s)(a >> %u);\n}\n", type, type, bits - 1);
@@ -124,7 +124,7 @@ static tc_gpu_name cast(tc_gpu_text *t, unsigned from, unsigned to, const char *
 }
 
 static tc_gpu_name bitcast(const tc_gpu_text *t, uint32_t from, unsigned k) {
-  const unsigned type = t->nest->inst[from].dtype;
+  const unsigned type = t->kir->inst[from].dtype;
   const tc_gpu_name x = tc_gpu_element(t, from, k);
   switch (type) {
     case TC_F32: return tc_gpu_named("(i32)tc_bits_f32(%s)", x.text);
@@ -155,33 +155,33 @@ static tc_gpu_name scale(tc_gpu_text *t, bool is_small, const char *x, const cha
 }
 
 // Words are tc_math_ and the C function's name; some functions are called so themselves.
-static tc_gpu_name call_math(const tc_ninst *i, const char *a, const char *b) {
+static tc_gpu_name call_math(const tc_kir_inst *i, const char *a, const char *b) {
   static const char *const names[] = {
-#define TC_NEST_MATH(NAME, function, operands) #function,
+#define TC_KIR_MATH(NAME, function, operands) #function,
 #include "lowering/kir/libm.def"
-#undef TC_NEST_MATH
+#undef TC_KIR_MATH
   };
   const char *f = names[i->imm], *before = strncmp(f, "tc_math_", 8) == 0 ? "" : "tc_math_";
-  return tc_nest_math_operands(i->imm) == 2 ? tc_gpu_named("%s%s(%s, %s)", before, f, a, b) : tc_gpu_named("%s%s(%s)", before, f, a);
+  return tc_kir_math_operands(i->imm) == 2 ? tc_gpu_named("%s%s(%s, %s)", before, f, a, b) : tc_gpu_named("%s%s(%s)", before, f, a);
 }
 
 // ---- all ----
 
-static tc_gpu_name whole_unary(const tc_ninst *i, bool plain, const char *a) {
+static tc_gpu_name whole_unary(const tc_kir_inst *i, bool plain, const char *a) {
   const char *type = tc_gpu_type(i->dtype);
   const tc_gpu_name less = plain ? tc_gpu_named("-%s", a) : wrapped(i->dtype, "0", "-", a);
   switch (i->op) {
-    case TC_N_NEG: return less;
-    case TC_N_ABS: return tc_kir_is_unsigned(i->dtype) ? tc_gpu_named("%s", a) : tc_gpu_named("%s < 0 ? %s : %s", a, less.text, a);
+    case TC_IR_NEG: return less;
+    case TC_IR_ABS: return tc_kir_is_unsigned(i->dtype) ? tc_gpu_named("%s", a) : tc_gpu_named("%s < 0 ? %s : %s", a, less.text, a);
     default: return i->dtype == TC_BOOL ? tc_gpu_named("%s ^ 1", a) : tc_gpu_named("(%s)~%s", type, a);
   }
 }
 
 tc_gpu_name tc_gpu_combine(tc_gpu_text *t, unsigned op, unsigned dtype, const char *a, const char *b) {
-  static const char *const sign[TC_N_OPS] = {
-      [TC_N_ADD] = "+", [TC_N_SUB] = "-", [TC_N_MUL] = "*", [TC_N_AND] = "&", [TC_N_OR] = "|", [TC_N_XOR] = "^"};
-  if (op == TC_N_MIN || op == TC_N_MAX) return least_or_most(t, op == TC_N_MIN, dtype, a, b);
-  if (op == TC_N_ADD || op == TC_N_SUB || op == TC_N_MUL)
+  static const char *const sign[TC_N_KIR_OPS] = {
+      [TC_IR_ADD] = "+", [TC_IR_SUB] = "-", [TC_IR_MUL] = "*", [TC_IR_AND] = "&", [TC_IR_OR] = "|", [TC_IR_XOR] = "^"};
+  if (op == TC_IR_MIN || op == TC_IR_MAX) return least_or_most(t, op == TC_IR_MIN, dtype, a, b);
+  if (op == TC_IR_ADD || op == TC_IR_SUB || op == TC_IR_MUL)
     return tc_kir_is_real(dtype) ? tc_gpu_named("%s %s %s", a, sign[op], b) : wrapped(dtype, a, sign[op], b);
   return dtype == TC_BOOL || tc_kir_type_bytes(dtype) >= 4 ? tc_gpu_named("%s %s %s", a, sign[op], b)
                                                            : tc_gpu_named("(%s)(%s %s %s)", tc_gpu_type(dtype), a, sign[op], b);
@@ -189,75 +189,75 @@ tc_gpu_name tc_gpu_combine(tc_gpu_text *t, unsigned op, unsigned dtype, const ch
 
 // Counters and constants: as they are written, in 64 bits unless what comes out is small.
 static tc_gpu_name plain_sum(const tc_gpu_text *t, uint32_t at, const char *a, const char *b) {
-  const tc_ninst *i = &t->nest->inst[at];
-  const char *sign = i->op == TC_N_ADD ? "+" : i->op == TC_N_SUB ? "-" : "*";
+  const tc_kir_inst *i = &t->kir->inst[at];
+  const char *sign = i->op == TC_IR_ADD ? "+" : i->op == TC_IR_SUB ? "-" : "*";
   const bool wide = !tc_gpu_is_narrow(t, at) && tc_gpu_is_narrow(t, i->src[0]) && tc_gpu_is_narrow(t, i->src[1]);
   return tc_gpu_named("%s%s %s %s", wide ? "(i64)" : "", a, sign, b);
 }
 
-static tc_gpu_name shifted(tc_gpu_text *t, const tc_ninst *i, const char *a, const char *b) {
+static tc_gpu_name shifted(tc_gpu_text *t, const tc_kir_inst *i, const char *a, const char *b) {
   int64_t by;
   if (!tc_gpu_constant(t, i->src[1], &by) || by < 0 || by >= 8 * (int64_t)tc_kir_type_bytes(i->dtype)) return shift(t, i->op, i->dtype, a, b);
-  if (i->op != TC_N_SHL && tc_gpu_is_narrow(t, i->src[0]) && t->range[i->src[0]].low >= 0 && by < 32) return tc_gpu_named("%s >> %d", a, (int)by);
+  if (i->op != TC_IR_SHL && tc_gpu_is_narrow(t, i->src[0]) && t->range[i->src[0]].low >= 0 && by < 32) return tc_gpu_named("%s >> %d", a, (int)by);
   return shift_known(i->op, i->dtype, a, by);
 }
 
-static tc_gpu_name divided(tc_gpu_text *t, const tc_ninst *i, const char *a, const char *b) {
+static tc_gpu_name divided(tc_gpu_text *t, const tc_kir_inst *i, const char *a, const char *b) {
   if (tc_kir_is_real(i->dtype)) return tc_gpu_named("tc_div_%s(%s, %s)", name_of(i->dtype), a, b);
-  if (i->dtype == TC_I64 && t->range[i->src[1]].low > 0) return tc_gpu_named("%s %s %s", a, i->op == TC_N_DIV ? "/" : "%", b);
-  return divide(t, i->dtype, i->op == TC_N_REM, a, b);
+  if (i->dtype == TC_I64 && t->range[i->src[1]].low > 0) return tc_gpu_named("%s %s %s", a, i->op == TC_IR_DIV ? "/" : "%", b);
+  return divide(t, i->dtype, i->op == TC_IR_REM, a, b);
 }
 
 static tc_gpu_name expression(tc_gpu_text *t, uint32_t at, unsigned k) {
-  const tc_ninst *i = &t->nest->inst[at];
-  static const char *const test[TC_N_OPS] = {
-      [TC_N_EQ] = "==", [TC_N_NE] = "!=", [TC_N_LT] = "<", [TC_N_LE] = "<=", [TC_N_GT] = ">", [TC_N_GE] = ">="};
+  const tc_kir_inst *i = &t->kir->inst[at];
+  static const char *const test[TC_N_KIR_OPS] = {
+      [TC_IR_EQ] = "==", [TC_IR_NE] = "!=", [TC_IR_LT] = "<", [TC_IR_LE] = "<=", [TC_IR_GT] = ">", [TC_IR_GE] = ">="};
   tc_gpu_name s[3] = {{""}, {""}, {""}};
   for (int j = 0; j < 3; j++)
-    if (i->src[j] != TC_NONE && i->op != TC_N_BITCAST) s[j] = tc_gpu_element(t, i->src[j], k);
+    if (i->src[j] != TC_NONE && i->op != TC_IR_BITCAST) s[j] = tc_gpu_element(t, i->src[j], k);
   const char *a = s[0].text, *b = s[1].text, *name = name_of(i->dtype);
   switch (i->op) {
-    case TC_N_ADD:
-    case TC_N_SUB:
-    case TC_N_MUL:
+    case TC_IR_ADD:
+    case TC_IR_SUB:
+    case TC_IR_MUL:
       if (i->dtype == TC_I64 && t->plain[at]) return plain_sum(t, at, a, b);
       return tc_gpu_combine(t, i->op, i->dtype, a, b);
-    case TC_N_DIV:
-    case TC_N_REM: return divided(t, i, a, b);
-    case TC_N_FMA: return tc_gpu_named("tc_fma_%s(%s, %s, %s)", name, a, b, s[2].text);
-    case TC_N_EXP2: return tc_gpu_named("tc_exp2_f32(%s)", a);
-    case TC_N_LDEXP: return scale(t, i->imm != 0, a, b);
-    case TC_N_NEG:
-    case TC_N_ABS:
+    case TC_IR_DIV:
+    case TC_IR_REM: return divided(t, i, a, b);
+    case TC_IR_FMA: return tc_gpu_named("tc_fma_%s(%s, %s, %s)", name, a, b, s[2].text);
+    case TC_IR_EXP2: return tc_gpu_named("tc_exp2_f32(%s)", a);
+    case TC_IR_LDEXP: return scale(t, i->imm != 0, a, b);
+    case TC_IR_NEG:
+    case TC_IR_ABS:
       if (!tc_kir_is_real(i->dtype)) return whole_unary(i, i->dtype == TC_I64 && t->plain[i->src[0]], a);
-      return i->op == TC_N_NEG ? tc_gpu_named("-%s", a) : tc_gpu_named("tc_abs_%s(%s)", name, a);
-    case TC_N_NOT: return whole_unary(i, false, a);
-    case TC_N_SQRT:
-    case TC_N_FLOOR:
-    case TC_N_CEIL:
-    case TC_N_TRUNC:
-    case TC_N_RINT: return tc_gpu_named("tc_%s_%s(%s)", tc_nest_op_name((tc_nest_op)i->op), name, a);
-    case TC_N_SHL:
-    case TC_N_SHR:
-    case TC_N_USHR: return shifted(t, i, a, b);
-    case TC_N_MULHU: return tc_gpu_named("(i32)tc_mulhi_u32((u32)%s, (u32)%s)", a, b);
-    case TC_N_EQ:
-    case TC_N_NE:
-    case TC_N_LT:
-    case TC_N_LE:
-    case TC_N_GT:
-    case TC_N_GE: return tc_gpu_named("%s %s %s", a, test[i->op], b);
-    case TC_N_SELECT: return tc_gpu_named("%s ? %s : %s", a, b, s[2].text);
-    case TC_N_CAST: return cast(t, t->nest->inst[i->src[0]].dtype, i->dtype, a);
-    case TC_N_BITCAST: return bitcast(t, i->src[0], k);
-    case TC_N_CALL: return call_math(i, a, b);
+      return i->op == TC_IR_NEG ? tc_gpu_named("-%s", a) : tc_gpu_named("tc_abs_%s(%s)", name, a);
+    case TC_IR_NOT: return whole_unary(i, false, a);
+    case TC_IR_SQRT:
+    case TC_IR_FLOOR:
+    case TC_IR_CEIL:
+    case TC_IR_TRUNC:
+    case TC_IR_RINT: return tc_gpu_named("tc_%s_%s(%s)", tc_kir_op_name((tc_kir_op)i->op), name, a);
+    case TC_IR_SHL:
+    case TC_IR_SHR:
+    case TC_IR_USHR: return shifted(t, i, a, b);
+    case TC_IR_MULHU: return tc_gpu_named("(i32)tc_mulhi_u32((u32)%s, (u32)%s)", a, b);
+    case TC_IR_EQ:
+    case TC_IR_NE:
+    case TC_IR_LT:
+    case TC_IR_LE:
+    case TC_IR_GT:
+    case TC_IR_GE: return tc_gpu_named("%s %s %s", a, test[i->op], b);
+    case TC_IR_SELECT: return tc_gpu_named("%s ? %s : %s", a, b, s[2].text);
+    case TC_IR_CAST: return cast(t, t->kir->inst[i->src[0]].dtype, i->dtype, a);
+    case TC_IR_BITCAST: return bitcast(t, i->src[0], k);
+    case TC_IR_CALL: return call_math(i, a, b);
     default: return tc_gpu_combine(t, i->op, i->dtype, a, b);
   }
 }
 
 void tc_gpu_arith(tc_gpu_text *t, uint32_t at) {
-  const tc_ninst *i = &t->nest->inst[at];
-  const unsigned n = tc_gpu_is_one(t, at) ? 1 : tc_gpu_width(t->nest, i->lanes);
+  const tc_kir_inst *i = &t->kir->inst[at];
+  const unsigned n = tc_gpu_is_one(t, at) ? 1 : tc_gpu_width(t->kir, i->lanes);
   if (tc_gpu_is_packed(t, at)) {
     for (unsigned k = 0; k < n / 2; k++) {
       const tc_gpu_name low = expression(t, at, 2 * k), high = expression(t, at, 2 * k + 1);

@@ -64,37 +64,37 @@ static void add_term(form *f, uint32_t v, uint32_t times) {
 }
 
 static bool is_constant(const tc_gpu_text *t, uint32_t v) {
-  return t->nest->inst[v].op == TC_N_CONST;
+  return t->kir->inst[v].op == TC_IR_CONST;
 }
 
 // Adds value v times `times`; both are taken modulo lanes, a power of two.
 static void add_value(const walk *w, form *f, uint32_t v, uint32_t times) {
-  const tc_ninst *i = &w->t->nest->inst[v];
+  const tc_kir_inst *i = &w->t->kir->inst[v];
   const uint32_t below = f->lanes - 1, a = i->src[0], b = i->src[1];
   times &= below;
   if (times == 0 || f->lost) return;
   switch (i->op) {
-    case TC_N_CONST: f->rest = (f->rest + times * (uint32_t)i->imm) & below; return;
-    case TC_N_ADD:
-    case TC_N_SUB:
+    case TC_IR_CONST: f->rest = (f->rest + times * (uint32_t)i->imm) & below; return;
+    case TC_IR_ADD:
+    case TC_IR_SUB:
       add_value(w, f, a, times);
-      add_value(w, f, b, i->op == TC_N_ADD ? times : 0 - times);
+      add_value(w, f, b, i->op == TC_IR_ADD ? times : 0 - times);
       return;
-    case TC_N_MUL:
+    case TC_IR_MUL:
       if (is_constant(w->t, b))
-        add_value(w, f, a, times * (uint32_t)w->t->nest->inst[b].imm);
+        add_value(w, f, a, times * (uint32_t)w->t->kir->inst[b].imm);
       else if (is_constant(w->t, a))
-        add_value(w, f, b, times * (uint32_t)w->t->nest->inst[a].imm);
+        add_value(w, f, b, times * (uint32_t)w->t->kir->inst[a].imm);
       else
         add_term(f, v, times);
       return;
-    case TC_N_LOOP:
+    case TC_IR_LOOP:
       if ((times * (uint32_t)i->imm & below) == 0)
         add_value(w, f, a, times);
       else
         add_term(f, v, times);
       return;
-    case TC_N_VAR: f->lost = true; return;
+    case TC_IR_VAR: f->lost = true; return;
     default: add_term(f, v, times);
   }
 }
@@ -103,7 +103,7 @@ static void add_value(const walk *w, form *f, uint32_t v, uint32_t times) {
 static void find_loop(const walk *w, form *f) {
   f->loop = TC_NONE;
   for (uint32_t k = 0; k < f->n; k++) {
-    const uint32_t v = f->value[k], loop = w->t->nest->inst[v].op == TC_N_LOOP ? v : w->loop_of[v];
+    const uint32_t v = f->value[k], loop = w->t->kir->inst[v].op == TC_IR_LOOP ? v : w->loop_of[v];
     if (f->times[k] != 0 && loop != TC_NONE && (f->loop == TC_NONE || loop > f->loop)) f->loop = loop;
   }
 }
@@ -135,14 +135,14 @@ static bool is_scatter(const walk *w, uint16_t kind) {
 }
 
 static uint16_t kind_of(walk *w, uint32_t at) {
-  const tc_ninst *i = &w->t->nest->inst[at];
+  const tc_kir_inst *i = &w->t->kir->inst[at];
   const bool stores = tc_kir_is(i, TC_KIR_STORES);
   form f = {.lanes = i->lanes};
-  if (w->t->nest->threads == 1) return FIRST_THREAD;
+  if (w->t->kir->threads == 1) return FIRST_THREAD;
   if (i->lanes == 1) return stores ? FIRST_THREAD : MANY;
   if (tc_kir_is(i, TC_KIR_INDEXED)) {
     f.by_index = true;
-    if (w->t->nest->inst[i->src[0]].op == TC_N_VAR) return stores ? SCATTERED : MANY;
+    if (w->t->kir->inst[i->src[0]].op == TC_IR_VAR) return stores ? SCATTERED : MANY;
     add_term(&f, i->src[0], 1);
   } else {
     add_value(w, &f, i->src[0], 1);
@@ -179,7 +179,7 @@ static void touch(walk *w, state *s, uint32_t at, uint32_t memory, uint16_t kind
 // A buffer that may be memory which the kernel writes under another number: what is read in it
 // meets what any store wrote, and the other way round.
 static void touch_over(walk *w, const state *s, uint32_t at, bool writes) {
-  const tc_nest *n = w->t->nest;
+  const tc_kir *n = w->t->kir;
   const int64_t buffer = n->inst[at].imm;
   if (buffer >= n->n_buf || n->over == 0 || (!writes && !(n->over >> buffer & 1))) return;
   for (uint32_t k = 0; k < n->n_buf; k++) {
@@ -189,40 +189,40 @@ static void touch_over(walk *w, const state *s, uint32_t at, bool writes) {
 }
 
 static void touch_by(walk *w, state *s, uint32_t at) {
-  const tc_ninst *i = &w->t->nest->inst[at];
-  const uint32_t tiles = w->t->nest->n_buf, spaces = tiles + w->t->nest->n_tile;
+  const tc_kir_inst *i = &w->t->kir->inst[at];
+  const uint32_t tiles = w->t->kir->n_buf, spaces = tiles + w->t->kir->n_tile;
   switch (i->op) {
-    case TC_N_LOAD:
-    case TC_N_GATHER:
+    case TC_IR_LOAD:
+    case TC_IR_GATHER:
       touch(w, s, at, (uint32_t)i->imm, w->kind[at], true, false);
       touch_over(w, s, at, false);
       break;
-    case TC_N_STORE:
-    case TC_N_SCATTER:
+    case TC_IR_STORE:
+    case TC_IR_SCATTER:
       touch(w, s, at, (uint32_t)i->imm, w->kind[at], false, true);
       touch_over(w, s, at, true);
       break;
-    case TC_N_LDMATRIX: touch(w, s, at, tiles + (uint32_t)i->imm, MANY, true, false); break;
-    case TC_N_COPY: {  // what it writes is there after a WAIT, which is a barrier
+    case TC_IR_LDMATRIX: touch(w, s, at, tiles + (uint32_t)i->imm, MANY, true, false); break;
+    case TC_IR_COPY: {  // what it writes is there after a WAIT, which is a barrier
       state *m = &s[w->memory[tiles + i->flags]];
       if (m->read != NOTHING || m->written != NOTHING) w->met[at] = 1;
       touch(w, s, at, (uint32_t)i->imm, MANY, true, false);
       break;
     }
     // What it writes is there after a TMA_WAIT, of which each thread has its own.
-    case TC_N_TMA_LOAD: {
-      const tc_nmap *map = &w->t->nest->map[i->imm];
+    case TC_IR_TMA_LOAD: {
+      const tc_tensor_map *map = &w->t->kir->map[i->imm];
       state *m = &s[w->memory[tiles + map->tile]];
       if (m->read != NOTHING || m->written != NOTHING) w->met[at] = 1;
       touch(w, s, at, map->buffer, MANY, true, false);
       break;
     }
-    case TC_N_WGMMA:
-      for (int k = 0; k < 2; k++) touch(w, s, at, tiles + w->t->nest->map[k ? i->imm >> 8 : i->imm & 255].tile, MANY, true, false);
+    case TC_IR_WGMMA:
+      for (int k = 0; k < 2; k++) touch(w, s, at, tiles + w->t->kir->map[k ? i->imm >> 8 : i->imm & 255].tile, MANY, true, false);
       break;
-    case TC_N_WAIT: clear(w, s); break;
-    case TC_N_REDUCE:
-      if (w->t->warp_only || w->t->nest->inst[i->src[0]].lanes == 1) break;
+    case TC_IR_WAIT: clear(w, s); break;
+    case TC_IR_REDUCE:
+      if (w->t->warp_only || w->t->kir->inst[i->src[0]].lanes == 1) break;
       touch(w, s, at, spaces + w->t->space[at], FIRST_THREAD, false, true);
       clear(w, s);
       touch(w, s, at, spaces + w->t->space[at], MANY, true, false);
@@ -253,7 +253,7 @@ static bool join(const walk *w, state *a, const state *b) {
 }
 
 static void walk_over(walk *w, uint32_t from, uint32_t to, state *s) {
-  const tc_nest *n = w->t->nest;
+  const tc_kir *n = w->t->kir;
   for (uint32_t at = from; at < to && !w->no_memory; at++) {
     if (w->t->barrier[at]) clear(w, s);
     const unsigned op = n->inst[at].op;
@@ -271,16 +271,16 @@ static void walk_over(walk *w, uint32_t from, uint32_t to, state *s) {
     do {
       memcpy(inside, s, w->n_memory * sizeof *s);
       walk_over(w, at + 1, end, inside);
-      if (op == TC_N_LOOP) forget(w, inside, at);
-    } while (join(w, s, inside) && op == TC_N_LOOP && !w->no_memory);
+      if (op == TC_IR_LOOP) forget(w, inside, at);
+    } while (join(w, s, inside) && op == TC_IR_LOOP && !w->no_memory);
     at = end;
   }
 }
 
 static void walk_all(walk *w, state *start) {
-  memset(w->met, 0, w->t->nest->n_inst);
+  memset(w->met, 0, w->t->kir->n_inst);
   clear(w, start);
-  walk_over(w, 0, w->t->nest->n_inst, start);
+  walk_over(w, 0, w->t->kir->n_inst, start);
 }
 
 // Before the outermost loop around `at` where a barrier is enough, else before it.
@@ -299,14 +299,14 @@ static void place(walk *w, uint32_t at, state *start) {
 
 // ---- set up ----
 
-static bool overlap(const tc_nest *n, uint32_t a, uint32_t b) {
+static bool overlap(const tc_kir *n, uint32_t a, uint32_t b) {
   const tc_ntile *x = &n->tile[a], *y = &n->tile[b];
   if (x->of_lanes || y->of_lanes) return false;
   return x->offset < y->offset + y->n * (int64_t)tc_kir_type_bytes(y->dtype) && y->offset < x->offset + x->n * (int64_t)tc_kir_type_bytes(x->dtype);
 }
 
 static void find_memory(const walk *w) {
-  const tc_nest *n = w->t->nest;
+  const tc_kir *n = w->t->kir;
   for (uint32_t k = 0; k < w->n_memory; k++) w->memory[k] = k;
   for (uint32_t k = 0; k < n->n_tile; k++)
     for (uint32_t j = 0; j < k; j++) {
@@ -318,20 +318,20 @@ static void find_memory(const walk *w) {
 }
 
 static void find_kinds(walk *w) {
-  const tc_nest *n = w->t->nest;
+  const tc_kir *n = w->t->kir;
   uint32_t loop = TC_NONE;
   for (uint32_t k = 0; k < n->n_inst; k++) {
     const unsigned op = n->inst[k].op;
-    if (op == TC_N_ENDLOOP) loop = w->loop_of[loop];
+    if (op == TC_IR_ENDLOOP) loop = w->loop_of[loop];
     w->loop_of[k] = loop;
-    if (op == TC_N_LOOP) loop = k;
+    if (op == TC_IR_LOOP) loop = k;
     if (!tc_kir_is(&n->inst[k], TC_KIR_LOADS | TC_KIR_STORES)) continue;
     w->kind[k] = tc_gpu_is_of_lanes(n, n->inst[k].imm) ? (uint16_t)FIRST_THREAD : kind_of(w, k);
   }
 }
 
 tc_status tc_gpu_find_barriers(tc_gpu_text *t) {
-  const tc_nest *n = t->nest;
+  const tc_kir *n = t->kir;
   walk w = {.t = t, .n_memory = n->n_buf + n->n_tile + 2};
   w.forms = tc_arena_alloc(&w.arena, ((size_t)n->n_inst + 1) * sizeof *w.forms);
   w.kind = tc_arena_alloc(&w.arena, ((size_t)n->n_inst + 1) * sizeof *w.kind);

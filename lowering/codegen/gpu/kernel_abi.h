@@ -14,7 +14,7 @@ typedef struct tc_gpu_shape {
   uint32_t cluster;       // blocks of a group, 1 or more: the grid is a multiple of them
   uint32_t shared_bytes;  // of a block
   uint32_t n_map;
-  tc_nmap map[TC_NEST_MAPS];  // of the nest, whose words it reads, too
+  tc_tensor_map map[TC_KIR_MAPS];  // of the kernel, whose words it reads, too
 } tc_gpu_shape;
 
 // Words of a kernel's table behind those of buffers and scalars: units in all, units a group does,

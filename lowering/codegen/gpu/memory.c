@@ -6,7 +6,7 @@
 #include "lowering/codegen/gpu/text.h"
 
 typedef struct access {
-  const tc_ninst *i;
+  const tc_kir_inst *i;
   uint32_t at, value;  // the instruction; what is loaded (itself) or stored
   uint32_t mask;  // TC_NONE: none
   unsigned n, bytes;  // elements of a thread, bytes of one
@@ -21,9 +21,9 @@ typedef struct access {
 // ---- what an access is ----
 
 static tc_gpu_name base_of(const tc_gpu_text *t, int64_t buffer) {
-  const int64_t tile = buffer - t->nest->n_buf;
+  const int64_t tile = buffer - t->kir->n_buf;
   if (tile < 0) return tc_gpu_named("b%d", (int)buffer);
-  return tc_gpu_named(tc_gpu_is_of_lanes(t->nest, buffer) ? "own%d" : "tile%d", (int)tile);
+  return tc_gpu_named(tc_gpu_is_of_lanes(t->kir, buffer) ? "own%d" : "tile%d", (int)tile);
 }
 
 // Pieces that save instructions, of an access with elements side by side whose first is a multiple
@@ -37,19 +37,19 @@ static void choose_pieces(access *a, uint32_t multiple, bool tile) {
 }
 
 static access describe(const tc_gpu_text *t, uint32_t at) {
-  const tc_ninst *i = &t->nest->inst[at];
-  const uint32_t address = i->src[0], of_address = t->nest->inst[address].lanes;
+  const tc_kir_inst *i = &t->kir->inst[at];
+  const uint32_t address = i->src[0], of_address = t->kir->inst[address].lanes;
   const bool stores = tc_kir_is(i, TC_KIR_STORES), indexed = tc_kir_is(i, TC_KIR_INDEXED);
   access a = {.i = i, .at = at, .value = stores ? i->src[1] : at, .mask = tc_kir_mask_of(i), .base = base_of(t, i->imm)};
-  a.n = tc_gpu_width(t->nest, i->lanes);
+  a.n = tc_gpu_width(t->kir, i->lanes);
   a.bytes = tc_kir_type_bytes(i->dtype);
   const tc_gpu_name e = tc_gpu_element(t, address, 0);
   if (indexed && of_address == i->lanes && a.n > 1) return a;
   a.side_by_side = true;
   a.first = e;
-  if (!indexed && i->lanes > 1 && t->nest->threads > 1)
+  if (!indexed && i->lanes > 1 && t->kir->threads > 1)
     a.first = a.n == 1 ? tc_gpu_named("%s + lane", e.text) : tc_gpu_named("%s + %u * lane", e.text, a.n);
-  choose_pieces(&a, t->multiple[address], i->imm >= t->nest->n_buf);
+  choose_pieces(&a, t->multiple[address], i->imm >= t->kir->n_buf);
   if (a.piece > 0 && !a.known) a.aligned = tc_gpu_named("(%s & %u) == 0", e.text, a.piece / a.bytes - 1);
   return a;
 }
@@ -114,7 +114,7 @@ static tc_gpu_name variable(const tc_gpu_text *t, uint32_t v, unsigned k) {
 }
 
 static void load_pieces(tc_gpu_text *t, const access *a) {
-  const bool kept = a->i->imm < t->nest->n_buf && !t->stored[a->i->imm] && !(t->nest->over >> a->i->imm & 1), reads_only = kept && a->piece >= 8;
+  const bool kept = a->i->imm < t->kir->n_buf && !t->stored[a->i->imm] && !(t->kir->over >> a->i->imm & 1), reads_only = kept && a->piece >= 8;
   for (unsigned p = 0; p < a->n * a->bytes / a->piece; p++) {
     if (p == 0) tc_gpu_line(t, "const %s ", piece_type(a));
     tc_gpu_put(&t->body, "%sw%u_%u = ", p > 0 ? ", " : "", a->at, p);
@@ -176,7 +176,7 @@ static void store_pieces(tc_gpu_text *t, const access *a) {
     if (words > 1) {
       tc_gpu_put(&t->body, "const %s w%u_%u = {", piece_type(a), a->at, p);
       for (unsigned k = 0; k < words; k++) tc_gpu_put(&t->body, "%s%s", k > 0 ? ", " : "", tc_gpu_register(t, a->value, p * words + k).text);
-      if (a->i->imm < t->nest->n_buf)
+      if (a->i->imm < t->kir->n_buf)
         tc_gpu_put(&t->body, "}; tc_store_%u(%s, w%u_%u);\n", a->piece, piece_at(a, p).text, a->at, p);
       else
         tc_gpu_put(&t->body, "}; *(%s *)%s = w%u_%u;\n", piece_type(a), piece_at(a, p).text, a->at, p);
@@ -205,7 +205,7 @@ static void store_scalar(tc_gpu_text *t, const access *a) {
 }
 
 static void store(tc_gpu_text *t, const access *a) {
-  if (a->i->lanes == 1 && t->nest->threads > 1) {
+  if (a->i->lanes == 1 && t->kir->threads > 1) {
     store_scalar(t, a);
   } else if (a->piece == 0) {
     store_elements(t, a);
@@ -232,13 +232,13 @@ static void store(tc_gpu_text *t, const access *a) {
 
 // Every thread's share is an array of its own; packed halves two an element.
 static void access_own(tc_gpu_text *t, access *a) {
-  const tc_ninst *address = &t->nest->inst[a->i->src[0]];
-  const bool packed = tc_kir_is_half(a->i->dtype) && a->n > 1, stores = a->i->op == TC_N_STORE;
+  const tc_kir_inst *address = &t->kir->inst[a->i->src[0]];
+  const bool packed = tc_kir_is_half(a->i->dtype) && a->n > 1, stores = a->i->op == TC_IR_STORE;
   unsigned down = packed ? 1 : 0;
-  for (unsigned threads = t->nest->threads; threads > 1; threads /= 2) down++;
+  for (unsigned threads = t->kir->threads; threads > 1; threads /= 2) down++;
   a->side_by_side = true;
-  a->first = address->op == TC_N_CONST ? tc_gpu_named("%lld", (long long)(address->imm >> down))
-                                       : tc_gpu_named("(%s >> %u)", tc_gpu_element(t, a->i->src[0], 0).text, down);
+  a->first = address->op == TC_IR_CONST ? tc_gpu_named("%lld", (long long)(address->imm >> down))
+                                        : tc_gpu_named("(%s >> %u)", tc_gpu_element(t, a->i->src[0], 0).text, down);
   for (unsigned k = 0; k < (packed ? a->n / 2 : a->n); k++) {
     const tc_gpu_name in = element_at(t, a, k), x = variable(t, a->value, k);
     if (!stores) tc_gpu_define(t, a->at, k);
@@ -252,7 +252,7 @@ static void access_own(tc_gpu_text *t, access *a) {
 
 void tc_gpu_memory(tc_gpu_text *t, uint32_t at) {
   access a = describe(t, at);
-  if (tc_gpu_is_of_lanes(t->nest, a.i->imm))
+  if (tc_gpu_is_of_lanes(t->kir, a.i->imm))
     access_own(t, &a);
   else if (tc_kir_is(a.i, TC_KIR_STORES))
     store(t, &a);
@@ -261,7 +261,7 @@ void tc_gpu_memory(tc_gpu_text *t, uint32_t at) {
 }
 
 void tc_gpu_tile_copy(tc_gpu_text *t, uint32_t at) {
-  const tc_ninst *i = &t->nest->inst[at];
+  const tc_kir_inst *i = &t->kir->inst[at];
   const tc_gpu_name from = tc_gpu_element(t, i->src[0], 0), to = tc_gpu_element(t, i->src[1], 0);
   if (i->src[2] == TC_NONE) {
     tc_gpu_line(t, "tc_copy_async_16(tile%u + %s, b%d + %s, 16);\n", i->flags, to.text, (int)i->imm, from.text);

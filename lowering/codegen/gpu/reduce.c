@@ -10,12 +10,12 @@
 
 #include "lowering/codegen/gpu/text.h"
 
-static const char *const op_name[TC_N_OPS] = {
-    [TC_N_ADD] = "add", [TC_N_MUL] = "mul", [TC_N_MIN] = "min", [TC_N_MAX] = "max", [TC_N_AND] = "and", [TC_N_OR] = "or"};
+static const char *const op_name[TC_N_KIR_OPS] = {
+    [TC_IR_ADD] = "add", [TC_IR_MUL] = "mul", [TC_IR_MIN] = "min", [TC_IR_MAX] = "max", [TC_IR_AND] = "and", [TC_IR_OR] = "or"};
 
 // Threads of the group in a warp, as text.
 static tc_gpu_name width_of(const tc_gpu_text *t) {
-  return t->warp_only ? tc_gpu_named("%u", t->nest->threads) : tc_gpu_named("TC_WARP");
+  return t->warp_only ? tc_gpu_named("%u", t->kir->threads) : tc_gpu_named("TC_WARP");
 }
 
 // A helper that moves a value between threads, by a distance d or from the first, 32 bits at a
@@ -41,7 +41,7 @@ static void need_move(tc_gpu_text *t, const char *name, const char *word, const 
 // apart.
 static void need_across(tc_gpu_text *t, unsigned op, unsigned dtype) {
   const char *type = tc_gpu_type(dtype);
-  const unsigned threads = t->nest->threads / t->blocks;
+  const unsigned threads = t->kir->threads / t->blocks;
   const tc_gpu_name call = tc_gpu_named("tc_across_%s_%s(", op_name[op], tc_type_name((tc_type)dtype));
   if (!tc_gpu_is_new(t, call.text)) return;
   (void)tc_gpu_combine(t, op, dtype, "", "");  // its helper comes first
@@ -57,9 +57,9 @@ static void need_across(tc_gpu_text *t, unsigned op, unsigned dtype) {
 
 // Through the block's memory, which holds a value of each thread, lane by lane.
 static void across_warps(tc_gpu_text *t, uint32_t at, unsigned n) {
-  const tc_ninst *i = &t->nest->inst[at];
+  const tc_kir_inst *i = &t->kir->inst[at];
   const char *type = tc_gpu_type(i->dtype), *thread = t->blocks > 1 ? "TC_THREAD" : "lane";
-  const unsigned threads = t->nest->threads / t->blocks;
+  const unsigned threads = t->kir->threads / t->blocks;
   need_across(t, (unsigned)i->imm, i->dtype);
   tc_gpu_line(t, "%s *const part%u = (%s *)(tc_shared + %zu);\n", type, at, type, t->space_at[t->space[at]]);
   tc_gpu_indent(t);
@@ -76,7 +76,7 @@ static void across_warps(tc_gpu_text *t, uint32_t at, unsigned n) {
 
 // By halves of a warp's threads, from those that are first / 2 apart to those that are least apart.
 static void within_warp(tc_gpu_text *t, uint32_t at, unsigned n, const char *first, unsigned least) {
-  const tc_ninst *i = &t->nest->inst[at];
+  const tc_kir_inst *i = &t->kir->inst[at];
   const char *of = tc_type_name((tc_type)i->dtype);
   need_move(t, "tc_down", "TC_DOWN_U32", "d", i->dtype);
   t->peers = true;
@@ -100,9 +100,9 @@ static void need_of_block(tc_gpu_text *t, unsigned dtype) {
 // What the neighbours of all blocks came to: a part of a warp has that of one block, or of two
 // combined.
 static void across_blocks(tc_gpu_text *t, uint32_t at, unsigned n) {
-  const tc_ninst *i = &t->nest->inst[at];
+  const tc_kir_inst *i = &t->kir->inst[at];
   const char *of = tc_type_name((tc_type)i->dtype);
-  const unsigned parts = t->blocks < 32 / TC_GPU_NEIGHBOURS ? t->blocks : 32 / TC_GPU_NEIGHBOURS, whole = t->nest->threads / t->blocks * n;
+  const unsigned parts = t->blocks < 32 / TC_GPU_NEIGHBOURS ? t->blocks : 32 / TC_GPU_NEIGHBOURS, whole = t->kir->threads / t->blocks * n;
   need_of_block(t, i->dtype);
   tc_gpu_indent(t);
   tc_gpu_put(&t->body, "if (TC_THREAD < %u) ", TC_GPU_NEIGHBOURS);
@@ -123,8 +123,8 @@ static void across_blocks(tc_gpu_text *t, uint32_t at, unsigned n) {
 }
 
 void tc_gpu_reduce(tc_gpu_text *t, uint32_t at) {
-  const tc_ninst *i = &t->nest->inst[at];
-  const unsigned lanes = t->nest->inst[i->src[0]].lanes, n = tc_gpu_width(t->nest, lanes);
+  const tc_kir_inst *i = &t->kir->inst[at];
+  const unsigned lanes = t->kir->inst[i->src[0]].lanes, n = tc_gpu_width(t->kir, lanes);
   if (lanes == 1) {
     tc_gpu_define(t, at, 0);
     tc_gpu_put(&t->body, "%s;\n", tc_gpu_element(t, i->src[0], 0).text);
@@ -137,7 +137,7 @@ void tc_gpu_reduce(tc_gpu_text *t, uint32_t at) {
     for (unsigned k = 0; k < n; k++) tc_gpu_put(&t->body, "%sr%u_%u = %s", k > 0 ? ", " : "", at, k, tc_gpu_element(t, i->src[0], k).text);
     tc_gpu_put(&t->body, ";\n");
   }
-  if (t->nest->threads > 1) {
+  if (t->kir->threads > 1) {
     within_warp(t, at, n, width_of(t).text, t->blocks > 1 ? TC_GPU_NEIGHBOURS : 1);
     if (t->blocks > 1) across_blocks(t, at, n);
     need_move(t, "tc_first", "TC_FROM_U32", "0", i->dtype);
@@ -148,18 +148,18 @@ void tc_gpu_reduce(tc_gpu_text *t, uint32_t at) {
       tc_gpu_line(t, "%s = %s;\n", low.text, tc_gpu_combine(t, (unsigned)i->imm, i->dtype, low.text, high.text).text);
     }
   tc_gpu_define(t, at, 0);
-  if (t->nest->threads > 1)
+  if (t->kir->threads > 1)
     tc_gpu_put(&t->body, "tc_first_%s(peers, r%u_0);\n", tc_type_name((tc_type)i->dtype), at);
   else
     tc_gpu_put(&t->body, "r%u_0;\n", at);
 }
 
 void tc_gpu_shfl_xor(tc_gpu_text *t, uint32_t at) {
-  const tc_ninst *i = &t->nest->inst[at];
+  const tc_kir_inst *i = &t->kir->inst[at];
   const tc_gpu_name other = tc_gpu_named("(TC_THREAD %% %s ^ d)", width_of(t).text);
   need_move(t, "tc_trade", "TC_FROM_U32", other.text, i->dtype);
   t->peers = true;
-  for (unsigned k = 0; k < tc_gpu_width(t->nest, i->lanes); k++) {
+  for (unsigned k = 0; k < tc_gpu_width(t->kir, i->lanes); k++) {
     tc_gpu_define(t, at, k);
     tc_gpu_put(&t->body, "tc_trade_%s(peers, %s, %d)", tc_type_name((tc_type)i->dtype), tc_gpu_element(t, i->src[0], k).text, (int)i->imm);
   }

@@ -82,33 +82,33 @@ const char *tc_gpu_memory_type(unsigned dtype) {
 
 // ---- values ----
 
-bool tc_gpu_is_of_lanes(const tc_nest *nest, int64_t buffer) {
-  return buffer >= nest->n_buf && nest->tile[buffer - nest->n_buf].of_lanes;
+bool tc_gpu_is_of_lanes(const tc_kir *kir, int64_t buffer) {
+  return buffer >= kir->n_buf && kir->tile[buffer - kir->n_buf].of_lanes;
 }
 
 bool tc_gpu_constant(const tc_gpu_text *t, uint32_t v, int64_t *out) {
-  const tc_ninst *i = &t->nest->inst[v];
-  if (i->op == TC_N_SPLAT) i = &t->nest->inst[i->src[0]];
+  const tc_kir_inst *i = &t->kir->inst[v];
+  if (i->op == TC_IR_SPLAT) i = &t->kir->inst[i->src[0]];
   *out = i->imm;
-  return i->op == TC_N_CONST;
+  return i->op == TC_IR_CONST;
 }
 
-unsigned tc_gpu_width(const tc_nest *nest, unsigned lanes) {
-  return lanes == 1 ? 1 : lanes / nest->threads;
+unsigned tc_gpu_width(const tc_kir *kir, unsigned lanes) {
+  return lanes == 1 ? 1 : lanes / kir->threads;
 }
 
 bool tc_gpu_is_narrow(const tc_gpu_text *t, uint32_t v) {
   const int64_t most = INT64_C(1) << 30;
-  return t->nest->inst[v].dtype == TC_I64 && t->range[v].low >= -most && t->range[v].high <= most;
+  return t->kir->inst[v].dtype == TC_I64 && t->range[v].low >= -most && t->range[v].high <= most;
 }
 
 bool tc_gpu_is_one(const tc_gpu_text *t, uint32_t v) {
-  const tc_ninst *i = &t->nest->inst[v];
-  return i->op == TC_N_CONST || i->op == TC_N_NUM || i->op == TC_N_SPLAT || tc_gpu_width(t->nest, i->lanes) == 1;
+  const tc_kir_inst *i = &t->kir->inst[v];
+  return i->op == TC_IR_CONST || i->op == TC_IR_NUM || i->op == TC_IR_SPLAT || tc_gpu_width(t->kir, i->lanes) == 1;
 }
 
 bool tc_gpu_is_packed(const tc_gpu_text *t, uint32_t v) {
-  return tc_kir_is_half(t->nest->inst[v].dtype) && !tc_gpu_is_one(t, v);
+  return tc_kir_is_half(t->kir->inst[v].dtype) && !tc_gpu_is_one(t, v);
 }
 
 // In brackets, where a sign would bind otherwise.
@@ -126,7 +126,7 @@ static tc_gpu_name float_literal(double v, const char *suffix) {
   return small ? tc_gpu_named("%s%.1f%s%s", open, v, suffix, close) : tc_gpu_named("%s%a%s%s", open, v, suffix, close);
 }
 
-static tc_gpu_name literal(const tc_ninst *i) {
+static tc_gpu_name literal(const tc_kir_inst *i) {
   const uint32_t low = (uint32_t)i->imm;
   double d;
   float f;
@@ -145,24 +145,24 @@ static tc_gpu_name literal(const tc_ninst *i) {
 
 // A splat of a variable keeps what the variable was.
 static bool is_alias(const tc_gpu_text *t, uint32_t v) {
-  const tc_ninst *i = &t->nest->inst[v];
-  return i->op == TC_N_SPLAT && t->nest->inst[i->src[0]].op != TC_N_VAR;
+  const tc_kir_inst *i = &t->kir->inst[v];
+  return i->op == TC_IR_SPLAT && t->kir->inst[i->src[0]].op != TC_IR_VAR;
 }
 
 tc_gpu_name tc_gpu_element(const tc_gpu_text *t, uint32_t v, unsigned k) {
-  const tc_ninst *i = &t->nest->inst[v];
-  if (i->op == TC_N_CONST) return literal(i);
+  const tc_kir_inst *i = &t->kir->inst[v];
+  if (i->op == TC_IR_CONST) return literal(i);
   if (is_alias(t, v)) return tc_gpu_element(t, i->src[0], 0);
   if (tc_gpu_is_one(t, v)) return tc_gpu_named("v%u", v);
-  if (t->sums[v] || i->op == TC_N_MMA || i->op == TC_N_MFMA) return tc_gpu_named("v%u[%u]", v, k);
+  if (t->sums[v] || i->op == TC_IR_MMA || i->op == TC_IR_MFMA) return tc_gpu_named("v%u[%u]", v, k);
   if (!tc_gpu_is_packed(t, v)) return tc_gpu_named("v%u_%u", v, k);
   const tc_gpu_name word = tc_gpu_register(t, v, k / 2);
   return k % 2 == 0 ? tc_gpu_named("(u16)%s", word.text) : tc_gpu_named("(u16)(%s >> 16)", word.text);
 }
 
 tc_gpu_name tc_gpu_register(const tc_gpu_text *t, uint32_t v, unsigned k) {
-  const tc_ninst *i = &t->nest->inst[v];
-  if (tc_gpu_is_packed(t, v)) return i->op == TC_N_LDMATRIX ? tc_gpu_named("v%u[%u]", v, k) : tc_gpu_named("v%u_%u", v, k);
+  const tc_kir_inst *i = &t->kir->inst[v];
+  if (tc_gpu_is_packed(t, v)) return i->op == TC_IR_LDMATRIX ? tc_gpu_named("v%u[%u]", v, k) : tc_gpu_named("v%u_%u", v, k);
   switch (tc_kir_type_bytes(i->dtype)) {
     case 4: {
       const tc_gpu_name x = tc_gpu_element(t, v, k);
@@ -186,12 +186,12 @@ tc_gpu_name tc_gpu_register(const tc_gpu_text *t, uint32_t v, unsigned k) {
 }
 
 void tc_gpu_define(tc_gpu_text *t, uint32_t v, unsigned k) {
-  const tc_ninst *i = &t->nest->inst[v];
+  const tc_kir_inst *i = &t->kir->inst[v];
   const bool packed = tc_gpu_is_packed(t, v);
   if (k > 0)
     tc_gpu_put(&t->body, ", ");
   else
-    tc_gpu_line(t, "%s%s ", i->op == TC_N_VAR ? "" : "const ", packed ? "u32" : tc_gpu_is_narrow(t, v) ? "i32" : tc_gpu_type(i->dtype));
+    tc_gpu_line(t, "%s%s ", i->op == TC_IR_VAR ? "" : "const ", packed ? "u32" : tc_gpu_is_narrow(t, v) ? "i32" : tc_gpu_type(i->dtype));
   if (tc_gpu_is_one(t, v))
     tc_gpu_put(&t->body, "v%u = ", v);
   else

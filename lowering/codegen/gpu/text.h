@@ -31,7 +31,7 @@ typedef struct tc_gpu_range {
 } tc_gpu_range;
 
 typedef struct tc_gpu_text {
-  const tc_nest *nest;
+  const tc_kir *kir;
   tc_gpu_out helpers, body;
   uint32_t *end_of;  // per LOOP and IF: its end
   // Per I64 value: the greatest power of two that is known to divide every lane of it.
@@ -70,14 +70,14 @@ const char *tc_gpu_memory_type(unsigned dtype);  // of an element in memory
 
 // Whether a buffer's number is that of a tile of lanes, of which each thread has a share of its
 // own.
-bool tc_gpu_is_of_lanes(const tc_nest *nest, int64_t buffer);
+bool tc_gpu_is_of_lanes(const tc_kir *kir, int64_t buffer);
 // Whether a value is a constant, or one over lanes, and which.
 bool tc_gpu_constant(const tc_gpu_text *t, uint32_t v, int64_t *out);
 // Whether an I64 value is so small that it is an i32 here, of which addresses are cheaper. Sums of
 // it and a lane's number still are.
 bool tc_gpu_is_narrow(const tc_gpu_text *t, uint32_t v);
 // Lanes a thread has of a value of so many.
-unsigned tc_gpu_width(const tc_nest *nest, unsigned lanes);
+unsigned tc_gpu_width(const tc_kir *kir, unsigned lanes);
 // Whether one variable stands for all lanes that a thread has of value v.
 bool tc_gpu_is_one(const tc_gpu_text *t, uint32_t v);
 // Whether value v is pairs of halves in u32s.

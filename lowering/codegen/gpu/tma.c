@@ -4,15 +4,15 @@
 #include "lowering/codegen/gpu/kernel_abi.h"
 #include "lowering/codegen/gpu/text.h"
 
-#define BOX (TC_NEST_BOX * TC_NEST_BOX)
+#define BOX (TC_KIR_TMA_BOX * TC_KIR_TMA_BOX)
 
 // Of a stage of the map's tile.
-static unsigned boxes_of(const tc_nest *n, const tc_nmap *m) {
+static unsigned boxes_of(const tc_kir *n, const tc_tensor_map *m) {
   return (unsigned)(n->tile[m->tile].n / BOX / n->stages);
 }
 
 void tc_gpu_put_gates(const tc_gpu_text *t, tc_gpu_out *out) {
-  const tc_nest *n = t->nest;
+  const tc_kir *n = t->kir;
   const uint32_t word = tc_gpu_map_word(n->n_buf, n->n_num);
   unsigned arrivals = 0;
   tc_gpu_put(out, "  u64 *const gate = (u64 *)(tc_shared + %zu);\n", t->gates_at);
@@ -26,9 +26,9 @@ void tc_gpu_put_gates(const tc_gpu_text *t, tc_gpu_out *out) {
 }
 
 static void fetch(tc_gpu_text *t, uint32_t at) {
-  const tc_nest *n = t->nest;
-  const tc_ninst *i = &n->inst[at];
-  const tc_nmap *m = &n->map[i->imm];
+  const tc_kir *n = t->kir;
+  const tc_kir_inst *i = &n->inst[at];
+  const tc_tensor_map *m = &n->map[i->imm];
   tc_gpu_name s[4];
   for (int k = 0; k < 4; k++) s[k] = tc_gpu_element(t, i->src[k], 0);
   tc_gpu_line(t, "if (lane == 0) tc_fetch_box(tile%u + (%s %% %u * %u + %u) * %d, map%d, (i32)%s, (i32)%s, (i32)%s, gate + %s %% %u);\n", m->tile,
@@ -37,28 +37,28 @@ static void fetch(tc_gpu_text *t, uint32_t at) {
 
 // N of the accumulator.
 static unsigned columns_of(const tc_gpu_text *t, uint32_t sums) {
-  return 2 * tc_gpu_width(t->nest, t->nest->inst[sums].lanes);
+  return 2 * tc_gpu_width(t->kir, t->kir->inst[sums].lanes);
 }
 
 static void product(tc_gpu_text *t, uint32_t at) {
-  const tc_nest *n = t->nest;
-  const tc_ninst *i = &n->inst[at];
-  const tc_nmap *a = &n->map[i->imm & 255], *b = &n->map[i->imm >> 8];
+  const tc_kir *n = t->kir;
+  const tc_kir_inst *i = &n->inst[at];
+  const tc_tensor_map *a = &n->map[i->imm & 255], *b = &n->map[i->imm >> 8];
   tc_gpu_line(t, "tc_wgmma_%s_%u(v%u, tile%u + %s, tile%u + %s, %u, %u);\n", tc_type_name((tc_type)n->tile[a->tile].dtype), columns_of(t, i->src[2]),
               i->src[2], a->tile, tc_gpu_element(t, i->src[0], 0).text, b->tile, tc_gpu_element(t, i->src[1], 0).text, i->flags & 1,
               i->flags >> 1 & 1);
 }
 
 void tc_gpu_box(tc_gpu_text *t, uint32_t at) {
-  const tc_ninst *i = &t->nest->inst[at];
+  const tc_kir_inst *i = &t->kir->inst[at];
   switch (i->op) {
-    case TC_N_TMA_LOAD: fetch(t, at); break;
-    case TC_N_TMA_WAIT: {
+    case TC_IR_TMA_LOAD: fetch(t, at); break;
+    case TC_IR_TMA_WAIT: {
       const tc_gpu_name chunk = tc_gpu_element(t, i->src[0], 0);
-      tc_gpu_line(t, "tc_gate_await(gate + %s %% %u, (i32)(%s / %u));\n", chunk.text, t->nest->stages, chunk.text, t->nest->stages);
+      tc_gpu_line(t, "tc_gate_await(gate + %s %% %u, (i32)(%s / %u));\n", chunk.text, t->kir->stages, chunk.text, t->kir->stages);
       break;
     }
-    case TC_N_WGMMA: product(t, at); break;
+    case TC_IR_WGMMA: product(t, at); break;
     default: tc_gpu_line(t, "tc_wgmma_wait_%u(v%u, %d);\n", columns_of(t, i->src[0]), i->src[0], (int)i->imm);
   }
 }

@@ -177,7 +177,7 @@ static const step *FN(PACK, F16, v)(const step *s, char *frame) {
 #define HALVE(OP, TY, EXPR) \
   static const step *FN(H##OP, TY, v)(const step *s, char *frame) { \
     TYPES_OF(TY) \
-    T t[TC_NEST_LANES]; \
+    T t[TC_KIR_LANES]; \
     memcpy(t, slot_at(frame, s->src[0]), s->lanes * sizeof(T)); \
     for (uint32_t h = s->lanes / 2; h > 0; h /= 2) \
       for (uint32_t j = 0; j < h; j++) { \
@@ -199,7 +199,7 @@ STEP_HALVES(HALVE)
     return s + 1; \
   } \
   static const step *FN(UNPACK, TY, v)(const step *s, char *frame) { \
-    T_##TY t[TC_NEST_LANES], *d = slot_at(frame, s->dst); \
+    T_##TY t[TC_KIR_LANES], *d = slot_at(frame, s->dst); \
     const uint32_t half = s->lanes / 2; \
     const T_##TY *a = slot_at(frame, s->src[0]), *b = slot_at(frame, s->src[1]); \
     if (s->imm) a += half, b += half; \
@@ -295,13 +295,13 @@ COPIES(1, 1) COPIES(2, 1) COPIES(4, 1) COPIES(8, 1) COPIES(16, 1) COPIES(32, 1) 
 static const step *FN(LOOK_UP, F32, v)(const step *s, char *frame) {
   char *d = vector_at(frame, s->dst);
   const char *a = vector_at(frame, s->src[0]);
-  for (uint32_t i = 0; i < s->lanes; i += 16) LOOK_UP(d + i * 4, tc_nest_table[s->imm], a + i * 4);
+  for (uint32_t i = 0; i < s->lanes; i += 16) LOOK_UP(d + i * 4, tc_kir_table[s->imm], a + i * 4);
   return s + 1;
 }
 #endif
 
-#define ENTRY(OP, TY, EXPR) .map[TC_N_##OP][TC_##TY] = {FN(OP, TY, v), FN(OP, TY, s)},
-#define ENTRY_HALVE(OP, TY, EXPR) .halve[TC_N_##OP][TC_##TY] = FN(H##OP, TY, v),
+#define ENTRY(OP, TY, EXPR) .map[TC_IR_##OP][TC_##TY] = {FN(OP, TY, v), FN(OP, TY, s)},
+#define ENTRY_HALVE(OP, TY, EXPR) .halve[TC_IR_##OP][TC_##TY] = FN(H##OP, TY, v),
 #define ENTRY_CAST(D, S) .cast[TC_##D][TC_##S] = FN(CAST_##D, S, v),
 // clang-format off
 #define ENTRY_CASTS(D) \
@@ -309,7 +309,7 @@ static const step *FN(LOOK_UP, F32, v)(const step *s, char *frame) {
   ENTRY_CAST(D, BF16) ENTRY_CAST(D, F32) ENTRY_CAST(D, F64)
 // clang-format on
 #define ENTRY_PAIR(SECOND, FIRST) .pair[PAIR_##SECOND][PAIR_##FIRST] = {FN(PAIR_##SECOND, FIRST, 0), FN(PAIR_##SECOND, FIRST, 1)},
-#define ENTRY_PICK(TEST, SIGN) .pick[TC_N_##TEST] = FN(PICK, TEST, v),
+#define ENTRY_PICK(TEST, SIGN) .pick[TC_IR_##TEST] = FN(PICK, TEST, v),
 #define ENTRY_MOVES(LOG, TY) \
   .splat[LOG] = FN(SPLAT, TY, v), .load_masked[LOG] = FN(LOADM, TY, v), .store_masked[LOG] = FN(STOREM, TY, v), .gather[LOG] = FN(GATHER, TY, v), \
   .scatter[LOG] = FN(SCATTER, TY, v), .unpack[LOG] = FN(UNPACK, TY, v), .interleave[LOG] = FN(INTERLEAVE, TY, v),

@@ -127,7 +127,7 @@ static inline uint32_t bits_of(float v) {
                    DOT_STEP((uint32_t)(x) & 0xffff0000, (uint32_t)(y) & 0xffff0000, settled((uint32_t)(sum)))))
 static inline int32_t looked_up(int64_t table, int32_t at) {
   int32_t bits;
-  memcpy(&bits, &tc_nest_table[table][at & (TC_NEST_TABLE_LENGTH - 1)], sizeof bits);
+  memcpy(&bits, &tc_kir_table[table][at & (TC_KIR_TABLE_LENGTH - 1)], sizeof bits);
   return bits;
 }
 static inline int32_t i32_from(double v) {

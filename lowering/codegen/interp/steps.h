@@ -1,4 +1,4 @@
-// The interpreter's steps: what a nest's instructions become, and the functions that do them.
+// The interpreter's steps: what a kernel's instructions become, and the functions that do them.
 // Inside the interpreter; not for others.
 //
 // Always: a slot is 64-byte aligned and a multiple of 64 bytes; a step reads its operands' lanes
@@ -39,8 +39,8 @@ typedef struct tc_interp_head {
 // The functions of one instruction set.
 typedef struct tc_interp_set {
   // By the operands' type (SELECT: by a type of the result's size); vector, scalar.
-  tc_interp_fn *map[TC_N_OPS][TC_N_TYPES][2];
-  tc_interp_fn *halve[TC_N_OPS][TC_N_TYPES];
+  tc_interp_fn *map[TC_N_KIR_OPS][TC_N_TYPES][2];
+  tc_interp_fn *halve[TC_N_KIR_OPS][TC_N_TYPES];
   tc_interp_fn *cast[TC_N_TYPES][TC_N_TYPES];  // to, from
   // By log2 of the element's bytes.
   tc_interp_fn *splat[4], *load_masked[4], *store_masked[4], *gather[4], *scatter[4], *unpack[4], *interleave[4];
@@ -50,7 +50,7 @@ typedef struct tc_interp_set {
   // Of F32: the second op, the first, whether the first's result is its second operand.
   tc_interp_fn *pair[N_PAIR_OPS][N_PAIR_OPS][2];
   tc_interp_fn *fma_fma;  // of F32: the first's result is multiplied
-  tc_interp_fn *pick[TC_N_OPS];  // SELECT of values of 4 bytes by a comparison of F32
+  tc_interp_fn *pick[TC_N_KIR_OPS];  // SELECT of values of 4 bytes by a comparison of F32
   tc_interp_fn *store_far;  // optional: past the caches
   tc_interp_fn *cast_settled;  // F32 to BF16
   tc_interp_fn *look_up;  // optional: a better LOOKUP of vectors

@@ -114,52 +114,52 @@ static bool divide(sum *s, int64_t divisor) {
 }
 
 // s, or, where it is of no use, the instruction itself, if that is one number.
-static sum sum_or_value(const tc_nest *nest, bool ok, sum s, uint32_t at) {
-  return ok ? s : nest->inst[at].lanes == 1 ? sum_of_value(at) : (sum){0};
+static sum sum_or_value(const tc_kir *kir, bool ok, sum s, uint32_t at) {
+  return ok ? s : kir->inst[at].lanes == 1 ? sum_of_value(at) : (sum){0};
 }
 
-static sum find_sum(const tc_nest *nest, const sum *of, uint32_t at) {
-  const tc_ninst *inst = &nest->inst[at];
+static sum find_sum(const tc_kir *kir, const sum *of, uint32_t at) {
+  const tc_kir_inst *inst = &kir->inst[at];
   sum s = {.known = true};
   int64_t value;
   bool ok;
   // A variable's value is its present one.
-  if (inst->dtype != TC_I64 || inst->op == TC_N_VAR) return (sum){0};
-  if (inst->op == TC_N_CONST) return s.rest = inst->imm, s;
-  if (inst->op == TC_N_LANES) return s.lane = inst->lanes > 1, s;
-  if (inst->op == TC_N_SPLAT) return of[inst->src[0]];
-  if (inst->op == TC_N_LOOP) {
+  if (inst->dtype != TC_I64 || inst->op == TC_IR_VAR) return (sum){0};
+  if (inst->op == TC_IR_CONST) return s.rest = inst->imm, s;
+  if (inst->op == TC_IR_LANES) return s.lane = inst->lanes > 1, s;
+  if (inst->op == TC_IR_SPLAT) return of[inst->src[0]];
+  if (inst->op == TC_IR_LOOP) {
     s = (sum){.known = true, .n = 1, .term = {{at, 1, inst->imm}}};
     ok = add_to(&s, &of[inst->src[0]], 1);
-    return sum_or_value(nest, ok, s, at);
+    return sum_or_value(kir, ok, s, at);
   }
-  if (inst->op != TC_N_ADD && inst->op != TC_N_SUB && inst->op != TC_N_MUL && inst->op != TC_N_DIV) return sum_or_value(nest, false, s, at);
+  if (inst->op != TC_IR_ADD && inst->op != TC_IR_SUB && inst->op != TC_IR_MUL && inst->op != TC_IR_DIV) return sum_or_value(kir, false, s, at);
   const sum *x = &of[inst->src[0]], *y = &of[inst->src[1]];
   ok = x->known && y->known;
-  if (ok && inst->op == TC_N_MUL) {
+  if (ok && inst->op == TC_IR_MUL) {
     ok = is_constant(y, &value) ? add_to(&s, x, value) : is_constant(x, &value) && add_to(&s, y, value);
   } else if (ok) {
     s = *x;
-    ok = inst->op == TC_N_DIV ? is_constant(y, &value) && divide(&s, value) : add_to(&s, y, inst->op == TC_N_ADD ? 1 : -1);
+    ok = inst->op == TC_IR_DIV ? is_constant(y, &value) && divide(&s, value) : add_to(&s, y, inst->op == TC_IR_ADD ? 1 : -1);
   }
-  return sum_or_value(nest, ok, s, at);
+  return sum_or_value(kir, ok, s, at);
 }
 
 // ---- what changes where ----
 
-static bool is_hoisted(const tc_ninst *inst) {
+static bool is_hoisted(const tc_kir_inst *inst) {
   return inst->lanes == 1 && tc_kir_is(inst, TC_KIR_HOIST);
 }
 
-static uint32_t find_within(const tc_nest *nest, const uint32_t *of, uint32_t at, uint32_t loop) {
-  const tc_ninst *inst = &nest->inst[at];
+static uint32_t find_within(const tc_kir *kir, const uint32_t *of, uint32_t at, uint32_t loop) {
+  const tc_kir_inst *inst = &kir->inst[at];
   uint32_t within = 0;
   bool set = false;
-  if (inst->op == TC_N_LOOP) return at + 1;
+  if (inst->op == TC_IR_LOOP) return at + 1;
   if (tc_kir_is(inst, TC_KIR_LEAF)) return 0;
   for (int k = 0; k < (int)(sizeof inst->src / sizeof inst->src[0]); k++) {
     if (inst->src[k] == TC_NONE) continue;
-    set |= nest->inst[inst->src[k]].op == TC_N_VAR;  // anywhere before it
+    set |= kir->inst[inst->src[k]].op == TC_IR_VAR;  // anywhere before it
     if (of[inst->src[k]] > within) within = of[inst->src[k]];
   }
   if (set || !is_hoisted(inst)) return loop == TC_NONE ? 0 : loop + 1;
@@ -167,15 +167,15 @@ static uint32_t find_within(const tc_nest *nest, const uint32_t *of, uint32_t at
 }
 
 bool tc_llvm_is_of_outside(const tc_llvm_build *b, uint32_t at, uint32_t loop) {
-  const tc_ninst *inst = &b->nest->inst[at];
+  const tc_kir_inst *inst = &b->kir->inst[at];
   return b->address->needed[at] && (tc_kir_is(inst, TC_KIR_LEAF) || is_hoisted(inst)) && b->address->within[at] <= loop;
 }
 
 // ---- groups ----
 
-static unsigned element_bytes(const tc_nest *nest, const tc_ninst *inst) {
-  if (inst->op != TC_N_PREFETCH) return tc_kir_type_bytes(inst->dtype);
-  return tc_kir_type_bytes(inst->imm < nest->n_buf ? nest->buf_type[inst->imm] : nest->tile[inst->imm - nest->n_buf].dtype);
+static unsigned element_bytes(const tc_kir *kir, const tc_kir_inst *inst) {
+  if (inst->op != TC_IR_PREFETCH) return tc_kir_type_bytes(inst->dtype);
+  return tc_kir_type_bytes(inst->imm < kir->n_buf ? kir->buf_type[inst->imm] : kir->tile[inst->imm - kir->n_buf].dtype);
 }
 
 static bool same_terms(const sum *a, const sum *b) {
@@ -184,10 +184,10 @@ static bool same_terms(const sum *a, const sum *b) {
 
 // In the place of a loop's turns its counter, which is there anyway, where that divides. From the
 // innermost loop outwards: a counter's start is made of what is further out.
-static void count_by_counters(const tc_nest *nest, const sum *of, sum *s) {
+static void count_by_counters(const tc_kir *kir, const sum *of, sum *s) {
   for (uint32_t i = s->n; i > 0;) {
     const term *t = &s->term[--i];
-    const tc_ninst *loop = &nest->inst[t->at];
+    const tc_kir_inst *loop = &kir->inst[t->at];
     if (!t->turns || t->times % loop->imm != 0) continue;
     sum with = *s;
     with.term[i] = (term){t->at, 0, t->times / loop->imm};
@@ -228,12 +228,12 @@ static bool join(tc_llvm_build *b, const group *like, access *out) {
 // adds, and the rest.
 static bool find_access(tc_llvm_build *b, uint32_t at, uint32_t loop) {
   tc_llvm_addresses *a = b->address;
-  const tc_nest *nest = b->nest;
-  const tc_ninst *inst = &nest->inst[at];
+  const tc_kir *kir = b->kir;
+  const tc_kir_inst *inst = &kir->inst[at];
   group g = {.loop = loop, .buffer = inst->imm, .sum.known = true};
   sum s = {.known = true};
   access *out = &a->access[at];
-  if (loop == TC_NONE || !add_to(&s, &a->sum[inst->src[0]], element_bytes(nest, inst))) return true;
+  if (loop == TC_NONE || !add_to(&s, &a->sum[inst->src[0]], element_bytes(kir, inst))) return true;
   g.sum.rest = s.rest, out->lane = s.lane;
   out->first_inner = a->n_inner;
   for (uint32_t i = 0; i < s.n; i++) {
@@ -250,20 +250,20 @@ static bool find_access(tc_llvm_build *b, uint32_t at, uint32_t loop) {
   }
   out->n_inner = a->n_inner - out->first_inner;
   g.way = g.stride == 0 ? FIXED : POINTER;
-  int64_t times = g.stride / nest->inst[loop].imm;
-  if (a->shares && times * nest->inst[loop].imm == g.stride && (times == 1 || times == 2 || times == 4 || times == 8) &&
-      add_to(&g.sum, &a->sum[nest->inst[loop].src[0]], -times)) {
+  int64_t times = g.stride / kir->inst[loop].imm;
+  if (a->shares && times * kir->inst[loop].imm == g.stride && (times == 1 || times == 2 || times == 4 || times == 8) &&
+      add_to(&g.sum, &a->sum[kir->inst[loop].src[0]], -times)) {
     g.way = COUNTER;
   }
-  count_by_counters(nest, a->sum, &g.sum);
+  count_by_counters(kir, a->sum, &g.sum);
   return join(b, &g, out);
 }
 
-static bool names_buffer(const tc_ninst *inst) {
+static bool names_buffer(const tc_kir_inst *inst) {
   return tc_kir_op_of(inst)->imm == TC_KIR_IMM_BUFFER;
 }
 
-static bool is_access(const tc_llvm_build *b, const tc_ninst *inst) {
+static bool is_access(const tc_llvm_build *b, const tc_kir_inst *inst) {
   if (tc_kir_is(inst, TC_KIR_INDEXED)) return !tc_llvm_can_gather(b, inst);
   return names_buffer(inst);
 }
@@ -291,14 +291,14 @@ static void need_terms(tc_llvm_addresses *a, const term *t, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) need(a, t[i].at);
 }
 
-static bool has_effect(const tc_ninst *inst) {
-  return inst->op == TC_N_LOOP || inst->op == TC_N_VAR || !tc_nest_has_value(inst);
+static bool has_effect(const tc_kir_inst *inst) {
+  return inst->op == TC_IR_LOOP || inst->op == TC_IR_VAR || !tc_kir_has_value(inst);
 }
 
 static void find_needed(tc_llvm_build *b) {
   tc_llvm_addresses *a = b->address;
-  for (uint32_t at = b->nest->n_inst; at-- > 0;) {
-    const tc_ninst *inst = &b->nest->inst[at];
+  for (uint32_t at = b->kir->n_inst; at-- > 0;) {
+    const tc_kir_inst *inst = &b->kir->inst[at];
     const access *x = &a->access[at];
     if (has_effect(inst)) a->needed[at] = true;
     if (!a->needed[at]) continue;
@@ -315,26 +315,26 @@ bool tc_llvm_is_needed(const tc_llvm_build *b, uint32_t at) {
   return b->address->needed[at];
 }
 
-// What is looked at here is there: of a nest that obeys kir.h it always is.
+// What is looked at here is there: of a kernel that obeys kir.h it always is.
 static bool is_sound(tc_llvm_build *b, uint32_t at) {
-  const tc_nest *nest = b->nest;
-  const tc_ninst *inst = &nest->inst[at];
+  const tc_kir *kir = b->kir;
+  const tc_kir_inst *inst = &kir->inst[at];
   bool by_index = names_buffer(inst);
-  bool of_two = inst->op == TC_N_ADD || inst->op == TC_N_SUB || inst->op == TC_N_MUL || inst->op == TC_N_DIV;
-  unsigned n = of_two ? 2 : by_index || inst->op == TC_N_SPLAT || inst->op == TC_N_LOOP;
+  bool of_two = inst->op == TC_IR_ADD || inst->op == TC_IR_SUB || inst->op == TC_IR_MUL || inst->op == TC_IR_DIV;
+  unsigned n = of_two ? 2 : by_index || inst->op == TC_IR_SPLAT || inst->op == TC_IR_LOOP;
   for (unsigned k = 0; k < sizeof inst->src / sizeof inst->src[0]; k++)
     if (inst->src[k] >= at && (inst->src[k] != TC_NONE || k < n))
-      return tc_llvm_fail(b, "%%%u %s: operand %u has no value", at, tc_nest_op_name((tc_nest_op)inst->op), k) != NULL;
+      return tc_llvm_fail(b, "%%%u %s: operand %u has no value", at, tc_kir_op_name((tc_kir_op)inst->op), k) != NULL;
   if (inst->lanes > 64 || inst->dtype >= TC_N_TYPES) return tc_llvm_fail(b, "%%%u: bad type", at) != NULL;
-  if (inst->op == TC_N_LOOP && inst->imm <= 0) return tc_llvm_fail(b, "%%%u loop: bad step", at) != NULL;
-  if (by_index && (inst->imm < 0 || inst->imm >= (int64_t)nest->n_buf + nest->n_tile))
+  if (inst->op == TC_IR_LOOP && inst->imm <= 0) return tc_llvm_fail(b, "%%%u loop: bad step", at) != NULL;
+  if (by_index && (inst->imm < 0 || inst->imm >= (int64_t)kir->n_buf + kir->n_tile))
     return tc_llvm_fail(b, "no buffer %lld", (long long)inst->imm) != NULL;
   return true;
 }
 
 bool tc_llvm_find_addresses(tc_llvm_build *b) {
-  const tc_nest *nest = b->nest;
-  size_t n = nest->n_inst + (size_t)1;
+  const tc_kir *kir = b->kir;
+  size_t n = kir->n_inst + (size_t)1;
   // The loops that are open, innermost last.
   uint32_t *around = tc_calloc(n, sizeof *around), depth = 0;
   tc_llvm_addresses *a = b->address = tc_calloc(1, sizeof *a);
@@ -348,13 +348,13 @@ bool tc_llvm_find_addresses(tc_llvm_build *b) {
     ok = a->sum != NULL && a->access != NULL && a->needed != NULL && a->within != NULL;
   }
   if (!ok) (void)tc_llvm_no_memory(b);
-  for (uint32_t at = 0; ok && at < nest->n_inst && (ok = is_sound(b, at)); at++) {
-    const tc_ninst *inst = &nest->inst[at];
+  for (uint32_t at = 0; ok && at < kir->n_inst && (ok = is_sound(b, at)); at++) {
+    const tc_kir_inst *inst = &kir->inst[at];
     uint32_t loop = depth > 0 ? around[depth - 1] : TC_NONE;
-    a->sum[at] = find_sum(nest, a->sum, at);
-    a->within[at] = find_within(nest, a->within, at, loop);
-    if (inst->op == TC_N_LOOP) around[depth++] = at;
-    if (inst->op == TC_N_ENDLOOP && depth > 0) depth--;
+    a->sum[at] = find_sum(kir, a->sum, at);
+    a->within[at] = find_within(kir, a->within, at, loop);
+    if (inst->op == TC_IR_LOOP) around[depth++] = at;
+    if (inst->op == TC_IR_ENDLOOP && depth > 0) depth--;
     if (is_access(b, inst)) ok = find_access(b, at, loop);
   }
   tc_free(around);
@@ -394,7 +394,7 @@ static LLVMValueRef step_by_constant(tc_llvm_build *b, LLVMValueRef p, int64_t b
 
 static bool add_terms(tc_llvm_build *b, LLVMValueRef *p, const term *t, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
-    const tc_ninst *inst = &b->nest->inst[t[i].at];
+    const tc_kir_inst *inst = &b->kir->inst[t[i].at];
     LLVMValueRef v = b->val[t[i].at];
     if (v == NULL) return tc_llvm_fail(b, "%%%u has no value for an address", t[i].at) != NULL;
     if (t[i].turns) v = LLVMBuildExactSDiv(b->b, LLVMBuildSub(b->b, v, b->val[inst->src[0]], ""), LLVMConstInt(b->i64, (uint64_t)inst->imm, 1), "");
@@ -437,19 +437,19 @@ void tc_llvm_step_addresses(tc_llvm_build *b, const tc_llvm_frame *f, LLVMBasicB
   }
 }
 
-LLVMValueRef tc_llvm_address(tc_llvm_build *b, const tc_ninst *inst, int64_t *lane, bool *indexed) {
+LLVMValueRef tc_llvm_address(tc_llvm_build *b, const tc_kir_inst *inst, int64_t *lane, bool *indexed) {
   tc_llvm_addresses *a = b->address;
-  const access *x = &a->access[inst - b->nest->inst];
+  const access *x = &a->access[inst - b->kir->inst];
   LLVMValueRef p = tc_llvm_buffer_base(b, inst->imm), index;
-  bool by_vector = inst->op == TC_N_GATHER || inst->op == TC_N_SCATTER;
-  *lane = by_vector ? x->lane : element_bytes(b->nest, inst);
+  bool by_vector = inst->op == TC_IR_GATHER || inst->op == TC_IR_SCATTER;
+  *lane = by_vector ? x->lane : element_bytes(b->kir, inst);
   *indexed = by_vector && x->group == 0;
   if (p == NULL || *indexed) return p;
   if (x->group == 0) return (index = tc_llvm_operand(b, inst, 0)) ? step_by(b, p, index, *lane) : NULL;
   const group *g = &a->group[x->group - 1];
   switch (g->way) {
     case FIXED: p = g->base; break;
-    case COUNTER: p = step_by(b, g->base, b->val[g->loop], g->stride / b->nest->inst[g->loop].imm); break;
+    case COUNTER: p = step_by(b, g->base, b->val[g->loop], g->stride / b->kir->inst[g->loop].imm); break;
     case POINTER: p = g->moving; break;
     case OFFSET: p = step_by(b, g->base, a->group[g->leader].moving, 1); break;
   }

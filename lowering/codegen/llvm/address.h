@@ -1,4 +1,4 @@
-// Where the loads, stores and prefetches of a nest's loops go: addresses as sums, so that a loop
+// Where the loads, stores and prefetches of a kernel's loops go: addresses as sums, so that a loop
 // steps few pointers or counts and adds nothing else.
 //
 // Idea: an index is a sum of multiples of a few values. Within the innermost loop around an access
@@ -6,7 +6,7 @@
 // added. What does not change is added up in front of the loop; accesses that differ by the
 // constant alone share that and have the constant in their instruction. So nothing is left for
 // LLVM's strength reduction, which tried for longer than all else took.
-// Always: an address is the index that the nest says, its terms regrouped modulo 2^64; what is
+// Always: an address is the index that the kernel says, its terms regrouped modulo 2^64; what is
 // printed ahead has no effect but its value.
 // Threads: as the build that it is part of.
 #ifndef TC_LOWERING_CODEGEN_LLVM_ADDRESS_H
@@ -31,6 +31,6 @@ void tc_llvm_step_addresses(tc_llvm_build *b, const tc_llvm_frame *f, LLVMBasicB
 // i8 * to the first element of an access, and the bytes from there to the next lane's; of a GATHER
 // or SCATTER whose lanes are not as far apart each, or which has an instruction, *indexed, and to
 // the buffer's start. NULL if it failed.
-LLVMValueRef tc_llvm_address(tc_llvm_build *b, const tc_ninst *inst, int64_t *lane, bool *indexed);
+LLVMValueRef tc_llvm_address(tc_llvm_build *b, const tc_kir_inst *inst, int64_t *lane, bool *indexed);
 
 #endif

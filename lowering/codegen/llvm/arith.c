@@ -27,9 +27,9 @@ static LLVMValueRef min_max(tc_llvm_build *b, unsigned dtype, bool is_min, LLVMV
 
 // The constant a value is made of, if it is one over all lanes.
 static bool find_constant(const tc_llvm_build *b, uint32_t at, int64_t *out) {
-  const tc_ninst *inst = &b->nest->inst[at];
-  if (inst->op == TC_N_SPLAT) inst = &b->nest->inst[inst->src[0]];
-  if (inst->op != TC_N_CONST) return false;
+  const tc_kir_inst *inst = &b->kir->inst[at];
+  if (inst->op == TC_IR_SPLAT) inst = &b->kir->inst[inst->src[0]];
+  if (inst->op != TC_IR_CONST) return false;
   *out = inst->imm;
   return true;
 }
@@ -49,10 +49,10 @@ static LLVMValueRef safe_quotient(tc_llvm_build *b, unsigned dtype, unsigned lan
   return dtype == TC_I32 ? q : LLVMBuildTrunc(b->b, q, tc_llvm_value_type(b, dtype, lanes), "");
 }
 
-static LLVMValueRef int_divide(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef x, LLVMValueRef y) {
+static LLVMValueRef int_divide(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef x, LLVMValueRef y) {
   LLVMTypeRef type = tc_llvm_scalar_type(b, inst->dtype);
   LLVMValueRef zero = tc_llvm_int(type, 0, inst->lanes), q;
-  bool is_rem = inst->op == TC_N_REM;
+  bool is_rem = inst->op == TC_IR_REM;
   int64_t divisor = 0, largest = (int64_t)(UINT64_MAX >> (65 - int_bits(inst->dtype)));
   if (find_constant(b, inst->src[1], &divisor) && divisor > 0 && divisor <= largest) {
     // A positive constant needs no guard, and LLVM multiplies instead.
@@ -73,14 +73,14 @@ static LLVMValueRef int_divide(tc_llvm_build *b, const tc_ninst *inst, LLVMValue
   return is_rem ? LLVMBuildSub(b->b, x, LLVMBuildMul(b->b, q, y, ""), "") : q;
 }
 
-static LLVMValueRef shift(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef x, LLVMValueRef count) {
+static LLVMValueRef shift(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef x, LLVMValueRef count) {
   LLVMTypeRef type = tc_llvm_scalar_type(b, inst->dtype);
-  bool is_signed = inst->op == TC_N_SHR && !tc_kir_is_unsigned(inst->dtype);
+  bool is_signed = inst->op == TC_IR_SHR && !tc_kir_is_unsigned(inst->dtype);
   unsigned bits = int_bits(inst->dtype);
   LLVMValueRef fits = LLVMBuildICmp(b->b, LLVMIntULT, count, tc_llvm_int(type, bits, inst->lanes), "");
   LLVMValueRef safe = LLVMBuildSelect(b->b, fits, count, tc_llvm_int(type, is_signed ? bits - 1 : 0, inst->lanes), "");
   if (is_signed) return LLVMBuildAShr(b->b, x, safe, "");
-  LLVMValueRef v = inst->op == TC_N_SHL ? LLVMBuildShl(b->b, x, safe, "") : LLVMBuildLShr(b->b, x, safe, "");
+  LLVMValueRef v = inst->op == TC_IR_SHL ? LLVMBuildShl(b->b, x, safe, "") : LLVMBuildLShr(b->b, x, safe, "");
   return LLVMBuildSelect(b->b, fits, v, tc_llvm_int(type, 0, inst->lanes), "");
 }
 
@@ -88,7 +88,7 @@ static LLVMValueRef compare(tc_llvm_build *b, unsigned op, unsigned dtype, LLVMV
   static const LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT, LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
   static const LLVMIntPredicate sign[] = {LLVMIntEQ, LLVMIntNE, LLVMIntSLT, LLVMIntSLE, LLVMIntSGT, LLVMIntSGE};
   static const LLVMIntPredicate plain[] = {LLVMIntEQ, LLVMIntNE, LLVMIntULT, LLVMIntULE, LLVMIntUGT, LLVMIntUGE};
-  unsigned i = op - TC_N_EQ;
+  unsigned i = op - TC_IR_EQ;
   if (tc_kir_is_real(dtype)) return LLVMBuildFCmp(b->b, real[i], x, y, "");
   return LLVMBuildICmp(b->b, tc_kir_is_unsigned(dtype) ? plain[i] : sign[i], x, y, "");
 }
@@ -102,14 +102,14 @@ static LLVMValueRef mul_high(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, L
 static LLVMValueRef binary(tc_llvm_build *b, unsigned op, unsigned dtype, LLVMValueRef x, LLVMValueRef y) {
   bool real = tc_kir_is_real(dtype);
   switch (op) {
-    case TC_N_ADD: return real ? LLVMBuildFAdd(b->b, x, y, "") : LLVMBuildAdd(b->b, x, y, "");
-    case TC_N_SUB: return real ? LLVMBuildFSub(b->b, x, y, "") : LLVMBuildSub(b->b, x, y, "");
-    case TC_N_MUL: return real ? LLVMBuildFMul(b->b, x, y, "") : LLVMBuildMul(b->b, x, y, "");
-    case TC_N_MIN:
-    case TC_N_MAX: return min_max(b, dtype, op == TC_N_MIN, x, y);
-    case TC_N_AND: return real ? NULL : LLVMBuildAnd(b->b, x, y, "");
-    case TC_N_OR: return real ? NULL : LLVMBuildOr(b->b, x, y, "");
-    case TC_N_XOR: return real ? NULL : LLVMBuildXor(b->b, x, y, "");
+    case TC_IR_ADD: return real ? LLVMBuildFAdd(b->b, x, y, "") : LLVMBuildAdd(b->b, x, y, "");
+    case TC_IR_SUB: return real ? LLVMBuildFSub(b->b, x, y, "") : LLVMBuildSub(b->b, x, y, "");
+    case TC_IR_MUL: return real ? LLVMBuildFMul(b->b, x, y, "") : LLVMBuildMul(b->b, x, y, "");
+    case TC_IR_MIN:
+    case TC_IR_MAX: return min_max(b, dtype, op == TC_IR_MIN, x, y);
+    case TC_IR_AND: return real ? NULL : LLVMBuildAnd(b->b, x, y, "");
+    case TC_IR_OR: return real ? NULL : LLVMBuildOr(b->b, x, y, "");
+    case TC_IR_XOR: return real ? NULL : LLVMBuildXor(b->b, x, y, "");
     default: return NULL;
   }
 }
@@ -188,23 +188,23 @@ static LLVMValueRef dot(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMVa
 
 static LLVMValueRef unary_float(tc_llvm_build *b, unsigned op, LLVMValueRef x) {
   switch (op) {
-    case TC_N_NEG: return LLVMBuildFNeg(b->b, x, "");
-    case TC_N_ABS: return intrinsic1(b, "llvm.fabs", &x, 1);
-    case TC_N_SQRT: return intrinsic1(b, "llvm.sqrt", &x, 1);
-    case TC_N_FLOOR: return intrinsic1(b, "llvm.floor", &x, 1);
-    case TC_N_CEIL: return intrinsic1(b, "llvm.ceil", &x, 1);
-    case TC_N_TRUNC: return intrinsic1(b, "llvm.trunc", &x, 1);
-    case TC_N_RINT: return intrinsic1(b, "llvm.rint", &x, 1);
+    case TC_IR_NEG: return LLVMBuildFNeg(b->b, x, "");
+    case TC_IR_ABS: return intrinsic1(b, "llvm.fabs", &x, 1);
+    case TC_IR_SQRT: return intrinsic1(b, "llvm.sqrt", &x, 1);
+    case TC_IR_FLOOR: return intrinsic1(b, "llvm.floor", &x, 1);
+    case TC_IR_CEIL: return intrinsic1(b, "llvm.ceil", &x, 1);
+    case TC_IR_TRUNC: return intrinsic1(b, "llvm.trunc", &x, 1);
+    case TC_IR_RINT: return intrinsic1(b, "llvm.rint", &x, 1);
     default: return NULL;
   }
 }
 
-static LLVMValueRef unary_int(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef x) {
+static LLVMValueRef unary_int(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef x) {
   LLVMValueRef negative;
   switch (inst->op) {
-    case TC_N_NEG: return LLVMBuildNeg(b->b, x, "");
-    case TC_N_NOT: return LLVMBuildNot(b->b, x, "");
-    case TC_N_ABS:
+    case TC_IR_NEG: return LLVMBuildNeg(b->b, x, "");
+    case TC_IR_NOT: return LLVMBuildNot(b->b, x, "");
+    case TC_IR_ABS:
       if (tc_kir_is_unsigned(inst->dtype)) return x;
       negative = LLVMBuildICmp(b->b, LLVMIntSLT, x, tc_llvm_int(tc_llvm_scalar_type(b, inst->dtype), 0, inst->lanes), "");
       return LLVMBuildSelect(b->b, negative, LLVMBuildNeg(b->b, x, ""), x, "");
@@ -213,10 +213,10 @@ static LLVMValueRef unary_int(tc_llvm_build *b, const tc_ninst *inst, LLVMValueR
 }
 
 // AVX-512 has an instruction for it, of 16 lanes. Elsewhere a lane at a time, in memory.
-static LLVMValueRef lookup(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef at) {
-  LLVMValueRef entry[TC_NEST_TABLE_LENGTH], part[4];
-  for (int i = 0; i < TC_NEST_TABLE_LENGTH; i++) entry[i] = LLVMConstReal(b->f32, (double)tc_nest_table[inst->imm][i]);
-  LLVMValueRef table = LLVMConstVector(entry, TC_NEST_TABLE_LENGTH);
+static LLVMValueRef lookup(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef at) {
+  LLVMValueRef entry[TC_KIR_TABLE_LENGTH], part[4];
+  for (int i = 0; i < TC_KIR_TABLE_LENGTH; i++) entry[i] = LLVMConstReal(b->f32, (double)tc_kir_table[inst->imm][i]);
+  LLVMValueRef table = LLVMConstVector(entry, TC_KIR_TABLE_LENGTH);
   if (b->can.lookup && inst->lanes >= 16) {
     for (unsigned k = 0; k < inst->lanes / 16U; k++) {
       LLVMValueRef arg[] = {table, tc_llvm_lanes(b, at, 16 * k, 16)};
@@ -224,7 +224,7 @@ static LLVMValueRef lookup(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef 
     }
     return tc_llvm_joined(b, part, inst->lanes / 16U, 16);
   }
-  at = LLVMBuildAnd(b->b, at, tc_llvm_int(b->i32, TC_NEST_TABLE_LENGTH - 1, inst->lanes), "");
+  at = LLVMBuildAnd(b->b, at, tc_llvm_int(b->i32, TC_KIR_TABLE_LENGTH - 1, inst->lanes), "");
   if (inst->lanes == 1) return LLVMBuildExtractElement(b->b, table, at, "");
   LLVMValueRef v = LLVMGetUndef(tc_llvm_value_type(b, TC_F32, inst->lanes));
   for (unsigned i = 0; i < inst->lanes; i++) {
@@ -234,7 +234,7 @@ static LLVMValueRef lookup(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef 
   return v;
 }
 
-LLVMValueRef tc_llvm_unpack(tc_llvm_build *b, const tc_ninst *inst) {
+LLVMValueRef tc_llvm_unpack(tc_llvm_build *b, const tc_kir_inst *inst) {
   LLVMValueRef x = tc_llvm_operand(b, inst, 0), y = tc_llvm_operand(b, inst, 1), lane[64];
   unsigned half = inst->lanes / 2U, from = inst->imm ? half : 0;
   if (x == NULL || y == NULL) return NULL;
@@ -262,8 +262,8 @@ static void halve(tc_llvm_build *b, LLVMValueRef v, unsigned half, LLVMValueRef 
 // A mask to a bool. With AVX-512 it is an integer as it is. Elsewhere its lanes are as wide as what
 // was compared, and would be packed: so the registers of wide ones are combined before that.
 static LLVMValueRef reduce_mask(tc_llvm_build *b, unsigned op, unsigned lanes, LLVMValueRef v) {
-  bool all = op == TC_N_AND || op == TC_N_MIN;
-  if (!all && op != TC_N_OR && op != TC_N_MAX) return NULL;
+  bool all = op == TC_IR_AND || op == TC_IR_MIN;
+  if (!all && op != TC_IR_OR && op != TC_IR_MAX) return NULL;
   if (!b->can.mask8 && lanes > 8) {
     v = LLVMBuildSExt(b->b, v, tc_llvm_widen_type(b->i32, lanes), "");
     for (; lanes > 8; lanes /= 2) {
@@ -279,10 +279,10 @@ static LLVMValueRef reduce_mask(tc_llvm_build *b, unsigned op, unsigned lanes, L
   return LLVMBuildICmp(b->b, LLVMIntNE, bits, LLVMConstNull(mask), "");
 }
 
-LLVMValueRef tc_llvm_reduce(tc_llvm_build *b, const tc_ninst *inst) {
+LLVMValueRef tc_llvm_reduce(tc_llvm_build *b, const tc_kir_inst *inst) {
   LLVMValueRef v = tc_llvm_operand(b, inst, 0);
   if (v == NULL) return NULL;
-  unsigned lanes = b->nest->inst[inst->src[0]].lanes, op = (unsigned)inst->imm;
+  unsigned lanes = b->kir->inst[inst->src[0]].lanes, op = (unsigned)inst->imm;
   if (lanes > 1 && inst->dtype == TC_BOOL) return reduce_mask(b, op, lanes, v);
   for (unsigned half = lanes / 2; half > 0; half /= 2) {
     LLVMValueRef part[2];
@@ -292,7 +292,7 @@ LLVMValueRef tc_llvm_reduce(tc_llvm_build *b, const tc_ninst *inst) {
   return lanes > 1 ? LLVMBuildExtractElement(b->b, v, LLVMConstInt(b->i32, 0, 0), "") : v;
 }
 
-LLVMValueRef tc_llvm_interleave(tc_llvm_build *b, const tc_ninst *inst) {
+LLVMValueRef tc_llvm_interleave(tc_llvm_build *b, const tc_kir_inst *inst) {
   LLVMValueRef x = tc_llvm_operand(b, inst, 0), y = tc_llvm_operand(b, inst, 1), from[64];
   unsigned half = inst->lanes / 2u;
   if (x == NULL || y == NULL) return NULL;
@@ -308,45 +308,45 @@ LLVMValueRef tc_llvm_interleave(tc_llvm_build *b, const tc_ninst *inst) {
   return LLVMBuildShuffleVector(b->b, x, y, LLVMConstVector(from, 2 * half), "");
 }
 
-LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst) {
+LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_kir_inst *inst) {
   bool real = tc_kir_is_real(inst->dtype);
   LLVMValueRef s[3] = {NULL, NULL, NULL};
   for (unsigned i = 0; i < 3; i++)
     if (inst->src[i] != TC_NONE && (s[i] = tc_llvm_operand(b, inst, i)) == NULL) return NULL;
-  if (s[0] == NULL) return tc_llvm_fail(b, "%s has no operand", tc_nest_op_name((tc_nest_op)inst->op));
-  unsigned from = b->nest->inst[inst->src[0]].dtype;
+  if (s[0] == NULL) return tc_llvm_fail(b, "%s has no operand", tc_kir_op_name((tc_kir_op)inst->op));
+  unsigned from = b->kir->inst[inst->src[0]].dtype;
   switch (inst->op) {
-    case TC_N_NEG:
-    case TC_N_ABS:
-    case TC_N_SQRT:
-    case TC_N_FLOOR:
-    case TC_N_CEIL:
-    case TC_N_TRUNC:
-    case TC_N_RINT:
-    case TC_N_NOT: return real ? unary_float(b, inst->op, s[0]) : unary_int(b, inst, s[0]);
-    case TC_N_CAST: return tc_llvm_cast(b, inst, s[0], from);
-    case TC_N_BITCAST: return LLVMBuildBitCast(b->b, s[0], tc_llvm_value_type(b, inst->dtype, inst->lanes), "");
-    case TC_N_LOOKUP: return lookup(b, inst, s[0]);
+    case TC_IR_NEG:
+    case TC_IR_ABS:
+    case TC_IR_SQRT:
+    case TC_IR_FLOOR:
+    case TC_IR_CEIL:
+    case TC_IR_TRUNC:
+    case TC_IR_RINT:
+    case TC_IR_NOT: return real ? unary_float(b, inst->op, s[0]) : unary_int(b, inst, s[0]);
+    case TC_IR_CAST: return tc_llvm_cast(b, inst, s[0], from);
+    case TC_IR_BITCAST: return LLVMBuildBitCast(b->b, s[0], tc_llvm_value_type(b, inst->dtype, inst->lanes), "");
+    case TC_IR_LOOKUP: return lookup(b, inst, s[0]);
     default: break;
   }
   if (s[1] == NULL) return NULL;
   switch (inst->op) {
-    case TC_N_DIV: return real ? LLVMBuildFDiv(b->b, s[0], s[1], "") : int_divide(b, inst, s[0], s[1]);
-    case TC_N_REM: return real ? NULL : int_divide(b, inst, s[0], s[1]);
-    case TC_N_SHL:
-    case TC_N_SHR:
-    case TC_N_USHR: return real ? NULL : shift(b, inst, s[0], s[1]);
-    case TC_N_MULHU: return inst->dtype == TC_I32 ? mul_high(b, inst->lanes, s[0], s[1]) : NULL;
-    case TC_N_EQ:
-    case TC_N_NE:
-    case TC_N_LT:
-    case TC_N_LE:
-    case TC_N_GT:
-    case TC_N_GE: return compare(b, inst->op, from, s[0], s[1]);
-    case TC_N_LDEXP: return scale(b, inst->lanes, s[0], s[1], inst->imm != 0);
-    case TC_N_DOT: return s[2] != NULL ? dot(b, inst->lanes, s[0], s[1], s[2]) : NULL;
-    case TC_N_FMA: return real && s[2] != NULL ? intrinsic1(b, "llvm.fma", s, 3) : NULL;
-    case TC_N_SELECT: return s[2] != NULL ? LLVMBuildSelect(b->b, s[0], s[1], s[2], "") : NULL;
+    case TC_IR_DIV: return real ? LLVMBuildFDiv(b->b, s[0], s[1], "") : int_divide(b, inst, s[0], s[1]);
+    case TC_IR_REM: return real ? NULL : int_divide(b, inst, s[0], s[1]);
+    case TC_IR_SHL:
+    case TC_IR_SHR:
+    case TC_IR_USHR: return real ? NULL : shift(b, inst, s[0], s[1]);
+    case TC_IR_MULHU: return inst->dtype == TC_I32 ? mul_high(b, inst->lanes, s[0], s[1]) : NULL;
+    case TC_IR_EQ:
+    case TC_IR_NE:
+    case TC_IR_LT:
+    case TC_IR_LE:
+    case TC_IR_GT:
+    case TC_IR_GE: return compare(b, inst->op, from, s[0], s[1]);
+    case TC_IR_LDEXP: return scale(b, inst->lanes, s[0], s[1], inst->imm != 0);
+    case TC_IR_DOT: return s[2] != NULL ? dot(b, inst->lanes, s[0], s[1], s[2]) : NULL;
+    case TC_IR_FMA: return real && s[2] != NULL ? intrinsic1(b, "llvm.fma", s, 3) : NULL;
+    case TC_IR_SELECT: return s[2] != NULL ? LLVMBuildSelect(b->b, s[0], s[1], s[2], "") : NULL;
     default: return binary(b, inst->op, inst->dtype, s[0], s[1]);
   }
 }

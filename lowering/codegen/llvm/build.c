@@ -1,4 +1,4 @@
-// Prints a nest as one LLVM function: control flow and variables. Values, arithmetic, casts and
+// Prints a kernel as one LLVM function: control flow and variables. Values, arithmetic, casts and
 // memory are in the files beside it.
 //
 // Loops are printed rotated (test before entry, test at the end), so that an iteration has one
@@ -24,16 +24,16 @@ static LLVMBasicBlockRef new_block(tc_llvm_build *b) {
 // Lists the variables declared before `at` that are set before its matching end, with their present
 // values.
 static bool list_sets(tc_llvm_build *b, tc_llvm_frame *f) {
-  const tc_nest *nest = b->nest;
+  const tc_kir *kir = b->kir;
   int depth = 0;
   f->first_var = b->n_vars;
-  for (uint32_t i = f->at; i < nest->n_inst; i++) {
-    const tc_ninst *inst = &nest->inst[i];
+  for (uint32_t i = f->at; i < kir->n_inst; i++) {
+    const tc_kir_inst *inst = &kir->inst[i];
     depth += tc_kir_is(inst, TC_KIR_OPENS);
     depth -= tc_kir_is(inst, TC_KIR_CLOSES);
     if (depth == 0) break;
     uint32_t var = inst->src[0];
-    if (inst->op != TC_N_SET || var >= f->at || b->mark[var] == f->at + 1) continue;
+    if (inst->op != TC_IR_SET || var >= f->at || b->mark[var] == f->at + 1) continue;
     if (b->val[var] == NULL) return tc_llvm_fail(b, "%%%u set: %%%u has no value", i, var) != NULL;
     if (b->n_vars == b->cap_vars) {
       uint32_t cap = b->cap_vars * 2 + 16;
@@ -53,20 +53,20 @@ static bool print_inst(tc_llvm_build *b, uint32_t at);
 
 // Scalars of the loop's body that are the same in all its turns are found once, in front of it.
 static bool print_ahead(tc_llvm_build *b, uint32_t loop) {
-  const tc_nest *nest = b->nest;
+  const tc_kir *kir = b->kir;
   bool ok = true;
-  for (uint32_t i = loop + 1, depth = 1; ok && i < nest->n_inst && depth > 0; i++) {
-    unsigned op = nest->inst[i].op;
-    depth += op == TC_N_LOOP;
-    depth -= op == TC_N_ENDLOOP;
+  for (uint32_t i = loop + 1, depth = 1; ok && i < kir->n_inst && depth > 0; i++) {
+    unsigned op = kir->inst[i].op;
+    depth += op == TC_IR_LOOP;
+    depth -= op == TC_IR_ENDLOOP;
     if (tc_llvm_is_of_outside(b, i, loop)) ok = print_inst(b, i);
   }
   return ok;
 }
 
 static bool open_frame(tc_llvm_build *b, uint32_t at) {
-  const tc_ninst *inst = &b->nest->inst[at];
-  bool is_loop = inst->op == TC_N_LOOP;
+  const tc_kir_inst *inst = &b->kir->inst[at];
+  bool is_loop = inst->op == TC_IR_LOOP;
   LLVMValueRef first = tc_llvm_operand(b, inst, 0), stop = is_loop ? tc_llvm_operand(b, inst, 1) : NULL;
   if (first == NULL || (is_loop && stop == NULL)) return false;
   tc_llvm_frame *f = &b->frame[b->n_frames++];
@@ -89,11 +89,11 @@ static bool open_frame(tc_llvm_build *b, uint32_t at) {
 }
 
 static bool close_frame(tc_llvm_build *b, uint32_t at) {
-  bool is_loop = b->nest->inst[at].op == TC_N_ENDLOOP;
-  if (b->n_frames == 0) return tc_llvm_fail(b, "%%%u %s: nothing is open", at, tc_nest_op_name((tc_nest_op)b->nest->inst[at].op)) != NULL;
+  bool is_loop = b->kir->inst[at].op == TC_IR_ENDLOOP;
+  if (b->n_frames == 0) return tc_llvm_fail(b, "%%%u %s: nothing is open", at, tc_kir_op_name((tc_kir_op)b->kir->inst[at].op)) != NULL;
   tc_llvm_frame *f = &b->frame[--b->n_frames];
-  const tc_ninst *open = &b->nest->inst[f->at];
-  if ((open->op == TC_N_LOOP) != is_loop) return tc_llvm_fail(b, "%%%u: loops and ifs cross", at) != NULL;
+  const tc_kir_inst *open = &b->kir->inst[f->at];
+  if ((open->op == TC_IR_LOOP) != is_loop) return tc_llvm_fail(b, "%%%u: loops and ifs cross", at) != NULL;
   LLVMBasicBlockRef last = LLVMGetInsertBlock(b->b);
   if (is_loop) {
     LLVMValueRef next = LLVMBuildAdd(b->b, f->index, LLVMConstInt(b->i64, (uint64_t)open->imm, 1), "");
@@ -122,38 +122,38 @@ static bool close_frame(tc_llvm_build *b, uint32_t at) {
 // ---- the walk ----
 
 static bool print_inst(tc_llvm_build *b, uint32_t at) {
-  const tc_ninst *inst = &b->nest->inst[at];
+  const tc_kir_inst *inst = &b->kir->inst[at];
   LLVMValueRef v = NULL;
   if (!tc_llvm_is_needed(b, at) || b->val[at] != NULL) return true;
   switch (inst->op) {
-    case TC_N_BEGIN: v = LLVMGetParam(b->fn, 3); break;
-    case TC_N_FINISH: v = LLVMGetParam(b->fn, 4); break;
-    case TC_N_CONST: v = tc_llvm_const_value(b, inst); break;
-    case TC_N_NUM: v = tc_llvm_num_value(b, inst); break;
-    case TC_N_LANES: v = tc_llvm_lanes_value(b, inst); break;
-    case TC_N_LOOP:
-    case TC_N_IF: return open_frame(b, at);
-    case TC_N_ENDLOOP:
-    case TC_N_ENDIF: return close_frame(b, at);
-    case TC_N_VAR: v = tc_llvm_operand(b, inst, 0); break;
-    case TC_N_SET:
+    case TC_IR_BEGIN: v = LLVMGetParam(b->fn, 3); break;
+    case TC_IR_FINISH: v = LLVMGetParam(b->fn, 4); break;
+    case TC_IR_CONST: v = tc_llvm_const_value(b, inst); break;
+    case TC_IR_NUM: v = tc_llvm_num_value(b, inst); break;
+    case TC_IR_LANES: v = tc_llvm_lanes_value(b, inst); break;
+    case TC_IR_LOOP:
+    case TC_IR_IF: return open_frame(b, at);
+    case TC_IR_ENDLOOP:
+    case TC_IR_ENDIF: return close_frame(b, at);
+    case TC_IR_VAR: v = tc_llvm_operand(b, inst, 0); break;
+    case TC_IR_SET:
       v = tc_llvm_operand(b, inst, 1);
       if (v == NULL || tc_llvm_operand(b, inst, 0) == NULL) return false;
       b->val[inst->src[0]] = v;
       return true;
-    case TC_N_SPLAT: v = tc_llvm_splat_value(b, inst); break;
-    case TC_N_LOAD:
-    case TC_N_GATHER:
-    case TC_N_STORE:
-    case TC_N_SCATTER:
-    case TC_N_PREFETCH: v = tc_llvm_memory(b, inst); break;
-    case TC_N_CALL: v = tc_llvm_call(b, inst); break;
-    case TC_N_INTERLEAVE: v = tc_llvm_interleave(b, inst); break;
-    case TC_N_UNPACK: v = tc_llvm_unpack(b, inst); break;
-    case TC_N_REDUCE: v = tc_llvm_reduce(b, inst); break;
+    case TC_IR_SPLAT: v = tc_llvm_splat_value(b, inst); break;
+    case TC_IR_LOAD:
+    case TC_IR_GATHER:
+    case TC_IR_STORE:
+    case TC_IR_SCATTER:
+    case TC_IR_PREFETCH: v = tc_llvm_memory(b, inst); break;
+    case TC_IR_CALL: v = tc_llvm_call(b, inst); break;
+    case TC_IR_INTERLEAVE: v = tc_llvm_interleave(b, inst); break;
+    case TC_IR_UNPACK: v = tc_llvm_unpack(b, inst); break;
+    case TC_IR_REDUCE: v = tc_llvm_reduce(b, inst); break;
     default: v = tc_llvm_arith(b, inst); break;
   }
-  if (v == NULL) tc_llvm_fail(b, "%%%u %s is not supported on this type", at, tc_nest_op_name((tc_nest_op)inst->op));
+  if (v == NULL) tc_llvm_fail(b, "%%%u %s is not supported on this type", at, tc_kir_op_name((tc_kir_op)inst->op));
   b->val[at] = v;
   return v != NULL;
 }
@@ -222,11 +222,11 @@ static tc_llvm_can find_can(const char *features) {
 }
 
 tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char *cpu, const char *features, int vector_bits) {
-  const tc_nest *nest = b->nest;
-  size_t n = nest->n_inst + (size_t)1, n_base = (size_t)nest->n_buf + nest->n_tile + 1;
+  const tc_kir *kir = b->kir;
+  size_t n = kir->n_inst + (size_t)1, n_base = (size_t)kir->n_buf + kir->n_tile + 1;
   bool ok = true;
-  if (nest->threads > 0) {
-    tc_llvm_fail(b, "a nest with threads is printed for a GPU, not compiled by LLVM");
+  if (kir->threads > 0) {
+    tc_llvm_fail(b, "a kernel with threads is printed for a GPU, not compiled by LLVM");
     return TC_ERR_COMPILE;
   }
   b->can = find_can(features);
@@ -246,8 +246,8 @@ tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char 
   LLVMPositionBuilderAtEnd(b->entry, new_block(b));
   LLVMBasicBlockRef body = new_block(b);
   LLVMPositionBuilderAtEnd(b->b, body);
-  for (uint32_t i = 0; i < nest->n_inst; i++) b->calls |= nest->inst[i].op == TC_N_CALL;
-  for (uint32_t i = 0; ok && i < nest->n_inst; i++) ok = print_inst(b, i);
+  for (uint32_t i = 0; i < kir->n_inst; i++) b->calls |= kir->inst[i].op == TC_IR_CALL;
+  for (uint32_t i = 0; ok && i < kir->n_inst; i++) ok = print_inst(b, i);
   if (ok && b->n_frames > 0) ok = tc_llvm_fail(b, "a loop or if is not closed") != NULL;
   if (ok) {
     // Non-temporal stores are not ordered by the stores with which a worker reports that it is

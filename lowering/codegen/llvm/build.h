@@ -1,4 +1,4 @@
-// What the files of the LLVM generator share: the state of one translation from a nest to IR.
+// What the files of the LLVM generator share: the state of one translation from a kernel to IR.
 //
 // Values: BOOL is i1, F16 and BF16 are i16 holding their bits, the rest is the obvious type;
 // `lanes` > 1 makes a vector of it. In memory BOOL is a byte. Pointers are cast to their element's
@@ -39,7 +39,7 @@ typedef struct tc_llvm_var {
 typedef struct tc_llvm_addresses tc_llvm_addresses;  // address.c
 
 typedef struct tc_llvm_build {
-  const tc_nest *nest;  // borrowed
+  const tc_kir *kir;  // borrowed
   tc_llvm_can can;
   LLVMContextRef ctx;
   LLVMModuleRef mod;
@@ -65,20 +65,20 @@ typedef struct tc_llvm_build {
   size_t text_bytes;
 } tc_llvm_build;
 
-// Prints the nest as function `name` into the module. The caller owns ctx and mod and sets text;
+// Prints the kernel as function `name` into the module. The caller owns ctx and mod and sets text;
 // b->text says what failed.
 tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char *cpu, const char *features, int vector_bits);
 
 // arith.c: the value of an arithmetic instruction, of a CAST, an INTERLEAVE, an UNPACK, a REDUCE;
 // NULL if it failed.
-LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_ninst *inst);
-LLVMValueRef tc_llvm_unpack(tc_llvm_build *b, const tc_ninst *inst);
-LLVMValueRef tc_llvm_reduce(tc_llvm_build *b, const tc_ninst *inst);
-LLVMValueRef tc_llvm_interleave(tc_llvm_build *b, const tc_ninst *inst);
+LLVMValueRef tc_llvm_arith(tc_llvm_build *b, const tc_kir_inst *inst);
+LLVMValueRef tc_llvm_unpack(tc_llvm_build *b, const tc_kir_inst *inst);
+LLVMValueRef tc_llvm_reduce(tc_llvm_build *b, const tc_kir_inst *inst);
+LLVMValueRef tc_llvm_interleave(tc_llvm_build *b, const tc_kir_inst *inst);
 // cast.c: a CAST of v, which is of type `from`.
-LLVMValueRef tc_llvm_cast(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, unsigned from);
+LLVMValueRef tc_llvm_cast(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef v, unsigned from);
 // memory.c: LOAD, GATHER, STORE, SCATTER, PREFETCH and CALL; stores give any value but NULL.
-LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_ninst *inst);
-LLVMValueRef tc_llvm_call(tc_llvm_build *b, const tc_ninst *inst);
+LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_kir_inst *inst);
+LLVMValueRef tc_llvm_call(tc_llvm_build *b, const tc_kir_inst *inst);
 
 #endif

@@ -224,7 +224,7 @@ static LLVMValueRef to_half(cast c, LLVMValueRef v, unsigned from, unsigned to) 
   return to == TC_F16 ? f32_to_f16(c, v) : f32_to_bf16(c, v);
 }
 
-LLVMValueRef tc_llvm_cast(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, unsigned from) {
+LLVMValueRef tc_llvm_cast(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef v, unsigned from) {
   const unsigned to = inst->dtype, lanes = inst->lanes;
   cast c = {b, b->b, lanes};
   if (inst->imm != 0) return settled_to_bf16(c, v);

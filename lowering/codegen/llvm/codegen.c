@@ -1,8 +1,8 @@
-// The LLVM plug-in: a nest goes in, a relocatable object or assembly comes out.
+// The LLVM plug-in: a kernel goes in, a relocatable object or assembly comes out.
 //
 // Idea: the schedule left nothing to optimise in IR, so the module goes to instruction selection as
 // it was printed, without strength reduction (address.h). What costs time and does not depend on
-// the nest, the target machine, is kept in a small pool by cpu and features.
+// the kernel, the target machine, is kept in a small pool by cpu and features.
 // Errors: LLVM reports what it cannot select by calling a fatal error handler that must not return.
 // Ours jumps back to the compile on this thread, which then fails with TC_ERR_COMPILE; the context,
 // module and machine of that compile are leaked, since LLVM may be half-way through them. A fatal
@@ -169,7 +169,7 @@ static void return_machine(machine *m) {
 // ---- compiling ----
 
 typedef struct request {
-  const tc_nest *nest;
+  const tc_kir *kir;
   const char *name, *cpu, *features;
   int vector_bits;
   LLVMCodeGenFileType kind;
@@ -180,7 +180,7 @@ static tc_status emit(const request *q, LLVMContextRef ctx, machine *m, LLVMMemo
   char *text = q->rescue->text, *error = NULL;
   size_t text_bytes = q->rescue->text_bytes;
   LLVMModuleRef mod = LLVMModuleCreateWithNameInContext(q->name, ctx);
-  tc_llvm_build b = {.nest = q->nest, .ctx = ctx, .mod = mod, .text = text, .text_bytes = text_bytes};
+  tc_llvm_build b = {.kir = q->kir, .ctx = ctx, .mod = mod, .text = text, .text_bytes = text_bytes};
   char *triple = LLVMGetTargetMachineTriple(m->tm);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m->tm);
   LLVMSetTarget(mod, triple);
@@ -253,15 +253,15 @@ static tc_status run_rescued(request *q, void **out, size_t *out_bytes, char *te
   return st;
 }
 
-static tc_status compile(const tc_nest *nest, const char *name, const char *cpu, const char *features, int vector_bits, void **out_object,
+static tc_status compile(const tc_kir *kir, const char *name, const char *cpu, const char *features, int vector_bits, void **out_object,
                          size_t *out_bytes, char *text, size_t text_bytes) {
-  request q = {nest, name, cpu, features, vector_bits, LLVMObjectFile, NULL};
+  request q = {kir, name, cpu, features, vector_bits, LLVMObjectFile, NULL};
   return run_rescued(&q, out_object, out_bytes, text, text_bytes);
 }
 
-static tc_status assembly(const tc_nest *nest, const char *name, const char *cpu, const char *features, int vector_bits, char **out_text, char *text,
+static tc_status assembly(const tc_kir *kir, const char *name, const char *cpu, const char *features, int vector_bits, char **out_text, char *text,
                           size_t text_bytes) {
-  request q = {nest, name, cpu, features, vector_bits, LLVMAssemblyFile, NULL};
+  request q = {kir, name, cpu, features, vector_bits, LLVMAssemblyFile, NULL};
   void *out = NULL;
   size_t bytes = 0;
   tc_status st = run_rescued(&q, &out, &bytes, text, text_bytes);

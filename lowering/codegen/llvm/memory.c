@@ -13,7 +13,7 @@
 #define LOOP_LANES 16
 #define LOOP_STEP 8
 
-static LLVMValueRef element_after(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef p, LLVMValueRef i) {
+static LLVMValueRef element_after(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef p, LLVMValueRef i) {
   LLVMTypeRef type = tc_llvm_memory_type(b, inst->dtype);
   return LLVMBuildGEP2(b->b, type, tc_llvm_cast_pointer(b->b, p, type), &i, 1, "");
 }
@@ -26,7 +26,7 @@ static LLVMValueRef stack_slot(tc_llvm_build *b, LLVMValueRef *slot, unsigned n_
   return *slot;
 }
 
-static bool can_mask(const tc_llvm_build *b, const tc_ninst *inst) {
+static bool can_mask(const tc_llvm_build *b, const tc_kir_inst *inst) {
   return inst->lanes > 1 && (tc_kir_type_bytes(inst->dtype) >= 4 ? b->can.mask32 : b->can.mask8);
 }
 
@@ -47,7 +47,7 @@ typedef struct place {
 } place;
 
 // Where lane i of a masked or indexed access goes.
-static LLVMValueRef lane_pointer(tc_llvm_build *b, const tc_ninst *inst, place at, LLVMValueRef *slot, unsigned i) {
+static LLVMValueRef lane_pointer(tc_llvm_build *b, const tc_kir_inst *inst, place at, LLVMValueRef *slot, unsigned i) {
   LLVMValueRef after = LLVMConstInt(b->i64, (uint64_t)(at.lane * i), 1), p;
   p = at.index != NULL ? element_after(b, inst, at.p, lane(b, at.index, inst->lanes, i)) : LLVMBuildGEP2(b->b, b->i8, at.p, &after, 1, "");
   p = tc_llvm_cast_pointer(b->b, p, tc_llvm_memory_type(b, inst->dtype));
@@ -97,12 +97,12 @@ static LLVMValueRef load_from_slot(tc_llvm_build *b, LLVMTypeRef type, LLVMValue
   return v;
 }
 
-static bool is_looped(const tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef mask) {
+static bool is_looped(const tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef mask) {
   return mask != NULL && !b->can.mask32 && inst->lanes >= LOOP_LANES;
 }
 
 // A masked load (v NULL) or store.
-static LLVMValueRef masked_loop(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, place at) {
+static LLVMValueRef masked_loop(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef v, place at) {
   LLVMTypeRef type = tc_llvm_memory_type(b, inst->dtype);
   LLVMValueRef values = stack_slot(b, &b->lane_slot[0], 64), masks = stack_slot(b, &b->mask_slot, 8);
   LLVMValueRef other = tc_llvm_cast_pointer(b->b, stack_slot(b, v == NULL ? &b->zero_slot : &b->sink_slot, 1), type);
@@ -146,7 +146,7 @@ static void close_branch(tc_llvm_build *b, branch k) {
   LLVMPositionBuilderAtEnd(b->b, k.after);
 }
 
-static LLVMValueRef load_lanes(tc_llvm_build *b, const tc_ninst *inst, place at) {
+static LLVMValueRef load_lanes(tc_llvm_build *b, const tc_kir_inst *inst, place at) {
   LLVMTypeRef type = tc_llvm_memory_type(b, inst->dtype);
   if (at.on != NULL) {
     branch k = open_branch(b, at.on);
@@ -167,7 +167,7 @@ static LLVMValueRef load_lanes(tc_llvm_build *b, const tc_ninst *inst, place at)
   return all;
 }
 
-static LLVMValueRef store_lanes(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, place at) {
+static LLVMValueRef store_lanes(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef v, place at) {
   if (at.on != NULL) {
     branch k = open_branch(b, at.on);
     at.on = at.mask = NULL;
@@ -180,7 +180,7 @@ static LLVMValueRef store_lanes(tc_llvm_build *b, const tc_ninst *inst, LLVMValu
   return v;
 }
 
-static LLVMValueRef plain_load(tc_llvm_build *b, const tc_ninst *inst, place at) {
+static LLVMValueRef plain_load(tc_llvm_build *b, const tc_kir_inst *inst, place at) {
   LLVMTypeRef type = tc_llvm_widen_type(tc_llvm_memory_type(b, inst->dtype), inst->lanes);
   unsigned bytes = tc_kir_type_bytes(inst->dtype);
   if (at.mask != NULL && !can_mask(b, inst)) return load_lanes(b, inst, at);
@@ -194,7 +194,7 @@ static LLVMValueRef plain_load(tc_llvm_build *b, const tc_ninst *inst, place at)
                            (LLVMValueRef[]){p, LLVMConstInt(b->i32, bytes, 0), at.mask, LLVMConstNull(type)}, 4);
 }
 
-static LLVMValueRef gather(tc_llvm_build *b, const tc_ninst *inst, place at) {
+static LLVMValueRef gather(tc_llvm_build *b, const tc_kir_inst *inst, place at) {
   LLVMTypeRef type = tc_llvm_widen_type(tc_llvm_memory_type(b, inst->dtype), inst->lanes);
   if (!tc_llvm_can_gather(b, inst)) return load_lanes(b, inst, at);
   LLVMValueRef p = element_after(b, inst, at.p, at.index), mask = at.mask != NULL ? at.mask : all_lanes(b, inst->lanes);
@@ -202,7 +202,7 @@ static LLVMValueRef gather(tc_llvm_build *b, const tc_ninst *inst, place at) {
                            (LLVMValueRef[]){p, LLVMConstInt(b->i32, tc_kir_type_bytes(inst->dtype), 0), mask, LLVMConstNull(type)}, 4);
 }
 
-static LLVMValueRef plain_store(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, place at) {
+static LLVMValueRef plain_store(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef v, place at) {
   unsigned bytes = tc_kir_type_bytes(inst->dtype);
   if (at.mask != NULL && !can_mask(b, inst)) return store_lanes(b, inst, v, at);
   LLVMValueRef p = tc_llvm_cast_pointer(b->b, at.p, LLVMTypeOf(v));
@@ -222,31 +222,31 @@ static LLVMValueRef plain_store(tc_llvm_build *b, const tc_ninst *inst, LLVMValu
   return store;
 }
 
-static LLVMValueRef scatter(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef v, place at) {
+static LLVMValueRef scatter(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef v, place at) {
   if (!tc_llvm_can_gather(b, inst)) return store_lanes(b, inst, v, at);
   LLVMValueRef p = element_after(b, inst, at.p, at.index), mask = at.mask != NULL ? at.mask : all_lanes(b, inst->lanes);
   return tc_llvm_intrinsic(b, "llvm.masked.scatter", (LLVMTypeRef[]){LLVMTypeOf(v), LLVMTypeOf(p)}, 2,
                            (LLVMValueRef[]){v, p, LLVMConstInt(b->i32, tc_kir_type_bytes(inst->dtype), 0), mask}, 4);
 }
 
-static LLVMValueRef prefetch(tc_llvm_build *b, const tc_ninst *inst, LLVMValueRef p) {
+static LLVMValueRef prefetch(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef p) {
   LLVMTypeRef type = LLVMTypeOf(p);
   LLVMValueRef writes = LLVMConstInt(b->i32, inst->flags & 1, 0), near = LLVMConstInt(b->i32, inst->flags & 2 ? 2 : 3, 0),
                data = LLVMConstInt(b->i32, 1, 0);
   return tc_llvm_intrinsic(b, "llvm.prefetch", &type, 1, (LLVMValueRef[]){p, writes, near, data}, 4);
 }
 
-LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_ninst *inst) {
+LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_kir_inst *inst) {
   bool stores = tc_kir_is(inst, TC_KIR_STORES), by_vector = tc_kir_is(inst, TC_KIR_INDEXED), indexed;
   uint32_t mask_at = tc_kir_mask_of(inst);
   LLVMValueRef v = NULL;
   place at = {NULL};
   if ((at.p = tc_llvm_address(b, inst, &at.lane, &indexed)) == NULL || (indexed && (at.index = tc_llvm_operand(b, inst, 0)) == NULL)) return NULL;
-  if (inst->op == TC_N_PREFETCH) return prefetch(b, inst, at.p);
+  if (inst->op == TC_IR_PREFETCH) return prefetch(b, inst, at.p);
   if (mask_at != TC_NONE) {
     if ((at.mask = tc_llvm_operand(b, inst, tc_kir_op_of(inst)->mask)) == NULL) return NULL;
-    const tc_ninst *mask = &b->nest->inst[mask_at];
-    if (mask->op == TC_N_SPLAT && b->nest->inst[mask->src[0]].op != TC_N_VAR) at.on = b->val[mask->src[0]];
+    const tc_kir_inst *mask = &b->kir->inst[mask_at];
+    if (mask->op == TC_IR_SPLAT && b->kir->inst[mask->src[0]].op != TC_IR_VAR) at.on = b->val[mask->src[0]];
   }
   if (!stores) {
     v = by_vector ? gather(b, inst, at) : plain_load(b, inst, at);
@@ -260,7 +260,7 @@ LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_ninst *inst) {
 
 // ---- calls ----
 
-LLVMValueRef tc_llvm_call(tc_llvm_build *b, const tc_ninst *inst) {
+LLVMValueRef tc_llvm_call(tc_llvm_build *b, const tc_kir_inst *inst) {
   unsigned n_arg = inst->src[1] != TC_NONE ? 2 : 1;
   LLVMValueRef arg[2] = {NULL, NULL};
   for (unsigned k = 0; k < n_arg; k++)

@@ -93,10 +93,10 @@ LLVMValueRef tc_llvm_joined(tc_llvm_build *b, LLVMValueRef *part, unsigned n, un
   return part[0];
 }
 
-LLVMValueRef tc_llvm_operand(tc_llvm_build *b, const tc_ninst *inst, unsigned which) {
-  ptrdiff_t at = inst - b->nest->inst;
+LLVMValueRef tc_llvm_operand(tc_llvm_build *b, const tc_kir_inst *inst, unsigned which) {
+  ptrdiff_t at = inst - b->kir->inst;
   if (inst->src[which] >= (uint64_t)at || b->val[inst->src[which]] == NULL)
-    return tc_llvm_fail(b, "%%%td %s: operand %u has no value", at, tc_nest_op_name((tc_nest_op)inst->op), which);
+    return tc_llvm_fail(b, "%%%td %s: operand %u has no value", at, tc_kir_op_name((tc_kir_op)inst->op), which);
   return b->val[inst->src[which]];
 }
 
@@ -115,14 +115,14 @@ static LLVMValueRef kept_splat(tc_llvm_build *b, LLVMValueRef scalar, unsigned l
   return LLVMBuildShuffleVector(b->entry, v, LLVMGetUndef(type), LLVMConstVector(at, lanes), "");
 }
 
-LLVMValueRef tc_llvm_splat_value(tc_llvm_build *b, const tc_ninst *inst) {
+LLVMValueRef tc_llvm_splat_value(tc_llvm_build *b, const tc_kir_inst *inst) {
   LLVMValueRef v = tc_llvm_operand(b, inst, 0);
   if (v == NULL) return NULL;
   bool keep = b->calls && b->can.lookup && inst->dtype == TC_F32 && inst->lanes >= 16 && LLVMIsConstant(v);
   return keep ? kept_splat(b, v, inst->lanes) : tc_llvm_splat(b, b->b, v, inst->lanes);
 }
 
-LLVMValueRef tc_llvm_const_value(tc_llvm_build *b, const tc_ninst *inst) {
+LLVMValueRef tc_llvm_const_value(tc_llvm_build *b, const tc_kir_inst *inst) {
   LLVMTypeRef type = tc_llvm_scalar_type(b, inst->dtype);
   LLVMValueRef v;
   if (inst->dtype == TC_F32)  // by bits, so that NaNs keep theirs
@@ -136,7 +136,7 @@ LLVMValueRef tc_llvm_const_value(tc_llvm_build *b, const tc_ninst *inst) {
   return constant_splat(v, inst->lanes);
 }
 
-LLVMValueRef tc_llvm_lanes_value(tc_llvm_build *b, const tc_ninst *inst) {
+LLVMValueRef tc_llvm_lanes_value(tc_llvm_build *b, const tc_kir_inst *inst) {
   bool is_float = tc_kir_is_real(inst->dtype);
   LLVMTypeRef type = tc_llvm_scalar_type(b, inst->dtype);
   LLVMValueRef all[64];
@@ -145,7 +145,7 @@ LLVMValueRef tc_llvm_lanes_value(tc_llvm_build *b, const tc_ninst *inst) {
 }
 
 // Read once, in the entry block: the caller's array does not change while the kernel runs.
-LLVMValueRef tc_llvm_num_value(tc_llvm_build *b, const tc_ninst *inst) {
+LLVMValueRef tc_llvm_num_value(tc_llvm_build *b, const tc_kir_inst *inst) {
   bool is_float = tc_kir_is_real(inst->dtype);
   LLVMTypeRef type = is_float ? b->f64 : b->i64;
   LLVMValueRef at = LLVMConstInt(b->i64, (uint64_t)inst->imm, 0);
@@ -167,20 +167,20 @@ LLVMValueRef tc_llvm_cast_pointer(LLVMBuilderRef at, LLVMValueRef p, LLVMTypeRef
 }
 
 LLVMValueRef tc_llvm_buffer_base(tc_llvm_build *b, int64_t k) {
-  const tc_nest *nest = b->nest;
-  if (k < 0 || k >= (int64_t)nest->n_buf + nest->n_tile) return tc_llvm_fail(b, "no buffer %lld", (long long)k);
+  const tc_kir *kir = b->kir;
+  if (k < 0 || k >= (int64_t)kir->n_buf + kir->n_tile) return tc_llvm_fail(b, "no buffer %lld", (long long)k);
   if (b->base[k] != NULL) return b->base[k];
-  if (k < nest->n_buf) {
+  if (k < kir->n_buf) {
     LLVMValueRef at = LLVMConstInt(b->i64, (uint64_t)k, 0);
     b->base[k] = LLVMBuildLoad2(b->entry, b->ptr, LLVMBuildGEP2(b->entry, b->ptr, LLVMGetParam(b->fn, 1), &at, 1, ""), "");
   } else {  // struct tc_worker: scratch is its first field
     LLVMValueRef scratch = LLVMBuildLoad2(b->entry, b->ptr, tc_llvm_cast_pointer(b->entry, LLVMGetParam(b->fn, 5), b->ptr), "");
-    LLVMValueRef at = LLVMConstInt(b->i64, (uint64_t)nest->tile[k - nest->n_buf].offset, 0);
+    LLVMValueRef at = LLVMConstInt(b->i64, (uint64_t)kir->tile[k - kir->n_buf].offset, 0);
     b->base[k] = LLVMBuildGEP2(b->entry, b->i8, scratch, &at, 1, "");
   }
   return b->base[k];
 }
 
-bool tc_llvm_can_gather(const tc_llvm_build *b, const tc_ninst *inst) {
+bool tc_llvm_can_gather(const tc_llvm_build *b, const tc_kir_inst *inst) {
   return inst->lanes >= 8 && tc_kir_type_bytes(inst->dtype) >= 4 && b->can.gather;
 }

@@ -1,4 +1,4 @@
-// Types, constants, operands and leaves of a nest as LLVM values; what the other files of the LLVM
+// Types, constants, operands and leaves of a kernel as LLVM values; what the other files of the LLVM
 // generator are written with.
 // In: the translation at hand. Out: a value; NULL where it failed, the reason being in b->text.
 // Threads: as the translation. Owner: LLVM's context owns every value.
@@ -20,23 +20,23 @@ LLVMValueRef tc_llvm_splat(tc_llvm_build *b, LLVMBuilderRef at, LLVMValueRef sca
 LLVMValueRef tc_llvm_int(LLVMTypeRef type, int64_t value, unsigned lanes);
 LLVMValueRef tc_llvm_float(LLVMTypeRef type, double value, unsigned lanes);
 LLVMValueRef tc_llvm_intrinsic(tc_llvm_build *b, const char *name, LLVMTypeRef *overload, unsigned n_overload, LLVMValueRef *arg, unsigned n_arg);
-LLVMValueRef tc_llvm_operand(tc_llvm_build *b, const tc_ninst *inst, unsigned which);
+LLVMValueRef tc_llvm_operand(tc_llvm_build *b, const tc_kir_inst *inst, unsigned which);
 // Lanes [from, from + n) of v, n at most 16; and one value of n parts of `width` lanes, n a power
 // of two.
 LLVMValueRef tc_llvm_lanes(tc_llvm_build *b, LLVMValueRef v, unsigned from, unsigned n);
 LLVMValueRef tc_llvm_joined(tc_llvm_build *b, LLVMValueRef *part, unsigned n, unsigned width);
 
 // The leaves: SPLAT, CONST, LANES and NUM.
-LLVMValueRef tc_llvm_splat_value(tc_llvm_build *b, const tc_ninst *inst);
-LLVMValueRef tc_llvm_const_value(tc_llvm_build *b, const tc_ninst *inst);
-LLVMValueRef tc_llvm_lanes_value(tc_llvm_build *b, const tc_ninst *inst);
-LLVMValueRef tc_llvm_num_value(tc_llvm_build *b, const tc_ninst *inst);
+LLVMValueRef tc_llvm_splat_value(tc_llvm_build *b, const tc_kir_inst *inst);
+LLVMValueRef tc_llvm_const_value(tc_llvm_build *b, const tc_kir_inst *inst);
+LLVMValueRef tc_llvm_lanes_value(tc_llvm_build *b, const tc_kir_inst *inst);
+LLVMValueRef tc_llvm_num_value(tc_llvm_build *b, const tc_kir_inst *inst);
 
 // p as a pointer to `to`.
 LLVMValueRef tc_llvm_cast_pointer(LLVMBuilderRef at, LLVMValueRef p, LLVMTypeRef to);
 // i8 * to the start of buffer or tile k; loaded once, in the entry block.
 LLVMValueRef tc_llvm_buffer_base(tc_llvm_build *b, int64_t k);
 // Whether a GATHER or SCATTER is printed as one, and not lane by lane.
-bool tc_llvm_can_gather(const tc_llvm_build *b, const tc_ninst *inst);
+bool tc_llvm_can_gather(const tc_llvm_build *b, const tc_kir_inst *inst);
 
 #endif

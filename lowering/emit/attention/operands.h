@@ -1,5 +1,5 @@
 // Inside attention: what its rows say and where their operands lie, the same for a processor's
-// nests (forward.c) and for GPUs' (flash.c). Not for others. Failures stick in the expansion, as
+// kernels (forward.c) and for GPUs' (flash.c). Not for others. Failures stick in the expansion, as
 // builder.h says.
 #ifndef TC_LOWERING_EMIT_ATTENTION_OPERANDS_H
 #define TC_LOWERING_EMIT_ATTENTION_OPERANDS_H
@@ -29,7 +29,7 @@ typedef struct tc_att {
   tc_type acc;
   tc_att_factor q, k, v, dout, sums, delta, mask;
   tc_val scale, n_keys, first_seen;
-  // How a processor's nest is blocked.
+  // How a processor's kernel is blocked.
   int vector, lanes, unroll;  // lanes of a register, of a panel; steps of a product in one turn of its loop
   tc_multiply_way way;
   bool one_block;
@@ -43,13 +43,13 @@ typedef struct tc_att {
 } tc_att;
 
 static inline tc_val mul(tc_att *p, tc_val a, tc_val b) {
-  return bin(p->s, TC_N_MUL, a, b);
+  return bin(p->s, TC_IR_MUL, a, b);
 }
 static inline tc_val least(tc_att *p, tc_val a, tc_val b) {
-  return bin(p->s, TC_N_MIN, a, b);
+  return bin(p->s, TC_IR_MIN, a, b);
 }
 static inline tc_val most(tc_att *p, tc_val a, tc_val b) {
-  return bin(p->s, TC_N_MAX, a, b);
+  return bin(p->s, TC_IR_MAX, a, b);
 }
 static inline tc_val plus(tc_att *p, tc_val a, int64_t b) {
   return b == 0 ? a : add(p->s, a, i64(p->s, b));

@@ -20,14 +20,14 @@ tc_val tc_att_load_part(tc_att *p, const tc_att_factor *f, tc_val row, tc_val co
 }
 
 tc_val tc_att_column_mask(tc_att *p, int64_t from, int64_t columns, int lanes) {
-  return tc_emit_bin(E, TC_N_LT, lane_numbers(p, TC_I64, lanes), i64(p->s, columns - from));
+  return tc_emit_bin(E, TC_IR_LT, lane_numbers(p, TC_I64, lanes), i64(p->s, columns - from));
 }
 
 // The same of a step of rows: one, or two as words, of which `there` has the bits that exist.
 static tc_val load_step(tc_att *p, const tc_att_factor *f, tc_val first, tc_val second, tc_val there, tc_val column, int lanes, tc_val mask) {
   if (p->step == 1) return tc_att_load_part(p, f, first, column, lanes, mask);
   tc_val words = tc_emit_words(E, load_narrow(p, f, first, column, lanes, mask), load_narrow(p, f, second, column, lanes, mask));
-  return tc_emit_bin(E, TC_N_AND, words, there);
+  return tc_emit_bin(E, TC_IR_AND, words, there);
 }
 
 void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
@@ -36,7 +36,7 @@ void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val co
   tc_val next = TC_NONE, there = TC_NONE;
   if (p->step > 1) {  // beyond the last row there are zeros: what weighs nothing may be infinite
     next = plus(p, row, 1);
-    there = tc_emit_select(E, tc_emit_bin(E, TC_N_GT, next, last), tc_emit_const_i(E, TC_I32, 0xFFFF), tc_emit_const_i(E, TC_I32, -1));
+    there = tc_emit_select(E, tc_emit_bin(E, TC_IR_GT, next, last), tc_emit_const_i(E, TC_I32, 0xFFFF), tc_emit_const_i(E, TC_I32, -1));
     next = least(p, next, last);
   }
   row = least(p, row, last);
@@ -137,7 +137,7 @@ static void multiply_one(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_s
 }
 
 void tc_att_multiply(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side b, tc_val from, tc_val to, tc_val *acc) {
-  tc_val several = sub(p->s, to, tc_emit_bin(E, TC_N_REM, sub(p->s, to, from), i64(p->s, p->unroll))), k = loop(p->s, from, several, p->unroll);
+  tc_val several = sub(p->s, to, tc_emit_bin(E, TC_IR_REM, sub(p->s, to, from), i64(p->s, p->unroll))), k = loop(p->s, from, several, p->unroll);
   for (int i = 0; i < p->unroll; i++) multiply_one(p, rows, lanes, a, b, plus(p, k, i), acc);
   end(p->s);
   k = loop(p->s, several, to, 1);
@@ -165,8 +165,8 @@ static void multiply_three(tc_att *p, int rows, int lanes, tc_att_side a, tc_att
 
 void tc_att_with_pairs(tc_att *p, tc_att_side rows, int panels, int64_t columns, tc_val count, int tile, const tc_att_pairs *pairs,
                        const tc_att_ahead *next) {
-  tc_val acc[TC_ATT_ROWS], key = loop(p->s, i64(p->s, 0), count, p->vector), in_panel = tc_emit_bin(E, TC_N_REM, key, i64(p->s, p->lanes));
-  prefetch_query(p, next, tc_emit_bin(E, TC_N_DIV, key, i64(p->s, p->lanes)));
+  tc_val acc[TC_ATT_ROWS], key = loop(p->s, i64(p->s, 0), count, p->vector), in_panel = tc_emit_bin(E, TC_IR_REM, key, i64(p->s, p->lanes));
+  prefetch_query(p, next, tc_emit_bin(E, TC_IR_DIV, key, i64(p->s, p->lanes)));
   tc_val at = add(p->s, times(p->s, sub(p->s, key, in_panel), panel_columns(p, columns)), in_panel),
          less = load(p->s, pairs->keys, p->acc, p->vector, key, TC_NONE);
   tc_att_side keys = tile_side(p, panels, at, 0, p->lanes);
@@ -203,18 +203,18 @@ void tc_att_with_panels(tc_att *p, tc_att_side rows, int panels, int64_t columns
   bool parts = p->causal && least_part < p->lanes;
   tc_val part = TC_NONE, stop = count;
   if (parts) {
-    tc_val steps = tc_emit_bin(E, TC_N_DIV, plus(p, most(p, count, i64(p->s, 0)), least_part - 1), i64(p->s, least_part));
-    part = times(p->s, tc_emit_bin(E, TC_N_REM, steps, i64(p->s, p->lanes / least_part)), least_part),
+    tc_val steps = tc_emit_bin(E, TC_IR_DIV, plus(p, most(p, count, i64(p->s, 0)), least_part - 1), i64(p->s, least_part));
+    part = times(p->s, tc_emit_bin(E, TC_IR_REM, steps, i64(p->s, p->lanes / least_part)), least_part),
     stop = sub(p->s, times(p->s, steps, least_part), part);
   }
   tc_val key = loop(p->s, i64(p->s, 0), stop, p->lanes);
-  if (next) prefetch_query(p, next, tc_emit_bin(E, TC_N_DIV, key, i64(p->s, p->lanes)));
+  if (next) prefetch_query(p, next, tc_emit_bin(E, TC_IR_DIV, key, i64(p->s, p->lanes)));
   with_panel(p, rows, p->lanes, panels, columns, key, key, tile, to);
   end(p->s);
   key = stop;
   for (int lanes = p->lanes / 2; parts && lanes >= least_part; lanes /= 2) {
-    tc_val here = tc_emit_bin(E, TC_N_AND, part, i64(p->s, lanes));
-    begin_if(p->s, tc_emit_bin(E, TC_N_NE, here, i64(p->s, 0)));
+    tc_val here = tc_emit_bin(E, TC_IR_AND, part, i64(p->s, lanes));
+    begin_if(p->s, tc_emit_bin(E, TC_IR_NE, here, i64(p->s, 0)));
     with_panel(p, rows, lanes, panels, columns, stop, key, tile, to);
     end_if(p->s);
     key = add(p->s, key, here);
@@ -254,7 +254,7 @@ bool tc_att_next_steps(tc_att *p, tc_att_steps *x, tc_val count) {
   tc_val whole_steps = count;
   if (!sees_all(p))
     whole_steps =
-        times(p->s, tc_emit_bin(E, TC_N_DIV, most(p, i64(p->s, 0), tc_emit_cast(E, x->limit[0], TC_I64)), i64(p->s, TC_ATT_STEP)), TC_ATT_STEP);
+        times(p->s, tc_emit_bin(E, TC_IR_DIV, most(p, i64(p->s, 0), tc_emit_cast(E, x->limit[0], TC_I64)), i64(p->s, TC_ATT_STEP)), TC_ATT_STEP);
   if (x->turn == 0) {
     x->at = loop(p->s, i64(p->s, 0), whole_steps, TC_ATT_STEP), x->keys = TC_NONE;
   } else if (x->turn == 1 && !sees_all(p)) {
@@ -278,11 +278,11 @@ tc_val tc_att_masked(tc_att *p, tc_val scores, tc_val row, tc_val key, tc_val *s
       m = load(p->s, p->mask.buf, p->mask.type, TC_ATT_STEP, at, *seen);
     } else {
       tc_val lanes = times(p->s, lane_numbers(p, TC_I64, TC_ATT_STEP), p->mask.col);
-      m = tc_emit_raw(E, TC_N_GATHER, p->mask.type, TC_ATT_STEP, add(p->s, lanes, at), *seen, TC_NONE, p->mask.buf);
+      m = tc_emit_raw(E, TC_IR_GATHER, p->mask.type, TC_ATT_STEP, add(p->s, lanes, at), *seen, TC_NONE, p->mask.buf);
     }
   }
   if (p->mask.type != TC_BOOL) return add(p->s, scores, tc_emit_cast(E, m, p->acc));
-  *seen = *seen == TC_NONE ? m : tc_emit_bin(E, TC_N_AND, *seen, m);
+  *seen = *seen == TC_NONE ? m : tc_emit_bin(E, TC_IR_AND, *seen, m);
   return scores;
 }
 
@@ -296,8 +296,8 @@ void tc_att_store_part(tc_att *p, uint32_t node, tc_val at, const tc_att_panels 
   tc_val mask =
       x->turn == 2 && x->columns % p->lanes != x->lanes ? tc_att_column_mask(p, x->columns / p->lanes * p->lanes, x->columns, x->lanes) : TC_NONE;
   tc_type type = p->s->g->node[node].type;
-  tc_val stored = tc_emit_raw(E, TC_N_STORE, type, x->lanes, add(p->s, at, x->at), tc_emit_cast(E, v, type), mask, tc_att_result(p, node));
+  tc_val stored = tc_emit_raw(E, TC_IR_STORE, type, x->lanes, add(p->s, at, x->at), tc_emit_cast(E, v, type), mask, tc_att_result(p, node));
   int64_t bytes = (int64_t)tc_type_bytes(type);  // lines are whole, and begin where rows do
   if (x->lanes * bytes % 64 == 0 && x->columns * bytes % 64 == 0 && tc_ex_streams(p->s, node, STREAM_BYTES) && !E->failed)
-    E->nest->inst[stored].flags = 1;
+    E->kir->inst[stored].flags = 1;
 }

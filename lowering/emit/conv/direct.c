@@ -39,12 +39,12 @@ static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
   tc_val number = tc_ex_numbers(x->s, TC_I64, STAGED_AT_ONCE), mask = TC_NONE;
   if (!inside) {
     tc_val at = add(x->s, times(x->s, number, x->stride[1]), first);
-    mask = bin(x->s, TC_N_AND, bin(x->s, TC_N_GE, at, i64(x->s, 0)), bin(x->s, TC_N_LT, at, i64(x->s, x->w)));
+    mask = bin(x->s, TC_IR_AND, bin(x->s, TC_IR_GE, at, i64(x->s, 0)), bin(x->s, TC_IR_LT, at, i64(x->s, x->w)));
   }
   tc_val at = add(x->s, row, times(x->s, first, x->image.stride[2]));
-  if (step == 1) return tc_emit_raw(E, TC_N_LOAD, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
+  if (step == 1) return tc_emit_raw(E, TC_IR_LOAD, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
   at = tc_emit_splat(E, add(x->s, times(x->s, number, step), at), STAGED_AT_ONCE);  // an image of one column has no step
-  return tc_emit_raw(E, TC_N_GATHER, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
+  return tc_emit_raw(E, TC_IR_GATHER, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
 }
 
 // Pixels `from` to `until` of a staged row.
@@ -52,7 +52,7 @@ static void stage_pixels(direct *x, tc_val row, tc_val to, int64_t phase, int64_
   if (from == until) return;
   tc_val at = loop(x->s, i64(x->s, from), i64(x->s, until), STAGED_AT_ONCE);
   tc_val v = read_pixels(x, row, add(x->s, times(x->s, at, x->stride[1]), i64(x->s, phase - x->low[1])), inside);
-  (void)tc_emit_raw(E, TC_N_STORE, x->type, STAGED_AT_ONCE, add(x->s, to, at), v, TC_NONE, x->staged);
+  (void)tc_emit_raw(E, TC_IR_STORE, x->type, STAGED_AT_ONCE, add(x->s, to, at), v, TC_NONE, x->staged);
   end(x->s);
 }
 
@@ -68,22 +68,22 @@ static void stage_row(direct *x, tc_val row, tc_val to, int64_t phase) {
 
 static void stage_zeros(direct *x, tc_val to) {
   tc_val at = loop(x->s, i64(x->s, 0), i64(x->s, x->pitch), STAGED_AT_ONCE), zero = tc_emit_splat(E, tc_emit_const_f(E, x->type, 0), STAGED_AT_ONCE);
-  (void)tc_emit_raw(E, TC_N_STORE, x->type, STAGED_AT_ONCE, add(x->s, to, at), zero, TC_NONE, x->staged);
+  (void)tc_emit_raw(E, TC_IR_STORE, x->type, STAGED_AT_ONCE, add(x->s, to, at), zero, TC_NONE, x->staged);
   end(x->s);
 }
 
 // The rows of the image that rows y0 to y1 of windows see.
 static void stage_rows(direct *x, tc_val y0, tc_val y1) {
   tc_val top = add(x->s, times(x->s, y0, x->stride[0]), i64(x->s, -x->low[0]));
-  tc_val many = add(x->s, times(x->s, bin(x->s, TC_N_SUB, y1, y0), x->stride[0]), i64(x->s, (x->size[0] - 1) * x->dilation[0] + 1 - x->stride[0]));
+  tc_val many = add(x->s, times(x->s, bin(x->s, TC_IR_SUB, y1, y0), x->stride[0]), i64(x->s, (x->size[0] - 1) * x->dilation[0] + 1 - x->stride[0]));
   tc_val r = loop(x->s, i64(x->s, 0), many, 1), h = add(x->s, top, r), to = times(x->s, r, x->pitch);
-  tc_val exists = bin(x->s, TC_N_AND, bin(x->s, TC_N_GE, h, i64(x->s, 0)), bin(x->s, TC_N_LT, h, i64(x->s, x->h)));
+  tc_val exists = bin(x->s, TC_IR_AND, bin(x->s, TC_IR_GE, h, i64(x->s, 0)), bin(x->s, TC_IR_LT, h, i64(x->s, x->h)));
   tc_val from = add(x->s, x->image_at, times(x->s, h, x->image.stride[1]));
   begin_if(x->s, exists);
   for (int64_t i = 0; i < x->c * x->stride[1]; i++)
     stage_row(x, add(x->s, from, i64(x->s, i / x->stride[1] * x->image.stride[3])), add(x->s, to, i64(x->s, i * x->width)), i % x->stride[1]);
   end_if(x->s);
-  begin_if(x->s, tc_emit_un(E, TC_N_NOT, exists));
+  begin_if(x->s, tc_emit_un(E, TC_IR_NOT, exists));
   stage_zeros(x, to);
   end_if(x->s);
   end(x->s);
@@ -92,7 +92,7 @@ static void stage_rows(direct *x, tc_val y0, tc_val y1) {
 // Output first + i, or the last one where there are not so many.
 static tc_val output_number(direct *x, tc_val first, int i) {
   tc_val o = add(x->s, first, i64(x->s, i));
-  return x->o % x->rows ? bin(x->s, TC_N_MIN, o, i64(x->s, x->o - 1)) : o;
+  return x->o % x->rows ? bin(x->s, TC_IR_MIN, o, i64(x->s, x->o - 1)) : o;
 }
 
 typedef struct lhs {
@@ -104,7 +104,7 @@ typedef struct lhs {
 static tc_val load_lhs(void *of, int row) {
   const lhs *w = of;
   direct *x = w->x;
-  return tc_emit_raw(E, TC_N_LOAD, x->type, 1, add(x->s, w->weight[row], w->in_row), TC_NONE, TC_NONE, x->weight.buf);
+  return tc_emit_raw(E, TC_IR_LOAD, x->type, 1, add(x->s, w->weight[row], w->in_row), TC_NONE, TC_NONE, x->weight.buf);
 }
 
 // rows x lanes sums of outputs from `first` on; at: of the staged pixels that the first tap sees.
@@ -119,7 +119,7 @@ static void multiply_taps(direct *x, tc_val first, tc_val at, tc_val *acc) {
   for (int64_t tap = 0; tap < x->size[1] * x->c; tap++) {
     int64_t kw = tap / x->c, c = tap % x->c, right = kw * x->dilation[1];
     int64_t to = (c * x->stride[1] + right % x->stride[1]) * x->width + right / x->stride[1];
-    tc_val b = tc_emit_raw(E, TC_N_LOAD, x->type, x->lanes, add(x->s, row, i64(x->s, to)), TC_NONE, TC_NONE, x->staged);
+    tc_val b = tc_emit_raw(E, TC_IR_LOAD, x->type, x->lanes, add(x->s, row, i64(x->s, to)), TC_NONE, TC_NONE, x->staged);
     tc_val in_row = add(x->s, down, i64(x->s, kw * x->weight.stride[3] + c * x->weight.stride[1]));
     lhs weights = {x, weight, in_row};
     tc_register_block_add(x->s, &(tc_register_block){x->way, x->rows, 1, load_lhs, &weights}, &b, acc);
@@ -132,7 +132,7 @@ static void finish_outputs(direct *x, tc_val first, const tc_val *acc) {
   bool cut = x->o % x->rows != 0;
   for (int i = 0; i < x->rows; i++) {
     tc_val o = add(x->s, first, i64(x->s, i));
-    if (cut) begin_if(x->s, bin(x->s, TC_N_LT, o, i64(x->s, x->o)));
+    if (cut) begin_if(x->s, bin(x->s, TC_IR_LT, o, i64(x->s, x->o)));
     tc_ex_enter(s);
     s->at[TC_RANGE_F] = o;
     tc_ex_remember(s, x->node, acc[i]);
@@ -151,7 +151,7 @@ static void make_unit_of_rows(direct *x, tc_val y0, tc_val y1) {
   s->at[TC_RANGE_K] = add(x->s, times(x->s, y, x->q), column);
   s->mask = TC_NONE;
   if (x->q % x->lanes) tc_ex_set_mask(s, column, i64(x->s, x->q));
-  multiply_taps(x, first, add(x->s, times(x->s, bin(x->s, TC_N_SUB, y, y0), x->stride[0] * x->pitch), column), acc);
+  multiply_taps(x, first, add(x->s, times(x->s, bin(x->s, TC_IR_SUB, y, y0), x->stride[0] * x->pitch), column), acc);
   finish_outputs(x, first, acc);
   end(x->s);
   end(x->s);
@@ -200,12 +200,12 @@ void tc_emitter_conv_direct(tc_ex *s, const tc_emit_request *r) {
   x->staged = tc_ex_tile(s, x->type, ((x->block - 1) * x->stride[0] + (x->size[0] - 1) * x->dilation[0] + 1) * x->pitch);
   s->lanes = x->lanes, s->vector = TC_RANGE_K;
   tc_ex_preload(s);
-  tc_val o = tc_ex_begin_units(s), y0 = times(x->s, bin(x->s, TC_N_REM, o, i64(x->s, x->n_blocks)), x->block);
-  s->at[TC_RANGE_A] = bin(x->s, TC_N_DIV, o, i64(x->s, x->n_blocks));
+  tc_val o = tc_ex_begin_units(s), y0 = times(x->s, bin(x->s, TC_IR_REM, o, i64(x->s, x->n_blocks)), x->block);
+  s->at[TC_RANGE_A] = bin(x->s, TC_IR_DIV, o, i64(x->s, x->n_blocks));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   x->image_at = add(x->s, tc_ex_base(s, &x->image.base), times(x->s, s->at[TC_RANGE_A], x->image.stride[0]));
   x->weight_at = tc_ex_base(s, &x->weight.base);
-  make_unit_of_rows(x, y0, bin(x->s, TC_N_MIN, add(x->s, y0, i64(x->s, x->block)), i64(x->s, x->p)));
+  make_unit_of_rows(x, y0, bin(x->s, TC_IR_MIN, add(x->s, y0, i64(x->s, x->block)), i64(x->s, x->p)));
   s->mask = TC_NONE;
   end(x->s);
   s->x->extent = x->images * x->n_blocks;

@@ -51,10 +51,10 @@ static void multiply_places(winograd *x, tc_val panel) {
   tc_val part = x->product.lanes < x->panel ? loop(x->s, i64(x->s, 0), i64(x->s, x->panel), x->product.lanes) : TC_NONE;
   tc_val row = loop(x->s, i64(x->s, 0), i64(x->s, x->padded), x->product.rows);
   tc_val at = add(x->s, times(x->s, place, x->padded), row), to = times(x->s, at, x->panel);
-  tc_val ahead = add(x->s, next, times(x->s, bin(x->s, TC_N_DIV, row, i64(x->s, x->product.rows)), x->c * share_of(x)));
+  tc_val ahead = add(x->s, next, times(x->s, bin(x->s, TC_IR_DIV, row, i64(x->s, x->product.rows)), x->c * share_of(x)));
   if (part != TC_NONE) {
     u = add(x->s, u, part), to = add(x->s, to, part);
-    ahead = add(x->s, ahead, times(x->s, bin(x->s, TC_N_DIV, part, i64(x->s, x->product.lanes)), x->padded / x->product.rows * x->c * share_of(x)));
+    ahead = add(x->s, ahead, times(x->s, bin(x->s, TC_IR_DIV, part, i64(x->s, x->product.lanes)), x->padded / x->product.rows * x->c * share_of(x)));
   }
   tc_wmultiply(x->s, &x->product, times(x->s, at, x->image.pitch), u, to, i64(x->s, x->c), ahead, share_of(x));
   end(x->s);
@@ -75,8 +75,8 @@ static void write_tile(winograd *x, tc_val tile, tc_val from) {
     for (int j = 0; j < x->by.m; j++) store(x->s, x->pixels, add(x->s, lane, i64(x->s, (i * x->by.m + j) * x->panel)), v[i][j]);
   end(x->s);
   tc_wplace at = tc_wplace_of(s, &x->by, tile);
-  tc_val rows = bin(x->s, TC_N_MIN, i64(x->s, x->by.m), sub(x->s, i64(x->s, x->by.p), at.y)),
-         columns = bin(x->s, TC_N_MIN, i64(x->s, x->by.m), sub(x->s, i64(x->s, x->by.q), at.x));
+  tc_val rows = bin(x->s, TC_IR_MIN, i64(x->s, x->by.m), sub(x->s, i64(x->s, x->by.p), at.y)),
+         columns = bin(x->s, TC_IR_MIN, i64(x->s, x->by.m), sub(x->s, i64(x->s, x->by.q), at.x));
   tc_val i = loop(x->s, i64(x->s, 0), rows, 1);
   tc_val row = add(x->s, times(x->s, add(x->s, times(x->s, at.image, x->by.p), add(x->s, at.y, i)), x->by.q), at.x);
   tc_val j = loop(x->s, i64(x->s, 0), columns, 1);
@@ -89,9 +89,9 @@ static void write_tile(winograd *x, tc_val tile, tc_val from) {
 
 static void make_unit_of_tiles(winograd *x, tc_val block, tc_val first_panel) {
   tc_ex *s = x->s;
-  tc_val first = times(x->s, block, x->block), last = bin(x->s, TC_N_MIN, add(x->s, first, i64(x->s, x->block)), i64(x->s, x->by.n));
+  tc_val first = times(x->s, block, x->block), last = bin(x->s, TC_IR_MIN, add(x->s, first, i64(x->s, x->block)), i64(x->s, x->by.n));
   tc_wtiles_read(s, &x->by, &x->image, first, last);
-  tc_val panel = loop(x->s, first_panel, bin(x->s, TC_N_MIN, add(x->s, first_panel, i64(x->s, x->panels)), i64(x->s, x->n_panels)), 1);
+  tc_val panel = loop(x->s, first_panel, bin(x->s, TC_IR_MIN, add(x->s, first_panel, i64(x->s, x->panels)), i64(x->s, x->n_panels)), 1);
   multiply_places(x, panel);
   s->at[TC_RANGE_K] = times(x->s, panel, x->panel);
   s->mask = TC_NONE;
@@ -150,8 +150,8 @@ void tc_emitter_winograd(tc_ex *s, const tc_emit_request *r) {
   tc_ex_preload(s);
   int64_t blocks = tc_ceil_div(x->by.n, x->block), columns = tc_ceil_div(x->n_panels, x->panels);
   tc_val o = tc_ex_begin_units(s);
-  tc_val block = columns == 1 ? o : bin(s, TC_N_DIV, o, i64(s, columns));
-  tc_val column = columns == 1 ? i64(s, 0) : bin(s, TC_N_REM, o, i64(s, columns));
+  tc_val block = columns == 1 ? o : bin(s, TC_IR_DIV, o, i64(s, columns));
+  tc_val column = columns == 1 ? i64(s, 0) : bin(s, TC_IR_REM, o, i64(s, columns));
   s->at[TC_RANGE_A] = i64(s, 0);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   x->image.from = tc_ex_base(s, &x->image.in.base);
@@ -171,13 +171,13 @@ static void gather_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t 
   at = add(s, tc_emit_splat(&s->e, at, TC_WLANES), lanes);
   for (int i = 0; i < TC_WTAPS; i++) {
     tc_val from = add(s, at, tc_emit_splat(&s->e, i64(s, i / 3 * weight->stride[2] + i % 3 * weight->stride[3]), TC_WLANES));
-    w[i] = tc_emit_raw(&s->e, TC_N_GATHER, TC_F32, TC_WLANES, from, there, TC_NONE, weight->buf);
+    w[i] = tc_emit_raw(&s->e, TC_IR_GATHER, TC_F32, TC_WLANES, from, there, TC_NONE, weight->buf);
   }
 }
 
 // The same where an output's taps lie side by side and a register holds them: rows of taps, turned.
 static void turn_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
-  tc_val first = bin(s, TC_N_LT, tc_ex_numbers(s, TC_I64, TC_WLANES), i64(s, TC_WTAPS)), row[TC_WLANES];
+  tc_val first = bin(s, TC_IR_LT, tc_ex_numbers(s, TC_I64, TC_WLANES), i64(s, TC_WTAPS)), row[TC_WLANES];
   for (int i = 0; i < TC_WLANES; i++) row[i] = load(s, weight->buf, TC_F32, TC_WLANES, add(s, at, i64(s, i * apart)), first);
   tc_emit_turn(&s->e, row, TC_WLANES);
   memcpy(w, row, TC_WTAPS * sizeof *w);
@@ -193,14 +193,14 @@ void tc_emitter_winograd_weight(tc_ex *s, const tc_emit_request *r) {
   tc_operand4 weight;
   if (!tc_operand4_find(s, node, 0, &weight)) return;
   s->lanes = TC_WLANES, s->vector = TC_RANGE_K;
-  tc_val o = tc_ex_begin_units(s), c = bin(s, TC_N_REM, o, i64(s, channels)), p = bin(s, TC_N_DIV, o, i64(s, channels));
+  tc_val o = tc_ex_begin_units(s), c = bin(s, TC_IR_REM, o, i64(s, channels)), p = bin(s, TC_IR_DIV, o, i64(s, channels));
   s->at[TC_RANGE_A] = i64(s, 0), s->at[TC_RANGE_F] = c;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   tc_val at = add(s, tc_ex_base(s, &weight.base), times(s, c, weight.stride[!turned]));
   tc_val lane = loop(s, i64(s, 0), i64(s, panel), TC_WLANES), output = add(s, times(s, p, panel), lane);
   tc_val there = TC_NONE, w[TC_WTAPS], column[3][TC_WMOST], row[TC_WMOST];
   bool whole = outputs % TC_WLANES == 0 && outputs % panel == 0, beside = weight.stride[2] == 3 && weight.stride[3] == 1;
-  if (!whole) there = bin(s, TC_N_LT, tc_ex_lane_numbers(s), tc_emit_splat(&s->e, sub(s, i64(s, outputs), output), TC_WLANES));
+  if (!whole) there = bin(s, TC_IR_LT, tc_ex_lane_numbers(s), tc_emit_splat(&s->e, sub(s, i64(s, outputs), output), TC_WLANES));
   at = add(s, at, times(s, output, weight.stride[turned]));
   if (whole && beside && tc_compiler_vector_bytes() >= TC_WLANES * 4)
     turn_taps(s, &weight, at, weight.stride[turned], w);

@@ -6,7 +6,7 @@
 // ---- sides ----
 
 static tc_val scaled_by(tc_ex *s, double b, tc_val a) {
-  return bin(s, TC_N_MUL, a, tc_emit_const_f(&s->e, TC_F32, b));
+  return bin(s, TC_IR_MUL, a, tc_emit_const_f(&s->e, TC_F32, b));
 }
 
 void tc_wside_inputs(tc_ex *s, int m, tc_val *d) {
@@ -113,8 +113,8 @@ void tc_wmultiply(tc_ex *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, 
 
 tc_wplace tc_wplace_of(tc_ex *s, const tc_wtiles *by, tc_val tile) {
   int64_t down = tc_ceil_div(by->p, by->m);
-  tc_val row = bin(s, TC_N_DIV, tile, i64(s, by->across)), column = bin(s, TC_N_REM, tile, i64(s, by->across));
-  tc_val image = bin(s, TC_N_DIV, row, i64(s, down)), y = bin(s, TC_N_REM, row, i64(s, down));
+  tc_val row = bin(s, TC_IR_DIV, tile, i64(s, by->across)), column = bin(s, TC_IR_REM, tile, i64(s, by->across));
+  tc_val image = bin(s, TC_IR_DIV, row, i64(s, down)), y = bin(s, TC_IR_REM, row, i64(s, down));
   return (tc_wplace){image, times(s, y, by->m), times(s, column, by->m)};
 }
 
@@ -135,7 +135,7 @@ static void read_tile(tc_ex *s, const tc_wtiles *by, const tc_wsource *x, tc_val
   from = add(s, from, c), to = add(s, to, c);
   for (int i = 0; i < x->size; i++) {
     for (int j = 0; j < x->size; j++) {
-      tc_val mask = row_in ? tc_emit_splat(&s->e, bin(s, TC_N_AND, row_in[i], column_in[j]), TC_WLANES) : TC_NONE;
+      tc_val mask = row_in ? tc_emit_splat(&s->e, bin(s, TC_IR_AND, row_in[i], column_in[j]), TC_WLANES) : TC_NONE;
       v[i][j] = load(s, x->in.buf, TC_F32, TC_WLANES, add(s, from, i64(s, i * x->in.stride[1] + j * x->in.stride[2])), mask);
     }
   }
@@ -146,7 +146,7 @@ static void read_tile(tc_ex *s, const tc_wtiles *by, const tc_wsource *x, tc_val
 }
 
 static tc_val is_within(tc_ex *s, tc_val at, int64_t extent) {
-  return bin(s, TC_N_AND, bin(s, TC_N_GE, at, i64(s, 0)), bin(s, TC_N_LT, at, i64(s, extent)));
+  return bin(s, TC_IR_AND, bin(s, TC_IR_GE, at, i64(s, 0)), bin(s, TC_IR_LT, at, i64(s, extent)));
 }
 
 // Whether squares along an axis, of n tiles, lie within its extent: some, and all.
@@ -167,8 +167,8 @@ void tc_wtiles_read(tc_ex *s, const tc_wtiles *by, const tc_wsource *x, tc_val f
   tc_val to = times(s, sub(s, tile, first), x->pitch), whole = TC_NONE;
   for (int i = 0; i < x->size && !all; i++) {
     row_in[i] = is_within(s, add(s, top, i64(s, i)), x->h), column_in[i] = is_within(s, add(s, left, i64(s, i)), x->w);
-    tc_val both = bin(s, TC_N_AND, row_in[i], column_in[i]);
-    whole = whole == TC_NONE ? both : bin(s, TC_N_AND, whole, both);
+    tc_val both = bin(s, TC_IR_AND, row_in[i], column_in[i]);
+    whole = whole == TC_NONE ? both : bin(s, TC_IR_AND, whole, both);
   }
   if (some) {
     if (!all) begin_if(s, whole);
@@ -176,7 +176,7 @@ void tc_wtiles_read(tc_ex *s, const tc_wtiles *by, const tc_wsource *x, tc_val f
     if (!all) end_if(s);
   }
   if (!all) {
-    if (some) begin_if(s, tc_emit_un(&s->e, TC_N_NOT, whole));
+    if (some) begin_if(s, tc_emit_un(&s->e, TC_IR_NOT, whole));
     read_tile(s, by, x, from, row_in, column_in, to);
     if (some) end_if(s);
   }

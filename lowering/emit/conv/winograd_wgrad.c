@@ -90,11 +90,11 @@ static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, t
 
 static void make_unit_of_channels(gradient *x, tc_val part, tc_val channel, tc_val output) {
   tc_ex *s = x->s;
-  tc_val from = times(s, part, x->each), to = bin(s, TC_N_MIN, add(s, from, i64(s, x->each)), i64(s, x->by.n));
+  tc_val from = times(s, part, x->each), to = bin(s, TC_IR_MIN, add(s, from, i64(s, x->each)), i64(s, x->by.n));
   x->image.from = add(s, tc_ex_base(s, &x->image.in.base), channel), x->result.from = add(s, tc_ex_base(s, &x->result.in.base), output);
   if (!x->once) clear_places(x);
   tc_val first = x->once ? from : loop(s, from, to, x->block);
-  tc_val last = x->once ? to : bin(s, TC_N_MIN, add(s, first, i64(s, x->block)), to);
+  tc_val last = x->once ? to : bin(s, TC_IR_MIN, add(s, first, i64(s, x->block)), to);
   tc_wtiles_read(s, &x->by, &x->image, first, last);
   tc_wtiles_read(s, &x->by, &x->result, first, last);
   multiply_channels(x, sub(s, last, first));
@@ -164,11 +164,11 @@ void tc_emitter_winograd_wgrad(tc_ex *s, const tc_emit_request *r) {
   s->lanes = (int)(x->channels & -x->channels), s->vector = TC_RANGE_K;
   tc_ex_preload(s);
   int64_t columns = x->o / x->outputs, of_part = x->c / x->channels * columns;
-  tc_val at = tc_ex_begin_units(s), place = bin(s, TC_N_REM, at, i64(s, of_part));
-  s->at[TC_RANGE_A] = bin(s, TC_N_DIV, at, i64(s, of_part));
+  tc_val at = tc_ex_begin_units(s), place = bin(s, TC_IR_REM, at, i64(s, of_part));
+  s->at[TC_RANGE_A] = bin(s, TC_IR_DIV, at, i64(s, of_part));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  tc_val channel = times(s, bin(s, TC_N_DIV, place, i64(s, columns)), x->channels);
-  make_unit_of_channels(x, s->at[TC_RANGE_A], channel, times(s, bin(s, TC_N_REM, place, i64(s, columns)), x->outputs));
+  tc_val channel = times(s, bin(s, TC_IR_DIV, place, i64(s, columns)), x->channels);
+  make_unit_of_channels(x, s->at[TC_RANGE_A], channel, times(s, bin(s, TC_IR_REM, place, i64(s, columns)), x->outputs));
   end(s);
   s->x->extent = x->parts * of_part;
   s->x->work = tc_register_block_work(tc_winograd_gradient_flops(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);

@@ -46,7 +46,7 @@ static bool sees_all(const tc_flash *p) {
 
 // Which threads' row sees the key of element c, edge keys of the chunk being seen.
 static tc_val sees_element(tc_flash *p, tc_val edge, int c) {
-  return bin(p->at.s, TC_N_LT, tc_emit_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c)), edge);
+  return bin(p->at.s, TC_IR_LT, tc_emit_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c)), edge);
 }
 
 static tc_val edge_of(const forward *f, tc_val k0, int i) {
@@ -75,7 +75,7 @@ static void limit_scores(forward *f, tc_val k0, tc_val *v) {
   for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_flash_score(p, v[k], TC_NONE, TC_NONE, NULL);
   if (sees_all(p)) return;
   for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_emit_var(&s->e, v[k]);
-  begin_if(p->at.s, bin(s, TC_N_LT, f->whole, plus(&p->at, k0, p->chunk)));
+  begin_if(p->at.s, bin(s, TC_IR_LT, f->whole, plus(&p->at, k0, p->chunk)));
   for (int i = 0; i < p->cut.held; i++) {
     tc_val edge = edge_of(f, k0, i);
     for (int c = 0; c < p->each; c++) {
@@ -98,9 +98,9 @@ static void softmax_of_chunk(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
     limit_scores(f, k0, v);
   for (int i = 0; i < p->cut.held; i++) {
     tc_val *w = v + i * p->each, top = w[0];
-    for (int c = 1; c < p->each; c++) top = tc_emit_select(&s->e, bin(s, TC_N_GT, w[c], top), w[c], top);
-    top = most(a, f->greatest[i], tc_flash_fold(p, TC_N_MAX, top));
-    tc_val less = tc_emit_select(&s->e, bin(s, TC_N_EQ, top, unseen), number(a, 0), top);
+    for (int c = 1; c < p->each; c++) top = tc_emit_select(&s->e, bin(s, TC_IR_GT, w[c], top), w[c], top);
+    top = most(a, f->greatest[i], tc_flash_fold(p, TC_IR_MAX, top));
+    tc_val less = tc_emit_select(&s->e, bin(s, TC_IR_EQ, top, unseen), number(a, 0), top);
     shrink[i] = tc_att_power(a, sub(s, f->greatest[i], less));
     for (int c = 0; c < p->each; c++) w[c] = tc_att_power(a, sub(s, w[c], less));
     tc_val sum = w[0];  // of the chunk, and only then of all: or it would be one long chain
@@ -155,14 +155,14 @@ static void store_chunk_lse(forward *f, tc_val head, const tc_val *sum, const tc
   tc_att *a = &p->at;
   tc_ex *s = a->s;
   int buf = tc_att_result(a, a->lse);
-  tc_val first = bin(s, TC_N_EQ, p->column, i64(s, 0));
+  tc_val first = bin(s, TC_IR_EQ, p->column, i64(s, 0));
   for (int i = 0; i < p->cut.held; i++) {
     tc_val log = tc_emit_scalar_op(&s->e, TC_OP_LOG, a->acc, tc_emit_select(&s->e, none[i], number(a, 1), sum[i]), 0, 0);
     tc_val greatest = mul(a, f->greatest[i], number(a, 1 / tc_att_units(a)));
     tc_val pair[2] = {tc_emit_select(&s->e, none[i], number(a, 0), greatest), log};
     if (a->parts) pair[0] = greatest, pair[1] = sum[i];
     tc_val to = in_part(f, times(s, add(s, times(s, head, a->f), f->row[i]), 2), 2);
-    (void)tc_emit_raw(&s->e, TC_N_SCATTER, a->acc, 2 * p->threads, to, tc_gemm_join(s, pair, 2), bin(s, TC_N_AND, first, there[i]), buf);
+    (void)tc_emit_raw(&s->e, TC_IR_SCATTER, a->acc, 2 * p->threads, to, tc_gemm_join(s, pair, 2), bin(s, TC_IR_AND, first, there[i]), buf);
   }
 }
 
@@ -173,10 +173,10 @@ static void finish_forward(forward *f, tc_val head) {
   tc_val sum[TC_FLASH_ROWS], none[TC_FLASH_ROWS], inverse[TC_FLASH_ROWS], there[TC_FLASH_ROWS], at[TC_FLASH_ROWS];
   tc_val n_rows = sub(s, i64(s, a->f), f->r0);
   for (int i = 0; i < p->cut.held; i++) {
-    sum[i] = tc_flash_fold(p, TC_N_ADD, f->sum[i]);
-    none[i] = bin(s, TC_N_EQ, sum[i], number(a, 0));
-    inverse[i] = a->parts ? number(a, 1) : bin(s, TC_N_DIV, number(a, 1), tc_emit_select(&s->e, none[i], number(a, 1), sum[i]));
-    there[i] = bin(s, TC_N_LT, p->row[i], n_rows);
+    sum[i] = tc_flash_fold(p, TC_IR_ADD, f->sum[i]);
+    none[i] = bin(s, TC_IR_EQ, sum[i], number(a, 0));
+    inverse[i] = a->parts ? number(a, 1) : bin(s, TC_IR_DIV, number(a, 1), tc_emit_select(&s->e, none[i], number(a, 1), sum[i]));
+    there[i] = bin(s, TC_IR_LT, p->row[i], n_rows);
     if (a->out != TC_NONE) at[i] = in_part(f, tc_att_result_row(a, a->out, head, f->row[i], a->hq, a->l, a->ev), a->ev);
   }
   if (a->out != TC_NONE) tc_flash_store(p, &f->mix, a->out, at, there, inverse);
@@ -188,8 +188,8 @@ static void forward_block(forward *f, tc_val unit) {
   tc_att *a = &p->at;
   tc_ex *s = a->s;
   tc_val head, last = i64(s, a->f - 1);
-  f->part = a->parts ? bin(s, TC_N_REM, unit, i64(s, a->parts)) : i64(s, 0);
-  if (a->parts) unit = bin(s, TC_N_DIV, unit, i64(s, a->parts));
+  f->part = a->parts ? bin(s, TC_IR_REM, unit, i64(s, a->parts)) : i64(s, 0);
+  if (a->parts) unit = bin(s, TC_IR_DIV, unit, i64(s, a->parts));
   f->r0 = tc_flash_unit(p, unit, a->f, a->causal, &head);
   s->at[TC_RANGE_A] = head;
   a->q.at = tc_ex_base(a->s, &a->q.base), a->k.at = tc_ex_base(a->s, &a->k.base);

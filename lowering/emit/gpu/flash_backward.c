@@ -48,14 +48,14 @@ static tc_val next_stage(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_
   tc_ex *s = p->at.s;
   tc_val zero = i64(s, 0), one = i64(s, 1);
   bool copies = are_copied(x);
-  begin_if(p->at.s, bin(s, TC_N_LT, first, limit));
+  begin_if(p->at.s, bin(s, TC_IR_LT, first, limit));
   fill(p, x, first, limit, zero);
   end_if(p->at.s);
   tc_flash_commit(p, copies);
   tc_val row = loop(s, first, limit, p->chunk), next = plus(&p->at, row, p->chunk);
   tc_flash_wait(p, copies);
   *stage = tc_gemm_low(s, tc_gemm_high(s, sub(s, row, first), p->chunk), 2);
-  begin_if(p->at.s, bin(s, TC_N_LT, next, limit));
+  begin_if(p->at.s, bin(s, TC_IR_LT, next, limit));
   fill(p, x, next, limit, sub(s, one, *stage));
   end_if(p->at.s);
   tc_flash_commit(p, copies);
@@ -91,7 +91,7 @@ typedef struct kept {
 static tc_val keep(tc_flash *p, const tc_att_factor *f, tc_val row, int64_t column, tc_val there, bool scores) {
   tc_ex *s = p->at.s;
   tc_val at = plus(&p->at, add(s, f->at, times(s, row, f->stride)), column);
-  tc_val v = tc_emit_raw(&s->e, TC_N_GATHER, f->type, p->threads, tc_flash_splat(p, at), there, TC_NONE, f->buf);
+  tc_val v = tc_emit_raw(&s->e, TC_IR_GATHER, f->type, p->threads, tc_flash_splat(p, at), there, TC_NONE, f->buf);
   return scores ? mul(&p->at, v, number(&p->at, tc_att_units(&p->at))) : v;
 }
 
@@ -169,7 +169,7 @@ static void queries_chunk(queries *f, tc_val k0, tc_val stage) {
   for (int i = 0; i < p->cut.held; i++) {
     tc_val edge = all ? TC_NONE : sub(s, f->edge[i], tc_flash_small(p, k0));
     for (int c = 0; c < p->each; c++) {
-      tc_val seen = all ? TC_NONE : bin(s, TC_N_LT, constant(p, c), edge), *w = &v[i * p->each + c];
+      tc_val seen = all ? TC_NONE : bin(s, TC_IR_LT, constant(p, c), edge), *w = &v[i * p->each + c];
       tc_val key = a->has_mask ? plus(a, add(s, k0, p->column), tc_flash_column(p, c)) : TC_NONE;
       *w = tc_flash_score(p, *w, f->row[i], key, &seen);
       slope(p, &f->of[i], seen, w, &g[i * p->each + c]);
@@ -189,7 +189,7 @@ static void queries_unit(queries *f, tc_val unit) {
   for (int i = 0; i < p->cut.held; i++) {
     f->row[i] = least(a, add(s, r0, p->row[i]), last);
     f->edge[i] = tc_flash_small(p, sub(s, tc_att_limit(a, f->row[i]), p->column));
-    there[i] = bin(s, TC_N_LT, p->row[i], n_rows);
+    there[i] = bin(s, TC_IR_LT, p->row[i], n_rows);
     f->of[i] = kept_of(p, f->row[i], TC_NONE, true);
     at[i] = tc_att_result_row(a, a->dq, head, f->row[i], a->hq, a->l, a->e), by[i] = a->scale;
   }
@@ -262,7 +262,7 @@ static void find_rows(keys *f, tc_val r0, query_rows *x) {
   tc_val n_rows = all ? TC_NONE : tc_flash_small(p, sub(s, sub(s, i64(s, a->l), r0), p->column));
   for (int c = 0; c < p->each; c++) {
     x->row[c] = plus(a, add(s, r0, p->column), tc_flash_column(p, c));
-    x->there[c] = all ? TC_NONE : bin(s, TC_N_LT, constant(p, c), n_rows);
+    x->there[c] = all ? TC_NONE : bin(s, TC_IR_LT, constant(p, c), n_rows);
     x->of[c] = kept_of(p, x->row[c], x->there[c], a->dk != TC_NONE);
   }
 }
@@ -281,10 +281,10 @@ static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
     for (int c = 0; c < p->each; c++) {
       tc_val seen = x.there[c], *w = &v[i * p->each + c];
       if (a->causal) {
-        tc_val behind = bin(s, TC_N_GE, constant(p, c), edge);
-        seen = seen == TC_NONE ? behind : bin(s, TC_N_AND, seen, behind);
+        tc_val behind = bin(s, TC_IR_GE, constant(p, c), edge);
+        seen = seen == TC_NONE ? behind : bin(s, TC_IR_AND, seen, behind);
       }
-      if (a->has_length || a->keys % p->cut.rows) seen = seen == TC_NONE ? f->there[i] : bin(s, TC_N_AND, seen, f->there[i]);
+      if (a->has_length || a->keys % p->cut.rows) seen = seen == TC_NONE ? f->there[i] : bin(s, TC_IR_AND, seen, f->there[i]);
       *w = tc_flash_score(p, *w, x.row[c], f->key[i], &seen);
       slope(p, &x.of[c], seen, w, a->dk != TC_NONE ? &g[i * p->each + c] : NULL);
     }
@@ -300,7 +300,7 @@ static void store_keys(keys *f, const tc_flash_sums *x, uint32_t node, tc_val he
   tc_val at[TC_FLASH_ROWS], there[TC_FLASH_ROWS], all[TC_FLASH_ROWS], n_rows = sub(s, i64(s, a->keys), k0);
   for (int i = 0; i < p->cut.held; i++) {
     at[i] = tc_att_result_row(a, node, head, add(s, k0, p->row[i]), a->hkv, a->keys, x->columns);
-    there[i] = bin(s, TC_N_LT, p->row[i], n_rows), all[i] = by;
+    there[i] = bin(s, TC_IR_LT, p->row[i], n_rows), all[i] = by;
   }
   tc_flash_store(p, x, node, at, there, all);
 }
@@ -316,7 +316,7 @@ static void keys_unit(keys *f, tc_val unit) {
   for (int i = 0; i < p->cut.held; i++) {
     tc_val key = add(s, k0, p->row[i]);
     f->key[i] = least(a, key, i64(s, a->keys - 1));
-    f->there[i] = bin(s, TC_N_LT, key, a->n_keys);
+    f->there[i] = bin(s, TC_IR_LT, key, a->n_keys);
     f->edge[i] = tc_flash_small(p, sub(s, sub(s, key, a->first_seen), p->column));
   }
   f->first = zero;

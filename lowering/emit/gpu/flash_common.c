@@ -75,7 +75,7 @@ bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads,
 void tc_flash_begin_kernel(tc_flash *p) {
   tc_ex *s = p->at.s;
   const tc_flash_way *w = p->way;
-  s->x->nest.threads = (uint16_t)p->threads, s->x->nest.groups = 1;
+  s->x->kir.threads = (uint16_t)p->threads, s->x->kir.groups = 1;
   p->thread = tc_ex_numbers(s, TC_I64, p->threads);
   p->part = tc_gemm_low(s, tc_gemm_high(s, p->thread, w->apart), w->across);
   p->column = times(s, p->part, w->run);
@@ -103,8 +103,8 @@ void tc_flash_weights_make(tc_flash *p) {
 tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc_val *head) {
   tc_ex *s = p->at.s;
   int64_t blocks = tc_ceil_div(rows, p->cut.rows);
-  tc_val block = bin(s, TC_N_REM, unit, i64(s, blocks));
-  *head = bin(s, TC_N_DIV, unit, i64(s, blocks));
+  tc_val block = bin(s, TC_IR_REM, unit, i64(s, blocks));
+  *head = bin(s, TC_IR_DIV, unit, i64(s, blocks));
   return times(s, last_first ? sub(s, i64(s, blocks - 1), block) : block, p->cut.rows);
 }
 
@@ -114,8 +114,8 @@ tc_val tc_flash_score(tc_flash *p, tc_val v, tc_val row, tc_val key, tc_val *see
   v = mul(a, v, p->key_scale);
   if (!a->has_mask) return v;
   tc_val at = add(s, add(s, a->mask.at, times(s, row, a->mask.stride)), times(s, key, a->mask.col));
-  tc_val m = tc_emit_raw(&s->e, TC_N_GATHER, a->mask.type, p->threads, tc_flash_splat(p, at), *seen, TC_NONE, a->mask.buf);
+  tc_val m = tc_emit_raw(&s->e, TC_IR_GATHER, a->mask.type, p->threads, tc_flash_splat(p, at), *seen, TC_NONE, a->mask.buf);
   if (a->mask.type != TC_BOOL) return add(s, v, tc_emit_cast(&s->e, m, a->acc));
-  *seen = *seen == TC_NONE ? m : bin(s, TC_N_AND, *seen, m);
+  *seen = *seen == TC_NONE ? m : bin(s, TC_IR_AND, *seen, m);
   return v;
 }

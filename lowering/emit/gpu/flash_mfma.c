@@ -17,17 +17,17 @@
 static const tc_flash_cut cuts[] = {{128, 2, 1.2}, {64, 1, 1.0}, {32, 1, 0.6}};
 
 static tc_val multiply(tc_flash *p, tc_val a, tc_val b, tc_val sum) {
-  return tc_emit_raw(&p->at.s->e, TC_N_MFMA, TC_F32, EACH * p->threads, a, b, sum, 0);
+  return tc_emit_raw(&p->at.s->e, TC_IR_MFMA, TC_F32, EACH * p->threads, a, b, sum, 0);
 }
 
 // n neighbours of each thread's.
 static tc_val read(tc_flash *p, const tc_flash_tile *x, tc_val at, int n) {
-  return tc_emit_raw(&p->at.s->e, TC_N_GATHER, x->type, p->threads * n, at, TC_NONE, TC_NONE, x->tile);
+  return tc_emit_raw(&p->at.s->e, TC_IR_GATHER, x->type, p->threads * n, at, TC_NONE, TC_NONE, x->tile);
 }
 
 static tc_val pick(tc_flash *p, tc_val v, int k) {
   tc_emit *e = &p->at.s->e;
-  return tc_emit_lanes(e, v) == p->threads ? v : tc_emit_raw(e, TC_N_EXTRACT, tc_emit_type(e, v), p->threads, v, TC_NONE, TC_NONE, k);
+  return tc_emit_lanes(e, v) == p->threads ? v : tc_emit_raw(e, TC_IR_EXTRACT, tc_emit_type(e, v), p->threads, v, TC_NONE, TC_NONE, k);
 }
 
 static void product_in_waves(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {

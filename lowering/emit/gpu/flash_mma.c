@@ -13,13 +13,13 @@ static const tc_flash_cut cuts[] = {{128, 4, 1.2}, {64, 4, 1.1}, {128, 2, 1.0}, 
 
 static tc_val fragment(tc_flash *p, const tc_flash_tile *x, tc_val at, int each, bool turned) {
   tc_ex *s = p->at.s;
-  tc_val v = tc_emit_raw(&s->e, TC_N_LDMATRIX, x->type, p->threads * each, at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
-  if (!s->e.failed) s->x->nest.inst[v].flags = turned;
+  tc_val v = tc_emit_raw(&s->e, TC_IR_LDMATRIX, x->type, p->threads * each, at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
+  if (!s->e.failed) s->x->kir.inst[v].flags = turned;
   return v;
 }
 
 static tc_val multiply(tc_flash *p, tc_val a, tc_val b, tc_val sum) {
-  return tc_emit_raw(&p->at.s->e, TC_N_MMA, TC_F32, 4 * p->threads, a, b, sum, 0);
+  return tc_emit_raw(&p->at.s->e, TC_IR_MMA, TC_F32, 4 * p->threads, a, b, sum, 0);
 }
 
 // Each thread names a row of 16 bytes: parts of its number in the warp.
@@ -52,7 +52,7 @@ static void product_in_warps(tc_flash *p, const tc_flash_tile *own, const tc_fla
   }
   for (int i = 0; i < p->cut.held; i++)
     for (int c = 0; c < p->each; c++)
-      v[i * p->each + c] = tc_emit_raw(&s->e, TC_N_EXTRACT, TC_F32, p->threads, sum[i / 2 * across + c / 2], TC_NONE, TC_NONE, i % 2 * 2 + c % 2);
+      v[i * p->each + c] = tc_emit_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sum[i / 2 * across + c / 2], TC_NONE, TC_NONE, i % 2 * 2 + c % 2);
 }
 
 static void add_weighted_in_warps(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {

@@ -7,12 +7,12 @@
 static const tc_flash_cut cuts[] = {{64, 8, 1.0}, {64, 4, 0.9}, {32, 4, 0.8}, {32, 2, 0.6}, {16, 2, 0.5}, {16, 1, 0.35}, {8, 1, 0.3}, {4, 1, 0.15}};
 
 static tc_val read(tc_flash *p, const tc_flash_tile *x, tc_val at, int run) {
-  return tc_emit_raw(&p->at.s->e, TC_N_GATHER, x->type, p->threads * run, at, TC_NONE, TC_NONE, x->tile);
+  return tc_emit_raw(&p->at.s->e, TC_IR_GATHER, x->type, p->threads * run, at, TC_NONE, TC_NONE, x->tile);
 }
 
 static tc_val pick(tc_flash *p, tc_val v, int k) {
   if (tc_emit_lanes(&p->at.s->e, v) == p->threads) return v;
-  return tc_emit_raw(&p->at.s->e, TC_N_EXTRACT, p->at.acc, p->threads, v, TC_NONE, TC_NONE, k);
+  return tc_emit_raw(&p->at.s->e, TC_IR_EXTRACT, p->at.acc, p->threads, v, TC_NONE, TC_NONE, k);
 }
 
 static void product_in_threads(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
@@ -44,7 +44,7 @@ static void add_weighted_in_threads(tc_flash *p, const tc_flash_sums *x, const t
   for (int i = 0; i < held; i++)
     for (int c = 0; c < p->each; c++) {
       tc_val at = plus(&p->at, to, i * tc_flash_apart(p) * pitch + tc_flash_column(p, c));
-      (void)tc_emit_raw(&s->e, TC_N_SCATTER, tile.type, p->threads, at, weights[i * p->each + c], TC_NONE, tile.tile);
+      (void)tc_emit_raw(&s->e, TC_IR_SCATTER, tile.type, p->threads, at, weights[i * p->each + c], TC_NONE, tile.tile);
     }
   tc_val k = loop(s, i64(s, 0), i64(s, p->chunk), wide);
   tc_val column = add(s, add(s, times(s, p->column, x->run), times(s, k, other->pitch)), from);

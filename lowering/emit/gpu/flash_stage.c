@@ -60,7 +60,7 @@ static piece piece_of(tc_flash *p, const tc_flash_tile *x, int64_t before) {
   if (is_power(runs) && runs <= p->threads)
     return (piece){plus(&p->at, tc_gemm_high(s, p->thread, runs), before / runs), times(s, tc_gemm_low(s, p->thread, runs), x->run)};
   tc_val number = plus(&p->at, p->thread, before);
-  return (piece){bin(s, TC_N_DIV, number, i64(s, runs)), times(s, bin(s, TC_N_REM, number, i64(s, runs)), x->run)};
+  return (piece){bin(s, TC_IR_DIV, number, i64(s, runs)), times(s, bin(s, TC_IR_REM, number, i64(s, runs)), x->run)};
 }
 
 static tc_val source_of(tc_flash *p, const tc_flash_tile *x, tc_val first, const piece *at) {
@@ -70,8 +70,8 @@ static tc_val source_of(tc_flash *p, const tc_flash_tile *x, tc_val first, const
 
 static tc_val is_there(tc_flash *p, const tc_flash_tile *x, tc_val n_rows, const piece *at) {
   tc_ex *s = p->at.s;
-  tc_val here = bin(s, TC_N_LT, at->row, n_rows);
-  return x->width > x->columns ? bin(s, TC_N_AND, here, bin(s, TC_N_LT, at->column, i64(s, x->columns))) : here;
+  tc_val here = bin(s, TC_IR_LT, at->row, n_rows);
+  return x->width > x->columns ? bin(s, TC_IR_AND, here, bin(s, TC_IR_LT, at->column, i64(s, x->columns))) : here;
 }
 
 // All pieces one after the other, so that threads wait for memory once.
@@ -83,13 +83,14 @@ static void hold(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val n_rows, tc_
     piece at = piece_of(p, x, before);
     x->to[x->n_pieces] = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
     x->piece[x->n_pieces++] =
-        tc_emit_raw(&s->e, TC_N_GATHER, x->type, p->threads * x->run, source_of(p, x, first, &at), is_there(p, x, n_rows, &at), TC_NONE, x->of->buf);
+        tc_emit_raw(&s->e, TC_IR_GATHER, x->type, p->threads * x->run, source_of(p, x, first, &at), is_there(p, x, n_rows, &at), TC_NONE, x->of->buf);
   }
 }
 
 void tc_flash_land(tc_flash *p, tc_flash_tile *x) {
   tc_ex *s = p->at.s;
-  for (int i = 0; i < x->n_pieces; i++) (void)tc_emit_raw(&s->e, TC_N_SCATTER, x->type, p->threads * x->run, x->to[i], x->piece[i], TC_NONE, x->tile);
+  for (int i = 0; i < x->n_pieces; i++)
+    (void)tc_emit_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, x->to[i], x->piece[i], TC_NONE, x->tile);
   x->n_pieces = 0;
 }
 
@@ -99,8 +100,8 @@ static void copy(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_row
   for (int64_t before = 0; before < pieces; before += p->threads) {
     piece at = piece_of(p, x, before);
     tc_val to = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
-    tc_val done = tc_emit_raw(&s->e, TC_N_COPY, x->type, p->threads, source_of(p, x, first, &at), to, is_there(p, x, n_rows, &at), x->of->buf);
-    if (!s->e.failed) s->x->nest.inst[done].flags = (uint32_t)(x->tile - TC_MAX_BUFS);
+    tc_val done = tc_emit_raw(&s->e, TC_IR_COPY, x->type, p->threads, source_of(p, x, first, &at), to, is_there(p, x, n_rows, &at), x->of->buf);
+    if (!s->e.failed) s->x->kir.inst[done].flags = (uint32_t)(x->tile - TC_MAX_BUFS);
   }
 }
 
@@ -108,12 +109,12 @@ static void bring(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_ro
   tc_ex *s = p->at.s;
   int64_t runs = x->width / x->run, pieces = x->rows * runs;
   tc_val before = loop(s, i64(s, 0), i64(s, pieces), p->threads), number = add(s, p->thread, before);
-  piece at = {bin(s, TC_N_DIV, number, i64(s, runs)), times(s, bin(s, TC_N_REM, number, i64(s, runs)), x->run)};
-  tc_val v = tc_emit_raw(&s->e, TC_N_GATHER, x->of->type, p->threads * x->run, source_of(p, x, first, &at), is_there(p, x, n_rows, &at), TC_NONE,
+  piece at = {bin(s, TC_IR_DIV, number, i64(s, runs)), times(s, bin(s, TC_IR_REM, number, i64(s, runs)), x->run)};
+  tc_val v = tc_emit_raw(&s->e, TC_IR_GATHER, x->of->type, p->threads * x->run, source_of(p, x, first, &at), is_there(p, x, n_rows, &at), TC_NONE,
                          x->of->buf);
   tc_val to = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
-  tc_val some = pieces % p->threads ? bin(s, TC_N_LT, number, i64(s, pieces)) : TC_NONE;
-  (void)tc_emit_raw(&s->e, TC_N_SCATTER, x->type, p->threads * x->run, to, tc_emit_cast(&s->e, v, x->type), some, x->tile);
+  tc_val some = pieces % p->threads ? bin(s, TC_IR_LT, number, i64(s, pieces)) : TC_NONE;
+  (void)tc_emit_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, to, tc_emit_cast(&s->e, v, x->type), some, x->tile);
   end(s);
 }
 
@@ -132,17 +133,17 @@ void tc_flash_fill_some(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limi
     tc_flash_fill(p, x, first, limit, from);
     return;
   }
-  begin_if(p->at.s, bin(p->at.s, TC_N_LT, first, limit));
+  begin_if(p->at.s, bin(p->at.s, TC_IR_LT, first, limit));
   tc_flash_fill(p, x, first, limit, from);
   end_if(p->at.s);
 }
 
 void tc_flash_commit(tc_flash *p, bool copies) {
-  if (copies) (void)tc_emit_raw(&p->at.s->e, TC_N_COMMIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  if (copies) (void)tc_emit_raw(&p->at.s->e, TC_IR_COMMIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
 }
 
 void tc_flash_wait(tc_flash *p, bool copies) {
-  if (copies) (void)tc_emit_raw(&p->at.s->e, TC_N_WAIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  if (copies) (void)tc_emit_raw(&p->at.s->e, TC_IR_WAIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
 }
 
 // ---- sums ----
@@ -174,7 +175,7 @@ void tc_flash_end_chain(tc_flash *p, const tc_flash_sums *x, tc_val first, tc_va
   tc_ex *s = p->at.s;
   if (!p->chains) return;
   tc_val done = plus(&p->at, sub(s, row, first), p->chunk);
-  begin_if(p->at.s, bin(s, TC_N_EQ, tc_gemm_low(s, done, TC_CHAIN), i64(s, 0)));
+  begin_if(p->at.s, bin(s, TC_IR_EQ, tc_gemm_low(s, done, TC_CHAIN), i64(s, 0)));
   add_to_totals(p, x);
   end_if(p->at.s);
 }
@@ -199,7 +200,7 @@ static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int
   int values = x->run / of_row(w), n = x->n / (p->cut.held / w->of_rows);
   tc_val value = (p->chains ? x->total : x->var)[i / w->of_rows * n + group * values + k % values];
   if (w->each == 1) return value;
-  return tc_emit_raw(&p->at.s->e, TC_N_EXTRACT, p->at.acc, p->threads, value, TC_NONE, TC_NONE, i % w->of_rows * of_row(w) + k / values);
+  return tc_emit_raw(&p->at.s->e, TC_IR_EXTRACT, p->at.acc, p->threads, value, TC_NONE, TC_NONE, i % w->of_rows * of_row(w) + k / values);
 }
 
 void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by) {
@@ -214,8 +215,8 @@ void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc
       for (int k = 0; k < x->run; k += run) {
         tc_val column = plus(&p->at, first, (int64_t)group * across * x->run + k), here = there[i];
         for (int j = 0; j < run; j++) v[j] = mul(&p->at, element(p, x, i, group, k + j), by[i]);
-        if ((group + 1) * (int64_t)across * x->run > x->columns) here = bin(s, TC_N_AND, here, bin(s, TC_N_LT, column, i64(s, x->columns)));
+        if ((group + 1) * (int64_t)across * x->run > x->columns) here = bin(s, TC_IR_AND, here, bin(s, TC_IR_LT, column, i64(s, x->columns)));
         tc_val value = tc_emit_cast(&s->e, tc_gemm_join(s, v, run), type);
-        (void)tc_emit_raw(&s->e, TC_N_SCATTER, type, p->threads * run, add(s, at[i], column), value, here, buf);
+        (void)tc_emit_raw(&s->e, TC_IR_SCATTER, type, p->threads * run, add(s, at[i], column), value, here, buf);
       }
 }

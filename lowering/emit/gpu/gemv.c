@@ -54,9 +54,9 @@ static tc_val kept(narrow *w, tc_val v) {
 static tc_val first_line(narrow *w, tc_val unit) {
   tc_gemm *p = w->p;
   int64_t units = tc_ceil_div(w->wide->extent, w->lines);
-  p->s->at[TC_RANGE_A] = units == 1 ? unit : bin(p->s, TC_N_DIV, unit, i64(p->s, units));
+  p->s->at[TC_RANGE_A] = units == 1 ? unit : bin(p->s, TC_IR_DIV, unit, i64(p->s, units));
   p->s->x->extent = p->of.batch * units;
-  return units == 1 ? i64(p->s, 0) : times(p->s, bin(p->s, TC_N_REM, unit, i64(p->s, units)), w->lines);
+  return units == 1 ? i64(p->s, 0) : times(p->s, bin(p->s, TC_IR_REM, unit, i64(p->s, units)), w->lines);
 }
 
 static void finish(narrow *w, tc_val sum) {
@@ -83,7 +83,7 @@ static tc_val begin_steps(narrow *w, int64_t to, int step) {
   tc_val from = i64(s, 0), last = i64(s, to);
   if (w->chain < w->p->of.k) {
     from = loop(s, from, last, w->chain);
-    last = bin(s, TC_N_MIN, add(s, from, i64(s, w->chain)), last);
+    last = bin(s, TC_IR_MIN, add(s, from, i64(s, w->chain)), last);
   }
   return loop(s, from, last, step);
 }
@@ -100,7 +100,7 @@ static void end_steps(narrow *w, int n, const tc_val *sum, const tc_val *total) 
 // A thread's step of a vector of STEPS each.
 static tc_val picked(narrow *w, tc_val v, int step) {
   tc_ex *s = w->p->s;
-  return tc_emit_raw(&s->e, TC_N_EXTRACT, w->p->acc, WARP, v, TC_NONE, TC_NONE, step);
+  return tc_emit_raw(&s->e, TC_IR_EXTRACT, w->p->acc, WARP, v, TC_NONE, TC_NONE, step);
 }
 
 // Adds steps k to k + WARP * STEPS of every line.
@@ -114,7 +114,7 @@ static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
   }
   for (int j = 0; j < w->lines && s->st == TC_OK; j++) {
     tc_val at = add(s, line, i64(s, j));
-    if (w->wide->extent % w->lines) at = bin(s, TC_N_MIN, at, i64(s, w->wide->extent - 1));
+    if (w->wide->extent % w->lines) at = bin(s, TC_IR_MIN, at, i64(s, w->wide->extent - 1));
     s->at[w->wide->range] = at;
     tc_val v = kept(w, tc_emit_splat(&s->e, line_value(w, w->wide), s->lanes));
     for (int i = 0; i < w->n; i++)
@@ -129,10 +129,10 @@ static void finish_along(narrow *w, tc_val line, const tc_val *sum) {
   for (int j = 0; j < w->lines && s->st == TC_OK; j++) {
     tc_val at = add(s, line, i64(s, j));
     bool some = w->wide->extent % w->lines && j > 0;
-    if (some) begin_if(s, bin(s, TC_N_LT, at, i64(s, w->wide->extent)));
+    if (some) begin_if(s, bin(s, TC_IR_LT, at, i64(s, w->wide->extent)));
     for (int i = 0; i < w->n; i++) {
       s->at[w->wide->range] = at, s->at[w->few->range] = i64(s, i);
-      finish(w, tc_emit_raw(&s->e, TC_N_REDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_N_ADD));
+      finish(w, tc_emit_raw(&s->e, TC_IR_REDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_IR_ADD));
     }
     if (some) end_if(s);
   }
@@ -142,7 +142,7 @@ static void along_k(narrow *w) {
   tc_gemm *p = w->p;
   tc_ex *s = p->s;
   tc_val sum[MOST_SUMS], total[MOST_SUMS];
-  s->x->nest.threads = WARP, s->x->nest.groups = GROUPS;
+  s->x->kir.threads = WARP, s->x->kir.groups = GROUPS;
   tc_val line = first_line(w, tc_ex_begin_units(s));
   s->lanes = WARP * STEPS, s->vector = TC_RANGE_K0, s->bound[TC_RANGE_K0] = true;
   begin_sums(w, WARP, w->n * w->lines, sum, total);
@@ -172,7 +172,7 @@ static void along_k(narrow *w) {
 static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_val *sum) {
   tc_ex *s = w->p->s;
   s->at[TC_RANGE_K0] = k, s->threads.off[TC_RANGE_K0] = off;
-  tc_val inside = w->p->of.k % (PARTS * STEPS) ? bin(s, TC_N_LT, off, sub(s, i64(s, w->p->of.k), k)) : TC_NONE;
+  tc_val inside = w->p->of.k % (PARTS * STEPS) ? bin(s, TC_IR_LT, off, sub(s, i64(s, w->p->of.k), k)) : TC_NONE;
   s->mask = tc_ex_both(s, here, inside);
   tc_val v = kept(w, tc_emit_splat(&s->e, line_value(w, w->wide), s->lanes));
   s->mask = inside;
@@ -188,7 +188,7 @@ static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_v
 // `all` apart.
 static tc_val halves(narrow *w, tc_val at, tc_val here, int all, int first, int step, int tile) {
   tc_ex *s = w->p->s;
-  if (step == PARTS) return tc_emit_raw(&s->e, TC_N_GATHER, w->p->acc, THREADS, add(s, at, i64(s, (int64_t)first * all)), here, TC_NONE, tile);
+  if (step == PARTS) return tc_emit_raw(&s->e, TC_IR_GATHER, w->p->acc, THREADS, add(s, at, i64(s, (int64_t)first * all)), here, TC_NONE, tile);
   tc_val low = halves(w, at, here, all, first, 2 * step, tile);
   return add(s, low, halves(w, at, here, all, first + step, 2 * step, tile));
 }
@@ -201,13 +201,13 @@ static void finish_beside(narrow *w, tc_val line, int tile) {
   s->threads.run = 1, s->lanes = THREADS, s->vector = w->wide->range;
   for (int first = 0; first < all && s->st == TC_OK; first += THREADS) {
     tc_val at = add(s, p->thread, i64(s, first));
-    tc_val here = all - first < THREADS ? bin(s, TC_N_LT, p->thread, i64(s, all - first)) : TC_NONE;
+    tc_val here = all - first < THREADS ? bin(s, TC_IR_LT, p->thread, i64(s, all - first)) : TC_NONE;
     tc_val sum = halves(w, at, here, all, 0, 1, tile);
     tc_val in = tc_gemm_low(s, at, w->lines);
     s->threads.off[w->wide->range] = in, s->threads.off[w->few->range] = tc_gemm_high(s, at, w->lines);
     s->at[w->few->range] = i64(s, 0), s->threads.within[w->few->range] = TC_GPU_FEW;
     s->mask = here;
-    if (w->wide->extent % w->lines) s->mask = tc_ex_both(s, here, bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)));
+    if (w->wide->extent % w->lines) s->mask = tc_ex_both(s, here, bin(s, TC_IR_LT, in, sub(s, i64(s, w->wide->extent), line)));
     finish(w, sum);
     s->mask = TC_NONE, s->threads.off[w->wide->range] = s->threads.off[w->few->range] = TC_NONE;
   }
@@ -220,7 +220,7 @@ static void beside(narrow *w) {
   int tile = tc_ex_tile(s, p->acc, (int64_t)PARTS * w->n * w->lines);
   tc_val sum[TC_GPU_FEW], total[TC_GPU_FEW];
   p->threads = THREADS;
-  s->x->nest.threads = THREADS, s->x->nest.groups = 1;
+  s->x->kir.threads = THREADS, s->x->kir.groups = 1;
   p->thread = tc_ex_numbers(s, TC_I64, THREADS);
   tc_val line = first_line(w, tc_ex_begin_units(s)), in = times(s, tc_gemm_low(s, p->thread, ACROSS), w->run),
          part = tc_gemm_high(s, p->thread, ACROSS);
@@ -228,14 +228,14 @@ static void beside(narrow *w) {
   s->at[w->wide->range] = line, s->threads.off[w->wide->range] = in, s->threads.within[w->wide->range] = w->lines;
   s->threads.within[TC_RANGE_K0] = PARTS * STEPS, s->bound[TC_RANGE_K0] = true;
   begin_sums(w, s->lanes, w->n, sum, total);
-  tc_val here = w->wide->extent % w->lines ? bin(s, TC_N_LT, in, sub(s, i64(s, w->wide->extent), line)) : TC_NONE;
+  tc_val here = w->wide->extent % w->lines ? bin(s, TC_IR_LT, in, sub(s, i64(s, w->wide->extent), line)) : TC_NONE;
   tc_val k = begin_steps(w, p->of.k, PARTS * STEPS);
   for (int i = 0; i < STEPS && s->st == TC_OK; i++) step_beside(w, k, add(s, times(s, part, STEPS), i64(s, i)), here, sum);
   end_steps(w, w->n, sum, total);
   s->bound[TC_RANGE_K0] = false, s->threads.off[TC_RANGE_K0] = s->threads.off[w->wide->range] = TC_NONE;
   for (int i = 0; i < w->n; i++) {
     tc_val at = add(s, times(s, add(s, times(s, part, w->n), i64(s, i)), w->lines), in);
-    (void)tc_emit_raw(&s->e, TC_N_SCATTER, p->acc, THREADS * w->run, at, total[i], TC_NONE, tile);
+    (void)tc_emit_raw(&s->e, TC_IR_SCATTER, p->acc, THREADS * w->run, at, total[i], TC_NONE, tile);
   }
   tc_gemm_operands_read(p);
   finish_beside(w, line, tile);

@@ -29,13 +29,13 @@ static bool find_gemm(tc_gemm *p) {
 static void enter_unit(tc_gemm *p, tc_val unit) {
   tc_ex *s = p->s;
   int64_t down = tc_ceil_div(p->of.m, p->by.rows), across = tc_ceil_div(p->of.n, p->by.columns), together = TC_MIN(TOGETHER, down);
-  tc_val tile = bin(s, TC_N_REM, unit, i64(s, down * across));
-  s->at[TC_RANGE_A] = bin(s, TC_N_DIV, unit, i64(s, down * across));
-  tc_val first = times(s, bin(s, TC_N_DIV, tile, i64(s, together * across)), together), in = bin(s, TC_N_REM, tile, i64(s, together * across));
-  tc_val height = bin(s, TC_N_MIN, sub(s, i64(s, down), first), i64(s, together));
+  tc_val tile = bin(s, TC_IR_REM, unit, i64(s, down * across));
+  s->at[TC_RANGE_A] = bin(s, TC_IR_DIV, unit, i64(s, down * across));
+  tc_val first = times(s, bin(s, TC_IR_DIV, tile, i64(s, together * across)), together), in = bin(s, TC_IR_REM, tile, i64(s, together * across));
+  tc_val height = bin(s, TC_IR_MIN, sub(s, i64(s, down), first), i64(s, together));
   p->unit = unit;
-  p->row = s->at[TC_RANGE_F] = times(s, add(s, first, bin(s, TC_N_REM, in, height)), p->by.rows);
-  p->column = s->at[TC_RANGE_K] = times(s, bin(s, TC_N_DIV, in, height), p->by.columns);
+  p->row = s->at[TC_RANGE_F] = times(s, add(s, first, bin(s, TC_IR_REM, in, height)), p->by.rows);
+  p->column = s->at[TC_RANGE_K] = times(s, bin(s, TC_IR_DIV, in, height), p->by.columns);
 }
 
 static void make_gemm_tiles(tc_gemm *p) {
@@ -76,7 +76,7 @@ static void emit_tiles(tc_gemm *p) {
     return;
   }
   make_gemm_tiles(p);
-  s->x->nest.threads = (uint16_t)p->threads, s->x->nest.groups = 1;
+  s->x->kir.threads = (uint16_t)p->threads, s->x->kir.groups = 1;
   p->thread = tc_ex_numbers(s, TC_I64, p->threads);
   enter_unit(p, tc_ex_begin_units(s));
   ways[p->way].run(p);

@@ -12,7 +12,7 @@ tc_val tc_gemm_join(tc_ex *s, const tc_val *v, int n) {
   if (n == 1) return v[0];
   for (int i = 0; i < n / 2; i++) even[i] = v[2 * i], odd[i] = v[2 * i + 1];
   tc_val a = tc_gemm_join(s, even, n / 2), b = tc_gemm_join(s, odd, n / 2);
-  return tc_emit_raw(&s->e, TC_N_INTERLEAVE, tc_emit_type(&s->e, a), 2 * tc_emit_lanes(&s->e, a), a, b, TC_NONE, 0);
+  return tc_emit_raw(&s->e, TC_IR_INTERLEAVE, tc_emit_type(&s->e, a), 2 * tc_emit_lanes(&s->e, a), a, b, TC_NONE, 0);
 }
 
 // ---- chains ----
@@ -26,8 +26,8 @@ void tc_gemm_totals(tc_gemm *p, const tc_val *acc, tc_val *total, int n) {
 bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps) {
   tc_ex *s = p->s;
   if (!p->chains) return false;
-  tc_val next = add(s, k0, i64(s, steps)), ends = bin(s, TC_N_EQ, tc_gemm_low(s, next, TC_CHAIN), i64(s, 0));
-  ends = bin(s, TC_N_OR, ends, bin(s, TC_N_GE, next, i64(s, p->of.k)));
+  tc_val next = add(s, k0, i64(s, steps)), ends = bin(s, TC_IR_EQ, tc_gemm_low(s, next, TC_CHAIN), i64(s, 0));
+  ends = bin(s, TC_IR_OR, ends, bin(s, TC_IR_GE, next, i64(s, p->of.k)));
   begin_if(s, ends);
   return true;
 }
@@ -131,14 +131,15 @@ void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows) {
   int run = finish_run(p), columns = p->by.columns, at_once = TC_MAX_OF(p->threads * run / columns, 1);
   tc_val column = times(s, tc_gemm_low(s, p->thread, columns / run), run), first = tc_gemm_high(s, p->thread, columns / run);
   tc_val r = add(s, loop(s, i64(s, 0), i64(s, p->sums_rows), at_once), first);
-  tc_val sum = tc_emit_raw(&s->e, TC_N_GATHER, p->acc, p->threads * run, add(s, times(s, r, tc_gemm_sums_row(p)), column), TC_NONE, TC_NONE, p->sums);
+  tc_val sum =
+      tc_emit_raw(&s->e, TC_IR_GATHER, p->acc, p->threads * run, add(s, times(s, r, tc_gemm_sums_row(p)), column), TC_NONE, TC_NONE, p->sums);
   tc_val row = add(s, times(s, tc_gemm_high(s, r, rows.group), rows.stride), add(s, tc_gemm_low(s, r, rows.group), i64(s, rows.first)));
   s->threads.run = run, s->lanes = p->threads * run, s->vector = TC_RANGE_K;
   s->threads.off[TC_RANGE_F] = row, s->threads.within[TC_RANGE_F] = p->by.rows;
   s->threads.off[TC_RANGE_K] = column, s->threads.within[TC_RANGE_K] = columns;
   s->mask = TC_NONE;
-  if (p->of.m % p->by.rows) s->mask = bin(s, TC_N_LT, row, sub(s, i64(s, p->of.m), p->row));
-  if (p->of.n % columns) s->mask = tc_ex_both(s, s->mask, bin(s, TC_N_LT, column, sub(s, i64(s, p->of.n), p->column)));
+  if (p->of.m % p->by.rows) s->mask = bin(s, TC_IR_LT, row, sub(s, i64(s, p->of.m), p->row));
+  if (p->of.n % columns) s->mask = tc_ex_both(s, s->mask, bin(s, TC_IR_LT, column, sub(s, i64(s, p->of.n), p->column)));
   tc_ex_enter(s);
   tc_ex_remember(s, p->node, tc_ex_rounded(s, sum, s->g->node[p->node].type));
   tc_ex_stores(s);

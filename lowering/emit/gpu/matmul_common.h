@@ -63,7 +63,7 @@ typedef struct tc_gemm_side {
   int64_t stage;   // of a tile, and of what threads without a run of it copy zeros to
   int tile;
   // Fetched: the matrix in memory, and whether its rows are steps of k.
-  tc_nmap map;
+  tc_tensor_map map;
   bool turned;
 } tc_gemm_side;
 
@@ -97,10 +97,10 @@ static inline int tc_gemm_log2(int64_t n) {
   return 63 - __builtin_clzll((unsigned long long)n);
 }
 static inline tc_val tc_gemm_high(tc_ex *s, tc_val v, int64_t n) {
-  return n == 1 ? v : bin(s, TC_N_USHR, v, i64(s, tc_gemm_log2(n)));
+  return n == 1 ? v : bin(s, TC_IR_USHR, v, i64(s, tc_gemm_log2(n)));
 }
 static inline tc_val tc_gemm_low(tc_ex *s, tc_val v, int64_t n) {
-  return bin(s, TC_N_AND, v, i64(s, n - 1));
+  return bin(s, TC_IR_AND, v, i64(s, n - 1));
 }
 static inline tc_type tc_gemm_type_of(const tc_gemm *p, const tc_gemm_side *x) {
   return p->s->g->node[x->node].type;

@@ -57,7 +57,7 @@ static tc_val fragments_at(tc_gemm *p, const waves *w, const tc_gemm_side *x, tc
 static tc_val gather_fragment(tc_gemm *p, const tc_gemm_side *x, tc_val first, int number, int k) {
   int64_t on = x->by_line ? GROUP * number * x->row + k : k * x->row + GROUP * number;
   tc_val at = on ? add(p->s, first, i64(p->s, on)) : first;
-  return tc_emit_raw(&p->s->e, TC_N_GATHER, x->type, p->threads * EACH, at, TC_NONE, TC_NONE, x->tile);
+  return tc_emit_raw(&p->s->e, TC_IR_GATHER, x->type, p->threads * EACH, at, TC_NONE, TC_NONE, x->tile);
 }
 
 static void multiply_in_waves(tc_gemm *p, const waves *w, tc_val stage, const tc_val *acc) {
@@ -69,7 +69,7 @@ static void multiply_in_waves(tc_gemm *p, const waves *w, tc_val stage, const tc
       tc_val b = gather_fragment(p, &p->b, first_b, j, k);
       for (int i = 0; i < w->down; i++) {
         tc_val sum = acc[i * w->across + j];
-        tc_emit_set(&s->e, sum, tc_emit_raw(&s->e, TC_N_MFMA, TC_F32, EACH * p->threads, b, a[i], sum, 0));
+        tc_emit_set(&s->e, sum, tc_emit_raw(&s->e, TC_IR_MFMA, TC_F32, EACH * p->threads, b, a[i], sum, 0));
       }
     }
   }
@@ -82,7 +82,7 @@ static void put_wave_rows(tc_gemm *p, const waves *w, int i, const tc_val *acc) 
   tc_val first = add(s, times(s, row, tc_gemm_sums_row(p)), add(s, w->column, w->four));
   for (int j = 0; j < w->across; j++) {
     tc_val at = j ? add(s, first, i64(s, GROUP * j)) : first;
-    (void)tc_emit_raw(&s->e, TC_N_SCATTER, TC_F32, EACH * p->threads, at, acc[i * w->across + j], TC_NONE, p->sums);
+    (void)tc_emit_raw(&s->e, TC_IR_SCATTER, TC_F32, EACH * p->threads, at, acc[i * w->across + j], TC_NONE, p->sums);
   }
 }
 

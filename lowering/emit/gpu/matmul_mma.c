@@ -78,8 +78,8 @@ static tc_val load_fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, t
   } else {
     at = add(s, fragment_at(p, w, x, number ? add(s, line, i64(s, number)) : line, k), from);
   }
-  tc_val v = tc_emit_raw(&s->e, TC_N_LDMATRIX, x->type, p->threads * (x == &p->a ? 8 : 4), at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
-  if (!s->e.failed) s->x->nest.inst[v].flags = !x->along;
+  tc_val v = tc_emit_raw(&s->e, TC_IR_LDMATRIX, x->type, p->threads * (x == &p->a ? 8 : 4), at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
+  if (!s->e.failed) s->x->kir.inst[v].flags = !x->along;
   return v;
 }
 
@@ -93,24 +93,24 @@ static void multiply_in_warps(tc_gemm *p, const warps *w, tc_val stage_a, tc_val
       tc_val b = load_fragment(p, w, &p->b, w->column, 8 * j, k, from_b, &base_b);
       for (int i = 0; i < w->down; i++) {
         tc_val sum = acc[i * w->across + j];
-        tc_emit_set(&s->e, sum, tc_emit_raw(&s->e, TC_N_MMA, TC_F32, 4 * p->threads, a[i], b, sum, 0));
+        tc_emit_set(&s->e, sum, tc_emit_raw(&s->e, TC_IR_MMA, TC_F32, 4 * p->threads, a[i], b, sum, 0));
       }
     }
   }
 }
 
-static void copy_op(tc_gemm *p, tc_nest_op op, int64_t imm) {
+static void copy_op(tc_gemm *p, tc_kir_op op, int64_t imm) {
   (void)tc_emit_raw(&p->s->e, op, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, imm);
 }
 
 // The group of copies of the chunk from step k0 on, empty behind the last step.
 static void begin_copy(tc_gemm *p, tc_val k0, tc_val stage) {
   tc_ex *s = p->s;
-  begin_if(s, bin(s, TC_N_LT, k0, i64(s, p->of.k)));
+  begin_if(s, bin(s, TC_IR_LT, k0, i64(s, p->of.k)));
   if (p->a.copied) tc_gemm_side_copy(p, &p->a, k0, stage);
   if (p->b.copied) tc_gemm_side_copy(p, &p->b, k0, stage);
   end_if(s);
-  copy_op(p, TC_N_COMMIT, 0);
+  copy_op(p, TC_IR_COMMIT, 0);
 }
 
 static void load_pieces(tc_gemm *p, tc_val k0, bool may_end, tc_val *a, tc_val *b) {
@@ -141,7 +141,7 @@ static void accumulate_in_warps(tc_gemm *p, const warps *w, const tc_val *acc, c
   put_pieces(p, zero, a, b);
   tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = tc_gemm_high(s, k0, STEPS);
   if (copies) {
-    copy_op(p, TC_N_WAIT, STAGES - 2);
+    copy_op(p, TC_IR_WAIT, STAGES - 2);
     begin_copy(p, add(s, k0, i64(s, (STAGES - 1) * STEPS)), tc_gemm_low(s, add(s, chunk, i64(s, STAGES - 1)), STAGES));
   }
   load_pieces(p, add(s, k0, i64(s, STEPS)), true, a, b);
@@ -159,10 +159,10 @@ static void put_warp_rows(tc_gemm *p, const warps *w, int i, const tc_val *acc) 
   tc_val column = add(s, w->column, times(s, tc_gemm_low(s, w->lane, 4), 2)), v[4];
   for (int j = 0; j < w->across; j++) {
     tc_val sum = acc[i * w->across + j];
-    for (int e = 0; e < 4; e++) v[e] = tc_emit_raw(&s->e, TC_N_EXTRACT, TC_F32, p->threads, sum, TC_NONE, TC_NONE, e);
+    for (int e = 0; e < 4; e++) v[e] = tc_emit_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sum, TC_NONE, TC_NONE, e);
     for (int half = 0; half < 2; half++) {
       tc_val at = add(s, times(s, add(s, row, i64(s, 8 * half)), tc_gemm_sums_row(p)), add(s, column, i64(s, 8 * j)));
-      (void)tc_emit_raw(&s->e, TC_N_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), TC_NONE, p->sums);
+      (void)tc_emit_raw(&s->e, TC_IR_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), TC_NONE, p->sums);
     }
   }
 }

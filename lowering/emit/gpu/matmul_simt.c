@@ -49,8 +49,8 @@ static void read_lines(tc_gemm *p, const tc_gemm_side *x, tc_val at, int lines, 
   tc_ex *s = p->s;
   for (int i = 0; i < lines; i += each) {
     tc_val from = add(s, at, i64(s, (int64_t)i * (x->size / lines)));
-    tc_val group = tc_emit_raw(&s->e, TC_N_GATHER, p->acc, p->threads * each, from, TC_NONE, TC_NONE, x->tile);
-    for (int j = 0; j < each; j++) v[i + j] = each == 1 ? group : tc_emit_raw(&s->e, TC_N_EXTRACT, p->acc, p->threads, group, TC_NONE, TC_NONE, j);
+    tc_val group = tc_emit_raw(&s->e, TC_IR_GATHER, p->acc, p->threads * each, from, TC_NONE, TC_NONE, x->tile);
+    for (int j = 0; j < each; j++) v[i + j] = each == 1 ? group : tc_emit_raw(&s->e, TC_IR_EXTRACT, p->acc, p->threads, group, TC_NONE, TC_NONE, j);
   }
 }
 
@@ -68,8 +68,8 @@ static void multiply_in_threads(tc_gemm *p, const grid *g, tc_val k0, tc_val sta
   tc_val from_a = times(s, stage, p->a.stage), from_b = times(s, stage, p->b.stage);
   tc_val rest = i64(s, p->by.steps), whole = rest;
   if (p->of.k % p->by.steps) {
-    rest = bin(s, TC_N_MIN, rest, sub(s, i64(s, p->of.k), k0));
-    whole = sub(s, rest, bin(s, TC_N_REM, rest, i64(s, STEPS_A_TURN)));
+    rest = bin(s, TC_IR_MIN, rest, sub(s, i64(s, p->of.k), k0));
+    whole = sub(s, rest, bin(s, TC_IR_REM, rest, i64(s, STEPS_A_TURN)));
   }
   tc_val k = loop(s, i64(s, 0), whole, STEPS_A_TURN);
   for (int i = 0; i < STEPS_A_TURN; i++) multiply_step(p, g, from_a, from_b, add(s, k, i64(s, i)), acc);
@@ -89,7 +89,7 @@ static void put_thread_rows(tc_gemm *p, const grid *g, int first, int n, const t
     for (int j = 0; j < across; j += g->of_b) {
       tc_val at = add(s, times(s, add(s, row, i64(s, i)), tc_gemm_sums_row(p)), add(s, g->x, i64(s, (int64_t)j * (p->by.columns / across))));
       tc_val v = tc_gemm_join(s, acc + (first + i) * across + j, g->of_b);
-      (void)tc_emit_raw(&s->e, TC_N_SCATTER, p->acc, p->threads * g->of_b, at, v, TC_NONE, p->sums);
+      (void)tc_emit_raw(&s->e, TC_IR_SCATTER, p->acc, p->threads * g->of_b, at, v, TC_NONE, p->sums);
     }
 }
 

@@ -159,7 +159,7 @@ void tc_gemm_side_plan(tc_gemm *p, tc_gemm_side *x, int size, tc_type type) {
 // Chunk c of a row of a swizzled tile.
 static tc_val swizzled(tc_gemm *p, const tc_gemm_side *x, tc_val row, tc_val c) {
   int chunks = (int)x->row / 8, together = TC_MAX_OF(8 / chunks, 1);  // rows that lie in the same 128 bytes
-  return bin(p->s, TC_N_XOR, c, tc_gemm_low(p->s, tc_gemm_high(p->s, row, together), TC_MIN(chunks, 8)));
+  return bin(p->s, TC_IR_XOR, c, tc_gemm_low(p->s, tc_gemm_high(p->s, row, together), TC_MIN(chunks, 8)));
 }
 
 tc_val tc_gemm_side_place(tc_gemm *p, const tc_gemm_side *x, tc_val line, tc_val k) {
@@ -183,7 +183,7 @@ static piece piece_of(tc_gemm *p, const tc_gemm_side *x, int i) {
   int64_t runs = (x->along ? p->by.steps : x->size) / x->run;
   tc_val in = times(s, tc_gemm_low(s, number, runs), x->run), over = tc_gemm_high(s, number, runs);
   bool some = groups_of(p, x) % p->threads;
-  return (piece){x->along ? over : in, x->along ? in : over, some ? bin(s, TC_N_LT, number, i64(s, groups_of(p, x))) : TC_NONE};
+  return (piece){x->along ? over : in, x->along ? in : over, some ? bin(s, TC_IR_LT, number, i64(s, groups_of(p, x))) : TC_NONE};
 }
 
 // Every thread at its run of piece i.
@@ -194,8 +194,8 @@ static void enter(tc_gemm *p, const tc_gemm_side *x, int i, tc_val k0, bool may_
   s->threads.off[x->range] = at.line, s->threads.within[x->range] = x->size;
   s->at[TC_RANGE_K0] = k0, s->threads.off[TC_RANGE_K0] = at.k, s->threads.within[TC_RANGE_K0] = p->by.steps, s->bound[TC_RANGE_K0] = true;
   s->mask = at.here;
-  if (x->extent % x->size) s->mask = tc_ex_both(s, s->mask, bin(s, TC_N_LT, at.line, sub(s, i64(s, x->extent), s->at[x->range])));
-  if (may_end) s->mask = tc_ex_both(s, s->mask, bin(s, TC_N_LT, at.k, sub(s, i64(s, p->of.k), k0)));
+  if (x->extent % x->size) s->mask = tc_ex_both(s, s->mask, bin(s, TC_IR_LT, at.line, sub(s, i64(s, x->extent), s->at[x->range])));
+  if (may_end) s->mask = tc_ex_both(s, s->mask, bin(s, TC_IR_LT, at.k, sub(s, i64(s, p->of.k), k0)));
 }
 
 static void leave(tc_gemm *p, const tc_gemm_side *x) {
@@ -229,13 +229,13 @@ void tc_gemm_side_put(tc_gemm *p, const tc_gemm_side *x, tc_val stage, const tc_
     piece at = piece_of(p, x, i);
     if (x->run == 1 || side_by_side) {
       tc_val to = add(s, tc_gemm_side_place(p, x, at.line, at.k), from);
-      (void)tc_emit_raw(&s->e, TC_N_SCATTER, x->type, p->threads * x->run, to, v[i], at.here, x->tile);
+      (void)tc_emit_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, to, v[i], at.here, x->tile);
       continue;
     }
     for (int j = 0; j < x->run; j++) {
       tc_val to = add(s, tc_gemm_side_place(p, x, at.line, add(s, at.k, i64(s, j))), from);
-      tc_val one = tc_emit_raw(&s->e, TC_N_EXTRACT, x->type, p->threads, v[i], TC_NONE, TC_NONE, j);
-      (void)tc_emit_raw(&s->e, TC_N_SCATTER, x->type, p->threads, to, one, at.here, x->tile);
+      tc_val one = tc_emit_raw(&s->e, TC_IR_EXTRACT, x->type, p->threads, v[i], TC_NONE, TC_NONE, j);
+      (void)tc_emit_raw(&s->e, TC_IR_SCATTER, x->type, p->threads, to, one, at.here, x->tile);
     }
   }
 }
@@ -250,14 +250,14 @@ void tc_gemm_side_copy(tc_gemm *p, tc_gemm_side *x, tc_val k0, tc_val stage) {
     tc_val here = s->mask, base = tc_ex_index_value(s, x->flat, &stride, &vec);
     for (int c = 0; c < x->n_cond; c++) {
       tc_val index = tc_ex_whole_index(s, &x->cond[c].at);
-      if (x->cond[c].low) here = tc_ex_both(s, here, bin(s, TC_N_GE, index, i64(s, 0)));
-      if (x->cond[c].high) here = tc_ex_both(s, here, bin(s, TC_N_LT, index, i64(s, x->cond[c].extent)));
+      if (x->cond[c].low) here = tc_ex_both(s, here, bin(s, TC_IR_GE, index, i64(s, 0)));
+      if (x->cond[c].high) here = tc_ex_both(s, here, bin(s, TC_IR_LT, index, i64(s, x->cond[c].extent)));
     }
     if (vec != TC_NONE) base = add(s, base, vec);
     if (here != TC_NONE) here = tc_emit_splat(&s->e, here, p->threads);
     tc_val to = tc_emit_splat(&s->e, add(s, tc_gemm_side_place(p, x, at.line, at.k), from), p->threads);
-    tc_val copy = tc_emit_raw(&s->e, TC_N_COPY, x->type, p->threads, tc_emit_splat(&s->e, base, p->threads), to, here, tc_ex_buffer(s, x->source));
-    if (!s->e.failed) s->x->nest.inst[copy].flags = (uint32_t)(x->tile - TC_MAX_BUFS);
+    tc_val copy = tc_emit_raw(&s->e, TC_IR_COPY, x->type, p->threads, tc_emit_splat(&s->e, base, p->threads), to, here, tc_ex_buffer(s, x->source));
+    if (!s->e.failed) s->x->kir.inst[copy].flags = (uint32_t)(x->tile - TC_MAX_BUFS);
     leave(p, x);
   }
 }

@@ -8,11 +8,11 @@
 // whatever the tile; steps beyond the last are zeros.
 #include "lowering/emit/gpu/matmul_common.h"
 
-#define STEPS TC_NEST_BOX  // of k in a chunk: a box's
+#define STEPS TC_KIR_TMA_BOX  // of k in a chunk: a box's
 #define STAGES 4  // chunks that there is room for
 #define GROUP 128  // threads that work on 64 rows
 #define ROWS 64
-#define BOX (TC_NEST_BOX * TC_NEST_BOX)  // elements
+#define BOX (TC_KIR_TMA_BOX * TC_KIR_TMA_BOX)  // elements
 #define ALIGNED 8  // elements that places of rows are multiples of
 #define MOST_EXTENT (INT64_C(1) << 31)
 #define MOST_STRIDE (INT64_C(1) << 39)
@@ -41,7 +41,7 @@ static bool find_map(const tc_gemm *p, tc_gemm_side *x) {
   x->turned = k != 1;
   int64_t row = x->turned ? k : line, across = x->turned ? x->extent : p->of.k, down = x->turned ? p->of.k : x->extent;
   if (p->of.batch == 1) batch = 0;
-  x->map = (tc_nmap){.first = flat.base, .extent = {across, down, batch ? p->of.batch : 1}, .stride = {row, batch ? batch : row * down}};
+  x->map = (tc_tensor_map){.first = flat.base, .extent = {across, down, batch ? p->of.batch : 1}, .stride = {row, batch ? batch : row * down}};
   bool fits = flat.n == 0 && (k == 1 || line == 1) && batch >= 0 && row >= across && flat.base >= 0 && flat.base % ALIGNED == 0;
   for (int i = 0; i < 3; i++) fits = fits && x->map.extent[i] < MOST_EXTENT;
   for (int i = 0; i < 2; i++) fits = fits && x->map.stride[i] % ALIGNED == 0 && x->map.stride[i] < MOST_STRIDE;
@@ -49,7 +49,7 @@ static bool find_map(const tc_gemm *p, tc_gemm_side *x) {
 }
 
 bool tc_gemm_wgmma_fits(tc_gemm *p) {
-  bool large = p->of.m >= ROWS && p->of.n >= TC_NEST_BOX && p->of.k >= STEPS;
+  bool large = p->of.m >= ROWS && p->of.n >= TC_KIR_TMA_BOX && p->of.k >= STEPS;
   return p->s->target->wgmma && large && find_map(p, &p->a) && find_map(p, &p->b);
 }
 
@@ -69,11 +69,11 @@ bool tc_gemm_wgmma_plan(tc_gemm *p) {
   return true;
 }
 
-// Called for the left operand first: their maps are the nest's 0 and 1.
+// Called for the left operand first: their maps are the kernel's 0 and 1.
 static void add_map(tc_gemm *p, tc_gemm_side *x) {
-  tc_nest *nest = &p->s->x->nest;
+  tc_kir *kir = &p->s->x->kir;
   x->map.buffer = (uint32_t)tc_ex_buffer(p->s, x->source), x->map.tile = (uint32_t)(x->tile - TC_MAX_BUFS);
-  nest->map[nest->n_map++] = x->map;
+  kir->map[kir->n_map++] = x->map;
 }
 
 // ---- a chunk of k ----
@@ -83,26 +83,26 @@ typedef struct stages {
   tc_val group;  // of the left operand, where in a stage each thread's rows are
 } stages;
 
-static tc_val op(tc_gemm *p, tc_nest_op op_, tc_val s0, tc_val s1, tc_val s2, int64_t imm, uint32_t flags) {
+static tc_val op(tc_gemm *p, tc_kir_op op_, tc_val s0, tc_val s1, tc_val s2, int64_t imm, uint32_t flags) {
   tc_val v = tc_emit_raw(&p->s->e, op_, TC_I64, 1, s0, s1, s2, imm);
-  if (!p->s->e.failed) p->s->x->nest.inst[v].flags = flags;
+  if (!p->s->e.failed) p->s->x->kir.inst[v].flags = flags;
   return v;
 }
 
 static void fetch_side(tc_gemm *p, const tc_gemm_side *x, int map, tc_val k0, tc_val chunk) {
   tc_ex *s = p->s;
   tc_val matrix = x->map.extent[2] > 1 ? s->at[TC_RANGE_A] : i64(s, 0);
-  for (int i = 0; i < x->size / TC_NEST_BOX; i++) {
-    tc_val line = add(s, s->at[x->range], i64(s, (int64_t)i * TC_NEST_BOX));
-    tc_val v = op(p, TC_N_TMA_LOAD, x->turned ? line : k0, x->turned ? k0 : line, matrix, map, (uint32_t)i);
-    if (!s->e.failed) s->x->nest.inst[v].src[3] = chunk;
+  for (int i = 0; i < x->size / TC_KIR_TMA_BOX; i++) {
+    tc_val line = add(s, s->at[x->range], i64(s, (int64_t)i * TC_KIR_TMA_BOX));
+    tc_val v = op(p, TC_IR_TMA_LOAD, x->turned ? line : k0, x->turned ? k0 : line, matrix, map, (uint32_t)i);
+    if (!s->e.failed) s->x->kir.inst[v].src[3] = chunk;
   }
 }
 
 // The chunk from step k0 on, if there is one.
 static void fetch_chunk(tc_gemm *p, const stages *at, tc_val k0) {
   tc_ex *s = p->s;
-  begin_if(s, bin(s, TC_N_LT, k0, i64(s, p->of.k)));
+  begin_if(s, bin(s, TC_IR_LT, k0, i64(s, p->of.k)));
   tc_val chunk = add(s, at->first, tc_gemm_high(s, k0, STEPS));
   fetch_side(p, &p->a, 0, k0, chunk);
   fetch_side(p, &p->b, 1, k0, chunk);
@@ -112,25 +112,25 @@ static void fetch_chunk(tc_gemm *p, const stages *at, tc_val k0) {
 static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
   tc_ex *s = p->s;
   stages at;
-  tc_val begin = tc_emit_raw(&s->e, TC_N_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0), zero = i64(s, 0);
+  tc_val begin = tc_emit_raw(&s->e, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0), zero = i64(s, 0);
   at.first = tc_gemm_low(s, times(s, sub(s, p->unit, begin), tc_ceil_div(p->of.k, STEPS)), 2 * STAGES);
   at.group = times(s, tc_gemm_high(s, p->thread, GROUP), BOX);
   tc_val stage = loop(s, zero, i64(s, STAGES - 1), 1);
   fetch_chunk(p, &at, times(s, stage, STEPS));
   end(s);
   tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = add(s, at.first, tc_gemm_high(s, k0, STEPS)), here = tc_gemm_low(s, chunk, STAGES);
-  (void)op(p, TC_N_TMA_WAIT, chunk, TC_NONE, TC_NONE, 0, 0);
+  (void)op(p, TC_IR_TMA_WAIT, chunk, TC_NONE, TC_NONE, 0, 0);
   tc_val a = add(s, at.group, times(s, here, p->a.stage)), b = tc_emit_splat(&s->e, times(s, here, p->b.stage), p->threads);
-  (void)op(p, TC_N_WGMMA, a, b, sums, 1 << 8, (p->a.turned ? 1u : 0u) | (p->b.turned ? 2u : 0u));
-  (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 1, 0);
+  (void)op(p, TC_IR_WGMMA, a, b, sums, 1 << 8, (p->a.turned ? 1u : 0u) | (p->b.turned ? 2u : 0u));
+  (void)op(p, TC_IR_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 1, 0);
   if (tc_gemm_begin_end_of_chain(p, k0, STEPS)) {
-    (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
+    (void)op(p, TC_IR_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
     tc_gemm_add_to_totals(p, &sums, &total, 1);
     end_if(s);
   }
   fetch_chunk(p, &at, add(s, k0, i64(s, (STAGES - 1) * STEPS)));
   end(s);
-  (void)op(p, TC_N_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
+  (void)op(p, TC_IR_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
 }
 
 // ---- what comes of it ----
@@ -138,13 +138,13 @@ static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
 // The rows of one warp of every four, as rows of the tile `sums`.
 static void put_group_rows(tc_gemm *p, int warp, tc_val sums) {
   tc_ex *s = p->s;
-  tc_val lane = tc_gemm_low(s, p->thread, 32), mine = bin(s, TC_N_EQ, tc_gemm_low(s, tc_gemm_high(s, p->thread, 32), 4), i64(s, warp)), v[4];
+  tc_val lane = tc_gemm_low(s, p->thread, 32), mine = bin(s, TC_IR_EQ, tc_gemm_low(s, tc_gemm_high(s, p->thread, 32), 4), i64(s, warp)), v[4];
   tc_val row = add(s, tc_gemm_high(s, lane, 4), times(s, tc_gemm_high(s, p->thread, GROUP), 16)), column = times(s, tc_gemm_low(s, lane, 4), 2);
   for (int j = 0; j < p->by.columns / 8; j++) {
-    for (int e = 0; e < 4; e++) v[e] = tc_emit_raw(&s->e, TC_N_EXTRACT, TC_F32, p->threads, sums, TC_NONE, TC_NONE, 4 * j + e);
+    for (int e = 0; e < 4; e++) v[e] = tc_emit_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sums, TC_NONE, TC_NONE, 4 * j + e);
     for (int half = 0; half < 2; half++) {
       tc_val at = add(s, times(s, add(s, row, i64(s, 8 * half)), tc_gemm_sums_row(p)), add(s, column, i64(s, 8 * j)));
-      (void)tc_emit_raw(&s->e, TC_N_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), mine, p->sums);
+      (void)tc_emit_raw(&s->e, TC_IR_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), mine, p->sums);
     }
   }
 }
@@ -153,7 +153,7 @@ void tc_gemm_wgmma(tc_gemm *p) {
   tc_ex *s = p->s;
   add_map(p, &p->a);
   add_map(p, &p->b);
-  s->x->nest.stages = STAGES;
+  s->x->kir.stages = STAGES;
   tc_val zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), p->threads * p->by.columns / 2);
   tc_val sums = tc_emit_var(&s->e, zero);
   tc_val total;

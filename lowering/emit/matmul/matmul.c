@@ -37,7 +37,7 @@ static void unit_of(tc_product *p, tc_product_unit *u) {
   if (chains) u->chain = loop(p->s, u->k0, u->k1, p->chain), u->chain_end = end_of_chain(p, u->chain, u->k1);
   if (p->chunks) {
     u->k0 = loop(p->s, u->chain, u->chain_end, p->by.chunk);
-    u->k1 = tc_emit_bin(E, TC_N_MIN, add(p->s, u->k0, tc_ex_i64(s, p->by.chunk)), u->chain_end);
+    u->k1 = tc_emit_bin(E, TC_IR_MIN, add(p->s, u->k0, tc_ex_i64(s, p->by.chunk)), u->chain_end);
   }
   if (p->by.pack) tc_product_pack(p, u);
   tc_product_multiply_unit(p, u);
@@ -115,16 +115,16 @@ static void make_tiles(tc_product *p) {
 // TC_NONE if there is one.
 static void begin_units(tc_product *p, tc_val columns, tc_val blocks, tc_val *column, tc_val *block) {
   tc_ex *s = p->s;
-  tc_val o = tc_ex_begin_units(s), zero = i64(s, 0), upper = blocks == TC_NONE ? o : bin(s, TC_N_DIV, o, blocks);
-  *block = blocks == TC_NONE ? zero : bin(s, TC_N_REM, o, blocks);
-  *column = columns == TC_NONE ? zero : bin(s, TC_N_REM, upper, columns);
-  s->at[TC_RANGE_A] = columns == TC_NONE ? upper : bin(s, TC_N_DIV, upper, columns);
+  tc_val o = tc_ex_begin_units(s), zero = i64(s, 0), upper = blocks == TC_NONE ? o : bin(s, TC_IR_DIV, o, blocks);
+  *block = blocks == TC_NONE ? zero : bin(s, TC_IR_REM, o, blocks);
+  *column = columns == TC_NONE ? zero : bin(s, TC_IR_REM, upper, columns);
+  s->at[TC_RANGE_A] = columns == TC_NONE ? upper : bin(s, TC_IR_DIV, upper, columns);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   p->a.at = tc_ex_base(s, &p->a.base), p->b.at = tc_ex_base(s, &p->b.base);
 }
 
 static tc_val until(tc_product *p, tc_val from, tc_val many, tc_val most) {
-  return bin(p->s, TC_N_MIN, add(p->s, from, many), most);
+  return bin(p->s, TC_IR_MIN, add(p->s, from, many), most);
 }
 
 static tc_val if_several(tc_product *p, int64_t many) {
@@ -138,7 +138,7 @@ static void units_of_tiles(tc_product *p) {
   begin_units(p, if_several(p, s->x->units.columns), if_several(p, s->x->units.blocks), &column, &block);
   tc_product_unit u = {.t0 = times(s, block, by->unit_tiles), .p0 = times(s, column, by->unit_panels), .end = TC_NONE};
   u.t1 = until(p, u.t0, i64(s, by->unit_tiles), i64(s, by->tiles)), u.p1 = until(p, u.p0, i64(s, by->unit_panels), i64(s, by->n_panels));
-  u.row = add(s, times(s, u.t0, by->rows - 1), bin(s, TC_N_MIN, u.t0, i64(s, by->tall)));
+  u.row = add(s, times(s, u.t0, by->rows - 1), bin(s, TC_IR_MIN, u.t0, i64(s, by->tall)));
   unit_of(p, &u);
   s->mask = TC_NONE;
   end(s);
@@ -168,7 +168,7 @@ static void find_read(tc_product *p) {
 
 // The first row of a tile, where the first `tall` ones have one more than `shorter`.
 static tc_val row_of_tile(tc_product *p, tc_val tile, tc_val shorter, tc_val tall) {
-  return add(p->s, bin(p->s, TC_N_MUL, tile, shorter), bin(p->s, TC_N_MIN, tile, tall));
+  return add(p->s, bin(p->s, TC_IR_MUL, tile, shorter), bin(p->s, TC_IR_MIN, tile, tall));
 }
 
 // Those units of any number of rows, to the row and the column: while a plan runs the one kernel
@@ -187,9 +187,9 @@ static void units_of_rows(tc_product *p) {
   tc_val unit_tiles = tc_ex_more(s, u0->unit_tiles), all = tc_ex_more(s, u0->tiles), shorter = tc_ex_more(s, u0->rows - 1),
          tall = tc_ex_more(s, u0->tall);
   begin_units(p, columns, blocks, &column, &block);
-  tc_val tile = bin(s, TC_N_MUL, block, unit_tiles);
+  tc_val tile = bin(s, TC_IR_MUL, block, unit_tiles);
   tc_val row = row_of_tile(p, tile, shorter, tall), last = row_of_tile(p, until(p, tile, unit_tiles, all), shorter, tall);
-  tc_val panel = bin(s, TC_N_MUL, column, panels), last_panel = until(p, panel, panels, i64(s, by->n_panels));
+  tc_val panel = bin(s, TC_IR_MUL, column, panels), last_panel = until(p, panel, panels, i64(s, by->n_panels));
   tc_product_unit u = {.t0 = TC_NONE, .t1 = TC_NONE, .row = row, .end = last};
   if (p->chunks) u.row = loop(s, row, last, by->unit_tiles * by->rows), u.end = until(p, u.row, i64(s, by->unit_tiles * by->rows), last);
   u.p0 = loop(s, panel, last_panel, by->unit_panels), u.p1 = until(p, u.p0, i64(s, by->unit_panels), last_panel);

@@ -78,9 +78,9 @@ tc_val tc_product_in_row_of_a(tc_product *p, const tc_product_rows *r, tc_val k)
 }
 
 tc_val tc_product_load_a(tc_product *p, tc_val at) {
-  if (p->by.pack_a || p->by.widen_a) return tc_emit_raw(E, TC_N_LOAD, p->packed_type, 1, at, TC_NONE, TC_NONE, p->packed_a);
+  if (p->by.pack_a || p->by.widen_a) return tc_emit_raw(E, TC_IR_LOAD, p->packed_type, 1, at, TC_NONE, TC_NONE, p->packed_a);
   if (p->step > 1) return tc_emit_load_words(E, p->a.buf, at, 1, TC_NONE);
-  return tc_emit_cast(E, tc_emit_raw(E, TC_N_LOAD, p->a.type, 1, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
+  return tc_emit_cast(E, tc_emit_raw(E, TC_IR_LOAD, p->a.type, 1, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
 }
 
 static tc_val sums_of(tc_product *p, const tc_product_rows *r, int i) {
@@ -104,13 +104,13 @@ static void ask_ahead_in_panel(tc_product *p, int buf, tc_val at) {
 static tc_val load_words(tc_product *p, tc_val k) {
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, p->s->at[TC_RANGE_K], p->b.col));
   if (p->by.tiles > 1) ask_ahead_in_panel(p, p->b.buf, at);
-  return tc_emit_raw(E, TC_N_LOAD, TC_I32, p->by.lanes, at, TC_NONE, TC_NONE, p->b.buf);
+  return tc_emit_raw(E, TC_IR_LOAD, TC_I32, p->by.lanes, at, TC_NONE, TC_NONE, p->b.buf);
 }
 
 // A row of a packed panel, which stays in the first-level cache where it serves tile after tile.
 static tc_val load_packed(tc_product *p, tc_val at) {
   if (!p->by.by_panel) ask_ahead_in_panel(p, p->packed, at);
-  return tc_emit_raw(E, TC_N_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->packed);
+  return tc_emit_raw(E, TC_IR_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->packed);
 }
 
 // Row k of b at the present panel, as it is multiplied. word: of which two rows are halves, the
@@ -156,10 +156,10 @@ typedef struct pieces_of {
 // step k: line by line, piece after piece, to the second-level cache.
 static void ask_by_turns(tc_product *p, const tc_factor *f, const pieces_of *x, tc_val from, const tc_product_unit *u, tc_val k) {
   int64_t a_turn = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
-  tc_val turn = tc_emit_bin(E, TC_N_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
+  tc_val turn = tc_emit_bin(E, TC_IR_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
   for (int i = 0; i < a_turn; i++) {
     tc_val line = add(p->s, times(p->s, turn, a_turn), i64(p->s, i));
-    tc_val piece = tc_emit_bin(E, TC_N_DIV, line, i64(p->s, x->lines)), in_piece = tc_emit_bin(E, TC_N_REM, line, i64(p->s, x->lines));
+    tc_val piece = tc_emit_bin(E, TC_IR_DIV, line, i64(p->s, x->lines)), in_piece = tc_emit_bin(E, TC_IR_REM, line, i64(p->s, x->lines));
     tc_val at = add(p->s, times(p->s, piece, x->apart), times(p->s, in_piece, line_of(f->type)));
     tc_emit_prefetch(E, f->buf, add(p->s, from, at), true);
   }
@@ -187,11 +187,11 @@ static pieces_of next_pieces(const tc_product *p) {
 static void ask_for_read(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val k) {
   tc_ex *s = p->s;
   int64_t turns = tc_ceil_div(p->of.k, p->by.unroll), line = 64 / size_of(p), lines = tc_ceil_div(p->by.lanes, line);
-  tc_val turn = tc_emit_bin(E, TC_N_DIV, sub(s, k, u->k0), i64(s, p->by.unroll));
-  tc_val at = tc_emit_bin(E, TC_N_DIV, times(s, turn, r->n * lines), i64(s, turns));
-  tc_val row = add(s, add(s, r->row, i64(s, r->n)), tc_emit_bin(E, TC_N_DIV, at, i64(s, lines)));
+  tc_val turn = tc_emit_bin(E, TC_IR_DIV, sub(s, k, u->k0), i64(s, p->by.unroll));
+  tc_val at = tc_emit_bin(E, TC_IR_DIV, times(s, turn, r->n * lines), i64(s, turns));
+  tc_val row = add(s, add(s, r->row, i64(s, r->n)), tc_emit_bin(E, TC_IR_DIV, at, i64(s, lines)));
   row = add(s, times(s, s->at[TC_RANGE_A], p->of.m), row);
-  at = add(s, add(s, times(s, row, p->of.n), s->at[TC_RANGE_K]), times(s, tc_emit_bin(E, TC_N_REM, at, i64(s, lines)), line));
+  at = add(s, add(s, times(s, row, p->of.n), s->at[TC_RANGE_K]), times(s, tc_emit_bin(E, TC_IR_REM, at, i64(s, lines)), line));
   for (int i = 0; i < p->n_read; i++) tc_emit_prefetch(E, p->read[i], at, true);
 }
 
@@ -202,11 +202,11 @@ void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_pro
   for (int i = 0; i < r->n; i++) a[i] = tc_product_row_of_a(p, r, i);
   if (pieces) {
     bool whole = !p->chains || p->chain % p->a.segment == 0;  // or a chain ends within a piece
-    tc_val first = whole ? u->k0 : sub(s, u->k0, bin(s, TC_N_REM, u->k0, i64(s, p->a.segment)));
+    tc_val first = whole ? u->k0 : sub(s, u->k0, bin(s, TC_IR_REM, u->k0, i64(s, p->a.segment)));
     segment = loop(p->s, first, u->k1, p->a.segment);
     in_a = at_range(p, &p->a.segments, TC_RANGE_K0, times(s, segment, p->step));
-    tc_val from = whole ? segment : bin(s, TC_N_MAX, segment, u->k0), to = add(p->s, segment, tc_ex_i64(s, p->a.segment));
-    k = loop(p->s, from, whole ? to : bin(s, TC_N_MIN, to, u->k1), p->by.unroll);
+    tc_val from = whole ? segment : bin(s, TC_IR_MAX, segment, u->k0), to = add(p->s, segment, tc_ex_i64(s, p->a.segment));
+    k = loop(p->s, from, whole ? to : bin(s, TC_IR_MIN, to, u->k1), p->by.unroll);
     in_a = add(p->s, in_a, times(p->s, sub(p->s, k, segment), p->step * p->a.col));
   } else {
     k = one_turn ? u->k0 : loop(p->s, u->k0, u->k1, p->by.unroll);
@@ -239,10 +239,10 @@ void tc_product_sum(tc_product *p, const tc_product_rows *r, const tc_product_un
 // sum[i] += what is in the tile, where there is something, which goes back there.
 static void add_to_tile(tc_product *p, int tile, tc_val is_first, tc_val at, int apart, const tc_val *sum, int n) {
   tc_ex *s = p->s;
-  begin_if(p->s, tc_emit_un(E, TC_N_NOT, is_first));
+  begin_if(p->s, tc_emit_un(E, TC_IR_NOT, is_first));
   for (int i = 0; i < n; i++) {
-    tc_val before = tc_emit_raw(E, TC_N_LOAD, p->acc, tc_emit_lanes(E, sum[i]), add(s, at, i64(s, i * apart)), TC_NONE, TC_NONE, tile);
-    tc_emit_set(E, sum[i], bin(s, TC_N_ADD, before, sum[i]));
+    tc_val before = tc_emit_raw(E, TC_IR_LOAD, p->acc, tc_emit_lanes(E, sum[i]), add(s, at, i64(s, i * apart)), TC_NONE, TC_NONE, tile);
+    tc_emit_set(E, sum[i], bin(s, TC_IR_ADD, before, sum[i]));
   }
   end_if(p->s);
   for (int i = 0; i < n; i++) store(p->s, tile, add(s, at, i64(s, i * apart)), sum[i]);
@@ -252,10 +252,10 @@ void tc_product_end_chain(tc_product *p, tc_val chain, tc_val at, int apart, con
   tc_ex *s = p->s;
   tc_val zero = i64(s, 0), group = i64(s, TC_CHAIN_GROUP), next = add(s, chain, i64(s, p->chain));
   bool groups = tc_chain_groups(p->of.k);
-  add_to_tile(p, p->totals, bin(s, TC_N_EQ, groups ? bin(s, TC_N_REM, chain, group) : chain, zero), at, apart, acc, n);
+  add_to_tile(p, p->totals, bin(s, TC_IR_EQ, groups ? bin(s, TC_IR_REM, chain, group) : chain, zero), at, apart, acc, n);
   if (!groups) return;
-  begin_if(p->s, bin(s, TC_N_OR, bin(s, TC_N_EQ, bin(s, TC_N_REM, next, group), zero), bin(s, TC_N_GE, next, tc_ex_i64(s, p->of.k))));
-  add_to_tile(p, p->groups, bin(s, TC_N_LT, chain, group), at, apart, acc, n);
+  begin_if(p->s, bin(s, TC_IR_OR, bin(s, TC_IR_EQ, bin(s, TC_IR_REM, next, group), zero), bin(s, TC_IR_GE, next, tc_ex_i64(s, p->of.k))));
+  add_to_tile(p, p->groups, bin(s, TC_IR_LT, chain, group), at, apart, acc, n);
   end_if(p->s);
 }
 
@@ -275,10 +275,10 @@ static void sum_chains(tc_product *p, const tc_product_rows *r, const tc_product
 static void sum_chunk(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far, tc_val *acc) {
   tc_ex *s = p->s;
   bool waits = p->by.chunk < p->chain;  // for the chain's other chunks
-  tc_val ends = bin(s, TC_N_EQ, u->k1, u->chain_end);
+  tc_val ends = bin(s, TC_IR_EQ, u->k1, u->chain_end);
   tc_product_sum(p, r, u, panel, waits ? so_far : TC_NONE, acc);
   if (waits) {
-    begin_if(p->s, tc_emit_un(E, TC_N_NOT, ends));
+    begin_if(p->s, tc_emit_un(E, TC_IR_NOT, ends));
     for (int i = 0; i < r->n; i++) store(p->s, p->sums, sums_of(p, r, i), acc[i]);
     end_if(p->s);
     begin_if(p->s, ends);
@@ -301,7 +301,7 @@ void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_produ
     return;
   }
   for (int i = 0; i < r->n && !p->chains; i++) store(p->s, p->sums, sums_of(p, r, i), acc[i]);
-  if (p->chunks) begin_if(p->s, tc_emit_bin(E, TC_N_EQ, u->k1, tc_ex_i64(s, p->of.k)));
+  if (p->chunks) begin_if(p->s, tc_emit_bin(E, TC_IR_EQ, u->k1, tc_ex_i64(s, p->of.k)));
   tc_product_finish_rows(p, r->row, r->n, r->sums);
   if (p->chunks) end_if(p->s);
 }
@@ -309,7 +309,7 @@ void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_produ
 // What the tiles of a unit share at a panel: the sums' place in a tile of rows, and whether there
 // are any yet.
 static void multiply_panel(tc_product *p, tc_product_rows r, const tc_product_unit *u, tc_val panel) {
-  tc_val so_far = p->chunks ? tc_emit_bin(E, TC_N_NE, u->k0, u->chain) : TC_NONE;
+  tc_val so_far = p->chunks ? tc_emit_bin(E, TC_IR_NE, u->k0, u->chain) : TC_NONE;
   if (p->chunks) {
     int64_t row = p->by.by_panel ? p->by.lanes : p->by.unit_panels * p->by.lanes;
     int64_t column = p->by.by_panel ? p->by.unit_tiles * p->by.rows * p->by.lanes : (int64_t)r.n * p->by.lanes;
@@ -324,7 +324,7 @@ static void multiply_panel(tc_product *p, tc_product_rows r, const tc_product_un
 static tc_val next_of(tc_product *p, const tc_product_rows *r, const tc_product_unit *u) {
   bool rows = p->b.col == 1, columns = p->b.row == 1 && !p->b.panel;
   if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > ASKING_ROWS || p->units) return TC_NONE;
-  tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n)), first = times(p->s, tile, next_pieces(p).n);
+  tc_val tile = tc_emit_bin(E, TC_IR_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n)), first = times(p->s, tile, next_pieces(p).n);
   tc_val row = times(p->s, p->chunks ? u->k1 : u->k0, p->step);
   tc_val column = add(p->s, p->s->at[TC_RANGE_K], i64(p->s, p->chunks ? 0 : p->by.unit_panels * p->by.lanes));
   if (rows)
@@ -346,8 +346,8 @@ static int tiles_of(tc_product *p, const tc_product_unit *u, tiles *of) {
   int n = 0;
   if (!p->units) {
     tc_val tall = i64(p->s, p->by.tall);
-    of[n++] = tiles_at(p, p->by.rows, 0, u->t0, tc_emit_bin(E, TC_N_MIN, u->t1, tall));
-    if (p->by.tall < p->by.tiles) of[n++] = tiles_at(p, p->by.rows - 1, p->by.tall, tc_emit_bin(E, TC_N_MAX, u->t0, tall), u->t1);
+    of[n++] = tiles_at(p, p->by.rows, 0, u->t0, tc_emit_bin(E, TC_IR_MIN, u->t1, tall));
+    if (p->by.tall < p->by.tiles) of[n++] = tiles_at(p, p->by.rows - 1, p->by.tall, tc_emit_bin(E, TC_IR_MAX, u->t0, tall), u->t1);
     return n;
   }
   const int heights[MOST_HEIGHTS] = {p->by.rows, p->by.rows / 2, 1};
@@ -355,7 +355,7 @@ static int tiles_of(tc_product *p, const tc_product_unit *u, tiles *of) {
   for (int i = 0; i < MOST_HEIGHTS; i++) {
     int rows = heights[i];
     if (rows < 1 || (n > 0 && rows == of[n - 1].rows)) continue;
-    tc_val to = rows == 1 ? u->end : sub(p->s, u->end, tc_emit_bin(E, TC_N_REM, sub(p->s, u->end, from), i64(p->s, rows)));
+    tc_val to = rows == 1 ? u->end : sub(p->s, u->end, tc_emit_bin(E, TC_IR_REM, sub(p->s, u->end, from), i64(p->s, rows)));
     of[n++] = (tiles){rows, from, to};
     from = to;
   }
@@ -370,7 +370,7 @@ static void multiply_tiles(tc_product *p, const tiles *t, const tc_product_unit 
   bool packs = p->by.pack_a || p->by.widen_a;
   if (packs) {
     first = loop(p->s, first, last, p->by.a_tiles * rows);
-    last = tc_emit_bin(E, TC_N_MIN, last, add(p->s, first, tc_ex_i64(s, p->by.a_tiles * rows)));
+    last = tc_emit_bin(E, TC_IR_MIN, last, add(p->s, first, tc_ex_i64(s, p->by.a_tiles * rows)));
   }
   tc_product_pack_a(p, rows, first, last, u);
   tc_product_rows r = {.n = rows, .sums = tc_ex_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
@@ -396,7 +396,7 @@ static void multiply_rows(tc_product *p, const tiles *t, const tc_product_unit *
     end(p->s);
     return;
   }
-  tc_val tile = tc_emit_bin(E, TC_N_DIV, sub(p->s, r.row, u->row), tc_ex_i64(s, t->rows));
+  tc_val tile = tc_emit_bin(E, TC_IR_DIV, sub(p->s, r.row, u->row), tc_ex_i64(s, t->rows));
   tc_val next = add(p->s, p->b.at, times(p->s, add(p->s, panel, tc_ex_i64(s, 1)), p->by.lanes * p->b.col));
   r.ahead = add(p->s, add(p->s, next, times(p->s, u->k0, p->b.row)), times(p->s, tile, p->by.chunk * share_of(p)));
   multiply_panel(p, r, u, panel);

@@ -20,7 +20,7 @@ typedef struct word {
 
 // What a MAP's words are made of: those of its kernel begin at this one. Most runs find operands where the last one did.
 typedef struct map {
-  tc_nmap of;
+  tc_tensor_map of;
   uint32_t first_word;
   uint64_t at, words[TC_GPU_MAP_WORDS];  // the latest; at 0: none. Under the lock
 } map;
@@ -85,7 +85,7 @@ static bool align_words(tc_gpu_launches *l, uint32_t sequence) {
   return true;
 }
 
-static bool add_map(tc_gpu_launches *l, const tc_nmap *m, uint32_t first_word) {
+static bool add_map(tc_gpu_launches *l, const tc_tensor_map *m, uint32_t first_word) {
   if (!TC_GROW(l->map, l->cap_map, l->n_map + 1)) return false;
   bool added = true;
   for (int i = 0; i < TC_GPU_MAP_WORDS; i++) added = added && add_word(l, WORD_MAP, l->n_map);
@@ -109,8 +109,8 @@ static tc_status fill_map(tc_gpu_launches *l, uint64_t number, const uint64_t *w
 }
 
 static tc_status add_kernel(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
-  const tc_nest *nest = &s->draft->nest;
-  bool ok = nest->n_map == 0 || align_words(l, sequence);
+  const tc_kir *kir = &s->draft->kir;
+  bool ok = kir->n_map == 0 || align_words(l, sequence);
   if (!ok || !add_launch(l, sequence)) return no_room();
   uint32_t first = l->n_word;
   for (uint32_t i = 0; i < s->n_bind; i++) ok = ok && add_word(l, WORD_PLACE, p->bind[s->first_bind + i]);
@@ -119,8 +119,8 @@ static tc_status add_kernel(tc_gpu_launches *l, const tc_program *p, const tc_st
   l->wanted[l->n_launch - 1] = (wanted){.step = s, .chunk = l->n_word};
   ok = ok && add_word(l, WORD_CONST, 0);
   ok = ok && (l->checks ? add_word(l, WORD_FAULT, 0) : add_word(l, WORD_CONST, 0));
-  ok = ok && (nest->n_map == 0 || align_words(l, sequence));
-  for (uint32_t i = 0; i < nest->n_map; i++) ok = ok && add_map(l, &nest->map[i], first);
+  ok = ok && (kir->n_map == 0 || align_words(l, sequence));
+  for (uint32_t i = 0; i < kir->n_map; i++) ok = ok && add_map(l, &kir->map[i], first);
   return ok ? TC_OK : no_room();
 }
 

@@ -1,4 +1,4 @@
-// Row kernels: what a GPU launches for the rows of the op table that are not made from nests (the CPU runs reference kernels for them): scans, sorting,
+// Row kernels: what a GPU launches for the rows of the op table that are not made from kernels (the CPU runs reference kernels for them): scans, sorting,
 // searching, writing and adding by index, overlapping sums, joining many tensors, writing a part, filling; and the check of an index.
 //
 // A row becomes a list of launches of kernels from kernels/gpu/, whose text names types and ops, never extents, so that one code serves all shapes. What
@@ -12,7 +12,7 @@
 #include "lowering/program/gpu/row_types.h"
 #include "runtime/arena.h"
 
-// Also of a row without elements to read, such as a sum over nothing, which no nest makes. TC_ERR_ARG: no such kernel; TC_ERR_SHAPE: more elements
+// Also of a row without elements to read, such as a sum over nothing, which no kernel makes. TC_ERR_ARG: no such kernel; TC_ERR_SHAPE: more elements
 // than one launch can cover; TC_ERR_MEMORY.
 tc_status tc_gpu_row_make(const tc_gpu_row_call *call, tc_arena *arena, tc_gpu_row *out);
 // Looks whether `count` indices, operand 0, lie within [-extent, extent): the least of base + position of bad ones goes to the fault word, unless

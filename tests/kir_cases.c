@@ -1,5 +1,5 @@
-// The nests, and their inputs. See nests.h.
-#include "tests/nests.h"
+// The kernels, and their inputs. See kernels.h.
+#include "tests/kir_cases.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,16 +8,16 @@
 #include "lowering/kir/libm.h"
 #include "lowering/kir/lookup_tables.h"
 #include "runtime/arena.h"
-#include "tests/lowering/nest_build.h"
+#include "tests/lowering/kir_build.h"
 
 enum { N = NEST_LENGTH };
 
-const char *const nest_type_name[] = {
+const char *const kir_type_name[] = {
 #define TC_TYPE(NAME, name, bytes, kind, npy) #name,
 #include <tc/dtypes.def>
 #undef TC_TYPE
 };
-const size_t nest_type_bytes[] = {
+const size_t kir_type_bytes[] = {
 #define TC_TYPE(NAME, name, bytes, kind, npy) bytes,
 #include <tc/dtypes.def>
 #undef TC_TYPE
@@ -103,7 +103,7 @@ static char *make_input(tc_type t, uint64_t seed) {
                                  0x1000001,
                                  INT64_C(0x7f80000000000001),
                                  INT64_C(-0x1008000000000001)};
-  char *p = calloc(N + 1, nest_type_bytes[t]);
+  char *p = calloc(N + 1, kir_type_bytes[t]);
   for (int i = 0; i < N; i++) {
     uint64_t r = random_bits(&seed), kind = r % 3, v = random_bits(&seed);
     if (kind == 0) v = (uint64_t)edge[v % (sizeof edge / sizeof edge[0])];
@@ -115,18 +115,18 @@ static char *make_input(tc_type t, uint64_t seed) {
     if (t == TC_BOOL) v &= 1;
     if (t == TC_F32) memcpy(&v, &s, 4);
     if (t == TC_F64) memcpy(&v, &d, 8);
-    memcpy(p + (size_t)i * nest_type_bytes[t], &v, nest_type_bytes[t]);
+    memcpy(p + (size_t)i * kir_type_bytes[t], &v, kir_type_bytes[t]);
   }
   return p;
 }
 
-static uint32_t add_input(nest_case *f, tc_type t, uint64_t seed) {
+static uint32_t add_input(kir_case *f, tc_type t, uint64_t seed) {
   f->in[f->n.n_buf] = make_input(t, seed);
   f->n_in++;
   return put_buffer(&f->n, t);
 }
 
-static void store(nest_case *f, tc_type t, int lanes, uint32_t i, uint32_t v, const char *what) {
+static void store(kir_case *f, tc_type t, int lanes, uint32_t i, uint32_t v, const char *what) {
   uint32_t k = put_buffer(&f->n, t);
   f->what[k] = what;
   OP2(&f->n, STORE, t, lanes, k, i, v);
@@ -135,8 +135,8 @@ static void store(nest_case *f, tc_type t, int lanes, uint32_t i, uint32_t v, co
 // ---- arithmetic ----
 
 // A number of [1, 2) of either sign by a power of two that makes it anything from 0 by way of denormals to a large one.
-static void put_ldexp(nest_case *f, int lanes, uint32_t i, const uint32_t v[3]) {
-  tc_nest *n = &f->n;
+static void put_ldexp(kir_case *f, int lanes, uint32_t i, const uint32_t v[3]) {
+  tc_kir *n = &f->n;
 #define BITS(x) OP1(n, BITCAST, TC_I32, lanes, 0, x)
 #define WHOLE(x) OP0(n, CONST, TC_I32, lanes, x)
   uint32_t digits = OP2(n, AND, TC_I32, lanes, 0, BITS(v[0]), WHOLE(INT32_MIN | 0x7FFFFF));
@@ -148,8 +148,8 @@ static void put_ldexp(nest_case *f, int lanes, uint32_t i, const uint32_t v[3]) 
 }
 
 // Sums of words, of factors whose products are so small that they are denormals as often as not, or of any.
-static void put_dot(nest_case *f, int lanes, uint32_t i, const uint32_t v[3], bool small) {
-  tc_nest *n = &f->n;
+static void put_dot(kir_case *f, int lanes, uint32_t i, const uint32_t v[3], bool small) {
+  tc_kir *n = &f->n;
 #define SMALL(x, keep, with) \
   OP2(n, OR, TC_I32, lanes, 0, OP2(n, AND, TC_I32, lanes, 0, x, OP0(n, CONST, TC_I32, lanes, keep)), OP0(n, CONST, TC_I32, lanes, with))
   uint32_t a = small ? SMALL(v[0], (int32_t)0x807F81FF, 0x1F801F80) : v[0], b = small ? SMALL(v[1], (int32_t)0x81FF807F, 0x1F801F80) : v[1];
@@ -158,12 +158,12 @@ static void put_dot(nest_case *f, int lanes, uint32_t i, const uint32_t v[3], bo
 #undef SMALL
 }
 
-static void put_lookups(nest_case *f, int lanes, uint32_t i, uint32_t at) {
-  for (int row = 0; row < TC_NEST_TABLE_ROWS; row++) store(f, TC_F32, lanes, i, OP1(&f->n, LOOKUP, TC_F32, lanes, row, at), "LOOKUP");
+static void put_lookups(kir_case *f, int lanes, uint32_t i, uint32_t at) {
+  for (int row = 0; row < TC_KIR_TABLE_ROWS; row++) store(f, TC_F32, lanes, i, OP1(&f->n, LOOKUP, TC_F32, lanes, row, at), "LOOKUP");
 }
 
-static void put_all_ops(nest_case *f, tc_type t, int lanes, uint32_t i, const uint32_t v[3], uint32_t cond) {
-  tc_nest *n = &f->n;
+static void put_all_ops(kir_case *f, tc_type t, int lanes, uint32_t i, const uint32_t v[3], uint32_t cond) {
+  tc_kir *n = &f->n;
   bool is_float = t == TC_F32 || t == TC_F64;
 #define UN(OP) store(f, t, lanes, i, OP1(n, OP, t, lanes, 0, v[0]), #OP)
 #define BIN(OP) store(f, t, lanes, i, OP2(n, OP, t, lanes, 0, v[0], v[1]), #OP)
@@ -227,8 +227,8 @@ static void put_all_ops(nest_case *f, tc_type t, int lanes, uint32_t i, const ui
 
 // ---- arithmetic, every operation ----
 
-void nest_case_ops(nest_case *f, tc_type t, int lanes, int threads) {
-  *f = (nest_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
+void kir_case_ops(kir_case *f, tc_type t, int lanes, int threads) {
+  *f = (kir_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
   for (uint64_t k = 0; k < 3; k++) add_input(f, t, 7 * k + 1);
   add_input(f, TC_BOOL, 99);
   uint32_t v[3], b = OP0(&f->n, BEGIN, TC_I64, 1, 0), e = OP0(&f->n, FINISH, TC_I64, 1, 0), i = OP2(&f->n, LOOP, TC_I64, 1, lanes, b, e);
@@ -240,13 +240,13 @@ void nest_case_ops(nest_case *f, tc_type t, int lanes, int threads) {
 
 // ---- casts ----
 
-void nest_case_casts(nest_case *f, tc_type from, int lanes, int threads) {
-  *f = (nest_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
+void kir_case_casts(kir_case *f, tc_type from, int lanes, int threads) {
+  *f = (kir_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
   add_input(f, from, 5);
   uint32_t b = OP0(&f->n, BEGIN, TC_I64, 1, 0), e = OP0(&f->n, FINISH, TC_I64, 1, 0), i = OP2(&f->n, LOOP, TC_I64, 1, lanes, b, e);
   uint32_t v = OP1(&f->n, LOAD, from, lanes, 0, i);
   for (tc_type to = 0; to < TC_N_TYPES; to++)
-    if (to != from) store(f, to, lanes, i, OP1(&f->n, CAST, to, lanes, 0, v), nest_type_name[from]);
+    if (to != from) store(f, to, lanes, i, OP1(&f->n, CAST, to, lanes, 0, v), kir_type_name[from]);
   if (from == TC_F32 && threads == 0) store(f, TC_BF16, lanes, i, OP1(&f->n, CAST, TC_BF16, lanes, 1, v), "settled CAST");
   if (from == TC_BF16 && lanes > 1 && lanes / 2 >= threads)
     store(f, TC_I32, lanes / 2, i, OP1(&f->n, BITCAST, TC_I32, lanes / 2, 0, v), "BITCAST of pairs");
@@ -258,8 +258,8 @@ void nest_case_casts(nest_case *f, tc_type from, int lanes, int threads) {
 // ---- memory ----
 
 // Masks are 0 or 1 at random; an index under a mask of 0 points far outside, so touching it crashes. With threads no index comes twice.
-void nest_case_memory(nest_case *f, tc_type t, int lanes, int threads) {
-  *f = (nest_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
+void kir_case_memory(kir_case *f, tc_type t, int lanes, int threads) {
+  *f = (kir_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
   uint64_t seed = 3;
   add_input(f, t, 11);
   add_input(f, TC_BOOL, 12);
@@ -271,7 +271,7 @@ void nest_case_memory(nest_case *f, tc_type t, int lanes, int threads) {
     memcpy(f->in[2] + 8 * i, &at, 8);
     memcpy(f->in[3] + 8 * i, *mask ? &at : &far, 8);
   }
-  tc_nest *n = &f->n;
+  tc_kir *n = &f->n;
   uint32_t b = OP0(n, BEGIN, TC_I64, 1, 0), e = OP0(n, FINISH, TC_I64, 1, 0), i = OP2(n, LOOP, TC_I64, 1, lanes, b, e);
   uint32_t mask = OP1(n, LOAD, TC_BOOL, lanes, 1, i), at = OP1(n, LOAD, TC_I64, lanes, 2, i), far = OP1(n, LOAD, TC_I64, lanes, 3, i);
   uint32_t v = OP1(n, LOAD, t, lanes, 0, i);
@@ -295,9 +295,9 @@ void nest_case_memory(nest_case *f, tc_type t, int lanes, int threads) {
 
 // ---- leaves, reductions, zips, calls ----
 
-void nest_case_rest(nest_case *f, tc_type t, int lanes, int threads) {
-  *f = (nest_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
-  static const tc_nest_op reduce[] = {TC_N_ADD, TC_N_MUL, TC_N_MIN, TC_N_MAX, TC_N_AND, TC_N_OR};
+void kir_case_rest(kir_case *f, tc_type t, int lanes, int threads) {
+  *f = (kir_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
+  static const tc_kir_op reduce[] = {TC_IR_ADD, TC_IR_MUL, TC_IR_MIN, TC_IR_MAX, TC_IR_AND, TC_IR_OR};
   bool is_float = t == TC_F32 || t == TC_F64;
   double d = -2.75;
   f->num[1] = 0xfedcba9876543210, f->num[2] = 3;
@@ -305,7 +305,7 @@ void nest_case_rest(nest_case *f, tc_type t, int lanes, int threads) {
   f->n.n_num = 3;
   add_input(f, t, 21);
   add_input(f, t, 22);
-  tc_nest *n = &f->n;
+  tc_kir *n = &f->n;
   uint32_t b = OP0(n, BEGIN, TC_I64, 1, 0), e = OP0(n, FINISH, TC_I64, 1, 0), i = OP2(n, LOOP, TC_I64, 1, lanes, b, e);
   uint32_t v = OP1(n, LOAD, t, lanes, 0, i), w = OP1(n, LOAD, t, lanes, 1, i);
   store(f, t, lanes, i, OP0(n, NUM, t, lanes, is_float ? 0 : 1), "NUM");
@@ -318,8 +318,8 @@ void nest_case_rest(nest_case *f, tc_type t, int lanes, int threads) {
   for (int k = t == TC_BOOL ? 4 : 0; k < (is_float ? 4 : 6); k++) store(f, t, 1, i, OP1(n, REDUCE, t, 1, reduce[k], v), "REDUCE");
   for (int64_t half = 0; half < 2 && lanes > 1 && threads == 0; half++) store(f, t, lanes, i, OP2(n, UNPACK, t, lanes, half, v, w), "UNPACK");
   if (t == TC_F64) {
-    store(f, t, lanes, i, OP1(n, CALL, t, lanes, TC_NEST_MATH_EXP, v), "exp");
-    store(f, t, lanes, i, OP2(n, CALL, t, lanes, TC_NEST_MATH_ATAN2, v, w), "atan2");
+    store(f, t, lanes, i, OP1(n, CALL, t, lanes, TC_KIR_MATH_EXP, v), "exp");
+    store(f, t, lanes, i, OP2(n, CALL, t, lanes, TC_KIR_MATH_ATAN2, v, w), "atan2");
   }
   OP0(n, ENDLOOP, TC_BOOL, 1, 0);
 }
@@ -327,15 +327,15 @@ void nest_case_rest(nest_case *f, tc_type t, int lanes, int threads) {
 // ---- control flow ----
 
 // Sums rows of 16 in a variable, keeps a running maximum in another that only some iterations set, and counts in a third across both loops.
-void nest_case_flow(nest_case *f) {
-  *f = (nest_case){.n_in = 0};
+void kir_case_flow(kir_case *f) {
+  *f = (kir_case){.n_in = 0};
   f->in[0] = make_input(TC_F32, 31);
   for (int i = 0; i < N; i++) {
     float x = (float)(i * 37 % 101) - 50;
     memcpy(f->in[0] + 4 * i, &x, 4);
   }
   f->n_in = 1;
-  tc_nest *n = &f->n;
+  tc_kir *n = &f->n;
   put_buffer(n, TC_F32);
   put_tile(n, TC_F32, 16, 64);
   n->scratch_bytes = 128;
@@ -347,13 +347,13 @@ void nest_case_flow(nest_case *f) {
   uint32_t j = OP2(n, LOOP, TC_I64, 1, 4, zero, sixteen);
   uint32_t x = OP1(n, LOAD, TC_F32, 4, 0, OP2(n, ADD, TC_I64, 1, 0, row, j));
   OP2(n, SET, TC_F32, 4, 0, sum, OP2(n, ADD, TC_F32, 4, 0, sum, x));
-  uint32_t most = OP1(n, REDUCE, TC_F32, 1, TC_N_MAX, x);
+  uint32_t most = OP1(n, REDUCE, TC_F32, 1, TC_IR_MAX, x);
   OP1(n, IF, TC_BOOL, 1, 0, OP2(n, GT, TC_BOOL, 1, 0, most, top));
   OP2(n, SET, TC_F32, 1, 0, top, most);
   OP2(n, SET, TC_I64, 1, 0, count, OP2(n, ADD, TC_I64, 1, 0, count, one));
   OP0(n, ENDIF, TC_BOOL, 1, 0);
   OP0(n, ENDLOOP, TC_BOOL, 1, 0);
-  uint32_t total = OP1(n, REDUCE, TC_F32, 1, TC_N_ADD, sum);
+  uint32_t total = OP1(n, REDUCE, TC_F32, 1, TC_IR_ADD, sum);
   OP2(n, STORE, TC_F32, 1, 1, i, total);
   OP2(n, STORE, TC_F32, 1, 5, i, total);  // the tile
   OP2(n, STORE, TC_F32, 1, 2, i, top);
@@ -364,10 +364,10 @@ void nest_case_flow(nest_case *f) {
   OP0(n, ENDLOOP, TC_BOOL, 1, 0);
   OP2(n, STORE, TC_F32, 16, 4, zero, OP1(n, LOAD, TC_F32, 16, 5, zero));
   for (uint32_t k = 0; k < n->n_inst; k++)  // the tile is number n_buf
-    if ((n->inst[k].op == TC_N_STORE || n->inst[k].op == TC_N_LOAD) && n->inst[k].imm == 5) n->inst[k].imm = n->n_buf;
+    if ((n->inst[k].op == TC_IR_STORE || n->inst[k].op == TC_IR_LOAD) && n->inst[k].imm == 5) n->inst[k].imm = n->n_buf;
 }
 
-void nest_case_release(nest_case *f) {
+void kir_case_release(kir_case *f) {
   for (uint32_t k = 0; k < f->n_in; k++) free(f->in[k]);
-  tc_nest_destroy(&f->n);
+  tc_kir_destroy(&f->n);
 }

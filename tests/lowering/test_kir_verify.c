@@ -1,16 +1,16 @@
-// The verifier accepts what the header allows and refuses each kind of malformed nest; the printer and the names; what cannot be emitted.
+// The verifier accepts what the header allows and refuses each kind of malformed kernel; the printer and the names; what cannot be emitted.
 #include <criterion/criterion.h>
 
 #include "lowering/kir/builder.h"
 #include "lowering/kir/print.h"
 #include "lowering/kir/verify.h"
-#include "tests/lowering/nest_build.h"
+#include "tests/lowering/kir_build.h"
 
 // One loop over a buffer with a masked tail, a tile, a variable and an if; every other test breaks one thing in it.
 enum { BEGIN, FINISH, ZERO, VAR, LOOP, LOAD, LANES, BASE, INDEX, LIMIT, MASK, TAIL, SUM, SET, ANY, IF, PUT, ENDIF, ENDLOOP, LAST, OUT };
 
-static tc_nest sample(void) {
-  tc_nest n = {.n_num = 1, .scratch_bytes = 256};
+static tc_kir sample(void) {
+  tc_kir n = {.n_num = 1, .scratch_bytes = 256};
   put_buffer(&n, TC_F32);
   put_buffer(&n, TC_F32);
   put_tile(&n, TC_F32, 48, 64);
@@ -28,43 +28,43 @@ static tc_nest sample(void) {
   OP2(&n, LOAD, TC_F32, 8, 1, LOOP, MASK);
   OP2(&n, ADD, TC_F32, 8, 0, VAR, TAIL);
   OP2(&n, SET, TC_F32, 8, 0, VAR, SUM);
-  OP1(&n, REDUCE, TC_BOOL, 1, TC_N_OR, MASK);
+  OP1(&n, REDUCE, TC_BOOL, 1, TC_IR_OR, MASK);
   OP1(&n, IF, TC_BOOL, 1, 0, ANY);
   OP3(&n, STORE, TC_F32, 8, 2, LOOP, SUM, MASK);
   OP0(&n, ENDIF, TC_BOOL, 1, 0);
   OP0(&n, ENDLOOP, TC_BOOL, 1, 0);
-  OP1(&n, REDUCE, TC_F32, 1, TC_N_ADD, VAR);
+  OP1(&n, REDUCE, TC_F32, 1, TC_IR_ADD, VAR);
   OP2(&n, STORE, TC_F32, 1, 0, BEGIN, LAST);
   return n;
 }
 
-static void expect(tc_nest *n, const char *what) {
+static void expect(tc_kir *n, const char *what) {
   char text[200];
-  const tc_status st = tc_nest_verify(n, text, sizeof text);
+  const tc_status st = tc_kir_verify(n, text, sizeof text);
   if (what == NULL)
     cr_expect_eq(st, TC_OK, "%s", text);
   else
     cr_expect(st == TC_ERR_ARG && strstr(text, what) != NULL, "expected '%s', got %d '%s'", what, (int)st, text);
-  cr_expect_eq(tc_nest_verify(n, NULL, 0), st);
+  cr_expect_eq(tc_kir_verify(n, NULL, 0), st);
   char small[8];
-  cr_expect_eq(tc_nest_verify(n, small, sizeof small), st);
-  tc_nest_destroy(n);
+  cr_expect_eq(tc_kir_verify(n, small, sizeof small), st);
+  tc_kir_destroy(n);
 }
 #define BREAK(change, what) \
   do { \
-    tc_nest n = sample(); \
+    tc_kir n = sample(); \
     change; \
     expect(&n, what); \
   } while (0)
 
-Test(nest, the_sample_and_the_empty_nest_verify) {
+Test(kir, the_sample_and_the_empty_nest_verify) {
   BREAK((void)0, NULL);
-  tc_nest empty = {.n_inst = 0};
+  tc_kir empty = {.n_inst = 0};
   expect(&empty, NULL);
-  tc_nest_destroy(NULL);
+  tc_kir_destroy(NULL);
 }
 
-Test(nest, order_and_visibility) {
+Test(kir, order_and_visibility) {
   BREAK(n.inst[SUM].src[0] = SUM, "precede");
   BREAK(n.inst[SUM].src[0] = LAST, "precede");
   BREAK(n.inst[SUM].src[1] = TC_NONE, "missing");
@@ -76,9 +76,9 @@ Test(nest, order_and_visibility) {
   BREAK(n.inst[SUM].src[2] = ZERO, "too many");
 }
 
-Test(nest, structure) {
-  BREAK(n.inst[ENDLOOP].op = TC_N_ENDIF, "does not end");
-  BREAK(n.inst[ENDIF].op = TC_N_ENDLOOP, "does not end");
+Test(kir, structure) {
+  BREAK(n.inst[ENDLOOP].op = TC_IR_ENDIF, "does not end");
+  BREAK(n.inst[ENDIF].op = TC_IR_ENDLOOP, "does not end");
   BREAK(n.n_inst = ENDLOOP, "is not ended");
   BREAK(n.inst[LOOP].imm = 0, "step");
   BREAK(n.inst[LOOP].imm = -1, "step");
@@ -89,7 +89,7 @@ Test(nest, structure) {
   BREAK(n.inst[IF].src[0] = BEGIN, "not bool");
 }
 
-Test(nest, types_and_lanes) {
+Test(kir, types_and_lanes) {
   BREAK(n.inst[SUM].lanes = 4, "lanes");
   BREAK(n.inst[SUM].lanes = 3, "3 lanes");
   BREAK(n.inst[SUM].lanes = 0, "0 lanes");
@@ -97,23 +97,23 @@ Test(nest, types_and_lanes) {
   BREAK(n.inst[SUM].dtype = TC_F64, "is f32, not f64");
   BREAK(n.inst[SUM].dtype = TC_F16, "not allowed");
   BREAK(n.inst[SUM].dtype = 99, "no such type");
-  BREAK(n.inst[SUM].op = TC_N_OPS, "no such op");
-  BREAK(n.inst[SUM].op = TC_N_REM, "not allowed");
-  BREAK(n.inst[SUM].op = TC_N_AND, "not allowed");
-  BREAK(n.inst[INDEX].op = TC_N_MULHU, "not allowed");
-  BREAK((n.inst[SUM].op = TC_N_UNPACK, n.inst[SUM].imm = 2), "half 2 of two");
+  BREAK(n.inst[SUM].op = TC_N_KIR_OPS, "no such op");
+  BREAK(n.inst[SUM].op = TC_IR_REM, "not allowed");
+  BREAK(n.inst[SUM].op = TC_IR_AND, "not allowed");
+  BREAK(n.inst[INDEX].op = TC_IR_MULHU, "not allowed");
+  BREAK((n.inst[SUM].op = TC_IR_UNPACK, n.inst[SUM].imm = 2), "half 2 of two");
   BREAK(n.inst[MASK].dtype = TC_I64, "not allowed");
   BREAK(n.inst[MASK].src[1] = ZERO, "not i64");
   BREAK(n.inst[LANES].dtype = TC_F32, "not allowed");
   BREAK(n.inst[ZERO].dtype = TC_BF16, "not allowed");
   BREAK(n.inst[BASE].src[0] = LANES, "lanes");
-  BREAK(n.inst[ANY].imm = TC_N_ADD, "not allowed");
-  BREAK(n.inst[ANY].imm = TC_N_SUB, "cannot reduce");
-  BREAK(n.inst[LAST].imm = TC_N_OR, "not allowed");
+  BREAK(n.inst[ANY].imm = TC_IR_ADD, "not allowed");
+  BREAK(n.inst[ANY].imm = TC_IR_SUB, "cannot reduce");
+  BREAK(n.inst[LAST].imm = TC_IR_OR, "not allowed");
   BREAK(n.inst[LAST].lanes = 2, "not 1");
-  BREAK(n.inst[SUM].op = TC_N_INTERLEAVE, "has 8 lanes, not 4");
-  BREAK((n.inst[SUM].op = TC_N_INTERLEAVE, n.inst[SUM].lanes = 1), "1 lane");
-  BREAK((n.inst[SUM].op = TC_N_INTERLEAVE, n.inst[SUM].dtype = TC_F16), "is f32, not f16");
+  BREAK(n.inst[SUM].op = TC_IR_INTERLEAVE, "has 8 lanes, not 4");
+  BREAK((n.inst[SUM].op = TC_IR_INTERLEAVE, n.inst[SUM].lanes = 1), "1 lane");
+  BREAK((n.inst[SUM].op = TC_IR_INTERLEAVE, n.inst[SUM].dtype = TC_F16), "is f32, not f16");
   BREAK((OP1(&n, CAST, TC_BF16, 8, 0, VAR), OP2(&n, INTERLEAVE, TC_BF16, 16, 0, OUT + 1, OUT + 1)), NULL);
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP1(&n, LOOKUP, TC_F32, 8, 0, OUT + 1)), NULL);
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP1(&n, LOOKUP, TC_I32, 8, 0, OUT + 1)), "not allowed");
@@ -124,8 +124,8 @@ Test(nest, types_and_lanes) {
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_F32, 8, 0, OUT + 1, OUT + 1, OUT + 1)), "is i32, not f32");
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_I32, 8, 0, OUT + 1, OUT + 1, OUT + 1)), "not allowed");
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP2(&n, DOT, TC_F32, 8, 0, OUT + 1, OUT + 1)), "missing");
-  BREAK((n.inst[BEGIN] = (tc_ninst){TC_N_CONST, TC_BOOL, 1, 0, {TC_NONE, TC_NONE, TC_NONE, TC_NONE}, 2}), "neither 0 nor 1");
-  BREAK((n.inst[BEGIN].op = TC_N_NUM, n.inst[BEGIN].imm = 1), "number 1 of 1");
+  BREAK((n.inst[BEGIN] = (tc_kir_inst){TC_IR_CONST, TC_BOOL, 1, 0, {TC_NONE, TC_NONE, TC_NONE, TC_NONE}, 2}), "neither 0 nor 1");
+  BREAK((n.inst[BEGIN].op = TC_IR_NUM, n.inst[BEGIN].imm = 1), "number 1 of 1");
   BREAK(OP2(&n, FMA, TC_F32, 1, 0, LAST, LAST), "missing");
   BREAK(OP3(&n, FMA, TC_I64, 1, 0, BEGIN, BEGIN, BEGIN), "not allowed");
   BREAK(OP3(&n, SELECT, TC_F32, 8, 0, ZERO, ZERO, ZERO), "not bool");
@@ -150,17 +150,17 @@ Test(nest, types_and_lanes) {
   BREAK((OP1(&n, CAST, TC_F16, 8, 0, VAR), OP2(&n, LT, TC_BOOL, 8, 0, OUT + 1, OUT + 1)), "not allowed");
 }
 
-Test(nest, memory_and_variables) {
+Test(kir, memory_and_variables) {
   BREAK(n.inst[LOAD].imm = 3, "buffer 3");
   BREAK(n.inst[LOAD].imm = -1, "buffer -1");
   BREAK(n.inst[LOAD].dtype = TC_I32, "holds f32");
   BREAK(n.inst[LOAD].src[0] = LANES, "precede");
   BREAK(n.inst[TAIL].src[0] = LANES, "lanes");
   BREAK(n.inst[TAIL].src[1] = ZERO, "not bool");
-  BREAK(n.inst[TAIL].op = TC_N_GATHER, "lanes");
+  BREAK(n.inst[TAIL].op = TC_IR_GATHER, "lanes");
   BREAK(n.inst[PUT].src[2] = ANY, "lanes");
   BREAK(n.inst[PUT].src[1] = LANES, "not f32");
-  BREAK(n.inst[PUT].op = TC_N_SCATTER, "lanes");
+  BREAK(n.inst[PUT].op = TC_IR_SCATTER, "lanes");
   BREAK(n.inst[SET].src[0] = ZERO, "not a variable");
   BREAK(n.inst[SET].src[1] = MASK, "not f32");
   BREAK(n.tile[0].offset = 32, "multiple of 64");
@@ -175,32 +175,32 @@ Test(nest, memory_and_variables) {
   BREAK(OP1(&n, PREFETCH, TC_BOOL, 1, 9, BEGIN), "buffer 9");
 }
 
-Test(nest, memory_may_run_out) {
-  tc_nest n = sample();
+Test(kir, memory_may_run_out) {
+  tc_kir n = sample();
   char text[64];
   for (int k = 1; k <= 2; k++) {
     (void)tc_alloc_fail_at(k, 0);
-    cr_expect_eq(tc_nest_verify(&n, text, sizeof text), TC_ERR_MEMORY);
+    cr_expect_eq(tc_kir_verify(&n, text, sizeof text), TC_ERR_MEMORY);
   }
   (void)tc_alloc_fail_at(0, 0);
-  tc_nest_destroy(&n);
+  tc_kir_destroy(&n);
 }
 
-Test(nest, prints_one_instruction_a_line_indented_by_loop) {
-  tc_nest n = sample();
+Test(kir, prints_one_instruction_a_line_indented_by_loop) {
+  tc_kir n = sample();
   char *text = NULL;
   size_t bytes = 0;
   FILE *f = open_memstream(&text, &bytes);
-  tc_nest_print(&n, f);
+  tc_kir_print(&n, f);
   fclose(f);
   cr_expect(strstr(text, "b1: f32\nt0: f32 x 48 at 64\n%0 = i64 begin\n") != NULL, "%s", text);
   cr_expect(strstr(text, "%4 = i64 loop %0 %1 step 8\n  %5 = f32x8 load b0 %4\n") != NULL, "%s", text);
   cr_expect(strstr(text, "\n  %11 = f32x8 load b1 %4 mask %10\n  %12 = f32x8 add %3 %11\n  set %3 %12\n") != NULL, "%s", text);
   cr_expect(strstr(text, "\n    f32x8 store t0 %4 %12 mask %10\n  endif\nendloop\n") != NULL, "%s", text);
   free(text);
-  tc_nest_destroy(&n);
-  cr_expect_str_eq(tc_nest_op_name(TC_N_REDUCE), "reduce");
-  cr_expect_str_eq(tc_nest_op_name(TC_N_OPS), "?");
+  tc_kir_destroy(&n);
+  cr_expect_str_eq(tc_kir_op_name(TC_IR_REDUCE), "reduce");
+  cr_expect_str_eq(tc_kir_op_name(TC_N_KIR_OPS), "?");
 }
 
 // ---- with threads ----
@@ -208,8 +208,8 @@ Test(nest, prints_one_instruction_a_line_indented_by_loop) {
 // Vectors of 32 threads with 8 lanes each through a tile of lanes and one of the block, wide accesses, matrices; every line below breaks one thing.
 enum { W_BEGIN, W_X, W_KEEP, W_KEPT, W_ONE, W_ROW, W_WIDE, W_MASK, W_PUT, W_COPY, W_COMMIT, W_WAIT, W_A, W_B, W_ZERO, W_MMA };
 
-static tc_nest wide(void) {
-  tc_nest n = {.threads = 32, .groups = 1, .scratch_bytes = 512};
+static tc_kir wide(void) {
+  tc_kir n = {.threads = 32, .groups = 1, .scratch_bytes = 512};
   put_buffer(&n, TC_F32), put_buffer(&n, TC_BF16);
   put_tile(&n, TC_F32, 512, 0), put_tile(&n, TC_BF16, 256, 0);
   n.tile[0].of_lanes = 1;
@@ -232,8 +232,8 @@ static tc_nest wide(void) {
   return n;
 }
 // A product of matrices by two waves of 64 threads.
-static tc_nest wave(void) {
-  tc_nest n = {.threads = 128, .groups = 1};
+static tc_kir wave(void) {
+  tc_kir n = {.threads = 128, .groups = 1};
   put_buffer(&n, TC_F16);
   OP0(&n, LANES, TC_I64, 128, 0);
   OP1(&n, GATHER, TC_F16, 512, 0, 0);
@@ -244,18 +244,18 @@ static tc_nest wave(void) {
 
 #define BREAK_WAVE(change, what) \
   do { \
-    tc_nest n = wave(); \
+    tc_kir n = wave(); \
     change; \
     expect(&n, what); \
   } while (0)
 #define BREAK_WIDE(change, what) \
   do { \
-    tc_nest n = wide(); \
+    tc_kir n = wide(); \
     change; \
     expect(&n, what); \
   } while (0)
 
-Test(nest, threads) {
+Test(kir, threads) {
   BREAK_WIDE((void)0, NULL);
   BREAK_WIDE(n.threads = 48, "groups of 48");
   BREAK_WIDE(n.threads = 2048, "groups of 2048");
@@ -267,7 +267,7 @@ Test(nest, threads) {
   BREAK_WIDE(n.inst[W_X].lanes = 16, "16 lanes for 32");
   BREAK_WIDE(n.inst[W_X].lanes = 2048, "2048 lanes");
   BREAK_WIDE(n.inst[W_KEPT].lanes = 128, "of 256 lanes, not 128");
-  BREAK_WIDE(n.inst[W_KEEP].op = TC_N_SCATTER, "whole vectors");
+  BREAK_WIDE(n.inst[W_KEEP].op = TC_IR_SCATTER, "whole vectors");
   BREAK_WIDE(n.inst[W_KEEP].src[2] = W_MASK, "without masks");
   BREAK_WIDE(n.tile[0].n = 300, "not of whole vectors");
   BREAK_WIDE(n.inst[W_ONE].imm = 8, "element 8 of 8");
@@ -301,23 +301,23 @@ Test(nest, threads) {
   BREAK_WAVE((OP1(&n, EXTRACT, TC_F16, 128, 3, 1), OP2(&n, INTERLEAVE, TC_F16, 256, 0, 4, 4)), NULL);
   BREAK_WAVE(n.inst[3].src[0] = 2, "type f32 is not allowed");
   BREAK_WAVE(n.inst[3].src[1] = TC_NONE, "operand 1");
-  BREAK(n.inst[SUM].op = TC_N_COMMIT, "too many");
+  BREAK(n.inst[SUM].op = TC_IR_COMMIT, "too many");
   BREAK(OP0(&n, COMMIT, TC_BOOL, 1, 0), "without threads");
   BREAK(n.tile[0].of_lanes = 1, "without threads");
 }
 
 static bool spreads(int from, int lanes) {
-  tc_nest n = {.n_num = 0};
-  tc_emit e = {.nest = &n};
-  tc_val v = tc_emit_splat(&e, tc_emit_raw(&e, TC_N_LANES, TC_I64, from, TC_NONE, TC_NONE, TC_NONE, 0), lanes);
+  tc_kir n = {.n_num = 0};
+  tc_emit e = {.kir = &n};
+  tc_val v = tc_emit_splat(&e, tc_emit_raw(&e, TC_IR_LANES, TC_I64, from, TC_NONE, TC_NONE, TC_NONE, 0), lanes);
   bool spread = !e.failed;
   cr_expect_eq(e.uneven, e.failed);
   cr_expect_eq(tc_emit_lanes(&e, v), spread ? lanes : 1);
-  tc_nest_destroy(&n);
+  tc_kir_destroy(&n);
   return spread;
 }
 
-Test(nest, a_vector_is_spread_over_its_lanes_times_a_power_of_two_and_nothing_else) {
+Test(kir, a_vector_is_spread_over_its_lanes_times_a_power_of_two_and_nothing_else) {
   cr_expect(spreads(1, 12));
   cr_expect(spreads(8, 8));
   cr_expect(spreads(8, 32));
