@@ -63,12 +63,12 @@ bool tc_ex_split_terms(const tc_ex *s, tc_index *x) {
 }
 
 static void add_to(tc_ex *s, tc_val *sum, tc_val v) {
-  *sum = *sum == TC_NONE ? v : tc_emit_bin(&s->e, TC_IR_ADD, *sum, v);
+  *sum = *sum == TC_NONE ? v : tc_build_bin(&s->e, TC_IR_ADD, *sum, v);
 }
 
 static tc_val div_mod(tc_ex *s, tc_val v, const tc_term *t) {
-  if (t->div > 1) v = tc_emit_bin(&s->e, TC_IR_DIV, v, tc_ex_i64(s, t->div));
-  return t->mod ? tc_emit_bin(&s->e, TC_IR_REM, v, tc_ex_i64(s, t->mod)) : v;
+  if (t->div > 1) v = tc_build_bin(&s->e, TC_IR_DIV, v, tc_ex_i64(s, t->div));
+  return t->mod ? tc_build_bin(&s->e, TC_IR_REM, v, tc_ex_i64(s, t->mod)) : v;
 }
 
 // A term of a range in which each thread has a place of its own: what is the same for all threads
@@ -87,9 +87,9 @@ static void thread_term(tc_ex *s, const tc_term *t, tc_val *sum, int64_t *stride
     if (runs) *stride += t->coef;
     return;
   }
-  tc_val v = tc_emit_bin(&s->e, TC_IR_ADD, off, at);
+  tc_val v = tc_build_bin(&s->e, TC_IR_ADD, off, at);
   bool straight = t->div == 1 && t->mod % s->threads.run == 0;
-  if (runs && !straight && t->div % s->threads.run) v = tc_emit_bin(&s->e, TC_IR_ADD, v, tc_ex_run_numbers(s));
+  if (runs && !straight && t->div % s->threads.run) v = tc_build_bin(&s->e, TC_IR_ADD, v, tc_ex_run_numbers(s));
   add_to(s, vec, tc_ex_scaled(s, div_mod(s, v, t), t->coef));
   if (runs && straight) *stride += t->coef;
 }
@@ -104,7 +104,7 @@ static void range_term(tc_ex *s, const tc_term *t, tc_val *sum, int64_t *stride,
     add_to(s, sum, tc_ex_scaled(s, v, t->coef));
     return;
   }
-  if (vector) v = tc_emit_bin(&s->e, TC_IR_ADD, v, tc_ex_lane_numbers(s));
+  if (vector) v = tc_build_bin(&s->e, TC_IR_ADD, v, tc_ex_lane_numbers(s));
   add_to(s, vector ? vec : sum, tc_ex_scaled(s, div_mod(s, v, t), t->coef));
 }
 
@@ -119,7 +119,7 @@ tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
       add_to(s, &sum, tc_ex_scaled(s, tc_ex_argument(s, t->id, TC_I64), t->coef));
     } else if (t->kind == TC_TERM_VALUE) {
       tc_val v = tc_ex_scaled(s, t->id, t->coef);
-      add_to(s, tc_emit_lanes(&s->e, v) == 1 ? &sum : vec, v);
+      add_to(s, tc_build_lanes(&s->e, v) == 1 ? &sum : vec, v);
     } else if (!s->bound[t->range]) {
       return tc_ex_fail(s, TC_ERR_STATE, "an index uses a range outside its loop");
     } else if (s->threads.run && s->threads.off[t->range] != TC_NONE) {
@@ -145,7 +145,7 @@ tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x) {
   int64_t stride;
   tc_val vec, base = tc_ex_index_value(s, *x, &stride, &vec);
   if (stride) add_to(s, &vec, tc_ex_scaled(s, s->threads.run ? tc_ex_run_numbers(s) : tc_ex_lane_numbers(s), stride));
-  return vec == TC_NONE ? base : tc_emit_bin(&s->e, TC_IR_ADD, vec, base);
+  return vec == TC_NONE ? base : tc_build_bin(&s->e, TC_IR_ADD, vec, base);
 }
 
 int tc_ex_run_of(const tc_index *x, uint8_t range, int most) {
@@ -166,12 +166,12 @@ int tc_ex_run_of(const tc_index *x, uint8_t range, int most) {
 tc_val tc_ex_run_at(tc_ex *s, const tc_index *flat, tc_val mask, int *lanes) {
   int64_t stride;
   tc_val vec, at = tc_ex_index_value(s, *flat, &stride, &vec);
-  if (vec != TC_NONE) at = tc_emit_bin(&s->e, TC_IR_ADD, vec, at);
-  int addresses = TC_MAX_OF(tc_emit_lanes(&s->e, at), mask == TC_NONE ? 1 : tc_emit_lanes(&s->e, mask)), threads = s->lanes / s->threads.run;
+  if (vec != TC_NONE) at = tc_build_bin(&s->e, TC_IR_ADD, vec, at);
+  int addresses = TC_MAX_OF(tc_build_lanes(&s->e, at), mask == TC_NONE ? 1 : tc_build_lanes(&s->e, mask)), threads = s->lanes / s->threads.run;
   bool one = addresses <= threads && stride == 1 && tc_ex_run_of(flat, (uint8_t)s->vector, s->threads.run) == s->threads.run;
-  if (stride && !one) at = tc_emit_bin(&s->e, TC_IR_ADD, at, tc_ex_scaled(s, tc_ex_run_numbers(s), stride));
+  if (stride && !one) at = tc_build_bin(&s->e, TC_IR_ADD, at, tc_ex_scaled(s, tc_ex_run_numbers(s), stride));
   *lanes = stride ? s->lanes : addresses;
-  return tc_emit_splat(&s->e, at, one ? threads : *lanes);
+  return tc_build_splat(&s->e, at, one ? threads : *lanes);
 }
 
 bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat) {

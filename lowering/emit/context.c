@@ -56,19 +56,19 @@ tc_type tc_ex_compute_type(tc_type type) {
 
 tc_val tc_ex_rounded(tc_ex *s, tc_val v, tc_type type) {
   if (type != TC_F16 && type != TC_BF16) return v;
-  return tc_emit_cast(&s->e, tc_emit_cast(&s->e, v, type), TC_F32);
+  return tc_build_cast(&s->e, tc_build_cast(&s->e, v, type), TC_F32);
 }
 
 tc_val tc_ex_i64(tc_ex *s, int64_t v) {
-  return tc_emit_const_i(&s->e, TC_I64, v);
+  return tc_build_const_i(&s->e, TC_I64, v);
 }
 
 tc_val tc_ex_zero(tc_ex *s, tc_type type) {
-  return tc_type_is_float(type) ? tc_emit_const_f(&s->e, type, 0) : tc_emit_const_i(&s->e, type, 0);
+  return tc_type_is_float(type) ? tc_build_const_f(&s->e, type, 0) : tc_build_const_i(&s->e, type, 0);
 }
 
 tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef) {
-  return coef == 1 ? v : tc_emit_bin(&s->e, TC_IR_MUL, v, tc_ex_i64(s, coef));
+  return coef == 1 ? v : tc_build_bin(&s->e, TC_IR_MUL, v, tc_ex_i64(s, coef));
 }
 
 // ---- buffers, arguments and tiles ----
@@ -93,17 +93,17 @@ static int number(tc_ex *s, bool is_arg, uint64_t value) {
 }
 
 tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type) {
-  return tc_emit_raw(&s->e, TC_IR_NUM, type, 1, TC_NONE, TC_NONE, TC_NONE, number(s, true, arg));
+  return tc_build_raw(&s->e, TC_IR_NUM, type, 1, TC_NONE, TC_NONE, TC_NONE, number(s, true, arg));
 }
 
 tc_val tc_ex_more(tc_ex *s, int64_t value) {
   uint32_t i = s->x->n_more++;
   s->x->more[i] = (uint64_t)value;
-  return tc_emit_raw(&s->e, TC_IR_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, TC_MAX_NUMS + (int64_t)i);
+  return tc_build_raw(&s->e, TC_IR_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, TC_MAX_NUMS + (int64_t)i);
 }
 
 tc_val tc_ex_plan_number(tc_ex *s, uint64_t value) {
-  return tc_emit_raw(&s->e, TC_IR_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, number(s, false, value));
+  return tc_build_raw(&s->e, TC_IR_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, number(s, false, value));
 }
 
 void tc_ex_preload(tc_ex *s) {
@@ -138,18 +138,18 @@ int tc_ex_tile_of_lanes(tc_ex *s, tc_type type, int64_t n) {
 
 tc_val tc_ex_loop(tc_ex *s, tc_val from, tc_val to, int64_t step) {
   tc_ex_enter(s);
-  return tc_emit_loop(&s->e, from, to, step);
+  return tc_build_loop(&s->e, from, to, step);
 }
 
 tc_val tc_ex_begin_units(tc_ex *s) {
-  tc_val begin = tc_emit_raw(&s->e, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(&s->e, TC_IR_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val begin = tc_build_raw(&s->e, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_build_raw(&s->e, TC_IR_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   return tc_ex_loop(s, begin, finish, 1);
 }
 
 void tc_ex_end_loop(tc_ex *s) {
   tc_ex_leave(s);
-  tc_emit_end(&s->e, TC_IR_ENDLOOP);
+  tc_build_end(&s->e, TC_IR_ENDLOOP);
 }
 
 void tc_ex_enter(tc_ex *s) {

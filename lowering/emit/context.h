@@ -25,11 +25,11 @@
 #define AHEAD 1024  // elements from a load to the line asked for: a page of floats, where the processor's own prefetching ends
 
 // What an emitter is asked for beside the fusion itself.
-typedef struct tc_emit_request {
+typedef struct tc_build_request {
   uint32_t node;  // the contraction that the fusion is made for, or TC_NONE
   const tc_cut *cut;  // tile sizes to take; NULL: those of the model
   const tc_units *units;  // units of a matmul for any number of rows; NULL: the number is known
-} tc_emit_request;
+} tc_build_request;
 
 // How loads and stores of the present loop use the caches. Set by an emitter around its loop; read
 // by load.c and store.c.
@@ -107,7 +107,7 @@ typedef struct tc_value_path {
 
 // What all emitters share.
 typedef struct tc_ex {
-  tc_emit e;
+  tc_kir_builder e;
   tc_expansion *x;
   const tc_grouping *gr;
   const tc_graph *g;

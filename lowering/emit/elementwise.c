@@ -39,7 +39,7 @@ static bool is_arithmetic(const tc_ex *s, const far_sources *f) {
   double cost = 0;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     const tc_gnode *x = &s->g->node[s->gp->member[i]];
-    cost += tc_emit_cost(x->op, tc_ex_compute_type(x->type));
+    cost += tc_build_cost(x->op, tc_ex_compute_type(x->type));
   }
   return cost >= DEAR_COST * (double)f->n;
 }
@@ -68,7 +68,7 @@ static int lanes_of_lines(const tc_ex *s, const far_sources *f, int lanes) {
   return TC_MIN(lanes, line);
 }
 
-void tc_emitter_elementwise(tc_ex *s, const tc_emit_request *r) {
+void tc_emitter_elementwise(tc_ex *s, const tc_build_request *r) {
   (void)r;
   int64_t n = s->gp->k;
   far_sources far = find_far(s);
@@ -79,11 +79,11 @@ void tc_emitter_elementwise(tc_ex *s, const tc_emit_request *r) {
   s->vector = TC_RANGE_K;
   tc_val count = tc_ex_plan_number(s, (uint64_t)n);
   tc_val size = tc_ex_i64(s, block);
-  tc_val begin = tc_emit_raw(&s->e, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val end = tc_emit_raw(&s->e, TC_IR_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val whole = tc_emit_bin(&s->e, TC_IR_DIV, count, size);
-  tc_val stop = tc_emit_bin(&s->e, TC_IR_MUL, tc_emit_bin(&s->e, TC_IR_MIN, end, whole), size);
-  tc_val start = tc_emit_bin(&s->e, TC_IR_MUL, begin, size);
+  tc_val begin = tc_build_raw(&s->e, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val end = tc_build_raw(&s->e, TC_IR_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val whole = tc_build_bin(&s->e, TC_IR_DIV, count, size);
+  tc_val stop = tc_build_bin(&s->e, TC_IR_MUL, tc_build_bin(&s->e, TC_IR_MIN, end, whole), size);
+  tc_val start = tc_build_bin(&s->e, TC_IR_MUL, begin, size);
   tc_ex_preload(s);
   s->bound[TC_RANGE_K] = true;
   s->at[TC_RANGE_K] = tc_ex_loop(s, start, stop, s->lanes);
@@ -92,7 +92,7 @@ void tc_emitter_elementwise(tc_ex *s, const tc_emit_request *r) {
   s->hints.stream = false, s->hints.prefetch_distance = 0;
   tc_ex_end_loop(s);
   // The last, partial block belongs to whoever has the end.
-  tc_val tail = tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_IR_GT, end, whole), tc_emit_bin(&s->e, TC_IR_MUL, whole, size), count);
+  tc_val tail = tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_GT, end, whole), tc_build_bin(&s->e, TC_IR_MUL, whole, size), count);
   s->at[TC_RANGE_K] = tc_ex_loop(s, tail, count, s->lanes);
   tc_ex_set_mask(s, s->at[TC_RANGE_K], count);
   tc_ex_stores(s);
@@ -100,7 +100,7 @@ void tc_emitter_elementwise(tc_ex *s, const tc_emit_request *r) {
   s->x->extent = tc_ceil_div(n, block);
 }
 
-void tc_emitter_elementwise_rows(tc_ex *s, const tc_emit_request *r) {
+void tc_emitter_elementwise_rows(tc_ex *s, const tc_build_request *r) {
   (void)r;
   int64_t inner = s->split, k0 = s->gp->k / s->split;
   s->lanes = TC_MIN(tc_ex_lanes_for(inner), tc_ex_lanes_of_work(s));

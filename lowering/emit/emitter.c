@@ -55,7 +55,7 @@ static uint32_t find_contraction(const tc_ex *s) {
 }
 
 // One attempt, by the fusion's kind, its contraction and the target.
-static void emit_once(tc_ex *s, const tc_emit_request *r) {
+static void emit_once(tc_ex *s, const tc_build_request *r) {
   unsigned target = tc_target_is_gpu(s->target) ? GPU : CPU;
   tc_ex_reset(s);
   for (size_t i = 0; i < sizeof emitters / sizeof emitters[0]; i++) {
@@ -70,7 +70,7 @@ static void emit_once(tc_ex *s, const tc_emit_request *r) {
 
 // As one kernel, or again with K split where indices cut it, or again with loads transposed that
 // lie across it.
-static void emit_group(tc_ex *s, const tc_emit_request *r) {
+static void emit_group(tc_ex *s, const tc_build_request *r) {
   tc_transposed_loads transposed = {.n = 0};
   emit_once(s, r);
   s->split = tc_ex_choose_split(s);
@@ -159,7 +159,7 @@ static tc_status finish(tc_ex *s) {
 }
 
 // *what: why an emitter failed, which is not reported; NULL: it did not.
-static tc_status expand(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_emit_request r, tc_arena *arena, const char **what) {
+static tc_status expand(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_build_request r, tc_arena *arena, const char **what) {
   tc_ex s;
   *out = (tc_expansion){.unsaid = TC_NONE};
   *what = NULL;
@@ -176,7 +176,7 @@ static tc_status expand(tc_expansion *out, const tc_grouping *gr, const tc_group
 
 tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
   const char *what;
-  tc_status st = expand(out, gr, group, (tc_emit_request){.cut = cut}, arena, &what);
+  tc_status st = expand(out, gr, group, (tc_build_request){.cut = cut}, arena, &what);
   // With a node to store, or smaller groups, the caller tries again, so nothing is reported yet.
   return st == TC_OK || !what || out->unsaid != TC_NONE || out->full ? st : TC_FAIL(st, "%s", what);
 }
@@ -184,7 +184,7 @@ tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_gro
 tc_status tc_expand_any_rows(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena) {
   const char *what;
   tc_error_mark before = tc_error_now();
-  if (expand(out, gr, group, (tc_emit_request){.units = &units}, arena, &what) == TC_OK) return TC_OK;
+  if (expand(out, gr, group, (tc_build_request){.units = &units}, arena, &what) == TC_OK) return TC_OK;
   (void)tc_error_tell(before);
   return TC_ERR_STATE;
 }

@@ -9,7 +9,7 @@
 
 #include "lowering/emit/context.h"
 
-typedef void tc_emitter(tc_ex *s, const tc_emit_request *r);
+typedef void tc_emitter(tc_ex *s, const tc_build_request *r);
 
 // Elements that are each by themselves, K in one range: [begin, end) counts blocks of lanes.
 tc_emitter tc_emitter_elementwise;

@@ -5,7 +5,7 @@
 #define FEW 4  // ops
 
 tc_val tc_ex_numbers(tc_ex *s, tc_type type, int lanes) {
-  return tc_emit_raw(&s->e, TC_IR_LANES, type, lanes, TC_NONE, TC_NONE, TC_NONE, 0);
+  return tc_build_raw(&s->e, TC_IR_LANES, type, lanes, TC_NONE, TC_NONE, TC_NONE, 0);
 }
 
 tc_val tc_ex_lane_numbers(tc_ex *s) {
@@ -13,17 +13,17 @@ tc_val tc_ex_lane_numbers(tc_ex *s) {
 }
 
 tc_val tc_ex_run_numbers(tc_ex *s) {
-  return tc_emit_bin(&s->e, TC_IR_AND, tc_ex_lane_numbers(s), tc_ex_i64(s, s->threads.run - 1));
+  return tc_build_bin(&s->e, TC_IR_AND, tc_ex_lane_numbers(s), tc_ex_i64(s, s->threads.run - 1));
 }
 
 tc_val tc_ex_both(tc_ex *s, tc_val a, tc_val b) {
-  return a == TC_NONE ? b : b == TC_NONE ? a : tc_emit_bin(&s->e, TC_IR_AND, a, b);
+  return a == TC_NONE ? b : b == TC_NONE ? a : tc_build_bin(&s->e, TC_IR_AND, a, b);
 }
 
 void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end) {
-  tc_val left = tc_emit_bin(&s->e, TC_IR_MIN, tc_emit_bin(&s->e, TC_IR_SUB, end, start), tc_ex_i64(s, s->lanes));
+  tc_val left = tc_build_bin(&s->e, TC_IR_MIN, tc_build_bin(&s->e, TC_IR_SUB, end, start), tc_ex_i64(s, s->lanes));
   tc_val lanes = tc_ex_numbers(s, TC_I32, s->lanes);  // narrow: fewer compares
-  s->mask = tc_emit_bin(&s->e, TC_IR_LT, lanes, tc_emit_cast(&s->e, left, TC_I32));
+  s->mask = tc_build_bin(&s->e, TC_IR_LT, lanes, tc_build_cast(&s->e, left, TC_I32));
 }
 
 int tc_ex_power_for(int64_t n, int most) {
@@ -52,21 +52,21 @@ int tc_ex_lanes_of_work(const tc_ex *s) {
   int n_dear = 0, vector = isa->vector_bytes / (int)sizeof(float);
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     const tc_gnode *x = &s->g->node[s->gp->member[i]];
-    n_dear += tc_emit_cost(x->op, tc_ex_compute_type(x->type)) >= DEAR_COST;
+    n_dear += tc_build_cost(x->op, tc_ex_compute_type(x->type)) >= DEAR_COST;
   }
   return n_dear == 0 && s->gp->n_member < FEW ? LANES : isa->registers / (n_dear <= 1 ? 4 : 8) * vector;
 }
 
 void tc_ex_begin_rows(tc_ex *s, int64_t inner, int64_t blocks, int64_t k0) {
-  tc_val o = tc_ex_begin_units(s), upper = blocks == 1 ? o : tc_emit_bin(&s->e, TC_IR_DIV, o, tc_ex_i64(s, blocks));
+  tc_val o = tc_ex_begin_units(s), upper = blocks == 1 ? o : tc_build_bin(&s->e, TC_IR_DIV, o, tc_ex_i64(s, blocks));
   if (inner) {
-    tc_val block = blocks == 1 ? tc_ex_i64(s, 0) : tc_emit_bin(&s->e, TC_IR_REM, o, tc_ex_i64(s, blocks));
-    s->at[TC_RANGE_K] = tc_emit_bin(&s->e, TC_IR_MUL, block, tc_ex_i64(s, s->lanes));
+    tc_val block = blocks == 1 ? tc_ex_i64(s, 0) : tc_build_bin(&s->e, TC_IR_REM, o, tc_ex_i64(s, blocks));
+    s->at[TC_RANGE_K] = tc_build_bin(&s->e, TC_IR_MUL, block, tc_ex_i64(s, s->lanes));
     if (inner % s->lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, inner));
   } else {
     s->at[TC_RANGE_K] = tc_ex_i64(s, 0);
   }
-  s->at[TC_RANGE_K0] = k0 == 1 ? tc_ex_i64(s, 0) : tc_emit_bin(&s->e, TC_IR_REM, upper, tc_ex_i64(s, k0));
-  s->at[TC_RANGE_A] = k0 == 1 ? upper : tc_emit_bin(&s->e, TC_IR_DIV, upper, tc_ex_i64(s, k0));
+  s->at[TC_RANGE_K0] = k0 == 1 ? tc_ex_i64(s, 0) : tc_build_bin(&s->e, TC_IR_REM, upper, tc_ex_i64(s, k0));
+  s->at[TC_RANGE_A] = k0 == 1 ? upper : tc_build_bin(&s->e, TC_IR_DIV, upper, tc_ex_i64(s, k0));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
 }

@@ -11,7 +11,7 @@
 static tc_val both_masks(tc_ex *s, int lanes) {
   tc_val m = s->mask == TC_NONE || lanes == 1 ? TC_NONE : s->mask;
   if (s->cond == TC_NONE) return m;
-  return tc_ex_both(s, m, tc_emit_splat(&s->e, s->cond, lanes));
+  return tc_ex_both(s, m, tc_build_splat(&s->e, s->cond, lanes));
 }
 
 bool tc_ex_is_far(const tc_gnode *x) {
@@ -26,8 +26,8 @@ static void ask_ahead(tc_ex *s, uint32_t n, tc_val base, int buf) {
   s->hints.n_prefetch--;
   tc_ex_note_of(s, n)->asked = s->vector == TC_RANGE_F;
   for (int64_t i = 0; i < s->lanes; i += line) {
-    tc_val at = tc_emit_bin(&s->e, TC_IR_ADD, base, tc_ex_i64(s, s->hints.prefetch_distance + i));
-    tc_emit_prefetch(&s->e, buf, at, s->hints.prefetch_far);
+    tc_val at = tc_build_bin(&s->e, TC_IR_ADD, base, tc_ex_i64(s, s->hints.prefetch_distance + i));
+    tc_build_prefetch(&s->e, buf, at, s->hints.prefetch_far);
   }
 }
 
@@ -38,13 +38,13 @@ static tc_val load_runs(tc_ex *s, uint32_t n, const tc_index *flat) {
   int lanes;
   mask = tc_ex_both(s, mask, s->cond);
   tc_val at = tc_ex_run_at(s, flat, s->mask != TC_NONE && s->cond == TC_NONE ? TC_NONE : mask, &lanes);
-  if (lanes > 1 && mask != TC_NONE) mask = tc_emit_splat(&s->e, mask, tc_emit_lanes(&s->e, at));
-  if (lanes == 1 && s->cond != TC_NONE) at = tc_emit_select(&s->e, s->cond, at, tc_ex_i64(s, 0));
+  if (lanes > 1 && mask != TC_NONE) mask = tc_build_splat(&s->e, mask, tc_build_lanes(&s->e, at));
+  if (lanes == 1 && s->cond != TC_NONE) at = tc_build_select(&s->e, s->cond, at, tc_ex_i64(s, 0));
   if (lanes == 1)
-    v = tc_emit_raw(&s->e, TC_IR_LOAD, type, 1, at, TC_NONE, TC_NONE, tc_ex_buffer(s, n));
+    v = tc_build_raw(&s->e, TC_IR_LOAD, type, 1, at, TC_NONE, TC_NONE, tc_ex_buffer(s, n));
   else
-    v = tc_emit_raw(&s->e, TC_IR_GATHER, type, lanes, at, mask, TC_NONE, tc_ex_buffer(s, n));
-  return tc_emit_cast(&s->e, v, tc_ex_compute_type(type));
+    v = tc_build_raw(&s->e, TC_IR_GATHER, type, lanes, at, mask, TC_NONE, tc_ex_buffer(s, n));
+  return tc_build_cast(&s->e, v, tc_ex_compute_type(type));
 }
 
 // ---- loads that lie across ----
@@ -98,29 +98,29 @@ tc_val tc_ex_load(tc_ex *s, uint32_t n, tc_index flat) {
   tc_val v, mask;
   if (vec == TC_NONE && stride == 0) {
     if (s->cond != TC_NONE) {  // one element that may not be there: read the first instead, the caller discards it
-      if (tc_emit_lanes(&s->e, s->cond) == 1) {
-        base = tc_emit_select(&s->e, s->cond, base, tc_ex_i64(s, 0));
+      if (tc_build_lanes(&s->e, s->cond) == 1) {
+        base = tc_build_select(&s->e, s->cond, base, tc_ex_i64(s, 0));
       } else {
-        vec = tc_emit_splat(&s->e, base, s->lanes);
-        return tc_emit_cast(&s->e, tc_emit_raw(&s->e, TC_IR_GATHER, x->type, s->lanes, vec, both_masks(s, s->lanes), TC_NONE, buf),
-                            tc_ex_compute_type(x->type));
+        vec = tc_build_splat(&s->e, base, s->lanes);
+        return tc_build_cast(&s->e, tc_build_raw(&s->e, TC_IR_GATHER, x->type, s->lanes, vec, both_masks(s, s->lanes), TC_NONE, buf),
+                             tc_ex_compute_type(x->type));
       }
     }
-    v = tc_emit_raw(&s->e, TC_IR_LOAD, x->type, 1, base, TC_NONE, TC_NONE, buf);
+    v = tc_build_raw(&s->e, TC_IR_LOAD, x->type, 1, base, TC_NONE, TC_NONE, buf);
   } else if (vec == TC_NONE && stride == 1) {
     mask = both_masks(s, s->lanes);
     ask_ahead(s, n, base, buf);
-    v = tc_emit_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, base, mask, TC_NONE, buf);
+    v = tc_build_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, base, mask, TC_NONE, buf);
   } else {
     int tile = vec == TC_NONE ? turned_tile(s, n, &flat) : -1;
     if (tile >= 0) {
-      tc_val at = tc_emit_bin(&s->e, TC_IR_MUL, s->transposed->row, tc_ex_i64(s, s->lanes));
-      return tc_emit_cast(&s->e, tc_emit_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, at, TC_NONE, TC_NONE, tile), tc_ex_compute_type(x->type));
+      tc_val at = tc_build_bin(&s->e, TC_IR_MUL, s->transposed->row, tc_ex_i64(s, s->lanes));
+      return tc_build_cast(&s->e, tc_build_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, at, TC_NONE, TC_NONE, tile), tc_ex_compute_type(x->type));
     }
     if (vec == TC_NONE) vec = tc_ex_scaled(s, tc_ex_lane_numbers(s), stride);
-    int lanes = tc_emit_lanes(&s->e, vec);
+    int lanes = tc_build_lanes(&s->e, vec);
     mask = both_masks(s, lanes);
-    v = tc_emit_raw(&s->e, TC_IR_GATHER, x->type, lanes, tc_emit_bin(&s->e, TC_IR_ADD, vec, base), mask, TC_NONE, buf);
+    v = tc_build_raw(&s->e, TC_IR_GATHER, x->type, lanes, tc_build_bin(&s->e, TC_IR_ADD, vec, base), mask, TC_NONE, buf);
   }
-  return tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type));
+  return tc_build_cast(&s->e, v, tc_ex_compute_type(x->type));
 }

@@ -132,7 +132,7 @@ static void note_passes(tc_ex *s) {
 // made of, and rounding to bf16.
 static double cost_again(const tc_ex *s, uint32_t n) {
   const tc_gnode *x = &s->g->node[n];
-  double sum = tc_emit_cost(x->op, tc_ex_compute_type(x->type));
+  double sum = tc_build_cost(x->op, tc_ex_compute_type(x->type));
   if (tc_target_is_gpu(s->target)) return sum;
   if (x->type == TC_BF16 && sum > 0) sum += BF16_COST;
   for (int k = 0; k < x->n_in; k++) {
@@ -250,7 +250,7 @@ static void over_f(tc_ex *s, uint8_t d, tc_fold *folds, int n_folds) {
     tc_val from = tc_ex_i64(s, 0), to = tc_ex_i64(s, whole);
     if (chains) {
       from = tc_ex_loop(s, from, to, TC_FOLD_CHAIN * step);
-      to = tc_emit_bin(&s->e, TC_IR_MIN, tc_emit_bin(&s->e, TC_IR_ADD, from, tc_ex_i64(s, TC_FOLD_CHAIN * step)), to);
+      to = tc_build_bin(&s->e, TC_IR_MIN, tc_build_bin(&s->e, TC_IR_ADD, from, tc_ex_i64(s, TC_FOLD_CHAIN * step)), to);
     }
     s->at[TC_RANGE_F] = tc_ex_loop(s, from, to, step);
     s->hints.stream = s->gp->kind == TC_GROUP_ROW && whole == f, s->hints.prefetch_distance = row_ahead(s, d),
@@ -376,11 +376,11 @@ static tc_val begin_columns(tc_ex *s, int64_t columns) {
 }
 
 static tc_val load_sum(tc_ex *s, const tc_fold *f, int tile, tc_val at) {
-  return tc_emit_raw(&s->e, TC_IR_LOAD, f->type, s->lanes, at, TC_NONE, TC_NONE, tile);
+  return tc_build_raw(&s->e, TC_IR_LOAD, f->type, s->lanes, at, TC_NONE, TC_NONE, tile);
 }
 
 static void store_sum(tc_ex *s, const tc_fold *f, int tile, tc_val at, tc_val v) {
-  (void)tc_emit_raw(&s->e, TC_IR_STORE, f->type, s->lanes, at, v, TC_NONE, tile);
+  (void)tc_build_raw(&s->e, TC_IR_STORE, f->type, s->lanes, at, v, TC_NONE, tile);
 }
 
 static void rows_of_columns(tc_ex *s, int64_t columns) {
@@ -395,11 +395,11 @@ static void rows_of_columns(tc_ex *s, int64_t columns) {
   s->bound[TC_RANGE_F] = true;
   tc_val first = tc_ex_loop(s, tc_ex_i64(s, 0), tc_ex_i64(s, s->gp->f), rows);
   at = begin_columns(s, columns);
-  for (int i = 0; i < n_folds; i++) folds[i].acc = tc_emit_var(&s->e, load_sum(s, &folds[i], tile[i], at));
+  for (int i = 0; i < n_folds; i++) folds[i].acc = tc_build_var(&s->e, load_sum(s, &folds[i], tile[i], at));
   if (wide) s->hints.prefetch_distance = rows * columns, s->hints.prefetch_far = true, s->hints.n_prefetch = INT_MAX;
   for (int r = 0; r < rows; r++) {
     tc_ex_enter(s);
-    s->at[TC_RANGE_F] = tc_emit_bin(&s->e, TC_IR_ADD, first, tc_ex_i64(s, r));
+    s->at[TC_RANGE_F] = tc_build_bin(&s->e, TC_IR_ADD, first, tc_ex_i64(s, r));
     pass_body(s, 0, folds, n_folds);
     tc_ex_leave(s);
   }
@@ -417,7 +417,7 @@ static void rows_of_columns(tc_ex *s, int64_t columns) {
   tc_ex_end_loop(s);
 }
 
-void tc_emitter_reduction(tc_ex *s, const tc_emit_request *r) {
+void tc_emitter_reduction(tc_ex *s, const tc_build_request *r) {
   (void)r;
   bool along_f = s->gp->kind == TC_GROUP_ROW;
   int64_t inner = along_f ? 1 : s->split ? s->split : s->gp->k, k0 = s->split ? s->gp->k / s->split : 1;
@@ -453,19 +453,19 @@ static void over_columns(tc_ex *s, bool end) {
     if (!is_column(s, n)) continue;
     tc_type type = tc_ex_compute_type(s->g->node[x->in[0]].type);
     if (!end) {
-      tc_val none = tc_emit_splat(&s->e, tc_fold_identity(s, x->op, type), s->lanes);
-      (void)tc_emit_raw(&s->e, TC_IR_STORE, type, s->lanes, s->at[TC_RANGE_F], none, TC_NONE, tc_ex_note_of(s, n)->stash);
+      tc_val none = tc_build_splat(&s->e, tc_fold_identity(s, x->op, type), s->lanes);
+      (void)tc_build_raw(&s->e, TC_IR_STORE, type, s->lanes, s->at[TC_RANGE_F], none, TC_NONE, tc_ex_note_of(s, n)->stash);
       continue;
     }
-    tc_val sum = tc_emit_raw(&s->e, TC_IR_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, tc_ex_note_of(s, n)->stash);
-    tc_ex_remember(s, n, tc_ex_rounded(s, tc_emit_cast(&s->e, sum, tc_ex_compute_type(x->type)), x->type));
+    tc_val sum = tc_build_raw(&s->e, TC_IR_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, tc_ex_note_of(s, n)->stash);
+    tc_ex_remember(s, n, tc_ex_rounded(s, tc_build_cast(&s->e, sum, tc_ex_compute_type(x->type)), x->type));
     tc_ex_store(s, n);
   }
   tc_ex_end_loop(s);
   s->bound[TC_RANGE_F] = false;
 }
 
-void tc_emitter_reduction_parts(tc_ex *s, const tc_emit_request *r) {
+void tc_emitter_reduction_parts(tc_ex *s, const tc_build_request *r) {
   (void)r;
   int64_t part = s->gp->part;
   s->lanes = tc_ex_lanes_for(s->gp->f), s->vector = TC_RANGE_F;
@@ -475,11 +475,11 @@ void tc_emitter_reduction_parts(tc_ex *s, const tc_emit_request *r) {
     if (is_column(s, n)) tc_ex_note_of(s, n)->stash = tc_ex_tile_of_lanes(s, tc_ex_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
   }
   tc_ex_preload(s);
-  tc_val o = tc_ex_begin_units(s), first = tc_emit_bin(&s->e, TC_IR_MUL, o, tc_ex_i64(s, part));
+  tc_val o = tc_ex_begin_units(s), first = tc_build_bin(&s->e, TC_IR_MUL, o, tc_ex_i64(s, part));
   s->at[TC_RANGE_K] = s->at[TC_RANGE_K0] = tc_ex_i64(s, 0);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
   over_columns(s, false);
-  s->at[TC_RANGE_A] = tc_ex_loop(s, first, tc_emit_bin(&s->e, TC_IR_ADD, first, tc_ex_i64(s, part)), 1);
+  s->at[TC_RANGE_A] = tc_ex_loop(s, first, tc_build_bin(&s->e, TC_IR_ADD, first, tc_ex_i64(s, part)), 1);
   emit_row(s);
   tc_ex_end_loop(s);
   s->at[TC_RANGE_A] = first;

@@ -10,7 +10,7 @@ static inline tc_val i64(tc_ex *s, int64_t v) {
   return tc_ex_i64(s, v);
 }
 static inline tc_val bin(tc_ex *s, tc_kir_op op, tc_val a, tc_val b) {
-  return tc_emit_bin(&s->e, op, a, b);
+  return tc_build_bin(&s->e, op, a, b);
 }
 static inline tc_val add(tc_ex *s, tc_val a, tc_val b) {
   return bin(s, TC_IR_ADD, a, b);
@@ -29,17 +29,17 @@ static inline void end(tc_ex *s) {
 }
 static inline void begin_if(tc_ex *s, tc_val cond) {
   tc_ex_enter(s);
-  (void)tc_emit_raw(&s->e, TC_IR_IF, TC_BOOL, 1, cond, TC_NONE, TC_NONE, 0);
+  (void)tc_build_raw(&s->e, TC_IR_IF, TC_BOOL, 1, cond, TC_NONE, TC_NONE, 0);
 }
 static inline void end_if(tc_ex *s) {
   tc_ex_leave(s);
-  tc_emit_end(&s->e, TC_IR_ENDIF);
+  tc_build_end(&s->e, TC_IR_ENDIF);
 }
 static inline tc_val load(tc_ex *s, int buf, tc_type type, int lanes, tc_val at, tc_val mask) {
-  return tc_emit_raw(&s->e, TC_IR_LOAD, type, lanes, at, mask, TC_NONE, buf);
+  return tc_build_raw(&s->e, TC_IR_LOAD, type, lanes, at, mask, TC_NONE, buf);
 }
 static inline void store(tc_ex *s, int buf, tc_val at, tc_val v) {
-  (void)tc_emit_raw(&s->e, TC_IR_STORE, tc_emit_type(&s->e, v), tc_emit_lanes(&s->e, v), at, v, TC_NONE, buf);
+  (void)tc_build_raw(&s->e, TC_IR_STORE, tc_build_type(&s->e, v), tc_build_lanes(&s->e, v), at, v, TC_NONE, buf);
 }
 
 #endif

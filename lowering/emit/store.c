@@ -59,11 +59,11 @@ static void store_runs(tc_ex *s, uint32_t n, const tc_index *flat, tc_val v) {
   int lanes, buf = tc_ex_buffer(s, n);
   tc_type type = s->g->node[n].type;
   tc_val at = tc_ex_run_at(s, flat, TC_NONE, &lanes), mask = s->mask;
-  int wanted = TC_MAX_OF(tc_emit_lanes(&s->e, v), mask == TC_NONE ? 1 : tc_emit_lanes(&s->e, mask));
-  if (lanes < wanted) lanes = wanted, at = tc_emit_splat(&s->e, at, lanes);  // one place, perhaps of one value: the mask leaves one thread
-  if (mask != TC_NONE) mask = tc_emit_splat(&s->e, mask, tc_emit_lanes(&s->e, at));
+  int wanted = TC_MAX_OF(tc_build_lanes(&s->e, v), mask == TC_NONE ? 1 : tc_build_lanes(&s->e, mask));
+  if (lanes < wanted) lanes = wanted, at = tc_build_splat(&s->e, at, lanes);  // one place, perhaps of one value: the mask leaves one thread
+  if (mask != TC_NONE) mask = tc_build_splat(&s->e, mask, tc_build_lanes(&s->e, at));
   s->x->writes |= UINT64_C(1) << buf;
-  (void)tc_emit_raw(&s->e, TC_IR_SCATTER, type, lanes, at, tc_emit_cast(&s->e, tc_emit_splat(&s->e, v, lanes), type), mask, buf);
+  (void)tc_build_raw(&s->e, TC_IR_SCATTER, type, lanes, at, tc_build_cast(&s->e, tc_build_splat(&s->e, v, lanes), type), mask, buf);
 }
 
 void tc_ex_store(tc_ex *s, uint32_t n) {
@@ -80,17 +80,17 @@ void tc_ex_store(tc_ex *s, uint32_t n) {
   int buf = tc_ex_buffer(s, n);
   tc_val base = tc_ex_index_value(s, flat, &stride, &vec);
   s->x->writes |= UINT64_C(1) << buf;
-  if (stride != 0 || vec != TC_NONE) v = tc_emit_splat(&s->e, v, s->lanes);
-  v = tc_emit_cast(&s->e, v, x->type);
+  if (stride != 0 || vec != TC_NONE) v = tc_build_splat(&s->e, v, s->lanes);
+  v = tc_build_cast(&s->e, v, x->type);
   if (stride == 0 && vec == TC_NONE) {
-    (void)tc_emit_raw(&s->e, TC_IR_STORE, x->type, 1, base, v, TC_NONE, buf);
+    (void)tc_build_raw(&s->e, TC_IR_STORE, x->type, 1, base, v, TC_NONE, buf);
   } else if (stride == 1) {
-    tc_val at = tc_emit_raw(&s->e, TC_IR_STORE, x->type, s->lanes, base, v, s->mask, buf);
+    tc_val at = tc_build_raw(&s->e, TC_IR_STORE, x->type, s->lanes, base, v, s->mask, buf);
     if (s->mask == TC_NONE && !s->e.failed) s->x->kir.inst[at].flags = streams(s, n);
   } else {
     if (vec == TC_NONE) vec = tc_ex_scaled(s, tc_ex_lane_numbers(s), stride);
-    vec = tc_emit_bin(&s->e, TC_IR_ADD, vec, base);
-    (void)tc_emit_raw(&s->e, TC_IR_SCATTER, x->type, s->lanes, vec, v, s->mask, buf);
+    vec = tc_build_bin(&s->e, TC_IR_ADD, vec, base);
+    (void)tc_build_raw(&s->e, TC_IR_SCATTER, x->type, s->lanes, vec, v, s->mask, buf);
   }
 }
 

@@ -28,8 +28,8 @@ static tc_val operand_value(tc_ex *s, uint32_t n, int k, const tc_index *idx) {
 // c, and that the index lies within [0, extent): on the sides where it may not.
 static tc_val in_range(tc_ex *s, const tc_index *x, int64_t extent, bool below, bool above, tc_val c) {
   tc_val v = tc_ex_whole_index(s, x);
-  if (below) c = tc_ex_both(s, c, tc_emit_bin(&s->e, TC_IR_GE, v, tc_ex_i64(s, 0)));
-  if (above) c = tc_ex_both(s, c, tc_emit_bin(&s->e, TC_IR_LT, v, tc_ex_i64(s, extent)));
+  if (below) c = tc_ex_both(s, c, tc_build_bin(&s->e, TC_IR_GE, v, tc_ex_i64(s, 0)));
+  if (above) c = tc_ex_both(s, c, tc_build_bin(&s->e, TC_IR_LT, v, tc_ex_i64(s, extent)));
   return c;
 }
 
@@ -56,7 +56,7 @@ static tc_val pad_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   tc_val v = guarded_value(s, x->in[0], at, c);
   if (c == TC_NONE) return v;
   tc_type type = tc_ex_compute_type(x->type);  // zeros without an argument: a pad that lowering made
-  return tc_emit_select(&s->e, c, v, x->n_arg ? tc_ex_argument(s, x->arg, type) : tc_ex_zero(s, type));
+  return tc_build_select(&s->e, c, v, x->n_arg ? tc_ex_argument(s, x->arg, type) : tc_ex_zero(s, type));
 }
 
 static tc_val cat_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
@@ -73,7 +73,7 @@ static tc_val cat_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
     at[axis].base -= end;
     tc_val c = in_range(s, &at[axis], n, end > 0, end + n < x->shape->d.dim[axis], TC_NONE);
     tc_val piece = guarded_value(s, x->in[k], at, c);
-    v = v == TC_NONE || c == TC_NONE ? piece : tc_emit_select(&s->e, c, piece, v);
+    v = v == TC_NONE || c == TC_NONE ? piece : tc_build_select(&s->e, c, piece, v);
   }
   return v;
 }
@@ -92,14 +92,14 @@ static tc_val slice_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
     c = in_range(s, &at[i], d->dim[i], true, true, c);
   }
   tc_val old = tc_ex_value_kept(s, x->in[0], idx), v = guarded_value(s, x->in[1], at, c);
-  return c == TC_NONE ? v : tc_emit_select(&s->e, c, v, old);
+  return c == TC_NONE ? v : tc_build_select(&s->e, c, v, old);
 }
 
 // The index operand's value, wrapped once where negative; a check before this step has seen that it
 // is in range.
 static tc_val wrapped_index(tc_ex *s, uint32_t index, const tc_index *at, int64_t extent) {
   tc_val v = tc_ex_value_kept(s, index, at);
-  return tc_emit_select(&s->e, tc_emit_bin(&s->e, TC_IR_LT, v, tc_ex_i64(s, 0)), tc_emit_bin(&s->e, TC_IR_ADD, v, tc_ex_i64(s, extent)), v);
+  return tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_LT, v, tc_ex_i64(s, 0)), tc_build_bin(&s->e, TC_IR_ADD, v, tc_ex_i64(s, extent)), v);
 }
 
 static tc_val gathered_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
@@ -125,25 +125,25 @@ static __attribute__((noinline)) tc_val iota_value(tc_ex *s, const tc_gnode *x, 
   tc_index flat;
   if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
   if (tc_type_is_float(x->type)) {
-    tc_val i = tc_emit_cast(&s->e, tc_ex_whole_index(s, &flat), TC_F64);
+    tc_val i = tc_build_cast(&s->e, tc_ex_whole_index(s, &flat), TC_F64);
     tc_val v =
-        tc_emit_bin(&s->e, TC_IR_ADD, tc_ex_argument(s, x->arg, TC_F64), tc_emit_bin(&s->e, TC_IR_MUL, tc_ex_argument(s, x->arg + 1, TC_F64), i));
-    return tc_ex_rounded(s, tc_emit_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
+        tc_build_bin(&s->e, TC_IR_ADD, tc_ex_argument(s, x->arg, TC_F64), tc_build_bin(&s->e, TC_IR_MUL, tc_ex_argument(s, x->arg + 1, TC_F64), i));
+    return tc_ex_rounded(s, tc_build_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
   }
   // Integers wrap, so the first lane's number is made once, and the others' differ from it by what
   // no iteration changes, in the type of the result.
   int64_t stride;
   if (s->threads.run) {
-    tc_val v = tc_emit_bin(&s->e, TC_IR_MUL, tc_ex_whole_index(s, &flat), tc_ex_argument(s, x->arg + 1, TC_I64));
-    return tc_emit_cast(&s->e, tc_emit_bin(&s->e, TC_IR_ADD, v, tc_ex_argument(s, x->arg, TC_I64)), x->type);
+    tc_val v = tc_build_bin(&s->e, TC_IR_MUL, tc_ex_whole_index(s, &flat), tc_ex_argument(s, x->arg + 1, TC_I64));
+    return tc_build_cast(&s->e, tc_build_bin(&s->e, TC_IR_ADD, v, tc_ex_argument(s, x->arg, TC_I64)), x->type);
   }
   tc_val vec, at = tc_ex_index_value(s, flat, &stride, &vec), step = tc_ex_argument(s, x->arg + 1, TC_I64);
-  tc_val first = tc_emit_bin(&s->e, TC_IR_ADD, tc_ex_argument(s, x->arg, TC_I64), tc_emit_bin(&s->e, TC_IR_MUL, step, at));
-  if (vec == TC_NONE && stride == 0) return tc_emit_cast(&s->e, first, x->type);
-  if (vec != TC_NONE) return tc_emit_cast(&s->e, tc_emit_bin(&s->e, TC_IR_ADD, first, tc_emit_bin(&s->e, TC_IR_MUL, step, vec)), x->type);
+  tc_val first = tc_build_bin(&s->e, TC_IR_ADD, tc_ex_argument(s, x->arg, TC_I64), tc_build_bin(&s->e, TC_IR_MUL, step, at));
+  if (vec == TC_NONE && stride == 0) return tc_build_cast(&s->e, first, x->type);
+  if (vec != TC_NONE) return tc_build_cast(&s->e, tc_build_bin(&s->e, TC_IR_ADD, first, tc_build_bin(&s->e, TC_IR_MUL, step, vec)), x->type);
   tc_val lanes = tc_ex_numbers(s, x->type, s->lanes);
-  tc_val others = tc_emit_bin(&s->e, TC_IR_MUL, lanes, tc_emit_cast(&s->e, tc_ex_scaled(s, step, stride), x->type));
-  return tc_emit_bin(&s->e, TC_IR_ADD, others, tc_emit_cast(&s->e, first, x->type));
+  tc_val others = tc_build_bin(&s->e, TC_IR_MUL, lanes, tc_build_cast(&s->e, tc_ex_scaled(s, step, stride), x->type));
+  return tc_build_bin(&s->e, TC_IR_ADD, others, tc_build_cast(&s->e, first, x->type));
 }
 
 // Whether the lanes are at neighbouring positions, the first a multiple of 4.
@@ -171,7 +171,7 @@ static __attribute__((noinline)) tc_val random_value(tc_ex *s, const tc_gnode *x
   if (s->st != TC_OK) return 0;
   tc_val v = tc_draw_emit(&s->e, &draw);
   if (x->op == TC_OP_RAND && tc_type_is_half(x->type))
-    v = tc_emit_bin(&s->e, TC_IR_MIN, v, tc_emit_const_f(&s->e, TC_F32, x->type == TC_F16 ? TC_MOST_F16 : TC_MOST_BF16));
+    v = tc_build_bin(&s->e, TC_IR_MIN, v, tc_build_const_f(&s->e, TC_F32, x->type == TC_F16 ? TC_MOST_F16 : TC_MOST_BF16));
   return tc_ex_rounded(s, v, x->type);
 }
 
@@ -191,10 +191,10 @@ static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
     case TC_OP_CAST: {
       tc_val v = operand_value(s, n, 0, idx);
       if (x->type == TC_F16 || x->type == TC_BF16) {
-        if (s->st == TC_OK && tc_emit_type(&s->e, v) == TC_BOOL) v = tc_emit_cast(&s->e, v, TC_I32);
-        return tc_emit_cast(&s->e, tc_emit_cast(&s->e, v, x->type), TC_F32);
+        if (s->st == TC_OK && tc_build_type(&s->e, v) == TC_BOOL) v = tc_build_cast(&s->e, v, TC_I32);
+        return tc_build_cast(&s->e, tc_build_cast(&s->e, v, x->type), TC_F32);
       }
-      return tc_emit_cast(&s->e, v, x->type);
+      return tc_build_cast(&s->e, v, x->type);
     }
     default: break;
   }
@@ -202,11 +202,11 @@ static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
   tc_val v[3] = {0, 0, 0};
   for (int k = 0; k < x->n_in && k < 3; k++) v[k] = operand_value(s, n, k, idx);
   if (s->st != TC_OK) return 0;
-  if (x->op == TC_OP_POLYGAMMA) v[1] = tc_emit_const_f(&s->e, TC_F64, (double)x->attr[0]);
+  if (x->op == TC_OP_POLYGAMMA) v[1] = tc_build_const_f(&s->e, TC_F64, (double)x->attr[0]);
   tc_type type = tc_ex_compute_type(s->g->node[x->in[x->n_in - 1]].type);
   if (x->op == TC_OP_EXP && x->n_attr && x->attr[0] == TC_EXP_OF_NEGATIVE)
-    return tc_ex_rounded(s, tc_emit_exp_of_negative(&s->e, type, v[0]), x->type);
-  return tc_ex_rounded(s, tc_emit_scalar_op(&s->e, x->op, type, v[0], v[1], v[2]), x->type);
+    return tc_ex_rounded(s, tc_build_exp_of_negative(&s->e, type, v[0]), x->type);
+  return tc_ex_rounded(s, tc_build_scalar_op(&s->e, x->op, type, v[0], v[1], v[2]), x->type);
 }
 
 // Element idx of node n, made of its operands' elements. The way here is noted, and bounded: what
@@ -228,8 +228,8 @@ static tc_val make_value(tc_ex *s, uint32_t n, const tc_index *idx) {
 tc_val tc_ex_member(tc_ex *s, uint32_t n) {
   if (tc_ex_note_of(s, n)->memo != TC_NONE) return tc_ex_note_of(s, n)->memo;
   if (tc_ex_note_of(s, n)->stashed) {
-    tc_val row = tc_emit_raw(&s->e, TC_IR_LOAD, tc_ex_compute_type(s->g->node[n].type), s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE,
-                             tc_ex_note_of(s, n)->stash);
+    tc_val row = tc_build_raw(&s->e, TC_IR_LOAD, tc_ex_compute_type(s->g->node[n].type), s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE,
+                              tc_ex_note_of(s, n)->stash);
     tc_ex_remember(s, n, row);
     return row;
   }
@@ -240,8 +240,8 @@ tc_val tc_ex_member(tc_ex *s, uint32_t n) {
   if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx)) return tc_ex_unsaid(s, n, "a position cannot be said");
   tc_val v = make_value(s, n, idx);
   if (tc_ex_note_of(s, n)->stash >= 0 && s->st == TC_OK)
-    (void)tc_emit_raw(&s->e, TC_IR_STORE, tc_ex_compute_type(x->type), s->lanes, s->at[TC_RANGE_F], tc_emit_splat(&s->e, v, s->lanes), TC_NONE,
-                      tc_ex_note_of(s, n)->stash);
+    (void)tc_build_raw(&s->e, TC_IR_STORE, tc_ex_compute_type(x->type), s->lanes, s->at[TC_RANGE_F], tc_build_splat(&s->e, v, s->lanes), TC_NONE,
+                       tc_ex_note_of(s, n)->stash);
   tc_ex_remember(s, n, v);
   return v;
 }
@@ -286,9 +286,9 @@ static tc_held_row *held_of(tc_ex *s, uint32_t n) {
 
 static tc_val held_value(tc_ex *s, tc_held_row *held, tc_index flat) {
   tc_type type = tc_ex_compute_type(s->g->node[held->node].type);
-  if (held->there) return tc_emit_raw(&s->e, TC_IR_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, held->tile);
+  if (held->there) return tc_build_raw(&s->e, TC_IR_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, held->tile);
   tc_val v = tc_ex_load(s, held->node, flat);
-  (void)tc_emit_raw(&s->e, TC_IR_STORE, type, s->lanes, s->at[TC_RANGE_F], v, TC_NONE, held->tile);
+  (void)tc_build_raw(&s->e, TC_IR_STORE, type, s->lanes, s->at[TC_RANGE_F], v, TC_NONE, held->tile);
   held->filled = true;
   return v;
 }

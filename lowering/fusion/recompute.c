@@ -144,7 +144,7 @@ static bool loads(const work *w, uint32_t n) {
 static double cost_of(const work *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
   bool each_row = x->shape->d.rank == 0 || x->shape->d.dim[x->shape->d.rank - 1] == 1;
-  return widens(w, n) && each_row ? 0 : tc_emit_cost(x->op, x->type);
+  return widens(w, n) && each_row ? 0 : tc_build_cost(x->op, x->type);
 }
 
 static void add_source(chain *c, uint32_t n) {

@@ -61,7 +61,7 @@ static bool is_widening(const tc_graph *g, const tc_gnode *x) {
 
 static double cost_of(const tc_gnode *x, bool exact) {
   bool rounds = !exact && (x->type == TC_F16 || x->type == TC_BF16);
-  return tc_emit_cost(x->op, x->type) + (rounds ? ROUND_COST : 0);
+  return tc_build_cost(x->op, x->type) + (rounds ? ROUND_COST : 0);
 }
 
 // Walks what n is made of; returns whether it leads to the narrow tensor.

@@ -6,7 +6,7 @@
 #include "runtime/arena.h"
 #include "runtime/status.h"
 
-tc_val tc_emit_raw(tc_emit *e, tc_kir_op op, tc_type type, int lanes, tc_val s0, tc_val s1, tc_val s2, int64_t imm) {
+tc_val tc_build_raw(tc_kir_builder *e, tc_kir_op op, tc_type type, int lanes, tc_val s0, tc_val s1, tc_val s2, int64_t imm) {
   tc_kir *n = e->kir;
   if (e->failed) return 0;
   if (n->n_inst == n->cap_inst) {
@@ -19,27 +19,27 @@ tc_val tc_emit_raw(tc_emit *e, tc_kir_op op, tc_type type, int lanes, tc_val s0,
   return n->n_inst++;
 }
 
-int tc_emit_lanes(const tc_emit *e, tc_val v) {
+int tc_build_lanes(const tc_kir_builder *e, tc_val v) {
   return e->failed ? 1 : e->kir->inst[v].lanes;
 }
 
-tc_type tc_emit_type(const tc_emit *e, tc_val v) {
+tc_type tc_build_type(const tc_kir_builder *e, tc_val v) {
   return e->failed ? TC_F32 : (tc_type)e->kir->inst[v].dtype;
 }
 
-tc_val tc_emit_splat(tc_emit *e, tc_val v, int lanes) {
-  int n = tc_emit_lanes(e, v);
+tc_val tc_build_splat(tc_kir_builder *e, tc_val v, int lanes) {
+  int n = tc_build_lanes(e, v);
   if (n == lanes) return v;
   if (n > lanes) return e->failed = e->uneven = true, 0;
-  if (n == 1) return tc_emit_raw(e, TC_IR_SPLAT, tc_emit_type(e, v), lanes, v, TC_NONE, TC_NONE, 0);
-  return tc_emit_splat(e, tc_emit_raw(e, TC_IR_INTERLEAVE, tc_emit_type(e, v), 2 * n, v, v, TC_NONE, 0), lanes);
+  if (n == 1) return tc_build_raw(e, TC_IR_SPLAT, tc_build_type(e, v), lanes, v, TC_NONE, TC_NONE, 0);
+  return tc_build_splat(e, tc_build_raw(e, TC_IR_INTERLEAVE, tc_build_type(e, v), 2 * n, v, v, TC_NONE, 0), lanes);
 }
 
-tc_val tc_emit_const_i(tc_emit *e, tc_type type, int64_t v) {
-  return tc_emit_raw(e, TC_IR_CONST, type, 1, TC_NONE, TC_NONE, TC_NONE, v);
+tc_val tc_build_const_i(tc_kir_builder *e, tc_type type, int64_t v) {
+  return tc_build_raw(e, TC_IR_CONST, type, 1, TC_NONE, TC_NONE, TC_NONE, v);
 }
 
-tc_val tc_emit_const_f(tc_emit *e, tc_type type, double v) {
+tc_val tc_build_const_f(tc_kir_builder *e, tc_type type, double v) {
   int64_t bits = 0;
   float f = (float)v;
   if (type == TC_F64)
@@ -48,102 +48,102 @@ tc_val tc_emit_const_f(tc_emit *e, tc_type type, double v) {
     memcpy(&bits, &f, sizeof f);
   else
     bits = (int64_t)v;
-  return tc_emit_const_i(e, type, bits);
+  return tc_build_const_i(e, type, bits);
 }
 
-tc_val tc_emit_un(tc_emit *e, tc_kir_op op, tc_val a) {
-  return tc_emit_raw(e, op, tc_emit_type(e, a), tc_emit_lanes(e, a), a, TC_NONE, TC_NONE, 0);
+tc_val tc_build_un(tc_kir_builder *e, tc_kir_op op, tc_val a) {
+  return tc_build_raw(e, op, tc_build_type(e, a), tc_build_lanes(e, a), a, TC_NONE, TC_NONE, 0);
 }
 
-int tc_kir_widest(const tc_emit *e, tc_val a, tc_val b) {
-  return TC_MAX_OF(tc_emit_lanes(e, a), tc_emit_lanes(e, b));
+int tc_kir_widest(const tc_kir_builder *e, tc_val a, tc_val b) {
+  return TC_MAX_OF(tc_build_lanes(e, a), tc_build_lanes(e, b));
 }
 
-tc_val tc_emit_bin(tc_emit *e, tc_kir_op op, tc_val a, tc_val b) {
+tc_val tc_build_bin(tc_kir_builder *e, tc_kir_op op, tc_val a, tc_val b) {
   int lanes = tc_kir_widest(e, a, b);
-  tc_type type = tc_kir_ops[op].traits & TC_KIR_COMPARE ? TC_BOOL : tc_emit_type(e, a);
-  a = tc_emit_splat(e, a, lanes), b = tc_emit_splat(e, b, lanes);
-  return tc_emit_raw(e, op, type, lanes, a, b, TC_NONE, 0);
+  tc_type type = tc_kir_ops[op].traits & TC_KIR_COMPARE ? TC_BOOL : tc_build_type(e, a);
+  a = tc_build_splat(e, a, lanes), b = tc_build_splat(e, b, lanes);
+  return tc_build_raw(e, op, type, lanes, a, b, TC_NONE, 0);
 }
 
-tc_val tc_emit_fma(tc_emit *e, tc_val a, tc_val b, tc_val c) {
-  int lanes = TC_MAX_OF(tc_kir_widest(e, a, b), tc_emit_lanes(e, c));
-  a = tc_emit_splat(e, a, lanes), b = tc_emit_splat(e, b, lanes), c = tc_emit_splat(e, c, lanes);
-  return tc_emit_raw(e, TC_IR_FMA, tc_emit_type(e, a), lanes, a, b, c, 0);
+tc_val tc_build_fma(tc_kir_builder *e, tc_val a, tc_val b, tc_val c) {
+  int lanes = TC_MAX_OF(tc_kir_widest(e, a, b), tc_build_lanes(e, c));
+  a = tc_build_splat(e, a, lanes), b = tc_build_splat(e, b, lanes), c = tc_build_splat(e, c, lanes);
+  return tc_build_raw(e, TC_IR_FMA, tc_build_type(e, a), lanes, a, b, c, 0);
 }
 
-void tc_emit_prefetch(tc_emit *e, int buf, tc_val at, bool far) {
-  tc_val line = tc_emit_raw(e, TC_IR_PREFETCH, TC_I64, 1, at, TC_NONE, TC_NONE, buf);
+void tc_build_prefetch(tc_kir_builder *e, int buf, tc_val at, bool far) {
+  tc_val line = tc_build_raw(e, TC_IR_PREFETCH, TC_I64, 1, at, TC_NONE, TC_NONE, buf);
   if (far && !e->failed) e->kir->inst[line].flags = 2;
 }
 
-tc_val tc_emit_select(tc_emit *e, tc_val c, tc_val a, tc_val b) {
-  int lanes = TC_MAX_OF(tc_kir_widest(e, a, b), tc_emit_lanes(e, c));
-  c = tc_emit_splat(e, c, lanes), a = tc_emit_splat(e, a, lanes), b = tc_emit_splat(e, b, lanes);
-  return tc_emit_raw(e, TC_IR_SELECT, tc_emit_type(e, a), lanes, c, a, b, 0);
+tc_val tc_build_select(tc_kir_builder *e, tc_val c, tc_val a, tc_val b) {
+  int lanes = TC_MAX_OF(tc_kir_widest(e, a, b), tc_build_lanes(e, c));
+  c = tc_build_splat(e, c, lanes), a = tc_build_splat(e, a, lanes), b = tc_build_splat(e, b, lanes);
+  return tc_build_raw(e, TC_IR_SELECT, tc_build_type(e, a), lanes, c, a, b, 0);
 }
 
 // What was rounded to a narrow type and widened is that again; NaN was made quiet then.
-static tc_val before_widening(const tc_emit *e, tc_val a, tc_type to) {
+static tc_val before_widening(const tc_kir_builder *e, tc_val a, tc_type to) {
   if (e->failed || (to != TC_BF16 && to != TC_F16) || e->kir->inst[a].op != TC_IR_CAST || e->kir->inst[a].dtype != TC_F32) return TC_NONE;
   tc_val from = e->kir->inst[a].src[0];
-  return e->kir->inst[from].op == TC_IR_CAST && tc_emit_type(e, from) == to ? from : TC_NONE;
+  return e->kir->inst[from].op == TC_IR_CAST && tc_build_type(e, from) == to ? from : TC_NONE;
 }
 
-tc_val tc_emit_cast(tc_emit *e, tc_val a, tc_type to) {
+tc_val tc_build_cast(tc_kir_builder *e, tc_val a, tc_type to) {
   tc_val narrow = before_widening(e, a, to);
   if (narrow != TC_NONE) return narrow;
-  return tc_emit_type(e, a) == to ? a : tc_emit_raw(e, TC_IR_CAST, to, tc_emit_lanes(e, a), a, TC_NONE, TC_NONE, 0);
+  return tc_build_type(e, a) == to ? a : tc_build_raw(e, TC_IR_CAST, to, tc_build_lanes(e, a), a, TC_NONE, TC_NONE, 0);
 }
 
-tc_val tc_emit_settled(tc_emit *e, tc_val a) {
-  if (tc_emit_type(e, a) != TC_F32 || before_widening(e, a, TC_BF16) != TC_NONE) return tc_emit_cast(e, a, TC_BF16);
-  return tc_emit_raw(e, TC_IR_CAST, TC_BF16, tc_emit_lanes(e, a), a, TC_NONE, TC_NONE, 1);
+tc_val tc_build_settled(tc_kir_builder *e, tc_val a) {
+  if (tc_build_type(e, a) != TC_F32 || before_widening(e, a, TC_BF16) != TC_NONE) return tc_build_cast(e, a, TC_BF16);
+  return tc_build_raw(e, TC_IR_CAST, TC_BF16, tc_build_lanes(e, a), a, TC_NONE, TC_NONE, 1);
 }
 
-tc_val tc_emit_var(tc_emit *e, tc_val init) {
-  return tc_emit_raw(e, TC_IR_VAR, tc_emit_type(e, init), tc_emit_lanes(e, init), init, TC_NONE, TC_NONE, 0);
+tc_val tc_build_var(tc_kir_builder *e, tc_val init) {
+  return tc_build_raw(e, TC_IR_VAR, tc_build_type(e, init), tc_build_lanes(e, init), init, TC_NONE, TC_NONE, 0);
 }
 
-void tc_emit_set(tc_emit *e, tc_val var, tc_val v) {
-  (void)tc_emit_raw(e, TC_IR_SET, tc_emit_type(e, var), tc_emit_lanes(e, var), var, tc_emit_splat(e, v, tc_emit_lanes(e, var)), TC_NONE, 0);
+void tc_build_set(tc_kir_builder *e, tc_val var, tc_val v) {
+  (void)tc_build_raw(e, TC_IR_SET, tc_build_type(e, var), tc_build_lanes(e, var), var, tc_build_splat(e, v, tc_build_lanes(e, var)), TC_NONE, 0);
 }
 
-tc_val tc_emit_loop(tc_emit *e, tc_val from, tc_val to, int64_t step) {
-  return tc_emit_raw(e, TC_IR_LOOP, TC_I64, 1, from, to, TC_NONE, step);
+tc_val tc_build_loop(tc_kir_builder *e, tc_val from, tc_val to, int64_t step) {
+  return tc_build_raw(e, TC_IR_LOOP, TC_I64, 1, from, to, TC_NONE, step);
 }
 
-tc_val tc_emit_load_words(tc_emit *e, int buf, tc_val at, int lanes, tc_val mask) {
-  tc_val v = tc_emit_raw(e, TC_IR_LOAD, TC_BF16, 2 * lanes, at, mask, TC_NONE, buf);
-  return tc_emit_raw(e, TC_IR_BITCAST, TC_I32, lanes, v, TC_NONE, TC_NONE, 0);
+tc_val tc_build_load_words(tc_kir_builder *e, int buf, tc_val at, int lanes, tc_val mask) {
+  tc_val v = tc_build_raw(e, TC_IR_LOAD, TC_BF16, 2 * lanes, at, mask, TC_NONE, buf);
+  return tc_build_raw(e, TC_IR_BITCAST, TC_I32, lanes, v, TC_NONE, TC_NONE, 0);
 }
 
-tc_val tc_emit_words(tc_emit *e, tc_val first, tc_val second) {
-  int lanes = tc_emit_lanes(e, first);
-  first = tc_emit_settled(e, first), second = tc_emit_settled(e, second);
-  tc_val both = tc_emit_raw(e, TC_IR_INTERLEAVE, TC_BF16, 2 * lanes, first, second, TC_NONE, 0);
-  return tc_emit_raw(e, TC_IR_BITCAST, TC_I32, lanes, both, TC_NONE, TC_NONE, 0);
+tc_val tc_build_words(tc_kir_builder *e, tc_val first, tc_val second) {
+  int lanes = tc_build_lanes(e, first);
+  first = tc_build_settled(e, first), second = tc_build_settled(e, second);
+  tc_val both = tc_build_raw(e, TC_IR_INTERLEAVE, TC_BF16, 2 * lanes, first, second, TC_NONE, 0);
+  return tc_build_raw(e, TC_IR_BITCAST, TC_I32, lanes, both, TC_NONE, TC_NONE, 0);
 }
 
-tc_val tc_emit_dot(tc_emit *e, tc_val a, tc_val b, tc_val sum) {
-  int lanes = tc_emit_lanes(e, sum);
-  return tc_emit_raw(e, TC_IR_DOT, TC_F32, lanes, tc_emit_splat(e, a, lanes), tc_emit_splat(e, b, lanes), sum, 0);
+tc_val tc_build_dot(tc_kir_builder *e, tc_val a, tc_val b, tc_val sum) {
+  int lanes = tc_build_lanes(e, sum);
+  return tc_build_raw(e, TC_IR_DOT, TC_F32, lanes, tc_build_splat(e, a, lanes), tc_build_splat(e, b, lanes), sum, 0);
 }
 
-void tc_emit_turn(tc_emit *e, tc_val *v, int n) {
+void tc_build_turn(tc_kir_builder *e, tc_val *v, int n) {
   tc_val turned[64];
   for (int stride = 1; stride < n; stride *= 2) {
-    for (int i = 0; i < n; i++) turned[i] = tc_emit_raw(e, TC_IR_UNPACK, tc_emit_type(e, v[0]), n, v[i / 2], v[i / 2 + n / 2], TC_NONE, i % 2);
+    for (int i = 0; i < n; i++) turned[i] = tc_build_raw(e, TC_IR_UNPACK, tc_build_type(e, v[0]), n, v[i / 2], v[i / 2 + n / 2], TC_NONE, i % 2);
     memcpy(v, turned, (size_t)n * sizeof v[0]);
   }
 }
 
-tc_val tc_emit_halve(tc_emit *e, tc_val a, tc_val b) {
+tc_val tc_build_halve(tc_kir_builder *e, tc_val a, tc_val b) {
   tc_val half[2];
-  for (int i = 0; i < 2; i++) half[i] = tc_emit_raw(e, TC_IR_UNPACK, tc_emit_type(e, a), tc_emit_lanes(e, a), a, b, TC_NONE, i);
-  return tc_emit_bin(e, TC_IR_ADD, half[0], half[1]);
+  for (int i = 0; i < 2; i++) half[i] = tc_build_raw(e, TC_IR_UNPACK, tc_build_type(e, a), tc_build_lanes(e, a), a, b, TC_NONE, i);
+  return tc_build_bin(e, TC_IR_ADD, half[0], half[1]);
 }
 
-void tc_emit_end(tc_emit *e, tc_kir_op op) {
-  (void)tc_emit_raw(e, op, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+void tc_build_end(tc_kir_builder *e, tc_kir_op op) {
+  (void)tc_build_raw(e, op, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
 }

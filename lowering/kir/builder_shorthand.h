@@ -6,10 +6,10 @@
 
 #include "lowering/kir/builder.h"
 
-#define F(v) tc_emit_const_f(e, tc_emit_type(e, x), (v))
-#define ADD(a, b) tc_emit_bin(e, TC_IR_ADD, (a), (b))
-#define SUB(a, b) tc_emit_bin(e, TC_IR_SUB, (a), (b))
-#define MUL(a, b) tc_emit_bin(e, TC_IR_MUL, (a), (b))
-#define DIV(a, b) tc_emit_bin(e, TC_IR_DIV, (a), (b))
+#define F(v) tc_build_const_f(e, tc_build_type(e, x), (v))
+#define ADD(a, b) tc_build_bin(e, TC_IR_ADD, (a), (b))
+#define SUB(a, b) tc_build_bin(e, TC_IR_SUB, (a), (b))
+#define MUL(a, b) tc_build_bin(e, TC_IR_MUL, (a), (b))
+#define DIV(a, b) tc_build_bin(e, TC_IR_DIV, (a), (b))
 
 #endif

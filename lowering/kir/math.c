@@ -7,17 +7,17 @@
 #include "lowering/kir/lookup_tables.h"
 #include "runtime/options.h"
 
-tc_val tc_kir_call_libm(tc_emit *e, int64_t fn, tc_val a, tc_val b, bool two) {
-  tc_type type = tc_emit_type(e, a);
-  int lanes = two ? tc_kir_widest(e, a, b) : tc_emit_lanes(e, a);
-  a = tc_emit_cast(e, tc_emit_splat(e, a, lanes), TC_F64);
-  if (two) b = tc_emit_cast(e, tc_emit_splat(e, b, lanes), TC_F64);
-  return tc_emit_cast(e, tc_emit_raw(e, TC_IR_CALL, TC_F64, lanes, a, two ? b : TC_NONE, TC_NONE, fn), type);
+tc_val tc_kir_call_libm(tc_kir_builder *e, int64_t fn, tc_val a, tc_val b, bool two) {
+  tc_type type = tc_build_type(e, a);
+  int lanes = two ? tc_kir_widest(e, a, b) : tc_build_lanes(e, a);
+  a = tc_build_cast(e, tc_build_splat(e, a, lanes), TC_F64);
+  if (two) b = tc_build_cast(e, tc_build_splat(e, b, lanes), TC_F64);
+  return tc_build_cast(e, tc_build_raw(e, TC_IR_CALL, TC_F64, lanes, a, two ? b : TC_NONE, TC_NONE, fn), type);
 }
 
-static tc_val polynomial(tc_emit *e, tc_val x, int n, const double *c) {
+static tc_val polynomial(tc_kir_builder *e, tc_val x, int n, const double *c) {
   tc_val y = F(c[0]);
-  for (int i = 1; i < n; i++) y = tc_emit_fma(e, y, x, F(c[i]));
+  for (int i = 1; i < n; i++) y = tc_build_fma(e, y, x, F(c[i]));
   return y;
 }
 
@@ -25,65 +25,65 @@ static tc_val polynomial(tc_emit *e, tc_val x, int n, const double *c) {
 // hold.
 #define ROUNDER 12582912.0
 
-static tc_val bits_of(tc_emit *e, tc_val x) {
-  return tc_emit_raw(e, TC_IR_BITCAST, TC_I32, tc_emit_lanes(e, x), x, TC_NONE, TC_NONE, 0);
+static tc_val bits_of(tc_kir_builder *e, tc_val x) {
+  return tc_build_raw(e, TC_IR_BITCAST, TC_I32, tc_build_lanes(e, x), x, TC_NONE, TC_NONE, 0);
 }
 
-static tc_val float_of(tc_emit *e, tc_val bits) {
-  return tc_emit_raw(e, TC_IR_BITCAST, TC_F32, tc_emit_lanes(e, bits), bits, TC_NONE, TC_NONE, 0);
+static tc_val float_of(tc_kir_builder *e, tc_val bits) {
+  return tc_build_raw(e, TC_IR_BITCAST, TC_F32, tc_build_lanes(e, bits), bits, TC_NONE, TC_NONE, 0);
 }
 
-static tc_val int_op(tc_emit *e, tc_kir_op op, tc_val a, int64_t b) {
-  return tc_emit_bin(e, op, a, tc_emit_const_i(e, TC_I32, b));
+static tc_val int_op(tc_kir_builder *e, tc_kir_op op, tc_val a, int64_t b) {
+  return tc_build_bin(e, op, a, tc_build_const_i(e, TC_I32, b));
 }
 
 #define LOG2_E 1.44269504088896341
 
 // A value not below, not above a bound; NaN passes through.
-static tc_val at_least(tc_emit *e, tc_val x, double bound) {
-  return tc_emit_select(e, tc_emit_bin(e, TC_IR_LT, x, F(bound)), F(bound), x);
+static tc_val at_least(tc_kir_builder *e, tc_val x, double bound) {
+  return tc_build_select(e, tc_build_bin(e, TC_IR_LT, x, F(bound)), F(bound), x);
 }
 
-static tc_val at_most(tc_emit *e, tc_val x, double bound) {
-  return tc_emit_select(e, tc_emit_bin(e, TC_IR_GT, x, F(bound)), F(bound), x);
+static tc_val at_most(tc_kir_builder *e, tc_val x, double bound) {
+  return tc_build_select(e, tc_build_bin(e, TC_IR_GT, x, F(bound)), F(bound), x);
 }
 
 // e^x in f32, within 0.9 ULP, x from -104, where it is 0, to 88.8, where it is infinity, or to 0
 // where it is negative. x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; the polynomial has
 // the least greatest relative error, 3e-9, of those that begin with 1 + r.
-static tc_val exp_within(tc_emit *e, tc_val x, bool negative) {
+static tc_val exp_within(tc_kir_builder *e, tc_val x, bool negative) {
   static const double c[] = {
       1.3814557673896733e-3, 8.3687357731938100e-3, 4.1668389904897250e-2, 1.6666520475477750e-1, 4.9999993437193063e-1, 1.0, 1.0};
-  tc_val n = SUB(tc_emit_fma(e, x, F(LOG2_E), F(ROUNDER)), F(ROUNDER));
-  tc_val r = tc_emit_fma(e, n, F(-0.693359375), x);
-  r = tc_emit_fma(e, n, F(2.12194440e-4), r);
-  return tc_emit_raw(e, TC_IR_LDEXP, TC_F32, tc_emit_lanes(e, x), polynomial(e, r, 7, c), n, TC_NONE, negative);
+  tc_val n = SUB(tc_build_fma(e, x, F(LOG2_E), F(ROUNDER)), F(ROUNDER));
+  tc_val r = tc_build_fma(e, n, F(-0.693359375), x);
+  r = tc_build_fma(e, n, F(2.12194440e-4), r);
+  return tc_build_raw(e, TC_IR_LDEXP, TC_F32, tc_build_lanes(e, x), polynomial(e, r, 7, c), n, TC_NONE, negative);
 }
 
-tc_val tc_kir_exp_f32(tc_emit *e, tc_val x) {
+tc_val tc_kir_exp_f32(tc_kir_builder *e, tc_val x) {
   return exp_within(e, at_most(e, at_least(e, x, -104.0), 88.8), false);
 }
 
-static tc_val looked_up(tc_emit *e, tc_kir_table_row row, tc_val at) {
-  return tc_emit_raw(e, TC_IR_LOOKUP, TC_F32, tc_emit_lanes(e, at), bits_of(e, at), TC_NONE, TC_NONE, row);
+static tc_val looked_up(tc_kir_builder *e, tc_kir_table_row row, tc_val at) {
+  return tc_build_raw(e, TC_IR_LOOKUP, TC_F32, tc_build_lanes(e, at), bits_of(e, at), TC_NONE, TC_NONE, row);
 }
 
 // 2^(n / 16), n being what the low bits of t hold; from 2^-126 on. Shifted, n's whole part meets
 // the exponent, and the rest, which is added to the entry's digits, was taken from them.
-static tc_val nearest_power(tc_emit *e, tc_val t) {
-  return float_of(e, tc_emit_bin(e, TC_IR_ADD, bits_of(e, looked_up(e, TC_KIR_TABLE_POWER, t)), int_op(e, TC_IR_SHL, bits_of(e, t), 19)));
+static tc_val nearest_power(tc_kir_builder *e, tc_val t) {
+  return float_of(e, tc_build_bin(e, TC_IR_ADD, bits_of(e, looked_up(e, TC_KIR_TABLE_POWER, t)), int_op(e, TC_IR_SHL, bits_of(e, t), 19)));
 }
 
 // e^x in f32, x at most 0, within 1 ULP, but 0 below 2^-126. As in exp_within, of sixteenths of ln
 // 2.
-static tc_val exp_looked_up(tc_emit *e, tc_val x) {
-  tc_val t = tc_emit_fma(e, x, F(16 * LOG2_E), F(ROUNDER)), n = SUB(t, F(ROUNDER));
-  tc_val r = tc_emit_fma(e, n, F(2.12194440e-4 / 16), tc_emit_fma(e, n, F(-0.693359375 / 16), x));
-  tc_val m = tc_emit_fma(e, MUL(r, r), tc_emit_fma(e, r, F(0x1.55583cp-3), F(0x1.00022p-1)), r), near = nearest_power(e, t);
-  return tc_emit_select(e, tc_emit_bin(e, TC_IR_LT, x, F(-87.3365402)), F(0), tc_emit_fma(e, near, m, near));
+static tc_val exp_looked_up(tc_kir_builder *e, tc_val x) {
+  tc_val t = tc_build_fma(e, x, F(16 * LOG2_E), F(ROUNDER)), n = SUB(t, F(ROUNDER));
+  tc_val r = tc_build_fma(e, n, F(2.12194440e-4 / 16), tc_build_fma(e, n, F(-0.693359375 / 16), x));
+  tc_val m = tc_build_fma(e, MUL(r, r), tc_build_fma(e, r, F(0x1.55583cp-3), F(0x1.00022p-1)), r), near = nearest_power(e, t);
+  return tc_build_select(e, tc_build_bin(e, TC_IR_LT, x, F(-87.3365402)), F(0), tc_build_fma(e, near, m, near));
 }
 
-tc_val tc_emit_exp_of_negative(tc_emit *e, tc_type type, tc_val x) {
+tc_val tc_build_exp_of_negative(tc_kir_builder *e, tc_type type, tc_val x) {
   bool fast = type == TC_F32 && !tc_options_get()->strict;
   if (fast && e->lookups) return exp_looked_up(e, x);
   return fast ? exp_within(e, at_least(e, x, -104.0), true) : tc_kir_call_libm(e, TC_KIR_MATH_EXP, x, 0, false);
@@ -91,93 +91,93 @@ tc_val tc_emit_exp_of_negative(tc_emit *e, tc_type type, tc_val x) {
 
 // e^x - 1 in f32, |x| <= 30, within an ULP or two also near 0. As in exp_within, but that 2^n is a
 // factor of e^r - 1, and 2^n - 1 is added.
-static tc_val expm1_within(tc_emit *e, tc_val x) {
+static tc_val expm1_within(tc_kir_builder *e, tc_val x) {
   static const double c[] = {1.3882502669392278e-3, 8.3666148612738630e-3, 4.1667202901764434e-2, 1.6666542921611371e-1, 4.9999998138261250e-1};
-  tc_val t = tc_emit_fma(e, x, F(LOG2_E), F(ROUNDER)), n = SUB(t, F(ROUNDER));
-  tc_val r = tc_emit_fma(e, n, F(-0.69314718055994531), x);
-  tc_val m = tc_emit_fma(e, MUL(r, r), polynomial(e, r, 5, c), r);
+  tc_val t = tc_build_fma(e, x, F(LOG2_E), F(ROUNDER)), n = SUB(t, F(ROUNDER));
+  tc_val r = tc_build_fma(e, n, F(-0.69314718055994531), x);
+  tc_val m = tc_build_fma(e, MUL(r, r), polynomial(e, r, 5, c), r);
   // Of the shifted bits only n's are left.
   tc_val power = float_of(e, int_op(e, TC_IR_ADD, int_op(e, TC_IR_SHL, bits_of(e, t), 23), 0x3F800000));
-  return tc_emit_fma(e, power, m, SUB(power, F(1)));
+  return tc_build_fma(e, power, m, SUB(power, F(1)));
 }
 
 // |y| with the sign of x; NaN stays NaN.
-static tc_val with_sign_of(tc_emit *e, tc_val y, tc_val x) {
+static tc_val with_sign_of(tc_kir_builder *e, tc_val y, tc_val x) {
   tc_val sign = int_op(e, TC_IR_AND, bits_of(e, x), INT32_MIN);
-  return float_of(e, tc_emit_bin(e, TC_IR_OR, int_op(e, TC_IR_AND, bits_of(e, y), INT32_MAX), sign));
+  return float_of(e, tc_build_bin(e, TC_IR_OR, int_op(e, TC_IR_AND, bits_of(e, y), INT32_MAX), sign));
 }
 
 // ln x in f32, within 1 ULP: Cephes logf. Denormals are scaled up first.
-tc_val tc_kir_log_f32(tc_emit *e, tc_val x) {
+tc_val tc_kir_log_f32(tc_kir_builder *e, tc_val x) {
   static const double c[] = {7.0376836292e-2,  -1.1514610310e-1, 1.1676998740e-1,  -1.2420140846e-1, 1.4249322787e-1,
                              -1.6668057665e-1, 2.0000714765e-1,  -2.4999993993e-1, 3.3333331174e-1};
-  tc_val tiny = tc_emit_bin(e, TC_IR_LT, x, F(0x1p-126));
-  tc_val y = tc_emit_select(e, tiny, MUL(x, F(0x1p24)), x);
+  tc_val tiny = tc_build_bin(e, TC_IR_LT, x, F(0x1p-126));
+  tc_val y = tc_build_select(e, tiny, MUL(x, F(0x1p24)), x);
   tc_val bits = bits_of(e, y), ex = int_op(e, TC_IR_SUB, int_op(e, TC_IR_SHR, bits, 23), 126);
   tc_val m = float_of(e, int_op(e, TC_IR_OR, int_op(e, TC_IR_AND, bits, 0x7FFFFF), 0x3F000000));
-  tc_val k = tc_emit_cast(e, ex, TC_F32);
-  k = tc_emit_select(e, tiny, SUB(k, F(24)), k);
-  tc_val low = tc_emit_bin(e, TC_IR_LT, m, F(0.70710678118654752440));
-  k = tc_emit_select(e, low, SUB(k, F(1)), k);
-  m = SUB(tc_emit_select(e, low, ADD(m, m), m), F(1));
+  tc_val k = tc_build_cast(e, ex, TC_F32);
+  k = tc_build_select(e, tiny, SUB(k, F(24)), k);
+  tc_val low = tc_build_bin(e, TC_IR_LT, m, F(0.70710678118654752440));
+  k = tc_build_select(e, low, SUB(k, F(1)), k);
+  m = SUB(tc_build_select(e, low, ADD(m, m), m), F(1));
   tc_val z = MUL(m, m), p = MUL(MUL(polynomial(e, m, 9, c), m), z);
-  p = tc_emit_fma(e, k, F(-2.12194440e-4), p);
-  p = tc_emit_fma(e, z, F(-0.5), p);
-  p = tc_emit_fma(e, k, F(0.693359375), ADD(m, p));
-  p = tc_emit_select(e, tc_emit_bin(e, TC_IR_EQ, x, F(INFINITY)), x, p);
-  p = tc_emit_select(e, tc_emit_bin(e, TC_IR_EQ, x, F(0)), F(-INFINITY), p);
-  return tc_emit_select(e, tc_emit_bin(e, TC_IR_LT, x, F(0)), F(NAN), tc_emit_select(e, tc_emit_bin(e, TC_IR_NE, x, x), x, p));
+  p = tc_build_fma(e, k, F(-2.12194440e-4), p);
+  p = tc_build_fma(e, z, F(-0.5), p);
+  p = tc_build_fma(e, k, F(0.693359375), ADD(m, p));
+  p = tc_build_select(e, tc_build_bin(e, TC_IR_EQ, x, F(INFINITY)), x, p);
+  p = tc_build_select(e, tc_build_bin(e, TC_IR_EQ, x, F(0)), F(-INFINITY), p);
+  return tc_build_select(e, tc_build_bin(e, TC_IR_LT, x, F(0)), F(NAN), tc_build_select(e, tc_build_bin(e, TC_IR_NE, x, x), x, p));
 }
 
 // tanh in f32, within 2.6 ULP: E / (E + 2) with E = e^2|x| - 1; from 9.1 on it is 1.
-tc_val tc_kir_tanh_f32(tc_emit *e, tc_val x) {
-  tc_val a = at_most(e, tc_emit_un(e, TC_IR_ABS, x), 9.1), m = expm1_within(e, ADD(a, a));
+tc_val tc_kir_tanh_f32(tc_kir_builder *e, tc_val x) {
+  tc_val a = at_most(e, tc_build_un(e, TC_IR_ABS, x), 9.1), m = expm1_within(e, ADD(a, a));
   return with_sign_of(e, DIV(m, ADD(m, F(2))), x);
 }
 
 // erf in f32, within 1.9 ULP: 1 - e^q with q = ln erfc(|x|), a polynomial up to 4, where erf rounds
 // to 1. The coefficients have the least greatest relative error of erf, 4e-9, near 0 too; -|x| is
 // kept apart from them so that its share of q is exact.
-tc_val tc_kir_erf_f32(tc_emit *e, tc_val x) {
+tc_val tc_kir_erf_f32(tc_kir_builder *e, tc_val x) {
   static const double c[] = {9.250155241596955e-06,   -1.1758432099310713e-04, 6.3262389503293310e-04,
                              -1.6666162293976928e-03, 1.5995641650523286e-04,  1.9153322828573117e-02,
                              -1.0277790897521921e-01, -6.3661937160539970e-01, -1.2837917199977605e-01};
-  tc_val a = at_most(e, tc_emit_un(e, TC_IR_ABS, x), 4.0);
-  tc_val q = tc_emit_fma(e, a, polynomial(e, a, 9, c), tc_emit_un(e, TC_IR_NEG, a));
+  tc_val a = at_most(e, tc_build_un(e, TC_IR_ABS, x), 4.0);
+  tc_val q = tc_build_fma(e, a, polynomial(e, a, 9, c), tc_build_un(e, TC_IR_NEG, a));
   return with_sign_of(e, expm1_within(e, q), x);
 }
 
-tc_val tc_emit_power_of_sixteenths(tc_emit *e, tc_val t, tc_val r) {
+tc_val tc_build_power_of_sixteenths(tc_kir_builder *e, tc_val t, tc_val r) {
   static const double c[] = {0x1.c6b46ap-5, 0x1.ebfff4p-3, 0x1.62e43p-1};
   tc_val near = nearest_power(e, t);
-  return tc_emit_fma(e, near, MUL(r, polynomial(e, r, 3, c)), near);
+  return tc_build_fma(e, near, MUL(r, polynomial(e, r, 3, c)), near);
 }
 
 // 2^x in f32 for x from -126 to 0, within 4e-9 and rounding. The whole part is added to the
 // exponent's bits.
-static tc_val power_of_two(tc_emit *e, tc_val x) {
+static tc_val power_of_two(tc_kir_builder *e, tc_val x) {
   static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
   const double rounder = e->lookups ? TC_EMIT_ROUNDER_OF_SIXTEENTHS : ROUNDER;
   tc_val t = ADD(x, F(rounder)), r = SUB(x, SUB(t, F(rounder)));
-  if (e->lookups) return tc_emit_power_of_sixteenths(e, t, r);
-  return float_of(e, tc_emit_bin(e, TC_IR_ADD, bits_of(e, polynomial(e, r, 7, c)), int_op(e, TC_IR_SHL, bits_of(e, t), 23)));
+  if (e->lookups) return tc_build_power_of_sixteenths(e, t, r);
+  return float_of(e, tc_build_bin(e, TC_IR_ADD, bits_of(e, polynomial(e, r, 7, c)), int_op(e, TC_IR_SHL, bits_of(e, t), 23)));
 }
 
 // gelu in f32: relu(x) - a h with a = |x| and h = 2^y, the normal distribution's share beyond a; y
 // is a polynomial, by which the absolute error of h is 8e-9. Within 2 ULP above 0, 5.5e-8 below.
 // From where a is bounded h is 2e-34, so that a tail is 0 in effect, and inf no number times 0.
-tc_val tc_kir_gelu_f32(tc_emit *e, tc_val x) {
+tc_val tc_kir_gelu_f32(tc_kir_builder *e, tc_val x) {
   static const double of_y[] = {-2.834912575827841e-6, 3.9377688469543046e-5, -1.861802284199574e-4,
                                 -1.369363981761736e-4, 7.063420160524996e-3,  -5.249617836637481e-2,
                                 -4.592081966569563e-1, -1.1511052053031499,   -1};
-  tc_val a = at_most(e, tc_emit_un(e, TC_IR_ABS, x), 9.75), h = power_of_two(e, polynomial(e, a, 9, of_y));
-  return tc_emit_fma(e, tc_emit_un(e, TC_IR_NEG, a), h, at_least(e, x, 0));
+  tc_val a = at_most(e, tc_build_un(e, TC_IR_ABS, x), 9.75), h = power_of_two(e, polynomial(e, a, 9, of_y));
+  return tc_build_fma(e, tc_build_un(e, TC_IR_NEG, a), h, at_least(e, x, 0));
 }
 
 // The same in double: x / 2 erfc(-x / sqrt 2), and 0 where that is -inf times 0.
-tc_val tc_kir_gelu_f64(tc_emit *e, tc_val x) {
+tc_val tc_kir_gelu_f64(tc_kir_builder *e, tc_val x) {
   tc_val p = tc_kir_call_libm(e, TC_KIR_MATH_ERFC, MUL(x, F(-0.70710678118654752440)), 0, false);
-  return tc_emit_select(e, tc_emit_bin(e, TC_IR_EQ, p, F(0)), F(-0.0), MUL(MUL(x, F(0.5)), p));
+  return tc_build_select(e, tc_build_bin(e, TC_IR_EQ, p, F(0)), F(-0.0), MUL(MUL(x, F(0.5)), p));
 }
 
 // The parts of a turn that the argument x of a sine is reduced by: the nearest number of them, h,
@@ -199,75 +199,75 @@ typedef struct turn {
 static const turn by_quarters = {QUARTERS, ROUNDER + 8192, -0x4000, 1}, by_sixteenths = {4 * QUARTERS, ROUNDER + 32768, -0x10000, 4};
 
 // Parts of x, and the rounder; of a cosine a quarter turn more.
-static tc_val parts_of(tc_emit *e, tc_val x, const turn *by, bool cosine) {
-  return tc_emit_fma(e, x, F(by->of_one), F(by->rounder + (cosine ? by->quarter : 0)));
+static tc_val parts_of(tc_kir_builder *e, tc_val x, const turn *by, bool cosine) {
+  return tc_build_fma(e, x, F(by->of_one), F(by->rounder + (cosine ? by->quarter : 0)));
 }
 
 // sin and cos in f32 of an x of t quarter turns, within 0.9 ULP (absolute 2^-30 below 2^-6) where
 // none are far: x = h pi/2 + r with |r| <= pi/4. By the parity of h it is sin r = exact - (rest + r
 // z p) or cos r = 1 + z p, z being r^2 and p a polynomial in z (Cephes sinf, cosf): what is rounded
 // before the last sum is small beside it.
-static tc_val sin_of_quarters(tc_emit *e, tc_val x, tc_val t, bool cosine) {
+static tc_val sin_of_quarters(tc_kir_builder *e, tc_val x, tc_val t, bool cosine) {
   static const double of_sin[] = {1.9515295891e-4, -8.3321608736e-3, 1.6666654611e-1};
   static const double of_cos[] = {-1.388731625493765e-3, 4.166664568298827e-2, -0.5};
   tc_val h = SUB(t, F(by_quarters.rounder + cosine));
-  tc_val exact = tc_emit_fma(e, h, F(-1.57079625129699707), x), rest = MUL(h, F(7.54978995489188e-8)), r = SUB(exact, rest);
-  tc_val z = tc_emit_fma(e, exact, exact, tc_emit_un(e, TC_IR_NEG, MUL(rest, ADD(exact, r)))), quarter = bits_of(e, t);
-  tc_val odd = tc_emit_bin(e, TC_IR_NE, int_op(e, TC_IR_AND, quarter, 1), tc_emit_const_i(e, TC_I32, 0));
-  tc_val p = tc_emit_select(e, odd, tc_emit_fma(e, z, F(2.443315711809948e-5), F(of_cos[0])), F(of_sin[0]));
-  for (int i = 1; i < 3; i++) p = tc_emit_fma(e, p, z, tc_emit_select(e, odd, F(of_cos[i]), F(of_sin[i])));
-  p = tc_emit_fma(e, p, tc_emit_select(e, odd, z, MUL(r, z)), tc_emit_select(e, odd, F(1), rest));
-  tc_val s = tc_emit_select(e, odd, p, SUB(exact, p)), sign = int_op(e, TC_IR_AND, int_op(e, TC_IR_SHL, quarter, 30), INT32_MIN);
-  return float_of(e, tc_emit_bin(e, TC_IR_XOR, bits_of(e, s), sign));
+  tc_val exact = tc_build_fma(e, h, F(-1.57079625129699707), x), rest = MUL(h, F(7.54978995489188e-8)), r = SUB(exact, rest);
+  tc_val z = tc_build_fma(e, exact, exact, tc_build_un(e, TC_IR_NEG, MUL(rest, ADD(exact, r)))), quarter = bits_of(e, t);
+  tc_val odd = tc_build_bin(e, TC_IR_NE, int_op(e, TC_IR_AND, quarter, 1), tc_build_const_i(e, TC_I32, 0));
+  tc_val p = tc_build_select(e, odd, tc_build_fma(e, z, F(2.443315711809948e-5), F(of_cos[0])), F(of_sin[0]));
+  for (int i = 1; i < 3; i++) p = tc_build_fma(e, p, z, tc_build_select(e, odd, F(of_cos[i]), F(of_sin[i])));
+  p = tc_build_fma(e, p, tc_build_select(e, odd, z, MUL(r, z)), tc_build_select(e, odd, F(1), rest));
+  tc_val s = tc_build_select(e, odd, p, SUB(exact, p)), sign = int_op(e, TC_IR_AND, int_op(e, TC_IR_SHL, quarter, 30), INT32_MIN);
+  return float_of(e, tc_build_bin(e, TC_IR_XOR, bits_of(e, s), sign));
 }
 
 // The same of t sixteenths, by three quarters of the operations: x = h pi/8 + r with |r| <= pi/16,
 // and of the angle h pi/8 sine and cosine are looked up. With lookup_tables.def's SINE, .. and odd
 // a polynomial for (sin r - r) / -z it is SINE + (cosine (exact - rest) + (SINE_REST - z (cosine
 // odd + SQUARE + FOURTH z))).
-static tc_val sin_of_sixteenths(tc_emit *e, tc_val x, tc_val t, bool cosine) {
+static tc_val sin_of_sixteenths(tc_kir_builder *e, tc_val x, tc_val t, bool cosine) {
   tc_val h = SUB(t, F(by_sixteenths.rounder + (cosine ? by_sixteenths.quarter : 0)));
-  tc_val exact = tc_emit_fma(e, h, F(-1.57079625129699707 / 4), x), less = MUL(h, F(-7.54978995489188e-8 / 4)), r = ADD(exact, less), z = MUL(r, r);
-  tc_val c = looked_up(e, TC_KIR_TABLE_COSINE, t), odd = MUL(r, tc_emit_fma(e, z, F(-0x1.10b702p-7), F(0x1.555544p-3)));
-  tc_val even = tc_emit_fma(e, looked_up(e, TC_KIR_TABLE_FOURTH, t), z, looked_up(e, TC_KIR_TABLE_SQUARE, t));
-  tc_val p = tc_emit_fma(e, c, odd, even);
-  tc_val s = tc_emit_fma(e, tc_emit_un(e, TC_IR_NEG, p), z, looked_up(e, TC_KIR_TABLE_SINE_REST, t));
-  s = tc_emit_fma(e, c, exact, tc_emit_fma(e, c, less, s));
+  tc_val exact = tc_build_fma(e, h, F(-1.57079625129699707 / 4), x), less = MUL(h, F(-7.54978995489188e-8 / 4)), r = ADD(exact, less), z = MUL(r, r);
+  tc_val c = looked_up(e, TC_KIR_TABLE_COSINE, t), odd = MUL(r, tc_build_fma(e, z, F(-0x1.10b702p-7), F(0x1.555544p-3)));
+  tc_val even = tc_build_fma(e, looked_up(e, TC_KIR_TABLE_FOURTH, t), z, looked_up(e, TC_KIR_TABLE_SQUARE, t));
+  tc_val p = tc_build_fma(e, c, odd, even);
+  tc_val s = tc_build_fma(e, tc_build_un(e, TC_IR_NEG, p), z, looked_up(e, TC_KIR_TABLE_SINE_REST, t));
+  s = tc_build_fma(e, c, exact, tc_build_fma(e, c, less, s));
   return ADD(looked_up(e, TC_KIR_TABLE_SINE, t), s);
 }
 
 // Not 0 in bits of turn's `far` where t has more parts than are exact, or is no number.
-static tc_val far_bits(tc_emit *e, tc_val t) {
+static tc_val far_bits(tc_kir_builder *e, tc_val t) {
   return int_op(e, TC_IR_XOR, bits_of(e, t), ROUNDER_BITS);
 }
 
-static tc_val is_far(tc_emit *e, tc_val bits, const turn *by) {
-  return tc_emit_bin(e, TC_IR_NE, int_op(e, TC_IR_AND, bits, by->far), tc_emit_const_i(e, TC_I32, 0));
+static tc_val is_far(tc_kir_builder *e, tc_val bits, const turn *by) {
+  return tc_build_bin(e, TC_IR_NE, int_op(e, TC_IR_AND, bits, by->far), tc_build_const_i(e, TC_I32, 0));
 }
 
 // With the rare path: a block whose arguments are all small takes the polynomial, else libm's
 // function. One test for all lanes: masks are dear.
-tc_val tc_kir_trig_f32(tc_emit *e, tc_val x, bool cosine) {
+tc_val tc_kir_trig_f32(tc_kir_builder *e, tc_val x, bool cosine) {
   const turn *by = e->lookups ? &by_sixteenths : &by_quarters;
   tc_val t = parts_of(e, x, by, cosine), v = e->lookups ? sin_of_sixteenths(e, x, t, cosine) : sin_of_quarters(e, x, t, cosine);
-  tc_val var = tc_emit_var(e, v), any = far_bits(e, t);
-  if (tc_emit_lanes(e, any) > 1) any = tc_emit_raw(e, TC_IR_REDUCE, TC_I32, 1, any, TC_NONE, TC_NONE, TC_IR_OR);
-  (void)tc_emit_raw(e, TC_IR_IF, TC_BOOL, 1, is_far(e, any, by), TC_NONE, TC_NONE, 0);
+  tc_val var = tc_build_var(e, v), any = far_bits(e, t);
+  if (tc_build_lanes(e, any) > 1) any = tc_build_raw(e, TC_IR_REDUCE, TC_I32, 1, any, TC_NONE, TC_NONE, TC_IR_OR);
+  (void)tc_build_raw(e, TC_IR_IF, TC_BOOL, 1, is_far(e, any, by), TC_NONE, TC_NONE, 0);
   // again: what waits meanwhile costs more.
   tc_val far = is_far(e, far_bits(e, parts_of(e, x, by, cosine)), by);
-  tc_emit_set(e, var, tc_emit_select(e, far, tc_kir_call_libm(e, cosine ? TC_KIR_MATH_COS : TC_KIR_MATH_SIN, x, 0, false), var));
-  tc_emit_end(e, TC_IR_ENDIF);
+  tc_build_set(e, var, tc_build_select(e, far, tc_kir_call_libm(e, cosine ? TC_KIR_MATH_COS : TC_KIR_MATH_SIN, x, 0, false), var));
+  tc_build_end(e, TC_IR_ENDIF);
   return var;
 }
 
 // e^-|x| never overflows, so both tails are right: e / (1 + e) below zero goes down through the
 // denormals.
-tc_val tc_kir_sigmoid(tc_emit *e, tc_val x, tc_type type) {
-  tc_val down = tc_emit_un(e, TC_IR_NEG, tc_emit_un(e, TC_IR_ABS, x));
+tc_val tc_kir_sigmoid(tc_kir_builder *e, tc_val x, tc_type type) {
+  tc_val down = tc_build_un(e, TC_IR_NEG, tc_build_un(e, TC_IR_ABS, x));
   tc_val ex = type == TC_F32 ? exp_within(e, at_least(e, down, -104.0), true) : tc_kir_call_libm(e, TC_KIR_MATH_EXP, down, 0, false);
   // e^-0 is 1, too.
-  tc_val below = type == TC_F32 ? int_op(e, TC_IR_LT, bits_of(e, x), 0) : tc_emit_bin(e, TC_IR_LT, x, F(0));
-  tc_val top = tc_emit_select(e, below, ex, F(1));
+  tc_val below = type == TC_F32 ? int_op(e, TC_IR_LT, bits_of(e, x), 0) : tc_build_bin(e, TC_IR_LT, x, F(0));
+  tc_val top = tc_build_select(e, below, ex, F(1));
   return DIV(top, ADD(F(1), ex));
 }
 
@@ -276,14 +276,14 @@ tc_val tc_kir_sigmoid(tc_emit *e, tc_val x, tc_type type) {
 // gelu by tanh is x s(y), s being the sigmoid and y = x (c + d x^2), 2 sqrt(2 / pi) (x + 0.044715
 // x^3). In f32: relu(x) - a h / (1 + h) with a = |x| and h = 2^-|y / ln 2|. Within 2.2 ULP above 0,
 // 5.5e-8 below. a is bounded as in gelu_f32.
-tc_val tc_kir_gelu_tanh_f32(tc_emit *e, tc_val x) {
-  tc_val a = at_most(e, tc_emit_un(e, TC_IR_ABS, x), 9.75);
-  tc_val y = MUL(a, tc_emit_fma(e, MUL(a, a), F(-0.044715 * TANH_SCALE * LOG2_E), F(-TANH_SCALE * LOG2_E))), h = power_of_two(e, y);
+tc_val tc_kir_gelu_tanh_f32(tc_kir_builder *e, tc_val x) {
+  tc_val a = at_most(e, tc_build_un(e, TC_IR_ABS, x), 9.75);
+  tc_val y = MUL(a, tc_build_fma(e, MUL(a, a), F(-0.044715 * TANH_SCALE * LOG2_E), F(-TANH_SCALE * LOG2_E))), h = power_of_two(e, y);
   return SUB(at_least(e, x, 0), DIV(MUL(a, h), ADD(F(1), h)));
 }
 
 // In double, where a tail is 0, too, and -inf no number times 0.
-tc_val tc_kir_gelu_tanh_f64(tc_emit *e, tc_val x) {
-  tc_val s = tc_kir_sigmoid(e, MUL(x, tc_emit_fma(e, MUL(x, x), F(0.044715 * TANH_SCALE), F(TANH_SCALE))), TC_F64);
-  return tc_emit_select(e, tc_emit_bin(e, TC_IR_EQ, s, F(0)), F(-0.0), MUL(x, s));
+tc_val tc_kir_gelu_tanh_f64(tc_kir_builder *e, tc_val x) {
+  tc_val s = tc_kir_sigmoid(e, MUL(x, tc_build_fma(e, MUL(x, x), F(0.044715 * TANH_SCALE), F(TANH_SCALE))), TC_F64);
+  return tc_build_select(e, tc_build_bin(e, TC_IR_EQ, s, F(0)), F(-0.0), MUL(x, s));
 }

@@ -12,28 +12,28 @@
 
 // Row fn of libm.def on a, or with `two` on a and b, lane by lane in F64; the result has the type
 // of a.
-tc_val tc_kir_call_libm(tc_emit *e, int64_t fn, tc_val a, tc_val b, bool two);
+tc_val tc_kir_call_libm(tc_kir_builder *e, int64_t fn, tc_val a, tc_val b, bool two);
 
 // In f32. Each one's error is beside its definition.
-tc_val tc_kir_exp_f32(tc_emit *e, tc_val x);
-tc_val tc_kir_log_f32(tc_emit *e, tc_val x);
-tc_val tc_kir_trig_f32(tc_emit *e, tc_val x, bool cosine);
-tc_val tc_kir_tanh_f32(tc_emit *e, tc_val x);
-tc_val tc_kir_erf_f32(tc_emit *e, tc_val x);
-tc_val tc_kir_gelu_f32(tc_emit *e, tc_val x);
-tc_val tc_kir_gelu_tanh_f32(tc_emit *e, tc_val x);
+tc_val tc_kir_exp_f32(tc_kir_builder *e, tc_val x);
+tc_val tc_kir_log_f32(tc_kir_builder *e, tc_val x);
+tc_val tc_kir_trig_f32(tc_kir_builder *e, tc_val x, bool cosine);
+tc_val tc_kir_tanh_f32(tc_kir_builder *e, tc_val x);
+tc_val tc_kir_erf_f32(tc_kir_builder *e, tc_val x);
+tc_val tc_kir_gelu_f32(tc_kir_builder *e, tc_val x);
+tc_val tc_kir_gelu_tanh_f32(tc_kir_builder *e, tc_val x);
 // In f64.
-tc_val tc_kir_gelu_f64(tc_emit *e, tc_val x);
-tc_val tc_kir_gelu_tanh_f64(tc_emit *e, tc_val x);
+tc_val tc_kir_gelu_f64(tc_kir_builder *e, tc_val x);
+tc_val tc_kir_gelu_tanh_f64(tc_kir_builder *e, tc_val x);
 // In f32 or f64.
-tc_val tc_kir_sigmoid(tc_emit *e, tc_val x, tc_type type);
+tc_val tc_kir_sigmoid(tc_kir_builder *e, tc_val x, tc_type type);
 // EXP of an x at most 0, or NaN, by fewer operations: the same bits, but with lookups, where it is
 // within 1 ULP, and 0 below 2^-126.
-tc_val tc_emit_exp_of_negative(tc_emit *e, tc_type type, tc_val x);
+tc_val tc_build_exp_of_negative(tc_kir_builder *e, tc_type type, tc_val x);
 // Where there are lookups, 2^x in f32 of an x at least -127, where it is 0: t is x rounded to
 // sixteenths, with TC_EMIT_ROUNDER_OF_SIXTEENTHS added, by which that is done, and r the rest of x.
 // Within 1.6e-9 and rounding.
 #define TC_EMIT_ROUNDER_OF_SIXTEENTHS 786432.0
-tc_val tc_emit_power_of_sixteenths(tc_emit *e, tc_val t, tc_val r);
+tc_val tc_build_power_of_sixteenths(tc_kir_builder *e, tc_val t, tc_val r);
 
 #endif

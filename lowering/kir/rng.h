@@ -17,6 +17,6 @@ typedef struct tc_draw {
 } tc_draw;
 
 // Values of the type: one for each lane.
-tc_val tc_draw_emit(tc_emit *e, const tc_draw *draw);
+tc_val tc_draw_emit(tc_kir_builder *e, const tc_draw *draw);
 
 #endif

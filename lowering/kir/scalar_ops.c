@@ -9,70 +9,70 @@
 #define LIBM_COST 400.0  // lane by lane, in double
 
 // Whether a quotient that was cut towards 0 and left this remainder lies above its floor.
-static tc_val is_above_floor(tc_emit *e, tc_val rem, tc_val b, tc_type type) {
-  tc_val zero = tc_emit_const_i(e, type, 0), inexact = tc_emit_bin(e, TC_IR_NE, rem, zero);
-  return tc_emit_bin(e, TC_IR_AND, inexact, tc_emit_bin(e, TC_IR_LT, tc_emit_bin(e, TC_IR_XOR, rem, b), zero));
+static tc_val is_above_floor(tc_kir_builder *e, tc_val rem, tc_val b, tc_type type) {
+  tc_val zero = tc_build_const_i(e, type, 0), inexact = tc_build_bin(e, TC_IR_NE, rem, zero);
+  return tc_build_bin(e, TC_IR_AND, inexact, tc_build_bin(e, TC_IR_LT, tc_build_bin(e, TC_IR_XOR, rem, b), zero));
 }
 
 // Round toward minus infinity of integer a / b; 0 where b is 0.
-static tc_val floor_div_int(tc_emit *e, tc_val a, tc_val b, tc_type type) {
+static tc_val floor_div_int(tc_kir_builder *e, tc_val a, tc_val b, tc_type type) {
   tc_val q = DIV(a, b);
   if (type == TC_U8 || type == TC_BOOL) return q;
-  tc_val above = is_above_floor(e, tc_emit_bin(e, TC_IR_REM, a, b), b, type);
-  return tc_emit_select(e, above, SUB(q, tc_emit_const_i(e, type, 1)), q);
+  tc_val above = is_above_floor(e, tc_build_bin(e, TC_IR_REM, a, b), b, type);
+  return tc_build_select(e, above, SUB(q, tc_build_const_i(e, type, 1)), q);
 }
 
 // With the sign of b; 0 where b is 0, as REM has it.
-static tc_val remainder_int(tc_emit *e, tc_val a, tc_val b, tc_type type) {
-  tc_val rem = tc_emit_bin(e, TC_IR_REM, a, b);
+static tc_val remainder_int(tc_kir_builder *e, tc_val a, tc_val b, tc_type type) {
+  tc_val rem = tc_build_bin(e, TC_IR_REM, a, b);
   if (type == TC_U8 || type == TC_BOOL) return rem;
-  return tc_emit_select(e, is_above_floor(e, rem, b, type), ADD(rem, b), rem);
+  return tc_build_select(e, is_above_floor(e, rem, b, type), ADD(rem, b), rem);
 }
 
-static tc_val remainder_float(tc_emit *e, tc_val a, tc_val b) {
+static tc_val remainder_float(tc_kir_builder *e, tc_val a, tc_val b) {
   tc_val x = a, m = tc_kir_call_libm(e, TC_KIR_MATH_FMOD, a, b, true);
-  tc_val wrong = tc_emit_bin(e, TC_IR_NE, tc_emit_bin(e, TC_IR_LT, m, F(0)), tc_emit_bin(e, TC_IR_LT, b, F(0)));
-  return tc_emit_select(e, tc_emit_bin(e, TC_IR_AND, tc_emit_bin(e, TC_IR_NE, m, F(0)), wrong), ADD(m, b), m);
+  tc_val wrong = tc_build_bin(e, TC_IR_NE, tc_build_bin(e, TC_IR_LT, m, F(0)), tc_build_bin(e, TC_IR_LT, b, F(0)));
+  return tc_build_select(e, tc_build_bin(e, TC_IR_AND, tc_build_bin(e, TC_IR_NE, m, F(0)), wrong), ADD(m, b), m);
 }
 
 // Not floor(a / b), which may round up to a whole number first. In f64, as the reference. Source:
 // PyTorch, c10/util/generic_math.h, div_floor_floating.
-static tc_val floor_div_float(tc_emit *e, tc_val a, tc_val b, tc_type type) {
+static tc_val floor_div_float(tc_kir_builder *e, tc_val a, tc_val b, tc_type type) {
   int lanes = tc_kir_widest(e, a, b);
-  a = tc_emit_cast(e, tc_emit_splat(e, a, lanes), TC_F64), b = tc_emit_cast(e, tc_emit_splat(e, b, lanes), TC_F64);
+  a = tc_build_cast(e, tc_build_splat(e, a, lanes), TC_F64), b = tc_build_cast(e, tc_build_splat(e, b, lanes), TC_F64);
   tc_val x = a, plain = DIV(a, b), m = tc_kir_call_libm(e, TC_KIR_MATH_FMOD, a, b, true), q = DIV(SUB(a, m), b);
-  tc_val differ = tc_emit_bin(e, TC_IR_NE, tc_emit_bin(e, TC_IR_LT, m, F(0)), tc_emit_bin(e, TC_IR_LT, b, F(0)));
-  q = tc_emit_select(e, tc_emit_bin(e, TC_IR_AND, tc_emit_bin(e, TC_IR_NE, m, F(0)), differ), SUB(q, F(1)), q);
-  tc_val floored = tc_emit_un(e, TC_IR_FLOOR, q), up = tc_emit_bin(e, TC_IR_GT, SUB(q, floored), F(0.5));
-  floored = tc_emit_select(e, up, ADD(floored, F(1)), floored);
+  tc_val differ = tc_build_bin(e, TC_IR_NE, tc_build_bin(e, TC_IR_LT, m, F(0)), tc_build_bin(e, TC_IR_LT, b, F(0)));
+  q = tc_build_select(e, tc_build_bin(e, TC_IR_AND, tc_build_bin(e, TC_IR_NE, m, F(0)), differ), SUB(q, F(1)), q);
+  tc_val floored = tc_build_un(e, TC_IR_FLOOR, q), up = tc_build_bin(e, TC_IR_GT, SUB(q, floored), F(0.5));
+  floored = tc_build_select(e, up, ADD(floored, F(1)), floored);
   // 0 with the quotient's sign.
-  floored = tc_emit_select(e, tc_emit_bin(e, TC_IR_EQ, q, F(0)), MUL(plain, F(0)), floored);
-  return tc_emit_cast(e, tc_emit_select(e, tc_emit_bin(e, TC_IR_EQ, b, F(0)), plain, floored), type);
+  floored = tc_build_select(e, tc_build_bin(e, TC_IR_EQ, q, F(0)), MUL(plain, F(0)), floored);
+  return tc_build_cast(e, tc_build_select(e, tc_build_bin(e, TC_IR_EQ, b, F(0)), plain, floored), type);
 }
 
 // a^b for integers by squaring; negative exponents give 0 but for bases 1 and -1.
-static tc_val pow_int(tc_emit *e, tc_val a, tc_val b, tc_type type) {
+static tc_val pow_int(tc_kir_builder *e, tc_val a, tc_val b, tc_type type) {
   int bits = (int)tc_type_bytes(type) * 8, lanes = tc_kir_widest(e, a, b);
-  a = tc_emit_splat(e, a, lanes), b = tc_emit_splat(e, b, lanes);
-  tc_val one = tc_emit_splat(e, tc_emit_const_i(e, type, 1), lanes), zero = tc_emit_const_i(e, type, 0), y = one, base = a;
+  a = tc_build_splat(e, a, lanes), b = tc_build_splat(e, b, lanes);
+  tc_val one = tc_build_splat(e, tc_build_const_i(e, type, 1), lanes), zero = tc_build_const_i(e, type, 0), y = one, base = a;
   for (int i = 0; i < bits - (type == TC_U8 ? 0 : 1); i++) {
-    tc_val bit = tc_emit_bin(e, TC_IR_AND, tc_emit_bin(e, type == TC_U8 ? TC_IR_USHR : TC_IR_SHR, b, tc_emit_const_i(e, type, i)), one);
-    y = tc_emit_select(e, tc_emit_bin(e, TC_IR_NE, bit, zero), MUL(y, base), y);
+    tc_val bit = tc_build_bin(e, TC_IR_AND, tc_build_bin(e, type == TC_U8 ? TC_IR_USHR : TC_IR_SHR, b, tc_build_const_i(e, type, i)), one);
+    y = tc_build_select(e, tc_build_bin(e, TC_IR_NE, bit, zero), MUL(y, base), y);
     base = MUL(base, base);
   }
   if (type == TC_U8) return y;
-  tc_val minus = tc_emit_const_i(e, type, -1);
-  tc_val odd = tc_emit_bin(e, TC_IR_NE, tc_emit_bin(e, TC_IR_AND, b, one), zero);
-  tc_val unit = tc_emit_select(e, tc_emit_bin(e, TC_IR_EQ, a, one), one,
-                               tc_emit_select(e, tc_emit_bin(e, TC_IR_EQ, a, minus), tc_emit_select(e, odd, minus, one), zero));
-  return tc_emit_select(e, tc_emit_bin(e, TC_IR_LT, b, zero), unit, y);
+  tc_val minus = tc_build_const_i(e, type, -1);
+  tc_val odd = tc_build_bin(e, TC_IR_NE, tc_build_bin(e, TC_IR_AND, b, one), zero);
+  tc_val unit = tc_build_select(e, tc_build_bin(e, TC_IR_EQ, a, one), one,
+                                tc_build_select(e, tc_build_bin(e, TC_IR_EQ, a, minus), tc_build_select(e, odd, minus, one), zero));
+  return tc_build_select(e, tc_build_bin(e, TC_IR_LT, b, zero), unit, y);
 }
 
-static tc_val sign_of(tc_emit *e, tc_val x, tc_type type) {
-  tc_val zero = tc_emit_const_f(e, type, 0), one = tc_emit_const_f(e, type, 1);
-  tc_val s = tc_emit_select(e, tc_emit_bin(e, TC_IR_GT, x, zero), one, zero);
+static tc_val sign_of(tc_kir_builder *e, tc_val x, tc_type type) {
+  tc_val zero = tc_build_const_f(e, type, 0), one = tc_build_const_f(e, type, 1);
+  tc_val s = tc_build_select(e, tc_build_bin(e, TC_IR_GT, x, zero), one, zero);
   if (type == TC_U8 || type == TC_BOOL) return s;
-  return tc_emit_select(e, tc_emit_bin(e, TC_IR_LT, x, zero), tc_emit_const_f(e, type, -1), s);
+  return tc_build_select(e, tc_build_bin(e, TC_IR_LT, x, zero), tc_build_const_f(e, type, -1), s);
 }
 
 // Rows that a function of the math table makes (`lower` in ops.def): 1 + its number; 0: the others.
@@ -87,13 +87,13 @@ static const uint8_t math_of[TC_N_OP_ROWS] = {
 #undef TC_OP
 };
 
-static tc_val via_table(tc_emit *e, uint32_t op, tc_val a, tc_val b) {
-  if (op == TC_OP_POLYGAMMA) return tc_emit_cast(e, tc_kir_call_libm(e, TC_KIR_MATH_POLYGAMMA, b, a, true), tc_emit_type(e, a));
+static tc_val via_table(tc_kir_builder *e, uint32_t op, tc_val a, tc_val b) {
+  if (op == TC_OP_POLYGAMMA) return tc_build_cast(e, tc_kir_call_libm(e, TC_KIR_MATH_POLYGAMMA, b, a, true), tc_build_type(e, a));
   bool two = tc_op_arity[op] == 2;
   return tc_kir_call_libm(e, math_of[op] - 1, a, two ? b : 0, two);
 }
 
-static tc_val fast_f32(tc_emit *e, uint32_t op, tc_val x, bool *known) {
+static tc_val fast_f32(tc_kir_builder *e, uint32_t op, tc_val x, bool *known) {
   *known = true;
   switch (op) {
     case TC_OP_EXP: return tc_kir_exp_f32(e, x);
@@ -108,67 +108,67 @@ static tc_val fast_f32(tc_emit *e, uint32_t op, tc_val x, bool *known) {
   }
 }
 
-static tc_val arithmetic(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c) {
+static tc_val arithmetic(tc_kir_builder *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c) {
   bool floats = tc_type_is_float(type);
   tc_val x = a;
   switch (op) {
-    case TC_OP_NEG: return floats ? tc_emit_un(e, TC_IR_NEG, a) : SUB(tc_emit_const_i(e, type, 0), a);
-    case TC_OP_ABS: return type == TC_BOOL || type == TC_U8 ? a : tc_emit_un(e, TC_IR_ABS, a);
+    case TC_OP_NEG: return floats ? tc_build_un(e, TC_IR_NEG, a) : SUB(tc_build_const_i(e, type, 0), a);
+    case TC_OP_ABS: return type == TC_BOOL || type == TC_U8 ? a : tc_build_un(e, TC_IR_ABS, a);
     case TC_OP_SIGN: return sign_of(e, a, type);
-    case TC_OP_FLOOR: return floats ? tc_emit_un(e, TC_IR_FLOOR, a) : a;
-    case TC_OP_CEIL: return floats ? tc_emit_un(e, TC_IR_CEIL, a) : a;
-    case TC_OP_ROUND: return floats ? tc_emit_un(e, TC_IR_RINT, a) : a;
-    case TC_OP_TRUNC: return floats ? tc_emit_un(e, TC_IR_TRUNC, a) : a;
+    case TC_OP_FLOOR: return floats ? tc_build_un(e, TC_IR_FLOOR, a) : a;
+    case TC_OP_CEIL: return floats ? tc_build_un(e, TC_IR_CEIL, a) : a;
+    case TC_OP_ROUND: return floats ? tc_build_un(e, TC_IR_RINT, a) : a;
+    case TC_OP_TRUNC: return floats ? tc_build_un(e, TC_IR_TRUNC, a) : a;
     case TC_OP_SQUARE: return MUL(a, a);
-    case TC_OP_SQRT: return tc_emit_un(e, TC_IR_SQRT, a);
-    case TC_OP_RSQRT: return DIV(F(1), tc_emit_un(e, TC_IR_SQRT, a));
+    case TC_OP_SQRT: return tc_build_un(e, TC_IR_SQRT, a);
+    case TC_OP_RSQRT: return DIV(F(1), tc_build_un(e, TC_IR_SQRT, a));
     case TC_OP_RECIPROCAL: return DIV(F(1), a);
     case TC_OP_SIGMOID: return tc_kir_sigmoid(e, a, type);
     case TC_OP_GELU: return tc_kir_gelu_f64(e, a);
     case TC_OP_GELU_TANH: return tc_kir_gelu_tanh_f64(e, a);
-    case TC_OP_RELU: return tc_emit_bin(e, TC_IR_MAX, a, tc_emit_const_f(e, type, 0));
-    case TC_OP_ISNAN: return floats ? tc_emit_bin(e, TC_IR_NE, a, a) : tc_emit_splat(e, tc_emit_const_i(e, TC_BOOL, 0), tc_emit_lanes(e, a));
-    case TC_OP_LOGICAL_NOT: return tc_emit_un(e, TC_IR_NOT, tc_emit_cast(e, a, TC_BOOL));
-    case TC_OP_BITWISE_NOT: return tc_emit_un(e, TC_IR_NOT, a);
-    case TC_OP_ADD: return type == TC_BOOL ? tc_emit_bin(e, TC_IR_OR, a, b) : ADD(a, b);
+    case TC_OP_RELU: return tc_build_bin(e, TC_IR_MAX, a, tc_build_const_f(e, type, 0));
+    case TC_OP_ISNAN: return floats ? tc_build_bin(e, TC_IR_NE, a, a) : tc_build_splat(e, tc_build_const_i(e, TC_BOOL, 0), tc_build_lanes(e, a));
+    case TC_OP_LOGICAL_NOT: return tc_build_un(e, TC_IR_NOT, tc_build_cast(e, a, TC_BOOL));
+    case TC_OP_BITWISE_NOT: return tc_build_un(e, TC_IR_NOT, a);
+    case TC_OP_ADD: return type == TC_BOOL ? tc_build_bin(e, TC_IR_OR, a, b) : ADD(a, b);
     case TC_OP_SUB: return SUB(a, b);
-    case TC_OP_MUL: return type == TC_BOOL ? tc_emit_bin(e, TC_IR_AND, a, b) : MUL(a, b);
+    case TC_OP_MUL: return type == TC_BOOL ? tc_build_bin(e, TC_IR_AND, a, b) : MUL(a, b);
     case TC_OP_DIV: return DIV(a, b);
     case TC_OP_POW: return floats ? tc_kir_call_libm(e, TC_KIR_MATH_POW, a, b, true) : pow_int(e, a, b, type);
-    case TC_OP_MAXIMUM: return type == TC_BOOL ? tc_emit_bin(e, TC_IR_OR, a, b) : tc_emit_bin(e, TC_IR_MAX, a, b);
-    case TC_OP_MINIMUM: return type == TC_BOOL ? tc_emit_bin(e, TC_IR_AND, a, b) : tc_emit_bin(e, TC_IR_MIN, a, b);
-    case TC_OP_FMOD: return floats ? tc_kir_call_libm(e, TC_KIR_MATH_FMOD, a, b, true) : tc_emit_bin(e, TC_IR_REM, a, b);
+    case TC_OP_MAXIMUM: return type == TC_BOOL ? tc_build_bin(e, TC_IR_OR, a, b) : tc_build_bin(e, TC_IR_MAX, a, b);
+    case TC_OP_MINIMUM: return type == TC_BOOL ? tc_build_bin(e, TC_IR_AND, a, b) : tc_build_bin(e, TC_IR_MIN, a, b);
+    case TC_OP_FMOD: return floats ? tc_kir_call_libm(e, TC_KIR_MATH_FMOD, a, b, true) : tc_build_bin(e, TC_IR_REM, a, b);
     case TC_OP_REMAINDER: return floats ? remainder_float(e, a, b) : remainder_int(e, a, b, type);
-    case TC_OP_FLOOR_DIVIDE: return floats ? floor_div_float(e, a, b, tc_emit_type(e, a)) : floor_div_int(e, a, b, type);
-    case TC_OP_EQ: return tc_emit_bin(e, TC_IR_EQ, a, b);
-    case TC_OP_NE: return tc_emit_bin(e, TC_IR_NE, a, b);
-    case TC_OP_LT: return tc_emit_bin(e, TC_IR_LT, a, b);
-    case TC_OP_LE: return tc_emit_bin(e, TC_IR_LE, a, b);
-    case TC_OP_GT: return tc_emit_bin(e, TC_IR_GT, a, b);
-    case TC_OP_GE: return tc_emit_bin(e, TC_IR_GE, a, b);
+    case TC_OP_FLOOR_DIVIDE: return floats ? floor_div_float(e, a, b, tc_build_type(e, a)) : floor_div_int(e, a, b, type);
+    case TC_OP_EQ: return tc_build_bin(e, TC_IR_EQ, a, b);
+    case TC_OP_NE: return tc_build_bin(e, TC_IR_NE, a, b);
+    case TC_OP_LT: return tc_build_bin(e, TC_IR_LT, a, b);
+    case TC_OP_LE: return tc_build_bin(e, TC_IR_LE, a, b);
+    case TC_OP_GT: return tc_build_bin(e, TC_IR_GT, a, b);
+    case TC_OP_GE: return tc_build_bin(e, TC_IR_GE, a, b);
     case TC_OP_LOGICAL_AND:
-    case TC_OP_BITWISE_AND: return tc_emit_bin(e, TC_IR_AND, a, b);
+    case TC_OP_BITWISE_AND: return tc_build_bin(e, TC_IR_AND, a, b);
     case TC_OP_LOGICAL_OR:
-    case TC_OP_BITWISE_OR: return tc_emit_bin(e, TC_IR_OR, a, b);
+    case TC_OP_BITWISE_OR: return tc_build_bin(e, TC_IR_OR, a, b);
     case TC_OP_LOGICAL_XOR:
-    case TC_OP_BITWISE_XOR: return tc_emit_bin(e, TC_IR_XOR, a, b);
-    case TC_OP_SHIFT_LEFT: return tc_emit_bin(e, TC_IR_SHL, a, b);
-    case TC_OP_SHIFT_RIGHT: return tc_emit_bin(e, TC_IR_SHR, a, b);
-    case TC_OP_WHERE: return tc_emit_select(e, a, b, c);
+    case TC_OP_BITWISE_XOR: return tc_build_bin(e, TC_IR_XOR, a, b);
+    case TC_OP_SHIFT_LEFT: return tc_build_bin(e, TC_IR_SHL, a, b);
+    case TC_OP_SHIFT_RIGHT: return tc_build_bin(e, TC_IR_SHR, a, b);
+    case TC_OP_WHERE: return tc_build_select(e, a, b, c);
     default: TC_ASSERT(!tc_op_is_elementwise((tc_op)op)); return a;  // reshapes stored on their own: a copy
   }
 }
 
-tc_val tc_emit_scalar_op(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c) {
+tc_val tc_build_scalar_op(tc_kir_builder *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c) {
   bool known = false, strict = tc_options_get()->strict;
   if (strict && type == TC_F32 && (op == TC_OP_SIGMOID || op == TC_OP_GELU || op == TC_OP_GELU_TANH))
-    return tc_emit_cast(e, arithmetic(e, op, TC_F64, tc_emit_cast(e, a, TC_F64), b, c), type);
+    return tc_build_cast(e, arithmetic(e, op, TC_F64, tc_build_cast(e, a, TC_F64), b, c), type);
   tc_val v = type == TC_F32 && !strict ? fast_f32(e, op, a, &known) : a;
   if (known) return v;
   return math_of[op] ? via_table(e, op, a, b) : arithmetic(e, op, type, a, b, c);
 }
 
-double tc_emit_cost(uint32_t op, tc_type type) {
+double tc_build_cost(uint32_t op, tc_type type) {
   bool f32 = type == TC_F32 || type == TC_F16 || type == TC_BF16;
   switch (op) {
     case TC_OP_FULL:

@@ -10,8 +10,8 @@
 // The elementwise op of the table on values of one type (compute type: F32 for f16 and bf16),
 // IR-level polynomials where there are any. Results of compares are BOOL. b of POLYGAMMA is its n,
 // in F64.
-tc_val tc_emit_scalar_op(tc_emit *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c);
+tc_val tc_build_scalar_op(tc_kir_builder *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c);
 // What the op costs on one element, an addition being 1.
-double tc_emit_cost(uint32_t op, tc_type type);
+double tc_build_cost(uint32_t op, tc_type type);
 
 #endif

@@ -73,7 +73,7 @@ static void run_print(const test_case *c, FILE *out) {
 }
 
 // The instructions behind the arguments, which are the kernel's numbers.
-static void print_built(tc_emit *e, FILE *out) {
+static void print_built(tc_kir_builder *e, FILE *out) {
   char why[256];
   for (uint32_t k = 0; k < e->kir->n_inst; k++) e->kir->n_num += e->kir->inst[k].op == TC_IR_NUM;
   cr_expect(!e->failed);
@@ -82,16 +82,16 @@ static void print_built(tc_emit *e, FILE *out) {
   tc_kir_destroy(e->kir);
 }
 
-static tc_val put_argument(tc_emit *e, const char *word, tc_type *type) {
+static tc_val put_argument(tc_kir_builder *e, const char *word, tc_type *type) {
   int lanes, number = (int)e->kir->n_inst;
   if (!word || !parse_value_type(word, type, &lanes)) return TC_NONE;
-  return tc_emit_raw(e, TC_IR_NUM, *type, lanes, TC_NONE, TC_NONE, TC_NONE, number);
+  return tc_build_raw(e, TC_IR_NUM, *type, lanes, TC_NONE, TC_NONE, TC_NONE, number);
 }
 
-static tc_val call_function(tc_emit *e, const char *name, tc_val x, tc_type type) {
+static tc_val call_function(tc_kir_builder *e, const char *name, tc_val x, tc_type type) {
   static const struct {
     const char *name;
-    tc_val (*call)(tc_emit *e, tc_val x);
+    tc_val (*call)(tc_kir_builder *e, tc_val x);
   } row[] = {
       {"exp_f32", tc_kir_exp_f32},   {"log_f32", tc_kir_log_f32},   {"tanh_f32", tc_kir_tanh_f32},           {"erf_f32", tc_kir_erf_f32},
       {"gelu_f32", tc_kir_gelu_f32}, {"gelu_f64", tc_kir_gelu_f64}, {"gelu_tanh_f32", tc_kir_gelu_tanh_f32}, {"gelu_tanh_f64", tc_kir_gelu_tanh_f64}};
@@ -100,15 +100,15 @@ static tc_val call_function(tc_emit *e, const char *name, tc_val x, tc_type type
   if (strcmp(name, "sin_f32") == 0) return tc_kir_trig_f32(e, x, false);
   if (strcmp(name, "cos_f32") == 0) return tc_kir_trig_f32(e, x, true);
   if (strcmp(name, "sigmoid") == 0) return tc_kir_sigmoid(e, x, type);
-  if (strcmp(name, "exp_of_negative") == 0) return tc_emit_exp_of_negative(e, type, x);
+  if (strcmp(name, "exp_of_negative") == 0) return tc_build_exp_of_negative(e, type, x);
   if (strcmp(name, "call_libm_tan") == 0) return tc_kir_call_libm(e, TC_KIR_MATH_TAN, x, 0, false);
-  if (strcmp(name, "power_of_sixteenths") == 0) return tc_emit_power_of_sixteenths(e, x, x);
+  if (strcmp(name, "power_of_sixteenths") == 0) return tc_build_power_of_sixteenths(e, x, x);
   return TC_NONE;
 }
 
 static void run_function(const test_case *c, FILE *out) {
   tc_kir n = {.n_inst = 0};
-  tc_emit e = {.kir = &n, .lookups = c->lookups};
+  tc_kir_builder e = {.kir = &n, .lookups = c->lookups};
   char *text = strdup(c->input), *at = text, *name = strsep(&at, " \n");
   tc_type type = TC_F32, other;
   tc_val v[3];
@@ -119,7 +119,7 @@ static void run_function(const test_case *c, FILE *out) {
     int op = 0;
     while (op < TC_N_OP_ROWS && strcmp(tc_op_names[op], name) != 0) op++;
     if (op < TC_N_OP_ROWS)
-      (void)tc_emit_scalar_op(&e, (uint32_t)op, v[2] != TC_NONE ? other : type, v[0], v[1], v[2]);
+      (void)tc_build_scalar_op(&e, (uint32_t)op, v[2] != TC_NONE ? other : type, v[0], v[1], v[2]);
     else
       print_refusal(name, out);
   }
@@ -127,7 +127,7 @@ static void run_function(const test_case *c, FILE *out) {
   free(text);
 }
 
-static bool build_line(tc_emit *e, char *line) {
+static bool build_line(tc_kir_builder *e, char *line) {
   char word[32], type_name[32] = "";
   unsigned a = 0, b = 0, d = 0;
   double number = 0;
@@ -136,30 +136,30 @@ static bool build_line(tc_emit *e, char *line) {
   if (sscanf(line, "arg %31s", type_name) == 1) return put_argument(e, type_name, &type) != TC_NONE;
   if (sscanf(line, "const %31s %lf", type_name, &number) == 2) {
     if (!parse_type(type_name, &type)) return false;
-    return tc_type_is_float(type) ? tc_emit_const_f(e, type, number) : tc_emit_const_i(e, type, (int64_t)number), true;
+    return tc_type_is_float(type) ? tc_build_const_f(e, type, number) : tc_build_const_i(e, type, (int64_t)number), true;
   }
-  if (sscanf(line, "cast %%%u %31s", &a, type_name) == 2) return parse_type(type_name, &type) && (tc_emit_cast(e, a, type), true);
-  if (sscanf(line, "settled %%%u", &a) == 1) return tc_emit_settled(e, a), true;
-  if (sscanf(line, "splat %%%u %d", &a, &lanes) == 2) return tc_emit_splat(e, a, lanes), true;
-  if (sscanf(line, "words %%%u %%%u", &a, &b) == 2) return tc_emit_words(e, a, b), true;
-  if (sscanf(line, "halve %%%u %%%u", &a, &b) == 2) return tc_emit_halve(e, a, b), true;
-  if (sscanf(line, "var %%%u", &a) == 1) return tc_emit_var(e, a), true;
-  if (sscanf(line, "set %%%u %%%u", &a, &b) == 2) return tc_emit_set(e, a, b), true;
-  if (sscanf(line, "fma %%%u %%%u %%%u", &a, &b, &d) == 3) return tc_emit_fma(e, a, b, d), true;
-  if (sscanf(line, "select %%%u %%%u %%%u", &a, &b, &d) == 3) return tc_emit_select(e, a, b, d), true;
+  if (sscanf(line, "cast %%%u %31s", &a, type_name) == 2) return parse_type(type_name, &type) && (tc_build_cast(e, a, type), true);
+  if (sscanf(line, "settled %%%u", &a) == 1) return tc_build_settled(e, a), true;
+  if (sscanf(line, "splat %%%u %d", &a, &lanes) == 2) return tc_build_splat(e, a, lanes), true;
+  if (sscanf(line, "words %%%u %%%u", &a, &b) == 2) return tc_build_words(e, a, b), true;
+  if (sscanf(line, "halve %%%u %%%u", &a, &b) == 2) return tc_build_halve(e, a, b), true;
+  if (sscanf(line, "var %%%u", &a) == 1) return tc_build_var(e, a), true;
+  if (sscanf(line, "set %%%u %%%u", &a, &b) == 2) return tc_build_set(e, a, b), true;
+  if (sscanf(line, "fma %%%u %%%u %%%u", &a, &b, &d) == 3) return tc_build_fma(e, a, b, d), true;
+  if (sscanf(line, "select %%%u %%%u %%%u", &a, &b, &d) == 3) return tc_build_select(e, a, b, d), true;
   if (sscanf(line, "transpose %%%u %d", &a, &lanes) == 2 && lanes <= 8) {
     tc_val v[8];
     for (int k = 0; k < lanes; k++) v[k] = a + (tc_val)k;
-    return tc_emit_turn(e, v, lanes), true;
+    return tc_build_turn(e, v, lanes), true;
   }
   const int n = sscanf(line, "%31s %%%u %%%u", word, &a, &b);
   if (n < 2 || !parse_op(word, &op)) return false;
-  return n == 2 ? tc_emit_un(e, (tc_kir_op)op, a) : tc_emit_bin(e, (tc_kir_op)op, a, b), true;
+  return n == 2 ? tc_build_un(e, (tc_kir_op)op, a) : tc_build_bin(e, (tc_kir_op)op, a, b), true;
 }
 
 static void run_builder(const test_case *c, FILE *out) {
   tc_kir n = {.n_inst = 0};
-  tc_emit e = {.kir = &n};
+  tc_kir_builder e = {.kir = &n};
   char *text = strdup(c->input), *at = text, *line;
   while ((line = strsep(&at, "\n")))
     if (*line && !build_line(&e, line)) print_refusal(line, out);

@@ -308,11 +308,11 @@ Test(kir, threads) {
 
 static bool spreads(int from, int lanes) {
   tc_kir n = {.n_num = 0};
-  tc_emit e = {.kir = &n};
-  tc_val v = tc_emit_splat(&e, tc_emit_raw(&e, TC_IR_LANES, TC_I64, from, TC_NONE, TC_NONE, TC_NONE, 0), lanes);
+  tc_kir_builder e = {.kir = &n};
+  tc_val v = tc_build_splat(&e, tc_build_raw(&e, TC_IR_LANES, TC_I64, from, TC_NONE, TC_NONE, TC_NONE, 0), lanes);
   bool spread = !e.failed;
   cr_expect_eq(e.uneven, e.failed);
-  cr_expect_eq(tc_emit_lanes(&e, v), spread ? lanes : 1);
+  cr_expect_eq(tc_build_lanes(&e, v), spread ? lanes : 1);
   tc_kir_destroy(&n);
   return spread;
 }

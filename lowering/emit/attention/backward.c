@@ -72,7 +72,7 @@ static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
         store(p->s, b->dq, at_row, add(p->s, before, acc[i]));
         continue;
       }
-      begin_if(p->s, tc_emit_bin(E, TC_IR_LT, r, i64(p->s, p->f)));
+      begin_if(p->s, tc_build_bin(E, TC_IR_LT, r, i64(p->s, p->f)));
       tc_att_store_part(p, p->dq, tc_att_result_row(p, p->dq, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->e), &x, mul(p, acc[i], p->scale));
       end_if(p->s);
     }
@@ -97,7 +97,7 @@ static void sum_keys(backward *b, tc_val key, int factors, int rows, int sums, i
 
 static void backward_rows(backward *b) {
   tc_att *p = b->p;
-  tc_val last = i64(p->s, p->f - 1), padded = times(p->s, tc_emit_bin(E, TC_IR_DIV, plus(p, b->n_rows, p->rows - 1), i64(p->s, p->rows)), p->rows);
+  tc_val last = i64(p->s, p->f - 1), padded = times(p->s, tc_build_bin(E, TC_IR_DIV, plus(p, b->n_rows, p->rows - 1), i64(p->s, p->rows)), p->rows);
   tc_att_pack_rows(p, &p->q, b->row0, padded, last, p->e, b->e, b->queries, i64(p->s, 0));
   tc_att_pack_rows(p, &p->dout, b->row0, padded, last, p->ev, b->ev, b->douts, i64(p->s, 0));
   tc_val i = loop(p->s, i64(p->s, 0), b->n_rows, p->rows), row = add(p->s, b->row0, i), at = times(p->s, i, p->pitch);
@@ -117,7 +117,7 @@ static void backward_rows(backward *b) {
 
 static void fill_zero(tc_att *p, int tile, int64_t n) {
   tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, n), p->vector);
-  store(p->s, tile, i, tc_emit_splat(E, number(p, 0), p->vector));
+  store(p->s, tile, i, tc_build_splat(E, number(p, 0), p->vector));
   end(p->s);
 }
 

@@ -92,9 +92,9 @@ static void choose_key_blocks(tc_att *p) {
 // the query in TC_ATT_STEP lanes, added up across: lane i is of the i-th.
 static tc_val with_keys(tc_att *p, tc_att_side rows, int row, tc_val key, tc_val last, int first, int by) {
   if (by < TC_ATT_STEP)
-    return tc_emit_halve(E, with_keys(p, rows, row, key, last, first, 2 * by), with_keys(p, rows, row, key, last, first + by, 2 * by));
+    return tc_build_halve(E, with_keys(p, rows, row, key, last, first, 2 * by), with_keys(p, rows, row, key, last, first + by, 2 * by));
   tc_val at = rows.rows ? rows.rows[row] : plus(p, rows.at, row * rows.row), k = least(p, plus(p, key, first), last);
-  tc_val sum = tc_emit_splat(E, number(p, 0), TC_ATT_STEP);
+  tc_val sum = tc_build_splat(E, number(p, 0), TC_ATT_STEP);
   for (int64_t c = 0; c < p->e; c += TC_ATT_STEP) {
     tc_val mask = c + TC_ATT_STEP <= p->e ? TC_NONE : tc_att_column_mask(p, c, p->e, TC_ATT_STEP);
     tc_val v = tc_att_load_part(p, &p->k, k, i64(p->s, c), TC_ATT_STEP, mask), q = load(p->s, rows.buf, rows.type, TC_ATT_STEP, plus(p, at, c), mask);
@@ -125,7 +125,7 @@ static void prefetch_key(tc_att *p, const tc_att_ahead *x, tc_val i) {
 
 // The rows that are left where a tile has fewer panels, or steps, of `size` keys than rows.
 static void prefetch_rest(tc_att *p, const tc_att_ahead *x, void (*prefetch)(tc_att *p, const tc_att_ahead *x, tc_val i), tc_val count, int size) {
-  tc_val i = loop(p->s, tc_emit_bin(E, TC_IR_DIV, plus(p, count, size - 1), i64(p->s, size)), i64(p->s, p->rows), 1);
+  tc_val i = loop(p->s, tc_build_bin(E, TC_IR_DIV, plus(p, count, size - 1), i64(p->s, size)), i64(p->s, p->rows), 1);
   prefetch(p, x, i);
   end(p->s);
 }
@@ -150,12 +150,12 @@ typedef struct forward {
 } forward;
 
 static tc_val reduce(tc_att *p, tc_val v, tc_kir_op op) {
-  return tc_emit_raw(E, TC_IR_REDUCE, p->acc, 1, v, TC_NONE, TC_NONE, op);
+  return tc_build_raw(E, TC_IR_REDUCE, p->acc, 1, v, TC_NONE, TC_NONE, op);
 }
 
 // So many keys in steps, the last of which may be cut.
 static tc_val in_steps(tc_att *p, tc_val keys) {
-  return p->step == 1 ? keys : tc_emit_bin(E, TC_IR_DIV, plus(p, keys, p->step - 1), i64(p->s, p->step));
+  return p->step == 1 ? keys : tc_build_bin(E, TC_IR_DIV, plus(p, keys, p->step - 1), i64(p->s, p->step));
 }
 
 // Turns a tile of scores into weights; leaves each row's greatest score and sum, and by how much
@@ -166,28 +166,28 @@ static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_att_a
   tc_val rows[TC_ATT_ROWS], top[TC_ATT_ROWS], sum[TC_ATT_ROWS], less[TC_ATT_ROWS], wide[TC_ATT_ROWS], before[TC_ATT_ROWS],
       unseen = number(p, -INFINITY), state = p->one_block ? i64(p->s, 0) : sub(p->s, row, f->r0);
   tc_att_rows_from(p, row, rows);
-  for (int i = 0; i < n; i++) top[i] = tc_emit_var(E, tc_emit_splat(E, unseen, TC_ATT_STEP));
+  for (int i = 0; i < n; i++) top[i] = tc_build_var(E, tc_build_splat(E, unseen, TC_ATT_STEP));
   for (tc_att_steps x = tc_att_steps_of(p, rows, f->k0, f->k1); tc_att_next_steps(p, &x, count);)
     for (int i = 0; i < n; i++) {
       tc_val at = plus(p, x.at, i * p->pitch), seen = seen_by(p, &x, i), v = load(p->s, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE);
       v = tc_att_masked(p, v, rows[i], add(p->s, f->k0, x.at), &seen), v = only(p, seen, v, -INFINITY);
       if (seen != TC_NONE || p->has_mask) store(p->s, f->scores, at, v);
-      tc_emit_set(E, top[i], tc_emit_select(E, tc_emit_bin(E, TC_IR_GT, v, top[i]), v, top[i]));
+      tc_build_set(E, top[i], tc_build_select(E, tc_build_bin(E, TC_IR_GT, v, top[i]), v, top[i]));
     }
   for (int i = 0; i < n; i++) {
     tc_val greatest = reduce(p, top[i], TC_IR_MAX);
     if (!p->one_block) before[i] = load(p->s, f->greatest, p->acc, 1, plus(p, state, i), TC_NONE), greatest = most(p, before[i], greatest);
-    less[i] = tc_emit_select(E, tc_emit_bin(E, TC_IR_EQ, greatest, unseen), number(p, 0), greatest);
+    less[i] = tc_build_select(E, tc_build_bin(E, TC_IR_EQ, greatest, unseen), number(p, 0), greatest);
     store(p->s, f->greatest, plus(p, state, i), greatest);
-    wide[i] = tc_emit_splat(E, less[i], TC_ATT_STEP);
-    sum[i] = tc_emit_var(E, tc_emit_splat(E, number(p, 0), TC_ATT_STEP));
+    wide[i] = tc_build_splat(E, less[i], TC_ATT_STEP);
+    sum[i] = tc_build_var(E, tc_build_splat(E, number(p, 0), TC_ATT_STEP));
   }
   tc_val key = loop(p->s, i64(p->s, 0), count, TC_ATT_STEP);
-  prefetch_key(p, next, least(p, tc_emit_bin(E, TC_IR_DIV, key, i64(p->s, TC_ATT_STEP)), i64(p->s, p->rows - 1)));
+  prefetch_key(p, next, least(p, tc_build_bin(E, TC_IR_DIV, key, i64(p->s, TC_ATT_STEP)), i64(p->s, p->rows - 1)));
   for (int i = 0; i < n; i++) {
     tc_val at = plus(p, key, i * p->pitch), v = tc_att_power(p, sub(p->s, load(p->s, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE), wide[i]));
-    store(p->s, f->weights, at, p->step > 1 ? tc_emit_settled(E, v) : v);
-    tc_emit_set(E, sum[i], add(p->s, sum[i], v));
+    store(p->s, f->weights, at, p->step > 1 ? tc_build_settled(E, v) : v);
+    tc_build_set(E, sum[i], add(p->s, sum[i], v));
   }
   end(p->s);
   for (int i = 0; i < n; i++) {
@@ -204,9 +204,9 @@ static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_att_a
 // A row's mix over the sum of its weights; zeros where it sees nothing, whatever the values are.
 static tc_val by_sum(forward *f, tc_val mix, tc_val at) {
   tc_att *p = f->p;
-  tc_val sum = load(p->s, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_IR_EQ, sum, number(p, 0));
-  tc_val inverse = tc_emit_bin(E, TC_IR_DIV, number(p, 1), tc_emit_select(E, none, number(p, 1), sum));
-  return tc_emit_select(E, none, number(p, 0), mul(p, mix, inverse));
+  tc_val sum = load(p->s, f->sums, p->acc, 1, at, TC_NONE), none = tc_build_bin(E, TC_IR_EQ, sum, number(p, 0));
+  tc_val inverse = tc_build_bin(E, TC_IR_DIV, number(p, 1), tc_build_select(E, none, number(p, 1), sum));
+  return tc_build_select(E, none, number(p, 0), mul(p, mix, inverse));
 }
 
 // Where tiles do not divide the rows of a causal block, the second begins before the first ends,
@@ -222,7 +222,7 @@ static bool goes_past(const tc_att *p) {
 }
 
 static void begin_row(tc_att *p, tc_val row) {
-  if (goes_past(p)) begin_if(p->s, tc_emit_bin(E, TC_IR_LT, row, i64(p->s, p->f)));
+  if (goes_past(p)) begin_if(p->s, tc_build_bin(E, TC_IR_LT, row, i64(p->s, p->f)));
 }
 
 static void end_row(tc_att *p) {
@@ -260,12 +260,12 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
 // so that exp(-inf - 0) is what it weighs.
 static void store_lse(forward *f, tc_val row, tc_val at) {
   tc_att *p = f->p;
-  tc_val sum = load(p->s, f->sums, p->acc, 1, at, TC_NONE), none = tc_emit_bin(E, TC_IR_EQ, sum, number(p, 0));
-  tc_val log = tc_emit_scalar_op(E, TC_OP_LOG, p->acc, tc_emit_select(E, none, number(p, 1), sum), 0, 0);
+  tc_val sum = load(p->s, f->sums, p->acc, 1, at, TC_NONE), none = tc_build_bin(E, TC_IR_EQ, sum, number(p, 0));
+  tc_val log = tc_build_scalar_op(E, TC_OP_LOG, p->acc, tc_build_select(E, none, number(p, 1), sum), 0, 0);
   tc_val greatest = mul(p, load(p->s, f->greatest, p->acc, 1, at, TC_NONE), number(p, 1 / tc_att_units(p)));
   int buf = tc_att_result(p, p->lse);
   tc_val to = times(p->s, add(p->s, times(p->s, p->s->at[TC_RANGE_A], p->f), row), 2);
-  store(p->s, buf, to, tc_emit_select(E, none, number(p, 0), greatest));
+  store(p->s, buf, to, tc_build_select(E, none, number(p, 0), greatest));
   store(p->s, buf, plus(p, to, 1), log);
 }
 
@@ -277,26 +277,26 @@ static tc_val key_factor(tc_att *p) {
 }
 
 static tc_val greatest_of(tc_att *p, tc_val bits) {
-  tc_val top = tc_emit_raw(E, TC_IR_REDUCE, TC_I32, 1, bits, TC_NONE, TC_NONE, TC_IR_MAX);
-  return tc_emit_raw(E, TC_IR_BITCAST, TC_F32, 1, top, TC_NONE, TC_NONE, 0);
+  tc_val top = tc_build_raw(E, TC_IR_REDUCE, TC_I32, 1, bits, TC_NONE, TC_NONE, TC_IR_MAX);
+  return tc_build_raw(E, TC_IR_BITCAST, TC_F32, 1, top, TC_NONE, TC_NONE, 0);
 }
 
 static tc_val no_bits(tc_att *p) {
-  return tc_emit_var(E, tc_emit_splat(E, tc_emit_const_i(E, TC_I32, 0), TC_ATT_PAIRED));
+  return tc_build_var(E, tc_build_splat(E, tc_build_const_i(E, TC_I32, 0), TC_ATT_PAIRED));
 }
 
 // tc_att_begins_pair of TC_ATT_PAIRED columns.
 static tc_val pair_beginnings(tc_att *p) {
-  tc_val column = lane_numbers(p, TC_I32, TC_ATT_PAIRED), in_three = tc_emit_bin(E, TC_IR_REM, column, tc_emit_const_i(E, TC_I32, 3));
-  tc_val first = tc_emit_bin(E, TC_IR_EQ, in_three, tc_emit_const_i(E, TC_I32, 0));
-  return tc_emit_bin(E, TC_IR_AND, first, tc_emit_bin(E, TC_IR_LT, column, tc_emit_const_i(E, TC_I32, TC_ATT_PAIRED - 1)));
+  tc_val column = lane_numbers(p, TC_I32, TC_ATT_PAIRED), in_three = tc_build_bin(E, TC_IR_REM, column, tc_build_const_i(E, TC_I32, 3));
+  tc_val first = tc_build_bin(E, TC_IR_EQ, in_three, tc_build_const_i(E, TC_I32, 0));
+  return tc_build_bin(E, TC_IR_AND, first, tc_build_bin(E, TC_IR_LT, column, tc_build_const_i(E, TC_I32, TC_ATT_PAIRED - 1)));
 }
 
 // Packs a tile's queries, times their part of the scale. The greatest sum of squares of a row's
 // paired columns.
 static tc_val pack_queries(forward *f, tc_val row) {
   tc_att *p = f->p;
-  tc_val top = tc_emit_var(E, tc_emit_const_i(E, TC_I32, 0)), squares = TC_NONE, i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1),
+  tc_val top = tc_build_var(E, tc_build_const_i(E, TC_I32, 0)), squares = TC_NONE, i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1),
          from = least(p, add(p->s, row, i), i64(p->s, p->f - 1));
   for (int64_t c = 0; c < p->e; c += TC_ATT_PAIRED) {
     bool paired = c + TC_ATT_PAIRED <= p->e;
@@ -305,9 +305,9 @@ static tc_val pack_queries(forward *f, tc_val row) {
     store(p->s, f->queries, plus(p, times(p->s, i, ceil_to(p->e, TC_ATT_PAIRED)), c), v);
     if (paired) squares = c ? tc_multiply_add(p->s, p->way, v, v, squares) : mul(p, v, v);
   }
-  tc_emit_set(E, top, most(p, top, magnitude(p, reduce(p, squares, TC_IR_ADD))));
+  tc_build_set(E, top, most(p, top, magnitude(p, reduce(p, squares, TC_IR_ADD))));
   end(p->s);
-  return tc_emit_raw(E, TC_IR_BITCAST, TC_F32, 1, top, TC_NONE, TC_NONE, 0);
+  return tc_build_raw(E, TC_IR_BITCAST, TC_F32, 1, top, TC_NONE, TC_NONE, 0);
 }
 
 // What the pairs of packed queries come to, from the tile: in memory the column after a row's last
@@ -328,12 +328,12 @@ static void sum_pairs_of_queries(forward *f) {
 static void make_scores(forward *f, tc_att_side queries, tc_val top, tc_val count, const tc_att_ahead *next) {
   tc_att *p = f->p;
   if (p->by_pairs) {
-    tc_val small = tc_emit_bin(E, TC_IR_LT, most(p, top, greatest_of(p, f->pairs.top)), number(p, PAIRED_BELOW));
+    tc_val small = tc_build_bin(E, TC_IR_LT, most(p, top, greatest_of(p, f->pairs.top)), number(p, PAIRED_BELOW));
     begin_if(p->s, small);
     sum_pairs_of_queries(f);
     tc_att_with_pairs(p, queries, f->panels, p->e, count, f->scores, &f->pairs, next);
     end_if(p->s);
-    begin_if(p->s, tc_emit_bin(E, TC_IR_EQ, tc_emit_select(E, small, i64(p->s, 1), i64(p->s, 0)), i64(p->s, 0)));
+    begin_if(p->s, tc_build_bin(E, TC_IR_EQ, tc_build_select(E, small, i64(p->s, 1), i64(p->s, 0)), i64(p->s, 0)));
   }
   tc_att_with_panels(p, queries, f->panels, p->e / p->step, count, f->scores, i64(p->s, 0), next);
   if (p->by_pairs) end_if(p->s);
@@ -343,7 +343,7 @@ static void make_scores(forward *f, tc_att_side queries, tc_val top, tc_val coun
 // be seen.
 static void prepare_keys(forward *f, tc_val count) {
   tc_att *p = f->p;
-  tc_val to_key = times(p->s, tc_emit_bin(E, TC_IR_DIV, plus(p, count, p->lanes - 1), i64(p->s, p->lanes)), p->lanes);
+  tc_val to_key = times(p->s, tc_build_bin(E, TC_IR_DIV, plus(p, count, p->lanes - 1), i64(p->s, p->lanes)), p->lanes);
   if (!p->reads_keys)
     tc_att_turn_keys(p, &p->k, f->k0, f->k1, add(p->s, f->k0, f->ready), add(p->s, f->k0, count), p->e / p->step, f->panels,
                      p->step > 1 ? TC_NONE : key_factor(p), p->by_pairs ? &f->pairs : NULL);
@@ -352,7 +352,7 @@ static void prepare_keys(forward *f, tc_val count) {
     tc_att_pack_rows(p, &p->v, add(p->s, f->k0, f->ready), in_steps(p, sub(p->s, to_key, f->ready)), plus(p, f->k1, -1), p->ev, f->value_pitch,
                      f->values, to);
   }
-  tc_emit_set(E, f->ready, most(p, f->ready, to_key));
+  tc_build_set(E, f->ready, most(p, f->ready, to_key));
 }
 
 // Queries are read where they lie.
@@ -363,7 +363,7 @@ static bool reads_queries(const tc_att *p) {
 static void forward_tile(forward *f, tc_val row) {
   tc_att *p = f->p;
   tc_val stop = p->causal ? least(p, f->k1, tc_att_limit(p, tc_att_last_row(p, plus(p, row, p->rows)))) : f->k1, count = sub(p->s, stop, f->k0);
-  if (!p->one_block && p->causal) begin_if(p->s, tc_emit_bin(E, TC_IR_GT, count, i64(p->s, 0)));
+  if (!p->one_block && p->causal) begin_if(p->s, tc_build_bin(E, TC_IR_GT, count, i64(p->s, 0)));
   prepare_keys(f, count);
   tc_val rows[TC_ATT_ROWS];
   tc_att_side queries = {p->q.buf, p->q.type, TC_NONE, 0, p->step, rows};
@@ -406,7 +406,7 @@ static void begin_state(forward *f) {
   end(p->s);
   if (p->out == TC_NONE) return;
   i = loop(p->s, i64(p->s, 0), i64(p->s, p->row_block * packed_columns(p, p->ev)), p->vector);
-  store(p->s, f->mix, i, tc_emit_splat(E, number(p, 0), p->vector));
+  store(p->s, f->mix, i, tc_build_splat(E, number(p, 0), p->vector));
   end(p->s);
 }
 
@@ -426,7 +426,7 @@ static void add_group(forward *f, tc_val r1) {
   tc_att *p = f->p;
   tc_val row = loop(p->s, i64(p->s, 0), sub(p->s, r1, f->r0), 1), unseen = number(p, -INFINITY);
   tc_val before = load(p->s, f->total.greatest, p->acc, 1, row, TC_NONE), here = load(p->s, f->greatest, p->acc, 1, row, TC_NONE);
-  tc_val top = most(p, before, here), less = tc_emit_select(E, tc_emit_bin(E, TC_IR_EQ, top, unseen), number(p, 0), top);
+  tc_val top = most(p, before, here), less = tc_build_select(E, tc_build_bin(E, TC_IR_EQ, top, unseen), number(p, 0), top);
   tc_val by[2] = {tc_att_power(p, sub(p->s, before, less)), tc_att_power(p, sub(p->s, here, less))};
   store(p->s, f->total.greatest, row, top);
   add_scaled(p, f->total.sums, f->sums, 1, row, by);
@@ -469,11 +469,11 @@ static void forward_unit(forward *f, tc_val r1) {
     f->k0 = loop(p->s, p->key_group ? f->k0 : i64(p->s, 0), stop, p->block);
     f->k1 = least(p, stop, plus(p, f->k0, p->block));
   }
-  f->ready = tc_emit_var(E, i64(p->s, 0));
+  f->ready = tc_build_var(E, i64(p->s, 0));
   if (p->by_pairs) f->pairs.top = no_bits(p);
   tc_val first = f->r0;
   if (overlaps(p)) {
-    tc_val tiles = tc_emit_bin(E, TC_IR_DIV, plus(p, sub(p->s, r1, f->r0), p->rows - 1), i64(p->s, p->rows));
+    tc_val tiles = tc_build_bin(E, TC_IR_DIV, plus(p, sub(p->s, r1, f->r0), p->rows - 1), i64(p->s, p->rows));
     first = sub(p->s, r1, times(p->s, tiles, p->rows));
   }
   tc_val row = loop(p->s, first, r1, p->rows);
@@ -516,11 +516,11 @@ static void forward_kernel(tc_att *p) {
   if (!p->one_block && p->out != TC_NONE) f.mix = tc_ex_tile(s, p->acc, states * columns);
   if (p->key_group) f.total = (row_state){tc_ex_tile(s, p->acc, states), tc_ex_tile(s, p->acc, states), tc_ex_tile(s, p->acc, states * columns)};
   int64_t blocks = (p->f + p->row_block - 1) / p->row_block;
-  tc_val begin = tc_emit_raw(E, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_emit_raw(E, TC_IR_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val begin = tc_build_raw(E, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  tc_val finish = tc_build_raw(E, TC_IR_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   if (p->by_pairs) f.begins_pair = pair_beginnings(p);
-  tc_val unit = loop(p->s, begin, finish, 1), block = tc_emit_bin(E, TC_IR_REM, unit, i64(p->s, blocks));
-  s->at[TC_RANGE_A] = tc_emit_bin(E, TC_IR_DIV, unit, i64(p->s, blocks)), s->bound[TC_RANGE_A] = true;
+  tc_val unit = loop(p->s, begin, finish, 1), block = tc_build_bin(E, TC_IR_REM, unit, i64(p->s, blocks));
+  s->at[TC_RANGE_A] = tc_build_bin(E, TC_IR_DIV, unit, i64(p->s, blocks)), s->bound[TC_RANGE_A] = true;
   p->q.at = tc_ex_base(p->s, &p->q.base), p->k.at = tc_ex_base(p->s, &p->k.base);
   if (p->out != TC_NONE) p->v.at = tc_ex_base(p->s, &p->v.base);
   if (p->has_mask) p->mask.at = tc_ex_base(p->s, &p->mask.base);
@@ -530,7 +530,7 @@ static void forward_kernel(tc_att *p) {
   s->x->extent = p->a * blocks;
 }
 
-void tc_emitter_attention(tc_ex *s, const tc_emit_request *r) {
+void tc_emitter_attention(tc_ex *s, const tc_build_request *r) {
   (void)r;
   tc_att at = {.s = s}, *p = &at;
   if (!tc_att_take(p)) return;

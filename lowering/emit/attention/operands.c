@@ -58,7 +58,7 @@ static tc_val scalar(tc_att *p, int k, tc_type type) {
   uint32_t n = p->s->g->node[p->node].in[k];
   const tc_gnode *x = &p->s->g->node[n];
   if (x->op == TC_OP_FULL && !p->s->gr->stored[n]) return tc_ex_argument(p->s, x->arg, type);
-  return tc_emit_cast(E, tc_emit_raw(E, TC_IR_LOAD, x->type, 1, i64(p->s, 0), TC_NONE, TC_NONE, tc_ex_buffer(p->s, n)), type);
+  return tc_build_cast(E, tc_build_raw(E, TC_IR_LOAD, x->type, 1, i64(p->s, 0), TC_NONE, TC_NONE, tc_ex_buffer(p->s, n)), type);
 }
 
 static uint32_t member_of(const tc_att *p, tc_op op) {
@@ -118,23 +118,23 @@ tc_val tc_att_power(tc_att *p, tc_val x) {
   // 1.5 * 2^23 + 127: adding it rounds to a whole number, which the low bits then hold as an
   // exponent.
   const double rounder = E->lookups ? TC_EMIT_ROUNDER_OF_SIXTEENTHS : 12583039.0;
-  if (tc_target_is_gpu(p->s->target) && tc_att_in_twos(p)) return tc_emit_raw(E, TC_IR_EXP2, TC_F32, tc_emit_lanes(E, x), x, TC_NONE, TC_NONE, 0);
-  if (p->acc != TC_F32 || tc_options_get()->strict) return tc_emit_scalar_op(E, TC_OP_EXP, p->acc, x, 0, 0);
+  if (tc_target_is_gpu(p->s->target) && tc_att_in_twos(p)) return tc_build_raw(E, TC_IR_EXP2, TC_F32, tc_build_lanes(E, x), x, TC_NONE, TC_NONE, 0);
+  if (p->acc != TC_F32 || tc_options_get()->strict) return tc_build_scalar_op(E, TC_OP_EXP, p->acc, x, 0, 0);
   tc_val least_power = number(p, tc_att_in_twos(p) ? -127 : -88.05), t, r;  // from where on n is -127 and the power's bits are 0
-  x = tc_emit_select(E, tc_emit_bin(E, TC_IR_LT, x, least_power), least_power, x);
+  x = tc_build_select(E, tc_build_bin(E, TC_IR_LT, x, least_power), least_power, x);
   if (tc_att_in_twos(p)) {
     t = add(p->s, x, number(p, rounder)), r = sub(p->s, x, sub(p->s, t, number(p, rounder)));
   } else {
-    t = tc_emit_fma(E, x, number(p, LOG2_E), number(p, rounder));
-    r = tc_emit_fma(E, x, number(p, LOG2_E), sub(p->s, number(p, rounder), t)), r = tc_emit_fma(E, x, number(p, 1.44269504088896341 - LOG2_E), r);
+    t = tc_build_fma(E, x, number(p, LOG2_E), number(p, rounder));
+    r = tc_build_fma(E, x, number(p, LOG2_E), sub(p->s, number(p, rounder), t)), r = tc_build_fma(E, x, number(p, 1.44269504088896341 - LOG2_E), r);
   }
-  if (E->lookups) return tc_emit_power_of_sixteenths(E, t, r);
+  if (E->lookups) return tc_build_power_of_sixteenths(E, t, r);
   tc_val y = number(p, c[0]);
-  for (int i = 1; i < 7; i++) y = tc_emit_fma(E, y, r, number(p, c[i]));
-  int lanes = tc_emit_lanes(E, x);
-  tc_val bits = tc_emit_raw(E, TC_IR_BITCAST, TC_I32, lanes, t, TC_NONE, TC_NONE, 0);
-  bits = tc_emit_bin(E, TC_IR_SHL, bits, tc_emit_const_i(E, TC_I32, 23));
-  tc_val power = tc_emit_raw(E, TC_IR_BITCAST, TC_F32, lanes, bits, TC_NONE, TC_NONE, 0);
+  for (int i = 1; i < 7; i++) y = tc_build_fma(E, y, r, number(p, c[i]));
+  int lanes = tc_build_lanes(E, x);
+  tc_val bits = tc_build_raw(E, TC_IR_BITCAST, TC_I32, lanes, t, TC_NONE, TC_NONE, 0);
+  bits = tc_build_bin(E, TC_IR_SHL, bits, tc_build_const_i(E, TC_I32, 23));
+  tc_val power = tc_build_raw(E, TC_IR_BITCAST, TC_F32, lanes, bits, TC_NONE, TC_NONE, 0);
   return mul(p, y, power);
 }
 
@@ -149,7 +149,7 @@ tc_val tc_att_limit(tc_att *p, tc_val row) {
 tc_val tc_att_result_row(tc_att *p, uint32_t node, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns) {
   const tc_gnode *x = &p->s->g->node[node];
   if (x->n_attr > 3 || p->heads_as_rows) return times(p->s, add(p->s, times(p->s, head, p->heads_as_rows ? p->f : rows), row), columns);
-  tc_val batch = tc_emit_bin(E, TC_IR_DIV, head, i64(p->s, heads)), inner = tc_emit_bin(E, TC_IR_REM, head, i64(p->s, heads));
+  tc_val batch = tc_build_bin(E, TC_IR_DIV, head, i64(p->s, heads)), inner = tc_build_bin(E, TC_IR_REM, head, i64(p->s, heads));
   tc_val outer = add(p->s, times(p->s, batch, rows), row);
   return times(p->s, add(p->s, times(p->s, outer, heads), inner), columns);
 }

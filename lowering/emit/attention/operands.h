@@ -55,7 +55,7 @@ static inline tc_val plus(tc_att *p, tc_val a, int64_t b) {
   return b == 0 ? a : add(p->s, a, i64(p->s, b));
 }
 static inline tc_val number(tc_att *p, double v) {
-  return tc_emit_const_f(&p->s->e, p->acc, v);
+  return tc_build_const_f(&p->s->e, p->acc, v);
 }
 
 // What the members say, and where operands are. False after a failure.

@@ -16,18 +16,18 @@ static tc_val load_narrow(tc_att *p, const tc_att_factor *f, tc_val row, tc_val 
 }
 
 tc_val tc_att_load_part(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
-  return tc_emit_cast(E, load_narrow(p, f, row, column, lanes, mask), p->acc);
+  return tc_build_cast(E, load_narrow(p, f, row, column, lanes, mask), p->acc);
 }
 
 tc_val tc_att_column_mask(tc_att *p, int64_t from, int64_t columns, int lanes) {
-  return tc_emit_bin(E, TC_IR_LT, lane_numbers(p, TC_I64, lanes), i64(p->s, columns - from));
+  return tc_build_bin(E, TC_IR_LT, lane_numbers(p, TC_I64, lanes), i64(p->s, columns - from));
 }
 
 // The same of a step of rows: one, or two as words, of which `there` has the bits that exist.
 static tc_val load_step(tc_att *p, const tc_att_factor *f, tc_val first, tc_val second, tc_val there, tc_val column, int lanes, tc_val mask) {
   if (p->step == 1) return tc_att_load_part(p, f, first, column, lanes, mask);
-  tc_val words = tc_emit_words(E, load_narrow(p, f, first, column, lanes, mask), load_narrow(p, f, second, column, lanes, mask));
-  return tc_emit_bin(E, TC_IR_AND, words, there);
+  tc_val words = tc_build_words(E, load_narrow(p, f, first, column, lanes, mask), load_narrow(p, f, second, column, lanes, mask));
+  return tc_build_bin(E, TC_IR_AND, words, there);
 }
 
 void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
@@ -36,7 +36,7 @@ void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val co
   tc_val next = TC_NONE, there = TC_NONE;
   if (p->step > 1) {  // beyond the last row there are zeros: what weighs nothing may be infinite
     next = plus(p, row, 1);
-    there = tc_emit_select(E, tc_emit_bin(E, TC_IR_GT, next, last), tc_emit_const_i(E, TC_I32, 0xFFFF), tc_emit_const_i(E, TC_I32, -1));
+    there = tc_build_select(E, tc_build_bin(E, TC_IR_GT, next, last), tc_build_const_i(E, TC_I32, 0xFFFF), tc_build_const_i(E, TC_I32, -1));
     next = least(p, next, last);
   }
   row = least(p, row, last);
@@ -53,8 +53,8 @@ void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val co
     full += lanes;
   }
   if (full < pitch) {
-    tc_val c = loop(p->s, i64(p->s, full), i64(p->s, pitch), lanes), zero = p->step == 1 ? number(p, 0) : tc_emit_const_i(E, TC_I32, 0);
-    store(p->s, tile, add(p->s, to, c), tc_emit_splat(E, zero, lanes));
+    tc_val c = loop(p->s, i64(p->s, full), i64(p->s, pitch), lanes), zero = p->step == 1 ? number(p, 0) : tc_build_const_i(E, TC_I32, 0);
+    store(p->s, tile, add(p->s, to, c), tc_build_splat(E, zero, lanes));
     end(p->s);
   }
   end(p->s);
@@ -63,7 +63,7 @@ void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val co
 // `lanes` words of row `row`, from step `column` on; mask: of their elements.
 static tc_val load_words(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
   tc_val at = add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), times(p->s, column, 2));
-  return tc_emit_load_words(E, f->buf, at, lanes, mask);
+  return tc_build_load_words(E, f->buf, at, lanes, mask);
 }
 
 // A block of steps of columns of `size` keys: read along columns, turned in registers, stored along
@@ -75,7 +75,7 @@ static void turn_block(tc_att *p, const tc_att_factor *f, tc_val key, tc_val las
     v[i] = p->step == 1 ? tc_att_load_part(p, f, row, column, size, mask) : load_words(p, f, row, column, size, mask);
     if (by != TC_NONE) v[i] = mul(p, v[i], by);
   }
-  tc_emit_turn(E, v, size);
+  tc_build_turn(E, v, size);
   for (int i = 0; i < size; i++) store(p->s, tile, plus(p, to, (int64_t)i * p->lanes), v[i]);
 }
 
@@ -87,13 +87,13 @@ void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, t
   tc_val last = plus(p, k1, -1), key = loop(p->s, from, to, p->lanes), panel = times(p->s, sub(p->s, key, k0), padded);
   tc_val first = loop(p->s, i64(p->s, 0), i64(p->s, p->lanes), size);
   key = add(p->s, key, first), panel = add(p->s, panel, first);
-  if (pairs) sum = tc_emit_var(E, tc_emit_splat(E, number(p, 0), size)), squares = tc_emit_var(E, tc_emit_splat(E, number(p, 0), size));
+  if (pairs) sum = tc_build_var(E, tc_build_splat(E, number(p, 0), size)), squares = tc_build_var(E, tc_build_splat(E, number(p, 0), size));
   if (full) {
     tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), size);
     turn_block(p, f, key, last, c, size, TC_NONE, tile, add(p->s, panel, times(p->s, c, p->lanes)), by, v);
     for (int i = 0; i < size && pairs; i++) {
-      if (tc_att_begins_pair(i)) tc_emit_set(E, sum, sub(p->s, sum, mul(p, v[i], v[i + 1])));
-      tc_emit_set(E, squares, tc_multiply_add(p->s, p->way, v[i], v[i], squares));
+      if (tc_att_begins_pair(i)) tc_build_set(E, sum, sub(p->s, sum, mul(p, v[i], v[i + 1])));
+      tc_build_set(E, squares, tc_multiply_add(p->s, p->way, v[i], v[i], squares));
     }
     end(p->s);
   }
@@ -102,7 +102,7 @@ void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, t
                plus(p, panel, full * p->lanes), by, v);
   if (pairs) {
     store(p->s, pairs->keys, sub(p->s, key, k0), sum);
-    tc_emit_set(E, pairs->top, most(p, pairs->top, magnitude(p, squares)));
+    tc_build_set(E, pairs->top, most(p, pairs->top, magnitude(p, squares)));
   }
   end(p->s);
   end(p->s);
@@ -111,9 +111,9 @@ void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, t
 // ---- products ----
 
 static tc_val load_side(tc_att *p, tc_att_side x, int lanes, tc_val at) {
-  if (p->step > 1 && x.type == TC_BF16) return tc_emit_load_words(E, x.buf, at, lanes, TC_NONE);
+  if (p->step > 1 && x.type == TC_BF16) return tc_build_load_words(E, x.buf, at, lanes, TC_NONE);
   tc_val v = load(p->s, x.buf, x.type, lanes, at, TC_NONE);
-  return p->step > 1 ? v : tc_emit_cast(E, v, p->acc);
+  return p->step > 1 ? v : tc_build_cast(E, v, p->acc);
 }
 
 typedef struct lhs {
@@ -137,7 +137,7 @@ static void multiply_one(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_s
 }
 
 void tc_att_multiply(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side b, tc_val from, tc_val to, tc_val *acc) {
-  tc_val several = sub(p->s, to, tc_emit_bin(E, TC_IR_REM, sub(p->s, to, from), i64(p->s, p->unroll))), k = loop(p->s, from, several, p->unroll);
+  tc_val several = sub(p->s, to, tc_build_bin(E, TC_IR_REM, sub(p->s, to, from), i64(p->s, p->unroll))), k = loop(p->s, from, several, p->unroll);
   for (int i = 0; i < p->unroll; i++) multiply_one(p, rows, lanes, a, b, plus(p, k, i), acc);
   end(p->s);
   k = loop(p->s, several, to, 1);
@@ -146,7 +146,7 @@ void tc_att_multiply(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side 
 }
 
 void tc_att_clear(tc_att *p, int rows, int lanes, tc_val *acc) {
-  for (int i = 0; i < rows; i++) acc[i] = tc_emit_var(E, tc_emit_splat(E, number(p, 0), lanes));
+  for (int i = 0; i < rows; i++) acc[i] = tc_build_var(E, tc_build_splat(E, number(p, 0), lanes));
 }
 
 // acc[i] += three columns of a(i) times those of b, the first two as a pair. Elements of a are each
@@ -159,18 +159,18 @@ static void multiply_three(tc_att *p, int rows, int lanes, tc_att_side a, tc_att
   for (int i = 0; i < rows; i++) {
     for (int j = 0; j < 2; j++) v[j] = load_side(p, a, 1, add(p->s, plus(p, a.at, i * a.row), times(p->s, plus(p, k, j), a.step)));
     tc_val first = add(p->s, v[0], w[1]), second = add(p->s, v[1], w[0]);
-    tc_emit_set(E, acc[i], tc_multiply_add(p->s, p->way, first, second, acc[i]));
+    tc_build_set(E, acc[i], tc_multiply_add(p->s, p->way, first, second, acc[i]));
   }
 }
 
 void tc_att_with_pairs(tc_att *p, tc_att_side rows, int panels, int64_t columns, tc_val count, int tile, const tc_att_pairs *pairs,
                        const tc_att_ahead *next) {
-  tc_val acc[TC_ATT_ROWS], key = loop(p->s, i64(p->s, 0), count, p->vector), in_panel = tc_emit_bin(E, TC_IR_REM, key, i64(p->s, p->lanes));
-  prefetch_query(p, next, tc_emit_bin(E, TC_IR_DIV, key, i64(p->s, p->lanes)));
+  tc_val acc[TC_ATT_ROWS], key = loop(p->s, i64(p->s, 0), count, p->vector), in_panel = tc_build_bin(E, TC_IR_REM, key, i64(p->s, p->lanes));
+  prefetch_query(p, next, tc_build_bin(E, TC_IR_DIV, key, i64(p->s, p->lanes)));
   tc_val at = add(p->s, times(p->s, sub(p->s, key, in_panel), panel_columns(p, columns)), in_panel),
          less = load(p->s, pairs->keys, p->acc, p->vector, key, TC_NONE);
   tc_att_side keys = tile_side(p, panels, at, 0, p->lanes);
-  for (int i = 0; i < p->rows; i++) acc[i] = tc_emit_var(E, add(p->s, load(p->s, pairs->rows, p->acc, 1, i64(p->s, i), TC_NONE), less));
+  for (int i = 0; i < p->rows; i++) acc[i] = tc_build_var(E, add(p->s, load(p->s, pairs->rows, p->acc, 1, i64(p->s, i), TC_NONE), less));
   tc_val k = loop(p->s, i64(p->s, 0), i64(p->s, tc_att_paired(columns)), TC_ATT_PAIRED);
   for (int c = 0; tc_att_begins_pair(c); c += 3) multiply_three(p, (int)p->rows, p->vector, rows, keys, plus(p, k, c), acc);
   multiply_one(p, (int)p->rows, p->vector, rows, keys, plus(p, k, TC_ATT_PAIRED - 1), acc);
@@ -195,7 +195,7 @@ static void with_panel(tc_att *p, tc_att_side rows, int lanes, int panels, int64
 
 void tc_att_prefetch_row(tc_att *p, const tc_att_factor *f, tc_val row, int64_t n_rows, int64_t columns) {
   tc_val at = add(p->s, f->at, times(p->s, least(p, row, i64(p->s, n_rows - 1)), f->stride));
-  for (int64_t c = 0; c < columns; c += 64 / (int64_t)tc_type_bytes(f->type)) tc_emit_prefetch(E, f->buf, plus(p, at, c), p->reads_keys);
+  for (int64_t c = 0; c < columns; c += 64 / (int64_t)tc_type_bytes(f->type)) tc_build_prefetch(E, f->buf, plus(p, at, c), p->reads_keys);
 }
 
 void tc_att_with_panels(tc_att *p, tc_att_side rows, int panels, int64_t columns, tc_val count, int tile, tc_val to, const tc_att_ahead *next) {
@@ -203,18 +203,18 @@ void tc_att_with_panels(tc_att *p, tc_att_side rows, int panels, int64_t columns
   bool parts = p->causal && least_part < p->lanes;
   tc_val part = TC_NONE, stop = count;
   if (parts) {
-    tc_val steps = tc_emit_bin(E, TC_IR_DIV, plus(p, most(p, count, i64(p->s, 0)), least_part - 1), i64(p->s, least_part));
-    part = times(p->s, tc_emit_bin(E, TC_IR_REM, steps, i64(p->s, p->lanes / least_part)), least_part),
+    tc_val steps = tc_build_bin(E, TC_IR_DIV, plus(p, most(p, count, i64(p->s, 0)), least_part - 1), i64(p->s, least_part));
+    part = times(p->s, tc_build_bin(E, TC_IR_REM, steps, i64(p->s, p->lanes / least_part)), least_part),
     stop = sub(p->s, times(p->s, steps, least_part), part);
   }
   tc_val key = loop(p->s, i64(p->s, 0), stop, p->lanes);
-  if (next) prefetch_query(p, next, tc_emit_bin(E, TC_IR_DIV, key, i64(p->s, p->lanes)));
+  if (next) prefetch_query(p, next, tc_build_bin(E, TC_IR_DIV, key, i64(p->s, p->lanes)));
   with_panel(p, rows, p->lanes, panels, columns, key, key, tile, to);
   end(p->s);
   key = stop;
   for (int lanes = p->lanes / 2; parts && lanes >= least_part; lanes /= 2) {
-    tc_val here = tc_emit_bin(E, TC_IR_AND, part, i64(p->s, lanes));
-    begin_if(p->s, tc_emit_bin(E, TC_IR_NE, here, i64(p->s, 0)));
+    tc_val here = tc_build_bin(E, TC_IR_AND, part, i64(p->s, lanes));
+    begin_if(p->s, tc_build_bin(E, TC_IR_NE, here, i64(p->s, 0)));
     with_panel(p, rows, lanes, panels, columns, stop, key, tile, to);
     end_if(p->s);
     key = add(p->s, key, here);
@@ -245,7 +245,7 @@ tc_val tc_att_last_row(tc_att *p, tc_val stop) {
 
 tc_att_steps tc_att_steps_of(tc_att *p, const tc_val *rows, tc_val k0, tc_val k1) {
   tc_att_steps x = {0};
-  for (int i = 0; i < p->rows && !sees_all(p); i++) x.limit[i] = tc_emit_cast(E, sub(p->s, least(p, tc_att_limit(p, rows[i]), k1), k0), TC_I32);
+  for (int i = 0; i < p->rows && !sees_all(p); i++) x.limit[i] = tc_build_cast(E, sub(p->s, least(p, tc_att_limit(p, rows[i]), k1), k0), TC_I32);
   return x;
 }
 
@@ -254,12 +254,12 @@ bool tc_att_next_steps(tc_att *p, tc_att_steps *x, tc_val count) {
   tc_val whole_steps = count;
   if (!sees_all(p))
     whole_steps =
-        times(p->s, tc_emit_bin(E, TC_IR_DIV, most(p, i64(p->s, 0), tc_emit_cast(E, x->limit[0], TC_I64)), i64(p->s, TC_ATT_STEP)), TC_ATT_STEP);
+        times(p->s, tc_build_bin(E, TC_IR_DIV, most(p, i64(p->s, 0), tc_build_cast(E, x->limit[0], TC_I64)), i64(p->s, TC_ATT_STEP)), TC_ATT_STEP);
   if (x->turn == 0) {
     x->at = loop(p->s, i64(p->s, 0), whole_steps, TC_ATT_STEP), x->keys = TC_NONE;
   } else if (x->turn == 1 && !sees_all(p)) {
     x->at = loop(p->s, whole_steps, count, TC_ATT_STEP);
-    x->keys = add(p->s, lane_numbers(p, TC_I32, TC_ATT_STEP), tc_emit_cast(E, x->at, TC_I32));
+    x->keys = add(p->s, lane_numbers(p, TC_I32, TC_ATT_STEP), tc_build_cast(E, x->at, TC_I32));
   } else {
     return false;
   }
@@ -271,18 +271,18 @@ tc_val tc_att_masked(tc_att *p, tc_val scores, tc_val row, tc_val key, tc_val *s
   tc_val at = add(p->s, p->mask.at, times(p->s, row, p->mask.stride)), m;
   if (p->mask.col == 0) {
     m = load(p->s, p->mask.buf, p->mask.type, 1, at, TC_NONE);
-    m = tc_emit_splat(E, p->mask.type == TC_BOOL ? m : tc_emit_cast(E, m, p->acc), TC_ATT_STEP);
+    m = tc_build_splat(E, p->mask.type == TC_BOOL ? m : tc_build_cast(E, m, p->acc), TC_ATT_STEP);
   } else {
     at = add(p->s, at, times(p->s, key, p->mask.col));
     if (p->mask.col == 1) {
       m = load(p->s, p->mask.buf, p->mask.type, TC_ATT_STEP, at, *seen);
     } else {
       tc_val lanes = times(p->s, lane_numbers(p, TC_I64, TC_ATT_STEP), p->mask.col);
-      m = tc_emit_raw(E, TC_IR_GATHER, p->mask.type, TC_ATT_STEP, add(p->s, lanes, at), *seen, TC_NONE, p->mask.buf);
+      m = tc_build_raw(E, TC_IR_GATHER, p->mask.type, TC_ATT_STEP, add(p->s, lanes, at), *seen, TC_NONE, p->mask.buf);
     }
   }
-  if (p->mask.type != TC_BOOL) return add(p->s, scores, tc_emit_cast(E, m, p->acc));
-  *seen = *seen == TC_NONE ? m : tc_emit_bin(E, TC_IR_AND, *seen, m);
+  if (p->mask.type != TC_BOOL) return add(p->s, scores, tc_build_cast(E, m, p->acc));
+  *seen = *seen == TC_NONE ? m : tc_build_bin(E, TC_IR_AND, *seen, m);
   return scores;
 }
 
@@ -296,7 +296,7 @@ void tc_att_store_part(tc_att *p, uint32_t node, tc_val at, const tc_att_panels 
   tc_val mask =
       x->turn == 2 && x->columns % p->lanes != x->lanes ? tc_att_column_mask(p, x->columns / p->lanes * p->lanes, x->columns, x->lanes) : TC_NONE;
   tc_type type = p->s->g->node[node].type;
-  tc_val stored = tc_emit_raw(E, TC_IR_STORE, type, x->lanes, add(p->s, at, x->at), tc_emit_cast(E, v, type), mask, tc_att_result(p, node));
+  tc_val stored = tc_build_raw(E, TC_IR_STORE, type, x->lanes, add(p->s, at, x->at), tc_build_cast(E, v, type), mask, tc_att_result(p, node));
   int64_t bytes = (int64_t)tc_type_bytes(type);  // lines are whole, and begin where rows do
   if (x->lanes * bytes % 64 == 0 && x->columns * bytes % 64 == 0 && tc_ex_streams(p->s, node, STREAM_BYTES) && !E->failed)
     E->kir->inst[stored].flags = 1;

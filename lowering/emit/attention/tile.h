@@ -43,8 +43,8 @@ typedef struct tc_att_pairs {
 
 // As bits: NaN is the greatest.
 static inline tc_val magnitude(tc_att *p, tc_val v) {
-  tc_val bits = tc_emit_raw(&p->s->e, TC_IR_BITCAST, TC_I32, tc_emit_lanes(&p->s->e, v), v, TC_NONE, TC_NONE, 0);
-  return tc_emit_bin(&p->s->e, TC_IR_AND, bits, tc_emit_const_i(&p->s->e, TC_I32, INT32_MAX));
+  tc_val bits = tc_build_raw(&p->s->e, TC_IR_BITCAST, TC_I32, tc_build_lanes(&p->s->e, v), v, TC_NONE, TC_NONE, 0);
+  return tc_build_bin(&p->s->e, TC_IR_AND, bits, tc_build_const_i(&p->s->e, TC_I32, INT32_MAX));
 }
 
 static inline bool tc_att_begins_pair(int64_t column) {
@@ -96,10 +96,10 @@ static inline bool sees_all(const tc_att *p) {
   return !p->causal && !p->has_length && p->keys % TC_ATT_STEP == 0;
 }
 static inline tc_val seen_by(tc_att *p, const tc_att_steps *x, int i) {
-  return x->keys == TC_NONE ? TC_NONE : tc_emit_bin(&p->s->e, TC_IR_LT, x->keys, x->limit[i]);
+  return x->keys == TC_NONE ? TC_NONE : tc_build_bin(&p->s->e, TC_IR_LT, x->keys, x->limit[i]);
 }
 static inline tc_val only(tc_att *p, tc_val seen, tc_val v, double other) {
-  return seen == TC_NONE ? v : tc_emit_select(&p->s->e, seen, v, number(p, other));
+  return seen == TC_NONE ? v : tc_build_select(&p->s->e, seen, v, number(p, other));
 }
 
 // ---- packing ----

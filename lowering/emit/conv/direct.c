@@ -42,9 +42,9 @@ static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
     mask = bin(x->s, TC_IR_AND, bin(x->s, TC_IR_GE, at, i64(x->s, 0)), bin(x->s, TC_IR_LT, at, i64(x->s, x->w)));
   }
   tc_val at = add(x->s, row, times(x->s, first, x->image.stride[2]));
-  if (step == 1) return tc_emit_raw(E, TC_IR_LOAD, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
-  at = tc_emit_splat(E, add(x->s, times(x->s, number, step), at), STAGED_AT_ONCE);  // an image of one column has no step
-  return tc_emit_raw(E, TC_IR_GATHER, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
+  if (step == 1) return tc_build_raw(E, TC_IR_LOAD, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
+  at = tc_build_splat(E, add(x->s, times(x->s, number, step), at), STAGED_AT_ONCE);  // an image of one column has no step
+  return tc_build_raw(E, TC_IR_GATHER, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
 }
 
 // Pixels `from` to `until` of a staged row.
@@ -52,7 +52,7 @@ static void stage_pixels(direct *x, tc_val row, tc_val to, int64_t phase, int64_
   if (from == until) return;
   tc_val at = loop(x->s, i64(x->s, from), i64(x->s, until), STAGED_AT_ONCE);
   tc_val v = read_pixels(x, row, add(x->s, times(x->s, at, x->stride[1]), i64(x->s, phase - x->low[1])), inside);
-  (void)tc_emit_raw(E, TC_IR_STORE, x->type, STAGED_AT_ONCE, add(x->s, to, at), v, TC_NONE, x->staged);
+  (void)tc_build_raw(E, TC_IR_STORE, x->type, STAGED_AT_ONCE, add(x->s, to, at), v, TC_NONE, x->staged);
   end(x->s);
 }
 
@@ -67,8 +67,9 @@ static void stage_row(direct *x, tc_val row, tc_val to, int64_t phase) {
 }
 
 static void stage_zeros(direct *x, tc_val to) {
-  tc_val at = loop(x->s, i64(x->s, 0), i64(x->s, x->pitch), STAGED_AT_ONCE), zero = tc_emit_splat(E, tc_emit_const_f(E, x->type, 0), STAGED_AT_ONCE);
-  (void)tc_emit_raw(E, TC_IR_STORE, x->type, STAGED_AT_ONCE, add(x->s, to, at), zero, TC_NONE, x->staged);
+  tc_val at = loop(x->s, i64(x->s, 0), i64(x->s, x->pitch), STAGED_AT_ONCE),
+         zero = tc_build_splat(E, tc_build_const_f(E, x->type, 0), STAGED_AT_ONCE);
+  (void)tc_build_raw(E, TC_IR_STORE, x->type, STAGED_AT_ONCE, add(x->s, to, at), zero, TC_NONE, x->staged);
   end(x->s);
 }
 
@@ -83,7 +84,7 @@ static void stage_rows(direct *x, tc_val y0, tc_val y1) {
   for (int64_t i = 0; i < x->c * x->stride[1]; i++)
     stage_row(x, add(x->s, from, i64(x->s, i / x->stride[1] * x->image.stride[3])), add(x->s, to, i64(x->s, i * x->width)), i % x->stride[1]);
   end_if(x->s);
-  begin_if(x->s, tc_emit_un(E, TC_IR_NOT, exists));
+  begin_if(x->s, tc_build_un(E, TC_IR_NOT, exists));
   stage_zeros(x, to);
   end_if(x->s);
   end(x->s);
@@ -104,22 +105,22 @@ typedef struct lhs {
 static tc_val load_lhs(void *of, int row) {
   const lhs *w = of;
   direct *x = w->x;
-  return tc_emit_raw(E, TC_IR_LOAD, x->type, 1, add(x->s, w->weight[row], w->in_row), TC_NONE, TC_NONE, x->weight.buf);
+  return tc_build_raw(E, TC_IR_LOAD, x->type, 1, add(x->s, w->weight[row], w->in_row), TC_NONE, TC_NONE, x->weight.buf);
 }
 
 // rows x lanes sums of outputs from `first` on; at: of the staged pixels that the first tap sees.
 static void multiply_taps(direct *x, tc_val first, tc_val at, tc_val *acc) {
-  tc_val weight[32], zero = tc_emit_splat(E, tc_emit_const_f(E, x->type, 0), x->lanes);
+  tc_val weight[32], zero = tc_build_splat(E, tc_build_const_f(E, x->type, 0), x->lanes);
   for (int i = 0; i < x->rows; i++) {
     weight[i] = add(x->s, x->weight_at, times(x->s, output_number(x, first, i), x->weight.stride[0]));
-    acc[i] = tc_emit_var(E, zero);
+    acc[i] = tc_build_var(E, zero);
   }
   tc_val k = loop(x->s, i64(x->s, 0), i64(x->s, x->size[0]), 1), row = add(x->s, at, times(x->s, k, x->dilation[0] * x->pitch));
   tc_val down = times(x->s, k, x->weight.stride[2]);
   for (int64_t tap = 0; tap < x->size[1] * x->c; tap++) {
     int64_t kw = tap / x->c, c = tap % x->c, right = kw * x->dilation[1];
     int64_t to = (c * x->stride[1] + right % x->stride[1]) * x->width + right / x->stride[1];
-    tc_val b = tc_emit_raw(E, TC_IR_LOAD, x->type, x->lanes, add(x->s, row, i64(x->s, to)), TC_NONE, TC_NONE, x->staged);
+    tc_val b = tc_build_raw(E, TC_IR_LOAD, x->type, x->lanes, add(x->s, row, i64(x->s, to)), TC_NONE, TC_NONE, x->staged);
     tc_val in_row = add(x->s, down, i64(x->s, kw * x->weight.stride[3] + c * x->weight.stride[1]));
     lhs weights = {x, weight, in_row};
     tc_register_block_add(x->s, &(tc_register_block){x->way, x->rows, 1, load_lhs, &weights}, &b, acc);
@@ -184,7 +185,7 @@ static void choose_direct_blocks(direct *x) {
   x->block = tc_ceil_div(x->p, x->n_blocks);
 }
 
-void tc_emitter_conv_direct(tc_ex *s, const tc_emit_request *r) {
+void tc_emitter_conv_direct(tc_ex *s, const tc_build_request *r) {
   uint32_t node = r->node;
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d, *weight = &s->g->node[n->in[1]].shape->d;

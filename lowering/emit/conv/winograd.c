@@ -129,7 +129,7 @@ static void choose_winograd_blocks(winograd *x) {
   x->image.pitch = pitch, x->image.place = x->padded * pitch, x->product.a_row = pitch;
 }
 
-void tc_emitter_winograd(tc_ex *s, const tc_emit_request *r) {
+void tc_emitter_winograd(tc_ex *s, const tc_build_request *r) {
   uint32_t node = r->node;
   winograd whole = {.s = s, .node = node}, *x = &whole;
   const tc_gnode *n = &s->g->node[node];
@@ -168,10 +168,10 @@ void tc_emitter_winograd(tc_ex *s, const tc_emit_request *r) {
 // The taps of 16 outputs: w[tap], a vector of outputs. at: the first one's, `apart` from one to the next. there: the lanes that exist.
 static void gather_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val there, tc_val *w) {
   tc_val lanes = times(s, tc_ex_lane_numbers(s), apart);
-  at = add(s, tc_emit_splat(&s->e, at, TC_WLANES), lanes);
+  at = add(s, tc_build_splat(&s->e, at, TC_WLANES), lanes);
   for (int i = 0; i < TC_WTAPS; i++) {
-    tc_val from = add(s, at, tc_emit_splat(&s->e, i64(s, i / 3 * weight->stride[2] + i % 3 * weight->stride[3]), TC_WLANES));
-    w[i] = tc_emit_raw(&s->e, TC_IR_GATHER, TC_F32, TC_WLANES, from, there, TC_NONE, weight->buf);
+    tc_val from = add(s, at, tc_build_splat(&s->e, i64(s, i / 3 * weight->stride[2] + i % 3 * weight->stride[3]), TC_WLANES));
+    w[i] = tc_build_raw(&s->e, TC_IR_GATHER, TC_F32, TC_WLANES, from, there, TC_NONE, weight->buf);
   }
 }
 
@@ -179,12 +179,12 @@ static void gather_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t 
 static void turn_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
   tc_val first = bin(s, TC_IR_LT, tc_ex_numbers(s, TC_I64, TC_WLANES), i64(s, TC_WTAPS)), row[TC_WLANES];
   for (int i = 0; i < TC_WLANES; i++) row[i] = load(s, weight->buf, TC_F32, TC_WLANES, add(s, at, i64(s, i * apart)), first);
-  tc_emit_turn(&s->e, row, TC_WLANES);
+  tc_build_turn(&s->e, row, TC_WLANES);
   memcpy(w, row, TC_WTAPS * sizeof *w);
 }
 
 // [begin, end) counts pairs of a panel and a channel.
-void tc_emitter_winograd_weight(tc_ex *s, const tc_emit_request *r) {
+void tc_emitter_winograd_weight(tc_ex *s, const tc_build_request *r) {
   uint32_t node = r->node;
   const tc_gnode *n = &s->g->node[node];
   bool turned = n->attr[1];
@@ -200,7 +200,7 @@ void tc_emitter_winograd_weight(tc_ex *s, const tc_emit_request *r) {
   tc_val lane = loop(s, i64(s, 0), i64(s, panel), TC_WLANES), output = add(s, times(s, p, panel), lane);
   tc_val there = TC_NONE, w[TC_WTAPS], column[3][TC_WMOST], row[TC_WMOST];
   bool whole = outputs % TC_WLANES == 0 && outputs % panel == 0, beside = weight.stride[2] == 3 && weight.stride[3] == 1;
-  if (!whole) there = bin(s, TC_IR_LT, tc_ex_lane_numbers(s), tc_emit_splat(&s->e, sub(s, i64(s, outputs), output), TC_WLANES));
+  if (!whole) there = bin(s, TC_IR_LT, tc_ex_lane_numbers(s), tc_build_splat(&s->e, sub(s, i64(s, outputs), output), TC_WLANES));
   at = add(s, at, times(s, output, weight.stride[turned]));
   if (whole && beside && tc_compiler_vector_bytes() >= TC_WLANES * 4)
     turn_taps(s, &weight, at, weight.stride[turned], w);

@@ -6,7 +6,7 @@
 // ---- sides ----
 
 static tc_val scaled_by(tc_ex *s, double b, tc_val a) {
-  return bin(s, TC_IR_MUL, a, tc_emit_const_f(&s->e, TC_F32, b));
+  return bin(s, TC_IR_MUL, a, tc_build_const_f(&s->e, TC_F32, b));
 }
 
 void tc_wside_inputs(tc_ex *s, int m, tc_val *d) {
@@ -38,7 +38,7 @@ void tc_wside_sums(tc_ex *s, int m, tc_val *d) {
 void tc_wside_outputs(tc_ex *s, int m, tc_val *d) {
   if (m == 2) {
     tc_val y1 = d[1];
-    d[1] = add(s, d[0], y1), d[2] = sub(s, d[0], y1), d[3] = sub(s, tc_emit_const_f(&s->e, TC_F32, 0), y1);
+    d[1] = add(s, d[0], y1), d[2] = sub(s, d[0], y1), d[3] = sub(s, tc_build_const_f(&s->e, TC_F32, 0), y1);
     return;
   }
   tc_val y[4] = {d[0], d[1], d[2], d[3]};
@@ -97,11 +97,11 @@ static tc_val load_lhs(void *of, int row) {
 }
 
 void tc_wmultiply(tc_ex *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val ahead, int64_t further) {
-  tc_val acc[32], zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), by->lanes);
+  tc_val acc[32], zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), by->lanes);
   for (int i = 0; i < by->rows; i++)
-    acc[i] = tc_emit_var(&s->e, by->adds ? load(s, by->sums, TC_F32, by->lanes, add(s, to, i64(s, i * by->sums_row)), TC_NONE) : zero);
+    acc[i] = tc_build_var(&s->e, by->adds ? load(s, by->sums, TC_F32, by->lanes, add(s, to, i64(s, i * by->sums_row)), TC_NONE) : zero);
   tc_val k = loop(s, i64(s, 0), n, 1), row = add(s, a, times(s, k, by->a_k));
-  if (ahead != TC_NONE) tc_emit_prefetch(&s->e, by->b, add(s, ahead, times(s, k, further)), false);
+  if (ahead != TC_NONE) tc_build_prefetch(&s->e, by->b, add(s, ahead, times(s, k, further)), false);
   tc_val columns = load(s, by->b, TC_F32, by->lanes, add(s, b, times(s, k, by->b_k)), TC_NONE);
   lhs rows = {s, by, row};
   tc_register_block_add(s, &(tc_register_block){by->way, by->rows, 1, load_lhs, &rows}, &columns, acc);
@@ -135,7 +135,7 @@ static void read_tile(tc_ex *s, const tc_wtiles *by, const tc_wsource *x, tc_val
   from = add(s, from, c), to = add(s, to, c);
   for (int i = 0; i < x->size; i++) {
     for (int j = 0; j < x->size; j++) {
-      tc_val mask = row_in ? tc_emit_splat(&s->e, bin(s, TC_IR_AND, row_in[i], column_in[j]), TC_WLANES) : TC_NONE;
+      tc_val mask = row_in ? tc_build_splat(&s->e, bin(s, TC_IR_AND, row_in[i], column_in[j]), TC_WLANES) : TC_NONE;
       v[i][j] = load(s, x->in.buf, TC_F32, TC_WLANES, add(s, from, i64(s, i * x->in.stride[1] + j * x->in.stride[2])), mask);
     }
   }
@@ -176,7 +176,7 @@ void tc_wtiles_read(tc_ex *s, const tc_wtiles *by, const tc_wsource *x, tc_val f
     if (!all) end_if(s);
   }
   if (!all) {
-    if (some) begin_if(s, tc_emit_un(&s->e, TC_IR_NOT, whole));
+    if (some) begin_if(s, tc_build_un(&s->e, TC_IR_NOT, whole));
     read_tile(s, by, x, from, row_in, column_in, to);
     if (some) end_if(s);
   }

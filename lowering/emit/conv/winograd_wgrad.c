@@ -48,7 +48,7 @@ static void multiply_channels(gradient *x, tc_val n) {
 static void clear_places(gradient *x) {
   tc_ex *s = x->s;
   tc_val at = loop(s, i64(s, 0), i64(s, wplaces(&x->by) * x->place), TC_WLANES);
-  store(s, x->product.sums, at, tc_emit_splat(E, tc_emit_const_f(E, TC_F32, 0), TC_WLANES));
+  store(s, x->product.sums, at, tc_build_splat(E, tc_build_const_f(E, TC_F32, 0), TC_WLANES));
   end(s);
 }
 
@@ -66,7 +66,7 @@ static void turn_taps(gradient *x, tc_val channel, tc_val output) {
   tc_val first = loop(s, i64(s, 0), i64(s, TC_WTAPS * TC_WLANES), TC_WLANES);
   for (int i = 0; i < TC_WLANES; i++)
     row[i] = load(s, x->taps, TC_F32, TC_WLANES, add(s, times(s, first, TC_WLANES), i64(s, i * TC_WLANES)), TC_NONE);
-  tc_emit_turn(E, row, TC_WLANES);
+  tc_build_turn(E, row, TC_WLANES);
   tc_val at = add(s, times(s, channel, TC_WTAPS), first);
   for (int i = 0; i < TC_WLANES; i++) store(s, x->turned, add(s, at, i64(s, i * x->channels * TC_WTAPS)), row[i]);
   end(s);
@@ -143,7 +143,7 @@ static void choose_wgrad_blocks(gradient *x) {
   x->place = x->channels * x->outputs + TC_WPITCH_MORE;
 }
 
-void tc_emitter_winograd_wgrad(tc_ex *s, const tc_emit_request *r) {
+void tc_emitter_winograd_wgrad(tc_ex *s, const tc_build_request *r) {
   uint32_t node = r->node;
   gradient whole = {.s = s, .node = node}, *x = &whole;
   const tc_gnode *n = &s->g->node[node];

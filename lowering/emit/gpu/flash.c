@@ -46,7 +46,7 @@ static bool sees_all(const tc_flash *p) {
 
 // Which threads' row sees the key of element c, edge keys of the chunk being seen.
 static tc_val sees_element(tc_flash *p, tc_val edge, int c) {
-  return bin(p->at.s, TC_IR_LT, tc_emit_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c)), edge);
+  return bin(p->at.s, TC_IR_LT, tc_build_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c)), edge);
 }
 
 static tc_val edge_of(const forward *f, tc_val k0, int i) {
@@ -63,7 +63,7 @@ static void mask_scores(forward *f, tc_val k0, tc_val *v) {
       tc_val *w = &v[i * p->each + c], key = plus(&p->at, add(s, k0, p->column), tc_flash_column(p, c));
       tc_val seen = sees_all(p) ? TC_NONE : sees_element(p, edge, c);
       *w = tc_flash_score(p, *w, f->row[i], key, &seen);
-      if (seen != TC_NONE) *w = tc_emit_select(&s->e, seen, *w, number(&p->at, -INFINITY));
+      if (seen != TC_NONE) *w = tc_build_select(&s->e, seen, *w, number(&p->at, -INFINITY));
     }
   }
 }
@@ -74,13 +74,13 @@ static void limit_scores(forward *f, tc_val k0, tc_val *v) {
   tc_ex *s = p->at.s;
   for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_flash_score(p, v[k], TC_NONE, TC_NONE, NULL);
   if (sees_all(p)) return;
-  for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_emit_var(&s->e, v[k]);
+  for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_build_var(&s->e, v[k]);
   begin_if(p->at.s, bin(s, TC_IR_LT, f->whole, plus(&p->at, k0, p->chunk)));
   for (int i = 0; i < p->cut.held; i++) {
     tc_val edge = edge_of(f, k0, i);
     for (int c = 0; c < p->each; c++) {
       tc_val w = v[i * p->each + c];
-      tc_emit_set(&s->e, w, tc_emit_select(&s->e, sees_element(p, edge, c), w, number(&p->at, -INFINITY)));
+      tc_build_set(&s->e, w, tc_build_select(&s->e, sees_element(p, edge, c), w, number(&p->at, -INFINITY)));
     }
   }
   end_if(p->at.s);
@@ -98,15 +98,15 @@ static void softmax_of_chunk(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
     limit_scores(f, k0, v);
   for (int i = 0; i < p->cut.held; i++) {
     tc_val *w = v + i * p->each, top = w[0];
-    for (int c = 1; c < p->each; c++) top = tc_emit_select(&s->e, bin(s, TC_IR_GT, w[c], top), w[c], top);
+    for (int c = 1; c < p->each; c++) top = tc_build_select(&s->e, bin(s, TC_IR_GT, w[c], top), w[c], top);
     top = most(a, f->greatest[i], tc_flash_fold(p, TC_IR_MAX, top));
-    tc_val less = tc_emit_select(&s->e, bin(s, TC_IR_EQ, top, unseen), number(a, 0), top);
+    tc_val less = tc_build_select(&s->e, bin(s, TC_IR_EQ, top, unseen), number(a, 0), top);
     shrink[i] = tc_att_power(a, sub(s, f->greatest[i], less));
     for (int c = 0; c < p->each; c++) w[c] = tc_att_power(a, sub(s, w[c], less));
     tc_val sum = w[0];  // of the chunk, and only then of all: or it would be one long chain
     for (int c = 1; c < p->each; c++) sum = add(s, sum, w[c]);
-    tc_emit_set(&s->e, f->greatest[i], top);
-    tc_emit_set(&s->e, f->sum[i], add(s, mul(a, f->sum[i], shrink[i]), sum));
+    tc_build_set(&s->e, f->greatest[i], top);
+    tc_build_set(&s->e, f->sum[i], add(s, mul(a, f->sum[i], shrink[i]), sum));
   }
 }
 
@@ -157,12 +157,12 @@ static void store_chunk_lse(forward *f, tc_val head, const tc_val *sum, const tc
   int buf = tc_att_result(a, a->lse);
   tc_val first = bin(s, TC_IR_EQ, p->column, i64(s, 0));
   for (int i = 0; i < p->cut.held; i++) {
-    tc_val log = tc_emit_scalar_op(&s->e, TC_OP_LOG, a->acc, tc_emit_select(&s->e, none[i], number(a, 1), sum[i]), 0, 0);
+    tc_val log = tc_build_scalar_op(&s->e, TC_OP_LOG, a->acc, tc_build_select(&s->e, none[i], number(a, 1), sum[i]), 0, 0);
     tc_val greatest = mul(a, f->greatest[i], number(a, 1 / tc_att_units(a)));
-    tc_val pair[2] = {tc_emit_select(&s->e, none[i], number(a, 0), greatest), log};
+    tc_val pair[2] = {tc_build_select(&s->e, none[i], number(a, 0), greatest), log};
     if (a->parts) pair[0] = greatest, pair[1] = sum[i];
     tc_val to = in_part(f, times(s, add(s, times(s, head, a->f), f->row[i]), 2), 2);
-    (void)tc_emit_raw(&s->e, TC_IR_SCATTER, a->acc, 2 * p->threads, to, tc_gemm_join(s, pair, 2), bin(s, TC_IR_AND, first, there[i]), buf);
+    (void)tc_build_raw(&s->e, TC_IR_SCATTER, a->acc, 2 * p->threads, to, tc_gemm_join(s, pair, 2), bin(s, TC_IR_AND, first, there[i]), buf);
   }
 }
 
@@ -175,7 +175,7 @@ static void finish_forward(forward *f, tc_val head) {
   for (int i = 0; i < p->cut.held; i++) {
     sum[i] = tc_flash_fold(p, TC_IR_ADD, f->sum[i]);
     none[i] = bin(s, TC_IR_EQ, sum[i], number(a, 0));
-    inverse[i] = a->parts ? number(a, 1) : bin(s, TC_IR_DIV, number(a, 1), tc_emit_select(&s->e, none[i], number(a, 1), sum[i]));
+    inverse[i] = a->parts ? number(a, 1) : bin(s, TC_IR_DIV, number(a, 1), tc_build_select(&s->e, none[i], number(a, 1), sum[i]));
     there[i] = bin(s, TC_IR_LT, p->row[i], n_rows);
     if (a->out != TC_NONE) at[i] = in_part(f, tc_att_result_row(a, a->out, head, f->row[i], a->hq, a->l, a->ev), a->ev);
   }
@@ -202,8 +202,8 @@ static void forward_block(forward *f, tc_val unit) {
   for (int i = 0; i < p->cut.held; i++) {
     f->row[i] = least(a, add(s, f->r0, p->row[i]), last);
     f->edge[i] = tc_flash_small(p, sub(s, tc_att_limit(a, f->row[i]), p->column));
-    f->greatest[i] = tc_emit_var(&s->e, tc_flash_splat(p, number(a, -INFINITY)));
-    f->sum[i] = tc_emit_var(&s->e, tc_flash_splat(p, number(a, 0)));
+    f->greatest[i] = tc_build_var(&s->e, tc_flash_splat(p, number(a, -INFINITY)));
+    f->sum[i] = tc_build_var(&s->e, tc_flash_splat(p, number(a, 0)));
   }
   if (a->out != TC_NONE) tc_flash_begin(p, &f->mix, a->ev);
   forward_chunks(f);
@@ -233,7 +233,7 @@ static const tc_flash_way *flash_way_of(const tc_flash *p) {
   return p->at.s->target->mma ? &tc_flash_mma : p->at.s->target->mfma ? &tc_flash_mfma : &tc_flash_simt;
 }
 
-void tc_emitter_gpu_attention(tc_ex *s, const tc_emit_request *r) {
+void tc_emitter_gpu_attention(tc_ex *s, const tc_build_request *r) {
   tc_flash whole = {.at = {.s = s}, .asked = r->cut}, *p = &whole;
   s->lanes = 1, s->vector = -1;
   if (!tc_att_take(&p->at)) return;

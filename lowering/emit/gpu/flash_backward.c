@@ -91,7 +91,7 @@ typedef struct kept {
 static tc_val keep(tc_flash *p, const tc_att_factor *f, tc_val row, int64_t column, tc_val there, bool scores) {
   tc_ex *s = p->at.s;
   tc_val at = plus(&p->at, add(s, f->at, times(s, row, f->stride)), column);
-  tc_val v = tc_emit_raw(&s->e, TC_IR_GATHER, f->type, p->threads, tc_flash_splat(p, at), there, TC_NONE, f->buf);
+  tc_val v = tc_build_raw(&s->e, TC_IR_GATHER, f->type, p->threads, tc_flash_splat(p, at), there, TC_NONE, f->buf);
   return scores ? mul(&p->at, v, number(&p->at, tc_att_units(&p->at))) : v;
 }
 
@@ -106,10 +106,10 @@ static void slope(tc_flash *p, const kept *of, tc_val seen, tc_val *weight, tc_v
   tc_att *a = &p->at;
   tc_ex *s = a->s;
   tc_val zero = number(a, 0), w = tc_att_power(a, sub(s, sub(s, *weight, of->greatest), of->log));
-  *weight = seen == TC_NONE ? w : tc_emit_select(&s->e, seen, w, zero);
+  *weight = seen == TC_NONE ? w : tc_build_select(&s->e, seen, w, zero);
   if (!slope) return;
   tc_val v = mul(a, *weight, sub(s, *slope, of->delta));
-  *slope = seen == TC_NONE ? v : tc_emit_select(&s->e, seen, v, zero);
+  *slope = seen == TC_NONE ? v : tc_build_select(&s->e, seen, v, zero);
 }
 
 static void take_head(tc_flash *p, tc_val head) {
@@ -125,7 +125,7 @@ static void take_key_head(tc_flash *p) {
 }
 
 static tc_val constant(tc_flash *p, int c) {
-  return tc_emit_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c));
+  return tc_build_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c));
 }
 
 static bool failed(tc_flash *p) {

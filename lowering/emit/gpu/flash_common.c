@@ -114,8 +114,8 @@ tc_val tc_flash_score(tc_flash *p, tc_val v, tc_val row, tc_val key, tc_val *see
   v = mul(a, v, p->key_scale);
   if (!a->has_mask) return v;
   tc_val at = add(s, add(s, a->mask.at, times(s, row, a->mask.stride)), times(s, key, a->mask.col));
-  tc_val m = tc_emit_raw(&s->e, TC_IR_GATHER, a->mask.type, p->threads, tc_flash_splat(p, at), *seen, TC_NONE, a->mask.buf);
-  if (a->mask.type != TC_BOOL) return add(s, v, tc_emit_cast(&s->e, m, a->acc));
+  tc_val m = tc_build_raw(&s->e, TC_IR_GATHER, a->mask.type, p->threads, tc_flash_splat(p, at), *seen, TC_NONE, a->mask.buf);
+  if (a->mask.type != TC_BOOL) return add(s, v, tc_build_cast(&s->e, m, a->acc));
   *seen = *seen == TC_NONE ? m : bin(s, TC_IR_AND, *seen, m);
   return v;
 }

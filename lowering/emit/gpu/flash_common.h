@@ -93,17 +93,17 @@ static inline int tc_flash_apart(const tc_flash *p) {
   return p->way->rows ? p->way->rows : p->threads / p->way->across;
 }
 static inline tc_val tc_flash_splat(tc_flash *p, tc_val v) {
-  return tc_emit_splat(&p->at.s->e, v, p->threads);
+  return tc_build_splat(&p->at.s->e, v, p->threads);
 }
 // A number that an I32 holds.
 static inline tc_val tc_flash_small(tc_flash *p, tc_val v) {
-  return tc_emit_cast(&p->at.s->e, v, TC_I32);
+  return tc_build_cast(&p->at.s->e, v, TC_I32);
 }
 static inline tc_val tc_flash_fold(tc_flash *p, tc_kir_op op, tc_val v) {
   tc_ex *s = p->at.s;
   for (int bit = 1; bit < p->way->across; bit *= 2) {
-    tc_val other = tc_emit_raw(&s->e, TC_IR_SHFL_XOR, p->at.acc, p->threads, v, TC_NONE, TC_NONE, bit * p->way->apart);
-    v = op == TC_IR_ADD ? add(s, v, other) : tc_emit_select(&s->e, bin(s, TC_IR_GT, other, v), other, v);
+    tc_val other = tc_build_raw(&s->e, TC_IR_SHFL_XOR, p->at.acc, p->threads, v, TC_NONE, TC_NONE, bit * p->way->apart);
+    v = op == TC_IR_ADD ? add(s, v, other) : tc_build_select(&s->e, bin(s, TC_IR_GT, other, v), other, v);
   }
   return v;
 }

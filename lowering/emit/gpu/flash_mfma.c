@@ -17,17 +17,17 @@
 static const tc_flash_cut cuts[] = {{128, 2, 1.2}, {64, 1, 1.0}, {32, 1, 0.6}};
 
 static tc_val multiply(tc_flash *p, tc_val a, tc_val b, tc_val sum) {
-  return tc_emit_raw(&p->at.s->e, TC_IR_MFMA, TC_F32, EACH * p->threads, a, b, sum, 0);
+  return tc_build_raw(&p->at.s->e, TC_IR_MFMA, TC_F32, EACH * p->threads, a, b, sum, 0);
 }
 
 // n neighbours of each thread's.
 static tc_val read(tc_flash *p, const tc_flash_tile *x, tc_val at, int n) {
-  return tc_emit_raw(&p->at.s->e, TC_IR_GATHER, x->type, p->threads * n, at, TC_NONE, TC_NONE, x->tile);
+  return tc_build_raw(&p->at.s->e, TC_IR_GATHER, x->type, p->threads * n, at, TC_NONE, TC_NONE, x->tile);
 }
 
 static tc_val pick(tc_flash *p, tc_val v, int k) {
-  tc_emit *e = &p->at.s->e;
-  return tc_emit_lanes(e, v) == p->threads ? v : tc_emit_raw(e, TC_IR_EXTRACT, tc_emit_type(e, v), p->threads, v, TC_NONE, TC_NONE, k);
+  tc_kir_builder *e = &p->at.s->e;
+  return tc_build_lanes(e, v) == p->threads ? v : tc_build_raw(e, TC_IR_EXTRACT, tc_build_type(e, v), p->threads, v, TC_NONE, TC_NONE, k);
 }
 
 static void product_in_waves(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
@@ -35,7 +35,7 @@ static void product_in_waves(tc_flash *p, const tc_flash_tile *own, const tc_fla
   int held = p->cut.held, tiles = p->chunk / GROUP;
   tc_val row = add(s, times(s, p->row[0], own->pitch), p->column), b[TC_FLASH_ROWS], sum[TC_FLASH_VALUES];
   tc_val line = add(s, add(s, times(s, tc_gemm_low(s, p->thread, GROUP), other->pitch), p->column), from);
-  for (int j = 0; j < held * tiles; j++) sum[j] = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), EACH * p->threads);
+  for (int j = 0; j < held * tiles; j++) sum[j] = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), EACH * p->threads);
   for (int64_t k = 0; k < own->columns; k += GROUP) {
     for (int i = 0; i < held; i++) b[i] = read(p, own, plus(&p->at, row, (int64_t)GROUP * i * own->pitch + k), EACH);
     for (int j = 0; j < tiles; j++) {
@@ -53,12 +53,12 @@ static void add_weighted_in_waves(tc_flash *p, const tc_flash_sums *x, const tc_
   tc_val at = add(s, add(s, times(s, p->column, other->pitch), times(s, tc_gemm_low(s, p->thread, GROUP), wide)), from), b[TC_FLASH_ROWS], row[EACH],
          a[EACH];
   for (int k = 0; k < p->chunk; k += GROUP) {
-    for (int i = 0; i < held; i++) b[i] = tc_emit_cast(&s->e, tc_gemm_join(s, weights + i * p->each + k / EACH, EACH), other->type);
+    for (int i = 0; i < held; i++) b[i] = tc_build_cast(&s->e, tc_gemm_join(s, weights + i * p->each + k / EACH, EACH), other->type);
     for (int j = 0; j < per_row; j++) {
       for (int r = 0; r < EACH && j % wide == 0; r++) row[r] = read(p, other, plus(&p->at, at, (k + r) * other->pitch + (int64_t)j * GROUP), wide);
       for (int r = 0; r < EACH; r++) a[r] = pick(p, row[r], j % wide);
       tc_val turned = tc_gemm_join(s, a, EACH);
-      for (int i = 0; i < held; i++) tc_emit_set(&s->e, x->var[i * per_row + j], multiply(p, turned, b[i], x->var[i * per_row + j]));
+      for (int i = 0; i < held; i++) tc_build_set(&s->e, x->var[i * per_row + j], multiply(p, turned, b[i], x->var[i * per_row + j]));
     }
   }
 }

@@ -7,19 +7,19 @@
 static const tc_flash_cut cuts[] = {{64, 8, 1.0}, {64, 4, 0.9}, {32, 4, 0.8}, {32, 2, 0.6}, {16, 2, 0.5}, {16, 1, 0.35}, {8, 1, 0.3}, {4, 1, 0.15}};
 
 static tc_val read(tc_flash *p, const tc_flash_tile *x, tc_val at, int run) {
-  return tc_emit_raw(&p->at.s->e, TC_IR_GATHER, x->type, p->threads * run, at, TC_NONE, TC_NONE, x->tile);
+  return tc_build_raw(&p->at.s->e, TC_IR_GATHER, x->type, p->threads * run, at, TC_NONE, TC_NONE, x->tile);
 }
 
 static tc_val pick(tc_flash *p, tc_val v, int k) {
-  if (tc_emit_lanes(&p->at.s->e, v) == p->threads) return v;
-  return tc_emit_raw(&p->at.s->e, TC_IR_EXTRACT, p->at.acc, p->threads, v, TC_NONE, TC_NONE, k);
+  if (tc_build_lanes(&p->at.s->e, v) == p->threads) return v;
+  return tc_build_raw(&p->at.s->e, TC_IR_EXTRACT, p->at.acc, p->threads, v, TC_NONE, TC_NONE, k);
 }
 
 static void product_in_threads(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
   tc_ex *s = p->at.s;
   int wide = TC_GEMM_COPIED / (int)tc_type_bytes(own->type), held = p->cut.held;
   tc_val zero = tc_flash_splat(p, number(&p->at, 0)), a[TC_FLASH_ROWS], b[TC_FLASH_VALUES];
-  for (int i = 0; i < held * p->each; i++) v[i] = tc_emit_var(&s->e, zero);
+  for (int i = 0; i < held * p->each; i++) v[i] = tc_build_var(&s->e, zero);
   tc_val row = times(s, p->row[0], own->pitch), column = add(s, times(s, p->column, other->pitch), from);
   tc_val k = loop(s, i64(s, 0), i64(s, tc_ceil_div(own->columns, wide) * wide), wide);
   row = add(s, row, k), column = add(s, column, k);
@@ -29,7 +29,7 @@ static void product_in_threads(tc_flash *p, const tc_flash_tile *own, const tc_f
     for (int i = 0; i < held; i++)
       for (int c = 0; c < p->each; c++) {
         tc_val sum = v[i * p->each + c];
-        tc_emit_set(&s->e, sum, tc_emit_fma(&s->e, pick(p, a[i], j), pick(p, b[c], j), sum));
+        tc_build_set(&s->e, sum, tc_build_fma(&s->e, pick(p, a[i], j), pick(p, b[c], j), sum));
       }
   end(s);
 }
@@ -44,7 +44,7 @@ static void add_weighted_in_threads(tc_flash *p, const tc_flash_sums *x, const t
   for (int i = 0; i < held; i++)
     for (int c = 0; c < p->each; c++) {
       tc_val at = plus(&p->at, to, i * tc_flash_apart(p) * pitch + tc_flash_column(p, c));
-      (void)tc_emit_raw(&s->e, TC_IR_SCATTER, tile.type, p->threads, at, weights[i * p->each + c], TC_NONE, tile.tile);
+      (void)tc_build_raw(&s->e, TC_IR_SCATTER, tile.type, p->threads, at, weights[i * p->each + c], TC_NONE, tile.tile);
     }
   tc_val k = loop(s, i64(s, 0), i64(s, p->chunk), wide);
   tc_val column = add(s, add(s, times(s, p->column, x->run), times(s, k, other->pitch)), from);
@@ -56,7 +56,7 @@ static void add_weighted_in_threads(tc_flash *p, const tc_flash_sums *x, const t
     for (int i = 0; i < held; i++)
       for (int c = 0; c < per_row; c++) {
         tc_val sum = x->var[i * per_row + c];
-        tc_emit_set(&s->e, sum, tc_emit_fma(&s->e, pick(p, a[i], j), pick(p, b[c / x->run], c % x->run), sum));
+        tc_build_set(&s->e, sum, tc_build_fma(&s->e, pick(p, a[i], j), pick(p, b[c / x->run], c % x->run), sum));
       }
   }
   end(s);

@@ -82,15 +82,15 @@ static void hold(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val n_rows, tc_
   for (int64_t before = 0; before < pieces; before += p->threads) {
     piece at = piece_of(p, x, before);
     x->to[x->n_pieces] = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
-    x->piece[x->n_pieces++] =
-        tc_emit_raw(&s->e, TC_IR_GATHER, x->type, p->threads * x->run, source_of(p, x, first, &at), is_there(p, x, n_rows, &at), TC_NONE, x->of->buf);
+    x->piece[x->n_pieces++] = tc_build_raw(&s->e, TC_IR_GATHER, x->type, p->threads * x->run, source_of(p, x, first, &at),
+                                           is_there(p, x, n_rows, &at), TC_NONE, x->of->buf);
   }
 }
 
 void tc_flash_land(tc_flash *p, tc_flash_tile *x) {
   tc_ex *s = p->at.s;
   for (int i = 0; i < x->n_pieces; i++)
-    (void)tc_emit_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, x->to[i], x->piece[i], TC_NONE, x->tile);
+    (void)tc_build_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, x->to[i], x->piece[i], TC_NONE, x->tile);
   x->n_pieces = 0;
 }
 
@@ -100,7 +100,7 @@ static void copy(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_row
   for (int64_t before = 0; before < pieces; before += p->threads) {
     piece at = piece_of(p, x, before);
     tc_val to = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
-    tc_val done = tc_emit_raw(&s->e, TC_IR_COPY, x->type, p->threads, source_of(p, x, first, &at), to, is_there(p, x, n_rows, &at), x->of->buf);
+    tc_val done = tc_build_raw(&s->e, TC_IR_COPY, x->type, p->threads, source_of(p, x, first, &at), to, is_there(p, x, n_rows, &at), x->of->buf);
     if (!s->e.failed) s->x->kir.inst[done].flags = (uint32_t)(x->tile - TC_MAX_BUFS);
   }
 }
@@ -110,11 +110,11 @@ static void bring(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_ro
   int64_t runs = x->width / x->run, pieces = x->rows * runs;
   tc_val before = loop(s, i64(s, 0), i64(s, pieces), p->threads), number = add(s, p->thread, before);
   piece at = {bin(s, TC_IR_DIV, number, i64(s, runs)), times(s, bin(s, TC_IR_REM, number, i64(s, runs)), x->run)};
-  tc_val v = tc_emit_raw(&s->e, TC_IR_GATHER, x->of->type, p->threads * x->run, source_of(p, x, first, &at), is_there(p, x, n_rows, &at), TC_NONE,
-                         x->of->buf);
+  tc_val v = tc_build_raw(&s->e, TC_IR_GATHER, x->of->type, p->threads * x->run, source_of(p, x, first, &at), is_there(p, x, n_rows, &at), TC_NONE,
+                          x->of->buf);
   tc_val to = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
   tc_val some = pieces % p->threads ? bin(s, TC_IR_LT, number, i64(s, pieces)) : TC_NONE;
-  (void)tc_emit_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, to, tc_emit_cast(&s->e, v, x->type), some, x->tile);
+  (void)tc_build_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, to, tc_build_cast(&s->e, v, x->type), some, x->tile);
   end(s);
 }
 
@@ -139,11 +139,11 @@ void tc_flash_fill_some(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limi
 }
 
 void tc_flash_commit(tc_flash *p, bool copies) {
-  if (copies) (void)tc_emit_raw(&p->at.s->e, TC_IR_COMMIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  if (copies) (void)tc_build_raw(&p->at.s->e, TC_IR_COMMIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
 }
 
 void tc_flash_wait(tc_flash *p, bool copies) {
-  if (copies) (void)tc_emit_raw(&p->at.s->e, TC_IR_WAIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  if (copies) (void)tc_build_raw(&p->at.s->e, TC_IR_WAIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
 }
 
 // ---- sums ----
@@ -158,16 +158,16 @@ void tc_flash_begin(tc_flash *p, tc_flash_sums *x, int64_t columns) {
   const tc_flash_way *w = p->way;
   *x = (tc_flash_sums){.columns = columns, .run = sums_run(p, columns)};
   x->n = p->cut.held / w->of_rows * (int)tc_ceil_div(columns, w->across * x->run) * x->run / of_row(w);
-  tc_val zero = tc_emit_splat(&s->e, number(&p->at, 0), w->each * p->threads);
-  for (int i = 0; i < x->n; i++) x->var[i] = tc_emit_var(&s->e, zero);
-  for (int i = 0; i < x->n && p->chains; i++) x->total[i] = tc_emit_var(&s->e, zero);
+  tc_val zero = tc_build_splat(&s->e, number(&p->at, 0), w->each * p->threads);
+  for (int i = 0; i < x->n; i++) x->var[i] = tc_build_var(&s->e, zero);
+  for (int i = 0; i < x->n && p->chains; i++) x->total[i] = tc_build_var(&s->e, zero);
 }
 
 static void add_to_totals(tc_flash *p, const tc_flash_sums *x) {
   tc_ex *s = p->at.s;
   for (int i = 0; i < x->n; i++) {
-    tc_emit_set(&s->e, x->total[i], add(s, x->total[i], x->var[i]));
-    tc_emit_set(&s->e, x->var[i], number(&p->at, 0));
+    tc_build_set(&s->e, x->total[i], add(s, x->total[i], x->var[i]));
+    tc_build_set(&s->e, x->var[i], number(&p->at, 0));
   }
 }
 
@@ -188,8 +188,8 @@ void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
   for (int g = 0; g < groups; g++) {
     for (int k = 0; k < w->each; k++) each[k] = by[g * w->of_rows + k / of_row(w)];
     tc_val v = tc_gemm_join(s, each, w->each);
-    for (int i = 0; i < n; i++) tc_emit_set(&s->e, x->var[g * n + i], mul(&p->at, x->var[g * n + i], v));
-    for (int i = 0; i < n && p->chains; i++) tc_emit_set(&s->e, x->total[g * n + i], mul(&p->at, x->total[g * n + i], v));
+    for (int i = 0; i < n; i++) tc_build_set(&s->e, x->var[g * n + i], mul(&p->at, x->var[g * n + i], v));
+    for (int i = 0; i < n && p->chains; i++) tc_build_set(&s->e, x->total[g * n + i], mul(&p->at, x->total[g * n + i], v));
   }
 }
 
@@ -200,7 +200,7 @@ static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int
   int values = x->run / of_row(w), n = x->n / (p->cut.held / w->of_rows);
   tc_val value = (p->chains ? x->total : x->var)[i / w->of_rows * n + group * values + k % values];
   if (w->each == 1) return value;
-  return tc_emit_raw(&p->at.s->e, TC_IR_EXTRACT, p->at.acc, p->threads, value, TC_NONE, TC_NONE, i % w->of_rows * of_row(w) + k / values);
+  return tc_build_raw(&p->at.s->e, TC_IR_EXTRACT, p->at.acc, p->threads, value, TC_NONE, TC_NONE, i % w->of_rows * of_row(w) + k / values);
 }
 
 void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by) {
@@ -216,7 +216,7 @@ void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc
         tc_val column = plus(&p->at, first, (int64_t)group * across * x->run + k), here = there[i];
         for (int j = 0; j < run; j++) v[j] = mul(&p->at, element(p, x, i, group, k + j), by[i]);
         if ((group + 1) * (int64_t)across * x->run > x->columns) here = bin(s, TC_IR_AND, here, bin(s, TC_IR_LT, column, i64(s, x->columns)));
-        tc_val value = tc_emit_cast(&s->e, tc_gemm_join(s, v, run), type);
-        (void)tc_emit_raw(&s->e, TC_IR_SCATTER, type, p->threads * run, add(s, at[i], column), value, here, buf);
+        tc_val value = tc_build_cast(&s->e, tc_gemm_join(s, v, run), type);
+        (void)tc_build_raw(&s->e, TC_IR_SCATTER, type, p->threads * run, add(s, at[i], column), value, here, buf);
       }
 }

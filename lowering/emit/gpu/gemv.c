@@ -37,17 +37,17 @@ bool tc_gemm_narrow_fits(const tc_gemm *p) {
 // The operand at lines and steps that are bound, in the accumulators' type.
 static tc_val line_value(narrow *w, const tc_gemm_side *x) {
   tc_ex *s = w->p->s;
-  return tc_emit_cast(&s->e, tc_ex_value(s, x->node, x->position), w->p->acc);
+  return tc_build_cast(&s->e, tc_ex_value(s, x->node, x->position), w->p->acc);
 }
 
 static tc_val zero_sums(narrow *w, int lanes) {
-  return tc_emit_splat(&w->p->s->e, tc_emit_const_f(&w->p->s->e, w->p->acc, 0), lanes);
+  return tc_build_splat(&w->p->s->e, tc_build_const_f(&w->p->s->e, w->p->acc, 0), lanes);
 }
 
 // What is made where k has ended is not added.
 static tc_val kept(narrow *w, tc_val v) {
   tc_ex *s = w->p->s;
-  return s->mask == TC_NONE ? v : tc_emit_select(&s->e, s->mask, v, zero_sums(w, tc_emit_lanes(&s->e, v)));
+  return s->mask == TC_NONE ? v : tc_build_select(&s->e, s->mask, v, zero_sums(w, tc_build_lanes(&s->e, v)));
 }
 
 // The first of the unit's lines.
@@ -72,8 +72,8 @@ static void finish(narrow *w, tc_val sum) {
 // Variables for n sums, and for what their chains add up to, if there are several: else the same.
 static void begin_sums(narrow *w, int lanes, int n, tc_val *sum, tc_val *total) {
   for (int i = 0; i < n; i++) {
-    sum[i] = tc_emit_var(&w->p->s->e, zero_sums(w, lanes));
-    total[i] = w->chain < w->p->of.k ? tc_emit_var(&w->p->s->e, zero_sums(w, lanes)) : sum[i];
+    sum[i] = tc_build_var(&w->p->s->e, zero_sums(w, lanes));
+    total[i] = w->chain < w->p->of.k ? tc_build_var(&w->p->s->e, zero_sums(w, lanes)) : sum[i];
   }
 }
 
@@ -100,7 +100,7 @@ static void end_steps(narrow *w, int n, const tc_val *sum, const tc_val *total) 
 // A thread's step of a vector of STEPS each.
 static tc_val picked(narrow *w, tc_val v, int step) {
   tc_ex *s = w->p->s;
-  return tc_emit_raw(&s->e, TC_IR_EXTRACT, w->p->acc, WARP, v, TC_NONE, TC_NONE, step);
+  return tc_build_raw(&s->e, TC_IR_EXTRACT, w->p->acc, WARP, v, TC_NONE, TC_NONE, step);
 }
 
 // Adds steps k to k + WARP * STEPS of every line.
@@ -110,16 +110,16 @@ static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
   s->at[TC_RANGE_K0] = k;
   for (int i = 0; i < w->n && s->st == TC_OK; i++) {
     s->at[w->few->range] = i64(s, i);
-    few[i] = kept(w, tc_emit_splat(&s->e, line_value(w, w->few), s->lanes));
+    few[i] = kept(w, tc_build_splat(&s->e, line_value(w, w->few), s->lanes));
   }
   for (int j = 0; j < w->lines && s->st == TC_OK; j++) {
     tc_val at = add(s, line, i64(s, j));
     if (w->wide->extent % w->lines) at = bin(s, TC_IR_MIN, at, i64(s, w->wide->extent - 1));
     s->at[w->wide->range] = at;
-    tc_val v = kept(w, tc_emit_splat(&s->e, line_value(w, w->wide), s->lanes));
+    tc_val v = kept(w, tc_build_splat(&s->e, line_value(w, w->wide), s->lanes));
     for (int i = 0; i < w->n; i++)
       for (int k1 = 0; k1 < STEPS; k1++)
-        tc_emit_set(&s->e, sum[j * w->n + i], tc_multiply_add(s, w->p->multiply, picked(w, few[i], k1), picked(w, v, k1), sum[j * w->n + i]));
+        tc_build_set(&s->e, sum[j * w->n + i], tc_multiply_add(s, w->p->multiply, picked(w, few[i], k1), picked(w, v, k1), sum[j * w->n + i]));
   }
 }
 
@@ -132,7 +132,7 @@ static void finish_along(narrow *w, tc_val line, const tc_val *sum) {
     if (some) begin_if(s, bin(s, TC_IR_LT, at, i64(s, w->wide->extent)));
     for (int i = 0; i < w->n; i++) {
       s->at[w->wide->range] = at, s->at[w->few->range] = i64(s, i);
-      finish(w, tc_emit_raw(&s->e, TC_IR_REDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_IR_ADD));
+      finish(w, tc_build_raw(&s->e, TC_IR_REDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_IR_ADD));
     }
     if (some) end_if(s);
   }
@@ -174,12 +174,12 @@ static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_v
   s->at[TC_RANGE_K0] = k, s->threads.off[TC_RANGE_K0] = off;
   tc_val inside = w->p->of.k % (PARTS * STEPS) ? bin(s, TC_IR_LT, off, sub(s, i64(s, w->p->of.k), k)) : TC_NONE;
   s->mask = tc_ex_both(s, here, inside);
-  tc_val v = kept(w, tc_emit_splat(&s->e, line_value(w, w->wide), s->lanes));
+  tc_val v = kept(w, tc_build_splat(&s->e, line_value(w, w->wide), s->lanes));
   s->mask = inside;
   for (int i = 0; i < w->n && s->st == TC_OK; i++) {
     s->at[w->few->range] = i64(s, i);
-    tc_val few = kept(w, tc_emit_splat(&s->e, line_value(w, w->few), THREADS));
-    tc_emit_set(&s->e, sum[i], tc_multiply_add(s, w->p->multiply, few, v, sum[i]));
+    tc_val few = kept(w, tc_build_splat(&s->e, line_value(w, w->few), THREADS));
+    tc_build_set(&s->e, sum[i], tc_multiply_add(s, w->p->multiply, few, v, sum[i]));
   }
   s->mask = TC_NONE;
 }
@@ -188,7 +188,7 @@ static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_v
 // `all` apart.
 static tc_val halves(narrow *w, tc_val at, tc_val here, int all, int first, int step, int tile) {
   tc_ex *s = w->p->s;
-  if (step == PARTS) return tc_emit_raw(&s->e, TC_IR_GATHER, w->p->acc, THREADS, add(s, at, i64(s, (int64_t)first * all)), here, TC_NONE, tile);
+  if (step == PARTS) return tc_build_raw(&s->e, TC_IR_GATHER, w->p->acc, THREADS, add(s, at, i64(s, (int64_t)first * all)), here, TC_NONE, tile);
   tc_val low = halves(w, at, here, all, first, 2 * step, tile);
   return add(s, low, halves(w, at, here, all, first + step, 2 * step, tile));
 }
@@ -235,7 +235,7 @@ static void beside(narrow *w) {
   s->bound[TC_RANGE_K0] = false, s->threads.off[TC_RANGE_K0] = s->threads.off[w->wide->range] = TC_NONE;
   for (int i = 0; i < w->n; i++) {
     tc_val at = add(s, times(s, add(s, times(s, part, w->n), i64(s, i)), w->lines), in);
-    (void)tc_emit_raw(&s->e, TC_IR_SCATTER, p->acc, THREADS * w->run, at, total[i], TC_NONE, tile);
+    (void)tc_build_raw(&s->e, TC_IR_SCATTER, p->acc, THREADS * w->run, at, total[i], TC_NONE, tile);
   }
   tc_gemm_operands_read(p);
   finish_beside(w, line, tile);

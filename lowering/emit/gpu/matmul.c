@@ -84,7 +84,7 @@ static void emit_tiles(tc_gemm *p) {
   s->x->extent = tc_gemm_n_tiles(p, &p->by);
 }
 
-void tc_emitter_gpu_matmul(tc_ex *s, const tc_emit_request *r) {
+void tc_emitter_gpu_matmul(tc_ex *s, const tc_build_request *r) {
   tc_gemm whole = {.s = s, .node = r->node, .asked = r->cut}, *p = &whole;
   if (!find_gemm(p)) return;
   s->lanes = 1, s->vector = -1;

@@ -12,15 +12,15 @@ tc_val tc_gemm_join(tc_ex *s, const tc_val *v, int n) {
   if (n == 1) return v[0];
   for (int i = 0; i < n / 2; i++) even[i] = v[2 * i], odd[i] = v[2 * i + 1];
   tc_val a = tc_gemm_join(s, even, n / 2), b = tc_gemm_join(s, odd, n / 2);
-  return tc_emit_raw(&s->e, TC_IR_INTERLEAVE, tc_emit_type(&s->e, a), 2 * tc_emit_lanes(&s->e, a), a, b, TC_NONE, 0);
+  return tc_build_raw(&s->e, TC_IR_INTERLEAVE, tc_build_type(&s->e, a), 2 * tc_build_lanes(&s->e, a), a, b, TC_NONE, 0);
 }
 
 // ---- chains ----
 
 void tc_gemm_totals(tc_gemm *p, const tc_val *acc, tc_val *total, int n) {
-  tc_emit *e = &p->s->e;
+  tc_kir_builder *e = &p->s->e;
   for (int i = 0; i < n; i++)
-    total[i] = p->chains ? tc_emit_var(e, tc_emit_splat(e, tc_emit_const_f(e, p->acc, 0), tc_emit_lanes(e, acc[i]))) : acc[i];
+    total[i] = p->chains ? tc_build_var(e, tc_build_splat(e, tc_build_const_f(e, p->acc, 0), tc_build_lanes(e, acc[i]))) : acc[i];
 }
 
 bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps) {
@@ -35,8 +35,8 @@ bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps) {
 void tc_gemm_add_to_totals(tc_gemm *p, const tc_val *acc, const tc_val *total, int n) {
   tc_ex *s = p->s;
   for (int i = 0; i < n; i++) {
-    tc_emit_set(&s->e, total[i], add(s, total[i], acc[i]));
-    tc_emit_set(&s->e, acc[i], tc_emit_const_f(&s->e, p->acc, 0));
+    tc_build_set(&s->e, total[i], add(s, total[i], acc[i]));
+    tc_build_set(&s->e, acc[i], tc_build_const_f(&s->e, p->acc, 0));
   }
 }
 
@@ -132,7 +132,7 @@ void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows) {
   tc_val column = times(s, tc_gemm_low(s, p->thread, columns / run), run), first = tc_gemm_high(s, p->thread, columns / run);
   tc_val r = add(s, loop(s, i64(s, 0), i64(s, p->sums_rows), at_once), first);
   tc_val sum =
-      tc_emit_raw(&s->e, TC_IR_GATHER, p->acc, p->threads * run, add(s, times(s, r, tc_gemm_sums_row(p)), column), TC_NONE, TC_NONE, p->sums);
+      tc_build_raw(&s->e, TC_IR_GATHER, p->acc, p->threads * run, add(s, times(s, r, tc_gemm_sums_row(p)), column), TC_NONE, TC_NONE, p->sums);
   tc_val row = add(s, times(s, tc_gemm_high(s, r, rows.group), rows.stride), add(s, tc_gemm_low(s, r, rows.group), i64(s, rows.first)));
   s->threads.run = run, s->lanes = p->threads * run, s->vector = TC_RANGE_K;
   s->threads.off[TC_RANGE_F] = row, s->threads.within[TC_RANGE_F] = p->by.rows;

@@ -57,7 +57,7 @@ static tc_val fragments_at(tc_gemm *p, const waves *w, const tc_gemm_side *x, tc
 static tc_val gather_fragment(tc_gemm *p, const tc_gemm_side *x, tc_val first, int number, int k) {
   int64_t on = x->by_line ? GROUP * number * x->row + k : k * x->row + GROUP * number;
   tc_val at = on ? add(p->s, first, i64(p->s, on)) : first;
-  return tc_emit_raw(&p->s->e, TC_IR_GATHER, x->type, p->threads * EACH, at, TC_NONE, TC_NONE, x->tile);
+  return tc_build_raw(&p->s->e, TC_IR_GATHER, x->type, p->threads * EACH, at, TC_NONE, TC_NONE, x->tile);
 }
 
 static void multiply_in_waves(tc_gemm *p, const waves *w, tc_val stage, const tc_val *acc) {
@@ -69,7 +69,7 @@ static void multiply_in_waves(tc_gemm *p, const waves *w, tc_val stage, const tc
       tc_val b = gather_fragment(p, &p->b, first_b, j, k);
       for (int i = 0; i < w->down; i++) {
         tc_val sum = acc[i * w->across + j];
-        tc_emit_set(&s->e, sum, tc_emit_raw(&s->e, TC_IR_MFMA, TC_F32, EACH * p->threads, b, a[i], sum, 0));
+        tc_build_set(&s->e, sum, tc_build_raw(&s->e, TC_IR_MFMA, TC_F32, EACH * p->threads, b, a[i], sum, 0));
       }
     }
   }
@@ -82,7 +82,7 @@ static void put_wave_rows(tc_gemm *p, const waves *w, int i, const tc_val *acc) 
   tc_val first = add(s, times(s, row, tc_gemm_sums_row(p)), add(s, w->column, w->four));
   for (int j = 0; j < w->across; j++) {
     tc_val at = j ? add(s, first, i64(s, GROUP * j)) : first;
-    (void)tc_emit_raw(&s->e, TC_IR_SCATTER, TC_F32, EACH * p->threads, at, acc[i * w->across + j], TC_NONE, p->sums);
+    (void)tc_build_raw(&s->e, TC_IR_SCATTER, TC_F32, EACH * p->threads, at, acc[i * w->across + j], TC_NONE, p->sums);
   }
 }
 
@@ -94,8 +94,8 @@ void tc_gemm_mfma(tc_gemm *p) {
   w.four = times(s, tc_gemm_high(s, lane, GROUP), EACH);
   w.row = times(s, tc_gemm_high(s, wave, p->by.across), wave_rows);
   w.column = times(s, tc_gemm_low(s, wave, p->by.across), wave_columns);
-  tc_val zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), EACH * p->threads);
-  for (int i = 0; i < w.down * w.across; i++) acc[i] = tc_emit_var(&s->e, zero);
+  tc_val zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), EACH * p->threads);
+  for (int i = 0; i < w.down * w.across; i++) acc[i] = tc_build_var(&s->e, zero);
   tc_gemm_totals(p, acc, total, w.down * w.across);
   tc_gemm_chunk chunk;
   tc_gemm_chunks_begin(p, &chunk);

@@ -78,7 +78,7 @@ static tc_val load_fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, t
   } else {
     at = add(s, fragment_at(p, w, x, number ? add(s, line, i64(s, number)) : line, k), from);
   }
-  tc_val v = tc_emit_raw(&s->e, TC_IR_LDMATRIX, x->type, p->threads * (x == &p->a ? 8 : 4), at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
+  tc_val v = tc_build_raw(&s->e, TC_IR_LDMATRIX, x->type, p->threads * (x == &p->a ? 8 : 4), at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
   if (!s->e.failed) s->x->kir.inst[v].flags = !x->along;
   return v;
 }
@@ -93,14 +93,14 @@ static void multiply_in_warps(tc_gemm *p, const warps *w, tc_val stage_a, tc_val
       tc_val b = load_fragment(p, w, &p->b, w->column, 8 * j, k, from_b, &base_b);
       for (int i = 0; i < w->down; i++) {
         tc_val sum = acc[i * w->across + j];
-        tc_emit_set(&s->e, sum, tc_emit_raw(&s->e, TC_IR_MMA, TC_F32, 4 * p->threads, a[i], b, sum, 0));
+        tc_build_set(&s->e, sum, tc_build_raw(&s->e, TC_IR_MMA, TC_F32, 4 * p->threads, a[i], b, sum, 0));
       }
     }
   }
 }
 
 static void copy_op(tc_gemm *p, tc_kir_op op, int64_t imm) {
-  (void)tc_emit_raw(&p->s->e, op, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, imm);
+  (void)tc_build_raw(&p->s->e, op, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, imm);
 }
 
 // The group of copies of the chunk from step k0 on, empty behind the last step.
@@ -159,10 +159,10 @@ static void put_warp_rows(tc_gemm *p, const warps *w, int i, const tc_val *acc) 
   tc_val column = add(s, w->column, times(s, tc_gemm_low(s, w->lane, 4), 2)), v[4];
   for (int j = 0; j < w->across; j++) {
     tc_val sum = acc[i * w->across + j];
-    for (int e = 0; e < 4; e++) v[e] = tc_emit_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sum, TC_NONE, TC_NONE, e);
+    for (int e = 0; e < 4; e++) v[e] = tc_build_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sum, TC_NONE, TC_NONE, e);
     for (int half = 0; half < 2; half++) {
       tc_val at = add(s, times(s, add(s, row, i64(s, 8 * half)), tc_gemm_sums_row(p)), add(s, column, i64(s, 8 * j)));
-      (void)tc_emit_raw(&s->e, TC_IR_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), TC_NONE, p->sums);
+      (void)tc_build_raw(&s->e, TC_IR_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), TC_NONE, p->sums);
     }
   }
 }
@@ -174,8 +174,8 @@ void tc_gemm_mma(tc_gemm *p) {
   tc_val warp = tc_gemm_high(s, p->thread, WARP), acc[MOST_DOWN * MOST_ACROSS], total[MOST_DOWN * MOST_ACROSS];
   w.row = times(s, tc_gemm_high(s, warp, p->by.across), warp_rows);
   w.column = times(s, tc_gemm_low(s, warp, p->by.across), warp_columns);
-  tc_val zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), 4 * p->threads);
-  for (int i = 0; i < w.down * w.across; i++) acc[i] = tc_emit_var(&s->e, zero);
+  tc_val zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), 4 * p->threads);
+  for (int i = 0; i < w.down * w.across; i++) acc[i] = tc_build_var(&s->e, zero);
   tc_gemm_totals(p, acc, total, w.down * w.across);
   accumulate_in_warps(p, &w, acc, total);
   tc_gemm_operands_read(p);

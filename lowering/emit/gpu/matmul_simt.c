@@ -49,8 +49,8 @@ static void read_lines(tc_gemm *p, const tc_gemm_side *x, tc_val at, int lines, 
   tc_ex *s = p->s;
   for (int i = 0; i < lines; i += each) {
     tc_val from = add(s, at, i64(s, (int64_t)i * (x->size / lines)));
-    tc_val group = tc_emit_raw(&s->e, TC_IR_GATHER, p->acc, p->threads * each, from, TC_NONE, TC_NONE, x->tile);
-    for (int j = 0; j < each; j++) v[i + j] = each == 1 ? group : tc_emit_raw(&s->e, TC_IR_EXTRACT, p->acc, p->threads, group, TC_NONE, TC_NONE, j);
+    tc_val group = tc_build_raw(&s->e, TC_IR_GATHER, p->acc, p->threads * each, from, TC_NONE, TC_NONE, x->tile);
+    for (int j = 0; j < each; j++) v[i + j] = each == 1 ? group : tc_build_raw(&s->e, TC_IR_EXTRACT, p->acc, p->threads, group, TC_NONE, TC_NONE, j);
   }
 }
 
@@ -89,19 +89,19 @@ static void put_thread_rows(tc_gemm *p, const grid *g, int first, int n, const t
     for (int j = 0; j < across; j += g->of_b) {
       tc_val at = add(s, times(s, add(s, row, i64(s, i)), tc_gemm_sums_row(p)), add(s, g->x, i64(s, (int64_t)j * (p->by.columns / across))));
       tc_val v = tc_gemm_join(s, acc + (first + i) * across + j, g->of_b);
-      (void)tc_emit_raw(&s->e, TC_IR_SCATTER, p->acc, p->threads * g->of_b, at, v, TC_NONE, p->sums);
+      (void)tc_build_raw(&s->e, TC_IR_SCATTER, p->acc, p->threads * g->of_b, at, v, TC_NONE, p->sums);
     }
 }
 
 void tc_gemm_simt(tc_gemm *p) {
   tc_ex *s = p->s;
   int n_acc = p->by.down * p->by.across;
-  tc_val acc[MOST * MOST], total[MOST * MOST], zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, p->acc, 0), p->threads);
+  tc_val acc[MOST * MOST], total[MOST * MOST], zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, p->acc, 0), p->threads);
   grid g = {.of_a = lines_at_once(p, p->by.down), .of_b = lines_at_once(p, p->by.across)};
   int threads_across = p->by.columns / p->by.across, n = TC_MIN(TOGETHER, g.of_a);
   g.x = times(s, tc_gemm_low(s, p->thread, threads_across), g.of_b);
   g.y = times(s, tc_gemm_high(s, p->thread, threads_across), g.of_a);
-  for (int i = 0; i < n_acc; i++) acc[i] = tc_emit_var(&s->e, zero);
+  for (int i = 0; i < n_acc; i++) acc[i] = tc_build_var(&s->e, zero);
   tc_gemm_totals(p, acc, total, n_acc);
   if (p->of.k > 0) {
     tc_gemm_chunk chunk;

@@ -211,11 +211,11 @@ int tc_gemm_side_load(tc_gemm *p, tc_gemm_side *x, tc_val k0, bool may_end, tc_v
     enter(p, x, i, k0, may_end);
     v[i] = tc_ex_value(s, x->node, x->position);
     if (s->st != TC_OK) break;
-    v[i] = tc_emit_splat(&s->e, tc_emit_cast(&s->e, v[i], p->acc), s->lanes);
+    v[i] = tc_build_splat(&s->e, tc_build_cast(&s->e, v[i], p->acc), s->lanes);
     if (s->mask != TC_NONE && !x->plain) {
-      v[i] = tc_emit_select(&s->e, s->mask, v[i], tc_ex_zero(s, p->acc));
+      v[i] = tc_build_select(&s->e, s->mask, v[i], tc_ex_zero(s, p->acc));
     }
-    v[i] = tc_emit_cast(&s->e, v[i], x->type);
+    v[i] = tc_build_cast(&s->e, v[i], x->type);
     leave(p, x);
   }
   return n;
@@ -229,13 +229,13 @@ void tc_gemm_side_put(tc_gemm *p, const tc_gemm_side *x, tc_val stage, const tc_
     piece at = piece_of(p, x, i);
     if (x->run == 1 || side_by_side) {
       tc_val to = add(s, tc_gemm_side_place(p, x, at.line, at.k), from);
-      (void)tc_emit_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, to, v[i], at.here, x->tile);
+      (void)tc_build_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, to, v[i], at.here, x->tile);
       continue;
     }
     for (int j = 0; j < x->run; j++) {
       tc_val to = add(s, tc_gemm_side_place(p, x, at.line, add(s, at.k, i64(s, j))), from);
-      tc_val one = tc_emit_raw(&s->e, TC_IR_EXTRACT, x->type, p->threads, v[i], TC_NONE, TC_NONE, j);
-      (void)tc_emit_raw(&s->e, TC_IR_SCATTER, x->type, p->threads, to, one, at.here, x->tile);
+      tc_val one = tc_build_raw(&s->e, TC_IR_EXTRACT, x->type, p->threads, v[i], TC_NONE, TC_NONE, j);
+      (void)tc_build_raw(&s->e, TC_IR_SCATTER, x->type, p->threads, to, one, at.here, x->tile);
     }
   }
 }
@@ -254,9 +254,9 @@ void tc_gemm_side_copy(tc_gemm *p, tc_gemm_side *x, tc_val k0, tc_val stage) {
       if (x->cond[c].high) here = tc_ex_both(s, here, bin(s, TC_IR_LT, index, i64(s, x->cond[c].extent)));
     }
     if (vec != TC_NONE) base = add(s, base, vec);
-    if (here != TC_NONE) here = tc_emit_splat(&s->e, here, p->threads);
-    tc_val to = tc_emit_splat(&s->e, add(s, tc_gemm_side_place(p, x, at.line, at.k), from), p->threads);
-    tc_val copy = tc_emit_raw(&s->e, TC_IR_COPY, x->type, p->threads, tc_emit_splat(&s->e, base, p->threads), to, here, tc_ex_buffer(s, x->source));
+    if (here != TC_NONE) here = tc_build_splat(&s->e, here, p->threads);
+    tc_val to = tc_build_splat(&s->e, add(s, tc_gemm_side_place(p, x, at.line, at.k), from), p->threads);
+    tc_val copy = tc_build_raw(&s->e, TC_IR_COPY, x->type, p->threads, tc_build_splat(&s->e, base, p->threads), to, here, tc_ex_buffer(s, x->source));
     if (!s->e.failed) s->x->kir.inst[copy].flags = (uint32_t)(x->tile - TC_MAX_BUFS);
     leave(p, x);
   }

@@ -84,7 +84,7 @@ typedef struct stages {
 } stages;
 
 static tc_val op(tc_gemm *p, tc_kir_op op_, tc_val s0, tc_val s1, tc_val s2, int64_t imm, uint32_t flags) {
-  tc_val v = tc_emit_raw(&p->s->e, op_, TC_I64, 1, s0, s1, s2, imm);
+  tc_val v = tc_build_raw(&p->s->e, op_, TC_I64, 1, s0, s1, s2, imm);
   if (!p->s->e.failed) p->s->x->kir.inst[v].flags = flags;
   return v;
 }
@@ -112,7 +112,7 @@ static void fetch_chunk(tc_gemm *p, const stages *at, tc_val k0) {
 static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
   tc_ex *s = p->s;
   stages at;
-  tc_val begin = tc_emit_raw(&s->e, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0), zero = i64(s, 0);
+  tc_val begin = tc_build_raw(&s->e, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0), zero = i64(s, 0);
   at.first = tc_gemm_low(s, times(s, sub(s, p->unit, begin), tc_ceil_div(p->of.k, STEPS)), 2 * STAGES);
   at.group = times(s, tc_gemm_high(s, p->thread, GROUP), BOX);
   tc_val stage = loop(s, zero, i64(s, STAGES - 1), 1);
@@ -120,7 +120,7 @@ static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
   end(s);
   tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = add(s, at.first, tc_gemm_high(s, k0, STEPS)), here = tc_gemm_low(s, chunk, STAGES);
   (void)op(p, TC_IR_TMA_WAIT, chunk, TC_NONE, TC_NONE, 0, 0);
-  tc_val a = add(s, at.group, times(s, here, p->a.stage)), b = tc_emit_splat(&s->e, times(s, here, p->b.stage), p->threads);
+  tc_val a = add(s, at.group, times(s, here, p->a.stage)), b = tc_build_splat(&s->e, times(s, here, p->b.stage), p->threads);
   (void)op(p, TC_IR_WGMMA, a, b, sums, 1 << 8, (p->a.turned ? 1u : 0u) | (p->b.turned ? 2u : 0u));
   (void)op(p, TC_IR_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 1, 0);
   if (tc_gemm_begin_end_of_chain(p, k0, STEPS)) {
@@ -141,10 +141,10 @@ static void put_group_rows(tc_gemm *p, int warp, tc_val sums) {
   tc_val lane = tc_gemm_low(s, p->thread, 32), mine = bin(s, TC_IR_EQ, tc_gemm_low(s, tc_gemm_high(s, p->thread, 32), 4), i64(s, warp)), v[4];
   tc_val row = add(s, tc_gemm_high(s, lane, 4), times(s, tc_gemm_high(s, p->thread, GROUP), 16)), column = times(s, tc_gemm_low(s, lane, 4), 2);
   for (int j = 0; j < p->by.columns / 8; j++) {
-    for (int e = 0; e < 4; e++) v[e] = tc_emit_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sums, TC_NONE, TC_NONE, 4 * j + e);
+    for (int e = 0; e < 4; e++) v[e] = tc_build_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sums, TC_NONE, TC_NONE, 4 * j + e);
     for (int half = 0; half < 2; half++) {
       tc_val at = add(s, times(s, add(s, row, i64(s, 8 * half)), tc_gemm_sums_row(p)), add(s, column, i64(s, 8 * j)));
-      (void)tc_emit_raw(&s->e, TC_IR_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), mine, p->sums);
+      (void)tc_build_raw(&s->e, TC_IR_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), mine, p->sums);
     }
   }
 }
@@ -154,8 +154,8 @@ void tc_gemm_wgmma(tc_gemm *p) {
   add_map(p, &p->a);
   add_map(p, &p->b);
   s->x->kir.stages = STAGES;
-  tc_val zero = tc_emit_splat(&s->e, tc_emit_const_f(&s->e, TC_F32, 0), p->threads * p->by.columns / 2);
-  tc_val sums = tc_emit_var(&s->e, zero);
+  tc_val zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), p->threads * p->by.columns / 2);
+  tc_val sums = tc_build_var(&s->e, zero);
   tc_val total;
   tc_gemm_totals(p, &sums, &total, 1);
   accumulate_in_groups(p, sums, total);

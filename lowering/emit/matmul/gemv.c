@@ -48,7 +48,7 @@ static tc_val stream_ahead(tc_product *p, tc_val k) {
   int64_t bytes = p->by.stream * p->by.lanes * (int64_t)tc_type_bytes(p->b.type);
   int64_t rows = TC_MIN(tc_ceil_div(tc_ceil_div(STREAM_AHEAD, bytes), STREAM_ROWS) * STREAM_ROWS, p->of.k);
   tc_val here = i64(p->s, rows * p->b.row), next = i64(p->s, (rows - p->of.k) * p->b.row + p->by.stream * p->by.lanes);
-  return tc_emit_select(E, tc_emit_bin(E, TC_IR_LT, add(p->s, k, i64(p->s, rows)), i64(p->s, p->of.k)), here, next);
+  return tc_build_select(E, tc_build_bin(E, TC_IR_LT, add(p->s, k, i64(p->s, rows)), i64(p->s, p->of.k)), here, next);
 }
 
 // Adds `rows` rows from k on to the sums, panel by panel, of each panel all rows: so memory is read
@@ -66,8 +66,8 @@ static void stream_rows(tc_product *p, const tc_product_rows *r, tc_val panel, t
       tc_val row = add(p->s, k, tc_ex_i64(s, j)), at = add(p->s, add(p->s, p->b.at, times(p->s, row, p->b.row)), s->at[TC_RANGE_K]);
       for (int i = 0; i < lanes; i += line) prefetch(p, p->b.buf, add(p->s, add(p->s, at, ahead), tc_ex_i64(s, i)));
       if (parts == 2) {
-        tc_val word = tc_emit_raw(E, TC_IR_LOAD, TC_BF16, lanes, at, TC_NONE, TC_NONE, p->b.buf);
-        word = tc_emit_raw(E, TC_IR_BITCAST, TC_I32, lanes / 2, word, TC_NONE, TC_NONE, 0);
+        tc_val word = tc_build_raw(E, TC_IR_LOAD, TC_BF16, lanes, at, TC_NONE, TC_NONE, p->b.buf);
+        word = tc_build_raw(E, TC_IR_BITCAST, TC_I32, lanes / 2, word, TC_NONE, TC_NONE, 0);
         for (int half = 0; half < 2; half++) w[half] = tc_product_turned_row(p, word, half);
       } else {
         w[0] = tc_product_load_b(p, row);
@@ -81,9 +81,9 @@ static void stream_rows(tc_product *p, const tc_product_rows *r, tc_val panel, t
 static void multiply_stream(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel) {
   tc_ex *s = p->s;
   int lanes = p->by.lanes, parts = in_words(p) ? 2 : 1, n_acc = (int)p->by.stream * r->n;
-  tc_val acc[64], sum[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), lanes / parts), k0 = u->k0, k1 = u->k1;
+  tc_val acc[64], sum[64], zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), lanes / parts), k0 = u->k0, k1 = u->k1;
   if (p->chains) k0 = loop(s, k0, k1, p->chain), k1 = end_of_chain(p, k0, k1);
-  for (int i = 0; i < n_acc * parts; i++) acc[i] = tc_emit_var(E, zero);
+  for (int i = 0; i < n_acc * parts; i++) acc[i] = tc_build_var(E, zero);
   tc_val whole = whole_rows(p, k0, k1, STREAM_ROWS), k = loop(p->s, k0, whole, STREAM_ROWS);
   stream_rows(p, r, panel, k, STREAM_ROWS, acc);
   end(p->s);
@@ -91,8 +91,8 @@ static void multiply_stream(tc_product *p, const tc_product_rows *r, const tc_pr
   stream_rows(p, r, panel, k, 1, acc);
   end(p->s);
   for (int i = 0; i < n_acc; i++) {
-    sum[i] = parts == 1 ? acc[i] : tc_emit_raw(E, TC_IR_INTERLEAVE, p->acc, lanes, acc[2 * i], acc[2 * i + 1], TC_NONE, 0);
-    if (p->chains && parts == 2) sum[i] = tc_emit_var(E, sum[i]);
+    sum[i] = parts == 1 ? acc[i] : tc_build_raw(E, TC_IR_INTERLEAVE, p->acc, lanes, acc[2 * i], acc[2 * i + 1], TC_NONE, 0);
+    if (p->chains && parts == 2) sum[i] = tc_build_var(E, sum[i]);
     if (!p->chains) store(p->s, p->sums, add(p->s, r->sums, tc_ex_i64(s, i * lanes)), sum[i]);
   }
   if (p->chains) tc_product_end_chain(p, k0, r->sums, lanes, sum, n_acc), end(s);
@@ -104,8 +104,8 @@ static void multiply_stream(tc_product *p, const tc_product_rows *r, const tc_pr
 
 static void streamed_panels(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
-  tc_val zero = tc_ex_i64(s, 0), full = tc_emit_bin(E, TC_IR_MAX, u->p0, tc_emit_bin(E, TC_IR_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
-  tc_val last = sub(p->s, full, tc_emit_bin(E, TC_IR_REM, sub(p->s, full, u->p0), tc_ex_i64(s, p->by.stream)));
+  tc_val zero = tc_ex_i64(s, 0), full = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
+  tc_val last = sub(p->s, full, tc_build_bin(E, TC_IR_REM, sub(p->s, full, u->p0), tc_ex_i64(s, p->by.stream)));
   tc_product_rows r = all_rows(p);
   if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, tc_ex_i64(s, p->of.m), u);
   tc_val panel = loop(p->s, u->p0, last, p->by.stream);
@@ -129,7 +129,7 @@ static tc_val asked_column(tc_product *p, const tc_product_unit *u) {
   if (!tc_host_reads_rows() || width <= aside) return here;
   if (p->by.unit_panels == p->by.n_panels) return at;
   tc_val last = times(s, u->p1, p->by.lanes), all = times(s, sub(s, u->p1, u->p0), p->by.lanes);
-  return tc_emit_select(E, bin(s, TC_IR_LT, at, last), at, sub(s, at, all));
+  return tc_build_select(E, bin(s, TC_IR_LT, at, last), at, sub(s, at, all));
 }
 
 static tc_val chunk_sums(tc_product *p, const tc_product_unit *u, tc_val panel) {
@@ -140,7 +140,7 @@ static tc_val chunk_sums(tc_product *p, const tc_product_unit *u, tc_val panel) 
 static void multiply_chunk(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel) {
   tc_ex *s = p->s;
   tc_val acc[32];
-  for (int i = 0; i < r->n; i++) acc[i] = tc_emit_var(E, load_tile(p, p->sums, add(s, r->sums, i64(s, i * p->by.lanes))));
+  for (int i = 0; i < r->n; i++) acc[i] = tc_build_var(E, load_tile(p, p->sums, add(s, r->sums, i64(s, i * p->by.lanes))));
   tc_product_accumulate(p, r, u, panel, acc);
   for (int i = 0; i < r->n; i++) store(p->s, p->sums, add(s, r->sums, i64(s, i * p->by.lanes)), acc[i]);
 }
@@ -148,7 +148,7 @@ static void multiply_chunk(tc_product *p, const tc_product_rows *r, const tc_pro
 // Zeros for the sums of all the unit's panels.
 static void clear_sums(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
-  tc_val zeros = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->by.lanes), panel = loop(s, u->p0, u->p1, 1);
+  tc_val zeros = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), p->by.lanes), panel = loop(s, u->p0, u->p1, 1);
   for (int i = 0; i < p->by.rows; i++) store(p->s, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zeros);
   end(s);
 }
@@ -157,7 +157,7 @@ static void clear_sums(tc_product *p, const tc_product_unit *u) {
 static void end_chains(tc_product *p, const tc_product_unit *u, tc_val chain) {
   tc_ex *s = p->s;
   tc_val acc[32], panel = loop(s, u->p0, u->p1, 1), at = chunk_sums(p, u, panel);
-  for (int i = 0; i < p->by.rows; i++) acc[i] = tc_emit_var(E, load_tile(p, p->sums, add(s, at, i64(s, i * p->by.lanes))));
+  for (int i = 0; i < p->by.rows; i++) acc[i] = tc_build_var(E, load_tile(p, p->sums, add(s, at, i64(s, i * p->by.lanes))));
   tc_product_end_chain(p, chain, at, p->by.lanes, acc, p->by.rows);
   end(s);
 }
@@ -173,7 +173,7 @@ static void chunked_panels(tc_product *p, const tc_product_unit *u) {
   clear_sums(p, u);
   r.k0 = chunk.k0 = loop(s, k0, k1, p->by.chunk);
   chunk.k1 = add(s, chunk.k0, i64(s, p->by.chunk));
-  if (p->of.k % p->by.chunk || p->chain % p->by.chunk) chunk.k1 = tc_emit_bin(E, TC_IR_MIN, chunk.k1, k1);
+  if (p->of.k % p->by.chunk || p->chain % p->by.chunk) chunk.k1 = tc_build_bin(E, TC_IR_MIN, chunk.k1, k1);
   if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, i64(s, p->of.m), &chunk);
   panel = loop(s, u->p0, u->p1, 1);
   tc_product_enter_panel(p, panel);
@@ -209,7 +209,7 @@ static tc_product_asked ask_ahead(tc_product *p, tc_val k, tc_val first, int row
   bool one_set = p->by.lanes > vector_lanes(p) && p->b.col * (int64_t)tc_type_bytes(p->b.type) % 4096 == 0;
   int64_t ahead = (one_set ? 1 : TURN_AHEAD) * line_of(p->b.type), steps = p->of.k;
   tc_val here = i64(p->s, ahead), next = i64(p->s, ahead - steps + p->by.lanes * p->b.col);
-  tc_val far = tc_emit_select(E, tc_emit_bin(E, TC_IR_LT, add(p->s, k, here), i64(p->s, steps)), here, next);
+  tc_val far = tc_build_select(E, tc_build_bin(E, TC_IR_LT, add(p->s, k, here), i64(p->s, steps)), here, next);
   return (tc_product_asked){add(p->s, add(p->s, column, k), far), p->b.col};
 }
 
@@ -231,8 +231,8 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
   tc_ex *s = p->s;
   int size = vector_lanes(p), blocks = p->by.lanes / size, rows = turned_rows(p, size);
   int as_one = rows / size, n_acc = r->n * blocks;
-  tc_val acc[32], v[64], zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), size), first = s->at[TC_RANGE_K];
-  for (int i = 0; i < n_acc; i++) acc[i] = tc_emit_var(E, zero);
+  tc_val acc[32], v[64], zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), size), first = s->at[TC_RANGE_K];
+  for (int i = 0; i < n_acc; i++) acc[i] = tc_build_var(E, zero);
   tc_val k = loop(p->s, u->k0, k1, rows);  // of the present chain
   tc_product_asked ask = ask_ahead(p, k, first, rows);
   for (int c = 0; c < blocks; c++) {
@@ -244,8 +244,8 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
   s->lanes = size;
   for (int c = 1; c < blocks; c++) ask_for(p, &ask, add(p->s, i, tc_ex_i64(s, c * size)));
   for (int c = 0; c < blocks; c++)
-    v[c] =
-        tc_emit_raw(E, TC_IR_LOAD, turned_type(p), size, add(p->s, times(p->s, i, p->by.lanes), tc_ex_i64(s, c * size)), TC_NONE, TC_NONE, p->turned);
+    v[c] = tc_build_raw(E, TC_IR_LOAD, turned_type(p), size, add(p->s, times(p->s, i, p->by.lanes), tc_ex_i64(s, c * size)), TC_NONE, TC_NONE,
+                        p->turned);
   for (int j = 0; j < as_one; j++) {
     tc_val row = add(p->s, k_of_i, tc_ex_i64(s, j)), in_a = tc_product_in_row_of_a(p, r, row), w[4];
     for (int c = 0; c < blocks; c++) {
@@ -263,14 +263,14 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
 
 static void turned_panels(tc_product *p, const tc_product_unit *u) {
   tc_ex *s = p->s;
-  tc_val zero = tc_ex_i64(s, 0), whole = tc_emit_bin(E, TC_IR_MAX, u->p0, tc_emit_bin(E, TC_IR_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
+  tc_val zero = tc_ex_i64(s, 0), whole = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
   tc_product_rows r = all_rows(p);
   tc_product_unit rest = *u;
   if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, tc_ex_i64(s, p->of.m), u);
   tc_val panel = loop(p->s, u->p0, whole, 1);
   tc_product_enter_panel(p, panel);
   s->mask = TC_NONE;
-  tc_val so_far = tc_emit_bin(E, TC_IR_EQ, zero, zero), acc[32];
+  tc_val so_far = tc_build_bin(E, TC_IR_EQ, zero, zero), acc[32];
   tc_product_unit part = *u;
   if (p->chains) part.k0 = loop(s, u->k0, u->k1, p->chain), rest.k1 = end_of_chain(p, part.k0, u->k1);
   rest.k0 = whole_rows(p, part.k0, rest.k1, turned_rows(p, vector_lanes(p)));

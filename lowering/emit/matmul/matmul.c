@@ -37,7 +37,7 @@ static void unit_of(tc_product *p, tc_product_unit *u) {
   if (chains) u->chain = loop(p->s, u->k0, u->k1, p->chain), u->chain_end = end_of_chain(p, u->chain, u->k1);
   if (p->chunks) {
     u->k0 = loop(p->s, u->chain, u->chain_end, p->by.chunk);
-    u->k1 = tc_emit_bin(E, TC_IR_MIN, add(p->s, u->k0, tc_ex_i64(s, p->by.chunk)), u->chain_end);
+    u->k1 = tc_build_bin(E, TC_IR_MIN, add(p->s, u->k0, tc_ex_i64(s, p->by.chunk)), u->chain_end);
   }
   if (p->by.pack) tc_product_pack(p, u);
   tc_product_multiply_unit(p, u);
@@ -200,7 +200,7 @@ static void units_of_rows(tc_product *p) {
   end(s);
 }
 
-void tc_emitter_matmul(tc_ex *s, const tc_emit_request *r) {
+void tc_emitter_matmul(tc_ex *s, const tc_build_request *r) {
   tc_product whole = {.s = s, .node = r->node, .units = r->units}, *p = &whole;
   if (!find_product(p)) return;
   s->x->is_product = true;

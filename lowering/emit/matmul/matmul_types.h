@@ -71,14 +71,14 @@ static inline int line_of(tc_type type) {
   return 64 / (int)tc_type_bytes(type);
 }
 static inline tc_val load_tile(tc_product *p, int tile, tc_val at) {
-  return tc_emit_raw(&p->s->e, TC_IR_LOAD, p->acc, p->by.lanes, at, TC_NONE, TC_NONE, tile);
+  return tc_build_raw(&p->s->e, TC_IR_LOAD, p->acc, p->by.lanes, at, TC_NONE, TC_NONE, tile);
 }
 // Where the chain that begins at step `chain` ends.
 static inline tc_val end_of_chain(tc_product *p, tc_val chain, tc_val k1) {
-  return tc_emit_bin(&p->s->e, TC_IR_MIN, add(p->s, chain, i64(p->s, p->chain)), k1);
+  return tc_build_bin(&p->s->e, TC_IR_MIN, add(p->s, chain, i64(p->s, p->chain)), k1);
 }
 static inline void prefetch(tc_product *p, int buf, tc_val at) {
-  tc_emit_prefetch(&p->s->e, buf, at, false);
+  tc_build_prefetch(&p->s->e, buf, at, false);
 }
 // Rows of b in a block of `size` columns that is turned: bf16 in pairs of rows and bytes in fours,
 // which is so much less work.
@@ -100,10 +100,10 @@ static inline tc_val made_of(tc_product *p, tc_val k, tc_val v) {
 }
 // The last k up to which rows k0 to k1 are whole blocks of `size`.
 static inline tc_val whole_rows(tc_product *p, tc_val k0, tc_val k1, int size) {
-  return sub(p->s, k1, tc_emit_bin(&p->s->e, TC_IR_REM, sub(p->s, k1, k0), i64(p->s, size)));
+  return sub(p->s, k1, tc_build_bin(&p->s->e, TC_IR_REM, sub(p->s, k1, k0), i64(p->s, size)));
 }
 static inline void ask_for(tc_product *p, const tc_product_asked *x, tc_val column) {
-  tc_emit_prefetch(&p->s->e, p->b.buf, add(p->s, x->at, times(p->s, column, x->apart)), true);
+  tc_build_prefetch(&p->s->e, p->b.buf, add(p->s, x->at, times(p->s, column, x->apart)), true);
 }
 
 // ---- pack.c ----

@@ -36,7 +36,7 @@ static void finish_row(tc_product *p, tc_val row, tc_val sum) {
   tc_ex_enter(s);
   s->at[TC_RANGE_F] = row;
   tc_type type = s->g->node[p->node].type;
-  tc_ex_remember(s, p->node, tc_ex_rounded(s, p->step > 1 && type == TC_BF16 ? tc_emit_cast(E, tc_emit_settled(E, sum), p->acc) : sum, type));
+  tc_ex_remember(s, p->node, tc_ex_rounded(s, p->step > 1 && type == TC_BF16 ? tc_build_cast(E, tc_build_settled(E, sum), p->acc) : sum, type));
   s->hints.stream = s->lanes == p->by.lanes && p->of.n % 64 == 0;  // then lines are whole and begin where rows do
   if (!p->n_read) s->hints.prefetch_distance = p->by.rows * p->of.n, s->hints.prefetch_far = true, s->hints.n_prefetch = INT_MAX;
   tc_ex_stores(s);
@@ -78,9 +78,9 @@ tc_val tc_product_in_row_of_a(tc_product *p, const tc_product_rows *r, tc_val k)
 }
 
 tc_val tc_product_load_a(tc_product *p, tc_val at) {
-  if (p->by.pack_a || p->by.widen_a) return tc_emit_raw(E, TC_IR_LOAD, p->packed_type, 1, at, TC_NONE, TC_NONE, p->packed_a);
-  if (p->step > 1) return tc_emit_load_words(E, p->a.buf, at, 1, TC_NONE);
-  return tc_emit_cast(E, tc_emit_raw(E, TC_IR_LOAD, p->a.type, 1, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
+  if (p->by.pack_a || p->by.widen_a) return tc_build_raw(E, TC_IR_LOAD, p->packed_type, 1, at, TC_NONE, TC_NONE, p->packed_a);
+  if (p->step > 1) return tc_build_load_words(E, p->a.buf, at, 1, TC_NONE);
+  return tc_build_cast(E, tc_build_raw(E, TC_IR_LOAD, p->a.type, 1, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
 }
 
 static tc_val sums_of(tc_product *p, const tc_product_rows *r, int i) {
@@ -104,13 +104,13 @@ static void ask_ahead_in_panel(tc_product *p, int buf, tc_val at) {
 static tc_val load_words(tc_product *p, tc_val k) {
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, p->s->at[TC_RANGE_K], p->b.col));
   if (p->by.tiles > 1) ask_ahead_in_panel(p, p->b.buf, at);
-  return tc_emit_raw(E, TC_IR_LOAD, TC_I32, p->by.lanes, at, TC_NONE, TC_NONE, p->b.buf);
+  return tc_build_raw(E, TC_IR_LOAD, TC_I32, p->by.lanes, at, TC_NONE, TC_NONE, p->b.buf);
 }
 
 // A row of a packed panel, which stays in the first-level cache where it serves tile after tile.
 static tc_val load_packed(tc_product *p, tc_val at) {
   if (!p->by.by_panel) ask_ahead_in_panel(p, p->packed, at);
-  return tc_emit_raw(E, TC_IR_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->packed);
+  return tc_build_raw(E, TC_IR_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->packed);
 }
 
 // Row k of b at the present panel, as it is multiplied. word: of which two rows are halves, the
@@ -142,7 +142,7 @@ static void accumulate_row(tc_product *p, const tc_product_rows *r, const tc_pro
                            tc_val *acc) {
   if (r->asked != TC_NONE) tc_product_ask_for_b(p, add(p->s, k, i64(p->s, p->by.chunk)), r->asked, true);
   if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p->s, r->ahead, times(p->s, sub(p->s, k, u->k0), share_of(p))));
-  if (p->by.ask_apart) tc_emit_prefetch(E, p->a.buf, add(p->s, add(p->s, a[0], in_a), i64(p->s, 2 * r->n - 1)), true);
+  if (p->by.ask_apart) tc_build_prefetch(E, p->a.buf, add(p->s, add(p->s, a[0], in_a), i64(p->s, 2 * r->n - 1)), true);
   lhs rows = {p, a, in_a};
   tc_register_block_add(p->s, &(tc_register_block){p->way, r->n, 1, load_lhs, &rows}, &w, acc);
 }
@@ -156,12 +156,12 @@ typedef struct pieces_of {
 // step k: line by line, piece after piece, to the second-level cache.
 static void ask_by_turns(tc_product *p, const tc_factor *f, const pieces_of *x, tc_val from, const tc_product_unit *u, tc_val k) {
   int64_t a_turn = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
-  tc_val turn = tc_emit_bin(E, TC_IR_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
+  tc_val turn = tc_build_bin(E, TC_IR_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
   for (int i = 0; i < a_turn; i++) {
     tc_val line = add(p->s, times(p->s, turn, a_turn), i64(p->s, i));
-    tc_val piece = tc_emit_bin(E, TC_IR_DIV, line, i64(p->s, x->lines)), in_piece = tc_emit_bin(E, TC_IR_REM, line, i64(p->s, x->lines));
+    tc_val piece = tc_build_bin(E, TC_IR_DIV, line, i64(p->s, x->lines)), in_piece = tc_build_bin(E, TC_IR_REM, line, i64(p->s, x->lines));
     tc_val at = add(p->s, times(p->s, piece, x->apart), times(p->s, in_piece, line_of(f->type)));
-    tc_emit_prefetch(E, f->buf, add(p->s, from, at), true);
+    tc_build_prefetch(E, f->buf, add(p->s, from, at), true);
   }
 }
 
@@ -187,12 +187,12 @@ static pieces_of next_pieces(const tc_product *p) {
 static void ask_for_read(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val k) {
   tc_ex *s = p->s;
   int64_t turns = tc_ceil_div(p->of.k, p->by.unroll), line = 64 / size_of(p), lines = tc_ceil_div(p->by.lanes, line);
-  tc_val turn = tc_emit_bin(E, TC_IR_DIV, sub(s, k, u->k0), i64(s, p->by.unroll));
-  tc_val at = tc_emit_bin(E, TC_IR_DIV, times(s, turn, r->n * lines), i64(s, turns));
-  tc_val row = add(s, add(s, r->row, i64(s, r->n)), tc_emit_bin(E, TC_IR_DIV, at, i64(s, lines)));
+  tc_val turn = tc_build_bin(E, TC_IR_DIV, sub(s, k, u->k0), i64(s, p->by.unroll));
+  tc_val at = tc_build_bin(E, TC_IR_DIV, times(s, turn, r->n * lines), i64(s, turns));
+  tc_val row = add(s, add(s, r->row, i64(s, r->n)), tc_build_bin(E, TC_IR_DIV, at, i64(s, lines)));
   row = add(s, times(s, s->at[TC_RANGE_A], p->of.m), row);
-  at = add(s, add(s, times(s, row, p->of.n), s->at[TC_RANGE_K]), times(s, tc_emit_bin(E, TC_IR_REM, at, i64(s, lines)), line));
-  for (int i = 0; i < p->n_read; i++) tc_emit_prefetch(E, p->read[i], at, true);
+  at = add(s, add(s, times(s, row, p->of.n), s->at[TC_RANGE_K]), times(s, tc_build_bin(E, TC_IR_REM, at, i64(s, lines)), line));
+  for (int i = 0; i < p->n_read; i++) tc_build_prefetch(E, p->read[i], at, true);
 }
 
 void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc) {
@@ -226,11 +226,11 @@ void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_pro
 }
 
 void tc_product_sum(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far, tc_val *acc) {
-  tc_val zero = tc_emit_splat(E, tc_emit_const_f(E, p->acc, 0), p->by.lanes);
-  for (int i = 0; i < r->n; i++) acc[i] = tc_emit_var(E, zero);
+  tc_val zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), p->by.lanes);
+  for (int i = 0; i < r->n; i++) acc[i] = tc_build_var(E, zero);
   if (so_far != TC_NONE) {
     begin_if(p->s, so_far);
-    for (int i = 0; i < r->n; i++) tc_emit_set(E, acc[i], load_tile(p, p->sums, sums_of(p, r, i)));
+    for (int i = 0; i < r->n; i++) tc_build_set(E, acc[i], load_tile(p, p->sums, sums_of(p, r, i)));
     end_if(p->s);
   }
   tc_product_accumulate(p, r, u, panel, acc);
@@ -239,10 +239,10 @@ void tc_product_sum(tc_product *p, const tc_product_rows *r, const tc_product_un
 // sum[i] += what is in the tile, where there is something, which goes back there.
 static void add_to_tile(tc_product *p, int tile, tc_val is_first, tc_val at, int apart, const tc_val *sum, int n) {
   tc_ex *s = p->s;
-  begin_if(p->s, tc_emit_un(E, TC_IR_NOT, is_first));
+  begin_if(p->s, tc_build_un(E, TC_IR_NOT, is_first));
   for (int i = 0; i < n; i++) {
-    tc_val before = tc_emit_raw(E, TC_IR_LOAD, p->acc, tc_emit_lanes(E, sum[i]), add(s, at, i64(s, i * apart)), TC_NONE, TC_NONE, tile);
-    tc_emit_set(E, sum[i], bin(s, TC_IR_ADD, before, sum[i]));
+    tc_val before = tc_build_raw(E, TC_IR_LOAD, p->acc, tc_build_lanes(E, sum[i]), add(s, at, i64(s, i * apart)), TC_NONE, TC_NONE, tile);
+    tc_build_set(E, sum[i], bin(s, TC_IR_ADD, before, sum[i]));
   }
   end_if(p->s);
   for (int i = 0; i < n; i++) store(p->s, tile, add(s, at, i64(s, i * apart)), sum[i]);
@@ -278,7 +278,7 @@ static void sum_chunk(tc_product *p, const tc_product_rows *r, const tc_product_
   tc_val ends = bin(s, TC_IR_EQ, u->k1, u->chain_end);
   tc_product_sum(p, r, u, panel, waits ? so_far : TC_NONE, acc);
   if (waits) {
-    begin_if(p->s, tc_emit_un(E, TC_IR_NOT, ends));
+    begin_if(p->s, tc_build_un(E, TC_IR_NOT, ends));
     for (int i = 0; i < r->n; i++) store(p->s, p->sums, sums_of(p, r, i), acc[i]);
     end_if(p->s);
     begin_if(p->s, ends);
@@ -301,7 +301,7 @@ void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_produ
     return;
   }
   for (int i = 0; i < r->n && !p->chains; i++) store(p->s, p->sums, sums_of(p, r, i), acc[i]);
-  if (p->chunks) begin_if(p->s, tc_emit_bin(E, TC_IR_EQ, u->k1, tc_ex_i64(s, p->of.k)));
+  if (p->chunks) begin_if(p->s, tc_build_bin(E, TC_IR_EQ, u->k1, tc_ex_i64(s, p->of.k)));
   tc_product_finish_rows(p, r->row, r->n, r->sums);
   if (p->chunks) end_if(p->s);
 }
@@ -309,7 +309,7 @@ void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_produ
 // What the tiles of a unit share at a panel: the sums' place in a tile of rows, and whether there
 // are any yet.
 static void multiply_panel(tc_product *p, tc_product_rows r, const tc_product_unit *u, tc_val panel) {
-  tc_val so_far = p->chunks ? tc_emit_bin(E, TC_IR_NE, u->k0, u->chain) : TC_NONE;
+  tc_val so_far = p->chunks ? tc_build_bin(E, TC_IR_NE, u->k0, u->chain) : TC_NONE;
   if (p->chunks) {
     int64_t row = p->by.by_panel ? p->by.lanes : p->by.unit_panels * p->by.lanes;
     int64_t column = p->by.by_panel ? p->by.unit_tiles * p->by.rows * p->by.lanes : (int64_t)r.n * p->by.lanes;
@@ -324,7 +324,7 @@ static void multiply_panel(tc_product *p, tc_product_rows r, const tc_product_un
 static tc_val next_of(tc_product *p, const tc_product_rows *r, const tc_product_unit *u) {
   bool rows = p->b.col == 1, columns = p->b.row == 1 && !p->b.panel;
   if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > ASKING_ROWS || p->units) return TC_NONE;
-  tc_val tile = tc_emit_bin(E, TC_IR_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n)), first = times(p->s, tile, next_pieces(p).n);
+  tc_val tile = tc_build_bin(E, TC_IR_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n)), first = times(p->s, tile, next_pieces(p).n);
   tc_val row = times(p->s, p->chunks ? u->k1 : u->k0, p->step);
   tc_val column = add(p->s, p->s->at[TC_RANGE_K], i64(p->s, p->chunks ? 0 : p->by.unit_panels * p->by.lanes));
   if (rows)
@@ -346,8 +346,8 @@ static int tiles_of(tc_product *p, const tc_product_unit *u, tiles *of) {
   int n = 0;
   if (!p->units) {
     tc_val tall = i64(p->s, p->by.tall);
-    of[n++] = tiles_at(p, p->by.rows, 0, u->t0, tc_emit_bin(E, TC_IR_MIN, u->t1, tall));
-    if (p->by.tall < p->by.tiles) of[n++] = tiles_at(p, p->by.rows - 1, p->by.tall, tc_emit_bin(E, TC_IR_MAX, u->t0, tall), u->t1);
+    of[n++] = tiles_at(p, p->by.rows, 0, u->t0, tc_build_bin(E, TC_IR_MIN, u->t1, tall));
+    if (p->by.tall < p->by.tiles) of[n++] = tiles_at(p, p->by.rows - 1, p->by.tall, tc_build_bin(E, TC_IR_MAX, u->t0, tall), u->t1);
     return n;
   }
   const int heights[MOST_HEIGHTS] = {p->by.rows, p->by.rows / 2, 1};
@@ -355,7 +355,7 @@ static int tiles_of(tc_product *p, const tc_product_unit *u, tiles *of) {
   for (int i = 0; i < MOST_HEIGHTS; i++) {
     int rows = heights[i];
     if (rows < 1 || (n > 0 && rows == of[n - 1].rows)) continue;
-    tc_val to = rows == 1 ? u->end : sub(p->s, u->end, tc_emit_bin(E, TC_IR_REM, sub(p->s, u->end, from), i64(p->s, rows)));
+    tc_val to = rows == 1 ? u->end : sub(p->s, u->end, tc_build_bin(E, TC_IR_REM, sub(p->s, u->end, from), i64(p->s, rows)));
     of[n++] = (tiles){rows, from, to};
     from = to;
   }
@@ -370,7 +370,7 @@ static void multiply_tiles(tc_product *p, const tiles *t, const tc_product_unit 
   bool packs = p->by.pack_a || p->by.widen_a;
   if (packs) {
     first = loop(p->s, first, last, p->by.a_tiles * rows);
-    last = tc_emit_bin(E, TC_IR_MIN, last, add(p->s, first, tc_ex_i64(s, p->by.a_tiles * rows)));
+    last = tc_build_bin(E, TC_IR_MIN, last, add(p->s, first, tc_ex_i64(s, p->by.a_tiles * rows)));
   }
   tc_product_pack_a(p, rows, first, last, u);
   tc_product_rows r = {.n = rows, .sums = tc_ex_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
@@ -396,7 +396,7 @@ static void multiply_rows(tc_product *p, const tiles *t, const tc_product_unit *
     end(p->s);
     return;
   }
-  tc_val tile = tc_emit_bin(E, TC_IR_DIV, sub(p->s, r.row, u->row), tc_ex_i64(s, t->rows));
+  tc_val tile = tc_build_bin(E, TC_IR_DIV, sub(p->s, r.row, u->row), tc_ex_i64(s, t->rows));
   tc_val next = add(p->s, p->b.at, times(p->s, add(p->s, panel, tc_ex_i64(s, 1)), p->by.lanes * p->b.col));
   r.ahead = add(p->s, add(p->s, next, times(p->s, u->k0, p->b.row)), times(p->s, tile, p->by.chunk * share_of(p)));
   multiply_panel(p, r, u, panel);

@@ -26,18 +26,18 @@ void tc_product_enter_panel(tc_product *p, tc_val panel) {
 static tc_val load_columns(tc_product *p, tc_val k) {
   tc_ex *s = p->s;
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, s->at[TC_RANGE_K], p->b.col));
-  if (p->b.col == 1 || p->b.panel || s->lanes == 1) return tc_emit_raw(E, TC_IR_LOAD, p->b.type, s->lanes, at, s->mask, TC_NONE, p->b.buf);
+  if (p->b.col == 1 || p->b.panel || s->lanes == 1) return tc_build_raw(E, TC_IR_LOAD, p->b.type, s->lanes, at, s->mask, TC_NONE, p->b.buf);
   at = add(p->s, times(p->s, tc_ex_lane_numbers(s), p->b.col), at);
-  return tc_emit_raw(E, TC_IR_GATHER, p->b.type, s->lanes, tc_emit_splat(E, at, s->lanes), s->mask, TC_NONE, p->b.buf);
+  return tc_build_raw(E, TC_IR_GATHER, p->b.type, s->lanes, tc_build_splat(E, at, s->lanes), s->mask, TC_NONE, p->b.buf);
 }
 
 tc_val tc_product_load_b(tc_product *p, tc_val k) {
-  return made_of(p, k, tc_emit_cast(E, load_columns(p, k), p->acc));
+  return made_of(p, k, tc_build_cast(E, load_columns(p, k), p->acc));
 }
 
 void tc_product_ask_for_b(tc_product *p, tc_val k, tc_val column, bool far) {
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), column);
-  for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) tc_emit_prefetch(E, p->b.buf, add(p->s, at, i64(p->s, i)), far);
+  for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) tc_build_prefetch(E, p->b.buf, add(p->s, at, i64(p->s, i)), far);
 }
 
 // ---- b along k, turned ----
@@ -53,18 +53,18 @@ void tc_product_load_turned(tc_product *p, tc_val k, tc_val from, tc_val *v, int
   for (int i = 0; i < size; i++) {
     tc_val at = add(p->s, from, i64(p->s, i * p->b.col));
     if (ask) ask_for(p, ask, i64(p->s, i));
-    v[i] = tc_emit_raw(E, TC_IR_LOAD, p->b.type, turned_rows(p, size), at, TC_NONE, TC_NONE, p->b.buf);
-    v[i] = several ? tc_emit_raw(E, TC_IR_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0) : tc_emit_cast(E, v[i], p->acc);
+    v[i] = tc_build_raw(E, TC_IR_LOAD, p->b.type, turned_rows(p, size), at, TC_NONE, TC_NONE, p->b.buf);
+    v[i] = several ? tc_build_raw(E, TC_IR_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0) : tc_build_cast(E, v[i], p->acc);
   }
-  tc_emit_turn(E, v, size);
+  tc_build_turn(E, v, size);
 }
 
 static tc_val int_op(tc_product *p, tc_kir_op op, tc_val a, int64_t b) {
-  return tc_emit_bin(E, op, a, tc_emit_const_i(E, TC_I32, b));
+  return tc_build_bin(E, op, a, tc_build_const_i(E, TC_I32, b));
 }
 
 static tc_val float_of(tc_product *p, tc_val bits) {
-  return tc_emit_raw(E, TC_IR_BITCAST, TC_F32, tc_emit_lanes(E, bits), bits, TC_NONE, TC_NONE, 0);
+  return tc_build_raw(E, TC_IR_BITCAST, TC_F32, tc_build_lanes(E, bits), bits, TC_NONE, TC_NONE, 0);
 }
 
 // Byte `at` of each word as a float. Or'd into one that ends in so many zeros it counts from there
@@ -76,7 +76,7 @@ static tc_val byte_of(tc_product *p, tc_val word, int at) {
   int64_t start = shift ? 0x47000000 : 0x4B000000;  // 2^15, 2^23
   if (at >= 2) word = int_op(p, TC_IR_USHR, word, 16);
   tc_val bits = int_op(p, TC_IR_XOR, int_op(p, TC_IR_AND, word, 0xFF << shift), start | (is_signed ? 0x80 << shift : 0));
-  return tc_emit_bin(E, TC_IR_SUB, float_of(p, bits), tc_emit_const_f(E, TC_F32, (shift ? 0x1p15 : 0x1p23) + (is_signed ? 128 : 0)));
+  return tc_build_bin(E, TC_IR_SUB, float_of(p, bits), tc_build_const_f(E, TC_F32, (shift ? 0x1p15 : 0x1p23) + (is_signed ? 128 : 0)));
 }
 
 tc_val tc_product_half_of(tc_product *p, tc_val word, int i) {
@@ -102,7 +102,7 @@ static tc_val turned_step(tc_product *p, const tc_val *v, tc_val k, int i) {
     int at = i * p->step + j;
     row[j] = made_of(p, add(p->s, times(p->s, k, p->step), i64(p->s, at)), tc_product_turned_row(p, v[at / as_one], at % as_one));
   }
-  return p->step > 1 ? tc_emit_words(E, row[0], row[1]) : row[0];
+  return p->step > 1 ? tc_build_words(E, row[0], row[1]) : row[0];
 }
 
 // The unit's panels up to p1, which are whole, turned up to row k1. All columns of a panel at once:
@@ -156,7 +156,7 @@ static void pack_pairs(tc_product *p, const tc_product_unit *u, tc_val p0, tc_va
     if (cut) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
     bool plain = p->b.widened == TC_NONE;
     tc_val v = plain ? load_columns(p, first) : tc_product_load_b(p, first), w = plain ? load_columns(p, second) : tc_product_load_b(p, second);
-    store(p->s, p->packed, add(p->s, to, i64(p->s, from)), tc_emit_words(E, v, w));
+    store(p->s, p->packed, add(p->s, to, i64(p->s, from)), tc_build_words(E, v, w));
   }
   s->lanes = lanes;
   end(p->s);
@@ -172,7 +172,7 @@ static void pack_as_read(tc_product *p, const tc_product_unit *u, tc_val p0, tc_
 
 void tc_product_pack(tc_product *p, const tc_product_unit *u) {
   int size = vector_lanes(p);
-  tc_val whole = tc_emit_bin(E, TC_IR_MAX, u->p0, tc_emit_bin(E, TC_IR_MIN, u->p1, i64(p->s, p->of.n / p->by.lanes))), k = u->k0;
+  tc_val whole = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, i64(p->s, p->of.n / p->by.lanes))), k = u->k0;
   if (p->b.row == 1 && size >= 4) {
     k = whole_rows(p, u->k0, u->k1, turned_steps(p, size));
     pack_turned(p, u, whole, k, size);
@@ -188,9 +188,9 @@ void tc_product_pack(tc_product *p, const tc_product_unit *u) {
 static void pack_a_tile(tc_product *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
   tc_val v[2];
   for (int i = 0; i < p->step; i++)
-    v[i] = tc_emit_raw(E, TC_IR_LOAD, p->a.type, tc_ex_power_for(rows, LANES), add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask,
-                       TC_NONE, p->a.buf);
-  store(p->s, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), p->step > 1 ? tc_emit_words(E, v[0], v[1]) : tc_emit_cast(E, v[0], p->acc));
+    v[i] = tc_build_raw(E, TC_IR_LOAD, p->a.type, tc_ex_power_for(rows, LANES), add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask,
+                        TC_NONE, p->a.buf);
+  store(p->s, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), p->step > 1 ? tc_build_words(E, v[0], v[1]) : tc_build_cast(E, v[0], p->acc));
 }
 
 // Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all
@@ -199,10 +199,10 @@ static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, 
   tc_ex *s = p->s;
   int lanes = tc_ex_power_for(rows, LANES), all = (int)p->by.a_tiles * rows;
   tc_val numbers = tc_ex_numbers(p->s, TC_I64, lanes), many = sub(p->s, last, row);
-  tc_val inside = tc_emit_bin(E, TC_IR_LE, add(p->s, row, tc_ex_i64(s, all - rows + lanes)), tc_ex_i64(s, p->of.m));
-  inside = tc_emit_bin(E, TC_IR_AND, inside, tc_emit_bin(E, TC_IR_EQ, many, tc_ex_i64(s, all)));
+  tc_val inside = tc_build_bin(E, TC_IR_LE, add(p->s, row, tc_ex_i64(s, all - rows + lanes)), tc_ex_i64(s, p->of.m));
+  inside = tc_build_bin(E, TC_IR_AND, inside, tc_build_bin(E, TC_IR_EQ, many, tc_ex_i64(s, all)));
   for (int part = 0; part < 2; part++) {
-    begin_if(p->s, part ? tc_emit_un(E, TC_IR_NOT, inside) : inside);
+    begin_if(p->s, part ? tc_build_un(E, TC_IR_NOT, inside) : inside);
     tc_val k = loop(p->s, u->k0, u->k1, 1);
     tc_val from = add(p->s, add(p->s, p->a.at, row), times(p->s, k, p->step * p->a.col)), to = times(p->s, sub(p->s, k, u->k0), rows);
     if (part == 0) {
@@ -212,7 +212,7 @@ static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, 
       for (int i = 0; i < all; i += rows) pack_a_tile(p, rows, from, to, tc_ex_i64(s, i), TC_NONE);
     } else {
       tc_val i = loop(p->s, tc_ex_i64(s, 0), many, rows);
-      pack_a_tile(p, rows, from, to, i, tc_emit_bin(E, TC_IR_LT, numbers, sub(p->s, tc_ex_i64(s, p->of.m), add(p->s, row, i))));
+      pack_a_tile(p, rows, from, to, i, tc_build_bin(E, TC_IR_LT, numbers, sub(p->s, tc_ex_i64(s, p->of.m), add(p->s, row, i))));
       end(p->s);
     }
     end(p->s);
@@ -223,16 +223,16 @@ static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, 
 // Rows `row` to `last` of a, each along k as in memory, in the accumulators' type or as words.
 static void widen_a(tc_product *p, tc_val row, tc_val last, const tc_product_unit *u) {
   tc_ex *s = p->s;
-  tc_val many = sub(p->s, u->k1, u->k0), whole = sub(p->s, many, tc_emit_bin(E, TC_IR_REM, many, tc_ex_i64(s, WIDENED)));
+  tc_val many = sub(p->s, u->k1, u->k0), whole = sub(p->s, many, tc_build_bin(E, TC_IR_REM, many, tc_ex_i64(s, WIDENED)));
   tc_val i = loop(p->s, row, last, 1), to = times(p->s, sub(p->s, i, row), p->a_pitch);
   tc_val from = add(p->s, add(p->s, p->a.at, times(p->s, i, p->a.row)), times(p->s, u->k0, p->step));
   for (int lanes = WIDENED; lanes >= 1; lanes /= WIDENED) {
     tc_val k = loop(p->s, lanes == 1 ? whole : tc_ex_i64(s, 0), lanes == 1 ? many : whole, lanes);
     tc_val at = add(p->s, from, times(p->s, k, p->step)), v;
     if (p->step > 1)
-      v = tc_emit_load_words(E, p->a.buf, at, lanes, TC_NONE);
+      v = tc_build_load_words(E, p->a.buf, at, lanes, TC_NONE);
     else
-      v = tc_emit_cast(E, tc_emit_raw(E, TC_IR_LOAD, p->a.type, lanes, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
+      v = tc_build_cast(E, tc_build_raw(E, TC_IR_LOAD, p->a.type, lanes, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
     store(p->s, p->packed_a, add(p->s, to, k), v);
     end(p->s);
   }
