@@ -154,12 +154,12 @@ static tc_status force_unsaid(tc_builder *b) {
   tc_status st = TC_OK;
   for (uint32_t g = 0; g < b->gr.n_group && st != TC_ERR_MEMORY; g++) {
     const tc_group *gp = &b->gr.group[g];
-    tc_expansion e;
+    tc_emit_result e;
     if (b->emitted[g] || gp->merged != TC_GROUP_NONE || gp->n_member == 0 || gp->kind == TC_GROUP_EXTERN) continue;
     if (gp->kind == TC_GROUP_GEMM && tc_target_is_gpu(&b->p->graph.target)) continue;  // it may be a library's
     tc_count(TC_PASS_STEPS, gp->n_member);
     tc_arena_reset(&b->expansion);
-    st = tc_expand_group(&e, &b->gr, gp, NULL, &b->expansion);
+    st = tc_emit_fusion(&e, &b->gr, gp, NULL, &b->expansion);
     if (st == TC_OK)
       tc_kir_destroy(&e.kir);
     else if (!e.full && e.unsaid != TC_NONE)

@@ -40,6 +40,6 @@ bool tc_vendor_choose(tc_vendor_product *v, const tc_grouping *gr, const tc_grou
 // ---- between the files of this ----
 
 // Of the group's generated kernel and of the library's fastest algorithm with what follows it.
-bool tc_vendor_measure(const tc_vendor_product *v, const tc_grouping *gr, const tc_expansion *e, tc_vendor_times *out);
+bool tc_vendor_measure(const tc_vendor_product *v, const tc_grouping *gr, const tc_emit_result *e, tc_vendor_times *out);
 
 #endif

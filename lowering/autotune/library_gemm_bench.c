@@ -59,7 +59,7 @@ static uint64_t time_launch(tc_gpu *g, const tc_gpu_launch *launch, const uint64
   return ns;
 }
 
-static uint64_t time_generated(trial *t, const tc_expansion *e) {
+static uint64_t time_generated(trial *t, const tc_emit_result *e) {
   tc_kernel *kernel = NULL;
   uint32_t compiled = 0, n = 0;
   uint64_t words[TC_MAX_BUFS + TC_MAX_NUMS + TC_GPU_WORDS + TC_GPU_MAP_ALIGNED + TC_KIR_MAPS * TC_GPU_MAP_WORDS] = {0}, ns = 0;
@@ -128,7 +128,7 @@ static bool time_beside(trial *t, const tc_vendor_product *v, uint64_t *ns) {
   return timed;
 }
 
-static bool measure_both(trial *t, const tc_vendor_product *v, const tc_expansion *e, tc_vendor_times *out) {
+static bool measure_both(trial *t, const tc_vendor_product *v, const tc_emit_result *e, tc_vendor_times *out) {
   tc_gpu_algorithm a[MOST_ALGORITHMS];
   int n = 0;
   uint64_t beside = 0;
@@ -146,7 +146,7 @@ static bool measure_both(trial *t, const tc_vendor_product *v, const tc_expansio
   return out->n_timed > 0;
 }
 
-bool tc_vendor_measure(const tc_vendor_product *v, const tc_grouping *gr, const tc_expansion *e, tc_vendor_times *out) {
+bool tc_vendor_measure(const tc_vendor_product *v, const tc_grouping *gr, const tc_emit_result *e, tc_vendor_times *out) {
   tc_error_mark before = tc_error_now();
   trial *t = tc_calloc(1, sizeof *t);
   if (!t) return false;

@@ -17,7 +17,7 @@ static double gain_ns(const tc_vendor_product *v, const tc_gpu_facts *g) {
 
 // ---- choices ----
 
-static void write_key(const tc_vendor_product *v, const tc_expansion *e, char key[TC_CHOICE_KEY]) {
+static void write_key(const tc_vendor_product *v, const tc_emit_result *e, char key[TC_CHOICE_KEY]) {
   const tc_gpu_product_facts *f = &v->facts;
   char copied[40] = "";
   if (tc_vendor_copied_bytes(v)) snprintf(copied, sizeof copied, " copying %zu", tc_vendor_copied_bytes(v));
@@ -49,7 +49,7 @@ static bool make_first(const tc_vendor_product *v, tc_gpu *g, tc_gpu_call **out)
 typedef struct contest {
   const tc_vendor_product *v;
   const tc_grouping *gr;
-  const tc_expansion *e;
+  const tc_emit_result *e;
 } contest;
 
 static bool make_in(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
@@ -64,9 +64,9 @@ static bool measure_in(void *arg, tc_vendor_times *out) {
 
 static bool measured(const tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_call **out) {
   tc_gpu *g = gr->graph->target.gpu;
-  tc_expansion e;
+  tc_emit_result e;
   tc_arena_reset(scratch);
-  if (tc_expand_group(&e, gr, gp, NULL, scratch) != TC_OK) return false;  // it is said again, and dealt with, where its kernel is wanted
+  if (tc_emit_fusion(&e, gr, gp, NULL, scratch) != TC_OK) return false;  // it is said again, and dealt with, where its kernel is wanted
   contest in = {v, gr, &e};
   tc_vendor_contest c = {.make = make_in, .measure = measure_in, .arg = &in};
   c.book = tc_vendor_book(g, gr->graph->node[v->node].dev, TC_GPU_PRODUCTS, "products");

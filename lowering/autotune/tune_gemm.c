@@ -139,14 +139,14 @@ static bool find_operand(tuning *t, uint32_t node, uint8_t *which) {
 // A kernel with this cut takes part in the next heat; false without memory, or if it could not be made.
 static bool add_trial(tuning *t, const tc_cut *cut) {
   trial *x = &t->trial[t->n_trial];
-  tc_expansion e;
+  tc_emit_result e;
   uint32_t compiled = 0;
   for (int i = 0; i < t->n_trial; i++)
     if (memcmp(&t->trial[i].cut, cut, sizeof *cut) == 0) return true;
   if (t->n_trial == MOST_TRIALS) return true;
   *x = (trial){.cut = *cut, .runs = true};
   tc_arena_reset(t->arena);
-  if (tc_expand_group(&e, t->gr, t->group, cut, t->arena) != TC_OK) return false;
+  if (tc_emit_fusion(&e, t->gr, t->group, cut, t->arena) != TC_OK) return false;
   bool made = tc_kernel_get(&e.kir, e.stem, NULL, &x->kernel, &compiled) == TC_OK;
   tc_kir_destroy(&e.kir);
   for (uint32_t i = 0; i < e.n_buf && made; i++) made = find_operand(t, e.buf[i], &x->operand[i]);

@@ -16,14 +16,14 @@ typedef struct tc_fold {
 } tc_fold;
 
 // chains: whether a sum of floats is several chains.
-void tc_fold_begin(tc_ex *s, tc_fold *f, uint32_t n, bool chains);
+void tc_fold_begin(tc_emit_ctx *s, tc_fold *f, uint32_t n, bool chains);
 // Takes the operand's value at the present iteration.
-void tc_fold_step(tc_ex *s, tc_fold *f);
+void tc_fold_step(tc_emit_ctx *s, tc_fold *f);
 // The chain of a sum that has several ends here; nothing for other folds.
-void tc_fold_end_chain(tc_ex *s, const tc_fold *f);
+void tc_fold_end_chain(tc_emit_ctx *s, const tc_fold *f);
 // The fold's value at its row is remembered: lanes combined where they ran along F.
-void tc_fold_end(tc_ex *s, const tc_fold *f);
+void tc_fold_end(tc_emit_ctx *s, const tc_fold *f);
 // What leaves the fold unchanged. Bools fold as I32.
-tc_val tc_fold_identity(tc_ex *s, tc_op op, tc_type type);
+tc_val tc_fold_identity(tc_emit_ctx *s, tc_op op, tc_type type);
 
 #endif

@@ -8,14 +8,14 @@
 
 #include "lowering/emit/context.h"
 
-static void note_point(tc_ex *s, int64_t p) {
+static void note_point(tc_emit_ctx *s, int64_t p) {
   for (int i = 0; i < s->cuts.n; i++)
     if (s->cuts.at[i] == p) return;
   if (s->cuts.n < MAX_POINTS) s->cuts.at[s->cuts.n++] = p;
 }
 
 // Where a range takes part in an index by pieces, remember the cuts: K may be split there.
-static void note_cuts(tc_ex *s, const tc_index *x) {
+static void note_cuts(tc_emit_ctx *s, const tc_index *x) {
   for (int i = 0; i < x->n; i++) {
     const tc_term *t = &x->term[i];
     if (t->kind != TC_TERM_RANGE || t->range != TC_RANGE_K) continue;
@@ -24,7 +24,7 @@ static void note_cuts(tc_ex *s, const tc_index *x) {
   }
 }
 
-int64_t tc_ex_choose_split(const tc_ex *s) {
+int64_t tc_emit_choose_split(const tc_emit_ctx *s) {
   int64_t k = s->gp->k, least = k;
   if (tc_target_is_gpu(s->target) || s->gp->kind == TC_GROUP_ROW || s->gp->kind == TC_GROUP_GEMM || s->gp->kind == TC_GROUP_ATTENTION) return 0;
   for (int i = 0; i < s->cuts.n; i++)
@@ -35,7 +35,7 @@ int64_t tc_ex_choose_split(const tc_ex *s) {
   return least;
 }
 
-bool tc_ex_split_terms(const tc_ex *s, tc_index *x) {
+bool tc_emit_split_terms(const tc_emit_ctx *s, tc_index *x) {
   if (!s->split) return true;
   tc_index y = tc_ix_const(x->base);
   for (int i = 0; i < x->n; i++) {
@@ -62,66 +62,66 @@ bool tc_ex_split_terms(const tc_ex *s, tc_index *x) {
   return true;
 }
 
-static void add_to(tc_ex *s, tc_val *sum, tc_val v) {
+static void add_to(tc_emit_ctx *s, tc_val *sum, tc_val v) {
   *sum = *sum == TC_NONE ? v : tc_build_bin(&s->e, TC_IR_ADD, *sum, v);
 }
 
-static tc_val div_mod(tc_ex *s, tc_val v, const tc_term *t) {
-  if (t->div > 1) v = tc_build_bin(&s->e, TC_IR_DIV, v, tc_ex_i64(s, t->div));
-  return t->mod ? tc_build_bin(&s->e, TC_IR_REM, v, tc_ex_i64(s, t->mod)) : v;
+static tc_val div_mod(tc_emit_ctx *s, tc_val v, const tc_term *t) {
+  if (t->div > 1) v = tc_build_bin(&s->e, TC_IR_DIV, v, tc_emit_i64(s, t->div));
+  return t->mod ? tc_build_bin(&s->e, TC_IR_REM, v, tc_emit_i64(s, t->mod)) : v;
 }
 
 // A term of a range in which each thread has a place of its own: what is the same for all threads
 // goes to *sum, so that it is computed once.
-static void thread_term(tc_ex *s, const tc_term *t, tc_val *sum, int64_t *stride, tc_val *vec) {
+static void thread_term(tc_emit_ctx *s, const tc_term *t, tc_val *sum, int64_t *stride, tc_val *vec) {
   tc_val at = s->at[t->range], off = s->threads.off[t->range];
   int64_t within = s->threads.within[t->range];
   bool runs = t->range == s->vector && s->threads.run > 1;
   if (t->div % within == 0) {
-    add_to(s, sum, tc_ex_scaled(s, div_mod(s, at, t), t->coef));
+    add_to(s, sum, tc_emit_scaled(s, div_mod(s, at, t), t->coef));
     return;
   }
   if (t->div == 1 && t->mod % within == 0) {
-    add_to(s, sum, tc_ex_scaled(s, div_mod(s, at, t), t->coef));
-    add_to(s, vec, tc_ex_scaled(s, off, t->coef));
+    add_to(s, sum, tc_emit_scaled(s, div_mod(s, at, t), t->coef));
+    add_to(s, vec, tc_emit_scaled(s, off, t->coef));
     if (runs) *stride += t->coef;
     return;
   }
   tc_val v = tc_build_bin(&s->e, TC_IR_ADD, off, at);
   bool straight = t->div == 1 && t->mod % s->threads.run == 0;
-  if (runs && !straight && t->div % s->threads.run) v = tc_build_bin(&s->e, TC_IR_ADD, v, tc_ex_run_numbers(s));
-  add_to(s, vec, tc_ex_scaled(s, div_mod(s, v, t), t->coef));
+  if (runs && !straight && t->div % s->threads.run) v = tc_build_bin(&s->e, TC_IR_ADD, v, tc_emit_run_numbers(s));
+  add_to(s, vec, tc_emit_scaled(s, div_mod(s, v, t), t->coef));
   if (runs && straight) *stride += t->coef;
 }
 
 // A term of a range in which all threads are at one place: of the vector range, a stride or a
 // vector of offsets, else a part of *sum.
-static void range_term(tc_ex *s, const tc_term *t, tc_val *sum, int64_t *stride, tc_val *vec) {
+static void range_term(tc_emit_ctx *s, const tc_term *t, tc_val *sum, int64_t *stride, tc_val *vec) {
   bool vector = t->range == s->vector && !s->threads.run;
   tc_val v = s->at[t->range];
   if (vector && t->div == 1 && !t->mod && *stride == 0) {
     *stride = t->coef;
-    add_to(s, sum, tc_ex_scaled(s, v, t->coef));
+    add_to(s, sum, tc_emit_scaled(s, v, t->coef));
     return;
   }
-  if (vector) v = tc_build_bin(&s->e, TC_IR_ADD, v, tc_ex_lane_numbers(s));
-  add_to(s, vector ? vec : sum, tc_ex_scaled(s, div_mod(s, v, t), t->coef));
+  if (vector) v = tc_build_bin(&s->e, TC_IR_ADD, v, tc_emit_lane_numbers(s));
+  add_to(s, vector ? vec : sum, tc_emit_scaled(s, div_mod(s, v, t), t->coef));
 }
 
-tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
+tc_val tc_emit_index_value(tc_emit_ctx *s, tc_index x, int64_t *stride, tc_val *vec) {
   note_cuts(s, &x);
   *stride = 0, *vec = TC_NONE;
-  if (!tc_ex_split_terms(s, &x)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
-  tc_val sum = x.base ? tc_ex_i64(s, x.base) : TC_NONE;
+  if (!tc_emit_split_terms(s, &x)) return tc_emit_not_affine(s, TC_NONE, "an index has too many terms");
+  tc_val sum = x.base ? tc_emit_i64(s, x.base) : TC_NONE;
   for (int i = 0; i < x.n; i++) {
     const tc_term *t = &x.term[i];
     if (t->kind == TC_TERM_ARG) {
-      add_to(s, &sum, tc_ex_scaled(s, tc_ex_argument(s, t->id, TC_I64), t->coef));
+      add_to(s, &sum, tc_emit_scaled(s, tc_emit_argument(s, t->id, TC_I64), t->coef));
     } else if (t->kind == TC_TERM_VALUE) {
-      tc_val v = tc_ex_scaled(s, t->id, t->coef);
+      tc_val v = tc_emit_scaled(s, t->id, t->coef);
       add_to(s, tc_build_lanes(&s->e, v) == 1 ? &sum : vec, v);
     } else if (!s->bound[t->range]) {
-      return tc_ex_fail(s, TC_ERR_STATE, "an index uses a range outside its loop");
+      return tc_emit_fail(s, TC_ERR_STATE, "an index uses a range outside its loop");
     } else if (s->threads.run && s->threads.off[t->range] != TC_NONE) {
       thread_term(s, t, &sum, stride, vec);
     } else {
@@ -129,26 +129,26 @@ tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec) {
     }
   }
   if (*vec != TC_NONE && *stride && !s->threads.run) {
-    add_to(s, vec, tc_ex_scaled(s, tc_ex_lane_numbers(s), *stride));
+    add_to(s, vec, tc_emit_scaled(s, tc_emit_lane_numbers(s), *stride));
     *stride = 0;
   }
-  return sum == TC_NONE ? tc_ex_i64(s, 0) : sum;
+  return sum == TC_NONE ? tc_emit_i64(s, 0) : sum;
 }
 
-tc_val tc_ex_base(tc_ex *s, const tc_index *x) {
+tc_val tc_emit_base(tc_emit_ctx *s, const tc_index *x) {
   int64_t stride;
   tc_val vec;
-  return tc_ex_index_value(s, *x, &stride, &vec);
+  return tc_emit_index_value(s, *x, &stride, &vec);
 }
 
-tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x) {
+tc_val tc_emit_whole_index(tc_emit_ctx *s, const tc_index *x) {
   int64_t stride;
-  tc_val vec, base = tc_ex_index_value(s, *x, &stride, &vec);
-  if (stride) add_to(s, &vec, tc_ex_scaled(s, s->threads.run ? tc_ex_run_numbers(s) : tc_ex_lane_numbers(s), stride));
+  tc_val vec, base = tc_emit_index_value(s, *x, &stride, &vec);
+  if (stride) add_to(s, &vec, tc_emit_scaled(s, s->threads.run ? tc_emit_run_numbers(s) : tc_emit_lane_numbers(s), stride));
   return vec == TC_NONE ? base : tc_build_bin(&s->e, TC_IR_ADD, vec, base);
 }
 
-int tc_ex_run_of(const tc_index *x, uint8_t range, int most) {
+int tc_emit_run_of(const tc_index *x, uint8_t range, int most) {
   int run = most;
   bool along = false;
   for (; run > 1 && x->base % run; run /= 2) {
@@ -163,18 +163,18 @@ int tc_ex_run_of(const tc_index *x, uint8_t range, int most) {
   return along ? run : 1;
 }
 
-tc_val tc_ex_run_at(tc_ex *s, const tc_index *flat, tc_val mask, int *lanes) {
+tc_val tc_emit_run_at(tc_emit_ctx *s, const tc_index *flat, tc_val mask, int *lanes) {
   int64_t stride;
-  tc_val vec, at = tc_ex_index_value(s, *flat, &stride, &vec);
+  tc_val vec, at = tc_emit_index_value(s, *flat, &stride, &vec);
   if (vec != TC_NONE) at = tc_build_bin(&s->e, TC_IR_ADD, vec, at);
   int addresses = TC_MAX_OF(tc_build_lanes(&s->e, at), mask == TC_NONE ? 1 : tc_build_lanes(&s->e, mask)), threads = s->lanes / s->threads.run;
-  bool one = addresses <= threads && stride == 1 && tc_ex_run_of(flat, (uint8_t)s->vector, s->threads.run) == s->threads.run;
-  if (stride && !one) at = tc_build_bin(&s->e, TC_IR_ADD, at, tc_ex_scaled(s, tc_ex_run_numbers(s), stride));
+  bool one = addresses <= threads && stride == 1 && tc_emit_run_of(flat, (uint8_t)s->vector, s->threads.run) == s->threads.run;
+  if (stride && !one) at = tc_build_bin(&s->e, TC_IR_ADD, at, tc_emit_scaled(s, tc_emit_run_numbers(s), stride));
   *lanes = stride ? s->lanes : addresses;
   return tc_build_splat(&s->e, at, one ? threads : *lanes);
 }
 
-bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat) {
+bool tc_emit_follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat) {
   tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
   memcpy(here, idx, sizeof here);
   while (!s->gr->stored[tc_group_root(s->gr, *n)]) {

@@ -3,7 +3,7 @@
 //
 // In: a fusion, its graph and target. Out: instructions at the end of the kernel IR, buffers,
 // scalars and tiles.
-// Always: failures stick. The first one is told (tc_ex_fail), and what is emitted after it is
+// Always: failures stick. The first one is told (tc_emit_fail), and what is emitted after it is
 // thrown away.
 // Threads: one emission at a time for each fusion plan, whose notes it writes. Owns nothing: lists
 // live in the arena.
@@ -79,7 +79,7 @@ typedef struct tc_held_rows {
   int n;
 } tc_held_rows;
 
-// A node whose value at the present position is there already (tc_ex_made_from).
+// A node whose value at the present position is there already (tc_emit_made_from).
 typedef struct tc_given_value {
   uint32_t node;  // of which one element is there; TC_NONE: there is none
   const tc_index *at;  // that element's place
@@ -106,9 +106,9 @@ typedef struct tc_value_path {
 } tc_value_path;
 
 // What all emitters share.
-typedef struct tc_ex {
+typedef struct tc_emit_ctx {
   tc_kir_builder e;
-  tc_expansion *x;
+  tc_emit_result *x;
   const tc_grouping *gr;
   const tc_graph *g;
   const tc_group *gp;
@@ -130,16 +130,16 @@ typedef struct tc_ex {
   tc_transposed_loads *transposed;  // NULL: no load is transposed or noted
   tc_held_rows *held;  // NULL: no row is held
   // What the parts keep.
-  struct tc_ex_notes *notes;  // the grouping's
+  struct tc_emit_notes *notes;  // the grouping's
   tc_memos memos;
   tc_value_path path;
   tc_k_cuts cuts;
   tc_status st;
   const char *what;  // why, if not TC_OK
-} tc_ex;
+} tc_emit_ctx;
 
 // What is known of a node while its kernel is emitted.
-typedef struct tc_ex_note {
+typedef struct tc_emit_note {
   uint32_t stamp;  // of the emission that this is about
   tc_val memo;  // its value at the present iteration, or TC_NONE
   int stash;  // tile in which its row waits for later passes, or -1
@@ -150,150 +150,150 @@ typedef struct tc_ex_note {
   bool has_depth;  // fold_depth is known of a node made in place
   bool stashed;  // its row is there
   bool asked;  // a pass over F asks memory for its next row
-} tc_ex_note;
+} tc_emit_note;
 
 // The notes of all nodes of a graph. An emission touches few: a note that is older than its stamp
 // counts as empty.
-typedef struct tc_ex_notes {
+typedef struct tc_emit_notes {
   uint32_t stamp, n_touched;
   uint32_t *touched;  // nodes that have a note, the first n_touched
-  tc_ex_note note[];
-} tc_ex_notes;
+  tc_emit_note note[];
+} tc_emit_notes;
 
-static inline tc_ex_note *tc_ex_note_of(const tc_ex *s, uint32_t n) {
-  tc_ex_note *x = &s->notes->note[n];
+static inline tc_emit_note *tc_emit_note_of(const tc_emit_ctx *s, uint32_t n) {
+  tc_emit_note *x = &s->notes->note[n];
   if (x->stamp == s->notes->stamp) return x;
-  *x = (tc_ex_note){.stamp = s->notes->stamp, .memo = TC_NONE, .stash = -1};
+  *x = (tc_emit_note){.stamp = s->notes->stamp, .memo = TC_NONE, .stash = -1};
   s->notes->touched[s->notes->n_touched++] = n;
   return x;
 }
 
-static inline bool tc_ex_in_group(const tc_ex *s, uint32_t n) {
+static inline bool tc_emit_in_fusion(const tc_emit_ctx *s, uint32_t n) {
   return s->gr->of[n] != TC_GROUP_NONE && &s->gr->group[s->gr->of[n]] == s->gp;
 }
 
 // ---- context.c ----
 
 // Lists live in the arena.
-tc_status tc_ex_init(tc_ex *s, tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena);
+tc_status tc_emit_init(tc_emit_ctx *s, tc_emit_result *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena);
 // Forgets what was emitted, to begin the kernel: the first time, or once more knowing the split and
 // what is turned.
-void tc_ex_reset(tc_ex *s);
+void tc_emit_reset(tc_emit_ctx *s);
 // Notes the first failure; returns 0.
-tc_val tc_ex_fail(tc_ex *s, tc_status st, const char *what);
+tc_val tc_emit_fail(tc_emit_ctx *s, tc_status st, const char *what);
 // The same where an index cannot be said: names the node to store before trying again, n if it is
 // made in place, else the last one on the way to it.
-tc_val tc_ex_unsaid(tc_ex *s, uint32_t n, const char *what);
-tc_type tc_ex_compute_type(tc_type type);
+tc_val tc_emit_not_affine(tc_emit_ctx *s, uint32_t n, const char *what);
+tc_type tc_emit_compute_type(tc_type type);
 // A result rounded to its type, in the compute type.
-tc_val tc_ex_rounded(tc_ex *s, tc_val v, tc_type type);
-int tc_ex_buffer(tc_ex *s, uint32_t n);
+tc_val tc_emit_rounded(tc_emit_ctx *s, tc_val v, tc_type type);
+int tc_emit_buffer(tc_emit_ctx *s, uint32_t n);
 // A run-time argument of the plan.
-tc_val tc_ex_argument(tc_ex *s, uint32_t arg, tc_type type);
+tc_val tc_emit_argument(tc_emit_ctx *s, uint32_t arg, tc_type type);
 // A number that the plan knows and the kernel does not, so that plans of several such numbers share
 // it.
-tc_val tc_ex_plan_number(tc_ex *s, uint64_t value);
+tc_val tc_emit_plan_number(tc_emit_ctx *s, uint64_t value);
 // An argument behind all scalars: another one each time, at most TC_MAX_MORE.
-tc_val tc_ex_more(tc_ex *s, int64_t value);
+tc_val tc_emit_extra_arg(tc_emit_ctx *s, int64_t value);
 // Constants of the whole kernel are loaded before its loops.
-void tc_ex_preload(tc_ex *s);
+void tc_emit_preload(tc_emit_ctx *s);
 // A new tile of n elements; its number stands for n_buf + k until the buffers are counted.
 // of_lanes: see tc_ntile.
-int tc_ex_tile(tc_ex *s, tc_type type, int64_t n);
-int tc_ex_tile_of_lanes(tc_ex *s, tc_type type, int64_t n);
+int tc_emit_tile(tc_emit_ctx *s, tc_type type, int64_t n);
+int tc_emit_tile_of_lanes(tc_emit_ctx *s, tc_type type, int64_t n);
 // A loop, of which the counter is returned, and its end.
-tc_val tc_ex_loop(tc_ex *s, tc_val from, tc_val to, int64_t step);
-void tc_ex_end_loop(tc_ex *s);
+tc_val tc_emit_loop(tc_emit_ctx *s, tc_val from, tc_val to, int64_t step);
+void tc_emit_end_loop(tc_emit_ctx *s);
 // The loop over the units of the call, [begin, end): the present unit.
-tc_val tc_ex_begin_units(tc_ex *s);
+tc_val tc_emit_begin_units(tc_emit_ctx *s);
 // What is remembered from here on, until it is left, is forgotten then. Loops do both.
-void tc_ex_enter(tc_ex *s);
-void tc_ex_leave(tc_ex *s);
+void tc_emit_enter(tc_emit_ctx *s);
+void tc_emit_leave(tc_emit_ctx *s);
 // The value of node n at the present iteration, until the loop is left.
-void tc_ex_remember(tc_ex *s, uint32_t n, tc_val v);
-tc_val tc_ex_i64(tc_ex *s, int64_t v);
-tc_val tc_ex_zero(tc_ex *s, tc_type type);
-tc_val tc_ex_scaled(tc_ex *s, tc_val v, int64_t coef);
+void tc_emit_remember(tc_emit_ctx *s, uint32_t n, tc_val v);
+tc_val tc_emit_i64(tc_emit_ctx *s, int64_t v);
+tc_val tc_emit_zero(tc_emit_ctx *s, tc_type type);
+tc_val tc_emit_scaled(tc_emit_ctx *s, tc_val v, int64_t coef);
 
 // ---- lanes.c ----
 
 // 0, 1, .. of so many lanes; of the present lanes.
-tc_val tc_ex_numbers(tc_ex *s, tc_type type, int lanes);
-tc_val tc_ex_lane_numbers(tc_ex *s);
+tc_val tc_emit_numbers(tc_emit_ctx *s, tc_type type, int lanes);
+tc_val tc_emit_lane_numbers(tc_emit_ctx *s);
 // Numbers of a thread's elements in its run.
-tc_val tc_ex_run_numbers(tc_ex *s);
+tc_val tc_emit_run_numbers(tc_emit_ctx *s);
 // Both masks, of which TC_NONE is all lanes.
-tc_val tc_ex_both(tc_ex *s, tc_val a, tc_val b);
-void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end);
+tc_val tc_emit_both(tc_emit_ctx *s, tc_val a, tc_val b);
+void tc_emit_set_mask(tc_emit_ctx *s, tc_val start, tc_val end);
 // The least power of two of lanes that holds n, `most` at most.
-int tc_ex_power_for(int64_t n, int most);
-int tc_ex_lanes_for(int64_t n);
+int tc_emit_power_for(int64_t n, int most);
+int tc_emit_lanes_for(int64_t n);
 // On a GPU: threads and groups of the kernel, whose vectors have so many lanes.
-void tc_ex_set_threads(tc_ex *s, int lanes);
+void tc_emit_set_threads(tc_emit_ctx *s, int lanes);
 // Lanes of a block of elements that are each by themselves.
-int tc_ex_lanes_of_work(const tc_ex *s);
+int tc_emit_lanes_of_work(const tc_emit_ctx *s);
 // The loop over the units of the call: rows of A and K0 by `blocks` blocks of lanes of K. Enters
 // the present row and block. inner: extent of K within a row; 0: lanes are not along K.
-void tc_ex_begin_rows(tc_ex *s, int64_t inner, int64_t blocks, int64_t k0);
+void tc_emit_begin_rows(tc_emit_ctx *s, int64_t inner, int64_t blocks, int64_t k0);
 
 // ---- address.c ----
 
 // The extent of K's lower part: the smallest cut of those noted, if every other cut and K are
 // multiples of it; 0: none.
-int64_t tc_ex_choose_split(const tc_ex *s);
+int64_t tc_emit_choose_split(const tc_emit_ctx *s);
 // The K range after a split is K0 * split + K: rewrites terms so; false if they become too many.
-bool tc_ex_split_terms(const tc_ex *s, tc_index *x);
+bool tc_emit_split_terms(const tc_emit_ctx *s, tc_index *x);
 // The value of the index: base plus, for the vector range, either a stride per lane (*stride, *vec
 // TC_NONE) or a vector of offsets (*vec). With runs a vector of threads' places, and a stride along
 // the runs; or a vector of all lanes.
-tc_val tc_ex_index_value(tc_ex *s, tc_index x, int64_t *stride, tc_val *vec);
+tc_val tc_emit_index_value(tc_emit_ctx *s, tc_index x, int64_t *stride, tc_val *vec);
 // The same of an index that does not vary over lanes.
-tc_val tc_ex_base(tc_ex *s, const tc_index *x);
+tc_val tc_emit_base(tc_emit_ctx *s, const tc_index *x);
 // The same as one value, a vector where it varies over lanes.
-tc_val tc_ex_whole_index(tc_ex *s, const tc_index *x);
+tc_val tc_emit_whole_index(tc_emit_ctx *s, const tc_index *x);
 // The longest run, of a power of two of elements up to `most`, that lie side by side along the
 // range wherever one begins at a multiple of its length, its first element's place in memory being
 // a multiple of that too. 1: elements lie apart.
-int tc_ex_run_of(const tc_index *x, uint8_t range, int most);
+int tc_emit_run_of(const tc_index *x, uint8_t range, int most);
 // Where every thread's run of element `flat` lies: an address a thread where its elements are side
 // by side and aligned, else one an element. *lanes: elements that differ.
-tc_val tc_ex_run_at(tc_ex *s, const tc_index *flat, tc_val mask, int *lanes);
+tc_val tc_emit_run_at(tc_emit_ctx *s, const tc_index *flat, tc_val mask, int *lanes);
 // Follows views from element idx of node *n to the node that is in memory, and the element's place
 // there; false if terms cannot say it.
-bool tc_ex_follow(const tc_ex *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat);
+bool tc_emit_follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat);
 
 // ---- load.c ----
 
 // Whether the node is too large for a core's cache.
-bool tc_ex_is_far(const tc_gnode *x);
+bool tc_emit_is_strided(const tc_gnode *x);
 // Rows of node n in a block that is transposed: one register of elements.
-int tc_ex_turned_rows(const tc_ex *s, uint32_t n);
+int tc_emit_turned_rows(const tc_emit_ctx *s, uint32_t n);
 // Element `flat` of stored node n. One that lies across is noted, for the kernel to be made again
 // as one that transposes; there it comes from the tile.
-tc_val tc_ex_load(tc_ex *s, uint32_t n, tc_index flat);
+tc_val tc_emit_load(tc_emit_ctx *s, uint32_t n, tc_index flat);
 
 // ---- value.c ----
 
 // The value of a member at the present iteration.
-tc_val tc_ex_member(tc_ex *s, uint32_t n);
+tc_val tc_emit_member(tc_emit_ctx *s, uint32_t n);
 // Element idx of node n at the present iteration, loaded or made.
-tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx);
+tc_val tc_emit_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx);
 // The same; what is remembered on the way stays so until the loop is left.
-tc_val tc_ex_value_kept(tc_ex *s, uint32_t n, const tc_index *idx);
+tc_val tc_emit_value_kept(tc_emit_ctx *s, uint32_t n, const tc_index *idx);
 // Element idx of node n at the present iteration, where `given` is the element of node `from` whose
 // place is *at.
-tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, const tc_index *at, tc_val given);
+tc_val tc_emit_made_from(tc_emit_ctx *s, uint32_t n, const tc_index *idx, uint32_t from, const tc_index *at, tc_val given);
 
 // ---- store.c ----
 
-bool tc_ex_must_store(const tc_ex *s, uint32_t n);
+bool tc_emit_must_store(const tc_emit_ctx *s, uint32_t n);
 // Whether n is a result of at least so many bytes, too large to stay in a cache, that no other
 // kernel of the plan reads: it may pass the caches by. Not what is assigned, which may be written
 // over memory of the caller's that is aligned to nothing.
-bool tc_ex_streams(const tc_ex *s, uint32_t n, uint64_t least);
+bool tc_emit_streams(const tc_emit_ctx *s, uint32_t n, uint64_t least);
 // A member's value to its place.
-void tc_ex_store(tc_ex *s, uint32_t n);
+void tc_emit_store(tc_emit_ctx *s, uint32_t n);
 // Every value first, then the stores: an output may be the memory of an operand.
-void tc_ex_stores(tc_ex *s);
+void tc_emit_stores(tc_emit_ctx *s);
 
 #endif

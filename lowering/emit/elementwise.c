@@ -15,31 +15,31 @@
 #define LINE_BYTES 64
 
 typedef struct far_sources {
-  const tc_ex *s;
+  const tc_emit_ctx *s;
   uint32_t node[MAX_FAR], n;
 } far_sources;
 
 static void note_far(void *arg, uint32_t source, bool moved) {
   far_sources *f = arg;
-  if (moved || tc_ex_in_group(f->s, source) || !tc_ex_is_far(&f->s->g->node[source]) || f->n == MAX_FAR) return;
+  if (moved || tc_emit_in_fusion(f->s, source) || !tc_emit_is_strided(&f->s->g->node[source]) || f->n == MAX_FAR) return;
   for (uint32_t i = 0; i < f->n; i++)
     if (f->node[i] == source) return;
   f->node[f->n++] = source;
 }
 
 // The operands that come from memory.
-static far_sources find_far(const tc_ex *s) {
+static far_sources find_far(const tc_emit_ctx *s) {
   far_sources f = {.s = s};
   for (uint32_t i = 0; i < s->gp->n_member; i++) tc_group_each_source(s->gr, s->gp->member[i], note_far, &f);
   return f;
 }
 
 // Whether arithmetic, not reading those operands, is what takes the time.
-static bool is_arithmetic(const tc_ex *s, const far_sources *f) {
+static bool is_arithmetic(const tc_emit_ctx *s, const far_sources *f) {
   double cost = 0;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     const tc_gnode *x = &s->g->node[s->gp->member[i]];
-    cost += tc_build_cost(x->op, tc_ex_compute_type(x->type));
+    cost += tc_build_cost(x->op, tc_emit_compute_type(x->type));
   }
   return cost >= DEAR_COST * (double)f->n;
 }
@@ -48,7 +48,7 @@ static bool is_arithmetic(const tc_ex *s, const far_sources *f) {
 // from looking ahead, so that computing and loading take turns. On two cores of Sapphire Rapids, of
 // the bandwidth of a + b: sin(a) + cos(b) 71 % without and 91 % with it, gelu 59 and 83 %, silu 70
 // and 96 %; but Adam, which has less arithmetic an operand, 84 and 71 %.
-static int64_t flat_ahead(const tc_ex *s, const far_sources *f) {
+static int64_t flat_ahead(const tc_emit_ctx *s, const far_sources *f) {
   return !tc_target_is_gpu(s->target) && f->n > 0 && is_arithmetic(s, f) ? AHEAD : 0;
 }
 
@@ -57,60 +57,60 @@ static int64_t flat_ahead(const tc_ex *s, const far_sources *f) {
 // bandwidth of a + b, relu(a * b + c) 80 to 86 % by 64 lanes, 83 to 89 by 32 and 93 to 105 by 16 at
 // one thread, 91, 89 and 96 at two; with vectors of 32 bytes 92 and 95 by 64 and 16 at two, 80 by
 // half a line. Dear functions need the longer block: gelu by tanh is 0.86 as fast by 16.
-static int lanes_of_lines(const tc_ex *s, const far_sources *f, int lanes) {
+static int lanes_of_lines(const tc_emit_ctx *s, const far_sources *f, int lanes) {
   if (!tc_host_reads_rows() || !tc_compiler_compiles() || f->n < 2 || is_arithmetic(s, f)) return lanes;
   int line = 0;
   for (uint32_t i = 0; i < f->n; i++) line = TC_MAX_OF(line, LINE_BYTES / (int)tc_type_bytes(s->g->node[f->node[i]].type));
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
-    if (tc_ex_must_store(s, n)) line = TC_MAX_OF(line, LINE_BYTES / (int)tc_type_bytes(s->g->node[n].type));
+    if (tc_emit_must_store(s, n)) line = TC_MAX_OF(line, LINE_BYTES / (int)tc_type_bytes(s->g->node[n].type));
   }
   return TC_MIN(lanes, line);
 }
 
-void tc_emitter_elementwise(tc_ex *s, const tc_build_request *r) {
+void tc_emitter_elementwise(tc_emit_ctx *s, const tc_build_request *r) {
   (void)r;
   int64_t n = s->gp->k;
   far_sources far = find_far(s);
   bool gpu = tc_target_is_gpu(s->target), interpreted = !gpu && tc_compiler_interprets();
-  int block = tc_ex_power_for(n, gpu ? GPU_FLAT_LANES : interpreted ? INTERPRETED_LANES : LANES);
-  s->lanes = gpu || interpreted ? block : lanes_of_lines(s, &far, TC_MIN(block, tc_ex_lanes_of_work(s)));
-  tc_ex_set_threads(s, s->lanes);
+  int block = tc_emit_power_for(n, gpu ? GPU_FLAT_LANES : interpreted ? INTERPRETED_LANES : LANES);
+  s->lanes = gpu || interpreted ? block : lanes_of_lines(s, &far, TC_MIN(block, tc_emit_lanes_of_work(s)));
+  tc_emit_set_threads(s, s->lanes);
   s->vector = TC_RANGE_K;
-  tc_val count = tc_ex_plan_number(s, (uint64_t)n);
-  tc_val size = tc_ex_i64(s, block);
+  tc_val count = tc_emit_plan_number(s, (uint64_t)n);
+  tc_val size = tc_emit_i64(s, block);
   tc_val begin = tc_build_raw(&s->e, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val end = tc_build_raw(&s->e, TC_IR_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val whole = tc_build_bin(&s->e, TC_IR_DIV, count, size);
   tc_val stop = tc_build_bin(&s->e, TC_IR_MUL, tc_build_bin(&s->e, TC_IR_MIN, end, whole), size);
   tc_val start = tc_build_bin(&s->e, TC_IR_MUL, begin, size);
-  tc_ex_preload(s);
+  tc_emit_preload(s);
   s->bound[TC_RANGE_K] = true;
-  s->at[TC_RANGE_K] = tc_ex_loop(s, start, stop, s->lanes);
+  s->at[TC_RANGE_K] = tc_emit_loop(s, start, stop, s->lanes);
   s->hints.stream = true, s->hints.prefetch_distance = flat_ahead(s, &far), s->hints.n_prefetch = INT_MAX;
-  tc_ex_stores(s);
+  tc_emit_stores(s);
   s->hints.stream = false, s->hints.prefetch_distance = 0;
-  tc_ex_end_loop(s);
+  tc_emit_end_loop(s);
   // The last, partial block belongs to whoever has the end.
   tc_val tail = tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_GT, end, whole), tc_build_bin(&s->e, TC_IR_MUL, whole, size), count);
-  s->at[TC_RANGE_K] = tc_ex_loop(s, tail, count, s->lanes);
-  tc_ex_set_mask(s, s->at[TC_RANGE_K], count);
-  tc_ex_stores(s);
-  tc_ex_end_loop(s);
+  s->at[TC_RANGE_K] = tc_emit_loop(s, tail, count, s->lanes);
+  tc_emit_set_mask(s, s->at[TC_RANGE_K], count);
+  tc_emit_stores(s);
+  tc_emit_end_loop(s);
   s->x->extent = tc_ceil_div(n, block);
 }
 
-void tc_emitter_elementwise_rows(tc_ex *s, const tc_build_request *r) {
+void tc_emitter_elementwise_rows(tc_emit_ctx *s, const tc_build_request *r) {
   (void)r;
   int64_t inner = s->split, k0 = s->gp->k / s->split;
-  s->lanes = TC_MIN(tc_ex_lanes_for(inner), tc_ex_lanes_of_work(s));
+  s->lanes = TC_MIN(tc_emit_lanes_for(inner), tc_emit_lanes_of_work(s));
   s->vector = TC_RANGE_K;
   int64_t blocks = tc_ceil_div(inner, s->lanes);
-  tc_ex_preload(s);
-  tc_ex_begin_rows(s, inner, blocks, k0);
+  tc_emit_preload(s);
+  tc_emit_begin_rows(s, inner, blocks, k0);
   s->hints.stream = inner % s->lanes == 0;  // then lines are whole
-  tc_ex_stores(s);
+  tc_emit_stores(s);
   s->hints.stream = false;
-  tc_ex_end_loop(s);
+  tc_emit_end_loop(s);
   s->x->extent = s->gp->a * k0 * blocks;
 }

@@ -12,15 +12,15 @@
 #define GPU 2
 #define ANY_OP (-1)
 
-static bool transposes(const tc_ex *s) {
+static bool transposes(const tc_emit_ctx *s) {
   return s->transposed && s->transposed->rows;
 }
 
-static bool splits(const tc_ex *s) {
+static bool splits(const tc_emit_ctx *s) {
   return s->split != 0;
 }
 
-static bool is_in_parts(const tc_ex *s) {
+static bool is_in_parts(const tc_emit_ctx *s) {
   return s->gp->part != 0;
 }
 
@@ -29,7 +29,7 @@ static const struct {
   tc_group_kind kind;
   int op;  // of the fusion's contraction, or ANY_OP
   unsigned targets;
-  bool (*when)(const tc_ex *s);  // NULL: always
+  bool (*when)(const tc_emit_ctx *s);  // NULL: always
   tc_emitter *emit;
 } emitters[] = {
     {TC_GROUP_FLAT, ANY_OP, CPU, transposes, tc_emitter_transpose},
@@ -48,16 +48,16 @@ static const struct {
     {TC_GROUP_GEMM, TC_OP_WINOGRAD_GRADIENT, CPU, NULL, tc_emitter_winograd_wgrad},
 };
 
-static uint32_t find_contraction(const tc_ex *s) {
+static uint32_t find_contraction(const tc_emit_ctx *s) {
   for (uint32_t i = 0; i < s->gp->n_member; i++)
     if (tc_op_kind_of(s->g->node[s->gp->member[i]].op) == TC_KIND_CONTRACT) return s->gp->member[i];
   return TC_NONE;
 }
 
 // One attempt, by the fusion's kind, its contraction and the target.
-static void emit_once(tc_ex *s, const tc_build_request *r) {
+static void emit_once(tc_emit_ctx *s, const tc_build_request *r) {
   unsigned target = tc_target_is_gpu(s->target) ? GPU : CPU;
-  tc_ex_reset(s);
+  tc_emit_reset(s);
   for (size_t i = 0; i < sizeof emitters / sizeof emitters[0]; i++) {
     bool fits = emitters[i].kind == s->gp->kind && emitters[i].targets & target;
     if (fits && emitters[i].op != ANY_OP) fits = r->node != TC_NONE && (int)s->g->node[r->node].op == emitters[i].op;
@@ -65,15 +65,15 @@ static void emit_once(tc_ex *s, const tc_build_request *r) {
     emitters[i].emit(s, r);
     return;
   }
-  (void)tc_ex_fail(s, TC_ERR_STATE, "no emitter for this kind of fusion");
+  (void)tc_emit_fail(s, TC_ERR_STATE, "no emitter for this kind of fusion");
 }
 
 // As one kernel, or again with K split where indices cut it, or again with loads transposed that
 // lie across it.
-static void emit_group(tc_ex *s, const tc_build_request *r) {
+static void emit_group(tc_emit_ctx *s, const tc_build_request *r) {
   tc_transposed_loads transposed = {.n = 0};
   emit_once(s, r);
-  s->split = tc_ex_choose_split(s);
+  s->split = tc_emit_choose_split(s);
   if (!s->split || s->st != TC_OK) return;
   if (s->gp->kind == TC_GROUP_FLAT) s->transposed = &transposed;
   emit_once(s, r);
@@ -87,9 +87,9 @@ static void emit_group(tc_ex *s, const tc_build_request *r) {
   s->transposed = NULL;
 }
 
-// Tiles are numbered behind the buffers, arguments of tc_ex_more behind the scalars: these are
+// Tiles are numbered behind the buffers, arguments of tc_emit_extra_arg behind the scalars: these are
 // counted now.
-static void number_operands(tc_expansion *x) {
+static void number_operands(tc_emit_result *x) {
   for (uint32_t i = 0; i < x->kir.n_inst; i++) {
     tc_kir_inst *inst = &x->kir.inst[i];
     if (tc_kir_op_of(inst)->imm == TC_KIR_IMM_BUFFER && inst->imm >= TC_MAX_BUFS) inst->imm += (int64_t)x->n_buf - TC_MAX_BUFS;
@@ -97,8 +97,8 @@ static void number_operands(tc_expansion *x) {
   }
 }
 
-static tc_status list_tensors(tc_ex *s) {
-  tc_expansion *x = s->x;
+static tc_status list_tensors(tc_emit_ctx *s) {
+  tc_emit_result *x = s->x;
   x->kir.buf_type = tc_calloc(x->n_buf + 1, 1);
   x->read = tc_arena_alloc(s->arena, (x->n_buf + 1) * sizeof x->read[0]);
   x->written = tc_arena_alloc(s->arena, (x->n_buf + 1) * sizeof x->written[0]);
@@ -116,22 +116,22 @@ static tc_status list_tensors(tc_ex *s) {
 }
 
 // Whether node n is stored as what is assigned, which may be written over the old value.
-static bool is_assigned(const tc_ex *s, uint32_t n) {
+static bool is_assigned(const tc_emit_ctx *s, uint32_t n) {
   uint32_t out = s->g->node[n].out;
   return out != TC_LEAF_NONE && s->g->plan && tc_rec_op(tc_plan_rec(s->g->plan, s->g->plan->out[out].node)) == TC_OP_ASSIGN;
 }
 
 // Which operands may be the memory of a result.
-static void note_same(tc_ex *s) {
-  tc_expansion *x = s->x;
+static void note_same(tc_emit_ctx *s) {
+  tc_emit_result *x = s->x;
   if (s->gp->kind != TC_GROUP_FLAT && s->gp->kind != TC_GROUP_GEMM) x->same = 0;
   bool assigns = false;
   for (uint32_t i = 0; i < x->n_written; i++) assigns |= is_assigned(s, x->written[i]);
   x->kir.over = assigns && tc_target_is_gpu(s->target) ? x->same & ~x->writes & ((UINT64_C(2) << (x->n_buf - 1)) - 1) : 0;
 }
 
-static void estimate_work(tc_ex *s) {
-  tc_expansion *x = s->x;
+static void estimate_work(tc_emit_ctx *s) {
+  tc_emit_result *x = s->x;
   uint64_t elements = (uint64_t)(s->gp->a * s->gp->f * s->gp->k);
   for (uint32_t i = 0; i < s->gp->n_member; i++)
     if (tc_op_kind_of(s->g->node[s->gp->member[i]].op) == TC_KIND_RNG) x->work += (double)elements * TC_DRAW_NS;
@@ -139,12 +139,12 @@ static void estimate_work(tc_ex *s) {
   x->work += (double)elements * (0.02 * s->gp->n_member + 0.05) + (double)x->bytes * 0.02 + 50;
 }
 
-static tc_status finish(tc_ex *s) {
-  tc_expansion *x = s->x;
+static tc_status finish(tc_emit_ctx *s) {
+  tc_emit_result *x = s->x;
   const tc_gnode *last = &s->g->node[s->gp->member[s->gp->n_member - 1]];
   snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(last->type), tc_op_names[last->op], s->gp->n_member);
   if (s->e.uneven) return TC_FAIL(TC_ERR_COMPILE, "the expansion of %s is malformed: a vector is spread over lanes that it does not divide", x->stem);
-  tc_count(TC_PASS_EXPANSION, x->kir.n_inst);
+  tc_count(TC_PASS_EMIT, x->kir.n_inst);
   x->kir.n_buf = x->n_buf, x->kir.n_num = x->n_num + x->n_more;
   number_operands(x);
   TC_TRY(list_tensors(s));
@@ -159,11 +159,11 @@ static tc_status finish(tc_ex *s) {
 }
 
 // *what: why an emitter failed, which is not reported; NULL: it did not.
-static tc_status expand(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_build_request r, tc_arena *arena, const char **what) {
-  tc_ex s;
-  *out = (tc_expansion){.unsaid = TC_NONE};
+static tc_status expand(tc_emit_result *out, const tc_grouping *gr, const tc_group *group, tc_build_request r, tc_arena *arena, const char **what) {
+  tc_emit_ctx s;
+  *out = (tc_emit_result){.unsaid = TC_NONE};
   *what = NULL;
-  tc_status st = tc_ex_init(&s, out, gr, group, arena);
+  tc_status st = tc_emit_init(&s, out, gr, group, arena);
   if (st == TC_OK) {
     r.node = find_contraction(&s);
     emit_group(&s, &r);
@@ -174,14 +174,14 @@ static tc_status expand(tc_expansion *out, const tc_grouping *gr, const tc_group
   return st;
 }
 
-tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
+tc_status tc_emit_fusion(tc_emit_result *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
   const char *what;
   tc_status st = expand(out, gr, group, (tc_build_request){.cut = cut}, arena, &what);
   // With a node to store, or smaller groups, the caller tries again, so nothing is reported yet.
   return st == TC_OK || !what || out->unsaid != TC_NONE || out->full ? st : TC_FAIL(st, "%s", what);
 }
 
-tc_status tc_expand_any_rows(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena) {
+tc_status tc_emit_any_rows(tc_emit_result *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena) {
   const char *what;
   tc_error_mark before = tc_error_now();
   if (expand(out, gr, group, (tc_build_request){.units = &units}, arena, &what) == TC_OK) return TC_OK;

@@ -16,7 +16,7 @@
 #define TC_MAX_NUMS 512  // scalars
 #define TC_MAX_MORE 8  // numbers behind them
 
-typedef struct tc_expansion {
+typedef struct tc_emit_result {
   tc_kir kir;
   char stem[40];  // dtype and ops, for names
   uint32_t buf[TC_MAX_BUFS];  // node behind each buffer
@@ -41,14 +41,14 @@ typedef struct tc_expansion {
   tc_product_facts product;
   uint32_t product_node;
   tc_units units;
-} tc_expansion;
+} tc_emit_result;
 
 // For the graph's target. The kernel is the caller's to destroy; lists live in the arena. cut: of a
 // matrix product; NULL: as the model has it.
-tc_status tc_expand_group(tc_expansion *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena);
+tc_status tc_emit_fusion(tc_emit_result *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena);
 // A matrix product whose number of rows is an argument, so that the kernel does for others: in the
-// same units, with the same buffers and scalars as by tc_expand_group, and `more` behind these.
+// same units, with the same buffers and scalars as by tc_emit_fusion, and `more` behind these.
 // TC_ERR_STATE, with no error told, where it cannot be cut so.
-tc_status tc_expand_any_rows(tc_expansion *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena);
+tc_status tc_emit_any_rows(tc_emit_result *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena);
 
 #endif

@@ -2,14 +2,14 @@
 // them.
 //
 // In: the context, just reset, and what is asked for. Out: the kernel IR, its units (extent) and
-// its estimated work in the context's expansion. A failure sticks in the context (tc_ex_fail), as
-// does a node that must be stored first (tc_ex_unsaid).
+// its estimated work in the context's expansion. A failure sticks in the context (tc_emit_fail), as
+// does a node that must be stored first (tc_emit_not_affine).
 #ifndef TC_LOWERING_EMIT_EMITTERS_H
 #define TC_LOWERING_EMIT_EMITTERS_H
 
 #include "lowering/emit/context.h"
 
-typedef void tc_emitter(tc_ex *s, const tc_build_request *r);
+typedef void tc_emitter(tc_emit_ctx *s, const tc_build_request *r);
 
 // Elements that are each by themselves, K in one range: [begin, end) counts blocks of lanes.
 tc_emitter tc_emitter_elementwise;

@@ -4,39 +4,39 @@
 
 #define FEW 4  // ops
 
-tc_val tc_ex_numbers(tc_ex *s, tc_type type, int lanes) {
+tc_val tc_emit_numbers(tc_emit_ctx *s, tc_type type, int lanes) {
   return tc_build_raw(&s->e, TC_IR_LANES, type, lanes, TC_NONE, TC_NONE, TC_NONE, 0);
 }
 
-tc_val tc_ex_lane_numbers(tc_ex *s) {
-  return tc_ex_numbers(s, TC_I64, s->lanes);
+tc_val tc_emit_lane_numbers(tc_emit_ctx *s) {
+  return tc_emit_numbers(s, TC_I64, s->lanes);
 }
 
-tc_val tc_ex_run_numbers(tc_ex *s) {
-  return tc_build_bin(&s->e, TC_IR_AND, tc_ex_lane_numbers(s), tc_ex_i64(s, s->threads.run - 1));
+tc_val tc_emit_run_numbers(tc_emit_ctx *s) {
+  return tc_build_bin(&s->e, TC_IR_AND, tc_emit_lane_numbers(s), tc_emit_i64(s, s->threads.run - 1));
 }
 
-tc_val tc_ex_both(tc_ex *s, tc_val a, tc_val b) {
+tc_val tc_emit_both(tc_emit_ctx *s, tc_val a, tc_val b) {
   return a == TC_NONE ? b : b == TC_NONE ? a : tc_build_bin(&s->e, TC_IR_AND, a, b);
 }
 
-void tc_ex_set_mask(tc_ex *s, tc_val start, tc_val end) {
-  tc_val left = tc_build_bin(&s->e, TC_IR_MIN, tc_build_bin(&s->e, TC_IR_SUB, end, start), tc_ex_i64(s, s->lanes));
-  tc_val lanes = tc_ex_numbers(s, TC_I32, s->lanes);  // narrow: fewer compares
+void tc_emit_set_mask(tc_emit_ctx *s, tc_val start, tc_val end) {
+  tc_val left = tc_build_bin(&s->e, TC_IR_MIN, tc_build_bin(&s->e, TC_IR_SUB, end, start), tc_emit_i64(s, s->lanes));
+  tc_val lanes = tc_emit_numbers(s, TC_I32, s->lanes);  // narrow: fewer compares
   s->mask = tc_build_bin(&s->e, TC_IR_LT, lanes, tc_build_cast(&s->e, left, TC_I32));
 }
 
-int tc_ex_power_for(int64_t n, int most) {
+int tc_emit_power_for(int64_t n, int most) {
   int lanes = 1;
   while (lanes < most && lanes < n) lanes *= 2;
   return lanes;
 }
 
-int tc_ex_lanes_for(int64_t n) {
-  return tc_ex_power_for(n, LANES);
+int tc_emit_lanes_for(int64_t n) {
+  return tc_emit_power_for(n, LANES);
 }
 
-void tc_ex_set_threads(tc_ex *s, int lanes) {
+void tc_emit_set_threads(tc_emit_ctx *s, int lanes) {
   if (tc_target_is_gpu(s->target)) tc_target_threads(s->target, lanes, &s->x->kir.threads, &s->x->kir.groups);
 }
 
@@ -47,26 +47,26 @@ void tc_ex_set_threads(tc_ex *s, int lanes) {
 // tanh gelu 0.78 by 8 lanes, 0.90 by 16, 1.10 by 32; sin(a) + cos(b) 1.01, 1.15, 1.05; 10, 20 and
 // 50 cheap ops 1.2 to 2.0, 1.3 to 1.7, 1.1 to 1.7 by 32, 4 million elements of them 1.05 to 1.2,
 // and five ops 0.8 to 1.05. With 32 registers of 16 lanes a block is what this allows.
-int tc_ex_lanes_of_work(const tc_ex *s) {
+int tc_emit_lanes_of_work(const tc_emit_ctx *s) {
   const tc_isa *isa = tc_compiler_isa();
   int n_dear = 0, vector = isa->vector_bytes / (int)sizeof(float);
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     const tc_gnode *x = &s->g->node[s->gp->member[i]];
-    n_dear += tc_build_cost(x->op, tc_ex_compute_type(x->type)) >= DEAR_COST;
+    n_dear += tc_build_cost(x->op, tc_emit_compute_type(x->type)) >= DEAR_COST;
   }
   return n_dear == 0 && s->gp->n_member < FEW ? LANES : isa->registers / (n_dear <= 1 ? 4 : 8) * vector;
 }
 
-void tc_ex_begin_rows(tc_ex *s, int64_t inner, int64_t blocks, int64_t k0) {
-  tc_val o = tc_ex_begin_units(s), upper = blocks == 1 ? o : tc_build_bin(&s->e, TC_IR_DIV, o, tc_ex_i64(s, blocks));
+void tc_emit_begin_rows(tc_emit_ctx *s, int64_t inner, int64_t blocks, int64_t k0) {
+  tc_val o = tc_emit_begin_units(s), upper = blocks == 1 ? o : tc_build_bin(&s->e, TC_IR_DIV, o, tc_emit_i64(s, blocks));
   if (inner) {
-    tc_val block = blocks == 1 ? tc_ex_i64(s, 0) : tc_build_bin(&s->e, TC_IR_REM, o, tc_ex_i64(s, blocks));
-    s->at[TC_RANGE_K] = tc_build_bin(&s->e, TC_IR_MUL, block, tc_ex_i64(s, s->lanes));
-    if (inner % s->lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, inner));
+    tc_val block = blocks == 1 ? tc_emit_i64(s, 0) : tc_build_bin(&s->e, TC_IR_REM, o, tc_emit_i64(s, blocks));
+    s->at[TC_RANGE_K] = tc_build_bin(&s->e, TC_IR_MUL, block, tc_emit_i64(s, s->lanes));
+    if (inner % s->lanes) tc_emit_set_mask(s, s->at[TC_RANGE_K], tc_emit_i64(s, inner));
   } else {
-    s->at[TC_RANGE_K] = tc_ex_i64(s, 0);
+    s->at[TC_RANGE_K] = tc_emit_i64(s, 0);
   }
-  s->at[TC_RANGE_K0] = k0 == 1 ? tc_ex_i64(s, 0) : tc_build_bin(&s->e, TC_IR_REM, upper, tc_ex_i64(s, k0));
-  s->at[TC_RANGE_A] = k0 == 1 ? upper : tc_build_bin(&s->e, TC_IR_DIV, upper, tc_ex_i64(s, k0));
+  s->at[TC_RANGE_K0] = k0 == 1 ? tc_emit_i64(s, 0) : tc_build_bin(&s->e, TC_IR_REM, upper, tc_emit_i64(s, k0));
+  s->at[TC_RANGE_A] = k0 == 1 ? upper : tc_build_bin(&s->e, TC_IR_DIV, upper, tc_emit_i64(s, k0));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
 }

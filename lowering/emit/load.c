@@ -8,56 +8,56 @@
 
 #define FAR_BYTES (INT64_C(1) << 20)  // of an operand; smaller ones are in a core's cache
 
-static tc_val both_masks(tc_ex *s, int lanes) {
+static tc_val both_masks(tc_emit_ctx *s, int lanes) {
   tc_val m = s->mask == TC_NONE || lanes == 1 ? TC_NONE : s->mask;
   if (s->cond == TC_NONE) return m;
-  return tc_ex_both(s, m, tc_build_splat(&s->e, s->cond, lanes));
+  return tc_emit_both(s, m, tc_build_splat(&s->e, s->cond, lanes));
 }
 
-bool tc_ex_is_far(const tc_gnode *x) {
+bool tc_emit_is_strided(const tc_gnode *x) {
   return x->shape->count * (int64_t)tc_type_bytes(x->type) >= FAR_BYTES;
 }
 
 // Asks for the lines of node n that a later iteration will load from this place.
-static void ask_ahead(tc_ex *s, uint32_t n, tc_val base, int buf) {
+static void ask_ahead(tc_emit_ctx *s, uint32_t n, tc_val base, int buf) {
   const tc_gnode *x = &s->g->node[n];
   int64_t line = 64 / (int64_t)tc_type_bytes(x->type);
-  if (!s->hints.prefetch_distance || !tc_ex_is_far(x) || s->hints.n_prefetch == 0 || tc_ex_note_of(s, n)->asked) return;
+  if (!s->hints.prefetch_distance || !tc_emit_is_strided(x) || s->hints.n_prefetch == 0 || tc_emit_note_of(s, n)->asked) return;
   s->hints.n_prefetch--;
-  tc_ex_note_of(s, n)->asked = s->vector == TC_RANGE_F;
+  tc_emit_note_of(s, n)->asked = s->vector == TC_RANGE_F;
   for (int64_t i = 0; i < s->lanes; i += line) {
-    tc_val at = tc_build_bin(&s->e, TC_IR_ADD, base, tc_ex_i64(s, s->hints.prefetch_distance + i));
+    tc_val at = tc_build_bin(&s->e, TC_IR_ADD, base, tc_emit_i64(s, s->hints.prefetch_distance + i));
     tc_build_prefetch(&s->e, buf, at, s->hints.prefetch_far);
   }
 }
 
 // Element `flat` of stored node n, of every thread's run.
-static tc_val load_runs(tc_ex *s, uint32_t n, const tc_index *flat) {
+static tc_val load_runs(tc_emit_ctx *s, uint32_t n, const tc_index *flat) {
   tc_type type = s->g->node[n].type;
   tc_val mask = s->mask, v;
   int lanes;
-  mask = tc_ex_both(s, mask, s->cond);
-  tc_val at = tc_ex_run_at(s, flat, s->mask != TC_NONE && s->cond == TC_NONE ? TC_NONE : mask, &lanes);
+  mask = tc_emit_both(s, mask, s->cond);
+  tc_val at = tc_emit_run_at(s, flat, s->mask != TC_NONE && s->cond == TC_NONE ? TC_NONE : mask, &lanes);
   if (lanes > 1 && mask != TC_NONE) mask = tc_build_splat(&s->e, mask, tc_build_lanes(&s->e, at));
-  if (lanes == 1 && s->cond != TC_NONE) at = tc_build_select(&s->e, s->cond, at, tc_ex_i64(s, 0));
+  if (lanes == 1 && s->cond != TC_NONE) at = tc_build_select(&s->e, s->cond, at, tc_emit_i64(s, 0));
   if (lanes == 1)
-    v = tc_build_raw(&s->e, TC_IR_LOAD, type, 1, at, TC_NONE, TC_NONE, tc_ex_buffer(s, n));
+    v = tc_build_raw(&s->e, TC_IR_LOAD, type, 1, at, TC_NONE, TC_NONE, tc_emit_buffer(s, n));
   else
-    v = tc_build_raw(&s->e, TC_IR_GATHER, type, lanes, at, mask, TC_NONE, tc_ex_buffer(s, n));
-  return tc_build_cast(&s->e, v, tc_ex_compute_type(type));
+    v = tc_build_raw(&s->e, TC_IR_GATHER, type, lanes, at, mask, TC_NONE, tc_emit_buffer(s, n));
+  return tc_build_cast(&s->e, v, tc_emit_compute_type(type));
 }
 
 // ---- loads that lie across ----
 
-int tc_ex_turned_rows(const tc_ex *s, uint32_t n) {
+int tc_emit_turned_rows(const tc_emit_ctx *s, uint32_t n) {
   return tc_compiler_vector_bytes() / (int)tc_type_bytes(s->g->node[n].type);
 }
 
 // Whether consecutive K0, in blocks of so many rows, are side by side in memory: one term counts
 // them, others change between blocks.
-static bool counts_rows(const tc_ex *s, tc_index flat, int rows) {
+static bool counts_rows(const tc_emit_ctx *s, tc_index flat, int rows) {
   bool counts = false;
-  if (!tc_ex_split_terms(s, &flat)) return false;
+  if (!tc_emit_split_terms(s, &flat)) return false;
   for (int i = 0; i < flat.n; i++) {
     const tc_term *t = &flat.term[i];
     if (t->kind == TC_TERM_VALUE) return false;
@@ -70,40 +70,40 @@ static bool counts_rows(const tc_ex *s, tc_index flat, int rows) {
 
 // The tile in which the transposed block of the load waits, or -1. Outside a transposing kernel the
 // load is noted.
-static int turned_tile(tc_ex *s, uint32_t n, const tc_index *flat) {
+static int turned_tile(tc_emit_ctx *s, uint32_t n, const tc_index *flat) {
   tc_transposed_loads *t = s->transposed;
   if (!t) return -1;
   for (int i = 0; i < t->n; i++)
     if (t->load[i].node == n && tc_ix_equal(&t->load[i].flat, flat)) return t->rows ? t->load[i].tile : -1;
-  int rows = tc_ex_turned_rows(s, n);
+  int rows = tc_emit_turned_rows(s, n);
   bool fits = tc_type_bytes(s->g->node[n].type) >= 4 && rows >= 4 && s->lanes >= rows && s->gp->k / TC_MAX_OF(s->split, 1) >= rows;
   if (t->rows || s->cond != TC_NONE || !fits || t->n == MAX_TRANSPOSED) return -1;
-  if (t->n && tc_ex_turned_rows(s, t->load[0].node) != rows) return -1;
+  if (t->n && tc_emit_turned_rows(s, t->load[0].node) != rows) return -1;
   if (counts_rows(s, *flat, rows)) t->load[t->n++] = (tc_transposed_load){n, *flat, -1};
   return -1;
 }
 
 // ---- one load ----
 
-tc_val tc_ex_load(tc_ex *s, uint32_t n, tc_index flat) {
+tc_val tc_emit_load(tc_emit_ctx *s, uint32_t n, tc_index flat) {
   const tc_gnode *x = &s->g->node[n];
   int64_t stride;
   tc_val vec;
-  int buf = tc_ex_buffer(s, n);
+  int buf = tc_emit_buffer(s, n);
   tc_index want = tc_view_flat(s->gp, TC_LEVEL_FULL);
   tc_ix_simplify(&want, &s->ext);
   if (!tc_ix_equal(&flat, &want) || s->given.node != TC_NONE) s->x->same &= ~(UINT64_C(1) << buf);
   if (s->threads.run) return load_runs(s, n, &flat);
-  tc_val base = tc_ex_index_value(s, flat, &stride, &vec);
+  tc_val base = tc_emit_index_value(s, flat, &stride, &vec);
   tc_val v, mask;
   if (vec == TC_NONE && stride == 0) {
     if (s->cond != TC_NONE) {  // one element that may not be there: read the first instead, the caller discards it
       if (tc_build_lanes(&s->e, s->cond) == 1) {
-        base = tc_build_select(&s->e, s->cond, base, tc_ex_i64(s, 0));
+        base = tc_build_select(&s->e, s->cond, base, tc_emit_i64(s, 0));
       } else {
         vec = tc_build_splat(&s->e, base, s->lanes);
         return tc_build_cast(&s->e, tc_build_raw(&s->e, TC_IR_GATHER, x->type, s->lanes, vec, both_masks(s, s->lanes), TC_NONE, buf),
-                             tc_ex_compute_type(x->type));
+                             tc_emit_compute_type(x->type));
       }
     }
     v = tc_build_raw(&s->e, TC_IR_LOAD, x->type, 1, base, TC_NONE, TC_NONE, buf);
@@ -114,13 +114,13 @@ tc_val tc_ex_load(tc_ex *s, uint32_t n, tc_index flat) {
   } else {
     int tile = vec == TC_NONE ? turned_tile(s, n, &flat) : -1;
     if (tile >= 0) {
-      tc_val at = tc_build_bin(&s->e, TC_IR_MUL, s->transposed->row, tc_ex_i64(s, s->lanes));
-      return tc_build_cast(&s->e, tc_build_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, at, TC_NONE, TC_NONE, tile), tc_ex_compute_type(x->type));
+      tc_val at = tc_build_bin(&s->e, TC_IR_MUL, s->transposed->row, tc_emit_i64(s, s->lanes));
+      return tc_build_cast(&s->e, tc_build_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, at, TC_NONE, TC_NONE, tile), tc_emit_compute_type(x->type));
     }
-    if (vec == TC_NONE) vec = tc_ex_scaled(s, tc_ex_lane_numbers(s), stride);
+    if (vec == TC_NONE) vec = tc_emit_scaled(s, tc_emit_lane_numbers(s), stride);
     int lanes = tc_build_lanes(&s->e, vec);
     mask = both_masks(s, lanes);
     v = tc_build_raw(&s->e, TC_IR_GATHER, x->type, lanes, tc_build_bin(&s->e, TC_IR_ADD, vec, base), mask, TC_NONE, buf);
   }
-  return tc_build_cast(&s->e, v, tc_ex_compute_type(x->type));
+  return tc_build_cast(&s->e, v, tc_emit_compute_type(x->type));
 }

@@ -29,10 +29,10 @@ typedef struct tc_register_block {
 // Of a left side that is loaded already: of is its elements, a tc_val a row.
 tc_val tc_lhs_loaded(void *of, int row);
 // sum + a * b.
-tc_val tc_multiply_add(tc_ex *s, tc_multiply_way way, tc_val a, tc_val b, tc_val sum);
+tc_val tc_multiply_add(tc_emit_ctx *s, tc_multiply_way way, tc_val a, tc_val b, tc_val sum);
 // acc[i * columns + j] += lhs(i) * rhs[j]. The left side is loaded for each sum, where it is used.
-void tc_register_block_add(tc_ex *s, const tc_register_block *b, const tc_val *rhs, const tc_val *acc);
-// What so many floating-point operations take, in the unit of tc_expansion's work.
+void tc_register_block_add(tc_emit_ctx *s, const tc_register_block *b, const tc_val *rhs, const tc_val *acc);
+// What so many floating-point operations take, in the unit of tc_emit_result's work.
 double tc_register_block_work(double flops);
 
 #endif

@@ -8,22 +8,22 @@
 #define STREAM_BYTES (UINT64_C(16) << 20)  // of a result; smaller ones are written faster through the caches
 #define LATE_BYTES (UINT64_C(4) << 20)  // of one that is read when they hold it no more
 
-bool tc_ex_must_store(const tc_ex *s, uint32_t n) {
+bool tc_emit_must_store(const tc_emit_ctx *s, uint32_t n) {
   return s->gr->stored[n] && s->gr->alias[n] == n;
 }
 
-bool tc_ex_streams(const tc_ex *s, uint32_t n, uint64_t least) {
+bool tc_emit_streams(const tc_emit_ctx *s, uint32_t n, uint64_t least) {
   const tc_gnode *x = &s->g->node[n];
   if (x->out == TC_LEAF_NONE || x->op == TC_OP_ASSIGN || (size_t)x->shape->count * tc_type_bytes(x->type) < least) return false;
   for (uint32_t i = 0; i < s->g->n_order; i++) {
     uint32_t m = s->g->order[i];
     for (int k = 0; k < s->g->node[m].n_in; k++)
-      if (s->g->node[m].in[k] == n && !tc_ex_in_group(s, m)) return false;
+      if (s->g->node[m].in[k] == n && !tc_emit_in_fusion(s, m)) return false;
   }
   return true;
 }
 
-static bool reads(const tc_ex *s, uint32_t m, uint32_t n) {
+static bool reads(const tc_emit_ctx *s, uint32_t m, uint32_t n) {
   for (int i = 0; i < s->g->node[m].n_in; i++)
     if (s->gr->alias[s->g->node[m].in[i]] == n) return true;
   return false;
@@ -34,31 +34,31 @@ static bool reads(const tc_ex *s, uint32_t m, uint32_t n) {
 // the caches, its lines would be read first and put others out: GPT-2's first layer of a block with
 // its gelu, 12.6 MB of such results, took 1.2 times as long on a Zen 4, a step of training 1.01
 // times.
-static bool is_read_late(const tc_ex *s, uint32_t n) {
+static bool is_read_late(const tc_emit_ctx *s, uint32_t n) {
   size_t stored = 0, cache = TC_MAX_OF(tc_topology_get()->l2_bytes, tc_topology_get()->l3_bytes);
   const tc_gnode *node = s->g->node;
   if (node[n].op == TC_OP_ASSIGN || (size_t)node[n].shape->count * tc_type_bytes(node[n].type) < LATE_BYTES) return false;
   bool made = false;
   for (uint32_t i = 0; i < s->g->n_order; i++) {
     uint32_t m = s->g->order[i];
-    made |= tc_ex_in_group(s, m);
+    made |= tc_emit_in_fusion(s, m);
     if (!made) continue;
-    if (s->gr->alias[m] != n && !tc_ex_in_group(s, m) && reads(s, m, n)) return cache > 0 && stored > cache;
-    if (tc_ex_must_store(s, m)) stored += (size_t)node[m].shape->count * tc_type_bytes(node[m].type);
+    if (s->gr->alias[m] != n && !tc_emit_in_fusion(s, m) && reads(s, m, n)) return cache > 0 && stored > cache;
+    if (tc_emit_must_store(s, m)) stored += (size_t)node[m].shape->count * tc_type_bytes(node[m].type);
   }
   return false;
 }
 
-static bool streams(const tc_ex *s, uint32_t n) {
+static bool streams(const tc_emit_ctx *s, uint32_t n) {
   if (!s->hints.stream || (size_t)s->lanes * tc_type_bytes(s->g->node[n].type) % 64 != 0) return false;
-  return tc_ex_streams(s, n, STREAM_BYTES) || is_read_late(s, n);
+  return tc_emit_streams(s, n, STREAM_BYTES) || is_read_late(s, n);
 }
 
 // v to every thread's run of node n.
-static void store_runs(tc_ex *s, uint32_t n, const tc_index *flat, tc_val v) {
-  int lanes, buf = tc_ex_buffer(s, n);
+static void store_runs(tc_emit_ctx *s, uint32_t n, const tc_index *flat, tc_val v) {
+  int lanes, buf = tc_emit_buffer(s, n);
   tc_type type = s->g->node[n].type;
-  tc_val at = tc_ex_run_at(s, flat, TC_NONE, &lanes), mask = s->mask;
+  tc_val at = tc_emit_run_at(s, flat, TC_NONE, &lanes), mask = s->mask;
   int wanted = TC_MAX_OF(tc_build_lanes(&s->e, v), mask == TC_NONE ? 1 : tc_build_lanes(&s->e, mask));
   if (lanes < wanted) lanes = wanted, at = tc_build_splat(&s->e, at, lanes);  // one place, perhaps of one value: the mask leaves one thread
   if (mask != TC_NONE) mask = tc_build_splat(&s->e, mask, tc_build_lanes(&s->e, at));
@@ -66,19 +66,19 @@ static void store_runs(tc_ex *s, uint32_t n, const tc_index *flat, tc_val v) {
   (void)tc_build_raw(&s->e, TC_IR_SCATTER, type, lanes, at, tc_build_cast(&s->e, tc_build_splat(&s->e, v, lanes), type), mask, buf);
 }
 
-void tc_ex_store(tc_ex *s, uint32_t n) {
+void tc_emit_store(tc_emit_ctx *s, uint32_t n) {
   const tc_gnode *x = &s->g->node[n];
   tc_index flat = tc_view_flat(s->gp, (tc_level)s->gr->level[n]);
   int64_t stride;
-  tc_val vec, v = tc_ex_member(s, n);
+  tc_val vec, v = tc_emit_member(s, n);
   if (s->st != TC_OK) return;
   tc_ix_simplify(&flat, &s->ext);
   if (s->threads.run) {
     store_runs(s, n, &flat, v);
     return;
   }
-  int buf = tc_ex_buffer(s, n);
-  tc_val base = tc_ex_index_value(s, flat, &stride, &vec);
+  int buf = tc_emit_buffer(s, n);
+  tc_val base = tc_emit_index_value(s, flat, &stride, &vec);
   s->x->writes |= UINT64_C(1) << buf;
   if (stride != 0 || vec != TC_NONE) v = tc_build_splat(&s->e, v, s->lanes);
   v = tc_build_cast(&s->e, v, x->type);
@@ -88,14 +88,14 @@ void tc_ex_store(tc_ex *s, uint32_t n) {
     tc_val at = tc_build_raw(&s->e, TC_IR_STORE, x->type, s->lanes, base, v, s->mask, buf);
     if (s->mask == TC_NONE && !s->e.failed) s->x->kir.inst[at].flags = streams(s, n);
   } else {
-    if (vec == TC_NONE) vec = tc_ex_scaled(s, tc_ex_lane_numbers(s), stride);
+    if (vec == TC_NONE) vec = tc_emit_scaled(s, tc_emit_lane_numbers(s), stride);
     vec = tc_build_bin(&s->e, TC_IR_ADD, vec, base);
     (void)tc_build_raw(&s->e, TC_IR_SCATTER, x->type, s->lanes, vec, v, s->mask, buf);
   }
 }
 
-void tc_ex_stores(tc_ex *s) {
-  for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) (void)tc_ex_member(s, s->gp->member[i]);  // operands first: no deep recursion
+void tc_emit_stores(tc_emit_ctx *s) {
+  for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) (void)tc_emit_member(s, s->gp->member[i]);  // operands first: no deep recursion
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
-    if (tc_ex_must_store(s, s->gp->member[i])) tc_ex_store(s, s->gp->member[i]);
+    if (tc_emit_must_store(s, s->gp->member[i])) tc_emit_store(s, s->gp->member[i]);
 }

@@ -80,7 +80,7 @@ static bool take_right(tc_index *x, uint8_t row, uint8_t col, tc_factor *f) {
 
 // From element idx of node *n to the tensor in memory: through views and, for a right factor,
 // through what the product makes of it.
-static bool follow(const tc_ex *s, uint32_t *n, const tc_index *idx, tc_factor *f) {
+static bool follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, tc_factor *f) {
   tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
   memcpy(here, idx, sizeof here);
   f->widened = TC_NONE;
@@ -100,12 +100,12 @@ static bool follow(const tc_ex *s, uint32_t *n, const tc_index *idx, tc_factor *
   return true;
 }
 
-bool tc_factor_find(tc_ex *s, uint32_t node, int k, uint8_t row, uint8_t col, tc_factor *f) {
+bool tc_factor_find(tc_emit_ctx *s, uint32_t node, int k, uint8_t row, uint8_t col, tc_factor *f) {
   const tc_gnode *x = &s->g->node[node];
   const tc_dims *d = &x->shape->d;
   uint32_t n = x->in[k];
   tc_index *idx = f->position;
-  if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, d, idx)) return tc_ex_unsaid(s, node, "a position cannot be said"), false;
+  if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, d, idx)) return tc_emit_not_affine(s, node, "a position cannot be said"), false;
   idx[d->rank - 2] = tc_ix_range(row), idx[d->rank - 1] = tc_ix_range(col);
   f->node = n;
   bool said = follow(s, &n, idx, f);
@@ -113,14 +113,14 @@ bool tc_factor_find(tc_ex *s, uint32_t node, int k, uint8_t row, uint8_t col, tc
   int64_t steps = s->ext.of[TC_RANGE_K0];
   said = said && (k == 0 ? take_pieces(&f->base, steps, f) : take_right(&f->base, row, col, f));
   said = said && (f->widened == TC_NONE || !f->panel);  // of panels every tile of rows would make all again
-  if (!said) return s->x->unsaid = x->in[k], tc_ex_fail(s, TC_ERR_STATE, "a factor cannot be said"), false;
-  f->buf = tc_ex_buffer(s, n);
+  if (!said) return s->x->unsaid = x->in[k], tc_emit_fail(s, TC_ERR_STATE, "a factor cannot be said"), false;
+  f->buf = tc_emit_buffer(s, n);
   s->x->same &= ~(UINT64_C(1) << f->buf);
   if (f->words) s->x->words |= UINT64_C(1) << f->buf, f->type = TC_I32;
   return true;
 }
 
-bool tc_operand4_find(tc_ex *s, uint32_t node, int k, tc_operand4 *o) {
+bool tc_operand4_find(tc_emit_ctx *s, uint32_t node, int k, tc_operand4 *o) {
   static const uint8_t range_of[4] = {TC_RANGE_A, TC_RANGE_F, TC_RANGE_K0, TC_RANGE_K};
   uint32_t n = s->g->node[node].in[k];
   tc_extents e = {{0}};
@@ -129,13 +129,13 @@ bool tc_operand4_find(tc_ex *s, uint32_t node, int k, tc_operand4 *o) {
     idx[i] = tc_ix_range(range_of[i]);
     e.of[range_of[i]] = s->g->node[n].shape->d.dim[i];
   }
-  bool said = tc_ex_follow(s, &n, idx, &e, &o->base);
+  bool said = tc_emit_follow(s, &n, idx, &e, &o->base);
   for (int i = 0; i < 4 && said; i++) said = tc_ix_take_stride(&o->base, range_of[i], &o->stride[i]);
   if (!said) {
     s->x->unsaid = s->g->node[node].in[k];
-    return tc_ex_fail(s, TC_ERR_STATE, "an operand cannot be said"), false;
+    return tc_emit_fail(s, TC_ERR_STATE, "an operand cannot be said"), false;
   }
-  o->buf = tc_ex_buffer(s, n);
+  o->buf = tc_emit_buffer(s, n);
   s->x->same &= ~(UINT64_C(1) << o->buf);
   return true;
 }

@@ -27,7 +27,7 @@ typedef struct tc_factor {
 
 // Finds operand k of the product; its rows follow range row and its columns range col, of which K0
 // is the one summed over. False if it must be stored first, which the expansion then says.
-bool tc_factor_find(tc_ex *s, uint32_t node, int k, uint8_t row, uint8_t col, tc_factor *f);
+bool tc_factor_find(tc_emit_ctx *s, uint32_t node, int k, uint8_t row, uint8_t col, tc_factor *f);
 
 // An operand of rank 4, in memory through views: each axis by one stride from base, which is over
 // arguments alone.
@@ -38,6 +38,6 @@ typedef struct tc_operand4 {
 } tc_operand4;
 
 // Finds operand k of the node; false if it must be stored first, which the expansion then says.
-bool tc_operand4_find(tc_ex *s, uint32_t node, int k, tc_operand4 *o);
+bool tc_operand4_find(tc_emit_ctx *s, uint32_t node, int k, tc_operand4 *o);
 
 #endif

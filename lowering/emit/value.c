@@ -9,40 +9,40 @@
 
 // Room for a position of the present level of the recursion: of the member being made, or of an
 // operand.
-static tc_index *position_of_level(tc_ex *s, bool of_operand) {
+static tc_index *position_of_level(tc_emit_ctx *s, bool of_operand) {
   tc_index **at = &s->path.position[s->path.n][of_operand];
   if (!*at) *at = tc_arena_alloc(s->arena, TC_MAX_RANK * sizeof **at);
-  if (!*at) (void)tc_ex_fail(s, TC_ERR_MEMORY, "no room for a kernel");
+  if (!*at) (void)tc_emit_fail(s, TC_ERR_MEMORY, "no room for a kernel");
   return *at;
 }
 
 // ---- made of its operands ----
 
-static tc_val operand_value(tc_ex *s, uint32_t n, int k, const tc_index *idx) {
+static tc_val operand_value(tc_emit_ctx *s, uint32_t n, int k, const tc_index *idx) {
   tc_index *at = position_of_level(s, true);
   if (!at) return 0;
-  if (tc_view_operand(s->g, n, k, idx, &s->ext, at)) return tc_ex_value_kept(s, s->g->node[n].in[k], at);
-  return tc_ex_unsaid(s, s->g->node[n].in[k], "a view cannot be said in terms of its operand");
+  if (tc_view_operand(s->g, n, k, idx, &s->ext, at)) return tc_emit_value_kept(s, s->g->node[n].in[k], at);
+  return tc_emit_not_affine(s, s->g->node[n].in[k], "a view cannot be said in terms of its operand");
 }
 
 // c, and that the index lies within [0, extent): on the sides where it may not.
-static tc_val in_range(tc_ex *s, const tc_index *x, int64_t extent, bool below, bool above, tc_val c) {
-  tc_val v = tc_ex_whole_index(s, x);
-  if (below) c = tc_ex_both(s, c, tc_build_bin(&s->e, TC_IR_GE, v, tc_ex_i64(s, 0)));
-  if (above) c = tc_ex_both(s, c, tc_build_bin(&s->e, TC_IR_LT, v, tc_ex_i64(s, extent)));
+static tc_val in_range(tc_emit_ctx *s, const tc_index *x, int64_t extent, bool below, bool above, tc_val c) {
+  tc_val v = tc_emit_whole_index(s, x);
+  if (below) c = tc_emit_both(s, c, tc_build_bin(&s->e, TC_IR_GE, v, tc_emit_i64(s, 0)));
+  if (above) c = tc_emit_both(s, c, tc_build_bin(&s->e, TC_IR_LT, v, tc_emit_i64(s, extent)));
   return c;
 }
 
 // The value of node n at idx where cond holds; masked loads elsewhere.
-static tc_val guarded_value(tc_ex *s, uint32_t n, const tc_index *idx, tc_val cond) {
+static tc_val guarded_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx, tc_val cond) {
   tc_val outer = s->cond;
-  if (cond != TC_NONE) s->cond = tc_ex_both(s, outer, cond);
-  tc_val v = tc_ex_value_kept(s, n, idx);
+  if (cond != TC_NONE) s->cond = tc_emit_both(s, outer, cond);
+  tc_val v = tc_emit_value_kept(s, n, idx);
   s->cond = outer;
   return v;
 }
 
-static tc_val pad_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+static tc_val pad_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) {
   tc_index *at = position_of_level(s, true);
   tc_val c = TC_NONE;
   if (!at) return 0;
@@ -55,11 +55,11 @@ static tc_val pad_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   }
   tc_val v = guarded_value(s, x->in[0], at, c);
   if (c == TC_NONE) return v;
-  tc_type type = tc_ex_compute_type(x->type);  // zeros without an argument: a pad that lowering made
-  return tc_build_select(&s->e, c, v, x->n_arg ? tc_ex_argument(s, x->arg, type) : tc_ex_zero(s, type));
+  tc_type type = tc_emit_compute_type(x->type);  // zeros without an argument: a pad that lowering made
+  return tc_build_select(&s->e, c, v, x->n_arg ? tc_emit_argument(s, x->arg, type) : tc_emit_zero(s, type));
 }
 
-static tc_val cat_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+static tc_val cat_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) {
   int axis = (int)x->attr[0];
   int64_t end = x->shape->d.dim[axis];
   tc_val v = TC_NONE;
@@ -79,7 +79,7 @@ static tc_val cat_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
 }
 
 // Unit steps only: others are external.
-static tc_val slice_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+static tc_val slice_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) {
   tc_index *at = position_of_level(s, true);
   const tc_dims *d = &s->g->node[x->in[1]].shape->d;
   tc_val c = TC_NONE;
@@ -88,21 +88,21 @@ static tc_val slice_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
     at[i] = idx[i];
     if (d->dim[i] == x->shape->d.dim[i]) continue;  // a slice of a whole axis starts at 0
     tc_term start = {TC_TERM_ARG, 0, x->arg + (uint32_t)i, 1, 0, -1};
-    if (!tc_ix_add_term(&at[i], start)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
+    if (!tc_ix_add_term(&at[i], start)) return tc_emit_not_affine(s, TC_NONE, "an index has too many terms");
     c = in_range(s, &at[i], d->dim[i], true, true, c);
   }
-  tc_val old = tc_ex_value_kept(s, x->in[0], idx), v = guarded_value(s, x->in[1], at, c);
+  tc_val old = tc_emit_value_kept(s, x->in[0], idx), v = guarded_value(s, x->in[1], at, c);
   return c == TC_NONE ? v : tc_build_select(&s->e, c, v, old);
 }
 
 // The index operand's value, wrapped once where negative; a check before this step has seen that it
 // is in range.
-static tc_val wrapped_index(tc_ex *s, uint32_t index, const tc_index *at, int64_t extent) {
-  tc_val v = tc_ex_value_kept(s, index, at);
-  return tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_LT, v, tc_ex_i64(s, 0)), tc_build_bin(&s->e, TC_IR_ADD, v, tc_ex_i64(s, extent)), v);
+static tc_val wrapped_index(tc_emit_ctx *s, uint32_t index, const tc_index *at, int64_t extent) {
+  tc_val v = tc_emit_value_kept(s, index, at);
+  return tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_LT, v, tc_emit_i64(s, 0)), tc_build_bin(&s->e, TC_IR_ADD, v, tc_emit_i64(s, extent)), v);
 }
 
-static tc_val gathered_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+static tc_val gathered_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) {
   const tc_dims *d = &s->g->node[x->in[0]].shape->d, *di = &s->g->node[x->in[1]].shape->d;
   int axis = (int)x->attr[0];
   tc_index *at = position_of_level(s, true);
@@ -118,36 +118,36 @@ static tc_val gathered_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
   }
   at[axis] = tc_ix_const(0);
   (void)tc_ix_add_term(&at[axis], (tc_term){TC_TERM_VALUE, 0, v, 1, 0, 1});
-  return tc_ex_value_kept(s, x->in[0], at);
+  return tc_emit_value_kept(s, x->in[0], at);
 }
 
-static __attribute__((noinline)) tc_val iota_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+static __attribute__((noinline)) tc_val iota_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) {
   tc_index flat;
-  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
+  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_emit_not_affine(s, TC_NONE, "an index has too many terms");
   if (tc_type_is_float(x->type)) {
-    tc_val i = tc_build_cast(&s->e, tc_ex_whole_index(s, &flat), TC_F64);
-    tc_val v =
-        tc_build_bin(&s->e, TC_IR_ADD, tc_ex_argument(s, x->arg, TC_F64), tc_build_bin(&s->e, TC_IR_MUL, tc_ex_argument(s, x->arg + 1, TC_F64), i));
-    return tc_ex_rounded(s, tc_build_cast(&s->e, v, tc_ex_compute_type(x->type)), x->type);
+    tc_val i = tc_build_cast(&s->e, tc_emit_whole_index(s, &flat), TC_F64);
+    tc_val v = tc_build_bin(&s->e, TC_IR_ADD, tc_emit_argument(s, x->arg, TC_F64),
+                            tc_build_bin(&s->e, TC_IR_MUL, tc_emit_argument(s, x->arg + 1, TC_F64), i));
+    return tc_emit_rounded(s, tc_build_cast(&s->e, v, tc_emit_compute_type(x->type)), x->type);
   }
   // Integers wrap, so the first lane's number is made once, and the others' differ from it by what
   // no iteration changes, in the type of the result.
   int64_t stride;
   if (s->threads.run) {
-    tc_val v = tc_build_bin(&s->e, TC_IR_MUL, tc_ex_whole_index(s, &flat), tc_ex_argument(s, x->arg + 1, TC_I64));
-    return tc_build_cast(&s->e, tc_build_bin(&s->e, TC_IR_ADD, v, tc_ex_argument(s, x->arg, TC_I64)), x->type);
+    tc_val v = tc_build_bin(&s->e, TC_IR_MUL, tc_emit_whole_index(s, &flat), tc_emit_argument(s, x->arg + 1, TC_I64));
+    return tc_build_cast(&s->e, tc_build_bin(&s->e, TC_IR_ADD, v, tc_emit_argument(s, x->arg, TC_I64)), x->type);
   }
-  tc_val vec, at = tc_ex_index_value(s, flat, &stride, &vec), step = tc_ex_argument(s, x->arg + 1, TC_I64);
-  tc_val first = tc_build_bin(&s->e, TC_IR_ADD, tc_ex_argument(s, x->arg, TC_I64), tc_build_bin(&s->e, TC_IR_MUL, step, at));
+  tc_val vec, at = tc_emit_index_value(s, flat, &stride, &vec), step = tc_emit_argument(s, x->arg + 1, TC_I64);
+  tc_val first = tc_build_bin(&s->e, TC_IR_ADD, tc_emit_argument(s, x->arg, TC_I64), tc_build_bin(&s->e, TC_IR_MUL, step, at));
   if (vec == TC_NONE && stride == 0) return tc_build_cast(&s->e, first, x->type);
   if (vec != TC_NONE) return tc_build_cast(&s->e, tc_build_bin(&s->e, TC_IR_ADD, first, tc_build_bin(&s->e, TC_IR_MUL, step, vec)), x->type);
-  tc_val lanes = tc_ex_numbers(s, x->type, s->lanes);
-  tc_val others = tc_build_bin(&s->e, TC_IR_MUL, lanes, tc_build_cast(&s->e, tc_ex_scaled(s, step, stride), x->type));
+  tc_val lanes = tc_emit_numbers(s, x->type, s->lanes);
+  tc_val others = tc_build_bin(&s->e, TC_IR_MUL, lanes, tc_build_cast(&s->e, tc_emit_scaled(s, step, stride), x->type));
   return tc_build_bin(&s->e, TC_IR_ADD, others, tc_build_cast(&s->e, first, x->type));
 }
 
 // Whether the lanes are at neighbouring positions, the first a multiple of 4.
-static bool is_run(const tc_ex *s, const tc_index *flat) {
+static bool is_run(const tc_emit_ctx *s, const tc_index *flat) {
   bool along = false;
   if (s->threads.run || s->lanes < 4 || flat->base % 4 || s->split % 4) return false;
   for (int i = 0; i < flat->n; i++) {
@@ -158,27 +158,27 @@ static bool is_run(const tc_ex *s, const tc_index *flat) {
   return along;
 }
 
-static __attribute__((noinline)) tc_val random_value(tc_ex *s, const tc_gnode *x, const tc_index *idx) {
+static __attribute__((noinline)) tc_val random_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) {
   tc_index flat;
   int64_t stride;
   tc_val vec;
-  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, TC_NONE, "an index has too many terms");
+  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_emit_not_affine(s, TC_NONE, "an index has too many terms");
   bool run = is_run(s, &flat);
-  tc_draw draw = {.op = x->op, .type = tc_ex_compute_type(x->type), .lanes = run ? s->lanes : 0};
-  draw.at = run ? tc_ex_index_value(s, flat, &stride, &vec) : tc_ex_whole_index(s, &flat);
-  draw.seed = tc_ex_argument(s, x->arg, TC_I64), draw.counter = tc_ex_argument(s, x->arg + 1, TC_I64);
-  if (x->op == TC_OP_RANDINT) draw.low = tc_ex_argument(s, x->arg + 2, TC_I64), draw.high = tc_ex_argument(s, x->arg + 3, TC_I64);
+  tc_draw draw = {.op = x->op, .type = tc_emit_compute_type(x->type), .lanes = run ? s->lanes : 0};
+  draw.at = run ? tc_emit_index_value(s, flat, &stride, &vec) : tc_emit_whole_index(s, &flat);
+  draw.seed = tc_emit_argument(s, x->arg, TC_I64), draw.counter = tc_emit_argument(s, x->arg + 1, TC_I64);
+  if (x->op == TC_OP_RANDINT) draw.low = tc_emit_argument(s, x->arg + 2, TC_I64), draw.high = tc_emit_argument(s, x->arg + 3, TC_I64);
   if (s->st != TC_OK) return 0;
   tc_val v = tc_draw_emit(&s->e, &draw);
   if (x->op == TC_OP_RAND && tc_type_is_half(x->type))
     v = tc_build_bin(&s->e, TC_IR_MIN, v, tc_build_const_f(&s->e, TC_F32, x->type == TC_F16 ? TC_MOST_F16 : TC_MOST_BF16));
-  return tc_ex_rounded(s, v, x->type);
+  return tc_emit_rounded(s, v, x->type);
 }
 
-static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
+static tc_val compute_op(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   const tc_gnode *x = &s->g->node[n];
   switch (x->op) {
-    case TC_OP_FULL: return tc_ex_rounded(s, tc_ex_argument(s, x->arg, tc_ex_compute_type(x->type)), x->type);
+    case TC_OP_FULL: return tc_emit_rounded(s, tc_emit_argument(s, x->arg, tc_emit_compute_type(x->type)), x->type);
     case TC_OP_IOTA: return iota_value(s, x, idx);
     case TC_OP_RAND:
     case TC_OP_RANDN:
@@ -203,19 +203,19 @@ static tc_val compute_op(tc_ex *s, uint32_t n, const tc_index *idx) {
   for (int k = 0; k < x->n_in && k < 3; k++) v[k] = operand_value(s, n, k, idx);
   if (s->st != TC_OK) return 0;
   if (x->op == TC_OP_POLYGAMMA) v[1] = tc_build_const_f(&s->e, TC_F64, (double)x->attr[0]);
-  tc_type type = tc_ex_compute_type(s->g->node[x->in[x->n_in - 1]].type);
+  tc_type type = tc_emit_compute_type(s->g->node[x->in[x->n_in - 1]].type);
   if (x->op == TC_OP_EXP && x->n_attr && x->attr[0] == TC_EXP_OF_NEGATIVE)
-    return tc_ex_rounded(s, tc_build_exp_of_negative(&s->e, type, v[0]), x->type);
-  return tc_ex_rounded(s, tc_build_scalar_op(&s->e, x->op, type, v[0], v[1], v[2]), x->type);
+    return tc_emit_rounded(s, tc_build_exp_of_negative(&s->e, type, v[0]), x->type);
+  return tc_emit_rounded(s, tc_build_scalar_op(&s->e, x->op, type, v[0], v[1], v[2]), x->type);
 }
 
 // Element idx of node n, made of its operands' elements. The way here is noted, and bounded: what
 // is too deep is stored half-way.
-static tc_val make_value(tc_ex *s, uint32_t n, const tc_index *idx) {
+static tc_val make_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   if (s->path.n == MAX_PATH) {
     s->x->unsaid = s->path.node[MAX_PATH / 2];
-    return tc_ex_fail(s, TC_ERR_STATE, "values are made in place too deeply");
+    return tc_emit_fail(s, TC_ERR_STATE, "values are made in place too deeply");
   }
   s->path.node[s->path.n++] = n;
   tc_val v = compute_op(s, n, idx);
@@ -225,69 +225,69 @@ static tc_val make_value(tc_ex *s, uint32_t n, const tc_index *idx) {
 
 // ---- found ----
 
-tc_val tc_ex_member(tc_ex *s, uint32_t n) {
-  if (tc_ex_note_of(s, n)->memo != TC_NONE) return tc_ex_note_of(s, n)->memo;
-  if (tc_ex_note_of(s, n)->stashed) {
-    tc_val row = tc_build_raw(&s->e, TC_IR_LOAD, tc_ex_compute_type(s->g->node[n].type), s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE,
-                              tc_ex_note_of(s, n)->stash);
-    tc_ex_remember(s, n, row);
+tc_val tc_emit_member(tc_emit_ctx *s, uint32_t n) {
+  if (tc_emit_note_of(s, n)->memo != TC_NONE) return tc_emit_note_of(s, n)->memo;
+  if (tc_emit_note_of(s, n)->stashed) {
+    tc_val row = tc_build_raw(&s->e, TC_IR_LOAD, tc_emit_compute_type(s->g->node[n].type), s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE,
+                              tc_emit_note_of(s, n)->stash);
+    tc_emit_remember(s, n, row);
     return row;
   }
   const tc_gnode *x = &s->g->node[n];
   tc_index *idx = position_of_level(s, false);
   if (!idx) return 0;
-  if (tc_op_kind_of(x->op) == TC_KIND_FOLD) return tc_ex_fail(s, TC_ERR_STATE, "a fold is read before it is done");
-  if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx)) return tc_ex_unsaid(s, n, "a position cannot be said");
+  if (tc_op_kind_of(x->op) == TC_KIND_FOLD) return tc_emit_fail(s, TC_ERR_STATE, "a fold is read before it is done");
+  if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx)) return tc_emit_not_affine(s, n, "a position cannot be said");
   tc_val v = make_value(s, n, idx);
-  if (tc_ex_note_of(s, n)->stash >= 0 && s->st == TC_OK)
-    (void)tc_build_raw(&s->e, TC_IR_STORE, tc_ex_compute_type(x->type), s->lanes, s->at[TC_RANGE_F], tc_build_splat(&s->e, v, s->lanes), TC_NONE,
-                       tc_ex_note_of(s, n)->stash);
-  tc_ex_remember(s, n, v);
+  if (tc_emit_note_of(s, n)->stash >= 0 && s->st == TC_OK)
+    (void)tc_build_raw(&s->e, TC_IR_STORE, tc_emit_compute_type(x->type), s->lanes, s->at[TC_RANGE_F], tc_build_splat(&s->e, v, s->lanes), TC_NONE,
+                       tc_emit_note_of(s, n)->stash);
+  tc_emit_remember(s, n, v);
   return v;
 }
 
 // Whether the index is that of the iteration's own element of a level.
-static bool is_own(tc_ex *s, const tc_index *flat, tc_level level) {
+static bool is_own(tc_emit_ctx *s, const tc_index *flat, tc_level level) {
   tc_index own = tc_view_flat(s->gp, level);
   tc_ix_simplify(&own, &s->ext);
   return tc_ix_equal(flat, &own);
 }
 
 // Member m read as element idx of n, which must be its own.
-static __attribute__((noinline)) bool is_own_member(tc_ex *s, uint32_t m, uint32_t n, const tc_index *idx) {
+static __attribute__((noinline)) bool is_own_member(tc_emit_ctx *s, uint32_t m, uint32_t n, const tc_index *idx) {
   tc_index flat;
-  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return (void)tc_ex_unsaid(s, m, "an index has too many terms"), false;
+  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return (void)tc_emit_not_affine(s, m, "an index has too many terms"), false;
   if (is_own(s, &flat, (tc_level)s->gr->level[m])) return true;
   if (s->st == TC_OK) s->x->unsaid = m;
-  return (void)tc_ex_fail(s, TC_ERR_STATE, "a member is read away from its place"), false;
+  return (void)tc_emit_fail(s, TC_ERR_STATE, "a member is read away from its place"), false;
 }
 
 // Whether a value made in place is made once an iteration: it is read at the iteration's own
 // position.
-static __attribute__((noinline)) bool is_made_once(tc_ex *s, uint32_t n, const tc_index *idx) {
+static __attribute__((noinline)) bool is_made_once(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   tc_index flat;
   return tc_op_kind_of(s->g->node[n].op) == TC_KIND_ELEM && s->cond == TC_NONE && tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat) &&
          is_own(s, &flat, TC_LEVEL_FULL);
 }
 
-static tc_val made_again(tc_ex *s, uint32_t n, const tc_index *idx) {
+static tc_val made_again(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   bool once = is_made_once(s, n, idx);
-  if (once && tc_ex_note_of(s, n)->memo != TC_NONE) return tc_ex_note_of(s, n)->memo;
+  if (once && tc_emit_note_of(s, n)->memo != TC_NONE) return tc_emit_note_of(s, n)->memo;
   tc_val v = make_value(s, n, idx);
-  if (once && s->st == TC_OK) tc_ex_remember(s, n, v);
+  if (once && s->st == TC_OK) tc_emit_remember(s, n, v);
   return v;
 }
 
-static tc_held_row *held_of(tc_ex *s, uint32_t n) {
+static tc_held_row *held_of(tc_emit_ctx *s, uint32_t n) {
   for (int i = 0; s->held && i < s->held->n; i++)
     if (s->held->row[i].node == n) return &s->held->row[i];
   return NULL;
 }
 
-static tc_val held_value(tc_ex *s, tc_held_row *held, tc_index flat) {
-  tc_type type = tc_ex_compute_type(s->g->node[held->node].type);
+static tc_val held_value(tc_emit_ctx *s, tc_held_row *held, tc_index flat) {
+  tc_type type = tc_emit_compute_type(s->g->node[held->node].type);
   if (held->there) return tc_build_raw(&s->e, TC_IR_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, held->tile);
-  tc_val v = tc_ex_load(s, held->node, flat);
+  tc_val v = tc_emit_load(s, held->node, flat);
   (void)tc_build_raw(&s->e, TC_IR_STORE, type, s->lanes, s->at[TC_RANGE_F], v, TC_NONE, held->tile);
   held->filled = true;
   return v;
@@ -295,49 +295,49 @@ static tc_val held_value(tc_ex *s, tc_held_row *held, tc_index flat) {
 
 // Element idx of n from memory, where it is m. One load an iteration: a later one could meet what
 // the kernel itself has written in place.
-static __attribute__((noinline)) tc_val loaded_value(tc_ex *s, uint32_t m, uint32_t n, const tc_index *idx) {
+static __attribute__((noinline)) tc_val loaded_value(tc_emit_ctx *s, uint32_t m, uint32_t n, const tc_index *idx) {
   tc_index flat;
-  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_ex_unsaid(s, m, "an index has too many terms");
+  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_emit_not_affine(s, m, "an index has too many terms");
   tc_held_row *held = held_of(s, m);
   bool plain = (held || s->gp->kind == TC_GROUP_FLAT) && s->cond == TC_NONE && is_own(s, &flat, TC_LEVEL_FULL);
-  if (plain && tc_ex_note_of(s, m)->memo != TC_NONE) return tc_ex_note_of(s, m)->memo;
-  tc_val v = plain && held ? held_value(s, held, flat) : tc_ex_load(s, m, flat);
-  if (plain) tc_ex_remember(s, m, v);
+  if (plain && tc_emit_note_of(s, m)->memo != TC_NONE) return tc_emit_note_of(s, m)->memo;
+  tc_val v = plain && held ? held_value(s, held, flat) : tc_emit_load(s, m, flat);
+  if (plain) tc_emit_remember(s, m, v);
   return v;
 }
 
 // Whether element idx of n is the one that is given, not another of the same node.
-static __attribute__((noinline)) bool is_given(const tc_ex *s, uint32_t n, const tc_index *idx) {
+static __attribute__((noinline)) bool is_given(const tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   tc_index flat;
   return tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat) && tc_ix_equal(&flat, s->given.at);
 }
 
 // This and make_value call one another for each operand made in place: no index is on their stack,
 // of which a thread may have little.
-tc_val tc_ex_value_kept(tc_ex *s, uint32_t n, const tc_index *idx) {
+tc_val tc_emit_value_kept(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   uint32_t m = n;  // below reshapes, where the flat position is the same
-  while (!tc_ex_in_group(s, m) && !s->gr->stored[m] && tc_op_is_alias(s->g->node[m].op)) m = s->g->node[m].in[0];
+  while (!tc_emit_in_fusion(s, m) && !s->gr->stored[m] && tc_op_is_alias(s->g->node[m].op)) m = s->g->node[m].in[0];
   if (m == s->given.node && is_given(s, n, idx)) return s->given.value;
   m = tc_group_root(s->gr, m);
-  bool ours = tc_ex_in_group(s, m);
+  bool ours = tc_emit_in_fusion(s, m);
   if (!ours && !s->gr->stored[m]) return made_again(s, n, idx);
   if (!ours) return loaded_value(s, m, n, idx);
-  return is_own_member(s, m, n, idx) ? tc_ex_member(s, m) : 0;
+  return is_own_member(s, m, n, idx) ? tc_emit_member(s, m) : 0;
 }
 
-tc_val tc_ex_value(tc_ex *s, uint32_t n, const tc_index *idx) {
-  tc_ex_enter(s);
-  tc_val v = tc_ex_value_kept(s, n, idx);
-  tc_ex_leave(s);
+tc_val tc_emit_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
+  tc_emit_enter(s);
+  tc_val v = tc_emit_value_kept(s, n, idx);
+  tc_emit_leave(s);
   return v;
 }
 
-tc_val tc_ex_made_from(tc_ex *s, uint32_t n, const tc_index *idx, uint32_t from, const tc_index *at, tc_val given) {
+tc_val tc_emit_made_from(tc_emit_ctx *s, uint32_t n, const tc_index *idx, uint32_t from, const tc_index *at, tc_val given) {
   s->given = (tc_given_value){from, at, given};
-  tc_ex_enter(s);
-  tc_val v = tc_ex_value_kept(s, n, idx);
-  tc_ex_leave(s);
+  tc_emit_enter(s);
+  tc_val v = tc_emit_value_kept(s, n, idx);
+  tc_emit_leave(s);
   s->given.node = TC_NONE;
   return s->st == TC_OK ? v : given;
 }

@@ -46,7 +46,7 @@ typedef struct tc_grouping {
   uint8_t *level;  // per node: tc_level
   bool *stored;  // per node: has memory (leaf, output, or read across groups and not cheaper to make again: recompute.h)
   uint32_t *alias;  // per node: the node whose memory it shares (a reshape of something stored), or itself
-  struct tc_ex_notes *notes;  // scratch of expansions (context.h), NULL until the first
+  struct tc_emit_notes *notes;  // scratch of expansions (context.h), NULL until the first
 } tc_grouping;
 
 // The group that g is part of now.

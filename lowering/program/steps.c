@@ -110,7 +110,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
 
 // Whether the kernel makes, of what lasts alone, nothing but temporaries of the plan. Indexing is left out: its checks are steps of every run. So are
 // products: where data is a parameter too, whole layers would be kept.
-static bool is_prepared(const tc_builder *b, const tc_group *group, const tc_expansion *e) {
+static bool is_prepared(const tc_builder *b, const tc_group *group, const tc_emit_result *e) {
   bool all = b->prepare && e->n_read > 0;
   for (uint32_t i = 0; i < e->n_read && all; i++) all = b->lasts[tc_group_root(&b->gr, e->read[i])] != TC_LASTS_NOT;
   for (uint32_t i = 0; i < e->n_written && all; i++) {
@@ -125,7 +125,7 @@ static bool is_prepared(const tc_builder *b, const tc_group *group, const tc_exp
   return all;
 }
 
-bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_expansion *e) {
+bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_emit_result *e) {
   tc_kir_destroy(&s->draft->kir);
   s->draft->kir = e->kir;
   memcpy(s->draft->stem, e->stem, sizeof s->draft->stem);
@@ -138,9 +138,9 @@ bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_expansion 
 }
 
 static bool add_kernel(tc_builder *b, const tc_group *group, tc_status *st) {
-  tc_expansion e;
+  tc_emit_result e;
   tc_arena_reset(&b->expansion);
-  *st = tc_expand_group(&e, &b->gr, group, NULL, &b->expansion);
+  *st = tc_emit_fusion(&e, &b->gr, group, NULL, &b->expansion);
   b->unsaid = *st == TC_OK ? TC_NONE : e.unsaid, b->full = *st != TC_OK && e.full;
   if (*st != TC_OK) return false;
   b->preparing = is_prepared(b, group, &e);

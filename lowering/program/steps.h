@@ -38,6 +38,6 @@ typedef struct tc_builder {
 // Steps for all groups of b->gr; false where groups must be made again (unsaid, full, apart), or after a failure, *st; TC_OK there: out of memory.
 bool tc_steps_build(tc_builder *b, tc_status *st);
 // What the expansion says of a step that has room for it. Takes the kernel.
-bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_expansion *e);
+bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_emit_result *e);
 
 #endif

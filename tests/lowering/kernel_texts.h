@@ -23,11 +23,11 @@ static inline void take_kernels(work *w, const tc_target *target, tc_group_kind 
   uint8_t *forced = calloc(w->g.n, 1);
   cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK);
   for (uint32_t g = 0; g < gr.n_group; g++) {
-    tc_expansion e;
+    tc_emit_result e;
     tc_gpu_shape shape;
     char *source;
     if (gr.group[g].kind != kind || gr.group[g].merged != TC_GROUP_NONE) continue;
-    cr_assert_eq(tc_expand_group(&e, &gr, &gr.group[g], NULL, &w->arena), TC_OK, "%s: %s", what, tc_last_error()->message);
+    cr_assert_eq(tc_emit_fusion(&e, &gr, &gr.group[g], NULL, &w->arena), TC_OK, "%s: %s", what, tc_last_error()->message);
     cr_assert_eq(tc_gpu_print(&e.kir, "kernel", &source, &shape), TC_OK, "%s: %s", what, tc_last_error()->message);
     take(arg, what, source);
     tc_free(source);

@@ -108,11 +108,11 @@ static void print_kernel(const tc_kir *kir, int lines, FILE *out) {
 
 // One fusion's kernel; false: a node is to be stored first, and is in `forced` now.
 static bool print_fusion(const tc_grouping *gr, const tc_group *group, tc_arena *arena, uint8_t *forced, int lines, FILE *out, FILE *refused) {
-  tc_expansion e;
+  tc_emit_result e;
   fprintf(out, "%s of ", kind_names[group->kind]);
   for (uint32_t i = 0; i < group->n_member; i++) fprintf(out, "%s%s", i ? ", " : "", tc_op_names[gr->graph->node[group->member[i]].op]);
   if (group->kind == TC_GROUP_EXTERN) return fprintf(out, "\n"), true;
-  tc_status st = tc_expand_group(&e, gr, group, NULL, arena);
+  tc_status st = tc_emit_fusion(&e, gr, group, NULL, arena);
   if (st != TC_OK) {
     cr_assert(e.unsaid != TC_NONE && forced[e.unsaid] == 0, "an emitter fails: %s", tc_last_error() ? tc_last_error()->message : "");
     fprintf(refused, "refused: %%%u %s is stored first\n", e.unsaid, tc_op_names[gr->graph->node[e.unsaid].op]);

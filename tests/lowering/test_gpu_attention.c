@@ -225,12 +225,12 @@ static void look(lesson *x, const tc_kir *n) {
 
 static void run_group(lesson *x, const tc_grouping *gr, const tc_group *group) {
   work *w = &x->w;
-  tc_expansion e;
+  tc_emit_result e;
   void *buf[TC_MAX_BUFS];
   int64_t n[TC_MAX_BUFS];
   uint64_t num[TC_MAX_NUMS];
   char text[200];
-  tc_status st = tc_expand_group(&e, gr, group, w->cut, &w->arena);
+  tc_status st = tc_emit_fusion(&e, gr, group, w->cut, &w->arena);
   w->refused = w->cut && st == TC_ERR_STATE;
   if (w->refused) return;
   cr_assert_eq(st, TC_OK, "%s: unsaid %u: %s", x->p->name, e.unsaid, tc_last_error()->message);

@@ -42,16 +42,16 @@ static uint32_t build_norm(work *w, tc_type type, int64_t n) {
 
 typedef uint32_t build(work *w, tc_type type, int64_t n);
 
-static tc_expansion expanded(work *w, const tc_target *target) {
+static tc_emit_result expanded(work *w, const tc_target *target) {
   tc_grouping gr;
-  tc_expansion e = {.n_buf = 0};
+  tc_emit_result e = {.n_buf = 0};
   uint8_t *forced = calloc(w->g.n, 1);
   w->g.target = *target;
   cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK);
   int n = 0;
   for (uint32_t g = 0; g < gr.n_group; g++) {
     if (gr.group[g].merged != TC_GROUP_NONE) continue;
-    cr_assert_eq(tc_expand_group(&e, &gr, &gr.group[g], NULL, &w->arena), TC_OK, "%s", tc_last_error()->message);
+    cr_assert_eq(tc_emit_fusion(&e, &gr, &gr.group[g], NULL, &w->arena), TC_OK, "%s", tc_last_error()->message);
     n++;
   }
   cr_assert_eq(n, 1, "%d kernels", n);
@@ -60,7 +60,7 @@ static tc_expansion expanded(work *w, const tc_target *target) {
 }
 
 // Loads of the graph's leaves in the kernel, each of them once in the turns of a row, and once in its tail.
-static int n_loads(const work *w, const tc_expansion *e) {
+static int n_loads(const work *w, const tc_emit_result *e) {
   int n = 0;
   for (uint32_t i = 0; i < e->kir.n_inst; i++) {
     const tc_kir_inst *x = &e->kir.inst[i];
@@ -72,7 +72,7 @@ static int n_loads(const work *w, const tc_expansion *e) {
 static void expect_sums(build *what, tc_type type, int64_t n) {
   work w = begin();
   uint32_t y = what(&w, type, n);
-  tc_expansion e = expanded(&w, &hopper);
+  tc_emit_result e = expanded(&w, &hopper);
   void *buf[TC_MAX_BUFS];
   int64_t count_of[TC_MAX_BUFS];
   char text[200];
@@ -98,7 +98,7 @@ Test(gpu_clusters, a_row_is_spread_over_as_many_blocks_as_hold_it) {
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
     work w = begin();
     build_softmax(&w, TC_F32, of[i].n);
-    tc_expansion e = expanded(&w, &hopper);
+    tc_emit_result e = expanded(&w, &hopper);
     cr_expect_eq(e.kir.cluster, of[i].cluster, "%lld: %d blocks", (long long)of[i].n, e.kir.cluster);
     cr_expect_eq(n_loads(&w, &e), of[i].loads, "%lld: %d loads", (long long)of[i].n, n_loads(&w, &e));
     tc_kir_destroy(&e.kir);
@@ -109,7 +109,7 @@ Test(gpu_clusters, a_row_is_spread_over_as_many_blocks_as_hold_it) {
 Test(gpu_clusters, a_device_without_them_has_none) {
   work w = begin();
   build_softmax(&w, TC_F32, 65536);
-  tc_expansion e = expanded(&w, &ampere);
+  tc_emit_result e = expanded(&w, &ampere);
   cr_expect_eq(e.kir.cluster, 0);
   cr_expect_eq(n_loads(&w, &e), 3);  // the powers of so long a row are not kept either
   tc_kir_destroy(&e.kir);
@@ -125,7 +125,7 @@ Test(gpu_clusters, a_nest_of_several_blocks_has_no_memory_of_one) {
   work w = begin();
   char text[200];
   build_softmax(&w, TC_F32, 65536);
-  tc_expansion e = expanded(&w, &hopper);
+  tc_emit_result e = expanded(&w, &hopper);
   cr_expect_eq(tc_kir_verify(&e.kir, text, sizeof text), TC_OK, "%s", text);
   cr_assert_gt(e.kir.n_tile, 0);
   e.kir.tile[0].of_lanes = 0;

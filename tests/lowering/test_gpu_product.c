@@ -30,7 +30,7 @@ static void look(const tc_kir *n, seen *s) {
   }
 }
 
-static void run_expansion(const work *w, const tc_expansion *e, const char *what) {
+static void run_expansion(const work *w, const tc_emit_result *e, const char *what) {
   void *buf[TC_MAX_BUFS];
   int64_t n[TC_MAX_BUFS];
   uint64_t num[TC_MAX_NUMS];
@@ -67,10 +67,10 @@ static void run_graph(work *w, const tc_target *target, const char *what, seen *
     uint32_t g = gr.of[w->g.order[i]];
     if (g == TC_GROUP_NONE || done[g]) continue;
     done[g] = true;
-    tc_expansion e;
+    tc_emit_result e;
     bool product = gr.group[g].kind == TC_GROUP_GEMM;
     w->g.target = product && target ? *target : (tc_target){.gpu = NULL};
-    tc_status st = tc_expand_group(&e, &gr, &gr.group[g], product ? w->cut : NULL, &w->arena);
+    tc_status st = tc_emit_fusion(&e, &gr, &gr.group[g], product ? w->cut : NULL, &w->arena);
     if (w->cut && st == TC_ERR_STATE) {
       w->refused = true;
       break;
@@ -200,23 +200,23 @@ Test(gpu_product, boxes_go_through_four_warps_with_the_same_chain_of_sums) {
 }
 
 // The kernel of a product by four warps.
-static tc_expansion fetched(work *w) {
+static tc_emit_result fetched(work *w) {
   static const problem p = {"fetched", TC_BF16, 2, 128, 128, 256, false, true, false};
   tc_grouping gr;
-  tc_expansion e;
+  tc_emit_result e;
   uint8_t *forced = calloc(MOST_NODES, 1);
   build_product(w, &p);
   w->g.target = hopper;
   cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK);
   cr_assert_eq(gr.n_group, 1);
-  cr_assert_eq(tc_expand_group(&e, &gr, &gr.group[0], NULL, &w->arena), TC_OK, "%s", tc_last_error()->message);
+  cr_assert_eq(tc_emit_fusion(&e, &gr, &gr.group[0], NULL, &w->arena), TC_OK, "%s", tc_last_error()->message);
   free(forced);
   return e;
 }
 
 Test(gpu_product, what_is_fetched_is_whole_boxes_of_aligned_matrices) {
   work w = begin();
-  tc_expansion e = fetched(&w);
+  tc_emit_result e = fetched(&w);
   tc_kir *n = &e.kir;
   char text[200];
   cr_assert_eq(n->n_map, 2);
@@ -259,7 +259,7 @@ Test(gpu_product, a_product_that_is_not_awaited_is_found) {
   } planted[] = {{TC_IR_TMA_WAIT, "not there"}, {TC_IR_WGMMA_WAIT, "being added to"}};
   for (int p = 0; p < 2; p++) {
     work w = begin();
-    tc_expansion e = fetched(&w);
+    tc_emit_result e = fetched(&w);
     void *buf[3];
     int64_t n[3];
     char text[200];

@@ -140,9 +140,9 @@ static void store_sums(backward *b, uint32_t node, int tile, tc_val tile_row, tc
 static void enter_head(backward *b) {
   tc_att *p = b->p;
   p->s->at[TC_RANGE_A] = add(p->s, times(p->s, b->unit, p->group), b->head);
-  p->q.at = tc_ex_base(p->s, &p->q.base), p->dout.at = tc_ex_base(p->s, &p->dout.base), p->sums.at = tc_ex_base(p->s, &p->sums.base),
-  p->delta.at = tc_ex_base(p->s, &p->delta.base);
-  if (p->has_mask) p->mask.at = tc_ex_base(p->s, &p->mask.base);
+  p->q.at = tc_emit_base(p->s, &p->q.base), p->dout.at = tc_emit_base(p->s, &p->dout.base), p->sums.at = tc_emit_base(p->s, &p->sums.base),
+  p->delta.at = tc_emit_base(p->s, &p->delta.base);
+  if (p->has_mask) p->mask.at = tc_emit_base(p->s, &p->mask.base);
 }
 
 static void backward_block(backward *b, tc_val key_end) {
@@ -214,26 +214,26 @@ static void backward_unit(backward *b) {
 }
 
 void tc_att_backward(tc_att *p) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   backward b = {.p = p, .e = packed_columns(p, p->e), .ev = packed_columns(p, p->ev)};
   int64_t keys = ceil_to(p->block, p->lanes), rows = BLOCK_ROWS + p->rows;
-  b.key_panels = tc_ex_tile(s, p->acc, keys * panel_columns(p, p->e));
-  if (wants_slopes(p)) b.value_panels = tc_ex_tile(s, p->acc, keys * panel_columns(p, p->ev));
-  if (p->dq != TC_NONE) b.keys = tc_ex_tile(s, p->acc, p->block * b.e);
-  b.queries = tc_ex_tile(s, p->acc, rows * b.e), b.douts = tc_ex_tile(s, p->acc, rows * b.ev);
-  b.weights = tc_ex_tile(s, p->acc, rows * p->pitch);
-  if (wants_slopes(p)) b.slopes = tc_ex_tile(s, p->acc, rows * p->pitch);
+  b.key_panels = tc_emit_tile(s, p->acc, keys * panel_columns(p, p->e));
+  if (wants_slopes(p)) b.value_panels = tc_emit_tile(s, p->acc, keys * panel_columns(p, p->ev));
+  if (p->dq != TC_NONE) b.keys = tc_emit_tile(s, p->acc, p->block * b.e);
+  b.queries = tc_emit_tile(s, p->acc, rows * b.e), b.douts = tc_emit_tile(s, p->acc, rows * b.ev);
+  b.weights = tc_emit_tile(s, p->acc, rows * p->pitch);
+  if (wants_slopes(p)) b.slopes = tc_emit_tile(s, p->acc, rows * p->pitch);
   int64_t dq_size = p->group * (ceil_to(p->l, p->rows) + p->rows) * b.e;
-  if (p->dq != TC_NONE && !p->one_block) b.dq_total = b.dq = tc_ex_tile(s, p->acc, dq_size);
-  if (p->dk != TC_NONE) b.dk_total = b.dk = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.e);
-  if (p->dv != TC_NONE) b.dv_total = b.dv = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.ev);
-  if (p->dq != TC_NONE && p->key_group) b.dq_total = tc_ex_tile(s, p->acc, dq_size);
+  if (p->dq != TC_NONE && !p->one_block) b.dq_total = b.dq = tc_emit_tile(s, p->acc, dq_size);
+  if (p->dk != TC_NONE) b.dk_total = b.dk = tc_emit_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.e);
+  if (p->dv != TC_NONE) b.dv_total = b.dv = tc_emit_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.ev);
+  if (p->dq != TC_NONE && p->key_group) b.dq_total = tc_emit_tile(s, p->acc, dq_size);
   b.row_groups = p->l > TC_CHAIN_WHOLE && p->group * p->l > GROUP_ROWS;
-  if (p->dk != TC_NONE && b.row_groups) b.dk_total = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.e);
-  if (p->dv != TC_NONE && b.row_groups) b.dv_total = tc_ex_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.ev);
-  b.unit = tc_ex_begin_units(s);
+  if (p->dk != TC_NONE && b.row_groups) b.dk_total = tc_emit_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.e);
+  if (p->dv != TC_NONE && b.row_groups) b.dv_total = tc_emit_tile(s, p->acc, (p->block + TC_ATT_ROWS) * b.ev);
+  b.unit = tc_emit_begin_units(s);
   s->at[TC_RANGE_A] = times(p->s, b.unit, p->group), s->bound[TC_RANGE_A] = true;
-  p->k.at = tc_ex_base(p->s, &p->k.base), p->v.at = tc_ex_base(p->s, &p->v.base);
+  p->k.at = tc_emit_base(p->s, &p->k.base), p->v.at = tc_emit_base(p->s, &p->v.base);
   backward_unit(&b);
   end(p->s);
   s->x->extent = p->n * p->hkv;

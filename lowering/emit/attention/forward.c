@@ -71,7 +71,7 @@ static void choose_key_blocks(tc_att *p) {
   p->reads_keys = !p->backward && p->f <= READING_ROWS;
   p->vector = isa->vector_bytes / size;
   p->unroll = tc_blocks_unrolled();
-  p->lanes = TC_MIN(isa->registers / 8 * p->vector, TC_MAX_OF(tc_ex_lanes_for(p->keys), TC_ATT_STEP));
+  p->lanes = TC_MIN(isa->registers / 8 * p->vector, TC_MAX_OF(tc_emit_lanes_for(p->keys), TC_ATT_STEP));
   p->block = p->e > LONG_HEAD ? KEYS / 2 : KEYS;  // of e alone, which sums without values have, too, and with the same bits
   if (p->backward) p->block /= 2;
   p->one_block = p->keys <= p->block;
@@ -501,36 +501,37 @@ static bool packs_values(const tc_att *p) {
 }
 
 static void forward_kernel(tc_att *p) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   forward f = {.p = p, .pack_values = p->out != TC_NONE && packs_values(p)};
   int64_t states = p->one_block ? p->rows : p->row_block, columns = packed_columns(p, p->ev);
   f.value_pitch = f.pack_values ? columns : p->v.stride;
-  if (!p->reads_keys) f.panels = tc_ex_tile(s, p->packed_type, ceil_to(p->block, p->lanes) * panel_columns(p, p->e / p->step));
-  if (f.pack_values) f.values = tc_ex_tile(s, p->packed_type, p->block / p->step * columns);
-  if (!reads_queries(p)) f.queries = tc_ex_tile(s, p->acc, p->rows * ceil_to(p->e, p->by_pairs ? TC_ATT_PAIRED : p->vector) + TC_ATT_PAIRED);
-  if (p->by_pairs) f.pairs = (tc_att_pairs){tc_ex_tile(s, p->acc, ceil_to(p->block, p->lanes)), tc_ex_tile(s, p->acc, TC_ATT_ROWS), TC_NONE};
-  f.weights = f.scores = tc_ex_tile(s, p->acc, p->rows * p->pitch);
-  if (p->step > 1) f.weights = tc_ex_tile(s, TC_BF16, p->rows * p->pitch);
-  f.greatest = tc_ex_tile(s, p->acc, states), f.sums = tc_ex_tile(s, p->acc, states);
-  if (!p->one_block) f.shrink = tc_ex_tile(s, p->acc, p->rows);
-  if (!p->one_block && p->out != TC_NONE) f.mix = tc_ex_tile(s, p->acc, states * columns);
-  if (p->key_group) f.total = (row_state){tc_ex_tile(s, p->acc, states), tc_ex_tile(s, p->acc, states), tc_ex_tile(s, p->acc, states * columns)};
+  if (!p->reads_keys) f.panels = tc_emit_tile(s, p->packed_type, ceil_to(p->block, p->lanes) * panel_columns(p, p->e / p->step));
+  if (f.pack_values) f.values = tc_emit_tile(s, p->packed_type, p->block / p->step * columns);
+  if (!reads_queries(p)) f.queries = tc_emit_tile(s, p->acc, p->rows * ceil_to(p->e, p->by_pairs ? TC_ATT_PAIRED : p->vector) + TC_ATT_PAIRED);
+  if (p->by_pairs) f.pairs = (tc_att_pairs){tc_emit_tile(s, p->acc, ceil_to(p->block, p->lanes)), tc_emit_tile(s, p->acc, TC_ATT_ROWS), TC_NONE};
+  f.weights = f.scores = tc_emit_tile(s, p->acc, p->rows * p->pitch);
+  if (p->step > 1) f.weights = tc_emit_tile(s, TC_BF16, p->rows * p->pitch);
+  f.greatest = tc_emit_tile(s, p->acc, states), f.sums = tc_emit_tile(s, p->acc, states);
+  if (!p->one_block) f.shrink = tc_emit_tile(s, p->acc, p->rows);
+  if (!p->one_block && p->out != TC_NONE) f.mix = tc_emit_tile(s, p->acc, states * columns);
+  if (p->key_group)
+    f.total = (row_state){tc_emit_tile(s, p->acc, states), tc_emit_tile(s, p->acc, states), tc_emit_tile(s, p->acc, states * columns)};
   int64_t blocks = (p->f + p->row_block - 1) / p->row_block;
   tc_val begin = tc_build_raw(E, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val finish = tc_build_raw(E, TC_IR_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   if (p->by_pairs) f.begins_pair = pair_beginnings(p);
   tc_val unit = loop(p->s, begin, finish, 1), block = tc_build_bin(E, TC_IR_REM, unit, i64(p->s, blocks));
   s->at[TC_RANGE_A] = tc_build_bin(E, TC_IR_DIV, unit, i64(p->s, blocks)), s->bound[TC_RANGE_A] = true;
-  p->q.at = tc_ex_base(p->s, &p->q.base), p->k.at = tc_ex_base(p->s, &p->k.base);
-  if (p->out != TC_NONE) p->v.at = tc_ex_base(p->s, &p->v.base);
-  if (p->has_mask) p->mask.at = tc_ex_base(p->s, &p->mask.base);
+  p->q.at = tc_emit_base(p->s, &p->q.base), p->k.at = tc_emit_base(p->s, &p->k.base);
+  if (p->out != TC_NONE) p->v.at = tc_emit_base(p->s, &p->v.base);
+  if (p->has_mask) p->mask.at = tc_emit_base(p->s, &p->mask.base);
   f.r0 = times(p->s, block, p->row_block);
   forward_unit(&f, least(p, i64(p->s, p->f), plus(p, f.r0, p->row_block)));
   end(p->s);
   s->x->extent = p->a * blocks;
 }
 
-void tc_emitter_attention(tc_ex *s, const tc_build_request *r) {
+void tc_emitter_attention(tc_emit_ctx *s, const tc_build_request *r) {
   (void)r;
   tc_att at = {.s = s}, *p = &at;
   if (!tc_att_take(p)) return;

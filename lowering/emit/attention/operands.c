@@ -24,7 +24,7 @@ enum { OF_QUERIES, OF_KEYS, OF_ROWS, OF_SCORES };  // [n, hq, l, e], [n, hkv, s,
 // Finds operand number k of the rows in memory, through views. columns: its elements side by side;
 // a row's may be left to be any distance apart.
 static bool find(tc_att *p, int k, int kind, int64_t columns, tc_att_factor *f) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   uint32_t first = s->g->node[p->node].in[k], n = first;
   s->ext.of[TC_RANGE_K] = columns, s->ext.of[TC_RANGE_K0] = p->keys;
   int64_t heads = p->heads_as_rows ? p->hkv : p->hq;
@@ -41,14 +41,14 @@ static bool find(tc_att *p, int k, int kind, int64_t columns, tc_att_factor *f) 
   const tc_dims *d = &s->g->node[n].shape->d;
   for (int i = 0; kind == OF_SCORES && i < 4; i++)
     if (d->dim[i] == 1) idx[i] = tc_ix_const(0);
-  bool said = tc_ex_follow(s, &n, idx, &s->ext, &f->base);
-  if (said) f->run = tc_ex_run_of(&f->base, TC_RANGE_K, 16 / (int)tc_type_bytes(s->g->node[n].type));
+  bool said = tc_emit_follow(s, &n, idx, &s->ext, &f->base);
+  if (said) f->run = tc_emit_run_of(&f->base, TC_RANGE_K, 16 / (int)tc_type_bytes(s->g->node[n].type));
   while (said && columns % f->run) f->run /= 2;
   said =
       said && tc_ix_take_stride(&f->base, TC_RANGE_K, &f->col) && tc_ix_take_stride(&f->base, kind == OF_KEYS ? TC_RANGE_K0 : TC_RANGE_F, &f->stride);
   if (said && kind != OF_SCORES && kind != OF_ROWS) said = f->col == 1 || columns == 1;
-  if (!said) return s->x->unsaid = first, tc_ex_fail(s, TC_ERR_STATE, "an operand of attention cannot be said"), false;
-  f->buf = tc_ex_buffer(s, n);
+  if (!said) return s->x->unsaid = first, tc_emit_fail(s, TC_ERR_STATE, "an operand of attention cannot be said"), false;
+  f->buf = tc_emit_buffer(s, n);
   f->type = s->g->node[n].type;
   return true;
 }
@@ -57,8 +57,8 @@ static bool find(tc_att *p, int k, int kind, int64_t columns, tc_att_factor *f) 
 static tc_val scalar(tc_att *p, int k, tc_type type) {
   uint32_t n = p->s->g->node[p->node].in[k];
   const tc_gnode *x = &p->s->g->node[n];
-  if (x->op == TC_OP_FULL && !p->s->gr->stored[n]) return tc_ex_argument(p->s, x->arg, type);
-  return tc_build_cast(E, tc_build_raw(E, TC_IR_LOAD, x->type, 1, i64(p->s, 0), TC_NONE, TC_NONE, tc_ex_buffer(p->s, n)), type);
+  if (x->op == TC_OP_FULL && !p->s->gr->stored[n]) return tc_emit_argument(p->s, x->arg, type);
+  return tc_build_cast(E, tc_build_raw(E, TC_IR_LOAD, x->type, 1, i64(p->s, 0), TC_NONE, TC_NONE, tc_emit_buffer(p->s, n)), type);
 }
 
 static uint32_t member_of(const tc_att *p, tc_op op) {
@@ -68,7 +68,7 @@ static uint32_t member_of(const tc_att *p, tc_op op) {
 }
 
 bool tc_att_take(tc_att *p) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   p->out = member_of(p, TC_OP_ATTENTION), p->lse = member_of(p, TC_OP_ATTENTION_LSE);
   p->dq = member_of(p, TC_OP_ATTENTION_DQ), p->dk = member_of(p, TC_OP_ATTENTION_DK), p->dv = member_of(p, TC_OP_ATTENTION_DV);
   p->node = p->out != TC_NONE ? p->out : s->gp->member[0];
@@ -82,7 +82,7 @@ bool tc_att_take(tc_att *p) {
   int tail = p->backward ? 6 : p->out != TC_NONE ? 3 : 2;
   p->ev = tail == 2 ? 1 : s->g->node[x->in[2]].shape->d.dim[3];
   p->causal = x->attr[0], p->has_length = x->attr[1], p->has_mask = x->attr[2];
-  p->acc = tc_ex_compute_type(s->g->node[x->in[0]].type);
+  p->acc = tc_emit_compute_type(s->g->node[x->in[0]].type);
   p->heads_as_rows = !p->backward && p->l == 1 && p->group > 1;
   p->f = p->heads_as_rows ? p->group : p->l, p->a = p->n * p->hq * p->l / p->f;
   s->ext.of[TC_RANGE_A] = p->a, s->ext.of[TC_RANGE_F] = p->f;
@@ -155,7 +155,7 @@ tc_val tc_att_result_row(tc_att *p, uint32_t node, tc_val head, tc_val row, int6
 }
 
 int tc_att_result(tc_att *p, uint32_t node) {
-  int buf = tc_ex_buffer(p->s, node);
+  int buf = tc_emit_buffer(p->s, node);
   p->s->x->writes |= UINT64_C(1) << buf;
   return buf;
 }

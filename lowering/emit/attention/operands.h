@@ -19,7 +19,7 @@ typedef struct tc_att_factor {
 } tc_att_factor;
 
 typedef struct tc_att {
-  tc_ex *s;
+  tc_emit_ctx *s;
   uint32_t node;  // any of the members
   uint32_t out, lse, dq, dk, dv;  // members, or TC_NONE
   int64_t n, hq, hkv, group, l, keys, e, ev;

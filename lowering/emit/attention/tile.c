@@ -298,6 +298,6 @@ void tc_att_store_part(tc_att *p, uint32_t node, tc_val at, const tc_att_panels 
   tc_type type = p->s->g->node[node].type;
   tc_val stored = tc_build_raw(E, TC_IR_STORE, type, x->lanes, add(p->s, at, x->at), tc_build_cast(E, v, type), mask, tc_att_result(p, node));
   int64_t bytes = (int64_t)tc_type_bytes(type);  // lines are whole, and begin where rows do
-  if (x->lanes * bytes % 64 == 0 && x->columns * bytes % 64 == 0 && tc_ex_streams(p->s, node, STREAM_BYTES) && !E->failed)
+  if (x->lanes * bytes % 64 == 0 && x->columns * bytes % 64 == 0 && tc_emit_streams(p->s, node, STREAM_BYTES) && !E->failed)
     E->kir->inst[stored].flags = 1;
 }

@@ -71,7 +71,7 @@ typedef struct tc_att_steps {
 } tc_att_steps;
 
 static inline tc_val lane_numbers(tc_att *p, tc_type type, int lanes) {
-  return tc_ex_numbers(p->s, type, lanes);
+  return tc_emit_numbers(p->s, type, lanes);
 }
 static inline int64_t ceil_to(int64_t n, int64_t of) {
   return tc_ceil_div(n, of) * of;

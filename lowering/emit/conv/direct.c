@@ -17,7 +17,7 @@
 #define STAGED_BYTES 65536  // of a unit's rows of the image; those that one row of windows sees stay in the first-level cache
 
 typedef struct direct {
-  tc_ex *s;
+  tc_emit_ctx *s;
   uint32_t node;
   tc_type type;
   tc_multiply_way way;
@@ -36,7 +36,7 @@ typedef struct direct {
 // Pixels of the row that begins at `row`, every step-th from pixel `first` on. Those outside are zero.
 static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
   int64_t step = x->stride[1] * x->image.stride[2];
-  tc_val number = tc_ex_numbers(x->s, TC_I64, STAGED_AT_ONCE), mask = TC_NONE;
+  tc_val number = tc_emit_numbers(x->s, TC_I64, STAGED_AT_ONCE), mask = TC_NONE;
   if (!inside) {
     tc_val at = add(x->s, times(x->s, number, x->stride[1]), first);
     mask = bin(x->s, TC_IR_AND, bin(x->s, TC_IR_GE, at, i64(x->s, 0)), bin(x->s, TC_IR_LT, at, i64(x->s, x->w)));
@@ -129,29 +129,29 @@ static void multiply_taps(direct *x, tc_val first, tc_val at, tc_val *acc) {
 }
 
 static void finish_outputs(direct *x, tc_val first, const tc_val *acc) {
-  tc_ex *s = x->s;
+  tc_emit_ctx *s = x->s;
   bool cut = x->o % x->rows != 0;
   for (int i = 0; i < x->rows; i++) {
     tc_val o = add(x->s, first, i64(x->s, i));
     if (cut) begin_if(x->s, bin(x->s, TC_IR_LT, o, i64(x->s, x->o)));
-    tc_ex_enter(s);
+    tc_emit_enter(s);
     s->at[TC_RANGE_F] = o;
-    tc_ex_remember(s, x->node, acc[i]);
-    tc_ex_stores(s);
-    tc_ex_leave(s);
+    tc_emit_remember(s, x->node, acc[i]);
+    tc_emit_stores(s);
+    tc_emit_leave(s);
     if (cut) end_if(x->s);
   }
 }
 
 static void make_unit_of_rows(direct *x, tc_val y0, tc_val y1) {
-  tc_ex *s = x->s;
+  tc_emit_ctx *s = x->s;
   tc_val acc[32];
   stage_rows(x, y0, y1);
   tc_val first = loop(x->s, i64(x->s, 0), i64(x->s, x->o), x->rows), y = loop(x->s, y0, y1, 1),
          column = loop(x->s, i64(x->s, 0), i64(x->s, x->q), x->lanes);
   s->at[TC_RANGE_K] = add(x->s, times(x->s, y, x->q), column);
   s->mask = TC_NONE;
-  if (x->q % x->lanes) tc_ex_set_mask(s, column, i64(x->s, x->q));
+  if (x->q % x->lanes) tc_emit_set_mask(s, column, i64(x->s, x->q));
   multiply_taps(x, first, add(x->s, times(x->s, bin(x->s, TC_IR_SUB, y, y0), x->stride[0] * x->pitch), column), acc);
   finish_outputs(x, first, acc);
   end(x->s);
@@ -185,7 +185,7 @@ static void choose_direct_blocks(direct *x) {
   x->block = tc_ceil_div(x->p, x->n_blocks);
 }
 
-void tc_emitter_conv_direct(tc_ex *s, const tc_build_request *r) {
+void tc_emitter_conv_direct(tc_emit_ctx *s, const tc_build_request *r) {
   uint32_t node = r->node;
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d, *weight = &s->g->node[n->in[1]].shape->d;
@@ -198,14 +198,14 @@ void tc_emitter_conv_direct(tc_ex *s, const tc_build_request *r) {
   x->p = (int64_t)n->attr[4], x->q = (int64_t)n->attr[5];
   if (!tc_operand4_find(s, node, 0, &x->image) || !tc_operand4_find(s, node, 1, &x->weight)) return;
   choose_direct_blocks(x);
-  x->staged = tc_ex_tile(s, x->type, ((x->block - 1) * x->stride[0] + (x->size[0] - 1) * x->dilation[0] + 1) * x->pitch);
+  x->staged = tc_emit_tile(s, x->type, ((x->block - 1) * x->stride[0] + (x->size[0] - 1) * x->dilation[0] + 1) * x->pitch);
   s->lanes = x->lanes, s->vector = TC_RANGE_K;
-  tc_ex_preload(s);
-  tc_val o = tc_ex_begin_units(s), y0 = times(x->s, bin(x->s, TC_IR_REM, o, i64(x->s, x->n_blocks)), x->block);
+  tc_emit_preload(s);
+  tc_val o = tc_emit_begin_units(s), y0 = times(x->s, bin(x->s, TC_IR_REM, o, i64(x->s, x->n_blocks)), x->block);
   s->at[TC_RANGE_A] = bin(x->s, TC_IR_DIV, o, i64(x->s, x->n_blocks));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  x->image_at = add(x->s, tc_ex_base(s, &x->image.base), times(x->s, s->at[TC_RANGE_A], x->image.stride[0]));
-  x->weight_at = tc_ex_base(s, &x->weight.base);
+  x->image_at = add(x->s, tc_emit_base(s, &x->image.base), times(x->s, s->at[TC_RANGE_A], x->image.stride[0]));
+  x->weight_at = tc_emit_base(s, &x->weight.base);
   make_unit_of_rows(x, y0, bin(x->s, TC_IR_MIN, add(x->s, y0, i64(x->s, x->block)), i64(x->s, x->p)));
   s->mask = TC_NONE;
   end(x->s);

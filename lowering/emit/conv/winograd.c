@@ -22,7 +22,7 @@
 #define MOST_TILES 64
 
 typedef struct winograd {
-  tc_ex *s;
+  tc_emit_ctx *s;
   uint32_t node;
   tc_wtiles by;
   tc_wsource image;
@@ -64,7 +64,7 @@ static void multiply_places(winograd *x, tc_val panel) {
 
 // The outputs of one tile, and what follows them.
 static void write_tile(winograd *x, tc_val tile, tc_val from) {
-  tc_ex *s = x->s;
+  tc_emit_ctx *s = x->s;
   tc_val lane = loop(x->s, i64(x->s, 0), i64(x->s, x->panel), TC_WLANES), v[TC_WMOST][TC_WMOST];
   for (int i = 0; i < x->by.alpha; i++)
     for (int j = 0; j < x->by.alpha; j++)
@@ -81,21 +81,21 @@ static void write_tile(winograd *x, tc_val tile, tc_val from) {
   tc_val row = add(x->s, times(x->s, add(x->s, times(x->s, at.image, x->by.p), add(x->s, at.y, i)), x->by.q), at.x);
   tc_val j = loop(x->s, i64(x->s, 0), columns, 1);
   s->at[TC_RANGE_F] = add(x->s, row, j);
-  tc_ex_remember(s, x->node, load(x->s, x->pixels, TC_F32, s->lanes, times(x->s, add(x->s, times(x->s, i, x->by.m), j), x->panel), TC_NONE));
-  tc_ex_stores(s);
+  tc_emit_remember(s, x->node, load(x->s, x->pixels, TC_F32, s->lanes, times(x->s, add(x->s, times(x->s, i, x->by.m), j), x->panel), TC_NONE));
+  tc_emit_stores(s);
   end(x->s);
   end(x->s);
 }
 
 static void make_unit_of_tiles(winograd *x, tc_val block, tc_val first_panel) {
-  tc_ex *s = x->s;
+  tc_emit_ctx *s = x->s;
   tc_val first = times(x->s, block, x->block), last = bin(x->s, TC_IR_MIN, add(x->s, first, i64(x->s, x->block)), i64(x->s, x->by.n));
   tc_wtiles_read(s, &x->by, &x->image, first, last);
   tc_val panel = loop(x->s, first_panel, bin(x->s, TC_IR_MIN, add(x->s, first_panel, i64(x->s, x->panels)), i64(x->s, x->n_panels)), 1);
   multiply_places(x, panel);
   s->at[TC_RANGE_K] = times(x->s, panel, x->panel);
   s->mask = TC_NONE;
-  if (x->o % x->panel) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(x->s, x->o));
+  if (x->o % x->panel) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(x->s, x->o));
   tc_val tile = loop(x->s, first, last, 1);
   write_tile(x, tile, times(x->s, sub(x->s, tile, first), x->panel));
   end(x->s);
@@ -129,7 +129,7 @@ static void choose_winograd_blocks(winograd *x) {
   x->image.pitch = pitch, x->image.place = x->padded * pitch, x->product.a_row = pitch;
 }
 
-void tc_emitter_winograd(tc_ex *s, const tc_build_request *r) {
+void tc_emitter_winograd(tc_emit_ctx *s, const tc_build_request *r) {
   uint32_t node = r->node;
   winograd whole = {.s = s, .node = node}, *x = &whole;
   const tc_gnode *n = &s->g->node[node];
@@ -139,22 +139,22 @@ void tc_emitter_winograd(tc_ex *s, const tc_build_request *r) {
   x->c = image->dim[3], x->o = s->gp->k;
   x->panel = tc_winograd_panel(x->o), x->n_panels = tc_ceil_div(x->o, x->panel);
   if (!tc_wsource_find(s, node, 0, &x->image)) return;
-  x->weight = tc_ex_buffer(s, n->in[1]);
+  x->weight = tc_emit_buffer(s, n->in[1]);
   s->x->same &= ~(UINT64_C(1) << x->weight);
   choose_winograd_blocks(x);
   int64_t places = wplaces(&x->by);
-  x->image.tile = tc_ex_tile(s, TC_F32, places * x->image.place);
-  x->product.a = x->image.tile, x->product.b = x->weight, x->product.sums = tc_ex_tile(s, TC_F32, places * x->padded * x->panel);
-  x->pixels = tc_ex_tile(s, TC_F32, (int64_t)x->by.m * x->by.m * x->panel);
+  x->image.tile = tc_emit_tile(s, TC_F32, places * x->image.place);
+  x->product.a = x->image.tile, x->product.b = x->weight, x->product.sums = tc_emit_tile(s, TC_F32, places * x->padded * x->panel);
+  x->pixels = tc_emit_tile(s, TC_F32, (int64_t)x->by.m * x->by.m * x->panel);
   s->lanes = (int)x->panel, s->vector = TC_RANGE_K;
-  tc_ex_preload(s);
+  tc_emit_preload(s);
   int64_t blocks = tc_ceil_div(x->by.n, x->block), columns = tc_ceil_div(x->n_panels, x->panels);
-  tc_val o = tc_ex_begin_units(s);
+  tc_val o = tc_emit_begin_units(s);
   tc_val block = columns == 1 ? o : bin(s, TC_IR_DIV, o, i64(s, columns));
   tc_val column = columns == 1 ? i64(s, 0) : bin(s, TC_IR_REM, o, i64(s, columns));
   s->at[TC_RANGE_A] = i64(s, 0);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  x->image.from = tc_ex_base(s, &x->image.in.base);
+  x->image.from = tc_emit_base(s, &x->image.in.base);
   make_unit_of_tiles(x, block, times(s, column, x->panels));
   s->mask = TC_NONE;
   end(s);
@@ -166,8 +166,8 @@ void tc_emitter_winograd(tc_ex *s, const tc_build_request *r) {
 // ---- the weight ----
 
 // The taps of 16 outputs: w[tap], a vector of outputs. at: the first one's, `apart` from one to the next. there: the lanes that exist.
-static void gather_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val there, tc_val *w) {
-  tc_val lanes = times(s, tc_ex_lane_numbers(s), apart);
+static void gather_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val there, tc_val *w) {
+  tc_val lanes = times(s, tc_emit_lane_numbers(s), apart);
   at = add(s, tc_build_splat(&s->e, at, TC_WLANES), lanes);
   for (int i = 0; i < TC_WTAPS; i++) {
     tc_val from = add(s, at, tc_build_splat(&s->e, i64(s, i / 3 * weight->stride[2] + i % 3 * weight->stride[3]), TC_WLANES));
@@ -176,15 +176,15 @@ static void gather_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t 
 }
 
 // The same where an output's taps lie side by side and a register holds them: rows of taps, turned.
-static void turn_taps(tc_ex *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
-  tc_val first = bin(s, TC_IR_LT, tc_ex_numbers(s, TC_I64, TC_WLANES), i64(s, TC_WTAPS)), row[TC_WLANES];
+static void turn_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
+  tc_val first = bin(s, TC_IR_LT, tc_emit_numbers(s, TC_I64, TC_WLANES), i64(s, TC_WTAPS)), row[TC_WLANES];
   for (int i = 0; i < TC_WLANES; i++) row[i] = load(s, weight->buf, TC_F32, TC_WLANES, add(s, at, i64(s, i * apart)), first);
   tc_build_turn(&s->e, row, TC_WLANES);
   memcpy(w, row, TC_WTAPS * sizeof *w);
 }
 
 // [begin, end) counts pairs of a panel and a channel.
-void tc_emitter_winograd_weight(tc_ex *s, const tc_build_request *r) {
+void tc_emitter_winograd_weight(tc_emit_ctx *s, const tc_build_request *r) {
   uint32_t node = r->node;
   const tc_gnode *n = &s->g->node[node];
   bool turned = n->attr[1];
@@ -193,14 +193,14 @@ void tc_emitter_winograd_weight(tc_ex *s, const tc_build_request *r) {
   tc_operand4 weight;
   if (!tc_operand4_find(s, node, 0, &weight)) return;
   s->lanes = TC_WLANES, s->vector = TC_RANGE_K;
-  tc_val o = tc_ex_begin_units(s), c = bin(s, TC_IR_REM, o, i64(s, channels)), p = bin(s, TC_IR_DIV, o, i64(s, channels));
+  tc_val o = tc_emit_begin_units(s), c = bin(s, TC_IR_REM, o, i64(s, channels)), p = bin(s, TC_IR_DIV, o, i64(s, channels));
   s->at[TC_RANGE_A] = i64(s, 0), s->at[TC_RANGE_F] = c;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  tc_val at = add(s, tc_ex_base(s, &weight.base), times(s, c, weight.stride[!turned]));
+  tc_val at = add(s, tc_emit_base(s, &weight.base), times(s, c, weight.stride[!turned]));
   tc_val lane = loop(s, i64(s, 0), i64(s, panel), TC_WLANES), output = add(s, times(s, p, panel), lane);
   tc_val there = TC_NONE, w[TC_WTAPS], column[3][TC_WMOST], row[TC_WMOST];
   bool whole = outputs % TC_WLANES == 0 && outputs % panel == 0, beside = weight.stride[2] == 3 && weight.stride[3] == 1;
-  if (!whole) there = bin(s, TC_IR_LT, tc_ex_lane_numbers(s), tc_build_splat(&s->e, sub(s, i64(s, outputs), output), TC_WLANES));
+  if (!whole) there = bin(s, TC_IR_LT, tc_emit_lane_numbers(s), tc_build_splat(&s->e, sub(s, i64(s, outputs), output), TC_WLANES));
   at = add(s, at, times(s, output, weight.stride[turned]));
   if (whole && beside && tc_compiler_vector_bytes() >= TC_WLANES * 4)
     turn_taps(s, &weight, at, weight.stride[turned], w);
@@ -214,11 +214,11 @@ void tc_emitter_winograd_weight(tc_ex *s, const tc_build_request *r) {
     for (int j = 0; j < 3; j++) row[j] = column[j][i];
     tc_wside_taps(s, m, row);
     for (int j = 0; j < alpha; j++) {
-      tc_ex_enter(s);
+      tc_emit_enter(s);
       s->at[TC_RANGE_A] = add(s, first, i64(s, i * alpha + j));
-      tc_ex_remember(s, node, row[j]);
-      tc_ex_stores(s);
-      tc_ex_leave(s);
+      tc_emit_remember(s, node, row[j]);
+      tc_emit_stores(s);
+      tc_emit_leave(s);
     }
   }
   end(s);

@@ -5,11 +5,11 @@
 
 // ---- sides ----
 
-static tc_val scaled_by(tc_ex *s, double b, tc_val a) {
+static tc_val scaled_by(tc_emit_ctx *s, double b, tc_val a) {
   return bin(s, TC_IR_MUL, a, tc_build_const_f(&s->e, TC_F32, b));
 }
 
-void tc_wside_inputs(tc_ex *s, int m, tc_val *d) {
+void tc_wside_inputs(tc_emit_ctx *s, int m, tc_val *d) {
   if (m == 2) {
     tc_val t1 = add(s, d[1], d[2]), t2 = sub(s, d[2], d[1]);
     d[0] = sub(s, d[0], d[2]), d[3] = sub(s, d[1], d[3]), d[1] = t1, d[2] = t2;
@@ -22,7 +22,7 @@ void tc_wside_inputs(tc_ex *s, int m, tc_val *d) {
   d[1] = add(s, even, odd), d[2] = sub(s, even, odd), d[3] = add(s, outer, twice), d[4] = sub(s, outer, twice);
 }
 
-void tc_wside_sums(tc_ex *s, int m, tc_val *d) {
+void tc_wside_sums(tc_emit_ctx *s, int m, tc_val *d) {
   tc_val sum = add(s, d[1], d[2]), difference = sub(s, d[1], d[2]);
   if (m == 2) {
     d[0] = add(s, d[0], sum), d[1] = sub(s, difference, d[3]);
@@ -35,7 +35,7 @@ void tc_wside_sums(tc_ex *s, int m, tc_val *d) {
   d[3] = add(s, add(s, difference, scaled_by(s, 8, difference2)), d[5]);
 }
 
-void tc_wside_outputs(tc_ex *s, int m, tc_val *d) {
+void tc_wside_outputs(tc_emit_ctx *s, int m, tc_val *d) {
   if (m == 2) {
     tc_val y1 = d[1];
     d[1] = add(s, d[0], y1), d[2] = sub(s, d[0], y1), d[3] = sub(s, tc_build_const_f(&s->e, TC_F32, 0), y1);
@@ -47,7 +47,7 @@ void tc_wside_outputs(tc_ex *s, int m, tc_val *d) {
   d[1] = add(s, even, odd), d[2] = sub(s, even, odd), d[3] = add(s, wide, twice), d[4] = sub(s, wide, twice), d[5] = y[3];
 }
 
-void tc_wside_taps(tc_ex *s, int m, tc_val *d) {
+void tc_wside_taps(tc_emit_ctx *s, int m, tc_val *d) {
   tc_val w[3] = {d[0], d[1], d[2]}, ends = add(s, w[0], w[2]);
   d[m + 1] = w[2];
   if (m == 2) {
@@ -60,7 +60,7 @@ void tc_wside_taps(tc_ex *s, int m, tc_val *d) {
   d[1] = sub(s, sum, sixth), d[2] = add(s, sum, sixth), d[3] = add(s, wide, twelfth), d[4] = sub(s, wide, twelfth);
 }
 
-void tc_wside_by_taps(tc_ex *s, int m, tc_val *d) {
+void tc_wside_by_taps(tc_emit_ctx *s, int m, tc_val *d) {
   tc_val sum = add(s, d[1], d[2]), difference = sub(s, d[1], d[2]);
   if (m == 2) {
     tc_val half = scaled_by(s, 0.5, sum);
@@ -73,7 +73,7 @@ void tc_wside_by_taps(tc_ex *s, int m, tc_val *d) {
   d[2] = add(s, sub(s, scaled_by(s, 1.0 / 6, sum2), sixth), d[5]);
 }
 
-void tc_wtransform(tc_ex *s, int m, tc_wside *side, int from, int to, tc_val v[TC_WMOST][TC_WMOST]) {
+void tc_wtransform(tc_emit_ctx *s, int m, tc_wside *side, int from, int to, tc_val v[TC_WMOST][TC_WMOST]) {
   tc_val column[TC_WMOST];
   for (int j = 0; j < from; j++) {
     for (int i = 0; i < from; i++) column[i] = v[i][j];
@@ -86,7 +86,7 @@ void tc_wtransform(tc_ex *s, int m, tc_wside *side, int from, int to, tc_val v[T
 // ---- products ----
 
 typedef struct lhs {
-  tc_ex *s;
+  tc_emit_ctx *s;
   const tc_wblock *by;
   tc_val at;  // of the first row, at the present k
 } lhs;
@@ -96,7 +96,7 @@ static tc_val load_lhs(void *of, int row) {
   return load(x->s, x->by->a, TC_F32, 1, add(x->s, x->at, i64(x->s, row * x->by->a_row)), TC_NONE);
 }
 
-void tc_wmultiply(tc_ex *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val ahead, int64_t further) {
+void tc_wmultiply(tc_emit_ctx *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val ahead, int64_t further) {
   tc_val acc[32], zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), by->lanes);
   for (int i = 0; i < by->rows; i++)
     acc[i] = tc_build_var(&s->e, by->adds ? load(s, by->sums, TC_F32, by->lanes, add(s, to, i64(s, i * by->sums_row)), TC_NONE) : zero);
@@ -111,26 +111,27 @@ void tc_wmultiply(tc_ex *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, 
 
 // ---- tiles ----
 
-tc_wplace tc_wplace_of(tc_ex *s, const tc_wtiles *by, tc_val tile) {
+tc_wplace tc_wplace_of(tc_emit_ctx *s, const tc_wtiles *by, tc_val tile) {
   int64_t down = tc_ceil_div(by->p, by->m);
   tc_val row = bin(s, TC_IR_DIV, tile, i64(s, by->across)), column = bin(s, TC_IR_REM, tile, i64(s, by->across));
   tc_val image = bin(s, TC_IR_DIV, row, i64(s, down)), y = bin(s, TC_IR_REM, row, i64(s, down));
   return (tc_wplace){image, times(s, y, by->m), times(s, column, by->m)};
 }
 
-bool tc_wsource_find(tc_ex *s, uint32_t node, int k, tc_wsource *out) {
+bool tc_wsource_find(tc_emit_ctx *s, uint32_t node, int k, tc_wsource *out) {
   const tc_dims *d = &s->g->node[s->g->node[node].in[k]].shape->d;
   if (!tc_operand4_find(s, node, k, &out->in)) return false;
   if (out->in.stride[3] != 1) {
     s->x->unsaid = s->g->node[node].in[k];
-    return tc_ex_fail(s, TC_ERR_STATE, "channels lie apart"), false;
+    return tc_emit_fail(s, TC_ERR_STATE, "channels lie apart"), false;
   }
   out->h = d->dim[1], out->w = d->dim[2], out->channels = d->dim[3];
   return true;
 }
 
 // The channels of one tile. row_in, column_in: which of its pixels are there; NULL: all.
-static void read_tile(tc_ex *s, const tc_wtiles *by, const tc_wsource *x, tc_val from, const tc_val *row_in, const tc_val *column_in, tc_val to) {
+static void read_tile(tc_emit_ctx *s, const tc_wtiles *by, const tc_wsource *x, tc_val from, const tc_val *row_in, const tc_val *column_in,
+                      tc_val to) {
   tc_val c = loop(s, i64(s, 0), i64(s, x->channels), TC_WLANES), v[TC_WMOST][TC_WMOST];
   from = add(s, from, c), to = add(s, to, c);
   for (int i = 0; i < x->size; i++) {
@@ -145,7 +146,7 @@ static void read_tile(tc_ex *s, const tc_wtiles *by, const tc_wsource *x, tc_val
   end(s);
 }
 
-static tc_val is_within(tc_ex *s, tc_val at, int64_t extent) {
+static tc_val is_within(tc_emit_ctx *s, tc_val at, int64_t extent) {
   return bin(s, TC_IR_AND, bin(s, TC_IR_GE, at, i64(s, 0)), bin(s, TC_IR_LT, at, i64(s, extent)));
 }
 
@@ -155,7 +156,7 @@ static void find_inside(const tc_wtiles *by, int size, int64_t low, int64_t exte
   *some &= first <= TC_MIN(last, n - 1), *all &= first == 0 && last >= n - 1;
 }
 
-void tc_wtiles_read(tc_ex *s, const tc_wtiles *by, const tc_wsource *x, tc_val first, tc_val last) {
+void tc_wtiles_read(tc_emit_ctx *s, const tc_wtiles *by, const tc_wsource *x, tc_val first, tc_val last) {
   bool some = true, all = true;
   find_inside(by, x->size, x->low[0], x->h, tc_ceil_div(by->p, by->m), &some, &all);
   find_inside(by, x->size, x->low[1], x->w, by->across, &some, &all);

@@ -16,7 +16,7 @@
 #define TC_WPITCH_MORE 16  // elements that keep rows or places from lying a power of two apart, where all of them would share lines of the cache
 
 // One side of a tile, d, in place.
-typedef void tc_wside(tc_ex *s, int m, tc_val *d);
+typedef void tc_wside(tc_emit_ctx *s, int m, tc_val *d);
 
 // What is read of [images, h, w, ..]: for each tile a square of `size` pixels, from its first pixel less `low`, which `side` makes alpha values of.
 typedef struct tc_wsource {
@@ -30,9 +30,9 @@ typedef struct tc_wsource {
 } tc_wsource;
 
 // The operand as a source of all its channels; false if it must be stored first, which the expansion then says.
-bool tc_wsource_find(tc_ex *s, uint32_t node, int k, tc_wsource *out);
+bool tc_wsource_find(tc_emit_ctx *s, uint32_t node, int k, tc_wsource *out);
 // Reads and transforms tiles [first, last), which are the tile's first ones.
-void tc_wtiles_read(tc_ex *s, const tc_wtiles *by, const tc_wsource *from, tc_val first, tc_val last);
+void tc_wtiles_read(tc_emit_ctx *s, const tc_wtiles *by, const tc_wsource *from, tc_val first, tc_val last);
 
 // A block of sums in registers, rows x lanes: of a's elements, each spread over lanes, times b's, over k.
 typedef struct tc_wblock {
@@ -44,15 +44,15 @@ typedef struct tc_wblock {
 } tc_wblock;
 
 // The sums at `to` of n elements from a and b on. ahead: where b is asked for meanwhile, so many elements further at each; TC_NONE: nowhere.
-void tc_wmultiply(tc_ex *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val ahead, int64_t further);
+void tc_wmultiply(tc_emit_ctx *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val ahead, int64_t further);
 
 typedef struct tc_wplace {
   tc_val image, y, x;  // of the first of a tile's pixels
 } tc_wplace;
-tc_wplace tc_wplace_of(tc_ex *s, const tc_wtiles *by, tc_val tile);
+tc_wplace tc_wplace_of(tc_emit_ctx *s, const tc_wtiles *by, tc_val tile);
 
 // v[rows][columns], from x from, becomes to x to.
-void tc_wtransform(tc_ex *s, int m, tc_wside *side, int from, int to, tc_val v[TC_WMOST][TC_WMOST]);
+void tc_wtransform(tc_emit_ctx *s, int m, tc_wside *side, int from, int to, tc_val v[TC_WMOST][TC_WMOST]);
 tc_wside tc_wside_inputs;  // B: alpha to alpha
 tc_wside tc_wside_sums;  // A, turned: alpha to m outputs
 tc_wside tc_wside_outputs;  // A: m outputs to alpha

@@ -18,7 +18,7 @@
 #define LEAST_CACHE (INT64_C(512) << 10)
 
 typedef struct gradient {
-  tc_ex *s;
+  tc_emit_ctx *s;
   uint32_t node;
   tc_wtiles by;
   tc_wsource image, result;  // what is multiplied: the convolution's image, and the gradient of its result
@@ -35,7 +35,7 @@ typedef struct gradient {
 // ---- one unit ----
 
 static void multiply_channels(gradient *x, tc_val n) {
-  tc_ex *s = x->s;
+  tc_emit_ctx *s = x->s;
   tc_val place = loop(s, i64(s, 0), i64(s, wplaces(&x->by)), 1), lane = loop(s, i64(s, 0), i64(s, x->outputs), x->product.lanes);
   tc_val row = loop(s, i64(s, 0), i64(s, x->channels), x->product.rows);
   tc_val v = add(s, times(s, place, x->image.place), row), u = add(s, times(s, place, x->result.place), lane);
@@ -46,7 +46,7 @@ static void multiply_channels(gradient *x, tc_val n) {
 }
 
 static void clear_places(gradient *x) {
-  tc_ex *s = x->s;
+  tc_emit_ctx *s = x->s;
   tc_val at = loop(s, i64(s, 0), i64(s, wplaces(&x->by) * x->place), TC_WLANES);
   store(s, x->product.sums, at, tc_build_splat(E, tc_build_const_f(E, TC_F32, 0), TC_WLANES));
   end(s);
@@ -54,7 +54,7 @@ static void clear_places(gradient *x) {
 
 // The taps of 16 channels from `channel` on for 16 outputs from `output` on, as rows of outputs.
 static void turn_taps(gradient *x, tc_val channel, tc_val output) {
-  tc_ex *s = x->s;
+  tc_emit_ctx *s = x->s;
   tc_val c = loop(s, i64(s, 0), i64(s, TC_WLANES), 1), v[TC_WMOST][TC_WMOST], row[TC_WLANES];
   tc_val from = add(s, times(s, add(s, channel, c), x->outputs), output), to = times(s, c, TC_WTAPS * TC_WLANES);
   for (int i = 0; i < x->by.alpha; i++)
@@ -74,7 +74,7 @@ static void turn_taps(gradient *x, tc_val channel, tc_val output) {
 
 // The results of 16 outputs, and what follows them. first_channel, first_output: of the unit.
 static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, tc_val output) {
-  tc_ex *s = x->s;
+  tc_emit_ctx *s = x->s;
   tc_val channel = loop(s, i64(s, 0), i64(s, x->channels), TC_WLANES);
   turn_taps(x, channel, output);
   end(s);
@@ -82,16 +82,16 @@ static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, t
   s->at[TC_RANGE_F] = add(s, add(s, first_output, output), row);
   tc_val at = loop(s, i64(s, 0), i64(s, x->channels * TC_WTAPS), s->lanes);
   s->at[TC_RANGE_K] = add(s, times(s, first_channel, TC_WTAPS), at);
-  tc_ex_remember(s, x->node, load(s, x->turned, TC_F32, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
-  tc_ex_stores(s);
+  tc_emit_remember(s, x->node, load(s, x->turned, TC_F32, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
+  tc_emit_stores(s);
   end(s);
   end(s);
 }
 
 static void make_unit_of_channels(gradient *x, tc_val part, tc_val channel, tc_val output) {
-  tc_ex *s = x->s;
+  tc_emit_ctx *s = x->s;
   tc_val from = times(s, part, x->each), to = bin(s, TC_IR_MIN, add(s, from, i64(s, x->each)), i64(s, x->by.n));
-  x->image.from = add(s, tc_ex_base(s, &x->image.in.base), channel), x->result.from = add(s, tc_ex_base(s, &x->result.in.base), output);
+  x->image.from = add(s, tc_emit_base(s, &x->image.in.base), channel), x->result.from = add(s, tc_emit_base(s, &x->result.in.base), output);
   if (!x->once) clear_places(x);
   tc_val first = x->once ? from : loop(s, from, to, x->block);
   tc_val last = x->once ? to : bin(s, TC_IR_MIN, add(s, first, i64(s, x->block)), to);
@@ -143,7 +143,7 @@ static void choose_wgrad_blocks(gradient *x) {
   x->place = x->channels * x->outputs + TC_WPITCH_MORE;
 }
 
-void tc_emitter_winograd_wgrad(tc_ex *s, const tc_build_request *r) {
+void tc_emitter_winograd_wgrad(tc_emit_ctx *s, const tc_build_request *r) {
   uint32_t node = r->node;
   gradient whole = {.s = s, .node = node}, *x = &whole;
   const tc_gnode *n = &s->g->node[node];
@@ -156,15 +156,15 @@ void tc_emitter_winograd_wgrad(tc_ex *s, const tc_build_request *r) {
   x->parts = n->shape->d.dim[0], x->each = tc_ceil_div(x->by.n, x->parts);
   choose_wgrad_blocks(x);
   x->image.channels = x->channels, x->result.channels = x->outputs;
-  x->image.tile = tc_ex_tile(s, TC_F32, wplaces(&x->by) * x->image.place);
-  x->result.tile = tc_ex_tile(s, TC_F32, wplaces(&x->by) * x->result.place);
-  x->product.a = x->image.tile, x->product.b = x->result.tile, x->product.sums = tc_ex_tile(s, TC_F32, wplaces(&x->by) * x->place);
-  x->taps = tc_ex_tile(s, TC_F32, TC_WTAPS * TC_WLANES * TC_WLANES);
-  x->turned = tc_ex_tile(s, TC_F32, TC_WLANES * x->channels * TC_WTAPS);
+  x->image.tile = tc_emit_tile(s, TC_F32, wplaces(&x->by) * x->image.place);
+  x->result.tile = tc_emit_tile(s, TC_F32, wplaces(&x->by) * x->result.place);
+  x->product.a = x->image.tile, x->product.b = x->result.tile, x->product.sums = tc_emit_tile(s, TC_F32, wplaces(&x->by) * x->place);
+  x->taps = tc_emit_tile(s, TC_F32, TC_WTAPS * TC_WLANES * TC_WLANES);
+  x->turned = tc_emit_tile(s, TC_F32, TC_WLANES * x->channels * TC_WTAPS);
   s->lanes = (int)(x->channels & -x->channels), s->vector = TC_RANGE_K;
-  tc_ex_preload(s);
+  tc_emit_preload(s);
   int64_t columns = x->o / x->outputs, of_part = x->c / x->channels * columns;
-  tc_val at = tc_ex_begin_units(s), place = bin(s, TC_IR_REM, at, i64(s, of_part));
+  tc_val at = tc_emit_begin_units(s), place = bin(s, TC_IR_REM, at, i64(s, of_part));
   s->at[TC_RANGE_A] = bin(s, TC_IR_DIV, at, i64(s, of_part));
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   tc_val channel = times(s, bin(s, TC_IR_DIV, place, i64(s, columns)), x->channels);

@@ -56,7 +56,7 @@ static tc_val edge_of(const forward *f, tc_val k0, int i) {
 // Scores with a mask's part; what the row does not see is left out.
 static void mask_scores(forward *f, tc_val k0, tc_val *v) {
   tc_flash *p = f->p;
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   for (int i = 0; i < p->cut.held; i++) {
     tc_val edge = sees_all(p) ? TC_NONE : edge_of(f, k0, i);
     for (int c = 0; c < p->each; c++) {
@@ -71,7 +71,7 @@ static void mask_scores(forward *f, tc_val k0, tc_val *v) {
 // The same without a mask: most chunks are seen whole by all rows of the block.
 static void limit_scores(forward *f, tc_val k0, tc_val *v) {
   tc_flash *p = f->p;
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_flash_score(p, v[k], TC_NONE, TC_NONE, NULL);
   if (sees_all(p)) return;
   for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_build_var(&s->e, v[k]);
@@ -90,7 +90,7 @@ static void limit_scores(forward *f, tc_val k0, tc_val *v) {
 static void softmax_of_chunk(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
-  tc_ex *s = a->s;
+  tc_emit_ctx *s = a->s;
   tc_val unseen = number(a, -INFINITY);
   if (a->has_mask)
     mask_scores(f, k0, v);
@@ -113,7 +113,7 @@ static void softmax_of_chunk(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
 // Keys come while values of the chunk before are multiplied, values while scores are made.
 static void forward_chunks(forward *f) {
   tc_flash *p = f->p;
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   tc_val v[TC_FLASH_VALUES], shrink[TC_FLASH_ROWS], zero = i64(s, 0);
   bool mixes = p->at.out != TC_NONE, copies = f->q.copied || f->k.copied || (mixes && f->v.copied);
   tc_flash_fill(p, &f->q, f->r0, i64(s, p->at.f), zero);
@@ -153,7 +153,7 @@ static tc_val in_part(const forward *f, tc_val at, int64_t columns) {
 static void store_chunk_lse(forward *f, tc_val head, const tc_val *sum, const tc_val *none, const tc_val *there) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
-  tc_ex *s = a->s;
+  tc_emit_ctx *s = a->s;
   int buf = tc_att_result(a, a->lse);
   tc_val first = bin(s, TC_IR_EQ, p->column, i64(s, 0));
   for (int i = 0; i < p->cut.held; i++) {
@@ -169,7 +169,7 @@ static void store_chunk_lse(forward *f, tc_val head, const tc_val *sum, const tc
 static void finish_forward(forward *f, tc_val head) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
-  tc_ex *s = a->s;
+  tc_emit_ctx *s = a->s;
   tc_val sum[TC_FLASH_ROWS], none[TC_FLASH_ROWS], inverse[TC_FLASH_ROWS], there[TC_FLASH_ROWS], at[TC_FLASH_ROWS];
   tc_val n_rows = sub(s, i64(s, a->f), f->r0);
   for (int i = 0; i < p->cut.held; i++) {
@@ -186,15 +186,15 @@ static void finish_forward(forward *f, tc_val head) {
 static void forward_block(forward *f, tc_val unit) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
-  tc_ex *s = a->s;
+  tc_emit_ctx *s = a->s;
   tc_val head, last = i64(s, a->f - 1);
   f->part = a->parts ? bin(s, TC_IR_REM, unit, i64(s, a->parts)) : i64(s, 0);
   if (a->parts) unit = bin(s, TC_IR_DIV, unit, i64(s, a->parts));
   f->r0 = tc_flash_unit(p, unit, a->f, a->causal, &head);
   s->at[TC_RANGE_A] = head;
-  a->q.at = tc_ex_base(a->s, &a->q.base), a->k.at = tc_ex_base(a->s, &a->k.base);
-  if (a->out != TC_NONE) a->v.at = tc_ex_base(a->s, &a->v.base);
-  if (a->has_mask) a->mask.at = tc_ex_base(a->s, &a->mask.base);
+  a->q.at = tc_emit_base(a->s, &a->q.base), a->k.at = tc_emit_base(a->s, &a->k.base);
+  if (a->out != TC_NONE) a->v.at = tc_emit_base(a->s, &a->v.base);
+  if (a->has_mask) a->mask.at = tc_emit_base(a->s, &a->mask.base);
   f->whole = tc_att_limit(a, f->r0);
   f->stop = tc_att_limit(a, least(a, plus(a, f->r0, p->cut.rows - 1), last));
   f->from = times(s, f->part, a->part_keys);
@@ -212,11 +212,11 @@ static void forward_block(forward *f, tc_val unit) {
 
 static void flash_forward(tc_flash *p) {
   forward f = {.p = p};
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   int64_t heads = p->at.a * TC_MAX_OF(p->at.parts, 1);
   p->others = p->terms = p->at.part_keys;
   if (!tc_flash_choose(p, forward_tiles, &f, heads, p->at.f, 1, p->at.out != TC_NONE ? p->at.ev : 0)) {
-    tc_ex_fail(s, TC_ERR_STATE, "no tile of attention fits the device");
+    tc_emit_fail(s, TC_ERR_STATE, "no tile of attention fits the device");
     return;
   }
   tc_flash_tile_make(p, &f.q), tc_flash_tile_make(p, &f.k);
@@ -233,7 +233,7 @@ static const tc_flash_way *flash_way_of(const tc_flash *p) {
   return p->at.s->target->mma ? &tc_flash_mma : p->at.s->target->mfma ? &tc_flash_mfma : &tc_flash_simt;
 }
 
-void tc_emitter_gpu_attention(tc_ex *s, const tc_build_request *r) {
+void tc_emitter_gpu_attention(tc_emit_ctx *s, const tc_build_request *r) {
   tc_flash whole = {.at = {.s = s}, .asked = r->cut}, *p = &whole;
   s->lanes = 1, s->vector = -1;
   if (!tc_att_take(&p->at)) return;

@@ -26,7 +26,7 @@ static bool are_copied(const chunks *x) {
 }
 
 static void fill(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val stage) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   tc_flash_fill(p, &x->a, first, limit, times(s, stage, x->a.stage));
   tc_flash_fill(p, &x->b, first, limit, times(s, stage, x->b.stage));
 }
@@ -45,7 +45,7 @@ static void land(tc_flash *p, chunks *x) {
 // Two stages: while one is worked on, the other is filled. first to limit - 1: rows of all chunks;
 // *stage: of the present one.
 static tc_val next_stage(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val *stage) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   tc_val zero = i64(s, 0), one = i64(s, 1);
   bool copies = are_copied(x);
   begin_if(p->at.s, bin(s, TC_IR_LT, first, limit));
@@ -64,7 +64,7 @@ static tc_val next_stage(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_
 
 // A loop over chunks of rows first to limit - 1; *stage: where the present one is. Until end_chunk.
 static tc_val next_chunk(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val *stage) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   bool copies = are_copied(x);
   if (x->stages == 2) return next_stage(p, x, first, limit, stage);
   *stage = i64(s, 0);
@@ -89,7 +89,7 @@ typedef struct kept {
 } kept;
 
 static tc_val keep(tc_flash *p, const tc_att_factor *f, tc_val row, int64_t column, tc_val there, bool scores) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   tc_val at = plus(&p->at, add(s, f->at, times(s, row, f->stride)), column);
   tc_val v = tc_build_raw(&s->e, TC_IR_GATHER, f->type, p->threads, tc_flash_splat(p, at), there, TC_NONE, f->buf);
   return scores ? mul(&p->at, v, number(&p->at, tc_att_units(&p->at))) : v;
@@ -104,7 +104,7 @@ static kept kept_of(tc_flash *p, tc_val row, tc_val there, bool slopes) {
 // A score and a product of dout with a value to a weight and a slope; zeros where nothing is seen.
 static void slope(tc_flash *p, const kept *of, tc_val seen, tc_val *weight, tc_val *slope) {
   tc_att *a = &p->at;
-  tc_ex *s = a->s;
+  tc_emit_ctx *s = a->s;
   tc_val zero = number(a, 0), w = tc_att_power(a, sub(s, sub(s, *weight, of->greatest), of->log));
   *weight = seen == TC_NONE ? w : tc_build_select(&s->e, seen, w, zero);
   if (!slope) return;
@@ -115,13 +115,13 @@ static void slope(tc_flash *p, const kept *of, tc_val seen, tc_val *weight, tc_v
 static void take_head(tc_flash *p, tc_val head) {
   tc_att *a = &p->at;
   a->s->at[TC_RANGE_A] = head;
-  a->q.at = tc_ex_base(a->s, &a->q.base), a->dout.at = tc_ex_base(a->s, &a->dout.base), a->sums.at = tc_ex_base(a->s, &a->sums.base);
-  a->delta.at = tc_ex_base(a->s, &a->delta.base);
-  if (a->has_mask) a->mask.at = tc_ex_base(a->s, &a->mask.base);
+  a->q.at = tc_emit_base(a->s, &a->q.base), a->dout.at = tc_emit_base(a->s, &a->dout.base), a->sums.at = tc_emit_base(a->s, &a->sums.base);
+  a->delta.at = tc_emit_base(a->s, &a->delta.base);
+  if (a->has_mask) a->mask.at = tc_emit_base(a->s, &a->mask.base);
 }
 
 static void take_key_head(tc_flash *p) {
-  p->at.k.at = tc_ex_base(p->at.s, &p->at.k.base), p->at.v.at = tc_ex_base(p->at.s, &p->at.v.base);
+  p->at.k.at = tc_emit_base(p->at.s, &p->at.k.base), p->at.v.at = tc_emit_base(p->at.s, &p->at.v.base);
 }
 
 static tc_val constant(tc_flash *p, int c) {
@@ -129,7 +129,7 @@ static tc_val constant(tc_flash *p, int c) {
 }
 
 static bool failed(tc_flash *p) {
-  return (void)tc_ex_fail(p->at.s, TC_ERR_STATE, "no tile of attention's gradients fits the device"), false;
+  return (void)tc_emit_fail(p->at.s, TC_ERR_STATE, "no tile of attention's gradients fits the device"), false;
 }
 
 // ---- dq ----
@@ -161,7 +161,7 @@ static size_t queries_tiles(tc_flash *p, void *of) {
 static void queries_chunk(queries *f, tc_val k0, tc_val stage) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
-  tc_ex *s = a->s;
+  tc_emit_ctx *s = a->s;
   tc_val v[TC_FLASH_VALUES], g[TC_FLASH_VALUES];
   bool all = !a->causal && !a->has_length && a->keys % p->chunk == 0;
   p->way->product(p, &f->q, &f->keys.a, times(s, stage, f->keys.a.stage), v);
@@ -181,7 +181,7 @@ static void queries_chunk(queries *f, tc_val k0, tc_val stage) {
 static void queries_unit(queries *f, tc_val unit) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
-  tc_ex *s = a->s;
+  tc_emit_ctx *s = a->s;
   tc_val head, stage, last = i64(s, a->f - 1), r0 = tc_flash_unit(p, unit, a->f, a->causal, &head), by[TC_FLASH_ROWS];
   tc_val there[TC_FLASH_ROWS], at[TC_FLASH_ROWS], n_rows = sub(s, i64(s, a->f), r0);
   take_head(p, head);
@@ -257,7 +257,7 @@ typedef struct query_rows {
 static void find_rows(keys *f, tc_val r0, query_rows *x) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
-  tc_ex *s = a->s;
+  tc_emit_ctx *s = a->s;
   bool all = a->l % p->chunk == 0;
   tc_val n_rows = all ? TC_NONE : tc_flash_small(p, sub(s, sub(s, i64(s, a->l), r0), p->column));
   for (int c = 0; c < p->each; c++) {
@@ -270,7 +270,7 @@ static void find_rows(keys *f, tc_val r0, query_rows *x) {
 static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
-  tc_ex *s = a->s;
+  tc_emit_ctx *s = a->s;
   tc_val v[TC_FLASH_VALUES], g[TC_FLASH_VALUES], from_q = times(s, stage, f->rows.a.stage), from_dout = times(s, stage, f->rows.b.stage);
   query_rows x;
   find_rows(f, r0, &x);
@@ -296,7 +296,7 @@ static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
 static void store_keys(keys *f, const tc_flash_sums *x, uint32_t node, tc_val head, tc_val k0, tc_val by) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
-  tc_ex *s = a->s;
+  tc_emit_ctx *s = a->s;
   tc_val at[TC_FLASH_ROWS], there[TC_FLASH_ROWS], all[TC_FLASH_ROWS], n_rows = sub(s, i64(s, a->keys), k0);
   for (int i = 0; i < p->cut.held; i++) {
     at[i] = tc_att_result_row(a, node, head, add(s, k0, p->row[i]), a->hkv, a->keys, x->columns);
@@ -308,7 +308,7 @@ static void store_keys(keys *f, const tc_flash_sums *x, uint32_t node, tc_val he
 static void keys_unit(keys *f, tc_val unit) {
   tc_flash *p = f->p;
   tc_att *a = &p->at;
-  tc_ex *s = a->s;
+  tc_emit_ctx *s = a->s;
   tc_val key_head, stage, zero = i64(s, 0), k0 = tc_flash_unit(p, unit, a->keys, false, &key_head);
   bool copies = f->k.copied || (a->dk != TC_NONE && f->v.copied);
   s->at[TC_RANGE_A] = times(s, key_head, a->group);

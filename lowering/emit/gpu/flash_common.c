@@ -73,10 +73,10 @@ bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads,
 // ---- what units have in common ----
 
 void tc_flash_begin_kernel(tc_flash *p) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   const tc_flash_way *w = p->way;
   s->x->kir.threads = (uint16_t)p->threads, s->x->kir.groups = 1;
-  p->thread = tc_ex_numbers(s, TC_I64, p->threads);
+  p->thread = tc_emit_numbers(s, TC_I64, p->threads);
   p->part = tc_gemm_low(s, tc_gemm_high(s, p->thread, w->apart), w->across);
   p->column = times(s, p->part, w->run);
   tc_val row = w->apart == 1 ? tc_gemm_high(s, p->thread, w->across) : p->thread;
@@ -86,10 +86,10 @@ void tc_flash_begin_kernel(tc_flash *p) {
 }
 
 tc_val tc_flash_begin_units(tc_flash *p, int64_t units) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   s->x->extent = units;
   s->bound[TC_RANGE_A] = true;
-  return tc_ex_begin_units(s);
+  return tc_emit_begin_units(s);
 }
 
 size_t tc_flash_weights_bytes(const tc_flash *p) {
@@ -97,11 +97,11 @@ size_t tc_flash_weights_bytes(const tc_flash *p) {
 }
 
 void tc_flash_weights_make(tc_flash *p) {
-  if (!p->way->matrix) p->weights = tc_ex_tile(p->at.s, p->at.acc, (int64_t)p->cut.rows * (p->chunk + 4));
+  if (!p->way->matrix) p->weights = tc_emit_tile(p->at.s, p->at.acc, (int64_t)p->cut.rows * (p->chunk + 4));
 }
 
 tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc_val *head) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   int64_t blocks = tc_ceil_div(rows, p->cut.rows);
   tc_val block = bin(s, TC_IR_REM, unit, i64(s, blocks));
   *head = bin(s, TC_IR_DIV, unit, i64(s, blocks));
@@ -110,7 +110,7 @@ tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc
 
 tc_val tc_flash_score(tc_flash *p, tc_val v, tc_val row, tc_val key, tc_val *seen) {
   tc_att *a = &p->at;
-  tc_ex *s = a->s;
+  tc_emit_ctx *s = a->s;
   v = mul(a, v, p->key_scale);
   if (!a->has_mask) return v;
   tc_val at = add(s, add(s, a->mask.at, times(s, row, a->mask.stride)), times(s, key, a->mask.col));

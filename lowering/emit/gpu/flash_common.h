@@ -100,7 +100,7 @@ static inline tc_val tc_flash_small(tc_flash *p, tc_val v) {
   return tc_build_cast(&p->at.s->e, v, TC_I32);
 }
 static inline tc_val tc_flash_fold(tc_flash *p, tc_kir_op op, tc_val v) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   for (int bit = 1; bit < p->way->across; bit *= 2) {
     tc_val other = tc_build_raw(&s->e, TC_IR_SHFL_XOR, p->at.acc, p->threads, v, TC_NONE, TC_NONE, bit * p->way->apart);
     v = op == TC_IR_ADD ? add(s, v, other) : tc_build_select(&s->e, bin(s, TC_IR_GT, other, v), other, v);

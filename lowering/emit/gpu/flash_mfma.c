@@ -31,7 +31,7 @@ static tc_val pick(tc_flash *p, tc_val v, int k) {
 }
 
 static void product_in_waves(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   int held = p->cut.held, tiles = p->chunk / GROUP;
   tc_val row = add(s, times(s, p->row[0], own->pitch), p->column), b[TC_FLASH_ROWS], sum[TC_FLASH_VALUES];
   tc_val line = add(s, add(s, times(s, tc_gemm_low(s, p->thread, GROUP), other->pitch), p->column), from);
@@ -48,7 +48,7 @@ static void product_in_waves(tc_flash *p, const tc_flash_tile *own, const tc_fla
 }
 
 static void add_weighted_in_waves(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   int held = p->cut.held, per_row = x->n / held, wide = x->run / EACH;  // columns that a thread reads side by side, of as many products
   tc_val at = add(s, add(s, times(s, p->column, other->pitch), times(s, tc_gemm_low(s, p->thread, GROUP), wide)), from), b[TC_FLASH_ROWS], row[EACH],
          a[EACH];

@@ -12,7 +12,7 @@
 static const tc_flash_cut cuts[] = {{128, 4, 1.2}, {64, 4, 1.1}, {128, 2, 1.0}, {64, 2, 0.9}, {32, 2, 0.6}};
 
 static tc_val fragment(tc_flash *p, const tc_flash_tile *x, tc_val at, int each, bool turned) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   tc_val v = tc_build_raw(&s->e, TC_IR_LDMATRIX, x->type, p->threads * each, at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
   if (!s->e.failed) s->x->kir.inst[v].flags = turned;
   return v;
@@ -29,14 +29,14 @@ typedef struct places {
 } places;
 
 static places places_of(tc_flash *p) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   tc_val lane = tc_gemm_low(s, p->thread, WARP);
   return (places){tc_gemm_low(s, lane, 8), tc_gemm_low(s, tc_gemm_high(s, lane, 8), 2), tc_gemm_high(s, lane, 16),
                   times(s, tc_gemm_high(s, p->thread, WARP), 8 * p->cut.held)};
 }
 
 static void product_in_warps(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   places at = places_of(p);
   int tiles = p->cut.held / 2, across = p->chunk / 8;
   tc_val row = add(s, add(s, at.warp_row, at.eighth), times(s, at.second, 8)), a[TC_FLASH_ROWS / 2];
@@ -56,7 +56,7 @@ static void product_in_warps(tc_flash *p, const tc_flash_tile *own, const tc_fla
 }
 
 static void add_weighted_in_warps(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   places at = places_of(p);
   int tiles = p->cut.held / 2, across = x->n / tiles;
   tc_val row = add(s, times(s, add(s, at.eighth, times(s, at.second, 8)), other->pitch), from), a[TC_FLASH_ROWS / 2];

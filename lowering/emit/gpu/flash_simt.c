@@ -16,7 +16,7 @@ static tc_val pick(tc_flash *p, tc_val v, int k) {
 }
 
 static void product_in_threads(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   int wide = TC_GEMM_COPIED / (int)tc_type_bytes(own->type), held = p->cut.held;
   tc_val zero = tc_flash_splat(p, number(&p->at, 0)), a[TC_FLASH_ROWS], b[TC_FLASH_VALUES];
   for (int i = 0; i < held * p->each; i++) v[i] = tc_build_var(&s->e, zero);
@@ -36,7 +36,7 @@ static void product_in_threads(tc_flash *p, const tc_flash_tile *own, const tc_f
 
 // Weights become rows of a tile, which all threads of a row read.
 static void add_weighted_in_threads(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   int wide = TC_GEMM_COPIED / (int)tc_type_bytes(other->type), held = p->cut.held, per_row = x->n / held;
   int64_t pitch = (p->chunk / wide | 1) * wide;
   const tc_flash_tile tile = {.type = other->type, .tile = p->weights};

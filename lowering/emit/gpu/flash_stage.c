@@ -46,7 +46,7 @@ size_t tc_flash_tile_bytes(const tc_flash_tile *x) {
 }
 
 void tc_flash_tile_make(tc_flash *p, tc_flash_tile *x) {
-  x->tile = tc_ex_tile(p->at.s, x->type, x->stages * x->stage);
+  x->tile = tc_emit_tile(p->at.s, x->type, x->stages * x->stage);
 }
 
 // Where piece `number` of a tile is, threads taking `run` elements each side by side.
@@ -55,7 +55,7 @@ typedef struct piece {
 } piece;
 
 static piece piece_of(tc_flash *p, const tc_flash_tile *x, int64_t before) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   int64_t runs = x->width / x->run;
   if (is_power(runs) && runs <= p->threads)
     return (piece){plus(&p->at, tc_gemm_high(s, p->thread, runs), before / runs), times(s, tc_gemm_low(s, p->thread, runs), x->run)};
@@ -64,19 +64,19 @@ static piece piece_of(tc_flash *p, const tc_flash_tile *x, int64_t before) {
 }
 
 static tc_val source_of(tc_flash *p, const tc_flash_tile *x, tc_val first, const piece *at) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   return add(s, add(s, x->of->at, times(s, first, x->of->stride)), add(s, times(s, at->row, x->of->stride), at->column));
 }
 
 static tc_val is_there(tc_flash *p, const tc_flash_tile *x, tc_val n_rows, const piece *at) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   tc_val here = bin(s, TC_IR_LT, at->row, n_rows);
   return x->width > x->columns ? bin(s, TC_IR_AND, here, bin(s, TC_IR_LT, at->column, i64(s, x->columns))) : here;
 }
 
 // All pieces one after the other, so that threads wait for memory once.
 static void hold(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   int64_t pieces = x->rows * (x->width / x->run);
   x->n_pieces = 0;
   for (int64_t before = 0; before < pieces; before += p->threads) {
@@ -88,14 +88,14 @@ static void hold(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val n_rows, tc_
 }
 
 void tc_flash_land(tc_flash *p, tc_flash_tile *x) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   for (int i = 0; i < x->n_pieces; i++)
     (void)tc_build_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, x->to[i], x->piece[i], TC_NONE, x->tile);
   x->n_pieces = 0;
 }
 
 static void copy(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   int64_t pieces = x->rows * (x->width / x->run);
   for (int64_t before = 0; before < pieces; before += p->threads) {
     piece at = piece_of(p, x, before);
@@ -106,7 +106,7 @@ static void copy(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_row
 }
 
 static void bring(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   int64_t runs = x->width / x->run, pieces = x->rows * runs;
   tc_val before = loop(s, i64(s, 0), i64(s, pieces), p->threads), number = add(s, p->thread, before);
   piece at = {bin(s, TC_IR_DIV, number, i64(s, runs)), times(s, bin(s, TC_IR_REM, number, i64(s, runs)), x->run)};
@@ -154,7 +154,7 @@ static int of_row(const tc_flash_way *w) {
 }
 
 void tc_flash_begin(tc_flash *p, tc_flash_sums *x, int64_t columns) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   const tc_flash_way *w = p->way;
   *x = (tc_flash_sums){.columns = columns, .run = sums_run(p, columns)};
   x->n = p->cut.held / w->of_rows * (int)tc_ceil_div(columns, w->across * x->run) * x->run / of_row(w);
@@ -164,7 +164,7 @@ void tc_flash_begin(tc_flash *p, tc_flash_sums *x, int64_t columns) {
 }
 
 static void add_to_totals(tc_flash *p, const tc_flash_sums *x) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   for (int i = 0; i < x->n; i++) {
     tc_build_set(&s->e, x->total[i], add(s, x->total[i], x->var[i]));
     tc_build_set(&s->e, x->var[i], number(&p->at, 0));
@@ -172,7 +172,7 @@ static void add_to_totals(tc_flash *p, const tc_flash_sums *x) {
 }
 
 void tc_flash_end_chain(tc_flash *p, const tc_flash_sums *x, tc_val first, tc_val row) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   if (!p->chains) return;
   tc_val done = plus(&p->at, sub(s, row, first), p->chunk);
   begin_if(p->at.s, bin(s, TC_IR_EQ, tc_gemm_low(s, done, TC_CHAIN), i64(s, 0)));
@@ -181,7 +181,7 @@ void tc_flash_end_chain(tc_flash *p, const tc_flash_sums *x, tc_val first, tc_va
 }
 
 void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   const tc_flash_way *w = p->way;
   int groups = p->cut.held / w->of_rows, n = x->n / groups;
   tc_val each[MOST_EACH];
@@ -204,7 +204,7 @@ static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int
 }
 
 void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by) {
-  tc_ex *s = p->at.s;
+  tc_emit_ctx *s = p->at.s;
   tc_type type = s->g->node[node].type;
   int buf = tc_att_result(&p->at, node), across = p->way->across, groups = (int)tc_ceil_div(x->columns, across * x->run);
   int run = x->columns % x->run ? 1 : TC_MIN(x->run, TC_GEMM_COPIED / (int)tc_type_bytes(type));

@@ -36,8 +36,8 @@ bool tc_gemm_narrow_fits(const tc_gemm *p) {
 
 // The operand at lines and steps that are bound, in the accumulators' type.
 static tc_val line_value(narrow *w, const tc_gemm_side *x) {
-  tc_ex *s = w->p->s;
-  return tc_build_cast(&s->e, tc_ex_value(s, x->node, x->position), w->p->acc);
+  tc_emit_ctx *s = w->p->s;
+  return tc_build_cast(&s->e, tc_emit_value(s, x->node, x->position), w->p->acc);
 }
 
 static tc_val zero_sums(narrow *w, int lanes) {
@@ -46,7 +46,7 @@ static tc_val zero_sums(narrow *w, int lanes) {
 
 // What is made where k has ended is not added.
 static tc_val kept(narrow *w, tc_val v) {
-  tc_ex *s = w->p->s;
+  tc_emit_ctx *s = w->p->s;
   return s->mask == TC_NONE ? v : tc_build_select(&s->e, s->mask, v, zero_sums(w, tc_build_lanes(&s->e, v)));
 }
 
@@ -60,11 +60,11 @@ static tc_val first_line(narrow *w, tc_val unit) {
 }
 
 static void finish(narrow *w, tc_val sum) {
-  tc_ex *s = w->p->s;
-  tc_ex_enter(s);
-  tc_ex_remember(s, w->p->node, tc_ex_rounded(s, sum, s->g->node[w->p->node].type));
-  tc_ex_stores(s);
-  tc_ex_leave(s);
+  tc_emit_ctx *s = w->p->s;
+  tc_emit_enter(s);
+  tc_emit_remember(s, w->p->node, tc_emit_rounded(s, sum, s->g->node[w->p->node].type));
+  tc_emit_stores(s);
+  tc_emit_leave(s);
 }
 
 // ---- chains ----
@@ -79,7 +79,7 @@ static void begin_sums(narrow *w, int lanes, int n, tc_val *sum, tc_val *total) 
 
 // Begins a loop up to step `to`, or two: over the chains, and over a chain's steps.
 static tc_val begin_steps(narrow *w, int64_t to, int step) {
-  tc_ex *s = w->p->s;
+  tc_emit_ctx *s = w->p->s;
   tc_val from = i64(s, 0), last = i64(s, to);
   if (w->chain < w->p->of.k) {
     from = loop(s, from, last, w->chain);
@@ -99,13 +99,13 @@ static void end_steps(narrow *w, int n, const tc_val *sum, const tc_val *total) 
 
 // A thread's step of a vector of STEPS each.
 static tc_val picked(narrow *w, tc_val v, int step) {
-  tc_ex *s = w->p->s;
+  tc_emit_ctx *s = w->p->s;
   return tc_build_raw(&s->e, TC_IR_EXTRACT, w->p->acc, WARP, v, TC_NONE, TC_NONE, step);
 }
 
 // Adds steps k to k + WARP * STEPS of every line.
 static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
-  tc_ex *s = w->p->s;
+  tc_emit_ctx *s = w->p->s;
   tc_val few[TC_GPU_FEW];
   s->at[TC_RANGE_K0] = k;
   for (int i = 0; i < w->n && s->st == TC_OK; i++) {
@@ -124,7 +124,7 @@ static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
 }
 
 static void finish_along(narrow *w, tc_val line, const tc_val *sum) {
-  tc_ex *s = w->p->s;
+  tc_emit_ctx *s = w->p->s;
   s->lanes = 1, s->vector = -1;
   for (int j = 0; j < w->lines && s->st == TC_OK; j++) {
     tc_val at = add(s, line, i64(s, j));
@@ -140,10 +140,10 @@ static void finish_along(narrow *w, tc_val line, const tc_val *sum) {
 
 static void along_k(narrow *w) {
   tc_gemm *p = w->p;
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val sum[MOST_SUMS], total[MOST_SUMS];
   s->x->kir.threads = WARP, s->x->kir.groups = GROUPS;
-  tc_val line = first_line(w, tc_ex_begin_units(s));
+  tc_val line = first_line(w, tc_emit_begin_units(s));
   s->lanes = WARP * STEPS, s->vector = TC_RANGE_K0, s->bound[TC_RANGE_K0] = true;
   begin_sums(w, WARP, w->n * w->lines, sum, total);
   int64_t whole = p->of.k / s->lanes * s->lanes, pairs = whole / (2 * s->lanes) * (2 * s->lanes);
@@ -155,7 +155,7 @@ static void along_k(narrow *w) {
   }
   if (pairs < whole) step_along(w, line, i64(s, pairs), sum);
   if (whole < p->of.k) {
-    tc_ex_set_mask(s, i64(s, whole), i64(s, p->of.k));
+    tc_emit_set_mask(s, i64(s, whole), i64(s, p->of.k));
     step_along(w, line, i64(s, whole), sum);
     s->mask = TC_NONE;
   }
@@ -170,10 +170,10 @@ static void along_k(narrow *w) {
 
 // Adds step k + off of every part.
 static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_val *sum) {
-  tc_ex *s = w->p->s;
+  tc_emit_ctx *s = w->p->s;
   s->at[TC_RANGE_K0] = k, s->threads.off[TC_RANGE_K0] = off;
   tc_val inside = w->p->of.k % (PARTS * STEPS) ? bin(s, TC_IR_LT, off, sub(s, i64(s, w->p->of.k), k)) : TC_NONE;
-  s->mask = tc_ex_both(s, here, inside);
+  s->mask = tc_emit_both(s, here, inside);
   tc_val v = kept(w, tc_build_splat(&s->e, line_value(w, w->wide), s->lanes));
   s->mask = inside;
   for (int i = 0; i < w->n && s->st == TC_OK; i++) {
@@ -187,7 +187,7 @@ static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_v
 // The sum of parts first, first + 2^k.., by halves: of element `at` of each part's sums, which lie
 // `all` apart.
 static tc_val halves(narrow *w, tc_val at, tc_val here, int all, int first, int step, int tile) {
-  tc_ex *s = w->p->s;
+  tc_emit_ctx *s = w->p->s;
   if (step == PARTS) return tc_build_raw(&s->e, TC_IR_GATHER, w->p->acc, THREADS, add(s, at, i64(s, (int64_t)first * all)), here, TC_NONE, tile);
   tc_val low = halves(w, at, here, all, first, 2 * step, tile);
   return add(s, low, halves(w, at, here, all, first + step, 2 * step, tile));
@@ -196,7 +196,7 @@ static tc_val halves(narrow *w, tc_val at, tc_val here, int all, int first, int 
 // Sums of all parts, from the tile, then what follows: an element a thread.
 static void finish_beside(narrow *w, tc_val line, int tile) {
   tc_gemm *p = w->p;
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int all = w->n * w->lines;
   s->threads.run = 1, s->lanes = THREADS, s->vector = w->wide->range;
   for (int first = 0; first < all && s->st == TC_OK; first += THREADS) {
@@ -207,7 +207,7 @@ static void finish_beside(narrow *w, tc_val line, int tile) {
     s->threads.off[w->wide->range] = in, s->threads.off[w->few->range] = tc_gemm_high(s, at, w->lines);
     s->at[w->few->range] = i64(s, 0), s->threads.within[w->few->range] = TC_GPU_FEW;
     s->mask = here;
-    if (w->wide->extent % w->lines) s->mask = tc_ex_both(s, here, bin(s, TC_IR_LT, in, sub(s, i64(s, w->wide->extent), line)));
+    if (w->wide->extent % w->lines) s->mask = tc_emit_both(s, here, bin(s, TC_IR_LT, in, sub(s, i64(s, w->wide->extent), line)));
     finish(w, sum);
     s->mask = TC_NONE, s->threads.off[w->wide->range] = s->threads.off[w->few->range] = TC_NONE;
   }
@@ -216,13 +216,13 @@ static void finish_beside(narrow *w, tc_val line, int tile) {
 
 static void beside(narrow *w) {
   tc_gemm *p = w->p;
-  tc_ex *s = p->s;
-  int tile = tc_ex_tile(s, p->acc, (int64_t)PARTS * w->n * w->lines);
+  tc_emit_ctx *s = p->s;
+  int tile = tc_emit_tile(s, p->acc, (int64_t)PARTS * w->n * w->lines);
   tc_val sum[TC_GPU_FEW], total[TC_GPU_FEW];
   p->threads = THREADS;
   s->x->kir.threads = THREADS, s->x->kir.groups = 1;
-  p->thread = tc_ex_numbers(s, TC_I64, THREADS);
-  tc_val line = first_line(w, tc_ex_begin_units(s)), in = times(s, tc_gemm_low(s, p->thread, ACROSS), w->run),
+  p->thread = tc_emit_numbers(s, TC_I64, THREADS);
+  tc_val line = first_line(w, tc_emit_begin_units(s)), in = times(s, tc_gemm_low(s, p->thread, ACROSS), w->run),
          part = tc_gemm_high(s, p->thread, ACROSS);
   s->threads.run = w->run, s->lanes = THREADS * w->run, s->vector = w->wide->range;
   s->at[w->wide->range] = line, s->threads.off[w->wide->range] = in, s->threads.within[w->wide->range] = w->lines;
@@ -253,7 +253,7 @@ void tc_gemm_narrow(tc_gemm *p) {
     along_k(&w);
     return;
   }
-  w.run = x->leans ? tc_ex_run_of(&x->lean, x->range, TC_MIN(TC_GEMM_COPIED / x->bytes, 8)) : 1;
+  w.run = x->leans ? tc_emit_run_of(&x->lean, x->range, TC_MIN(TC_GEMM_COPIED / x->bytes, 8)) : 1;
   while (w.run > 1 && (x->extent % w.run || w.run * w.n > MOST_SUMS)) w.run /= 2;
   w.lines = ACROSS * w.run;
   beside(&w);

@@ -14,10 +14,10 @@
 #define TOGETHER 8  // rows of tiles that neighbouring units work down, so that few columns are in use
 
 static bool find_gemm(tc_gemm *p) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   const tc_gnode *x = &s->g->node[p->node], *a = &s->g->node[x->in[0]];
   p->of = (tc_extent3){s->gp->a, s->gp->f, s->gp->k, a->shape->d.dim[a->shape->d.rank - 1]};
-  p->acc = tc_ex_compute_type(x->type);
+  p->acc = tc_emit_compute_type(x->type);
   p->multiply = tc_type_is_float(p->acc) ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
   p->chain = tc_chain_of(p->of.k);
   p->chains = p->chain < p->of.k;
@@ -27,7 +27,7 @@ static bool find_gemm(tc_gemm *p) {
 
 // Which tile of the result a unit is: units go down some rows of tiles, then to the next column.
 static void enter_unit(tc_gemm *p, tc_val unit) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int64_t down = tc_ceil_div(p->of.m, p->by.rows), across = tc_ceil_div(p->of.n, p->by.columns), together = TC_MIN(TOGETHER, down);
   tc_val tile = bin(s, TC_IR_REM, unit, i64(s, down * across));
   s->at[TC_RANGE_A] = bin(s, TC_IR_DIV, unit, i64(s, down * across));
@@ -42,9 +42,9 @@ static void make_gemm_tiles(tc_gemm *p) {
   tc_gemm_side *side[2] = {&p->a, &p->b};
   for (int i = 0; i < 2; i++) {
     tc_gemm_side *x = side[i];
-    x->tile = tc_ex_tile(p->s, x->type, x->stages * x->stage);
+    x->tile = tc_emit_tile(p->s, x->type, x->stages * x->stage);
   }
-  p->sums = tc_ex_tile(p->s, p->acc, p->sums_rows * tc_gemm_sums_row(p));
+  p->sums = tc_emit_tile(p->s, p->acc, p->sums_rows * tc_gemm_sums_row(p));
 }
 
 typedef struct multiplier {
@@ -69,27 +69,27 @@ static tc_gemm_way gemm_way_of(tc_gemm *p) {
 }
 
 static void emit_tiles(tc_gemm *p) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   p->way = gemm_way_of(p);
   if (!ways[p->way].plan(p)) {
-    tc_ex_fail(s, TC_ERR_STATE, "no tile of a product fits the device");
+    tc_emit_fail(s, TC_ERR_STATE, "no tile of a product fits the device");
     return;
   }
   make_gemm_tiles(p);
   s->x->kir.threads = (uint16_t)p->threads, s->x->kir.groups = 1;
-  p->thread = tc_ex_numbers(s, TC_I64, p->threads);
-  enter_unit(p, tc_ex_begin_units(s));
+  p->thread = tc_emit_numbers(s, TC_I64, p->threads);
+  enter_unit(p, tc_emit_begin_units(s));
   ways[p->way].run(p);
   end(s);
   s->x->extent = tc_gemm_n_tiles(p, &p->by);
 }
 
-void tc_emitter_gpu_matmul(tc_ex *s, const tc_build_request *r) {
+void tc_emitter_gpu_matmul(tc_emit_ctx *s, const tc_build_request *r) {
   tc_gemm whole = {.s = s, .node = r->node, .asked = r->cut}, *p = &whole;
   if (!find_gemm(p)) return;
   s->lanes = 1, s->vector = -1;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  tc_ex_preload(s);
+  tc_emit_preload(s);
   if (tc_gemm_narrow_fits(p))
     tc_gemm_narrow(p);
   else

@@ -7,7 +7,7 @@
 
 #define MOST_RUN 8  // elements of a row that a thread finishes at once
 
-tc_val tc_gemm_join(tc_ex *s, const tc_val *v, int n) {
+tc_val tc_gemm_join(tc_emit_ctx *s, const tc_val *v, int n) {
   tc_val even[32], odd[32];
   if (n == 1) return v[0];
   for (int i = 0; i < n / 2; i++) even[i] = v[2 * i], odd[i] = v[2 * i + 1];
@@ -24,7 +24,7 @@ void tc_gemm_totals(tc_gemm *p, const tc_val *acc, tc_val *total, int n) {
 }
 
 bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   if (!p->chains) return false;
   tc_val next = add(s, k0, i64(s, steps)), ends = bin(s, TC_IR_EQ, tc_gemm_low(s, next, TC_CHAIN), i64(s, 0));
   ends = bin(s, TC_IR_OR, ends, bin(s, TC_IR_GE, next, i64(s, p->of.k)));
@@ -33,7 +33,7 @@ bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps) {
 }
 
 void tc_gemm_add_to_totals(tc_gemm *p, const tc_val *acc, const tc_val *total, int n) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   for (int i = 0; i < n; i++) {
     tc_build_set(&s->e, total[i], add(s, total[i], acc[i]));
     tc_build_set(&s->e, acc[i], tc_build_const_f(&s->e, p->acc, 0));
@@ -115,11 +115,11 @@ const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int 
 
 // Columns that a thread finishes at once: 16 bytes of the narrowest result.
 static int finish_run(const tc_gemm *p) {
-  const tc_ex *s = p->s;
+  const tc_emit_ctx *s = p->s;
   int run = 1;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
-    if (tc_ex_must_store(s, n)) run = TC_MAX_OF(run, TC_GEMM_COPIED / (int)tc_type_bytes(s->g->node[n].type));
+    if (tc_emit_must_store(s, n)) run = TC_MAX_OF(run, TC_GEMM_COPIED / (int)tc_type_bytes(s->g->node[n].type));
   }
   run = TC_MIN(run, MOST_RUN);
   while (run > 1 && (p->of.n % run || p->threads * run > p->sums_rows * p->by.columns)) run /= 2;
@@ -127,7 +127,7 @@ static int finish_run(const tc_gemm *p) {
 }
 
 void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int run = finish_run(p), columns = p->by.columns, at_once = TC_MAX_OF(p->threads * run / columns, 1);
   tc_val column = times(s, tc_gemm_low(s, p->thread, columns / run), run), first = tc_gemm_high(s, p->thread, columns / run);
   tc_val r = add(s, loop(s, i64(s, 0), i64(s, p->sums_rows), at_once), first);
@@ -139,11 +139,11 @@ void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows) {
   s->threads.off[TC_RANGE_K] = column, s->threads.within[TC_RANGE_K] = columns;
   s->mask = TC_NONE;
   if (p->of.m % p->by.rows) s->mask = bin(s, TC_IR_LT, row, sub(s, i64(s, p->of.m), p->row));
-  if (p->of.n % columns) s->mask = tc_ex_both(s, s->mask, bin(s, TC_IR_LT, column, sub(s, i64(s, p->of.n), p->column)));
-  tc_ex_enter(s);
-  tc_ex_remember(s, p->node, tc_ex_rounded(s, sum, s->g->node[p->node].type));
-  tc_ex_stores(s);
-  tc_ex_leave(s);
+  if (p->of.n % columns) s->mask = tc_emit_both(s, s->mask, bin(s, TC_IR_LT, column, sub(s, i64(s, p->of.n), p->column)));
+  tc_emit_enter(s);
+  tc_emit_remember(s, p->node, tc_emit_rounded(s, sum, s->g->node[p->node].type));
+  tc_emit_stores(s);
+  tc_emit_leave(s);
   s->threads.run = 0, s->lanes = 1, s->vector = -1, s->mask = TC_NONE, s->threads.off[TC_RANGE_F] = s->threads.off[TC_RANGE_K] = TC_NONE;
   end(s);
 }

@@ -68,7 +68,7 @@ typedef struct tc_gemm_side {
 } tc_gemm_side;
 
 typedef struct tc_gemm {
-  tc_ex *s;
+  tc_emit_ctx *s;
   uint32_t node;
   const tc_cut *asked;  // tile sizes to take; NULL: those of the model
   tc_gemm_way way;
@@ -96,10 +96,10 @@ typedef struct tc_gemm_rows {
 static inline int tc_gemm_log2(int64_t n) {
   return 63 - __builtin_clzll((unsigned long long)n);
 }
-static inline tc_val tc_gemm_high(tc_ex *s, tc_val v, int64_t n) {
+static inline tc_val tc_gemm_high(tc_emit_ctx *s, tc_val v, int64_t n) {
   return n == 1 ? v : bin(s, TC_IR_USHR, v, i64(s, tc_gemm_log2(n)));
 }
-static inline tc_val tc_gemm_low(tc_ex *s, tc_val v, int64_t n) {
+static inline tc_val tc_gemm_low(tc_emit_ctx *s, tc_val v, int64_t n) {
   return bin(s, TC_IR_AND, v, i64(s, n - 1));
 }
 static inline tc_type tc_gemm_type_of(const tc_gemm *p, const tc_gemm_side *x) {
@@ -118,7 +118,7 @@ static inline int64_t tc_gemm_sums_row(const tc_gemm *p) {
 // ---- matmul_common.c ----
 
 // n values of a lane a thread as one whose threads hold n elements side by side.
-tc_val tc_gemm_join(tc_ex *s, const tc_val *v, int n);
+tc_val tc_gemm_join(tc_emit_ctx *s, const tc_val *v, int n);
 
 // Whether that many accumulators of a thread, of 4 bytes, leave it room for what chains add up to,
 // where there are several.

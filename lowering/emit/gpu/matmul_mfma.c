@@ -46,7 +46,7 @@ typedef struct waves {
 // Where each thread's part of the operand's first fragment begins in the tile at element `from`: an
 // address, or four where its steps lie in rows of their own.
 static tc_val fragments_at(tc_gemm *p, const waves *w, const tc_gemm_side *x, tc_val from) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val line = add(s, x == &p->a ? w->row : w->column, w->line), at = add(s, tc_gemm_side_place(p, x, line, w->four), from), each[EACH];
   if (x->by_line) return at;
   for (int i = 0; i < EACH; i++) each[i] = i ? add(s, at, i64(s, i * x->row)) : at;
@@ -61,7 +61,7 @@ static tc_val gather_fragment(tc_gemm *p, const tc_gemm_side *x, tc_val first, i
 }
 
 static void multiply_in_waves(tc_gemm *p, const waves *w, tc_val stage, const tc_val *acc) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val first_a = fragments_at(p, w, &p->a, times(s, stage, p->a.stage)), first_b = fragments_at(p, w, &p->b, times(s, stage, p->b.stage)), a[MOST];
   for (int k = 0; k < STEPS; k += GROUP) {
     for (int i = 0; i < w->down; i++) a[i] = gather_fragment(p, &p->a, first_a, i, k);
@@ -77,7 +77,7 @@ static void multiply_in_waves(tc_gemm *p, const waves *w, tc_val stage, const tc
 
 // The accumulators of tile i of every wave, as rows of the tile `sums`.
 static void put_wave_rows(tc_gemm *p, const waves *w, int i, const tc_val *acc) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val row = add(s, w->line, times(s, tc_gemm_high(s, w->row, p->by.rows / p->by.down), GROUP));
   tc_val first = add(s, times(s, row, tc_gemm_sums_row(p)), add(s, w->column, w->four));
   for (int j = 0; j < w->across; j++) {
@@ -87,7 +87,7 @@ static void put_wave_rows(tc_gemm *p, const waves *w, int i, const tc_val *acc) 
 }
 
 void tc_gemm_mfma(tc_gemm *p) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int wave_rows = p->by.rows / p->by.down, wave_columns = p->by.columns / p->by.across;
   tc_val lane = tc_gemm_low(s, p->thread, WAVE), wave = tc_gemm_high(s, p->thread, WAVE), acc[MOST * MOST], total[MOST * MOST];
   waves w = {.line = tc_gemm_low(s, lane, GROUP), .down = wave_rows / GROUP, .across = wave_columns / GROUP};

@@ -57,7 +57,7 @@ typedef struct warps {
 // Where in the tile each thread's row of 16 bytes of a fragment begins: of 16 lines by 16 steps for
 // a, 8 by 16 for b, `line` being the first.
 static tc_val fragment_at(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int k) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   bool left = x == &p->a;
   tc_val eighth = tc_gemm_low(s, w->lane, 8), second = tc_gemm_low(s, tc_gemm_high(s, w->lane, 8), 2), third = tc_gemm_high(s, w->lane, 16);
   tc_val lines = left ? (x->along ? add(s, eighth, times(s, second, 8)) : times(s, second, 8)) : x->along ? eighth : TC_NONE;
@@ -70,7 +70,7 @@ static tc_val fragment_at(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_
 // tile at element `from`. base: what it has in common with the others of these steps, if rows
 // follow lines: then they lie whole rows apart, for lines of a multiple of 8 change places alike.
 static tc_val load_fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int number, int k, tc_val from, tc_val *base) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val at;
   if (x->along) {
     if (*base == TC_NONE) *base = add(s, fragment_at(p, w, x, line, k), from);
@@ -84,7 +84,7 @@ static tc_val load_fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, t
 }
 
 static void multiply_in_warps(tc_gemm *p, const warps *w, tc_val stage_a, tc_val stage_b, const tc_val *acc) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val a[MOST_DOWN], from_a = times(s, stage_a, p->a.stage), from_b = times(s, stage_b, p->b.stage);
   for (int k = 0; k < STEPS; k += GROUP) {
     tc_val base_a = TC_NONE, base_b = TC_NONE;
@@ -105,7 +105,7 @@ static void copy_op(tc_gemm *p, tc_kir_op op, int64_t imm) {
 
 // The group of copies of the chunk from step k0 on, empty behind the last step.
 static void begin_copy(tc_gemm *p, tc_val k0, tc_val stage) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   begin_if(s, bin(s, TC_IR_LT, k0, i64(s, p->of.k)));
   if (p->a.copied) tc_gemm_side_copy(p, &p->a, k0, stage);
   if (p->b.copied) tc_gemm_side_copy(p, &p->b, k0, stage);
@@ -129,7 +129,7 @@ static tc_val stage_of(tc_gemm *p, const tc_gemm_side *x, tc_val chunk) {
 }
 
 static void accumulate_in_warps(tc_gemm *p, const warps *w, const tc_val *acc, const tc_val *total) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   bool copies = p->a.copied || p->b.copied;
   tc_val a[TC_GEMM_PIECES], b[TC_GEMM_PIECES], zero = i64(s, 0);
   if (copies) {
@@ -153,7 +153,7 @@ static void accumulate_in_warps(tc_gemm *p, const warps *w, const tc_val *acc, c
 
 // The accumulators of tile i of every warp, as rows of the tile `sums`.
 static void put_warp_rows(tc_gemm *p, const warps *w, int i, const tc_val *acc) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int warp_rows = p->by.rows / p->by.down;
   tc_val row = add(s, tc_gemm_high(s, w->lane, 4), times(s, tc_gemm_high(s, w->row, warp_rows), 16));
   tc_val column = add(s, w->column, times(s, tc_gemm_low(s, w->lane, 4), 2)), v[4];
@@ -168,7 +168,7 @@ static void put_warp_rows(tc_gemm *p, const warps *w, int i, const tc_val *acc) 
 }
 
 void tc_gemm_mma(tc_gemm *p) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int warp_rows = p->by.rows / p->by.down, warp_columns = p->by.columns / p->by.across;
   warps w = {.lane = tc_gemm_low(s, p->thread, WARP), .down = warp_rows / 16, .across = warp_columns / 8};
   tc_val warp = tc_gemm_high(s, p->thread, WARP), acc[MOST_DOWN * MOST_ACROSS], total[MOST_DOWN * MOST_ACROSS];

@@ -46,7 +46,7 @@ typedef struct grid {
 
 // The `lines` lines of the operand at step k that the thread multiplies.
 static void read_lines(tc_gemm *p, const tc_gemm_side *x, tc_val at, int lines, int each, tc_val *v) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   for (int i = 0; i < lines; i += each) {
     tc_val from = add(s, at, i64(s, (int64_t)i * (x->size / lines)));
     tc_val group = tc_build_raw(&s->e, TC_IR_GATHER, p->acc, p->threads * each, from, TC_NONE, TC_NONE, x->tile);
@@ -56,7 +56,7 @@ static void read_lines(tc_gemm *p, const tc_gemm_side *x, tc_val at, int lines, 
 
 // Step k of the tiles at element from_a and from_b.
 static void multiply_step(tc_gemm *p, const grid *g, tc_val from_a, tc_val from_b, tc_val k, const tc_val *acc) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val a[MOST], b[MOST];
   read_lines(p, &p->a, add(s, g->y, add(s, from_a, times(s, k, p->a.row))), p->by.down, g->of_a, a);
   read_lines(p, &p->b, add(s, g->x, add(s, from_b, times(s, k, p->b.row))), p->by.across, g->of_b, b);
@@ -64,7 +64,7 @@ static void multiply_step(tc_gemm *p, const grid *g, tc_val from_a, tc_val from_
 }
 
 static void multiply_in_threads(tc_gemm *p, const grid *g, tc_val k0, tc_val stage, const tc_val *acc) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val from_a = times(s, stage, p->a.stage), from_b = times(s, stage, p->b.stage);
   tc_val rest = i64(s, p->by.steps), whole = rest;
   if (p->of.k % p->by.steps) {
@@ -82,7 +82,7 @@ static void multiply_in_threads(tc_gemm *p, const grid *g, tc_val k0, tc_val sta
 
 // The accumulators of rows first to first + n of every thread, as rows of the tile `sums`.
 static void put_thread_rows(tc_gemm *p, const grid *g, int first, int n, const tc_val *acc) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int across = p->by.across;
   tc_val row = times(s, tc_gemm_high(s, p->thread, p->by.columns / across), n);
   for (int i = 0; i < n; i++)
@@ -94,7 +94,7 @@ static void put_thread_rows(tc_gemm *p, const grid *g, int first, int n, const t
 }
 
 void tc_gemm_simt(tc_gemm *p) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int n_acc = p->by.down * p->by.across;
   tc_val acc[MOST * MOST], total[MOST * MOST], zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, p->acc, 0), p->threads);
   grid g = {.of_a = lines_at_once(p, p->by.down), .of_b = lines_at_once(p, p->by.across)};

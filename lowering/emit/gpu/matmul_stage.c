@@ -18,7 +18,7 @@
 // One step of the way from element idx of node *n towards memory, by the operand that most is read
 // of. False: there is none such.
 static bool descend(const tc_gemm *p, uint32_t *n, tc_index *idx) {
-  const tc_ex *s = p->s;
+  const tc_emit_ctx *s = p->s;
   const tc_gnode *x = &s->g->node[*n];
   tc_index next[TC_MAX_RANK];
   int k = 0;
@@ -35,7 +35,7 @@ static bool descend(const tc_gemm *p, uint32_t *n, tc_index *idx) {
   return *n = x->in[k], true;
 }
 
-static bool stored(const tc_ex *s, uint32_t n) {
+static bool stored(const tc_emit_ctx *s, uint32_t n) {
   return s->gr->stored[tc_group_root(s->gr, n)];
 }
 
@@ -81,10 +81,10 @@ static bool find_plain(const tc_gemm *p, tc_gemm_side *x) {
 }
 
 bool tc_gemm_side_find(tc_gemm *p, int k, tc_gemm_side *x) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   const tc_dims *d = &s->g->node[p->node].shape->d;
   *x = (tc_gemm_side){.node = s->g->node[p->node].in[k], .range = k ? TC_RANGE_K : TC_RANGE_F, .extent = k ? p->of.n : p->of.m};
-  if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, d, x->position)) return tc_ex_unsaid(s, p->node, "a position cannot be said"), false;
+  if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, d, x->position)) return tc_emit_not_affine(s, p->node, "a position cannot be said"), false;
   x->position[d->rank - 2] = tc_ix_range(k ? TC_RANGE_K0 : TC_RANGE_F);
   x->position[d->rank - 1] = tc_ix_range(k ? TC_RANGE_K : TC_RANGE_K0);
   find_lean(p, x);
@@ -95,7 +95,7 @@ bool tc_gemm_side_find(tc_gemm *p, int k, tc_gemm_side *x) {
 // ---- how ----
 
 static int run_along(const tc_gemm_side *x, uint8_t range, int64_t extent, int most) {
-  int run = x->leans ? tc_ex_run_of(&x->lean, range, most) : 1;
+  int run = x->leans ? tc_emit_run_of(&x->lean, range, most) : 1;
   while (extent % run) run /= 2;
   return run;
 }
@@ -163,7 +163,7 @@ static tc_val swizzled(tc_gemm *p, const tc_gemm_side *x, tc_val row, tc_val c) 
 }
 
 tc_val tc_gemm_side_place(tc_gemm *p, const tc_gemm_side *x, tc_val line, tc_val k) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val row = x->by_line ? line : k, in = x->by_line ? k : line;
   if (!x->swizzled) return add(s, times(s, row, x->row), in);
   tc_val chunk = swizzled(p, x, row, tc_gemm_high(s, in, 8));
@@ -178,7 +178,7 @@ typedef struct piece {
 } piece;
 
 static piece piece_of(tc_gemm *p, const tc_gemm_side *x, int i) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val number = i ? add(s, p->thread, i64(s, (int64_t)i * p->threads)) : p->thread;
   int64_t runs = (x->along ? p->by.steps : x->size) / x->run;
   tc_val in = times(s, tc_gemm_low(s, number, runs), x->run), over = tc_gemm_high(s, number, runs);
@@ -188,32 +188,32 @@ static piece piece_of(tc_gemm *p, const tc_gemm_side *x, int i) {
 
 // Every thread at its run of piece i.
 static void enter(tc_gemm *p, const tc_gemm_side *x, int i, tc_val k0, bool may_end) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   piece at = piece_of(p, x, i);
   s->threads.run = x->run, s->lanes = p->threads * x->run, s->vector = x->along ? TC_RANGE_K0 : x->range;
   s->threads.off[x->range] = at.line, s->threads.within[x->range] = x->size;
   s->at[TC_RANGE_K0] = k0, s->threads.off[TC_RANGE_K0] = at.k, s->threads.within[TC_RANGE_K0] = p->by.steps, s->bound[TC_RANGE_K0] = true;
   s->mask = at.here;
-  if (x->extent % x->size) s->mask = tc_ex_both(s, s->mask, bin(s, TC_IR_LT, at.line, sub(s, i64(s, x->extent), s->at[x->range])));
-  if (may_end) s->mask = tc_ex_both(s, s->mask, bin(s, TC_IR_LT, at.k, sub(s, i64(s, p->of.k), k0)));
+  if (x->extent % x->size) s->mask = tc_emit_both(s, s->mask, bin(s, TC_IR_LT, at.line, sub(s, i64(s, x->extent), s->at[x->range])));
+  if (may_end) s->mask = tc_emit_both(s, s->mask, bin(s, TC_IR_LT, at.k, sub(s, i64(s, p->of.k), k0)));
 }
 
 static void leave(tc_gemm *p, const tc_gemm_side *x) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   s->threads.run = 0, s->lanes = 1, s->vector = -1, s->mask = TC_NONE;
   s->threads.off[x->range] = s->threads.off[TC_RANGE_K0] = TC_NONE, s->bound[TC_RANGE_K0] = false;
 }
 
 int tc_gemm_side_load(tc_gemm *p, tc_gemm_side *x, tc_val k0, bool may_end, tc_val *v) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int n = pieces_of(p, x);
   for (int i = 0; i < n && s->st == TC_OK; i++) {
     enter(p, x, i, k0, may_end);
-    v[i] = tc_ex_value(s, x->node, x->position);
+    v[i] = tc_emit_value(s, x->node, x->position);
     if (s->st != TC_OK) break;
     v[i] = tc_build_splat(&s->e, tc_build_cast(&s->e, v[i], p->acc), s->lanes);
     if (s->mask != TC_NONE && !x->plain) {
-      v[i] = tc_build_select(&s->e, s->mask, v[i], tc_ex_zero(s, p->acc));
+      v[i] = tc_build_select(&s->e, s->mask, v[i], tc_emit_zero(s, p->acc));
     }
     v[i] = tc_build_cast(&s->e, v[i], x->type);
     leave(p, x);
@@ -222,7 +222,7 @@ int tc_gemm_side_load(tc_gemm *p, tc_gemm_side *x, tc_val k0, bool may_end, tc_v
 }
 
 void tc_gemm_side_put(tc_gemm *p, const tc_gemm_side *x, tc_val stage, const tc_val *v) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val from = times(s, stage, x->stage);
   bool side_by_side = x->run > 1 && x->along == x->by_line;
   for (int i = 0; i < pieces_of(p, x) && s->st == TC_OK; i++) {
@@ -241,22 +241,23 @@ void tc_gemm_side_put(tc_gemm *p, const tc_gemm_side *x, tc_val stage, const tc_
 }
 
 void tc_gemm_side_copy(tc_gemm *p, tc_gemm_side *x, tc_val k0, tc_val stage) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val from = times(s, stage, x->stage), vec;
   int64_t stride;
   for (int i = 0; i < pieces_of(p, x) && s->st == TC_OK; i++) {
     piece at = piece_of(p, x, i);
     enter(p, x, i, k0, p->of.k % p->by.steps != 0);
-    tc_val here = s->mask, base = tc_ex_index_value(s, x->flat, &stride, &vec);
+    tc_val here = s->mask, base = tc_emit_index_value(s, x->flat, &stride, &vec);
     for (int c = 0; c < x->n_cond; c++) {
-      tc_val index = tc_ex_whole_index(s, &x->cond[c].at);
-      if (x->cond[c].low) here = tc_ex_both(s, here, bin(s, TC_IR_GE, index, i64(s, 0)));
-      if (x->cond[c].high) here = tc_ex_both(s, here, bin(s, TC_IR_LT, index, i64(s, x->cond[c].extent)));
+      tc_val index = tc_emit_whole_index(s, &x->cond[c].at);
+      if (x->cond[c].low) here = tc_emit_both(s, here, bin(s, TC_IR_GE, index, i64(s, 0)));
+      if (x->cond[c].high) here = tc_emit_both(s, here, bin(s, TC_IR_LT, index, i64(s, x->cond[c].extent)));
     }
     if (vec != TC_NONE) base = add(s, base, vec);
     if (here != TC_NONE) here = tc_build_splat(&s->e, here, p->threads);
     tc_val to = tc_build_splat(&s->e, add(s, tc_gemm_side_place(p, x, at.line, at.k), from), p->threads);
-    tc_val copy = tc_build_raw(&s->e, TC_IR_COPY, x->type, p->threads, tc_build_splat(&s->e, base, p->threads), to, here, tc_ex_buffer(s, x->source));
+    tc_val copy =
+        tc_build_raw(&s->e, TC_IR_COPY, x->type, p->threads, tc_build_splat(&s->e, base, p->threads), to, here, tc_emit_buffer(s, x->source));
     if (!s->e.failed) s->x->kir.inst[copy].flags = (uint32_t)(x->tile - TC_MAX_BUFS);
     leave(p, x);
   }
@@ -265,7 +266,7 @@ void tc_gemm_side_copy(tc_gemm *p, tc_gemm_side *x, tc_val k0, tc_val stage) {
 // ---- chunks of k through registers ----
 
 void tc_gemm_chunks_begin(tc_gemm *p, tc_gemm_chunk *c) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val zero = i64(s, 0);
   (void)tc_gemm_side_load(p, &p->a, zero, p->of.k < p->by.steps, c->a);
   (void)tc_gemm_side_load(p, &p->b, zero, p->of.k < p->by.steps, c->b);

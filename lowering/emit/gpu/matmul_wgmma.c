@@ -72,7 +72,7 @@ bool tc_gemm_wgmma_plan(tc_gemm *p) {
 // Called for the left operand first: their maps are the kernel's 0 and 1.
 static void add_map(tc_gemm *p, tc_gemm_side *x) {
   tc_kir *kir = &p->s->x->kir;
-  x->map.buffer = (uint32_t)tc_ex_buffer(p->s, x->source), x->map.tile = (uint32_t)(x->tile - TC_MAX_BUFS);
+  x->map.buffer = (uint32_t)tc_emit_buffer(p->s, x->source), x->map.tile = (uint32_t)(x->tile - TC_MAX_BUFS);
   kir->map[kir->n_map++] = x->map;
 }
 
@@ -90,7 +90,7 @@ static tc_val op(tc_gemm *p, tc_kir_op op_, tc_val s0, tc_val s1, tc_val s2, int
 }
 
 static void fetch_side(tc_gemm *p, const tc_gemm_side *x, int map, tc_val k0, tc_val chunk) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val matrix = x->map.extent[2] > 1 ? s->at[TC_RANGE_A] : i64(s, 0);
   for (int i = 0; i < x->size / TC_KIR_TMA_BOX; i++) {
     tc_val line = add(s, s->at[x->range], i64(s, (int64_t)i * TC_KIR_TMA_BOX));
@@ -101,7 +101,7 @@ static void fetch_side(tc_gemm *p, const tc_gemm_side *x, int map, tc_val k0, tc
 
 // The chunk from step k0 on, if there is one.
 static void fetch_chunk(tc_gemm *p, const stages *at, tc_val k0) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   begin_if(s, bin(s, TC_IR_LT, k0, i64(s, p->of.k)));
   tc_val chunk = add(s, at->first, tc_gemm_high(s, k0, STEPS));
   fetch_side(p, &p->a, 0, k0, chunk);
@@ -110,7 +110,7 @@ static void fetch_chunk(tc_gemm *p, const stages *at, tc_val k0) {
 }
 
 static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   stages at;
   tc_val begin = tc_build_raw(&s->e, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0), zero = i64(s, 0);
   at.first = tc_gemm_low(s, times(s, sub(s, p->unit, begin), tc_ceil_div(p->of.k, STEPS)), 2 * STAGES);
@@ -137,7 +137,7 @@ static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
 
 // The rows of one warp of every four, as rows of the tile `sums`.
 static void put_group_rows(tc_gemm *p, int warp, tc_val sums) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val lane = tc_gemm_low(s, p->thread, 32), mine = bin(s, TC_IR_EQ, tc_gemm_low(s, tc_gemm_high(s, p->thread, 32), 4), i64(s, warp)), v[4];
   tc_val row = add(s, tc_gemm_high(s, lane, 4), times(s, tc_gemm_high(s, p->thread, GROUP), 16)), column = times(s, tc_gemm_low(s, lane, 4), 2);
   for (int j = 0; j < p->by.columns / 8; j++) {
@@ -150,7 +150,7 @@ static void put_group_rows(tc_gemm *p, int warp, tc_val sums) {
 }
 
 void tc_gemm_wgmma(tc_gemm *p) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   add_map(p, &p->a);
   add_map(p, &p->b);
   s->x->kir.stages = STAGES;

@@ -54,17 +54,17 @@ static tc_val stream_ahead(tc_product *p, tc_val k) {
 // Adds `rows` rows from k on to the sums, panel by panel, of each panel all rows: so memory is read
 // at several places by turns, which it is faster at.
 static void stream_rows(tc_product *p, const tc_product_rows *r, tc_val panel, tc_val k, int rows, tc_val *acc) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, line = line_of(p->b.type), parts = in_words(p) ? 2 : 1;
   tc_val a[STREAM_ROWS][32], ahead = stream_ahead(p, k), first = times(p->s, panel, lanes), w[2];
   for (int j = 0; j < rows; j++)
     for (int i = 0; i < r->n; i++)
-      a[j][i] = tc_product_load_a(p, add(p->s, tc_product_row_of_a(p, r, i), tc_product_in_row_of_a(p, r, add(p->s, k, tc_ex_i64(s, j)))));
+      a[j][i] = tc_product_load_a(p, add(p->s, tc_product_row_of_a(p, r, i), tc_product_in_row_of_a(p, r, add(p->s, k, tc_emit_i64(s, j)))));
   for (int g = 0; g < p->by.stream; g++) {
-    s->at[TC_RANGE_K] = add(p->s, first, tc_ex_i64(s, g * lanes));
+    s->at[TC_RANGE_K] = add(p->s, first, tc_emit_i64(s, g * lanes));
     for (int j = 0; j < rows; j++) {
-      tc_val row = add(p->s, k, tc_ex_i64(s, j)), at = add(p->s, add(p->s, p->b.at, times(p->s, row, p->b.row)), s->at[TC_RANGE_K]);
-      for (int i = 0; i < lanes; i += line) prefetch(p, p->b.buf, add(p->s, add(p->s, at, ahead), tc_ex_i64(s, i)));
+      tc_val row = add(p->s, k, tc_emit_i64(s, j)), at = add(p->s, add(p->s, p->b.at, times(p->s, row, p->b.row)), s->at[TC_RANGE_K]);
+      for (int i = 0; i < lanes; i += line) prefetch(p, p->b.buf, add(p->s, add(p->s, at, ahead), tc_emit_i64(s, i)));
       if (parts == 2) {
         tc_val word = tc_build_raw(E, TC_IR_LOAD, TC_BF16, lanes, at, TC_NONE, TC_NONE, p->b.buf);
         word = tc_build_raw(E, TC_IR_BITCAST, TC_I32, lanes / 2, word, TC_NONE, TC_NONE, 0);
@@ -79,7 +79,7 @@ static void stream_rows(tc_product *p, const tc_product_rows *r, tc_val panel, t
 
 // The panels from `panel` on whose sums are in registers together, over all of k.
 static void multiply_stream(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, parts = in_words(p) ? 2 : 1, n_acc = (int)p->by.stream * r->n;
   tc_val acc[64], sum[64], zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), lanes / parts), k0 = u->k0, k1 = u->k1;
   if (p->chains) k0 = loop(s, k0, k1, p->chain), k1 = end_of_chain(p, k0, k1);
@@ -93,21 +93,21 @@ static void multiply_stream(tc_product *p, const tc_product_rows *r, const tc_pr
   for (int i = 0; i < n_acc; i++) {
     sum[i] = parts == 1 ? acc[i] : tc_build_raw(E, TC_IR_INTERLEAVE, p->acc, lanes, acc[2 * i], acc[2 * i + 1], TC_NONE, 0);
     if (p->chains && parts == 2) sum[i] = tc_build_var(E, sum[i]);
-    if (!p->chains) store(p->s, p->sums, add(p->s, r->sums, tc_ex_i64(s, i * lanes)), sum[i]);
+    if (!p->chains) store(p->s, p->sums, add(p->s, r->sums, tc_emit_i64(s, i * lanes)), sum[i]);
   }
   if (p->chains) tc_product_end_chain(p, k0, r->sums, lanes, sum, n_acc), end(s);
-  tc_val g = loop(p->s, tc_ex_i64(s, 0), tc_ex_i64(s, p->by.stream), 1);
+  tc_val g = loop(p->s, tc_emit_i64(s, 0), tc_emit_i64(s, p->by.stream), 1);
   s->at[TC_RANGE_K] = times(p->s, add(p->s, panel, g), lanes);
   tc_product_finish_rows(p, r->row, r->n, add(p->s, r->sums, times(p->s, g, (int64_t)r->n * lanes)));
   end(p->s);
 }
 
 static void streamed_panels(tc_product *p, const tc_product_unit *u) {
-  tc_ex *s = p->s;
-  tc_val zero = tc_ex_i64(s, 0), full = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
-  tc_val last = sub(p->s, full, tc_build_bin(E, TC_IR_REM, sub(p->s, full, u->p0), tc_ex_i64(s, p->by.stream)));
+  tc_emit_ctx *s = p->s;
+  tc_val zero = tc_emit_i64(s, 0), full = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, tc_emit_i64(s, p->of.n / p->by.lanes)));
+  tc_val last = sub(p->s, full, tc_build_bin(E, TC_IR_REM, sub(p->s, full, u->p0), tc_emit_i64(s, p->by.stream)));
   tc_product_rows r = all_rows(p);
-  if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, tc_ex_i64(s, p->of.m), u);
+  if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, tc_emit_i64(s, p->of.m), u);
   tc_val panel = loop(p->s, u->p0, last, p->by.stream);
   s->mask = TC_NONE;
   multiply_stream(p, &r, u, panel);
@@ -123,7 +123,7 @@ static void streamed_panels(tc_product *p, const tc_product_unit *u) {
 // The column from which on the next chunk is asked for: ASIDE bytes further along, or so far from
 // the unit's first, whose last columns others read.
 static tc_val asked_column(tc_product *p, const tc_product_unit *u) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int64_t aside = ASIDE / (int64_t)tc_type_bytes(p->b.type), width = p->by.unit_panels * p->by.lanes;
   tc_val here = s->at[TC_RANGE_K], at = add(s, here, i64(s, aside));
   if (!tc_host_reads_rows() || width <= aside) return here;
@@ -138,7 +138,7 @@ static tc_val chunk_sums(tc_product *p, const tc_product_unit *u, tc_val panel) 
 
 // All rows by the present panel, at one chunk.
 static void multiply_chunk(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val acc[32];
   for (int i = 0; i < r->n; i++) acc[i] = tc_build_var(E, load_tile(p, p->sums, add(s, r->sums, i64(s, i * p->by.lanes))));
   tc_product_accumulate(p, r, u, panel, acc);
@@ -147,7 +147,7 @@ static void multiply_chunk(tc_product *p, const tc_product_rows *r, const tc_pro
 
 // Zeros for the sums of all the unit's panels.
 static void clear_sums(tc_product *p, const tc_product_unit *u) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val zeros = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), p->by.lanes), panel = loop(s, u->p0, u->p1, 1);
   for (int i = 0; i < p->by.rows; i++) store(p->s, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zeros);
   end(s);
@@ -155,7 +155,7 @@ static void clear_sums(tc_product *p, const tc_product_unit *u) {
 
 // The sums of all the unit's panels are a chain's results.
 static void end_chains(tc_product *p, const tc_product_unit *u, tc_val chain) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val acc[32], panel = loop(s, u->p0, u->p1, 1), at = chunk_sums(p, u, panel);
   for (int i = 0; i < p->by.rows; i++) acc[i] = tc_build_var(E, load_tile(p, p->sums, add(s, at, i64(s, i * p->by.lanes))));
   tc_product_end_chain(p, chain, at, p->by.lanes, acc, p->by.rows);
@@ -165,7 +165,7 @@ static void end_chains(tc_product *p, const tc_product_unit *u, tc_val chain) {
 // The sums wait in memory, zeros at first. A pass of their own for these and one for what follows
 // leave nothing to be asked of each chunk at each panel.
 static void chunked_panels(tc_product *p, const tc_product_unit *u) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val zero = i64(s, 0), k0 = u->k0, k1 = u->k1, panel;
   tc_product_rows r = all_rows(p);
   tc_product_unit chunk = *u;
@@ -228,7 +228,7 @@ static tc_val load_lhs(void *of, int row) {
 // block's columns are asked for where it is turned, those of the second where both are multiplied:
 // evenly spread, memory is not kept waiting.
 static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val k1) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int size = vector_lanes(p), blocks = p->by.lanes / size, rows = turned_rows(p, size);
   int as_one = rows / size, n_acc = r->n * blocks;
   tc_val acc[32], v[64], zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), size), first = s->at[TC_RANGE_K];
@@ -236,20 +236,20 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
   tc_val k = loop(p->s, u->k0, k1, rows);  // of the present chain
   tc_product_asked ask = ask_ahead(p, k, first, rows);
   for (int c = 0; c < blocks; c++) {
-    tc_val column = add(p->s, first, tc_ex_i64(s, c * size));
+    tc_val column = add(p->s, first, tc_emit_i64(s, c * size));
     tc_product_load_turned(p, k, add(p->s, p->b.at, times(p->s, column, p->b.col)), v, size, c == 0 ? &ask : NULL);
-    for (int i = 0; i < size; i++) store(p->s, p->turned, tc_ex_i64(s, (i * blocks + c) * size), v[i]);
+    for (int i = 0; i < size; i++) store(p->s, p->turned, tc_emit_i64(s, (i * blocks + c) * size), v[i]);
   }
-  tc_val i = loop(p->s, tc_ex_i64(s, 0), tc_ex_i64(s, size), 1), k_of_i = add(p->s, k, times(p->s, i, as_one));
+  tc_val i = loop(p->s, tc_emit_i64(s, 0), tc_emit_i64(s, size), 1), k_of_i = add(p->s, k, times(p->s, i, as_one));
   s->lanes = size;
-  for (int c = 1; c < blocks; c++) ask_for(p, &ask, add(p->s, i, tc_ex_i64(s, c * size)));
+  for (int c = 1; c < blocks; c++) ask_for(p, &ask, add(p->s, i, tc_emit_i64(s, c * size)));
   for (int c = 0; c < blocks; c++)
-    v[c] = tc_build_raw(E, TC_IR_LOAD, turned_type(p), size, add(p->s, times(p->s, i, p->by.lanes), tc_ex_i64(s, c * size)), TC_NONE, TC_NONE,
+    v[c] = tc_build_raw(E, TC_IR_LOAD, turned_type(p), size, add(p->s, times(p->s, i, p->by.lanes), tc_emit_i64(s, c * size)), TC_NONE, TC_NONE,
                         p->turned);
   for (int j = 0; j < as_one; j++) {
-    tc_val row = add(p->s, k_of_i, tc_ex_i64(s, j)), in_a = tc_product_in_row_of_a(p, r, row), w[4];
+    tc_val row = add(p->s, k_of_i, tc_emit_i64(s, j)), in_a = tc_product_in_row_of_a(p, r, row), w[4];
     for (int c = 0; c < blocks; c++) {
-      s->at[TC_RANGE_K] = add(p->s, first, tc_ex_i64(s, c * size));
+      s->at[TC_RANGE_K] = add(p->s, first, tc_emit_i64(s, c * size));
       w[c] = made_of(p, row, tc_product_turned_row(p, v[c], j));
     }
     lhs of = {p, r, in_a};
@@ -258,15 +258,16 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
   s->lanes = p->by.lanes, s->at[TC_RANGE_K] = first;
   end(p->s);
   end(p->s);
-  for (int m = 0; m < n_acc; m++) store(p->s, p->sums, add(p->s, r->sums, tc_ex_i64(s, m * size)), acc[m]);
+  for (int m = 0; m < n_acc; m++) store(p->s, p->sums, add(p->s, r->sums, tc_emit_i64(s, m * size)), acc[m]);
 }
 
 static void turned_panels(tc_product *p, const tc_product_unit *u) {
-  tc_ex *s = p->s;
-  tc_val zero = tc_ex_i64(s, 0), whole = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, tc_ex_i64(s, p->of.n / p->by.lanes)));
+  tc_emit_ctx *s = p->s;
+  tc_val zero = tc_emit_i64(s, 0),
+         whole = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, tc_emit_i64(s, p->of.n / p->by.lanes)));
   tc_product_rows r = all_rows(p);
   tc_product_unit rest = *u;
-  if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, tc_ex_i64(s, p->of.m), u);
+  if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, tc_emit_i64(s, p->of.m), u);
   tc_val panel = loop(p->s, u->p0, whole, 1);
   tc_product_enter_panel(p, panel);
   s->mask = TC_NONE;

@@ -26,8 +26,8 @@
 #define E (&p->s->e)
 
 static void unit_of(tc_product *p, tc_product_unit *u) {
-  tc_ex *s = p->s;
-  u->k0 = tc_ex_i64(s, 0), u->k1 = tc_ex_i64(s, p->of.k);
+  tc_emit_ctx *s = p->s;
+  u->k0 = tc_emit_i64(s, 0), u->k1 = tc_emit_i64(s, p->of.k);
   if (p->by.turn || p->by.stream || (p->by.once && p->chunks)) {
     tc_product_multiply_few(p, u);
     return;
@@ -37,7 +37,7 @@ static void unit_of(tc_product *p, tc_product_unit *u) {
   if (chains) u->chain = loop(p->s, u->k0, u->k1, p->chain), u->chain_end = end_of_chain(p, u->chain, u->k1);
   if (p->chunks) {
     u->k0 = loop(p->s, u->chain, u->chain_end, p->by.chunk);
-    u->k1 = tc_build_bin(E, TC_IR_MIN, add(p->s, u->k0, tc_ex_i64(s, p->by.chunk)), u->chain_end);
+    u->k1 = tc_build_bin(E, TC_IR_MIN, add(p->s, u->k0, tc_emit_i64(s, p->by.chunk)), u->chain_end);
   }
   if (p->by.pack) tc_product_pack(p, u);
   tc_product_multiply_unit(p, u);
@@ -46,13 +46,13 @@ static void unit_of(tc_product *p, tc_product_unit *u) {
 }
 
 static bool find_product(tc_product *p) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int n_stored = 0;
-  for (uint32_t i = 0; i < s->gp->n_member; i++) n_stored += tc_ex_must_store(s, s->gp->member[i]);
+  for (uint32_t i = 0; i < s->gp->n_member; i++) n_stored += tc_emit_must_store(s, s->gp->member[i]);
   const tc_gnode *x = &s->g->node[p->node], *a = &s->g->node[x->in[0]];
   p->of = (tc_extent3){s->gp->a, s->gp->f, s->gp->k, a->shape->d.dim[a->shape->d.rank - 1]};
-  p->acc = tc_ex_compute_type(x->type);
-  p->direct = n_stored == 1 && tc_ex_must_store(s, p->node);
+  p->acc = tc_emit_compute_type(x->type);
+  p->direct = n_stored == 1 && tc_emit_must_store(s, p->node);
   s->ext.of[TC_RANGE_K0] = p->of.k;
   return tc_factor_find(s, p->node, 0, TC_RANGE_F, TC_RANGE_K0, &p->a) && tc_factor_find(s, p->node, 1, TC_RANGE_K0, TC_RANGE_K, &p->b);
 }
@@ -72,7 +72,7 @@ static bool choose_step(tc_product *p) {
   bool left_fits = pairs ? left : !p->halves || p->a.segment % 2 == 0, right_fits = !p->b.panel || p->b.words || !pairs;
   if (left_fits && right_fits) return true;
   p->s->x->unsaid = in[left_fits];
-  tc_ex_fail(p->s, TC_ERR_STATE, "pairs do not lie side by side");
+  tc_emit_fail(p->s, TC_ERR_STATE, "pairs do not lie side by side");
   return false;
 }
 
@@ -100,27 +100,27 @@ static tc_product_facts facts_of(const tc_product *p) {
 static void make_tiles(tc_product *p) {
   const tc_blocks *by = &p->by;
   int64_t tile = (int64_t)by->rows * by->lanes;
-  if (by->pack) p->packed = tc_ex_tile(p->s, p->packed_type, by->unit_panels * by->chunk * by->lanes);
+  if (by->pack) p->packed = tc_emit_tile(p->s, p->packed_type, by->unit_panels * by->chunk * by->lanes);
   p->a_pitch = by->chunk + 16;
-  if (by->turn) p->turned = tc_ex_tile(p->s, turned_type(p), vector_lanes(p) * by->lanes);
-  if (by->pack_a || by->widen_a) p->packed_a = tc_ex_tile(p->s, p->packed_type, by->a_tiles * by->rows * p->a_pitch + 64);
+  if (by->turn) p->turned = tc_emit_tile(p->s, turned_type(p), vector_lanes(p) * by->lanes);
+  if (by->pack_a || by->widen_a) p->packed_a = tc_emit_tile(p->s, p->packed_type, by->a_tiles * by->rows * p->a_pitch + 64);
   int64_t sums = p->chunks ? by->unit_tiles * by->unit_panels * tile : TC_MAX_OF(by->stream, 1) * tile;
   bool waits = p->chains ? by->turn || by->chunk < p->chain : !p->direct || by->turn || by->stream;
-  if (waits) p->sums = tc_ex_tile(p->s, p->acc, sums);
-  if (p->chains) p->totals = tc_ex_tile(p->s, p->acc, sums);
-  if (p->chains && tc_chain_groups(p->of.k)) p->groups = tc_ex_tile(p->s, p->acc, sums);
+  if (waits) p->sums = tc_emit_tile(p->s, p->acc, sums);
+  if (p->chains) p->totals = tc_emit_tile(p->s, p->acc, sums);
+  if (p->chains && tc_chain_groups(p->of.k)) p->groups = tc_emit_tile(p->s, p->acc, sums);
 }
 
 // [begin, end) unit by unit: enters the batch, and says which of its units it is. columns, blocks:
 // TC_NONE if there is one.
 static void begin_units(tc_product *p, tc_val columns, tc_val blocks, tc_val *column, tc_val *block) {
-  tc_ex *s = p->s;
-  tc_val o = tc_ex_begin_units(s), zero = i64(s, 0), upper = blocks == TC_NONE ? o : bin(s, TC_IR_DIV, o, blocks);
+  tc_emit_ctx *s = p->s;
+  tc_val o = tc_emit_begin_units(s), zero = i64(s, 0), upper = blocks == TC_NONE ? o : bin(s, TC_IR_DIV, o, blocks);
   *block = blocks == TC_NONE ? zero : bin(s, TC_IR_REM, o, blocks);
   *column = columns == TC_NONE ? zero : bin(s, TC_IR_REM, upper, columns);
   s->at[TC_RANGE_A] = columns == TC_NONE ? upper : bin(s, TC_IR_DIV, upper, columns);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  p->a.at = tc_ex_base(s, &p->a.base), p->b.at = tc_ex_base(s, &p->b.base);
+  p->a.at = tc_emit_base(s, &p->a.base), p->b.at = tc_emit_base(s, &p->b.base);
 }
 
 static tc_val until(tc_product *p, tc_val from, tc_val many, tc_val most) {
@@ -132,7 +132,7 @@ static tc_val if_several(tc_product *p, int64_t many) {
 }
 
 static void units_of_tiles(tc_product *p) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   const tc_blocks *by = &p->by;
   tc_val block, column;
   begin_units(p, if_several(p, s->x->units.columns), if_several(p, s->x->units.blocks), &column, &block);
@@ -149,7 +149,7 @@ static void units_of_tiles(tc_product *p) {
 // multiplied. All at once, at that tile's end, the next one's first rows wait behind it: GPT-2's
 // gradients of weights on a Zen 4 1.04 times as fast so.
 static void find_read(tc_product *p) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   const tc_gnode *x = &s->g->node[p->node];
   p->n_read = 0;
   if (p->chunks || p->chains || p->units || p->by.turn || p->by.stream || p->a.segment < p->of.k) return;
@@ -158,8 +158,8 @@ static void find_read(tc_product *p) {
     for (int k = 0; k < y->n_in && y != x; k++) {
       uint32_t n = tc_group_root(s->gr, y->in[k]);
       const tc_gnode *z = &s->g->node[n];
-      if (tc_ex_in_group(s, n) || !s->gr->stored[n] || z->shape->count != x->shape->count || z->type != p->acc || !tc_ex_is_far(z)) continue;
-      int buf = tc_ex_buffer(s, n), have = 0;
+      if (tc_emit_in_fusion(s, n) || !s->gr->stored[n] || z->shape->count != x->shape->count || z->type != p->acc || !tc_emit_is_strided(z)) continue;
+      int buf = tc_emit_buffer(s, n), have = 0;
       while (have < p->n_read && p->read[have] != buf) have++;
       if (have == p->n_read && have < TC_PRODUCT_READ) p->read[p->n_read++] = buf;
     }
@@ -175,17 +175,17 @@ static tc_val row_of_tile(tc_product *p, tc_val tile, tc_val shorter, tc_val tal
 // may take the place of the other from one unit to the next. Each goes in pieces that what it keeps
 // in memory has room for.
 static void units_of_rows(tc_product *p) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   const tc_blocks *by = &p->by;
   const tc_units *u0 = p->units;
   if (u0->columns > 1 && u0->width % by->lanes) {
-    tc_ex_fail(s, TC_ERR_STATE, "a unit begins within a panel");
+    tc_emit_fail(s, TC_ERR_STATE, "a unit begins within a panel");
     return;
   }
-  tc_val block, column, columns = tc_ex_more(s, u0->columns), blocks = tc_ex_more(s, u0->blocks),
-                        panels = tc_ex_more(s, tc_ceil_div(u0->width, by->lanes));
-  tc_val unit_tiles = tc_ex_more(s, u0->unit_tiles), all = tc_ex_more(s, u0->tiles), shorter = tc_ex_more(s, u0->rows - 1),
-         tall = tc_ex_more(s, u0->tall);
+  tc_val block, column, columns = tc_emit_extra_arg(s, u0->columns), blocks = tc_emit_extra_arg(s, u0->blocks),
+                        panels = tc_emit_extra_arg(s, tc_ceil_div(u0->width, by->lanes));
+  tc_val unit_tiles = tc_emit_extra_arg(s, u0->unit_tiles), all = tc_emit_extra_arg(s, u0->tiles), shorter = tc_emit_extra_arg(s, u0->rows - 1),
+         tall = tc_emit_extra_arg(s, u0->tall);
   begin_units(p, columns, blocks, &column, &block);
   tc_val tile = bin(s, TC_IR_MUL, block, unit_tiles);
   tc_val row = row_of_tile(p, tile, shorter, tall), last = row_of_tile(p, until(p, tile, unit_tiles, all), shorter, tall);
@@ -200,14 +200,14 @@ static void units_of_rows(tc_product *p) {
   end(s);
 }
 
-void tc_emitter_matmul(tc_ex *s, const tc_build_request *r) {
+void tc_emitter_matmul(tc_emit_ctx *s, const tc_build_request *r) {
   tc_product whole = {.s = s, .node = r->node, .units = r->units}, *p = &whole;
   if (!find_product(p)) return;
   s->x->is_product = true;
   if (!choose_step(p)) return;
   s->x->product = facts_of(p), s->x->product_node = p->node;
   if (r->units ? !tc_blocks_of_any_rows(&p->by, &s->x->product) : !tc_blocks_choose(&p->by, &s->x->product, r->cut)) {
-    tc_ex_fail(s, TC_ERR_STATE, "a product cannot be cut so");
+    tc_emit_fail(s, TC_ERR_STATE, "a product cannot be cut so");
     return;
   }
   bool fused = tc_compiler_isa()->fma && tc_type_is_float(p->acc);
@@ -219,7 +219,7 @@ void tc_emitter_matmul(tc_ex *s, const tc_build_request *r) {
   make_tiles(p);
   find_read(p);
   s->lanes = p->by.lanes, s->vector = TC_RANGE_K;
-  tc_ex_preload(s);
+  tc_emit_preload(s);
   s->x->units = r->units ? *r->units : tc_blocks_units(&p->by);
   if (r->units)
     units_of_rows(p);

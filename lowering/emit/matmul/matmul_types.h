@@ -14,7 +14,7 @@
 #define TC_PRODUCT_READ 4  // tensors that are asked for while a tile is multiplied
 
 typedef struct tc_product {
-  tc_ex *s;
+  tc_emit_ctx *s;
   uint32_t node;
   const tc_units *units;  // of one for any number of rows; NULL: the number is known
   tc_type acc;  // type of the accumulators
@@ -91,10 +91,10 @@ static inline tc_type turned_type(const tc_product *p) {
 }
 // b at row k and the present columns, of which v is what lies in memory, widened.
 static inline tc_val made_of(tc_product *p, tc_val k, tc_val v) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   if (p->b.widened == TC_NONE || p->b.widened == p->b.node) return v;
   s->at[TC_RANGE_K0] = k, s->bound[TC_RANGE_K0] = true;
-  v = tc_ex_made_from(s, p->b.node, p->b.position, p->b.widened, &p->b.widened_at, v);
+  v = tc_emit_made_from(s, p->b.node, p->b.position, p->b.widened, &p->b.widened_at, v);
   s->bound[TC_RANGE_K0] = false;
   return v;
 }

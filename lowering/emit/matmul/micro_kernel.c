@@ -32,16 +32,16 @@ typedef struct tiles {
 // for as the tile is multiplied (find_read), is asked for where the tile above ends: in a step of
 // GPT-2's training 2 % of the time.
 static void finish_row(tc_product *p, tc_val row, tc_val sum) {
-  tc_ex *s = p->s;
-  tc_ex_enter(s);
+  tc_emit_ctx *s = p->s;
+  tc_emit_enter(s);
   s->at[TC_RANGE_F] = row;
   tc_type type = s->g->node[p->node].type;
-  tc_ex_remember(s, p->node, tc_ex_rounded(s, p->step > 1 && type == TC_BF16 ? tc_build_cast(E, tc_build_settled(E, sum), p->acc) : sum, type));
+  tc_emit_remember(s, p->node, tc_emit_rounded(s, p->step > 1 && type == TC_BF16 ? tc_build_cast(E, tc_build_settled(E, sum), p->acc) : sum, type));
   s->hints.stream = s->lanes == p->by.lanes && p->of.n % 64 == 0;  // then lines are whole and begin where rows do
   if (!p->n_read) s->hints.prefetch_distance = p->by.rows * p->of.n, s->hints.prefetch_far = true, s->hints.n_prefetch = INT_MAX;
-  tc_ex_stores(s);
+  tc_emit_stores(s);
   s->hints.stream = false, s->hints.prefetch_distance = 0, s->hints.prefetch_far = false;
-  tc_ex_leave(s);
+  tc_emit_leave(s);
 }
 
 void tc_product_finish_rows(tc_product *p, tc_val row, int rows, tc_val sums) {
@@ -55,11 +55,11 @@ void tc_product_finish_rows(tc_product *p, tc_val row, int rows, tc_val sums) {
 
 // The index's value where the range has this one.
 static tc_val at_range(tc_product *p, const tc_index *x, uint8_t range, tc_val value) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val outer = s->at[range];
   bool bound = s->bound[range];
   s->at[range] = value, s->bound[range] = true;
-  tc_val at = tc_ex_base(s, x);
+  tc_val at = tc_emit_base(s, x);
   s->at[range] = outer, s->bound[range] = bound;
   return at;
 }
@@ -185,7 +185,7 @@ static pieces_of next_pieces(const tc_product *p) {
 // Asks for what follows the next tile of rows will read, a line of each tensor at a time and evenly
 // over the turns of the innermost loop, to the second-level cache.
 static void ask_for_read(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val k) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int64_t turns = tc_ceil_div(p->of.k, p->by.unroll), line = 64 / size_of(p), lines = tc_ceil_div(p->by.lanes, line);
   tc_val turn = tc_build_bin(E, TC_IR_DIV, sub(s, k, u->k0), i64(s, p->by.unroll));
   tc_val at = tc_build_bin(E, TC_IR_DIV, times(s, turn, r->n * lines), i64(s, turns));
@@ -196,7 +196,7 @@ static void ask_for_read(tc_product *p, const tc_product_rows *r, const tc_produ
 }
 
 void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val a[32], segment = TC_NONE, in_a = TC_NONE, word = TC_NONE, k;
   bool pieces = p->a.segment < p->of.k, one_turn = !pieces && p->by.chunk == p->by.unroll && p->of.k % p->by.chunk == 0;
   for (int i = 0; i < r->n; i++) a[i] = tc_product_row_of_a(p, r, i);
@@ -205,7 +205,7 @@ void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_pro
     tc_val first = whole ? u->k0 : sub(s, u->k0, bin(s, TC_IR_REM, u->k0, i64(s, p->a.segment)));
     segment = loop(p->s, first, u->k1, p->a.segment);
     in_a = at_range(p, &p->a.segments, TC_RANGE_K0, times(s, segment, p->step));
-    tc_val from = whole ? segment : bin(s, TC_IR_MAX, segment, u->k0), to = add(p->s, segment, tc_ex_i64(s, p->a.segment));
+    tc_val from = whole ? segment : bin(s, TC_IR_MAX, segment, u->k0), to = add(p->s, segment, tc_emit_i64(s, p->a.segment));
     k = loop(p->s, from, whole ? to : bin(s, TC_IR_MIN, to, u->k1), p->by.unroll);
     in_a = add(p->s, in_a, times(p->s, sub(p->s, k, segment), p->step * p->a.col));
   } else {
@@ -218,8 +218,8 @@ void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_pro
   if (p->by.ask_a) ask_for_rows(p, r, u, k);
   if (p->n_read) ask_for_read(p, r, u, k);
   for (int i = 0; i < p->by.unroll; i++) {
-    tc_val row = add(p->s, k, tc_ex_i64(s, i)), w = row_of_b(p, u, panel, row, i % 2 == 0, &word);
-    accumulate_row(p, r, u, w, row, a, pieces ? add(p->s, in_a, tc_ex_i64(s, i * p->step * p->a.col)) : tc_product_in_row_of_a(p, r, row), acc);
+    tc_val row = add(p->s, k, tc_emit_i64(s, i)), w = row_of_b(p, u, panel, row, i % 2 == 0, &word);
+    accumulate_row(p, r, u, w, row, a, pieces ? add(p->s, in_a, tc_emit_i64(s, i * p->step * p->a.col)) : tc_product_in_row_of_a(p, r, row), acc);
   }
   if (!one_turn) end(p->s);
   if (pieces) end(p->s);
@@ -238,7 +238,7 @@ void tc_product_sum(tc_product *p, const tc_product_rows *r, const tc_product_un
 
 // sum[i] += what is in the tile, where there is something, which goes back there.
 static void add_to_tile(tc_product *p, int tile, tc_val is_first, tc_val at, int apart, const tc_val *sum, int n) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   begin_if(p->s, tc_build_un(E, TC_IR_NOT, is_first));
   for (int i = 0; i < n; i++) {
     tc_val before = tc_build_raw(E, TC_IR_LOAD, p->acc, tc_build_lanes(E, sum[i]), add(s, at, i64(s, i * apart)), TC_NONE, TC_NONE, tile);
@@ -249,19 +249,19 @@ static void add_to_tile(tc_product *p, int tile, tc_val is_first, tc_val at, int
 }
 
 void tc_product_end_chain(tc_product *p, tc_val chain, tc_val at, int apart, const tc_val *acc, int n) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val zero = i64(s, 0), group = i64(s, TC_CHAIN_GROUP), next = add(s, chain, i64(s, p->chain));
   bool groups = tc_chain_groups(p->of.k);
   add_to_tile(p, p->totals, bin(s, TC_IR_EQ, groups ? bin(s, TC_IR_REM, chain, group) : chain, zero), at, apart, acc, n);
   if (!groups) return;
-  begin_if(p->s, bin(s, TC_IR_OR, bin(s, TC_IR_EQ, bin(s, TC_IR_REM, next, group), zero), bin(s, TC_IR_GE, next, tc_ex_i64(s, p->of.k))));
+  begin_if(p->s, bin(s, TC_IR_OR, bin(s, TC_IR_EQ, bin(s, TC_IR_REM, next, group), zero), bin(s, TC_IR_GE, next, tc_emit_i64(s, p->of.k))));
   add_to_tile(p, p->groups, bin(s, TC_IR_LT, chain, group), at, apart, acc, n);
   end_if(p->s);
 }
 
 // The present panel's sums over all of k, which is not in chunks, chain by chain.
 static void sum_chains(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_product_rows rows = *r;
   tc_product_unit part = *u;
   part.k0 = loop(s, u->k0, u->k1, p->chain), part.k1 = end_of_chain(p, part.k0, u->k1);
@@ -273,7 +273,7 @@ static void sum_chains(tc_product *p, const tc_product_rows *r, const tc_product
 
 // The same of a chunk, and what follows the last one.
 static void sum_chunk(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far, tc_val *acc) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   bool waits = p->by.chunk < p->chain;  // for the chain's other chunks
   tc_val ends = bin(s, TC_IR_EQ, u->k1, u->chain_end);
   tc_product_sum(p, r, u, panel, waits ? so_far : TC_NONE, acc);
@@ -288,7 +288,7 @@ static void sum_chunk(tc_product *p, const tc_product_rows *r, const tc_product_
 }
 
 void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val acc[32];
   if (p->chains && p->chunks)
     sum_chunk(p, r, u, panel, so_far, acc);
@@ -297,11 +297,11 @@ void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_produ
   else
     tc_product_sum(p, r, u, panel, so_far, acc);
   if (p->direct) {
-    for (int i = 0; i < r->n; i++) finish_row(p, add(p->s, r->row, tc_ex_i64(s, i)), acc[i]);
+    for (int i = 0; i < r->n; i++) finish_row(p, add(p->s, r->row, tc_emit_i64(s, i)), acc[i]);
     return;
   }
   for (int i = 0; i < r->n && !p->chains; i++) store(p->s, p->sums, sums_of(p, r, i), acc[i]);
-  if (p->chunks) begin_if(p->s, tc_build_bin(E, TC_IR_EQ, u->k1, tc_ex_i64(s, p->of.k)));
+  if (p->chunks) begin_if(p->s, tc_build_bin(E, TC_IR_EQ, u->k1, tc_emit_i64(s, p->of.k)));
   tc_product_finish_rows(p, r->row, r->n, r->sums);
   if (p->chunks) end_if(p->s);
 }
@@ -364,16 +364,16 @@ static int tiles_of(tc_product *p, const tc_product_unit *u, tiles *of) {
 
 // Tiles: each over the unit's panels, or each panel over those that are there.
 static void multiply_tiles(tc_product *p, const tiles *t, const tc_product_unit *u) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int rows = t->rows;
   tc_val first = t->first, last = t->last;
   bool packs = p->by.pack_a || p->by.widen_a;
   if (packs) {
     first = loop(p->s, first, last, p->by.a_tiles * rows);
-    last = tc_build_bin(E, TC_IR_MIN, last, add(p->s, first, tc_ex_i64(s, p->by.a_tiles * rows)));
+    last = tc_build_bin(E, TC_IR_MIN, last, add(p->s, first, tc_emit_i64(s, p->by.a_tiles * rows)));
   }
   tc_product_pack_a(p, rows, first, last, u);
-  tc_product_rows r = {.n = rows, .sums = tc_ex_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+  tc_product_rows r = {.n = rows, .sums = tc_emit_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
   if (!p->by.by_panel) r.row = loop(p->s, first, last, rows);
   tc_val panel = loop(p->s, u->p0, u->p1, 1);
   tc_product_enter_panel(p, panel);
@@ -388,16 +388,16 @@ static void multiply_tiles(tc_product *p, const tiles *t, const tc_product_unit 
 
 // The same tiles at one panel, of a b that lies in panels.
 static void multiply_rows(tc_product *p, const tiles *t, const tc_product_unit *u, tc_val panel) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_product_rows r = {
-      .n = t->rows, .row = loop(p->s, t->first, t->last, t->rows), .sums = tc_ex_i64(s, 0), .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+      .n = t->rows, .row = loop(p->s, t->first, t->last, t->rows), .sums = tc_emit_i64(s, 0), .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
   if (p->by.tiles == 1) {  // one stream over the unit's panels, which the processor follows
     multiply_panel(p, r, u, panel);
     end(p->s);
     return;
   }
-  tc_val tile = tc_build_bin(E, TC_IR_DIV, sub(p->s, r.row, u->row), tc_ex_i64(s, t->rows));
-  tc_val next = add(p->s, p->b.at, times(p->s, add(p->s, panel, tc_ex_i64(s, 1)), p->by.lanes * p->b.col));
+  tc_val tile = tc_build_bin(E, TC_IR_DIV, sub(p->s, r.row, u->row), tc_emit_i64(s, t->rows));
+  tc_val next = add(p->s, p->b.at, times(p->s, add(p->s, panel, tc_emit_i64(s, 1)), p->by.lanes * p->b.col));
   r.ahead = add(p->s, add(p->s, next, times(p->s, u->k0, p->b.row)), times(p->s, tile, p->by.chunk * share_of(p)));
   multiply_panel(p, r, u, panel);
   end(p->s);

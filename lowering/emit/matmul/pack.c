@@ -16,18 +16,18 @@
 // ---- b, as it lies ----
 
 void tc_product_enter_panel(tc_product *p, tc_val panel) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   s->at[TC_RANGE_K] = times(p->s, panel, p->by.lanes);
   s->mask = TC_NONE;
-  if (p->of.n % p->by.lanes) tc_ex_set_mask(s, s->at[TC_RANGE_K], tc_ex_i64(s, p->of.n));
+  if (p->of.n % p->by.lanes) tc_emit_set_mask(s, s->at[TC_RANGE_K], tc_emit_i64(s, p->of.n));
 }
 
 // The present columns of b at element k, as in memory.
 static tc_val load_columns(tc_product *p, tc_val k) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, s->at[TC_RANGE_K], p->b.col));
   if (p->b.col == 1 || p->b.panel || s->lanes == 1) return tc_build_raw(E, TC_IR_LOAD, p->b.type, s->lanes, at, s->mask, TC_NONE, p->b.buf);
-  at = add(p->s, times(p->s, tc_ex_lane_numbers(s), p->b.col), at);
+  at = add(p->s, times(p->s, tc_emit_lane_numbers(s), p->b.col), at);
   return tc_build_raw(E, TC_IR_GATHER, p->b.type, s->lanes, tc_build_splat(E, at, s->lanes), s->mask, TC_NONE, p->b.buf);
 }
 
@@ -126,13 +126,13 @@ static void pack_turned(tc_product *p, const tc_product_unit *u, tc_val p1, tc_v
 
 // Rows k0 to k1 of panels p0 to p1, a row at a time: along the columns, as they lie in memory.
 static void pack_rows(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool cut) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes;
   tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes);
   tc_val panel = loop(p->s, p0, p1, 1);
   tc_product_enter_panel(p, panel);
   if (!cut) s->mask = TC_NONE;
-  if (p->b.col == 1 && !cut) tc_product_ask_for_b(p, add(p->s, k, tc_ex_i64(s, PACK_AHEAD)), s->at[TC_RANGE_K], false);
+  if (p->b.col == 1 && !cut) tc_product_ask_for_b(p, add(p->s, k, tc_emit_i64(s, PACK_AHEAD)), s->at[TC_RANGE_K], false);
   tc_val v = tc_product_load_b(p, k);
   store(p->s, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
   end(p->s);
@@ -142,7 +142,7 @@ static void pack_rows(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val
 // The same of pairs. Nests have no vectors of more than 64 lanes, of which the two rows of 32
 // columns are one.
 static void pack_pairs(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool cut) {
-  tc_ex *s = p->s;
+  tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, width = TC_MIN(lanes, 32);
   tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes), first = times(p->s, k, 2), second = add(p->s, first, i64(p->s, 1));
   tc_val panel = loop(p->s, p0, p1, 1);
@@ -153,7 +153,7 @@ static void pack_pairs(tc_product *p, const tc_product_unit *u, tc_val p0, tc_va
   s->lanes = width;
   for (int from = 0; from < lanes; from += width) {
     s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), i64(p->s, from)), s->mask = TC_NONE;
-    if (cut) tc_ex_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
+    if (cut) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
     bool plain = p->b.widened == TC_NONE;
     tc_val v = plain ? load_columns(p, first) : tc_product_load_b(p, first), w = plain ? load_columns(p, second) : tc_product_load_b(p, second);
     store(p->s, p->packed, add(p->s, to, i64(p->s, from)), tc_build_words(E, v, w));
@@ -188,7 +188,7 @@ void tc_product_pack(tc_product *p, const tc_product_unit *u) {
 static void pack_a_tile(tc_product *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
   tc_val v[2];
   for (int i = 0; i < p->step; i++)
-    v[i] = tc_build_raw(E, TC_IR_LOAD, p->a.type, tc_ex_power_for(rows, LANES), add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask,
+    v[i] = tc_build_raw(E, TC_IR_LOAD, p->a.type, tc_emit_power_for(rows, LANES), add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask,
                         TC_NONE, p->a.buf);
   store(p->s, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), p->step > 1 ? tc_build_words(E, v[0], v[1]) : tc_build_cast(E, v[0], p->acc));
 }
@@ -196,11 +196,11 @@ static void pack_a_tile(tc_product *p, int rows, tc_val from, tc_val to, tc_val 
 // Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all
 // that are packed at a time are there, without a loop.
 static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, const tc_product_unit *u) {
-  tc_ex *s = p->s;
-  int lanes = tc_ex_power_for(rows, LANES), all = (int)p->by.a_tiles * rows;
-  tc_val numbers = tc_ex_numbers(p->s, TC_I64, lanes), many = sub(p->s, last, row);
-  tc_val inside = tc_build_bin(E, TC_IR_LE, add(p->s, row, tc_ex_i64(s, all - rows + lanes)), tc_ex_i64(s, p->of.m));
-  inside = tc_build_bin(E, TC_IR_AND, inside, tc_build_bin(E, TC_IR_EQ, many, tc_ex_i64(s, all)));
+  tc_emit_ctx *s = p->s;
+  int lanes = tc_emit_power_for(rows, LANES), all = (int)p->by.a_tiles * rows;
+  tc_val numbers = tc_emit_numbers(p->s, TC_I64, lanes), many = sub(p->s, last, row);
+  tc_val inside = tc_build_bin(E, TC_IR_LE, add(p->s, row, tc_emit_i64(s, all - rows + lanes)), tc_emit_i64(s, p->of.m));
+  inside = tc_build_bin(E, TC_IR_AND, inside, tc_build_bin(E, TC_IR_EQ, many, tc_emit_i64(s, all)));
   for (int part = 0; part < 2; part++) {
     begin_if(p->s, part ? tc_build_un(E, TC_IR_NOT, inside) : inside);
     tc_val k = loop(p->s, u->k0, u->k1, 1);
@@ -208,11 +208,11 @@ static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, 
     if (part == 0) {
       for (int j = 0; j < p->step; j++)
         for (int i = 0; i < all + line_of(p->a.type); i += line_of(p->a.type))
-          prefetch(p, p->a.buf, add(p->s, from, tc_ex_i64(s, (PACK_AHEAD + j) * p->a.col + i)));
-      for (int i = 0; i < all; i += rows) pack_a_tile(p, rows, from, to, tc_ex_i64(s, i), TC_NONE);
+          prefetch(p, p->a.buf, add(p->s, from, tc_emit_i64(s, (PACK_AHEAD + j) * p->a.col + i)));
+      for (int i = 0; i < all; i += rows) pack_a_tile(p, rows, from, to, tc_emit_i64(s, i), TC_NONE);
     } else {
-      tc_val i = loop(p->s, tc_ex_i64(s, 0), many, rows);
-      pack_a_tile(p, rows, from, to, i, tc_build_bin(E, TC_IR_LT, numbers, sub(p->s, tc_ex_i64(s, p->of.m), add(p->s, row, i))));
+      tc_val i = loop(p->s, tc_emit_i64(s, 0), many, rows);
+      pack_a_tile(p, rows, from, to, i, tc_build_bin(E, TC_IR_LT, numbers, sub(p->s, tc_emit_i64(s, p->of.m), add(p->s, row, i))));
       end(p->s);
     }
     end(p->s);
@@ -222,12 +222,12 @@ static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, 
 
 // Rows `row` to `last` of a, each along k as in memory, in the accumulators' type or as words.
 static void widen_a(tc_product *p, tc_val row, tc_val last, const tc_product_unit *u) {
-  tc_ex *s = p->s;
-  tc_val many = sub(p->s, u->k1, u->k0), whole = sub(p->s, many, tc_build_bin(E, TC_IR_REM, many, tc_ex_i64(s, WIDENED)));
+  tc_emit_ctx *s = p->s;
+  tc_val many = sub(p->s, u->k1, u->k0), whole = sub(p->s, many, tc_build_bin(E, TC_IR_REM, many, tc_emit_i64(s, WIDENED)));
   tc_val i = loop(p->s, row, last, 1), to = times(p->s, sub(p->s, i, row), p->a_pitch);
   tc_val from = add(p->s, add(p->s, p->a.at, times(p->s, i, p->a.row)), times(p->s, u->k0, p->step));
   for (int lanes = WIDENED; lanes >= 1; lanes /= WIDENED) {
-    tc_val k = loop(p->s, lanes == 1 ? whole : tc_ex_i64(s, 0), lanes == 1 ? many : whole, lanes);
+    tc_val k = loop(p->s, lanes == 1 ? whole : tc_emit_i64(s, 0), lanes == 1 ? many : whole, lanes);
     tc_val at = add(p->s, from, times(p->s, k, p->step)), v;
     if (p->step > 1)
       v = tc_build_load_words(E, p->a.buf, at, lanes, TC_NONE);
