@@ -143,7 +143,7 @@ static void force(tc_builder *b, uint32_t n, bool *met) {
   met[n] = true;
 }
 
-// After a group that cannot be said: the same for those that were not looked at yet, so that groups
+// After a fusion that cannot be said: the same for those that were not looked at yet, so that fusions
 // are made again once for many of them. One by one they were made 41 times for a step of training
 // ResNet18, which took 0.4 of a second.
 static tc_status force_unsaid(tc_builder *b) {
@@ -152,11 +152,11 @@ static tc_status force_unsaid(tc_builder *b) {
   if (!met) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   force(b, b->unsaid, met);
   tc_status st = TC_OK;
-  for (uint32_t g = 0; g < b->gr.n_group && st != TC_ERR_MEMORY; g++) {
-    const tc_group *gp = &b->gr.group[g];
+  for (uint32_t g = 0; g < b->gr.n_fusion && st != TC_ERR_MEMORY; g++) {
+    const tc_fusion *gp = &b->gr.fusion[g];
     tc_emit_result e;
-    if (b->emitted[g] || gp->merged != TC_GROUP_NONE || gp->n_member == 0 || gp->kind == TC_GROUP_EXTERN) continue;
-    if (gp->kind == TC_GROUP_GEMM && tc_target_is_gpu(&b->p->graph.target)) continue;  // it may be a library's
+    if (b->emitted[g] || gp->merged != TC_FUSION_NONE || gp->n_member == 0 || gp->kind == TC_FUSION_EXTERN) continue;
+    if (gp->kind == TC_FUSION_MATMUL && tc_target_is_gpu(&b->p->graph.target)) continue;  // it may be a library's
     tc_count(TC_PASS_STEPS, gp->n_member);
     tc_arena_reset(&b->expansion);
     st = tc_emit_fusion(&e, &b->gr, gp, NULL, &b->expansion);
@@ -167,14 +167,14 @@ static tc_status force_unsaid(tc_builder *b) {
   }
   tc_free(met);
   if (st == TC_ERR_MEMORY) return st;
-  (void)tc_error_tell(before);  // what else is wrong with a group shows when it is met
+  (void)tc_error_tell(before);  // what else is wrong with a fusion shows when it is met
   return TC_OK;
 }
 
 static tc_status init_builder(tc_builder *b) {
   tc_arena *arena = &b->p->arena;
   uint32_t n = b->p->graph.n;
-  b->mode = TC_GROUP_ANY, b->least = SIZE_MAX;
+  b->mode = TC_FUSE_ANY, b->least = SIZE_MAX;
   b->forced = tc_arena_alloc(arena, n + 1);
   b->emitted = tc_arena_alloc(arena, n + 1);
   b->place = tc_arena_alloc(arena, (n + 1) * sizeof *b->place);
@@ -189,7 +189,7 @@ static tc_status init_builder(tc_builder *b) {
   return room && tc_memory_op_by_op(b->plan, &b->op_by_op) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
 }
 
-static tc_status make_groups(tc_builder *b) {
+static tc_status make_fusions(tc_builder *b) {
   uint32_t n = b->p->graph.n;
   tc_steps_clear(b->p);
   memset(b->place, 0xFF, n * sizeof *b->place);
@@ -198,8 +198,8 @@ static tc_status make_groups(tc_builder *b) {
   memset(b->checks, 0, n * sizeof *b->checks);
   find_lasting(b);
   b->plan->bytes_moved = 0, b->unsaid = TC_NONE, b->full = b->apart = false;
-  tc_arena_reset(&b->grouping);
-  return tc_group_build(&b->gr, &b->p->graph, &b->grouping, b->forced, b->mode);
+  tc_arena_reset(&b->fusion_plan);
+  return tc_fusion_build(&b->gr, &b->p->graph, &b->fusion_plan, b->forced, b->mode);
 }
 
 // Whether there is a temporary of the kind that thrift is about.
@@ -209,7 +209,7 @@ static bool holds_large(const tc_program *p) {
   return false;
 }
 
-// Every group has its steps. *done: they are the plan's; else groups are made again, where fusion
+// Every fusion has its steps. *done: they are the plan's; else fusions are made again, where fusion
 // holds more memory than op by op, or than the budget, thriftily if that helps.
 static tc_status settle(tc_builder *b, bool *done) {
   tc_program *p = b->p;
@@ -221,20 +221,20 @@ static tc_status settle(tc_builder *b, bool *done) {
   size_t bytes = p->arena_bytes + output_bytes(b->plan);
   bool holds_more = p->arena_bytes >= LARGE_ARENA && bytes > b->op_by_op + b->op_by_op / 16;
   holds_more = (holds_more || (budget && p->arena_bytes > budget)) && holds_large(p);
-  *done = b->mode == TC_GROUP_TIGHT || (b->mode == TC_GROUP_ANY ? !holds_more || b->least != SIZE_MAX : bytes < b->least);
-  b->mode = b->mode == TC_GROUP_ANY ? TC_GROUP_THRIFTY : TC_GROUP_ANY;  // back if thrift gains nothing
+  *done = b->mode == TC_FUSE_SMALL || (b->mode == TC_FUSE_ANY ? !holds_more || b->least != SIZE_MAX : bytes < b->least);
+  b->mode = b->mode == TC_FUSE_ANY ? TC_FUSE_LOW_MEMORY : TC_FUSE_ANY;  // back if thrift gains nothing
   b->least = bytes;
   return TC_OK;
 }
 
-// A group has no step, for st. Groups are made again: where a view cannot be said with what it
-// shows stored, where a group is too much for one kernel with small ones.
+// A fusion has no step, for st. Groups are made again: where a view cannot be said with what it
+// shows stored, where a fusion is too much for one kernel with small ones.
 static tc_status give_way(tc_builder *b, tc_status st) {
   if (b->apart) return TC_OK;
   if (st == TC_OK) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   if (b->full) {
-    if (b->mode == TC_GROUP_TIGHT) return TC_FAIL(st, "a kernel reads and writes too many tensors");
-    return b->mode = TC_GROUP_TIGHT, TC_OK;
+    if (b->mode == TC_FUSE_SMALL) return TC_FAIL(st, "a kernel reads and writes too many tensors");
+    return b->mode = TC_FUSE_SMALL, TC_OK;
   }
   if (b->unsaid == TC_NONE) return st;
   if (b->forced[b->unsaid] == TC_FORCE_ALONE) return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->unsaid);
@@ -269,7 +269,7 @@ static tc_status build(tc_builder *b) {
   TC_TRY(init_builder(b));
   for (bool done = false; !done;) {
     tc_status st = TC_OK;
-    TC_TRY(make_groups(b));
+    TC_TRY(make_fusions(b));
     if (tc_steps_build(b, &st))
       TC_TRY(settle(b, &done));
     else
@@ -366,7 +366,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   tc_status st = tc_graph_build(&p->graph, plan, &p->arena);
   if (st == TC_OK) st = build(&b);
   for (uint32_t n = 0; b.alone && n < p->graph.n; n++) tc_gpu_call_release(b.alone[n]);
-  tc_arena_fini(&b.grouping);
+  tc_arena_fini(&b.fusion_plan);
   tc_arena_fini(&b.expansion);
   if (st != TC_OK) return tc_program_destroy(p), st;
   plan->n_kernels = tc_waves_count_kernels(p, NULL);

@@ -555,14 +555,14 @@ TC_API void tc_optimizer_destroy(tc_optimizer *opt);
 // made over is its group 0. This adds n parameters, which it does not have yet, as its next group,
 // and is a sync point as making one is. On failure nothing has changed.
 //   tc_optimizer *opt = tc_adamw(matrices, n, (tc_adam_options){.lr = 1e-3, .weight_decay = 0.1});
-//   tc_status st = tc_optimizer_add_group(opt, biases, m, (tc_group_options){.weight_decay = TC_ZERO});
-typedef struct tc_group_options {
+//   tc_status st = tc_optimizer_add_group(opt, biases, m, (tc_fusion_options){.weight_decay = TC_ZERO});
+typedef struct tc_fusion_options {
   double lr;  // left out: that of group 0, whatever it is at a step
   double weight_decay;  // left out: that of group 0
-} tc_group_options;
+} tc_fusion_options;
 // TC_ERR_ARG where a parameter is the optimizer's already or a number makes no sense, TC_ERR_DTYPE
 // unless parameters are floating, TC_ERR_HANDLE if one is dead.
-TC_API tc_status tc_optimizer_add_group(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options options) TC_MUST_USE;
+TC_API tc_status tc_optimizer_add_group(tc_optimizer *opt, const tc_tensor *params, int n, tc_fusion_options options) TC_MUST_USE;
 // How many groups there are, and in which one the i-th parameter is (-1 past the end).
 TC_API int tc_optimizer_n_groups(const tc_optimizer *opt);
 TC_API int tc_optimizer_group(const tc_optimizer *opt, int i);

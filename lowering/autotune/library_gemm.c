@@ -7,12 +7,12 @@
 
 #define ALIGNED 16  // bytes that the library's fastest algorithms ask for; tensors begin at multiples of 64
 
-static bool stored(const tc_grouping *gr, uint32_t n) {
-  return gr->stored[tc_group_root(gr, n)];
+static bool stored(const tc_fusion_plan *gr, uint32_t n) {
+  return gr->stored[tc_fusion_root(gr, n)];
 }
 
 // From element idx of node n through views to memory; false if something is computed on the way.
-static bool follow(const tc_grouping *gr, const tc_extents *e, uint32_t n, const tc_index *idx, uint32_t *out_node, tc_index *out) {
+static bool follow(const tc_fusion_plan *gr, const tc_extents *e, uint32_t n, const tc_index *idx, uint32_t *out_node, tc_index *out) {
   tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
   memcpy(here, idx, sizeof here);
   while (!stored(gr, n)) {
@@ -30,7 +30,7 @@ static bool follow(const tc_grouping *gr, const tc_extents *e, uint32_t n, const
 }
 
 // The operand that goes over `rows` and `columns`. False where it has no such strides. An axis of one element has stride 0, which no one reads.
-static bool find_operand(const tc_grouping *gr, const tc_group *gp, const tc_extents *e, uint32_t product, int k, tc_vendor_operand *out,
+static bool find_operand(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t product, int k, tc_vendor_operand *out,
                          tc_gpu_operand *o) {
   const tc_gnode *x = &gr->graph->node[product];
   uint8_t rows = k ? TC_RANGE_K0 : TC_RANGE_F, columns = k ? TC_RANGE_K : TC_RANGE_K0;
@@ -51,7 +51,7 @@ static bool find_operand(const tc_grouping *gr, const tc_group *gp, const tc_ext
 }
 
 // Whether node n, of two members, adds a row to each of the product's.
-static bool find_bias(const tc_grouping *gr, const tc_group *gp, const tc_extents *e, uint32_t product, uint32_t n, tc_vendor_operand *out) {
+static bool find_bias(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t product, uint32_t n, tc_vendor_operand *out) {
   const tc_gnode *x = &gr->graph->node[n];
   tc_index idx[TC_MAX_RANK], next[TC_MAX_RANK], flat;
   int64_t across;
@@ -66,8 +66,8 @@ static bool find_bias(const tc_grouping *gr, const tc_group *gp, const tc_extent
 }
 
 // Whether its memory may be elsewhere in each run, and is no block of the run's arena, which is where it was, or among few places.
-static bool may_move(const tc_grouping *gr, uint32_t n) {
-  const tc_gnode *x = &gr->graph->node[tc_group_root(gr, n)];
+static bool may_move(const tc_fusion_plan *gr, uint32_t n) {
+  const tc_gnode *x = &gr->graph->node[tc_fusion_root(gr, n)];
   return x->out != TC_LEAF_NONE || (x->leaf != TC_LEAF_NONE && !x->stays);
 }
 
@@ -84,7 +84,7 @@ static uint32_t alignment_of(const tc_vendor_product *v) {
   return first % ALIGNED == 0 ? ALIGNED : (uint32_t)(first & -first);
 }
 
-bool tc_vendor_find(const tc_grouping *gr, const tc_group *gp, tc_vendor_product *out) {
+bool tc_vendor_find(const tc_fusion_plan *gr, const tc_fusion *gp, tc_vendor_product *out) {
   const tc_graph *g = gr->graph;
   *out = (tc_vendor_product){.node = TC_NONE};
   for (uint32_t i = 0; i < gp->n_member; i++) {

@@ -30,16 +30,16 @@ typedef struct tc_vendor_product {
 } tc_vendor_product;
 
 // Whether a library could make the group's product.
-bool tc_vendor_find(const tc_grouping *gr, const tc_group *gp, tc_vendor_product *out);
+bool tc_vendor_find(const tc_fusion_plan *gr, const tc_fusion *gp, tc_vendor_product *out);
 // Bytes that a replayed graph copies for the library where what moves is elsewhere in each run.
 size_t tc_vendor_copied_bytes(const tc_vendor_product *v);
 // Whether it does; then *out is a new reference. Where more follows, a kernel of its own makes that, whose price counts; a bias becomes such where the library
 // adds none. scratch is reset.
-bool tc_vendor_choose(tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_call **out);
+bool tc_vendor_choose(tc_vendor_product *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch, tc_gpu_call **out);
 
 // ---- between the files of this ----
 
 // Of the group's generated kernel and of the library's fastest algorithm with what follows it.
-bool tc_vendor_measure(const tc_vendor_product *v, const tc_grouping *gr, const tc_emit_result *e, tc_vendor_times *out);
+bool tc_vendor_measure(const tc_vendor_product *v, const tc_fusion_plan *gr, const tc_emit_result *e, tc_vendor_times *out);
 
 #endif

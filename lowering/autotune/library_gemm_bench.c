@@ -14,7 +14,7 @@
 
 typedef struct trial {
   tc_gpu *g;
-  const tc_grouping *gr;
+  const tc_fusion_plan *gr;
   uint32_t node[TC_MAX_BUFS + 4], n;
   void *at[TC_MAX_BUFS + 4];
 } trial;
@@ -146,7 +146,7 @@ static bool measure_both(trial *t, const tc_vendor_product *v, const tc_emit_res
   return out->n_timed > 0;
 }
 
-bool tc_vendor_measure(const tc_vendor_product *v, const tc_grouping *gr, const tc_emit_result *e, tc_vendor_times *out) {
+bool tc_vendor_measure(const tc_vendor_product *v, const tc_fusion_plan *gr, const tc_emit_result *e, tc_vendor_times *out) {
   tc_error_mark before = tc_error_now();
   trial *t = tc_calloc(1, sizeof *t);
   if (!t) return false;

@@ -48,7 +48,7 @@ static bool make_first(const tc_vendor_product *v, tc_gpu *g, tc_gpu_call **out)
 
 typedef struct contest {
   const tc_vendor_product *v;
-  const tc_grouping *gr;
+  const tc_fusion_plan *gr;
   const tc_emit_result *e;
 } contest;
 
@@ -62,7 +62,7 @@ static bool measure_in(void *arg, tc_vendor_times *out) {
   return tc_vendor_measure(c->v, c->gr, c->e, out);
 }
 
-static bool measured(const tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_call **out) {
+static bool measured(const tc_vendor_product *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch, tc_gpu_call **out) {
   tc_gpu *g = gr->graph->target.gpu;
   tc_emit_result e;
   tc_arena_reset(scratch);
@@ -92,7 +92,7 @@ static tc_vendor_way ask(const tc_vendor_product *v, tc_gpu *g) {
   return tc_vendor_ask(g, TC_GPU_PRODUCTS, (double)(f->batch * f->m * f->n) * (double)f->k, gain_ns(v, tc_gpu_facts_of(g)));
 }
 
-bool tc_vendor_choose(tc_vendor_product *v, const tc_grouping *gr, const tc_group *gp, tc_arena *scratch, tc_gpu_call **out) {
+bool tc_vendor_choose(tc_vendor_product *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch, tc_gpu_call **out) {
   tc_gpu *g = gr->graph->target.gpu;
   tc_vendor_way way = ask(v, g);
   *out = NULL;

@@ -40,8 +40,8 @@ typedef struct trial {
 
 typedef struct tuning {
   const tc_product_facts *f;
-  const tc_grouping *gr;
-  const tc_group *group;
+  const tc_fusion_plan *gr;
+  const tc_fusion *group;
   tc_arena *arena;
   uint32_t node[TC_MAX_BUFS], n_operand;
   tc_buffer *operand[TC_MAX_BUFS];
@@ -218,7 +218,7 @@ static bool measure_trials(tuning *t, const char *key, tc_cut *cut) {
   return made;
 }
 
-bool tc_tune(const tc_product_facts *f, const tc_grouping *gr, const tc_group *group, tc_arena *arena, tc_cut *cut) {
+bool tc_tune(const tc_product_facts *f, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena, tc_cut *cut) {
   char key[TC_CHOICE_KEY];
   tc_blocks b;
   (void)tc_blocks_choose(&b, f, NULL);

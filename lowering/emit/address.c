@@ -26,7 +26,7 @@ static void note_cuts(tc_emit_ctx *s, const tc_index *x) {
 
 int64_t tc_emit_choose_split(const tc_emit_ctx *s) {
   int64_t k = s->gp->k, least = k;
-  if (tc_target_is_gpu(s->target) || s->gp->kind == TC_GROUP_ROW || s->gp->kind == TC_GROUP_GEMM || s->gp->kind == TC_GROUP_ATTENTION) return 0;
+  if (tc_target_is_gpu(s->target) || s->gp->kind == TC_FUSION_ROW || s->gp->kind == TC_FUSION_MATMUL || s->gp->kind == TC_FUSION_ATTENTION) return 0;
   for (int i = 0; i < s->cuts.n; i++)
     if (s->cuts.at[i] > 1) least = TC_MIN(least, s->cuts.at[i]);
   if (least == k || k % least) return 0;
@@ -177,7 +177,7 @@ tc_val tc_emit_run_at(tc_emit_ctx *s, const tc_index *flat, tc_val mask, int *la
 bool tc_emit_follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat) {
   tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
   memcpy(here, idx, sizeof here);
-  while (!s->gr->stored[tc_group_root(s->gr, *n)]) {
+  while (!s->gr->stored[tc_fusion_root(s->gr, *n)]) {
     if (!tc_view_operand(s->g, *n, 0, here, e, next)) return false;
     *n = s->g->node[*n].in[0];
     memcpy(here, next, sizeof here);

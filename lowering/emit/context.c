@@ -7,7 +7,7 @@
 #include "lowering/target/cpu_target.h"
 #include "runtime/passes.h"
 
-tc_status tc_emit_init(tc_emit_ctx *s, tc_emit_result *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena) {
+tc_status tc_emit_init(tc_emit_ctx *s, tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena) {
   const tc_graph *g = gr->graph;
   bool lookups = !tc_target_is_gpu(&g->target) && tc_compiler_isa()->lookups;
   *s = (tc_emit_ctx){.e = {.kir = &out->kir, .lookups = lookups}, .x = out, .gr = gr, .g = g, .gp = group, .target = &g->target, .arena = arena};
@@ -16,7 +16,7 @@ tc_status tc_emit_init(tc_emit_ctx *s, tc_emit_result *out, const tc_grouping *g
     tc_emit_notes *notes = tc_arena_alloc(gr->arena, sizeof *notes + (g->n + 1) * sizeof notes->note[0]);
     if (notes) notes->touched = tc_arena_alloc(gr->arena, (g->n + 1) * sizeof *notes->touched);
     if (!notes || !notes->touched) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
-    ((tc_grouping *)(uintptr_t)gr)->notes = notes;  // scratch of whoever expands, which is one thread
+    ((tc_fusion_plan *)(uintptr_t)gr)->notes = notes;  // scratch of whoever expands, which is one thread
   }
   s->notes = gr->notes;
   return TC_OK;
@@ -45,7 +45,7 @@ tc_val tc_emit_fail(tc_emit_ctx *s, tc_status st, const char *what) {
 }
 
 tc_val tc_emit_not_affine(tc_emit_ctx *s, uint32_t n, const char *what) {
-  bool made_here = n != TC_NONE && !s->gr->stored[tc_group_root(s->gr, n)];
+  bool made_here = n != TC_NONE && !s->gr->stored[tc_fusion_root(s->gr, n)];
   if (s->st == TC_OK) s->x->unsaid = made_here || s->path.n == 0 ? n : s->path.node[s->path.n - 1];
   return tc_emit_fail(s, TC_ERR_STATE, what);
 }
@@ -74,7 +74,7 @@ tc_val tc_emit_scaled(tc_emit_ctx *s, tc_val v, int64_t coef) {
 // ---- buffers, arguments and tiles ----
 
 int tc_emit_buffer(tc_emit_ctx *s, uint32_t n) {
-  n = tc_group_root(s->gr, n);
+  n = tc_fusion_root(s->gr, n);
   tc_count(TC_PASS_EMIT, 1 + s->x->n_buf);
   for (uint32_t i = 0; i < s->x->n_buf; i++)
     if (s->x->buf[i] == n) return (int)i;

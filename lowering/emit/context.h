@@ -109,9 +109,9 @@ typedef struct tc_value_path {
 typedef struct tc_emit_ctx {
   tc_kir_builder e;
   tc_emit_result *x;
-  const tc_grouping *gr;
+  const tc_fusion_plan *gr;
   const tc_graph *g;
-  const tc_group *gp;
+  const tc_fusion *gp;
   const tc_target *target;
   tc_arena *arena;
   // The present iteration.
@@ -169,13 +169,13 @@ static inline tc_emit_note *tc_emit_note_of(const tc_emit_ctx *s, uint32_t n) {
 }
 
 static inline bool tc_emit_in_fusion(const tc_emit_ctx *s, uint32_t n) {
-  return s->gr->of[n] != TC_GROUP_NONE && &s->gr->group[s->gr->of[n]] == s->gp;
+  return s->gr->of[n] != TC_FUSION_NONE && &s->gr->fusion[s->gr->of[n]] == s->gp;
 }
 
 // ---- context.c ----
 
 // Lists live in the arena.
-tc_status tc_emit_init(tc_emit_ctx *s, tc_emit_result *out, const tc_grouping *gr, const tc_group *group, tc_arena *arena);
+tc_status tc_emit_init(tc_emit_ctx *s, tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena);
 // Forgets what was emitted, to begin the kernel: the first time, or once more knowing the split and
 // what is turned.
 void tc_emit_reset(tc_emit_ctx *s);

@@ -30,7 +30,7 @@ static void note_far(void *arg, uint32_t source, bool moved) {
 // The operands that come from memory.
 static far_sources find_far(const tc_emit_ctx *s) {
   far_sources f = {.s = s};
-  for (uint32_t i = 0; i < s->gp->n_member; i++) tc_group_each_source(s->gr, s->gp->member[i], note_far, &f);
+  for (uint32_t i = 0; i < s->gp->n_member; i++) tc_fusion_each_source(s->gr, s->gp->member[i], note_far, &f);
   return f;
 }
 

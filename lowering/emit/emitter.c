@@ -26,26 +26,26 @@ static bool is_in_parts(const tc_emit_ctx *s) {
 
 // The first row that fits a fusion emits it.
 static const struct {
-  tc_group_kind kind;
+  tc_fusion_kind kind;
   int op;  // of the fusion's contraction, or ANY_OP
   unsigned targets;
   bool (*when)(const tc_emit_ctx *s);  // NULL: always
   tc_emitter *emit;
 } emitters[] = {
-    {TC_GROUP_FLAT, ANY_OP, CPU, transposes, tc_emitter_transpose},
-    {TC_GROUP_FLAT, ANY_OP, CPU, splits, tc_emitter_elementwise_rows},
-    {TC_GROUP_FLAT, ANY_OP, CPU | GPU, NULL, tc_emitter_elementwise},
-    {TC_GROUP_ROW, ANY_OP, CPU | GPU, is_in_parts, tc_emitter_reduction_parts},
-    {TC_GROUP_ROW, ANY_OP, CPU | GPU, NULL, tc_emitter_reduction},
-    {TC_GROUP_COL, ANY_OP, CPU | GPU, NULL, tc_emitter_reduction},
-    {TC_GROUP_ATTENTION, ANY_OP, CPU, NULL, tc_emitter_attention},
-    {TC_GROUP_ATTENTION, ANY_OP, GPU, NULL, tc_emitter_gpu_attention},
-    {TC_GROUP_GEMM, TC_OP_MATMUL, CPU, NULL, tc_emitter_matmul},
-    {TC_GROUP_GEMM, TC_OP_MATMUL, GPU, NULL, tc_emitter_gpu_matmul},
-    {TC_GROUP_GEMM, TC_OP_CONV_DIRECT, CPU, NULL, tc_emitter_conv_direct},
-    {TC_GROUP_GEMM, TC_OP_WINOGRAD, CPU, NULL, tc_emitter_winograd},
-    {TC_GROUP_GEMM, TC_OP_WINOGRAD_WEIGHT, CPU, NULL, tc_emitter_winograd_weight},
-    {TC_GROUP_GEMM, TC_OP_WINOGRAD_GRADIENT, CPU, NULL, tc_emitter_winograd_wgrad},
+    {TC_FUSION_ELEMENTWISE, ANY_OP, CPU, transposes, tc_emitter_transpose},
+    {TC_FUSION_ELEMENTWISE, ANY_OP, CPU, splits, tc_emitter_elementwise_rows},
+    {TC_FUSION_ELEMENTWISE, ANY_OP, CPU | GPU, NULL, tc_emitter_elementwise},
+    {TC_FUSION_ROW, ANY_OP, CPU | GPU, is_in_parts, tc_emitter_reduction_parts},
+    {TC_FUSION_ROW, ANY_OP, CPU | GPU, NULL, tc_emitter_reduction},
+    {TC_FUSION_COLUMN, ANY_OP, CPU | GPU, NULL, tc_emitter_reduction},
+    {TC_FUSION_ATTENTION, ANY_OP, CPU, NULL, tc_emitter_attention},
+    {TC_FUSION_ATTENTION, ANY_OP, GPU, NULL, tc_emitter_gpu_attention},
+    {TC_FUSION_MATMUL, TC_OP_MATMUL, CPU, NULL, tc_emitter_matmul},
+    {TC_FUSION_MATMUL, TC_OP_MATMUL, GPU, NULL, tc_emitter_gpu_matmul},
+    {TC_FUSION_MATMUL, TC_OP_CONV_DIRECT, CPU, NULL, tc_emitter_conv_direct},
+    {TC_FUSION_MATMUL, TC_OP_WINOGRAD, CPU, NULL, tc_emitter_winograd},
+    {TC_FUSION_MATMUL, TC_OP_WINOGRAD_WEIGHT, CPU, NULL, tc_emitter_winograd_weight},
+    {TC_FUSION_MATMUL, TC_OP_WINOGRAD_GRADIENT, CPU, NULL, tc_emitter_winograd_wgrad},
 };
 
 static uint32_t find_contraction(const tc_emit_ctx *s) {
@@ -70,12 +70,12 @@ static void emit_once(tc_emit_ctx *s, const tc_build_request *r) {
 
 // As one kernel, or again with K split where indices cut it, or again with loads transposed that
 // lie across it.
-static void emit_group(tc_emit_ctx *s, const tc_build_request *r) {
+static void emit_fusion(tc_emit_ctx *s, const tc_build_request *r) {
   tc_transposed_loads transposed = {.n = 0};
   emit_once(s, r);
   s->split = tc_emit_choose_split(s);
   if (!s->split || s->st != TC_OK) return;
-  if (s->gp->kind == TC_GROUP_FLAT) s->transposed = &transposed;
+  if (s->gp->kind == TC_FUSION_ELEMENTWISE) s->transposed = &transposed;
   emit_once(s, r);
   if (s->st != TC_OK) {  // the parts of K made an index too long: without them it can be said
     s->st = TC_OK, s->split = 0, s->transposed = NULL;
@@ -124,7 +124,7 @@ static bool is_assigned(const tc_emit_ctx *s, uint32_t n) {
 // Which operands may be the memory of a result.
 static void note_same(tc_emit_ctx *s) {
   tc_emit_result *x = s->x;
-  if (s->gp->kind != TC_GROUP_FLAT && s->gp->kind != TC_GROUP_GEMM) x->same = 0;
+  if (s->gp->kind != TC_FUSION_ELEMENTWISE && s->gp->kind != TC_FUSION_MATMUL) x->same = 0;
   bool assigns = false;
   for (uint32_t i = 0; i < x->n_written; i++) assigns |= is_assigned(s, x->written[i]);
   x->kir.over = assigns && tc_target_is_gpu(s->target) ? x->same & ~x->writes & ((UINT64_C(2) << (x->n_buf - 1)) - 1) : 0;
@@ -159,14 +159,15 @@ static tc_status finish(tc_emit_ctx *s) {
 }
 
 // *what: why an emitter failed, which is not reported; NULL: it did not.
-static tc_status expand(tc_emit_result *out, const tc_grouping *gr, const tc_group *group, tc_build_request r, tc_arena *arena, const char **what) {
+static tc_status expand(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_build_request r, tc_arena *arena,
+                        const char **what) {
   tc_emit_ctx s;
   *out = (tc_emit_result){.unsaid = TC_NONE};
   *what = NULL;
-  tc_status st = tc_emit_init(&s, out, gr, group, arena);
+  tc_status st = tc_emit_init(&s, out, gr, fusion, arena);
   if (st == TC_OK) {
     r.node = find_contraction(&s);
-    emit_group(&s, &r);
+    emit_fusion(&s, &r);
     *what = s.what;
     st = s.st == TC_OK ? finish(&s) : s.st;
   }
@@ -174,17 +175,17 @@ static tc_status expand(tc_emit_result *out, const tc_grouping *gr, const tc_gro
   return st;
 }
 
-tc_status tc_emit_fusion(tc_emit_result *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena) {
+tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, const tc_cut *cut, tc_arena *arena) {
   const char *what;
-  tc_status st = expand(out, gr, group, (tc_build_request){.cut = cut}, arena, &what);
-  // With a node to store, or smaller groups, the caller tries again, so nothing is reported yet.
+  tc_status st = expand(out, gr, fusion, (tc_build_request){.cut = cut}, arena, &what);
+  // With a node to store, or smaller fusions, the caller tries again, so nothing is reported yet.
   return st == TC_OK || !what || out->unsaid != TC_NONE || out->full ? st : TC_FAIL(st, "%s", what);
 }
 
-tc_status tc_emit_any_rows(tc_emit_result *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena) {
+tc_status tc_emit_any_rows(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_units units, tc_arena *arena) {
   const char *what;
   tc_error_mark before = tc_error_now();
-  if (expand(out, gr, group, (tc_build_request){.units = &units}, arena, &what) == TC_OK) return TC_OK;
+  if (expand(out, gr, fusion, (tc_build_request){.units = &units}, arena, &what) == TC_OK) return TC_OK;
   (void)tc_error_tell(before);
   return TC_ERR_STATE;
 }

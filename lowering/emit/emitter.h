@@ -1,4 +1,4 @@
-// Expansion: a group under a schedule becomes a kernel. The only place that knows loops, lanes, masks
+// Expansion: a fusion under a schedule becomes a kernel. The only place that knows loops, lanes, masks
 // and orders of summation.
 //
 // Orders are part of the contract: a fold along the last axis runs in virtual lanes (lane = index
@@ -32,8 +32,8 @@ typedef struct tc_emit_result {
   uint32_t *written, n_written;  // nodes it stores
   uint64_t writes, same;  // see tc_step
   uint64_t words;  // buffers of bf16 that are read as words, of two elements each
-  uint32_t unsaid;  // on failure: a node that must be stored before the group can be expanded, or TC_NONE
-  bool full;  // on failure: the group reads and writes more tensors or scalars than a kernel can name
+  uint32_t unsaid;  // on failure: a node that must be stored before the fusion can be expanded, or TC_NONE
+  bool full;  // on failure: the fusion reads and writes more tensors or scalars than a kernel can name
   int64_t extent;  // units of [begin, end)
   double work;  // estimated nanoseconds on one thread
   uint64_t bytes;  // read and written
@@ -45,10 +45,10 @@ typedef struct tc_emit_result {
 
 // For the graph's target. The kernel is the caller's to destroy; lists live in the arena. cut: of a
 // matrix product; NULL: as the model has it.
-tc_status tc_emit_fusion(tc_emit_result *out, const tc_grouping *gr, const tc_group *group, const tc_cut *cut, tc_arena *arena);
+tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, const tc_cut *cut, tc_arena *arena);
 // A matrix product whose number of rows is an argument, so that the kernel does for others: in the
 // same units, with the same buffers and scalars as by tc_emit_fusion, and `more` behind these.
 // TC_ERR_STATE, with no error told, where it cannot be cut so.
-tc_status tc_emit_any_rows(tc_emit_result *out, const tc_grouping *gr, const tc_group *group, tc_units units, tc_arena *arena);
+tc_status tc_emit_any_rows(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_units units, tc_arena *arena);
 
 #endif

@@ -49,7 +49,7 @@ static bool is_column(const tc_emit_ctx *s, uint32_t n) {
 // Nodes of depth d: folds are done when their depth is reached; a FULL value of depth d needs the
 // folds of depth d.
 static uint8_t depth_under(tc_emit_ctx *s, uint32_t n) {
-  n = tc_group_root(s->gr, n);
+  n = tc_fusion_root(s->gr, n);
   tc_emit_note *note = tc_emit_note_of(s, n);
   if (tc_emit_in_fusion(s, n) || s->gr->stored[n] || note->has_depth) return note->fold_depth;
   const tc_gnode *x = &s->g->node[n];
@@ -77,7 +77,7 @@ static uint8_t deepest(const tc_emit_ctx *s) {
 
 // Notes that pass p computes node n and what it is made of.
 static void note_pass(tc_emit_ctx *s, uint32_t n, uint8_t p) {
-  n = tc_group_root(s->gr, n);
+  n = tc_fusion_root(s->gr, n);
   const tc_gnode *x = &s->g->node[n];
   bool ours = tc_emit_in_fusion(s, n);
   if (p > 63 || (tc_emit_note_of(s, n)->passes >> p & 1) || (ours && (!is_full(s, n) || tc_op_kind_of(x->op) == TC_KIND_FOLD))) return;
@@ -136,7 +136,7 @@ static double cost_again(const tc_emit_ctx *s, uint32_t n) {
   if (tc_target_is_gpu(s->target)) return sum;
   if (x->type == TC_BF16 && sum > 0) sum += BF16_COST;
   for (int k = 0; k < x->n_in; k++) {
-    uint32_t in = tc_group_root(s->gr, x->in[k]);
+    uint32_t in = tc_fusion_root(s->gr, x->in[k]);
     if (tc_emit_in_fusion(s, in) && is_full(s, in) && !is_fold(s, in) && tc_emit_note_of(s, in)->stash < 0) sum += tc_emit_note_of(s, in)->cost;
   }
   return sum;
@@ -145,7 +145,7 @@ static double cost_again(const tc_emit_ctx *s, uint32_t n) {
 // Dear values that several passes over a row read are kept in tiles, as long as a row fits a core's
 // cache.
 static void choose_stashes(tc_emit_ctx *s) {
-  if (s->gp->kind != TC_GROUP_ROW) return;
+  if (s->gp->kind != TC_FUSION_ROW) return;
   int64_t row = row_room(s);
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
@@ -203,7 +203,7 @@ static bool is_last_pass(const tc_emit_ctx *s, uint8_t d) {
 // ask for what the second did not, a tensor each: where the second asks for both that layer norm's
 // gradient reads, that takes 1.1 times as long.
 static int64_t row_ahead(const tc_emit_ctx *s, uint8_t d) {
-  if (tc_target_is_gpu(s->target) || s->gp->kind != TC_GROUP_ROW || d < 1) return 0;
+  if (tc_target_is_gpu(s->target) || s->gp->kind != TC_FUSION_ROW || d < 1) return 0;
   return s->gp->f * (int64_t)sizeof(float) <= NEAR_BYTES ? TC_MAX_OF(s->gp->f, AHEAD) : AHEAD;
 }
 
@@ -233,7 +233,7 @@ static bool asks_far(const tc_emit_ctx *s) {
 
 // Whether sums along the row are several chains.
 static bool in_chains(const tc_emit_ctx *s) {
-  return s->gp->kind == TC_GROUP_ROW && s->gp->f > (int64_t)TC_FOLD_WHOLE * s->lanes && !tc_planted("chain");
+  return s->gp->kind == TC_FUSION_ROW && s->gp->f > (int64_t)TC_FOLD_WHOLE * s->lanes && !tc_planted("chain");
 }
 
 static void end_chains(tc_emit_ctx *s, const tc_fold *folds, int n_folds) {
@@ -242,8 +242,8 @@ static void end_chains(tc_emit_ctx *s, const tc_fold *folds, int n_folds) {
 
 // Runs body over F with lanes along it (ROW) or one element at a time (COL).
 static void over_f(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
-  int64_t f = s->gp->f, whole = s->gp->kind == TC_GROUP_ROW ? f / s->lanes * s->lanes : f;
-  int64_t step = s->gp->kind == TC_GROUP_ROW ? s->lanes : 1;
+  int64_t f = s->gp->f, whole = s->gp->kind == TC_FUSION_ROW ? f / s->lanes * s->lanes : f;
+  int64_t step = s->gp->kind == TC_FUSION_ROW ? s->lanes : 1;
   bool chains = false;
   for (int i = 0; i < n_folds; i++) chains |= folds[i].total != TC_NONE;
   s->bound[TC_RANGE_F] = true;
@@ -254,7 +254,7 @@ static void over_f(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
       to = tc_build_bin(&s->e, TC_IR_MIN, tc_build_bin(&s->e, TC_IR_ADD, from, tc_emit_i64(s, TC_FOLD_CHAIN * step)), to);
     }
     s->at[TC_RANGE_F] = tc_emit_loop(s, from, to, step);
-    s->hints.stream = s->gp->kind == TC_GROUP_ROW && whole == f, s->hints.prefetch_distance = row_ahead(s, d),
+    s->hints.stream = s->gp->kind == TC_FUSION_ROW && whole == f, s->hints.prefetch_distance = row_ahead(s, d),
     s->hints.n_prefetch = is_last_pass(s, d) ? INT_MAX : 1;
     s->hints.prefetch_far = asks_far(s);
     pass_body(s, d, folds, n_folds);
@@ -278,7 +278,7 @@ static void over_f(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
 // What is one value a row and has depth d is there before the pass that may read it.
 static void reduced_values(tc_emit_ctx *s, uint8_t d) {
   int lanes = s->lanes, vector = s->vector;
-  if (s->gp->kind == TC_GROUP_ROW) s->lanes = 1, s->vector = -1;
+  if (s->gp->kind == TC_FUSION_ROW) s->lanes = 1, s->vector = -1;
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) {
     uint32_t n = s->gp->member[i];
     if (!is_full(s, n) && tc_emit_note_of(s, n)->fold_depth == d && !is_fold(s, n)) (void)tc_emit_member(s, n);
@@ -334,7 +334,7 @@ static int lanes_of_row(const tc_emit_ctx *s, int64_t n) {
 // Blocks that a row is spread over, so that each thread holds its share in registers; 0: one.
 static int cluster_of_row(const tc_emit_ctx *s) {
   int least = 2;
-  if (s->gp->kind != TC_GROUP_ROW || !tc_target_clusters(s->target, s->gp->a, s->gp->f)) return 0;
+  if (s->gp->kind != TC_FUSION_ROW || !tc_target_clusters(s->target, s->gp->a, s->gp->f)) return 0;
   while (least < s->target->cluster && least * (int64_t)(CLUSTER_THREADS * TC_LANES_OF_THREAD * CLUSTER_TURNS) < s->gp->f) least *= 2;
   return least;
 }
@@ -356,7 +356,7 @@ static int cluster_of_row(const tc_emit_ctx *s) {
 // blocks of lanes. Each column's order is the same.
 static int64_t columns_at_once(const tc_emit_ctx *s) {
   int64_t columns = s->gp->k, bytes = 0;
-  if (s->gp->kind != TC_GROUP_COL || tc_target_is_gpu(s->target) || s->split || columns % LANES || columns < LEAST_COLUMNS) return 0;
+  if (s->gp->kind != TC_FUSION_COLUMN || tc_target_is_gpu(s->target) || s->split || columns % LANES || columns < LEAST_COLUMNS) return 0;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
     const tc_gnode *x = &s->g->node[n];
@@ -420,7 +420,7 @@ static void rows_of_columns(tc_emit_ctx *s, int64_t columns) {
 
 void tc_emitter_reduction(tc_emit_ctx *s, const tc_build_request *r) {
   (void)r;
-  bool along_f = s->gp->kind == TC_GROUP_ROW;
+  bool along_f = s->gp->kind == TC_FUSION_ROW;
   int64_t inner = along_f ? 1 : s->split ? s->split : s->gp->k, k0 = s->split ? s->gp->k / s->split : 1;
   s->lanes = along_f                       ? lanes_of_row(s, s->gp->f)
              : tc_target_is_gpu(s->target) ? tc_emit_power_for(inner, GPU_COLUMN_LANES)

@@ -84,7 +84,7 @@ static bool follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, tc_fa
   tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
   memcpy(here, idx, sizeof here);
   f->widened = TC_NONE;
-  while (!s->gr->stored[tc_group_root(s->gr, *n)]) {
+  while (!s->gr->stored[tc_fusion_root(s->gr, *n)]) {
     const tc_gnode *x = &s->g->node[*n];
     int k = x->prologue ? x->prologue - 1 : 0;
     if (!tc_view_operand(s->g, *n, k, here, &s->ext, next)) return false;
@@ -95,7 +95,7 @@ static bool follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, tc_fa
   }
   if (!tc_ix_flatten(here, &s->g->node[*n].shape->d, &s->ext, &f->base)) return false;
   // Another reader has a value on the way stored: the factor is made of that.
-  bool stored = s->g->node[tc_group_root(s->gr, *n)].leaf == TC_LEAF_NONE;
+  bool stored = s->g->node[tc_fusion_root(s->gr, *n)].leaf == TC_LEAF_NONE;
   if (f->widened != TC_NONE && stored) f->widened = *n, f->widened_at = f->base;
   return true;
 }

@@ -299,7 +299,7 @@ static __attribute__((noinline)) tc_val loaded_value(tc_emit_ctx *s, uint32_t m,
   tc_index flat;
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_emit_not_affine(s, m, "an index has too many terms");
   tc_held_row *held = held_of(s, m);
-  bool plain = (held || s->gp->kind == TC_GROUP_FLAT) && s->cond == TC_NONE && is_own(s, &flat, TC_LEVEL_FULL);
+  bool plain = (held || s->gp->kind == TC_FUSION_ELEMENTWISE) && s->cond == TC_NONE && is_own(s, &flat, TC_LEVEL_FULL);
   if (plain && tc_emit_note_of(s, m)->memo != TC_NONE) return tc_emit_note_of(s, m)->memo;
   tc_val v = plain && held ? held_value(s, held, flat) : tc_emit_load(s, m, flat);
   if (plain) tc_emit_remember(s, m, v);
@@ -319,7 +319,7 @@ tc_val tc_emit_value_kept(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   uint32_t m = n;  // below reshapes, where the flat position is the same
   while (!tc_emit_in_fusion(s, m) && !s->gr->stored[m] && tc_op_is_alias(s->g->node[m].op)) m = s->g->node[m].in[0];
   if (m == s->given.node && is_given(s, n, idx)) return s->given.value;
-  m = tc_group_root(s->gr, m);
+  m = tc_fusion_root(s->gr, m);
   bool ours = tc_emit_in_fusion(s, m);
   if (!ours && !s->gr->stored[m]) return made_again(s, n, idx);
   if (!ours) return loaded_value(s, m, n, idx);

@@ -1,4 +1,4 @@
-// Positions of groups, and through each kind of view. See access.h.
+// Positions of fusions, and through each kind of view. See access.h.
 #include "lowering/fusion/access.h"
 
 #include "runtime/passes.h"
@@ -11,7 +11,7 @@ static tc_term range(uint8_t r, int64_t coef) {
   return (tc_term){TC_TERM_RANGE, r, 0, 1, 0, coef};
 }
 
-tc_index tc_view_flat(const tc_group *gp, tc_level level) {
+tc_index tc_view_flat(const tc_fusion *gp, tc_level level) {
   tc_index x;
   tc_ix_set(&x, 0);
   if (level == TC_LEVEL_COLUMN) {
@@ -25,17 +25,17 @@ tc_index tc_view_flat(const tc_group *gp, tc_level level) {
   return x;
 }
 
-bool tc_view_position(const tc_group *gp, const tc_extents *e, tc_level level, const tc_dims *d, tc_index *idx) {
+bool tc_view_position(const tc_fusion *gp, const tc_extents *e, tc_level level, const tc_dims *d, tc_index *idx) {
   tc_index flat = tc_view_flat(gp, level);
   tc_ix_simplify(&flat, e);
   return tc_ix_unflatten(&flat, d, e, idx);
 }
 
 // Whether reading n in place reads source.
-static bool reaches(const tc_grouping *gr, uint32_t n, uint32_t source) {
-  n = tc_group_root(gr, n);
+static bool reaches(const tc_fusion_plan *gr, uint32_t n, uint32_t source) {
+  n = tc_fusion_root(gr, n);
   if (n == source) return true;
-  if (gr->of[n] != TC_GROUP_NONE || gr->stored[n]) return false;
+  if (gr->of[n] != TC_FUSION_NONE || gr->stored[n]) return false;
   const tc_gnode *x = &gr->graph->node[n];
   for (int k = 0; k < x->n_in; k++)
     if (reaches(gr, x->in[k], source)) return true;
@@ -43,15 +43,15 @@ static bool reaches(const tc_grouping *gr, uint32_t n, uint32_t source) {
 }
 
 // Follows every path; *met tells whether source was reached.
-static bool links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e, uint32_t n, const tc_index *idx, uint32_t source,
+static bool links(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t n, const tc_index *idx, uint32_t source,
                   tc_level source_level, bool *met) {
   const tc_gnode *x = &gr->graph->node[n];
   for (int k = 0; k < x->n_in; k++) {
     uint32_t s = x->in[k];
     tc_index at[TC_MAX_RANK], flat, want;
-    tc_count(TC_PASS_GROUPS, 1);
-    uint32_t m = tc_group_root(gr, s);  // an alias has its memory's elements in the same order
-    bool made = gr->of[m] != TC_GROUP_NONE || gr->stored[m];
+    tc_count(TC_PASS_FUSION, 1);
+    uint32_t m = tc_fusion_root(gr, s);  // an alias has its memory's elements in the same order
+    bool made = gr->of[m] != TC_FUSION_NONE || gr->stored[m];
     if (made && m != source) continue;
     bool masked = x->op == TC_OP_PAD || x->op == TC_OP_CAT || x->op == TC_OP_WRITE_SLICE;
     bool indexed = x->op == TC_OP_GATHER || x->op == TC_OP_INDEX_SELECT;
@@ -68,7 +68,7 @@ static bool links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e
   return true;
 }
 
-bool tc_view_links(const tc_grouping *gr, const tc_group *gp, const tc_extents *e, uint32_t n, tc_level level, uint32_t source,
+bool tc_view_links(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t n, tc_level level, uint32_t source,
                    tc_level source_level) {
   const tc_gnode *x = &gr->graph->node[n];
   tc_index idx[TC_MAX_RANK];
@@ -79,10 +79,10 @@ bool tc_view_links(const tc_grouping *gr, const tc_group *gp, const tc_extents *
   return links(gr, gp, e, n, idx, source, source_level, &met) && met;
 }
 
-uint32_t tc_view_root(const tc_grouping *gr, uint32_t n) {
+uint32_t tc_view_root(const tc_fusion_plan *gr, uint32_t n) {
   for (;;) {
     const tc_gnode *x = &gr->graph->node[n];
-    tc_count(TC_PASS_GROUPS, 1);
+    tc_count(TC_PASS_FUSION, 1);
     bool through = tc_op_is_alias(x->op) || x->op == TC_OP_PERMUTE || x->op == TC_OP_EXPAND || x->op == TC_OP_SLICE || x->op == TC_OP_FLIP ||
                    x->op == TC_OP_WINDOW;
     if (!through || x->out != TC_LEAF_NONE || gr->stored[n]) return n;

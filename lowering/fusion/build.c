@@ -11,8 +11,8 @@
 #include "runtime/log.h"
 
 #define MAX_IN_PLACE 48  // nodes made in place where one is read, counted with repetition
-#define THRIFTY_LARGE 2  // large temporaries a kernel reads under `thrifty` grouping
-#define TIGHT_IN_PLACE 10
+#define LOW_MEMORY_LARGE 2  // large temporaries a kernel reads under `thrifty` fusion plan
+#define SMALL_IN_PLACE 10
 
 static bool multiplies(const tc_gnode *x) {
   return tc_op_kind_of(x->op) == TC_KIND_CONTRACT || tc_op_kind_of(x->op) == TC_KIND_ATTENTION;
@@ -43,7 +43,7 @@ static void require_memory(tc_fuser *w, const uint8_t *forced) {
     if (x->leaf != TC_LEAF_NONE) continue;
     bool whole = tc_fuser_is_extern(w, x) || tc_fuser_touches_nothing(g, x);
     for (int k = 0; k < x->n_in; k++) {
-      if (tc_group_is_filled(g, n, k)) continue;
+      if (tc_fusion_is_filled(g, n, k)) continue;
       if (!whole && tc_op_kind_of(x->op) == TC_KIND_ATTENTION && g->node[x->in[k]].op == TC_OP_FULL && g->node[x->in[k]].shape->d.rank == 0) continue;
       if (whole || (tc_op_kind_of(x->op) == TC_KIND_INDEX && k == 1))
         w->gr->stored[x->in[k]] = true;
@@ -57,17 +57,17 @@ static void require_memory(tc_fuser *w, const uint8_t *forced) {
   }
 }
 
-static bool init_fuser(tc_fuser *w, tc_grouping *gr, const tc_graph *g, tc_arena *arena) {
+static bool init_fuser(tc_fuser *w, tc_fusion_plan *gr, const tc_graph *g, tc_arena *arena) {
   size_t n = g->n + 1;
-  *gr = (tc_grouping){.graph = g, .arena = arena};
-  gr->group = tc_arena_alloc(arena, n * sizeof gr->group[0]);
+  *gr = (tc_fusion_plan){.graph = g, .arena = arena};
+  gr->fusion = tc_arena_alloc(arena, n * sizeof gr->fusion[0]);
   gr->of = tc_arena_alloc(arena, n * sizeof gr->of[0]);
   gr->alias = tc_arena_alloc(arena, n * sizeof gr->alias[0]);
   gr->level = tc_arena_alloc(arena, n);
   gr->stored = tc_arena_alloc(arena, n * sizeof gr->stored[0]);
   w->constant = tc_arena_alloc(arena, n);
   uint32_t **const of_nodes[] = {&w->rank, &w->n_outside, &w->n_large, &w->reads, &w->load, &w->size, &w->counted, &w->attends, &w->attends_before};
-  bool room = gr->group && gr->of && gr->alias && gr->level && gr->stored && w->constant && tc_depend_init(&w->depend, gr, g->n_order);
+  bool room = gr->fusion && gr->of && gr->alias && gr->level && gr->stored && w->constant && tc_depend_init(&w->depend, gr, g->n_order);
   for (size_t i = 0; i < sizeof of_nodes / sizeof of_nodes[0] && room; i++)
     room = (*of_nodes[i] = tc_arena_alloc(arena, n * sizeof **of_nodes[i])) != NULL;
   if (!room) return false;
@@ -83,7 +83,7 @@ static bool is_made_in_place(tc_fuser *w, uint32_t n) {
   tc_op_kind kind = tc_op_kind_of(x->op);
   bool constant = (kind == TC_KIND_GEN && !tc_graph_is_zeros(x)) || ((kind == TC_KIND_ELEM || is_view(x)) && x->n_in > 0);
   for (int k = 0; k < x->n_in && constant; k++) constant = w->constant[x->in[k]];
-  bool fits = size_of(w, n) <= MAX_IN_PLACE && (!w->tight || tc_fuser_reads_of(w, n) <= TIGHT_IN_PLACE);
+  bool fits = size_of(w, n) <= MAX_IN_PLACE && (!w->small || tc_fuser_reads_of(w, n) <= SMALL_IN_PLACE);
   if (w->gr->stored[n] || !fits) return false;
   w->constant[n] = constant;
   return constant || x->prologue || (is_view(x) && !tc_fuser_is_extern(w, x) && !tc_fuser_touches_nothing(w->g, x));
@@ -100,33 +100,33 @@ static void place_nodes(tc_fuser *w) {
   }
 }
 
-// Each node's group as it is now.
-static void settle_groups(tc_grouping *gr) {
-  for (uint32_t n = 0; n < gr->graph->n; n++) gr->of[n] = tc_fuser_group_of(gr, n);
+// Each node's fusion as it is now.
+static void settle_fusions(tc_fusion_plan *gr) {
+  for (uint32_t n = 0; n < gr->graph->n; n++) gr->of[n] = tc_fuser_fusion_of(gr, n);
 }
 
-static tc_status build_groups(tc_grouping *gr, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_group_mode mode) {
-  bool tight = mode == TC_GROUP_TIGHT, *must = tc_arena_alloc(arena, g->n + 1);
-  tc_fuser w = {.gr = gr, .g = g, .tight = tight, .max_large = mode == TC_GROUP_ANY ? TC_MOST_OUTSIDE : THRIFTY_LARGE, .forced = forced};
+static tc_status build_fusions(tc_fusion_plan *gr, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_fusion_mode mode) {
+  bool small = mode == TC_FUSE_SMALL, *must = tc_arena_alloc(arena, g->n + 1);
+  tc_fuser w = {.gr = gr, .g = g, .small = small, .max_large = mode == TC_FUSE_ANY ? TC_MOST_OUTSIDE : LOW_MEMORY_LARGE, .forced = forced};
   if (!init_fuser(&w, gr, g, arena) || !must) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   require_memory(&w, forced);
   for (uint32_t i = 0; i < g->n_order; i++) gr->alias[g->order[i]] = gr->alias[gr->alias[g->order[i]]];  // operands come first: the root of a chain
   memcpy(must, gr->stored, g->n);
   place_nodes(&w);
   if (!w.failed) tc_fuser_merge_siblings(&w);
-  settle_groups(gr);
+  settle_fusions(gr);
   if (w.failed) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
-  if (tight) return TC_OK;
-  TC_TRY(tc_remake(gr, must, mode == TC_GROUP_THRIFTY));
+  if (small) return TC_OK;
+  TC_TRY(tc_remake(gr, must, mode == TC_FUSE_LOW_MEMORY));
   tc_fuser_merge_siblings(&w);  // what is made again may be made of what others read; dependencies have only become fewer
-  settle_groups(gr);
-  if (mode == TC_GROUP_ANY && !tc_target_is_gpu(&g->target)) tc_fuser_merge_columns(&w);
-  settle_groups(gr);
+  settle_fusions(gr);
+  if (mode == TC_FUSE_ANY && !tc_target_is_gpu(&g->target)) tc_fuser_merge_columns(&w);
+  settle_fusions(gr);
   return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
 }
 
-tc_status tc_group_build(tc_grouping *gr, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_group_mode mode) {
-  tc_status st = build_groups(gr, g, arena, forced, mode);
+tc_status tc_fusion_build(tc_fusion_plan *gr, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_fusion_mode mode) {
+  tc_status st = build_fusions(gr, g, arena, forced, mode);
   if (st == TC_OK && tc_log_on(TC_LOG_FUSION)) tc_fusion_log(gr);
   return st;
 }

@@ -1,11 +1,11 @@
-// Searches among groups. See dependence.h.
+// Searches among fusions. See dependence.h.
 #include "lowering/fusion/dependence.h"
 
 #include "runtime/passes.h"
 
 #define MOST_LOOKS 512  // at links, from either side
 
-bool tc_depend_init(tc_depend *d, tc_grouping *gr, uint32_t most) {
+bool tc_depend_init(tc_depend *d, tc_fusion_plan *gr, uint32_t most) {
   *d = (tc_depend){.gr = gr, .most = most};
   for (int i = 0; i < 2; i++) {
     d->search[i].queue = tc_arena_alloc(gr->arena, (most + 1) * sizeof *d->search[i].queue);
@@ -15,17 +15,17 @@ bool tc_depend_init(tc_depend *d, tc_grouping *gr, uint32_t most) {
   return true;
 }
 
-static bool link_add(tc_depend *d, tc_group_link **first, tc_group_link **last, uint32_t group) {
-  if (*last && (*last)->group == group) return true;
-  tc_group_link *l = tc_arena_alloc(d->gr->arena, sizeof *l);
+static bool link_add(tc_depend *d, tc_fusion_link **first, tc_fusion_link **last, uint32_t fusion) {
+  if (*last && (*last)->fusion == fusion) return true;
+  tc_fusion_link *l = tc_arena_alloc(d->gr->arena, sizeof *l);
   if (!l) return false;
-  l->group = group;
+  l->fusion = fusion;
   *(*first ? &(*last)->next : first) = l;
   *last = l;
   return true;
 }
 
-static void links_join(tc_group_link **first, tc_group_link **last, tc_group_link *other, tc_group_link *other_last) {
+static void links_join(tc_fusion_link **first, tc_fusion_link **last, tc_fusion_link *other, tc_fusion_link *other_last) {
   if (!other) return;
   *(*first ? &(*last)->next : first) = other;
   *last = other_last;
@@ -34,16 +34,16 @@ static void links_join(tc_group_link **first, tc_group_link **last, tc_group_lin
 // Follows one link; false if there is none left. *met: it leads to what the other side has met.
 static bool follow_link(const tc_depend *d, tc_depend_search *s, const tc_depend_search *other, bool forward, uint32_t low, uint32_t high,
                         bool *met) {
-  const tc_grouping *gr = d->gr;
+  const tc_fusion_plan *gr = d->gr;
   while (!s->link && s->at < s->n) {
-    const tc_group *gp = &gr->group[s->queue[s->at++]];
+    const tc_fusion *gp = &gr->fusion[s->queue[s->at++]];
     s->link = forward ? gp->after : gp->before;
   }
   if (!s->link) return false;
-  uint32_t g = tc_group_alive(gr, s->link->group);
+  uint32_t g = tc_fusion_alive(gr, s->link->fusion);
   s->link = s->link->next;
   if (other->seen[g] == d->n_searches) return *met = true;
-  uint32_t wave = gr->group[g].wave;
+  uint32_t wave = gr->fusion[g].wave;
   if (s->seen[g] == d->n_searches || wave <= low || wave >= high) return true;
   s->seen[g] = d->n_searches;
   s->queue[s->n++] = g;
@@ -51,7 +51,7 @@ static bool follow_link(const tc_depend *d, tc_depend_search *s, const tc_depend
 }
 
 tc_depends tc_depend_ask(tc_depend *d, uint32_t a, uint32_t b) {
-  uint32_t low = d->gr->group[b].wave, high = d->gr->group[a].wave;
+  uint32_t low = d->gr->fusion[b].wave, high = d->gr->fusion[a].wave;
   tc_depend_search *up = &d->search[0], *down = &d->search[1];
   bool met = false;
   if (high <= low) return TC_DEPENDS_NOT;
@@ -59,7 +59,7 @@ tc_depends tc_depend_ask(tc_depend *d, uint32_t a, uint32_t b) {
   up->queue[0] = b, up->seen[b] = d->n_searches, up->n = 1, up->at = 0, up->link = NULL;
   down->queue[0] = a, down->seen[a] = d->n_searches, down->n = 1, down->at = 0, down->link = NULL;
   for (int i = 0; i < MOST_LOOKS; i++) {
-    tc_count(TC_PASS_GROUPS, 1);
+    tc_count(TC_PASS_FUSION, 1);
     if (!follow_link(d, down, up, false, low, high, &met) || met) return met ? TC_DEPENDS : TC_DEPENDS_NOT;
     if (!follow_link(d, up, down, true, low, high, &met) || met) return met ? TC_DEPENDS : TC_DEPENDS_NOT;
   }
@@ -68,29 +68,29 @@ tc_depends tc_depend_ask(tc_depend *d, uint32_t a, uint32_t b) {
 
 typedef enum effort { NOT_MUCH, ALL_OF_IT } effort;
 
-// Raises the wave of a group, and so of those that read it. NOT_MUCH: false, with all as it was, where that takes too long.
+// Raises the wave of a fusion, and so of those that read it. NOT_MUCH: false, with all as it was, where that takes too long.
 static bool raise_wave(tc_depend *d, uint32_t g, uint32_t wave, effort how) {
-  tc_grouping *gr = d->gr;
+  tc_fusion_plan *gr = d->gr;
   tc_depend_search *s = &d->search[0];  // of its queue a ring
   uint32_t size = d->most + 1, at = 0, n = 0, n_raised = 0;
-  if (gr->group[g].wave >= wave) return true;
+  if (gr->fusion[g].wave >= wave) return true;
   d->n_searches++;
-  d->raised[n_raised++] = (struct tc_raised){g, gr->group[g].wave};
-  gr->group[g].wave = wave;
+  d->raised[n_raised++] = (struct tc_raised){g, gr->fusion[g].wave};
+  gr->fusion[g].wave = wave;
   s->queue[n++] = g, s->seen[g] = d->n_searches;
   while (n) {
-    uint32_t from = s->queue[at], least = gr->group[from].wave + 1;
+    uint32_t from = s->queue[at], least = gr->fusion[from].wave + 1;
     at = (at + 1) % size, n--, s->seen[from] = 0;
-    for (const tc_group_link *l = gr->group[from].after; l; l = l->next) {
-      uint32_t h = tc_group_alive(gr, l->group);
-      tc_count(TC_PASS_GROUPS, 1);
-      if (h == from || gr->group[h].wave >= least) continue;
+    for (const tc_fusion_link *l = gr->fusion[from].after; l; l = l->next) {
+      uint32_t h = tc_fusion_alive(gr, l->fusion);
+      tc_count(TC_PASS_FUSION, 1);
+      if (h == from || gr->fusion[h].wave >= least) continue;
       if (how == NOT_MUCH && n_raised == TC_MOST_RAISED) {
-        while (n_raised-- > 0) gr->group[d->raised[n_raised].group].wave = d->raised[n_raised].wave;
+        while (n_raised-- > 0) gr->fusion[d->raised[n_raised].fusion].wave = d->raised[n_raised].wave;
         return false;
       }
-      if (how == NOT_MUCH) d->raised[n_raised++] = (struct tc_raised){h, gr->group[h].wave};
-      gr->group[h].wave = least;
+      if (how == NOT_MUCH) d->raised[n_raised++] = (struct tc_raised){h, gr->fusion[h].wave};
+      gr->fusion[h].wave = least;
       if (s->seen[h] != d->n_searches) s->queue[(at + n++) % size] = h, s->seen[h] = d->n_searches;
     }
   }
@@ -98,7 +98,7 @@ static bool raise_wave(tc_depend *d, uint32_t g, uint32_t wave, effort how) {
 }
 
 bool tc_depend_add(tc_depend *d, uint32_t a, uint32_t b) {
-  tc_group *reader = &d->gr->group[a], *made = &d->gr->group[b];
+  tc_fusion *reader = &d->gr->fusion[a], *made = &d->gr->fusion[b];
   if (a == b) return true;
   if (!link_add(d, &reader->before, &reader->last_before, b) || !link_add(d, &made->after, &made->last_after, a)) return false;
   return raise_wave(d, a, made->wave + 1, ALL_OF_IT);
@@ -109,7 +109,7 @@ bool tc_depend_wait(tc_depend *d, uint32_t g, uint32_t wave) {
 }
 
 bool tc_depend_meet(tc_depend *d, uint32_t g, uint32_t h) {
-  const tc_group *a = &d->gr->group[g], *b = &d->gr->group[h];
+  const tc_fusion *a = &d->gr->fusion[g], *b = &d->gr->fusion[h];
   return raise_wave(d, g, b->wave, NOT_MUCH) && raise_wave(d, h, a->wave, NOT_MUCH);
 }
 
@@ -118,7 +118,7 @@ bool tc_depend_may_join(tc_depend *d, uint32_t g, uint32_t h) {
 }
 
 void tc_depend_join(tc_depend *d, uint32_t g, uint32_t h) {
-  tc_group *a = &d->gr->group[g], *b = &d->gr->group[h];
+  tc_fusion *a = &d->gr->fusion[g], *b = &d->gr->fusion[h];
   links_join(&a->before, &a->last_before, b->before, b->last_before);
   links_join(&a->after, &a->last_after, b->after, b->last_after);
 }

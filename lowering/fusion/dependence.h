@@ -1,38 +1,38 @@
-// Which group depends on which, while groups are made. Groups know whom they read and who reads them, and each has a wave, greater than those of the groups it
-// reads; so whether one depends on another is looked for between their waves alone, from both sides. What takes long is given up: then groups that might
+// Which fusion depends on which, while fusions are made. Groups know whom they read and who reads them, and each has a wave, greater than those of the fusions it
+// reads; so whether one depends on another is looked for between their waves alone, from both sides. What takes long is given up: then fusions that might
 // be one stay two.
-// Always: no group depends on itself. Threads: a grouping is one thread's. Links live in its arena.
+// Always: no fusion depends on itself. Threads: a fusion plan is one thread's. Links live in its arena.
 #ifndef TC_LOWERING_FUSION_DEPENDENCE_H
 #define TC_LOWERING_FUSION_DEPENDENCE_H
 
 #include "lowering/fusion/fusion.h"
 
-#define TC_MOST_RAISED 512  // groups that wait for more because two become one
+#define TC_MOST_RAISED 512  // fusions that wait for more because two become one
 
 typedef struct tc_depend_search {
-  uint32_t *queue, *seen;  // groups; per group: the number of the search that met it last
+  uint32_t *queue, *seen;  // fusions; per fusion: the number of the search that met it last
   uint32_t n, at;
-  const tc_group_link *link;  // the next to follow, of queue[at - 1]
+  const tc_fusion_link *link;  // the next to follow, of queue[at - 1]
 } tc_depend_search;
 
 typedef struct tc_depend {
-  tc_grouping *gr;
-  uint32_t most, n_searches;  // most: groups there may be
+  tc_fusion_plan *gr;
+  uint32_t most, n_searches;  // most: fusions there may be
   tc_depend_search search[2];  // from above and from below
   struct tc_raised {
-    uint32_t group, wave;
+    uint32_t fusion, wave;
   } raised[TC_MOST_RAISED];  // waves as they were
 } tc_depend;
 
 typedef enum tc_depends { TC_DEPENDS_NOT, TC_DEPENDS, TC_DEPENDS_PERHAPS } tc_depends;
 
 // False without memory.
-bool tc_depend_init(tc_depend *d, tc_grouping *gr, uint32_t most);
-// Group a reads group b, which does not depend on it. False without memory.
+bool tc_depend_init(tc_depend *d, tc_fusion_plan *gr, uint32_t most);
+// Group a reads fusion b, which does not depend on it. False without memory.
 bool tc_depend_add(tc_depend *d, uint32_t a, uint32_t b);
 // Whether a depends on b. PERHAPS: it was not found in time.
 tc_depends tc_depend_ask(tc_depend *d, uint32_t a, uint32_t b);
-// Gives the group at least this wave; two groups the same. False, with nothing changed for the group that is at fault: that takes too long.
+// Gives the fusion at least this wave; two fusions the same. False, with nothing changed for the fusion that is at fault: that takes too long.
 bool tc_depend_wait(tc_depend *d, uint32_t g, uint32_t wave);
 bool tc_depend_meet(tc_depend *d, uint32_t g, uint32_t h);
 // Whether neither depends on the other; they have the same wave then.

@@ -6,33 +6,33 @@
 #include "runtime/passes.h"
 #include "runtime/team.h"
 
-#define MIN_SHARED 4096  // elements worth reading once for two groups
+#define MIN_SHARED 4096  // elements worth reading once for two fusions
 #define FOLD_LANES 64  // of a row, all of which a kernel that also sums columns takes
 #define MAX_COLUMNS 16384  // summed with their rows: the sums stay in a core's cache
-#define MOST_TRIED 64  // groups that a group is compared with, of those that read the same
+#define MOST_TRIED 64  // fusions that a fusion is compared with, of those that read the same
 #define MANY_PARTS 4  // a thread: they need not be as many for each
 
 // ---- siblings ----
 
 typedef struct sources {
-  const tc_grouping *gr;
+  const tc_fusion_plan *gr;
   uint32_t node[TC_MOST_OUTSIDE], n;
   int64_t count;  // only nodes of so many elements are noted
-  uint32_t group;
+  uint32_t fusion;
 } sources;
 
 static void note_source(void *arg, uint32_t source, bool moved) {
   (void)moved;
   sources *s = arg;
-  if (tc_fuser_group_of(s->gr, source) == s->group || s->gr->graph->node[source].shape->count != s->count || s->n == TC_MOST_OUTSIDE) return;
+  if (tc_fuser_fusion_of(s->gr, source) == s->fusion || s->gr->graph->node[source].shape->count != s->count || s->n == TC_MOST_OUTSIDE) return;
   for (uint32_t i = 0; i < s->n; i++)
     if (s->node[i] == source) return;
   s->node[s->n++] = source;
 }
 
-// Which groups were noted as readers of a node, the latest first.
+// Which fusions were noted as readers of a node, the latest first.
 typedef struct readers {
-  tc_group_link **of;  // per node
+  tc_fusion_link **of;  // per node
   uint32_t found[TC_MOST_OUTSIDE * MOST_TRIED], n;
 } readers;
 
@@ -43,11 +43,11 @@ static readers *readers_create(tc_fuser *w) {
   return w->failed ? NULL : r;
 }
 
-static void readers_note(tc_fuser *w, readers *r, uint32_t node, uint32_t group) {
-  tc_group_link *l = tc_arena_alloc(w->gr->arena, sizeof *l);
+static void readers_note(tc_fuser *w, readers *r, uint32_t node, uint32_t fusion) {
+  tc_fusion_link *l = tc_arena_alloc(w->gr->arena, sizeof *l);
   w->failed |= !l;
   if (!l) return;
-  *l = (tc_group_link){r->of[node], group};
+  *l = (tc_fusion_link){r->of[node], fusion};
   r->of[node] = l;
 }
 
@@ -62,9 +62,9 @@ static void readers_find(readers *r, const sources *s) {
   r->n = 0;
   for (uint32_t i = 0; i < s->n; i++) {
     uint32_t n = 0;
-    for (const tc_group_link *l = r->of[s->node[i]]; l && n < MOST_TRIED; l = l->next, n++) r->found[r->n++] = l->group;
+    for (const tc_fusion_link *l = r->of[s->node[i]]; l && n < MOST_TRIED; l = l->next, n++) r->found[r->n++] = l->fusion;
   }
-  tc_count(TC_PASS_GROUPS, r->n);
+  tc_count(TC_PASS_FUSION, r->n);
   qsort(r->found, r->n, sizeof r->found[0], by_number);
   for (uint32_t i = 0; i < r->n; i++)
     if (kept == 0 || r->found[kept - 1] != r->found[i]) r->found[kept++] = r->found[i];
@@ -72,7 +72,7 @@ static void readers_find(readers *r, const sources *s) {
 }
 
 // Whether a merge holds nothing large that op by op would not: folds leave little, and results of the plan are held anyway.
-static bool leaves_little(const tc_fuser *w, const tc_group *gp) {
+static bool leaves_little(const tc_fuser *w, const tc_fusion *gp) {
   for (uint32_t i = 0; i < gp->n_member; i++) {
     uint32_t n = gp->member[i];
     if (w->gr->level[n] == TC_LEVEL_FULL && w->gr->stored[n] && w->gr->alias[n] == n && w->g->node[n].out == TC_LEAF_NONE) return false;
@@ -81,21 +81,21 @@ static bool leaves_little(const tc_fuser *w, const tc_group *gp) {
 }
 
 void tc_fuser_merge_siblings(tc_fuser *w) {
-  tc_grouping *gr = w->gr;
+  tc_fusion_plan *gr = w->gr;
   readers *r = readers_create(w);
-  for (uint32_t g = 0; g < gr->n_group && !w->failed; g++) {
-    const tc_group *a = &gr->group[g];
-    sources s = {.gr = gr, .group = g, .count = a->a * a->f * a->k};
-    if (a->merged != TC_GROUP_NONE || a->kind == TC_GROUP_EXTERN || a->kind == TC_GROUP_GEMM || s.count < MIN_SHARED) continue;
+  for (uint32_t g = 0; g < gr->n_fusion && !w->failed; g++) {
+    const tc_fusion *a = &gr->fusion[g];
+    sources s = {.gr = gr, .fusion = g, .count = a->a * a->f * a->k};
+    if (a->merged != TC_FUSION_NONE || a->kind == TC_FUSION_EXTERN || a->kind == TC_FUSION_MATMUL || s.count < MIN_SHARED) continue;
     if (!leaves_little(w, a)) continue;
-    for (uint32_t i = 0; i < a->n_member; i++) tc_group_each_source(gr, a->member[i], note_source, &s);
+    for (uint32_t i = 0; i < a->n_member; i++) tc_fusion_each_source(gr, a->member[i], note_source, &s);
     readers_find(r, &s);
-    for (uint32_t i = 0; i < r->n && a->merged == TC_GROUP_NONE; i++) {
-      const tc_group *b = &gr->group[r->found[i]];
-      bool same = b->merged == TC_GROUP_NONE && a->kind == b->kind && a->a == b->a && a->f == b->f && a->k == b->k;
+    for (uint32_t i = 0; i < r->n && a->merged == TC_FUSION_NONE; i++) {
+      const tc_fusion *b = &gr->fusion[r->found[i]];
+      bool same = b->merged == TC_FUSION_NONE && a->kind == b->kind && a->a == b->a && a->f == b->f && a->k == b->k;
       if (same) (void)tc_fuser_merge(w, r->found[i], g, TC_LEVEL_NONE);
     }
-    for (uint32_t i = 0; i < s.n && a->merged == TC_GROUP_NONE; i++) readers_note(w, r, s.node[i], g);
+    for (uint32_t i = 0; i < s.n && a->merged == TC_FUSION_NONE; i++) readers_note(w, r, s.node[i], g);
   }
 }
 
@@ -103,15 +103,15 @@ void tc_fuser_merge_siblings(tc_fuser *w) {
 
 // Whether h folds the columns of what g has as rows, reads nothing as large that g does not, and leaves only folds.
 static bool sums_columns(tc_fuser *w, uint32_t g, uint32_t h) {
-  const tc_grouping *gr = w->gr;
-  const tc_group *rows = &gr->group[g], *columns = &gr->group[h];
+  const tc_fusion_plan *gr = w->gr;
+  const tc_fusion *rows = &gr->fusion[g], *columns = &gr->fusion[h];
   int threads = tc_team_threads();
   bool fills = columns->a >= MANY_PARTS * threads || (columns->a >= 2 * threads && columns->a % threads == 0);
   if (columns->k != rows->f || columns->a * columns->f != rows->a || !fills) return false;
-  tc_group both = *rows;
-  sources have = {.gr = gr, .group = h, .count = rows->a * rows->f}, want = have;
+  tc_fusion both = *rows;
+  sources have = {.gr = gr, .fusion = h, .count = rows->a * rows->f}, want = have;
   for (uint32_t i = 0; i < rows->n_member; i++) {
-    tc_group_each_source(gr, rows->member[i], note_source, &have);
+    tc_fusion_each_source(gr, rows->member[i], note_source, &have);
     if (gr->level[rows->member[i]] == TC_LEVEL_FULL) note_source(&have, rows->member[i], false);
   }
   for (uint32_t i = 0; i < columns->n_member; i++) {
@@ -119,9 +119,9 @@ static bool sums_columns(tc_fuser *w, uint32_t g, uint32_t h) {
     const tc_gnode *x = &w->g->node[n];
     if (tc_op_kind_of(x->op) == TC_KIND_FOLD && (x->op != TC_OP_SUM || !tc_type_is_float(x->type))) return false;
     if (tc_op_kind_of(x->op) == TC_KIND_FOLD ? gr->level[n] != TC_LEVEL_REDUCED : gr->level[n] != TC_LEVEL_FULL || gr->stored[n]) return false;
-    tc_group_each_source(gr, n, note_source, &want);
-    tc_seen_groups seen = {.gr = gr};
-    tc_group_each_source(gr, n, tc_seen_groups_note, &seen);
+    tc_fusion_each_source(gr, n, note_source, &want);
+    tc_seen_fusions seen = {.gr = gr};
+    tc_fusion_each_source(gr, n, tc_seen_fusions_note, &seen);
     if (!tc_fuser_all_link(w, &both, g, n, TC_LEVEL_FULL, &seen)) return false;
   }
   for (uint32_t i = 0; i < want.n; i++) {
@@ -134,36 +134,36 @@ static bool sums_columns(tc_fuser *w, uint32_t g, uint32_t h) {
 
 // Whether g need wait for nothing more to do h's tc_fuser too.
 static bool is_ready_with(tc_fuser *w, uint32_t g, uint32_t h) {
-  for (const tc_group_link *l = w->gr->group[h].before; l; l = l->next) {
-    uint32_t x = tc_group_alive(w->gr, l->group);
+  for (const tc_fusion_link *l = w->gr->fusion[h].before; l; l = l->next) {
+    uint32_t x = tc_fusion_alive(w->gr, l->fusion);
     if (x != g && x != h && tc_depend_ask(&w->depend, g, x) != TC_DEPENDS) return false;
   }
   return tc_depend_ask(&w->depend, g, h) == TC_DEPENDS_NOT;
 }
 
 void tc_fuser_merge_columns(tc_fuser *w) {
-  tc_grouping *gr = w->gr;
+  tc_fusion_plan *gr = w->gr;
   readers *r = readers_create(w);
-  for (uint32_t h = 0; h < gr->n_group && !w->failed; h++) {
-    const tc_group *columns = &gr->group[h];
-    sources want = {.gr = gr, .group = h, .count = columns->a * columns->f * columns->k};
-    if (columns->merged != TC_GROUP_NONE || columns->kind != TC_GROUP_COL) continue;
-    for (uint32_t i = 0; i < columns->n_member; i++) tc_group_each_source(gr, columns->member[i], note_source, &want);
+  for (uint32_t h = 0; h < gr->n_fusion && !w->failed; h++) {
+    const tc_fusion *columns = &gr->fusion[h];
+    sources want = {.gr = gr, .fusion = h, .count = columns->a * columns->f * columns->k};
+    if (columns->merged != TC_FUSION_NONE || columns->kind != TC_FUSION_COLUMN) continue;
+    for (uint32_t i = 0; i < columns->n_member; i++) tc_fusion_each_source(gr, columns->member[i], note_source, &want);
     if (want.n) readers_note(w, r, want.node[0], h);
   }
-  for (uint32_t g = 0; g < gr->n_group && !w->failed; g++) {
-    tc_group *rows = &gr->group[g];
-    if (rows->merged != TC_GROUP_NONE || rows->kind != TC_GROUP_ROW || rows->f % FOLD_LANES || rows->f > MAX_COLUMNS) continue;
-    sources have = {.gr = gr, .group = gr->n_group /* of none */, .count = rows->a * rows->f};
+  for (uint32_t g = 0; g < gr->n_fusion && !w->failed; g++) {
+    tc_fusion *rows = &gr->fusion[g];
+    if (rows->merged != TC_FUSION_NONE || rows->kind != TC_FUSION_ROW || rows->f % FOLD_LANES || rows->f > MAX_COLUMNS) continue;
+    sources have = {.gr = gr, .fusion = gr->n_fusion /* of none */, .count = rows->a * rows->f};
     for (uint32_t i = 0; i < rows->n_member; i++) {
       note_source(&have, rows->member[i], false);
-      tc_group_each_source(gr, rows->member[i], note_source, &have);
+      tc_fusion_each_source(gr, rows->member[i], note_source, &have);
     }
     readers_find(r, &have);
     for (uint32_t k = 0; k < r->n; k++) {
       uint32_t h = r->found[k];
-      tc_group *columns = &gr->group[h];
-      if (columns->merged != TC_GROUP_NONE || (rows->part && rows->part != columns->f)) continue;
+      tc_fusion *columns = &gr->fusion[h];
+      if (columns->merged != TC_FUSION_NONE || (rows->part && rows->part != columns->f)) continue;
       if (!tc_fuser_fit_together(w, g, h) || !is_ready_with(w, g, h) || !sums_columns(w, g, h) || !tc_depend_meet(&w->depend, g, h)) continue;
       for (uint32_t i = 0; i < columns->n_member; i++)
         if (gr->level[columns->member[i]] == TC_LEVEL_REDUCED) gr->level[columns->member[i]] = TC_LEVEL_COLUMN;

@@ -1,9 +1,9 @@
-// Merges groups that read the same and not one another, so that it is read once. Inside fusion; not
+// Merges fusions that read the same and not one another, so that it is read once. Inside fusion; not
 // for others.
 #ifndef TC_LOWERING_FUSION_MERGE_H
 #define TC_LOWERING_FUSION_MERGE_H
 
-#include "lowering/fusion/groups.h"
+#include "lowering/fusion/fuser.h"
 
 // Groups over the same domain that read the same data, and not one another's results, become one.
 void tc_fuser_merge_siblings(tc_fuser *w);

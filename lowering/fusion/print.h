@@ -10,6 +10,6 @@
 
 #include "lowering/fusion/fusion.h"
 
-void tc_fusion_log(const tc_grouping *gr);
+void tc_fusion_log(const tc_fusion_plan *gr);
 
 #endif

@@ -14,15 +14,15 @@
 #define NEAR_NS 0.02      // a byte read or written in the caches
 #define FAR_NS 0.08       // in memory
 #define OP_NS 0.02        // an addition on one element
-#define THRIFTY_NS 0.4    // for what is not small, where memory is dear
+#define LOW_MEMORY_NS 0.4    // for what is not small, where memory is dear
 #define KERNEL_NS 300.0
 
-// A group that reads a node of another one: at its own positions, which counts once, and so many times at others.
+// A fusion that reads a node of another one: at its own positions, which counts once, and so many times at others.
 typedef struct reader {
   struct reader *next;
   struct reader *in_bucket;  // of the table by which it is found
   struct reader **of;  // the list that it is in
-  uint32_t group, moved;
+  uint32_t fusion, moved;
   bool direct;
 } reader;
 
@@ -35,20 +35,20 @@ typedef struct chain {
 } chain;
 
 typedef struct work {
-  tc_grouping *gr;
+  tc_fusion_plan *gr;
   const tc_graph *g;
   const bool *must;
-  bool thrifty, far;   // far: more is stored than the caches hold
+  bool low_memory, far;   // far: more is stored than the caches hold
   reader **readers;    // per node
-  reader **makers;     // per node: groups that make it again, each at its own positions
-  uint32_t *n_reads;   // per group: nodes of others that it reads
-  uint32_t *n_stored;  // per group: members that have memory
-  reader **bucket;     // all readers, by their list and group
+  reader **makers;     // per node: fusions that make it again, each at its own positions
+  uint32_t *n_reads;   // per fusion: nodes of others that it reads
+  uint32_t *n_stored;  // per fusion: members that have memory
+  reader **bucket;     // all readers, by their list and fusion
   uint32_t n_reader, n_bucket;
   bool *assigned;      // per node: a leaf that this plan assigns
-  bool *needed;        // per node: a member of its group reads it
+  bool *needed;        // per node: a member of its fusion reads it
   double *gain, *storing;  // per node that has no memory: what values gain that are made again from it, and what storing it costs
-  uint32_t group;      // being looked at
+  uint32_t fusion;      // being looked at
   bool failed;
 } work;
 
@@ -64,21 +64,21 @@ static double bytes_of(const work *w, uint32_t n, double elements) {
 // Nanoseconds to read or write so many elements of n.
 static double traffic(const work *w, uint32_t n, double elements) {
   double whole = bytes_of(w, n, (double)w->g->node[n].shape->count);
-  return bytes_of(w, n, elements) * (whole < TC_LARGE_BYTES ? NEAR_NS : w->thrifty ? THRIFTY_NS : w->far ? FAR_NS : NEAR_NS);
+  return bytes_of(w, n, elements) * (whole < TC_LARGE_BYTES ? NEAR_NS : w->low_memory ? LOW_MEMORY_NS : w->far ? FAR_NS : NEAR_NS);
 }
 
-static double domain_of(const tc_group *gp) {
+static double domain_of(const tc_fusion *gp) {
   return (double)gp->a * (double)gp->f * (double)gp->k;
 }
 
-static reader **bucket_of(const work *w, reader **of, uint32_t group) {
-  uint64_t h = ((uint64_t)(of - w->readers) << 32 | group) * UINT64_C(0x9E3779B97F4A7C15);
+static reader **bucket_of(const work *w, reader **of, uint32_t fusion) {
+  uint64_t h = ((uint64_t)(of - w->readers) << 32 | fusion) * UINT64_C(0x9E3779B97F4A7C15);
   return &w->bucket[(h >> 32) & (w->n_bucket - 1)];
 }
 
-static reader *find_reader(const work *w, reader **of, uint32_t group) {
-  reader *r = *bucket_of(w, of, group);
-  for (; r && (r->of != of || r->group != group); r = r->in_bucket) tc_count(TC_PASS_REMAKE, 1);
+static reader *find_reader(const work *w, reader **of, uint32_t fusion) {
+  reader *r = *bucket_of(w, of, fusion);
+  for (; r && (r->of != of || r->fusion != fusion); r = r->in_bucket) tc_count(TC_PASS_REMAKE, 1);
   return r;
 }
 
@@ -92,38 +92,38 @@ static void add_buckets(work *w) {
     for (reader *r = was[i], *next; r; r = next) {
       next = r->in_bucket;
       if (!r->of) continue;  // found no more
-      reader **to = bucket_of(w, r->of, r->group);
+      reader **to = bucket_of(w, r->of, r->fusion);
       r->in_bucket = *to, *to = r;
     }
 }
 
-static void add_reader(work *w, reader **first, uint32_t group, uint32_t moved, bool direct) {
-  reader *r = find_reader(w, first, group);
+static void add_reader(work *w, reader **first, uint32_t fusion, uint32_t moved, bool direct) {
+  reader *r = find_reader(w, first, fusion);
   if (!r) {
     if (!(r = tc_arena_alloc(w->gr->arena, sizeof *r))) {
       w->failed = true;
       return;
     }
     if (++w->n_reader > w->n_bucket) add_buckets(w);
-    reader **bucket = bucket_of(w, first, group);
-    *r = (reader){.next = *first, .in_bucket = *bucket, .of = first, .group = group};
+    reader **bucket = bucket_of(w, first, fusion);
+    *r = (reader){.next = *first, .in_bucket = *bucket, .of = first, .fusion = fusion};
     *first = *bucket = r;
   }
   r->moved += moved, r->direct |= direct;
 }
 
-static bool reads_node(const work *w, uint32_t group, uint32_t n) {
-  return find_reader(w, &w->readers[n], group) != NULL;
+static bool reads_node(const work *w, uint32_t fusion, uint32_t n) {
+  return find_reader(w, &w->readers[n], fusion) != NULL;
 }
 
-static void add_read(work *w, uint32_t n, uint32_t group, uint32_t moved, bool direct) {
-  if (!reads_node(w, group, n)) w->n_reads[group]++;
-  add_reader(w, &w->readers[n], group, moved, direct);
+static void add_read(work *w, uint32_t n, uint32_t fusion, uint32_t moved, bool direct) {
+  if (!reads_node(w, fusion, n)) w->n_reads[fusion]++;
+  add_reader(w, &w->readers[n], fusion, moved, direct);
 }
 
 static void note_reader(void *arg, uint32_t source, bool moved) {
   work *w = arg;
-  if (w->gr->of[source] != w->group) add_read(w, source, w->group, moved, !moved);
+  if (w->gr->of[source] != w->fusion) add_read(w, source, w->fusion, moved, !moved);
 }
 
 static bool widens(const work *w, uint32_t n) {
@@ -134,9 +134,9 @@ static bool widens(const work *w, uint32_t n) {
 // Whether it widens what lies in memory, seen by views or not.
 static bool loads(const work *w, uint32_t n) {
   if (!widens(w, n)) return false;
-  uint32_t m = tc_group_root(w->gr, w->g->node[n].in[0]);
+  uint32_t m = tc_fusion_root(w->gr, w->g->node[n].in[0]);
   while (!has_memory(w, m) && tc_op_kind_of(w->g->node[m].op) == TC_KIND_MOVE && w->g->node[m].n_in == 1)
-    m = tc_group_root(w->gr, w->g->node[m].in[0]);
+    m = tc_fusion_root(w->gr, w->g->node[m].in[0]);
   return has_memory(w, m);
 }
 
@@ -167,9 +167,9 @@ static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
   while (i < c->n_node && c->node[i] != n) i++;
   if (i == c->n_node) c->node[c->n_node++] = n;
   for (int k = 0; k < x->n_in && c->ok; k++) {
-    uint32_t s = tc_group_root(w->gr, x->in[k]);
+    uint32_t s = tc_fusion_root(w->gr, x->in[k]);
     const tc_gnode *y = &w->g->node[s];
-    bool computed = w->gr->of[s] != TC_GROUP_NONE, small = y->shape->count < count / SMALL_PART;
+    bool computed = w->gr->of[s] != TC_FUSION_NONE, small = y->shape->count < count / SMALL_PART;
     if (small && loads(w, s)) computed = false;
     if (has_memory(w, s) || (computed && (small || tc_op_kind_of(y->op) != TC_KIND_ELEM)))
       add_source(c, s);
@@ -180,16 +180,16 @@ static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
 
 typedef struct price {
   double saved, spent;  // nanoseconds
-  uint32_t stored;      // the source that would have to be stored first, or TC_GROUP_NONE
+  uint32_t stored;      // the source that would have to be stored first, or TC_FUSION_NONE
   double storing;       // what that costs, contained in spent
   bool ok;
 } price;
 
-// What the arithmetic of one element costs where the group reads it. At its own positions what it makes anyway is remembered.
+// What the arithmetic of one element costs where the fusion reads it. At its own positions what it makes anyway is remembered.
 static double cost_in(const work *w, const chain *c, const reader *r) {
   double cost = 0;
   for (int i = 0; i < c->n_node && !r->moved; i++)
-    if (!find_reader(w, &w->makers[c->node[i]], r->group)) cost += cost_of(w, c->node[i]);
+    if (!find_reader(w, &w->makers[c->node[i]], r->fusion)) cost += cost_of(w, c->node[i]);
   return r->moved ? c->cost : cost;
 }
 
@@ -197,28 +197,28 @@ static double cost_in(const work *w, const chain *c, const reader *r) {
 static price price_of(const work *w, uint32_t v, const chain *c) {
   const tc_gnode *x = &w->g->node[v];
   uint32_t home = w->gr->of[v];
-  price p = {.saved = 1.5 * traffic(w, v, (double)x->shape->count), .stored = TC_GROUP_NONE, .ok = c->ok};
+  price p = {.saved = 1.5 * traffic(w, v, (double)x->shape->count), .stored = TC_FUSION_NONE, .ok = c->ok};
   bool vanishes = w->n_stored[home] == 1;
   for (int i = 0; i < c->n_source; i++) vanishes &= w->gr->of[c->source[i]] != home;
   if (vanishes) p.saved += KERNEL_NS + (double)x->shape->count * c->cost * OP_NS;
   for (int i = 0; i < c->n_source; i++) {
     uint32_t s = c->source[i];
     if (!has_memory(w, s)) p.stored = s, p.storing += 1.5 * traffic(w, s, (double)w->g->node[s].shape->count);
-    if (vanishes && reads_node(w, home, s)) p.saved += traffic(w, s, domain_of(&w->gr->group[home]));
+    if (vanishes && reads_node(w, home, s)) p.saved += traffic(w, s, domain_of(&w->gr->fusion[home]));
   }
   p.spent = p.storing;
   for (const reader *r = w->readers[v]; r && p.ok; r = r->next) {
     tc_count(TC_PASS_REMAKE, 1 + (uint64_t)c->n_source + (uint64_t)c->n_node);
-    double elements = domain_of(&w->gr->group[r->group]) * (r->moved + r->direct);
+    double elements = domain_of(&w->gr->fusion[r->fusion]) * (r->moved + r->direct);
     p.saved += traffic(w, v, elements);
     p.spent += elements * cost_in(w, c, r) * OP_NS;
-    uint32_t n_reads = w->n_reads[r->group] - 1, n_large = 0;
+    uint32_t n_reads = w->n_reads[r->fusion] - 1, n_large = 0;
     for (int i = 0; i < c->n_source; i++) {
       uint32_t s = c->source[i];
-      if (w->gr->of[s] == r->group && w->g->node[s].leaf == TC_LEAF_NONE) p.ok = false;  // it may not stand where it would be read
-      if (reads_node(w, r->group, s)) continue;
+      if (w->gr->of[s] == r->fusion && w->g->node[s].leaf == TC_LEAF_NONE) p.ok = false;  // it may not stand where it would be read
+      if (reads_node(w, r->fusion, s)) continue;
       n_large += w->g->node[s].leaf == TC_LEAF_NONE && bytes_of(w, s, (double)w->g->node[s].shape->count) >= TC_LARGE_BYTES;
-      if (w->assigned[s] || ++n_reads > MAX_READS || (w->thrifty && n_large > 1)) p.ok = false;
+      if (w->assigned[s] || ++n_reads > MAX_READS || (w->low_memory && n_large > 1)) p.ok = false;
       p.spent += traffic(w, s, elements);
       if (s == p.stored) p.storing += traffic(w, s, elements);
     }
@@ -232,27 +232,27 @@ static void make_again(work *w, uint32_t v, const chain *c) {
   for (int i = 0; i < c->n_source; i++) {
     uint32_t s = c->source[i];
     if (!has_memory(w, s)) w->gr->stored[s] = true, w->n_stored[w->gr->of[s]]++;
-    for (const reader *r = w->readers[v]; r; r = r->next) add_read(w, s, r->group, r->moved, r->direct);
+    for (const reader *r = w->readers[v]; r; r = r->next) add_read(w, s, r->fusion, r->moved, r->direct);
   }
   for (const reader *r = w->readers[v]; r; r = r->next) {
-    w->n_reads[r->group]--;
-    for (int i = 0; i < c->n_node && r->direct; i++) add_reader(w, &w->makers[c->node[i]], r->group, 0, true);
+    w->n_reads[r->fusion]--;
+    for (int i = 0; i < c->n_node && r->direct; i++) add_reader(w, &w->makers[c->node[i]], r->fusion, 0, true);
   }
   for (reader *r = w->readers[v]; r; r = r->next) r->of = NULL;  // found no more
   w->readers[v] = NULL;
 }
 
 static bool may_make_again(const work *w, uint32_t n) {
-  const tc_grouping *gr = w->gr;
-  if (gr->of[n] == TC_GROUP_NONE || !gr->stored[n] || w->must[n] || gr->alias[n] != n) return false;
-  return gr->group[gr->of[n]].kind != TC_GROUP_EXTERN && tc_op_kind_of(w->g->node[n].op) == TC_KIND_ELEM;
+  const tc_fusion_plan *gr = w->gr;
+  if (gr->of[n] == TC_FUSION_NONE || !gr->stored[n] || w->must[n] || gr->alias[n] != n) return false;
+  return gr->fusion[gr->of[n]].kind != TC_FUSION_EXTERN && tc_op_kind_of(w->g->node[n].op) == TC_KIND_ELEM;
 }
 
 // What n is made of where it is a narrower value made wide, which another kernel made.
 static chain narrow_source(const work *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
-  uint32_t s = x->op == TC_OP_CAST ? tc_group_root(w->gr, x->in[0]) : n;
-  bool narrower = tc_type_bytes(w->g->node[s].type) < tc_type_bytes(x->type) && w->gr->of[s] != TC_GROUP_NONE;
+  uint32_t s = x->op == TC_OP_CAST ? tc_fusion_root(w->gr, x->in[0]) : n;
+  bool narrower = tc_type_bytes(w->g->node[s].type) < tc_type_bytes(x->type) && w->gr->of[s] != TC_FUSION_NONE;
   return (chain){.source = {s}, .node = {n}, .n_source = 1, .n_node = 1, .size = 1, .cost = cost_of(w, n), .ok = narrower};
 }
 
@@ -274,7 +274,7 @@ static void store_common_sources(work *w) {
     uint32_t n = w->g->order[i];
     if (!may_make_again(w, n)) continue;
     price p = judge(w, n, &c);
-    if (!p.ok || p.stored == TC_GROUP_NONE || p.spent <= p.saved) continue;
+    if (!p.ok || p.stored == TC_FUSION_NONE || p.spent <= p.saved) continue;
     w->gain[p.stored] += TC_MAX_OF(p.saved - (p.spent - p.storing), 0);
     w->storing[p.stored] = TC_MAX_OF(w->storing[p.stored], p.storing);
   }
@@ -285,34 +285,34 @@ static void store_common_sources(work *w) {
 static void note_needed(void *arg, uint32_t source, bool moved) {
   (void)moved;
   work *w = arg;
-  w->needed[source] |= w->gr->of[source] == w->group;
+  w->needed[source] |= w->gr->of[source] == w->fusion;
 }
 
 // Takes away members that have no memory and that no member reads.
 static void prune(work *w) {
-  tc_group *gp = &w->gr->group[w->group];
+  tc_fusion *gp = &w->gr->fusion[w->fusion];
   uint32_t kept = 0;
   for (uint32_t i = gp->n_member; i-- > 0;) {
     uint32_t n = gp->member[i];
     if (w->gr->stored[n] || w->needed[n])
-      tc_group_each_source(w->gr, n, note_needed, w);
+      tc_fusion_each_source(w->gr, n, note_needed, w);
     else
-      w->gr->of[n] = TC_GROUP_NONE;
+      w->gr->of[n] = TC_FUSION_NONE;
   }
   for (uint32_t i = 0; i < gp->n_member; i++)
-    if (w->gr->of[gp->member[i]] == w->group) gp->member[kept++] = gp->member[i];
+    if (w->gr->of[gp->member[i]] == w->fusion) gp->member[kept++] = gp->member[i];
   gp->n_member = kept;
 }
 
-tc_status tc_remake(tc_grouping *gr, const bool *must, bool thrifty) {
+tc_status tc_remake(tc_fusion_plan *gr, const bool *must, bool low_memory) {
   const tc_graph *g = gr->graph;
-  work w = {.gr = gr, .g = g, .must = must, .thrifty = thrifty};
+  work w = {.gr = gr, .g = g, .must = must, .low_memory = low_memory};
   w.readers = tc_arena_alloc(gr->arena, (g->n + 1) * 2 * sizeof w.readers[0]);
   w.n_bucket = 64;
   while (w.n_bucket < g->n_order) w.n_bucket *= 2;
   w.bucket = tc_arena_alloc(gr->arena, w.n_bucket * sizeof *w.bucket);
-  w.n_reads = tc_arena_alloc(gr->arena, (gr->n_group + 1) * sizeof w.n_reads[0]);
-  w.n_stored = tc_arena_alloc(gr->arena, (gr->n_group + 1) * sizeof w.n_stored[0]);
+  w.n_reads = tc_arena_alloc(gr->arena, (gr->n_fusion + 1) * sizeof w.n_reads[0]);
+  w.n_stored = tc_arena_alloc(gr->arena, (gr->n_fusion + 1) * sizeof w.n_stored[0]);
   w.assigned = tc_arena_alloc(gr->arena, g->n + 1);
   w.gain = tc_arena_alloc(gr->arena, (g->n + 1) * 2 * sizeof w.gain[0]);
   w.needed = tc_arena_alloc(gr->arena, g->n + 1);
@@ -320,18 +320,18 @@ tc_status tc_remake(tc_grouping *gr, const bool *must, bool thrifty) {
     return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   w.makers = w.readers + g->n;
   memset(w.readers, 0, g->n * 2 * sizeof w.readers[0]);
-  memset(w.n_reads, 0, gr->n_group * sizeof w.n_reads[0]);
-  memset(w.n_stored, 0, gr->n_group * sizeof w.n_stored[0]);
+  memset(w.n_reads, 0, gr->n_fusion * sizeof w.n_reads[0]);
+  memset(w.n_stored, 0, gr->n_fusion * sizeof w.n_stored[0]);
   memset(w.assigned, 0, g->n), memset(w.needed, 0, g->n);
   memset(w.gain, 0, g->n * 2 * sizeof w.gain[0]);
   w.storing = w.gain + g->n;
   bool any = false;
   double stored = 0;
-  for (w.group = 0; w.group < gr->n_group; w.group++)
-    for (uint32_t i = 0; i < gr->group[w.group].n_member; i++) {
-      uint32_t n = gr->group[w.group].member[i];
-      tc_group_each_source(gr, n, note_reader, &w);
-      w.n_stored[w.group] += gr->stored[n];
+  for (w.fusion = 0; w.fusion < gr->n_fusion; w.fusion++)
+    for (uint32_t i = 0; i < gr->fusion[w.fusion].n_member; i++) {
+      uint32_t n = gr->fusion[w.fusion].member[i];
+      tc_fusion_each_source(gr, n, note_reader, &w);
+      w.n_stored[w.fusion] += gr->stored[n];
       if (gr->stored[n]) stored += (double)g->node[n].shape->count * (double)tc_type_bytes(g->node[n].type);
       if (g->node[n].op == TC_OP_ASSIGN) w.assigned[g->node[n].old] = true;
     }
@@ -344,6 +344,6 @@ tc_status tc_remake(tc_grouping *gr, const bool *must, bool thrifty) {
     price p = judge(&w, n, &c);
     if (p.ok && p.spent <= p.saved) make_again(&w, n, &c), any = true;
   }
-  for (w.group = 0; w.group < gr->n_group && any; w.group++) prune(&w);
+  for (w.fusion = 0; w.fusion < gr->n_fusion && any; w.fusion++) prune(&w);
   return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
 }

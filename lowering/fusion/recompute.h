@@ -5,9 +5,9 @@
 
 #include "lowering/fusion/fusion.h"
 
-// After grouping. must: per node, whether it has memory whatever is decided here. Takes `stored` from what is made again, and members and whole groups away
-// that nobody needs then; a group without members is no kernel.
+// After fusion plan. must: per node, whether it has memory whatever is decided here. Takes `stored` from what is made again, and members and whole fusions away
+// that nobody needs then; a fusion without members is no kernel.
 // thrifty: memory is dearer than time, and no kernel then reads more large temporaries than before.
-tc_status tc_remake(tc_grouping *gr, const bool *must, bool thrifty);
+tc_status tc_remake(tc_fusion_plan *gr, const bool *must, bool low_memory);
 
 #endif

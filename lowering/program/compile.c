@@ -15,9 +15,9 @@ static void tune_step(tc_builder *b, tc_program *p, tc_step *s) {
   tc_cut cut;
   tc_emit_result e;
   tc_arena_reset(&b->expansion);
-  if (!tc_tune(&s->draft->product, &b->gr, s->draft->group, &b->expansion, &cut)) return;
+  if (!tc_tune(&s->draft->product, &b->gr, s->draft->fusion, &b->expansion, &cut)) return;
   tc_error_mark before = tc_error_now();
-  tc_status st = tc_emit_fusion(&e, &b->gr, s->draft->group, &cut, &b->expansion);
+  tc_status st = tc_emit_fusion(&e, &b->gr, s->draft->fusion, &cut, &b->expansion);
   if (st == TC_OK && e.n_buf == s->n_bind && e.n_num == s->n_num)
     (void)tc_steps_fill(b, p, s, &e);  // its places are there already
   else if (st == TC_OK)
@@ -28,7 +28,7 @@ static void tune_step(tc_builder *b, tc_program *p, tc_step *s) {
 // Whether the places and scalars of the step are those of the expansion.
 static bool has_operands(const tc_builder *b, const tc_program *p, const tc_step *s, const tc_emit_result *e) {
   bool same = e->n_buf == s->n_bind && e->n_num == s->n_num;
-  for (uint32_t i = 0; i < e->n_buf && same; i++) same = p->bind[s->first_bind + i] == b->place[tc_group_root(&b->gr, e->buf[i])];
+  for (uint32_t i = 0; i < e->n_buf && same; i++) same = p->bind[s->first_bind + i] == b->place[tc_fusion_root(&b->gr, e->buf[i])];
   for (uint32_t i = 0; i < e->n_num && same; i++) {
     const tc_num_source *x = &p->num[s->first_num + i];
     same = x->is_arg == e->num[i].is_arg && x->value == e->num[i].value;
@@ -51,7 +51,7 @@ static void generalize_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t p
   if (!general || tc_target_is_gpu(&b->p->graph.target)) return;
   if (!tc_family_varies(place_of_rows(place, &d->product), d->product.of.m) && general < 2) return;
   tc_arena_reset(&b->expansion);
-  if (tc_emit_any_rows(&e, &b->gr, d->group, d->units, &b->expansion) != TC_OK) return;
+  if (tc_emit_any_rows(&e, &b->gr, d->fusion, d->units, &b->expansion) != TC_OK) return;
   d->general = (tc_general){.kir = e.kir, .value = tc_malloc(TC_MAX_MORE * sizeof *d->general.value), .n_value = e.n_more};
   if (d->general.value) memcpy(d->general.value, e.more, sizeof e.more);
   if (!d->general.value || e.extent != s->extent || !has_operands(b, p, s, &e)) tc_family_drop(&d->general);

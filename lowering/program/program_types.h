@@ -31,7 +31,7 @@ typedef enum tc_step_kind {
 typedef struct tc_draft {
   tc_kir kir;
   char stem[40];
-  const struct tc_group *group;  // of the grouping that it was made in
+  const struct tc_fusion *fusion;  // of the fusion plan that it was made in
   bool is_product;
   tc_product_facts product;
   uint32_t product_node;

@@ -1,4 +1,4 @@
-// From groups to steps: a kernel's draft, a library's call or a reference kernel for each group, in the order in which they read each other. See steps.h.
+// From fusions to steps: a kernel's draft, a library's call or a reference kernel for each fusion, in the order in which they read each other. See steps.h.
 #include "lowering/program/steps.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 // Where a stored node lives, giving it a block of the arena if it is neither leaf nor output.
 static uint32_t place_of(tc_builder *b, uint32_t n) {
-  n = tc_group_root(&b->gr, n);
+  n = tc_fusion_root(&b->gr, n);
   if (b->place[n] != TC_PLACE_NONE) return b->place[n];
   const tc_gnode *x = &b->p->graph.node[n];
   if (x->leaf != TC_LEAF_NONE) return b->place[n] = x->leaf;
@@ -44,7 +44,7 @@ static bool bind_place(tc_program *p, tc_step *s, uint32_t place) {
 
 // Prepared values are there before the first wave; among themselves they have waves of their own.
 static uint32_t wave_after(const tc_builder *b, uint32_t n) {
-  n = tc_group_root(&b->gr, n);
+  n = tc_fusion_root(&b->gr, n);
   return b->lasts[n] == TC_LASTS_MADE && !b->preparing ? 0 : b->made_in[n];
 }
 
@@ -54,7 +54,7 @@ static bool add_check(tc_builder *b, uint32_t n) {
   tc_program *p = b->p;
   const tc_gnode *x = &p->graph.node[n];
   if (tc_op_kind_of(x->op) != TC_KIND_INDEX) return true;
-  uint32_t index = x->in[1], root = tc_group_root(&b->gr, index);
+  uint32_t index = x->in[1], root = tc_fusion_root(&b->gr, index);
   uint64_t extent = (uint64_t)p->graph.node[x->in[0]].shape->d.dim[x->attr[0]];
   for (uint32_t m = b->checks[root]; m; m = b->next_check[m - 1]) {
     const tc_gnode *y = &p->graph.node[m - 1];
@@ -92,7 +92,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
   s->same = tc_graph_part_of(x->op) >= 0;  // what it keeps of the old value may be there already
   if (is_shared(x)) s->extent = tc_team_threads();  // a share each: a kernel may read all of its operands for every share
   s->work = 4.0 * (double)x->shape->count + 100;
-  bool filled = x->n_in > 0 && tc_group_is_filled(&p->graph, n, 0) && !b->gr.stored[x->in[0]];
+  bool filled = x->n_in > 0 && tc_fusion_is_filled(&p->graph, n, 0) && !b->gr.stored[x->in[0]];
   for (int i = 0; i < x->n_in; i++) {
     if (!bind_place(p, s, place_of(b, filled && i == 0 ? n : x->in[i]))) return false;  // a filled operand is said by the result's own place
     s = &p->step[p->n_step - 1];
@@ -110,15 +110,15 @@ static bool add_row(tc_builder *b, uint32_t n) {
 
 // Whether the kernel makes, of what lasts alone, nothing but temporaries of the plan. Indexing is left out: its checks are steps of every run. So are
 // products: where data is a parameter too, whole layers would be kept.
-static bool is_prepared(const tc_builder *b, const tc_group *group, const tc_emit_result *e) {
+static bool is_prepared(const tc_builder *b, const tc_fusion *fusion, const tc_emit_result *e) {
   bool all = b->prepare && e->n_read > 0;
-  for (uint32_t i = 0; i < e->n_read && all; i++) all = b->lasts[tc_group_root(&b->gr, e->read[i])] != TC_LASTS_NOT;
+  for (uint32_t i = 0; i < e->n_read && all; i++) all = b->lasts[tc_fusion_root(&b->gr, e->read[i])] != TC_LASTS_NOT;
   for (uint32_t i = 0; i < e->n_written && all; i++) {
-    const tc_gnode *x = &b->p->graph.node[tc_group_root(&b->gr, e->written[i])];
+    const tc_gnode *x = &b->p->graph.node[tc_fusion_root(&b->gr, e->written[i])];
     all = x->leaf == TC_LEAF_NONE && x->out == TC_LEAF_NONE;
   }
-  for (uint32_t i = 0; i < group->n_member && all; i++) {
-    tc_op op = b->p->graph.node[group->member[i]].op;
+  for (uint32_t i = 0; i < fusion->n_member && all; i++) {
+    tc_op op = b->p->graph.node[fusion->member[i]].op;
     tc_op_kind kind = tc_op_kind_of(op);
     all = kind != TC_KIND_RNG && kind != TC_KIND_INDEX && kind != TC_KIND_ATTENTION && (kind != TC_KIND_CONTRACT || op == TC_OP_WINOGRAD_WEIGHT);
   }
@@ -137,30 +137,30 @@ bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_emit_resul
   return true;
 }
 
-static bool add_kernel(tc_builder *b, const tc_group *group, tc_status *st) {
+static bool add_kernel(tc_builder *b, const tc_fusion *fusion, tc_status *st) {
   tc_emit_result e;
   tc_arena_reset(&b->expansion);
-  *st = tc_emit_fusion(&e, &b->gr, group, NULL, &b->expansion);
+  *st = tc_emit_fusion(&e, &b->gr, fusion, NULL, &b->expansion);
   b->unsaid = *st == TC_OK ? TC_NONE : e.unsaid, b->full = *st != TC_OK && e.full;
   if (*st != TC_OK) return false;
-  b->preparing = is_prepared(b, group, &e);
+  b->preparing = is_prepared(b, fusion, &e);
   tc_program *p = b->preparing ? b->p->prepare : b->p;
   b->wave = 0;
   for (uint32_t i = 0; i < e.n_read; i++) b->wave = TC_MAX_OF(b->wave, wave_after(b, e.read[i]));
-  for (uint32_t i = 0; i < e.n_written && b->preparing; i++) b->lasts[tc_group_root(&b->gr, e.written[i])] = TC_LASTS_MADE;
+  for (uint32_t i = 0; i < e.n_written && b->preparing; i++) b->lasts[tc_fusion_root(&b->gr, e.written[i])] = TC_LASTS_MADE;
   if (!b->preparing) b->plan->bytes_moved += e.bytes;
   b->preparing = false;
   tc_step *s = add_step(b, p, TC_STEP_KERNEL);
   tc_draft *draft = s ? tc_malloc(sizeof *draft) : NULL;
   if (!draft) return tc_kir_destroy(&e.kir), false;
-  *draft = (tc_draft){.group = group, .is_product = e.is_product, .product = e.product, .product_node = e.product_node, .units = e.units};
+  *draft = (tc_draft){.fusion = fusion, .is_product = e.is_product, .product = e.product, .product_node = e.product_node, .units = e.units};
   s->draft = draft, s->node = e.n_written ? e.written[0] : 0;
   s->is_product = e.is_product;
   if (!TC_GROW(p->bind, p->cap_bind, p->n_bind + e.n_buf) || !TC_GROW(p->num, p->cap_num, p->n_num + e.n_num)) return tc_kir_destroy(&e.kir), false;
   s->n_bind = e.n_buf, p->n_bind += e.n_buf;
   s->n_num = e.n_num, p->n_num += e.n_num;
   if (!tc_steps_fill(b, p, s, &e)) return false;
-  for (uint32_t i = 0; i < e.n_written; i++) b->made_in[tc_group_root(&b->gr, e.written[i])] = b->wave + 1;
+  for (uint32_t i = 0; i < e.n_written; i++) b->made_in[tc_fusion_root(&b->gr, e.written[i])] = b->wave + 1;
   return true;
 }
 
@@ -185,7 +185,7 @@ static bool add_conv(tc_builder *b, uint32_t n) {
   return true;
 }
 
-// What a library makes of the group. Takes the product.
+// What a library makes of the fusion. Takes the product.
 static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *product) {
   tc_program *p = b->p;
   const tc_vendor_operand *in[] = {&v->left, &v->right, &v->bias};
@@ -206,17 +206,17 @@ static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *
   s->bytes += (uint64_t)y->shape->count * tc_type_bytes(y->type);
   b->plan->bytes_moved += s->bytes;
   if (!bind_place(p, s, place_of(b, v->result))) return false;
-  b->made_in[tc_group_root(&b->gr, v->result)] = b->wave + 1;
+  b->made_in[tc_fusion_root(&b->gr, v->result)] = b->wave + 1;
   return true;
 }
 
-// A product that a library makes with what follows it, if that is nothing or its own; one that it makes better alone is told apart, so that groups are made again.
+// A product that a library makes with what follows it, if that is nothing or its own; one that it makes better alone is told apart, so that fusions are made again.
 // *taken: there is nothing left to do, or there was a failure.
-static bool try_library(tc_builder *b, const tc_group *gp, bool *taken) {
+static bool try_library(tc_builder *b, const tc_fusion *gp, bool *taken) {
   tc_vendor_product v;
   tc_gpu_call *product;
   *taken = false;
-  if (!tc_target_is_gpu(&b->p->graph.target) || gp->kind != TC_GROUP_GEMM || !tc_vendor_find(&b->gr, gp, &v)) return true;
+  if (!tc_target_is_gpu(&b->p->graph.target) || gp->kind != TC_FUSION_MATMUL || !tc_vendor_find(&b->gr, gp, &v)) return true;
   if (v.after == TC_AFTER_NOTHING && b->alone[v.node]) {
     tc_gpu_call_retain(b->alone[v.node]);
     return *taken = true, add_product(b, &v, b->alone[v.node]);
@@ -228,42 +228,42 @@ static bool try_library(tc_builder *b, const tc_group *gp, bool *taken) {
   return false;
 }
 
-static bool emit_group(tc_builder *b, const tc_group *gp, tc_status *st) {
+static bool emit_fusion(tc_builder *b, const tc_fusion *gp, tc_status *st) {
   for (uint32_t i = 0; i < gp->n_member; i++)
     if (!add_check(b, gp->member[i])) return false;
-  if (gp->kind == TC_GROUP_EXTERN && b->p->graph.node[gp->member[0]].op == TC_OP_CONV_CALL) return add_conv(b, gp->member[0]);
-  if (gp->kind == TC_GROUP_EXTERN) return add_row(b, gp->member[0]);
+  if (gp->kind == TC_FUSION_EXTERN && b->p->graph.node[gp->member[0]].op == TC_OP_CONV_CALL) return add_conv(b, gp->member[0]);
+  if (gp->kind == TC_FUSION_EXTERN) return add_row(b, gp->member[0]);
   bool taken, done = try_library(b, gp, &taken);
   return taken ? done : add_kernel(b, gp, st);
 }
 
 enum { NOT_MET, ON_THE_WAY, EMITTED };
 
-// Emits a group after those it depends on. The way to those is a list through the groups, for it is as long as the graph is deep.
-static bool emit_with_needed(tc_builder *b, uint32_t group, uint32_t *stack, tc_status *st) {
+// Emits a fusion after those it depends on. The way to those is a list through the fusions, for it is as long as the graph is deep.
+static bool emit_with_needed(tc_builder *b, uint32_t fusion, uint32_t *stack, tc_status *st) {
   uint32_t depth = 0;
-  stack[depth++] = group;
+  stack[depth++] = fusion;
   while (depth) {
     uint32_t g = stack[depth - 1];
-    const tc_group *gp = &b->gr.group[g];
+    const tc_fusion *gp = &b->gr.fusion[g];
     tc_count(TC_PASS_STEPS, 1);
     if (b->emitted[g] == NOT_MET) b->emitted[g] = ON_THE_WAY, b->way[g] = gp->before;
-    while (b->way[g] && b->emitted[tc_group_alive(&b->gr, b->way[g]->group)] != NOT_MET) b->way[g] = b->way[g]->next, tc_count(TC_PASS_STEPS, 1);
+    while (b->way[g] && b->emitted[tc_fusion_alive(&b->gr, b->way[g]->fusion)] != NOT_MET) b->way[g] = b->way[g]->next, tc_count(TC_PASS_STEPS, 1);
     if (b->way[g]) {
-      stack[depth++] = tc_group_alive(&b->gr, b->way[g]->group);
+      stack[depth++] = tc_fusion_alive(&b->gr, b->way[g]->fusion);
       continue;
     }
     depth--;
     b->emitted[g] = EMITTED;
-    if (gp->n_member > 0 && !emit_group(b, gp, st)) return false;
+    if (gp->n_member > 0 && !emit_fusion(b, gp, st)) return false;
   }
   return true;
 }
 
 bool tc_steps_build(tc_builder *b, tc_status *st) {
-  uint32_t *stack = tc_arena_alloc(&b->grouping, (b->gr.n_group + 1) * sizeof *stack);
+  uint32_t *stack = tc_arena_alloc(&b->fusion_plan, (b->gr.n_fusion + 1) * sizeof *stack);
   if (!stack) return false;
-  for (uint32_t g = 0; g < b->gr.n_group; g++)
-    if (b->gr.group[g].merged == TC_GROUP_NONE && b->emitted[g] == NOT_MET && !emit_with_needed(b, g, stack, st)) return false;
+  for (uint32_t g = 0; g < b->gr.n_fusion; g++)
+    if (b->gr.fusion[g].merged == TC_FUSION_NONE && b->emitted[g] == NOT_MET && !emit_with_needed(b, g, stack, st)) return false;
   return true;
 }

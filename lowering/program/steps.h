@@ -1,4 +1,4 @@
-// Building a program's steps: groups become steps, each after those it reads. Inside programs; not for others.
+// Building a program's steps: fusions become steps, each after those it reads. Inside programs; not for others.
 //
 // A builder is the state of one program's building. Groups may be made several times (pipeline.c); what outlasts that is `forced`, `alone` and `prepare`.
 // Threads: a builder is one thread's.
@@ -15,27 +15,27 @@ enum { TC_LASTS_NOT, TC_LASTS_LEAF, TC_LASTS_MADE };
 typedef struct tc_builder {
   tc_program *p;
   tc_plan *plan;
-  tc_grouping gr;
-  tc_group_mode mode;
+  tc_fusion_plan gr;
+  tc_fusion_mode mode;
   size_t op_by_op, least;  // bytes: of the records one by one; of the steps made last, SIZE_MAX: none were
-  tc_arena grouping, expansion;  // scratch of one grouping, of one kernel
+  tc_arena fusion_plan, expansion;  // scratch of one fusion plan, of one kernel
   uint32_t *place;  // per node
   uint32_t *made_in;  // per node: the wave after which it is there
   uint32_t wave;  // of the step being added
   bool preparing;  // that step makes prepared values
   bool prepare;  // some may
-  uint8_t *emitted;  // per group: whether it has its step, or is on the way to it
-  const struct tc_group_link **way;  // per group on the way: the link to follow next
+  uint8_t *emitted;  // per fusion: whether it has its step, or is on the way to it
+  const struct tc_fusion_link **way;  // per fusion on the way: the link to follow next
   uint32_t *checks, *next_check;  // per node that is an index: one more than the latest node it is checked for; per such node: the one before
   uint8_t *lasts;  // per node with memory: TC_LASTS_*
   uint8_t *forced;  // per node: stored, or alone too, because a view of it could not be said
   uint32_t unsaid;  // the node to force next, or TC_NONE
-  bool full;  // a group was more than a kernel can name
+  bool full;  // a fusion was more than a kernel can name
   tc_gpu_call **alone;  // per node: a library's product, owned, for which it is kept apart from what follows; NULL: it is not
-  bool apart;  // another one was found, so that groups are made again
+  bool apart;  // another one was found, so that fusions are made again
 } tc_builder;
 
-// Steps for all groups of b->gr; false where groups must be made again (unsaid, full, apart), or after a failure, *st; TC_OK there: out of memory.
+// Steps for all fusions of b->gr; false where fusions must be made again (unsaid, full, apart), or after a failure, *st; TC_OK there: out of memory.
 bool tc_steps_build(tc_builder *b, tc_status *st);
 // What the expansion says of a step that has room for it. Takes the kernel.
 bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_emit_result *e);

@@ -334,7 +334,7 @@ static void test_failures(void) {
 
 static bool by_rule(tc_type type, int64_t size, tc_vendor_after after, bool moves) {
   tc_graph graph = {.n = 0};
-  tc_grouping gr = {.graph = &graph};
+  tc_fusion_plan gr = {.graph = &graph};
   tc_gpu_call *product;
   EXPECT_OK(tc_gpu_get(tc_device_default(), &graph.target.gpu));
   tc_vendor_product v = {.facts = {.type = type, .batch = 1, .m = size, .n = size, .k = size, .alignment = 16}, .after = after};

@@ -71,7 +71,7 @@ static inline void expect_assembly(const void *arg, const char *what, const char
 }
 
 // Of every kernel of this kind that the graph is grouped into, for the architectures that `archs` names; with TC_TEST_ALL=1, or NULL: for all.
-static inline void expect_amd_kernels(work *w, tc_group_kind kind, const char *what, const char *archs, const char *const *word, const char *mfma) {
+static inline void expect_amd_kernels(work *w, tc_fusion_kind kind, const char *what, const char *archs, const char *const *word, const char *mfma) {
   for (int i = 0; i < N_AMD; i++) {
     const amd_arch *a = &amd_archs[i];
     if (archs && !getenv("TC_TEST_ALL") && !strstr(archs, a->name)) continue;

@@ -42,7 +42,7 @@ static void expect_code(const void *arg, const char *what, const char *source) {
 }
 
 // The same of every kernel of this kind that the graph is grouped into for sm_90.
-static inline void expect_kernels(work *w, tc_group_kind kind, const char *what, const char *const *word, int least) {
+static inline void expect_kernels(work *w, tc_fusion_kind kind, const char *what, const char *const *word, int least) {
   const tc_target hopper = {.threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true, .cluster = 8};
   take_kernels(w, &hopper, kind, what, expect_code, &(ptx_words){word, least});
 }

@@ -16,18 +16,18 @@ static inline int count(const char *text, const char *word) {
 }
 
 // Gives the text of every kernel of this kind that the graph is grouped into for the target; there is one at least.
-static inline void take_kernels(work *w, const tc_target *target, tc_group_kind kind, const char *what, take_text *take, const void *arg) {
-  tc_grouping gr;
+static inline void take_kernels(work *w, const tc_target *target, tc_fusion_kind kind, const char *what, take_text *take, const void *arg) {
+  tc_fusion_plan gr;
   int n = 0;
   w->g.target = *target;
   uint8_t *forced = calloc(w->g.n, 1);
-  cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK);
-  for (uint32_t g = 0; g < gr.n_group; g++) {
+  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, forced, TC_FUSE_ANY), TC_OK);
+  for (uint32_t g = 0; g < gr.n_fusion; g++) {
     tc_emit_result e;
     tc_gpu_shape shape;
     char *source;
-    if (gr.group[g].kind != kind || gr.group[g].merged != TC_GROUP_NONE) continue;
-    cr_assert_eq(tc_emit_fusion(&e, &gr, &gr.group[g], NULL, &w->arena), TC_OK, "%s: %s", what, tc_last_error()->message);
+    if (gr.fusion[g].kind != kind || gr.fusion[g].merged != TC_FUSION_NONE) continue;
+    cr_assert_eq(tc_emit_fusion(&e, &gr, &gr.fusion[g], NULL, &w->arena), TC_OK, "%s: %s", what, tc_last_error()->message);
     cr_assert_eq(tc_gpu_print(&e.kir, "kernel", &source, &shape), TC_OK, "%s: %s", what, tc_last_error()->message);
     take(arg, what, source);
     tc_free(source);

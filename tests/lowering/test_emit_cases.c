@@ -34,8 +34,9 @@ enum { LEAST_CASES = 3, LINES = 60, MOST_LINES = 500, MOST_FILES = 32 };
 static const tc_target gpu = {.threads_most = 1024, .warp = 32, .shared_bytes = 163 << 10, .processors = 108, .mma = true};
 static const tc_target gpu_plain = {.threads_most = 1024, .warp = 32, .shared_bytes = 48 << 10, .processors = 4};
 
-static const char *const kind_names[] = {[TC_GROUP_FLAT] = "elementwise", [TC_GROUP_ROW] = "row reduction",   [TC_GROUP_COL] = "column reduction",
-                                         [TC_GROUP_GEMM] = "matmul",      [TC_GROUP_ATTENTION] = "attention", [TC_GROUP_EXTERN] = "no kernel"};
+static const char *const kind_names[] = {
+    [TC_FUSION_ELEMENTWISE] = "elementwise", [TC_FUSION_ROW] = "row reduction",   [TC_FUSION_COLUMN] = "column reduction",
+    [TC_FUSION_MATMUL] = "matmul",           [TC_FUSION_ATTENTION] = "attention", [TC_FUSION_EXTERN] = "no kernel"};
 
 // ---- files ----
 
@@ -107,12 +108,12 @@ static void print_kernel(const tc_kir *kir, int lines, FILE *out) {
 }
 
 // One fusion's kernel; false: a node is to be stored first, and is in `forced` now.
-static bool print_fusion(const tc_grouping *gr, const tc_group *group, tc_arena *arena, uint8_t *forced, int lines, FILE *out, FILE *refused) {
+static bool print_fusion(const tc_fusion_plan *gr, const tc_fusion *fusion, tc_arena *arena, uint8_t *forced, int lines, FILE *out, FILE *refused) {
   tc_emit_result e;
-  fprintf(out, "%s of ", kind_names[group->kind]);
-  for (uint32_t i = 0; i < group->n_member; i++) fprintf(out, "%s%s", i ? ", " : "", tc_op_names[gr->graph->node[group->member[i]].op]);
-  if (group->kind == TC_GROUP_EXTERN) return fprintf(out, "\n"), true;
-  tc_status st = tc_emit_fusion(&e, gr, group, NULL, arena);
+  fprintf(out, "%s of ", kind_names[fusion->kind]);
+  for (uint32_t i = 0; i < fusion->n_member; i++) fprintf(out, "%s%s", i ? ", " : "", tc_op_names[gr->graph->node[fusion->member[i]].op]);
+  if (fusion->kind == TC_FUSION_EXTERN) return fprintf(out, "\n"), true;
+  tc_status st = tc_emit_fusion(&e, gr, fusion, NULL, arena);
   if (st != TC_OK) {
     cr_assert(e.unsaid != TC_NONE && forced[e.unsaid] == 0, "an emitter fails: %s", tc_last_error() ? tc_last_error()->message : "");
     fprintf(refused, "refused: %%%u %s is stored first\n", e.unsaid, tc_op_names[gr->graph->node[e.unsaid].op]);
@@ -128,7 +129,7 @@ static bool print_fusion(const tc_grouping *gr, const tc_group *group, tc_arena 
 static char *kernels_of(const tc_plan *plan, const tc_target *target, int lines) {
   tc_arena arena = {0};
   tc_graph g;
-  tc_grouping gr;
+  tc_fusion_plan gr;
   char *text = NULL, *refusals = NULL, *all = NULL;
   size_t bytes, refusal_bytes;
   cr_assert_eq(tc_graph_build(&g, plan, &arena), TC_OK, "%s", tc_last_error()->message);
@@ -138,10 +139,11 @@ static char *kernels_of(const tc_plan *plan, const tc_target *target, int lines)
   for (bool done = false; !done;) {
     free(text);
     FILE *out = open_memstream(&text, &bytes);
-    cr_assert_eq(tc_group_build(&gr, &g, &arena, forced, TC_GROUP_ANY), TC_OK, "%s", tc_last_error()->message);
+    cr_assert_eq(tc_fusion_build(&gr, &g, &arena, forced, TC_FUSE_ANY), TC_OK, "%s", tc_last_error()->message);
     done = true;
-    for (uint32_t i = 0; done && i < gr.n_group; i++)
-      if (gr.group[i].merged == TC_GROUP_NONE && gr.group[i].n_member) done = print_fusion(&gr, &gr.group[i], &arena, forced, lines, out, refused);
+    for (uint32_t i = 0; done && i < gr.n_fusion; i++)
+      if (gr.fusion[i].merged == TC_FUSION_NONE && gr.fusion[i].n_member)
+        done = print_fusion(&gr, &gr.fusion[i], &arena, forced, lines, out, refused);
     fclose(out);
   }
   fclose(refused);

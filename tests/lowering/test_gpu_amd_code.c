@@ -38,7 +38,7 @@ Test(gpu_amd_code, elementwise_chains) {
   for (int i = 0; i < 2; i++) {
     work w = begin();
     build_chain(&w, types[i]);
-    expect_amd_kernels(&w, TC_GROUP_FLAT, tc_type_name(types[i]), i ? "gfx1030" : NULL, i ? of_halves : wide, NULL);
+    expect_amd_kernels(&w, TC_FUSION_ELEMENTWISE, tc_type_name(types[i]), i ? "gfx1030" : NULL, i ? of_halves : wide, NULL);
     release(&w);
   }
 }
@@ -48,7 +48,7 @@ Test(gpu_amd_code, sums_of_rows_and_of_columns) {
   for (uint64_t axis = 0; axis < 2; axis++) {
     work w = begin();
     build_sum(&w, TC_F32, axis);
-    expect_amd_kernels(&w, axis ? TC_GROUP_ROW : TC_GROUP_COL, axis ? "rows" : "columns", axis ? NULL : "gfx908", loads, NULL);
+    expect_amd_kernels(&w, axis ? TC_FUSION_ROW : TC_FUSION_COLUMN, axis ? "rows" : "columns", axis ? NULL : "gfx908", loads, NULL);
     release(&w);
   }
 }
@@ -59,7 +59,7 @@ Test(gpu_amd_code, softmax_of_rows_that_are_kept) {
   for (int i = 0; i < 2; i++) {
     work w = begin();
     build_softmax(&w, types[i]);
-    expect_amd_kernels(&w, TC_GROUP_ROW, tc_type_name(types[i]), i ? "gfx942" : "gfx906 gfx90a gfx1100", i ? of_halves : wide, NULL);
+    expect_amd_kernels(&w, TC_FUSION_ROW, tc_type_name(types[i]), i ? "gfx942" : "gfx906 gfx90a gfx1100", i ? of_halves : wide, NULL);
     release(&w);
   }
 }
@@ -69,6 +69,6 @@ Test(gpu_amd_code, convolutions) {
   find_clang();
   work w = begin();
   build_convolution(&w, TC_BF16, 56, 64, 1, false);
-  expect_amd_kernels(&w, TC_GROUP_GEMM, "bf16, 64 channels", "gfx90a gfx1100", words, "v_mfma_f32_16x16x");
+  expect_amd_kernels(&w, TC_FUSION_MATMUL, "bf16, 64 channels", "gfx90a gfx1100", words, "v_mfma_f32_16x16x");
   release(&w);
 }

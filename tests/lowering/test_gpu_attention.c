@@ -223,7 +223,7 @@ static void look(lesson *x, const tc_kir *n) {
   for (uint32_t i = 0; i < n->n_inst; i++) x->n_of[n->inst[i].op]++;
 }
 
-static void run_group(lesson *x, const tc_grouping *gr, const tc_group *group) {
+static void run_group(lesson *x, const tc_fusion_plan *gr, const tc_fusion *group) {
   work *w = &x->w;
   tc_emit_result e;
   void *buf[TC_MAX_BUFS];
@@ -243,30 +243,30 @@ static void run_group(lesson *x, const tc_grouping *gr, const tc_group *group) {
   cr_assert_leq((size_t)e.kir.scratch_bytes, w->g.target.shared_bytes, "%s", x->p->name);
   const char *wrong = threads_run(&e.kir, buf, n, num, 0, e.extent, text);
   cr_assert_null(wrong, "%s: %s", x->p->name, wrong);
-  if (group->kind == TC_GROUP_ATTENTION) look(x, &e.kir), x->n_units += e.extent;
+  if (group->kind == TC_FUSION_ATTENTION) look(x, &e.kir), x->n_units += e.extent;
   tc_kir_destroy(&e.kir);
 }
 
 // What a group depends on first.
-static void run_from(lesson *x, const tc_grouping *gr, uint32_t g, bool *done) {
-  if (done[g] || gr->group[g].merged != TC_GROUP_NONE) return;
+static void run_from(lesson *x, const tc_fusion_plan *gr, uint32_t g, bool *done) {
+  if (done[g] || gr->fusion[g].merged != TC_FUSION_NONE) return;
   done[g] = true;
-  for (const tc_group_link *l = gr->group[g].before; l; l = l->next) run_from(x, gr, tc_group_alive(gr, l->group), done);
-  if (!x->w.refused) run_group(x, gr, &gr->group[g]);
+  for (const tc_fusion_link *l = gr->fusion[g].before; l; l = l->next) run_from(x, gr, tc_fusion_alive(gr, l->fusion), done);
+  if (!x->w.refused) run_group(x, gr, &gr->fusion[g]);
 }
 
 static void run_lesson(lesson *x, const tc_target *target) {
   work *w = &x->w;
-  tc_grouping gr;
+  tc_fusion_plan gr;
   w->g.target = *target;
   cr_assert(split_attention(w));
   uint8_t *forced = calloc(w->g.n, 1);
   bool done[MOST_NODES] = {false};
-  cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK, "%s", x->p->name);
+  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, forced, TC_FUSE_ANY), TC_OK, "%s", x->p->name);
   for (int i = OUT; i < N_PARTS; i++) {
     if (x->result[i] != TC_NONE) w->memory[x->result[i]] = unwritten(w, x->result[i]);
   }
-  for (uint32_t g = 0; g < gr.n_group; g++) run_from(x, &gr, g, done);
+  for (uint32_t g = 0; g < gr.n_fusion; g++) run_from(x, &gr, g, done);
   free(forced);
 }
 

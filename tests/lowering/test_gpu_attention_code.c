@@ -41,7 +41,7 @@ static void check(const expected *x) {
   work w = begin();
   build(&w, x);
   cr_assert(split_attention(&w));
-  expect_kernels(&w, TC_GROUP_ATTENTION, x->name, x->word, x->least);
+  expect_kernels(&w, TC_FUSION_ATTENTION, x->name, x->word, x->least);
   release(&w);
 }
 
@@ -96,7 +96,7 @@ Test(gpu_attention_code, is_compiled_in_registers_for_amd) {
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     work w = begin();
     build(&w, &all[i].x);
-    expect_amd_kernels(&w, TC_GROUP_ATTENTION, all[i].x.name, all[i].archs, all[i].x.word, all[i].mfma);
+    expect_amd_kernels(&w, TC_FUSION_ATTENTION, all[i].x.name, all[i].archs, all[i].x.word, all[i].mfma);
     release(&w);
   }
 }

@@ -43,15 +43,15 @@ static uint32_t build_norm(work *w, tc_type type, int64_t n) {
 typedef uint32_t build(work *w, tc_type type, int64_t n);
 
 static tc_emit_result expanded(work *w, const tc_target *target) {
-  tc_grouping gr;
+  tc_fusion_plan gr;
   tc_emit_result e = {.n_buf = 0};
   uint8_t *forced = calloc(w->g.n, 1);
   w->g.target = *target;
-  cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK);
+  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, forced, TC_FUSE_ANY), TC_OK);
   int n = 0;
-  for (uint32_t g = 0; g < gr.n_group; g++) {
-    if (gr.group[g].merged != TC_GROUP_NONE) continue;
-    cr_assert_eq(tc_emit_fusion(&e, &gr, &gr.group[g], NULL, &w->arena), TC_OK, "%s", tc_last_error()->message);
+  for (uint32_t g = 0; g < gr.n_fusion; g++) {
+    if (gr.fusion[g].merged != TC_FUSION_NONE) continue;
+    cr_assert_eq(tc_emit_fusion(&e, &gr, &gr.fusion[g], NULL, &w->arena), TC_OK, "%s", tc_last_error()->message);
     n++;
   }
   cr_assert_eq(n, 1, "%d kernels", n);
@@ -156,7 +156,7 @@ Test(gpu_clusters, rows_stay_in_registers) {
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
     work w = begin();
     of[i].of(&w, of[i].type, of[i].n);
-    expect_kernels(&w, TC_GROUP_ROW, of[i].name, word, 1);
+    expect_kernels(&w, TC_FUSION_ROW, of[i].name, word, 1);
     release(&w);
   }
 }

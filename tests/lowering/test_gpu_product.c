@@ -54,10 +54,10 @@ static void run_expansion(const work *w, const tc_emit_result *e, const char *wh
 
 // Runs the graph, products by kernels for the target, NULL: for a processor. Everything stored is kept in memory.
 static void run_graph(work *w, const tc_target *target, const char *what, seen *s) {
-  tc_grouping gr;
+  tc_fusion_plan gr;
   uint8_t *forced = calloc(w->g.n, 1);
-  cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK, "%s", what);
-  bool *done = calloc(gr.n_group + 1, sizeof *done);
+  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, forced, TC_FUSE_ANY), TC_OK, "%s", what);
+  bool *done = calloc(gr.n_fusion + 1, sizeof *done);
   for (uint32_t i = 0; i < w->g.n_order; i++) {
     uint32_t n = w->g.order[i];
     if (w->g.node[n].leaf != TC_LEAF_NONE) continue;
@@ -65,12 +65,12 @@ static void run_graph(work *w, const tc_target *target, const char *what, seen *
   }
   for (uint32_t i = 0; i < w->g.n_order; i++) {
     uint32_t g = gr.of[w->g.order[i]];
-    if (g == TC_GROUP_NONE || done[g]) continue;
+    if (g == TC_FUSION_NONE || done[g]) continue;
     done[g] = true;
     tc_emit_result e;
-    bool product = gr.group[g].kind == TC_GROUP_GEMM;
+    bool product = gr.fusion[g].kind == TC_FUSION_MATMUL;
     w->g.target = product && target ? *target : (tc_target){.gpu = NULL};
-    tc_status st = tc_emit_fusion(&e, &gr, &gr.group[g], product ? w->cut : NULL, &w->arena);
+    tc_status st = tc_emit_fusion(&e, &gr, &gr.fusion[g], product ? w->cut : NULL, &w->arena);
     if (w->cut && st == TC_ERR_STATE) {
       w->refused = true;
       break;
@@ -202,14 +202,14 @@ Test(gpu_product, boxes_go_through_four_warps_with_the_same_chain_of_sums) {
 // The kernel of a product by four warps.
 static tc_emit_result fetched(work *w) {
   static const problem p = {"fetched", TC_BF16, 2, 128, 128, 256, false, true, false};
-  tc_grouping gr;
+  tc_fusion_plan gr;
   tc_emit_result e;
   uint8_t *forced = calloc(MOST_NODES, 1);
   build_product(w, &p);
   w->g.target = hopper;
-  cr_assert_eq(tc_group_build(&gr, &w->g, &w->arena, forced, TC_GROUP_ANY), TC_OK);
-  cr_assert_eq(gr.n_group, 1);
-  cr_assert_eq(tc_emit_fusion(&e, &gr, &gr.group[0], NULL, &w->arena), TC_OK, "%s", tc_last_error()->message);
+  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, forced, TC_FUSE_ANY), TC_OK);
+  cr_assert_eq(gr.n_fusion, 1);
+  cr_assert_eq(tc_emit_fusion(&e, &gr, &gr.fusion[0], NULL, &w->arena), TC_OK, "%s", tc_last_error()->message);
   free(forced);
   return e;
 }

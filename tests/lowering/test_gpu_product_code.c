@@ -16,7 +16,7 @@ typedef struct expected {
 static void check(const expected *x) {
   work w = begin();
   build_product(&w, &x->p);
-  expect_kernels(&w, TC_GROUP_GEMM, x->p.name, x->word, x->least);
+  expect_kernels(&w, TC_FUSION_MATMUL, x->p.name, x->word, x->least);
   release(&w);
 }
 
@@ -90,7 +90,7 @@ Test(gpu_product_code, four_warps_multiply_boxes_that_are_fetched_where_that_is_
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     work w = begin();
     build_product(&w, &all[i].p);
-    take_kernels(&w, &hopper, TC_GROUP_GEMM, all[i].p.name, expect_code, &(ptx_words){all[i].word, all[i].least});
+    take_kernels(&w, &hopper, TC_FUSION_MATMUL, all[i].p.name, expect_code, &(ptx_words){all[i].word, all[i].least});
     release(&w);
   }
   fflush(stderr);
@@ -109,7 +109,7 @@ static void check_amd(const amd_expected *x, size_t n) {
   for (size_t i = 0; i < n; i++) {
     work w = begin();
     build_product(&w, &x[i].p);
-    expect_amd_kernels(&w, TC_GROUP_GEMM, x[i].p.name, x[i].archs, x[i].word, x[i].mfma);
+    expect_amd_kernels(&w, TC_FUSION_MATMUL, x[i].p.name, x[i].archs, x[i].word, x[i].mfma);
     release(&w);
   }
 }

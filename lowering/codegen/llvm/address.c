@@ -55,7 +55,7 @@ struct tc_llvm_addresses {
   bool *needed;
   group *group;
   term *inner;
-  uint32_t n_group, cap_group, n_inner, cap_inner;
+  uint32_t n_fusion, cap_group, n_inner, cap_inner;
   bool shares;  // an address may be the sum of two registers and a constant
 };
 
@@ -207,7 +207,7 @@ static void *grown(void *list, uint32_t n, uint32_t *cap, size_t bytes) {
 // Puts the access into the group that it is like but for a constant, a new one if there is none.
 static bool join(tc_llvm_build *b, const group *like, access *out) {
   tc_llvm_addresses *a = b->address;
-  for (uint32_t i = 0; i < a->n_group; i++) {
+  for (uint32_t i = 0; i < a->n_fusion; i++) {
     const group *g = &a->group[i];
     int64_t apart = wrap_add(like->sum.rest, -g->sum.rest);
     if (g->loop != like->loop || g->buffer != like->buffer || g->way != like->way || g->stride != like->stride) continue;
@@ -215,12 +215,12 @@ static bool join(tc_llvm_build *b, const group *like, access *out) {
     out->group = i + 1, out->apart = apart;
     return true;
   }
-  group *more = grown(a->group, a->n_group, &a->cap_group, sizeof *more);
+  group *more = grown(a->group, a->n_fusion, &a->cap_group, sizeof *more);
   if (more == NULL) return tc_llvm_no_memory(b);
   a->group = more;
-  a->group[a->n_group] = *like;
-  a->group[a->n_group].leader = a->n_group;
-  out->group = ++a->n_group;
+  a->group[a->n_fusion] = *like;
+  a->group[a->n_fusion].leader = a->n_fusion;
+  out->group = ++a->n_fusion;
   return true;
 }
 
@@ -271,7 +271,7 @@ static bool is_access(const tc_llvm_build *b, const tc_kir_inst *inst) {
 // Where an address has room for it, pointers that step alike become one offset from where they
 // start.
 static void share_offsets(tc_llvm_addresses *a) {
-  for (uint32_t i = 0; a->shares && i < a->n_group; i++) {
+  for (uint32_t i = 0; a->shares && i < a->n_fusion; i++) {
     group *g = &a->group[i];
     for (uint32_t k = 0; k < i && g->needed && g->way == POINTER; k++) {
       group *other = &a->group[k];
@@ -405,7 +405,7 @@ static bool add_terms(tc_llvm_build *b, LLVMValueRef *p, const term *t, uint32_t
 
 bool tc_llvm_open_addresses(tc_llvm_build *b, const tc_llvm_frame *f) {
   tc_llvm_addresses *a = b->address;
-  for (uint32_t i = 0; i < a->n_group; i++) {
+  for (uint32_t i = 0; i < a->n_fusion; i++) {
     group *g = &a->group[i];
     if (g->loop != f->at || !g->needed) continue;
     if ((g->base = tc_llvm_buffer_base(b, g->buffer)) == NULL || !add_terms(b, &g->base, g->sum.term, g->sum.n)) return false;
@@ -416,7 +416,7 @@ bool tc_llvm_open_addresses(tc_llvm_build *b, const tc_llvm_frame *f) {
 
 void tc_llvm_head_addresses(tc_llvm_build *b, const tc_llvm_frame *f) {
   tc_llvm_addresses *a = b->address;
-  for (uint32_t i = 0; i < a->n_group; i++) {
+  for (uint32_t i = 0; i < a->n_fusion; i++) {
     group *g = &a->group[i];
     if (g->loop != f->at || !g->needed || g->way == FIXED || g->way == COUNTER || g->leader != i) continue;
     LLVMValueRef start = g->way == POINTER ? g->base : LLVMConstInt(b->i64, 0, 0);
@@ -428,7 +428,7 @@ void tc_llvm_head_addresses(tc_llvm_build *b, const tc_llvm_frame *f) {
 
 void tc_llvm_step_addresses(tc_llvm_build *b, const tc_llvm_frame *f, LLVMBasicBlockRef last) {
   tc_llvm_addresses *a = b->address;
-  for (uint32_t i = 0; i < a->n_group; i++) {
+  for (uint32_t i = 0; i < a->n_fusion; i++) {
     group *g = &a->group[i];
     if (g->loop != f->at || !g->needed || g->way == FIXED || g->way == COUNTER || g->leader != i) continue;
     LLVMValueRef next = g->way == POINTER ? step_by_constant(b, g->moving, g->stride)

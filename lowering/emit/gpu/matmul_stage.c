@@ -36,7 +36,7 @@ static bool descend(const tc_gemm *p, uint32_t *n, tc_index *idx) {
 }
 
 static bool stored(const tc_emit_ctx *s, uint32_t n) {
-  return s->gr->stored[tc_group_root(s->gr, n)];
+  return s->gr->stored[tc_fusion_root(s->gr, n)];
 }
 
 static void find_lean(const tc_gemm *p, tc_gemm_side *x) {

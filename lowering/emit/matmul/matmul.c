@@ -156,7 +156,7 @@ static void find_read(tc_product *p) {
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     const tc_gnode *y = &s->g->node[s->gp->member[i]];
     for (int k = 0; k < y->n_in && y != x; k++) {
-      uint32_t n = tc_group_root(s->gr, y->in[k]);
+      uint32_t n = tc_fusion_root(s->gr, y->in[k]);
       const tc_gnode *z = &s->g->node[n];
       if (tc_emit_in_fusion(s, n) || !s->gr->stored[n] || z->shape->count != x->shape->count || z->type != p->acc || !tc_emit_is_strided(z)) continue;
       int buf = tc_emit_buffer(s, n), have = 0;

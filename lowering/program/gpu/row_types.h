@@ -47,7 +47,7 @@ typedef struct tc_gpu_row_call {
   tc_gpu_tensor out;
   const uint64_t *attr;
   int n_arg;
-  bool filled;  // operand 0 has no memory: it is argument n_arg, over and over (tc_group_is_filled)
+  bool filled;  // operand 0 has no memory: it is argument n_arg, over and over (tc_fusion_is_filled)
   bool in_place;  // operand 0 is the result's memory
 } tc_gpu_row_call;
 

@@ -1,5 +1,5 @@
-// What groups may hold, and two made one. See groups.h.
-#include "lowering/fusion/groups.h"
+// What fusions may hold, and two made one. See fusions.h.
+#include "lowering/fusion/fuser.h"
 
 #include <string.h>
 
@@ -9,11 +9,11 @@
 #define MAX_MEMBERS 480
 #define MAX_FOLDED 160  // members where there are folds: each is looked at in every pass
 #define MAX_JOINED 32   // tensors joined in a fused kernel; more are copied by the reference kernel
-#define TIGHT_JOINED 4
+#define SMALL_JOINED 4
 
 bool tc_fuser_is_extern(const tc_fuser *w, const tc_gnode *x) {
   if (tc_graph_is_zeros(x)) return true;
-  if (x->op == TC_OP_CAT && x->n_in > (w->tight ? TIGHT_JOINED : MAX_JOINED)) return true;
+  if (x->op == TC_OP_CAT && x->n_in > (w->small ? SMALL_JOINED : MAX_JOINED)) return true;
   if (tc_device_kind_of(x->dev) == TC_DEVICE_ROWS) return x->op != TC_OP_LEAF && !tc_op_is_alias(x->op);
   if (tc_op_lowering_of(x->op) == TC_LOWER_EXTERN || x->part) return true;
   if (x->op == TC_OP_WRITE_SLICE)
@@ -35,15 +35,15 @@ uint32_t tc_fuser_reads_of(const tc_fuser *w, uint32_t n) {
   return TC_MIN(sum, UINT32_C(1) << 16);
 }
 
-uint32_t tc_fuser_add_group(tc_fuser *w, tc_group_kind kind, int64_t a, int64_t f, int64_t k) {
-  tc_grouping *gr = w->gr;
-  tc_group *gp = &gr->group[gr->n_group];
-  *gp = (tc_group){.kind = kind, .a = a, .f = f, .k = k, .merged = TC_GROUP_NONE};
-  return gr->n_group++;
+uint32_t tc_fuser_add_fusion(tc_fuser *w, tc_fusion_kind kind, int64_t a, int64_t f, int64_t k) {
+  tc_fusion_plan *gr = w->gr;
+  tc_fusion *gp = &gr->fusion[gr->n_fusion];
+  *gp = (tc_fusion){.kind = kind, .a = a, .f = f, .k = k, .merged = TC_FUSION_NONE};
+  return gr->n_fusion++;
 }
 
-void tc_fuser_add_member(tc_fuser *w, uint32_t group, uint32_t n, tc_level level) {
-  tc_group *gp = &w->gr->group[group];
+void tc_fuser_add_member(tc_fuser *w, uint32_t fusion, uint32_t n, tc_level level) {
+  tc_fusion *gp = &w->gr->fusion[fusion];
   if (gp->n_member == gp->cap_member) {
     uint32_t cap = gp->cap_member ? gp->cap_member * 2 : 8;
     uint32_t *m = tc_arena_alloc(w->gr->arena, cap * sizeof *m);
@@ -55,48 +55,48 @@ void tc_fuser_add_member(tc_fuser *w, uint32_t group, uint32_t n, tc_level level
     gp->member = m, gp->cap_member = cap;
   }
   gp->member[gp->n_member++] = n;
-  w->load[group] += tc_fuser_reads_of(w, n) + 1;
-  w->gr->of[n] = group;
+  w->load[fusion] += tc_fuser_reads_of(w, n) + 1;
+  w->gr->of[n] = fusion;
   w->gr->level[n] = (uint8_t)level;
 }
 
-void tc_seen_groups_note(void *arg, uint32_t source, bool moved) {
+void tc_seen_fusions_note(void *arg, uint32_t source, bool moved) {
   (void)moved;
-  tc_seen_groups *seen = arg;
-  uint32_t g = tc_fuser_group_of(seen->gr, source);
-  if (g == TC_GROUP_NONE || seen->gr->group[g].kind == TC_GROUP_EXTERN) return;
+  tc_seen_fusions *seen = arg;
+  uint32_t g = tc_fuser_fusion_of(seen->gr, source);
+  if (g == TC_FUSION_NONE || seen->gr->fusion[g].kind == TC_FUSION_EXTERN) return;
   for (int i = 0; i < seen->n; i++)
     if (seen->of[i] == g && seen->node[i] == source) return;
   if (seen->n < 16) seen->of[seen->n] = g, seen->node[seen->n] = source, seen->n++;
 }
 
-bool tc_fuser_links(const tc_fuser *w, const tc_group *gp, uint32_t n, tc_level level, uint32_t source) {
+bool tc_fuser_links(const tc_fuser *w, const tc_fusion *gp, uint32_t n, tc_level level, uint32_t source) {
   const tc_extents e = tc_view_extents(gp->a, gp->f, gp->k);
   return tc_view_links(w->gr, gp, &e, n, level, source, (tc_level)w->gr->level[source]);
 }
 
-bool tc_fuser_all_link(const tc_fuser *w, const tc_group *gp, uint32_t group, uint32_t n, tc_level level, const tc_seen_groups *seen) {
+bool tc_fuser_all_link(const tc_fuser *w, const tc_fusion *gp, uint32_t fusion, uint32_t n, tc_level level, const tc_seen_fusions *seen) {
   tc_level at = tc_op_kind_of(w->g->node[n].op) == TC_KIND_FOLD ? TC_LEVEL_FULL : level;
   for (int i = 0; i < seen->n; i++)
-    if (tc_fuser_group_of(w->gr, seen->node[i]) == group && !tc_fuser_links(w, gp, n, at, seen->node[i])) return false;
+    if (tc_fuser_fusion_of(w->gr, seen->node[i]) == fusion && !tc_fuser_links(w, gp, n, at, seen->node[i])) return false;
   return seen->n < 16;
 }
 
-uint32_t tc_fuser_most_members(tc_group_kind kind) {
-  return kind == TC_GROUP_FLAT ? MAX_MEMBERS : MAX_FOLDED;
+uint32_t tc_fuser_most_members(tc_fusion_kind kind) {
+  return kind == TC_FUSION_ELEMENTWISE ? MAX_MEMBERS : MAX_FOLDED;
 }
 
-static void sort_members(tc_fuser *w, tc_group *gp) {
+static void sort_members(tc_fuser *w, tc_fusion *gp) {
   for (uint32_t i = 1; i < gp->n_member; i++) {
     uint32_t m = gp->member[i], j = i;
     for (; j > 0 && w->rank[gp->member[j - 1]] > w->rank[m]; j--) gp->member[j] = gp->member[j - 1];
-    tc_count(TC_PASS_GROUPS, 1 + i - j);
+    tc_count(TC_PASS_FUSION, 1 + i - j);
     gp->member[j] = m;
   }
 }
 
 void tc_fuser_absorb(tc_fuser *w, uint32_t g, uint32_t h, tc_level level) {
-  tc_group *a = &w->gr->group[g], *b = &w->gr->group[h];
+  tc_fusion *a = &w->gr->fusion[g], *b = &w->gr->fusion[h];
   for (uint32_t i = 0; i < b->n_member; i++) {
     uint32_t m = b->member[i];
     tc_fuser_add_member(w, g, m, level == TC_LEVEL_NONE ? (tc_level)w->gr->level[m] : level);
@@ -110,10 +110,10 @@ void tc_fuser_absorb(tc_fuser *w, uint32_t g, uint32_t h, tc_level level) {
 }
 
 bool tc_fuser_fit_together(const tc_fuser *w, uint32_t g, uint32_t h) {
-  const tc_group *a = &w->gr->group[g], *b = &w->gr->group[h];
-  if (a->alone || b->alone || a->n_member + b->n_member > tc_fuser_most_members(a->kind)) return false;
+  const tc_fusion *a = &w->gr->fusion[g], *b = &w->gr->fusion[h];
+  if (a->no_fusion || b->no_fusion || a->n_member + b->n_member > tc_fuser_most_members(a->kind)) return false;
   if (w->max_large < TC_MOST_OUTSIDE && w->n_large[g] && w->n_large[h]) return false;
-  return w->n_outside[g] + w->n_outside[h] <= TC_MOST_OUTSIDE && (!w->tight || w->load[g] + w->load[h] <= TC_TIGHT_GROUP);
+  return w->n_outside[g] + w->n_outside[h] <= TC_MOST_OUTSIDE && (!w->small || w->load[g] + w->load[h] <= TC_SMALL_FUSION);
 }
 
 bool tc_fuser_merge(tc_fuser *w, uint32_t g, uint32_t h, tc_level level) {
