@@ -117,7 +117,7 @@ static tc_status build_fusions(tc_fusion_plan *gr, const tc_graph *g, tc_arena *
   settle_fusions(gr);
   if (w.failed) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   if (small) return TC_OK;
-  TC_TRY(tc_remake(gr, must, mode == TC_FUSE_LOW_MEMORY));
+  TC_TRY(tc_recompute(gr, must, mode == TC_FUSE_LOW_MEMORY));
   tc_fuser_merge_siblings(&w);  // what is made again may be made of what others read; dependencies have only become fewer
   settle_fusions(gr);
   if (mode == TC_FUSE_ANY && !tc_target_is_gpu(&g->target)) tc_fuser_merge_columns(&w);

@@ -78,7 +78,7 @@ static reader **bucket_of(const work *w, reader **of, uint32_t fusion) {
 
 static reader *find_reader(const work *w, reader **of, uint32_t fusion) {
   reader *r = *bucket_of(w, of, fusion);
-  for (; r && (r->of != of || r->fusion != fusion); r = r->in_bucket) tc_count(TC_PASS_REMAKE, 1);
+  for (; r && (r->of != of || r->fusion != fusion); r = r->in_bucket) tc_count(TC_PASS_RECOMPUTE, 1);
   return r;
 }
 
@@ -160,7 +160,7 @@ static void add_source(chain *c, uint32_t n) {
 static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
   const tc_gnode *x = &w->g->node[n];
   c->cost += cost_of(w, n);
-  tc_count(TC_PASS_REMAKE, 1 + (uint64_t)x->n_in);
+  tc_count(TC_PASS_RECOMPUTE, 1 + (uint64_t)x->n_in);
   if (++c->size > MAX_SIZE) c->ok = false;
   if (!c->ok) return;
   int i = 0;
@@ -208,7 +208,7 @@ static price price_of(const work *w, uint32_t v, const chain *c) {
   }
   p.spent = p.storing;
   for (const reader *r = w->readers[v]; r && p.ok; r = r->next) {
-    tc_count(TC_PASS_REMAKE, 1 + (uint64_t)c->n_source + (uint64_t)c->n_node);
+    tc_count(TC_PASS_RECOMPUTE, 1 + (uint64_t)c->n_source + (uint64_t)c->n_node);
     double elements = domain_of(&w->gr->fusion[r->fusion]) * (r->moved + r->direct);
     p.saved += traffic(w, v, elements);
     p.spent += elements * cost_in(w, c, r) * OP_NS;
@@ -304,7 +304,7 @@ static void prune(work *w) {
   gp->n_member = kept;
 }
 
-tc_status tc_remake(tc_fusion_plan *gr, const bool *must, bool low_memory) {
+tc_status tc_recompute(tc_fusion_plan *gr, const bool *must, bool low_memory) {
   const tc_graph *g = gr->graph;
   work w = {.gr = gr, .g = g, .must = must, .low_memory = low_memory};
   w.readers = tc_arena_alloc(gr->arena, (g->n + 1) * 2 * sizeof w.readers[0]);

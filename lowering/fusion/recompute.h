@@ -8,6 +8,6 @@
 // After fusion plan. must: per node, whether it has memory whatever is decided here. Takes `stored` from what is made again, and members and whole fusions away
 // that nobody needs then; a fusion without members is no kernel.
 // thrifty: memory is dearer than time, and no kernel then reads more large temporaries than before.
-tc_status tc_remake(tc_fusion_plan *gr, const bool *must, bool low_memory);
+tc_status tc_recompute(tc_fusion_plan *gr, const bool *must, bool low_memory);
 
 #endif
