@@ -257,7 +257,7 @@ static bool keep_to_budget(tc_program *p, const tc_plan *plan) {
   before = p->arena_bytes;
   if (budget == 0 || before <= budget) return true;
   uint32_t n = p->n_step;
-  if (!tc_again_fit(p, plan, budget)) return false;
+  if (!tc_rematerialize_fit(p, plan, budget)) return false;
   if (tc_log_on(TC_LOG_MEMORY))
     tc_log_line(TC_LOG_MEMORY, "plan %016llx: arena of %zu bytes, budget %zu: %zu in %u steps, before %u%s", (unsigned long long)plan->hash.lo,
                 before, budget, p->arena_bytes, p->n_step, n, p->arena_bytes > budget ? "; nearer it does not come" : "");

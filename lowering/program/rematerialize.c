@@ -391,7 +391,7 @@ static void own_drafts(work *w) {
     if (w->n_runs[i] == 0) tc_steps_drop_draft(&w->step[i]);
 }
 
-bool tc_again_fit(tc_program *p, const tc_plan *plan, size_t budget) {
+bool tc_rematerialize_fit(tc_program *p, const tc_plan *plan, size_t budget) {
   work w = {.p = p, .plan = plan};
   if (!init_work(&w)) return fini_work(&w), false;
   size_t target = budget;
