@@ -279,7 +279,7 @@ static tc_status build(tc_builder *b) {
   uint64_t graph = tc_graph_hash(&p->graph, &b->expansion);
   tc_program_choose_kernels(b, p, graph);
   tc_program_choose_kernels(b, p->prepare, graph);
-  if (!tc_homes_delay_writers(p, b->plan) || !tc_homes_choose(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  if (!tc_in_place_delay_writers(p, b->plan) || !tc_in_place_choose(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   if (!keep_to_budget(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   if (!tc_waves_schedule(p) || !tc_waves_schedule(p->prepare)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   TC_TRY(make_launches(p));
@@ -354,7 +354,7 @@ static tc_status finish(tc_program *p) {
 // What a run takes, but for what it prepares.
 static size_t taken_bytes(const tc_program *p, const tc_plan *plan) {
   size_t bytes = p->arena_bytes + (p->gpu ? tc_gpu_launches_bytes(p->gpu) : 0);
-  for (uint32_t o = 0; o < plan->n_out; o++) bytes += plan->out[o].home == TC_LEAF_NONE ? plan->out[o].bytes : 0;
+  for (uint32_t o = 0; o < plan->n_out; o++) bytes += plan->out[o].donor == TC_LEAF_NONE ? plan->out[o].bytes : 0;
   return bytes;
 }
 

@@ -12,8 +12,8 @@ tc_status tc_outputs_take(tc_trace *t, const tc_plan *p) {
   uint32_t need = 2 * p->n_out + p->n_leaf;
   if (!TC_GROW(t->out, t->cap_out, need)) return TC_FAIL(TC_ERR_MEMORY, "no room for results");
   for (uint32_t i = 0; i < p->n_out; i++) {
-    if (p->out[i].home != TC_LEAF_NONE) {
-      t->out[i] = tc_buffer_retain(t->leaf[p->out[i].home].buf);
+    if (p->out[i].donor != TC_LEAF_NONE) {
+      t->out[i] = tc_buffer_retain(t->leaf[p->out[i].donor].buf);
       tc_buffer_restamp(t->out[i]);
       continue;
     }

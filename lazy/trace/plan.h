@@ -17,7 +17,7 @@
 
 typedef struct tc_out {
   uint32_t node;
-  uint32_t home;  // leaf that the result is written over, set by lowering. TC_LEAF_NONE: fresh memory
+  uint32_t donor;  // leaf that the result is written over, set by lowering. TC_LEAF_NONE: fresh memory
   size_t bytes;
 } tc_out;
 

@@ -196,15 +196,15 @@ static double cost_in(const work *w, const chain *c, const reader *r) {
 // What making v again saves and costs: in every kernel that reads it, and in the one that makes it.
 static price price_of(const work *w, uint32_t v, const chain *c) {
   const tc_gnode *x = &w->g->node[v];
-  uint32_t home = w->gr->of[v];
+  uint32_t donor = w->gr->of[v];
   price p = {.saved = 1.5 * traffic(w, v, (double)x->shape->count), .stored = TC_FUSION_NONE, .ok = c->ok};
-  bool vanishes = w->n_stored[home] == 1;
-  for (int i = 0; i < c->n_source; i++) vanishes &= w->gr->of[c->source[i]] != home;
+  bool vanishes = w->n_stored[donor] == 1;
+  for (int i = 0; i < c->n_source; i++) vanishes &= w->gr->of[c->source[i]] != donor;
   if (vanishes) p.saved += KERNEL_NS + (double)x->shape->count * c->cost * OP_NS;
   for (int i = 0; i < c->n_source; i++) {
     uint32_t s = c->source[i];
     if (!has_memory(w, s)) p.stored = s, p.storing += 1.5 * traffic(w, s, (double)w->g->node[s].shape->count);
-    if (vanishes && reads_node(w, home, s)) p.saved += traffic(w, s, domain_of(&w->gr->fusion[home]));
+    if (vanishes && reads_node(w, donor, s)) p.saved += traffic(w, s, domain_of(&w->gr->fusion[donor]));
   }
   p.spent = p.storing;
   for (const reader *r = w->readers[v]; r && p.ok; r = r->next) {

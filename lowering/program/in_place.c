@@ -63,7 +63,7 @@ static uint32_t read_until(const users *u, uint32_t place, const tc_step *writer
   uint32_t wave = 0;
   for (uint32_t i = tc_binders_first(&u->all, place); i < tc_binders_end(&u->all, place); i++) {
     const tc_step *s = &u->p->step[u->all.step[i]];
-    tc_count(TC_PASS_HOMES, 1);
+    tc_count(TC_PASS_IN_PLACE, 1);
     if (s != writer && reads_place(u->p, s, place)) wave = TC_MAX_OF(wave, s->wave + 1);
   }
   return wave;
@@ -76,7 +76,7 @@ static bool is_last(const users *u, const tc_step *writer) {
   return true;
 }
 
-bool tc_homes_delay_writers(const tc_program *p, const tc_plan *plan) {
+bool tc_in_place_delay_writers(const tc_program *p, const tc_plan *plan) {
   users u;
   bool ok = users_init(&u, p, plan);
   for (uint32_t o = 0; o < plan->n_out && ok; o++) {
@@ -93,7 +93,7 @@ static bool may_write_over(const users *u, const tc_step *writer, uint32_t leaf,
   if (u->last_check > writer->wave) return false;
   for (uint32_t i = tc_binders_first(&u->all, leaf); i < tc_binders_end(&u->all, leaf) && !hazard; i++) {
     const tc_step *s = &u->p->step[u->all.step[i]];
-    tc_count(TC_PASS_HOMES, 1);
+    tc_count(TC_PASS_IN_PLACE, 1);
     if (s != writer && s->wave >= writer->wave) return false;
     for (uint32_t j = 0; j < s->n_bind && s == writer; j++)
       if (u->p->bind[s->first_bind + j] == leaf && !(s->same >> j & 1)) return false;
@@ -101,7 +101,7 @@ static bool may_write_over(const users *u, const tc_step *writer, uint32_t leaf,
   return true;
 }
 
-bool tc_homes_choose(tc_program *p, tc_plan *plan) {
+bool tc_in_place_choose(tc_program *p, tc_plan *plan) {
   users u;
   bool hazard = tc_planted("hazard"), *taken = tc_calloc(plan->n_leaf + 1, sizeof *taken), ok = users_init(&u, p, plan) && taken;
   for (uint32_t o = 0; o < plan->n_out && ok; o++) {
@@ -111,7 +111,7 @@ bool tc_homes_choose(tc_program *p, tc_plan *plan) {
     if (!writer || writer->kind == TC_STEP_CALL || (writer->kind == TC_STEP_ROW && !writes_part(node_of(p, writer)))) continue;
     if (taken[leaf] || !may_write_over(&u, writer, leaf, hazard)) continue;
     taken[leaf] = true;
-    plan->out[o].home = leaf;
+    plan->out[o].donor = leaf;
     if (writer->kind != TC_STEP_ROW) continue;
     const tc_gnode *x = node_of(p, writer);
     writer->work = 6.0 * (double)p->graph.node[x->in[tc_graph_part_of(x->op)]].shape->count + 100;

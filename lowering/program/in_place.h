@@ -6,10 +6,10 @@
 
 // Moves what assigns a large leaf behind its readers: a layer's weight is read, for the gradient of what the layer read, in the wave of its own gradient.
 // False without memory.
-bool tc_homes_delay_writers(const tc_program *p, const tc_plan *plan);
+bool tc_in_place_delay_writers(const tc_program *p, const tc_plan *plan);
 // An output may be written over a leaf that dies here: the leaf is the trace's alone, nothing later needs it, every reader runs before the writer, or is
 // the writer itself reading the same element (which expand has marked).
 // False without memory.
-bool tc_homes_choose(tc_program *p, tc_plan *plan);
+bool tc_in_place_choose(tc_program *p, tc_plan *plan);
 
 #endif

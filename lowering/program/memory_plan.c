@@ -13,7 +13,7 @@
 // The waves in which each block is alive; made[o]: the wave in which output o is written, if it has memory of its own.
 static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
   for (uint32_t i = 0; i < p->n_block; i++) p->block[i].first = UINT32_MAX, p->block[i].last = 0, p->block[i].called = false;
-  for (uint32_t o = 0; o < plan->n_out; o++) made[o] = plan->out[o].home == TC_LEAF_NONE ? UINT32_MAX : 0;
+  for (uint32_t o = 0; o < plan->n_out; o++) made[o] = plan->out[o].donor == TC_LEAF_NONE ? UINT32_MAX : 0;
   for (uint32_t i = 0; i < p->n_step; i++)
     for (uint32_t j = 0; j < p->step[i].n_bind; j++) {
       uint32_t place = p->bind[p->step[i].first_bind + j], wave = p->step[i].wave;

@@ -37,7 +37,7 @@ static void print_program(const tc_program *p, const tc_plan *plan, FILE *out) {
   print_steps(p->prepare, plan, "prepare", out);
   print_steps(p, plan, "wave", out);
   for (uint32_t o = 0; o < plan->n_out; o++)
-    if (plan->out[o].home != TC_LEAF_NONE) fprintf(out, "  o%u is written over l%u\n", o, plan->out[o].home);
+    if (plan->out[o].donor != TC_LEAF_NONE) fprintf(out, "  o%u is written over l%u\n", o, plan->out[o].donor);
   for (uint32_t i = 0; i < p->n_block; i++) {
     const block *k = &p->block[i];
     fprintf(out, "  a%u is %zu bytes at %zu of ", i, k->bytes, k->offset);

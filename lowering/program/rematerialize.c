@@ -135,7 +135,7 @@ static bool may_run_again(const work *w, const item *from) {
   for (uint32_t j = 0; j < s->n_bind; j++) {
     uint32_t place = binds(w, from)[j];
     for (uint32_t o = 0; place < w->plan->n_leaf && o < w->plan->n_out; o++) {
-      if (w->plan->out[o].home != place) continue;
+      if (w->plan->out[o].donor != place) continue;
       for (uint32_t i = 0; i < w->before; i++) {
         const tc_step *t = &w->step[w->now.item[i].step];
         for (uint32_t k = 0; k < t->n_bind; k++)

@@ -88,8 +88,8 @@ static uint64_t model_word(uint32_t place) {
   const tc_plan *plan = now.p->graph.plan;
   if (!(place & ARENA_BIT)) return (uint64_t)(uintptr_t)now.at->place[place];
   const block *b = &now.p->block[place - ARENA_BIT];
-  const char *home = b->in == IN_ARENA ? now.at->arena : now.at->place[plan->n_leaf + b->in];
-  return (uint64_t)(uintptr_t)(home + b->offset);
+  const char *donor = b->in == IN_ARENA ? now.at->arena : now.at->place[plan->n_leaf + b->in];
+  return (uint64_t)(uintptr_t)(donor + b->offset);
 }
 
 // Whether buffer i of those in use is one of the run's.
@@ -114,7 +114,7 @@ static void check_operand(const tc_plan *plan, const tc_step *s, uint32_t j) {
   } else if (writes && place < plan->n_leaf) {
     MISTAKE(MEMORY, "%s writes an operand of the run", name_of(s));
   } else if (writes && !(place & ARENA_BIT) && o < plan->n_out) {  // the trace's and the result's references, or the result's alone
-    uint32_t refs = plan->out[o].home != TC_LEAF_NONE ? 2 : 1;
+    uint32_t refs = plan->out[o].donor != TC_LEAF_NONE ? 2 : 1;
     if (tc_buffer_refs(live[i].buf) != refs) MISTAKE(MEMORY, "%s writes a result that others hold", name_of(s));
   }
 }
@@ -241,11 +241,11 @@ static void model_memory(const tc_program *p) {
     }
   }
   for (uint32_t o = 0; o < plan->n_out; o++) {
-    uint32_t home = plan->out[o].home, writer = life_of(p, plan->n_leaf + o).first;
-    for (uint32_t i = writer; home != TC_LEAF_NONE && i < p->n_step; i++)
+    uint32_t donor = plan->out[o].donor, writer = life_of(p, plan->n_leaf + o).first;
+    for (uint32_t i = writer; donor != TC_LEAF_NONE && i < p->n_step; i++)
       for (uint32_t j = 0; j < p->step[i].n_bind; j++)
-        if (p->bind[p->step[i].first_bind + j] == home && !(i == writer && p->step[i].same >> j & 1))
-          MISTAKE(MEMORY, "result %u is written over leaf %u, which step %u reads", o, home, i);
+        if (p->bind[p->step[i].first_bind + j] == donor && !(i == writer && p->step[i].same >> j & 1))
+          MISTAKE(MEMORY, "result %u is written over leaf %u, which step %u reads", o, donor, i);
   }
 }
 

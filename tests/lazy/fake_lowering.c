@@ -13,7 +13,7 @@ static tc_status lower(tc_plan *plan) {
     text += snprintf(text, (size_t)(end - text), "%s%s", n ? " " : "", tc_op_names[tc_rec_op(tc_plan_rec(plan, n))]);
   for (uint32_t i = 0; i < plan->n_out && fake.in_place; i++) {
     const tc_rec *r = tc_plan_rec(plan, plan->out[i].node);
-    if (tc_rec_op(r) == TC_OP_ASSIGN) plan->out[i].home = plan->leaf_of[r->in[1]];
+    if (tc_rec_op(r) == TC_OP_ASSIGN) plan->out[i].donor = plan->leaf_of[r->in[1]];
   }
   plan->program = malloc(1);
   plan->tier = "fake";

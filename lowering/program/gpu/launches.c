@@ -175,7 +175,7 @@ static bool is_in_place(const tc_program *p, const tc_step *s) {
   const tc_plan *plan = p->graph.plan;
   uint32_t from = p->bind[s->first_bind], to = p->bind[s->first_bind + s->n_bind - 1];
   bool is_out = !(to & ARENA_BIT) && to >= plan->n_leaf && to < plan->n_leaf + plan->n_out;
-  return from == to || (is_out && plan->out[to - plan->n_leaf].home == from && from < plan->n_leaf);
+  return from == to || (is_out && plan->out[to - plan->n_leaf].donor == from && from < plan->n_leaf);
 }
 
 static tc_status add_row(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
