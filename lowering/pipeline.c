@@ -281,7 +281,7 @@ static tc_status build(tc_builder *b) {
   tc_program_choose_kernels(b, p->prepare, graph);
   if (!tc_in_place_delay_writers(p, b->plan) || !tc_in_place_choose(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   if (!keep_to_budget(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  if (!tc_waves_schedule(p) || !tc_waves_schedule(p->prepare)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  if (!tc_stages_schedule(p) || !tc_stages_schedule(p->prepare)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   TC_TRY(make_launches(p));
   return tc_program_compile(b, graph);
 }
@@ -369,7 +369,7 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   tc_arena_fini(&b.fusion_plan);
   tc_arena_fini(&b.expansion);
   if (st != TC_OK) return tc_program_destroy(p), st;
-  plan->n_kernels = tc_waves_count_kernels(p, NULL);
+  plan->n_kernels = tc_stages_count_kernels(p, NULL);
   plan->n_left = p->graph.n_order;
   plan->taken_bytes = taken_bytes(p, plan);
   plan->tier = tier_of(p);

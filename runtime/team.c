@@ -434,7 +434,7 @@ static void stage_run_alone(const tc_job *job, int stage, tc_worker *caller) {
 
 static int job_run_alone(const tc_job *job, void *memory) {
   tc_worker caller = {.scratch = memory, .n = 1};
-  for (int stage = 0; stage < job->n_waves; stage++) stage_run_alone(job, stage, &caller);
+  for (int stage = 0; stage < job->n_stages; stage++) stage_run_alone(job, stage, &caller);
   return caller.status;
 }
 
@@ -454,7 +454,7 @@ static int job_run_together(const tc_job *job, int n_threads, void *memory) {
   tc_worker caller = {.scratch = memory, .n = (uint32_t)n_threads};
   atomic_store_explicit(&team.status, 0, memory_order_relaxed);
   team.n_helped = 0, team.late = false;
-  for (int stage = 0; stage < job->n_waves; stage++) {
+  for (int stage = 0; stage < job->n_stages; stage++) {
     if (job->n_tasks[stage] > 1)
       stage_run(job, stage, n_threads, &caller);
     else
@@ -468,7 +468,7 @@ static int job_run_together(const tc_job *job, int n_threads, void *memory) {
 static int job_threads(const tc_job *job) {
   if (job->max_threads == 1) return 1;
   int64_t widest = 0;
-  for (int stage = 0; stage < job->n_waves; stage++) widest = TC_MAX_OF(widest, job->n_tasks[stage]);
+  for (int stage = 0; stage < job->n_stages; stage++) widest = TC_MAX_OF(widest, job->n_tasks[stage]);
   if (widest <= 1) return 1;
   int n = tc_team_threads();
   if (job->max_threads > 1) n = TC_MIN(n, job->max_threads);
@@ -548,7 +548,7 @@ int tc_num_threads(void) {
 // ---- tasks ----
 
 #define TASK_NS 8000.0  // work one task should have
-// Of a thread, of all steps of a wave. A kernel that streams begins each task without having asked for what it reads, in the middle of other pages:
+// Of a thread, of all steps of a stage. A kernel that streams begins each task without having asked for what it reads, in the middle of other pages:
 // relu(a * b + c) of 16 M elements in thousands of tasks was 3 % slower, gelu 3 to 5 %; Adam of 100 tensors of 512 KiB in 16 tasks each, not one, 1.05 times
 // as slow on a Zen 4, AdamW 1.5 times where memory is fast; softmax of 4096x1024 in 64 tasks, not 24, 2 %.
 #define MOST_TASKS 32

@@ -33,7 +33,7 @@ typedef struct tc_job {
   // A worker prefetches its first TC_JOB_LINES while it claims its first task: data that tasks read
   // of it belongs there.
   void *arg;
-  int n_waves;
+  int n_stages;
   const int64_t *n_tasks;  // tasks of each stage; a stage of one runs on the caller, without a barrier
   size_t scratch_bytes;
   int max_threads;  // 1: run on the caller; 0: as many as the team has
@@ -53,7 +53,7 @@ void tc_team_set_threads(int n);
 int tc_team_threads(void);
 // Joins the workers and frees their memory; a later job starts them again.
 void tc_team_stop(void);
-// Units of one task of a step that takes `work` ns, of `all` ns of the wave it belongs to, and has so many units.
+// Units of one task of a step that takes `work` ns, of `all` ns of the stage it belongs to, and has so many units.
 int64_t tc_team_grain(double work, double all, int64_t extent);
 
 #endif

@@ -80,7 +80,7 @@ static void trial_task(void *arg, int wave, int64_t index, tc_worker *w) {
 static uint64_t time_run(const tuning *t, const trial *x) {
   race_run r = {t, x};
   int64_t n_tasks = tc_ceil_div(x->extent, x->grain);
-  tc_job job = {.task = trial_task, .arg = &r, .n_waves = 1, .n_tasks = &n_tasks, .scratch_bytes = x->kernel->scratch_bytes, .spread = true};
+  tc_job job = {.task = trial_task, .arg = &r, .n_stages = 1, .n_tasks = &n_tasks, .scratch_bytes = x->kernel->scratch_bytes, .spread = true};
   uint64_t start = tc_now_ns();
   (void)tc_team_run(&job);
   return tc_now_ns() - start;

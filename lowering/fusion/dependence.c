@@ -43,15 +43,15 @@ static bool follow_link(const tc_depend *d, tc_depend_search *s, const tc_depend
   uint32_t g = tc_fusion_alive(gr, s->link->fusion);
   s->link = s->link->next;
   if (other->seen[g] == d->n_searches) return *met = true;
-  uint32_t wave = gr->fusion[g].wave;
-  if (s->seen[g] == d->n_searches || wave <= low || wave >= high) return true;
+  uint32_t depth = gr->fusion[g].depth;
+  if (s->seen[g] == d->n_searches || depth <= low || depth >= high) return true;
   s->seen[g] = d->n_searches;
   s->queue[s->n++] = g;
   return true;
 }
 
 tc_depends tc_depend_ask(tc_depend *d, uint32_t a, uint32_t b) {
-  uint32_t low = d->gr->fusion[b].wave, high = d->gr->fusion[a].wave;
+  uint32_t low = d->gr->fusion[b].depth, high = d->gr->fusion[a].depth;
   tc_depend_search *up = &d->search[0], *down = &d->search[1];
   bool met = false;
   if (high <= low) return TC_DEPENDS_NOT;
@@ -68,29 +68,29 @@ tc_depends tc_depend_ask(tc_depend *d, uint32_t a, uint32_t b) {
 
 typedef enum effort { NOT_MUCH, ALL_OF_IT } effort;
 
-// Raises the wave of a fusion, and so of those that read it. NOT_MUCH: false, with all as it was, where that takes too long.
-static bool raise_wave(tc_depend *d, uint32_t g, uint32_t wave, effort how) {
+// Raises the depth of a fusion, and so of those that read it. NOT_MUCH: false, with all as it was, where that takes too long.
+static bool raise_depth(tc_depend *d, uint32_t g, uint32_t depth, effort how) {
   tc_fusion_plan *gr = d->gr;
   tc_depend_search *s = &d->search[0];  // of its queue a ring
   uint32_t size = d->most + 1, at = 0, n = 0, n_raised = 0;
-  if (gr->fusion[g].wave >= wave) return true;
+  if (gr->fusion[g].depth >= depth) return true;
   d->n_searches++;
-  d->raised[n_raised++] = (struct tc_raised){g, gr->fusion[g].wave};
-  gr->fusion[g].wave = wave;
+  d->raised[n_raised++] = (struct tc_raised){g, gr->fusion[g].depth};
+  gr->fusion[g].depth = depth;
   s->queue[n++] = g, s->seen[g] = d->n_searches;
   while (n) {
-    uint32_t from = s->queue[at], least = gr->fusion[from].wave + 1;
+    uint32_t from = s->queue[at], least = gr->fusion[from].depth + 1;
     at = (at + 1) % size, n--, s->seen[from] = 0;
     for (const tc_fusion_link *l = gr->fusion[from].after; l; l = l->next) {
       uint32_t h = tc_fusion_alive(gr, l->fusion);
       tc_count(TC_PASS_FUSION, 1);
-      if (h == from || gr->fusion[h].wave >= least) continue;
+      if (h == from || gr->fusion[h].depth >= least) continue;
       if (how == NOT_MUCH && n_raised == TC_MOST_RAISED) {
-        while (n_raised-- > 0) gr->fusion[d->raised[n_raised].fusion].wave = d->raised[n_raised].wave;
+        while (n_raised-- > 0) gr->fusion[d->raised[n_raised].fusion].depth = d->raised[n_raised].depth;
         return false;
       }
-      if (how == NOT_MUCH) d->raised[n_raised++] = (struct tc_raised){h, gr->fusion[h].wave};
-      gr->fusion[h].wave = least;
+      if (how == NOT_MUCH) d->raised[n_raised++] = (struct tc_raised){h, gr->fusion[h].depth};
+      gr->fusion[h].depth = least;
       if (s->seen[h] != d->n_searches) s->queue[(at + n++) % size] = h, s->seen[h] = d->n_searches;
     }
   }
@@ -101,16 +101,16 @@ bool tc_depend_add(tc_depend *d, uint32_t a, uint32_t b) {
   tc_fusion *reader = &d->gr->fusion[a], *made = &d->gr->fusion[b];
   if (a == b) return true;
   if (!link_add(d, &reader->before, &reader->last_before, b) || !link_add(d, &made->after, &made->last_after, a)) return false;
-  return raise_wave(d, a, made->wave + 1, ALL_OF_IT);
+  return raise_depth(d, a, made->depth + 1, ALL_OF_IT);
 }
 
-bool tc_depend_wait(tc_depend *d, uint32_t g, uint32_t wave) {
-  return raise_wave(d, g, wave, NOT_MUCH);
+bool tc_depend_wait(tc_depend *d, uint32_t g, uint32_t depth) {
+  return raise_depth(d, g, depth, NOT_MUCH);
 }
 
 bool tc_depend_meet(tc_depend *d, uint32_t g, uint32_t h) {
   const tc_fusion *a = &d->gr->fusion[g], *b = &d->gr->fusion[h];
-  return raise_wave(d, g, b->wave, NOT_MUCH) && raise_wave(d, h, a->wave, NOT_MUCH);
+  return raise_depth(d, g, b->depth, NOT_MUCH) && raise_depth(d, h, a->depth, NOT_MUCH);
 }
 
 bool tc_depend_may_join(tc_depend *d, uint32_t g, uint32_t h) {

@@ -41,7 +41,7 @@ typedef struct tc_fusion {
   struct tc_fusion_link *before,
       *last_before;  // fusions it reads, and by those what it depends on; some stand more than once, some by a former number
   struct tc_fusion_link *after, *last_after;  // likewise those that read it
-  uint32_t wave;  // greater than that of each fusion it reads
+  uint32_t depth;  // greater than that of each fusion it reads
   bool no_fusion;  // nothing joins it
 } tc_fusion;
 

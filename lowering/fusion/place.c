@@ -22,7 +22,7 @@ static void fold_domain(const tc_fuser *w, uint32_t n, int64_t *a, int64_t *f, i
 typedef struct cycle_check {
   tc_fuser *w;
   uint32_t fusion;
-  uint32_t wave;  // that the fusion would have with what is read
+  uint32_t depth;  // that the fusion would have with what is read
   bool found;
 } cycle_check;
 
@@ -31,7 +31,7 @@ static void check_cycle(void *arg, uint32_t source, bool moved) {
   cycle_check *c = arg;
   uint32_t g = tc_fuser_fusion_of(c->w->gr, source);
   if (g == TC_FUSION_NONE || g == c->fusion) return;
-  c->wave = TC_MAX_OF(c->wave, c->w->gr->fusion[g].wave + 1);
+  c->depth = TC_MAX_OF(c->depth, c->w->gr->fusion[g].depth + 1);
   if (!c->found && tc_depend_ask(&c->w->depend, g, c->fusion) != TC_DEPENDS_NOT) c->found = true;
 }
 
@@ -45,7 +45,7 @@ static bool makes_cycle(tc_fuser *w, uint32_t fusion, uint32_t n) {
 static bool may_join(tc_fuser *w, uint32_t fusion, uint32_t n) {
   cycle_check c = {.w = w, .fusion = fusion};
   tc_fusion_each_source(w->gr, n, check_cycle, &c);
-  return !c.found && tc_depend_wait(&w->depend, fusion, c.wave);
+  return !c.found && tc_depend_wait(&w->depend, fusion, c.depth);
 }
 
 // At which level node n could join the fusion through `source`; NONE if not.

@@ -154,7 +154,7 @@ static tc_status compile_all(making *list, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
       if (is_slow(&list[i])) slow[n_slow++] = &list[i];
     qsort(slow, (size_t)n_slow, sizeof(making *), longer_first);
-    (void)tc_team_run(&(tc_job){.task = make_task, .arg = slow, .n_waves = 1, .n_tasks = &n_slow});
+    (void)tc_team_run(&(tc_job){.task = make_task, .arg = slow, .n_stages = 1, .n_tasks = &n_slow});
     tc_free(slow);
   }
   for (uint32_t i = 0; i < n; i++)

@@ -1,4 +1,4 @@
-// Steps of every kind, and waves of them in tasks. See execute.h.
+// Steps of every kind, and stages of them in tasks. See execute.h.
 #include "lowering/program/execute.h"
 
 #include <string.h>
@@ -134,12 +134,12 @@ static void run_step(const tc_execution *r, const tc_step *s, int64_t begin, int
   tc_profile_kernel(s->kernel ? s->kernel->name : s->kind == TC_STEP_CHECK ? "check" : tc_op_names[s->op], tc_now_ns() - start);
 }
 
-static void run_task(void *arg, int wave, int64_t index, tc_worker *w) {
+static void run_task(void *arg, int stage, int64_t index, tc_worker *w) {
   const tc_execution *r = arg;
   const tc_program *p = r->p;
-  const tc_step *s = p->step + p->wave_first[wave], *end = p->step + p->wave_first[wave + 1];
+  const tc_step *s = p->step + p->stage_first[stage], *end = p->step + p->stage_first[stage + 1];
   w->math = tc_kir_math_table();
-  if (p->wave_tasks[wave] == 1) {
+  if (p->stage_tasks[stage] == 1) {
     for (; s < end && !atomic_load_explicit(&r->fault->taken, memory_order_relaxed); s++) run_step(r, s, 0, s->extent, w);
     return;
   }
@@ -171,8 +171,8 @@ tc_status tc_execution_run(tc_execution *r) {
   tc_job job = {
       .task = run_task,
       .arg = r,
-      .n_waves = (int)p->n_wave,
-      .n_tasks = p->wave_tasks,
+      .n_stages = (int)p->n_stage,
+      .n_tasks = p->stage_tasks,
       .scratch_bytes = p->scratch_bytes,
       .brief = p->brief,
       .spread = true,

@@ -1,4 +1,4 @@
-// One run of a program's steps: wave by wave on the team, or as one sequence on a GPU. Inside
+// One run of a program's steps: stage by stage on the team, or as one sequence on a GPU. Inside
 // programs; not for others.
 //
 // In: a program, where its places are in this run, and its scalars. Out: values at those places, or
@@ -10,7 +10,7 @@
 #include "lowering/program/program_types.h"
 
 // What stopped a run: a step that failed. Told by the thread that launched, since a worker's errors
-// are nobody's. No worker begins a task after it; a wave's barrier orders it before the next wave.
+// are nobody's. No worker begins a task after it; a stage's barrier orders it before the next stage.
 typedef struct tc_execution_fault {
   _Atomic bool taken;
   const tc_step *step;

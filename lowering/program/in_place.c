@@ -32,13 +32,13 @@ static uint32_t assigned_leaf(const tc_plan *plan, uint32_t o, bool hazard) {
 typedef struct users {
   const tc_program *p;
   tc_binders all, writers;
-  uint32_t last_check;  // one more than its wave, 0: none are
+  uint32_t last_check;  // one more than its stage, 0: none are
 } users;
 
 static bool users_init(users *u, const tc_program *p, const tc_plan *plan) {
   *u = (users){.p = p};
   for (uint32_t i = 0; i < p->n_step; i++)
-    if (p->step[i].kind == TC_STEP_CHECK) u->last_check = TC_MAX_OF(u->last_check, p->step[i].wave + 1);
+    if (p->step[i].kind == TC_STEP_CHECK) u->last_check = TC_MAX_OF(u->last_check, p->step[i].stage + 1);
   return tc_binders_init(&u->all, p, plan, false) && tc_binders_init(&u->writers, p, plan, true);
 }
 
@@ -58,15 +58,15 @@ static bool reads_place(const tc_program *p, const tc_step *s, uint32_t place) {
   return false;
 }
 
-// The wave behind the last step that reads the place and is not the writer; 0: none does.
+// The stage behind the last step that reads the place and is not the writer; 0: none does.
 static uint32_t read_until(const users *u, uint32_t place, const tc_step *writer) {
-  uint32_t wave = 0;
+  uint32_t stage = 0;
   for (uint32_t i = tc_binders_first(&u->all, place); i < tc_binders_end(&u->all, place); i++) {
     const tc_step *s = &u->p->step[u->all.step[i]];
     tc_count(TC_PASS_IN_PLACE, 1);
-    if (s != writer && reads_place(u->p, s, place)) wave = TC_MAX_OF(wave, s->wave + 1);
+    if (s != writer && reads_place(u->p, s, place)) stage = TC_MAX_OF(stage, s->stage + 1);
   }
-  return wave;
+  return stage;
 }
 
 // Whether no step reads what this one writes.
@@ -82,7 +82,7 @@ bool tc_in_place_delay_writers(const tc_program *p, const tc_plan *plan) {
   for (uint32_t o = 0; o < plan->n_out && ok; o++) {
     uint32_t leaf = plan->out[o].bytes >= TC_LARGE_BYTES ? assigned_leaf(plan, o, false) : TC_LEAF_NONE;
     tc_step *writer = leaf != TC_LEAF_NONE ? writer_of(&u, plan->n_leaf + o) : NULL;
-    if (writer && is_last(&u, writer)) writer->wave = TC_MAX_OF(writer->wave, read_until(&u, leaf, writer));
+    if (writer && is_last(&u, writer)) writer->stage = TC_MAX_OF(writer->stage, read_until(&u, leaf, writer));
   }
   users_fini(&u);
   return ok;
@@ -90,11 +90,11 @@ bool tc_in_place_delay_writers(const tc_program *p, const tc_plan *plan) {
 
 // Whether nothing needs the leaf once the writer has begun. A run that fails leaves old values: nothing is written in place before the last check.
 static bool may_write_over(const users *u, const tc_step *writer, uint32_t leaf, bool hazard) {
-  if (u->last_check > writer->wave) return false;
+  if (u->last_check > writer->stage) return false;
   for (uint32_t i = tc_binders_first(&u->all, leaf); i < tc_binders_end(&u->all, leaf) && !hazard; i++) {
     const tc_step *s = &u->p->step[u->all.step[i]];
     tc_count(TC_PASS_IN_PLACE, 1);
-    if (s != writer && s->wave >= writer->wave) return false;
+    if (s != writer && s->stage >= writer->stage) return false;
     for (uint32_t j = 0; j < s->n_bind && s == writer; j++)
       if (u->p->bind[s->first_bind + j] == leaf && !(s->same >> j & 1)) return false;
   }

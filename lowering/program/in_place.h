@@ -4,7 +4,7 @@
 
 #include "lowering/program/program_types.h"
 
-// Moves what assigns a large leaf behind its readers: a layer's weight is read, for the gradient of what the layer read, in the wave of its own gradient.
+// Moves what assigns a large leaf behind its readers: a layer's weight is read, for the gradient of what the layer read, in the stage of its own gradient.
 // False without memory.
 bool tc_in_place_delay_writers(const tc_program *p, const tc_plan *plan);
 // An output may be written over a leaf that dies here: the leaf is the trace's alone, nothing later needs it, every reader runs before the writer, or is

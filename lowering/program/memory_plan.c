@@ -1,6 +1,6 @@
 // Places temporaries, and counts what op by op would hold. See memory_plan.h.
 //
-// Blocks are placed one by one. What is taken is known for ranges of waves, in a binary tree of halves, as lists of pieces; so a block meets a few lists, whatever
+// Blocks are placed one by one. What is taken is known for ranges of stages, in a binary tree of halves, as lists of pieces; so a block meets a few lists, whatever
 // lies there, and the offset is the lowest that is free. Where lists would become long, small gaps are given up.
 #include "lowering/program/memory_plan.h"
 
@@ -10,20 +10,20 @@
 #include "runtime/arena.h"
 #include "runtime/passes.h"
 
-// The waves in which each block is alive; made[o]: the wave in which output o is written, if it has memory of its own.
+// The stages in which each block is alive; made[o]: the stage in which output o is written, if it has memory of its own.
 static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
   for (uint32_t i = 0; i < p->n_block; i++) p->block[i].first = UINT32_MAX, p->block[i].last = 0, p->block[i].called = false;
   for (uint32_t o = 0; o < plan->n_out; o++) made[o] = plan->out[o].donor == TC_LEAF_NONE ? UINT32_MAX : 0;
   for (uint32_t i = 0; i < p->n_step; i++)
     for (uint32_t j = 0; j < p->step[i].n_bind; j++) {
-      uint32_t place = p->bind[p->step[i].first_bind + j], wave = p->step[i].wave;
+      uint32_t place = p->bind[p->step[i].first_bind + j], stage = p->step[i].stage;
       tc_count(TC_PASS_MEMORY, 1);
       if (place & ARENA_BIT) {
         block *k = &p->block[place & ~ARENA_BIT];
-        k->first = TC_MIN(k->first, wave), k->last = TC_MAX_OF(k->last, wave);
+        k->first = TC_MIN(k->first, stage), k->last = TC_MAX_OF(k->last, stage);
         k->called |= p->step[i].kind == TC_STEP_CALL;
       } else if (place >= plan->n_leaf && place < plan->n_leaf + plan->n_out) {
-        made[place - plan->n_leaf] = TC_MIN(made[place - plan->n_leaf], wave);
+        made[place - plan->n_leaf] = TC_MIN(made[place - plan->n_leaf], stage);
       }
     }
 }
@@ -42,19 +42,19 @@ typedef struct pieces {
   uint32_t n, cap;
 } pieces;
 
-// A range of waves, of which the halves are ranges again. A block is noted in the ranges that its life fills, and in all that contain some of it.
+// A range of stages, of which the halves are ranges again. A block is noted in the ranges that its life fills, and in all that contain some of it.
 typedef struct range {
   struct range *half[2];
   pieces filled, touched;  // by blocks that are there for all of it; by those that are there for some of it, too
-  size_t full;  // the greatest number of bytes from 0 on, all of which are taken in one of its waves. That of the halves may be behind (full_of)
+  size_t full;  // the greatest number of bytes from 0 on, all of which are taken in one of its stages. That of the halves may be behind (full_of)
 } range;
 
 typedef struct placing {
   tc_program *p;
   const tc_plan *plan;
-  uint32_t n_wave;
+  uint32_t n_stage;
   range **space;  // of each output, then of the arena; NULL: nothing is in it
-  uint32_t *made;  // per output: the wave in which it is written, UINT32_MAX: it has no memory of its own
+  uint32_t *made;  // per output: the stage in which it is written, UINT32_MAX: it has no memory of its own
   uint32_t *latest;  // a tree over the outputs that are large enough and empty: how late the latest of them is made, plus one
   uint32_t n_leaf;  // of that tree
   uint32_t *began;  // outputs that hold something
@@ -112,14 +112,14 @@ static bool take_piece(tc_arena *arena, pieces *x, size_t from, size_t to) {
   return true;
 }
 
-// What `full` of half i is, where r's is `full`: the waves in which it is greatest are raised there alone.
+// What `full` of half i is, where r's is `full`: the stages in which it is greatest are raised there alone.
 static size_t full_of(const range *r, int i, size_t full) {
   size_t was[2];
   for (int k = 0; k < 2; k++) was[k] = r->half[k] ? r->half[k]->full : 0;
   return was[i] == TC_MAX_OF(was[0], was[1]) ? full : was[i];
 }
 
-// Notes the block in range *r of waves [low, high].
+// Notes the block in range *r of stages [low, high].
 static bool take_range(placing *w, range **r, uint32_t low, uint32_t high, const block *k) {
   if (!*r && !(*r = tc_arena_alloc(&w->arena, sizeof **r))) return false;
   range *x = *r;
@@ -194,7 +194,7 @@ static bool skip_pieces(struct ahead *x, size_t at) {
 static size_t free_offset(const placing *w, const range *r, const block *k) {
   taken t = {.n = 0};
   uint32_t n = 0;
-  list_taken(r, 0, w->n_wave - 1, r ? r->full : 0, k, &t);
+  list_taken(r, 0, w->n_stage - 1, r ? r->full : 0, k, &t);
   size_t at = t.full, end = at;
   for (uint32_t i = 0; i < t.n; i++) {
     end = TC_MAX_OF(end, t.of[i].end[-1].to);
@@ -221,13 +221,13 @@ static void offer_output(placing *w, uint32_t o, bool empty) {
   for (i /= 2; i > 0; i /= 2) w->latest[i] = TC_MAX_OF(w->latest[2 * i], w->latest[2 * i + 1]);
 }
 
-// The first empty one that is made after a wave; UINT32_MAX: there is none.
-static uint32_t empty_output(const placing *w, uint32_t wave) {
+// The first empty one that is made after a stage; UINT32_MAX: there is none.
+static uint32_t empty_output(const placing *w, uint32_t stage) {
   uint32_t i = 1;
-  if (w->latest[1] <= wave + 1) return UINT32_MAX;
+  if (w->latest[1] <= stage + 1) return UINT32_MAX;
   while (i < w->n_leaf) {
     tc_count(TC_PASS_MEMORY, 1);
-    i = 2 * i + (w->latest[2 * i] <= wave + 1);
+    i = 2 * i + (w->latest[2 * i] <= stage + 1);
   }
   return i - w->n_leaf;
 }
@@ -258,7 +258,7 @@ static bool place_block(placing *w, block *k) {
     k->in = IN_ARENA, k->offset = free_offset(w, w->space[w->plan->n_out], k);
     w->p->arena_bytes = TC_MAX_OF(w->p->arena_bytes, k->offset + k->bytes);
   }
-  return take_range(w, &w->space[k->in == IN_ARENA ? w->plan->n_out : k->in], 0, w->n_wave - 1, k);
+  return take_range(w, &w->space[k->in == IN_ARENA ? w->plan->n_out : k->in], 0, w->n_stage - 1, k);
 }
 
 typedef struct sized {
@@ -284,7 +284,7 @@ static bool place_blocks(placing *w) {
   w->began = tc_arena_alloc(&w->arena, (n_out + 1) * sizeof *w->began);
   if (!order || !output || !w->made || !w->space || !w->latest || !w->began) return false;
   find_lives(p, w->plan, w->made);
-  for (uint32_t i = 0; i < p->n_step; i++) w->n_wave = TC_MAX_OF(w->n_wave, p->step[i].wave + 1);
+  for (uint32_t i = 0; i < p->n_step; i++) w->n_stage = TC_MAX_OF(w->n_stage, p->step[i].stage + 1);
   for (uint32_t i = 0; i < p->n_block; i++) order[i] = (sized){p->block[i].bytes, i};
   for (uint32_t o = 0; o < n_out; o++) output[o] = (sized){w->plan->out[o].bytes, o};
   qsort(order, p->n_block, sizeof *order, greatest_first);

@@ -150,7 +150,7 @@ tc_status tc_execution_prepare(const tc_execution *whole, const tc_plan *plan, c
   tc_execution r = *whole;
   r.p = q, r.num = num, r.skip = skip;
   TC_TRY(tc_execution_run(&r));
-  done->n_kernels += tc_waves_count_kernels(q, skip);
+  done->n_kernels += tc_stages_count_kernels(q, skip);
   for (uint32_t i = 0; i < q->n_step; i++) {
     if (skip[i]) continue;
     done->bytes += q->step[i].bytes;

@@ -12,11 +12,11 @@ static void print_place(const tc_plan *plan, uint32_t at, FILE *out) {
     fprintf(out, at < n_leaf + n_out ? "o%u" : "p%u", at < n_leaf + n_out ? at - n_leaf : at - n_leaf - n_out);
 }
 
-// One step a line: wave, what runs, and where it reads and writes (l leaf, o output, p prepared, a arena block).
+// One step a line: stage, what runs, and where it reads and writes (l leaf, o output, p prepared, a arena block).
 static void print_steps(const tc_program *p, const tc_plan *plan, const char *what, FILE *out) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];
-    fprintf(out, "  %s %u %s", what, s->wave,
+    fprintf(out, "  %s %u %s", what, s->stage,
             s->kind == TC_STEP_KERNEL  ? s->kernel->name
             : s->kind == TC_STEP_CHECK ? "check"
             : s->kind == TC_STEP_ZERO  ? "zero"
@@ -32,17 +32,17 @@ static void print_steps(const tc_program *p, const tc_plan *plan, const char *wh
 }
 
 static void print_program(const tc_program *p, const tc_plan *plan, FILE *out) {
-  fprintf(out, "%016llx: %u nodes, %u steps, %u waves, arena %zu\n", (unsigned long long)plan->hash.lo, plan->n_node, p->n_step, p->n_wave,
+  fprintf(out, "%016llx: %u nodes, %u steps, %u stages, arena %zu\n", (unsigned long long)plan->hash.lo, plan->n_node, p->n_step, p->n_stage,
           p->arena_bytes);
   print_steps(p->prepare, plan, "prepare", out);
-  print_steps(p, plan, "wave", out);
+  print_steps(p, plan, "stage", out);
   for (uint32_t o = 0; o < plan->n_out; o++)
     if (plan->out[o].donor != TC_LEAF_NONE) fprintf(out, "  o%u is written over l%u\n", o, plan->out[o].donor);
   for (uint32_t i = 0; i < p->n_block; i++) {
     const block *k = &p->block[i];
     fprintf(out, "  a%u is %zu bytes at %zu of ", i, k->bytes, k->offset);
     fprintf(out, k->in == IN_ARENA ? "the arena" : "o%u", k->in);
-    fprintf(out, ", waves %u to %u\n", k->first, k->last);
+    fprintf(out, ", stages %u to %u\n", k->first, k->last);
   }
 }
 

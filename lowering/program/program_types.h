@@ -2,7 +2,7 @@
 // sizes and offsets, never addresses.
 //
 // A place says where a value is: a leaf, an output, a prepared value (constant_cache.h), or an
-// offset in the run's arena. Steps of a wave are independent; between waves the team has a barrier.
+// offset in the run's arena. Steps of a stage are independent; between stages the team has a barrier.
 // These are the types alone: program.h has what destroys one, run.h what runs it, and the passes of
 // this folder fill it in.
 // Threads: immutable once made; many threads may run one program, each with an arena of its own.
@@ -56,8 +56,8 @@ typedef struct tc_step {
   uint32_t first_num, n_num;
   int64_t extent;  // units of the outermost range
   int64_t grain;  // units of one task
-  int64_t first_task;  // among those of its wave
-  uint32_t wave;
+  int64_t first_task;  // among those of its stage
+  uint32_t stage;
   uint32_t node;  // the node a ROW, CALL or ZERO gives, the first that a KERNEL stores, and what a CHECK is for
   double work;  // estimated nanoseconds on one thread
   bool is_product;
@@ -88,7 +88,7 @@ typedef struct tc_row_value {
 typedef struct block {
   size_t bytes, offset;
   uint32_t in;  // the output in whose memory it lies until that is written, or IN_ARENA
-  uint32_t first, last;  // waves in which it is alive
+  uint32_t first, last;  // stages in which it is alive
   bool called;  // a library's call reads or makes it
 } block;
 
@@ -111,9 +111,9 @@ struct tc_program {
   block *block;  // arena blocks; a place with ARENA_BIT is a block
   uint32_t n_block, cap_block;
   size_t arena_bytes, scratch_bytes;
-  uint32_t n_wave;
-  uint32_t *wave_first;  // first step of each wave, and the end
-  int64_t *wave_tasks;
+  uint32_t n_stage;
+  uint32_t *stage_first;  // first step of each stage, and the end
+  int64_t *stage_tasks;
   atomic_bool interprets;  // kernels that are compiled later, at the last look
   bool brief;  // a job that takes less than waking a worker (runtime/team.h)
   tc_program *prepare;  // what the steps read that is made of parameters alone: steps with places of this program. NULL: nothing

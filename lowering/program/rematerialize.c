@@ -339,9 +339,9 @@ static bool improve_schedule(work *w) {
 
 // ---- the program ----
 
-static int by_wave(const void *a, const void *b) {
+static int by_stage(const void *a, const void *b) {
   const tc_step *s = a, *t = b;
-  if (s->wave != t->wave) return s->wave < t->wave ? -1 : 1;
+  if (s->stage != t->stage) return s->stage < t->stage ? -1 : 1;
   if ((s->kind == TC_STEP_CHECK) != (t->kind == TC_STEP_CHECK)) return s->kind == TC_STEP_CHECK ? -1 : 1;
   return s->first_bind < t->first_bind ? -1 : s->first_bind > t->first_bind;
 }
@@ -358,7 +358,7 @@ static bool init_work(work *w) {
   w->became = tc_malloc(w->cap_side * sizeof *w->became), w->used = tc_malloc(w->cap_side * sizeof *w->used);
   bool lists = w->step && w->n_runs && w->now.item && w->best.item && w->trial.item && w->held;
   if (!lists || !w->content || !w->writer || !w->became || !w->used) return false;
-  qsort(p->step, n, sizeof *p->step, by_wave);
+  qsort(p->step, n, sizeof *p->step, by_stage);
   memcpy(w->step, p->step, n * sizeof *w->step);
   w->now.n = n;
   for (uint32_t i = 0; i < n; i++) w->now.item[i] = (item){i, w->step[i].first_bind, false};
@@ -371,12 +371,12 @@ static void fini_work(work *w) {
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
 }
 
-// The schedule as the program's steps, each its own wave. Drafts are own_drafts's.
+// The schedule as the program's steps, each its own stage. Drafts are own_drafts's.
 static bool place_schedule(work *w) {
   tc_program *p = w->p;
   for (uint32_t i = 0; i < w->now.n; i++) {
     p->step[i] = w->step[w->now.item[i].step];
-    p->step[i].first_bind = w->now.item[i].bind, p->step[i].wave = i;
+    p->step[i].first_bind = w->now.item[i].bind, p->step[i].stage = i;
   }
   p->n_step = w->now.n;
   for (uint32_t b = 0; b < p->n_block; b++)

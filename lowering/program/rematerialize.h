@@ -6,7 +6,7 @@
 #include "lowering/program/program_types.h"
 
 // After homes were chosen, before kernels are compiled. Orders the steps one after another, and changes them until the arena has at most so many bytes, or nothing
-// more is gained; waves, binds and blocks are then new, and places are chosen. False out of memory: the program may only be destroyed.
+// more is gained; stages, binds and blocks are then new, and places are chosen. False out of memory: the program may only be destroyed.
 bool tc_rematerialize_fit(tc_program *p, const tc_plan *plan, size_t budget);
 
 #endif

@@ -164,18 +164,18 @@ static void delay_steps(ordering *o) {
   }
 }
 
-// Steps in the order of their waves, each as early as its operands are there. They were added output by output: all that a first layer's gradient takes
+// Steps in the order of their stages, each as early as its operands are there. They were added output by output: all that a first layer's gradient takes
 // before any other layer's, which would keep the activations of all.
-static bool sort_by_wave(tc_program *p) {
-  uint32_t n_wave = 0;
-  for (uint32_t i = 0; i < p->n_step; i++) n_wave = TC_MAX_OF(n_wave, p->step[i].wave + 1);
+static bool sort_by_stage(tc_program *p) {
+  uint32_t n_stage = 0;
+  for (uint32_t i = 0; i < p->n_step; i++) n_stage = TC_MAX_OF(n_stage, p->step[i].stage + 1);
   tc_step *sorted = tc_malloc((p->n_step + 1) * sizeof *sorted);
-  uint32_t *at = tc_calloc(n_wave + 1, sizeof *at);
+  uint32_t *at = tc_calloc(n_stage + 1, sizeof *at);
   bool ok = sorted && at;
   if (ok) {
-    for (uint32_t i = 0; i < p->n_step; i++) at[p->step[i].wave + 1]++;
-    for (uint32_t w = 1; w <= n_wave; w++) at[w] += at[w - 1];
-    for (uint32_t i = 0; i < p->n_step; i++) sorted[at[p->step[i].wave]++] = p->step[i];
+    for (uint32_t i = 0; i < p->n_step; i++) at[p->step[i].stage + 1]++;
+    for (uint32_t w = 1; w <= n_stage; w++) at[w] += at[w - 1];
+    for (uint32_t i = 0; i < p->n_step; i++) sorted[at[p->step[i].stage]++] = p->step[i];
     memcpy(p->step, sorted, p->n_step * sizeof *sorted);
   }
   tc_free(sorted);
@@ -198,7 +198,7 @@ static bool reorder(tc_program *p, const tc_plan *plan) {
   ordering o = {.p = p, .plan = plan};
   o.used = tc_calloc(p->n_block + 1, sizeof *o.used);
   o.over = tc_malloc((plan->n_leaf + 1) * sizeof *o.over), o.assigns = tc_malloc((plan->n_out + 1) * sizeof *o.assigns);
-  bool ok = o.used && o.over && o.assigns && sort_by_wave(p) && list_init(&o.list, p->n_step);
+  bool ok = o.used && o.over && o.assigns && sort_by_stage(p) && list_init(&o.list, p->n_step);
   ok = ok && tc_binders_init(&o.binders, p, plan, false) && tc_binders_init(&o.writers, p, plan, true);
   if (ok) {
     memset(o.over, 0xFF, plan->n_leaf * sizeof *o.over), memset(o.assigns, 0xFF, plan->n_out * sizeof *o.assigns);
@@ -226,14 +226,14 @@ bool tc_memory_order(tc_program *p, const tc_plan *plan, size_t budget) {
   bool much = budget && early > budget;
   if (early < LARGE_ARENA && !much) return true;
   if (!reorder(p, plan)) return false;
-  uint32_t *wave = tc_malloc((p->n_step + 1) * sizeof *wave);
-  if (!wave) return false;
-  for (uint32_t i = 0; i < p->n_step; i++) wave[i] = p->step[i].wave, p->step[i].wave = i;
+  uint32_t *stage = tc_malloc((p->n_step + 1) * sizeof *stage);
+  if (!stage) return false;
+  for (uint32_t i = 0; i < p->n_step; i++) stage[i] = p->step[i].stage, p->step[i].stage = i;
   bool ok = tc_memory_place(p, plan);
   if (ok && p->arena_bytes > early - (much ? 0 : early / 8)) {
-    for (uint32_t i = 0; i < p->n_step; i++) p->step[i].wave = wave[i];
+    for (uint32_t i = 0; i < p->n_step; i++) p->step[i].stage = stage[i];
     ok = tc_memory_place(p, plan);
   }
-  tc_free(wave);
+  tc_free(stage);
   return ok;
 }

@@ -31,7 +31,7 @@ static uint32_t place_of(tc_builder *b, uint32_t n) {
 static tc_step *add_step(tc_builder *b, tc_program *p, tc_step_kind kind) {
   if (!TC_GROW(p->step, p->cap_step, p->n_step + 1)) return NULL;
   tc_step *s = &p->step[p->n_step++];
-  *s = (tc_step){.kind = (uint8_t)kind, .first_bind = p->n_bind, .first_num = p->n_num, .extent = 1, .grain = 1, .wave = b->wave};
+  *s = (tc_step){.kind = (uint8_t)kind, .first_bind = p->n_bind, .first_num = p->n_num, .extent = 1, .grain = 1, .stage = b->stage};
   return s;
 }
 
@@ -42,14 +42,14 @@ static bool bind_place(tc_program *p, tc_step *s, uint32_t place) {
   return true;
 }
 
-// Prepared values are there before the first wave; among themselves they have waves of their own.
-static uint32_t wave_after(const tc_builder *b, uint32_t n) {
+// Prepared values are there before the first stage; among themselves they have stages of their own.
+static uint32_t stage_after(const tc_builder *b, uint32_t n) {
   n = tc_fusion_root(&b->gr, n);
   return b->lasts[n] == TC_LASTS_MADE && !b->preparing ? 0 : b->made_in[n];
 }
 
 // Indices are checked as early as they are known, so that a bad one stops the run before parameters change, and once for an extent. What reads them
-// comes in a later wave.
+// comes in a later stage.
 static bool add_check(tc_builder *b, uint32_t n) {
   tc_program *p = b->p;
   const tc_gnode *x = &p->graph.node[n];
@@ -62,8 +62,8 @@ static bool add_check(tc_builder *b, uint32_t n) {
     if ((uint64_t)p->graph.node[y->in[0]].shape->d.dim[y->attr[0]] == extent) return true;
   }
   b->next_check[n] = b->checks[root], b->checks[root] = n + 1;
-  b->wave = wave_after(b, index);
-  b->made_in[root] = b->wave + 1;
+  b->stage = stage_after(b, index);
+  b->made_in[root] = b->stage + 1;
   tc_step *s = add_step(b, p, TC_STEP_CHECK);
   if (!s || !bind_place(p, s, place_of(b, index))) return false;
   s->node = n, s->op = x->op;
@@ -84,8 +84,8 @@ static bool is_shared(const tc_gnode *x) {
 static bool add_row(tc_builder *b, uint32_t n) {
   tc_program *p = b->p;
   const tc_gnode *x = &p->graph.node[n];
-  b->wave = 0;
-  for (int i = 0; i < x->n_in; i++) b->wave = TC_MAX_OF(b->wave, wave_after(b, x->in[i]));
+  b->stage = 0;
+  for (int i = 0; i < x->n_in; i++) b->stage = TC_MAX_OF(b->stage, stage_after(b, x->in[i]));
   tc_step *s = add_step(b, p, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
   if (!s) return false;
   s->op = x->op, s->node = n;
@@ -104,7 +104,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
   for (int i = 0; i < x->n_arg; i++) p->num[p->n_num++] = (tc_num_source){true, x->arg + (uint32_t)i};
   if (filled) p->num[p->n_num++] = (tc_num_source){true, p->graph.node[x->in[0]].arg};
   if (!bind_place(p, s, place_of(b, n))) return false;
-  b->made_in[n] = b->wave + 1;
+  b->made_in[n] = b->stage + 1;
   return true;
 }
 
@@ -145,8 +145,8 @@ static bool add_kernel(tc_builder *b, const tc_fusion *fusion, tc_status *st) {
   if (*st != TC_OK) return false;
   b->preparing = is_prepared(b, fusion, &e);
   tc_program *p = b->preparing ? b->p->prepare : b->p;
-  b->wave = 0;
-  for (uint32_t i = 0; i < e.n_read; i++) b->wave = TC_MAX_OF(b->wave, wave_after(b, e.read[i]));
+  b->stage = 0;
+  for (uint32_t i = 0; i < e.n_read; i++) b->stage = TC_MAX_OF(b->stage, stage_after(b, e.read[i]));
   for (uint32_t i = 0; i < e.n_written && b->preparing; i++) b->lasts[tc_fusion_root(&b->gr, e.written[i])] = TC_LASTS_MADE;
   if (!b->preparing) b->plan->bytes_moved += e.bytes;
   b->preparing = false;
@@ -160,7 +160,7 @@ static bool add_kernel(tc_builder *b, const tc_fusion *fusion, tc_status *st) {
   s->n_bind = e.n_buf, p->n_bind += e.n_buf;
   s->n_num = e.n_num, p->n_num += e.n_num;
   if (!tc_steps_fill(b, p, s, &e)) return false;
-  for (uint32_t i = 0; i < e.n_written; i++) b->made_in[tc_fusion_root(&b->gr, e.written[i])] = b->wave + 1;
+  for (uint32_t i = 0; i < e.n_written; i++) b->made_in[tc_fusion_root(&b->gr, e.written[i])] = b->stage + 1;
   return true;
 }
 
@@ -168,7 +168,7 @@ static bool add_kernel(tc_builder *b, const tc_fusion *fusion, tc_status *st) {
 static bool add_conv(tc_builder *b, uint32_t n) {
   tc_program *p = b->p;
   const tc_gnode *x = &p->graph.node[n];
-  b->wave = TC_MAX_OF(wave_after(b, x->in[0]), wave_after(b, x->in[1]));
+  b->stage = TC_MAX_OF(stage_after(b, x->in[0]), stage_after(b, x->in[1]));
   tc_step *s = add_step(b, p, TC_STEP_CALL);
   if (!s) return false;
   s->call = p->graph.call[x->attr[0]], s->op = x->op, s->node = n;
@@ -181,7 +181,7 @@ static bool add_conv(tc_builder *b, uint32_t n) {
   s->work = (double)s->bytes;
   b->plan->bytes_moved += s->bytes;
   if (!bind_place(p, s, place_of(b, n))) return false;
-  b->made_in[n] = b->wave + 1;
+  b->made_in[n] = b->stage + 1;
   return true;
 }
 
@@ -191,8 +191,8 @@ static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *
   const tc_vendor_operand *in[] = {&v->left, &v->right, &v->bias};
   int n_in = v->after == TC_AFTER_BIAS ? 3 : 2;
   const tc_gpu_product_facts *f = &v->facts;
-  b->wave = 0;
-  for (int i = 0; i < n_in; i++) b->wave = TC_MAX_OF(b->wave, wave_after(b, in[i]->node));
+  b->stage = 0;
+  for (int i = 0; i < n_in; i++) b->stage = TC_MAX_OF(b->stage, stage_after(b, in[i]->node));
   tc_step *s = add_step(b, p, TC_STEP_CALL);
   if (!s) return tc_gpu_call_release(product), false;
   s->call = product, s->op = TC_OP_MATMUL, s->node = v->result;
@@ -206,7 +206,7 @@ static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *
   s->bytes += (uint64_t)y->shape->count * tc_type_bytes(y->type);
   b->plan->bytes_moved += s->bytes;
   if (!bind_place(p, s, place_of(b, v->result))) return false;
-  b->made_in[tc_fusion_root(&b->gr, v->result)] = b->wave + 1;
+  b->made_in[tc_fusion_root(&b->gr, v->result)] = b->stage + 1;
   return true;
 }
 

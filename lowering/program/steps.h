@@ -20,8 +20,8 @@ typedef struct tc_builder {
   size_t op_by_op, least;  // bytes: of the records one by one; of the steps made last, SIZE_MAX: none were
   tc_arena fusion_plan, expansion;  // scratch of one fusion plan, of one kernel
   uint32_t *place;  // per node
-  uint32_t *made_in;  // per node: the wave after which it is there
-  uint32_t wave;  // of the step being added
+  uint32_t *made_in;  // per node: the stage after which it is there
+  uint32_t stage;  // of the step being added
   bool preparing;  // that step makes prepared values
   bool prepare;  // some may
   uint8_t *emitted;  // per fusion: whether it has its step, or is on the way to it

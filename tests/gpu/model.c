@@ -481,10 +481,10 @@ static double model_planted(const void *arg) {
 
 int main(void) {
   static const way ways[] = {{"tc:cuda", "tc:cuda", "libsim-cuda.so", NULL, NULL, NULL},
-                             {"tc:hip, waves of 64", "tc:hip", "libsim-hip.so", "gfx90a", NULL, NULL},
+                             {"tc:hip, stages of 64", "tc:hip", "libsim-hip.so", "gfx90a", NULL, NULL},
                              {"cuBLASLt", "tc:cuda", "libsim-cuda.so", NULL, "TC_CUBLASLT_LIBRARY", "libsim-cublaslt.so"},
                              {"hipBLASLt", "tc:hip", "libsim-hip.so", "gfx90a", "TC_HIPBLASLT_LIBRARY", "libsim-hipblaslt.so"},
-                             {"rocBLAS, waves of 32", "tc:hip", "libsim-hip.so", "gfx1100", "TC_ROCBLAS_LIBRARY", "libsim-rocblas.so"}};
+                             {"rocBLAS, stages of 32", "tc:hip", "libsim-hip.so", "gfx1100", "TC_ROCBLAS_LIBRARY", "libsim-rocblas.so"}};
   static const struct {
     plant what;
     const char *name;

@@ -242,7 +242,7 @@ static tc_kir wave(void) {
   return n;
 }
 
-#define BREAK_WAVE(change, what) \
+#define BREAK_STAGE(change, what) \
   do { \
     tc_kir n = wave(); \
     change; \
@@ -294,13 +294,13 @@ Test(kir, threads) {
   BREAK_WIDE(OP2(&n, UNPACK, TC_F32, 128, 0, W_ZERO, W_ZERO), "with threads has no such op");
   BREAK_WIDE(OP2(&n, INTERLEAVE, TC_F32, 32, 0, W_ONE, W_ONE), "do not stay");
   BREAK_WIDE((OP1(&n, CAST, TC_BF16, 32, 0, W_ONE), OP1(&n, BITCAST, TC_I32, 16, 0, W_MMA + 1)), "16 lanes for 32");
-  BREAK_WAVE((void)0, NULL);
-  BREAK_WAVE(n.inst[3].lanes = 256, "not 4 a thread");
-  BREAK_WAVE(OP1(&n, SHFL_XOR, TC_F32, 512, 32, 3), NULL);
-  BREAK_WAVE(OP1(&n, SHFL_XOR, TC_F32, 512, 64, 3), "by 64 of 128");
-  BREAK_WAVE((OP1(&n, EXTRACT, TC_F16, 128, 3, 1), OP2(&n, INTERLEAVE, TC_F16, 256, 0, 4, 4)), NULL);
-  BREAK_WAVE(n.inst[3].src[0] = 2, "type f32 is not allowed");
-  BREAK_WAVE(n.inst[3].src[1] = TC_NONE, "operand 1");
+  BREAK_STAGE((void)0, NULL);
+  BREAK_STAGE(n.inst[3].lanes = 256, "not 4 a thread");
+  BREAK_STAGE(OP1(&n, SHFL_XOR, TC_F32, 512, 32, 3), NULL);
+  BREAK_STAGE(OP1(&n, SHFL_XOR, TC_F32, 512, 64, 3), "by 64 of 128");
+  BREAK_STAGE((OP1(&n, EXTRACT, TC_F16, 128, 3, 1), OP2(&n, INTERLEAVE, TC_F16, 256, 0, 4, 4)), NULL);
+  BREAK_STAGE(n.inst[3].src[0] = 2, "type f32 is not allowed");
+  BREAK_STAGE(n.inst[3].src[1] = TC_NONE, "operand 1");
   BREAK(n.inst[SUM].op = TC_IR_COMMIT, "too many");
   BREAK(OP0(&n, COMMIT, TC_BOOL, 1, 0), "without threads");
   BREAK(n.tile[0].of_lanes = 1, "without threads");

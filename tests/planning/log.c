@@ -106,7 +106,7 @@ static void topics(void) {
   work(2);
   EXPECT_SAID(": recorded\n%0 = leaf f32[7] tc:cpu");
   EXPECT_SAID("\nsimplified\n");
-  EXPECT_SAID("1 steps, 1 waves");
+  EXPECT_SAID("1 steps, 1 stages");
   set("TC_LOG", "kernel,kir");
   work(2);
   tc_sync_point p;

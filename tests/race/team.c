@@ -130,12 +130,12 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// A job of n_waves waves with a task a thread; idle_us of sleep between jobs.
-static void cost_print(const char *what, int n_waves, int64_t tasks, unsigned idle_us, int n) {
-  int64_t *counts = calloc((size_t)n_waves, sizeof *counts);
+// A job of n_stages waves with a task a thread; idle_us of sleep between jobs.
+static void cost_print(const char *what, int n_stages, int64_t tasks, unsigned idle_us, int n) {
+  int64_t *counts = calloc((size_t)n_stages, sizeof *counts);
   double *us = calloc((size_t)n, sizeof *us);
-  for (int i = 0; i < n_waves; i++) counts[i] = tasks;
-  tc_job job = {empty_task, NULL, n_waves, counts, 0, 0};
+  for (int i = 0; i < n_stages; i++) counts[i] = tasks;
+  tc_job job = {empty_task, NULL, n_stages, counts, 0, 0};
   for (int i = 0; i < n; i++) {
     if (idle_us) usleep(idle_us);
     double from = now_us();

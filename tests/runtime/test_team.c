@@ -1,4 +1,4 @@
-// The team: every task once, waves in order, statuses, scratch memory, float mode, and what one thread must not cost.
+// The team: every task once, stages in order, statuses, scratch memory, float mode, and what one thread must not cost.
 // Races are looked for by tests/race/team.c.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // cpu_set_t
@@ -27,10 +27,10 @@ typedef struct record {
   pthread_t caller;
 } record;
 
-static void record_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+static void record_task(void *arg, int stage, int64_t index, tc_worker *worker) {
   record *r = arg;
-  for (int i = 0; wave > 0 && i < 100; i++)
-    if (r->runs[wave - 1][i] != 1) r->n_wrong++;
+  for (int i = 0; stage > 0 && i < 100; i++)
+    if (r->runs[stage - 1][i] != 1) r->n_wrong++;
   if ((worker->id == 0) != (pthread_equal(pthread_self(), r->caller) != 0)) r->n_wrong++;
   if ((uintptr_t)worker->scratch % 64 != 0) r->n_wrong++;
   memset(worker->scratch, 1, 1000);
@@ -38,7 +38,7 @@ static void record_task(void *arg, int wave, int64_t index, tc_worker *worker) {
   if ((_mm_getcsr() & ~0x3fu) != 0x1f80) r->n_wrong++;
 #endif
   r->n_threads = (int)worker->n;
-  r->runs[wave][index]++;
+  r->runs[stage][index]++;
 }
 
 static int record_run(record *r, int max_threads, bool spread) {
@@ -52,7 +52,7 @@ static int record_run(record *r, int max_threads, bool spread) {
   return status;
 }
 
-Test(team, every_task_runs_once_and_waves_in_order) {
+Test(team, every_task_runs_once_and_stages_in_order) {
   static record r;
   for (int threads = 1; threads <= 40; threads += 13) {
     tc_team_set_threads(threads);
@@ -77,16 +77,16 @@ typedef struct shared {
   atomic_bool helped;
 } shared;
 
-static void share_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+static void share_task(void *arg, int stage, int64_t index, tc_worker *worker) {
   shared *s = arg;
-  (void)wave;
+  (void)stage;
   s->who[index] = (int)worker->id;
   if (worker->id) s->helped = true;
   for (int i = 0; index == 0 && !s->helped && i < 10000; i++) usleep(1000);
   for (volatile int i = 0; i < 2000; i++) continue;
 }
 
-Test(team, threads_of_a_spread_wave_go_through_shares_of_their_own_and_help_at_the_ends_of_others) {
+Test(team, threads_of_a_spread_stage_go_through_shares_of_their_own_and_help_at_the_ends_of_others) {
   static shared s;
   for (int threads = 2; threads <= 5; threads++) {
     tc_team_set_threads(threads);
@@ -106,8 +106,8 @@ Test(team, threads_of_a_spread_wave_go_through_shares_of_their_own_and_help_at_t
   tc_team_stop();
 }
 
-static void fail_task(void *arg, int wave, int64_t index, tc_worker *worker) {
-  (void)wave;
+static void fail_task(void *arg, int stage, int64_t index, tc_worker *worker) {
+  (void)stage;
   if (index == *(int *)arg && worker->status == 0) worker->status = 7;
 }
 
@@ -121,8 +121,8 @@ Test(team, status_of_a_worker_is_returned_and_forgotten) {
 }
 
 // Half a microsecond, and the ids of those that ran it.
-static void brief_task(void *arg, int wave, int64_t index, tc_worker *worker) {
-  (void)wave, (void)index;
+static void brief_task(void *arg, int stage, int64_t index, tc_worker *worker) {
+  (void)stage, (void)index;
   atomic_fetch_or((atomic_uint *)arg, 1u << worker->id);
   for (volatile int i = 0; i < 500; i++) continue;
 }
@@ -155,8 +155,8 @@ Test(team, brief_jobs_wake_workers_only_where_many_follow_each_other) {
   tc_team_stop();
 }
 
-static void late_task(void *arg, int wave, int64_t index, tc_worker *worker) {
-  brief_task(arg, wave, index, worker);
+static void late_task(void *arg, int stage, int64_t index, tc_worker *worker) {
+  brief_task(arg, stage, index, worker);
   if (worker->id) usleep(50000);  // longer than the caller itself may be kept from running
 }
 
@@ -230,16 +230,16 @@ Test(team, caller_keeps_its_float_mode_mask_and_signals) {
 }
 
 typedef struct crossing {
-  _Atomic int at[2][2];  // where each thread did its task, by waves; -1: not yet
+  _Atomic int at[2][2];  // where each thread did its task, by stages; -1: not yet
 } crossing;
 
 // Two tasks that wait for each other, so that each thread does one. Between them the caller is moved to where the worker is.
-static void crossing_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+static void crossing_task(void *arg, int stage, int64_t index, tc_worker *worker) {
   crossing *c = arg;
   (void)index;
-  c->at[wave][worker->id] = sched_getcpu();
-  for (time_t end = time(NULL) + 20; worker->n > 1 && (c->at[wave][0] < 0 || c->at[wave][1] < 0) && time(NULL) < end;) sched_yield();
-  if (wave > 0 || worker->id > 0) return;
+  c->at[stage][worker->id] = sched_getcpu();
+  for (time_t end = time(NULL) + 20; worker->n > 1 && (c->at[stage][0] < 0 || c->at[stage][1] < 0) && time(NULL) < end;) sched_yield();
+  if (stage > 0 || worker->id > 0) return;
   cpu_set_t there;
   CPU_ZERO(&there);
   CPU_SET((size_t)c->at[0][1], &there);
@@ -253,7 +253,7 @@ Test(team, a_worker_gives_way_to_a_caller_that_was_moved_to_its_core) {
   tc_team_set_threads(2);
   for (int i = 0; i < 3; i++) {
     crossing c = {{{-1, -1}, {-1, -1}}};
-    tc_job job = {.task = crossing_task, .arg = &c, .n_waves = 2, .n_tasks = (const int64_t[]){2, 2}};
+    tc_job job = {.task = crossing_task, .arg = &c, .n_stages = 2, .n_tasks = (const int64_t[]){2, 2}};
     int status = tc_team_run(&job);
     sched_setaffinity(0, sizeof before, &before);
     cr_assert_eq(status, 0);
@@ -268,10 +268,10 @@ typedef struct masks {
   _Atomic int seen;
 } masks;
 
-static void masks_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+static void masks_task(void *arg, int stage, int64_t index, tc_worker *worker) {
   masks *m = arg;
   cpu_set_t set;
-  (void)wave, (void)index;
+  (void)stage, (void)index;
   if (worker->id > 0 && sched_getaffinity(0, sizeof set, &set) == 0) m->n_cpus = CPU_COUNT(&set);
   m->seen++;
   for (time_t end = time(NULL) + 20; worker->n > 1 && m->seen < 2 && time(NULL) < end;) sched_yield();
@@ -287,7 +287,7 @@ Test(team, workers_that_are_not_pinned_run_on_all_cores_wherever_their_caller_is
   CPU_SET((size_t)sched_getcpu(), &here);
   tc_team_set_threads(n_cores + 1);  // more than cores are not pinned
   sched_setaffinity(0, sizeof here, &here);
-  tc_job job = {.task = masks_task, .arg = &m, .n_waves = 1, .n_tasks = (const int64_t[]){2}};
+  tc_job job = {.task = masks_task, .arg = &m, .n_stages = 1, .n_tasks = (const int64_t[]){2}};
   int status = tc_team_run(&job);
   sched_setaffinity(0, sizeof before, &before);
   cr_assert_eq(status, 0);
