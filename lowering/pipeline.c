@@ -128,8 +128,8 @@ static bool prepares_much(const tc_builder *b, bool *much) {
   *much = false;
   if (!read) return false;
   for (uint32_t i = 0; i < p->n_kept; i++) made += p->kept_bytes[i];
-  for (uint32_t i = 0; i < q->n_bind; i++)
-    if (q->bind[i] < b->plan->n_leaf) read[q->bind[i]] = true;
+  for (uint32_t i = 0; i < q->n_binding; i++)
+    if (q->binding[i] < b->plan->n_leaf) read[q->binding[i]] = true;
   for (uint32_t n = 0; n < b->plan->n_node; n++)
     if (b->lasts[n] == TC_LASTS_LEAF && read[b->plan->leaf_of[n]]) of += (size_t)p->graph.node[n].shape->count * tc_type_bytes(p->graph.node[n].type);
   tc_free(read);
@@ -177,7 +177,7 @@ static tc_status init_builder(tc_builder *b) {
   b->mode = TC_FUSE_ANY, b->least = SIZE_MAX;
   b->forced = tc_arena_alloc(arena, n + 1);
   b->emitted = tc_arena_alloc(arena, n + 1);
-  b->place = tc_arena_alloc(arena, (n + 1) * sizeof *b->place);
+  b->storage = tc_arena_alloc(arena, (n + 1) * sizeof *b->storage);
   b->made_in = tc_arena_alloc(arena, (n + 1) * sizeof *b->made_in);
   b->lasts = tc_arena_alloc(arena, n + 1);
   b->alone = tc_arena_alloc(arena, (n + 1) * sizeof *b->alone);
@@ -185,14 +185,14 @@ static tc_status init_builder(tc_builder *b) {
   b->next_check = tc_arena_alloc(arena, (n + 1) * sizeof *b->next_check);
   b->way = tc_arena_alloc(arena, (n + 1) * sizeof *b->way);
   b->p->prepare = tc_calloc(1, sizeof *b->p->prepare);
-  bool room = b->forced && b->emitted && b->place && b->made_in && b->lasts && b->alone && b->checks && b->next_check && b->way && b->p->prepare;
+  bool room = b->forced && b->emitted && b->storage && b->made_in && b->lasts && b->alone && b->checks && b->next_check && b->way && b->p->prepare;
   return room && tc_memory_op_by_op(b->plan, &b->op_by_op) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
 }
 
 static tc_status make_fusions(tc_builder *b) {
   uint32_t n = b->p->graph.n;
   tc_steps_clear(b->p);
-  memset(b->place, 0xFF, n * sizeof *b->place);
+  memset(b->storage, 0xFF, n * sizeof *b->storage);
   memset(b->made_in, 0, n * sizeof *b->made_in);
   memset(b->emitted, 0, n);
   memset(b->checks, 0, n * sizeof *b->checks);
@@ -204,8 +204,8 @@ static tc_status make_fusions(tc_builder *b) {
 
 // Whether there is a temporary of the kind that thrift is about.
 static bool holds_large(const tc_program *p) {
-  for (uint32_t i = 0; i < p->n_block; i++)
-    if (p->block[i].bytes >= TC_LARGE_BYTES) return true;
+  for (uint32_t i = 0; i < p->n_allocation; i++)
+    if (p->allocation[i].bytes >= TC_LARGE_BYTES) return true;
   return false;
 }
 
@@ -253,7 +253,7 @@ static tc_status make_launches(tc_program *p) {
 // Where temporaries are more than the budget, some are made again.
 static bool keep_to_budget(tc_program *p, const tc_plan *plan) {
   size_t budget = tc_plan_budget(plan), before = 0;
-  if (!tc_memory_place(p, plan)) return false;
+  if (!tc_memory_plan_place(p, plan)) return false;
   before = p->arena_bytes;
   if (budget == 0 || before <= budget) return true;
   uint32_t n = p->n_step;
@@ -314,7 +314,7 @@ static bool keep_rows(tc_program *p) {
   for (uint32_t i = 0; i < p->n_step && !p->gpu; i++) {
     tc_step *s = &p->step[i];
     if (!is_row(s)) continue;
-    s->row.value = n_value, n_value += s->n_bind;
+    s->row.value = n_value, n_value += s->n_binding;
     s->row.attr = n_attr, n_attr += (uint32_t)p->graph.node[s->node].n_attr;
   }
   if (n_value == 0) return true;
@@ -340,9 +340,9 @@ static tc_status finish(tc_program *p) {
   if (!keep_rows(p)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   for (tc_program *q = p; q; q = q->prepare) {
     shrink(&q->step, &q->cap_step, q->n_step, sizeof *q->step);
-    shrink(&q->bind, &q->cap_bind, q->n_bind, sizeof *q->bind);
+    shrink(&q->binding, &q->cap_binding, q->n_binding, sizeof *q->binding);
     shrink(&q->num, &q->cap_num, q->n_num, sizeof *q->num);
-    shrink(&q->block, &q->cap_block, q->n_block, sizeof *q->block);
+    shrink(&q->allocation, &q->cap_allocation, q->n_allocation, sizeof *q->allocation);
     shrink(&q->kept_bytes, &q->cap_kept, q->n_kept, sizeof *q->kept_bytes);
   }
   tc_graph_fini(&p->graph);

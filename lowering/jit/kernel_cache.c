@@ -41,7 +41,7 @@ typedef struct origin {
   const char *text, *stem;
   uint32_t own;
   tc_gpu *gpu;
-  uint64_t place;  // see tc_kernel_wish
+  uint64_t site;  // see tc_kernel_wish
   double work;  // of all steps that wish for it together
   tc_general *general;
 } origin;
@@ -256,7 +256,7 @@ static tc_status find_or_add_text(const origin *from, making_list *list, tc_kern
 }
 
 static tc_status find_or_add_wish(tc_kernel_wish *w, tc_gpu *gpu, making_list *list) {
-  const origin from = {w->kir, w->text, w->stem, w->own, gpu, w->place, w->work, w->general};
+  const origin from = {w->kir, w->text, w->stem, w->own, gpu, w->site, w->work, w->general};
   if (from.kir) return find_or_add_kir(&from, list, &w->kernel);
   if (from.text) return find_or_add_text(&from, list, &w->kernel);
   list->at[list->n++] = (making){.from = from};
@@ -269,7 +269,7 @@ static tc_status find_or_add_wish(tc_kernel_wish *w, tc_gpu *gpu, making_list *l
 static bool widen_given(making *m) {
   tc_general *given = m->from.general, wider;
   if (given->kir.n_num > TC_GENERAL_NUMS) return false;
-  if (!tc_family_meet(~m->from.place, &given->kir, &wider)) {
+  if (!tc_family_meet(~m->from.site, &given->kir, &wider)) {
     m->wide = *given, *given = (tc_general){0};
     return true;
   }
@@ -282,12 +282,12 @@ static bool widen_given(making *m) {
 
 static bool has_general(making *m) {
   if (m->from.general && m->from.general->kir.n_inst) return widen_given(m);
-  return tc_family_meet(m->from.place, m->from.kir, &m->wide);
+  return tc_family_meet(m->from.site, m->from.kir, &m->wide);
 }
 
 // The general kernel that a kernel is given, or that one of its family's has, behind the list's others if it is new.
 static tc_status find_or_add_general(making *m, making_list *list) {
-  if (!m->from.place || m->from.gpu || !tc_compiler_compiles() || !tc_options_get()->general_kernels) return TC_OK;
+  if (!m->from.site || m->from.gpu || !tc_compiler_compiles() || !tc_options_get()->general_kernels) return TC_OK;
   if (!has_general(m) || m->done) return TC_OK;
   return find_or_add_kir(&(origin){.kir = &m->wide.kir, .stem = m->from.stem, .work = m->from.work}, list, &m->general);
 }

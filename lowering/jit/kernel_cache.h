@@ -21,7 +21,7 @@ typedef struct tc_kernel_wish {
   const char *text;  // of a GPU's kernel, called stem, whose launch is said by who asks; NULL, too: it is the GPU's own
   uint32_t own;  // which of the GPU's (tc_gpu_own_make), which keeps it: none is given
   const char *stem;
-  uint64_t place;  // equal for kernels that do the same at different sizes; 0: none
+  uint64_t site;  // equal for kernels that do the same at different sizes; 0: none
   double work;  // of a run: estimated nanoseconds of one thread in compiled code
   tc_general *general;  // taken: a kernel that does the same, and more; NULL or without instructions: none
   tc_kernel *kernel;

@@ -58,11 +58,11 @@ static uint64_t argument_of(const tc_kir_inst *i) {
 // ---- families ----
 
 // pre: constants that may vary are 0. False: no memory.
-static bool hash_of(uint64_t place, const tc_kir *kir, tc_hash *out) {
-  size_t bytes = sizeof place + tc_kir_key_bytes(kir);
+static bool hash_of(uint64_t site, const tc_kir *kir, tc_hash *out) {
+  size_t bytes = sizeof site + tc_kir_key_bytes(kir);
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return false;
-  key[0] = place;
+  key[0] = site;
   tc_kir_write_key(kir, key + 1);
   *out = tc_hash_bytes(key, bytes);
   tc_free(key);
@@ -202,13 +202,13 @@ static bool widen_constants(tc_general *g, const int64_t *value, const bool *var
   return g->n_value > 0;
 }
 
-bool tc_family_meet(uint64_t place, const tc_kir *kir, tc_general *out) {
+bool tc_family_meet(uint64_t site, const tc_kir *kir, tc_general *out) {
   *out = (tc_general){.value = tc_malloc(TC_GENERAL_NUMS * sizeof *out->value)};
   int64_t *value = tc_malloc(kir->n_inst * sizeof *value);
   bool *varies = tc_calloc(kir->n_inst, sizeof *varies), copied = value && varies && out->value && copy_kir(kir, &out->kir), found = false;
   tc_hash id;
   uint32_t n = copied ? blank_constants(&out->kir, value) : 0;
-  if (n > 0 && hash_of(place, &out->kir, &id)) {
+  if (n > 0 && hash_of(site, &out->kir, &id)) {
     meet_values(id, n, value, varies);
     found = widen_constants(out, value, varies);
   }
@@ -218,9 +218,9 @@ bool tc_family_meet(uint64_t place, const tc_kir *kir, tc_general *out) {
   return found;
 }
 
-bool tc_family_varies(uint64_t place, int64_t number) {
+bool tc_family_varies(uint64_t site, int64_t number) {
   bool varies = false;
-  meet_values(tc_hash_bytes(&place, sizeof place), 1, &number, &varies);
+  meet_values(tc_hash_bytes(&site, sizeof site), 1, &number, &varies);
   return varies;
 }
 

@@ -21,9 +21,9 @@ typedef struct tc_general {
 
 // The general kernel for this one. False: it is the first of its family, or the first one again; it has too much that varies; or there is no memory.
 // place: equal for kernels that may be of a family.
-bool tc_family_meet(uint64_t place, const tc_kir *kir, tc_general *out);
+bool tc_family_meet(uint64_t site, const tc_kir *kir, tc_general *out);
 // Whether this number of what is done at the place was another one before, in this process or one that kept what it knew.
-bool tc_family_varies(uint64_t place, int64_t number);
+bool tc_family_varies(uint64_t site, int64_t number);
 // Releases what it owns, leaving nothing.
 void tc_family_drop(tc_general *g);
 void tc_family_clear(void);

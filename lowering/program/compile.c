@@ -18,7 +18,7 @@ static void tune_step(tc_builder *b, tc_program *p, tc_step *s) {
   if (!tc_tune(&s->draft->product, &b->gr, s->draft->fusion, &b->expansion, &cut)) return;
   tc_error_mark before = tc_error_now();
   tc_status st = tc_emit_fusion(&e, &b->gr, s->draft->fusion, &cut, &b->expansion);
-  if (st == TC_OK && e.n_buf == s->n_bind && e.n_num == s->n_num)
+  if (st == TC_OK && e.n_buf == s->n_binding && e.n_num == s->n_num)
     (void)tc_steps_fill(b, p, s, &e);  // its places are there already
   else if (st == TC_OK)
     tc_kir_destroy(&e.kir);
@@ -27,8 +27,8 @@ static void tune_step(tc_builder *b, tc_program *p, tc_step *s) {
 
 // Whether the places and scalars of the step are those of the expansion.
 static bool has_operands(const tc_builder *b, const tc_program *p, const tc_step *s, const tc_emit_result *e) {
-  bool same = e->n_buf == s->n_bind && e->n_num == s->n_num;
-  for (uint32_t i = 0; i < e->n_buf && same; i++) same = p->bind[s->first_bind + i] == b->place[tc_fusion_root(&b->gr, e->buf[i])];
+  bool same = e->n_buf == s->n_binding && e->n_num == s->n_num;
+  for (uint32_t i = 0; i < e->n_buf && same; i++) same = p->binding[s->first_binding + i] == b->storage[tc_fusion_root(&b->gr, e->buf[i])];
   for (uint32_t i = 0; i < e->n_num && same; i++) {
     const tc_num_source *x = &p->num[s->first_num + i];
     same = x->is_arg == e->num[i].is_arg && x->value == e->num[i].value;
@@ -37,19 +37,19 @@ static bool has_operands(const tc_builder *b, const tc_program *p, const tc_step
 }
 
 // What else a product's rows must have in common for one kernel to do for any number of them.
-static uint64_t place_of_rows(uint64_t place, const tc_product_facts *f) {
-  const uint64_t of[] = {place, (uint64_t)f->of.n, (uint64_t)f->of.k, f->acc, f->left.type, f->right.type};
+static uint64_t site_of_rows(uint64_t storage, const tc_product_facts *f) {
+  const uint64_t of[] = {storage, (uint64_t)f->of.n, (uint64_t)f->of.k, f->acc, f->left.type, f->right.type};
   return tc_hash_bytes(of, sizeof of).lo;
 }
 
 // A product whose number of rows was seen to vary gets a kernel that takes it as an argument. Without
 // memory it gets none.
-static void generalize_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t place) {
+static void generalize_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t storage) {
   tc_emit_result e;
   tc_draft *d = s->draft;
   int64_t general = tc_options_get()->general_kernels;
   if (!general || tc_target_is_gpu(&b->p->graph.target)) return;
-  if (!tc_family_varies(place_of_rows(place, &d->product), d->product.of.m) && general < 2) return;
+  if (!tc_family_varies(site_of_rows(storage, &d->product), d->product.of.m) && general < 2) return;
   tc_arena_reset(&b->expansion);
   if (tc_emit_any_rows(&e, &b->gr, d->fusion, d->units, &b->expansion) != TC_OK) return;
   d->general = (tc_general){.kir = e.kir, .value = tc_malloc(TC_MAX_MORE * sizeof *d->general.value), .n_value = e.n_more};
@@ -91,8 +91,8 @@ static tc_kernel_wish *wish_for_steps(const tc_program *p, uint64_t graph, tc_ke
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];
     if (!s->draft) continue;
-    uint64_t place = graph ? graph + s->node : 0;
-    *next++ = (tc_kernel_wish){.kir = &s->draft->kir, .stem = s->draft->stem, .place = place, .work = s->work, .general = &s->draft->general};
+    uint64_t storage = graph ? graph + s->node : 0;
+    *next++ = (tc_kernel_wish){.kir = &s->draft->kir, .stem = s->draft->stem, .site = storage, .work = s->work, .general = &s->draft->general};
   }
   return next;
 }

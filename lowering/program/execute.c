@@ -18,8 +18,8 @@ static tc_ref_fn *const rows[TC_N_OP_ROWS] = {
 #undef TC_OP
 };
 
-static void *pointer_of(const tc_execution *r, uint32_t place) {
-  return tc_place_pointer(r->p, &r->at, place);
+static void *pointer_of(const tc_execution *r, uint32_t storage) {
+  return tc_storage_pointer(r->p, &r->at, storage);
 }
 
 static tc_status stop_run(const tc_execution *r, const tc_step *s, tc_status st) {
@@ -30,7 +30,7 @@ static tc_status stop_run(const tc_execution *r, const tc_step *s, tc_status st)
 
 // The first bad index in the share, or -1.
 static int64_t find_bad_index(const tc_execution *r, const tc_step *s, int64_t begin, int64_t end) {
-  const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
+  const int64_t *index = pointer_of(r, r->p->binding[s->first_binding]);
   int64_t extent = (int64_t)r->num[s->first_num];
   for (int64_t i = begin; i < end; i++)
     if (index[i] < -extent || index[i] >= extent) return i;
@@ -43,7 +43,7 @@ void tc_execution_report(const tc_plan *plan, const tc_execution *r, const tc_ca
   bool known = call && s->node < plan->n_node && call[s->node].op;
   tc_call by = known ? call[s->node] : (tc_call){tc_op_names[s->op], 0};
   if (s->kind == TC_STEP_CHECK) {
-    const int64_t *index = pointer_of(r, r->p->bind[s->first_bind]);
+    const int64_t *index = pointer_of(r, r->p->binding[s->first_binding]);
     int64_t at = r->p->gpu ? f->position : find_bad_index(r, s, 0, s->extent), bad = 0;
     if (!r->p->gpu)
       bad = index[at];
@@ -82,7 +82,7 @@ static void fill_broadcast(tc_view *v, const tc_row_value *x, const tc_dims *d) 
 
 static tc_status run_row(const tc_execution *r, const tc_step *s, int64_t begin, int64_t end) {
   const tc_row_value *x = r->p->row_value + s->row.value;
-  const uint32_t *bind = r->p->bind + s->first_bind, n_in = s->n_bind - 1;
+  const uint32_t *binding = r->p->binding + s->first_binding, n_in = s->n_binding - 1;
   tc_view in[TC_REF_MAX_IN];
   bool elementwise = tc_op_kind_of(s->op) == TC_KIND_ELEM;
   for (uint32_t i = 0; i < n_in; i++) {
@@ -90,14 +90,14 @@ static tc_status run_row(const tc_execution *r, const tc_step *s, int64_t begin,
       fill_broadcast(&in[i], &x[1 + i], &x->shape->d);
     else
       fill_view(&in[i], &x[1 + i]);
-    in[i].ptr = pointer_of(r, bind[i]);
+    in[i].ptr = pointer_of(r, binding[i]);
   }
   const uint64_t *attr = r->p->row_attr + s->row.attr, *arg = r->num + s->first_num;
   tc_ref_call call = {.n_in = (int)n_in, .in = in, .attr = attr, .arg = arg, .begin = begin, .end = end, .extent = s->extent};
   fill_view(&call.out, x);
-  call.out.ptr = pointer_of(r, bind[n_in]);
+  call.out.ptr = pointer_of(r, binding[n_in]);
   uint64_t value = 0;
-  if (n_in > 0 && bind[0] == bind[n_in]) {  // filled: one element, repeated, whose value is the last scalar
+  if (n_in > 0 && binding[0] == binding[n_in]) {  // filled: one element, repeated, whose value is the last scalar
     tc_ref_call one = {.out = {.ptr = &value, .type = in[0].type}, .arg = arg + s->n_num - 1};
     TC_TRY(tc_ref_full(&one));
     in[0].ptr = &value;
@@ -109,14 +109,14 @@ static tc_status run_row(const tc_execution *r, const tc_step *s, int64_t begin,
 static void run_quietly(const tc_execution *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
   if (s->kind == TC_STEP_KERNEL) {
     void *buf[TC_MAX_BUFS];
-    for (uint32_t i = 0; i < s->n_bind; i++) buf[i] = pointer_of(r, r->p->bind[s->first_bind + i]);
+    for (uint32_t i = 0; i < s->n_binding; i++) buf[i] = pointer_of(r, r->p->binding[s->first_binding + i]);
     tc_kernel_fn *fn = atomic_load_explicit(&s->kernel->fn, memory_order_acquire);
     fn(s->kernel->ctx, buf, r->num + s->first_num, begin, end, w);
     return;
   }
   if (s->kind == TC_STEP_ZERO) {
     const tc_row_value *x = r->p->row_value + s->row.value;
-    memset(pointer_of(r, r->p->bind[s->first_bind]), 0, (size_t)x->shape->count * tc_type_bytes(x->type));
+    memset(pointer_of(r, r->p->binding[s->first_binding]), 0, (size_t)x->shape->count * tc_type_bytes(x->type));
     return;
   }
   tc_status st = s->kind != TC_STEP_CHECK ? run_row(r, s, begin, end) : find_bad_index(r, s, begin, end) < 0 ? TC_OK : TC_ERR_INDEX;

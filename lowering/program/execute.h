@@ -20,7 +20,7 @@ typedef struct tc_execution_fault {
 
 typedef struct tc_execution {
   _Alignas(128) const tc_program *p;
-  tc_places at;
+  tc_storages at;
   const uint64_t *num;  // all steps' scalars
   const uint64_t *skip;  // steps that need not run; NULL: none
   tc_execution_fault *fault;

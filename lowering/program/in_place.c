@@ -1,7 +1,7 @@
 // Which outputs are written over the leaves that they are assigned to. See in_place.h.
 #include "lowering/program/in_place.h"
 
-#include "lowering/program/slot_users.h"
+#include "lowering/program/storage_users.h"
 #include "lowering/fusion/fusion.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
@@ -31,7 +31,7 @@ static uint32_t assigned_leaf(const tc_plan *plan, uint32_t o, bool hazard) {
 // Who binds which place, and when indices are checked for the last time.
 typedef struct users {
   const tc_program *p;
-  tc_binders all, writers;
+  tc_storage_users all, writers;
   uint32_t last_check;  // one more than its stage, 0: none are
 } users;
 
@@ -39,40 +39,40 @@ static bool users_init(users *u, const tc_program *p, const tc_plan *plan) {
   *u = (users){.p = p};
   for (uint32_t i = 0; i < p->n_step; i++)
     if (p->step[i].kind == TC_STEP_CHECK) u->last_check = TC_MAX_OF(u->last_check, p->step[i].stage + 1);
-  return tc_binders_init(&u->all, p, plan, false) && tc_binders_init(&u->writers, p, plan, true);
+  return tc_storage_users_init(&u->all, p, plan, false) && tc_storage_users_init(&u->writers, p, plan, true);
 }
 
 static void users_fini(users *u) {
-  tc_binders_fini(&u->all);
-  tc_binders_fini(&u->writers);
+  tc_storage_users_fini(&u->all);
+  tc_storage_users_fini(&u->writers);
 }
 
-static tc_step *writer_of(const users *u, uint32_t place) {
-  uint32_t first = tc_binders_first(&u->writers, place);
-  return first < tc_binders_end(&u->writers, place) ? &u->p->step[u->writers.step[first]] : NULL;
+static tc_step *writer_of(const users *u, uint32_t storage) {
+  uint32_t first = tc_storage_users_first(&u->writers, storage);
+  return first < tc_storage_users_end(&u->writers, storage) ? &u->p->step[u->writers.step[first]] : NULL;
 }
 
-static bool reads_place(const tc_program *p, const tc_step *s, uint32_t place) {
-  for (uint32_t j = 0; j < s->n_bind; j++)
-    if (p->bind[s->first_bind + j] == place && !tc_step_writes(s, j)) return true;
+static bool reads_storage(const tc_program *p, const tc_step *s, uint32_t storage) {
+  for (uint32_t j = 0; j < s->n_binding; j++)
+    if (p->binding[s->first_binding + j] == storage && !tc_step_writes(s, j)) return true;
   return false;
 }
 
 // The stage behind the last step that reads the place and is not the writer; 0: none does.
-static uint32_t read_until(const users *u, uint32_t place, const tc_step *writer) {
+static uint32_t read_until(const users *u, uint32_t storage, const tc_step *writer) {
   uint32_t stage = 0;
-  for (uint32_t i = tc_binders_first(&u->all, place); i < tc_binders_end(&u->all, place); i++) {
+  for (uint32_t i = tc_storage_users_first(&u->all, storage); i < tc_storage_users_end(&u->all, storage); i++) {
     const tc_step *s = &u->p->step[u->all.step[i]];
     tc_count(TC_PASS_IN_PLACE, 1);
-    if (s != writer && reads_place(u->p, s, place)) stage = TC_MAX_OF(stage, s->stage + 1);
+    if (s != writer && reads_storage(u->p, s, storage)) stage = TC_MAX_OF(stage, s->stage + 1);
   }
   return stage;
 }
 
 // Whether no step reads what this one writes.
 static bool is_last(const users *u, const tc_step *writer) {
-  for (uint32_t j = 0; j < writer->n_bind; j++)
-    if (tc_step_writes(writer, j) && read_until(u, u->p->bind[writer->first_bind + j], writer)) return false;
+  for (uint32_t j = 0; j < writer->n_binding; j++)
+    if (tc_step_writes(writer, j) && read_until(u, u->p->binding[writer->first_binding + j], writer)) return false;
   return true;
 }
 
@@ -91,12 +91,12 @@ bool tc_in_place_delay_writers(const tc_program *p, const tc_plan *plan) {
 // Whether nothing needs the leaf once the writer has begun. A run that fails leaves old values: nothing is written in place before the last check.
 static bool may_write_over(const users *u, const tc_step *writer, uint32_t leaf, bool hazard) {
   if (u->last_check > writer->stage) return false;
-  for (uint32_t i = tc_binders_first(&u->all, leaf); i < tc_binders_end(&u->all, leaf) && !hazard; i++) {
+  for (uint32_t i = tc_storage_users_first(&u->all, leaf); i < tc_storage_users_end(&u->all, leaf) && !hazard; i++) {
     const tc_step *s = &u->p->step[u->all.step[i]];
     tc_count(TC_PASS_IN_PLACE, 1);
     if (s != writer && s->stage >= writer->stage) return false;
-    for (uint32_t j = 0; j < s->n_bind && s == writer; j++)
-      if (u->p->bind[s->first_bind + j] == leaf && !(s->same >> j & 1)) return false;
+    for (uint32_t j = 0; j < s->n_binding && s == writer; j++)
+      if (u->p->binding[s->first_binding + j] == leaf && !(s->same >> j & 1)) return false;
   }
   return true;
 }

@@ -12,18 +12,18 @@
 
 // The stages in which each block is alive; made[o]: the stage in which output o is written, if it has memory of its own.
 static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
-  for (uint32_t i = 0; i < p->n_block; i++) p->block[i].first = UINT32_MAX, p->block[i].last = 0, p->block[i].called = false;
+  for (uint32_t i = 0; i < p->n_allocation; i++) p->allocation[i].first = UINT32_MAX, p->allocation[i].last = 0, p->allocation[i].called = false;
   for (uint32_t o = 0; o < plan->n_out; o++) made[o] = plan->out[o].donor == TC_LEAF_NONE ? UINT32_MAX : 0;
   for (uint32_t i = 0; i < p->n_step; i++)
-    for (uint32_t j = 0; j < p->step[i].n_bind; j++) {
-      uint32_t place = p->bind[p->step[i].first_bind + j], stage = p->step[i].stage;
+    for (uint32_t j = 0; j < p->step[i].n_binding; j++) {
+      uint32_t storage = p->binding[p->step[i].first_binding + j], stage = p->step[i].stage;
       tc_count(TC_PASS_MEMORY, 1);
-      if (place & ARENA_BIT) {
-        block *k = &p->block[place & ~ARENA_BIT];
+      if (storage & ARENA_BIT) {
+        tc_allocation *k = &p->allocation[storage & ~ARENA_BIT];
         k->first = TC_MIN(k->first, stage), k->last = TC_MAX_OF(k->last, stage);
         k->called |= p->step[i].kind == TC_STEP_CALL;
-      } else if (place >= plan->n_leaf && place < plan->n_leaf + plan->n_out) {
-        made[place - plan->n_leaf] = TC_MIN(made[place - plan->n_leaf], stage);
+      } else if (storage >= plan->n_leaf && storage < plan->n_leaf + plan->n_out) {
+        made[storage - plan->n_leaf] = TC_MIN(made[storage - plan->n_leaf], stage);
       }
     }
 }
@@ -120,7 +120,7 @@ static size_t full_of(const range *r, int i, size_t full) {
 }
 
 // Notes the block in range *r of stages [low, high].
-static bool take_range(placing *w, range **r, uint32_t low, uint32_t high, const block *k) {
+static bool take_range(placing *w, range **r, uint32_t low, uint32_t high, const tc_allocation *k) {
   if (!*r && !(*r = tc_arena_alloc(&w->arena, sizeof **r))) return false;
   range *x = *r;
   size_t end = k->offset + k->bytes, full[2] = {full_of(x, 0, x->full), full_of(x, 1, x->full)};
@@ -172,7 +172,7 @@ static void list_pieces(taken *t, const pieces *x) {
 }
 
 // Of ranges that the block's life fills all that touches them is in its way, of those around what fills them.
-static void list_taken(const range *r, uint32_t low, uint32_t high, size_t full, const block *k, taken *out) {
+static void list_taken(const range *r, uint32_t low, uint32_t high, size_t full, const tc_allocation *k, taken *out) {
   bool within = k->first <= low && high <= k->last;
   if (!r || within) out->full = TC_MAX_OF(out->full, full);
   if (!r) return;
@@ -191,7 +191,7 @@ static bool skip_pieces(struct ahead *x, size_t at) {
 }
 
 // The lowest offset at which the block meets none that is there while it lives.
-static size_t free_offset(const placing *w, const range *r, const block *k) {
+static size_t free_offset(const placing *w, const range *r, const tc_allocation *k) {
   taken t = {.n = 0};
   uint32_t n = 0;
   list_taken(r, 0, w->n_stage - 1, r ? r->full : 0, k, &t);
@@ -232,14 +232,14 @@ static uint32_t empty_output(const placing *w, uint32_t stage) {
   return i - w->n_leaf;
 }
 
-static bool fits_output(placing *w, block *k, uint32_t o) {
+static bool fits_output(placing *w, tc_allocation *k, uint32_t o) {
   if (w->made[o] == UINT32_MAX || k->last >= w->made[o] || w->plan->out[o].bytes < k->bytes) return false;
   k->in = o, k->offset = free_offset(w, w->space[o], k);
   return k->offset + k->bytes <= w->plan->out[o].bytes;
 }
 
 // In an output that is written after the block dies: one that holds others and has room, or the first that is empty.
-static bool place_in_output(placing *w, block *k) {
+static bool place_in_output(placing *w, tc_allocation *k) {
   uint32_t empty = empty_output(w, k->last);
   if (k->called) return false;
   for (uint32_t i = 0; i < w->n_began && i < MOST_OUTPUTS; i++) {
@@ -253,7 +253,7 @@ static bool place_in_output(placing *w, block *k) {
   return true;
 }
 
-static bool place_block(placing *w, block *k) {
+static bool place_allocation(placing *w, tc_allocation *k) {
   if (!place_in_output(w, k)) {
     k->in = IN_ARENA, k->offset = free_offset(w, w->space[w->plan->n_out], k);
     w->p->arena_bytes = TC_MAX_OF(w->p->arena_bytes, k->offset + k->bytes);
@@ -273,10 +273,10 @@ static int greatest_first(const void *a, const void *b) {
 
 // Places for blocks, greatest first: in an output that is written after they die, unless a library has to do with them, else in the arena, each at the lowest
 // offset free while it lives.
-static bool place_blocks(placing *w) {
+static bool place_allocations(placing *w) {
   tc_program *p = w->p;
   uint32_t n_out = w->plan->n_out, offered = 0;
-  sized *order = tc_arena_alloc(&w->arena, (p->n_block + 1) * sizeof *order), *output = tc_arena_alloc(&w->arena, (n_out + 1) * sizeof *output);
+  sized *order = tc_arena_alloc(&w->arena, (p->n_allocation + 1) * sizeof *order), *output = tc_arena_alloc(&w->arena, (n_out + 1) * sizeof *output);
   while (w->n_leaf < n_out) w->n_leaf *= 2;
   w->made = tc_arena_alloc(&w->arena, (n_out + 1) * sizeof *w->made);
   w->space = tc_arena_alloc(&w->arena, (n_out + 1) * sizeof *w->space);
@@ -285,25 +285,25 @@ static bool place_blocks(placing *w) {
   if (!order || !output || !w->made || !w->space || !w->latest || !w->began) return false;
   find_lives(p, w->plan, w->made);
   for (uint32_t i = 0; i < p->n_step; i++) w->n_stage = TC_MAX_OF(w->n_stage, p->step[i].stage + 1);
-  for (uint32_t i = 0; i < p->n_block; i++) order[i] = (sized){p->block[i].bytes, i};
+  for (uint32_t i = 0; i < p->n_allocation; i++) order[i] = (sized){p->allocation[i].bytes, i};
   for (uint32_t o = 0; o < n_out; o++) output[o] = (sized){w->plan->out[o].bytes, o};
-  qsort(order, p->n_block, sizeof *order, greatest_first);
+  qsort(order, p->n_allocation, sizeof *order, greatest_first);
   qsort(output, n_out, sizeof *output, greatest_first);
-  for (uint32_t i = 0; i < p->n_block; i++) {
-    block *k = &p->block[order[i].number];
+  for (uint32_t i = 0; i < p->n_allocation; i++) {
+    tc_allocation *k = &p->allocation[order[i].number];
     while (offered < n_out && output[offered].bytes >= k->bytes) offer_output(w, output[offered++].number, true);
     if (k->first == UINT32_MAX)
       k->in = IN_ARENA, k->offset = 0;  // of no step
-    else if (!place_block(w, k))
+    else if (!place_allocation(w, k))
       return false;
   }
   return true;
 }
 
-bool tc_memory_place(tc_program *p, const tc_plan *plan) {
+bool tc_memory_plan_place(tc_program *p, const tc_plan *plan) {
   placing w = {.p = p, .plan = plan, .n_leaf = 1};
   p->arena_bytes = 0;
-  bool ok = place_blocks(&w);
+  bool ok = place_allocations(&w);
   tc_arena_fini(&w.arena);
   return ok;
 }

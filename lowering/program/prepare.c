@@ -28,13 +28,13 @@ static void describe_step(const tc_program *q, const tc_plan *plan, const tc_ste
                           tc_buffer *const *kept, preparing *x) {
   uint32_t first_kept = plan->n_leaf + plan->n_out;
   x->n_in = x->n_out = 0, x->lasting = held != NULL;
-  for (uint32_t j = 0; j < s->n_bind; j++) {
-    uint32_t place = q->bind[s->first_bind + j];
+  for (uint32_t j = 0; j < s->n_binding; j++) {
+    uint32_t storage = q->binding[s->first_binding + j];
     if (s->writes >> j & 1) {
-      x->kept[x->n_out++] = place - first_kept;
+      x->kept[x->n_out++] = storage - first_kept;
       continue;
     }
-    tc_buffer *b = place >= first_kept ? kept[place - first_kept] : held ? held[place].buf : NULL;
+    tc_buffer *b = storage >= first_kept ? kept[storage - first_kept] : held ? held[storage].buf : NULL;
     x->stamp[x->n_in] = b ? tc_buffer_stamp(b) : 0;
     x->lasting &= x->stamp[x->n_in] != 0;
     x->in[x->n_in++] = b;
@@ -60,7 +60,7 @@ static tc_status take_results(const tc_program *p, const tc_plan *plan, preparin
 static void put_results(const tc_execution *whole, const tc_plan *plan, const preparing *x, tc_buffer **kept) {
   for (uint32_t k = 0; k < x->n_out; k++) {
     kept[x->kept[k]] = x->out[k];
-    whole->at.place[plan->n_leaf + plan->n_out + x->kept[k]] = x->out[k]->ptr;
+    whole->at.storage[plan->n_leaf + plan->n_out + x->kept[k]] = x->out[k]->ptr;
   }
 }
 

@@ -2,7 +2,7 @@
 #include "lowering/program/program.h"
 #include "runtime/log.h"
 
-static void print_place(const tc_plan *plan, uint32_t at, FILE *out) {
+static void print_storage(const tc_plan *plan, uint32_t at, FILE *out) {
   uint32_t n_leaf = plan->n_leaf, n_out = plan->n_out;
   if (at & ARENA_BIT)
     fprintf(out, "a%u", at & ~ARENA_BIT);
@@ -22,10 +22,10 @@ static void print_steps(const tc_program *p, const tc_plan *plan, const char *wh
             : s->kind == TC_STEP_ZERO  ? "zero"
             : s->kind == TC_STEP_CALL  ? (s->op == TC_OP_MATMUL ? "library's matmul" : "library's convolution")
                                        : tc_op_names[s->op]);
-    for (uint32_t j = 0; j < s->n_bind; j++) {
-      uint32_t at = p->bind[s->first_bind + j];
+    for (uint32_t j = 0; j < s->n_binding; j++) {
+      uint32_t at = p->binding[s->first_binding + j];
       fprintf(out, tc_step_writes(s, j) ? " >" : " ");
-      print_place(plan, at, out);
+      print_storage(plan, at, out);
     }
     fprintf(out, "\n");
   }
@@ -38,8 +38,8 @@ static void print_program(const tc_program *p, const tc_plan *plan, FILE *out) {
   print_steps(p, plan, "stage", out);
   for (uint32_t o = 0; o < plan->n_out; o++)
     if (plan->out[o].donor != TC_LEAF_NONE) fprintf(out, "  o%u is written over l%u\n", o, plan->out[o].donor);
-  for (uint32_t i = 0; i < p->n_block; i++) {
-    const block *k = &p->block[i];
+  for (uint32_t i = 0; i < p->n_allocation; i++) {
+    const tc_allocation *k = &p->allocation[i];
     fprintf(out, "  a%u is %zu bytes at %zu of ", i, k->bytes, k->offset);
     fprintf(out, k->in == IN_ARENA ? "the arena" : "o%u", k->in);
     fprintf(out, ", stages %u to %u\n", k->first, k->last);

@@ -17,7 +17,7 @@
 #include "lowering/jit/shape_generic.h"
 #include "lowering/tiling/gemm.h"
 
-#define TC_PLACE_NONE UINT32_MAX
+#define TC_STORAGE_NONE UINT32_MAX
 
 typedef enum tc_step_kind {
   TC_STEP_KERNEL,  // generated code
@@ -52,7 +52,7 @@ typedef struct tc_step {
       uint32_t value, attr;  // ROW, ZERO of a program that is whole: first of the program's lists of these
     } row;
   };
-  uint32_t first_bind, n_bind;  // places; ROW, CALL: operands, then the result; ZERO: the result
+  uint32_t first_binding, n_binding;  // places; ROW, CALL: operands, then the result; ZERO: the result
   uint32_t first_num, n_num;
   int64_t extent;  // units of the outermost range
   int64_t grain;  // units of one task
@@ -68,7 +68,7 @@ typedef struct tc_step {
 
 // Whether it writes what its bind j names.
 static inline bool tc_step_writes(const tc_step *s, uint32_t j) {
-  return s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind != TC_STEP_CHECK && j + 1 == s->n_bind;
+  return s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind != TC_STEP_CHECK && j + 1 == s->n_binding;
 }
 
 typedef struct tc_num_source {
@@ -85,31 +85,31 @@ typedef struct tc_row_value {
 #define ARENA_BIT 0x80000000u
 #define IN_ARENA UINT32_MAX
 
-typedef struct block {
+typedef struct tc_allocation {
   size_t bytes, offset;
   uint32_t in;  // the output in whose memory it lies until that is written, or IN_ARENA
   uint32_t first, last;  // stages in which it is alive
   bool called;  // a library's call reads or makes it
-} block;
+} tc_allocation;
 
 // Where a run's places are.
-typedef struct tc_places {
-  void **place;  // leaves, then outputs, then prepared values
+typedef struct tc_storages {
+  void **storage;  // leaves, then outputs, then prepared values
   char *const *output;  // behind the leaves in place
   char *arena;
-} tc_places;
+} tc_storages;
 
 struct tc_gpu_launches;
 typedef struct tc_program tc_program;
 struct tc_program {
   tc_step *step;
   uint32_t n_step, cap_step;
-  uint32_t *bind;
-  uint32_t n_bind, cap_bind;
+  uint32_t *binding;
+  uint32_t n_binding, cap_binding;
   tc_num_source *num;
   uint32_t n_num, cap_num;
-  block *block;  // arena blocks; a place with ARENA_BIT is a block
-  uint32_t n_block, cap_block;
+  tc_allocation *allocation;  // arena blocks; a place with ARENA_BIT is a block
+  uint32_t n_allocation, cap_allocation;
   size_t arena_bytes, scratch_bytes;
   uint32_t n_stage;
   uint32_t *stage_first;  // first step of each stage, and the end
@@ -130,9 +130,9 @@ struct tc_program {
   tc_arena arena;  // of the graph
 };
 
-static inline void *tc_place_pointer(const tc_program *p, const tc_places *at, uint32_t place) {
-  if (!(place & ARENA_BIT)) return at->place[place];
-  const block *k = &p->block[place & ~ARENA_BIT];
+static inline void *tc_storage_pointer(const tc_program *p, const tc_storages *at, uint32_t storage) {
+  if (!(storage & ARENA_BIT)) return at->storage[storage];
+  const tc_allocation *k = &p->allocation[storage & ~ARENA_BIT];
   return (k->in == IN_ARENA ? at->arena : at->output[k->in]) + k->offset;
 }
 

@@ -24,7 +24,7 @@
 // A step's place in the schedule. Binds lie in the program's, those of rejected trials at their end.
 typedef struct item {
   uint32_t step;  // of the program as it was
-  uint32_t bind;
+  uint32_t binding;
   bool again;
 } item;
 
@@ -57,12 +57,12 @@ typedef struct work {
   bool failed;
 } work;
 
-static uint32_t block_of(uint32_t place) {
-  return place & ARENA_BIT ? place & ~ARENA_BIT : NONE;
+static uint32_t allocation_of(uint32_t storage) {
+  return storage & ARENA_BIT ? storage & ~ARENA_BIT : NONE;
 }
 
-static uint32_t *binds(const work *w, const item *i) {
-  return w->p->bind + i->bind;
+static uint32_t *bindings(const work *w, const item *i) {
+  return w->p->binding + i->binding;
 }
 
 static bool is_remade(const tc_step *s) {
@@ -70,10 +70,10 @@ static bool is_remade(const tc_step *s) {
 }
 
 // A block of its own for what a step makes once more.
-static uint32_t add_block(work *w, size_t bytes, uint32_t content) {
+static uint32_t add_allocation(work *w, size_t bytes, uint32_t content) {
   tc_program *p = w->p;
-  uint32_t b = p->n_block, cap[3] = {w->cap_side, w->cap_side, w->cap_side};
-  bool room = TC_GROW(p->block, p->cap_block, b + 1) && TC_GROW(w->content, cap[0], b + 1) && TC_GROW(w->writer, cap[1], b + 1) &&
+  uint32_t b = p->n_allocation, cap[3] = {w->cap_side, w->cap_side, w->cap_side};
+  bool room = TC_GROW(p->allocation, p->cap_allocation, b + 1) && TC_GROW(w->content, cap[0], b + 1) && TC_GROW(w->writer, cap[1], b + 1) &&
               TC_GROW(w->became, cap[2], b + 1);
   if (room && cap[0] != w->cap_side) {
     bool *used = tc_realloc(w->used, cap[0] * sizeof *used);
@@ -81,17 +81,17 @@ static uint32_t add_block(work *w, size_t bytes, uint32_t content) {
     if (room) w->used = used, w->cap_side = cap[0];
   }
   if (!room) return w->failed = true, NONE;
-  p->block[b] = (block){TC_MAX_OF((bytes + 63) & ~(size_t)63, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0, false};
+  p->allocation[b] = (tc_allocation){TC_MAX_OF((bytes + 63) & ~(size_t)63, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0, false};
   w->content[b] = content == NONE ? b : content, w->writer[b] = NONE, w->became[b] = NONE;
-  return p->n_block++;
+  return p->n_allocation++;
 }
 
-static uint32_t copy_binds(work *w, const item *i) {
+static uint32_t copy_bindings(work *w, const item *i) {
   tc_program *p = w->p;
-  uint32_t first = p->n_bind, n = w->step[i->step].n_bind;
-  if (!TC_GROW(p->bind, p->cap_bind, first + n)) return w->failed = true, i->bind;
-  memcpy(p->bind + first, p->bind + i->bind, n * sizeof *p->bind);
-  p->n_bind += n;
+  uint32_t first = p->n_binding, n = w->step[i->step].n_binding;
+  if (!TC_GROW(p->binding, p->cap_binding, first + n)) return w->failed = true, i->binding;
+  memcpy(p->binding + first, p->binding + i->binding, n * sizeof *p->binding);
+  p->n_binding += n;
   return first;
 }
 
@@ -100,22 +100,22 @@ static uint32_t copy_binds(work *w, const item *i) {
 // Lives and writers of blocks, and the peak.
 static void weigh_schedule(work *w, schedule *s) {
   tc_program *p = w->p;
-  for (uint32_t b = 0; b < p->n_block; b++) p->block[b].first = UINT32_MAX, p->block[b].last = 0, w->writer[b] = NONE;
+  for (uint32_t b = 0; b < p->n_allocation; b++) p->allocation[b].first = UINT32_MAX, p->allocation[b].last = 0, w->writer[b] = NONE;
   memset(w->held, 0, (s->n + 1) * sizeof *w->held);
   s->cost = 0;
   for (uint32_t i = 0; i < s->n; i++) {
     const tc_step *t = &w->step[s->item[i].step];
-    s->cost += t->work + KERNEL_NS, w->visits += t->n_bind + 1;
-    for (uint32_t j = 0; j < t->n_bind; j++) {
-      uint32_t b = block_of(binds(w, &s->item[i])[j]);
+    s->cost += t->work + KERNEL_NS, w->visits += t->n_binding + 1;
+    for (uint32_t j = 0; j < t->n_binding; j++) {
+      uint32_t b = allocation_of(bindings(w, &s->item[i])[j]);
       if (b == NONE) continue;
-      block *k = &p->block[b];
+      tc_allocation *k = &p->allocation[b];
       if (tc_step_writes(t, j)) w->writer[b] = k->first == UINT32_MAX ? i : w->writer[b] == i ? i : NONE;
       k->first = TC_MIN(k->first, i), k->last = i;
     }
   }
-  for (uint32_t b = 0; b < p->n_block; b++) {
-    const block *k = &p->block[b];
+  for (uint32_t b = 0; b < p->n_allocation; b++) {
+    const tc_allocation *k = &p->allocation[b];
     if (k->first != UINT32_MAX && k->in == IN_ARENA) w->held[k->first] += k->bytes, w->held[k->last + 1] -= k->bytes;
   }
   s->peak = s->at = s->n_at = 0;
@@ -132,23 +132,23 @@ static void weigh_schedule(work *w, schedule *s) {
 static bool may_run_again(const work *w, const item *from) {
   const tc_step *s = &w->step[from->step];
   if (!is_remade(s)) return false;
-  for (uint32_t j = 0; j < s->n_bind; j++) {
-    uint32_t place = binds(w, from)[j];
-    for (uint32_t o = 0; place < w->plan->n_leaf && o < w->plan->n_out; o++) {
-      if (w->plan->out[o].donor != place) continue;
+  for (uint32_t j = 0; j < s->n_binding; j++) {
+    uint32_t storage = bindings(w, from)[j];
+    for (uint32_t o = 0; storage < w->plan->n_leaf && o < w->plan->n_out; o++) {
+      if (w->plan->out[o].donor != storage) continue;
       for (uint32_t i = 0; i < w->before; i++) {
         const tc_step *t = &w->step[w->now.item[i].step];
-        for (uint32_t k = 0; k < t->n_bind; k++)
-          if (binds(w, &w->now.item[i])[k] == w->plan->n_leaf + o) return false;
+        for (uint32_t k = 0; k < t->n_binding; k++)
+          if (bindings(w, &w->now.item[i])[k] == w->plan->n_leaf + o) return false;
       }
     }
-    if (tc_step_writes(s, j) && block_of(place) != NONE && w->writer[block_of(place)] == NONE) return false;
+    if (tc_step_writes(s, j) && allocation_of(storage) != NONE && w->writer[allocation_of(storage)] == NONE) return false;
   }
   return true;
 }
 
 static bool is_there(const work *w, uint32_t b) {
-  const block *k = &w->p->block[b];
+  const tc_allocation *k = &w->p->allocation[b];
   return b != w->victim && k->first < w->before && k->last >= w->before;
 }
 
@@ -158,23 +158,24 @@ static uint32_t supply(work *w, uint32_t b, int depth);
 static bool add_to_chain(work *w, const item *from, bool drawn, int depth) {
   const tc_step *s = &w->step[from->step];
   item made = {.step = from->step, .again = true};
-  made.bind = copy_binds(w, from);
-  for (uint32_t j = 0; j < s->n_bind && !w->failed; j++) {
-    uint32_t b = block_of(binds(w, &made)[j]);
+  made.binding = copy_bindings(w, from);
+  for (uint32_t j = 0; j < s->n_binding && !w->failed; j++) {
+    uint32_t b = allocation_of(bindings(w, &made)[j]);
     if (b == NONE || tc_step_writes(s, j)) continue;
     bool own = false;  // said by the result's own place
-    for (uint32_t k = 0; k < s->n_bind; k++) own |= tc_step_writes(s, k) && binds(w, &made)[k] == binds(w, &made)[j];
+    for (uint32_t k = 0; k < s->n_binding; k++) own |= tc_step_writes(s, k) && bindings(w, &made)[k] == bindings(w, &made)[j];
     uint32_t source = own ? b : supply(w, b, depth);
     if (source == NONE) return false;
-    binds(w, &made)[j] = ARENA_BIT | source;
+    bindings(w, &made)[j] = ARENA_BIT | source;
   }
-  for (uint32_t j = 0; j < s->n_bind && !drawn && !w->failed; j++) {
-    uint32_t place = binds(w, &made)[j], b = block_of(place);
+  for (uint32_t j = 0; j < s->n_binding && !drawn && !w->failed; j++) {
+    uint32_t storage = bindings(w, &made)[j], b = allocation_of(storage);
     if (!tc_step_writes(s, j)) continue;
-    if (b == NONE && place - w->plan->n_leaf >= w->plan->n_out) return false;
-    uint32_t to = add_block(w, b == NONE ? w->plan->out[place - w->plan->n_leaf].bytes : w->p->block[b].bytes, b == NONE ? NONE : w->content[b]);
-    for (uint32_t k = 0; k < s->n_bind && to != NONE; k++)
-      if (binds(w, &made)[k] == place) binds(w, &made)[k] = ARENA_BIT | to;
+    if (b == NONE && storage - w->plan->n_leaf >= w->plan->n_out) return false;
+    uint32_t to =
+        add_allocation(w, b == NONE ? w->plan->out[storage - w->plan->n_leaf].bytes : w->p->allocation[b].bytes, b == NONE ? NONE : w->content[b]);
+    for (uint32_t k = 0; k < s->n_binding && to != NONE; k++)
+      if (bindings(w, &made)[k] == storage) bindings(w, &made)[k] = ARENA_BIT | to;
   }
   if (w->n_chain == MOST_CHAIN || w->failed) return false;
   w->drawn[w->n_chain] = drawn, w->chain[w->n_chain++] = made;
@@ -184,27 +185,27 @@ static bool add_to_chain(work *w, const item *from, bool drawn, int depth) {
 // The block that has b's value before item `before`: it is there, was made in the chain, is made here, or is held until here.
 static uint32_t supply(work *w, uint32_t b, int depth) {
   uint32_t content = w->content[b], held = NONE, later = NONE;
-  for (uint32_t c = 0; c < w->p->n_block; c++) {
+  for (uint32_t c = 0; c < w->p->n_allocation; c++) {
     if (w->content[c] != content) continue;
-    const block *k = &w->p->block[c];
+    const tc_allocation *k = &w->p->allocation[c];
     if (is_there(w, c)) return c;
     for (uint32_t i = 0; i < w->n_chain; i++)
-      for (uint32_t j = 0; j < w->step[w->chain[i].step].n_bind; j++)
-        if (binds(w, &w->chain[i])[j] == (ARENA_BIT | c) && tc_step_writes(&w->step[w->chain[i].step], j)) return c;
+      for (uint32_t j = 0; j < w->step[w->chain[i].step].n_binding; j++)
+        if (bindings(w, &w->chain[i])[j] == (ARENA_BIT | c) && tc_step_writes(&w->step[w->chain[i].step], j)) return c;
     if (k->first == UINT32_MAX) continue;
     if (k->first >= w->before && w->writer[c] != NONE && w->now.item[w->writer[c]].again) later = c;
-    if (c != w->victim && k->last < w->before && (held == NONE || w->p->block[held].last < k->last)) held = c;
+    if (c != w->victim && k->last < w->before && (held == NONE || w->p->allocation[held].last < k->last)) held = c;
   }
-  w->visits += w->p->n_block;
+  w->visits += w->p->n_allocation;
   if (later != NONE) return add_to_chain(w, &w->now.item[w->writer[later]], true, depth) ? later : NONE;
-  bool small = w->p->block[b].bytes * SMALL_SOURCE <= w->p->block[w->victim].bytes;
+  bool small = w->p->allocation[b].bytes * SMALL_SOURCE <= w->p->allocation[w->victim].bytes;
   const item *from = held != NONE && w->writer[held] != NONE ? &w->now.item[w->writer[held]] : NULL;
   if (depth > 0 && !small && from && may_run_again(w, from)) {
     const tc_step *s = &w->step[from->step];
     if (!add_to_chain(w, from, false, depth - 1)) return NONE;
     for (uint32_t i = w->n_chain - 1; i != NONE; i--)
-      for (uint32_t j = 0; j < w->step[w->chain[i].step].n_bind && w->chain[i].step == from->step; j++) {
-        uint32_t made = block_of(binds(w, &w->chain[i])[j]);
+      for (uint32_t j = 0; j < w->step[w->chain[i].step].n_binding && w->chain[i].step == from->step; j++) {
+        uint32_t made = allocation_of(bindings(w, &w->chain[i])[j]);
         if (tc_step_writes(s, j) && made != NONE && w->content[made] == content) return made;
       }
     return NONE;
@@ -216,11 +217,12 @@ static uint32_t supply(work *w, uint32_t b, int depth) {
 // From `before` on, what the chain made anew is read in the place of what else has the value, if nobody reads that between.
 static void read_anew(work *w, const item *made) {
   const tc_step *s = &w->step[made->step];
-  for (uint32_t j = 0; j < s->n_bind; j++) {
-    uint32_t to = block_of(binds(w, made)[j]);
+  for (uint32_t j = 0; j < s->n_binding; j++) {
+    uint32_t to = allocation_of(bindings(w, made)[j]);
     if (to == NONE || !tc_step_writes(s, j)) continue;
-    for (uint32_t c = 0; c < w->p->n_block; c++)
-      if (c != to && w->content[c] == w->content[to] && w->p->block[c].first < w->before && w->p->block[c].last >= w->before) w->became[c] = to;
+    for (uint32_t c = 0; c < w->p->n_allocation; c++)
+      if (c != to && w->content[c] == w->content[to] && w->p->allocation[c].first < w->before && w->p->allocation[c].last >= w->before)
+        w->became[c] = to;
   }
 }
 
@@ -228,14 +230,14 @@ static void append_item(work *w, schedule *t, const item *from, bool renamed) {
   const tc_step *s = &w->step[from->step];
   item i = *from;
   bool changes = false;
-  for (uint32_t j = 0; j < s->n_bind && renamed; j++) {
-    uint32_t b = block_of(binds(w, from)[j]);
+  for (uint32_t j = 0; j < s->n_binding && renamed; j++) {
+    uint32_t b = allocation_of(bindings(w, from)[j]);
     changes |= b != NONE && w->became[b] != NONE && !tc_step_writes(s, j);
   }
-  if (changes) i.bind = copy_binds(w, from);
-  for (uint32_t j = 0; j < s->n_bind && changes && !w->failed; j++) {
-    uint32_t b = block_of(binds(w, &i)[j]);
-    if (b != NONE && w->became[b] != NONE && !tc_step_writes(s, j)) binds(w, &i)[j] = ARENA_BIT | w->became[b];
+  if (changes) i.binding = copy_bindings(w, from);
+  for (uint32_t j = 0; j < s->n_binding && changes && !w->failed; j++) {
+    uint32_t b = allocation_of(bindings(w, &i)[j]);
+    if (b != NONE && w->became[b] != NONE && !tc_step_writes(s, j)) bindings(w, &i)[j] = ARENA_BIT | w->became[b];
   }
   t->item[t->n++] = i;
 }
@@ -243,17 +245,17 @@ static void append_item(work *w, schedule *t, const item *from, bool renamed) {
 // Takes away what nobody reads any more: a value that was read late alone is then made late, once.
 static void drop_unread(work *w, schedule *t) {
   uint32_t to = t->n;
-  memset(w->used, 0, w->p->n_block * sizeof *w->used);
+  memset(w->used, 0, w->p->n_allocation * sizeof *w->used);
   for (uint32_t i = t->n; i-- > 0;) {
     const tc_step *s = &w->step[t->item[i].step];
     bool needed = !is_remade(s);
-    for (uint32_t j = 0; j < s->n_bind && !needed; j++) {
-      uint32_t b = block_of(binds(w, &t->item[i])[j]);
+    for (uint32_t j = 0; j < s->n_binding && !needed; j++) {
+      uint32_t b = allocation_of(bindings(w, &t->item[i])[j]);
       needed = tc_step_writes(s, j) && (b == NONE || w->used[b]);
     }
     if (!needed) continue;
-    for (uint32_t j = 0; j < s->n_bind; j++) {
-      uint32_t b = block_of(binds(w, &t->item[i])[j]);
+    for (uint32_t j = 0; j < s->n_binding; j++) {
+      uint32_t b = allocation_of(bindings(w, &t->item[i])[j]);
       if (b != NONE && !tc_step_writes(s, j)) w->used[b] = true;
     }
     t->item[--to] = t->item[i];
@@ -266,7 +268,7 @@ static void drop_unread(work *w, schedule *t) {
 static bool make_trial(work *w, int depth) {
   schedule *t = &w->trial;
   t->n = w->n_chain = 0, w->extends = false;
-  for (uint32_t b = 0; b < w->p->n_block; b++) w->became[b] = NONE;
+  for (uint32_t b = 0; b < w->p->n_allocation; b++) w->became[b] = NONE;
   const item *from = &w->now.item[w->writer[w->victim]];
   if (!may_run_again(w, from) || !add_to_chain(w, from, false, depth) || w->failed) return false;
   if (w->now.n + w->n_chain > w->cap_item) return false;
@@ -276,8 +278,8 @@ static bool make_trial(work *w, int depth) {
     for (uint32_t c = 0; c < w->n_chain && i == w->before; c++) t->item[t->n++] = w->chain[c];
     bool drawn = false;
     for (uint32_t c = 0; c < w->n_chain && i >= w->before && w->now.item[i].again; c++)
-      for (uint32_t j = 0; w->drawn[c] && j < w->step[w->chain[c].step].n_bind && w->chain[c].step == w->now.item[i].step; j++)
-        drawn |= tc_step_writes(&w->step[w->chain[c].step], j) && binds(w, &w->chain[c])[j] == binds(w, &w->now.item[i])[j];
+      for (uint32_t j = 0; w->drawn[c] && j < w->step[w->chain[c].step].n_binding && w->chain[c].step == w->now.item[i].step; j++)
+        drawn |= tc_step_writes(&w->step[w->chain[c].step], j) && bindings(w, &w->chain[c])[j] == bindings(w, &w->now.item[i])[j];
     if (!drawn) append_item(w, t, &w->now.item[i], i >= w->before);
   }
   if (!w->failed) drop_unread(w, t);
@@ -288,11 +290,11 @@ static bool make_trial(work *w, int depth) {
 
 // The next item that reads the block behind the peak, if it lies idle there; else NONE.
 static uint32_t next_reader(const work *w, uint32_t b) {
-  const block *k = &w->p->block[b];
+  const tc_allocation *k = &w->p->allocation[b];
   if (k->first >= w->now.at || k->last <= w->now.at || k->in != IN_ARENA || w->writer[b] == NONE) return NONE;
   for (uint32_t i = w->now.at; i <= k->last; i++)
-    for (uint32_t j = 0; j < w->step[w->now.item[i].step].n_bind; j++)
-      if (binds(w, &w->now.item[i])[j] == (ARENA_BIT | b)) return i == w->now.at ? NONE : i;
+    for (uint32_t j = 0; j < w->step[w->now.item[i].step].n_binding; j++)
+      if (bindings(w, &w->now.item[i])[j] == (ARENA_BIT | b)) return i == w->now.at ? NONE : i;
   return NONE;
 }
 
@@ -304,7 +306,7 @@ static void keep_best(work *w) {
 // Bytes less than now where most is held, in the trial, which was weighed last.
 static double bytes_less(const work *w) {
   for (uint32_t i = 0; i < w->trial.n; i++)
-    if (w->trial.item[i].bind == w->now.item[w->now.at].bind) return (double)w->now.peak - (double)w->held[i];
+    if (w->trial.item[i].binding == w->now.item[w->now.at].binding) return (double)w->now.peak - (double)w->held[i];
   return 0;
 }
 
@@ -312,24 +314,24 @@ static double bytes_less(const work *w) {
 static bool improve_schedule(work *w) {
   static const int depths[] = {0, 1, 3, 12, 48};
   tc_program *p = w->p;
-  uint32_t n_block = p->n_block, keep_block = n_block, keep_bind = p->n_bind;
+  uint32_t n_allocation = p->n_allocation, keep_allocation = n_allocation, keep_binding = p->n_binding;
   double least = 0;
   w->best.n = 0;
-  for (uint32_t v = 0; v < n_block && w->visits < MOST_VISITS; v++) {
-    if (p->block[v].bytes < w->now.peak / SMALL_VALUE) continue;
+  for (uint32_t v = 0; v < n_allocation && w->visits < MOST_VISITS; v++) {
+    if (p->allocation[v].bytes < w->now.peak / SMALL_VALUE) continue;
     w->victim = v, w->before = next_reader(w, v), w->extends = true;
     for (size_t d = 0; d < sizeof depths / sizeof depths[0] && w->before != NONE && w->extends; d++) {
-      p->n_block = keep_block, p->n_bind = keep_bind;
+      p->n_allocation = keep_allocation, p->n_binding = keep_binding;
       if (w->failed) return false;
       if (!make_trial(w, depths[d])) continue;
       weigh_schedule(w, &w->trial);
       bool better = w->trial.peak < w->now.peak || (w->trial.peak == w->now.peak && w->trial.n_at < w->now.n_at);
       double price = TC_MAX_OF(w->trial.cost - w->now.cost, 1) / TC_MAX_OF(bytes_less(w), 1);
-      if (better && (w->best.n == 0 || price < least)) least = price, keep_best(w), keep_block = p->n_block, keep_bind = p->n_bind;
+      if (better && (w->best.n == 0 || price < least)) least = price, keep_best(w), keep_allocation = p->n_allocation, keep_binding = p->n_binding;
       weigh_schedule(w, &w->now);
     }
   }
-  p->n_block = keep_block, p->n_bind = keep_bind;
+  p->n_allocation = keep_allocation, p->n_binding = keep_binding;
   if (w->failed || w->best.n == 0) return false;
   schedule was = w->now;
   w->now = w->best, w->best = was;
@@ -343,13 +345,13 @@ static int by_stage(const void *a, const void *b) {
   const tc_step *s = a, *t = b;
   if (s->stage != t->stage) return s->stage < t->stage ? -1 : 1;
   if ((s->kind == TC_STEP_CHECK) != (t->kind == TC_STEP_CHECK)) return s->kind == TC_STEP_CHECK ? -1 : 1;
-  return s->first_bind < t->first_bind ? -1 : s->first_bind > t->first_bind;
+  return s->first_binding < t->first_binding ? -1 : s->first_binding > t->first_binding;
 }
 
 static bool init_work(work *w) {
   tc_program *p = w->p;
   uint32_t n = p->n_step, most = 4 * n + MOST_CHAIN;
-  w->cap_item = most, w->cap_side = p->n_block + 64, w->n_step = n;
+  w->cap_item = most, w->cap_side = p->n_allocation + 64, w->n_step = n;
   if (!TC_GROW(p->step, p->cap_step, most)) return false;
   w->step = tc_malloc((n + 1) * sizeof *w->step), w->n_runs = tc_calloc(n + 1, sizeof *w->n_runs);
   w->now.item = tc_malloc(most * sizeof(item)), w->best.item = tc_malloc(most * sizeof(item)), w->trial.item = tc_malloc(most * sizeof(item));
@@ -361,8 +363,8 @@ static bool init_work(work *w) {
   qsort(p->step, n, sizeof *p->step, by_stage);
   memcpy(w->step, p->step, n * sizeof *w->step);
   w->now.n = n;
-  for (uint32_t i = 0; i < n; i++) w->now.item[i] = (item){i, w->step[i].first_bind, false};
-  for (uint32_t b = 0; b < p->n_block; b++) w->content[b] = b;
+  for (uint32_t i = 0; i < n; i++) w->now.item[i] = (item){i, w->step[i].first_binding, false};
+  for (uint32_t b = 0; b < p->n_allocation; b++) w->content[b] = b;
   return true;
 }
 
@@ -376,12 +378,12 @@ static bool place_schedule(work *w) {
   tc_program *p = w->p;
   for (uint32_t i = 0; i < w->now.n; i++) {
     p->step[i] = w->step[w->now.item[i].step];
-    p->step[i].first_bind = w->now.item[i].bind, p->step[i].stage = i;
+    p->step[i].first_binding = w->now.item[i].binding, p->step[i].stage = i;
   }
   p->n_step = w->now.n;
-  for (uint32_t b = 0; b < p->n_block; b++)
-    if (p->block[b].first == UINT32_MAX) p->block[b].bytes = 0;
-  return tc_memory_place(p, w->plan);
+  for (uint32_t b = 0; b < p->n_allocation; b++)
+    if (p->allocation[b].first == UINT32_MAX) p->allocation[b].bytes = 0;
+  return tc_memory_plan_place(p, w->plan);
 }
 
 // A step's draft is its first run's; one that no longer runs has none.

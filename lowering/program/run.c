@@ -40,22 +40,22 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
   const tc_program *p = plan->program, *q = p->prepare;
   launch l;
   uint64_t *num = l.fixed;
-  uint32_t n_place = plan->n_leaf + plan->n_out + p->n_kept, n_lists = p->n_num + n_place + p->n_kept + q->n_step + q->n_num;
+  uint32_t n_storage = plan->n_leaf + plan->n_out + p->n_kept, n_lists = p->n_num + n_storage + p->n_kept + q->n_step + q->n_num;
   uint32_t n_words = p->gpu ? TC_MAX_OF(tc_gpu_launches_words(p->gpu), tc_gpu_launches_words(q->gpu)) : 0;
   size_t lists = (n_lists + n_words) * sizeof *num;
   tc_buffer *arena = NULL, *beside = NULL;
   if (lists <= sizeof l.fixed) lists = 0;
   TC_TRY(take_memory(plan, lists, &arena, &beside));
   if (lists) num = p->gpu ? beside->ptr : (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);  // whole blocks of 64 bytes lie before it
-  void **place = (void **)(num + p->n_num);
-  tc_buffer **kept = (tc_buffer **)(place + n_place);
+  void **storage = (void **)(num + p->n_num);
+  tc_buffer **kept = (tc_buffer **)(storage + n_storage);
   tc_execution_fill_nums(p, arg, num);
-  for (uint32_t i = 0; i < plan->n_leaf; i++) place[i] = leaf[i];
-  for (uint32_t i = 0; i < plan->n_out; i++) place[plan->n_leaf + i] = out[i];
+  for (uint32_t i = 0; i < plan->n_leaf; i++) storage[i] = leaf[i];
+  for (uint32_t i = 0; i < plan->n_out; i++) storage[plan->n_leaf + i] = out[i];
   for (uint32_t i = 0; i < p->n_kept; i++) kept[i] = NULL;
   l.stopped_by = (tc_execution_fault){.step = NULL};
   l.r = (tc_execution){.p = p,
-                       .at = {place, (char *const *)(void *)(place + plan->n_leaf), arena ? arena->ptr : NULL},
+                       .at = {storage, (char *const *)(void *)(storage + plan->n_leaf), arena ? arena->ptr : NULL},
                        .num = num,
                        .fault = &l.stopped_by,
                        .words = num + n_lists,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lowering/program/memory_plan.h"
-#include "lowering/program/slot_users.h"
+#include "lowering/program/storage_users.h"
 #include "runtime/arena.h"
 #include "runtime/passes.h"
 
@@ -73,18 +73,18 @@ static void list_fini(list *l) {
 typedef struct ordering {
   tc_program *p;
   const tc_plan *plan;
-  tc_binders binders, writers;
+  tc_storage_users binders, writers;
   list list;
-  uint32_t *over;  // per leaf: the output assigned over it, or TC_PLACE_NONE
-  uint32_t *assigns;  // per output: the leaf that it is assigned over, or TC_PLACE_NONE
+  uint32_t *over;  // per leaf: the output assigned over it, or TC_STORAGE_NONE
+  uint32_t *assigns;  // per output: the leaf that it is assigned over, or TC_STORAGE_NONE
   bool *used;  // per block: a later step reads it
 } ordering;
 
 typedef enum side { BEFORE, AFTER } side;
 
 // Of the steps b of a place, on one side of s, the one nearest to it; *near: the nearest so far, or the end.
-static void find_nearest(const list *l, uint32_t s, const tc_binders *b, uint32_t place, side where, uint32_t *near) {
-  for (uint32_t i = tc_binders_first(b, place); i < tc_binders_end(b, place); i++) {
+static void find_nearest(const list *l, uint32_t s, const tc_storage_users *b, uint32_t storage, side where, uint32_t *near) {
+  for (uint32_t i = tc_storage_users_first(b, storage); i < tc_storage_users_end(b, storage); i++) {
     uint32_t t = b->step[i];
     tc_count(TC_PASS_ORDER, 1);
     if (t == s || is_before(l, t, s) != (where == BEFORE)) continue;
@@ -96,13 +96,13 @@ static void find_nearest(const list *l, uint32_t s, const tc_binders *b, uint32_
 static uint32_t last_needed(const ordering *o, uint32_t s) {
   const tc_step *x = &o->p->step[s];
   uint32_t near = o->list.end;
-  for (uint32_t j = 0; j < x->n_bind; j++) {
-    uint32_t place = o->p->bind[x->first_bind + j];
-    if (place < o->plan->n_leaf) continue;
-    find_nearest(&o->list, s, &o->writers, place, BEFORE, &near);
-    bool output = place < o->plan->n_leaf + o->plan->n_out;
-    uint32_t leaf = output ? o->assigns[place - o->plan->n_leaf] : TC_PLACE_NONE;
-    if (leaf != TC_PLACE_NONE && tc_step_writes(x, j)) find_nearest(&o->list, s, &o->binders, leaf, BEFORE, &near);
+  for (uint32_t j = 0; j < x->n_binding; j++) {
+    uint32_t storage = o->p->binding[x->first_binding + j];
+    if (storage < o->plan->n_leaf) continue;
+    find_nearest(&o->list, s, &o->writers, storage, BEFORE, &near);
+    bool output = storage < o->plan->n_leaf + o->plan->n_out;
+    uint32_t leaf = output ? o->assigns[storage - o->plan->n_leaf] : TC_STORAGE_NONE;
+    if (leaf != TC_STORAGE_NONE && tc_step_writes(x, j)) find_nearest(&o->list, s, &o->binders, leaf, BEFORE, &near);
   }
   return near;
 }
@@ -111,11 +111,11 @@ static uint32_t last_needed(const ordering *o, uint32_t s) {
 static uint32_t first_needing(const ordering *o, uint32_t s) {
   const tc_step *x = &o->p->step[s];
   uint32_t near = o->list.end;
-  for (uint32_t j = 0; j < x->n_bind; j++) {
-    uint32_t place = o->p->bind[x->first_bind + j];
-    if (place >= o->plan->n_leaf && tc_step_writes(x, j)) find_nearest(&o->list, s, &o->binders, place, AFTER, &near);
-    if (place < o->plan->n_leaf && o->over[place] != TC_PLACE_NONE)
-      find_nearest(&o->list, s, &o->writers, o->plan->n_leaf + o->over[place], AFTER, &near);
+  for (uint32_t j = 0; j < x->n_binding; j++) {
+    uint32_t storage = o->p->binding[x->first_binding + j];
+    if (storage >= o->plan->n_leaf && tc_step_writes(x, j)) find_nearest(&o->list, s, &o->binders, storage, AFTER, &near);
+    if (storage < o->plan->n_leaf && o->over[storage] != TC_STORAGE_NONE)
+      find_nearest(&o->list, s, &o->writers, o->plan->n_leaf + o->over[storage], AFTER, &near);
   }
   return near;
 }
@@ -124,28 +124,28 @@ static uint32_t first_needing(const ordering *o, uint32_t s) {
 static int64_t grows_by(const tc_program *p, const tc_step *s, const bool *used, bool *begins) {
   int64_t sum = 0;
   *begins = false;
-  for (uint32_t j = 0; j < s->n_bind; j++) {
-    uint32_t place = p->bind[s->first_bind + j];
-    if (!(place & ARENA_BIT)) continue;
-    int64_t bytes = (int64_t)p->block[place & ~ARENA_BIT].bytes;
+  for (uint32_t j = 0; j < s->n_binding; j++) {
+    uint32_t storage = p->binding[s->first_binding + j];
+    if (!(storage & ARENA_BIT)) continue;
+    int64_t bytes = (int64_t)p->allocation[storage & ~ARENA_BIT].bytes;
     if (tc_step_writes(s, j))
       sum += bytes, *begins = true;
-    else if (!used[place & ~ARENA_BIT])
+    else if (!used[storage & ~ARENA_BIT])
       sum -= bytes;
   }
   return sum;
 }
 
-static bool begins_block(const tc_program *p, const tc_step *s) {
-  for (uint32_t j = 0; j < s->n_bind; j++)
-    if ((p->bind[s->first_bind + j] & ARENA_BIT) && tc_step_writes(s, j)) return true;
+static bool begins_allocation(const tc_program *p, const tc_step *s) {
+  for (uint32_t j = 0; j < s->n_binding; j++)
+    if ((p->binding[s->first_binding + j] & ARENA_BIT) && tc_step_writes(s, j)) return true;
   return false;
 }
 
 // Moves steps that begin no block to just behind what they must follow: an optimizer's update frees its gradient, and is recorded after all of them.
 static void advance_steps(ordering *o) {
   for (uint32_t i = 1; i < o->p->n_step; i++)
-    if (!begins_block(o->p, &o->p->step[i])) move_behind(&o->list, i, last_needed(o, i));
+    if (!begins_allocation(o->p, &o->p->step[i])) move_behind(&o->list, i, last_needed(o, i));
 }
 
 // Moves steps that hold more afterwards than before to just before their first reader.
@@ -156,9 +156,9 @@ static void delay_steps(ordering *o) {
     bool begins;
     int64_t more = grows_by(p, s, o->used, &begins);
     before = o->list.prev[i];
-    for (uint32_t j = 0; j < s->n_bind; j++) {
-      uint32_t place = p->bind[s->first_bind + j];
-      if ((place & ARENA_BIT) && !tc_step_writes(s, j)) o->used[place & ~ARENA_BIT] = true;
+    for (uint32_t j = 0; j < s->n_binding; j++) {
+      uint32_t storage = p->binding[s->first_binding + j];
+      if ((storage & ARENA_BIT) && !tc_step_writes(s, j)) o->used[storage & ~ARENA_BIT] = true;
     }
     if (begins && more >= 0) move_behind(&o->list, i, o->list.prev[first_needing(o, i)]);
   }
@@ -196,10 +196,10 @@ static bool take_order(tc_program *p, const list *l) {
 
 static bool reorder(tc_program *p, const tc_plan *plan) {
   ordering o = {.p = p, .plan = plan};
-  o.used = tc_calloc(p->n_block + 1, sizeof *o.used);
+  o.used = tc_calloc(p->n_allocation + 1, sizeof *o.used);
   o.over = tc_malloc((plan->n_leaf + 1) * sizeof *o.over), o.assigns = tc_malloc((plan->n_out + 1) * sizeof *o.assigns);
   bool ok = o.used && o.over && o.assigns && sort_by_stage(p) && list_init(&o.list, p->n_step);
-  ok = ok && tc_binders_init(&o.binders, p, plan, false) && tc_binders_init(&o.writers, p, plan, true);
+  ok = ok && tc_storage_users_init(&o.binders, p, plan, false) && tc_storage_users_init(&o.writers, p, plan, true);
   if (ok) {
     memset(o.over, 0xFF, plan->n_leaf * sizeof *o.over), memset(o.assigns, 0xFF, plan->n_out * sizeof *o.assigns);
     for (uint32_t i = 0; i < plan->n_out; i++) {
@@ -212,8 +212,8 @@ static bool reorder(tc_program *p, const tc_plan *plan) {
     ok = take_order(p, &o.list);
   }
   list_fini(&o.list);
-  tc_binders_fini(&o.binders);
-  tc_binders_fini(&o.writers);
+  tc_storage_users_fini(&o.binders);
+  tc_storage_users_fini(&o.writers);
   tc_free(o.used);
   tc_free(o.over);
   tc_free(o.assigns);
@@ -221,7 +221,7 @@ static bool reorder(tc_program *p, const tc_plan *plan) {
 }
 
 bool tc_memory_order(tc_program *p, const tc_plan *plan, size_t budget) {
-  if (!tc_memory_place(p, plan)) return false;
+  if (!tc_memory_plan_place(p, plan)) return false;
   size_t early = p->arena_bytes;
   bool much = budget && early > budget;
   if (early < LARGE_ARENA && !much) return true;
@@ -229,10 +229,10 @@ bool tc_memory_order(tc_program *p, const tc_plan *plan, size_t budget) {
   uint32_t *stage = tc_malloc((p->n_step + 1) * sizeof *stage);
   if (!stage) return false;
   for (uint32_t i = 0; i < p->n_step; i++) stage[i] = p->step[i].stage, p->step[i].stage = i;
-  bool ok = tc_memory_place(p, plan);
+  bool ok = tc_memory_plan_place(p, plan);
   if (ok && p->arena_bytes > early - (much ? 0 : early / 8)) {
     for (uint32_t i = 0; i < p->n_step; i++) p->step[i].stage = stage[i];
-    ok = tc_memory_place(p, plan);
+    ok = tc_memory_plan_place(p, plan);
   }
   tc_free(stage);
   return ok;

@@ -10,35 +10,35 @@
 #include "runtime/team.h"
 
 // Where a stored node lives, giving it a block of the arena if it is neither leaf nor output.
-static uint32_t place_of(tc_builder *b, uint32_t n) {
+static uint32_t storage_of(tc_builder *b, uint32_t n) {
   n = tc_fusion_root(&b->gr, n);
-  if (b->place[n] != TC_PLACE_NONE) return b->place[n];
+  if (b->storage[n] != TC_STORAGE_NONE) return b->storage[n];
   const tc_gnode *x = &b->p->graph.node[n];
-  if (x->leaf != TC_LEAF_NONE) return b->place[n] = x->leaf;
-  if (x->out != TC_LEAF_NONE) return b->place[n] = b->plan->n_leaf + x->out;
+  if (x->leaf != TC_LEAF_NONE) return b->storage[n] = x->leaf;
+  if (x->out != TC_LEAF_NONE) return b->storage[n] = b->plan->n_leaf + x->out;
   tc_program *p = b->p;
   size_t bytes = ((size_t)x->shape->count * tc_type_bytes(x->type) + 63) & ~(size_t)63;
   if (b->lasts[n] == TC_LASTS_MADE) {
-    if (!TC_GROW(p->kept_bytes, p->cap_kept, p->n_kept + 1)) return TC_PLACE_NONE;
+    if (!TC_GROW(p->kept_bytes, p->cap_kept, p->n_kept + 1)) return TC_STORAGE_NONE;
     p->kept_bytes[p->n_kept] = bytes;
-    return b->place[n] = b->plan->n_leaf + b->plan->n_out + p->n_kept++;
+    return b->storage[n] = b->plan->n_leaf + b->plan->n_out + p->n_kept++;
   }
-  if (!TC_GROW(p->block, p->cap_block, p->n_block + 1)) return TC_PLACE_NONE;
-  p->block[p->n_block] = (block){TC_MAX_OF(bytes, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0, false};
-  return b->place[n] = ARENA_BIT | p->n_block++;
+  if (!TC_GROW(p->allocation, p->cap_allocation, p->n_allocation + 1)) return TC_STORAGE_NONE;
+  p->allocation[p->n_allocation] = (tc_allocation){TC_MAX_OF(bytes, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0, false};
+  return b->storage[n] = ARENA_BIT | p->n_allocation++;
 }
 
 static tc_step *add_step(tc_builder *b, tc_program *p, tc_step_kind kind) {
   if (!TC_GROW(p->step, p->cap_step, p->n_step + 1)) return NULL;
   tc_step *s = &p->step[p->n_step++];
-  *s = (tc_step){.kind = (uint8_t)kind, .first_bind = p->n_bind, .first_num = p->n_num, .extent = 1, .grain = 1, .stage = b->stage};
+  *s = (tc_step){.kind = (uint8_t)kind, .first_binding = p->n_binding, .first_num = p->n_num, .extent = 1, .grain = 1, .stage = b->stage};
   return s;
 }
 
-static bool bind_place(tc_program *p, tc_step *s, uint32_t place) {
-  if (place == TC_PLACE_NONE || !TC_GROW(p->bind, p->cap_bind, p->n_bind + 1)) return false;
-  p->bind[p->n_bind++] = place;
-  s->n_bind++;
+static bool binding_storage(tc_program *p, tc_step *s, uint32_t storage) {
+  if (storage == TC_STORAGE_NONE || !TC_GROW(p->binding, p->cap_binding, p->n_binding + 1)) return false;
+  p->binding[p->n_binding++] = storage;
+  s->n_binding++;
   return true;
 }
 
@@ -65,7 +65,7 @@ static bool add_check(tc_builder *b, uint32_t n) {
   b->stage = stage_after(b, index);
   b->made_in[root] = b->stage + 1;
   tc_step *s = add_step(b, p, TC_STEP_CHECK);
-  if (!s || !bind_place(p, s, place_of(b, index))) return false;
+  if (!s || !binding_storage(p, s, storage_of(b, index))) return false;
   s->node = n, s->op = x->op;
   s->extent = p->graph.node[index].shape->count;
   s->work = (double)s->extent;
@@ -94,7 +94,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
   s->work = 4.0 * (double)x->shape->count + 100;
   bool filled = x->n_in > 0 && tc_fusion_is_filled(&p->graph, n, 0) && !b->gr.stored[x->in[0]];
   for (int i = 0; i < x->n_in; i++) {
-    if (!bind_place(p, s, place_of(b, filled && i == 0 ? n : x->in[i]))) return false;  // a filled operand is said by the result's own place
+    if (!binding_storage(p, s, storage_of(b, filled && i == 0 ? n : x->in[i]))) return false;  // a filled operand is said by the result's own place
     s = &p->step[p->n_step - 1];
     s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
   }
@@ -103,7 +103,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
   if (!TC_GROW(p->num, p->cap_num, p->n_num + s->n_num)) return false;
   for (int i = 0; i < x->n_arg; i++) p->num[p->n_num++] = (tc_num_source){true, x->arg + (uint32_t)i};
   if (filled) p->num[p->n_num++] = (tc_num_source){true, p->graph.node[x->in[0]].arg};
-  if (!bind_place(p, s, place_of(b, n))) return false;
+  if (!binding_storage(p, s, storage_of(b, n))) return false;
   b->made_in[n] = b->stage + 1;
   return true;
 }
@@ -132,7 +132,7 @@ bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_emit_resul
   s->extent = e->extent, s->work = e->work, s->writes = e->writes, s->same = e->same, s->bytes = e->bytes;
   s->draft->units = e->units;
   for (uint32_t i = 0; i < e->n_buf; i++)
-    if ((p->bind[s->first_bind + i] = place_of(b, e->buf[i])) == TC_PLACE_NONE) return false;
+    if ((p->binding[s->first_binding + i] = storage_of(b, e->buf[i])) == TC_STORAGE_NONE) return false;
   for (uint32_t i = 0; i < e->n_num; i++) p->num[s->first_num + i] = (tc_num_source){e->num[i].is_arg, e->num[i].value};
   return true;
 }
@@ -156,8 +156,9 @@ static bool add_kernel(tc_builder *b, const tc_fusion *fusion, tc_status *st) {
   *draft = (tc_draft){.fusion = fusion, .is_product = e.is_product, .product = e.product, .product_node = e.product_node, .units = e.units};
   s->draft = draft, s->node = e.n_written ? e.written[0] : 0;
   s->is_product = e.is_product;
-  if (!TC_GROW(p->bind, p->cap_bind, p->n_bind + e.n_buf) || !TC_GROW(p->num, p->cap_num, p->n_num + e.n_num)) return tc_kir_destroy(&e.kir), false;
-  s->n_bind = e.n_buf, p->n_bind += e.n_buf;
+  if (!TC_GROW(p->binding, p->cap_binding, p->n_binding + e.n_buf) || !TC_GROW(p->num, p->cap_num, p->n_num + e.n_num))
+    return tc_kir_destroy(&e.kir), false;
+  s->n_binding = e.n_buf, p->n_binding += e.n_buf;
   s->n_num = e.n_num, p->n_num += e.n_num;
   if (!tc_steps_fill(b, p, s, &e)) return false;
   for (uint32_t i = 0; i < e.n_written; i++) b->made_in[tc_fusion_root(&b->gr, e.written[i])] = b->stage + 1;
@@ -176,11 +177,11 @@ static bool add_conv(tc_builder *b, uint32_t n) {
   s->bytes = (uint64_t)x->shape->count * tc_type_bytes(x->type);
   for (int i = 0; i < 2; i++) {
     s->bytes += (uint64_t)p->graph.node[x->in[i]].shape->count * tc_type_bytes(x->type);
-    if (!bind_place(p, s, place_of(b, x->in[i]))) return false;
+    if (!binding_storage(p, s, storage_of(b, x->in[i]))) return false;
   }
   s->work = (double)s->bytes;
   b->plan->bytes_moved += s->bytes;
-  if (!bind_place(p, s, place_of(b, n))) return false;
+  if (!binding_storage(p, s, storage_of(b, n))) return false;
   b->made_in[n] = b->stage + 1;
   return true;
 }
@@ -200,12 +201,12 @@ static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *
   for (int i = 0; i < n_in; i++) {
     const tc_gnode *x = &p->graph.node[in[i]->node];
     s->offset[i] = (uint64_t)in[i]->first * tc_type_bytes(x->type), s->bytes += (uint64_t)x->shape->count * tc_type_bytes(x->type);
-    if (!bind_place(p, s, place_of(b, in[i]->node))) return false;
+    if (!binding_storage(p, s, storage_of(b, in[i]->node))) return false;
   }
   const tc_gnode *y = &p->graph.node[v->result];
   s->bytes += (uint64_t)y->shape->count * tc_type_bytes(y->type);
   b->plan->bytes_moved += s->bytes;
-  if (!bind_place(p, s, place_of(b, v->result))) return false;
+  if (!binding_storage(p, s, storage_of(b, v->result))) return false;
   b->made_in[tc_fusion_root(&b->gr, v->result)] = b->stage + 1;
   return true;
 }

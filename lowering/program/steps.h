@@ -19,7 +19,7 @@ typedef struct tc_builder {
   tc_fusion_mode mode;
   size_t op_by_op, least;  // bytes: of the records one by one; of the steps made last, SIZE_MAX: none were
   tc_arena fusion_plan, expansion;  // scratch of one fusion plan, of one kernel
-  uint32_t *place;  // per node
+  uint32_t *storage;  // per node
   uint32_t *made_in;  // per node: the stage after which it is there
   uint32_t stage;  // of the step being added
   bool preparing;  // that step makes prepared values

@@ -113,8 +113,8 @@ static double additions_of_sum(const tc_dims *d, uint32_t mask) {
 
 // A sum over rows or keys in attention: of a GPU one chain, else blocks of some dozens to hundreds, which are added one after another.
 static double additions_in_attention(const tc_plan *p, uint32_t node, int64_t n) {
-  const int64_t block = 512, least_block = 96;
-  return tc_device_kind_of((tc_device)p->dev[node]) == TC_DEVICE_GPU ? (double)n : (double)(TC_MIN(n, block) + n / least_block);
+  const int64_t allocation = 512, least_allocation = 96;
+  return tc_device_kind_of((tc_device)p->dev[node]) == TC_DEVICE_GPU ? (double)n : (double)(TC_MIN(n, allocation) + n / least_allocation);
 }
 
 // At most so many terms has an element.

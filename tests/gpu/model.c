@@ -79,16 +79,16 @@ static const char *graph_launch;
 // The run that is being asked for.
 static struct {
   const tc_program *p;
-  const tc_places *at;
+  const tc_storages *at;
   const uint64_t *num, *skip;
   uint32_t step;
 } now;
 
 static uint64_t model_word(uint32_t place) {
   const tc_plan *plan = now.p->graph.plan;
-  if (!(place & ARENA_BIT)) return (uint64_t)(uintptr_t)now.at->place[place];
-  const block *b = &now.p->block[place - ARENA_BIT];
-  const char *donor = b->in == IN_ARENA ? now.at->arena : now.at->place[plan->n_leaf + b->in];
+  if (!(place & ARENA_BIT)) return (uint64_t)(uintptr_t)now.at->storage[place];
+  const tc_allocation *b = &now.p->allocation[place - ARENA_BIT];
+  const char *donor = b->in == IN_ARENA ? now.at->arena : now.at->storage[plan->n_leaf + b->in];
   return (uint64_t)(uintptr_t)(donor + b->offset);
 }
 
@@ -97,7 +97,7 @@ static bool is_of_run(const tc_plan *plan, int i) {
   uint32_t n = plan->n_leaf + plan->n_out + (now.p->prepare ? now.p->n_kept : 0);
   if (now.at->arena && live_at((uintptr_t)now.at->arena) == i) return true;
   for (uint32_t k = 0; k < n; k++)
-    if (now.at->place[k] && live_at((uintptr_t)now.at->place[k]) == i) return true;
+    if (now.at->storage[k] && live_at((uintptr_t)now.at->storage[k]) == i) return true;
   return !now.p->prepare;  // of what is prepared, the whole program has the list
 }
 
@@ -106,7 +106,7 @@ static const char *name_of(const tc_step *s) {
 }
 
 static void check_operand(const tc_plan *plan, const tc_step *s, uint32_t j) {
-  uint32_t place = now.p->bind[s->first_bind + j], o = place - plan->n_leaf;
+  uint32_t place = now.p->binding[s->first_binding + j], o = place - plan->n_leaf;
   bool writes = tc_step_writes(s, j);
   int i = live_at((uintptr_t)model_word(place));
   if (i < 0) {
@@ -122,17 +122,17 @@ static void check_operand(const tc_plan *plan, const tc_step *s, uint32_t j) {
 // The words of a kernel's launch.
 static void model_kernel(const tc_plan *plan, const tc_step *s, const tc_gpu_launch *l, awaited *a) {
   const tc_gpu_shape *shape = &s->kernel->gpu_shape;
-  uint32_t n = s->n_bind + s->n_num;
+  uint32_t n = s->n_binding + s->n_num;
   if (a->n_words < n + TC_GPU_WORDS) {
     MISTAKE(LIST, "%s has %u words of %u", s->kernel->name, a->n_words, n + TC_GPU_WORDS);
     return;
   }
   uint64_t *w = a->words, chunk = w[n + TC_GPU_WORD_CHUNK], fault = w[n + TC_GPU_WORD_FAULT];
-  for (uint32_t j = 0; j < s->n_bind; j++) {
+  for (uint32_t j = 0; j < s->n_binding; j++) {
     check_operand(plan, s, j);
-    w[j] = model_word(now.p->bind[s->first_bind + j]);
+    w[j] = model_word(now.p->binding[s->first_binding + j]);
   }
-  for (uint32_t j = 0; j < s->n_num; j++) w[s->n_bind + j] = now.num[s->first_num + j];
+  for (uint32_t j = 0; j < s->n_num; j++) w[s->n_binding + j] = now.num[s->first_num + j];
   w[n + TC_GPU_WORD_EXTENT] = (uint64_t)s->extent;
   if (l->threads != shape->threads || (uint64_t)l->blocks * shape->groups * chunk < (uint64_t)s->extent)
     MISTAKE(LIST, "%s: blocks of %u threads, %u of them, do not do %lld units", s->kernel->name, l->threads, l->blocks, (long long)s->extent);
@@ -142,16 +142,16 @@ static void model_kernel(const tc_plan *plan, const tc_step *s, const tc_gpu_lau
 
 // The words of a library's product: its operands, where they begin, the result, a bias, and in the arena a workspace and the fault word.
 static void model_call(const tc_plan *plan, const tc_step *s, awaited *a) {
-  const uint32_t *bind = now.p->bind + s->first_bind;
-  for (uint32_t j = 0; j < s->n_bind; j++) check_operand(plan, s, j);
+  const uint32_t *binding = now.p->binding + s->first_binding;
+  for (uint32_t j = 0; j < s->n_binding; j++) check_operand(plan, s, j);
   if (a->n_words < CALL_WORDS) {
     MISTAKE(LIST, "a library's product has %u words", a->n_words);
     return;
   }
   uint64_t *w = a->words;
-  w[LEFT] = model_word(bind[0]) + s->offset[0], w[RIGHT] = model_word(bind[1]) + s->offset[1];
-  w[RESULT] = model_word(bind[s->n_bind - 1]);
-  w[BIAS] = s->n_bind == 4 ? model_word(bind[2]) + s->offset[2] : 0;
+  w[LEFT] = model_word(binding[0]) + s->offset[0], w[RIGHT] = model_word(binding[1]) + s->offset[1];
+  w[RESULT] = model_word(binding[s->n_binding - 1]);
+  w[BIAS] = s->n_binding == 4 ? model_word(binding[2]) + s->offset[2] : 0;
   for (int k = WORKSPACE; k <= FAULT; k++)
     if (w[k] && live_at((uintptr_t)w[k]) != live_at((uintptr_t)now.at->arena))
       MISTAKE(MEMORY, "a library's %s is not in the arena", k == FAULT ? "fault word" : "workspace");
@@ -213,8 +213,8 @@ typedef struct life {
 static life life_of(const tc_program *p, uint32_t place) {
   life of = {UINT32_MAX, 0};
   for (uint32_t i = 0; i < p->n_step; i++)
-    for (uint32_t j = 0; j < p->step[i].n_bind; j++)
-      if (p->bind[p->step[i].first_bind + j] == place) of = (life){TC_MIN(of.first, i), i};
+    for (uint32_t j = 0; j < p->step[i].n_binding; j++)
+      if (p->binding[p->step[i].first_binding + j] == place) of = (life){TC_MIN(of.first, i), i};
   return of;
 }
 
@@ -227,14 +227,14 @@ static uint32_t n_reused;  // blocks that lie where another one was before
 
 static void model_memory(const tc_program *p) {
   const tc_plan *plan = p->graph.plan;
-  for (uint32_t a = 0; a < p->n_block; a++) {
-    const block *x = &p->block[a];
+  for (uint32_t a = 0; a < p->n_allocation; a++) {
+    const tc_allocation *x = &p->allocation[a];
     size_t room = x->in == IN_ARENA ? p->arena_bytes : plan->out[x->in].bytes;
     if (x->offset + x->bytes > room) MISTAKE(MEMORY, "block %u ends behind its home", a);
     if (x->in != IN_ARENA && life_of(p, ARENA_BIT | a).last >= life_of(p, plan->n_leaf + x->in).first)
       MISTAKE(MEMORY, "block %u lies in a result that is there", a);
     for (uint32_t b = 0; b < a; b++) {
-      const block *y = &p->block[b];
+      const tc_allocation *y = &p->allocation[b];
       bool overlap = x->in == y->in && x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
       if (overlap && together(p, a, b)) MISTAKE(MEMORY, "blocks %u and %u share memory", a, b);
       n_reused += overlap;
@@ -243,8 +243,8 @@ static void model_memory(const tc_program *p) {
   for (uint32_t o = 0; o < plan->n_out; o++) {
     uint32_t donor = plan->out[o].donor, writer = life_of(p, plan->n_leaf + o).first;
     for (uint32_t i = writer; donor != TC_LEAF_NONE && i < p->n_step; i++)
-      for (uint32_t j = 0; j < p->step[i].n_bind; j++)
-        if (p->bind[p->step[i].first_bind + j] == donor && !(i == writer && p->step[i].same >> j & 1))
+      for (uint32_t j = 0; j < p->step[i].n_binding; j++)
+        if (p->binding[p->step[i].first_binding + j] == donor && !(i == writer && p->step[i].same >> j & 1))
           MISTAKE(MEMORY, "result %u is written over leaf %u, which step %u reads", o, donor, i);
   }
 }
@@ -254,18 +254,19 @@ static void model_memory(const tc_program *p) {
 tc_status __real_tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_launches **out);
 tc_status __wrap_tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_launches **out);
 tc_status __wrap_tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_launches **out) {
-  for (uint32_t a = 0; planted == SHARED_BLOCKS && !one_by_one && a < p->n_block; a++)
+  for (uint32_t a = 0; planted == SHARED_BLOCKS && !one_by_one && a < p->n_allocation; a++)
     for (uint32_t b = 0; b < a; b++)
-      if (p->block[a].bytes <= p->block[b].bytes && together(p, a, b)) p->block[a].in = p->block[b].in, p->block[a].offset = p->block[b].offset;
+      if (p->allocation[a].bytes <= p->allocation[b].bytes && together(p, a, b))
+        p->allocation[a].in = p->allocation[b].in, p->allocation[a].offset = p->allocation[b].offset;
   if (!one_by_one) model_memory(p);
   return __real_tc_gpu_launches_create(p, one_by_one, out);
 }
 
-tc_status __real_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+tc_status __real_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num, const uint64_t *skip,
                                      uint64_t *words, uint64_t *out_fault);
-tc_status __wrap_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+tc_status __wrap_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num, const uint64_t *skip,
                                      uint64_t *words, uint64_t *out_fault);
-tc_status __wrap_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+tc_status __wrap_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num, const uint64_t *skip,
                                      uint64_t *words, uint64_t *out_fault) {
   now.p = p, now.at = at, now.num = num, now.skip = skip, now.step = 0;
   return __real_tc_gpu_launches_run(l, p, at, num, skip, words, out_fault);

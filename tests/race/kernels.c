@@ -42,7 +42,7 @@ static void list_make(list *l, uint64_t place) {
   for (int i = 0; i < N_NESTS; i++) {
     build(&l->kir[i], i % N_DISTINCT);
     snprintf(l->stem[i], sizeof l->stem[i], "kind%d", i % N_DISTINCT);
-    l->wish[i] = (tc_kernel_wish){.kir = &l->kir[i], .stem = l->stem[i], .place = place, .work = INFINITY};  // too much to be interpreted first
+    l->wish[i] = (tc_kernel_wish){.kir = &l->kir[i], .stem = l->stem[i], .site = place, .work = INFINITY};  // too much to be interpreted first
   }
 }
 

@@ -113,7 +113,7 @@ static tc_status add_kernel(tc_gpu_launches *l, const tc_program *p, const tc_st
   bool ok = kir->n_map == 0 || align_words(l, sequence);
   if (!ok || !add_launch(l, sequence)) return no_room();
   uint32_t first = l->n_word;
-  for (uint32_t i = 0; i < s->n_bind; i++) ok = ok && add_word(l, WORD_PLACE, p->bind[s->first_bind + i]);
+  for (uint32_t i = 0; i < s->n_binding; i++) ok = ok && add_word(l, WORD_PLACE, p->binding[s->first_binding + i]);
   for (uint32_t i = 0; i < s->n_num; i++) ok = ok && add_word(l, WORD_NUM, s->first_num + i);
   ok = ok && add_word(l, WORD_CONST, (uint64_t)s->extent);
   l->wanted[l->n_launch - 1] = (wanted){.step = s, .chunk = l->n_word};
@@ -127,14 +127,14 @@ static tc_status add_kernel(tc_gpu_launches *l, const tc_program *p, const tc_st
 // A library's call. Its workspace is scratch, as of rows: steps run one after the other.
 static tc_status add_call(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
   size_t workspace = tc_gpu_call_workspace(s->call);
-  const uint32_t *bind = p->bind + s->first_bind;
+  const uint32_t *binding = p->binding + s->first_binding;
   tc_gpu_launch *x = add_launch(l, sequence);
   if (!x) return no_room();
   x->call = s->call;
   l->scratch_bytes = TC_MAX_OF(l->scratch_bytes, (workspace + 63) & ~(size_t)63);
-  bool biased = s->n_bind == 4, ok = add_place(l, bind[0], s->offset[0]) && add_place(l, bind[1], s->offset[1]);
-  ok = ok && add_place(l, bind[s->n_bind - 1], 0);
-  ok = ok && (biased ? add_place(l, bind[2], s->offset[2]) : add_word(l, WORD_CONST, 0));
+  bool biased = s->n_binding == 4, ok = add_place(l, binding[0], s->offset[0]) && add_place(l, binding[1], s->offset[1]);
+  ok = ok && add_place(l, binding[s->n_binding - 1], 0);
+  ok = ok && (biased ? add_place(l, binding[2], s->offset[2]) : add_word(l, WORD_CONST, 0));
   ok = ok && add_word(l, workspace ? WORD_SCRATCH : WORD_CONST, 0);
   return ok && add_word(l, l->checks ? WORD_FAULT : WORD_CONST, 0) ? TC_OK : no_room();
 }
@@ -142,8 +142,8 @@ static tc_status add_call(tc_gpu_launches *l, const tc_program *p, const tc_step
 static bool add_row_word(tc_gpu_launches *l, const tc_program *p, const tc_step *s, const tc_gpu_word *w) {
   switch (w->kind) {
     case TC_ROW_WORD_CONST: return add_word(l, WORD_CONST, w->value);
-    case TC_ROW_WORD_OPERAND: return add_word(l, WORD_PLACE, p->bind[s->first_bind + w->value]);
-    case TC_ROW_WORD_RESULT: return add_word(l, WORD_PLACE, p->bind[s->first_bind + s->n_bind - 1]);
+    case TC_ROW_WORD_OPERAND: return add_word(l, WORD_PLACE, p->binding[s->first_binding + w->value]);
+    case TC_ROW_WORD_RESULT: return add_word(l, WORD_PLACE, p->binding[s->first_binding + s->n_binding - 1]);
     case TC_ROW_WORD_SCRATCH: return add_word(l, WORD_SCRATCH, w->value);
     case TC_ROW_WORD_ARG: return add_word(l, WORD_NUM, s->first_num + w->value);
     case TC_ROW_WORD_FAULT: return add_word(l, l->checks ? WORD_FAULT : WORD_CONST, 0);
@@ -173,7 +173,7 @@ static tc_gpu_tensor tensor_of(const tc_gnode *x) {
 // Whether what the step writes into, its first operand, is its result's memory.
 static bool is_in_place(const tc_program *p, const tc_step *s) {
   const tc_plan *plan = p->graph.plan;
-  uint32_t from = p->bind[s->first_bind], to = p->bind[s->first_bind + s->n_bind - 1];
+  uint32_t from = p->binding[s->first_binding], to = p->binding[s->first_binding + s->n_binding - 1];
   bool is_out = !(to & ARENA_BIT) && to >= plan->n_leaf && to < plan->n_leaf + plan->n_out;
   return from == to || (is_out && plan->out[to - plan->n_leaf].donor == from && from < plan->n_leaf);
 }
@@ -346,7 +346,7 @@ static tc_status run_sequence(const tc_gpu_launches *l, uint32_t i, const uint64
   return tc_gpu_sequence_time(l->sequence[i], words + l->first_word[i], tc_gpu_facts_of(l->gpu)->simulated ? tell_simulated : tell);
 }
 
-tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num, const uint64_t *skip,
                               uint64_t *words, uint64_t *out_fault) {
   size_t end = l->scratch_bytes ? (p->arena_bytes + SCRATCH_ALIGNED - 1) & ~(size_t)(SCRATCH_ALIGNED - 1) : p->arena_bytes;
   char *behind = at->arena + end, *fault = behind + l->scratch_bytes;
@@ -354,7 +354,7 @@ tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_
   for (uint32_t i = 0; i < l->n_word; i++) {
     const word *w = &l->word[i];
     switch (w->kind) {
-      case WORD_PLACE: words[i] = (uint64_t)(uintptr_t)tc_place_pointer(p, at, (uint32_t)w->value) + w->offset; break;
+      case WORD_PLACE: words[i] = (uint64_t)(uintptr_t)tc_storage_pointer(p, at, (uint32_t)w->value) + w->offset; break;
       case WORD_NUM: words[i] = num[w->value]; break;
       case WORD_CONST: words[i] = w->value; break;
       case WORD_SCRATCH: words[i] = (uint64_t)(uintptr_t)(behind + w->value); break;

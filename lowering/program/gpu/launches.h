@@ -47,7 +47,7 @@ uint32_t tc_gpu_launches_words(const tc_gpu_launches *l);
 
 // Enqueues. words: scratch of the call. skip: steps that need not run, of a program one by one;
 // NULL: none. Where steps check indices it waits and gives the fault word, else TC_GPU_NO_FAULT.
-tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_places *at, const uint64_t *num, const uint64_t *skip,
+tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num, const uint64_t *skip,
                               uint64_t *words, uint64_t *out_fault);
 
 #endif
