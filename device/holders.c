@@ -103,12 +103,8 @@ static void append_tensors(const text *t, const sum *tensors, const tc_holder *l
 // The loader's lock, under which libraries come and go, is not taken inside the list's.
 const char *tc_holders_tell(tc_device d, size_t used_bytes, char *out, size_t bytes) {
   static const char *const names[TC_N_HOLDINGS] = {
-      [TC_HOLDS_ARENA] = "arenas of runs",
-      [TC_HOLDS_PREPARED] = "prepared values",
-      [TC_HOLDS_POOLED] = "pooled buffers",
-      [TC_HOLDS_TABLE] = "plans' tables",
-      [TC_HOLDS_OPERANDS] = "copies of libraries' operands",
-      [TC_HOLDS_CODE] = "kernels, by their images,",
+      [TC_HOLDS_ARENA] = "arenas of runs", [TC_HOLDS_CONSTANT_CACHE] = "prepared values",         [TC_HOLDS_POOLED] = "pooled buffers",
+      [TC_HOLDS_TABLE] = "plans' tables",  [TC_HOLDS_OPERANDS] = "copies of libraries' operands", [TC_HOLDS_CODE] = "kernels, by their images,",
   };
   const text t = {out, bytes};
   sum of[TC_N_HOLDINGS] = {{0, 0}};

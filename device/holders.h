@@ -11,7 +11,7 @@
 typedef enum tc_holding {
   TC_HOLDS_TENSOR,
   TC_HOLDS_ARENA,  // of a run under way
-  TC_HOLDS_PREPARED,  // a value derived from a parameter (lowering/program/constant_cache.h)
+  TC_HOLDS_CONSTANT_CACHE,  // a value derived from a parameter (lowering/program/constant_cache.h)
   TC_HOLDS_POOLED,  // none: it is kept to be used again
   TC_HOLDS_TABLE,  // words of a sequence of launches
   TC_HOLDS_OPERANDS,  // copies of libraries' operands (graph_copies.h)

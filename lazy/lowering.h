@@ -19,7 +19,7 @@ typedef struct tc_work_done {
   uint64_t copied_bytes;
   bool interpreted;  // true: some kernels were interpreted, and are compiled later
   // true: it failed with nothing done, for want of memory for what it would prepare
-  bool lacks_forms;
+  bool lacks_constants;
 } tc_work_done;
 
 typedef struct tc_anomaly {

@@ -24,7 +24,7 @@
 #include "runtime/log.h"
 #include "runtime/passes.h"
 
-#define MOST_FORMS 5  // bytes prepared for a byte of parameters: tiles of Winograd's F(4, 3) are four times the weights
+#define MOST_CACHED 5  // bytes prepared for a byte of parameters: tiles of Winograd's F(4, 3) are four times the weights
 
 // ---- the graph ----
 
@@ -116,24 +116,25 @@ static size_t output_bytes(const tc_plan *plan) {
 }
 
 static void find_lasting(tc_builder *b) {
-  for (uint32_t n = 0; n < b->p->graph.n; n++) b->lasts[n] = b->p->graph.node[n].parameter ? TC_LASTS_LEAF : TC_LASTS_NOT;
+  for (uint32_t n = 0; n < b->p->graph.n; n++) b->is_constant[n] = b->p->graph.node[n].parameter ? TC_CONST_PARAM : TC_CONST_NO;
 }
 
 // Whether more would be kept than forms of parameters: then what the plan calls parameters is its
 // data. *much: false without memory, too.
-static bool prepares_much(const tc_builder *b, bool *much) {
+static bool caches_much(const tc_builder *b, bool *much) {
   const tc_program *p = b->p, *q = p->prepare;
   bool *read = tc_calloc(b->plan->n_leaf + 1, sizeof *read);
   size_t made = 0, of = 0;
   *much = false;
   if (!read) return false;
-  for (uint32_t i = 0; i < p->n_kept; i++) made += p->kept_bytes[i];
+  for (uint32_t i = 0; i < p->n_cached; i++) made += p->cached_bytes[i];
   for (uint32_t i = 0; i < q->n_binding; i++)
     if (q->binding[i] < b->plan->n_leaf) read[q->binding[i]] = true;
   for (uint32_t n = 0; n < b->plan->n_node; n++)
-    if (b->lasts[n] == TC_LASTS_LEAF && read[b->plan->leaf_of[n]]) of += (size_t)p->graph.node[n].shape->count * tc_type_bytes(p->graph.node[n].type);
+    if (b->is_constant[n] == TC_CONST_PARAM && read[b->plan->leaf_of[n]])
+      of += (size_t)p->graph.node[n].shape->count * tc_type_bytes(p->graph.node[n].type);
   tc_free(read);
-  *much = made > MOST_FORMS * of + MOST_FORMS * 64 * (size_t)p->n_kept;
+  *much = made > MOST_CACHED * of + MOST_CACHED * 64 * (size_t)p->n_cached;
   return true;
 }
 
@@ -179,13 +180,14 @@ static tc_status init_builder(tc_builder *b) {
   b->emitted = tc_arena_alloc(arena, n + 1);
   b->storage = tc_arena_alloc(arena, (n + 1) * sizeof *b->storage);
   b->made_in = tc_arena_alloc(arena, (n + 1) * sizeof *b->made_in);
-  b->lasts = tc_arena_alloc(arena, n + 1);
+  b->is_constant = tc_arena_alloc(arena, n + 1);
   b->alone = tc_arena_alloc(arena, (n + 1) * sizeof *b->alone);
   b->checks = tc_arena_alloc(arena, (n + 1) * sizeof *b->checks);
   b->next_check = tc_arena_alloc(arena, (n + 1) * sizeof *b->next_check);
   b->way = tc_arena_alloc(arena, (n + 1) * sizeof *b->way);
   b->p->prepare = tc_calloc(1, sizeof *b->p->prepare);
-  bool room = b->forced && b->emitted && b->storage && b->made_in && b->lasts && b->alone && b->checks && b->next_check && b->way && b->p->prepare;
+  bool room =
+      b->forced && b->emitted && b->storage && b->made_in && b->is_constant && b->alone && b->checks && b->next_check && b->way && b->p->prepare;
   return room && tc_memory_op_by_op(b->plan, &b->op_by_op) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
 }
 
@@ -214,7 +216,7 @@ static bool holds_large(const tc_program *p) {
 static tc_status settle(tc_builder *b, bool *done) {
   tc_program *p = b->p;
   bool much = false;
-  if (b->prepare && !prepares_much(b, &much)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  if (b->prepare && !caches_much(b, &much)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   if (much) return b->prepare = false, TC_OK;
   size_t budget = tc_plan_budget(b->plan);
   if (!tc_memory_order(p, b->plan, budget)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
@@ -343,7 +345,7 @@ static tc_status finish(tc_program *p) {
     shrink(&q->binding, &q->cap_binding, q->n_binding, sizeof *q->binding);
     shrink(&q->num, &q->cap_num, q->n_num, sizeof *q->num);
     shrink(&q->allocation, &q->cap_allocation, q->n_allocation, sizeof *q->allocation);
-    shrink(&q->kept_bytes, &q->cap_kept, q->n_kept, sizeof *q->kept_bytes);
+    shrink(&q->cached_bytes, &q->cap_cached, q->n_cached, sizeof *q->cached_bytes);
   }
   tc_graph_fini(&p->graph);
   p->graph = (tc_graph){.plan = p->graph.plan, .target = p->graph.target, .packs_few = p->graph.packs_few};
@@ -392,7 +394,7 @@ static tc_status lower(tc_plan *plan) {
 
 static void clear(void) {
   tc_promote_stop();
-  tc_prepared_clear();
+  tc_constant_cache_clear();
   tc_kernel_cache_clear();
   tc_choices_clear();
 }

@@ -97,7 +97,7 @@ static tc_status run_plan(tc_trace *t, work *w, tc_sync_point *rec) {
 static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
   tc_error_mark before = tc_error_now();
   tc_status st = run_plan(t, w, rec);
-  if (TC_LIKELY(!w->done.lacks_forms)) return st;
+  if (TC_LIKELY(!w->done.lacks_constants)) return st;
   (void)tc_error_tell(before);
   tc_taken_drop(t, w->plan);
   tc_run_release(w->run);

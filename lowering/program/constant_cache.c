@@ -34,12 +34,12 @@ static entry **bucket_of(const tc_kernel *kernel, const uint64_t *stamp, uint32_
   return &self.bucket[h >> 56];
 }
 
-static bool same_contents(const entry *e, const tc_prepared_key *k) {
+static bool same_contents(const entry *e, const tc_constant_key *k) {
   return e->kernel == k->kernel && e->extent == k->extent && e->n_stamp == k->n_stamp &&
          memcmp(e->word, k->stamp, k->n_stamp * sizeof e->word[0]) == 0;
 }
 
-static bool same_scalars(const entry *e, const tc_prepared_key *k) {
+static bool same_scalars(const entry *e, const tc_constant_key *k) {
   return e->n_num == k->n_num && (k->n_num == 0 || memcmp(e->word + e->n_stamp, k->num, k->n_num * sizeof e->word[0]) == 0);
 }
 
@@ -88,7 +88,7 @@ static void free_spare(void) {
   }
 }
 
-bool tc_prepared_find(const tc_prepared_key *k, uint32_t n_out, tc_buffer **out) {
+bool tc_constant_cache_find(const tc_constant_key *k, uint32_t n_out, tc_buffer **out) {
   pthread_mutex_lock(&self.lock);
   entry *e = *bucket_of(k->kernel, k->stamp, k->n_stamp);
   while (e && !(same_contents(e, k) && same_scalars(e, k))) e = e->next;
@@ -119,7 +119,7 @@ static void changed(uint64_t stamp) {
   destroy_entries(gone);
 }
 
-void tc_prepared_clear(void) {
+void tc_constant_cache_clear(void) {
   entry *gone = NULL;
   pthread_mutex_lock(&self.lock);
   for (int b = 0; b < N_BUCKETS; b++)
@@ -129,7 +129,7 @@ void tc_prepared_clear(void) {
   free_spare();
 }
 
-static size_t kept_bytes(void) {
+static size_t cached_bytes(void) {
   pthread_mutex_lock(&self.lock);
   size_t bytes = self.bytes;
   pthread_mutex_unlock(&self.lock);
@@ -146,9 +146,9 @@ static size_t idle_bytes(void) {
   return bytes;
 }
 
-static const tc_keeper keeper = {changed, tc_prepared_clear, kept_bytes, idle_bytes};
+static const tc_keeper keeper = {changed, tc_constant_cache_clear, cached_bytes, idle_bytes};
 
-void tc_prepared_keep(const tc_prepared_key *k, uint32_t n_out, tc_buffer *const *out, tc_buffer *const *in) {
+void tc_constant_cache_keep(const tc_constant_key *k, uint32_t n_out, tc_buffer *const *out, tc_buffer *const *in) {
   entry *e = new_entry(sizeof *e + (k->n_stamp + k->n_num) * sizeof e->word[0] + n_out * sizeof e->out[0]), *gone = NULL;
   if (!e) return;
   e->kernel = k->kernel, e->extent = k->extent, e->n_stamp = k->n_stamp, e->n_num = k->n_num, e->n_out = n_out;

@@ -10,19 +10,19 @@
 #include "device/buffer.h"
 #include "lowering/jit/kernel_cache.h"
 
-typedef struct tc_prepared_key {
+typedef struct tc_constant_key {
   tc_kernel *kernel;
   int64_t extent;  // units of the kernel's outermost range
   const uint64_t *num;  // its scalars
   uint32_t n_num;
   const uint64_t *stamp;  // of what it reads, in its order
   uint32_t n_stamp;
-} tc_prepared_key;
+} tc_constant_key;
 
 // The n_out results kept under the key, retained; false if there are none.
-bool tc_prepared_find(const tc_prepared_key *key, uint32_t n_out, tc_buffer **out);
+bool tc_constant_cache_find(const tc_constant_key *key, uint32_t n_out, tc_buffer **out);
 // Keeps results under the key, in the place of those with other scalars. in: the buffers with the key's stamps. Without memory nothing is kept.
-void tc_prepared_keep(const tc_prepared_key *key, uint32_t n_out, tc_buffer *const *out, tc_buffer *const *in);
-void tc_prepared_clear(void);
+void tc_constant_cache_keep(const tc_constant_key *key, uint32_t n_out, tc_buffer *const *out, tc_buffer *const *in);
+void tc_constant_cache_clear(void);
 
 #endif

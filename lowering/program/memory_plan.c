@@ -78,18 +78,18 @@ static size_t gap_before(const pieces *x, uint32_t i) {
 
 // Half as many pieces: of two gaps side by side the smaller one counts as taken.
 static void close_gaps(pieces *x) {
-  uint32_t kept = 0, n = x->n;
+  uint32_t cached = 0, n = x->n;
   tc_count(TC_PASS_MEMORY, n);
   for (uint32_t i = 1; i < n; i += 2) {
     bool next = i + 1 < n, closes_next = next && gap_before(x, i + 1) < gap_before(x, i);
     if (closes_next) {
-      x->at[++kept] = (struct piece){x->at[i].from, x->at[i + 1].to};
+      x->at[++cached] = (struct piece){x->at[i].from, x->at[i + 1].to};
       continue;
     }
-    x->at[kept].to = x->at[i].to;
-    if (next) x->at[++kept] = x->at[i + 1];
+    x->at[cached].to = x->at[i].to;
+    if (next) x->at[++cached] = x->at[i + 1];
   }
-  x->n = kept + 1;
+  x->n = cached + 1;
 }
 
 static bool take_piece(tc_arena *arena, pieces *x, size_t from, size_t to) {

@@ -17,50 +17,50 @@
 
 // What a step of preparing reads and gives.
 typedef struct preparing {
-  tc_prepared_key key;
+  tc_constant_key key;
   uint64_t stamp[TC_MAX_BUFS];
   tc_buffer *in[TC_MAX_BUFS], *out[TC_MAX_BUFS];
-  uint32_t n_in, n_out, kept[TC_MAX_BUFS];  // kept: which prepared value a result is
+  uint32_t n_in, n_out, cached[TC_MAX_BUFS];  // kept: which prepared value a result is
   bool lasting;  // all it reads has a stamp
 } preparing;
 
 static void describe_step(const tc_program *q, const tc_plan *plan, const tc_step *s, const uint64_t *num, const tc_leaf *held,
-                          tc_buffer *const *kept, preparing *x) {
-  uint32_t first_kept = plan->n_leaf + plan->n_out;
+                          tc_buffer *const *cached, preparing *x) {
+  uint32_t first_cached = plan->n_leaf + plan->n_out;
   x->n_in = x->n_out = 0, x->lasting = held != NULL;
   for (uint32_t j = 0; j < s->n_binding; j++) {
     uint32_t storage = q->binding[s->first_binding + j];
     if (s->writes >> j & 1) {
-      x->kept[x->n_out++] = storage - first_kept;
+      x->cached[x->n_out++] = storage - first_cached;
       continue;
     }
-    tc_buffer *b = storage >= first_kept ? kept[storage - first_kept] : held ? held[storage].buf : NULL;
+    tc_buffer *b = storage >= first_cached ? cached[storage - first_cached] : held ? held[storage].buf : NULL;
     x->stamp[x->n_in] = b ? tc_buffer_stamp(b) : 0;
     x->lasting &= x->stamp[x->n_in] != 0;
     x->in[x->n_in++] = b;
   }
-  x->key = (tc_prepared_key){s->kernel, s->extent, num + s->first_num, s->n_num, x->stamp, x->n_in};
+  x->key = (tc_constant_key){s->kernel, s->extent, num + s->first_num, s->n_num, x->stamp, x->n_in};
 }
 
 // Memory for what a step makes in this run.
 static tc_status take_results(const tc_program *p, const tc_plan *plan, preparing *x) {
   for (uint32_t i = 0; i < x->n_out; i++) {
-    tc_status st = tc_buffer_create_on((tc_device)plan->dev[0], p->kept_bytes[x->kept[i]], &x->out[i]);
+    tc_status st = tc_buffer_create_on((tc_device)plan->dev[0], p->cached_bytes[x->cached[i]], &x->out[i]);
     if (st != TC_OK) {
       while (i-- > 0) tc_buffer_release(x->out[i]);
       return st;
     }
-    tc_buffer_tell(x->out[i], TC_HOLDS_PREPARED, (tc_call){NULL, 0});
+    tc_buffer_tell(x->out[i], TC_HOLDS_CONSTANT_CACHE, (tc_call){NULL, 0});
     if (!x->lasting) tc_buffer_unstamp(x->out[i]);
   }
   return TC_OK;
 }
 
 // The step's results are the run's from now on.
-static void put_results(const tc_execution *whole, const tc_plan *plan, const preparing *x, tc_buffer **kept) {
+static void put_results(const tc_execution *whole, const tc_plan *plan, const preparing *x, tc_buffer **cached) {
   for (uint32_t k = 0; k < x->n_out; k++) {
-    kept[x->kept[k]] = x->out[k];
-    whole->at.storage[plan->n_leaf + plan->n_out + x->kept[k]] = x->out[k]->ptr;
+    cached[x->cached[k]] = x->out[k];
+    whole->at.storage[plan->n_leaf + plan->n_out + x->cached[k]] = x->out[k]->ptr;
   }
 }
 
@@ -83,28 +83,28 @@ static bool may_have_room(tc_program *p, tc_device d, size_t missing_bytes) {
 // Memory for all that is missing, or the run is left without: nothing was done yet, so that another
 // plan may run instead.
 static tc_status take_missing(const tc_execution *whole, const tc_plan *plan, const uint64_t *num, const tc_leaf *held, const uint64_t *skip,
-                              tc_buffer **kept, tc_work_done *done) {
+                              tc_buffer **cached, tc_work_done *done) {
   tc_program *p = plan->program;
   const tc_program *q = p->prepare;
   tc_device d = (tc_device)plan->dev[0];
   tc_status st = TC_OK;
   size_t bytes = 0;
-  for (uint32_t i = 0; i < p->n_kept; i++) bytes += kept[i] ? 0 : tc_buffer_rounded(p->kept_bytes[i]);
+  for (uint32_t i = 0; i < p->n_cached; i++) bytes += cached[i] ? 0 : tc_buffer_rounded(p->cached_bytes[i]);
   pthread_mutex_lock(&asks_for_memory);
   bool asked = may_have_room(p, d, bytes);
   if (!asked) st = TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes of prepared values", bytes);
   for (uint32_t i = 0; i < q->n_step && st == TC_OK; i++) {
     preparing x;
     if (skip[i]) continue;
-    describe_step(q, plan, &q->step[i], num, held, kept, &x);
+    describe_step(q, plan, &q->step[i], num, held, cached, &x);
     if ((st = take_results(p, plan, &x)) != TC_OK) break;
-    for (uint32_t k = 0; k < x.n_out; k++) done->taken_bytes += p->kept_bytes[x.kept[k]];
-    put_results(whole, plan, &x, kept);
+    for (uint32_t k = 0; k < x.n_out; k++) done->taken_bytes += p->cached_bytes[x.cached[k]];
+    put_results(whole, plan, &x, cached);
   }
   pthread_mutex_unlock(&asks_for_memory);
   if (st != TC_ERR_MEMORY) return st;
   if (asked) atomic_store_explicit(&p->n_unasked, UNASKED_RUNS, memory_order_relaxed);
-  done->lacks_forms = true;
+  done->lacks_constants = true;
   if (tc_log_on(TC_LOG_MEMORY))
     tc_log_line(TC_LOG_MEMORY, "plan %016llx: no room for %zu bytes of prepared values; this run makes what it needs, and keeps nothing",
                 (unsigned long long)plan->hash.lo, bytes);
@@ -120,7 +120,7 @@ static bool is_worth_making(tc_program *p, uint64_t contents) {
 }
 
 tc_status tc_execution_prepare(const tc_execution *whole, const tc_plan *plan, const uint64_t *arg, const tc_leaf *held, uint64_t *list,
-                               tc_buffer **kept, tc_work_done *done) {
+                               tc_buffer **cached, tc_work_done *done) {
   tc_work_done ignored = {0};
   tc_program *p = plan->program;
   const tc_program *q = p->prepare;
@@ -129,10 +129,10 @@ tc_status tc_execution_prepare(const tc_execution *whole, const tc_plan *plan, c
   preparing x;
   tc_execution_fill_nums(q, arg, num);
   for (uint32_t i = 0; i < q->n_step; i++) {
-    describe_step(q, plan, &q->step[i], num, held, kept, &x);
-    skip[i] = x.lasting && tc_prepared_find(&x.key, x.n_out, x.out);
+    describe_step(q, plan, &q->step[i], num, held, cached, &x);
+    skip[i] = x.lasting && tc_constant_cache_find(&x.key, x.n_out, x.out);
     n_made += !skip[i];
-    if (skip[i]) put_results(whole, plan, &x, kept);
+    if (skip[i]) put_results(whole, plan, &x, cached);
     for (uint32_t k = 0; k < x.n_in && !skip[i]; k++) contents = (contents ^ x.stamp[k]) * UINT64_C(0x9E3779B97F4A7C15);
   }
   if (n_made == 0) {
@@ -141,12 +141,12 @@ tc_status tc_execution_prepare(const tc_execution *whole, const tc_plan *plan, c
     return TC_OK;
   }
   if (done && held && !is_worth_making(p, contents)) {
-    done->lacks_forms = true;
+    done->lacks_constants = true;
     return TC_FAIL(TC_ERR_STATE, "%u prepared values would not be used for long", n_made);
   }
   atomic_store_explicit(&p->n_used, 0, memory_order_relaxed);
   if (!done) done = &ignored;
-  TC_TRY(take_missing(whole, plan, num, held, skip, kept, done));
+  TC_TRY(take_missing(whole, plan, num, held, skip, cached, done));
   tc_execution r = *whole;
   r.p = q, r.num = num, r.skip = skip;
   TC_TRY(tc_execution_run(&r));
@@ -154,9 +154,9 @@ tc_status tc_execution_prepare(const tc_execution *whole, const tc_plan *plan, c
   for (uint32_t i = 0; i < q->n_step; i++) {
     if (skip[i]) continue;
     done->bytes += q->step[i].bytes;
-    describe_step(q, plan, &q->step[i], num, held, kept, &x);
-    for (uint32_t k = 0; k < x.n_out; k++) x.out[k] = kept[x.kept[k]];
-    if (x.lasting) tc_prepared_keep(&x.key, x.n_out, x.out, x.in);
+    describe_step(q, plan, &q->step[i], num, held, cached, &x);
+    for (uint32_t k = 0; k < x.n_out; k++) x.out[k] = cached[x.cached[k]];
+    if (x.lasting) tc_constant_cache_keep(&x.key, x.n_out, x.out, x.in);
   }
   return TC_OK;
 }

@@ -117,8 +117,8 @@ struct tc_program {
   atomic_bool interprets;  // kernels that are compiled later, at the last look
   bool brief;  // a job that takes less than waking a worker (runtime/team.h)
   tc_program *prepare;  // what the steps read that is made of parameters alone: steps with places of this program. NULL: nothing
-  size_t *kept_bytes;  // of its results, whose places come after the outputs
-  uint32_t n_kept, cap_kept;
+  size_t *cached_bytes;  // of its results, whose places come after the outputs
+  uint32_t n_cached, cap_cached;
   _Atomic uint32_t n_unasked;  // runs that will not ask for the results' memory, since it was not there when it was asked for
   _Atomic uint32_t n_used;  // runs that found all they read prepared, since some of it was made
   _Atomic uint64_t refused;  // of what contents forms were missing in the last run that made none

@@ -40,7 +40,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
   const tc_program *p = plan->program, *q = p->prepare;
   launch l;
   uint64_t *num = l.fixed;
-  uint32_t n_storage = plan->n_leaf + plan->n_out + p->n_kept, n_lists = p->n_num + n_storage + p->n_kept + q->n_step + q->n_num;
+  uint32_t n_storage = plan->n_leaf + plan->n_out + p->n_cached, n_lists = p->n_num + n_storage + p->n_cached + q->n_step + q->n_num;
   uint32_t n_words = p->gpu ? TC_MAX_OF(tc_gpu_launches_words(p->gpu), tc_gpu_launches_words(q->gpu)) : 0;
   size_t lists = (n_lists + n_words) * sizeof *num;
   tc_buffer *arena = NULL, *beside = NULL;
@@ -48,11 +48,11 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
   TC_TRY(take_memory(plan, lists, &arena, &beside));
   if (lists) num = p->gpu ? beside->ptr : (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);  // whole blocks of 64 bytes lie before it
   void **storage = (void **)(num + p->n_num);
-  tc_buffer **kept = (tc_buffer **)(storage + n_storage);
+  tc_buffer **cached = (tc_buffer **)(storage + n_storage);
   tc_execution_fill_nums(p, arg, num);
   for (uint32_t i = 0; i < plan->n_leaf; i++) storage[i] = leaf[i];
   for (uint32_t i = 0; i < plan->n_out; i++) storage[plan->n_leaf + i] = out[i];
-  for (uint32_t i = 0; i < p->n_kept; i++) kept[i] = NULL;
+  for (uint32_t i = 0; i < p->n_cached; i++) cached[i] = NULL;
   l.stopped_by = (tc_execution_fault){.step = NULL};
   l.r = (tc_execution){.p = p,
                        .at = {storage, (char *const *)(void *)(storage + plan->n_leaf), arena ? arena->ptr : NULL},
@@ -60,7 +60,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
                        .fault = &l.stopped_by,
                        .words = num + n_lists,
                        .timed = tc_options_get()->profile > 1};
-  tc_status st = q->n_step ? tc_execution_prepare(&l.r, plan, arg, held, (uint64_t *)(kept + p->n_kept), kept, prepared) : TC_OK;
+  tc_status st = q->n_step ? tc_execution_prepare(&l.r, plan, arg, held, (uint64_t *)(cached + p->n_cached), cached, prepared) : TC_OK;
   if (prepared) prepared->interpreted = interprets(plan->program);
   if (st == TC_OK) st = tc_execution_run(&l.r);
   tc_promote_look();
@@ -69,7 +69,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
     prepared->replayed = how.replayed, prepared->gpu_note = how.note, prepared->copied_bytes = how.copied_bytes;
   }
   if (l.stopped_by.step) tc_execution_report(plan, &l.r, call);
-  for (uint32_t i = 0; i < p->n_kept; i++) tc_buffer_release(kept[i]);
+  for (uint32_t i = 0; i < p->n_cached; i++) tc_buffer_release(cached[i]);
   tc_buffer_release(arena);
   tc_buffer_release(beside);
   return st;

@@ -18,10 +18,10 @@ static uint32_t storage_of(tc_builder *b, uint32_t n) {
   if (x->out != TC_LEAF_NONE) return b->storage[n] = b->plan->n_leaf + x->out;
   tc_program *p = b->p;
   size_t bytes = ((size_t)x->shape->count * tc_type_bytes(x->type) + 63) & ~(size_t)63;
-  if (b->lasts[n] == TC_LASTS_MADE) {
-    if (!TC_GROW(p->kept_bytes, p->cap_kept, p->n_kept + 1)) return TC_STORAGE_NONE;
-    p->kept_bytes[p->n_kept] = bytes;
-    return b->storage[n] = b->plan->n_leaf + b->plan->n_out + p->n_kept++;
+  if (b->is_constant[n] == TC_CONST_DERIVED) {
+    if (!TC_GROW(p->cached_bytes, p->cap_cached, p->n_cached + 1)) return TC_STORAGE_NONE;
+    p->cached_bytes[p->n_cached] = bytes;
+    return b->storage[n] = b->plan->n_leaf + b->plan->n_out + p->n_cached++;
   }
   if (!TC_GROW(p->allocation, p->cap_allocation, p->n_allocation + 1)) return TC_STORAGE_NONE;
   p->allocation[p->n_allocation] = (tc_allocation){TC_MAX_OF(bytes, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0, false};
@@ -45,7 +45,7 @@ static bool binding_storage(tc_program *p, tc_step *s, uint32_t storage) {
 // Prepared values are there before the first stage; among themselves they have stages of their own.
 static uint32_t stage_after(const tc_builder *b, uint32_t n) {
   n = tc_fusion_root(&b->gr, n);
-  return b->lasts[n] == TC_LASTS_MADE && !b->preparing ? 0 : b->made_in[n];
+  return b->is_constant[n] == TC_CONST_DERIVED && !b->preparing ? 0 : b->made_in[n];
 }
 
 // Indices are checked as early as they are known, so that a bad one stops the run before parameters change, and once for an extent. What reads them
@@ -110,9 +110,9 @@ static bool add_row(tc_builder *b, uint32_t n) {
 
 // Whether the kernel makes, of what lasts alone, nothing but temporaries of the plan. Indexing is left out: its checks are steps of every run. So are
 // products: where data is a parameter too, whole layers would be kept.
-static bool is_prepared(const tc_builder *b, const tc_fusion *fusion, const tc_emit_result *e) {
+static bool is_cached(const tc_builder *b, const tc_fusion *fusion, const tc_emit_result *e) {
   bool all = b->prepare && e->n_read > 0;
-  for (uint32_t i = 0; i < e->n_read && all; i++) all = b->lasts[tc_fusion_root(&b->gr, e->read[i])] != TC_LASTS_NOT;
+  for (uint32_t i = 0; i < e->n_read && all; i++) all = b->is_constant[tc_fusion_root(&b->gr, e->read[i])] != TC_CONST_NO;
   for (uint32_t i = 0; i < e->n_written && all; i++) {
     const tc_gnode *x = &b->p->graph.node[tc_fusion_root(&b->gr, e->written[i])];
     all = x->leaf == TC_LEAF_NONE && x->out == TC_LEAF_NONE;
@@ -143,11 +143,11 @@ static bool add_kernel(tc_builder *b, const tc_fusion *fusion, tc_status *st) {
   *st = tc_emit_fusion(&e, &b->gr, fusion, NULL, &b->expansion);
   b->unsaid = *st == TC_OK ? TC_NONE : e.unsaid, b->full = *st != TC_OK && e.full;
   if (*st != TC_OK) return false;
-  b->preparing = is_prepared(b, fusion, &e);
+  b->preparing = is_cached(b, fusion, &e);
   tc_program *p = b->preparing ? b->p->prepare : b->p;
   b->stage = 0;
   for (uint32_t i = 0; i < e.n_read; i++) b->stage = TC_MAX_OF(b->stage, stage_after(b, e.read[i]));
-  for (uint32_t i = 0; i < e.n_written && b->preparing; i++) b->lasts[tc_fusion_root(&b->gr, e.written[i])] = TC_LASTS_MADE;
+  for (uint32_t i = 0; i < e.n_written && b->preparing; i++) b->is_constant[tc_fusion_root(&b->gr, e.written[i])] = TC_CONST_DERIVED;
   if (!b->preparing) b->plan->bytes_moved += e.bytes;
   b->preparing = false;
   tc_step *s = add_step(b, p, TC_STEP_KERNEL);

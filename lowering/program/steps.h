@@ -10,7 +10,7 @@
 #include "lowering/program/program_types.h"
 
 // Whether a value is the same from run to run until a parameter is written: a parameter's that the plan does not assign; made of such alone.
-enum { TC_LASTS_NOT, TC_LASTS_LEAF, TC_LASTS_MADE };
+enum { TC_CONST_NO, TC_CONST_PARAM, TC_CONST_DERIVED };
 
 typedef struct tc_builder {
   tc_program *p;
@@ -27,7 +27,7 @@ typedef struct tc_builder {
   uint8_t *emitted;  // per fusion: whether it has its step, or is on the way to it
   const struct tc_fusion_link **way;  // per fusion on the way: the link to follow next
   uint32_t *checks, *next_check;  // per node that is an index: one more than the latest node it is checked for; per such node: the one before
-  uint8_t *lasts;  // per node with memory: TC_LASTS_*
+  uint8_t *is_constant;  // per node with memory: TC_LASTS_*
   uint8_t *forced;  // per node: stored, or alone too, because a view of it could not be said
   uint32_t unsaid;  // the node to force next, or TC_NONE
   bool full;  // a fusion was more than a kernel can name

@@ -5,7 +5,7 @@
 #include "runtime/passes.h"
 
 bool tc_storage_users_init(tc_storage_users *b, const tc_program *p, const tc_plan *plan, bool writers) {
-  *b = (tc_storage_users){.n_low = plan->n_leaf + plan->n_out + p->n_kept};
+  *b = (tc_storage_users){.n_low = plan->n_leaf + plan->n_out + p->n_cached};
   uint32_t n = b->n_low + p->n_allocation, sum = 0;
   b->first = tc_calloc(n + 2, sizeof *b->first), b->step = tc_malloc((p->n_binding + 1) * sizeof *b->step);
   if (!b->first || !b->step) return false;

@@ -94,7 +94,7 @@ static uint64_t model_word(uint32_t place) {
 
 // Whether buffer i of those in use is one of the run's.
 static bool is_of_run(const tc_plan *plan, int i) {
-  uint32_t n = plan->n_leaf + plan->n_out + (now.p->prepare ? now.p->n_kept : 0);
+  uint32_t n = plan->n_leaf + plan->n_out + (now.p->prepare ? now.p->n_cached : 0);
   if (now.at->arena && live_at((uintptr_t)now.at->arena) == i) return true;
   for (uint32_t k = 0; k < n; k++)
     if (now.at->storage[k] && live_at((uintptr_t)now.at->storage[k]) == i) return true;
@@ -382,7 +382,7 @@ static tc_tensor filled(int rows, int columns, int seed) {
 static void run_program(float out[READ][ROWS * ROWS]) {
   tc_scope s = tc_scope_begin();
   tc_tensor a = filled(16, 32, 1), b = filled(32, 16, 2), state = filled(ROWS, 16, 3), kept[2 * KEPT];
-  int n_kept = 0;
+  int n_cached = 0;
   for (int k = 0; k < STEPS; k++) {
     tc_scope inner = tc_scope_begin();
     tc_scope layers = tc_scope_begin();  // whose values nobody asks for
@@ -395,7 +395,7 @@ static void run_program(float out[READ][ROWS * ROWS]) {
     results[1] = tc_keep(results[1]);
     tc_scope_end(layers);
     EXPECT_OK(tc_assign(state, tc_add(tc_mul(state, 0.5f), tc_sum(h, TC_AXES(0), true))));
-    for (int i = 0; i < 2 && k % 3 == 0; i++) kept[n_kept++] = tc_retain(results[i]);
+    for (int i = 0; i < 2 && k % 3 == 0; i++) kept[n_cached++] = tc_retain(results[i]);
     EXPECT_OK(tc_eval(2, results));
     tc_tensor other = tc_tanh(tc_matmul(tc_mul(a, 1 / (1 + (float)k)), b));
     EXPECT_OK(tc_eval(1, &other));
@@ -406,11 +406,11 @@ static void run_program(float out[READ][ROWS * ROWS]) {
     }
     tc_scope_end(inner);
   }
-  for (int i = 0; i < n_kept; i++) {
+  for (int i = 0; i < n_cached; i++) {
     EXPECT_OK(tc_to_host(kept[i], out[i], (size_t)tc_numel(kept[i]) * sizeof(float)));
     tc_release(kept[i]);
   }
-  EXPECT_OK(tc_to_host(state, out[n_kept], sizeof out[n_kept]));
+  EXPECT_OK(tc_to_host(state, out[n_cached], sizeof out[n_cached]));
   const int64_t at[] = {3, 0, 15};  // and what waits for its check of indices
   tc_tensor rows = tc_index_select(state, 0, tc_from_host(at, TC_SHAPE(3), TC_I64));
   EXPECT_OK(tc_eval(1, &rows));
