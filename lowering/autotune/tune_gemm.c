@@ -29,7 +29,7 @@
 #define MOST_DUEL 100
 
 typedef struct trial {
-  tc_cut cut;
+  tc_gemm_tiling tiling;
   tc_kernel *kernel;
   int64_t extent, grain;
   uint8_t operand[TC_MAX_BUFS];  // which one each buffer is
@@ -137,16 +137,16 @@ static bool find_operand(tuning *t, uint32_t node, uint8_t *which) {
 }
 
 // A kernel with this cut takes part in the next heat; false without memory, or if it could not be made.
-static bool add_trial(tuning *t, const tc_cut *cut) {
+static bool add_trial(tuning *t, const tc_gemm_tiling *tiling) {
   trial *x = &t->trial[t->n_trial];
   tc_emit_result e;
   uint32_t compiled = 0;
   for (int i = 0; i < t->n_trial; i++)
-    if (memcmp(&t->trial[i].cut, cut, sizeof *cut) == 0) return true;
+    if (memcmp(&t->trial[i].tiling, tiling, sizeof *tiling) == 0) return true;
   if (t->n_trial == MOST_TRIALS) return true;
-  *x = (trial){.cut = *cut, .runs = true};
+  *x = (trial){.tiling = *tiling, .runs = true};
   tc_arena_reset(t->arena);
-  if (tc_emit_fusion(&e, t->gr, t->group, cut, t->arena) != TC_OK) return false;
+  if (tc_emit_fusion(&e, t->gr, t->group, tiling, t->arena) != TC_OK) return false;
   bool made = tc_kernel_get(&e.kir, e.stem, NULL, &x->kernel, &compiled) == TC_OK;
   tc_kir_destroy(&e.kir);
   for (uint32_t i = 0; i < e.n_buf && made; i++) made = find_operand(t, e.buf[i], &x->operand[i]);
@@ -176,8 +176,8 @@ static bool wins(const tuning *t, trial *x, trial *model) {
 static int climb(tuning *t) {
   int best = 0;
   for (int heat = 0; heat < MOST_HEATS; heat++) {
-    tc_cut near[TC_MOST_NEIGHBOURS];
-    int n = t->n_trial, n_near = tc_blocks_neighbours(t->f, &t->trial[best].cut, near);
+    tc_gemm_tiling near[TC_MOST_NEIGHBOURS];
+    int n = t->n_trial, n_near = tc_tiling_neighbours(t->f, &t->trial[best].tiling, near);
     for (int i = 0; i < n_near; i++) (void)add_trial(t, &near[i]);
     if (t->n_trial == n) break;
     for (int i = 0; i < n; i++) t->trial[i].runs = i == best;
@@ -190,27 +190,27 @@ static int climb(tuning *t) {
 
 static void log_choice(const tuning *t, const char *key, int best) {
   const trial *x = &t->trial[best], *model = &t->trial[0];
-  const int64_t *c = x->cut.of;
+  const int64_t *c = x->tiling.of;
   char gain[64] = "the model's cut";
   if (best) snprintf(gain, sizeof gain, "%.3g us, the model's %.3g", (double)x->ns * 1e-3, (double)model->ns * 1e-3);
   tc_log_line(TC_LOG_TUNE,
               "%s: %d cuts timed in %.2f s, %s; %" PRId64 " lanes, %" PRId64 " rows, %s%s%s%s%s%schunks of %" PRId64 ", units of %" PRId64
               " panels and %" PRId64 " tiles; %s",
-              key, t->n_trial, (double)(tc_now_ns() - t->start_ns) * 1e-9, gain, c[TC_CUT_LANES], c[TC_CUT_ROWS], c[TC_CUT_TURN] ? "turned, " : "",
-              c[TC_CUT_PACK] ? "packed, " : "", c[TC_CUT_PACK_A] ? "left packed, " : "", c[TC_CUT_WIDEN_A] ? "left widened, " : "",
-              c[TC_CUT_ONCE] ? "read once, " : "", c[TC_CUT_BY_PANEL] ? "by panels, " : "", c[TC_CUT_CHUNK], c[TC_CUT_UNIT_PANELS],
-              c[TC_CUT_UNIT_TILES], x->kernel->name);
+              key, t->n_trial, (double)(tc_now_ns() - t->start_ns) * 1e-9, gain, c[TC_TILING_LANES], c[TC_TILING_ROWS],
+              c[TC_TILING_TRANSPOSE] ? "turned, " : "", c[TC_TILING_PACK] ? "packed, " : "", c[TC_TILING_PACK_A] ? "left packed, " : "",
+              c[TC_TILING_WIDEN_A] ? "left widened, " : "", c[TC_TILING_STREAMED] ? "read once, " : "", c[TC_TILING_BY_PANEL] ? "by panels, " : "",
+              c[TC_TILING_CHUNK], c[TC_TILING_UNIT_PANELS], c[TC_TILING_UNIT_TILES], x->kernel->name);
 }
 
 // Times cuts; false: there was no memory, or no compiler.
-static bool measure_trials(tuning *t, const char *key, tc_cut *cut) {
+static bool measure_trials(tuning *t, const char *key, tc_gemm_tiling *tiling) {
   tc_error_mark before = tc_error_now();
-  bool made = add_trial(t, cut) && tc_kernel_tier(t->trial[0].kernel) == TC_COMPILED;
+  bool made = add_trial(t, tiling) && tc_kernel_tier(t->trial[0].kernel) == TC_COMPILED;
   if (made) {
     int best = climb(t);
-    *cut = t->trial[best].cut;
+    *tiling = t->trial[best].tiling;
     if (tc_log_on(TC_LOG_TUNE)) log_choice(t, key, best);
-    tc_choices_keep(key, cut, t->n_trial);
+    tc_choices_keep(key, tiling, t->n_trial);
   }
   (void)tc_error_tell(before);
   for (int i = 0; i < t->n_trial; i++) tc_kernel_release(t->trial[i].kernel);
@@ -218,25 +218,25 @@ static bool measure_trials(tuning *t, const char *key, tc_cut *cut) {
   return made;
 }
 
-bool tc_tune(const tc_product_facts *f, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena, tc_cut *cut) {
+bool tc_tune(const tc_product_facts *f, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena, tc_gemm_tiling *tiling) {
   char key[TC_CHOICE_KEY];
-  tc_blocks b;
-  (void)tc_blocks_choose(&b, f, NULL);
-  tc_cut model = tc_blocks_cut(&b);
+  tc_tiling_params b;
+  (void)tc_tiling_choose(&b, f, NULL);
+  tc_gemm_tiling model = tc_tiling_of(&b);
   tc_tune_key(f, key, sizeof key);
-  bool found = tc_choices_find(key, cut);
-  if (found && !tc_blocks_choose(&b, f, cut)) {
+  bool found = tc_choices_find(key, tiling);
+  if (found && !tc_tiling_choose(&b, f, tiling)) {
     tc_log_line(TC_LOG_WARN, "the choice for %s is no cut of it and is ignored", key);
     found = false;
   }
   if (!found) {
     bool small = (double)(f->of.batch * f->of.m * f->of.n) * (double)f->of.k < LEAST_STEPS;
     tuning *t = small ? NULL : tc_calloc(1, sizeof *t);
-    *cut = model;
+    *tiling = model;
     if (t) *t = (tuning){.f = f, .gr = gr, .group = group, .arena = arena, .start_ns = tc_now_ns()};
-    found = t && measure_trials(t, key, cut);
+    found = t && measure_trials(t, key, tiling);
     tc_free(t);
     if (!found) tc_log_line(TC_LOG_TUNE, "%s: as the model has it, %s", key, small ? "too small to be timed" : "for want of memory or a compiler");
   }
-  return found && memcmp(cut, &model, sizeof model) != 0;
+  return found && memcmp(tiling, &model, sizeof model) != 0;
 }

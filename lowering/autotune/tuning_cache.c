@@ -176,25 +176,25 @@ void tc_choices_keep_in(const tc_choice_book *book, const char *key, char value[
 
 // ---- cuts of the processor's products ----
 
-static bool read_cut(const char *text, tc_cut *cut) {
+static bool read_cut(const char *text, tc_gemm_tiling *tiling) {
   const char *at = text;
-  for (int i = 0; i < TC_N_CUT; i++) {
+  for (int i = 0; i < TC_N_TILING; i++) {
     char *end;
     errno = 0;
     long long value = strtoll(at, &end, 10);
     if (end == at || errno != 0 || value < 0) return false;
-    cut->of[i] = value, at = end;
+    tiling->of[i] = value, at = end;
   }
   return *at == 0;
 }
 
 static bool is_cut(const char *text) {
-  tc_cut cut;
-  return read_cut(text, &cut);
+  tc_gemm_tiling tiling;
+  return read_cut(text, &tiling);
 }
 
 // The compiler's sentence has the processor and its vectors.
-static tc_choice_book cuts(void) {
+static tc_choice_book tilings(void) {
   const tc_topology *t = tc_topology_get();
   tc_choice_book book = {.stem = "products", .valid = is_cut};
   snprintf(book.head, sizeof book.head, "tc %s products %d: %s; caches %zu %zu %zu", tc_version_text(), FORMAT, tc_compiler_sentence(), t->l1_bytes,
@@ -202,19 +202,19 @@ static tc_choice_book cuts(void) {
   return book;
 }
 
-bool tc_choices_find(const char *key, tc_cut *cut) {
-  tc_choice_book book = cuts();
+bool tc_choices_find(const char *key, tc_gemm_tiling *tiling) {
+  tc_choice_book book = tilings();
   char value[TC_CHOICE_VALUE];
-  return tc_choices_find_in(&book, key, value) && read_cut(value, cut);
+  return tc_choices_find_in(&book, key, value) && read_cut(value, tiling);
 }
 
-void tc_choices_keep(const char *key, tc_cut *cut, int n_timed) {
-  tc_choice_book book = cuts();
+void tc_choices_keep(const char *key, tc_gemm_tiling *tiling, int n_timed) {
+  tc_choice_book book = tilings();
   char value[TC_CHOICE_VALUE] = "";
   size_t n = 0;
-  for (int i = 0; i < TC_N_CUT; i++) n += (size_t)snprintf(value + n, sizeof value - n, i ? " %" PRId64 : "%" PRId64, cut->of[i]);
+  for (int i = 0; i < TC_N_TILING; i++) n += (size_t)snprintf(value + n, sizeof value - n, i ? " %" PRId64 : "%" PRId64, tiling->of[i]);
   tc_choices_keep_in(&book, key, value, n_timed);
-  (void)read_cut(value, cut);
+  (void)read_cut(value, tiling);
 }
 
 void tc_choices_clear(void) {

@@ -24,9 +24,9 @@ bool tc_choices_find_in(const tc_choice_book *book, const char *key, char value[
 // Keeps the value, in the file too, in the place of what was read from it. If another thread kept one meanwhile, it becomes that.
 void tc_choices_keep_in(const tc_choice_book *book, const char *key, char value[TC_CHOICE_VALUE], int n_timed);
 
-// The processor's cuts of products. What is found may be any numbers: tc_blocks_choose says whether they are a cut.
-bool tc_choices_find(const char *key, tc_cut *cut);
-void tc_choices_keep(const char *key, tc_cut *cut, int n_timed);
+// The processor's cuts of products. What is found may be any numbers: tc_tiling_choose says whether they are a cut.
+bool tc_choices_find(const char *key, tc_gemm_tiling *tiling);
+void tc_choices_keep(const char *key, tc_gemm_tiling *tiling, int n_timed);
 // Forgets all, to be read again.
 void tc_choices_clear(void);
 // Adds its counters.

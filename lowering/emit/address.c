@@ -9,9 +9,9 @@
 #include "lowering/emit/context.h"
 
 static void note_point(tc_emit_ctx *s, int64_t p) {
-  for (int i = 0; i < s->cuts.n; i++)
-    if (s->cuts.at[i] == p) return;
-  if (s->cuts.n < MAX_POINTS) s->cuts.at[s->cuts.n++] = p;
+  for (int i = 0; i < s->tilings.n; i++)
+    if (s->tilings.at[i] == p) return;
+  if (s->tilings.n < MAX_POINTS) s->tilings.at[s->tilings.n++] = p;
 }
 
 // Where a range takes part in an index by pieces, remember the cuts: K may be split there.
@@ -27,11 +27,11 @@ static void note_cuts(tc_emit_ctx *s, const tc_index *x) {
 int64_t tc_emit_choose_split(const tc_emit_ctx *s) {
   int64_t k = s->gp->k, least = k;
   if (tc_target_is_gpu(s->target) || s->gp->kind == TC_FUSION_ROW || s->gp->kind == TC_FUSION_MATMUL || s->gp->kind == TC_FUSION_ATTENTION) return 0;
-  for (int i = 0; i < s->cuts.n; i++)
-    if (s->cuts.at[i] > 1) least = TC_MIN(least, s->cuts.at[i]);
+  for (int i = 0; i < s->tilings.n; i++)
+    if (s->tilings.at[i] > 1) least = TC_MIN(least, s->tilings.at[i]);
   if (least == k || k % least) return 0;
-  for (int i = 0; i < s->cuts.n; i++)
-    if (s->cuts.at[i] % least && s->cuts.at[i] != 1) return 0;
+  for (int i = 0; i < s->tilings.n; i++)
+    if (s->tilings.at[i] % least && s->tilings.at[i] != 1) return 0;
   return least;
 }
 

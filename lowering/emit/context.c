@@ -32,7 +32,7 @@ void tc_emit_reset(tc_emit_ctx *s) {
   s->threads.run = 0;
   memset(s->threads.off, 0xFF, sizeof s->threads.off);
   s->held = NULL;
-  s->cuts.n = 0, s->memos.n = 0, s->memos.depth = 0, s->path.n = 0, s->given.node = TC_NONE;
+  s->tilings.n = 0, s->memos.n = 0, s->memos.depth = 0, s->path.n = 0, s->given.node = TC_NONE;
   s->mask = s->cond = TC_NONE;
   memset(s->bound, 0, sizeof s->bound);
   tc_count(TC_PASS_EMIT, s->gp->n_member);

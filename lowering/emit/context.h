@@ -27,7 +27,7 @@
 // What an emitter is asked for beside the fusion itself.
 typedef struct tc_build_request {
   uint32_t node;  // the contraction that the fusion is made for, or TC_NONE
-  const tc_cut *cut;  // tile sizes to take; NULL: those of the model
+  const tc_gemm_tiling *tiling;  // tile sizes to take; NULL: those of the model
   const tc_units *units;  // units of a matmul for any number of rows; NULL: the number is known
 } tc_build_request;
 
@@ -133,7 +133,7 @@ typedef struct tc_emit_ctx {
   struct tc_emit_notes *notes;  // the grouping's
   tc_memos memos;
   tc_value_path path;
-  tc_k_cuts cuts;
+  tc_k_cuts tilings;
   tc_status st;
   const char *what;  // why, if not TC_OK
 } tc_emit_ctx;

@@ -175,9 +175,9 @@ static tc_status expand(tc_emit_result *out, const tc_fusion_plan *gr, const tc_
   return st;
 }
 
-tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, const tc_cut *cut, tc_arena *arena) {
+tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, const tc_gemm_tiling *tiling, tc_arena *arena) {
   const char *what;
-  tc_status st = expand(out, gr, fusion, (tc_build_request){.cut = cut}, arena, &what);
+  tc_status st = expand(out, gr, fusion, (tc_build_request){.tiling = tiling}, arena, &what);
   // With a node to store, or smaller fusions, the caller tries again, so nothing is reported yet.
   return st == TC_OK || !what || out->unsaid != TC_NONE || out->full ? st : TC_FAIL(st, "%s", what);
 }

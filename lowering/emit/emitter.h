@@ -45,7 +45,7 @@ typedef struct tc_emit_result {
 
 // For the graph's target. The kernel is the caller's to destroy; lists live in the arena. cut: of a
 // matrix product; NULL: as the model has it.
-tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, const tc_cut *cut, tc_arena *arena);
+tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, const tc_gemm_tiling *tiling, tc_arena *arena);
 // A matrix product whose number of rows is an argument, so that the kernel does for others: in the
 // same units, with the same buffers and scalars as by tc_emit_fusion, and `more` behind these.
 // TC_ERR_STATE, with no error told, where it cannot be cut so.

@@ -63,7 +63,7 @@ static tc_type type_of_sums(tc_type type) {
 static bool of_words(const tc_graph *g, const tc_gnode *x) {
   const tc_gnode *a = &g->node[x->in[0]], *b = &g->node[x->in[1]];
   tc_extent3 of = {1, x->shape->d.dim[0], x->shape->d.dim[1], b->shape->d.dim[0]};
-  return tc_blocks_pairs(&of, a->type, b->type) || tc_blocks_halves(&of, b->type);
+  return tc_tiling_pairs(&of, a->type, b->type) || tc_tiling_halves(&of, b->type);
 }
 
 // Columns of the right operand that lie in panels; 0: none. Where no panel divides them and rows
@@ -72,8 +72,8 @@ static int64_t columns_of(const tc_graph *g, const tc_gnode *x) {
   const tc_gnode *b = &g->node[x->in[1]];
   tc_type sums = type_of_sums(b->type);
   int64_t n = b->shape->d.dim[1], whole = n - n % WIDEST;
-  if (tc_blocks_panel(n, sums)) return n;
-  return x->shape->d.dim[0] <= FEW_ROWS && n >= JOINED_COLUMNS && tc_blocks_panel(whole, sums) ? whole : 0;
+  if (tc_tiling_panel(n, sums)) return n;
+  return x->shape->d.dim[0] <= FEW_ROWS && n >= JOINED_COLUMNS && tc_tiling_panel(whole, sums) ? whole : 0;
 }
 
 static bool wants_panels(const tc_graph *g, const tc_gnode *x, uint8_t *known) {
@@ -94,7 +94,7 @@ typedef struct way {
 // [k, n] as [k, panels, lanes], in memory as [panels, k, lanes]; of words as [k / 2, 2, panels,
 // lanes], in memory as [panels, k / 2, lanes, 2].
 static way panel_layout_of(const tc_gnode *b) {
-  int64_t k = b->shape->d.dim[0], n = b->shape->d.dim[1], lanes = tc_blocks_panel(n, type_of_sums(b->type));
+  int64_t k = b->shape->d.dim[0], n = b->shape->d.dim[1], lanes = tc_tiling_panel(n, type_of_sums(b->type));
   if (b->type != TC_BF16) return (way){TC_SHAPE(k, n / lanes, lanes), TC_SHAPE(n / lanes, k, lanes), 0x020001, 0x020001};
   return (way){TC_SHAPE(k / 2, 2, n / lanes, lanes), TC_SHAPE(n / lanes, k / 2, lanes, 2), 0x01030002, 0x02000301};
 }

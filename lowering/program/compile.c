@@ -12,12 +12,12 @@
 
 // A product in the cut that tuning found. Without memory it stays as the model has it.
 static void tune_step(tc_builder *b, tc_program *p, tc_step *s) {
-  tc_cut cut;
+  tc_gemm_tiling tiling;
   tc_emit_result e;
   tc_arena_reset(&b->expansion);
-  if (!tc_tune(&s->draft->product, &b->gr, s->draft->fusion, &b->expansion, &cut)) return;
+  if (!tc_tune(&s->draft->product, &b->gr, s->draft->fusion, &b->expansion, &tiling)) return;
   tc_error_mark before = tc_error_now();
-  tc_status st = tc_emit_fusion(&e, &b->gr, s->draft->fusion, &cut, &b->expansion);
+  tc_status st = tc_emit_fusion(&e, &b->gr, s->draft->fusion, &tiling, &b->expansion);
   if (st == TC_OK && e.n_buf == s->n_binding && e.n_num == s->n_num)
     (void)tc_steps_fill(b, p, s, &e);  // its places are there already
   else if (st == TC_OK)

@@ -82,7 +82,7 @@
 #define LATENESS 0.15  // of a unit: what the threads wait for the last one, since they are never equally fast
 
 // What is given of the cut, or the model's value.
-static int64_t given_or(const tc_cut *given, int what, int64_t model) {
+static int64_t given_or(const tc_gemm_tiling *given, int what, int64_t model) {
   return given && given->of[what] >= 0 ? given->of[what] : model;
 }
 
@@ -105,21 +105,21 @@ static int most_lanes(int size) {
   return TC_MIN(isa->registers / 8 * isa->vector_bytes / size, LANES);
 }
 
-int64_t tc_blocks_panel(int64_t n, tc_type acc) {
+int64_t tc_tiling_panel(int64_t n, tc_type acc) {
   int size = (int)tc_type_bytes(acc), lanes = choose_lanes(n, TC_MIN(tc_compiler_vector_bytes() / size, LANES), most_lanes(size));
   return n % lanes ? 0 : lanes;
 }
 
-bool tc_blocks_pairs(const tc_extent3 *of, tc_type left, tc_type right) {
+bool tc_tiling_pairs(const tc_extent3 *of, tc_type left, tc_type right) {
   bool large = TC_MIN(of->m, of->n) >= LEAST_PAIRED && of->k % 2 == 0;
   return left == TC_BF16 && right == TC_BF16 && large && tc_compiler_isa()->dots && !tc_options_get()->strict;
 }
 
-bool tc_blocks_halves(const tc_extent3 *of, tc_type right) {
+bool tc_tiling_halves(const tc_extent3 *of, tc_type right) {
   return right == TC_BF16 && of->m < LEAST_PAIRED && of->k % 2 == 0;
 }
 
-int tc_blocks_turned_as_one(tc_type type, tc_type acc) {
+int tc_tiling_transposed_as_one(tc_type type, tc_type acc) {
   bool byte = type == TC_I8 || type == TC_U8;
   return type == TC_BF16 ? 2 : byte && acc == TC_F32 ? 4 : 1;
 }
@@ -137,7 +137,7 @@ static bool in_halves(const tc_operand *right) {
 static bool can_turn(const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
   int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
   bool along_k = !right->panel && !of_words(right, acc) && right->row == 1 && right->col != 1 && left->segment == of->k && size >= 4 && vector >= 4;
-  int turned = tc_blocks_turned_as_one(right->type, acc) * vector;  // rows of a block that is turned
+  int turned = tc_tiling_transposed_as_one(right->type, acc) * vector;  // rows of a block that is turned
   // The block takes as many registers as a vector has lanes. On a Zen 4 at one thread, mx768x3072, times as fast as packed: with 32 registers 8 rows 1.02 to 1.25,
   // bf16 1.19 to 1.36, 12 rows 1.1 to 1.4 and 1.16 to 1.28; with 16 registers 4 rows 0.89.
   return along_k && of->m * (tc_compiler_isa()->registers > 16 ? 2 : 4) <= registers_of() && of->n >= vector && of->k >= turned;
@@ -146,7 +146,7 @@ static bool can_turn(const tc_extent3 *of, tc_type acc, const tc_operand *left, 
 // Lanes of panels that are turned. A chain of multiply-adds waits four cycles for each one: of few rows two blocks by turns where the processor would wait
 // for it, not for memory.
 static int turned_lanes(const tc_extent3 *of, tc_type acc, const tc_operand *right, int vector) {
-  bool two = tc_blocks_turned_as_one(right->type, acc) > 1 && of->m <= 3 && of->n >= 4 * vector;
+  bool two = tc_tiling_transposed_as_one(right->type, acc) > 1 && of->m <= 3 && of->n >= 4 * vector;
   return two ? 2 * vector : vector;
 }
 
@@ -170,8 +170,8 @@ static bool ends_are_dear(const tc_extent3 *of, const tc_operand *right, int64_t
   return steps_are_long() && of->k <= SHORT_K && !is_from_afar(of, right, cache);
 }
 
-static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
-                             const tc_cut *given) {
+static void choose_registers(tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
+                             const tc_gemm_tiling *given) {
   int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
   b->lanes = right->panel ? (int)right->panel : choose_lanes(of->n, vector, most_lanes(size));
   // Rows that are one tile of panels half as wide, and two of whole ones: so b is read once, where it lies, and not packed. On a Xeon with AVX-512 at
@@ -181,18 +181,18 @@ static void choose_registers(tc_blocks *b, const tc_extent3 *of, tc_type acc, co
                 of->m * 2 <= registers_of();
   bool lines = halves && of->m <= LINE_ROWS && right->type == acc && tc_host_reads_rows() && is_from_afar(of, right, cache);
   if (halves) b->lanes = lines ? TC_MIN(b->lanes / 2, 64 / size) : b->lanes / 2;
-  b->turn = given_or(given, TC_CUT_TURN, can_turn(of, acc, left, right));
-  b->lanes = (int)given_or(given, TC_CUT_LANES, b->turn ? turned_lanes(of, acc, right, vector) : b->lanes);
+  b->turn = given_or(given, TC_TILING_TRANSPOSE, can_turn(of, acc, left, right));
+  b->lanes = (int)given_or(given, TC_TILING_LANES, b->turn ? turned_lanes(of, acc, right, vector) : b->lanes);
   int registers = ends_are_dear(of, right, cache) ? TC_MIN(registers_of(), SHORT_REGISTERS) : registers_of();
   b->rows = TC_MAX_OF(registers / TC_MAX_OF(b->lanes / vector, 1), 1);  // a panel that the user laid out may be wider than the registers
-  b->rows = (int)given_or(given, TC_CUT_ROWS, b->rows);
+  b->rows = (int)given_or(given, TC_TILING_ROWS, b->rows);
   b->tiles = tc_ceil_div(of->m, b->rows);
   b->rows = (int)tc_ceil_div(of->m, b->tiles);
   b->tall = of->m - b->tiles * (b->rows - 1);
   b->n_panels = tc_ceil_div(of->n, b->lanes);
 }
 
-static bool can_pack_a(const tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left) {
+static bool can_pack_a(const tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left) {
   return !left->scattered && left->segment == of->k && left->row == 1 && (b->tiles > 1 || of_words(left, acc));
 }
 
@@ -203,18 +203,18 @@ static bool is_large(const tc_extent3 *of, tc_type acc, int64_t cache) {
 
 // Whether each panel may serve some tiles in turn: b is packed, a chunk's panel is half of the first-level cache at most, rows of a lie beside it in the
 // second.
-static bool can_go_by_panel(const tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left) {
+static bool can_go_by_panel(const tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left) {
   size_t panel = (size_t)b->lanes * CHUNK_PANEL * tc_type_bytes(acc);
   bool rows = !left->scattered && left->segment == of->k && left->col == 1;
   return b->pack && !b->pack_a && rows && b->tiles > 1 && b->n_panels > 1 && 2 * panel <= tc_topology_get()->l1_bytes;
 }
 
-static bool can_read_once(const tc_blocks *b, const tc_operand *right) {
+static bool can_read_once(const tc_tiling_params *b, const tc_operand *right) {
   return !b->turn && !b->pack && !right->panel && b->tiles == 1;
 }
 
 // Registers that the sums of a panel take.
-static int registers_of_panel(const tc_blocks *b, tc_type acc) {
+static int registers_of_panel(const tc_tiling_params *b, tc_type acc) {
   return b->rows * TC_MAX_OF(b->lanes * (int)tc_type_bytes(acc) / tc_compiler_vector_bytes(), 1);
 }
 
@@ -224,7 +224,7 @@ static bool rows_beat_streams(void) {
 }
 
 // Whether the sums of some panels fit the registers side by side, so that they need not be put aside while b streams by.
-static bool can_stream(const tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
+static bool can_stream(const tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
   bool fits = 2 * registers_of_panel(b, acc) <= registers_of() && b->n_panels >= 2 && !rows_beat_streams();
   return can_read_once(b, right) && fits && !left->scattered && left->segment == of->k && right->col == 1;
 }
@@ -235,33 +235,33 @@ static bool is_apart(const tc_operand *left) {
 }
 
 // Of k, at most, where it goes in chunks. apart: each step of it is in another line of a; deep: where nothing else limits it.
-static int64_t most_of_chunk(const tc_blocks *b, bool apart, int64_t deep) {
+static int64_t most_of_chunk(const tc_tiling_params *b, bool apart, int64_t deep) {
   if (b->once) return b->rows > LINE_ROWS ? CHUNK_ONCE_MANY : rows_beat_streams() ? CHUNK_ROWS : CHUNK_ONCE;
   if (b->by_panel) return CHUNK_PANEL;
   if (b->pack_a) return CHUNK_A;
   return !apart ? deep : steps_are_long() ? LONG_CHUNK_APART : CHUNK_APART;
 }
 
-static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
-                           const tc_cut *given) {
+static void choose_packing(tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
+                           const tc_gemm_tiling *given) {
   int64_t pitch = pitch_of(right);
   bool words = of_words(right, acc);
   bool far = pitch >= 4096 || pitch * of->k > cache / 2;  // each k in a page of its own, or all of them much of the second-level cache
   bool pack = !b->turn && !right->panel && ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
-  b->pack = given_or(given, TC_CUT_PACK, pack || (words && !right->panel));
+  b->pack = given_or(given, TC_TILING_PACK, pack || (words && !right->panel));
   bool pack_a = can_pack_a(b, of, acc, left) && ((is_apart(left) && of->k >= 64 && !steps_are_long()) || words);
-  b->pack_a = given_or(given, TC_CUT_PACK_A, pack_a);
-  b->by_panel = given_or(given, TC_CUT_BY_PANEL, is_large(of, acc, cache) && can_go_by_panel(b, of, acc, left));
+  b->pack_a = given_or(given, TC_TILING_PACK_A, pack_a);
+  b->by_panel = given_or(given, TC_TILING_BY_PANEL, is_large(of, acc, cache) && can_go_by_panel(b, of, acc, left));
   b->a_tiles = TC_MIN(A_TILES, b->tiles);
-  b->chunk = given_or(given, TC_CUT_CHUNK, of->k);
-  b->once = given_or(given, TC_CUT_ONCE, can_read_once(b, right) && is_from_afar(of, right, cache));
+  b->chunk = given_or(given, TC_TILING_CHUNK, of->k);
+  b->once = given_or(given, TC_TILING_STREAMED, can_read_once(b, right) && is_from_afar(of, right, cache));
   bool apart = !b->pack_a && b->tiles > 1 && left->col * (int64_t)tc_type_bytes(left->type) >= 64;
   int64_t deep = of->m <= FEW_ROWS ? TC_MIN(CHUNK, cache / CHUNK_SHARE) : CHUNK;
   int64_t most = most_of_chunk(b, apart, deep);
   bool streams = b->once && can_stream(b, of, acc, left, right);
   bool again = b->pack || (far && !(right->panel && b->tiles == 1));  // rows of b are read by several tiles
-  bool cuts = b->pack_a || b->once || b->by_panel || (apart && of->k > 2 * most) || (again && of->k > 2 * deep);
-  if (b->turn || !cuts || streams || given_or(given, TC_CUT_CHUNK, -1) >= 0) return;
+  bool tilings = b->pack_a || b->once || b->by_panel || (apart && of->k > 2 * most) || (again && of->k > 2 * deep);
+  if (b->turn || !tilings || streams || given_or(given, TC_TILING_CHUNK, -1) >= 0) return;
   int64_t step = TC_MIN(most, 16), k = tc_chain_of(of->k);
   b->chunk = tc_ceil_div(tc_ceil_div(k, tc_ceil_div(k, most)), step) * step;
   if (k < of->k) return;
@@ -272,7 +272,7 @@ static void choose_packing(tc_blocks *b, const tc_extent3 *of, tc_type acc, cons
 // A narrower element of a costs a conversion and a broadcast from a register wherever it is read; in the accumulators' type it is an operand of the
 // multiply-add. On a Xeon with AVX-512, at one thread: 1024x1024x1024 of bf16 at 123 GFLOP/s read where it lies, 152 widened. And where panels serve many
 // tiles in turn, their rows are read again and again: not from pages of their own, a power of two apart.
-static bool can_widen(const tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
+static bool can_widen(const tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
   bool whole = !right->panel && !left->scattered && left->segment == of->k && left->col == 1;
   bool narrow = left->type != acc && !of_words(left, acc);
   return whole && !b->pack_a && (narrow || b->by_panel) && b->rows * b->chunk * (int64_t)tc_type_bytes(acc) <= WIDE_BYTES;
@@ -281,14 +281,14 @@ static bool can_widen(const tc_blocks *b, const tc_extent3 *of, tc_type acc, con
 // Whether each tile's rows of a come from where they lie, and from memory: all of a is more than the caches keep between two panels. On a Zen 4, times as fast
 // as without: 4096x4096x4096 1.03 at one thread and at two, 2048x2048x2048 1.03 and 1.01, 1024x3072x768 1.01; 1024x1024x1024, whose rows a third-level cache
 // holds, 1.0 and 1.0.
-static bool asks_for_rows(const tc_blocks *b, const tc_extent3 *of, const tc_operand *left) {
+static bool asks_for_rows(const tc_tiling_params *b, const tc_extent3 *of, const tc_operand *left) {
   bool in_place = !b->pack_a && !b->widen_a && !b->turn && !left->scattered && left->col == 1 && left->segment == of->k;
   return in_place && b->pack && b->tiles > 1;
 }
 
-static void choose_widening(tc_blocks *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
-                            const tc_cut *given) {
-  b->widen_a = given_or(given, TC_CUT_WIDEN_A, can_widen(b, of, acc, left, right) && b->n_panels > 1);
+static void choose_widening(tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
+                            const tc_gemm_tiling *given) {
+  b->widen_a = given_or(given, TC_TILING_WIDEN_A, can_widen(b, of, acc, left, right) && b->n_panels > 1);
   b->ask_a = is_large(of, acc, cache) && asks_for_rows(b, of, left);
   b->ask_apart = !b->pack_a && b->tiles > 1 && !left->scattered && left->row == 1 && is_apart(left);
   if (!b->widen_a) return;
@@ -297,7 +297,7 @@ static void choose_widening(tc_blocks *b, const tc_extent3 *of, tc_type acc, con
 }
 
 // Whether b is read in chunks of whole rows, as far as the threads leave them whole, where a stream would be too narrow.
-static bool reads_rows(const tc_blocks *b, const tc_extent3 *of) {
+static bool reads_rows(const tc_tiling_params *b, const tc_extent3 *of) {
   return b->once && b->chunk < of->k && rows_beat_streams();
 }
 
@@ -306,21 +306,21 @@ static bool reads_rows(const tc_blocks *b, const tc_extent3 *of) {
 // four; else 92 to 93; four take half as long again to compile. On a Zen 3 with 12 a step, such a core, four against two: 256x256x256 1.07 times as fast,
 // 128x768x768 and 1024x1024x1024 1.08, eight no better; 4x12x512x64 attention, against one, 1.03 forward and 1.05 backward; with two 0.74, for there LLVM
 // mixes the loads of both and keeps accumulators on the stack.
-int tc_blocks_unrolled(void) {
+int tc_tiling_unrolled(void) {
   return tc_compiler_isa()->registers > 16 ? 2 : 4;
 }
 
 // Where rows of a are packed it gained nothing.
-static void choose_unrolling(tc_blocks *b, const tc_extent3 *of, const tc_operand *left, const tc_operand *right) {
+static void choose_unrolling(tc_tiling_params *b, const tc_extent3 *of, const tc_operand *left, const tc_operand *right) {
   bool longer = !b->pack_a && (double)(of->batch * of->m * of->n) * (double)of->k >= UNROLLED;
-  b->unroll = longer || in_halves(right) ? tc_blocks_unrolled() : 1;
+  b->unroll = longer || in_halves(right) ? tc_tiling_unrolled() : 1;
   while (b->chunk % b->unroll || of->k % b->unroll || left->segment % b->unroll) b->unroll /= 2;
   bool whole = of->k % b->chunk == 0 && tc_chain_of(of->k) % b->chunk == 0;
   if (reads_rows(b, of) && whole && b->chunk <= CHUNK_ROWS && left->segment == of->k) b->unroll = (int)b->chunk;
 }
 
 // Estimated time of the product on all threads, cut into units of so many tiles and panels.
-static double time_of(const tc_blocks *b, const tc_extent3 *of, const tc_operand *right, int threads, int64_t tiles, int64_t panels) {
+static double time_of(const tc_tiling_params *b, const tc_extent3 *of, const tc_operand *right, int threads, int64_t tiles, int64_t panels) {
   int64_t units = of->batch * tc_ceil_div(b->tiles, tiles) * tc_ceil_div(b->n_panels, panels);
   double rows = (double)(tiles * b->rows), columns = (double)(panels * b->lanes), first = right->panel ? COLD_COST * b->lanes : 0;
   if (b->pack) first = columns * (right->col != 1 ? TURN_COST : PACK_COST);
@@ -329,7 +329,7 @@ static double time_of(const tc_blocks *b, const tc_extent3 *of, const tc_operand
 }
 
 // Units: what they read again, against how evenly they fill the threads.
-static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, const tc_operand *right, int64_t cache) {
+static void choose_units(tc_tiling_params *b, const tc_extent3 *of, int64_t size, const tc_operand *right, int64_t cache) {
   bool small = (double)(of->batch * of->m * of->n) * (double)of->k < (b->pack || b->pack_a ? ALONE : ALONE_IN_PLACE);
   int threads = small ? 1 : tc_team_threads();
   int64_t most = b->n_panels, tallest = b->tiles, tall;
@@ -357,7 +357,7 @@ static void choose_units(tc_blocks *b, const tc_extent3 *of, int64_t size, const
 }
 
 // Panels of a stream: what fills the registers, as long as that leaves the threads equal shares.
-static void choose_stream(tc_blocks *b, const tc_product_facts *f) {
+static void choose_stream(tc_tiling_params *b, const tc_product_facts *f) {
   int threads = tc_team_threads();
   b->stream = 0;
   if (!b->once || b->chunk < f->of.k || !can_stream(b, &f->of, f->acc, &f->left, &f->right)) return;
@@ -372,19 +372,19 @@ static void choose_stream(tc_blocks *b, const tc_product_facts *f) {
 // ---- cuts that are given ----
 
 // Whether the numbers are of the kind that they should be, whatever they come from.
-static bool is_sane(const tc_product_facts *f, const tc_cut *given) {
-  static const int64_t most[TC_N_CUT] = {[TC_CUT_ROWS] = MOST_ROWS, [TC_CUT_TURN] = 1, [TC_CUT_PACK] = 1,    [TC_CUT_PACK_A] = 1,
-                                         [TC_CUT_WIDEN_A] = 1,      [TC_CUT_ONCE] = 1, [TC_CUT_BY_PANEL] = 1};
-  int64_t lanes = given->of[TC_CUT_LANES];
-  for (int i = 0; i < TC_N_CUT; i++) {
+static bool is_sane(const tc_product_facts *f, const tc_gemm_tiling *given) {
+  static const int64_t most[TC_N_TILING] = {[TC_TILING_ROWS] = MOST_ROWS, [TC_TILING_TRANSPOSE] = 1, [TC_TILING_PACK] = 1,    [TC_TILING_PACK_A] = 1,
+                                            [TC_TILING_WIDEN_A] = 1,      [TC_TILING_STREAMED] = 1,  [TC_TILING_BY_PANEL] = 1};
+  int64_t lanes = given->of[TC_TILING_LANES];
+  for (int i = 0; i < TC_N_TILING; i++) {
     bool flag = most[i] == 1;
     if (given->of[i] == 0 && !flag) return false;
     if (most[i] && given->of[i] > most[i]) return false;
   }
-  return (lanes < 0 || (lanes <= LANES && (lanes & (lanes - 1)) == 0)) && given->of[TC_CUT_CHUNK] <= f->of.k;
+  return (lanes < 0 || (lanes <= LANES && (lanes & (lanes - 1)) == 0)) && given->of[TC_TILING_CHUNK] <= f->of.k;
 }
 
-static int64_t scratch_bytes(const tc_blocks *b, int64_t k, int64_t size) {
+static int64_t scratch_bytes(const tc_tiling_params *b, int64_t k, int64_t size) {
   int64_t packed = b->pack ? b->unit_panels * b->chunk * b->lanes : 0, a = b->pack_a || b->widen_a ? b->a_tiles * b->rows * (b->chunk + 16) : 0;
   int64_t chain = tc_chain_of(k), sums = b->chunk < k ? b->unit_tiles * b->rows * b->unit_panels * b->lanes : 0;
   if (chain < k) sums *= 1 + (b->chunk < chain) + tc_chain_groups(k);
@@ -392,7 +392,7 @@ static int64_t scratch_bytes(const tc_blocks *b, int64_t k, int64_t size) {
 }
 
 // Whether emit/matmul/matmul.c can make a kernel of it, that is not absurd: registers for the accumulators, memory of the worker for what waits.
-static bool is_legal(const tc_blocks *b, const tc_product_facts *f) {
+static bool is_legal(const tc_tiling_params *b, const tc_product_facts *f) {
   const tc_operand *left = &f->left, *right = &f->right;
   int size = (int)tc_type_bytes(f->acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
   int registers = b->rows * TC_MAX_OF(b->lanes / vector, 1);
@@ -414,7 +414,7 @@ static bool is_legal(const tc_blocks *b, const tc_product_facts *f) {
   return b->unit_panels <= b->n_panels && b->unit_tiles <= b->tiles && scratch_bytes(b, f->of.k, size) <= MOST_SCRATCH;
 }
 
-bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *given) {
+bool tc_tiling_choose(tc_tiling_params *b, const tc_product_facts *f, const tc_gemm_tiling *given) {
   int64_t cache = (int64_t)TC_MIN(TC_MAX_OF(tc_topology_get()->l2_bytes, (size_t)512 << 10), (size_t)2 << 20);
   if (given && !is_sane(f, given)) return false;
   choose_registers(b, &f->of, f->acc, &f->left, &f->right, cache, given);
@@ -423,16 +423,17 @@ bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *giv
   choose_unrolling(b, &f->of, &f->left, &f->right);
   choose_units(b, &f->of, (int64_t)tc_type_bytes(f->acc), &f->right, cache);
   choose_stream(b, f);
-  b->unit_panels = given_or(given, TC_CUT_UNIT_PANELS, b->unit_panels);
-  b->unit_tiles = given_or(given, TC_CUT_UNIT_TILES, b->unit_tiles);
+  b->unit_panels = given_or(given, TC_TILING_UNIT_PANELS, b->unit_panels);
+  b->unit_tiles = given_or(given, TC_TILING_UNIT_TILES, b->unit_tiles);
   return !given || is_legal(b, f);
 }
 
-tc_cut tc_blocks_cut(const tc_blocks *b) {
-  return (tc_cut){{b->lanes, b->rows, b->turn, b->pack, b->pack_a, b->widen_a, b->once, b->by_panel, b->chunk, b->unit_panels, b->unit_tiles}};
+tc_gemm_tiling tc_tiling_of(const tc_tiling_params *b) {
+  return (tc_gemm_tiling){
+      {b->lanes, b->rows, b->turn, b->pack, b->pack_a, b->widen_a, b->once, b->by_panel, b->chunk, b->unit_panels, b->unit_tiles}};
 }
 
-tc_units tc_blocks_units(const tc_blocks *b) {
+tc_units tc_tiling_units(const tc_tiling_params *b) {
   return (tc_units){tc_ceil_div(b->n_panels, b->unit_panels),
                     tc_ceil_div(b->tiles, b->unit_tiles),
                     b->unit_panels * b->lanes,
@@ -442,55 +443,55 @@ tc_units tc_blocks_units(const tc_blocks *b) {
                     b->tall};
 }
 
-bool tc_blocks_of_any_rows(tc_blocks *b, const tc_product_facts *f) {
+bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_product_facts *f) {
   tc_product_facts any = *f;
-  tc_cut given;
-  for (int i = 0; i < TC_N_CUT; i++) given.of[i] = -1;
-  given.of[TC_CUT_BY_PANEL] = 0;
+  tc_gemm_tiling given;
+  for (int i = 0; i < TC_N_TILING; i++) given.of[i] = -1;
+  given.of[TC_TILING_BY_PANEL] = 0;
   any.of.m = ANY_ROWS;
-  if (!tc_blocks_choose(b, &any, &given)) return false;
-  given.of[TC_CUT_ROWS] = MOST_ANY_ROWS;
-  return (b->rows <= MOST_ANY_ROWS || tc_blocks_choose(b, &any, &given)) && !b->pack_a && !b->turn && !b->once;
+  if (!tc_tiling_choose(b, &any, &given)) return false;
+  given.of[TC_TILING_ROWS] = MOST_ANY_ROWS;
+  return (b->rows <= MOST_ANY_ROWS || tc_tiling_choose(b, &any, &given)) && !b->pack_a && !b->turn && !b->once;
 }
 
 typedef struct trying {
   const tc_product_facts *f;
-  const tc_cut *from;
-  tc_cut *out;
+  const tc_gemm_tiling *from;
+  tc_gemm_tiling *out;
   int n;
 } trying;
 
 // The cut with one field changed, and the others from `first` on left to the model.
 static void add(trying *t, int what, int64_t value, int first) {
-  tc_cut given = *t->from;
-  tc_blocks b;
-  for (int i = first; i < TC_N_CUT; i++) given.of[i] = -1;
+  tc_gemm_tiling given = *t->from;
+  tc_tiling_params b;
+  for (int i = first; i < TC_N_TILING; i++) given.of[i] = -1;
   given.of[what] = value;
-  if (value > 0 || (what >= TC_CUT_TURN && what <= TC_CUT_BY_PANEL))
-    if (t->n < TC_MOST_NEIGHBOURS && tc_blocks_choose(&b, t->f, &given)) t->out[t->n++] = tc_blocks_cut(&b);
+  if (value > 0 || (what >= TC_TILING_TRANSPOSE && what <= TC_TILING_BY_PANEL))
+    if (t->n < TC_MOST_NEIGHBOURS && tc_tiling_choose(&b, t->f, &given)) t->out[t->n++] = tc_tiling_of(&b);
 }
 
-int tc_blocks_neighbours(const tc_product_facts *f, const tc_cut *cut, tc_cut *out) {
-  trying t = {f, cut, out, 0};
-  const int64_t *of = cut->of;
+int tc_tiling_neighbours(const tc_product_facts *f, const tc_gemm_tiling *tiling, tc_gemm_tiling *out) {
+  trying t = {f, tiling, out, 0};
+  const int64_t *of = tiling->of;
   int size = (int)tc_type_bytes(f->acc);
   int64_t piece = f->left.segment < f->of.k ? f->left.segment : 16;
-  tc_blocks b;
-  if (!tc_blocks_choose(&b, f, cut)) return 0;
+  tc_tiling_params b;
+  if (!tc_tiling_choose(&b, f, tiling)) return 0;
   for (int64_t lanes = most_lanes(size); lanes >= 1 && lanes * size * 2 > tc_compiler_vector_bytes(); lanes /= 2)
-    if (lanes != of[TC_CUT_LANES]) add(&t, TC_CUT_LANES, lanes, TC_CUT_ROWS);
-  for (int64_t rows = of[TC_CUT_ROWS] - 2; rows <= of[TC_CUT_ROWS] + 2; rows++)
-    if (rows != of[TC_CUT_ROWS]) add(&t, TC_CUT_ROWS, rows, TC_CUT_CHUNK);
-  for (int flag = TC_CUT_TURN; flag <= TC_CUT_BY_PANEL; flag++)
-    add(&t, flag, !of[flag], flag == TC_CUT_TURN ? TC_CUT_LANES : flag == TC_CUT_BY_PANEL ? TC_CUT_WIDEN_A : flag);
-  add(&t, TC_CUT_CHUNK, f->of.k, TC_CUT_CHUNK);
-  add(&t, TC_CUT_CHUNK, TC_MIN(2 * of[TC_CUT_CHUNK], f->of.k), TC_CUT_CHUNK);
-  add(&t, TC_CUT_CHUNK, tc_ceil_div(of[TC_CUT_CHUNK], 2 * piece) * piece, TC_CUT_CHUNK);
+    if (lanes != of[TC_TILING_LANES]) add(&t, TC_TILING_LANES, lanes, TC_TILING_ROWS);
+  for (int64_t rows = of[TC_TILING_ROWS] - 2; rows <= of[TC_TILING_ROWS] + 2; rows++)
+    if (rows != of[TC_TILING_ROWS]) add(&t, TC_TILING_ROWS, rows, TC_TILING_CHUNK);
+  for (int flag = TC_TILING_TRANSPOSE; flag <= TC_TILING_BY_PANEL; flag++)
+    add(&t, flag, !of[flag], flag == TC_TILING_TRANSPOSE ? TC_TILING_LANES : flag == TC_TILING_BY_PANEL ? TC_TILING_WIDEN_A : flag);
+  add(&t, TC_TILING_CHUNK, f->of.k, TC_TILING_CHUNK);
+  add(&t, TC_TILING_CHUNK, TC_MIN(2 * of[TC_TILING_CHUNK], f->of.k), TC_TILING_CHUNK);
+  add(&t, TC_TILING_CHUNK, tc_ceil_div(of[TC_TILING_CHUNK], 2 * piece) * piece, TC_TILING_CHUNK);
   const int64_t most[] = {b.n_panels, b.tiles};
   for (int i = 0; i < 2; i++) {
-    int what = i ? TC_CUT_UNIT_TILES : TC_CUT_UNIT_PANELS;
+    int what = i ? TC_TILING_UNIT_TILES : TC_TILING_UNIT_PANELS;
     const int64_t values[] = {of[what] / 2, 2 * of[what], tc_ceil_div(most[i], 2), most[i]};
-    for (int j = 0; j < 4; j++) add(&t, what, TC_MIN(values[j], most[i]), TC_N_CUT);
+    for (int j = 0; j < 4; j++) add(&t, what, TC_MIN(values[j], most[i]), TC_N_TILING);
   }
   return t.n;
 }

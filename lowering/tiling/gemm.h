@@ -5,7 +5,7 @@
 
 #include "lowering/kir/kir.h"
 
-typedef struct tc_blocks {
+typedef struct tc_tiling_params {
   int lanes, rows;  // accumulators in registers: rows x lanes
   int64_t tiles, tall;  // tiles of rows: `tall` ones of `rows`, then shorter ones by one row
   int64_t n_panels;  // panels of `lanes` columns
@@ -21,7 +21,7 @@ typedef struct tc_blocks {
   bool ask_apart;  // the same where a lies along the rows: at each step of k, the line that the next tile reads
   bool by_panel;  // each panel serves all tiles that are there before the next one; else each tile goes over all panels
   int64_t a_tiles;  // tiles of a that go there at a time, packed or widened
-} tc_blocks;
+} tc_tiling_params;
 
 typedef struct tc_extent3 {
   int64_t batch, m, n, k;
@@ -46,49 +46,49 @@ typedef struct tc_product_facts {
 typedef struct tc_units {
   int64_t columns, blocks;
   int64_t width;  // columns of the product that all but the last have
-  int64_t unit_tiles, tiles, rows, tall;  // as in tc_blocks
+  int64_t unit_tiles, tiles, rows, tall;  // as in tc_tiling_params
 } tc_units;
 
-// The fields of tc_blocks that can be chosen, by name; the others follow from them.
+// The fields of tc_tiling_params that can be chosen, by name; the others follow from them.
 enum {
-  TC_CUT_LANES,
-  TC_CUT_ROWS,
-  TC_CUT_TURN,
-  TC_CUT_PACK,
-  TC_CUT_PACK_A,
-  TC_CUT_WIDEN_A,
-  TC_CUT_ONCE,
-  TC_CUT_BY_PANEL,
-  TC_CUT_CHUNK,
-  TC_CUT_UNIT_PANELS,
-  TC_CUT_UNIT_TILES,
-  TC_N_CUT
+  TC_TILING_LANES,
+  TC_TILING_ROWS,
+  TC_TILING_TRANSPOSE,
+  TC_TILING_PACK,
+  TC_TILING_PACK_A,
+  TC_TILING_WIDEN_A,
+  TC_TILING_STREAMED,
+  TC_TILING_BY_PANEL,
+  TC_TILING_CHUNK,
+  TC_TILING_UNIT_PANELS,
+  TC_TILING_UNIT_TILES,
+  TC_N_TILING
 };
 
 // A cut, or a part of one: what is negative is left to the model. Of a GPU's tile the rows and lanes count, which are its columns.
-typedef struct tc_cut {
-  int64_t of[TC_N_CUT];
-} tc_cut;
+typedef struct tc_gemm_tiling {
+  int64_t of[TC_N_TILING];
+} tc_gemm_tiling;
 
 // Steps of k that a turn of an innermost loop of multiply-adds does.
-int tc_blocks_unrolled(void);
+int tc_tiling_unrolled(void);
 // Elements of the right factor that are turned as one: neighbours along k of a type narrower than a register's lanes.
-int tc_blocks_turned_as_one(tc_type type, tc_type acc);
+int tc_tiling_transposed_as_one(tc_type type, tc_type acc);
 // Whether a product goes by pairs of bf16 along k: a step of k is two elements, a word. By types and shape, whatever the factors are made of.
-bool tc_blocks_pairs(const tc_extent3 *of, tc_type left, tc_type right);
+bool tc_tiling_pairs(const tc_extent3 *of, tc_type left, tc_type right);
 // Whether a product of few rows reads panels of such pairs, the halves of a word one after the other.
-bool tc_blocks_halves(const tc_extent3 *of, tc_type right);
+bool tc_tiling_halves(const tc_extent3 *of, tc_type right);
 // Columns of a panel that suits products with n columns, and divides them; 0: none does.
-int64_t tc_blocks_panel(int64_t n, tc_type acc);
+int64_t tc_tiling_panel(int64_t n, tc_type acc);
 // The blocks with what `given` says, the rest by the model. False, whatever the numbers, if kernels cannot be cut so. NULL: all by the model, always true.
-bool tc_blocks_choose(tc_blocks *b, const tc_product_facts *f, const tc_cut *given);
-tc_cut tc_blocks_cut(const tc_blocks *b);
-tc_units tc_blocks_units(const tc_blocks *b);
+bool tc_tiling_choose(tc_tiling_params *b, const tc_product_facts *f, const tc_gemm_tiling *given);
+tc_gemm_tiling tc_tiling_of(const tc_tiling_params *b);
+tc_units tc_tiling_units(const tc_tiling_params *b);
 // Blocks that do for any number of rows, f's aside: tiles, tall and unit_tiles are of as many as a unit takes at a time. False: there are none.
-bool tc_blocks_of_any_rows(tc_blocks *b, const tc_product_facts *f);
+bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_product_facts *f);
 // Cuts worth trying beside this one, which differ from it in one respect, what depends on that being left to the model. Returns how many of at most
 // TC_MOST_NEIGHBOURS; some may be alike.
 #define TC_MOST_NEIGHBOURS 32
-int tc_blocks_neighbours(const tc_product_facts *f, const tc_cut *cut, tc_cut *out);
+int tc_tiling_neighbours(const tc_product_facts *f, const tc_gemm_tiling *tiling, tc_gemm_tiling *out);
 
 #endif

@@ -75,7 +75,7 @@ static void check_tiles(const struct row *r, const float *want, int64_t n) {
   static float got[MOST];
   char tile[32];
   int n_cuts;
-  const tc_gemm_cut *cut = tc_gemm_mfma_cuts(&n_cuts);
+  const tc_gpu_gemm_tiling *cut = tc_gemm_mfma_tilings(&n_cuts);
   for (int i = 0; i < n_cuts; i++) {
     snprintf(tile, sizeof tile, "%dx%d", cut[i].rows, cut[i].columns);
     setenv("TC_GPU_TILE", tile, 1);

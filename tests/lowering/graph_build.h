@@ -23,7 +23,7 @@ typedef struct work {
   tc_graph g;
   uint32_t n_leaf, n_out;
   void *memory[MOST_NODES];
-  const tc_cut *cut;  // that products are given, or NULL
+  const tc_gemm_tiling *tiling;  // that products are given, or NULL
   bool refused;  // there was none such
 } work;
 

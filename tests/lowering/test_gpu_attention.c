@@ -230,8 +230,8 @@ static void run_group(lesson *x, const tc_fusion_plan *gr, const tc_fusion *grou
   int64_t n[TC_MAX_BUFS];
   uint64_t num[TC_MAX_NUMS];
   char text[200];
-  tc_status st = tc_emit_fusion(&e, gr, group, w->cut, &w->arena);
-  w->refused = w->cut && st == TC_ERR_STATE;
+  tc_status st = tc_emit_fusion(&e, gr, group, w->tiling, &w->arena);
+  w->refused = w->tiling && st == TC_ERR_STATE;
   if (w->refused) return;
   cr_assert_eq(st, TC_OK, "%s: unsaid %u: %s", x->p->name, e.unsaid, tc_last_error()->message);
   for (uint32_t i = 0; i < e.n_buf; i++) {
@@ -417,15 +417,15 @@ Test(gpu_attention, the_log_of_the_sums_may_be_asked_for_alone) {
 
 // How many of a way's cuts there is room for.
 static int check_cuts(const attend *p, bool backward, const tc_flash_way *way, const tc_target *target) {
-  const tc_flash_cut *cut = way->cut;
+  const tc_flash_tiling *tiling = way->tiling;
   int n_run = 0;
   lesson model = check(p, target, true, backward);
-  for (int i = 0; i < way->n_cuts; i++) {
-    tc_cut given_cut;
+  for (int i = 0; i < way->n_tilings; i++) {
+    tc_gemm_tiling given_cut;
     lesson x = begin_lesson(p, true);
-    for (int k = 0; k < TC_N_CUT; k++) given_cut.of[k] = -1;
-    given_cut.of[TC_CUT_ROWS] = cut[i].rows, given_cut.of[TC_CUT_LANES] = cut[i].held;
-    x.w.cut = &given_cut;
+    for (int k = 0; k < TC_N_TILING; k++) given_cut.of[k] = -1;
+    given_cut.of[TC_TILING_ROWS] = tiling[i].rows, given_cut.of[TC_TILING_LANES] = tiling[i].held;
+    x.w.tiling = &given_cut;
     if (backward)
       want_backward(&x);
     else
@@ -434,7 +434,7 @@ static int check_cuts(const attend *p, bool backward, const tc_flash_way *way, c
     for (int r = OUT; r < N_PARTS && !x.w.refused; r++)
       if (x.result[r] != TC_NONE)
         cr_expect_arr_eq(x.w.memory[x.result[r]], model.w.memory[x.result[r]], bytes_of(&x.w, x.result[r]),
-                         "%s, blocks of %d rows, %d a thread: result %d", p->name, cut[i].rows, cut[i].held, r);
+                         "%s, blocks of %d rows, %d a thread: result %d", p->name, tiling[i].rows, tiling[i].held, r);
     n_run += !x.w.refused;
     tc_clear_error();
     end_lesson(&x);
@@ -449,13 +449,13 @@ Test(gpu_attention, rows_of_a_block_change_no_bit) {
   static const attend in_parts = {"parts", TC_F32, 1, 4, 2, 3, 520, 24, 40, true, 518, NO_MASK};
   static const attend halves_in_parts = {"parts of bf16", TC_BF16, 1, 4, 1, 1, 600, 64, 32, true, 590, NO_MASK};
   for (int backward = 0; backward < 2; backward++) {
-    cr_expect_eq(check_cuts(&f32, backward, &tc_flash_simt, &ampere), tc_flash_simt.n_cuts);
-    cr_expect_geq(check_cuts(&bf16, backward, &tc_flash_mma, &ampere), backward ? 3 : tc_flash_mma.n_cuts);
-    cr_expect_geq(check_cuts(&bf16, backward, &tc_flash_mfma, &cdna), backward ? 3 : tc_flash_mfma.n_cuts);
+    cr_expect_eq(check_cuts(&f32, backward, &tc_flash_simt, &ampere), tc_flash_simt.n_tilings);
+    cr_expect_geq(check_cuts(&bf16, backward, &tc_flash_mma, &ampere), backward ? 3 : tc_flash_mma.n_tilings);
+    cr_expect_geq(check_cuts(&bf16, backward, &tc_flash_mfma, &cdna), backward ? 3 : tc_flash_mfma.n_tilings);
   }
-  cr_expect_eq(check_cuts(&in_parts, false, &tc_flash_simt, &ampere), tc_flash_simt.n_cuts);
-  cr_expect_eq(check_cuts(&halves_in_parts, false, &tc_flash_mma, &ampere), tc_flash_mma.n_cuts);
-  cr_expect_eq(check_cuts(&halves_in_parts, false, &tc_flash_mfma, &cdna), tc_flash_mfma.n_cuts);
+  cr_expect_eq(check_cuts(&in_parts, false, &tc_flash_simt, &ampere), tc_flash_simt.n_tilings);
+  cr_expect_eq(check_cuts(&halves_in_parts, false, &tc_flash_mma, &ampere), tc_flash_mma.n_tilings);
+  cr_expect_eq(check_cuts(&halves_in_parts, false, &tc_flash_mfma, &cdna), tc_flash_mfma.n_tilings);
 }
 
 Test(gpu_attention, long_sums_are_chains_and_rows_of_a_block_change_no_bit_of_them) {

@@ -70,8 +70,8 @@ static void run_graph(work *w, const tc_target *target, const char *what, seen *
     tc_emit_result e;
     bool product = gr.fusion[g].kind == TC_FUSION_MATMUL;
     w->g.target = product && target ? *target : (tc_target){.gpu = NULL};
-    tc_status st = tc_emit_fusion(&e, &gr, &gr.fusion[g], product ? w->cut : NULL, &w->arena);
-    if (w->cut && st == TC_ERR_STATE) {
+    tc_status st = tc_emit_fusion(&e, &gr, &gr.fusion[g], product ? w->tiling : NULL, &w->arena);
+    if (w->tiling && st == TC_ERR_STATE) {
       w->refused = true;
       break;
     }
@@ -480,20 +480,20 @@ Test(gpu_product, long_k_of_few_elements_is_split_by_shape_and_added_in_order) {
 // ---- tiles ----
 
 // With every tile of the list; some have no kernel for operands that registers make. Returns how many were run.
-static int check_tiles(const problem *p, const tc_target *target, const tc_gemm_cut *cut, int n) {
+static int check_tiles(const problem *p, const tc_target *target, const tc_gpu_gemm_tiling *tiling, int n) {
   int n_run = 0;
   work model = begin();
   build_product(&model, p);
   run_graph(&model, target, p->name, NULL);
   for (int i = 0; i < n; i++) {
-    tc_cut given;
+    tc_gemm_tiling given;
     char what[100];
     work w = begin();
-    for (int k = 0; k < TC_N_CUT; k++) given.of[k] = -1;
-    given.of[TC_CUT_ROWS] = cut[i].rows, given.of[TC_CUT_LANES] = cut[i].columns;
-    snprintf(what, sizeof what, "%s, by %d x %d", p->name, cut[i].rows, cut[i].columns);
+    for (int k = 0; k < TC_N_TILING; k++) given.of[k] = -1;
+    given.of[TC_TILING_ROWS] = tiling[i].rows, given.of[TC_TILING_LANES] = tiling[i].columns;
+    snprintf(what, sizeof what, "%s, by %d x %d", p->name, tiling[i].rows, tiling[i].columns);
     build_product(&w, p);
-    w.cut = &given;
+    w.tiling = &given;
     run_graph(&w, target, what, NULL);
     if (!w.refused) expect_same(&w, &model, what), n_run++;
     tc_clear_error();
@@ -509,21 +509,21 @@ Test(gpu_product, the_size_of_a_tile_changes_no_bit) {
   static const problem long_half = {"bf16, chains", TC_BF16, 1, 40, 36, 4232, false, true, true},
                        long_float = {"f32, chains", TC_F32, 1, 36, 40, 4203, true, false, true};
   int n;
-  const tc_gemm_cut *cuts = tc_gemm_mfma_cuts(&n);
-  cr_expect_geq(check_tiles(&long_half, &cdna, cuts, n), 7);
-  cuts = tc_gemm_simt_cuts(&(tc_gemm){.acc = TC_F32}, &n);
-  cr_expect_eq(check_tiles(&long_float, &ampere, cuts, n), n);
-  cuts = tc_gemm_mma_cuts(&n);
-  cr_expect_geq(check_tiles(&long_half, &ampere, cuts, n), 4);
+  const tc_gpu_gemm_tiling *tilings = tc_gemm_mfma_tilings(&n);
+  cr_expect_geq(check_tiles(&long_half, &cdna, tilings, n), 7);
+  tilings = tc_gemm_simt_tilings(&(tc_gemm){.acc = TC_F32}, &n);
+  cr_expect_eq(check_tiles(&long_float, &ampere, tilings, n), n);
+  tilings = tc_gemm_mma_tilings(&n);
+  cr_expect_geq(check_tiles(&long_half, &ampere, tilings, n), 4);
   for (int i = 0; i < 2; i++) {
-    const tc_gemm_cut *cut = tc_gemm_mma_cuts(&n);
-    cr_expect_geq(check_tiles(&halves[i], &ampere, cut, n), 6, "%s", halves[i].name);
-    cut = tc_gemm_wgmma_cuts(&n);
-    if (i == 0) cr_expect_eq(check_tiles(&halves[i], &hopper, cut, n), n, "%s", halves[i].name);
-    cut = tc_gemm_mfma_cuts(&n);
-    cr_expect_eq(check_tiles(&halves[i], &cdna, cut, n), n, "%s", halves[i].name);
-    cut = tc_gemm_simt_cuts(&(tc_gemm){.acc = floats[i].type}, &n);
-    cr_expect_eq(check_tiles(&floats[i], &ampere, cut, n), n, "%s", floats[i].name);
+    const tc_gpu_gemm_tiling *tiling = tc_gemm_mma_tilings(&n);
+    cr_expect_geq(check_tiles(&halves[i], &ampere, tiling, n), 6, "%s", halves[i].name);
+    tiling = tc_gemm_wgmma_tilings(&n);
+    if (i == 0) cr_expect_eq(check_tiles(&halves[i], &hopper, tiling, n), n, "%s", halves[i].name);
+    tiling = tc_gemm_mfma_tilings(&n);
+    cr_expect_eq(check_tiles(&halves[i], &cdna, tiling, n), n, "%s", halves[i].name);
+    tiling = tc_gemm_simt_tilings(&(tc_gemm){.acc = floats[i].type}, &n);
+    cr_expect_eq(check_tiles(&floats[i], &ampere, tiling, n), n, "%s", floats[i].name);
   }
 }
 

@@ -163,14 +163,14 @@ static bool facts_of(const char *text, tc_product_facts *f) {
 }
 
 // The model's cut, its neighbours and those of three of them.
-static int cuts_of(const tc_product_facts *f, tc_cut *cut) {
-  tc_blocks b;
+static int cuts_of(const tc_product_facts *f, tc_gemm_tiling *cut) {
+  tc_tiling_params b;
   int n = 1;
-  EXPECT(tc_blocks_choose(&b, f, NULL), "the model has no cut");
-  cut[0] = tc_blocks_cut(&b);
+  EXPECT(tc_tiling_choose(&b, f, NULL), "the model has no cut");
+  cut[0] = tc_tiling_of(&b);
   for (int from = 0; from < 4 && from < n; from++) {
-    tc_cut near[TC_MOST_NEIGHBOURS];
-    int n_near = tc_blocks_neighbours(f, &cut[from * 3 < n ? from * 3 : 0], near);
+    tc_gemm_tiling near[TC_MOST_NEIGHBOURS];
+    int n_near = tc_tiling_neighbours(f, &cut[from * 3 < n ? from * 3 : 0], near);
     for (int i = 0; i < n_near && n < MOST_CUTS; i++) {
       int j = 0;
       while (j < n && memcmp(&near[i], &cut[j], sizeof near[i]) != 0) j++;
@@ -186,7 +186,7 @@ static void every_cut(int which, const char *dir) {
   static unsigned char want[MOST_ELEMENTS * sizeof(double)], got[sizeof want];
   char model[sizeof kernels], chosen[TC_CHOICE_KEY];
   tc_product_facts f;
-  tc_cut cut[MOST_CUTS];
+  tc_gemm_tiling cut[MOST_CUTS];
   key[0] = kernels[0] = 0;
   start_again("1", dir);
   size_t bytes = run(which, want);
@@ -196,8 +196,8 @@ static void every_cut(int which, const char *dir) {
   int n = cuts_of(&f, cut), n_tried = 0, n_other = 0;
   EXPECT(n > 2, "%s: only %d cuts", name_of(which), n);
   for (int i = 0; i < n; i++) {
-    if (i % 3 != 0 && !cut[i].of[TC_CUT_BY_PANEL] && !getenv("TC_TEST_ALL")) continue;
-    n_tried++, n_by_panel += cut[i].of[TC_CUT_BY_PANEL] != 0;
+    if (i % 3 != 0 && !cut[i].of[TC_TILING_BY_PANEL] && !getenv("TC_TEST_ALL")) continue;
+    n_tried++, n_by_panel += cut[i].of[TC_TILING_BY_PANEL] != 0;
     tc_cache_clear();
     kernels[0] = 0;
     for (int threads = 0; threads < 2; threads++) {
@@ -244,7 +244,7 @@ static void find_file(const char *dir) {
 static unsigned char want[MOST_ELEMENTS * sizeof(double)];
 static size_t bytes;  // of want
 static char chosen[TC_CHOICE_KEY];
-static tc_cut cut;  // the model's of that key
+static tc_gemm_tiling cut;  // the model's of that key
 
 // A run with that file gives the bits, and as many warnings.
 static void runs_with(const char *what, const char *dir, int warnings) {
@@ -260,13 +260,13 @@ static void runs_with(const char *what, const char *dir, int warnings) {
 // Makes the bits that all runs must give, and a good file.
 static void make_good_file(const char *dir) {
   tc_product_facts f;
-  tc_blocks b;
+  tc_tiling_params b;
   start_again("0", dir);
   bytes = run(BATCH, want);
   start_again("1", dir);
   (void)run(BATCH, want);
-  EXPECT(facts_of(key, &f) && tc_blocks_choose(&b, &f, NULL), "no key: %s", key);
-  cut = tc_blocks_cut(&b);
+  EXPECT(facts_of(key, &f) && tc_tiling_choose(&b, &f, NULL), "no key: %s", key);
+  cut = tc_tiling_of(&b);
   snprintf(chosen, sizeof chosen, "%s", key);
   tc_cache_clear();
   tc_choices_keep(chosen, &cut, 0);

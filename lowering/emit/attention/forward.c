@@ -70,7 +70,7 @@ static void choose_key_blocks(tc_att *p) {
   p->way = pairs ? TC_MULTIPLY_PAIRS : isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
   p->reads_keys = !p->backward && p->f <= READING_ROWS;
   p->vector = isa->vector_bytes / size;
-  p->unroll = tc_blocks_unrolled();
+  p->unroll = tc_tiling_unrolled();
   p->lanes = TC_MIN(isa->registers / 8 * p->vector, TC_MAX_OF(tc_emit_lanes_for(p->keys), TC_ATT_STEP));
   p->block = p->e > LONG_HEAD ? KEYS / 2 : KEYS;  // of e alone, which sums without values have, too, and with the same bits
   if (p->backward) p->block /= 2;

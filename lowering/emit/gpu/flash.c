@@ -32,7 +32,7 @@ typedef struct forward {
 static size_t forward_tiles(tc_flash *p, void *of) {
   forward *f = of;
   size_t bytes = tc_flash_weights_bytes(p);
-  tc_flash_tile_plan(p, &f->q, &p->at.q, p->at.e, p->cut.rows, 1, true, false);
+  tc_flash_tile_plan(p, &f->q, &p->at.q, p->at.e, p->tiling.rows, 1, true, false);
   tc_flash_tile_plan(p, &f->k, &p->at.k, p->at.e, p->chunk, 1, true, false);
   bytes += tc_flash_tile_bytes(&f->q) + tc_flash_tile_bytes(&f->k);
   if (p->at.out == TC_NONE) return bytes;
@@ -57,7 +57,7 @@ static tc_val edge_of(const forward *f, tc_val k0, int i) {
 static void mask_scores(forward *f, tc_val k0, tc_val *v) {
   tc_flash *p = f->p;
   tc_emit_ctx *s = p->at.s;
-  for (int i = 0; i < p->cut.held; i++) {
+  for (int i = 0; i < p->tiling.held; i++) {
     tc_val edge = sees_all(p) ? TC_NONE : edge_of(f, k0, i);
     for (int c = 0; c < p->each; c++) {
       tc_val *w = &v[i * p->each + c], key = plus(&p->at, add(s, k0, p->column), tc_flash_column(p, c));
@@ -72,11 +72,11 @@ static void mask_scores(forward *f, tc_val k0, tc_val *v) {
 static void limit_scores(forward *f, tc_val k0, tc_val *v) {
   tc_flash *p = f->p;
   tc_emit_ctx *s = p->at.s;
-  for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_flash_score(p, v[k], TC_NONE, TC_NONE, NULL);
+  for (int k = 0; k < p->tiling.held * p->each; k++) v[k] = tc_flash_score(p, v[k], TC_NONE, TC_NONE, NULL);
   if (sees_all(p)) return;
-  for (int k = 0; k < p->cut.held * p->each; k++) v[k] = tc_build_var(&s->e, v[k]);
+  for (int k = 0; k < p->tiling.held * p->each; k++) v[k] = tc_build_var(&s->e, v[k]);
   begin_if(p->at.s, bin(s, TC_IR_LT, f->whole, plus(&p->at, k0, p->chunk)));
-  for (int i = 0; i < p->cut.held; i++) {
+  for (int i = 0; i < p->tiling.held; i++) {
     tc_val edge = edge_of(f, k0, i);
     for (int c = 0; c < p->each; c++) {
       tc_val w = v[i * p->each + c];
@@ -96,7 +96,7 @@ static void softmax_of_chunk(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
     mask_scores(f, k0, v);
   else
     limit_scores(f, k0, v);
-  for (int i = 0; i < p->cut.held; i++) {
+  for (int i = 0; i < p->tiling.held; i++) {
     tc_val *w = v + i * p->each, top = w[0];
     for (int c = 1; c < p->each; c++) top = tc_build_select(&s->e, bin(s, TC_IR_GT, w[c], top), w[c], top);
     top = most(a, f->greatest[i], tc_flash_fold(p, TC_IR_MAX, top));
@@ -156,7 +156,7 @@ static void store_chunk_lse(forward *f, tc_val head, const tc_val *sum, const tc
   tc_emit_ctx *s = a->s;
   int buf = tc_att_result(a, a->lse);
   tc_val first = bin(s, TC_IR_EQ, p->column, i64(s, 0));
-  for (int i = 0; i < p->cut.held; i++) {
+  for (int i = 0; i < p->tiling.held; i++) {
     tc_val log = tc_build_scalar_op(&s->e, TC_OP_LOG, a->acc, tc_build_select(&s->e, none[i], number(a, 1), sum[i]), 0, 0);
     tc_val greatest = mul(a, f->greatest[i], number(a, 1 / tc_att_units(a)));
     tc_val pair[2] = {tc_build_select(&s->e, none[i], number(a, 0), greatest), log};
@@ -172,7 +172,7 @@ static void finish_forward(forward *f, tc_val head) {
   tc_emit_ctx *s = a->s;
   tc_val sum[TC_FLASH_ROWS], none[TC_FLASH_ROWS], inverse[TC_FLASH_ROWS], there[TC_FLASH_ROWS], at[TC_FLASH_ROWS];
   tc_val n_rows = sub(s, i64(s, a->f), f->r0);
-  for (int i = 0; i < p->cut.held; i++) {
+  for (int i = 0; i < p->tiling.held; i++) {
     sum[i] = tc_flash_fold(p, TC_IR_ADD, f->sum[i]);
     none[i] = bin(s, TC_IR_EQ, sum[i], number(a, 0));
     inverse[i] = a->parts ? number(a, 1) : bin(s, TC_IR_DIV, number(a, 1), tc_build_select(&s->e, none[i], number(a, 1), sum[i]));
@@ -196,10 +196,10 @@ static void forward_block(forward *f, tc_val unit) {
   if (a->out != TC_NONE) a->v.at = tc_emit_base(a->s, &a->v.base);
   if (a->has_mask) a->mask.at = tc_emit_base(a->s, &a->mask.base);
   f->whole = tc_att_limit(a, f->r0);
-  f->stop = tc_att_limit(a, least(a, plus(a, f->r0, p->cut.rows - 1), last));
+  f->stop = tc_att_limit(a, least(a, plus(a, f->r0, p->tiling.rows - 1), last));
   f->from = times(s, f->part, a->part_keys);
   if (a->parts) f->stop = least(a, f->stop, plus(a, f->from, a->part_keys));
-  for (int i = 0; i < p->cut.held; i++) {
+  for (int i = 0; i < p->tiling.held; i++) {
     f->row[i] = least(a, add(s, f->r0, p->row[i]), last);
     f->edge[i] = tc_flash_small(p, sub(s, tc_att_limit(a, f->row[i]), p->column));
     f->greatest[i] = tc_build_var(&s->e, tc_flash_splat(p, number(a, -INFINITY)));
@@ -222,7 +222,7 @@ static void flash_forward(tc_flash *p) {
   tc_flash_tile_make(p, &f.q), tc_flash_tile_make(p, &f.k);
   if (p->at.out != TC_NONE) tc_flash_tile_make(p, &f.v), tc_flash_weights_make(p);
   tc_flash_begin_kernel(p);
-  forward_block(&f, tc_flash_begin_units(p, heads * tc_ceil_div(p->at.f, p->cut.rows)));
+  forward_block(&f, tc_flash_begin_units(p, heads * tc_ceil_div(p->at.f, p->tiling.rows)));
   end(s);
 }
 
@@ -234,7 +234,7 @@ static const tc_flash_way *flash_way_of(const tc_flash *p) {
 }
 
 void tc_emitter_gpu_attention(tc_emit_ctx *s, const tc_build_request *r) {
-  tc_flash whole = {.at = {.s = s}, .asked = r->cut}, *p = &whole;
+  tc_flash whole = {.at = {.s = s}, .asked = r->tiling}, *p = &whole;
   s->lanes = 1, s->vector = -1;
   if (!tc_att_take(&p->at)) return;
   p->way = flash_way_of(p);

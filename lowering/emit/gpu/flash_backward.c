@@ -146,8 +146,8 @@ typedef struct queries {
 static size_t queries_tiles(tc_flash *p, void *of) {
   queries *f = of;
   size_t own;
-  tc_flash_tile_plan(p, &f->q, &p->at.q, p->at.e, p->cut.rows, 1, true, false);
-  tc_flash_tile_plan(p, &f->dout, &p->at.dout, p->at.ev, p->cut.rows, 1, true, false);
+  tc_flash_tile_plan(p, &f->q, &p->at.q, p->at.e, p->tiling.rows, 1, true, false);
+  tc_flash_tile_plan(p, &f->dout, &p->at.dout, p->at.ev, p->tiling.rows, 1, true, false);
   own = tc_flash_tile_bytes(&f->q) + tc_flash_tile_bytes(&f->dout) + tc_flash_weights_bytes(p);
   for (f->keys.stages = most_stages(p); f->keys.stages > 0; f->keys.stages--) {
     tc_flash_tile_plan(p, &f->keys.a, &p->at.k, p->at.e, p->chunk, f->keys.stages, true, true);
@@ -166,7 +166,7 @@ static void queries_chunk(queries *f, tc_val k0, tc_val stage) {
   bool all = !a->causal && !a->has_length && a->keys % p->chunk == 0;
   p->way->product(p, &f->q, &f->keys.a, times(s, stage, f->keys.a.stage), v);
   p->way->product(p, &f->dout, &f->keys.b, times(s, stage, f->keys.b.stage), g);
-  for (int i = 0; i < p->cut.held; i++) {
+  for (int i = 0; i < p->tiling.held; i++) {
     tc_val edge = all ? TC_NONE : sub(s, f->edge[i], tc_flash_small(p, k0));
     for (int c = 0; c < p->each; c++) {
       tc_val seen = all ? TC_NONE : bin(s, TC_IR_LT, constant(p, c), edge), *w = &v[i * p->each + c];
@@ -186,7 +186,7 @@ static void queries_unit(queries *f, tc_val unit) {
   tc_val there[TC_FLASH_ROWS], at[TC_FLASH_ROWS], n_rows = sub(s, i64(s, a->f), r0);
   take_head(p, head);
   take_key_head(p);
-  for (int i = 0; i < p->cut.held; i++) {
+  for (int i = 0; i < p->tiling.held; i++) {
     f->row[i] = least(a, add(s, r0, p->row[i]), last);
     f->edge[i] = tc_flash_small(p, sub(s, tc_att_limit(a, f->row[i]), p->column));
     there[i] = bin(s, TC_IR_LT, p->row[i], n_rows);
@@ -199,7 +199,7 @@ static void queries_unit(queries *f, tc_val unit) {
   tc_flash_commit(p, f->q.copied || f->dout.copied);
   tc_flash_wait(p, f->q.copied || f->dout.copied);
   tc_flash_land(p, &f->q), tc_flash_land(p, &f->dout);
-  tc_val stop = tc_att_limit(a, least(a, plus(a, r0, p->cut.rows - 1), last)), k0 = next_chunk(p, &f->keys, i64(s, 0), stop, &stage);
+  tc_val stop = tc_att_limit(a, least(a, plus(a, r0, p->tiling.rows - 1), last)), k0 = next_chunk(p, &f->keys, i64(s, 0), stop, &stage);
   queries_chunk(f, k0, stage);
   tc_flash_end_chain(p, &f->dq, i64(s, 0), k0);
   end_chunk(p, &f->keys);
@@ -214,7 +214,7 @@ static bool queries_kernel(tc_flash *p) {
   tc_flash_tile_make(p, &f.keys.a), tc_flash_tile_make(p, &f.keys.b);
   tc_flash_weights_make(p);
   tc_flash_begin_kernel(p);
-  queries_unit(&f, tc_flash_begin_units(p, p->at.a * tc_ceil_div(p->at.f, p->cut.rows)));
+  queries_unit(&f, tc_flash_begin_units(p, p->at.a * tc_ceil_div(p->at.f, p->tiling.rows)));
   end(p->at.s);
   return true;
 }
@@ -235,8 +235,8 @@ static size_t keys_tiles(tc_flash *p, void *of) {
   keys *f = of;
   bool slopes = p->at.dk != TC_NONE;
   size_t own = tc_flash_weights_bytes(p);
-  tc_flash_tile_plan(p, &f->k, &p->at.k, p->at.e, p->cut.rows, 1, true, false);
-  tc_flash_tile_plan(p, &f->v, &p->at.v, p->at.ev, p->cut.rows, 1, true, false);
+  tc_flash_tile_plan(p, &f->k, &p->at.k, p->at.e, p->tiling.rows, 1, true, false);
+  tc_flash_tile_plan(p, &f->v, &p->at.v, p->at.ev, p->tiling.rows, 1, true, false);
   own += tc_flash_tile_bytes(&f->k) + (slopes ? tc_flash_tile_bytes(&f->v) : 0);
   for (f->rows.stages = most_stages(p); f->rows.stages > 0; f->rows.stages--) {
     tc_flash_tile_plan(p, &f->rows.a, &p->at.q, p->at.e, p->chunk, f->rows.stages, true, slopes);
@@ -276,7 +276,7 @@ static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
   find_rows(f, r0, &x);
   p->way->product(p, &f->k, &f->rows.a, from_q, v);
   if (a->dk != TC_NONE) p->way->product(p, &f->v, &f->rows.b, from_dout, g);
-  for (int i = 0; i < p->cut.held; i++) {
+  for (int i = 0; i < p->tiling.held; i++) {
     tc_val edge = a->causal ? sub(s, f->edge[i], tc_flash_small(p, r0)) : TC_NONE;
     for (int c = 0; c < p->each; c++) {
       tc_val seen = x.there[c], *w = &v[i * p->each + c];
@@ -284,7 +284,7 @@ static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
         tc_val behind = bin(s, TC_IR_GE, constant(p, c), edge);
         seen = seen == TC_NONE ? behind : bin(s, TC_IR_AND, seen, behind);
       }
-      if (a->has_length || a->keys % p->cut.rows) seen = seen == TC_NONE ? f->there[i] : bin(s, TC_IR_AND, seen, f->there[i]);
+      if (a->has_length || a->keys % p->tiling.rows) seen = seen == TC_NONE ? f->there[i] : bin(s, TC_IR_AND, seen, f->there[i]);
       *w = tc_flash_score(p, *w, x.row[c], f->key[i], &seen);
       slope(p, &x.of[c], seen, w, a->dk != TC_NONE ? &g[i * p->each + c] : NULL);
     }
@@ -298,7 +298,7 @@ static void store_keys(keys *f, const tc_flash_sums *x, uint32_t node, tc_val he
   tc_att *a = &p->at;
   tc_emit_ctx *s = a->s;
   tc_val at[TC_FLASH_ROWS], there[TC_FLASH_ROWS], all[TC_FLASH_ROWS], n_rows = sub(s, i64(s, a->keys), k0);
-  for (int i = 0; i < p->cut.held; i++) {
+  for (int i = 0; i < p->tiling.held; i++) {
     at[i] = tc_att_result_row(a, node, head, add(s, k0, p->row[i]), a->hkv, a->keys, x->columns);
     there[i] = bin(s, TC_IR_LT, p->row[i], n_rows), all[i] = by;
   }
@@ -313,7 +313,7 @@ static void keys_unit(keys *f, tc_val unit) {
   bool copies = f->k.copied || (a->dk != TC_NONE && f->v.copied);
   s->at[TC_RANGE_A] = times(s, key_head, a->group);
   take_key_head(p);
-  for (int i = 0; i < p->cut.held; i++) {
+  for (int i = 0; i < p->tiling.held; i++) {
     tc_val key = add(s, k0, p->row[i]);
     f->key[i] = least(a, key, i64(s, a->keys - 1));
     f->there[i] = bin(s, TC_IR_LT, key, a->n_keys);
@@ -352,7 +352,7 @@ static bool keys_kernel(tc_flash *p) {
   tc_flash_tile_make(p, &f.rows.a), tc_flash_tile_make(p, &f.rows.b);
   tc_flash_weights_make(p);
   tc_flash_begin_kernel(p);
-  keys_unit(&f, tc_flash_begin_units(p, heads * tc_ceil_div(a->keys, p->cut.rows)));
+  keys_unit(&f, tc_flash_begin_units(p, heads * tc_ceil_div(a->keys, p->tiling.rows)));
   end(a->s);
   return true;
 }

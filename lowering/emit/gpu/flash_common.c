@@ -8,53 +8,53 @@
 
 // ---- the cut ----
 
-static void take_cut(tc_flash *p, const tc_flash_cut *cut) {
-  p->cut = *cut;
+static void take_tiling(tc_flash *p, const tc_flash_tiling *tiling) {
+  p->tiling = *tiling;
   p->each = p->chunk / p->way->across;
-  p->threads = cut->rows / cut->held * p->way->across;
+  p->threads = tiling->rows / tiling->held * p->way->across;
 }
 
 // Whether what a thread holds fits its registers.
 static bool is_held(const tc_flash *p, int products, int64_t columns) {
-  int64_t held = p->cut.held * (products * p->each + (p->chains ? 2 : 1) * columns / p->way->across);
+  int64_t held = p->tiling.held * (products * p->each + (p->chains ? 2 : 1) * columns / p->way->across);
   int most = p->way->most_held - (p->chains && !p->at.backward ? SPARE_IN_CHAINS : 0);
   return held * (int64_t)tc_type_bytes(p->at.acc) <= 4 * most;
 }
 
 // The cut that was asked for, if one was.
-static bool is_given_flash(const tc_cut *given, const tc_flash_cut *cut) {
-  return !given || (given->of[TC_CUT_ROWS] == cut->rows && (given->of[TC_CUT_LANES] < 0 || given->of[TC_CUT_LANES] == cut->held));
+static bool is_given_flash(const tc_gemm_tiling *given, const tc_flash_tiling *tiling) {
+  return !given || (given->of[TC_TILING_ROWS] == tiling->rows && (given->of[TC_TILING_LANES] < 0 || given->of[TC_TILING_LANES] == tiling->held));
 }
 
 // Blocks run in waves of as many as there are processors; a block takes as long as it has rows, and
 // more where they are few for what is read.
-static bool choose_flash_cut(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns,
-                             const tc_cut *given) {
-  const tc_flash_cut *all = p->way->cut, *best = NULL;
+static bool choose_flash_tiling(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns,
+                                const tc_gemm_tiling *given) {
+  const tc_flash_tiling *all = p->way->tiling, *best = NULL;
   double least_time = 0;
-  for (int i = 0; i < p->way->n_cuts; i++) {
-    take_cut(p, &all[i]);
-    double waves = (double)tc_ceil_div(heads * tc_ceil_div(rows, p->cut.rows), TC_MAX_OF(p->at.s->target->processors, 1));
-    double time = waves * p->cut.rows / p->cut.speed;
+  for (int i = 0; i < p->way->n_tilings; i++) {
+    take_tiling(p, &all[i]);
+    double waves = (double)tc_ceil_div(heads * tc_ceil_div(rows, p->tiling.rows), TC_MAX_OF(p->at.s->target->processors, 1));
+    double time = waves * p->tiling.rows / p->tiling.speed;
     bool fits = p->threads <= p->at.s->target->threads_most && is_held(p, products, columns) && tiles(p, of) <= p->at.s->target->shared_bytes;
     if (!fits || !is_given_flash(given, &all[i]) || (best && time >= least_time)) continue;
     best = &all[i], least_time = time;
   }
-  if (best) take_cut(p, best), (void)tiles(p, of);
+  if (best) take_tiling(p, best), (void)tiles(p, of);
   return best;
 }
 
 static bool choose_chunk(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns) {
   int64_t longest = TC_MAX_OF(p->at.e, p->at.ev), each = (int64_t)tc_type_bytes(p->way->matrix ? p->at.q.type : p->at.acc);
   int64_t wide = p->way->wide / each / (p->at.backward ? 2 : 1);
-  tc_cut asked;
+  tc_gemm_tiling asked;
   p->chunk = longest > wide ? CHUNK / 2 : CHUNK;
   while (p->chunk > LEAST_CHUNK && p->chunk / 2 >= p->others) p->chunk /= 2;
   for (; p->chunk >= LEAST_CHUNK; p->chunk /= 2) {
-    if (!choose_flash_cut(p, tiles, of, heads, rows, products, columns, NULL)) continue;
-    if (p->asked) return choose_flash_cut(p, tiles, of, heads, rows, products, columns, p->asked);
-    return !tc_gemm_asked(&asked) || choose_flash_cut(p, tiles, of, heads, rows, products, columns, &asked) ||
-           choose_flash_cut(p, tiles, of, heads, rows, products, columns, NULL);
+    if (!choose_flash_tiling(p, tiles, of, heads, rows, products, columns, NULL)) continue;
+    if (p->asked) return choose_flash_tiling(p, tiles, of, heads, rows, products, columns, p->asked);
+    return !tc_gemm_tiling_option(&asked) || choose_flash_tiling(p, tiles, of, heads, rows, products, columns, &asked) ||
+           choose_flash_tiling(p, tiles, of, heads, rows, products, columns, NULL);
   }
   return false;
 }
@@ -62,7 +62,7 @@ static bool choose_chunk(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t he
 bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns) {
   p->chains = columns > 0 && p->terms > TC_CHAIN_WHOLE;
   if (p->chains) {
-    const tc_cut *asked = p->asked;
+    const tc_gemm_tiling *asked = p->asked;
     p->asked = NULL;
     p->chains = choose_chunk(p, tiles, of, heads, rows, products, columns);
     p->asked = asked;
@@ -80,8 +80,8 @@ void tc_flash_begin_kernel(tc_flash *p) {
   p->part = tc_gemm_low(s, tc_gemm_high(s, p->thread, w->apart), w->across);
   p->column = times(s, p->part, w->run);
   tc_val row = w->apart == 1 ? tc_gemm_high(s, p->thread, w->across) : p->thread;
-  if (w->rows) row = add(s, times(s, tc_gemm_high(s, p->thread, w->rows * w->across), w->rows * p->cut.held), tc_gemm_low(s, row, w->rows));
-  for (int i = 0; i < p->cut.held; i++) p->row[i] = plus(&p->at, row, (int64_t)i * tc_flash_apart(p));
+  if (w->rows) row = add(s, times(s, tc_gemm_high(s, p->thread, w->rows * w->across), w->rows * p->tiling.held), tc_gemm_low(s, row, w->rows));
+  for (int i = 0; i < p->tiling.held; i++) p->row[i] = plus(&p->at, row, (int64_t)i * tc_flash_apart(p));
   p->key_scale = tc_att_key_scale(&p->at);
 }
 
@@ -93,19 +93,19 @@ tc_val tc_flash_begin_units(tc_flash *p, int64_t units) {
 }
 
 size_t tc_flash_weights_bytes(const tc_flash *p) {
-  return p->way->matrix ? 0 : (size_t)p->cut.rows * (size_t)(p->chunk + 4) * tc_type_bytes(p->at.acc);
+  return p->way->matrix ? 0 : (size_t)p->tiling.rows * (size_t)(p->chunk + 4) * tc_type_bytes(p->at.acc);
 }
 
 void tc_flash_weights_make(tc_flash *p) {
-  if (!p->way->matrix) p->weights = tc_emit_tile(p->at.s, p->at.acc, (int64_t)p->cut.rows * (p->chunk + 4));
+  if (!p->way->matrix) p->weights = tc_emit_tile(p->at.s, p->at.acc, (int64_t)p->tiling.rows * (p->chunk + 4));
 }
 
 tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc_val *head) {
   tc_emit_ctx *s = p->at.s;
-  int64_t blocks = tc_ceil_div(rows, p->cut.rows);
+  int64_t blocks = tc_ceil_div(rows, p->tiling.rows);
   tc_val block = bin(s, TC_IR_REM, unit, i64(s, blocks));
   *head = bin(s, TC_IR_DIV, unit, i64(s, blocks));
-  return times(s, last_first ? sub(s, i64(s, blocks - 1), block) : block, p->cut.rows);
+  return times(s, last_first ? sub(s, i64(s, blocks - 1), block) : block, p->tiling.rows);
 }
 
 tc_val tc_flash_score(tc_flash *p, tc_val v, tc_val row, tc_val key, tc_val *seen) {

@@ -14,10 +14,10 @@
 typedef struct tc_flash tc_flash;
 
 // Rows of a block, and of a thread; the threads follow.
-typedef struct tc_flash_cut {
+typedef struct tc_flash_tiling {
   int rows, held;
   double speed;  // of many rows, relative to others of its kind
-} tc_flash_cut;
+} tc_flash_tiling;
 
 // Rows of an operand in the block's memory, an odd number of 16-byte chunks apart, so that those of
 // 8 rows lie in different banks. What is not there is zeros.
@@ -49,8 +49,8 @@ typedef struct tc_flash_sums {
 // dealt one by one to the threads of a warp, `rows` of them, then as many further ones to the same
 // threads until each holds its number; the next warp has those behind.
 typedef struct tc_flash_way {
-  const tc_flash_cut *cut;
-  int n_cuts;
+  const tc_flash_tiling *tiling;
+  int n_tilings;
   bool copies;  // what is read next comes by copies; else by registers
   bool matrix;  // halves are multiplied as they are, and weights where they lie; else f32s or f64s, and weights go through the block's memory
   int wide;  // bytes of a row's operand up to which chunks are long, in the type that is multiplied
@@ -72,9 +72,9 @@ extern const tc_flash_way tc_flash_simt, tc_flash_mma, tc_flash_mfma;
 // tc_flash_column(p, c) of the chunk.
 struct tc_flash {
   tc_att at;
-  const tc_cut *asked;  // tile sizes to take; NULL: those of the model
+  const tc_gemm_tiling *asked;  // tile sizes to take; NULL: those of the model
   const tc_flash_way *way;
-  tc_flash_cut cut;
+  tc_flash_tiling tiling;
   int threads, chunk, each;  // elements of a row's chunk that a thread holds
   int64_t others;  // rows that come in chunks
   int64_t terms;  // of a sum over them, of all heads

@@ -14,7 +14,7 @@
 
 // Speeds are guessed, by what is read for each element and by how many waves work: none was
 // measured.
-static const tc_flash_cut cuts[] = {{128, 2, 1.2}, {64, 1, 1.0}, {32, 1, 0.6}};
+static const tc_flash_tiling tilings[] = {{128, 2, 1.2}, {64, 1, 1.0}, {32, 1, 0.6}};
 
 static tc_val multiply(tc_flash *p, tc_val a, tc_val b, tc_val sum) {
   return tc_build_raw(&p->at.s->e, TC_IR_MFMA, TC_F32, EACH * p->threads, a, b, sum, 0);
@@ -32,7 +32,7 @@ static tc_val pick(tc_flash *p, tc_val v, int k) {
 
 static void product_in_waves(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
   tc_emit_ctx *s = p->at.s;
-  int held = p->cut.held, tiles = p->chunk / GROUP;
+  int held = p->tiling.held, tiles = p->chunk / GROUP;
   tc_val row = add(s, times(s, p->row[0], own->pitch), p->column), b[TC_FLASH_ROWS], sum[TC_FLASH_VALUES];
   tc_val line = add(s, add(s, times(s, tc_gemm_low(s, p->thread, GROUP), other->pitch), p->column), from);
   for (int j = 0; j < held * tiles; j++) sum[j] = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), EACH * p->threads);
@@ -49,7 +49,7 @@ static void product_in_waves(tc_flash *p, const tc_flash_tile *own, const tc_fla
 
 static void add_weighted_in_waves(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
   tc_emit_ctx *s = p->at.s;
-  int held = p->cut.held, per_row = x->n / held, wide = x->run / EACH;  // columns that a thread reads side by side, of as many products
+  int held = p->tiling.held, per_row = x->n / held, wide = x->run / EACH;  // columns that a thread reads side by side, of as many products
   tc_val at = add(s, add(s, times(s, p->column, other->pitch), times(s, tc_gemm_low(s, p->thread, GROUP), wide)), from), b[TC_FLASH_ROWS], row[EACH],
          a[EACH];
   for (int k = 0; k < p->chunk; k += GROUP) {
@@ -64,8 +64,8 @@ static void add_weighted_in_waves(tc_flash *p, const tc_flash_sums *x, const tc_
 }
 
 // What a thread may hold is by clang 19 for gfx90a.
-const tc_flash_way tc_flash_mfma = {.cut = cuts,
-                                    .n_cuts = sizeof cuts / sizeof *cuts,
+const tc_flash_way tc_flash_mfma = {.tiling = tilings,
+                                    .n_tilings = sizeof tilings / sizeof *tilings,
                                     .matrix = true,
                                     .wide = 256,
                                     .most_held = 112,

@@ -9,7 +9,7 @@
 #define GROUP 16  // steps of an instruction
 #define WARP 32
 
-static const tc_flash_cut cuts[] = {{128, 4, 1.2}, {64, 4, 1.1}, {128, 2, 1.0}, {64, 2, 0.9}, {32, 2, 0.6}};
+static const tc_flash_tiling tilings[] = {{128, 4, 1.2}, {64, 4, 1.1}, {128, 2, 1.0}, {64, 2, 0.9}, {32, 2, 0.6}};
 
 static tc_val fragment(tc_flash *p, const tc_flash_tile *x, tc_val at, int each, bool turned) {
   tc_emit_ctx *s = p->at.s;
@@ -32,13 +32,13 @@ static places places_of(tc_flash *p) {
   tc_emit_ctx *s = p->at.s;
   tc_val lane = tc_gemm_low(s, p->thread, WARP);
   return (places){tc_gemm_low(s, lane, 8), tc_gemm_low(s, tc_gemm_high(s, lane, 8), 2), tc_gemm_high(s, lane, 16),
-                  times(s, tc_gemm_high(s, p->thread, WARP), 8 * p->cut.held)};
+                  times(s, tc_gemm_high(s, p->thread, WARP), 8 * p->tiling.held)};
 }
 
 static void product_in_warps(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
   tc_emit_ctx *s = p->at.s;
   places at = places_of(p);
-  int tiles = p->cut.held / 2, across = p->chunk / 8;
+  int tiles = p->tiling.held / 2, across = p->chunk / 8;
   tc_val row = add(s, add(s, at.warp_row, at.eighth), times(s, at.second, 8)), a[TC_FLASH_ROWS / 2];
   row = add(s, times(s, row, own->pitch), times(s, at.third, 8));
   tc_val column = add(s, add(s, times(s, at.eighth, other->pitch), times(s, at.second, 8)), from), sum[TC_FLASH_VALUES];
@@ -50,7 +50,7 @@ static void product_in_warps(tc_flash *p, const tc_flash_tile *own, const tc_fla
       for (int t = 0; t < tiles; t++) sum[t * across + j] = multiply(p, a[t], b, sum[t * across + j]);
     }
   }
-  for (int i = 0; i < p->cut.held; i++)
+  for (int i = 0; i < p->tiling.held; i++)
     for (int c = 0; c < p->each; c++)
       v[i * p->each + c] = tc_build_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sum[i / 2 * across + c / 2], TC_NONE, TC_NONE, i % 2 * 2 + c % 2);
 }
@@ -58,7 +58,7 @@ static void product_in_warps(tc_flash *p, const tc_flash_tile *own, const tc_fla
 static void add_weighted_in_warps(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
   tc_emit_ctx *s = p->at.s;
   places at = places_of(p);
-  int tiles = p->cut.held / 2, across = x->n / tiles;
+  int tiles = p->tiling.held / 2, across = x->n / tiles;
   tc_val row = add(s, times(s, add(s, at.eighth, times(s, at.second, 8)), other->pitch), from), a[TC_FLASH_ROWS / 2];
   for (int k = 0; k < p->chunk; k += GROUP) {
     for (int t = 0; t < tiles; t++) {
@@ -76,8 +76,8 @@ static void add_weighted_in_warps(tc_flash *p, const tc_flash_sums *x, const tc_
 }
 
 // What a thread may hold is by NVRTC for sm_90.
-const tc_flash_way tc_flash_mma = {.cut = cuts,
-                                   .n_cuts = sizeof cuts / sizeof *cuts,
+const tc_flash_way tc_flash_mma = {.tiling = tilings,
+                                   .n_tilings = sizeof tilings / sizeof *tilings,
                                    .copies = true,
                                    .matrix = true,
                                    .wide = 256,

@@ -4,7 +4,8 @@
 // whatever the block.
 #include "lowering/emit/gpu/flash_common.h"
 
-static const tc_flash_cut cuts[] = {{64, 8, 1.0}, {64, 4, 0.9}, {32, 4, 0.8}, {32, 2, 0.6}, {16, 2, 0.5}, {16, 1, 0.35}, {8, 1, 0.3}, {4, 1, 0.15}};
+static const tc_flash_tiling tilings[] = {{64, 8, 1.0}, {64, 4, 0.9},  {32, 4, 0.8}, {32, 2, 0.6},
+                                          {16, 2, 0.5}, {16, 1, 0.35}, {8, 1, 0.3},  {4, 1, 0.15}};
 
 static tc_val read(tc_flash *p, const tc_flash_tile *x, tc_val at, int run) {
   return tc_build_raw(&p->at.s->e, TC_IR_GATHER, x->type, p->threads * run, at, TC_NONE, TC_NONE, x->tile);
@@ -17,7 +18,7 @@ static tc_val pick(tc_flash *p, tc_val v, int k) {
 
 static void product_in_threads(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
   tc_emit_ctx *s = p->at.s;
-  int wide = TC_GEMM_COPIED / (int)tc_type_bytes(own->type), held = p->cut.held;
+  int wide = TC_GEMM_COPIED / (int)tc_type_bytes(own->type), held = p->tiling.held;
   tc_val zero = tc_flash_splat(p, number(&p->at, 0)), a[TC_FLASH_ROWS], b[TC_FLASH_VALUES];
   for (int i = 0; i < held * p->each; i++) v[i] = tc_build_var(&s->e, zero);
   tc_val row = times(s, p->row[0], own->pitch), column = add(s, times(s, p->column, other->pitch), from);
@@ -37,7 +38,7 @@ static void product_in_threads(tc_flash *p, const tc_flash_tile *own, const tc_f
 // Weights become rows of a tile, which all threads of a row read.
 static void add_weighted_in_threads(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
   tc_emit_ctx *s = p->at.s;
-  int wide = TC_GEMM_COPIED / (int)tc_type_bytes(other->type), held = p->cut.held, per_row = x->n / held;
+  int wide = TC_GEMM_COPIED / (int)tc_type_bytes(other->type), held = p->tiling.held, per_row = x->n / held;
   int64_t pitch = (p->chunk / wide | 1) * wide;
   const tc_flash_tile tile = {.type = other->type, .tile = p->weights};
   tc_val row = times(s, p->row[0], pitch), to = add(s, row, p->column), a[TC_FLASH_ROWS], b[TC_FLASH_SUMS];
@@ -63,8 +64,8 @@ static void add_weighted_in_threads(tc_flash *p, const tc_flash_sums *x, const t
 }
 
 // What a thread may hold is by NVRTC for sm_90.
-const tc_flash_way tc_flash_simt = {.cut = cuts,
-                                    .n_cuts = sizeof cuts / sizeof *cuts,
+const tc_flash_way tc_flash_simt = {.tiling = tilings,
+                                    .n_tilings = sizeof tilings / sizeof *tilings,
                                     .copies = true,
                                     .wide = 512,
                                     .most_held = 112,

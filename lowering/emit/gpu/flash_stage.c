@@ -157,7 +157,7 @@ void tc_flash_begin(tc_flash *p, tc_flash_sums *x, int64_t columns) {
   tc_emit_ctx *s = p->at.s;
   const tc_flash_way *w = p->way;
   *x = (tc_flash_sums){.columns = columns, .run = sums_run(p, columns)};
-  x->n = p->cut.held / w->of_rows * (int)tc_ceil_div(columns, w->across * x->run) * x->run / of_row(w);
+  x->n = p->tiling.held / w->of_rows * (int)tc_ceil_div(columns, w->across * x->run) * x->run / of_row(w);
   tc_val zero = tc_build_splat(&s->e, number(&p->at, 0), w->each * p->threads);
   for (int i = 0; i < x->n; i++) x->var[i] = tc_build_var(&s->e, zero);
   for (int i = 0; i < x->n && p->chains; i++) x->total[i] = tc_build_var(&s->e, zero);
@@ -183,7 +183,7 @@ void tc_flash_end_chain(tc_flash *p, const tc_flash_sums *x, tc_val first, tc_va
 void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
   tc_emit_ctx *s = p->at.s;
   const tc_flash_way *w = p->way;
-  int groups = p->cut.held / w->of_rows, n = x->n / groups;
+  int groups = p->tiling.held / w->of_rows, n = x->n / groups;
   tc_val each[MOST_EACH];
   for (int g = 0; g < groups; g++) {
     for (int k = 0; k < w->each; k++) each[k] = by[g * w->of_rows + k / of_row(w)];
@@ -197,7 +197,7 @@ void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
 // holds: neighbours are in different values as far as a value has fewer of a row than a run.
 static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int k) {
   const tc_flash_way *w = p->way;
-  int values = x->run / of_row(w), n = x->n / (p->cut.held / w->of_rows);
+  int values = x->run / of_row(w), n = x->n / (p->tiling.held / w->of_rows);
   tc_val value = (p->chains ? x->total : x->var)[i / w->of_rows * n + group * values + k % values];
   if (w->each == 1) return value;
   return tc_build_raw(&p->at.s->e, TC_IR_EXTRACT, p->at.acc, p->threads, value, TC_NONE, TC_NONE, i % w->of_rows * of_row(w) + k / values);
@@ -211,7 +211,7 @@ void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc
   tc_val first = times(s, p->part, x->run), v[TC_GEMM_COPIED];
   if (p->chains) add_to_totals(p, x);
   for (int group = 0; group < groups; group++)
-    for (int i = 0; i < p->cut.held; i++)
+    for (int i = 0; i < p->tiling.held; i++)
       for (int k = 0; k < x->run; k += run) {
         tc_val column = plus(&p->at, first, (int64_t)group * across * x->run + k), here = there[i];
         for (int j = 0; j < run; j++) v[j] = mul(&p->at, element(p, x, i, group, k + j), by[i]);

@@ -85,7 +85,7 @@ static void emit_tiles(tc_gemm *p) {
 }
 
 void tc_emitter_gpu_matmul(tc_emit_ctx *s, const tc_build_request *r) {
-  tc_gemm whole = {.s = s, .node = r->node, .asked = r->cut}, *p = &whole;
+  tc_gemm whole = {.s = s, .node = r->node, .asked = r->tiling}, *p = &whole;
   if (!find_gemm(p)) return;
   s->lanes = 1, s->vector = -1;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;

@@ -48,13 +48,13 @@ void tc_gemm_end_chain(tc_gemm *p, tc_val k0, int steps, const tc_val *acc, cons
 
 // ---- the cut ----
 
-int64_t tc_gemm_n_tiles(const tc_gemm *p, const tc_gemm_cut *c) {
+int64_t tc_gemm_n_tiles(const tc_gemm *p, const tc_gpu_gemm_tiling *c) {
   return p->of.batch * tc_ceil_div(p->of.m, c->rows) * tc_ceil_div(p->of.n, c->columns);
 }
 
 // Bytes of the block's memory that are enough: of both operands two chunks, or four of copies, and
 // rows of results.
-static size_t shared_of(const tc_gemm *p, const tc_gemm_cut *c) {
+static size_t shared_of(const tc_gemm *p, const tc_gpu_gemm_tiling *c) {
   size_t lines = (size_t)(c->rows + c->columns), steps = (size_t)c->steps, each = tc_type_bytes(p->acc), row = (size_t)c->columns + 8;
   size_t sums = (size_t)c->down * 16 * row * each, halves = lines * steps * 2;
   switch (p->way) {
@@ -66,12 +66,12 @@ static size_t shared_of(const tc_gemm *p, const tc_gemm_cut *c) {
   return ((lines + 16) * steps * 2 + (size_t)(c->rows / c->down) * 2 * row) * each;
 }
 
-static bool is_given_gemm(const tc_cut *given, const tc_gemm_cut *c) {
-  int64_t rows = given ? given->of[TC_CUT_ROWS] : -1, columns = given ? given->of[TC_CUT_LANES] : -1;
+static bool is_given_gemm(const tc_gemm_tiling *given, const tc_gpu_gemm_tiling *c) {
+  int64_t rows = given ? given->of[TC_TILING_ROWS] : -1, columns = given ? given->of[TC_TILING_LANES] : -1;
   return (rows < 0 || rows == c->rows) && (columns < 0 || columns == c->columns);
 }
 
-static int threads_of(const tc_gemm *p, const tc_gemm_cut *c) {
+static int threads_of(const tc_gemm *p, const tc_gpu_gemm_tiling *c) {
   switch (p->way) {
     case TC_GEMM_MMA: return c->down * c->across * 32;
     case TC_GEMM_MFMA: return c->down * c->across * 64;
@@ -83,32 +83,32 @@ static int threads_of(const tc_gemm *p, const tc_gemm_cut *c) {
 
 // Blocks run in waves of as many as there are processors; a tile takes as long as it has elements,
 // and more where they are few for what is read.
-static const tc_gemm_cut *choose_gemm_cut(const tc_gemm *p, const tc_gemm_cut *cut, int n, const tc_cut *given) {
-  const tc_gemm_cut *best = NULL;
+static const tc_gpu_gemm_tiling *choose_gemm_tiling(const tc_gemm *p, const tc_gpu_gemm_tiling *tiling, int n, const tc_gemm_tiling *given) {
+  const tc_gpu_gemm_tiling *best = NULL;
   double least = 0;
   for (int i = 0; i < n; i++) {
-    double waves = (double)tc_ceil_div(tc_gemm_n_tiles(p, &cut[i]), TC_MAX_OF(p->s->target->processors, 1));
-    double time = waves * cut[i].rows * cut[i].columns / cut[i].speed;
-    if (!is_given_gemm(given, &cut[i]) || !tc_gemm_has_room(p, cut[i].rows * cut[i].columns / threads_of(p, &cut[i])) ||
-        shared_of(p, &cut[i]) > p->s->target->shared_bytes || (best && time >= least))
+    double waves = (double)tc_ceil_div(tc_gemm_n_tiles(p, &tiling[i]), TC_MAX_OF(p->s->target->processors, 1));
+    double time = waves * tiling[i].rows * tiling[i].columns / tiling[i].speed;
+    if (!is_given_gemm(given, &tiling[i]) || !tc_gemm_has_room(p, tiling[i].rows * tiling[i].columns / threads_of(p, &tiling[i])) ||
+        shared_of(p, &tiling[i]) > p->s->target->shared_bytes || (best && time >= least))
       continue;
-    best = &cut[i], least = time;
+    best = &tiling[i], least = time;
   }
   return best;
 }
 
-bool tc_gemm_asked(tc_cut *out) {
+bool tc_gemm_tiling_option(tc_gemm_tiling *out) {
   const char *text = tc_options_get()->gpu_tile;
   int rows, columns;
   if (!text || sscanf(text, "%dx%d", &rows, &columns) != 2) return false;
-  out->of[TC_CUT_ROWS] = rows, out->of[TC_CUT_LANES] = columns;
+  out->of[TC_TILING_ROWS] = rows, out->of[TC_TILING_LANES] = columns;
   return true;
 }
 
-const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n) {
-  tc_cut given;
-  const tc_gemm_cut *best = !p->asked && tc_gemm_asked(&given) ? choose_gemm_cut(p, cut, n, &given) : NULL;
-  return best ? best : choose_gemm_cut(p, cut, n, p->asked);
+const tc_gpu_gemm_tiling *tc_gemm_choose(const tc_gemm *p, const tc_gpu_gemm_tiling *tiling, int n) {
+  tc_gemm_tiling given;
+  const tc_gpu_gemm_tiling *best = !p->asked && tc_gemm_tiling_option(&given) ? choose_gemm_tiling(p, tiling, n, &given) : NULL;
+  return best ? best : choose_gemm_tiling(p, tiling, n, p->asked);
 }
 
 // ---- what follows ----

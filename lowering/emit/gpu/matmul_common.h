@@ -17,11 +17,11 @@
 
 // What a block works on at a time: rows x columns of the result and steps of k. Threads are a grid:
 // of as many accumulators each, or of warps.
-typedef struct tc_gemm_cut {
+typedef struct tc_gpu_gemm_tiling {
   int rows, columns, steps;
   int down, across;  // accumulators of a thread; with matrix instructions warps of the block
   double speed;  // of a large product, relative to others of its kind
-} tc_gemm_cut;
+} tc_gpu_gemm_tiling;
 
 // How products are multiplied, and so how their operands lie in the block's memory.
 typedef enum tc_gemm_way {
@@ -70,7 +70,7 @@ typedef struct tc_gemm_side {
 typedef struct tc_gemm {
   tc_emit_ctx *s;
   uint32_t node;
-  const tc_cut *asked;  // tile sizes to take; NULL: those of the model
+  const tc_gemm_tiling *asked;  // tile sizes to take; NULL: those of the model
   tc_gemm_way way;
   tc_type acc;  // of the accumulators
   tc_extent3 of;
@@ -78,7 +78,7 @@ typedef struct tc_gemm {
   int64_t chain;  // steps of a chain (summation.h)
   bool chains;  // there are more than one: their results are added in registers of their own
   int threads;
-  tc_gemm_cut by;
+  tc_gpu_gemm_tiling by;
   tc_gemm_side a, b;
   tc_val thread;       // their numbers, a lane each
   tc_val unit, row, column;  // the present one; the first of its tile
@@ -138,13 +138,13 @@ bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps);
 void tc_gemm_end_chain(tc_gemm *p, tc_val k0, int steps, const tc_val *acc, const tc_val *total, int n);
 
 // Tiles of the result, of all batches.
-int64_t tc_gemm_n_tiles(const tc_gemm *p, const tc_gemm_cut *c);
+int64_t tc_gemm_n_tiles(const tc_gemm *p, const tc_gpu_gemm_tiling *c);
 // The rows and columns (lanes) that TC_GPU_TILE asks for; false: none.
-bool tc_gemm_asked(tc_cut *out);
+bool tc_gemm_tiling_option(tc_gemm_tiling *out);
 // The cut that takes the least time by the model, of those with the rows and columns (lanes) that
 // the expansion was given, if any, else of those that TC_GPU_TILE asks for, if there is one. NULL:
 // none fits.
-const tc_gemm_cut *tc_gemm_choose(const tc_gemm *p, const tc_gemm_cut *cut, int n);
+const tc_gpu_gemm_tiling *tc_gemm_choose(const tc_gemm *p, const tc_gpu_gemm_tiling *tiling, int n);
 // What follows the product, on the rows in the tile `sums`, which every thread has written.
 void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows);
 
@@ -179,19 +179,19 @@ void tc_gemm_chunks_end(tc_gemm *p, const tc_gemm_chunk *c);
 // ---- the ways to multiply: the present tile, finished ----
 
 bool tc_gemm_simt_plan(tc_gemm *p);
-const tc_gemm_cut *tc_gemm_simt_cuts(const tc_gemm *p, int *n);
+const tc_gpu_gemm_tiling *tc_gemm_simt_tilings(const tc_gemm *p, int *n);
 void tc_gemm_simt(tc_gemm *p);
 bool tc_gemm_mma_plan(tc_gemm *p);
-const tc_gemm_cut *tc_gemm_mma_cuts(int *n);
+const tc_gpu_gemm_tiling *tc_gemm_mma_tilings(int *n);
 void tc_gemm_mma(tc_gemm *p);
 bool tc_gemm_mfma_plan(tc_gemm *p);
-const tc_gemm_cut *tc_gemm_mfma_cuts(int *n);
+const tc_gpu_gemm_tiling *tc_gemm_mfma_tilings(int *n);
 void tc_gemm_mfma(tc_gemm *p);
 // Whether four warps are asked for, and both operands, large enough, can be fetched as they lie;
 // then their maps are said.
 bool tc_gemm_wgmma_fits(tc_gemm *p);
 bool tc_gemm_wgmma_plan(tc_gemm *p);
-const tc_gemm_cut *tc_gemm_wgmma_cuts(int *n);
+const tc_gpu_gemm_tiling *tc_gemm_wgmma_tilings(int *n);
 void tc_gemm_wgmma(tc_gemm *p);
 // Few rows or few columns, all units.
 bool tc_gemm_narrow_fits(const tc_gemm *p);

@@ -15,20 +15,20 @@
 #define COUNT(a) (int)(sizeof(a) / sizeof *(a))
 
 // Speeds are guessed, by what is read for each element: none was measured.
-static const tc_gemm_cut cuts[] = {
+static const tc_gpu_gemm_tiling tilings[] = {
     {128, 128, STEPS, 2, 2, 1.0}, {128, 64, STEPS, 2, 2, 0.85}, {64, 128, STEPS, 2, 2, 0.85},
     {64, 64, STEPS, 2, 2, 0.65},  {32, 128, STEPS, 1, 4, 0.55}, {128, 32, STEPS, 4, 1, 0.55},
     {32, 64, STEPS, 1, 4, 0.4},   {16, 128, STEPS, 1, 4, 0.3},  {16, 64, STEPS, 1, 4, 0.2},
 };
 
-const tc_gemm_cut *tc_gemm_mfma_cuts(int *n) {
-  return *n = COUNT(cuts), cuts;
+const tc_gpu_gemm_tiling *tc_gemm_mfma_tilings(int *n) {
+  return *n = COUNT(tilings), tilings;
 }
 
 bool tc_gemm_mfma_plan(tc_gemm *p) {
-  const tc_gemm_cut *cut = tc_gemm_choose(p, cuts, COUNT(cuts));
-  if (!cut) return false;
-  p->by = *cut;
+  const tc_gpu_gemm_tiling *tiling = tc_gemm_choose(p, tilings, COUNT(tilings));
+  if (!tiling) return false;
+  p->by = *tiling;
   p->threads = p->by.down * p->by.across * WAVE;
   tc_gemm_side_plan(p, &p->a, p->by.rows, tc_gemm_type_of(p, &p->a));
   tc_gemm_side_plan(p, &p->b, p->by.columns, tc_gemm_type_of(p, &p->b));

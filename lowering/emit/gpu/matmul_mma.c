@@ -14,25 +14,25 @@
 #define MOST_ACROSS 8
 
 // Speeds: the larger the tile, the less is read of the second-level cache for each element.
-static const tc_gemm_cut copied[] = {
+static const tc_gpu_gemm_tiling copied[] = {
     {128, 256, STEPS, 2, 4, 1.1}, {256, 128, STEPS, 4, 2, 1.1}, {128, 128, STEPS, 2, 2, 1.0}, {128, 64, STEPS, 2, 2, 0.85},
     {64, 128, STEPS, 2, 2, 0.85}, {64, 64, STEPS, 2, 2, 0.65},  {32, 128, STEPS, 1, 4, 0.55}, {128, 32, STEPS, 4, 1, 0.55},
     {32, 64, STEPS, 1, 4, 0.4},   {16, 128, STEPS, 1, 4, 0.3},  {16, 64, STEPS, 1, 4, 0.2},
 };
 // Where an operand is made in registers: twice the threads, so that each makes half as much at a
 // time.
-static const tc_gemm_cut made[] = {
+static const tc_gpu_gemm_tiling made[] = {
     {128, 128, STEPS, 2, 4, 1.0}, {128, 64, STEPS, 4, 2, 0.85}, {64, 128, STEPS, 2, 4, 0.85}, {64, 64, STEPS, 2, 4, 0.65},
     {32, 128, STEPS, 1, 8, 0.55}, {128, 32, STEPS, 8, 1, 0.55}, {32, 64, STEPS, 1, 8, 0.4},   {16, 64, STEPS, 1, 8, 0.2},
 };
 
-const tc_gemm_cut *tc_gemm_mma_cuts(int *n) {
+const tc_gpu_gemm_tiling *tc_gemm_mma_tilings(int *n) {
   return *n = COUNT(copied), copied;
 }
 
-static bool plan_warps(tc_gemm *p, const tc_gemm_cut *cut) {
-  if (!cut) return false;
-  p->by = *cut;
+static bool plan_warps(tc_gemm *p, const tc_gpu_gemm_tiling *tiling) {
+  if (!tiling) return false;
+  p->by = *tiling;
   p->threads = p->by.down * p->by.across * WARP;
   tc_gemm_side_plan(p, &p->a, p->by.rows, tc_gemm_type_of(p, &p->a));
   tc_gemm_side_plan(p, &p->b, p->by.columns, tc_gemm_type_of(p, &p->b));

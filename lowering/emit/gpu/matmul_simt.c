@@ -10,7 +10,7 @@
 #define MOST 8  // lines of a thread
 
 // Registers hold what a thread multiplies, so that elements of 8 bytes allow half as many.
-static const tc_gemm_cut cuts[] = {
+static const tc_gpu_gemm_tiling tilings[] = {
     {128, 128, 16, 8, 8, 1.0}, {128, 64, 16, 8, 4, 0.9}, {64, 128, 16, 4, 8, 0.9}, {64, 64, 16, 4, 4, 0.75}, {32, 64, 16, 4, 4, 0.6},
     {64, 32, 16, 4, 4, 0.6},   {32, 32, 16, 4, 2, 0.4},  {16, 64, 16, 2, 4, 0.35}, {64, 16, 16, 4, 2, 0.35},
 };
@@ -21,16 +21,16 @@ static int lines_at_once(const tc_gemm *p, int lines) {
   return TC_MIN(TC_MIN(4, lines), TC_GEMM_COPIED / (int)tc_type_bytes(p->acc));
 }
 
-const tc_gemm_cut *tc_gemm_simt_cuts(const tc_gemm *p, int *n) {
+const tc_gpu_gemm_tiling *tc_gemm_simt_tilings(const tc_gemm *p, int *n) {
   int from = tc_type_bytes(p->acc) == 8 ? 3 : 0;
-  return *n = (int)(sizeof cuts / sizeof *cuts) - from, cuts + from;
+  return *n = (int)(sizeof tilings / sizeof *tilings) - from, tilings + from;
 }
 
 bool tc_gemm_simt_plan(tc_gemm *p) {
   int n;
-  const tc_gemm_cut *all = tc_gemm_simt_cuts(p, &n), *cut = tc_gemm_choose(p, all, n);
-  if (!cut) return false;
-  p->by = *cut;
+  const tc_gpu_gemm_tiling *all = tc_gemm_simt_tilings(p, &n), *tiling = tc_gemm_choose(p, all, n);
+  if (!tiling) return false;
+  p->by = *tiling;
   p->threads = p->by.rows / p->by.down * (p->by.columns / p->by.across);
   tc_gemm_side_plan(p, &p->a, p->by.rows, p->acc);
   tc_gemm_side_plan(p, &p->b, p->by.columns, p->acc);

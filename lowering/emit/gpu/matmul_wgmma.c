@@ -19,13 +19,13 @@
 #define COUNT(a) (int)(sizeof(a) / sizeof *(a))
 
 // Speeds are guessed, by what is read for each element: none was measured.
-static const tc_gemm_cut cuts[] = {
+static const tc_gpu_gemm_tiling tilings[] = {
     {128, 256, STEPS, 2, 1, 1.0}, {128, 128, STEPS, 2, 1, 0.8}, {64, 256, STEPS, 1, 1, 0.7},
     {64, 128, STEPS, 1, 1, 0.6},  {128, 64, STEPS, 2, 1, 0.6},  {64, 64, STEPS, 1, 1, 0.45},
 };
 
-const tc_gemm_cut *tc_gemm_wgmma_cuts(int *n) {
-  return *n = COUNT(cuts), cuts;
+const tc_gpu_gemm_tiling *tc_gemm_wgmma_tilings(int *n) {
+  return *n = COUNT(tilings), tilings;
 }
 
 // ---- operands as maps ----
@@ -59,9 +59,9 @@ static void plan_side(tc_gemm *p, tc_gemm_side *x, int size) {
 }
 
 bool tc_gemm_wgmma_plan(tc_gemm *p) {
-  const tc_gemm_cut *cut = tc_gemm_choose(p, cuts, COUNT(cuts));
-  if (!cut) return false;
-  p->by = *cut;
+  const tc_gpu_gemm_tiling *tiling = tc_gemm_choose(p, tilings, COUNT(tilings));
+  if (!tiling) return false;
+  p->by = *tiling;
   p->threads = p->by.down * GROUP;
   plan_side(p, &p->a, p->by.rows);
   plan_side(p, &p->b, p->by.columns);

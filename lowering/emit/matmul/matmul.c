@@ -62,7 +62,7 @@ static bool find_product(tc_product *p) {
 // first, which the expansion then says.
 static bool choose_step(tc_product *p) {
   const uint32_t *in = p->s->g->node[p->node].in;
-  bool pairs = tc_blocks_pairs(&p->of, p->s->g->node[in[0]].type, p->s->g->node[in[1]].type);
+  bool pairs = tc_tiling_pairs(&p->of, p->s->g->node[in[0]].type, p->s->g->node[in[1]].type);
   bool turned = !p->a.scattered && p->a.row == 1 && p->a.segment == p->of.k, left = turned || (p->a.col == 1 && p->a.segment % 2 == 0);
   p->step = pairs ? 2 : 1;
   p->packed_type = pairs ? TC_I32 : p->acc;
@@ -98,7 +98,7 @@ static tc_product_facts facts_of(const tc_product *p) {
 }
 
 static void make_tiles(tc_product *p) {
-  const tc_blocks *by = &p->by;
+  const tc_tiling_params *by = &p->by;
   int64_t tile = (int64_t)by->rows * by->lanes;
   if (by->pack) p->packed = tc_emit_tile(p->s, p->packed_type, by->unit_panels * by->chunk * by->lanes);
   p->a_pitch = by->chunk + 16;
@@ -133,7 +133,7 @@ static tc_val if_several(tc_product *p, int64_t many) {
 
 static void units_of_tiles(tc_product *p) {
   tc_emit_ctx *s = p->s;
-  const tc_blocks *by = &p->by;
+  const tc_tiling_params *by = &p->by;
   tc_val block, column;
   begin_units(p, if_several(p, s->x->units.columns), if_several(p, s->x->units.blocks), &column, &block);
   tc_product_unit u = {.t0 = times(s, block, by->unit_tiles), .p0 = times(s, column, by->unit_panels), .end = TC_NONE};
@@ -176,7 +176,7 @@ static tc_val row_of_tile(tc_product *p, tc_val tile, tc_val shorter, tc_val tal
 // in memory has room for.
 static void units_of_rows(tc_product *p) {
   tc_emit_ctx *s = p->s;
-  const tc_blocks *by = &p->by;
+  const tc_tiling_params *by = &p->by;
   const tc_units *u0 = p->units;
   if (u0->columns > 1 && u0->width % by->lanes) {
     tc_emit_fail(s, TC_ERR_STATE, "a unit begins within a panel");
@@ -206,7 +206,7 @@ void tc_emitter_matmul(tc_emit_ctx *s, const tc_build_request *r) {
   s->x->is_product = true;
   if (!choose_step(p)) return;
   s->x->product = facts_of(p), s->x->product_node = p->node;
-  if (r->units ? !tc_blocks_of_any_rows(&p->by, &s->x->product) : !tc_blocks_choose(&p->by, &s->x->product, r->cut)) {
+  if (r->units ? !tc_tiling_of_any_rows(&p->by, &s->x->product) : !tc_tiling_choose(&p->by, &s->x->product, r->tiling)) {
     tc_emit_fail(s, TC_ERR_STATE, "a product cannot be cut so");
     return;
   }
@@ -220,7 +220,7 @@ void tc_emitter_matmul(tc_emit_ctx *s, const tc_build_request *r) {
   find_read(p);
   s->lanes = p->by.lanes, s->vector = TC_RANGE_K;
   tc_emit_preload(s);
-  s->x->units = r->units ? *r->units : tc_blocks_units(&p->by);
+  s->x->units = r->units ? *r->units : tc_tiling_units(&p->by);
   if (r->units)
     units_of_rows(p);
   else

@@ -22,7 +22,7 @@ typedef struct tc_product {
   int step;  // elements of k that a step is: 2 where pairs of bf16 are multiplied as words
   bool halves;  // b lies in words, whose halves are multiplied one after the other
   tc_type packed_type;  // of what is packed: the accumulators', or words
-  tc_blocks by;
+  tc_tiling_params by;
   tc_multiply_way way;
   bool chunks;  // sums wait in memory between chunks of k
   int64_t chain;  // steps of a chain (summation.h); of.k if there is one
@@ -83,11 +83,11 @@ static inline void prefetch(tc_product *p, int buf, tc_val at) {
 // Rows of b in a block of `size` columns that is turned: bf16 in pairs of rows and bytes in fours,
 // which is so much less work.
 static inline int turned_rows(const tc_product *p, int size) {
-  return tc_blocks_turned_as_one(p->b.type, p->acc) * size;
+  return tc_tiling_transposed_as_one(p->b.type, p->acc) * size;
 }
 // Of a block's elements while it is turned.
 static inline tc_type turned_type(const tc_product *p) {
-  return tc_blocks_turned_as_one(p->b.type, p->acc) > 1 ? TC_I32 : p->acc;
+  return tc_tiling_transposed_as_one(p->b.type, p->acc) > 1 ? TC_I32 : p->acc;
 }
 // b at row k and the present columns, of which v is what lies in memory, widened.
 static inline tc_val made_of(tc_product *p, tc_val k, tc_val v) {

@@ -84,7 +84,7 @@ tc_val tc_product_half_of(tc_product *p, tc_val word, int i) {
 }
 
 tc_val tc_product_turned_row(tc_product *p, tc_val v, int i) {
-  switch (tc_blocks_turned_as_one(p->b.type, p->acc)) {
+  switch (tc_tiling_transposed_as_one(p->b.type, p->acc)) {
     case 2: return tc_product_half_of(p, v, i);
     case 4: return byte_of(p, v, i);
     default: return v;
@@ -95,7 +95,7 @@ tc_val tc_product_turned_row(tc_product *p, tc_val v, int i) {
 
 // Step k + i of the block v, which begins at step k.
 static tc_val turned_step(tc_product *p, const tc_val *v, tc_val k, int i) {
-  int as_one = tc_blocks_turned_as_one(p->b.type, p->acc);
+  int as_one = tc_tiling_transposed_as_one(p->b.type, p->acc);
   tc_val row[2];
   if (p->step > 1 && p->b.widened == TC_NONE) return v[i];
   for (int j = 0; j < p->step; j++) {
@@ -125,14 +125,14 @@ static void pack_turned(tc_product *p, const tc_product_unit *u, tc_val p1, tc_v
 }
 
 // Rows k0 to k1 of panels p0 to p1, a row at a time: along the columns, as they lie in memory.
-static void pack_rows(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool cut) {
+static void pack_rows(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool tiling) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes;
   tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes);
   tc_val panel = loop(p->s, p0, p1, 1);
   tc_product_enter_panel(p, panel);
-  if (!cut) s->mask = TC_NONE;
-  if (p->b.col == 1 && !cut) tc_product_ask_for_b(p, add(p->s, k, tc_emit_i64(s, PACK_AHEAD)), s->at[TC_RANGE_K], false);
+  if (!tiling) s->mask = TC_NONE;
+  if (p->b.col == 1 && !tiling) tc_product_ask_for_b(p, add(p->s, k, tc_emit_i64(s, PACK_AHEAD)), s->at[TC_RANGE_K], false);
   tc_val v = tc_product_load_b(p, k);
   store(p->s, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
   end(p->s);
@@ -141,19 +141,19 @@ static void pack_rows(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val
 
 // The same of pairs. Nests have no vectors of more than 64 lanes, of which the two rows of 32
 // columns are one.
-static void pack_pairs(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool cut) {
+static void pack_pairs(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool tiling) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, width = TC_MIN(lanes, 32);
   tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes), first = times(p->s, k, 2), second = add(p->s, first, i64(p->s, 1));
   tc_val panel = loop(p->s, p0, p1, 1);
   to = add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes));
   tc_product_enter_panel(p, panel);
-  if (p->b.col == 1 && !cut)
+  if (p->b.col == 1 && !tiling)
     for (int i = 0; i < 2; i++) tc_product_ask_for_b(p, add(p->s, first, i64(p->s, PACK_AHEAD + i)), s->at[TC_RANGE_K], false);
   s->lanes = width;
   for (int from = 0; from < lanes; from += width) {
     s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), i64(p->s, from)), s->mask = TC_NONE;
-    if (cut) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
+    if (tiling) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
     bool plain = p->b.widened == TC_NONE;
     tc_val v = plain ? load_columns(p, first) : tc_product_load_b(p, first), w = plain ? load_columns(p, second) : tc_product_load_b(p, second);
     store(p->s, p->packed, add(p->s, to, i64(p->s, from)), tc_build_words(E, v, w));
@@ -163,11 +163,11 @@ static void pack_pairs(tc_product *p, const tc_product_unit *u, tc_val p0, tc_va
   end(p->s);
 }
 
-static void pack_as_read(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool cut) {
+static void pack_as_read(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool tiling) {
   if (p->step > 1)
-    pack_pairs(p, u, p0, p1, k0, k1, cut);
+    pack_pairs(p, u, p0, p1, k0, k1, tiling);
   else
-    pack_rows(p, u, p0, p1, k0, k1, cut);
+    pack_rows(p, u, p0, p1, k0, k1, tiling);
 }
 
 void tc_product_pack(tc_product *p, const tc_product_unit *u) {

@@ -11,23 +11,23 @@
 #define BUSY_BLOCKS 1056
 #define BUSY_THREADS 65536
 
-typedef struct cut {
+typedef struct tiling {
   bool along;
   uint64_t chunk, chunks;  // elements of a chunk; chunks of a lane
-} cut;
+} tiling;
 
-static cut cut_lanes(const tc_row_lanes *l) {
+static tiling cut_lanes(const tc_row_lanes *l) {
   uint64_t lanes = l->outer * l->inner;
   bool along = l->inner == 1 && l->n > SHORT_LANE;
   uint64_t unit = along ? TILE : SHORT_LANE, wanted = (along ? BUSY_BLOCKS : BUSY_THREADS) / lanes;
   uint64_t chunks = TC_MIN(TC_MAX_OF(wanted, (uint64_t)1), (uint64_t)(along ? MOST_CHUNKS : MOST_CHUNKS_ACROSS));
   uint64_t chunk = tc_row_ceil_div(tc_row_ceil_div(l->n, chunks), unit) * unit;
-  return (cut){along, chunk, tc_row_ceil_div(l->n, chunk)};
+  return (tiling){along, chunk, tc_row_ceil_div(l->n, chunk)};
 }
 
 // One pass over [outer, n, inner] in chunks. mode: a line that says what the pass gives.
-static void launch_pass(tc_row_builder *b, const char *part, const char *type, const char *mode, const tc_row_lanes *l, const cut *c, tc_gpu_word in,
-                        tc_gpu_word out, tc_gpu_word carry) {
+static void launch_pass(tc_row_builder *b, const char *part, const char *type, const char *mode, const tc_row_lanes *l, const tiling *c,
+                        tc_gpu_word in, tc_gpu_word out, tc_gpu_word carry) {
   char define[64];
   const char *op = tc_op_names[b->call->op];
   snprintf(define, sizeof define, "#define OP_%s 1\n%s", op, mode);
@@ -45,7 +45,7 @@ void tc_row_scan(tc_row_builder *b) {
   const tc_gpu_row_call *call = b->call;
   tc_row_lanes l = tc_row_lanes_of(&call->out.d, call->attr[0]);
   if (tc_row_count(&call->out.d) == 0) return;
-  cut c = cut_lanes(&l);
+  tiling c = cut_lanes(&l);
   const char *type = tc_type_name(call->out.type), *wide = tc_type_is_float(call->out.type) ? "f64" : "i64";
   const tc_gpu_word in = TC_ROW_OPERAND(0), out = TC_ROW_RESULT, none = TC_ROW_CONST(0);
   if (c.chunks == 1) {
@@ -53,7 +53,7 @@ void tc_row_scan(tc_row_builder *b) {
     return;
   }
   tc_row_lanes of_totals = {l.outer, c.chunks, l.inner};
-  cut whole = {c.along, c.along ? TILE : c.chunks, 1};
+  tiling whole = {c.along, c.along ? TILE : c.chunks, 1};
   const tc_gpu_word totals = TC_ROW_SCRATCH(tc_row_scratch(b, l.outer * c.chunks * l.inner * 8));
   launch_pass(b, c.along ? "totals_along" : "totals_across", type, "#define SCAN_TOTALS 1\n", &l, &c, in, totals, none);
   launch_pass(b, c.along ? "before_along" : "before_across", wide, "#define SCAN_BEFORE 1\n", &of_totals, &whole, totals, totals, none);
