@@ -102,7 +102,7 @@ tc_status tc_gpu_map_make(tc_gpu *g, const tc_gpu_map *m, const void *at, uint64
 
 // ---- a vendor's library: matrix products, convolutions ----
 
-typedef enum tc_gpu_library { TC_GPU_PRODUCTS, TC_GPU_CONVOLUTIONS } tc_gpu_library;
+typedef enum tc_gpu_library { TC_GPU_MATMULS, TC_GPU_CONVOLUTIONS } tc_gpu_library;
 #define TC_GPU_N_LIBRARIES 2
 
 // BIAS: adds a row of n to each row of the result, in f32.
@@ -117,13 +117,13 @@ typedef struct tc_gpu_operand {
 
 // result[b] = left[b] right[b], of m x k and k x n, summed in f32 and rounded once. The result is
 // dense.
-typedef struct tc_gpu_product_facts {
+typedef struct tc_gpu_matmul_facts {
   tc_type type;  // F32, F16 or BF16, of all operands
   int64_t batch, m, n, k;  // none is 0
   tc_gpu_operand left, right;
   tc_gpu_epilogue epilogue;
   uint32_t alignment;  // bytes, a power of two: all addresses are multiples of it
-} tc_gpu_product_facts;
+} tc_gpu_matmul_facts;
 
 #define TC_GPU_CONV_AXES 3  // spatial axes, at most
 typedef enum tc_gpu_direction { TC_GPU_FORWARD, TC_GPU_BY_IMAGE, TC_GPU_BY_WEIGHT } tc_gpu_direction;
@@ -153,7 +153,7 @@ typedef struct tc_gpu_algorithm {
 typedef struct tc_gpu_work {
   tc_gpu_library library;
   union {
-    tc_gpu_product_facts product;
+    tc_gpu_matmul_facts matmul;
     tc_gpu_conv_facts conv;
   };
 } tc_gpu_work;

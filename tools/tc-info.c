@@ -23,7 +23,7 @@ typedef enum detail { IN_SHORT, IN_FULL } detail;
 
 // Of a GPU that is there: its vendor's libraries, or why none is used. No run of one of AMD's on hardware is known to this version.
 static void print_libraries(tc_device d) {
-  static const char *const makes[] = {[TC_GPU_PRODUCTS] = "products", [TC_GPU_CONVOLUTIONS] = "convolutions"};
+  static const char *const makes[] = {[TC_GPU_MATMULS] = "products", [TC_GPU_CONVOLUTIONS] = "convolutions"};
   tc_gpu *g;
   if (tc_gpu_get(d, &g) != TC_OK) return;
   for (int i = 0; i < TC_GPU_N_LIBRARIES; i++) {

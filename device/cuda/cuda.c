@@ -562,7 +562,7 @@ const tc_gpu_driver tc_cuda_driver = {
     .allow_shared = allow_shared,
     .launch = launch_kernel,
     .map = encode_map,
-    .library = {[TC_GPU_PRODUCTS] = &products, [TC_GPU_CONVOLUTIONS] = &convolutions},
+    .library = {[TC_GPU_MATMULS] = &products, [TC_GPU_CONVOLUTIONS] = &convolutions},
     .ranges_open = tc_nvtx_open,
     .profiler_attached = tc_nvtx_attached,
     .no_replay = no_replay,

@@ -14,7 +14,7 @@
 // The library's description of one product.
 typedef struct made {
   const tc_lt_library *lt;
-  tc_lt_product product;
+  tc_lt_matmul matmul;
   tc_lt_layout right, left, result;
   uint32_t alignment;
   bool bias;
@@ -43,19 +43,19 @@ tc_gpu_verdict tc_lt_judge(const tc_lt_library *lt, int result, const char **nam
 int tc_lt_open(const tc_lt_library *lt, tc_gpu_port *p) {
   tc_lt_handle handle = NULL;
   int result = result_of(lt->f.Create(&handle));
-  p->library[TC_GPU_PRODUCTS] = result == 0 ? handle : NULL;
+  p->library[TC_GPU_MATMULS] = result == 0 ? handle : NULL;
   return result;
 }
 
 void tc_lt_close(const tc_lt_library *lt, tc_gpu_port *p) {
-  if (p->library[TC_GPU_PRODUCTS]) (void)lt->f.Destroy(p->library[TC_GPU_PRODUCTS]);
-  p->library[TC_GPU_PRODUCTS] = NULL;
+  if (p->library[TC_GPU_MATMULS]) (void)lt->f.Destroy(p->library[TC_GPU_MATMULS]);
+  p->library[TC_GPU_MATMULS] = NULL;
 }
 
 // ---- a product ----
 
 // Describes a matrix whose rows, of so many elements, are the library's columns.
-static tc_lt_status layout_of(const tc_lt_library *lt, const tc_gpu_product_facts *f, int64_t n_rows, int64_t elements, int64_t row, int64_t batch,
+static tc_lt_status layout_of(const tc_lt_library *lt, const tc_gpu_matmul_facts *f, int64_t n_rows, int64_t elements, int64_t row, int64_t batch,
                               tc_lt_layout *out) {
   int32_t n = (int32_t)f->batch;
   tc_lt_type type = f->type == TC_F16 ? lt->f16 : f->type == TC_BF16 ? lt->bf16 : lt->f32;
@@ -65,28 +65,28 @@ static tc_lt_status layout_of(const tc_lt_library *lt, const tc_gpu_product_fact
   return status;
 }
 
-static tc_lt_status layouts_of(const tc_gpu_product_facts *f, made *x) {
+static tc_lt_status layouts_of(const tc_gpu_matmul_facts *f, made *x) {
   const tc_gpu_operand *a = &f->left, *b = &f->right;
   tc_lt_status status = layout_of(x->lt, f, b->turned ? f->n : f->k, b->turned ? f->k : f->n, b->row, b->batch, &x->right);
   if (status == 0) status = layout_of(x->lt, f, a->turned ? f->k : f->m, a->turned ? f->m : f->k, a->row, a->batch, &x->left);
   return status ? status : layout_of(x->lt, f, f->m, f->n, f->n, f->m * f->n, &x->result);
 }
 
-static tc_lt_status set_number(made *x, tc_lt_product_attribute attribute, int32_t value) {
-  return x->lt->f.MatmulDescSetAttribute(x->product, attribute, &value, sizeof value);
+static tc_lt_status set_number(made *x, tc_lt_matmul_attribute attribute, int32_t value) {
+  return x->lt->f.MatmulDescSetAttribute(x->matmul, attribute, &value, sizeof value);
 }
 
 static tc_lt_status point_at_bias(made *x, const void *bias) {
-  return x->lt->f.MatmulDescSetAttribute(x->product, x->lt->bias_pointer, &bias, sizeof bias);
+  return x->lt->f.MatmulDescSetAttribute(x->matmul, x->lt->bias_pointer, &bias, sizeof bias);
 }
 
 int tc_lt_make(const tc_lt_library *lt, const tc_gpu_work *w, void **out) {
-  const tc_gpu_product_facts *f = &w->product;
+  const tc_gpu_matmul_facts *f = &w->matmul;
   *out = NULL;
   made *x = tc_calloc(1, sizeof *x);
   if (!x) return result_of(lt->out_of_memory);
   x->lt = lt, x->alignment = f->alignment, x->bias = f->epilogue == TC_GPU_BIAS;
-  tc_lt_status status = lt->f.MatmulDescCreate(&x->product, lt->compute_f32, lt->f32);
+  tc_lt_status status = lt->f.MatmulDescCreate(&x->matmul, lt->compute_f32, lt->f32);
   if (status == 0) status = set_number(x, lt->operation_a, f->right.turned ? lt->transpose : lt->no_transpose);
   if (status == 0) status = set_number(x, lt->operation_b, f->left.turned ? lt->transpose : lt->no_transpose);
   if (status == 0 && x->bias) status = set_number(x, lt->epilogue, lt->bias);
@@ -101,7 +101,7 @@ int tc_lt_make(const tc_lt_library *lt, const tc_gpu_work *w, void **out) {
 
 void tc_lt_drop(void *given) {
   made *x = given;
-  if (x->product) (void)x->lt->f.MatmulDescDestroy(x->product);
+  if (x->matmul) (void)x->lt->f.MatmulDescDestroy(x->matmul);
   tc_lt_layout layout[] = {x->right, x->left, x->result};
   for (int i = 0; i < 3; i++)
     if (layout[i]) (void)x->lt->f.MatrixLayoutDestroy(layout[i]);
@@ -139,7 +139,7 @@ static tc_lt_status find_algorithms(tc_gpu_port *p, const made *x, int most, fou
   tc_lt_status status = lt->f.MatmulPreferenceCreate(&preference);
   if (status == 0) status = set_preferences(x, preference);
   if (status == 0)
-    status = lt->f.MatmulAlgoGetHeuristic(p->library[TC_GPU_PRODUCTS], x->product, x->right, x->left, x->result, x->result, preference, most,
+    status = lt->f.MatmulAlgoGetHeuristic(p->library[TC_GPU_MATMULS], x->matmul, x->right, x->left, x->result, x->result, preference, most,
                                           (tc_lt_found *)(void *)out->bytes, &out->n);
   if (preference) (void)lt->f.MatmulPreferenceDestroy(preference);
   if (status != 0) out->n = 0;
@@ -181,7 +181,7 @@ int tc_lt_check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   const tc_lt_library *lt = x->lt;
   found checked = {.n = 0};
   if (!lt->f.MatmulAlgoCheck) return result_of(find_algorithm(p, x, a));
-  tc_lt_status status = lt->f.MatmulAlgoCheck(p->library[TC_GPU_PRODUCTS], x->product, x->right, x->left, x->result, x->result,
+  tc_lt_status status = lt->f.MatmulAlgoCheck(p->library[TC_GPU_MATMULS], x->matmul, x->right, x->left, x->result, x->result,
                                               (const tc_lt_algorithm *)(void *)a->data, (tc_lt_found *)(void *)checked.bytes);
   size_t bytes = answer_at(lt, &checked, 0).workspaceSize;
   if (status == 0 && bytes > MOST_WORKSPACE) status = lt->not_supported;
@@ -194,8 +194,8 @@ int tc_lt_run(tc_gpu_port *p, const tc_gpu_request *request) {
   static const float one = 1, zero = 0;
   tc_lt_status status = x->bias ? point_at_bias(x, request->bias) : 0;
   if (status == 0)
-    status = x->lt->f.Matmul(p->library[TC_GPU_PRODUCTS], x->product, &one, request->right, x->right, request->left, x->left, &zero, request->result,
+    status = x->lt->f.Matmul(p->library[TC_GPU_MATMULS], x->matmul, &one, request->right, x->right, request->left, x->left, &zero, request->result,
                              x->result, request->result, x->result, (const tc_lt_algorithm *)(const void *)request->algorithm->data,
-                             request->workspace, request->algorithm->workspace_bytes, p->stream[p->library_line[TC_GPU_PRODUCTS]]);
+                             request->workspace, request->algorithm->workspace_bytes, p->stream[p->library_line[TC_GPU_MATMULS]]);
   return result_of(status);
 }

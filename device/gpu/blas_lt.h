@@ -15,9 +15,9 @@
 #include "device/gpu/driver.h"
 
 #ifndef TC_LT_OPAQUE  // a test has the vendor's types in their place
-typedef unsigned tc_lt_status, tc_lt_compute, tc_lt_type, tc_lt_product_attribute, tc_lt_layout_attribute, tc_lt_preference_attribute;
+typedef unsigned tc_lt_status, tc_lt_compute, tc_lt_type, tc_lt_matmul_attribute, tc_lt_layout_attribute, tc_lt_preference_attribute;
 typedef struct tc_lt_handle_opaque *tc_lt_handle;
-typedef struct tc_lt_product_opaque *tc_lt_product;
+typedef struct tc_lt_matmul_opaque *tc_lt_matmul;
 typedef struct tc_lt_layout_opaque *tc_lt_layout;
 typedef struct tc_lt_preference_opaque *tc_lt_preference;
 typedef void *tc_lt_stream;
@@ -47,7 +47,7 @@ typedef struct tc_lt_library {
   tc_lt_type f32, f16, bf16;
   int32_t no_transpose, transpose;  // operations
   int32_t bias;  // an epilogue
-  tc_lt_product_attribute operation_a, operation_b, epilogue, bias_pointer;
+  tc_lt_matmul_attribute operation_a, operation_b, epilogue, bias_pointer;
   tc_lt_layout_attribute batch_count, batch_stride;
   tc_lt_preference_attribute workspace, schemes, aligned[4];  // schemes and aligned are 0 in a library without them
   uint32_t scheme;  // allows adding parts of a sum in f32 in the workspace, in their order

@@ -11,7 +11,7 @@
 
 // ---- the libraries ----
 
-static const char *const kinds[] = {[TC_GPU_PRODUCTS] = "products", [TC_GPU_CONVOLUTIONS] = "convolutions"};
+static const char *const kinds[] = {[TC_GPU_MATMULS] = "products", [TC_GPU_CONVOLUTIONS] = "convolutions"};
 
 // Guards a library, which several devices share. It is taken after a device's lock.
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
@@ -74,7 +74,7 @@ bool tc_gpu_library_is_measured(const tc_gpu *g, tc_gpu_library library) {
 
 // Checks that f describes a product completely. The caller guarantees which rows there are, and how
 // long.
-static tc_status product_check(const tc_gpu_product_facts *f) {
+static tc_status product_check(const tc_gpu_matmul_facts *f) {
   bool typed = f->type == TC_F32 || f->type == TC_F16 || f->type == TC_BF16;
   int64_t left = f->left.turned ? f->m : f->k, right = f->right.turned ? f->k : f->n;
   if (!typed || f->batch < 1 || f->batch > INT32_MAX || f->m < 1 || f->n < 1 || f->k < 1 || f->left.row < left || f->right.row < right ||
@@ -95,10 +95,10 @@ static tc_status conv_check(const tc_gpu_conv_facts *f) {
 }
 
 static tc_status work_check(const tc_gpu_work *w) {
-  return w->library == TC_GPU_PRODUCTS ? product_check(&w->product) : conv_check(&w->conv);
+  return w->library == TC_GPU_MATMULS ? product_check(&w->matmul) : conv_check(&w->conv);
 }
 
-static void name_product(const tc_gpu_product_facts *f, char *out, size_t bytes) {
+static void name_product(const tc_gpu_matmul_facts *f, char *out, size_t bytes) {
   int n = snprintf(out, bytes, "library_%s_%lldx%lldx%lld", tc_type_name(f->type), (long long)f->m, (long long)f->n, (long long)f->k);
   if (f->batch > 1 && n < (int)bytes) snprintf(out + n, bytes - (size_t)n, "_by%lld", (long long)f->batch);
 }
@@ -154,8 +154,8 @@ tc_status tc_gpu_call_create(tc_gpu *g, const tc_gpu_work *w, const tc_gpu_algor
   }
   c->refs = 1;
   c->g = g, c->work = *w, c->algorithm = *a;
-  if (w->library == TC_GPU_PRODUCTS)
-    name_product(&w->product, c->name, sizeof c->name);
+  if (w->library == TC_GPU_MATMULS)
+    name_product(&w->matmul, c->name, sizeof c->name);
   else
     name_conv(&w->conv, c->name, sizeof c->name);
   tc_status st = tc_gpu_begin(g, "making a library's call");
@@ -202,7 +202,7 @@ static int64_t elements_of(const tc_gpu_operand *o, int64_t rows, int64_t column
   return (batch - 1) * o->batch + ((o->turned ? columns : rows) - 1) * o->row + (o->turned ? rows : columns);
 }
 
-static int64_t product_elements(const tc_gpu_product_facts *f, uint32_t address) {
+static int64_t product_elements(const tc_gpu_matmul_facts *f, uint32_t address) {
   switch (address) {
     case 0: return elements_of(&f->left, f->m, f->k, f->batch);
     case 1: return elements_of(&f->right, f->k, f->n, f->batch);
@@ -223,7 +223,7 @@ static int64_t conv_elements(const tc_gpu_conv_facts *f, uint32_t address) {
 }
 
 size_t tc_gpu_work_bytes(const tc_gpu_work *w, uint32_t address) {
-  bool product = w->library == TC_GPU_PRODUCTS;
-  int64_t n = product ? product_elements(&w->product, address) : conv_elements(&w->conv, address);
-  return (size_t)n * tc_type_bytes(product ? w->product.type : w->conv.type);
+  bool matmul = w->library == TC_GPU_MATMULS;
+  int64_t n = matmul ? product_elements(&w->matmul, address) : conv_elements(&w->conv, address);
+  return (size_t)n * tc_type_bytes(matmul ? w->matmul.type : w->conv.type);
 }

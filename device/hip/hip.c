@@ -489,7 +489,7 @@ const tc_gpu_driver tc_hip_driver = {
     .unload = unload_code,
     .allow_shared = allow_shared,
     .launch = launch_kernel,
-    .library = {[TC_GPU_PRODUCTS] = &tc_hip_products, [TC_GPU_CONVOLUTIONS] = &tc_miopen},
+    .library = {[TC_GPU_MATMULS] = &tc_hip_products, [TC_GPU_CONVOLUTIONS] = &tc_miopen},
     .ranges_open = tc_roctx_open,
     .profiler_attached = tc_roctx_attached,
     .no_replay = no_replay,

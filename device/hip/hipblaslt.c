@@ -135,7 +135,7 @@ static int open_handle(tc_gpu_port *p) {
   if (result == 0 && room < TC_HIPBLASLT_LEAST_ROOM) result = TC_LT_RESULTS + TC_HIPBLAS_STATUS_ALLOC_FAILED;
   if (result == 0) result = tc_lt_open(&lt, p);
   if (result != 0) return result;
-  tc_lt_status status = more.hipblasLtGetVersion(p->library[TC_GPU_PRODUCTS], &version);
+  tc_lt_status status = more.hipblasLtGetVersion(p->library[TC_GPU_MATMULS], &version);
   if (status == 0) set_name(version);
   if (status == 0 && version < OLDEST) status = TOO_OLD;
   if (status != 0) tc_hipblaslt_close(p);

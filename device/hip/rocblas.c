@@ -95,15 +95,15 @@ tc_gpu_verdict tc_rocblas_judge(int result, const char **name) {
 }
 
 void tc_rocblas_close(tc_gpu_port *p) {
-  if (p->library[TC_GPU_PRODUCTS]) (void)rb.rocblas_destroy_handle(p->library[TC_GPU_PRODUCTS]);
-  p->library[TC_GPU_PRODUCTS] = NULL;
+  if (p->library[TC_GPU_MATMULS]) (void)rb.rocblas_destroy_handle(p->library[TC_GPU_MATMULS]);
+  p->library[TC_GPU_MATMULS] = NULL;
 }
 
 static int open_handle(tc_gpu_port *p) {
   tc_rocblas_handle handle = NULL;
   tc_rocblas_status status = rb.rocblas_create_handle(&handle);
   if (status != TC_rocblas_status_success) return result_of(status);
-  p->library[TC_GPU_PRODUCTS] = handle;
+  p->library[TC_GPU_MATMULS] = handle;
   status = rb.rocblas_set_stream(handle, p->stream[TC_GPU_WORK]);
   if (status == TC_rocblas_status_success) status = rb.rocblas_set_atomics_mode(handle, TC_rocblas_atomics_not_allowed);
   if (status != TC_rocblas_status_success) tc_rocblas_close(p);
@@ -111,17 +111,17 @@ static int open_handle(tc_gpu_port *p) {
 }
 
 static int set_stream(tc_gpu_port *p, void *stream) {
-  return result_of(rb.rocblas_set_stream(p->library[TC_GPU_PRODUCTS], stream));
+  return result_of(rb.rocblas_set_stream(p->library[TC_GPU_MATMULS], stream));
 }
 
 // ---- a product ----
 
 static int make_work(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
-  tc_gpu_product_facts *f = tc_malloc(sizeof *f);
+  tc_gpu_matmul_facts *f = tc_malloc(sizeof *f);
   (void)p;
   *out = f;
   if (!f) return result_of(TC_rocblas_status_memory_error);
-  *f = w->product;
+  *f = w->matmul;
   return 0;
 }
 
@@ -130,14 +130,14 @@ static void drop_work(void *made) {
 }
 
 // The library's numbers have 32 bits.
-static bool product_fits(const tc_gpu_product_facts *f) {
+static bool product_fits(const tc_gpu_matmul_facts *f) {
   const int64_t number[] = {f->m, f->n, f->k, f->left.row, f->right.row, f->batch};
   for (size_t i = 0; i < sizeof number / sizeof *number; i++)
     if (number[i] > INT32_MAX) return false;
   return f->epilogue == TC_GPU_NO_EPILOGUE;
 }
 
-static uint64_t workspace_of(const tc_gpu_product_facts *f) {
+static uint64_t workspace_of(const tc_gpu_matmul_facts *f) {
   double bytes = 4.0 * PARTS * (double)f->batch * (double)f->m * (double)f->n;
   return bytes < (double)(MOST_WORKSPACE - LEAST_WORKSPACE) ? LEAST_WORKSPACE + (uint64_t)bytes : MOST_WORKSPACE;
 }
@@ -156,16 +156,16 @@ static const float one = 1, zero = 0;
 
 // Lists the numbers of its solutions: all, or as many as there is room for. *n is the list's
 // length.
-static tc_rocblas_status list_solutions(tc_gpu_port *p, const tc_gpu_product_facts *f, int32_t *out, int32_t *n) {
+static tc_rocblas_status list_solutions(tc_gpu_port *p, const tc_gpu_matmul_facts *f, int32_t *out, int32_t *n) {
   tc_rocblas_type type = type_of(f->type);
   void *place = (void *)(uintptr_t)256;  // never read, but checked
   return rb.rocblas_gemm_strided_batched_ex_get_solutions(
-      p->library[TC_GPU_PRODUCTS], SHAPE(f), &one, OPERAND(f->right, place, type), OPERAND(f->left, place, type), &zero, RESULT(f, place, type),
+      p->library[TC_GPU_MATMULS], SHAPE(f), &one, OPERAND(f->right, place, type), OPERAND(f->left, place, type), &zero, RESULT(f, place, type),
       RESULT(f, place, type), (int32_t)f->batch, TC_rocblas_datatype_f32_r, TC_rocblas_gemm_algo_solution_index, TC_rocblas_gemm_flags_none, out, n);
 }
 
 // Returns all of them, to be freed.
-static tc_rocblas_status list_all(tc_gpu_port *p, const tc_gpu_product_facts *f, int32_t **out, int32_t *n) {
+static tc_rocblas_status list_all(tc_gpu_port *p, const tc_gpu_matmul_facts *f, int32_t **out, int32_t *n) {
   *out = NULL, *n = 0;
   if (!rb.rocblas_gemm_strided_batched_ex_get_solutions) return TC_rocblas_status_success;
   tc_rocblas_status status = list_solutions(p, f, NULL, n);
@@ -180,7 +180,7 @@ static tc_rocblas_status list_all(tc_gpu_port *p, const tc_gpu_product_facts *f,
 
 // Writes the library's own choice, then some of its solutions, which are in no order.
 static int find_algorithms(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n) {
-  const tc_gpu_product_facts *f = made;
+  const tc_gpu_matmul_facts *f = made;
   int32_t *all, n_all;
   *n = 0;
   if (!product_fits(f)) return 0;
@@ -193,7 +193,7 @@ static int find_algorithms(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, in
 }
 
 static int check_algorithm(tc_gpu_port *p, void *made, tc_gpu_algorithm *a) {
-  const tc_gpu_product_facts *f = made;
+  const tc_gpu_matmul_facts *f = made;
   tc_gpu_algorithm same = {{a->data[0], a->data[1]}, a->workspace_bytes};
   int32_t *all, n_all;
   if (!product_fits(f)) return result_of(TC_rocblas_status_not_implemented);
@@ -209,8 +209,8 @@ static int check_algorithm(tc_gpu_port *p, void *made, tc_gpu_algorithm *a) {
 }
 
 static int run_work(tc_gpu_port *p, const tc_gpu_request *r) {
-  const tc_gpu_product_facts *f = r->made;
-  tc_rocblas_handle handle = p->library[TC_GPU_PRODUCTS];
+  const tc_gpu_matmul_facts *f = r->made;
+  tc_rocblas_handle handle = p->library[TC_GPU_MATMULS];
   tc_rocblas_type type = type_of(f->type);
   bool by_number = r->algorithm->data[0] == BY_NUMBER;
   tc_rocblas_status status = rb.rocblas_set_workspace(handle, r->workspace, r->algorithm->workspace_bytes);

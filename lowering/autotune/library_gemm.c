@@ -30,9 +30,9 @@ static bool follow(const tc_fusion_plan *gr, const tc_extents *e, uint32_t n, co
 }
 
 // The operand that goes over `rows` and `columns`. False where it has no such strides. An axis of one element has stride 0, which no one reads.
-static bool find_operand(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t product, int k, tc_vendor_operand *out,
+static bool find_operand(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t matmul, int k, tc_vendor_operand *out,
                          tc_gpu_operand *o) {
-  const tc_gnode *x = &gr->graph->node[product];
+  const tc_gnode *x = &gr->graph->node[matmul];
   uint8_t rows = k ? TC_RANGE_K0 : TC_RANGE_F, columns = k ? TC_RANGE_K : TC_RANGE_K0;
   int64_t down, across, n_rows = e->of[rows], n_columns = e->of[columns];
   tc_index idx[TC_MAX_RANK], flat;
@@ -51,14 +51,14 @@ static bool find_operand(const tc_fusion_plan *gr, const tc_fusion *gp, const tc
 }
 
 // Whether node n, of two members, adds a row to each of the product's.
-static bool find_bias(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t product, uint32_t n, tc_vendor_operand *out) {
+static bool find_bias(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t matmul, uint32_t n, tc_vendor_operand *out) {
   const tc_gnode *x = &gr->graph->node[n];
   tc_index idx[TC_MAX_RANK], next[TC_MAX_RANK], flat;
   int64_t across;
-  if (x->op != TC_OP_ADD || x->type != TC_F32 || gr->graph->node[product].type != TC_F32 || stored(gr, product)) return false;
-  int k = x->in[0] == product;
-  if (x->in[1 - k] != product || x->in[k] == product || gr->graph->node[x->in[k]].type != TC_F32) return false;
-  if (x->shape->count != gr->graph->node[product].shape->count) return false;
+  if (x->op != TC_OP_ADD || x->type != TC_F32 || gr->graph->node[matmul].type != TC_F32 || stored(gr, matmul)) return false;
+  int k = x->in[0] == matmul;
+  if (x->in[1 - k] != matmul || x->in[k] == matmul || gr->graph->node[x->in[k]].type != TC_F32) return false;
+  if (x->shape->count != gr->graph->node[matmul].shape->count) return false;
   if (!tc_view_position(gp, e, TC_LEVEL_FULL, &x->shape->d, idx) || !tc_view_operand(gr->graph, n, k, idx, e, next)) return false;
   if (!follow(gr, e, x->in[k], next, &out->node, &flat) || !tc_ix_take_stride(&flat, TC_RANGE_K, &across)) return false;
   out->first = flat.base;
@@ -72,7 +72,7 @@ static bool may_move(const tc_fusion_plan *gr, uint32_t n) {
 }
 
 size_t tc_vendor_copied_bytes(const tc_vendor_product *v) {
-  const tc_gpu_work work = {TC_GPU_PRODUCTS, .product = v->facts};
+  const tc_gpu_work work = {TC_GPU_MATMULS, .matmul = v->facts};
   size_t sum = 0;
   for (uint32_t i = 0; i < 4; i++) sum += v->moves[i] ? tc_gpu_work_bytes(&work, i) : 0;
   return sum;
@@ -94,9 +94,9 @@ bool tc_vendor_find(const tc_fusion_plan *gr, const tc_fusion *gp, tc_vendor_pro
   }
   if (out->node == TC_NONE) return false;
   const tc_gnode *x = &g->node[out->node];
-  tc_gpu_product_facts *f = &out->facts;
+  tc_gpu_matmul_facts *f = &out->facts;
   tc_extents e = tc_view_extents(gp->a, gp->f, gp->k);
-  *f = (tc_gpu_product_facts){.type = x->type, .batch = gp->a, .m = gp->f, .n = gp->k, .k = g->node[x->in[0]].shape->d.dim[x->shape->d.rank - 1]};
+  *f = (tc_gpu_matmul_facts){.type = x->type, .batch = gp->a, .m = gp->f, .n = gp->k, .k = g->node[x->in[0]].shape->d.dim[x->shape->d.rank - 1]};
   e.of[TC_RANGE_K0] = f->k;
   if ((x->type != TC_F32 && x->type != TC_F16 && x->type != TC_BF16) || x->shape->count == 0 || f->k == 0 || f->batch > INT32_MAX) return false;
   if (!find_operand(gr, gp, &e, out->node, 0, &out->left, &f->left) || !find_operand(gr, gp, &e, out->node, 1, &out->right, &f->right)) return false;

@@ -21,7 +21,7 @@ typedef struct tc_vendor_operand {
 } tc_vendor_operand;
 
 typedef struct tc_vendor_product {
-  tc_gpu_product_facts facts;
+  tc_gpu_matmul_facts facts;
   uint32_t node;  // the product
   uint32_t result;  // the product, or its sum with the bias
   tc_vendor_operand left, right, bias;

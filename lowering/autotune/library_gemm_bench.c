@@ -89,7 +89,7 @@ static uint64_t time_algorithm(trial *t, const tc_vendor_product *v, const tc_gp
   size_t bytes = tc_type_bytes(v->facts.type);
   void *workspace = NULL;
   uint64_t ns = 0;
-  if (tc_gpu_call_create(t->g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, a, &p) != TC_OK) return 0;
+  if (tc_gpu_call_create(t->g, &(tc_gpu_work){TC_GPU_MATMULS, .matmul = v->facts}, a, &p) != TC_OK) return 0;
   size_t room = tc_gpu_call_workspace(p);
   bool biased = v->after == TC_AFTER_BIAS;
   char *left = operand(t, v->left.node), *right = operand(t, v->right.node), *result = operand(t, v->result),
@@ -120,7 +120,7 @@ static bool add_copy(trial *t, uint32_t node, size_t bytes, uint64_t *ns) {
 
 // Of what the library needs beside it: a kernel that reads the product and writes what is made of it; copies, in a graph that is replayed, of what moves.
 static bool time_beside(trial *t, const tc_vendor_product *v, uint64_t *ns) {
-  const tc_gpu_work work = {TC_GPU_PRODUCTS, .product = v->facts};
+  const tc_gpu_work work = {TC_GPU_MATMULS, .matmul = v->facts};
   const uint32_t node[] = {v->left.node, v->right.node, v->result, v->bias.node};
   bool timed = v->after != TC_AFTER_MORE || add_copy(t, v->result, tc_gpu_work_bytes(&work, 2), ns);
   for (uint32_t i = 0; i < 4 && timed; i++)
@@ -133,8 +133,7 @@ static bool measure_both(trial *t, const tc_vendor_product *v, const tc_emit_res
   int n = 0;
   uint64_t beside = 0;
   *out = (tc_vendor_times){.generated_ns = time_generated(t, e)};
-  if (out->generated_ns == 0 || tc_gpu_call_find(t->g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, a, MOST_ALGORITHMS, &n) != TC_OK ||
-      n == 0)
+  if (out->generated_ns == 0 || tc_gpu_call_find(t->g, &(tc_gpu_work){TC_GPU_MATMULS, .matmul = v->facts}, a, MOST_ALGORITHMS, &n) != TC_OK || n == 0)
     return false;
   if (!time_beside(t, v, &beside)) return false;
   for (int i = 0; i < n; i++) {

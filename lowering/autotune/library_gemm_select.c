@@ -10,7 +10,7 @@
 
 // With the price of what follows in a kernel of its own, the result written and read once more, and of what is copied in a graph that is replayed.
 static double gain_ns(const tc_vendor_product *v, const tc_gpu_facts *g) {
-  const tc_gpu_product_facts *f = &v->facts;
+  const tc_gpu_matmul_facts *f = &v->facts;
   double result = (double)f->batch * (double)f->m * (double)f->n, bytes = v->after == TC_AFTER_MORE ? result * (double)tc_type_bytes(f->type) : 0;
   return tc_vendor_gain_ns(g, f->type, 2 * result * (double)f->k, 2 * (bytes + (double)tc_vendor_copied_bytes(v)));
 }
@@ -18,7 +18,7 @@ static double gain_ns(const tc_vendor_product *v, const tc_gpu_facts *g) {
 // ---- choices ----
 
 static void write_key(const tc_vendor_product *v, const tc_emit_result *e, char key[TC_CHOICE_KEY]) {
-  const tc_gpu_product_facts *f = &v->facts;
+  const tc_gpu_matmul_facts *f = &v->facts;
   char copied[40] = "";
   if (tc_vendor_copied_bytes(v)) snprintf(copied, sizeof copied, " copying %zu", tc_vendor_copied_bytes(v));
   snprintf(key, TC_CHOICE_KEY,
@@ -29,7 +29,7 @@ static void write_key(const tc_vendor_product *v, const tc_emit_result *e, char 
 
 static bool make_call(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_call **out) {
   tc_error_mark before = tc_error_now();
-  bool made = tc_gpu_call_create(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, a, out) == TC_OK;
+  bool made = tc_gpu_call_create(g, &(tc_gpu_work){TC_GPU_MATMULS, .matmul = v->facts}, a, out) == TC_OK;
   if (!made) tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not make it: %s", tc_last_error()->message);
   (void)tc_error_tell(before);
   return made;
@@ -40,7 +40,7 @@ static bool make_first(const tc_vendor_product *v, tc_gpu *g, tc_gpu_call **out)
   tc_gpu_algorithm a;
   int n = 0;
   tc_error_mark before = tc_error_now();
-  if (tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, &a, 1, &n) != TC_OK)
+  if (tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_MATMULS, .matmul = v->facts}, &a, 1, &n) != TC_OK)
     tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not answer: %s", tc_last_error()->message);
   (void)tc_error_tell(before);
   return n > 0 && make_call(v, g, &a, out);
@@ -69,7 +69,7 @@ static bool measured(const tc_vendor_product *v, const tc_fusion_plan *gr, const
   if (tc_emit_fusion(&e, gr, gp, NULL, scratch) != TC_OK) return false;  // it is said again, and dealt with, where its kernel is wanted
   contest in = {v, gr, &e};
   tc_vendor_contest c = {.make = make_in, .measure = measure_in, .arg = &in};
-  c.book = tc_vendor_book(g, gr->graph->node[v->node].dev, TC_GPU_PRODUCTS, "products");
+  c.book = tc_vendor_book(g, gr->graph->node[v->node].dev, TC_GPU_MATMULS, "products");
   write_key(v, &e, c.key);
   bool library = tc_vendor_contest_hold(&c, out);
   tc_kir_destroy(&e.kir);
@@ -81,15 +81,15 @@ static bool adds_bias(const tc_vendor_product *v, tc_gpu *g) {
   tc_gpu_algorithm a;
   int n = 0;
   tc_error_mark before = tc_error_now();
-  tc_status st = tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = v->facts}, &a, 1, &n);
+  tc_status st = tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_MATMULS, .matmul = v->facts}, &a, 1, &n);
   (void)tc_error_tell(before);
   return st != TC_OK || n > 0;
 }
 
 static tc_vendor_way ask(const tc_vendor_product *v, tc_gpu *g) {
-  const tc_gpu_product_facts *f = &v->facts;
+  const tc_gpu_matmul_facts *f = &v->facts;
   if (!tc_vendor_may_sum(f->type, f->k)) return TC_VENDOR_NEVER;
-  return tc_vendor_ask(g, TC_GPU_PRODUCTS, (double)(f->batch * f->m * f->n) * (double)f->k, gain_ns(v, tc_gpu_facts_of(g)));
+  return tc_vendor_ask(g, TC_GPU_MATMULS, (double)(f->batch * f->m * f->n) * (double)f->k, gain_ns(v, tc_gpu_facts_of(g)));
 }
 
 bool tc_vendor_choose(tc_vendor_product *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch, tc_gpu_call **out) {

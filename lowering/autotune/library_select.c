@@ -94,7 +94,7 @@ static void write_verdict(const verdict *v, char text[TC_CHOICE_VALUE]) {
 
 tc_choice_book tc_vendor_book(tc_gpu *g, tc_device d, tc_gpu_library library, const char *what) {
   tc_choice_book book = {.valid = is_verdict};
-  book.stem = library == TC_GPU_PRODUCTS ? "gpu-products" : "gpu-convolutions";
+  book.stem = library == TC_GPU_MATMULS ? "gpu-products" : "gpu-convolutions";
   snprintf(book.head, sizeof book.head, "tc %s %s of GPUs %d: %s; %s", tc_version_text(), what, FORMAT, tc_gpu_sentence(d),
            tc_gpu_library_name(g, library));
   return book;

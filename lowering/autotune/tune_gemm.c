@@ -39,7 +39,7 @@ typedef struct trial {
 } trial;
 
 typedef struct tuning {
-  const tc_product_facts *f;
+  const tc_matmul_facts *f;
   const tc_fusion_plan *gr;
   const tc_fusion *group;
   tc_arena *arena;
@@ -50,7 +50,7 @@ typedef struct tuning {
   int n_trial;
 } tuning;
 
-void tc_tune_key(const tc_product_facts *f, char *out, size_t bytes) {
+void tc_tune_key(const tc_matmul_facts *f, char *out, size_t bytes) {
   const tc_operand *a = &f->left, *b = &f->right;
   snprintf(out, bytes,
            "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 " left %s %" PRId64 " %" PRId64 " %d %" PRId64 " right %s %" PRId64 " %" PRId64
@@ -218,7 +218,7 @@ static bool measure_trials(tuning *t, const char *key, tc_gemm_tiling *tiling) {
   return made;
 }
 
-bool tc_tune(const tc_product_facts *f, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena, tc_gemm_tiling *tiling) {
+bool tc_tune(const tc_matmul_facts *f, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena, tc_gemm_tiling *tiling) {
   char key[TC_CHOICE_KEY];
   tc_tiling_params b;
   (void)tc_tiling_choose(&b, f, NULL);

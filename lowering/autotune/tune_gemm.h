@@ -10,8 +10,8 @@
 #include "lowering/emit/emitter.h"
 
 // The cut of the group's product, found or made; false: as the model has it.
-bool tc_tune(const tc_product_facts *f, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena, tc_gemm_tiling *tiling);
+bool tc_tune(const tc_matmul_facts *f, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena, tc_gemm_tiling *tiling);
 // By what a choice is kept: the product's facts and the number of threads.
-void tc_tune_key(const tc_product_facts *f, char *out, size_t bytes);
+void tc_tune_key(const tc_matmul_facts *f, char *out, size_t bytes);
 
 #endif

@@ -37,9 +37,9 @@ typedef struct tc_emit_result {
   int64_t extent;  // units of [begin, end)
   double work;  // estimated nanoseconds on one thread
   uint64_t bytes;  // read and written
-  bool is_product;  // a matrix product, of which these are the facts
-  tc_product_facts product;
-  uint32_t product_node;
+  bool is_matmul;  // a matrix product, of which these are the facts
+  tc_matmul_facts matmul;
+  uint32_t matmul_node;
   tc_units units;
 } tc_emit_result;
 

@@ -110,10 +110,10 @@ static uint32_t matmul_of(const edge *e, uint32_t n, int depth) {
 }
 
 // The matmul as [batch, o, columns]: the same sums in the same order.
-static uint32_t add_commuted(const edge *e, uint32_t product) {
+static uint32_t add_commuted(const edge *e, uint32_t matmul) {
   tc_graph *g = e->g;
-  if (is_direct(e, product)) return tc_direct_add(g, product);
-  const tc_gnode like = g->node[product], a = g->node[like.in[0]], b = g->node[like.in[1]];
+  if (is_direct(e, matmul)) return tc_direct_add(g, matmul);
+  const tc_gnode like = g->node[matmul], a = g->node[like.in[0]], b = g->node[like.in[1]];
   int64_t k = a.shape->d.dim[1], o = b.shape->d.dim[1];
   tc_dims turned = TC_SHAPE(o, k), weights = TC_SHAPE(e->batch, o, k), images = TC_SHAPE(e->batch, e->columns, k);
   tc_dims in_rows = TC_SHAPE(e->batch, k, e->columns), made = TC_SHAPE(e->batch, o, e->columns);
@@ -126,18 +126,18 @@ static uint32_t add_commuted(const edge *e, uint32_t product) {
 }
 
 // Node n in the new order, made of operands in that order.
-static uint32_t add_permuted(const edge *e, uint32_t n, uint32_t product) {
+static uint32_t add_permuted(const edge *e, uint32_t n, uint32_t matmul) {
   const tc_gnode x = e->g->node[n];
   tc_dims d = x.shape->d;
   uint32_t in[3];
   bool ok = true;
   for (int i = 0; i < e->rank; i++) d.dim[i] = x.shape->d.dim[tc_permute_axis(e->order, i)];
   if (x.op == TC_OP_RESHAPE) {
-    in[0] = add_commuted(e, product);
+    in[0] = add_commuted(e, matmul);
     return tc_graph_add(e->g, &x, TC_OP_RESHAPE, &d, 1, in, 0, 0);
   }
   for (int k = 0; k < x.n_in && ok; k++) {
-    in[k] = is_free(e, &x, x.in[k]) ? tc_permute_undo(e->g, x.in[k], e->back, e->rank, &ok) : add_permuted(e, x.in[k], product);
+    in[k] = is_free(e, &x, x.in[k]) ? tc_permute_undo(e->g, x.in[k], e->back, e->rank, &ok) : add_permuted(e, x.in[k], matmul);
     ok = ok && in[k] != TC_GNODE_NONE;
   }
   return ok ? tc_graph_add(e->g, &x, x.op, &d, x.n_in, in, 0, 0) : TC_GNODE_NONE;
@@ -164,9 +164,9 @@ tc_status tc_pass_commute_matmul(tc_graph *g) {
   for (uint32_t n = 0; n < n_nodes; n++) {
     edge e;
     if (n_uses[n] == 0 || g->node[n].op != TC_OP_PERMUTE || !tc_device_generates(g->node[n].dev)) continue;
-    uint32_t product = edge_of(g, n_uses, n, &e) ? matmul_of(&e, g->node[n].in[0], 0) : TC_GNODE_NONE;
-    if (product == TC_GNODE_NONE) continue;
-    uint32_t moved = add_permuted(&e, g->node[n].in[0], product);
+    uint32_t matmul = edge_of(g, n_uses, n, &e) ? matmul_of(&e, g->node[n].in[0], 0) : TC_GNODE_NONE;
+    if (matmul == TC_GNODE_NONE) continue;
+    uint32_t moved = add_permuted(&e, g->node[n].in[0], matmul);
     if (moved == TC_GNODE_NONE) return tc_graph_no_memory(g);
     tc_gnode *x = &g->node[n];
     x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = moved;

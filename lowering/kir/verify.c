@@ -395,8 +395,8 @@ static tc_status rule_wgmma(check *c) {
 }
 
 static tc_status rule_wgmma_wait(check *c) {
-  const int64_t products = c->kir->inst[c->at].imm;
-  return products >= 0 && products <= 1 ? check_sums(c, 0) : refuse(c, "%" PRId64 " products", products);
+  const int64_t matmuls = c->kir->inst[c->at].imm;
+  return matmuls >= 0 && matmuls <= 1 ? check_sums(c, 0) : refuse(c, "%" PRId64 " products", matmuls);
 }
 
 // ---- the walk ----

@@ -15,7 +15,7 @@ static void tune_step(tc_builder *b, tc_program *p, tc_step *s) {
   tc_gemm_tiling tiling;
   tc_emit_result e;
   tc_arena_reset(&b->expansion);
-  if (!tc_tune(&s->draft->product, &b->gr, s->draft->fusion, &b->expansion, &tiling)) return;
+  if (!tc_tune(&s->draft->matmul, &b->gr, s->draft->fusion, &b->expansion, &tiling)) return;
   tc_error_mark before = tc_error_now();
   tc_status st = tc_emit_fusion(&e, &b->gr, s->draft->fusion, &tiling, &b->expansion);
   if (st == TC_OK && e.n_buf == s->n_binding && e.n_num == s->n_num)
@@ -37,7 +37,7 @@ static bool has_operands(const tc_builder *b, const tc_program *p, const tc_step
 }
 
 // What else a product's rows must have in common for one kernel to do for any number of them.
-static uint64_t site_of_rows(uint64_t storage, const tc_product_facts *f) {
+static uint64_t site_of_rows(uint64_t storage, const tc_matmul_facts *f) {
   const uint64_t of[] = {storage, (uint64_t)f->of.n, (uint64_t)f->of.k, f->acc, f->left.type, f->right.type};
   return tc_hash_bytes(of, sizeof of).lo;
 }
@@ -49,7 +49,7 @@ static void generalize_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t s
   tc_draft *d = s->draft;
   int64_t general = tc_options_get()->general_kernels;
   if (!general || tc_target_is_gpu(&b->p->graph.target)) return;
-  if (!tc_family_varies(site_of_rows(storage, &d->product), d->product.of.m) && general < 2) return;
+  if (!tc_family_varies(site_of_rows(storage, &d->matmul), d->matmul.of.m) && general < 2) return;
   tc_arena_reset(&b->expansion);
   if (tc_emit_any_rows(&e, &b->gr, d->fusion, d->units, &b->expansion) != TC_OK) return;
   d->general = (tc_general){.kir = e.kir, .value = tc_malloc(TC_MAX_MORE * sizeof *d->general.value), .n_value = e.n_more};
@@ -73,9 +73,9 @@ uint64_t tc_graph_hash(const tc_graph *g, tc_arena *arena) {
 void tc_program_choose_kernels(tc_builder *b, tc_program *p, uint64_t graph) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     tc_step *s = &p->step[i];
-    if (!s->draft || !s->draft->is_product) continue;
+    if (!s->draft || !s->draft->is_matmul) continue;
     if (tc_options_get()->autotune) tune_step(b, p, s);
-    if (graph) generalize_step(b, p, s, graph + s->draft->product_node);
+    if (graph) generalize_step(b, p, s, graph + s->draft->matmul_node);
   }
 }
 

@@ -32,9 +32,9 @@ typedef struct tc_draft {
   tc_kir kir;
   char stem[40];
   const struct tc_fusion *fusion;  // of the fusion plan that it was made in
-  bool is_product;
-  tc_product_facts product;
-  uint32_t product_node;
+  bool is_matmul;
+  tc_matmul_facts matmul;
+  uint32_t matmul_node;
   tc_units units;
   tc_general general;  // of a product whose number of rows was seen to vary: the kernel that does for any; without instructions where there is none
 } tc_draft;
@@ -60,7 +60,7 @@ typedef struct tc_step {
   uint32_t stage;
   uint32_t node;  // the node a ROW, CALL or ZERO gives, the first that a KERNEL stores, and what a CHECK is for
   double work;  // estimated nanoseconds on one thread
-  bool is_product;
+  bool is_matmul;
   uint64_t writes;  // KERNEL: binds it writes; see tc_step_writes
   uint64_t bytes;  // KERNEL: read and written
   uint64_t same;  // binds it reads only at the element it writes, before it writes it

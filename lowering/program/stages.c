@@ -30,7 +30,7 @@ static int64_t divide_stage(tc_program *p, uint32_t stage) {
 // A lone product that is too short to wake a worker for is divided for those that are awake.
 static void divide_brief(tc_program *p) {
   tc_step *s = p->step;
-  if (p->n_step != 1 || !s->is_product || p->stage_tasks[0] > 1) return;
+  if (p->n_step != 1 || !s->is_matmul || p->stage_tasks[0] > 1) return;
   int64_t tasks = TC_MIN(TC_MIN((int64_t)(s->work / BRIEF_TASK_NS), s->extent), tc_team_threads());
   if (tasks < 2) return;
   s->grain = tc_ceil_div(s->extent, tasks);

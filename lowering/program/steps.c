@@ -153,9 +153,9 @@ static bool add_kernel(tc_builder *b, const tc_fusion *fusion, tc_status *st) {
   tc_step *s = add_step(b, p, TC_STEP_KERNEL);
   tc_draft *draft = s ? tc_malloc(sizeof *draft) : NULL;
   if (!draft) return tc_kir_destroy(&e.kir), false;
-  *draft = (tc_draft){.fusion = fusion, .is_product = e.is_product, .product = e.product, .product_node = e.product_node, .units = e.units};
+  *draft = (tc_draft){.fusion = fusion, .is_matmul = e.is_matmul, .matmul = e.matmul, .matmul_node = e.matmul_node, .units = e.units};
   s->draft = draft, s->node = e.n_written ? e.written[0] : 0;
-  s->is_product = e.is_product;
+  s->is_matmul = e.is_matmul;
   if (!TC_GROW(p->binding, p->cap_binding, p->n_binding + e.n_buf) || !TC_GROW(p->num, p->cap_num, p->n_num + e.n_num))
     return tc_kir_destroy(&e.kir), false;
   s->n_binding = e.n_buf, p->n_binding += e.n_buf;
@@ -187,16 +187,16 @@ static bool add_conv(tc_builder *b, uint32_t n) {
 }
 
 // What a library makes of the fusion. Takes the product.
-static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *product) {
+static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *matmul) {
   tc_program *p = b->p;
   const tc_vendor_operand *in[] = {&v->left, &v->right, &v->bias};
   int n_in = v->after == TC_AFTER_BIAS ? 3 : 2;
-  const tc_gpu_product_facts *f = &v->facts;
+  const tc_gpu_matmul_facts *f = &v->facts;
   b->stage = 0;
   for (int i = 0; i < n_in; i++) b->stage = TC_MAX_OF(b->stage, stage_after(b, in[i]->node));
   tc_step *s = add_step(b, p, TC_STEP_CALL);
-  if (!s) return tc_gpu_call_release(product), false;
-  s->call = product, s->op = TC_OP_MATMUL, s->node = v->result;
+  if (!s) return tc_gpu_call_release(matmul), false;
+  s->call = matmul, s->op = TC_OP_MATMUL, s->node = v->result;
   s->work = 2.0 * (double)(f->batch * f->m * f->n) * (double)f->k / 1e4 + 1000;  // as of generated ones
   for (int i = 0; i < n_in; i++) {
     const tc_gnode *x = &p->graph.node[in[i]->node];
@@ -215,16 +215,16 @@ static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *
 // *taken: there is nothing left to do, or there was a failure.
 static bool try_library(tc_builder *b, const tc_fusion *gp, bool *taken) {
   tc_vendor_product v;
-  tc_gpu_call *product;
+  tc_gpu_call *matmul;
   *taken = false;
   if (!tc_target_is_gpu(&b->p->graph.target) || gp->kind != TC_FUSION_MATMUL || !tc_vendor_find(&b->gr, gp, &v)) return true;
   if (v.after == TC_AFTER_NOTHING && b->alone[v.node]) {
     tc_gpu_call_retain(b->alone[v.node]);
     return *taken = true, add_product(b, &v, b->alone[v.node]);
   }
-  if (b->alone[v.node] || !tc_vendor_choose(&v, &b->gr, gp, &b->expansion, &product)) return true;
-  if (v.after != TC_AFTER_MORE) return *taken = true, add_product(b, &v, product);
-  b->alone[v.node] = product, b->forced[v.node] = TC_FORCE_ALONE;
+  if (b->alone[v.node] || !tc_vendor_choose(&v, &b->gr, gp, &b->expansion, &matmul)) return true;
+  if (v.after != TC_AFTER_MORE) return *taken = true, add_product(b, &v, matmul);
+  b->alone[v.node] = matmul, b->forced[v.node] = TC_FORCE_ALONE;
   *taken = b->apart = true;
   return false;
 }

@@ -192,12 +192,12 @@ static double cancelled(const tc_plan *p, uint32_t node, void *const *operand) {
   const tc_rec *r = tc_plan_rec(p, node);
   if (tc_rec_op(r) != TC_OP_ATTENTION_DQ && tc_rec_op(r) != TC_OP_ATTENTION_DK) return 0;
   const int factors[] = {tc_rec_op(r) == TC_OP_ATTENTION_DQ ? K : Q, DELTA, SCALE};
-  double product = 1;
+  double matmul = 1;
   for (int i = 0; i < 3; i++) {
     uint32_t in = tc_rec_in(r)[factors[i]];
-    product *= greatest_of(type_of(p, in), operand[factors[i]], shape_of(p, in)->count);
+    matmul *= greatest_of(type_of(p, in), operand[factors[i]], shape_of(p, in)->count);
   }
-  return product;
+  return matmul;
 }
 
 static double within(double v, const format *f) {

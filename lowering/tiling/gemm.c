@@ -357,7 +357,7 @@ static void choose_units(tc_tiling_params *b, const tc_extent3 *of, int64_t size
 }
 
 // Panels of a stream: what fills the registers, as long as that leaves the threads equal shares.
-static void choose_stream(tc_tiling_params *b, const tc_product_facts *f) {
+static void choose_stream(tc_tiling_params *b, const tc_matmul_facts *f) {
   int threads = tc_team_threads();
   b->stream = 0;
   if (!b->once || b->chunk < f->of.k || !can_stream(b, &f->of, f->acc, &f->left, &f->right)) return;
@@ -372,7 +372,7 @@ static void choose_stream(tc_tiling_params *b, const tc_product_facts *f) {
 // ---- cuts that are given ----
 
 // Whether the numbers are of the kind that they should be, whatever they come from.
-static bool is_sane(const tc_product_facts *f, const tc_gemm_tiling *given) {
+static bool is_sane(const tc_matmul_facts *f, const tc_gemm_tiling *given) {
   static const int64_t most[TC_N_TILING] = {[TC_TILING_ROWS] = MOST_ROWS, [TC_TILING_TRANSPOSE] = 1, [TC_TILING_PACK] = 1,    [TC_TILING_PACK_A] = 1,
                                             [TC_TILING_WIDEN_A] = 1,      [TC_TILING_STREAMED] = 1,  [TC_TILING_BY_PANEL] = 1};
   int64_t lanes = given->of[TC_TILING_LANES];
@@ -392,7 +392,7 @@ static int64_t scratch_bytes(const tc_tiling_params *b, int64_t k, int64_t size)
 }
 
 // Whether emit/matmul/matmul.c can make a kernel of it, that is not absurd: registers for the accumulators, memory of the worker for what waits.
-static bool is_legal(const tc_tiling_params *b, const tc_product_facts *f) {
+static bool is_legal(const tc_tiling_params *b, const tc_matmul_facts *f) {
   const tc_operand *left = &f->left, *right = &f->right;
   int size = (int)tc_type_bytes(f->acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
   int registers = b->rows * TC_MAX_OF(b->lanes / vector, 1);
@@ -414,7 +414,7 @@ static bool is_legal(const tc_tiling_params *b, const tc_product_facts *f) {
   return b->unit_panels <= b->n_panels && b->unit_tiles <= b->tiles && scratch_bytes(b, f->of.k, size) <= MOST_SCRATCH;
 }
 
-bool tc_tiling_choose(tc_tiling_params *b, const tc_product_facts *f, const tc_gemm_tiling *given) {
+bool tc_tiling_choose(tc_tiling_params *b, const tc_matmul_facts *f, const tc_gemm_tiling *given) {
   int64_t cache = (int64_t)TC_MIN(TC_MAX_OF(tc_topology_get()->l2_bytes, (size_t)512 << 10), (size_t)2 << 20);
   if (given && !is_sane(f, given)) return false;
   choose_registers(b, &f->of, f->acc, &f->left, &f->right, cache, given);
@@ -443,8 +443,8 @@ tc_units tc_tiling_units(const tc_tiling_params *b) {
                     b->tall};
 }
 
-bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_product_facts *f) {
-  tc_product_facts any = *f;
+bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f) {
+  tc_matmul_facts any = *f;
   tc_gemm_tiling given;
   for (int i = 0; i < TC_N_TILING; i++) given.of[i] = -1;
   given.of[TC_TILING_BY_PANEL] = 0;
@@ -455,7 +455,7 @@ bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_product_facts *f) {
 }
 
 typedef struct trying {
-  const tc_product_facts *f;
+  const tc_matmul_facts *f;
   const tc_gemm_tiling *from;
   tc_gemm_tiling *out;
   int n;
@@ -471,7 +471,7 @@ static void add(trying *t, int what, int64_t value, int first) {
     if (t->n < TC_MOST_NEIGHBOURS && tc_tiling_choose(&b, t->f, &given)) t->out[t->n++] = tc_tiling_of(&b);
 }
 
-int tc_tiling_neighbours(const tc_product_facts *f, const tc_gemm_tiling *tiling, tc_gemm_tiling *out) {
+int tc_tiling_neighbours(const tc_matmul_facts *f, const tc_gemm_tiling *tiling, tc_gemm_tiling *out) {
   trying t = {f, tiling, out, 0};
   const int64_t *of = tiling->of;
   int size = (int)tc_type_bytes(f->acc);

@@ -36,11 +36,11 @@ typedef struct tc_operand {
 } tc_operand;
 
 // Factors of type TC_I32 of a product in TC_F32 are words, of two bf16 each: steps of k.
-typedef struct tc_product_facts {
+typedef struct tc_matmul_facts {
   tc_extent3 of;
   tc_type acc;
   tc_operand left, right;
-} tc_product_facts;
+} tc_matmul_facts;
 
 // Units of work of each batch, so many of columns by so many of rows, and what falls to each.
 typedef struct tc_units {
@@ -81,14 +81,14 @@ bool tc_tiling_halves(const tc_extent3 *of, tc_type right);
 // Columns of a panel that suits products with n columns, and divides them; 0: none does.
 int64_t tc_tiling_panel(int64_t n, tc_type acc);
 // The blocks with what `given` says, the rest by the model. False, whatever the numbers, if kernels cannot be cut so. NULL: all by the model, always true.
-bool tc_tiling_choose(tc_tiling_params *b, const tc_product_facts *f, const tc_gemm_tiling *given);
+bool tc_tiling_choose(tc_tiling_params *b, const tc_matmul_facts *f, const tc_gemm_tiling *given);
 tc_gemm_tiling tc_tiling_of(const tc_tiling_params *b);
 tc_units tc_tiling_units(const tc_tiling_params *b);
 // Blocks that do for any number of rows, f's aside: tiles, tall and unit_tiles are of as many as a unit takes at a time. False: there are none.
-bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_product_facts *f);
+bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f);
 // Cuts worth trying beside this one, which differ from it in one respect, what depends on that being left to the model. Returns how many of at most
 // TC_MOST_NEIGHBOURS; some may be alike.
 #define TC_MOST_NEIGHBOURS 32
-int tc_tiling_neighbours(const tc_product_facts *f, const tc_gemm_tiling *tiling, tc_gemm_tiling *out);
+int tc_tiling_neighbours(const tc_matmul_facts *f, const tc_gemm_tiling *tiling, tc_gemm_tiling *out);
 
 #endif

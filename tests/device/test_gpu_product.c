@@ -12,7 +12,7 @@
 
 #define WORK(f) \
   &(tc_gpu_work) { \
-    TC_GPU_PRODUCTS, .product = (f) \
+    TC_GPU_MATMULS, .matmul = (f) \
   }
 enum { MOST = 8, GUARD = 64 };  // algorithms; elements behind a result that nobody may touch
 
@@ -117,7 +117,7 @@ static bool fail_at(const char *spec) {
 // ---- problems ----
 
 typedef struct problem {
-  tc_gpu_product_facts f;
+  tc_gpu_matmul_facts f;
   tc_gpu *g;
   size_t left_bytes, right_bytes, result_bytes;
   char *left, *right, *bias, *want;  // of the host
@@ -145,7 +145,7 @@ static char *numbers(tc_type type, int64_t n) {
   return p;
 }
 
-static problem problem_make(tc_gpu *g, const tc_gpu_product_facts *f) {
+static problem problem_make(tc_gpu *g, const tc_gpu_matmul_facts *f) {
   problem p = {.f = *f, .g = g};
   size_t size = tc_type_bytes(f->type);
   int64_t n_left = elements(&f->left, f->m, f->k, f->batch), n_right = elements(&f->right, f->k, f->n, f->batch), n = f->batch * f->m * f->n + GUARD;
@@ -198,15 +198,15 @@ static tc_gpu_call *product_of(problem *p, const tc_gpu_algorithm *a) {
 }
 
 // Rows of so many elements, others of memory between them.
-static tc_gpu_product_facts facts(tc_type type, int64_t batch, int64_t m, int64_t k, int64_t n, bool left_turned, bool right_turned, int64_t gap) {
-  tc_gpu_product_facts f = {.type = type, .batch = batch, .m = m, .n = n, .k = k, .alignment = 16};
+static tc_gpu_matmul_facts facts(tc_type type, int64_t batch, int64_t m, int64_t k, int64_t n, bool left_turned, bool right_turned, int64_t gap) {
+  tc_gpu_matmul_facts f = {.type = type, .batch = batch, .m = m, .n = n, .k = k, .alignment = 16};
   f.left = (tc_gpu_operand){left_turned, (left_turned ? m : k) + gap, 0};
   f.right = (tc_gpu_operand){right_turned, (right_turned ? k : n) + gap, 0};
   f.left.batch = batch > 1 ? m * k + 3 * gap * (m + k) : 0;
   return f;
 }
 
-static const tc_gpu_product_facts usual = {
+static const tc_gpu_matmul_facts usual = {
     .type = TC_F32, .batch = 1, .m = 5, .n = 7, .k = 9, .left = {.row = 9}, .right = {.row = 7}, .alignment = 16};
 
 // A sequence of the usual product by the library's first choice.
@@ -240,11 +240,11 @@ static void one_end(one *o) {
 EACH(every_type_and_layout_by_every_algorithm_launched_and_replayed) {
   simulate_library(NULL);
   tc_gpu *g = open_one(0);
-  cr_assert_null(tc_gpu_library_absent(g, TC_GPU_PRODUCTS), "%s", tc_gpu_library_absent(g, TC_GPU_PRODUCTS));
-  cr_expect_str_eq(tc_gpu_library_name(g, TC_GPU_PRODUCTS), on->name);
+  cr_assert_null(tc_gpu_library_absent(g, TC_GPU_MATMULS), "%s", tc_gpu_library_absent(g, TC_GPU_MATMULS));
+  cr_expect_str_eq(tc_gpu_library_name(g, TC_GPU_MATMULS), on->name);
   static const tc_type types[] = {TC_F32, TC_F16, TC_BF16};
   for (int i = 0; i < 24; i++) {
-    tc_gpu_product_facts f = facts(types[i % 3], i % 5 == 4 ? 3 : 1, 5 + i, 9, 7, i & 1, i & 2, i & 4);
+    tc_gpu_matmul_facts f = facts(types[i % 3], i % 5 == 4 ? 3 : 1, 5 + i, 9, 7, i & 1, i & 2, i & 4);
     f.epilogue = i % 4 == 3 ? TC_GPU_BIAS : TC_GPU_NO_EPILOGUE;
     f.alignment = i & 8 ? 4 : 16;
     tc_gpu_algorithm a[MOST];
@@ -386,7 +386,7 @@ EACH(copies_go_from_and_to_any_address_that_a_library_takes) {
   simulate_library(NULL);
   tc_gpu *g = open_one(0);
   for (int i = 0; i < 2 && on->n_unaligned; i++) {
-    tc_gpu_product_facts f = facts(types[i], 1, 37, 50, 41, i, !i, 3);
+    tc_gpu_matmul_facts f = facts(types[i], 1, 37, 50, 41, i, !i, 3);
     tc_gpu_algorithm a;
     int n;
     f.alignment = (uint32_t)tc_type_bytes(f.type), f.epilogue = on->bias ? TC_GPU_BIAS : TC_GPU_NO_EPILOGUE;
@@ -558,7 +558,7 @@ EACH(an_algorithm_holds_for_its_product_and_for_no_other) {
   one o = one_make();
   tc_gpu_algorithm a[MOST];
   tc_gpu_call *x;
-  tc_gpu_product_facts f = usual;
+  tc_gpu_matmul_facts f = usual;
   int n;
   OK(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n));
   OK(tc_gpu_call_create(o.g, WORK(usual), &a[1], &x));
@@ -603,7 +603,7 @@ EACH(memory_that_is_not_as_it_was_said_is_found) {
   FAILS(tc_gpu_wait(o.g), TC_ERR_DEVICE, "700");  // a bad address: the device is lost
   cr_expect(strstr(SIM(const char *(*)(void), "sim_fault_text")(), "freed memory"));
   SIM(void (*)(void), "sim_forget")();
-  cr_expect(strstr(tc_gpu_library_absent(o.g, TC_GPU_PRODUCTS), "lost"));
+  cr_expect(strstr(tc_gpu_library_absent(o.g, TC_GPU_MATMULS), "lost"));
   one_end(&o);
   tc_gpu_shutdown();
 }
@@ -613,7 +613,7 @@ EACH(memory_that_is_not_as_it_was_said_is_found) {
 static const char *absent(const char *path, const char *const *setting) {
   if (path) setenv("TC_CUBLASLT_LIBRARY", path, 1);
   simulate(setting);
-  const char *why = tc_gpu_library_absent(open_one(0), TC_GPU_PRODUCTS);
+  const char *why = tc_gpu_library_absent(open_one(0), TC_GPU_MATMULS);
   cr_assert(why);
   tc_gpu_algorithm a[MOST];
   int n;
@@ -726,8 +726,8 @@ static const char *taken(const char *gfx, const char *const *setting) {
   built_kernels(gfx);
   simulate(setting);
   tc_gpu *g = open_one(0);
-  cr_assert_null(tc_gpu_library_absent(g, TC_GPU_PRODUCTS), "%s", tc_gpu_library_absent(g, TC_GPU_PRODUCTS));
-  return tc_gpu_library_name(g, TC_GPU_PRODUCTS);
+  cr_assert_null(tc_gpu_library_absent(g, TC_GPU_MATMULS), "%s", tc_gpu_library_absent(g, TC_GPU_MATMULS));
+  return tc_gpu_library_name(g, TC_GPU_MATMULS);
 }
 
 Test(gpu_product, of_both_libraries_hipblaslt_is_taken_where_products_are_measured) {

@@ -49,7 +49,7 @@ static void waves(const char *gfx, uint32_t wave) {
   tc_gpu_sequence_destroy(s);
   tc_gpu_free(g, out);
   tc_gpu_code_release(c);
-  cr_expect_str_eq(tc_gpu_library_absent(g, TC_GPU_PRODUCTS),
+  cr_expect_str_eq(tc_gpu_library_absent(g, TC_GPU_MATMULS),
                    "a simulated device has no library of products but one that TC_HIPBLASLT_LIBRARY or TC_ROCBLAS_LIBRARY names");
   tc_gpu_shutdown();
   cr_expect_eq(CALL_HIP(size_t (*)(int), "sim_live_bytes")(0), 0);

@@ -48,7 +48,7 @@ Test(hip_conv, operands_at_ever_new_addresses_are_copied_by_a_graph_that_is_repl
 Test(hip_conv, no_rule_takes_it) {
   simulate_library(NULL);
   cr_expect(tc_gpu_library_is_measured(open_tested(), TC_GPU_CONVOLUTIONS));
-  cr_expect_not(tc_gpu_library_is_measured(open_tested(), TC_GPU_PRODUCTS));
+  cr_expect_not(tc_gpu_library_is_measured(open_tested(), TC_GPU_MATMULS));
   cr_expect_not(tc_gpu_library_is_measured(open_gpu(0), TC_GPU_CONVOLUTIONS));
   finish();
 }

@@ -12,9 +12,9 @@ static const char own_text[] =
     "#include <cuda.h>\n"
     "#include \"tests/headers/same.h\"\n"
     "#define TC_LT_OPAQUE\n"
-    "typedef unsigned tc_lt_status, tc_lt_compute, tc_lt_type, tc_lt_product_attribute, tc_lt_layout_attribute, tc_lt_preference_attribute;\n"
+    "typedef unsigned tc_lt_status, tc_lt_compute, tc_lt_type, tc_lt_matmul_attribute, tc_lt_layout_attribute, tc_lt_preference_attribute;\n"
     "typedef cublasLtHandle_t tc_lt_handle;\n"
-    "typedef cublasLtMatmulDesc_t tc_lt_product;\n"
+    "typedef cublasLtMatmulDesc_t tc_lt_matmul;\n"
     "typedef cublasLtMatrixLayout_t tc_lt_layout;\n"
     "typedef cublasLtMatmulPreference_t tc_lt_preference;\n"
     "typedef cudaStream_t tc_lt_stream;\n"
@@ -49,18 +49,18 @@ static void describe(void) {
     return;
   }
   for (int kind = 0; kind < 32; kind++) {
-    tc_gpu_product_facts f = {.type = kind & 1   ? TC_F32
-                                      : kind & 2 ? TC_BF16
-                                                 : TC_F16,
-                              .batch = kind & 4 ? 3 : 1,
-                              .m = 64,
-                              .n = 128,
-                              .k = 256,
-                              .alignment = 16};
+    tc_gpu_matmul_facts f = {.type = kind & 1   ? TC_F32
+                                     : kind & 2 ? TC_BF16
+                                                : TC_F16,
+                             .batch = kind & 4 ? 3 : 1,
+                             .m = 64,
+                             .n = 128,
+                             .k = 256,
+                             .alignment = 16};
     f.left = (tc_gpu_operand){kind >> 3 & 1, kind & 8 ? 64 : 256, 64 * 256}, f.right = (tc_gpu_operand){kind >> 4 & 1, kind & 16 ? 256 : 128, 0};
     f.epilogue = kind & 1 ? TC_GPU_BIAS : TC_GPU_NO_EPILOGUE;
     void *made = NULL;
-    int result = tc_lt_make(lt, &(tc_gpu_work){TC_GPU_PRODUCTS, .product = f}, &made);
+    int result = tc_lt_make(lt, &(tc_gpu_work){TC_GPU_MATMULS, .matmul = f}, &made);
     const char *name = "";
     if (result) (void)tc_lt_judge(lt, result, &name);
     EXPECT(result == 0 && made, "kind %d: %s", kind, name);

@@ -147,11 +147,11 @@ static tc_type type_named(const char *name) {
 }
 
 // The facts that a key says.
-static bool facts_of(const char *text, tc_product_facts *f) {
+static bool facts_of(const char *text, tc_matmul_facts *f) {
   char acc[8], left[8], right[8], again[TC_CHOICE_KEY];
   long long v[11];
   int scattered, threads;
-  *f = (tc_product_facts){.acc = TC_F32};
+  *f = (tc_matmul_facts){.acc = TC_F32};
   if (sscanf(text, "%7s %lldx%lldx%lldx%lld left %7s %lld %lld %d %lld right %7s %lld %lld %lld threads %d", acc, &v[0], &v[1], &v[2], &v[3], left,
              &v[4], &v[5], &scattered, &v[6], right, &v[7], &v[8], &v[9], &threads) != 15)
     return false;
@@ -163,7 +163,7 @@ static bool facts_of(const char *text, tc_product_facts *f) {
 }
 
 // The model's cut, its neighbours and those of three of them.
-static int cuts_of(const tc_product_facts *f, tc_gemm_tiling *cut) {
+static int cuts_of(const tc_matmul_facts *f, tc_gemm_tiling *cut) {
   tc_tiling_params b;
   int n = 1;
   EXPECT(tc_tiling_choose(&b, f, NULL), "the model has no cut");
@@ -185,7 +185,7 @@ static int n_by_panel;  // cuts of that kind that were tried
 static void every_cut(int which, const char *dir) {
   static unsigned char want[MOST_ELEMENTS * sizeof(double)], got[sizeof want];
   char model[sizeof kernels], chosen[TC_CHOICE_KEY];
-  tc_product_facts f;
+  tc_matmul_facts f;
   tc_gemm_tiling cut[MOST_CUTS];
   key[0] = kernels[0] = 0;
   start_again("1", dir);
@@ -259,7 +259,7 @@ static void runs_with(const char *what, const char *dir, int warnings) {
 
 // Makes the bits that all runs must give, and a good file.
 static void make_good_file(const char *dir) {
-  tc_product_facts f;
+  tc_matmul_facts f;
   tc_tiling_params b;
   start_again("0", dir);
   bytes = run(BATCH, want);

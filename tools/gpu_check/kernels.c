@@ -371,7 +371,7 @@ void check_kernels(void) {
       }
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     products(&sizes[i]);
-    bool vendor = check.gpu && !tc_gpu_library_absent(check.gpu, TC_GPU_PRODUCTS) && (check.timed || i < 2);
+    bool vendor = check.gpu && !tc_gpu_library_absent(check.gpu, TC_GPU_MATMULS) && (check.timed || i < 2);
     for (int k = 0; k < CHECK_N_MAKERS && vendor; k++) products(&(product_case){sizes[i].type, sizes[i].n, sizes[i].gelu, check_makers[k].name});
     if (check_has_wgmma() && sizes[i].type != TC_F32 && (check.timed || i < 2))
       products(&(product_case){sizes[i].type, sizes[i].n, sizes[i].gelu, CHECK_WGMMA});

@@ -141,7 +141,7 @@ static void measure_model(check_row *out, const void *arg) {
 void bench_measure(const bench_row *row) {
   static const char *const modes[] = {"eager", "compiled", "max-autotune", NULL}, *const fresh_modes[] = {"eager", "compiled", NULL};
   bool vendor = check.gpu && !row->n_samples && (check.timed || strstr(row->bench, "_infer")) &&
-                (!tc_gpu_library_absent(check.gpu, TC_GPU_PRODUCTS) || !tc_gpu_library_absent(check.gpu, TC_GPU_CONVOLUTIONS));
+                (!tc_gpu_library_absent(check.gpu, TC_GPU_MATMULS) || !tc_gpu_library_absent(check.gpu, TC_GPU_CONVOLUTIONS));
   char name[100];
   snprintf(name, sizeof name, "%s %s", row->bench, row->name);
   check_do(name, measure_model, row);

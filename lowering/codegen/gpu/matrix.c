@@ -21,7 +21,7 @@ static tc_gpu_name words_of(tc_gpu_text *t, uint32_t at, int k, unsigned n) {
 }
 
 // By the word, whose left operand has so many u32s.
-static void product(tc_gpu_text *t, uint32_t at, const char *word, unsigned left) {
+static void matmul(tc_gpu_text *t, uint32_t at, const char *word, unsigned left) {
   const tc_kir_inst *i = &t->kir->inst[at];
   const tc_gpu_name a = words_of(t, at, 0, left), b = words_of(t, at, 1, 2);
   tc_gpu_line(t, "f32 v%u[4] = {", at);
@@ -32,7 +32,7 @@ static void product(tc_gpu_text *t, uint32_t at, const char *word, unsigned left
 void tc_gpu_matrices(tc_gpu_text *t, uint32_t at) {
   switch (t->kir->inst[at].op) {
     case TC_IR_LDMATRIX: ldmatrix(t, at); break;
-    case TC_IR_MMA: product(t, at, "tc_mma", 4); break;
-    default: product(t, at, "tc_mfma", 2);
+    case TC_IR_MMA: matmul(t, at, "tc_mma", 4); break;
+    default: matmul(t, at, "tc_mfma", 2);
   }
 }

@@ -40,7 +40,7 @@ static unsigned columns_of(const tc_gpu_text *t, uint32_t sums) {
   return 2 * tc_gpu_width(t->kir, t->kir->inst[sums].lanes);
 }
 
-static void product(tc_gpu_text *t, uint32_t at) {
+static void matmul(tc_gpu_text *t, uint32_t at) {
   const tc_kir *n = t->kir;
   const tc_kir_inst *i = &n->inst[at];
   const tc_tensor_map *a = &n->map[i->imm & 255], *b = &n->map[i->imm >> 8];
@@ -58,7 +58,7 @@ void tc_gpu_box(tc_gpu_text *t, uint32_t at) {
       tc_gpu_line(t, "tc_gate_await(gate + %s %% %u, (i32)(%s / %u));\n", chunk.text, t->kir->stages, chunk.text, t->kir->stages);
       break;
     }
-    case TC_IR_WGMMA: product(t, at); break;
+    case TC_IR_WGMMA: matmul(t, at); break;
     default: tc_gpu_line(t, "tc_wgmma_wait_%u(v%u, %d);\n", columns_of(t, i->src[0]), i->src[0], (int)i->imm);
   }
 }

@@ -541,7 +541,7 @@ void tc_emitter_attention(tc_emit_ctx *s, const tc_build_request *r) {
     tc_att_backward(p);
   else
     forward_kernel(p);
-  double products = p->backward ? 2.0 * (double)(3 * p->e + 2 * p->ev) : 2.0 * (double)(p->e + p->ev);
+  double matmuls = p->backward ? 2.0 * (double)(3 * p->e + 2 * p->ev) : 2.0 * (double)(p->e + p->ev);
   double pairs = (double)(p->n * p->hq * p->l) * (double)p->keys * (p->causal && !p->has_length ? 0.5 : 1);
-  s->x->work = pairs * (products / (p->step * (tc_compiler_vector_bytes() == 64 ? 150 : 70)) + 0.2) + 50;
+  s->x->work = pairs * (matmuls / (p->step * (tc_compiler_vector_bytes() == 64 ? 150 : 70)) + 0.2) + 50;
 }

@@ -28,7 +28,7 @@ typedef struct winograd {
   tc_wsource image;
   int64_t c, o;
   int64_t panel, n_panels;  // lanes of a panel
-  tc_wblock product;
+  tc_wblock matmul;
   int64_t block, panels;  // tiles and panels of a unit
   int64_t padded;  // rows of V
   int weight;  // buffer of the transformed one
@@ -40,7 +40,7 @@ typedef struct winograd {
 // Elements of the next place's weights that a block of rows asks for at each channel: all blocks together ask for all of them, so that they are there
 // in time.
 static int64_t share_of(const winograd *x) {
-  return tc_ceil_div(x->panel, x->padded / x->product.rows * (x->panel / x->product.lanes));
+  return tc_ceil_div(x->panel, x->padded / x->matmul.rows * (x->panel / x->matmul.lanes));
 }
 
 static void multiply_places(winograd *x, tc_val panel) {
@@ -48,15 +48,15 @@ static void multiply_places(winograd *x, tc_val panel) {
   tc_val place = loop(x->s, i64(x->s, 0), i64(x->s, places), 1);
   tc_val u = times(x->s, add(x->s, times(x->s, panel, places), place), x->c * x->panel);
   tc_val next = add(x->s, u, i64(x->s, x->c * x->panel));
-  tc_val part = x->product.lanes < x->panel ? loop(x->s, i64(x->s, 0), i64(x->s, x->panel), x->product.lanes) : TC_NONE;
-  tc_val row = loop(x->s, i64(x->s, 0), i64(x->s, x->padded), x->product.rows);
+  tc_val part = x->matmul.lanes < x->panel ? loop(x->s, i64(x->s, 0), i64(x->s, x->panel), x->matmul.lanes) : TC_NONE;
+  tc_val row = loop(x->s, i64(x->s, 0), i64(x->s, x->padded), x->matmul.rows);
   tc_val at = add(x->s, times(x->s, place, x->padded), row), to = times(x->s, at, x->panel);
-  tc_val ahead = add(x->s, next, times(x->s, bin(x->s, TC_IR_DIV, row, i64(x->s, x->product.rows)), x->c * share_of(x)));
+  tc_val ahead = add(x->s, next, times(x->s, bin(x->s, TC_IR_DIV, row, i64(x->s, x->matmul.rows)), x->c * share_of(x)));
   if (part != TC_NONE) {
     u = add(x->s, u, part), to = add(x->s, to, part);
-    ahead = add(x->s, ahead, times(x->s, bin(x->s, TC_IR_DIV, part, i64(x->s, x->product.lanes)), x->padded / x->product.rows * x->c * share_of(x)));
+    ahead = add(x->s, ahead, times(x->s, bin(x->s, TC_IR_DIV, part, i64(x->s, x->matmul.lanes)), x->padded / x->matmul.rows * x->c * share_of(x)));
   }
-  tc_wmultiply(x->s, &x->product, times(x->s, at, x->image.pitch), u, to, i64(x->s, x->c), ahead, share_of(x));
+  tc_wmultiply(x->s, &x->matmul, times(x->s, at, x->image.pitch), u, to, i64(x->s, x->c), ahead, share_of(x));
   end(x->s);
   if (part != TC_NONE) end(x->s);
   end(x->s);
@@ -68,7 +68,7 @@ static void write_tile(winograd *x, tc_val tile, tc_val from) {
   tc_val lane = loop(x->s, i64(x->s, 0), i64(x->s, x->panel), TC_WLANES), v[TC_WMOST][TC_WMOST];
   for (int i = 0; i < x->by.alpha; i++)
     for (int j = 0; j < x->by.alpha; j++)
-      v[i][j] = load(x->s, x->product.sums, TC_F32, TC_WLANES,
+      v[i][j] = load(x->s, x->matmul.sums, TC_F32, TC_WLANES,
                      add(x->s, add(x->s, from, lane), i64(x->s, (i * x->by.alpha + j) * x->padded * x->panel)), TC_NONE);
   tc_wtransform(s, x->by.m, tc_wside_sums, x->by.alpha, x->by.m, v);
   for (int i = 0; i < x->by.m; i++)
@@ -116,17 +116,17 @@ static void choose_winograd_blocks(winograd *x) {
   const tc_isa *isa = tc_compiler_isa();
   int vector = isa->vector_bytes / 4, registers = isa->registers / 4 * 3;
   int64_t places = wplaces(&x->by), threads = tc_team_threads(), pitch = x->c + TC_WPITCH_MORE;
-  x->product = (tc_wblock){.way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED, .a_k = 1, .b_k = x->panel, .sums_row = x->panel};
-  x->product.lanes = (int)TC_MIN(x->panel, (int64_t)(isa->registers / 8 * vector));
-  int most = registers / TC_MAX_OF(x->product.lanes / vector, 1);
+  x->matmul = (tc_wblock){.way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED, .a_k = 1, .b_k = x->panel, .sums_row = x->panel};
+  x->matmul.lanes = (int)TC_MIN(x->panel, (int64_t)(isa->registers / 8 * vector));
+  int most = registers / TC_MAX_OF(x->matmul.lanes / vector, 1);
   x->block = TC_MAX_OF(TC_MIN(BLOCK_BYTES / (places * 4 * (pitch + x->panel)), MOST_TILES), x->c >= 256 ? MOST_TILES : 16);
   int64_t blocks = tc_ceil_div(x->by.n, x->block);
   if (blocks < threads && x->n_panels < threads) blocks = TC_MIN(threads, tc_ceil_div(x->by.n, 32));
   x->block = tc_ceil_div(x->by.n, blocks);
-  x->product.rows = choose_rows(x->block, most);
-  x->padded = tc_ceil_div(x->block, x->product.rows) * x->product.rows;
+  x->matmul.rows = choose_rows(x->block, most);
+  x->padded = tc_ceil_div(x->block, x->matmul.rows) * x->matmul.rows;
   x->panels = tc_ceil_div(x->n_panels, TC_MIN(tc_ceil_div(threads, tc_ceil_div(x->by.n, x->block)), x->n_panels));
-  x->image.pitch = pitch, x->image.place = x->padded * pitch, x->product.a_row = pitch;
+  x->image.pitch = pitch, x->image.place = x->padded * pitch, x->matmul.a_row = pitch;
 }
 
 void tc_emitter_winograd(tc_emit_ctx *s, const tc_build_request *r) {
@@ -144,7 +144,7 @@ void tc_emitter_winograd(tc_emit_ctx *s, const tc_build_request *r) {
   choose_winograd_blocks(x);
   int64_t places = wplaces(&x->by);
   x->image.tile = tc_emit_tile(s, TC_F32, places * x->image.place);
-  x->product.a = x->image.tile, x->product.b = x->weight, x->product.sums = tc_emit_tile(s, TC_F32, places * x->padded * x->panel);
+  x->matmul.a = x->image.tile, x->matmul.b = x->weight, x->matmul.sums = tc_emit_tile(s, TC_F32, places * x->padded * x->panel);
   x->pixels = tc_emit_tile(s, TC_F32, (int64_t)x->by.m * x->by.m * x->panel);
   s->lanes = (int)x->panel, s->vector = TC_RANGE_K;
   tc_emit_preload(s);

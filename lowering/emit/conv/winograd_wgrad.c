@@ -25,7 +25,7 @@ typedef struct gradient {
   int64_t c, o, parts;
   int64_t channels, outputs, each, block;  // of a unit; tiles of a part and of a block
   bool once;  // a part is one block
-  tc_wblock product;  // M
+  tc_wblock matmul;  // M
   int64_t place;  // elements of M from place to place
   int taps, turned;  // tiles
 } gradient;
@@ -36,10 +36,10 @@ typedef struct gradient {
 
 static void multiply_channels(gradient *x, tc_val n) {
   tc_emit_ctx *s = x->s;
-  tc_val place = loop(s, i64(s, 0), i64(s, wplaces(&x->by)), 1), lane = loop(s, i64(s, 0), i64(s, x->outputs), x->product.lanes);
-  tc_val row = loop(s, i64(s, 0), i64(s, x->channels), x->product.rows);
+  tc_val place = loop(s, i64(s, 0), i64(s, wplaces(&x->by)), 1), lane = loop(s, i64(s, 0), i64(s, x->outputs), x->matmul.lanes);
+  tc_val row = loop(s, i64(s, 0), i64(s, x->channels), x->matmul.rows);
   tc_val v = add(s, times(s, place, x->image.place), row), u = add(s, times(s, place, x->result.place), lane);
-  tc_wmultiply(s, &x->product, v, u, add(s, add(s, times(s, place, x->place), times(s, row, x->outputs)), lane), n, TC_NONE, 0);
+  tc_wmultiply(s, &x->matmul, v, u, add(s, add(s, times(s, place, x->place), times(s, row, x->outputs)), lane), n, TC_NONE, 0);
   end(s);
   end(s);
   end(s);
@@ -48,7 +48,7 @@ static void multiply_channels(gradient *x, tc_val n) {
 static void clear_places(gradient *x) {
   tc_emit_ctx *s = x->s;
   tc_val at = loop(s, i64(s, 0), i64(s, wplaces(&x->by) * x->place), TC_WLANES);
-  store(s, x->product.sums, at, tc_build_splat(E, tc_build_const_f(E, TC_F32, 0), TC_WLANES));
+  store(s, x->matmul.sums, at, tc_build_splat(E, tc_build_const_f(E, TC_F32, 0), TC_WLANES));
   end(s);
 }
 
@@ -59,7 +59,7 @@ static void turn_taps(gradient *x, tc_val channel, tc_val output) {
   tc_val from = add(s, times(s, add(s, channel, c), x->outputs), output), to = times(s, c, TC_WTAPS * TC_WLANES);
   for (int i = 0; i < x->by.alpha; i++)
     for (int j = 0; j < x->by.alpha; j++)
-      v[i][j] = load(s, x->product.sums, TC_F32, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
+      v[i][j] = load(s, x->matmul.sums, TC_F32, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
   tc_wtransform(s, x->by.m, tc_wside_by_taps, x->by.alpha, 3, v);
   for (int i = 0; i < TC_WTAPS; i++) store(s, x->taps, add(s, to, i64(s, i * TC_WLANES)), v[i / 3][i % 3]);
   end(s);
@@ -135,9 +135,9 @@ static void choose_wgrad_blocks(gradient *x) {
   while (x->outputs % lanes) lanes /= 2;
   int rows = registers / TC_MAX_OF(lanes / vector, 1);
   while (x->channels % rows) rows--;
-  x->product = (tc_wblock){
+  x->matmul = (tc_wblock){
       .rows = rows, .lanes = lanes, .way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED, .adds = !x->once, .a_row = 1, .sums_row = x->outputs};
-  x->product.a_k = x->channels, x->product.b_k = x->outputs;
+  x->matmul.a_k = x->channels, x->matmul.b_k = x->outputs;
   x->image.pitch = x->channels, x->result.pitch = x->outputs;
   x->image.place = x->block * x->channels + TC_WPITCH_MORE, x->result.place = x->block * x->outputs + TC_WPITCH_MORE;
   x->place = x->channels * x->outputs + TC_WPITCH_MORE;
@@ -158,7 +158,7 @@ void tc_emitter_winograd_wgrad(tc_emit_ctx *s, const tc_build_request *r) {
   x->image.channels = x->channels, x->result.channels = x->outputs;
   x->image.tile = tc_emit_tile(s, TC_F32, wplaces(&x->by) * x->image.place);
   x->result.tile = tc_emit_tile(s, TC_F32, wplaces(&x->by) * x->result.place);
-  x->product.a = x->image.tile, x->product.b = x->result.tile, x->product.sums = tc_emit_tile(s, TC_F32, wplaces(&x->by) * x->place);
+  x->matmul.a = x->image.tile, x->matmul.b = x->result.tile, x->matmul.sums = tc_emit_tile(s, TC_F32, wplaces(&x->by) * x->place);
   x->taps = tc_emit_tile(s, TC_F32, TC_WTAPS * TC_WLANES * TC_WLANES);
   x->turned = tc_emit_tile(s, TC_F32, TC_WLANES * x->channels * TC_WTAPS);
   s->lanes = (int)(x->channels & -x->channels), s->vector = TC_RANGE_K;

@@ -124,7 +124,7 @@ static void forward_chunks(forward *f) {
   tc_flash_wait(p, copies);
   if (mixes) tc_flash_fill(p, &f->v, k0, f->stop, zero);
   tc_flash_commit(p, copies && mixes);
-  p->way->product(p, &f->q, &f->k, zero, v);
+  p->way->matmul(p, &f->q, &f->k, zero, v);
   softmax_of_chunk(f, k0, v, shrink);
   tc_flash_wait(p, copies && mixes);
   if (mixes) tc_flash_land(p, &f->v);

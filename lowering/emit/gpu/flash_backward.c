@@ -164,8 +164,8 @@ static void queries_chunk(queries *f, tc_val k0, tc_val stage) {
   tc_emit_ctx *s = a->s;
   tc_val v[TC_FLASH_VALUES], g[TC_FLASH_VALUES];
   bool all = !a->causal && !a->has_length && a->keys % p->chunk == 0;
-  p->way->product(p, &f->q, &f->keys.a, times(s, stage, f->keys.a.stage), v);
-  p->way->product(p, &f->dout, &f->keys.b, times(s, stage, f->keys.b.stage), g);
+  p->way->matmul(p, &f->q, &f->keys.a, times(s, stage, f->keys.a.stage), v);
+  p->way->matmul(p, &f->dout, &f->keys.b, times(s, stage, f->keys.b.stage), g);
   for (int i = 0; i < p->tiling.held; i++) {
     tc_val edge = all ? TC_NONE : sub(s, f->edge[i], tc_flash_small(p, k0));
     for (int c = 0; c < p->each; c++) {
@@ -274,8 +274,8 @@ static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
   tc_val v[TC_FLASH_VALUES], g[TC_FLASH_VALUES], from_q = times(s, stage, f->rows.a.stage), from_dout = times(s, stage, f->rows.b.stage);
   query_rows x;
   find_rows(f, r0, &x);
-  p->way->product(p, &f->k, &f->rows.a, from_q, v);
-  if (a->dk != TC_NONE) p->way->product(p, &f->v, &f->rows.b, from_dout, g);
+  p->way->matmul(p, &f->k, &f->rows.a, from_q, v);
+  if (a->dk != TC_NONE) p->way->matmul(p, &f->v, &f->rows.b, from_dout, g);
   for (int i = 0; i < p->tiling.held; i++) {
     tc_val edge = a->causal ? sub(s, f->edge[i], tc_flash_small(p, r0)) : TC_NONE;
     for (int c = 0; c < p->each; c++) {

@@ -15,8 +15,8 @@ static void take_tiling(tc_flash *p, const tc_flash_tiling *tiling) {
 }
 
 // Whether what a thread holds fits its registers.
-static bool is_held(const tc_flash *p, int products, int64_t columns) {
-  int64_t held = p->tiling.held * (products * p->each + (p->chains ? 2 : 1) * columns / p->way->across);
+static bool is_held(const tc_flash *p, int matmuls, int64_t columns) {
+  int64_t held = p->tiling.held * (matmuls * p->each + (p->chains ? 2 : 1) * columns / p->way->across);
   int most = p->way->most_held - (p->chains && !p->at.backward ? SPARE_IN_CHAINS : 0);
   return held * (int64_t)tc_type_bytes(p->at.acc) <= 4 * most;
 }
@@ -28,7 +28,7 @@ static bool is_given_flash(const tc_gemm_tiling *given, const tc_flash_tiling *t
 
 // Blocks run in waves of as many as there are processors; a block takes as long as it has rows, and
 // more where they are few for what is read.
-static bool choose_flash_tiling(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns,
+static bool choose_flash_tiling(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int matmuls, int64_t columns,
                                 const tc_gemm_tiling *given) {
   const tc_flash_tiling *all = p->way->tiling, *best = NULL;
   double least_time = 0;
@@ -36,7 +36,7 @@ static bool choose_flash_tiling(tc_flash *p, tc_flash_plan *tiles, void *of, int
     take_tiling(p, &all[i]);
     double waves = (double)tc_ceil_div(heads * tc_ceil_div(rows, p->tiling.rows), TC_MAX_OF(p->at.s->target->processors, 1));
     double time = waves * p->tiling.rows / p->tiling.speed;
-    bool fits = p->threads <= p->at.s->target->threads_most && is_held(p, products, columns) && tiles(p, of) <= p->at.s->target->shared_bytes;
+    bool fits = p->threads <= p->at.s->target->threads_most && is_held(p, matmuls, columns) && tiles(p, of) <= p->at.s->target->shared_bytes;
     if (!fits || !is_given_flash(given, &all[i]) || (best && time >= least_time)) continue;
     best = &all[i], least_time = time;
   }
@@ -44,30 +44,30 @@ static bool choose_flash_tiling(tc_flash *p, tc_flash_plan *tiles, void *of, int
   return best;
 }
 
-static bool choose_chunk(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns) {
+static bool choose_chunk(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int matmuls, int64_t columns) {
   int64_t longest = TC_MAX_OF(p->at.e, p->at.ev), each = (int64_t)tc_type_bytes(p->way->matrix ? p->at.q.type : p->at.acc);
   int64_t wide = p->way->wide / each / (p->at.backward ? 2 : 1);
   tc_gemm_tiling asked;
   p->chunk = longest > wide ? CHUNK / 2 : CHUNK;
   while (p->chunk > LEAST_CHUNK && p->chunk / 2 >= p->others) p->chunk /= 2;
   for (; p->chunk >= LEAST_CHUNK; p->chunk /= 2) {
-    if (!choose_flash_tiling(p, tiles, of, heads, rows, products, columns, NULL)) continue;
-    if (p->asked) return choose_flash_tiling(p, tiles, of, heads, rows, products, columns, p->asked);
-    return !tc_gemm_tiling_option(&asked) || choose_flash_tiling(p, tiles, of, heads, rows, products, columns, &asked) ||
-           choose_flash_tiling(p, tiles, of, heads, rows, products, columns, NULL);
+    if (!choose_flash_tiling(p, tiles, of, heads, rows, matmuls, columns, NULL)) continue;
+    if (p->asked) return choose_flash_tiling(p, tiles, of, heads, rows, matmuls, columns, p->asked);
+    return !tc_gemm_tiling_option(&asked) || choose_flash_tiling(p, tiles, of, heads, rows, matmuls, columns, &asked) ||
+           choose_flash_tiling(p, tiles, of, heads, rows, matmuls, columns, NULL);
   }
   return false;
 }
 
-bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns) {
+bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int matmuls, int64_t columns) {
   p->chains = columns > 0 && p->terms > TC_CHAIN_WHOLE;
   if (p->chains) {
     const tc_gemm_tiling *asked = p->asked;
     p->asked = NULL;
-    p->chains = choose_chunk(p, tiles, of, heads, rows, products, columns);
+    p->chains = choose_chunk(p, tiles, of, heads, rows, matmuls, columns);
     p->asked = asked;
   }
-  return choose_chunk(p, tiles, of, heads, rows, products, columns);
+  return choose_chunk(p, tiles, of, heads, rows, matmuls, columns);
 }
 
 // ---- what units have in common ----

@@ -61,7 +61,7 @@ typedef struct tc_flash_way {
   int sums_bytes;  // of one row's sums that lie side by side, at most
   int each, of_rows;  // accumulators that are one value, in a thread, and of how many rows that it holds
   // v[i * each + c]: row i of the block's own by row c of the chunk at element `from`.
-  void (*product)(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v);
+  void (*matmul)(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v);
   // Adds weights, as `product` lays them out, times the rows of a chunk.
   void (*add)(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from);
 } tc_flash_way;
@@ -115,7 +115,7 @@ static inline tc_val tc_flash_fold(tc_flash *p, tc_kir_op op, tc_val v) {
 // tiles of a cut and returns their bytes; products: chunks of scores that a thread holds at once;
 // columns: what it adds up of each row. False after a failure.
 typedef size_t tc_flash_plan(tc_flash *p, void *of);
-bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int products, int64_t columns);
+bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int matmuls, int64_t columns);
 // A unit of heads of so many rows: its head, and its first row. last_first: later rows take longer.
 tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc_val *head);
 // Scores of row i and element c, with the mask's part; *seen is narrowed by a mask of bools. row,

@@ -76,5 +76,5 @@ const tc_flash_way tc_flash_mfma = {.tiling = tilings,
                                     .sums_bytes = 64,
                                     .each = EACH,
                                     .of_rows = 1,
-                                    .product = product_in_waves,
+                                    .matmul = product_in_waves,
                                     .add = add_weighted_in_waves};

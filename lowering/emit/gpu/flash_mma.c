@@ -89,5 +89,5 @@ const tc_flash_way tc_flash_mma = {.tiling = tilings,
                                    .sums_bytes = 8,
                                    .each = 4,
                                    .of_rows = 2,
-                                   .product = product_in_warps,
+                                   .matmul = product_in_warps,
                                    .add = add_weighted_in_warps};

@@ -75,5 +75,5 @@ const tc_flash_way tc_flash_simt = {.tiling = tilings,
                                     .sums_bytes = TC_GEMM_COPIED,
                                     .each = 1,
                                     .of_rows = 1,
-                                    .product = product_in_threads,
+                                    .matmul = product_in_threads,
                                     .add = add_weighted_in_threads};

@@ -30,7 +30,7 @@ static int64_t few_of(const tc_gemm *p) {
   return TC_MIN(p->of.m, p->of.n);
 }
 
-bool tc_gemm_narrow_fits(const tc_gemm *p) {
+bool tc_gemv_fits(const tc_gemm *p) {
   return few_of(p) <= TC_GPU_FEW && p->of.k > 0;
 }
 
@@ -242,7 +242,7 @@ static void beside(narrow *w) {
   end(s);
 }
 
-void tc_gemm_narrow(tc_gemm *p) {
+void tc_gemv(tc_gemm *p) {
   bool rows = p->of.m <= p->of.n;
   narrow w = {.p = p, .few = rows ? &p->a : &p->b, .wide = rows ? &p->b : &p->a, .n = (int)few_of(p)};
   w.chain = TC_MIN(p->of.k, PARTS * TC_CHAIN);

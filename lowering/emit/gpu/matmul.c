@@ -90,8 +90,8 @@ void tc_emitter_gpu_matmul(tc_emit_ctx *s, const tc_build_request *r) {
   s->lanes = 1, s->vector = -1;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   tc_emit_preload(s);
-  if (tc_gemm_narrow_fits(p))
-    tc_gemm_narrow(p);
+  if (tc_gemv_fits(p))
+    tc_gemv(p);
   else
     emit_tiles(p);
   s->x->work = 2.0 * (double)(s->gp->a * p->of.m * p->of.n) * (double)p->of.k / 1e4 + 1000;

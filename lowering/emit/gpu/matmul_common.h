@@ -194,7 +194,7 @@ bool tc_gemm_wgmma_plan(tc_gemm *p);
 const tc_gpu_gemm_tiling *tc_gemm_wgmma_tilings(int *n);
 void tc_gemm_wgmma(tc_gemm *p);
 // Few rows or few columns, all units.
-bool tc_gemm_narrow_fits(const tc_gemm *p);
-void tc_gemm_narrow(tc_gemm *p);
+bool tc_gemv_fits(const tc_gemm *p);
+void tc_gemv(tc_gemm *p);
 
 #endif

@@ -29,9 +29,9 @@
 #define E (&p->s->e)
 
 // The one tile of rows there is, for which nothing is asked for.
-static tc_product_rows all_rows(tc_product *p) {
+static tc_matmul_rows all_rows(tc_matmul_emitter *p) {
   tc_val zero = i64(p->s, 0);
-  return (tc_product_rows){
+  return (tc_matmul_rows){
       .n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
 }
 
@@ -39,12 +39,12 @@ static tc_product_rows all_rows(tc_product *p) {
 
 // Whether two neighbours along the columns of b, of bf16, are widened as one word: the lower by a
 // shift, the upper by a mask.
-static bool in_words(const tc_product *p) {
+static bool in_words(const tc_matmul_emitter *p) {
   return p->b.type == TC_BF16 && p->acc == TC_F32 && (p->b.widened == TC_NONE || p->b.widened == p->b.node) && p->by.lanes >= 4;
 }
 
 // How far from row k what is asked for lies: further down, or at the top of the next panels.
-static tc_val stream_ahead(tc_product *p, tc_val k) {
+static tc_val stream_ahead(tc_matmul_emitter *p, tc_val k) {
   int64_t bytes = p->by.stream * p->by.lanes * (int64_t)tc_type_bytes(p->b.type);
   int64_t rows = TC_MIN(tc_ceil_div(tc_ceil_div(STREAM_AHEAD, bytes), STREAM_ROWS) * STREAM_ROWS, p->of.k);
   tc_val here = i64(p->s, rows * p->b.row), next = i64(p->s, (rows - p->of.k) * p->b.row + p->by.stream * p->by.lanes);
@@ -53,13 +53,13 @@ static tc_val stream_ahead(tc_product *p, tc_val k) {
 
 // Adds `rows` rows from k on to the sums, panel by panel, of each panel all rows: so memory is read
 // at several places by turns, which it is faster at.
-static void stream_rows(tc_product *p, const tc_product_rows *r, tc_val panel, tc_val k, int rows, tc_val *acc) {
+static void stream_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val panel, tc_val k, int rows, tc_val *acc) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, line = line_of(p->b.type), parts = in_words(p) ? 2 : 1;
   tc_val a[STREAM_ROWS][32], ahead = stream_ahead(p, k), first = times(p->s, panel, lanes), w[2];
   for (int j = 0; j < rows; j++)
     for (int i = 0; i < r->n; i++)
-      a[j][i] = tc_product_load_a(p, add(p->s, tc_product_row_of_a(p, r, i), tc_product_in_row_of_a(p, r, add(p->s, k, tc_emit_i64(s, j)))));
+      a[j][i] = tc_matmul_load_a(p, add(p->s, tc_matmul_row_of_a(p, r, i), tc_matmul_in_row_of_a(p, r, add(p->s, k, tc_emit_i64(s, j)))));
   for (int g = 0; g < p->by.stream; g++) {
     s->at[TC_RANGE_K] = add(p->s, first, tc_emit_i64(s, g * lanes));
     for (int j = 0; j < rows; j++) {
@@ -68,9 +68,9 @@ static void stream_rows(tc_product *p, const tc_product_rows *r, tc_val panel, t
       if (parts == 2) {
         tc_val word = tc_build_raw(E, TC_IR_LOAD, TC_BF16, lanes, at, TC_NONE, TC_NONE, p->b.buf);
         word = tc_build_raw(E, TC_IR_BITCAST, TC_I32, lanes / 2, word, TC_NONE, TC_NONE, 0);
-        for (int half = 0; half < 2; half++) w[half] = tc_product_turned_row(p, word, half);
+        for (int half = 0; half < 2; half++) w[half] = tc_matmul_transposed_row(p, word, half);
       } else {
-        w[0] = tc_product_load_b(p, row);
+        w[0] = tc_matmul_load_b(p, row);
       }
       tc_register_block_add(s, &(tc_register_block){p->way, r->n, parts, tc_lhs_loaded, a[j]}, w, acc + g * r->n * parts);
     }
@@ -78,7 +78,7 @@ static void stream_rows(tc_product *p, const tc_product_rows *r, tc_val panel, t
 }
 
 // The panels from `panel` on whose sums are in registers together, over all of k.
-static void multiply_stream(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel) {
+static void multiply_stream(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, parts = in_words(p) ? 2 : 1, n_acc = (int)p->by.stream * r->n;
   tc_val acc[64], sum[64], zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), lanes / parts), k0 = u->k0, k1 = u->k1;
@@ -95,26 +95,26 @@ static void multiply_stream(tc_product *p, const tc_product_rows *r, const tc_pr
     if (p->chains && parts == 2) sum[i] = tc_build_var(E, sum[i]);
     if (!p->chains) store(p->s, p->sums, add(p->s, r->sums, tc_emit_i64(s, i * lanes)), sum[i]);
   }
-  if (p->chains) tc_product_end_chain(p, k0, r->sums, lanes, sum, n_acc), end(s);
+  if (p->chains) tc_matmul_end_chain(p, k0, r->sums, lanes, sum, n_acc), end(s);
   tc_val g = loop(p->s, tc_emit_i64(s, 0), tc_emit_i64(s, p->by.stream), 1);
   s->at[TC_RANGE_K] = times(p->s, add(p->s, panel, g), lanes);
-  tc_product_finish_rows(p, r->row, r->n, add(p->s, r->sums, times(p->s, g, (int64_t)r->n * lanes)));
+  tc_matmul_finish_rows(p, r->row, r->n, add(p->s, r->sums, times(p->s, g, (int64_t)r->n * lanes)));
   end(p->s);
 }
 
-static void streamed_panels(tc_product *p, const tc_product_unit *u) {
+static void streamed_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   tc_val zero = tc_emit_i64(s, 0), full = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, tc_emit_i64(s, p->of.n / p->by.lanes)));
   tc_val last = sub(p->s, full, tc_build_bin(E, TC_IR_REM, sub(p->s, full, u->p0), tc_emit_i64(s, p->by.stream)));
-  tc_product_rows r = all_rows(p);
-  if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, tc_emit_i64(s, p->of.m), u);
+  tc_matmul_rows r = all_rows(p);
+  if (p->by.widen_a) tc_matmul_pack_a(p, p->by.rows, zero, tc_emit_i64(s, p->of.m), u);
   tc_val panel = loop(p->s, u->p0, last, p->by.stream);
   s->mask = TC_NONE;
   multiply_stream(p, &r, u, panel);
   end(p->s);
   panel = loop(p->s, last, u->p1, 1);
-  tc_product_enter_panel(p, panel);
-  tc_product_multiply(p, &r, u, panel, TC_NONE);
+  tc_matmul_enter_panel(p, panel);
+  tc_matmul_multiply(p, &r, u, panel, TC_NONE);
   end(p->s);
 }
 
@@ -122,7 +122,7 @@ static void streamed_panels(tc_product *p, const tc_product_unit *u) {
 
 // The column from which on the next chunk is asked for: ASIDE bytes further along, or so far from
 // the unit's first, whose last columns others read.
-static tc_val asked_column(tc_product *p, const tc_product_unit *u) {
+static tc_val asked_column(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   int64_t aside = ASIDE / (int64_t)tc_type_bytes(p->b.type), width = p->by.unit_panels * p->by.lanes;
   tc_val here = s->at[TC_RANGE_K], at = add(s, here, i64(s, aside));
@@ -132,21 +132,21 @@ static tc_val asked_column(tc_product *p, const tc_product_unit *u) {
   return tc_build_select(E, bin(s, TC_IR_LT, at, last), at, sub(s, at, all));
 }
 
-static tc_val chunk_sums(tc_product *p, const tc_product_unit *u, tc_val panel) {
+static tc_val chunk_sums(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val panel) {
   return times(p->s, sub(p->s, panel, u->p0), (int64_t)p->by.rows * p->by.lanes);
 }
 
 // All rows by the present panel, at one chunk.
-static void multiply_chunk(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel) {
+static void multiply_chunk(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel) {
   tc_emit_ctx *s = p->s;
   tc_val acc[32];
   for (int i = 0; i < r->n; i++) acc[i] = tc_build_var(E, load_tile(p, p->sums, add(s, r->sums, i64(s, i * p->by.lanes))));
-  tc_product_accumulate(p, r, u, panel, acc);
+  tc_matmul_accumulate(p, r, u, panel, acc);
   for (int i = 0; i < r->n; i++) store(p->s, p->sums, add(s, r->sums, i64(s, i * p->by.lanes)), acc[i]);
 }
 
 // Zeros for the sums of all the unit's panels.
-static void clear_sums(tc_product *p, const tc_product_unit *u) {
+static void clear_sums(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   tc_val zeros = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), p->by.lanes), panel = loop(s, u->p0, u->p1, 1);
   for (int i = 0; i < p->by.rows; i++) store(p->s, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zeros);
@@ -154,29 +154,29 @@ static void clear_sums(tc_product *p, const tc_product_unit *u) {
 }
 
 // The sums of all the unit's panels are a chain's results.
-static void end_chains(tc_product *p, const tc_product_unit *u, tc_val chain) {
+static void end_chains(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val chain) {
   tc_emit_ctx *s = p->s;
   tc_val acc[32], panel = loop(s, u->p0, u->p1, 1), at = chunk_sums(p, u, panel);
   for (int i = 0; i < p->by.rows; i++) acc[i] = tc_build_var(E, load_tile(p, p->sums, add(s, at, i64(s, i * p->by.lanes))));
-  tc_product_end_chain(p, chain, at, p->by.lanes, acc, p->by.rows);
+  tc_matmul_end_chain(p, chain, at, p->by.lanes, acc, p->by.rows);
   end(s);
 }
 
 // The sums wait in memory, zeros at first. A pass of their own for these and one for what follows
 // leave nothing to be asked of each chunk at each panel.
-static void chunked_panels(tc_product *p, const tc_product_unit *u) {
+static void chunked_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   tc_val zero = i64(s, 0), k0 = u->k0, k1 = u->k1, panel;
-  tc_product_rows r = all_rows(p);
-  tc_product_unit chunk = *u;
+  tc_matmul_rows r = all_rows(p);
+  tc_matmul_unit chunk = *u;
   if (p->chains) k0 = loop(s, k0, k1, p->chain), k1 = end_of_chain(p, k0, k1);
   clear_sums(p, u);
   r.k0 = chunk.k0 = loop(s, k0, k1, p->by.chunk);
   chunk.k1 = add(s, chunk.k0, i64(s, p->by.chunk));
   if (p->of.k % p->by.chunk || p->chain % p->by.chunk) chunk.k1 = tc_build_bin(E, TC_IR_MIN, chunk.k1, k1);
-  if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, i64(s, p->of.m), &chunk);
+  if (p->by.widen_a) tc_matmul_pack_a(p, p->by.rows, zero, i64(s, p->of.m), &chunk);
   panel = loop(s, u->p0, u->p1, 1);
-  tc_product_enter_panel(p, panel);
+  tc_matmul_enter_panel(p, panel);
   r.sums = chunk_sums(p, u, panel);
   if (p->b.col == 1) r.asked = asked_column(p, u);
   multiply_chunk(p, &r, &chunk, panel);
@@ -184,8 +184,8 @@ static void chunked_panels(tc_product *p, const tc_product_unit *u) {
   end(s);
   if (p->chains) end_chains(p, u, k0), end(s);
   panel = loop(s, u->p0, u->p1, 1);
-  tc_product_enter_panel(p, panel);
-  tc_product_finish_rows(p, zero, p->by.rows, chunk_sums(p, u, panel));
+  tc_matmul_enter_panel(p, panel);
+  tc_matmul_finish_rows(p, zero, p->by.rows, chunk_sums(p, u, panel));
   end(s);
 }
 
@@ -196,48 +196,49 @@ static void chunked_panels(tc_product *p, const tc_product_unit *u) {
 // two threads, times as fast as each column's lines a few ahead, 1x768x50257 of f32 1.35, of bf16
 // 1.4, 1x4096x4096 1.3 and 1.35, 4x4096x4096 1.2 and 1.15, 8x768x50257 1.45 and 1.2, bytes 1.0;
 // 1x11008x4096, whose panels are 700 KiB, 0.95 and 0.8.
-static bool asks_in_order(const tc_product *p) {
+static bool asks_in_order(const tc_matmul_emitter *p) {
   int64_t panel = p->by.lanes * p->b.col * (int64_t)tc_type_bytes(p->b.type);
   return tc_host_reads_rows() && p->b.col == p->of.k * p->step && panel <= (int64_t)tc_topology_get()->l2_bytes / 4;
 }
 
 // What is asked for at row k, which is turned, of a panel that begins at column `first`. One
 // column's: further along k, or at the beginning of the next panel.
-static tc_product_asked ask_ahead(tc_product *p, tc_val k, tc_val first, int rows) {
+static tc_matmul_prefetch ask_ahead(tc_matmul_emitter *p, tc_val k, tc_val first, int rows) {
   tc_val column = add(p->s, p->b.at, times(p->s, first, p->b.col));
-  if (asks_in_order(p)) return (tc_product_asked){add(p->s, column, add(p->s, times(p->s, k, p->by.lanes), i64(p->s, p->by.lanes * p->b.col))), rows};
+  if (asks_in_order(p))
+    return (tc_matmul_prefetch){add(p->s, column, add(p->s, times(p->s, k, p->by.lanes), i64(p->s, p->by.lanes * p->b.col))), rows};
   bool one_set = p->by.lanes > vector_lanes(p) && p->b.col * (int64_t)tc_type_bytes(p->b.type) % 4096 == 0;
   int64_t ahead = (one_set ? 1 : TURN_AHEAD) * line_of(p->b.type), steps = p->of.k;
   tc_val here = i64(p->s, ahead), next = i64(p->s, ahead - steps + p->by.lanes * p->b.col);
   tc_val far = tc_build_select(E, tc_build_bin(E, TC_IR_LT, add(p->s, k, here), i64(p->s, steps)), here, next);
-  return (tc_product_asked){add(p->s, add(p->s, column, k), far), p->b.col};
+  return (tc_matmul_prefetch){add(p->s, add(p->s, column, k), far), p->b.col};
 }
 
 typedef struct lhs {
-  tc_product *p;
-  const tc_product_rows *r;
+  tc_matmul_emitter *p;
+  const tc_matmul_rows *r;
   tc_val in_a;  // how far from a row's beginning k is
 } lhs;
 
 static tc_val load_lhs(void *of, int row) {
   const lhs *x = of;
-  return tc_product_load_a(x->p, add(x->p->s, tc_product_row_of_a(x->p, x->r, row), x->in_a));
+  return tc_matmul_load_a(x->p, add(x->p->s, tc_matmul_row_of_a(x->p, x->r, row), x->in_a));
 }
 
 // All rows by the columns of the present panel, up to row k1: their sums go to memory. The first
 // block's columns are asked for where it is turned, those of the second where both are multiplied:
 // evenly spread, memory is not kept waiting.
-static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val k1) {
+static void multiply_turned(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val k1) {
   tc_emit_ctx *s = p->s;
   int size = vector_lanes(p), blocks = p->by.lanes / size, rows = turned_rows(p, size);
   int as_one = rows / size, n_acc = r->n * blocks;
   tc_val acc[32], v[64], zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), size), first = s->at[TC_RANGE_K];
   for (int i = 0; i < n_acc; i++) acc[i] = tc_build_var(E, zero);
   tc_val k = loop(p->s, u->k0, k1, rows);  // of the present chain
-  tc_product_asked ask = ask_ahead(p, k, first, rows);
+  tc_matmul_prefetch ask = ask_ahead(p, k, first, rows);
   for (int c = 0; c < blocks; c++) {
     tc_val column = add(p->s, first, tc_emit_i64(s, c * size));
-    tc_product_load_turned(p, k, add(p->s, p->b.at, times(p->s, column, p->b.col)), v, size, c == 0 ? &ask : NULL);
+    tc_matmul_load_transposed(p, k, add(p->s, p->b.at, times(p->s, column, p->b.col)), v, size, c == 0 ? &ask : NULL);
     for (int i = 0; i < size; i++) store(p->s, p->turned, tc_emit_i64(s, (i * blocks + c) * size), v[i]);
   }
   tc_val i = loop(p->s, tc_emit_i64(s, 0), tc_emit_i64(s, size), 1), k_of_i = add(p->s, k, times(p->s, i, as_one));
@@ -247,10 +248,10 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
     v[c] = tc_build_raw(E, TC_IR_LOAD, turned_type(p), size, add(p->s, times(p->s, i, p->by.lanes), tc_emit_i64(s, c * size)), TC_NONE, TC_NONE,
                         p->turned);
   for (int j = 0; j < as_one; j++) {
-    tc_val row = add(p->s, k_of_i, tc_emit_i64(s, j)), in_a = tc_product_in_row_of_a(p, r, row), w[4];
+    tc_val row = add(p->s, k_of_i, tc_emit_i64(s, j)), in_a = tc_matmul_in_row_of_a(p, r, row), w[4];
     for (int c = 0; c < blocks; c++) {
       s->at[TC_RANGE_K] = add(p->s, first, tc_emit_i64(s, c * size));
-      w[c] = made_of(p, row, tc_product_turned_row(p, v[c], j));
+      w[c] = made_of(p, row, tc_matmul_transposed_row(p, v[c], j));
     }
     lhs of = {p, r, in_a};
     tc_register_block_add(s, &(tc_register_block){p->way, r->n, blocks, load_lhs, &of}, w, acc);
@@ -261,38 +262,38 @@ static void multiply_turned(tc_product *p, const tc_product_rows *r, const tc_pr
   for (int m = 0; m < n_acc; m++) store(p->s, p->sums, add(p->s, r->sums, tc_emit_i64(s, m * size)), acc[m]);
 }
 
-static void turned_panels(tc_product *p, const tc_product_unit *u) {
+static void turned_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   tc_val zero = tc_emit_i64(s, 0),
          whole = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, tc_emit_i64(s, p->of.n / p->by.lanes)));
-  tc_product_rows r = all_rows(p);
-  tc_product_unit rest = *u;
-  if (p->by.widen_a) tc_product_pack_a(p, p->by.rows, zero, tc_emit_i64(s, p->of.m), u);
+  tc_matmul_rows r = all_rows(p);
+  tc_matmul_unit rest = *u;
+  if (p->by.widen_a) tc_matmul_pack_a(p, p->by.rows, zero, tc_emit_i64(s, p->of.m), u);
   tc_val panel = loop(p->s, u->p0, whole, 1);
-  tc_product_enter_panel(p, panel);
+  tc_matmul_enter_panel(p, panel);
   s->mask = TC_NONE;
   tc_val so_far = tc_build_bin(E, TC_IR_EQ, zero, zero), acc[32];
-  tc_product_unit part = *u;
+  tc_matmul_unit part = *u;
   if (p->chains) part.k0 = loop(s, u->k0, u->k1, p->chain), rest.k1 = end_of_chain(p, part.k0, u->k1);
   rest.k0 = whole_rows(p, part.k0, rest.k1, turned_rows(p, vector_lanes(p)));
   multiply_turned(p, &r, &part, rest.k0);
   if (p->chains) {
-    tc_product_sum(p, &r, &rest, panel, so_far, acc);
-    tc_product_end_chain(p, part.k0, r.sums, p->by.lanes, acc, r.n);
+    tc_matmul_sum(p, &r, &rest, panel, so_far, acc);
+    tc_matmul_end_chain(p, part.k0, r.sums, p->by.lanes, acc, r.n);
     end(s);
-    tc_product_finish_rows(p, r.row, r.n, r.sums);
+    tc_matmul_finish_rows(p, r.row, r.n, r.sums);
   } else {
-    tc_product_multiply(p, &r, &rest, panel, so_far);
+    tc_matmul_multiply(p, &r, &rest, panel, so_far);
   }
   end(p->s);
   if (p->of.n % p->by.lanes == 0) return;
   panel = loop(p->s, whole, u->p1, 1);
-  tc_product_enter_panel(p, panel);
-  tc_product_multiply(p, &r, u, panel, TC_NONE);
+  tc_matmul_enter_panel(p, panel);
+  tc_matmul_multiply(p, &r, u, panel, TC_NONE);
   end(p->s);
 }
 
-void tc_product_multiply_few(tc_product *p, const tc_product_unit *u) {
+void tc_matmul_multiply_few(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   if (p->by.turn)
     turned_panels(p, u);
   else if (p->chunks)

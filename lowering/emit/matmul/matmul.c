@@ -25,11 +25,11 @@
 
 #define E (&p->s->e)
 
-static void unit_of(tc_product *p, tc_product_unit *u) {
+static void unit_of(tc_matmul_emitter *p, tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   u->k0 = tc_emit_i64(s, 0), u->k1 = tc_emit_i64(s, p->of.k);
   if (p->by.turn || p->by.stream || (p->by.once && p->chunks)) {
-    tc_product_multiply_few(p, u);
+    tc_matmul_multiply_few(p, u);
     return;
   }
   bool chains = p->chains && p->chunks;
@@ -39,13 +39,13 @@ static void unit_of(tc_product *p, tc_product_unit *u) {
     u->k0 = loop(p->s, u->chain, u->chain_end, p->by.chunk);
     u->k1 = tc_build_bin(E, TC_IR_MIN, add(p->s, u->k0, tc_emit_i64(s, p->by.chunk)), u->chain_end);
   }
-  if (p->by.pack) tc_product_pack(p, u);
-  tc_product_multiply_unit(p, u);
+  if (p->by.pack) tc_matmul_pack(p, u);
+  tc_matmul_multiply_unit(p, u);
   if (p->chunks) end(p->s);
   if (chains) end(p->s);
 }
 
-static bool find_product(tc_product *p) {
+static bool find_product(tc_matmul_emitter *p) {
   tc_emit_ctx *s = p->s;
   int n_stored = 0;
   for (uint32_t i = 0; i < s->gp->n_member; i++) n_stored += tc_emit_must_store(s, s->gp->member[i]);
@@ -60,7 +60,7 @@ static bool find_product(tc_product *p) {
 // Makes a step of k a pair of bf16 where the processor has an instruction for it, and the product
 // is large enough: by shape alone, whatever the factors are made of. False if one must be stored
 // first, which the expansion then says.
-static bool choose_step(tc_product *p) {
+static bool choose_step(tc_matmul_emitter *p) {
   const uint32_t *in = p->s->g->node[p->node].in;
   bool pairs = tc_tiling_pairs(&p->of, p->s->g->node[in[0]].type, p->s->g->node[in[1]].type);
   bool turned = !p->a.scattered && p->a.row == 1 && p->a.segment == p->of.k, left = turned || (p->a.col == 1 && p->a.segment % 2 == 0);
@@ -76,28 +76,28 @@ static bool choose_step(tc_product *p) {
   return false;
 }
 
-static tc_operand operand_of(const tc_product *p, const tc_factor *f) {
+static tc_operand operand_of(const tc_matmul_emitter *p, const tc_factor *f) {
   tc_type type = p->step > 1 ? TC_I32 : f->words ? TC_BF16 : f->type;
   return (tc_operand){type, f->row, f->col, f->scattered, f->segment, f->panel};
 }
 
 // Of a distance in elements, in words; none that is more than 1 becomes 1, which says that they lie
 // side by side.
-static int64_t in_steps(const tc_product *p, int64_t distance) {
+static int64_t in_steps(const tc_matmul_emitter *p, int64_t distance) {
   int64_t steps = tc_ceil_div(distance, p->step);
   return distance > 1 ? TC_MAX_OF(steps, 2) : steps;
 }
 
 // What cuts depend on. Of pairs in words: half as far apart, but along k, where two elements are a
 // step.
-static tc_product_facts facts_of(const tc_product *p) {
-  tc_product_facts f = {p->of, p->acc, operand_of(p, &p->a), operand_of(p, &p->b)};
+static tc_matmul_facts facts_of(const tc_matmul_emitter *p) {
+  tc_matmul_facts f = {p->of, p->acc, operand_of(p, &p->a), operand_of(p, &p->b)};
   f.left.row = in_steps(p, f.left.row);
   if (!p->b.words) f.right.col = in_steps(p, f.right.col);
   return f;
 }
 
-static void make_tiles(tc_product *p) {
+static void make_tiles(tc_matmul_emitter *p) {
   const tc_tiling_params *by = &p->by;
   int64_t tile = (int64_t)by->rows * by->lanes;
   if (by->pack) p->packed = tc_emit_tile(p->s, p->packed_type, by->unit_panels * by->chunk * by->lanes);
@@ -113,7 +113,7 @@ static void make_tiles(tc_product *p) {
 
 // [begin, end) unit by unit: enters the batch, and says which of its units it is. columns, blocks:
 // TC_NONE if there is one.
-static void begin_units(tc_product *p, tc_val columns, tc_val blocks, tc_val *column, tc_val *block) {
+static void begin_units(tc_matmul_emitter *p, tc_val columns, tc_val blocks, tc_val *column, tc_val *block) {
   tc_emit_ctx *s = p->s;
   tc_val o = tc_emit_begin_units(s), zero = i64(s, 0), upper = blocks == TC_NONE ? o : bin(s, TC_IR_DIV, o, blocks);
   *block = blocks == TC_NONE ? zero : bin(s, TC_IR_REM, o, blocks);
@@ -123,20 +123,20 @@ static void begin_units(tc_product *p, tc_val columns, tc_val blocks, tc_val *co
   p->a.at = tc_emit_base(s, &p->a.base), p->b.at = tc_emit_base(s, &p->b.base);
 }
 
-static tc_val until(tc_product *p, tc_val from, tc_val many, tc_val most) {
+static tc_val until(tc_matmul_emitter *p, tc_val from, tc_val many, tc_val most) {
   return bin(p->s, TC_IR_MIN, add(p->s, from, many), most);
 }
 
-static tc_val if_several(tc_product *p, int64_t many) {
+static tc_val if_several(tc_matmul_emitter *p, int64_t many) {
   return many == 1 ? TC_NONE : i64(p->s, many);
 }
 
-static void units_of_tiles(tc_product *p) {
+static void units_of_tiles(tc_matmul_emitter *p) {
   tc_emit_ctx *s = p->s;
   const tc_tiling_params *by = &p->by;
   tc_val block, column;
   begin_units(p, if_several(p, s->x->units.columns), if_several(p, s->x->units.blocks), &column, &block);
-  tc_product_unit u = {.t0 = times(s, block, by->unit_tiles), .p0 = times(s, column, by->unit_panels), .end = TC_NONE};
+  tc_matmul_unit u = {.t0 = times(s, block, by->unit_tiles), .p0 = times(s, column, by->unit_panels), .end = TC_NONE};
   u.t1 = until(p, u.t0, i64(s, by->unit_tiles), i64(s, by->tiles)), u.p1 = until(p, u.p0, i64(s, by->unit_panels), i64(s, by->n_panels));
   u.row = add(s, times(s, u.t0, by->rows - 1), bin(s, TC_IR_MIN, u.t0, i64(s, by->tall)));
   unit_of(p, &u);
@@ -148,7 +148,7 @@ static void units_of_tiles(tc_product *p) {
 // gradient of a weight does: that is asked for a line at a time while the tile before is
 // multiplied. All at once, at that tile's end, the next one's first rows wait behind it: GPT-2's
 // gradients of weights on a Zen 4 1.04 times as fast so.
-static void find_read(tc_product *p) {
+static void find_read(tc_matmul_emitter *p) {
   tc_emit_ctx *s = p->s;
   const tc_gnode *x = &s->g->node[p->node];
   p->n_read = 0;
@@ -167,14 +167,14 @@ static void find_read(tc_product *p) {
 }
 
 // The first row of a tile, where the first `tall` ones have one more than `shorter`.
-static tc_val row_of_tile(tc_product *p, tc_val tile, tc_val shorter, tc_val tall) {
+static tc_val row_of_tile(tc_matmul_emitter *p, tc_val tile, tc_val shorter, tc_val tall) {
   return add(p->s, bin(p->s, TC_IR_MUL, tile, shorter), bin(p->s, TC_IR_MIN, tile, tall));
 }
 
 // Those units of any number of rows, to the row and the column: while a plan runs the one kernel
 // may take the place of the other from one unit to the next. Each goes in pieces that what it keeps
 // in memory has room for.
-static void units_of_rows(tc_product *p) {
+static void units_of_rows(tc_matmul_emitter *p) {
   tc_emit_ctx *s = p->s;
   const tc_tiling_params *by = &p->by;
   const tc_units *u0 = p->units;
@@ -190,7 +190,7 @@ static void units_of_rows(tc_product *p) {
   tc_val tile = bin(s, TC_IR_MUL, block, unit_tiles);
   tc_val row = row_of_tile(p, tile, shorter, tall), last = row_of_tile(p, until(p, tile, unit_tiles, all), shorter, tall);
   tc_val panel = bin(s, TC_IR_MUL, column, panels), last_panel = until(p, panel, panels, i64(s, by->n_panels));
-  tc_product_unit u = {.t0 = TC_NONE, .t1 = TC_NONE, .row = row, .end = last};
+  tc_matmul_unit u = {.t0 = TC_NONE, .t1 = TC_NONE, .row = row, .end = last};
   if (p->chunks) u.row = loop(s, row, last, by->unit_tiles * by->rows), u.end = until(p, u.row, i64(s, by->unit_tiles * by->rows), last);
   u.p0 = loop(s, panel, last_panel, by->unit_panels), u.p1 = until(p, u.p0, i64(s, by->unit_panels), last_panel);
   unit_of(p, &u);
@@ -201,12 +201,12 @@ static void units_of_rows(tc_product *p) {
 }
 
 void tc_emitter_matmul(tc_emit_ctx *s, const tc_build_request *r) {
-  tc_product whole = {.s = s, .node = r->node, .units = r->units}, *p = &whole;
+  tc_matmul_emitter whole = {.s = s, .node = r->node, .units = r->units}, *p = &whole;
   if (!find_product(p)) return;
-  s->x->is_product = true;
+  s->x->is_matmul = true;
   if (!choose_step(p)) return;
-  s->x->product = facts_of(p), s->x->product_node = p->node;
-  if (r->units ? !tc_tiling_of_any_rows(&p->by, &s->x->product) : !tc_tiling_choose(&p->by, &s->x->product, r->tiling)) {
+  s->x->matmul = facts_of(p), s->x->matmul_node = p->node;
+  if (r->units ? !tc_tiling_of_any_rows(&p->by, &s->x->matmul) : !tc_tiling_choose(&p->by, &s->x->matmul, r->tiling)) {
     tc_emit_fail(s, TC_ERR_STATE, "a product cannot be cut so");
     return;
   }

@@ -13,7 +13,7 @@
 
 #define TC_PRODUCT_READ 4  // tensors that are asked for while a tile is multiplied
 
-typedef struct tc_product {
+typedef struct tc_matmul_emitter {
   tc_emit_ctx *s;
   uint32_t node;
   const tc_units *units;  // of one for any number of rows; NULL: the number is known
@@ -33,64 +33,64 @@ typedef struct tc_product {
   int64_t a_pitch;  // elements of the packed or widened a for each row of its tiles
   tc_factor a, b;
   int n_read, read[TC_PRODUCT_READ];  // buffers with an element for each of the product, which what follows it reads from memory
-} tc_product;
+} tc_matmul_emitter;
 
 // The present unit.
-typedef struct tc_product_unit {
+typedef struct tc_matmul_unit {
   tc_val t0, t1, p0, p1;  // tiles of rows, panels
   tc_val row, end;  // rows; end: where their number is an argument, which has no tiles
   tc_val k0, k1;  // chunk
   tc_val chain, chain_end;  // steps of the chain that the chunk is in, where there are several
-} tc_product_unit;
+} tc_matmul_unit;
 
 // The rows being multiplied: where they are, and where their sums wait.
-typedef struct tc_product_rows {
+typedef struct tc_matmul_rows {
   int n;
   tc_val row, packed, sums;  // the first; its tile among the packed ones; its sums
   tc_val k0;  // at which the packed ones begin
   tc_val ahead;  // where b is asked for as they are multiplied, or TC_NONE
   tc_val next;  // likewise of the next chunk, a row of b a turn of the innermost loop
   tc_val asked;  // likewise, at each k, the row of the next chunk from this column on
-} tc_product_rows;
+} tc_matmul_rows;
 
 // What is asked for while columns of b are turned: where that of a panel's first column lies, and
 // how far apart those of the columns are.
-typedef struct tc_product_asked {
+typedef struct tc_matmul_prefetch {
   tc_val at;
   int64_t apart;
-} tc_product_asked;
+} tc_matmul_prefetch;
 
-static inline int64_t size_of(const tc_product *p) {
+static inline int64_t size_of(const tc_matmul_emitter *p) {
   return (int64_t)tc_type_bytes(p->acc);
 }
 // Lanes of one register.
-static inline int vector_lanes(const tc_product *p) {
+static inline int vector_lanes(const tc_matmul_emitter *p) {
   return TC_MIN(tc_compiler_vector_bytes() / (int)size_of(p), p->by.lanes);
 }
 static inline int line_of(tc_type type) {
   return 64 / (int)tc_type_bytes(type);
 }
-static inline tc_val load_tile(tc_product *p, int tile, tc_val at) {
+static inline tc_val load_tile(tc_matmul_emitter *p, int tile, tc_val at) {
   return tc_build_raw(&p->s->e, TC_IR_LOAD, p->acc, p->by.lanes, at, TC_NONE, TC_NONE, tile);
 }
 // Where the chain that begins at step `chain` ends.
-static inline tc_val end_of_chain(tc_product *p, tc_val chain, tc_val k1) {
+static inline tc_val end_of_chain(tc_matmul_emitter *p, tc_val chain, tc_val k1) {
   return tc_build_bin(&p->s->e, TC_IR_MIN, add(p->s, chain, i64(p->s, p->chain)), k1);
 }
-static inline void prefetch(tc_product *p, int buf, tc_val at) {
+static inline void prefetch(tc_matmul_emitter *p, int buf, tc_val at) {
   tc_build_prefetch(&p->s->e, buf, at, false);
 }
 // Rows of b in a block of `size` columns that is turned: bf16 in pairs of rows and bytes in fours,
 // which is so much less work.
-static inline int turned_rows(const tc_product *p, int size) {
+static inline int turned_rows(const tc_matmul_emitter *p, int size) {
   return tc_tiling_transposed_as_one(p->b.type, p->acc) * size;
 }
 // Of a block's elements while it is turned.
-static inline tc_type turned_type(const tc_product *p) {
+static inline tc_type turned_type(const tc_matmul_emitter *p) {
   return tc_tiling_transposed_as_one(p->b.type, p->acc) > 1 ? TC_I32 : p->acc;
 }
 // b at row k and the present columns, of which v is what lies in memory, widened.
-static inline tc_val made_of(tc_product *p, tc_val k, tc_val v) {
+static inline tc_val made_of(tc_matmul_emitter *p, tc_val k, tc_val v) {
   tc_emit_ctx *s = p->s;
   if (p->b.widened == TC_NONE || p->b.widened == p->b.node) return v;
   s->at[TC_RANGE_K0] = k, s->bound[TC_RANGE_K0] = true;
@@ -99,60 +99,60 @@ static inline tc_val made_of(tc_product *p, tc_val k, tc_val v) {
   return v;
 }
 // The last k up to which rows k0 to k1 are whole blocks of `size`.
-static inline tc_val whole_rows(tc_product *p, tc_val k0, tc_val k1, int size) {
+static inline tc_val whole_rows(tc_matmul_emitter *p, tc_val k0, tc_val k1, int size) {
   return sub(p->s, k1, tc_build_bin(&p->s->e, TC_IR_REM, sub(p->s, k1, k0), i64(p->s, size)));
 }
-static inline void ask_for(tc_product *p, const tc_product_asked *x, tc_val column) {
+static inline void ask_for(tc_matmul_emitter *p, const tc_matmul_prefetch *x, tc_val column) {
   tc_build_prefetch(&p->s->e, p->b.buf, add(p->s, x->at, times(p->s, column, x->apart)), true);
 }
 
 // ---- pack.c ----
 
 // Makes the panel the present one: its columns, and the mask of those that are there.
-void tc_product_enter_panel(tc_product *p, tc_val panel);
+void tc_matmul_enter_panel(tc_matmul_emitter *p, tc_val panel);
 // `lanes` columns of b at row k, from the present panel.
-tc_val tc_product_load_b(tc_product *p, tc_val k);
+tc_val tc_matmul_load_b(tc_matmul_emitter *p, tc_val k);
 // Asks for a panel's columns of row k of b, which lies along them, from `column` on; far: to the
 // second-level cache.
-void tc_product_ask_for_b(tc_product *p, tc_val k, tc_val column, bool far);
+void tc_matmul_prefetch_b(tc_matmul_emitter *p, tc_val k, tc_val column, bool far);
 // A block of columns of b that lies along k, from step k and element `from` of its first column:
-// read along k and turned. Its rows are made by tc_product_turned_row. ask: what is asked for
+// read along k and turned. Its rows are made by tc_matmul_transposed_row. ask: what is asked for
 // meanwhile, or NULL.
-void tc_product_load_turned(tc_product *p, tc_val k, tc_val from, tc_val *v, int size, const tc_product_asked *ask);
+void tc_matmul_load_transposed(tc_matmul_emitter *p, tc_val k, tc_val from, tc_val *v, int size, const tc_matmul_prefetch *ask);
 // Row i of those that v, a vector of a turned block, holds.
-tc_val tc_product_turned_row(tc_product *p, tc_val v, int i);
+tc_val tc_matmul_transposed_row(tc_matmul_emitter *p, tc_val v, int i);
 // Half i of each word, a bf16, as a float, of which that is the upper half.
-tc_val tc_product_half_of(tc_product *p, tc_val word, int i);
+tc_val tc_matmul_half_of(tc_matmul_emitter *p, tc_val word, int i);
 // The unit's columns of b, rows k0 to k1 of the chunk.
-void tc_product_pack(tc_product *p, const tc_product_unit *u);
+void tc_matmul_pack(tc_matmul_emitter *p, const tc_matmul_unit *u);
 // Rows `row` to `last` of a in tiles of `rows`, where by.pack_a or by.widen_a says so.
-void tc_product_pack_a(tc_product *p, int rows, tc_val row, tc_val last, const tc_product_unit *u);
+void tc_matmul_pack_a(tc_matmul_emitter *p, int rows, tc_val row, tc_val last, const tc_matmul_unit *u);
 
 // ---- micro_kernel.c ----
 
 // Where row i of them begins, in memory or among the packed; how far from there k is; and the
 // element at the sum of both.
-tc_val tc_product_row_of_a(tc_product *p, const tc_product_rows *r, int i);
-tc_val tc_product_in_row_of_a(tc_product *p, const tc_product_rows *r, tc_val k);
-tc_val tc_product_load_a(tc_product *p, tc_val at);
+tc_val tc_matmul_row_of_a(tc_matmul_emitter *p, const tc_matmul_rows *r, int i);
+tc_val tc_matmul_in_row_of_a(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val k);
+tc_val tc_matmul_load_a(tc_matmul_emitter *p, tc_val at);
 // Adds k0 to k1 to the accumulators, of the present panel.
-void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc);
+void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val *acc);
 // Sums of a chain's steps k0 to k1, rows x lanes at the present panel. so_far: whether those before
 // k0 are in memory; TC_NONE: no.
-void tc_product_sum(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far, tc_val *acc);
+void tc_matmul_sum(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val so_far, tc_val *acc);
 // Adds n vectors, the results of the chain that begins at step `chain`, to those of the chains
 // before, which are in memory at `at`, `apart` elements apart.
-void tc_product_end_chain(tc_product *p, tc_val chain, tc_val at, int apart, const tc_val *acc, int n);
+void tc_matmul_end_chain(tc_matmul_emitter *p, tc_val chain, tc_val at, int apart, const tc_val *acc, int n);
 // rows x lanes elements, at the present panel, and what follows them. so_far: as above.
-void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far);
+void tc_matmul_multiply(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val so_far);
 // What follows `rows` rows at the present panel, whose sums over all of k are in memory.
-void tc_product_finish_rows(tc_product *p, tc_val row, int rows, tc_val sums);
+void tc_matmul_finish_rows(tc_matmul_emitter *p, tc_val row, int rows, tc_val sums);
 // The unit's rows by its panels, at its chunk.
-void tc_product_multiply_unit(tc_product *p, const tc_product_unit *u);
+void tc_matmul_multiply_unit(tc_matmul_emitter *p, const tc_matmul_unit *u);
 
 // ---- gemv.c ----
 
 // All rows by the unit's panels of b, where by.turn or by.stream says so, or by.once of chunks.
-void tc_product_multiply_few(tc_product *p, const tc_product_unit *u);
+void tc_matmul_multiply_few(tc_matmul_emitter *p, const tc_matmul_unit *u);
 
 #endif

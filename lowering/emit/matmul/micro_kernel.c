@@ -31,7 +31,7 @@ typedef struct tiles {
 // What follows the product, at the present panel and one row. What it reads, unless that is asked
 // for as the tile is multiplied (find_read), is asked for where the tile above ends: in a step of
 // GPT-2's training 2 % of the time.
-static void finish_row(tc_product *p, tc_val row, tc_val sum) {
+static void finish_row(tc_matmul_emitter *p, tc_val row, tc_val sum) {
   tc_emit_ctx *s = p->s;
   tc_emit_enter(s);
   s->at[TC_RANGE_F] = row;
@@ -44,7 +44,7 @@ static void finish_row(tc_product *p, tc_val row, tc_val sum) {
   tc_emit_leave(s);
 }
 
-void tc_product_finish_rows(tc_product *p, tc_val row, int rows, tc_val sums) {
+void tc_matmul_finish_rows(tc_matmul_emitter *p, tc_val row, int rows, tc_val sums) {
   tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, rows), 1);
   int tile = !p->chains ? p->sums : tc_chain_groups(p->of.k) ? p->groups : p->totals;
   finish_row(p, add(p->s, row, i), load_tile(p, tile, add(p->s, sums, times(p->s, i, p->by.lanes))));
@@ -54,7 +54,7 @@ void tc_product_finish_rows(tc_product *p, tc_val row, int rows, tc_val sums) {
 // ---- multiplying ----
 
 // The index's value where the range has this one.
-static tc_val at_range(tc_product *p, const tc_index *x, uint8_t range, tc_val value) {
+static tc_val at_range(tc_matmul_emitter *p, const tc_index *x, uint8_t range, tc_val value) {
   tc_emit_ctx *s = p->s;
   tc_val outer = s->at[range];
   bool bound = s->bound[range];
@@ -64,7 +64,7 @@ static tc_val at_range(tc_product *p, const tc_index *x, uint8_t range, tc_val v
   return at;
 }
 
-tc_val tc_product_row_of_a(tc_product *p, const tc_product_rows *r, int i) {
+tc_val tc_matmul_row_of_a(tc_matmul_emitter *p, const tc_matmul_rows *r, int i) {
   tc_val constant = i64(p->s, i);
   if (p->by.widen_a) return add(p->s, r->packed, i64(p->s, i * p->a_pitch));
   if (p->by.pack_a) return add(p->s, r->packed, constant);
@@ -72,75 +72,75 @@ tc_val tc_product_row_of_a(tc_product *p, const tc_product_rows *r, int i) {
   return add(p->s, add(p->s, p->a.at, times(p->s, r->row, p->a.row)), i64(p->s, i * p->a.row));
 }
 
-tc_val tc_product_in_row_of_a(tc_product *p, const tc_product_rows *r, tc_val k) {
+tc_val tc_matmul_in_row_of_a(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val k) {
   if (p->by.pack_a || p->by.widen_a) return times(p->s, sub(p->s, k, r->k0), p->by.pack_a ? r->n : 1);
   return times(p->s, k, p->step * p->a.col);
 }
 
-tc_val tc_product_load_a(tc_product *p, tc_val at) {
+tc_val tc_matmul_load_a(tc_matmul_emitter *p, tc_val at) {
   if (p->by.pack_a || p->by.widen_a) return tc_build_raw(E, TC_IR_LOAD, p->packed_type, 1, at, TC_NONE, TC_NONE, p->packed_a);
   if (p->step > 1) return tc_build_load_words(E, p->a.buf, at, 1, TC_NONE);
   return tc_build_cast(E, tc_build_raw(E, TC_IR_LOAD, p->a.type, 1, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
 }
 
-static tc_val sums_of(tc_product *p, const tc_product_rows *r, int i) {
+static tc_val sums_of(tc_matmul_emitter *p, const tc_matmul_rows *r, int i) {
   return add(p->s, r->sums, i64(p->s, i * p->by.lanes));
 }
 
 // Elements of the next panel that a tile of rows asks for at each k: the unit's tiles ask for all
 // of it. Read when it is needed, a panel would hold up the first tile; so it comes while this one
 // is multiplied.
-static int64_t share_of(const tc_product *p) {
+static int64_t share_of(const tc_matmul_emitter *p) {
   return tc_ceil_div(p->by.lanes, p->by.unit_tiles);
 }
 
 // Asks for a row of a panel PACKED_AHEAD rows behind the one at `at`: it comes from the
 // second-level cache.
-static void ask_ahead_in_panel(tc_product *p, int buf, tc_val at) {
+static void ask_ahead_in_panel(tc_matmul_emitter *p, int buf, tc_val at) {
   for (int i = 0; i < p->by.lanes; i += line_of(p->acc)) prefetch(p, buf, add(p->s, at, i64(p->s, PACKED_AHEAD * p->by.lanes + i)));
 }
 
 // Word k of the present panel where that lies in memory as words.
-static tc_val load_words(tc_product *p, tc_val k) {
+static tc_val load_words(tc_matmul_emitter *p, tc_val k) {
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, p->s->at[TC_RANGE_K], p->b.col));
   if (p->by.tiles > 1) ask_ahead_in_panel(p, p->b.buf, at);
   return tc_build_raw(E, TC_IR_LOAD, TC_I32, p->by.lanes, at, TC_NONE, TC_NONE, p->b.buf);
 }
 
 // A row of a packed panel, which stays in the first-level cache where it serves tile after tile.
-static tc_val load_packed(tc_product *p, tc_val at) {
+static tc_val load_packed(tc_matmul_emitter *p, tc_val at) {
   if (!p->by.by_panel) ask_ahead_in_panel(p, p->packed, at);
   return tc_build_raw(E, TC_IR_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->packed);
 }
 
 // Row k of b at the present panel, as it is multiplied. word: of which two rows are halves, the
 // first at an even k.
-static tc_val row_of_b(tc_product *p, const tc_product_unit *u, tc_val panel, tc_val k, bool even, tc_val *word) {
+static tc_val row_of_b(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val panel, tc_val k, bool even, tc_val *word) {
   if (p->by.pack) {
     tc_val packed = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * p->by.lanes);
     return load_packed(p, add(p->s, packed, times(p->s, sub(p->s, k, u->k0), p->by.lanes)));
   }
-  if (!p->b.words) return tc_product_load_b(p, k);
+  if (!p->b.words) return tc_matmul_load_b(p, k);
   if (!p->halves || even) *word = load_words(p, k);
-  return p->halves ? tc_product_half_of(p, *word, !even) : *word;
+  return p->halves ? tc_matmul_half_of(p, *word, !even) : *word;
 }
 
 typedef struct lhs {
-  tc_product *p;
+  tc_matmul_emitter *p;
   const tc_val *a;  // where each row begins
   tc_val in_a;  // how far from there k is
 } lhs;
 
 static tc_val load_lhs(void *of, int row) {
   const lhs *x = of;
-  return tc_product_load_a(x->p, add(x->p->s, x->a[row], x->in_a));
+  return tc_matmul_load_a(x->p, add(x->p->s, x->a[row], x->in_a));
 }
 
 // Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k
 // is.
-static void accumulate_row(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val w, tc_val k, const tc_val *a, tc_val in_a,
+static void accumulate_row(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val w, tc_val k, const tc_val *a, tc_val in_a,
                            tc_val *acc) {
-  if (r->asked != TC_NONE) tc_product_ask_for_b(p, add(p->s, k, i64(p->s, p->by.chunk)), r->asked, true);
+  if (r->asked != TC_NONE) tc_matmul_prefetch_b(p, add(p->s, k, i64(p->s, p->by.chunk)), r->asked, true);
   if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p->s, r->ahead, times(p->s, sub(p->s, k, u->k0), share_of(p))));
   if (p->by.ask_apart) tc_build_prefetch(E, p->a.buf, add(p->s, add(p->s, a[0], in_a), i64(p->s, 2 * r->n - 1)), true);
   lhs rows = {p, a, in_a};
@@ -154,7 +154,7 @@ typedef struct pieces_of {
 
 // Asks for the part of the pieces from `from` on that falls to a turn of the innermost loop, at
 // step k: line by line, piece after piece, to the second-level cache.
-static void ask_by_turns(tc_product *p, const tc_factor *f, const pieces_of *x, tc_val from, const tc_product_unit *u, tc_val k) {
+static void ask_by_turns(tc_matmul_emitter *p, const tc_factor *f, const pieces_of *x, tc_val from, const tc_matmul_unit *u, tc_val k) {
   int64_t a_turn = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
   tc_val turn = tc_build_bin(E, TC_IR_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
   for (int i = 0; i < a_turn; i++) {
@@ -166,16 +166,16 @@ static void ask_by_turns(tc_product *p, const tc_factor *f, const pieces_of *x, 
 }
 
 // Asks for the next tile's rows of a.
-static void ask_for_rows(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val k) {
+static void ask_for_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val k) {
   pieces_of rows = {r->n, tc_ceil_div(p->by.chunk * p->step, line_of(p->a.type)), p->a.row};
-  ask_by_turns(p, &p->a, &rows, add(p->s, tc_product_row_of_a(p, r, r->n), times(p->s, u->k0, p->step)), u, k);
+  ask_by_turns(p, &p->a, &rows, add(p->s, tc_matmul_row_of_a(p, r, r->n), times(p->s, u->k0, p->step)), u, k);
 }
 
 // What of the panel that is packed next falls to a tile of rows: rows of b, or columns of one that
 // lies along k. On a Zen 4 at one thread, times as fast as one line of each row to the first-level
 // cache: 13x4096x4096 1.2, 16x4096x11008 1.3, 32x4096x4096 1.13, bf16 1.25; as fast as without of b
 // along k: 32x4096x4096 1.39, bf16 1.25, 48x768x3072 1.13, 128x768x3072 1.08.
-static pieces_of next_pieces(const tc_product *p) {
+static pieces_of next_pieces(const tc_matmul_emitter *p) {
   int line = line_of(p->b.type);
   int64_t rows = p->step * p->by.chunk, columns = p->by.lanes, shares = p->by.unit_tiles;
   if (p->b.col == 1) return (pieces_of){tc_ceil_div(rows, shares), tc_ceil_div(columns, line), p->b.row};
@@ -184,7 +184,7 @@ static pieces_of next_pieces(const tc_product *p) {
 
 // Asks for what follows the next tile of rows will read, a line of each tensor at a time and evenly
 // over the turns of the innermost loop, to the second-level cache.
-static void ask_for_read(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val k) {
+static void ask_for_read(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val k) {
   tc_emit_ctx *s = p->s;
   int64_t turns = tc_ceil_div(p->of.k, p->by.unroll), line = 64 / size_of(p), lines = tc_ceil_div(p->by.lanes, line);
   tc_val turn = tc_build_bin(E, TC_IR_DIV, sub(s, k, u->k0), i64(s, p->by.unroll));
@@ -195,11 +195,11 @@ static void ask_for_read(tc_product *p, const tc_product_rows *r, const tc_produ
   for (int i = 0; i < p->n_read; i++) tc_build_prefetch(E, p->read[i], at, true);
 }
 
-void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc) {
+void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val *acc) {
   tc_emit_ctx *s = p->s;
   tc_val a[32], segment = TC_NONE, in_a = TC_NONE, word = TC_NONE, k;
   bool pieces = p->a.segment < p->of.k, one_turn = !pieces && p->by.chunk == p->by.unroll && p->of.k % p->by.chunk == 0;
-  for (int i = 0; i < r->n; i++) a[i] = tc_product_row_of_a(p, r, i);
+  for (int i = 0; i < r->n; i++) a[i] = tc_matmul_row_of_a(p, r, i);
   if (pieces) {
     bool whole = !p->chains || p->chain % p->a.segment == 0;  // or a chain ends within a piece
     tc_val first = whole ? u->k0 : sub(s, u->k0, bin(s, TC_IR_REM, u->k0, i64(s, p->a.segment)));
@@ -219,13 +219,13 @@ void tc_product_accumulate(tc_product *p, const tc_product_rows *r, const tc_pro
   if (p->n_read) ask_for_read(p, r, u, k);
   for (int i = 0; i < p->by.unroll; i++) {
     tc_val row = add(p->s, k, tc_emit_i64(s, i)), w = row_of_b(p, u, panel, row, i % 2 == 0, &word);
-    accumulate_row(p, r, u, w, row, a, pieces ? add(p->s, in_a, tc_emit_i64(s, i * p->step * p->a.col)) : tc_product_in_row_of_a(p, r, row), acc);
+    accumulate_row(p, r, u, w, row, a, pieces ? add(p->s, in_a, tc_emit_i64(s, i * p->step * p->a.col)) : tc_matmul_in_row_of_a(p, r, row), acc);
   }
   if (!one_turn) end(p->s);
   if (pieces) end(p->s);
 }
 
-void tc_product_sum(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far, tc_val *acc) {
+void tc_matmul_sum(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val so_far, tc_val *acc) {
   tc_val zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), p->by.lanes);
   for (int i = 0; i < r->n; i++) acc[i] = tc_build_var(E, zero);
   if (so_far != TC_NONE) {
@@ -233,11 +233,11 @@ void tc_product_sum(tc_product *p, const tc_product_rows *r, const tc_product_un
     for (int i = 0; i < r->n; i++) tc_build_set(E, acc[i], load_tile(p, p->sums, sums_of(p, r, i)));
     end_if(p->s);
   }
-  tc_product_accumulate(p, r, u, panel, acc);
+  tc_matmul_accumulate(p, r, u, panel, acc);
 }
 
 // sum[i] += what is in the tile, where there is something, which goes back there.
-static void add_to_tile(tc_product *p, int tile, tc_val is_first, tc_val at, int apart, const tc_val *sum, int n) {
+static void add_to_tile(tc_matmul_emitter *p, int tile, tc_val is_first, tc_val at, int apart, const tc_val *sum, int n) {
   tc_emit_ctx *s = p->s;
   begin_if(p->s, tc_build_un(E, TC_IR_NOT, is_first));
   for (int i = 0; i < n; i++) {
@@ -248,7 +248,7 @@ static void add_to_tile(tc_product *p, int tile, tc_val is_first, tc_val at, int
   for (int i = 0; i < n; i++) store(p->s, tile, add(s, at, i64(s, i * apart)), sum[i]);
 }
 
-void tc_product_end_chain(tc_product *p, tc_val chain, tc_val at, int apart, const tc_val *acc, int n) {
+void tc_matmul_end_chain(tc_matmul_emitter *p, tc_val chain, tc_val at, int apart, const tc_val *acc, int n) {
   tc_emit_ctx *s = p->s;
   tc_val zero = i64(s, 0), group = i64(s, TC_CHAIN_GROUP), next = add(s, chain, i64(s, p->chain));
   bool groups = tc_chain_groups(p->of.k);
@@ -260,34 +260,34 @@ void tc_product_end_chain(tc_product *p, tc_val chain, tc_val at, int apart, con
 }
 
 // The present panel's sums over all of k, which is not in chunks, chain by chain.
-static void sum_chains(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val *acc) {
+static void sum_chains(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val *acc) {
   tc_emit_ctx *s = p->s;
-  tc_product_rows rows = *r;
-  tc_product_unit part = *u;
+  tc_matmul_rows rows = *r;
+  tc_matmul_unit part = *u;
   part.k0 = loop(s, u->k0, u->k1, p->chain), part.k1 = end_of_chain(p, part.k0, u->k1);
   if (r->ahead != TC_NONE) rows.ahead = add(s, r->ahead, times(s, sub(s, part.k0, u->k0), share_of(p)));
-  tc_product_sum(p, &rows, &part, panel, TC_NONE, acc);
-  tc_product_end_chain(p, part.k0, r->sums, p->by.lanes, acc, r->n);
+  tc_matmul_sum(p, &rows, &part, panel, TC_NONE, acc);
+  tc_matmul_end_chain(p, part.k0, r->sums, p->by.lanes, acc, r->n);
   end(s);
 }
 
 // The same of a chunk, and what follows the last one.
-static void sum_chunk(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far, tc_val *acc) {
+static void sum_chunk(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val so_far, tc_val *acc) {
   tc_emit_ctx *s = p->s;
   bool waits = p->by.chunk < p->chain;  // for the chain's other chunks
   tc_val ends = bin(s, TC_IR_EQ, u->k1, u->chain_end);
-  tc_product_sum(p, r, u, panel, waits ? so_far : TC_NONE, acc);
+  tc_matmul_sum(p, r, u, panel, waits ? so_far : TC_NONE, acc);
   if (waits) {
     begin_if(p->s, tc_build_un(E, TC_IR_NOT, ends));
     for (int i = 0; i < r->n; i++) store(p->s, p->sums, sums_of(p, r, i), acc[i]);
     end_if(p->s);
     begin_if(p->s, ends);
   }
-  tc_product_end_chain(p, u->chain, r->sums, p->by.lanes, acc, r->n);
+  tc_matmul_end_chain(p, u->chain, r->sums, p->by.lanes, acc, r->n);
   if (waits) end_if(p->s);
 }
 
-void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_product_unit *u, tc_val panel, tc_val so_far) {
+void tc_matmul_multiply(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val so_far) {
   tc_emit_ctx *s = p->s;
   tc_val acc[32];
   if (p->chains && p->chunks)
@@ -295,33 +295,33 @@ void tc_product_multiply(tc_product *p, const tc_product_rows *r, const tc_produ
   else if (p->chains)
     sum_chains(p, r, u, panel, acc);
   else
-    tc_product_sum(p, r, u, panel, so_far, acc);
+    tc_matmul_sum(p, r, u, panel, so_far, acc);
   if (p->direct) {
     for (int i = 0; i < r->n; i++) finish_row(p, add(p->s, r->row, tc_emit_i64(s, i)), acc[i]);
     return;
   }
   for (int i = 0; i < r->n && !p->chains; i++) store(p->s, p->sums, sums_of(p, r, i), acc[i]);
   if (p->chunks) begin_if(p->s, tc_build_bin(E, TC_IR_EQ, u->k1, tc_emit_i64(s, p->of.k)));
-  tc_product_finish_rows(p, r->row, r->n, r->sums);
+  tc_matmul_finish_rows(p, r->row, r->n, r->sums);
   if (p->chunks) end_if(p->s);
 }
 
 // What the tiles of a unit share at a panel: the sums' place in a tile of rows, and whether there
 // are any yet.
-static void multiply_panel(tc_product *p, tc_product_rows r, const tc_product_unit *u, tc_val panel) {
+static void multiply_panel(tc_matmul_emitter *p, tc_matmul_rows r, const tc_matmul_unit *u, tc_val panel) {
   tc_val so_far = p->chunks ? tc_build_bin(E, TC_IR_NE, u->k0, u->chain) : TC_NONE;
   if (p->chunks) {
     int64_t row = p->by.by_panel ? p->by.lanes : p->by.unit_panels * p->by.lanes;
     int64_t column = p->by.by_panel ? p->by.unit_tiles * p->by.rows * p->by.lanes : (int64_t)r.n * p->by.lanes;
     r.sums = add(p->s, times(p->s, sub(p->s, r.row, u->row), row), times(p->s, sub(p->s, panel, u->p0), column));
   }
-  tc_product_multiply(p, &r, u, panel, so_far);
+  tc_matmul_multiply(p, &r, u, panel, so_far);
 }
 
 // What is packed next, of the next chunk or of the next unit's columns, is asked for while this is
 // multiplied, each tile of rows its pieces. Where those begin for the tile and the present panel;
 // TC_NONE: nothing is asked for.
-static tc_val next_of(tc_product *p, const tc_product_rows *r, const tc_product_unit *u) {
+static tc_val next_of(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u) {
   bool rows = p->b.col == 1, columns = p->b.row == 1 && !p->b.panel;
   if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > ASKING_ROWS || p->units) return TC_NONE;
   tc_val tile = tc_build_bin(E, TC_IR_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n)), first = times(p->s, tile, next_pieces(p).n);
@@ -335,14 +335,14 @@ static tc_val next_of(tc_product *p, const tc_product_rows *r, const tc_product_
 }
 
 // Tiles `from` to `to`, all of `rows` rows, the first of which is at tile * rows + before.
-static tiles tiles_at(tc_product *p, int rows, int64_t before, tc_val from, tc_val to) {
+static tiles tiles_at(tc_matmul_emitter *p, int rows, int64_t before, tc_val from, tc_val to) {
   tc_val constant = i64(p->s, before);
   return (tiles){rows, add(p->s, times(p->s, from, rows), constant), add(p->s, times(p->s, to, rows), constant)};
 }
 
 // The unit's rows. Where their number is an argument: as many whole tiles as there are, then of
 // half as many rows, then rows. Returns how many.
-static int tiles_of(tc_product *p, const tc_product_unit *u, tiles *of) {
+static int tiles_of(tc_matmul_emitter *p, const tc_matmul_unit *u, tiles *of) {
   int n = 0;
   if (!p->units) {
     tc_val tall = i64(p->s, p->by.tall);
@@ -363,7 +363,7 @@ static int tiles_of(tc_product *p, const tc_product_unit *u, tiles *of) {
 }
 
 // Tiles: each over the unit's panels, or each panel over those that are there.
-static void multiply_tiles(tc_product *p, const tiles *t, const tc_product_unit *u) {
+static void multiply_tiles(tc_matmul_emitter *p, const tiles *t, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   int rows = t->rows;
   tc_val first = t->first, last = t->last;
@@ -372,11 +372,11 @@ static void multiply_tiles(tc_product *p, const tiles *t, const tc_product_unit 
     first = loop(p->s, first, last, p->by.a_tiles * rows);
     last = tc_build_bin(E, TC_IR_MIN, last, add(p->s, first, tc_emit_i64(s, p->by.a_tiles * rows)));
   }
-  tc_product_pack_a(p, rows, first, last, u);
-  tc_product_rows r = {.n = rows, .sums = tc_emit_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+  tc_matmul_pack_a(p, rows, first, last, u);
+  tc_matmul_rows r = {.n = rows, .sums = tc_emit_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
   if (!p->by.by_panel) r.row = loop(p->s, first, last, rows);
   tc_val panel = loop(p->s, u->p0, u->p1, 1);
-  tc_product_enter_panel(p, panel);
+  tc_matmul_enter_panel(p, panel);
   if (p->by.by_panel) r.row = loop(p->s, first, last, rows);
   if (packs) r.packed = times(p->s, sub(p->s, r.row, first), p->a_pitch);
   r.next = next_of(p, &r, u);
@@ -387,9 +387,9 @@ static void multiply_tiles(tc_product *p, const tiles *t, const tc_product_unit 
 }
 
 // The same tiles at one panel, of a b that lies in panels.
-static void multiply_rows(tc_product *p, const tiles *t, const tc_product_unit *u, tc_val panel) {
+static void multiply_rows(tc_matmul_emitter *p, const tiles *t, const tc_matmul_unit *u, tc_val panel) {
   tc_emit_ctx *s = p->s;
-  tc_product_rows r = {
+  tc_matmul_rows r = {
       .n = t->rows, .row = loop(p->s, t->first, t->last, t->rows), .sums = tc_emit_i64(s, 0), .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
   if (p->by.tiles == 1) {  // one stream over the unit's panels, which the processor follows
     multiply_panel(p, r, u, panel);
@@ -404,16 +404,16 @@ static void multiply_rows(tc_product *p, const tiles *t, const tc_product_unit *
 }
 
 // Panel by panel, each of which stays in the cache for all the unit's rows.
-static void multiply_panels(tc_product *p, const tc_product_unit *u) {
+static void multiply_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tiles of[MOST_HEIGHTS];
   tc_val panel = loop(p->s, u->p0, u->p1, 1);
-  tc_product_enter_panel(p, panel);
+  tc_matmul_enter_panel(p, panel);
   int n = tiles_of(p, u, of);
   for (int i = 0; i < n; i++) multiply_rows(p, &of[i], u, panel);
   end(p->s);
 }
 
-void tc_product_multiply_unit(tc_product *p, const tc_product_unit *u) {
+void tc_matmul_multiply_unit(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tiles of[MOST_HEIGHTS];
   if (p->b.panel && !p->by.pack_a) {
     multiply_panels(p, u);

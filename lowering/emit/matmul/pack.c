@@ -15,7 +15,7 @@
 
 // ---- b, as it lies ----
 
-void tc_product_enter_panel(tc_product *p, tc_val panel) {
+void tc_matmul_enter_panel(tc_matmul_emitter *p, tc_val panel) {
   tc_emit_ctx *s = p->s;
   s->at[TC_RANGE_K] = times(p->s, panel, p->by.lanes);
   s->mask = TC_NONE;
@@ -23,7 +23,7 @@ void tc_product_enter_panel(tc_product *p, tc_val panel) {
 }
 
 // The present columns of b at element k, as in memory.
-static tc_val load_columns(tc_product *p, tc_val k) {
+static tc_val load_columns(tc_matmul_emitter *p, tc_val k) {
   tc_emit_ctx *s = p->s;
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, s->at[TC_RANGE_K], p->b.col));
   if (p->b.col == 1 || p->b.panel || s->lanes == 1) return tc_build_raw(E, TC_IR_LOAD, p->b.type, s->lanes, at, s->mask, TC_NONE, p->b.buf);
@@ -31,11 +31,11 @@ static tc_val load_columns(tc_product *p, tc_val k) {
   return tc_build_raw(E, TC_IR_GATHER, p->b.type, s->lanes, tc_build_splat(E, at, s->lanes), s->mask, TC_NONE, p->b.buf);
 }
 
-tc_val tc_product_load_b(tc_product *p, tc_val k) {
+tc_val tc_matmul_load_b(tc_matmul_emitter *p, tc_val k) {
   return made_of(p, k, tc_build_cast(E, load_columns(p, k), p->acc));
 }
 
-void tc_product_ask_for_b(tc_product *p, tc_val k, tc_val column, bool far) {
+void tc_matmul_prefetch_b(tc_matmul_emitter *p, tc_val k, tc_val column, bool far) {
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), column);
   for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) tc_build_prefetch(E, p->b.buf, add(p->s, at, i64(p->s, i)), far);
 }
@@ -43,11 +43,11 @@ void tc_product_ask_for_b(tc_product *p, tc_val k, tc_val column, bool far) {
 // ---- b along k, turned ----
 
 // Steps of k in a block that is turned.
-static int turned_steps(const tc_product *p, int size) {
+static int turned_steps(const tc_matmul_emitter *p, int size) {
   return turned_rows(p, size) / p->step;
 }
 
-void tc_product_load_turned(tc_product *p, tc_val k, tc_val from, tc_val *v, int size, const tc_product_asked *ask) {
+void tc_matmul_load_transposed(tc_matmul_emitter *p, tc_val k, tc_val from, tc_val *v, int size, const tc_matmul_prefetch *ask) {
   bool several = turned_rows(p, size) > size;
   from = add(p->s, from, times(p->s, k, p->step));
   for (int i = 0; i < size; i++) {
@@ -59,18 +59,18 @@ void tc_product_load_turned(tc_product *p, tc_val k, tc_val from, tc_val *v, int
   tc_build_turn(E, v, size);
 }
 
-static tc_val int_op(tc_product *p, tc_kir_op op, tc_val a, int64_t b) {
+static tc_val int_op(tc_matmul_emitter *p, tc_kir_op op, tc_val a, int64_t b) {
   return tc_build_bin(E, op, a, tc_build_const_i(E, TC_I32, b));
 }
 
-static tc_val float_of(tc_product *p, tc_val bits) {
+static tc_val float_of(tc_matmul_emitter *p, tc_val bits) {
   return tc_build_raw(E, TC_IR_BITCAST, TC_F32, tc_build_lanes(E, bits), bits, TC_NONE, TC_NONE, 0);
 }
 
 // Byte `at` of each word as a float. Or'd into one that ends in so many zeros it counts from there
 // on, which is taken away again, exactly: one operation less than shifting the byte to its place
 // and converting it. A signed byte counts from -128 where its sign is turned round.
-static tc_val byte_of(tc_product *p, tc_val word, int at) {
+static tc_val byte_of(tc_matmul_emitter *p, tc_val word, int at) {
   int shift = 8 * (at % 2);
   bool is_signed = p->b.type == TC_I8;
   int64_t start = shift ? 0x47000000 : 0x4B000000;  // 2^15, 2^23
@@ -79,13 +79,13 @@ static tc_val byte_of(tc_product *p, tc_val word, int at) {
   return tc_build_bin(E, TC_IR_SUB, float_of(p, bits), tc_build_const_f(E, TC_F32, (shift ? 0x1p15 : 0x1p23) + (is_signed ? 128 : 0)));
 }
 
-tc_val tc_product_half_of(tc_product *p, tc_val word, int i) {
+tc_val tc_matmul_half_of(tc_matmul_emitter *p, tc_val word, int i) {
   return float_of(p, i ? int_op(p, TC_IR_AND, word, -0x10000) : int_op(p, TC_IR_SHL, word, 16));
 }
 
-tc_val tc_product_turned_row(tc_product *p, tc_val v, int i) {
+tc_val tc_matmul_transposed_row(tc_matmul_emitter *p, tc_val v, int i) {
   switch (tc_tiling_transposed_as_one(p->b.type, p->acc)) {
-    case 2: return tc_product_half_of(p, v, i);
+    case 2: return tc_matmul_half_of(p, v, i);
     case 4: return byte_of(p, v, i);
     default: return v;
   }
@@ -94,26 +94,26 @@ tc_val tc_product_turned_row(tc_product *p, tc_val v, int i) {
 // ---- packing b ----
 
 // Step k + i of the block v, which begins at step k.
-static tc_val turned_step(tc_product *p, const tc_val *v, tc_val k, int i) {
+static tc_val turned_step(tc_matmul_emitter *p, const tc_val *v, tc_val k, int i) {
   int as_one = tc_tiling_transposed_as_one(p->b.type, p->acc);
   tc_val row[2];
   if (p->step > 1 && p->b.widened == TC_NONE) return v[i];
   for (int j = 0; j < p->step; j++) {
     int at = i * p->step + j;
-    row[j] = made_of(p, add(p->s, times(p->s, k, p->step), i64(p->s, at)), tc_product_turned_row(p, v[at / as_one], at % as_one));
+    row[j] = made_of(p, add(p->s, times(p->s, k, p->step), i64(p->s, at)), tc_matmul_transposed_row(p, v[at / as_one], at % as_one));
   }
   return p->step > 1 ? tc_build_words(E, row[0], row[1]) : row[0];
 }
 
 // The unit's panels up to p1, which are whole, turned up to row k1. All columns of a panel at once:
 // so many rows of memory are read side by side that waiting for one does not hold up the others.
-static void pack_turned(tc_product *p, const tc_product_unit *u, tc_val p1, tc_val k1, int size) {
+static void pack_turned(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p1, tc_val k1, int size) {
   int lanes = p->by.lanes, steps = turned_steps(p, size);
   tc_val v[64], panel = loop(p->s, u->p0, p1, 1);
   tc_val to = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes), from = add(p->s, p->b.at, times(p->s, panel, lanes * p->b.col));
   tc_val k = loop(p->s, u->k0, k1, steps), row = add(p->s, to, times(p->s, sub(p->s, k, u->k0), lanes));
   tc_val column = loop(p->s, i64(p->s, 0), i64(p->s, lanes), size);
-  tc_product_load_turned(p, k, add(p->s, from, times(p->s, column, p->b.col)), v, size, NULL);
+  tc_matmul_load_transposed(p, k, add(p->s, from, times(p->s, column, p->b.col)), v, size, NULL);
   p->s->lanes = size, p->s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), column);
   for (int i = 0; i < steps; i++) {
     store(p->s, p->packed, add(p->s, add(p->s, row, column), i64(p->s, i * lanes)), turned_step(p, v, k, i));
@@ -125,15 +125,15 @@ static void pack_turned(tc_product *p, const tc_product_unit *u, tc_val p1, tc_v
 }
 
 // Rows k0 to k1 of panels p0 to p1, a row at a time: along the columns, as they lie in memory.
-static void pack_rows(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool tiling) {
+static void pack_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool tiling) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes;
   tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes);
   tc_val panel = loop(p->s, p0, p1, 1);
-  tc_product_enter_panel(p, panel);
+  tc_matmul_enter_panel(p, panel);
   if (!tiling) s->mask = TC_NONE;
-  if (p->b.col == 1 && !tiling) tc_product_ask_for_b(p, add(p->s, k, tc_emit_i64(s, PACK_AHEAD)), s->at[TC_RANGE_K], false);
-  tc_val v = tc_product_load_b(p, k);
+  if (p->b.col == 1 && !tiling) tc_matmul_prefetch_b(p, add(p->s, k, tc_emit_i64(s, PACK_AHEAD)), s->at[TC_RANGE_K], false);
+  tc_val v = tc_matmul_load_b(p, k);
   store(p->s, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
   end(p->s);
   end(p->s);
@@ -141,21 +141,21 @@ static void pack_rows(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val
 
 // The same of pairs. Nests have no vectors of more than 64 lanes, of which the two rows of 32
 // columns are one.
-static void pack_pairs(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool tiling) {
+static void pack_pairs(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool tiling) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, width = TC_MIN(lanes, 32);
   tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes), first = times(p->s, k, 2), second = add(p->s, first, i64(p->s, 1));
   tc_val panel = loop(p->s, p0, p1, 1);
   to = add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes));
-  tc_product_enter_panel(p, panel);
+  tc_matmul_enter_panel(p, panel);
   if (p->b.col == 1 && !tiling)
-    for (int i = 0; i < 2; i++) tc_product_ask_for_b(p, add(p->s, first, i64(p->s, PACK_AHEAD + i)), s->at[TC_RANGE_K], false);
+    for (int i = 0; i < 2; i++) tc_matmul_prefetch_b(p, add(p->s, first, i64(p->s, PACK_AHEAD + i)), s->at[TC_RANGE_K], false);
   s->lanes = width;
   for (int from = 0; from < lanes; from += width) {
     s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), i64(p->s, from)), s->mask = TC_NONE;
     if (tiling) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
     bool plain = p->b.widened == TC_NONE;
-    tc_val v = plain ? load_columns(p, first) : tc_product_load_b(p, first), w = plain ? load_columns(p, second) : tc_product_load_b(p, second);
+    tc_val v = plain ? load_columns(p, first) : tc_matmul_load_b(p, first), w = plain ? load_columns(p, second) : tc_matmul_load_b(p, second);
     store(p->s, p->packed, add(p->s, to, i64(p->s, from)), tc_build_words(E, v, w));
   }
   s->lanes = lanes;
@@ -163,14 +163,14 @@ static void pack_pairs(tc_product *p, const tc_product_unit *u, tc_val p0, tc_va
   end(p->s);
 }
 
-static void pack_as_read(tc_product *p, const tc_product_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool tiling) {
+static void pack_as_read(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool tiling) {
   if (p->step > 1)
     pack_pairs(p, u, p0, p1, k0, k1, tiling);
   else
     pack_rows(p, u, p0, p1, k0, k1, tiling);
 }
 
-void tc_product_pack(tc_product *p, const tc_product_unit *u) {
+void tc_matmul_pack(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   int size = vector_lanes(p);
   tc_val whole = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, i64(p->s, p->of.n / p->by.lanes))), k = u->k0;
   if (p->b.row == 1 && size >= 4) {
@@ -185,7 +185,7 @@ void tc_product_pack(tc_product *p, const tc_product_unit *u) {
 
 // The tile of a whose first row is `row` after those at `from`, `rows` rows at one k, goes to `to`.
 // What is written beyond them is written over by the next k, or is padding.
-static void pack_a_tile(tc_product *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
+static void pack_a_tile(tc_matmul_emitter *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
   tc_val v[2];
   for (int i = 0; i < p->step; i++)
     v[i] = tc_build_raw(E, TC_IR_LOAD, p->a.type, tc_emit_power_for(rows, LANES), add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask,
@@ -195,7 +195,7 @@ static void pack_a_tile(tc_product *p, int rows, tc_val from, tc_val to, tc_val 
 
 // Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all
 // that are packed at a time are there, without a loop.
-static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, const tc_product_unit *u) {
+static void pack_columns_of_a(tc_matmul_emitter *p, int rows, tc_val row, tc_val last, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   int lanes = tc_emit_power_for(rows, LANES), all = (int)p->by.a_tiles * rows;
   tc_val numbers = tc_emit_numbers(p->s, TC_I64, lanes), many = sub(p->s, last, row);
@@ -221,7 +221,7 @@ static void pack_columns_of_a(tc_product *p, int rows, tc_val row, tc_val last, 
 }
 
 // Rows `row` to `last` of a, each along k as in memory, in the accumulators' type or as words.
-static void widen_a(tc_product *p, tc_val row, tc_val last, const tc_product_unit *u) {
+static void widen_a(tc_matmul_emitter *p, tc_val row, tc_val last, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   tc_val many = sub(p->s, u->k1, u->k0), whole = sub(p->s, many, tc_build_bin(E, TC_IR_REM, many, tc_emit_i64(s, WIDENED)));
   tc_val i = loop(p->s, row, last, 1), to = times(p->s, sub(p->s, i, row), p->a_pitch);
@@ -239,7 +239,7 @@ static void widen_a(tc_product *p, tc_val row, tc_val last, const tc_product_uni
   end(p->s);
 }
 
-void tc_product_pack_a(tc_product *p, int rows, tc_val row, tc_val last, const tc_product_unit *u) {
+void tc_matmul_pack_a(tc_matmul_emitter *p, int rows, tc_val row, tc_val last, const tc_matmul_unit *u) {
   if (p->by.pack_a) pack_columns_of_a(p, rows, row, last, u);
   if (p->by.widen_a) widen_a(p, row, last, u);
 }
