@@ -20,7 +20,7 @@ static bool take_terms(tc_index *x, uint8_t r, tc_index *taken) {
 
 // The left operand's terms: rows by one stride or scattered, k by one stride or in segments of
 // whole strides.
-static bool take_pieces(tc_index *x, int64_t k, tc_factor *f) {
+static bool take_pieces(tc_index *x, int64_t k, tc_strided_operand *f) {
   if (!take_terms(x, TC_RANGE_F, &f->rows) || !take_terms(x, TC_RANGE_K0, &f->segments)) return false;
   tc_index one = f->rows, in = tc_ix_const(0);
   f->scattered = !tc_ix_take_stride(&one, TC_RANGE_F, &f->row);
@@ -44,7 +44,7 @@ static bool take_pieces(tc_index *x, int64_t k, tc_factor *f) {
 
 // The right operand's columns where they lie in panels: col % panel + col / panel * (panel *
 // stride).
-static bool take_panels(tc_index *x, uint8_t col, tc_factor *f) {
+static bool take_panels(tc_index *x, uint8_t col, tc_strided_operand *f) {
   tc_index base = *x, columns;
   if (!take_terms(&base, col, &columns) || columns.n != 2) return false;
   const tc_term *in = &columns.term[columns.term[0].div != 1], *over = &columns.term[columns.term[0].div == 1];
@@ -59,7 +59,7 @@ static bool take_panels(tc_index *x, uint8_t col, tc_factor *f) {
 
 // The right operand where its panels are of pairs along k: row % 2 + row / 2 * (2 * panel) + col %
 // panel * 2 + col / panel * (panel * stride).
-static bool take_words(tc_index *x, uint8_t row, uint8_t col, tc_factor *f) {
+static bool take_words(tc_index *x, uint8_t row, uint8_t col, tc_strided_operand *f) {
   tc_index base = *x, rows, columns;
   if (!take_terms(&base, row, &rows) || !take_terms(&base, col, &columns) || rows.n != 2 || columns.n != 2) return false;
   const tc_term *one = &rows.term[rows.term[0].div != 1], *pair = &rows.term[rows.term[0].div == 1];
@@ -73,14 +73,14 @@ static bool take_words(tc_index *x, uint8_t row, uint8_t col, tc_factor *f) {
   return true;
 }
 
-static bool take_right(tc_index *x, uint8_t row, uint8_t col, tc_factor *f) {
+static bool take_right(tc_index *x, uint8_t row, uint8_t col, tc_strided_operand *f) {
   if (f->type == TC_BF16 && take_words(x, row, col, f)) return true;
   return tc_ix_take_stride(x, row, &f->row) && (tc_ix_take_stride(x, col, &f->col) || take_panels(x, col, f));
 }
 
 // From element idx of node *n to the tensor in memory: through views and, for a right factor,
 // through what the product makes of it.
-static bool follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, tc_factor *f) {
+static bool follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, tc_strided_operand *f) {
   tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
   memcpy(here, idx, sizeof here);
   f->widened = TC_NONE;
@@ -100,7 +100,7 @@ static bool follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, tc_fa
   return true;
 }
 
-bool tc_factor_find(tc_emit_ctx *s, uint32_t node, int k, uint8_t row, uint8_t col, tc_factor *f) {
+bool tc_strided_operand_find(tc_emit_ctx *s, uint32_t node, int k, uint8_t row, uint8_t col, tc_strided_operand *f) {
   const tc_gnode *x = &s->g->node[node];
   const tc_dims *d = &x->shape->d;
   uint32_t n = x->in[k];

@@ -7,7 +7,7 @@
 
 // Element base + row * row_stride + column * col_stride. The left one may lie in pieces, as windows
 // and moved axes do: base + rows(row) + segments(k) + (k % segment) * col_stride.
-typedef struct tc_factor {
+typedef struct tc_strided_operand {
   int buf;
   tc_type type;
   tc_index base;  // over A and arguments
@@ -23,11 +23,11 @@ typedef struct tc_factor {
   uint32_t node;  // the operand, and its position over A, K0 and K
   tc_index position[TC_MAX_RANK];
   tc_val at;  // base of the present batch
-} tc_factor;
+} tc_strided_operand;
 
 // Finds operand k of the product; its rows follow range row and its columns range col, of which K0
 // is the one summed over. False if it must be stored first, which the expansion then says.
-bool tc_factor_find(tc_emit_ctx *s, uint32_t node, int k, uint8_t row, uint8_t col, tc_factor *f);
+bool tc_strided_operand_find(tc_emit_ctx *s, uint32_t node, int k, uint8_t row, uint8_t col, tc_strided_operand *f);
 
 // An operand of rank 4, in memory through views: each axis by one stride from base, which is over
 // arguments alone.

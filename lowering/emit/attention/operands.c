@@ -23,7 +23,7 @@ enum { OF_QUERIES, OF_KEYS, OF_ROWS, OF_SCORES };  // [n, hq, l, e], [n, hkv, s,
 
 // Finds operand number k of the rows in memory, through views. columns: its elements side by side;
 // a row's may be left to be any distance apart.
-static bool find(tc_att *p, int k, int kind, int64_t columns, tc_att_factor *f) {
+static bool find(tc_att *p, int k, int kind, int64_t columns, tc_attention_operand *f) {
   tc_emit_ctx *s = p->s;
   uint32_t first = s->g->node[p->node].in[k], n = first;
   s->ext.of[TC_RANGE_K] = columns, s->ext.of[TC_RANGE_K0] = p->keys;

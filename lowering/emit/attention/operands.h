@@ -9,14 +9,14 @@
 #include "lowering/emit/shorthand.h"
 
 // An operand in memory: element at + row * stride + column, columns side by side.
-typedef struct tc_att_factor {
+typedef struct tc_attention_operand {
   int buf;
   tc_type type;
   tc_index base;  // over A and arguments
   int64_t stride, col;
   int run;  // columns, a power of two up to 16 bytes, that lie side by side wherever they begin at a multiple of their number, aligned
   tc_val at;
-} tc_att_factor;
+} tc_attention_operand;
 
 typedef struct tc_att {
   tc_emit_ctx *s;
@@ -27,7 +27,7 @@ typedef struct tc_att {
   int64_t a, f;  // heads, and rows of each
   int64_t parts, part_keys;  // of the keys, made apart on a GPU; 0: they are whole
   tc_type acc;
-  tc_att_factor q, k, v, dout, sums, delta, mask;
+  tc_attention_operand q, k, v, dout, sums, delta, mask;
   tc_val scale, n_keys, first_seen;
   // How a processor's kernel is blocked.
   int vector, lanes, unroll;  // lanes of a register, of a panel; steps of a product in one turn of its loop

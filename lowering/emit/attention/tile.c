@@ -11,11 +11,11 @@
 
 // ---- packing ----
 
-static tc_val load_narrow(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
+static tc_val load_narrow(tc_att *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes, tc_val mask) {
   return load(p->s, f->buf, f->type, lanes, add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), column), mask);
 }
 
-tc_val tc_att_load_part(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
+tc_val tc_att_load_part(tc_att *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes, tc_val mask) {
   return tc_build_cast(E, load_narrow(p, f, row, column, lanes, mask), p->acc);
 }
 
@@ -24,13 +24,13 @@ tc_val tc_att_column_mask(tc_att *p, int64_t from, int64_t columns, int lanes) {
 }
 
 // The same of a step of rows: one, or two as words, of which `there` has the bits that exist.
-static tc_val load_step(tc_att *p, const tc_att_factor *f, tc_val first, tc_val second, tc_val there, tc_val column, int lanes, tc_val mask) {
+static tc_val load_step(tc_att *p, const tc_attention_operand *f, tc_val first, tc_val second, tc_val there, tc_val column, int lanes, tc_val mask) {
   if (p->step == 1) return tc_att_load_part(p, f, first, column, lanes, mask);
   tc_val words = tc_build_words(E, load_narrow(p, f, first, column, lanes, mask), load_narrow(p, f, second, column, lanes, mask));
   return tc_build_bin(E, TC_IR_AND, words, there);
 }
 
-void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
+void tc_att_pack_rows(tc_att *p, const tc_attention_operand *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
                       tc_val start) {
   tc_val i = loop(p->s, i64(p->s, 0), count, 1), row = add(p->s, first, times(p->s, i, p->step)), to = add(p->s, start, times(p->s, i, pitch));
   tc_val next = TC_NONE, there = TC_NONE;
@@ -61,14 +61,14 @@ void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val co
 }
 
 // `lanes` words of row `row`, from step `column` on; mask: of their elements.
-static tc_val load_words(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask) {
+static tc_val load_words(tc_att *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes, tc_val mask) {
   tc_val at = add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), times(p->s, column, 2));
   return tc_build_load_words(E, f->buf, at, lanes, mask);
 }
 
 // A block of steps of columns of `size` keys: read along columns, turned in registers, stored along
 // keys. v: the steps, turned.
-static void turn_block(tc_att *p, const tc_att_factor *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask, int tile, tc_val to,
+static void turn_block(tc_att *p, const tc_attention_operand *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask, int tile, tc_val to,
                        tc_val by, tc_val *v) {
   for (int i = 0; i < size; i++) {
     tc_val row = least(p, plus(p, key, i), last);
@@ -79,7 +79,7 @@ static void turn_block(tc_att *p, const tc_att_factor *f, tc_val key, tc_val las
   for (int i = 0; i < size; i++) store(p->s, tile, plus(p, to, (int64_t)i * p->lanes), v[i]);
 }
 
-void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
+void tc_att_turn_keys(tc_att *p, const tc_attention_operand *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
                       const tc_att_pairs *pairs) {
   int size = TC_MIN(p->vector, p->lanes);
   int64_t full = columns / size * size, padded = ceil_to(columns, size);
@@ -193,7 +193,7 @@ static void with_panel(tc_att *p, tc_att_side rows, int lanes, int panels, int64
   }
 }
 
-void tc_att_prefetch_row(tc_att *p, const tc_att_factor *f, tc_val row, int64_t n_rows, int64_t columns) {
+void tc_att_prefetch_row(tc_att *p, const tc_attention_operand *f, tc_val row, int64_t n_rows, int64_t columns) {
   tc_val at = add(p->s, f->at, times(p->s, least(p, row, i64(p->s, n_rows - 1)), f->stride));
   for (int64_t c = 0; c < columns; c += 64 / (int64_t)tc_type_bytes(f->type)) tc_build_prefetch(E, f->buf, plus(p, at, c), p->reads_keys);
 }

@@ -108,16 +108,16 @@ static inline tc_val only(tc_att *p, tc_val seen, tc_val v, double other) {
 tc_val tc_att_column_mask(tc_att *p, int64_t from, int64_t columns, int lanes);
 // `lanes` elements of row `row`, from column `column`, in the accumulators' type; those from
 // `columns` on are zeros.
-tc_val tc_att_load_part(tc_att *p, const tc_att_factor *f, tc_val row, tc_val column, int lanes, tc_val mask);
+tc_val tc_att_load_part(tc_att *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes, tc_val mask);
 // `count` steps of rows, from row `first` on, into a tile from element `start` on, `pitch` apart;
 // past `last` the last row again.
-void tc_att_pack_rows(tc_att *p, const tc_att_factor *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
+void tc_att_pack_rows(tc_att *p, const tc_attention_operand *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
                       tc_val start);
 // The panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, `from` being a panel's first: step
 // c of a key's columns at panel * columns * lanes + c * lanes + key % lanes. Past k1 the last key
 // again: nobody looks there. by: a factor, or TC_NONE. pairs: whose sums of keys and `top` are
 // made, or NULL.
-void tc_att_turn_keys(tc_att *p, const tc_att_factor *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
+void tc_att_turn_keys(tc_att *p, const tc_attention_operand *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
                       const tc_att_pairs *pairs);
 
 // ---- products ----
@@ -127,7 +127,7 @@ void tc_att_clear(tc_att *p, int rows, int lanes, tc_val *acc);
 // acc[i] += sum over k, from .. to - 1, of a(i, k) * b(k).
 void tc_att_multiply(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side b, tc_val from, tc_val to, tc_val *acc);
 // Asks for a row of an operand, the last one of `n_rows` where it lies past that.
-void tc_att_prefetch_row(tc_att *p, const tc_att_factor *f, tc_val row, int64_t n_rows, int64_t columns);
+void tc_att_prefetch_row(tc_att *p, const tc_attention_operand *f, tc_val row, int64_t n_rows, int64_t columns);
 static inline void prefetch_query(tc_att *p, const tc_att_ahead *x, tc_val i) {
   if (x->queries) tc_att_prefetch_row(p, &p->q, add(p->s, x->row, i), p->f, p->e);
 }

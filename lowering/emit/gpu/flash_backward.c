@@ -88,7 +88,7 @@ typedef struct kept {
   tc_val greatest, log, delta;
 } kept;
 
-static tc_val keep(tc_flash *p, const tc_att_factor *f, tc_val row, int64_t column, tc_val there, bool scores) {
+static tc_val keep(tc_flash *p, const tc_attention_operand *f, tc_val row, int64_t column, tc_val there, bool scores) {
   tc_emit_ctx *s = p->at.s;
   tc_val at = plus(&p->at, add(s, f->at, times(s, row, f->stride)), column);
   tc_val v = tc_build_raw(&s->e, TC_IR_GATHER, f->type, p->threads, tc_flash_splat(p, at), there, TC_NONE, f->buf);

@@ -22,7 +22,7 @@ typedef struct tc_flash_tiling {
 // Rows of an operand in the block's memory, an odd number of 16-byte chunks apart, so that those of
 // 8 rows lie in different banks. What is not there is zeros.
 typedef struct tc_flash_tile {
-  const tc_att_factor *of;
+  const tc_attention_operand *of;
   int64_t columns;
   int rows, stages;
   int64_t width, pitch, stage;  // elements: of a row, filled; from row to row; from stage to stage
@@ -135,7 +135,8 @@ void tc_flash_backward(tc_flash *p);
 // ---- flash_stage.c ----
 
 // by_rows: the product reads rows; by_columns: sums add up columns.
-void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_att_factor *of, int64_t columns, int rows, int stages, bool by_rows, bool by_columns);
+void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_attention_operand *of, int64_t columns, int rows, int stages, bool by_rows,
+                        bool by_columns);
 size_t tc_flash_tile_bytes(const tc_flash_tile *x);
 void tc_flash_tile_make(tc_flash *p, tc_flash_tile *x);
 // Brings rows first to limit - 1 of the present head, as many as there is room for, to the stage at

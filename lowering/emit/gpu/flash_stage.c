@@ -26,7 +26,7 @@ static int sums_run(const tc_flash *p, int64_t columns) {
   return run;
 }
 
-void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_att_factor *of, int64_t columns, int rows, int stages, bool by_rows,
+void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_attention_operand *of, int64_t columns, int rows, int stages, bool by_rows,
                         bool by_columns) {
   tc_type type = p->way->matrix ? of->type : p->at.acc;
   int wide = TC_GEMM_COPIED / (int)tc_type_bytes(type), sums = p->way->across * sums_run(p, columns);

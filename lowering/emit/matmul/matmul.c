@@ -54,7 +54,8 @@ static bool find_product(tc_matmul_emitter *p) {
   p->acc = tc_emit_compute_type(x->type);
   p->direct = n_stored == 1 && tc_emit_must_store(s, p->node);
   s->ext.of[TC_RANGE_K0] = p->of.k;
-  return tc_factor_find(s, p->node, 0, TC_RANGE_F, TC_RANGE_K0, &p->a) && tc_factor_find(s, p->node, 1, TC_RANGE_K0, TC_RANGE_K, &p->b);
+  return tc_strided_operand_find(s, p->node, 0, TC_RANGE_F, TC_RANGE_K0, &p->a) &&
+         tc_strided_operand_find(s, p->node, 1, TC_RANGE_K0, TC_RANGE_K, &p->b);
 }
 
 // Makes a step of k a pair of bf16 where the processor has an instruction for it, and the product
@@ -76,7 +77,7 @@ static bool choose_step(tc_matmul_emitter *p) {
   return false;
 }
 
-static tc_operand operand_of(const tc_matmul_emitter *p, const tc_factor *f) {
+static tc_operand operand_of(const tc_matmul_emitter *p, const tc_strided_operand *f) {
   tc_type type = p->step > 1 ? TC_I32 : f->words ? TC_BF16 : f->type;
   return (tc_operand){type, f->row, f->col, f->scattered, f->segment, f->panel};
 }

@@ -31,7 +31,7 @@ typedef struct tc_matmul_emitter {
   int packed, packed_a, sums, turned;  // tiles
   int totals, groups;  // likewise: what chains, and groups of chains, add up to
   int64_t a_pitch;  // elements of the packed or widened a for each row of its tiles
-  tc_factor a, b;
+  tc_strided_operand a, b;
   int n_read, read[TC_PRODUCT_READ];  // buffers with an element for each of the product, which what follows it reads from memory
 } tc_matmul_emitter;
 

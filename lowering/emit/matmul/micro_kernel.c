@@ -154,7 +154,7 @@ typedef struct pieces_of {
 
 // Asks for the part of the pieces from `from` on that falls to a turn of the innermost loop, at
 // step k: line by line, piece after piece, to the second-level cache.
-static void ask_by_turns(tc_matmul_emitter *p, const tc_factor *f, const pieces_of *x, tc_val from, const tc_matmul_unit *u, tc_val k) {
+static void ask_by_turns(tc_matmul_emitter *p, const tc_strided_operand *f, const pieces_of *x, tc_val from, const tc_matmul_unit *u, tc_val k) {
   int64_t a_turn = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
   tc_val turn = tc_build_bin(E, TC_IR_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
   for (int i = 0; i < a_turn; i++) {
