@@ -76,7 +76,7 @@
 #define MOST_ANY_ROWS 8
 // Rows and columns, at least, for bf16 to go by pairs: with fewer, reading the other factor is the work, in ways that packing would spoil. Of both as many, so
 // that a product and the turned one have the same bits.
-#define LEAST_PAIRED 16
+#define LEAST_WINOGRAD_DOT 16
 #define SPARE 4  // registers beside those that the model takes
 #define MOST_SCRATCH (16 << 20)  // bytes of a worker that a cut may want
 #define LATENESS 0.15  // of a unit: what the threads wait for the last one, since they are never equally fast
@@ -111,12 +111,12 @@ int64_t tc_tiling_panel(int64_t n, tc_type acc) {
 }
 
 bool tc_tiling_pairs(const tc_extent3 *of, tc_type left, tc_type right) {
-  bool large = TC_MIN(of->m, of->n) >= LEAST_PAIRED && of->k % 2 == 0;
+  bool large = TC_MIN(of->m, of->n) >= LEAST_WINOGRAD_DOT && of->k % 2 == 0;
   return left == TC_BF16 && right == TC_BF16 && large && tc_compiler_isa()->dots && !tc_options_get()->strict;
 }
 
 bool tc_tiling_halves(const tc_extent3 *of, tc_type right) {
-  return right == TC_BF16 && of->m < LEAST_PAIRED && of->k % 2 == 0;
+  return right == TC_BF16 && of->m < LEAST_WINOGRAD_DOT && of->k % 2 == 0;
 }
 
 int tc_tiling_transposed_as_one(tc_type type, tc_type acc) {

@@ -57,12 +57,13 @@
 
 #define E (&p->s->e)
 
-static bool goes_by_pairs(const tc_att *p, const tc_isa *isa) {
+static bool goes_by_pairs(const tc_attention_emitter *p, const tc_isa *isa) {
   bool may = isa->pairs && tc_winograd_allowed() && !p->backward && p->acc == TC_F32 && p->step == 1;
-  return may && p->vector == TC_ATT_PAIRED && p->e >= TC_ATT_PAIRED && p->rows >= LEAST_PAIRED_ROWS && p->keys >= LEAST_PAIRED_KEYS;
+  return may && p->vector == TC_ATTENTION_WINOGRAD_DOT && p->e >= TC_ATTENTION_WINOGRAD_DOT && p->rows >= LEAST_PAIRED_ROWS &&
+         p->keys >= LEAST_PAIRED_KEYS;
 }
 
-static void choose_key_blocks(tc_att *p) {
+static void choose_key_blocks(tc_attention_emitter *p) {
   const tc_isa *isa = tc_compiler_isa();
   int size = (int)tc_type_bytes(p->acc);
   bool pairs = p->q.type == TC_BF16 && isa->dots && !p->backward && p->f > FEW_ROWS && p->e % 2 == 0 && !tc_options_get()->strict;
@@ -71,16 +72,16 @@ static void choose_key_blocks(tc_att *p) {
   p->reads_keys = !p->backward && p->f <= READING_ROWS;
   p->vector = isa->vector_bytes / size;
   p->unroll = tc_tiling_unrolled();
-  p->lanes = TC_MIN(isa->registers / 8 * p->vector, TC_MAX_OF(tc_emit_lanes_for(p->keys), TC_ATT_STEP));
+  p->lanes = TC_MIN(isa->registers / 8 * p->vector, TC_MAX_OF(tc_emit_lanes_for(p->keys), TC_ATTENTION_STEP));
   p->block = p->e > LONG_HEAD ? KEYS / 2 : KEYS;  // of e alone, which sums without values have, too, and with the same bits
   if (p->backward) p->block /= 2;
   p->one_block = p->keys <= p->block;
   p->block = TC_MIN(p->block, ceil_to(p->keys, WIDEST));
   p->key_group = p->keys > TC_CHAIN_BLOCKS * p->block ? TC_CHAIN_BLOCKS * p->block : 0;
-  p->rows = (p->f + (p->f + TC_ATT_ROWS - 1) / TC_ATT_ROWS - 1) / ((p->f + TC_ATT_ROWS - 1) / TC_ATT_ROWS);
-  p->pitch = p->block + WIDEST + TC_ATT_STEP;
+  p->rows = (p->f + (p->f + TC_ATTENTION_ROWS - 1) / TC_ATTENTION_ROWS - 1) / ((p->f + TC_ATTENTION_ROWS - 1) / TC_ATTENTION_ROWS);
+  p->pitch = p->block + WIDEST + TC_ATTENTION_STEP;
   p->by_pairs = goes_by_pairs(p, isa);
-  p->row_scale = p->by_pairs ? exp2(round(log2(tc_att_units(p) / sqrt((double)p->e)) / 2)) : 1;
+  p->row_scale = p->by_pairs ? exp2(round(log2(tc_attention_units(p) / sqrt((double)p->e)) / 2)) : 1;
   int64_t state = ceil_to(p->ev, p->vector) * size, most_rows = p->one_block ? p->f : TC_MAX_OF(STATE_BYTES / state, p->rows);
   int64_t units = (WANTED_UNITS + p->a - 1) / p->a, rows = TC_MAX_OF((p->f + units - 1) / units, 8 * p->rows);
   p->row_block = ceil_to(TC_MIN(TC_MIN(most_rows, rows), p->f), p->rows);
@@ -88,43 +89,45 @@ static void choose_key_blocks(tc_att *p) {
 
 // ---- keys in place, and what is asked for ----
 
-// Keys `key` + first, + first + by, .. below `key` + TC_ATT_STEP, past `last` the last one, times
-// the query in TC_ATT_STEP lanes, added up across: lane i is of the i-th.
-static tc_val with_keys(tc_att *p, tc_att_side rows, int row, tc_val key, tc_val last, int first, int by) {
-  if (by < TC_ATT_STEP)
+// Keys `key` + first, + first + by, .. below `key` + TC_ATTENTION_STEP, past `last` the last one, times
+// the query in TC_ATTENTION_STEP lanes, added up across: lane i is of the i-th.
+static tc_val with_keys(tc_attention_emitter *p, tc_attention_side rows, int row, tc_val key, tc_val last, int first, int by) {
+  if (by < TC_ATTENTION_STEP)
     return tc_build_halve(E, with_keys(p, rows, row, key, last, first, 2 * by), with_keys(p, rows, row, key, last, first + by, 2 * by));
   tc_val at = rows.rows ? rows.rows[row] : plus(p, rows.at, row * rows.row), k = least(p, plus(p, key, first), last);
-  tc_val sum = tc_build_splat(E, number(p, 0), TC_ATT_STEP);
-  for (int64_t c = 0; c < p->e; c += TC_ATT_STEP) {
-    tc_val mask = c + TC_ATT_STEP <= p->e ? TC_NONE : tc_att_column_mask(p, c, p->e, TC_ATT_STEP);
-    tc_val v = tc_att_load_part(p, &p->k, k, i64(p->s, c), TC_ATT_STEP, mask), q = load(p->s, rows.buf, rows.type, TC_ATT_STEP, plus(p, at, c), mask);
+  tc_val sum = tc_build_splat(E, number(p, 0), TC_ATTENTION_STEP);
+  for (int64_t c = 0; c < p->e; c += TC_ATTENTION_STEP) {
+    tc_val mask = c + TC_ATTENTION_STEP <= p->e ? TC_NONE : tc_attention_column_mask(p, c, p->e, TC_ATTENTION_STEP);
+    tc_val v = tc_attention_load_part(p, &p->k, k, i64(p->s, c), TC_ATTENTION_STEP, mask),
+           q = load(p->s, rows.buf, rows.type, TC_ATTENTION_STEP, plus(p, at, c), mask);
     sum = c == 0 ? mul(p, v, q) : tc_multiply_add(p->s, p->way, q, v, sum);
   }
   return sum;
 }
 
 // Scores of a tile of rows with keys k0 to k1 where they lie.
-static void with_keys_in_place(tc_att *p, tc_att_side rows, tc_val k0, tc_val k1, int tile) {
-  tc_val key = loop(p->s, i64(p->s, 0), sub(p->s, k1, k0), TC_ATT_STEP);
-  for (int i = 0; i < TC_ATT_STEP; i++) {
+static void with_keys_in_place(tc_attention_emitter *p, tc_attention_side rows, tc_val k0, tc_val k1, int tile) {
+  tc_val key = loop(p->s, i64(p->s, 0), sub(p->s, k1, k0), TC_ATTENTION_STEP);
+  for (int i = 0; i < TC_ATTENTION_STEP; i++) {
     tc_val row = add(p->s, k0, plus(p, key, i));
-    tc_att_prefetch_row(p, &p->k, plus(p, row, KEYS_AHEAD), p->keys, p->e);
-    if (p->out != TC_NONE) tc_att_prefetch_row(p, &p->v, row, p->keys, p->ev);
+    tc_attention_prefetch_row(p, &p->k, plus(p, row, KEYS_AHEAD), p->keys, p->e);
+    if (p->out != TC_NONE) tc_attention_prefetch_row(p, &p->v, row, p->keys, p->ev);
   }
   for (int i = 0; i < p->rows; i++) {
     tc_val sums = with_keys(p, rows, i, add(p->s, k0, key), plus(p, k1, -1), 0, 1);
-    store(p->s, tile, plus(p, key, i * p->pitch), mul(p, sums, tc_att_key_scale(p)));
+    store(p->s, tile, plus(p, key, i * p->pitch), mul(p, sums, tc_attention_key_scale(p)));
   }
   end(p->s);
 }
 
-static void prefetch_key(tc_att *p, const tc_att_ahead *x, tc_val i) {
-  if (x->keys) tc_att_prefetch_row(p, &p->k, add(p->s, x->key, i), p->keys, p->e);
-  if (x->keys && x->values) tc_att_prefetch_row(p, &p->v, add(p->s, x->value, i), p->keys, p->ev);
+static void prefetch_key(tc_attention_emitter *p, const tc_attention_prefetch *x, tc_val i) {
+  if (x->keys) tc_attention_prefetch_row(p, &p->k, add(p->s, x->key, i), p->keys, p->e);
+  if (x->keys && x->values) tc_attention_prefetch_row(p, &p->v, add(p->s, x->value, i), p->keys, p->ev);
 }
 
 // The rows that are left where a tile has fewer panels, or steps, of `size` keys than rows.
-static void prefetch_rest(tc_att *p, const tc_att_ahead *x, void (*prefetch)(tc_att *p, const tc_att_ahead *x, tc_val i), tc_val count, int size) {
+static void prefetch_rest(tc_attention_emitter *p, const tc_attention_prefetch *x,
+                          void (*prefetch)(tc_attention_emitter *p, const tc_attention_prefetch *x, tc_val i), tc_val count, int size) {
   tc_val i = loop(p->s, tc_build_bin(E, TC_IR_DIV, plus(p, count, size - 1), i64(p->s, size)), i64(p->s, p->rows), 1);
   prefetch(p, x, i);
   end(p->s);
@@ -138,39 +141,39 @@ typedef struct row_state {
 } row_state;
 
 typedef struct forward {
-  tc_att *p;
+  tc_attention_emitter *p;
   row_state total;  // with groups: of those that are done
   int queries, panels, values, scores, weights, greatest, sums, shrink, mix;  // tiles; weights: the scores', or of bf16
-  tc_att_pairs pairs;
-  tc_val begins_pair;  // whether each of TC_ATT_PAIRED columns does
+  tc_attention_winograd_dot pairs;
+  tc_val begins_pair;  // whether each of TC_ATTENTION_WINOGRAD_DOT columns does
   bool pack_values;
   int64_t value_pitch;
   tc_val k0, k1, r0;
   tc_val ready;  // keys of the block that are turned and packed, whole panels
 } forward;
 
-static tc_val reduce(tc_att *p, tc_val v, tc_kir_op op) {
+static tc_val reduce(tc_attention_emitter *p, tc_val v, tc_kir_op op) {
   return tc_build_raw(E, TC_IR_REDUCE, p->acc, 1, v, TC_NONE, TC_NONE, op);
 }
 
 // So many keys in steps, the last of which may be cut.
-static tc_val in_steps(tc_att *p, tc_val keys) {
+static tc_val in_steps(tc_attention_emitter *p, tc_val keys) {
   return p->step == 1 ? keys : tc_build_bin(E, TC_IR_DIV, plus(p, keys, p->step - 1), i64(p->s, p->step));
 }
 
 // Turns a tile of scores into weights; leaves each row's greatest score and sum, and by how much
 // what came before shrinks. Rows go side by side: none waits for another's chain.
-static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_att_ahead *next) {
-  tc_att *p = f->p;
+static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_attention_prefetch *next) {
+  tc_attention_emitter *p = f->p;
   int n = (int)p->rows;
-  tc_val rows[TC_ATT_ROWS], top[TC_ATT_ROWS], sum[TC_ATT_ROWS], less[TC_ATT_ROWS], wide[TC_ATT_ROWS], before[TC_ATT_ROWS],
-      unseen = number(p, -INFINITY), state = p->one_block ? i64(p->s, 0) : sub(p->s, row, f->r0);
-  tc_att_rows_from(p, row, rows);
-  for (int i = 0; i < n; i++) top[i] = tc_build_var(E, tc_build_splat(E, unseen, TC_ATT_STEP));
-  for (tc_att_steps x = tc_att_steps_of(p, rows, f->k0, f->k1); tc_att_next_steps(p, &x, count);)
+  tc_val rows[TC_ATTENTION_ROWS], top[TC_ATTENTION_ROWS], sum[TC_ATTENTION_ROWS], less[TC_ATTENTION_ROWS], wide[TC_ATTENTION_ROWS],
+      before[TC_ATTENTION_ROWS], unseen = number(p, -INFINITY), state = p->one_block ? i64(p->s, 0) : sub(p->s, row, f->r0);
+  tc_attention_rows_from(p, row, rows);
+  for (int i = 0; i < n; i++) top[i] = tc_build_var(E, tc_build_splat(E, unseen, TC_ATTENTION_STEP));
+  for (tc_attention_steps x = tc_attention_steps_of(p, rows, f->k0, f->k1); tc_attention_next_steps(p, &x, count);)
     for (int i = 0; i < n; i++) {
-      tc_val at = plus(p, x.at, i * p->pitch), seen = seen_by(p, &x, i), v = load(p->s, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE);
-      v = tc_att_masked(p, v, rows[i], add(p->s, f->k0, x.at), &seen), v = only(p, seen, v, -INFINITY);
+      tc_val at = plus(p, x.at, i * p->pitch), seen = seen_by(p, &x, i), v = load(p->s, f->scores, p->acc, TC_ATTENTION_STEP, at, TC_NONE);
+      v = tc_attention_masked(p, v, rows[i], add(p->s, f->k0, x.at), &seen), v = only(p, seen, v, -INFINITY);
       if (seen != TC_NONE || p->has_mask) store(p->s, f->scores, at, v);
       tc_build_set(E, top[i], tc_build_select(E, tc_build_bin(E, TC_IR_GT, v, top[i]), v, top[i]));
     }
@@ -179,13 +182,14 @@ static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_att_a
     if (!p->one_block) before[i] = load(p->s, f->greatest, p->acc, 1, plus(p, state, i), TC_NONE), greatest = most(p, before[i], greatest);
     less[i] = tc_build_select(E, tc_build_bin(E, TC_IR_EQ, greatest, unseen), number(p, 0), greatest);
     store(p->s, f->greatest, plus(p, state, i), greatest);
-    wide[i] = tc_build_splat(E, less[i], TC_ATT_STEP);
-    sum[i] = tc_build_var(E, tc_build_splat(E, number(p, 0), TC_ATT_STEP));
+    wide[i] = tc_build_splat(E, less[i], TC_ATTENTION_STEP);
+    sum[i] = tc_build_var(E, tc_build_splat(E, number(p, 0), TC_ATTENTION_STEP));
   }
-  tc_val key = loop(p->s, i64(p->s, 0), count, TC_ATT_STEP);
-  prefetch_key(p, next, least(p, tc_build_bin(E, TC_IR_DIV, key, i64(p->s, TC_ATT_STEP)), i64(p->s, p->rows - 1)));
+  tc_val key = loop(p->s, i64(p->s, 0), count, TC_ATTENTION_STEP);
+  prefetch_key(p, next, least(p, tc_build_bin(E, TC_IR_DIV, key, i64(p->s, TC_ATTENTION_STEP)), i64(p->s, p->rows - 1)));
   for (int i = 0; i < n; i++) {
-    tc_val at = plus(p, key, i * p->pitch), v = tc_att_power(p, sub(p->s, load(p->s, f->scores, p->acc, TC_ATT_STEP, at, TC_NONE), wide[i]));
+    tc_val at = plus(p, key, i * p->pitch),
+           v = tc_attention_power(p, sub(p->s, load(p->s, f->scores, p->acc, TC_ATTENTION_STEP, at, TC_NONE), wide[i]));
     store(p->s, f->weights, at, p->step > 1 ? tc_build_settled(E, v) : v);
     tc_build_set(E, sum[i], add(p->s, sum[i], v));
   }
@@ -193,7 +197,7 @@ static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_att_a
   for (int i = 0; i < n; i++) {
     tc_val total = reduce(p, sum[i], TC_IR_ADD), at = plus(p, state, i);
     if (!p->one_block) {
-      tc_val shrink = tc_att_power(p, sub(p->s, before[i], less[i]));
+      tc_val shrink = tc_attention_power(p, sub(p->s, before[i], less[i]));
       total = add(p->s, mul(p, load(p->s, f->sums, p->acc, 1, at, TC_NONE), shrink), total);
       store(p->s, f->shrink, i64(p->s, i), shrink);
     }
@@ -203,7 +207,7 @@ static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_att_a
 
 // A row's mix over the sum of its weights; zeros where it sees nothing, whatever the values are.
 static tc_val by_sum(forward *f, tc_val mix, tc_val at) {
-  tc_att *p = f->p;
+  tc_attention_emitter *p = f->p;
   tc_val sum = load(p->s, f->sums, p->acc, 1, at, TC_NONE), none = tc_build_bin(E, TC_IR_EQ, sum, number(p, 0));
   tc_val inverse = tc_build_bin(E, TC_IR_DIV, number(p, 1), tc_build_select(E, none, number(p, 1), sum));
   return tc_build_select(E, none, number(p, 0), mul(p, mix, inverse));
@@ -212,39 +216,40 @@ static tc_val by_sum(forward *f, tc_val mix, tc_val at) {
 // Where tiles do not divide the rows of a causal block, the second begins before the first ends,
 // and a row of both is made twice, the same: so the rows too many are those that see the fewest
 // keys, where past the last row they would see them all.
-static bool overlaps(const tc_att *p) {
+static bool overlaps(const tc_attention_emitter *p) {
   return p->causal && p->one_block && p->f % p->rows;
 }
 
 // Whether a tile may go past the last row.
-static bool goes_past(const tc_att *p) {
+static bool goes_past(const tc_attention_emitter *p) {
   return p->f % p->rows && !(overlaps(p) && p->row_block >= p->f);
 }
 
-static void begin_row(tc_att *p, tc_val row) {
+static void begin_row(tc_attention_emitter *p, tc_val row) {
   if (goes_past(p)) begin_if(p->s, tc_build_bin(E, TC_IR_LT, row, i64(p->s, p->f)));
 }
 
-static void end_row(tc_att *p) {
+static void end_row(tc_attention_emitter *p) {
   if (goes_past(p)) end_if(p->s);
 }
 
 // Weights times values: into the result where there is one block of keys, else added to the rows'
 // mixes so far.
 static void mix_values(forward *f, tc_val row, tc_val count) {
-  tc_att *p = f->p;
+  tc_attention_emitter *p = f->p;
   int rows = (int)p->rows;
-  for (tc_att_panels x = {.columns = p->ev}; tc_att_next_panel(p, &x);) {
-    tc_val acc[TC_ATT_ROWS], at = f->pack_values ? x.at : add(p->s, add(p->s, p->v.at, times(p->s, f->k0, p->v.stride)), x.at);
-    tc_att_side weights = {f->weights, p->step > 1 ? TC_BF16 : p->acc, i64(p->s, 0), p->pitch, p->step, NULL};
-    tc_att_side values = {f->pack_values ? f->values : p->v.buf, f->pack_values ? p->packed_type : p->v.type, at, 0, f->value_pitch, NULL};
-    tc_att_clear(p, rows, x.lanes, acc);
-    tc_att_multiply(p, rows, x.lanes, weights, values, i64(p->s, 0), in_steps(p, count), acc);
+  for (tc_attention_panels x = {.columns = p->ev}; tc_attention_next_panel(p, &x);) {
+    tc_val acc[TC_ATTENTION_ROWS], at = f->pack_values ? x.at : add(p->s, add(p->s, p->v.at, times(p->s, f->k0, p->v.stride)), x.at);
+    tc_attention_side weights = {f->weights, p->step > 1 ? TC_BF16 : p->acc, i64(p->s, 0), p->pitch, p->step, NULL};
+    tc_attention_side values = {f->pack_values ? f->values : p->v.buf, f->pack_values ? p->packed_type : p->v.type, at, 0, f->value_pitch, NULL};
+    tc_attention_clear(p, rows, x.lanes, acc);
+    tc_attention_multiply(p, rows, x.lanes, weights, values, i64(p->s, 0), in_steps(p, count), acc);
     for (int i = 0; i < rows; i++) {
       tc_val r = plus(p, row, i), at_i = i64(p->s, i);
       if (p->one_block) {
         begin_row(p, r);
-        tc_att_store_part(p, p->out, tc_att_result_row(p, p->out, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->ev), &x, by_sum(f, acc[i], at_i));
+        tc_attention_store_part(p, p->out, tc_attention_result_row(p, p->out, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->ev), &x,
+                                by_sum(f, acc[i], at_i));
         end_row(p);
         continue;
       }
@@ -259,11 +264,11 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
 // A row's greatest score and the logarithm of its sum of exponentials; zeros where it sees nothing,
 // so that exp(-inf - 0) is what it weighs.
 static void store_lse(forward *f, tc_val row, tc_val at) {
-  tc_att *p = f->p;
+  tc_attention_emitter *p = f->p;
   tc_val sum = load(p->s, f->sums, p->acc, 1, at, TC_NONE), none = tc_build_bin(E, TC_IR_EQ, sum, number(p, 0));
   tc_val log = tc_build_scalar_op(E, TC_OP_LOG, p->acc, tc_build_select(E, none, number(p, 1), sum), 0, 0);
-  tc_val greatest = mul(p, load(p->s, f->greatest, p->acc, 1, at, TC_NONE), number(p, 1 / tc_att_units(p)));
-  int buf = tc_att_result(p, p->lse);
+  tc_val greatest = mul(p, load(p->s, f->greatest, p->acc, 1, at, TC_NONE), number(p, 1 / tc_attention_units(p)));
+  int buf = tc_attention_result(p, p->lse);
   tc_val to = times(p->s, add(p->s, times(p->s, p->s->at[TC_RANGE_A], p->f), row), 2);
   store(p->s, buf, to, tc_build_select(E, none, number(p, 0), greatest));
   store(p->s, buf, plus(p, to, 1), log);
@@ -272,37 +277,37 @@ static void store_lse(forward *f, tc_val row, tc_val at) {
 // ---- scores by pairs ----
 
 // What keys are multiplied with: the scale, less its part that queries are.
-static tc_val key_factor(tc_att *p) {
-  return p->by_pairs ? mul(p, tc_att_key_scale(p), number(p, 1 / p->row_scale)) : tc_att_key_scale(p);
+static tc_val key_factor(tc_attention_emitter *p) {
+  return p->by_pairs ? mul(p, tc_attention_key_scale(p), number(p, 1 / p->row_scale)) : tc_attention_key_scale(p);
 }
 
-static tc_val greatest_of(tc_att *p, tc_val bits) {
+static tc_val greatest_of(tc_attention_emitter *p, tc_val bits) {
   tc_val top = tc_build_raw(E, TC_IR_REDUCE, TC_I32, 1, bits, TC_NONE, TC_NONE, TC_IR_MAX);
   return tc_build_raw(E, TC_IR_BITCAST, TC_F32, 1, top, TC_NONE, TC_NONE, 0);
 }
 
-static tc_val no_bits(tc_att *p) {
-  return tc_build_var(E, tc_build_splat(E, tc_build_const_i(E, TC_I32, 0), TC_ATT_PAIRED));
+static tc_val no_bits(tc_attention_emitter *p) {
+  return tc_build_var(E, tc_build_splat(E, tc_build_const_i(E, TC_I32, 0), TC_ATTENTION_WINOGRAD_DOT));
 }
 
-// tc_att_begins_pair of TC_ATT_PAIRED columns.
-static tc_val pair_beginnings(tc_att *p) {
-  tc_val column = lane_numbers(p, TC_I32, TC_ATT_PAIRED), in_three = tc_build_bin(E, TC_IR_REM, column, tc_build_const_i(E, TC_I32, 3));
+// tc_attention_begins_pair of TC_ATTENTION_WINOGRAD_DOT columns.
+static tc_val pair_beginnings(tc_attention_emitter *p) {
+  tc_val column = lane_numbers(p, TC_I32, TC_ATTENTION_WINOGRAD_DOT), in_three = tc_build_bin(E, TC_IR_REM, column, tc_build_const_i(E, TC_I32, 3));
   tc_val first = tc_build_bin(E, TC_IR_EQ, in_three, tc_build_const_i(E, TC_I32, 0));
-  return tc_build_bin(E, TC_IR_AND, first, tc_build_bin(E, TC_IR_LT, column, tc_build_const_i(E, TC_I32, TC_ATT_PAIRED - 1)));
+  return tc_build_bin(E, TC_IR_AND, first, tc_build_bin(E, TC_IR_LT, column, tc_build_const_i(E, TC_I32, TC_ATTENTION_WINOGRAD_DOT - 1)));
 }
 
 // Packs a tile's queries, times their part of the scale. The greatest sum of squares of a row's
 // paired columns.
 static tc_val pack_queries(forward *f, tc_val row) {
-  tc_att *p = f->p;
+  tc_attention_emitter *p = f->p;
   tc_val top = tc_build_var(E, tc_build_const_i(E, TC_I32, 0)), squares = TC_NONE, i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1),
          from = least(p, add(p->s, row, i), i64(p->s, p->f - 1));
-  for (int64_t c = 0; c < p->e; c += TC_ATT_PAIRED) {
-    bool paired = c + TC_ATT_PAIRED <= p->e;
-    tc_val mask = paired ? TC_NONE : tc_att_column_mask(p, c, p->e, TC_ATT_PAIRED);
-    tc_val v = mul(p, tc_att_load_part(p, &p->q, from, i64(p->s, c), TC_ATT_PAIRED, mask), number(p, p->row_scale));
-    store(p->s, f->queries, plus(p, times(p->s, i, ceil_to(p->e, TC_ATT_PAIRED)), c), v);
+  for (int64_t c = 0; c < p->e; c += TC_ATTENTION_WINOGRAD_DOT) {
+    bool paired = c + TC_ATTENTION_WINOGRAD_DOT <= p->e;
+    tc_val mask = paired ? TC_NONE : tc_attention_column_mask(p, c, p->e, TC_ATTENTION_WINOGRAD_DOT);
+    tc_val v = mul(p, tc_attention_load_part(p, &p->q, from, i64(p->s, c), TC_ATTENTION_WINOGRAD_DOT, mask), number(p, p->row_scale));
+    store(p->s, f->queries, plus(p, times(p->s, i, ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT)), c), v);
     if (paired) squares = c ? tc_multiply_add(p->s, p->way, v, v, squares) : mul(p, v, v);
   }
   tc_build_set(E, top, most(p, top, magnitude(p, reduce(p, squares, TC_IR_ADD))));
@@ -313,11 +318,11 @@ static tc_val pack_queries(forward *f, tc_val row) {
 // What the pairs of packed queries come to, from the tile: in memory the column after a row's last
 // may be of a line that nobody else wants.
 static void sum_pairs_of_queries(forward *f) {
-  tc_att *p = f->p;
-  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1), at = times(p->s, i, ceil_to(p->e, TC_ATT_PAIRED)), sum = TC_NONE;
-  for (int64_t c = 0; c < tc_att_paired(p->e); c += TC_ATT_PAIRED) {
-    tc_val v = load(p->s, f->queries, p->acc, TC_ATT_PAIRED, plus(p, at, c), TC_NONE),
-           next = load(p->s, f->queries, p->acc, TC_ATT_PAIRED, plus(p, at, c + 1), TC_NONE);
+  tc_attention_emitter *p = f->p;
+  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1), at = times(p->s, i, ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT)), sum = TC_NONE;
+  for (int64_t c = 0; c < tc_attention_is_winograd_dot(p->e); c += TC_ATTENTION_WINOGRAD_DOT) {
+    tc_val v = load(p->s, f->queries, p->acc, TC_ATTENTION_WINOGRAD_DOT, plus(p, at, c), TC_NONE),
+           next = load(p->s, f->queries, p->acc, TC_ATTENTION_WINOGRAD_DOT, plus(p, at, c + 1), TC_NONE);
     sum = c ? tc_multiply_add(p->s, p->way, v, next, sum) : mul(p, v, next);
   }
   store(p->s, f->pairs.rows, i, sub(p->s, number(p, 0), reduce(p, only(p, f->begins_pair, sum, 0), TC_IR_ADD)));
@@ -325,61 +330,62 @@ static void sum_pairs_of_queries(forward *f) {
 }
 
 // Scores of a tile, by pairs where its elements allow it.
-static void make_scores(forward *f, tc_att_side queries, tc_val top, tc_val count, const tc_att_ahead *next) {
-  tc_att *p = f->p;
+static void make_scores(forward *f, tc_attention_side queries, tc_val top, tc_val count, const tc_attention_prefetch *next) {
+  tc_attention_emitter *p = f->p;
   if (p->by_pairs) {
     tc_val small = tc_build_bin(E, TC_IR_LT, most(p, top, greatest_of(p, f->pairs.top)), number(p, PAIRED_BELOW));
     begin_if(p->s, small);
     sum_pairs_of_queries(f);
-    tc_att_with_pairs(p, queries, f->panels, p->e, count, f->scores, &f->pairs, next);
+    tc_attention_with_winograd_dot(p, queries, f->panels, p->e, count, f->scores, &f->pairs, next);
     end_if(p->s);
     begin_if(p->s, tc_build_bin(E, TC_IR_EQ, tc_build_select(E, small, i64(p->s, 1), i64(p->s, 0)), i64(p->s, 0)));
   }
-  tc_att_with_panels(p, queries, f->panels, p->e / p->step, count, f->scores, i64(p->s, 0), next);
+  tc_attention_with_panels(p, queries, f->panels, p->e / p->step, count, f->scores, i64(p->s, 0), next);
   if (p->by_pairs) end_if(p->s);
 }
 
 // Turns and packs what of the block's first `count` keys is not yet: panel by panel as they come to
 // be seen.
 static void prepare_keys(forward *f, tc_val count) {
-  tc_att *p = f->p;
+  tc_attention_emitter *p = f->p;
   tc_val to_key = times(p->s, tc_build_bin(E, TC_IR_DIV, plus(p, count, p->lanes - 1), i64(p->s, p->lanes)), p->lanes);
   if (!p->reads_keys)
-    tc_att_turn_keys(p, &p->k, f->k0, f->k1, add(p->s, f->k0, f->ready), add(p->s, f->k0, count), p->e / p->step, f->panels,
-                     p->step > 1 ? TC_NONE : key_factor(p), p->by_pairs ? &f->pairs : NULL);
+    tc_attention_transpose_keys(p, &p->k, f->k0, f->k1, add(p->s, f->k0, f->ready), add(p->s, f->k0, count), p->e / p->step, f->panels,
+                                p->step > 1 ? TC_NONE : key_factor(p), p->by_pairs ? &f->pairs : NULL);
   if (f->pack_values) {
     tc_val to = times(p->s, in_steps(p, f->ready), f->value_pitch);
-    tc_att_pack_rows(p, &p->v, add(p->s, f->k0, f->ready), in_steps(p, sub(p->s, to_key, f->ready)), plus(p, f->k1, -1), p->ev, f->value_pitch,
-                     f->values, to);
+    tc_attention_pack_rows(p, &p->v, add(p->s, f->k0, f->ready), in_steps(p, sub(p->s, to_key, f->ready)), plus(p, f->k1, -1), p->ev, f->value_pitch,
+                           f->values, to);
   }
   tc_build_set(E, f->ready, most(p, f->ready, to_key));
 }
 
 // Queries are read where they lie.
-static bool reads_queries(const tc_att *p) {
+static bool reads_queries(const tc_attention_emitter *p) {
   return !p->by_pairs && (p->q.type == p->acc || p->step > 1);
 }
 
 static void forward_tile(forward *f, tc_val row) {
-  tc_att *p = f->p;
-  tc_val stop = p->causal ? least(p, f->k1, tc_att_limit(p, tc_att_last_row(p, plus(p, row, p->rows)))) : f->k1, count = sub(p->s, stop, f->k0);
+  tc_attention_emitter *p = f->p;
+  tc_val stop = p->causal ? least(p, f->k1, tc_attention_limit(p, tc_attention_last_row(p, plus(p, row, p->rows)))) : f->k1,
+         count = sub(p->s, stop, f->k0);
   if (!p->one_block && p->causal) begin_if(p->s, tc_build_bin(E, TC_IR_GT, count, i64(p->s, 0)));
   prepare_keys(f, count);
-  tc_val rows[TC_ATT_ROWS];
-  tc_att_side queries = {p->q.buf, p->q.type, TC_NONE, 0, p->step, rows};
+  tc_val rows[TC_ATTENTION_ROWS];
+  tc_attention_side queries = {p->q.buf, p->q.type, TC_NONE, 0, p->step, rows};
   tc_val top = TC_NONE;
   if (p->by_pairs) {
     top = pack_queries(f, row);
-    queries = tile_side(p, f->queries, i64(p->s, 0), ceil_to(p->e, TC_ATT_PAIRED), 1);
+    queries = tile_side(p, f->queries, i64(p->s, 0), ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT), 1);
   } else if (reads_queries(p)) {
-    tc_att_rows_from(p, row, rows);
+    tc_attention_rows_from(p, row, rows);
     for (int i = 0; i < p->rows; i++) rows[i] = add(p->s, p->q.at, times(p->s, rows[i], p->q.stride));
   } else {
     int64_t width = ceil_to(p->e, p->vector);
-    tc_att_pack_rows(p, &p->q, row, i64(p->s, p->rows), i64(p->s, p->f - 1), p->e, width, f->queries, i64(p->s, 0));
+    tc_attention_pack_rows(p, &p->q, row, i64(p->s, p->rows), i64(p->s, p->f - 1), p->e, width, f->queries, i64(p->s, 0));
     queries = tile_side(p, f->queries, i64(p->s, 0), width, 1);
   }
-  tc_att_ahead next = {
+  tc_attention_prefetch next = {
       .queries = p->f > 2 * p->rows, .keys = p->causal && p->one_block && !p->has_length && p->keys >= 2 * p->lanes, .values = p->out != TC_NONE};
   next.row = plus(p, row, p->rows), next.key = plus(p, count, p->lanes), next.value = f->pack_values ? next.key : count;
   if (p->reads_keys)
@@ -388,7 +394,7 @@ static void forward_tile(forward *f, tc_val row) {
     make_scores(f, queries, top, count, &next);
   if (next.queries) prefetch_rest(p, &next, prefetch_query, count, p->lanes);
   softmax_of_tile(f, row, count, &next);
-  if (next.keys) prefetch_rest(p, &next, prefetch_key, count, TC_ATT_STEP);
+  if (next.keys) prefetch_rest(p, &next, prefetch_key, count, TC_ATTENTION_STEP);
   if (p->out != TC_NONE) mix_values(f, row, count);
   if (p->lse != TC_NONE && p->one_block) {
     tc_val i = loop(p->s, i64(p->s, 0), least(p, i64(p->s, p->rows), sub(p->s, i64(p->s, p->f), row)), 1);
@@ -399,7 +405,7 @@ static void forward_tile(forward *f, tc_val row) {
 }
 
 static void begin_state(forward *f) {
-  tc_att *p = f->p;
+  tc_attention_emitter *p = f->p;
   tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->row_block), 1);
   store(p->s, f->greatest, i, number(p, -INFINITY));
   store(p->s, f->sums, i, number(p, 0));
@@ -416,18 +422,18 @@ static void swap_states(forward *f) {
   f->total = group;
 }
 
-static void add_scaled(tc_att *p, int to, int from, int lanes, tc_val at, const tc_val by[2]) {
+static void add_scaled(tc_attention_emitter *p, int to, int from, int lanes, tc_val at, const tc_val by[2]) {
   tc_val before = mul(p, load(p->s, to, p->acc, lanes, at, TC_NONE), by[0]);
   store(p->s, to, at, add(p->s, before, mul(p, load(p->s, from, p->acc, lanes, at, TC_NONE), by[1])));
 }
 
 // Adds a group's sums and mixes to those of the groups before, all as of the greatest score so far.
 static void add_group(forward *f, tc_val r1) {
-  tc_att *p = f->p;
+  tc_attention_emitter *p = f->p;
   tc_val row = loop(p->s, i64(p->s, 0), sub(p->s, r1, f->r0), 1), unseen = number(p, -INFINITY);
   tc_val before = load(p->s, f->total.greatest, p->acc, 1, row, TC_NONE), here = load(p->s, f->greatest, p->acc, 1, row, TC_NONE);
   tc_val top = most(p, before, here), less = tc_build_select(E, tc_build_bin(E, TC_IR_EQ, top, unseen), number(p, 0), top);
-  tc_val by[2] = {tc_att_power(p, sub(p->s, before, less)), tc_att_power(p, sub(p->s, here, less))};
+  tc_val by[2] = {tc_attention_power(p, sub(p->s, before, less)), tc_attention_power(p, sub(p->s, here, less))};
   store(p->s, f->total.greatest, row, top);
   add_scaled(p, f->total.sums, f->sums, 1, row, by);
   if (p->out != TC_NONE) {
@@ -440,22 +446,22 @@ static void add_group(forward *f, tc_val r1) {
 }
 
 static void finish_state(forward *f, tc_val r1) {
-  tc_att *p = f->p;
+  tc_attention_emitter *p = f->p;
   tc_val row = loop(p->s, f->r0, r1, 1), at = sub(p->s, row, f->r0);
   if (p->lse != TC_NONE) store_lse(f, row, at);
   if (p->out != TC_NONE) {
-    tc_val to = tc_att_result_row(p, p->out, p->s->at[TC_RANGE_A], row, p->hq, p->l, p->ev);
-    for (tc_att_panels x = {.columns = p->ev}; tc_att_next_panel(p, &x);) {
+    tc_val to = tc_attention_result_row(p, p->out, p->s->at[TC_RANGE_A], row, p->hq, p->l, p->ev);
+    for (tc_attention_panels x = {.columns = p->ev}; tc_attention_next_panel(p, &x);) {
       tc_val v = load(p->s, f->mix, p->acc, x.lanes, add(p->s, times(p->s, at, packed_columns(p, p->ev)), x.at), TC_NONE);
-      tc_att_store_part(p, p->out, to, &x, by_sum(f, v, at));
+      tc_attention_store_part(p, p->out, to, &x, by_sum(f, v, at));
     }
   }
   end(p->s);
 }
 
 static void forward_unit(forward *f, tc_val r1) {
-  tc_att *p = f->p;
-  tc_val stop = tc_att_limit(p, tc_att_last_row(p, r1));
+  tc_attention_emitter *p = f->p;
+  tc_val stop = tc_attention_limit(p, tc_attention_last_row(p, r1));
   f->k0 = i64(p->s, 0), f->k1 = stop;
   if (p->key_group) {
     swap_states(f);
@@ -492,7 +498,7 @@ static void forward_unit(forward *f, tc_val r1) {
 // Values are read in place where a few rows read them, or where lines of many rows fit the few sets
 // of a cache that their distance lets them share: 12 heads side by side are 3072 bytes, in place 1
 // % faster than packed.
-static bool packs_values(const tc_att *p) {
+static bool packs_values(const tc_attention_emitter *p) {
   bool whole_vectors = packed_columns(p, p->ev) == p->ev;
   if (!whole_vectors || p->step > 1) return true;
   if (p->f <= FEW_ROWS) return false;
@@ -500,15 +506,17 @@ static bool packs_values(const tc_att *p) {
   return p->v.type != p->acc || (bytes & -bytes) > 1024;
 }
 
-static void forward_kernel(tc_att *p) {
+static void forward_kernel(tc_attention_emitter *p) {
   tc_emit_ctx *s = p->s;
   forward f = {.p = p, .pack_values = p->out != TC_NONE && packs_values(p)};
   int64_t states = p->one_block ? p->rows : p->row_block, columns = packed_columns(p, p->ev);
   f.value_pitch = f.pack_values ? columns : p->v.stride;
   if (!p->reads_keys) f.panels = tc_emit_tile(s, p->packed_type, ceil_to(p->block, p->lanes) * panel_columns(p, p->e / p->step));
   if (f.pack_values) f.values = tc_emit_tile(s, p->packed_type, p->block / p->step * columns);
-  if (!reads_queries(p)) f.queries = tc_emit_tile(s, p->acc, p->rows * ceil_to(p->e, p->by_pairs ? TC_ATT_PAIRED : p->vector) + TC_ATT_PAIRED);
-  if (p->by_pairs) f.pairs = (tc_att_pairs){tc_emit_tile(s, p->acc, ceil_to(p->block, p->lanes)), tc_emit_tile(s, p->acc, TC_ATT_ROWS), TC_NONE};
+  if (!reads_queries(p))
+    f.queries = tc_emit_tile(s, p->acc, p->rows * ceil_to(p->e, p->by_pairs ? TC_ATTENTION_WINOGRAD_DOT : p->vector) + TC_ATTENTION_WINOGRAD_DOT);
+  if (p->by_pairs)
+    f.pairs = (tc_attention_winograd_dot){tc_emit_tile(s, p->acc, ceil_to(p->block, p->lanes)), tc_emit_tile(s, p->acc, TC_ATTENTION_ROWS), TC_NONE};
   f.weights = f.scores = tc_emit_tile(s, p->acc, p->rows * p->pitch);
   if (p->step > 1) f.weights = tc_emit_tile(s, TC_BF16, p->rows * p->pitch);
   f.greatest = tc_emit_tile(s, p->acc, states), f.sums = tc_emit_tile(s, p->acc, states);
@@ -533,12 +541,12 @@ static void forward_kernel(tc_att *p) {
 
 void tc_emitter_attention(tc_emit_ctx *s, const tc_build_request *r) {
   (void)r;
-  tc_att at = {.s = s}, *p = &at;
-  if (!tc_att_take(p)) return;
+  tc_attention_emitter at = {.s = s}, *p = &at;
+  if (!tc_attention_take(p)) return;
   choose_key_blocks(p);
   s->lanes = p->lanes, s->vector = -1;
   if (p->backward)
-    tc_att_backward(p);
+    tc_attention_backward(p);
   else
     forward_kernel(p);
   double matmuls = p->backward ? 2.0 * (double)(3 * p->e + 2 * p->ev) : 2.0 * (double)(p->e + p->ev);

@@ -12,7 +12,7 @@
 
 // ---- operands ----
 
-static tc_index part(tc_att *p, uint8_t range, int64_t div, int64_t mod) {
+static tc_index part(tc_attention_emitter *p, uint8_t range, int64_t div, int64_t mod) {
   tc_index x = tc_ix_const(0);
   (void)tc_ix_add_term(&x, (tc_term){TC_TERM_RANGE, range, 0, div, mod, 1});
   tc_ix_simplify(&x, &p->s->ext);
@@ -23,7 +23,7 @@ enum { OF_QUERIES, OF_KEYS, OF_ROWS, OF_SCORES };  // [n, hq, l, e], [n, hkv, s,
 
 // Finds operand number k of the rows in memory, through views. columns: its elements side by side;
 // a row's may be left to be any distance apart.
-static bool find(tc_att *p, int k, int kind, int64_t columns, tc_attention_operand *f) {
+static bool find(tc_attention_emitter *p, int k, int kind, int64_t columns, tc_attention_operand *f) {
   tc_emit_ctx *s = p->s;
   uint32_t first = s->g->node[p->node].in[k], n = first;
   s->ext.of[TC_RANGE_K] = columns, s->ext.of[TC_RANGE_K0] = p->keys;
@@ -54,20 +54,20 @@ static bool find(tc_att *p, int k, int kind, int64_t columns, tc_attention_opera
 }
 
 // A rank-0 operand: an argument, or a tensor of one element.
-static tc_val scalar(tc_att *p, int k, tc_type type) {
+static tc_val scalar(tc_attention_emitter *p, int k, tc_type type) {
   uint32_t n = p->s->g->node[p->node].in[k];
   const tc_gnode *x = &p->s->g->node[n];
   if (x->op == TC_OP_FULL && !p->s->gr->stored[n]) return tc_emit_argument(p->s, x->arg, type);
   return tc_build_cast(E, tc_build_raw(E, TC_IR_LOAD, x->type, 1, i64(p->s, 0), TC_NONE, TC_NONE, tc_emit_buffer(p->s, n)), type);
 }
 
-static uint32_t member_of(const tc_att *p, tc_op op) {
+static uint32_t member_of(const tc_attention_emitter *p, tc_op op) {
   for (uint32_t i = 0; i < p->s->gp->n_member; i++)
     if (p->s->g->node[p->s->gp->member[i]].op == op) return p->s->gp->member[i];
   return TC_NONE;
 }
 
-bool tc_att_take(tc_att *p) {
+bool tc_attention_take(tc_attention_emitter *p) {
   tc_emit_ctx *s = p->s;
   p->out = member_of(p, TC_OP_ATTENTION), p->lse = member_of(p, TC_OP_ATTENTION_LSE);
   p->dq = member_of(p, TC_OP_ATTENTION_DQ), p->dk = member_of(p, TC_OP_ATTENTION_DK), p->dv = member_of(p, TC_OP_ATTENTION_DV);
@@ -101,28 +101,29 @@ bool tc_att_take(tc_att *p) {
 
 // ---- scores and weights ----
 
-bool tc_att_in_twos(const tc_att *p) {
+bool tc_attention_in_twos(const tc_attention_emitter *p) {
   return p->acc == TC_F32 && !tc_options_get()->strict && !(p->has_mask && p->mask.type != TC_BOOL);
 }
-double tc_att_units(const tc_att *p) {
-  return tc_att_in_twos(p) ? 1.44269504088896341 : 1;
+double tc_attention_units(const tc_attention_emitter *p) {
+  return tc_attention_in_twos(p) ? 1.44269504088896341 : 1;
 }
 
-tc_val tc_att_key_scale(tc_att *p) {
-  return tc_att_in_twos(p) ? mul(p, p->scale, number(p, tc_att_units(p))) : p->scale;
+tc_val tc_attention_key_scale(tc_attention_emitter *p) {
+  return tc_attention_in_twos(p) ? mul(p, p->scale, number(p, tc_attention_units(p))) : p->scale;
 }
 
-tc_val tc_att_power(tc_att *p, tc_val x) {
+tc_val tc_attention_power(tc_attention_emitter *p, tc_val x) {
   // 2^r for |r| up to 1/2 by Remez's algorithm, with 1 kept: its relative error is 2.6e-9.
   static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
   // 1.5 * 2^23 + 127: adding it rounds to a whole number, which the low bits then hold as an
   // exponent.
   const double rounder = E->lookups ? TC_EMIT_ROUNDER_OF_SIXTEENTHS : 12583039.0;
-  if (tc_target_is_gpu(p->s->target) && tc_att_in_twos(p)) return tc_build_raw(E, TC_IR_EXP2, TC_F32, tc_build_lanes(E, x), x, TC_NONE, TC_NONE, 0);
+  if (tc_target_is_gpu(p->s->target) && tc_attention_in_twos(p))
+    return tc_build_raw(E, TC_IR_EXP2, TC_F32, tc_build_lanes(E, x), x, TC_NONE, TC_NONE, 0);
   if (p->acc != TC_F32 || tc_options_get()->strict) return tc_build_scalar_op(E, TC_OP_EXP, p->acc, x, 0, 0);
-  tc_val least_power = number(p, tc_att_in_twos(p) ? -127 : -88.05), t, r;  // from where on n is -127 and the power's bits are 0
+  tc_val least_power = number(p, tc_attention_in_twos(p) ? -127 : -88.05), t, r;  // from where on n is -127 and the power's bits are 0
   x = tc_build_select(E, tc_build_bin(E, TC_IR_LT, x, least_power), least_power, x);
-  if (tc_att_in_twos(p)) {
+  if (tc_attention_in_twos(p)) {
     t = add(p->s, x, number(p, rounder)), r = sub(p->s, x, sub(p->s, t, number(p, rounder)));
   } else {
     t = tc_build_fma(E, x, number(p, LOG2_E), number(p, rounder));
@@ -138,7 +139,7 @@ tc_val tc_att_power(tc_att *p, tc_val x) {
   return mul(p, y, power);
 }
 
-tc_val tc_att_limit(tc_att *p, tc_val row) {
+tc_val tc_attention_limit(tc_attention_emitter *p, tc_val row) {
   if (!p->causal) return p->n_keys;
   tc_val limit = plus(p, p->heads_as_rows ? p->first_seen : add(p->s, p->first_seen, row), 1);
   return most(p, i64(p->s, 0), least(p, p->n_keys, limit));
@@ -146,7 +147,7 @@ tc_val tc_att_limit(tc_att *p, tc_val row) {
 
 // ---- results ----
 
-tc_val tc_att_result_row(tc_att *p, uint32_t node, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns) {
+tc_val tc_attention_result_row(tc_attention_emitter *p, uint32_t node, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns) {
   const tc_gnode *x = &p->s->g->node[node];
   if (x->n_attr > 3 || p->heads_as_rows) return times(p->s, add(p->s, times(p->s, head, p->heads_as_rows ? p->f : rows), row), columns);
   tc_val batch = tc_build_bin(E, TC_IR_DIV, head, i64(p->s, heads)), inner = tc_build_bin(E, TC_IR_REM, head, i64(p->s, heads));
@@ -154,7 +155,7 @@ tc_val tc_att_result_row(tc_att *p, uint32_t node, tc_val head, tc_val row, int6
   return times(p->s, add(p->s, times(p->s, outer, heads), inner), columns);
 }
 
-int tc_att_result(tc_att *p, uint32_t node) {
+int tc_attention_result(tc_attention_emitter *p, uint32_t node) {
   int buf = tc_emit_buffer(p->s, node);
   p->s->x->writes |= UINT64_C(1) << buf;
   return buf;

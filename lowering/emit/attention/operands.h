@@ -18,7 +18,7 @@ typedef struct tc_attention_operand {
   tc_val at;
 } tc_attention_operand;
 
-typedef struct tc_att {
+typedef struct tc_attention_emitter {
   tc_emit_ctx *s;
   uint32_t node;  // any of the members
   uint32_t out, lse, dq, dk, dv;  // members, or TC_NONE
@@ -40,42 +40,42 @@ typedef struct tc_att {
   tc_type packed_type;  // of what is packed and multiplied: the accumulators', or words
   int64_t block, row_block, rows, pitch;  // keys and rows of a block, rows of a tile; elements from row to row of a tile of scores
   int64_t key_group;  // keys whose blocks are added to one another before they are added to those of other groups; 0: all are
-} tc_att;
+} tc_attention_emitter;
 
-static inline tc_val mul(tc_att *p, tc_val a, tc_val b) {
+static inline tc_val mul(tc_attention_emitter *p, tc_val a, tc_val b) {
   return bin(p->s, TC_IR_MUL, a, b);
 }
-static inline tc_val least(tc_att *p, tc_val a, tc_val b) {
+static inline tc_val least(tc_attention_emitter *p, tc_val a, tc_val b) {
   return bin(p->s, TC_IR_MIN, a, b);
 }
-static inline tc_val most(tc_att *p, tc_val a, tc_val b) {
+static inline tc_val most(tc_attention_emitter *p, tc_val a, tc_val b) {
   return bin(p->s, TC_IR_MAX, a, b);
 }
-static inline tc_val plus(tc_att *p, tc_val a, int64_t b) {
+static inline tc_val plus(tc_attention_emitter *p, tc_val a, int64_t b) {
   return b == 0 ? a : add(p->s, a, i64(p->s, b));
 }
-static inline tc_val number(tc_att *p, double v) {
+static inline tc_val number(tc_attention_emitter *p, double v) {
   return tc_build_const_f(&p->s->e, p->acc, v);
 }
 
 // What the members say, and where operands are. False after a failure.
-bool tc_att_take(tc_att *p);
+bool tc_attention_take(tc_attention_emitter *p);
 // Scores are in units of ln 2 in f32, where the power is then one of two, and as they are
 // otherwise. So they are under a mask of floats, whose least ones would become infinite: rows that
 // see nothing else weigh all keys alike.
-bool tc_att_in_twos(const tc_att *p);
-double tc_att_units(const tc_att *p);
+bool tc_attention_in_twos(const tc_attention_emitter *p);
+double tc_attention_units(const tc_attention_emitter *p);
 // What makes products with keys scores.
-tc_val tc_att_key_scale(tc_att *p);
+tc_val tc_attention_key_scale(tc_attention_emitter *p);
 // e to the x units, for x up to about zero. In f32 within 2 ULP: 2^(n + r), a polynomial in r times
 // 2^n; below 2^-126.5 it is 0. Powers of two are one instruction of a GPU, where these were 12 by
 // NVRTC 13.0 for sm_90.
-tc_val tc_att_power(tc_att *p, tc_val x);
+tc_val tc_attention_power(tc_attention_emitter *p, tc_val x);
 // How many keys a row sees: those below it.
-tc_val tc_att_limit(tc_att *p, tc_val row);
+tc_val tc_attention_limit(tc_attention_emitter *p, tc_val row);
 // Where row `row` of the present head begins in a result: heads inside or outside.
-tc_val tc_att_result_row(tc_att *p, uint32_t node, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns);
+tc_val tc_attention_result_row(tc_attention_emitter *p, uint32_t node, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns);
 // The buffer of a member's result, noted as written.
-int tc_att_result(tc_att *p, uint32_t node);
+int tc_attention_result(tc_attention_emitter *p, uint32_t node);
 
 #endif

@@ -11,27 +11,28 @@
 
 // ---- packing ----
 
-static tc_val load_narrow(tc_att *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes, tc_val mask) {
+static tc_val load_narrow(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes, tc_val mask) {
   return load(p->s, f->buf, f->type, lanes, add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), column), mask);
 }
 
-tc_val tc_att_load_part(tc_att *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes, tc_val mask) {
+tc_val tc_attention_load_part(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes, tc_val mask) {
   return tc_build_cast(E, load_narrow(p, f, row, column, lanes, mask), p->acc);
 }
 
-tc_val tc_att_column_mask(tc_att *p, int64_t from, int64_t columns, int lanes) {
+tc_val tc_attention_column_mask(tc_attention_emitter *p, int64_t from, int64_t columns, int lanes) {
   return tc_build_bin(E, TC_IR_LT, lane_numbers(p, TC_I64, lanes), i64(p->s, columns - from));
 }
 
 // The same of a step of rows: one, or two as words, of which `there` has the bits that exist.
-static tc_val load_step(tc_att *p, const tc_attention_operand *f, tc_val first, tc_val second, tc_val there, tc_val column, int lanes, tc_val mask) {
-  if (p->step == 1) return tc_att_load_part(p, f, first, column, lanes, mask);
+static tc_val load_step(tc_attention_emitter *p, const tc_attention_operand *f, tc_val first, tc_val second, tc_val there, tc_val column, int lanes,
+                        tc_val mask) {
+  if (p->step == 1) return tc_attention_load_part(p, f, first, column, lanes, mask);
   tc_val words = tc_build_words(E, load_narrow(p, f, first, column, lanes, mask), load_narrow(p, f, second, column, lanes, mask));
   return tc_build_bin(E, TC_IR_AND, words, there);
 }
 
-void tc_att_pack_rows(tc_att *p, const tc_attention_operand *f, tc_val first, tc_val count, tc_val last, int64_t columns, int64_t pitch, int tile,
-                      tc_val start) {
+void tc_attention_pack_rows(tc_attention_emitter *p, const tc_attention_operand *f, tc_val first, tc_val count, tc_val last, int64_t columns,
+                            int64_t pitch, int tile, tc_val start) {
   tc_val i = loop(p->s, i64(p->s, 0), count, 1), row = add(p->s, first, times(p->s, i, p->step)), to = add(p->s, start, times(p->s, i, pitch));
   tc_val next = TC_NONE, there = TC_NONE;
   if (p->step > 1) {  // beyond the last row there are zeros: what weighs nothing may be infinite
@@ -48,7 +49,7 @@ void tc_att_pack_rows(tc_att *p, const tc_attention_operand *f, tc_val first, tc
     end(p->s);
   }
   if (full < columns) {
-    tc_val v = load_step(p, f, row, next, there, i64(p->s, full), lanes, tc_att_column_mask(p, full, columns, lanes));
+    tc_val v = load_step(p, f, row, next, there, i64(p->s, full), lanes, tc_attention_column_mask(p, full, columns, lanes));
     store(p->s, tile, plus(p, to, full), v);
     full += lanes;
   }
@@ -61,26 +62,26 @@ void tc_att_pack_rows(tc_att *p, const tc_attention_operand *f, tc_val first, tc
 }
 
 // `lanes` words of row `row`, from step `column` on; mask: of their elements.
-static tc_val load_words(tc_att *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes, tc_val mask) {
+static tc_val load_words(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes, tc_val mask) {
   tc_val at = add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), times(p->s, column, 2));
   return tc_build_load_words(E, f->buf, at, lanes, mask);
 }
 
 // A block of steps of columns of `size` keys: read along columns, turned in registers, stored along
 // keys. v: the steps, turned.
-static void turn_block(tc_att *p, const tc_attention_operand *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask, int tile, tc_val to,
-                       tc_val by, tc_val *v) {
+static void turn_block(tc_attention_emitter *p, const tc_attention_operand *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask,
+                       int tile, tc_val to, tc_val by, tc_val *v) {
   for (int i = 0; i < size; i++) {
     tc_val row = least(p, plus(p, key, i), last);
-    v[i] = p->step == 1 ? tc_att_load_part(p, f, row, column, size, mask) : load_words(p, f, row, column, size, mask);
+    v[i] = p->step == 1 ? tc_attention_load_part(p, f, row, column, size, mask) : load_words(p, f, row, column, size, mask);
     if (by != TC_NONE) v[i] = mul(p, v[i], by);
   }
   tc_build_turn(E, v, size);
   for (int i = 0; i < size; i++) store(p->s, tile, plus(p, to, (int64_t)i * p->lanes), v[i]);
 }
 
-void tc_att_turn_keys(tc_att *p, const tc_attention_operand *f, tc_val k0, tc_val k1, tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
-                      const tc_att_pairs *pairs) {
+void tc_attention_transpose_keys(tc_attention_emitter *p, const tc_attention_operand *f, tc_val k0, tc_val k1, tc_val from, tc_val to,
+                                 int64_t columns, int tile, tc_val by, const tc_attention_winograd_dot *pairs) {
   int size = TC_MIN(p->vector, p->lanes);
   int64_t full = columns / size * size, padded = ceil_to(columns, size);
   tc_val v[64], sum = TC_NONE, squares = TC_NONE;
@@ -92,13 +93,13 @@ void tc_att_turn_keys(tc_att *p, const tc_attention_operand *f, tc_val k0, tc_va
     tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), size);
     turn_block(p, f, key, last, c, size, TC_NONE, tile, add(p->s, panel, times(p->s, c, p->lanes)), by, v);
     for (int i = 0; i < size && pairs; i++) {
-      if (tc_att_begins_pair(i)) tc_build_set(E, sum, sub(p->s, sum, mul(p, v[i], v[i + 1])));
+      if (tc_attention_begins_pair(i)) tc_build_set(E, sum, sub(p->s, sum, mul(p, v[i], v[i + 1])));
       tc_build_set(E, squares, tc_multiply_add(p->s, p->way, v[i], v[i], squares));
     }
     end(p->s);
   }
   if (full < columns)
-    turn_block(p, f, key, last, i64(p->s, full), size, tc_att_column_mask(p, full * p->step, columns * p->step, size * p->step), tile,
+    turn_block(p, f, key, last, i64(p->s, full), size, tc_attention_column_mask(p, full * p->step, columns * p->step, size * p->step), tile,
                plus(p, panel, full * p->lanes), by, v);
   if (pairs) {
     store(p->s, pairs->keys, sub(p->s, key, k0), sum);
@@ -110,33 +111,34 @@ void tc_att_turn_keys(tc_att *p, const tc_attention_operand *f, tc_val k0, tc_va
 
 // ---- products ----
 
-static tc_val load_side(tc_att *p, tc_att_side x, int lanes, tc_val at) {
+static tc_val load_side(tc_attention_emitter *p, tc_attention_side x, int lanes, tc_val at) {
   if (p->step > 1 && x.type == TC_BF16) return tc_build_load_words(E, x.buf, at, lanes, TC_NONE);
   tc_val v = load(p->s, x.buf, x.type, lanes, at, TC_NONE);
   return p->step > 1 ? v : tc_build_cast(E, v, p->acc);
 }
 
 typedef struct lhs {
-  tc_att *p;
-  const tc_att_side *side;
+  tc_attention_emitter *p;
+  const tc_attention_side *side;
   tc_val at, step;  // of the first row at the present k, where rows are apart; else how far from a row's first element k is
 } lhs;
 
 static tc_val load_lhs(void *of, int row) {
   const lhs *x = of;
-  tc_att *p = x->p;
+  tc_attention_emitter *p = x->p;
   return load_side(p, *x->side, 1, x->side->rows ? add(p->s, x->side->rows[row], x->step) : plus(p, x->at, row * x->side->row));
 }
 
 // acc[i] += a(i, k) * b(k), a's elements one at a time, b's in vectors.
-static void multiply_one(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side b, tc_val k, tc_val *acc) {
+static void multiply_one(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b, tc_val k, tc_val *acc) {
   tc_val w = load_side(p, b, lanes, add(p->s, b.at, times(p->s, k, b.step)));
   tc_val step = times(p->s, k, a.step), at = a.rows ? TC_NONE : add(p->s, a.at, step);
   lhs of = {p, &a, at, step};
   tc_register_block_add(p->s, &(tc_register_block){p->way, rows, 1, load_lhs, &of}, &w, acc);
 }
 
-void tc_att_multiply(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side b, tc_val from, tc_val to, tc_val *acc) {
+void tc_attention_multiply(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b, tc_val from, tc_val to,
+                           tc_val *acc) {
   tc_val several = sub(p->s, to, tc_build_bin(E, TC_IR_REM, sub(p->s, to, from), i64(p->s, p->unroll))), k = loop(p->s, from, several, p->unroll);
   for (int i = 0; i < p->unroll; i++) multiply_one(p, rows, lanes, a, b, plus(p, k, i), acc);
   end(p->s);
@@ -145,14 +147,14 @@ void tc_att_multiply(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side 
   end(p->s);
 }
 
-void tc_att_clear(tc_att *p, int rows, int lanes, tc_val *acc) {
+void tc_attention_clear(tc_attention_emitter *p, int rows, int lanes, tc_val *acc) {
   for (int i = 0; i < rows; i++) acc[i] = tc_build_var(E, tc_build_splat(E, number(p, 0), lanes));
 }
 
 // acc[i] += three columns of a(i) times those of b, the first two as a pair. Elements of a are each
 // loaded where they are used, once, since x86's arithmetic spreads them on the way: a register that
 // one is spread to takes a turn of a unit that adds.
-static void multiply_three(tc_att *p, int rows, int lanes, tc_att_side a, tc_att_side b, tc_val k, tc_val *acc) {
+static void multiply_three(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b, tc_val k, tc_val *acc) {
   tc_val w[2], v[2];
   multiply_one(p, rows, lanes, a, b, plus(p, k, 2), acc);
   for (int j = 0; j < 2; j++) w[j] = load_side(p, b, lanes, add(p->s, b.at, times(p->s, plus(p, k, j), b.step)));
@@ -163,42 +165,44 @@ static void multiply_three(tc_att *p, int rows, int lanes, tc_att_side a, tc_att
   }
 }
 
-void tc_att_with_pairs(tc_att *p, tc_att_side rows, int panels, int64_t columns, tc_val count, int tile, const tc_att_pairs *pairs,
-                       const tc_att_ahead *next) {
-  tc_val acc[TC_ATT_ROWS], key = loop(p->s, i64(p->s, 0), count, p->vector), in_panel = tc_build_bin(E, TC_IR_REM, key, i64(p->s, p->lanes));
+void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns, tc_val count, int tile,
+                                    const tc_attention_winograd_dot *pairs, const tc_attention_prefetch *next) {
+  tc_val acc[TC_ATTENTION_ROWS], key = loop(p->s, i64(p->s, 0), count, p->vector), in_panel = tc_build_bin(E, TC_IR_REM, key, i64(p->s, p->lanes));
   prefetch_query(p, next, tc_build_bin(E, TC_IR_DIV, key, i64(p->s, p->lanes)));
   tc_val at = add(p->s, times(p->s, sub(p->s, key, in_panel), panel_columns(p, columns)), in_panel),
          less = load(p->s, pairs->keys, p->acc, p->vector, key, TC_NONE);
-  tc_att_side keys = tile_side(p, panels, at, 0, p->lanes);
+  tc_attention_side keys = tile_side(p, panels, at, 0, p->lanes);
   for (int i = 0; i < p->rows; i++) acc[i] = tc_build_var(E, add(p->s, load(p->s, pairs->rows, p->acc, 1, i64(p->s, i), TC_NONE), less));
-  tc_val k = loop(p->s, i64(p->s, 0), i64(p->s, tc_att_paired(columns)), TC_ATT_PAIRED);
-  for (int c = 0; tc_att_begins_pair(c); c += 3) multiply_three(p, (int)p->rows, p->vector, rows, keys, plus(p, k, c), acc);
-  multiply_one(p, (int)p->rows, p->vector, rows, keys, plus(p, k, TC_ATT_PAIRED - 1), acc);
+  tc_val k = loop(p->s, i64(p->s, 0), i64(p->s, tc_attention_is_winograd_dot(columns)), TC_ATTENTION_WINOGRAD_DOT);
+  for (int c = 0; tc_attention_begins_pair(c); c += 3) multiply_three(p, (int)p->rows, p->vector, rows, keys, plus(p, k, c), acc);
+  multiply_one(p, (int)p->rows, p->vector, rows, keys, plus(p, k, TC_ATTENTION_WINOGRAD_DOT - 1), acc);
   end(p->s);
-  tc_att_multiply(p, (int)p->rows, p->vector, rows, keys, i64(p->s, tc_att_paired(columns)), i64(p->s, columns), acc);
+  tc_attention_multiply(p, (int)p->rows, p->vector, rows, keys, i64(p->s, tc_attention_is_winograd_dot(columns)), i64(p->s, columns), acc);
   for (int i = 0; i < p->rows; i++) store(p->s, tile, plus(p, key, i * p->pitch), acc[i]);
   end(p->s);
 }
 
 // Products of a tile of rows with `lanes` keys, from `key` on, of the panel that begins at key
 // `first`, into a tile.
-static void with_panel(tc_att *p, tc_att_side rows, int lanes, int panels, int64_t columns, tc_val first, tc_val key, int tile, tc_val to) {
-  tc_val acc[TC_ATT_ROWS];
-  tc_att_clear(p, (int)p->rows, lanes, acc);
+static void with_panel(tc_attention_emitter *p, tc_attention_side rows, int lanes, int panels, int64_t columns, tc_val first, tc_val key, int tile,
+                       tc_val to) {
+  tc_val acc[TC_ATTENTION_ROWS];
+  tc_attention_clear(p, (int)p->rows, lanes, acc);
   tc_val at = add(p->s, times(p->s, first, panel_columns(p, columns)), sub(p->s, key, first));
-  tc_att_multiply(p, (int)p->rows, lanes, rows, tile_side(p, panels, at, 0, p->lanes), i64(p->s, 0), i64(p->s, columns), acc);
+  tc_attention_multiply(p, (int)p->rows, lanes, rows, tile_side(p, panels, at, 0, p->lanes), i64(p->s, 0), i64(p->s, columns), acc);
   for (int i = 0; i < p->rows; i++) {
-    tc_val score = p->step > 1 ? mul(p, acc[i], tc_att_key_scale(p)) : acc[i];  // else keys are scaled as they are turned
+    tc_val score = p->step > 1 ? mul(p, acc[i], tc_attention_key_scale(p)) : acc[i];  // else keys are scaled as they are turned
     store(p->s, tile, plus(p, add(p->s, to, key), i * p->pitch), score);
   }
 }
 
-void tc_att_prefetch_row(tc_att *p, const tc_attention_operand *f, tc_val row, int64_t n_rows, int64_t columns) {
+void tc_attention_prefetch_row(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, int64_t n_rows, int64_t columns) {
   tc_val at = add(p->s, f->at, times(p->s, least(p, row, i64(p->s, n_rows - 1)), f->stride));
   for (int64_t c = 0; c < columns; c += 64 / (int64_t)tc_type_bytes(f->type)) tc_build_prefetch(E, f->buf, plus(p, at, c), p->reads_keys);
 }
 
-void tc_att_with_panels(tc_att *p, tc_att_side rows, int panels, int64_t columns, tc_val count, int tile, tc_val to, const tc_att_ahead *next) {
+void tc_attention_with_panels(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns, tc_val count, int tile, tc_val to,
+                              const tc_attention_prefetch *next) {
   int least_part = TC_MAX_OF(p->lanes / 4, p->vector);
   bool parts = p->causal && least_part < p->lanes;
   tc_val part = TC_NONE, stop = count;
@@ -221,7 +225,7 @@ void tc_att_with_panels(tc_att *p, tc_att_side rows, int panels, int64_t columns
   }
 }
 
-bool tc_att_next_panel(tc_att *p, tc_att_panels *x) {
+bool tc_attention_next_panel(tc_attention_emitter *p, tc_attention_panels *x) {
   int64_t full = x->columns / p->lanes * p->lanes;
   if (x->turn == 1 && full) end(p->s);
   if (x->turn == 0 && full) {
@@ -239,46 +243,47 @@ bool tc_att_next_panel(tc_att *p, tc_att_panels *x) {
 
 // ---- scores ----
 
-tc_val tc_att_last_row(tc_att *p, tc_val stop) {
+tc_val tc_attention_last_row(tc_attention_emitter *p, tc_val stop) {
   return plus(p, least(p, stop, i64(p->s, p->f)), -1);
 }
 
-tc_att_steps tc_att_steps_of(tc_att *p, const tc_val *rows, tc_val k0, tc_val k1) {
-  tc_att_steps x = {0};
-  for (int i = 0; i < p->rows && !sees_all(p); i++) x.limit[i] = tc_build_cast(E, sub(p->s, least(p, tc_att_limit(p, rows[i]), k1), k0), TC_I32);
+tc_attention_steps tc_attention_steps_of(tc_attention_emitter *p, const tc_val *rows, tc_val k0, tc_val k1) {
+  tc_attention_steps x = {0};
+  for (int i = 0; i < p->rows && !sees_all(p); i++)
+    x.limit[i] = tc_build_cast(E, sub(p->s, least(p, tc_attention_limit(p, rows[i]), k1), k0), TC_I32);
   return x;
 }
 
-bool tc_att_next_steps(tc_att *p, tc_att_steps *x, tc_val count) {
+bool tc_attention_next_steps(tc_attention_emitter *p, tc_attention_steps *x, tc_val count) {
   if (x->turn) end(p->s);
   tc_val whole_steps = count;
   if (!sees_all(p))
-    whole_steps =
-        times(p->s, tc_build_bin(E, TC_IR_DIV, most(p, i64(p->s, 0), tc_build_cast(E, x->limit[0], TC_I64)), i64(p->s, TC_ATT_STEP)), TC_ATT_STEP);
+    whole_steps = times(p->s, tc_build_bin(E, TC_IR_DIV, most(p, i64(p->s, 0), tc_build_cast(E, x->limit[0], TC_I64)), i64(p->s, TC_ATTENTION_STEP)),
+                        TC_ATTENTION_STEP);
   if (x->turn == 0) {
-    x->at = loop(p->s, i64(p->s, 0), whole_steps, TC_ATT_STEP), x->keys = TC_NONE;
+    x->at = loop(p->s, i64(p->s, 0), whole_steps, TC_ATTENTION_STEP), x->keys = TC_NONE;
   } else if (x->turn == 1 && !sees_all(p)) {
-    x->at = loop(p->s, whole_steps, count, TC_ATT_STEP);
-    x->keys = add(p->s, lane_numbers(p, TC_I32, TC_ATT_STEP), tc_build_cast(E, x->at, TC_I32));
+    x->at = loop(p->s, whole_steps, count, TC_ATTENTION_STEP);
+    x->keys = add(p->s, lane_numbers(p, TC_I32, TC_ATTENTION_STEP), tc_build_cast(E, x->at, TC_I32));
   } else {
     return false;
   }
   return ++x->turn;
 }
 
-tc_val tc_att_masked(tc_att *p, tc_val scores, tc_val row, tc_val key, tc_val *seen) {
+tc_val tc_attention_masked(tc_attention_emitter *p, tc_val scores, tc_val row, tc_val key, tc_val *seen) {
   if (!p->has_mask) return scores;
   tc_val at = add(p->s, p->mask.at, times(p->s, row, p->mask.stride)), m;
   if (p->mask.col == 0) {
     m = load(p->s, p->mask.buf, p->mask.type, 1, at, TC_NONE);
-    m = tc_build_splat(E, p->mask.type == TC_BOOL ? m : tc_build_cast(E, m, p->acc), TC_ATT_STEP);
+    m = tc_build_splat(E, p->mask.type == TC_BOOL ? m : tc_build_cast(E, m, p->acc), TC_ATTENTION_STEP);
   } else {
     at = add(p->s, at, times(p->s, key, p->mask.col));
     if (p->mask.col == 1) {
-      m = load(p->s, p->mask.buf, p->mask.type, TC_ATT_STEP, at, *seen);
+      m = load(p->s, p->mask.buf, p->mask.type, TC_ATTENTION_STEP, at, *seen);
     } else {
-      tc_val lanes = times(p->s, lane_numbers(p, TC_I64, TC_ATT_STEP), p->mask.col);
-      m = tc_build_raw(E, TC_IR_GATHER, p->mask.type, TC_ATT_STEP, add(p->s, lanes, at), *seen, TC_NONE, p->mask.buf);
+      tc_val lanes = times(p->s, lane_numbers(p, TC_I64, TC_ATTENTION_STEP), p->mask.col);
+      m = tc_build_raw(E, TC_IR_GATHER, p->mask.type, TC_ATTENTION_STEP, add(p->s, lanes, at), *seen, TC_NONE, p->mask.buf);
     }
   }
   if (p->mask.type != TC_BOOL) return add(p->s, scores, tc_build_cast(E, m, p->acc));
@@ -286,17 +291,18 @@ tc_val tc_att_masked(tc_att *p, tc_val scores, tc_val row, tc_val key, tc_val *s
   return scores;
 }
 
-void tc_att_rows_from(tc_att *p, tc_val row, tc_val *rows) {
+void tc_attention_rows_from(tc_attention_emitter *p, tc_val row, tc_val *rows) {
   for (int i = 0; i < p->rows; i++) rows[i] = least(p, plus(p, row, i), i64(p->s, p->f - 1));
 }
 
 // ---- results ----
 
-void tc_att_store_part(tc_att *p, uint32_t node, tc_val at, const tc_att_panels *x, tc_val v) {
-  tc_val mask =
-      x->turn == 2 && x->columns % p->lanes != x->lanes ? tc_att_column_mask(p, x->columns / p->lanes * p->lanes, x->columns, x->lanes) : TC_NONE;
+void tc_attention_store_part(tc_attention_emitter *p, uint32_t node, tc_val at, const tc_attention_panels *x, tc_val v) {
+  tc_val mask = x->turn == 2 && x->columns % p->lanes != x->lanes
+                    ? tc_attention_column_mask(p, x->columns / p->lanes * p->lanes, x->columns, x->lanes)
+                    : TC_NONE;
   tc_type type = p->s->g->node[node].type;
-  tc_val stored = tc_build_raw(E, TC_IR_STORE, type, x->lanes, add(p->s, at, x->at), tc_build_cast(E, v, type), mask, tc_att_result(p, node));
+  tc_val stored = tc_build_raw(E, TC_IR_STORE, type, x->lanes, add(p->s, at, x->at), tc_build_cast(E, v, type), mask, tc_attention_result(p, node));
   int64_t bytes = (int64_t)tc_type_bytes(type);  // lines are whole, and begin where rows do
   if (x->lanes * bytes % 64 == 0 && x->columns * bytes % 64 == 0 && tc_emit_streams(p->s, node, STREAM_BYTES) && !E->failed)
     E->kir->inst[stored].flags = 1;

@@ -89,7 +89,7 @@ static void limit_scores(forward *f, tc_val k0, tc_val *v) {
 // Scores to weights; what the mix so far shrinks by.
 static void softmax_of_chunk(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
   tc_flash *p = f->p;
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
   tc_val unseen = number(a, -INFINITY);
   if (a->has_mask)
@@ -101,8 +101,8 @@ static void softmax_of_chunk(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
     for (int c = 1; c < p->each; c++) top = tc_build_select(&s->e, bin(s, TC_IR_GT, w[c], top), w[c], top);
     top = most(a, f->greatest[i], tc_flash_fold(p, TC_IR_MAX, top));
     tc_val less = tc_build_select(&s->e, bin(s, TC_IR_EQ, top, unseen), number(a, 0), top);
-    shrink[i] = tc_att_power(a, sub(s, f->greatest[i], less));
-    for (int c = 0; c < p->each; c++) w[c] = tc_att_power(a, sub(s, w[c], less));
+    shrink[i] = tc_attention_power(a, sub(s, f->greatest[i], less));
+    for (int c = 0; c < p->each; c++) w[c] = tc_attention_power(a, sub(s, w[c], less));
     tc_val sum = w[0];  // of the chunk, and only then of all: or it would be one long chain
     for (int c = 1; c < p->each; c++) sum = add(s, sum, w[c]);
     tc_build_set(&s->e, f->greatest[i], top);
@@ -143,7 +143,7 @@ static void forward_chunks(forward *f) {
 // Where the present part of the keys begins in a result of so many columns, from where it would
 // begin without parts.
 static tc_val in_part(const forward *f, tc_val at, int64_t columns) {
-  tc_att *a = &f->p->at;
+  tc_attention_emitter *a = &f->p->at;
   return a->parts ? add(a->s, at, times(a->s, f->part, a->a * a->f * columns)) : at;
 }
 
@@ -152,13 +152,13 @@ static tc_val in_part(const forward *f, tc_val at, int64_t columns) {
 // itself.
 static void store_chunk_lse(forward *f, tc_val head, const tc_val *sum, const tc_val *none, const tc_val *there) {
   tc_flash *p = f->p;
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
-  int buf = tc_att_result(a, a->lse);
+  int buf = tc_attention_result(a, a->lse);
   tc_val first = bin(s, TC_IR_EQ, p->column, i64(s, 0));
   for (int i = 0; i < p->tiling.held; i++) {
     tc_val log = tc_build_scalar_op(&s->e, TC_OP_LOG, a->acc, tc_build_select(&s->e, none[i], number(a, 1), sum[i]), 0, 0);
-    tc_val greatest = mul(a, f->greatest[i], number(a, 1 / tc_att_units(a)));
+    tc_val greatest = mul(a, f->greatest[i], number(a, 1 / tc_attention_units(a)));
     tc_val pair[2] = {tc_build_select(&s->e, none[i], number(a, 0), greatest), log};
     if (a->parts) pair[0] = greatest, pair[1] = sum[i];
     tc_val to = in_part(f, times(s, add(s, times(s, head, a->f), f->row[i]), 2), 2);
@@ -168,7 +168,7 @@ static void store_chunk_lse(forward *f, tc_val head, const tc_val *sum, const tc
 
 static void finish_forward(forward *f, tc_val head) {
   tc_flash *p = f->p;
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
   tc_val sum[TC_FLASH_ROWS], none[TC_FLASH_ROWS], inverse[TC_FLASH_ROWS], there[TC_FLASH_ROWS], at[TC_FLASH_ROWS];
   tc_val n_rows = sub(s, i64(s, a->f), f->r0);
@@ -177,7 +177,7 @@ static void finish_forward(forward *f, tc_val head) {
     none[i] = bin(s, TC_IR_EQ, sum[i], number(a, 0));
     inverse[i] = a->parts ? number(a, 1) : bin(s, TC_IR_DIV, number(a, 1), tc_build_select(&s->e, none[i], number(a, 1), sum[i]));
     there[i] = bin(s, TC_IR_LT, p->row[i], n_rows);
-    if (a->out != TC_NONE) at[i] = in_part(f, tc_att_result_row(a, a->out, head, f->row[i], a->hq, a->l, a->ev), a->ev);
+    if (a->out != TC_NONE) at[i] = in_part(f, tc_attention_result_row(a, a->out, head, f->row[i], a->hq, a->l, a->ev), a->ev);
   }
   if (a->out != TC_NONE) tc_flash_store(p, &f->mix, a->out, at, there, inverse);
   if (a->lse != TC_NONE) store_chunk_lse(f, head, sum, none, there);
@@ -185,7 +185,7 @@ static void finish_forward(forward *f, tc_val head) {
 
 static void forward_block(forward *f, tc_val unit) {
   tc_flash *p = f->p;
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
   tc_val head, last = i64(s, a->f - 1);
   f->part = a->parts ? bin(s, TC_IR_REM, unit, i64(s, a->parts)) : i64(s, 0);
@@ -195,13 +195,13 @@ static void forward_block(forward *f, tc_val unit) {
   a->q.at = tc_emit_base(a->s, &a->q.base), a->k.at = tc_emit_base(a->s, &a->k.base);
   if (a->out != TC_NONE) a->v.at = tc_emit_base(a->s, &a->v.base);
   if (a->has_mask) a->mask.at = tc_emit_base(a->s, &a->mask.base);
-  f->whole = tc_att_limit(a, f->r0);
-  f->stop = tc_att_limit(a, least(a, plus(a, f->r0, p->tiling.rows - 1), last));
+  f->whole = tc_attention_limit(a, f->r0);
+  f->stop = tc_attention_limit(a, least(a, plus(a, f->r0, p->tiling.rows - 1), last));
   f->from = times(s, f->part, a->part_keys);
   if (a->parts) f->stop = least(a, f->stop, plus(a, f->from, a->part_keys));
   for (int i = 0; i < p->tiling.held; i++) {
     f->row[i] = least(a, add(s, f->r0, p->row[i]), last);
-    f->edge[i] = tc_flash_small(p, sub(s, tc_att_limit(a, f->row[i]), p->column));
+    f->edge[i] = tc_flash_small(p, sub(s, tc_attention_limit(a, f->row[i]), p->column));
     f->greatest[i] = tc_build_var(&s->e, tc_flash_splat(p, number(a, -INFINITY)));
     f->sum[i] = tc_build_var(&s->e, tc_flash_splat(p, number(a, 0)));
   }
@@ -236,7 +236,7 @@ static const tc_flash_way *flash_way_of(const tc_flash *p) {
 void tc_emitter_gpu_attention(tc_emit_ctx *s, const tc_build_request *r) {
   tc_flash whole = {.at = {.s = s}, .asked = r->tiling}, *p = &whole;
   s->lanes = 1, s->vector = -1;
-  if (!tc_att_take(&p->at)) return;
+  if (!tc_attention_take(&p->at)) return;
   p->way = flash_way_of(p);
   if (p->at.backward)
     tc_flash_backward(p);

@@ -92,20 +92,20 @@ static tc_val keep(tc_flash *p, const tc_attention_operand *f, tc_val row, int64
   tc_emit_ctx *s = p->at.s;
   tc_val at = plus(&p->at, add(s, f->at, times(s, row, f->stride)), column);
   tc_val v = tc_build_raw(&s->e, TC_IR_GATHER, f->type, p->threads, tc_flash_splat(p, at), there, TC_NONE, f->buf);
-  return scores ? mul(&p->at, v, number(&p->at, tc_att_units(&p->at))) : v;
+  return scores ? mul(&p->at, v, number(&p->at, tc_attention_units(&p->at))) : v;
 }
 
 static kept kept_of(tc_flash *p, tc_val row, tc_val there, bool slopes) {
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   return (kept){keep(p, &a->sums, row, 0, there, true), keep(p, &a->sums, row, a->sums.col, there, true),
                 slopes ? keep(p, &a->delta, row, 0, there, false) : TC_NONE};
 }
 
 // A score and a product of dout with a value to a weight and a slope; zeros where nothing is seen.
 static void slope(tc_flash *p, const kept *of, tc_val seen, tc_val *weight, tc_val *slope) {
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
-  tc_val zero = number(a, 0), w = tc_att_power(a, sub(s, sub(s, *weight, of->greatest), of->log));
+  tc_val zero = number(a, 0), w = tc_attention_power(a, sub(s, sub(s, *weight, of->greatest), of->log));
   *weight = seen == TC_NONE ? w : tc_build_select(&s->e, seen, w, zero);
   if (!slope) return;
   tc_val v = mul(a, *weight, sub(s, *slope, of->delta));
@@ -113,7 +113,7 @@ static void slope(tc_flash *p, const kept *of, tc_val seen, tc_val *weight, tc_v
 }
 
 static void take_head(tc_flash *p, tc_val head) {
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   a->s->at[TC_RANGE_A] = head;
   a->q.at = tc_emit_base(a->s, &a->q.base), a->dout.at = tc_emit_base(a->s, &a->dout.base), a->sums.at = tc_emit_base(a->s, &a->sums.base);
   a->delta.at = tc_emit_base(a->s, &a->delta.base);
@@ -160,7 +160,7 @@ static size_t queries_tiles(tc_flash *p, void *of) {
 
 static void queries_chunk(queries *f, tc_val k0, tc_val stage) {
   tc_flash *p = f->p;
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
   tc_val v[TC_FLASH_VALUES], g[TC_FLASH_VALUES];
   bool all = !a->causal && !a->has_length && a->keys % p->chunk == 0;
@@ -180,7 +180,7 @@ static void queries_chunk(queries *f, tc_val k0, tc_val stage) {
 
 static void queries_unit(queries *f, tc_val unit) {
   tc_flash *p = f->p;
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
   tc_val head, stage, last = i64(s, a->f - 1), r0 = tc_flash_unit(p, unit, a->f, a->causal, &head), by[TC_FLASH_ROWS];
   tc_val there[TC_FLASH_ROWS], at[TC_FLASH_ROWS], n_rows = sub(s, i64(s, a->f), r0);
@@ -188,10 +188,10 @@ static void queries_unit(queries *f, tc_val unit) {
   take_key_head(p);
   for (int i = 0; i < p->tiling.held; i++) {
     f->row[i] = least(a, add(s, r0, p->row[i]), last);
-    f->edge[i] = tc_flash_small(p, sub(s, tc_att_limit(a, f->row[i]), p->column));
+    f->edge[i] = tc_flash_small(p, sub(s, tc_attention_limit(a, f->row[i]), p->column));
     there[i] = bin(s, TC_IR_LT, p->row[i], n_rows);
     f->of[i] = kept_of(p, f->row[i], TC_NONE, true);
-    at[i] = tc_att_result_row(a, a->dq, head, f->row[i], a->hq, a->l, a->e), by[i] = a->scale;
+    at[i] = tc_attention_result_row(a, a->dq, head, f->row[i], a->hq, a->l, a->e), by[i] = a->scale;
   }
   tc_flash_begin(p, &f->dq, a->e);
   tc_flash_fill(p, &f->q, r0, i64(s, a->f), i64(s, 0));
@@ -199,7 +199,7 @@ static void queries_unit(queries *f, tc_val unit) {
   tc_flash_commit(p, f->q.copied || f->dout.copied);
   tc_flash_wait(p, f->q.copied || f->dout.copied);
   tc_flash_land(p, &f->q), tc_flash_land(p, &f->dout);
-  tc_val stop = tc_att_limit(a, least(a, plus(a, r0, p->tiling.rows - 1), last)), k0 = next_chunk(p, &f->keys, i64(s, 0), stop, &stage);
+  tc_val stop = tc_attention_limit(a, least(a, plus(a, r0, p->tiling.rows - 1), last)), k0 = next_chunk(p, &f->keys, i64(s, 0), stop, &stage);
   queries_chunk(f, k0, stage);
   tc_flash_end_chain(p, &f->dq, i64(s, 0), k0);
   end_chunk(p, &f->keys);
@@ -256,7 +256,7 @@ typedef struct query_rows {
 
 static void find_rows(keys *f, tc_val r0, query_rows *x) {
   tc_flash *p = f->p;
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
   bool all = a->l % p->chunk == 0;
   tc_val n_rows = all ? TC_NONE : tc_flash_small(p, sub(s, sub(s, i64(s, a->l), r0), p->column));
@@ -269,7 +269,7 @@ static void find_rows(keys *f, tc_val r0, query_rows *x) {
 
 static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
   tc_flash *p = f->p;
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
   tc_val v[TC_FLASH_VALUES], g[TC_FLASH_VALUES], from_q = times(s, stage, f->rows.a.stage), from_dout = times(s, stage, f->rows.b.stage);
   query_rows x;
@@ -295,11 +295,11 @@ static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
 
 static void store_keys(keys *f, const tc_flash_sums *x, uint32_t node, tc_val head, tc_val k0, tc_val by) {
   tc_flash *p = f->p;
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
   tc_val at[TC_FLASH_ROWS], there[TC_FLASH_ROWS], all[TC_FLASH_ROWS], n_rows = sub(s, i64(s, a->keys), k0);
   for (int i = 0; i < p->tiling.held; i++) {
-    at[i] = tc_att_result_row(a, node, head, add(s, k0, p->row[i]), a->hkv, a->keys, x->columns);
+    at[i] = tc_attention_result_row(a, node, head, add(s, k0, p->row[i]), a->hkv, a->keys, x->columns);
     there[i] = bin(s, TC_IR_LT, p->row[i], n_rows), all[i] = by;
   }
   tc_flash_store(p, x, node, at, there, all);
@@ -307,7 +307,7 @@ static void store_keys(keys *f, const tc_flash_sums *x, uint32_t node, tc_val he
 
 static void keys_unit(keys *f, tc_val unit) {
   tc_flash *p = f->p;
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
   tc_val key_head, stage, zero = i64(s, 0), k0 = tc_flash_unit(p, unit, a->keys, false, &key_head);
   bool copies = f->k.copied || (a->dk != TC_NONE && f->v.copied);
@@ -343,7 +343,7 @@ static void keys_unit(keys *f, tc_val unit) {
 
 static bool keys_kernel(tc_flash *p) {
   keys f = {.p = p};
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   int64_t columns = (a->dk != TC_NONE ? a->e : 0) + (a->dv != TC_NONE ? a->ev : 0), heads = a->n * a->hkv;
   p->others = a->l, p->terms = a->l * a->group;
   if (!tc_flash_choose(p, keys_tiles, &f, heads, a->keys, 1 + (a->dk != TC_NONE), columns)) return failed(p);

@@ -82,7 +82,7 @@ void tc_flash_begin_kernel(tc_flash *p) {
   tc_val row = w->apart == 1 ? tc_gemm_high(s, p->thread, w->across) : p->thread;
   if (w->rows) row = add(s, times(s, tc_gemm_high(s, p->thread, w->rows * w->across), w->rows * p->tiling.held), tc_gemm_low(s, row, w->rows));
   for (int i = 0; i < p->tiling.held; i++) p->row[i] = plus(&p->at, row, (int64_t)i * tc_flash_apart(p));
-  p->key_scale = tc_att_key_scale(&p->at);
+  p->key_scale = tc_attention_key_scale(&p->at);
 }
 
 tc_val tc_flash_begin_units(tc_flash *p, int64_t units) {
@@ -109,7 +109,7 @@ tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc
 }
 
 tc_val tc_flash_score(tc_flash *p, tc_val v, tc_val row, tc_val key, tc_val *seen) {
-  tc_att *a = &p->at;
+  tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
   v = mul(a, v, p->key_scale);
   if (!a->has_mask) return v;

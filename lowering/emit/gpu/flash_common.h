@@ -71,7 +71,7 @@ extern const tc_flash_way tc_flash_simt, tc_flash_mma, tc_flash_mfma;
 // Thread values are a lane a thread. Element c of a chunk that a thread holds is column `column` +
 // tc_flash_column(p, c) of the chunk.
 struct tc_flash {
-  tc_att at;
+  tc_attention_emitter at;
   const tc_gemm_tiling *asked;  // tile sizes to take; NULL: those of the model
   const tc_flash_way *way;
   tc_flash_tiling tiling;

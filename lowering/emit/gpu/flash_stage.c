@@ -206,7 +206,7 @@ static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int
 void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by) {
   tc_emit_ctx *s = p->at.s;
   tc_type type = s->g->node[node].type;
-  int buf = tc_att_result(&p->at, node), across = p->way->across, groups = (int)tc_ceil_div(x->columns, across * x->run);
+  int buf = tc_attention_result(&p->at, node), across = p->way->across, groups = (int)tc_ceil_div(x->columns, across * x->run);
   int run = x->columns % x->run ? 1 : TC_MIN(x->run, TC_GEMM_COPIED / (int)tc_type_bytes(type));
   tc_val first = times(s, p->part, x->run), v[TC_GEMM_COPIED];
   if (p->chains) add_to_totals(p, x);
