@@ -109,9 +109,9 @@ typedef enum tc_gpu_library { TC_GPU_MATMULS, TC_GPU_CONVOLUTIONS } tc_gpu_libra
 typedef enum tc_gpu_epilogue { TC_GPU_NO_EPILOGUE, TC_GPU_BIAS } tc_gpu_epilogue;
 
 // An operand in memory: row i begins at i * row, and the elements of a row lie side by side. The
-// product reads it straight or transposed (`turned`).
+// product reads it straight or transposed (`transposed`).
 typedef struct tc_gpu_operand {
-  bool turned;
+  bool transposed;
   int64_t row, batch;  // elements from one row, one matrix to the next; batch 0: one matrix for all
 } tc_gpu_operand;
 

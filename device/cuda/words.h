@@ -275,25 +275,25 @@ TC_DEVICE u64 tc_wgmma_matrix(const void *shared) {
 #define TC_IN_128(d) TC_IN_64(d), TC_IN_16(d, 32), TC_IN_16(d, 48)
 #define TC_IN_256(d) TC_IN_128(d), TC_IN_16(d, 64), TC_IN_16(d, 80), TC_IN_16(d, 96), TC_IN_16(d, 112)
 // Four instructions of 16 steps and their group. Operands behind the accumulator, A to F: where both factors are, how far apart their 16 steps lie, in units
-// of 16 bytes, and whether they are turned.
+// of 16 bytes, and whether they are transposed.
 #define TC_WGMMA_16(n, type, at_a, at_b, E, F) \
   "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" TC_NAMES_##n "}, " at_a ", " at_b ", p, 1, 1, %" E ", %" F ";\n\t"
 #define TC_WGMMA_NEXT(C, D) "add.s64 a, a, %" C ";\n\tadd.s64 b, b, %" D ";\n\t"
-#define TC_WGMMA(n, type, d, a, b, turned_a, turned_b, A, B, C, D, E, F)                                                                       \
+#define TC_WGMMA(n, type, d, a, b, transposed_a, transposed_b, A, B, C, D, E, F)                                                                       \
   asm volatile("{\n\t.reg .pred p;\n\t.reg .b64 a, b;\n\tsetp.eq.u32 p, 0, 0;\n\tmov.b64 a, %" A ";\n\tmov.b64 b, %" B ";\n\t"                 \
                "wgmma.fence.sync.aligned;\n\t" TC_WGMMA_16(n, type, "a", "b", E, F) TC_WGMMA_NEXT(C, D) TC_WGMMA_16(n, type, "a", "b", E, F)      \
                TC_WGMMA_NEXT(C, D) TC_WGMMA_16(n, type, "a", "b", E, F) TC_WGMMA_NEXT(C, D) TC_WGMMA_16(n, type, "a", "b", E, F)                   \
                "wgmma.commit_group.sync.aligned;\n\t}"                                                                                         \
                : TC_IN_##n(d)                                                                                                                  \
-               : "l"(tc_wgmma_matrix(a)), "l"(tc_wgmma_matrix(b)), "n"((turned_a) ? 128 : 2), "n"((turned_b) ? 128 : 2), "n"(turned_a),           \
-                 "n"(turned_b)                                                                                                                 \
+               : "l"(tc_wgmma_matrix(a)), "l"(tc_wgmma_matrix(b)), "n"((transposed_a) ? 128 : 2), "n"((transposed_b) ? 128 : 2), "n"(transposed_a),           \
+                 "n"(transposed_b)                                                                                                                 \
                : "memory")
-#define tc_wgmma_bf16_64(d, a, b, turned_a, turned_b) TC_WGMMA(64, "bf16", d, a, b, turned_a, turned_b, "32", "33", "34", "35", "36", "37")
-#define tc_wgmma_bf16_128(d, a, b, turned_a, turned_b) TC_WGMMA(128, "bf16", d, a, b, turned_a, turned_b, "64", "65", "66", "67", "68", "69")
-#define tc_wgmma_bf16_256(d, a, b, turned_a, turned_b) TC_WGMMA(256, "bf16", d, a, b, turned_a, turned_b, "128", "129", "130", "131", "132", "133")
-#define tc_wgmma_f16_64(d, a, b, turned_a, turned_b) TC_WGMMA(64, "f16", d, a, b, turned_a, turned_b, "32", "33", "34", "35", "36", "37")
-#define tc_wgmma_f16_128(d, a, b, turned_a, turned_b) TC_WGMMA(128, "f16", d, a, b, turned_a, turned_b, "64", "65", "66", "67", "68", "69")
-#define tc_wgmma_f16_256(d, a, b, turned_a, turned_b) TC_WGMMA(256, "f16", d, a, b, turned_a, turned_b, "128", "129", "130", "131", "132", "133")
+#define tc_wgmma_bf16_64(d, a, b, transposed_a, transposed_b) TC_WGMMA(64, "bf16", d, a, b, transposed_a, transposed_b, "32", "33", "34", "35", "36", "37")
+#define tc_wgmma_bf16_128(d, a, b, transposed_a, transposed_b) TC_WGMMA(128, "bf16", d, a, b, transposed_a, transposed_b, "64", "65", "66", "67", "68", "69")
+#define tc_wgmma_bf16_256(d, a, b, transposed_a, transposed_b) TC_WGMMA(256, "bf16", d, a, b, transposed_a, transposed_b, "128", "129", "130", "131", "132", "133")
+#define tc_wgmma_f16_64(d, a, b, transposed_a, transposed_b) TC_WGMMA(64, "f16", d, a, b, transposed_a, transposed_b, "32", "33", "34", "35", "36", "37")
+#define tc_wgmma_f16_128(d, a, b, transposed_a, transposed_b) TC_WGMMA(128, "f16", d, a, b, transposed_a, transposed_b, "64", "65", "66", "67", "68", "69")
+#define tc_wgmma_f16_256(d, a, b, transposed_a, transposed_b) TC_WGMMA(256, "f16", d, a, b, transposed_a, transposed_b, "128", "129", "130", "131", "132", "133")
 // The accumulator is an operand, so that nothing reads it before.
 #define TC_WGMMA_WAIT(n, d, most, A) asm volatile("wgmma.wait_group.sync.aligned %" A ";" : TC_IN_##n(d) : "n"(most) : "memory")
 #define tc_wgmma_wait_64(d, most) TC_WGMMA_WAIT(64, d, most, "32")

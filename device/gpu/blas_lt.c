@@ -67,8 +67,8 @@ static tc_lt_status layout_of(const tc_lt_library *lt, const tc_gpu_matmul_facts
 
 static tc_lt_status layouts_of(const tc_gpu_matmul_facts *f, made *x) {
   const tc_gpu_operand *a = &f->left, *b = &f->right;
-  tc_lt_status status = layout_of(x->lt, f, b->turned ? f->n : f->k, b->turned ? f->k : f->n, b->row, b->batch, &x->right);
-  if (status == 0) status = layout_of(x->lt, f, a->turned ? f->k : f->m, a->turned ? f->m : f->k, a->row, a->batch, &x->left);
+  tc_lt_status status = layout_of(x->lt, f, b->transposed ? f->n : f->k, b->transposed ? f->k : f->n, b->row, b->batch, &x->right);
+  if (status == 0) status = layout_of(x->lt, f, a->transposed ? f->k : f->m, a->transposed ? f->m : f->k, a->row, a->batch, &x->left);
   return status ? status : layout_of(x->lt, f, f->m, f->n, f->n, f->m * f->n, &x->result);
 }
 
@@ -87,8 +87,8 @@ int tc_lt_make(const tc_lt_library *lt, const tc_gpu_work *w, void **out) {
   if (!x) return result_of(lt->out_of_memory);
   x->lt = lt, x->alignment = f->alignment, x->bias = f->epilogue == TC_GPU_BIAS;
   tc_lt_status status = lt->f.MatmulDescCreate(&x->matmul, lt->compute_f32, lt->f32);
-  if (status == 0) status = set_number(x, lt->operation_a, f->right.turned ? lt->transpose : lt->no_transpose);
-  if (status == 0) status = set_number(x, lt->operation_b, f->left.turned ? lt->transpose : lt->no_transpose);
+  if (status == 0) status = set_number(x, lt->operation_a, f->right.transposed ? lt->transpose : lt->no_transpose);
+  if (status == 0) status = set_number(x, lt->operation_b, f->left.transposed ? lt->transpose : lt->no_transpose);
   if (status == 0 && x->bias) status = set_number(x, lt->epilogue, lt->bias);
   // A bias address that is never read, but aligned as the real one is: which algorithms there are
   // depends on that.

@@ -76,7 +76,7 @@ bool tc_gpu_library_is_measured(const tc_gpu *g, tc_gpu_library library) {
 // long.
 static tc_status product_check(const tc_gpu_matmul_facts *f) {
   bool typed = f->type == TC_F32 || f->type == TC_F16 || f->type == TC_BF16;
-  int64_t left = f->left.turned ? f->m : f->k, right = f->right.turned ? f->k : f->n;
+  int64_t left = f->left.transposed ? f->m : f->k, right = f->right.transposed ? f->k : f->n;
   if (!typed || f->batch < 1 || f->batch > INT32_MAX || f->m < 1 || f->n < 1 || f->k < 1 || f->left.row < left || f->right.row < right ||
       f->left.batch < 0 || f->right.batch < 0 || f->alignment < tc_type_bytes(f->type) || (f->alignment & (f->alignment - 1)))
     return TC_FAIL(TC_ERR_ARG, "a product of %lld x %lld x %lld by a library is said wrongly", (long long)f->m, (long long)f->n, (long long)f->k);
@@ -199,7 +199,7 @@ size_t tc_gpu_call_workspace(const tc_gpu_call *c) {
 
 // Counts elements from the first to the last of the operand.
 static int64_t elements_of(const tc_gpu_operand *o, int64_t rows, int64_t columns, int64_t batch) {
-  return (batch - 1) * o->batch + ((o->turned ? columns : rows) - 1) * o->row + (o->turned ? rows : columns);
+  return (batch - 1) * o->batch + ((o->transposed ? columns : rows) - 1) * o->row + (o->transposed ? rows : columns);
 }
 
 static int64_t product_elements(const tc_gpu_matmul_facts *f, uint32_t address) {

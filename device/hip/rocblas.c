@@ -143,7 +143,7 @@ static uint64_t workspace_of(const tc_gpu_matmul_facts *f) {
 }
 
 // The arguments that describe a product, in the order of both functions.
-#define OPERATION(o) ((o).turned ? TC_rocblas_operation_transpose : TC_rocblas_operation_none)
+#define OPERATION(o) ((o).transposed ? TC_rocblas_operation_transpose : TC_rocblas_operation_none)
 #define SHAPE(f) OPERATION((f)->right), OPERATION((f)->left), (int32_t)(f)->n, (int32_t)(f)->m, (int32_t)(f)->k
 #define OPERAND(o, at, type) (at), (type), (int32_t)(o).row, (o).batch
 #define RESULT(f, at, type) (at), (type), (int32_t)(f)->n, (f)->m *(f)->n

@@ -43,11 +43,11 @@ static bool find_operand(const tc_fusion_plan *gr, const tc_fusion *gp, const tc
     return false;
   if (n_rows == 1) down = n_columns * TC_MAX_OF(across, 1);
   if (n_columns == 1) across = 1;
-  o->turned = across != 1 && (down == 1 || n_rows == 1);
-  o->row = o->turned ? across : down;
+  o->transposed = across != 1 && (down == 1 || n_rows == 1);
+  o->row = o->transposed ? across : down;
   out->first = flat.base;
-  return flat.n == 0 && flat.base >= 0 && o->batch >= 0 && (o->turned ? down == 1 || n_rows == 1 : across == 1) &&
-         o->row >= (o->turned ? n_rows : n_columns);
+  return flat.n == 0 && flat.base >= 0 && o->batch >= 0 && (o->transposed ? down == 1 || n_rows == 1 : across == 1) &&
+         o->row >= (o->transposed ? n_rows : n_columns);
 }
 
 // Whether node n, of two members, adds a row to each of the product's.

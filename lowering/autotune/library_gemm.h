@@ -1,6 +1,6 @@
 // Matrix products by a vendor's library, beside generated ones: which of a plan's the library could make, and which of the two makes them.
 //
-// A product is the library's to make if its operands lie in memory as rows of elements, turned or not, by constant strides, and all are of one type: f32, f16
+// A product is the library's to make if its operands lie in memory as rows of elements, transposed or not, by constant strides, and all are of one type: f32, f16
 // or bf16. What follows it in its kernel is the library's, too, where it is a sum with a row in f32, which is the very sum that was recorded. Otherwise it is left
 // for a kernel of its own: a library rounds a half type after what follows, not before, its GELU and ReLU are not the recorded ones bit by bit.
 // An operand that the program gives and that is no parameter, or a result that it keeps, may lie elsewhere in each run, where a graph that is replayed copies it: that

@@ -23,8 +23,8 @@ static void write_key(const tc_vendor_product *v, const tc_emit_result *e, char 
   if (tc_vendor_copied_bytes(v)) snprintf(copied, sizeof copied, " copying %zu", tc_vendor_copied_bytes(v));
   snprintf(key, TC_CHOICE_KEY,
            "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 "%s left %s %" PRId64 " %" PRId64 " right %s %" PRId64 " %" PRId64 " aligned %u as %s%s",
-           tc_type_name(f->type), f->batch, f->m, f->n, f->k, copied, f->left.turned ? "turned" : "straight", f->left.row, f->left.batch,
-           f->right.turned ? "turned" : "straight", f->right.row, f->right.batch, f->alignment, e->stem, e->kir.n_map ? " by wgmma" : "");
+           tc_type_name(f->type), f->batch, f->m, f->n, f->k, copied, f->left.transposed ? "transposed" : "straight", f->left.row, f->left.batch,
+           f->right.transposed ? "transposed" : "straight", f->right.row, f->right.batch, f->alignment, e->stem, e->kir.n_map ? " by wgmma" : "");
 }
 
 static bool make_call(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_call **out) {

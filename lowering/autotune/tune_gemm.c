@@ -197,7 +197,7 @@ static void log_choice(const tuning *t, const char *key, int best) {
               "%s: %d cuts timed in %.2f s, %s; %" PRId64 " lanes, %" PRId64 " rows, %s%s%s%s%s%schunks of %" PRId64 ", units of %" PRId64
               " panels and %" PRId64 " tiles; %s",
               key, t->n_trial, (double)(tc_now_ns() - t->start_ns) * 1e-9, gain, c[TC_TILING_LANES], c[TC_TILING_ROWS],
-              c[TC_TILING_TRANSPOSE] ? "turned, " : "", c[TC_TILING_PACK] ? "packed, " : "", c[TC_TILING_PACK_A] ? "left packed, " : "",
+              c[TC_TILING_TRANSPOSE] ? "transposed, " : "", c[TC_TILING_PACK] ? "packed, " : "", c[TC_TILING_PACK_A] ? "left packed, " : "",
               c[TC_TILING_WIDEN_A] ? "left widened, " : "", c[TC_TILING_STREAMED] ? "read once, " : "", c[TC_TILING_BY_PANEL] ? "by panels, " : "",
               c[TC_TILING_CHUNK], c[TC_TILING_UNIT_PANELS], c[TC_TILING_UNIT_TILES], x->kernel->name);
 }

@@ -177,7 +177,7 @@ static inline bool tc_emit_in_fusion(const tc_emit_ctx *s, uint32_t n) {
 // Lists live in the arena.
 tc_status tc_emit_init(tc_emit_ctx *s, tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena);
 // Forgets what was emitted, to begin the kernel: the first time, or once more knowing the split and
-// what is turned.
+// what is transposed.
 void tc_emit_reset(tc_emit_ctx *s);
 // Notes the first failure; returns 0.
 tc_val tc_emit_fail(tc_emit_ctx *s, tc_status st, const char *what);
@@ -267,7 +267,7 @@ bool tc_emit_follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, cons
 // Whether the node is too large for a core's cache.
 bool tc_emit_is_strided(const tc_gnode *x);
 // Rows of node n in a block that is transposed: one register of elements.
-int tc_emit_turned_rows(const tc_emit_ctx *s, uint32_t n);
+int tc_emit_transposed_rows(const tc_emit_ctx *s, uint32_t n);
 // Element `flat` of stored node n. One that lies across is noted, for the kernel to be made again
 // as one that transposes; there it comes from the tile.
 tc_val tc_emit_load(tc_emit_ctx *s, uint32_t n, tc_index flat);

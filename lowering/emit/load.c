@@ -49,7 +49,7 @@ static tc_val load_runs(tc_emit_ctx *s, uint32_t n, const tc_index *flat) {
 
 // ---- loads that lie across ----
 
-int tc_emit_turned_rows(const tc_emit_ctx *s, uint32_t n) {
+int tc_emit_transposed_rows(const tc_emit_ctx *s, uint32_t n) {
   return tc_compiler_vector_bytes() / (int)tc_type_bytes(s->g->node[n].type);
 }
 
@@ -70,15 +70,15 @@ static bool counts_rows(const tc_emit_ctx *s, tc_index flat, int rows) {
 
 // The tile in which the transposed block of the load waits, or -1. Outside a transposing kernel the
 // load is noted.
-static int turned_tile(tc_emit_ctx *s, uint32_t n, const tc_index *flat) {
+static int transposed_tile(tc_emit_ctx *s, uint32_t n, const tc_index *flat) {
   tc_transposed_loads *t = s->transposed;
   if (!t) return -1;
   for (int i = 0; i < t->n; i++)
     if (t->load[i].node == n && tc_ix_equal(&t->load[i].flat, flat)) return t->rows ? t->load[i].tile : -1;
-  int rows = tc_emit_turned_rows(s, n);
+  int rows = tc_emit_transposed_rows(s, n);
   bool fits = tc_type_bytes(s->g->node[n].type) >= 4 && rows >= 4 && s->lanes >= rows && s->gp->k / TC_MAX_OF(s->split, 1) >= rows;
   if (t->rows || s->cond != TC_NONE || !fits || t->n == MAX_TRANSPOSED) return -1;
-  if (t->n && tc_emit_turned_rows(s, t->load[0].node) != rows) return -1;
+  if (t->n && tc_emit_transposed_rows(s, t->load[0].node) != rows) return -1;
   if (counts_rows(s, *flat, rows)) t->load[t->n++] = (tc_transposed_load){n, *flat, -1};
   return -1;
 }
@@ -112,7 +112,7 @@ tc_val tc_emit_load(tc_emit_ctx *s, uint32_t n, tc_index flat) {
     ask_ahead(s, n, base, buf);
     v = tc_build_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, base, mask, TC_NONE, buf);
   } else {
-    int tile = vec == TC_NONE ? turned_tile(s, n, &flat) : -1;
+    int tile = vec == TC_NONE ? transposed_tile(s, n, &flat) : -1;
     if (tile >= 0) {
       tc_val at = tc_build_bin(&s->e, TC_IR_MUL, s->transposed->row, tc_emit_i64(s, s->lanes));
       return tc_build_cast(&s->e, tc_build_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, at, TC_NONE, TC_NONE, tile), tc_emit_compute_type(x->type));

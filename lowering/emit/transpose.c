@@ -1,16 +1,16 @@
 // Turning kernels: a FLAT group that reads along other axes than it writes. Element by element that
-// is a gather; here a square block is read by rows, turned in registers and kept in a tile, from
+// is a gather; here a square block is read by rows, transposed in registers and kept in a tile, from
 // which the lanes are then loaded.
 //
 //   for each block of `turning` rows of K0 by `lanes` of K:
-//     for each such load: rows of the block, read along K0 -> tc_build_turn -> its tile, along K
+//     for each such load: rows of the block, read along K0 -> tc_build_transpose -> its tile, along K
 //     for each row of the block: the group's values, and their stores
 #include "lowering/emit/emitters.h"
 #include "lowering/target/cpu_target.h"
 
 // Turns a block of a load: `rows` rows of K0 by the block's lanes, read along K0 and stored along
 // K.
-static void turn_block(tc_emit_ctx *s, tc_transposed_load *t, tc_val columns, tc_val rows_left) {
+static void transpose_block(tc_emit_ctx *s, tc_transposed_load *t, tc_val columns, tc_val rows_left) {
   tc_type type = s->g->node[t->node].type;
   int rows = s->transposed->rows, buf = tc_emit_buffer(s, t->node);
   int64_t stride;
@@ -30,7 +30,7 @@ static void turn_block(tc_emit_ctx *s, tc_transposed_load *t, tc_val columns, tc
     }
     v[i] = tc_build_raw(&s->e, TC_IR_LOAD, type, rows, at, mask, TC_NONE, buf);
   }
-  tc_build_turn(&s->e, v, rows);
+  tc_build_transpose(&s->e, v, rows);
   for (int i = 0; i < rows; i++) {
     tc_val to = tc_build_bin(&s->e, TC_IR_ADD, first, tc_emit_i64(s, (int64_t)i * s->lanes));
     (void)tc_build_raw(&s->e, TC_IR_STORE, type, rows, to, v[i], TC_NONE, t->tile);
@@ -42,7 +42,7 @@ void tc_emitter_transpose(tc_emit_ctx *s, const tc_build_request *r) {
   (void)r;
   int64_t inner = s->split, k0 = s->gp->k / s->split;
   tc_transposed_loads *t = s->transposed;
-  t->rows = tc_emit_turned_rows(s, t->load[0].node);
+  t->rows = tc_emit_transposed_rows(s, t->load[0].node);
   s->lanes = TC_MAX_OF(tc_emit_lanes_for(inner), t->rows);
   s->vector = TC_RANGE_K;
   int64_t blocks = tc_ceil_div(inner, s->lanes), row_blocks = tc_ceil_div(k0, t->rows);
@@ -55,7 +55,7 @@ void tc_emitter_transpose(tc_emit_ctx *s, const tc_build_request *r) {
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
   tc_val rows = tc_build_bin(&s->e, TC_IR_SUB, tc_emit_i64(s, k0), first),
          columns = tc_build_bin(&s->e, TC_IR_SUB, tc_emit_i64(s, inner), s->at[TC_RANGE_K]);
-  for (int i = 0; i < t->n; i++) turn_block(s, &t->load[i], inner % s->lanes ? columns : TC_NONE, k0 % t->rows ? rows : TC_NONE);
+  for (int i = 0; i < t->n; i++) transpose_block(s, &t->load[i], inner % s->lanes ? columns : TC_NONE, k0 % t->rows ? rows : TC_NONE);
   if (inner % s->lanes) tc_emit_set_mask(s, s->at[TC_RANGE_K], tc_emit_i64(s, inner));
   t->row = tc_emit_loop(s, zero, tc_build_bin(&s->e, TC_IR_MIN, rows, tc_emit_i64(s, t->rows)), 1);
   s->at[TC_RANGE_K0] = tc_build_bin(&s->e, TC_IR_ADD, first, t->row);

@@ -115,10 +115,10 @@ static uint32_t add_commuted(const edge *e, uint32_t matmul) {
   if (is_direct(e, matmul)) return tc_direct_add(g, matmul);
   const tc_gnode like = g->node[matmul], a = g->node[like.in[0]], b = g->node[like.in[1]];
   int64_t k = a.shape->d.dim[1], o = b.shape->d.dim[1];
-  tc_dims turned = TC_SHAPE(o, k), weights = TC_SHAPE(e->batch, o, k), images = TC_SHAPE(e->batch, e->columns, k);
+  tc_dims transposed = TC_SHAPE(o, k), weights = TC_SHAPE(e->batch, o, k), images = TC_SHAPE(e->batch, e->columns, k);
   tc_dims in_rows = TC_SHAPE(e->batch, k, e->columns), made = TC_SHAPE(e->batch, o, e->columns);
   uint32_t in[2];
-  in[0] = tc_graph_add(g, &b, TC_OP_PERMUTE, &turned, 1, &like.in[1], 1, 0x0001);
+  in[0] = tc_graph_add(g, &b, TC_OP_PERMUTE, &transposed, 1, &like.in[1], 1, 0x0001);
   in[0] = tc_graph_add(g, &b, TC_OP_EXPAND, &weights, 1, &in[0], 0, 0);
   in[1] = tc_graph_add(g, &a, TC_OP_RESHAPE, &images, 1, &like.in[0], 0, 0);
   in[1] = tc_graph_add(g, &a, TC_OP_PERMUTE, &in_rows, 1, &in[1], 1, 0x010200);

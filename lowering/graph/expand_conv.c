@@ -201,19 +201,19 @@ static uint32_t flipped_weight(conv *c, uint32_t w) {
   return add(c, TC_OP_FLIP, d, 1, (uint32_t[]){reshape(c, w, d)}, 1, &mask);
 }
 
-static uint32_t by_winograd(conv *c, uint32_t x, uint32_t w, bool turned, int m) {
+static uint32_t by_winograd(conv *c, uint32_t x, uint32_t w, bool transposed, int m) {
   int64_t panel = tc_winograd_panel(c->y.dim[3]), panels = (c->y.dim[3] + panel - 1) / panel, places = (m + 2) * (m + 2);
-  uint64_t how[2] = {(uint64_t)m, turned},
+  uint64_t how[2] = {(uint64_t)m, transposed},
            attr[5] = {(uint64_t)m, (uint64_t)c->low[0], (uint64_t)c->low[1], (uint64_t)c->y.dim[1], (uint64_t)c->y.dim[2]};
   uint32_t u = add(c, TC_OP_WINOGRAD_WEIGHT, TC_SHAPE(panels, places, c->x.dim[3], panel), 1, &w, 2, how);
   return reshape(c, add(c, TC_OP_WINOGRAD, TC_SHAPE(rows_of(c), c->y.dim[3]), 2, (uint32_t[]){x, u}, 5, attr), c->y);
 }
 
-// turned: w belongs to the convolution whose gradient this is, and is flipped.
-static uint32_t forward(conv *c, uint32_t x, uint32_t w, bool turned) {
+// transposed: w belongs to the convolution whose gradient this is, and is flipped.
+static uint32_t forward(conv *c, uint32_t x, uint32_t w, bool transposed) {
   int m = winograd_size(c);
-  if (m) return by_winograd(c, x, w, turned, m);
-  if (turned) w = flipped_weight(c, w);
+  if (m) return by_winograd(c, x, w, transposed, m);
+  if (transposed) w = flipped_weight(c, w);
   return is_depthwise(c) ? by_channel(c, x, w) : by_matmul(c, x, w);
 }
 

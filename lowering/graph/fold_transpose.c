@@ -18,21 +18,21 @@ static bool fold_into_matmul(tc_graph *g, uint32_t n, const uint32_t *n_uses) {
   int rank = x->shape->d.rank;
   uint64_t swap = tc_permute_transpose(rank);
   if (x->attr[0] != swap) return true;
-  uint32_t turned[2];
+  uint32_t transposed[2];
   for (int k = 0; k < 2; k++) {
     uint32_t from = g->node[m].in[1 - k];
     tc_dims d = g->node[from].shape->d;
     int64_t rows = d.dim[rank - 2];
     d.dim[rank - 2] = d.dim[rank - 1], d.dim[rank - 1] = rows;
     tc_gnode like = g->node[from];
-    turned[k] = tc_graph_add(g, &like, TC_OP_PERMUTE, &d, 1, &from, 1, swap);
-    if (turned[k] == TC_GNODE_NONE) return false;
+    transposed[k] = tc_graph_add(g, &like, TC_OP_PERMUTE, &d, 1, &from, 1, swap);
+    if (transposed[k] == TC_GNODE_NONE) return false;
   }
   uint32_t *in = tc_arena_alloc(g->arena, 2 * sizeof *in);
   if (!in) return false;
   x = &g->node[n];
   x->in = in;
-  return tc_gnode_become(x, TC_OP_MATMUL, turned[0], turned[1], 2), true;
+  return tc_gnode_become(x, TC_OP_MATMUL, transposed[0], transposed[1], 2), true;
 }
 
 static bool fold_into_matmuls(tc_graph *g) {

@@ -130,11 +130,11 @@ tc_val tc_build_dot(tc_kir_builder *e, tc_val a, tc_val b, tc_val sum) {
   return tc_build_raw(e, TC_IR_DOT, TC_F32, lanes, tc_build_splat(e, a, lanes), tc_build_splat(e, b, lanes), sum, 0);
 }
 
-void tc_build_turn(tc_kir_builder *e, tc_val *v, int n) {
-  tc_val turned[64];
+void tc_build_transpose(tc_kir_builder *e, tc_val *v, int n) {
+  tc_val transposed[64];
   for (int stride = 1; stride < n; stride *= 2) {
-    for (int i = 0; i < n; i++) turned[i] = tc_build_raw(e, TC_IR_UNPACK, tc_build_type(e, v[0]), n, v[i / 2], v[i / 2 + n / 2], TC_NONE, i % 2);
-    memcpy(v, turned, (size_t)n * sizeof v[0]);
+    for (int i = 0; i < n; i++) transposed[i] = tc_build_raw(e, TC_IR_UNPACK, tc_build_type(e, v[0]), n, v[i / 2], v[i / 2 + n / 2], TC_NONE, i % 2);
+    memcpy(v, transposed, (size_t)n * sizeof v[0]);
   }
 }
 

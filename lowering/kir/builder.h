@@ -44,7 +44,7 @@ tc_val tc_build_words(tc_kir_builder *e, tc_val first, tc_val second);
 // DOT of words, one lane of which is spread.
 tc_val tc_build_dot(tc_kir_builder *e, tc_val a, tc_val b, tc_val sum);
 // Turns n vectors of n lanes, a power of two up to 64: lane j of v[i] becomes lane i of v[j].
-void tc_build_turn(tc_kir_builder *e, tc_val *v, int n);
+void tc_build_transpose(tc_kir_builder *e, tc_val *v, int n);
 // A step by which n vectors of n lanes become the vector of their sums: halves of each are added,
 // of a in even lanes and of b in odd ones. Vectors i and i + n / 2, then of these n / 2 vectors i
 // and i + n / 4, and so on: the last one has the sum of vector i in lane i, added by halves as

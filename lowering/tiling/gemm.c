@@ -54,9 +54,9 @@
 #define SUMS_BYTES (4 << 20)  // of a unit's sums
 #define A_TILES 8  // of a packed at a time
 #define WIDE_BYTES (128 << 10)  // of rows of a that are widened, at most
-// Costs of an element, a multiply-add of it being 1: read where it lies and written to a tile; turned besides.
+// Costs of an element, a multiply-add of it being 1: read where it lies and written to a tile; transposed besides.
 #define PACK_COST 8.0
-#define TURN_COST 14.0
+#define TRANSPOSE_COST 14.0
 #define READ_A_COST 6.0  // of a, for each time it is read
 #define COLD_COST 16.0  // of a panel kept in memory, a unit's first: those that follow arrive in time
 #define UNIT_COST 20000.0  // of a unit
@@ -75,7 +75,7 @@
 #define ANY_ROWS 256
 #define MOST_ANY_ROWS 8
 // Rows and columns, at least, for bf16 to go by pairs: with fewer, reading the other factor is the work, in ways that packing would spoil. Of both as many, so
-// that a product and the turned one have the same bits.
+// that a product and the transposed one have the same bits.
 #define LEAST_WINOGRAD_DOT 16
 #define SPARE 4  // registers beside those that the model takes
 #define MOST_SCRATCH (16 << 20)  // bytes of a worker that a cut may want
@@ -134,18 +134,18 @@ static bool in_halves(const tc_operand *right) {
   return right->panel && right->type == TC_BF16 && 2 * right->row == right->panel;
 }
 
-static bool can_turn(const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
+static bool can_transpose(const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right) {
   int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
   bool along_k = !right->panel && !of_words(right, acc) && right->row == 1 && right->col != 1 && left->segment == of->k && size >= 4 && vector >= 4;
-  int turned = tc_tiling_transposed_as_one(right->type, acc) * vector;  // rows of a block that is turned
+  int transposed = tc_tiling_transposed_as_one(right->type, acc) * vector;  // rows of a block that is transposed
   // The block takes as many registers as a vector has lanes. On a Zen 4 at one thread, mx768x3072, times as fast as packed: with 32 registers 8 rows 1.02 to 1.25,
   // bf16 1.19 to 1.36, 12 rows 1.1 to 1.4 and 1.16 to 1.28; with 16 registers 4 rows 0.89.
-  return along_k && of->m * (tc_compiler_isa()->registers > 16 ? 2 : 4) <= registers_of() && of->n >= vector && of->k >= turned;
+  return along_k && of->m * (tc_compiler_isa()->registers > 16 ? 2 : 4) <= registers_of() && of->n >= vector && of->k >= transposed;
 }
 
-// Lanes of panels that are turned. A chain of multiply-adds waits four cycles for each one: of few rows two blocks by turns where the processor would wait
+// Lanes of panels that are transposed. A chain of multiply-adds waits four cycles for each one: of few rows two blocks by turns where the processor would wait
 // for it, not for memory.
-static int turned_lanes(const tc_extent3 *of, tc_type acc, const tc_operand *right, int vector) {
+static int transposed_lanes(const tc_extent3 *of, tc_type acc, const tc_operand *right, int vector) {
   bool two = tc_tiling_transposed_as_one(right->type, acc) > 1 && of->m <= 3 && of->n >= 4 * vector;
   return two ? 2 * vector : vector;
 }
@@ -181,8 +181,8 @@ static void choose_registers(tc_tiling_params *b, const tc_extent3 *of, tc_type 
                 of->m * 2 <= registers_of();
   bool lines = halves && of->m <= LINE_ROWS && right->type == acc && tc_host_reads_rows() && is_from_afar(of, right, cache);
   if (halves) b->lanes = lines ? TC_MIN(b->lanes / 2, 64 / size) : b->lanes / 2;
-  b->turn = given_or(given, TC_TILING_TRANSPOSE, can_turn(of, acc, left, right));
-  b->lanes = (int)given_or(given, TC_TILING_LANES, b->turn ? turned_lanes(of, acc, right, vector) : b->lanes);
+  b->transpose = given_or(given, TC_TILING_TRANSPOSE, can_transpose(of, acc, left, right));
+  b->lanes = (int)given_or(given, TC_TILING_LANES, b->transpose ? transposed_lanes(of, acc, right, vector) : b->lanes);
   int registers = ends_are_dear(of, right, cache) ? TC_MIN(registers_of(), SHORT_REGISTERS) : registers_of();
   b->rows = TC_MAX_OF(registers / TC_MAX_OF(b->lanes / vector, 1), 1);  // a panel that the user laid out may be wider than the registers
   b->rows = (int)given_or(given, TC_TILING_ROWS, b->rows);
@@ -210,7 +210,7 @@ static bool can_go_by_panel(const tc_tiling_params *b, const tc_extent3 *of, tc_
 }
 
 static bool can_read_once(const tc_tiling_params *b, const tc_operand *right) {
-  return !b->turn && !b->pack && !right->panel && b->tiles == 1;
+  return !b->transpose && !b->pack && !right->panel && b->tiles == 1;
 }
 
 // Registers that the sums of a panel take.
@@ -247,7 +247,7 @@ static void choose_packing(tc_tiling_params *b, const tc_extent3 *of, tc_type ac
   int64_t pitch = pitch_of(right);
   bool words = of_words(right, acc);
   bool far = pitch >= 4096 || pitch * of->k > cache / 2;  // each k in a page of its own, or all of them much of the second-level cache
-  bool pack = !b->turn && !right->panel && ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
+  bool pack = !b->transpose && !right->panel && ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
   b->pack = given_or(given, TC_TILING_PACK, pack || (words && !right->panel));
   bool pack_a = can_pack_a(b, of, acc, left) && ((is_apart(left) && of->k >= 64 && !steps_are_long()) || words);
   b->pack_a = given_or(given, TC_TILING_PACK_A, pack_a);
@@ -261,7 +261,7 @@ static void choose_packing(tc_tiling_params *b, const tc_extent3 *of, tc_type ac
   bool streams = b->once && can_stream(b, of, acc, left, right);
   bool again = b->pack || (far && !(right->panel && b->tiles == 1));  // rows of b are read by several tiles
   bool tilings = b->pack_a || b->once || b->by_panel || (apart && of->k > 2 * most) || (again && of->k > 2 * deep);
-  if (b->turn || !tilings || streams || given_or(given, TC_TILING_CHUNK, -1) >= 0) return;
+  if (b->transpose || !tilings || streams || given_or(given, TC_TILING_CHUNK, -1) >= 0) return;
   int64_t step = TC_MIN(most, 16), k = tc_chain_of(of->k);
   b->chunk = tc_ceil_div(tc_ceil_div(k, tc_ceil_div(k, most)), step) * step;
   if (k < of->k) return;
@@ -282,7 +282,7 @@ static bool can_widen(const tc_tiling_params *b, const tc_extent3 *of, tc_type a
 // as without: 4096x4096x4096 1.03 at one thread and at two, 2048x2048x2048 1.03 and 1.01, 1024x3072x768 1.01; 1024x1024x1024, whose rows a third-level cache
 // holds, 1.0 and 1.0.
 static bool asks_for_rows(const tc_tiling_params *b, const tc_extent3 *of, const tc_operand *left) {
-  bool in_place = !b->pack_a && !b->widen_a && !b->turn && !left->scattered && left->col == 1 && left->segment == of->k;
+  bool in_place = !b->pack_a && !b->widen_a && !b->transpose && !left->scattered && left->col == 1 && left->segment == of->k;
   return in_place && b->pack && b->tiles > 1;
 }
 
@@ -323,7 +323,7 @@ static void choose_unrolling(tc_tiling_params *b, const tc_extent3 *of, const tc
 static double time_of(const tc_tiling_params *b, const tc_extent3 *of, const tc_operand *right, int threads, int64_t tiles, int64_t panels) {
   int64_t units = of->batch * tc_ceil_div(b->tiles, tiles) * tc_ceil_div(b->n_panels, panels);
   double rows = (double)(tiles * b->rows), columns = (double)(panels * b->lanes), first = right->panel ? COLD_COST * b->lanes : 0;
-  if (b->pack) first = columns * (right->col != 1 ? TURN_COST : PACK_COST);
+  if (b->pack) first = columns * (right->col != 1 ? TRANSPOSE_COST : PACK_COST);
   double unit = (rows * columns + first + rows * READ_A_COST) * (double)of->k + UNIT_COST;
   return ((double)tc_ceil_div(units, threads) + LATENESS) * unit;
 }
@@ -401,10 +401,10 @@ static bool is_legal(const tc_tiling_params *b, const tc_matmul_facts *f) {
   if (of_words(right, f->acc) && (!(b->pack || right->panel) || (left->col != 1 && !b->pack_a))) return false;
   if (right->panel ? b->lanes != right->panel : b->lanes > most_lanes(size)) return false;
   if (b->rows > 1 && registers > registers_of() + SPARE) return false;
-  if (b->turn && (!can_turn(&f->of, f->acc, left, right) || b->lanes < vector || b->lanes > turned_lanes(&f->of, f->acc, right, vector) ||
-                  b->tiles > 1 || b->pack || b->pack_a || b->chunk < f->of.k))
+  if (b->transpose && (!can_transpose(&f->of, f->acc, left, right) || b->lanes < vector ||
+                       b->lanes > transposed_lanes(&f->of, f->acc, right, vector) || b->tiles > 1 || b->pack || b->pack_a || b->chunk < f->of.k))
     return false;
-  if (b->pack ? right->panel != 0 : !in_place && !b->turn) return false;
+  if (b->pack ? right->panel != 0 : !in_place && !b->transpose) return false;
   if (b->pack_a && !can_pack_a(b, &f->of, f->acc, left)) return false;
   if (b->by_panel && (!b->widen_a || !can_go_by_panel(b, &f->of, f->acc, left))) return false;
   if (b->widen_a && !can_widen(b, &f->of, f->acc, left, right)) return false;
@@ -430,7 +430,7 @@ bool tc_tiling_choose(tc_tiling_params *b, const tc_matmul_facts *f, const tc_ge
 
 tc_gemm_tiling tc_tiling_of(const tc_tiling_params *b) {
   return (tc_gemm_tiling){
-      {b->lanes, b->rows, b->turn, b->pack, b->pack_a, b->widen_a, b->once, b->by_panel, b->chunk, b->unit_panels, b->unit_tiles}};
+      {b->lanes, b->rows, b->transpose, b->pack, b->pack_a, b->widen_a, b->once, b->by_panel, b->chunk, b->unit_panels, b->unit_tiles}};
 }
 
 tc_units tc_tiling_units(const tc_tiling_params *b) {
@@ -451,7 +451,7 @@ bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f) {
   any.of.m = ANY_ROWS;
   if (!tc_tiling_choose(b, &any, &given)) return false;
   given.of[TC_TILING_ROWS] = MOST_ANY_ROWS;
-  return (b->rows <= MOST_ANY_ROWS || tc_tiling_choose(b, &any, &given)) && !b->pack_a && !b->turn && !b->once;
+  return (b->rows <= MOST_ANY_ROWS || tc_tiling_choose(b, &any, &given)) && !b->pack_a && !b->transpose && !b->once;
 }
 
 typedef struct trying {

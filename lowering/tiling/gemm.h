@@ -12,7 +12,7 @@ typedef struct tc_tiling_params {
   int64_t chunk;  // of k; k if there is one chunk
   int unroll;  // rows of b that a turn of the innermost loop multiplies
   int64_t unit_panels, unit_tiles;  // of a unit of work
-  bool turn;  // b lies along k and is turned in registers as it is multiplied
+  bool transpose;  // b lies along k and is transposed in registers as it is multiplied
   bool pack, pack_a;
   bool once;  // b is read once, where it lies: in short chunks of which each asks for the next one, or, with one chunk, as a stream
   int64_t stream;  // panels whose sums are in registers side by side while all of k is read; 0: not a stream
@@ -72,7 +72,7 @@ typedef struct tc_gemm_tiling {
 
 // Steps of k that a turn of an innermost loop of multiply-adds does.
 int tc_tiling_unrolled(void);
-// Elements of the right factor that are turned as one: neighbours along k of a type narrower than a register's lanes.
+// Elements of the right factor that are transposed as one: neighbours along k of a type narrower than a register's lanes.
 int tc_tiling_transposed_as_one(tc_type type, tc_type acc);
 // Whether a product goes by pairs of bf16 along k: a step of k is two elements, a word. By types and shape, whatever the factors are made of.
 bool tc_tiling_pairs(const tc_extent3 *of, tc_type left, tc_type right);

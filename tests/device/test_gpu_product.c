@@ -125,11 +125,11 @@ typedef struct problem {
 } problem;
 
 static int64_t elements(const tc_gpu_operand *o, int64_t rows, int64_t columns, int64_t batch) {
-  return (batch - 1) * o->batch + (o->turned ? columns : rows) * o->row;
+  return (batch - 1) * o->batch + (o->transposed ? columns : rows) * o->row;
 }
 
 static int element(const tc_gpu_operand *o, int64_t batch, int64_t i, int64_t j) {
-  return number(batch * o->batch + (o->turned ? j * o->row + i : i * o->row + j));
+  return number(batch * o->batch + (o->transposed ? j * o->row + i : i * o->row + j));
 }
 
 static void *upload(tc_gpu *g, const void *from, size_t bytes) {
@@ -198,10 +198,11 @@ static tc_gpu_call *product_of(problem *p, const tc_gpu_algorithm *a) {
 }
 
 // Rows of so many elements, others of memory between them.
-static tc_gpu_matmul_facts facts(tc_type type, int64_t batch, int64_t m, int64_t k, int64_t n, bool left_turned, bool right_turned, int64_t gap) {
+static tc_gpu_matmul_facts facts(tc_type type, int64_t batch, int64_t m, int64_t k, int64_t n, bool left_transposed, bool right_transposed,
+                                 int64_t gap) {
   tc_gpu_matmul_facts f = {.type = type, .batch = batch, .m = m, .n = n, .k = k, .alignment = 16};
-  f.left = (tc_gpu_operand){left_turned, (left_turned ? m : k) + gap, 0};
-  f.right = (tc_gpu_operand){right_turned, (right_turned ? k : n) + gap, 0};
+  f.left = (tc_gpu_operand){left_transposed, (left_transposed ? m : k) + gap, 0};
+  f.right = (tc_gpu_operand){right_transposed, (right_transposed ? k : n) + gap, 0};
   f.left.batch = batch > 1 ? m * k + 3 * gap * (m + k) : 0;
   return f;
 }

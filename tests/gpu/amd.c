@@ -53,8 +53,8 @@ static const struct row {
   const char *name;
   tc_tensor (*make)(void);
 } rows[] = {{"straight", straight},
-            {"both turned, with a bias and relu", layer},
-            {"batches, right turned", batches},
+            {"both transposed, with a bias and relu", layer},
+            {"batches, right transposed", batches},
             {"a made operand", made},
             {"windows", windows},
             {"one step of k", one_step}};

@@ -218,7 +218,7 @@ static void products(const gpu_kind *k) {
   made_one(tc_bmm(LEAF(k->type, 6, k->n[0], k->n[2]), LEAF(k->type, 6, k->n[2], k->n[1])));
 }
 
-static void of_the_left_turned(const gpu_kind *k) {
+static void of_the_left_transposed(const gpu_kind *k) {
   made_one(tc_add(tc_matmul(tc_transpose(LEAF(k->type, k->n[2], k->n[0]), 0, 1), LEAF(k->type, k->n[2], k->n[1])), LEAF(k->type, k->n[0], k->n[1])));
 }
 
@@ -355,7 +355,7 @@ static void permutation(const gpu_kind *k) {
 // ---- copies: [n0, n1] ----
 
 // What reads it has another order, so that it is written: a view alone moves nothing.
-static void turned(const gpu_kind *k) {
+static void transposed(const gpu_kind *k) {
   made_one(tc_add(tc_transpose(LEAF(k->type, k->n[0], k->n[1]), 0, 1), LEAF(k->type, k->n[1], k->n[0])));
 }
 

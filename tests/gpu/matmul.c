@@ -74,10 +74,10 @@ static tc_tensor then(tc_tensor product, tc_tensor result) {
 static tc_tensor straight(void) {
   return tc_matmul(N(TC_F32, 5, 9), N(TC_F32, 9, 7));
 }
-static tc_tensor left_turned(void) {
+static tc_tensor left_transposed(void) {
   return tc_matmul(tc_transpose(N(TC_F16, 9, 5), 0, 1), N(TC_F16, 9, 7));
 }
-static tc_tensor right_turned(void) {
+static tc_tensor right_transposed(void) {
   return tc_matmul(N(TC_BF16, 5, 9), tc_transpose(N(TC_BF16, 7, 9), 0, 1));
 }
 static tc_tensor batches(void) {
@@ -135,8 +135,8 @@ static const struct row {
   int products, kernels;  // of the library; with what is generated beside them. kernels -1: not looked at
 } rows[] = {
     {"straight", straight, 1, 1},
-    {"left turned, f16", left_turned, 1, 1},
-    {"right turned, bf16", right_turned, 1, 1},
+    {"left transposed, f16", left_transposed, 1, 1},
+    {"right transposed, bf16", right_transposed, 1, 1},
     {"batches", batches, 1, 1},
     {"one right operand for all, bf16", one_for_all, 1, 1},
     {"heads, f16", heads, 0, 1},

@@ -107,7 +107,7 @@ static void see_operand(const awaited *a, uint32_t which, span given) {
     MISTAKE(VALUES, "operand %u of a library's product has other bytes than in its run", which);
 }
 
-// Libraries take matrices column by column, so they are given the product of what is turned: its second operand first.
+// Libraries take matrices column by column, so they are given the product of what is transposed: its second operand first.
 static void see_product(const awaited *a, const sim_product *p) {
   n_products++;
   if (a->kernel || a->n_words < CALL_WORDS) {

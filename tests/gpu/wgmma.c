@@ -27,15 +27,15 @@ static tc_tensor straight(tc_type type) {
 static tc_tensor edges(tc_type type) {
   return tc_matmul(N(0, 200, 136), N(7, 136, 328));
 }
-static tc_tensor odd_rows(tc_type type) {  // and columns, of a right operand that lies turned
+static tc_tensor odd_rows(tc_type type) {  // and columns, of a right operand that lies transposed
   tc_tensor a = N(0, 67, 72), b = N(7, 77, 72);
   return tc_matmul(a, tc_transpose(b, 0, 1));
 }
-static tc_tensor left_turned(tc_type type) {
+static tc_tensor left_transposed(tc_type type) {
   tc_tensor a = N(0, 328, 136), b = N(7, 328, 72);
   return tc_matmul(tc_transpose(a, 0, 1), b);
 }
-static tc_tensor both_turned(tc_type type) {
+static tc_tensor both_transposed(tc_type type) {
   tc_tensor a = N(0, 80, 72), b = N(7, 264, 80);
   return tc_matmul(tc_transpose(a, 0, 1), tc_transpose(b, 0, 1));
 }
@@ -83,8 +83,8 @@ static const struct row {
     {"straight", straight, 2},
     {"edges", edges, 2},
     {"odd rows", odd_rows, 2},
-    {"left turned", left_turned, 2},
-    {"both turned", both_turned, 2},
+    {"left transposed", left_transposed, 2},
+    {"both transposed", both_transposed, 2},
     {"batches", batches, 2},
     {"one right operand for all", one_for_all, 2},
     {"heads", heads, 2},

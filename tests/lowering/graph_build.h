@@ -127,7 +127,7 @@ __attribute__((unused)) static bool split_attention(work *w) {
 }
 
 // The last two axes swapped.
-__attribute__((unused)) static uint32_t turned(work *w, uint32_t a) {
+__attribute__((unused)) static uint32_t transposed(work *w, uint32_t a) {
   tc_dims d = w->g.node[a].shape->d;
   uint64_t order = 0;
   for (int i = 0; i < d.rank; i++) order |= (uint64_t)(i < d.rank - 2 ? i : 2 * d.rank - 3 - i) << (8 * i);
@@ -151,7 +151,7 @@ typedef struct problem {
   const char *name;
   tc_type type;
   int64_t batch, m, n, k;
-  bool a_turned, b_turned, follows;
+  bool a_transposed, b_transposed, follows;
 } problem;
 
 __attribute__((unused)) static void build_product(work *w, const problem *p) {
@@ -160,8 +160,8 @@ __attribute__((unused)) static void build_product(work *w, const problem *p) {
   tc_dims ta = da, tb = db;
   int last = da.rank - 1;
   ta.dim[last] = p->m, ta.dim[last - 1] = p->k, tb.dim[last] = p->k, tb.dim[last - 1] = p->n;
-  uint32_t a = p->a_turned ? turned(w, leaf(w, p->type, ta)) : leaf(w, p->type, da);
-  uint32_t b = p->b_turned ? turned(w, leaf(w, p->type, tb)) : leaf(w, p->type, db);
+  uint32_t a = p->a_transposed ? transposed(w, leaf(w, p->type, ta)) : leaf(w, p->type, da);
+  uint32_t b = p->b_transposed ? transposed(w, leaf(w, p->type, tb)) : leaf(w, p->type, db);
   uint32_t y = node(w, TC_OP_MATMUL, p->type, d, 2, (uint32_t[]){a, b}, 0, NULL);
   if (!p->follows) {
     want(w, y);

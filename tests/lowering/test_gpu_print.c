@@ -286,7 +286,7 @@ Test(gpu_print, threads_wait_for_what_others_wrote) {
   OP2(&n, STORE, TC_F32, 256, 2, zero, OP1(&n, LOAD, TC_F32, 256, 0, at));
   OP2(&n, STORE, TC_F32, 256, 1, at, OP1(&n, GATHER, TC_F32, 256, 2, far));
   OP0(&n, ENDLOOP, TC_BOOL, 1, 0), OP0(&n, ENDLOOP, TC_BOOL, 1, 0);
-  check_in_step(&n, (int64_t[]){2048, 2048}, 4, "turned round");
+  check_in_step(&n, (int64_t[]){2048, 2048}, 4, "transposed round");
   tc_kir_destroy(&n);
 }
 

@@ -123,17 +123,17 @@ Test(gpu_product, every_shape_and_way_to_lie_gives_the_bits_of_the_processor) {
   static const problem problems[] = {
       {"whole", TC_F32, 1, 64, 64, 32, false, false, false},
       {"odd", TC_F32, 1, 67, 45, 37, false, false, true},
-      {"odd, left turned", TC_F32, 1, 67, 45, 37, true, false, true},
-      {"odd, right turned", TC_F32, 1, 67, 45, 37, false, true, true},
-      {"both turned", TC_F32, 1, 68, 36, 20, true, true, true},
+      {"odd, left transposed", TC_F32, 1, 67, 45, 37, true, false, true},
+      {"odd, right transposed", TC_F32, 1, 67, 45, 37, false, true, true},
+      {"both transposed", TC_F32, 1, 68, 36, 20, true, true, true},
       {"large", TC_F32, 1, 200, 300, 70, false, false, true},
-      {"large, both turned", TC_F32, 1, 132, 260, 48, true, true, false},
+      {"large, both transposed", TC_F32, 1, 132, 260, 48, true, true, false},
       {"batch", TC_F32, 3, 33, 20, 21, false, true, true},
       {"one step", TC_F32, 1, 40, 40, 1, false, false, true},
       {"tall", TC_F32, 1, 300, 9, 40, false, false, true},
       {"wide", TC_F32, 1, 10, 300, 40, false, false, true},
       {"chains", TC_F32, 1, 10, 12, 4701, false, true, true},
-      {"chains, both turned", TC_F32, 1, 9, 33, 4608, true, false, false},
+      {"chains, both transposed", TC_F32, 1, 9, 33, 4608, true, false, false},
       {"f64", TC_F64, 1, 70, 66, 50, false, true, true},
       {"i32", TC_I32, 1, 33, 65, 40, true, false, true},
       {"i8", TC_I8, 1, 33, 64, 40, false, false, true},
@@ -150,13 +150,13 @@ Test(gpu_product, every_shape_and_way_to_lie_gives_the_bits_of_the_processor) {
 
 Test(gpu_product, halves_go_through_matrix_instructions_with_the_same_chain_of_sums) {
   static const problem problems[] = {
-      {"bf16", TC_BF16, 1, 128, 128, 64, false, true, false},      {"f16", TC_F16, 1, 128, 128, 64, false, false, false},
-      {"left turned", TC_BF16, 1, 72, 136, 40, true, false, true}, {"both turned", TC_BF16, 1, 72, 136, 40, true, true, true},
-      {"odd steps", TC_BF16, 1, 40, 72, 37, false, true, true},    {"odd everything", TC_F16, 1, 43, 71, 37, false, false, true},
-      {"few rows", TC_BF16, 1, 12, 200, 96, false, true, true},    {"few columns", TC_BF16, 1, 200, 24, 96, true, false, true},
-      {"batch", TC_BF16, 3, 32, 40, 48, false, false, true},       {"many chunks", TC_BF16, 1, 64, 64, 328, false, true, false},
-      {"chains", TC_BF16, 1, 16, 24, 4712, false, true, true},     {"chains, odd", TC_F16, 1, 17, 12, 4661, true, false, true},
-      {"one step", TC_BF16, 1, 16, 16, 1, false, false, true},     {"steps of two", TC_F16, 1, 64, 48, 34, false, true, true},
+      {"bf16", TC_BF16, 1, 128, 128, 64, false, true, false},          {"f16", TC_F16, 1, 128, 128, 64, false, false, false},
+      {"left transposed", TC_BF16, 1, 72, 136, 40, true, false, true}, {"both transposed", TC_BF16, 1, 72, 136, 40, true, true, true},
+      {"odd steps", TC_BF16, 1, 40, 72, 37, false, true, true},        {"odd everything", TC_F16, 1, 43, 71, 37, false, false, true},
+      {"few rows", TC_BF16, 1, 12, 200, 96, false, true, true},        {"few columns", TC_BF16, 1, 200, 24, 96, true, false, true},
+      {"batch", TC_BF16, 3, 32, 40, 48, false, false, true},           {"many chunks", TC_BF16, 1, 64, 64, 328, false, true, false},
+      {"chains", TC_BF16, 1, 16, 24, 4712, false, true, true},         {"chains, odd", TC_F16, 1, 17, 12, 4661, true, false, true},
+      {"one step", TC_BF16, 1, 16, 16, 1, false, false, true},         {"steps of two", TC_F16, 1, 64, 48, 34, false, true, true},
   };
   for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
     seen s = {0};
@@ -177,10 +177,10 @@ Test(gpu_product, boxes_go_through_four_warps_with_the_same_chain_of_sums) {
   } problems[] = {
       {{"whole", TC_BF16, 1, 128, 256, 128, false, true, false}, true},
       {{"f16, both along columns", TC_F16, 1, 128, 128, 64, true, false, true}, true},
-      {{"left turned", TC_BF16, 1, 136, 72, 72, true, true, true}, true},
-      {{"right turned", TC_BF16, 1, 72, 136, 136, false, true, true}, true},
+      {{"left transposed", TC_BF16, 1, 136, 72, 72, true, true, true}, true},
+      {{"right transposed", TC_BF16, 1, 72, 136, 136, false, true, true}, true},
       {{"edges", TC_F16, 1, 200, 328, 200, false, false, true}, true},
-      {{"edges, both turned", TC_BF16, 1, 72, 264, 88, true, true, false}, true},
+      {{"edges, both transposed", TC_BF16, 1, 72, 264, 88, true, true, false}, true},
       {{"batch", TC_BF16, 3, 64, 72, 80, false, false, true}, true},
       {{"more chunks than stages", TC_BF16, 1, 64, 64, 648, false, true, false}, true},
       {{"chains", TC_BF16, 1, 64, 64, 4616, false, true, true}, true},
@@ -363,7 +363,7 @@ static void build_scaled(work *w, tc_type type, int64_t m, int64_t n, int64_t k,
   uint32_t wide = node(w, TC_OP_CAST, type, d, 1, &bytes, 0, NULL);
   uint32_t scaled = elem(w, TC_OP_MUL, type, d, wide, expand_to(w, scale, d));
   w->g.node[wide].prologue = w->g.node[scaled].prologue = made ? 1 : 0;
-  want(w, node(w, TC_OP_MATMUL, type, TC_SHAPE(m, n), 2, (uint32_t[]){a, turn ? turned(w, scaled) : scaled}, 0, NULL));
+  want(w, node(w, TC_OP_MATMUL, type, TC_SHAPE(m, n), 2, (uint32_t[]){a, turn ? transposed(w, scaled) : scaled}, 0, NULL));
 }
 
 Test(gpu_product, a_weight_of_bytes_is_widened_and_scaled_where_it_is_staged) {
@@ -448,8 +448,8 @@ static int split_all(work *w) {
 Test(gpu_product, long_k_of_few_elements_is_split_by_shape_and_added_in_order) {
   static const problem problems[] = {
       {"long", TC_F32, 1, 40, 30, 2048, false, false, true},
-      {"long, left turned", TC_BF16, 1, 40, 32, 2048, true, false, true},
-      {"long, right turned", TC_BF16, 1, 64, 40, 4096, false, true, true},
+      {"long, left transposed", TC_BF16, 1, 40, 32, 2048, true, false, true},
+      {"long, right transposed", TC_BF16, 1, 64, 40, 4096, false, true, true},
       {"batch", TC_F32, 2, 20, 30, 1536, true, true, false},
       {"few rows", TC_F32, 1, 2, 100, 8192, false, true, true},
   };

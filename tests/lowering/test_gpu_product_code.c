@@ -77,7 +77,7 @@ Test(gpu_product_code, four_warps_multiply_boxes_that_are_fetched_where_that_is_
        {"wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes",
         "mbarrier.try_wait.parity", "fence.proxy.tensormap::generic.acquire.gpu"},
        1},
-      {{"f16, turned", TC_F16, 2, 1000, 1032, 1096, true, false, true}, {"wgmma.mma_async", "cp.async.bulk.tensor.3d", "st.global.v4"}, 1},
+      {{"f16, transposed", TC_F16, 2, 1000, 1032, 1096, true, false, true}, {"wgmma.mma_async", "cp.async.bulk.tensor.3d", "st.global.v4"}, 1},
       {{"small", TC_BF16, 1, 128, 64, 512, true, true, true}, {"wgmma.mma_async.sync.aligned.m64n64k16", "cp.async.bulk.tensor.3d"}, 1},
   };
   char path[64];

@@ -150,7 +150,7 @@ static bool build_line(tc_kir_builder *e, char *line) {
   if (sscanf(line, "transpose %%%u %d", &a, &lanes) == 2 && lanes <= 8) {
     tc_val v[8];
     for (int k = 0; k < lanes; k++) v[k] = a + (tc_val)k;
-    return tc_build_turn(e, v, lanes), true;
+    return tc_build_transpose(e, v, lanes), true;
   }
   const int n = sscanf(line, "%31s %%%u %%%u", word, &a, &b);
   if (n < 2 || !parse_op(word, &op)) return false;

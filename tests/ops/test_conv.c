@@ -71,7 +71,7 @@ Test(conv, what_the_user_padded_by_a_value_is_no_padding_by_zeros) {
     }
 }
 
-Test(conv, what_cannot_be_ordered_or_turned_says_why) {
+Test(conv, what_cannot_be_ordered_or_transposed_says_why) {
   tc_tensor x = zeros(S(3, 4)), table = zeros(S(5, 2));
   expect_refusal(tc_topk(x, 5, 1, true), TC_ERR_ARG, "topk: k is 5; axis 1 has 4 elements");
   expect_refusal(tc_sort(x, 2, false), TC_ERR_ARG, "sort: axis 2 is out of range");

@@ -70,7 +70,7 @@ static tc_tensor less_row_means(tc_tensor v) {
 static tc_tensor softmax_of_rows(tc_tensor v) {
   return tc_softmax(v, 1);
 }
-static tc_tensor turned(tc_tensor v) {
+static tc_tensor transposed(tc_tensor v) {
   return tc_add(tc_transpose(v, 0, 1), 1);
 }
 static tc_tensor cut(tc_tensor v) {
@@ -88,8 +88,8 @@ static tc_tensor of_reduced(tc_tensor v) {  // one draw a row, one a column
   tc_tensor rows = tc_slice(v, 1, 0, 1, 1), columns = tc_slice(v, 0, 0, 1, 1);
   return tc_add(tc_mul(v, rows), columns);
 }
-static reader_fn *const readers[] = {alone,  sum_of_rows, sum_of_columns, less_row_means, softmax_of_rows,
-                                     turned, cut,         twice,          after_product,  of_reduced};
+static reader_fn *const readers[] = {alone,      sum_of_rows, sum_of_columns, less_row_means, softmax_of_rows,
+                                     transposed, cut,         twice,          after_product,  of_reduced};
 
 // One draw read by the reader in a plan of its own, or drawn and stored first.
 static int64_t read_by(int reader, int kind, tc_dims d, bool stored_first, float *out) {

@@ -9,7 +9,7 @@
 
 typedef struct shape {
   int batch, m, n, k;
-  bool a_turned, b_turned;  // the operand is stored transposed
+  bool a_transposed, b_transposed;  // the operand is stored transposed
 } shape;
 
 static const shape shapes[] = {
@@ -38,11 +38,11 @@ typedef struct problem {
   tc_tensor x, y; // as [batch, m, k] and [batch, k, n]
 } problem;
 
-static tc_tensor stored(const double *v, int batch, int rows, int cols, bool turned, tc_type type) {
-  tc_dims d = turned ? tc_dims_of(3, (const int64_t[]){batch, cols, rows}) : tc_dims_of(3, (const int64_t[]){batch, rows, cols});
+static tc_tensor stored(const double *v, int batch, int rows, int cols, bool transposed, tc_type type) {
+  tc_dims d = transposed ? tc_dims_of(3, (const int64_t[]){batch, cols, rows}) : tc_dims_of(3, (const int64_t[]){batch, rows, cols});
   tc_tensor t = tc_cast(tc_from_host(v, d, TC_F64), type);
   cr_assert_eq(tc_eval(1, &t), TC_OK);
-  return turned ? tc_transpose(t, 1, 2) : t;
+  return transposed ? tc_transpose(t, 1, 2) : t;
 }
 
 static problem make(shape s, tc_type type) {
@@ -51,20 +51,20 @@ static problem make(shape s, tc_type type) {
   p.a = malloc(na * sizeof *p.a), p.b = malloc(nb * sizeof *p.b);
   for (size_t i = 0; i < na; i++) p.a[i] = draw() * (type == TC_I32 ? 8 : 1);
   for (size_t i = 0; i < nb; i++) p.b[i] = draw() * (type == TC_I32 ? 8 : 1);
-  p.x = stored(p.a, s.batch, s.m, s.k, s.a_turned, type), p.y = stored(p.b, s.batch, s.k, s.n, s.b_turned, type);
+  p.x = stored(p.a, s.batch, s.m, s.k, s.a_transposed, type), p.y = stored(p.b, s.batch, s.k, s.n, s.b_transposed, type);
   return p;
 }
 
 static double a_at(const problem *p, int q, int i, int k) {
   const shape *s = &p->s;
-  return p->a[s->a_turned ? ((size_t)q * (size_t)s->k + (size_t)k) * (size_t)s->m + (size_t)i
-                          : ((size_t)q * (size_t)s->m + (size_t)i) * (size_t)s->k + (size_t)k];
+  return p->a[s->a_transposed ? ((size_t)q * (size_t)s->k + (size_t)k) * (size_t)s->m + (size_t)i
+                              : ((size_t)q * (size_t)s->m + (size_t)i) * (size_t)s->k + (size_t)k];
 }
 
 static double b_at(const problem *p, int q, int k, int j) {
   const shape *s = &p->s;
-  return p->b[s->b_turned ? ((size_t)q * (size_t)s->n + (size_t)j) * (size_t)s->k + (size_t)k
-                          : ((size_t)q * (size_t)s->k + (size_t)k) * (size_t)s->n + (size_t)j];
+  return p->b[s->b_transposed ? ((size_t)q * (size_t)s->n + (size_t)j) * (size_t)s->k + (size_t)k
+                              : ((size_t)q * (size_t)s->k + (size_t)k) * (size_t)s->n + (size_t)j];
 }
 
 // Compares elements with their sums; f: what follows. Of large products every 37th, which meets every row and column of every tile.
@@ -80,7 +80,8 @@ static void check(const problem *p, tc_tensor out, double (*f)(double), double t
     for (int k = 0; k < s->k; k++) sum += a_at(p, q, i, k) * b_at(p, q, k, j);
     double want = f(sum);
     cr_assert(fabs(got[at] - want) <= tolerance * fmax(fabs(want), 1), "%s %dx[%d,%d]@[%d,%d]%s%s: element %d,%d,%d is %.9g, should be %.9g", what,
-              s->batch, s->m, s->k, s->k, s->n, s->a_turned ? " a turned" : "", s->b_turned ? " b turned" : "", q, i, j, got[at], want);
+              s->batch, s->m, s->k, s->k, s->n, s->a_transposed ? " a transposed" : "", s->b_transposed ? " b transposed" : "", q, i, j, got[at],
+              want);
   }
   free(got);
 }
@@ -148,7 +149,7 @@ static tc_tensor widened(const problem *p, tc_type narrow, tc_type wide) {
   size_t n = (size_t)s->batch * (size_t)s->k * (size_t)s->n;
   double *v = calloc(n, sizeof *v), zero = narrow == TC_U8 ? 100 : 0;
   for (size_t i = 0; i < n; i++) v[i] = p->b[i] * 8 + zero;
-  tc_tensor t = tc_cast(stored(v, s->batch, s->k, s->n, s->b_turned, narrow), wide);
+  tc_tensor t = tc_cast(stored(v, s->batch, s->k, s->n, s->b_transposed, narrow), wide);
   free(v);
   if (narrow == TC_U8) t = tc_sub(t, tc_full(TC_SHAPE(s->n), zero, wide));
   tc_tensor scale = tc_full(TC_SHAPE(s->n), 0.125, wide);
@@ -267,13 +268,13 @@ static void check_prologue(const shape *s, tc_type narrow, tc_type type) {
   size_t bytes = (size_t)s->batch * (size_t)s->m * (size_t)s->n * sizeof(float);
   float *first = malloc(bytes), *next = malloc(bytes);
   tc_scope scope = tc_scope_begin();
-  tc_dims d = s->b_turned ? tc_dims_of(3, (const int64_t[]){s->batch, s->n, s->k}) : tc_dims_of(3, (const int64_t[]){s->batch, s->k, s->n});
+  tc_dims d = s->b_transposed ? tc_dims_of(3, (const int64_t[]){s->batch, s->n, s->k}) : tc_dims_of(3, (const int64_t[]){s->batch, s->k, s->n});
   tc_tensor x = tc_randn(tc_dims_of(3, (const int64_t[]){s->batch, s->m, s->k}), type), scale = tc_rand(TC_SHAPE(s->n), type);
   tc_tensor w = tc_cast(tc_mul(tc_randn(d, TC_F32), 30), narrow);
-  if (type == TC_BF16) x = twice(x, 2, s->k, true), w = twice(w, s->b_turned ? 2 : 1, s->k, false);
+  if (type == TC_BF16) x = twice(x, 2, s->k, true), w = twice(w, s->b_transposed ? 2 : 1, s->k, false);
   cr_assert_eq(tc_eval(3, (tc_tensor[]){x, w, scale}), TC_OK);
   tc_tensor wide = tc_cast(w, type);
-  if (s->b_turned) wide = tc_transpose(wide, 1, 2);
+  if (s->b_transposed) wide = tc_transpose(wide, 1, 2);
   wide = tc_mul(tc_sub(wide, 3.3), scale);
   tc_set_num_threads(1);
   cr_assert_eq(tc_to_host(tc_cast(tc_matmul(x, wide), TC_F32), first, bytes), TC_OK);
@@ -338,7 +339,7 @@ static void check_bits(const shape *s, tc_type type) {
   cr_assert_eq(tc_to_host(tc_cast(tc_neg(tc_matmul(x, y)), TC_F32), next, bytes), TC_OK);
   for (size_t k = 0; k < bytes / sizeof(float); k++) cr_assert(next[k] == -first[k], "followed by neg");
   cr_assert_eq(tc_to_host(tc_cast(tc_transpose(tc_matmul(tc_transpose(y, 1, 2), tc_transpose(x, 1, 2)), 1, 2), TC_F32), next, bytes), TC_OK);
-  cr_assert_arr_eq(first, next, bytes, "turned");
+  cr_assert_arr_eq(first, next, bytes, "transposed");
   tc_scope_end(scope);
   free(first), free(next);
 }

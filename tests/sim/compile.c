@@ -122,7 +122,7 @@ static bool run_compiler(const char *source_path, const char *object_path, const
   snprintf(warp_arg, sizeof warp_arg, "-DSIM_WARP=%d", warp);
   args[n++] = compiler();
   for (size_t i = 0; i < sizeof common_args / sizeof *common_args; i++) args[n++] = common_args[i];
-  // Contraction is a device's default; where it is not turned off, it is shown here.
+  // Contraction is a device's default; where it is not transposed off, it is shown here.
   args[n++] = contract ? "-ffp-contract=fast" : "-ffp-contract=off";
 #ifdef __x86_64__
   if (contract) args[n++] = "-mfma";

@@ -44,7 +44,7 @@ enum { MAGIC = 0x51b1a5, USUAL = SIM_PRODUCT_USUAL };
 
 struct sim_lt_product {
   sim_object object;
-  int turned[2];  // of a and b
+  int transposed[2];  // of a and b
   unsigned epilogue;
   const void *bias;
 };
@@ -160,7 +160,7 @@ lt_status LT(MatmulDescSetAttribute)(lt_product x, LT(MatmulDescAttributes_t) at
     case NUMBER(MATMUL_DESC_TRANSA):
     case NUMBER(MATMUL_DESC_TRANSB):
       if (v != BLAS(OP_N) && v != BLAS(OP_T)) return BLAS(STATUS_INVALID_VALUE);
-      x->turned[attribute == NUMBER(MATMUL_DESC_TRANSB)] = v == BLAS(OP_T);
+      x->transposed[attribute == NUMBER(MATMUL_DESC_TRANSB)] = v == BLAS(OP_T);
       return BLAS(STATUS_SUCCESS);
     case NUMBER(MATMUL_DESC_EPILOGUE):
       if (v != NUMBER(EPILOGUE_DEFAULT) && v != NUMBER(EPILOGUE_BIAS)) return BLAS(STATUS_NOT_SUPPORTED);
@@ -223,15 +223,15 @@ lt_status LT(MatmulPreferenceSetAttribute)(lt_preference x, LT(MatmulPreferenceA
 
 // ---- problems ----
 
-static sim_matrix matrix_of(const struct sim_lt_layout *l, int turned) {
-  return sim_product_matrix(l->rows, l->columns, l->stride, l->batch_stride, turned);
+static sim_matrix matrix_of(const struct sim_lt_layout *l, int transposed) {
+  return sim_product_matrix(l->rows, l->columns, l->stride, l->batch_stride, transposed);
 }
 
 static bool problem_of(const struct sim_lt_product *x, const struct sim_lt_layout *a, const struct sim_lt_layout *b, const struct sim_lt_layout *c,
                        const struct sim_lt_layout *d, sim_product *p) {
   if (!sim_alive(x, SIM_LIBRARY) || !sim_alive(a, SIM_LIBRARY) || !sim_alive(b, SIM_LIBRARY) || c != d || !sim_alive(d, SIM_LIBRARY)) return false;
   *p = (sim_product){.type = a->type == TYPE(R_32F) ? SIM_F32 : a->type == TYPE(R_16F) ? SIM_F16 : SIM_BF16, .batch = d->batch};
-  p->a = matrix_of(a, x->turned[0]), p->b = matrix_of(b, x->turned[1]), p->d = matrix_of(d, 0);
+  p->a = matrix_of(a, x->transposed[0]), p->b = matrix_of(b, x->transposed[1]), p->d = matrix_of(d, 0);
   return b->type == a->type && d->type == a->type && a->batch == d->batch && b->batch == d->batch && sim_product_fits(p);
 }
 

@@ -5,8 +5,8 @@
 
 // ---- problems ----
 
-sim_matrix sim_product_matrix(uint64_t rows, uint64_t columns, int64_t stride, int64_t batch, bool turned) {
-  if (turned) return (sim_matrix){.rows = columns, .columns = rows, .by_row = stride, .by_column = 1, .batch = batch};
+sim_matrix sim_product_matrix(uint64_t rows, uint64_t columns, int64_t stride, int64_t batch, bool transposed) {
+  if (transposed) return (sim_matrix){.rows = columns, .columns = rows, .by_row = stride, .by_column = 1, .batch = batch};
   return (sim_matrix){.rows = rows, .columns = columns, .by_row = 1, .by_column = stride, .batch = batch};
 }
 

@@ -11,7 +11,7 @@ enum { SIM_PRODUCT_ALGORITHMS = 4, SIM_PRODUCT_USUAL = SIM_NEEDS_INIT | SIM_NEED
 
 typedef struct sim_matrix {
   uintptr_t at;
-  uint64_t rows, columns;  // as the product reads it, turned or not
+  uint64_t rows, columns;  // as the product reads it, transposed or not
   int64_t by_row, by_column, batch;  // elements
 } sim_matrix;
 
@@ -26,7 +26,7 @@ typedef struct sim_product {
 } sim_product;
 
 // Columns side by side, `stride` elements from one to the next.
-sim_matrix sim_product_matrix(uint64_t rows, uint64_t columns, int64_t stride, int64_t batch, bool turned);
+sim_matrix sim_product_matrix(uint64_t rows, uint64_t columns, int64_t stride, int64_t batch, bool transposed);
 // Whether d is as large as a b.
 bool sim_product_fits(const sim_product *p);
 // All that an algorithm holds for.

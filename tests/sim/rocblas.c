@@ -100,9 +100,9 @@ rocblas_status rocblas_set_workspace(rocblas_handle handle, void *at, size_t byt
 // ---- products ----
 
 static bool matrix(rocblas_operation operation, rocblas_int rows, rocblas_int columns, rocblas_int stride, rocblas_stride batch, sim_matrix *out) {
-  bool turned = operation == rocblas_operation_transpose;
-  uint64_t r = (uint64_t)(turned ? columns : rows), c = (uint64_t)(turned ? rows : columns);  // as they lie
-  *out = sim_product_matrix(r, c, stride, batch, turned);
+  bool transposed = operation == rocblas_operation_transpose;
+  uint64_t r = (uint64_t)(transposed ? columns : rows), c = (uint64_t)(transposed ? rows : columns);  // as they lie
+  *out = sim_product_matrix(r, c, stride, batch, transposed);
   return stride >= (rocblas_int)r && batch >= 0;
 }
 

@@ -139,7 +139,7 @@ void sim_gate_await(uint64_t *at, int turn, int line);
 bool sim_open_gates(void);  // lets go who waits at gates that open. False: nobody
 void sim_map_ready(const void *map);
 void sim_fetch_box(void *shared, const void *map, int x, int y, int z, uint64_t *at);
-void sim_wgmma(float *d, const void *a, const void *b, int turned_a, int turned_b, int is_half, int n, int line);
+void sim_wgmma(float *d, const void *a, const void *b, int transposed_a, int transposed_b, int is_half, int n, int line);
 void sim_wgmma_wait(float *d, int most, int n, int line);
 bool sim_wgmma_begin(sim_thread *const *who);  // of a warp that has met
 bool sim_wgmma_end(sim_thread *const *who);

@@ -30,7 +30,7 @@ typedef struct box {
 
 typedef struct product {
   const uint8_t *a, *b;
-  bool turned_a, turned_b, is_half;
+  bool transposed_a, transposed_b, is_half;
   int n;  // boxes of b
   float *d[32];
 } product;
@@ -327,9 +327,9 @@ bool sim_wgmma_begin(sim_thread *const *who) {
   return true;
 }
 
-static float element(const uint8_t *boxes, bool turned, int line, int step, bool is_half) {
+static float element(const uint8_t *boxes, bool transposed, int line, int step, bool is_half) {
   uint16_t h;
-  memcpy(&h, boxes + line / SIM_BOX * SIM_BOX_BYTES + (turned ? swizzled(step, line % SIM_BOX) : swizzled(line % SIM_BOX, step)), 2);
+  memcpy(&h, boxes + line / SIM_BOX * SIM_BOX_BYTES + (transposed ? swizzled(step, line % SIM_BOX) : swizzled(line % SIM_BOX, step)), 2);
   return is_half ? sim_half_value(h) : sim_bfloat_value(h);
 }
 
@@ -353,8 +353,8 @@ static void make(const product *p, sim_thread *const *who) {
     for (int step = 0; step < SIM_BOX; step += 16) {
       for (int i = 0; i < 16; i++) {
         for (int k = 0; k < 16; k++) {
-          x.a[i][k] = element(p->a, p->turned_a, rows + i, step + k, p->is_half);
-          x.b[k][i] = element(p->b, p->turned_b, column + i, step + k, p->is_half);
+          x.a[i][k] = element(p->a, p->transposed_a, rows + i, step + k, p->is_half);
+          x.b[k][i] = element(p->b, p->transposed_b, column + i, step + k, p->is_half);
         }
       }
       sim_multiply(&x, 16);
@@ -407,14 +407,14 @@ void sim_boxes_end(void) {
   }
 }
 
-void sim_wgmma(float *d, const void *a, const void *b, int turned_a, int turned_b, int is_half, int n, int line) {
+void sim_wgmma(float *d, const void *a, const void *b, int transposed_a, int transposed_b, int is_half, int n, int line) {
   const void *site = SITE;
   sim_thread *t = B->now;
   enter(site);
   t->sums = d;
   t->row = a;
   t->second = b;
-  sim_meet_warp(SIM_WGMMA, (turned_a ? 1 : 0) | (turned_b ? 2 : 0) | is_half << 2 | n << 3, line, site);
+  sim_meet_warp(SIM_WGMMA, (transposed_a ? 1 : 0) | (transposed_b ? 2 : 0) | is_half << 2 | n << 3, line, site);
 }
 
 void sim_wgmma_wait(float *d, int most, int n, int line) {

@@ -137,15 +137,15 @@ static void order_warp(sim_warp *w, sim_thread *const *who, int n) {
   }
 }
 
-// Thread t gets of matrix m the elements (t / 4, 2 (t % 4)) and the next of its row, or turned of its column.
+// Thread t gets of matrix m the elements (t / 4, 2 (t % 4)) and the next of its row, or transposed of its column.
 static void load_matrices(sim_thread *const *who) {
-  bool turned = who[0]->width & 16;
+  bool transposed = who[0]->width & 16;
   int n = who[0]->width & 15;
   for (int t = 0; t < 32; t++) {
     for (int m = 0; m < n; m++) {
       uint16_t pair[2];
       for (int k = 0; k < 2; k++) {
-        int row = turned ? 2 * (t % 4) + k : t / 4, column = turned ? t / 4 : 2 * (t % 4) + k;
+        int row = transposed ? 2 * (t % 4) + k : t / 4, column = transposed ? t / 4 : 2 * (t % 4) + k;
         memcpy(&pair[k], (const uint8_t *)who[m * 8 + row]->row + column * 2, 2);
       }
       who[t]->result[m] = pair[0] | (uint32_t)pair[1] << 16;
@@ -168,7 +168,7 @@ bool sim_meet(sim_warp *w, sim_thread *const *who, int n) {
   return true;
 }
 
-static void ldmatrix_word(uint32_t *r, const void *row, int n, int turned, int line) {
+static void ldmatrix_word(uint32_t *r, const void *row, int n, int transposed, int line) {
   sim_thread *t = B->now;
   t->row = row;
   if (t->lane < 8 * n) {
@@ -178,7 +178,7 @@ static void ldmatrix_word(uint32_t *r, const void *row, int n, int turned, int l
     }
     sim_touch((uintptr_t)row, 16, SIM_READ, SITE);
   }
-  meet(SIM_LDMATRIX, ~0ull, n | turned << 4, line, SITE);
+  meet(SIM_LDMATRIX, ~0ull, n | transposed << 4, line, SITE);
   for (int i = 0; i < n; i++) sim_touch((uintptr_t)&r[i], 4, SIM_WRITE, SITE);
   memcpy(r, t->result, (size_t)n * 4);
 }

@@ -192,7 +192,7 @@ void sim_mfma_f16(f32 *d, const u32 *a, const u32 *b, i32 line);
 
 #define TC_HAS_MMA (SIM_ARCH >= 80)
 #if TC_HAS_MMA
-void sim_ldmatrix(u32 *r, const void *row, i32 n, i32 turned, i32 line);
+void sim_ldmatrix(u32 *r, const void *row, i32 n, i32 transposed, i32 line);
 void sim_mma_bf16(f32 *d, const u32 *a, const u32 *b, i32 line);
 void sim_mma_f16(f32 *d, const u32 *a, const u32 *b, i32 line);
 #define tc_ldmatrix_x4(r, row) sim_ldmatrix(r, row, 4, 0, __LINE__)
@@ -211,18 +211,18 @@ void sim_gate_init(u64 *gate, i32 arrivals);
 void sim_gate_await(u64 *gate, i32 turn, i32 line);
 void sim_map_ready(const void *map);
 void sim_fetch_box(void *shared, const void *map, i32 x, i32 y, i32 z, u64 *gate);
-void sim_wgmma(f32 *d, const void *a, const void *b, i32 turned_a, i32 turned_b, i32 is_half, i32 n, i32 line);
+void sim_wgmma(f32 *d, const void *a, const void *b, i32 transposed_a, i32 transposed_b, i32 is_half, i32 n, i32 line);
 void sim_wgmma_wait(f32 *d, i32 most, i32 n, i32 line);
 #define tc_gate_init(gate, arrivals) sim_gate_init(gate, arrivals)
 #define tc_gate_await(gate, turn) sim_gate_await(gate, turn, __LINE__)
 #define tc_map_ready(map) sim_map_ready(map)
 #define tc_fetch_box(shared, map, x, y, z, gate) sim_fetch_box(shared, map, x, y, z, gate)
-#define tc_wgmma_bf16_64(d, a, b, turned_a, turned_b) sim_wgmma(d, a, b, turned_a, turned_b, 0, 1, __LINE__)
-#define tc_wgmma_bf16_128(d, a, b, turned_a, turned_b) sim_wgmma(d, a, b, turned_a, turned_b, 0, 2, __LINE__)
-#define tc_wgmma_bf16_256(d, a, b, turned_a, turned_b) sim_wgmma(d, a, b, turned_a, turned_b, 0, 4, __LINE__)
-#define tc_wgmma_f16_64(d, a, b, turned_a, turned_b) sim_wgmma(d, a, b, turned_a, turned_b, 1, 1, __LINE__)
-#define tc_wgmma_f16_128(d, a, b, turned_a, turned_b) sim_wgmma(d, a, b, turned_a, turned_b, 1, 2, __LINE__)
-#define tc_wgmma_f16_256(d, a, b, turned_a, turned_b) sim_wgmma(d, a, b, turned_a, turned_b, 1, 4, __LINE__)
+#define tc_wgmma_bf16_64(d, a, b, transposed_a, transposed_b) sim_wgmma(d, a, b, transposed_a, transposed_b, 0, 1, __LINE__)
+#define tc_wgmma_bf16_128(d, a, b, transposed_a, transposed_b) sim_wgmma(d, a, b, transposed_a, transposed_b, 0, 2, __LINE__)
+#define tc_wgmma_bf16_256(d, a, b, transposed_a, transposed_b) sim_wgmma(d, a, b, transposed_a, transposed_b, 0, 4, __LINE__)
+#define tc_wgmma_f16_64(d, a, b, transposed_a, transposed_b) sim_wgmma(d, a, b, transposed_a, transposed_b, 1, 1, __LINE__)
+#define tc_wgmma_f16_128(d, a, b, transposed_a, transposed_b) sim_wgmma(d, a, b, transposed_a, transposed_b, 1, 2, __LINE__)
+#define tc_wgmma_f16_256(d, a, b, transposed_a, transposed_b) sim_wgmma(d, a, b, transposed_a, transposed_b, 1, 4, __LINE__)
 #define tc_wgmma_wait_64(d, most) sim_wgmma_wait(d, most, 1, __LINE__)
 #define tc_wgmma_wait_128(d, most) sim_wgmma_wait(d, most, 2, __LINE__)
 #define tc_wgmma_wait_256(d, most) sim_wgmma_wait(d, most, 4, __LINE__)

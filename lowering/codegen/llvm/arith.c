@@ -244,7 +244,7 @@ LLVMValueRef tc_llvm_unpack(tc_llvm_build *b, const tc_kir_inst *inst) {
   }
   LLVMValueRef v = LLVMBuildShuffleVector(b->b, x, y, LLVMConstVector(lane, inst->lanes), "");
   // LLVM would try to combine it with the shuffles it is made of, and those with theirs, which
-  // finds nothing where a block is turned and took a tenth of the time of compiling a step of
+  // finds nothing where a block is transposed and took a tenth of the time of compiling a step of
   // ResNet18. No instruction comes of a fence.
   return tc_kir_is_real(inst->dtype) ? intrinsic1(b, "llvm.arithmetic.fence", &v, 1) : v;
 }

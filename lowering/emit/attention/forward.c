@@ -3,7 +3,7 @@
 //
 // Forward. [begin, end) counts units, a unit being a block of query rows of one head:
 //   for each block of keys:
-//     for each tile of `rows` rows: keys that no tile before saw are turned into panels of `lanes`, values packed as rows where they are not read well in
+//     for each tile of `rows` rows: keys that no tile before saw are transposed into panels of `lanes`, values packed as rows where they are not read well in
 //       place; scores by register blocks into a tile that stays in the first-level cache, softmax over it, times values. For one row or two turning keys is
 //       most of the work: each is multiplied where it lies, and sums of sixteen are added up across
 //   with more than one block, each row keeps its greatest score, its sum and its mix so far, which are scaled as the greatest grows
@@ -40,7 +40,7 @@
 #define WANTED_UNITS 32
 // Rows, at most, that read keys in place, and keys asked for ahead, with the values of those that
 // are multiplied. One row by 12 heads of 256 keys of 64, bf16 and f32, on a Zen 4 at two threads:
-// 18 and 18 us with turned keys, 8 and 8 so where all lies in the caches; 51 and 91 from memory,
+// 18 and 18 us with transposed keys, 8 and 8 so where all lies in the caches; 51 and 91 from memory,
 // then 31 and 69, and 25 and 42 where they are asked for.
 #define READING_ROWS 2
 #define KEYS_AHEAD 32
@@ -149,7 +149,7 @@ typedef struct forward {
   bool pack_values;
   int64_t value_pitch;
   tc_val k0, k1, r0;
-  tc_val ready;  // keys of the block that are turned and packed, whole panels
+  tc_val ready;  // keys of the block that are transposed and packed, whole panels
 } forward;
 
 static tc_val reduce(tc_attention_emitter *p, tc_val v, tc_kir_op op) {

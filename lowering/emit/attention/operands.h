@@ -33,7 +33,7 @@ typedef struct tc_attention_emitter {
   int vector, lanes, unroll;  // lanes of a register, of a panel; steps of a product in one turn of its loop
   tc_multiply_way way;
   bool one_block;
-  bool reads_keys;  // forward, of few rows: keys are not turned into panels, but multiplied where they lie
+  bool reads_keys;  // forward, of few rows: keys are not transposed into panels, but multiplied where they lie
   bool by_pairs;  // scores are by pairs of columns where elements allow it (tile.h), queries times row_scale, a power of two, keys times the rest
   double row_scale;
   int step;  // columns of queries and keys, and keys of weights and values, that are multiplied as one: 2 where pairs of bf16 are, as words

@@ -67,16 +67,16 @@ static tc_val load_words(tc_attention_emitter *p, const tc_attention_operand *f,
   return tc_build_load_words(E, f->buf, at, lanes, mask);
 }
 
-// A block of steps of columns of `size` keys: read along columns, turned in registers, stored along
-// keys. v: the steps, turned.
-static void turn_block(tc_attention_emitter *p, const tc_attention_operand *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask,
-                       int tile, tc_val to, tc_val by, tc_val *v) {
+// A block of steps of columns of `size` keys: read along columns, transposed in registers, stored along
+// keys. v: the steps, transposed.
+static void transpose_block(tc_attention_emitter *p, const tc_attention_operand *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask,
+                            int tile, tc_val to, tc_val by, tc_val *v) {
   for (int i = 0; i < size; i++) {
     tc_val row = least(p, plus(p, key, i), last);
     v[i] = p->step == 1 ? tc_attention_load_part(p, f, row, column, size, mask) : load_words(p, f, row, column, size, mask);
     if (by != TC_NONE) v[i] = mul(p, v[i], by);
   }
-  tc_build_turn(E, v, size);
+  tc_build_transpose(E, v, size);
   for (int i = 0; i < size; i++) store(p->s, tile, plus(p, to, (int64_t)i * p->lanes), v[i]);
 }
 
@@ -91,7 +91,7 @@ void tc_attention_transpose_keys(tc_attention_emitter *p, const tc_attention_ope
   if (pairs) sum = tc_build_var(E, tc_build_splat(E, number(p, 0), size)), squares = tc_build_var(E, tc_build_splat(E, number(p, 0), size));
   if (full) {
     tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), size);
-    turn_block(p, f, key, last, c, size, TC_NONE, tile, add(p->s, panel, times(p->s, c, p->lanes)), by, v);
+    transpose_block(p, f, key, last, c, size, TC_NONE, tile, add(p->s, panel, times(p->s, c, p->lanes)), by, v);
     for (int i = 0; i < size && pairs; i++) {
       if (tc_attention_begins_pair(i)) tc_build_set(E, sum, sub(p->s, sum, mul(p, v[i], v[i + 1])));
       tc_build_set(E, squares, tc_multiply_add(p->s, p->way, v[i], v[i], squares));
@@ -99,8 +99,8 @@ void tc_attention_transpose_keys(tc_attention_emitter *p, const tc_attention_ope
     end(p->s);
   }
   if (full < columns)
-    turn_block(p, f, key, last, i64(p->s, full), size, tc_attention_column_mask(p, full * p->step, columns * p->step, size * p->step), tile,
-               plus(p, panel, full * p->lanes), by, v);
+    transpose_block(p, f, key, last, i64(p->s, full), size, tc_attention_column_mask(p, full * p->step, columns * p->step, size * p->step), tile,
+                    plus(p, panel, full * p->lanes), by, v);
   if (pairs) {
     store(p->s, pairs->keys, sub(p->s, key, k0), sum);
     tc_build_set(E, pairs->top, most(p, pairs->top, magnitude(p, squares)));
@@ -191,7 +191,7 @@ static void with_panel(tc_attention_emitter *p, tc_attention_side rows, int lane
   tc_val at = add(p->s, times(p->s, first, panel_columns(p, columns)), sub(p->s, key, first));
   tc_attention_multiply(p, (int)p->rows, lanes, rows, tile_side(p, panels, at, 0, p->lanes), i64(p->s, 0), i64(p->s, columns), acc);
   for (int i = 0; i < p->rows; i++) {
-    tc_val score = p->step > 1 ? mul(p, acc[i], tc_attention_key_scale(p)) : acc[i];  // else keys are scaled as they are turned
+    tc_val score = p->step > 1 ? mul(p, acc[i], tc_attention_key_scale(p)) : acc[i];  // else keys are scaled as they are transposed
     store(p->s, tile, plus(p, add(p->s, to, key), i * p->pitch), score);
   }
 }
@@ -227,14 +227,14 @@ void tc_attention_with_panels(tc_attention_emitter *p, tc_attention_side rows, i
 
 bool tc_attention_next_panel(tc_attention_emitter *p, tc_attention_panels *x) {
   int64_t full = x->columns / p->lanes * p->lanes;
-  if (x->turn == 1 && full) end(p->s);
-  if (x->turn == 0 && full) {
-    x->turn = 1, x->lanes = p->lanes;
+  if (x->iteration == 1 && full) end(p->s);
+  if (x->iteration == 0 && full) {
+    x->iteration = 1, x->lanes = p->lanes;
     x->at = loop(p->s, i64(p->s, 0), i64(p->s, full), p->lanes);
     return true;
   }
-  if (x->turn < 2 && full < x->columns) {
-    x->turn = 2, x->lanes = last_lanes(p, x->columns);
+  if (x->iteration < 2 && full < x->columns) {
+    x->iteration = 2, x->lanes = last_lanes(p, x->columns);
     x->at = i64(p->s, full);
     return true;
   }
@@ -255,20 +255,20 @@ tc_attention_steps tc_attention_steps_of(tc_attention_emitter *p, const tc_val *
 }
 
 bool tc_attention_next_steps(tc_attention_emitter *p, tc_attention_steps *x, tc_val count) {
-  if (x->turn) end(p->s);
+  if (x->iteration) end(p->s);
   tc_val whole_steps = count;
   if (!sees_all(p))
     whole_steps = times(p->s, tc_build_bin(E, TC_IR_DIV, most(p, i64(p->s, 0), tc_build_cast(E, x->limit[0], TC_I64)), i64(p->s, TC_ATTENTION_STEP)),
                         TC_ATTENTION_STEP);
-  if (x->turn == 0) {
+  if (x->iteration == 0) {
     x->at = loop(p->s, i64(p->s, 0), whole_steps, TC_ATTENTION_STEP), x->keys = TC_NONE;
-  } else if (x->turn == 1 && !sees_all(p)) {
+  } else if (x->iteration == 1 && !sees_all(p)) {
     x->at = loop(p->s, whole_steps, count, TC_ATTENTION_STEP);
     x->keys = add(p->s, lane_numbers(p, TC_I32, TC_ATTENTION_STEP), tc_build_cast(E, x->at, TC_I32));
   } else {
     return false;
   }
-  return ++x->turn;
+  return ++x->iteration;
 }
 
 tc_val tc_attention_masked(tc_attention_emitter *p, tc_val scores, tc_val row, tc_val key, tc_val *seen) {
@@ -298,7 +298,7 @@ void tc_attention_rows_from(tc_attention_emitter *p, tc_val row, tc_val *rows) {
 // ---- results ----
 
 void tc_attention_store_part(tc_attention_emitter *p, uint32_t node, tc_val at, const tc_attention_panels *x, tc_val v) {
-  tc_val mask = x->turn == 2 && x->columns % p->lanes != x->lanes
+  tc_val mask = x->iteration == 2 && x->columns % p->lanes != x->lanes
                     ? tc_attention_column_mask(p, x->columns / p->lanes * p->lanes, x->columns, x->lanes)
                     : TC_NONE;
   tc_type type = p->s->g->node[node].type;

@@ -58,14 +58,14 @@ static inline int64_t tc_attention_is_winograd_dot(int64_t columns) {
 // and gives its first column, as a value, and its lanes.
 typedef struct tc_attention_panels {
   int64_t columns;
-  int turn, lanes;
+  int iteration, lanes;
   tc_val at;
 } tc_attention_panels;
 
 // Steps of the softmax over the tile's keys, to `count`: first those that every row sees whole,
 // then the others, with `limit` of each row.
 typedef struct tc_attention_steps {
-  int turn;
+  int iteration;
   tc_val at, keys;  // the first key, and the numbers of all, where they are compared
   tc_val limit[TC_ATTENTION_ROWS];
 } tc_attention_steps;

@@ -4,7 +4,7 @@
 //   the tiles' inputs, transformed by B: V[place][tile][channel]
 //   for each panel: for each of the (m + 2)^2 places a product M[place] = V[place] * U[place], of register blocks as in micro_kernel.c
 //                   its outputs, transformed by A, pixel by pixel; what follows is applied as it follows a product
-// U is a tensor [panel][place][channel][lane], which a kernel of its own makes: G w G' for each output, a lane, and channel. A weight turned round
+// U is a tensor [panel][place][channel][lane], which a kernel of its own makes: G w G' for each output, a lane, and channel. A weight transposed round
 // has the roles of outputs and channels changed, and each window is read from its end.
 // Error: against the largest output up to 1e-5 (m = 4) and 7e-7 (m = 2), where direct sums have 1e-6 to 2e-6: 64 and 256 channels of numbers evenly between
 // -1 and 1.
@@ -175,11 +175,11 @@ static void gather_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, in
   }
 }
 
-// The same where an output's taps lie side by side and a register holds them: rows of taps, turned.
-static void turn_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
+// The same where an output's taps lie side by side and a register holds them: rows of taps, transposed.
+static void transpose_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
   tc_val first = bin(s, TC_IR_LT, tc_emit_numbers(s, TC_I64, TC_WLANES), i64(s, TC_WTAPS)), row[TC_WLANES];
   for (int i = 0; i < TC_WLANES; i++) row[i] = load(s, weight->buf, TC_F32, TC_WLANES, add(s, at, i64(s, i * apart)), first);
-  tc_build_turn(&s->e, row, TC_WLANES);
+  tc_build_transpose(&s->e, row, TC_WLANES);
   memcpy(w, row, TC_WTAPS * sizeof *w);
 }
 
@@ -187,26 +187,26 @@ static void turn_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, int6
 void tc_emitter_winograd_weight(tc_emit_ctx *s, const tc_build_request *r) {
   uint32_t node = r->node;
   const tc_gnode *n = &s->g->node[node];
-  bool turned = n->attr[1];
+  bool transposed = n->attr[1];
   int m = (int)n->attr[0], alpha = m + 2;
-  int64_t channels = n->shape->d.dim[2], panel = n->shape->d.dim[3], outputs = s->g->node[n->in[0]].shape->d.dim[turned];
+  int64_t channels = n->shape->d.dim[2], panel = n->shape->d.dim[3], outputs = s->g->node[n->in[0]].shape->d.dim[transposed];
   tc_operand4 weight;
   if (!tc_operand4_find(s, node, 0, &weight)) return;
   s->lanes = TC_WLANES, s->vector = TC_RANGE_K;
   tc_val o = tc_emit_begin_units(s), c = bin(s, TC_IR_REM, o, i64(s, channels)), p = bin(s, TC_IR_DIV, o, i64(s, channels));
   s->at[TC_RANGE_A] = i64(s, 0), s->at[TC_RANGE_F] = c;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  tc_val at = add(s, tc_emit_base(s, &weight.base), times(s, c, weight.stride[!turned]));
+  tc_val at = add(s, tc_emit_base(s, &weight.base), times(s, c, weight.stride[!transposed]));
   tc_val lane = loop(s, i64(s, 0), i64(s, panel), TC_WLANES), output = add(s, times(s, p, panel), lane);
   tc_val there = TC_NONE, w[TC_WTAPS], column[3][TC_WMOST], row[TC_WMOST];
   bool whole = outputs % TC_WLANES == 0 && outputs % panel == 0, beside = weight.stride[2] == 3 && weight.stride[3] == 1;
   if (!whole) there = bin(s, TC_IR_LT, tc_emit_lane_numbers(s), tc_build_splat(&s->e, sub(s, i64(s, outputs), output), TC_WLANES));
-  at = add(s, at, times(s, output, weight.stride[turned]));
+  at = add(s, at, times(s, output, weight.stride[transposed]));
   if (whole && beside && tc_compiler_vector_bytes() >= TC_WLANES * 4)
-    turn_taps(s, &weight, at, weight.stride[turned], w);
+    transpose_taps(s, &weight, at, weight.stride[transposed], w);
   else
-    gather_taps(s, &weight, at, weight.stride[turned], there, w);
-  for (int i = 0; i < TC_WTAPS; i++) column[i % 3][i / 3] = w[turned ? TC_WTAPS - 1 - i : i];
+    gather_taps(s, &weight, at, weight.stride[transposed], there, w);
+  for (int i = 0; i < TC_WTAPS; i++) column[i % 3][i / 3] = w[transposed ? TC_WTAPS - 1 - i : i];
   for (int j = 0; j < 3; j++) tc_wside_taps(s, m, column[j]);
   s->at[TC_RANGE_K] = lane;
   tc_val first = times(s, p, (int64_t)alpha * alpha);

@@ -1,7 +1,7 @@
 // Tiles of Winograd's algorithm, which its kernels share: where they are, how they are read, and the transformations of their sides. Inside expansion.
 //
 // With points p (0, 1, -1, (2, -2,) infinity), outputs y, taps w and inputs d of one side obey sum y[i] w[k] d[i + k] = sum_p (A y)[p] (G w)[p] (B d)[p],
-// whichever of the three is asked for: a convolution makes y, the gradient by the weight makes w, and the matrix of what is made is turned.
+// whichever of the three is asked for: a convolution makes y, the gradient by the weight makes w, and the matrix of what is made is transposed.
 // Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
 #ifndef TC_LOWERING_EMIT_CONV_WINOGRAD_TILE_H
 #define TC_LOWERING_EMIT_CONV_WINOGRAD_TILE_H
@@ -54,9 +54,9 @@ tc_wplace tc_wplace_of(tc_emit_ctx *s, const tc_wtiles *by, tc_val tile);
 // v[rows][columns], from x from, becomes to x to.
 void tc_wtransform(tc_emit_ctx *s, int m, tc_wside *side, int from, int to, tc_val v[TC_WMOST][TC_WMOST]);
 tc_wside tc_wside_inputs;  // B: alpha to alpha
-tc_wside tc_wside_sums;  // A, turned: alpha to m outputs
+tc_wside tc_wside_sums;  // A, transposed: alpha to m outputs
 tc_wside tc_wside_outputs;  // A: m outputs to alpha
 tc_wside tc_wside_taps;  // G: 3 taps to alpha
-tc_wside tc_wside_by_taps;  // G, turned: alpha to 3 taps
+tc_wside tc_wside_by_taps;  // G, transposed: alpha to 3 taps
 
 #endif

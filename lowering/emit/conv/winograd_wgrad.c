@@ -5,7 +5,7 @@
 //   for each block of the part's tiles:
 //     the image's squares of (m + 2)^2, transformed by B: V[place][tile][channel]; the gradient's of m^2, by A: U[place][tile][output]
 //     for each of the (m + 2)^2 places M[place][channel][output] += V[place]' U[place], of register blocks as in micro_kernel.c
-//   G' M G, 16 outputs at a time, is turned to rows of an output's (channel, tap); what follows is applied to them
+//   G' M G, 16 outputs at a time, is transposed to rows of an output's (channel, tap); what follows is applied to them
 // The sum over a part's tiles is one chain for each place, channel and output, whatever the blocks; parts follow from shapes alone, and are no longer than a chain.
 // Error: as winograd.c's, against the largest of the result; docs/convolution-and-attention.md.
 #include "lowering/target/cpu_target.h"
@@ -27,7 +27,7 @@ typedef struct gradient {
   bool once;  // a part is one block
   tc_wblock matmul;  // M
   int64_t place;  // elements of M from place to place
-  int taps, turned;  // tiles
+  int taps, transposed;  // tiles
 } gradient;
 
 #define E (&x->s->e)
@@ -53,7 +53,7 @@ static void clear_places(gradient *x) {
 }
 
 // The taps of 16 channels from `channel` on for 16 outputs from `output` on, as rows of outputs.
-static void turn_taps(gradient *x, tc_val channel, tc_val output) {
+static void transpose_taps(gradient *x, tc_val channel, tc_val output) {
   tc_emit_ctx *s = x->s;
   tc_val c = loop(s, i64(s, 0), i64(s, TC_WLANES), 1), v[TC_WMOST][TC_WMOST], row[TC_WLANES];
   tc_val from = add(s, times(s, add(s, channel, c), x->outputs), output), to = times(s, c, TC_WTAPS * TC_WLANES);
@@ -66,9 +66,9 @@ static void turn_taps(gradient *x, tc_val channel, tc_val output) {
   tc_val first = loop(s, i64(s, 0), i64(s, TC_WTAPS * TC_WLANES), TC_WLANES);
   for (int i = 0; i < TC_WLANES; i++)
     row[i] = load(s, x->taps, TC_F32, TC_WLANES, add(s, times(s, first, TC_WLANES), i64(s, i * TC_WLANES)), TC_NONE);
-  tc_build_turn(E, row, TC_WLANES);
+  tc_build_transpose(E, row, TC_WLANES);
   tc_val at = add(s, times(s, channel, TC_WTAPS), first);
-  for (int i = 0; i < TC_WLANES; i++) store(s, x->turned, add(s, at, i64(s, i * x->channels * TC_WTAPS)), row[i]);
+  for (int i = 0; i < TC_WLANES; i++) store(s, x->transposed, add(s, at, i64(s, i * x->channels * TC_WTAPS)), row[i]);
   end(s);
 }
 
@@ -76,13 +76,13 @@ static void turn_taps(gradient *x, tc_val channel, tc_val output) {
 static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, tc_val output) {
   tc_emit_ctx *s = x->s;
   tc_val channel = loop(s, i64(s, 0), i64(s, x->channels), TC_WLANES);
-  turn_taps(x, channel, output);
+  transpose_taps(x, channel, output);
   end(s);
   tc_val row = loop(s, i64(s, 0), i64(s, TC_WLANES), 1);
   s->at[TC_RANGE_F] = add(s, add(s, first_output, output), row);
   tc_val at = loop(s, i64(s, 0), i64(s, x->channels * TC_WTAPS), s->lanes);
   s->at[TC_RANGE_K] = add(s, times(s, first_channel, TC_WTAPS), at);
-  tc_emit_remember(s, x->node, load(s, x->turned, TC_F32, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
+  tc_emit_remember(s, x->node, load(s, x->transposed, TC_F32, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
   tc_emit_stores(s);
   end(s);
   end(s);
@@ -160,7 +160,7 @@ void tc_emitter_winograd_wgrad(tc_emit_ctx *s, const tc_build_request *r) {
   x->result.tile = tc_emit_tile(s, TC_F32, wplaces(&x->by) * x->result.place);
   x->matmul.a = x->image.tile, x->matmul.b = x->result.tile, x->matmul.sums = tc_emit_tile(s, TC_F32, wplaces(&x->by) * x->place);
   x->taps = tc_emit_tile(s, TC_F32, TC_WTAPS * TC_WLANES * TC_WLANES);
-  x->turned = tc_emit_tile(s, TC_F32, TC_WLANES * x->channels * TC_WTAPS);
+  x->transposed = tc_emit_tile(s, TC_F32, TC_WLANES * x->channels * TC_WTAPS);
   s->lanes = (int)(x->channels & -x->channels), s->vector = TC_RANGE_K;
   tc_emit_preload(s);
   int64_t columns = x->o / x->outputs, of_part = x->c / x->channels * columns;

@@ -1,7 +1,7 @@
 // Attention's products of f16 and bf16 by AMD's matrix instructions: a wave of 64 threads has 16
-// rows or twice as many. Scores are made turned, of rows of the chunk by the wave's own, so that a
+// rows or twice as many. Scores are made transposed, of rows of the chunk by the wave's own, so that a
 // thread has four neighbouring ones of a row; these are, rounded, its part of a factor of the
-// second product as they lie. That is made turned, too, of columns by the wave's rows. Its other
+// second product as they lie. That is made transposed, too, of columns by the wave's rows. Its other
 // factor runs down the chunk's rows, where a thread reads neighbouring columns of four rows and
 // turns them in registers: so the columns of one product lie as far apart as a thread reads side by
 // side.
@@ -57,8 +57,8 @@ static void add_weighted_in_waves(tc_flash *p, const tc_flash_sums *x, const tc_
     for (int j = 0; j < per_row; j++) {
       for (int r = 0; r < EACH && j % wide == 0; r++) row[r] = read(p, other, plus(&p->at, at, (k + r) * other->pitch + (int64_t)j * GROUP), wide);
       for (int r = 0; r < EACH; r++) a[r] = pick(p, row[r], j % wide);
-      tc_val turned = tc_gemm_join(s, a, EACH);
-      for (int i = 0; i < held; i++) tc_build_set(&s->e, x->var[i * per_row + j], multiply(p, turned, b[i], x->var[i * per_row + j]));
+      tc_val transposed = tc_gemm_join(s, a, EACH);
+      for (int i = 0; i < held; i++) tc_build_set(&s->e, x->var[i * per_row + j], multiply(p, transposed, b[i], x->var[i * per_row + j]));
     }
   }
 }

@@ -11,10 +11,10 @@
 
 static const tc_flash_tiling tilings[] = {{128, 4, 1.2}, {64, 4, 1.1}, {128, 2, 1.0}, {64, 2, 0.9}, {32, 2, 0.6}};
 
-static tc_val fragment(tc_flash *p, const tc_flash_tile *x, tc_val at, int each, bool turned) {
+static tc_val fragment(tc_flash *p, const tc_flash_tile *x, tc_val at, int each, bool transposed) {
   tc_emit_ctx *s = p->at.s;
   tc_val v = tc_build_raw(&s->e, TC_IR_LDMATRIX, x->type, p->threads * each, at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
-  if (!s->e.failed) s->x->kir.inst[v].flags = turned;
+  if (!s->e.failed) s->x->kir.inst[v].flags = transposed;
   return v;
 }
 

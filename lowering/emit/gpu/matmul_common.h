@@ -64,7 +64,7 @@ typedef struct tc_gemm_side {
   int tile;
   // Fetched: the matrix in memory, and whether its rows are steps of k.
   tc_tensor_map map;
-  bool turned;
+  bool transposed;
 } tc_gemm_side;
 
 typedef struct tc_gemm {

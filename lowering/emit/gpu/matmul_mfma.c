@@ -1,7 +1,7 @@
 // A tile of a product of f16 or bf16 by AMD's matrix instructions: waves of 64 threads hold tiles
 // of 16 x 16 accumulators in f32 and read fragments of 16 steps of k from the block's memory, four
 // steps a thread. There are no copies under way here: the next chunk of k is on its way to
-// registers. The product is made turned, of columns by rows, so that a thread has four neighbouring
+// registers. The product is made transposed, of columns by rows, so that a thread has four neighbouring
 // columns of a row.
 // Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
 // whatever the tile; steps beyond the last are zeros.

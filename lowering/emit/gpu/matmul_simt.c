@@ -5,7 +5,7 @@
 // a processor, whatever the tile.
 #include "lowering/emit/gpu/matmul_common.h"
 
-#define STEPS_A_TURN 4  // steps of k in a turn of the innermost loop
+#define STEPS_PER_ITERATION 4  // steps of k in a turn of the innermost loop
 #define TOGETHER 2  // rows of each thread that become rows of the result at a time
 #define MOST 8  // lines of a thread
 
@@ -69,12 +69,12 @@ static void multiply_in_threads(tc_gemm *p, const grid *g, tc_val k0, tc_val sta
   tc_val rest = i64(s, p->by.steps), whole = rest;
   if (p->of.k % p->by.steps) {
     rest = bin(s, TC_IR_MIN, rest, sub(s, i64(s, p->of.k), k0));
-    whole = sub(s, rest, bin(s, TC_IR_REM, rest, i64(s, STEPS_A_TURN)));
+    whole = sub(s, rest, bin(s, TC_IR_REM, rest, i64(s, STEPS_PER_ITERATION)));
   }
-  tc_val k = loop(s, i64(s, 0), whole, STEPS_A_TURN);
-  for (int i = 0; i < STEPS_A_TURN; i++) multiply_step(p, g, from_a, from_b, add(s, k, i64(s, i)), acc);
+  tc_val k = loop(s, i64(s, 0), whole, STEPS_PER_ITERATION);
+  for (int i = 0; i < STEPS_PER_ITERATION; i++) multiply_step(p, g, from_a, from_b, add(s, k, i64(s, i)), acc);
   end(s);
-  if (p->of.k % STEPS_A_TURN == 0) return;
+  if (p->of.k % STEPS_PER_ITERATION == 0) return;
   k = loop(s, whole, rest, 1);
   multiply_step(p, g, from_a, from_b, k, acc);
   end(s);

@@ -2,7 +2,7 @@
 // all columns of the tile, whose accumulators are in registers, read from boxes of the block's
 // memory that one thread has fetched from there where they lie, some chunks of k ahead. While a
 // chunk is multiplied the one before is waited for, and its stage fetched anew.
-// Both operands lie in memory as rows of elements, turned or not; what is made on the way, or not
+// Both operands lie in memory as rows of elements, transposed or not; what is made on the way, or not
 // aligned, is for matmul_mma.c.
 // Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
 // whatever the tile; steps beyond the last are zeros.
@@ -38,8 +38,8 @@ static bool find_map(const tc_gemm *p, tc_gemm_side *x) {
   tc_ix_simplify(&flat, e);
   if (!tc_ix_take_stride(&flat, x->range, &line) || !tc_ix_take_stride(&flat, TC_RANGE_K0, &k) || !tc_ix_take_stride(&flat, TC_RANGE_A, &batch))
     return false;
-  x->turned = k != 1;
-  int64_t row = x->turned ? k : line, across = x->turned ? x->extent : p->of.k, down = x->turned ? p->of.k : x->extent;
+  x->transposed = k != 1;
+  int64_t row = x->transposed ? k : line, across = x->transposed ? x->extent : p->of.k, down = x->transposed ? p->of.k : x->extent;
   if (p->of.batch == 1) batch = 0;
   x->map = (tc_tensor_map){.first = flat.base, .extent = {across, down, batch ? p->of.batch : 1}, .stride = {row, batch ? batch : row * down}};
   bool fits = flat.n == 0 && (k == 1 || line == 1) && batch >= 0 && row >= across && flat.base >= 0 && flat.base % ALIGNED == 0;
@@ -94,7 +94,7 @@ static void fetch_side(tc_gemm *p, const tc_gemm_side *x, int map, tc_val k0, tc
   tc_val matrix = x->map.extent[2] > 1 ? s->at[TC_RANGE_A] : i64(s, 0);
   for (int i = 0; i < x->size / TC_KIR_TMA_BOX; i++) {
     tc_val line = add(s, s->at[x->range], i64(s, (int64_t)i * TC_KIR_TMA_BOX));
-    tc_val v = op(p, TC_IR_TMA_LOAD, x->turned ? line : k0, x->turned ? k0 : line, matrix, map, (uint32_t)i);
+    tc_val v = op(p, TC_IR_TMA_LOAD, x->transposed ? line : k0, x->transposed ? k0 : line, matrix, map, (uint32_t)i);
     if (!s->e.failed) s->x->kir.inst[v].src[3] = chunk;
   }
 }
@@ -121,7 +121,7 @@ static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
   tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = add(s, at.first, tc_gemm_high(s, k0, STEPS)), here = tc_gemm_low(s, chunk, STAGES);
   (void)op(p, TC_IR_TMA_WAIT, chunk, TC_NONE, TC_NONE, 0, 0);
   tc_val a = add(s, at.group, times(s, here, p->a.stage)), b = tc_build_splat(&s->e, times(s, here, p->b.stage), p->threads);
-  (void)op(p, TC_IR_WGMMA, a, b, sums, 1 << 8, (p->a.turned ? 1u : 0u) | (p->b.turned ? 2u : 0u));
+  (void)op(p, TC_IR_WGMMA, a, b, sums, 1 << 8, (p->a.transposed ? 1u : 0u) | (p->b.transposed ? 2u : 0u));
   (void)op(p, TC_IR_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 1, 0);
   if (tc_gemm_begin_end_of_chain(p, k0, STEPS)) {
     (void)op(p, TC_IR_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);

@@ -2,13 +2,13 @@
 //
 // A b that lies along the columns streams by, with the sums of several panels in registers; or is
 // read some whole rows at a time, with the sums in memory. Of one that lies along k, blocks are
-// turned in registers and multiplied at once. Few rows by a b in panels are micro_kernel.c's: one
+// transposed in registers and multiplied at once. Few rows by a b in panels are micro_kernel.c's: one
 // tile of rows, over it as one stream.
 #include "lowering/target/host_cpu.h"
 #include "lowering/emit/matmul/matmul_types.h"
 #include "runtime/topology.h"
 
-// Lines of each column of a b that is turned as it is multiplied, from one to what is asked for:
+// Lines of each column of a b that is transposed as it is multiplied, from one to what is asked for:
 // without it such a product runs at half the bandwidth. On a Xeon at one thread, from the
 // third-level cache, 1x4096x4096 in ms where 1, 2 and 4 lines are asked for: bytes, two blocks of
 // columns, 1.3, 1.5 and 1.7, and one 1.8, 1.9 and 1.7; bf16 1.6, 1.9 and 2.1, and 1.7, 1.8 and 1.8;
@@ -201,7 +201,7 @@ static bool asks_in_order(const tc_matmul_emitter *p) {
   return tc_host_reads_rows() && p->b.col == p->of.k * p->step && panel <= (int64_t)tc_topology_get()->l2_bytes / 4;
 }
 
-// What is asked for at row k, which is turned, of a panel that begins at column `first`. One
+// What is asked for at row k, which is transposed, of a panel that begins at column `first`. One
 // column's: further along k, or at the beginning of the next panel.
 static tc_matmul_prefetch ask_ahead(tc_matmul_emitter *p, tc_val k, tc_val first, int rows) {
   tc_val column = add(p->s, p->b.at, times(p->s, first, p->b.col));
@@ -226,11 +226,11 @@ static tc_val load_lhs(void *of, int row) {
 }
 
 // All rows by the columns of the present panel, up to row k1: their sums go to memory. The first
-// block's columns are asked for where it is turned, those of the second where both are multiplied:
+// block's columns are asked for where it is transposed, those of the second where both are multiplied:
 // evenly spread, memory is not kept waiting.
-static void multiply_turned(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val k1) {
+static void multiply_transposed(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val k1) {
   tc_emit_ctx *s = p->s;
-  int size = vector_lanes(p), blocks = p->by.lanes / size, rows = turned_rows(p, size);
+  int size = vector_lanes(p), blocks = p->by.lanes / size, rows = transposed_rows(p, size);
   int as_one = rows / size, n_acc = r->n * blocks;
   tc_val acc[32], v[64], zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), size), first = s->at[TC_RANGE_K];
   for (int i = 0; i < n_acc; i++) acc[i] = tc_build_var(E, zero);
@@ -239,14 +239,14 @@ static void multiply_turned(tc_matmul_emitter *p, const tc_matmul_rows *r, const
   for (int c = 0; c < blocks; c++) {
     tc_val column = add(p->s, first, tc_emit_i64(s, c * size));
     tc_matmul_load_transposed(p, k, add(p->s, p->b.at, times(p->s, column, p->b.col)), v, size, c == 0 ? &ask : NULL);
-    for (int i = 0; i < size; i++) store(p->s, p->turned, tc_emit_i64(s, (i * blocks + c) * size), v[i]);
+    for (int i = 0; i < size; i++) store(p->s, p->transposed, tc_emit_i64(s, (i * blocks + c) * size), v[i]);
   }
   tc_val i = loop(p->s, tc_emit_i64(s, 0), tc_emit_i64(s, size), 1), k_of_i = add(p->s, k, times(p->s, i, as_one));
   s->lanes = size;
   for (int c = 1; c < blocks; c++) ask_for(p, &ask, add(p->s, i, tc_emit_i64(s, c * size)));
   for (int c = 0; c < blocks; c++)
-    v[c] = tc_build_raw(E, TC_IR_LOAD, turned_type(p), size, add(p->s, times(p->s, i, p->by.lanes), tc_emit_i64(s, c * size)), TC_NONE, TC_NONE,
-                        p->turned);
+    v[c] = tc_build_raw(E, TC_IR_LOAD, transposed_type(p), size, add(p->s, times(p->s, i, p->by.lanes), tc_emit_i64(s, c * size)), TC_NONE, TC_NONE,
+                        p->transposed);
   for (int j = 0; j < as_one; j++) {
     tc_val row = add(p->s, k_of_i, tc_emit_i64(s, j)), in_a = tc_matmul_in_row_of_a(p, r, row), w[4];
     for (int c = 0; c < blocks; c++) {
@@ -262,7 +262,7 @@ static void multiply_turned(tc_matmul_emitter *p, const tc_matmul_rows *r, const
   for (int m = 0; m < n_acc; m++) store(p->s, p->sums, add(p->s, r->sums, tc_emit_i64(s, m * size)), acc[m]);
 }
 
-static void turned_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
+static void transposed_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   tc_val zero = tc_emit_i64(s, 0),
          whole = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, tc_emit_i64(s, p->of.n / p->by.lanes)));
@@ -275,8 +275,8 @@ static void turned_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_val so_far = tc_build_bin(E, TC_IR_EQ, zero, zero), acc[32];
   tc_matmul_unit part = *u;
   if (p->chains) part.k0 = loop(s, u->k0, u->k1, p->chain), rest.k1 = end_of_chain(p, part.k0, u->k1);
-  rest.k0 = whole_rows(p, part.k0, rest.k1, turned_rows(p, vector_lanes(p)));
-  multiply_turned(p, &r, &part, rest.k0);
+  rest.k0 = whole_rows(p, part.k0, rest.k1, transposed_rows(p, vector_lanes(p)));
+  multiply_transposed(p, &r, &part, rest.k0);
   if (p->chains) {
     tc_matmul_sum(p, &r, &rest, panel, so_far, acc);
     tc_matmul_end_chain(p, part.k0, r.sums, p->by.lanes, acc, r.n);
@@ -294,8 +294,8 @@ static void turned_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
 }
 
 void tc_matmul_multiply_few(tc_matmul_emitter *p, const tc_matmul_unit *u) {
-  if (p->by.turn)
-    turned_panels(p, u);
+  if (p->by.transpose)
+    transposed_panels(p, u);
   else if (p->chunks)
     chunked_panels(p, u);
   else

@@ -28,7 +28,7 @@
 static void unit_of(tc_matmul_emitter *p, tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   u->k0 = tc_emit_i64(s, 0), u->k1 = tc_emit_i64(s, p->of.k);
-  if (p->by.turn || p->by.stream || (p->by.once && p->chunks)) {
+  if (p->by.transpose || p->by.stream || (p->by.once && p->chunks)) {
     tc_matmul_multiply_few(p, u);
     return;
   }
@@ -64,7 +64,7 @@ static bool find_product(tc_matmul_emitter *p) {
 static bool choose_step(tc_matmul_emitter *p) {
   const uint32_t *in = p->s->g->node[p->node].in;
   bool pairs = tc_tiling_pairs(&p->of, p->s->g->node[in[0]].type, p->s->g->node[in[1]].type);
-  bool turned = !p->a.scattered && p->a.row == 1 && p->a.segment == p->of.k, left = turned || (p->a.col == 1 && p->a.segment % 2 == 0);
+  bool transposed = !p->a.scattered && p->a.row == 1 && p->a.segment == p->of.k, left = transposed || (p->a.col == 1 && p->a.segment % 2 == 0);
   p->step = pairs ? 2 : 1;
   p->packed_type = pairs ? TC_I32 : p->acc;
   p->of.k /= p->step, p->a.segment /= p->step;
@@ -103,10 +103,10 @@ static void make_tiles(tc_matmul_emitter *p) {
   int64_t tile = (int64_t)by->rows * by->lanes;
   if (by->pack) p->packed = tc_emit_tile(p->s, p->packed_type, by->unit_panels * by->chunk * by->lanes);
   p->a_pitch = by->chunk + 16;
-  if (by->turn) p->turned = tc_emit_tile(p->s, turned_type(p), vector_lanes(p) * by->lanes);
+  if (by->transpose) p->transposed = tc_emit_tile(p->s, transposed_type(p), vector_lanes(p) * by->lanes);
   if (by->pack_a || by->widen_a) p->packed_a = tc_emit_tile(p->s, p->packed_type, by->a_tiles * by->rows * p->a_pitch + 64);
   int64_t sums = p->chunks ? by->unit_tiles * by->unit_panels * tile : TC_MAX_OF(by->stream, 1) * tile;
-  bool waits = p->chains ? by->turn || by->chunk < p->chain : !p->direct || by->turn || by->stream;
+  bool waits = p->chains ? by->transpose || by->chunk < p->chain : !p->direct || by->transpose || by->stream;
   if (waits) p->sums = tc_emit_tile(p->s, p->acc, sums);
   if (p->chains) p->totals = tc_emit_tile(p->s, p->acc, sums);
   if (p->chains && tc_chain_groups(p->of.k)) p->groups = tc_emit_tile(p->s, p->acc, sums);
@@ -153,7 +153,7 @@ static void find_read(tc_matmul_emitter *p) {
   tc_emit_ctx *s = p->s;
   const tc_gnode *x = &s->g->node[p->node];
   p->n_read = 0;
-  if (p->chunks || p->chains || p->units || p->by.turn || p->by.stream || p->a.segment < p->of.k) return;
+  if (p->chunks || p->chains || p->units || p->by.transpose || p->by.stream || p->a.segment < p->of.k) return;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     const tc_gnode *y = &s->g->node[s->gp->member[i]];
     for (int k = 0; k < y->n_in && y != x; k++) {

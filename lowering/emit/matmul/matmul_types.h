@@ -28,7 +28,7 @@ typedef struct tc_matmul_emitter {
   int64_t chain;  // steps of a chain (summation.h); of.k if there is one
   bool chains;  // there are more: their results are added in memory
   bool direct;  // one store follows, in the accumulators' type
-  int packed, packed_a, sums, turned;  // tiles
+  int packed, packed_a, sums, transposed;  // tiles
   int totals, groups;  // likewise: what chains, and groups of chains, add up to
   int64_t a_pitch;  // elements of the packed or widened a for each row of its tiles
   tc_strided_operand a, b;
@@ -53,7 +53,7 @@ typedef struct tc_matmul_rows {
   tc_val asked;  // likewise, at each k, the row of the next chunk from this column on
 } tc_matmul_rows;
 
-// What is asked for while columns of b are turned: where that of a panel's first column lies, and
+// What is asked for while columns of b are transposed: where that of a panel's first column lies, and
 // how far apart those of the columns are.
 typedef struct tc_matmul_prefetch {
   tc_val at;
@@ -80,13 +80,13 @@ static inline tc_val end_of_chain(tc_matmul_emitter *p, tc_val chain, tc_val k1)
 static inline void prefetch(tc_matmul_emitter *p, int buf, tc_val at) {
   tc_build_prefetch(&p->s->e, buf, at, false);
 }
-// Rows of b in a block of `size` columns that is turned: bf16 in pairs of rows and bytes in fours,
+// Rows of b in a block of `size` columns that is transposed: bf16 in pairs of rows and bytes in fours,
 // which is so much less work.
-static inline int turned_rows(const tc_matmul_emitter *p, int size) {
+static inline int transposed_rows(const tc_matmul_emitter *p, int size) {
   return tc_tiling_transposed_as_one(p->b.type, p->acc) * size;
 }
-// Of a block's elements while it is turned.
-static inline tc_type turned_type(const tc_matmul_emitter *p) {
+// Of a block's elements while it is transposed.
+static inline tc_type transposed_type(const tc_matmul_emitter *p) {
   return tc_tiling_transposed_as_one(p->b.type, p->acc) > 1 ? TC_I32 : p->acc;
 }
 // b at row k and the present columns, of which v is what lies in memory, widened.
@@ -116,10 +116,10 @@ tc_val tc_matmul_load_b(tc_matmul_emitter *p, tc_val k);
 // second-level cache.
 void tc_matmul_prefetch_b(tc_matmul_emitter *p, tc_val k, tc_val column, bool far);
 // A block of columns of b that lies along k, from step k and element `from` of its first column:
-// read along k and turned. Its rows are made by tc_matmul_transposed_row. ask: what is asked for
+// read along k and transposed. Its rows are made by tc_matmul_transposed_row. ask: what is asked for
 // meanwhile, or NULL.
 void tc_matmul_load_transposed(tc_matmul_emitter *p, tc_val k, tc_val from, tc_val *v, int size, const tc_matmul_prefetch *ask);
-// Row i of those that v, a vector of a turned block, holds.
+// Row i of those that v, a vector of a transposed block, holds.
 tc_val tc_matmul_transposed_row(tc_matmul_emitter *p, tc_val v, int i);
 // Half i of each word, a bf16, as a float, of which that is the upper half.
 tc_val tc_matmul_half_of(tc_matmul_emitter *p, tc_val word, int i);

@@ -14,7 +14,7 @@
 // Of products of more rows packing is too little of the work. On a Zen 3 at one thread, times as
 // fast as without: 16x768x3072 1.5, 48x768x3072 1.32, 64x1024x1024 1.16, 128x768x3072 1.07,
 // 256x1024x1024 1.03, 512x512x512 1.0; on a Zen 4 at one thread and at two, 512x768x3072,
-// 512x3072x768 and their turned ones 1.01 to 1.02 and 1.0, 1024x1024x1024 1.0.
+// 512x3072x768 and their transposed ones 1.01 to 1.02 and 1.0, 1024x1024x1024 1.0.
 #define ASKING_ROWS 512
 #define MOST_HEIGHTS 3  // of tiles
 
@@ -155,10 +155,10 @@ typedef struct pieces_of {
 // Asks for the part of the pieces from `from` on that falls to a turn of the innermost loop, at
 // step k: line by line, piece after piece, to the second-level cache.
 static void ask_by_turns(tc_matmul_emitter *p, const tc_strided_operand *f, const pieces_of *x, tc_val from, const tc_matmul_unit *u, tc_val k) {
-  int64_t a_turn = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
-  tc_val turn = tc_build_bin(E, TC_IR_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
-  for (int i = 0; i < a_turn; i++) {
-    tc_val line = add(p->s, times(p->s, turn, a_turn), i64(p->s, i));
+  int64_t a_iteration = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
+  tc_val transpose = tc_build_bin(E, TC_IR_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
+  for (int i = 0; i < a_iteration; i++) {
+    tc_val line = add(p->s, times(p->s, transpose, a_iteration), i64(p->s, i));
     tc_val piece = tc_build_bin(E, TC_IR_DIV, line, i64(p->s, x->lines)), in_piece = tc_build_bin(E, TC_IR_REM, line, i64(p->s, x->lines));
     tc_val at = add(p->s, times(p->s, piece, x->apart), times(p->s, in_piece, line_of(f->type)));
     tc_build_prefetch(E, f->buf, add(p->s, from, at), true);
@@ -187,8 +187,8 @@ static pieces_of next_pieces(const tc_matmul_emitter *p) {
 static void ask_for_read(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val k) {
   tc_emit_ctx *s = p->s;
   int64_t turns = tc_ceil_div(p->of.k, p->by.unroll), line = 64 / size_of(p), lines = tc_ceil_div(p->by.lanes, line);
-  tc_val turn = tc_build_bin(E, TC_IR_DIV, sub(s, k, u->k0), i64(s, p->by.unroll));
-  tc_val at = tc_build_bin(E, TC_IR_DIV, times(s, turn, r->n * lines), i64(s, turns));
+  tc_val transpose = tc_build_bin(E, TC_IR_DIV, sub(s, k, u->k0), i64(s, p->by.unroll));
+  tc_val at = tc_build_bin(E, TC_IR_DIV, times(s, transpose, r->n * lines), i64(s, turns));
   tc_val row = add(s, add(s, r->row, i64(s, r->n)), tc_build_bin(E, TC_IR_DIV, at, i64(s, lines)));
   row = add(s, times(s, s->at[TC_RANGE_A], p->of.m), row);
   at = add(s, add(s, times(s, row, p->of.n), s->at[TC_RANGE_K]), times(s, tc_build_bin(E, TC_IR_REM, at, i64(s, lines)), line));
@@ -198,7 +198,7 @@ static void ask_for_read(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc
 void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val *acc) {
   tc_emit_ctx *s = p->s;
   tc_val a[32], segment = TC_NONE, in_a = TC_NONE, word = TC_NONE, k;
-  bool pieces = p->a.segment < p->of.k, one_turn = !pieces && p->by.chunk == p->by.unroll && p->of.k % p->by.chunk == 0;
+  bool pieces = p->a.segment < p->of.k, one_iteration = !pieces && p->by.chunk == p->by.unroll && p->of.k % p->by.chunk == 0;
   for (int i = 0; i < r->n; i++) a[i] = tc_matmul_row_of_a(p, r, i);
   if (pieces) {
     bool whole = !p->chains || p->chain % p->a.segment == 0;  // or a chain ends within a piece
@@ -209,7 +209,7 @@ void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const t
     k = loop(p->s, from, whole ? to : bin(s, TC_IR_MIN, to, u->k1), p->by.unroll);
     in_a = add(p->s, in_a, times(p->s, sub(p->s, k, segment), p->step * p->a.col));
   } else {
-    k = one_turn ? u->k0 : loop(p->s, u->k0, u->k1, p->by.unroll);
+    k = one_iteration ? u->k0 : loop(p->s, u->k0, u->k1, p->by.unroll);
   }
   if (r->next != TC_NONE) {
     pieces_of next = next_pieces(p);
@@ -221,7 +221,7 @@ void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const t
     tc_val row = add(p->s, k, tc_emit_i64(s, i)), w = row_of_b(p, u, panel, row, i % 2 == 0, &word);
     accumulate_row(p, r, u, w, row, a, pieces ? add(p->s, in_a, tc_emit_i64(s, i * p->step * p->a.col)) : tc_matmul_in_row_of_a(p, r, row), acc);
   }
-  if (!one_turn) end(p->s);
+  if (!one_iteration) end(p->s);
   if (pieces) end(p->s);
 }
 

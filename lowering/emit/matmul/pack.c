@@ -1,7 +1,7 @@
 // The factors of a product: read where they lie, or packed into tiles of the worker.
 //
 // b is packed in panels of `lanes` columns: a row at a time, as it lies in memory, or, where it
-// lies along k, in blocks that are read along k and turned in registers. Rows of a that lie apart
+// lies along k, in blocks that are read along k and transposed in registers. Rows of a that lie apart
 // in k are packed tile by tile, at each k those of a tile side by side; those of a narrower type as
 // they lie. b may be made of what lies in memory by cheap arithmetic, done where it is loaded or
 // packed (mark_prologue.h). f16 and bf16 are widened where they are packed, or two neighbours along
@@ -40,23 +40,23 @@ void tc_matmul_prefetch_b(tc_matmul_emitter *p, tc_val k, tc_val column, bool fa
   for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) tc_build_prefetch(E, p->b.buf, add(p->s, at, i64(p->s, i)), far);
 }
 
-// ---- b along k, turned ----
+// ---- b along k, transposed ----
 
-// Steps of k in a block that is turned.
-static int turned_steps(const tc_matmul_emitter *p, int size) {
-  return turned_rows(p, size) / p->step;
+// Steps of k in a block that is transposed.
+static int transposed_steps(const tc_matmul_emitter *p, int size) {
+  return transposed_rows(p, size) / p->step;
 }
 
 void tc_matmul_load_transposed(tc_matmul_emitter *p, tc_val k, tc_val from, tc_val *v, int size, const tc_matmul_prefetch *ask) {
-  bool several = turned_rows(p, size) > size;
+  bool several = transposed_rows(p, size) > size;
   from = add(p->s, from, times(p->s, k, p->step));
   for (int i = 0; i < size; i++) {
     tc_val at = add(p->s, from, i64(p->s, i * p->b.col));
     if (ask) ask_for(p, ask, i64(p->s, i));
-    v[i] = tc_build_raw(E, TC_IR_LOAD, p->b.type, turned_rows(p, size), at, TC_NONE, TC_NONE, p->b.buf);
+    v[i] = tc_build_raw(E, TC_IR_LOAD, p->b.type, transposed_rows(p, size), at, TC_NONE, TC_NONE, p->b.buf);
     v[i] = several ? tc_build_raw(E, TC_IR_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0) : tc_build_cast(E, v[i], p->acc);
   }
-  tc_build_turn(E, v, size);
+  tc_build_transpose(E, v, size);
 }
 
 static tc_val int_op(tc_matmul_emitter *p, tc_kir_op op, tc_val a, int64_t b) {
@@ -69,7 +69,7 @@ static tc_val float_of(tc_matmul_emitter *p, tc_val bits) {
 
 // Byte `at` of each word as a float. Or'd into one that ends in so many zeros it counts from there
 // on, which is taken away again, exactly: one operation less than shifting the byte to its place
-// and converting it. A signed byte counts from -128 where its sign is turned round.
+// and converting it. A signed byte counts from -128 where its sign is transposed round.
 static tc_val byte_of(tc_matmul_emitter *p, tc_val word, int at) {
   int shift = 8 * (at % 2);
   bool is_signed = p->b.type == TC_I8;
@@ -94,7 +94,7 @@ tc_val tc_matmul_transposed_row(tc_matmul_emitter *p, tc_val v, int i) {
 // ---- packing b ----
 
 // Step k + i of the block v, which begins at step k.
-static tc_val turned_step(tc_matmul_emitter *p, const tc_val *v, tc_val k, int i) {
+static tc_val transposed_step(tc_matmul_emitter *p, const tc_val *v, tc_val k, int i) {
   int as_one = tc_tiling_transposed_as_one(p->b.type, p->acc);
   tc_val row[2];
   if (p->step > 1 && p->b.widened == TC_NONE) return v[i];
@@ -105,10 +105,10 @@ static tc_val turned_step(tc_matmul_emitter *p, const tc_val *v, tc_val k, int i
   return p->step > 1 ? tc_build_words(E, row[0], row[1]) : row[0];
 }
 
-// The unit's panels up to p1, which are whole, turned up to row k1. All columns of a panel at once:
+// The unit's panels up to p1, which are whole, transposed up to row k1. All columns of a panel at once:
 // so many rows of memory are read side by side that waiting for one does not hold up the others.
-static void pack_turned(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p1, tc_val k1, int size) {
-  int lanes = p->by.lanes, steps = turned_steps(p, size);
+static void pack_transposed(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p1, tc_val k1, int size) {
+  int lanes = p->by.lanes, steps = transposed_steps(p, size);
   tc_val v[64], panel = loop(p->s, u->p0, p1, 1);
   tc_val to = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes), from = add(p->s, p->b.at, times(p->s, panel, lanes * p->b.col));
   tc_val k = loop(p->s, u->k0, k1, steps), row = add(p->s, to, times(p->s, sub(p->s, k, u->k0), lanes));
@@ -116,7 +116,7 @@ static void pack_turned(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p1
   tc_matmul_load_transposed(p, k, add(p->s, from, times(p->s, column, p->b.col)), v, size, NULL);
   p->s->lanes = size, p->s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), column);
   for (int i = 0; i < steps; i++) {
-    store(p->s, p->packed, add(p->s, add(p->s, row, column), i64(p->s, i * lanes)), turned_step(p, v, k, i));
+    store(p->s, p->packed, add(p->s, add(p->s, row, column), i64(p->s, i * lanes)), transposed_step(p, v, k, i));
   }
   p->s->lanes = lanes;
   end(p->s);
@@ -174,8 +174,8 @@ void tc_matmul_pack(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   int size = vector_lanes(p);
   tc_val whole = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, i64(p->s, p->of.n / p->by.lanes))), k = u->k0;
   if (p->b.row == 1 && size >= 4) {
-    k = whole_rows(p, u->k0, u->k1, turned_steps(p, size));
-    pack_turned(p, u, whole, k, size);
+    k = whole_rows(p, u->k0, u->k1, transposed_steps(p, size));
+    pack_transposed(p, u, whole, k, size);
   }
   pack_as_read(p, u, u->p0, whole, k, u->k1, false);
   if (p->of.n % p->by.lanes) pack_as_read(p, u, whole, u->p1, u->k0, u->k1, true);
