@@ -138,12 +138,12 @@ static void close_device(tc_gpu *g) {
     tc_gpu_retired_fini(g);
     tc_gpu_staging_fini(g);
     tc_gpu_upload_fini(g);
-    tc_gpu_ahead_fini(g, true);
+    tc_gpu_in_flight_fini(g, true);
     tc_gpu_later_fini(g, true);
     g->driver->leave(&g->port);
   } else {
     tc_gpu_retired_fini(g);
-    tc_gpu_ahead_fini(g, false);
+    tc_gpu_in_flight_fini(g, false);
     tc_gpu_later_fini(g, false);
     g->upload = (tc_gpu_upload){0};
     g->behind = NULL;

@@ -10,31 +10,31 @@
 #include "runtime/options.h"
 
 // pre: begun.
-static tc_status make_marks(tc_gpu_ahead *a) {
+static tc_status make_marks(tc_gpu_in_flight *a) {
   if (TC_LIKELY(a->mark)) return TC_OK;
   a->n = (uint32_t)tc_options_get()->gpu_ahead;  // at least 2: a run never waits for the one just before it
   a->mark = tc_calloc(a->n, sizeof *a->mark);
   return a->mark ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no memory for the marks of %u runs", a->n);
 }
 
-tc_status tc_gpu_ahead_wait(tc_gpu *g) {
-  tc_gpu_ahead *a = &g->in_flight;
+tc_status tc_gpu_in_flight_wait(tc_gpu *g) {
+  tc_gpu_in_flight *a = &g->in_flight;
   TC_TRY(make_marks(a));
   void **mark = &a->mark[a->n_runs % a->n];
   if (TC_UNLIKELY(!*mark)) return tc_gpu_event(g, false, mark);
   return tc_gpu_check(g, g->driver->event_wait(&g->port, *mark), "waiting for earlier runs");
 }
 
-tc_status tc_gpu_ahead_mark(tc_gpu *g) {
-  tc_gpu_ahead *a = &g->in_flight;
+tc_status tc_gpu_in_flight_mark(tc_gpu *g) {
+  tc_gpu_in_flight *a = &g->in_flight;
   uint64_t n = a->n_runs;
   TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, a->mark[n % a->n]), "recording an event"));
   atomic_store_explicit(&a->n_runs, n + 1, memory_order_release);
   return TC_OK;
 }
 
-void *tc_gpu_ahead_of(const tc_gpu *g, uint64_t run) {
-  const tc_gpu_ahead *a = &g->in_flight;
+void *tc_gpu_in_flight_of(const tc_gpu *g, uint64_t run) {
+  const tc_gpu_in_flight *a = &g->in_flight;
   return run == 0 || run + a->n <= a->n_runs ? NULL : a->mark[(run - 1) % a->n];
 }
 
@@ -42,9 +42,9 @@ uint64_t tc_gpu_runs(const tc_gpu *g) {
   return atomic_load_explicit(&g->in_flight.n_runs, memory_order_acquire);
 }
 
-void tc_gpu_ahead_fini(tc_gpu *g, bool reached) {
-  tc_gpu_ahead *a = &g->in_flight;
+void tc_gpu_in_flight_fini(tc_gpu *g, bool reached) {
+  tc_gpu_in_flight *a = &g->in_flight;
   for (uint32_t i = 0; reached && a->mark && i < a->n; i++) tc_gpu_event_destroy(g, a->mark[i]);
   tc_free(a->mark);
-  *a = (tc_gpu_ahead){0};
+  *a = (tc_gpu_in_flight){0};
 }

@@ -124,7 +124,7 @@ static tc_status line_of_read(tc_gpu *g, uint64_t made, size_t bytes, tc_gpu_lin
   if (!tc_gpu_is_beside(bytes) && (all || last)) return TC_OK;
   if (all && !g->behind) TC_TRY(tc_gpu_event(g, false, &g->behind));
   if (all) TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, g->behind), "recording an event"));
-  void *event = all ? g->behind : tc_gpu_ahead_of(g, made);
+  void *event = all ? g->behind : tc_gpu_in_flight_of(g, made);
   *out = TC_GPU_DOWN;
   return event ? tc_gpu_check(g, g->driver->event_follow(&g->port, TC_GPU_DOWN, event), "waiting for an event") : TC_OK;
 }

@@ -494,7 +494,7 @@ static const char *run_replayed(tc_gpu_sequence *s, const uint64_t *words, tc_st
 static tc_status run_begin(tc_gpu_sequence *s) {
   tc_gpu *g = s->g;
   if (s->opened != g->opened) return TC_FAIL(TC_ERR_DEVICE, "%s was shut down since the kernels were loaded", tc_device_name(g->device));
-  return tc_gpu_ahead_wait(g);
+  return tc_gpu_in_flight_wait(g);
 }
 
 tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
@@ -506,7 +506,7 @@ tc_status tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) {
   atomic_store_explicit(&s->copied_bytes, 0, memory_order_relaxed);
   if (st == TC_OK) s->runs++, plain = run_replayed(s, words, &st);
   if (st == TC_OK && plain) st = run_plainly(s, words, NULL);
-  if (st == TC_OK) st = tc_gpu_ahead_mark(g);
+  if (st == TC_OK) st = tc_gpu_in_flight_mark(g);
   atomic_store(&s->plain, plain);
   tc_gpu_end(g);
   return st;
@@ -517,7 +517,7 @@ static tc_status run_timed(tc_gpu_sequence *s, const uint64_t *words, void *cons
   tc_gpu *g = s->g;
   TC_TRY(run_begin(s));
   TC_TRY(run_plainly(s, words, timer));
-  TC_TRY(tc_gpu_ahead_mark(g));
+  TC_TRY(tc_gpu_in_flight_mark(g));
   TC_TRY(tc_gpu_check(g, g->driver->event_wait(&g->port, timer[s->n]), "waiting for kernels that are timed"));
   for (uint32_t i = 0; i < s->n; i++) {
     float ms = 0;

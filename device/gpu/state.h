@@ -52,11 +52,11 @@ struct tc_gpu_retired {
 };
 
 // Runs of sequences in flight.
-typedef struct tc_gpu_ahead {
+typedef struct tc_gpu_in_flight {
   void **mark;  // a ring of n events, each recorded behind a run; NULL: not made yet
   uint32_t n;
   _Atomic uint64_t n_runs;  // asked for since the device was opened; written under the lock
-} tc_gpu_ahead;
+} tc_gpu_in_flight;
 
 // The limit of copies to the host in flight, on either side. A larger copy is read at once.
 #define TC_GPU_MOST_READ_BYTES ((size_t)64 << 20)
@@ -84,7 +84,7 @@ struct tc_gpu {
   tc_gpu_staging to, from;
   tc_gpu_upload upload;
   void *behind;  // an event, recorded behind all that was asked for; NULL: not made yet
-  tc_gpu_ahead in_flight;
+  tc_gpu_in_flight in_flight;
   pthread_mutex_t reading;  // guards `from` and the fields below; taken before lock
   tc_gpu_later *reads, *free_reads;  // in flight, the oldest first; and free ones, to be reused
   size_t read_bytes;  // of both lists
@@ -165,11 +165,11 @@ void tc_gpu_later_fini(tc_gpu *g, bool reached);
 // Frees their device memory, which no copy reads any more. pre: begun, and nothing runs.
 void tc_gpu_later_trim(tc_gpu *g);
 // Before a run of a sequence: waits until fewer than the limit are in flight. pre: begun.
-tc_status tc_gpu_ahead_wait(tc_gpu *g);
-tc_status tc_gpu_ahead_mark(tc_gpu *g);  // behind the run, once it was launched. pre: begun
+tc_status tc_gpu_in_flight_wait(tc_gpu *g);
+tc_status tc_gpu_in_flight_mark(tc_gpu *g);  // behind the run, once it was launched. pre: begun
 // Returns the event behind a run, counted from 1; NULL: the run is over. pre: locked.
-void *tc_gpu_ahead_of(const tc_gpu *g, uint64_t run);
-void tc_gpu_ahead_fini(tc_gpu *g, bool reached);
+void *tc_gpu_in_flight_of(const tc_gpu *g, uint64_t run);
+void tc_gpu_in_flight_fini(tc_gpu *g, bool reached);
 
 // Compiles a kernel of the device's own, which *slot keeps until the device is closed.
 tc_status tc_gpu_code_keep(tc_gpu *g, const char *name, const char *source, tc_gpu_code **slot);
