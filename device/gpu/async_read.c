@@ -17,7 +17,7 @@
 
 // pre: reading is locked. reached true: begun. reached false: the device is out of reach, and the
 // driver's objects are not touched.
-static void destroy_copy(tc_gpu *g, tc_gpu_later *l, bool reached) {
+static void destroy_copy(tc_gpu *g, tc_gpu_async_read *l, bool reached) {
   if (reached) tc_gpu_event_destroy(g, l->event);
   if (reached && l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
   if (reached) tc_gpu_pinned_free(g, l->pinned);
@@ -25,9 +25,9 @@ static void destroy_copy(tc_gpu *g, tc_gpu_later *l, bool reached) {
   tc_free(l);
 }
 
-static void destroy_all(tc_gpu *g, tc_gpu_later **list, bool reached) {
+static void destroy_all(tc_gpu *g, tc_gpu_async_read **list, bool reached) {
   while (*list) {
-    tc_gpu_later *l = *list;
+    tc_gpu_async_read *l = *list;
     *list = l->next;
     destroy_copy(g, l, reached);
   }
@@ -35,7 +35,7 @@ static void destroy_all(tc_gpu *g, tc_gpu_later **list, bool reached) {
 
 // pre: reading is locked. Waits for the oldest copy, without the device's lock.
 static tc_status finish_first_copy(tc_gpu *g) {
-  tc_gpu_later *l = g->reads;
+  tc_gpu_async_read *l = g->reads;
   TC_TRY(tc_gpu_check(g, g->driver->enter(&g->port), "copying from the device"));
   tc_status st = tc_gpu_check(g, g->driver->event_wait(&g->port, l->event), "waiting for what was asked for before");
   g->driver->leave(&g->port);
@@ -47,8 +47,8 @@ static tc_status finish_first_copy(tc_gpu *g) {
 }
 
 // pre: reading is locked, and begun.
-static tc_status make_copy(tc_gpu *g, size_t room, tc_gpu_later **out) {
-  tc_gpu_later *l = tc_calloc(1, sizeof *l);
+static tc_status make_copy(tc_gpu *g, size_t room, tc_gpu_async_read **out) {
+  tc_gpu_async_read *l = tc_calloc(1, sizeof *l);
   if (!l) return TC_FAIL(TC_ERR_MEMORY, "no memory for a copy to the host");
   tc_status st = tc_gpu_event(g, false, &l->event);
   if (st == TC_OK) st = tc_gpu_pinned(g, room, &l->pinned);
@@ -59,10 +59,10 @@ static tc_status make_copy(tc_gpu *g, size_t room, tc_gpu_later **out) {
 }
 
 // pre: reading is locked, and begun. Returns a copy with room for `bytes`, kept or new.
-static tc_status take_copy(tc_gpu *g, size_t bytes, tc_gpu_later **out) {
+static tc_status take_copy(tc_gpu *g, size_t bytes, tc_gpu_async_read **out) {
   size_t room = LEAST_BYTES;
   while (room < bytes) room *= 2;
-  for (tc_gpu_later **at = &g->free_reads; *at; at = &(*at)->next) {
+  for (tc_gpu_async_read **at = &g->free_reads; *at; at = &(*at)->next) {
     if ((*at)->room != room) continue;
     *out = *at;
     *at = (*at)->next;
@@ -74,7 +74,7 @@ static tc_status take_copy(tc_gpu *g, size_t bytes, tc_gpu_later **out) {
 
 // pre: reading is locked, and begun. Copies `from` to memory of its own on the device, from where
 // another line reads it. If there is no such memory, nothing changes.
-static tc_status put_aside(tc_gpu *g, tc_gpu_later *l, size_t bytes, const void **from, tc_gpu_line *line) {
+static tc_status put_aside(tc_gpu *g, tc_gpu_async_read *l, size_t bytes, const void **from, tc_gpu_line *line) {
   const tc_gpu_driver *d = g->driver;
   const char *name;
   if (!l->there) {
@@ -92,7 +92,7 @@ static tc_status put_aside(tc_gpu *g, tc_gpu_later *l, size_t bytes, const void 
 // pre: reading is locked.
 static tc_status begin_copy(tc_gpu *g, void *to, const void *from, size_t bytes) {
   tc_gpu_line line = TC_GPU_WORK;
-  tc_gpu_later *l = NULL, **end = &g->reads;
+  tc_gpu_async_read *l = NULL, **end = &g->reads;
   TC_TRY(tc_gpu_begin(g, "copying from the device"));
   tc_status st = take_copy(g, bytes, &l);
   if (st == TC_OK && tc_gpu_is_beside(bytes)) st = put_aside(g, l, bytes, &from, &line);
@@ -109,7 +109,7 @@ static tc_status begin_copy(tc_gpu *g, void *to, const void *from, size_t bytes)
   return st;
 }
 
-tc_status tc_gpu_later_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
+tc_status tc_gpu_async_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
   tc_status st = TC_OK;
   pthread_mutex_lock(&g->reading);
   while (g->reads && g->read_bytes + 2 * bytes > TC_GPU_MOST_READ_BYTES && st == TC_OK) st = finish_first_copy(g);
@@ -119,7 +119,7 @@ tc_status tc_gpu_later_begin(tc_gpu *g, void *to, const void *from, size_t bytes
 }
 
 static bool is_awaited(const tc_gpu *g, const void *to) {
-  const tc_gpu_later *l = g->reads;
+  const tc_gpu_async_read *l = g->reads;
   while (l && to && l->to != to) l = l->next;
   return l != NULL;
 }
@@ -139,7 +139,7 @@ tc_status tc_gpu_wait(tc_gpu *g) {
   return st != TC_OK ? st : copied;
 }
 
-void tc_gpu_later_fini(tc_gpu *g, bool reached) {
+void tc_gpu_async_read_fini(tc_gpu *g, bool reached) {
   destroy_all(g, &g->reads, reached);
   destroy_all(g, &g->free_reads, reached);
 }

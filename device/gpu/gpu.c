@@ -134,17 +134,17 @@ static void close_device(tc_gpu *g) {
   if (!lost && g->driver->enter(&g->port) == 0) {
     tc_gpu_note(g, g->driver->wait(&g->port), "waiting for the end");
     tc_gpu_upload_trim(g);  // before anything that may find the device lost
-    tc_gpu_later_trim(g);
+    tc_gpu_async_read_trim(g);
     tc_gpu_retired_fini(g);
     tc_gpu_staging_fini(g);
     tc_gpu_upload_fini(g);
     tc_gpu_in_flight_fini(g, true);
-    tc_gpu_later_fini(g, true);
+    tc_gpu_async_read_fini(g, true);
     g->driver->leave(&g->port);
   } else {
     tc_gpu_retired_fini(g);
     tc_gpu_in_flight_fini(g, false);
-    tc_gpu_later_fini(g, false);
+    tc_gpu_async_read_fini(g, false);
     g->upload = (tc_gpu_upload){0};
     g->behind = NULL;
   }

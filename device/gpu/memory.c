@@ -195,7 +195,7 @@ tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes) {
 tc_status tc_gpu_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
   if (bytes == 0) return TC_OK;
   if (tc_gpu_forked()) return tc_gpu_refuse_forked();
-  return bytes > TC_GPU_MOST_READ_BYTES / 2 ? tc_gpu_read(g, to, from, bytes) : tc_gpu_later_begin(g, to, from, bytes);
+  return bytes > TC_GPU_MOST_READ_BYTES / 2 ? tc_gpu_read(g, to, from, bytes) : tc_gpu_async_read_begin(g, to, from, bytes);
 }
 
 tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes) {

@@ -25,8 +25,8 @@ void tc_gpu_upload_trim(tc_gpu *g) {
   u->n_there = u->next = 0;
 }
 
-static void trim_copies(tc_gpu *g, tc_gpu_later *list) {
-  for (tc_gpu_later *l = list; l; l = l->next) {
+static void trim_copies(tc_gpu *g, tc_gpu_async_read *list) {
+  for (tc_gpu_async_read *l = list; l; l = l->next) {
     if (l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
     l->there = NULL;
   }
@@ -34,7 +34,7 @@ static void trim_copies(tc_gpu *g, tc_gpu_later *list) {
 
 // The lock of reading precedes the device's, which this thread holds. If another thread reads, its
 // memory stays.
-void tc_gpu_later_trim(tc_gpu *g) {
+void tc_gpu_async_read_trim(tc_gpu *g) {
   if (pthread_mutex_trylock(&g->reading) != 0) return;
   trim_copies(g, g->reads);
   trim_copies(g, g->free_reads);
@@ -45,7 +45,7 @@ tc_status tc_gpu_trim(tc_gpu *g) {
   TC_TRY(tc_gpu_check(g, g->driver->wait(&g->port), "waiting for memory"));
   tc_gpu_retired_fini(g);
   tc_gpu_upload_trim(g);
-  tc_gpu_later_trim(g);
+  tc_gpu_async_read_trim(g);
   return tc_gpu_check(g, g->driver->trim(&g->port), "giving back memory");
 }
 

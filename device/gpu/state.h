@@ -60,9 +60,9 @@ typedef struct tc_gpu_in_flight {
 
 // The limit of copies to the host in flight, on either side. A larger copy is read at once.
 #define TC_GPU_MOST_READ_BYTES ((size_t)64 << 20)
-typedef struct tc_gpu_later tc_gpu_later;
-struct tc_gpu_later {
-  tc_gpu_later *next;
+typedef struct tc_gpu_async_read tc_gpu_async_read;
+struct tc_gpu_async_read {
+  tc_gpu_async_read *next;
   void *to;
   size_t bytes, room;
   void *pinned, *event;
@@ -86,7 +86,7 @@ struct tc_gpu {
   void *behind;  // an event, recorded behind all that was asked for; NULL: not made yet
   tc_gpu_in_flight in_flight;
   pthread_mutex_t reading;  // guards `from` and the fields below; taken before lock
-  tc_gpu_later *reads, *free_reads;  // in flight, the oldest first; and free ones, to be reused
+  tc_gpu_async_read *reads, *free_reads;  // in flight, the oldest first; and free ones, to be reused
   size_t read_bytes;  // of both lists
   tc_gpu_retired *retired;
   uint32_t n_retired;
@@ -159,11 +159,11 @@ void tc_gpu_upload_fini(tc_gpu *g);  // frees the rest, too. pre: as before
 bool tc_gpu_is_beside(size_t bytes);
 
 // Begins a copy to the host. pre: not forked; 0 < bytes <= TC_GPU_MOST_READ_BYTES / 2.
-tc_status tc_gpu_later_begin(tc_gpu *g, void *to, const void *from, size_t bytes);
+tc_status tc_gpu_async_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes);
 // Drops copies that nobody waited for. reached false: the driver's objects are not touched.
-void tc_gpu_later_fini(tc_gpu *g, bool reached);
+void tc_gpu_async_read_fini(tc_gpu *g, bool reached);
 // Frees their device memory, which no copy reads any more. pre: begun, and nothing runs.
-void tc_gpu_later_trim(tc_gpu *g);
+void tc_gpu_async_read_trim(tc_gpu *g);
 // Before a run of a sequence: waits until fewer than the limit are in flight. pre: begun.
 tc_status tc_gpu_in_flight_wait(tc_gpu *g);
 tc_status tc_gpu_in_flight_mark(tc_gpu *g);  // behind the run, once it was launched. pre: begun
