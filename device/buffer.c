@@ -265,7 +265,7 @@ static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
     st = take_gpu_locked(g, d, c, &b);
   }
   pthread_mutex_unlock(&self.lock);
-  if (st == TC_ERR_MEMORY && g) return tc_gpu_short(g->gpu, class_bytes(c));
+  if (st == TC_ERR_MEMORY && g) return tc_gpu_reclaim(g->gpu, class_bytes(c));
   if (st != TC_OK) return st;
   *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .memory = (uint8_t)d, .size_class = (uint16_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);

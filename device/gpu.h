@@ -54,7 +54,7 @@ tc_status tc_gpu_alloc(tc_gpu *g, size_t bytes, void **out);
 // Does the same for callers that have caches of their own. Only the device's caches are freed, and
 // TC_ERR_MEMORY records no error.
 tc_status tc_gpu_take(tc_gpu *g, size_t bytes, void **out);
-tc_status tc_gpu_short(tc_gpu *g, size_t bytes);  // records that error
+tc_status tc_gpu_reclaim(tc_gpu *g, size_t bytes);  // records that error
 void tc_gpu_free(tc_gpu *g, void *p);
 // Returns when `from` may be written again.
 tc_status tc_gpu_write(tc_gpu *g, void *to, const void *from, size_t bytes);

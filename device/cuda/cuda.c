@@ -52,7 +52,7 @@ static tc_gpu_verdict judge_result(int result, const char **name) {
   // The toolkit's stub answers with NULL.
   if (!cu.cuGetErrorName || cu.cuGetErrorName((tc_cu_result)result, name) != TC_CUDA_SUCCESS || !*name) *name = "an error without a name";
   switch (result) {
-    case TC_CUDA_ERROR_OUT_OF_MEMORY: return TC_GPU_SHORT;
+    case TC_CUDA_ERROR_OUT_OF_MEMORY: return TC_GPU_OUT_OF_MEMORY;
     case TC_CUDA_ERROR_STUB_LIBRARY:
     case TC_CUDA_ERROR_DEVICE_UNAVAILABLE:
     case TC_CUDA_ERROR_NO_DEVICE:

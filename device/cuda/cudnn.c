@@ -91,7 +91,7 @@ tc_gpu_verdict tc_cudnn_judge(int result, const char **name) {
   *name = dnn.cudnnGetErrorString ? dnn.cudnnGetErrorString(status) : NULL;
   if (!*name) *name = "an error of cuDNN without a name";
   bool memory = status == TC_CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED || status == TC_CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
-  return memory ? TC_GPU_SHORT : TC_GPU_REFUSED;
+  return memory ? TC_GPU_OUT_OF_MEMORY : TC_GPU_REFUSED;
 }
 
 int tc_cudnn_open(tc_gpu_port *p) {

@@ -79,7 +79,7 @@ static tc_status put_aside(tc_gpu *g, tc_gpu_async_read *l, size_t bytes, const 
   const char *name;
   if (!l->there) {
     int result = d->take(&g->port, TC_GPU_WORK, l->room, &l->there);
-    if (d->judge(result, &name) == TC_GPU_SHORT) return TC_OK;
+    if (d->judge(result, &name) == TC_GPU_OUT_OF_MEMORY) return TC_OK;
     TC_TRY(tc_gpu_check(g, result, "taking memory for copies"));
   }
   TC_TRY(tc_gpu_check(g, d->copy(&g->port, l->there, *from, bytes), "copying on the device"));

@@ -37,7 +37,7 @@ tc_gpu_verdict tc_lt_judge(const tc_lt_library *lt, int result, const char **nam
   tc_lt_status status = (tc_lt_status)(result - TC_LT_RESULTS);
   *name = lt->status_name ? lt->status_name(status) : NULL;
   if (!*name) *name = "an error of the library without a name";
-  return status == lt->out_of_memory ? TC_GPU_SHORT : TC_GPU_REFUSED;
+  return status == lt->out_of_memory ? TC_GPU_OUT_OF_MEMORY : TC_GPU_REFUSED;
 }
 
 int tc_lt_open(const tc_lt_library *lt, tc_gpu_port *p) {

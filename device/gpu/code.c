@@ -52,7 +52,7 @@ static tc_status load_image(tc_gpu *g, const tc_gpu_image *image, const char *na
   TC_TRY(tc_gpu_begin(g, "loading a kernel"));
   int result = g->driver->load(&g->port, image, name, &c->loaded);
   tc_status st = TC_OK;
-  if (tc_gpu_is_out_of_memory(g, result) && (st = tc_gpu_make_room(g)) == TC_OK) result = g->driver->load(&g->port, image, name, &c->loaded);
+  if (tc_gpu_is_out_of_memory(g, result) && (st = tc_gpu_reclaim_for(g)) == TC_OK) result = g->driver->load(&g->port, image, name, &c->loaded);
   c->opened = g->opened;
   if (useless) *useless = st == TC_OK && g->driver->judge(result, &result_name) == TC_GPU_REFUSED;
   if (st == TC_OK && !(useless && *useless)) st = tc_gpu_check(g, result, "loading a kernel");

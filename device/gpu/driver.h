@@ -33,7 +33,7 @@ typedef struct tc_gpu_port {
 typedef enum tc_gpu_verdict {
   TC_GPU_FINE,
   TC_GPU_REFUSED,  // this call alone failed
-  TC_GPU_SHORT,  // memory is short
+  TC_GPU_OUT_OF_MEMORY,  // memory is short
   TC_GPU_GONE,  // the device is of no use from now on: no device, or a sticky fault
 } tc_gpu_verdict;
 

@@ -61,7 +61,8 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
   if (result == 0) result = driver->open(&g->port, &what);
   if (result != 0) {
     tc_gpu_verdict verdict = driver->judge(result, &name);
-    snprintf(why, bytes, "%s: %s: %s (%d)%s", driver->name, what, name, result, verdict == TC_GPU_SHORT ? ", others may hold its memory" : "");
+    snprintf(why, bytes, "%s: %s: %s (%d)%s", driver->name, what, name, result,
+             verdict == TC_GPU_OUT_OF_MEMORY ? ", others may hold its memory" : "");
     return false;
   }
   snprintf(why, bytes, "%s, %s, %zu MiB, %s, %s%s%s", g->facts.name, g->facts.arch, g->facts.memory_bytes >> 20, driver->version(),

@@ -49,7 +49,7 @@ tc_status tc_gpu_trim(tc_gpu *g) {
   return tc_gpu_check(g, g->driver->trim(&g->port), "giving back memory");
 }
 
-tc_status tc_gpu_make_room(tc_gpu *g) {
+tc_status tc_gpu_reclaim_for(tc_gpu *g) {
   uint64_t opened = g->opened;
   tc_gpu_end(g);
   tc_gpu_evict(g);

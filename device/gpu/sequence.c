@@ -268,7 +268,7 @@ static tc_status write_table(tc_gpu_sequence *s, const uint64_t *words) {
   tc_gpu *g = s->g;
   int result = fills_launch(s, words);
   if (tc_gpu_is_out_of_memory(g, result)) {
-    TC_TRY(tc_gpu_make_room(g));
+    TC_TRY(tc_gpu_reclaim_for(g));
     result = fills_launch(s, words);
   }
   return tc_gpu_check(g, result, "launching the kernel that writes a table");
@@ -289,7 +289,7 @@ static tc_status launch_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *
   int result = g->driver->launch(&g->port, &node);
   if (TC_LIKELY(result == 0)) return TC_OK;
   if (tc_gpu_is_out_of_memory(g, result)) {
-    TC_TRY(tc_gpu_make_room(g));
+    TC_TRY(tc_gpu_reclaim_for(g));
     TC_TRY(write_table(s, words));
     *n_calls = n_before;
     node = launch_node(s, i, NULL, words, n_calls);
@@ -408,7 +408,7 @@ static const char *replay_run(tc_gpu_sequence *s, const graph *x, const uint64_t
   if (*st == TC_OK && (verdict == TC_GPU_FINE || verdict == TC_GPU_GONE)) *st = tc_gpu_check(g, result, "launching a graph");
   if (*st != TC_OK || verdict == TC_GPU_FINE) return NULL;
   tc_gpu_note(g, result, "launching a graph");
-  return s->refused = verdict == TC_GPU_SHORT ? NO_ROOM : NO_GRAPH;
+  return s->refused = verdict == TC_GPU_OUT_OF_MEMORY ? NO_ROOM : NO_GRAPH;
 }
 
 static void set_guard(const tc_gpu_sequence *s, graph *x, const uint64_t *words) {

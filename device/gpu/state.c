@@ -77,13 +77,13 @@ tc_status tc_gpu_check(tc_gpu *g, int result, const char *what) {
   tc_gpu_verdict verdict = judge_result(g, result, what, text, sizeof text);
   if (TC_LIKELY(verdict == TC_GPU_FINE)) return TC_OK;
   if (atomic_load(&g->lost)) return tc_gpu_refuse_lost(g);
-  if (verdict == TC_GPU_SHORT) return tc_gpu_fail_out_of_memory(g, text);
+  if (verdict == TC_GPU_OUT_OF_MEMORY) return tc_gpu_fail_out_of_memory(g, text);
   return TC_FAIL(TC_ERR_DEVICE, "%s: %s", tc_device_name(g->device), text);
 }
 
 bool tc_gpu_is_out_of_memory(const tc_gpu *g, int result) {
   const char *name;
-  return TC_UNLIKELY(result != 0) && g->driver->judge(result, &name) == TC_GPU_SHORT;
+  return TC_UNLIKELY(result != 0) && g->driver->judge(result, &name) == TC_GPU_OUT_OF_MEMORY;
 }
 
 void tc_gpu_note(tc_gpu *g, int result, const char *what) {

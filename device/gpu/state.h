@@ -77,7 +77,7 @@ struct tc_gpu {
   tc_gpu_facts facts;
   atomic_bool open, lost;
   atomic_bool doubtful;  // true: another device was lost, so this one is asked whether it answers
-  bool outside;  // true: it could not be entered again (tc_gpu_make_room), so tc_gpu_end does not leave it
+  bool outside;  // true: it could not be entered again (tc_gpu_reclaim_for), so tc_gpu_end does not leave it
   uint64_t opened;  // how often; objects of an earlier opening are gone
   char why[320];  // why it is lost
   char sentence[320];
@@ -121,7 +121,7 @@ tc_status tc_gpu_trim(tc_gpu *g);
 // First makes layers above give back what they can make again; then trims. It releases the lock
 // meanwhile, so other threads may have had the device. pre: begun. Afterwards it is begun again;
 // after an error nothing more may be asked of the device.
-tc_status tc_gpu_make_room(tc_gpu *g);
+tc_status tc_gpu_reclaim_for(tc_gpu *g);
 // Makes layers above give back what they can make again. Called without locks of the device.
 void tc_gpu_evict(tc_gpu *g);
 // These make an event (timer: one that keeps the time), and pinned memory of the host. If memory is

@@ -41,7 +41,7 @@ static tc_status make_pieces(tc_gpu *g, tc_gpu_upload *u, size_t bytes) {
     const char *name;
     if (!x->moved) TC_TRY(tc_gpu_event(g, false, &x->moved));
     int result = g->driver->take(&g->port, TC_GPU_UP, TC_GPU_PIECE_BYTES, &x->at);
-    if (g->driver->judge(result, &name) == TC_GPU_SHORT) break;
+    if (g->driver->judge(result, &name) == TC_GPU_OUT_OF_MEMORY) break;
     TC_TRY(tc_gpu_check(g, result, "taking memory for copies"));
     u->n_there++;
   }

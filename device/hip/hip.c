@@ -56,7 +56,7 @@ static tc_gpu_verdict judge_result(int result, const char **name) {
   *name = hip.hipGetErrorName ? hip.hipGetErrorName((tc_hip_result)result) : NULL;
   if (!*name) *name = "an error without a name";
   switch (result) {
-    case TC_hipErrorOutOfMemory: return TC_GPU_SHORT;
+    case TC_hipErrorOutOfMemory: return TC_GPU_OUT_OF_MEMORY;
     case TC_hipErrorNotInitialized:
     case TC_hipErrorDeinitialized:
     case TC_hipErrorInsufficientDriver:

@@ -128,7 +128,7 @@ tc_gpu_verdict tc_miopen_judge(int result, const char **name) {
   tc_miopen_status status = (tc_miopen_status)(result - TC_MIOPEN_RESULTS);
   *name = mi.miopenGetErrorString ? mi.miopenGetErrorString(status) : NULL;
   if (!*name) *name = "an error of MIOpen without a name";
-  return status == TC_miopenStatusAllocFailed ? TC_GPU_SHORT : TC_GPU_REFUSED;
+  return status == TC_miopenStatusAllocFailed ? TC_GPU_OUT_OF_MEMORY : TC_GPU_REFUSED;
 }
 
 // MIOpen makes a handle of hipBLASLt with its own.

@@ -91,7 +91,7 @@ static int result_of(tc_rocblas_status status) {
 tc_gpu_verdict tc_rocblas_judge(int result, const char **name) {
   tc_rocblas_status status = (tc_rocblas_status)(result - TC_ROCBLAS_RESULTS);
   *name = rb.rocblas_status_to_string(status);
-  return status == TC_rocblas_status_memory_error ? TC_GPU_SHORT : TC_GPU_REFUSED;
+  return status == TC_rocblas_status_memory_error ? TC_GPU_OUT_OF_MEMORY : TC_GPU_REFUSED;
 }
 
 void tc_rocblas_close(tc_gpu_port *p) {
