@@ -42,7 +42,7 @@ tc_status tc_gpu_copier_make(tc_gpu *g) {
 
 // ---- operands that move ----
 
-bool tc_gpu_moving_init(tc_gpu_moving *m, const tc_gpu_launch *launch, uint32_t n, uint32_t n_calls) {
+bool tc_gpu_graph_copies_init(tc_gpu_graph_copies *m, const tc_gpu_launch *launch, uint32_t n, uint32_t n_calls) {
   m->n = n_calls * TC_GPU_ADDRESSES;
   m->address = tc_calloc(TC_MAX_OF(m->n, 1u), sizeof *m->address);
   if (!m->address) return false;
@@ -55,24 +55,24 @@ bool tc_gpu_moving_init(tc_gpu_moving *m, const tc_gpu_launch *launch, uint32_t 
   return true;
 }
 
-void tc_gpu_moving_give(tc_gpu *g, tc_gpu_moving *m, bool reach) {
+void tc_gpu_graph_copies_give(tc_gpu *g, tc_gpu_graph_copies *m, bool reach) {
   tc_holder_remove(&m->holder);
   if (m->place && reach) tc_gpu_note(g, g->driver->give(&g->port, m->place), "giving back memory");
   m->place = NULL;
 }
 
-void tc_gpu_moving_fini(tc_gpu *g, tc_gpu_moving *m, bool reach) {
-  tc_gpu_moving_give(g, m, reach);
+void tc_gpu_graph_copies_fini(tc_gpu *g, tc_gpu_graph_copies *m, bool reach) {
+  tc_gpu_graph_copies_give(g, m, reach);
   tc_free(m->address);
 }
 
-bool tc_gpu_moving_fits(const tc_gpu_moving *m, const uint64_t *guard, const uint64_t *words, bool may_move) {
+bool tc_gpu_graph_copies_fits(const tc_gpu_graph_copies *m, const uint64_t *guard, const uint64_t *words, bool may_move) {
   for (uint32_t i = 0; i < m->n; i++)
     if (guard[i] != words[m->address[i].word] && !(may_move && m->address[i].moves)) return false;
   return true;
 }
 
-bool tc_gpu_moving_add(tc_gpu_moving *m, const uint64_t *guard, const uint64_t *words) {
+bool tc_gpu_graph_copies_add(tc_gpu_graph_copies *m, const uint64_t *guard, const uint64_t *words) {
   bool more = false;
   for (uint32_t i = 0; i < m->n; i++) {
     tc_gpu_address *a = &m->address[i];
@@ -83,7 +83,7 @@ bool tc_gpu_moving_add(tc_gpu_moving *m, const uint64_t *guard, const uint64_t *
 }
 
 // Assigns offsets in the memory that all calls share, one after the other; returns its bytes.
-static size_t lay_out_operands(tc_gpu_moving *m) {
+static size_t lay_out_operands(tc_gpu_graph_copies *m) {
   size_t most = 0, at = 0;
   m->n_copies = 0, m->copied_bytes = 0;
   for (uint32_t i = 0; i < m->n; i++) {
@@ -98,7 +98,7 @@ static size_t lay_out_operands(tc_gpu_moving *m) {
   return TC_MAX_OF(most, (size_t)ALIGNED);
 }
 
-static void log_moving(const tc_gpu_moving *m, const tc_gpu_launch *launch) {
+static void log_moving(const tc_gpu_graph_copies *m, const tc_gpu_launch *launch) {
   static const char *const names[TC_GPU_ADDRESSES] = {"first operand", "second operand", "result", "bias", "workspace"};
   uint32_t at = 0;
   for (uint32_t i = 0; i < m->n; i++, at += i % TC_GPU_ADDRESSES == 0) {
@@ -109,9 +109,9 @@ static void log_moving(const tc_gpu_moving *m, const tc_gpu_launch *launch) {
   }
 }
 
-const char *tc_gpu_moving_place(tc_gpu *g, tc_gpu_moving *m, const tc_gpu_launch *launch) {
+const char *tc_gpu_graph_copies_place(tc_gpu *g, tc_gpu_graph_copies *m, const tc_gpu_launch *launch) {
   void *at = NULL;
-  tc_gpu_moving_give(g, m, true);
+  tc_gpu_graph_copies_give(g, m, true);
   size_t bytes = lay_out_operands(m);
   if (m->copied_bytes > MOST_COPIED) return "its libraries' operands are at ever other addresses, and too large to be copied";
   int result = g->driver->take(&g->port, TC_GPU_WORK, bytes, &at);
@@ -127,8 +127,8 @@ const char *tc_gpu_moving_place(tc_gpu *g, tc_gpu_moving *m, const tc_gpu_launch
 
 // ---- copies ----
 
-uint32_t tc_gpu_moving_nodes(tc_gpu *g, const tc_gpu_moving *m, uint32_t call, bool behind, const uint64_t *table, tc_gpu_carry *copy,
-                             tc_gpu_node *node) {
+uint32_t tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind, const uint64_t *table, tc_gpu_carry *copy,
+                                   tc_gpu_node *node) {
   const tc_gpu_address *a = &m->address[call * TC_GPU_ADDRESSES];
   uint32_t n = 0;
   for (uint32_t k = 0; k < WORKSPACE; k++) {

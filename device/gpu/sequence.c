@@ -56,7 +56,7 @@ struct tc_gpu_sequence {
   uint64_t **first;  // a kernel's parameter for each launch: where its words begin
   tc_gpu_request *request;  // one for each library's call, in order
   graph graph[GRAPHS];  // one is used if there are no calls, whose guard is empty
-  tc_gpu_moving copies;  // the operands that the next one copies
+  tc_gpu_graph_copies copies;  // the operands that the next one copies
   graph copying;  // used only with calls
   const char *fixed;  // why there is no such graph, static; NULL: there may be
   _Atomic size_t copied_bytes;  // by the last run
@@ -106,7 +106,7 @@ static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i, const graph *x, c
     uint32_t first = *n_before * TC_GPU_ADDRESSES;
     for (uint32_t k = 0; k < TC_GPU_ADDRESSES; k++) {
       uint64_t word = words[l->first_word + k];
-      at[k] = x == &s->copying ? tc_gpu_moving_at(&s->copies, first + k, word) : pointer_of(word);
+      at[k] = x == &s->copying ? tc_gpu_graph_copies_at(&s->copies, first + k, word) : pointer_of(word);
     }
     tc_gpu_request *r = &s->request[(*n_before)++];
     *r = (tc_gpu_request){c->work.library, c->made, &c->algorithm, at[0], at[1], at[3], at[2], at[4]};
@@ -175,7 +175,7 @@ static bool graph_plan(tc_gpu_sequence *s, graph *x) {
 static bool calls_plan(tc_gpu_sequence *s, const tc_gpu_launch *launch) {
   for (uint32_t i = 0; i < s->n; i++) s->n_calls += launch[i].call != NULL;
   s->request = tc_calloc(TC_MAX_OF(s->n_calls, 1u), sizeof *s->request);
-  bool room = s->request && tc_gpu_moving_init(&s->copies, launch, s->n, s->n_calls);
+  bool room = s->request && tc_gpu_graph_copies_init(&s->copies, launch, s->n, s->n_calls);
   for (uint32_t i = 0; i < (s->n_calls ? GRAPHS : 1) && room; i++) room = graph_plan(s, &s->graph[i]);
   return room && (s->n_calls == 0 || graph_plan(s, &s->copying));
 }
@@ -229,7 +229,7 @@ void tc_gpu_sequence_destroy(tc_gpu_sequence *s) {
   bool reach = tc_gpu_reach(g), same = reach && s->opened == g->opened;
   for (int i = 0; i < GRAPHS; i++) graph_fini(s, &s->graph[i], same);
   graph_fini(s, &s->copying, same);
-  tc_gpu_moving_fini(g, &s->copies, same);
+  tc_gpu_graph_copies_fini(g, &s->copies, same);
   if (reach) tc_gpu_end(g);
   tc_holder_remove(&s->holder);
   if (s->opened == g->opened) tc_gpu_free(g, s->table);
@@ -348,10 +348,10 @@ static void add_launches(tc_gpu_sequence *s, const graph *x, const uint64_t *wor
   tc_gpu_carry *copy = c->copy;
   for (uint32_t i = 0, n_calls = 0; i < s->n; i++) {
     bool copies = x == &s->copying && s->launch[i].call;
-    uint32_t call = n_calls, n = copies ? tc_gpu_moving_nodes(s->g, &s->copies, call, false, s->table, copy, c->node + c->n) : 0;
+    uint32_t call = n_calls, n = copies ? tc_gpu_graph_copies_nodes(s->g, &s->copies, call, false, s->table, copy, c->node + c->n) : 0;
     copy += n, c->n += n;
     c->node[c->n++] = launch_node(s, i, x, words, &n_calls);
-    n = copies ? tc_gpu_moving_nodes(s->g, &s->copies, call, true, s->table, copy, c->node + c->n) : 0;
+    n = copies ? tc_gpu_graph_copies_nodes(s->g, &s->copies, call, true, s->table, copy, c->node + c->n) : 0;
     copy += n, c->n += n;
   }
 }
@@ -422,7 +422,7 @@ static graph *graph_of(tc_gpu_sequence *s, const uint64_t *words) {
   for (int i = 0; i < GRAPHS; i++) {
     graph *x = &s->graph[i];
     if (!x->retired) continue;
-    if (x->last && tc_gpu_moving_fits(&s->copies, x->guard, words, false)) return x;
+    if (x->last && tc_gpu_graph_copies_fits(&s->copies, x->guard, words, false)) return x;
     bool spare = !x->replay || s->runs - x->last > UNUSED_RUNS;
     if (spare && (!room || x->last < room->last)) room = x;
   }
@@ -444,13 +444,13 @@ static const char *copying_find(tc_gpu_sequence *s, const uint64_t *words) {
   graph *x = &s->copying;
   bool more = false, first = x->last == 0;
   if (s->fixed) return s->fixed;
-  if (!first && tc_gpu_moving_fits(&s->copies, x->guard, words, true)) return NULL;
+  if (!first && tc_gpu_graph_copies_fits(&s->copies, x->guard, words, true)) return NULL;
   for (int i = 0; i < GRAPHS && first; i++)
-    if (s->graph[i].last) more |= tc_gpu_moving_add(&s->copies, s->graph[i].guard, words);
-  if (!first) more = tc_gpu_moving_add(&s->copies, x->guard, words);
+    if (s->graph[i].last) more |= tc_gpu_graph_copies_add(&s->copies, s->graph[i].guard, words);
+  if (!first) more = tc_gpu_graph_copies_add(&s->copies, x->guard, words);
   if (x->replay) graph_retire(s, x);
   set_guard(s, x, words);
-  s->fixed = !x->retired ? NO_ROOM : more || !s->copies.place ? tc_gpu_moving_place(s->g, &s->copies, s->launch) : NULL;
+  s->fixed = !x->retired ? NO_ROOM : more || !s->copies.place ? tc_gpu_graph_copies_place(s->g, &s->copies, s->launch) : NULL;
   return s->fixed;
 }
 
@@ -458,7 +458,7 @@ static const char *copying_find(tc_gpu_sequence *s, const uint64_t *words) {
 static void copying_look(tc_gpu_sequence *s) {
   if (TC_LIKELY(!s->copying.replay) || s->runs - s->copying.last <= UNUSED_RUNS) return;
   graph_retire(s, &s->copying);
-  tc_gpu_moving_give(s->g, &s->copies, true);
+  tc_gpu_graph_copies_give(s->g, &s->copies, true);
   if (!s->copying.retired) s->fixed = NO_ROOM;
 }
 
@@ -473,7 +473,7 @@ static const char *graph_run(tc_gpu_sequence *s, graph *x, const uint64_t *words
 // Returns what graph_run returns, for the graph that fits. pre: begun.
 static const char *run_replayed(tc_gpu_sequence *s, const uint64_t *words, tc_status *st) {
   graph *x = graph_of(s, words);
-  bool known = x && x->last && tc_gpu_moving_fits(&s->copies, x->guard, words, false);
+  bool known = x && x->last && tc_gpu_graph_copies_fits(&s->copies, x->guard, words, false);
   if (x && !known && !graph_take(s, x, words)) x = NULL;
   if (x) x->last = s->runs, x->n_met++;
   if (known && (x->replay || x->n_met >= (s->copying.replay ? SETTLED_RUNS : 2))) {

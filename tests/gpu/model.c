@@ -321,21 +321,21 @@ tc_status __wrap_tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) 
 }
 
 // Copies that are planted: they are short of some bytes, or none goes out. What calls are told stays.
-uint32_t __real_tc_gpu_moving_nodes(tc_gpu *g, const tc_gpu_moving *m, uint32_t call, bool behind, const uint64_t *table, tc_gpu_carry *copy,
-                                    tc_gpu_node *node);
-uint32_t __wrap_tc_gpu_moving_nodes(tc_gpu *g, const tc_gpu_moving *m, uint32_t call, bool behind, const uint64_t *table, tc_gpu_carry *copy,
-                                    tc_gpu_node *node);
-uint32_t __wrap_tc_gpu_moving_nodes(tc_gpu *g, const tc_gpu_moving *m, uint32_t call, bool behind, const uint64_t *table, tc_gpu_carry *copy,
-                                    tc_gpu_node *node) {
-  uint32_t n = __real_tc_gpu_moving_nodes(g, m, call, behind, table, copy, node);
+uint32_t __real_tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind, const uint64_t *table,
+                                          tc_gpu_carry *copy, tc_gpu_node *node);
+uint32_t __wrap_tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind, const uint64_t *table,
+                                          tc_gpu_carry *copy, tc_gpu_node *node);
+uint32_t __wrap_tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind, const uint64_t *table,
+                                          tc_gpu_carry *copy, tc_gpu_node *node) {
+  uint32_t n = __real_tc_gpu_graph_copies_nodes(g, m, call, behind, table, copy, node);
   for (uint32_t i = 0; planted == CUT_COPIES && i < n; i++) copy[i].bytes -= 16;
   return planted == UNCOPIED_RESULTS && behind ? 0 : n;
 }
 
-const char *__real_tc_gpu_moving_place(tc_gpu *g, tc_gpu_moving *m, const tc_gpu_launch *launch);
-const char *__wrap_tc_gpu_moving_place(tc_gpu *g, tc_gpu_moving *m, const tc_gpu_launch *launch);
-const char *__wrap_tc_gpu_moving_place(tc_gpu *g, tc_gpu_moving *m, const tc_gpu_launch *launch) {
-  const char *why = __real_tc_gpu_moving_place(g, m, launch);
+const char *__real_tc_gpu_graph_copies_place(tc_gpu *g, tc_gpu_graph_copies *m, const tc_gpu_launch *launch);
+const char *__wrap_tc_gpu_graph_copies_place(tc_gpu *g, tc_gpu_graph_copies *m, const tc_gpu_launch *launch);
+const char *__wrap_tc_gpu_graph_copies_place(tc_gpu *g, tc_gpu_graph_copies *m, const tc_gpu_launch *launch) {
+  const char *why = __real_tc_gpu_graph_copies_place(g, m, launch);
   if (planted == SHARED_PLACES && !why && kept_by_test) m->place = kept_by_test->ptr;
   return why;
 }
