@@ -9,7 +9,7 @@
 
 #define PYTHON "lib/python3*/site-packages/nvidia/*/lib"
 
-bool tc_cuda_places(const char *name, bool (*each)(const char *path, void *arg), void *arg) {
+bool tc_cuda_library_paths(const char *name, bool (*each)(const char *path, void *arg), void *arg) {
   const tc_options *o = tc_options_get();
   char home[TC_PATH_BYTES], venv[TC_PATH_BYTES], user[TC_PATH_BYTES];
   snprintf(home, sizeof home, "%.4000s/lib64", o->cuda_home ? o->cuda_home : "/usr/local/cuda");
@@ -44,5 +44,5 @@ bool tc_cuda_library_find(tc_cuda_opener *open, int driver_major, const char *na
   attempt a = {open, driver_major, why, bytes};
   bool found = open(driver_major, name, why, bytes);
   *why = 0;
-  return found || tc_cuda_places(name, try_path, &a);
+  return found || tc_cuda_library_paths(name, try_path, &a);
 }

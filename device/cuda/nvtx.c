@@ -30,7 +30,7 @@ static void *find_nvtx(const char **name) {
   void *handle = NULL;
   for (size_t i = 0; i < sizeof names / sizeof *names && !handle; i++) {
     *name = names[i];
-    if (!tc_library_open_at(names[i], &handle)) (void)tc_cuda_places(names[i], tc_library_open_at, &handle);
+    if (!tc_library_open_at(names[i], &handle)) (void)tc_cuda_library_paths(names[i], tc_library_open_at, &handle);
   }
   return handle;
 }

@@ -82,7 +82,7 @@ static void *find_driver(char *why, size_t bytes) {
   for (int major = NEWEST_MAJOR; major >= OLDEST_MAJOR && !handle; major--) {
     char name[32];
     snprintf(name, sizeof name, "libamdhip64.so.%d", major);
-    handle = tc_hip_places_open(name);
+    handle = tc_hip_library_paths_open(name);
   }
   if (!handle) snprintf(why, bytes, "there is no libamdhip64.so.%d to .%d among the loader's libraries or in /opt/rocm", OLDEST_MAJOR, NEWEST_MAJOR);
   return handle;

@@ -91,7 +91,7 @@ static bool open_hipblaslt(int hip_major, char *why, size_t bytes) {
     snprintf(why, bytes, "hipBLASLt of HIP %d.0 or newer is needed, and the driver is of HIP %d", OLDEST_HIP, hip_major);
     return false;
   }
-  void *handle = tc_hip_places_open(name);
+  void *handle = tc_hip_library_paths_open(name);
   if (handle) return tc_library_load(&library, handle, name, NULL, why, bytes);
   snprintf(why, bytes, "hipBLASLt is nowhere: no %s among the loader's libraries or in /opt/rocm", name);
   return false;
@@ -106,7 +106,7 @@ static bool is_ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why,
     return false;
   }
   if (!tc_library_open_once(&once, open_hipblaslt, driver_major, why, bytes)) return false;
-  if (tc_hip_places_kernels((void *)(uintptr_t)lt.f.Create, o->hipblaslt_kernels, "hipblaslt", facts->arch)) return true;
+  if (tc_hip_library_paths_kernels((void *)(uintptr_t)lt.f.Create, o->hipblaslt_kernels, "hipblaslt", facts->arch)) return true;
   snprintf(why, bytes, "hipBLASLt has no kernels for %s", facts->arch);
   return false;
 }

@@ -8,7 +8,7 @@
 #include "device/gpu/library.h"
 #include "runtime/files.h"
 
-void *tc_hip_places_open(const char *name) {
+void *tc_hip_library_paths_open(const char *name) {
   static const char *const where[] = {"/opt/rocm/lib", "/opt/rocm-*/lib"};
   void *handle = NULL;
   if (!tc_library_open_at(name, &handle)) (void)tc_library_search(name, where, sizeof where / sizeof *where, tc_library_open_at, &handle);
@@ -20,7 +20,7 @@ static bool is_there(const char *path, void *unused) {
   return true;
 }
 
-bool tc_hip_places_kernels(void *function, const char *given, const char *stem, const char *arch) {
+bool tc_hip_library_paths_kernels(void *function, const char *given, const char *stem, const char *arch) {
   char directory[TC_PATH_BYTES], beside[TC_PATH_BYTES], versioned[TC_PATH_BYTES], pattern[64];
   const char *const where[] = {given ? given : beside, given ? NULL : versioned};
   Dl_info info;

@@ -67,7 +67,7 @@ static bool load_miopen(const char *path, char *why, size_t bytes) {
                                      {TC_LIBRARY_TABLE(rows, mi)}};
   char text[192];
   size_t v[3] = {0};
-  void *handle = path ? tc_library_open(path, text, sizeof text) : tc_hip_places_open(NAME);
+  void *handle = path ? tc_library_open(path, text, sizeof text) : tc_hip_library_paths_open(NAME);
   if (!handle && !path) {
     snprintf(why, bytes, "MIOpen, AMD's library of convolutions, is nowhere: no " NAME " among the loader's libraries or in /opt/rocm");
     return false;

@@ -50,7 +50,7 @@ static void *find_rocblas(char *text, size_t bytes) {
   for (size_t i = 0; i < sizeof versions / sizeof *versions && !handle; i++) {
     char name[32];
     snprintf(name, sizeof name, "librocblas.so.%d", versions[i].own);
-    if (versions[i].hip == driver_major) handle = tc_hip_places_open(name);
+    if (versions[i].hip == driver_major) handle = tc_hip_library_paths_open(name);
   }
   if (!handle) snprintf(text, bytes, "there is none for HIP %d among the loader's libraries or in /opt/rocm", driver_major);
   return handle;
@@ -72,7 +72,8 @@ static bool is_ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why,
   static tc_library_once once;
   (void)p;
   if (!tc_library_open_once(&once, open_rocblas, driver_major, why, bytes)) return false;
-  if (tc_hip_places_kernels((void *)(uintptr_t)rb.rocblas_create_handle, tc_options_get()->rocblas_kernels, "rocblas", facts->arch)) return true;
+  if (tc_hip_library_paths_kernels((void *)(uintptr_t)rb.rocblas_create_handle, tc_options_get()->rocblas_kernels, "rocblas", facts->arch))
+    return true;
   snprintf(why, bytes, "rocBLAS has no kernels for %s", facts->arch);
   return false;
 }

@@ -28,7 +28,7 @@ static void *find_roctx(const char **name) {
   void *handle = NULL;
   for (size_t i = earlier ? 0 : 1; i < sizeof names / sizeof *names && !handle; i++) {
     *name = names[i];
-    handle = tc_hip_places_open(names[i]);
+    handle = tc_hip_library_paths_open(names[i]);
   }
   return handle;
 }
