@@ -16,7 +16,7 @@ typedef struct made {
 
 static const tc_gpu_library_driver *chosen[TC_MOST_ORDINALS];  // by devices, under each one's lock; NULL: none is ready
 
-void tc_hip_products_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes)) {
+void tc_hip_gemm_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes)) {
   tc_hipblaslt_of(hip_major, room);
   tc_rocblas_of(hip_major);
 }
@@ -46,12 +46,12 @@ static int open_handle(tc_gpu_port *p) {
   return chosen[p->ordinal]->open(p);
 }
 
-void tc_hip_products_close(tc_gpu_port *p) {
+void tc_hip_gemm_close(tc_gpu_port *p) {
   if (chosen[p->ordinal] == &tc_hipblaslt) tc_hipblaslt_close(p);
   if (chosen[p->ordinal] == &tc_rocblas) tc_rocblas_close(p);
 }
 
-tc_gpu_verdict tc_hip_products_judge(int result, const char **name) {
+tc_gpu_verdict tc_hip_gemm_judge(int result, const char **name) {
   return result >= TC_ROCBLAS_RESULTS ? tc_rocblas_judge(result, name) : tc_hipblaslt_judge(result, name);
 }
 
@@ -94,7 +94,7 @@ static int run_work(tc_gpu_port *p, const tc_gpu_request *request) {
   return x->by->run(p, &own);
 }
 
-const tc_gpu_library_driver tc_hip_products = {
+const tc_gpu_library_driver tc_hip_gemm = {
     .ready = choose_library,
     .name = name_of,
     .open = open_handle,

@@ -52,7 +52,7 @@ static tc_gpu_verdict judge_result(int result, const char **name) {
   *name = NULL;
   if (result == TC_hipSuccess) return TC_GPU_FINE;
   if (result >= TC_MIOPEN_RESULTS) return tc_miopen_judge(result, name);
-  if (result >= TC_HIP_PRODUCTS_RESULTS) return tc_hip_products_judge(result, name);
+  if (result >= TC_HIP_PRODUCTS_RESULTS) return tc_hip_gemm_judge(result, name);
   *name = hip.hipGetErrorName ? hip.hipGetErrorName((tc_hip_result)result) : NULL;
   if (!*name) *name = "an error without a name";
   switch (result) {
@@ -111,7 +111,7 @@ static bool open_driver(char *why, size_t bytes) {
     snprintf(why, bytes, "AMD's library is %s: 5.2 or newer is needed", version_text);
     return false;
   }
-  tc_hip_products_of(version / 10000000, tc_hip_driver.free_memory);
+  tc_hip_gemm_of(version / 10000000, tc_hip_driver.free_memory);
   tc_miopen_of(version / 10000000, handle, tc_hip_driver.free_memory);
   return tc_hiprtc_open(handle, version, why, bytes);
 }
@@ -189,7 +189,7 @@ static void leave_device(tc_gpu_port *p) {
 
 static void close_port(tc_gpu_port *p, bool lost) {
   if (!lost && enter_device(p) == 0) {
-    tc_hip_products_close(p);
+    tc_hip_gemm_close(p);
     tc_miopen_close(p);
     if (p->pool) (void)hip.hipMemPoolDestroy(p->pool);
     for (int i = 0; i < TC_GPU_N_LINES; i++)
@@ -489,7 +489,7 @@ const tc_gpu_driver tc_hip_driver = {
     .unload = unload_code,
     .allow_shared = allow_shared,
     .launch = launch_kernel,
-    .library = {[TC_GPU_MATMULS] = &tc_hip_products, [TC_GPU_CONVOLUTIONS] = &tc_miopen},
+    .library = {[TC_GPU_MATMULS] = &tc_hip_gemm, [TC_GPU_CONVOLUTIONS] = &tc_miopen},
     .ranges_open = tc_roctx_open,
     .profiler_attached = tc_roctx_attached,
     .no_replay = no_replay,
