@@ -90,15 +90,15 @@ void tc_gpu_code_release(tc_gpu_code *c);  // c may be NULL
 
 // Matrices of 2-byte elements from which kernels load boxes of 64 rows by 64 elements by TMA.
 // Elements outside are zeros. pre: facts.wgmma.
-typedef struct tc_gpu_map {
+typedef struct tc_gpu_tensor_map {
   int64_t extent[3];  // elements of a row, rows, matrices; up to 2^31
   int64_t stride[2];  // elements from one row, one matrix to the next: multiples of 8, below 2^39
-} tc_gpu_map;
+} tc_gpu_tensor_map;
 
 // Encodes the map for kernels. `at` is a multiple of 16 bytes. The words go into a sequence's
 // table, at a multiple of 16 words.
-#define TC_GPU_MAP_WORDS 16
-tc_status tc_gpu_map_make(tc_gpu *g, const tc_gpu_map *m, const void *at, uint64_t words[TC_GPU_MAP_WORDS]);
+#define TC_GPU_TENSOR_MAP_WORDS 16
+tc_status tc_gpu_tensor_map_make(tc_gpu *g, const tc_gpu_tensor_map *m, const void *at, uint64_t words[TC_GPU_TENSOR_MAP_WORDS]);
 
 // ---- a vendor's library: matrix products, convolutions ----
 

@@ -399,7 +399,7 @@ static int event_wait(tc_gpu_port *p, void *event) {
 // ---- code ----
 
 // Element types are given as bits: elements outside are zero bits, a zero of every type.
-static int encode_map(tc_gpu_port *p, const tc_gpu_map *m, const void *at, uint64_t *words) {
+static int encode_map(tc_gpu_port *p, const tc_gpu_tensor_map *m, const void *at, uint64_t *words) {
   const uint64_t extents[] = {(uint64_t)m->extent[0], (uint64_t)m->extent[1], (uint64_t)m->extent[2]};
   const uint64_t strides[] = {(uint64_t)m->stride[0] * 2, (uint64_t)m->stride[1] * 2};
   const uint32_t box[] = {64, 64, 1}, steps[] = {1, 1, 1};

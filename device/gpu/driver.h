@@ -139,7 +139,7 @@ typedef struct tc_gpu_driver {
   int (*allow_shared)(tc_gpu_port *p, void *function, uint32_t bytes);  // more shared memory of a block than usual
   int (*launch)(tc_gpu_port *p, const tc_gpu_node *node);
 
-  int (*map)(tc_gpu_port *p, const tc_gpu_map *m, const void *at, uint64_t *words);  // called where facts say `wgmma`
+  int (*map)(tc_gpu_port *p, const tc_gpu_tensor_map *m, const void *at, uint64_t *words);  // called where facts say `wgmma`
 
   // ---- libraries; NULL: there is none of this kind ----
   const tc_gpu_library_driver *library[TC_GPU_N_LIBRARIES];

@@ -62,7 +62,7 @@ static uint64_t time_launch(tc_gpu *g, const tc_gpu_launch *launch, const uint64
 static uint64_t time_generated(trial *t, const tc_emit_result *e) {
   tc_kernel *kernel = NULL;
   uint32_t compiled = 0, n = 0;
-  uint64_t words[TC_MAX_BUFS + TC_MAX_NUMS + TC_GPU_WORDS + TC_GPU_MAP_ALIGNED + TC_KIR_MAPS * TC_GPU_MAP_WORDS] = {0}, ns = 0;
+  uint64_t words[TC_MAX_BUFS + TC_MAX_NUMS + TC_GPU_WORDS + TC_GPU_TENSOR_MAP_ALIGNED + TC_KIR_MAPS * TC_GPU_TENSOR_MAP_WORDS] = {0}, ns = 0;
   tc_gpu_launch launch = {.first_word = 0};
   if (tc_kernel_get(&e->kir, e->stem, t->g, &kernel, &compiled) != TC_OK) return 0;
   bool there = true;
@@ -75,9 +75,9 @@ static uint64_t time_generated(trial *t, const tc_emit_result *e) {
   words[n + 1] = (uint64_t)tc_gpu_launch_kernel(kernel, e->extent, &launch);
   words[n + 2] = 0;
   const tc_gpu_shape *shape = &kernel->gpu_shape;
-  n = shape->n_map ? tc_gpu_map_word(e->n_buf, e->n_num) : n + 3;
-  for (uint32_t i = 0; i < shape->n_map && there; i++, n += TC_GPU_MAP_WORDS)
-    there = tc_gpu_launch_map(t->g, &shape->map[i], words, words + n) == TC_OK;
+  n = shape->n_map ? tc_gpu_tensor_map_word(e->n_buf, e->n_num) : n + 3;
+  for (uint32_t i = 0; i < shape->n_map && there; i++, n += TC_GPU_TENSOR_MAP_WORDS)
+    there = tc_gpu_launch_tensor_map(t->g, &shape->map[i], words, words + n) == TC_OK;
   if (there) ns = time_launch(t->g, &launch, words, n, NULL, 0);
   tc_kernel_release(kernel);
   return ns;

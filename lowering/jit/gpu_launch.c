@@ -14,7 +14,7 @@ int64_t tc_gpu_launch_kernel(const tc_kernel *kernel, int64_t extent, tc_gpu_lau
   return chunk;
 }
 
-tc_status tc_gpu_launch_map(tc_gpu *g, const tc_tensor_map *m, const uint64_t *words, uint64_t *out) {
-  const tc_gpu_map facts = {{m->extent[0], m->extent[1], m->extent[2]}, {m->stride[0], m->stride[1]}};
-  return tc_gpu_map_make(g, &facts, (const char *)(uintptr_t)words[m->buffer] + m->first * 2, out);
+tc_status tc_gpu_launch_tensor_map(tc_gpu *g, const tc_tensor_map *m, const uint64_t *words, uint64_t *out) {
+  const tc_gpu_tensor_map facts = {{m->extent[0], m->extent[1], m->extent[2]}, {m->stride[0], m->stride[1]}};
+  return tc_gpu_tensor_map_make(g, &facts, (const char *)(uintptr_t)words[m->buffer] + m->first * 2, out);
 }

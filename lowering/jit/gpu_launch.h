@@ -13,6 +13,6 @@
 int64_t tc_gpu_launch_kernel(const tc_kernel *kernel, int64_t extent, tc_gpu_launch *out);
 
 // The words of a kernel's map, given those of its buffers.
-tc_status tc_gpu_launch_map(tc_gpu *g, const tc_tensor_map *m, const uint64_t *words, uint64_t *out);
+tc_status tc_gpu_launch_tensor_map(tc_gpu *g, const tc_tensor_map *m, const uint64_t *words, uint64_t *out);
 
 #endif

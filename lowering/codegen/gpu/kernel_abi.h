@@ -25,9 +25,9 @@ enum { TC_GPU_WORD_EXTENT, TC_GPU_WORD_CHUNK, TC_GPU_WORD_FAULT, TC_GPU_WORDS };
 
 // Behind them come maps, as the device has them: the first begins at the next multiple of so many
 // words, and so do a kernel's words if it has any.
-#define TC_GPU_MAP_ALIGNED 16
-static inline uint32_t tc_gpu_map_word(uint32_t n_buf, uint32_t n_num) {
-  return (n_buf + n_num + TC_GPU_WORDS + TC_GPU_MAP_ALIGNED - 1) / TC_GPU_MAP_ALIGNED * TC_GPU_MAP_ALIGNED;
+#define TC_GPU_TENSOR_MAP_ALIGNED 16
+static inline uint32_t tc_gpu_tensor_map_word(uint32_t n_buf, uint32_t n_num) {
+  return (n_buf + n_num + TC_GPU_WORDS + TC_GPU_TENSOR_MAP_ALIGNED - 1) / TC_GPU_TENSOR_MAP_ALIGNED * TC_GPU_TENSOR_MAP_ALIGNED;
 }
 
 #endif

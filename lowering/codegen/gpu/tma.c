@@ -13,11 +13,11 @@ static unsigned boxes_of(const tc_kir *n, const tc_tensor_map *m) {
 
 void tc_gpu_put_gates(const tc_gpu_text *t, tc_gpu_out *out) {
   const tc_kir *n = t->kir;
-  const uint32_t word = tc_gpu_map_word(n->n_buf, n->n_num);
+  const uint32_t word = tc_gpu_tensor_map_word(n->n_buf, n->n_num);
   unsigned arrivals = 0;
   tc_gpu_put(out, "  u64 *const gate = (u64 *)(tc_shared + %zu);\n", t->gates_at);
   for (uint32_t k = 0; k < n->n_map; k++) {
-    tc_gpu_put(out, "  const u64 *const map%u = tc_table + %u;\n", k, word + k * TC_GPU_MAP_WORDS);
+    tc_gpu_put(out, "  const u64 *const map%u = tc_table + %u;\n", k, word + k * TC_GPU_TENSOR_MAP_WORDS);
     arrivals += boxes_of(n, &n->map[k]);
   }
   tc_gpu_put(out, "  if (lane == 0) {\n    for (i32 k = 0; k < %u; k++) tc_gate_init(gate + k, %u);\n", n->stages, arrivals);

@@ -22,7 +22,7 @@ typedef struct word {
 typedef struct map {
   tc_tensor_map of;
   uint32_t first_word;
-  uint64_t at, words[TC_GPU_MAP_WORDS];  // the latest; at 0: none. Under the lock
+  uint64_t at, words[TC_GPU_TENSOR_MAP_WORDS];  // the latest; at 0: none. Under the lock
 } map;
 
 // What a launch's code is, until that is compiled.
@@ -80,7 +80,7 @@ static tc_gpu_launch *add_launch(tc_gpu_launches *l, uint32_t sequence) {
 // A kernel's groups do a unit each, as far as a grid has room.
 // Words up to a place in the table where maps may be.
 static bool align_words(tc_gpu_launches *l, uint32_t sequence) {
-  while ((l->n_word - l->first_word[sequence]) % TC_GPU_MAP_ALIGNED)
+  while ((l->n_word - l->first_word[sequence]) % TC_GPU_TENSOR_MAP_ALIGNED)
     if (!add_word(l, WORD_CONST, 0)) return false;
   return true;
 }
@@ -88,7 +88,7 @@ static bool align_words(tc_gpu_launches *l, uint32_t sequence) {
 static bool add_map(tc_gpu_launches *l, const tc_tensor_map *m, uint32_t first_word) {
   if (!TC_GROW(l->map, l->cap_map, l->n_map + 1)) return false;
   bool added = true;
-  for (int i = 0; i < TC_GPU_MAP_WORDS; i++) added = added && add_word(l, WORD_MAP, l->n_map);
+  for (int i = 0; i < TC_GPU_TENSOR_MAP_WORDS; i++) added = added && add_word(l, WORD_MAP, l->n_map);
   l->map[l->n_map++] = (map){.of = *m, .first_word = first_word};
   return added;
 }
@@ -100,7 +100,7 @@ static tc_status fill_map(tc_gpu_launches *l, uint64_t number, const uint64_t *w
   tc_status st = TC_OK;
   pthread_mutex_lock(&l->lock);
   if (own[m->of.buffer] && m->at != own[m->of.buffer]) {  // a step that is skipped may have nothing there
-    st = tc_gpu_launch_map(l->gpu, &m->of, own, m->words);
+    st = tc_gpu_launch_tensor_map(l->gpu, &m->of, own, m->words);
     m->at = st == TC_OK ? own[m->of.buffer] : 0;
   }
   memcpy(out, m->words, sizeof m->words);
@@ -361,7 +361,7 @@ tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_
       case WORD_FAULT: words[i] = (uint64_t)(uintptr_t)fault; break;
       case WORD_MAP:
         TC_TRY(fill_map(l, w->value, words, words + i));
-        i += TC_GPU_MAP_WORDS - 1;
+        i += TC_GPU_TENSOR_MAP_WORDS - 1;
         break;
     }
   }
