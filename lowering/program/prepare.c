@@ -8,7 +8,7 @@
 #include "lowering/program/stages.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
-#include "runtime/room.h"
+#include "runtime/mem_available.h"
 
 // Runs that use what was packed for products of few rows, without which packing, which reads and
 // writes what they read once, is not worth it.
@@ -75,7 +75,7 @@ static bool may_have_room(tc_program *p, tc_device d, size_t missing_bytes) {
   if (unasked) atomic_store_explicit(&p->n_unasked, unasked - 1, memory_order_relaxed);  // of threads that race one counts
   size_t room = tc_buffer_room(d);
   if (unasked || missing_bytes > room) return false;
-  bool fits = p->gpu || room < SIZE_MAX || missing_bytes <= tc_room("") / 2;  // without a cap the system is asked, which takes longer
+  bool fits = p->gpu || room < SIZE_MAX || missing_bytes <= tc_mem_available("") / 2;  // without a cap the system is asked, which takes longer
   if (!fits) atomic_store_explicit(&p->n_unasked, UNASKED_RUNS, memory_order_relaxed);
   return fits;
 }

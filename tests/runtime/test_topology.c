@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/room.h"
+#include "runtime/mem_available.h"
 #include "runtime/topology.h"
 
 #define EIGHT_CORES "pack:1 numa:1 l3:1(size=32MB) l2:8(size=1MB) l1d:1(size=48KB) core:1 pu:2"
@@ -138,14 +138,14 @@ Test(quota, rounds_up_to_whole_threads) {
 }
 
 static void room_is(size_t expected) {
-  cr_assert_eq(tc_room(root), expected, "%zu, not %zu", tc_room(root), expected);
+  cr_assert_eq(tc_mem_available(root), expected, "%zu, not %zu", tc_mem_available(root), expected);
 }
 
 Test(quota, memory_is_what_the_system_has) {
   room_is(SIZE_MAX);
   file_write("proc", "meminfo", "MemTotal:       24687400 kB\nMemFree:        2000 kB\nMemAvailable:   4000 kB\n");
   room_is(4000 * 1024);
-  cr_assert(tc_room("") > 1 << 20);
+  cr_assert(tc_mem_available("") > 1 << 20);
 }
 
 Test(quota, memory_is_what_cgroups_leave) {

@@ -1,5 +1,5 @@
-// Reads /proc/meminfo and the files of cgroups. See room.h.
-#include "runtime/room.h"
+// Reads /proc/meminfo and the files of cgroups. See mem_available.h.
+#include "runtime/mem_available.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static double dir_available(const char *dir) {
   return TC_MAX_OF(most - strtod(used, NULL) + TC_MAX_OF(files, 0), 0);
 }
 
-size_t tc_room(const char *root) {
+size_t tc_mem_available(const char *root) {
   char path[1024];
   snprintf(path, sizeof path, "%s/proc/meminfo", root);
   double room = 1024 * line_of(path, "MemAvailable", ':'), left = tc_cgroup_least(root, "memory", dir_available);

@@ -1,7 +1,7 @@
 // Memory that the system can still give.
 // Threads: thread-safe.
-#ifndef TC_RUNTIME_ROOM_H
-#define TC_RUNTIME_ROOM_H
+#ifndef TC_RUNTIME_MEM_AVAILABLE_H
+#define TC_RUNTIME_MEM_AVAILABLE_H
 
 #include <stddef.h>
 
@@ -9,6 +9,6 @@
 // is Linux's MemAvailable, or what the cgroups of this process leave if that is less. SIZE_MAX:
 // neither is known. Reading the files takes some 50 us. root is put before /proc and /sys; ""
 // except in tests.
-size_t tc_room(const char *root);
+size_t tc_mem_available(const char *root);
 
 #endif
