@@ -504,7 +504,7 @@ static void run_apart(int b) {
   fflush(NULL);
   pid_t pid = fork();
   if (pid == 0) {
-    if (!begins_cold(benches[b].name)) setenv("TC_INTERPRET_FIRST", "0", 0), setenv("TC_GENERAL_KERNELS", "0", 0);
+    if (!begins_cold(benches[b].name)) setenv("TC_INTERPRET_FIRST", "0", 0), setenv("TC_GENERIC_KERNELS", "0", 0);
     benches[b].run();
     tc_shutdown();
     exit(0);

@@ -49,7 +49,7 @@ WAYS = {
     "cpu-baseline": {"TC_ISA": "baseline"},
     "cpu-aarch64": {"TC_ISA": "aarch64"},
     "cpu-strict": {"TC_STRICT": "1"},
-    "cpu-general": {"TC_GENERAL_KERNELS": "2"},
+    "cpu-general": {"TC_GENERIC_KERNELS": "2"},
     "cuda": {**CUDA, "TC_SIM_ARCH": "sm_90"},
     "cuda-sm_75": {**CUDA, "TC_SIM_ARCH": "sm_75"},
     "hip": {**HIP, "TC_SIM_GFX": "gfx90a"},

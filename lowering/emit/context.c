@@ -26,7 +26,7 @@ void tc_emit_reset(tc_emit_ctx *s) {
   s->x->kir.n_inst = s->x->kir.n_tile = 0;
   s->x->kir.scratch_bytes = 0;
   s->x->kir.threads = s->x->kir.groups = s->x->kir.cluster = s->x->kir.n_map = s->x->kir.stages = 0;
-  s->x->n_buf = s->x->n_num = s->x->n_more = 0;
+  s->x->n_buf = s->x->n_num = s->x->n_extra_args = 0;
   s->x->unsaid = TC_NONE;
   s->x->writes = s->x->words = 0, s->x->same = ~UINT64_C(0);
   s->threads.run = 0;
@@ -97,8 +97,8 @@ tc_val tc_emit_argument(tc_emit_ctx *s, uint32_t arg, tc_type type) {
 }
 
 tc_val tc_emit_extra_arg(tc_emit_ctx *s, int64_t value) {
-  uint32_t i = s->x->n_more++;
-  s->x->more[i] = (uint64_t)value;
+  uint32_t i = s->x->n_extra_args++;
+  s->x->extra[i] = (uint64_t)value;
   return tc_build_raw(&s->e, TC_IR_NUM, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, TC_MAX_NUMS + (int64_t)i);
 }
 
@@ -172,13 +172,13 @@ void tc_emit_leave(tc_emit_ctx *s) {
 
 void tc_emit_remember(tc_emit_ctx *s, uint32_t n, tc_val v) {
   if (s->memos.n == s->memos.cap) {
-    uint32_t cap = TC_MAX_OF(2 * s->memos.cap, 64), *more = tc_arena_alloc(s->arena, cap * sizeof *more);
-    if (!more) {
+    uint32_t cap = TC_MAX_OF(2 * s->memos.cap, 64), *extra = tc_arena_alloc(s->arena, cap * sizeof *extra);
+    if (!extra) {
       (void)tc_emit_fail(s, TC_ERR_MEMORY, "no room for a kernel");
       return;
     }
-    if (s->memos.n) memcpy(more, s->memos.node, s->memos.n * sizeof *more);
-    s->memos.node = more, s->memos.cap = cap;
+    if (s->memos.n) memcpy(extra, s->memos.node, s->memos.n * sizeof *extra);
+    s->memos.node = extra, s->memos.cap = cap;
   }
   tc_emit_note_of(s, n)->memo = v, tc_emit_note_of(s, n)->memo_depth = (uint8_t)s->memos.depth;
   s->memos.node[s->memos.n++] = n;

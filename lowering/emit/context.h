@@ -193,7 +193,7 @@ tc_val tc_emit_argument(tc_emit_ctx *s, uint32_t arg, tc_type type);
 // A number that the plan knows and the kernel does not, so that plans of several such numbers share
 // it.
 tc_val tc_emit_plan_number(tc_emit_ctx *s, uint64_t value);
-// An argument behind all scalars: another one each time, at most TC_MAX_MORE.
+// An argument behind all scalars: another one each time, at most TC_MAX_EXTRA_ARGS.
 tc_val tc_emit_extra_arg(tc_emit_ctx *s, int64_t value);
 // Constants of the whole kernel are loaded before its loops.
 void tc_emit_preload(tc_emit_ctx *s);

@@ -145,7 +145,7 @@ static tc_status finish(tc_emit_ctx *s) {
   snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(last->type), tc_op_names[last->op], s->gp->n_member);
   if (s->e.uneven) return TC_FAIL(TC_ERR_COMPILE, "the expansion of %s is malformed: a vector is spread over lanes that it does not divide", x->stem);
   tc_count(TC_PASS_EMIT, x->kir.n_inst);
-  x->kir.n_buf = x->n_buf, x->kir.n_num = x->n_num + x->n_more;
+  x->kir.n_buf = x->n_buf, x->kir.n_num = x->n_num + x->n_extra_args;
   number_operands(x);
   TC_TRY(list_tensors(s));
   note_same(s);

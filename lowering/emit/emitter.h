@@ -14,7 +14,7 @@
 
 #define TC_MAX_BUFS 64  // tensors of a kernel
 #define TC_MAX_NUMS 512  // scalars
-#define TC_MAX_MORE 8  // numbers behind them
+#define TC_MAX_EXTRA_ARGS 8  // numbers behind them
 
 typedef struct tc_emit_result {
   tc_kir kir;
@@ -26,8 +26,8 @@ typedef struct tc_emit_result {
     uint64_t value;
   } num[TC_MAX_NUMS];
   uint32_t n_num;
-  uint64_t more[TC_MAX_MORE];  // arguments behind those: of a product with any number of rows
-  uint32_t n_more;
+  uint64_t extra[TC_MAX_EXTRA_ARGS];  // arguments behind those: of a product with any number of rows
+  uint32_t n_extra_args;
   uint32_t *read, n_read;  // stored nodes it reads
   uint32_t *written, n_written;  // nodes it stores
   uint64_t writes, same;  // see tc_step

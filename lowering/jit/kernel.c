@@ -23,12 +23,12 @@
 #define FIRST_SHARE 0.125
 // How often what compiling costs a general kernel runs at the same sizes until these have a kernel of their own, which
 // knows its extents.
-#define GENERAL_SHARE 20.0
+#define GENERIC_SHARE 20.0
 
 static void destroy_kernel(tc_kernel *k) {
   if (k->interp) tc_interp_destroy(k->interp);
-  tc_kernel_release(k->general);
-  tc_free(k->more);
+  tc_kernel_release(k->generic);
+  tc_free(k->extra);
   if (k->code) tc_elf_unload(k->code);
   tc_gpu_code_release(k->gpu_code);
   tc_free(k->key);
@@ -83,11 +83,11 @@ static void run_at_first(const void *ctx, void *const *buf, const uint64_t *num,
   spend(k, start);
 }
 
-static void run_general(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
-  tc_kernel *k = (tc_kernel *)(uintptr_t)ctx, *g = k->general;
-  uint64_t start = tc_now_ns(), all[TC_GENERAL_NUMS];
+static void run_generic(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
+  tc_kernel *k = (tc_kernel *)(uintptr_t)ctx, *g = k->generic;
+  uint64_t start = tc_now_ns(), all[TC_MAX_EXTRA_SCALARS];
   if (k->n_num) memcpy(all, num, k->n_num * sizeof all[0]);
-  memcpy(all + k->n_num, k->more, k->n_more * sizeof all[0]);
+  memcpy(all + k->n_num, k->extra, k->n_extra_args * sizeof all[0]);
   atomic_load_explicit(&g->fn, memory_order_acquire)(g->ctx, buf, all, begin, end, worker);
   spend(k, start);
 }
@@ -99,7 +99,7 @@ static void run_by_turns(const void *ctx, void *const *buf, const uint64_t *num,
     if (i % 2)
       tc_interp_run(k->interp, buf, num, i, i + 1, worker);
     else
-      run_general(k, buf, num, i, i + 1, worker);
+      run_generic(k, buf, num, i, i + 1, worker);
   }
 }
 
@@ -111,32 +111,32 @@ tc_status tc_kernel_interpret_first(tc_kernel *k, const tc_kir *kir) {
   return TC_OK;
 }
 
-void tc_kernel_run_general(tc_kernel *k, const tc_kir *kir, tc_kernel *general, uint64_t *more, uint32_t n_more) {
-  k->general = general, k->more = more, k->n_more = n_more;
+void tc_kernel_run_generic(tc_kernel *k, const tc_kir *kir, tc_kernel *generic, uint64_t *extra, uint32_t n_extra_args) {
+  k->generic = generic, k->extra = extra, k->n_extra_args = n_extra_args;
   k->ctx = k;
-  k->scratch_bytes = TC_MAX_OF(k->general->scratch_bytes, (size_t)kir->scratch_bytes);
-  bool turns = tc_options_get()->general_kernels > 1 && tc_interp_create(kir, &k->interp) == TC_OK;
+  k->scratch_bytes = TC_MAX_OF(k->generic->scratch_bytes, (size_t)kir->scratch_bytes);
+  bool turns = tc_options_get()->generic_kernels > 1 && tc_interp_create(kir, &k->interp) == TC_OK;
   if (turns) k->scratch_bytes = TC_MAX_OF(k->scratch_bytes, tc_interp_scratch(k->interp));
-  k->patience_ns = turns ? UINT64_MAX : (uint64_t)(GENERAL_SHARE * compile_ns(kir));
-  atomic_store_explicit(&k->fn, turns ? run_by_turns : run_general, memory_order_release);
+  k->patience_ns = turns ? UINT64_MAX : (uint64_t)(GENERIC_SHARE * compile_ns(kir));
+  atomic_store_explicit(&k->fn, turns ? run_by_turns : run_generic, memory_order_release);
 }
 
 tc_status tc_kernel_load(tc_kernel *k, const tc_kir *kir, const void *object, size_t bytes) {
   tc_codegen_code code;
   TC_TRY(tc_compiler_load(kir, k->name, object, bytes, &code));
   k->code = code.elf;
-  if (!k->interp && !k->general) k->scratch_bytes = (size_t)kir->scratch_bytes;
+  if (!k->interp && !k->generic) k->scratch_bytes = (size_t)kir->scratch_bytes;
   atomic_store_explicit(&k->fn, code.fn, memory_order_release);
   return TC_OK;
 }
 
 tc_tier tc_kernel_tier(const tc_kernel *k) {
   tc_kernel_fn *fn = atomic_load_explicit(&k->fn, memory_order_relaxed);
-  if (fn == run_general) return tc_kernel_tier(k->general);
+  if (fn == run_generic) return tc_kernel_tier(k->generic);
   return fn == tc_interp_run ? TC_INTERPRETED : fn == run_at_first ? TC_INTERPRETED_FIRST : TC_COMPILED;
 }
 
 bool tc_kernel_awaits_code(const tc_kernel *k) {
   tc_kernel_fn *fn = atomic_load_explicit(&k->fn, memory_order_relaxed);
-  return fn == run_at_first || fn == run_general;
+  return fn == run_at_first || fn == run_generic;
 }

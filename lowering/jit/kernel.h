@@ -22,9 +22,9 @@ typedef struct tc_kernel {
   tc_lru_entry entry;  // of the cache; bytes: of key, interpreter and code, as it was kept
   _Atomic(tc_kernel_fn *) fn;
   const void *ctx;  // of fn: the kernel, or the interpreter's program; compiled code ignores it
-  struct tc_kernel *general;  // runs in its place until it has code of its own; NULL: none
-  uint64_t *more;  // arguments that it takes behind those of a run
-  uint32_t n_num, n_more;
+  struct tc_kernel *generic;  // runs in its place until it has code of its own; NULL: none
+  uint64_t *extra;  // arguments that it takes behind those of a run
+  uint32_t n_num, n_extra_args;
   _Atomic uint32_t refs;
   tc_hash hash;
   uint64_t *key;  // the kernel's bytes
@@ -55,7 +55,7 @@ bool tc_kernel_is_soon_interpreted(const tc_kir *kir, double work);
 tc_status tc_kernel_interpret(tc_kernel *k, const tc_kir *kir);
 tc_status tc_kernel_interpret_first(tc_kernel *k, const tc_kir *kir);
 // Until then by another kernel with more arguments; takes the reference and the arguments.
-void tc_kernel_run_general(tc_kernel *k, const tc_kir *kir, tc_kernel *general, uint64_t *more, uint32_t n_more);
+void tc_kernel_run_generic(tc_kernel *k, const tc_kir *kir, tc_kernel *generic, uint64_t *extra, uint32_t n_extra_args);
 // By the code of an object file. Code that takes another's place needs no more scratch memory than
 // that did.
 tc_status tc_kernel_load(tc_kernel *k, const tc_kir *kir, const void *object, size_t bytes);

@@ -43,7 +43,7 @@ typedef struct origin {
   tc_gpu *gpu;
   uint64_t site;  // see tc_kernel_wish
   double work;  // of all steps that wish for it together
-  tc_general *general;
+  tc_generic_kernel *generic;
 } origin;
 
 // A kernel that is being made, from its own kernel or as what a general one does with more arguments.
@@ -51,8 +51,8 @@ typedef struct making {
   struct making *next;  // in its bucket of the list
   tc_kernel *k;  // NULL: the GPU keeps it
   origin from;
-  tc_general wide;
-  tc_kernel *general;  // a reference; NULL: none
+  tc_generic_kernel wide;
+  tc_kernel *generic;  // a reference; NULL: none
   bool done;
 } making;
 
@@ -101,7 +101,7 @@ static void look_on_disk(making *m) {
 // Without a compiler that would have to run: interpreted.
 static tc_status make_quickly(making *m) {
   tc_status st = TC_OK;
-  if (m->from.gpu || m->done || m->general) return TC_OK;
+  if (m->from.gpu || m->done || m->generic) return TC_OK;
   tc_compiler_begin();
   if (!tc_compiler_compiles())
     st = tc_kernel_interpret(m->k, m->from.kir), m->done = st == TC_OK;
@@ -130,7 +130,7 @@ static void make_task(void *arg, int wave, int64_t index, tc_worker *worker) {
 }
 
 static bool is_slow(const making *m) {
-  return !m->done && !m->general;
+  return !m->done && !m->generic;
 }
 
 // In instructions of a kernel.
@@ -212,12 +212,12 @@ static void add_kernel(const making *m, uint32_t *compiled) {
   tc_lru_entry *gone = NULL;
   tc_log_line(TC_LOG_KERNEL, "%s %s: %u instructions",
               k->from_disk ? "from disk"
-              : k->general ? "general"
+              : k->generic ? "general"
               : k->interp  ? "interpreted"
                            : "compiled",
               k->name, m->from.kir ? m->from.kir->n_inst : 0);
   if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: %s", k->name, k->from_disk ? "miss, from disk" : "miss");
-  bool is_new = !k->from_disk && !k->general;
+  bool is_new = !k->from_disk && !k->generic;
   *compiled += is_new;
   k->entry.bytes = sizeof *k + k->key_bytes + (k->interp ? tc_interp_bytes(k->interp) : 0) + (k->code ? tc_elf_bytes(k->code) : 0);
   pthread_mutex_lock(&self.lock);
@@ -256,7 +256,7 @@ static tc_status find_or_add_text(const origin *from, making_list *list, tc_kern
 }
 
 static tc_status find_or_add_wish(tc_kernel_wish *w, tc_gpu *gpu, making_list *list) {
-  const origin from = {w->kir, w->text, w->stem, w->own, gpu, w->site, w->work, w->general};
+  const origin from = {w->kir, w->text, w->stem, w->own, gpu, w->site, w->work, w->generic};
   if (from.kir) return find_or_add_kir(&from, list, &w->kernel);
   if (from.text) return find_or_add_text(&from, list, &w->kernel);
   list->at[list->n++] = (making){.from = from};
@@ -267,10 +267,10 @@ static tc_status find_or_add_wish(tc_kernel_wish *w, tc_gpu *gpu, making_list *l
 
 // What takes the place of the kernel's, in a family of its own, since where it reads and writes may vary, too. False: too many arguments, or no memory.
 static bool widen_given(making *m) {
-  tc_general *given = m->from.general, wider;
-  if (given->kir.n_num > TC_GENERAL_NUMS) return false;
-  if (!tc_family_meet(~m->from.site, &given->kir, &wider)) {
-    m->wide = *given, *given = (tc_general){0};
+  tc_generic_kernel *given = m->from.generic, wider;
+  if (given->kir.n_num > TC_MAX_EXTRA_SCALARS) return false;
+  if (!tc_shape_generic_meet(~m->from.site, &given->kir, &wider)) {
+    m->wide = *given, *given = (tc_generic_kernel){0};
     return true;
   }
   m->wide = wider;
@@ -280,22 +280,22 @@ static bool widen_given(making *m) {
   return true;
 }
 
-static bool has_general(making *m) {
-  if (m->from.general && m->from.general->kir.n_inst) return widen_given(m);
-  return tc_family_meet(m->from.site, m->from.kir, &m->wide);
+static bool has_generic(making *m) {
+  if (m->from.generic && m->from.generic->kir.n_inst) return widen_given(m);
+  return tc_shape_generic_meet(m->from.site, m->from.kir, &m->wide);
 }
 
 // The general kernel that a kernel is given, or that one of its family's has, behind the list's others if it is new.
 static tc_status find_or_add_general(making *m, making_list *list) {
-  if (!m->from.site || m->from.gpu || !tc_compiler_compiles() || !tc_options_get()->general_kernels) return TC_OK;
-  if (!has_general(m) || m->done) return TC_OK;
-  return find_or_add_kir(&(origin){.kir = &m->wide.kir, .stem = m->from.stem, .work = m->from.work}, list, &m->general);
+  if (!m->from.site || m->from.gpu || !tc_compiler_compiles() || !tc_options_get()->generic_kernels) return TC_OK;
+  if (!has_generic(m) || m->done) return TC_OK;
+  return find_or_add_kir(&(origin){.kir = &m->wide.kir, .stem = m->from.stem, .work = m->from.work}, list, &m->generic);
 }
 
 // The general kernel is there: its reference and arguments become the kernel's.
-static void run_in_general(making *m) {
-  tc_kernel_run_general(m->k, m->from.kir, m->general, m->wide.value, m->wide.n_value);
-  m->general = NULL, m->wide.value = NULL;
+static void run_in_generic(making *m) {
+  tc_kernel_run_generic(m->k, m->from.kir, m->generic, m->wide.value, m->wide.n_value);
+  m->generic = NULL, m->wide.value = NULL;
   m->done = true;
 }
 
@@ -309,7 +309,7 @@ static tc_status make_all(making_list *list) {
   for (uint32_t i = 0; i < list->n; i++) TC_TRY(make_quickly(&at[i]));
   TC_TRY(compile_all(at, list->n));
   for (uint32_t i = 0; i < asked; i++)
-    if (at[i].general) run_in_general(&at[i]);
+    if (at[i].generic) run_in_generic(&at[i]);
   return TC_OK;
 }
 
@@ -322,8 +322,8 @@ static tc_status make_and_add(making_list *list, uint32_t *compiled) {
       tc_kernel_release(list->at[i].k);
   }
   for (uint32_t i = 0; i < list->n; i++) {
-    tc_kernel_release(list->at[i].general);
-    tc_family_drop(&list->at[i].wide);
+    tc_kernel_release(list->at[i].generic);
+    tc_shape_generic_drop(&list->at[i].wide);
   }
   return st;
 }
@@ -368,8 +368,8 @@ void tc_kernel_compile(tc_kernel *k) {
   tc_compiler_end();
   if (st == TC_OK) {
     tc_log_line(TC_LOG_KERNEL, "compiled %s in %.1f ms, after %.1f ms of %s", k->name, (double)(tc_now_ns() - start) * 1e-6,
-                (double)atomic_load(&k->spent_ns) * 1e-6, k->general ? k->general->name : "the interpreter");
-    if (!k->general) return;
+                (double)atomic_load(&k->spent_ns) * 1e-6, k->generic ? k->generic->name : "the interpreter");
+    if (!k->generic) return;
     pthread_mutex_lock(&self.lock);
     self.n_compiled++;
     pthread_mutex_unlock(&self.lock);
@@ -386,7 +386,7 @@ void tc_kernel_cache_clear(void) {
     tc_kernel_release((tc_kernel *)e);
   }
   pthread_mutex_unlock(&self.lock);
-  tc_family_clear();
+  tc_shape_generic_clear();
 }
 
 void tc_kernel_stats(tc_cache_info *info) {

@@ -14,7 +14,7 @@ tc_status tc_kernel_get(const tc_kir *kir, const char *stem, tc_gpu *gpu, tc_ker
 // Many kernels; those that must be compiled are, by the threads of the team, the longest first, and
 // those whose run is interpreted sooner than they are compiled are interpreted first, unless
 // TC_INTERPRET_FIRST=0; those that differ by constants alone from one that had their place share a
-// general one (shape_generic.h), unless TC_GENERAL_KERNELS=0. Each kernel is a reference; on
+// general one (shape_generic.h), unless TC_GENERIC_KERNELS=0. Each kernel is a reference; on
 // failure there is none, and the error is that of the first wish that has one.
 typedef struct tc_kernel_wish {
   const tc_kir *kir;  // borrowed, as text and stem are; NULL: it is made from text
@@ -23,7 +23,7 @@ typedef struct tc_kernel_wish {
   const char *stem;
   uint64_t site;  // equal for kernels that do the same at different sizes; 0: none
   double work;  // of a run: estimated nanoseconds of one thread in compiled code
-  tc_general *general;  // taken: a kernel that does the same, and more; NULL or without instructions: none
+  tc_generic_kernel *generic;  // taken: a kernel that does the same, and more; NULL or without instructions: none
   tc_kernel *kernel;
 } tc_kernel_wish;
 tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint32_t *compiled);

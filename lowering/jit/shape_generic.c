@@ -15,17 +15,17 @@
 #define MOST_FAMILIES 4096  // then all are forgotten
 
 // A family is found by its hash alone: see shape_generic.h.
-typedef struct family {
-  struct family *next;
+typedef struct shape_class {
+  struct shape_class *next;
   tc_hash id;
   uint32_t n;  // constants
   int64_t *first;  // their values in the first kernel
   bool varies[];
-} family;
+} shape_class;
 
 static struct {
   pthread_mutex_t lock;
-  family *bucket[N_BUCKETS];
+  shape_class *bucket[N_BUCKETS];
   uint32_t n;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 8)
@@ -69,41 +69,41 @@ static bool hash_of(uint64_t site, const tc_kir *kir, tc_hash *out) {
   return true;
 }
 
-static void drop_family(family *f) {
+static void drop_class(shape_class *f) {
   if (f) tc_free(f->first);
   tc_free(f);
 }
 
 static void forget_all(void) {
   for (int b = 0; b < N_BUCKETS; b++)
-    for (family *f = self.bucket[b], *next; f; f = next) {
+    for (shape_class *f = self.bucket[b], *next; f; f = next) {
       next = f->next;
-      drop_family(f);
+      drop_class(f);
     }
   memset(self.bucket, 0, sizeof self.bucket);
   self.n = 0;
 }
 
-static family *make_family(tc_hash id, uint32_t n, const int64_t *first) {
-  family *f = tc_calloc(1, sizeof *f + n * sizeof f->varies[0]);
+static shape_class *make_class(tc_hash id, uint32_t n, const int64_t *first) {
+  shape_class *f = tc_calloc(1, sizeof *f + n * sizeof f->varies[0]);
   if (!f) return NULL;
-  *f = (family){.id = id, .n = n, .first = tc_malloc(n * sizeof *first)};
+  *f = (shape_class){.id = id, .n = n, .first = tc_malloc(n * sizeof *first)};
   if (!f->first) return tc_free(f), NULL;
   memcpy(f->first, first, n * sizeof *first);
   return f;
 }
 
 // On disk: the values in the first kernel, then whether they vary, a byte each.
-static family *load_family(tc_hash id, uint32_t n) {
+static shape_class *load_class(tc_hash id, uint32_t n) {
   size_t bytes;
   char *data = tc_disk_is_on() ? tc_disk_find(&kept, &id, sizeof id, &bytes) : NULL;
-  family *f = data && bytes == n * (sizeof *f->first + sizeof f->varies[0]) ? make_family(id, n, (const int64_t *)(void *)data) : NULL;
+  shape_class *f = data && bytes == n * (sizeof *f->first + sizeof f->varies[0]) ? make_class(id, n, (const int64_t *)(void *)data) : NULL;
   for (uint32_t i = 0; i < n && f; i++) f->varies[i] = data[n * sizeof *f->first + i] != 0;
   tc_free(data);
   return f;
 }
 
-static void keep_family(tc_hash id, uint32_t n, const int64_t *first, const bool *varies) {
+static void keep_class(tc_hash id, uint32_t n, const int64_t *first, const bool *varies) {
   size_t bytes = n * sizeof *first;
   char *data = tc_disk_is_on() ? tc_malloc(bytes + n) : NULL;
   if (!data) return;
@@ -114,14 +114,14 @@ static void keep_family(tc_hash id, uint32_t n, const int64_t *first, const bool
 }
 
 // pre: locked.
-static family *find_locked(tc_hash id, uint32_t n) {
-  family *f = self.bucket[id.lo % N_BUCKETS];
+static shape_class *find_locked(tc_hash id, uint32_t n) {
+  shape_class *f = self.bucket[id.lo % N_BUCKETS];
   while (f && (f->id.lo != id.lo || f->id.hi != id.hi || f->n != n)) f = f->next;
   return f;
 }
 
 // pre: locked. Takes f, which may be NULL.
-static void add_locked(family *f) {
+static void add_locked(shape_class *f) {
   if (!f) return;
   if (self.n == MOST_FAMILIES) forget_all();
   f->next = self.bucket[f->id.lo % N_BUCKETS];
@@ -135,11 +135,11 @@ static void get_to_know(tc_hash id, uint32_t n, const int64_t *value) {
   bool known = find_locked(id, n) != NULL;
   pthread_mutex_unlock(&self.lock);
   if (known) return;
-  family *f = load_family(id, n);
-  if (!f) f = make_family(id, n, value);
+  shape_class *f = load_class(id, n);
+  if (!f) f = make_class(id, n, value);
   pthread_mutex_lock(&self.lock);
   if (find_locked(id, n)) {
-    drop_family(f);
+    drop_class(f);
   } else {
     add_locked(f);
   }
@@ -148,18 +148,18 @@ static void get_to_know(tc_hash id, uint32_t n, const int64_t *value) {
 
 // Marks which of the constants vary, now that this kernel was met.
 static void meet_values(tc_hash id, uint32_t n, const int64_t *value, bool *varies) {
-  bool more = false;
+  bool extra = false;
   get_to_know(id, n, value);
   int64_t *first = tc_malloc(n * sizeof *first);
   pthread_mutex_lock(&self.lock);
-  family *f = find_locked(id, n);
+  shape_class *f = find_locked(id, n);
   for (uint32_t i = 0; i < n && f; i++) {
-    more |= !f->varies[i] && f->first[i] != value[i];
+    extra |= !f->varies[i] && f->first[i] != value[i];
     varies[i] = f->varies[i] |= f->first[i] != value[i];
   }
   if (f && first) memcpy(first, f->first, n * sizeof *first);
   pthread_mutex_unlock(&self.lock);
-  if (more && first) keep_family(id, n, first, varies);
+  if (extra && first) keep_class(id, n, first, varies);
   tc_free(first);
 }
 
@@ -187,14 +187,14 @@ static uint32_t blank_constants(tc_kir *kir, int64_t *value) {
 }
 
 // Those that vary become arguments, the others constants again. False: none does, or too many.
-static bool widen_constants(tc_general *g, const int64_t *value, const bool *varies) {
+static bool widen_constants(tc_generic_kernel *g, const int64_t *value, const bool *varies) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < g->kir.n_inst; i++) {
     tc_kir_inst *inst = &g->kir.inst[i];
     if (!may_vary(inst)) continue;
     inst->imm = value[n];
     if (!varies[n++]) continue;
-    if (g->kir.n_num + g->n_value >= TC_GENERAL_NUMS) return false;
+    if (g->kir.n_num + g->n_value >= TC_MAX_EXTRA_SCALARS) return false;
     g->value[g->n_value] = argument_of(inst);
     inst->op = TC_IR_NUM, inst->imm = g->kir.n_num + g->n_value++;
   }
@@ -202,8 +202,8 @@ static bool widen_constants(tc_general *g, const int64_t *value, const bool *var
   return g->n_value > 0;
 }
 
-bool tc_family_meet(uint64_t site, const tc_kir *kir, tc_general *out) {
-  *out = (tc_general){.value = tc_malloc(TC_GENERAL_NUMS * sizeof *out->value)};
+bool tc_shape_generic_meet(uint64_t site, const tc_kir *kir, tc_generic_kernel *out) {
+  *out = (tc_generic_kernel){.value = tc_malloc(TC_MAX_EXTRA_SCALARS * sizeof *out->value)};
   int64_t *value = tc_malloc(kir->n_inst * sizeof *value);
   bool *varies = tc_calloc(kir->n_inst, sizeof *varies), copied = value && varies && out->value && copy_kir(kir, &out->kir), found = false;
   tc_hash id;
@@ -212,25 +212,25 @@ bool tc_family_meet(uint64_t site, const tc_kir *kir, tc_general *out) {
     meet_values(id, n, value, varies);
     found = widen_constants(out, value, varies);
   }
-  if (!found) tc_family_drop(out);
+  if (!found) tc_shape_generic_drop(out);
   tc_free(value);
   tc_free(varies);
   return found;
 }
 
-bool tc_family_varies(uint64_t site, int64_t number) {
+bool tc_shape_generic_varies(uint64_t site, int64_t number) {
   bool varies = false;
   meet_values(tc_hash_bytes(&site, sizeof site), 1, &number, &varies);
   return varies;
 }
 
-void tc_family_drop(tc_general *g) {
+void tc_shape_generic_drop(tc_generic_kernel *g) {
   tc_kir_destroy(&g->kir);
   tc_free(g->value);
-  *g = (tc_general){0};
+  *g = (tc_generic_kernel){0};
 }
 
-void tc_family_clear(void) {
+void tc_shape_generic_clear(void) {
   pthread_mutex_lock(&self.lock);
   forget_all();
   pthread_mutex_unlock(&self.lock);

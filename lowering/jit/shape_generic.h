@@ -11,21 +11,21 @@
 
 #include "lowering/kir/kir.h"
 
-#define TC_GENERAL_NUMS 256  // arguments of a general kernel at most
+#define TC_MAX_EXTRA_SCALARS 256  // arguments of a general kernel at most
 
-typedef struct tc_general {
+typedef struct tc_generic_kernel {
   tc_kir kir;  // owned, as value is
   uint64_t *value;  // the arguments that it has behind those of the kernel it was made from
   uint32_t n_value;
-} tc_general;
+} tc_generic_kernel;
 
 // The general kernel for this one. False: it is the first of its family, or the first one again; it has too much that varies; or there is no memory.
 // place: equal for kernels that may be of a family.
-bool tc_family_meet(uint64_t site, const tc_kir *kir, tc_general *out);
+bool tc_shape_generic_meet(uint64_t site, const tc_kir *kir, tc_generic_kernel *out);
 // Whether this number of what is done at the place was another one before, in this process or one that kept what it knew.
-bool tc_family_varies(uint64_t site, int64_t number);
+bool tc_shape_generic_varies(uint64_t site, int64_t number);
 // Releases what it owns, leaving nothing.
-void tc_family_drop(tc_general *g);
-void tc_family_clear(void);
+void tc_shape_generic_drop(tc_generic_kernel *g);
+void tc_shape_generic_clear(void);
 
 #endif

@@ -47,14 +47,14 @@ static uint64_t site_of_rows(uint64_t storage, const tc_matmul_facts *f) {
 static void generalize_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t storage) {
   tc_emit_result e;
   tc_draft *d = s->draft;
-  int64_t general = tc_options_get()->general_kernels;
-  if (!general || tc_target_is_gpu(&b->p->graph.target)) return;
-  if (!tc_family_varies(site_of_rows(storage, &d->matmul), d->matmul.of.m) && general < 2) return;
+  int64_t generic = tc_options_get()->generic_kernels;
+  if (!generic || tc_target_is_gpu(&b->p->graph.target)) return;
+  if (!tc_shape_generic_varies(site_of_rows(storage, &d->matmul), d->matmul.of.m) && generic < 2) return;
   tc_arena_reset(&b->expansion);
   if (tc_emit_any_rows(&e, &b->gr, d->fusion, d->units, &b->expansion) != TC_OK) return;
-  d->general = (tc_general){.kir = e.kir, .value = tc_malloc(TC_MAX_MORE * sizeof *d->general.value), .n_value = e.n_more};
-  if (d->general.value) memcpy(d->general.value, e.more, sizeof e.more);
-  if (!d->general.value || e.extent != s->extent || !has_operands(b, p, s, &e)) tc_family_drop(&d->general);
+  d->generic = (tc_generic_kernel){.kir = e.kir, .value = tc_malloc(TC_MAX_EXTRA_ARGS * sizeof *d->generic.value), .n_value = e.n_extra_args};
+  if (d->generic.value) memcpy(d->generic.value, e.extra, sizeof e.extra);
+  if (!d->generic.value || e.extent != s->extent || !has_operands(b, p, s, &e)) tc_shape_generic_drop(&d->generic);
 }
 
 uint64_t tc_graph_hash(const tc_graph *g, tc_arena *arena) {
@@ -92,7 +92,7 @@ static tc_kernel_wish *wish_for_steps(const tc_program *p, uint64_t graph, tc_ke
     const tc_step *s = &p->step[i];
     if (!s->draft) continue;
     uint64_t storage = graph ? graph + s->node : 0;
-    *next++ = (tc_kernel_wish){.kir = &s->draft->kir, .stem = s->draft->stem, .site = storage, .work = s->work, .general = &s->draft->general};
+    *next++ = (tc_kernel_wish){.kir = &s->draft->kir, .stem = s->draft->stem, .site = storage, .work = s->work, .generic = &s->draft->generic};
   }
   return next;
 }

@@ -7,7 +7,7 @@
 void tc_steps_drop_draft(tc_step *s) {
   if (s->draft && !s->shares_draft) {
     tc_kir_destroy(&s->draft->kir);
-    tc_family_drop(&s->draft->general);
+    tc_shape_generic_drop(&s->draft->generic);
     tc_free(s->draft);
   }
   s->draft = NULL;

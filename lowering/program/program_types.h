@@ -36,7 +36,8 @@ typedef struct tc_draft {
   tc_matmul_facts matmul;
   uint32_t matmul_node;
   tc_units units;
-  tc_general general;  // of a product whose number of rows was seen to vary: the kernel that does for any; without instructions where there is none
+  tc_generic_kernel
+      generic;  // of a product whose number of rows was seen to vary: the kernel that does for any; without instructions where there is none
 } tc_draft;
 
 typedef struct tc_step {

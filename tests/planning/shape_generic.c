@@ -141,8 +141,8 @@ static void expect_bytes(const struct work *w, int64_t n, const bytes *want) {
   free(b.at);
 }
 
-static void choose(const char *general, const char *kernels_kept) {
-  setenv("TC_GENERAL_KERNELS", general, 1);
+static void choose(const char *generic, const char *kernels_kept) {
+  setenv("TC_GENERIC_KERNELS", generic, 1);
   setenv("TC_KERNEL_CACHE", kernels_kept, 1);
   tc_options_reload();
   tc_cache_clear();
@@ -160,7 +160,7 @@ static uint64_t at_all_sizes(const struct work *w, const bytes *want) {
 }
 
 static void bits_are_the_same(bool compiled) {
-  uint64_t exact = 0, general = 0;
+  uint64_t exact = 0, generic = 0;
   for (int k = 0; k < N_WORKS; k++) {
     bytes want[N_SIZES];
     choose("0", "4096");
@@ -177,9 +177,9 @@ static void bits_are_the_same(bool compiled) {
     choose("2", "4096");
     (void)at_all_sizes(&works[k], want);
     for (int i = 0; i < N_SIZES; i++) free(want[i].at);
-    exact += each, general += few;
+    exact += each, generic += few;
   }
-  EXPECT(!compiled || general * 4 < exact * 3, "%d kernels, where each size has its own %d", (int)general, (int)exact);
+  EXPECT(!compiled || generic * 4 < exact * 3, "%d kernels, where each size has its own %d", (int)generic, (int)exact);
 }
 
 static const struct work *work_called(const char *name) {

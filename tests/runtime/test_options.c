@@ -108,10 +108,10 @@ Test(options, number_that_is_none_of_those_allowed_is_logged_and_its_default_kep
   static const struct {
     const char *variable, *bad, *words;
     int initial, good;
-  } row[] = {{"TC_GENERAL_KERNELS", "7", "0,1,2", 1, 2}, {"TC_WINOGRAD", "2", "0,1", 1, 0}, {"TC_EAGER", "9", "0,1", 0, 1},
+  } row[] = {{"TC_GENERIC_KERNELS", "7", "0,1,2", 1, 2}, {"TC_WINOGRAD", "2", "0,1", 1, 0}, {"TC_EAGER", "9", "0,1", 0, 1},
              {"TC_PREPARE", "5", "0,1", 1, 0},           {"TC_AUTOTUNE", "3", "0,1", 0, 1}, {"TC_PROFILE", "3", "0,1,2", 0, 2}};
   const tc_options *o = tc_options_get();
-  const int64_t *value[] = {&o->general_kernels, &o->winograd, &o->eager, &o->prepare, &o->autotune, &o->profile};
+  const int64_t *value[] = {&o->generic_kernels, &o->winograd, &o->eager, &o->prepare, &o->autotune, &o->profile};
   tc_set_log(keep_line, NULL);
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     char text[128];
