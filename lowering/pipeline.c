@@ -393,7 +393,7 @@ static tc_status lower(tc_plan *plan) {
 }
 
 static void clear(void) {
-  tc_promote_stop();
+  tc_tier_up_stop();
   tc_constant_cache_clear();
   tc_kernel_cache_clear();
   tc_choices_clear();

@@ -73,7 +73,7 @@ static void queue_kernel(tc_kernel *k) {
 static void spend(tc_kernel *k, uint64_t start) {
   uint64_t spent = tc_now_ns() - start;
   spent += atomic_fetch_add_explicit(&k->spent_ns, spent, memory_order_relaxed);
-  if (spent >= k->patience_ns && !atomic_load_explicit(&k->asked, memory_order_relaxed) && !atomic_exchange(&k->asked, true)) queue_kernel(k);
+  if (spent >= k->tier_up_after_ns && !atomic_load_explicit(&k->asked, memory_order_relaxed) && !atomic_exchange(&k->asked, true)) queue_kernel(k);
 }
 
 static void run_at_first(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
@@ -106,7 +106,7 @@ static void run_by_turns(const void *ctx, void *const *buf, const uint64_t *num,
 tc_status tc_kernel_interpret_first(tc_kernel *k, const tc_kir *kir) {
   TC_TRY(create_interp(k, kir));
   k->ctx = k;
-  k->patience_ns = (uint64_t)(FIRST_SHARE * compile_ns(kir));
+  k->tier_up_after_ns = (uint64_t)(FIRST_SHARE * compile_ns(kir));
   atomic_store_explicit(&k->fn, run_at_first, memory_order_release);
   return TC_OK;
 }
@@ -117,7 +117,7 @@ void tc_kernel_run_generic(tc_kernel *k, const tc_kir *kir, tc_kernel *generic, 
   k->scratch_bytes = TC_MAX_OF(k->generic->scratch_bytes, (size_t)kir->scratch_bytes);
   bool turns = tc_options_get()->generic_kernels > 1 && tc_interp_create(kir, &k->interp) == TC_OK;
   if (turns) k->scratch_bytes = TC_MAX_OF(k->scratch_bytes, tc_interp_scratch(k->interp));
-  k->patience_ns = turns ? UINT64_MAX : (uint64_t)(GENERIC_SHARE * compile_ns(kir));
+  k->tier_up_after_ns = turns ? UINT64_MAX : (uint64_t)(GENERIC_SHARE * compile_ns(kir));
   atomic_store_explicit(&k->fn, turns ? run_by_turns : run_generic, memory_order_release);
 }
 

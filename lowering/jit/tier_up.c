@@ -58,7 +58,7 @@ static void stop_at_exit(void) {
   pthread_mutex_lock(&tc_compiles.lock);
   tc_compiles.ended = true;
   pthread_mutex_unlock(&tc_compiles.lock);
-  tc_promote_stop();
+  tc_tier_up_stop();
 }
 
 // At exit, and where the library is unloaded.
@@ -75,7 +75,7 @@ static bool hand_over(void) {
   return self.runs;
 }
 
-void tc_promote_start(void) {
+void tc_tier_up_start(void) {
   bool lasting;
   atomic_store_explicit(&tc_compiles.waiting, false, memory_order_relaxed);
   bool compiles = tc_compiler_open(&lasting);
@@ -90,7 +90,7 @@ void tc_promote_start(void) {
   }
 }
 
-void tc_promote_stop(void) {
+void tc_tier_up_stop(void) {
   pthread_mutex_lock(&tc_compiles.lock);
   bool joins = self.runs && !self.stops;
   self.stops |= joins;

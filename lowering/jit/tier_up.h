@@ -15,13 +15,13 @@
 #include "lowering/jit/compile_queue.h"
 #include "runtime/status.h"
 
-// See tc_promote_look.
-void tc_promote_start(void);
+// See tc_tier_up_look.
+void tc_tier_up_start(void);
 // After a run, by the thread that launched it: has what was asked for compiled.
-static inline void tc_promote_look(void) {
-  if (TC_UNLIKELY(atomic_load_explicit(&tc_compiles.waiting, memory_order_relaxed))) tc_promote_start();
+static inline void tc_tier_up_look(void) {
+  if (TC_UNLIKELY(atomic_load_explicit(&tc_compiles.waiting, memory_order_relaxed))) tc_tier_up_start();
 }
 // Waits for the kernel that is being compiled, forgets the others, and ends the thread.
-void tc_promote_stop(void);
+void tc_tier_up_stop(void);
 
 #endif

@@ -63,7 +63,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
   tc_status st = q->n_step ? tc_execution_prepare(&l.r, plan, arg, held, (uint64_t *)(cached + p->n_cached), cached, prepared) : TC_OK;
   if (prepared) prepared->interpreted = interprets(plan->program);
   if (st == TC_OK) st = tc_execution_run(&l.r);
-  tc_promote_look();
+  tc_tier_up_look();
   if (st == TC_OK && p->gpu && prepared) {
     tc_gpu_how how = tc_gpu_launches_how(p->gpu);
     prepared->replayed = how.replayed, prepared->gpu_note = how.note, prepared->copied_bytes = how.copied_bytes;
