@@ -73,7 +73,7 @@ static void queue_kernel(tc_kernel *k) {
 static void spend(tc_kernel *k, uint64_t start) {
   uint64_t spent = tc_now_ns() - start;
   spent += atomic_fetch_add_explicit(&k->spent_ns, spent, memory_order_relaxed);
-  if (spent >= k->tier_up_after_ns && !atomic_load_explicit(&k->asked, memory_order_relaxed) && !atomic_exchange(&k->asked, true)) queue_kernel(k);
+  if (spent >= k->tier_up_after_ns && !atomic_load_explicit(&k->queued, memory_order_relaxed) && !atomic_exchange(&k->queued, true)) queue_kernel(k);
 }
 
 static void run_at_first(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {

@@ -33,7 +33,7 @@ typedef struct tc_kernel {
   struct tc_elf_code *code;
   _Atomic uint64_t spent_ns;  // of all threads, while it had no code of its own
   uint64_t tier_up_after_ns;  // so much of it, and it is compiled
-  atomic_bool asked;  // for that
+  atomic_bool queued;  // for that
   tc_compile_link in_queue;
   tc_gpu *gpu;  // whose code it is, NULL: of this processor. No part of the key: names say what a kernel is, in every process alike
   tc_gpu_code *gpu_code;  // of a GPU's kernel, which has no fn

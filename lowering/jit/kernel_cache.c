@@ -36,33 +36,33 @@ TC_FORK_SAFE(&self.lock, 3)
 // ---- making a kernel ----
 
 // What a kernel is made of: a kernel, or a GPU's text. Of neither: one of the GPU's own, which it keeps.
-typedef struct origin {
+typedef struct kernel_source {
   const tc_kir *kir;
   const char *text, *stem;
   uint32_t own;
   tc_gpu *gpu;
-  uint64_t site;  // see tc_kernel_wish
-  double work;  // of all steps that wish for it together
+  uint64_t site;  // see tc_kernel_request
+  double work;  // of all steps that request for it together
   tc_generic_kernel *generic;
-} origin;
+} kernel_source;
 
 // A kernel that is being made, from its own kernel or as what a general one does with more arguments.
-typedef struct making {
-  struct making *next;  // in its bucket of the list
+typedef struct pending {
+  struct pending *next;  // in its bucket of the list
   tc_kernel *k;  // NULL: the GPU keeps it
-  origin from;
+  kernel_source from;
   tc_generic_kernel wide;
   tc_kernel *generic;  // a reference; NULL: none
   bool done;
-} making;
+} pending;
 
 // Kernels that are being made beside each other, found by their hash.
-typedef struct making_list {
-  making *at, **bucket;
+typedef struct pending_list {
+  pending *at, **bucket;
   uint32_t n, mask;
-} making_list;
+} pending_list;
 
-static tc_status compile_for_gpu(tc_kernel *k, const origin *from) {
+static tc_status compile_for_gpu(tc_kernel *k, const kernel_source *from) {
   void *source = NULL;
   size_t bytes = 0;
   tc_codegen_code code;
@@ -91,7 +91,7 @@ static void log_kernel(const tc_kir *kir, const char *name, bool for_gpu) {
 }
 
 // Takes it from the disk, if it is there.
-static void look_on_disk(making *m) {
+static void find_on_disk(pending *m) {
   tc_compiler_begin();
   if (m->from.kir) log_kernel(m->from.kir, m->k->name, m->from.gpu != NULL);
   if (!m->from.gpu && tc_compiler_compiles()) m->done = tc_object_find(m->k, m->from.kir);
@@ -99,7 +99,7 @@ static void look_on_disk(making *m) {
 }
 
 // Without a compiler that would have to run: interpreted.
-static tc_status make_quickly(making *m) {
+static tc_status make_quickly(pending *m) {
   tc_status st = TC_OK;
   if (m->from.gpu || m->done || m->generic) return TC_OK;
   tc_compiler_begin();
@@ -111,7 +111,7 @@ static tc_status make_quickly(making *m) {
   return st;
 }
 
-static tc_status make_slowly(making *m) {
+static tc_status make_slowly(pending *m) {
   tc_compiler_begin();
   tc_status st = m->from.gpu              ? compile_for_gpu(m->k, &m->from)
                  : tc_compiler_is_there() ? tc_object_make(m->k, m->from.kir)
@@ -123,37 +123,37 @@ static tc_status make_slowly(making *m) {
 
 // An error of a worker's is nobody's.
 static void make_task(void *arg, int wave, int64_t index, tc_worker *worker) {
-  making *m = ((making **)arg)[index];
+  pending *m = ((pending **)arg)[index];
   tc_error_mark before = tc_error_now();
   (void)wave, (void)worker;
   if (make_slowly(m) != TC_OK) (void)tc_error_tell(before);
 }
 
-static bool is_slow(const making *m) {
+static bool is_slow(const pending *m) {
   return !m->done && !m->generic;
 }
 
 // In instructions of a kernel.
-static size_t length_of(const origin *from) {
+static size_t length_of(const kernel_source *from) {
   return from->kir ? from->kir->n_inst : from->text ? strlen(from->text) / TEXT_OF_INST : 0;
 }
 
 static int longer_first(const void *a, const void *b) {
-  const making *x = *(making *const *)a, *y = *(making *const *)b;
+  const pending *x = *(pending *const *)a, *y = *(pending *const *)b;
   size_t nx = length_of(&x->from), ny = length_of(&y->from);
   return nx != ny ? nx < ny ? 1 : -1 : x < y ? -1 : x > y;
 }
 
 // What must be compiled is shared by the team. What fails there is made again here, in order, so that the first error is told, by the thread that asked.
-static tc_status compile_all(making *list, uint32_t n) {
+static tc_status compile_all(pending *list, uint32_t n) {
   int64_t n_slow = 0;
   for (uint32_t i = 0; i < n; i++) n_slow += is_slow(&list[i]);
-  making **slow = n_slow > 1 ? tc_malloc((size_t)n_slow * sizeof *slow) : NULL;
+  pending **slow = n_slow > 1 ? tc_malloc((size_t)n_slow * sizeof *slow) : NULL;
   if (slow) {
     n_slow = 0;
     for (uint32_t i = 0; i < n; i++)
       if (is_slow(&list[i])) slow[n_slow++] = &list[i];
-    qsort(slow, (size_t)n_slow, sizeof(making *), longer_first);
+    qsort(slow, (size_t)n_slow, sizeof(pending *), longer_first);
     (void)tc_team_run(&(tc_job){.task = make_task, .arg = slow, .n_stages = 1, .n_tasks = &n_slow});
     tc_free(slow);
   }
@@ -176,13 +176,13 @@ static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes, c
 }
 
 // pre: key is tc_malloc'ed, and taken. A kernel that is known, or being made already, or that is then added to the list. *out: a reference.
-static tc_status find_or_add(const origin *from, uint64_t *key, size_t bytes, making_list *list, tc_kernel **out) {
+static tc_status find_or_add(const kernel_source *from, uint64_t *key, size_t bytes, pending_list *list, tc_kernel **out) {
   tc_hash hash = tc_hash_bytes(key, bytes);
   tc_count(TC_PASS_KERNELS, bytes / sizeof *key);
   pthread_mutex_lock(&self.lock);
   tc_kernel *k = find_locked(hash, key, bytes, from->gpu);
-  making **bucket = &list->bucket[hash.lo & list->mask];
-  for (making *m = *bucket; m && !k; m = m->next) {
+  pending **bucket = &list->bucket[hash.lo & list->mask];
+  for (pending *m = *bucket; m && !k; m = m->next) {
     tc_count(TC_PASS_KERNELS, 1);
     if (is_kernel(m->k, hash, key, bytes, from->gpu)) k = m->k, m->from.work += from->work;
   }
@@ -200,13 +200,13 @@ static tc_status find_or_add(const origin *from, uint64_t *key, size_t bytes, ma
   k->key = key, k->key_bytes = bytes, k->hash = hash, k->gpu = from->gpu, k->n_num = from->kir ? from->kir->n_num : 0;
   atomic_store_explicit(&k->refs, 2, memory_order_relaxed);  // the list's, later the cache's, and the caller's
   snprintf(k->name, sizeof k->name, "tc_%.28s_%08x", from->stem, (unsigned)hash.lo);
-  list->at[list->n] = (making){.next = *bucket, .k = k, .from = *from};
+  list->at[list->n] = (pending){.next = *bucket, .k = k, .from = *from};
   *bucket = &list->at[list->n++];
   return *out = k, TC_OK;
 }
 
 // Puts one that was made into the cache, unless another thread was faster.
-static void add_kernel(const making *m, uint32_t *compiled) {
+static void add_kernel(const pending *m, uint32_t *compiled) {
   const tc_options *o = tc_options_get();
   tc_kernel *k = m->k;
   tc_lru_entry *gone = NULL;
@@ -237,7 +237,7 @@ static void add_kernel(const making *m, uint32_t *compiled) {
   }
 }
 
-static tc_status find_or_add_kir(const origin *from, making_list *list, tc_kernel **out) {
+static tc_status find_or_add_kir(const kernel_source *from, pending_list *list, tc_kernel **out) {
   size_t bytes = tc_kir_key_bytes(from->kir);
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
@@ -246,7 +246,7 @@ static tc_status find_or_add_kir(const origin *from, making_list *list, tc_kerne
 }
 
 // A kernel's key begins with a number of instructions that is not 0.
-static tc_status find_or_add_text(const origin *from, making_list *list, tc_kernel **out) {
+static tc_status find_or_add_text(const kernel_source *from, pending_list *list, tc_kernel **out) {
   size_t length = strlen(from->text), bytes = TC_KIR_KEY_WORDS * sizeof(uint64_t) + (length + 7) / 8 * 8;
   uint64_t *key = tc_calloc(1, bytes);
   if (!key) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel's key");
@@ -255,18 +255,18 @@ static tc_status find_or_add_text(const origin *from, making_list *list, tc_kern
   return find_or_add(from, key, bytes, list, out);
 }
 
-static tc_status find_or_add_wish(tc_kernel_wish *w, tc_gpu *gpu, making_list *list) {
-  const origin from = {w->kir, w->text, w->stem, w->own, gpu, w->site, w->work, w->generic};
+static tc_status find_or_add_request(tc_kernel_request *w, tc_gpu *gpu, pending_list *list) {
+  const kernel_source from = {w->kir, w->text, w->stem, w->own, gpu, w->site, w->work, w->generic};
   if (from.kir) return find_or_add_kir(&from, list, &w->kernel);
   if (from.text) return find_or_add_text(&from, list, &w->kernel);
-  list->at[list->n++] = (making){.from = from};
+  list->at[list->n++] = (pending){.from = from};
   return TC_OK;
 }
 
 // ---- making a list of them ----
 
 // What takes the place of the kernel's, in a family of its own, since where it reads and writes may vary, too. False: too many arguments, or no memory.
-static bool widen_given(making *m) {
+static bool widen_given(pending *m) {
   tc_generic_kernel *given = m->from.generic, wider;
   if (given->kir.n_num > TC_MAX_EXTRA_SCALARS) return false;
   if (!tc_shape_generic_meet(~m->from.site, &given->kir, &wider)) {
@@ -280,40 +280,40 @@ static bool widen_given(making *m) {
   return true;
 }
 
-static bool has_generic(making *m) {
+static bool has_generic(pending *m) {
   if (m->from.generic && m->from.generic->kir.n_inst) return widen_given(m);
   return tc_shape_generic_meet(m->from.site, m->from.kir, &m->wide);
 }
 
 // The general kernel that a kernel is given, or that one of its family's has, behind the list's others if it is new.
-static tc_status find_or_add_general(making *m, making_list *list) {
+static tc_status find_or_add_generic(pending *m, pending_list *list) {
   if (!m->from.site || m->from.gpu || !tc_compiler_compiles() || !tc_options_get()->generic_kernels) return TC_OK;
   if (!has_generic(m) || m->done) return TC_OK;
-  return find_or_add_kir(&(origin){.kir = &m->wide.kir, .stem = m->from.stem, .work = m->from.work}, list, &m->generic);
+  return find_or_add_kir(&(kernel_source){.kir = &m->wide.kir, .stem = m->from.stem, .work = m->from.work}, list, &m->generic);
 }
 
 // The general kernel is there: its reference and arguments become the kernel's.
-static void run_in_generic(making *m) {
+static void run_in_generic(pending *m) {
   tc_kernel_run_generic(m->k, m->from.kir, m->generic, m->wide.value, m->wide.n_value);
   m->generic = NULL, m->wide.value = NULL;
   m->done = true;
 }
 
 // list: room for twice as many.
-static tc_status make_all(making_list *list) {
-  const uint32_t asked = list->n;
-  making *at = list->at;
-  for (uint32_t i = 0; i < asked; i++) look_on_disk(&at[i]);
-  for (uint32_t i = 0; i < asked; i++) TC_TRY(find_or_add_general(&at[i], list));
-  for (uint32_t i = asked; i < list->n; i++) look_on_disk(&at[i]);
+static tc_status make_all(pending_list *list) {
+  const uint32_t queued = list->n;
+  pending *at = list->at;
+  for (uint32_t i = 0; i < queued; i++) find_on_disk(&at[i]);
+  for (uint32_t i = 0; i < queued; i++) TC_TRY(find_or_add_generic(&at[i], list));
+  for (uint32_t i = queued; i < list->n; i++) find_on_disk(&at[i]);
   for (uint32_t i = 0; i < list->n; i++) TC_TRY(make_quickly(&at[i]));
   TC_TRY(compile_all(at, list->n));
-  for (uint32_t i = 0; i < asked; i++)
+  for (uint32_t i = 0; i < queued; i++)
     if (at[i].generic) run_in_generic(&at[i]);
   return TC_OK;
 }
 
-static tc_status make_and_add(making_list *list, uint32_t *compiled) {
+static tc_status make_and_add(pending_list *list, uint32_t *compiled) {
   tc_status st = make_all(list);
   for (uint32_t i = 0; i < list->n; i++) {
     if (list->at[i].done && list->at[i].k)
@@ -328,22 +328,22 @@ static tc_status make_and_add(making_list *list, uint32_t *compiled) {
   return st;
 }
 
-tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint32_t *compiled) {
+tc_status tc_kernel_get_all(tc_kernel_request *request, uint32_t n, tc_gpu *gpu, uint32_t *compiled) {
   uint32_t size = 16;
   tc_status st = TC_OK;
-  for (uint32_t i = 0; i < n; i++) wish[i].kernel = NULL;
+  for (uint32_t i = 0; i < n; i++) request[i].kernel = NULL;
   while (size < n) size *= 2;
-  making_list list = {.at = tc_calloc(2 * (size_t)n + 1, sizeof *list.at), .bucket = tc_calloc(size, sizeof *list.bucket), .mask = size - 1};
+  pending_list list = {.at = tc_calloc(2 * (size_t)n + 1, sizeof *list.at), .bucket = tc_calloc(size, sizeof *list.bucket), .mask = size - 1};
   if (!list.at || !list.bucket) st = TC_FAIL(TC_ERR_MEMORY, "no room for %u kernels", n);
-  for (uint32_t i = 0; i < n && st == TC_OK; i++) st = find_or_add_wish(&wish[i], gpu, &list);
+  for (uint32_t i = 0; i < n && st == TC_OK; i++) st = find_or_add_request(&request[i], gpu, &list);
   if (st == TC_OK) {
     st = make_and_add(&list, compiled);
   } else {
     for (uint32_t i = 0; i < list.n; i++) tc_kernel_release(list.at[i].k);
   }
   for (uint32_t i = 0; i < n && st != TC_OK; i++) {
-    tc_kernel_release(wish[i].kernel);
-    wish[i].kernel = NULL;
+    tc_kernel_release(request[i].kernel);
+    request[i].kernel = NULL;
   }
   tc_free(list.at);
   tc_free(list.bucket);
@@ -351,9 +351,9 @@ tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint3
 }
 
 tc_status tc_kernel_get(const tc_kir *kir, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled) {
-  tc_kernel_wish wish = {.kir = kir, .stem = stem, .work = INFINITY};
-  tc_status st = tc_kernel_get_all(&wish, 1, gpu, compiled);
-  *out = wish.kernel;
+  tc_kernel_request request = {.kir = kir, .stem = stem, .work = INFINITY};
+  tc_status st = tc_kernel_get_all(&request, 1, gpu, compiled);
+  *out = request.kernel;
   return st;
 }
 

@@ -15,8 +15,8 @@ tc_status tc_kernel_get(const tc_kir *kir, const char *stem, tc_gpu *gpu, tc_ker
 // those whose run is interpreted sooner than they are compiled are interpreted first, unless
 // TC_INTERPRET_FIRST=0; those that differ by constants alone from one that had their place share a
 // general one (shape_generic.h), unless TC_GENERIC_KERNELS=0. Each kernel is a reference; on
-// failure there is none, and the error is that of the first wish that has one.
-typedef struct tc_kernel_wish {
+// failure there is none, and the error is that of the first request that has one.
+typedef struct tc_kernel_request {
   const tc_kir *kir;  // borrowed, as text and stem are; NULL: it is made from text
   const char *text;  // of a GPU's kernel, called stem, whose launch is said by who asks; NULL, too: it is the GPU's own
   uint32_t own;  // which of the GPU's (tc_gpu_own_make), which keeps it: none is given
@@ -25,8 +25,8 @@ typedef struct tc_kernel_wish {
   double work;  // of a run: estimated nanoseconds of one thread in compiled code
   tc_generic_kernel *generic;  // taken: a kernel that does the same, and more; NULL or without instructions: none
   tc_kernel *kernel;
-} tc_kernel_wish;
-tc_status tc_kernel_get_all(tc_kernel_wish *wish, uint32_t n, tc_gpu *gpu, uint32_t *compiled);
+} tc_kernel_request;
+tc_status tc_kernel_get_all(tc_kernel_request *request, uint32_t n, tc_gpu *gpu, uint32_t *compiled);
 // Code of its own for one that is interpreted, or done by a general one, which it is until that is
 // there. An error is told in the log: it stays so.
 void tc_kernel_compile(tc_kernel *k);

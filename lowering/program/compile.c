@@ -87,17 +87,17 @@ static uint32_t count_drafts(const tc_program *p) {
 
 // One that is of the same place of a like graph as another is of its family: the place is the first
 // node that it stores.
-static tc_kernel_wish *wish_for_steps(const tc_program *p, uint64_t graph, tc_kernel_wish *next) {
+static tc_kernel_request *request_step_kernels(const tc_program *p, uint64_t graph, tc_kernel_request *next) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];
     if (!s->draft) continue;
     uint64_t storage = graph ? graph + s->node : 0;
-    *next++ = (tc_kernel_wish){.kir = &s->draft->kir, .stem = s->draft->stem, .site = storage, .work = s->work, .generic = &s->draft->generic};
+    *next++ = (tc_kernel_request){.kir = &s->draft->kir, .stem = s->draft->stem, .site = storage, .work = s->work, .generic = &s->draft->generic};
   }
   return next;
 }
 
-static const tc_kernel_wish *take_kernels(tc_program *p, const tc_kernel_wish *made) {
+static const tc_kernel_request *take_kernels(tc_program *p, const tc_kernel_request *made) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     tc_step *s = &p->step[i];
     if (!s->draft) continue;
@@ -110,19 +110,19 @@ static const tc_kernel_wish *take_kernels(tc_program *p, const tc_kernel_wish *m
 
 tc_status tc_program_compile(tc_builder *b, uint64_t graph) {
   tc_program *p = b->p, *q = p->prepare;
-  uint32_t own = p->gpu ? tc_gpu_launches_own(p->gpu) | tc_gpu_launches_own(q->gpu) : 0, n_rows = p->gpu ? tc_gpu_launches_wish(p->gpu, NULL) : 0;
+  uint32_t own = p->gpu ? tc_gpu_launches_own(p->gpu) | tc_gpu_launches_own(q->gpu) : 0, n_rows = p->gpu ? tc_gpu_launches_requests(p->gpu, NULL) : 0;
   uint32_t n = count_drafts(p) + count_drafts(q) + n_rows, compiled = 0;
   tc_arena_reset(&b->expansion);
-  tc_kernel_wish *wish = tc_arena_alloc(&b->expansion, (n + 32) * sizeof *wish);
-  if (!wish) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  tc_kernel_wish *next = wish_for_steps(q, graph, wish_for_steps(p, graph, wish));
-  if (n_rows) (void)tc_gpu_launches_wish(p->gpu, next);
+  tc_kernel_request *request = tc_arena_alloc(&b->expansion, (n + 32) * sizeof *request);
+  if (!request) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  tc_kernel_request *next = request_step_kernels(q, graph, request_step_kernels(p, graph, request));
+  if (n_rows) (void)tc_gpu_launches_requests(p->gpu, next);
   for (uint32_t i = 0; i < 32; i++)
-    if (own >> i & 1) wish[n++] = (tc_kernel_wish){.own = i};
+    if (own >> i & 1) request[n++] = (tc_kernel_request){.own = i};
   tc_watch_doing("compiling", n, "kernels");
-  if (n > 0) TC_TRY(tc_kernel_get_all(wish, n, p->graph.target.gpu, &compiled));
+  if (n > 0) TC_TRY(tc_kernel_get_all(request, n, p->graph.target.gpu, &compiled));
   b->plan->n_compiled += compiled;
-  const tc_kernel_wish *made = take_kernels(q, take_kernels(p, wish));
+  const tc_kernel_request *made = take_kernels(q, take_kernels(p, request));
   if (!p->gpu) return TC_OK;
   TC_TRY(tc_gpu_launches_finish(p->gpu, made));
   return tc_gpu_launches_finish(q->gpu, NULL);  // which has no rows

@@ -33,16 +33,16 @@ static void build(tc_kir *n, int kind) {
 
 typedef struct list {
   tc_kir kir[N_NESTS];
-  tc_kernel_wish wish[N_NESTS];
+  tc_kernel_request wish[N_NESTS];
   char stem[N_NESTS][16];
 } list;
 
-// place: see tc_kernel_wish.
+// place: see tc_kernel_request.
 static void list_make(list *l, uint64_t place) {
   for (int i = 0; i < N_NESTS; i++) {
     build(&l->kir[i], i % N_DISTINCT);
     snprintf(l->stem[i], sizeof l->stem[i], "kind%d", i % N_DISTINCT);
-    l->wish[i] = (tc_kernel_wish){.kir = &l->kir[i], .stem = l->stem[i], .site = place, .work = INFINITY};  // too much to be interpreted first
+    l->wish[i] = (tc_kernel_request){.kir = &l->kir[i], .stem = l->stem[i], .site = place, .work = INFINITY};  // too much to be interpreted first
   }
 }
 

@@ -251,11 +251,11 @@ uint32_t tc_gpu_launches_own(const tc_gpu_launches *l) {
   return missing;
 }
 
-uint32_t tc_gpu_launches_wish(const tc_gpu_launches *l, tc_kernel_wish *wish) {
+uint32_t tc_gpu_launches_requests(const tc_gpu_launches *l, tc_kernel_request *request) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < l->n_launch; i++) {
     if (!l->wanted[i].source) continue;
-    if (wish) wish[n] = (tc_kernel_wish){.text = l->wanted[i].source, .stem = l->wanted[i].name};
+    if (request) request[n] = (tc_kernel_request){.text = l->wanted[i].source, .stem = l->wanted[i].name};
     n++;
   }
   return n;
@@ -271,7 +271,7 @@ static void drop_wanted(tc_gpu_launches *l) {
   l->wanted = NULL, l->launch = NULL, l->first_launch = NULL, l->n_launch = 0;
 }
 
-tc_status tc_gpu_launches_finish(tc_gpu_launches *l, const tc_kernel_wish *made) {
+tc_status tc_gpu_launches_finish(tc_gpu_launches *l, const tc_kernel_request *made) {
   tc_status st = TC_OK;
   for (uint32_t i = 0; i < l->n_launch; i++) {
     wanted *w = &l->wanted[i];

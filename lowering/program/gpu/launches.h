@@ -20,11 +20,11 @@ tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_la
 // Kernels that it wants beside those of its steps, which are compiled with them: of rows, borrowed
 // from it (NULL: they are counted), and of the GPU's own those that it does not have yet, a bit for
 // each.
-uint32_t tc_gpu_launches_wish(const tc_gpu_launches *l, tc_kernel_wish *wish);
+uint32_t tc_gpu_launches_requests(const tc_gpu_launches *l, tc_kernel_request *request);
 uint32_t tc_gpu_launches_own(const tc_gpu_launches *l);
 // The steps' kernels are compiled, and those it wished for, in the same order, are `made`:
 // references that it takes, whatever the status.
-tc_status tc_gpu_launches_finish(tc_gpu_launches *l, const tc_kernel_wish *made);
+tc_status tc_gpu_launches_finish(tc_gpu_launches *l, const tc_kernel_request *made);
 void tc_gpu_launches_destroy(tc_gpu_launches *l);  // NULL is fine
 // Bytes of the host's memory that they hold.
 size_t tc_gpu_launches_held(const tc_gpu_launches *l);
