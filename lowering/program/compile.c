@@ -15,9 +15,9 @@ static void tune_step(tc_builder *b, tc_program *p, tc_step *s) {
   tc_gemm_tiling tiling;
   tc_emit_result e;
   tc_arena_reset(&b->expansion);
-  if (!tc_tune(&s->draft->matmul, &b->gr, s->draft->fusion, &b->expansion, &tiling)) return;
+  if (!tc_tune(&s->pending->matmul, &b->gr, s->pending->fusion, &b->expansion, &tiling)) return;
   tc_error_mark before = tc_error_now();
-  tc_status st = tc_emit_fusion(&e, &b->gr, s->draft->fusion, &tiling, &b->expansion);
+  tc_status st = tc_emit_fusion(&e, &b->gr, s->pending->fusion, &tiling, &b->expansion);
   if (st == TC_OK && e.n_buf == s->n_binding && e.n_num == s->n_num)
     (void)tc_steps_fill(b, p, s, &e);  // its places are there already
   else if (st == TC_OK)
@@ -46,7 +46,7 @@ static uint64_t site_of_rows(uint64_t storage, const tc_matmul_facts *f) {
 // memory it gets none.
 static void generalize_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t storage) {
   tc_emit_result e;
-  tc_draft *d = s->draft;
+  tc_pending_kernel *d = s->pending;
   int64_t generic = tc_options_get()->generic_kernels;
   if (!generic || tc_target_is_gpu(&b->p->graph.target)) return;
   if (!tc_shape_generic_varies(site_of_rows(storage, &d->matmul), d->matmul.of.m) && generic < 2) return;
@@ -73,15 +73,15 @@ uint64_t tc_graph_hash(const tc_graph *g, tc_arena *arena) {
 void tc_program_choose_kernels(tc_builder *b, tc_program *p, uint64_t graph) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     tc_step *s = &p->step[i];
-    if (!s->draft || !s->draft->is_matmul) continue;
+    if (!s->pending || !s->pending->is_matmul) continue;
     if (tc_options_get()->autotune) tune_step(b, p, s);
-    if (graph) generalize_step(b, p, s, graph + s->draft->matmul_node);
+    if (graph) generalize_step(b, p, s, graph + s->pending->matmul_node);
   }
 }
 
-static uint32_t count_drafts(const tc_program *p) {
+static uint32_t count_pending_kernels(const tc_program *p) {
   uint32_t n = 0;
-  for (uint32_t i = 0; i < p->n_step; i++) n += p->step[i].draft != NULL;
+  for (uint32_t i = 0; i < p->n_step; i++) n += p->step[i].pending != NULL;
   return n;
 }
 
@@ -90,9 +90,10 @@ static uint32_t count_drafts(const tc_program *p) {
 static tc_kernel_request *request_step_kernels(const tc_program *p, uint64_t graph, tc_kernel_request *next) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];
-    if (!s->draft) continue;
+    if (!s->pending) continue;
     uint64_t storage = graph ? graph + s->node : 0;
-    *next++ = (tc_kernel_request){.kir = &s->draft->kir, .stem = s->draft->stem, .site = storage, .work = s->work, .generic = &s->draft->generic};
+    *next++ =
+        (tc_kernel_request){.kir = &s->pending->kir, .stem = s->pending->stem, .site = storage, .work = s->work, .generic = &s->pending->generic};
   }
   return next;
 }
@@ -100,9 +101,9 @@ static tc_kernel_request *request_step_kernels(const tc_program *p, uint64_t gra
 static const tc_kernel_request *take_kernels(tc_program *p, const tc_kernel_request *made) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     tc_step *s = &p->step[i];
-    if (!s->draft) continue;
+    if (!s->pending) continue;
     s->kernel = made++->kernel;
-    tc_steps_drop_draft(s);
+    tc_steps_drop_pending(s);
     p->scratch_bytes = TC_MAX_OF(p->scratch_bytes, s->kernel->scratch_bytes);
   }
   return made;
@@ -111,7 +112,7 @@ static const tc_kernel_request *take_kernels(tc_program *p, const tc_kernel_requ
 tc_status tc_program_compile(tc_builder *b, uint64_t graph) {
   tc_program *p = b->p, *q = p->prepare;
   uint32_t own = p->gpu ? tc_gpu_launches_own(p->gpu) | tc_gpu_launches_own(q->gpu) : 0, n_rows = p->gpu ? tc_gpu_launches_requests(p->gpu, NULL) : 0;
-  uint32_t n = count_drafts(p) + count_drafts(q) + n_rows, compiled = 0;
+  uint32_t n = count_pending_kernels(p) + count_pending_kernels(q) + n_rows, compiled = 0;
   tc_arena_reset(&b->expansion);
   tc_kernel_request *request = tc_arena_alloc(&b->expansion, (n + 32) * sizeof *request);
   if (!request) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");

@@ -4,20 +4,20 @@
 #include "lowering/program/gpu/launches.h"
 #include "runtime/arena.h"
 
-void tc_steps_drop_draft(tc_step *s) {
-  if (s->draft && !s->shares_draft) {
-    tc_kir_destroy(&s->draft->kir);
-    tc_shape_generic_drop(&s->draft->generic);
-    tc_free(s->draft);
+void tc_steps_drop_pending(tc_step *s) {
+  if (s->pending && !s->shares_pending) {
+    tc_kir_destroy(&s->pending->kir);
+    tc_shape_generic_drop(&s->pending->generic);
+    tc_free(s->pending);
   }
-  s->draft = NULL;
+  s->pending = NULL;
 }
 
 static void drop_steps(tc_program *p) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     tc_kernel_release(p->step[i].kernel);
     tc_gpu_call_release(p->step[i].call);
-    tc_steps_drop_draft(&p->step[i]);
+    tc_steps_drop_pending(&p->step[i]);
   }
 }
 

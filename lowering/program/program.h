@@ -11,7 +11,7 @@ size_t tc_program_bytes(const void *program);
 // TC_LOG=plan: its steps, and where their values lie (print.c).
 void tc_program_log(const tc_program *p, const tc_plan *plan);
 // Releases what has not become the step's kernel.
-void tc_steps_drop_draft(tc_step *s);
+void tc_steps_drop_pending(tc_step *s);
 // Forgets the steps, and those of preparing, to build them again.
 void tc_steps_clear(tc_program *p);
 

@@ -28,7 +28,7 @@ typedef enum tc_step_kind {
 } tc_step_kind;
 
 // A kernel to be compiled.
-typedef struct tc_draft {
+typedef struct tc_pending_kernel {
   tc_kir kir;
   char stem[40];
   const struct tc_fusion *fusion;  // of the fusion plan that it was made in
@@ -38,13 +38,13 @@ typedef struct tc_draft {
   tc_units units;
   tc_generic_kernel
       generic;  // of a product whose number of rows was seen to vary: the kernel that does for any; without instructions where there is none
-} tc_draft;
+} tc_pending_kernel;
 
 typedef struct tc_step {
   uint8_t kind;
   tc_kernel *kernel;  // KERNEL: retained
-  tc_draft *draft;  // KERNEL: owned, until it is compiled
-  bool shares_draft;  // it is that of an earlier run of the step (rematerialize.h)
+  tc_pending_kernel *pending;  // KERNEL: owned, until it is compiled
+  bool shares_pending;  // it is that of an earlier run of the step (rematerialize.h)
   tc_op op;  // ROW
   tc_gpu_call *call;  // CALL: retained
   union {

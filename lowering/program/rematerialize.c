@@ -373,7 +373,7 @@ static void fini_work(work *w) {
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
 }
 
-// The schedule as the program's steps, each its own stage. Drafts are own_drafts's.
+// The schedule as the program's steps, each its own stage. Drafts are own_pending_kernels's.
 static bool place_schedule(work *w) {
   tc_program *p = w->p;
   for (uint32_t i = 0; i < w->now.n; i++) {
@@ -386,11 +386,11 @@ static bool place_schedule(work *w) {
   return tc_memory_plan_place(p, w->plan);
 }
 
-// A step's draft is its first run's; one that no longer runs has none.
-static void own_drafts(work *w) {
-  for (uint32_t i = 0; i < w->now.n; i++) w->p->step[i].shares_draft = w->n_runs[w->now.item[i].step]++ > 0;
+// A step's pending is its first run's; one that no longer runs has none.
+static void own_pending_kernels(work *w) {
+  for (uint32_t i = 0; i < w->now.n; i++) w->p->step[i].shares_pending = w->n_runs[w->now.item[i].step]++ > 0;
   for (uint32_t i = 0; i < w->n_step; i++)
-    if (w->n_runs[i] == 0) tc_steps_drop_draft(&w->step[i]);
+    if (w->n_runs[i] == 0) tc_steps_drop_pending(&w->step[i]);
 }
 
 bool tc_rematerialize_fit(tc_program *p, const tc_plan *plan, size_t budget) {
@@ -405,7 +405,7 @@ bool tc_rematerialize_fit(tc_program *p, const tc_plan *plan, size_t budget) {
     ok = place_schedule(&w) && !w.failed;
     more = more && ok;
   }
-  own_drafts(&w);
+  own_pending_kernels(&w);
   fini_work(&w);
   return ok;
 }

@@ -1,4 +1,4 @@
-// From fusions to steps: a kernel's draft, a library's call or a reference kernel for each fusion, in the order in which they read each other. See steps.h.
+// From fusions to steps: a kernel's pending, a library's call or a reference kernel for each fusion, in the order in which they read each other. See steps.h.
 #include "lowering/program/steps.h"
 
 #include <string.h>
@@ -126,11 +126,11 @@ static bool is_cached(const tc_builder *b, const tc_fusion *fusion, const tc_emi
 }
 
 bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_emit_result *e) {
-  tc_kir_destroy(&s->draft->kir);
-  s->draft->kir = e->kir;
-  memcpy(s->draft->stem, e->stem, sizeof s->draft->stem);
+  tc_kir_destroy(&s->pending->kir);
+  s->pending->kir = e->kir;
+  memcpy(s->pending->stem, e->stem, sizeof s->pending->stem);
   s->extent = e->extent, s->work = e->work, s->writes = e->writes, s->same = e->same, s->bytes = e->bytes;
-  s->draft->units = e->units;
+  s->pending->units = e->units;
   for (uint32_t i = 0; i < e->n_buf; i++)
     if ((p->binding[s->first_binding + i] = storage_of(b, e->buf[i])) == TC_STORAGE_NONE) return false;
   for (uint32_t i = 0; i < e->n_num; i++) p->num[s->first_num + i] = (tc_num_source){e->num[i].is_arg, e->num[i].value};
@@ -151,10 +151,10 @@ static bool add_kernel(tc_builder *b, const tc_fusion *fusion, tc_status *st) {
   if (!b->preparing) b->plan->bytes_moved += e.bytes;
   b->preparing = false;
   tc_step *s = add_step(b, p, TC_STEP_KERNEL);
-  tc_draft *draft = s ? tc_malloc(sizeof *draft) : NULL;
-  if (!draft) return tc_kir_destroy(&e.kir), false;
-  *draft = (tc_draft){.fusion = fusion, .is_matmul = e.is_matmul, .matmul = e.matmul, .matmul_node = e.matmul_node, .units = e.units};
-  s->draft = draft, s->node = e.n_written ? e.written[0] : 0;
+  tc_pending_kernel *pending = s ? tc_malloc(sizeof *pending) : NULL;
+  if (!pending) return tc_kir_destroy(&e.kir), false;
+  *pending = (tc_pending_kernel){.fusion = fusion, .is_matmul = e.is_matmul, .matmul = e.matmul, .matmul_node = e.matmul_node, .units = e.units};
+  s->pending = pending, s->node = e.n_written ? e.written[0] : 0;
   s->is_matmul = e.is_matmul;
   if (!TC_GROW(p->binding, p->cap_binding, p->n_binding + e.n_buf) || !TC_GROW(p->num, p->cap_num, p->n_num + e.n_num))
     return tc_kir_destroy(&e.kir), false;

@@ -109,7 +109,7 @@ static tc_status fill_map(tc_gpu_launches *l, uint64_t number, const uint64_t *w
 }
 
 static tc_status add_kernel(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
-  const tc_kir *kir = &s->draft->kir;
+  const tc_kir *kir = &s->pending->kir;
   bool ok = kir->n_map == 0 || align_words(l, sequence);
   if (!ok || !add_launch(l, sequence)) return no_room();
   uint32_t first = l->n_word;

@@ -14,7 +14,7 @@
 
 typedef struct tc_gpu_launches tc_gpu_launches;
 
-// pre: the program's steps are in order, with the drafts of their kernels. one_by_one: a sequence a
+// pre: the program's steps are in order, with the pending_kernels of their kernels. one_by_one: a sequence a
 // step. What is launched is known; to be finished before it runs.
 tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_launches **out);
 // Kernels that it wants beside those of its steps, which are compiled with them: of rows, borrowed
