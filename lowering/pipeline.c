@@ -396,12 +396,12 @@ static void clear(void) {
   tc_tier_up_stop();
   tc_constant_cache_clear();
   tc_kernel_cache_clear();
-  tc_choices_clear();
+  tc_tuning_cache_clear();
 }
 
 static void stats(tc_cache_info *info) {
   tc_kernel_stats(info);
-  tc_choices_stats(info);
+  tc_tuning_cache_stats(info);
 }
 
 const tc_lowering_ops tc_lowering = {

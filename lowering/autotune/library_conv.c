@@ -105,24 +105,24 @@ static double gain_ns(const tc_vendor_conv *v, const tc_gpu_facts *g) {
 // ---- choices ----
 
 static void add_list(char *key, size_t *n, const char *name, const int64_t *value, int axes) {
-  for (int i = 0; i < axes && *n < TC_CHOICE_KEY; i++) *n += (size_t)snprintf(key + *n, TC_CHOICE_KEY - *n, "%s%" PRId64, i ? "x" : name, value[i]);
+  for (int i = 0; i < axes && *n < TC_TUNING_KEY; i++) *n += (size_t)snprintf(key + *n, TC_TUNING_KEY - *n, "%s%" PRId64, i ? "x" : name, value[i]);
 }
 
-static void write_key(const tc_vendor_conv *v, char key[TC_CHOICE_KEY]) {
+static void write_key(const tc_vendor_conv *v, char key[TC_TUNING_KEY]) {
   static const char *const directions[] = {"conv", "conv by image", "conv by weight"};
   const tc_gpu_conv_facts *f = &v->facts;
   const int64_t channels[] = {f->in, f->out};
   size_t copied = tc_vendor_conv_copied_bytes(v);
-  size_t n = (size_t)snprintf(key, TC_CHOICE_KEY, "%s %s %" PRId64, tc_type_name(f->type), directions[f->direction], f->batch);
+  size_t n = (size_t)snprintf(key, TC_TUNING_KEY, "%s %s %" PRId64, tc_type_name(f->type), directions[f->direction], f->batch);
   add_list(key, &n, "x", f->image, f->axes);
-  if (copied && n < TC_CHOICE_KEY) n += (size_t)snprintf(key + n, TC_CHOICE_KEY - n, " copying %zu", copied);
+  if (copied && n < TC_TUNING_KEY) n += (size_t)snprintf(key + n, TC_TUNING_KEY - n, " copying %zu", copied);
   add_list(key, &n, " channels ", channels, 2);
   add_list(key, &n, " taps ", f->taps, f->axes);
   add_list(key, &n, " steps ", f->stride, f->axes);
   add_list(key, &n, " apart ", f->dilation, f->axes);
   add_list(key, &n, " padded ", f->low, f->axes);
   add_list(key, &n, " and ", f->high, f->axes);
-  if (n < TC_CHOICE_KEY) snprintf(key + n, TC_CHOICE_KEY - n, " groups %" PRId64 "%s", f->groups, v->followed ? " followed" : "");
+  if (n < TC_TUNING_KEY) snprintf(key + n, TC_TUNING_KEY - n, " groups %" PRId64 "%s", f->groups, v->followed ? " followed" : "");
 }
 
 static bool make_call(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
@@ -154,7 +154,7 @@ static tc_gpu_call *make_first(tc_vendor_conv *v, tc_gpu *g) {
 static tc_gpu_call *measured(tc_vendor_conv *v, tc_gpu *g) {
   tc_gpu_call *call = NULL;
   tc_vendor_contest c = {.make = make_call, .measure = measure_both, .arg = v};
-  c.book = tc_vendor_book(g, v->graph->node[v->node].dev, TC_GPU_CONVOLUTIONS, "convolutions");
+  c.db = tc_vendor_book(g, v->graph->node[v->node].dev, TC_GPU_CONVOLUTIONS, "convolutions");
   write_key(v, c.key);
   return tc_vendor_contest_hold(&c, &call) ? call : NULL;
 }

@@ -17,11 +17,11 @@ static double gain_ns(const tc_vendor_product *v, const tc_gpu_facts *g) {
 
 // ---- choices ----
 
-static void write_key(const tc_vendor_product *v, const tc_emit_result *e, char key[TC_CHOICE_KEY]) {
+static void write_key(const tc_vendor_product *v, const tc_emit_result *e, char key[TC_TUNING_KEY]) {
   const tc_gpu_matmul_facts *f = &v->facts;
   char copied[40] = "";
   if (tc_vendor_copied_bytes(v)) snprintf(copied, sizeof copied, " copying %zu", tc_vendor_copied_bytes(v));
-  snprintf(key, TC_CHOICE_KEY,
+  snprintf(key, TC_TUNING_KEY,
            "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 "%s left %s %" PRId64 " %" PRId64 " right %s %" PRId64 " %" PRId64 " aligned %u as %s%s",
            tc_type_name(f->type), f->batch, f->m, f->n, f->k, copied, f->left.transposed ? "transposed" : "straight", f->left.row, f->left.batch,
            f->right.transposed ? "transposed" : "straight", f->right.row, f->right.batch, f->alignment, e->stem, e->kir.n_map ? " by wgmma" : "");
@@ -69,7 +69,7 @@ static bool measured(const tc_vendor_product *v, const tc_fusion_plan *gr, const
   if (tc_emit_fusion(&e, gr, gp, NULL, scratch) != TC_OK) return false;  // it is said again, and dealt with, where its kernel is wanted
   contest in = {v, gr, &e};
   tc_vendor_contest c = {.make = make_in, .measure = measure_in, .arg = &in};
-  c.book = tc_vendor_book(g, gr->graph->node[v->node].dev, TC_GPU_MATMULS, "products");
+  c.db = tc_vendor_book(g, gr->graph->node[v->node].dev, TC_GPU_MATMULS, "products");
   write_key(v, &e, c.key);
   bool library = tc_vendor_contest_hold(&c, out);
   tc_kir_destroy(&e.kir);

@@ -85,19 +85,19 @@ static bool is_verdict(const char *text) {
   return read_verdict(text, &v);
 }
 
-static void write_verdict(const verdict *v, char text[TC_CHOICE_VALUE]) {
-  size_t n = (size_t)snprintf(text, TC_CHOICE_VALUE, "%s %" PRIu64 " %" PRIu64, v->library ? "library" : "generated", v->generated_ns, v->library_ns);
+static void write_verdict(const verdict *v, char text[TC_TUNING_VALUE]) {
+  size_t n = (size_t)snprintf(text, TC_TUNING_VALUE, "%s %" PRIu64 " %" PRIu64, v->library ? "library" : "generated", v->generated_ns, v->library_ns);
   if (!v->library) return;
-  n += (size_t)snprintf(text + n, TC_CHOICE_VALUE - n, " %" PRIu64 " ", v->algorithm.workspace_bytes);
-  for (int i = 0; i < 8; i++) n += (size_t)snprintf(text + n, TC_CHOICE_VALUE - n, "%016" PRIx64, v->algorithm.data[i]);
+  n += (size_t)snprintf(text + n, TC_TUNING_VALUE - n, " %" PRIu64 " ", v->algorithm.workspace_bytes);
+  for (int i = 0; i < 8; i++) n += (size_t)snprintf(text + n, TC_TUNING_VALUE - n, "%016" PRIx64, v->algorithm.data[i]);
 }
 
-tc_choice_book tc_vendor_book(tc_gpu *g, tc_device d, tc_gpu_library library, const char *what) {
-  tc_choice_book book = {.valid = is_verdict};
-  book.stem = library == TC_GPU_MATMULS ? "gpu-products" : "gpu-convolutions";
-  snprintf(book.head, sizeof book.head, "tc %s %s of GPUs %d: %s; %s", tc_version_text(), what, FORMAT, tc_gpu_sentence(d),
+tc_tuning_db tc_vendor_book(tc_gpu *g, tc_device d, tc_gpu_library library, const char *what) {
+  tc_tuning_db db = {.valid = is_verdict};
+  db.stem = library == TC_GPU_MATMULS ? "gpu-products" : "gpu-convolutions";
+  snprintf(db.head, sizeof db.head, "tc %s %s of GPUs %d: %s; %s", tc_version_text(), what, FORMAT, tc_gpu_sentence(d),
            tc_gpu_library_name(g, library));
-  return book;
+  return db;
 }
 
 static void tell(const char *key, const verdict *v, const char *how) {
@@ -108,10 +108,10 @@ static void tell(const char *key, const verdict *v, const char *how) {
 }
 
 bool tc_vendor_contest_hold(tc_vendor_contest *c, tc_gpu_call **out) {
-  char value[TC_CHOICE_VALUE];
+  char value[TC_TUNING_VALUE];
   verdict found;
   tc_vendor_times t;
-  bool known = tc_choices_find_in(&c->book, c->key, value) && read_verdict(value, &found);
+  bool known = tc_tuning_db_find(&c->db, c->key, value) && read_verdict(value, &found);
   if (known && (!found.library || c->make(c->arg, &found.algorithm, out))) {
     tell(c->key, &found, "a former measurement");
     return found.library;
@@ -119,7 +119,7 @@ bool tc_vendor_contest_hold(tc_vendor_contest *c, tc_gpu_call **out) {
   if (!c->measure(c->arg, &t)) return false;
   found = (verdict){(double)t.library_ns <= GAIN * (double)t.generated_ns, t.generated_ns, t.library_ns, t.algorithm};
   write_verdict(&found, value);
-  tc_choices_keep_in(&c->book, c->key, value, t.n_timed);
+  tc_tuning_db_put(&c->db, c->key, value, t.n_timed);
   if (!read_verdict(value, &found) || (found.library && !c->make(c->arg, &found.algorithm, out))) return false;
   tell(c->key, &found, "measurement");
   return found.library;

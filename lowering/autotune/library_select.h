@@ -15,15 +15,15 @@ typedef struct tc_vendor_times {
 } tc_vendor_times;
 
 typedef struct tc_vendor_contest {
-  tc_choice_book book;
-  char key[TC_CHOICE_KEY];
+  tc_tuning_db db;
+  char key[TC_TUNING_KEY];
   bool (*make)(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out);  // false: the library does not
   bool (*measure)(void *arg, tc_vendor_times *out);  // false: there was no memory, or nothing that could be timed
   void *arg;
 } tc_vendor_contest;
 
 // A book of these. what: what its file is called, and what it is about. The device's sentence has its architecture, driver and compiler.
-tc_choice_book tc_vendor_book(tc_gpu *g, tc_device d, tc_gpu_library library, const char *what);
+tc_tuning_db tc_vendor_book(tc_gpu *g, tc_device d, tc_gpu_library library, const char *what);
 // Whether the library won; then *out is a new reference.
 bool tc_vendor_contest_hold(tc_vendor_contest *c, tc_gpu_call **out);
 

@@ -188,7 +188,7 @@ static int climb(tuning *t) {
   return best > 0 && wins(t, &t->trial[best], &t->trial[0]) ? best : 0;
 }
 
-static void log_choice(const tuning *t, const char *key, int best) {
+static void log_entry(const tuning *t, const char *key, int best) {
   const trial *x = &t->trial[best], *model = &t->trial[0];
   const int64_t *c = x->tiling.of;
   char gain[64] = "the model's cut";
@@ -209,8 +209,8 @@ static bool measure_trials(tuning *t, const char *key, tc_gemm_tiling *tiling) {
   if (made) {
     int best = climb(t);
     *tiling = t->trial[best].tiling;
-    if (tc_log_on(TC_LOG_TUNE)) log_choice(t, key, best);
-    tc_choices_keep(key, tiling, t->n_trial);
+    if (tc_log_on(TC_LOG_TUNE)) log_entry(t, key, best);
+    tc_tuning_cache_put(key, tiling, t->n_trial);
   }
   (void)tc_error_tell(before);
   for (int i = 0; i < t->n_trial; i++) tc_kernel_release(t->trial[i].kernel);
@@ -219,12 +219,12 @@ static bool measure_trials(tuning *t, const char *key, tc_gemm_tiling *tiling) {
 }
 
 bool tc_tune(const tc_matmul_facts *f, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena, tc_gemm_tiling *tiling) {
-  char key[TC_CHOICE_KEY];
+  char key[TC_TUNING_KEY];
   tc_tiling_params b;
   (void)tc_tiling_choose(&b, f, NULL);
   tc_gemm_tiling model = tc_tiling_of(&b);
   tc_tune_key(f, key, sizeof key);
-  bool found = tc_choices_find(key, tiling);
+  bool found = tc_tuning_cache_find(key, tiling);
   if (found && !tc_tiling_choose(&b, f, tiling)) {
     tc_log_line(TC_LOG_WARN, "the choice for %s is no cut of it and is ignored", key);
     found = false;

@@ -19,21 +19,21 @@
 #include "runtime/topology.h"
 
 #define FORMAT 2  // of the file. Another one, too, whenever kernels change so much that cuts should be timed anew
-#define MOST_CHOICES 8192
-#define MOST_BOOKS 16
+#define MOST_ENTRIES 8192
+#define MOST_DBS 16
 #define MOST_BYTES (4 << 20)  // of a file that is read
 
-typedef struct choice {
-  uint64_t book;  // the hash of its head
-  char key[TC_CHOICE_KEY], value[TC_CHOICE_VALUE];
+typedef struct entry {
+  uint64_t db;  // the hash of its head
+  char key[TC_TUNING_KEY], value[TC_TUNING_VALUE];
   bool made;  // by this process, and so for good
-} choice;
+} entry;
 
 static struct {
   pthread_mutex_t lock;
-  choice *at;
+  entry *at;
   uint32_t n, cap;
-  uint64_t read[MOST_BOOKS];  // whose files were read
+  uint64_t read[MOST_DBS];  // whose files were read
   int n_read;
   bool told;  // that a file cannot be written
   bool told_full;
@@ -41,23 +41,23 @@ static struct {
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 4)
 
-static uint64_t name_of(const tc_choice_book *book) {
-  return tc_hash_bytes(book->head, strlen(book->head)).lo;
+static uint64_t name_of(const tc_tuning_db *db) {
+  return tc_hash_bytes(db->head, strlen(db->head)).lo;
 }
 
 // pre: locked.
-static choice *find_locked(uint64_t book, const char *key) {
+static entry *find_locked(uint64_t db, const char *key) {
   for (uint32_t i = 0; i < self.n; i++)
-    if (self.at[i].book == book && strcmp(self.at[i].key, key) == 0) return &self.at[i];
+    if (self.at[i].db == db && strcmp(self.at[i].key, key) == 0) return &self.at[i];
   return NULL;
 }
 
 // pre: locked; the key fits. A new one, or NULL: no room.
-static choice *add_locked(uint64_t book, const char *key, size_t length) {
-  if (self.n == MOST_CHOICES) return NULL;
+static entry *add_locked(uint64_t db, const char *key, size_t length) {
+  if (self.n == MOST_ENTRIES) return NULL;
   if (!TC_GROW(self.at, self.cap, self.n + 1)) return NULL;
-  choice *c = &self.at[self.n++];
-  *c = (choice){.book = book};
+  entry *c = &self.at[self.n++];
+  *c = (entry){.db = db};
   memcpy(c->key, key, length);
   return c;
 }
@@ -65,26 +65,26 @@ static choice *add_locked(uint64_t book, const char *key, size_t length) {
 // pre: locked. Once.
 static void tell_full_locked(void) {
   if (!self.told_full)
-    tc_log_line(TC_LOG_WARN, "there is no room for more than %d choices: what TC_AUTOTUNE finds beyond them is found again", MOST_CHOICES);
+    tc_log_line(TC_LOG_WARN, "there is no room for more than %d choices: what TC_AUTOTUNE finds beyond them is found again", MOST_ENTRIES);
   self.told_full = true;
 }
 
 // ---- the file ----
 
 // The file's name, "" where there is no place for it.
-static void find_path(const tc_choice_book *book, char path[TC_PATH_BYTES]) {
+static void find_path(const tc_tuning_db *db, char path[TC_PATH_BYTES]) {
   char dir[TC_DIR_BYTES];
   *path = 0;
-  if (tc_files_dir(dir)) (void)snprintf(path, TC_PATH_BYTES, "%s/%s-%016" PRIx64 ".txt", dir, book->stem, name_of(book));
+  if (tc_files_dir(dir)) (void)snprintf(path, TC_PATH_BYTES, "%s/%s-%016" PRIx64 ".txt", dir, db->stem, name_of(db));
 }
 
 // pre: locked. A line "key = value"; false if it is not one. The first that has a key holds; what there is no room for is passed over.
-static bool take_line(const tc_choice_book *book, char *line) {
+static bool take_line(const tc_tuning_db *db, char *line) {
   char *equals = strstr(line, " = "), *value = equals ? equals + 3 : NULL;
-  if (!equals || equals - line >= TC_CHOICE_KEY || strlen(value) >= TC_CHOICE_VALUE || !book->valid(value)) return false;
+  if (!equals || equals - line >= TC_TUNING_KEY || strlen(value) >= TC_TUNING_VALUE || !db->valid(value)) return false;
   *equals = 0;
-  if (find_locked(name_of(book), line)) return true;
-  choice *c = add_locked(name_of(book), line, (size_t)(equals - line));
+  if (find_locked(name_of(db), line)) return true;
+  entry *c = add_locked(name_of(db), line, (size_t)(equals - line));
   if (c)
     memcpy(c->value, value, strlen(value) + 1);
   else
@@ -93,7 +93,7 @@ static bool take_line(const tc_choice_book *book, char *line) {
 }
 
 // pre: locked. Takes over what the file says and this process does not know.
-static void read_locked(const tc_choice_book *book, const char *path) {
+static void read_locked(const tc_tuning_db *db, const char *path) {
   size_t bytes = 0, n_bad = 0;
   uint32_t n = self.n;
   char *text = *path ? tc_file_read(path, MOST_BYTES, false, &bytes) : NULL;
@@ -102,10 +102,10 @@ static void read_locked(const tc_choice_book *book, const char *path) {
   for (char *line = text, *end; (end = memchr(line, '\n', bytes - (size_t)(line - text))) != NULL; line = end + 1) {
     *end = 0;
     if (line == text) {
-      ours = strcmp(line, book->head) == 0;
+      ours = strcmp(line, db->head) == 0;
       if (!ours) break;
     } else {
-      n_bad += !take_line(book, line);
+      n_bad += !take_line(db, line);
     }
   }
   tc_free(text);
@@ -115,16 +115,16 @@ static void read_locked(const tc_choice_book *book, const char *path) {
 }
 
 // pre: locked. With what other processes wrote meanwhile. Two that write at once may lose one's last choice, which is then made again.
-static void write_locked(const tc_choice_book *book, const char *path) {
+static void write_locked(const tc_tuning_db *db, const char *path) {
   char *text = NULL;
   size_t bytes = 0;
   if (!*path) return;
-  read_locked(book, path);
+  read_locked(db, path);
   FILE *to = open_memstream(&text, &bytes);
   if (!to) return;
-  fprintf(to, "%s\n", book->head);
+  fprintf(to, "%s\n", db->head);
   for (uint32_t i = 0; i < self.n; i++)
-    if (self.at[i].book == name_of(book)) fprintf(to, "%s = %s\n", self.at[i].key, self.at[i].value);
+    if (self.at[i].db == name_of(db)) fprintf(to, "%s = %s\n", self.at[i].key, self.at[i].value);
   bool whole = fclose(to) == 0;
   if (whole && !tc_file_replace(path, 2, text, bytes) && !self.told) {
     tc_log_line(TC_LOG_WARN, "%s cannot be written (%s): what TC_AUTOTUNE finds ends with this process", path, strerror(errno));
@@ -136,38 +136,38 @@ static void write_locked(const tc_choice_book *book, const char *path) {
 // ---- books ----
 
 // pre: locked. A book beyond the last that there is room for is read at every question.
-static void read_once(const tc_choice_book *book, const char *path) {
-  uint64_t name = name_of(book);
+static void read_once(const tc_tuning_db *db, const char *path) {
+  uint64_t name = name_of(db);
   for (int i = 0; i < self.n_read; i++)
     if (self.read[i] == name) return;
-  if (self.n_read < MOST_BOOKS) self.read[self.n_read++] = name;
-  read_locked(book, path);
+  if (self.n_read < MOST_DBS) self.read[self.n_read++] = name;
+  read_locked(db, path);
 }
 
-bool tc_choices_find_in(const tc_choice_book *book, const char *key, char value[TC_CHOICE_VALUE]) {
+bool tc_tuning_db_find(const tc_tuning_db *db, const char *key, char value[TC_TUNING_VALUE]) {
   char path[TC_PATH_BYTES];
-  find_path(book, path);
+  find_path(db, path);
   pthread_mutex_lock(&self.lock);
-  read_once(book, path);
-  const choice *c = find_locked(name_of(book), key);
+  read_once(db, path);
+  const entry *c = find_locked(name_of(db), key);
   if (c) memcpy(value, c->value, sizeof c->value);
   pthread_mutex_unlock(&self.lock);
   return c != NULL;
 }
 
-void tc_choices_keep_in(const tc_choice_book *book, const char *key, char value[TC_CHOICE_VALUE], int n_timed) {
+void tc_tuning_db_put(const tc_tuning_db *db, const char *key, char value[TC_TUNING_VALUE], int n_timed) {
   char path[TC_PATH_BYTES];
-  find_path(book, path);
+  find_path(db, path);
   pthread_mutex_lock(&self.lock);
-  read_once(book, path);
+  read_once(db, path);
   self.n_tuned++, self.n_timed += (uint64_t)n_timed;
-  choice *c = find_locked(name_of(book), key);
+  entry *c = find_locked(name_of(db), key);
   if (c && c->made) {
     memcpy(value, c->value, sizeof c->value);
-  } else if (c || (c = add_locked(name_of(book), key, strlen(key))) != NULL) {
+  } else if (c || (c = add_locked(name_of(db), key, strlen(key))) != NULL) {
     memcpy(c->value, value, sizeof c->value);
     c->made = true;
-    write_locked(book, path);
+    write_locked(db, path);
   } else {
     tell_full_locked();
   }
@@ -194,37 +194,37 @@ static bool is_cut(const char *text) {
 }
 
 // The compiler's sentence has the processor and its vectors.
-static tc_choice_book tilings(void) {
+static tc_tuning_db tilings(void) {
   const tc_topology *t = tc_topology_get();
-  tc_choice_book book = {.stem = "products", .valid = is_cut};
-  snprintf(book.head, sizeof book.head, "tc %s products %d: %s; caches %zu %zu %zu", tc_version_text(), FORMAT, tc_compiler_sentence(), t->l1_bytes,
+  tc_tuning_db db = {.stem = "products", .valid = is_cut};
+  snprintf(db.head, sizeof db.head, "tc %s products %d: %s; caches %zu %zu %zu", tc_version_text(), FORMAT, tc_compiler_sentence(), t->l1_bytes,
            t->l2_bytes, t->l3_bytes);
-  return book;
+  return db;
 }
 
-bool tc_choices_find(const char *key, tc_gemm_tiling *tiling) {
-  tc_choice_book book = tilings();
-  char value[TC_CHOICE_VALUE];
-  return tc_choices_find_in(&book, key, value) && read_cut(value, tiling);
+bool tc_tuning_cache_find(const char *key, tc_gemm_tiling *tiling) {
+  tc_tuning_db db = tilings();
+  char value[TC_TUNING_VALUE];
+  return tc_tuning_db_find(&db, key, value) && read_cut(value, tiling);
 }
 
-void tc_choices_keep(const char *key, tc_gemm_tiling *tiling, int n_timed) {
-  tc_choice_book book = tilings();
-  char value[TC_CHOICE_VALUE] = "";
+void tc_tuning_cache_put(const char *key, tc_gemm_tiling *tiling, int n_timed) {
+  tc_tuning_db db = tilings();
+  char value[TC_TUNING_VALUE] = "";
   size_t n = 0;
   for (int i = 0; i < TC_N_TILING; i++) n += (size_t)snprintf(value + n, sizeof value - n, i ? " %" PRId64 : "%" PRId64, tiling->of[i]);
-  tc_choices_keep_in(&book, key, value, n_timed);
+  tc_tuning_db_put(&db, key, value, n_timed);
   (void)read_cut(value, tiling);
 }
 
-void tc_choices_clear(void) {
+void tc_tuning_cache_clear(void) {
   pthread_mutex_lock(&self.lock);
   tc_free(self.at);
   self.at = NULL, self.n = self.cap = 0, self.n_read = 0, self.told = false;
   pthread_mutex_unlock(&self.lock);
 }
 
-void tc_choices_stats(tc_cache_info *info) {
+void tc_tuning_cache_stats(tc_cache_info *info) {
   pthread_mutex_lock(&self.lock);
   info->n_tuned = self.n_tuned, info->cuts_timed = self.n_timed, info->n_choices = self.n;
   pthread_mutex_unlock(&self.lock);
@@ -232,5 +232,5 @@ void tc_choices_stats(tc_cache_info *info) {
 
 static void clear_at_exit(void) __attribute__((destructor));
 static void clear_at_exit(void) {
-  if (!tc_inside) tc_choices_clear();
+  if (!tc_inside) tc_tuning_cache_clear();
 }

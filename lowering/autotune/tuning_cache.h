@@ -10,26 +10,26 @@
 
 #include "lowering/tiling/gemm.h"
 
-#define TC_CHOICE_KEY 256  // bytes of a key at most, with the final zero: words, digits and spaces
-#define TC_CHOICE_VALUE 256
+#define TC_TUNING_KEY 256  // bytes of a key at most, with the final zero: words, digits and spaces
+#define TC_TUNING_VALUE 256
 
-typedef struct tc_choice_book {
+typedef struct tc_tuning_db {
   const char *stem;  // of the file's name
   char head[1024];  // what its choices hold for beside their keys: one line
   bool (*valid)(const char *value);  // of a line in the file
-} tc_choice_book;
+} tc_tuning_db;
 
 // Whether there is one; the first call reads the file.
-bool tc_choices_find_in(const tc_choice_book *book, const char *key, char value[TC_CHOICE_VALUE]);
+bool tc_tuning_db_find(const tc_tuning_db *db, const char *key, char value[TC_TUNING_VALUE]);
 // Keeps the value, in the file too, in the place of what was read from it. If another thread kept one meanwhile, it becomes that.
-void tc_choices_keep_in(const tc_choice_book *book, const char *key, char value[TC_CHOICE_VALUE], int n_timed);
+void tc_tuning_db_put(const tc_tuning_db *db, const char *key, char value[TC_TUNING_VALUE], int n_timed);
 
 // The processor's cuts of products. What is found may be any numbers: tc_tiling_choose says whether they are a cut.
-bool tc_choices_find(const char *key, tc_gemm_tiling *tiling);
-void tc_choices_keep(const char *key, tc_gemm_tiling *tiling, int n_timed);
+bool tc_tuning_cache_find(const char *key, tc_gemm_tiling *tiling);
+void tc_tuning_cache_put(const char *key, tc_gemm_tiling *tiling, int n_timed);
 // Forgets all, to be read again.
-void tc_choices_clear(void);
+void tc_tuning_cache_clear(void);
 // Adds its counters.
-void tc_choices_stats(tc_cache_info *info);
+void tc_tuning_cache_stats(tc_cache_info *info);
 
 #endif

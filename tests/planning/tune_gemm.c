@@ -47,7 +47,7 @@ enum { N_PROBLEMS = sizeof problems / sizeof problems[0], WINDOWS = N_PROBLEMS, 
 
 // ---- what the log says ----
 
-static char key[TC_CHOICE_KEY], kernels[1024];  // the last product that was looked up; what was made
+static char key[TC_TUNING_KEY], kernels[1024];  // the last product that was looked up; what was made
 static int n_warnings;
 
 static void listen(const char *line, void *arg) {
@@ -148,7 +148,7 @@ static tc_type type_named(const char *name) {
 
 // The facts that a key says.
 static bool facts_of(const char *text, tc_matmul_facts *f) {
-  char acc[8], left[8], right[8], again[TC_CHOICE_KEY];
+  char acc[8], left[8], right[8], again[TC_TUNING_KEY];
   long long v[11];
   int scattered, threads;
   *f = (tc_matmul_facts){.acc = TC_F32};
@@ -184,7 +184,7 @@ static int n_by_panel;  // cuts of that kind that were tried
 
 static void every_cut(int which, const char *dir) {
   static unsigned char want[MOST_ELEMENTS * sizeof(double)], got[sizeof want];
-  char model[sizeof kernels], chosen[TC_CHOICE_KEY];
+  char model[sizeof kernels], chosen[TC_TUNING_KEY];
   tc_matmul_facts f;
   tc_gemm_tiling cut[MOST_CUTS];
   key[0] = kernels[0] = 0;
@@ -203,7 +203,7 @@ static void every_cut(int which, const char *dir) {
     for (int threads = 0; threads < 2; threads++) {
       EXPECT_OK(tc_set_num_threads(threads));  // all of them, and one
       tc_tune_key(&f, chosen, sizeof chosen);
-      tc_choices_keep(chosen, &cut[i], 0);
+      tc_tuning_cache_put(chosen, &cut[i], 0);
       memset(got, 0xA5, bytes);
       EXPECT(run(which, got) == bytes && memcmp(got, want, bytes) == 0,
              "%s, cut %d of %d: lanes %lld rows %lld turn %lld pack %lld %lld widen %lld once %lld by panel %lld chunk %lld unit %lld x %lld",
@@ -243,7 +243,7 @@ static void find_file(const char *dir) {
 
 static unsigned char want[MOST_ELEMENTS * sizeof(double)];
 static size_t bytes;  // of want
-static char chosen[TC_CHOICE_KEY];
+static char chosen[TC_TUNING_KEY];
 static tc_gemm_tiling cut;  // the model's of that key
 
 // A run with that file gives the bits, and as many warnings.
@@ -269,7 +269,7 @@ static void make_good_file(const char *dir) {
   cut = tc_tiling_of(&b);
   snprintf(chosen, sizeof chosen, "%s", key);
   tc_cache_clear();
-  tc_choices_keep(chosen, &cut, 0);
+  tc_tuning_cache_put(chosen, &cut, 0);
   find_file(dir);
   runs_with("a good file", dir, 0);
   EXPECT(tc_cache_stats().n_choices >= 1, "nothing was read from %s", file);
@@ -346,7 +346,7 @@ static void no_files_of_ours(const char *dir) {
   unlink(file);
   EXPECT(mkdir(file, 0700) == 0, "mkdir");
   runs_with("a directory", dir, 0);
-  tc_choices_keep(chosen, &cut, 0);
+  tc_tuning_cache_put(chosen, &cut, 0);
   EXPECT(n_warnings == 1, "a directory in the file's place: %d warnings", n_warnings);
   rmdir(file);
 }
@@ -356,8 +356,8 @@ static void unwritable(const char *dir) {
   static const char *const nowhere[] = {"/dev/null/tc", "/proc/tc", "/dev/full"};
   for (int i = 0; i < 3; i++) {
     runs_with(nowhere[i], nowhere[i], 0);
-    tc_choices_keep(chosen, &cut, 0);
-    tc_choices_keep("another", &cut, 0);
+    tc_tuning_cache_put(chosen, &cut, 0);
+    tc_tuning_cache_put("another", &cut, 0);
     EXPECT(n_warnings == 1 && tc_cache_stats().n_choices == 2, "%s: %d warnings, %zu choices", nowhere[i], n_warnings, tc_cache_stats().n_choices);
   }
   // A file may have no more bytes: an error, not a signal, and nothing is left behind.
@@ -367,19 +367,19 @@ static void unwritable(const char *dir) {
   EXPECT(getrlimit(RLIMIT_FSIZE, &was) == 0, "getrlimit");
   none.rlim_max = was.rlim_max;
   EXPECT(setrlimit(RLIMIT_FSIZE, &none) == 0, "setrlimit");
-  tc_choices_keep(chosen, &cut, 0);
+  tc_tuning_cache_put(chosen, &cut, 0);
   EXPECT(setrlimit(RLIMIT_FSIZE, &was) == 0, "setrlimit");
   EXPECT(n_warnings == 1 && access(file, F_OK) != 0, "a full disk: %d warnings", n_warnings);
-  tc_choices_keep("another", &cut, 0);
+  tc_tuning_cache_put("another", &cut, 0);
   EXPECT(access(file, R_OK) == 0, "the file is not written when there is room again");
 }
 
 static void written_together(const char *dir) {
   // What another process wrote meanwhile is kept.
   write_file(good, good_bytes);
-  tc_choices_keep("a third", &cut, 0);
+  tc_tuning_cache_put("a third", &cut, 0);
   tc_cache_clear();
-  EXPECT(tc_choices_find(chosen, &cut) && tc_choices_find("another", &cut) && tc_choices_find("a third", &cut), "a choice was lost");
+  EXPECT(tc_tuning_cache_find(chosen, &cut) && tc_tuning_cache_find("another", &cut) && tc_tuning_cache_find("a third", &cut), "a choice was lost");
   char command[256];
   snprintf(command, sizeof command, "! ls %s | grep tmp", dir);
   EXPECT(system(command) == 0, "a temporary file is left");
