@@ -101,7 +101,7 @@ tc_status tc_graph_run_passes(tc_graph *g, const char *last) {
 
 tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
   TC_TRY(tc_graph_import(g, plan, arena));
-  g->choose_conv = tc_vendor_conv_choose;
+  g->choose_conv = tc_library_conv_choose;
   TC_TRY(tc_graph_run_passes(g, NULL));
   if (tc_log_on(TC_LOG_PLAN)) tc_graph_log(g);
   return TC_OK;

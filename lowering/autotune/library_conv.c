@@ -49,14 +49,14 @@ static bool is_kept(const tc_graph *g, uint32_t n) {
 }
 
 // Channels of weights are moved to their place, and of their gradients away from it.
-static void find_moving(tc_vendor_conv *v) {
+static void find_moving(tc_library_conv *v) {
   const tc_gnode *x = &v->graph->node[v->node];
   bool by_weight = x->op == TC_OP_CONV_WEIGHT;
   v->moves[0] = is_given(v->graph, x->in[0]), v->moves[1] = by_weight && is_given(v->graph, x->in[1]),
   v->moves[2] = !by_weight && is_kept(v->graph, v->node);
 }
 
-size_t tc_vendor_conv_copied_bytes(const tc_vendor_conv *v) {
+size_t tc_library_conv_copied_bytes(const tc_library_conv *v) {
   const tc_gpu_work work = {TC_GPU_CONVOLUTIONS, .conv = v->facts};
   size_t sum = 0;
   for (uint32_t i = 0; i < 3; i++) sum += v->moves[i] ? tc_gpu_work_bytes(&work, i) : 0;
@@ -94,12 +94,12 @@ static double steps_of(const tc_gpu_conv_facts *f) {
 }
 
 // The weight is moved; where a kernel of its own follows, what was made is written and read once more; what may be elsewhere in each run is copied.
-static double gain_ns(const tc_vendor_conv *v, const tc_gpu_facts *g) {
+static double gain_ns(const tc_library_conv *v, const tc_gpu_facts *g) {
   const tc_gpu_conv_facts *f = &v->facts;
   double made = f->direction == TC_GPU_FORWARD ? results_of(f) : f->direction == TC_GPU_BY_IMAGE ? images_of(f) : weights_of(f);
   double elements = 2 * weights_of(f) + (v->followed ? 2 * made : 0);
-  double copied = 2 * (double)tc_vendor_conv_copied_bytes(v);
-  return tc_vendor_gain_ns(g, f->type, 2 * steps_of(f), elements * (double)tc_type_bytes(f->type) + copied);
+  double copied = 2 * (double)tc_library_conv_copied_bytes(v);
+  return tc_library_gemm_gain_ns(g, f->type, 2 * steps_of(f), elements * (double)tc_type_bytes(f->type) + copied);
 }
 
 // ---- choices ----
@@ -108,11 +108,11 @@ static void add_list(char *key, size_t *n, const char *name, const int64_t *valu
   for (int i = 0; i < axes && *n < TC_TUNING_KEY; i++) *n += (size_t)snprintf(key + *n, TC_TUNING_KEY - *n, "%s%" PRId64, i ? "x" : name, value[i]);
 }
 
-static void write_key(const tc_vendor_conv *v, char key[TC_TUNING_KEY]) {
+static void write_key(const tc_library_conv *v, char key[TC_TUNING_KEY]) {
   static const char *const directions[] = {"conv", "conv by image", "conv by weight"};
   const tc_gpu_conv_facts *f = &v->facts;
   const int64_t channels[] = {f->in, f->out};
-  size_t copied = tc_vendor_conv_copied_bytes(v);
+  size_t copied = tc_library_conv_copied_bytes(v);
   size_t n = (size_t)snprintf(key, TC_TUNING_KEY, "%s %s %" PRId64, tc_type_name(f->type), directions[f->direction], f->batch);
   add_list(key, &n, "x", f->image, f->axes);
   if (copied && n < TC_TUNING_KEY) n += (size_t)snprintf(key + n, TC_TUNING_KEY - n, " copying %zu", copied);
@@ -126,7 +126,7 @@ static void write_key(const tc_vendor_conv *v, char key[TC_TUNING_KEY]) {
 }
 
 static bool make_call(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
-  const tc_vendor_conv *v = arg;
+  const tc_library_conv *v = arg;
   tc_error_mark before = tc_error_now();
   bool made = tc_gpu_call_create(v->graph->target.gpu, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, out) == TC_OK;
   if (!made) tc_log_line(TC_LOG_TUNE, "an algorithm of the library is passed over: %s", tc_last_error()->message);
@@ -134,12 +134,12 @@ static bool make_call(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
   return made;
 }
 
-static bool measure_both(void *arg, tc_vendor_times *out) {
-  return tc_vendor_conv_measure(arg, out);
+static bool measure_both(void *arg, tc_library_gemm_times *out) {
+  return tc_library_conv_measure(arg, out);
 }
 
 // The library's first choice that it makes when it is asked to.
-static tc_gpu_call *make_first(tc_vendor_conv *v, tc_gpu *g) {
+static tc_gpu_call *make_first(tc_library_conv *v, tc_gpu *g) {
   tc_gpu_algorithm a[MOST_TRIED];
   tc_gpu_call *call = NULL;
   int n = 0;
@@ -151,27 +151,27 @@ static tc_gpu_call *make_first(tc_vendor_conv *v, tc_gpu *g) {
   return call;
 }
 
-static tc_gpu_call *measured(tc_vendor_conv *v, tc_gpu *g) {
+static tc_gpu_call *measured(tc_library_conv *v, tc_gpu *g) {
   tc_gpu_call *call = NULL;
-  tc_vendor_contest c = {.make = make_call, .measure = measure_both, .arg = v};
-  c.db = tc_vendor_book(g, v->graph->node[v->node].dev, TC_GPU_CONVOLUTIONS, "convolutions");
+  tc_library_contest c = {.make = make_call, .measure = measure_both, .arg = v};
+  c.db = tc_library_db(g, v->graph->node[v->node].dev, TC_GPU_CONVOLUTIONS, "convolutions");
   write_key(v, c.key);
-  return tc_vendor_contest_hold(&c, &call) ? call : NULL;
+  return tc_library_contest_hold(&c, &call) ? call : NULL;
 }
 
-tc_gpu_call *tc_vendor_conv_choose(const tc_graph *g, uint32_t n) {
-  tc_vendor_conv v = {.graph = g, .node = n};
+tc_gpu_call *tc_library_conv_choose(const tc_graph *g, uint32_t n) {
+  tc_library_conv v = {.graph = g, .node = n};
   tc_gpu *gpu = g->target.gpu;
   tc_gpu_call *said;
   bool any = false;
   if (!tc_target_is_gpu(&g->target)) return NULL;
-  if (tc_vendor_conv_said(&said)) return said;
-  if (n >= g->plan->n_node || !tc_conv_facts(g, n, &v.facts) || !tc_vendor_may_sum(v.facts.type, terms_of(&v.facts))) return NULL;
+  if (tc_library_conv_said(&said)) return said;
+  if (n >= g->plan->n_node || !tc_conv_facts(g, n, &v.facts) || !tc_library_gemm_may_sum(v.facts.type, terms_of(&v.facts))) return NULL;
   v.followed = is_elementwise_after(g, n, 0, &any) && any;
   find_moving(&v);
-  switch (tc_vendor_ask(gpu, TC_GPU_CONVOLUTIONS, steps_of(&v.facts), gain_ns(&v, tc_gpu_facts_of(gpu)))) {
-    case TC_VENDOR_NEVER: return NULL;
-    case TC_VENDOR_FIRST: return make_first(&v, gpu);
+  switch (tc_library_gemm_ask(gpu, TC_GPU_CONVOLUTIONS, steps_of(&v.facts), gain_ns(&v, tc_gpu_facts_of(gpu)))) {
+    case TC_LIBRARY_GEMM_NEVER: return NULL;
+    case TC_LIBRARY_GEMM_FIRST: return make_first(&v, gpu);
     default: return measured(&v, gpu);
   }
 }

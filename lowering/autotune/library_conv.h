@@ -12,21 +12,21 @@
 #include "lowering/graph/graph.h"
 
 // The call by which a library makes node n of the graph, a convolution with elements to compute: a new reference; NULL: it is generated.
-tc_gpu_call *tc_vendor_conv_choose(const tc_graph *g, uint32_t n);
+tc_gpu_call *tc_library_conv_choose(const tc_graph *g, uint32_t n);
 
 // ---- between the files of this ----
 
-typedef struct tc_vendor_conv {
+typedef struct tc_library_conv {
   const tc_graph *graph;
   uint32_t node;
   tc_gpu_conv_facts facts;
   bool followed;  // by elementwise work alone, which a generated kernel does with it, and a library leaves to another
   bool moves[3];  // by the call's addresses (tc_gpu_work_bytes): whether it may be elsewhere in each run, where a graph that is replayed copies it
-} tc_vendor_conv;
+} tc_library_conv;
 
-size_t tc_vendor_conv_copied_bytes(const tc_vendor_conv *v);  // in a run
-bool tc_vendor_conv_measure(const tc_vendor_conv *v, tc_vendor_times *out);
-// While this thread makes a plan to be timed, who makes its convolution is said. False: it is to be chosen. Else *out as tc_vendor_conv_choose.
-bool tc_vendor_conv_said(tc_gpu_call **out);
+size_t tc_library_conv_copied_bytes(const tc_library_conv *v);  // in a run
+bool tc_library_conv_measure(const tc_library_conv *v, tc_library_gemm_times *out);
+// While this thread makes a plan to be timed, who makes its convolution is said. False: it is to be chosen. Else *out as tc_library_conv_choose.
+bool tc_library_conv_said(tc_gpu_call **out);
 
 #endif

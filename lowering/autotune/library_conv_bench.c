@@ -19,14 +19,14 @@ static _Thread_local struct {
   tc_gpu_call *call;  // NULL: it is generated
 } said;
 
-bool tc_vendor_conv_said(tc_gpu_call **out) {
+bool tc_library_conv_said(tc_gpu_call **out) {
   *out = said.is_said ? said.call : NULL;
   if (*out) tc_gpu_call_retain(*out);
   return said.is_said;
 }
 
 typedef struct trial {
-  const tc_vendor_conv *v;
+  const tc_library_conv *v;
   tc_gpu *g;
   tc_plan *plan;
   void *leaf[2], *out;
@@ -45,8 +45,8 @@ static uint64_t time_by(trial *t, tc_gpu_call *call) {
   said.is_said = false;
   if (st != TC_OK) return 0;
   const tc_gnode *x = &g->node[t->v->node];
-  bool repeats = !call || tc_vendor_repeats(t->g, run_trial, t, t->out, (size_t)x->shape->count * tc_type_bytes(x->type));
-  uint64_t ns = repeats ? tc_vendor_time(t->g, run_trial, t) : 0;
+  bool repeats = !call || tc_library_gemm_repeats(t->g, run_trial, t, t->out, (size_t)x->shape->count * tc_type_bytes(x->type));
+  uint64_t ns = repeats ? tc_library_gemm_time(t->g, run_trial, t) : 0;
   tc_plan_release(t->plan);
   return ns;
 }
@@ -61,7 +61,7 @@ static uint64_t time_algorithm(trial *t, const tc_gpu_algorithm *a) {
 
 static bool take_memory(trial *t, const tc_gnode *x, void **out) {
   size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
-  return bytes <= MOST_BYTES && tc_gpu_alloc(t->g, bytes, out) == TC_OK && tc_vendor_fill(t->g, x->type, *out, bytes) == TC_OK;
+  return bytes <= MOST_BYTES && tc_gpu_alloc(t->g, bytes, out) == TC_OK && tc_library_gemm_fill(t->g, x->type, *out, bytes) == TC_OK;
 }
 
 // Of what the library needs beside it: a kernel that reads what it made and writes what follows; copies, in a graph that is replayed, of what moves. False: without
@@ -70,19 +70,19 @@ static bool time_beside(trial *t, size_t result_bytes, uint64_t *ns) {
   const tc_gpu_work work = {TC_GPU_CONVOLUTIONS, .conv = t->v->facts};
   const void *at[] = {t->leaf[0], t->leaf[1], t->out};
   uint64_t took = 1;
-  if (t->v->followed) *ns = took = tc_vendor_time_copy(t->g, t->out, result_bytes);
+  if (t->v->followed) *ns = took = tc_library_gemm_time_copy(t->g, t->out, result_bytes);
   for (uint32_t i = 0; i < 3 && took; i++)
-    if (t->v->moves[i]) *ns += took = tc_vendor_time_copy(t->g, at[i], tc_gpu_work_bytes(&work, i));
+    if (t->v->moves[i]) *ns += took = tc_library_gemm_time_copy(t->g, at[i], tc_gpu_work_bytes(&work, i));
   return took > 0;
 }
 
-static bool measure_both(trial *t, tc_vendor_times *out) {
+static bool measure_both(trial *t, tc_library_gemm_times *out) {
   const tc_graph *g = t->v->graph;
   const tc_gnode *x = &g->node[t->v->node];
   tc_gpu_algorithm a[MOST_ALGORITHMS];
   int n = 0;
   uint64_t beside = 0;
-  *out = (tc_vendor_times){.n_timed = 0};
+  *out = (tc_library_gemm_times){.n_timed = 0};
   if (tc_gpu_call_find(t->g, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = t->v->facts}, a, MOST_ALGORITHMS, &n) != TC_OK || n == 0) return false;
   if (!take_memory(t, &g->node[x->in[0]], &t->leaf[0]) || !take_memory(t, &g->node[x->in[1]], &t->leaf[1]) || !take_memory(t, x, &t->out))
     return false;
@@ -97,7 +97,7 @@ static bool measure_both(trial *t, tc_vendor_times *out) {
   return out->n_timed > 0;
 }
 
-bool tc_vendor_conv_measure(const tc_vendor_conv *v, tc_vendor_times *out) {
+bool tc_library_conv_measure(const tc_library_conv *v, tc_library_gemm_times *out) {
   tc_error_mark before = tc_error_now();
   trial t = {.v = v, .g = v->graph->target.gpu};
   bool measured = measure_both(&t, out);

@@ -30,7 +30,7 @@ static bool follow(const tc_fusion_plan *gr, const tc_extents *e, uint32_t n, co
 }
 
 // The operand that goes over `rows` and `columns`. False where it has no such strides. An axis of one element has stride 0, which no one reads.
-static bool find_operand(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t matmul, int k, tc_vendor_operand *out,
+static bool find_operand(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t matmul, int k, tc_library_gemm_operand *out,
                          tc_gpu_operand *o) {
   const tc_gnode *x = &gr->graph->node[matmul];
   uint8_t rows = k ? TC_RANGE_K0 : TC_RANGE_F, columns = k ? TC_RANGE_K : TC_RANGE_K0;
@@ -51,7 +51,7 @@ static bool find_operand(const tc_fusion_plan *gr, const tc_fusion *gp, const tc
 }
 
 // Whether node n, of two members, adds a row to each of the product's.
-static bool find_bias(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t matmul, uint32_t n, tc_vendor_operand *out) {
+static bool find_bias(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t matmul, uint32_t n, tc_library_gemm_operand *out) {
   const tc_gnode *x = &gr->graph->node[n];
   tc_index idx[TC_MAX_RANK], next[TC_MAX_RANK], flat;
   int64_t across;
@@ -71,22 +71,22 @@ static bool may_move(const tc_fusion_plan *gr, uint32_t n) {
   return x->out != TC_LEAF_NONE || (x->leaf != TC_LEAF_NONE && !x->stays);
 }
 
-size_t tc_vendor_copied_bytes(const tc_vendor_product *v) {
+size_t tc_library_gemm_copied_bytes(const tc_library_gemm *v) {
   const tc_gpu_work work = {TC_GPU_MATMULS, .matmul = v->facts};
   size_t sum = 0;
   for (uint32_t i = 0; i < 4; i++) sum += v->moves[i] ? tc_gpu_work_bytes(&work, i) : 0;
   return sum;
 }
 
-static uint32_t alignment_of(const tc_vendor_product *v) {
+static uint32_t alignment_of(const tc_library_gemm *v) {
   int64_t bytes = (int64_t)tc_type_bytes(v->facts.type);
   int64_t first = (v->left.first | v->right.first | (v->after == TC_AFTER_BIAS ? v->bias.first : 0)) * bytes;
   return first % ALIGNED == 0 ? ALIGNED : (uint32_t)(first & -first);
 }
 
-bool tc_vendor_find(const tc_fusion_plan *gr, const tc_fusion *gp, tc_vendor_product *out) {
+bool tc_library_gemm_find(const tc_fusion_plan *gr, const tc_fusion *gp, tc_library_gemm *out) {
   const tc_graph *g = gr->graph;
-  *out = (tc_vendor_product){.node = TC_NONE};
+  *out = (tc_library_gemm){.node = TC_NONE};
   for (uint32_t i = 0; i < gp->n_member; i++) {
     if (g->node[gp->member[i]].op != TC_OP_MATMUL) continue;
     if (out->node != TC_NONE) return false;

@@ -12,34 +12,34 @@
 #include "lowering/emit/emitter.h"
 #include "lowering/autotune/library_select.h"
 
-typedef enum tc_vendor_after { TC_AFTER_NOTHING, TC_AFTER_BIAS, TC_AFTER_MORE } tc_vendor_after;
+typedef enum tc_library_gemm_after { TC_AFTER_NOTHING, TC_AFTER_BIAS, TC_AFTER_MORE } tc_library_gemm_after;
 
 // A node with memory, and where in it the operand begins, in elements.
-typedef struct tc_vendor_operand {
+typedef struct tc_library_gemm_operand {
   uint32_t node;
   int64_t first;
-} tc_vendor_operand;
+} tc_library_gemm_operand;
 
-typedef struct tc_vendor_product {
+typedef struct tc_library_gemm {
   tc_gpu_matmul_facts facts;
   uint32_t node;  // the product
   uint32_t result;  // the product, or its sum with the bias
-  tc_vendor_operand left, right, bias;
-  tc_vendor_after after;  // MORE: then the facts are of the product alone
+  tc_library_gemm_operand left, right, bias;
+  tc_library_gemm_after after;  // MORE: then the facts are of the product alone
   bool moves[4];  // by the call's addresses (tc_gpu_work_bytes): whether it may be elsewhere in each run
-} tc_vendor_product;
+} tc_library_gemm;
 
 // Whether a library could make the group's product.
-bool tc_vendor_find(const tc_fusion_plan *gr, const tc_fusion *gp, tc_vendor_product *out);
+bool tc_library_gemm_find(const tc_fusion_plan *gr, const tc_fusion *gp, tc_library_gemm *out);
 // Bytes that a replayed graph copies for the library where what moves is elsewhere in each run.
-size_t tc_vendor_copied_bytes(const tc_vendor_product *v);
+size_t tc_library_gemm_copied_bytes(const tc_library_gemm *v);
 // Whether it does; then *out is a new reference. Where more follows, a kernel of its own makes that, whose price counts; a bias becomes such where the library
 // adds none. scratch is reset.
-bool tc_vendor_choose(tc_vendor_product *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch, tc_gpu_call **out);
+bool tc_library_gemm_choose(tc_library_gemm *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch, tc_gpu_call **out);
 
 // ---- between the files of this ----
 
 // Of the group's generated kernel and of the library's fastest algorithm with what follows it.
-bool tc_vendor_measure(const tc_vendor_product *v, const tc_fusion_plan *gr, const tc_emit_result *e, tc_vendor_times *out);
+bool tc_library_gemm_measure(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_emit_result *e, tc_library_gemm_times *out);
 
 #endif

@@ -30,7 +30,7 @@ static char *operand(trial *t, uint32_t node) {
   if (i < t->n) return t->at[i];
   if (bytes > MOST_BYTES || tc_gpu_alloc(t->g, bytes, &t->at[i]) != TC_OK) return NULL;
   t->node[t->n++] = node;
-  return tc_vendor_fill(t->g, x->type, t->at[i], bytes) == TC_OK ? t->at[i] : NULL;
+  return tc_library_gemm_fill(t->g, x->type, t->at[i], bytes) == TC_OK ? t->at[i] : NULL;
 }
 
 static uint64_t word(const void *p) {
@@ -54,7 +54,7 @@ static uint64_t time_launch(tc_gpu *g, const tc_gpu_launch *launch, const uint64
   tc_gpu_sequence *s;
   if (tc_gpu_sequence_create(g, launch, 1, n_words, &s) != TC_OK) return 0;
   sequence_run r = {s, words};
-  uint64_t ns = result && !tc_vendor_repeats(g, run_sequence, &r, result, bytes) ? 0 : tc_vendor_time(g, run_sequence, &r);
+  uint64_t ns = result && !tc_library_gemm_repeats(g, run_sequence, &r, result, bytes) ? 0 : tc_library_gemm_time(g, run_sequence, &r);
   tc_gpu_sequence_destroy(s);
   return ns;
 }
@@ -84,7 +84,7 @@ static uint64_t time_generated(trial *t, const tc_emit_result *e) {
 }
 
 // 0: it failed, or does not repeat its results.
-static uint64_t time_algorithm(trial *t, const tc_vendor_product *v, const tc_gpu_algorithm *a) {
+static uint64_t time_algorithm(trial *t, const tc_library_gemm *v, const tc_gpu_algorithm *a) {
   tc_gpu_call *p;
   size_t bytes = tc_type_bytes(v->facts.type);
   void *workspace = NULL;
@@ -113,13 +113,13 @@ static uint64_t time_algorithm(trial *t, const tc_vendor_product *v, const tc_gp
 // Adds what it takes to read so many bytes of the node's memory and to write as many. False: without memory.
 static bool add_copy(trial *t, uint32_t node, size_t bytes, uint64_t *ns) {
   char *from = operand(t, node);
-  uint64_t took = from ? tc_vendor_time_copy(t->g, from, bytes) : 0;
+  uint64_t took = from ? tc_library_gemm_time_copy(t->g, from, bytes) : 0;
   *ns += took;
   return took > 0;
 }
 
 // Of what the library needs beside it: a kernel that reads the product and writes what is made of it; copies, in a graph that is replayed, of what moves.
-static bool time_beside(trial *t, const tc_vendor_product *v, uint64_t *ns) {
+static bool time_beside(trial *t, const tc_library_gemm *v, uint64_t *ns) {
   const tc_gpu_work work = {TC_GPU_MATMULS, .matmul = v->facts};
   const uint32_t node[] = {v->left.node, v->right.node, v->result, v->bias.node};
   bool timed = v->after != TC_AFTER_MORE || add_copy(t, v->result, tc_gpu_work_bytes(&work, 2), ns);
@@ -128,11 +128,11 @@ static bool time_beside(trial *t, const tc_vendor_product *v, uint64_t *ns) {
   return timed;
 }
 
-static bool measure_both(trial *t, const tc_vendor_product *v, const tc_emit_result *e, tc_vendor_times *out) {
+static bool measure_both(trial *t, const tc_library_gemm *v, const tc_emit_result *e, tc_library_gemm_times *out) {
   tc_gpu_algorithm a[MOST_ALGORITHMS];
   int n = 0;
   uint64_t beside = 0;
-  *out = (tc_vendor_times){.generated_ns = time_generated(t, e)};
+  *out = (tc_library_gemm_times){.generated_ns = time_generated(t, e)};
   if (out->generated_ns == 0 || tc_gpu_call_find(t->g, &(tc_gpu_work){TC_GPU_MATMULS, .matmul = v->facts}, a, MOST_ALGORITHMS, &n) != TC_OK || n == 0)
     return false;
   if (!time_beside(t, v, &beside)) return false;
@@ -145,7 +145,7 @@ static bool measure_both(trial *t, const tc_vendor_product *v, const tc_emit_res
   return out->n_timed > 0;
 }
 
-bool tc_vendor_measure(const tc_vendor_product *v, const tc_fusion_plan *gr, const tc_emit_result *e, tc_vendor_times *out) {
+bool tc_library_gemm_measure(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_emit_result *e, tc_library_gemm_times *out) {
   tc_error_mark before = tc_error_now();
   trial *t = tc_calloc(1, sizeof *t);
   if (!t) return false;

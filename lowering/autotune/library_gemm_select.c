@@ -9,25 +9,25 @@
 // ---- the rule ----
 
 // With the price of what follows in a kernel of its own, the result written and read once more, and of what is copied in a graph that is replayed.
-static double gain_ns(const tc_vendor_product *v, const tc_gpu_facts *g) {
+static double gain_ns(const tc_library_gemm *v, const tc_gpu_facts *g) {
   const tc_gpu_matmul_facts *f = &v->facts;
   double result = (double)f->batch * (double)f->m * (double)f->n, bytes = v->after == TC_AFTER_MORE ? result * (double)tc_type_bytes(f->type) : 0;
-  return tc_vendor_gain_ns(g, f->type, 2 * result * (double)f->k, 2 * (bytes + (double)tc_vendor_copied_bytes(v)));
+  return tc_library_gemm_gain_ns(g, f->type, 2 * result * (double)f->k, 2 * (bytes + (double)tc_library_gemm_copied_bytes(v)));
 }
 
 // ---- choices ----
 
-static void write_key(const tc_vendor_product *v, const tc_emit_result *e, char key[TC_TUNING_KEY]) {
+static void write_key(const tc_library_gemm *v, const tc_emit_result *e, char key[TC_TUNING_KEY]) {
   const tc_gpu_matmul_facts *f = &v->facts;
   char copied[40] = "";
-  if (tc_vendor_copied_bytes(v)) snprintf(copied, sizeof copied, " copying %zu", tc_vendor_copied_bytes(v));
+  if (tc_library_gemm_copied_bytes(v)) snprintf(copied, sizeof copied, " copying %zu", tc_library_gemm_copied_bytes(v));
   snprintf(key, TC_TUNING_KEY,
            "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 "%s left %s %" PRId64 " %" PRId64 " right %s %" PRId64 " %" PRId64 " aligned %u as %s%s",
            tc_type_name(f->type), f->batch, f->m, f->n, f->k, copied, f->left.transposed ? "transposed" : "straight", f->left.row, f->left.batch,
            f->right.transposed ? "transposed" : "straight", f->right.row, f->right.batch, f->alignment, e->stem, e->kir.n_map ? " by wgmma" : "");
 }
 
-static bool make_call(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_call **out) {
+static bool make_call(const tc_library_gemm *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_call **out) {
   tc_error_mark before = tc_error_now();
   bool made = tc_gpu_call_create(g, &(tc_gpu_work){TC_GPU_MATMULS, .matmul = v->facts}, a, out) == TC_OK;
   if (!made) tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not make it: %s", tc_last_error()->message);
@@ -36,7 +36,7 @@ static bool make_call(const tc_vendor_product *v, tc_gpu *g, const tc_gpu_algori
 }
 
 // The library's first choice.
-static bool make_first(const tc_vendor_product *v, tc_gpu *g, tc_gpu_call **out) {
+static bool make_first(const tc_library_gemm *v, tc_gpu *g, tc_gpu_call **out) {
   tc_gpu_algorithm a;
   int n = 0;
   tc_error_mark before = tc_error_now();
@@ -47,7 +47,7 @@ static bool make_first(const tc_vendor_product *v, tc_gpu *g, tc_gpu_call **out)
 }
 
 typedef struct contest {
-  const tc_vendor_product *v;
+  const tc_library_gemm *v;
   const tc_fusion_plan *gr;
   const tc_emit_result *e;
 } contest;
@@ -57,27 +57,27 @@ static bool make_in(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
   return make_call(c->v, c->gr->graph->target.gpu, a, out);
 }
 
-static bool measure_in(void *arg, tc_vendor_times *out) {
+static bool measure_in(void *arg, tc_library_gemm_times *out) {
   const contest *c = arg;
-  return tc_vendor_measure(c->v, c->gr, c->e, out);
+  return tc_library_gemm_measure(c->v, c->gr, c->e, out);
 }
 
-static bool measured(const tc_vendor_product *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch, tc_gpu_call **out) {
+static bool measured(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch, tc_gpu_call **out) {
   tc_gpu *g = gr->graph->target.gpu;
   tc_emit_result e;
   tc_arena_reset(scratch);
   if (tc_emit_fusion(&e, gr, gp, NULL, scratch) != TC_OK) return false;  // it is said again, and dealt with, where its kernel is wanted
   contest in = {v, gr, &e};
-  tc_vendor_contest c = {.make = make_in, .measure = measure_in, .arg = &in};
-  c.db = tc_vendor_book(g, gr->graph->node[v->node].dev, TC_GPU_MATMULS, "products");
+  tc_library_contest c = {.make = make_in, .measure = measure_in, .arg = &in};
+  c.db = tc_library_db(g, gr->graph->node[v->node].dev, TC_GPU_MATMULS, "products");
   write_key(v, &e, c.key);
-  bool library = tc_vendor_contest_hold(&c, out);
+  bool library = tc_library_contest_hold(&c, out);
   tc_kir_destroy(&e.kir);
   return library;
 }
 
 // Whether the library adds the bias, too; without, the product is made alone, and the sum by a kernel.
-static bool adds_bias(const tc_vendor_product *v, tc_gpu *g) {
+static bool adds_bias(const tc_library_gemm *v, tc_gpu *g) {
   tc_gpu_algorithm a;
   int n = 0;
   tc_error_mark before = tc_error_now();
@@ -86,21 +86,21 @@ static bool adds_bias(const tc_vendor_product *v, tc_gpu *g) {
   return st != TC_OK || n > 0;
 }
 
-static tc_vendor_way ask(const tc_vendor_product *v, tc_gpu *g) {
+static tc_library_gemm_way ask(const tc_library_gemm *v, tc_gpu *g) {
   const tc_gpu_matmul_facts *f = &v->facts;
-  if (!tc_vendor_may_sum(f->type, f->k)) return TC_VENDOR_NEVER;
-  return tc_vendor_ask(g, TC_GPU_MATMULS, (double)(f->batch * f->m * f->n) * (double)f->k, gain_ns(v, tc_gpu_facts_of(g)));
+  if (!tc_library_gemm_may_sum(f->type, f->k)) return TC_LIBRARY_GEMM_NEVER;
+  return tc_library_gemm_ask(g, TC_GPU_MATMULS, (double)(f->batch * f->m * f->n) * (double)f->k, gain_ns(v, tc_gpu_facts_of(g)));
 }
 
-bool tc_vendor_choose(tc_vendor_product *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch, tc_gpu_call **out) {
+bool tc_library_gemm_choose(tc_library_gemm *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch, tc_gpu_call **out) {
   tc_gpu *g = gr->graph->target.gpu;
-  tc_vendor_way way = ask(v, g);
+  tc_library_gemm_way way = ask(v, g);
   *out = NULL;
-  if (way != TC_VENDOR_NEVER && v->after == TC_AFTER_BIAS && !adds_bias(v, g)) {
+  if (way != TC_LIBRARY_GEMM_NEVER && v->after == TC_AFTER_BIAS && !adds_bias(v, g)) {
     v->after = TC_AFTER_MORE, v->result = v->node, v->facts.epilogue = TC_GPU_NO_EPILOGUE;
     v->moves[2] = v->moves[3] = false;  // the sum's kernel has them
     way = ask(v, g);
   }
-  if (way == TC_VENDOR_NEVER) return false;
-  return way == TC_VENDOR_TIMED ? measured(v, gr, gp, scratch, out) : make_first(v, g, out);
+  if (way == TC_LIBRARY_GEMM_NEVER) return false;
+  return way == TC_LIBRARY_GEMM_TIMED ? measured(v, gr, gp, scratch, out) : make_first(v, g, out);
 }

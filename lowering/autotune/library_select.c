@@ -25,25 +25,25 @@
 
 // ---- whether ----
 
-tc_vendor_way tc_vendor_ask(tc_gpu *g, tc_gpu_library library, double steps, double gain_ns) {
+tc_library_gemm_way tc_library_gemm_ask(tc_gpu *g, tc_gpu_library library, double steps, double gain_ns) {
   static const char *const works[TC_GPU_N_LIBRARIES] = {"products", "convolutions"};
   static _Atomic bool told[TC_GPU_N_LIBRARIES];
   const tc_options *o = tc_options_get();
   bool always = strcmp(o->gpu_libraries, "always") == 0, timed = !always && o->autotune && !o->deterministic;
   // Where records are verified each is run alone, too, where somebody else might be chosen, and the bits must be the same.
-  if (strcmp(o->gpu_libraries, "never") == 0 || o->verify) return TC_VENDOR_NEVER;
-  if (timed ? steps < LEAST_STEPS : !always && !tc_vendor_is_gain(gain_ns)) return TC_VENDOR_NEVER;
+  if (strcmp(o->gpu_libraries, "never") == 0 || o->verify) return TC_LIBRARY_GEMM_NEVER;
+  if (timed ? steps < LEAST_STEPS : !always && !tc_library_gemm_is_gain(gain_ns)) return TC_LIBRARY_GEMM_NEVER;
   bool unmeasured = o->deterministic || (!timed && !always);
   const char *why = unmeasured && tc_gpu_library_is_measured(g, library)
                         ? "their library is asked where it is measured (TC_AUTOTUNE=1 without TC_DETERMINISTIC)"
                         : tc_gpu_library_absent(g, library);
-  if (!why) return timed ? TC_VENDOR_TIMED : TC_VENDOR_FIRST;
+  if (!why) return timed ? TC_LIBRARY_GEMM_TIMED : TC_LIBRARY_GEMM_FIRST;
   if (!told[library]) tc_log_line(TC_LOG_TUNE, "%s on GPUs are generated: %s", works[library], why);
   told[library] = true;
-  return TC_VENDOR_NEVER;
+  return TC_LIBRARY_GEMM_NEVER;
 }
 
-bool tc_vendor_may_sum(tc_type type, int64_t k) {
+bool tc_library_gemm_may_sum(tc_type type, int64_t k) {
   return type != TC_F32 || k <= TC_CHAIN_WHOLE || strcmp(tc_options_get()->gpu_libraries, "always") == 0;
 }
 
@@ -92,7 +92,7 @@ static void write_verdict(const verdict *v, char text[TC_TUNING_VALUE]) {
   for (int i = 0; i < 8; i++) n += (size_t)snprintf(text + n, TC_TUNING_VALUE - n, "%016" PRIx64, v->algorithm.data[i]);
 }
 
-tc_tuning_db tc_vendor_book(tc_gpu *g, tc_device d, tc_gpu_library library, const char *what) {
+tc_tuning_db tc_library_db(tc_gpu *g, tc_device d, tc_gpu_library library, const char *what) {
   tc_tuning_db db = {.valid = is_verdict};
   db.stem = library == TC_GPU_MATMULS ? "gpu-products" : "gpu-convolutions";
   snprintf(db.head, sizeof db.head, "tc %s %s of GPUs %d: %s; %s", tc_version_text(), what, FORMAT, tc_gpu_sentence(d),
@@ -107,10 +107,10 @@ static void tell(const char *key, const verdict *v, const char *how) {
   tc_contest_add(key, v->library ? "library" : "generated", won, v->library ? "generated" : "library", lost);
 }
 
-bool tc_vendor_contest_hold(tc_vendor_contest *c, tc_gpu_call **out) {
+bool tc_library_contest_hold(tc_library_contest *c, tc_gpu_call **out) {
   char value[TC_TUNING_VALUE];
   verdict found;
-  tc_vendor_times t;
+  tc_library_gemm_times t;
   bool known = tc_tuning_db_find(&c->db, c->key, value) && read_verdict(value, &found);
   if (known && (!found.library || c->make(c->arg, &found.algorithm, out))) {
     tell(c->key, &found, "a former measurement");
@@ -141,7 +141,7 @@ static void write_pattern(tc_type type, char *out) {
   }
 }
 
-tc_status tc_vendor_fill(tc_gpu *g, tc_type type, void *to, size_t bytes) {
+tc_status tc_library_gemm_fill(tc_gpu *g, tc_type type, void *to, size_t bytes) {
   char *at = to;
   size_t there = TC_MIN(bytes, PATTERN_BYTES);
   char *pattern = tc_malloc(PATTERN_BYTES);
@@ -153,7 +153,7 @@ tc_status tc_vendor_fill(tc_gpu *g, tc_type type, void *to, size_t bytes) {
   return st;
 }
 
-uint64_t tc_vendor_time(tc_gpu *g, tc_status (*run)(void *arg), void *arg) {
+uint64_t tc_library_gemm_time(tc_gpu *g, tc_status (*run)(void *arg), void *arg) {
   uint64_t best = 0;
   int n = 1, slices = 0;
   for (int i = 0; i < 2; i++)
@@ -175,7 +175,7 @@ uint64_t tc_vendor_time(tc_gpu *g, tc_status (*run)(void *arg), void *arg) {
 }
 
 // An algorithm that adds with atomics does not.
-bool tc_vendor_repeats(tc_gpu *g, tc_status (*run)(void *arg), void *arg, const void *result, size_t bytes) {
+bool tc_library_gemm_repeats(tc_gpu *g, tc_status (*run)(void *arg), void *arg, const void *result, size_t bytes) {
   size_t n = TC_MIN(bytes, REPEATED_BYTES);
   char *first = tc_malloc(2 * n);
   bool same = first && run(arg) == TC_OK && tc_gpu_read(g, first, result, n) == TC_OK;
@@ -186,7 +186,7 @@ bool tc_vendor_repeats(tc_gpu *g, tc_status (*run)(void *arg), void *arg, const 
   return same;
 }
 
-uint64_t tc_vendor_time_copy(tc_gpu *g, const void *from, size_t bytes) {
+uint64_t tc_library_gemm_time_copy(tc_gpu *g, const void *from, size_t bytes) {
   uint64_t best = 0;
   void *to;
   if (tc_gpu_alloc(g, bytes, &to) != TC_OK) return 0;

@@ -40,7 +40,7 @@ static const roof *roof_of(const tc_gpu_facts *g) {
   return r;
 }
 
-double tc_vendor_gain_ns(const tc_gpu_facts *g, tc_type type, double work, double bytes) {
+double tc_library_gemm_gain_ns(const tc_gpu_facts *g, tc_type type, double work, double bytes) {
   const roof *r = roof_of(g);
   double n = g->processors;
   bool single = type == TC_F32;
@@ -49,6 +49,6 @@ double tc_vendor_gain_ns(const tc_gpu_facts *g, tc_type type, double work, doubl
   return saved - bytes / (r->bytes * n);
 }
 
-bool tc_vendor_is_gain(double ns) {
+bool tc_library_gemm_is_gain(double ns) {
   return ns >= LEAST_GAIN_NS;
 }

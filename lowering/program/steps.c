@@ -187,9 +187,9 @@ static bool add_conv(tc_builder *b, uint32_t n) {
 }
 
 // What a library makes of the fusion. Takes the product.
-static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *matmul) {
+static bool add_product(tc_builder *b, const tc_library_gemm *v, tc_gpu_call *matmul) {
   tc_program *p = b->p;
-  const tc_vendor_operand *in[] = {&v->left, &v->right, &v->bias};
+  const tc_library_gemm_operand *in[] = {&v->left, &v->right, &v->bias};
   int n_in = v->after == TC_AFTER_BIAS ? 3 : 2;
   const tc_gpu_matmul_facts *f = &v->facts;
   b->stage = 0;
@@ -214,15 +214,15 @@ static bool add_product(tc_builder *b, const tc_vendor_product *v, tc_gpu_call *
 // A product that a library makes with what follows it, if that is nothing or its own; one that it makes better alone is told apart, so that fusions are made again.
 // *taken: there is nothing left to do, or there was a failure.
 static bool try_library(tc_builder *b, const tc_fusion *gp, bool *taken) {
-  tc_vendor_product v;
+  tc_library_gemm v;
   tc_gpu_call *matmul;
   *taken = false;
-  if (!tc_target_is_gpu(&b->p->graph.target) || gp->kind != TC_FUSION_MATMUL || !tc_vendor_find(&b->gr, gp, &v)) return true;
+  if (!tc_target_is_gpu(&b->p->graph.target) || gp->kind != TC_FUSION_MATMUL || !tc_library_gemm_find(&b->gr, gp, &v)) return true;
   if (v.after == TC_AFTER_NOTHING && b->alone[v.node]) {
     tc_gpu_call_retain(b->alone[v.node]);
     return *taken = true, add_product(b, &v, b->alone[v.node]);
   }
-  if (b->alone[v.node] || !tc_vendor_choose(&v, &b->gr, gp, &b->expansion, &matmul)) return true;
+  if (b->alone[v.node] || !tc_library_gemm_choose(&v, &b->gr, gp, &b->expansion, &matmul)) return true;
   if (v.after != TC_AFTER_MORE) return *taken = true, add_product(b, &v, matmul);
   b->alone[v.node] = matmul, b->forced[v.node] = TC_FORCE_ALONE;
   *taken = b->apart = true;

@@ -294,7 +294,7 @@ static bool by_rule_of(tc_type type, tc_op op, int64_t size, int64_t channels, b
   if (followed) node[3].op = TC_OP_RELU, node[3].in = &after, node[3].n_in = 1;
   if (moves) node[0].leaf = 0, node[2].out = 0;
   EXPECT_OK(tc_target_of(tc_device_default(), &g.target));
-  tc_gpu_call *call = tc_vendor_conv_choose(&g, 2);
+  tc_gpu_call *call = tc_library_conv_choose(&g, 2);
   tc_gpu_call_release(call);
   return call != NULL;
 }
