@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/contests.h"
+#include "runtime/autotune_log.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
@@ -248,7 +248,7 @@ void tc_profile_print(FILE *out) {
   fprintf(out, "  graphs of <=10 30 100 300 1k 3k 10k more nodes\n");
   for (int i = 0; i < self.n_sites; i++) print_row(&self.site[i], out);
   print_plans(out);
-  tc_contests_print(out);
+  tc_autotune_log_print(out);
   if (self.n_kernels) print_kernels(out);
   pthread_mutex_unlock(&self.lock);
 }

@@ -153,10 +153,10 @@ static tc_gpu_call *make_first(tc_library_conv *v, tc_gpu *g) {
 
 static tc_gpu_call *measured(tc_library_conv *v, tc_gpu *g) {
   tc_gpu_call *call = NULL;
-  tc_library_contest c = {.make = make_call, .measure = measure_both, .arg = v};
+  tc_library_selection c = {.make = make_call, .measure = measure_both, .arg = v};
   c.db = tc_library_db(g, v->graph->node[v->node].dev, TC_GPU_CONVOLUTIONS, "convolutions");
   write_key(v, c.key);
-  return tc_library_contest_hold(&c, &call) ? call : NULL;
+  return tc_library_select_run(&c, &call) ? call : NULL;
 }
 
 tc_gpu_call *tc_library_conv_choose(const tc_graph *g, uint32_t n) {

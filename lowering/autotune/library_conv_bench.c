@@ -25,33 +25,33 @@ bool tc_library_conv_said(tc_gpu_call **out) {
   return said.is_said;
 }
 
-typedef struct trial {
+typedef struct candidate {
   const tc_library_conv *v;
   tc_gpu *g;
   tc_plan *plan;
   void *leaf[2], *out;
-} trial;
+} candidate;
 
-static tc_status run_trial(void *arg) {
-  trial *t = arg;
+static tc_status run_candidate(void *arg) {
+  candidate *t = arg;
   return tc_plan_launch_alone(t->plan, t->leaf, &t->out);
 }
 
 // By this call, or generated. 0: it failed, or a call does not repeat its results.
-static uint64_t time_by(trial *t, tc_gpu_call *call) {
+static uint64_t time_by(candidate *t, tc_gpu_call *call) {
   const tc_graph *g = t->v->graph;
   said.is_said = true, said.call = call;
   tc_status st = tc_plan_of_record(g->plan, t->v->node, g->node[t->v->node].dev, &t->plan);
   said.is_said = false;
   if (st != TC_OK) return 0;
   const tc_gnode *x = &g->node[t->v->node];
-  bool repeats = !call || tc_library_gemm_repeats(t->g, run_trial, t, t->out, (size_t)x->shape->count * tc_type_bytes(x->type));
-  uint64_t ns = repeats ? tc_library_gemm_time(t->g, run_trial, t) : 0;
+  bool repeats = !call || tc_library_gemm_repeats(t->g, run_candidate, t, t->out, (size_t)x->shape->count * tc_type_bytes(x->type));
+  uint64_t ns = repeats ? tc_library_gemm_time(t->g, run_candidate, t) : 0;
   tc_plan_release(t->plan);
   return ns;
 }
 
-static uint64_t time_algorithm(trial *t, const tc_gpu_algorithm *a) {
+static uint64_t time_algorithm(candidate *t, const tc_gpu_algorithm *a) {
   tc_gpu_call *call;
   if (tc_gpu_call_create(t->g, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = t->v->facts}, a, &call) != TC_OK) return 0;
   uint64_t ns = time_by(t, call);
@@ -59,14 +59,14 @@ static uint64_t time_algorithm(trial *t, const tc_gpu_algorithm *a) {
   return ns;
 }
 
-static bool take_memory(trial *t, const tc_gnode *x, void **out) {
+static bool take_memory(candidate *t, const tc_gnode *x, void **out) {
   size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
   return bytes <= MOST_BYTES && tc_gpu_alloc(t->g, bytes, out) == TC_OK && tc_library_gemm_fill(t->g, x->type, *out, bytes) == TC_OK;
 }
 
 // Of what the library needs beside it: a kernel that reads what it made and writes what follows; copies, in a graph that is replayed, of what moves. False: without
 // memory.
-static bool time_beside(trial *t, size_t result_bytes, uint64_t *ns) {
+static bool time_beside(candidate *t, size_t result_bytes, uint64_t *ns) {
   const tc_gpu_work work = {TC_GPU_CONVOLUTIONS, .conv = t->v->facts};
   const void *at[] = {t->leaf[0], t->leaf[1], t->out};
   uint64_t took = 1;
@@ -76,7 +76,7 @@ static bool time_beside(trial *t, size_t result_bytes, uint64_t *ns) {
   return took > 0;
 }
 
-static bool measure_both(trial *t, tc_library_gemm_times *out) {
+static bool measure_both(candidate *t, tc_library_gemm_times *out) {
   const tc_graph *g = t->v->graph;
   const tc_gnode *x = &g->node[t->v->node];
   tc_gpu_algorithm a[MOST_ALGORITHMS];
@@ -99,7 +99,7 @@ static bool measure_both(trial *t, tc_library_gemm_times *out) {
 
 bool tc_library_conv_measure(const tc_library_conv *v, tc_library_gemm_times *out) {
   tc_error_mark before = tc_error_now();
-  trial t = {.v = v, .g = v->graph->target.gpu};
+  candidate t = {.v = v, .g = v->graph->target.gpu};
   bool measured = measure_both(&t, out);
   if (!measured)
     tc_log_line(TC_LOG_TUNE, "a convolution of %lld channels is generated, for it could not be timed: %s", (long long)v->facts.in,

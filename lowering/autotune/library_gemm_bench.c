@@ -12,17 +12,17 @@
 #define MOST_ALGORITHMS 8
 #define MOST_BYTES ((size_t)1 << 32)  // of one operand
 
-typedef struct trial {
+typedef struct candidate {
   tc_gpu *g;
   const tc_fusion_plan *gr;
   uint32_t node[TC_MAX_BUFS + 4], n;
   void *at[TC_MAX_BUFS + 4];
-} trial;
+} candidate;
 
 // ---- operands ----
 
 // The memory that stands for the node, taken at its first use; NULL without.
-static char *operand(trial *t, uint32_t node) {
+static char *operand(candidate *t, uint32_t node) {
   const tc_gnode *x = &t->gr->graph->node[node];
   size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
   uint32_t i = 0;
@@ -59,7 +59,7 @@ static uint64_t time_launch(tc_gpu *g, const tc_gpu_launch *launch, const uint64
   return ns;
 }
 
-static uint64_t time_generated(trial *t, const tc_emit_result *e) {
+static uint64_t time_generated(candidate *t, const tc_emit_result *e) {
   tc_kernel *kernel = NULL;
   uint32_t compiled = 0, n = 0;
   uint64_t words[TC_MAX_BUFS + TC_MAX_NUMS + TC_GPU_WORDS + TC_GPU_TENSOR_MAP_ALIGNED + TC_KIR_MAPS * TC_GPU_TENSOR_MAP_WORDS] = {0}, ns = 0;
@@ -84,7 +84,7 @@ static uint64_t time_generated(trial *t, const tc_emit_result *e) {
 }
 
 // 0: it failed, or does not repeat its results.
-static uint64_t time_algorithm(trial *t, const tc_library_gemm *v, const tc_gpu_algorithm *a) {
+static uint64_t time_algorithm(candidate *t, const tc_library_gemm *v, const tc_gpu_algorithm *a) {
   tc_gpu_call *p;
   size_t bytes = tc_type_bytes(v->facts.type);
   void *workspace = NULL;
@@ -111,7 +111,7 @@ static uint64_t time_algorithm(trial *t, const tc_library_gemm *v, const tc_gpu_
 }
 
 // Adds what it takes to read so many bytes of the node's memory and to write as many. False: without memory.
-static bool add_copy(trial *t, uint32_t node, size_t bytes, uint64_t *ns) {
+static bool add_copy(candidate *t, uint32_t node, size_t bytes, uint64_t *ns) {
   char *from = operand(t, node);
   uint64_t took = from ? tc_library_gemm_time_copy(t->g, from, bytes) : 0;
   *ns += took;
@@ -119,7 +119,7 @@ static bool add_copy(trial *t, uint32_t node, size_t bytes, uint64_t *ns) {
 }
 
 // Of what the library needs beside it: a kernel that reads the product and writes what is made of it; copies, in a graph that is replayed, of what moves.
-static bool time_beside(trial *t, const tc_library_gemm *v, uint64_t *ns) {
+static bool time_beside(candidate *t, const tc_library_gemm *v, uint64_t *ns) {
   const tc_gpu_work work = {TC_GPU_MATMULS, .matmul = v->facts};
   const uint32_t node[] = {v->left.node, v->right.node, v->result, v->bias.node};
   bool timed = v->after != TC_AFTER_MORE || add_copy(t, v->result, tc_gpu_work_bytes(&work, 2), ns);
@@ -128,7 +128,7 @@ static bool time_beside(trial *t, const tc_library_gemm *v, uint64_t *ns) {
   return timed;
 }
 
-static bool measure_both(trial *t, const tc_library_gemm *v, const tc_emit_result *e, tc_library_gemm_times *out) {
+static bool measure_both(candidate *t, const tc_library_gemm *v, const tc_emit_result *e, tc_library_gemm_times *out) {
   tc_gpu_algorithm a[MOST_ALGORITHMS];
   int n = 0;
   uint64_t beside = 0;
@@ -147,7 +147,7 @@ static bool measure_both(trial *t, const tc_library_gemm *v, const tc_emit_resul
 
 bool tc_library_gemm_measure(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_emit_result *e, tc_library_gemm_times *out) {
   tc_error_mark before = tc_error_now();
-  trial *t = tc_calloc(1, sizeof *t);
+  candidate *t = tc_calloc(1, sizeof *t);
   if (!t) return false;
   t->g = gr->graph->target.gpu, t->gr = gr;
   bool measured = measure_both(t, v, e, out);

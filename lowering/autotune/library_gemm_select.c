@@ -68,10 +68,10 @@ static bool measured(const tc_library_gemm *v, const tc_fusion_plan *gr, const t
   tc_arena_reset(scratch);
   if (tc_emit_fusion(&e, gr, gp, NULL, scratch) != TC_OK) return false;  // it is said again, and dealt with, where its kernel is wanted
   contest in = {v, gr, &e};
-  tc_library_contest c = {.make = make_in, .measure = measure_in, .arg = &in};
+  tc_library_selection c = {.make = make_in, .measure = measure_in, .arg = &in};
   c.db = tc_library_db(g, gr->graph->node[v->node].dev, TC_GPU_MATMULS, "products");
   write_key(v, &e, c.key);
-  bool library = tc_library_contest_hold(&c, out);
+  bool library = tc_library_select_run(&c, out);
   tc_kir_destroy(&e.kir);
   return library;
 }

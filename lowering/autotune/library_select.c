@@ -9,7 +9,7 @@
 #include "lowering/tiling/summation.h"
 #include "lowering/autotune/roofline.h"
 #include "runtime/arena.h"
-#include "runtime/contests.h"
+#include "runtime/autotune_log.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 
@@ -104,10 +104,10 @@ static void tell(const char *key, const verdict *v, const char *how) {
   uint64_t won = v->library ? v->library_ns : v->generated_ns, lost = v->library ? v->generated_ns : v->library_ns;
   tc_log_line(TC_LOG_TUNE, "%s: %s by %s, %.4g us, and %.4g", key, v->library ? "the library's" : "generated", how, (double)won * 1e-3,
               (double)lost * 1e-3);
-  tc_contest_add(key, v->library ? "library" : "generated", won, v->library ? "generated" : "library", lost);
+  tc_autotune_log_add(key, v->library ? "library" : "generated", won, v->library ? "generated" : "library", lost);
 }
 
-bool tc_library_contest_hold(tc_library_contest *c, tc_gpu_call **out) {
+bool tc_library_select_run(tc_library_selection *c, tc_gpu_call **out) {
   char value[TC_TUNING_VALUE];
   verdict found;
   tc_library_gemm_times t;

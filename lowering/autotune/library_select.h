@@ -14,18 +14,18 @@ typedef struct tc_library_gemm_times {
   int n_timed;
 } tc_library_gemm_times;
 
-typedef struct tc_library_contest {
+typedef struct tc_library_selection {
   tc_tuning_db db;
   char key[TC_TUNING_KEY];
   bool (*make)(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out);  // false: the library does not
   bool (*measure)(void *arg, tc_library_gemm_times *out);  // false: there was no memory, or nothing that could be timed
   void *arg;
-} tc_library_contest;
+} tc_library_selection;
 
 // A book of these. what: what its file is called, and what it is about. The device's sentence has its architecture, driver and compiler.
 tc_tuning_db tc_library_db(tc_gpu *g, tc_device d, tc_gpu_library library, const char *what);
 // Whether the library won; then *out is a new reference.
-bool tc_library_contest_hold(tc_library_contest *c, tc_gpu_call **out);
+bool tc_library_select_run(tc_library_selection *c, tc_gpu_call **out);
 
 // Whether a library is asked for work of so many multiply-adds, by which a rule expects so much gain: never, for its first choice, or for those that are timed.
 typedef enum tc_library_gemm_way { TC_LIBRARY_GEMM_NEVER, TC_LIBRARY_GEMM_FIRST, TC_LIBRARY_GEMM_TIMED } tc_library_gemm_way;

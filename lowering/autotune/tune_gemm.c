@@ -15,20 +15,20 @@
 #define LEAST_STEPS 1e6  // multiply-adds of a product worth tuning: 10 us
 #define MOST_BYTES ((size_t)1 << 31)  // of operands
 #define MOST_TRIALS 96
-#define MOST_HEATS 4
+#define MOST_QUALIFYING 4
 #define MOST_ROUNDS 40
 #define SLOW 1.12  // times the fastest of a round, and a cut drops out
 #define SLOW_AT_FIRST 1.5
 #define LONG_NS 20000000u  // a run by which alone a cut may drop out
-#define HEAT_NS 150000000u  // of a heat, if there are LEAST_ROUNDS at least
+#define QUALIFYING_NS 150000000u  // of a heat, if there are LEAST_ROUNDS at least
 #define LEAST_ROUNDS 3
 #define MOST_NS 10000000000u  // of a product: then what is best so far
 #define GAIN 0.98  // of the time, at most, for which the cut is changed
-#define DUEL_NS 400000000u
-#define LEAST_DUEL 3
-#define MOST_DUEL 100
+#define FINAL_NS 400000000u
+#define LEAST_FINAL 3
+#define MOST_FINAL 100
 
-typedef struct trial {
+typedef struct candidate {
   tc_gemm_tiling tiling;
   tc_kernel *kernel;
   int64_t extent, grain;
@@ -36,7 +36,7 @@ typedef struct trial {
   uint32_t n_buf;
   uint64_t ns;  // the shortest run of the present heat
   bool runs;  // in it
-} trial;
+} candidate;
 
 typedef struct tuning {
   const tc_matmul_facts *f;
@@ -46,8 +46,8 @@ typedef struct tuning {
   uint32_t node[TC_MAX_BUFS], n_operand;
   tc_buffer *operand[TC_MAX_BUFS];
   uint64_t num[TC_MAX_NUMS], start_ns;
-  trial trial[MOST_TRIALS];
-  int n_trial;
+  candidate candidate[MOST_TRIALS];
+  int n_candidate;
 } tuning;
 
 void tc_tune_key(const tc_matmul_facts *f, char *out, size_t bytes) {
@@ -63,12 +63,12 @@ void tc_tune_key(const tc_matmul_facts *f, char *out, size_t bytes) {
 
 typedef struct race_run {
   const tuning *t;
-  const trial *x;
+  const candidate *x;
 } race_run;
 
 static void trial_task(void *arg, int wave, int64_t index, tc_worker *w) {
   const race_run *r = arg;
-  const trial *x = r->x;
+  const candidate *x = r->x;
   void *buf[TC_MAX_BUFS];
   (void)wave;
   for (uint32_t i = 0; i < x->n_buf; i++) buf[i] = r->t->operand[x->operand[i]]->ptr;
@@ -77,7 +77,7 @@ static void trial_task(void *arg, int wave, int64_t index, tc_worker *w) {
   fn(x->kernel->ctx, buf, r->t->num, index * x->grain, TC_MIN((index + 1) * x->grain, x->extent), w);
 }
 
-static uint64_t time_run(const tuning *t, const trial *x) {
+static uint64_t time_run(const tuning *t, const candidate *x) {
   race_run r = {t, x};
   int64_t n_tasks = tc_ceil_div(x->extent, x->grain);
   tc_job job = {.task = trial_task, .arg = &r, .n_stages = 1, .n_tasks = &n_tasks, .scratch_bytes = x->kernel->scratch_bytes, .spread = true};
@@ -90,8 +90,8 @@ static uint64_t time_run(const tuning *t, const trial *x) {
 static int run_round(tuning *t, int round) {
   uint64_t least = UINT64_MAX;
   int n = 0;
-  for (int i = 0; i < t->n_trial; i++) {
-    trial *x = &t->trial[i];
+  for (int i = 0; i < t->n_candidate; i++) {
+    candidate *x = &t->candidate[i];
     if (!x->runs) continue;
     uint64_t ns = time_run(t, x);
     if (round == 0 && ns < LONG_NS) ns = time_run(t, x);  // the first met cold code and memory
@@ -99,28 +99,28 @@ static int run_round(tuning *t, int round) {
     least = TC_MIN(least, x->ns);
   }
   double slow = round == 0 && least < LONG_NS ? SLOW_AT_FIRST : SLOW;
-  for (int i = 0; i < t->n_trial; i++) {
-    t->trial[i].runs = t->trial[i].runs && (double)t->trial[i].ns <= slow * (double)least;
-    n += t->trial[i].runs;
+  for (int i = 0; i < t->n_candidate; i++) {
+    t->candidate[i].runs = t->candidate[i].runs && (double)t->candidate[i].ns <= slow * (double)least;
+    n += t->candidate[i].runs;
   }
   return n;
 }
 
 // Runs those marked against each other; the fastest.
-static int run_heat(tuning *t) {
+static int run_qualifying(tuning *t) {
   uint64_t start = tc_now_ns();
-  for (int i = 0; i < t->n_trial; i++) t->trial[i].ns = UINT64_MAX;
+  for (int i = 0; i < t->n_candidate; i++) t->candidate[i].ns = UINT64_MAX;
   for (int round = 0; round < MOST_ROUNDS; round++) {
     uint64_t now = (run_round(t, round), tc_now_ns());
-    if (now - t->start_ns > MOST_NS || (round + 1 >= LEAST_ROUNDS && now - start > HEAT_NS)) break;
+    if (now - t->start_ns > MOST_NS || (round + 1 >= LEAST_ROUNDS && now - start > QUALIFYING_NS)) break;
   }
   int best = 0;
-  for (int i = 1; i < t->n_trial; i++)
-    if (t->trial[i].ns < t->trial[best].ns) best = i;
+  for (int i = 1; i < t->n_candidate; i++)
+    if (t->candidate[i].ns < t->candidate[best].ns) best = i;
   return best;
 }
 
-// ---- trials ----
+// ---- candidates ----
 
 // The operand that holds the node, taken at its first use; false without memory. Zeros, so that no index and no divisor is out of range.
 static bool find_operand(tuning *t, uint32_t node, uint8_t *which) {
@@ -137,14 +137,14 @@ static bool find_operand(tuning *t, uint32_t node, uint8_t *which) {
 }
 
 // A kernel with this cut takes part in the next heat; false without memory, or if it could not be made.
-static bool add_trial(tuning *t, const tc_gemm_tiling *tiling) {
-  trial *x = &t->trial[t->n_trial];
+static bool add_candidate(tuning *t, const tc_gemm_tiling *tiling) {
+  candidate *x = &t->candidate[t->n_candidate];
   tc_emit_result e;
   uint32_t compiled = 0;
-  for (int i = 0; i < t->n_trial; i++)
-    if (memcmp(&t->trial[i].tiling, tiling, sizeof *tiling) == 0) return true;
-  if (t->n_trial == MOST_TRIALS) return true;
-  *x = (trial){.tiling = *tiling, .runs = true};
+  for (int i = 0; i < t->n_candidate; i++)
+    if (memcmp(&t->candidate[i].tiling, tiling, sizeof *tiling) == 0) return true;
+  if (t->n_candidate == MOST_TRIALS) return true;
+  *x = (candidate){.tiling = *tiling, .runs = true};
   tc_arena_reset(t->arena);
   if (tc_emit_fusion(&e, t->gr, t->group, tiling, t->arena) != TC_OK) return false;
   bool made = tc_kernel_get(&e.kir, e.stem, NULL, &x->kernel, &compiled) == TC_OK;
@@ -153,18 +153,18 @@ static bool add_trial(tuning *t, const tc_gemm_tiling *tiling) {
   if (!made) return tc_kernel_release(x->kernel), false;
   x->n_buf = e.n_buf, x->extent = e.extent, x->grain = tc_team_grain(e.work, e.work, e.extent);
   for (uint32_t i = 0; i < e.n_num; i++) t->num[i] = e.num[i].is_arg ? 0 : e.num[i].value;
-  t->n_trial++;
+  t->n_candidate++;
   return true;
 }
 
 // Whether x is the faster one in seven of ten pairs of runs, and by GAIN in half of them. The shortest of many runs is too often a matter of luck: on a
 // shared machine of two cores, whose runs differ by 5 %, products that the model cuts well were given slower cuts by it.
-static bool wins(const tuning *t, trial *x, trial *model) {
+static bool wins(const tuning *t, candidate *x, candidate *model) {
   uint64_t start = tc_now_ns();
   int n = 0, n_won = 0, n_clear = 0;
   x->ns = model->ns = UINT64_MAX;
-  while (n < LEAST_DUEL || (n < MOST_DUEL && tc_now_ns() - start < DUEL_NS)) {
-    trial *first = n % 2 ? model : x, *second = n % 2 ? x : model;
+  while (n < LEAST_FINAL || (n < MOST_FINAL && tc_now_ns() - start < FINAL_NS)) {
+    candidate *first = n % 2 ? model : x, *second = n % 2 ? x : model;
     uint64_t a = time_run(t, first), b = time_run(t, second), ns = n % 2 ? b : a, of_model = n % 2 ? a : b;
     x->ns = TC_MIN(x->ns, ns), model->ns = TC_MIN(model->ns, of_model);
     n_won += ns < of_model, n_clear += (double)ns <= GAIN * (double)of_model, n++;
@@ -175,45 +175,45 @@ static bool wins(const tuning *t, trial *x, trial *model) {
 // The best cut's number. Trial 0 is the model's.
 static int climb(tuning *t) {
   int best = 0;
-  for (int heat = 0; heat < MOST_HEATS; heat++) {
+  for (int heat = 0; heat < MOST_QUALIFYING; heat++) {
     tc_gemm_tiling near[TC_MOST_NEIGHBOURS];
-    int n = t->n_trial, n_near = tc_tiling_neighbours(t->f, &t->trial[best].tiling, near);
-    for (int i = 0; i < n_near; i++) (void)add_trial(t, &near[i]);
-    if (t->n_trial == n) break;
-    for (int i = 0; i < n; i++) t->trial[i].runs = i == best;
-    int next = run_heat(t);
-    if (next == best || (double)t->trial[next].ns > GAIN * (double)t->trial[best].ns || tc_now_ns() - t->start_ns > MOST_NS) break;
+    int n = t->n_candidate, n_near = tc_tiling_neighbours(t->f, &t->candidate[best].tiling, near);
+    for (int i = 0; i < n_near; i++) (void)add_candidate(t, &near[i]);
+    if (t->n_candidate == n) break;
+    for (int i = 0; i < n; i++) t->candidate[i].runs = i == best;
+    int next = run_qualifying(t);
+    if (next == best || (double)t->candidate[next].ns > GAIN * (double)t->candidate[best].ns || tc_now_ns() - t->start_ns > MOST_NS) break;
     best = next;
   }
-  return best > 0 && wins(t, &t->trial[best], &t->trial[0]) ? best : 0;
+  return best > 0 && wins(t, &t->candidate[best], &t->candidate[0]) ? best : 0;
 }
 
 static void log_entry(const tuning *t, const char *key, int best) {
-  const trial *x = &t->trial[best], *model = &t->trial[0];
+  const candidate *x = &t->candidate[best], *model = &t->candidate[0];
   const int64_t *c = x->tiling.of;
   char gain[64] = "the model's cut";
   if (best) snprintf(gain, sizeof gain, "%.3g us, the model's %.3g", (double)x->ns * 1e-3, (double)model->ns * 1e-3);
   tc_log_line(TC_LOG_TUNE,
               "%s: %d cuts timed in %.2f s, %s; %" PRId64 " lanes, %" PRId64 " rows, %s%s%s%s%s%schunks of %" PRId64 ", units of %" PRId64
               " panels and %" PRId64 " tiles; %s",
-              key, t->n_trial, (double)(tc_now_ns() - t->start_ns) * 1e-9, gain, c[TC_TILING_LANES], c[TC_TILING_ROWS],
+              key, t->n_candidate, (double)(tc_now_ns() - t->start_ns) * 1e-9, gain, c[TC_TILING_LANES], c[TC_TILING_ROWS],
               c[TC_TILING_TRANSPOSE] ? "transposed, " : "", c[TC_TILING_PACK] ? "packed, " : "", c[TC_TILING_PACK_A] ? "left packed, " : "",
               c[TC_TILING_WIDEN_A] ? "left widened, " : "", c[TC_TILING_STREAMED] ? "read once, " : "", c[TC_TILING_BY_PANEL] ? "by panels, " : "",
               c[TC_TILING_CHUNK], c[TC_TILING_UNIT_PANELS], c[TC_TILING_UNIT_TILES], x->kernel->name);
 }
 
 // Times cuts; false: there was no memory, or no compiler.
-static bool measure_trials(tuning *t, const char *key, tc_gemm_tiling *tiling) {
+static bool measure_candidates(tuning *t, const char *key, tc_gemm_tiling *tiling) {
   tc_error_mark before = tc_error_now();
-  bool made = add_trial(t, tiling) && tc_kernel_tier(t->trial[0].kernel) == TC_COMPILED;
+  bool made = add_candidate(t, tiling) && tc_kernel_tier(t->candidate[0].kernel) == TC_COMPILED;
   if (made) {
     int best = climb(t);
-    *tiling = t->trial[best].tiling;
+    *tiling = t->candidate[best].tiling;
     if (tc_log_on(TC_LOG_TUNE)) log_entry(t, key, best);
-    tc_tuning_cache_put(key, tiling, t->n_trial);
+    tc_tuning_cache_put(key, tiling, t->n_candidate);
   }
   (void)tc_error_tell(before);
-  for (int i = 0; i < t->n_trial; i++) tc_kernel_release(t->trial[i].kernel);
+  for (int i = 0; i < t->n_candidate; i++) tc_kernel_release(t->candidate[i].kernel);
   for (uint32_t i = 0; i < t->n_operand; i++) tc_buffer_release(t->operand[i]);
   return made;
 }
@@ -234,7 +234,7 @@ bool tc_tune(const tc_matmul_facts *f, const tc_fusion_plan *gr, const tc_fusion
     tuning *t = small ? NULL : tc_calloc(1, sizeof *t);
     *tiling = model;
     if (t) *t = (tuning){.f = f, .gr = gr, .group = group, .arena = arena, .start_ns = tc_now_ns()};
-    found = t && measure_trials(t, key, tiling);
+    found = t && measure_candidates(t, key, tiling);
     tc_free(t);
     if (!found) tc_log_line(TC_LOG_TUNE, "%s: as the model has it, %s", key, small ? "too small to be timed" : "for want of memory or a compiler");
   }

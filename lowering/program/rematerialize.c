@@ -47,7 +47,7 @@ typedef struct work {
   uint32_t *became;  // per block: in a trial, which one is read from there on
   bool *used;
   size_t *held;  // per item
-  schedule now, best, trial;
+  schedule now, best, candidate;
   item chain[MOST_CHAIN];
   uint32_t n_chain, before;  // the item that the chain goes before
   bool drawn[MOST_CHAIN];  // it was to run later
@@ -265,8 +265,8 @@ static void drop_unread(work *w, schedule *t) {
 }
 
 // The schedule in which the victim is made again before item `before`; false: it cannot be.
-static bool make_trial(work *w, int depth) {
-  schedule *t = &w->trial;
+static bool make_candidate(work *w, int depth) {
+  schedule *t = &w->candidate;
   t->n = w->n_chain = 0, w->extends = false;
   for (uint32_t b = 0; b < w->p->n_allocation; b++) w->became[b] = NONE;
   const item *from = &w->now.item[w->writer[w->victim]];
@@ -300,13 +300,13 @@ static uint32_t next_reader(const work *w, uint32_t b) {
 
 static void keep_best(work *w) {
   schedule had = w->best;
-  w->best = w->trial, w->trial = had;
+  w->best = w->candidate, w->candidate = had;
 }
 
 // Bytes less than now where most is held, in the trial, which was weighed last.
 static double bytes_less(const work *w) {
-  for (uint32_t i = 0; i < w->trial.n; i++)
-    if (w->trial.item[i].binding == w->now.item[w->now.at].binding) return (double)w->now.peak - (double)w->held[i];
+  for (uint32_t i = 0; i < w->candidate.n; i++)
+    if (w->candidate.item[i].binding == w->now.item[w->now.at].binding) return (double)w->now.peak - (double)w->held[i];
   return 0;
 }
 
@@ -323,10 +323,10 @@ static bool improve_schedule(work *w) {
     for (size_t d = 0; d < sizeof depths / sizeof depths[0] && w->before != NONE && w->extends; d++) {
       p->n_allocation = keep_allocation, p->n_binding = keep_binding;
       if (w->failed) return false;
-      if (!make_trial(w, depths[d])) continue;
-      weigh_schedule(w, &w->trial);
-      bool better = w->trial.peak < w->now.peak || (w->trial.peak == w->now.peak && w->trial.n_at < w->now.n_at);
-      double price = TC_MAX_OF(w->trial.cost - w->now.cost, 1) / TC_MAX_OF(bytes_less(w), 1);
+      if (!make_candidate(w, depths[d])) continue;
+      weigh_schedule(w, &w->candidate);
+      bool better = w->candidate.peak < w->now.peak || (w->candidate.peak == w->now.peak && w->candidate.n_at < w->now.n_at);
+      double price = TC_MAX_OF(w->candidate.cost - w->now.cost, 1) / TC_MAX_OF(bytes_less(w), 1);
       if (better && (w->best.n == 0 || price < least)) least = price, keep_best(w), keep_allocation = p->n_allocation, keep_binding = p->n_binding;
       weigh_schedule(w, &w->now);
     }
@@ -354,11 +354,11 @@ static bool init_work(work *w) {
   w->cap_item = most, w->cap_side = p->n_allocation + 64, w->n_step = n;
   if (!TC_GROW(p->step, p->cap_step, most)) return false;
   w->step = tc_malloc((n + 1) * sizeof *w->step), w->n_runs = tc_calloc(n + 1, sizeof *w->n_runs);
-  w->now.item = tc_malloc(most * sizeof(item)), w->best.item = tc_malloc(most * sizeof(item)), w->trial.item = tc_malloc(most * sizeof(item));
+  w->now.item = tc_malloc(most * sizeof(item)), w->best.item = tc_malloc(most * sizeof(item)), w->candidate.item = tc_malloc(most * sizeof(item));
   w->held = tc_malloc((most + 2) * sizeof *w->held);
   w->content = tc_malloc(w->cap_side * sizeof *w->content), w->writer = tc_malloc(w->cap_side * sizeof *w->writer);
   w->became = tc_malloc(w->cap_side * sizeof *w->became), w->used = tc_malloc(w->cap_side * sizeof *w->used);
-  bool lists = w->step && w->n_runs && w->now.item && w->best.item && w->trial.item && w->held;
+  bool lists = w->step && w->n_runs && w->now.item && w->best.item && w->candidate.item && w->held;
   if (!lists || !w->content || !w->writer || !w->became || !w->used) return false;
   qsort(p->step, n, sizeof *p->step, by_stage);
   memcpy(w->step, p->step, n * sizeof *w->step);
@@ -369,7 +369,7 @@ static bool init_work(work *w) {
 }
 
 static void fini_work(work *w) {
-  void *const owned[] = {w->step, w->n_runs, w->now.item, w->best.item, w->trial.item, w->held, w->content, w->writer, w->became, w->used};
+  void *const owned[] = {w->step, w->n_runs, w->now.item, w->best.item, w->candidate.item, w->held, w->content, w->writer, w->became, w->used};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
 }
 

@@ -8,7 +8,7 @@
 #include <tc/tc.h>
 
 #include "lowering/autotune/library_conv.h"
-#include "runtime/contests.h"
+#include "runtime/autotune_log.h"
 #include "tests/gpu/library.h"
 
 // A library, by TC_TEST_LIBRARY: its name, and the device that is simulated for it.
@@ -356,7 +356,7 @@ static int run_child(const char *expected) {
   snprintf(said, sizeof said, "%s, %d timed", made() > 0 ? "library" : "generated", (int)tc_cache_stats().cuts_timed);
   EXPECT(strcmp(said, expected) == 0, "%s instead of %s", said, expected);
   FILE *to = open_memstream(&text, &bytes);
-  tc_contests_print(to);
+  tc_autotune_log_print(to);
   fclose(to);
   bool by_rule = strstr(expected, "generated") != NULL;
   EXPECT(by_rule || (strstr(text, "won by") && strstr(text, "f32 conv 4x16x16 channels 8x16 taps 3x3")), "the profile says: %s", text);

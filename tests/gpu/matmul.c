@@ -8,7 +8,7 @@
 #include <tc/tc.h>
 
 #include "lowering/autotune/library_gemm.h"
-#include "runtime/contests.h"
+#include "runtime/autotune_log.h"
 #include "runtime/profile.h"
 #include "tests/gpu/library.h"
 
@@ -379,7 +379,7 @@ static int run_child(const char *expected) {
   snprintf(made, sizeof made, "%s, %d timed", library ? "chosen" : "by rule", (int)tc_cache_stats().cuts_timed);
   EXPECT(strcmp(made, expected) == 0, "%s instead of %s", made, expected);
   FILE *to = open_memstream(&text, &bytes);
-  tc_contests_print(to);
+  tc_autotune_log_print(to);
   fclose(to);
   EXPECT(!library || (strstr(text, "won by") && strstr(text, "f32 1x128x128x64")), "the profile says: %s", text);
   free(text);
@@ -406,7 +406,7 @@ static int run_priced(void) {
   char *text = NULL;
   size_t bytes;
   FILE *to = open_memstream(&text, &bytes);
-  tc_contests_print(to);
+  tc_autotune_log_print(to);
   fclose(to);
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) EXPECT(strstr(text, keys[i]), "\"%s\" in: %s", keys[i], text);
   free(text);

@@ -1,5 +1,5 @@
-// A table by name with a fixed number of rows. See contests.h.
-#include "runtime/contests.h"
+// A table by name with a fixed number of rows. See autotune_log.h.
+#include "runtime/autotune_log.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static struct {
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 8)
 
-void tc_contest_add(const char *what, const char *winner, uint64_t winner_ns, const char *other, uint64_t other_ns) {
+void tc_autotune_log_add(const char *what, const char *winner, uint64_t winner_ns, const char *other, uint64_t other_ns) {
   pthread_mutex_lock(&self.lock);
   int i = 0;
   while (i < self.n && strncmp(self.at[i].what, what, NAME - 1) != 0) i++;
@@ -33,7 +33,7 @@ void tc_contest_add(const char *what, const char *winner, uint64_t winner_ns, co
   pthread_mutex_unlock(&self.lock);
 }
 
-void tc_contests_print(FILE *out) {
+void tc_autotune_log_print(FILE *out) {
   pthread_mutex_lock(&self.lock);
   if (self.n) fprintf(out, "%-10s %10s %10s %8s  %s\n", "won by", "us", "other us", "ratio", "product");
   for (int i = 0; i < self.n; i++)

@@ -2,16 +2,16 @@
 // entries at exit.
 // In: entries from measurements or from the tuning cache.
 // Threads: thread-safe.
-#ifndef TC_RUNTIME_CONTESTS_H
-#define TC_RUNTIME_CONTESTS_H
+#ifndef TC_RUNTIME_AUTOTUNE_LOG_H
+#define TC_RUNTIME_AUTOTUNE_LOG_H
 
 #include <stdint.h>
 #include <stdio.h>
 
 // Adds an entry, or replaces the one of the same name. what names the operation and is copied;
 // winner and other are static text.
-void tc_contest_add(const char *what, const char *winner, uint64_t winner_ns, const char *other, uint64_t other_ns);
+void tc_autotune_log_add(const char *what, const char *winner, uint64_t winner_ns, const char *other, uint64_t other_ns);
 // Prints one entry a line, below a heading; nothing if there are none.
-void tc_contests_print(FILE *out);
+void tc_autotune_log_print(FILE *out);
 
 #endif
