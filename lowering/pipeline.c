@@ -147,11 +147,11 @@ static void force(tc_builder *b, uint32_t n, bool *met) {
 // After a fusion that cannot be said: the same for those that were not looked at yet, so that fusions
 // are made again once for many of them. One by one they were made 41 times for a step of training
 // ResNet18, which took 0.4 of a second.
-static tc_status force_unsaid(tc_builder *b) {
+static tc_status materialize_not_affine(tc_builder *b) {
   tc_error_mark before = tc_error_now();
   bool *met = tc_calloc(b->p->graph.n + 1, sizeof *met);
   if (!met) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  force(b, b->unsaid, met);
+  force(b, b->not_affine, met);
   tc_status st = TC_OK;
   for (uint32_t g = 0; g < b->gr.n_fusion && st != TC_ERR_MEMORY; g++) {
     const tc_fusion *gp = &b->gr.fusion[g];
@@ -163,8 +163,8 @@ static tc_status force_unsaid(tc_builder *b) {
     st = tc_emit_fusion(&e, &b->gr, gp, NULL, &b->expansion);
     if (st == TC_OK)
       tc_kir_destroy(&e.kir);
-    else if (!e.full && e.unsaid != TC_NONE)
-      force(b, e.unsaid, met);
+    else if (!e.full && e.not_affine != TC_NONE)
+      force(b, e.not_affine, met);
   }
   tc_free(met);
   if (st == TC_ERR_MEMORY) return st;
@@ -199,7 +199,7 @@ static tc_status make_fusions(tc_builder *b) {
   memset(b->emitted, 0, n);
   memset(b->checks, 0, n * sizeof *b->checks);
   find_lasting(b);
-  b->plan->bytes_moved = 0, b->unsaid = TC_NONE, b->full = b->apart = false;
+  b->plan->bytes_moved = 0, b->not_affine = TC_NONE, b->full = b->apart = false;
   tc_arena_reset(&b->fusion_plan);
   return tc_fusion_build(&b->gr, &b->p->graph, &b->fusion_plan, b->forced, b->mode);
 }
@@ -238,9 +238,9 @@ static tc_status give_way(tc_builder *b, tc_status st) {
     if (b->mode == TC_FUSE_SMALL) return TC_FAIL(st, "a kernel reads and writes too many tensors");
     return b->mode = TC_FUSE_SMALL, TC_OK;
   }
-  if (b->unsaid == TC_NONE) return st;
-  if (b->forced[b->unsaid] == TC_FORCE_ALONE) return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->unsaid);
-  return force_unsaid(b);
+  if (b->not_affine == TC_NONE) return st;
+  if (b->forced[b->not_affine] == TC_FORCE_ALONE) return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->not_affine);
+  return materialize_not_affine(b);
 }
 
 // ---- programs ----

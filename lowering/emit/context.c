@@ -27,7 +27,7 @@ void tc_emit_reset(tc_emit_ctx *s) {
   s->x->kir.scratch_bytes = 0;
   s->x->kir.threads = s->x->kir.groups = s->x->kir.cluster = s->x->kir.n_map = s->x->kir.stages = 0;
   s->x->n_buf = s->x->n_num = s->x->n_extra_args = 0;
-  s->x->unsaid = TC_NONE;
+  s->x->not_affine = TC_NONE;
   s->x->writes = s->x->words = 0, s->x->same = ~UINT64_C(0);
   s->threads.run = 0;
   memset(s->threads.off, 0xFF, sizeof s->threads.off);
@@ -46,7 +46,7 @@ tc_val tc_emit_fail(tc_emit_ctx *s, tc_status st, const char *what) {
 
 tc_val tc_emit_not_affine(tc_emit_ctx *s, uint32_t n, const char *what) {
   bool made_here = n != TC_NONE && !s->gr->stored[tc_fusion_root(s->gr, n)];
-  if (s->st == TC_OK) s->x->unsaid = made_here || s->path.n == 0 ? n : s->path.node[s->path.n - 1];
+  if (s->st == TC_OK) s->x->not_affine = made_here || s->path.n == 0 ? n : s->path.node[s->path.n - 1];
   return tc_emit_fail(s, TC_ERR_STATE, what);
 }
 

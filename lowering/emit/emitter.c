@@ -162,7 +162,7 @@ static tc_status finish(tc_emit_ctx *s) {
 static tc_status expand(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_build_request r, tc_arena *arena,
                         const char **what) {
   tc_emit_ctx s;
-  *out = (tc_emit_result){.unsaid = TC_NONE};
+  *out = (tc_emit_result){.not_affine = TC_NONE};
   *what = NULL;
   tc_status st = tc_emit_init(&s, out, gr, fusion, arena);
   if (st == TC_OK) {
@@ -179,7 +179,7 @@ tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc
   const char *what;
   tc_status st = expand(out, gr, fusion, (tc_build_request){.tiling = tiling}, arena, &what);
   // With a node to store, or smaller fusions, the caller tries again, so nothing is reported yet.
-  return st == TC_OK || !what || out->unsaid != TC_NONE || out->full ? st : TC_FAIL(st, "%s", what);
+  return st == TC_OK || !what || out->not_affine != TC_NONE || out->full ? st : TC_FAIL(st, "%s", what);
 }
 
 tc_status tc_emit_any_rows(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_units units, tc_arena *arena) {

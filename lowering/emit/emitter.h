@@ -32,7 +32,7 @@ typedef struct tc_emit_result {
   uint32_t *written, n_written;  // nodes it stores
   uint64_t writes, same;  // see tc_step
   uint64_t words;  // buffers of bf16 that are read as words, of two elements each
-  uint32_t unsaid;  // on failure: a node that must be stored before the fusion can be expanded, or TC_NONE
+  uint32_t not_affine;  // on failure: a node that must be stored before the fusion can be expanded, or TC_NONE
   bool full;  // on failure: the fusion reads and writes more tensors or scalars than a kernel can name
   int64_t extent;  // units of [begin, end)
   double work;  // estimated nanoseconds on one thread

@@ -113,7 +113,7 @@ bool tc_strided_operand_find(tc_emit_ctx *s, uint32_t node, int k, uint8_t row, 
   int64_t steps = s->ext.of[TC_RANGE_K0];
   said = said && (k == 0 ? take_pieces(&f->base, steps, f) : take_right(&f->base, row, col, f));
   said = said && (f->widened == TC_NONE || !f->panel);  // of panels every tile of rows would make all again
-  if (!said) return s->x->unsaid = x->in[k], tc_emit_fail(s, TC_ERR_STATE, "a factor cannot be said"), false;
+  if (!said) return s->x->not_affine = x->in[k], tc_emit_fail(s, TC_ERR_STATE, "a factor cannot be said"), false;
   f->buf = tc_emit_buffer(s, n);
   s->x->same &= ~(UINT64_C(1) << f->buf);
   if (f->words) s->x->words |= UINT64_C(1) << f->buf, f->type = TC_I32;
@@ -132,7 +132,7 @@ bool tc_operand4_find(tc_emit_ctx *s, uint32_t node, int k, tc_operand4 *o) {
   bool said = tc_emit_follow(s, &n, idx, &e, &o->base);
   for (int i = 0; i < 4 && said; i++) said = tc_ix_take_stride(&o->base, range_of[i], &o->stride[i]);
   if (!said) {
-    s->x->unsaid = s->g->node[node].in[k];
+    s->x->not_affine = s->g->node[node].in[k];
     return tc_emit_fail(s, TC_ERR_STATE, "an operand cannot be said"), false;
   }
   o->buf = tc_emit_buffer(s, n);

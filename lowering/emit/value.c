@@ -214,7 +214,7 @@ static tc_val compute_op(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
 static tc_val make_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   if (s->path.n == MAX_PATH) {
-    s->x->unsaid = s->path.node[MAX_PATH / 2];
+    s->x->not_affine = s->path.node[MAX_PATH / 2];
     return tc_emit_fail(s, TC_ERR_STATE, "values are made in place too deeply");
   }
   s->path.node[s->path.n++] = n;
@@ -258,7 +258,7 @@ static __attribute__((noinline)) bool is_own_member(tc_emit_ctx *s, uint32_t m, 
   tc_index flat;
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return (void)tc_emit_not_affine(s, m, "an index has too many terms"), false;
   if (is_own(s, &flat, (tc_level)s->gr->level[m])) return true;
-  if (s->st == TC_OK) s->x->unsaid = m;
+  if (s->st == TC_OK) s->x->not_affine = m;
   return (void)tc_emit_fail(s, TC_ERR_STATE, "a member is read away from its place"), false;
 }
 

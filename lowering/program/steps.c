@@ -141,7 +141,7 @@ static bool add_kernel(tc_builder *b, const tc_fusion *fusion, tc_status *st) {
   tc_emit_result e;
   tc_arena_reset(&b->expansion);
   *st = tc_emit_fusion(&e, &b->gr, fusion, NULL, &b->expansion);
-  b->unsaid = *st == TC_OK ? TC_NONE : e.unsaid, b->full = *st != TC_OK && e.full;
+  b->not_affine = *st == TC_OK ? TC_NONE : e.not_affine, b->full = *st != TC_OK && e.full;
   if (*st != TC_OK) return false;
   b->preparing = is_cached(b, fusion, &e);
   tc_program *p = b->preparing ? b->p->prepare : b->p;

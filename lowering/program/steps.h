@@ -29,13 +29,13 @@ typedef struct tc_builder {
   uint32_t *checks, *next_check;  // per node that is an index: one more than the latest node it is checked for; per such node: the one before
   uint8_t *is_constant;  // per node with memory: TC_LASTS_*
   uint8_t *forced;  // per node: stored, or alone too, because a view of it could not be said
-  uint32_t unsaid;  // the node to force next, or TC_NONE
+  uint32_t not_affine;  // the node to force next, or TC_NONE
   bool full;  // a fusion was more than a kernel can name
   tc_gpu_call **alone;  // per node: a library's product, owned, for which it is kept apart from what follows; NULL: it is not
   bool apart;  // another one was found, so that fusions are made again
 } tc_builder;
 
-// Steps for all fusions of b->gr; false where fusions must be made again (unsaid, full, apart), or after a failure, *st; TC_OK there: out of memory.
+// Steps for all fusions of b->gr; false where fusions must be made again (not_affine, full, apart), or after a failure, *st; TC_OK there: out of memory.
 bool tc_steps_build(tc_builder *b, tc_status *st);
 // What the expansion says of a step that has room for it. Takes the kernel.
 bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_emit_result *e);

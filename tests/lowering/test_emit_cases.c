@@ -115,9 +115,9 @@ static bool print_fusion(const tc_fusion_plan *gr, const tc_fusion *fusion, tc_a
   if (fusion->kind == TC_FUSION_EXTERN) return fprintf(out, "\n"), true;
   tc_status st = tc_emit_fusion(&e, gr, fusion, NULL, arena);
   if (st != TC_OK) {
-    cr_assert(e.unsaid != TC_NONE && forced[e.unsaid] == 0, "an emitter fails: %s", tc_last_error() ? tc_last_error()->message : "");
-    fprintf(refused, "refused: %%%u %s is stored first\n", e.unsaid, tc_op_names[gr->graph->node[e.unsaid].op]);
-    return forced[e.unsaid] = 1, false;
+    cr_assert(e.not_affine != TC_NONE && forced[e.not_affine] == 0, "an emitter fails: %s", tc_last_error() ? tc_last_error()->message : "");
+    fprintf(refused, "refused: %%%u %s is stored first\n", e.not_affine, tc_op_names[gr->graph->node[e.not_affine].op]);
+    return forced[e.not_affine] = 1, false;
   }
   fprintf(out, ": %lld units\n", (long long)e.extent);
   print_kernel(&e.kir, lines, out);

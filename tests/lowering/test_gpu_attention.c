@@ -233,7 +233,7 @@ static void run_group(lesson *x, const tc_fusion_plan *gr, const tc_fusion *grou
   tc_status st = tc_emit_fusion(&e, gr, group, w->tiling, &w->arena);
   w->refused = w->tiling && st == TC_ERR_STATE;
   if (w->refused) return;
-  cr_assert_eq(st, TC_OK, "%s: unsaid %u: %s", x->p->name, e.unsaid, tc_last_error()->message);
+  cr_assert_eq(st, TC_OK, "%s: not_affine %u: %s", x->p->name, e.not_affine, tc_last_error()->message);
   for (uint32_t i = 0; i < e.n_buf; i++) {
     if (!w->memory[e.buf[i]]) w->memory[e.buf[i]] = unwritten(w, e.buf[i]);
     buf[i] = w->memory[e.buf[i]], n[i] = w->g.node[e.buf[i]].shape->count;

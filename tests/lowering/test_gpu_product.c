@@ -75,7 +75,7 @@ static void run_graph(work *w, const tc_target *target, const char *what, seen *
       w->refused = true;
       break;
     }
-    cr_assert_eq(st, TC_OK, "%s: %d, unsaid %u: %s", what, (int)st, e.unsaid, tc_last_error()->message);
+    cr_assert_eq(st, TC_OK, "%s: %d, not_affine %u: %s", what, (int)st, e.not_affine, tc_last_error()->message);
     if (product && s) look(&e.kir, s), s->extent = e.extent;
     run_expansion(w, &e, what);
     tc_kir_destroy(&e.kir);

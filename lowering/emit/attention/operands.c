@@ -47,7 +47,7 @@ static bool find(tc_attention_emitter *p, int k, int kind, int64_t columns, tc_a
   said =
       said && tc_ix_take_stride(&f->base, TC_RANGE_K, &f->col) && tc_ix_take_stride(&f->base, kind == OF_KEYS ? TC_RANGE_K0 : TC_RANGE_F, &f->stride);
   if (said && kind != OF_SCORES && kind != OF_ROWS) said = f->col == 1 || columns == 1;
-  if (!said) return s->x->unsaid = first, tc_emit_fail(s, TC_ERR_STATE, "an operand of attention cannot be said"), false;
+  if (!said) return s->x->not_affine = first, tc_emit_fail(s, TC_ERR_STATE, "an operand of attention cannot be said"), false;
   f->buf = tc_emit_buffer(s, n);
   f->type = s->g->node[n].type;
   return true;

@@ -122,7 +122,7 @@ bool tc_wsource_find(tc_emit_ctx *s, uint32_t node, int k, tc_wsource *out) {
   const tc_dims *d = &s->g->node[s->g->node[node].in[k]].shape->d;
   if (!tc_operand4_find(s, node, k, &out->in)) return false;
   if (out->in.stride[3] != 1) {
-    s->x->unsaid = s->g->node[node].in[k];
+    s->x->not_affine = s->g->node[node].in[k];
     return tc_emit_fail(s, TC_ERR_STATE, "channels lie apart"), false;
   }
   out->h = d->dim[1], out->w = d->dim[2], out->channels = d->dim[3];

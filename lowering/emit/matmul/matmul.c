@@ -72,7 +72,7 @@ static bool choose_step(tc_matmul_emitter *p) {
   if (p->halves) p->b.row /= 2;
   bool left_fits = pairs ? left : !p->halves || p->a.segment % 2 == 0, right_fits = !p->b.panel || p->b.words || !pairs;
   if (left_fits && right_fits) return true;
-  p->s->x->unsaid = in[left_fits];
+  p->s->x->not_affine = in[left_fits];
   tc_emit_fail(p->s, TC_ERR_STATE, "pairs do not lie side by side");
   return false;
 }
