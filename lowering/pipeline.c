@@ -140,7 +140,7 @@ static bool caches_much(const tc_builder *b, bool *much) {
 
 // A view of node n could not be said: from now on it is stored, and alone if it was stored already.
 static void force(tc_builder *b, uint32_t n, bool *met) {
-  if (!met[n] && b->forced[n] < TC_FORCE_ALONE) b->forced[n]++;
+  if (!met[n] && b->must_materialize[n] < TC_NO_FUSION) b->must_materialize[n]++;
   met[n] = true;
 }
 
@@ -176,7 +176,7 @@ static tc_status init_builder(tc_builder *b) {
   tc_arena *arena = &b->p->arena;
   uint32_t n = b->p->graph.n;
   b->mode = TC_FUSE_ANY, b->least = SIZE_MAX;
-  b->forced = tc_arena_alloc(arena, n + 1);
+  b->must_materialize = tc_arena_alloc(arena, n + 1);
   b->emitted = tc_arena_alloc(arena, n + 1);
   b->storage = tc_arena_alloc(arena, (n + 1) * sizeof *b->storage);
   b->made_in = tc_arena_alloc(arena, (n + 1) * sizeof *b->made_in);
@@ -186,8 +186,8 @@ static tc_status init_builder(tc_builder *b) {
   b->next_check = tc_arena_alloc(arena, (n + 1) * sizeof *b->next_check);
   b->way = tc_arena_alloc(arena, (n + 1) * sizeof *b->way);
   b->p->prepare = tc_calloc(1, sizeof *b->p->prepare);
-  bool room =
-      b->forced && b->emitted && b->storage && b->made_in && b->is_constant && b->alone && b->checks && b->next_check && b->way && b->p->prepare;
+  bool room = b->must_materialize && b->emitted && b->storage && b->made_in && b->is_constant && b->alone && b->checks && b->next_check && b->way &&
+              b->p->prepare;
   return room && tc_memory_op_by_op(b->plan, &b->op_by_op) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
 }
 
@@ -201,7 +201,7 @@ static tc_status make_fusions(tc_builder *b) {
   find_lasting(b);
   b->plan->bytes_moved = 0, b->not_affine = TC_NONE, b->full = b->apart = false;
   tc_arena_reset(&b->fusion_plan);
-  return tc_fusion_build(&b->gr, &b->p->graph, &b->fusion_plan, b->forced, b->mode);
+  return tc_fusion_build(&b->gr, &b->p->graph, &b->fusion_plan, b->must_materialize, b->mode);
 }
 
 // Whether there is a temporary of the kind that thrift is about.
@@ -239,7 +239,7 @@ static tc_status give_way(tc_builder *b, tc_status st) {
     return b->mode = TC_FUSE_SMALL, TC_OK;
   }
   if (b->not_affine == TC_NONE) return st;
-  if (b->forced[b->not_affine] == TC_FORCE_ALONE) return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->not_affine);
+  if (b->must_materialize[b->not_affine] == TC_NO_FUSION) return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->not_affine);
   return materialize_not_affine(b);
 }
 

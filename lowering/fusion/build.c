@@ -30,12 +30,12 @@ static uint32_t size_of(const tc_fuser *w, uint32_t n) {
 }
 
 // Decides, from the last node to the first, what must have memory of its own: operands of external kernels and products, indexed tensors, outputs.
-static void require_memory(tc_fuser *w, const uint8_t *forced) {
+static void require_memory(tc_fuser *w, const uint8_t *must_materialize) {
   const tc_graph *g = w->g;
   for (uint32_t i = g->n_order; i-- > 0;) {
     uint32_t n = g->order[i];
     const tc_gnode *x = &g->node[n];
-    if (x->out != TC_LEAF_NONE || x->leaf != TC_LEAF_NONE || x->stored || forced[n]) w->gr->stored[n] = true;
+    if (x->out != TC_LEAF_NONE || x->leaf != TC_LEAF_NONE || x->stored || must_materialize[n]) w->gr->stored[n] = true;
     if (w->gr->stored[n] && x->out == TC_LEAF_NONE && tc_op_is_alias(x->op)) {
       w->gr->alias[n] = x->in[0];
       w->gr->stored[x->in[0]] = true;
@@ -105,11 +105,12 @@ static void settle_fusions(tc_fusion_plan *gr) {
   for (uint32_t n = 0; n < gr->graph->n; n++) gr->of[n] = tc_fuser_fusion_of(gr, n);
 }
 
-static tc_status build_fusions(tc_fusion_plan *gr, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_fusion_mode mode) {
+static tc_status build_fusions(tc_fusion_plan *gr, const tc_graph *g, tc_arena *arena, const uint8_t *must_materialize, tc_fusion_mode mode) {
   bool small = mode == TC_FUSE_SMALL, *must = tc_arena_alloc(arena, g->n + 1);
-  tc_fuser w = {.gr = gr, .g = g, .small = small, .max_large = mode == TC_FUSE_ANY ? TC_MOST_OUTSIDE : LOW_MEMORY_LARGE, .forced = forced};
+  tc_fuser w = {
+      .gr = gr, .g = g, .small = small, .max_large = mode == TC_FUSE_ANY ? TC_MOST_OUTSIDE : LOW_MEMORY_LARGE, .must_materialize = must_materialize};
   if (!init_fuser(&w, gr, g, arena) || !must) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
-  require_memory(&w, forced);
+  require_memory(&w, must_materialize);
   for (uint32_t i = 0; i < g->n_order; i++) gr->alias[g->order[i]] = gr->alias[gr->alias[g->order[i]]];  // operands come first: the root of a chain
   memcpy(must, gr->stored, g->n);
   place_nodes(&w);
@@ -125,8 +126,8 @@ static tc_status build_fusions(tc_fusion_plan *gr, const tc_graph *g, tc_arena *
   return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
 }
 
-tc_status tc_fusion_build(tc_fusion_plan *gr, const tc_graph *g, tc_arena *arena, const uint8_t *forced, tc_fusion_mode mode) {
-  tc_status st = build_fusions(gr, g, arena, forced, mode);
+tc_status tc_fusion_build(tc_fusion_plan *gr, const tc_graph *g, tc_arena *arena, const uint8_t *must_materialize, tc_fusion_mode mode) {
+  tc_status st = build_fusions(gr, g, arena, must_materialize, mode);
   if (st == TC_OK && tc_log_on(TC_LOG_FUSION)) tc_fusion_log(gr);
   return st;
 }

@@ -26,7 +26,7 @@ typedef struct tc_fuser {
   uint32_t *load;  // per fusion: what its members read and write, counted so
   uint32_t *size;  // per node: nodes made in place where it is read, counted with repetition; 0 unless it is one
   bool *constant;  // per node: made of constants and ranges alone
-  const uint8_t *forced;
+  const uint8_t *must_materialize;
   bool failed;
 } tc_fuser;
 

@@ -74,7 +74,7 @@ static inline uint32_t tc_fusion_root(const tc_fusion_plan *gr, uint32_t n) {
 }
 
 // What is done with a node whatever the rules say, since a view of it cannot be said: it is stored; and it is in a kernel of its own.
-enum { TC_FORCE_STORE = 1, TC_FORCE_ALONE = 2 };
+enum { TC_MUST_MATERIALIZE = 1, TC_NO_FUSION = 2 };
 
 // Whether operand k of node n, the tensor that n writes into, is one value over and over: then a reference kernel is given the value, without memory.
 bool tc_fusion_is_filled(const tc_graph *g, uint32_t n, int k);

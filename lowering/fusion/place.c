@@ -167,7 +167,7 @@ static uint32_t place_beside(tc_fuser *w, uint32_t n, const tc_seen_fusions *see
   for (int i = 0; i < seen->n; i++) {
     tc_fusion adopted, *gp = &w->gr->fusion[seen->of[i]];
     if ((gp->kind == TC_FUSION_ELEMENTWISE) != flat) continue;
-    if (gp->no_fusion || w->forced[n] == TC_FORCE_ALONE || w->n_outside[seen->of[i]] >= TC_MOST_OUTSIDE) continue;
+    if (gp->no_fusion || w->must_materialize[n] == TC_NO_FUSION || w->n_outside[seen->of[i]] >= TC_MOST_OUTSIDE) continue;
     if (too_large(w, n, seen->of[i])) continue;
     if (w->small && w->load[seen->of[i]] + tc_fuser_reads_of(w, n) + 1 > TC_SMALL_FUSION) continue;
     tc_level at = level_in(w, gp, n, seen->node[i], &adopted);
@@ -234,7 +234,7 @@ void tc_fuser_place_node(tc_fuser *w, uint32_t n) {
     fusion = find_place(w, n, &level);
   if (w->failed) return;
   tc_fuser_add_member(w, fusion, n, level);
-  w->gr->fusion[fusion].no_fusion |= w->forced[n] == TC_FORCE_ALONE || is_narrow(x);
+  w->gr->fusion[fusion].no_fusion |= w->must_materialize[n] == TC_NO_FUSION || is_narrow(x);
   // Other fusions this node reads may become one with it.
   tc_seen_fusions seen = {.gr = w->gr};
   tc_fusion_each_source(w->gr, n, tc_seen_fusions_note, &seen);

@@ -224,7 +224,7 @@ static bool try_library(tc_builder *b, const tc_fusion *gp, bool *taken) {
   }
   if (b->alone[v.node] || !tc_library_gemm_choose(&v, &b->gr, gp, &b->expansion, &matmul)) return true;
   if (v.after != TC_AFTER_MORE) return *taken = true, add_product(b, &v, matmul);
-  b->alone[v.node] = matmul, b->forced[v.node] = TC_FORCE_ALONE;
+  b->alone[v.node] = matmul, b->must_materialize[v.node] = TC_NO_FUSION;
   *taken = b->apart = true;
   return false;
 }

@@ -1,6 +1,6 @@
 // Building a program's steps: fusions become steps, each after those it reads. Inside programs; not for others.
 //
-// A builder is the state of one program's building. Groups may be made several times (pipeline.c); what outlasts that is `forced`, `alone` and `prepare`.
+// A builder is the state of one program's building. Groups may be made several times (pipeline.c); what outlasts that is `must_materialize`, `alone` and `prepare`.
 // Threads: a builder is one thread's.
 #ifndef TC_LOWERING_PROGRAM_STEPS_H
 #define TC_LOWERING_PROGRAM_STEPS_H
@@ -28,7 +28,7 @@ typedef struct tc_builder {
   const struct tc_fusion_link **way;  // per fusion on the way: the link to follow next
   uint32_t *checks, *next_check;  // per node that is an index: one more than the latest node it is checked for; per such node: the one before
   uint8_t *is_constant;  // per node with memory: TC_LASTS_*
-  uint8_t *forced;  // per node: stored, or alone too, because a view of it could not be said
+  uint8_t *must_materialize;  // per node: stored, or alone too, because a view of it could not be said
   uint32_t not_affine;  // the node to force next, or TC_NONE
   bool full;  // a fusion was more than a kernel can name
   tc_gpu_call **alone;  // per node: a library's product, owned, for which it is kept apart from what follows; NULL: it is not

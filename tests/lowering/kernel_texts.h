@@ -20,8 +20,8 @@ static inline void take_kernels(work *w, const tc_target *target, tc_fusion_kind
   tc_fusion_plan gr;
   int n = 0;
   w->g.target = *target;
-  uint8_t *forced = calloc(w->g.n, 1);
-  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, forced, TC_FUSE_ANY), TC_OK);
+  uint8_t *must_materialize = calloc(w->g.n, 1);
+  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, must_materialize, TC_FUSE_ANY), TC_OK);
   for (uint32_t g = 0; g < gr.n_fusion; g++) {
     tc_emit_result e;
     tc_gpu_shape shape;
@@ -34,7 +34,7 @@ static inline void take_kernels(work *w, const tc_target *target, tc_fusion_kind
     tc_kir_destroy(&e.kir);
     n++;
   }
-  free(forced);
+  free(must_materialize);
   cr_expect_gt(n, 0, "%s: no kernel", what);
 }
 

@@ -107,17 +107,19 @@ static void print_kernel(const tc_kir *kir, int lines, FILE *out) {
   free(text);
 }
 
-// One fusion's kernel; false: a node is to be stored first, and is in `forced` now.
-static bool print_fusion(const tc_fusion_plan *gr, const tc_fusion *fusion, tc_arena *arena, uint8_t *forced, int lines, FILE *out, FILE *refused) {
+// One fusion's kernel; false: a node is to be stored first, and is in `must_materialize` now.
+static bool print_fusion(const tc_fusion_plan *gr, const tc_fusion *fusion, tc_arena *arena, uint8_t *must_materialize, int lines, FILE *out,
+                         FILE *refused) {
   tc_emit_result e;
   fprintf(out, "%s of ", kind_names[fusion->kind]);
   for (uint32_t i = 0; i < fusion->n_member; i++) fprintf(out, "%s%s", i ? ", " : "", tc_op_names[gr->graph->node[fusion->member[i]].op]);
   if (fusion->kind == TC_FUSION_EXTERN) return fprintf(out, "\n"), true;
   tc_status st = tc_emit_fusion(&e, gr, fusion, NULL, arena);
   if (st != TC_OK) {
-    cr_assert(e.not_affine != TC_NONE && forced[e.not_affine] == 0, "an emitter fails: %s", tc_last_error() ? tc_last_error()->message : "");
+    cr_assert(e.not_affine != TC_NONE && must_materialize[e.not_affine] == 0, "an emitter fails: %s",
+              tc_last_error() ? tc_last_error()->message : "");
     fprintf(refused, "refused: %%%u %s is stored first\n", e.not_affine, tc_op_names[gr->graph->node[e.not_affine].op]);
-    return forced[e.not_affine] = 1, false;
+    return must_materialize[e.not_affine] = 1, false;
   }
   fprintf(out, ": %lld units\n", (long long)e.extent);
   print_kernel(&e.kir, lines, out);
@@ -134,21 +136,21 @@ static char *kernels_of(const tc_plan *plan, const tc_target *target, int lines)
   size_t bytes, refusal_bytes;
   cr_assert_eq(tc_graph_build(&g, plan, &arena), TC_OK, "%s", tc_last_error()->message);
   if (target) g.target = *target;
-  uint8_t *forced = calloc(g.n + 1, 1);
+  uint8_t *must_materialize = calloc(g.n + 1, 1);
   FILE *refused = open_memstream(&refusals, &refusal_bytes);
   for (bool done = false; !done;) {
     free(text);
     FILE *out = open_memstream(&text, &bytes);
-    cr_assert_eq(tc_fusion_build(&gr, &g, &arena, forced, TC_FUSE_ANY), TC_OK, "%s", tc_last_error()->message);
+    cr_assert_eq(tc_fusion_build(&gr, &g, &arena, must_materialize, TC_FUSE_ANY), TC_OK, "%s", tc_last_error()->message);
     done = true;
     for (uint32_t i = 0; done && i < gr.n_fusion; i++)
       if (gr.fusion[i].merged == TC_FUSION_NONE && gr.fusion[i].n_member)
-        done = print_fusion(&gr, &gr.fusion[i], &arena, forced, lines, out, refused);
+        done = print_fusion(&gr, &gr.fusion[i], &arena, must_materialize, lines, out, refused);
     fclose(out);
   }
   fclose(refused);
   cr_assert(asprintf(&all, "%s%s", refusals, text) >= 0);
-  free(text), free(refusals), free(forced);
+  free(text), free(refusals), free(must_materialize);
   tc_graph_fini(&g);
   tc_arena_fini(&arena);
   return all;

@@ -260,14 +260,14 @@ static void run_lesson(lesson *x, const tc_target *target) {
   tc_fusion_plan gr;
   w->g.target = *target;
   cr_assert(split_attention(w));
-  uint8_t *forced = calloc(w->g.n, 1);
+  uint8_t *must_materialize = calloc(w->g.n, 1);
   bool done[MOST_NODES] = {false};
-  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, forced, TC_FUSE_ANY), TC_OK, "%s", x->p->name);
+  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, must_materialize, TC_FUSE_ANY), TC_OK, "%s", x->p->name);
   for (int i = OUT; i < N_PARTS; i++) {
     if (x->result[i] != TC_NONE) w->memory[x->result[i]] = unwritten(w, x->result[i]);
   }
   for (uint32_t g = 0; g < gr.n_fusion; g++) run_from(x, &gr, g, done);
-  free(forced);
+  free(must_materialize);
 }
 
 static void expect_near(const lesson *x) {

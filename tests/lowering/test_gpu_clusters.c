@@ -45,9 +45,9 @@ typedef uint32_t build(work *w, tc_type type, int64_t n);
 static tc_emit_result expanded(work *w, const tc_target *target) {
   tc_fusion_plan gr;
   tc_emit_result e = {.n_buf = 0};
-  uint8_t *forced = calloc(w->g.n, 1);
+  uint8_t *must_materialize = calloc(w->g.n, 1);
   w->g.target = *target;
-  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, forced, TC_FUSE_ANY), TC_OK);
+  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, must_materialize, TC_FUSE_ANY), TC_OK);
   int n = 0;
   for (uint32_t g = 0; g < gr.n_fusion; g++) {
     if (gr.fusion[g].merged != TC_FUSION_NONE) continue;
@@ -55,7 +55,7 @@ static tc_emit_result expanded(work *w, const tc_target *target) {
     n++;
   }
   cr_assert_eq(n, 1, "%d kernels", n);
-  free(forced);
+  free(must_materialize);
   return e;
 }
 

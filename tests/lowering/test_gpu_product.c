@@ -55,8 +55,8 @@ static void run_expansion(const work *w, const tc_emit_result *e, const char *wh
 // Runs the graph, products by kernels for the target, NULL: for a processor. Everything stored is kept in memory.
 static void run_graph(work *w, const tc_target *target, const char *what, seen *s) {
   tc_fusion_plan gr;
-  uint8_t *forced = calloc(w->g.n, 1);
-  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, forced, TC_FUSE_ANY), TC_OK, "%s", what);
+  uint8_t *must_materialize = calloc(w->g.n, 1);
+  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, must_materialize, TC_FUSE_ANY), TC_OK, "%s", what);
   bool *done = calloc(gr.n_fusion + 1, sizeof *done);
   for (uint32_t i = 0; i < w->g.n_order; i++) {
     uint32_t n = w->g.order[i];
@@ -80,7 +80,7 @@ static void run_graph(work *w, const tc_target *target, const char *what, seen *
     run_expansion(w, &e, what);
     tc_kir_destroy(&e.kir);
   }
-  free(done), free(forced);
+  free(done), free(must_materialize);
 }
 
 static void expect_same(const work *a, const work *b, const char *what) {
@@ -204,13 +204,13 @@ static tc_emit_result fetched(work *w) {
   static const problem p = {"fetched", TC_BF16, 2, 128, 128, 256, false, true, false};
   tc_fusion_plan gr;
   tc_emit_result e;
-  uint8_t *forced = calloc(MOST_NODES, 1);
+  uint8_t *must_materialize = calloc(MOST_NODES, 1);
   build_product(w, &p);
   w->g.target = hopper;
-  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, forced, TC_FUSE_ANY), TC_OK);
+  cr_assert_eq(tc_fusion_build(&gr, &w->g, &w->arena, must_materialize, TC_FUSE_ANY), TC_OK);
   cr_assert_eq(gr.n_fusion, 1);
   cr_assert_eq(tc_emit_fusion(&e, &gr, &gr.fusion[0], NULL, &w->arena), TC_OK, "%s", tc_last_error()->message);
-  free(forced);
+  free(must_materialize);
   return e;
 }
 
