@@ -6,7 +6,7 @@
 
 bool tc_fusion_is_filled(const tc_graph *g, uint32_t n, int k) {
   const tc_gnode *x = &g->node[n], *in = &g->node[x->in[k]];
-  bool puts = tc_op_kind_of(x->op) == TC_KIND_INDEX && tc_graph_part_of(x->op) >= 0;
+  bool puts = tc_op_kind_of(x->op) == TC_KIND_INDEX && tc_graph_slice_update_of(x->op) >= 0;
   return puts && k == 0 && in->op == TC_OP_FULL && in->shape->count > 0 && !tc_graph_is_zeros(in) && tc_device_generates(x->dev);
 }
 

@@ -9,7 +9,7 @@ bool tc_graph_is_zeros(const tc_gnode *x) {
   return x->leaf == TC_LEAF_NONE && tc_device_kind_of(x->dev) == TC_DEVICE_ZEROS;
 }
 
-int tc_graph_part_of(tc_op op) {
+int tc_graph_slice_update_of(tc_op op) {
   return op == TC_OP_WRITE_SLICE ? 1 : op == TC_OP_SCATTER || op == TC_OP_SCATTER_ADD || op == TC_OP_INDEX_ADD ? 2 : -1;
 }
 

@@ -29,7 +29,7 @@ typedef struct tc_gnode {
   // A leaf of differentiation, or one that the plan assigns: it lives at the same address in every
   // run, or alternates between two buffers.
   bool stays;
-  bool part;  // updates a slice of a tensor by a step of its own, in place where it can
+  bool is_slice_update;  // updates a slice of a tensor by a step of its own, in place where it can
   bool needed;  // an output depends on it
   bool stored;  // has memory of its own, whether it needs it or not
   // 1 + the operand that leads to the narrow tensor: the matmuls that read it make it where they
@@ -96,6 +96,6 @@ void tc_graph_log_pass(const tc_graph *g, const char *pass, char **last);
 bool tc_graph_is_zeros(const tc_gnode *x);
 
 // The operand that the op writes or adds into a copy of the first; -1: it does no such thing.
-int tc_graph_part_of(tc_op op);
+int tc_graph_slice_update_of(tc_op op);
 
 #endif

@@ -84,7 +84,7 @@ static void print_node(const tc_graph *g, uint32_t n, FILE *out) {
   if (x->op == TC_OP_ASSIGN) fprintf(out, " old %%%u", x->old);
   for (int i = 0; i < x->n_arg; i++) fprintf(out, i ? " ?" : " arg ?");
   if (x->prologue) fprintf(out, " prologue %d", x->prologue - 1);
-  fprintf(out, "%s%s", x->part ? " slice_update" : "", x->stored ? " stored" : "");
+  fprintf(out, "%s%s", x->is_slice_update ? " slice_update" : "", x->stored ? " stored" : "");
   if (g->order) fprintf(out, " readers %u", x->n_readers);
   if (x->dev != g->node[0].dev) fprintf(out, " %s", tc_device_name(x->dev));
   if (x->out != TC_LEAF_NONE) fprintf(out, " out %u", x->out);

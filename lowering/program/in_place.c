@@ -11,7 +11,7 @@
 // up in memory that must be had.
 static bool writes_part(const tc_gnode *x) {
   bool adds = x->op == TC_OP_SCATTER_ADD || x->op == TC_OP_INDEX_ADD, narrow = x->type == TC_F16 || x->type == TC_BF16;
-  return tc_graph_part_of(x->op) >= 0 && !(adds && narrow);
+  return tc_graph_slice_update_of(x->op) >= 0 && !(adds && narrow);
 }
 
 // Of a step, what it writes first.
@@ -114,7 +114,7 @@ bool tc_in_place_choose(tc_program *p, tc_plan *plan) {
     plan->out[o].donor = leaf;
     if (writer->kind != TC_STEP_ROW) continue;
     const tc_gnode *x = node_of(p, writer);
-    writer->work = 6.0 * (double)p->graph.node[x->in[tc_graph_part_of(x->op)]].shape->count + 100;
+    writer->work = 6.0 * (double)p->graph.node[x->in[tc_graph_slice_update_of(x->op)]].shape->count + 100;
     if (x->op == TC_OP_WRITE_SLICE) writer->extent = 1;
   }
   tc_free(taken);

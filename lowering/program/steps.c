@@ -89,7 +89,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
   tc_step *s = add_step(b, p, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
   if (!s) return false;
   s->op = x->op, s->node = n;
-  s->same = tc_graph_part_of(x->op) >= 0;  // what it keeps of the old value may be there already
+  s->same = tc_graph_slice_update_of(x->op) >= 0;  // what it keeps of the old value may be there already
   if (is_shared(x)) s->extent = tc_team_threads();  // a share each: a kernel may read all of its operands for every share
   s->work = 4.0 * (double)x->shape->count + 100;
   bool filled = x->n_in > 0 && tc_fusion_is_filled(&p->graph, n, 0) && !b->gr.stored[x->in[0]];
