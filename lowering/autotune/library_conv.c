@@ -34,7 +34,7 @@ static bool is_elementwise_after(const tc_graph *g, uint32_t n, int views, bool 
 // Whether an operand is what the program gives, as it lies there, and no parameter. What is moved before the library reads it lies in the run's arena.
 static bool is_given(const tc_graph *g, uint32_t n) {
   while (g->node[n].leaf == TC_LEAF_NONE && tc_op_is_alias(g->node[n].op)) n = g->node[n].in[0];
-  return g->node[n].leaf != TC_LEAF_NONE ? !g->node[n].stays : g->node[n].out != TC_LEAF_NONE;
+  return g->node[n].leaf != TC_LEAF_NONE ? !g->node[n].stable_address : g->node[n].out != TC_LEAF_NONE;
 }
 
 // Whether the program keeps what the library makes, as it lies there.

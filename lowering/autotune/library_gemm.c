@@ -68,7 +68,7 @@ static bool find_bias(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_ex
 // Whether its memory may be elsewhere in each run, and is no block of the run's arena, which is where it was, or among few places.
 static bool may_move(const tc_fusion_plan *gr, uint32_t n) {
   const tc_gnode *x = &gr->graph->node[tc_fusion_root(gr, n)];
-  return x->out != TC_LEAF_NONE || (x->leaf != TC_LEAF_NONE && !x->stays);
+  return x->out != TC_LEAF_NONE || (x->leaf != TC_LEAF_NONE && !x->stable_address);
 }
 
 size_t tc_library_gemm_copied_bytes(const tc_library_gemm *v) {

@@ -28,7 +28,7 @@ typedef struct tc_gnode {
   bool parameter;  // a leaf of differentiation that the plan does not assign: constant across runs
   // A leaf of differentiation, or one that the plan assigns: it lives at the same address in every
   // run, or alternates between two buffers.
-  bool stays;
+  bool stable_address;
   bool is_slice_update;  // updates a slice of a tensor by a step of its own, in place where it can
   bool needed;  // an output depends on it
   bool stored;  // has memory of its own, whether it needs it or not

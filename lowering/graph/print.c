@@ -78,7 +78,7 @@ static void print_node(const tc_graph *g, uint32_t n, FILE *out) {
   fprintf(out, "]");
   for (int k = 0; k < x->n_in; k++) fprintf(out, " %%%u", x->in[k]);
   if (x->leaf != TC_LEAF_NONE)
-    fprintf(out, " leaf %u%s%s", x->leaf, x->parameter ? " parameter" : "", x->stays ? " stable_address" : "");
+    fprintf(out, " leaf %u%s%s", x->leaf, x->parameter ? " parameter" : "", x->stable_address ? " stable_address" : "");
   else
     print_attributes(out, x);
   if (x->op == TC_OP_ASSIGN) fprintf(out, " old %%%u", x->old);
