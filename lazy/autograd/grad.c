@@ -244,7 +244,7 @@ static tc_status backward(tc_tensor y, tc_tensor grad, int flags, tc_site site) 
     if (t->op_status == TC_OK && !w.retain) free_history(&w);
   }
   tc_walk_fini(&w);
-  return tc_owe(tc_op_done(t), site);
+  return tc_defer_error(tc_op_done(t), site);
 }
 
 tc_status tc_backward_at(tc_tensor y, tc_site site) {

@@ -428,10 +428,10 @@ static tc_status step_part(tc_optimizer *opt, int part, tc_site site) {
 
 tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site) {
   TC_CALLED_AS("optimizer_step");
-  if (opt == NULL) return tc_owe(no_optimizer("optimizer_step", site), site);
+  if (opt == NULL) return tc_defer_error(no_optimizer("optimizer_step", site), site);
   tc_status st = TC_OK;
   for (int part = 0; part < opt->n_parts && st == TC_OK; part++) st = step_part(opt, part, site);
-  return tc_owe(st, site);
+  return tc_defer_error(st, site);
 }
 
 // ---- Gradients ----

@@ -188,7 +188,7 @@ static void hold(tc_walk *w, tc_node *a) {
   if (!is_node(*a) || t->op_status != TC_OK) return;
   tc_slot *s = t->slot_of[*a] == TC_SLOT_NONE ? NULL : tc_slot_find((tc_tensor){t->slot_of[*a], 0}, &owner);
   bool users = tc_rec_op(tc_rec_of(t, *a)) == TC_OP_LEAF && tc_trace_leaf_of(t, *a)->origin == TC_ORIGIN_USER;
-  if (users || (s && (s->flags & (TC_SLOT_GRAD | TC_SLOT_OWES)))) {
+  if (users || (s && (s->flags & (TC_SLOT_GRAD | TC_SLOT_HAS_DEFERRED)))) {
     const tc_rec *r = tc_rec_of(t, *a);
     *a = tc_trace_append_plain(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, false, *a, 0);
     s = NULL;

@@ -189,7 +189,7 @@ static tc_status eval(int n, const tc_tensor *tensors, bool tells, tc_site site)
   tc_node small[64], *asked = small;
   if (n > 64 && !(asked = tc_malloc((size_t)n * sizeof *asked))) return tc_fail(TC_ERR_MEMORY, "eval", site, "no room for %d tensors", n);
   tc_trace *t = tc_op_begin("eval", site);
-  tc_status st = tells ? tc_trace_owed(t, "eval", site) : TC_OK;
+  tc_status st = tells ? tc_trace_deferred_error(t, "eval", site) : TC_OK;
   int n_asked = 0;
   for (int i = 0; i < n && st == TC_OK; i++) {
     tc_trace *owner;
@@ -217,7 +217,7 @@ tc_status tc_sync_at(const char *device, tc_site site) {
   tc_device d;
   if (device) TC_TRY(tc_device_parse(device, "sync", site, &d));
   tc_trace *t = tc_op_begin("sync", site);
-  tc_status st = tc_trace_owed(t, "sync", site);
+  tc_status st = tc_trace_deferred_error(t, "sync", site);
   tc_gpu *gpu;
   if (st == TC_OK) st = t->op_status;
   if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL);
@@ -376,9 +376,9 @@ static void convert(tc_type from, const void *src, tc_type to, void *out) {
 // ---- assignment ----
 
 static bool user_add(tc_trace *t, tc_tensor h, tc_slot *s) {
-  if (s->flags & TC_SLOT_OWES) return true;
+  if (s->flags & TC_SLOT_HAS_DEFERRED) return true;
   if (!TC_GROW(t->user, t->cap_user, t->n_user + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
-  s->flags |= TC_SLOT_OWES;
+  s->flags |= TC_SLOT_HAS_DEFERRED;
   t->user[t->n_user++] = (struct tc_user){h.slot, tc_buffer_retain(s->buf), NULL};
   return true;
 }
@@ -432,7 +432,7 @@ tc_status tc_assign_at(tc_tensor h, tc_tensor value, tc_site site) {
     v = tc_rec_expand(t, tc_rec_cast(t, v, (tc_type)s->dtype), &d);
   }
   (void)tc_rec_assign(t, h, v);
-  return tc_owe(tc_op_done(t), site);
+  return tc_defer_error(tc_op_done(t), site);
 }
 
 void tc_shutdown(void) {

@@ -304,5 +304,5 @@ poisoned:;
 // start, stop or step NULL: Python's omitted value on every axis. With a negative step, stop
 // INT64_MIN takes the slice down to element 0.
 tc_status tc_assign_slice_at(tc_tensor x, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value, tc_site site) {
-  return tc_owe(assign_slice(x, start, stop, step, value, site), site);
+  return tc_defer_error(assign_slice(x, start, stop, step, value, site), site);
 }

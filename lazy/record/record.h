@@ -147,7 +147,7 @@ void tc_rec_clear_grad(tc_trace *t, tc_tensor param);
 // An op of its own: zeros of the parameter's shape and type where it lies, in memory and not
 // recorded, owned by the caller.
 tc_status tc_param_zeros(const char *op, tc_tensor param, tc_site site, tc_tensor *out);
-// tc_eval on the library's own account: what is owed stays owed.
+// tc_eval on the library's own account: what is deferred stays deferred.
 tc_status tc_compute(int n, const tc_tensor *tensors, tc_site site);
 // An op with data-dependent shape: evaluates the node now and returns its dense value (borrowed
 // until the next call on the trace); NULL after reporting.

@@ -36,7 +36,7 @@ tc_scope tc_scope_begin_at(tc_site site) {
   }
   if (t) tc_biased_unlock_own(&t->lock);
   tc_leave();
-  (void)tc_owe(st, site);
+  (void)tc_defer_error(st, site);
   return scope;
 }
 

@@ -25,12 +25,12 @@ tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cau
   return TC_OK;
 }
 
-// What this thread is owed, where the value that is read is not of its trace.
+// What this thread is deferred, where the value that is read is not of its trace.
 static tc_status tell_owed(const char *op, tc_site site) {
   tc_trace *t = tc_trace_mine;
   if (!t) return TC_OK;
   tc_biased_lock_own(&t->lock);
-  tc_status st = tc_trace_owed(t, op, site);
+  tc_status st = tc_trace_deferred_error(t, op, site);
   tc_biased_unlock_own(&t->lock);
   return st;
 }
@@ -58,7 +58,7 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "%s", tc_handle_fault(h));
   TC_TRY(tc_trace_here(t, op, site));
   tc_trace_lock(t);
-  tc_status st = own ? tc_trace_owed(t, op, site) : TC_OK;
+  tc_status st = own ? tc_trace_deferred_error(t, op, site) : TC_OK;
   if (st == TC_OK && s->gen != h.gen) st = tc_fail(TC_ERR_HANDLE, op, site, "%s", tc_handle_fault(h));
   if (st == TC_OK) {
     *out = (tc_stored){NULL, s->shape, (tc_type)s->dtype, (tc_device)s->device, s->flags & TC_SLOT_GRAD, NULL};

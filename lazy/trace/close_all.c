@@ -31,7 +31,7 @@ void tc_trace_close_all(void) {
     tc_trace_lock(t);
     tc_trace_reset(t);
     t->n_pool = t->n_mark = t->n_old_mark = 0;
-    t->owed = TC_OK;
+    t->deferred = TC_OK;
     tc_plan_forget_latest(t);
     while (t->n_map) tc_buffer_release(t->map[--t->n_map].buf);
     chunk_close(t, chunk, c * TC_CHUNK_SLOTS);
@@ -40,7 +40,7 @@ void tc_trace_close_all(void) {
   tc_trace *mine = tc_trace_mine;  // which may have no chunk
   if (mine) {
     tc_biased_lock_own(&mine->lock);
-    mine->owed = TC_OK;
+    mine->deferred = TC_OK;
     tc_biased_unlock_own(&mine->lock);
   }
   tc_leave();

@@ -5,27 +5,27 @@
 #include "lazy/trace/trace.h"
 #include "runtime/reentry.h"
 
-// One error is owed at a time: one that stands, or that clearing does not settle (clears: 0), stays
+// One error is deferred at a time: one that stands, or that clearing does not settle (clears: 0), stays
 // before one that clearing settles.
 void tc_trace_owe(tc_trace *t, tc_status st, tc_site site, uint64_t clears) {
-  bool stands = t->owed != TC_OK && (!t->owed_clears || t->owed_clears == tc_error_clears());
+  bool stands = t->deferred != TC_OK && (!t->deferred_clears || t->deferred_clears == tc_error_clears());
   if (stands && clears) return;
-  t->owed = st, t->owed_site = site, t->owed_clears = clears;
-  t->owed_error = (tc_error_mark){tc_error_now().status == st ? tc_error_now().id : 0, st, true};
+  t->deferred = st, t->deferred_site = site, t->deferred_clears = clears;
+  t->deferred_error = (tc_error_mark){tc_error_now().status == st ? tc_error_now().id : 0, st, true};
 }
 
-tc_status tc_trace_owed(tc_trace *t, const char *op, tc_site site) {
-  if (TC_LIKELY(t->owed == TC_OK)) return TC_OK;
-  tc_status st = t->owed;
+tc_status tc_trace_deferred_error(tc_trace *t, const char *op, tc_site site) {
+  if (TC_LIKELY(t->deferred == TC_OK)) return TC_OK;
+  tc_status st = t->deferred;
   char at[160];
-  tc_site_text(t->owed_site, at, sizeof at);
-  t->owed = TC_OK;
-  if (t->owed_clears && t->owed_clears != tc_error_clears()) return TC_OK;
-  if (tc_error_tell(t->owed_error)) return st;
+  tc_site_text(t->deferred_site, at, sizeof at);
+  t->deferred = TC_OK;
+  if (t->deferred_clears && t->deferred_clears != tc_error_clears()) return TC_OK;
+  if (tc_error_tell(t->deferred_error)) return st;
   return tc_fail(st, op, site, "what failed at %s has left tensors as they were", at[0] ? at : "an unknown place");
 }
 
-tc_status tc_owe(tc_status st, tc_site site) {
+tc_status tc_defer_error(tc_status st, tc_site site) {
   if (TC_LIKELY(st == TC_OK) || tc_inside || !tc_enter("owe", site)) return st;
   tc_trace *t = tc_trace_self();
   if (t) {

@@ -111,14 +111,14 @@ static void slot_release(tc_trace *t, tc_slot *s, tc_tensor h) {
   s->grad = (tc_tensor){0, 0};
   s->gen++;
   t->n_slots--;
-  if (!(s->flags & TC_SLOT_OWES)) slot_free(t, s, h.slot);
+  if (!(s->flags & TC_SLOT_HAS_DEFERRED)) slot_free(t, s, h.slot);
   if (grad.gen) tc_slot_release(t, grad);
 }
 
 void tc_slot_settle(tc_trace *t, uint32_t slot) {
   tc_trace *owner;
   tc_slot *s = tc_slot_find((tc_tensor){slot, 0}, &owner);
-  s->flags &= (uint8_t)~TC_SLOT_OWES;
+  s->flags &= (uint8_t)~TC_SLOT_HAS_DEFERRED;
   if (!(s->gen & 1)) slot_free(t, s, slot);
 }
 

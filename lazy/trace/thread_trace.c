@@ -57,7 +57,7 @@ void tc_trace_unlock_or_retire(tc_trace *t) {
   if (free) {
     tc_trace_reset(t);
     tc_plan_forget_latest(t);
-    t->orphan = false, t->owed = TC_OK;
+    t->orphan = false, t->deferred = TC_OK;
     pthread_mutex_lock(&self.lock);
     t->next = self.orphans;
     self.orphans = t;

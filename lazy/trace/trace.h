@@ -29,7 +29,7 @@
 // GRAD: the slot is a parameter's (requires_grad). KEEP: it survives the end of its scope.
 // OWES: an assign has yet to reach the caller's memory. FREED: a backward freed the history of its
 // stored value, which has no run. RECIPE: it has no stored value, but a run that can make it again.
-enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2, TC_SLOT_OWES = 4, TC_SLOT_FREED = 8, TC_SLOT_RECIPE = 16 };
+enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2, TC_SLOT_HAS_DEFERRED = 4, TC_SLOT_FREED = 8, TC_SLOT_RECIPE = 16 };
 
 typedef struct tc_slot {
   uint32_t gen, refs;  // gen: odd while in use. Even and not in the free list: released, but OWES
@@ -104,10 +104,10 @@ struct tc_trace {
   uint32_t forks;  // forks before this process; another number: the trace's thread is not in this process
   uint64_t leaf_bytes, byte_check;  // bytes of leaves; beyond byte_check holds_much looks again
   uint64_t assigned_bytes;  // by the assigns of this trace
-  tc_status owed;  // deferred error, which the next sync point tells. TC_OK: none
-  tc_site owed_site;
-  tc_error_mark owed_error;
-  uint64_t owed_clears;  // tc_error_clears when it was owed. 0: clearing the error does not settle it
+  tc_status deferred;  // deferred error, which the next sync point tells. TC_OK: none
+  tc_site deferred_site;
+  tc_error_mark deferred_error;
+  uint64_t deferred_clears;  // tc_error_clears when it was deferred. 0: clearing the error does not settle it
   tc_buffer *value;  // the buffer that tc_rec_value lent last
   tc_arena walk;  // scratch of a backward
   uint32_t *todo;  // scratch of a replay: nodes of a run, the next one last
