@@ -29,7 +29,7 @@ tc_tensor tc_param_at(tc_tensor x, tc_site site) {
   tc_slot *s = tc_slot_find(h, &owner);
   if (s && s->gen == h.gen) {
     s->flags |= TC_SLOT_GRAD;
-    if (!tc_trace_want(t, a, h)) return tc_op_end(t, TC_NODE_ERR);
+    if (!tc_trace_requires_grad(t, a, h)) return tc_op_end(t, TC_NODE_ERR);
     t->flag[a] |= TC_NODE_KEEP;
   }
   (void)tc_op_done(t);
@@ -52,12 +52,12 @@ tc_status tc_set_requires_grad_at(tc_tensor h, bool on, tc_site site) {
         t->flag[s->node] &= (uint8_t)~TC_NODE_LIVE;
         s->epoch = 0;
       } else if (s->epoch == t->epoch) {
-        if (!tc_trace_want(t, s->node, h)) return tc_op_done(t);
+        if (!tc_trace_requires_grad(t, s->node, h)) return tc_op_done(t);
         t->flag[s->node] |= TC_NODE_KEEP;
       }
     } else {
       s->flags &= (uint8_t)~TC_SLOT_GRAD;
-      if (s->epoch == t->epoch) t->flag[s->node] &= (uint8_t)~(TC_NODE_WANT | TC_NODE_TAPE | TC_NODE_NO_HISTORY);
+      if (s->epoch == t->epoch) t->flag[s->node] &= (uint8_t)~(TC_NODE_REQUIRES_GRAD | TC_NODE_TAPE | TC_NODE_NO_HISTORY);
     }
   }
   return tc_op_done(t);

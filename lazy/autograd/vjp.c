@@ -22,7 +22,7 @@ void tc_vjp_zero(tc_vjp *v) {
 
 void tc_vjp_none(tc_vjp *v) {
   for (int k = 0; k < v->n_in; k++) {
-    if (!tc_vjp_wants(v, k)) continue;
+    if (!tc_vjp_requires_grad(v, k)) continue;
     tc_rec_fail(v->t, TC_ERR_GRAD, "%s is not differentiable", tc_op_names[v->op]);
     return;
   }
@@ -191,23 +191,23 @@ void tc_vjp_cast(tc_vjp *v) {
 
 void tc_vjp_add(tc_vjp *v) {
   for (int k = 0; k < 2; k++)
-    if (tc_vjp_wants(v, k)) tc_vjp_give(v, k, v->g);
+    if (tc_vjp_requires_grad(v, k)) tc_vjp_give(v, k, v->g);
 }
 
 void tc_vjp_sub(tc_vjp *v) {
-  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, v->g);
-  if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, neg(v, v->g));
+  if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, v->g);
+  if (tc_vjp_requires_grad(v, 1)) tc_vjp_give(v, 1, neg(v, v->g));
 }
 
 void tc_vjp_mul(tc_vjp *v) {
   for (int k = 0; k < 2; k++)
-    if (tc_vjp_wants(v, k)) tc_vjp_give(v, k, mul(v, v->g, tc_vjp_in(v, tc_planted("vjp") ? k : 1 - k)));
+    if (tc_vjp_requires_grad(v, k)) tc_vjp_give(v, k, mul(v, v->g, tc_vjp_in(v, tc_planted("vjp") ? k : 1 - k)));
 }
 
 void tc_vjp_div(tc_vjp *v) {
   tc_node b = tc_vjp_in(v, 1);
-  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, bin(v, TC_OP_DIV, v->g, b));
-  if (!tc_vjp_wants(v, 1)) return;
+  if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, bin(v, TC_OP_DIV, v->g, b));
+  if (!tc_vjp_requires_grad(v, 1)) return;
   tc_node slope = bin(v, TC_OP_DIV, bin(v, TC_OP_DIV, tc_vjp_in(v, 0), b), b);
   tc_vjp_give(v, 1, mul(v, neg(v, v->g), slope));
 }
@@ -230,16 +230,16 @@ static tc_node pow_exponent(tc_vjp *v, tc_node a, tc_node e) {
 
 void tc_vjp_pow(tc_vjp *v) {
   tc_node a = tc_vjp_in(v, 0), e = tc_vjp_in(v, 1);
-  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, pow_base(v, a, e));
-  if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, pow_exponent(v, a, e));
+  if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, pow_base(v, a, e));
+  if (tc_vjp_requires_grad(v, 1)) tc_vjp_give(v, 1, pow_exponent(v, a, e));
 }
 
 // The operand that lost gets nothing, equal operands get half each.
 static void give_winner(tc_vjp *v, tc_op lost_by) {
   tc_node a = tc_vjp_in(v, 0), b = tc_vjp_in(v, 1);
   tc_node shared = tc_rec_where(v->t, bin(v, TC_OP_EQ, a, b), scale(v, v->g, 0.5), v->g);
-  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, zero_where(v, bin(v, lost_by, a, b), shared));
-  if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, zero_where(v, bin(v, lost_by, b, a), shared));
+  if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, zero_where(v, bin(v, lost_by, a, b), shared));
+  if (tc_vjp_requires_grad(v, 1)) tc_vjp_give(v, 1, zero_where(v, bin(v, lost_by, b, a), shared));
 }
 
 void tc_vjp_maximum(tc_vjp *v) {
@@ -252,15 +252,15 @@ void tc_vjp_minimum(tc_vjp *v) {
 
 // a - b * q with a whole quotient q that is flat almost everywhere.
 void tc_vjp_fmod(tc_vjp *v) {
-  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, v->g);
-  if (!tc_vjp_wants(v, 1)) return;
+  if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, v->g);
+  if (!tc_vjp_requires_grad(v, 1)) return;
   tc_node q = un(v, TC_OP_TRUNC, bin(v, TC_OP_DIV, tc_vjp_in(v, 0), tc_vjp_in(v, 1)));
   tc_vjp_give(v, 1, mul(v, neg(v, v->g), q));
 }
 
 void tc_vjp_remainder(tc_vjp *v) {
-  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, v->g);
-  if (!tc_vjp_wants(v, 1)) return;
+  if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, v->g);
+  if (!tc_vjp_requires_grad(v, 1)) return;
   tc_node q = bin(v, TC_OP_FLOOR_DIVIDE, tc_vjp_in(v, 0), tc_vjp_in(v, 1));
   tc_vjp_give(v, 1, mul(v, neg(v, v->g), q));
 }
@@ -270,16 +270,16 @@ void tc_vjp_atan2(tc_vjp *v) {
   tc_node square = add(v, un(v, TC_OP_SQUARE, y), un(v, TC_OP_SQUARE, x));
   // 0 at the origin, as in PyTorch
   tc_node r = zero_where(v, num(v, TC_OP_EQ, square, 0), bin(v, TC_OP_DIV, v->g, square));
-  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, mul(v, r, x));
-  if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, mul(v, neg(v, r), y));
+  if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, mul(v, r, x));
+  if (tc_vjp_requires_grad(v, 1)) tc_vjp_give(v, 1, mul(v, neg(v, r), y));
 }
 
 // ---- Three operands: condition, value if true, value if false ----
 
 void tc_vjp_where(tc_vjp *v) {
   tc_node cond = tc_vjp_in(v, 0);
-  if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, only_where(v, cond, v->g));
-  if (tc_vjp_wants(v, 2)) tc_vjp_give(v, 2, zero_where(v, cond, v->g));
+  if (tc_vjp_requires_grad(v, 1)) tc_vjp_give(v, 1, only_where(v, cond, v->g));
+  if (tc_vjp_requires_grad(v, 2)) tc_vjp_give(v, 2, zero_where(v, cond, v->g));
 }
 
 // ---- The same value elsewhere ----
@@ -291,5 +291,5 @@ void tc_vjp_to(tc_vjp *v) {
 
 // Operands (value, old): the handle stands for the value from then on, so the old one gets nothing.
 void tc_vjp_assign(tc_vjp *v) {
-  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, v->g);
+  if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, v->g);
 }

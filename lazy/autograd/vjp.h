@@ -3,8 +3,8 @@
 // for the gradients of its operands. Rules see node numbers, never handles or runs.
 //
 //   void tc_vjp_mul(tc_vjp *v) {
-//     if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, tc_rec_binary(v->t, TC_OP_MUL, v->g, tc_vjp_in(v, 1)));
-//     if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, tc_rec_binary(v->t, TC_OP_MUL, v->g, tc_vjp_in(v, 0)));
+//     if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, tc_rec_binary(v->t, TC_OP_MUL, v->g, tc_vjp_in(v, 1)));
+//     if (tc_vjp_requires_grad(v, 1)) tc_vjp_give(v, 1, tc_rec_binary(v->t, TC_OP_MUL, v->g, tc_vjp_in(v, 0)));
 //   }
 #ifndef TC_LAZY_AUTOGRAD_VJP_H
 #define TC_LAZY_AUTOGRAD_VJP_H
@@ -32,7 +32,7 @@ const tc_dims *tc_vjp_in_dims(const tc_vjp *v, int k);
 tc_type tc_vjp_in_type(const tc_vjp *v, int k);
 const tc_dims *tc_vjp_out_dims(const tc_vjp *v);
 // Whether operand k's gradient is wanted; asking for others is allowed but wasteful.
-bool tc_vjp_wants(const tc_vjp *v, int k);
+bool tc_vjp_requires_grad(const tc_vjp *v, int k);
 // Adds to the gradient of operand k; sums over axes that broadcasting repeated and casts to the
 // operand's type.
 void tc_vjp_give(tc_vjp *v, int k, tc_node grad);

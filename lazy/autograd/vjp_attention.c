@@ -48,7 +48,7 @@ void tc_vjp_attention(tc_vjp *v) {
   tc_trace *t = v->t;
   tc_attention a = operands_of(v);
   if (t->op_status != TC_OK) return;
-  if (v->create_graph || (a.has_mask && tc_vjp_wants(v, v->n_in - 1))) {
+  if (v->create_graph || (a.has_mask && tc_vjp_requires_grad(v, v->n_in - 1))) {
     composed_gradient(v, &a);
     return;
   }
@@ -61,7 +61,7 @@ void tc_vjp_attention(tc_vjp *v) {
   tc_node in[6] = {a.q, a.k, a.v, g, lse, tc_rec_permute(t, delta, &order)};
   tc_dims dq = dims4(q.dim[0], q.dim[2], q.dim[1], q.dim[3]);
   tc_dims dk = dims4(k.dim[0], k.dim[2], k.dim[1], k.dim[3]), dv = dims4(k.dim[0], k.dim[2], k.dim[1], values.dim[3]);
-  if (tc_vjp_wants(v, Q)) tc_vjp_give(v, Q, tc_attention_swapped(t, tc_attention_row(t, &a, TC_OP_ATTENTION_DQ, type, &dq, 6, in)));
-  if (tc_vjp_wants(v, K)) tc_vjp_give(v, K, tc_attention_swapped(t, tc_attention_row(t, &a, TC_OP_ATTENTION_DK, type, &dk, 6, in)));
-  if (tc_vjp_wants(v, V)) tc_vjp_give(v, V, tc_attention_swapped(t, tc_attention_row(t, &a, TC_OP_ATTENTION_DV, type, &dv, 6, in)));
+  if (tc_vjp_requires_grad(v, Q)) tc_vjp_give(v, Q, tc_attention_swapped(t, tc_attention_row(t, &a, TC_OP_ATTENTION_DQ, type, &dq, 6, in)));
+  if (tc_vjp_requires_grad(v, K)) tc_vjp_give(v, K, tc_attention_swapped(t, tc_attention_row(t, &a, TC_OP_ATTENTION_DK, type, &dk, 6, in)));
+  if (tc_vjp_requires_grad(v, V)) tc_vjp_give(v, V, tc_attention_swapped(t, tc_attention_row(t, &a, TC_OP_ATTENTION_DV, type, &dv, 6, in)));
 }

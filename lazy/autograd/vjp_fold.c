@@ -232,8 +232,8 @@ static tc_node transposed(tc_vjp *v, int k) {
 // again.
 void tc_vjp_matmul(tc_vjp *v) {
   tc_node g = tc_rec_cast(v->t, v->g, tc_vjp_in_type(v, 0));
-  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, tc_rec_matmul(v->t, g, transposed(v, 1)));
-  if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, tc_rec_matmul(v->t, transposed(v, 0), g));
+  if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, tc_rec_matmul(v->t, g, transposed(v, 1)));
+  if (tc_vjp_requires_grad(v, 1)) tc_vjp_give(v, 1, tc_rec_matmul(v->t, transposed(v, 0), g));
 }
 
 // y = conv(x, w) is linear in x and in w, and so are its transposes: each of the three is
@@ -249,18 +249,18 @@ static void give_conv(tc_vjp *v, int k, tc_op op, tc_node a, tc_node b) {
 }
 
 void tc_vjp_conv(tc_vjp *v) {
-  if (tc_vjp_wants(v, 0)) give_conv(v, 0, TC_OP_CONV_INPUT, as_operand(v), tc_vjp_in(v, 1));
-  if (tc_vjp_wants(v, 1)) give_conv(v, 1, TC_OP_CONV_WEIGHT, tc_vjp_in(v, 0), as_operand(v));
+  if (tc_vjp_requires_grad(v, 0)) give_conv(v, 0, TC_OP_CONV_INPUT, as_operand(v), tc_vjp_in(v, 1));
+  if (tc_vjp_requires_grad(v, 1)) give_conv(v, 1, TC_OP_CONV_WEIGHT, tc_vjp_in(v, 0), as_operand(v));
 }
 
 // Operands (y, w).
 void tc_vjp_conv_input(tc_vjp *v) {
-  if (tc_vjp_wants(v, 0)) give_conv(v, 0, TC_OP_CONV, as_operand(v), tc_vjp_in(v, 1));
-  if (tc_vjp_wants(v, 1)) give_conv(v, 1, TC_OP_CONV_WEIGHT, as_operand(v), tc_vjp_in(v, 0));
+  if (tc_vjp_requires_grad(v, 0)) give_conv(v, 0, TC_OP_CONV, as_operand(v), tc_vjp_in(v, 1));
+  if (tc_vjp_requires_grad(v, 1)) give_conv(v, 1, TC_OP_CONV_WEIGHT, as_operand(v), tc_vjp_in(v, 0));
 }
 
 // Operands (x, y).
 void tc_vjp_conv_weight(tc_vjp *v) {
-  if (tc_vjp_wants(v, 0)) give_conv(v, 0, TC_OP_CONV_INPUT, tc_vjp_in(v, 1), v->g);
-  if (tc_vjp_wants(v, 1)) give_conv(v, 1, TC_OP_CONV, tc_vjp_in(v, 0), v->g);
+  if (tc_vjp_requires_grad(v, 0)) give_conv(v, 0, TC_OP_CONV_INPUT, tc_vjp_in(v, 1), v->g);
+  if (tc_vjp_requires_grad(v, 1)) give_conv(v, 1, TC_OP_CONV, tc_vjp_in(v, 0), v->g);
 }

@@ -26,7 +26,7 @@ static tc_node only_at(tc_vjp *v, int axis, tc_node index) {
 
 // Operands (x, index).
 void tc_vjp_gather(tc_vjp *v) {
-  if (!tc_vjp_wants(v, 0)) return;
+  if (!tc_vjp_requires_grad(v, 0)) return;
   int axis = (int)v->attr[0];
   const tc_dims *d = tc_vjp_in_dims(v, 0), *di = tc_vjp_in_dims(v, 1);
   bool one_each = di->dim[axis] == 1;
@@ -41,7 +41,7 @@ void tc_vjp_gather(tc_vjp *v) {
 // Operands (x, index). An index of any rank is taken flat: then the gradient has x's rank, as
 // INDEX_ADD asks.
 void tc_vjp_index_select(tc_vjp *v) {
-  if (!tc_vjp_wants(v, 0)) return;
+  if (!tc_vjp_requires_grad(v, 0)) return;
   int axis = (int)v->attr[0];
   tc_dims flat = tc_dims_of(1, (const int64_t[]){tc_dims_count(tc_vjp_in_dims(v, 1))});
   tc_dims shape = with_axis(tc_vjp_in_dims(v, 0), axis, flat.dim[0]);
@@ -68,11 +68,11 @@ void tc_vjp_scatter(tc_vjp *v) {
   int axis = (int)v->attr[0];
   tc_node index = tc_vjp_in(v, 1);
   const tc_dims *d = tc_vjp_in_dims(v, 1);
-  if (tc_vjp_wants(v, 0)) {
+  if (tc_vjp_requires_grad(v, 0)) {
     tc_node zero = tc_rec_full(v->t, d, tc_vjp_in_type(v, 0), 0);
     tc_vjp_give(v, 0, tc_rec_scatter(v->t, TC_OP_SCATTER, v->g, axis, index, zero));
   }
-  if (!tc_vjp_wants(v, 2)) return;
+  if (!tc_vjp_requires_grad(v, 2)) return;
   tc_node mine = tc_rec_iota(v->t, d, TC_I64, 0, 1);
   tc_node last = tc_rec_full_int(v->t, tc_vjp_in_dims(v, 0), TC_I64, 0);
   last = tc_rec_scatter(v->t, TC_OP_SCATTER, last, axis, index, mine);
@@ -81,14 +81,14 @@ void tc_vjp_scatter(tc_vjp *v) {
 }
 
 void tc_vjp_scatter_add(tc_vjp *v) {
-  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, v->g);
-  if (tc_vjp_wants(v, 2)) tc_vjp_give(v, 2, src_grad(v, tc_rec_gather(v->t, v->g, (int)v->attr[0], tc_vjp_in(v, 1))));
+  if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, v->g);
+  if (tc_vjp_requires_grad(v, 2)) tc_vjp_give(v, 2, src_grad(v, tc_rec_gather(v->t, v->g, (int)v->attr[0], tc_vjp_in(v, 1))));
 }
 
 // Operands (x, index, src).
 void tc_vjp_index_add(tc_vjp *v) {
-  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, v->g);
-  if (!tc_vjp_wants(v, 2)) return;
+  if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, v->g);
+  if (!tc_vjp_requires_grad(v, 2)) return;
   tc_node read = tc_rec_index_select(v->t, v->g, (int)v->attr[0], tc_vjp_in(v, 1));
   tc_vjp_give(v, 2, tc_rec_reshape(v->t, read, tc_vjp_in_dims(v, 2)));
 }

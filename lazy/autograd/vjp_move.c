@@ -78,7 +78,7 @@ void tc_vjp_cat(tc_vjp *v) {
   int64_t start[TC_MAX_RANK] = {0};
   uint64_t axis = v->attr[0];
   for (int k = 0; k < v->n_in; k++) {
-    if (tc_vjp_wants(v, k)) tc_vjp_give(v, k, block(v, k, start));
+    if (tc_vjp_requires_grad(v, k)) tc_vjp_give(v, k, block(v, k, start));
     start[axis] += tc_vjp_in_dims(v, k)->dim[axis];
   }
 }
@@ -86,6 +86,6 @@ void tc_vjp_cat(tc_vjp *v) {
 // Operands (old, value): the block belongs to the value, the rest to the old.
 void tc_vjp_write_slice(tc_vjp *v) {
   slice_at s = slice_of(v);
-  if (tc_vjp_wants(v, 0)) tc_vjp_give(v, 0, tc_rec_write_slice(v->t, v->g, zeros_in(v, 1), s.start, s.step));
-  if (tc_vjp_wants(v, 1)) tc_vjp_give(v, 1, tc_rec_slice(v->t, v->g, s.start, s.step, tc_vjp_in_dims(v, 1)));
+  if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, tc_rec_write_slice(v->t, v->g, zeros_in(v, 1), s.start, s.step));
+  if (tc_vjp_requires_grad(v, 1)) tc_vjp_give(v, 1, tc_rec_slice(v->t, v->g, s.start, s.step, tc_vjp_in_dims(v, 1)));
 }

@@ -156,7 +156,7 @@ static tc_node image_grad(tc_vjp *v, const tc_pool *p) {
 
 // Operands (pooled, image).
 void tc_vjp_pool(tc_vjp *v) {
-  if (!tc_vjp_wants(v, 1)) return;
+  if (!tc_vjp_requires_grad(v, 1)) return;
   tc_pool p = pool_of(v);
   tc_vjp_give(v, 1, image_grad(v, &p));
 }

@@ -113,7 +113,7 @@ static const tc_past *past_of(const tc_walk *w, tc_segment *s, uint32_t n) {
 tc_node *tc_walk_adjoint(tc_walk *w, tc_segment *s, uint32_t n) {
   while (s) {
     uint8_t flags = tc_walk_flag(w, s, n);
-    if (flags & TC_NODE_WANT) return sum_of_param(w, param_of(w, s, n));
+    if (flags & TC_NODE_REQUIRES_GRAD) return sum_of_param(w, param_of(w, s, n));
     const tc_past *past = (flags & TC_NODE_NO_HISTORY) ? NULL : past_of(w, s, n);
     if (!past) break;
     n = past->home;
@@ -212,7 +212,7 @@ static void hold(tc_walk *w, tc_node *a) {
 void tc_walk_free_pending(tc_walk *w, const tc_segment *s) {
   w->t->freed_by = w->t->op_site;
   for (uint32_t n = 0; n < s->n; n++)
-    if (s->adjoint[n] != TC_NODE_ERR && (w->t->flag[n] & TC_NODE_TAPE) && !(w->t->flag[n] & TC_NODE_WANT))
+    if (s->adjoint[n] != TC_NODE_ERR && (w->t->flag[n] & TC_NODE_TAPE) && !(w->t->flag[n] & TC_NODE_REQUIRES_GRAD))
       w->t->flag[n] = (uint8_t)((w->t->flag[n] & ~TC_NODE_TAPE) | TC_NODE_FREED);
 }
 
@@ -322,7 +322,7 @@ const tc_dims *tc_vjp_out_dims(const tc_vjp *v) {
   return &tc_dims_at(tc_walk_rec(w, w->at, w->node)->shape)->d;
 }
 
-bool tc_vjp_wants(const tc_vjp *v, int k) {
+bool tc_vjp_requires_grad(const tc_vjp *v, int k) {
   const tc_walk *w = v->walk;
   return tc_walk_flag(w, w->at, tc_rec_in(tc_walk_rec(w, w->at, w->node))[k]) & (TC_NODE_TAPE | TC_NODE_NO_HISTORY);
 }
@@ -342,7 +342,7 @@ static tc_node unbroadcast(tc_trace *t, tc_node g, const tc_dims *d) {
 
 void tc_vjp_give(tc_vjp *v, int k, tc_node g) {
   tc_walk *w = v->walk;
-  if (g == TC_NODE_ERR || !tc_vjp_wants(v, k)) return;
+  if (g == TC_NODE_ERR || !tc_vjp_requires_grad(v, k)) return;
   uint32_t n = tc_rec_in(tc_walk_rec(w, w->at, w->node))[k];
   tc_device d = tc_walk_device(w, w->at, n);
   g = tc_rec_cast(w->t, unbroadcast(w->t, g, tc_vjp_in_dims(v, k)), tc_vjp_in_type(v, k));

@@ -61,7 +61,7 @@ static tc_tensor carried(tc_trace *t, tc_slot *s, tc_tensor x, tc_device to) {
 static tc_tensor carried_leaf(tc_trace *t, tc_node n, tc_tensor x, tc_device to) {
   const tc_rec *r = tc_rec_of(t, n);
   tc_slot there = {.buf = tc_trace_leaf_of(t, n), .shape = r->shape, .dtype = r->dtype, .device = t->dev[n]};
-  return tc_trace_carry(t, &there, (t->flag[n] & TC_NODE_WANT) ? x : (tc_tensor){0, 0}, to, true);
+  return tc_trace_carry(t, &there, (t->flag[n] & TC_NODE_REQUIRES_GRAD) ? x : (tc_tensor){0, 0}, to, true);
 }
 
 tc_tensor tc_to_at(tc_tensor x, const char *device, tc_site site) {

@@ -410,7 +410,7 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   t->flag[n] = history;
   if (s->flags & TC_SLOT_GRAD) {  // a parameter stays a leaf
     t->flag[n] = 0;
-    if (!tc_trace_want(t, n, h)) return t->op_status;
+    if (!tc_trace_requires_grad(t, n, h)) return t->op_status;
   }
   t->slot_of[old] = TC_SLOT_NONE;
   t->flag[old] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);

@@ -73,9 +73,9 @@ tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape,
   return n;
 }
 
-bool tc_trace_want(tc_trace *t, tc_node n, tc_tensor param) {
+bool tc_trace_requires_grad(tc_trace *t, tc_node n, tc_tensor param) {
   if (!TC_GROW(t->want, t->cap_want, t->n_want + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
   t->want[t->n_want++] = (tc_want){n, param};
-  t->flag[n] |= TC_NODE_WANT | TC_NODE_TAPE;
+  t->flag[n] |= TC_NODE_REQUIRES_GRAD | TC_NODE_TAPE;
   return true;
 }

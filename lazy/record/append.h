@@ -46,7 +46,7 @@ tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape,
 // reporting.
 tc_node tc_trace_past(tc_trace *t, tc_node n, tc_run *run, uint32_t home);
 // Makes node n the value of a parameter: differentiation ends there. False after reporting.
-bool tc_trace_want(tc_trace *t, tc_node n, tc_tensor param);
+bool tc_trace_requires_grad(tc_trace *t, tc_node n, tc_tensor param);
 // Where the open op makes what it is given no value of: beside its operands, or on the thread's
 // default device.
 static inline tc_device tc_trace_device(const tc_trace *t) {

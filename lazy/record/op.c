@@ -101,7 +101,7 @@ static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
     if (is_leaf_of(t, i, &v, h)) n = t->leaf[i].node;
   if (n == TC_NODE_ERR) n = tc_trace_leaf(t, v.buf, v.type, v.shape, v.device);
   tc_buffer_release(v.buf);
-  if (n != TC_NODE_ERR && v.is_param && !(t->flag[n] & TC_NODE_WANT) && !tc_trace_want(t, n, h)) return TC_NODE_ERR;
+  if (n != TC_NODE_ERR && v.is_param && !(t->flag[n] & TC_NODE_REQUIRES_GRAD) && !tc_trace_requires_grad(t, n, h)) return TC_NODE_ERR;
   return n;
 }
 

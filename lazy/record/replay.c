@@ -92,7 +92,7 @@ static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
   } else {
     return tc_rec_fail(t, TC_ERR_STATE, "the operand has no value");
   }
-  if (n == TC_NODE_ERR || ((s->flags & TC_SLOT_GRAD) && !tc_trace_want(t, n, h))) return TC_NODE_ERR;
+  if (n == TC_NODE_ERR || ((s->flags & TC_SLOT_GRAD) && !tc_trace_requires_grad(t, n, h))) return TC_NODE_ERR;
   if (t->slot_of[n] == TC_SLOT_NONE) {  // a replayed recipe may be another slot's node already
     s->epoch = t->epoch, s->node = n;
     t->slot_of[n] = h.slot;

@@ -7,7 +7,7 @@
 #define CUT_BYTES (UINT64_C(1) << 20)
 
 static bool is_live_history(const tc_trace *t, uint32_t n) {
-  return (t->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE | TC_NODE_WANT)) == (TC_NODE_LIVE | TC_NODE_TAPE);
+  return (t->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE | TC_NODE_REQUIRES_GRAD)) == (TC_NODE_LIVE | TC_NODE_TAPE);
 }
 
 // Whether anything on the tape is alive. What was found last mostly still is, else something

@@ -46,8 +46,8 @@ static void hold(tc_plan *p, uint8_t *held) {
 // Marks what may still be differentiated through: ancestors on the tape of live values on the tape.
 static void mark_history(const tc_plan *p, uint8_t *history) {
   for (uint32_t n = p->n_node; n-- > 0;) {
-    if ((p->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE)) == (TC_NODE_LIVE | TC_NODE_TAPE) && !(p->flag[n] & TC_NODE_WANT)) history[n] = 1;
-    if (!history[n] || (p->flag[n] & TC_NODE_WANT)) continue;
+    if ((p->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE)) == (TC_NODE_LIVE | TC_NODE_TAPE) && !(p->flag[n] & TC_NODE_REQUIRES_GRAD)) history[n] = 1;
+    if (!history[n] || (p->flag[n] & TC_NODE_REQUIRES_GRAD)) continue;
     const tc_rec *r = tc_plan_rec(p, n);
     const uint32_t *in = tc_rec_in(r);
     for (int i = 0; i < tc_rec_arity(r); i++)
@@ -67,7 +67,7 @@ static bool on_tape_here(const tc_plan *p, const tc_rec *r) {
 static void mark_saved(const tc_plan *p, const uint8_t *history, uint8_t *need) {
   for (uint32_t n = 0; n < p->n_node; n++) {
     const tc_rec *r = tc_plan_rec(p, n);
-    if (!history[n] || tc_plan_is_leaf(p, n) || (p->flag[n] & TC_NODE_WANT) || !on_tape_here(p, r)) continue;
+    if (!history[n] || tc_plan_is_leaf(p, n) || (p->flag[n] & TC_NODE_REQUIRES_GRAD) || !on_tape_here(p, r)) continue;
     uint8_t saves = tc_op_rows[tc_rec_op(r)].saves;
     const uint32_t *in = tc_rec_in(r);
     if (saves & TC_SAVES_out) need[n] = 1;

@@ -88,11 +88,11 @@ tc_status tc_values_publish(tc_trace *t, const tc_plan *p, tc_run *run) {
     if (t->slot_of[n] == TC_SLOT_NONE || p->leaf_of[n] != TC_LEAF_NONE) continue;
     tc_slot *s = slot_at(t->slot_of[n]);
     tc_buffer *stored = stored_at(t, p, n);
-    bool history = (t->flag[n] & TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_WANT);
+    bool history = (t->flag[n] & TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_REQUIRES_GRAD);
     tc_buffer_release(s->buf);
     s->buf = stored ? tc_buffer_retain(stored) : NULL;
     tc_slot_set_run(s, history || !stored ? run : NULL);
-    set_freed(s, stored && (t->flag[n] & TC_NODE_NO_HISTORY) && !(t->flag[n] & TC_NODE_WANT));
+    set_freed(s, stored && (t->flag[n] & TC_NODE_NO_HISTORY) && !(t->flag[n] & TC_NODE_REQUIRES_GRAD));
     s->home = n;
   }
   for (uint32_t i = 0; i < t->n_user; i++) {
@@ -123,7 +123,7 @@ void tc_values_restore(tc_trace *t, tc_run *run, tc_status st) {
     tc_buffer_release(s->buf);
     s->buf = buf ? tc_buffer_retain(buf) : NULL;
     tc_slot_set_run(s, buf ? NULL : run);
-    set_freed(s, buf && (t->flag[old] & TC_NODE_NO_HISTORY) && !(t->flag[old] & TC_NODE_WANT));
+    set_freed(s, buf && (t->flag[old] & TC_NODE_NO_HISTORY) && !(t->flag[old] & TC_NODE_REQUIRES_GRAD));
     s->home = old;
     s->err = buf || run ? TC_OK : st;
   }

@@ -29,7 +29,7 @@ enum {
   // Made of a value whose history was freed: a backward that gives it a gradient fails.
   TC_NODE_FREED_IN = 16,
   TC_NODE_FREED = 32,  // its history was freed by a backward
-  TC_NODE_WANT = 64,  // the value of a parameter (requires_grad): differentiation ends here
+  TC_NODE_REQUIRES_GRAD = 64,  // the value of a parameter (requires_grad): differentiation ends here
   TC_NODE_USER = 128,  // a leaf: memory of the caller, which assigns must reach
   TC_NODE_AGAIN = 128,  // not a leaf: a recipe used again, stored this time
 };

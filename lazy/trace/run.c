@@ -37,7 +37,7 @@ tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t home, tc_tensor p
   if (of)
     r->past[0] = (tc_past){0, home, tc_run_retain(of)}, r->freed_by = of->freed_by;
   else
-    r->want[0] = (tc_want){0, param}, r->flag[0] |= TC_NODE_WANT;
+    r->want[0] = (tc_want){0, param}, r->flag[0] |= TC_NODE_REQUIRES_GRAD;
   return r;
 }
 
@@ -89,7 +89,7 @@ void tc_run_free_history(tc_run *r, tc_site by) {
   for (uint32_t i = 0; i < n_past; i++) tc_run_release(r->past[i].run);
   tc_count(TC_PASS_RUNS, p->n_node);
   for (uint32_t i = 0; i < p->n_node; i++)
-    if ((r->flag[i] & TC_NODE_TAPE) && !(r->flag[i] & TC_NODE_WANT)) r->flag[i] = (uint8_t)((r->flag[i] & ~TC_NODE_TAPE) | TC_NODE_FREED);
+    if ((r->flag[i] & TC_NODE_TAPE) && !(r->flag[i] & TC_NODE_REQUIRES_GRAD)) r->flag[i] = (uint8_t)((r->flag[i] & ~TC_NODE_TAPE) | TC_NODE_FREED);
   r->freed = true, r->freed_by = by;
   tc_run_drop_unneeded(r);
 }

@@ -38,7 +38,7 @@ enum { UNKNOWN, NO, YES };
 // would be made for one use.
 static bool has_history(const tc_plan *plan) {
   for (uint32_t n = 0; n < plan->n_node; n++)
-    if ((plan->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED)) && !(plan->flag[n] & TC_NODE_WANT)) return true;
+    if ((plan->flag[n] & (TC_NODE_TAPE | TC_NODE_FREED)) && !(plan->flag[n] & TC_NODE_REQUIRES_GRAD)) return true;
   return false;
 }
 
