@@ -49,7 +49,7 @@ static bool is_arithmetic(const tc_emit_ctx *s, const far_sources *f) {
 // the bandwidth of a + b: sin(a) + cos(b) 71 % without and 91 % with it, gelu 59 and 83 %, silu 70
 // and 96 %; but Adam, which has less arithmetic an operand, 84 and 71 %.
 static int64_t flat_ahead(const tc_emit_ctx *s, const far_sources *f) {
-  return !tc_target_is_gpu(s->target) && f->n > 0 && is_arithmetic(s, f) ? AHEAD : 0;
+  return !tc_target_is_gpu(s->target) && f->n > 0 && is_arithmetic(s, f) ? PREFETCH_DISTANCE : 0;
 }
 
 // Lanes by which a kernel with little arithmetic reads several operands from memory where a

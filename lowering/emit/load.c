@@ -19,7 +19,7 @@ bool tc_emit_is_strided(const tc_gnode *x) {
 }
 
 // Asks for the lines of node n that a later iteration will load from this place.
-static void ask_ahead(tc_emit_ctx *s, uint32_t n, tc_val base, int buf) {
+static void prefetch_ahead(tc_emit_ctx *s, uint32_t n, tc_val base, int buf) {
   const tc_gnode *x = &s->g->node[n];
   int64_t line = 64 / (int64_t)tc_type_bytes(x->type);
   if (!s->hints.prefetch_distance || !tc_emit_is_strided(x) || s->hints.n_prefetch == 0 || tc_emit_note_of(s, n)->asked) return;
@@ -109,7 +109,7 @@ tc_val tc_emit_load(tc_emit_ctx *s, uint32_t n, tc_index flat) {
     v = tc_build_raw(&s->e, TC_IR_LOAD, x->type, 1, base, TC_NONE, TC_NONE, buf);
   } else if (vec == TC_NONE && stride == 1) {
     mask = both_masks(s, s->lanes);
-    ask_ahead(s, n, base, buf);
+    prefetch_ahead(s, n, base, buf);
     v = tc_build_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, base, mask, TC_NONE, buf);
   } else {
     int tile = vec == TC_NONE ? transposed_tile(s, n, &flat) : -1;

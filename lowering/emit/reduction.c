@@ -204,7 +204,7 @@ static bool is_last_pass(const tc_emit_ctx *s, uint8_t d) {
 // gradient reads, that takes 1.1 times as long.
 static int64_t row_ahead(const tc_emit_ctx *s, uint8_t d) {
   if (tc_target_is_gpu(s->target) || s->gp->kind != TC_FUSION_ROW || d < 1) return 0;
-  return s->gp->f * (int64_t)sizeof(float) <= NEAR_BYTES ? TC_MAX_OF(s->gp->f, AHEAD) : AHEAD;
+  return s->gp->f * (int64_t)sizeof(float) <= NEAR_BYTES ? TC_MAX_OF(s->gp->f, PREFETCH_DISTANCE) : PREFETCH_DISTANCE;
 }
 
 // Bytes that passes over a row work on: of what they read the present row and the next one, what is

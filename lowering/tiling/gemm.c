@@ -289,8 +289,8 @@ static bool asks_for_rows(const tc_tiling_params *b, const tc_extent3 *of, const
 static void choose_widening(tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left, const tc_operand *right, int64_t cache,
                             const tc_gemm_tiling *given) {
   b->widen_a = given_or(given, TC_TILING_WIDEN_A, can_widen(b, of, acc, left, right) && b->n_panels > 1);
-  b->ask_a = is_large(of, acc, cache) && asks_for_rows(b, of, left);
-  b->ask_apart = !b->pack_a && b->tiles > 1 && !left->scattered && left->row == 1 && is_apart(left);
+  b->prefetch_a = is_large(of, acc, cache) && asks_for_rows(b, of, left);
+  b->prefetch_strided = !b->pack_a && b->tiles > 1 && !left->scattered && left->row == 1 && is_apart(left);
   if (!b->widen_a) return;
   int64_t tile = b->rows * b->chunk * (int64_t)tc_type_bytes(acc);
   b->a_tiles = b->by_panel ? TC_MIN(TC_MAX_OF(cache / 4 / tile, 1), b->tiles) : 1;

@@ -17,8 +17,8 @@ typedef struct tc_tiling_params {
   bool once;  // b is read once, where it lies: in short chunks of which each asks for the next one, or, with one chunk, as a stream
   int64_t stream;  // panels whose sums are in registers side by side while all of k is read; 0: not a stream
   bool widen_a;  // rows of a go to memory of the worker, each along k, in the accumulators' type
-  bool ask_a;  // the next tile's rows of a, which lie along k in memory, are asked for while those of this one are multiplied
-  bool ask_apart;  // the same where a lies along the rows: at each step of k, the line that the next tile reads
+  bool prefetch_a;  // the next tile's rows of a, which lie along k in memory, are asked for while those of this one are multiplied
+  bool prefetch_strided;  // the same where a lies along the rows: at each step of k, the line that the next tile reads
   bool by_panel;  // each panel serves all tiles that are there before the next one; else each tile goes over all panels
   int64_t a_tiles;  // tiles of a that go there at a time, packed or widened
 } tc_tiling_params;

@@ -51,12 +51,13 @@ static void multiply_places(winograd *x, tc_val panel) {
   tc_val part = x->matmul.lanes < x->panel ? loop(x->s, i64(x->s, 0), i64(x->s, x->panel), x->matmul.lanes) : TC_NONE;
   tc_val row = loop(x->s, i64(x->s, 0), i64(x->s, x->padded), x->matmul.rows);
   tc_val at = add(x->s, times(x->s, place, x->padded), row), to = times(x->s, at, x->panel);
-  tc_val ahead = add(x->s, next, times(x->s, bin(x->s, TC_IR_DIV, row, i64(x->s, x->matmul.rows)), x->c * share_of(x)));
+  tc_val prefetch_distance = add(x->s, next, times(x->s, bin(x->s, TC_IR_DIV, row, i64(x->s, x->matmul.rows)), x->c * share_of(x)));
   if (part != TC_NONE) {
     u = add(x->s, u, part), to = add(x->s, to, part);
-    ahead = add(x->s, ahead, times(x->s, bin(x->s, TC_IR_DIV, part, i64(x->s, x->matmul.lanes)), x->padded / x->matmul.rows * x->c * share_of(x)));
+    prefetch_distance = add(x->s, prefetch_distance,
+                            times(x->s, bin(x->s, TC_IR_DIV, part, i64(x->s, x->matmul.lanes)), x->padded / x->matmul.rows * x->c * share_of(x)));
   }
-  tc_wmultiply(x->s, &x->matmul, times(x->s, at, x->image.pitch), u, to, i64(x->s, x->c), ahead, share_of(x));
+  tc_wmultiply(x->s, &x->matmul, times(x->s, at, x->image.pitch), u, to, i64(x->s, x->c), prefetch_distance, share_of(x));
   end(x->s);
   if (part != TC_NONE) end(x->s);
   end(x->s);

@@ -96,12 +96,12 @@ static tc_val load_lhs(void *of, int row) {
   return load(x->s, x->by->a, TC_F32, 1, add(x->s, x->at, i64(x->s, row * x->by->a_row)), TC_NONE);
 }
 
-void tc_wmultiply(tc_emit_ctx *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val ahead, int64_t further) {
+void tc_wmultiply(tc_emit_ctx *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val prefetch_distance, int64_t further) {
   tc_val acc[32], zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), by->lanes);
   for (int i = 0; i < by->rows; i++)
     acc[i] = tc_build_var(&s->e, by->adds ? load(s, by->sums, TC_F32, by->lanes, add(s, to, i64(s, i * by->sums_row)), TC_NONE) : zero);
   tc_val k = loop(s, i64(s, 0), n, 1), row = add(s, a, times(s, k, by->a_k));
-  if (ahead != TC_NONE) tc_build_prefetch(&s->e, by->b, add(s, ahead, times(s, k, further)), false);
+  if (prefetch_distance != TC_NONE) tc_build_prefetch(&s->e, by->b, add(s, prefetch_distance, times(s, k, further)), false);
   tc_val columns = load(s, by->b, TC_F32, by->lanes, add(s, b, times(s, k, by->b_k)), TC_NONE);
   lhs rows = {s, by, row};
   tc_register_block_add(s, &(tc_register_block){by->way, by->rows, 1, load_lhs, &rows}, &columns, acc);

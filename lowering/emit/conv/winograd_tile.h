@@ -44,7 +44,7 @@ typedef struct tc_wblock {
 } tc_wblock;
 
 // The sums at `to` of n elements from a and b on. ahead: where b is asked for meanwhile, so many elements further at each; TC_NONE: nowhere.
-void tc_wmultiply(tc_emit_ctx *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val ahead, int64_t further);
+void tc_wmultiply(tc_emit_ctx *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val prefetch_distance, int64_t further);
 
 typedef struct tc_wplace {
   tc_val image, y, x;  // of the first of a tile's pixels

@@ -32,7 +32,7 @@
 static tc_matmul_rows all_rows(tc_matmul_emitter *p) {
   tc_val zero = i64(p->s, 0);
   return (tc_matmul_rows){
-      .n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+      .n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .prefetch_distance = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
 }
 
 // ---- b along the columns, streamed ----
@@ -56,7 +56,7 @@ static tc_val stream_ahead(tc_matmul_emitter *p, tc_val k) {
 static void stream_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val panel, tc_val k, int rows, tc_val *acc) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, line = line_of(p->b.type), parts = in_words(p) ? 2 : 1;
-  tc_val a[STREAM_ROWS][32], ahead = stream_ahead(p, k), first = times(p->s, panel, lanes), w[2];
+  tc_val a[STREAM_ROWS][32], prefetch_distance = stream_ahead(p, k), first = times(p->s, panel, lanes), w[2];
   for (int j = 0; j < rows; j++)
     for (int i = 0; i < r->n; i++)
       a[j][i] = tc_matmul_load_a(p, add(p->s, tc_matmul_row_of_a(p, r, i), tc_matmul_in_row_of_a(p, r, add(p->s, k, tc_emit_i64(s, j)))));
@@ -64,7 +64,7 @@ static void stream_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val pa
     s->at[TC_RANGE_K] = add(p->s, first, tc_emit_i64(s, g * lanes));
     for (int j = 0; j < rows; j++) {
       tc_val row = add(p->s, k, tc_emit_i64(s, j)), at = add(p->s, add(p->s, p->b.at, times(p->s, row, p->b.row)), s->at[TC_RANGE_K]);
-      for (int i = 0; i < lanes; i += line) prefetch(p, p->b.buf, add(p->s, add(p->s, at, ahead), tc_emit_i64(s, i)));
+      for (int i = 0; i < lanes; i += line) prefetch(p, p->b.buf, add(p->s, add(p->s, at, prefetch_distance), tc_emit_i64(s, i)));
       if (parts == 2) {
         tc_val word = tc_build_raw(E, TC_IR_LOAD, TC_BF16, lanes, at, TC_NONE, TC_NONE, p->b.buf);
         word = tc_build_raw(E, TC_IR_BITCAST, TC_I32, lanes / 2, word, TC_NONE, TC_NONE, 0);
@@ -203,13 +203,13 @@ static bool asks_in_order(const tc_matmul_emitter *p) {
 
 // What is asked for at row k, which is transposed, of a panel that begins at column `first`. One
 // column's: further along k, or at the beginning of the next panel.
-static tc_matmul_prefetch ask_ahead(tc_matmul_emitter *p, tc_val k, tc_val first, int rows) {
+static tc_matmul_prefetch prefetch_ahead(tc_matmul_emitter *p, tc_val k, tc_val first, int rows) {
   tc_val column = add(p->s, p->b.at, times(p->s, first, p->b.col));
   if (asks_in_order(p))
     return (tc_matmul_prefetch){add(p->s, column, add(p->s, times(p->s, k, p->by.lanes), i64(p->s, p->by.lanes * p->b.col))), rows};
   bool one_set = p->by.lanes > vector_lanes(p) && p->b.col * (int64_t)tc_type_bytes(p->b.type) % 4096 == 0;
-  int64_t ahead = (one_set ? 1 : TURN_AHEAD) * line_of(p->b.type), steps = p->of.k;
-  tc_val here = i64(p->s, ahead), next = i64(p->s, ahead - steps + p->by.lanes * p->b.col);
+  int64_t prefetch_distance = (one_set ? 1 : TURN_AHEAD) * line_of(p->b.type), steps = p->of.k;
+  tc_val here = i64(p->s, prefetch_distance), next = i64(p->s, prefetch_distance - steps + p->by.lanes * p->b.col);
   tc_val far = tc_build_select(E, tc_build_bin(E, TC_IR_LT, add(p->s, k, here), i64(p->s, steps)), here, next);
   return (tc_matmul_prefetch){add(p->s, add(p->s, column, k), far), p->b.col};
 }
@@ -235,15 +235,15 @@ static void multiply_transposed(tc_matmul_emitter *p, const tc_matmul_rows *r, c
   tc_val acc[32], v[64], zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), size), first = s->at[TC_RANGE_K];
   for (int i = 0; i < n_acc; i++) acc[i] = tc_build_var(E, zero);
   tc_val k = loop(p->s, u->k0, k1, rows);  // of the present chain
-  tc_matmul_prefetch ask = ask_ahead(p, k, first, rows);
+  tc_matmul_prefetch prefetch_what = prefetch_ahead(p, k, first, rows);
   for (int c = 0; c < blocks; c++) {
     tc_val column = add(p->s, first, tc_emit_i64(s, c * size));
-    tc_matmul_load_transposed(p, k, add(p->s, p->b.at, times(p->s, column, p->b.col)), v, size, c == 0 ? &ask : NULL);
+    tc_matmul_load_transposed(p, k, add(p->s, p->b.at, times(p->s, column, p->b.col)), v, size, c == 0 ? &prefetch_what : NULL);
     for (int i = 0; i < size; i++) store(p->s, p->transposed, tc_emit_i64(s, (i * blocks + c) * size), v[i]);
   }
   tc_val i = loop(p->s, tc_emit_i64(s, 0), tc_emit_i64(s, size), 1), k_of_i = add(p->s, k, times(p->s, i, as_one));
   s->lanes = size;
-  for (int c = 1; c < blocks; c++) ask_for(p, &ask, add(p->s, i, tc_emit_i64(s, c * size)));
+  for (int c = 1; c < blocks; c++) prefetch_for(p, &prefetch_what, add(p->s, i, tc_emit_i64(s, c * size)));
   for (int c = 0; c < blocks; c++)
     v[c] = tc_build_raw(E, TC_IR_LOAD, transposed_type(p), size, add(p->s, times(p->s, i, p->by.lanes), tc_emit_i64(s, c * size)), TC_NONE, TC_NONE,
                         p->transposed);

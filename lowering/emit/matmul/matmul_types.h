@@ -48,7 +48,7 @@ typedef struct tc_matmul_rows {
   int n;
   tc_val row, packed, sums;  // the first; its tile among the packed ones; its sums
   tc_val k0;  // at which the packed ones begin
-  tc_val ahead;  // where b is asked for as they are multiplied, or TC_NONE
+  tc_val prefetch_distance;  // where b is asked for as they are multiplied, or TC_NONE
   tc_val next;  // likewise of the next chunk, a row of b a turn of the innermost loop
   tc_val asked;  // likewise, at each k, the row of the next chunk from this column on
 } tc_matmul_rows;
@@ -102,7 +102,7 @@ static inline tc_val made_of(tc_matmul_emitter *p, tc_val k, tc_val v) {
 static inline tc_val whole_rows(tc_matmul_emitter *p, tc_val k0, tc_val k1, int size) {
   return sub(p->s, k1, tc_build_bin(&p->s->e, TC_IR_REM, sub(p->s, k1, k0), i64(p->s, size)));
 }
-static inline void ask_for(tc_matmul_emitter *p, const tc_matmul_prefetch *x, tc_val column) {
+static inline void prefetch_for(tc_matmul_emitter *p, const tc_matmul_prefetch *x, tc_val column) {
   tc_build_prefetch(&p->s->e, p->b.buf, add(p->s, x->at, times(p->s, column, x->apart)), true);
 }
 
@@ -118,7 +118,7 @@ void tc_matmul_prefetch_b(tc_matmul_emitter *p, tc_val k, tc_val column, bool fa
 // A block of columns of b that lies along k, from step k and element `from` of its first column:
 // read along k and transposed. Its rows are made by tc_matmul_transposed_row. ask: what is asked for
 // meanwhile, or NULL.
-void tc_matmul_load_transposed(tc_matmul_emitter *p, tc_val k, tc_val from, tc_val *v, int size, const tc_matmul_prefetch *ask);
+void tc_matmul_load_transposed(tc_matmul_emitter *p, tc_val k, tc_val from, tc_val *v, int size, const tc_matmul_prefetch *prefetch_what);
 // Row i of those that v, a vector of a transposed block, holds.
 tc_val tc_matmul_transposed_row(tc_matmul_emitter *p, tc_val v, int i);
 // Half i of each word, a bf16, as a float, of which that is the upper half.

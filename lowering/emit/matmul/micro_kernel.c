@@ -96,20 +96,20 @@ static int64_t share_of(const tc_matmul_emitter *p) {
 
 // Asks for a row of a panel PACKED_AHEAD rows behind the one at `at`: it comes from the
 // second-level cache.
-static void ask_ahead_in_panel(tc_matmul_emitter *p, int buf, tc_val at) {
+static void prefetch_in_panel(tc_matmul_emitter *p, int buf, tc_val at) {
   for (int i = 0; i < p->by.lanes; i += line_of(p->acc)) prefetch(p, buf, add(p->s, at, i64(p->s, PACKED_AHEAD * p->by.lanes + i)));
 }
 
 // Word k of the present panel where that lies in memory as words.
 static tc_val load_words(tc_matmul_emitter *p, tc_val k) {
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, p->s->at[TC_RANGE_K], p->b.col));
-  if (p->by.tiles > 1) ask_ahead_in_panel(p, p->b.buf, at);
+  if (p->by.tiles > 1) prefetch_in_panel(p, p->b.buf, at);
   return tc_build_raw(E, TC_IR_LOAD, TC_I32, p->by.lanes, at, TC_NONE, TC_NONE, p->b.buf);
 }
 
 // A row of a packed panel, which stays in the first-level cache where it serves tile after tile.
 static tc_val load_packed(tc_matmul_emitter *p, tc_val at) {
-  if (!p->by.by_panel) ask_ahead_in_panel(p, p->packed, at);
+  if (!p->by.by_panel) prefetch_in_panel(p, p->packed, at);
   return tc_build_raw(E, TC_IR_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->packed);
 }
 
@@ -141,8 +141,8 @@ static tc_val load_lhs(void *of, int row) {
 static void accumulate_row(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val w, tc_val k, const tc_val *a, tc_val in_a,
                            tc_val *acc) {
   if (r->asked != TC_NONE) tc_matmul_prefetch_b(p, add(p->s, k, i64(p->s, p->by.chunk)), r->asked, true);
-  if (r->ahead != TC_NONE) prefetch(p, p->b.buf, add(p->s, r->ahead, times(p->s, sub(p->s, k, u->k0), share_of(p))));
-  if (p->by.ask_apart) tc_build_prefetch(E, p->a.buf, add(p->s, add(p->s, a[0], in_a), i64(p->s, 2 * r->n - 1)), true);
+  if (r->prefetch_distance != TC_NONE) prefetch(p, p->b.buf, add(p->s, r->prefetch_distance, times(p->s, sub(p->s, k, u->k0), share_of(p))));
+  if (p->by.prefetch_strided) tc_build_prefetch(E, p->a.buf, add(p->s, add(p->s, a[0], in_a), i64(p->s, 2 * r->n - 1)), true);
   lhs rows = {p, a, in_a};
   tc_register_block_add(p->s, &(tc_register_block){p->way, r->n, 1, load_lhs, &rows}, &w, acc);
 }
@@ -154,7 +154,8 @@ typedef struct pieces_of {
 
 // Asks for the part of the pieces from `from` on that falls to a turn of the innermost loop, at
 // step k: line by line, piece after piece, to the second-level cache.
-static void ask_by_turns(tc_matmul_emitter *p, const tc_strided_operand *f, const pieces_of *x, tc_val from, const tc_matmul_unit *u, tc_val k) {
+static void prefetch_alternately(tc_matmul_emitter *p, const tc_strided_operand *f, const pieces_of *x, tc_val from, const tc_matmul_unit *u,
+                                 tc_val k) {
   int64_t a_iteration = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
   tc_val transpose = tc_build_bin(E, TC_IR_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
   for (int i = 0; i < a_iteration; i++) {
@@ -168,7 +169,7 @@ static void ask_by_turns(tc_matmul_emitter *p, const tc_strided_operand *f, cons
 // Asks for the next tile's rows of a.
 static void ask_for_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val k) {
   pieces_of rows = {r->n, tc_ceil_div(p->by.chunk * p->step, line_of(p->a.type)), p->a.row};
-  ask_by_turns(p, &p->a, &rows, add(p->s, tc_matmul_row_of_a(p, r, r->n), times(p->s, u->k0, p->step)), u, k);
+  prefetch_alternately(p, &p->a, &rows, add(p->s, tc_matmul_row_of_a(p, r, r->n), times(p->s, u->k0, p->step)), u, k);
 }
 
 // What of the panel that is packed next falls to a tile of rows: rows of b, or columns of one that
@@ -213,9 +214,9 @@ void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const t
   }
   if (r->next != TC_NONE) {
     pieces_of next = next_pieces(p);
-    ask_by_turns(p, &p->b, &next, r->next, u, k);
+    prefetch_alternately(p, &p->b, &next, r->next, u, k);
   }
-  if (p->by.ask_a) ask_for_rows(p, r, u, k);
+  if (p->by.prefetch_a) ask_for_rows(p, r, u, k);
   if (p->n_read) ask_for_read(p, r, u, k);
   for (int i = 0; i < p->by.unroll; i++) {
     tc_val row = add(p->s, k, tc_emit_i64(s, i)), w = row_of_b(p, u, panel, row, i % 2 == 0, &word);
@@ -265,7 +266,7 @@ static void sum_chains(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_m
   tc_matmul_rows rows = *r;
   tc_matmul_unit part = *u;
   part.k0 = loop(s, u->k0, u->k1, p->chain), part.k1 = end_of_chain(p, part.k0, u->k1);
-  if (r->ahead != TC_NONE) rows.ahead = add(s, r->ahead, times(s, sub(s, part.k0, u->k0), share_of(p)));
+  if (r->prefetch_distance != TC_NONE) rows.prefetch_distance = add(s, r->prefetch_distance, times(s, sub(s, part.k0, u->k0), share_of(p)));
   tc_matmul_sum(p, &rows, &part, panel, TC_NONE, acc);
   tc_matmul_end_chain(p, part.k0, r->sums, p->by.lanes, acc, r->n);
   end(s);
@@ -373,7 +374,7 @@ static void multiply_tiles(tc_matmul_emitter *p, const tiles *t, const tc_matmul
     last = tc_build_bin(E, TC_IR_MIN, last, add(p->s, first, tc_emit_i64(s, p->by.a_tiles * rows)));
   }
   tc_matmul_pack_a(p, rows, first, last, u);
-  tc_matmul_rows r = {.n = rows, .sums = tc_emit_i64(s, 0), .k0 = u->k0, .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+  tc_matmul_rows r = {.n = rows, .sums = tc_emit_i64(s, 0), .k0 = u->k0, .prefetch_distance = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
   if (!p->by.by_panel) r.row = loop(p->s, first, last, rows);
   tc_val panel = loop(p->s, u->p0, u->p1, 1);
   tc_matmul_enter_panel(p, panel);
@@ -389,8 +390,12 @@ static void multiply_tiles(tc_matmul_emitter *p, const tiles *t, const tc_matmul
 // The same tiles at one panel, of a b that lies in panels.
 static void multiply_rows(tc_matmul_emitter *p, const tiles *t, const tc_matmul_unit *u, tc_val panel) {
   tc_emit_ctx *s = p->s;
-  tc_matmul_rows r = {
-      .n = t->rows, .row = loop(p->s, t->first, t->last, t->rows), .sums = tc_emit_i64(s, 0), .ahead = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+  tc_matmul_rows r = {.n = t->rows,
+                      .row = loop(p->s, t->first, t->last, t->rows),
+                      .sums = tc_emit_i64(s, 0),
+                      .prefetch_distance = TC_NONE,
+                      .next = TC_NONE,
+                      .asked = TC_NONE};
   if (p->by.tiles == 1) {  // one stream over the unit's panels, which the processor follows
     multiply_panel(p, r, u, panel);
     end(p->s);
@@ -398,7 +403,7 @@ static void multiply_rows(tc_matmul_emitter *p, const tiles *t, const tc_matmul_
   }
   tc_val tile = tc_build_bin(E, TC_IR_DIV, sub(p->s, r.row, u->row), tc_emit_i64(s, t->rows));
   tc_val next = add(p->s, p->b.at, times(p->s, add(p->s, panel, tc_emit_i64(s, 1)), p->by.lanes * p->b.col));
-  r.ahead = add(p->s, add(p->s, next, times(p->s, u->k0, p->b.row)), times(p->s, tile, p->by.chunk * share_of(p)));
+  r.prefetch_distance = add(p->s, add(p->s, next, times(p->s, u->k0, p->b.row)), times(p->s, tile, p->by.chunk * share_of(p)));
   multiply_panel(p, r, u, panel);
   end(p->s);
 }

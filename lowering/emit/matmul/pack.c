@@ -8,7 +8,7 @@
 // k become a word where pairs are multiplied (matmul.c).
 #include "lowering/emit/matmul/matmul_types.h"
 
-#define PACK_AHEAD 8  // rows of b that packing asks for ahead
+#define PACK_DISTANCE 8  // rows of b that packing asks for ahead
 #define WIDENED 16  // elements of a at a time, where its rows are widened
 
 #define E (&p->s->e)
@@ -47,12 +47,12 @@ static int transposed_steps(const tc_matmul_emitter *p, int size) {
   return transposed_rows(p, size) / p->step;
 }
 
-void tc_matmul_load_transposed(tc_matmul_emitter *p, tc_val k, tc_val from, tc_val *v, int size, const tc_matmul_prefetch *ask) {
+void tc_matmul_load_transposed(tc_matmul_emitter *p, tc_val k, tc_val from, tc_val *v, int size, const tc_matmul_prefetch *prefetch_what) {
   bool several = transposed_rows(p, size) > size;
   from = add(p->s, from, times(p->s, k, p->step));
   for (int i = 0; i < size; i++) {
     tc_val at = add(p->s, from, i64(p->s, i * p->b.col));
-    if (ask) ask_for(p, ask, i64(p->s, i));
+    if (prefetch_what) prefetch_for(p, prefetch_what, i64(p->s, i));
     v[i] = tc_build_raw(E, TC_IR_LOAD, p->b.type, transposed_rows(p, size), at, TC_NONE, TC_NONE, p->b.buf);
     v[i] = several ? tc_build_raw(E, TC_IR_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0) : tc_build_cast(E, v[i], p->acc);
   }
@@ -132,7 +132,7 @@ static void pack_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, 
   tc_val panel = loop(p->s, p0, p1, 1);
   tc_matmul_enter_panel(p, panel);
   if (!tiling) s->mask = TC_NONE;
-  if (p->b.col == 1 && !tiling) tc_matmul_prefetch_b(p, add(p->s, k, tc_emit_i64(s, PACK_AHEAD)), s->at[TC_RANGE_K], false);
+  if (p->b.col == 1 && !tiling) tc_matmul_prefetch_b(p, add(p->s, k, tc_emit_i64(s, PACK_DISTANCE)), s->at[TC_RANGE_K], false);
   tc_val v = tc_matmul_load_b(p, k);
   store(p->s, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
   end(p->s);
@@ -149,7 +149,7 @@ static void pack_pairs(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0,
   to = add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes));
   tc_matmul_enter_panel(p, panel);
   if (p->b.col == 1 && !tiling)
-    for (int i = 0; i < 2; i++) tc_matmul_prefetch_b(p, add(p->s, first, i64(p->s, PACK_AHEAD + i)), s->at[TC_RANGE_K], false);
+    for (int i = 0; i < 2; i++) tc_matmul_prefetch_b(p, add(p->s, first, i64(p->s, PACK_DISTANCE + i)), s->at[TC_RANGE_K], false);
   s->lanes = width;
   for (int from = 0; from < lanes; from += width) {
     s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), i64(p->s, from)), s->mask = TC_NONE;
@@ -208,7 +208,7 @@ static void pack_columns_of_a(tc_matmul_emitter *p, int rows, tc_val row, tc_val
     if (part == 0) {
       for (int j = 0; j < p->step; j++)
         for (int i = 0; i < all + line_of(p->a.type); i += line_of(p->a.type))
-          prefetch(p, p->a.buf, add(p->s, from, tc_emit_i64(s, (PACK_AHEAD + j) * p->a.col + i)));
+          prefetch(p, p->a.buf, add(p->s, from, tc_emit_i64(s, (PACK_DISTANCE + j) * p->a.col + i)));
       for (int i = 0; i < all; i += rows) pack_a_tile(p, rows, from, to, tc_emit_i64(s, i), TC_NONE);
     } else {
       tc_val i = loop(p->s, tc_emit_i64(s, 0), many, rows);
