@@ -21,7 +21,7 @@
 #define MAX_TRANSPOSED 4
 #define MAX_HELD 2
 #define MAX_POINTS 32
-#define DEAR_COST 8  // work that costs more than a store and a load
+#define EXPENSIVE_COST 8  // work that costs more than a store and a load
 #define PREFETCH_DISTANCE 1024  // elements from a load to the line asked for: a page of floats, where the processor's own prefetching ends
 
 // What an emitter is asked for beside the fusion itself.

@@ -41,7 +41,7 @@ static bool is_arithmetic(const tc_emit_ctx *s, const far_sources *f) {
     const tc_gnode *x = &s->g->node[s->gp->member[i]];
     cost += tc_build_cost(x->op, tc_emit_compute_type(x->type));
   }
-  return cost >= DEAR_COST * (double)f->n;
+  return cost >= EXPENSIVE_COST * (double)f->n;
 }
 
 // How far ahead an elementwise kernel asks for what it loads: where arithmetic keeps the processor

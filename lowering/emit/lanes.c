@@ -49,12 +49,12 @@ void tc_emit_set_threads(tc_emit_ctx *s, int lanes) {
 // and five ops 0.8 to 1.05. With 32 registers of 16 lanes a block is what this allows.
 int tc_emit_lanes_of_work(const tc_emit_ctx *s) {
   const tc_isa *isa = tc_compiler_isa();
-  int n_dear = 0, vector = isa->vector_bytes / (int)sizeof(float);
+  int n_expensive = 0, vector = isa->vector_bytes / (int)sizeof(float);
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     const tc_gnode *x = &s->g->node[s->gp->member[i]];
-    n_dear += tc_build_cost(x->op, tc_emit_compute_type(x->type)) >= DEAR_COST;
+    n_expensive += tc_build_cost(x->op, tc_emit_compute_type(x->type)) >= EXPENSIVE_COST;
   }
-  return n_dear == 0 && s->gp->n_member < FEW ? LANES : isa->registers / (n_dear <= 1 ? 4 : 8) * vector;
+  return n_expensive == 0 && s->gp->n_member < FEW ? LANES : isa->registers / (n_expensive <= 1 ? 4 : 8) * vector;
 }
 
 void tc_emit_begin_rows(tc_emit_ctx *s, int64_t inner, int64_t blocks, int64_t k0) {

@@ -152,7 +152,7 @@ static void choose_stashes(tc_emit_ctx *s) {
     tc_type type = tc_emit_compute_type(s->g->node[n].type);
     tc_emit_note *note = tc_emit_note_of(s, n);
     note->cost = cost_again(s, n);
-    if (!is_in_several(s, n) || note->cost < DEAR_COST || row * (int64_t)tc_type_bytes(type) > stash_bytes(s)) continue;
+    if (!is_in_several(s, n) || note->cost < EXPENSIVE_COST || row * (int64_t)tc_type_bytes(type) > stash_bytes(s)) continue;
     note->stash = tc_emit_tile_of_lanes(s, type, row), note->stash_pass = (uint8_t)__builtin_ctzll(note->passes);
   }
 }

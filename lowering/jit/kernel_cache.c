@@ -209,7 +209,7 @@ static tc_status find_or_add(const kernel_source *from, uint64_t *key, size_t by
 static void add_kernel(const pending *m, uint32_t *compiled) {
   const tc_options *o = tc_options_get();
   tc_kernel *k = m->k;
-  tc_lru_entry *gone = NULL;
+  tc_lru_entry *evicted = NULL;
   tc_log_line(TC_LOG_KERNEL, "%s %s: %u instructions",
               k->from_disk ? "from disk"
               : k->generic ? "general"
@@ -226,14 +226,14 @@ static void add_kernel(const pending *m, uint32_t *compiled) {
   bool added = !find_locked(k->hash, k->key, k->key_bytes, k->gpu);
   if (added) {
     tc_lru_add(&self.kernels, &k->entry, k->hash.lo);
-    gone = tc_lru_evict(&self.kernels, (size_t)TC_MAX_OF(o->kernel_cache, 1), (size_t)o->kernel_cache_bytes);
+    evicted = tc_lru_evict(&self.kernels, (size_t)TC_MAX_OF(o->kernel_cache, 1), (size_t)o->kernel_cache_bytes);
   }
   pthread_mutex_unlock(&self.lock);
   if (!added) tc_kernel_release(k);
-  for (tc_lru_entry *next; gone; gone = next) {
-    next = gone->next;
-    if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: evicted", ((tc_kernel *)gone)->name);
-    tc_kernel_release((tc_kernel *)gone);
+  for (tc_lru_entry *next; evicted; evicted = next) {
+    next = evicted->next;
+    if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: evicted", ((tc_kernel *)evicted)->name);
+    tc_kernel_release((tc_kernel *)evicted);
   }
 }
 

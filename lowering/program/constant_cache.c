@@ -44,18 +44,18 @@ static bool same_scalars(const entry *e, const tc_constant_key *k) {
 }
 
 // pre: locked. Moves the entry to those that go.
-static void take_out(entry **at, entry **gone) {
+static void take_out(entry **at, entry **evicted) {
   entry *e = *at;
   *at = e->next;
   for (uint32_t i = 0; i < e->n_out; i++) self.bytes -= e->out[i]->bytes;
-  e->next = *gone, *gone = e;
+  e->next = *evicted, *evicted = e;
 }
 
 // pre: not locked, since a released buffer may be what others were made of.
-static void destroy_entries(entry *gone) {
-  while (gone) {
-    entry *e = gone;
-    gone = e->next;
+static void destroy_entries(entry *evicted) {
+  while (evicted) {
+    entry *e = evicted;
+    evicted = e->next;
     for (uint32_t i = 0; i < e->n_out; i++) tc_buffer_release(e->out[i]);
     tc_kernel_release(e->kernel);
     pthread_mutex_lock(&self.lock);
@@ -106,26 +106,26 @@ static bool reads_content(const entry *e, uint64_t stamp) {
 }
 
 static void changed(uint64_t stamp) {
-  entry *gone = NULL;
+  entry *evicted = NULL;
   pthread_mutex_lock(&self.lock);
   for (int b = 0; b < N_BUCKETS; b++)
     for (entry **e = &self.bucket[b]; *e;) {
       if (reads_content(*e, stamp))
-        take_out(e, &gone);
+        take_out(e, &evicted);
       else
         e = &(*e)->next;
     }
   pthread_mutex_unlock(&self.lock);
-  destroy_entries(gone);
+  destroy_entries(evicted);
 }
 
 void tc_constant_cache_clear(void) {
-  entry *gone = NULL;
+  entry *evicted = NULL;
   pthread_mutex_lock(&self.lock);
   for (int b = 0; b < N_BUCKETS; b++)
-    while (self.bucket[b]) take_out(&self.bucket[b], &gone);
+    while (self.bucket[b]) take_out(&self.bucket[b], &evicted);
   pthread_mutex_unlock(&self.lock);
-  destroy_entries(gone);
+  destroy_entries(evicted);
   free_spare();
 }
 
@@ -149,7 +149,7 @@ static size_t idle_bytes(void) {
 static const tc_keeper keeper = {changed, tc_constant_cache_clear, cached_bytes, idle_bytes};
 
 void tc_constant_cache_keep(const tc_constant_key *k, uint32_t n_out, tc_buffer *const *out, tc_buffer *const *in) {
-  entry *e = new_entry(sizeof *e + (k->n_stamp + k->n_num) * sizeof e->word[0] + n_out * sizeof e->out[0]), *gone = NULL;
+  entry *e = new_entry(sizeof *e + (k->n_stamp + k->n_num) * sizeof e->word[0] + n_out * sizeof e->out[0]), *evicted = NULL;
   if (!e) return;
   e->kernel = k->kernel, e->extent = k->extent, e->n_stamp = k->n_stamp, e->n_num = k->n_num, e->n_out = n_out;
   memcpy(e->word, k->stamp, k->n_stamp * sizeof e->word[0]);
@@ -163,14 +163,14 @@ void tc_constant_cache_keep(const tc_constant_key *k, uint32_t n_out, tc_buffer 
   entry **bucket = bucket_of(k->kernel, k->stamp, k->n_stamp);
   for (entry **at = bucket; *at;) {  // another thread's, or of other scalars
     if (same_contents(*at, k))
-      take_out(at, &gone);
+      take_out(at, &evicted);
     else
       at = &(*at)->next;
   }
   e->next = *bucket, *bucket = e;
   for (uint32_t i = 0; i < n_out; i++) self.bytes += e->out[i]->bytes;
   pthread_mutex_unlock(&self.lock);
-  destroy_entries(gone);
+  destroy_entries(evicted);
   for (uint32_t i = 0; i < k->n_stamp; i++)
     if (tc_buffer_stamp(in[i]) != k->stamp[i]) changed(k->stamp[i]);  // lent to others meanwhile, before it was watched
 }

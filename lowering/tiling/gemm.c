@@ -230,7 +230,7 @@ static bool can_stream(const tc_tiling_params *b, const tc_extent3 *of, tc_type 
 }
 
 // Whether each step of k is in another part of memory.
-static bool is_apart(const tc_operand *left) {
+static bool is_strided(const tc_operand *left) {
   return left->col * (int64_t)tc_type_bytes(left->type) >= 512;
 }
 
@@ -249,7 +249,7 @@ static void choose_packing(tc_tiling_params *b, const tc_extent3 *of, tc_type ac
   bool far = pitch >= 4096 || pitch * of->k > cache / 2;  // each k in a page of its own, or all of them much of the second-level cache
   bool pack = !b->transpose && !right->panel && ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
   b->pack = given_or(given, TC_TILING_PACK, pack || (words && !right->panel));
-  bool pack_a = can_pack_a(b, of, acc, left) && ((is_apart(left) && of->k >= 64 && !steps_are_long()) || words);
+  bool pack_a = can_pack_a(b, of, acc, left) && ((is_strided(left) && of->k >= 64 && !steps_are_long()) || words);
   b->pack_a = given_or(given, TC_TILING_PACK_A, pack_a);
   b->by_panel = given_or(given, TC_TILING_BY_PANEL, is_large(of, acc, cache) && can_go_by_panel(b, of, acc, left));
   b->a_tiles = TC_MIN(A_TILES, b->tiles);
@@ -290,7 +290,7 @@ static void choose_widening(tc_tiling_params *b, const tc_extent3 *of, tc_type a
                             const tc_gemm_tiling *given) {
   b->widen_a = given_or(given, TC_TILING_WIDEN_A, can_widen(b, of, acc, left, right) && b->n_panels > 1);
   b->prefetch_a = is_large(of, acc, cache) && asks_for_rows(b, of, left);
-  b->prefetch_strided = !b->pack_a && b->tiles > 1 && !left->scattered && left->row == 1 && is_apart(left);
+  b->prefetch_strided = !b->pack_a && b->tiles > 1 && !left->scattered && left->row == 1 && is_strided(left);
   if (!b->widen_a) return;
   int64_t tile = b->rows * b->chunk * (int64_t)tc_type_bytes(acc);
   b->a_tiles = b->by_panel ? TC_MIN(TC_MAX_OF(cache / 4 / tile, 1), b->tiles) : 1;
