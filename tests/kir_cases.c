@@ -1,4 +1,4 @@
-// The kernels, and their inputs. See kernels.h.
+// The kernels, and their inputs. See kir_cases.h.
 #include "tests/kir_cases.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// What fusions may hold, and two made one. See fusions.h.
+// What fusions may hold, and two made one. See fuser.h.
 #include "lowering/fusion/fuser.h"
 
 #include <string.h>
