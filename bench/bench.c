@@ -1,8 +1,10 @@
-// The harness: command line, rounds, external peers, judging, the table and the JSON lines. See bench.h for the idea.
+// The harness: command line, rounds, external peers, judging, the table and the JSON lines. See
+// bench.h for the idea.
 //
 //   tc-bench NAME.. [--case PATTERN] [--threads N] [--seconds S] [--json FILE] [--peer NAME=COMMAND].. [--all-peers]
 //
-// Each benchmark runs in a process of its own, so that none finds the memory, kernels or threads of another. What a peer's COMMAND must do: bench.h.
+// Each benchmark runs in a process of its own, so that none finds the memory, kernels or threads of
+// another. What a peer's COMMAND must do: bench.h.
 #include "bench/bench.h"
 
 #include <math.h>
@@ -18,7 +20,8 @@
 enum { MAX_ROUNDS = 400, MIN_ROUNDS = 7, MAX_FLOORS = 4, MAX_FIRST = 64 };
 static const double slice_seconds = 0.01;
 static const double slow_seconds = 20;      // rows whose rounds take seconds may end after three of them
-static const double close_share = 0.1;      // a figure that misses its floor, or holds it by less than this, is measured so many times as long
+// a figure that misses its floor, or holds it by less than this, is measured so many times as long
+static const double close_share = 0.1;
 static const double close_times = 5;
 static const double wait_seconds = 30;      // a row waits so long at most for cores that are elsewhere
 static const double hopeless_seconds = 5;   // a call of a peer that is far behind anyway
@@ -43,7 +46,8 @@ static struct counts {
 
 typedef enum measure { VALUE, ROOF, RATIO } measure;
 
-// The peers that were fastest when all were run; only these, those a floor names, and PyTorch eager are run where nothing else is asked for.
+// The peers that were fastest when all were run; only these, those a floor names, and PyTorch eager
+// are run where nothing else is asked for.
 static const struct best_row {
   const char *bench, *name;
   int threads;
@@ -67,7 +71,8 @@ static const struct floor_row {
 #undef FLOOR
 };
 
-// What one competitor did in each round: seconds a call, and tc's seconds a call in the same round. n is 0 if it could not be measured.
+// What one competitor did in each round: seconds a call, and tc's seconds a call in the same round.
+// n is 0 if it could not be measured.
 typedef struct series {
   char name[64];
   int n;
@@ -150,7 +155,8 @@ static bool wants_peer(const bench_row *row, int threads, const char *peer) {
   }
   for (size_t i = 0; best_peers[i].bench; i++) {
     const struct best_row *b = &best_peers[i];
-    if (strcmp(b->bench, row->bench) != 0 || strcmp(b->name, row->name) != 0 || !of_threads(b->threads, threads)) continue;
+    if (strcmp(b->bench, row->bench) != 0 || strcmp(b->name, row->name) != 0 || !of_threads(b->threads, threads))
+      continue;
     if (strcmp(b->peer, peer) == 0) return true;
     known = true;
   }
@@ -184,7 +190,8 @@ typedef struct measured {
 } measured;
 
 static bool is_judged_by(const measured *m, const struct floor_row *f) {
-  return strcmp(f->bench, m->row->bench) == 0 && strcmp(f->name, m->row->name) == 0 && of_threads(f->threads, m->threads);
+  return strcmp(f->bench, m->row->bench) == 0 && strcmp(f->name, m->row->name) == 0 &&
+         of_threads(f->threads, m->threads);
 }
 
 // The figure that a floor is for, so far; negative: it was not measured.
@@ -195,7 +202,8 @@ static double figure_of(const measured *m, const struct floor_row *f) {
   return peer ? speed_ratio(peer) : -1;
 }
 
-// Whether one of the row's figures misses its floor or holds it so narrowly that a median of more rounds should decide.
+// Whether one of the row's figures misses its floor or holds it so narrowly that a median of more
+// rounds should decide.
 static bool is_undecided(const measured *m) {
   for (size_t i = 0; i < sizeof(floors) / sizeof(floors[0]); i++) {
     const struct floor_row *f = &floors[i];
@@ -207,7 +215,8 @@ static bool is_undecided(const measured *m) {
 
 // ---- Measuring ----
 
-// Warms up (plans, background compilation, frequencies) and returns how many calls fill a slice; 0 if the work failed.
+// Warms up (plans, background compilation, frequencies) and returns how many calls fill a slice; 0
+// if the work failed.
 static int calls_per_slice(bench_fn *fn, void *arg, double warm_seconds) {
   double start = bench_now(), best = INFINITY;
   int n = 1;
@@ -226,7 +235,8 @@ static double slice(bench_fn *fn, void *arg, int n) {
   return seconds < 0 ? -1 : seconds / n;
 }
 
-// Threads that the last competitor keeps spinning go to sleep, so that they do not run into the next one's slice: OpenMP's spin for up to 12 ms.
+// Threads that the last competitor keeps spinning go to sleep, so that they do not run into the
+// next one's slice: OpenMP's spin for up to 12 ms.
 static void settle(void) {
   nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
@@ -261,7 +271,8 @@ static void judge(const measured *m, verdict *v) {
     if (run.n_peers > 0 && m->peers[i].has_case && m->peers[i].n == 0) v->failed = true;
 }
 
-// {"value": 80, ..}: what is judged, and its floors or goals; a ratio to one peer is called "ratio to PEER".
+// {"value": 80, ..}: what is judged, and its floors or goals; a ratio to one peer is called "ratio
+// to PEER".
 static void print_bounds(FILE *out, const char *name, const verdict *v, bool goals) {
   int printed = 0;
   fprintf(out, "\"%s\": ", name);
@@ -269,14 +280,15 @@ static void print_bounds(FILE *out, const char *name, const verdict *v, bool goa
     const struct floor_row *f = v->floors[i];
     double bound = goals ? f->goal : f->floor;
     if (bound > 0 || (!goals && f->what == VALUE))
-      fprintf(out, "%s\"%s%s%s\": %g", printed++ ? ", " : "{", measure_names[f->what], f->peer[0] ? " to " : "", f->peer, bound);
+      fprintf(out, "%s\"%s%s%s\": %g", printed++ ? ", " : "{", measure_names[f->what], f->peer[0] ? " to " : "",
+              f->peer, bound);
   }
   fprintf(out, "%s", printed ? "}" : "null");
 }
 
 static void print_json(FILE *out, const bench_row *row, int threads, const verdict *v, const series *all, int n) {
-  fprintf(out, "{\"bench\": \"%s\", \"case\": \"%s\", \"threads\": %d, \"value\": %.6g, \"unit\": \"%s\", ", row->bench, row->name, threads, v->value,
-          row->unit);
+  fprintf(out, "{\"bench\": \"%s\", \"case\": \"%s\", \"threads\": %d, \"value\": %.6g, \"unit\": \"%s\", ", row->bench,
+          row->name, threads, v->value, row->unit);
   if (v->of_roof > 0)
     fprintf(out, "\"roof\": %.6g, \"of_roof\": %.4f, ", v->roof, v->of_roof);
   else
@@ -305,14 +317,15 @@ static void print_line(const bench_row *row, int threads, const verdict *v, cons
   char roof[48] = "-", peer[96] = "unmeasured";
   if (v->of_roof > 0) snprintf(roof, sizeof(roof), "%.0f%% of %.4g", 100 * v->of_roof, v->roof);
   if (v->best) snprintf(peer, sizeof(peer), "%.2fx %s", v->ratio, v->best->name);
-  printf("%-14s %-15s %2d  %9.4g %-7s min %-8.4g p99 %-8.4g %-15s %-30s", row->bench, row->name, threads, v->value, row->unit, v->min, v->p99, roof,
-         peer);
+  printf("%-14s %-15s %2d  %9.4g %-7s min %-8.4g p99 %-8.4g %-15s %-30s", row->bench, row->name, threads, v->value,
+         row->unit, v->min, v->p99, roof, peer);
   for (int i = 0; i < v->n_floors; i++) {
     static const char *const states[] = {"", " MISSED", " unmeasured"};
     const struct floor_row *f = v->floors[i];
     printf("%s%s", i ? ", " : " ", measure_names[f->what]);
     if (f->floor > 0 || f->what == VALUE)
-      printf(" %s %.4g%s%s%s", f->what == VALUE ? "<=" : ">=", f->floor, f->peer[0] ? " of " : "", f->peer, states[v->state[i]]);
+      printf(" %s %.4g%s%s%s", f->what == VALUE ? "<=" : ">=", f->floor, f->peer[0] ? " of " : "", f->peer,
+             states[v->state[i]]);
     if (f->goal > 0) printf(" (goal %.4g)", f->goal);
   }
   for (int i = 0; v->best && i < n; i++)
@@ -342,12 +355,14 @@ static bool more_rounds(const measured *m, int n, double seconds) {
   return seconds < fmax(close_times * run.seconds, slow_seconds) && is_undecided(m);  // slow rows want rounds, too
 }
 
-// A peer far behind with calls of many seconds (bf16 on a processor without it) is not asked again: the ratio needs no median, and rows would take hours.
+// A peer far behind with calls of many seconds (bf16 on a processor without it) is not asked again:
+// the ratio needs no median, and rows would take hours.
 static bool has_lost(const series *peer) {
   return peer->n > 0 && peer->seconds[0] > hopeless_seconds && peer->seconds[0] > 20 * peer->ours[0];
 }
 
-// Waits until the row's threads have a core each, for what is left of the row's seconds of waiting; false if they have not.
+// Waits until the row's threads have a core each, for what is left of the row's seconds of waiting;
+// false if they have not.
 static bool wait_for_cores(int threads, double *left) {
   double start = bench_now();
   while (!bench_has_cores(threads)) {
@@ -358,12 +373,16 @@ static bool wait_for_cores(int threads, double *left) {
   return true;
 }
 
-// In every round the roof, tc and each peer have one slice. The first of a slice's calls pay for caches that others filled: so do all.
-static bool rounds(const bench_row *row, int n_calls, int threads, series *tc, series *roof, series *peers, bench_process *processes, int *n_short) {
+// In every round the roof, tc and each peer have one slice. The first of a slice's calls pay for
+// caches that others filled: so do all.
+static bool rounds(const bench_row *row, int n_calls, int threads, series *tc, series *roof, series *peers,
+                   bench_process *processes, int *n_short) {
   double wait = wait_seconds;
   int peer_calls[BENCH_MAX_PEERS];
   for (int p = 0; p < row->n_peers; p++)
-    peer_calls[p] = !row->peers[p].run ? 0 : row->n_samples ? 1 : calls_per_slice(row->peers[p].run, row->peers[p].arg, 0.1);
+    peer_calls[p] = !row->peers[p].run ? 0
+                    : row->n_samples   ? 1
+                                       : calls_per_slice(row->peers[p].run, row->peers[p].arg, 0.1);
   double start = bench_now();
   measured so_far = {row, threads, row->n_peers + run.n_peers, tc, roof, peers};
   for (int r = 0; r < MAX_ROUNDS && more_rounds(&so_far, r, bench_now() - start - (wait_seconds - wait)); r++) {
@@ -388,18 +407,20 @@ static bool rounds(const bench_row *row, int n_calls, int threads, series *tc, s
   return true;
 }
 
-// Measures tc and everything beside it; false if tc's work failed. Adds the rounds whose threads had not a core each to n_short.
+// Measures tc and everything beside it; false if tc's work failed. Adds the rounds whose threads
+// had not a core each to n_short.
 static bool measure_all(const bench_row *row, int threads, series *tc, series *roof, series *peers, int *n_short) {
   bench_process processes[BENCH_MAX_PEERS] = {0};
   tc->n = roof->n = 0;
   for (int p = 0; p < row->n_peers + run.n_peers; p++) {
     bool inside = p < row->n_peers;
     peers[p].n = 0, peers[p].has_case = true;
-    snprintf(peers[p].name, sizeof(peers[0].name), "%s", inside ? row->peers[p].name : run.peers[p - row->n_peers].name);
+    snprintf(peers[p].name, sizeof(peers[0].name), "%s",
+             inside ? row->peers[p].name : run.peers[p - row->n_peers].name);
     if (!inside) {
       int at = p - row->n_peers;
-      peers[p].has_case =
-          wants_peer(row, threads, peers[p].name) && bench_process_start(&processes[at], run.peers[at].command, row, threads) != BENCH_NO_CASE;
+      peers[p].has_case = wants_peer(row, threads, peers[p].name) &&
+                          bench_process_start(&processes[at], run.peers[at].command, row, threads) != BENCH_NO_CASE;
     }
   }
   int n_calls = row->n_samples ? 1 : calls_per_slice(row->run, row->arg, 0.3);
@@ -409,7 +430,8 @@ static bool measure_all(const bench_row *row, int threads, series *tc, series *r
   return ok;
 }
 
-// The first calls of a row, from nothing compiled: how long each took, and the memory they needed over what was held before.
+// The first calls of a row, from nothing compiled: how long each took, and the memory they needed
+// over what was held before.
 typedef struct beginning {
   int n;
   double seconds[MAX_FIRST], peak_mib;
@@ -469,7 +491,8 @@ static const struct {
 enum { N_BENCHES = sizeof(benches) / sizeof(benches[0]) };
 
 static int usage(void) {
-  printf("tc-bench NAME..|all [--case PATTERN] [--threads N] [--seconds S] [--json FILE] [--peer NAME=COMMAND].. [--all-peers]\n\n");
+  printf(
+      "tc-bench NAME..|all [--case PATTERN] [--threads N] [--seconds S] [--json FILE] [--peer NAME=COMMAND].. [--all-peers]\n\n");
   for (int i = 0; i < N_BENCHES; i++) printf("  %-15s %s\n", benches[i].name, benches[i].meaning);
   return 2;
 }
@@ -490,7 +513,8 @@ static bool option(const char *name, const char *value) {
   return strcmp(name, "--peer") == 0 && add_peer(value);
 }
 
-// Those of what a user's program meets from its start on. Others are of what it comes to, so kernels are compiled before their first run.
+// Those of what a user's program meets from its start on. Others are of what it comes to, so
+// kernels are compiled before their first run.
 static bool begins_cold(const char *name) {
   static const char *const names[] = {"cold", "warm", "dyn", "size", "plan"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -540,6 +564,7 @@ int main(int argc, char **argv) {
   for (int b = 0; b < N_BENCHES; b++)
     if (wanted[b]) run_apart(b);
   if (run.json) fclose(run.json);
-  printf("%d rows, %d failed, %d below a floor or without a peer that was asked for\n", counts->n_rows, counts->n_failed, counts->n_missed);
+  printf("%d rows, %d failed, %d below a floor or without a peer that was asked for\n", counts->n_rows,
+         counts->n_failed, counts->n_missed);
   return counts->n_failed + counts->n_missed > 0 || counts->n_rows == 0;
 }

@@ -1,4 +1,6 @@
-// Convolutions and attention, f32. The weight of a convolution is a parameter, as in a model that is evaluated. A result is evaluated and dropped; of attention's backward pass the output and three gradients are.
+// Convolutions and attention, f32. The weight of a convolution is a parameter, as in a model that
+// is evaluated. A result is evaluated and dropped; of attention's backward pass the output and
+// three gradients are.
 #include "bench/bench.h"
 
 #include <math.h>
@@ -39,14 +41,16 @@ static double run_conv(void *arg, int n) {
 }
 
 // One element in double.
-static double conv_element(const layer *l, const float *x, const float *w, int64_t image, int64_t o, int64_t row, int64_t column) {
+static double conv_element(const layer *l, const float *x, const float *w, int64_t image, int64_t o, int64_t row,
+                           int64_t column) {
   double sum = 0;
   for (int64_t c = 0; c < l->in; c++)
     for (int64_t i = 0; i < l->window; i++)
       for (int64_t j = 0; j < l->window; j++) {
         int64_t h = row * l->stride + i - padding(l), v = column * l->stride + j - padding(l);
         if (h < 0 || h >= l->side || v < 0 || v >= l->side) continue;
-        sum += (double)x[((image * l->in + c) * l->side + h) * l->side + v] * (double)w[((o * l->in + c) * l->window + i) * l->window + j];
+        sum += (double)x[((image * l->in + c) * l->side + h) * l->side + v] *
+               (double)w[((o * l->in + c) * l->window + i) * l->window + j];
       }
   return sum;
 }
@@ -54,7 +58,9 @@ static double conv_element(const layer *l, const float *x, const float *w, int64
 // A corner, an edge and the inside, of the first and the last image and output.
 static bool conv_right(void *arg) {
   const layer *l = arg;
-  int64_t side = out_side(l), at[3][4] = {{0, 0, 0, 0}, {l->n - 1, l->out - 1, side - 1, side / 2}, {l->n / 2, l->out / 2, side / 2, side / 3}};
+  int64_t side = out_side(l),
+          at[3][4] = {
+              {0, 0, 0, 0}, {l->n - 1, l->out - 1, side - 1, side / 2}, {l->n / 2, l->out / 2, side / 2, side / 3}};
   const float *x = tc_map(l->x), *w = tc_map(l->weight);
   bool right = x && w;
   tc_scope scope = tc_scope_begin();
@@ -181,7 +187,8 @@ static bool attention_right(void *arg) {
   if (tc_unmap(h->grad) != TC_OK) return false;
   tc_tensor out[4];
   tc_scope scope = tc_scope_begin();
-  bool right = forward_backward(h, out) == TC_OK && bench_near(bench_element(out[0], at + t * row + d), want[0], 1e-5) &&
+  bool right = forward_backward(h, out) == TC_OK &&
+               bench_near(bench_element(out[0], at + t * row + d), want[0], 1e-5) &&
                bench_near(bench_element(out[1], at + t * row + d), want[1], 1e-5) &&
                bench_near(bench_element(out[3], at + s * row + d), want[2], 1e-5);
   tc_scope_end(scope);
@@ -195,7 +202,8 @@ void bench_attention(void) {
   for (int i = 0; i < 3; i++) h.in[i] = tc_param(bench_tensor(shape, (uint32_t)i + 1));
   // Two products over half of all pairs, and four more backward.
   double product = 2.0 * BATCH * HEADS * T * (T + 1) / 2.0 * D;
-  bench_row row = {.bench = "attention", .name = "forward", .unit = "ms", .roof = BENCH_FMA, .arg = &h, .check = attention_right};
+  bench_row row = {
+      .bench = "attention", .name = "forward", .unit = "ms", .roof = BENCH_FMA, .arg = &h, .check = attention_right};
   row.work = 2 * product, row.run = run_forward;
   bench_measure(&row);
   row.name = "forward_backward", row.work = 6 * product, row.run = run_backward;

@@ -1,4 +1,5 @@
-// What begins with nothing: starts of processes, peak memory, sizes. Each sample is this program run again in a process of its own.
+// What begins with nothing: starts of processes, peak memory, sizes. Each sample is this program
+// run again in a process of its own.
 #include "bench/bench.h"
 
 #include <dlfcn.h>
@@ -37,7 +38,8 @@ static double cpu_seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// The figure of WHAT; negative if it failed. Cold starts have none of their own: their figure is when it comes.
+// The figure of WHAT; negative if it failed. Cold starts have none of their own: their figure is
+// when it comes.
 static double fresh_figure(const char *what) {
   if (strcmp(what, "sincos10") == 0) return first_sincos() ? bench_peak() : -1;
   if (strcmp(what, "mlptrain_small") == 0) return bench_first_mlp_step() ? bench_peak() : -1;
@@ -128,7 +130,8 @@ static void measure_starts(const char *bench, disk_state disk) {
   static const char *const names[] = {"sincos10", "mlptrain_small", "resnet18_train"};
   for (int i = 0; i < 3; i++) {
     sample s = {names[i], true, disk};
-    bench_measure(&(bench_row){.bench = bench, .name = names[i], .unit = "s", .n_samples = i < 2 ? 7 : 3, .run = run_sample, .arg = &s});
+    bench_measure(&(bench_row){
+        .bench = bench, .name = names[i], .unit = "s", .n_samples = i < 2 ? 7 : 3, .run = run_sample, .arg = &s});
     remove_directory(warm_dir);
   }
 }
@@ -144,8 +147,12 @@ void bench_warm(void) {
 void bench_peak_memory(void) {
   static sample samples[] = {{"peak_resnet18_train", false, NO_CACHE}, {"peak_gpt2_train", false, NO_CACHE}};
   for (int i = 0; i < 2; i++)
-    bench_measure(&(bench_row){
-        .bench = "peak_memory", .name = samples[i].what + strlen("peak_"), .unit = "MiB", .n_samples = 3, .run = run_sample, .arg = &samples[i]});
+    bench_measure(&(bench_row){.bench = "peak_memory",
+                               .name = samples[i].what + strlen("peak_"),
+                               .unit = "MiB",
+                               .n_samples = 3,
+                               .run = run_sample,
+                               .arg = &samples[i]});
 }
 
 // The library's file, without its compiler.
@@ -160,7 +167,8 @@ static double library_size(void *arg, int n) {
 void bench_size(void) {
   static sample rss = {"sincos10", false, WARM_CACHE};
   bench_measure(&(bench_row){.bench = "size", .name = "library", .unit = "MiB", .n_samples = 1, .run = library_size});
-  bench_measure(&(bench_row){.bench = "size", .name = "rss_sincos10", .unit = "MiB", .n_samples = 3, .run = run_sample, .arg = &rss});
+  bench_measure(&(bench_row){
+      .bench = "size", .name = "rss_sincos10", .unit = "MiB", .n_samples = 3, .run = run_sample, .arg = &rss});
   remove_directory(warm_dir);
 }
 
@@ -186,7 +194,9 @@ void bench_compile(void) {
   static sample all = {"compile_resnet18_train", false, NO_CACHE};
   tc_scope scope = tc_scope_begin();
   tc_tensor x = bench_tensor(TC_SHAPE(1000), 1);
-  bench_measure(&(bench_row){.bench = "compile", .name = "kernel", .unit = "ms", .n_samples = 50, .run = compile_chain, .arg = &x});
+  bench_measure(&(bench_row){
+      .bench = "compile", .name = "kernel", .unit = "ms", .n_samples = 50, .run = compile_chain, .arg = &x});
   tc_scope_end(scope);
-  bench_measure(&(bench_row){.bench = "compile", .name = "resnet18_train", .unit = "s", .n_samples = 3, .run = run_sample, .arg = &all});
+  bench_measure(&(bench_row){
+      .bench = "compile", .name = "resnet18_train", .unit = "s", .n_samples = 3, .run = run_sample, .arg = &all});
 }

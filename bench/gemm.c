@@ -1,7 +1,9 @@
-// Products at one thread and at all, square ones and those of layers, against the FMA roof or that of bf16, OpenBLAS and oneDNN, which are opened with dlopen
-// where they are installed; and one with a bias and gelu done where it is made, against the same without. Of bf16 oneDNN is measured through PyTorch, which
-// calls it.
-// OpenBLAS takes its AVX2 kernels on CPUs it does not know, so the best core type for this machine is forced before it is opened.
+// Products at one thread and at all, square ones and those of layers, against the FMA roof or that
+// of bf16, OpenBLAS and oneDNN, which are opened with dlopen where they are installed; and one with
+// a bias and gelu done where it is made, against the same without. Of bf16 oneDNN is measured
+// through PyTorch, which calls it.
+// OpenBLAS takes its AVX2 kernels on CPUs it does not know, so the best core type for this machine
+// is forced before it is opened.
 #include "bench/bench.h"
 
 #include <dlfcn.h>
@@ -9,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef void cblas_sgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
-                            float beta, float *c, int ldc);
+typedef void cblas_sgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a,
+                            int lda, const float *b, int ldb, float beta, float *c, int ldc);
 
-typedef int dnnl_sgemm_fn(char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b,
-                          int64_t ldb, float beta, float *c, int64_t ldc);
+typedef int dnnl_sgemm_fn(char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                          int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
 static struct {
   bool tried;
@@ -27,12 +29,15 @@ static struct {
   void (*set_threads)(int n);  // of its OpenMP runtime
 } onednn;
 
-// [m, k] by [k, n]; turned operands lie transposed in memory, as the weight [n, k] of a layer does, or the left factor of a weight's gradient.
+// [m, k] by [k, n]; turned operands lie transposed in memory, as the weight [n, k] of a layer does,
+// or the left factor of a weight's gradient.
 typedef struct shape {
   const char *name;
   int64_t m, k, n;
   bool turned_a, turned_b;
-  tc_type type, type_b;  // of b in memory; a narrower one is widened, and whole numbers times a scale a column are what is multiplied
+  // of b in memory; a narrower one is widened, and whole numbers times a scale a column are what is
+  // multiplied
+  tc_type type, type_b;
   bool activated;  // a bias is added and gelu taken; what it is compared with is the product alone
 } shape;
 
@@ -57,7 +62,8 @@ static bool have_openblas(void) {
   else if (__builtin_cpu_supports("avx2"))
     setenv("OPENBLAS_CORETYPE", "Haswell", 0);
 #endif
-  setenv("OPENBLAS_THREAD_TIMEOUT", "20", 0);  // its workers spin 2^20 cycles, not 2^26: they must be asleep when tc's slice comes
+  // its workers spin 2^20 cycles, not 2^26: they must be asleep when tc's slice comes
+  setenv("OPENBLAS_THREAD_TIMEOUT", "20", 0);
   void *library = open_first((const char *const[]){"libopenblas.so.0", "libopenblas.so", NULL});
   if (library == NULL) return false;
   openblas.sgemm = (cblas_sgemm_fn *)dlsym(library, "cblas_sgemm");
@@ -78,7 +84,8 @@ static bool have_onednn(void) {
 }
 
 static tc_tensor recorded(const product *p) {
-  tc_tensor a = p->shape->turned_a ? tc_transpose(p->a, 0, 1) : p->a, b = p->shape->turned_b ? tc_transpose(p->b, 0, 1) : p->b;
+  tc_tensor a = p->shape->turned_a ? tc_transpose(p->a, 0, 1) : p->a,
+            b = p->shape->turned_b ? tc_transpose(p->b, 0, 1) : p->b;
   if (p->shape->type_b != p->shape->type) b = tc_cast(b, p->shape->type);
   if (p->shape->type_b == TC_I8) b = tc_mul(b, p->scale);
   return tc_matmul(a, b);
@@ -115,8 +122,9 @@ static double multiply_openblas(void *arg, int n) {
   int rows = (int)s->m, inner = (int)s->k, columns = (int)s->n;
   double start = bench_now();
   for (int i = 0; i < n; i++)
-    openblas.sgemm(ROW_MAJOR, s->turned_a ? TRANS : NO_TRANS, s->turned_b ? TRANS : NO_TRANS, rows, columns, inner, 1, p->host_a,
-                   s->turned_a ? rows : inner, p->host_b, s->turned_b ? inner : columns, 0, p->host_c, columns);
+    openblas.sgemm(ROW_MAJOR, s->turned_a ? TRANS : NO_TRANS, s->turned_b ? TRANS : NO_TRANS, rows, columns, inner, 1,
+                   p->host_a, s->turned_a ? rows : inner, p->host_b, s->turned_b ? inner : columns, 0, p->host_c,
+                   columns);
   return bench_now() - start;
 }
 
@@ -125,8 +133,8 @@ static double multiply_onednn(void *arg, int n) {
   const shape *s = p->shape;
   double start = bench_now();
   for (int i = 0; i < n; i++)
-    if (onednn.sgemm(s->turned_a ? 'T' : 'N', s->turned_b ? 'T' : 'N', s->m, s->n, s->k, 1, p->host_a, s->turned_a ? s->m : s->k, p->host_b,
-                     s->turned_b ? s->k : s->n, 0, p->host_c, s->n) != 0)
+    if (onednn.sgemm(s->turned_a ? 'T' : 'N', s->turned_b ? 'T' : 'N', s->m, s->n, s->k, 1, p->host_a,
+                     s->turned_a ? s->m : s->k, p->host_b, s->turned_b ? s->k : s->n, 0, p->host_c, s->n) != 0)
       return -1;
   return bench_now() - start;
 }
@@ -137,7 +145,8 @@ static bool product_right(void *arg) {
   int64_t row = s->m / 3, column = s->n / 2;
   double want = 0;
   for (int64_t k = 0; k < s->k; k++) {
-    float a = p->host_a[s->turned_a ? k * s->m + row : row * s->k + k], b = p->host_b[s->turned_b ? column * s->k + k : k * s->n + column];
+    float a = p->host_a[s->turned_a ? k * s->m + row : row * s->k + k],
+          b = p->host_b[s->turned_b ? column * s->k + k : k * s->n + column];
     want += (double)a * (double)b;
   }
   tc_scope scope = tc_scope_begin();
@@ -150,7 +159,8 @@ static bool product_right(void *arg) {
 // A factor on the device, and on the host what its type keeps of it.
 static tc_tensor factor(float *host, int64_t rows, int64_t columns, tc_type type) {
   tc_tensor t = tc_cast(tc_from_host(host, TC_SHAPE(rows, columns), TC_F32), type);
-  if (type != TC_F32 && tc_to_host(tc_cast(t, TC_F32), host, (size_t)(rows * columns) * sizeof(float)) != TC_OK) host[0] = NAN;
+  if (type != TC_F32 && tc_to_host(tc_cast(t, TC_F32), host, (size_t)(rows * columns) * sizeof(float)) != TC_OK)
+    host[0] = NAN;
   return t;
 }
 
@@ -162,7 +172,8 @@ static tc_tensor quantized(product *p) {
   for (int64_t i = 0; i < s->n && scale; i++) scale[i] = (float)(1 + i % 7) / 512;
   for (int64_t i = 0; i < n; i++) p->host_b[i] = roundf(127 * p->host_b[i]);
   tc_tensor b = tc_cast(tc_from_host(p->host_b, TC_SHAPE(rows, columns), TC_F32), TC_I8);
-  if (tc_to_host(tc_cast(b, TC_F32), p->host_b, (size_t)n * sizeof(float)) != TC_OK || scale == NULL) p->host_b[0] = NAN;
+  if (tc_to_host(tc_cast(b, TC_F32), p->host_b, (size_t)n * sizeof(float)) != TC_OK || scale == NULL)
+    p->host_b[0] = NAN;
   p->scale = tc_from_host(scale, TC_SHAPE(s->n), TC_F32);
   for (int64_t i = 0; i < n && scale; i++) p->host_b[i] *= scale[s->turned_b ? i / s->k : i % s->n];
   free(scale);
@@ -185,11 +196,14 @@ static void measure_shape(const shape *s, int threads) {
   tc_scope scope = tc_scope_begin();
   if (p.host_a && p.host_b && p.host_c && p.host_bias) {
     p.a = s->turned_a ? factor(p.host_a, s->k, s->m, s->type) : factor(p.host_a, s->m, s->k, s->type);
-    p.b = s->type_b == TC_I8 ? quantized(&p) : s->turned_b ? factor(p.host_b, s->n, s->k, s->type_b) : factor(p.host_b, s->k, s->n, s->type_b);
+    p.b = s->type_b == TC_I8 ? quantized(&p)
+          : s->turned_b      ? factor(p.host_b, s->n, s->k, s->type_b)
+                             : factor(p.host_b, s->k, s->n, s->type_b);
     bench_row row = {.bench = "gemm",
                      .name = s->name,
                      .unit = reads ? "GB/s" : "GFLOP/s",
-                     .work = reads ? (double)tc_type_bytes(s->type_b) * (double)(s->k * s->n) : 2.0 * (double)(s->m * s->n) * (double)s->k,
+                     .work = reads ? (double)tc_type_bytes(s->type_b) * (double)(s->k * s->n)
+                                   : 2.0 * (double)(s->m * s->n) * (double)s->k,
                      .roof = reads                ? BENCH_READ
                              : s->type == TC_BF16 ? BENCH_BF16
                                                   : BENCH_FMA,
@@ -198,7 +212,8 @@ static void measure_shape(const shape *s, int threads) {
                      .arg = &p,
                      .check = product_right};
     if (s->activated)
-      p.bias = tc_from_host(p.host_bias, TC_SHAPE(s->n), TC_F32), row.peers[row.n_peers++] = (bench_peer){"plain", multiply, &p};
+      p.bias = tc_from_host(p.host_bias, TC_SHAPE(s->n), TC_F32),
+      row.peers[row.n_peers++] = (bench_peer){"plain", multiply, &p};
     else if (s->type_b == TC_F32)
       add_libraries(&row, &p, threads);
     bench_measure(&row);

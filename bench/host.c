@@ -1,4 +1,5 @@
-// What the host pays: recording without running, and steps so small that recording, lookup and launch are all there is.
+// What the host pays: recording without running, and steps so small that recording, lookup and
+// launch are all there is.
 #include "bench/bench.h"
 
 #include <math.h>
@@ -81,8 +82,13 @@ static bool record_allocates_nothing(void *arg) {
 
 void bench_record(void) {
   pair p = {bench_tensor(TC_SHAPE(16), 1), bench_tensor(TC_SHAPE(16), 2)};
-  bench_measure(&(bench_row){
-      .bench = "record", .name = "chain100", .unit = "ns", .n_items = 100, .run = record_adds, .arg = &p, .check = record_allocates_nothing});
+  bench_measure(&(bench_row){.bench = "record",
+                             .name = "chain100",
+                             .unit = "ns",
+                             .n_items = 100,
+                             .run = record_adds,
+                             .arg = &p,
+                             .check = record_allocates_nothing});
 }
 
 // ---- step: us a step of 100 ops, from the first record to the value ----
@@ -132,7 +138,8 @@ static bool step_right(void *arg) {
 
 void bench_step(void) {
   pair p = {bench_tensor(TC_SHAPE(10, 10), 1), bench_tensor(TC_SHAPE(10, 10), 2)};
-  bench_measure(&(bench_row){.bench = "step", .name = "step100", .unit = "us", .run = step_once, .arg = &p, .check = step_right});
+  bench_measure(
+      &(bench_row){.bench = "step", .name = "step100", .unit = "us", .run = step_once, .arg = &p, .check = step_right});
 }
 
 // ---- linrelu: relu of a linear layer of 100 x 10, the value in hand ----
@@ -145,7 +152,8 @@ typedef struct linrelu {
 
 static tc_status linrelu_once(linrelu *l) {
   tc_scope scope = tc_scope_begin();
-  tc_status st = tc_to_host(tc_relu(tc_linear(l->x, l->weight, l->bias)), l->out, (size_t)l->batch * 10 * sizeof(float));
+  tc_status st =
+      tc_to_host(tc_relu(tc_linear(l->x, l->weight, l->bias)), l->out, (size_t)l->batch * 10 * sizeof(float));
   tc_scope_end(scope);
   return st;
 }
@@ -161,7 +169,8 @@ static bool linrelu_right(void *arg) {
   linrelu *l = arg;
   int64_t row = l->batch - 1, column = 7;
   float want = bench_element(l->bias, column);
-  for (int64_t k = 0; k < 100; k++) want += bench_element(l->x, row * 100 + k) * bench_element(l->weight, column * 100 + k);
+  for (int64_t k = 0; k < 100; k++)
+    want += bench_element(l->x, row * 100 + k) * bench_element(l->weight, column * 100 + k);
   return linrelu_once(l) == TC_OK && bench_near((double)l->out[row * 10 + column], fmax((double)want, 0), 1e-4);
 }
 
@@ -174,8 +183,14 @@ void bench_linrelu(void) {
   for (int i = 0; i < 3; i++) {
     tc_scope scope = tc_scope_begin();
     l.batch = cases[i].batch;
-    l.x = bench_tensor(TC_SHAPE(l.batch, 100), 1), l.weight = bench_tensor(TC_SHAPE(10, 100), 2), l.bias = bench_tensor(TC_SHAPE(10), 3);
-    bench_measure(&(bench_row){.bench = "linrelu", .name = cases[i].name, .unit = "us", .run = run_linrelu, .arg = &l, .check = linrelu_right});
+    l.x = bench_tensor(TC_SHAPE(l.batch, 100), 1), l.weight = bench_tensor(TC_SHAPE(10, 100), 2),
+    l.bias = bench_tensor(TC_SHAPE(10), 3);
+    bench_measure(&(bench_row){.bench = "linrelu",
+                               .name = cases[i].name,
+                               .unit = "us",
+                               .run = run_linrelu,
+                               .arg = &l,
+                               .check = linrelu_right});
     tc_scope_end(scope);
   }
 }
@@ -184,7 +199,8 @@ void bench_linrelu(void) {
 
 enum { STEADY_STEPS = 1000 };
 
-// Of this process's heap and of the library's own calls to the system allocator, over so many steps.
+// Of this process's heap and of the library's own calls to the system allocator, over so many
+// steps.
 static double count_allocations(void *arg, int n) {
   (void)n;
   if (step_once(arg, 10) < 0) return -1;
@@ -204,7 +220,8 @@ static _Noreturn void traced_steps(void) {
   _exit(ok ? 0 : 1);
 }
 
-// System calls of the main thread, which makes these steps alone: stops come in pairs, before a call and after it.
+// System calls of the main thread, which makes these steps alone: stops come in pairs, before a
+// call and after it.
 static double count_syscalls(void *arg, int n) {
   int status = 0;
   double n_stops = 0;
@@ -230,9 +247,11 @@ void bench_steady(void) {
   // First, since it forks: a process that has used the library has threads.
   static double syscalls;
   syscalls = count_syscalls(NULL, 1);
-  bench_measure(&(bench_row){.bench = "steady", .name = "syscalls", .unit = "calls", .n_samples = 1, .run = kept_figure, .arg = &syscalls});
+  bench_measure(&(bench_row){
+      .bench = "steady", .name = "syscalls", .unit = "calls", .n_samples = 1, .run = kept_figure, .arg = &syscalls});
   pair p = {bench_tensor(TC_SHAPE(10, 10), 1), bench_tensor(TC_SHAPE(10, 10), 2)};
-  bench_measure(&(bench_row){.bench = "steady", .name = "allocations", .unit = "calls", .n_samples = 1, .run = count_allocations, .arg = &p});
+  bench_measure(&(bench_row){
+      .bench = "steady", .name = "allocations", .unit = "calls", .n_samples = 1, .run = count_allocations, .arg = &p});
 }
 
 // ---- interp: kernels without LLVM, beside the same compiled by it in another process ----
@@ -273,7 +292,8 @@ static bool chain_right(void *arg) {
 
 static bool make_chain(chain *x, const char *name) {
   *x = (chain){.name = name, .n = strcmp(name, "chain_l2") == 0 ? 1 << 16 : 16 << 20};
-  x->a = bench_tensor(TC_SHAPE(x->n), 1), x->b = bench_tensor(TC_SHAPE(x->n), 2), x->c = bench_tensor(TC_SHAPE(x->n), 3);
+  x->a = bench_tensor(TC_SHAPE(x->n), 1), x->b = bench_tensor(TC_SHAPE(x->n), 2),
+  x->c = bench_tensor(TC_SHAPE(x->n), 3);
   return tc_is_valid(x->a) && tc_is_valid(x->b) && tc_is_valid(x->c);
 }
 
@@ -306,10 +326,16 @@ void bench_interp(void) {
   snprintf(command, sizeof(command), "env -u TC_COMPILER '%s' --serve", path);
   for (int i = 0; i < 2; i++) {
     if (!bench_wants(names[i])) continue;
-    bench_row row = {
-        .bench = "interp", .name = names[i], .unit = i ? "us" : "ms", .run = run_chain, .arg = &x, .check = chain_right, .threads = i ? 1 : 0};
+    bench_row row = {.bench = "interp",
+                     .name = names[i],
+                     .unit = i ? "us" : "ms",
+                     .run = run_chain,
+                     .arg = &x,
+                     .check = chain_right,
+                     .threads = i ? 1 : 0};
     int threads[2];
-    bool started = bench_process_start(&llvm, command, &row, i ? 1 : threads[bench_threads(threads) - 1]) == BENCH_READY;
+    bool started =
+        bench_process_start(&llvm, command, &row, i ? 1 : threads[bench_threads(threads) - 1]) == BENCH_READY;
     row.peers[row.n_peers++] = (bench_peer){"llvm", started ? run_other : NULL, &llvm};
     tc_scope scope = tc_scope_begin();
     if (make_chain(&x, names[i])) bench_measure(&row);

@@ -1,5 +1,7 @@
-// Layers that training is bound by memory in: norms, cross entropy and embedding with their gradients, and the optimizer's update.
-// A step with gradients leaves in memory what a framework's does: the result and the gradient of each parameter.
+// Layers that training is bound by memory in: norms, cross entropy and embedding with their
+// gradients, and the optimizer's update.
+// A step with gradients leaves in memory what a framework's does: the result and the gradient of
+// each parameter.
 #include "bench/bench.h"
 
 #include <math.h>
@@ -112,7 +114,8 @@ static tc_tensor rms_norm(const layer *l) {
 
 static tc_tensor batch_norm(const layer *l) {
   tc_tensor none = {0, 0}, x = tc_permute(l->p[0], TC_AXES(0, 3, 1, 2));
-  tc_tensor y = tc_batch_norm(x, none, none, l->p[1], l->p[2], (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS});
+  tc_tensor y =
+      tc_batch_norm(x, none, none, l->p[1], l->p[2], (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS});
   return tc_permute(y, TC_AXES(0, 2, 3, 1));
 }
 
@@ -206,7 +209,8 @@ static tc_tensor embedding(const layer *l) {
 // The gradient of word 97 is that of its one place, the second, and no other word's.
 static bool embedding_right(void *arg) {
   const layer *l = arg;
-  return bench_near(element(l, 1, 97 * 768 + 3), (double)bench_element(l->g, 768 + 3), 0) && bench_near(element(l, 1, 98 * 768 + 3), 0, 0);
+  return bench_near(element(l, 1, 97 * 768 + 3), (double)bench_element(l->g, 768 + 3), 0) &&
+         bench_near(element(l, 1, 98 * 768 + 3), 0, 0);
 }
 
 // ---- a table's step of training: words looked up, their gradient, the update ----
@@ -242,7 +246,8 @@ static double run_table(void *arg, int n) {
 static bool table_right(void *arg) {
   const table *t = arg;
   tc_tensor p = t->l->p[0];
-  double before[2] = {(double)bench_element(p, 97 * 768), (double)bench_element(p, 98 * 768)}, g = (double)bench_element(t->l->g, 768);
+  double before[2] = {(double)bench_element(p, 97 * 768), (double)bench_element(p, 98 * 768)},
+         g = (double)bench_element(t->l->g, 768);
   if (train_table(arg) != TC_OK) return false;
   double moved = (double)bench_element(p, 97 * 768) - before[0];
   return moved * g < 0 && bench_near((double)bench_element(p, 98 * 768), before[1], 0);
@@ -299,7 +304,8 @@ static double run_updates(void *arg, int n) {
 static bool adam_right(void *arg) {
   update *u = arg;
   double before = (double)bench_element(u->p[2], 0), g = (double)bench_element(tc_grad(u->p[2]), 0);
-  return update_once(u) == TC_OK && bench_near((double)bench_element(u->p[2], 0), before - (g > 0 ? 1e-3 : -1e-3), 1e-5);
+  return update_once(u) == TC_OK &&
+         bench_near((double)bench_element(u->p[2], 0), before - (g > 0 ? 1e-3 : -1e-3), 1e-5);
 }
 
 // A step of SGD is lr times the gradient more than 0.9 times the step before.
@@ -330,7 +336,8 @@ static bool make_gradients(update *u) {
   for (uint32_t i = 0; i < N_PARAMS; i++) {
     tc_scope scope = tc_scope_begin();
     u->p[i] = parameter(TC_SHAPE(256, 1024), i + 1);
-    bool made = tc_backward_with(u->p[i], bench_tensor(TC_SHAPE(256, 1024), i + 1000), 0) == TC_OK && tc_sync(NULL) == TC_OK;
+    bool made =
+        tc_backward_with(u->p[i], bench_tensor(TC_SHAPE(256, 1024), i + 1000), 0) == TC_OK && tc_sync(NULL) == TC_OK;
     tc_scope_end(scope);
     if (!made) return false;
   }

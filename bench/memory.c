@@ -1,4 +1,5 @@
-// Work bound by memory: elementwise chains, activations, reductions, softmax. Each result is evaluated and dropped, so its buffer is reused.
+// Work bound by memory: elementwise chains, activations, reductions, softmax. Each result is
+// evaluated and dropped, so its buffer is reused.
 #include "bench/bench.h"
 
 #include <math.h>
@@ -37,7 +38,8 @@ static void release(job *j) {
   tc_trim();
 }
 
-// A tensor of one's own, which release gives back: outside every scope a handle lives until the end.
+// A tensor of one's own, which release gives back: outside every scope a handle lives until the
+// end.
 static tc_tensor own(tc_dims shape, uint32_t seed) {
   tc_scope scope = tc_scope_begin();
   tc_tensor t = tc_retain(bench_tensor(shape, seed));
@@ -72,7 +74,8 @@ static double sincos_value(void *arg, int n) {  // with the value in hand
 
 void bench_sincos(void) {
   job small = {.a = own(TC_SHAPE(10, 10), 1), .b = own(TC_SHAPE(10, 10), 2), .make = sin_plus_cos};
-  bench_measure(&(bench_row){.bench = "sincos", .name = "10x10", .unit = "us", .run = sincos_value, .arg = &small, .check = sincos_right});
+  bench_measure(&(bench_row){
+      .bench = "sincos", .name = "10x10", .unit = "us", .run = sincos_value, .arg = &small, .check = sincos_right});
   release(&small);
   job big = {.a = own(TC_SHAPE(4096, 4096), 1), .b = own(TC_SHAPE(4096, 4096), 2), .make = sin_plus_cos};
   bench_measure(&(bench_row){.bench = "sincos",

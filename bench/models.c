@@ -1,4 +1,5 @@
-// Training: whole steps of small networks (forward, loss, backward, optimizer, loss in hand) and an epoch of the digits model.
+// Training: whole steps of small networks (forward, loss, backward, optimizer, loss in hand) and an
+// epoch of the digits model.
 #include "bench/bench.h"
 
 #include <math.h>
@@ -123,7 +124,8 @@ void bench_mlp(void) {
   add_layer(&small, 10, 128);
   add_layer(&small, 128, 1);
   small.opt = tc_adam(small.params, 4, adam);
-  bench_measure(&(bench_row){.bench = "mlp", .name = "mlptrain_small", .unit = "us", .run = run_steps, .arg = &small, .check = learns});
+  bench_measure(&(bench_row){
+      .bench = "mlp", .name = "mlptrain_small", .unit = "us", .run = run_steps, .arg = &small, .check = learns});
   finish(&small);
 
   net mid = {.x = bench_tensor(TC_SHAPE(128, 784), 1), .y = class_numbers(128, 10), .classes = true};
@@ -133,21 +135,34 @@ void bench_mlp(void) {
   mid.opt = tc_adam(mid.params, 6, adam);
   // Products forward and backward; the first layer's input wants no gradient.
   double flops = 2.0 * 128 * (784.0 * 512 * 2 + 512.0 * 512 * 3 + 512.0 * 10 * 3);
-  bench_measure(&(bench_row){
-      .bench = "mlp", .name = "mlptrain_mid", .unit = "ms", .work = flops, .roof = BENCH_FMA, .run = run_steps, .arg = &mid, .check = learns});
+  bench_measure(&(bench_row){.bench = "mlp",
+                             .name = "mlptrain_mid",
+                             .unit = "ms",
+                             .work = flops,
+                             .roof = BENCH_FMA,
+                             .run = run_steps,
+                             .arg = &mid,
+                             .check = learns});
   finish(&mid);
 }
 
-// The model, batches and number of rows of examples/digits.c with made-up values: speed does not depend on them.
+// The model, batches and number of rows of examples/digits.c with made-up values: speed does not
+// depend on them.
 void bench_digits(void) {
   enum { ROWS = 1437 * 5 };
   static int64_t order[ROWS];
   for (int64_t i = 0; i < ROWS; i++) order[i] = i * 1009 % ROWS;  // 1009 is prime: a permutation
-  net m = {.x = bench_tensor(TC_SHAPE(ROWS, 64), 1), .y = class_numbers(ROWS, 10), .classes = true, .smoothing = 0.2, .batch = 64, .order = order};
+  net m = {.x = bench_tensor(TC_SHAPE(ROWS, 64), 1),
+           .y = class_numbers(ROWS, 10),
+           .classes = true,
+           .smoothing = 0.2,
+           .batch = 64,
+           .order = order};
   add_layer(&m, 64, 256);
   add_layer(&m, 256, 10);
   m.opt = tc_adam(m.params, 4, adam);
-  bench_measure(&(bench_row){.bench = "digits", .name = "epoch", .unit = "ms", .run = run_epochs, .arg = &m, .check = learns});
+  bench_measure(
+      &(bench_row){.bench = "digits", .name = "epoch", .unit = "ms", .run = run_epochs, .arg = &m, .check = learns});
   finish(&m);
 }
 
@@ -190,7 +205,8 @@ void bench_rates(void) {
   add_layer(&small, 10, 128);
   add_layer(&small, 128, 1);
   small.opt = tc_adam(small.params, 4, adam);
-  bench_measure(&(bench_row){.bench = "rates", .name = "1000", .unit = "compiles", .n_samples = 1, .run = compiles_by_rate, .arg = &small});
+  bench_measure(&(bench_row){
+      .bench = "rates", .name = "1000", .unit = "compiles", .n_samples = 1, .run = compiles_by_rate, .arg = &small});
   finish(&small);
 }
 
@@ -258,7 +274,8 @@ void bench_dyn(void) {
   add_layer(&m, 64, 256);
   add_layer(&m, 256, 10);
   tc_no_grad_begin();
-  bench_row row = {.bench = "dyn", .name = "first", .unit = "s", .n_samples = 3, .run = dyn_first, .arg = &m, .check = dyn_right};
+  bench_row row = {
+      .bench = "dyn", .name = "first", .unit = "s", .n_samples = 3, .run = dyn_first, .arg = &m, .check = dyn_right};
   bench_measure(&row);
   row.name = "compiles", row.unit = "compiles", row.n_samples = 1, row.run = dyn_compiles;
   bench_measure(&row);

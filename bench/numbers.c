@@ -1,4 +1,5 @@
-// What the cases need whoever runs them: the time, made-up numbers into tensors, results out of them, and this process's memory.
+// What the cases need whoever runs them: the time, made-up numbers into tensors, results out of
+// them, and this process's memory.
 #include <malloc.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-// Peers in other processes: started once a row, then asked for one slice at a time, so that they take turns with tc.
+// Peers in other processes: started once a row, then asked for one slice at a time, so that they
+// take turns with tc.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -48,7 +49,8 @@ bench_answer bench_process_start(bench_process *p, const char *command, const be
   char line[1024];
   *p = (bench_process){0};
   signal(SIGPIPE, SIG_IGN);
-  if (snprintf(line, sizeof(line), "exec %s %s %s %d", command, row->bench, row->name, threads) >= (int)sizeof(line)) return BENCH_FAILED;
+  if (snprintf(line, sizeof(line), "exec %s %s %s %d", command, row->bench, row->name, threads) >= (int)sizeof(line))
+    return BENCH_FAILED;
   bool started = start(p, line);
   if (started && fgets(line, sizeof(line), p->from) && strcmp(line, "ready\n") == 0) return BENCH_READY;
   return bench_process_stop(p) == BENCH_NO_CASE && started ? BENCH_NO_CASE : BENCH_FAILED;
@@ -57,6 +59,7 @@ bench_answer bench_process_start(bench_process *p, const char *command, const be
 double bench_process_slice(bench_process *p) {
   char line[128];
   double seconds;
-  if (p->to == NULL || fputs("slice\n", p->to) < 0 || fflush(p->to) != 0 || fgets(line, sizeof(line), p->from) == NULL) return -1;
+  if (p->to == NULL || fputs("slice\n", p->to) < 0 || fflush(p->to) != 0 || fgets(line, sizeof(line), p->from) == NULL)
+    return -1;
   return sscanf(line, "seconds %lf", &seconds) == 1 && seconds > 0 ? seconds : -1;
 }

@@ -1,5 +1,5 @@
-// First steps of long programs: their plans are made, their few kernels found, and they run. Each call forgets plans and kernels before; kernels are interpreted or
-// compiled as in a program.
+// First steps of long programs: their plans are made, their few kernels found, and they run. Each
+// call forgets plans and kernels before; kernels are interpreted or compiled as in a program.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +106,8 @@ static tc_tensor part(tc_tensor x, int64_t i, int64_t units) {
 
 static tc_tensor gru_cell(const gru_weights *w, int64_t i, tc_tensor h, int64_t units) {
   tc_tensor a = tc_matmul(tc_select(w->x, 0, i), w->in), b = tc_matmul(h, w->state);
-  tc_tensor r = tc_sigmoid(tc_add(part(a, 0, units), part(b, 0, units))), z = tc_sigmoid(tc_add(part(a, 1, units), part(b, 1, units)));
+  tc_tensor r = tc_sigmoid(tc_add(part(a, 0, units), part(b, 0, units))),
+            z = tc_sigmoid(tc_add(part(a, 1, units), part(b, 1, units)));
   tc_tensor n = tc_tanh(tc_add(part(a, 2, units), tc_mul(r, part(b, 2, units))));
   return tc_add(n, tc_mul(z, tc_sub(h, n)));
 }
@@ -116,7 +117,8 @@ static tc_tensor weight(int64_t rows, int64_t columns, uint32_t seed) {
 }
 
 static gru_weights gru_begin(const program *p) {
-  gru_weights w = {weight(p->units, 3 * p->units, 1), weight(p->units, 3 * p->units, 2), bench_tensor(TC_SHAPE(p->n, p->batch, p->units), 3)};
+  gru_weights w = {weight(p->units, 3 * p->units, 1), weight(p->units, 3 * p->units, 2),
+                   bench_tensor(TC_SHAPE(p->n, p->batch, p->units), 3)};
   w.there = tc_eval(2, (tc_tensor[]){w.in, w.state}) == TC_OK;
   return w;
 }
@@ -206,7 +208,8 @@ static bool table(program *p) {
   tc_scope s = tc_scope_begin();
   tc_tensor y = tc_zeros(TC_SHAPE(p->n), TC_F32);
   bool ok = true;
-  for (int64_t i = 1; i < p->n && ok; i++) ok = tc_assign_slice(y, &i, (int64_t[]){i + 1}, NULL, tc_add(tc_slice(y, 0, i - 1, i, 1), 1)) == TC_OK;
+  for (int64_t i = 1; i < p->n && ok; i++)
+    ok = tc_assign_slice(y, &i, (int64_t[]){i + 1}, NULL, tc_add(tc_slice(y, 0, i - 1, i, 1), 1)) == TC_OK;
   ok = ok && tc_sync(NULL) == TC_OK && read_floats(p, y, y);
   tc_scope_end(s);
   return ok;
@@ -277,28 +280,40 @@ static double lengths(void *arg, int n) {
 
 static void measure_first(const char *name, program p) {
   if (!bench_wants(name)) return;
-  bench_measure(&(bench_row){.bench = "plan", .name = name, .unit = "s", .n_items = 1, .n_samples = 3, .run = first, .arg = &p, .check = is_right});
+  bench_measure(&(bench_row){.bench = "plan",
+                             .name = name,
+                             .unit = "s",
+                             .n_items = 1,
+                             .n_samples = 3,
+                             .run = first,
+                             .arg = &p,
+                             .check = is_right});
 }
 
 void bench_plan(void) {
-  static const int n_params[] = {250, 1000, 2000}, n_sines[] = {1000, 5000}, n_swings[] = {1000, 2000}, n_units[] = {400, 800, 1600};
+  static const int n_params[] = {250, 1000, 2000}, n_sines[] = {1000, 5000}, n_swings[] = {1000, 2000},
+                   n_units[] = {400, 800, 1600};
   char name[32];
   for (int i = 0; i < 3; i++)
-    snprintf(name, sizeof name, "adamw%d", n_params[i]), measure_first(name, (program){.n = n_params[i], .step = adamw, .right = adamw_right});
+    snprintf(name, sizeof name, "adamw%d", n_params[i]),
+        measure_first(name, (program){.n = n_params[i], .step = adamw, .right = adamw_right});
   for (int i = 0; i < 2; i++)
-    snprintf(name, sizeof name, "sines%d", n_sines[i]), measure_first(name, (program){.n = n_sines[i], .step = sines, .right = sines_right});
+    snprintf(name, sizeof name, "sines%d", n_sines[i]),
+        measure_first(name, (program){.n = n_sines[i], .step = sines, .right = sines_right});
   for (int i = 0; i < 2; i++)
     snprintf(name, sizeof name, "pendulum%d", n_swings[i]),
         measure_first(name, (program){.n = n_swings[i], .step = pendulum, .right = pendulum_right});
   program g = {.units = 64, .batch = GRU_BATCH, .step = gru, .right = gru_right};
   for (int i = 0; i < 3; i++) snprintf(name, sizeof name, "gru%d", g.n = n_units[i]), measure_first(name, g);
-  bench_row second = {.bench = "plan", .name = "gru1600_second", .unit = "plans", .n_samples = 1, .run = second_plans, .arg = &g};
+  bench_row second = {
+      .bench = "plan", .name = "gru1600_second", .unit = "plans", .n_samples = 1, .run = second_plans, .arg = &g};
   bench_measure(&second);
   for (int i = 0; i < 3; i++)
     snprintf(name, sizeof name, "recurrence%d", n_units[i]),
         measure_first(name, (program){.n = n_units[i], .step = recurrence, .right = recurrence_right});
   measure_first("table4000", (program){.n = 4000, .step = table, .right = table_right});
   program many = {.units = 256, .batch = 32};
-  bench_row row = {.bench = "plan", .name = "gru256_lengths", .unit = "runs", .n_samples = 1, .run = lengths, .arg = &many};
+  bench_row row = {
+      .bench = "plan", .name = "gru256_lengths", .unit = "runs", .n_samples = 1, .run = lengths, .arg = &many};
   bench_measure(&row);
 }

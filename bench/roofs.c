@@ -1,6 +1,8 @@
-// Roofs of this machine: what the arithmetic units and the memory give to plain loops written for nothing else.
-// The instruction set is chosen at run time. Each slice starts its threads, pinned one to a core of the caller's mask, and ends them; the
-// time counted is from a common start to the last thread's end. Owns the buffers of the last footprint.
+// Roofs of this machine: what the arithmetic units and the memory give to plain loops written for
+// nothing else.
+// The instruction set is chosen at run time. Each slice starts its threads, pinned one to a core of
+// the caller's mask, and ends them; the time counted is from a common start to the last thread's
+// end. Owns the buffers of the last footprint.
 #include "bench/bench.h"
 
 #include <pthread.h>
@@ -38,7 +40,8 @@ typedef struct lane {
 
 #if defined(__x86_64__)
 
-// Twelve independent chains hide the latency of four or five cycles at two a cycle. Named registers: gcc 12 spills arrays of them.
+// Twelve independent chains hide the latency of four or five cycles at two a cycle. Named
+// registers: gcc 12 spills arrays of them.
 #define TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #define FMA_ROUNDS 20000
 
@@ -99,13 +102,15 @@ __attribute__((target("avx512f,avx512bf16"))) static float dots512(void) {
 
 __attribute__((target("avx512f"))) static void triad512(float *a, const float *b, const float *c, int64_t n) {
   __m512 s = _mm512_set1_ps(3.0f);
-  for (int64_t i = 0; i + 16 <= n; i += 16) _mm512_stream_ps(a + i, _mm512_fmadd_ps(s, _mm512_load_ps(c + i), _mm512_load_ps(b + i)));
+  for (int64_t i = 0; i + 16 <= n; i += 16)
+    _mm512_stream_ps(a + i, _mm512_fmadd_ps(s, _mm512_load_ps(c + i), _mm512_load_ps(b + i)));
   _mm_sfence();
 }
 
 __attribute__((target("avx2,fma"))) static void triad256(float *a, const float *b, const float *c, int64_t n) {
   __m256 s = _mm256_set1_ps(3.0f);
-  for (int64_t i = 0; i + 8 <= n; i += 8) _mm256_stream_ps(a + i, _mm256_fmadd_ps(s, _mm256_load_ps(c + i), _mm256_load_ps(b + i)));
+  for (int64_t i = 0; i + 8 <= n; i += 8)
+    _mm256_stream_ps(a + i, _mm256_fmadd_ps(s, _mm256_load_ps(c + i), _mm256_load_ps(b + i)));
   _mm_sfence();
 }
 
@@ -261,14 +266,17 @@ double bench_roof_slice(bench_roof roof, int n_threads, double bytes, double sec
   if (roof == BENCH_NO_ROOF || vector_floats() == 0 || n_threads > MAX_THREADS) return 0;
   if (roof == BENCH_BF16) (void)has_fast_dots();
   if (roof != BENCH_FMA && roof != BENCH_BF16 && !reserve(bytes)) return 0;
-  return run_lanes(&(slice){.roof = roof, .n_threads = n_threads, .n = (int64_t)(bytes / 4), .seconds = seconds}, &fastest);
+  return run_lanes(&(slice){.roof = roof, .n_threads = n_threads, .n = (int64_t)(bytes / 4), .seconds = seconds},
+                   &fastest);
 }
 
 bool bench_has_cores(int n_threads) {
   static double best;  // of a core, since the process began
   double fastest;
   cpu_set_t mask;
-  if (vector_floats() == 0 || n_threads > MAX_THREADS || sched_getaffinity(0, sizeof(mask), &mask) != 0 || CPU_COUNT(&mask) < n_threads) return true;
+  if (vector_floats() == 0 || n_threads > MAX_THREADS || sched_getaffinity(0, sizeof(mask), &mask) != 0 ||
+      CPU_COUNT(&mask) < n_threads)
+    return true;
   double rate = run_lanes(&(slice){.roof = BENCH_FMA, .n_threads = n_threads, .seconds = 0.002}, &fastest);
   if (fastest > best) best = fastest;
   return rate > 0.6 * n_threads * best;

@@ -1,5 +1,6 @@
-// The models that people run: ResNet, BERT, GPT-2, with the code of examples/models/. Parameters are numbers made from their names, the same ones in
-// bench/peers/; what the first outputs or losses must be, PyTorch said (expected.def).
+// The models that people run: ResNet, BERT, GPT-2, with the code of examples/models/. Parameters
+// are numbers made from their names, the same ones in bench/peers/; what the first outputs or
+// losses must be, PyTorch said (expected.def).
 #include "bench/bench.h"
 
 #include <math.h>
@@ -25,7 +26,8 @@ typedef struct model {
   double tolerance;
 } model;
 
-enum { CONTEXT = 256, MAX_EXPECTED = 4, NARROW = 8 };  // NARROW: how many times fewer channels a network has where that is called narrow
+// NARROW: how many times fewer channels a network has where that is called narrow
+enum { CONTEXT = 256, MAX_EXPECTED = 4, NARROW = 8 };
 
 // ---- Numbers ----
 
@@ -41,7 +43,8 @@ static bool ends_with(const char *name, const char *end) {
   return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-// Norms near one, biases near zero, convolutions uniform with variance 2 / (inputs of a sum), all else within 0.035.
+// Norms near one, biases near zero, convolutions uniform with variance 2 / (inputs of a sum), all
+// else within 0.035.
 static tc_tensor parameter(const char *name, tc_dims shape) {
   bool one = ends_with(name, "running_var") || (shape.rank == 1 && ends_with(name, "weight"));
   double scale = ends_with(name, "running_var") ? 0.5 : shape.rank == 1 ? 0.1 : 0.035;
@@ -121,7 +124,8 @@ static tc_status infer(model *m) {
   return st;
 }
 
-// A step with its loss in hand, which is read when the step's scope has ended: nothing old is held then.
+// A step with its loss in hand, which is read when the step's scope has ended: nothing old is held
+// then.
 static tc_status train(model *m, float *loss) {
   tc_scope outer = tc_scope_begin(), scope = tc_scope_begin();
   tc_tensor y = m->forward(m);
@@ -180,7 +184,8 @@ static bool outputs_right(model *m, const double *want) {
   tc_no_grad_begin();
   tc_tensor y = tc_cast(m->forward(m), TC_F32);
   int64_t n = tc_numel(y), at[MAX_EXPECTED] = {0, n / 3, n / 2, n - 1};
-  for (int i = 0; i < MAX_EXPECTED && right; i++) right = bench_near((double)bench_element(y, at[i]), want[i], m->tolerance);
+  for (int i = 0; i < MAX_EXPECTED && right; i++)
+    right = bench_near((double)bench_element(y, at[i]), want[i], m->tolerance);
   tc_no_grad_end();
   tc_scope_end(scope);
   return right;
@@ -224,16 +229,24 @@ static bool begins_with(const char *name, const char *start) {
   return strncmp(name, start, strlen(start)) == 0;
 }
 
-// Type and sizes are in the name: "16x3x128x128" and "32x128_bf16" begin with how many images or sequences and end with their side or length;
-// decoding, "f32" and "bf16", has one sequence and its context.
+// Type and sizes are in the name: "16x3x128x128" and "32x128_bf16" begin with how many images or
+// sequences and end with their side or length; decoding, "f32" and "bf16", has one sequence and its
+// context.
 static model model_of(const char *bench, const char *name) {
   bool narrow = strstr(name, "narrow") != NULL, half = ends_with(name, "bf16"), trains = ends_with(bench, "_train");
-  model m = {.bench = bench, .name = name, .trains = trains, .narrow = narrow, .type = half ? TC_BF16 : TC_F32, .n = 1, .length = CONTEXT};
+  model m = {.bench = bench,
+             .name = name,
+             .trains = trains,
+             .narrow = narrow,
+             .type = half ? TC_BF16 : TC_F32,
+             .n = 1,
+             .length = CONTEXT};
   const char *last = strrchr(name, 'x');
   if (last) m.n = strtoll(name, NULL, 10), m.length = strtoll(last + 1, NULL, 10);
   m.n_heads = narrow ? 4 : 12;
   bool resnet = begins_with(bench, "resnet");
-  // Optimizers round bf16 at other places: GPT-2's second loss is 10.38 in f32, 10.375 here on a processor, 10.25 in PyTorch there.
+  // Optimizers round bf16 at other places: GPT-2's second loss is 10.38 in f32, 10.375 here on a
+  // processor, 10.25 in PyTorch there.
   m.tolerance = half ? (trains ? 0.03 : 0.05) : !trains ? 1e-4 : resnet ? 1e-2 : 1e-3;
   return m;
 }
@@ -266,7 +279,8 @@ static tc_status add_gpt2(model *m) {
   gpt2_config c = m->narrow ? (gpt2_config){1000, CONTEXT, 64, 256, 2} : GPT2_SMALL;
   m->forward = m->trains ? language_loss : next_token;
   tc_scope scope = tc_scope_begin();
-  m->x = tc_retain(whole_numbers(TC_SHAPE(m->n, m->length + m->trains), 7919, c.n_words));  // in training the last word is only a target
+  // in training the last word is only a target
+  m->x = tc_retain(whole_numbers(TC_SHAPE(m->n, m->length + m->trains), 7919, c.n_words));
   tc_scope_end(scope);
   return gpt2_add(m->params, &c);
 }
@@ -288,13 +302,14 @@ static bool fill_cache(model *m) {
 static bool add_optimizer(model *m) {
   const tc_tensor *params = tc_nn_tensors(m->params);
   int n = tc_nn_count(m->params);
-  m->opt = begins_with(m->bench, "resnet") ? tc_sgd(params, n, (tc_sgd_options){.lr = 0.01, .momentum = 0.9})
-                                           : tc_adamw(params, n, (tc_adam_options){.lr = 1e-4, TC_ADAM_DEFAULTS, .weight_decay = 0.01});
+  m->opt = begins_with(m->bench, "resnet")
+               ? tc_sgd(params, n, (tc_sgd_options){.lr = 0.01, .momentum = 0.9})
+               : tc_adamw(params, n, (tc_adam_options){.lr = 1e-4, TC_ADAM_DEFAULTS, .weight_decay = 0.01});
   return m->opt != NULL;
 }
 
-// The model with its input, and an optimizer where it trains. numbers: its parameters are those made from their names; else they are still to be drawn,
-// as its code starts them.
+// The model with its input, and an optimizer where it trains. numbers: its parameters are those
+// made from their names; else they are still to be drawn, as its code starts them.
 static bool make(model *m, bool numbers) {
   static tc_status (*const kinds[])(model *m) = {add_resnet, add_bert, add_gpt2};
   int kind = begins_with(m->bench, "resnet") ? 0 : begins_with(m->bench, "bert") ? 1 : 2;
@@ -360,10 +375,12 @@ void bench_bert_infer(void) {
 }
 
 void bench_gpt2_train(void) {
-  measure("gpt2_train", "2x256", 3 * (transformer_flops(512, 128) + 2 * 512 * 768.0 * 50257), BENCH_FMA);  // causal: half of all pairs
+  // causal: half of all pairs
+  measure("gpt2_train", "2x256", 3 * (transformer_flops(512, 128) + 2 * 512 * 768.0 * 50257), BENCH_FMA);
 }
 
-// The roof is a read of as many bytes: the parameters but for the table of positions, and the cache.
+// The roof is a read of as many bytes: the parameters but for the table of positions, and the
+// cache.
 void bench_gpt2_decode(void) {
   static const char *const names[] = {"f32", "bf16"};
   for (int i = 0; i < 2; i++) {
@@ -382,7 +399,8 @@ void bench_gpt2_decode(void) {
 bool bench_first_step(const char *bench, const char *name) {
   model m = model_of(bench, name);
   float loss = NAN;
-  bool ok = make(&m, false) && train(&m, &loss) == TC_OK && fabs((double)loss - log(1000)) < 1;  // of 1000 classes none is known yet
+  // of 1000 classes none is known yet
+  bool ok = make(&m, false) && train(&m, &loss) == TC_OK && fabs((double)loss - log(1000)) < 1;
   finish(&m);
   return ok;
 }

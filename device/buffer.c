@@ -103,7 +103,8 @@ static void *memory_alloc(size_t bytes) {
   void *p = tc_malloc(1);  // this allocation is counted, and fails in tests, as every other does
   if (!p) return NULL;
   tc_free(p);
-  size_t align = bytes >= HUGE_BYTES ? HUGE_BYTES : 64, behind = bytes >= SHARED_BYTES && bytes < HUGE_BYTES ? READ_AHEAD : 0;
+  size_t align = bytes >= HUGE_BYTES ? HUGE_BYTES : 64,
+         behind = bytes >= SHARED_BYTES && bytes < HUGE_BYTES ? READ_AHEAD : 0;
   if (posix_memalign(&p, align, bytes + behind) != 0) return NULL;
   if (bytes >= HUGE_BYTES) madvise(p, bytes, MADV_HUGEPAGE);
   return p;
@@ -267,7 +268,11 @@ static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
   pthread_mutex_unlock(&self.lock);
   if (st == TC_ERR_MEMORY && g) return tc_gpu_reclaim(g->gpu, class_bytes(c));
   if (st != TC_OK) return st;
-  *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .memory = (uint8_t)d, .size_class = (uint16_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
+  *b = (tc_buffer){.origin = TC_ORIGIN_OWNED,
+                   .memory = (uint8_t)d,
+                   .size_class = (uint16_t)c,
+                   .bytes = class_bytes(c),
+                   .ptr = b->ptr};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
   atomic_store_explicit(&b->stamp, new_stamp(), memory_order_relaxed);
   forget_made(b);
@@ -290,7 +295,8 @@ void tc_buffer_reclaim(tc_device d) {
 tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out) {
   if (tc_device_kind_of(d) != TC_DEVICE_GPU) return tc_buffer_create(bytes, out);
   *out = NULL;
-  if (bytes > class_bytes(N_CLASSES - 1)) return TC_FAIL(TC_ERR_MEMORY, "%zu bytes are more than one buffer can hold", bytes);
+  if (bytes > class_bytes(N_CLASSES - 1))
+    return TC_FAIL(TC_ERR_MEMORY, "%zu bytes are more than one buffer can hold", bytes);
   return create_on_gpu(d, bytes, out);
 }
 
@@ -312,7 +318,9 @@ tc_peak tc_buffer_peak_end(void) {
 }
 
 tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes) {
-  if (b->memory) return tc_gpu_read_made(self.gpu[b->memory]->gpu, to, b->ptr, bytes, atomic_load_explicit(&b->made, memory_order_relaxed));
+  if (b->memory)
+    return tc_gpu_read_made(self.gpu[b->memory]->gpu, to, b->ptr, bytes,
+                            atomic_load_explicit(&b->made, memory_order_relaxed));
   memcpy(to, b->ptr, bytes);
   return TC_OK;
 }
@@ -357,7 +365,8 @@ tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes) {
 
 tc_status tc_buffer_create(size_t bytes, tc_buffer **out) {
   *out = NULL;
-  if (bytes > class_bytes(N_CLASSES - 1)) return TC_FAIL(TC_ERR_MEMORY, "%zu bytes are more than one buffer can hold", bytes);
+  if (bytes > class_bytes(N_CLASSES - 1))
+    return TC_FAIL(TC_ERR_MEMORY, "%zu bytes are more than one buffer can hold", bytes);
   int c = class_of(TC_MAX_OF(bytes, (size_t)64));
   pthread_mutex_lock(&self.lock);
   uint64_t n_allocs = self.stats.n_allocs;
@@ -373,7 +382,11 @@ tc_status tc_buffer_create(size_t bytes, tc_buffer **out) {
   size_t live = self.stats.live_bytes, pooled = self.stats.pooled_bytes, cap = self.stats.cap_bytes;
   pthread_mutex_unlock(&self.lock);
   if (tc_log_on(TC_LOG_MEMORY))
-    tc_log_line(TC_LOG_MEMORY, "%s %zu bytes: %zu in use, %zu pooled, cap %zu", !b ? "refuse" : fresh ? "create" : "reuse", bytes, live, pooled, cap);
+    tc_log_line(TC_LOG_MEMORY, "%s %zu bytes: %zu in use, %zu pooled, cap %zu",
+                !b      ? "refuse"
+                : fresh ? "create"
+                        : "reuse",
+                bytes, live, pooled, cap);
   if (!b) return TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes: %zu in use, cap %zu (0: none)", bytes, live, cap);
   *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .size_class = (uint16_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
@@ -461,7 +474,8 @@ void tc_buffer_move(tc_buffer *b, tc_buffer *spare) {
   tc_buffer_unstamp(spare);
   void *own = spare->ptr;
   size_t own_bytes = spare->bytes;
-  spare->origin = b->origin, spare->ptr = b->ptr, spare->bytes = b->bytes, spare->drop = b->drop, spare->drop_arg = b->drop_arg;
+  spare->origin = b->origin, spare->ptr = b->ptr, spare->bytes = b->bytes, spare->drop = b->drop,
+  spare->drop_arg = b->drop_arg;
   b->origin = TC_ORIGIN_OWNED, b->ptr = own, b->bytes = own_bytes, b->drop = NULL, b->size_class = spare->size_class;
 }
 
@@ -558,7 +572,8 @@ static void trim_at_exit(void) {
 }
 
 tc_status tc_set_allocator_at(tc_allocator allocator, tc_site site) {
-  if (!allocator.alloc != !allocator.free) return tc_fail(TC_ERR_ARG, "set_allocator", site, "alloc and free go together");
+  if (!allocator.alloc != !allocator.free)
+    return tc_fail(TC_ERR_ARG, "set_allocator", site, "alloc and free go together");
   if (!tc_enter("set_allocator", site)) return TC_ERR_STATE;
   pthread_mutex_lock(&self.lock);
   bool used = self.stats.live_bytes != 0;

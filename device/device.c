@@ -58,14 +58,16 @@ tc_status tc_device_parse(const char *name, const char *op, tc_site site, tc_dev
     int ordinal = ordinal_of(name, row);
     if (ordinal < 0) continue;
     if (ordinal >= TC_MOST_ORDINALS)
-      return tc_fail(TC_ERR_DEVICE, op, site, "\"%.40s\": devices are numbered from 0 to %d", name, TC_MOST_ORDINALS - 1);
+      return tc_fail(TC_ERR_DEVICE, op, site, "\"%.40s\": devices are numbered from 0 to %d", name,
+                     TC_MOST_ORDINALS - 1);
     tc_device d = tc_device_of_row((tc_device)row, ordinal);
     const char *absent = tc_device_absent(d);
     if (absent) return tc_fail(TC_ERR_DEVICE, op, site, "\"%s\": %s", name, absent);
     *out = d;
     return TC_OK;
   }
-  return tc_fail(TC_ERR_DEVICE, op, site, "\"%.40s\" is not one of tc, tc:cpu, tc:ref, tc:null, tc:cuda[:n], tc:hip[:n]", name);
+  return tc_fail(TC_ERR_DEVICE, op, site,
+                 "\"%.40s\" is not one of tc, tc:cpu, tc:ref, tc:null, tc:cuda[:n], tc:hip[:n]", name);
 }
 
 tc_device tc_device_default(void) {
@@ -96,7 +98,8 @@ const char *tc_get_default_device(void) {
 tc_status tc_push_device_at(const char *name, tc_site site) {
   tc_device d;
   TC_TRY(tc_device_parse(name, "push_device", site, &d));
-  if (self.n_pushed == MAX_PUSHED) return tc_fail(TC_ERR_STATE, "push_device", site, "more than %d devices are pushed", MAX_PUSHED);
+  if (self.n_pushed == MAX_PUSHED)
+    return tc_fail(TC_ERR_STATE, "push_device", site, "more than %d devices are pushed", MAX_PUSHED);
   self.pushed[self.n_pushed++] = (uint8_t)tc_device_default();
   self.now = (uint8_t)d;
   return TC_OK;

@@ -98,7 +98,8 @@ typedef struct tc_gpu_tensor_map {
 // Encodes the map for kernels. `at` is a multiple of 16 bytes. The words go into a sequence's
 // table, at a multiple of 16 words.
 #define TC_GPU_TENSOR_MAP_WORDS 16
-tc_status tc_gpu_tensor_map_make(tc_gpu *g, const tc_gpu_tensor_map *m, const void *at, uint64_t words[TC_GPU_TENSOR_MAP_WORDS]);
+tc_status tc_gpu_tensor_map_make(tc_gpu *g, const tc_gpu_tensor_map *m, const void *at,
+                                 uint64_t words[TC_GPU_TENSOR_MAP_WORDS]);
 
 // ---- a vendor's library: matrix products, convolutions ----
 
@@ -205,7 +206,8 @@ uint32_t tc_gpu_own_missing(tc_gpu *g, uint32_t n_words, bool calls);
 tc_status tc_gpu_own_make(tc_gpu *g, uint32_t number);
 
 // Copies the launches and retains their code and calls. n_words is the table's size.
-tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out);
+tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words,
+                                 tc_gpu_sequence **out);
 // Runs all launches in order with these words as the table; words may be written again when it
 // returns. From the second run on this is one launch of a graph, if the driver can. Many threads
 // may run one sequence.

@@ -90,7 +90,8 @@ static int find_largest(tc_device d, tc_holder largest[LARGEST]) {
 }
 
 static void append_tensors(const text *t, const sum *tensors, const tc_holder *largest, int n) {
-  tc_text_append(t->out, t->bytes, "%zu tensor%s hold%s ", tensors->n, tensors->n == 1 ? "" : "s", tensors->n == 1 ? "s" : "");
+  tc_text_append(t->out, t->bytes, "%zu tensor%s hold%s ", tensors->n, tensors->n == 1 ? "" : "s",
+                 tensors->n == 1 ? "s" : "");
   append_size(t, tensors->bytes);
   for (int i = 0; i < n; i++) {
     tc_text_append(t->out, t->bytes, i ? ", " : n > 1 ? " (the largest " : " (");
@@ -103,8 +104,12 @@ static void append_tensors(const text *t, const sum *tensors, const tc_holder *l
 // The loader's lock, under which libraries come and go, is not taken inside the list's.
 const char *tc_holders_tell(tc_device d, size_t used_bytes, char *out, size_t bytes) {
   static const char *const names[TC_N_HOLDINGS] = {
-      [TC_HOLDS_ARENA] = "arenas of runs", [TC_HOLDS_CONSTANT_CACHE] = "prepared values",         [TC_HOLDS_POOLED] = "pooled buffers",
-      [TC_HOLDS_TABLE] = "plans' tables",  [TC_HOLDS_OPERANDS] = "copies of libraries' operands", [TC_HOLDS_CODE] = "kernels, by their images,",
+      [TC_HOLDS_ARENA] = "arenas of runs",
+      [TC_HOLDS_CONSTANT_CACHE] = "prepared values",
+      [TC_HOLDS_POOLED] = "pooled buffers",
+      [TC_HOLDS_TABLE] = "plans' tables",
+      [TC_HOLDS_OPERANDS] = "copies of libraries' operands",
+      [TC_HOLDS_CODE] = "kernels, by their images,",
   };
   const text t = {out, bytes};
   sum of[TC_N_HOLDINGS] = {{0, 0}};
@@ -112,7 +117,8 @@ const char *tc_holders_tell(tc_device d, size_t used_bytes, char *out, size_t by
   size_t all = 0;
   out[0] = 0;
   pthread_mutex_lock(&self.lock);
-  for (const tc_holder *h = self.first[d]; h; h = h->next) of[h->holding].n++, of[h->holding].bytes += h->bytes, all += h->bytes;
+  for (const tc_holder *h = self.first[d]; h; h = h->next)
+    of[h->holding].n++, of[h->holding].bytes += h->bytes, all += h->bytes;
   int n = find_largest(d, largest);
   pthread_mutex_unlock(&self.lock);
   append_tensors(&t, &of[TC_HOLDS_TENSOR], largest, n);

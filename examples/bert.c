@@ -1,4 +1,5 @@
-// BERT with the weights of Hugging Face's BertModel: the last hidden state of each token. The model is examples/models/bert.c.
+// BERT with the weights of Hugging Face's BertModel: the last hidden state of each token. The model
+// is examples/models/bert.c.
 //   example-bert --weights w.safetensors --input ids.npy --mask m.npy --output y.npy     ids and mask [b, t], y [b, t, dim]
 #include "examples/models/bert.h"
 
@@ -45,8 +46,8 @@ static tc_tensor beside(const char *option, const char *path, tc_tensor ids) {
   tc_tensor t = cli_load_ids(option, path);
   tc_dims a = tc_shape(t), b = tc_shape(ids);
   if (memcmp(a.dim, b.dim, 2 * sizeof a.dim[0]) != 0)
-    cli_fail("--%s %s is [%lld, %lld], the input [%lld, %lld]", option, path, (long long)a.dim[0], (long long)a.dim[1], (long long)b.dim[0],
-             (long long)b.dim[1]);
+    cli_fail("--%s %s is [%lld, %lld], the input [%lld, %lld]", option, path, (long long)a.dim[0], (long long)a.dim[1],
+             (long long)b.dim[0], (long long)b.dim[1]);
   return t;
 }
 
@@ -62,7 +63,8 @@ int main(int argc, char **argv) {
   w.n_heads = cli_heads(&c, config.dim);
   int64_t t = tc_shape(w.ids).dim[1];
   if (t > config.n_positions)
-    cli_fail("--input %s has %lld tokens a row, the model %lld positions", c.input, (long long)t, (long long)config.n_positions);
+    cli_fail("--input %s has %lld tokens a row, the model %lld positions", c.input, (long long)t,
+             (long long)config.n_positions);
   cli_save(c.output, cli_in_batches(&c, tc_shape(w.ids).dim[0], hidden, &w));
   tc_nn_params_destroy(w.model);
   tc_scope_end(scope);

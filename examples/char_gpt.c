@@ -1,8 +1,10 @@
-// A small transformer that learns to write like this project's documentation, character by character: embeddings, two layers of causal attention
-// with four heads, dropout, AdamW. Exits 1 if the loss does not fall; prints a sample. tools/char_gpt_torch.py is the same program in PyTorch, with the
-// same weights at the start and the same batches, without dropout.
+// A small transformer that learns to write like this project's documentation, character by
+// character: embeddings, two layers of causal attention with four heads, dropout, AdamW. Exits 1 if
+// the loss does not fall; prints a sample. tools/char_gpt_torch.py is the same program in PyTorch,
+// with the same weights at the start and the same batches, without dropout.
 //   example-char_gpt [--small] [steps = 300 [dropout = 0.1 [file ..]]]     default files: docs/*.md and README.md
-// --small, for slow devices: one layer of 16 wide, with two heads; four rows of 8 characters; 20 are drawn.
+// --small, for slow devices: one layer of 16 wide, with two heads; four rows of 8 characters; 20
+// are drawn.
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +65,8 @@ static tc_tensor ids_at(const char *s, int64_t *out) {
 
 // ---- Model ----
 
-// Uniform within bound. Made here and not by tc_nn_uniform, so that PyTorch can start from the same.
+// Uniform within bound. Made here and not by tc_nn_uniform, so that PyTorch can start from the
+// same.
 static void add_uniform(const char *name, int64_t rows, int64_t columns, double bound) {
   static float data[4 * DIM * DIM];  // the largest
   for (int64_t i = 0; i < rows * columns; i++) data[i] = (float)(bound * (random_below(1u << 24) * 0x1p-23 - 1));
@@ -151,11 +154,13 @@ int main(int argc, char **argv) {
   double dropout = argc > 2 ? atof(argv[2]) : 0.1;
   read_text(argc > 3 ? argc - 3 : 0, argv + 3);
   number_chars();
-  if (n_text < 4 * t || n_steps < 2) return fprintf(stderr, "usage: %s [--small] [steps [dropout [file of text ..]]]\n", program), 1;
+  if (n_text < 4 * t || n_steps < 2)
+    return fprintf(stderr, "usage: %s [--small] [steps [dropout [file of text ..]]]\n", program), 1;
   tc_seed(1);
   model_create();
-  tc_optimizer *opt = tc_adamw(tc_nn_tensors(model), tc_nn_count(model),
-                               (tc_adam_options){.lr = 2e-3, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.01});
+  tc_optimizer *opt =
+      tc_adamw(tc_nn_tensors(model), tc_nn_count(model),
+               (tc_adam_options){.lr = 2e-3, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.01});
 
   printf("%d characters of %d kinds\n", n_text, n_chars);
   float first = 0, loss = 0;

@@ -1,8 +1,10 @@
-// Trains a 64 -> 256 -> 10 network on the UCI digits and tells its accuracy on 360 held-out rows: the mean over some seeds. Exits 1 below 97 %.
+// Trains a 64 -> 256 -> 10 network on the UCI digits and tells its accuracy on 360 held-out rows:
+// the mean over some seeds. Exits 1 below 97 %.
 //   example-digits [--small] [seeds = 5] [file = examples/data/digits.csv]
 // --small, for slow devices: 32 units, and of everything else a part; then below 40 %.
-// The shape of an efficient loop: batches of one size, so that every step has one plan; a step records and never waits; an epoch reads one loss.
-// At the end comes what every sync point cost (TC_PROFILE), and how many kernels were compiled after the second epoch: none.
+// The shape of an efficient loop: batches of one size, so that every step has one plan; a step
+// records and never waits; an epoch reads one loss. At the end comes what every sync point cost
+// (TC_PROFILE), and how many kernels were compiled after the second epoch: none.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +71,8 @@ static bool read_row(FILE *f, float *pixels, int64_t *label) {
   return true;
 }
 
-// Rows go to the held-out set or, with four copies moved by one pixel, to the training set. The split is the same in every run.
+// Rows go to the held-out set or, with four copies moved by one pixel, to the training set. The
+// split is the same in every run.
 static bool read_data(const char *path) {
   static const int dx[COPIES] = {0, 1, -1, 0, 0}, dy[COPIES] = {0, 0, 0, 1, -1};
   int64_t place[ROWS], label;
@@ -97,11 +100,13 @@ static tc_tensor forward(const net *m, tc_tensor x) {
   return tc_linear(tc_relu(tc_linear(x, m->p[0], m->p[1])), m->p[2], m->p[3]);
 }
 
-// Records one step on these rows and adds its loss to total; waits for nothing. Everything it makes dies with the scope.
+// Records one step on these rows and adds its loss to total; waits for nothing. Everything it makes
+// dies with the scope.
 static void step(const net *m, tc_tensor x, tc_tensor y, const int64_t *rows, tc_tensor total) {
   tc_scope scope = tc_scope_begin();
   tc_tensor at = tc_from_host(rows, TC_SHAPE(BATCH), TC_I64);
-  tc_tensor loss = tc_cross_entropy_with(forward(m, tc_index_select(x, 0, at)), tc_index_select(y, 0, at), label_smoothing, NO_INDEX);
+  tc_tensor loss = tc_cross_entropy_with(forward(m, tc_index_select(x, 0, at)), tc_index_select(y, 0, at),
+                                         label_smoothing, NO_INDEX);
   check(tc_backward(loss));
   check(tc_optimizer_step(m->opt));
   check(tc_zero_grad(m->opt));
@@ -138,8 +143,8 @@ static tc_tensor uniform(tc_dims shape, int in) {
 
 static net net_create(void) {
   tc_scope scope = tc_scope_begin();
-  net m = {.p = {uniform(TC_SHAPE(n_hidden, PIXELS), PIXELS), uniform(TC_SHAPE(n_hidden), PIXELS), uniform(TC_SHAPE(CLASSES, n_hidden), n_hidden),
-                 uniform(TC_SHAPE(CLASSES), n_hidden)}};
+  net m = {.p = {uniform(TC_SHAPE(n_hidden, PIXELS), PIXELS), uniform(TC_SHAPE(n_hidden), PIXELS),
+                 uniform(TC_SHAPE(CLASSES, n_hidden), n_hidden), uniform(TC_SHAPE(CLASSES), n_hidden)}};
   m.opt = tc_adam(m.p, 4, (tc_adam_options){.lr = learning_rate, TC_ADAM_DEFAULTS});
   tc_scope_end(scope);
   return m;
@@ -153,8 +158,10 @@ int main(int argc, char **argv) {
   setenv("TC_PROFILE", "1", 0);  // before the first call
   if (n_seeds < 1) return fprintf(stderr, "usage: %s [--small] [seeds] [digits.csv]\n", argv[0]), 1;
   if (!read_data(path)) return fprintf(stderr, "%s: not the digits data, or not readable\n", path), 1;
-  tc_tensor x = tc_from_host(train_x, TC_SHAPE(TRAIN, PIXELS), TC_F32), y = tc_from_host(train_y, TC_SHAPE(TRAIN), TC_I64);
-  tc_tensor hx = tc_from_host(held_x, TC_SHAPE(n_held, PIXELS), TC_F32), hy = tc_from_host(held_y, TC_SHAPE(n_held), TC_I64);
+  tc_tensor x = tc_from_host(train_x, TC_SHAPE(TRAIN, PIXELS), TC_F32),
+            y = tc_from_host(train_y, TC_SHAPE(TRAIN), TC_I64);
+  tc_tensor hx = tc_from_host(held_x, TC_SHAPE(n_held, PIXELS), TC_F32),
+            hy = tc_from_host(held_y, TC_SHAPE(n_held), TC_I64);
 
   bool screen = isatty(STDOUT_FILENO);
   tc_cache_info warm = {0};
@@ -164,12 +171,15 @@ int main(int argc, char **argv) {
     net m = net_create();
     double right = 0;
     for (int epoch = 1; epoch <= n_epochs; epoch++) {
-      check(tc_set_lr(m.opt, learning_rate * (1 + cos(M_PI * (epoch - 1) / n_epochs)) / 2));  // an argument of the plan: never a new one
+      // an argument of the plan: never a new one
+      check(tc_set_lr(m.opt, learning_rate * (1 + cos(M_PI * (epoch - 1) / n_epochs)) / 2));
       float loss = train_epoch(&m, x, y, (uint64_t)(seed * n_epochs + epoch));
       right = accuracy(&m, hx, hy);
-      // On a terminal each epoch takes the line of the one before; elsewhere the last one of a seed is told.
+      // On a terminal each epoch takes the line of the one before; elsewhere the last one of a seed
+      // is told.
       if (screen || epoch == n_epochs)
-        printf("%sseed %d  epoch %2d  loss %.4f  held-out accuracy %.2f %%", screen ? "\r" : "", seed, epoch, (double)loss, 100 * right);
+        printf("%sseed %d  epoch %2d  loss %.4f  held-out accuracy %.2f %%", screen ? "\r" : "", seed, epoch,
+               (double)loss, 100 * right);
       fflush(stdout);
       if (seed == 1 && epoch == 2) warm = tc_cache_stats();
     }
@@ -179,8 +189,9 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 4; i++) tc_release(m.p[i]);
   }
   tc_cache_info end = tc_cache_stats();
-  printf("mean held-out accuracy %.2f %% over %d seeds, %.1f s on %s\n", 100 * sum / n_seeds, n_seeds, now_s() - start, tc_get_default_device());
-  printf("plans: %zu, hit %llu times; kernels: %zu; compiled after the second epoch: %llu\n", end.n_plans, (unsigned long long)end.plan_hits,
-         end.n_kernels, (unsigned long long)(end.compiles - warm.compiles));
+  printf("mean held-out accuracy %.2f %% over %d seeds, %.1f s on %s\n", 100 * sum / n_seeds, n_seeds, now_s() - start,
+         tc_get_default_device());
+  printf("plans: %zu, hit %llu times; kernels: %zu; compiled after the second epoch: %llu\n", end.n_plans,
+         (unsigned long long)end.plan_hits, end.n_kernels, (unsigned long long)(end.compiles - warm.compiles));
   return sum / n_seeds >= (small ? 0.4 : 0.97) ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-// GPT-2 with the weights of Hugging Face's GPT2Model: the logits of token ids, some steps of training, or tokens that follow. The model is
-// examples/models/gpt2.c.
+// GPT-2 with the weights of Hugging Face's GPT2Model: the logits of token ids, some steps of
+// training, or tokens that follow. The model is examples/models/gpt2.c.
 //   example-gpt2 --weights w.safetensors --input ids.npy --output logits.npy             ids [b, t], logits [b, t, words]
 //   example-gpt2 --weights w.safetensors --input ids.npy --train 10 --save new.safetensors
 //   example-gpt2 --weights w.safetensors --input ids.npy --generate 50 --top-k 40 --vocab vocab.json
@@ -19,7 +19,8 @@ typedef struct work {
   int n_heads;
 } work;
 
-// The head that makes logits is the table of words. A file may have it once more, but none of its own.
+// The head that makes logits is the table of words. A file may have it once more, but none of its
+// own.
 static void expect_tied(const cli *c, const tc_archive *a, const char *prefix) {
   if (!tc_archive_has(a, "lm_head.weight")) return;
   tc_tensor head = tc_archive_get(a, "lm_head.weight"), words = tc_archive_get(a, TC_NN_PATH("%swte.weight", prefix));
@@ -29,7 +30,8 @@ static void expect_tied(const cli *c, const tc_archive *a, const char *prefix) {
     tc_tensor equal = tc_logical_or(tc_eq(head, words), tc_logical_and(tc_isnan(head), tc_isnan(words)));
     cli_check(tc_item_i64(tc_cast(tc_all(equal, TC_ALL, false), TC_I64), &same));
   }
-  if (!same) cli_fail("%s: 'lm_head.weight' is another than the table of words, which is this model's head", c->weights);
+  if (!same)
+    cli_fail("%s: 'lm_head.weight' is another than the table of words, which is this model's head", c->weights);
 }
 
 // Everything in one scope, so that initial values are not made where a file gives others.
@@ -137,7 +139,8 @@ static void print_token(const vocab *v, int64_t id) {
     putchar('?');
 }
 
-// Prints the tokens that follow rows first to first + n, a row a line. One row is printed as it comes.
+// Prints the tokens that follow rows first to first + n, a row a line. One row is printed as it
+// comes.
 static void generate_rows(const cli *c, const work *w, const vocab *v, int64_t first, int64_t n) {
   tc_tensor given = rows(w, first, n);
   int64_t *token = malloc((size_t)(n * c->generate) * sizeof *token);
@@ -173,7 +176,8 @@ static void generate(const cli *c, const work *w, const vocab *v) {
 }
 
 int main(int argc, char **argv) {
-  cli c = cli_parse(argc, argv, "GPT-2: logits [b, t, words] of token ids [b, t], training by AdamW, or tokens that follow.",
+  cli c = cli_parse(argc, argv,
+                    "GPT-2: logits [b, t, words] of token ids [b, t], training by AdamW, or tokens that follow.",
                     "weights input output train lr save generate top-k vocab heads batch dtype device threads seed ");
   vocab v = {0};
   if (c.input == NULL) cli_fail("--input is missing; %s --help tells what there is", argv[0]);
@@ -183,8 +187,10 @@ int main(int argc, char **argv) {
   work w = {.ids = cli_load_ids("input", c.input)};
   gpt2_config config = model_create(&c, &w.model);
   w.n_heads = cli_heads(&c, config.dim);
-  int64_t t = tc_shape(w.ids).dim[1] + (c.generate ? c.generate - 1 : c.output ? 0 : -1);  // the last token, made or learned, has no place
-  if (t > config.n_positions) cli_fail("%lld tokens are more than the model's %lld positions", (long long)t, (long long)config.n_positions);
+  // the last token, made or learned, has no place
+  int64_t t = tc_shape(w.ids).dim[1] + (c.generate ? c.generate - 1 : c.output ? 0 : -1);
+  if (t > config.n_positions)
+    cli_fail("%lld tokens are more than the model's %lld positions", (long long)t, (long long)config.n_positions);
   if (c.train) train(&c, &w);
   if (c.output) cli_save(c.output, cli_in_batches(&c, tc_shape(w.ids).dim[0], logits, &w));
   if (c.generate) generate(&c, &w, &v);

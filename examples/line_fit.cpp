@@ -1,4 +1,5 @@
-// The first program of README.md in C++: weights and an offset are found by gradient descent. Built where there is a C++ compiler.
+// The first program of README.md in C++: weights and an offset are found by gradient descent. Built where there is a
+// C++ compiler.
 #define TC_EXCEPTIONS  // errors are thrown
 #include <iostream>
 #include <tc/tc.hpp>

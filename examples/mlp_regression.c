@@ -1,4 +1,5 @@
-// Trains a 10 -> 128 -> 1 network with Adam to give the sum of the sines of its inputs. Exits 1 if the loss does not fall tenfold.
+// Trains a 10 -> 128 -> 1 network with Adam to give the sum of the sines of its inputs. Exits 1 if
+// the loss does not fall tenfold.
 //   example-mlp_regression [--small] [steps = 500]     --small: fewer rows, units and steps (60), for slow devices
 #include <math.h>
 #include <stdio.h>
@@ -27,8 +28,8 @@ int main(int argc, char **argv) {
   tc_tensor x = tc_randn(TC_SHAPE(n_rows, N_IN), TC_F32);
   tc_tensor y = tc_sum(tc_sin(x), TC_AXES(1), true);
   double in = 1 / sqrt(N_IN), hidden = 1 / sqrt(n_hidden);
-  tc_tensor p[] = {uniform(TC_SHAPE(n_hidden, N_IN), in), uniform(TC_SHAPE(n_hidden), in), uniform(TC_SHAPE(1, n_hidden), hidden),
-                   uniform(TC_SHAPE(1), hidden)};
+  tc_tensor p[] = {uniform(TC_SHAPE(n_hidden, N_IN), in), uniform(TC_SHAPE(n_hidden), in),
+                   uniform(TC_SHAPE(1, n_hidden), hidden), uniform(TC_SHAPE(1), hidden)};
   check(tc_eval(2, (tc_tensor[]){x, y}));
   tc_optimizer *opt = tc_adam(p, 4, (tc_adam_options){.lr = small ? 3e-2 : 3e-3, TC_ADAM_DEFAULTS});
 
@@ -40,7 +41,9 @@ int main(int argc, char **argv) {
     check(tc_backward(loss));
     check(tc_optimizer_step(opt));
     check(tc_zero_grad(opt));
-    tc_keep(loss);  // of the step only the loss is left: then parameters are updated in place, and a step that is read is like any other
+    // of the step only the loss is left: then parameters are updated in place, and a step that is
+    // read is like any other
+    tc_keep(loss);
     tc_scope_end(scope);
     if (i % 50 == 0 || i == n_steps - 1) {  // reading the loss waits for it, so not at every step
       check(tc_item_f32(loss, &now));

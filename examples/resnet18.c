@@ -1,4 +1,5 @@
-// ResNet-18 with torchvision's weights: the logits of images, or some steps of training. The model is examples/models/resnet.c.
+// ResNet-18 with torchvision's weights: the logits of images, or some steps of training. The model
+// is examples/models/resnet.c.
 //   example-resnet18 --weights w.safetensors --input x.npy --output logits.npy                            x [n, 3, h, w], normalised
 //   example-resnet18 --weights w.safetensors --input x.npy --labels l.npy --train 10 --save new.safetensors    l [n], a loss a line
 #include "examples/models/resnet_program.h"

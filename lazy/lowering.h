@@ -35,8 +35,8 @@ typedef struct tc_lowering_ops {
   // call: per node the user's call, for errors. NULL: not known.
   // held: the leaves' buffers. NULL: nothing that is prepared from parameters is kept.
   // prepared: what preparing took in this run is added. NULL: nobody asks.
-  tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
-                      tc_work_done *prepared);
+  tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg,
+                      const tc_call *call, const tc_leaf *held, tc_work_done *prepared);
   void (*destroy)(void *program);
   // Bytes of host memory that the program holds, without kernels, which programs share.
   size_t (*bytes)(const void *program);
@@ -45,7 +45,8 @@ typedef struct tc_lowering_ops {
   struct tc_verified *(*verify_begin)(const tc_plan *plan, void *const *leaf, const uint64_t *arg, FILE *to);
   // After the run: how many results are wrong; a line for each goes to the file.
   // ran: false: the run failed, so there is nothing to compare.
-  uint32_t (*verify_end)(const tc_plan *plan, void *const *leaf, void *const *out, struct tc_verified *expected, bool ran, FILE *to);
+  uint32_t (*verify_end)(const tc_plan *plan, void *const *leaf, void *const *out, struct tc_verified *expected,
+                         bool ran, FILE *to);
   // TC_ANOMALY=1 (lowering/program/anomaly.h), before a run: whether it would store a NaN or
   // infinity that its leaves do not have, and what makes the first one.
   bool (*find_anomaly)(const tc_plan *plan, void *const *leaf, const uint64_t *arg, tc_anomaly *out);

@@ -24,7 +24,8 @@
 #include "runtime/log.h"
 #include "runtime/passes.h"
 
-#define MOST_CACHED 5  // bytes prepared for a byte of parameters: tiles of Winograd's F(4, 3) are four times the weights
+#define MOST_CACHED \
+  5  // bytes prepared for a byte of parameters: tiles of Winograd's F(4, 3) are four times the weights
 
 // ---- the graph ----
 
@@ -116,7 +117,8 @@ static size_t output_bytes(const tc_plan *plan) {
 }
 
 static void find_lasting(tc_builder *b) {
-  for (uint32_t n = 0; n < b->p->graph.n; n++) b->is_constant[n] = b->p->graph.node[n].parameter ? TC_CONST_PARAM : TC_CONST_NO;
+  for (uint32_t n = 0; n < b->p->graph.n; n++)
+    b->is_constant[n] = b->p->graph.node[n].parameter ? TC_CONST_PARAM : TC_CONST_NO;
 }
 
 // Whether more would be kept than forms of parameters: then what the plan calls parameters is its
@@ -144,9 +146,9 @@ static void force(tc_builder *b, uint32_t n, bool *met) {
   met[n] = true;
 }
 
-// After a fusion that cannot be said: the same for those that were not looked at yet, so that fusions
-// are made again once for many of them. One by one they were made 41 times for a step of training
-// ResNet18, which took 0.4 of a second.
+// After a fusion that cannot be said: the same for those that were not looked at yet, so that
+// fusions are made again once for many of them. One by one they were made 41 times for a step of
+// training ResNet18, which took 0.4 of a second.
 static tc_status materialize_not_affine(tc_builder *b) {
   tc_error_mark before = tc_error_now();
   bool *met = tc_calloc(b->p->graph.n + 1, sizeof *met);
@@ -186,8 +188,8 @@ static tc_status init_builder(tc_builder *b) {
   b->next_check = tc_arena_alloc(arena, (n + 1) * sizeof *b->next_check);
   b->way = tc_arena_alloc(arena, (n + 1) * sizeof *b->way);
   b->p->prepare = tc_calloc(1, sizeof *b->p->prepare);
-  bool room = b->must_materialize && b->emitted && b->storage && b->made_in && b->is_constant && b->alone && b->checks && b->next_check && b->way &&
-              b->p->prepare;
+  bool room = b->must_materialize && b->emitted && b->storage && b->made_in && b->is_constant && b->alone &&
+              b->checks && b->next_check && b->way && b->p->prepare;
   return room && tc_memory_op_by_op(b->plan, &b->op_by_op) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
 }
 
@@ -239,7 +241,8 @@ static tc_status give_way(tc_builder *b, tc_status st) {
     return b->mode = TC_FUSE_SMALL, TC_OK;
   }
   if (b->not_affine == TC_NONE) return st;
-  if (b->must_materialize[b->not_affine] == TC_NO_FUSION) return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->not_affine);
+  if (b->must_materialize[b->not_affine] == TC_NO_FUSION)
+    return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->not_affine);
   return materialize_not_affine(b);
 }
 
@@ -261,8 +264,9 @@ static bool keep_to_budget(tc_program *p, const tc_plan *plan) {
   uint32_t n = p->n_step;
   if (!tc_rematerialize_fit(p, plan, budget)) return false;
   if (tc_log_on(TC_LOG_MEMORY))
-    tc_log_line(TC_LOG_MEMORY, "plan %016llx: arena of %zu bytes, budget %zu: %zu in %u steps, before %u%s", (unsigned long long)plan->hash.lo,
-                before, budget, p->arena_bytes, p->n_step, n, p->arena_bytes > budget ? "; nearer it does not come" : "");
+    tc_log_line(TC_LOG_MEMORY, "plan %016llx: arena of %zu bytes, budget %zu: %zu in %u steps, before %u%s",
+                (unsigned long long)plan->hash.lo, before, budget, p->arena_bytes, p->n_step, n,
+                p->arena_bytes > budget ? "; nearer it does not come" : "");
   return true;
 }
 
@@ -281,7 +285,8 @@ static tc_status build(tc_builder *b) {
   uint64_t graph = tc_graph_hash(&p->graph, &b->expansion);
   tc_program_choose_kernels(b, p, graph);
   tc_program_choose_kernels(b, p->prepare, graph);
-  if (!tc_in_place_delay_writers(p, b->plan) || !tc_in_place_choose(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  if (!tc_in_place_delay_writers(p, b->plan) || !tc_in_place_choose(p, b->plan))
+    return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   if (!keep_to_budget(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   if (!tc_stages_schedule(p) || !tc_stages_schedule(p->prepare)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   TC_TRY(make_launches(p));
@@ -292,7 +297,8 @@ static const char *tier_of(const tc_program *p) {
   const char *tier = "none";
   if (p->gpu) return "gpu";
   for (uint32_t i = 0; i < p->n_step; i++) {
-    if (p->step[i].kind == TC_STEP_KERNEL) return tc_kernel_tier(p->step[i].kernel) == TC_INTERPRETED ? "interp" : "llvm";
+    if (p->step[i].kind == TC_STEP_KERNEL)
+      return tc_kernel_tier(p->step[i].kernel) == TC_INTERPRETED ? "interp" : "llvm";
     if (p->step[i].kind == TC_STEP_ROW) tier = "ref";
   }
   return tier;
@@ -330,7 +336,8 @@ static bool keep_rows(tc_program *p) {
     const tc_gnode *x = &p->graph.node[s->node];
     tc_row_value *v = p->row_value + s->row.value;
     *v++ = (tc_row_value){x->shape, x->type};
-    for (int k = 0; k < x->n_in; k++) *v++ = (tc_row_value){p->graph.node[x->in[k]].shape, p->graph.node[x->in[k]].type};
+    for (int k = 0; k < x->n_in; k++)
+      *v++ = (tc_row_value){p->graph.node[x->in[k]].shape, p->graph.node[x->in[k]].type};
     if (x->n_attr) memcpy(p->row_attr + s->row.attr, x->attr, (size_t)x->n_attr * sizeof *x->attr);
   }
   return true;

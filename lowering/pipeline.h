@@ -7,7 +7,8 @@
 
 // The graph of a plan's records, through every pass of lowering/graph; its memory is the arena's.
 tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena);
-// Its passes on a graph that is imported, to the one of this name, that one too; NULL: all. Builds without NDEBUG verify the graph after each.
+// Its passes on a graph that is imported, to the one of this name, that one too; NULL: all. Builds
+// without NDEBUG verify the graph after each.
 tc_status tc_graph_run_passes(tc_graph *g, const char *last);
 // The passes' names in their order; NULL behind the last one.
 const char *tc_graph_pass_name(size_t i);

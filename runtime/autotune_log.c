@@ -20,7 +20,8 @@ static struct {
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 8)
 
-void tc_autotune_log_add(const char *what, const char *winner, uint64_t winner_ns, const char *other, uint64_t other_ns) {
+void tc_autotune_log_add(const char *what, const char *winner, uint64_t winner_ns, const char *other,
+                         uint64_t other_ns) {
   pthread_mutex_lock(&self.lock);
   int i = 0;
   while (i < self.n && strncmp(self.at[i].what, what, NAME - 1) != 0) i++;
@@ -38,7 +39,8 @@ void tc_autotune_log_print(FILE *out) {
   if (self.n) fprintf(out, "%-10s %10s %10s %8s  %s\n", "won by", "us", "other us", "ratio", "product");
   for (int i = 0; i < self.n; i++)
     fprintf(out, "%-10s %10.1f %10.1f %8.2f  %s; other: %s\n", self.at[i].winner, (double)self.at[i].winner_ns * 1e-3,
-            (double)self.at[i].other_ns * 1e-3, (double)self.at[i].other_ns / (double)(self.at[i].winner_ns ? self.at[i].winner_ns : 1),
-            self.at[i].what, self.at[i].other);
+            (double)self.at[i].other_ns * 1e-3,
+            (double)self.at[i].other_ns / (double)(self.at[i].winner_ns ? self.at[i].winner_ns : 1), self.at[i].what,
+            self.at[i].other);
   pthread_mutex_unlock(&self.lock);
 }

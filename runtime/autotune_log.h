@@ -10,7 +10,8 @@
 
 // Adds an entry, or replaces the one of the same name. what names the operation and is copied;
 // winner and other are static text.
-void tc_autotune_log_add(const char *what, const char *winner, uint64_t winner_ns, const char *other, uint64_t other_ns);
+void tc_autotune_log_add(const char *what, const char *winner, uint64_t winner_ns, const char *other,
+                         uint64_t other_ns);
 // Prints one entry a line, below a heading; nothing if there are none.
 void tc_autotune_log_print(FILE *out);
 

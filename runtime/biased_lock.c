@@ -36,7 +36,8 @@ static bool call_membarrier(int command) {
 
 // A registration lasts as long as the process, and its children inherit it.
 static void find_barrier(void) {
-  has_barrier = MAY_BIAS && call_membarrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED) && call_membarrier(MEMBARRIER_PRIVATE_EXPEDITED);
+  has_barrier = MAY_BIAS && call_membarrier(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED) &&
+                call_membarrier(MEMBARRIER_PRIVATE_EXPEDITED);
 }
 
 void tc_biased_lock_init(tc_biased_lock *l) {

@@ -35,7 +35,8 @@ static bool path_of(const tc_disk *s, const void *key, size_t key_bytes, char ou
   char dir[TC_DIR_BYTES];
   tc_hash hash = tc_hash_bytes(key, key_bytes);
   return tc_options_get()->cache_bytes > 0 && tc_files_dir(dir) &&
-         snprintf(out, TC_PATH_BYTES, "%s/%s/%016" PRIx64 "%016" PRIx64 ".bin", dir, s->name, hash.hi, hash.lo) < TC_PATH_BYTES;
+         snprintf(out, TC_PATH_BYTES, "%s/%s/%016" PRIx64 "%016" PRIx64 ".bin", dir, s->name, hash.hi, hash.lo) <
+             TC_PATH_BYTES;
 }
 
 static bool is_whole(const char *file, size_t bytes, const head *h) {
@@ -125,7 +126,9 @@ static uint64_t shrink_directory(const char *dir, uint64_t cap) {
 // Counts what this process added, so that the directory is not read at every file.
 static void count_bytes(tc_disk *s, char *path, uint64_t bytes) {
   uint64_t cap = (uint64_t)tc_options_get()->cache_bytes, before = atomic_load(&s->since);
-  while (!atomic_compare_exchange_weak(&s->since, &before, before == UINT64_MAX || before + bytes > cap / 16 ? 0 : before + bytes)) continue;
+  while (!atomic_compare_exchange_weak(&s->since, &before,
+                                       before == UINT64_MAX || before + bytes > cap / 16 ? 0 : before + bytes))
+    continue;
   if (before != UINT64_MAX && before + bytes <= cap / 16) return;
   *strrchr(path, '/') = 0;
   (void)shrink_directory(path, cap);
@@ -144,6 +147,7 @@ void tc_disk_keep(tc_disk *s, const void *key, size_t key_bytes, const void *dat
   if (tc_file_replace(path, 3, file, bytes))
     count_bytes(s, path, bytes);
   else if (!atomic_exchange(&s->told, true))
-    tc_log_line(TC_LOG_WARN, "%s cannot be written (%s): kernels are compiled again by the next process", path, strerror(errno));
+    tc_log_line(TC_LOG_WARN, "%s cannot be written (%s): kernels are compiled again by the next process", path,
+                strerror(errno));
   tc_free(file);
 }

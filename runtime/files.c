@@ -75,7 +75,8 @@ static bool write_whole(int fd, const char *data, size_t bytes) {
     if (n > 0) data += n, bytes -= (size_t)n;
   }
   int why = errno;
-  if (!done && why == EFBIG && sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) && !sigismember(&before, SIGXFSZ)) {
+  if (!done && why == EFBIG && sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) &&
+      !sigismember(&before, SIGXFSZ)) {
     const struct timespec now = {0};
     (void)sigtimedwait(&too_large, NULL, &now);
   }

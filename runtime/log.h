@@ -28,7 +28,8 @@ typedef enum tc_log_topic {
 
 bool tc_log_wanted(tc_log_topic topic);
 static inline bool tc_log_on(tc_log_topic topic) {
-  return __builtin_expect(atomic_load_explicit(&tc_log_topics, memory_order_relaxed) >> topic & 1, 0) && tc_log_wanted(topic);
+  return __builtin_expect(atomic_load_explicit(&tc_log_topics, memory_order_relaxed) >> topic & 1, 0) &&
+         tc_log_wanted(topic);
 }
 void tc_log_line(tc_log_topic topic, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

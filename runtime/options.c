@@ -93,7 +93,8 @@ static int64_t read_number(const char *variable, int64_t initial, const char *wo
   bool ranged = is_range(words, &least, &most);
   if (whole && (ranged ? value >= least && value <= most : !words || is_word_of(words, plain))) return value;
   if (ranged)
-    tc_log_warn("%s is \"%.64s\", not a whole number from %" PRId64 " to %" PRId64 "; using %" PRId64, variable, text, least, most, initial);
+    tc_log_warn("%s is \"%.64s\", not a whole number from %" PRId64 " to %" PRId64 "; using %" PRId64, variable, text,
+                least, most, initial);
   else if (whole)
     tc_log_warn("%s is \"%.64s\", not one of %s; using %" PRId64, variable, text, words, initial);
   else
@@ -127,18 +128,21 @@ static void tell_misspelt(void) {
   bool any = told;
   for (char **at = environ; at && *at && !told; at++) {
     size_t n = strcspn(*at, "=");
-    bool of_tests = strncmp(*at, PREFIX "TEST_", sizeof PREFIX + 4) == 0 || strncmp(*at, PREFIX "SIM_", sizeof PREFIX + 3) == 0;
+    bool of_tests =
+        strncmp(*at, PREFIX "TEST_", sizeof PREFIX + 4) == 0 || strncmp(*at, PREFIX "SIM_", sizeof PREFIX + 3) == 0;
     if (strncmp(*at, PREFIX, sizeof PREFIX - 1) != 0 || of_tests || n > TC_EDITS_BYTES) continue;
     const char *near = near_variable(*at, n);
     if (!near) continue;
-    tc_log_warn("%.*s is no variable of tc and has no effect; the nearest is %s (TC_LOG=help lists them)", (int)n, *at, near);
+    tc_log_warn("%.*s is no variable of tc and has no effect; the nearest is %s (TC_LOG=help lists them)", (int)n, *at,
+                near);
     any = true;
   }
   told = any;
 }
 
 static void options_read(void) {
-#define TC_OPTION(field, variable, type, initial, words, meaning) options.field = read_##type(#variable, initial, words, strings[ROW_##field]);
+#define TC_OPTION(field, variable, type, initial, words, meaning) \
+  options.field = read_##type(#variable, initial, words, strings[ROW_##field]);
 #include "runtime/options.def"
 #undef TC_OPTION
   tell_misspelt();

@@ -99,7 +99,8 @@ static double tick_ns(void) {
 
 static tc_sync_point in_ns(const tc_sync_point *r) {
   tc_sync_point out = *r;
-  uint64_t *const times[] = {&out.before_ns, &out.lookup_ns, &out.compile_ns, &out.allocate_ns, &out.run_ns, &out.publish_ns, &out.total_ns};
+  uint64_t *const times[] = {&out.before_ns, &out.lookup_ns,  &out.compile_ns, &out.allocate_ns,
+                             &out.run_ns,    &out.publish_ns, &out.total_ns};
   for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) *times[i] = (uint64_t)((double)*times[i] * tick_ns());
   return out;
 }
@@ -130,7 +131,8 @@ static void add_plan(const tc_sync_point *r) {
   int at = (int)(r->hash % N_PLANS), n = 0;
   while (n < N_PLANS && self.plan[at].n && self.plan[at].hash != r->hash) at = (at + 1) % N_PLANS, n++;
   plan_sum *p = &self.plan[n < N_PLANS ? at : N_PLANS];
-  p->hash = n < N_PLANS ? r->hash : 0, p->n++, p->n_replayed += r->replayed, p->latest = r->gpu_note, p->copied_bytes = r->copied_bytes;
+  p->hash = n < N_PLANS ? r->hash : 0, p->n++, p->n_replayed += r->replayed, p->latest = r->gpu_note,
+  p->copied_bytes = r->copied_bytes;
   if (r->gpu_note) p->note = r->gpu_note;
 }
 
@@ -139,23 +141,27 @@ static void log_line(const tc_sync_point *ticks) {
   char text[128];
   tc_site_text(r->site, text, sizeof text);
   tc_log_line(TC_LOG_SYNC,
-              "%s at %s: %s, graph %016" PRIx64 " of %u nodes, %u left, %u kernels (%s), %s, %u compiled, %" PRIu64 " bytes, in use %" PRIu64
-              " planned, %" PRIu64 " at most; ns: before %" PRIu64 ", lookup %" PRIu64 ", compile %" PRIu64 ", allocate %" PRIu64 ", run %" PRIu64
-              ", publish %" PRIu64,
-              r->cause, text[0] ? text : "an unknown place", tc_status_text(r->status), r->hash, r->n_nodes, r->n_left, r->n_kernels, r->tier,
-              r->hit ? "hit" : "new", r->n_compiled, r->bytes, r->planned_bytes, r->peak_bytes, r->before_ns, r->lookup_ns, r->compile_ns,
-              r->allocate_ns, r->run_ns, r->publish_ns);
+              "%s at %s: %s, graph %016" PRIx64 " of %u nodes, %u left, %u kernels (%s), %s, %u compiled, %" PRIu64
+              " bytes, in use %" PRIu64 " planned, %" PRIu64 " at most; ns: before %" PRIu64 ", lookup %" PRIu64
+              ", compile %" PRIu64 ", allocate %" PRIu64 ", run %" PRIu64 ", publish %" PRIu64,
+              r->cause, text[0] ? text : "an unknown place", tc_status_text(r->status), r->hash, r->n_nodes, r->n_left,
+              r->n_kernels, r->tier, r->hit ? "hit" : "new", r->n_compiled, r->bytes, r->planned_bytes, r->peak_bytes,
+              r->before_ns, r->lookup_ns, r->compile_ns, r->allocate_ns, r->run_ns, r->publish_ns);
 }
 
 void tc_profile_add(const tc_sync_point *r) {
   pthread_mutex_lock(&self.lock);
   site_sum *s = sum_of(r);
-  s->n++, s->n_hit += r->hit, s->n_compiled += r->n_compiled, s->n_nodes += r->n_nodes, s->n_left += r->n_left, s->n_kernels += r->n_kernels;
+  s->n++, s->n_hit += r->hit, s->n_compiled += r->n_compiled, s->n_nodes += r->n_nodes, s->n_left += r->n_left,
+      s->n_kernels += r->n_kernels;
   s->n_wrong += r->n_wrong, s->bin[bin_of(r->n_nodes)]++;
   tc_sync_point *sum = &s->sum;
-  sum->tier = r->tier, sum->bytes += r->bytes, sum->before_ns += r->before_ns, sum->lookup_ns += r->lookup_ns, sum->compile_ns += r->compile_ns;
-  sum->planned_bytes = TC_MAX_OF(sum->planned_bytes, r->planned_bytes), sum->peak_bytes = TC_MAX_OF(sum->peak_bytes, r->peak_bytes);
-  sum->allocate_ns += r->allocate_ns, sum->run_ns += r->run_ns, sum->publish_ns += r->publish_ns, sum->total_ns += r->total_ns;
+  sum->tier = r->tier, sum->bytes += r->bytes, sum->before_ns += r->before_ns, sum->lookup_ns += r->lookup_ns,
+  sum->compile_ns += r->compile_ns;
+  sum->planned_bytes = TC_MAX_OF(sum->planned_bytes, r->planned_bytes),
+  sum->peak_bytes = TC_MAX_OF(sum->peak_bytes, r->peak_bytes);
+  sum->allocate_ns += r->allocate_ns, sum->run_ns += r->run_ns, sum->publish_ns += r->publish_ns,
+      sum->total_ns += r->total_ns;
   if (r->replayed || r->gpu_note) add_plan(r);
   self.latest[self.n++ % N_LATEST] = *r;
   pthread_mutex_unlock(&self.lock);
@@ -192,10 +198,12 @@ static void print_row(const site_sum *s, FILE *out) {
   char text[128];
   double n = (double)s->n, us = 1e-3 / n;
   tc_site_text(sum->site, text, sizeof text);
-  fprintf(out, "%-32s %-12s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %6s %8.0f %8.0f %8.1f %9.3f %9.3f %9.3f", text, sum->cause, s->n, s->n_hit,
-          s->n_compiled, sum->tier, (double)s->n_nodes / n, (double)s->n_left / n, (double)s->n_kernels / n, (double)sum->bytes / n * 1e-6,
-          (double)sum->planned_bytes * 1e-6, (double)sum->peak_bytes * 1e-6);
-  const uint64_t ns[] = {sum->before_ns, sum->lookup_ns, sum->compile_ns, sum->allocate_ns, sum->run_ns, sum->publish_ns};
+  fprintf(out, "%-32s %-12s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %6s %8.0f %8.0f %8.1f %9.3f %9.3f %9.3f", text,
+          sum->cause, s->n, s->n_hit, s->n_compiled, sum->tier, (double)s->n_nodes / n, (double)s->n_left / n,
+          (double)s->n_kernels / n, (double)sum->bytes / n * 1e-6, (double)sum->planned_bytes * 1e-6,
+          (double)sum->peak_bytes * 1e-6);
+  const uint64_t ns[] = {sum->before_ns,   sum->lookup_ns, sum->compile_ns,
+                         sum->allocate_ns, sum->run_ns,    sum->publish_ns};
   for (size_t i = 0; i < sizeof ns / sizeof ns[0]; i++) fprintf(out, " %9.2f", (double)ns[i] * us);
   fprintf(out, " ");
   for (int b = 0; b < N_BINS; b++) fprintf(out, " %" PRIu64, s->bin[b]);
@@ -213,11 +221,12 @@ static void print_kernels(FILE *out) {
   uint64_t sum = 0;
   for (int i = 0; i < self.n_kernels; i++) sum += self.kernel[i].ns;
   qsort(self.kernel, (size_t)self.n_kernels, sizeof self.kernel[0], by_time);
-  fprintf(out, "%-64s %10s %12s %10s %6s\n", "kernel (of all threads; a GPU's own)", "calls", "ms", "us a call", "share");
+  fprintf(out, "%-64s %10s %12s %10s %6s\n", "kernel (of all threads; a GPU's own)", "calls", "ms", "us a call",
+          "share");
   for (int i = 0; i < self.n_kernels; i++) {
     const kernel_sum *k = &self.kernel[i];
-    fprintf(out, "%-64s %10" PRIu64 " %12.3f %10.2f %5.1f%%\n", k->name, k->n, (double)k->ns * 1e-6, (double)k->ns * 1e-3 / (double)k->n,
-            100.0 * (double)k->ns / (double)TC_MAX_OF(sum, UINT64_C(1)));
+    fprintf(out, "%-64s %10" PRIu64 " %12.3f %10.2f %5.1f%%\n", k->name, k->n, (double)k->ns * 1e-6,
+            (double)k->ns * 1e-3 / (double)k->n, 100.0 * (double)k->ns / (double)TC_MAX_OF(sum, UINT64_C(1)));
   }
 }
 
@@ -228,7 +237,9 @@ static void print_plans(FILE *out) {
   for (int i = 0; i <= N_PLANS; i++) {
     const plan_sum *p = &self.plan[i];
     if (!p->n) continue;
-    if (!any) fprintf(out, "%-24s %10s %10s  %s\n", "plan on a GPU", "runs", "replayed", "why not, why one waits for it, or why it copies");
+    if (!any)
+      fprintf(out, "%-24s %10s %10s  %s\n", "plan on a GPU", "runs", "replayed",
+              "why not, why one waits for it, or why it copies");
     any = true;
     char name[24] = "others";
     if (i < N_PLANS) snprintf(name, sizeof name, "%016" PRIx64, p->hash);
@@ -242,8 +253,8 @@ static void print_plans(FILE *out) {
 void tc_profile_print(FILE *out) {
   static const char *const phases[] = {"before us", "lookup", "compile", "allocate", "run", "publish"};
   pthread_mutex_lock(&self.lock);
-  fprintf(out, "%-32s %-12s %8s %8s %8s %6s %8s %8s %8s %9s %9s %9s", "sync at (means, but MB in use)", "cause", "count", "hits", "compiled", "tier",
-          "nodes", "left", "kernels", "MB moved", "planned", "peak MB");
+  fprintf(out, "%-32s %-12s %8s %8s %8s %6s %8s %8s %8s %9s %9s %9s", "sync at (means, but MB in use)", "cause",
+          "count", "hits", "compiled", "tier", "nodes", "left", "kernels", "MB moved", "planned", "peak MB");
   for (size_t i = 0; i < sizeof phases / sizeof phases[0]; i++) fprintf(out, " %9s", phases[i]);
   fprintf(out, "  graphs of <=10 30 100 300 1k 3k 10k more nodes\n");
   for (int i = 0; i < self.n_sites; i++) print_row(&self.site[i], out);

@@ -241,7 +241,8 @@ uint64_t tc_error_clears(void) {
 const char *tc_dims_text(const tc_dims *d, char *out, size_t bytes) {
   if (bytes == 0) return out;
   snprintf(out, bytes, "[");
-  for (int i = 0; i < d->rank && i < TC_MAX_RANK; i++) tc_text_append(out, bytes, i ? ", %" PRId64 : "%" PRId64, d->dim[i]);
+  for (int i = 0; i < d->rank && i < TC_MAX_RANK; i++)
+    tc_text_append(out, bytes, i ? ", %" PRId64 : "%" PRId64, d->dim[i]);
   tc_text_append(out, bytes, d->rank > TC_MAX_RANK ? ", ...]" : "]");
   return out;
 }

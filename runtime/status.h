@@ -28,10 +28,12 @@
 // Records an error of this thread and returns its status. op is a static string. site 0 means the
 // site of the call this thread is inside, if any. The message becomes "<op>: <formatted text> (at
 // <site>)".
-tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
+tc_status tc_fail(tc_status status, const char *op, tc_site site, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5), cold));
 #define TC_FAIL(status, ...) tc_fail((status), tc_call_op(__func__), 0, __VA_ARGS__)
 static inline tc_status tc_refuse_inside(const char *op, tc_site site) {
-  return tc_fail(TC_ERR_STATE, op, site, "called inside another call of this thread, by a signal handler or a callback");
+  return tc_fail(TC_ERR_STATE, op, site,
+                 "called inside another call of this thread, by a signal handler or a callback");
 }
 
 // An error, by its number in the process.
@@ -102,7 +104,8 @@ static inline tc_status tc_poison_status(tc_tensor h) {
 // says so.
 tc_status tc_poison_told(tc_tensor h);
 // Reports why h is not valid: this call is inside another, h is poison, or what the text says.
-tc_status tc_invalid(tc_tensor h, const char *op, tc_site site, const char *fmt, ...) __attribute__((format(printf, 4, 5), cold));
+tc_status tc_invalid(tc_tensor h, const char *op, tc_site site, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5), cold));
 
 // Appends to a string in room for bytes; what does not fit is cut.
 void tc_text_append(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -146,7 +146,9 @@ static bool task_claim(uint32_t id, uint64_t *out) {
   uint64_t claim = atomic_load_explicit(&team.claim, memory_order_relaxed);
   while (may_claim(claim, id)) {
     // Acquire: the stage's description was written before its claim word.
-    if (!atomic_compare_exchange_weak_explicit(&team.claim, &claim, claim - 1, memory_order_acquire, memory_order_relaxed)) continue;
+    if (!atomic_compare_exchange_weak_explicit(&team.claim, &claim, claim - 1, memory_order_acquire,
+                                               memory_order_relaxed))
+      continue;
     *out = claim;
     return true;
   }
@@ -165,7 +167,8 @@ static int64_t task_take(uint32_t id, uint32_t *whose, uint64_t claim) {
     _Atomic uint64_t *share = &team.members[*whose].share;
     uint64_t is = atomic_load_explicit(share, memory_order_relaxed);
     while ((uint32_t)is < is >> 32)
-      if (atomic_compare_exchange_weak_explicit(share, &is, own ? is + 1 : is - (UINT64_C(1) << 32), memory_order_relaxed, memory_order_relaxed))
+      if (atomic_compare_exchange_weak_explicit(share, &is, own ? is + 1 : is - (UINT64_C(1) << 32),
+                                                memory_order_relaxed, memory_order_relaxed))
         return own ? (int64_t)(uint32_t)is : (int64_t)(is >> 32) - 1;
   }
 }
@@ -190,7 +193,8 @@ static void worker_park(const tc_worker *worker) {
   uint64_t bit = UINT64_C(1) << worker->id % 64;
   atomic_fetch_or(parked, bit);
   uint32_t seen = atomic_load(&team.wakes);
-  if (!may_claim(atomic_load(&team.claim), worker->id) && !atomic_load(&team.stopping)) futex_wait(&team.wakes, seen, UINT32_C(1) << worker->id % 32);
+  if (!may_claim(atomic_load(&team.claim), worker->id) && !atomic_load(&team.stopping))
+    futex_wait(&team.wakes, seen, UINT32_C(1) << worker->id % 32);
   atomic_fetch_and(parked, ~bit);
 }
 
@@ -203,7 +207,8 @@ static void argument_fetch(void) {
 // After this the thread touches nothing of the stage.
 static void tasks_done(int64_t n_run, int status) {
   int none = 0;
-  if (TC_UNLIKELY(status)) atomic_compare_exchange_strong_explicit(&team.status, &none, status, memory_order_relaxed, memory_order_relaxed);
+  if (TC_UNLIKELY(status))
+    atomic_compare_exchange_strong_explicit(&team.status, &none, status, memory_order_relaxed, memory_order_relaxed);
   // Releases the results to the caller. Sequentially consistent with the caller's falling asleep.
   if (atomic_fetch_sub(&team.left, n_run) != n_run) return;
   if (!atomic_load(&team.caller_asleep) || !atomic_exchange(&team.caller_asleep, 0)) return;
@@ -343,7 +348,8 @@ static int workers_reserve(int n, size_t scratch_bytes) {
   while (TC_UNLIKELY(team.n_workers < n - 1)) {
     int error = worker_start(team.n_workers + 1);
     if (error) {
-      tc_log_line(TC_LOG_WARN, "thread %d of %d did not start (error %d); running with fewer", team.n_workers + 2, n, error);
+      tc_log_line(TC_LOG_WARN, "thread %d of %d did not start (error %d); running with fewer", team.n_workers + 2, n,
+                  error);
       break;
     }
     worker_place(++team.n_workers);
@@ -365,7 +371,8 @@ static void workers_stop(void) {
 }
 
 static bool team_try_take(void) {
-  return atomic_load_explicit(&team.busy, memory_order_relaxed) == 0 && atomic_exchange_explicit(&team.busy, 1, memory_order_acquire) == 0;
+  return atomic_load_explicit(&team.busy, memory_order_relaxed) == 0 &&
+         atomic_exchange_explicit(&team.busy, 1, memory_order_acquire) == 0;
 }
 
 // For calls that are no job: waits for another thread's job to end.
@@ -415,7 +422,8 @@ static void stage_run(const tc_job *job, int stage, int n_threads, tc_worker *ca
   team.spread = job->spread && n_tasks > n_threads && n_tasks <= INT32_MAX;
   if (team.spread) shares_deal(n_tasks, n_threads);
   atomic_store_explicit(&team.left, n_tasks, memory_order_relaxed);
-  atomic_store_explicit(&team.claim, (uint64_t)n_threads << REMAINING_BITS | (uint64_t)(n_tasks - 1), memory_order_release);
+  atomic_store_explicit(&team.claim, (uint64_t)n_threads << REMAINING_BITS | (uint64_t)(n_tasks - 1),
+                        memory_order_release);
   workers_wake((int)TC_MIN((int64_t)n_threads, n_tasks));
   job->task(job->arg, stage, 0, caller);
   int64_t n_own = 1;
@@ -548,9 +556,11 @@ int tc_num_threads(void) {
 // ---- tasks ----
 
 #define TASK_NS 8000.0  // work one task should have
-// Of a thread, of all steps of a stage. A kernel that streams begins each task without having asked for what it reads, in the middle of other pages:
-// relu(a * b + c) of 16 M elements in thousands of tasks was 3 % slower, gelu 3 to 5 %; Adam of 100 tensors of 512 KiB in 16 tasks each, not one, 1.05 times
-// as slow on a Zen 4, AdamW 1.5 times where memory is fast; softmax of 4096x1024 in 64 tasks, not 24, 2 %.
+// Of a thread, of all steps of a stage. A kernel that streams begins each task without having asked
+// for what it reads, in the middle of other pages: relu(a * b + c) of 16 M elements in thousands of
+// tasks was 3 % slower, gelu 3 to 5 %; Adam of 100 tensors of 512 KiB in 16 tasks each, not one,
+// 1.05 times as slow on a Zen 4, AdamW 1.5 times where memory is fast; softmax of 4096x1024 in 64
+// tasks, not 24, 2 %.
 #define MOST_TASKS 32
 
 // Few tasks are as many for each thread: three on two threads take as long as four.

@@ -53,7 +53,8 @@ void tc_team_set_threads(int n);
 int tc_team_threads(void);
 // Joins the workers and frees their memory; a later job starts them again.
 void tc_team_stop(void);
-// Units of one task of a step that takes `work` ns, of `all` ns of the stage it belongs to, and has so many units.
+// Units of one task of a step that takes `work` ns, of `all` ns of the stage it belongs to, and has
+// so many units.
 int64_t tc_team_grain(double work, double all, int64_t extent);
 
 #endif

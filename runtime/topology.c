@@ -116,7 +116,8 @@ static bool cores_and_caches(tc_topology *t, const char *synthetic) {
   if (done) {
     bool here = hwloc_topology_is_thissystem(hw);
     t->n_pus = hwloc_get_nbobjs_by_type(hw, HWLOC_OBJ_PU);
-    if (!here || hwloc_get_cpubind(hw, mask, HWLOC_CPUBIND_THREAD) != 0) hwloc_bitmap_copy(mask, hwloc_topology_get_topology_cpuset(hw));
+    if (!here || hwloc_get_cpubind(hw, mask, HWLOC_CPUBIND_THREAD) != 0)
+      hwloc_bitmap_copy(mask, hwloc_topology_get_topology_cpuset(hw));
     hwloc_bitmap_and(mask, mask, hwloc_topology_get_topology_cpuset(hw));
     t->n_affinity = hwloc_bitmap_weight(mask);
     // A cpuset may hide PUs from hwloc that other processes use.
@@ -183,8 +184,8 @@ static void threads_decide(tc_topology *t) {
   if (t->n_threads < 1) t->n_threads = 1;
   char quota[32] = "none";
   if (t->quota > 0) snprintf(quota, sizeof quota, "%.2f", t->quota);
-  snprintf(t->why, sizeof t->why, "%d thread%s, by %s (cores %d, affinity mask %d of %d PUs, quota %s)", t->n_threads, t->n_threads == 1 ? "" : "s",
-           by, t->n_cores, t->n_affinity, t->n_pus, quota);
+  snprintf(t->why, sizeof t->why, "%d thread%s, by %s (cores %d, affinity mask %d of %d PUs, quota %s)", t->n_threads,
+           t->n_threads == 1 ? "" : "s", by, t->n_cores, t->n_affinity, t->n_pus, quota);
 }
 
 static void forget(tc_topology *t) {
@@ -202,7 +203,8 @@ void tc_topology_read(tc_topology *out, const char *cgroup_root, const char *syn
   }
   if (out->l1_bytes == 0) out->l1_bytes = GUESS_L1_BYTES;
   if (out->l2_bytes == 0) out->l2_bytes = GUESS_L2_BYTES;
-  if (!cgroup_root || *cgroup_root) out->quota = TC_MAX_OF(tc_cgroup_least(cgroup_root ? cgroup_root : "", "cpu", dir_quota), 0);
+  if (!cgroup_root || *cgroup_root)
+    out->quota = TC_MAX_OF(tc_cgroup_least(cgroup_root ? cgroup_root : "", "cpu", dir_quota), 0);
   // Containers with a quota share the machine: if all pinned threads to the same first cores, they
   // would starve each other.
   if (out->quota > 0) out->owns_machine = false;

@@ -38,8 +38,8 @@ static uint64_t limit_ns(void) {
 static void tell_watch(const tc_watch *w, uint64_t now) {
   char site[160];
   tc_site_text(w->call.site, site, sizeof site);
-  tc_log_line(TC_LOG_WARN, "%s %u %s takes long: %.1f s so far, for %s%s%s", w->doing, w->n, w->of, (double)(now - w->began_ns) * 1e-9,
-              w->call.op ? w->call.op : "a run", site[0] ? " at " : "", site);
+  tc_log_line(TC_LOG_WARN, "%s %u %s takes long: %.1f s so far, for %s%s%s", w->doing, w->n, w->of,
+              (double)(now - w->began_ns) * 1e-9, w->call.op ? w->call.op : "a run", site[0] ? " at " : "", site);
 }
 
 // pre: locked. Returns the watch that is due next; NULL: none is.

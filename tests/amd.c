@@ -1,4 +1,5 @@
-// Source and words go to files of a directory of their own, the assembly comes through a pipe. See amd.h.
+// Source and words go to files of a directory of their own, the assembly comes through a pipe. See
+// amd.h.
 #include "tests/amd.h"
 
 #include <stdio.h>
@@ -29,9 +30,10 @@ char *amd_assembly(const char *compiler, const char *arch, const char *words, co
   if (!mkdtemp(dir)) return NULL;
   snprintf(words_path, sizeof words_path, "%s/tc_words.h", dir);
   snprintf(source_path, sizeof source_path, "%s/kernel.hip", dir);
-  snprintf(command, sizeof command,
-           "%.100s -x hip --offload-arch=%.32s --cuda-device-only -nogpulib -nogpuinc --no-gpu-bundle-output -S -O3 -ffp-contract=off -o - %s 2>&1",
-           compiler, arch, source_path);
+  snprintf(
+      command, sizeof command,
+      "%.100s -x hip --offload-arch=%.32s --cuda-device-only -nogpulib -nogpuinc --no-gpu-bundle-output -S -O3 -ffp-contract=off -o - %s 2>&1",
+      compiler, arch, source_path);
   if (put_file(words_path, words) && put_file(source_path, source)) text = output_of(command, out_ok);
   unlink(words_path);
   unlink(source_path);
@@ -40,7 +42,8 @@ char *amd_assembly(const char *compiler, const char *arch, const char *words, co
 }
 
 bool amd_is_lean(const char *assembly, char *why, size_t bytes) {
-  // Of kernels with many operands, or a condition a lane, clang puts some scalar registers aside, in lanes of a vector register: no memory is touched.
+  // Of kernels with many operands, or a condition a lane, clang puts some scalar registers aside,
+  // in lanes of a vector register: no memory is touched.
   static const struct {
     const char *name;
     long most;

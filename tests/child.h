@@ -1,4 +1,5 @@
-// What is found in a process of its own: a number, such as a peak, which is never less than the one before; or how such a process ends.
+// What is found in a process of its own: a number, such as a peak, which is never less than the one
+// before; or how such a process ends.
 // pre: this process has not used tc yet, whose threads would not be in the child.
 #ifndef TC_TESTS_CHILD_H
 #define TC_TESTS_CHILD_H
@@ -30,7 +31,8 @@ static inline double in_child(double (*find)(const void *arg), const void *arg) 
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? figure : -1;
 }
 
-// The status that run(arg) gives there, or that whatever looks at the end of a process makes of it; -1: it was killed.
+// The status that run(arg) gives there, or that whatever looks at the end of a process makes of it;
+// -1: it was killed.
 static inline int child_status(int (*run)(const void *arg), const void *arg) {
   int status = 0;
   fflush(NULL);

@@ -1,4 +1,5 @@
-// See compiled.h. What of NVIDIA's has to do with instructions is looked for in the PTX, the rest in the cubin; of AMD's all is in the assembly.
+// See compiled.h. What of NVIDIA's has to do with instructions is looked for in the PTX, the rest
+// in the cubin; of AMD's all is in the assembly.
 #include "tests/compiled.h"
 
 #include <fnmatch.h>
@@ -31,13 +32,17 @@ const code_arch code_archs[N_CODE_ARCHS] = {
     {.name = "gfx1100", .simulated = "gfx1100", .amd = true, .warp = 32, .shared = 64 << 10},
 };
 
-// Kernels that may have a stack: a word of their text, patterns of architectures, how many bytes at most, and why.
-#define LARGE_ANGLES "NVIDIA's functions of f64 keep 40 bytes on a stack to reduce angles that are large, and ptxas may put values aside besides"
+// Kernels that may have a stack: a word of their text, patterns of architectures, how many bytes at
+// most, and why.
+#define LARGE_ANGLES \
+  "NVIDIA's functions of f64 keep 40 bytes on a stack to reduce angles that are large, and ptxas may put values aside besides"
 #define MORE_BLOCKS \
   "ptxas, by itself, makes do with fewer registers than there are, so that a processor holds more blocks, and puts a few values aside"
 #define LONG_ROWS "rows are kept in the registers of 1024 threads, which have 64 each there: too few for the longest"
-#define ONE_BY_ONE "operands that are not aligned are read one by one, which takes all 256 registers, and a few values are put aside before the loop"
-#define MANY_SUMS "the sums of gradients take all 256 registers, where no others hold sums, and a few values are put aside"
+#define ONE_BY_ONE \
+  "operands that are not aligned are read one by one, which takes all 256 registers, and a few values are put aside before the loop"
+#define MANY_SUMS \
+  "the sums of gradients take all 256 registers, where no others hold sums, and a few values are put aside"
 static const struct excuse {
   const char *word, *arch;
   int stack;
@@ -93,7 +98,8 @@ bool compiled_takes(const code_arch *a, const char *made_for, const char *source
 
 // ---- words ----
 
-// The words one by one: what is behind one, and whether any of what may stand for it is in the text.
+// The words one by one: what is behind one, and whether any of what may stand for it is in the
+// text.
 static const char *next_word(const char *words, const char *text, bool *out_there) {
   *out_there = false;
   while (*words && *words != ' ') {
@@ -150,8 +156,10 @@ static bool compile_nvidia(const code_arch *a, const char *source, const char *w
   bool read = cubin_read(image.data, image.bytes, &facts);
   tc_free(image.data);
   if (!read) return refuse(out, a, "the cubin does not say what it uses");
-  out->registers = facts.registers, out->stack = facts.stack, out->shared = facts.shared + number_after(source, "TC_SHARED(");
-  if ((facts.registers + 7) / 8 * 8 * out->threads > REGISTERS_OF_BLOCK) return refuse(out, a, "more registers than a block can have");
+  out->registers = facts.registers, out->stack = facts.stack,
+  out->shared = facts.shared + number_after(source, "TC_SHARED(");
+  if ((facts.registers + 7) / 8 * 8 * out->threads > REGISTERS_OF_BLOCK)
+    return refuse(out, a, "more registers than a block can have");
   char lacks[8];
   return !compiled_lacks(words, found ? *found : 0, lacks, sizeof lacks) || read_ptx(a, source, words, found, out);
 }

@@ -1,5 +1,6 @@
-// Texts of kernels through the vendors' compilers, for the architectures that tc makes kernels for: NVRTC's, and AMD's by clang. Compiled only: nothing is run.
-// Tests only. Threads: thread-safe, but for compiled_open.
+// Texts of kernels through the vendors' compilers, for the architectures that tc makes kernels for:
+// NVRTC's, and AMD's by clang. Compiled only: nothing is run. Tests only. Threads: thread-safe, but
+// for compiled_open.
 #ifndef TC_TESTS_COMPILED_H
 #define TC_TESTS_COMPILED_H
 
@@ -17,7 +18,8 @@ typedef struct code_arch {
 enum { N_NVIDIA = 5, N_AMD = 6, N_CODE_ARCHS = N_NVIDIA + N_AMD };
 extern const code_arch code_archs[N_CODE_ARCHS];  // NVIDIA's first
 
-// Opens the compiler: NVRTC as a program that uses "tc:cuda" would, or clang. False: it is not there, with a sentence.
+// Opens the compiler: NVRTC as a program that uses "tc:cuda" would, or clang. False: it is not
+// there, with a sentence.
 bool compiled_open(bool amd, char *why, size_t bytes);
 const char *compiled_by(bool amd);  // "NVRTC 13.0"
 
@@ -31,7 +33,8 @@ typedef struct compiled {
   char why[320];  // what is wrong with it, or ""
 } compiled;
 
-// words: of the code, each by what may stand for it: "ld.global.nc.v4|ld.global.v4 st.global.v4", at most 32; NULL: none. found: a bit is set for each that is there.
+// words: of the code, each by what may stand for it: "ld.global.nc.v4|ld.global.v4 st.global.v4",
+// at most 32; NULL: none. found: a bit is set for each that is there.
 // False: why not.
 bool compile_text(const code_arch *a, const char *source, const char *words, unsigned *found, compiled *out);
 

@@ -1,4 +1,5 @@
-// Checks of the plain test programs: a failed one prints where and why, and is counted; `expect_done` gives the exit status.
+// Checks of the plain test programs: a failed one prints where and why, and is counted;
+// `expect_done` gives the exit status.
 // Threads: counting is atomic.
 #ifndef TC_TESTS_EXPECT_H
 #define TC_TESTS_EXPECT_H
@@ -28,7 +29,8 @@ static atomic_int expect_n_failed, expect_n_checked;
     __typeof__(call) ignored = (call); \
     (void)ignored; \
     const tc_error *e = tc_last_error(); \
-    EXPECT(e->status == (code) && strstr(e->message, words) && strstr(e->message, __FILE__ ":"), "should say \"%s\"", words); \
+    EXPECT(e->status == (code) && strstr(e->message, words) && strstr(e->message, __FILE__ ":"), "should say \"%s\"", \
+           words); \
     tc_clear_error(); \
   } while (0)
 

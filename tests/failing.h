@@ -1,5 +1,6 @@
-// Allocations of the library that fail: the linker leads its calls of malloc and the like to the program that includes this (meson.build: --wrap). The one that
-// brings n_made to fail_from fails, and, where for_good is set, all after it. Threads: any may allocate.
+// Allocations of the library that fail: the linker leads its calls of malloc and the like to the
+// program that includes this (meson.build: --wrap). The one that brings n_made to fail_from fails,
+// and, where for_good is set, all after it. Threads: any may allocate.
 #ifndef TC_TESTS_FAILING_H
 #define TC_TESTS_FAILING_H
 

@@ -134,7 +134,8 @@ static void store(kir_case *f, tc_type t, int lanes, uint32_t i, uint32_t v, con
 
 // ---- arithmetic ----
 
-// A number of [1, 2) of either sign by a power of two that makes it anything from 0 by way of denormals to a large one.
+// A number of [1, 2) of either sign by a power of two that makes it anything from 0 by way of
+// denormals to a large one.
 static void put_ldexp(kir_case *f, int lanes, uint32_t i, const uint32_t v[3]) {
   tc_kir *n = &f->n;
 #define BITS(x) OP1(n, BITCAST, TC_I32, lanes, 0, x)
@@ -147,19 +148,23 @@ static void put_ldexp(kir_case *f, int lanes, uint32_t i, const uint32_t v[3]) {
 #undef WHOLE
 }
 
-// Sums of words, of factors whose products are so small that they are denormals as often as not, or of any.
+// Sums of words, of factors whose products are so small that they are denormals as often as not, or
+// of any.
 static void put_dot(kir_case *f, int lanes, uint32_t i, const uint32_t v[3], bool small) {
   tc_kir *n = &f->n;
 #define SMALL(x, keep, with) \
-  OP2(n, OR, TC_I32, lanes, 0, OP2(n, AND, TC_I32, lanes, 0, x, OP0(n, CONST, TC_I32, lanes, keep)), OP0(n, CONST, TC_I32, lanes, with))
-  uint32_t a = small ? SMALL(v[0], (int32_t)0x807F81FF, 0x1F801F80) : v[0], b = small ? SMALL(v[1], (int32_t)0x81FF807F, 0x1F801F80) : v[1];
+  OP2(n, OR, TC_I32, lanes, 0, OP2(n, AND, TC_I32, lanes, 0, x, OP0(n, CONST, TC_I32, lanes, keep)), \
+      OP0(n, CONST, TC_I32, lanes, with))
+  uint32_t a = small ? SMALL(v[0], (int32_t)0x807F81FF, 0x1F801F80) : v[0],
+           b = small ? SMALL(v[1], (int32_t)0x81FF807F, 0x1F801F80) : v[1];
   uint32_t sum = OP1(n, BITCAST, TC_F32, lanes, 0, small ? SMALL(v[2], (int32_t)0x80FFFFFF, 0) : v[2]);
   store(f, TC_F32, lanes, i, OP3(n, DOT, TC_F32, lanes, 0, a, b, sum), "DOT");
 #undef SMALL
 }
 
 static void put_lookups(kir_case *f, int lanes, uint32_t i, uint32_t at) {
-  for (int row = 0; row < TC_KIR_TABLE_ROWS; row++) store(f, TC_F32, lanes, i, OP1(&f->n, LOOKUP, TC_F32, lanes, row, at), "LOOKUP");
+  for (int row = 0; row < TC_KIR_TABLE_ROWS; row++)
+    store(f, TC_F32, lanes, i, OP1(&f->n, LOOKUP, TC_F32, lanes, row, at), "LOOKUP");
 }
 
 static void put_all_ops(kir_case *f, tc_type t, int lanes, uint32_t i, const uint32_t v[3], uint32_t cond) {
@@ -231,7 +236,8 @@ void kir_case_ops(kir_case *f, tc_type t, int lanes, int threads) {
   *f = (kir_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
   for (uint64_t k = 0; k < 3; k++) add_input(f, t, 7 * k + 1);
   add_input(f, TC_BOOL, 99);
-  uint32_t v[3], b = OP0(&f->n, BEGIN, TC_I64, 1, 0), e = OP0(&f->n, FINISH, TC_I64, 1, 0), i = OP2(&f->n, LOOP, TC_I64, 1, lanes, b, e);
+  uint32_t v[3], b = OP0(&f->n, BEGIN, TC_I64, 1, 0), e = OP0(&f->n, FINISH, TC_I64, 1, 0),
+                 i = OP2(&f->n, LOOP, TC_I64, 1, lanes, b, e);
   for (int k = 0; k < 3; k++) v[k] = OP1(&f->n, LOAD, t, lanes, k, i);
   uint32_t cond = OP1(&f->n, LOAD, TC_BOOL, lanes, 3, i);
   put_all_ops(f, t, lanes, i, v, cond);
@@ -243,11 +249,13 @@ void kir_case_ops(kir_case *f, tc_type t, int lanes, int threads) {
 void kir_case_casts(kir_case *f, tc_type from, int lanes, int threads) {
   *f = (kir_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
   add_input(f, from, 5);
-  uint32_t b = OP0(&f->n, BEGIN, TC_I64, 1, 0), e = OP0(&f->n, FINISH, TC_I64, 1, 0), i = OP2(&f->n, LOOP, TC_I64, 1, lanes, b, e);
+  uint32_t b = OP0(&f->n, BEGIN, TC_I64, 1, 0), e = OP0(&f->n, FINISH, TC_I64, 1, 0),
+           i = OP2(&f->n, LOOP, TC_I64, 1, lanes, b, e);
   uint32_t v = OP1(&f->n, LOAD, from, lanes, 0, i);
   for (tc_type to = 0; to < TC_N_TYPES; to++)
     if (to != from) store(f, to, lanes, i, OP1(&f->n, CAST, to, lanes, 0, v), kir_type_name[from]);
-  if (from == TC_F32 && threads == 0) store(f, TC_BF16, lanes, i, OP1(&f->n, CAST, TC_BF16, lanes, 1, v), "settled CAST");
+  if (from == TC_F32 && threads == 0)
+    store(f, TC_BF16, lanes, i, OP1(&f->n, CAST, TC_BF16, lanes, 1, v), "settled CAST");
   if (from == TC_BF16 && lanes > 1 && lanes / 2 >= threads)
     store(f, TC_I32, lanes / 2, i, OP1(&f->n, BITCAST, TC_I32, lanes / 2, 0, v), "BITCAST of pairs");
   if ((from == TC_I8 || from == TC_U8) && lanes > 2 && lanes / 4 >= threads)
@@ -257,7 +265,8 @@ void kir_case_casts(kir_case *f, tc_type from, int lanes, int threads) {
 
 // ---- memory ----
 
-// Masks are 0 or 1 at random; an index under a mask of 0 points far outside, so touching it crashes. With threads no index comes twice.
+// Masks are 0 or 1 at random; an index under a mask of 0 points far outside, so touching it
+// crashes. With threads no index comes twice.
 void kir_case_memory(kir_case *f, tc_type t, int lanes, int threads) {
   *f = (kir_case){.n.threads = (uint16_t)threads, .n.groups = threads > 0};
   uint64_t seed = 3;
@@ -273,7 +282,8 @@ void kir_case_memory(kir_case *f, tc_type t, int lanes, int threads) {
   }
   tc_kir *n = &f->n;
   uint32_t b = OP0(n, BEGIN, TC_I64, 1, 0), e = OP0(n, FINISH, TC_I64, 1, 0), i = OP2(n, LOOP, TC_I64, 1, lanes, b, e);
-  uint32_t mask = OP1(n, LOAD, TC_BOOL, lanes, 1, i), at = OP1(n, LOAD, TC_I64, lanes, 2, i), far = OP1(n, LOAD, TC_I64, lanes, 3, i);
+  uint32_t mask = OP1(n, LOAD, TC_BOOL, lanes, 1, i), at = OP1(n, LOAD, TC_I64, lanes, 2, i),
+           far = OP1(n, LOAD, TC_I64, lanes, 3, i);
   uint32_t v = OP1(n, LOAD, t, lanes, 0, i);
   OP1(n, PREFETCH, t, 1, 0, i);
   store(f, t, lanes, i, OP2(n, LOAD, t, lanes, 0, i, mask), "masked load");
@@ -315,8 +325,10 @@ void kir_case_rest(kir_case *f, tc_type t, int lanes, int threads) {
     uint32_t a = OP1(n, LOAD, t, lanes / 2, 0, i), c = OP1(n, LOAD, t, lanes / 2, 1, i);
     store(f, t, lanes, i, OP2(n, INTERLEAVE, t, lanes, 0, a, c), "INTERLEAVE");
   }
-  for (int k = t == TC_BOOL ? 4 : 0; k < (is_float ? 4 : 6); k++) store(f, t, 1, i, OP1(n, REDUCE, t, 1, reduce[k], v), "REDUCE");
-  for (int64_t half = 0; half < 2 && lanes > 1 && threads == 0; half++) store(f, t, lanes, i, OP2(n, UNPACK, t, lanes, half, v, w), "UNPACK");
+  for (int k = t == TC_BOOL ? 4 : 0; k < (is_float ? 4 : 6); k++)
+    store(f, t, 1, i, OP1(n, REDUCE, t, 1, reduce[k], v), "REDUCE");
+  for (int64_t half = 0; half < 2 && lanes > 1 && threads == 0; half++)
+    store(f, t, lanes, i, OP2(n, UNPACK, t, lanes, half, v, w), "UNPACK");
   if (t == TC_F64) {
     store(f, t, lanes, i, OP1(n, CALL, t, lanes, TC_KIR_MATH_EXP, v), "exp");
     store(f, t, lanes, i, OP2(n, CALL, t, lanes, TC_KIR_MATH_ATAN2, v, w), "atan2");
@@ -326,7 +338,8 @@ void kir_case_rest(kir_case *f, tc_type t, int lanes, int threads) {
 
 // ---- control flow ----
 
-// Sums rows of 16 in a variable, keeps a running maximum in another that only some iterations set, and counts in a third across both loops.
+// Sums rows of 16 in a variable, keeps a running maximum in another that only some iterations set,
+// and counts in a third across both loops.
 void kir_case_flow(kir_case *f) {
   *f = (kir_case){.n_in = 0};
   f->in[0] = make_input(TC_F32, 31);
@@ -341,7 +354,8 @@ void kir_case_flow(kir_case *f) {
   n->scratch_bytes = 128;
   for (int k = 0; k < 4; k++) put_buffer(n, k == 2 ? TC_I64 : TC_F32);
   uint32_t zero = put_i64(n, 0), sixteen = put_i64(n, 16), one = put_i64(n, 1);
-  uint32_t count = OP1(n, VAR, TC_I64, 1, 0, zero), top = OP1(n, VAR, TC_F32, 1, 0, OP0(n, CONST, TC_F32, 1, (int64_t)0xff800000));
+  uint32_t count = OP1(n, VAR, TC_I64, 1, 0, zero),
+           top = OP1(n, VAR, TC_F32, 1, 0, OP0(n, CONST, TC_F32, 1, (int64_t)0xff800000));
   uint32_t i = OP2(n, LOOP, TC_I64, 1, 1, zero, sixteen);
   uint32_t sum = OP1(n, VAR, TC_F32, 4, 0, OP0(n, CONST, TC_F32, 4, 0)), row = OP2(n, MUL, TC_I64, 1, 0, i, sixteen);
   uint32_t j = OP2(n, LOOP, TC_I64, 1, 4, zero, sixteen);
@@ -357,7 +371,8 @@ void kir_case_flow(kir_case *f) {
   OP2(n, STORE, TC_F32, 1, 1, i, total);
   OP2(n, STORE, TC_F32, 1, 5, i, total);  // the tile
   OP2(n, STORE, TC_F32, 1, 2, i, top);
-  OP0(n, LOOP, TC_I64, 1, 1), n->inst[n->n_inst - 1].src[0] = sixteen, n->inst[n->n_inst - 1].src[1] = zero;  // runs never
+  // runs never
+  OP0(n, LOOP, TC_I64, 1, 1), n->inst[n->n_inst - 1].src[0] = sixteen, n->inst[n->n_inst - 1].src[1] = zero;
   OP2(n, SET, TC_I64, 1, 0, count, zero);
   OP0(n, ENDLOOP, TC_BOOL, 1, 0);
   OP2(n, STORE, TC_I64, 1, 3, i, count);

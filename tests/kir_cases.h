@@ -1,5 +1,7 @@
-// Hand-built kernels that together use every instruction on every type, with inputs that hold the edge values: what generated code is compared with the
-// interpreter on. The outermost range is NEST_LENGTH elements, and every buffer has as many. Tests only; allocation failures are not handled.
+// Hand-built kernels that together use every instruction on every type, with inputs that hold the
+// edge values: what generated code is compared with the interpreter on. The outermost range is
+// NEST_LENGTH elements, and every buffer has as many. Tests only; allocation failures are not
+// handled.
 #ifndef TC_TESTS_KIR_CASES_H
 #define TC_TESTS_KIR_CASES_H
 
@@ -10,7 +12,8 @@ enum { NEST_LENGTH = 256, NEST_BUFFERS = 64 };
 extern const char *const kir_type_name[];
 extern const size_t kir_type_bytes[];
 
-// The first n_in buffers hold inputs, the rest start as garbage; what[k] says what buffer k should hold.
+// The first n_in buffers hold inputs, the rest start as garbage; what[k] says what buffer k should
+// hold.
 typedef struct kir_case {
   tc_kir n;
   uint32_t n_in;
@@ -19,8 +22,9 @@ typedef struct kir_case {
   uint64_t num[4];
 } kir_case;
 
-// Arithmetic and comparisons (no f16, bf16); casts to every type; loads, gathers, stores, scatters, with and without masks; and leaves, reductions,
-// zips and calls (no f16, bf16). threads: of a kernel with threads, as far as its lanes stay with them; 0: a CPU's.
+// Arithmetic and comparisons (no f16, bf16); casts to every type; loads, gathers, stores, scatters,
+// with and without masks; and leaves, reductions, zips and calls (no f16, bf16). threads: of a
+// kernel with threads, as far as its lanes stay with them; 0: a CPU's.
 void kir_case_ops(kir_case *f, tc_type t, int lanes, int threads);
 void kir_case_casts(kir_case *f, tc_type from, int lanes, int threads);
 void kir_case_memory(kir_case *f, tc_type t, int lanes, int threads);

@@ -1,5 +1,7 @@
-// The model that the plain tests train: x [16, 8] -> relu(8 x 32) -> 32 x 4, cross entropy, momentum SGD.
-// Deterministic: equal seeds give equal bits. Threads: one thread at a time per model. Owns its tensors.
+// The model that the plain tests train: x [16, 8] -> relu(8 x 32) -> 32 x 4, cross entropy,
+// momentum SGD.
+// Deterministic: equal seeds give equal bits. Threads: one thread at a time per model. Owns its
+// tensors.
 #ifndef TC_TESTS_MLP_H
 #define TC_TESTS_MLP_H
 

@@ -1,4 +1,5 @@
-// Host data in tests. Conversions are written here again, from the formats' definitions, so that no test leans on the library.
+// Host data in tests. Conversions are written here again, from the formats' definitions, so that no
+// test leans on the library.
 #include "tests/near.h"
 
 #include <math.h>
@@ -25,7 +26,9 @@ bool near_is_float(tc_type type) {
 
 static double half_to_double(uint16_t h) {
   int exponent = h >> 10 & 31, mantissa = h & 1023;
-  double v = exponent == 31 ? (mantissa ? (double)NAN : (double)INFINITY) : exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24);
+  double v = exponent == 31 ? (mantissa ? (double)NAN : (double)INFINITY)
+             : exponent     ? ldexp(1024 + mantissa, exponent - 25)
+                            : ldexp(mantissa, -24);
   return h >> 15 ? -v : v;
 }
 
@@ -68,7 +71,8 @@ static uint16_t double_to_half(tc_type type, double v) {
   if (isinf(v)) return sign | inf;
   double unit = near_ulp(type, v), q = nearbyint(fabs(v) / unit);  // exact: unit is a power of two
   int exponent = (int)(ilogb(unit) + bits - f.min_exponent) + 1;   // biased, of the binade that unit belongs to
-  int64_t code = (int64_t)q + ((int64_t)(exponent - 1) << bits);   // a carry out of the mantissa moves to the next exponent by itself
+  // a carry out of the mantissa moves to the next exponent by itself
+  int64_t code = (int64_t)q + ((int64_t)(exponent - 1) << bits);
   if (code >= inf) return sign | inf;
   return (uint16_t)(sign | code);
 }
@@ -91,7 +95,10 @@ void near_set(tc_type type, void *data, int64_t i, double v) {
 
 // One of g and w is infinite: near if the other is as close to the end of the range as tol allows.
 static bool near_overflow(tc_type type, double g, double w, near_tol tol) {
-  double finite = fabs(isinf(w) ? g : w), unit = ldexp(1.0, (type == TC_F16 ? 15 : type == TC_F64 ? 1023 : 127) - format_of(type).mantissa_bits);
+  double finite = fabs(isinf(w) ? g : w), unit = ldexp(1.0, (type == TC_F16   ? 15
+                                                             : type == TC_F64 ? 1023
+                                                                              : 127) -
+                                                                format_of(type).mantissa_bits);
   double last = unit * (ldexp(2.0, format_of(type).mantissa_bits) - 1);
   return tol.ulp >= 1 && isfinite(finite) && !signbit(g) == !signbit(w) && (last - finite) / unit <= tol.ulp - 1;
 }
@@ -118,7 +125,8 @@ int64_t near_find(tc_type type, const void *got, const void *want, int64_t n, ne
 const char *near_dims_text(tc_dims d, char *text, size_t bytes) {
   size_t at = 0;
   text[0] = 0;
-  for (int k = 0; k < d.rank && at + 24 < bytes; k++) at += (size_t)snprintf(text + at, bytes - at, "%s%lld", k ? ", " : "[", (long long)d.dim[k]);
+  for (int k = 0; k < d.rank && at + 24 < bytes; k++)
+    at += (size_t)snprintf(text + at, bytes - at, "%s%lld", k ? ", " : "[", (long long)d.dim[k]);
   snprintf(text + at, bytes - at, d.rank > 0 ? "]" : "[]");
   return text;
 }
@@ -152,7 +160,9 @@ tc_tensor near_present(const void *data, tc_dims dims, tc_type type, char how) {
   char *made = calloc((size_t)n * 2 + 1, element);
   if (!made) return tc_from_host(NULL, dims, TC_N_TYPES);  // poison
   for (int64_t i = 0; i < n; i++) {
-    int64_t to = how == 'T' ? transposed(dims, i) : how == 'S' ? 2 * i : i / columns * columns + (columns - 1 - i % columns);
+    int64_t to = how == 'T'   ? transposed(dims, i)
+                 : how == 'S' ? 2 * i
+                              : i / columns * columns + (columns - 1 - i % columns);
     memcpy(made + to * (int64_t)element, (const char *)data + i * (int64_t)element, element);
   }
   tc_dims made_dims = dims, axes = dims;

@@ -1,4 +1,5 @@
-// Values for tests that need no chance: a sine of each element's number, the same on every machine to rounding.
+// Values for tests that need no chance: a sine of each element's number, the same on every machine
+// to rounding.
 #ifndef TC_TESTS_PLAIN_RAMP_H
 #define TC_TESTS_PLAIN_RAMP_H
 

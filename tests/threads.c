@@ -56,7 +56,8 @@ static const uint8_t bytes_of[] = {
 
 static void fail(machine *m, const char *what, int64_t v) {
   if (!m->failed)
-    snprintf(m->text, 200, "instruction %u (%s): %s %lld", m->at, tc_kir_op_name((tc_kir_op)m->kir->inst[m->at].op), what, (long long)v);
+    snprintf(m->text, 200, "instruction %u (%s): %s %lld", m->at, tc_kir_op_name((tc_kir_op)m->kir->inst[m->at].op),
+             what, (long long)v);
   m->failed = true;
 }
 
@@ -134,7 +135,8 @@ static char *place(machine *m, int64_t buffer, int64_t at, int n, tc_type *type)
 static cell load(machine *m, int64_t buffer, int64_t at) {
   tc_type type;
   const char *p = place(m, buffer, at, 1, &type);
-  if (p && buffer >= m->kir->n_buf && m->there[buffer - m->kir->n_buf][at] != 1) fail(m, "reads what is not there, at", at);
+  if (p && buffer >= m->kir->n_buf && m->there[buffer - m->kir->n_buf][at] != 1)
+    fail(m, "reads what is not there, at", at);
   return p ? read_as(type, p) : (cell){0};
 }
 
@@ -153,7 +155,8 @@ static int64_t address(machine *m, const tc_kir_inst *i, int lane, bool *on, int
   int thread = a->lanes == 1 ? 0 : lane / each, off = lane - thread * each;
   int64_t at = m->value[i->src[0]][thread].i;
   *on = true;
-  if (i->src[mask] != TC_NONE) *on = m->value[i->src[mask]][m->kir->inst[i->src[mask]].lanes == i->lanes ? lane : thread].i;
+  if (i->src[mask] != TC_NONE)
+    *on = m->value[i->src[mask]][m->kir->inst[i->src[mask]].lanes == i->lanes ? lane : thread].i;
   int aligned = i->imm >= m->kir->n_buf && each > 8 / bytes_of[i->dtype] ? 8 / bytes_of[i->dtype] : each;
   if (*on && a->lanes > 1 && each > 1 && at % aligned) fail(m, "not aligned, at", at);
   return at + off;
@@ -207,7 +210,8 @@ static void ldmatrix(machine *m, const tc_kir_inst *i, cell *v) {
   int each = i->lanes / m->kir->threads;
   for (int t = 0; t < m->kir->threads; t++)
     for (int e = 0; e < each; e++) {
-      int lane = t % 32, row = i->flags & 1 ? lane % 4 * 2 + e % 2 : lane / 4, column = i->flags & 1 ? lane / 4 : lane % 4 * 2 + e % 2;
+      int lane = t % 32, row = i->flags & 1 ? lane % 4 * 2 + e % 2 : lane / 4,
+          column = i->flags & 1 ? lane / 4 : lane % 4 * 2 + e % 2;
       int64_t at = m->value[i->src[0]][t - lane + e / 2 * 8 + row].i;
       if (at % 8) fail(m, "not aligned, at", at);
       v[t * each + e] = load(m, m->kir->n_buf + i->imm, at + column);
@@ -236,7 +240,8 @@ static void mfma(machine *m, const tc_kir_inst *i, cell *v) {
     for (int e = 0; e < 4; e++) {
       int w = t - t % 64, row = t % 64 / 16 * 4 + e, column = t % 16;
       float sum = c[t * 4 + e].f;
-      for (int k = 0; k < 16; k++) sum = fmaf(a[(w + k / 4 * 16 + row) * 4 + k % 4].f, b[(w + k / 4 * 16 + column) * 4 + k % 4].f, sum);
+      for (int k = 0; k < 16; k++)
+        sum = fmaf(a[(w + k / 4 * 16 + row) * 4 + k % 4].f, b[(w + k / 4 * 16 + column) * 4 + k % 4].f, sum);
       v[t * 4 + e].f = sum;
     }
 }
@@ -266,7 +271,8 @@ static void fetch(machine *m, const tc_kir_inst *i) {
   if (m->n_boxes == MOST_BOXES) return fail(m, "too many boxes", m->n_boxes);
   if (is_read(m, map->tile, b.at)) fail(m, "a box is fetched to where a product reads, at", b.at);
   for (int k = 0; k < m->n_boxes; k++)
-    if (m->boxes[k].map->tile == map->tile && m->boxes[k].at == b.at) fail(m, "a box is fetched to where another one is under way, at", b.at);
+    if (m->boxes[k].map->tile == map->tile && m->boxes[k].at == b.at)
+      fail(m, "a box is fetched to where another one is under way, at", b.at);
   memset(m->there[map->tile] + b.at, 2, BOX * BOX);
   m->boxes[m->n_boxes++] = b;
 }
@@ -312,7 +318,8 @@ static float factor(machine *m, const tc_tensor_map *map, int64_t first, bool tu
   return load(m, m->kir->n_buf + map->tile, first + line / BOX * BOX * BOX + row * BOX + column).f;
 }
 
-// In order of k, rounded once a step: element 4 j + e of a thread is of row 16 (its warp of four) + its lane / 4 + 8 (e / 2), column 8 j + 2 (lane % 4) + e % 2.
+// In order of k, rounded once a step: element 4 j + e of a thread is of row 16 (its warp of four) +
+// its lane / 4 + 8 (e / 2), column 8 j + 2 (lane % 4) + e % 2.
 static void make_product(machine *m) {
   const tc_kir_inst *i = &m->kir->inst[m->product[0]];
   int each = m->kir->inst[i->src[2]].lanes / m->kir->threads;
@@ -459,7 +466,9 @@ static cell lane_of(machine *m, const tc_kir_inst *i, int l) {
         r.d = fma(s[0][l].d, s[1][l].d, s[2][l].d);
       break;
     case TC_IR_EXP2: r.f = exp2f(s[0][l].f), r.f = r.f < 0x1p-126f ? 0 : r.f; break;
-    case TC_IR_LDEXP: r.f = s[0][l].f != s[0][l].f || s[1][l].f != s[1][l].f ? NAN : ldexpf(s[0][l].f, (int)s[1][l].f); break;
+    case TC_IR_LDEXP:
+      r.f = s[0][l].f != s[0][l].f || s[1][l].f != s[1][l].f ? NAN : ldexpf(s[0][l].f, (int)s[1][l].f);
+      break;
     case TC_IR_NOT: r.i = t == TC_BOOL ? !s[0][l].i : wrapped(t, ~s[0][l].i); break;
     case TC_IR_EQ:
     case TC_IR_NE:
@@ -555,7 +564,8 @@ static void run(machine *m, uint32_t from, uint32_t to) {
   for (uint32_t at = from; at < to && !m->failed; at++) run_one(m, &at);
 }
 
-const char *threads_run(const tc_kir *kir, void *const *buf, const int64_t *n, const uint64_t *num, int64_t begin, int64_t end, char text[200]) {
+const char *threads_run(const tc_kir *kir, void *const *buf, const int64_t *n, const uint64_t *num, int64_t begin,
+                        int64_t end, char text[200]) {
   machine m = {.kir = kir, .buf = buf, .n = n, .num = num, .begin = begin, .end = end, .text = text};
   size_t cells = 0;
   for (uint32_t i = 0; i < kir->n_inst; i++) cells += kir->inst[i].lanes;

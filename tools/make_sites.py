@@ -74,9 +74,10 @@ WITHOUT = {
 }
 
 SITES_HEAD = """\
-// Gives every call its site: declares name_at for each function of HEADER that records, can fail or syncs, and makes the plain names macros that pass
-// one constant string. Made by tools/make_sites.py.
+// Gives every call its site: declares name_at for each function of HEADER that records, can fail or
+// syncs, and makes the plain names macros that pass one constant string. Made by tools/make_sites.py.
 // Define TC_NO_SITES before HEADER to leave the names alone.NUMBERS
+// clang-format off
 #ifndef GUARD
 #define GUARD
 
@@ -91,7 +92,6 @@ MACROS_HEAD = """
 }
 #endif
 
-// clang-format off
 #ifndef TC_NO_SITES
 
 """
@@ -237,7 +237,8 @@ SITES_FOOT = """
 """
 
 CPP_HEAD = """\
-// The ops of api.def, and what else of tc.h gives a tensor, as functions of tc.hpp, which includes this in its namespace. Made by tools/make_sites.py.
+// The ops of api.def, and what else of tc.h gives a tensor, as functions of tc.hpp, which
+// includes this in its namespace. Made by tools/make_sites.py.
 // clang-format off
 """
 # Functions of tc.h beside api.def's rows that have one; what arguments are where a call leaves them out.
@@ -284,10 +285,12 @@ inline tc_type tc_item_type_(const double *) {
 """
 
 PLAIN_HEAD = """\
-// The plain symbols, for callers without the macros of sites.h: bindings, C++ and function pointers. Made by tools/make_sites.py.
+// The plain symbols, for callers without the macros of sites.h: bindings, C++ and function
+// pointers. Made by tools/make_sites.py.
 // The site is the caller's code address; the message resolves it to symbol and module when it is printed.
 // Threads: as the functions they call.
 #define TC_NO_SITES
+// clang-format off
 #include <tc/nn.h>
 
 #include "runtime/status.h"

@@ -1,4 +1,5 @@
-// tc-info: what this build of tc is, what it found on this machine and whether a kernel can be compiled on each device: a line each.
+// tc-info: what this build of tc is, what it found on this machine and whether a kernel can be
+// compiled on each device: a line each.
 //   tc-info [--all | --help]      --all: also each GPU's libraries and a trial on it, caches, the environment variables, the topics of TC_LOG
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,8 @@ static const char help[] =
 
 typedef enum detail { IN_SHORT, IN_FULL } detail;
 
-// Of a GPU that is there: its vendor's libraries, or why none is used. No run of one of AMD's on hardware is known to this version.
+// Of a GPU that is there: its vendor's libraries, or why none is used. No run of one of AMD's on
+// hardware is known to this version.
 static void print_libraries(tc_device d) {
   static const char *const makes[] = {[TC_GPU_MATMULS] = "products", [TC_GPU_CONVOLUTIONS] = "convolutions"};
   tc_gpu *g;
@@ -31,25 +33,30 @@ static void print_libraries(tc_device d) {
     if (why)
       printf("  %-10s generated %s alone: %s\n", "", makes[i], why);
     else
-      printf("  %-10s %s beside generated ones: %s%s%s\n", "", makes[i], tc_gpu_library_name(g, (tc_gpu_library)i),
-             strncmp(tc_device_name(d), "tc:hip", 6) == 0 ? ", which ran simulated only" : "",
-             tc_gpu_library_is_measured(g, (tc_gpu_library)i) ? "; it is asked where it is measured (TC_AUTOTUNE=1)" : "");
+      printf(
+          "  %-10s %s beside generated ones: %s%s%s\n", "", makes[i], tc_gpu_library_name(g, (tc_gpu_library)i),
+          strncmp(tc_device_name(d), "tc:hip", 6) == 0 ? ", which ran simulated only" : "",
+          tc_gpu_library_is_measured(g, (tc_gpu_library)i) ? "; it is asked where it is measured (TC_AUTOTUNE=1)" : "");
   }
   printf("  %-10s %s\n", "", tc_gpu_ranges_sentence(d));
   if (tc_gpu_facts_of(g)->wgmma)
     printf("  %-10s products of f16 and bf16 by %s\n", "",
-           tc_options_get()->gpu_wgmma ? "wgmma where operands allow, as TC_GPU_WGMMA asks" : "mma.sync; by wgmma where TC_GPU_WGMMA=1 asks for it");
+           tc_options_get()->gpu_wgmma ? "wgmma where operands allow, as TC_GPU_WGMMA asks"
+                                       : "mma.sync; by wgmma where TC_GPU_WGMMA=1 asks for it");
 }
 
-// Compiles and runs one small kernel on the default device, so that a compiler that is there but does not work shows.
+// Compiles and runs one small kernel on the default device, so that a compiler that is there but
+// does not work shows.
 static bool print_trial(const char *before) {
   tc_sync_point p;
   float v = 0;
   tc_tensor x = tc_arange(0, 4, 1, TC_F32);
-  if (tc_item_f32(tc_sum(tc_mul(x, 2), TC_ALL, false), &v) != TC_OK) return printf("%sa trial failed: %s\n", before, tc_last_error()->message), false;
+  if (tc_item_f32(tc_sum(tc_mul(x, 2), TC_ALL, false), &v) != TC_OK)
+    return printf("%sa trial failed: %s\n", before, tc_last_error()->message), false;
   if (v != 12) return printf("%sa trial gave %g instead of 12\n", before, (double)v), false;
   if (tc_sync_points(1, &p) == 1)
-    printf("%sa trial kernel works (%s): made in %.1f ms, run in %.1f us\n", before, p.tier, (double)p.compile_ns * 1e-6, (double)p.run_ns * 1e-3);
+    printf("%sa trial kernel works (%s): made in %.1f ms, run in %.1f us\n", before, p.tier,
+           (double)p.compile_ns * 1e-6, (double)p.run_ns * 1e-3);
   return true;
 }
 
@@ -81,7 +88,8 @@ static void print_devices(detail how) {
     }
     // Why there is none, or as many as there are.
     if (tc_gpu_absent(d)) printf("  %-10s absent: %s\n", tc_device_name(d), tc_gpu_sentence(d));
-    for (int i = 0; i < TC_MOST_ORDINALS && !tc_gpu_absent(tc_device_of_row(d, i)); i++) print_gpu(tc_device_of_row(d, i), how);
+    for (int i = 0; i < TC_MOST_ORDINALS && !tc_gpu_absent(tc_device_of_row(d, i)); i++)
+      print_gpu(tc_device_of_row(d, i), how);
   }
 }
 
@@ -92,20 +100,24 @@ static void print_topology(detail how) {
     printf("a quota of %.2f CPUs\n", t->quota);
   else
     printf("no CPU quota\n");
-  if (how == IN_FULL) printf("  caches: L1 %zu KiB, L2 %zu KiB, L3 %zu KiB\n", t->l1_bytes >> 10, t->l2_bytes >> 10, t->l3_bytes >> 10);
+  if (how == IN_FULL)
+    printf("  caches: L1 %zu KiB, L2 %zu KiB, L3 %zu KiB\n", t->l1_bytes >> 10, t->l2_bytes >> 10, t->l3_bytes >> 10);
   printf("  threads: %d; %s\n", tc_num_threads(), t->why);
-  if (tc_options_get()->num_threads > 0) printf("  (TC_NUM_THREADS is %lld)\n", (long long)tc_options_get()->num_threads);
+  if (tc_options_get()->num_threads > 0)
+    printf("  (TC_NUM_THREADS is %lld)\n", (long long)tc_options_get()->num_threads);
 }
 
 static void print_cache(detail how) {
   char dir[TC_DIR_BYTES];
   bool kept = tc_disk_is_on() && tc_files_dir(dir);
-  printf("compiled kernels are kept in %s\n", kept ? dir : "memory alone: TC_CACHE_BYTES is 0, or there is no directory for them");
+  printf("compiled kernels are kept in %s\n",
+         kept ? dir : "memory alone: TC_CACHE_BYTES is 0, or there is no directory for them");
   if (how == IN_SHORT) return;
   tc_cache_info c = tc_cache_stats();
-  printf("  of this process: plans: %zu (%llu hits, %llu misses); kernels: %zu (%llu hits, %llu misses, of which %llu compiled)\n", c.n_plans,
-         (unsigned long long)c.plan_hits, (unsigned long long)c.plan_misses, c.n_kernels, (unsigned long long)c.kernel_hits,
-         (unsigned long long)c.kernel_misses, (unsigned long long)c.compiles);
+  printf(
+      "  of this process: plans: %zu (%llu hits, %llu misses); kernels: %zu (%llu hits, %llu misses, of which %llu compiled)\n",
+      c.n_plans, (unsigned long long)c.plan_hits, (unsigned long long)c.plan_misses, c.n_kernels,
+      (unsigned long long)c.kernel_hits, (unsigned long long)c.kernel_misses, (unsigned long long)c.compiles);
 }
 
 int main(int argc, char **argv) {

@@ -1,6 +1,8 @@
-// tc-run: reads traces (lazy/text/text.h) from a file, such as the log of a program run with TC_LOG=trace, and runs them again.
+// tc-run: reads traces (lazy/text/text.h) from a file, such as the log of a program run with
+// TC_LOG=trace, and runs them again.
 //   tc-run [-d DEVICE] [-t NUMBER] [-n TIMES] [-s SEED] [-v] [-p] FILE      FILE "-": standard input; --help says what each is
-// Leaves whose data are not in the file are filled by a formula of the seed and their number, so that two runs see the same values.
+// Leaves whose data are not in the file are filled by a formula of the seed and their number, so
+// that two runs see the same values.
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -14,10 +16,10 @@
 
 typedef struct options {
   const char *device;  // NULL: as recorded
-  int which;           // the trace's place in the file, from 1; 0: all
+  int which;  // the trace's place in the file, from 1; 0: all
   int times;
   uint64_t seed;
-  bool print;          // the text itself
+  bool print;  // the text itself
 } options;
 
 static const char help[] =
@@ -53,7 +55,8 @@ static char *read_all(const char *path) {
   return text;
 }
 
-// Multiples of 1/64 in [-2, 2), which every floating type holds; whole numbers of 0 to 3, which small tables can be indexed with.
+// Multiples of 1/64 in [-2, 2), which every floating type holds; whole numbers of 0 to 3, which
+// small tables can be indexed with.
 static bool fill(tc_text *x, uint32_t n, uint64_t seed) {
   tc_text_node *k = &x->node[n];
   int64_t count = tc_dims_count(&k->dims);
@@ -68,7 +71,8 @@ static bool fill(tc_text *x, uint32_t n, uint64_t seed) {
   return true;
 }
 
-// What was asked and kept: each a number of the trace, what it is and the hash of its bits; of what was asked, the value.
+// What was asked and kept: each a number of the trace, what it is and the hash of its bits; of what
+// was asked, the value.
 static tc_status show(const tc_text *x, const tc_tensor *out) {
   for (uint32_t n = 0; n < x->n; n++) {
     if (!out[n].gen || x->node[n].op == TC_OP_LEAF || !(x->node[n].flag & (TC_NODE_ASKED | TC_NODE_KEEP))) continue;
@@ -76,8 +80,9 @@ static tc_status show(const tc_text *x, const tc_tensor *out) {
     const void *data = tc_map(out[n]);
     char dims[128], *text = x->node[n].flag & TC_NODE_ASKED ? tc_format(out[n]) : NULL;
     if (data)
-      printf("%%%u %s%s, bits %016" PRIx64 "\n%s%s", n, tc_type_name(x->node[n].type), tc_dims_text(&x->node[n].dims, dims, sizeof dims),
-             tc_hash_bytes(data, bytes).lo, text ? text : "", text ? "\n" : "");
+      printf("%%%u %s%s, bits %016" PRIx64 "\n%s%s", n, tc_type_name(x->node[n].type),
+             tc_dims_text(&x->node[n].dims, dims, sizeof dims), tc_hash_bytes(data, bytes).lo, text ? text : "",
+             text ? "\n" : "");
     free(text);
     if (!data) return tc_last_error()->status;
     TC_TRY(tc_unmap(out[n]));
@@ -100,9 +105,9 @@ static tc_status run(tc_text *x, const options *o) {
   }
   free(out);
   if (st != TC_OK) return fprintf(stderr, "tc-run: %s\n", tc_last_error()->message), st;
-  printf("%u nodes, %u left, %u kernels (%s), %u compiled in %.1f us; run %.1f us, the fastest of %d %.1f us\n", first.n_nodes, first.n_left,
-         first.n_kernels, first.tier, first.n_compiled, (double)first.compile_ns * 1e-3, (double)first.run_ns * 1e-3, o->times,
-         (double)best.run_ns * 1e-3);
+  printf("%u nodes, %u left, %u kernels (%s), %u compiled in %.1f us; run %.1f us, the fastest of %d %.1f us\n",
+         first.n_nodes, first.n_left, first.n_kernels, first.tier, first.n_compiled, (double)first.compile_ns * 1e-3,
+         (double)first.run_ns * 1e-3, o->times, (double)best.run_ns * 1e-3);
   if (first.n_wrong) printf("%u results differ from the reference\n", first.n_wrong);
   return first.n_wrong ? TC_ERR_STATE : TC_OK;
 }
@@ -179,11 +184,13 @@ int main(int argc, char **argv) {
     switch (c) {
       case 'd': o.device = optarg; break;
       case 't':
-        if (!parse_number(optarg, 1, INT32_MAX, &n)) return wrong_line("-t takes the number of a trace, from 1, not '%s'", optarg);
+        if (!parse_number(optarg, 1, INT32_MAX, &n))
+          return wrong_line("-t takes the number of a trace, from 1, not '%s'", optarg);
         o.which = (int)n;
         break;
       case 'n':
-        if (!parse_number(optarg, 1, INT32_MAX, &n)) return wrong_line("-n takes how often, at least 1, not '%s'", optarg);
+        if (!parse_number(optarg, 1, INT32_MAX, &n))
+          return wrong_line("-n takes how often, at least 1, not '%s'", optarg);
         o.times = (int)n;
         break;
       case 's':

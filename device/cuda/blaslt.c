@@ -80,14 +80,15 @@ static bool open_cublaslt(int driver_major, char *why, size_t bytes) {
     if (tc_cuda_library_find(load_cublaslt, driver_major, name, why, bytes)) return true;
   }
   if (!path)
-    snprintf(why, bytes,
-             "cuBLASLt, NVIDIA's library of products, is nowhere: no libcublasLt.so.%d or older among the loader's libraries, in /usr/local/cuda, "
-             "CUDA_HOME or Python's packages",
-             driver_major);
+    snprintf(
+        why, bytes,
+        "cuBLASLt, NVIDIA's library of products, is nowhere: no libcublasLt.so.%d or older among the loader's libraries, in /usr/local/cuda, "
+        "CUDA_HOME or Python's packages",
+        driver_major);
   if (!path || !load_cublaslt(driver_major, path, why, bytes)) return false;
   if (version_major >= OLDEST_MAJOR && version_major <= driver_major) return true;
-  snprintf(why, bytes, "%s is %s, and for the driver of CUDA %d one of CUDA %d to %d is needed", path, name_text, driver_major, OLDEST_MAJOR,
-           driver_major);
+  snprintf(why, bytes, "%s is %s, and for the driver of CUDA %d one of CUDA %d to %d is needed", path, name_text,
+           driver_major, OLDEST_MAJOR, driver_major);
   return false;
 }
 

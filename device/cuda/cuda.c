@@ -50,7 +50,8 @@ static tc_gpu_verdict judge_result(int result, const char **name) {
   if (result >= TC_CUDNN_RESULTS) return tc_cudnn_judge(result, name);
   if (result >= TC_LT_RESULTS) return tc_lt_judge(blaslt, result, name);
   // The toolkit's stub answers with NULL.
-  if (!cu.cuGetErrorName || cu.cuGetErrorName((tc_cu_result)result, name) != TC_CUDA_SUCCESS || !*name) *name = "an error without a name";
+  if (!cu.cuGetErrorName || cu.cuGetErrorName((tc_cu_result)result, name) != TC_CUDA_SUCCESS || !*name)
+    *name = "an error without a name";
   switch (result) {
     case TC_CUDA_ERROR_OUT_OF_MEMORY: return TC_GPU_OUT_OF_MEMORY;
     case TC_CUDA_ERROR_STUB_LIBRARY:
@@ -88,15 +89,20 @@ static void say_unavailable(int result, const char *path, char *why, size_t byte
     case TC_CUDA_ERROR_DEVICE_UNAVAILABLE: says = "the device is busy or not to be used"; break;
     case TC_CUDA_ERROR_NO_DEVICE: says = "there is no NVIDIA GPU, or none is visible"; break;
     case TC_CUDA_ERROR_INVALID_DEVICE: says = "the device that is asked for is not there"; break;
-    case TC_CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: says = "the library and the kernel's module are of different versions"; break;
-    case TC_CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE: says = "the compatibility library does not support this GPU"; break;
+    case TC_CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+      says = "the library and the kernel's module are of different versions";
+      break;
+    case TC_CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
+      says = "the compatibility library does not support this GPU";
+      break;
     default: says = "the driver does not start"; break;
   }
   snprintf(why, bytes, "%s: %s: %s (%d)", path, says, name, result);
 }
 
 static bool open_driver(char *why, size_t bytes) {
-  static const tc_library library = {"no NVIDIA driver", NULL, "the driver is older than CUDA 11.2", {TC_LIBRARY_TABLE(rows, cu)}};
+  static const tc_library library = {
+      "no NVIDIA driver", NULL, "the driver is older than CUDA 11.2", {TC_LIBRARY_TABLE(rows, cu)}};
   const char *path = tc_options_get()->cuda_library;
   if (!path) path = "libcuda.so.1";
   if (!tc_library_load_path(&library, path, why, bytes)) return false;
@@ -108,7 +114,8 @@ static bool open_driver(char *why, size_t bytes) {
   }
   snprintf(version_text, sizeof version_text, "driver of CUDA %d.%d", version / 1000, version % 1000 / 10);
   if (version >= OLDEST) return true;
-  snprintf(why, bytes, "NVIDIA's driver is of CUDA %d.%d: 11.2 or newer is needed", version / 1000, version % 1000 / 10);
+  snprintf(why, bytes, "NVIDIA's driver is of CUDA %d.%d: 11.2 or newer is needed", version / 1000,
+           version % 1000 / 10);
   return false;
 }
 
@@ -221,7 +228,8 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
     result = cu.cuDeviceGetAttribute(wanted[i].to, wanted[i].attribute, device);
   if (result != TC_CUDA_SUCCESS) return (int)result;
   // An older driver does not know this attribute.
-  if (version >= CLUSTERS_SINCE) (void)cu.cuDeviceGetAttribute(&clusters, TC_CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device);
+  if (version >= CLUSTERS_SINCE)
+    (void)cu.cuDeviceGetAttribute(&clusters, TC_CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device);
   *what = "the device has no memory pools";
   if (!pools) return TC_CUDA_ERROR_INVALID_VALUE;
   out->name[sizeof out->name - 1] = 0;
@@ -236,15 +244,18 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
 // Makes a pool of our own, which keeps freed memory. It reuses memory by the stream's order alone,
 // so that runs of one program take the same steps.
 static tc_cu_result make_pool(tc_gpu_port *p) {
-  tc_cu_pool_properties properties = {.allocType = TC_CU_MEM_ALLOCATION_TYPE_PINNED, .location = {TC_CU_MEM_LOCATION_TYPE_DEVICE, p->ordinal}};
+  tc_cu_pool_properties properties = {.allocType = TC_CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .location = {TC_CU_MEM_LOCATION_TYPE_DEVICE, p->ordinal}};
   unsigned long long all = UINT64_MAX;
   int off = 0;
   tc_cu_pool pool = NULL;
   tc_cu_result result = cu.cuMemPoolCreate(&pool, &properties);
   p->pool = pool;
   if (result == TC_CUDA_SUCCESS) result = cu.cuMemPoolSetAttribute(pool, TC_CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
-  if (result == TC_CUDA_SUCCESS) result = cu.cuMemPoolSetAttribute(pool, TC_CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &off);
-  if (result == TC_CUDA_SUCCESS) result = cu.cuMemPoolSetAttribute(pool, TC_CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &off);
+  if (result == TC_CUDA_SUCCESS)
+    result = cu.cuMemPoolSetAttribute(pool, TC_CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &off);
+  if (result == TC_CUDA_SUCCESS)
+    result = cu.cuMemPoolSetAttribute(pool, TC_CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &off);
   return result;
 }
 
@@ -267,7 +278,8 @@ static void close_port(tc_gpu_port *p, bool lost) {
       if (p->stream[i]) (void)cu.cuStreamDestroy_v2(p->stream[i]);
     leave_device(p);
   }
-  if (p->context && cu.cuDeviceGet(&device, p->ordinal) == TC_CUDA_SUCCESS) (void)cu.cuDevicePrimaryCtxRelease_v2(device);
+  if (p->context && cu.cuDeviceGet(&device, p->ordinal) == TC_CUDA_SUCCESS)
+    (void)cu.cuDevicePrimaryCtxRelease_v2(device);
   *p = (tc_gpu_port){.ordinal = p->ordinal};
 }
 
@@ -303,7 +315,8 @@ static int open_port(tc_gpu_port *p, const char **what) {
 static int wait_all(tc_gpu_port *p) {
   static const tc_gpu_line lines[] = {TC_GPU_UP, TC_GPU_WORK, TC_GPU_DOWN};
   int result = 0;
-  for (size_t i = 0; i < sizeof lines / sizeof *lines && result == 0; i++) result = (int)cu.cuStreamSynchronize(p->stream[lines[i]]);
+  for (size_t i = 0; i < sizeof lines / sizeof *lines && result == 0; i++)
+    result = (int)cu.cuStreamSynchronize(p->stream[lines[i]]);
   return result;
 }
 
@@ -405,9 +418,10 @@ static int encode_map(tc_gpu_port *p, const tc_gpu_tensor_map *m, const void *at
   const uint32_t box[] = {64, 64, 1}, steps[] = {1, 1, 1};
   tc_cu_map made;
   (void)p;
-  tc_cu_result result = cu.cuTensorMapEncodeTiled(&made, TC_CU_TENSOR_MAP_DATA_TYPE_UINT16, 3, (void *)(uintptr_t)at, extents, strides, box, steps,
-                                                  TC_CU_TENSOR_MAP_INTERLEAVE_NONE, TC_CU_TENSOR_MAP_SWIZZLE_128B,
-                                                  TC_CU_TENSOR_MAP_L2_PROMOTION_L2_256B, TC_CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  tc_cu_result result =
+      cu.cuTensorMapEncodeTiled(&made, TC_CU_TENSOR_MAP_DATA_TYPE_UINT16, 3, (void *)(uintptr_t)at, extents, strides,
+                                box, steps, TC_CU_TENSOR_MAP_INTERLEAVE_NONE, TC_CU_TENSOR_MAP_SWIZZLE_128B,
+                                TC_CU_TENSOR_MAP_L2_PROMOTION_L2_256B, TC_CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result == TC_CUDA_SUCCESS) memcpy(words, made.opaque, sizeof made.opaque);
   return (int)result;
 }
@@ -445,7 +459,8 @@ static int run_request(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_request *r
 static int launch_kernel(tc_gpu_port *p, const tc_gpu_node *n) {
   void *parameters[] = {n->parameter};
   if (n->request) return run_request(p, TC_GPU_WORK, n->request);
-  return (int)cu.cuLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream[TC_GPU_WORK], parameters, NULL);
+  return (int)cu.cuLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream[TC_GPU_WORK],
+                                parameters, NULL);
 }
 
 // ---- replay ----
@@ -457,7 +472,8 @@ struct tc_gpu_replay {
 };
 
 static const char *no_replay(void) {
-  if (version < GRAPHS_SINCE || !cu.cuGraphAddKernelNode_v2 || !cu.cuGraphInstantiateWithFlags || !cu.cuGraphExecKernelNodeSetParams_v2)
+  if (version < GRAPHS_SINCE || !cu.cuGraphAddKernelNode_v2 || !cu.cuGraphInstantiateWithFlags ||
+      !cu.cuGraphExecKernelNodeSetParams_v2)
     return "the driver is older than CUDA 12.0";
   return NULL;
 }
@@ -467,7 +483,8 @@ static bool replay_is_fixed(void) {
 }
 
 static tc_cu_node_params node_params(const tc_gpu_node *n, void **parameters) {
-  return (tc_cu_node_params){n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, parameters, NULL, NULL, NULL};
+  return (tc_cu_node_params){n->function, n->blocks,       1,          1,    n->threads, 1,
+                             1,           n->shared_bytes, parameters, NULL, NULL,       NULL};
 }
 
 static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
@@ -503,8 +520,9 @@ static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc
   for (uint32_t i = 0; i < n && result == TC_CUDA_SUCCESS; i++) {
     void *parameters[] = {node[i].parameter};
     tc_cu_node_params params = node_params(&node[i], parameters);
-    result = node[i].request ? add_request(p, r, i, node[i].request)
-                             : cu.cuGraphAddKernelNode_v2(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
+    result = node[i].request
+                 ? add_request(p, r, i, node[i].request)
+                 : cu.cuGraphAddKernelNode_v2(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
   }
   if (result == TC_CUDA_SUCCESS) result = cu.cuGraphInstantiateWithFlags(&r->exec, r->graph, 0);
   if (result != TC_CUDA_SUCCESS) return replay_destroy(p, r, false), (int)result;

@@ -48,14 +48,18 @@ enum { IMAGE = 1, WEIGHT, RESULT };  // names of its tensors
 // ---- the library ----
 
 static bool load_cudnn(int driver_major, const char *path, char *why, size_t bytes) {
-  static const tc_library library = {
-      "cuDNN, NVIDIA's library of convolutions, cannot be opened", NULL, "cuDNN " TC_STR(MAJOR) " is needed", {TC_LIBRARY_TABLE(rows, dnn)}};
+  static const tc_library library = {"cuDNN, NVIDIA's library of convolutions, cannot be opened",
+                                     NULL,
+                                     "cuDNN " TC_STR(MAJOR) " is needed",
+                                     {TC_LIBRARY_TABLE(rows, dnn)}};
   if (!tc_library_load_path(&library, path, why, bytes)) return false;
   int v = (int)dnn.cudnnGetVersion(), cuda = (int)dnn.cudnnGetCudartVersion() / 1000;  // 92801; older versions say 8907
-  snprintf(name_text, sizeof name_text, "cuDNN %d.%d.%d", v < 90000 ? v / 1000 : v / 10000, v < 90000 ? v / 100 % 10 : v / 100 % 100, v % 100);
+  snprintf(name_text, sizeof name_text, "cuDNN %d.%d.%d", v < 90000 ? v / 1000 : v / 10000,
+           v < 90000 ? v / 100 % 10 : v / 100 % 100, v % 100);
   if (v / 10000 == MAJOR && cuda <= driver_major) return true;
-  snprintf(why, bytes, "%s is %s for CUDA %d, and for the driver of CUDA %d cuDNN %d for that or an older one is needed", path, name_text, cuda,
-           driver_major, MAJOR);
+  snprintf(why, bytes,
+           "%s is %s for CUDA %d, and for the driver of CUDA %d cuDNN %d for that or an older one is needed", path,
+           name_text, cuda, driver_major, MAJOR);
   return false;
 }
 
@@ -65,10 +69,12 @@ static bool open_cudnn(int driver_major, char *why, size_t bytes) {
   if (path) return load_cudnn(driver_major, path, why, bytes);
   if (tc_cuda_library_find(load_cudnn, driver_major, "libcudnn.so.9", text, sizeof text)) return true;
   // The last library found behind the loader's gives the reason.
-  snprintf(why, bytes, "%s",
-           *text ? text
-                 : "cuDNN, NVIDIA's library of convolutions, is nowhere: no libcudnn.so.9 that can be used among the loader's libraries, in "
-                   "/usr/local/cuda, CUDA_HOME or Python's packages");
+  snprintf(
+      why, bytes, "%s",
+      *text
+          ? text
+          : "cuDNN, NVIDIA's library of convolutions, is nowhere: no libcudnn.so.9 that can be used among the loader's libraries, in "
+            "/usr/local/cuda, CUDA_HOME or Python's packages");
   return false;
 }
 
@@ -90,7 +96,8 @@ tc_gpu_verdict tc_cudnn_judge(int result, const char **name) {
   tc_cudnn_status status = (tc_cudnn_status)(result - TC_CUDNN_RESULTS);
   *name = dnn.cudnnGetErrorString ? dnn.cudnnGetErrorString(status) : NULL;
   if (!*name) *name = "an error of cuDNN without a name";
-  bool memory = status == TC_CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED || status == TC_CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+  bool memory = status == TC_CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+                status == TC_CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
   return memory ? TC_GPU_OUT_OF_MEMORY : TC_GPU_REFUSED;
 }
 
@@ -124,8 +131,8 @@ static void destroy_descriptor(tc_cudnn_descriptor d) {
   if (d) (void)dnn.cudnnBackendDestroyDescriptor(d);
 }
 
-static void set_attribute(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudnn_attribute attribute, tc_cudnn_type type, int64_t n,
-                          const void *elements) {
+static void set_attribute(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudnn_attribute attribute, tc_cudnn_type type,
+                          int64_t n, const void *elements) {
   if (*st == 0) *st = dnn.cudnnBackendSetAttribute(d, attribute, type, n, elements);
 }
 
@@ -134,11 +141,13 @@ static void set_number(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudnn_attr
 }
 
 // Sets an attribute that is an enumeration.
-static void set_word(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudnn_attribute attribute, tc_cudnn_type type, unsigned value) {
+static void set_word(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudnn_attribute attribute, tc_cudnn_type type,
+                     unsigned value) {
   set_attribute(st, d, attribute, type, 1, &value);
 }
 
-static void set_descriptor(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudnn_attribute attribute, tc_cudnn_descriptor value) {
+static void set_descriptor(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudnn_attribute attribute,
+                           tc_cudnn_descriptor value) {
   set_attribute(st, d, attribute, TC_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
 
@@ -146,8 +155,8 @@ static void finalize_descriptor(tc_cudnn_status *st, tc_cudnn_descriptor d) {
   if (*st == 0) *st = dnn.cudnnBackendFinalize(d);
 }
 
-static int64_t get_attribute(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudnn_attribute attribute, tc_cudnn_type type, int64_t most,
-                             void *elements) {
+static int64_t get_attribute(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudnn_attribute attribute,
+                             tc_cudnn_type type, int64_t most, void *elements) {
   int64_t n = 0;
   if (*st == 0) *st = dnn.cudnnBackendGetAttribute(d, attribute, type, most, &n, elements);
   return *st == 0 ? TC_MIN(n, most) : 0;
@@ -157,8 +166,8 @@ static int64_t get_attribute(tc_cudnn_status *st, tc_cudnn_descriptor d, tc_cudn
 
 // Describes a dense tensor [outer, spatial axes, inner]. The library orders axes as outer, inner,
 // spatial axes.
-static tc_cudnn_descriptor describe_tensor(tc_cudnn_status *st, const tc_gpu_conv_facts *f, int64_t name, int64_t outer, const int64_t *axes,
-                                           int64_t inner) {
+static tc_cudnn_descriptor describe_tensor(tc_cudnn_status *st, const tc_gpu_conv_facts *f, int64_t name, int64_t outer,
+                                           const int64_t *axes, int64_t inner) {
   int64_t dim[TC_GPU_CONV_DIMS] = {outer, inner}, stride[TC_GPU_CONV_DIMS] = {0, 1}, step = inner;
   int n = 2 + tc_gpu_conv_axes(f, axes, 1, dim + 2);
   for (int i = n; i-- > 2;) stride[i] = step, step *= dim[i];
@@ -208,8 +217,10 @@ static const struct {
       TC_CUDNN_ATTR_OPERATION_CONVOLUTION_##word##_CONV_DESC, TC_CUDNN_ATTR_OPERATION_CONVOLUTION_##word##_##image, \
       TC_CUDNN_ATTR_OPERATION_CONVOLUTION_##word##_##weight, TC_CUDNN_ATTR_OPERATION_CONVOLUTION_##word##_##result
     [TC_GPU_FORWARD] = {TC_CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, ATTRIBUTES(FORWARD, X, W, Y)},
-    [TC_GPU_BY_IMAGE] = {TC_CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, ATTRIBUTES(BWD_DATA, DX, W, DY)},
-    [TC_GPU_BY_WEIGHT] = {TC_CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, ATTRIBUTES(BWD_FILTER, X, DW, DY)},
+    [TC_GPU_BY_IMAGE] = {TC_CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                         ATTRIBUTES(BWD_DATA, DX, W, DY)},
+    [TC_GPU_BY_WEIGHT] = {TC_CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                          ATTRIBUTES(BWD_FILTER, X, DW, DY)},
 #undef ATTRIBUTES
 };
 
@@ -270,11 +281,13 @@ static bool is_among(unsigned note, const unsigned *list, int n) {
 // f32.
 static bool accepts_engine(tc_cudnn_status *st, const made *x, tc_cudnn_descriptor engine) {
   static const unsigned numeric[] = {TC_CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP, TC_CUDNN_NUMERICAL_NOTE_TENSOR_CORE},
-                        behaved[] = {TC_CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION, TC_CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API,
+                        behaved[] = {TC_CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION,
+                                     TC_CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API,
                                      TC_CUDNN_BEHAVIOR_NOTE_CUBLASLT_DEPENDENCY};
   unsigned note[MOST_NOTES];
   bool fine = true;
-  int64_t n = get_attribute(st, engine, TC_CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, TC_CUDNN_TYPE_NUMERICAL_NOTE, MOST_NOTES, note);
+  int64_t n =
+      get_attribute(st, engine, TC_CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, TC_CUDNN_TYPE_NUMERICAL_NOTE, MOST_NOTES, note);
   for (int64_t i = 0; i < n; i++) fine &= is_among(note[i], numeric, x->f.type == TC_F32 ? 1 : 2);
   n = get_attribute(st, engine, TC_CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, TC_CUDNN_TYPE_BEHAVIOR_NOTE, MOST_NOTES, note);
   for (int64_t i = 0; i < n; i++) fine &= is_among(note[i], behaved, 3);
@@ -286,7 +299,8 @@ static bool accepts_engine(tc_cudnn_status *st, const made *x, tc_cudnn_descript
 static int take_knobs(tc_cudnn_status *st, tc_cudnn_descriptor config, uint32_t *slot) {
   tc_cudnn_descriptor knob[MOST_KNOBS + 1] = {NULL};
   for (int i = 0; i <= MOST_KNOBS; i++) knob[i] = create_descriptor(st, TC_CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
-  int n = (int)get_attribute(st, config, TC_CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, TC_CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_KNOBS + 1, knob);
+  int n = (int)get_attribute(st, config, TC_CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, TC_CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                             MOST_KNOBS + 1, knob);
   bool fits = n <= MOST_KNOBS;
   for (int i = 0; i < n && fits; i++) {
     unsigned kind = 0;
@@ -334,7 +348,8 @@ int tc_cudnn_find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, 
   set_word(&st, heuristic, TC_CUDNN_ATTR_ENGINEHEUR_MODE, TC_CUDNN_TYPE_HEUR_MODE, TC_CUDNN_HEUR_MODE_A);
   finalize_descriptor(&st, heuristic);
   for (int i = 0; i < MOST_FOUND; i++) config[i] = create_descriptor(&st, TC_CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-  int64_t found = get_attribute(&st, heuristic, TC_CUDNN_ATTR_ENGINEHEUR_RESULTS, TC_CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST_FOUND, config);
+  int64_t found = get_attribute(&st, heuristic, TC_CUDNN_ATTR_ENGINEHEUR_RESULTS, TC_CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                MOST_FOUND, config);
   for (int64_t i = 0; i < found && *n < most && st == 0; i++) *n += take_config(&st, x, config[i], &out[*n]);
   for (int i = 0; i < MOST_FOUND; i++) destroy_descriptor(config[i]);
   destroy_descriptor(heuristic);
@@ -343,8 +358,8 @@ int tc_cudnn_find(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, int most, 
 
 // Makes a configuration of the engine and its knobs. The caller destroys *config, whatever the
 // status, after knob[..].
-static void make_config(tc_cudnn_status *st, const made *x, const uint32_t *slot, tc_cudnn_descriptor engine, tc_cudnn_descriptor *knob,
-                        tc_cudnn_descriptor *config) {
+static void make_config(tc_cudnn_status *st, const made *x, const uint32_t *slot, tc_cudnn_descriptor engine,
+                        tc_cudnn_descriptor *knob, tc_cudnn_descriptor *config) {
   int n = (int)(slot[0] >> SLOT_SHIFT);
   set_descriptor(st, engine, TC_CUDNN_ATTR_ENGINE_OPERATION_GRAPH, x->graph);
   set_number(st, engine, TC_CUDNN_ATTR_ENGINE_GLOBAL_INDEX, slot[0] & SLOT_MOST);
@@ -358,7 +373,8 @@ static void make_config(tc_cudnn_status *st, const made *x, const uint32_t *slot
   }
   *config = create_descriptor(st, TC_CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   set_descriptor(st, *config, TC_CUDNN_ATTR_ENGINECFG_ENGINE, engine);
-  if (n > 0) set_attribute(st, *config, TC_CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, TC_CUDNN_TYPE_BACKEND_DESCRIPTOR, n, knob);
+  if (n > 0)
+    set_attribute(st, *config, TC_CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, TC_CUDNN_TYPE_BACKEND_DESCRIPTOR, n, knob);
   finalize_descriptor(st, *config);
 }
 
@@ -367,7 +383,8 @@ int tc_cudnn_check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   uint32_t slot[SLOTS];
   tc_cudnn_handle handle = p->library[TC_GPU_CONVOLUTIONS];
   tc_cudnn_status st = TC_CUDNN_STATUS_SUCCESS;
-  tc_cudnn_descriptor knob[MOST_KNOBS] = {NULL}, config = NULL, engine = create_descriptor(&st, TC_CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  tc_cudnn_descriptor knob[MOST_KNOBS] = {NULL}, config = NULL,
+                      engine = create_descriptor(&st, TC_CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   int64_t workspace = 0;
   memcpy(slot, a->data, sizeof slot);
   make_config(&st, x, slot, engine, knob, &config);
@@ -386,8 +403,9 @@ int tc_cudnn_check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
 
 int tc_cudnn_run(tc_gpu_port *p, const tc_gpu_request *r) {
   made *x = r->made;
-  static const int64_t name[][3] = {
-      [TC_GPU_FORWARD] = {IMAGE, WEIGHT, RESULT}, [TC_GPU_BY_IMAGE] = {RESULT, WEIGHT, IMAGE}, [TC_GPU_BY_WEIGHT] = {IMAGE, RESULT, WEIGHT}};
+  static const int64_t name[][3] = {[TC_GPU_FORWARD] = {IMAGE, WEIGHT, RESULT},
+                                    [TC_GPU_BY_IMAGE] = {RESULT, WEIGHT, IMAGE},
+                                    [TC_GPU_BY_WEIGHT] = {IMAGE, RESULT, WEIGHT}};
   const void *at[] = {r->left, r->right, r->result};
   tc_cudnn_status st = TC_CUDNN_STATUS_SUCCESS;
   tc_cudnn_descriptor pack = create_descriptor(&st, TC_CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

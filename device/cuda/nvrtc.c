@@ -59,15 +59,18 @@ static void open_builtins_beside(const char *path) {
 }
 
 static bool load_nvrtc(int driver_major, const char *path, char *why, size_t bytes) {
-  static const tc_library library = {
-      "NVRTC, CUDA's compiler, cannot be opened", NULL, "CUDA's compiler of version 11.2 or newer is needed", {TC_LIBRARY_TABLE(rows, rtc)}};
+  static const tc_library library = {"NVRTC, CUDA's compiler, cannot be opened",
+                                     NULL,
+                                     "CUDA's compiler of version 11.2 or newer is needed",
+                                     {TC_LIBRARY_TABLE(rows, rtc)}};
   (void)driver_major;
   open_builtins_beside(path);
   if (!tc_library_load_path(&library, path, why, bytes)) return false;
   if (rtc.nvrtcVersion(&version_major, &version_minor) != 0)
     snprintf(why, bytes, "%s does not say its version", path);
   else if (version_major * 100 + version_minor < OLDEST)
-    snprintf(why, bytes, "%s is CUDA's compiler of version %d.%d: 11.2 or newer is needed", path, version_major, version_minor);
+    snprintf(why, bytes, "%s is CUDA's compiler of version %d.%d: 11.2 or newer is needed", path, version_major,
+             version_minor);
   else
     return true;
   return false;
@@ -84,22 +87,25 @@ static bool find_nvrtc(int driver_major, char *why, size_t bytes) {
   if (!path) {
     for (int major = driver_major; major >= OLDEST_MAJOR; major--)
       if (find_major(driver_major, major, why, bytes)) return true;
-    snprintf(why, bytes,
-             "NVRTC, CUDA's compiler, is nowhere: no libnvrtc.so.%d or older among the loader's libraries, in /usr/local/cuda, CUDA_HOME or "
-             "Python's packages",
-             driver_major);
+    snprintf(
+        why, bytes,
+        "NVRTC, CUDA's compiler, is nowhere: no libnvrtc.so.%d or older among the loader's libraries, in /usr/local/cuda, CUDA_HOME or "
+        "Python's packages",
+        driver_major);
     return false;
   }
   if (!load_nvrtc(driver_major, path, why, bytes)) return false;
   if (version_major <= driver_major) return true;
-  snprintf(why, bytes, "%s is of CUDA %d, and the driver of CUDA %d knows none of its code", path, version_major, driver_major);
+  snprintf(why, bytes, "%s is of CUDA %d, and the driver of CUDA %d knows none of its code", path, version_major,
+           driver_major);
   return false;
 }
 
 static bool open_nvrtc(int driver_major, char *why, size_t bytes) {
   if (!find_nvrtc(driver_major, why, bytes)) return false;
   snprintf(name_text, sizeof name_text, "NVRTC %d.%d", version_major, version_minor);
-  if (rtc.nvrtcGetNumSupportedArchs(&n_archs) != 0 || n_archs < 1 || n_archs > MOST_ARCHS || rtc.nvrtcGetSupportedArchs(arch) != 0) {
+  if (rtc.nvrtcGetNumSupportedArchs(&n_archs) != 0 || n_archs < 1 || n_archs > MOST_ARCHS ||
+      rtc.nvrtcGetSupportedArchs(arch) != 0) {
     snprintf(why, bytes, "%s does not say what it compiles for", name_text);
     return false;
   }
@@ -118,7 +124,8 @@ bool tc_nvrtc_choose_arch(int driver_major, tc_gpu_facts *facts, char *why, size
   }
   // Code for the exact device may use all it has. For a device that the compiler does not know it
   // makes PTX, from which the driver makes code.
-  snprintf(facts->arch, sizeof facts->arch, best == device ? "sm_%d%s" : "compute_%d%s", best, best == device && device == 90 ? "a" : "");
+  snprintf(facts->arch, sizeof facts->arch, best == device ? "sm_%d%s" : "compute_%d%s", best,
+           best == device && device == 90 ? "a" : "");
   return true;
 }
 

@@ -96,7 +96,8 @@ static tc_status begin_copy(tc_gpu *g, void *to, const void *from, size_t bytes)
   TC_TRY(tc_gpu_begin(g, "copying from the device"));
   tc_status st = take_copy(g, bytes, &l);
   if (st == TC_OK && tc_gpu_is_beside(bytes)) st = put_aside(g, l, bytes, &from, &line);
-  if (st == TC_OK) st = tc_gpu_check(g, g->driver->read(&g->port, line, l->pinned, from, bytes), "copying from the device");
+  if (st == TC_OK)
+    st = tc_gpu_check(g, g->driver->read(&g->port, line, l->pinned, from, bytes), "copying from the device");
   if (st == TC_OK) st = tc_gpu_check(g, g->driver->event_record(&g->port, line, l->event), "recording an event");
   if (st == TC_OK) {
     while (*end) end = &(*end)->next;

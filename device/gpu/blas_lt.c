@@ -55,8 +55,8 @@ void tc_lt_close(const tc_lt_library *lt, tc_gpu_port *p) {
 // ---- a product ----
 
 // Describes a matrix whose rows, of so many elements, are the library's columns.
-static tc_lt_status layout_of(const tc_lt_library *lt, const tc_gpu_matmul_facts *f, int64_t n_rows, int64_t elements, int64_t row, int64_t batch,
-                              tc_lt_layout *out) {
+static tc_lt_status layout_of(const tc_lt_library *lt, const tc_gpu_matmul_facts *f, int64_t n_rows, int64_t elements,
+                              int64_t row, int64_t batch, tc_lt_layout *out) {
   int32_t n = (int32_t)f->batch;
   tc_lt_type type = f->type == TC_F16 ? lt->f16 : f->type == TC_BF16 ? lt->bf16 : lt->f32;
   tc_lt_status status = lt->f.MatrixLayoutCreate(out, type, (uint64_t)elements, (uint64_t)n_rows, row);
@@ -67,8 +67,10 @@ static tc_lt_status layout_of(const tc_lt_library *lt, const tc_gpu_matmul_facts
 
 static tc_lt_status layouts_of(const tc_gpu_matmul_facts *f, made *x) {
   const tc_gpu_operand *a = &f->left, *b = &f->right;
-  tc_lt_status status = layout_of(x->lt, f, b->transposed ? f->n : f->k, b->transposed ? f->k : f->n, b->row, b->batch, &x->right);
-  if (status == 0) status = layout_of(x->lt, f, a->transposed ? f->k : f->m, a->transposed ? f->m : f->k, a->row, a->batch, &x->left);
+  tc_lt_status status =
+      layout_of(x->lt, f, b->transposed ? f->n : f->k, b->transposed ? f->k : f->n, b->row, b->batch, &x->right);
+  if (status == 0)
+    status = layout_of(x->lt, f, a->transposed ? f->k : f->m, a->transposed ? f->m : f->k, a->row, a->batch, &x->left);
   return status ? status : layout_of(x->lt, f, f->m, f->n, f->n, f->m * f->n, &x->result);
 }
 
@@ -114,7 +116,8 @@ static tc_lt_status set_preferences(const made *x, tc_lt_preference preference) 
   const tc_lt_library *lt = x->lt;
   uint64_t most = MOST_WORKSPACE;
   tc_lt_status status = lt->f.MatmulPreferenceSetAttribute(preference, lt->workspace, &most, sizeof most);
-  if (status == 0 && lt->schemes) status = lt->f.MatmulPreferenceSetAttribute(preference, lt->schemes, &lt->scheme, sizeof lt->scheme);
+  if (status == 0 && lt->schemes)
+    status = lt->f.MatmulPreferenceSetAttribute(preference, lt->schemes, &lt->scheme, sizeof lt->scheme);
   for (int i = 0; i < 4 && status == 0 && lt->aligned[i]; i++)
     status = lt->f.MatmulPreferenceSetAttribute(preference, lt->aligned[i], &x->alignment, sizeof x->alignment);
   return status;
@@ -139,8 +142,8 @@ static tc_lt_status find_algorithms(tc_gpu_port *p, const made *x, int most, fou
   tc_lt_status status = lt->f.MatmulPreferenceCreate(&preference);
   if (status == 0) status = set_preferences(x, preference);
   if (status == 0)
-    status = lt->f.MatmulAlgoGetHeuristic(p->library[TC_GPU_MATMULS], x->matmul, x->right, x->left, x->result, x->result, preference, most,
-                                          (tc_lt_found *)(void *)out->bytes, &out->n);
+    status = lt->f.MatmulAlgoGetHeuristic(p->library[TC_GPU_MATMULS], x->matmul, x->right, x->left, x->result,
+                                          x->result, preference, most, (tc_lt_found *)(void *)out->bytes, &out->n);
   if (preference) (void)lt->f.MatmulPreferenceDestroy(preference);
   if (status != 0) out->n = 0;
   return status == lt->not_supported ? 0 : status;
@@ -181,8 +184,9 @@ int tc_lt_check(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   const tc_lt_library *lt = x->lt;
   found checked = {.n = 0};
   if (!lt->f.MatmulAlgoCheck) return result_of(find_algorithm(p, x, a));
-  tc_lt_status status = lt->f.MatmulAlgoCheck(p->library[TC_GPU_MATMULS], x->matmul, x->right, x->left, x->result, x->result,
-                                              (const tc_lt_algorithm *)(void *)a->data, (tc_lt_found *)(void *)checked.bytes);
+  tc_lt_status status =
+      lt->f.MatmulAlgoCheck(p->library[TC_GPU_MATMULS], x->matmul, x->right, x->left, x->result, x->result,
+                            (const tc_lt_algorithm *)(void *)a->data, (tc_lt_found *)(void *)checked.bytes);
   size_t bytes = answer_at(lt, &checked, 0).workspaceSize;
   if (status == 0 && bytes > MOST_WORKSPACE) status = lt->not_supported;
   a->workspace_bytes = bytes;
@@ -194,8 +198,9 @@ int tc_lt_run(tc_gpu_port *p, const tc_gpu_request *request) {
   static const float one = 1, zero = 0;
   tc_lt_status status = x->bias ? point_at_bias(x, request->bias) : 0;
   if (status == 0)
-    status = x->lt->f.Matmul(p->library[TC_GPU_MATMULS], x->matmul, &one, request->right, x->right, request->left, x->left, &zero, request->result,
-                             x->result, request->result, x->result, (const tc_lt_algorithm *)(const void *)request->algorithm->data,
-                             request->workspace, request->algorithm->workspace_bytes, p->stream[p->library_line[TC_GPU_MATMULS]]);
+    status = x->lt->f.Matmul(p->library[TC_GPU_MATMULS], x->matmul, &one, request->right, x->right, request->left,
+                             x->left, &zero, request->result, x->result, request->result, x->result,
+                             (const tc_lt_algorithm *)(const void *)request->algorithm->data, request->workspace,
+                             request->algorithm->workspace_bytes, p->stream[p->library_line[TC_GPU_MATMULS]]);
   return result_of(status);
 }

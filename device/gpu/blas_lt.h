@@ -15,7 +15,8 @@
 #include "device/gpu/driver.h"
 
 #ifndef TC_LT_OPAQUE  // a test has the vendor's types in their place
-typedef unsigned tc_lt_status, tc_lt_compute, tc_lt_type, tc_lt_matmul_attribute, tc_lt_layout_attribute, tc_lt_preference_attribute;
+typedef unsigned tc_lt_status, tc_lt_compute, tc_lt_type, tc_lt_matmul_attribute, tc_lt_layout_attribute,
+    tc_lt_preference_attribute;
 typedef struct tc_lt_handle_opaque *tc_lt_handle;
 typedef struct tc_lt_matmul_opaque *tc_lt_matmul;
 typedef struct tc_lt_layout_opaque *tc_lt_layout;

@@ -17,8 +17,8 @@ static char *key_of(const tc_gpu *g, const char *name, const char *source, size_
   const tc_gpu_driver *d = g->driver;
   tc_hash words = tc_hash_bytes(d->words, strlen(d->words));
   char head[512];
-  int n = snprintf(head, sizeof head, "%s\n%s\n%s\n%s\nwords %016" PRIx64 "%016" PRIx64 "\n%s\n", d->name, d->compiler(), d->options(), g->facts.arch,
-                   words.hi, words.lo, name);
+  int n = snprintf(head, sizeof head, "%s\n%s\n%s\n%s\nwords %016" PRIx64 "%016" PRIx64 "\n%s\n", d->name,
+                   d->compiler(), d->options(), g->facts.arch, words.hi, words.lo, name);
   if (n < 0 || n >= (int)sizeof head) return NULL;
   *bytes = (size_t)n + strlen(source);
   char *key = tc_malloc(*bytes + 1);
@@ -28,7 +28,8 @@ static char *key_of(const tc_gpu *g, const char *name, const char *source, size_
 
 // Runs without the device's lock, so that threads compile beside each other. afresh: the disk is
 // not read.
-static tc_status image_of(tc_gpu *g, const char *name, const char *source, bool afresh, tc_gpu_image *out, bool *from_disk) {
+static tc_status image_of(tc_gpu *g, const char *name, const char *source, bool afresh, tc_gpu_image *out,
+                          bool *from_disk) {
   size_t key_bytes = 0;
   char *key = key_of(g, name, source, &key_bytes);
   *from_disk = key && !afresh && (out->data = tc_disk_find(&kept, key, key_bytes, &out->bytes)) != NULL;
@@ -37,8 +38,8 @@ static tc_status image_of(tc_gpu *g, const char *name, const char *source, bool 
     uint64_t began = tc_now_ns();
     st = g->driver->compile(g->facts.arch, name, source, out);
     if (st == TC_OK) {
-      tc_log_line(TC_LOG_KERNEL, "%s: %s compiled for %s in %.1f ms, %zu bytes", tc_device_name(g->device), name, g->facts.arch,
-                  (double)(tc_now_ns() - began) * 1e-6, out->bytes);
+      tc_log_line(TC_LOG_KERNEL, "%s: %s compiled for %s in %.1f ms, %zu bytes", tc_device_name(g->device), name,
+                  g->facts.arch, (double)(tc_now_ns() - began) * 1e-6, out->bytes);
       if (key) tc_disk_keep(&kept, key, key_bytes, out->data, out->bytes);
     }
   }
@@ -52,7 +53,8 @@ static tc_status load_image(tc_gpu *g, const tc_gpu_image *image, const char *na
   TC_TRY(tc_gpu_begin(g, "loading a kernel"));
   int result = g->driver->load(&g->port, image, name, &c->loaded);
   tc_status st = TC_OK;
-  if (tc_gpu_is_out_of_memory(g, result) && (st = tc_gpu_reclaim_for(g)) == TC_OK) result = g->driver->load(&g->port, image, name, &c->loaded);
+  if (tc_gpu_is_out_of_memory(g, result) && (st = tc_gpu_reclaim_for(g)) == TC_OK)
+    result = g->driver->load(&g->port, image, name, &c->loaded);
   c->opened = g->opened;
   if (useless) *useless = st == TC_OK && g->driver->judge(result, &result_name) == TC_GPU_REFUSED;
   if (st == TC_OK && !(useless && *useless)) st = tc_gpu_check(g, result, "loading a kernel");
@@ -79,7 +81,8 @@ tc_status tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu
   if ((st = image_of(g, name, source, false, &image, &from_disk)) != TC_OK) goto done;
   st = load_image(g, &image, name, c, from_disk ? &useless : NULL);
   if (useless) {
-    tc_log_line(TC_LOG_WARN, "%s: %s from the disk does not load and is compiled again", tc_device_name(g->device), name);
+    tc_log_line(TC_LOG_WARN, "%s: %s from the disk does not load and is compiled again", tc_device_name(g->device),
+                name);
     tc_free(image.data);
     if ((st = image_of(g, name, source, true, &image, &from_disk)) == TC_OK) st = load_image(g, &image, name, c, NULL);
   }

@@ -139,7 +139,8 @@ typedef struct tc_gpu_driver {
   int (*allow_shared)(tc_gpu_port *p, void *function, uint32_t bytes);  // more shared memory of a block than usual
   int (*launch)(tc_gpu_port *p, const tc_gpu_node *node);
 
-  int (*map)(tc_gpu_port *p, const tc_gpu_tensor_map *m, const void *at, uint64_t *words);  // called where facts say `wgmma`
+  // called where facts say `wgmma`
+  int (*map)(tc_gpu_port *p, const tc_gpu_tensor_map *m, const void *at, uint64_t *words);
 
   // ---- libraries; NULL: there is none of this kind ----
   const tc_gpu_library_driver *library[TC_GPU_N_LIBRARIES];
@@ -161,7 +162,8 @@ typedef struct tc_gpu_driver {
 } tc_gpu_driver;
 
 // Moves the library's later work to this line.
-int tc_gpu_library_set_line(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which, tc_gpu_line line);
+int tc_gpu_library_set_line(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which,
+                            tc_gpu_line line);
 
 extern const tc_gpu_driver tc_cuda_driver, tc_hip_driver;
 const tc_gpu_driver *tc_gpu_driver_of(tc_device d);  // drivers.c; NULL: d is no GPU

@@ -65,8 +65,9 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
              verdict == TC_GPU_OUT_OF_MEMORY ? ", others may hold its memory" : "");
     return false;
   }
-  snprintf(why, bytes, "%s, %s, %zu MiB, %s, %s%s%s", g->facts.name, g->facts.arch, g->facts.memory_bytes >> 20, driver->version(),
-           driver->compiler(), g->facts.cluster ? "; long rows by clusters of blocks" : "", g->facts.simulated ? "; simulated" : "");
+  snprintf(why, bytes, "%s, %s, %zu MiB, %s, %s%s%s", g->facts.name, g->facts.arch, g->facts.memory_bytes >> 20,
+           driver->version(), driver->compiler(), g->facts.cluster ? "; long rows by clusters of blocks" : "",
+           g->facts.simulated ? "; simulated" : "");
   g->opened++;
   for (int i = 0; i < TC_GPU_N_LIBRARIES; i++) g->library[i].tried = false;
   return true;

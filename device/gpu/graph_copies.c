@@ -50,7 +50,8 @@ bool tc_gpu_graph_copies_init(tc_gpu_graph_copies *m, const tc_gpu_launch *launc
   for (uint32_t i = 0; i < n; i++) {
     const tc_gpu_call *c = launch[i].call;
     for (uint32_t k = 0; c && k < TC_GPU_ADDRESSES; k++)
-      *a++ = (tc_gpu_address){.word = launch[i].first_word + k, .bytes = k == WORKSPACE ? tc_gpu_call_workspace(c) : tc_gpu_work_bytes(&c->work, k)};
+      *a++ = (tc_gpu_address){.word = launch[i].first_word + k,
+                              .bytes = k == WORKSPACE ? tc_gpu_call_workspace(c) : tc_gpu_work_bytes(&c->work, k)};
   }
   return true;
 }
@@ -66,7 +67,8 @@ void tc_gpu_graph_copies_fini(tc_gpu *g, tc_gpu_graph_copies *m, bool reach) {
   tc_free(m->address);
 }
 
-bool tc_gpu_graph_copies_fits(const tc_gpu_graph_copies *m, const uint64_t *guard, const uint64_t *words, bool may_move) {
+bool tc_gpu_graph_copies_fits(const tc_gpu_graph_copies *m, const uint64_t *guard, const uint64_t *words,
+                              bool may_move) {
   for (uint32_t i = 0; i < m->n; i++)
     if (guard[i] != words[m->address[i].word] && !(may_move && m->address[i].moves)) return false;
   return true;
@@ -104,8 +106,10 @@ static void log_moving(const tc_gpu_graph_copies *m, const tc_gpu_launch *launch
   for (uint32_t i = 0; i < m->n; i++, at += i % TC_GPU_ADDRESSES == 0) {
     while (!launch[at].call) at++;
     if (!m->address[i].moves) continue;
-    tc_log_line(TC_LOG_MEMORY, "%s: its %s is at ever other addresses, so that its graph has a place for it, %zu bytes%s", launch[at].call->name,
-                names[i % TC_GPU_ADDRESSES], m->address[i].bytes, i % TC_GPU_ADDRESSES == WORKSPACE ? "" : ", which are copied in each run");
+    tc_log_line(TC_LOG_MEMORY,
+                "%s: its %s is at ever other addresses, so that its graph has a place for it, %zu bytes%s",
+                launch[at].call->name, names[i % TC_GPU_ADDRESSES], m->address[i].bytes,
+                i % TC_GPU_ADDRESSES == WORKSPACE ? "" : ", which are copied in each run");
   }
 }
 
@@ -113,7 +117,8 @@ const char *tc_gpu_graph_copies_place(tc_gpu *g, tc_gpu_graph_copies *m, const t
   void *at = NULL;
   tc_gpu_graph_copies_give(g, m, true);
   size_t bytes = lay_out_operands(m);
-  if (m->copied_bytes > MOST_COPIED) return "its libraries' operands are at ever other addresses, and too large to be copied";
+  if (m->copied_bytes > MOST_COPIED)
+    return "its libraries' operands are at ever other addresses, and too large to be copied";
   int result = g->driver->take(&g->port, TC_GPU_WORK, bytes, &at);
   if (result != 0) {
     tc_gpu_note(g, result, "taking memory for operands");
@@ -127,15 +132,18 @@ const char *tc_gpu_graph_copies_place(tc_gpu *g, tc_gpu_graph_copies *m, const t
 
 // ---- copies ----
 
-uint32_t tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind, const uint64_t *table, tc_gpu_carry *copy,
-                                   tc_gpu_node *node) {
+uint32_t tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind,
+                                   const uint64_t *table, tc_gpu_carry *copy, tc_gpu_node *node) {
   const tc_gpu_address *a = &m->address[call * TC_GPU_ADDRESSES];
   uint32_t n = 0;
   for (uint32_t k = 0; k < WORKSPACE; k++) {
     if (!a[k].moves || (k == RESULT) != behind) continue;
     copy[n] = (tc_gpu_carry){table + a[0].word, k, m->place + a[k].offset, a[k].bytes, behind};
     size_t blocks = TC_MIN(a[k].bytes / (COPY_THREADS * 16) + 1, (size_t)(g->facts.processors * COPY_BLOCKS));
-    node[n] = (tc_gpu_node){.function = g->copier->loaded.function, .blocks = (uint32_t)blocks, .threads = COPY_THREADS, .parameter = &copy[n]};
+    node[n] = (tc_gpu_node){.function = g->copier->loaded.function,
+                            .blocks = (uint32_t)blocks,
+                            .threads = COPY_THREADS,
+                            .parameter = &copy[n]};
     n++;
   }
   return n;

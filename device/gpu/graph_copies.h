@@ -44,14 +44,16 @@ typedef struct tc_gpu_carry {
 bool tc_gpu_graph_copies_init(tc_gpu_graph_copies *m, const tc_gpu_launch *launch, uint32_t n, uint32_t n_calls);
 // reach true: begun, and the device is as it was when place was taken. reach false: place is gone.
 void tc_gpu_graph_copies_fini(tc_gpu *g, tc_gpu_graph_copies *m, bool reach);
-void tc_gpu_graph_copies_give(tc_gpu *g, tc_gpu_graph_copies *m, bool reach);  // frees place alone, when runs under way are over
+// frees place alone, when runs under way are over
+void tc_gpu_graph_copies_give(tc_gpu *g, tc_gpu_graph_copies *m, bool reach);
 
 // Compiles the kernel that copies, which the device keeps.
 tc_status tc_gpu_copier_make(tc_gpu *g);
 
 // Returns whether every operand that stays is where the guard, a word for each address, has it.
 // may_move: those that move may be anywhere.
-bool tc_gpu_graph_copies_fits(const tc_gpu_graph_copies *m, const uint64_t *guard, const uint64_t *words, bool may_move);
+bool tc_gpu_graph_copies_fits(const tc_gpu_graph_copies *m, const uint64_t *guard, const uint64_t *words,
+                              bool may_move);
 // Operands that the run has elsewhere move from now on. Returns whether there are more than before.
 bool tc_gpu_graph_copies_add(tc_gpu_graph_copies *m, const uint64_t *guard, const uint64_t *words);
 // Takes memory for what moves. Returns static text why there is none, or NULL. launch gives names.
@@ -67,7 +69,7 @@ static inline void *tc_gpu_graph_copies_at(const tc_gpu_graph_copies *m, uint32_
 
 // Writes the nodes that copy operands before the call, or results behind it. table is the plan's,
 // on the device; copy gets their parameters. Returns how many there are.
-uint32_t tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind, const uint64_t *table, tc_gpu_carry *copy,
-                                   tc_gpu_node *node);
+uint32_t tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind,
+                                   const uint64_t *table, tc_gpu_carry *copy, tc_gpu_node *node);
 
 #endif

@@ -42,7 +42,8 @@ bool tc_library_load(const tc_library *l, void *handle, const char *path, const 
   }
   for (size_t i = 0; i < sizeof l->table / sizeof *l->table; i++) {
     if (tc_library_fill(handle, l->table[i].row, l->table[i].n, l->table[i].to, &missing)) continue;
-    snprintf(why, bytes, "%s has no %s%s%s", l->named ? l->named : path, missing, l->needed ? ": " : "", l->needed ? l->needed : "");
+    snprintf(why, bytes, "%s has no %s%s%s", l->named ? l->named : path, missing, l->needed ? ": " : "",
+             l->needed ? l->needed : "");
     return false;
   }
   return true;
@@ -54,7 +55,8 @@ bool tc_library_load_path(const tc_library *l, const char *path, char *why, size
   return tc_library_load(l, handle, path, text, why, bytes);
 }
 
-bool tc_library_open_once(tc_library_once *once, bool (*open)(int which, char *why, size_t bytes), int which, char *why, size_t bytes) {
+bool tc_library_open_once(tc_library_once *once, bool (*open)(int which, char *why, size_t bytes), int which, char *why,
+                          size_t bytes) {
   if (!once->tried) once->there = open(which, once->why, sizeof once->why);
   once->tried = true;
   if (!once->there) snprintf(why, bytes, "%s", once->why);
@@ -66,7 +68,8 @@ bool tc_library_shares(void *a, void *b, const char *symbol) {
   return of_a && of_a == dlsym(b, symbol);
 }
 
-bool tc_library_search(const char *name, const char *const *where, size_t n_where, bool (*each)(const char *path, void *arg), void *arg) {
+bool tc_library_search(const char *name, const char *const *where, size_t n_where,
+                       bool (*each)(const char *path, void *arg), void *arg) {
   bool done = false;
   for (size_t i = 0; i < n_where && !done; i++) {
     char pattern[TC_PATH_BYTES];

@@ -57,12 +57,14 @@ typedef struct tc_library_once {
 } tc_library_once;
 // Calls open(which, ..) at the first call. False with the sentence in why. Threads: the caller
 // excludes others.
-bool tc_library_open_once(tc_library_once *once, bool (*open)(int which, char *why, size_t bytes), int which, char *why, size_t bytes);
+bool tc_library_open_once(tc_library_once *once, bool (*open)(int which, char *why, size_t bytes), int which, char *why,
+                          size_t bytes);
 // Returns whether both libraries, each with its dependencies, have the same function of this name.
 bool tc_library_shares(void *a, void *b, const char *symbol);
 // Calls each with the path of every file of this name in these directories, until it returns true;
 // false if it never does. The name and the directories may be patterns ("libnvrtc-builtins.so.*").
 // Within a directory the last name comes first.
-bool tc_library_search(const char *name, const char *const *where, size_t n_where, bool (*each)(const char *path, void *arg), void *arg);
+bool tc_library_search(const char *name, const char *const *where, size_t n_where,
+                       bool (*each)(const char *path, void *arg), void *arg);
 
 #endif

@@ -16,7 +16,8 @@ static const char *const kinds[] = {[TC_GPU_MATMULS] = "products", [TC_GPU_CONVO
 // Guards a library, which several devices share. It is taken after a device's lock.
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
-int tc_gpu_library_set_line(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which, tc_gpu_line line) {
+int tc_gpu_library_set_line(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which,
+                            tc_gpu_line line) {
   if (p->library_line[which] == line) return 0;
   int result = library->set_stream ? library->set_stream(p, p->stream[line]) : 0;
   if (result == 0) p->library_line[which] = line;
@@ -77,21 +78,25 @@ bool tc_gpu_library_is_measured(const tc_gpu *g, tc_gpu_library library) {
 static tc_status product_check(const tc_gpu_matmul_facts *f) {
   bool typed = f->type == TC_F32 || f->type == TC_F16 || f->type == TC_BF16;
   int64_t left = f->left.transposed ? f->m : f->k, right = f->right.transposed ? f->k : f->n;
-  if (!typed || f->batch < 1 || f->batch > INT32_MAX || f->m < 1 || f->n < 1 || f->k < 1 || f->left.row < left || f->right.row < right ||
-      f->left.batch < 0 || f->right.batch < 0 || f->alignment < tc_type_bytes(f->type) || (f->alignment & (f->alignment - 1)))
-    return TC_FAIL(TC_ERR_ARG, "a product of %lld x %lld x %lld by a library is said wrongly", (long long)f->m, (long long)f->n, (long long)f->k);
+  if (!typed || f->batch < 1 || f->batch > INT32_MAX || f->m < 1 || f->n < 1 || f->k < 1 || f->left.row < left ||
+      f->right.row < right || f->left.batch < 0 || f->right.batch < 0 || f->alignment < tc_type_bytes(f->type) ||
+      (f->alignment & (f->alignment - 1)))
+    return TC_FAIL(TC_ERR_ARG, "a product of %lld x %lld x %lld by a library is said wrongly", (long long)f->m,
+                   (long long)f->n, (long long)f->k);
   return TC_OK;
 }
 
 static tc_status conv_check(const tc_gpu_conv_facts *f) {
-  bool fine = (f->type == TC_F32 || f->type == TC_F16 || f->type == TC_BF16) && f->axes >= 1 && f->axes <= TC_GPU_CONV_AXES && f->batch > 0 &&
-              f->groups > 0 && f->in > 0 && f->out > 0 && f->in % f->groups == 0 && f->out % f->groups == 0;
+  bool fine = (f->type == TC_F32 || f->type == TC_F16 || f->type == TC_BF16) && f->axes >= 1 &&
+              f->axes <= TC_GPU_CONV_AXES && f->batch > 0 && f->groups > 0 && f->in > 0 && f->out > 0 &&
+              f->in % f->groups == 0 && f->out % f->groups == 0;
   for (int i = 0; i < f->axes && fine; i++) {
     int64_t reach = f->dilation[i] * (f->taps[i] - 1) + 1, room = f->image[i] + f->low[i] + f->high[i] - reach;
-    fine = f->image[i] > 0 && f->taps[i] > 0 && f->stride[i] > 0 && f->dilation[i] > 0 && f->low[i] >= 0 && f->high[i] >= 0 && room >= 0 &&
-           f->result[i] == room / f->stride[i] + 1;
+    fine = f->image[i] > 0 && f->taps[i] > 0 && f->stride[i] > 0 && f->dilation[i] > 0 && f->low[i] >= 0 &&
+           f->high[i] >= 0 && room >= 0 && f->result[i] == room / f->stride[i] + 1;
   }
-  return fine ? TC_OK : TC_FAIL(TC_ERR_ARG, "a convolution of %lld channels by a library is said wrongly", (long long)f->in);
+  return fine ? TC_OK
+              : TC_FAIL(TC_ERR_ARG, "a convolution of %lld channels by a library is said wrongly", (long long)f->in);
 }
 
 static tc_status work_check(const tc_gpu_work *w) {
@@ -99,17 +104,20 @@ static tc_status work_check(const tc_gpu_work *w) {
 }
 
 static void name_product(const tc_gpu_matmul_facts *f, char *out, size_t bytes) {
-  int n = snprintf(out, bytes, "library_%s_%lldx%lldx%lld", tc_type_name(f->type), (long long)f->m, (long long)f->n, (long long)f->k);
+  int n = snprintf(out, bytes, "library_%s_%lldx%lldx%lld", tc_type_name(f->type), (long long)f->m, (long long)f->n,
+                   (long long)f->k);
   if (f->batch > 1 && n < (int)bytes) snprintf(out + n, bytes - (size_t)n, "_by%lld", (long long)f->batch);
 }
 
 static void add_extents(char *out, size_t bytes, size_t *n, const char *before, const int64_t *extent, int axes) {
-  for (int i = 0; i < axes && *n < bytes; i++) *n += (size_t)snprintf(out + *n, bytes - *n, "%s%lld", i ? "x" : before, (long long)extent[i]);
+  for (int i = 0; i < axes && *n < bytes; i++)
+    *n += (size_t)snprintf(out + *n, bytes - *n, "%s%lld", i ? "x" : before, (long long)extent[i]);
 }
 
 static void name_conv(const tc_gpu_conv_facts *f, char *out, size_t bytes) {
   static const char *const directions[] = {"conv", "conv_by_image", "conv_by_weight"};
-  size_t n = (size_t)snprintf(out, bytes, "library_%s_%s_%lld", tc_type_name(f->type), directions[f->direction], (long long)f->batch);
+  size_t n = (size_t)snprintf(out, bytes, "library_%s_%s_%lld", tc_type_name(f->type), directions[f->direction],
+                              (long long)f->batch);
   add_extents(out, bytes, &n, "x", f->image, f->axes);
   add_extents(out, bytes, &n, "x", &f->in, 1);
   add_extents(out, bytes, &n, "_", &f->out, 1);
@@ -163,7 +171,8 @@ tc_status tc_gpu_call_create(tc_gpu *g, const tc_gpu_work *w, const tc_gpu_algor
     c->opened = g->opened;
     st = make_work(g, w, &c->made);
     if (st == TC_OK)
-      st = tc_gpu_check(g, g->driver->library[w->library]->check(&g->port, c->made, &c->algorithm), "asking a library for an algorithm");
+      st = tc_gpu_check(g, g->driver->library[w->library]->check(&g->port, c->made, &c->algorithm),
+                        "asking a library for an algorithm");
     tc_gpu_end(g);
   }
   if (st != TC_OK) return tc_gpu_call_release(c), st;
@@ -216,7 +225,9 @@ static int64_t conv_elements(const tc_gpu_conv_facts *f, uint32_t address) {
     IMAGE,
     WEIGHT,
     RESULT
-  } is[][3] = {[TC_GPU_FORWARD] = {IMAGE, WEIGHT, RESULT}, [TC_GPU_BY_IMAGE] = {RESULT, WEIGHT, IMAGE}, [TC_GPU_BY_WEIGHT] = {IMAGE, RESULT, WEIGHT}};
+  } is[][3] = {[TC_GPU_FORWARD] = {IMAGE, WEIGHT, RESULT},
+               [TC_GPU_BY_IMAGE] = {RESULT, WEIGHT, IMAGE},
+               [TC_GPU_BY_WEIGHT] = {IMAGE, RESULT, WEIGHT}};
   int64_t n[] = {[IMAGE] = f->batch * f->in, [WEIGHT] = f->out * (f->in / f->groups), [RESULT] = f->batch * f->out};
   for (int i = 0; i < f->axes; i++) n[IMAGE] *= f->image[i], n[WEIGHT] *= f->taps[i], n[RESULT] *= f->result[i];
   return address < 3 ? n[is[f->direction][address]] : 0;

@@ -150,9 +150,11 @@ static tc_status begin_piece(tc_gpu *g, reading *r, size_t i) {
   if (st == TC_OK && i == 0) st = line_of_read(g, r->made, r->bytes, &r->line);
   to = s->at + i % READ_PIECES * TC_GPU_PIECE_BYTES;
   if (st == TC_OK)
-    st = tc_gpu_check(g, g->driver->read(&g->port, r->line, to, r->from + i * TC_GPU_PIECE_BYTES, piece_bytes(r->bytes, i)),
-                      "copying from the device");
-  if (st == TC_OK) st = tc_gpu_check(g, g->driver->event_record(&g->port, r->line, s->event[i % READ_PIECES]), "recording an event");
+    st = tc_gpu_check(
+        g, g->driver->read(&g->port, r->line, to, r->from + i * TC_GPU_PIECE_BYTES, piece_bytes(r->bytes, i)),
+        "copying from the device");
+  if (st == TC_OK)
+    st = tc_gpu_check(g, g->driver->event_record(&g->port, r->line, s->event[i % READ_PIECES]), "recording an event");
   tc_gpu_end(g);
   return st;
 }
@@ -177,7 +179,8 @@ tc_status tc_gpu_read_made(tc_gpu *g, void *to, const void *from, size_t bytes, 
   pthread_mutex_lock(&g->reading);
   for (size_t i = 0; i <= n && st == TC_OK; i++) {
     if (i < n) st = begin_piece(g, &r, i);
-    if (i > 0 && st == TC_OK) st = take_piece(g, (char *)to + (i - 1) * TC_GPU_PIECE_BYTES, piece_bytes(bytes, i - 1), (i - 1) % READ_PIECES);
+    if (i > 0 && st == TC_OK)
+      st = take_piece(g, (char *)to + (i - 1) * TC_GPU_PIECE_BYTES, piece_bytes(bytes, i - 1), (i - 1) % READ_PIECES);
   }
   pthread_mutex_unlock(&g->reading);
   // A copy may still read what the caller is about to free.
@@ -195,7 +198,8 @@ tc_status tc_gpu_read(tc_gpu *g, void *to, const void *from, size_t bytes) {
 tc_status tc_gpu_read_begin(tc_gpu *g, void *to, const void *from, size_t bytes) {
   if (bytes == 0) return TC_OK;
   if (tc_gpu_forked()) return tc_gpu_refuse_forked();
-  return bytes > TC_GPU_MOST_READ_BYTES / 2 ? tc_gpu_read(g, to, from, bytes) : tc_gpu_async_read_begin(g, to, from, bytes);
+  return bytes > TC_GPU_MOST_READ_BYTES / 2 ? tc_gpu_read(g, to, from, bytes)
+                                            : tc_gpu_async_read_begin(g, to, from, bytes);
 }
 
 tc_status tc_gpu_copy(tc_gpu *g, void *to, const void *from, size_t bytes) {

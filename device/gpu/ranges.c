@@ -27,7 +27,8 @@ static vendor *open_once(tc_device d, const tc_gpu_driver *driver) {
   if (!atomic_load(&v->tried)) {
     v->there = driver->ranges_open(&v->ranges, why, sizeof why);
     if (v->there)
-      snprintf(v->sentence, sizeof v->sentence, "ranges for profilers by %s, where one started the program or TC_PROFILE asks", v->ranges.name);
+      snprintf(v->sentence, sizeof v->sentence,
+               "ranges for profilers by %s, where one started the program or TC_PROFILE asks", v->ranges.name);
     else
       snprintf(v->sentence, sizeof v->sentence, "no ranges for profilers: %s", why);
     if (!v->there && driver->profiler_attached()) tc_log_line(TC_LOG_WARN, "%s: %s", tc_device_name(d), v->sentence);

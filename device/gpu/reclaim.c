@@ -21,7 +21,8 @@ void tc_gpu_evict(tc_gpu *g) {
 
 void tc_gpu_upload_trim(tc_gpu *g) {
   tc_gpu_upload *u = &g->upload;
-  for (uint32_t i = 0; i < u->n_there; i++) tc_gpu_note(g, g->driver->give(&g->port, u->there[i].at), "giving back memory");
+  for (uint32_t i = 0; i < u->n_there; i++)
+    tc_gpu_note(g, g->driver->give(&g->port, u->there[i].at), "giving back memory");
   u->n_there = u->next = 0;
 }
 

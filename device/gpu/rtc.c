@@ -26,7 +26,8 @@ static tc_status take_image(const tc_rtc *c, tc_rtc_program program, const char 
   size_t bytes = 0;
   unsigned result = c->code_bytes(program, &bytes);
   char *data = result == 0 && bytes > 0 ? tc_calloc(1, bytes + 1) : NULL;
-  if (result == 0 && bytes > 0 && !data) return TC_FAIL(TC_ERR_MEMORY, "no memory for %zu bytes of code of %s", bytes, name);
+  if (result == 0 && bytes > 0 && !data)
+    return TC_FAIL(TC_ERR_MEMORY, "no memory for %zu bytes of code of %s", bytes, name);
   if (data) result = c->code(program, data);
   if (!data || result != 0) {
     tc_free(data);
@@ -36,11 +37,13 @@ static tc_status take_image(const tc_rtc *c, tc_rtc_program program, const char 
   return TC_OK;
 }
 
-tc_status tc_rtc_finish(const tc_rtc *c, tc_rtc_program program, unsigned result, const char *arch, const char *name, tc_gpu_image *out) {
+tc_status tc_rtc_finish(const tc_rtc *c, tc_rtc_program program, unsigned result, const char *arch, const char *name,
+                        tc_gpu_image *out) {
   char *log = log_of(c, program);
   if (log) tc_log_line(TC_LOG_KERNEL, "%s for %s: %s", name, arch, log);
   tc_status st = result == 0 ? take_image(c, program, name, out)
-                             : TC_FAIL(TC_ERR_COMPILE, "%s: %s for %s: %s: %s", name, c->compiler, arch, c->error(result), first_error(log));
+                             : TC_FAIL(TC_ERR_COMPILE, "%s: %s for %s: %s: %s", name, c->compiler, arch,
+                                       c->error(result), first_error(log));
   tc_free(log);
   (void)c->destroy(&program);
   return st;

@@ -20,6 +20,7 @@ typedef struct tc_rtc {
 
 // Finishes a program that was compiled with this result: logs its log, takes its image and destroys
 // it. TC_ERR_COMPILE with the log from its first error on.
-tc_status tc_rtc_finish(const tc_rtc *c, tc_rtc_program program, unsigned result, const char *arch, const char *name, tc_gpu_image *out);
+tc_status tc_rtc_finish(const tc_rtc *c, tc_rtc_program program, unsigned result, const char *arch, const char *name,
+                        tc_gpu_image *out);
 
 #endif

@@ -84,7 +84,8 @@ static tc_gpu_node fill_node(tc_gpu_sequence *s, uint32_t i, const uint64_t *wor
   const fill *f = &s->fill[i];
   s->value[0] = (uint64_t)(uintptr_t)(s->table + f->first), s->value[1] = f->n;
   memcpy(s->value + TC_GPU_FILL_HEAD, words + f->first, f->n * sizeof *words);
-  return (tc_gpu_node){.function = s->g->fill[f->size]->loaded.function, .blocks = 1, .threads = 128, .parameter = s->value};
+  return (tc_gpu_node){
+      .function = s->g->fill[f->size]->loaded.function, .blocks = 1, .threads = 128, .parameter = s->value};
 }
 
 // Returns how many of them are nodes of a graph; the others are launched before it.
@@ -98,7 +99,8 @@ static void *pointer_of(uint64_t word) {
 
 // Returns the node of launch i. *n_before counts calls of libraries. x is the graph that it is for;
 // NULL: it is launched.
-static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i, const graph *x, const uint64_t *words, uint32_t *n_before) {
+static tc_gpu_node launch_node(tc_gpu_sequence *s, uint32_t i, const graph *x, const uint64_t *words,
+                               uint32_t *n_before) {
   const tc_gpu_launch *l = &s->launch[i];
   const tc_gpu_call *c = l->call;
   if (c) {
@@ -125,23 +127,29 @@ static tc_status launch_check(tc_gpu *g, const tc_gpu_launch *l, uint32_t n_word
   const tc_gpu_facts *f = &g->facts;
   const char *name = name_of(l);
   const tc_gpu *of = l->call ? l->call->g : l->code->g;
-  if (of != g) return TC_FAIL(TC_ERR_DEVICE, "%s was loaded on %s, not on %s", name, tc_device_name(of->device), tc_device_name(g->device));
+  if (of != g)
+    return TC_FAIL(TC_ERR_DEVICE, "%s was loaded on %s, not on %s", name, tc_device_name(of->device),
+                   tc_device_name(g->device));
   if (l->call && (l->first_word > n_words || n_words - l->first_word < TC_GPU_CALL_WORDS))
     return TC_FAIL(TC_ERR_ARG, "%s: its words begin at %u of %u", name, l->first_word, n_words);
   if (l->call) return TC_OK;
   if (l->blocks == 0 || l->blocks > INT32_MAX) return TC_FAIL(TC_ERR_ARG, "%s: a grid of %u blocks", name, l->blocks);
   if (l->threads == 0 || l->threads > (uint32_t)f->most_threads)
-    return TC_FAIL(TC_ERR_ARG, "%s: blocks of %u threads, where %s has at most %d", name, l->threads, f->name, f->most_threads);
+    return TC_FAIL(TC_ERR_ARG, "%s: blocks of %u threads, where %s has at most %d", name, l->threads, f->name,
+                   f->most_threads);
   if (l->shared_bytes > f->shared_bytes)
-    return TC_FAIL(TC_ERR_ARG, "%s: a block needs %u bytes of shared memory, where %s has %zu", name, l->shared_bytes, f->name, f->shared_bytes);
-  if (l->first_word > n_words) return TC_FAIL(TC_ERR_ARG, "%s: its words begin at %u of %u", name, l->first_word, n_words);
+    return TC_FAIL(TC_ERR_ARG, "%s: a block needs %u bytes of shared memory, where %s has %zu", name, l->shared_bytes,
+                   f->name, f->shared_bytes);
+  if (l->first_word > n_words)
+    return TC_FAIL(TC_ERR_ARG, "%s: its words begin at %u of %u", name, l->first_word, n_words);
   return TC_OK;
 }
 
 // pre: begun.
 static tc_status allow_shared(tc_gpu *g, tc_gpu_code *c, uint32_t bytes) {
   if (bytes <= TC_MAX_OF(c->shared_bytes, (uint32_t)48 << 10)) return TC_OK;
-  TC_TRY(tc_gpu_check(g, g->driver->allow_shared(&g->port, c->loaded.function, bytes), "asking for a block's shared memory"));
+  TC_TRY(tc_gpu_check(g, g->driver->allow_shared(&g->port, c->loaded.function, bytes),
+                      "asking for a block's shared memory"));
   c->shared_bytes = bytes;
   return TC_OK;
 }
@@ -180,7 +188,8 @@ static bool calls_plan(tc_gpu_sequence *s, const tc_gpu_launch *launch) {
   return room && (s->n_calls == 0 || graph_plan(s, &s->copying));
 }
 
-tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out) {
+tc_status tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words,
+                                 tc_gpu_sequence **out) {
   tc_status st = TC_OK;
   void *table = NULL;
   *out = NULL;
@@ -277,7 +286,8 @@ static tc_status write_table(tc_gpu_sequence *s, const uint64_t *words) {
 static tc_status launch_failed(tc_gpu_sequence *s, uint32_t i, int result) {
   const tc_gpu_launch *l = &s->launch[i];
   char what[160];
-  snprintf(what, sizeof what, l->call ? "asking a library for %.80s" : "launching %.80s, %u blocks of %u threads", name_of(l), l->blocks, l->threads);
+  snprintf(what, sizeof what, l->call ? "asking a library for %.80s" : "launching %.80s, %u blocks of %u threads",
+           name_of(l), l->blocks, l->threads);
   return tc_gpu_check(s->g, result, what);
 }
 
@@ -298,7 +308,8 @@ static tc_status launch_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *
   return launch_failed(s, i, result);
 }
 
-static tc_status launch_in_range(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *n_calls, const tc_gpu_ranges *ranges) {
+static tc_status launch_in_range(tc_gpu_sequence *s, uint32_t i, const uint64_t *words, uint32_t *n_calls,
+                                 const tc_gpu_ranges *ranges) {
   if (TC_LIKELY(!ranges)) return launch_plainly(s, i, words, n_calls);
   (void)ranges->push(name_of(&s->launch[i]));
   tc_status st = launch_plainly(s, i, words, n_calls);
@@ -348,7 +359,8 @@ static void add_launches(tc_gpu_sequence *s, const graph *x, const uint64_t *wor
   tc_gpu_carry *copy = c->copy;
   for (uint32_t i = 0, n_calls = 0; i < s->n; i++) {
     bool copies = x == &s->copying && s->launch[i].call;
-    uint32_t call = n_calls, n = copies ? tc_gpu_graph_copies_nodes(s->g, &s->copies, call, false, s->table, copy, c->node + c->n) : 0;
+    uint32_t call = n_calls,
+             n = copies ? tc_gpu_graph_copies_nodes(s->g, &s->copies, call, false, s->table, copy, c->node + c->n) : 0;
     copy += n, c->n += n;
     c->node[c->n++] = launch_node(s, i, x, words, &n_calls);
     n = copies ? tc_gpu_graph_copies_nodes(s->g, &s->copies, call, true, s->table, copy, c->node + c->n) : 0;
@@ -405,7 +417,8 @@ static const char *replay_run(tc_gpu_sequence *s, const graph *x, const uint64_t
   if (is_worth_another(g, result, st)) result = launch_graph(s, x, words, fresh);
   if (TC_UNLIKELY(ranges != NULL)) (void)ranges->pop();
   tc_gpu_verdict verdict = g->driver->judge(result, &name);
-  if (*st == TC_OK && (verdict == TC_GPU_FINE || verdict == TC_GPU_GONE)) *st = tc_gpu_check(g, result, "launching a graph");
+  if (*st == TC_OK && (verdict == TC_GPU_FINE || verdict == TC_GPU_GONE))
+    *st = tc_gpu_check(g, result, "launching a graph");
   if (*st != TC_OK || verdict == TC_GPU_FINE) return NULL;
   tc_gpu_note(g, result, "launching a graph");
   return s->refused = verdict == TC_GPU_OUT_OF_MEMORY ? NO_ROOM : NO_GRAPH;
@@ -450,7 +463,9 @@ static const char *copying_find(tc_gpu_sequence *s, const uint64_t *words) {
   if (!first) more = tc_gpu_graph_copies_add(&s->copies, x->guard, words);
   if (x->replay) graph_retire(s, x);
   set_guard(s, x, words);
-  s->fixed = !x->retired ? NO_ROOM : more || !s->copies.place ? tc_gpu_graph_copies_place(s->g, &s->copies, s->launch) : NULL;
+  s->fixed = !x->retired                ? NO_ROOM
+             : more || !s->copies.place ? tc_gpu_graph_copies_place(s->g, &s->copies, s->launch)
+                                        : NULL;
   return s->fixed;
 }
 
@@ -480,7 +495,8 @@ static const char *run_replayed(tc_gpu_sequence *s, const uint64_t *words, tc_st
     copying_look(s);
     return graph_run(s, x, words, st);
   }
-  if (s->n_sets <= GRAPHS) return s->runs > 1 ? "its libraries' operands are at new addresses" : "its first run launches kernel by kernel";
+  if (s->n_sets <= GRAPHS)
+    return s->runs > 1 ? "its libraries' operands are at new addresses" : "its first run launches kernel by kernel";
   const char *plain = s->g->driver->no_replay();
   if (!plain) plain = s->refused ? s->refused : copying_find(s, words);
   if (plain) return plain;
@@ -493,7 +509,8 @@ static const char *run_replayed(tc_gpu_sequence *s, const uint64_t *words, tc_st
 // pre: begun.
 static tc_status run_begin(tc_gpu_sequence *s) {
   tc_gpu *g = s->g;
-  if (s->opened != g->opened) return TC_FAIL(TC_ERR_DEVICE, "%s was shut down since the kernels were loaded", tc_device_name(g->device));
+  if (s->opened != g->opened)
+    return TC_FAIL(TC_ERR_DEVICE, "%s was shut down since the kernels were loaded", tc_device_name(g->device));
   return tc_gpu_in_flight_wait(g);
 }
 
@@ -521,7 +538,8 @@ static tc_status run_timed(tc_gpu_sequence *s, const uint64_t *words, void *cons
   TC_TRY(tc_gpu_check(g, g->driver->event_wait(&g->port, timer[s->n]), "waiting for kernels that are timed"));
   for (uint32_t i = 0; i < s->n; i++) {
     float ms = 0;
-    TC_TRY(tc_gpu_check(g, g->driver->timer_between(&g->port, timer[i], timer[i + 1], &ms), "asking what a kernel took"));
+    TC_TRY(
+        tc_gpu_check(g, g->driver->timer_between(&g->port, timer[i], timer[i + 1], &ms), "asking what a kernel took"));
     tell(name_of(&s->launch[i]), (uint64_t)((double)ms * 1e6));
   }
   return TC_OK;
@@ -548,8 +566,8 @@ const char *tc_gpu_sequence_plain(const tc_gpu_sequence *s) {
 }
 
 size_t tc_gpu_sequence_held(const tc_gpu_sequence *s) {
-  return sizeof *s + s->n * (sizeof *s->launch + sizeof *s->first) + s->n_fills * sizeof *s->fill + s->n_calls * sizeof *s->request +
-         (tc_gpu_fill_most(s->g) + TC_GPU_FILL_HEAD) * sizeof *s->value;
+  return sizeof *s + s->n * (sizeof *s->launch + sizeof *s->first) + s->n_fills * sizeof *s->fill +
+         s->n_calls * sizeof *s->request + (tc_gpu_fill_most(s->g) + TC_GPU_FILL_HEAD) * sizeof *s->value;
 }
 
 size_t tc_gpu_sequence_copied(const tc_gpu_sequence *s) {

@@ -88,7 +88,8 @@ bool tc_gpu_is_out_of_memory(const tc_gpu *g, int result) {
 
 void tc_gpu_note(tc_gpu *g, int result, const char *what) {
   char text[256];
-  if (judge_result(g, result, what, text, sizeof text) == TC_GPU_REFUSED) tc_log_line(TC_LOG_WARN, "%s: %s", tc_device_name(g->device), text);
+  if (judge_result(g, result, what, text, sizeof text) == TC_GPU_REFUSED)
+    tc_log_line(TC_LOG_WARN, "%s: %s", tc_device_name(g->device), text);
 }
 
 tc_status tc_gpu_begin(tc_gpu *g, const char *what) {

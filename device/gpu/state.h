@@ -132,7 +132,8 @@ void tc_gpu_event_destroy(tc_gpu *g, void *event);  // event may be NULL. pre: b
 void tc_gpu_pinned_free(tc_gpu *g, void *at);  // likewise
 
 // The error of a child that would use its parent's devices.
-#define TC_GPU_FORKED "the process was forked after a GPU was opened, and a child cannot use it: fork first, or start another program in the child"
+#define TC_GPU_FORKED \
+  "the process was forked after a GPU was opened, and a child cannot use it: fork first, or start another program in the child"
 // Notes that a driver's devices are about to be used. pre: opening is locked.
 void tc_gpu_touch(void);
 // Returns whether the process was forked since a driver was opened; then nothing of it may be

@@ -46,7 +46,8 @@ typedef struct tc_hip_node_params {
 // another name. The buffer is larger than either struct.
 #define TC_HIP_PROPERTIES_BYTES 4096
 typedef struct tc_hip_layout {
-  size_t name, totalGlobalMem, sharedMemPerBlock, warpSize, maxThreadsPerBlock, multiProcessorCount, l2CacheSize, gcnArchName;
+  size_t name, totalGlobalMem, sharedMemPerBlock, warpSize, maxThreadsPerBlock, multiProcessorCount, l2CacheSize,
+      gcnArchName;
 } tc_hip_layout;
 #define TC_HIP_LAYOUT_5 {0, 256, 264, 276, 280, 336, 340, 396}
 #define TC_HIP_LAYOUT_6 {0, 288, 296, 308, 320, 388, 616, 1160}

@@ -24,7 +24,8 @@ void tc_hip_gemm_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_byte
 // The vendor's own libraries would not know a simulated device's memory.
 static bool choose_library(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why, size_t bytes) {
   const tc_options *o = tc_options_get();
-  bool simulated = facts->simulated, first = !simulated || o->hipblaslt_library, second = !simulated || o->rocblas_library;
+  bool simulated = facts->simulated, first = !simulated || o->hipblaslt_library,
+       second = !simulated || o->rocblas_library;
   char why_first[320] = "", why_second[320] = "";
   const tc_gpu_library_driver *by = NULL;
   if (first && tc_hipblaslt.ready(p, facts, why_first, sizeof why_first)) by = &tc_hipblaslt;
@@ -32,7 +33,9 @@ static bool choose_library(const tc_gpu_port *p, const tc_gpu_facts *facts, char
   chosen[p->ordinal] = by;
   if (by) return true;
   if (!first && !second)
-    snprintf(why, bytes, "a simulated device has no library of products but one that TC_HIPBLASLT_LIBRARY or TC_ROCBLAS_LIBRARY names");
+    snprintf(
+        why, bytes,
+        "a simulated device has no library of products but one that TC_HIPBLASLT_LIBRARY or TC_ROCBLAS_LIBRARY names");
   else
     snprintf(why, bytes, "%.150s%s%.150s", why_first, first && second ? "; " : "", why_second);
   return false;

@@ -84,13 +84,17 @@ static void *find_driver(char *why, size_t bytes) {
     snprintf(name, sizeof name, "libamdhip64.so.%d", major);
     handle = tc_hip_library_paths_open(name);
   }
-  if (!handle) snprintf(why, bytes, "there is no libamdhip64.so.%d to .%d among the loader's libraries or in /opt/rocm", OLDEST_MAJOR, NEWEST_MAJOR);
+  if (!handle)
+    snprintf(why, bytes, "there is no libamdhip64.so.%d to .%d among the loader's libraries or in /opt/rocm",
+             OLDEST_MAJOR, NEWEST_MAJOR);
   return handle;
 }
 
 static bool open_driver(char *why, size_t bytes) {
-  static const tc_library library = {
-      "no AMD driver", "AMD's library", "it is older than HIP 5.2", {TC_LIBRARY_TABLE(rows, hip), TC_LIBRARY_TABLE(properties_rows, old_or_new)}};
+  static const tc_library library = {"no AMD driver",
+                                     "AMD's library",
+                                     "it is older than HIP 5.2",
+                                     {TC_LIBRARY_TABLE(rows, hip), TC_LIBRARY_TABLE(properties_rows, old_or_new)}};
   const char *name;
   char text[192];
   int n = 0;
@@ -102,7 +106,8 @@ static bool open_driver(char *why, size_t bytes) {
   if (result == TC_hipSuccess) result = hip.hipRuntimeGetVersion(&version);
   if (result != TC_hipSuccess) {
     (void)judge_result((int)result, &name);
-    snprintf(why, bytes, "%s: %s (%u)", result == TC_hipErrorNoDevice ? "there is no AMD GPU, or none is visible" : "AMD's driver does not start",
+    snprintf(why, bytes, "%s: %s (%u)",
+             result == TC_hipErrorNoDevice ? "there is no AMD GPU, or none is visible" : "AMD's driver does not start",
              name, result);
     return false;
   }
@@ -147,7 +152,8 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   int l2;
   *out = (tc_gpu_facts){0};
   *what = "asking for a device's facts";
-  tc_hip_result result = (is_new ? old_or_new.hipGetDevicePropertiesR0600 : old_or_new.hipGetDeviceProperties)(at, ordinal);
+  tc_hip_result result =
+      (is_new ? old_or_new.hipGetDevicePropertiesR0600 : old_or_new.hipGetDeviceProperties)(at, ordinal);
   if (result != TC_hipSuccess) return (int)result;
   snprintf(out->name, sizeof out->name, "%.90s", at + l->name);
   snprintf(out->arch, sizeof out->arch, "%.31s", at + l->gcnArchName);
@@ -164,7 +170,8 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
 }
 
 static tc_hip_result make_pool(tc_gpu_port *p) {
-  tc_hip_pool_properties properties = {.allocType = TC_hipMemAllocationTypePinned, .location = {TC_hipMemLocationTypeDevice, p->ordinal}};
+  tc_hip_pool_properties properties = {.allocType = TC_hipMemAllocationTypePinned,
+                                       .location = {TC_hipMemLocationTypeDevice, p->ordinal}};
   unsigned long long all = UINT64_MAX;
   int off = 0;
   tc_hip_pool pool = NULL;
@@ -172,7 +179,8 @@ static tc_hip_result make_pool(tc_gpu_port *p) {
   p->pool = pool;
   if (result == TC_hipSuccess) result = hip.hipMemPoolSetAttribute(pool, TC_hipMemPoolAttrReleaseThreshold, &all);
   if (result == TC_hipSuccess) result = hip.hipMemPoolSetAttribute(pool, TC_hipMemPoolReuseAllowOpportunistic, &off);
-  if (result == TC_hipSuccess) result = hip.hipMemPoolSetAttribute(pool, TC_hipMemPoolReuseAllowInternalDependencies, &off);
+  if (result == TC_hipSuccess)
+    result = hip.hipMemPoolSetAttribute(pool, TC_hipMemPoolReuseAllowInternalDependencies, &off);
   return result;
 }
 
@@ -224,7 +232,8 @@ static int open_port(tc_gpu_port *p, const char **what) {
 static int wait_all(tc_gpu_port *p) {
   static const tc_gpu_line lines[] = {TC_GPU_UP, TC_GPU_WORK, TC_GPU_DOWN};
   int result = 0;
-  for (size_t i = 0; i < sizeof lines / sizeof *lines && result == 0; i++) result = (int)hip.hipStreamSynchronize(p->stream[lines[i]]);
+  for (size_t i = 0; i < sizeof lines / sizeof *lines && result == 0; i++)
+    result = (int)hip.hipStreamSynchronize(p->stream[lines[i]]);
   return result;
 }
 
@@ -348,7 +357,8 @@ static int run_request(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_request *r
 static int launch_in(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_node *n) {
   void *parameters[] = {n->parameter};
   if (n->request) return run_request(p, line, n->request);
-  return (int)hip.hipModuleLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream[line], parameters, NULL);
+  return (int)hip.hipModuleLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes,
+                                        p->stream[line], parameters, NULL);
 }
 
 static int launch_kernel(tc_gpu_port *p, const tc_gpu_node *n) {
@@ -364,9 +374,10 @@ struct tc_gpu_replay {
 };
 
 static const char *no_replay(void) {
-  bool captures = hip.hipStreamBeginCapture && hip.hipStreamEndCapture && hip.hipGraphInstantiateWithFlags && hip.hipGraphLaunch &&
-                  hip.hipGraphExecDestroy && hip.hipGraphDestroy;
-  bool builds = hip.hipGraphCreate && hip.hipGraphAddKernelNode && hip.hipGraphExecKernelNodeSetParams && hip.hipGraphAddChildGraphNode;
+  bool captures = hip.hipStreamBeginCapture && hip.hipStreamEndCapture && hip.hipGraphInstantiateWithFlags &&
+                  hip.hipGraphLaunch && hip.hipGraphExecDestroy && hip.hipGraphDestroy;
+  bool builds = hip.hipGraphCreate && hip.hipGraphAddKernelNode && hip.hipGraphExecKernelNodeSetParams &&
+                hip.hipGraphAddChildGraphNode;
   return captures && (builds || version < NODES_SINCE) ? NULL : "this HIP has no functions for graphs";
 }
 
@@ -423,8 +434,9 @@ static tc_hip_result build_nodes(tc_gpu_port *p, tc_gpu_replay *r, const tc_gpu_
   for (uint32_t i = 0; i < n && result == TC_hipSuccess; i++) {
     void *parameters[] = {node[i].parameter};
     tc_hip_node_params params = node_params(&node[i], parameters);
-    result = node[i].request ? add_request(p, r, i, node[i].request)
-                             : hip.hipGraphAddKernelNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
+    result = node[i].request
+                 ? add_request(p, r, i, node[i].request)
+                 : hip.hipGraphAddKernelNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
   }
   return result;
 }

@@ -81,14 +81,17 @@ void tc_hipblaslt_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_byt
 
 // The loader has one library of HIP's, so this one must be of the same version.
 static bool open_hipblaslt(int hip_major, char *why, size_t bytes) {
-  static const tc_library library = {
-      "hipBLASLt cannot be opened", NULL, "hipBLASLt 0.6 or newer is needed", {TC_LIBRARY_TABLE(rows, lt), TC_LIBRARY_TABLE(more_rows, more)}};
+  static const tc_library library = {"hipBLASLt cannot be opened",
+                                     NULL,
+                                     "hipBLASLt 0.6 or newer is needed",
+                                     {TC_LIBRARY_TABLE(rows, lt), TC_LIBRARY_TABLE(more_rows, more)}};
   const char *path = tc_options_get()->hipblaslt_library;
   char name[32];
   snprintf(name, sizeof name, "libhipblaslt.so.%d", hip_major - OLDEST_HIP);
   if (path) return tc_library_load_path(&library, path, why, bytes);
   if (hip_major < OLDEST_HIP) {
-    snprintf(why, bytes, "hipBLASLt of HIP %d.0 or newer is needed, and the driver is of HIP %d", OLDEST_HIP, hip_major);
+    snprintf(why, bytes, "hipBLASLt of HIP %d.0 or newer is needed, and the driver is of HIP %d", OLDEST_HIP,
+             hip_major);
     return false;
   }
   void *handle = tc_hip_library_paths_open(name);
@@ -102,11 +105,14 @@ static bool is_ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why,
   const tc_options *o = tc_options_get();
   (void)p;
   if (o->deterministic || (!o->autotune && strcmp(o->gpu_libraries, "always") != 0)) {
-    snprintf(why, bytes, "hipBLASLt may add in any order, so it is used only where it is measured (TC_AUTOTUNE=1 without TC_DETERMINISTIC)");
+    snprintf(
+        why, bytes,
+        "hipBLASLt may add in any order, so it is used only where it is measured (TC_AUTOTUNE=1 without TC_DETERMINISTIC)");
     return false;
   }
   if (!tc_library_open_once(&once, open_hipblaslt, driver_major, why, bytes)) return false;
-  if (tc_hip_library_paths_kernels((void *)(uintptr_t)lt.f.Create, o->hipblaslt_kernels, "hipblaslt", facts->arch)) return true;
+  if (tc_hip_library_paths_kernels((void *)(uintptr_t)lt.f.Create, o->hipblaslt_kernels, "hipblaslt", facts->arch))
+    return true;
   snprintf(why, bytes, "hipBLASLt has no kernels for %s", facts->arch);
   return false;
 }
@@ -120,7 +126,8 @@ static void set_name(int version) {
   static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;
   static char text[32];
   pthread_mutex_lock(&naming);
-  if (!text[0]) snprintf(text, sizeof text, "hipBLASLt %d.%d.%d", version / 100000, version / 100 % 1000, version % 100);
+  if (!text[0])
+    snprintf(text, sizeof text, "hipBLASLt %d.%d.%d", version / 100000, version / 100 % 1000, version % 100);
   atomic_store(&own_name, text);
   pthread_mutex_unlock(&naming);
 }

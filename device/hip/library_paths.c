@@ -11,7 +11,8 @@
 void *tc_hip_library_paths_open(const char *name) {
   static const char *const where[] = {"/opt/rocm/lib", "/opt/rocm-*/lib"};
   void *handle = NULL;
-  if (!tc_library_open_at(name, &handle)) (void)tc_library_search(name, where, sizeof where / sizeof *where, tc_library_open_at, &handle);
+  if (!tc_library_open_at(name, &handle))
+    (void)tc_library_search(name, where, sizeof where / sizeof *where, tc_library_open_at, &handle);
   return handle;
 }
 

@@ -69,7 +69,9 @@ static bool load_miopen(const char *path, char *why, size_t bytes) {
   size_t v[3] = {0};
   void *handle = path ? tc_library_open(path, text, sizeof text) : tc_hip_library_paths_open(NAME);
   if (!handle && !path) {
-    snprintf(why, bytes, "MIOpen, AMD's library of convolutions, is nowhere: no " NAME " among the loader's libraries or in /opt/rocm");
+    snprintf(why, bytes,
+             "MIOpen, AMD's library of convolutions, is nowhere: no " NAME
+             " among the loader's libraries or in /opt/rocm");
     return false;
   }
   if (!tc_library_load(&library, handle, path ? path : NAME, text, why, bytes)) return false;
@@ -82,7 +84,8 @@ static bool load_miopen(const char *path, char *why, size_t bytes) {
   }
   // Its name is the same for every version of HIP, and it loads the HIP that it was linked to.
   if (tc_library_shares(handle, driver, "hipStreamSynchronize")) return true;
-  snprintf(why, bytes, "%s is %s for another HIP than the driver's, which is of HIP %d", path ? path : NAME, name_text, driver_major);
+  snprintf(why, bytes, "%s is %s for another HIP than the driver's, which is of HIP %d", path ? path : NAME, name_text,
+           driver_major);
   return false;
 }
 
@@ -92,7 +95,8 @@ static bool has_place(char *why, size_t bytes) {
   const tc_options *o = tc_options_get();
   const char *place = o->miopen_files ? o->miopen_files : o->home;
   if (place && access(place, W_OK) == 0) return true;
-  snprintf(why, bytes, "MIOpen keeps databases below %s, which cannot be written, and has ended processes for that", place ? place : "HOME");
+  snprintf(why, bytes, "MIOpen keeps databases below %s, which cannot be written, and has ended processes for that",
+           place ? place : "HOME");
   return false;
 }
 
@@ -172,7 +176,8 @@ static bool is_padded_evenly(const tc_gpu_conv_facts *f) {
 
 // Describes a dense tensor [outer, spatial axes, inner]. The library orders axes as outer, inner,
 // spatial axes. NULL: it does not fit, or a call failed.
-static tc_miopen_tensor describe_tensor(tc_miopen_status *st, made *x, int64_t outer, const int64_t *axes, int64_t inner) {
+static tc_miopen_tensor describe_tensor(tc_miopen_status *st, made *x, int64_t outer, const int64_t *axes,
+                                        int64_t inner) {
   int64_t dim[TC_GPU_CONV_DIMS] = {outer, inner};
   int lens[TC_GPU_CONV_DIMS], n = 2 + tc_gpu_conv_axes(&x->f, axes, 1, dim + 2);
   tc_miopen_type type = x->f.type == TC_F16 ? TC_miopenHalf : x->f.type == TC_BF16 ? TC_miopenBFloat16 : TC_miopenFloat;
@@ -180,7 +185,8 @@ static tc_miopen_tensor describe_tensor(tc_miopen_status *st, made *x, int64_t o
   x->fits &= narrow_extents(dim, n, lens);
   if (*st == 0 && x->fits) *st = mi.miopenCreateTensorDescriptor(&out);
   if (*st == 0 && x->fits)
-    *st = mi.miopenSetNdTensorDescriptorWithLayout(out, type, n == TC_GPU_CONV_DIMS ? TC_miopenTensorNDHWC : TC_miopenTensorNHWC, lens, n);
+    *st = mi.miopenSetNdTensorDescriptorWithLayout(
+        out, type, n == TC_GPU_CONV_DIMS ? TC_miopenTensorNDHWC : TC_miopenTensorNHWC, lens, n);
   return out;
 }
 
@@ -188,7 +194,8 @@ static tc_miopen_tensor describe_tensor(tc_miopen_status *st, made *x, int64_t o
 static tc_miopen_status set_attributes(tc_miopen_convolution c) {
   tc_miopen_status st = mi.miopenSetConvolutionAttribute(c, TC_MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 1);
   if (st == 0) st = mi.miopenSetConvolutionAttribute(c, TC_MIOPEN_CONVOLUTION_ATTRIB_FP16_ALT_IMPL, 0);
-  if (st == 0 && version >= MATH_SINCE) st = mi.miopenSetConvolutionAttribute(c, TC_MIOPEN_CONVOLUTION_ATTRIB_MATH_TYPE, TC_miopenMathPedantic);
+  if (st == 0 && version >= MATH_SINCE)
+    st = mi.miopenSetConvolutionAttribute(c, TC_MIOPEN_CONVOLUTION_ATTRIB_MATH_TYPE, TC_miopenMathPedantic);
   return st;
 }
 
@@ -227,7 +234,8 @@ static int make_work(tc_gpu_port *p, const tc_gpu_work *w, void **out) {
   made *x = tc_calloc(1, sizeof *x);
   if (!x) return result_of(TC_miopenStatusAllocFailed);
   x->f = *f, x->fits = is_padded_evenly(f);
-  tc_miopen_tensor image = describe_tensor(&st, x, f->batch, f->image, f->in), weight = describe_tensor(&st, x, f->out, f->taps, f->in / f->groups),
+  tc_miopen_tensor image = describe_tensor(&st, x, f->batch, f->image, f->in),
+                   weight = describe_tensor(&st, x, f->out, f->taps, f->in / f->groups),
                    result = describe_tensor(&st, x, f->batch, f->result, f->out);
   x->first = f->direction == TC_GPU_FORWARD ? weight : result;
   x->second = f->direction == TC_GPU_BY_IMAGE ? weight : image;
@@ -250,7 +258,8 @@ static bool takes_solution(const tc_gpu_conv_facts *f, const tc_miopen_solution 
 static tc_miopen_status list_solutions(tc_gpu_port *p, const made *x, tc_miopen_solution *out, size_t *n) {
   *n = 0;
   if (!x->fits) return TC_miopenStatusSuccess;
-  tc_miopen_status st = OF(&x->f, GetSolution)(p->library[TC_GPU_CONVOLUTIONS], x->first, x->second, x->convolution, x->result, MOST_FOUND, n, out);
+  tc_miopen_status st = OF(&x->f, GetSolution)(p->library[TC_GPU_CONVOLUTIONS], x->first, x->second, x->convolution,
+                                               x->result, MOST_FOUND, n, out);
   if (st != TC_miopenStatusSuccess) *n = 0;
   return st == TC_miopenStatusNotImplemented ? TC_miopenStatusSuccess : st;
 }
@@ -263,7 +272,8 @@ static int find_solutions(tc_gpu_port *p, void *given, tc_gpu_algorithm *out, in
   *n = 0;
   for (size_t i = 0; i < n_found && *n < most; i++) {
     bool slow = s[0].time > 0 && s[i].time > MOST_SLOWER * s[0].time;
-    if (takes_solution(&x->f, &s[i]) && !slow) out[(*n)++] = (tc_gpu_algorithm){{s[i].solution_id}, s[i].workspace_size};
+    if (takes_solution(&x->f, &s[i]) && !slow)
+      out[(*n)++] = (tc_gpu_algorithm){{s[i].solution_id}, s[i].workspace_size};
   }
   return result_of(st);
 }
@@ -280,7 +290,9 @@ static int check_solution(tc_gpu_port *p, void *given, tc_gpu_algorithm *a) {
   bool there = false;
   for (size_t i = 0; i < n; i++) there |= s[i].solution_id == a->data[0] && takes_solution(&x->f, &s[i]);
   if (st == 0 && (!there || memcmp(same.data, a->data, sizeof same.data) != 0)) st = TC_miopenStatusBadParm;
-  if (st == 0) st = OF(&x->f, GetSolutionWorkspaceSize)(handle, x->first, x->second, x->convolution, x->result, a->data[0], &workspace);
+  if (st == 0)
+    st = OF(&x->f, GetSolutionWorkspaceSize)(handle, x->first, x->second, x->convolution, x->result, a->data[0],
+                                             &workspace);
   if (st == 0 && workspace > TC_GPU_CONV_WORKSPACE) st = TC_miopenStatusNotImplemented;
   if (st == 0) st = OF(&x->f, CompileSolution)(handle, x->first, x->second, x->convolution, x->result, a->data[0]);
   a->workspace_bytes = workspace;
@@ -292,8 +304,9 @@ static int run_work(tc_gpu_port *p, const tc_gpu_request *r) {
   bool by_image = x->f.direction == TC_GPU_BY_IMAGE;  // true: the second operand of a call comes first here
   const void *first = by_image ? r->left : r->right, *second = by_image ? r->right : r->left;
   size_t bytes = r->algorithm->workspace_bytes;
-  return result_of(OF(&x->f, Immediate)(p->library[TC_GPU_CONVOLUTIONS], x->first, first, x->second, second, x->convolution, x->result, r->result,
-                                        bytes ? r->workspace : NULL, bytes, r->algorithm->data[0]));
+  return result_of(OF(&x->f, Immediate)(p->library[TC_GPU_CONVOLUTIONS], x->first, first, x->second, second,
+                                        x->convolution, x->result, r->result, bytes ? r->workspace : NULL, bytes,
+                                        r->algorithm->data[0]));
 }
 
 const tc_gpu_library_driver tc_miopen = {

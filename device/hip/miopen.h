@@ -23,7 +23,8 @@
 #include "device/gpu/driver.h"
 #include "device/hip/api.h"
 
-typedef unsigned tc_miopen_status, tc_miopen_type, tc_miopen_layout, tc_miopen_mode, tc_miopen_attribute, tc_miopen_algorithm;
+typedef unsigned tc_miopen_status, tc_miopen_type, tc_miopen_layout, tc_miopen_mode, tc_miopen_attribute,
+    tc_miopen_algorithm;
 typedef struct miopenHandle *tc_miopen_handle;
 typedef struct miopenTensorDescriptor *tc_miopen_tensor;
 typedef struct miopenConvolutionDescriptor *tc_miopen_convolution;

@@ -52,7 +52,8 @@ static void *find_rocblas(char *text, size_t bytes) {
     snprintf(name, sizeof name, "librocblas.so.%d", versions[i].own);
     if (versions[i].hip == driver_major) handle = tc_hip_library_paths_open(name);
   }
-  if (!handle) snprintf(text, bytes, "there is none for HIP %d among the loader's libraries or in /opt/rocm", driver_major);
+  if (!handle)
+    snprintf(text, bytes, "there is none for HIP %d among the loader's libraries or in /opt/rocm", driver_major);
   return handle;
 }
 
@@ -72,7 +73,8 @@ static bool is_ready(const tc_gpu_port *p, const tc_gpu_facts *facts, char *why,
   static tc_library_once once;
   (void)p;
   if (!tc_library_open_once(&once, open_rocblas, driver_major, why, bytes)) return false;
-  if (tc_hip_library_paths_kernels((void *)(uintptr_t)rb.rocblas_create_handle, tc_options_get()->rocblas_kernels, "rocblas", facts->arch))
+  if (tc_hip_library_paths_kernels((void *)(uintptr_t)rb.rocblas_create_handle, tc_options_get()->rocblas_kernels,
+                                   "rocblas", facts->arch))
     return true;
   snprintf(why, bytes, "rocBLAS has no kernels for %s", facts->arch);
   return false;
@@ -85,7 +87,9 @@ static const char *name_of(const tc_gpu_port *p) {
 
 // A call that was slower for want of memory has succeeded all the same.
 static int result_of(tc_rocblas_status status) {
-  return status == TC_rocblas_status_success || status == TC_rocblas_status_perf_degraded ? 0 : (int)(TC_ROCBLAS_RESULTS + status);
+  return status == TC_rocblas_status_success || status == TC_rocblas_status_perf_degraded
+             ? 0
+             : (int)(TC_ROCBLAS_RESULTS + status);
 }
 
 // Errors of a device that is gone are reported better by the driver's next call.
@@ -150,7 +154,9 @@ static uint64_t workspace_of(const tc_gpu_matmul_facts *f) {
 #define RESULT(f, at, type) (at), (type), (int32_t)(f)->n, (f)->m *(f)->n
 
 static tc_rocblas_type type_of(tc_type type) {
-  return type == TC_F16 ? TC_rocblas_datatype_f16_r : type == TC_BF16 ? TC_rocblas_datatype_bf16_r : TC_rocblas_datatype_f32_r;
+  return type == TC_F16    ? TC_rocblas_datatype_f16_r
+         : type == TC_BF16 ? TC_rocblas_datatype_bf16_r
+                           : TC_rocblas_datatype_f32_r;
 }
 
 static const float one = 1, zero = 0;
@@ -161,8 +167,9 @@ static tc_rocblas_status list_solutions(tc_gpu_port *p, const tc_gpu_matmul_fact
   tc_rocblas_type type = type_of(f->type);
   void *place = (void *)(uintptr_t)256;  // never read, but checked
   return rb.rocblas_gemm_strided_batched_ex_get_solutions(
-      p->library[TC_GPU_MATMULS], SHAPE(f), &one, OPERAND(f->right, place, type), OPERAND(f->left, place, type), &zero, RESULT(f, place, type),
-      RESULT(f, place, type), (int32_t)f->batch, TC_rocblas_datatype_f32_r, TC_rocblas_gemm_algo_solution_index, TC_rocblas_gemm_flags_none, out, n);
+      p->library[TC_GPU_MATMULS], SHAPE(f), &one, OPERAND(f->right, place, type), OPERAND(f->left, place, type), &zero,
+      RESULT(f, place, type), RESULT(f, place, type), (int32_t)f->batch, TC_rocblas_datatype_f32_r,
+      TC_rocblas_gemm_algo_solution_index, TC_rocblas_gemm_flags_none, out, n);
 }
 
 // Returns all of them, to be freed.
@@ -188,7 +195,8 @@ static int find_algorithms(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, in
   tc_rocblas_status status = list_all(p, f, &all, &n_all);
   if (status != TC_rocblas_status_success) return result_of(status);
   out[(*n)++] = (tc_gpu_algorithm){{OWN_CHOICE}, workspace_of(f)};
-  for (int i = 0; i < n_all && *n < most; i++) out[(*n)++] = (tc_gpu_algorithm){{BY_NUMBER, (uint64_t)all[i]}, workspace_of(f)};
+  for (int i = 0; i < n_all && *n < most; i++)
+    out[(*n)++] = (tc_gpu_algorithm){{BY_NUMBER, (uint64_t)all[i]}, workspace_of(f)};
   tc_free(all);
   return 0;
 }
@@ -205,7 +213,8 @@ static int check_algorithm(tc_gpu_port *p, void *made, tc_gpu_algorithm *a) {
   bool there = false;
   for (int i = 0; i < n_all && all; i++) there |= (uint64_t)all[i] == a->data[1];
   tc_free(all);
-  if (status == TC_rocblas_status_success && (a->data[0] != BY_NUMBER || !there)) status = TC_rocblas_status_invalid_value;
+  if (status == TC_rocblas_status_success && (a->data[0] != BY_NUMBER || !there))
+    status = TC_rocblas_status_invalid_value;
   return result_of(status);
 }
 
@@ -216,10 +225,11 @@ static int run_work(tc_gpu_port *p, const tc_gpu_request *r) {
   bool by_number = r->algorithm->data[0] == BY_NUMBER;
   tc_rocblas_status status = rb.rocblas_set_workspace(handle, r->workspace, r->algorithm->workspace_bytes);
   if (status == TC_rocblas_status_success)
-    status = rb.rocblas_gemm_strided_batched_ex(handle, SHAPE(f), &one, OPERAND(f->right, r->right, type), OPERAND(f->left, r->left, type), &zero,
-                                                RESULT(f, r->result, type), RESULT(f, r->result, type), (int32_t)f->batch, TC_rocblas_datatype_f32_r,
-                                                by_number ? TC_rocblas_gemm_algo_solution_index : TC_rocblas_gemm_algo_standard,
-                                                (int32_t)r->algorithm->data[1], TC_rocblas_gemm_flags_none);
+    status = rb.rocblas_gemm_strided_batched_ex(
+        handle, SHAPE(f), &one, OPERAND(f->right, r->right, type), OPERAND(f->left, r->left, type), &zero,
+        RESULT(f, r->result, type), RESULT(f, r->result, type), (int32_t)f->batch, TC_rocblas_datatype_f32_r,
+        by_number ? TC_rocblas_gemm_algo_solution_index : TC_rocblas_gemm_algo_standard, (int32_t)r->algorithm->data[1],
+        TC_rocblas_gemm_flags_none);
   return result_of(status);
 }
 

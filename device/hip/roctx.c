@@ -23,7 +23,8 @@ static const tc_library_row rows[] = {
 };
 
 static void *find_roctx(const char **name) {
-  static const char *const names[] = {"libroctx64.so.4", "librocprofiler-sdk-roctx.so.1", "librocprofiler-sdk-roctx.so.0", "libroctx64.so.4"};
+  static const char *const names[] = {"libroctx64.so.4", "librocprofiler-sdk-roctx.so.1",
+                                      "librocprofiler-sdk-roctx.so.0", "libroctx64.so.4"};
   bool earlier = tc_options_get()->hip_tools && !tc_options_get()->hip_profiler;
   void *handle = NULL;
   for (size_t i = earlier ? 0 : 1; i < sizeof names / sizeof *names && !handle; i++) {

@@ -1,4 +1,5 @@
-// The words of the dialect (device/gpu/README.md) in HIP C++, for hiprtc and for clang without headers. device/gpu/polygamma.h follows.
+// The words of the dialect (device/gpu/README.md) in HIP C++, for hiprtc and for clang without headers.
+// device/gpu/polygamma.h follows.
 // clang-format off
 typedef signed char i8;
 typedef unsigned char u8;

@@ -25,13 +25,16 @@ bool bert_config_of(const tc_archive *a, const char *prefix, bert_config *out) {
 // ---- Parameters ----
 
 static tc_status add_normal(tc_nn_params *p, const char *name, int64_t rows, int64_t columns) {
-  return tc_is_valid(tc_nn_add(p, name, tc_nn_normal(TC_SHAPE(rows, columns), 0, 0.02))) ? TC_OK : tc_last_error()->status;
+  return tc_is_valid(tc_nn_add(p, name, tc_nn_normal(TC_SHAPE(rows, columns), 0, 0.02))) ? TC_OK
+                                                                                         : tc_last_error()->status;
 }
 
 static tc_status add_linear(tc_nn_params *p, const char *path, int64_t in, int64_t out) {
   tc_status st = add_normal(p, TC_NN_PATH("%s.weight", path), out, in);
   if (st != TC_OK) return st;
-  return tc_is_valid(tc_nn_add(p, TC_NN_PATH("%s.bias", path), tc_zeros(TC_SHAPE(out), TC_F32))) ? TC_OK : tc_last_error()->status;
+  return tc_is_valid(tc_nn_add(p, TC_NN_PATH("%s.bias", path), tc_zeros(TC_SHAPE(out), TC_F32)))
+             ? TC_OK
+             : tc_last_error()->status;
 }
 
 static tc_status add_layer(tc_nn_params *p, const bert_config *c, const char *path) {
@@ -107,7 +110,8 @@ tc_tensor bert_forward(const tc_nn_params *p, tc_tensor ids, tc_tensor types, tc
   tc_dims d = tc_shape(ids);
   int64_t b = d.dim[0], t = d.dim[1];
   tc_nn_attention_options o = {.n_heads = n_heads};
-  // The least float, not a bool: what it is added to no longer counts, and a row that is all padding attends to all alike.
+  // The least float, not a bool: what it is added to no longer counts, and a row that is all
+  // padding attends to all alike.
   if (!is_none(mask)) o.mask = tc_reshape(tc_mul(tc_cast(tc_eq(mask, 0), TC_F32), -FLT_MAX), TC_SHAPE(b, 1, 1, t));
   tc_tensor position = tc_slice(tc_nn_get(p, "embeddings.position_embeddings.weight"), 0, 0, t, 1);
   tc_tensor type_weight = tc_nn_get(p, "embeddings.token_type_embeddings.weight");

@@ -49,20 +49,25 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
-    {"weights", "FILE", "safetensors file of a state dict; without it, random initial values", TEXT, offsetof(cli, weights), .is_read = true},
+    {"weights", "FILE", "safetensors file of a state dict; without it, random initial values", TEXT,
+     offsetof(cli, weights), .is_read = true},
     {"input", "FILE", "input, .npy", TEXT, offsetof(cli, input), .is_read = true},
     {"output", "FILE", "where the result goes, .npy", TEXT, offsetof(cli, output)},
-    {"mask", "FILE", "1 for words and 0 for padding, of the input's shape, .npy", TEXT, offsetof(cli, mask), .is_read = true},
-    {"types", "FILE", "token types, of the input's shape, .npy; 0 if left out", TEXT, offsetof(cli, types), .is_read = true},
-    {"labels", "FILE", "class of each input, .npy, to train", TEXT, offsetof(cli, labels), .with = "train", .is_read = true},
+    {"mask", "FILE", "1 for words and 0 for padding, of the input's shape, .npy", TEXT, offsetof(cli, mask),
+     .is_read = true},
+    {"types", "FILE", "token types, of the input's shape, .npy; 0 if left out", TEXT, offsetof(cli, types),
+     .is_read = true},
+    {"labels", "FILE", "class of each input, .npy, to train", TEXT, offsetof(cli, labels), .with = "train",
+     .is_read = true},
     {"train", "N", "train N steps; prints their losses", COUNT, offsetof(cli, train)},
     {"lr", "X", "learning rate", NUMBER, offsetof(cli, lr), .with = "train"},
     {"momentum", "X", "momentum", NUMBER, offsetof(cli, momentum), .with = "train"},
     {"save", "FILE", "where the weights go after training, safetensors", TEXT, offsetof(cli, save)},
     {"generate", "N", "go on for N tokens after the input; prints their ids", COUNT, offsetof(cli, generate)},
-    {"top-k", "K", "draw from the K likeliest tokens, others with another --batch; without it, take the likeliest", COUNT, offsetof(cli, top_k),
-     .with = "generate"},
-    {"vocab", "FILE", "vocab.json: print text instead of ids, ? where it has none", TEXT, offsetof(cli, vocab), .with = "generate", .is_read = true},
+    {"top-k", "K", "draw from the K likeliest tokens, others with another --batch; without it, take the likeliest",
+     COUNT, offsetof(cli, top_k), .with = "generate"},
+    {"vocab", "FILE", "vocab.json: print text instead of ids, ? where it has none", TEXT, offsetof(cli, vocab),
+     .with = "generate", .is_read = true},
     {"heads", "N", "attention heads; one for each 64 of the width if left out", COUNT, offsetof(cli, heads)},
     {"batch", "N", "rows of the input at a time, 32 if left out", COUNT, offsetof(cli, batch),
      ", in training all; that takes whole batches, and leaves out rows beyond the last"},
@@ -87,7 +92,8 @@ static void help(const char *program, const char *about, const char *which) {
     char left[40];
     if (!has(which, rows[i].name)) continue;
     snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].value);
-    printf("  %-16s  %s%s\n", left, rows[i].help, rows[i].in_training && has(which, "train") ? rows[i].in_training : "");
+    printf("  %-16s  %s%s\n", left, rows[i].help,
+           rows[i].in_training && has(which, "train") ? rows[i].in_training : "");
   }
   printf("  %-16s  %s\n", "--help", "this text");
 }
@@ -121,8 +127,9 @@ static void set(cli *c, const row *r, const char *text) {
   }
 }
 
-// Before any work: a file is written beside where its links lead and renamed, so that directory must take one; what is no file, as a pipe, is written in
-// place. Whether a name can be had that is not there yet, making it tells.
+// Before any work: a file is written beside where its links lead and renamed, so that directory
+// must take one; what is no file, as a pipe, is written in place. Whether a name can be had that is
+// not there yet, making it tells.
 static void expect_writable(const char *option, const char *path) {
   char place[PATH_MAX];
   struct stat there;
@@ -144,7 +151,8 @@ static void expect_writable(const char *option, const char *path) {
   if (!can) cli_fail("--%s %s: %s", option, path, strerror(errno));
 }
 
-// Whether a file written to the one is written to the other: links are followed. Where the file is not there yet, realpath fails but leaves where it would be.
+// Whether a file written to the one is written to the other: links are followed. Where the file is
+// not there yet, realpath fails but leaves where it would be.
 static bool is_one_place(const char *path, const char *other) {
   char place[2][PATH_MAX] = {"", ""};
   bool known[2] = {realpath(path, place[0]) || errno == ENOENT, realpath(other, place[1]) || errno == ENOENT};
@@ -160,12 +168,15 @@ static void expect_company(const bool *given) {
   }
 }
 
-// A result takes no input's place; trained weights may take that of those they began as, which is what going on with a training does.
+// A result takes no input's place; trained weights may take that of those they began as, which is
+// what going on with a training does.
 static void expect_not_read(const cli *c, const bool *given, const char *option, const char *path) {
   struct stat to, from;
   if (path == NULL || stat(path, &to) != 0 || !S_ISREG(to.st_mode)) return;
   for (int i = 0; i < N_ROWS; i++) {
-    if (!given[i] || rows[i].kind != TEXT || !rows[i].is_read || (strcmp(option, "save") == 0 && strcmp(rows[i].name, "weights") == 0)) continue;
+    if (!given[i] || rows[i].kind != TEXT || !rows[i].is_read ||
+        (strcmp(option, "save") == 0 && strcmp(rows[i].name, "weights") == 0))
+      continue;
     const char *read = *(const char *const *)((const char *)c + rows[i].at);
     if (stat(read, &from) == 0 && from.st_dev == to.st_dev && from.st_ino == to.st_ino)
       cli_fail("--%s %s: the file of --%s, which would be lost", option, path, rows[i].name);
@@ -178,7 +189,8 @@ cli cli_parse(int argc, char **argv, const char *about, const char *which) {
   bool given[N_ROWS] = {false};
   cli c = {.dtype = TC_F32, .lr = -1, .momentum = -1};
   for (int i = 0; i < N_ROWS; i++)
-    if (has(which, rows[i].name)) number[n] = i, option[n++] = (struct option){rows[i].name, required_argument, NULL, 0};
+    if (has(which, rows[i].name))
+      number[n] = i, option[n++] = (struct option){rows[i].name, required_argument, NULL, 0};
   option[n] = (struct option){"help", no_argument, NULL, 0};
   for (int at = 0; (got = getopt_long(argc, argv, "", option, &at)) != -1;) {
     if (got != 0) cli_fail("%s --help tells what there is", argv[0]);  // getopt_long has said what is wrong
@@ -209,7 +221,8 @@ tc_tensor cli_load(const char *option, const char *path, int rank, bool floating
   tc_dims d = tc_shape(t);
   if (d.rank != rank) cli_fail("--%s %s has rank %d, rank %d is asked for", option, path, d.rank, rank);
   if (is_floating(tc_dtype(t)) != floating)
-    cli_fail("--%s %s is %s, %s numbers are asked for", option, path, tc_type_name(tc_dtype(t)), floating ? "floating" : "whole");
+    cli_fail("--%s %s is %s, %s numbers are asked for", option, path, tc_type_name(tc_dtype(t)),
+             floating ? "floating" : "whole");
   if (tc_numel(t) == 0) cli_fail("--%s %s is empty", option, path);
   return tc_cast(t, type);
 }
@@ -248,14 +261,19 @@ void cli_remark_unused(const cli *c, const tc_archive *a, const tc_nn_params *p,
     for (int k = 0; k < tc_nn_count_all(p) && !used; k++) used = strcmp(tc_nn_names(p)[k], own) == 0;
     if (!used && n++ == 0) first = name;
   }
-  if (n) fprintf(stderr, "%s: %d of %d tensors are not the model's, '%s' the first\n", c->weights, n, tc_archive_count(a), first);
+  if (n)
+    fprintf(stderr, "%s: %d of %d tensors are not the model's, '%s' the first\n", c->weights, n, tc_archive_count(a),
+            first);
 }
 
 int cli_heads(const cli *c, int64_t dim) {
   int64_t heads = c->heads ? c->heads : dim / 64;
-  if (!c->heads && dim % 64) cli_fail("a width of %lld does not tell how many heads there are: give --heads", (long long)dim);
-  if (heads == 0 || dim % heads) cli_fail("%lld cannot be cut into %lld heads: give --heads", (long long)dim, (long long)heads);
-  if (!c->heads) fprintf(stderr, "%lld heads, one for each 64 of the width; --heads tells of others\n", (long long)heads);
+  if (!c->heads && dim % 64)
+    cli_fail("a width of %lld does not tell how many heads there are: give --heads", (long long)dim);
+  if (heads == 0 || dim % heads)
+    cli_fail("%lld cannot be cut into %lld heads: give --heads", (long long)dim, (long long)heads);
+  if (!c->heads)
+    fprintf(stderr, "%lld heads, one for each 64 of the width; --heads tells of others\n", (long long)heads);
   return (int)heads;
 }
 
@@ -280,7 +298,8 @@ void cli_progress(const char *what, int64_t done, int64_t n) {
 }
 
 tc_tensor cli_in_batches(const cli *c, int64_t n_rows, cli_rows_fn fn, void *arg) {
-  int64_t most = c->batch ? c->batch : ROWS_AT_ONCE, each = most < n_rows ? most : n_rows, n = (n_rows + each - 1) / each;
+  int64_t most = c->batch ? c->batch : ROWS_AT_ONCE, each = most < n_rows ? most : n_rows,
+          n = (n_rows + each - 1) / each;
   tc_tensor *part = calloc((size_t)n, sizeof *part);
   if (part == NULL) cli_fail("no memory for %lld batches", (long long)n);
   tc_no_grad_begin();

@@ -1,5 +1,5 @@
-// What the model programs share: options, files, batches, training loops and a line that tells how far they are. Mistakes end the program with a
-// sentence on standard error and exit status 1.
+// What the model programs share: options, files, batches, training loops and a line that tells how
+// far they are. Mistakes end the program with a sentence on standard error and exit status 1.
 #ifndef EXAMPLES_MODELS_CLI_H
 #define EXAMPLES_MODELS_CLI_H
 
@@ -12,25 +12,30 @@ typedef struct cli {
   double lr, momentum;
 } cli;
 
-// Options from the command line. which: the names of those that the program has, each with a space after it; --help prints them after `about`. Sets
-// device, threads and seed.
+// Options from the command line. which: the names of those that the program has, each with a space
+// after it; --help prints them after `about`. Sets device, threads and seed.
 cli cli_parse(int argc, char **argv, const char *about, const char *which);
 
 void cli_check(tc_status st);  // ends the program with the library's message unless it is TC_OK
 void cli_flush(void);  // writes out what was printed; ends the program, too, where it cannot be
 _Noreturn void cli_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-// The array in a file for --option, of this rank (or either of two), floating or whole, as the type that the model computes in, or i64.
+// The array in a file for --option, of this rank (or either of two), floating or whole, as the type
+// that the model computes in, or i64.
 tc_tensor cli_load(const char *option, const char *path, int rank, bool floating, tc_type type);
-// Numbers of rows of a table, [b, t], i64; none is negative, which would count from the table's end.
+// Numbers of rows of a table, [b, t], i64; none is negative, which would count from the table's
+// end.
 tc_tensor cli_load_ids(const char *option, const char *path);
 // Writes a result, f16 and bf16 as f32.
 void cli_save(const char *path, tc_tensor t);
-// The file of --weights; NULL, and a remark on standard error, where it is not given and the model starts from random values.
+// The file of --weights; NULL, and a remark on standard error, where it is not given and the model
+// starts from random values.
 tc_archive *cli_weights(const cli *c);
-// Says on standard error how many layers the file has, which nothing else in it tells: a part of a model is a model, too.
+// Says on standard error how many layers the file has, which nothing else in it tells: a part of a
+// model is a model, too.
 void cli_remark_layers(const cli *c, int64_t n_layers);
-// Says so where tensors of the file are not among the model's, whose names are behind the prefix there.
+// Says so where tensors of the file are not among the model's, whose names are behind the prefix
+// there.
 void cli_remark_unused(const cli *c, const tc_archive *a, const tc_nn_params *p, const char *prefix);
 // --heads, or one for each 64 of dim, and says so.
 int cli_heads(const cli *c, int64_t dim);
@@ -41,7 +46,8 @@ typedef tc_tensor (*cli_rows_fn)(void *arg, int64_t first, int64_t n);
 tc_tensor cli_in_batches(const cli *c, int64_t n_rows, cli_rows_fn fn, void *arg);
 // --train steps, each on the next --batch rows; prints the losses, one a line.
 void cli_train(const cli *c, int64_t n_rows, tc_optimizer *opt, cli_rows_fn loss, void *arg);
-// One line on standard error, if that is a terminal, from a second after the first call on, which is made before the work: "what: done of n".
+// One line on standard error, if that is a terminal, from a second after the first call on, which
+// is made before the work: "what: done of n".
 void cli_progress(const char *what, int64_t done, int64_t n);
 
 #endif

@@ -1,4 +1,5 @@
-// GPT-2: its sizes and weights by Hugging Face's names, keys and values of former tokens, and the forward pass. See gpt2.h.
+// GPT-2: its sizes and weights by Hugging Face's names, keys and values of former tokens, and the
+// forward pass. See gpt2.h.
 #include "examples/models/gpt2.h"
 
 #include <math.h>
@@ -22,18 +23,22 @@ bool gpt2_config_of(const tc_archive *a, const char *prefix, gpt2_config *out) {
 // ---- Parameters ----
 
 static tc_status add_normal(tc_nn_params *p, const char *name, int64_t rows, int64_t columns, double std) {
-  return tc_is_valid(tc_nn_add(p, name, tc_nn_normal(TC_SHAPE(rows, columns), 0, std))) ? TC_OK : tc_last_error()->status;
+  return tc_is_valid(tc_nn_add(p, name, tc_nn_normal(TC_SHAPE(rows, columns), 0, std))) ? TC_OK
+                                                                                        : tc_last_error()->status;
 }
 
 // weight [in, out] and bias [out].
 static tc_status add_dense(tc_nn_params *p, const char *path, int64_t in, int64_t out, double std) {
   tc_status st = add_normal(p, TC_NN_PATH("%s.weight", path), in, out, std);
   if (st != TC_OK) return st;
-  return tc_is_valid(tc_nn_add(p, TC_NN_PATH("%s.bias", path), tc_zeros(TC_SHAPE(out), TC_F32))) ? TC_OK : tc_last_error()->status;
+  return tc_is_valid(tc_nn_add(p, TC_NN_PATH("%s.bias", path), tc_zeros(TC_SHAPE(out), TC_F32)))
+             ? TC_OK
+             : tc_last_error()->status;
 }
 
 static tc_status add_layer(tc_nn_params *p, const gpt2_config *c, const char *path) {
-  double std = 0.02, into_sum = std / sqrt(2.0 * (double)c->n_layers);  // what is added to the residual stream starts smaller
+  // what is added to the residual stream starts smaller
+  double std = 0.02, into_sum = std / sqrt(2.0 * (double)c->n_layers);
   tc_status st = tc_nn_add_layer_norm(p, TC_NN_PATH("%s.ln_1", path), c->dim);
   if (st == TC_OK) st = add_dense(p, TC_NN_PATH("%s.attn.c_attn", path), c->dim, 3 * c->dim, std);
   if (st == TC_OK) st = add_dense(p, TC_NN_PATH("%s.attn.c_proj", path), c->dim, c->dim, into_sum);
@@ -72,7 +77,8 @@ tc_status gpt2_cache_init(gpt2_cache *cache, const tc_nn_params *p, int64_t b, i
   cache->value = calloc((size_t)cache->n_layers + 1, sizeof *cache->value);
   if (!cache->key || !cache->value) return gpt2_cache_fini(cache), TC_ERR_MEMORY;
   tc_scope scope = tc_scope_begin();
-  for (int l = 0; l < cache->n_layers; l++) cache->key[l] = zeros(shape, tc_dtype(words)), cache->value[l] = zeros(shape, tc_dtype(words));
+  for (int l = 0; l < cache->n_layers; l++)
+    cache->key[l] = zeros(shape, tc_dtype(words)), cache->value[l] = zeros(shape, tc_dtype(words));
   tc_status st = tc_eval(cache->n_layers, cache->key);
   if (st == TC_OK) st = tc_eval(cache->n_layers, cache->value);
   tc_scope_end(scope);
@@ -97,7 +103,8 @@ static tc_tensor dense(const tc_nn_params *p, const char *path, tc_tensor x) {
   return tc_add(tc_matmul(x, weight), bias);
 }
 
-// The part of x [b, t, 3 dim] for one of query, key, value, in heads: [b, n_heads, t, dim / n_heads].
+// The part of x [b, t, 3 dim] for one of query, key, value, in heads: [b, n_heads, t, dim /
+// n_heads].
 static tc_tensor heads_of(tc_tensor x, int part, int n_heads) {
   tc_dims d = tc_shape(x);
   int64_t dim = d.dim[2] / 3;
@@ -108,10 +115,12 @@ static tc_tensor heads_of(tc_tensor x, int part, int n_heads) {
 // Puts x [b, n_heads, t, d] at the end of the tokens that are there.
 static tc_status append(tc_tensor to, int64_t at, tc_tensor x) {
   tc_dims d = tc_shape(x);
-  return tc_assign_slice(to, (int64_t[]){0, 0, at, 0}, (int64_t[]){d.dim[0], d.dim[1], at + d.dim[2], d.dim[3]}, NULL, x);
+  return tc_assign_slice(to, (int64_t[]){0, 0, at, 0}, (int64_t[]){d.dim[0], d.dim[1], at + d.dim[2], d.dim[3]}, NULL,
+                         x);
 }
 
-// The last of the new tokens sees all keys that there are then, each one before it a key less; no more of the cache is read.
+// The last of the new tokens sees all keys that there are then, each one before it a key less; no
+// more of the cache is read.
 static tc_tensor cached_attention(tc_tensor qkv, int n_heads, const gpt2_cache *cache, int l) {
   tc_dims d = tc_shape(qkv);
   int64_t t = d.dim[1];
@@ -119,7 +128,8 @@ static tc_tensor cached_attention(tc_tensor qkv, int n_heads, const gpt2_cache *
   if (st == TC_OK) st = append(cache->value[l], cache->n, heads_of(qkv, 2, n_heads));
   if (st != TC_OK) return qkv;  // the error is kept, and told at the sync point
   tc_attention_options o = {.causal = true, .key_length = cache->n + t};
-  tc_tensor mixed = tc_scaled_dot_product_attention(heads_of(qkv, 0, n_heads), cache->key[l], cache->value[l], (tc_tensor){0, 0}, o);
+  tc_tensor mixed =
+      tc_scaled_dot_product_attention(heads_of(qkv, 0, n_heads), cache->key[l], cache->value[l], (tc_tensor){0, 0}, o);
   return tc_reshape(tc_permute(mixed, TC_AXES(0, 2, 1, 3)), TC_SHAPE(d.dim[0], t, d.dim[2] / 3));
 }
 

@@ -21,7 +21,8 @@ static bool stage_of(const tc_archive *a, int stage, resnet_config *c) {
   const char *path = TC_NN_PATH("layer%d.", stage + 1);
   const char *form = c->bottleneck ? "[channels out, channels in, 1, 1]" : "[channels out, channels in, 3, 3]",
              *last = c->bottleneck ? "0.conv3.weight" : "0.conv2.weight";
-  if (!weights_shape(a, path, "0.conv1.weight", 4, form, inner) || !weights_shape(a, path, last, 4, form, outer)) return false;
+  if (!weights_shape(a, path, "0.conv1.weight", 4, form, inner) || !weights_shape(a, path, last, 4, form, outer))
+    return false;
   c->n_blocks[stage] = weights_count(a, path, ""), c->inner[stage] = inner[0], c->outer[stage] = outer[0];
   return true;
 }
@@ -53,7 +54,8 @@ static tc_status add_conv_bn(tc_nn_params *p, const char *prefix, int i, int64_t
   return st == TC_OK ? tc_nn_add_batch_norm(p, TC_NN_PATH("%sbn%d", prefix, i), out) : st;
 }
 
-// Only the first block of a stage changes size or channels, and then its shortcut has a convolution.
+// Only the first block of a stage changes size or channels, and then its shortcut has a
+// convolution.
 static tc_status add_block(tc_nn_params *p, const resnet_config *c, int stage, int block, int64_t in) {
   const char *prefix = TC_NN_PATH("layer%d.%d.", stage + 1, block);
   int64_t inner = c->inner[stage], outer = c->outer[stage];

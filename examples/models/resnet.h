@@ -1,4 +1,5 @@
-// ResNet (He et al. 2015) as torchvision has it: its names, and the stride of a bottleneck in the 3x3 convolution.
+// ResNet (He et al. 2015) as torchvision has it: its names, and the stride of a bottleneck in the
+// 3x3 convolution.
 #ifndef EXAMPLES_MODELS_RESNET_H
 #define EXAMPLES_MODELS_RESNET_H
 
@@ -18,10 +19,12 @@ typedef struct resnet_config {
 // What the shapes in a file say; false after saying on standard error which is not
 // there, or of another rank.
 bool resnet_config_of(const tc_archive *a, resnet_config *out);
-// Adds the parameters (f32) with torchvision's initial values, drawn from the thread's random numbers, in the current scope. To load a
-// file: tc_nn_load afterwards; before the scope ends that saves making values that nobody sees.
+// Adds the parameters (f32) with torchvision's initial values, drawn from the thread's random
+// numbers, in the current scope. To load a file: tc_nn_load afterwards; before the scope ends that
+// saves making values that nobody sees.
 tc_status resnet_add(tc_nn_params *p, const resnet_config *c) TC_MUST_USE;
-// x [n, channels, h, w] -> logits [n, n_classes]. Batch norm by the batch in training mode, which moves the running statistics.
+// x [n, channels, h, w] -> logits [n, n_classes]. Batch norm by the batch in training mode, which
+// moves the running statistics.
 tc_tensor resnet_forward(const tc_nn_params *p, tc_tensor x);
 
 #endif

@@ -8,13 +8,15 @@ typedef struct work {
   tc_tensor x, labels;
 } work;
 
-// A file with fewer blocks, such as a part of one, would be another network, and one of the other kind is another model.
+// A file with fewer blocks, such as a part of one, would be another network, and one of the other
+// kind is another model.
 static void check_blocks(const cli *c, const resnet_config *have, const resnet_config *want) {
   if (have->bottleneck != want->bottleneck)
     cli_fail("%s: its blocks have %d convolutions, not %d", c->weights, 2 + have->bottleneck, 2 + want->bottleneck);
   for (int s = 0; s < RESNET_STAGES; s++)
     if (have->n_blocks[s] != want->n_blocks[s])
-      cli_fail("%s: layer%d has %lld blocks, not %lld", c->weights, s + 1, (long long)have->n_blocks[s], (long long)want->n_blocks[s]);
+      cli_fail("%s: layer%d has %lld blocks, not %lld", c->weights, s + 1, (long long)have->n_blocks[s],
+               (long long)want->n_blocks[s]);
 }
 
 // Everything in one scope, so that initial values are not made where a file gives others.
@@ -47,7 +49,8 @@ static void train(const cli *c, work *w) {
   int64_t n = tc_shape(w->x).dim[0];
   if (c->labels == NULL) cli_fail("--train asks for --labels");
   w->labels = cli_load("labels", c->labels, 1, false, TC_I64);
-  if (tc_numel(w->labels) != n) cli_fail("--labels %s has %lld classes for %lld images", c->labels, (long long)tc_numel(w->labels), (long long)n);
+  if (tc_numel(w->labels) != n)
+    cli_fail("--labels %s has %lld classes for %lld images", c->labels, (long long)tc_numel(w->labels), (long long)n);
   tc_sgd_options options = {.lr = c->lr >= 0 ? c->lr : 0.01, .momentum = c->momentum >= 0 ? c->momentum : 0.9};
   tc_optimizer *opt = tc_sgd(tc_nn_tensors(w->model), tc_nn_count(w->model), options);
   cli_train(c, n, opt, loss, w);
@@ -55,7 +58,8 @@ static void train(const cli *c, work *w) {
 }
 
 int resnet_program(int argc, char **argv, const char *about, resnet_config start) {
-  cli c = cli_parse(argc, argv, about, "weights input output train labels lr momentum save batch dtype device threads seed ");
+  cli c = cli_parse(argc, argv, about,
+                    "weights input output train labels lr momentum save batch dtype device threads seed ");
   if (c.input == NULL) cli_fail("--input is missing; %s --help tells what there is", argv[0]);
   if (!c.output && !c.train) cli_fail("nothing to do: give --output or --train");
   tc_scope scope = tc_scope_begin();

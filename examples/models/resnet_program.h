@@ -1,4 +1,5 @@
-// The program that resnet18 and resnet50 are; the sizes are those of the file of weights, or `start` without one.
+// The program that resnet18 and resnet50 are; the sizes are those of the file of weights, or
+// `start` without one.
 #ifndef EXAMPLES_MODELS_RESNET_PROGRAM_H
 #define EXAMPLES_MODELS_RESNET_PROGRAM_H
 

@@ -38,7 +38,8 @@ static bool take(reader *r, char c) {
   return *r->s == c ? r->s++, true : false;
 }
 
-// One character of a string, an escape or UTF-8 of up to two bytes; UINT32_MAX for what no token has.
+// One character of a string, an escape or UTF-8 of up to two bytes; UINT32_MAX for what no token
+// has.
 static uint32_t character(reader *r) {
   unsigned char c = (unsigned char)*r->s++;
   unsigned u;
@@ -59,7 +60,8 @@ static bool token(reader *r, char out[MAX_TOKEN_BYTES], size_t *n_bytes) {
   while (*r->s && *r->s != '"') {
     const char *at = r->s;
     int byte = byte_of(character(r));
-    if (byte < 0 || n == MAX_TOKEN_BYTES) return r->s = at, r->why = n < MAX_TOKEN_BYTES ? "no byte has such a character" : "too long a token", false;
+    if (byte < 0 || n == MAX_TOKEN_BYTES)
+      return r->s = at, r->why = n < MAX_TOKEN_BYTES ? "no byte has such a character" : "too long a token", false;
     out[n++] = (char)byte;
   }
   *n_bytes = n;

@@ -1,5 +1,6 @@
-// GPT-2's vocab.json: a JSON object from tokens to ids. A token is text in which every byte is a character: printable ones themselves, the others
-// U+0100 and on, in order. Source: github.com/openai/gpt-2, src/encoder.py, bytes_to_unicode.
+// GPT-2's vocab.json: a JSON object from tokens to ids. A token is text in which every byte is a
+// character: printable ones themselves, the others U+0100 and on, in order. Source:
+// github.com/openai/gpt-2, src/encoder.py, bytes_to_unicode.
 #ifndef EXAMPLES_MODELS_VOCAB_H
 #define EXAMPLES_MODELS_VOCAB_H
 

@@ -14,7 +14,8 @@ static const char *after(const tc_archive *a, int i, const char *prefix, const c
 
 const char *weights_prefix(const tc_archive *a, const char *prefix, const char *stem) {
   bool plain = false, longer = false;
-  for (int i = 0; i < tc_archive_count(a); i++) plain |= after(a, i, "", stem) != NULL, longer |= after(a, i, prefix, stem) != NULL;
+  for (int i = 0; i < tc_archive_count(a); i++)
+    plain |= after(a, i, "", stem) != NULL, longer |= after(a, i, prefix, stem) != NULL;
   return longer && !plain ? prefix : "";
 }
 
@@ -29,7 +30,8 @@ int64_t weights_count(const tc_archive *a, const char *prefix, const char *stem)
   return n;
 }
 
-bool weights_shape(const tc_archive *a, const char *prefix, const char *name, int rank, const char *form, int64_t *out) {
+bool weights_shape(const tc_archive *a, const char *prefix, const char *name, int rank, const char *form,
+                   int64_t *out) {
   char full[2 * TC_NN_PATH_BYTES];
   tc_scope scope = tc_scope_begin();
   tc_tensor t = tc_archive_get(a, tc_nn_path(full, sizeof full, "%s%s", prefix, name));
@@ -43,7 +45,8 @@ bool weights_shape(const tc_archive *a, const char *prefix, const char *name, in
   return shape.rank == rank;
 }
 
-bool weights_layers(const tc_archive *a, const char *prefix, const char *stem, const char *part, int rank, const char *form, int64_t *out) {
+bool weights_layers(const tc_archive *a, const char *prefix, const char *stem, const char *part, int rank,
+                    const char *form, int64_t *out) {
   char name[TC_NN_PATH_BYTES];
   int64_t first[TC_MAX_RANK], shape[TC_MAX_RANK];
   *out = weights_count(a, prefix, stem);

@@ -44,7 +44,8 @@ TC_API tc_tensor tc_archive_get(const tc_archive *a, const char *name);
 // where one is missing (TC_ERR_ARG, with the nearest name), of another shape (TC_ERR_SHAPE), or
 // floating where it should be whole, or the reverse (TC_ERR_DTYPE). Other floating types, and other
 // whole ones, are cast. What else the archive holds is passed over. Records; nothing runs.
-TC_API tc_status tc_archive_load(const tc_archive *a, const char *prefix, int n, const char *const *names, const tc_tensor *tensors) TC_MUST_USE;
+TC_API tc_status tc_archive_load(const tc_archive *a, const char *prefix, int n, const char *const *names,
+                                 const tc_tensor *tensors) TC_MUST_USE;
 // Whether the archive has a tensor of that name.
 TC_API bool tc_archive_has(const tc_archive *a, const char *name);
 // Tensors in an archive, and the name of the i-th (borrowed; NULL past the end). A NULL archive is
@@ -59,9 +60,10 @@ TC_API void tc_archive_close(tc_archive *a);
 // Saving runs what is pending, and replaces the file whole or not at all. TC_ERR_IO with the
 // reason; TC_ERR_ARG for a name that is empty, twice there, or not UTF-8. n_meta pairs of strings,
 // key before value, go into the file's metadata (some readers ask for "format", "pt").
-TC_API tc_status tc_safetensors_save(const char *path, int n, const char *const *names, const tc_tensor *tensors) TC_MUST_USE;
-TC_API tc_status tc_safetensors_save_with(const char *path, int n, const char *const *names, const tc_tensor *tensors, int n_meta,
-                                          const char *const *meta) TC_MUST_USE;
+TC_API tc_status tc_safetensors_save(const char *path, int n, const char *const *names,
+                                     const tc_tensor *tensors) TC_MUST_USE;
+TC_API tc_status tc_safetensors_save_with(const char *path, int n, const char *const *names, const tc_tensor *tensors,
+                                          int n_meta, const char *const *meta) TC_MUST_USE;
 // As numpy.savez: not compressed. No pipe or device takes one (TC_ERR_IO). Of control characters a
 // name may have tabs and line ends alone (TC_ERR_ARG).
 TC_API tc_status tc_npz_save(const char *path, int n, const char *const *names, const tc_tensor *tensors) TC_MUST_USE;
@@ -74,23 +76,23 @@ TC_API tc_status tc_npz_save(const char *path, int n, const char *const *names, 
 // tensors is not saved: of a model that has buffers, such as batch norm's statistics, these are to
 // be named, too.
 // A sync point. TC_ERR_IO with the reason; TC_ERR_ARG for names that are empty or twice there.
-TC_API tc_status tc_checkpoint_save(const char *path, int n, const char *const *names, const tc_tensor *params, const tc_optimizer *opt,
-                                    int64_t step) TC_MUST_USE;
+TC_API tc_status tc_checkpoint_save(const char *path, int n, const char *const *names, const tc_tensor *params,
+                                    const tc_optimizer *opt, int64_t step) TC_MUST_USE;
 // Sets all of that again, and *out_step (NULL: not wanted). The same names, shapes and types, and
 // an optimizer of the same kind over the same parameters in the same order; its options other than
 // the learning rate are the program's. Whatever does not fit, and any damage to the file, is an
 // error before anything is changed (TC_ERR_ARG, TC_ERR_SHAPE, TC_ERR_DTYPE; damage: TC_ERR_IO).
 // Runs what is pending, and holds nothing of the file afterwards.
-TC_API tc_status tc_checkpoint_load(const char *path, int n, const char *const *names, const tc_tensor *params, tc_optimizer *opt,
-                                    int64_t *out_step) TC_MUST_USE;
+TC_API tc_status tc_checkpoint_load(const char *path, int n, const char *const *names, const tc_tensor *params,
+                                    tc_optimizer *opt, int64_t *out_step) TC_MUST_USE;
 // The same, errors too (TC_ERR_IO, TC_ERR_ARG, ..), with any number of optimizers, which are given
 // again in the same order; a second one's state is "optimizer1.<state>". Of each the learning rates
 // of all groups are saved. A model of named parameters is saved whole, with its buffers, by
 // tc_nn_checkpoint_save (nn.h).
-TC_API tc_status tc_checkpoint_save_with(const char *path, int n, const char *const *names, const tc_tensor *params, int n_opts,
-                                         tc_optimizer *const *opts, int64_t step) TC_MUST_USE;
-TC_API tc_status tc_checkpoint_load_with(const char *path, int n, const char *const *names, const tc_tensor *params, int n_opts,
-                                         tc_optimizer *const *opts, int64_t *out_step) TC_MUST_USE;
+TC_API tc_status tc_checkpoint_save_with(const char *path, int n, const char *const *names, const tc_tensor *params,
+                                         int n_opts, tc_optimizer *const *opts, int64_t step) TC_MUST_USE;
+TC_API tc_status tc_checkpoint_load_with(const char *path, int n, const char *const *names, const tc_tensor *params,
+                                         int n_opts, tc_optimizer *const *opts, int64_t *out_step) TC_MUST_USE;
 
 // ---- DLPack 1.x ----
 // Tensors of other libraries in the same process, without a copy (structs: dlpack.h of tc, or

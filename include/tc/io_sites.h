@@ -1,6 +1,7 @@
-// Gives every call its site: declares name_at for each function of io.h that records, can fail or syncs, and makes the plain names macros that pass
-// one constant string. Made by tools/make_sites.py.
+// Gives every call its site: declares name_at for each function of io.h that records, can fail or
+// syncs, and makes the plain names macros that pass one constant string. Made by tools/make_sites.py.
 // Define TC_NO_SITES before io.h to leave the names alone.
+// clang-format off
 #ifndef TC_IO_SITES_H
 #define TC_IO_SITES_H
 
@@ -34,7 +35,6 @@ TC_API tc_tensor tc_from_dlpack_legacy_at(struct DLManagedTensor *m, tc_site sit
 }
 #endif
 
-// clang-format off
 #ifndef TC_NO_SITES
 
 

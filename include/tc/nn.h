@@ -76,8 +76,10 @@ TC_API tc_status tc_nn_save(const tc_nn_params *p, const char *path) TC_MUST_USE
 // tc_checkpoint_load (io.h). TC_ERR_ARG where an optimizer has a parameter that is not in the list:
 // it would be lost.
 //   tc_status st = tc_nn_checkpoint_save(p, "run.safetensors", 1, &opt, step);
-TC_API tc_status tc_nn_checkpoint_save(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t step) TC_MUST_USE;
-TC_API tc_status tc_nn_checkpoint_load(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t *out_step) TC_MUST_USE;
+TC_API tc_status tc_nn_checkpoint_save(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts,
+                                       int64_t step) TC_MUST_USE;
+TC_API tc_status tc_nn_checkpoint_load(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts,
+                                       int64_t *out_step) TC_MUST_USE;
 
 // ---- Modules ----
 // add_ makes the parameters (f32) as PyTorch's module of that name starts, the other applies them.
@@ -124,15 +126,16 @@ TC_API tc_tensor tc_nn_batch_norm(const tc_nn_params *p, const char *path, tc_te
 // weight [out, in / groups, size...], size as in tc_max_pool2d, and bias [out] if asked for: both
 // uniform within 1 / sqrt(in / groups * size...). x [n, in, h, w] -> [n, out, ...]; without bias
 // where there is no such name. options.groups must be the same.
-TC_API tc_status tc_nn_add_conv2d(tc_nn_params *p, const char *path, int64_t in, int64_t out, tc_dims size, int64_t groups, bool bias);
+TC_API tc_status tc_nn_add_conv2d(tc_nn_params *p, const char *path, int64_t in, int64_t out, tc_dims size,
+                                  int64_t groups, bool bias);
 TC_API tc_tensor tc_nn_conv2d(const tc_nn_params *p, const char *path, tc_tensor x, tc_conv_options options);
 // in_proj_weight [3 dim, dim] (Xavier), in_proj_bias [3 dim] and out_proj.bias [dim] (zeros),
 // out_proj.weight [dim, dim].
 // query [b, t, dim], key and value [b, s, dim] -> [b, t, dim]: torch.nn.MultiheadAttention with
 // batch_first.
 TC_API tc_status tc_nn_add_multihead_attention(tc_nn_params *p, const char *path, int64_t dim, bool bias);
-TC_API tc_tensor tc_nn_multihead_attention(const tc_nn_params *p, const char *path, tc_tensor query, tc_tensor key, tc_tensor value,
-                                           tc_nn_attention_options options);
+TC_API tc_tensor tc_nn_multihead_attention(const tc_nn_params *p, const char *path, tc_tensor query, tc_tensor key,
+                                           tc_tensor value, tc_nn_attention_options options);
 // The part without parameters: query [b, t, dim], key and value [b, s, dim], as projected -> [b, t,
 // dim]. Each of the n_heads pieces of dim attends on its own: softmax(q k^T / sqrt(dim / n_heads))
 // v. TC_ERR_SHAPE unless they fit and n_heads divides dim.

@@ -1,6 +1,7 @@
-// Gives every call its site: declares name_at for each function of nn.h that records, can fail or syncs, and makes the plain names macros that pass
-// one constant string. Made by tools/make_sites.py.
+// Gives every call its site: declares name_at for each function of nn.h that records, can fail or
+// syncs, and makes the plain names macros that pass one constant string. Made by tools/make_sites.py.
 // Define TC_NO_SITES before nn.h to leave the names alone.
+// clang-format off
 #ifndef TC_NN_SITES_H
 #define TC_NN_SITES_H
 
@@ -49,7 +50,6 @@ TC_API tc_tensor tc_nn_kaiming_uniform_at(tc_dims shape, double a, tc_site site)
 }
 #endif
 
-// clang-format off
 #ifndef TC_NO_SITES
 
 

@@ -1,4 +1,5 @@
-// The ops of api.def, and what else of tc.h gives a tensor, as functions of tc.hpp, which includes this in its namespace. Made by tools/make_sites.py.
+// The ops of api.def, and what else of tc.h gives a tensor, as functions of tc.hpp, which
+// includes this in its namespace. Made by tools/make_sites.py.
 // clang-format off
 
 inline tensor zeros(const dims &shape, tc_type type = TC_F32, location at = location()) {

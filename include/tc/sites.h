@@ -1,6 +1,7 @@
-// Gives every call its site: declares name_at for each function of tc.h that records, can fail or syncs, and makes the plain names macros that pass
-// one constant string. Made by tools/make_sites.py.
+// Gives every call its site: declares name_at for each function of tc.h that records, can fail or
+// syncs, and makes the plain names macros that pass one constant string. Made by tools/make_sites.py.
 // Define TC_NO_SITES before tc.h to leave the names alone. In C a number as an operand chooses the _num form.
+// clang-format off
 #ifndef TC_SITES_H
 #define TC_SITES_H
 
@@ -79,7 +80,6 @@ TC_API tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands
 }
 #endif
 
-// clang-format off
 #ifndef TC_NO_SITES
 
 

@@ -88,7 +88,8 @@ typedef uint64_t tc_site;
 #ifdef __cplusplus
 #define TC_DIMS_(...) tc_dims_list_(__VA_ARGS__)
 #else
-#define TC_DIMS_(...) tc_dims_of(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
+#define TC_DIMS_(...) \
+  tc_dims_of(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
 #endif
 // Lists of 1 to TC_MAX_RANK numbers: TC_SHAPE(2, 3), TC_AXES(0, -1). TC_SCALAR is the shape of a
 // scalar, TC_ALL every axis.
@@ -292,10 +293,10 @@ TC_API tc_status tc_pop_device(void);
 // ---- Lifetime ----
 
 // Handles made after begin belong to the scope and die at its end; tc_keep moves one to the parent
-// scope. Scopes are per thread and kernel, 256 deep: beyond that a begin fails, and so does the next
-// sync point, with the place of the oldest open scope, for an end is missing. Where the runs of one
-// line leave more and more temporaries alive, since no scope ends between them, that is told once
-// in the log.
+// scope. Scopes are per thread and kernel, 256 deep: beyond that a begin fails, and so does the
+// next sync point, with the place of the oldest open scope, for an end is missing. Where the runs
+// of one line leave more and more temporaries alive, since no scope ends between them, that is told
+// once in the log.
 // A handle made in no scope lives until tc_release, or the end of the process.
 typedef struct tc_scope {
   uint32_t depth, mark;  // the library's own
@@ -370,8 +371,10 @@ TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, v
 // The three with the pointer's type, which is what the macros call: shape, type and errors are
 // theirs, and TC_ERR_DTYPE for a pointer to another type.
 TC_API tc_tensor tc_from_host_as_at(tc_ctype c, const void *data, tc_dims shape, tc_type type, tc_site site);
-TC_API tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site);
-TC_API tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site);
+TC_API tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides,
+                                            tc_type type, tc_site site);
+TC_API tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags,
+                                 void (*release)(void *arg), void *arg, tc_site site);
 
 // ---- Sync points: these run what is pending ----
 // Each returns the first thing that failed since the last one (see tc_last_error), or what its own
@@ -448,7 +451,8 @@ TC_API tc_status tc_assign(tc_tensor t, tc_tensor value);
 // t[start : start + extent(value) * step : step] = value, one start and step per axis (step NULL:
 // ones). value broadcasts to extents (TC_ERR_SHAPE) and is cast to t's type. start or stop NULL:
 // the whole axis. TC_ERR_ARG for a step of 0.
-TC_API tc_status tc_assign_slice(tc_tensor t, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value);
+TC_API tc_status tc_assign_slice(tc_tensor t, const int64_t *start, const int64_t *stop, const int64_t *step,
+                                 tc_tensor value);
 
 // ---- Gradients ---- All are recorded. TC_ERR_GRAD where there is no gradient: y was made from
 // nothing that requires_grad, y is no scalar, or a former backward without TC_RETAIN freed history
@@ -562,7 +566,8 @@ typedef struct tc_fusion_options {
 } tc_fusion_options;
 // TC_ERR_ARG where a parameter is the optimizer's already or a number makes no sense, TC_ERR_DTYPE
 // unless parameters are floating, TC_ERR_HANDLE if one is dead.
-TC_API tc_status tc_optimizer_add_group(tc_optimizer *opt, const tc_tensor *params, int n, tc_fusion_options options) TC_MUST_USE;
+TC_API tc_status tc_optimizer_add_group(tc_optimizer *opt, const tc_tensor *params, int n,
+                                        tc_fusion_options options) TC_MUST_USE;
 // How many groups there are, and in which one the i-th parameter is (-1 past the end).
 TC_API int tc_optimizer_n_groups(const tc_optimizer *opt);
 TC_API int tc_optimizer_group(const tc_optimizer *opt, int i);

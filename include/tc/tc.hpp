@@ -1,13 +1,15 @@
-// tc for C++11 and later: tensors that own themselves, operators, shapes in braces. Everything here is written over tc.h.
+// tc for C++11 and later: tensors that own themselves, operators, shapes in braces. Everything here is written over
+// tc.h.
 //
 //   tc::tensor x = tc::randn({64, 4}), w = tc::param(tc::zeros({4}));
 //   tc::tensor loss = mean(square(1 - sum(x * w, 1)));
 //   float v;
 //   if (tc::backward(loss) != TC_OK || loss.item(&v) != TC_OK) std::puts(tc_last_error()->message);
 //
-// A tensor holds a reference: copying it retains, destroying it releases, whatever scopes there are. The ops are functions of tc.h's names without tc_
-// (ops.hpp). A wrong call gives a tensor that is not valid, and sync points return a status. With TC_EXCEPTIONS defined before this header both throw
-// tc::error instead. Errors name the caller's file and line. Threads: as tc.h.
+// A tensor holds a reference: copying it retains, destroying it releases, whatever scopes there are. The ops are
+// functions of tc.h's names without tc_ (ops.hpp). A wrong call gives a tensor that is not valid, and sync points
+// return a status. With TC_EXCEPTIONS defined before this header both throw tc::error instead. Errors name the caller's
+// file and line. Threads: as tc.h.
 #ifndef TC_TC_HPP
 #define TC_TC_HPP
 
@@ -39,14 +41,16 @@ inline namespace TC_WAY_ {  // a program's files may differ in TC_EXCEPTIONS
 
 // ---- Places and errors ----
 
-// Where a call was made, as a default argument: the text "file:line" of each place is made once, and lives as long as the process.
+// Where a call was made, as a default argument: the text "file:line" of each place is made once, and lives as long as
+// the process.
 class location {
  public:
   explicit location(const char *file = __builtin_FILE(), int line = __builtin_LINE()) : file_(file), line_(line) {}
   // 0, no place, without memory.
   tc_site site() const {
     static std::atomic<text *> table[1024];
-    std::atomic<text *> &head = table[(reinterpret_cast<std::uintptr_t>(file_) / 8 + static_cast<unsigned>(line_) * 31u) % 1024];
+    std::atomic<text *> &head =
+        table[(reinterpret_cast<std::uintptr_t>(file_) / 8 + static_cast<unsigned>(line_) * 31u) % 1024];
     for (const text *t = head.load(std::memory_order_acquire); t; t = t->next)
       if (t->file == file_ && t->line == line_) return reinterpret_cast<std::uintptr_t>(t + 1);
     std::size_t bytes = std::strlen(file_) + 16;
@@ -72,7 +76,8 @@ class location {
 // What tc_last_error said, which is cleared: a program that catches it goes on.
 class error : public std::runtime_error {
  public:
-  explicit error(const tc_error &e = *tc_last_error()) : std::runtime_error(e.message), status(e.status), op(e.op), site(e.site) {
+  explicit error(const tc_error &e = *tc_last_error())
+      : std::runtime_error(e.message), status(e.status), op(e.op), site(e.site) {
     tc_clear_error();
   }
   tc_status status;
@@ -106,7 +111,9 @@ struct dims : tc_dims {
 // A number as an operand.
 struct number : tc_num {
   template <typename T, typename = typename std::enable_if<std::is_arithmetic<T>::value>::type>
-  number(T v) : tc_num(std::is_integral<T>::value ? tc_num_int(static_cast<std::int64_t>(v)) : tc_num_float(static_cast<double>(v))) {
+  number(T v)
+      : tc_num(std::is_integral<T>::value ? tc_num_int(static_cast<std::int64_t>(v))
+                                          : tc_num_float(static_cast<double>(v))) {
     f = static_cast<double>(v);
   }
 };
@@ -122,7 +129,8 @@ struct placed {
 // The element type that a C++ type is.
 template <typename T>
 constexpr tc_type type_of() {
-  static_assert(std::is_arithmetic<T>::value && sizeof(T) <= 8 && (std::is_signed<T>::value || sizeof(T) == 1), "tc has no such element type");
+  static_assert(std::is_arithmetic<T>::value && sizeof(T) <= 8 && (std::is_signed<T>::value || sizeof(T) == 1),
+                "tc has no such element type");
   return std::is_same<T, bool>::value       ? TC_BOOL
          : std::is_floating_point<T>::value ? (sizeof(T) == 4 ? TC_F32 : TC_F64)
          : !std::is_signed<T>::value        ? TC_U8
@@ -216,10 +224,12 @@ class tensor {
   tc_tensor h_;
 };
 
-// Handles of C's functions that were made meanwhile die with it; a step of training in one is a step to the library, too.
+// Handles of C's functions that were made meanwhile die with it; a step of training in one is a step to the library,
+// too.
 class scope {
  public:
-  explicit scope(location at = location(), bool is_step = true) : site(at.site()), scope_(tc_scope_begin_at(site)), step_(is_step ? site : 0) {}
+  explicit scope(location at = location(), bool is_step = true)
+      : site(at.site()), scope_(tc_scope_begin_at(site)), step_(is_step ? site : 0) {}
   scope(const scope &) = delete;
   ~scope() {
     tc_scope_end_at(scope_, step_);
@@ -253,7 +263,8 @@ struct tensors : std::vector<tensor> {
   tensors(std::initializer_list<tensor> list) : std::vector<tensor>(list) {}
   tensors(const std::vector<tensor> &list) : std::vector<tensor>(list) {}
   const tc_tensor *data() const {
-    static_assert(sizeof(tensor) == sizeof(tc_tensor) && std::is_standard_layout<tensor>::value, "a tensor is its handle");
+    static_assert(sizeof(tensor) == sizeof(tc_tensor) && std::is_standard_layout<tensor>::value,
+                  "a tensor is its handle");
     return reinterpret_cast<const tc_tensor *>(std::vector<tensor>::data());
   }
   int n() const {

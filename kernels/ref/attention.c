@@ -47,7 +47,8 @@ static void load_row(const tc_view *x, int64_t n, int64_t h, int64_t i, double *
 }
 
 static void at_row(const tc_view *x, const query *q, int64_t count, double *out) {
-  tc_load_f64(x->type, x->ptr, q->n * x->stride[0] + q->h * x->stride[1] + q->i * x->stride[2], x->stride[3], count, out);
+  tc_load_f64(x->type, x->ptr, q->n * x->stride[0] + q->h * x->stride[1] + q->i * x->stride[2], x->stride[3], count,
+              out);
 }
 
 static int64_t key_head(const attention *a, int64_t h) {
@@ -149,7 +150,8 @@ tc_status tc_ref_attention_lse(const tc_ref_call *call) {
 
 // Computes the weight of key j for row q with its lse, and the gradient of its score. False: the
 // row does not see the key.
-static bool weigh_key(const attention *a, const query *q, const double *lse, int64_t j, double *key, double *dout, double *p, double *ds) {
+static bool weigh_key(const attention *a, const query *q, const double *lse, int64_t j, double *key, double *dout,
+                      double *p, double *ds) {
   double value[MAX_HEAD], s, delta;
   if (!score_key(a, q, j, key, &s)) return false;
   load_row(a->v, q->n, key_head(a, q->h), j, value);
@@ -204,7 +206,8 @@ static tc_status of_keys(const tc_ref_call *call, bool values) {
           if (!weigh_key(&a, &q, lse[r], j, key, dout, &p, &ds)) continue;
           for (int64_t c = 0; c < o->dim[3]; c++) sum[c] += values ? p * dout[c] : ds * q.x[c];
         }
-        tc_store_f64(o->type, o->ptr, n * o->stride[0] + j * o->stride[1] + h * o->stride[2], o->stride[3], o->dim[3], sum);
+        tc_store_f64(o->type, o->ptr, n * o->stride[0] + j * o->stride[1] + h * o->stride[2], o->stride[3], o->dim[3],
+                     sum);
       }
     }
   tc_free(lse);

@@ -30,7 +30,8 @@ typedef struct place {
       ctype v = x[p % TC_SPAN]; \
       for (int64_t q = 0; q < n; q++) accumulate; \
     } \
-    tc_store_##suffix(out->type, out->ptr, at.out + i * out->stride[row] + j * out->stride[col], out->stride[col], n, sum); \
+    tc_store_##suffix(out->type, out->ptr, at.out + i * out->stride[row] + j * out->stride[col], out->stride[col], n, \
+                      sum); \
   }
 ROW_PIECE(f64, double, sum[q] += v * y[q])
 ROW_PIECE(i64, int64_t, sum[q] = (int64_t)((uint64_t)sum[q] + (uint64_t)v * (uint64_t)y[q]))

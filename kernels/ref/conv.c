@@ -76,33 +76,40 @@ static bool window_at(const geometry *g, const int64_t *h, const int64_t *r, int
 // sum[q] += (element of a) * (n elements of b). The three kernels differ in what their loops go
 // over.
 #define CONV_FNS(suffix, ctype, product_type) \
-  static void add_##suffix(const tc_view *a, int64_t at, const tc_view *b, int64_t from, int64_t step, int64_t n, ctype *sum) { \
+  static void add_##suffix(const tc_view *a, int64_t at, const tc_view *b, int64_t from, int64_t step, int64_t n, \
+                           ctype *sum) { \
     ctype v, x[TC_SPAN]; \
     tc_load_##suffix(a->type, a->ptr, at, 1, 1, &v); \
     tc_load_##suffix(b->type, b->ptr, from, step, n, x); \
     for (int64_t q = 0; q < n; q++) sum[q] = (ctype)((product_type)sum[q] + (product_type)v * (product_type)x[q]); \
   } \
-  static void forward_##suffix(const geometry *g, int64_t image, int64_t group, const int64_t *p, int64_t o, int64_t n) { \
+  static void forward_##suffix(const geometry *g, int64_t image, int64_t group, const int64_t *p, int64_t o, \
+                               int64_t n) { \
     ctype sum[TC_SPAN] = {0}; \
     int64_t r[AXES], h, w0 = (group * g->o + o) * g->wo; \
     for (int64_t tap = 0; tap < count(g->r); tap++) { \
       place(g->r, tap, r); \
       if (!read_at(g, p, r, &h)) continue; \
       for (int64_t c = 0; c < g->c; c++) \
-        add_##suffix(g->x, image * g->xn + h + (group * g->c + c) * g->xc, g->w, w0 + c * g->wc + offset(r, g->sr), g->wo, n, sum); \
+        add_##suffix(g->x, image * g->xn + h + (group * g->c + c) * g->xc, g->w, w0 + c * g->wc + offset(r, g->sr), \
+                     g->wo, n, sum); \
     } \
-    tc_store_##suffix(g->y->type, g->y->ptr, image * g->yn + offset(p, g->sp) + (group * g->o + o) * g->yo, g->yo, n, sum); \
+    tc_store_##suffix(g->y->type, g->y->ptr, image * g->yn + offset(p, g->sp) + (group * g->o + o) * g->yo, g->yo, n, \
+                      sum); \
   } \
-  static void input_##suffix(const geometry *g, int64_t image, int64_t group, const int64_t *h, int64_t c, int64_t n) { \
+  static void input_##suffix(const geometry *g, int64_t image, int64_t group, const int64_t *h, int64_t c, \
+                             int64_t n) { \
     ctype sum[TC_SPAN] = {0}; \
     int64_t r[AXES], p; \
     for (int64_t tap = 0; tap < count(g->r); tap++) { \
       place(g->r, tap, r); \
       if (!window_at(g, h, r, &p)) continue; \
       for (int64_t o = group * g->o; o < (group + 1) * g->o; o++) \
-        add_##suffix(g->y, image * g->yn + p + o * g->yo, g->w, o * g->wo + c * g->wc + offset(r, g->sr), g->wc, n, sum); \
+        add_##suffix(g->y, image * g->yn + p + o * g->yo, g->w, o * g->wo + c * g->wc + offset(r, g->sr), g->wc, n, \
+                     sum); \
     } \
-    tc_store_##suffix(g->x->type, g->x->ptr, image * g->xn + offset(h, g->sh) + (group * g->c + c) * g->xc, g->xc, n, sum); \
+    tc_store_##suffix(g->x->type, g->x->ptr, image * g->xn + offset(h, g->sh) + (group * g->c + c) * g->xc, g->xc, n, \
+                      sum); \
   } \
   static void weight_##suffix(const geometry *g, int64_t group, int64_t o, const int64_t *r, int64_t c, int64_t n) { \
     ctype sum[TC_SPAN] = {0}; \
@@ -115,7 +122,8 @@ static bool window_at(const geometry *g, const int64_t *h, const int64_t *r, int
         add_##suffix(g->y, image * g->yn + offset(p, g->sp) + (group * g->o + o) * g->yo, g->x, from, g->xc, n, sum); \
       } \
     } \
-    tc_store_##suffix(g->w->type, g->w->ptr, (group * g->o + o) * g->wo + c * g->wc + offset(r, g->sr), g->wc, n, sum); \
+    tc_store_##suffix(g->w->type, g->w->ptr, (group * g->o + o) * g->wo + c * g->wc + offset(r, g->sr), g->wc, n, \
+                      sum); \
   }
 CONV_FNS(f64, double, double)
 CONV_FNS(i64, int64_t, uint64_t)
@@ -127,7 +135,8 @@ tc_status tc_ref_conv(const tc_ref_call *call) {
     int64_t p[AXES], outer = i / count(g.p);
     place(g.p, i % count(g.p), p);
     for (int64_t o = 0; o < g.o; o += TC_SPAN)
-      (tc_ref_is_float(g.y->type) ? forward_f64 : forward_i64)(&g, outer / g.groups, outer % g.groups, p, o, TC_MIN(TC_SPAN, g.o - o));
+      (tc_ref_is_float(g.y->type) ? forward_f64 : forward_i64)(&g, outer / g.groups, outer % g.groups, p, o,
+                                                               TC_MIN(TC_SPAN, g.o - o));
   }
   return TC_OK;
 }
@@ -139,7 +148,8 @@ tc_status tc_ref_conv_input(const tc_ref_call *call) {
     int64_t h[AXES], outer = i / count(g.h);
     place(g.h, i % count(g.h), h);
     for (int64_t c = 0; c < g.c; c += TC_SPAN)
-      (tc_ref_is_float(g.x->type) ? input_f64 : input_i64)(&g, outer / g.groups, outer % g.groups, h, c, TC_MIN(TC_SPAN, g.c - c));
+      (tc_ref_is_float(g.x->type) ? input_f64 : input_i64)(&g, outer / g.groups, outer % g.groups, h, c,
+                                                           TC_MIN(TC_SPAN, g.c - c));
   }
   return TC_OK;
 }
@@ -151,7 +161,8 @@ tc_status tc_ref_conv_weight(const tc_ref_call *call) {
     int64_t r[AXES], outer = i / count(g.r);
     place(g.r, i % count(g.r), r);
     for (int64_t c = 0; c < g.c; c += TC_SPAN)
-      (tc_ref_is_float(g.w->type) ? weight_f64 : weight_i64)(&g, outer / g.o, outer % g.o, r, c, TC_MIN(TC_SPAN, g.c - c));
+      (tc_ref_is_float(g.w->type) ? weight_f64 : weight_i64)(&g, outer / g.o, outer % g.o, r, c,
+                                                             TC_MIN(TC_SPAN, g.c - c));
   }
   return TC_OK;
 }

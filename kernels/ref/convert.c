@@ -97,10 +97,10 @@ static double i64_to_odd(int64_t v) {
   X(I16, int16_t, (double)e, (int64_t)e, (int16_t)f64_to_int(v, INT16_MIN, INT16_MAX), (int16_t)v) \
   X(I32, int32_t, (double)e, (int64_t)e, (int32_t)f64_to_int(v, INT32_MIN, INT32_MAX), (int32_t)v) \
   X(I64, int64_t, (double)e, (int64_t)e, f64_to_int(v, INT64_MIN, INT64_MAX), v) \
-  X(F16, uint16_t, (double)tc_f16_to_f32(e), f64_to_int((double)tc_f16_to_f32(e), INT64_MIN, INT64_MAX), narrow_float(v, 5, 10), \
-    narrow_float(i64_to_odd(v), 5, 10)) \
-  X(BF16, uint16_t, (double)tc_bf16_to_f32(e), f64_to_int((double)tc_bf16_to_f32(e), INT64_MIN, INT64_MAX), narrow_float(v, 8, 7), \
-    narrow_float(i64_to_odd(v), 8, 7)) \
+  X(F16, uint16_t, (double)tc_f16_to_f32(e), f64_to_int((double)tc_f16_to_f32(e), INT64_MIN, INT64_MAX), \
+    narrow_float(v, 5, 10), narrow_float(i64_to_odd(v), 5, 10)) \
+  X(BF16, uint16_t, (double)tc_bf16_to_f32(e), f64_to_int((double)tc_bf16_to_f32(e), INT64_MIN, INT64_MAX), \
+    narrow_float(v, 8, 7), narrow_float(i64_to_odd(v), 8, 7)) \
   X(F32, float, (double)e, f64_to_int((double)e, INT64_MIN, INT64_MAX), (float)v, (float)v) \
   X(F64, double, e, f64_to_int(e, INT64_MIN, INT64_MAX), v, (double)v)
 
@@ -219,7 +219,8 @@ void tc_set_i64(tc_type type, void *p, int64_t i, int64_t v) {
     break; \
   }
 
-void tc_copy_span(int64_t elem_bytes, void *dst, int64_t dst_at, int64_t dst_step, const void *src, int64_t src_at, int64_t src_step, int64_t n) {
+void tc_copy_span(int64_t elem_bytes, void *dst, int64_t dst_at, int64_t dst_step, const void *src, int64_t src_at,
+                  int64_t src_step, int64_t n) {
   if (dst_step == 1 && src_step == 1) {
     memmove((char *)dst + dst_at * elem_bytes, (const char *)src + src_at * elem_bytes, (size_t)(n * elem_bytes));
     return;

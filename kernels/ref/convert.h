@@ -21,6 +21,7 @@ void tc_store_f64(tc_type type, void *p, int64_t at, int64_t step, int64_t n, co
 void tc_store_i64(tc_type type, void *p, int64_t at, int64_t step, int64_t n, const int64_t *v);
 
 // Copies n elements of the same size.
-void tc_copy_span(int64_t elem_bytes, void *dst, int64_t dst_at, int64_t dst_step, const void *src, int64_t src_at, int64_t src_step, int64_t n);
+void tc_copy_span(int64_t elem_bytes, void *dst, int64_t dst_at, int64_t dst_step, const void *src, int64_t src_at,
+                  int64_t src_step, int64_t n);
 
 #endif

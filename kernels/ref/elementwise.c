@@ -28,7 +28,8 @@ static void map_f64(const tc_ref_call *call, f64_fn *fn) {
   tc_walk w;
   begin_map(&w, call);
   while (tc_walk_next(&w)) {
-    for (int k = 0; k < call->n_in; k++) tc_load_f64(call->in[k].type, call->in[k].ptr, w.offset[k + 1], w.step[k + 1], w.n, x[k]);
+    for (int k = 0; k < call->n_in; k++)
+      tc_load_f64(call->in[k].type, call->in[k].ptr, w.offset[k + 1], w.step[k + 1], w.n, x[k]);
     fn(w.n, x, out);
     tc_store_f64(call->out.type, call->out.ptr, w.offset[0], w.step[0], w.n, out);
   }
@@ -39,7 +40,8 @@ static void map_i64(const tc_ref_call *call, i64_fn *fn) {
   tc_walk w;
   begin_map(&w, call);
   while (tc_walk_next(&w)) {
-    for (int k = 0; k < call->n_in; k++) tc_load_i64(call->in[k].type, call->in[k].ptr, w.offset[k + 1], w.step[k + 1], w.n, x[k]);
+    for (int k = 0; k < call->n_in; k++)
+      tc_load_i64(call->in[k].type, call->in[k].ptr, w.offset[k + 1], w.step[k + 1], w.n, x[k]);
     fn(w.n, x, out);
     tc_store_i64(call->out.type, call->out.ptr, w.offset[0], w.step[0], w.n, out);
   }

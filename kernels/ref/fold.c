@@ -71,7 +71,8 @@ static tc_status fold_axes(const fold *f, const tc_ref_call *call) {
   bool is_float = f->result == VALUE && tc_ref_is_float(in->type);
   for (int64_t i = 0; tc_walk_next(&outer); i++) {
     fold_state s = fold_box(f, in, outer.offset[0], &inner);
-    if (f->needs_element && s.index < 0) return tc_fail(TC_ERR_SHAPE, f->name, 0, "no elements to choose from along the folded axes");
+    if (f->needs_element && s.index < 0)
+      return tc_fail(TC_ERR_SHAPE, f->name, 0, "no elements to choose from along the folded axes");
     if (is_float)
       tc_set_f64(out->type, out->ptr, i, s.f64);
     else

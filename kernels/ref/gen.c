@@ -44,7 +44,8 @@ tc_status tc_ref_iota(const tc_ref_call *call) {
     double start = f64_of_arg(call->arg[0]), step = f64_of_arg(call->arg[1]);
     for (int64_t i = 0; i < n; i++) tc_set_f64(out->type, out->ptr, i, start + step * (double)i);
   } else {
-    for (int64_t i = 0; i < n; i++) tc_set_i64(out->type, out->ptr, i, (int64_t)(call->arg[0] + call->arg[1] * (uint64_t)i));
+    for (int64_t i = 0; i < n; i++)
+      tc_set_i64(out->type, out->ptr, i, (int64_t)(call->arg[0] + call->arg[1] * (uint64_t)i));
   }
   return TC_OK;
 }
@@ -101,7 +102,8 @@ tc_status tc_ref_randint(const tc_ref_call *call) {
   int64_t n = count(out), low = (int64_t)call->arg[2], high = (int64_t)call->arg[3];
   uint64_t span = (uint64_t)high - (uint64_t)low;
   if (high <= low || span > UINT64_C(1) << 32) {
-    return tc_fail(TC_ERR_ARG, "randint", 0, "range [%lld, %lld) is empty or wider than 2^32", (long long)low, (long long)high);
+    return tc_fail(TC_ERR_ARG, "randint", 0, "range [%lld, %lld) is empty or wider than 2^32", (long long)low,
+                   (long long)high);
   }
   uint32_t words[4];
   for (int64_t i = 0; i < n; i++) {

@@ -30,8 +30,8 @@ typedef struct indexing {
 static tc_status resolve(const indexing *x, int64_t n, int64_t *index) {
   for (int64_t i = 0; i < n; i++) {
     if (TC_UNLIKELY(index[i] < -x->extent || index[i] >= x->extent)) {
-      return tc_fail(TC_ERR_INDEX, x->name, 0, "index %lld is out of range for extent %lld", (long long)tc_index_is_affine(index[i], x->extent),
-                     (long long)x->extent);
+      return tc_fail(TC_ERR_INDEX, x->name, 0, "index %lld is out of range for extent %lld",
+                     (long long)tc_index_is_affine(index[i], x->extent), (long long)x->extent);
     }
     if (index[i] < 0) index[i] += x->extent;
   }
@@ -101,11 +101,13 @@ static tc_status locate_kept(const indexing *x, int64_t *at, int64_t *of, int64_
   return TC_OK;
 }
 
-static void write_span(int64_t elem_bytes, const tc_walk *w, void *target, const void *src, const int64_t *at, const int64_t *of, int64_t n) {
+static void write_span(int64_t elem_bytes, const tc_walk *w, void *target, const void *src, const int64_t *at,
+                       const int64_t *of, int64_t n) {
   switch (elem_bytes) {
 #define X(size, ctype) \
   case size: \
-    for (int64_t i = 0; i < n; i++) ((ctype *)target)[at[i]] = ((const ctype *)src)[w->offset[1] + of[i] * w->step[1]]; \
+    for (int64_t i = 0; i < n; i++) \
+      ((ctype *)target)[at[i]] = ((const ctype *)src)[w->offset[1] + of[i] * w->step[1]]; \
     break;
     EACH_SIZE(X)
 #undef X
@@ -114,7 +116,8 @@ static void write_span(int64_t elem_bytes, const tc_walk *w, void *target, const
 }
 
 // Unsigned types wrap as integers should. f64 also takes the narrow floats of add_wide.
-static void add_span(const tc_walk *w, const tc_view *target, const tc_view *src, const int64_t *at, const int64_t *of, int64_t n) {
+static void add_span(const tc_walk *w, const tc_view *target, const tc_view *src, const int64_t *at, const int64_t *of,
+                     int64_t n) {
 #define ADD(ctype, operator) \
   { \
     ctype *to = target->ptr; \
@@ -171,7 +174,8 @@ static tc_status put(indexing *x, const tc_view *target, const tc_view *src, boo
 
 // The box is the index's. Data and target lie along its axes, target except for the indexed one.
 // Rank 0 acts as one axis of extent 1.
-static void along_index(indexing *x, const char *name, const tc_view *index, const tc_view *data, const tc_view *target, uint64_t axis) {
+static void along_index(indexing *x, const char *name, const tc_view *index, const tc_view *data, const tc_view *target,
+                        uint64_t axis) {
   *x = (indexing){.name = name, .index = index, .extent = 1, .count = 1};
   int64_t stride[TC_MAX_RANK];
   for (int d = 0; d < index->rank; d++) stride[d] = target->stride[d];
@@ -187,7 +191,8 @@ static void along_index(indexing *x, const char *name, const tc_view *index, con
 }
 
 // The box is data's: target's axes with the index's own in place of axis.
-static void along_axis(indexing *x, const char *name, const tc_view *index, const tc_view *data, const tc_view *target, uint64_t axis) {
+static void along_axis(indexing *x, const char *name, const tc_view *index, const tc_view *data, const tc_view *target,
+                       uint64_t axis) {
   *x = (indexing){.name = name, .index = index, .extent = 1, .count = 1};
   int64_t index_stride[TC_MAX_RANK] = {0}, target_stride[TC_MAX_RANK] = {0};
   int first = (int)axis, d = 0;
@@ -203,7 +208,8 @@ static void along_axis(indexing *x, const char *name, const tc_view *index, cons
   tc_walk_begin(&x->walk);
 }
 
-typedef void place_fn(indexing *x, const char *name, const tc_view *index, const tc_view *data, const tc_view *target, uint64_t axis);
+typedef void place_fn(indexing *x, const char *name, const tc_view *index, const tc_view *data, const tc_view *target,
+                      uint64_t axis);
 
 // ---- The kernels ----
 
@@ -251,7 +257,8 @@ static bool take_share(put_operands *p, const tc_ref_call *call, const char *nam
   if (p->out.rank > 0) p->extent = p->out.dim[p->axis];
   if (!tc_share_find(call, cuts_rows(p) ? -1 : (int)p->axis, true, &share)) return false;
   if (share.axis < 0) return true;
-  p->x = tc_share_slice(&p->x, share.axis, share.lo, share.hi), p->out = tc_share_slice(&p->out, share.axis, share.lo, share.hi);
+  p->x = tc_share_slice(&p->x, share.axis, share.lo, share.hi),
+  p->out = tc_share_slice(&p->out, share.axis, share.lo, share.hi);
   if (share.axis == (int)p->axis) {
     p->first = share.lo;
     return true;

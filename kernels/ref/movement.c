@@ -9,8 +9,8 @@
 #include "kernels/ref/walk.h"
 
 // Copies a box; offsets and strides are in elements.
-static void copy_box(tc_type type, int rank, const int64_t *dim, void *dst, int64_t dst_at, const int64_t *dst_stride, const void *src,
-                     int64_t src_at, const int64_t *src_stride) {
+static void copy_box(tc_type type, int rank, const int64_t *dim, void *dst, int64_t dst_at, const int64_t *dst_stride,
+                     const void *src, int64_t src_at, const int64_t *src_stride) {
   int64_t elem_bytes = tc_ref_type_bytes(type);
   tc_walk w;
   tc_walk_init(&w, rank, dim, INT64_MAX);
@@ -124,7 +124,8 @@ tc_status tc_ref_roll(const tc_ref_call *call) {
   dim[axis] = n - start;
   copy_box(in->type, out->rank, dim, out->ptr, 0, out->stride, in->ptr, start * in->stride[axis], in->stride);
   dim[axis] = start;
-  if (start) copy_box(in->type, out->rank, dim, out->ptr, (n - start) * out->stride[axis], out->stride, in->ptr, 0, in->stride);
+  if (start)
+    copy_box(in->type, out->rank, dim, out->ptr, (n - start) * out->stride[axis], out->stride, in->ptr, 0, in->stride);
   return TC_OK;
 }
 
@@ -173,7 +174,8 @@ tc_status tc_ref_window(const tc_ref_call *call) {
   int64_t stride[TC_MAX_RANK], along = in->stride[call->attr[0]];
   for (int d = 0; d < in->rank; d++) stride[d] = in->stride[d];
   // With one window the step between windows may be any number: it wraps.
-  stride[call->attr[0]] = (int64_t)((uint64_t)along * call->attr[2]), stride[in->rank] = (int64_t)((uint64_t)along * call->attr[3]);
+  stride[call->attr[0]] = (int64_t)((uint64_t)along * call->attr[2]),
+  stride[in->rank] = (int64_t)((uint64_t)along * call->attr[3]);
   copy_box(in->type, out->rank, out->dim, out->ptr, 0, out->stride, in->ptr, 0, stride);
   return TC_OK;
 }
@@ -190,7 +192,8 @@ tc_status tc_ref_cat(const tc_ref_call *call) {
     if (lo < hi) {
       tc_view from = tc_share_slice(&in, axis, lo, hi), to = tc_share_slice(&call->out, axis, at + lo, at + hi);
       if (share.axis >= 0 && share.axis != axis)
-        from = tc_share_slice(&from, share.axis, share.lo, share.hi), to = tc_share_slice(&to, share.axis, share.lo, share.hi);
+        from = tc_share_slice(&from, share.axis, share.lo, share.hi),
+        to = tc_share_slice(&to, share.axis, share.lo, share.hi);
       tc_copy_view(&to, &from);
     }
     at += in.dim[axis];

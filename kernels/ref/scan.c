@@ -26,7 +26,8 @@ typedef struct scan_ops {
 } scan_ops;
 
 // Scans one lane in spans.
-static void lane_f64(const tc_view *in, int64_t in_at, const tc_view *out, int64_t out_at, const tc_lanes *l, const scan_ops *ops) {
+static void lane_f64(const tc_view *in, int64_t in_at, const tc_view *out, int64_t out_at, const tc_lanes *l,
+                     const scan_ops *ops) {
   double x[TC_SPAN], carry = ops->neutral_f64;
   for (int64_t i = 0; i < l->n; i += TC_SPAN) {
     int64_t n = TC_MIN(TC_SPAN, l->n - i);
@@ -36,7 +37,8 @@ static void lane_f64(const tc_view *in, int64_t in_at, const tc_view *out, int64
   }
 }
 
-static void lane_i64(const tc_view *in, int64_t in_at, const tc_view *out, int64_t out_at, const tc_lanes *l, const scan_ops *ops) {
+static void lane_i64(const tc_view *in, int64_t in_at, const tc_view *out, int64_t out_at, const tc_lanes *l,
+                     const scan_ops *ops) {
   int64_t x[TC_SPAN], carry = ops->neutral_i64;
   for (int64_t i = 0; i < l->n; i += TC_SPAN) {
     int64_t n = TC_MIN(TC_SPAN, l->n - i);
@@ -76,7 +78,9 @@ static tc_status scan_axis(const tc_ref_call *call, const scan_ops *ops) {
   tc_share share;
   tc_lanes l;
   if (!tc_share_find(call, (int)call->attr[0], false, &share)) return TC_OK;
-  if (share.axis >= 0) in = tc_share_slice(&in, share.axis, share.lo, share.hi), out = tc_share_slice(&out, share.axis, share.lo, share.hi);
+  if (share.axis >= 0)
+    in = tc_share_slice(&in, share.axis, share.lo, share.hi),
+    out = tc_share_slice(&out, share.axis, share.lo, share.hi);
   bool is_float = tc_ref_is_float(in.type), one_by_one = in.rank == 0 || out.stride[call->attr[0]] == 1;
   tc_lanes_begin(&l, &in, &out, call->attr[0], one_by_one ? 1 : LANE_SPAN);
   while (tc_walk_next(&l.walk)) {
@@ -113,7 +117,9 @@ SCAN_FN(min, i64, int64_t, x[i] < v ? x[i] : v)
 // Returns log(e^a + e^b); equal infinities are left alone.
 static double log_add_exp(double a, double b) {
   double most = a > b || isnan(a) ? a : b, least = a > b || isnan(a) ? b : a;
-  return isinf(most) && most == least ? most : isnan(most) || isnan(least) ? (double)NAN : most + log1p(exp(least - most));
+  return isinf(most) && most == least  ? most
+         : isnan(most) || isnan(least) ? (double)NAN
+                                       : most + log1p(exp(least - most));
 }
 SCAN_FN(log_sum, f64, double, log_add_exp(v, x[i]))
 
@@ -126,7 +132,8 @@ tc_status tc_ref_cumprod(const tc_ref_call *call) {
 }
 
 tc_status tc_ref_cummin(const tc_ref_call *call) {
-  return scan_axis(call, &(scan_ops){INFINITY, INT64_MAX, min_along_f64, min_across_f64, min_along_i64, min_across_i64});
+  return scan_axis(call,
+                   &(scan_ops){INFINITY, INT64_MAX, min_along_f64, min_across_f64, min_along_i64, min_across_i64});
 }
 
 // Recorded for floats only.
@@ -135,5 +142,6 @@ tc_status tc_ref_logcumsumexp(const tc_ref_call *call) {
 }
 
 tc_status tc_ref_cummax(const tc_ref_call *call) {
-  return scan_axis(call, &(scan_ops){-INFINITY, INT64_MIN, max_along_f64, max_across_f64, max_along_i64, max_across_i64});
+  return scan_axis(call,
+                   &(scan_ops){-INFINITY, INT64_MIN, max_along_f64, max_across_f64, max_along_i64, max_across_i64});
 }

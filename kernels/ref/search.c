@@ -46,7 +46,8 @@ FIND_FN(i16, int16_t, int64_t, SAME, NEVER)
 FIND_FN(i32, int32_t, int64_t, SAME, NEVER)
 FIND_FN(i64, int64_t, int64_t, SAME, NEVER)
 
-static void find(const search *s, int64_t m, const int64_t *base, const tc_view *values, int64_t from, int64_t step, int64_t *at) {
+static void find(const search *s, int64_t m, const int64_t *base, const tc_view *values, int64_t from, int64_t step,
+                 int64_t *at) {
   double x[ABREAST];
   int64_t w[ABREAST];
   if (tc_ref_is_float(s->type))
@@ -73,7 +74,8 @@ tc_status tc_ref_searchsorted(const tc_ref_call *call) {
   tc_share share;
   if (!tc_share_find(call, -1, false, &share)) return TC_OK;
   if (share.axis >= 0) {
-    values = tc_share_slice(&values, share.axis, share.lo, share.hi), out = tc_share_slice(&out, share.axis, share.lo, share.hi);
+    values = tc_share_slice(&values, share.axis, share.lo, share.hi),
+    out = tc_share_slice(&out, share.axis, share.lo, share.hi);
     if (!one && share.axis != last) sorted = tc_share_slice(&sorted, share.axis, share.lo, share.hi);
   }
   int64_t stride[TC_MAX_RANK] = {0}, base[ABREAST], at[ABREAST];

@@ -42,7 +42,8 @@ static int key_bits(tc_type type) {
 }
 
 // Loads a lane's keys, in the order that is asked for.
-static void load_keys(tc_type type, const void *p, int64_t at, int64_t step, int64_t n, bool descending, uint64_t *key) {
+static void load_keys(tc_type type, const void *p, int64_t at, int64_t step, int64_t n, bool descending,
+                      uint64_t *key) {
   uint64_t flip = !descending ? 0 : key_bits(type) == 64 ? UINT64_MAX : UINT32_MAX;
   if (type == TC_F32) {
     const float *x = (const float *)p + at;
@@ -58,7 +59,8 @@ static void load_keys(tc_type type, const void *p, int64_t at, int64_t step, int
       for (int64_t k = 0; k < m; k++) key[i + k] = (type == TC_F64 ? key_of_f64(x[k]) : key_of_f32((float)x[k])) ^ flip;
     } else {
       tc_load_i64(type, p, at + i * step, step, m, w);
-      for (int64_t k = 0; k < m; k++) key[i + k] = (type == TC_I64 ? (uint64_t)w[k] ^ UINT64_C(1) << 63 : (uint32_t)w[k] ^ UINT32_C(1) << 31) ^ flip;
+      for (int64_t k = 0; k < m; k++)
+        key[i + k] = (type == TC_I64 ? (uint64_t)w[k] ^ UINT64_C(1) << 63 : (uint32_t)w[k] ^ UINT32_C(1) << 31) ^ flip;
     }
   }
 }
@@ -159,7 +161,9 @@ static tc_status order_axis(const tc_ref_call *call, const char *name, int64_t k
   tc_share share;
   tc_lanes l;
   if (!tc_share_find(call, (int)axis, false, &share)) return TC_OK;
-  if (share.axis >= 0) in = tc_share_slice(&in, share.axis, share.lo, share.hi), out = tc_share_slice(&out, share.axis, share.lo, share.hi);
+  if (share.axis >= 0)
+    in = tc_share_slice(&in, share.axis, share.lo, share.hi),
+    out = tc_share_slice(&out, share.axis, share.lo, share.hi);
   tc_lanes_begin(&l, &in, &out, axis, 1);
   int64_t n = l.n, k = kth ? kth : out.rank ? out.dim[axis] : 1;
   if (n == 0 || k == 0) return TC_OK;

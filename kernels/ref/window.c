@@ -40,7 +40,8 @@ ADD_FN(i64, int64_t, uint64_t, TC_I64, int64_t)
     for (int64_t i = 0; i < w->n; i++) sum[i] = 0; \
     for (int64_t p = first; p < s->n && p * s->step <= place; p++) { \
       int64_t within = place - p * s->step, r = within / s->dilation; \
-      if (r * s->dilation == within) add_##suffix(s, w, w->offset[0] + p * s->window_stride + r * s->element_stride, sum); \
+      if (r * s->dilation == within) \
+        add_##suffix(s, w, w->offset[0] + p * s->window_stride + r * s->element_stride, sum); \
     } \
   }
 SUM_FN(f64, double)
@@ -51,8 +52,16 @@ tc_status tc_ref_unwindow(const tc_ref_call *call) {
   tc_view in = call->in[0], out = call->out;
   tc_share share;
   if (!tc_share_find(call, axis, false, &share)) return TC_OK;
-  if (share.axis >= 0) in = tc_share_slice(&in, share.axis, share.lo, share.hi), out = tc_share_slice(&out, share.axis, share.lo, share.hi);
-  windows s = {&in, in.dim[axis], (int64_t)call->attr[1], (int64_t)call->attr[2], (int64_t)call->attr[3], in.stride[axis], in.stride[out.rank]};
+  if (share.axis >= 0)
+    in = tc_share_slice(&in, share.axis, share.lo, share.hi),
+    out = tc_share_slice(&out, share.axis, share.lo, share.hi);
+  windows s = {&in,
+               in.dim[axis],
+               (int64_t)call->attr[1],
+               (int64_t)call->attr[2],
+               (int64_t)call->attr[3],
+               in.stride[axis],
+               in.stride[out.rank]};
   int64_t dim[TC_MAX_RANK];
   for (int d = 0; d < out.rank; d++) dim[d] = d == axis ? 1 : out.dim[d];
   tc_walk w;

@@ -9,9 +9,11 @@ static tc_node num(tc_trace *t, tc_op op, tc_node a, double b) {
 }
 
 tc_status tc_params_check(const char *name, const tc_tensor *params, int n, tc_site site) {
-  if (n < 0 || (n > 0 && params == NULL)) return tc_fail(TC_ERR_ARG, name, site, "%d parameters at %p", n, (const void *)params);
+  if (n < 0 || (n > 0 && params == NULL))
+    return tc_fail(TC_ERR_ARG, name, site, "%d parameters at %p", n, (const void *)params);
   for (int i = 0; i < n; i++)
-    if (!tc_is_valid(params[i])) return tc_invalid(params[i], name, site, "parameter %d: %s", i, tc_handle_fault(params[i]));
+    if (!tc_is_valid(params[i]))
+      return tc_invalid(params[i], name, site, "parameter %d: %s", i, tc_handle_fault(params[i]));
   return TC_OK;
 }
 

@@ -64,7 +64,8 @@ static void give_params(tc_walk *w) {
   for (int i = 0; i < w->n_xs && w->n_params; i++) {
     tc_trace *owner;
     tc_param_sum *p = *tc_walk_param(w, w->xs[i]);
-    if (p) tc_walk_add_to(w, &w->x_grad[i], tc_walk_use_again(w, p->sum), (tc_device)tc_slot_find(p->param, &owner)->device);
+    if (p)
+      tc_walk_add_to(w, &w->x_grad[i], tc_walk_use_again(w, p->sum), (tc_device)tc_slot_find(p->param, &owner)->device);
   }
   if (w->xs) return;
   for (tc_param_sum *p = w->params; p && w->t->op_status == TC_OK; p = p->next) add_former(w, p, false);
@@ -82,8 +83,8 @@ static void give_asked(tc_walk *w, const tc_segment *s, uint32_t n, tc_node g) {
     tc_trace *owner;
     int x = (i - 1) / 2;
     const tc_slot *slot = tc_slot_find(w->xs[x], &owner);
-    bool by_run = (i - 1) % 2,
-         here = s->run ? by_run && slot->run == s->run && slot->home == n : !by_run && slot->epoch == w->t->epoch && slot->node == n;
+    bool by_run = (i - 1) % 2, here = s->run ? by_run && slot->run == s->run && slot->home == n
+                                             : !by_run && slot->epoch == w->t->epoch && slot->node == n;
     tc_count(TC_PASS_WALK, 1);
     next = w->x_next[i - 1];
     if (here) tc_walk_add_to(w, &w->x_grad[x], tc_walk_use_again(w, g), tc_walk_device(w, s, n));
@@ -96,7 +97,8 @@ static void cross(tc_walk *w, tc_segment *s, uint32_t n) {
   tc_node *from = &s->adjoint[n];
   uint32_t to = tc_rec_in(tc_walk_rec(w, s, n))[0];
   if (!tc_walk_is_held(*from) && !tc_walk_settle(w)) return;
-  tc_tensor there = tc_trace_carry(w->t, tc_walk_held_slot(*from, &h), (tc_tensor){0, 0}, tc_walk_device(w, s, to), false);
+  tc_tensor there =
+      tc_trace_carry(w->t, tc_walk_held_slot(*from, &h), (tc_tensor){0, 0}, tc_walk_device(w, s, to), false);
   tc_walk_drop(w, from);
   if (w->t->op_status != TC_OK) return;
   tc_node g = tc_walk_held(w, there), *at = tc_walk_adjoint(w, s, to);
@@ -108,7 +110,8 @@ static void cross(tc_walk *w, tc_segment *s, uint32_t n) {
 
 static bool is_carried(const tc_walk *w, const tc_segment *s, uint32_t n) {
   const tc_rec *r = tc_walk_rec(w, s, n);
-  return s->run && tc_rec_op(r) == TC_OP_TO && tc_device_memory(tc_walk_device(w, s, n)) != tc_device_memory(tc_walk_device(w, s, tc_rec_in(r)[0]));
+  return s->run && tc_rec_op(r) == TC_OP_TO &&
+         tc_device_memory(tc_walk_device(w, s, n)) != tc_device_memory(tc_walk_device(w, s, tc_rec_in(r)[0]));
 }
 
 // TC_ANOMALY=1: what the walk recorded from node `first` on is a part of the gradient of this call.
@@ -137,9 +140,11 @@ static tc_call origin_of(const tc_walk *w, const tc_segment *s, uint32_t n) {
 static void fail_freed(const tc_walk *w, const tc_segment *s, uint32_t n) {
   char first[160];
   tc_site_text(s->run ? s->run->freed_by : w->t->freed_by, first, sizeof first);
-  const char *op = s->run ? s->run->call[n].op : w->t->call[n].op, *read = tc_rec_op(tc_walk_rec(w, s, n)) == TC_OP_LEAF ? "n operand of" : "";
-  tc_rec_fail(w->t, TC_ERR_GRAD, "the history of a%s %s was freed by the backward at %s; pass TC_RETAIN to that one, or detach the value", read, op,
-              first);
+  const char *op = s->run ? s->run->call[n].op : w->t->call[n].op,
+             *read = tc_rec_op(tc_walk_rec(w, s, n)) == TC_OP_LEAF ? "n operand of" : "";
+  tc_rec_fail(w->t, TC_ERR_GRAD,
+              "the history of a%s %s was freed by the backward at %s; pass TC_RETAIN to that one, or detach the value",
+              read, op, first);
 }
 
 static void visit(tc_walk *w, tc_segment *s, uint32_t n) {
@@ -266,7 +271,8 @@ static bool wants_grad(tc_trace *t, tc_tensor x) {
     return a != TC_NODE_ERR && (t->flag[a] & TC_NODE_TAPE);
   }
   if (s->epoch == t->epoch) return t->flag[s->node] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY);
-  return (s->flags & (TC_SLOT_GRAD | TC_SLOT_FREED)) || (s->run && (s->run->flag[s->home] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY)));
+  return (s->flags & (TC_SLOT_GRAD | TC_SLOT_FREED)) ||
+         (s->run && (s->run->flag[s->home] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY)));
 }
 
 // Handles of the gradients in the current scope; zeros where nothing leads to x.
@@ -298,10 +304,15 @@ static void give_out(tc_walk *w, tc_tensor *out) {
 tc_status tc_grads_of_at(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags, tc_site site) {
   tc_trace *t = tc_op_begin("grads_of", site);
   tc_node small[32], *x_grad = small;
-  if (n < 0 || (n > 0 && (!xs || !out))) tc_rec_fail(t, TC_ERR_ARG, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
+  if (n < 0 || (n > 0 && (!xs || !out)))
+    tc_rec_fail(t, TC_ERR_ARG, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
   if (t->op_status == TC_OK && n > 32 && !(x_grad = tc_malloc((size_t)n * sizeof *x_grad)))
     tc_rec_fail(t, TC_ERR_MEMORY, "no room for %d tensors", n);
-  tc_walk w = {.t = t, .create_graph = flags & TC_CREATE_GRAPH, .retain = flags & (TC_RETAIN | TC_CREATE_GRAPH), .xs = xs, .x_grad = x_grad};
+  tc_walk w = {.t = t,
+               .create_graph = flags & TC_CREATE_GRAPH,
+               .retain = flags & (TC_RETAIN | TC_CREATE_GRAPH),
+               .xs = xs,
+               .x_grad = x_grad};
   for (int i = 0; i < n && t->op_status == TC_OK; i++) {
     x_grad[i] = TC_NODE_ERR, w.n_xs = i + 1;
     bool wants = wants_grad(t, xs[i]);

@@ -98,7 +98,9 @@ static tc_status check_distinct(const char *name, const tc_tensor *params, int n
   qsort(all, (size_t)n, sizeof *all, by_slot);
   for (int i = 1; i < n; i++)
     if (all[i].slot == all[i - 1].slot && (!same || all[i].number < same->number)) same = &all[i];
-  tc_status st = same ? tc_fail(TC_ERR_ARG, name, site, "parameters %d and %d are the same", same[-1].number, same->number) : TC_OK;
+  tc_status st =
+      same ? tc_fail(TC_ERR_ARG, name, site, "parameters %d and %d are the same", same[-1].number, same->number)
+           : TC_OK;
   tc_free(all);
   return st;
 }
@@ -111,7 +113,8 @@ static tc_status check_range(const char *name, tc_site site, const char *what, d
 static void name_states(const tc_optimizer *opt, state_name *names, int n) {
   int each = names_each(opt);
   for (int i = 0; i < n; i++)
-    for (int k = 0; k < each; k++) snprintf(names[i * each + k], sizeof(state_name), "%s.%d", k < opt->n_states ? opt->state_names[k] : "step", i);
+    for (int k = 0; k < each; k++)
+      snprintf(names[i * each + k], sizeof(state_name), "%s.%d", k < opt->n_states ? opt->state_names[k] : "step", i);
 }
 
 static int find_parts(entry *entries, int n, tc_site site) {
@@ -141,7 +144,8 @@ static tc_status evaluate_params(const entry *entries, int n, int n_parts, const
 }
 
 // A new last group, of n checked parameters. Nothing has changed where that fails.
-static tc_status add_group(tc_optimizer *opt, const char *name, const tc_tensor *params, int n, group options, tc_site site) {
+static tc_status add_group(tc_optimizer *opt, const char *name, const tc_tensor *params, int n, group options,
+                           tc_site site) {
   int n_all = opt->n + n, n_groups = opt->n_groups + 1, n_parts = 0;
   entry *entries = tc_calloc((size_t)n_all, sizeof *entries);
   state_name *names = tc_calloc((size_t)n_all * (MAX_STATES + 1), sizeof *names);
@@ -174,13 +178,15 @@ static tc_status check_group_params(const char *name, const tc_tensor *params, i
   TC_TRY(check_distinct(name, params, n, site));
   for (int i = 0; i < n; i++) {
     tc_type type = tc_dtype_at(params[i], site);
-    if (!tc_type_is_float(type)) return tc_fail(TC_ERR_DTYPE, name, site, "parameter %d is %s, not floating", i, tc_type_name(type));
+    if (!tc_type_is_float(type))
+      return tc_fail(TC_ERR_DTYPE, name, site, "parameter %d is %s, not floating", i, tc_type_name(type));
   }
   return TC_OK;
 }
 
 // A copy of *options (rule, numbers, states, counts set) over params; NULL after reporting.
-static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *params, int n, tc_optimizer options, double lr, double weight_decay) {
+static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *params, int n, tc_optimizer options,
+                            double lr, double weight_decay) {
   if (check_group_params(name, params, n, site) != TC_OK) return NULL;
   tc_optimizer *opt = tc_malloc(sizeof *opt);
   if (opt == NULL) {
@@ -196,7 +202,8 @@ static tc_optimizer *create(const char *name, tc_site site, const tc_tensor *par
 tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options o, tc_site site) {
   o.lr = tc_option(o.lr, 1e-3), o.momentum = tc_option(o.momentum, 0);
   o.dampening = tc_option(o.dampening, 0), o.weight_decay = tc_option(o.weight_decay, 0);
-  if (check_range("sgd", site, "lr", o.lr, INFINITY) != TC_OK || check_range("sgd", site, "momentum", o.momentum, INFINITY) != TC_OK ||
+  if (check_range("sgd", site, "lr", o.lr, INFINITY) != TC_OK ||
+      check_range("sgd", site, "momentum", o.momentum, INFINITY) != TC_OK ||
       check_range("sgd", site, "weight_decay", o.weight_decay, INFINITY) != TC_OK)
     return NULL;
   if (!isfinite(o.dampening) || (o.nesterov && (o.momentum == 0 || o.dampening != 0))) {
@@ -214,10 +221,12 @@ static tc_optimizer *adam_create(const char *name, tc_site site, const tc_tensor
   o.lr = tc_option(o.lr, 1e-3), o.beta1 = tc_option(o.beta1, 0.9), o.beta2 = tc_option(o.beta2, 0.999);
   o.eps = tc_option(o.eps, 1e-8), o.weight_decay = tc_option(o.weight_decay, o.decoupled ? 0.01 : 0);
   if (check_range(name, site, "lr", o.lr, INFINITY) != TC_OK || check_range(name, site, "beta1", o.beta1, 1) != TC_OK ||
-      check_range(name, site, "beta2", o.beta2, 1) != TC_OK || check_range(name, site, "eps", o.eps, INFINITY) != TC_OK ||
+      check_range(name, site, "beta2", o.beta2, 1) != TC_OK ||
+      check_range(name, site, "eps", o.eps, INFINITY) != TC_OK ||
       check_range(name, site, "weight_decay", o.weight_decay, INFINITY) != TC_OK)
     return NULL;
-  tc_optimizer opt = {.rule = RULE_ADAM, .adam = o, .n_states = 2, .counts = true, .state_names = {"exp_avg", "exp_avg_sq"}};
+  tc_optimizer opt = {
+      .rule = RULE_ADAM, .adam = o, .n_states = 2, .counts = true, .state_names = {"exp_avg", "exp_avg_sq"}};
   return create(name, site, params, n, opt, o.lr, o.weight_decay);
 }
 
@@ -233,7 +242,8 @@ tc_optimizer *tc_adamw_at(const tc_tensor *params, int n, tc_adam_options option
 tc_optimizer *tc_rmsprop_at(const tc_tensor *params, int n, tc_rmsprop_options o, tc_site site) {
   o.lr = tc_option(o.lr, 0.01), o.alpha = tc_option(o.alpha, 0.99), o.eps = tc_option(o.eps, 1e-8);
   o.weight_decay = tc_option(o.weight_decay, 0), o.momentum = tc_option(o.momentum, 0);
-  if (check_range("rmsprop", site, "lr", o.lr, INFINITY) != TC_OK || check_range("rmsprop", site, "alpha", o.alpha, INFINITY) != TC_OK ||
+  if (check_range("rmsprop", site, "lr", o.lr, INFINITY) != TC_OK ||
+      check_range("rmsprop", site, "alpha", o.alpha, INFINITY) != TC_OK ||
       check_range("rmsprop", site, "eps", o.eps, INFINITY) != TC_OK ||
       check_range("rmsprop", site, "weight_decay", o.weight_decay, INFINITY) != TC_OK ||
       check_range("rmsprop", site, "momentum", o.momentum, INFINITY) != TC_OK)
@@ -256,7 +266,8 @@ void tc_optimizer_destroy(tc_optimizer *opt) {
   tc_free(opt);
 }
 
-tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_fusion_options o, tc_site site) {
+tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_fusion_options o,
+                                    tc_site site) {
   TC_CALLED_AS("optimizer_add_group");
   const char *name = "optimizer_add_group";
   if (opt == NULL) return no_optimizer(name, site);
@@ -336,7 +347,8 @@ static void adam_update(tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_
   const tc_adam_options *o = &opt->adam;
   double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
   int64_t step = e->n_steps + 1;
-  if (opt->bias.step != step) opt->bias = (struct adam_bias){step, 1 - pow(o->beta1, (double)step), 1 / sqrt(1 - pow(o->beta2, (double)step))};
+  if (opt->bias.step != step)
+    opt->bias = (struct adam_bias){step, 1 - pow(o->beta1, (double)step), 1 / sqrt(1 - pow(o->beta2, (double)step))};
   if (decay != 0) {
     if (o->decoupled)
       p = num(t, TC_OP_MUL, p, 1 - lr * decay);
@@ -511,14 +523,16 @@ tc_tensor tc_optimizer_state_at(const tc_optimizer *opt, int i, tc_site site) {
 static tc_status set_steps(entry *e, tc_tensor value, tc_site site) {
   double steps = 0;
   TC_TRY(tc_item_at(value, TC_F64, &steps, site));
-  if (!(steps >= 0 && steps <= 0x1p53) || steps != floor(steps)) return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "step is %g", steps);
+  if (!(steps >= 0 && steps <= 0x1p53) || steps != floor(steps))
+    return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "step is %g", steps);
   e->n_steps = (int64_t)steps;
   return TC_OK;
 }
 
 tc_status tc_optimizer_set_state_at(tc_optimizer *opt, int i, tc_tensor value, tc_site site) {
   TC_CALLED_AS("optimizer_set_state");
-  if (tc_optimizer_state_name(opt, i) == NULL) return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "no state %d", i);
+  if (tc_optimizer_state_name(opt, i) == NULL)
+    return tc_fail(TC_ERR_ARG, "optimizer_set_state", site, "no state %d", i);
   entry *e = &opt->entries[i / names_each(opt)];
   int k = i % names_each(opt);
   if (k == opt->n_states) return set_steps(e, value, site);
@@ -532,8 +546,8 @@ tc_status tc_optimizer_set_state_at(tc_optimizer *opt, int i, tc_tensor value, t
     bool same = want->rank == have->rank && memcmp(want->dim, have->dim, (size_t)want->rank * sizeof want->dim[0]) == 0;
     char text[2][128];
     if (!same)
-      tc_rec_fail(t, TC_ERR_SHAPE, "%s has shape %s, the parameter %s", opt->names[i], tc_dims_text(have, text[0], sizeof text[0]),
-                  tc_dims_text(want, text[1], sizeof text[1]));
+      tc_rec_fail(t, TC_ERR_SHAPE, "%s has shape %s, the parameter %s", opt->names[i],
+                  tc_dims_text(have, text[0], sizeof text[0]), tc_dims_text(want, text[1], sizeof text[1]));
     else
       (void)tc_rec_assign(t, e->state[k], tc_rec_cast(t, from, tc_node_type(t, to)));
   }

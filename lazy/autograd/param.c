@@ -39,10 +39,12 @@ tc_tensor tc_param_at(tc_tensor x, tc_site site) {
 tc_status tc_set_requires_grad_at(tc_tensor h, bool on, tc_site site) {
   tc_trace *t = tc_op_begin("set_requires_grad", site);
   tc_slot *s = t->op_status == TC_OK ? own_slot(t, h) : NULL;
-  if (s && on && !tc_type_is_float((tc_type)s->dtype)) tc_rec_fail(t, TC_ERR_DTYPE, "%s has no gradients", tc_type_name((tc_type)s->dtype));
+  if (s && on && !tc_type_is_float((tc_type)s->dtype))
+    tc_rec_fail(t, TC_ERR_DTYPE, "%s has no gradients", tc_type_name((tc_type)s->dtype));
   if (s && t->op_status == TC_OK && on != ((s->flags & TC_SLOT_GRAD) != 0)) {
-    bool history = s->epoch == t->epoch ? (t->flag[s->node] & TC_NODE_TAPE) && tc_rec_op(tc_rec_of(t, s->node)) != TC_OP_LEAF
-                                        : s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
+    bool history = s->epoch == t->epoch
+                       ? (t->flag[s->node] & TC_NODE_TAPE) && tc_rec_op(tc_rec_of(t, s->node)) != TC_OP_LEAF
+                       : s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
     if (on && history) {
       tc_rec_fail(t, TC_ERR_GRAD, "the tensor has history; detach it first");
     } else if (on) {
@@ -57,7 +59,8 @@ tc_status tc_set_requires_grad_at(tc_tensor h, bool on, tc_site site) {
       }
     } else {
       s->flags &= (uint8_t)~TC_SLOT_GRAD;
-      if (s->epoch == t->epoch) t->flag[s->node] &= (uint8_t)~(TC_NODE_REQUIRES_GRAD | TC_NODE_TAPE | TC_NODE_NO_HISTORY);
+      if (s->epoch == t->epoch)
+        t->flag[s->node] &= (uint8_t)~(TC_NODE_REQUIRES_GRAD | TC_NODE_TAPE | TC_NODE_NO_HISTORY);
     }
   }
   return tc_op_done(t);

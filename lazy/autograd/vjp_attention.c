@@ -16,7 +16,9 @@ static tc_node gathered(tc_trace *t, tc_node g, int64_t heads) {
   if (g == TC_NODE_ERR) return g;
   tc_dims d = *tc_node_dims(t, g);
   if (d.dim[1] == heads) return g;
-  return tc_rec_fold(t, TC_OP_SUM, tc_rec_reshape(t, g, &(tc_dims){5, {d.dim[0], heads, d.dim[1] / heads, d.dim[2], d.dim[3]}}), 1u << 2, false);
+  return tc_rec_fold(t, TC_OP_SUM,
+                     tc_rec_reshape(t, g, &(tc_dims){5, {d.dim[0], heads, d.dim[1] / heads, d.dim[2], d.dim[3]}}),
+                     1u << 2, false);
 }
 
 enum { Q, K, V, SCALE };
@@ -34,7 +36,8 @@ static void composed_gradient(tc_vjp *v, const tc_attention *a) {
   tc_trace *t = v->t;
   int64_t heads = tc_node_dims(t, a->q)->dim[1], key_heads = tc_node_dims(t, a->k)->dim[1];
   tc_node p = tc_attention_weights(t, a), g = tc_attention_swapped(t, f_widen(t, v->g));
-  tc_node k = tc_attention_repeated(t, f_widen(t, a->k), heads), values = tc_attention_repeated(t, f_widen(t, a->v), heads);
+  tc_node k = tc_attention_repeated(t, f_widen(t, a->k), heads),
+          values = tc_attention_repeated(t, f_widen(t, a->v), heads);
   tc_vjp_give(v, V, gathered(t, tc_rec_matmul(t, tc_attention_transposed(t, p), g), key_heads));
   tc_node dp = tc_rec_matmul(t, g, tc_attention_transposed(t, values));
   tc_node ds = f_mul(t, p, f_sub(t, dp, tc_rec_fold(t, TC_OP_SUM, f_mul(t, p, dp), 1u << 3, true)));
@@ -61,7 +64,10 @@ void tc_vjp_attention(tc_vjp *v) {
   tc_node in[6] = {a.q, a.k, a.v, g, lse, tc_rec_permute(t, delta, &order)};
   tc_dims dq = dims4(q.dim[0], q.dim[2], q.dim[1], q.dim[3]);
   tc_dims dk = dims4(k.dim[0], k.dim[2], k.dim[1], k.dim[3]), dv = dims4(k.dim[0], k.dim[2], k.dim[1], values.dim[3]);
-  if (tc_vjp_requires_grad(v, Q)) tc_vjp_give(v, Q, tc_attention_swapped(t, tc_attention_row(t, &a, TC_OP_ATTENTION_DQ, type, &dq, 6, in)));
-  if (tc_vjp_requires_grad(v, K)) tc_vjp_give(v, K, tc_attention_swapped(t, tc_attention_row(t, &a, TC_OP_ATTENTION_DK, type, &dk, 6, in)));
-  if (tc_vjp_requires_grad(v, V)) tc_vjp_give(v, V, tc_attention_swapped(t, tc_attention_row(t, &a, TC_OP_ATTENTION_DV, type, &dv, 6, in)));
+  if (tc_vjp_requires_grad(v, Q))
+    tc_vjp_give(v, Q, tc_attention_swapped(t, tc_attention_row(t, &a, TC_OP_ATTENTION_DQ, type, &dq, 6, in)));
+  if (tc_vjp_requires_grad(v, K))
+    tc_vjp_give(v, K, tc_attention_swapped(t, tc_attention_row(t, &a, TC_OP_ATTENTION_DK, type, &dk, 6, in)));
+  if (tc_vjp_requires_grad(v, V))
+    tc_vjp_give(v, V, tc_attention_swapped(t, tc_attention_row(t, &a, TC_OP_ATTENTION_DV, type, &dv, 6, in)));
 }

@@ -80,7 +80,8 @@ static tc_node halves(tc_vjp *v, tc_node p, int64_t n_rows, int64_t n) {
 
 // Half `which` of [n_rows, 2, half] as [n_rows, half].
 static tc_node half_of(tc_vjp *v, tc_node pair, int64_t which, int64_t n_rows, int64_t half) {
-  tc_dims one = tc_dims_of(3, (const int64_t[]){n_rows, 1, half}), flat = tc_dims_of(2, (const int64_t[]){n_rows, half});
+  tc_dims one = tc_dims_of(3, (const int64_t[]){n_rows, 1, half}),
+          flat = tc_dims_of(2, (const int64_t[]){n_rows, half});
   tc_node h = tc_rec_slice(v->t, pair, (const int64_t[]){0, which, 0}, (const int64_t[]){1, 1, 1}, &one);
   return tc_rec_reshape(v->t, h, &flat);
 }
@@ -102,7 +103,8 @@ static tc_node row_product_grad(tc_vjp *v, tc_node x, tc_node g, int64_t n_rows,
   }
   while (rounds-- > 0) {
     int64_t half = (extent[rounds] + 1) / 2;
-    tc_dims one = tc_dims_of(3, (const int64_t[]){n_rows, 1, half}), both = tc_dims_of(2, (const int64_t[]){n_rows, 2 * half});
+    tc_dims one = tc_dims_of(3, (const int64_t[]){n_rows, 1, half}),
+            both = tc_dims_of(2, (const int64_t[]){n_rows, 2 * half});
     g = mul(v, tc_rec_reshape(v->t, g, &one), tc_rec_flip(v->t, pair[rounds], 1u << 1));
     g = tc_rec_reshape(v->t, g, &both);
     both.dim[1] = extent[rounds];
@@ -160,7 +162,8 @@ void tc_vjp_cumprod(tc_vjp *v) {
     behind[rounds] = shifted(v, y[rounds], s, true, 1);
     if (s * 2 < n) y[rounds + 1] = mul(v, y[rounds], behind[rounds]);
   }
-  while (rounds-- > 0) g = add(v, mul(v, g, behind[rounds]), shifted(v, mul(v, g, y[rounds]), INT64_C(1) << rounds, false, 0));
+  while (rounds-- > 0)
+    g = add(v, mul(v, g, behind[rounds]), shifted(v, mul(v, g, y[rounds]), INT64_C(1) << rounds, false, 0));
   tc_vjp_give(v, 0, from_wider(v, g));
 }
 
@@ -189,7 +192,8 @@ void tc_vjp_cummax(tc_vjp *v) {
 static tc_node log_part(tc_vjp *v, tc_node g, uint32_t axis) {
   tc_node out = tc_vjp_out(v), there = num(v, TC_OP_NE, out, -(double)INFINITY);  // before that nothing was added up
   tc_node some = bin(v, TC_OP_LOGICAL_AND, un(v, TC_OP_LOGICAL_NOT, num(v, TC_OP_LE, g, 0)), there);  // NaN, too
-  tc_node log = bin(v, TC_OP_SUB, un(v, TC_OP_LOG, tc_rec_where(v->t, some, g, tc_rec_const(v->t, g, 1))), only_where(v, there, out));
+  tc_node log = bin(v, TC_OP_SUB, un(v, TC_OP_LOG, tc_rec_where(v->t, some, g, tc_rec_const(v->t, g, 1))),
+                    only_where(v, there, out));
   log = tc_rec_where(v->t, some, log, tc_rec_const(v->t, log, -(double)INFINITY));
   tc_node sum = tc_rec_scan(v->t, TC_OP_LOGCUMSUMEXP, tc_rec_flip(v->t, log, 1u << axis), (int)axis);
   return un(v, TC_OP_EXP, add(v, tc_rec_flip(v->t, sum, 1u << axis), tc_vjp_in(v, 0)));

@@ -18,7 +18,8 @@ static tc_node only_at(tc_vjp *v, int axis, tc_node index) {
   for (int32_t i = 0; i < d->rank; i++)
     if (i != axis) row.dim[i] = 1;
   tc_node extent = tc_rec_const(v->t, index, (double)d->dim[axis]);
-  tc_node wrapped = tc_rec_where(v->t, bin(v, TC_OP_LT, index, tc_rec_const(v->t, index, 0)), bin(v, TC_OP_ADD, index, extent), index);
+  tc_node wrapped = tc_rec_where(v->t, bin(v, TC_OP_LT, index, tc_rec_const(v->t, index, 0)),
+                                 bin(v, TC_OP_ADD, index, extent), index);
   tc_type narrow = d->dim[axis] <= INT32_MAX ? TC_I32 : TC_I64;  // twice the positions a vector
   tc_node hit = bin(v, TC_OP_EQ, tc_rec_iota(v->t, &row, narrow, 0, 1), tc_rec_cast(v->t, wrapped, narrow));
   return only_where(v, hit, v->g);
@@ -82,7 +83,8 @@ void tc_vjp_scatter(tc_vjp *v) {
 
 void tc_vjp_scatter_add(tc_vjp *v) {
   if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, v->g);
-  if (tc_vjp_requires_grad(v, 2)) tc_vjp_give(v, 2, src_grad(v, tc_rec_gather(v->t, v->g, (int)v->attr[0], tc_vjp_in(v, 1))));
+  if (tc_vjp_requires_grad(v, 2))
+    tc_vjp_give(v, 2, src_grad(v, tc_rec_gather(v->t, v->g, (int)v->attr[0], tc_vjp_in(v, 1))));
 }
 
 // Operands (x, index, src).

@@ -71,7 +71,8 @@ void tc_vjp_window(tc_vjp *v) {
 }
 
 void tc_vjp_unwindow(tc_vjp *v) {
-  tc_vjp_give(v, 0, tc_rec_window(v->t, v->g, (int)v->attr[0], (int64_t)v->attr[1], (int64_t)v->attr[2], (int64_t)v->attr[3]));
+  tc_vjp_give(
+      v, 0, tc_rec_window(v->t, v->g, (int)v->attr[0], (int64_t)v->attr[1], (int64_t)v->attr[2], (int64_t)v->attr[3]));
 }
 
 void tc_vjp_cat(tc_vjp *v) {

@@ -41,7 +41,8 @@ static looks look(tc_vjp *v, const tc_pool *p, int i, int64_t back, int64_t step
   int64_t *window = tc_malloc((size_t)l * sizeof *window);
   int32_t *place = tc_malloc((size_t)l * sizeof *place);
   for (int64_t h = 0; h < l && window && place; h++) {
-    int64_t w = (h + p->padding[i]) / p->stride[i] - back, within = h + p->padding[i] - w * p->stride[i], r = within / p->dilation[i];
+    int64_t w = (h + p->padding[i]) / p->stride[i] - back, within = h + p->padding[i] - w * p->stride[i],
+            r = within / p->dilation[i];
     bool there = w >= 0 && w < p->out[i] && r < p->size[i] && r * p->dilation[i] == within;
     window[h] = there ? w * step : 0, place[h] = there ? (int32_t)(r * pitch) : NOWHERE;
   }
@@ -78,14 +79,16 @@ static tc_node gathered(tc_vjp *v, const tc_pool *p, tc_node place) {
     n_windows *= reach(p, i), count *= p->d.dim[p->first + i];
     for (int64_t back = 0; back < reach(p, i); back++) at[i][back] = look(v, p, i, back, step, pitch);
   }
-  tc_dims rows = tc_pool_image_as_row(p, tc_vjp_out_dims(v)), image = tc_pool_image_as_row(p, &p->d), line = TC_SHAPE(count);
+  tc_dims rows = tc_pool_image_as_row(p, tc_vjp_out_dims(v)), image = tc_pool_image_as_row(p, &p->d),
+          line = TC_SHAPE(count);
   tc_node g = tc_rec_reshape(v->t, v->g, &rows), sum = TC_NODE_ERR;
   // less to read again
   if (some) place = tc_rec_reshape(v->t, tc_rec_cast(v->t, place, pitch <= UINT8_MAX ? TC_U8 : TC_I32), &rows);
   for (int64_t k = n_windows; k-- > 0;) {
     tc_node window[TC_POOL_AXES], want[TC_POOL_AXES];
     int64_t rest = k;
-    for (int i = p->n; i-- > 0; rest /= reach(p, i)) window[i] = at[i][rest % reach(p, i)].window, want[i] = at[i][rest % reach(p, i)].place;
+    for (int i = p->n; i-- > 0; rest /= reach(p, i))
+      window[i] = at[i][rest % reach(p, i)].window, want[i] = at[i][rest % reach(p, i)].place;
     tc_node from = tc_rec_reshape(v->t, over_image(v, p, window), &line);
     tc_node mine = tc_pool_on_axis(v->t, tc_rec_reshape(v->t, over_image(v, p, want), &line), image.rank, p->first);
     if (some)
@@ -101,7 +104,8 @@ static tc_node gathered(tc_vjp *v, const tc_pool *p, tc_node place) {
 
 static tc_node scattered(tc_vjp *v, const tc_pool *p, tc_node place) {
   tc_dims rows = tc_pool_image_as_row(p, tc_vjp_out_dims(v)), image = tc_pool_image_as_row(p, &p->d);
-  tc_node index = tc_rec_reshape(v->t, tc_pool_flat_index(v->t, p, place), &rows), zeros = tc_rec_reshape(v->t, zeros_in(v, 1), &image);
+  tc_node index = tc_rec_reshape(v->t, tc_pool_flat_index(v->t, p, place), &rows),
+          zeros = tc_rec_reshape(v->t, zeros_in(v, 1), &image);
   tc_node sum = tc_rec_scatter(v->t, TC_OP_SCATTER_ADD, zeros, p->first, index, tc_rec_reshape(v->t, v->g, &rows));
   return tc_rec_reshape(v->t, sum, &p->d);
 }

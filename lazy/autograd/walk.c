@@ -77,7 +77,8 @@ uint32_t tc_walk_hash(uint64_t a, uint64_t b, uint32_t size) {
 
 tc_param_sum **tc_walk_param(const tc_walk *w, tc_tensor p) {
   uint32_t i = tc_walk_hash(p.slot, p.gen, w->n_param_at);
-  for (; w->param_at[i] && (w->param_at[i]->param.slot != p.slot || w->param_at[i]->param.gen != p.gen); i = (i + 1) & (w->n_param_at - 1))
+  for (; w->param_at[i] && (w->param_at[i]->param.slot != p.slot || w->param_at[i]->param.gen != p.gen);
+       i = (i + 1) & (w->n_param_at - 1))
     tc_count(TC_PASS_WALK, 1);
   return &w->param_at[i];
 }
@@ -95,7 +96,8 @@ static tc_node *sum_of_param(tc_walk *w, tc_tensor p) {
   if (2 * (w->n_params + 1) > w->n_param_at && !grow_params(w)) return NULL;
   tc_param_sum **at = tc_walk_param(w, p), *g = *at;
   if (g) return &g->sum;
-  if (!(g = tc_arena_alloc(&w->t->walk, sizeof *g))) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), NULL;
+  if (!(g = tc_arena_alloc(&w->t->walk, sizeof *g)))
+    return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), NULL;
   *g = (tc_param_sum){.param = p, .sum = TC_NODE_ERR};
   *(w->last_param ? w->last_param : &w->params) = g;
   w->last_param = &g->next, w->n_params++;
@@ -287,11 +289,14 @@ static tc_node value_of(tc_walk *w, uint32_t n) {
 // they pass on changes no bit, or doubles what kernels read.
 static bool computes_wide(tc_op op) {
   tc_op_kind kind = tc_op_kind_of(op);
-  return tc_op_rows[op].saves && (kind == TC_KIND_ELEM || kind == TC_KIND_FOLD || kind == TC_KIND_SCAN || kind == TC_KIND_COMPOSED);
+  return tc_op_rows[op].saves &&
+         (kind == TC_KIND_ELEM || kind == TC_KIND_FOLD || kind == TC_KIND_SCAN || kind == TC_KIND_COMPOSED);
 }
 
 tc_node tc_walk_widened(const tc_vjp *v, tc_node n) {
-  return n != TC_NODE_ERR && computes_wide(v->op) && tc_type_is_half(tc_node_type(v->t, n)) ? tc_rec_cast(v->t, n, TC_F32) : n;
+  return n != TC_NODE_ERR && computes_wide(v->op) && tc_type_is_half(tc_node_type(v->t, n))
+             ? tc_rec_cast(v->t, n, TC_F32)
+             : n;
 }
 
 tc_node tc_vjp_in(tc_vjp *v, int k) {

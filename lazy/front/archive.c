@@ -17,8 +17,10 @@ tc_archive *tc_archive_create(const char *op, const char *path, tc_site site) {
 }
 
 tc_status tc_archive_add(tc_archive *a, const char *op, const char *name, tc_site site) {
-  if (tc_names_find(&a->names, name) >= 0) return tc_fail(TC_ERR_IO, op, site, "%s: '%.100s' is there twice", a->path, name);
-  return tc_names_add(&a->names, name) ? TC_OK : tc_fail(TC_ERR_MEMORY, op, site, "no memory for the names of %s", a->path);
+  if (tc_names_find(&a->names, name) >= 0)
+    return tc_fail(TC_ERR_IO, op, site, "%s: '%.100s' is there twice", a->path, name);
+  return tc_names_add(&a->names, name) ? TC_OK
+                                       : tc_fail(TC_ERR_MEMORY, op, site, "no memory for the names of %s", a->path);
 }
 
 int tc_archive_count(const tc_archive *a) {
@@ -47,7 +49,8 @@ void tc_archive_close(tc_archive *a) {
 
 // The number of a name; -1 after reporting. wanted: what it should be, in words, or ""; taken: see
 // tc_names_nearest.
-static int find(const char *op, const tc_archive *a, const char *name, const char *wanted, const bool *taken, tc_site site) {
+static int find(const char *op, const tc_archive *a, const char *name, const char *wanted, const bool *taken,
+                tc_site site) {
   int i = tc_names_find(&a->names, name);
   if (i >= 0) return i;
   const char *near = tc_names_nearest(&a->names, name, taken);
@@ -55,13 +58,15 @@ static int find(const char *op, const tc_archive *a, const char *name, const cha
   if (near)
     tc_fail(TC_ERR_ARG, op, site, "%s has no '%.100s'%s; the nearest is '%.100s'", a->path, name, wanted, near);
   else
-    tc_fail(TC_ERR_ARG, op, site, "%s has no '%.100s'%s, nor anything like it among %d", a->path, name, wanted, a->names.n);
+    tc_fail(TC_ERR_ARG, op, site, "%s has no '%.100s'%s, nor anything like it among %d", a->path, name, wanted,
+            a->names.n);
   return -1;
 }
 
 static tc_status no_archive(const char *op, tc_site site) {
   char why[256];
-  return tc_fail(TC_ERR_ARG, op, site, "there is no archive%s", tc_error_of("safetensors_open npz_open", why, sizeof why));
+  return tc_fail(TC_ERR_ARG, op, site, "there is no archive%s",
+                 tc_error_of("safetensors_open npz_open", why, sizeof why));
 }
 
 tc_tensor tc_archive_get_at(const tc_archive *a, const char *name, tc_site site) {
@@ -85,8 +90,8 @@ static const char *kind_text(tc_tensor t, char *out, size_t bytes, tc_site site)
   return out;
 }
 
-static tc_status match_one(const char *op, const tc_archive *a, const char *name, tc_tensor to, bool exact, const bool *taken, tc_tensor *out,
-                           tc_site site) {
+static tc_status match_one(const char *op, const tc_archive *a, const char *name, tc_tensor to, bool exact,
+                           const bool *taken, tc_tensor *out, tc_site site) {
   TC_TRY(tc_operand_check(op, to, site));
   if (!tc_is_assignable(to)) return tc_fail(TC_ERR_STATE, op, site, "a tensor is assigned by the thread that made it");
   char want_text[128], have_text[128], wanted[136];
@@ -100,8 +105,8 @@ static tc_status match_one(const char *op, const tc_archive *a, const char *name
   bool same = want.rank == have.rank && memcmp(want.dim, have.dim, (size_t)want.rank * sizeof want.dim[0]) == 0;
   bool fits = exact ? type == type_there : is_floating(type) == is_floating(type_there);
   if (!same || !fits)
-    return tc_fail(same ? TC_ERR_DTYPE : TC_ERR_SHAPE, op, site, "'%.100s' should be %s, in %s it is %s", name, want_text, a->path,
-                   kind_text(t, have_text, sizeof have_text, site));
+    return tc_fail(same ? TC_ERR_DTYPE : TC_ERR_SHAPE, op, site, "'%.100s' should be %s, in %s it is %s", name,
+                   want_text, a->path, kind_text(t, have_text, sizeof have_text, site));
   *out = tc_to_at(tc_cast_at(t, type, site), tc_device_of_at(to, site), site);
   return TC_OK;
 }
@@ -110,12 +115,13 @@ static tc_status match_one(const char *op, const tc_archive *a, const char *name
 static char *full_name(const char *op, const char *prefix, const char *const *names, int i, tc_site site) {
   char *name;
   if (names[i] == NULL) return tc_fail(TC_ERR_ARG, op, site, "name %d is NULL", i), NULL;
-  if (asprintf(&name, "%s%s", prefix ? prefix : "", names[i]) < 0) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for a name"), NULL;
+  if (asprintf(&name, "%s%s", prefix ? prefix : "", names[i]) < 0)
+    return tc_fail(TC_ERR_MEMORY, op, site, "no memory for a name"), NULL;
   return name;
 }
 
-tc_status tc_archive_match(const char *op, const tc_archive *a, const char *prefix, int n, const char *const *names, const tc_tensor *tensors,
-                           bool exact, tc_tensor *out, tc_site site) {
+tc_status tc_archive_match(const char *op, const tc_archive *a, const char *prefix, int n, const char *const *names,
+                           const tc_tensor *tensors, bool exact, tc_tensor *out, tc_site site) {
   tc_status st = TC_OK;
   char **name = calloc((size_t)n + 1, sizeof *name);
   bool *taken = calloc((size_t)a->names.n + 1, sizeof *taken);  // who misspells a name wants one that nobody else has
@@ -132,11 +138,13 @@ tc_status tc_archive_match(const char *op, const tc_archive *a, const char *pref
   return st;
 }
 
-tc_status tc_archive_load_at(const tc_archive *a, const char *prefix, int n, const char *const *names, const tc_tensor *tensors, tc_site site) {
+tc_status tc_archive_load_at(const tc_archive *a, const char *prefix, int n, const char *const *names,
+                             const tc_tensor *tensors, tc_site site) {
   TC_CALLED_AS("archive_load");
   const char *op = tc_outer_op;
   if (a == NULL) return no_archive(op, site);
-  if (n < 0 || (n > 0 && (!names || !tensors))) return tc_fail(TC_ERR_ARG, op, site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
+  if (n < 0 || (n > 0 && (!names || !tensors)))
+    return tc_fail(TC_ERR_ARG, op, site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
   tc_tensor *value = calloc((size_t)n + 1, sizeof *value);
   if (value == NULL) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for %d tensors", n);
   tc_scope scope = tc_scope_begin_at(site);
@@ -166,9 +174,11 @@ static bool is_utf8(const char *text) {
   return true;
 }
 
-tc_status tc_archive_check_save(const char *op, const char *path, int n, const char *const *names, const tc_tensor *tensors, tc_site site) {
+tc_status tc_archive_check_save(const char *op, const char *path, int n, const char *const *names,
+                                const tc_tensor *tensors, tc_site site) {
   if (path == NULL) return tc_fail(TC_ERR_ARG, op, site, "path is NULL");
-  if (n < 0 || (n > 0 && (!names || !tensors))) return tc_fail(TC_ERR_ARG, op, site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
+  if (n < 0 || (n > 0 && (!names || !tensors)))
+    return tc_fail(TC_ERR_ARG, op, site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
   tc_names seen = {0};
   tc_status st = TC_OK;
   for (int i = 0; i < n && st == TC_OK; i++) {

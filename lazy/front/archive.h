@@ -24,11 +24,12 @@ tc_status tc_archive_add(tc_archive *a, const char *op, const char *name, tc_sit
 // The archive's tensor of each name after prefix, cast to the type of the tensor that it will
 // replace, and brought to its device. exact: true: only if it has that type. The handles are of the
 // current scope. See tc_archive_load.
-tc_status tc_archive_match(const char *op, const tc_archive *a, const char *prefix, int n, const char *const *names, const tc_tensor *tensors,
-                           bool exact, tc_tensor *out, tc_site site);
+tc_status tc_archive_match(const char *op, const tc_archive *a, const char *prefix, int n, const char *const *names,
+                           const tc_tensor *tensors, bool exact, tc_tensor *out, tc_site site);
 
 // What every save asks of its arguments: a path, names that are there, are UTF-8 and differ, live
 // tensors. Then runs what is pending.
-tc_status tc_archive_check_save(const char *op, const char *path, int n, const char *const *names, const tc_tensor *tensors, tc_site site);
+tc_status tc_archive_check_save(const char *op, const char *path, int n, const char *const *names,
+                                const tc_tensor *tensors, tc_site site);
 
 #endif

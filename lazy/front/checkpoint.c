@@ -28,7 +28,8 @@ enum { SUM_AT = 8 + sizeof BEFORE_SUM - 1, SUM_DIGITS = 32 };
 
 static void checksum(const unsigned char *file, size_t bytes, char out[SUM_DIGITS + 1]) {
   size_t after = SUM_AT + SUM_DIGITS;
-  tc_hash parts[2] = {tc_hash_bytes(file, SUM_AT), tc_hash_bytes(file + after, bytes - after)}, sum = tc_hash_bytes(parts, sizeof parts);
+  tc_hash parts[2] = {tc_hash_bytes(file, SUM_AT), tc_hash_bytes(file + after, bytes - after)},
+          sum = tc_hash_bytes(parts, sizeof parts);
   snprintf(out, SUM_DIGITS + 1, "%016" PRIx64 "%016" PRIx64, sum.hi, sum.lo);
 }
 
@@ -64,7 +65,8 @@ static int count_states(const tc_optimizer *opt) {
 }
 
 static tc_status check_optimizers(const char *op, int n_opts, tc_optimizer *const *opts, tc_site site) {
-  if (n_opts < 0 || (n_opts > 0 && !opts)) return tc_fail(TC_ERR_ARG, op, site, "%d optimizers at a null pointer", n_opts);
+  if (n_opts < 0 || (n_opts > 0 && !opts))
+    return tc_fail(TC_ERR_ARG, op, site, "%d optimizers at a null pointer", n_opts);
   for (int k = 0; k < n_opts; k++) {
     if (!opts[k]) return tc_fail(TC_ERR_ARG, op, site, "optimizer %d is NULL", k);
     for (int j = 0; j < k; j++)
@@ -74,10 +76,11 @@ static tc_status check_optimizers(const char *op, int n_opts, tc_optimizer *cons
 }
 
 // State tensors are handles of the current scope.
-static tc_status content_init(content *c, const char *op, int n, const char *const *names, const tc_tensor *params, int n_opts,
-                              tc_optimizer *const *opts, tc_site site) {
+static tc_status content_init(content *c, const char *op, int n, const char *const *names, const tc_tensor *params,
+                              int n_opts, tc_optimizer *const *opts, tc_site site) {
   *c = (content){.n = n, .n_params = n, .n_opts = n_opts, .opt = opts};
-  if (n < 0 || (n > 0 && (!names || !params))) return tc_fail(TC_ERR_ARG, op, site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
+  if (n < 0 || (n > 0 && (!names || !params)))
+    return tc_fail(TC_ERR_ARG, op, site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
   TC_TRY(check_optimizers(op, n_opts, opts, site));
   for (int k = 0; k < n_opts; k++) c->n += count_states(opts[k]);
   c->name = calloc((size_t)c->n + 1, sizeof *c->name);
@@ -132,9 +135,11 @@ static tc_status seal(tc_new_file *f) {
   struct stat info;
   char sum[SUM_DIGITS + 1];
   if (f->why) return TC_OK;  // told of by tc_new_file_end
-  if (fstat(f->fd, &info) != 0 || !S_ISREG(info.st_mode)) return tc_fail(TC_ERR_IO, f->op, f->site, "%s is no file", f->path);
+  if (fstat(f->fd, &info) != 0 || !S_ISREG(info.st_mode))
+    return tc_fail(TC_ERR_IO, f->op, f->site, "%s is no file", f->path);
   void *file = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, f->fd, 0);
-  if (file == MAP_FAILED) return tc_fail(TC_ERR_IO, f->op, f->site, "%s: what was written cannot be read back", f->path);
+  if (file == MAP_FAILED)
+    return tc_fail(TC_ERR_IO, f->op, f->site, "%s: what was written cannot be read back", f->path);
   checksum(file, (size_t)info.st_size, sum);
   munmap(file, (size_t)info.st_size);
   if (lseek(f->fd, SUM_AT, SEEK_SET) == SUM_AT) tc_new_file_write(f, sum, SUM_DIGITS);
@@ -172,7 +177,9 @@ static tc_status write_file(tc_new_file *f, const content *c, int64_t step, tc_s
     tc_rng_state r = tc_get_rng_state();
     snprintf(step_text, sizeof step_text, "%" PRId64, step);
     snprintf(rng, sizeof rng, "%" PRIx64 " %" PRIx64 " %" PRIx64, r.seed, r.counter, r.stream);
-    const char *first[] = {"checksum", "00000000000000000000000000000000", "format", plain ? FORMAT : FORMAT_2, "step", step_text, "rng", rng};
+    const char *first[] = {
+        "checksum", "00000000000000000000000000000000", "format", plain ? FORMAT : FORMAT_2, "step", step_text, "rng",
+        rng};
     memcpy(meta, first, sizeof first);
     for (int k = 0; k < n_described; k++) {
       const char *of_opt[] = {d[k].lr_key, d[k].lr, d[k].kind_key, d[k].kind};
@@ -189,8 +196,8 @@ static tc_status write_file(tc_new_file *f, const content *c, int64_t step, tc_s
   return st;
 }
 
-tc_status tc_checkpoint_save_with_at(const char *path, int n, const char *const *names, const tc_tensor *params, int n_opts,
-                                     tc_optimizer *const *opts, int64_t step, tc_site site) {
+tc_status tc_checkpoint_save_with_at(const char *path, int n, const char *const *names, const tc_tensor *params,
+                                     int n_opts, tc_optimizer *const *opts, int64_t step, tc_site site) {
   TC_CALLED_AS("checkpoint_save_with");
   const char *op = tc_outer_op;
   content c;
@@ -209,10 +216,11 @@ tc_status tc_checkpoint_save_with_at(const char *path, int n, const char *const 
   return st;
 }
 
-tc_status tc_checkpoint_save_at(const char *path, int n, const char *const *names, const tc_tensor *params, const tc_optimizer *opt, int64_t step,
-                                tc_site site) {
+tc_status tc_checkpoint_save_at(const char *path, int n, const char *const *names, const tc_tensor *params,
+                                const tc_optimizer *opt, int64_t step, tc_site site) {
   TC_CALLED_AS("checkpoint_save");
-  return tc_checkpoint_save_with_at(path, n, names, params, opt != NULL, (tc_optimizer *const[]){(tc_optimizer *)opt}, step, site);
+  return tc_checkpoint_save_with_at(path, n, names, params, opt != NULL, (tc_optimizer *const[]){(tc_optimizer *)opt},
+                                    step, site);
 }
 
 // ---- Resuming ----
@@ -232,10 +240,12 @@ static tc_status verify(const char *op, const tc_archive *a, tc_site site) {
   char sum[SUM_DIGITS + 1];
   checksum(file, bytes, sum);
   if (memcmp(file + SUM_AT, sum, SUM_DIGITS) != 0)
-    return tc_fail(TC_ERR_IO, op, site, "%s is damaged: its checksum is %.*s, should be %s", a->path, SUM_DIGITS, file + SUM_AT, sum);
+    return tc_fail(TC_ERR_IO, op, site, "%s is damaged: its checksum is %.*s, should be %s", a->path, SUM_DIGITS,
+                   file + SUM_AT, sum);
   const char *format = tc_archive_metadata(a, "format");
   if (format == NULL || (strcmp(format, FORMAT) != 0 && strcmp(format, FORMAT_2) != 0))
-    return tc_fail(TC_ERR_IO, op, site, "%s has format %.40s, not " FORMAT " or " FORMAT_2, a->path, format ? format : "(none)");
+    return tc_fail(TC_ERR_IO, op, site, "%s has format %.40s, not " FORMAT " or " FORMAT_2, a->path,
+                   format ? format : "(none)");
   return TC_OK;
 }
 
@@ -247,26 +257,32 @@ static bool read_rates(const char *text, int n, double *out) {
 }
 
 static tc_status read_numbers(const char *op, const tc_archive *a, const content *c, numbers *out, tc_site site) {
-  const char *step = tc_archive_metadata(a, "step"), *rng = tc_archive_metadata(a, "rng"), *lr = tc_archive_metadata(a, LR);
+  const char *step = tc_archive_metadata(a, "step"), *rng = tc_archive_metadata(a, "rng"),
+             *lr = tc_archive_metadata(a, LR);
   double *next = out->lr;
   char end;
   key name;
   bool ok = step && rng && lr && sscanf(step, "%" SCNd64 "%c", &out->step, &end) == 1 &&
-            sscanf(rng, "%" SCNx64 " %" SCNx64 " %" SCNx64 "%c", &out->rng.seed, &out->rng.counter, &out->rng.stream, &end) == 3;
+            sscanf(rng, "%" SCNx64 " %" SCNx64 " %" SCNx64 "%c", &out->rng.seed, &out->rng.counter, &out->rng.stream,
+                   &end) == 3;
   if (!ok || out->rng.counter >> 40 || out->rng.stream >> 24)
     return tc_fail(TC_ERR_IO, op, site, "%s: step, rng or lr is not what was saved", a->path);
   if (c->n_opts && lr[0] == 0) return tc_fail(TC_ERR_ARG, op, site, "%s was saved without an optimizer", a->path);
   for (int k = 0; k < c->n_opts; k++) {
     int n_groups = tc_optimizer_n_groups(c->opt[k]);
     lr = tc_archive_metadata(a, key_of(name, LR, k));
-    if (!lr) return tc_fail(TC_ERR_ARG, op, site, "%s was saved with %d optimizers, this program has %d", a->path, k, c->n_opts);
+    if (!lr)
+      return tc_fail(TC_ERR_ARG, op, site, "%s was saved with %d optimizers, this program has %d", a->path, k,
+                     c->n_opts);
     if (!read_rates(lr, n_groups, next))
-      return tc_fail(TC_ERR_ARG, op, site, "%s: optimizer %d has %d groups of parameters here, and was saved with learning rates '%.80s'", a->path, k,
-                     n_groups, lr);
+      return tc_fail(TC_ERR_ARG, op, site,
+                     "%s: optimizer %d has %d groups of parameters here, and was saved with learning rates '%.80s'",
+                     a->path, k, n_groups, lr);
     next += n_groups;
   }
   if (c->n_opts && tc_archive_metadata(a, key_of(name, LR, c->n_opts)))
-    return tc_fail(TC_ERR_ARG, op, site, "%s was saved with more than the %d optimizers of this program", a->path, c->n_opts);
+    return tc_fail(TC_ERR_ARG, op, site, "%s was saved with more than the %d optimizers of this program", a->path,
+                   c->n_opts);
   return TC_OK;
 }
 
@@ -278,9 +294,12 @@ static tc_status check_kind(const char *op, const tc_archive *a, const content *
   if (have == NULL || strcmp(have, want) == 0) return TC_OK;  // NULL: saved before kinds were
   int have_kind = (int)strcspn(have, " "), want_kind = (int)strcspn(want, " ");
   if (have_kind == want_kind && strncmp(have, want, (size_t)have_kind) == 0)
-    return tc_fail(TC_ERR_ARG, op, site, "%s was saved with an optimizer over other parameters, or in another order or other groups", a->path);
-  return tc_fail(TC_ERR_ARG, op, site, "%s was saved with %.*s, this program has %.*s", a->path, have_kind ? have_kind : 12,
-                 have_kind ? have : "no optimizer", want_kind ? want_kind : 12, want_kind ? want : "no optimizer");
+    return tc_fail(TC_ERR_ARG, op, site,
+                   "%s was saved with an optimizer over other parameters, or in another order or other groups",
+                   a->path);
+  return tc_fail(TC_ERR_ARG, op, site, "%s was saved with %.*s, this program has %.*s", a->path,
+                 have_kind ? have_kind : 12, have_kind ? have : "no optimizer", want_kind ? want_kind : 12,
+                 want_kind ? want : "no optimizer");
 }
 
 // Nothing in the file that the program does not ask for: state of another optimizer, a parameter it
@@ -289,10 +308,12 @@ static tc_status check_rest(const char *op, const tc_archive *a, const content *
   tc_names asked = {0};
   tc_status st = TC_OK;
   for (int i = 0; i < c->n && st == TC_OK; i++)
-    if (tc_names_find(&asked, c->name[i]) < 0 && !tc_names_add(&asked, c->name[i])) st = tc_fail(TC_ERR_MEMORY, op, site, "no memory for names");
+    if (tc_names_find(&asked, c->name[i]) < 0 && !tc_names_add(&asked, c->name[i]))
+      st = tc_fail(TC_ERR_MEMORY, op, site, "no memory for names");
   for (int i = 0; i < a->names.n && st == TC_OK; i++)
     if (tc_names_find(&asked, a->names.name[i]) < 0)
-      st = tc_fail(TC_ERR_ARG, op, site, "%s holds '%.100s', which this program did not ask for", a->path, a->names.name[i]);
+      st = tc_fail(TC_ERR_ARG, op, site, "%s holds '%.100s', which this program did not ask for", a->path,
+                   a->names.name[i]);
   tc_names_fini(&asked);
   return st;
 }
@@ -318,7 +339,8 @@ static tc_status resume(const char *op, const tc_archive *a, const content *c, i
   for (int k = 0; k < c->n_opts; k++) n_groups += tc_optimizer_n_groups(c->opt[k]);
   numbers num = {.lr = calloc((size_t)n_groups, sizeof *num.lr)};
   tc_tensor *value = calloc((size_t)c->n + 1, sizeof *value);
-  tc_status st = num.lr && value ? verify(op, a, site) : tc_fail(TC_ERR_MEMORY, op, site, "no memory for %d tensors", c->n);
+  tc_status st =
+      num.lr && value ? verify(op, a, site) : tc_fail(TC_ERR_MEMORY, op, site, "no memory for %d tensors", c->n);
   if (st == TC_OK) st = read_numbers(op, a, c, &num, site);
   if (st == TC_OK) st = tc_archive_match(op, a, NULL, c->n, c->name, c->tensor, true, value, site);
   if (st == TC_OK) st = check_rest(op, a, c, site);
@@ -331,8 +353,8 @@ static tc_status resume(const char *op, const tc_archive *a, const content *c, i
   return st;
 }
 
-tc_status tc_checkpoint_load_with_at(const char *path, int n, const char *const *names, const tc_tensor *params, int n_opts,
-                                     tc_optimizer *const *opts, int64_t *out_step, tc_site site) {
+tc_status tc_checkpoint_load_with_at(const char *path, int n, const char *const *names, const tc_tensor *params,
+                                     int n_opts, tc_optimizer *const *opts, int64_t *out_step, tc_site site) {
   TC_CALLED_AS("checkpoint_load_with");
   const char *op = tc_outer_op;
   content c;
@@ -351,8 +373,8 @@ tc_status tc_checkpoint_load_with_at(const char *path, int n, const char *const 
   return st;
 }
 
-tc_status tc_checkpoint_load_at(const char *path, int n, const char *const *names, const tc_tensor *params, tc_optimizer *opt, int64_t *out_step,
-                                tc_site site) {
+tc_status tc_checkpoint_load_at(const char *path, int n, const char *const *names, const tc_tensor *params,
+                                tc_optimizer *opt, int64_t *out_step, tc_site site) {
   TC_CALLED_AS("checkpoint_load");
   return tc_checkpoint_load_with_at(path, n, names, params, opt != NULL, &opt, out_step, site);
 }

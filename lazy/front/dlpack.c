@@ -12,9 +12,10 @@
 #include "lazy/front/operand.h"
 
 static const DLDataType type_of[TC_N_TYPES] = {
-    [TC_BOOL] = {kDLBool, 8, 1},  [TC_U8] = {kDLUInt, 8, 1},    [TC_I8] = {kDLInt, 8, 1},     [TC_I16] = {kDLInt, 16, 1},
-    [TC_I32] = {kDLInt, 32, 1},   [TC_I64] = {kDLInt, 64, 1},   [TC_F16] = {kDLFloat, 16, 1}, [TC_BF16] = {kDLBfloat, 16, 1},
-    [TC_F32] = {kDLFloat, 32, 1}, [TC_F64] = {kDLFloat, 64, 1},
+    [TC_BOOL] = {kDLBool, 8, 1},  [TC_U8] = {kDLUInt, 8, 1},      [TC_I8] = {kDLInt, 8, 1},
+    [TC_I16] = {kDLInt, 16, 1},   [TC_I32] = {kDLInt, 32, 1},     [TC_I64] = {kDLInt, 64, 1},
+    [TC_F16] = {kDLFloat, 16, 1}, [TC_BF16] = {kDLBfloat, 16, 1}, [TC_F32] = {kDLFloat, 32, 1},
+    [TC_F64] = {kDLFloat, 64, 1},
 };
 
 // ---- Lending ----
@@ -63,8 +64,8 @@ DLManagedTensorVersioned *tc_to_dlpack_at(tc_tensor t, tc_site site) {
   DLTensor described;
   lent *l = lend("to_dlpack", t, &described, site);
   if (l == NULL) return NULL;
-  l->managed.versioned =
-      (DLManagedTensorVersioned){{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, l, delete_versioned, DLPACK_FLAG_BITMASK_READ_ONLY, described};
+  l->managed.versioned = (DLManagedTensorVersioned){
+      {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, l, delete_versioned, DLPACK_FLAG_BITMASK_READ_ONLY, described};
   return &l->managed.versioned;
 }
 
@@ -96,9 +97,10 @@ static tc_status check(const char *op, const DLTensor *d, tc_site site) {
     return tc_fail(TC_ERR_DEVICE, op, site, "the tensor is on DLPack's device %d, not in the host's memory", device);
   tc_type type = unsigned_bytes(d->dtype) ? tc_foreign_unsigned(unsigned_bytes(d->dtype)) : find_type(d->dtype);
   if (type == TC_N_TYPES)
-    return tc_fail(TC_ERR_DTYPE, op, site, "tc has no type of DLPack's code %d with %d bits and %d lanes", d->dtype.code, d->dtype.bits,
-                   d->dtype.lanes);
-  if (d->ndim < 0 || d->ndim > TC_MAX_RANK) return tc_fail(TC_ERR_SHAPE, op, site, "rank %d; tc has 0 to %d", d->ndim, TC_MAX_RANK);
+    return tc_fail(TC_ERR_DTYPE, op, site, "tc has no type of DLPack's code %d with %d bits and %d lanes",
+                   d->dtype.code, d->dtype.bits, d->dtype.lanes);
+  if (d->ndim < 0 || d->ndim > TC_MAX_RANK)
+    return tc_fail(TC_ERR_SHAPE, op, site, "rank %d; tc has 0 to %d", d->ndim, TC_MAX_RANK);
   if (d->ndim > 0 && d->shape == NULL) return tc_fail(TC_ERR_ARG, op, site, "shape is NULL");
   tc_dims shape = tc_dims_of((size_t)d->ndim, d->shape);
   char text[96];
@@ -116,12 +118,14 @@ static tc_tensor borrow(const char *op, const DLTensor *d, void (*release)(void 
   tc_dims shape = tc_dims_of((size_t)d->ndim, d->shape);
   if (unsigned_bytes(d->dtype)) {
     char why[160];
-    tc_tensor t = tc_foreign_copy_unsigned((char *)d->data + d->byte_offset, &shape, d->strides, unsigned_bytes(d->dtype), why, sizeof why, site);
+    tc_tensor t = tc_foreign_copy_unsigned((char *)d->data + d->byte_offset, &shape, d->strides,
+                                           unsigned_bytes(d->dtype), why, sizeof why, site);
     if (why[0]) t = tc_poison(tc_fail(tc_poison_status(t), op, site, "%s", why));
     release(m);
     return t;
   }
-  return tc_foreign_tensor((char *)d->data + d->byte_offset, &shape, d->strides, find_type(d->dtype), TC_READ_ONLY, release, m, site);
+  return tc_foreign_tensor((char *)d->data + d->byte_offset, &shape, d->strides, find_type(d->dtype), TC_READ_ONLY,
+                           release, m, site);
 }
 
 static void release_versioned(void *arg) {
@@ -138,7 +142,8 @@ tc_tensor tc_from_dlpack_at(DLManagedTensorVersioned *m, tc_site site) {
   const char *op = "from_dlpack";
   if (m == NULL) return tc_poison(tc_fail(TC_ERR_ARG, op, site, "there is no tensor"));
   if (m->version.major != DLPACK_MAJOR_VERSION) {
-    tc_fail(TC_ERR_ARG, op, site, "DLPack version %u.%u; tc reads %d.x", m->version.major, m->version.minor, DLPACK_MAJOR_VERSION);
+    tc_fail(TC_ERR_ARG, op, site, "DLPack version %u.%u; tc reads %d.x", m->version.major, m->version.minor,
+            DLPACK_MAJOR_VERSION);
     release_versioned(m);
     return tc_poison(TC_ERR_ARG);
   }

@@ -19,7 +19,8 @@
 
 #define MAX_OPERANDS 64
 #define EXACT 6  // operands whose orders are all compared
-#define COST_OF_ELEMENT 32  // of a result, in multiply-adds: 8 bytes written and read at some 10 GB/s, beside 40 multiply-adds a ns
+#define COST_OF_ELEMENT \
+  32  // of a result, in multiply-adds: 8 bytes written and read at some 10 GB/s, beside 40 multiply-adds a ns
 #define MAX_LABELS 64
 #define ELLIPSIS 'z' + 1  // labels from here on are places of the ellipsis, the last axis first
 
@@ -65,7 +66,8 @@ static tc_status parse_term(const einsum *e, const char *from, const char *to, i
     if (*p == ' ') continue;
     if (out->n + TC_MAX_RANK >= MAX_LABELS) return fail(e, "too many labels");
     if (*p == '.') {
-      if (to - p < 3 || p[1] != '.' || p[2] != '.' || memchr(p + 3, '.', (size_t)(to - p - 3))) return fail(e, "a lone or second '.'");
+      if (to - p < 3 || p[1] != '.' || p[2] != '.' || memchr(p + 3, '.', (size_t)(to - p - 3)))
+        return fail(e, "a lone or second '.'");
       for (int i = n_ellipsis; i-- > 0;) out->label[out->n++] = (unsigned char)(ELLIPSIS + i);
       p += 2;
     } else if (isalpha((unsigned char)*p)) {
@@ -86,8 +88,8 @@ static tc_status read_operand(einsum *e, int k, const char *from, const char *to
   bool dots = memchr(from, '.', (size_t)(to - from)) != NULL;
   int n_ellipsis = dots ? d.rank - plain.n : 0;
   if (n_ellipsis < 0 || plain.n + n_ellipsis != d.rank)
-    return tc_fail(TC_ERR_SHAPE, "einsum", e->site, "\"%s\": operand %d is %s, of rank %d, and has %d labels", e->spec, k,
-                   tc_dims_text(&d, text, sizeof text), d.rank, plain.n);
+    return tc_fail(TC_ERR_SHAPE, "einsum", e->site, "\"%s\": operand %d is %s, of rank %d, and has %d labels", e->spec,
+                   k, tc_dims_text(&d, text, sizeof text), d.rank, plain.n);
   e->n_ellipsis = TC_MAX_OF(e->n_ellipsis, n_ellipsis);
   out->value = x;
   TC_TRY(parse_term(e, from, to, n_ellipsis, &out->axes));
@@ -96,8 +98,9 @@ static tc_status read_operand(einsum *e, int k, const char *from, const char *to
     if (!e->seen[l] || e->extent[l] == 1)
       e->extent[l] = d.dim[i];
     else if (d.dim[i] != 1 && d.dim[i] != e->extent[l])
-      return tc_fail(TC_ERR_SHAPE, "einsum", e->site, "\"%s\": label %s is %lld and, in operand %d, which is %s, %lld", e->spec, label_text(l, label),
-                     (long long)e->extent[l], k, tc_dims_text(&d, text, sizeof text), (long long)d.dim[i]);
+      return tc_fail(TC_ERR_SHAPE, "einsum", e->site, "\"%s\": label %s is %lld and, in operand %d, which is %s, %lld",
+                     e->spec, label_text(l, label), (long long)e->extent[l], k, tc_dims_text(&d, text, sizeof text),
+                     (long long)d.dim[i]);
     e->seen[l] = true;
   }
   return TC_OK;
@@ -121,8 +124,12 @@ static tc_status read_output(const einsum *e, const char *arrow, const operand *
     TC_TRY(parse_term(e, arrow + 2, arrow + strlen(arrow), e->n_ellipsis, out));
     for (int i = 0; i < out->n; i++) {
       char label[4];
-      const char *what = !e->seen[out->label[i]] ? "which no operand has" : memchr(out->label, out->label[i], (size_t)i) ? "twice" : NULL;
-      if (what) return tc_fail(TC_ERR_ARG, "einsum", e->site, "\"%s\": the output has label %s, %s", e->spec, label_text(out->label[i], label), what);
+      const char *what = !e->seen[out->label[i]]                        ? "which no operand has"
+                         : memchr(out->label, out->label[i], (size_t)i) ? "twice"
+                                                                        : NULL;
+      if (what)
+        return tc_fail(TC_ERR_ARG, "einsum", e->site, "\"%s\": the output has label %s, %s", e->spec,
+                       label_text(out->label[i], label), what);
     }
   }
   return out->n <= TC_MAX_RANK ? TC_OK : fail(e, "the output has too many axes");
@@ -194,7 +201,8 @@ static void sum_lone(const einsum *e, operand *x, const bool *needed) {
 static void spread(const einsum *e, operand *x, const term *order, bool full) {
   permute_to(e, x, order);
   tc_dims have = tc_shape_at(x->value, e->site), shape = tc_dims_of(0, NULL), wide;
-  for (int i = 0, k = 0; i < order->n; i++) shape.dim[shape.rank++] = has(&x->axes, order->label[i]) ? have.dim[k++] : 1;
+  for (int i = 0, k = 0; i < order->n; i++)
+    shape.dim[shape.rank++] = has(&x->axes, order->label[i]) ? have.dim[k++] : 1;
   wide = shape;
   for (int i = 0; i < order->n; i++)
     if (has(&x->axes, order->label[i])) wide.dim[i] = e->extent[order->label[i]];
@@ -246,7 +254,8 @@ static void contract(const einsum *e, const operand *a, const operand *b, const 
   spread(e, &x, &order_a, true);
   spread(e, &y, &order_b, true);
   int64_t n = extents_of(e, &batch), m = extents_of(e, &free_a), k = extents_of(e, &shared), p = extents_of(e, &free_b);
-  tc_tensor left = tc_reshape_at(x.value, TC_SHAPE(n, m, k), e->site), right = tc_reshape_at(y.value, TC_SHAPE(n, k, p), e->site);
+  tc_tensor left = tc_reshape_at(x.value, TC_SHAPE(n, m, k), e->site),
+            right = tc_reshape_at(y.value, TC_SHAPE(n, k, p), e->site);
   tc_dims shape = tc_dims_of(0, NULL);
   for (int i = 0; i < out->axes.n; i++) shape.dim[shape.rank++] = e->extent[out->axes.label[i]];
   out->value = tc_reshape_at(tc_matmul_at(left, right, e->site), shape, e->site);
@@ -305,7 +314,8 @@ static bool first_of_best(const order *o, int n, const uint64_t *xs, uint64_t ou
     double made = elements(o, b->labels);
     for (unsigned part = (s - 1) & s; part; part = (part - 1) & s) {
       const best *p = &all[part], *q = &all[s & ~part];
-      double hold_p = part & (part - 1) ? elements(o, p->labels) : 0, hold_q = (s & ~part) & ((s & ~part) - 1) ? elements(o, q->labels) : 0;
+      double hold_p = part & (part - 1) ? elements(o, p->labels) : 0,
+             hold_q = (s & ~part) & ((s & ~part) - 1) ? elements(o, q->labels) : 0;
       double cost = p->cost + q->cost + cost_of(o, p->labels, q->labels, b->labels);
       double peak = fmax(p->peak, fmax(hold_p + q->peak, hold_p + hold_q + made));
       if (cost < b->cost || (cost == b->cost && peak <= b->peak)) b->cost = cost, b->peak = peak, b->first = part;
@@ -326,7 +336,8 @@ static bool first_by_size(const order *o, int n, const uint64_t *xs, uint64_t ou
       uint64_t needed = output;
       for (int k = 0; k < n; k++) needed |= k == i || k == j ? 0 : xs[k];
       uint64_t result = (xs[i] | xs[j]) & needed;
-      double cost = cost_of(o, xs[i], xs[j], result), more = elements(o, result) - elements(o, xs[i]) - elements(o, xs[j]);
+      double cost = cost_of(o, xs[i], xs[j], result),
+             more = elements(o, result) - elements(o, xs[i]) - elements(o, xs[j]);
       if (!isfinite(cost) || more > least || (more == least && cost >= least_cost)) continue;
       least = more, least_cost = cost, pair[0] = i, pair[1] = j;
     }
@@ -390,7 +401,8 @@ static bool rounds_between(const einsum *e, const operand *xs, int n, const term
   bool several = n > 2;
   if (e->type != TC_F16 && e->type != TC_BF16) return false;
   for (int k = 0; n == 2 && k < n; k++)
-    for (int i = 0; i < xs[k].axes.n; i++) several = several || !(has(output, xs[k].axes.label[i]) || has(&xs[1 - k].axes, xs[k].axes.label[i]));
+    for (int i = 0; i < xs[k].axes.n; i++)
+      several = several || !(has(output, xs[k].axes.label[i]) || has(&xs[1 - k].axes, xs[k].axes.label[i]));
   return several;
 }
 
@@ -398,7 +410,8 @@ static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc
   const char *arrow = strstr(e->spec, "->"), *end = arrow ? arrow : e->spec + strlen(e->spec), *p = e->spec;
   for (int k = 0; k < n; k++) {
     const char *stop = memchr(p, ',', (size_t)(end - p));
-    if ((stop == NULL) != (k == n - 1)) return tc_fail(TC_ERR_ARG, "einsum", e->site, "\"%s\" does not name %d operands", e->spec, n);
+    if ((stop == NULL) != (k == n - 1))
+      return tc_fail(TC_ERR_ARG, "einsum", e->site, "\"%s\" does not name %d operands", e->spec, n);
     TC_TRY(tc_operand_check("einsum", tensors[k], e->site));
     TC_TRY(read_operand(e, k, p, stop ? stop : end, tensors[k], &xs[k]));
     p = stop ? stop + 1 : end;
@@ -408,7 +421,8 @@ static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc
   TC_TRY(read_output(e, arrow, xs, n, &output));
   e->lone = n == 1, e->type = product_type(e, n, xs);
   if (!e->lone && e->type == TC_BOOL && sums(e, &output))
-    return tc_fail(TC_ERR_DTYPE, "einsum", e->site, "\"%s\": bool has no sums of products, as it has no matmul; cast it first", e->spec);
+    return tc_fail(TC_ERR_DTYPE, "einsum", e->site,
+                   "\"%s\": bool has no sums of products, as it has no matmul; cast it first", e->spec);
   bool wide = rounds_between(e, xs, n, &output);
   for (int k = 0; k < n; k++) {
     if (!e->lone) xs[k].value = tc_cast_at(xs[k].value, wide ? TC_F32 : e->type, e->site);
@@ -427,15 +441,18 @@ static tc_status run(einsum *e, int n, const tc_tensor *tensors, operand *xs, tc
 tc_tensor tc_einsum_at(const char *spec, int n, const tc_tensor *operands, tc_site site) {
   TC_CALLED_AS("einsum");
   einsum e = {.spec = spec ? spec : "", .site = site};
-  if (spec == NULL || operands == NULL) return tc_poison(tc_fail(TC_ERR_ARG, "einsum", e.site, "%s NULL", spec ? "operands are" : "the spec is"));
-  if (n < 1 || n > MAX_OPERANDS) return tc_poison(tc_fail(TC_ERR_ARG, "einsum", e.site, "%d operands; 1 to %d are needed", n, MAX_OPERANDS));
+  if (spec == NULL || operands == NULL)
+    return tc_poison(tc_fail(TC_ERR_ARG, "einsum", e.site, "%s NULL", spec ? "operands are" : "the spec is"));
+  if (n < 1 || n > MAX_OPERANDS)
+    return tc_poison(tc_fail(TC_ERR_ARG, "einsum", e.site, "%d operands; 1 to %d are needed", n, MAX_OPERANDS));
   operand xs[MAX_OPERANDS];
   tc_scope scope = tc_scope_begin_at(site);
   tc_tensor result = {0, 0};
   tc_status st = run(&e, n, operands, xs, &result);
   // An operand returned as it came belongs to the caller's scope already; a reshape to its own
   // shape makes a handle of this one.
-  tc_tensor out = st == TC_OK ? tc_keep_at(tc_reshape_at(result, tc_shape_at(result, site), e.site), site) : tc_poison(st);
+  tc_tensor out =
+      st == TC_OK ? tc_keep_at(tc_reshape_at(result, tc_shape_at(result, site), e.site), site) : tc_poison(st);
   tc_scope_end_at(scope, 0);
   return out;
 }

@@ -80,7 +80,8 @@ void tc_new_file_write(tc_new_file *f, const void *data, size_t bytes) {
 static void restore_signals(const sigset_t *before) {
   sigset_t over_limit;
   sigemptyset(&over_limit), sigaddset(&over_limit, SIGXFSZ);
-  while (!sigismember(before, SIGXFSZ) && sigtimedwait(&over_limit, NULL, &(struct timespec){0, 0}) == SIGXFSZ) continue;
+  while (!sigismember(before, SIGXFSZ) && sigtimedwait(&over_limit, NULL, &(struct timespec){0, 0}) == SIGXFSZ)
+    continue;
   pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 

@@ -35,12 +35,13 @@ static bool bools_are_clean(const unsigned char *data, size_t n) {
 
 tc_tensor tc_foreign_copy(const void *data, const tc_dims *shape, const int64_t *strides, tc_type type, tc_site site) {
   tc_type as = type == TC_BOOL ? TC_U8 : type;
-  tc_tensor t = strides ? tc_from_host_strided_at(data, *shape, strides, as, site) : tc_from_host_at(data, *shape, as, site);
+  tc_tensor t =
+      strides ? tc_from_host_strided_at(data, *shape, strides, as, site) : tc_from_host_at(data, *shape, as, site);
   return type == TC_BOOL ? tc_ne_num_at(t, tc_num_int(0), site) : t;
 }
 
-tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *strides, tc_type type, tc_borrow_flags flags, void (*release)(void *arg),
-                            void *arg, tc_site site) {
+tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *strides, tc_type type,
+                            tc_borrow_flags flags, void (*release)(void *arg), void *arg, tc_site site) {
   size_t n = tc_foreign_count(shape, type);
   bool dense = n == 0 || is_dense(shape, strides);
   if (dense && n > 0 && (uintptr_t)data % tc_type_bytes(type) == 0 && (type != TC_BOOL || bools_are_clean(data, n))) {
@@ -66,7 +67,8 @@ void *tc_foreign_widen(const void *data, size_t count, size_t bytes, tc_status *
     memcpy(&v, (const unsigned char *)data + i * bytes, bytes);
     if (v > INT64_MAX) {
       *st = TC_ERR_DTYPE;
-      snprintf(why, why_bytes, "element %zu, %" PRIu64 ", is beyond i64, as which unsigned integers of 8 bytes are read", i, v);
+      snprintf(why, why_bytes,
+               "element %zu, %" PRIu64 ", is beyond i64, as which unsigned integers of 8 bytes are read", i, v);
       return free(out), NULL;
     }
     memcpy(out + i * wide, &v, wide);
@@ -75,7 +77,8 @@ void *tc_foreign_widen(const void *data, size_t count, size_t bytes, tc_status *
 }
 
 // n elements of so many bytes, one after the other.
-static void copy_dense(unsigned char *to, const unsigned char *from, const tc_dims *shape, const int64_t *strides, size_t n, size_t bytes) {
+static void copy_dense(unsigned char *to, const unsigned char *from, const tc_dims *shape, const int64_t *strides,
+                       size_t n, size_t bytes) {
   for (size_t i = 0; i < n; i++) {
     int64_t rest = (int64_t)i, at = 0;
     for (int k = shape->rank; k-- > 0; rest /= shape->dim[k]) at += rest % shape->dim[k] * strides[k];
@@ -83,15 +86,16 @@ static void copy_dense(unsigned char *to, const unsigned char *from, const tc_di
   }
 }
 
-tc_tensor tc_foreign_copy_unsigned(const void *data, const tc_dims *shape, const int64_t *strides, size_t bytes, char *why, size_t why_bytes,
-                                   tc_site site) {
+tc_tensor tc_foreign_copy_unsigned(const void *data, const tc_dims *shape, const int64_t *strides, size_t bytes,
+                                   char *why, size_t why_bytes, tc_site site) {
   tc_type type = tc_foreign_unsigned(bytes);
   size_t n = tc_foreign_count(shape, type);
   tc_status st = TC_ERR_MEMORY;
   void *dense = n > 0 && !is_dense(shape, strides) ? malloc(n * bytes) : NULL, *wide = NULL;
   if (dense) copy_dense(dense, data, shape, strides, n, bytes);
   snprintf(why, why_bytes, "no memory for %zu bytes", n * bytes);
-  if (dense || n == 0 || is_dense(shape, strides)) wide = tc_foreign_widen(dense ? dense : data, n, bytes, &st, why, why_bytes);
+  if (dense || n == 0 || is_dense(shape, strides))
+    wide = tc_foreign_widen(dense ? dense : data, n, bytes, &st, why, why_bytes);
   free(dense);
   if (wide == NULL) return tc_poison(st);
   why[0] = 0;

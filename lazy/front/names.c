@@ -69,8 +69,12 @@ const char *tc_names_nearest(const tc_names *names, const char *name, const bool
     if (taken && taken[i]) continue;
     size_t m = strlen(other);
     bool ends_so = m > n && strcmp(other + m - n, name) == 0;  // a prefix is missing
-    size_t d = strcasecmp(other, name) == 0 ? 0 : ends_so ? 1 : m <= TC_EDITS_BYTES ? tc_edits(name, n, other, m) : best;
-    if (d < best || (d == best && found && shared_beginning(name, other) > shared_beginning(name, found))) best = d, found = other;
+    size_t d = strcasecmp(other, name) == 0 ? 0
+               : ends_so                    ? 1
+               : m <= TC_EDITS_BYTES        ? tc_edits(name, n, other, m)
+                                            : best;
+    if (d < best || (d == best && found && shared_beginning(name, other) > shared_beginning(name, found)))
+      best = d, found = other;
   }
   return found;
 }

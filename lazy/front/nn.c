@@ -37,8 +37,10 @@ tc_status tc_nn_add_linear_at(tc_nn_params *p, const char *path, int64_t in, int
   const char *op = "nn_add_linear";
   double bound = in > 0 ? 1 / sqrt((double)in) : 0;
   adding a = begin_adding(p, site);
-  tc_status st = tc_nn_add_leaf(op, p, path, "weight", tc_nn_kaiming_uniform_at(tc_dims_of(2, (int64_t[]){out, in}), sqrt(5), site), site);
-  if (st == TC_OK && bias) st = tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, &out), -bound, bound, site), site);
+  tc_status st = tc_nn_add_leaf(op, p, path, "weight",
+                                tc_nn_kaiming_uniform_at(tc_dims_of(2, (int64_t[]){out, in}), sqrt(5), site), site);
+  if (st == TC_OK && bias)
+    st = tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, &out), -bound, bound, site), site);
   return end_adding(a, st);
 }
 
@@ -51,7 +53,8 @@ tc_tensor tc_nn_linear_at(const tc_nn_params *p, const char *path, tc_tensor x, 
 tc_status tc_nn_add_embedding_at(tc_nn_params *p, const char *path, int64_t n, int64_t dim, tc_site site) {
   TC_CALLED_AS("nn_add_embedding");
   adding a = begin_adding(p, site);
-  tc_status st = tc_nn_add_leaf("nn_add_embedding", p, path, "weight", tc_randn_at(tc_dims_of(2, (int64_t[]){n, dim}), TC_F32, site), site);
+  tc_status st = tc_nn_add_leaf("nn_add_embedding", p, path, "weight",
+                                tc_randn_at(tc_dims_of(2, (int64_t[]){n, dim}), TC_F32, site), site);
   return end_adding(a, st);
 }
 
@@ -65,7 +68,8 @@ tc_tensor tc_nn_dropout_at(const tc_nn_params *p, tc_tensor x, double probabilit
   const char *op = "nn_dropout";
   if (p == NULL) return tc_poison(tc_fail(TC_ERR_ARG, op, site, "there is no list"));
   if (tc_nn_training(p)) return tc_dropout_at(x, probability, site);
-  if (!(probability >= 0 && probability <= 1)) return tc_poison(tc_fail(TC_ERR_ARG, op, site, "p is %g, not within [0, 1]", probability));
+  if (!(probability >= 0 && probability <= 1))
+    return tc_poison(tc_fail(TC_ERR_ARG, op, site, "p is %g, not within [0, 1]", probability));
   tc_status st = tc_operand_check(op, x, site);
   return st == TC_OK ? x : tc_poison(st);
 }
@@ -76,7 +80,8 @@ tc_tensor tc_nn_dropout_at(const tc_nn_params *p, tc_tensor x, double probabilit
 static tc_status add_norm(const char *op, tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site) {
   adding a = begin_adding(p, site);
   tc_status st = tc_nn_add_leaf(op, p, path, "weight", tc_ones_at(tc_dims_of(1, &dim), TC_F32, site), site);
-  if (st == TC_OK && bias) st = tc_nn_add_leaf(op, p, path, "bias", tc_zeros_at(tc_dims_of(1, &dim), TC_F32, site), site);
+  if (st == TC_OK && bias)
+    st = tc_nn_add_leaf(op, p, path, "bias", tc_zeros_at(tc_dims_of(1, &dim), TC_F32, site), site);
   return end_adding(a, st);
 }
 
@@ -106,7 +111,8 @@ tc_status tc_nn_add_group_norm_at(tc_nn_params *p, const char *path, int64_t cha
   return add_norm("nn_add_group_norm", p, path, channels, true, site);
 }
 
-tc_tensor tc_nn_group_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, int64_t groups, double eps, tc_site site) {
+tc_tensor tc_nn_group_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, int64_t groups, double eps,
+                              tc_site site) {
   TC_CALLED_AS("nn_group_norm");
   tc_tensor weight = tc_nn_get_leaf("nn_group_norm", p, path, "weight", false, site);
   return tc_group_norm_at(x, groups, weight, tc_nn_get_leaf("nn_group_norm", p, path, "bias", true, site), eps, site);
@@ -120,15 +126,19 @@ tc_status tc_nn_add_batch_norm_at(tc_nn_params *p, const char *path, int64_t cha
   tc_status st = add_norm(op, p, path, channels, true, site);
   if (st == TC_OK) st = tc_nn_add_buffer_leaf(op, p, path, "running_mean", tc_zeros_at(shape, TC_F32, site), site);
   if (st == TC_OK) st = tc_nn_add_buffer_leaf(op, p, path, "running_var", tc_ones_at(shape, TC_F32, site), site);
-  if (st == TC_OK) st = tc_nn_add_buffer_leaf(op, p, path, "num_batches_tracked", tc_zeros_at(TC_SCALAR, TC_I64, site), site);
+  if (st == TC_OK)
+    st = tc_nn_add_buffer_leaf(op, p, path, "num_batches_tracked", tc_zeros_at(TC_SCALAR, TC_I64, site), site);
   return end_adding(a, st);
 }
 
-tc_tensor tc_nn_batch_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, double momentum, double eps, tc_site site) {
+tc_tensor tc_nn_batch_norm_at(const tc_nn_params *p, const char *path, tc_tensor x, double momentum, double eps,
+                              tc_site site) {
   TC_CALLED_AS("nn_batch_norm");
   const char *op = "nn_batch_norm";
-  tc_tensor weight = tc_nn_get_leaf(op, p, path, "weight", false, site), bias = tc_nn_get_leaf(op, p, path, "bias", true, site);
-  tc_tensor mean = tc_nn_get_leaf(op, p, path, "running_mean", false, site), var = tc_nn_get_leaf(op, p, path, "running_var", false, site);
+  tc_tensor weight = tc_nn_get_leaf(op, p, path, "weight", false, site),
+            bias = tc_nn_get_leaf(op, p, path, "bias", true, site);
+  tc_tensor mean = tc_nn_get_leaf(op, p, path, "running_mean", false, site),
+            var = tc_nn_get_leaf(op, p, path, "running_var", false, site);
   tc_tensor count = tc_nn_get_leaf(op, p, path, "num_batches_tracked", true, site);
   tc_batch_norm_options options = {.training = tc_nn_training(p), .momentum = momentum, .eps = eps};
   if (momentum == 0) options.momentum = TC_ZERO;
@@ -141,17 +151,21 @@ tc_tensor tc_nn_batch_norm_at(const tc_nn_params *p, const char *path, tc_tensor
 
 // ---- Convolution ----
 
-tc_status tc_nn_add_conv2d_at(tc_nn_params *p, const char *path, int64_t in, int64_t out, tc_dims size, int64_t groups, bool bias, tc_site site) {
+tc_status tc_nn_add_conv2d_at(tc_nn_params *p, const char *path, int64_t in, int64_t out, tc_dims size, int64_t groups,
+                              bool bias, tc_site site) {
   TC_CALLED_AS("nn_add_conv2d");
   const char *op = "nn_add_conv2d";
-  if (size.rank != 1 && size.rank != 2) return tc_fail(TC_ERR_ARG, op, site, "size has %d numbers, 1 or 2 are asked for", size.rank);
+  if (size.rank != 1 && size.rank != 2)
+    return tc_fail(TC_ERR_ARG, op, site, "size has %d numbers, 1 or 2 are asked for", size.rank);
   if (groups < 1 || in % groups || out % groups)
-    return tc_fail(TC_ERR_ARG, op, site, "%lld channels to %lld cannot be cut into %lld groups", (long long)in, (long long)out, (long long)groups);
+    return tc_fail(TC_ERR_ARG, op, site, "%lld channels to %lld cannot be cut into %lld groups", (long long)in,
+                   (long long)out, (long long)groups);
   tc_dims shape = tc_dims_of(4, (int64_t[]){out, in / groups, size.dim[0], size.dim[size.rank - 1]});
   double n = (double)shape.dim[1] * (double)shape.dim[2] * (double)shape.dim[3], bound = n > 0 ? 1 / sqrt(n) : 0;
   adding a = begin_adding(p, site);
   tc_status st = tc_nn_add_leaf(op, p, path, "weight", tc_nn_kaiming_uniform_at(shape, sqrt(5), site), site);
-  if (st == TC_OK && bias) st = tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, &out), -bound, bound, site), site);
+  if (st == TC_OK && bias)
+    st = tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, &out), -bound, bound, site), site);
   return end_adding(a, st);
 }
 
@@ -170,7 +184,8 @@ static tc_tensor split_heads(tc_tensor x, int n_heads, tc_site site) {
   return tc_permute_at(split, tc_dims_of(4, (int64_t[]){0, 2, 1, 3}), site);
 }
 
-static tc_status check_attention(tc_tensor query, tc_tensor key, tc_tensor value, const tc_nn_attention_options *o, tc_site site) {
+static tc_status check_attention(tc_tensor query, tc_tensor key, tc_tensor value, const tc_nn_attention_options *o,
+                                 tc_site site) {
   const char *op = tc_outer_op;
   TC_TRY(tc_operand_check(op, query, site));
   TC_TRY(tc_operand_check(op, key, site));
@@ -181,9 +196,10 @@ static tc_status check_attention(tc_tensor query, tc_tensor key, tc_tensor value
   for (int i = 0; i < 3; i += 2) fits = fits && q.dim[i] == k.dim[i] && q.dim[i] == v.dim[i];
   char text[3][64];
   if (!fits)
-    return tc_fail(TC_ERR_SHAPE, op, site, "query is %s, key %s, value %s", tc_dims_text(&q, text[0], 64), tc_dims_text(&k, text[1], 64),
-                   tc_dims_text(&v, text[2], 64));
-  if (o->n_heads <= 0 || q.dim[2] % o->n_heads != 0) return tc_fail(TC_ERR_SHAPE, op, site, "%d heads of dim %lld", o->n_heads, (long long)q.dim[2]);
+    return tc_fail(TC_ERR_SHAPE, op, site, "query is %s, key %s, value %s", tc_dims_text(&q, text[0], 64),
+                   tc_dims_text(&k, text[1], 64), tc_dims_text(&v, text[2], 64));
+  if (o->n_heads <= 0 || q.dim[2] % o->n_heads != 0)
+    return tc_fail(TC_ERR_SHAPE, op, site, "%d heads of dim %lld", o->n_heads, (long long)q.dim[2]);
   return TC_OK;
 }
 
@@ -193,16 +209,21 @@ tc_tensor tc_nn_attention_at(tc_tensor query, tc_tensor key, tc_tensor value, tc
   if (st != TC_OK) return tc_poison(st);
   tc_dims q = tc_shape_at(query, site);
   tc_attention_options options = {.causal = o.causal, .dropout = o.dropout};
-  tc_tensor mixed = tc_scaled_dot_product_attention_at(split_heads(query, o.n_heads, site), split_heads(key, o.n_heads, site),
-                                                       split_heads(value, o.n_heads, site), o.mask, options, site);
+  tc_tensor mixed =
+      tc_scaled_dot_product_attention_at(split_heads(query, o.n_heads, site), split_heads(key, o.n_heads, site),
+                                         split_heads(value, o.n_heads, site), o.mask, options, site);
   return tc_reshape_at(tc_permute_at(mixed, tc_dims_of(4, (int64_t[]){0, 2, 1, 3}), site), q, site);
 }
 
-static tc_status add_attention(const char *op, tc_nn_params *p, const char *path, int64_t dim, bool bias, tc_site site) {
+static tc_status add_attention(const char *op, tc_nn_params *p, const char *path, int64_t dim, bool bias,
+                               tc_site site) {
   int64_t three;
-  if (__builtin_mul_overflow(dim, 3, &three)) return tc_fail(TC_ERR_SHAPE, op, site, "three projections of %lld are too many", (long long)dim);
-  TC_TRY(tc_nn_add_leaf(op, p, path, "in_proj_weight", tc_nn_xavier_uniform_at(tc_dims_of(2, (int64_t[]){three, dim}), 1, site), site));
-  TC_TRY(tc_nn_add_leaf(op, p, path, "out_proj.weight", tc_nn_kaiming_uniform_at(tc_dims_of(2, (int64_t[]){dim, dim}), sqrt(5), site), site));
+  if (__builtin_mul_overflow(dim, 3, &three))
+    return tc_fail(TC_ERR_SHAPE, op, site, "three projections of %lld are too many", (long long)dim);
+  TC_TRY(tc_nn_add_leaf(op, p, path, "in_proj_weight",
+                        tc_nn_xavier_uniform_at(tc_dims_of(2, (int64_t[]){three, dim}), 1, site), site));
+  TC_TRY(tc_nn_add_leaf(op, p, path, "out_proj.weight",
+                        tc_nn_kaiming_uniform_at(tc_dims_of(2, (int64_t[]){dim, dim}), sqrt(5), site), site));
   if (!bias) return TC_OK;
   TC_TRY(tc_nn_add_leaf(op, p, path, "in_proj_bias", tc_zeros_at(tc_dims_of(1, &three), TC_F32, site), site));
   return tc_nn_add_leaf(op, p, path, "out_proj.bias", tc_zeros_at(tc_dims_of(1, &dim), TC_F32, site), site);
@@ -231,11 +252,12 @@ static bool is_same(tc_tensor a, tc_tensor b) {
   return a.slot == b.slot && a.gen == b.gen;
 }
 
-tc_tensor tc_nn_multihead_attention_at(const tc_nn_params *p, const char *path, tc_tensor query, tc_tensor key, tc_tensor value,
-                                       tc_nn_attention_options o, tc_site site) {
+tc_tensor tc_nn_multihead_attention_at(const tc_nn_params *p, const char *path, tc_tensor query, tc_tensor key,
+                                       tc_tensor value, tc_nn_attention_options o, tc_site site) {
   TC_CALLED_AS("nn_multihead_attention");
   const char *op = "nn_multihead_attention";
-  projection in = {tc_nn_get_leaf(op, p, path, "in_proj_weight", false, site), tc_nn_get_leaf(op, p, path, "in_proj_bias", true, site), 0};
+  projection in = {tc_nn_get_leaf(op, p, path, "in_proj_weight", false, site),
+                   tc_nn_get_leaf(op, p, path, "in_proj_bias", true, site), 0};
   tc_tensor out_weight = tc_nn_get_leaf(op, p, path, "out_proj.weight", false, site),
             out_bias = tc_nn_get_leaf(op, p, path, "out_proj.bias", true, site);
   tc_status st = tc_operand_check(op, in.weight, site);
@@ -245,6 +267,7 @@ tc_tensor tc_nn_multihead_attention_at(const tc_nn_params *p, const char *path, 
   tc_tensor qkv[3], x[3] = {query, key, value};
   bool self = is_same(query, key) && is_same(key, value);
   tc_tensor all = self ? project(query, &in, 0, 3, site) : query;  // one product instead of three
-  for (int i = 0; i < 3; i++) qkv[i] = self ? tc_slice_at(all, -1, i * in.dim, (i + 1) * in.dim, 1, site) : project(x[i], &in, i, i + 1, site);
+  for (int i = 0; i < 3; i++)
+    qkv[i] = self ? tc_slice_at(all, -1, i * in.dim, (i + 1) * in.dim, 1, site) : project(x[i], &in, i, i + 1, site);
   return tc_linear_at(tc_nn_attention_at(qkv[0], qkv[1], qkv[2], o, site), out_weight, out_bias, site);
 }

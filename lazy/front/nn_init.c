@@ -9,14 +9,17 @@ tc_tensor tc_nn_uniform_at(tc_dims shape, double low, double high, tc_site site)
   TC_CALLED_AS("nn_uniform");
   if (!(low <= high) || !isfinite((float)(high - low)) || !isfinite((float)low))
     return tc_poison(tc_fail(TC_ERR_ARG, "nn_uniform", site, "there are no numbers from %g to %g", low, high));
-  return tc_add_num_at(tc_mul_num_at(tc_rand_at(shape, TC_F32, site), tc_num_float(high - low), site), tc_num_float(low), site);
+  return tc_add_num_at(tc_mul_num_at(tc_rand_at(shape, TC_F32, site), tc_num_float(high - low), site),
+                       tc_num_float(low), site);
 }
 
 tc_tensor tc_nn_normal_at(tc_dims shape, double mean, double std, tc_site site) {
   TC_CALLED_AS("nn_normal");
-  if (!(std >= 0) || !isfinite((float)std)) return tc_poison(tc_fail(TC_ERR_ARG, "nn_normal", site, "a standard deviation is not %g", std));
+  if (!(std >= 0) || !isfinite((float)std))
+    return tc_poison(tc_fail(TC_ERR_ARG, "nn_normal", site, "a standard deviation is not %g", std));
   if (!isfinite((float)mean)) return tc_poison(tc_fail(TC_ERR_ARG, "nn_normal", site, "a mean is not %g", mean));
-  return tc_add_num_at(tc_mul_num_at(tc_randn_at(shape, TC_F32, site), tc_num_float(std), site), tc_num_float(mean), site);
+  return tc_add_num_at(tc_mul_num_at(tc_randn_at(shape, TC_F32, site), tc_num_float(std), site), tc_num_float(mean),
+                       site);
 }
 
 typedef struct fans {
@@ -29,7 +32,8 @@ static fans fans_of(const tc_dims *shape, tc_site site) {
   char text[96];
   if (shape->rank < 2 || shape->rank > TC_MAX_RANK)
     return (fans){0, 0,
-                  tc_fail(TC_ERR_SHAPE, tc_outer_op, site, "%s has no fans: rank 2 or more is asked for", tc_dims_text(shape, text, sizeof text))};
+                  tc_fail(TC_ERR_SHAPE, tc_outer_op, site, "%s has no fans: rank 2 or more is asked for",
+                          tc_dims_text(shape, text, sizeof text))};
   double field = 1;
   for (int i = 2; i < shape->rank; i++) field *= (double)shape->dim[i];
   return (fans){(double)shape->dim[1] * field, (double)shape->dim[0] * field, TC_OK};

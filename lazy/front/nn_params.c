@@ -100,7 +100,8 @@ static tc_tensor add(const char *op, tc_nn_params *p, const char *name, tc_tenso
     return tc_poison(tc_fail(TC_ERR_ARG, op, site, p == NULL ? "there is no list" : "a parameter without a name"));
   tc_status st = tc_operand_check(op, init, site);
   if (st != TC_OK) return tc_poison(st);
-  if (tc_names_find(&p->names, name) >= 0) return tc_poison(tc_fail(TC_ERR_ARG, op, site, "the name '%.100s' is taken", name));
+  if (tc_names_find(&p->names, name) >= 0)
+    return tc_poison(tc_fail(TC_ERR_ARG, op, site, "the name '%.100s' is taken", name));
   if (!reserve(p)) return tc_poison(tc_fail(TC_ERR_MEMORY, op, site, "no memory"));
   tc_tensor t = is_buffer ? make_buffer(init, site) : tc_param_at(init, site);
   if (!tc_is_valid(t)) return t;
@@ -125,13 +126,17 @@ void tc_nn_cut(tc_nn_params *p, int n) {
 }
 
 static tc_tensor get(const char *op, const tc_nn_params *p, const char *name, bool optional, tc_site site) {
-  if (p == NULL || name == NULL) return tc_poison(tc_fail(TC_ERR_ARG, op, site, p ? "name is NULL" : "there is no list"));
+  if (p == NULL || name == NULL)
+    return tc_poison(tc_fail(TC_ERR_ARG, op, site, p ? "name is NULL" : "there is no list"));
   int i = tc_names_find(&p->names, name);
   if (i >= 0) return p->tensor[p->place[i]];
   if (optional) return (tc_tensor){0, 0};
   const char *near = tc_names_nearest(&p->names, name, NULL);
-  if (near) return tc_poison(tc_fail(TC_ERR_ARG, op, site, "there is no parameter '%.100s'; the nearest is '%.100s'", name, near));
-  return tc_poison(tc_fail(TC_ERR_ARG, op, site, "there is no parameter '%.100s', nor anything like it among %d", name, p->names.n));
+  if (near)
+    return tc_poison(
+        tc_fail(TC_ERR_ARG, op, site, "there is no parameter '%.100s'; the nearest is '%.100s'", name, near));
+  return tc_poison(
+      tc_fail(TC_ERR_ARG, op, site, "there is no parameter '%.100s', nor anything like it among %d", name, p->names.n));
 }
 
 tc_tensor tc_nn_add_at(tc_nn_params *p, const char *name, tc_tensor init, tc_site site) {
@@ -157,25 +162,30 @@ tc_tensor tc_nn_get_at(const tc_nn_params *p, const char *name, tc_site site) {
 static tc_status join(const char *op, char out[TC_NN_PATH_BYTES], const char *path, const char *leaf, tc_site site) {
   int n = path ? snprintf(out, TC_NN_PATH_BYTES, "%s.%s", path, leaf) : -1;
   if (n >= 0 && n < TC_NN_PATH_BYTES) return TC_OK;
-  return tc_fail(TC_ERR_ARG, op, site, path ? "the path '%.60s..' is longer than %d bytes" : "path is NULL", path, TC_NN_PATH_BYTES);
+  return tc_fail(TC_ERR_ARG, op, site, path ? "the path '%.60s..' is longer than %d bytes" : "path is NULL", path,
+                 TC_NN_PATH_BYTES);
 }
 
-static tc_status add_leaf(const char *op, tc_nn_params *p, const char *path, const char *leaf, tc_tensor init, bool is_buffer, tc_site site) {
+static tc_status add_leaf(const char *op, tc_nn_params *p, const char *path, const char *leaf, tc_tensor init,
+                          bool is_buffer, tc_site site) {
   char name[TC_NN_PATH_BYTES];
   TC_TRY(join(op, name, path, leaf, site));
   tc_tensor t = add(op, p, name, init, is_buffer, site);
   return t.slot >= TC_POISON ? tc_poison_told(t) : TC_OK;
 }
 
-tc_status tc_nn_add_leaf(const char *op, tc_nn_params *p, const char *path, const char *leaf, tc_tensor init, tc_site site) {
+tc_status tc_nn_add_leaf(const char *op, tc_nn_params *p, const char *path, const char *leaf, tc_tensor init,
+                         tc_site site) {
   return add_leaf(op, p, path, leaf, init, false, site);
 }
 
-tc_status tc_nn_add_buffer_leaf(const char *op, tc_nn_params *p, const char *path, const char *leaf, tc_tensor init, tc_site site) {
+tc_status tc_nn_add_buffer_leaf(const char *op, tc_nn_params *p, const char *path, const char *leaf, tc_tensor init,
+                                tc_site site) {
   return add_leaf(op, p, path, leaf, init, true, site);
 }
 
-tc_tensor tc_nn_get_leaf(const char *op, const tc_nn_params *p, const char *path, const char *leaf, bool optional, tc_site site) {
+tc_tensor tc_nn_get_leaf(const char *op, const tc_nn_params *p, const char *path, const char *leaf, bool optional,
+                         tc_site site) {
   char name[TC_NN_PATH_BYTES];
   tc_status st = join(op, name, path, leaf, site);
   return st == TC_OK ? get(op, p, name, optional, site) : tc_poison(st);
@@ -196,7 +206,8 @@ tc_status tc_nn_cast_at(tc_nn_params *p, tc_type type, tc_site site) {
     tc_tensor old = p->tensor[i];
     tc_type from = tc_dtype_at(old, site);
     if (from == type || !is_floating(from)) continue;
-    tc_tensor value = tc_cast_at(tc_detach_at(old, site), type, site), t = i < p->n_params ? tc_param_at(value, site) : make_buffer(value, site);
+    tc_tensor value = tc_cast_at(tc_detach_at(old, site), type, site),
+              t = i < p->n_params ? tc_param_at(value, site) : make_buffer(value, site);
     if (tc_is_valid(t))
       tc_release_at(old, site), p->tensor[i] = t;
     else
@@ -241,27 +252,34 @@ tc_status tc_nn_save_at(const tc_nn_params *p, const char *path, tc_site site) {
 }
 
 // An optimizer's parameter that is not among ours would not be saved.
-static tc_status check_has_params(const char *op, const tc_nn_params *p, int n_opts, tc_optimizer *const *opts, tc_site site) {
+static tc_status check_has_params(const char *op, const tc_nn_params *p, int n_opts, tc_optimizer *const *opts,
+                                  tc_site site) {
   if (p == NULL) return tc_fail(TC_ERR_ARG, op, site, "there is no list");
   for (int k = 0; opts && k < n_opts; k++) {
     tc_tensor t;
     for (int i = 0; opts[k] && (t = tc_optimizer_param(opts[k], i)).gen; i++) {
       int at = 0;
       while (at < p->n_params && (p->tensor[at].slot != t.slot || p->tensor[at].gen != t.gen)) at++;
-      if (at == p->n_params) return tc_fail(TC_ERR_ARG, op, site, "parameter %d of optimizer %d is not in the list, and would not be saved", i, k);
+      if (at == p->n_params)
+        return tc_fail(TC_ERR_ARG, op, site, "parameter %d of optimizer %d is not in the list, and would not be saved",
+                       i, k);
     }
   }
   return TC_OK;
 }
 
-tc_status tc_nn_checkpoint_save_at(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t step, tc_site site) {
+tc_status tc_nn_checkpoint_save_at(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts,
+                                   int64_t step, tc_site site) {
   TC_CALLED_AS("nn_checkpoint_save");
   TC_TRY(check_has_params("nn_checkpoint_save", p, n_opts, opts, site));
-  return tc_checkpoint_save_with_at(path, tc_nn_count_all(p), tc_nn_names(p), tc_nn_tensors(p), n_opts, opts, step, site);
+  return tc_checkpoint_save_with_at(path, tc_nn_count_all(p), tc_nn_names(p), tc_nn_tensors(p), n_opts, opts, step,
+                                    site);
 }
 
-tc_status tc_nn_checkpoint_load_at(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts, int64_t *out_step, tc_site site) {
+tc_status tc_nn_checkpoint_load_at(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts,
+                                   int64_t *out_step, tc_site site) {
   TC_CALLED_AS("nn_checkpoint_load");
   TC_TRY(check_has_params("nn_checkpoint_load", p, n_opts, opts, site));
-  return tc_checkpoint_load_with_at(path, tc_nn_count_all(p), tc_nn_names(p), tc_nn_tensors(p), n_opts, opts, out_step, site);
+  return tc_checkpoint_load_with_at(path, tc_nn_count_all(p), tc_nn_names(p), tc_nn_tensors(p), n_opts, opts, out_step,
+                                    site);
 }

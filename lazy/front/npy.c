@@ -35,7 +35,8 @@ static const char *const descr_of[] = {
 size_t tc_npy_header(char out[TC_NPY_HEADER_BYTES], const tc_dims *shape, tc_type type) {
   size_t n = 10, bytes = TC_NPY_HEADER_BYTES;
   n += (size_t)snprintf(out + n, bytes - n, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr_of[type]);
-  for (int i = 0; i < shape->rank; i++) n += (size_t)snprintf(out + n, bytes - n, i ? ", %" PRId64 : "%" PRId64, shape->dim[i]);
+  for (int i = 0; i < shape->rank; i++)
+    n += (size_t)snprintf(out + n, bytes - n, i ? ", %" PRId64 : "%" PRId64, shape->dim[i]);
   n += (size_t)snprintf(out + n, bytes - n, "%s), }", shape->rank == 1 ? "," : "");
   while ((n + 1) % 64) out[n++] = ' ';
   out[n++] = '\n';
@@ -139,14 +140,17 @@ static const char *readable(const char *text, char *out, size_t bytes) {
 
 // Reads the value of a key, of which seen has a bit. Returns where it ends, or NULL with why and
 // the status: TC_ERR_IO, unless tc lacks what it is.
-static const char *parse_value(const char *key, const char *p, npy *out, unsigned *seen, tc_status *st, char *why, size_t why_bytes) {
+static const char *parse_value(const char *key, const char *p, npy *out, unsigned *seen, tc_status *st, char *why,
+                               size_t why_bytes) {
   char descr[24], shown[4 * sizeof descr];
   if (strcmp(key, "descr") == 0) {
     *seen |= 1;
     if (*p != '[' && (p = parse_string(p, descr, sizeof descr)) == NULL) return NULL;
     if (*p != '[' && parse_descr(descr, out)) return p;
     *st = TC_ERR_DTYPE;
-    return snprintf(why, why_bytes, "element type '%s' is not supported", *p == '[' ? "[..]" : readable(descr, shown, sizeof shown)), NULL;
+    return snprintf(why, why_bytes, "element type '%s' is not supported",
+                    *p == '[' ? "[..]" : readable(descr, shown, sizeof shown)),
+           NULL;
   }
   if (strcmp(key, "fortran_order") == 0) {
     *seen |= 2;
@@ -205,10 +209,12 @@ static bool read_whole(FILE *f, void *out, size_t n, char *why, size_t why_bytes
 }
 
 // The header of an open file of file_bytes, and where its data starts.
-static tc_status read_header(FILE *f, uint64_t file_bytes, npy *out, uint64_t *out_offset, char *why, size_t why_bytes) {
+static tc_status read_header(FILE *f, uint64_t file_bytes, npy *out, uint64_t *out_offset, char *why,
+                             size_t why_bytes) {
   unsigned char head[12];
   snprintf(why, why_bytes, "not an .npy file of version 1 to 3");
-  if (!read_whole(f, head, 10, why, why_bytes) || memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3) return TC_ERR_IO;
+  if (!read_whole(f, head, 10, why, why_bytes) || memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3)
+    return TC_ERR_IO;
   uint32_t n = head[8] | (uint32_t)head[9] << 8, offset = 10;
   if (head[6] > 1) {
     if (!read_whole(f, head + 10, 2, why, why_bytes)) return TC_ERR_IO;
@@ -276,9 +282,13 @@ tc_tensor tc_npy_read(FILE *f, uint64_t file_bytes, tc_site site, char *why, siz
     return tc_poison(TC_ERR_IO);
   }
   unsigned char *data = read_data(f, bytes, file_bytes == TC_NPY_ENDLESS ? TC_MIN(bytes, PIPE_BYTES) : bytes);
-  if (data == NULL && errno == ENOMEM) return snprintf(why, why_bytes, "no memory for %zu bytes", bytes), tc_poison(TC_ERR_MEMORY);
+  if (data == NULL && errno == ENOMEM)
+    return snprintf(why, why_bytes, "no memory for %zu bytes", bytes), tc_poison(TC_ERR_MEMORY);
   if (data == NULL) {
-    snprintf(why, why_bytes, "%s", errno ? strerror(errno) : ferror(f) ? "the data cannot be read" : "the data ends early");
+    snprintf(why, why_bytes, "%s",
+             errno       ? strerror(errno)
+             : ferror(f) ? "the data cannot be read"
+                         : "the data ends early");
     return tc_poison(TC_ERR_IO);
   }
   if (h.swapped) swap_bytes(data, bytes, h.element);

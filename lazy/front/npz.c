@@ -48,7 +48,8 @@ static struct {
 static void open_library(void) {
   static const char *const sonames[] = {"libzip.so.5", "libzip.so.4"};  // alike in what is used here
   void *handle = NULL;
-  for (size_t i = 0; i < sizeof sonames / sizeof *sonames && !handle; i++) handle = dlopen(sonames[i], RTLD_NOW | RTLD_LOCAL);
+  for (size_t i = 0; i < sizeof sonames / sizeof *sonames && !handle; i++)
+    handle = dlopen(sonames[i], RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     snprintf(lib.why, sizeof lib.why, "%s", dlerror());
     return;
@@ -78,7 +79,8 @@ static ssize_t member_read(void *member, char *out, size_t bytes) {
 // What is wrong with a member before it is read, or NULL.
 static const char *refused(const zip_stat_t *info) {
   if (info->encryption_method != ZIP_EM_NONE) return "it is encrypted";
-  if (info->comp_method != ZIP_CM_STORE && info->comp_method != ZIP_CM_DEFLATE) return "it is compressed in a way that NumPy does not use";
+  if (info->comp_method != ZIP_CM_STORE && info->comp_method != ZIP_CM_DEFLATE)
+    return "it is compressed in a way that NumPy does not use";
   if (info->size / MAX_DEFLATE_RATIO > info->comp_size) return "it announces more bytes than it can hold";
   return NULL;
 }
@@ -91,7 +93,8 @@ static tc_tensor read_member(zip_file_t *member, uint64_t bytes, tc_site site, c
   tc_tensor t = tc_npy_read(f, bytes, site, why, why_bytes);
   // libzip compares the checksum when it meets the end.
   if (tc_is_valid(t) && (fgetc(f) != EOF || ferror(f))) {
-    snprintf(why, why_bytes, "it is damaged: %s", ferror(f) ? lib.zip_error_strerror(lib.zip_file_get_error(member)) : "bytes follow the data");
+    snprintf(why, why_bytes, "it is damaged: %s",
+             ferror(f) ? lib.zip_error_strerror(lib.zip_file_get_error(member)) : "bytes follow the data");
     t = tc_poison(TC_ERR_IO);
   }
   fclose(f);
@@ -111,7 +114,8 @@ static tc_tensor npz_get(const tc_archive *a, int i, tc_site site) {
   else
     t = read_member(member, info.size, site, why, sizeof why);
   if (member) lib.zip_fclose(member);
-  if (!tc_is_valid(t) && why[0]) t = tc_poison(tc_fail(tc_poison_status(t), tc_outer_op, site, "%s: '%.100s': %s", a->path, a->names.name[i], why));
+  if (!tc_is_valid(t) && why[0])
+    t = tc_poison(tc_fail(tc_poison_status(t), tc_outer_op, site, "%s: '%.100s': %s", a->path, a->names.name[i], why));
   return t;
 }
 
@@ -134,7 +138,8 @@ static tc_status read_directory(tc_archive *a, tc_site site) {
     return TC_ERR_IO;
   }
   zip_int64_t n = lib.zip_get_num_entries(z->zip, 0);
-  if ((z->member = calloc((size_t)n + 1, sizeof *z->member)) == NULL) return tc_fail(TC_ERR_MEMORY, op, site, "no memory for %" PRId64 " names", n);
+  if ((z->member = calloc((size_t)n + 1, sizeof *z->member)) == NULL)
+    return tc_fail(TC_ERR_MEMORY, op, site, "no memory for %" PRId64 " names", n);
   for (zip_int64_t i = 0; i < n; i++) {
     const char *member = lib.zip_get_name(z->zip, (zip_uint64_t)i, 0);
     size_t bytes = member ? strlen(member) : 0;
@@ -154,7 +159,8 @@ tc_archive *tc_npz_open_at(const char *path, tc_site site) {
   if (a == NULL) return NULL;
   a->state = calloc(1, sizeof(npz));
   if (a->state) a->get = npz_get, a->close = npz_close;
-  tc_status st = a->state ? read_directory(a, site) : tc_fail(TC_ERR_MEMORY, "npz_open", site, "no memory to open %s", path);
+  tc_status st =
+      a->state ? read_directory(a, site) : tc_fail(TC_ERR_MEMORY, "npz_open", site, "no memory to open %s", path);
   if (st == TC_OK) return a;
   tc_archive_close(a);
   return NULL;
@@ -178,7 +184,8 @@ static tc_status add_member(zip_t *zip, const tc_new_file *f, const char *name, 
   tc_type type = tc_dtype_at(t, f->site);
   TC_TRY(tc_map_shared_at(t, &data, &m->share, f->site));
   size_t bytes = (size_t)tc_numel_at(t, f->site) * tc_type_bytes(type);
-  zip_buffer_fragment_t parts[2] = {{(zip_uint8_t *)m->header, tc_npy_header(m->header, &shape, type)}, {(zip_uint8_t *)data, bytes}};
+  zip_buffer_fragment_t parts[2] = {{(zip_uint8_t *)m->header, tc_npy_header(m->header, &shape, type)},
+                                    {(zip_uint8_t *)data, bytes}};
   zip_source_t *source = lib.zip_source_buffer_fragment(zip, parts, bytes ? 2 : 1, 0);
   zip_int64_t i = -1;
   if (source && asprintf(&file, "%s.npy", name) >= 0) i = lib.zip_file_add(zip, file, source, ZIP_FL_ENC_UTF_8);
@@ -190,10 +197,12 @@ static tc_status add_member(zip_t *zip, const tc_new_file *f, const char *name, 
   return ok ? TC_OK : zip_failed(zip, f);
 }
 
-static tc_status write_members(const tc_new_file *f, int n, const char *const *names, const tc_tensor *tensors, member *members) {
+static tc_status write_members(const tc_new_file *f, int n, const char *const *names, const tc_tensor *tensors,
+                               member *members) {
   int code;
   zip_t *zip = lib.zip_open(f->name, ZIP_CREATE | ZIP_TRUNCATE, &code);
-  if (zip == NULL) return tc_fail(TC_ERR_IO, f->op, f->site, "%s: cannot be made a zip archive (libzip's error %d)", f->path, code);
+  if (zip == NULL)
+    return tc_fail(TC_ERR_IO, f->op, f->site, "%s: cannot be made a zip archive (libzip's error %d)", f->path, code);
   for (int i = 0; i < n; i++) {
     tc_status st = add_member(zip, f, names[i], tensors[i], &members[i]);
     if (st != TC_OK) return lib.zip_discard(zip), st;
@@ -214,7 +223,8 @@ static void reopen(tc_new_file *f) {
 // libzip takes a name with other control characters for bytes in no encoding that it knows.
 static tc_status check_text(const char *name, tc_site site) {
   for (const char *p = name; *p; p++)
-    if ((unsigned char)*p < 32 && !strchr("\t\n\r", *p)) return tc_fail(TC_ERR_ARG, "npz_save", site, "'%.100s' has a control character", name);
+    if ((unsigned char)*p < 32 && !strchr("\t\n\r", *p))
+      return tc_fail(TC_ERR_ARG, "npz_save", site, "'%.100s' has a control character", name);
   return TC_OK;
 }
 

@@ -1,7 +1,9 @@
-// The plain symbols, for callers without the macros of sites.h: bindings, C++ and function pointers. Made by tools/make_sites.py.
+// The plain symbols, for callers without the macros of sites.h: bindings, C++ and function
+// pointers. Made by tools/make_sites.py.
 // The site is the caller's code address; the message resolves it to symbol and module when it is printed.
 // Threads: as the functions they call.
 #define TC_NO_SITES
+// clang-format off
 #include <tc/nn.h>
 
 #include "runtime/status.h"

@@ -163,7 +163,8 @@ static void scientific(double v, tc_type type, int max_frac, int min_frac, int e
     while (n - 1 > min_frac && n > 1 && digits[n - 1] == '0') n--;
     digits[n] = 0;
   }
-  snprintf(out, bytes, "%s%c.%se%c%0*d", signbit(v) ? "-" : "", digits[0], digits + 1, exp < 0 ? '-' : '+', exp_digits > 2 ? 3 : 2, abs(exp));
+  snprintf(out, bytes, "%s%c.%se%c%0*d", signbit(v) ? "-" : "", digits[0], digits + 1, exp < 0 ? '-' : '+',
+           exp_digits > 2 ? 3 : 2, abs(exp));
 }
 
 // ---- One format for all shown elements ----
@@ -240,7 +241,8 @@ static format choose_format(const shown *s, tc_type type) {
   survey v = {.f = &f};
   each(s, 0, 0, survey_range, &v);
   // NumPy compares in the array's own type.
-  f.exponent = v.max != 0 && (v.max >= large(type, 1e8) || v.min < round_to(0.0001, type) || round_to(v.max / v.min, type) > 1000.0);
+  f.exponent = v.max != 0 &&
+               (v.max >= large(type, 1e8) || v.min < round_to(0.0001, type) || round_to(v.max / v.min, type) > 1000.0);
   each(s, 0, 0, survey_width, &v);
   if (f.exponent) {
     f.precision = f.pad_right;

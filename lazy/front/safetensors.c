@@ -80,8 +80,8 @@ static bool read_whole(int fd, unsigned char *at, size_t bytes) {
 
 // False with errno.
 static bool mapping_fill(mapping *m, int fd) {
-  m->at =
-      m->own ? mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : mmap(NULL, m->bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+  m->at = m->own ? mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                 : mmap(NULL, m->bytes, PROT_READ, MAP_PRIVATE, fd, 0);
   if (m->at == MAP_FAILED) return false;
   if (!m->own || read_whole(fd, m->at, m->bytes)) return true;
   int why = errno;
@@ -127,7 +127,8 @@ static bool parse_dtype(const json_t *j, entry *out) {
   for (int i = 0; i < TC_N_TYPES; i++)
     if (strcmp(word, dtype_of[i]) == 0) out->type = (tc_type)i;
   for (size_t i = 0; i < 3; i++)
-    if (strcmp(word, unsigned_types[i]) == 0) out->from_unsigned = (size_t)2 << i, out->type = tc_foreign_unsigned(out->from_unsigned);
+    if (strcmp(word, unsigned_types[i]) == 0)
+      out->from_unsigned = (size_t)2 << i, out->type = tc_foreign_unsigned(out->from_unsigned);
   return true;
 }
 
@@ -135,7 +136,8 @@ static bool parse_dtype(const json_t *j, entry *out) {
 static bool parse_entry(const json_t *j, size_t data_bytes, entry *out, char *why, size_t why_bytes) {
   const json_t *shape = json_object_get(j, "shape"), *offsets = json_object_get(j, "data_offsets");
   snprintf(why, why_bytes, "is no object with dtype, shape and data_offsets");
-  if (!parse_dtype(json_object_get(j, "dtype"), out) || !json_is_array(shape) || json_array_size(offsets) != 2) return false;
+  if (!parse_dtype(json_object_get(j, "dtype"), out) || !json_is_array(shape) || json_array_size(offsets) != 2)
+    return false;
   snprintf(why, why_bytes, "has an extent that is no whole number");
   out->rank = json_array_size(shape);
   out->shape = tc_dims_of(0, NULL);
@@ -145,14 +147,16 @@ static bool parse_entry(const json_t *j, size_t data_bytes, entry *out, char *wh
   }
   out->shape.rank = (int32_t)TC_MIN(out->rank, (size_t)TC_MAX_RANK);
   snprintf(why, why_bytes, "lies outside of the data's %zu bytes", data_bytes);
-  if (!read_size(json_array_get(offsets, 0), &out->begin) || !read_size(json_array_get(offsets, 1), &out->end)) return false;
+  if (!read_size(json_array_get(offsets, 0), &out->begin) || !read_size(json_array_get(offsets, 1), &out->end))
+    return false;
   if (out->begin > out->end || out->end > data_bytes) return false;
   if (out->type == TC_N_TYPES || out->rank > TC_MAX_RANK) return true;
   size_t n = tc_foreign_count(&out->shape, out->type);
   char dims[96];
-  snprintf(why, why_bytes, "has %zu bytes, not those of %s %s", out->end - out->begin, json_string_value(json_object_get(j, "dtype")),
-           tc_dims_text(&out->shape, dims, sizeof dims));
-  return n != SIZE_MAX && n * (out->from_unsigned ? out->from_unsigned : tc_type_bytes(out->type)) == out->end - out->begin;
+  snprintf(why, why_bytes, "has %zu bytes, not those of %s %s", out->end - out->begin,
+           json_string_value(json_object_get(j, "dtype")), tc_dims_text(&out->shape, dims, sizeof dims));
+  return n != SIZE_MAX &&
+         n * (out->from_unsigned ? out->from_unsigned : tc_type_bytes(out->type)) == out->end - out->begin;
 }
 
 typedef struct span {
@@ -180,10 +184,11 @@ static tc_status check_fill(const tc_archive *a, size_t data_bytes, tc_site site
   size_t at = 0;
   for (int i = 0; i <= n && st == TC_OK; at = in_order[i++].end) {
     if (in_order[i].begin < at)
-      st = tc_fail(TC_ERR_IO, op, site, "%s: '%.100s' and '%.100s' overlap", a->path, a->names.name[in_order[i - 1].number],
-                   a->names.name[in_order[i].number]);
+      st = tc_fail(TC_ERR_IO, op, site, "%s: '%.100s' and '%.100s' overlap", a->path,
+                   a->names.name[in_order[i - 1].number], a->names.name[in_order[i].number]);
     else if (in_order[i].begin > at)
-      st = tc_fail(TC_ERR_IO, op, site, "%s: bytes %zu to %zu of the data belong to no tensor", a->path, at, in_order[i].begin);
+      st = tc_fail(TC_ERR_IO, op, site, "%s: bytes %zu to %zu of the data belong to no tensor", a->path, at,
+                   in_order[i].begin);
   }
   free(in_order);
   return st;
@@ -224,17 +229,21 @@ static tc_status read_file(tc_archive *a, bool own, tc_site site) {
     return tc_fail(errno == ENOMEM ? TC_ERR_MEMORY : TC_ERR_IO, op, site, "%s: %s", a->path, why);
   for (int i = 7; i >= 0; i--) header_bytes = header_bytes << 8 | s->map->at[i];
   if (header_bytes > s->map->bytes - 8)
-    return tc_fail(TC_ERR_IO, op, site, "%s: not a safetensors file, or cut short: it begins as with a header of %" PRIu64 " bytes, and has %zu",
+    return tc_fail(TC_ERR_IO, op, site,
+                   "%s: not a safetensors file, or cut short: it begins as with a header of %" PRIu64
+                   " bytes, and has %zu",
                    a->path, header_bytes, s->map->bytes);
   if (header_bytes > MAX_HEADER_BYTES)
-    return tc_fail(TC_ERR_IO, op, site, "%s: its header is of %" PRIu64 " bytes; the format's limit is %d", a->path, header_bytes, MAX_HEADER_BYTES);
+    return tc_fail(TC_ERR_IO, op, site, "%s: its header is of %" PRIu64 " bytes; the format's limit is %d", a->path,
+                   header_bytes, MAX_HEADER_BYTES);
   json_error_t error;
   s->header = json_loadb((const char *)s->map->at + 8, header_bytes, JSON_REJECT_DUPLICATES, &error);
   if (s->header == NULL)
-    return tc_fail(TC_ERR_IO, op, site, "%s: not a safetensors file, or damaged: the header is no JSON: %s, byte %d", a->path, error.text,
-                   error.position);
+    return tc_fail(TC_ERR_IO, op, site, "%s: not a safetensors file, or damaged: the header is no JSON: %s, byte %d",
+                   a->path, error.text, error.position);
   if (!json_is_object(s->header))
-    return tc_fail(TC_ERR_IO, op, site, "%s: not a safetensors file, or damaged: the header is no JSON object", a->path);
+    return tc_fail(TC_ERR_IO, op, site, "%s: not a safetensors file, or damaged: the header is no JSON object",
+                   a->path);
   s->data = 8 + header_bytes;
   return parse_header(a, s->map->bytes - s->data, site);
 }
@@ -252,8 +261,10 @@ static tc_tensor widened(const tc_archive *a, int i, tc_site site) {
   const safetensors *s = a->state;
   const entry *e = &s->entry[i];
   char why[160];
-  tc_tensor t = tc_foreign_copy_unsigned(s->map->at + s->data + e->begin, &e->shape, NULL, e->from_unsigned, why, sizeof why, site);
-  if (why[0]) t = tc_poison(tc_fail(tc_poison_status(t), tc_outer_op, site, "%s: '%.100s': %s", a->path, a->names.name[i], why));
+  tc_tensor t = tc_foreign_copy_unsigned(s->map->at + s->data + e->begin, &e->shape, NULL, e->from_unsigned, why,
+                                         sizeof why, site);
+  if (why[0])
+    t = tc_poison(tc_fail(tc_poison_status(t), tc_outer_op, site, "%s: '%.100s': %s", a->path, a->names.name[i], why));
   return t;
 }
 
@@ -264,7 +275,8 @@ static tc_tensor take(const safetensors *s, entry *e, tc_site site) {
   if (tc_is_valid(e->taken)) return e->taken;
   e->taken = tc_foreign_copy(data, &e->shape, NULL, e->type, site);
   size_t page = (size_t)sysconf(_SC_PAGESIZE), before = -(uintptr_t)data % page, bytes = e->end - e->begin;
-  if (tc_is_valid(e->taken) && bytes >= before + page) (void)madvise(data + before, (bytes - before) / page * page, MADV_DONTNEED);
+  if (tc_is_valid(e->taken) && bytes >= before + page)
+    (void)madvise(data + before, (bytes - before) / page * page, MADV_DONTNEED);
   return e->taken;
 }
 
@@ -274,14 +286,17 @@ static tc_tensor safetensors_get(const tc_archive *a, int i, tc_site site) {
   entry *e = &s->entry[i];
   if (e->type == TC_N_TYPES) {
     const char *type = json_string_value(json_object_get(json_object_get(s->header, name), "dtype"));
-    return tc_poison(tc_fail(TC_ERR_DTYPE, op, site, "%s: '%.100s' is %.20s, a type that tc lacks", a->path, name, type));
+    return tc_poison(
+        tc_fail(TC_ERR_DTYPE, op, site, "%s: '%.100s' is %.20s, a type that tc lacks", a->path, name, type));
   }
   if (e->rank > TC_MAX_RANK)
-    return tc_poison(tc_fail(TC_ERR_SHAPE, op, site, "%s: '%.100s' has rank %zu; tc has %d", a->path, name, e->rank, TC_MAX_RANK));
+    return tc_poison(
+        tc_fail(TC_ERR_SHAPE, op, site, "%s: '%.100s' has rank %zu; tc has %d", a->path, name, e->rank, TC_MAX_RANK));
   if (e->from_unsigned) return widened(a, i, site);
   if (s->map->own) return take(s, e, site);
   atomic_fetch_add_explicit(&s->map->refs, 1, memory_order_relaxed);
-  return tc_foreign_tensor(s->map->at + s->data + e->begin, &e->shape, NULL, e->type, TC_CONSTANT, mapping_release, s->map, site);
+  return tc_foreign_tensor(s->map->at + s->data + e->begin, &e->shape, NULL, e->type, TC_CONSTANT, mapping_release,
+                           s->map, site);
 }
 
 static const char *safetensors_metadata(const tc_archive *a, const char *key) {
@@ -294,7 +309,8 @@ static tc_status open_archive(const char *path, bool own, tc_archive **out, tc_s
   if (a == NULL) return path ? TC_ERR_MEMORY : TC_ERR_ARG;
   a->state = calloc(1, sizeof(safetensors));
   if (a->state) a->get = safetensors_get, a->metadata = safetensors_metadata, a->close = safetensors_close;
-  tc_status st = a->state ? read_file(a, own, site) : tc_fail(TC_ERR_MEMORY, tc_outer_op, site, "no memory to open %s", path);
+  tc_status st =
+      a->state ? read_file(a, own, site) : tc_fail(TC_ERR_MEMORY, tc_outer_op, site, "no memory to open %s", path);
   if (st == TC_OK) return TC_OK;
   tc_archive_close(a);
   *out = NULL;
@@ -326,7 +342,8 @@ static json_t *entry_json(tc_tensor t, size_t *at, tc_site site) {
   size_t end = *at + (size_t)tc_numel_at(t, site) * tc_type_bytes(type);
   json_t *shape = json_array();
   for (int i = 0; i < dims.rank; i++) json_array_append_new(shape, json_integer(dims.dim[i]));
-  json_t *j = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype_of[type], "shape", shape, "data_offsets", (json_int_t)*at, (json_int_t)end);
+  json_t *j = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype_of[type], "shape", shape, "data_offsets",
+                        (json_int_t)*at, (json_int_t)end);
   *at = end;
   return j;
 }
@@ -334,14 +351,15 @@ static json_t *entry_json(tc_tensor t, size_t *at, tc_site site) {
 static json_t *metadata_json(int n_meta, const char *const *meta) {
   json_t *j = json_object();
   for (int i = 0; i < n_meta; i++)
-    if (meta[2 * i] == NULL || json_object_get(j, meta[2 * i]) || json_object_set_new(j, meta[2 * i], json_string(meta[2 * i + 1])) != 0)
+    if (meta[2 * i] == NULL || json_object_get(j, meta[2 * i]) ||
+        json_object_set_new(j, meta[2 * i], json_string(meta[2 * i + 1])) != 0)
       return json_decref(j), NULL;
   return j;
 }
 
 // The header with the tensors in the order given. NULL after reporting.
-static char *header_text(const tc_new_file *f, int n, const int *order, const char *const *names, const tc_tensor *tensors, int n_meta,
-                         const char *const *meta) {
+static char *header_text(const tc_new_file *f, int n, const int *order, const char *const *names,
+                         const tc_tensor *tensors, int n_meta, const char *const *meta) {
   json_t *j = json_object();
   size_t at = 0;
   char *text = NULL;
@@ -386,15 +404,16 @@ static void alignment_order(int n, const tc_tensor *tensors, int *out, tc_site s
       if (tc_type_bytes(tc_dtype_at(tensors[i], site)) == bytes) out[k++] = i;
 }
 
-tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, const tc_tensor *tensors, int n_meta, const char *const *meta) {
+tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, const tc_tensor *tensors, int n_meta,
+                               const char *const *meta) {
   int *order = malloc(((size_t)n + 1) * sizeof *order);
   if (order == NULL) return tc_fail(TC_ERR_MEMORY, f->op, f->site, "no memory for %d tensors", n);
   alignment_order(n, tensors, order, f->site);
   char *text = header_text(f, n, order, names, tensors, n_meta, meta);
   tc_status st = text ? TC_OK : TC_ERR_ARG;
   if (text && strlen(text) + 64 > MAX_HEADER_BYTES)
-    st = tc_fail(TC_ERR_ARG, f->op, f->site, "names and metadata make a header of %zu bytes; the format's limit is %d", strlen(text),
-                 MAX_HEADER_BYTES);
+    st = tc_fail(TC_ERR_ARG, f->op, f->site, "names and metadata make a header of %zu bytes; the format's limit is %d",
+                 strlen(text), MAX_HEADER_BYTES);
   else if (text)
     write_header(f, text);
   for (int i = 0; i < n && st == TC_OK; i++) {
@@ -402,7 +421,8 @@ tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, 
     const void *data;
     void *share;
     st = tc_map_shared_at(t, &data, &share, f->site);
-    if (st == TC_OK) tc_new_file_write(f, data, (size_t)tc_numel_at(t, f->site) * tc_type_bytes(tc_dtype_at(t, f->site)));
+    if (st == TC_OK)
+      tc_new_file_write(f, data, (size_t)tc_numel_at(t, f->site) * tc_type_bytes(tc_dtype_at(t, f->site)));
     tc_unmap_shared(share);
   }
   free(text);
@@ -410,13 +430,14 @@ tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, 
   return st;
 }
 
-tc_status tc_safetensors_save_with_at(const char *path, int n, const char *const *names, const tc_tensor *tensors, int n_meta,
-                                      const char *const *meta, tc_site site) {
+tc_status tc_safetensors_save_with_at(const char *path, int n, const char *const *names, const tc_tensor *tensors,
+                                      int n_meta, const char *const *meta, tc_site site) {
   TC_CALLED_AS("safetensors_save_with");
   tc_new_file f;
   TC_TRY(tc_archive_check_save(tc_outer_op, path, n, names, tensors, site));
   if (n_meta < 0 || (n_meta > 0 && meta == NULL))
-    return tc_fail(TC_ERR_ARG, tc_outer_op, site, "%d pairs of metadata%s", n_meta, n_meta > 0 ? " at a null pointer" : "");
+    return tc_fail(TC_ERR_ARG, tc_outer_op, site, "%d pairs of metadata%s", n_meta,
+                   n_meta > 0 ? " at a null pointer" : "");
   tc_new_file_begin(&f, tc_outer_op, path, site);
   return tc_new_file_end(&f, tc_safetensors_write(&f, n, names, tensors, n_meta, meta));
 }
@@ -445,13 +466,14 @@ const unsigned char *tc_safetensors_bytes(const tc_archive *a, size_t *out_bytes
   return NULL;
 }
 
-tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, const tc_tensor *tensors, int n_meta, const char *const *meta) {
+tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, const tc_tensor *tensors, int n_meta,
+                               const char *const *meta) {
   (void)n, (void)names, (void)tensors, (void)n_meta, (void)meta;
   return absent(f->op, f->site);
 }
 
-tc_status tc_safetensors_save_with_at(const char *path, int n, const char *const *names, const tc_tensor *tensors, int n_meta,
-                                      const char *const *meta, tc_site site) {
+tc_status tc_safetensors_save_with_at(const char *path, int n, const char *const *names, const tc_tensor *tensors,
+                                      int n_meta, const char *const *meta, tc_site site) {
   (void)path, (void)n, (void)names, (void)tensors, (void)n_meta, (void)meta;
   TC_CALLED_AS("safetensors_save_with");
   return absent(tc_outer_op, site);
@@ -459,7 +481,8 @@ tc_status tc_safetensors_save_with_at(const char *path, int n, const char *const
 
 #endif
 
-tc_status tc_safetensors_save_at(const char *path, int n, const char *const *names, const tc_tensor *tensors, tc_site site) {
+tc_status tc_safetensors_save_at(const char *path, int n, const char *const *names, const tc_tensor *tensors,
+                                 tc_site site) {
   TC_CALLED_AS("safetensors_save");
   return tc_safetensors_save_with_at(path, n, names, tensors, 0, NULL, site);
 }

@@ -15,7 +15,8 @@
 static void *fetch(const char *op, tc_tensor t, tc_site site) {
   size_t bytes = (size_t)tc_numel_at(t, site) * tc_type_bytes(tc_dtype_at(t, site));
   void *data = malloc(bytes ? bytes : 1);
-  tc_status st = data ? tc_to_host_at(t, data, bytes, site) : tc_fail(TC_ERR_MEMORY, op, site, "no memory for %zu bytes", bytes);
+  tc_status st =
+      data ? tc_to_host_at(t, data, bytes, site) : tc_fail(TC_ERR_MEMORY, op, site, "no memory for %zu bytes", bytes);
   if (st == TC_OK) return data;
   free(data);
   return NULL;
@@ -30,7 +31,8 @@ static tc_tensor failed(void) {
 static tc_tensor beside(tc_tensor x, const void *data, tc_dims shape, tc_type type, tc_site site) {
   tc_tensor out = tc_from_host_at(data, shape, type, site);
   const char *device = tc_device_of_at(x, site);
-  return device && tc_is_valid(out) && strcmp(device, tc_device_of_at(out, site)) != 0 ? tc_to_at(out, device, site) : out;
+  return device && tc_is_valid(out) && strcmp(device, tc_device_of_at(out, site)) != 0 ? tc_to_at(out, device, site)
+                                                                                       : out;
 }
 
 // The flat positions where the bool tensor is true, the caller's to free; NULL after reporting.
@@ -77,9 +79,11 @@ tc_tensor tc_nonzero_at(tc_tensor x, tc_site site) {
 // x and mask broadcast against each other, as in PyTorch.
 tc_tensor tc_masked_select_at(tc_tensor x, tc_tensor mask, tc_site site) {
   TC_CALLED_AS("masked_select");
-  if (tc_operand_check("masked_select", x, site) != TC_OK || tc_operand_check("masked_select", mask, site) != TC_OK) return failed();
+  if (tc_operand_check("masked_select", x, site) != TC_OK || tc_operand_check("masked_select", mask, site) != TC_OK)
+    return failed();
   if (tc_dtype_at(mask, site) != TC_BOOL)
-    return tc_poison(tc_fail(TC_ERR_DTYPE, "masked_select", site, "mask is %s, not bool", tc_type_name(tc_dtype_at(mask, site))));
+    return tc_poison(
+        tc_fail(TC_ERR_DTYPE, "masked_select", site, "mask is %s, not bool", tc_type_name(tc_dtype_at(mask, site))));
   // Broadcasting is the ops' own: a select whose branches are both x has the common shape.
   tc_tensor wide = tc_where_at(mask, x, x, site);
   if (!tc_is_valid(wide)) return wide;
@@ -135,7 +139,8 @@ tc_status tc_allclose_at(tc_tensor a, tc_tensor b, double rtol, double atol, boo
   tc_scope scope = tc_scope_begin_at(site);
   tc_tensor same = tc_eq_at(a, b, site), x = tc_cast_at(a, TC_F64, site), y = tc_cast_at(b, TC_F64, site);
   tc_tensor apart = tc_abs_at(tc_sub_at(x, y, site), site);
-  tc_tensor allowed = tc_add_num_at(tc_mul_num_at(tc_abs_at(y, site), tc_num_float(rtol), site), tc_num_float(atol), site);
+  tc_tensor allowed =
+      tc_add_num_at(tc_mul_num_at(tc_abs_at(y, site), tc_num_float(rtol), site), tc_num_float(atol), site);
   tc_tensor near = tc_logical_and_at(tc_le_at(apart, allowed, site), tc_isfinite_at(apart, site), site);
   tc_tensor all = tc_all_at(tc_logical_or_at(same, near, site), TC_ALL, false, site);
   tc_status st = tc_item_at(all, TC_BOOL, out, site);
@@ -150,13 +155,14 @@ tc_status tc_split_at(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out
   TC_TRY(tc_operand_check("split", x, site));
   tc_dims d = tc_shape_at(x, site);
   if (d.rank == 0) d = TC_SHAPE(1), x = tc_reshape_at(x, d, site);  // a scalar has axis 0
-  if (axis < -d.rank || axis >= d.rank) return tc_fail(TC_ERR_ARG, "split", site, "axis %d is out of range for rank %d", axis, d.rank);
+  if (axis < -d.rank || axis >= d.rank)
+    return tc_fail(TC_ERR_ARG, "split", site, "axis %d is out of range for rank %d", axis, d.rank);
   int64_t extent = d.dim[axis < 0 ? axis + d.rank : axis];
   if (size < 1) return tc_fail(TC_ERR_ARG, "split", site, "size is %lld; at least 1 is needed", (long long)size);
   int64_t pieces = extent ? (extent - 1) / size + 1 : 1;
   if (pieces != n)
-    return tc_fail(TC_ERR_ARG, "split", site, "%lld elements in pieces of %lld are %lld pieces, not %d", (long long)extent, (long long)size,
-                   (long long)pieces, n);
+    return tc_fail(TC_ERR_ARG, "split", site, "%lld elements in pieces of %lld are %lld pieces, not %d",
+                   (long long)extent, (long long)size, (long long)pieces, n);
   for (int i = 0; i < n; i++) {
     int64_t start = i * size, stop = TC_MIN(extent, start + TC_MIN(size, extent));
     out[i] = tc_slice_at(x, axis, start, stop, 1, site);
@@ -167,7 +173,8 @@ tc_status tc_split_at(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out
 
 tc_status tc_meshgrid_at(int n, const tc_tensor *xs, tc_tensor *out, tc_site site) {
   TC_CALLED_AS("meshgrid");
-  if (n < 1 || n > TC_MAX_RANK) return tc_fail(TC_ERR_ARG, "meshgrid", site, "%d operands; 1 to %d are needed", n, TC_MAX_RANK);
+  if (n < 1 || n > TC_MAX_RANK)
+    return tc_fail(TC_ERR_ARG, "meshgrid", site, "%d operands; 1 to %d are needed", n, TC_MAX_RANK);
   if (xs == NULL || out == NULL) return tc_fail(TC_ERR_ARG, "meshgrid", site, "%s is NULL", xs ? "out" : "xs");
   tc_tensor grids[TC_MAX_RANK];  // out may be xs
   tc_dims full = tc_dims_of(0, NULL);
@@ -175,7 +182,9 @@ tc_status tc_meshgrid_at(int n, const tc_tensor *xs, tc_tensor *out, tc_site sit
     TC_TRY(tc_operand_check("meshgrid", xs[i], site));
     tc_dims d = tc_shape_at(xs[i], site);
     char text[128];
-    if (d.rank > 1) return tc_fail(TC_ERR_SHAPE, "meshgrid", site, "operand %d is %s; rank 1 is needed", i, tc_dims_text(&d, text, sizeof text));
+    if (d.rank > 1)
+      return tc_fail(TC_ERR_SHAPE, "meshgrid", site, "operand %d is %s; rank 1 is needed", i,
+                     tc_dims_text(&d, text, sizeof text));
     full.dim[full.rank++] = d.rank ? d.dim[0] : 1;
   }
   for (int i = 0; i < n; i++) {

@@ -129,6 +129,7 @@ tc_tensor tc_dropout_at(tc_tensor x, double p, tc_site site) {
   if (!(p >= 0.0 && p <= 1.0)) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "p is %g, not within [0, 1]", p));
   if (a == TC_NODE_ERR || p == 0.0) return tc_op_end(t, a);
   if (!tc_type_is_float(tc_node_type(t, a)))
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "x is %s, a floating type is needed", tc_type_name(tc_node_type(t, a))));
+    return tc_op_end(
+        t, tc_rec_fail(t, TC_ERR_DTYPE, "x is %s, a floating type is needed", tc_type_name(tc_node_type(t, a))));
   return tc_op_end(t, tc_compose_dropout(t, a, p));
 }

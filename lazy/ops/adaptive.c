@@ -29,7 +29,8 @@ static tc_node means(tc_trace *t, tc_node a, int axis, int64_t n) {
   stretches s = cut(t, tc_node_dims(t, a)->dim[axis], n);
   a = tc_rec_index_select(t, a, axis, s.at);
   if (a == TC_NODE_ERR) return a;
-  tc_node sum = tc_rec_fold(t, TC_OP_SUM, f_keep(t, tc_pool_on_axis(t, s.inside, rank + 1, axis), a, 0), UINT32_C(1) << (axis + 1), false);
+  tc_node sum = tc_rec_fold(t, TC_OP_SUM, f_keep(t, tc_pool_on_axis(t, s.inside, rank + 1, axis), a, 0),
+                            UINT32_C(1) << (axis + 1), false);
   return f_div(t, sum, tc_pool_on_axis(t, tc_rec_cast(t, s.count, tc_node_type(t, a)), rank, axis));
 }
 
@@ -39,7 +40,8 @@ static tc_node greatest(tc_trace *t, tc_node a, int axis, int64_t n) {
   stretches s = cut(t, tc_node_dims(t, a)->dim[axis], n);
   a = tc_rec_index_select(t, a, axis, s.at);
   if (a == TC_NODE_ERR) return a;
-  tc_node y = tc_rec_gather(t, a, axis + 1, tc_rec_fold(t, TC_OP_ARGMAX, tc_rec_detach(t, a), UINT32_C(1) << (axis + 1), true));
+  tc_node y =
+      tc_rec_gather(t, a, axis + 1, tc_rec_fold(t, TC_OP_ARGMAX, tc_rec_detach(t, a), UINT32_C(1) << (axis + 1), true));
   if (y == TC_NODE_ERR) return y;
   tc_dims d = *tc_node_dims(t, y);
   for (int i = axis + 1; i + 1 < d.rank; i++) d.dim[i] = d.dim[i + 1];
@@ -51,7 +53,8 @@ static tc_node greatest(tc_trace *t, tc_node a, int axis, int64_t n) {
 static tc_node tiles(tc_trace *t, tc_node a, int n, const int64_t *size) {
   tc_dims d = *tc_node_dims(t, a), split = d, axes = {.rank = d.rank + n};
   int first = d.rank - n;
-  for (int i = 0; i < n; i++) split.dim[first + 2 * i] = size[i], split.dim[first + 2 * i + 1] = d.dim[first + i] / size[i];
+  for (int i = 0; i < n; i++)
+    split.dim[first + 2 * i] = size[i], split.dim[first + 2 * i + 1] = d.dim[first + i] / size[i];
   split.rank = d.rank + n;
   for (int i = 0; i < first; i++) axes.dim[i] = i;
   for (int i = 0; i < n; i++) axes.dim[first + i] = first + 2 * i, axes.dim[first + n + i] = first + 2 * i + 1;
@@ -67,7 +70,8 @@ static tc_tensor adaptive(const char *name, int n, bool max, tc_tensor x, const 
   if (a == TC_NODE_ERR || !tc_compose_list(t, "size", size, n, 0, 1, out)) return tc_op_end(t, TC_NODE_ERR);
   int rank = tc_node_dims(t, a)->rank;
   if (rank != n + 1 && rank != n + 2)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d; %d, or %d without a batch, is needed", rank, n + 2, n + 1));
+    return tc_op_end(
+        t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d; %d, or %d without a batch, is needed", rank, n + 2, n + 1));
   bool even = true;
   for (int i = 0; i < n; i++) {
     int64_t l = tc_node_dims(t, a)->dim[rank - n + i];

@@ -36,7 +36,8 @@ static tc_node scalar(tc_trace *t, tc_node like, tc_type type, uint64_t bits) {
   return tc_trace_append(t, TC_OP_FULL, type, shape, 0, NULL, 0, NULL, 1, &bits, (tc_device)t->dev[like]);
 }
 
-tc_node tc_attention_row(tc_trace *t, const tc_attention *a, tc_op op, tc_type type, const tc_dims *shape, int n, const tc_node *first) {
+tc_node tc_attention_row(tc_trace *t, const tc_attention *a, tc_op op, tc_type type, const tc_dims *shape, int n,
+                         const tc_node *first) {
   tc_node in[9];
   memcpy(in, first, (size_t)n * sizeof in[0]);
   in[n++] = a->scale;
@@ -62,7 +63,8 @@ tc_node tc_attention_swapped(tc_trace *t, tc_node a) {
 static tc_node attend(tc_trace *t, const tc_attention *a) {
   const tc_dims *q = tc_node_dims(t, a->q), *v = tc_node_dims(t, a->v);
   tc_dims out = dims4(q->dim[0], q->dim[2], q->dim[1], v->dim[3]);
-  return tc_attention_swapped(t, tc_attention_row(t, a, TC_OP_ATTENTION, tc_node_type(t, a->q), &out, 3, (tc_node[]){a->q, a->k, a->v}));
+  return tc_attention_swapped(
+      t, tc_attention_row(t, a, TC_OP_ATTENTION, tc_node_type(t, a->q), &out, 3, (tc_node[]){a->q, a->k, a->v}));
 }
 
 // ---- The same of other rows ----
@@ -70,7 +72,8 @@ static tc_node attend(tc_trace *t, const tc_attention *a) {
 tc_node tc_attention_repeated(tc_trace *t, tc_node x, int64_t heads) {
   tc_dims d = *tc_node_dims(t, x);
   if (d.dim[1] == heads) return x;
-  tc_dims split = {5, {d.dim[0], d.dim[1], 1, d.dim[2], d.dim[3]}}, wide = split, joined = dims4(d.dim[0], heads, d.dim[2], d.dim[3]);
+  tc_dims split = {5, {d.dim[0], d.dim[1], 1, d.dim[2], d.dim[3]}}, wide = split,
+          joined = dims4(d.dim[0], heads, d.dim[2], d.dim[3]);
   wide.dim[2] = heads / d.dim[1];
   return tc_rec_reshape(t, tc_rec_expand(t, tc_rec_reshape(t, x, &split), &wide), &joined);
 }
@@ -85,7 +88,8 @@ static tc_node seen_keys(tc_trace *t, const tc_attention *a, bool *all) {
   int64_t l = tc_node_dims(t, a->q)->dim[2], s = tc_node_dims(t, a->k)->dim[2];
   *all = !a->causal && !a->has_length;
   if (*all) return TC_NODE_ERR;
-  tc_node j = tc_rec_iota(t, &(tc_dims){2, {1, s}}, TC_I64, 0, 1), i = tc_rec_iota(t, &(tc_dims){2, {l, 1}}, TC_I64, 0, 1);
+  tc_node j = tc_rec_iota(t, &(tc_dims){2, {1, s}}, TC_I64, 0, 1),
+          i = tc_rec_iota(t, &(tc_dims){2, {l, 1}}, TC_I64, 0, 1);
   tc_node short_of = a->has_length ? tc_rec_binary(t, TC_OP_LT, j, a->length) : TC_NODE_ERR;
   if (!a->causal) return short_of;
   tc_node behind = tc_rec_binary(t, TC_OP_LE, j, a->has_length ? f_add(t, f_int(t, TC_OP_SUB, i, l), a->length) : i);
@@ -135,8 +139,10 @@ static tc_node joined(tc_trace *t, tc_node x, const tc_dims *lead) {
 static tc_node misfit(tc_trace *t, const tc_node *x) {
   char text[3][128];
   for (int i = 0; i < 3; i++) (void)tc_dims_text(tc_node_dims(t, x[i]), text[i], sizeof text[i]);
-  return tc_rec_fail(t, TC_ERR_SHAPE, "q is %s, k %s, v %s; [.., hq, l, e], [.., hkv, s, e] and [.., hkv, s, ev] are needed, and hkv that divides hq",
-                     text[0], text[1], text[2]);
+  return tc_rec_fail(
+      t, TC_ERR_SHAPE,
+      "q is %s, k %s, v %s; [.., hq, l, e], [.., hkv, s, e] and [.., hkv, s, ev] are needed, and hkv that divides hq",
+      text[0], text[1], text[2]);
 }
 
 // Brings q, k and v to rank 4; *lead: what their leading axes broadcast to. False after reporting.
@@ -146,8 +152,9 @@ static bool take_operands(tc_trace *t, const tc_node *in, tc_attention *a, tc_di
   for (int i = 0; i < 3; i++) {
     tc_type type = tc_node_type(t, in[i]);
     if (!tc_type_is_float(type) || type != tc_node_type(t, in[0]))
-      return tc_rec_fail(t, TC_ERR_DTYPE, "q is %s, k %s, v %s; one floating type was expected", tc_type_name(tc_node_type(t, in[0])),
-                         tc_type_name(tc_node_type(t, in[1])), tc_type_name(tc_node_type(t, in[2]))),
+      return tc_rec_fail(t, TC_ERR_DTYPE, "q is %s, k %s, v %s; one floating type was expected",
+                         tc_type_name(tc_node_type(t, in[0])), tc_type_name(tc_node_type(t, in[1])),
+                         tc_type_name(tc_node_type(t, in[2]))),
              false;
     if (tc_node_dims(t, in[i])->rank < 2) return misfit(t, in), false;
     *rank = TC_MAX_OF(*rank, (int)tc_node_dims(t, in[i])->rank);
@@ -175,7 +182,8 @@ static bool take_mask(tc_trace *t, tc_node mask, tc_attention *a, const tc_dims 
   tc_dims d = *tc_node_dims(t, mask), q = *tc_node_dims(t, a->q), want = {.rank = rank};
   char have[128], wanted[128];
   if (type != TC_BOOL && !tc_type_is_float(type))
-    return tc_rec_fail(t, TC_ERR_DTYPE, "the mask is %s; bool or a floating type was expected", tc_type_name(type)), false;
+    return tc_rec_fail(t, TC_ERR_DTYPE, "the mask is %s; bool or a floating type was expected", tc_type_name(type)),
+           false;
   for (int i = 0; i < lead->rank; i++) want.dim[i] = lead->dim[i];
   want.dim[rank - 3] = q.dim[1], want.dim[rank - 2] = q.dim[2], want.dim[rank - 1] = tc_node_dims(t, a->k)->dim[2];
   bool fits = d.rank <= rank, leads = false;
@@ -185,8 +193,8 @@ static bool take_mask(tc_trace *t, tc_node mask, tc_attention *a, const tc_dims 
     leads |= d.dim[i] != 1 && rank - d.rank + i < lead->rank;
   }
   if (!fits)
-    return tc_rec_fail(t, TC_ERR_SHAPE, "the mask is %s; it was expected to broadcast to %s", tc_dims_text(&d, have, sizeof have),
-                       tc_dims_text(&want, wanted, sizeof wanted)),
+    return tc_rec_fail(t, TC_ERR_SHAPE, "the mask is %s; it was expected to broadcast to %s",
+                       tc_dims_text(&d, have, sizeof have), tc_dims_text(&want, wanted, sizeof wanted)),
            false;
   mask = ranked(t, mask, rank);
   tc_dims one = {.rank = lead->rank};
@@ -200,8 +208,11 @@ static bool take_options(tc_trace *t, const tc_attention_options *o, tc_attentio
   double scale = tc_option(o->scale, 1 / sqrt((double)TC_MAX_OF(e, INT64_C(1))));
   uint64_t bits;
   if (o->key_length < 0 || o->key_length > s)
-    return tc_rec_fail(t, TC_ERR_ARG, "key_length is %lld, not within 0 and %lld", (long long)o->key_length, (long long)s), false;
-  if (!(o->dropout >= 0 && o->dropout <= 1)) return tc_rec_fail(t, TC_ERR_ARG, "dropout is %g, not within 0 and 1", o->dropout), false;
+    return tc_rec_fail(t, TC_ERR_ARG, "key_length is %lld, not within 0 and %lld", (long long)o->key_length,
+                       (long long)s),
+           false;
+  if (!(o->dropout >= 0 && o->dropout <= 1))
+    return tc_rec_fail(t, TC_ERR_ARG, "dropout is %g, not within 0 and 1", o->dropout), false;
   memcpy(&bits, &scale, sizeof bits);
   a->causal = o->causal, a->has_length = o->key_length > 0;
   a->scale = scalar(t, a->q, TC_F64, bits);
@@ -209,14 +220,17 @@ static bool take_options(tc_trace *t, const tc_attention_options *o, tc_attentio
   return t->op_status == TC_OK;
 }
 
-tc_tensor tc_scaled_dot_product_attention_at(tc_tensor q, tc_tensor k, tc_tensor v, tc_tensor mask, tc_attention_options options, tc_site site) {
+tc_tensor tc_scaled_dot_product_attention_at(tc_tensor q, tc_tensor k, tc_tensor v, tc_tensor mask,
+                                             tc_attention_options options, tc_site site) {
   tc_trace *t = tc_op_begin("scaled_dot_product_attention", site);
   tc_node in[3] = {tc_op_in(t, q), tc_op_in(t, k), tc_op_in(t, v)}, m = f_given(mask) ? tc_op_in(t, mask) : TC_NODE_ERR;
   tc_attention a = {0};
   tc_dims lead;
   int rank;
-  bool ok = in[0] != TC_NODE_ERR && in[1] != TC_NODE_ERR && in[2] != TC_NODE_ERR && (m != TC_NODE_ERR || !f_given(mask));
-  ok = ok && take_operands(t, in, &a, &lead, &rank) && (m == TC_NODE_ERR || take_mask(t, m, &a, &lead, rank)) && take_options(t, &options, &a);
+  bool ok =
+      in[0] != TC_NODE_ERR && in[1] != TC_NODE_ERR && in[2] != TC_NODE_ERR && (m != TC_NODE_ERR || !f_given(mask));
+  ok = ok && take_operands(t, in, &a, &lead, &rank) && (m == TC_NODE_ERR || take_mask(t, m, &a, &lead, rank)) &&
+       take_options(t, &options, &a);
   if (!ok) return tc_op_end(t, TC_NODE_ERR);
   tc_dims shape = lead, d = *tc_node_dims(t, a.q);
   int64_t e = d.dim[3], ev = tc_node_dims(t, a.v)->dim[3];
@@ -226,7 +240,8 @@ tc_tensor tc_scaled_dot_product_attention_at(tc_tensor q, tc_tensor k, tc_tensor
   shape.dim[shape.rank++] = d.dim[2], shape.dim[shape.rank++] = ev;
   bool empty = e == 0 || ev == 0 || tc_node_dims(t, a.k)->dim[2] == 0;
   int64_t most = TC_MAX_HEAD;
-  if (tc_device_kind_of((tc_device)t->dev[in[0]]) == TC_DEVICE_GPU && tc_node_type(t, in[0]) == TC_F64) most = MAX_GPU_F64_HEAD;
+  if (tc_device_kind_of((tc_device)t->dev[in[0]]) == TC_DEVICE_GPU && tc_node_type(t, in[0]) == TC_F64)
+    most = MAX_GPU_F64_HEAD;
   bool in_rows = options.dropout > 0 || e > most || ev > most || empty;
   return tc_op_end(t, tc_rec_reshape(t, in_rows ? composed(t, &a, options.dropout) : attend(t, &a), &shape));
 }

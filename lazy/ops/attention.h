@@ -15,7 +15,8 @@ typedef struct tc_attention {
 
 // One of the rows: its operands are the first n of in, then the scale, and the length and the mask
 // if there are any.
-tc_node tc_attention_row(tc_trace *t, const tc_attention *a, tc_op op, tc_type type, const tc_dims *shape, int n, const tc_node *first);
+tc_node tc_attention_row(tc_trace *t, const tc_attention *a, tc_op op, tc_type type, const tc_dims *shape, int n,
+                         const tc_node *first);
 // [n, rows, heads, ..] as [n, heads, rows, ..] and back.
 tc_node tc_attention_swapped(tc_trace *t, tc_node a);
 // Key heads repeated for the query heads they serve.

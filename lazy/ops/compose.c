@@ -41,7 +41,8 @@ static tc_node bound(tc_trace *t, tc_op op, tc_node a, double value) {
   if (a == TC_NODE_ERR) return a;
   if (tc_type_is_float(tc_node_type(t, a))) {
     tc_node within = f_num(t, op == TC_OP_LE ? TC_OP_GT : TC_OP_LT, a, value);
-    return tc_rec_where(t, within, a, f_num(t, op == TC_OP_LE ? TC_OP_MAXIMUM : TC_OP_MINIMUM, tc_rec_detach(t, a), value));
+    return tc_rec_where(t, within, a,
+                        f_num(t, op == TC_OP_LE ? TC_OP_MAXIMUM : TC_OP_MINIMUM, tc_rec_detach(t, a), value));
   }
   if (value != floor(value)) return bound(t, op, tc_rec_cast(t, a, TC_F32), value);
   int64_t least, most;
@@ -55,7 +56,8 @@ static tc_node bound(tc_trace *t, tc_op op, tc_node a, double value) {
 tc_tensor tc_clamp_at(tc_tensor x, double low, double high, tc_site site) {
   tc_trace *t = tc_op_begin("clamp", site);
   tc_node a = tc_op_in(t, x);
-  if (isnan(low) || isnan(high)) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "bounds are %g and %g; NaN bounds nothing", low, high));
+  if (isnan(low) || isnan(high))
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "bounds are %g and %g; NaN bounds nothing", low, high));
   return tc_op_end(t, bound(t, TC_OP_GE, bound(t, TC_OP_LE, a, low), high));
 }
 
@@ -71,17 +73,20 @@ tc_tensor tc_masked_fill_at(tc_tensor x, tc_tensor mask, double value, tc_site s
 // Whether the type holds the n numbers of a range: the first and the last, and so those between.
 // False after reporting.
 static bool good_range(tc_trace *t, tc_type type, double n, double first, double last) {
-  if ((unsigned)type >= (unsigned)TC_N_TYPES) return tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type), false;
+  if ((unsigned)type >= (unsigned)TC_N_TYPES)
+    return tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type), false;
   if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no ranges"), false;
   return n < 1 || (tc_rec_good_number(t, type, first) && tc_rec_good_number(t, type, n > 1 ? last : first));
 }
 
 tc_tensor tc_arange_at(double start, double stop, double step, tc_type type, tc_site site) {
   tc_trace *t = tc_op_begin("arange", site);
-  if (step == 0.0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "step is 0; from %g to %g it would never arrive", start, stop));
+  if (step == 0.0)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "step is 0; from %g to %g it would never arrive", start, stop));
   double n = ceil((stop - start) / step);
   if (!isfinite(start) || !isfinite(step) || !isfinite(n) || n > 0x1p62)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "start %g, stop %g, step %g name no finite range", start, stop, step));
+    return tc_op_end(t,
+                     tc_rec_fail(t, TC_ERR_ARG, "start %g, stop %g, step %g name no finite range", start, stop, step));
   tc_dims shape = TC_SHAPE(n > 0 ? (int64_t)n : 0);
   if (!good_range(t, type, n, start, start + (n - 1) * step)) return tc_op_end(t, TC_NODE_ERR);
   bool whole = start == floor(start) && step == floor(step);
@@ -108,7 +113,8 @@ tc_tensor tc_linspace_at(double start, double stop, int64_t n, tc_type type, tc_
 
 // [n, m] bool: column op row + k.
 static tc_node band(tc_trace *t, tc_op op, int64_t n, int64_t m, int64_t k) {
-  if (n < 0 || m < 0) return tc_rec_fail(t, TC_ERR_SHAPE, "extents are %lld and %lld; at least 0 is needed", (long long)n, (long long)m);
+  if (n < 0 || m < 0)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "extents are %lld and %lld; at least 0 is needed", (long long)n, (long long)m);
   // Beyond the corners nothing changes, and a smaller k cannot overflow the sum.
   k = k > m ? m : k < -n ? -n : k;
   tc_dims rows = TC_SHAPE(n, 1), columns = TC_SHAPE(1, m);
@@ -210,11 +216,14 @@ tc_tensor tc_tile_at(tc_tensor x, tc_dims counts, tc_site site) {
   a = tc_rec_reshape(t, a, &d);
   for (int i = skip; i < d.rank; i++) {
     int64_t count = counts.dim[i - skip];
-    if (count < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "count %d is %lld; at least 0 is needed", i - skip, (long long)count));
+    if (count < 0)
+      return tc_op_end(
+          t, tc_rec_fail(t, TC_ERR_ARG, "count %d is %lld; at least 0 is needed", i - skip, (long long)count));
     if (count == 1) continue;
     int64_t outer = span(&d, 0, i), inner = span(&d, i, d.rank);
     if (count && d.dim[i] > INT64_MAX / count)
-      return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "%lld repeats of %lld are too many", (long long)count, (long long)d.dim[i]));
+      return tc_op_end(
+          t, tc_rec_fail(t, TC_ERR_SHAPE, "%lld repeats of %lld are too many", (long long)count, (long long)d.dim[i]));
     d.dim[i] *= count;
     a = repeat(t, a, outer, inner, count, &d);
   }
@@ -227,9 +236,11 @@ tc_tensor tc_repeat_interleave_at(tc_tensor x, int64_t count, int axis, tc_site 
   int k = tc_compose_axis(t, tc_op_in(t, x), axis, &row);
   if (k < 0) return tc_op_end(t, TC_NODE_ERR);
   tc_dims d = *tc_node_dims(t, row);
-  if (count < 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "count is %lld; at least 0 is needed", (long long)count));
+  if (count < 0)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "count is %lld; at least 0 is needed", (long long)count));
   if (count && d.dim[k] > INT64_MAX / count)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "%lld repeats of %lld are too many", (long long)count, (long long)d.dim[k]));
+    return tc_op_end(
+        t, tc_rec_fail(t, TC_ERR_SHAPE, "%lld repeats of %lld are too many", (long long)count, (long long)d.dim[k]));
   int64_t outer = span(&d, 0, k + 1), inner = span(&d, k + 1, d.rank);
   d.dim[k] *= count;
   return tc_op_end(t, repeat(t, row, outer, inner, count, &d));
@@ -411,8 +422,9 @@ tc_tensor tc_take_along_dim_at(tc_tensor x, tc_tensor index, int axis, tc_site s
   tc_dims da = *tc_node_dims(t, row), di = *tc_node_dims(t, at);
   char ta[128], ti[128];
   if (da.rank != di.rank)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x %s has rank %d, index %s has rank %d; one rank was expected",
-                                    tc_dims_text(&da, ta, sizeof ta), da.rank, tc_dims_text(&di, ti, sizeof ti), di.rank));
+    return tc_op_end(t,
+                     tc_rec_fail(t, TC_ERR_SHAPE, "x %s has rank %d, index %s has rank %d; one rank was expected",
+                                 tc_dims_text(&da, ta, sizeof ta), da.rank, tc_dims_text(&di, ti, sizeof ti), di.rank));
   for (int j = 0; j < da.rank; j++) {
     if (j == k || da.dim[j] == di.dim[j]) continue;
     if (da.dim[j] == 1)
@@ -420,7 +432,8 @@ tc_tensor tc_take_along_dim_at(tc_tensor x, tc_tensor index, int axis, tc_site s
     else if (di.dim[j] == 1)
       di.dim[j] = da.dim[j];
     else
-      return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "axis %d of x is %lld, of index %lld", j, (long long)da.dim[j], (long long)di.dim[j]));
+      return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "axis %d of x is %lld, of index %lld", j, (long long)da.dim[j],
+                                      (long long)di.dim[j]));
   }
   tc_node y = tc_rec_gather(t, tc_rec_expand(t, row, &da), k, tc_rec_expand(t, at, &di));
   return tc_op_end(t, tc_compose_like_row(t, i, at, y));
@@ -432,7 +445,9 @@ tc_tensor tc_embedding_at(tc_tensor weight, tc_tensor ids, tc_site site) {
   if (w == TC_NODE_ERR || i == TC_NODE_ERR) return tc_op_end(t, TC_NODE_ERR);
   const tc_dims *d = tc_node_dims(t, w);
   char text[128];
-  if (d->rank != 2) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "weight is %s; [v, d] is needed", tc_dims_text(d, text, sizeof text)));
+  if (d->rank != 2)
+    return tc_op_end(
+        t, tc_rec_fail(t, TC_ERR_SHAPE, "weight is %s; [v, d] is needed", tc_dims_text(d, text, sizeof text)));
   return tc_op_end(t, tc_rec_index_select(t, w, 0, i));
 }
 
@@ -447,10 +462,12 @@ tc_tensor tc_one_hot_at(tc_tensor ids, int64_t n, tc_site site) {
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "ids are %s, integers are needed", tc_type_name(type)));
   if (n < 1) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "n is %lld; at least 1 is needed", (long long)n));
   if (d.rank == TC_MAX_RANK)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d, the limit is %d", d.rank + 1, TC_MAX_RANK));
+    return tc_op_end(
+        t, tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d, the limit is %d", d.rank + 1, TC_MAX_RANK));
   d.dim[d.rank++] = 1;
   tc_node column = tc_rec_reshape(t, tc_rec_cast(t, i, TC_I64), &d);
-  return tc_op_end(t, tc_rec_cast(t, tc_rec_binary(t, TC_OP_EQ, column, tc_rec_iota(t, &classes, TC_I64, 0, 1)), TC_I64));
+  return tc_op_end(t,
+                   tc_rec_cast(t, tc_rec_binary(t, TC_OP_EQ, column, tc_rec_iota(t, &classes, TC_I64, 0, 1)), TC_I64));
 }
 
 // ---- Products ----
@@ -465,7 +482,9 @@ static bool both_rank(tc_trace *t, tc_node a, tc_node b, int rank, bool share_fi
   if (da->rank != rank || db->rank != rank)
     return tc_rec_fail(t, TC_ERR_SHAPE, "operands are %s and %s; both should have rank %d", ta, tb, rank), false;
   if (!share_first || da->dim[0] == db->dim[0]) return true;
-  return tc_rec_fail(t, TC_ERR_SHAPE, "operands are %s and %s; axis 0 is %lld and %lld", ta, tb, (long long)da->dim[0], (long long)db->dim[0]), false;
+  return tc_rec_fail(t, TC_ERR_SHAPE, "operands are %s and %s; axis 0 is %lld and %lld", ta, tb, (long long)da->dim[0],
+                     (long long)db->dim[0]),
+         false;
 }
 
 tc_tensor tc_bmm_at(tc_tensor a, tc_tensor b, tc_site site) {
@@ -482,8 +501,8 @@ tc_tensor tc_linear_at(tc_tensor x, tc_tensor weight, tc_tensor bias, tc_site si
   const tc_dims *da = tc_node_dims(t, a), *dw = tc_node_dims(t, w);
   if (dw->rank != 2 || da->rank < 1 || da->dim[da->rank - 1] != dw->dim[1]) {
     char have[128], want[128];
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x %s does not fit weight %s [out, in]", tc_dims_text(da, have, sizeof have),
-                                    tc_dims_text(dw, want, sizeof want)));
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x %s does not fit weight %s [out, in]",
+                                    tc_dims_text(da, have, sizeof have), tc_dims_text(dw, want, sizeof want)));
   }
   int64_t n_out = dw->dim[0];
   tc_dims swap = TC_AXES(1, 0);
@@ -494,7 +513,8 @@ tc_tensor tc_linear_at(tc_tensor x, tc_tensor weight, tc_tensor bias, tc_site si
   const tc_dims *db = tc_node_dims(t, b);
   if (db->rank != 1 || db->dim[0] != n_out) {
     char have[128];
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "bias is %s, weight has %lld rows", tc_dims_text(db, have, sizeof have), (long long)n_out));
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "bias is %s, weight has %lld rows",
+                                    tc_dims_text(db, have, sizeof have), (long long)n_out));
   }
   return tc_op_end(t, tc_rec_biased_product(t, a, w, b));
 }
@@ -504,7 +524,8 @@ tc_tensor tc_dot_at(tc_tensor a, tc_tensor b, tc_site site) {
   tc_trace *t = tc_op_begin("dot", site);
   tc_node na = tc_op_in(t, a), nb = tc_op_in(t, b);
   if (!both_rank(t, na, nb, 1, true)) return tc_op_end(t, TC_NODE_ERR);
-  if (tc_type_is_float(tc_node_type(t, na)) || tc_type_is_float(tc_node_type(t, nb))) return tc_op_end(t, tc_rec_matmul(t, na, nb));
+  if (tc_type_is_float(tc_node_type(t, na)) || tc_type_is_float(tc_node_type(t, nb)))
+    return tc_op_end(t, tc_rec_matmul(t, na, nb));
   tc_node product = f_mul(t, na, nb);
   if (product == TC_NODE_ERR) return tc_op_end(t, product);
   return tc_op_end(t, tc_rec_cast(t, tc_rec_fold(t, TC_OP_SUM, product, 1, false), tc_node_type(t, product)));

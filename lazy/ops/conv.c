@@ -20,14 +20,22 @@ typedef struct conv {
   tc_dims dx, dw;
 } conv;
 
-bool tc_compose_list(tc_trace *t, const char *name, const tc_dims *list, int n, int64_t none, int64_t least, int64_t *out) {
+bool tc_compose_list(tc_trace *t, const char *name, const tc_dims *list, int n, int64_t none, int64_t least,
+                     int64_t *out) {
   if (list->rank != 0 && list->rank != 1 && list->rank != n)
-    return tc_rec_fail(t, TC_ERR_ARG, n == 1 ? "%s has %d numbers; %d is needed" : "%s has %d numbers; 1 or %d are needed", name, list->rank, n),
+    return tc_rec_fail(t, TC_ERR_ARG,
+                       n == 1 ? "%s has %d numbers; %d is needed" : "%s has %d numbers; 1 or %d are needed", name,
+                       list->rank, n),
            false;
   for (int i = 0; i < n; i++) {
     out[i] = list->rank == 0 ? none : list->dim[list->rank == 1 ? 0 : i];
-    if (out[i] < least) return tc_rec_fail(t, TC_ERR_ARG, "%s is %lld; at least %lld is needed", name, (long long)out[i], (long long)least), false;
-    if (out[i] > INT32_MAX) return tc_rec_fail(t, TC_ERR_ARG, "%s is %lld; at most %d is possible", name, (long long)out[i], INT32_MAX), false;
+    if (out[i] < least)
+      return tc_rec_fail(t, TC_ERR_ARG, "%s is %lld; at least %lld is needed", name, (long long)out[i],
+                         (long long)least),
+             false;
+    if (out[i] > INT32_MAX)
+      return tc_rec_fail(t, TC_ERR_ARG, "%s is %lld; at most %d is possible", name, (long long)out[i], INT32_MAX),
+             false;
   }
   return true;
 }
@@ -66,19 +74,25 @@ static bool operands_in(tc_trace *t, conv *c, tc_tensor x, tc_tensor weight, tc_
   if (fits) fits = transposed ? c->dw.dim[0] == channels && channels % c->groups == 0 : of_groups == channels;
   if (fits && !transposed) fits = c->dw.dim[0] % c->groups == 0;
   if (!fits)
-    return tc_rec_fail(t, TC_ERR_SHAPE, "x %s does not fit weight %s in %lld groups; [n, in, ...] and %s are needed, with %d axes after them",
-                       tc_dims_text(&c->dx, tx, sizeof tx), tc_dims_text(&c->dw, tw, sizeof tw), (long long)c->groups,
-                       transposed ? "[in, out / groups, ...]" : "[out, in / groups, ...]", c->n),
+    return tc_rec_fail(
+               t, TC_ERR_SHAPE,
+               "x %s does not fit weight %s in %lld groups; [n, in, ...] and %s are needed, with %d axes after them",
+               tc_dims_text(&c->dx, tx, sizeof tx), tc_dims_text(&c->dw, tw, sizeof tw), (long long)c->groups,
+               transposed ? "[in, out / groups, ...]" : "[out, in / groups, ...]", c->n),
            false;
   for (int i = 0; i < c->n; i++) {
     int64_t h = c->dx.dim[!c->lone + 1 + i], r = c->dw.dim[2 + i];
     if (h > INT32_MAX || r > INT32_MAX)
-      return tc_rec_fail(t, TC_ERR_SHAPE, "extents %lld and %lld; at most %d is possible", (long long)h, (long long)r, INT32_MAX), false;
+      return tc_rec_fail(t, TC_ERR_SHAPE, "extents %lld and %lld; at most %d is possible", (long long)h, (long long)r,
+                         INT32_MAX),
+             false;
   }
   c->outputs = transposed ? of_groups : c->dw.dim[0];
   const tc_dims *db = c->bias == TC_NODE_ERR ? NULL : tc_node_dims(t, c->bias);
   if (db && (db->rank != 1 || db->dim[0] != c->outputs))
-    return tc_rec_fail(t, TC_ERR_SHAPE, "bias is %s, weight has %lld outputs", tc_dims_text(db, tx, sizeof tx), (long long)c->outputs), false;
+    return tc_rec_fail(t, TC_ERR_SHAPE, "bias is %s, weight has %lld outputs", tc_dims_text(db, tx, sizeof tx),
+                       (long long)c->outputs),
+           false;
   if (c->lone) {
     for (int i = c->dx.rank++; i > 0; i--) c->dx.dim[i] = c->dx.dim[i - 1];
     c->dx.dim[0] = 1;
@@ -89,8 +103,10 @@ static bool operands_in(tc_trace *t, conv *c, tc_tensor x, tc_tensor weight, tc_
 
 static bool open(tc_trace *t, conv *c, int n, const tc_conv_options *o) {
   *c = (conv){.n = n, .groups = o->groups ? o->groups : 1};
-  if (c->groups < 1) return tc_rec_fail(t, TC_ERR_ARG, "groups is %lld; at least 1 is needed", (long long)c->groups), false;
-  return tc_compose_list(t, "stride", &o->stride, n, 1, 1, c->stride) && tc_compose_list(t, "padding", &o->padding, n, 0, 0, c->padding) &&
+  if (c->groups < 1)
+    return tc_rec_fail(t, TC_ERR_ARG, "groups is %lld; at least 1 is needed", (long long)c->groups), false;
+  return tc_compose_list(t, "stride", &o->stride, n, 1, 1, c->stride) &&
+         tc_compose_list(t, "padding", &o->padding, n, 0, 0, c->padding) &&
          tc_compose_list(t, "dilation", &o->dilation, n, 1, 1, c->dilation) &&
          tc_compose_list(t, "output_padding", &o->output_padding, n, 0, 0, c->extra);
 }
@@ -112,7 +128,8 @@ static tc_node record(tc_trace *t, const conv *c, tc_op op, tc_dims *out) {
   return channels_first(t, y, c->lone);
 }
 
-static tc_tensor convolve(const char *name, int n, tc_tensor x, tc_tensor weight, tc_tensor bias, const tc_conv_options *options, tc_site site) {
+static tc_tensor convolve(const char *name, int n, tc_tensor x, tc_tensor weight, tc_tensor bias,
+                          const tc_conv_options *options, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
   conv c;
   tc_dims out;
@@ -121,29 +138,33 @@ static tc_tensor convolve(const char *name, int n, tc_tensor x, tc_tensor weight
     int64_t reach, size = c.dw.dim[2 + i], padded = c.dx.dim[2 + i] + 2 * c.padding[i];
     if (c.extra[i]) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "output_padding is for transposed convolution"));
     if (size < 1 || __builtin_mul_overflow(c.dilation[i], size - 1, &reach) || reach >= padded)
-      return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "a window of size %lld and dilation %lld does not fit an extent of %lld", (long long)size,
-                                      (long long)c.dilation[i], (long long)padded));
+      return tc_op_end(
+          t, tc_rec_fail(t, TC_ERR_SHAPE, "a window of size %lld and dilation %lld does not fit an extent of %lld",
+                         (long long)size, (long long)c.dilation[i], (long long)padded));
     out.dim[1 + i] = (padded - reach - 1) / c.stride[i] + 1;
   }
   return tc_op_end(t, record(t, &c, TC_OP_CONV, &out));
 }
 
-static tc_tensor convolve_transposed(const char *name, int n, tc_tensor x, tc_tensor weight, tc_tensor bias, const tc_conv_options *options,
-                                     tc_site site) {
+static tc_tensor convolve_transposed(const char *name, int n, tc_tensor x, tc_tensor weight, tc_tensor bias,
+                                     const tc_conv_options *options, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
   conv c;
   tc_dims out;
   if (!open(t, &c, n, options) || !operands_in(t, &c, x, weight, bias, true)) return tc_op_end(t, TC_NODE_ERR);
   for (int i = 0; i < n; i++) {
     if (c.extra[i] >= TC_MAX_OF(c.stride[i], c.dilation[i]))
-      return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "output_padding is %lld, not below stride %lld or dilation %lld", (long long)c.extra[i],
-                                      (long long)c.stride[i], (long long)c.dilation[i]));
-    int64_t extent = c.dx.dim[2 + i], size = c.dw.dim[2 + i], length = (extent - 1) * c.stride[i] + c.dilation[i] * (size - 1) + 1 + c.extra[i];
+      return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "output_padding is %lld, not below stride %lld or dilation %lld",
+                                      (long long)c.extra[i], (long long)c.stride[i], (long long)c.dilation[i]));
+    int64_t extent = c.dx.dim[2 + i], size = c.dw.dim[2 + i],
+            length = (extent - 1) * c.stride[i] + c.dilation[i] * (size - 1) + 1 + c.extra[i];
     if (extent < 1 || size < 1)
-      return tc_op_end(
-          t, tc_rec_fail(t, TC_ERR_SHAPE, "a window of size %lld and an extent of %lld; at least 1 is needed", (long long)size, (long long)extent));
+      return tc_op_end(t,
+                       tc_rec_fail(t, TC_ERR_SHAPE, "a window of size %lld and an extent of %lld; at least 1 is needed",
+                                   (long long)size, (long long)extent));
     if (length <= 2 * c.padding[i])
-      return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "padding %lld leaves nothing of %lld elements", (long long)c.padding[i], (long long)length));
+      return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "padding %lld leaves nothing of %lld elements",
+                                      (long long)c.padding[i], (long long)length));
     out.dim[1 + i] = length - 2 * c.padding[i];
   }
   return tc_op_end(t, record(t, &c, TC_OP_CONV_INPUT, &out));

@@ -43,7 +43,8 @@ tc_tensor tc_trace_carry(tc_trace *t, const tc_slot *s, tc_tensor param, tc_devi
   else
     t->op_status = st, h = tc_poison(st);
   tc_trace *owner;
-  if (st == TC_OK && h.slot < TC_POISON && t->tape && !param.gen) tc_slot_find(h, &owner)->flags |= s->flags & TC_SLOT_FREED;
+  if (st == TC_OK && h.slot < TC_POISON && t->tape && !param.gen)
+    tc_slot_find(h, &owner)->flags |= s->flags & TC_SLOT_FREED;
   tc_run_release(history);
   tc_buffer_release(v.buf);
   return h;

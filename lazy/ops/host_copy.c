@@ -42,12 +42,16 @@ tc_tensor tc_from_host_as_at(tc_ctype c, const void *data, tc_dims shape, tc_typ
   return fits(c, type) ? tc_from_host_at(data, shape, type, site) : refuse_pointer("from_host", c, type, site);
 }
 
-tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site) {
-  return fits(c, type) ? tc_from_host_strided_at(data, shape, strides, type, site) : refuse_pointer("from_host_strided", c, type, site);
+tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides, tc_type type,
+                                     tc_site site) {
+  return fits(c, type) ? tc_from_host_strided_at(data, shape, strides, type, site)
+                       : refuse_pointer("from_host_strided", c, type, site);
 }
 
-tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site) {
-  return fits(c, type) ? tc_borrow_at(data, shape, type, flags, release, arg, site) : refuse_pointer("borrow", c, type, site);
+tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg),
+                          void *arg, tc_site site) {
+  return fits(c, type) ? tc_borrow_at(data, shape, type, flags, release, arg, site)
+                       : refuse_pointer("borrow", c, type, site);
 }
 
 tc_tensor tc_from_host_at(const void *data, tc_dims shape, tc_type type, tc_site site) {
@@ -60,7 +64,8 @@ tc_tensor tc_from_host_at(const void *data, tc_dims shape, tc_type type, tc_site
 // Copies rank-k strided data densely; returns the end of what was written.
 static char *copy_strided(char *to, const char *from, const tc_dims *d, const int64_t *stride, int axis, size_t bytes) {
   if (axis == d->rank) return memcpy(to, from, bytes), to + bytes;
-  for (int64_t i = 0; i < d->dim[axis]; i++) to = copy_strided(to, from + i * stride[axis] * (int64_t)bytes, d, stride, axis + 1, bytes);
+  for (int64_t i = 0; i < d->dim[axis]; i++)
+    to = copy_strided(to, from + i * stride[axis] * (int64_t)bytes, d, stride, axis + 1, bytes);
   return to;
 }
 
@@ -69,7 +74,8 @@ tc_tensor tc_from_host_strided_at(const void *data, tc_dims shape, const int64_t
   tc_trace *t = tc_op_begin("from_host_strided", site);
   int64_t n;
   if (!tc_dims_product(&shape, &n)) return tc_op_end(t, tc_rec_full(t, &shape, type, 0));  // reports the shape
-  if ((unsigned)type >= TC_N_TYPES) return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type));
+  if ((unsigned)type >= TC_N_TYPES)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type));
   if (!data && n) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"));
   char *dense = tc_malloc((size_t)n * tc_type_bytes(type) + 1);
   if (!dense) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a copy"));
@@ -79,17 +85,20 @@ tc_tensor tc_from_host_strided_at(const void *data, tc_dims shape, const int64_t
   return tc_op_end(t, a);
 }
 
-tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site) {
+tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg,
+                       tc_site site) {
   tc_trace *t = tc_op_begin("borrow", site);
   int64_t n;
   tc_buffer *buf;
   if (!tc_dims_product(&shape, &n)) return tc_op_end(t, tc_rec_full(t, &shape, type, 0));
-  if ((unsigned)type >= TC_N_TYPES) return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type));
+  if ((unsigned)type >= TC_N_TYPES)
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type));
   if (!data && n) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"));
   uint32_t shape_id = tc_dims_intern(&shape);
   if (shape_id == TC_SHAPE_NONE) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a shape"));
   if (flags != TC_READ_ONLY && flags != TC_WRITABLE && flags != TC_CONSTANT)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the flags are %d; TC_READ_ONLY, TC_WRITABLE or TC_CONSTANT was expected", flags));
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG,
+                                    "the flags are %d; TC_READ_ONLY, TC_WRITABLE or TC_CONSTANT was expected", flags));
   tc_origin origin = flags == TC_WRITABLE ? TC_ORIGIN_USER : TC_ORIGIN_BORROWED;
   if (origin == TC_ORIGIN_BORROWED &&
       tc_device_kind_of(tc_device_default()) == TC_DEVICE_GPU) {  // a copy there: the caller's memory is not read again
@@ -141,8 +150,8 @@ ITEM(i32, I32, int32_t)
 ITEM(i64, I64, int64_t)
 ITEM(bool, BOOL, bool)
 
-static tc_status to_host(tc_ctype c, tc_tensor h, void *out, size_t bytes, const char *op, tc_status (*read)(const tc_buffer *, void *, size_t),
-                         tc_site site) {
+static tc_status to_host(tc_ctype c, tc_tensor h, void *out, size_t bytes, const char *op,
+                         tc_status (*read)(const tc_buffer *, void *, size_t), tc_site site) {
   tc_stored v;
   char text[128];
   if (!tc_enter(op, site)) return TC_ERR_STATE;
@@ -187,7 +196,8 @@ tc_status tc_to_host_wait_at(const void *out, tc_site site) {
 
 static tc_status eval(int n, const tc_tensor *tensors, bool tells, tc_site site) {
   tc_node small[64], *asked = small;
-  if (n > 64 && !(asked = tc_malloc((size_t)n * sizeof *asked))) return tc_fail(TC_ERR_MEMORY, "eval", site, "no room for %d tensors", n);
+  if (n > 64 && !(asked = tc_malloc((size_t)n * sizeof *asked)))
+    return tc_fail(TC_ERR_MEMORY, "eval", site, "no room for %d tensors", n);
   tc_trace *t = tc_op_begin("eval", site);
   tc_status st = tells ? tc_trace_deferred_error(t, "eval", site) : TC_OK;
   int n_asked = 0;
@@ -205,7 +215,8 @@ static tc_status eval(int n, const tc_tensor *tensors, bool tells, tc_site site)
 }
 
 tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) {
-  if (n < 0 || (n > 0 && !tensors)) return tc_fail(TC_ERR_ARG, "eval", site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
+  if (n < 0 || (n > 0 && !tensors))
+    return tc_fail(TC_ERR_ARG, "eval", site, "%d tensors%s", n, n < 0 ? "" : " at a null pointer");
   return eval(n, tensors, true, site);
 }
 
@@ -222,7 +233,8 @@ tc_status tc_sync_at(const char *device, tc_site site) {
   if (st == TC_OK) st = t->op_status;
   if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL);
   if (!device) d = tc_device_default();
-  if (st == TC_OK && tc_device_kind_of(d) == TC_DEVICE_GPU && (st = tc_gpu_get(d, &gpu)) == TC_OK && device) st = tc_gpu_wait(gpu);
+  if (st == TC_OK && tc_device_kind_of(d) == TC_DEVICE_GPU && (st = tc_gpu_get(d, &gpu)) == TC_OK && device)
+    st = tc_gpu_wait(gpu);
   if (st == TC_OK && !device) st = tc_gpu_wait_all();
   (void)tc_op_done(t);
   return st;
@@ -256,7 +268,8 @@ const void *tc_map_at(tc_tensor h, tc_site site) {
 static uint32_t find_mapping(const tc_trace *t, tc_tensor h, bool own) {
   for (uint32_t i = t->n_map; i-- > 0;) {
     const struct tc_mapping *m = &t->map[i];
-    if (m->handle.slot == h.slot && m->handle.gen == h.gen && (!own || pthread_equal(m->thread, pthread_self()))) return i;
+    if (m->handle.slot == h.slot && m->handle.gen == h.gen && (!own || pthread_equal(m->thread, pthread_self())))
+      return i;
   }
   return t->n_map;
 }
@@ -284,14 +297,16 @@ tc_status tc_unmap_at(tc_tensor h, tc_site site) {
   tc_buffer_release(buf);
   tc_leave();
   if (buf) return TC_OK;
-  return alive ? tc_fail(TC_ERR_STATE, "unmap", site, "the tensor is not mapped") : tc_fail(TC_ERR_HANDLE, "unmap", site, "%s", tc_handle_fault(h));
+  return alive ? tc_fail(TC_ERR_STATE, "unmap", site, "the tensor is not mapped")
+               : tc_fail(TC_ERR_HANDLE, "unmap", site, "%s", tc_handle_fault(h));
 }
 
 tc_status tc_map_shared_at(tc_tensor h, const void **out_data, void **out_share, tc_site site) {
   tc_stored v;
   if (out_data) *out_data = NULL;
   if (out_share) *out_share = NULL;
-  if (!out_data || !out_share) return tc_fail(TC_ERR_ARG, "map_shared", site, "%s is NULL", out_data ? "out_share" : "out_data");
+  if (!out_data || !out_share)
+    return tc_fail(TC_ERR_ARG, "map_shared", site, "%s is NULL", out_data ? "out_share" : "out_data");
   if (!tc_enter("map_shared", site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_MAP, site, &v);
   if (st == TC_OK) st = bring(&v);
@@ -315,7 +330,8 @@ const void *tc_rec_value(tc_trace *t, tc_node n) {
   tc_slot *s = tc_slot_find(h, &owner);
   tc_buffer_release(t->value);
   t->value = NULL;
-  tc_status st = s && s->gen == h.gen ? tc_trace_store(t, s, h, TC_CAUSE_DATA_SHAPE, t->op_site, &t->value) : TC_ERR_MEMORY;
+  tc_status st =
+      s && s->gen == h.gen ? tc_trace_store(t, s, h, TC_CAUSE_DATA_SHAPE, t->op_site, &t->value) : TC_ERR_MEMORY;
   if (s && s->gen == h.gen) tc_slot_release(t, h);
   if (st == TC_OK) {
     tc_stored v = {.buf = t->value, .shape = tc_rec_of(t, n)->shape, .type = (tc_type)tc_rec_of(t, n)->dtype};
@@ -387,14 +403,16 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   if (value == TC_NODE_ERR || t->op_status != TC_OK) return t->op_status == TC_OK ? TC_ERR_STATE : t->op_status;
   tc_trace *owner;
   tc_slot *s = tc_slot_find(h, &owner);
-  if (s && owner != t && h.gen) return tc_rec_fail(t, TC_ERR_STATE, "a tensor is assigned by the thread that made it"), t->op_status;
+  if (s && owner != t && h.gen)
+    return tc_rec_fail(t, TC_ERR_STATE, "a tensor is assigned by the thread that made it"), t->op_status;
   if (!s || s->gen != h.gen || h.gen == 0) return tc_rec_fail(t, TC_ERR_HANDLE, "%s", tc_handle_fault(h)), t->op_status;
   uint32_t shape = tc_rec_of(t, value)->shape;  // the record itself moves when one is appended
   tc_type type = tc_node_type(t, value);
   char ta[128], tb[128];
   if (s->shape != shape || s->dtype != (uint8_t)type)
     return tc_rec_fail(t, TC_ERR_SHAPE, "%s %s cannot become %s %s", tc_type_name((tc_type)s->dtype),
-                       tc_dims_text(&tc_dims_at(s->shape)->d, ta, sizeof ta), tc_type_name(type), tc_dims_text(&tc_dims_at(shape)->d, tb, sizeof tb)),
+                       tc_dims_text(&tc_dims_at(s->shape)->d, ta, sizeof ta), tc_type_name(type),
+                       tc_dims_text(&tc_dims_at(shape)->d, tb, sizeof tb)),
            t->op_status;
   if (t->dev[value] != s->device)
     return tc_rec_fail(t, TC_ERR_DEVICE, "the tensor is on %s, the value on %s", tc_device_name((tc_device)s->device),
@@ -404,7 +422,8 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   if (old == TC_NODE_ERR) return t->op_status;
   if (s->buf && s->buf->origin == TC_ORIGIN_USER && !user_add(t, h, s)) return t->op_status;
   uint8_t history = tc_trace_history(t, TC_OP_ASSIGN, type, t->flag[value]);
-  tc_node n = tc_trace_append(t, TC_OP_ASSIGN, type, shape, 2, (tc_node[]){value, old}, 0, NULL, 0, NULL, (tc_device)s->device);
+  tc_node n =
+      tc_trace_append(t, TC_OP_ASSIGN, type, shape, 2, (tc_node[]){value, old}, 0, NULL, 0, NULL, (tc_device)s->device);
   if (n == TC_NODE_ERR) return t->op_status;
   t->assigned_bytes += (uint64_t)tc_dims_at(shape)->count * tc_type_bytes(type);
   t->flag[n] = history;

@@ -16,7 +16,8 @@ static uint32_t all_axes(const tc_trace *t, tc_node a) {
 // The wider of the two operands' types, as a result type.
 static tc_type loss_type(const tc_trace *t, tc_node a, tc_node b) {
   tc_type p = f_type(t, a), q = f_type(t, b);
-  bool fa = a != TC_NODE_ERR && tc_type_is_float(tc_node_type(t, a)), fb = b != TC_NODE_ERR && tc_type_is_float(tc_node_type(t, b));
+  bool fa = a != TC_NODE_ERR && tc_type_is_float(tc_node_type(t, a)),
+       fb = b != TC_NODE_ERR && tc_type_is_float(tc_node_type(t, b));
   if (fa != fb) return fa ? p : q;
   if (p == q) return p;
   return p == TC_F64 || q == TC_F64 ? TC_F64 : TC_F32;  // f16 with bf16 is f32
@@ -93,15 +94,16 @@ static int class_axis(tc_trace *t, tc_node scores, tc_node target) {
     if (i != axis) fits = s->dim[i] == y->dim[j++];
   if (fits) return axis;
   char have[128], want[128];
-  tc_rec_fail(t, TC_ERR_SHAPE, "scores %s do not fit target %s; [n, c, ...] and [n, ...] are needed", tc_dims_text(s, have, sizeof have),
-              tc_dims_text(y, want, sizeof want));
+  tc_rec_fail(t, TC_ERR_SHAPE, "scores %s do not fit target %s; [n, c, ...] and [n, ...] are needed",
+              tc_dims_text(s, have, sizeof have), tc_dims_text(y, want, sizeof want));
   return -1;
 }
 
 // The mean of -lp[target] over the targets that are not ignored, mixed with the mean of -lp over
 // the classes. All ignored: 0 / 0, NaN. log_sum, if it is not TC_NODE_ERR, is still to be taken
 // from lp (smoothing is 0 then).
-static tc_node nll(tc_trace *t, tc_node lp, tc_node log_sum, tc_node target, int axis, double smoothing, int64_t ignore_index) {
+static tc_node nll(tc_trace *t, tc_node lp, tc_node log_sum, tc_node target, int axis, double smoothing,
+                   int64_t ignore_index) {
   if (lp == TC_NODE_ERR) return lp;
   tc_dims d = *tc_node_dims(t, lp);
   int64_t n_classes = d.dim[axis];
@@ -125,7 +127,8 @@ static tc_node nll(tc_trace *t, tc_node lp, tc_node log_sum, tc_node target, int
   tc_node spread = f_neg(t, tc_rec_fold(t, TC_OP_SUM, lp, UINT32_C(1) << axis, true));
   if (spread == TC_NODE_ERR) return spread;
   spread = f_div(t, tc_rec_fold(t, TC_OP_SUM, f_keep(t, counts, spread, 0.0), all, false), n);
-  return f_add(t, f_num(t, TC_OP_MUL, loss, 1.0 - smoothing), f_num(t, TC_OP_MUL, spread, smoothing / (double)n_classes));
+  return f_add(t, f_num(t, TC_OP_MUL, loss, 1.0 - smoothing),
+               f_num(t, TC_OP_MUL, spread, smoothing / (double)n_classes));
 }
 
 // log_softmax in two parts, with the same values. Its gradient then reads the exponentials of the
@@ -138,12 +141,14 @@ static tc_node shifted_scores(tc_trace *t, tc_node a, int axis, tc_node *out_log
   return *out_log_sum == TC_NODE_ERR ? TC_NODE_ERR : a;
 }
 
-static tc_tensor classify(const char *name, bool logits, tc_tensor x, tc_tensor target, double smoothing, int64_t ignore_index, tc_site site) {
+static tc_tensor classify(const char *name, bool logits, tc_tensor x, tc_tensor target, double smoothing,
+                          int64_t ignore_index, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
   tc_node a = tc_op_in(t, x), y = tc_op_in(t, target);
   int axis = class_axis(t, a, y);
   if (axis < 0) return tc_op_end(t, TC_NODE_ERR);
-  if (!(smoothing >= 0.0 && smoothing <= 1.0)) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "label smoothing is %g, not within [0, 1]", smoothing));
+  if (!(smoothing >= 0.0 && smoothing <= 1.0))
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "label smoothing is %g, not within [0, 1]", smoothing));
   tc_type type = f_type(t, a);
   tc_node lp = f_widen(t, a), log_sum = TC_NODE_ERR;
   if (logits && smoothing == 0.0 && tc_node_dims(t, a)->dim[axis] > 0)
@@ -157,7 +162,8 @@ tc_tensor tc_cross_entropy_at(tc_tensor logits, tc_tensor target, tc_site site) 
   return classify("cross_entropy", true, logits, target, 0.0, -100, site);
 }
 
-tc_tensor tc_cross_entropy_with_at(tc_tensor logits, tc_tensor target, double label_smoothing, int64_t ignore_index, tc_site site) {
+tc_tensor tc_cross_entropy_with_at(tc_tensor logits, tc_tensor target, double label_smoothing, int64_t ignore_index,
+                                   tc_site site) {
   return classify("cross_entropy_with", true, logits, target, label_smoothing, ignore_index, site);
 }
 

@@ -19,7 +19,9 @@ static bool vector_in(tc_trace *t, tc_tensor x, const char *name, int64_t n, int
   tc_dims d = *tc_node_dims(t, a);
   char have[128];
   if (d.rank != 1 || d.dim[0] != n)
-    return tc_rec_fail(t, TC_ERR_SHAPE, "%s is %s, x has %lld to go with it", name, tc_dims_text(&d, have, sizeof have), (long long)n), false;
+    return tc_rec_fail(t, TC_ERR_SHAPE, "%s is %s, x has %lld to go with it", name, tc_dims_text(&d, have, sizeof have),
+                       (long long)n),
+           false;
   for (int i = 0; i < after; i++) d.dim[d.rank++] = 1;
   return (*out = tc_rec_reshape(t, f_widen(t, a), &d)) != TC_NODE_ERR;
 }
@@ -32,7 +34,8 @@ static bool norm_in(tc_trace *t, tc_tensor x, int rank, tc_node *out, tc_type *o
   *out = f_widen(t, a);
   if (*out == TC_NODE_ERR) return false;
   *out_dims = *tc_node_dims(t, *out);
-  if (out_dims->rank < rank) return tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d, at least %d is needed", out_dims->rank, rank), false;
+  if (out_dims->rank < rank)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d, at least %d is needed", out_dims->rank, rank), false;
   return true;
 }
 
@@ -64,7 +67,8 @@ tc_tensor tc_layer_norm_at(tc_tensor x, tc_tensor weight, tc_tensor bias, double
   tc_dims d;
   if (!norm_in(t, x, 1, &a, &type, &d)) return tc_op_end(t, TC_NODE_ERR);
   int64_t n = d.dim[d.rank - 1];
-  if (!vector_in(t, weight, "weight", n, 0, &w) || !vector_in(t, bias, "bias", n, 0, &b)) return tc_op_end(t, TC_NODE_ERR);
+  if (!vector_in(t, weight, "weight", n, 0, &w) || !vector_in(t, bias, "bias", n, 0, &b))
+    return tc_op_end(t, TC_NODE_ERR);
   return norm_end(t, normalised(t, a, eps), w, b, type);
 }
 
@@ -73,7 +77,8 @@ tc_tensor tc_rms_norm_at(tc_tensor x, tc_tensor weight, double eps, tc_site site
   tc_node a, w;
   tc_type type;
   tc_dims d;
-  if (!norm_in(t, x, 1, &a, &type, &d) || !vector_in(t, weight, "weight", d.dim[d.rank - 1], 0, &w)) return tc_op_end(t, TC_NODE_ERR);
+  if (!norm_in(t, x, 1, &a, &type, &d) || !vector_in(t, weight, "weight", d.dim[d.rank - 1], 0, &w))
+    return tc_op_end(t, TC_NODE_ERR);
   tc_node mean = tc_compose_mean(t, tc_rec_unary(t, TC_OP_SQUARE, a), UINT32_C(1) << (d.rank - 1), true);
   return norm_end(t, scaled(t, a, mean, eps), w, TC_NODE_ERR, type);
 }
@@ -87,7 +92,8 @@ static tc_node grouped(tc_trace *t, tc_node a, const tc_dims *d, int64_t groups,
 }
 
 // groups: NULL for one a channel.
-static tc_tensor norm_of_groups(const char *name, tc_tensor x, const int64_t *groups, tc_tensor weight, tc_tensor bias, double eps, tc_site site) {
+static tc_tensor norm_of_groups(const char *name, tc_tensor x, const int64_t *groups, tc_tensor weight, tc_tensor bias,
+                                double eps, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
   tc_node a, w, b;
   tc_type type;
@@ -95,8 +101,10 @@ static tc_tensor norm_of_groups(const char *name, tc_tensor x, const int64_t *gr
   if (!norm_in(t, x, groups ? 2 : 3, &a, &type, &d)) return tc_op_end(t, TC_NODE_ERR);
   int64_t n = groups ? *groups : TC_MAX_OF(d.dim[1], 1);
   if (n < 1 || d.dim[1] % n)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%lld channels cannot be cut into %lld groups", (long long)d.dim[1], (long long)n));
-  if (!vector_in(t, weight, "weight", d.dim[1], d.rank - 2, &w) || !vector_in(t, bias, "bias", d.dim[1], d.rank - 2, &b))
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%lld channels cannot be cut into %lld groups", (long long)d.dim[1],
+                                    (long long)n));
+  if (!vector_in(t, weight, "weight", d.dim[1], d.rank - 2, &w) ||
+      !vector_in(t, bias, "bias", d.dim[1], d.rank - 2, &b))
     return tc_op_end(t, TC_NODE_ERR);
   return norm_end(t, grouped(t, a, &d, n, eps), w, b, type);
 }
@@ -129,7 +137,8 @@ static tc_node rows_of(tc_trace *t, tc_node a, int64_t rows, int64_t channels) {
 
 static tc_node from_rows(tc_trace *t, tc_node a, const tc_dims *d) {
   tc_dims last = *d, axes = {.rank = d->rank};
-  for (int i = 1; i < d->rank; i++) last.dim[i] = d->dim[i + 1 < d->rank ? i + 1 : 1], axes.dim[i] = i == 1 ? d->rank - 1 : i - 1;
+  for (int i = 1; i < d->rank; i++)
+    last.dim[i] = d->dim[i + 1 < d->rank ? i + 1 : 1], axes.dim[i] = i == 1 ? d->rank - 1 : i - 1;
   a = tc_rec_reshape(t, a, &last);
   return a == TC_NODE_ERR ? a : tc_rec_permute(t, a, &axes);
 }
@@ -145,7 +154,8 @@ tc_tensor tc_batch_norm_at(tc_tensor x, tc_tensor running_mean, tc_tensor runnin
   int64_t n = d.dim[1], rows = n ? tc_dims_count(&d) / n : 0;
   int after = options.training ? 0 : d.rank - 2;  // training works on rows of channels
   if (!vector_in(t, weight, "weight", n, after, &w) || !vector_in(t, bias, "bias", n, after, &b) ||
-      !vector_in(t, running_mean, "running_mean", n, after, &mean) || !vector_in(t, running_var, "running_var", n, after, &var))
+      !vector_in(t, running_mean, "running_mean", n, after, &mean) ||
+      !vector_in(t, running_var, "running_var", n, after, &var))
     return tc_op_end(t, TC_NODE_ERR);
   if (!options.training) {
     if (mean == TC_NODE_ERR || var == TC_NODE_ERR)
@@ -155,8 +165,9 @@ tc_tensor tc_batch_norm_at(tc_tensor x, tc_tensor running_mean, tc_tensor runnin
   tc_node old_mean = mean, old_var = var;
   char text[128];
   if (rows == 1)
-    return tc_op_end(
-        t, tc_rec_fail(t, TC_ERR_SHAPE, "x is %s; one value for each channel has no variance to train with", tc_dims_text(&d, text, sizeof text)));
+    return tc_op_end(t,
+                     tc_rec_fail(t, TC_ERR_SHAPE, "x is %s; one value for each channel has no variance to train with",
+                                 tc_dims_text(&d, text, sizeof text)));
   a = rows_of(t, a, rows, n);
   tc_moments m = tc_compose_moments(t, a, 1);  // over the rows, [1, c]
   var = f_num(t, TC_OP_DIV, m.squares, (double)rows);

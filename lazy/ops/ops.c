@@ -73,7 +73,9 @@ tc_tensor tc_randn_at(tc_dims shape, tc_type type, tc_site site) {
 
 tc_tensor tc_randint_at(int64_t low, int64_t high, tc_dims shape, tc_type type, tc_site site) {
   tc_trace *t = tc_op_begin("randint", site);
-  if (low >= high) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "low must be less than high, got [%lld, %lld)", (long long)low, (long long)high));
+  if (low >= high)
+    return tc_op_end(
+        t, tc_rec_fail(t, TC_ERR_ARG, "low must be less than high, got [%lld, %lld)", (long long)low, (long long)high));
   return tc_op_end(t, tc_rec_rng(t, TC_OP_RANDINT, &shape, type, low, high));
 }
 
@@ -256,7 +258,8 @@ static tc_tensor arg_fold(const char *name, tc_op op, tc_tensor x, int axis, boo
   tc_trace *t = tc_op_begin(name, site);
   tc_node a = tc_op_in(t, x), row;
   int k = tc_compose_axis(t, a, axis, &row);
-  return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, a, row, tc_rec_fold(t, op, row, UINT32_C(1) << k, keepdim)));
+  return tc_op_end(
+      t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, a, row, tc_rec_fold(t, op, row, UINT32_C(1) << k, keepdim)));
 }
 
 tc_tensor tc_argmin_at(tc_tensor x, int axis, bool keepdim, tc_site site) {
@@ -299,7 +302,8 @@ tc_tensor tc_index_select_at(tc_tensor x, int axis, tc_tensor index, tc_site sit
   tc_trace *t = tc_op_begin("index_select", site);
   tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), row;
   int k = tc_compose_axis(t, a, axis, &row);
-  if (k >= 0 && row != a && i != TC_NODE_ERR && (tc_node_dims(t, i)->rank > 1 || tc_dims_count(tc_node_dims(t, i)) != 1))
+  if (k >= 0 && row != a && i != TC_NODE_ERR &&
+      (tc_node_dims(t, i)->rank > 1 || tc_dims_count(tc_node_dims(t, i)) != 1))
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "x has rank 0; one index is needed"));
   return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, a, row, tc_rec_index_select(t, row, k, i)));
 }
@@ -308,8 +312,8 @@ tc_tensor tc_index_select_at(tc_tensor x, int axis, tc_tensor index, tc_site sit
 static tc_node source_in(tc_trace *t, tc_tensor src, tc_node x) {
   tc_node s = tc_op_in(t, src);
   if (x == TC_NODE_ERR || s == TC_NODE_ERR || tc_node_type(t, s) == tc_node_type(t, x)) return s;
-  return tc_rec_fail(t, TC_ERR_DTYPE, "x is %s, src is %s; one type was expected, cast src first", tc_type_name(tc_node_type(t, x)),
-                     tc_type_name(tc_node_type(t, s)));
+  return tc_rec_fail(t, TC_ERR_DTYPE, "x is %s, src is %s; one type was expected, cast src first",
+                     tc_type_name(tc_node_type(t, x)), tc_type_name(tc_node_type(t, s)));
 }
 
 #define SCATTER(NAME, name) \
@@ -318,7 +322,8 @@ static tc_node source_in(tc_trace *t, tc_tensor src, tc_node x) {
     tc_node a = tc_op_in(t, x), i = tc_op_in(t, index), s = source_in(t, src, a), row; \
     int k = tc_compose_axis(t, a, axis, &row); \
     if (row != a) i = tc_compose_row_of(t, i), s = tc_compose_row_of(t, s); \
-    return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, a, row, tc_rec_scatter(t, TC_OP_##NAME, row, k, i, s))); \
+    return tc_op_end( \
+        t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, a, row, tc_rec_scatter(t, TC_OP_##NAME, row, k, i, s))); \
   }
 SCATTER(SCATTER, scatter)
 SCATTER(SCATTER_ADD, scatter_add)

@@ -82,7 +82,8 @@ static tc_node unsqueeze(tc_trace *t, tc_node a, int axis) {
   int k = tc_rec_axis(t, a, axis, 1);
   if (k < 0) return TC_NODE_ERR;
   const tc_dims *from = tc_node_dims(t, a);
-  if (from->rank == TC_MAX_RANK) return tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d, the limit is %d", from->rank + 1, TC_MAX_RANK);
+  if (from->rank == TC_MAX_RANK)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d, the limit is %d", from->rank + 1, TC_MAX_RANK);
   tc_dims to = *from;
   to.rank = from->rank + 1;
   for (int i = from->rank; i > k; i--) to.dim[i] = from->dim[i - 1];
@@ -139,7 +140,8 @@ tc_tensor tc_select_at(tc_tensor x, int axis, int64_t i, tc_site site) {
   tc_dims to = *tc_node_dims(t, row);
   int64_t n = to.dim[k];
   if (i < -n || i >= n)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_INDEX, "index %lld is out of range: axis %d has %lld elements", (long long)i, k, (long long)n));
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_INDEX, "index %lld is out of range: axis %d has %lld elements",
+                                    (long long)i, k, (long long)n));
   tc_node one = slice_axis(t, row, k, i < 0 ? i + n : i, 1, 1);
   to.rank--;
   for (int j = k; j < to.rank; j++) to.dim[j] = to.dim[j + 1];
@@ -171,7 +173,8 @@ static tc_node place_within(tc_trace *t, tc_node a, const tc_dims *low, const tc
   tc_dims d = *tc_node_dims(t, a);
   bool fits = tc_dims_count(&d) > 0;  // of what is empty no element has a place
   for (int i = 0; i < d.rank; i++)
-    fits &= !__builtin_add_overflow(d.dim[i], low->dim[i], &d.dim[i]) && !__builtin_add_overflow(d.dim[i], high->dim[i], &d.dim[i]);
+    fits &= !__builtin_add_overflow(d.dim[i], low->dim[i], &d.dim[i]) &&
+            !__builtin_add_overflow(d.dim[i], high->dim[i], &d.dim[i]);
   if (!fits || tc_dims_equal(&d, tc_node_dims(t, a))) return tc_rec_pad(t, a, low->dim, high->dim, value);
   tc_node all = tc_rec_full(t, &d, tc_node_type(t, a), value);
   return all == TC_NODE_ERR ? all : tc_rec_write_slice(t, all, a, low->dim, ones);
@@ -188,16 +191,17 @@ tc_tensor tc_pad_at(tc_tensor x, tc_dims low, tc_dims high, double value, tc_sit
                                     tc_dims_text(tc_node_dims(t, a), text, sizeof text), rank, low.rank, high.rank));
   for (int i = 0; i < rank; i++)
     if (low.dim[i] < 0 || high.dim[i] < 0)
-      return tc_op_end(
-          t, tc_rec_fail(t, TC_ERR_ARG, "axis %d is padded by %lld and %lld; use slice to crop", i, (long long)low.dim[i], (long long)high.dim[i]));
+      return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "axis %d is padded by %lld and %lld; use slice to crop", i,
+                                      (long long)low.dim[i], (long long)high.dim[i]));
   return tc_op_end(t, place_within(t, a, &low, &high, value));
 }
 
 // What is stacked has one shape.
 static tc_node differ(tc_trace *t, tc_node a, tc_node b, int i) {
   char ta[128], tb[128];
-  return tc_rec_fail(t, TC_ERR_SHAPE, "%s and %s, operands 0 and %d, differ; one shape was expected", tc_dims_text(tc_node_dims(t, a), ta, sizeof ta),
-                     tc_dims_text(tc_node_dims(t, b), tb, sizeof tb), i);
+  return tc_rec_fail(t, TC_ERR_SHAPE, "%s and %s, operands 0 and %d, differ; one shape was expected",
+                     tc_dims_text(tc_node_dims(t, a), ta, sizeof ta), tc_dims_text(tc_node_dims(t, b), tb, sizeof tb),
+                     i);
 }
 
 // A scalar is joined as a row of one element, but has no place beside a matrix.
@@ -206,8 +210,8 @@ static tc_node joined_row(tc_trace *t, tc_node first, tc_node a, int i) {
   const tc_dims *have = tc_node_dims(t, first), *d = tc_node_dims(t, a);
   if (TC_MIN(have->rank, d->rank) > 0 || TC_MAX_OF(have->rank, d->rank) < 2) return tc_compose_row_of(t, a);
   char to[128], text[128];
-  return tc_rec_fail(t, TC_ERR_SHAPE, "%s and %s, operands 0 and %d, have ranks %d and %d", tc_dims_text(have, to, sizeof to),
-                     tc_dims_text(d, text, sizeof text), i, have->rank, d->rank);
+  return tc_rec_fail(t, TC_ERR_SHAPE, "%s and %s, operands 0 and %d, have ranks %d and %d",
+                     tc_dims_text(have, to, sizeof to), tc_dims_text(d, text, sizeof text), i, have->rank, d->rank);
 }
 
 // cat and stack; n operands, of any number.
@@ -222,7 +226,8 @@ static tc_tensor join(const char *name, int n, const tc_tensor *xs, int axis, bo
   for (int i = 0; i < n; i++) {
     tc_node a = tc_op_in(t, xs[i]);
     if (i == 0) first = a;
-    if (stack && a != TC_NODE_ERR && first != TC_NODE_ERR && !tc_dims_equal(tc_node_dims(t, a), tc_node_dims(t, first))) a = differ(t, first, a, i);
+    if (stack && a != TC_NODE_ERR && first != TC_NODE_ERR && !tc_dims_equal(tc_node_dims(t, a), tc_node_dims(t, first)))
+      a = differ(t, first, a, i);
     nodes[i] = stack ? unsqueeze(t, a, axis) : joined_row(t, first, a, i);
     ok = ok && nodes[i] != TC_NODE_ERR;
   }
@@ -264,13 +269,14 @@ static tc_node fit_value(tc_trace *t, tc_node old, tc_node value, const tc_dims 
   }
   if (!fits) {
     char have[128], want[128];
-    return tc_rec_fail(t, TC_ERR_SHAPE, "a value of shape %s does not fit a slice of shape %s", tc_dims_text(&from, have, sizeof have),
-                       tc_dims_text(extents, want, sizeof want));
+    return tc_rec_fail(t, TC_ERR_SHAPE, "a value of shape %s does not fit a slice of shape %s",
+                       tc_dims_text(&from, have, sizeof have), tc_dims_text(extents, want, sizeof want));
   }
   return tc_rec_expand(t, tc_rec_cast(t, value, tc_node_type(t, old)), extents);
 }
 
-static tc_status assign_slice(tc_tensor x, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value, tc_site site) {
+static tc_status assign_slice(tc_tensor x, const int64_t *start, const int64_t *stop, const int64_t *step,
+                              tc_tensor value, tc_site site) {
   tc_trace *t = tc_op_begin("assign_slice", site);
   tc_node old = tc_op_in(t, x), v = tc_op_in(t, value);
   if (old == TC_NODE_ERR || v == TC_NODE_ERR) goto poisoned;
@@ -283,14 +289,20 @@ static tc_status assign_slice(tc_tensor x, const int64_t *start, const int64_t *
       tc_rec_fail(t, TC_ERR_ARG, "step is 0 on axis %d", i);
       return tc_op_done(t);
     }
-    int64_t from = start ? start[i] : by[i] > 0 ? 0 : INT64_MAX, to = stop ? stop[i] : by[i] > 0 ? INT64_MAX : INT64_MIN;
+    int64_t from = start       ? start[i]
+                   : by[i] > 0 ? 0
+                               : INT64_MAX,
+            to = stop        ? stop[i]
+                 : by[i] > 0 ? INT64_MAX
+                             : INT64_MIN;
     extents.dim[i] = slice_count(dims->dim[i], from, to, by[i], &first[i]);
     if (extents.dim[i] < 2) by[i] = 1;
   }
   v = fit_value(t, old, v, &extents);
   // An empty slice changes nothing but the history, which is the value's, too; and only once the
   // value is known to fit.
-  if (v == TC_NODE_ERR || (tc_dims_count(&extents) == 0 && !(t->tape && t->flag[v] & TC_NODE_TAPE))) return tc_op_done(t);
+  if (v == TC_NODE_ERR || (tc_dims_count(&extents) == 0 && !(t->tape && t->flag[v] & TC_NODE_TAPE)))
+    return tc_op_done(t);
   tc_node written = tc_rec_write_slice(t, old, v, first, by);
   tc_status assigned = written == TC_NODE_ERR ? TC_OK : tc_rec_assign(t, x, written), done = tc_op_done(t);
   return assigned != TC_OK ? assigned : done;
@@ -303,6 +315,7 @@ poisoned:;
 
 // start, stop or step NULL: Python's omitted value on every axis. With a negative step, stop
 // INT64_MIN takes the slice down to element 0.
-tc_status tc_assign_slice_at(tc_tensor x, const int64_t *start, const int64_t *stop, const int64_t *step, tc_tensor value, tc_site site) {
+tc_status tc_assign_slice_at(tc_tensor x, const int64_t *start, const int64_t *stop, const int64_t *step,
+                             tc_tensor value, tc_site site) {
   return tc_defer_error(assign_slice(x, start, stop, step, value, site), site);
 }

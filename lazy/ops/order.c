@@ -86,7 +86,8 @@ static tc_tensor search(const char *name, tc_tensor sorted, tc_tensor values, bo
   tc_node s = tc_op_in(t, sorted), v = tc_op_in(t, values);
   char text[128];
   if (one && s != TC_NODE_ERR && tc_node_dims(t, s)->rank != 1)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "boundaries are %s; rank 1 is needed", tc_dims_text(tc_node_dims(t, s), text, sizeof text)));
+    return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "boundaries are %s; rank 1 is needed",
+                                    tc_dims_text(tc_node_dims(t, s), text, sizeof text)));
   return tc_op_end(t, tc_rec_searchsorted(t, s, v, right));
 }
 

@@ -19,11 +19,12 @@ enum { MOST_BEFORE_MOVE = 32 };  // elementwise records looked through
 // How many windows an axis has; 0 after reporting. With ceil, one more where elements are left, if
 // it begins in the image or before it.
 static int64_t windows_of(tc_trace *t, const tc_pool *p, int i, bool ceil) {
-  int64_t l = p->d.dim[p->first + i], reach = p->dilation[i] * (p->size[i] - 1) + 1, room = l + 2 * p->padding[i] - reach;
+  int64_t l = p->d.dim[p->first + i], reach = p->dilation[i] * (p->size[i] - 1) + 1,
+          room = l + 2 * p->padding[i] - reach;
   if (ceil) room += p->stride[i] - 1;
   if (l == 0 || room < 0) {
-    tc_rec_fail(t, TC_ERR_SHAPE, "a window of %lld does not fit in %lld elements of axis %d", (long long)reach, (long long)(l + 2 * p->padding[i]),
-                p->first + i);
+    tc_rec_fail(t, TC_ERR_SHAPE, "a window of %lld does not fit in %lld elements of axis %d", (long long)reach,
+                (long long)(l + 2 * p->padding[i]), p->first + i);
     return 0;
   }
   int64_t n = room / p->stride[i] + 1;
@@ -46,18 +47,25 @@ static bool open(tc_trace *t, tc_pool *p, tc_node a, int n, const tc_dims *size,
   *p = (tc_pool){.n = n, .d = *tc_node_dims(t, a)};
   p->first = p->d.rank - n;
   if (p->d.rank != n + 1 && p->d.rank != n + 2)
-    return tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d; %d, or %d without a batch, is needed", p->d.rank, n + 2, n + 1), false;
-  if (!tc_compose_list(t, "size", size, n, 0, 1, p->size) || !tc_compose_list(t, "stride", &o->stride, n, 0, o->stride.rank != 0, p->stride) ||
-      !tc_compose_list(t, "padding", &o->padding, n, 0, 0, p->padding) || !tc_compose_list(t, "dilation", &o->dilation, n, 1, 1, p->dilation))
+    return tc_rec_fail(t, TC_ERR_SHAPE, "x has rank %d; %d, or %d without a batch, is needed", p->d.rank, n + 2, n + 1),
+           false;
+  if (!tc_compose_list(t, "size", size, n, 0, 1, p->size) ||
+      !tc_compose_list(t, "stride", &o->stride, n, 0, o->stride.rank != 0, p->stride) ||
+      !tc_compose_list(t, "padding", &o->padding, n, 0, 0, p->padding) ||
+      !tc_compose_list(t, "dilation", &o->dilation, n, 1, 1, p->dilation))
     return false;
   for (int i = 0; i < n; i++) {
     if (o->stride.rank == 0) p->stride[i] = p->size[i];
     if (2 * p->padding[i] > p->dilation[i] * (p->size[i] - 1) + 1)
-      return tc_rec_fail(t, TC_ERR_ARG, "padding %lld is more than half of a window of %lld", (long long)p->padding[i], (long long)p->size[i]), false;
+      return tc_rec_fail(t, TC_ERR_ARG, "padding %lld is more than half of a window of %lld", (long long)p->padding[i],
+                         (long long)p->size[i]),
+             false;
     if ((p->out[i] = windows_of(t, p, i, o->ceil_mode)) == 0) return false;
     int64_t empty = first_empty(p, i);
     if (empty >= 0)
-      return tc_rec_fail(t, TC_ERR_ARG, "window %lld along axis %d has elements of the padding alone", (long long)empty, p->first + i), false;
+      return tc_rec_fail(t, TC_ERR_ARG, "window %lld along axis %d has elements of the padding alone", (long long)empty,
+                         p->first + i),
+             false;
   }
   return true;
 }
@@ -73,8 +81,8 @@ static tc_node as_axis(tc_trace *t, tc_node a, int rank, int n) {
   return tc_rec_reshape(t, tc_rec_permute(t, a, &axes), &flat);
 }
 
-tc_node tc_compose_windows(tc_trace *t, tc_node a, int n, const int64_t *size, const int64_t *stride, const int64_t *padding, const int64_t *dilation,
-                           double outside) {
+tc_node tc_compose_windows(tc_trace *t, tc_node a, int n, const int64_t *size, const int64_t *stride,
+                           const int64_t *padding, const int64_t *dilation, double outside) {
   if (a == TC_NODE_ERR) return a;
   int rank = tc_node_dims(t, a)->rank;
   int64_t around[TC_MAX_RANK] = {0}, any = 0;
@@ -87,7 +95,8 @@ tc_node tc_compose_windows(tc_trace *t, tc_node a, int n, const int64_t *size, c
 tc_node tc_pool_windows(tc_trace *t, const tc_pool *p, tc_node a, double outside) {
   int64_t low[TC_MAX_RANK] = {0}, high[TC_MAX_RANK] = {0}, any = 0;
   for (int i = 0; i < p->n; i++) {  // behind the image as far as the last window goes
-    int64_t end = (p->out[i] - 1) * p->stride[i] + p->dilation[i] * (p->size[i] - 1) + 1 - p->padding[i] - p->d.dim[p->first + i];
+    int64_t end =
+        (p->out[i] - 1) * p->stride[i] + p->dilation[i] * (p->size[i] - 1) + 1 - p->padding[i] - p->d.dim[p->first + i];
     low[p->first + i] = p->padding[i], high[p->first + i] = TC_MAX_OF(end, 0);
     any |= low[p->first + i] | high[p->first + i];
   }
@@ -174,13 +183,16 @@ tc_node tc_pool_place(tc_trace *t, const tc_pool *p, tc_node a, tc_node y) {
   tc_dims d = *tc_node_dims(t, seen), one = d, line = TC_SHAPE(d.dim[axis], 1);
   one.dim[axis] = 1;
   tc_node hit = tc_rec_binary(t, TC_OP_EQ, seen, tc_rec_reshape(t, y, &one));
-  if (tc_type_is_float(tc_node_type(t, a))) hit = tc_rec_binary(t, TC_OP_LOGICAL_OR, hit, tc_rec_unary(t, TC_OP_ISNAN, seen));
+  if (tc_type_is_float(tc_node_type(t, a)))
+    hit = tc_rec_binary(t, TC_OP_LOGICAL_OR, hit, tc_rec_unary(t, TC_OP_ISNAN, seen));
   tc_node number = tc_rec_iota(t, &line, TC_I32, 0, 1);
-  tc_node place = tc_rec_fold(t, TC_OP_MIN, f_keep(t, hit, number, (double)(d.dim[axis] - 1)), UINT32_C(1) << axis, false);
+  tc_node place =
+      tc_rec_fold(t, TC_OP_MIN, f_keep(t, hit, number, (double)(d.dim[axis] - 1)), UINT32_C(1) << axis, false);
   bool pads = false;
   for (int i = 0; i < p->n; i++) pads = pads || p->padding[i];
   if (!pads || place == TC_NODE_ERR) return place;
-  return tc_rec_where(t, tc_rec_binary(t, TC_OP_EQ, y, tc_rec_const(t, y, least)), tc_rec_cast(t, first_inside(t, p), TC_I32), place);
+  return tc_rec_where(t, tc_rec_binary(t, TC_OP_EQ, y, tc_rec_const(t, y, least)),
+                      tc_rec_cast(t, first_inside(t, p), TC_I32), place);
 }
 
 tc_node tc_pool_flat_index(tc_trace *t, const tc_pool *p, tc_node place) {
@@ -208,11 +220,13 @@ tc_dims tc_pool_image_as_row(const tc_pool *p, const tc_dims *d) {
 static tc_node with_gradient(tc_trace *t, const tc_pool *p, bool max, tc_node y, tc_node a) {
   uint64_t attr[3 + 4 * TC_POOL_AXES] = {max, (uint64_t)p->n, (uint64_t)p->first}, *at = attr + 3;
   for (int i = 0; i < p->n; i++, at += 4)
-    at[0] = (uint64_t)p->size[i], at[1] = (uint64_t)p->stride[i], at[2] = (uint64_t)p->padding[i], at[3] = (uint64_t)p->dilation[i];
+    at[0] = (uint64_t)p->size[i], at[1] = (uint64_t)p->stride[i], at[2] = (uint64_t)p->padding[i],
+    at[3] = (uint64_t)p->dilation[i];
   return tc_rec_pool(t, y, a, (int)(at - attr), attr);
 }
 
-static tc_tensor max_pool(const char *name, int n, bool indices, tc_tensor x, tc_dims size, const tc_pool_options *options, tc_site site) {
+static tc_tensor max_pool(const char *name, int n, bool indices, tc_tensor x, tc_dims size,
+                          const tc_pool_options *options, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
   tc_node a = tc_op_in(t, x);
   tc_pool p;
@@ -223,7 +237,8 @@ static tc_tensor max_pool(const char *name, int n, bool indices, tc_tensor x, tc
   a = as_it_lies(t, &p, a, &moved);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   tc_node image = tc_rec_detach(t, a);
-  tc_node y = tc_rec_fold(t, TC_OP_MAX, tc_pool_windows(t, &p, image, tc_pool_least(tc_node_type(t, a))), UINT32_C(1) << (p.d.rank - 1), false);
+  tc_node y = tc_rec_fold(t, TC_OP_MAX, tc_pool_windows(t, &p, image, tc_pool_least(tc_node_type(t, a))),
+                          UINT32_C(1) << (p.d.rank - 1), false);
   if (indices)
     y = tc_pool_flat_index(t, &p, tc_pool_place(t, &p, image, y));
   else
@@ -264,12 +279,14 @@ static tc_tensor avg_pool(const char *name, int n, tc_tensor x, tc_dims size, co
   double taps = 1;
   for (int i = 0; i < o->dilation.rank && i < TC_MAX_RANK; i++)
     if (o->dilation.dim[i] != 1)
-      return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "dilation is %lld; it is for max pooling", (long long)o->dilation.dim[i]));
+      return tc_op_end(
+          t, tc_rec_fail(t, TC_ERR_ARG, "dilation is %lld; it is for max pooling", (long long)o->dilation.dim[i]));
   if (!open(t, &p, a, n, &size, o)) return tc_op_end(t, TC_NODE_ERR);
   a = as_it_lies(t, &p, a, &moved);
   a = f_widen(t, a);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
-  tc_node y = tc_rec_fold(t, TC_OP_SUM, tc_pool_windows(t, &p, tc_rec_detach(t, a), 0), UINT32_C(1) << (p.d.rank - 1), false);
+  tc_node y =
+      tc_rec_fold(t, TC_OP_SUM, tc_pool_windows(t, &p, tc_rec_detach(t, a), 0), UINT32_C(1) << (p.d.rank - 1), false);
   y = with_gradient(t, &p, false, y, a);
   if (y == TC_NODE_ERR) return tc_op_end(t, y);
   for (int i = 0; i < n; i++) {

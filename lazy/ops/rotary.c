@@ -31,7 +31,8 @@ static tc_node turned(tc_trace *t, tc_node x, tc_node cos, tc_node sin, bool int
   int64_t half = d.dim[r - 1] / 2;
   pairs.rank = r + 1, pairs.dim[r - 1] = interleaved ? half : 2, pairs.dim[r] = interleaved ? 2 : half;
   x = f_widen(t, tc_rec_reshape(t, x, &pairs));
-  tc_node other = tc_rec_flip(t, x, UINT32_C(1) << (interleaved ? r : r - 1)), sign = tc_rec_iota(t, &signs, TC_F32, -1, 2);
+  tc_node other = tc_rec_flip(t, x, UINT32_C(1) << (interleaved ? r : r - 1)),
+          sign = tc_rec_iota(t, &signs, TC_F32, -1, 2);
   return tc_rec_reshape(t, f_add(t, f_mul(t, x, cos), f_mul(t, other, f_mul(t, sin, sign))), &d);
 }
 
@@ -43,12 +44,14 @@ static bool fits(tc_trace *t, tc_node x, tc_node cos, tc_node sin, int64_t offse
   for (int i = 0; good && i < dc->rank; i++) good = dc->dim[i] == ds->dim[i];
   good = good && 2 * dc->dim[dc->rank - 1] <= d->dim[d->rank - 1];
   if (!good)
-    return tc_rec_fail(t, TC_ERR_SHAPE, "x %s, cos %s and sin %s are not [.., n, d], [.., positions, half] and the same",
-                       tc_dims_text(d, tx, sizeof tx), tc_dims_text(dc, tc, sizeof tc), tc_dims_text(ds, ts, sizeof ts)),
+    return tc_rec_fail(
+               t, TC_ERR_SHAPE, "x %s, cos %s and sin %s are not [.., n, d], [.., positions, half] and the same",
+               tc_dims_text(d, tx, sizeof tx), tc_dims_text(dc, tc, sizeof tc), tc_dims_text(ds, ts, sizeof ts)),
            false;
   int64_t n = d->dim[d->rank - 2], rows = dc->dim[dc->rank - 2];
   if (offset >= 0 && offset <= rows - n) return true;
-  return tc_rec_fail(t, TC_ERR_ARG, "%lld positions from %lld on are not within the %lld of cos", (long long)n, (long long)offset, (long long)rows),
+  return tc_rec_fail(t, TC_ERR_ARG, "%lld positions from %lld on are not within the %lld of cos", (long long)n,
+                     (long long)offset, (long long)rows),
          false;
 }
 
@@ -64,15 +67,18 @@ tc_tensor tc_rotary_embedding_at(tc_tensor x, tc_tensor cos, tc_tensor sin, tc_r
   tc_dims front = *d;
   front.dim[last] = width;
   c = rows_of(t, c, options.offset, n, options.interleaved), s = rows_of(t, s, options.offset, n, options.interleaved);
-  tc_node part = turned(t, whole ? a : tc_rec_slice(t, a, start, ones, &front), c, s, options.interleaved), y = f_narrow(t, part, type);
+  tc_node part = turned(t, whole ? a : tc_rec_slice(t, a, start, ones, &front), c, s, options.interleaved),
+          y = f_narrow(t, part, type);
   return tc_op_end(t, whole ? y : tc_rec_write_slice(t, tc_rec_cast(t, a, type), y, start, ones));
 }
 
 tc_tensor tc_rotary_angles_at(int64_t n, int64_t dim, double base, tc_site site) {
   tc_trace *t = tc_op_begin("rotary_angles", site);
   if (n < 0 || dim < 2 || dim % 2 || !(base > 0))
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "%lld positions, dim %lld and base %g; n is at least 0, dim even and at least 2, base above 0",
-                                    (long long)n, (long long)dim, base));
+    return tc_op_end(
+        t, tc_rec_fail(t, TC_ERR_ARG,
+                       "%lld positions, dim %lld and base %g; n is at least 0, dim even and at least 2, base above 0",
+                       (long long)n, (long long)dim, base));
   tc_dims rows = TC_SHAPE(n, 1), columns = TC_SHAPE(dim / 2), one = TC_SCALAR;
   tc_node power = tc_rec_iota(t, &columns, TC_F64, 0, -2.0 / (double)dim);
   tc_node step = tc_rec_cast(t, tc_rec_binary(t, TC_OP_POW, tc_rec_full(t, &one, TC_F64, base), power), TC_F32);

@@ -31,20 +31,25 @@ bool tc_trace_grow(tc_trace *t, uint32_t words, uint32_t args) {
 
 // In the middle of an op that holds nodes already nothing can run.
 bool tc_trace_enter_memory(tc_trace *t, tc_device d) {
-  if (TC_LIKELY(t->n_node == 0 || t->dev[0] == d || tc_device_memory((tc_device)t->dev[0]) == tc_device_memory(d))) return true;
+  if (TC_LIKELY(t->n_node == 0 || t->dev[0] == d || tc_device_memory((tc_device)t->dev[0]) == tc_device_memory(d)))
+    return true;
   if (t->n_taken || t->dropped)
-    return tc_rec_fail(t, TC_ERR_DEVICE, "operands are on %s and %s", tc_device_name((tc_device)t->dev[0]), tc_device_name(d)), false;
+    return tc_rec_fail(t, TC_ERR_DEVICE, "operands are on %s and %s", tc_device_name((tc_device)t->dev[0]),
+                       tc_device_name(d)),
+           false;
   t->op_status = tc_trace_make_way(t, TC_CAUSE_MEMORY, t->op_site);
   return t->op_status == TC_OK;
 }
 
-tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr, const uint64_t *attr, int n_arg,
-                        const uint64_t *arg, tc_device device) {
+tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr,
+                        const uint64_t *attr, int n_arg, const uint64_t *arg, tc_device device) {
   bool wide = tc_op_arity[op] > 2;
   uint32_t extra = (uint32_t)(wide ? (n_in + 1) / 2 : 0) + (uint32_t)n_attr;
-  if (extra > 255 || n_arg > 63) return tc_rec_fail(t, TC_ERR_ARG, "%d operands are more than one record can hold", n_in);
+  if (extra > 255 || n_arg > 63)
+    return tc_rec_fail(t, TC_ERR_ARG, "%d operands are more than one record can hold", n_in);
   if (n_in == 0 && !tc_trace_enter_memory(t, device)) return TC_NODE_ERR;
-  if (TC_UNLIKELY(!tc_trace_room(t, 2 + extra, (uint32_t)n_arg))) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
+  if (TC_UNLIKELY(!tc_trace_room(t, 2 + extra, (uint32_t)n_arg)))
+    return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
   tc_rec *r = (tc_rec *)(void *)(t->word + t->n_word);
   r->op_args = (uint16_t)(op | (uint32_t)n_arg << 10);
   r->dtype = (uint8_t)type, r->n_extra = (uint8_t)extra, r->shape = shape;

@@ -12,12 +12,14 @@
 // Room for a record of so many words and args, slow part: false out of memory.
 bool tc_trace_grow(tc_trace *t, uint32_t words, uint32_t args);
 static inline bool tc_trace_room(tc_trace *t, uint32_t words, uint32_t args) {
-  return (TC_LIKELY(t->n_word + words <= t->cap_word && t->n_arg + args <= t->cap_arg && t->n_node < t->cap_node)) || tc_trace_grow(t, words, args);
+  return (TC_LIKELY(t->n_word + words <= t->cap_word && t->n_arg + args <= t->cap_arg && t->n_node < t->cap_node)) ||
+         tc_trace_grow(t, words, args);
 }
 // The node of the record whose words and args lie behind the others.
 static inline tc_node tc_trace_take(tc_trace *t, uint32_t words, uint32_t args, uint8_t flag, tc_device device) {
   tc_node n = t->n_node++;
-  t->at[n] = t->n_word, t->arg_at[n] = t->n_arg, t->slot_of[n] = TC_SLOT_NONE, t->call[n] = (tc_call){t->op, t->op_site};
+  t->at[n] = t->n_word, t->arg_at[n] = t->n_arg, t->slot_of[n] = TC_SLOT_NONE,
+  t->call[n] = (tc_call){t->op, t->op_site};
   t->flag[n] = flag, t->dev[n] = (uint8_t)device;
   t->n_word += words, t->n_arg += args;
   return n;
@@ -31,15 +33,17 @@ static inline uint8_t tc_trace_history(const tc_trace *t, tc_op op, tc_type type
 }
 // What most records are: an op of one operand, a, or of two, with nothing else; of one, b is 0.
 // Checks nothing. TC_NODE_ERR after reporting when out of memory.
-static inline tc_node tc_trace_append_plain(tc_trace *t, tc_op op, tc_type type, uint32_t shape, bool two, tc_node a, tc_node b) {
+static inline tc_node tc_trace_append_plain(tc_trace *t, tc_op op, tc_type type, uint32_t shape, bool two, tc_node a,
+                                            tc_node b) {
   if (TC_UNLIKELY(!tc_trace_room(t, 2, 0))) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
-  *(tc_rec *)(void *)(t->word + t->n_word) = (tc_rec){.op_args = (uint16_t)op, .dtype = (uint8_t)type, .shape = shape, .in = {a, b}};
+  *(tc_rec *)(void *)(t->word + t->n_word) =
+      (tc_rec){.op_args = (uint16_t)op, .dtype = (uint8_t)type, .shape = shape, .in = {a, b}};
   uint8_t operands = two ? t->flag[a] | t->flag[b] : t->flag[a];
   return tc_trace_take(t, 2, 0, tc_trace_history(t, op, type, operands), (tc_device)t->dev[a]);
 }
 // Appends a record; checks nothing. TC_NODE_ERR after reporting when out of memory.
-tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr, const uint64_t *attr, int n_arg,
-                        const uint64_t *arg, tc_device device);
+tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr,
+                        const uint64_t *attr, int n_arg, const uint64_t *arg, tc_device device);
 // A leaf for a buffer (retained).
 tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device);
 // Gives node n of the trace the history of a run's node, if it has one. TC_NODE_ERR after

@@ -80,13 +80,14 @@ tc_node tc_compose_log_sigmoid(tc_trace *t, tc_node x);
 tc_node tc_compose_dropout(tc_trace *t, tc_node a, double p);
 // n numbers from an option's list of n, or of one for all; an empty list is `none` for all. False
 // after reporting one below `least` (lazy/ops/conv.c).
-bool tc_compose_list(tc_trace *t, const char *name, const tc_dims *list, int n, int64_t none, int64_t least, int64_t *out);
+bool tc_compose_list(tc_trace *t, const char *name, const tc_dims *list, int n, int64_t none, int64_t least,
+                     int64_t *out);
 // [n, c, ..] as [n, .., c] (lazy/ops/conv.c).
 tc_node tc_compose_channels_last(tc_trace *t, tc_node a);
 // Windows over the last n axes: [.., h, w] to [.., p, window, q], outside the image a value. The
 // windows lie before the last axis, so that neighbours in memory stay neighbours (lazy/ops/pool.c).
-tc_node tc_compose_windows(tc_trace *t, tc_node a, int n, const int64_t *size, const int64_t *stride, const int64_t *padding, const int64_t *dilation,
-                           double outside);
+tc_node tc_compose_windows(tc_trace *t, tc_node a, int n, const int64_t *size, const int64_t *stride,
+                           const int64_t *padding, const int64_t *dilation, double outside);
 // Elements that the axes of the mask hold together.
 double tc_compose_count(const tc_trace *t, tc_node a, uint32_t axes_mask);
 

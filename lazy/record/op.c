@@ -79,7 +79,8 @@ tc_tensor tc_op_end(tc_trace *t, tc_node n) {
 static bool is_leaf_of(const tc_trace *t, uint32_t i, const tc_stored *v, tc_tensor h) {
   uint32_t n = t->leaf[i].node;
   const tc_rec *r = tc_rec_of(t, n);
-  if (t->leaf[i].buf != v->buf || r->shape != v->shape || r->dtype != (uint8_t)v->type || t->dev[n] != v->device) return false;
+  if (t->leaf[i].buf != v->buf || r->shape != v->shape || r->dtype != (uint8_t)v->type || t->dev[n] != v->device)
+    return false;
   for (uint32_t w = 0; w < t->n_want; w++)
     if (t->want[w].node == n) return v->is_param && t->want[w].param.slot == h.slot && t->want[w].param.gen == h.gen;
   return !v->is_param && !(t->flag[n] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY));
@@ -101,7 +102,8 @@ static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
     if (is_leaf_of(t, i, &v, h)) n = t->leaf[i].node;
   if (n == TC_NODE_ERR) n = tc_trace_leaf(t, v.buf, v.type, v.shape, v.device);
   tc_buffer_release(v.buf);
-  if (n != TC_NODE_ERR && v.is_param && !(t->flag[n] & TC_NODE_REQUIRES_GRAD) && !tc_trace_requires_grad(t, n, h)) return TC_NODE_ERR;
+  if (n != TC_NODE_ERR && v.is_param && !(t->flag[n] & TC_NODE_REQUIRES_GRAD) && !tc_trace_requires_grad(t, n, h))
+    return TC_NODE_ERR;
   return n;
 }
 

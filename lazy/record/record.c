@@ -41,14 +41,15 @@ static bool same_device(tc_trace *t, int n, const tc_node *in, tc_device *out) {
   return true;
 }
 
-tc_node tc_rec_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr, const uint64_t *attr, int n_arg,
-                      const uint64_t *arg) {
+tc_node tc_rec_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr,
+                      const uint64_t *attr, int n_arg, const uint64_t *arg) {
   tc_device device;
   if (shape == TC_SHAPE_NONE || !same_device(t, n_in, in, &device)) return TC_NODE_ERR;
   return tc_trace_append(t, op, type, shape, n_in, in, n_attr, attr, n_arg, arg, device);
 }
 
-tc_node tc_rec_append_dims(tc_trace *t, tc_op op, tc_type type, const tc_dims *d, tc_node a, int n_attr, const uint64_t *attr) {
+tc_node tc_rec_append_dims(tc_trace *t, tc_op op, tc_type type, const tc_dims *d, tc_node a, int n_attr,
+                           const uint64_t *attr) {
   return tc_rec_append(t, op, type, tc_rec_intern(t, d), 1, &a, n_attr, attr, 0, NULL);
 }
 
@@ -67,7 +68,8 @@ bool tc_rec_axes(tc_trace *t, tc_node n, const tc_dims *axes, uint32_t *out_mask
     *out_mask = (1u << tc_node_dims(t, n)->rank) - 1;
     return true;
   }
-  if (axes->rank > TC_MAX_RANK) return tc_rec_fail(t, TC_ERR_ARG, "%d axes are more than %d", (int)axes->rank, TC_MAX_RANK), false;
+  if (axes->rank > TC_MAX_RANK)
+    return tc_rec_fail(t, TC_ERR_ARG, "%d axes are more than %d", (int)axes->rank, TC_MAX_RANK), false;
   bool scalar = tc_node_dims(t, n)->rank == 0;  // has an axis to be named, as in PyTorch, and none to fold
   for (int i = 0; i < axes->rank; i++) {
     if (axes->dim[i] < INT32_MIN || axes->dim[i] > INT32_MAX)
@@ -105,7 +107,9 @@ uint64_t tc_rec_number_bits(tc_type type, double v) {
   if (tc_number_kind_of[type] == TC_NUMBER_FLOAT) return float_bits(v);
   if (type == TC_BOOL) return v != 0;
   if (!(v == v)) return 0;
-  return v >= 9223372036854775807.0 ? INT64_MAX : v <= -9223372036854775808.0 ? (uint64_t)INT64_MIN : (uint64_t)(int64_t)v;
+  return v >= 9223372036854775807.0    ? INT64_MAX
+         : v <= -9223372036854775808.0 ? (uint64_t)INT64_MIN
+                                       : (uint64_t)(int64_t)v;
 }
 
 // Whether a number can become the type: toward zero into an integer type's range. Anything becomes
@@ -121,7 +125,8 @@ static bool holds_number(tc_type type, double v) {
 static bool refuse_number(tc_trace *t, tc_type type, double v) {
   int64_t low, high;
   tc_type_range(type, &low, &high);
-  return tc_rec_fail(t, TC_ERR_ARG, "%.15g is not a number of %s, which holds %lld to %lld", v, tc_type_name(type), (long long)low, (long long)high),
+  return tc_rec_fail(t, TC_ERR_ARG, "%.15g is not a number of %s, which holds %lld to %lld", v, tc_type_name(type),
+                     (long long)low, (long long)high),
          false;
 }
 
@@ -143,7 +148,8 @@ static tc_node scalar_bits(tc_trace *t, tc_type type, uint64_t bits, tc_device d
 static tc_node full_bits(tc_trace *t, const tc_dims *shape, tc_type type, uint64_t bits, tc_device device) {
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
   uint32_t id = tc_rec_intern(t, shape);
-  return id == TC_SHAPE_NONE ? TC_NODE_ERR : tc_trace_append(t, TC_OP_FULL, type, id, 0, NULL, 0, NULL, 1, &bits, device);
+  return id == TC_SHAPE_NONE ? TC_NODE_ERR
+                             : tc_trace_append(t, TC_OP_FULL, type, id, 0, NULL, 0, NULL, 1, &bits, device);
 }
 
 tc_node tc_rec_full(tc_trace *t, const tc_dims *shape, tc_type type, double value) {
@@ -172,7 +178,8 @@ tc_node tc_rec_iota(tc_trace *t, const tc_dims *shape, tc_type type, double star
   if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no ranges");
   uint64_t arg[2] = {tc_rec_number_bits(type, start), tc_rec_number_bits(type, step)};
   uint32_t id = tc_rec_intern(t, shape);
-  return id == TC_SHAPE_NONE ? TC_NODE_ERR : tc_trace_append(t, TC_OP_IOTA, type, id, 0, NULL, 0, NULL, 2, arg, tc_trace_device(t));
+  return id == TC_SHAPE_NONE ? TC_NODE_ERR
+                             : tc_trace_append(t, TC_OP_IOTA, type, id, 0, NULL, 0, NULL, 2, arg, tc_trace_device(t));
 }
 
 bool tc_can_draw(tc_type type, int64_t low, int64_t high) {
@@ -187,11 +194,14 @@ tc_node tc_rec_rng(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, in
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
   bool floats = op == TC_OP_RAND || op == TC_OP_RANDN;
   if (floats != tc_type_is_float(type))
-    return tc_rec_fail(t, TC_ERR_DTYPE, "%s cannot be drawn; %s was expected", tc_type_name(type), floats ? "a floating type" : "an integer type");
+    return tc_rec_fail(t, TC_ERR_DTYPE, "%s cannot be drawn; %s was expected", tc_type_name(type),
+                       floats ? "a floating type" : "an integer type");
   if (op == TC_OP_RANDINT && !tc_can_draw(type, low, high)) {
-    if (low < high && type != TC_I64 && (!tc_rec_good_number(t, type, (double)low) || !tc_rec_good_number(t, type, (double)(high - 1))))
+    if (low < high && type != TC_I64 &&
+        (!tc_rec_good_number(t, type, (double)low) || !tc_rec_good_number(t, type, (double)(high - 1))))
       return TC_NODE_ERR;
-    return tc_rec_fail(t, TC_ERR_ARG, "from low %lld to high %lld are no numbers, or more than 2^32", (long long)low, (long long)high);
+    return tc_rec_fail(t, TC_ERR_ARG, "from low %lld to high %lld are no numbers, or more than 2^32", (long long)low,
+                       (long long)high);
   }
   uint64_t arg[4] = {t->seed, t->counter++ | t->stream << 40, (uint64_t)low, (uint64_t)high};
   uint32_t id = tc_rec_intern(t, shape);
@@ -219,7 +229,8 @@ tc_node tc_rec_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type
 tc_node tc_rec_cast(tc_trace *t, tc_node a, tc_type type) {
   if (!ok(t, a) || !good_type(t, type)) return TC_NODE_ERR;
   const tc_rec *r = tc_rec_of(t, a);
-  if (tc_rec_op(r) == TC_OP_CAST && tc_type_is_half(type) && r->dtype == TC_F32 && type_of(t, tc_rec_in(r)[0]) == type) return tc_rec_in(r)[0];
+  if (tc_rec_op(r) == TC_OP_CAST && tc_type_is_half(type) && r->dtype == TC_F32 && type_of(t, tc_rec_in(r)[0]) == type)
+    return tc_rec_in(r)[0];
   return type_of(t, a) == type ? a : tc_trace_append_plain(t, TC_OP_CAST, type, shape_of(t, a), false, a, 0);
 }
 
@@ -234,7 +245,8 @@ tc_node tc_rec_unary(tc_trace *t, tc_op op, tc_node a) {
   if (type == TC_BOOL && op == TC_OP_SIGN) return a;
   // a power with a number, whose type is i64
   if (type == TC_BOOL && op == TC_OP_SQUARE) a = tc_rec_cast(t, a, out = TC_I64);
-  if (type == TC_BOOL && rule == TC_RULE_number) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; cast it first", tc_op_names[op]);
+  if (type == TC_BOOL && rule == TC_RULE_number)
+    return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; cast it first", tc_op_names[op]);
   if (!ok(t, a)) return TC_NODE_ERR;
   return tc_trace_append_plain(t, op, out, shape_of(t, a), false, a, 0);
 }
@@ -244,7 +256,8 @@ tc_node tc_rec_polygamma(tc_trace *t, int64_t n, tc_node a) {
   if (n < 0) return tc_rec_fail(t, TC_ERR_ARG, "n is %lld, and may not be negative", (long long)n);
   if (tc_number_kind_of[type_of(t, a)] != TC_NUMBER_FLOAT) a = tc_rec_cast(t, a, TC_F32);
   uint64_t attr = (uint64_t)n;
-  return !ok(t, a) ? TC_NODE_ERR : tc_rec_append(t, TC_OP_POLYGAMMA, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL);
+  return !ok(t, a) ? TC_NODE_ERR
+                   : tc_rec_append(t, TC_OP_POLYGAMMA, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL);
 }
 
 // PyTorch's rule within one category: the wider; u8 with a signed type takes the next wider signed
@@ -283,8 +296,8 @@ uint32_t tc_rec_broadcast(tc_trace *t, uint32_t sa, uint32_t sb) {
     int64_t da = ia < 0 ? 1 : a->dim[ia], db = ib < 0 ? 1 : b->dim[ib];
     if (da != db && da != 1 && db != 1) {
       char ta[128], tb[128];
-      tc_rec_fail(t, TC_ERR_SHAPE, "shapes %s and %s do not broadcast: axis %d is %lld and %lld", tc_dims_text(a, ta, sizeof ta),
-                  tc_dims_text(b, tb, sizeof tb), i, (long long)da, (long long)db);
+      tc_rec_fail(t, TC_ERR_SHAPE, "shapes %s and %s do not broadcast: axis %d is %lld and %lld",
+                  tc_dims_text(a, ta, sizeof ta), tc_dims_text(b, tb, sizeof tb), i, (long long)da, (long long)db);
       return TC_SHAPE_NONE;
     }
     out.dim[i] = da == 1 ? db : da;
@@ -311,12 +324,14 @@ tc_node tc_rec_binary(tc_trace *t, tc_op op, tc_node a, tc_node b) {
   if ((rule == TC_RULE_integral || rule == TC_RULE_integer) && tc_number_kind_of[type] == TC_NUMBER_FLOAT)
     return tc_rec_fail(t, TC_ERR_DTYPE, "%s is not an integer type", tc_type_name(type));
   if (type == TC_BOOL && (rule == TC_RULE_number || rule == TC_RULE_integer))
-    return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; %s", tc_op_names[op], op == TC_OP_SUB ? "use logical_xor" : "cast it first");
+    return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no %s; %s", tc_op_names[op],
+                       op == TC_OP_SUB ? "use logical_xor" : "cast it first");
   uint32_t shape = tc_rec_broadcast(t, shape_of(t, a), shape_of(t, b));
   if (type_of(t, a) != type) a = tc_rec_cast(t, a, type);
   if (type_of(t, b) != type) b = tc_rec_cast(t, b, type);
   tc_device device;
-  if (shape == TC_SHAPE_NONE || !ok(t, a) || !ok(t, b) || !same_device(t, 2, (tc_node[]){a, b}, &device)) return TC_NODE_ERR;
+  if (shape == TC_SHAPE_NONE || !ok(t, a) || !ok(t, b) || !same_device(t, 2, (tc_node[]){a, b}, &device))
+    return TC_NODE_ERR;
   return tc_trace_append_plain(t, op, rule == TC_RULE_compare ? TC_BOOL : type, shape, true, a, b);
 }
 
@@ -334,7 +349,8 @@ static bool is_beyond_i64(tc_num b) {
 }
 
 static tc_node num_of_type(tc_trace *t, tc_type type, tc_num b, tc_device device) {
-  if (type == TC_I64 ? is_beyond_i64(b) && !refuse_number(t, type, b.f) : !tc_rec_good_number(t, type, b.f)) return TC_NODE_ERR;
+  if (type == TC_I64 ? is_beyond_i64(b) && !refuse_number(t, type, b.f) : !tc_rec_good_number(t, type, b.f))
+    return TC_NODE_ERR;
   return scalar_bits(t, type, tc_number_kind_of[type] == TC_NUMBER_FLOAT ? float_bits(b.f) : (uint64_t)b.i, device);
 }
 
@@ -348,7 +364,8 @@ tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
   if (!ok(t, a)) return TC_NODE_ERR;
   // before the number is put into the tensor's type
   tc_type type = promote_num(type_of(t, a), b, tc_op_rule(op) == TC_RULE_real);
-  if (tc_type_is_half(type) && is_arithmetic(tc_op_rule(op))) return tc_rec_cast(t, tc_rec_num(t, op, tc_rec_cast(t, a, TC_F32), b), type);
+  if (tc_type_is_half(type) && is_arithmetic(tc_op_rule(op)))
+    return tc_rec_cast(t, tc_rec_num(t, op, tc_rec_cast(t, a, TC_F32), b), type);
   if (tc_op_rule(op) == TC_RULE_compare && !holds_number(type, b.f)) {  // which side of all of the type it is on
     if (is_beyond_i64(b)) return full_on_side(t, op, a, b.f > 0);
     type = TC_I64;
@@ -360,7 +377,8 @@ tc_node tc_rec_num(tc_trace *t, tc_op op, tc_node a, tc_num b) {
 tc_node tc_rec_num_first(tc_trace *t, tc_op op, tc_num a, tc_node b) {
   if (!ok(t, b)) return TC_NODE_ERR;
   tc_type type = promote_num(type_of(t, b), a, tc_op_rule(op) == TC_RULE_real);
-  if (tc_type_is_half(type) && is_arithmetic(tc_op_rule(op))) return tc_rec_cast(t, tc_rec_num_first(t, op, a, tc_rec_cast(t, b, TC_F32)), type);
+  if (tc_type_is_half(type) && is_arithmetic(tc_op_rule(op)))
+    return tc_rec_cast(t, tc_rec_num_first(t, op, a, tc_rec_cast(t, b, TC_F32)), type);
   tc_node n = num_of_type(t, type, a, (tc_device)t->dev[b]);
   return tc_rec_binary(t, op, n, tc_rec_cast(t, b, type));
 }
@@ -377,12 +395,15 @@ tc_node tc_rec_num_alone(tc_trace *t, tc_num b, bool floating, tc_node at) {
 
 tc_node tc_rec_where(tc_trace *t, tc_node cond, tc_node a, tc_node b) {
   if (!ok(t, cond) || !ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
-  if (type_of(t, cond) != TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "the condition is %s; bool was expected", tc_type_name(type_of(t, cond)));
+  if (type_of(t, cond) != TC_BOOL)
+    return tc_rec_fail(t, TC_ERR_DTYPE, "the condition is %s; bool was expected", tc_type_name(type_of(t, cond)));
   tc_type type = promote(t, a, b);
   a = tc_rec_cast(t, a, type);
   b = tc_rec_cast(t, b, type);
   if (!ok(t, cond) || !ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
   uint32_t shape = tc_rec_broadcast(t, shape_of(t, a), shape_of(t, b));
   if (shape != TC_SHAPE_NONE) shape = tc_rec_broadcast(t, shape_of(t, cond), shape);
-  return shape == TC_SHAPE_NONE ? TC_NODE_ERR : tc_rec_append(t, TC_OP_WHERE, type, shape, 3, (tc_node[]){cond, a, b}, 0, NULL, 0, NULL);
+  return shape == TC_SHAPE_NONE
+             ? TC_NODE_ERR
+             : tc_rec_append(t, TC_OP_WHERE, type, shape, 3, (tc_node[]){cond, a, b}, 0, NULL, 0, NULL);
 }

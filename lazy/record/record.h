@@ -2,8 +2,8 @@
 // compositions, vjps and optimizers stand.
 //
 // In: nodes, shapes and numbers. Out: the node of one new record, or TC_NODE_ERR.
-// Invariants: every function takes TC_NODE_ERR and gives it back silently, so expressions kernel. The
-// failure was reported when it arose, with the name and site of the op that tc_op_begin opened.
+// Invariants: every function takes TC_NODE_ERR and gives it back silently, so expressions kernel.
+// The failure was reported when it arose, with the name and site of the op that tc_op_begin opened.
 // Temporaries are nodes, not handles: they are never live and cost nothing at a sync.
 // Threads: between tc_op_begin and tc_op_end the trace's lock is held; no public function may be
 // called there. Owner: the trace.
@@ -121,7 +121,8 @@ tc_node tc_rec_biased_product(tc_trace *t, tc_node a, tc_node b, tc_node bias); 
 // attr: as at the head of ops.def. out: the shape of the result, which fits.
 tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, const uint64_t *attr, const tc_dims *out);
 // The same and a bias of one value for each output; f16 and bf16 are rounded once, but on a GPU.
-tc_node tc_rec_biased_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, tc_node bias, int n_attr, const uint64_t *attr, const tc_dims *out);
+tc_node tc_rec_biased_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, tc_node bias, int n_attr, const uint64_t *attr,
+                           const tc_dims *out);
 tc_node tc_rec_gather(tc_trace *t, tc_node x, int axis, tc_node index);
 tc_node tc_rec_index_select(tc_trace *t, tc_node x, int axis, tc_node index);
 // SCATTER, SCATTER_ADD, INDEX_ADD

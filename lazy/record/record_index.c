@@ -19,7 +19,8 @@ static bool index_fits(tc_trace *t, const tc_dims *x, const tc_dims *index, int 
   char tx[128], ti[128];
   tc_dims_text(index, ti, sizeof ti), tc_dims_text(x, tx, sizeof tx);
   if (x->rank != index->rank)
-    tc_rec_fail(t, TC_ERR_SHAPE, "indices %s have rank %d, x %s has rank %d; one rank was expected", ti, index->rank, tx, x->rank);
+    tc_rec_fail(t, TC_ERR_SHAPE, "indices %s have rank %d, x %s has rank %d; one rank was expected", ti, index->rank,
+                tx, x->rank);
   else
     tc_rec_fail(t, TC_ERR_SHAPE, "indices %s do not fit in x %s off axis %d", ti, tx, axis);
   return false;
@@ -30,7 +31,9 @@ tc_node tc_rec_gather(tc_trace *t, tc_node x, int axis, tc_node index) {
   if (!index_fits(t, tc_node_dims(t, x), tc_node_dims(t, index), axis)) return TC_NODE_ERR;
   index = tc_rec_cast(t, index, TC_I64);
   uint64_t attr = (uint64_t)axis;
-  return !ok(t, index) ? TC_NODE_ERR : tc_rec_append(t, TC_OP_GATHER, type_of(t, x), shape_of(t, index), 2, (tc_node[]){x, index}, 1, &attr, 0, NULL);
+  return !ok(t, index) ? TC_NODE_ERR
+                       : tc_rec_append(t, TC_OP_GATHER, type_of(t, x), shape_of(t, index), 2, (tc_node[]){x, index}, 1,
+                                       &attr, 0, NULL);
 }
 
 // x's shape with axis replaced by index's axes.
@@ -38,7 +41,9 @@ static bool selected_dims(tc_trace *t, tc_node x, int axis, tc_node index, tc_di
   const tc_dims *d = tc_node_dims(t, x), *di = tc_node_dims(t, index);
   *out = (tc_dims){0};
   if (d->rank - 1 + di->rank > TC_MAX_RANK)
-    return tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d, the limit is %d", d->rank - 1 + di->rank, TC_MAX_RANK), false;
+    return tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d, the limit is %d", d->rank - 1 + di->rank,
+                       TC_MAX_RANK),
+           false;
   for (int i = 0; i < axis; i++) out->dim[out->rank++] = d->dim[i];
   for (int i = 0; i < di->rank; i++) out->dim[out->rank++] = di->dim[i];
   for (int i = axis + 1; i < d->rank; i++) out->dim[out->rank++] = d->dim[i];
@@ -47,16 +52,19 @@ static bool selected_dims(tc_trace *t, tc_node x, int axis, tc_node index, tc_di
 
 tc_node tc_rec_index_select(tc_trace *t, tc_node x, int axis, tc_node index) {
   tc_dims out;
-  if ((axis = tc_rec_axis(t, x, axis, 0)) < 0 || !good_index(t, index) || !selected_dims(t, x, axis, index, &out)) return TC_NODE_ERR;
+  if ((axis = tc_rec_axis(t, x, axis, 0)) < 0 || !good_index(t, index) || !selected_dims(t, x, axis, index, &out))
+    return TC_NODE_ERR;
   index = tc_rec_cast(t, index, TC_I64);
   uint64_t attr = (uint64_t)axis;
   return !ok(t, index) ? TC_NODE_ERR
-                       : tc_rec_append(t, TC_OP_INDEX_SELECT, type_of(t, x), tc_rec_intern(t, &out), 2, (tc_node[]){x, index}, 1, &attr, 0, NULL);
+                       : tc_rec_append(t, TC_OP_INDEX_SELECT, type_of(t, x), tc_rec_intern(t, &out), 2,
+                                       (tc_node[]){x, index}, 1, &attr, 0, NULL);
 }
 
 static bool broadcasts(const tc_dims *from, const tc_dims *to) {
   bool fits = from->rank <= to->rank;
-  for (int i = 1; fits && i <= from->rank; i++) fits = from->dim[from->rank - i] == 1 || from->dim[from->rank - i] == to->dim[to->rank - i];
+  for (int i = 1; fits && i <= from->rank; i++)
+    fits = from->dim[from->rank - i] == 1 || from->dim[from->rank - i] == to->dim[to->rank - i];
   return fits;
 }
 
@@ -77,8 +85,8 @@ tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index
   }
   if (ok(t, src) && !broadcasts(tc_node_dims(t, src), &want)) {
     char ts[128], tw[128];
-    return tc_rec_fail(t, TC_ERR_SHAPE, "src %s does not broadcast to %s, where the indices say", tc_dims_text(tc_node_dims(t, src), ts, sizeof ts),
-                       tc_dims_text(&want, tw, sizeof tw));
+    return tc_rec_fail(t, TC_ERR_SHAPE, "src %s does not broadcast to %s, where the indices say",
+                       tc_dims_text(tc_node_dims(t, src), ts, sizeof ts), tc_dims_text(&want, tw, sizeof tw));
   }
   src = tc_rec_expand(t, src, &want);
   index = tc_rec_cast(t, index, TC_I64);
@@ -109,10 +117,12 @@ tc_node tc_rec_sum_at(tc_trace *t, const tc_dims *shape, int axis, tc_node index
   if (t->tape || !is_of_few(shape, axis, n.dim[0]))  // a gradient of this is a plain look-up
     return tc_rec_scatter(t, TC_OP_INDEX_ADD, tc_rec_full(t, shape, type, 0), axis, index, src);
   index = tc_rec_cast(t, index, TC_I64);
-  tc_node row = tc_rec_scatter(t, TC_OP_SCATTER, tc_rec_full_int(t, &places, TC_I64, 0), 0, index, tc_rec_iota(t, &n, TC_I64, 1, 1));
+  tc_node row = tc_rec_scatter(t, TC_OP_SCATTER, tc_rec_full_int(t, &places, TC_I64, 0), 0, index,
+                               tc_rec_iota(t, &n, TC_I64, 1, 1));
   tc_dims few = *shape;
   few.dim[axis] = n.dim[0] + 1;
-  tc_node rows = tc_rec_scatter(t, TC_OP_INDEX_ADD, tc_rec_full(t, &few, type, 0), axis, tc_rec_gather(t, row, 0, index), src);
+  tc_node rows =
+      tc_rec_scatter(t, TC_OP_INDEX_ADD, tc_rec_full(t, &few, type, 0), axis, tc_rec_gather(t, row, 0, index), src);
   return tc_rec_index_select(t, rows, axis, row);
 }
 
@@ -134,11 +144,15 @@ static bool is_made_of(const tc_trace *t, tc_node n, tc_op op, uint64_t arg) {
 // but the first belong. Each place has its sum in one row, and what is in others for it is zero.
 static bool find_rows(const tc_trace *t, tc_node g, uint64_t axis, tc_node *rows, tc_node *index) {
   const uint32_t *select, *add, *gather, *scatter;
-  if (!(select = operands_of(t, g, TC_OP_INDEX_SELECT, axis)) || !(add = operands_of(t, select[0], TC_OP_INDEX_ADD, axis))) return false;
-  if (!(gather = operands_of(t, add[1], TC_OP_GATHER, 0)) || !(scatter = operands_of(t, select[1], TC_OP_SCATTER, 0))) return false;
+  if (!(select = operands_of(t, g, TC_OP_INDEX_SELECT, axis)) ||
+      !(add = operands_of(t, select[0], TC_OP_INDEX_ADD, axis)))
+    return false;
+  if (!(gather = operands_of(t, add[1], TC_OP_GATHER, 0)) || !(scatter = operands_of(t, select[1], TC_OP_SCATTER, 0)))
+    return false;
   *rows = select[0], *index = scatter[1];
-  return gather[0] == select[1] && gather[1] == *index && tc_node_dims(t, *index)->rank == 1 && is_made_of(t, add[0], TC_OP_FULL, 0) &&
-         is_made_of(t, scatter[0], TC_OP_FULL, 0) && is_made_of(t, scatter[2], TC_OP_IOTA, 1);
+  return gather[0] == select[1] && gather[1] == *index && tc_node_dims(t, *index)->rank == 1 &&
+         is_made_of(t, add[0], TC_OP_FULL, 0) && is_made_of(t, scatter[0], TC_OP_FULL, 0) &&
+         is_made_of(t, scatter[2], TC_OP_IOTA, 1);
 }
 
 tc_node tc_rec_add_sum_at(tc_trace *t, tc_node a, tc_node g, double alpha) {

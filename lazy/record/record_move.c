@@ -7,13 +7,19 @@
 // What is wrong with a shape that a tensor of so many elements cannot have.
 static tc_node cannot_reshape(tc_trace *t, tc_node a, const tc_dims *to, int n_free, int64_t known) {
   char have[128], want[128];
-  if (to->rank < 0 || to->rank > TC_MAX_RANK) return tc_rec_fail(t, TC_ERR_SHAPE, "rank %d is not within 0 and %d", (int)to->rank, TC_MAX_RANK);
+  if (to->rank < 0 || to->rank > TC_MAX_RANK)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "rank %d is not within 0 and %d", (int)to->rank, TC_MAX_RANK);
   tc_dims_text(tc_node_dims(t, a), have, sizeof have), tc_dims_text(to, want, sizeof want);
   for (int i = 0; i < to->rank; i++)
-    if (to->dim[i] < -1) return tc_rec_fail(t, TC_ERR_SHAPE, "%s cannot become %s: extent %d is negative", have, want, i);
-  if (n_free > 1) return tc_rec_fail(t, TC_ERR_SHAPE, "%s cannot become %s: -1 is given %d times, once is possible", have, want, n_free);
-  if (n_free && known == 0) return tc_rec_fail(t, TC_ERR_SHAPE, "%s cannot become %s: beside an extent of 0, -1 could be any", have, want);
-  return tc_rec_fail(t, TC_ERR_SHAPE, "%s cannot become %s: it has %lld elements", have, want, (long long)tc_dims_at(shape_of(t, a))->count);
+    if (to->dim[i] < -1)
+      return tc_rec_fail(t, TC_ERR_SHAPE, "%s cannot become %s: extent %d is negative", have, want, i);
+  if (n_free > 1)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "%s cannot become %s: -1 is given %d times, once is possible", have, want,
+                       n_free);
+  if (n_free && known == 0)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "%s cannot become %s: beside an extent of 0, -1 could be any", have, want);
+  return tc_rec_fail(t, TC_ERR_SHAPE, "%s cannot become %s: it has %lld elements", have, want,
+                     (long long)tc_dims_at(shape_of(t, a))->count);
 }
 
 tc_node tc_rec_reshape(tc_trace *t, tc_node a, const tc_dims *shape) {
@@ -84,13 +90,15 @@ static bool within(int64_t extent, int64_t start, int64_t step, int64_t n) {
 }
 
 // Steps and starts as words, after checking that every index lies within d; false after reporting.
-static bool slice_words(tc_trace *t, const tc_dims *d, const int64_t *start, const int64_t *step, const tc_dims *out, uint64_t *attr, uint64_t *arg) {
-  if (out->rank != d->rank) return tc_rec_fail(t, TC_ERR_SHAPE, "a slice of rank %d from rank %d", (int)out->rank, (int)d->rank), false;
+static bool slice_words(tc_trace *t, const tc_dims *d, const int64_t *start, const int64_t *step, const tc_dims *out,
+                        uint64_t *attr, uint64_t *arg) {
+  if (out->rank != d->rank)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "a slice of rank %d from rank %d", (int)out->rank, (int)d->rank), false;
   for (int i = 0; i < d->rank; i++) {
     if (step[i] == 0) return tc_rec_fail(t, TC_ERR_ARG, "the step of axis %d is 0", i), false;
     if (out->dim[i] < 0 || !within(d->dim[i], start[i], step[i], out->dim[i]))
-      return tc_rec_fail(t, TC_ERR_SHAPE, "axis %d: %lld elements from %lld by %lld leave the extent %lld", i, (long long)out->dim[i],
-                         (long long)start[i], (long long)step[i], (long long)d->dim[i]),
+      return tc_rec_fail(t, TC_ERR_SHAPE, "axis %d: %lld elements from %lld by %lld leave the extent %lld", i,
+                         (long long)out->dim[i], (long long)start[i], (long long)step[i], (long long)d->dim[i]),
              false;
     attr[i] = (uint64_t)step[i];
     arg[i] = (uint64_t)start[i];
@@ -118,7 +126,8 @@ tc_node tc_rec_write_slice(tc_trace *t, tc_node old, tc_node value, const int64_
   if (!slice_words(t, d, start, step, tc_node_dims(t, value), attr, arg)) return TC_NODE_ERR;
   value = tc_rec_cast(t, value, type_of(t, old));
   if (!ok(t, value)) return TC_NODE_ERR;
-  return tc_rec_append(t, TC_OP_WRITE_SLICE, type_of(t, old), shape_of(t, old), 2, (tc_node[]){old, value}, d->rank, attr, d->rank, arg);
+  return tc_rec_append(t, TC_OP_WRITE_SLICE, type_of(t, old), shape_of(t, old), 2, (tc_node[]){old, value}, d->rank,
+                       attr, d->rank, arg);
 }
 
 tc_node tc_rec_roll(tc_trace *t, tc_node a, int64_t start, int axis) {
@@ -126,7 +135,8 @@ tc_node tc_rec_roll(tc_trace *t, tc_node a, int64_t start, int axis) {
   const tc_dims *d = tc_node_dims(t, a);
   if (d->dim[axis] < 2) return a;
   if (start < 0 || start >= d->dim[axis])
-    return tc_rec_fail(t, TC_ERR_ARG, "start %lld is not within %lld elements", (long long)start, (long long)d->dim[axis]);
+    return tc_rec_fail(t, TC_ERR_ARG, "start %lld is not within %lld elements", (long long)start,
+                       (long long)d->dim[axis]);
   uint64_t attr = (uint64_t)axis, arg[TC_MAX_RANK] = {0};
   arg[axis] = (uint64_t)start;
   return tc_rec_append(t, TC_OP_ROLL, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, d->rank, arg);
@@ -144,7 +154,8 @@ tc_node tc_rec_pad(tc_trace *t, tc_node a, const int64_t *low, const int64_t *hi
   uint64_t attr[2 * TC_MAX_RANK], arg = tc_rec_number_bits(type_of(t, a), value);
   if (!tc_rec_good_number(t, type_of(t, a), value)) return TC_NODE_ERR;
   for (int i = 0; i < d.rank; i++) {
-    if (low[i] < 0 || high[i] < 0) return tc_rec_fail(t, TC_ERR_ARG, "axis %d is padded by %lld and %lld", i, (long long)low[i], (long long)high[i]);
+    if (low[i] < 0 || high[i] < 0)
+      return tc_rec_fail(t, TC_ERR_ARG, "axis %d is padded by %lld and %lld", i, (long long)low[i], (long long)high[i]);
     attr[i] = (uint64_t)low[i];
     attr[d.rank + i] = (uint64_t)high[i];
     if (__builtin_add_overflow(d.dim[i], low[i], &d.dim[i]) || __builtin_add_overflow(d.dim[i], high[i], &d.dim[i]))
@@ -159,12 +170,12 @@ tc_node tc_rec_pad(tc_trace *t, tc_node a, const int64_t *low, const int64_t *hi
 static int64_t window_count(tc_trace *t, int64_t length, int64_t size, int64_t step, int64_t dilation) {
   int64_t reach;
   if (size < 1 || step < 1 || dilation < 1)
-    return tc_rec_fail(t, TC_ERR_ARG, "windows have size %lld, step %lld and dilation %lld; each is at least 1", (long long)size, (long long)step,
-                       (long long)dilation),
+    return tc_rec_fail(t, TC_ERR_ARG, "windows have size %lld, step %lld and dilation %lld; each is at least 1",
+                       (long long)size, (long long)step, (long long)dilation),
            0;
   if (__builtin_mul_overflow(dilation, size - 1, &reach) || reach >= length)
-    return tc_rec_fail(t, TC_ERR_SHAPE, "a window of size %lld and dilation %lld does not fit an extent of %lld", (long long)size,
-                       (long long)dilation, (long long)length),
+    return tc_rec_fail(t, TC_ERR_SHAPE, "a window of size %lld and dilation %lld does not fit an extent of %lld",
+                       (long long)size, (long long)dilation, (long long)length),
            0;
   return (length - reach - 1) / step + 1;
 }
@@ -176,7 +187,8 @@ static tc_node tiles(tc_trace *t, tc_node a, int axis, int64_t n, int64_t size) 
     d.dim[axis] = n * size;
     a = tc_rec_first(t, a, &d);
   }
-  for (int i = 0; i <= d.rank; i++) split.dim[i] = i < axis ? d.dim[i] : i == axis ? n : i == axis + 1 ? size : d.dim[i - 1];
+  for (int i = 0; i <= d.rank; i++)
+    split.dim[i] = i < axis ? d.dim[i] : i == axis ? n : i == axis + 1 ? size : d.dim[i - 1];
   for (int i = 0; i < d.rank; i++) axes.dim[i] = i <= axis ? i : i + 1;
   axes.dim[d.rank] = axis + 1;
   return tc_rec_permute(t, tc_rec_reshape(t, a, &split), &axes);
@@ -185,7 +197,8 @@ static tc_node tiles(tc_trace *t, tc_node a, int axis, int64_t n, int64_t size) 
 tc_node tc_rec_window(tc_trace *t, tc_node a, int axis, int64_t size, int64_t step, int64_t dilation) {
   if ((axis = tc_rec_axis(t, a, axis, 0)) < 0) return TC_NODE_ERR;
   tc_dims d = *tc_node_dims(t, a);
-  if (d.rank == TC_MAX_RANK) return tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d, the limit is %d", d.rank + 1, TC_MAX_RANK);
+  if (d.rank == TC_MAX_RANK)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "the result would have rank %d, the limit is %d", d.rank + 1, TC_MAX_RANK);
   int64_t n = window_count(t, d.dim[axis], size, step, dilation);
   if (n == 0) return TC_NODE_ERR;
   if (step == size && dilation == 1) return tiles(t, a, axis, n, size);
@@ -198,10 +211,12 @@ tc_node tc_rec_unwindow(tc_trace *t, tc_node a, int axis, int64_t length, int64_
   if (!ok(t, a)) return TC_NODE_ERR;
   tc_dims d = *tc_node_dims(t, a);
   int64_t size = d.rank > 0 ? d.dim[--d.rank] : 0;
-  if (axis < 0 || axis >= d.rank) return tc_rec_fail(t, TC_ERR_ARG, "axis %d is out of range for rank %d", axis, d.rank);
+  if (axis < 0 || axis >= d.rank)
+    return tc_rec_fail(t, TC_ERR_ARG, "axis %d is out of range for rank %d", axis, d.rank);
   int64_t n = window_count(t, length, size, step, dilation);
   if (n == 0) return TC_NODE_ERR;
-  if (n != d.dim[axis]) return tc_rec_fail(t, TC_ERR_SHAPE, "%lld windows where %lld fit", (long long)d.dim[axis], (long long)n);
+  if (n != d.dim[axis])
+    return tc_rec_fail(t, TC_ERR_SHAPE, "%lld windows where %lld fit", (long long)d.dim[axis], (long long)n);
   uint64_t attr[4] = {(uint64_t)axis, (uint64_t)size, (uint64_t)step, (uint64_t)dilation};
   d.dim[axis] = length;
   return tc_rec_append_dims(t, TC_OP_UNWINDOW, type_of(t, a), &d, a, 4, attr);
@@ -240,7 +255,9 @@ tc_node tc_rec_cat(tc_trace *t, int n, const tc_node *xs, int axis) {
     if (!fits) {
       char ta[128], tb[128];
       tc_dims_text(a, ta, sizeof ta), tc_dims_text(b, tb, sizeof tb);
-      if (a->rank != b->rank) return tc_rec_fail(t, TC_ERR_SHAPE, "%s and %s, operands 0 and %d, have ranks %d and %d", ta, tb, i, a->rank, b->rank);
+      if (a->rank != b->rank)
+        return tc_rec_fail(t, TC_ERR_SHAPE, "%s and %s, operands 0 and %d, have ranks %d and %d", ta, tb, i, a->rank,
+                           b->rank);
       return tc_rec_fail(t, TC_ERR_SHAPE, "%s and %s, operands 0 and %d, differ off axis %d", ta, tb, i, axis);
     }
     type = tc_type_promote(type, type_of(t, xs[i]));

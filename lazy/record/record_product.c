@@ -29,7 +29,8 @@ static tc_node matmul_rows(tc_trace *t, tc_node a, tc_node b, tc_type type, bool
 // Whether they are matrices as the product takes them.
 static bool are_factors(const tc_trace *t, tc_node a, tc_node b) {
   const tc_dims *da = tc_node_dims(t, a), *db = tc_node_dims(t, b);
-  return da->rank == 2 && db->rank == 2 && da->dim[1] == db->dim[0] && type_of(t, a) == type_of(t, b) && type_of(t, a) != TC_BOOL;
+  return da->rank == 2 && db->rank == 2 && da->dim[1] == db->dim[0] && type_of(t, a) == type_of(t, b) &&
+         type_of(t, a) != TC_BOOL;
 }
 
 // NumPy's rule: rank 1 gains an axis that the result loses; leading axes broadcast.
@@ -42,14 +43,14 @@ tc_node tc_rec_matmul(tc_trace *t, tc_node a, tc_node b) {
   tc_dims da = *tc_node_dims(t, a), db = *tc_node_dims(t, b);
   char ta[128], tb[128];
   if (da.rank == 0 || db.rank == 0)
-    return tc_rec_fail(t, TC_ERR_SHAPE, "%s @ %s: an operand has rank 0, at least 1 is needed", tc_dims_text(&da, ta, sizeof ta),
-                       tc_dims_text(&db, tb, sizeof tb));
+    return tc_rec_fail(t, TC_ERR_SHAPE, "%s @ %s: an operand has rank 0, at least 1 is needed",
+                       tc_dims_text(&da, ta, sizeof ta), tc_dims_text(&db, tb, sizeof tb));
   bool vec_a = da.rank == 1, vec_b = db.rank == 1;
   int64_t m = vec_a ? 1 : da.dim[da.rank - 2], k = da.dim[da.rank - 1], kb = vec_b ? db.dim[0] : db.dim[db.rank - 2],
           n = vec_b ? 1 : db.dim[db.rank - 1];
   if (k != kb)
-    return tc_rec_fail(t, TC_ERR_SHAPE, "%s @ %s: k is %lld and %lld", tc_dims_text(&da, ta, sizeof ta), tc_dims_text(&db, tb, sizeof tb),
-                       (long long)k, (long long)kb);
+    return tc_rec_fail(t, TC_ERR_SHAPE, "%s @ %s: k is %lld and %lld", tc_dims_text(&da, ta, sizeof ta),
+                       tc_dims_text(&db, tb, sizeof tb), (long long)k, (long long)kb);
   if (vec_a) a = tc_rec_reshape(t, a, &(tc_dims){2, {1, k}});
   if (vec_b) b = tc_rec_reshape(t, b, &(tc_dims){2, {k, 1}});
   tc_type type = ok(t, a) && ok(t, b) ? tc_type_promote(type_of(t, a), type_of(t, b)) : TC_F32;
@@ -86,7 +87,8 @@ static bool sums_wide(const tc_trace *t, tc_node a, tc_node b, tc_node bias) {
 tc_node tc_rec_biased_product(tc_trace *t, tc_node a, tc_node b, tc_node bias) {
   if (!ok(t, a) || !ok(t, b) || !ok(t, bias)) return TC_NODE_ERR;
   if (!sums_wide(t, a, b, bias)) return tc_rec_binary(t, TC_OP_ADD, tc_rec_matmul(t, a, b), bias);
-  return tc_rec_cast(t, tc_rec_binary(t, TC_OP_ADD, matmul_rows(t, a, b, TC_F32, false), tc_rec_cast(t, bias, TC_F32)), type_of(t, a));
+  return tc_rec_cast(t, tc_rec_binary(t, TC_OP_ADD, matmul_rows(t, a, b, TC_F32, false), tc_rec_cast(t, bias, TC_F32)),
+                     type_of(t, a));
 }
 
 tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, const uint64_t *attr, const tc_dims *out) {
@@ -95,10 +97,12 @@ tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, con
   if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no convolution; cast it first");
   a = tc_rec_cast(t, a, type), b = tc_rec_cast(t, b, type);
   uint32_t shape = ok(t, a) && ok(t, b) ? tc_rec_intern(t, out) : TC_SHAPE_NONE;
-  return shape == TC_SHAPE_NONE ? TC_NODE_ERR : tc_rec_append(t, op, type, shape, 2, (tc_node[]){a, b}, n_attr, attr, 0, NULL);
+  return shape == TC_SHAPE_NONE ? TC_NODE_ERR
+                                : tc_rec_append(t, op, type, shape, 2, (tc_node[]){a, b}, n_attr, attr, 0, NULL);
 }
 
-tc_node tc_rec_biased_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, tc_node bias, int n_attr, const uint64_t *attr, const tc_dims *out) {
+tc_node tc_rec_biased_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, tc_node bias, int n_attr, const uint64_t *attr,
+                           const tc_dims *out) {
   if (!ok(t, a) || !ok(t, b) || !ok(t, bias)) return TC_NODE_ERR;
   if (!sums_wide(t, a, b, bias)) return tc_rec_binary(t, TC_OP_ADD, tc_rec_conv(t, op, a, b, n_attr, attr, out), bias);
   uint32_t shape = tc_rec_intern(t, out);

@@ -20,9 +20,10 @@ static inline bool ok(const tc_trace *t, tc_node n) {
 
 uint32_t tc_rec_intern(tc_trace *t, const tc_dims *d);
 // A record whose operands share a device; shape may be TC_SHAPE_NONE.
-tc_node tc_rec_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr, const uint64_t *attr, int n_arg,
-                      const uint64_t *arg);
-tc_node tc_rec_append_dims(tc_trace *t, tc_op op, tc_type type, const tc_dims *d, tc_node a, int n_attr, const uint64_t *attr);
+tc_node tc_rec_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr,
+                      const uint64_t *attr, int n_arg, const uint64_t *arg);
+tc_node tc_rec_append_dims(tc_trace *t, tc_op op, tc_type type, const tc_dims *d, tc_node a, int n_attr,
+                           const uint64_t *attr);
 // PyTorch's rule within one category: the wider; u8 with a signed type takes the next wider signed
 // one; f16 with bf16 is f32.
 tc_type tc_type_promote(tc_type a, tc_type b);

@@ -29,8 +29,8 @@ static tc_node record_again(tc_trace *t, const tc_run *r, uint32_t node) {
   int n_in = tc_rec_arity(rec), n_attr = tc_rec_attrs(rec);
   for (int i = 0; i < n_in; i++) in[i] = r->memo[tc_rec_in(rec)[i]];
   bool tape = tc_rec_tape(t, false);
-  tc_node n = tc_trace_append(t, tc_rec_op(rec), (tc_type)rec->dtype, rec->shape, n_in, in, n_attr, tc_rec_attr(rec), (int)tc_rec_args(rec),
-                              r->arg + p->arg_at[node], (tc_device)p->dev[node]);
+  tc_node n = tc_trace_append(t, tc_rec_op(rec), (tc_type)rec->dtype, rec->shape, n_in, in, n_attr, tc_rec_attr(rec),
+                              (int)tc_rec_args(rec), r->arg + p->arg_at[node], (tc_device)p->dev[node]);
   if (n != TC_NODE_ERR) t->call[n] = r->call[node];
   tc_rec_tape(t, tape);
   return n;
@@ -53,12 +53,14 @@ static tc_node replay(tc_trace *t, tc_run *r, uint32_t root) {
     const tc_rec *rec = tc_plan_rec(p, node);
     bool leaf = tc_rec_op(rec) == TC_OP_LEAF, stored = p->out_of[node] != TC_LEAF_NONE;
     tc_buffer *buf = leaf ? r->leaf[p->leaf_of[node]].buf : stored ? r->out[p->out_of[node]] : NULL;
-    if (!buf && (leaf || (stored && !r->failed))) return tc_rec_fail(t, TC_ERR_STATE, "the value of an earlier %s is gone", r->call[node].op);
+    if (!buf && (leaf || (stored && !r->failed)))
+      return tc_rec_fail(t, TC_ERR_STATE, "the value of an earlier %s is gone", r->call[node].op);
     uint32_t n_before = n_todo;
     for (int i = buf ? 0 : tc_rec_arity(rec); i-- > 0;)
       if (r->memo[tc_rec_in(rec)[i]] == TC_NODE_ERR && !todo_push(t, &n_todo, tc_rec_in(rec)[i])) return TC_NODE_ERR;
     if (n_todo > n_before) continue;
-    tc_node n = buf ? tc_trace_leaf(t, buf, (tc_type)rec->dtype, rec->shape, (tc_device)p->dev[node]) : record_again(t, r, node);
+    tc_node n = buf ? tc_trace_leaf(t, buf, (tc_type)rec->dtype, rec->shape, (tc_device)p->dev[node])
+                    : record_again(t, r, node);
     if (n == TC_NODE_ERR) return n;
     r->memo[node] = n;
   }
@@ -79,7 +81,9 @@ static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
   if (!tc_trace_enter_memory(t, (tc_device)s->device)) return TC_NODE_ERR;
   if (s->err) {
     const char *absent = tc_device_absent((tc_device)s->device);
-    if (absent) return tc_rec_fail(t, s->err, "the operand's value was lost with %s: %s", tc_device_name((tc_device)s->device), absent);
+    if (absent)
+      return tc_rec_fail(t, s->err, "the operand's value was lost with %s: %s", tc_device_name((tc_device)s->device),
+                         absent);
     return tc_rec_fail(t, s->err, "the operand's value was lost by a run that failed");
   }
   if (s->buf) {

@@ -13,8 +13,10 @@ static tc_status fail_too_deep(const tc_trace *t) {
   for (uint32_t i = 0; i < TC_MAX_SCOPES; i++) n += t->scope_site[i] == last;
   tc_site_text(t->scope_site[0], oldest, sizeof oldest);
   tc_site_text(last, newest, sizeof newest);
-  return TC_FAIL(TC_ERR_STATE, "scopes nest too deeply: %d are open, the oldest of them since %s, and %u since %s: a tc_scope_end is missing",
-                 TC_MAX_SCOPES, oldest[0] ? oldest : "an unknown place", n, newest[0] ? newest : "an unknown place");
+  return TC_FAIL(
+      TC_ERR_STATE,
+      "scopes nest too deeply: %d are open, the oldest of them since %s, and %u since %s: a tc_scope_end is missing",
+      TC_MAX_SCOPES, oldest[0] ? oldest : "an unknown place", n, newest[0] ? newest : "an unknown place");
 }
 
 // If a scope does not begin, its error is deferred to the next sync point. A program that looks at

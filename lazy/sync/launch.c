@@ -37,7 +37,8 @@ tc_status tc_leaves_stage(tc_trace *t, const tc_plan *p) {
 
 // TC_VERIFY=1: the run between two looks at it. The trace is written before, while leaves that are
 // written in place still hold their old content.
-static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *leaf, void *const *out, tc_work_done *prepared, tc_sync_point *rec) {
+static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *leaf, void *const *out,
+                                 tc_work_done *prepared, tc_sync_point *rec) {
   tc_log_message before, m;
   FILE *text = tc_log_begin(&before), *to = tc_log_begin(&m);
   if (text) write_trace(text, t, rec->cause, rec->site), fflush(text);
@@ -64,7 +65,8 @@ static tc_status refuse_anomaly(const tc_trace *t, const tc_plan *p, void *const
   tc_site_text(by.site, here, sizeof here);
   tc_site_text(of.site, there, sizeof there);
   const char *part = of.op ? ", a part of the gradient of " : "", *at = of.op ? " at " : "", *op = of.op ? of.op : "";
-  tc_log_line(TC_LOG_WARN, "TC_ANOMALY: %s at %s: %s%s%s%s%s", by.op, here, found.text, part, op, at, of.op ? there : "");
+  tc_log_line(TC_LOG_WARN, "TC_ANOMALY: %s at %s: %s%s%s%s%s", by.op, here, found.text, part, op, at,
+              of.op ? there : "");
   return tc_fail(TC_ERR_ANOMALY, by.op, by.site, "%s%s%s%s%s", found.text, part, op, at, of.op ? there : "");
 }
 
@@ -73,8 +75,9 @@ tc_status tc_plan_launch(tc_trace *t, const tc_plan *p, tc_work_done *prepared, 
   for (uint32_t i = 0; i < p->n_leaf; i++) ptr[i] = t->leaf[i].buf->ptr;
   for (uint32_t i = 0; i < p->n_out; i++) ptr[p->n_leaf + i] = t->out[i]->ptr;
   if (TC_UNLIKELY(tc_options_get()->anomaly)) TC_TRY(refuse_anomaly(t, p, ptr));
-  tc_status st = TC_UNLIKELY(tc_options_get()->verify) ? launch_verified(t, p, ptr, ptr + p->n_leaf, prepared, rec)
-                                                       : tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg, t->call, t->leaf, prepared);
+  tc_status st = TC_UNLIKELY(tc_options_get()->verify)
+                     ? launch_verified(t, p, ptr, ptr + p->n_leaf, prepared, rec)
+                     : tc_lowering.launch(p, ptr, ptr + p->n_leaf, t->arg, t->call, t->leaf, prepared);
   for (uint32_t i = 0; i < p->n_out && st == TC_OK; i++) tc_buffer_set_made(t->out[i]);
   return st;
 }

@@ -46,7 +46,9 @@ static void hold(tc_plan *p, uint8_t *held) {
 // Marks what may still be differentiated through: ancestors on the tape of live values on the tape.
 static void mark_history(const tc_plan *p, uint8_t *history) {
   for (uint32_t n = p->n_node; n-- > 0;) {
-    if ((p->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE)) == (TC_NODE_LIVE | TC_NODE_TAPE) && !(p->flag[n] & TC_NODE_REQUIRES_GRAD)) history[n] = 1;
+    if ((p->flag[n] & (TC_NODE_LIVE | TC_NODE_TAPE)) == (TC_NODE_LIVE | TC_NODE_TAPE) &&
+        !(p->flag[n] & TC_NODE_REQUIRES_GRAD))
+      history[n] = 1;
     if (!history[n] || (p->flag[n] & TC_NODE_REQUIRES_GRAD)) continue;
     const tc_rec *r = tc_plan_rec(p, n);
     const uint32_t *in = tc_rec_in(r);
@@ -121,8 +123,10 @@ static bool choose_outputs(tc_plan *p, const uint8_t *need, const uint8_t *read)
     bool live = f & TC_NODE_LIVE;
     p->out_of[n] = TC_LEAF_NONE;
     all[n] = recipe_of(p, all, n);
-    bool store = (f & TC_NODE_ASKED) || (live && ((f & TC_NODE_KEEP) || !read[n] || is_effect(p, n))) || (need[n] && is_dear(p, n));
-    if (live) store |= all[n].again || all[n].sole > (double)bytes_of(p, n) || (all[n].dear && bytes_of(p, n) <= SMALL_BYTES);
+    bool store = (f & TC_NODE_ASKED) || (live && ((f & TC_NODE_KEEP) || !read[n] || is_effect(p, n))) ||
+                 (need[n] && is_dear(p, n));
+    if (live)
+      store |= all[n].again || all[n].sole > (double)bytes_of(p, n) || (all[n].dear && bytes_of(p, n) <= SMALL_BYTES);
     if (!store || tc_plan_is_leaf(p, n) || tc_plan_alias(p, n) != TC_LEAF_NONE) continue;
     p->out_of[n] = p->n_out;
     p->out[p->n_out++] = (tc_out){n, TC_LEAF_NONE, bytes_of(p, n)};
@@ -148,7 +152,8 @@ static tc_status analyse(tc_plan *p) {
   for (uint32_t n = 0; n < p->n_node; n++) {
     if (history[n]) p->leaves_run = true;
     if (need[n]) held[n] |= TC_HELD_FOR_HISTORY;
-    if ((p->flag[n] & TC_NODE_LIVE) && !tc_plan_is_leaf(p, n) && p->out_of[n] == TC_LEAF_NONE && tc_plan_alias(p, n) == TC_LEAF_NONE) {
+    if ((p->flag[n] & TC_NODE_LIVE) && !tc_plan_is_leaf(p, n) && p->out_of[n] == TC_LEAF_NONE &&
+        tc_plan_alias(p, n) == TC_LEAF_NONE) {
       p->leaves_run = true;
       held[n] |= TC_HELD_FOR_RECIPES;
     }
@@ -174,7 +179,8 @@ static tc_plan *of_trace(const tc_trace *t, uint32_t n_rec_words, uint32_t n_wor
 void tc_plan_count_bytes(tc_plan *p) {
   size_t per_node = 2 * sizeof p->at[0] + 3 * sizeof p->leaf_of[0] + sizeof p->dev[0];
   p->entry.bytes = sizeof *p + p->n_word * sizeof p->word[0] + (p->n_node + 1) * per_node + 2 * (size_t)p->n_leaf +
-                   (p->n_out + 1) * (sizeof p->out[0] + sizeof p->hold_out[0]) + (p->program ? tc_lowering.bytes(p->program) : 0);
+                   (p->n_out + 1) * (sizeof p->out[0] + sizeof p->hold_out[0]) +
+                   (p->program ? tc_lowering.bytes(p->program) : 0);
   tc_memory_of_plans((ptrdiff_t)p->entry.bytes);
 }
 
@@ -223,7 +229,8 @@ tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, t
   for (uint32_t i = 0; i < n_in; i++) {
     const tc_rec *from = tc_plan_rec(p, tc_rec_in(r)[i]);
     q->at[i] = 2 * i, q->leaf_of[i] = i, q->out_of[i] = TC_LEAF_NONE;
-    *(tc_rec *)(void *)(q->word + 2 * i) = (tc_rec){.op_args = TC_OP_LEAF, .dtype = from->dtype, .shape = from->shape, .in = {(uint32_t)device}};
+    *(tc_rec *)(void *)(q->word + 2 * i) =
+        (tc_rec){.op_args = TC_OP_LEAF, .dtype = from->dtype, .shape = from->shape, .in = {(uint32_t)device}};
   }
   q->at[n_in] = 2 * n_in, q->leaf_of[n_in] = TC_LEAF_NONE, q->out_of[n_in] = 0;
   memset(q->arg_at, 0, q->n_node * sizeof q->arg_at[0]);
@@ -231,7 +238,8 @@ tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, t
   uint32_t *in = (uint32_t *)(uintptr_t)tc_rec_in(tc_plan_rec(q, n_in));
   for (uint32_t i = 0; i < n_in; i++) in[i] = i;
   tc_plan_find_same_bytes(q);
-  q->out[q->n_out++] = (tc_out){n_in, TC_LEAF_NONE, (size_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype)};
+  q->out[q->n_out++] =
+      (tc_out){n_in, TC_LEAF_NONE, (size_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype)};
   tc_status st = tc_lowering.lower(q);
   if (st != TC_OK) return tc_plan_release(q), st;
   *out = q;

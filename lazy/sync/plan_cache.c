@@ -26,7 +26,8 @@ TC_FORK_SAFE(&self.lock, 2)
 static tc_plan *find_locked(const uint64_t *word, uint32_t n_word, tc_hash hash) {
   for (tc_lru_entry *e = tc_lru_first(&self.plans, hash.lo); e; e = e->next) {
     tc_plan *p = (tc_plan *)e;
-    if (p->hash.lo == hash.lo && p->hash.hi == hash.hi && p->n_word == n_word && memcmp(p->word, word, (size_t)n_word * sizeof word[0]) == 0)
+    if (p->hash.lo == hash.lo && p->hash.hi == hash.hi && p->n_word == n_word &&
+        memcmp(p->word, word, (size_t)n_word * sizeof word[0]) == 0)
       return p;
   }
   return NULL;
@@ -78,7 +79,8 @@ static void keep_plan(tc_plan *p) {
   (void)tc_plan_retain(count_use(p));
   tc_lru_add(&self.plans, &p->entry, p->hash.lo);
   // What was used last is kept, however large it is: a loop would else plan each step.
-  tc_lru_entry *gone = mark_gone(tc_lru_evict(&self.plans, (size_t)TC_MAX_OF(o->plan_cache, 1), (size_t)o->plan_cache_bytes));
+  tc_lru_entry *gone =
+      mark_gone(tc_lru_evict(&self.plans, (size_t)TC_MAX_OF(o->plan_cache, 1), (size_t)o->plan_cache_bytes));
   pthread_mutex_unlock(&self.lock);
   if (tc_log_on(TC_LOG_CACHE)) {
     tc_log_line(TC_LOG_CACHE, "plan %016llx: miss", (unsigned long long)p->hash.lo);
@@ -88,7 +90,8 @@ static void keep_plan(tc_plan *p) {
   drop_evicted(gone);
 }
 
-tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit, uint64_t *compile_ticks) {
+tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_plan **out, bool *hit,
+                      uint64_t *compile_ticks) {
   *hit = true;
   if ((*out = tc_latest_find(t, n_word)) != NULL) {
     log_hit(count_use(*out));
@@ -162,7 +165,8 @@ tc_cache_info tc_cache_stats(void) {
   tc_cache_info info = {0};
   if (!tc_enter("cache_stats", 0)) return info;
   pthread_mutex_lock(&self.lock);
-  info.plan_hits = atomic_load_explicit(&self.uses, memory_order_relaxed) - self.misses, info.plan_misses = self.misses, info.n_plans = self.plans.n;
+  info.plan_hits = atomic_load_explicit(&self.uses, memory_order_relaxed) - self.misses, info.plan_misses = self.misses,
+  info.n_plans = self.plans.n;
   pthread_mutex_unlock(&self.lock);
   tc_lowering.stats(&info);
   tc_leave();

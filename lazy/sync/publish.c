@@ -70,7 +70,8 @@ void tc_run_fill(tc_run *r, const tc_trace *t, bool failed) {
     r->leaf[i] = (tc_leaf){t->leaf[i].node, NULL};
     if (p->hold_leaf[i] || failed) r->leaf[i].buf = tc_buffer_retain(t->leaf[i].buf);
   }
-  for (uint32_t i = 0; i < t->n_past; i++) r->past[i] = (tc_past){t->past[i].node, t->past[i].home, tc_run_retain(t->past[i].run)};
+  for (uint32_t i = 0; i < t->n_past; i++)
+    r->past[i] = (tc_past){t->past[i].node, t->past[i].home, tc_run_retain(t->past[i].run)};
   for (uint32_t i = 0; i < p->n_out; i++) r->out[i] = p->hold_out[i] && !failed ? tc_buffer_retain(t->out[i]) : NULL;
   if (p->n_arg) memcpy(r->arg, t->arg, p->n_arg * sizeof r->arg[0]);
   if (t->n_want) memcpy(r->want, t->want, t->n_want * sizeof r->want[0]);

@@ -19,9 +19,9 @@
 #include "runtime/reentry.h"
 #include "runtime/team.h"
 
-static const char *const cause_names[TC_N_CAUSES] = {"item",   "to_host", "map",      "print",        "save",       "eval",
-                                                     "sync",   "bound",   "landmark", "cross-thread", "data-shape", "eager",
-                                                     "replay", "retake",  "to",       "memory",       "backward"};
+static const char *const cause_names[TC_N_CAUSES] = {
+    "item",         "to_host",    "map",   "print",  "save",   "eval", "sync",   "bound",   "landmark",
+    "cross-thread", "data-shape", "eager", "replay", "retake", "to",   "memory", "backward"};
 
 // Appends flags, sole bits and environment after the records, so that the key is one run of words;
 // returns its length, 0 out of memory.
@@ -32,11 +32,12 @@ static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool p
   uint8_t *flags = (uint8_t *)(t->word + t->n_word), in_key = peek ? TC_NODE_USER : (uint8_t)~TC_NODE_FREED_IN;
   for (uint32_t i = 0; i < t->n_node; i++) flags[i] = t->flag[i] & in_key;
   for (uint32_t i = 0; i < t->n_leaf && !peek; i++)
-    if (tc_buffer_refs(t->leaf[i].buf) == 1 && t->leaf[i].buf->origin != TC_ORIGIN_BORROWED) flags[t->leaf[i].node] |= TC_NODE_SOLE;
+    if (tc_buffer_refs(t->leaf[i].buf) == 1 && t->leaf[i].buf->origin != TC_ORIGIN_BORROWED)
+      flags[t->leaf[i].node] |= TC_NODE_SOLE;
   for (int i = 0; i < n_asked; i++) flags[asked[i]] |= TC_NODE_ASKED;
   const tc_options *o = tc_options_get();
-  uint64_t lowered =
-      (uint64_t)(o->strict != 0) << 1 | (uint64_t)(o->winograd != 0) << 2 | (uint64_t)(o->autotune != 0) << 3 | (uint64_t)tc_team_threads() << 8;
+  uint64_t lowered = (uint64_t)(o->strict != 0) << 1 | (uint64_t)(o->winograd != 0) << 2 |
+                     (uint64_t)(o->autotune != 0) << 3 | (uint64_t)tc_team_threads() << 8;
   t->word[t->n_word + flag_words] = (uint64_t)o->eager | (o->prepare ? TC_KEY_PREPARES : 0) | lowered << 32;
   t->word[t->n_word + flag_words + 1] = tc_plan_budget_now();
   return n;
@@ -74,7 +75,8 @@ typedef struct work {
 static tc_status take_beside(tc_trace *t, work *w) {
   size_t bytes = 0;
   TC_TRY(tc_spares_take(t, w->plan, &bytes));
-  if (w->plan->leaves_run && !(w->run = tc_run_allocate(w->plan, t->n_past, t->n_want))) return TC_FAIL(TC_ERR_MEMORY, "no room for a run");
+  if (w->plan->leaves_run && !(w->run = tc_run_allocate(w->plan, t->n_past, t->n_want)))
+    return TC_FAIL(TC_ERR_MEMORY, "no room for a run");
   if (w->run) bytes += w->run->memory->bytes;
   w->beside = t->n_node && tc_device_memory((tc_device)t->dev[0]) ? 0 : bytes;
   return TC_OK;
@@ -111,8 +113,9 @@ static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
 // where the program did not ask for the run, or another thread did. Where an op tells of it,
 // clearing the error settles it.
 static void owe_undone(tc_trace *t, tc_cause cause, tc_site site, tc_status st) {
-  static const bool is_asked[TC_N_CAUSES] = {[TC_CAUSE_ITEM] = true, [TC_CAUSE_TO_HOST] = true, [TC_CAUSE_MAP] = true,  [TC_CAUSE_PRINT] = true,
-                                             [TC_CAUSE_SAVE] = true, [TC_CAUSE_EVAL] = true,    [TC_CAUSE_SYNC] = true, [TC_CAUSE_REPLAY] = true};
+  static const bool is_asked[TC_N_CAUSES] = {
+      [TC_CAUSE_ITEM] = true, [TC_CAUSE_TO_HOST] = true, [TC_CAUSE_MAP] = true,  [TC_CAUSE_PRINT] = true,
+      [TC_CAUSE_SAVE] = true, [TC_CAUSE_EVAL] = true,    [TC_CAUSE_SYNC] = true, [TC_CAUSE_REPLAY] = true};
   bool silent = cause == TC_CAUSE_LANDMARK || cause == TC_CAUSE_EAGER || t != tc_trace_mine;
   uint32_t n = 0;
   while (n < t->n_node && tc_rec_op(tc_rec_of(t, n)) != TC_OP_ASSIGN) n++;
@@ -154,15 +157,20 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   if (w.taken) tc_taken_drop(t, p);
   tc_run_release(w.run);
   if (!peek) tc_trace_reset(t);
-  rec.hash = p ? p->hash.lo : 0, rec.n_left = p ? p->n_left : 0, rec.tier = done->interpreted ? "interp" : p ? p->tier : "none";
+  rec.hash = p ? p->hash.lo : 0, rec.n_left = p ? p->n_left : 0,
+  rec.tier = done->interpreted ? "interp"
+             : p               ? p->tier
+                               : "none";
   rec.n_kernels = p ? p->n_kernels + done->n_kernels : 0, rec.bytes = p ? p->bytes_moved + done->bytes : 0;
-  rec.planned_bytes = peak.before_bytes + (p ? p->taken_bytes + done->taken_bytes : 0) + w.beside, rec.peak_bytes = peak.most_bytes;
+  rec.planned_bytes = peak.before_bytes + (p ? p->taken_bytes + done->taken_bytes : 0) + w.beside,
+  rec.peak_bytes = peak.most_bytes;
   rec.replayed = done->replayed, rec.gpu_note = done->gpu_note, rec.copied_bytes = done->copied_bytes;
   rec.hit = w.hit, rec.n_compiled = p && !w.hit ? p->n_compiled : 0;
   tc_plan_release(p);
   if (TC_UNLIKELY(range != NULL)) (void)range->pop();
   t->synced = tc_ticks();
-  uint64_t before = tc_ticks_between(began, w.launched), running = tc_ticks_between(w.launched, ran), later = allocated - w.allocated;
+  uint64_t before = tc_ticks_between(began, w.launched), running = tc_ticks_between(w.launched, ran),
+           later = allocated - w.allocated;
   rec.compile_ns = w.compiled, rec.allocate_ns = allocated;
   rec.lookup_ns = before - TC_MIN(before, w.compiled + w.allocated), rec.run_ns = running - TC_MIN(running, later);
   rec.publish_ns = tc_ticks_between(ran, t->synced), rec.total_ns = tc_ticks_between(began, t->synced);

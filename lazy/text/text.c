@@ -83,7 +83,9 @@ static bool type_and_shape(const char *w, tc_text_node *x) {
   size_t n = w ? strcspn(w, "[") : 0;
   int type = 0;
   int64_t count;
-  while (type < TC_N_TYPES && !(n && strlen(tc_type_name((tc_type)type)) == n && memcmp(tc_type_name((tc_type)type), w, n) == 0)) type++;
+  while (type < TC_N_TYPES &&
+         !(n && strlen(tc_type_name((tc_type)type)) == n && memcmp(tc_type_name((tc_type)type), w, n) == 0))
+    type++;
   if (type == TC_N_TYPES || w[n] != '[') return false;
   x->type = (tc_type)type;
   const char *at = w + n + 1;
@@ -116,11 +118,13 @@ static tc_status read_lists(reader *r, tc_text_node *x) {
       if (!(x->site = copy(r, r->at, strlen(r->at)))) return TC_FAIL(TC_ERR_MEMORY, "no room for a trace");
       break;
     } else if (*w == '%' && list == 0) {
-      if (x->n_in == MAX_WORDS || !number(w, r->x->n, &in[x->n_in++])) return bad(r, "operand %.20s is no earlier record", w);
+      if (x->n_in == MAX_WORDS || !number(w, r->x->n, &in[x->n_in++]))
+        return bad(r, "operand %.20s is no earlier record", w);
     } else if (strcmp(w, "?") == 0) {
       return bad(r, "an argument is not known; this is a plan, not a trace");
     } else if (list >= 1 && (*w == '-' || (*w >= '0' && *w <= '9'))) {
-      if (*count[list - 1] == MAX_WORDS || !value(w, &word_of[list - 1][(*count[list - 1])++])) return bad(r, "%.20s is no number", w);
+      if (*count[list - 1] == MAX_WORDS || !value(w, &word_of[list - 1][(*count[list - 1])++]))
+        return bad(r, "%.20s is no number", w);
     } else if (!read_flag(w, &x->flag)) {
       return bad(r, "%.20s is not understood", w);
     }
@@ -135,7 +139,8 @@ static tc_status read_node(reader *r) {
   tc_text_node x = {.op = TC_N_OP_ROWS};
   uint32_t n;
   char *w = word(r), *equals = word(r), *op = word(r), *shape = word(r), *dev = word(r);
-  if (!number(w, r->cap, &n) || n != r->x->n || !equals || strcmp(equals, "=") != 0) return bad(r, "\"%%%u = \" was expected", r->x->n);
+  if (!number(w, r->cap, &n) || n != r->x->n || !equals || strcmp(equals, "=") != 0)
+    return bad(r, "\"%%%u = \" was expected", r->x->n);
   for (int i = 0; op && i < TC_N_OP_ROWS; i++)
     if (strcmp(op, tc_op_names[i]) == 0) x.op = (tc_op)i;
   if (x.op == TC_N_OP_ROWS) return bad(r, "%.40s is no op", op ? op : "nothing");
@@ -143,7 +148,8 @@ static tc_status read_node(reader *r) {
   TC_TRY(tc_device_parse(dev, "trace", 0, &x.dev));
   TC_TRY(read_lists(r, &x));
   int arity = tc_op_arity[x.op];
-  if (arity > 2 ? x.n_in < 1 || (arity < 9 && x.n_in != arity) : x.n_in != arity) return bad(r, "%s has %d operands", op, x.n_in);
+  if (arity > 2 ? x.n_in < 1 || (arity < 9 && x.n_in != arity) : x.n_in != arity)
+    return bad(r, "%s has %d operands", op, x.n_in);
   r->x->node[r->x->n++] = x;
   return TC_OK;
 }

@@ -58,7 +58,8 @@ static bool product_fits(const tc_trace *t, const tc_text_node *x) {
 
 // x [n, .., c], w [o, c / groups, ..] and y [n, .., o], of which the record makes one.
 static bool conv_fits(const tc_trace *t, const tc_text_node *n) {
-  const tc_dims *x = n->op == TC_OP_CONV_INPUT ? &n->dims : dims_of(t, n, 0), *w = n->op == TC_OP_CONV_WEIGHT ? &n->dims : dims_of(t, n, 1),
+  const tc_dims *x = n->op == TC_OP_CONV_INPUT ? &n->dims : dims_of(t, n, 0),
+                *w = n->op == TC_OP_CONV_WEIGHT ? &n->dims : dims_of(t, n, 1),
                 *y = n->op == TC_OP_CONV ? &n->dims : dims_of(t, n, n->op == TC_OP_CONV_WEIGHT);
   int axes = x->rank - 2;
   if (axes < 1 || axes > 3 || w->rank != x->rank || y->rank != x->rank || n->n_attr != 2 * axes + 1) return false;
@@ -66,12 +67,15 @@ static bool conv_fits(const tc_trace *t, const tc_text_node *n) {
   if (type == TC_BOOL || type_in(t, n, 1) != type) return false;
   if (n->type != type && !(tc_type_is_half(type) && n->type == TC_F32 && n->op != TC_OP_CONV_WEIGHT)) return false;
   int64_t groups = (int64_t)n->attr[2 * axes], channels, last = axes + 1;
-  if (groups < 1 || __builtin_mul_overflow(w->dim[1], groups, &channels) || channels != x->dim[last] || w->dim[0] % groups) return false;
+  if (groups < 1 || __builtin_mul_overflow(w->dim[1], groups, &channels) || channels != x->dim[last] ||
+      w->dim[0] % groups)
+    return false;
   if (w->dim[0] != y->dim[last] || x->dim[0] != y->dim[0]) return false;
   for (int i = 0; i < axes; i++) {
     int64_t stride = n->attr[i] & UINT32_MAX, dilation = (int64_t)(n->attr[i] >> 32), reach;
     int64_t padded = x->dim[1 + i] + (int64_t)(n->attr[axes + i] & UINT32_MAX) + (int64_t)(n->attr[axes + i] >> 32);
-    if (stride < 1 || dilation < 1 || w->dim[2 + i] < 1 || x->dim[1 + i] > INT32_MAX || w->dim[2 + i] > INT32_MAX) return false;
+    if (stride < 1 || dilation < 1 || w->dim[2 + i] < 1 || x->dim[1 + i] > INT32_MAX || w->dim[2 + i] > INT32_MAX)
+      return false;
     if (__builtin_mul_overflow(dilation, w->dim[2 + i] - 1, &reach) || reach >= padded) return false;
     if (y->dim[1 + i] < 1 || y->dim[1 + i] > (padded - reach - 1) / stride + 1) return false;
   }
@@ -104,17 +108,23 @@ static bool mask_fits(const tc_trace *t, const tc_text_node *x, int at, const tc
 static bool attention_fits(const tc_trace *t, const tc_text_node *x) {
   bool forward = x->op == TC_OP_ATTENTION, sums = x->op == TC_OP_ATTENTION_LSE;
   int n = forward ? 3 : sums ? 2 : 6;
-  if (x->n_attr != 3 || (x->attr[0] | x->attr[1] | x->attr[2]) > 1 || x->n_in != n + 1 + (int)x->attr[1] + (int)x->attr[2]) return false;
+  if (x->n_attr != 3 || (x->attr[0] | x->attr[1] | x->attr[2]) > 1 ||
+      x->n_in != n + 1 + (int)x->attr[1] + (int)x->attr[2])
+    return false;
   const tc_dims *q = dims_of(t, x, 0), *k = dims_of(t, x, 1), *v = sums ? k : dims_of(t, x, 2), *y = &x->dims;
   tc_type type = type_in(t, x, 0), wide = type == TC_F64 ? TC_F64 : TC_F32;
-  if (!tc_type_is_float(type) || type_in(t, x, 1) != type || type_in(t, x, sums ? 1 : 2) != type || x->type != (sums ? wide : type)) return false;
+  if (!tc_type_is_float(type) || type_in(t, x, 1) != type || type_in(t, x, sums ? 1 : 2) != type ||
+      x->type != (sums ? wide : type))
+    return false;
   if (q->rank != 4 || k->rank != 4 || v->rank != 4) return false;
-  int64_t b = q->dim[0], heads = q->dim[1], rows = q->dim[2], e = q->dim[3], key_heads = k->dim[1], keys = k->dim[2], ev = v->dim[3];
-  if (e < 1 || e > TC_MAX_HEAD || ev < 1 || ev > TC_MAX_HEAD || keys < 1 || (key_heads ? heads % key_heads : heads)) return false;
+  int64_t b = q->dim[0], heads = q->dim[1], rows = q->dim[2], e = q->dim[3], key_heads = k->dim[1], keys = k->dim[2],
+          ev = v->dim[3];
+  if (e < 1 || e > TC_MAX_HEAD || ev < 1 || ev > TC_MAX_HEAD || keys < 1 || (key_heads ? heads % key_heads : heads))
+    return false;
   if (!are(k, 4, b, key_heads, keys, e) || !are(v, 4, b, key_heads, keys, ev)) return false;
   if (n == 6) {
-    bool fit =
-        are(dims_of(t, x, 3), 4, b, heads, rows, ev) && are(dims_of(t, x, 4), 4, b, heads, rows, 2) && are(dims_of(t, x, 5), 3, b, heads, rows, 0);
+    bool fit = are(dims_of(t, x, 3), 4, b, heads, rows, ev) && are(dims_of(t, x, 4), 4, b, heads, rows, 2) &&
+               are(dims_of(t, x, 5), 3, b, heads, rows, 0);
     if (!fit || type_in(t, x, 3) != type || type_in(t, x, 4) != wide || type_in(t, x, 5) != wide) return false;
   }
   if (type_in(t, x, n) != TC_F64 || dims_of(t, x, n)->rank != 0) return false;
@@ -134,7 +144,8 @@ static tc_node sliced(tc_trace *t, const tc_text_node *x) {
   int rank = dims_of(t, x, 0)->rank;
   const int64_t *start = (const int64_t *)x->arg, *step = (const int64_t *)x->attr;
   if (x->n_attr != rank || x->n_arg != rank) return TC_NODE_ERR;
-  return x->op == TC_OP_SLICE ? tc_rec_slice(t, x->in[0], start, step, &x->dims) : tc_rec_write_slice(t, x->in[0], x->in[1], start, step);
+  return x->op == TC_OP_SLICE ? tc_rec_slice(t, x->in[0], start, step, &x->dims)
+                              : tc_rec_write_slice(t, x->in[0], x->in[1], start, step);
 }
 
 // What an argument says along one axis.
@@ -142,7 +153,8 @@ static tc_node started(tc_trace *t, const tc_text_node *x) {
   int axis = axis_of(x, 0);
   if (axis >= x->n_arg || x->arg[axis] >= INT64_MAX) return TC_NODE_ERR;
   int64_t start = (int64_t)x->arg[axis];
-  return x->op == TC_OP_ROLL ? tc_rec_roll(t, x->in[0], start, axis) : tc_rec_argkth(t, x->in[0], start + 1, axis, attr_of(x, 1) == 1);
+  return x->op == TC_OP_ROLL ? tc_rec_roll(t, x->in[0], start, axis)
+                             : tc_rec_argkth(t, x->in[0], start + 1, axis, attr_of(x, 1) == 1);
 }
 
 static tc_node permuted(tc_trace *t, const tc_text_node *x) {
@@ -159,7 +171,8 @@ static tc_node folded(tc_trace *t, const tc_text_node *x) {
 
 static tc_node padded(tc_trace *t, const tc_text_node *x) {
   int rank = dims_of(t, x, 0)->rank;
-  return x->n_attr == 2 * rank ? tc_rec_pad(t, x->in[0], (const int64_t *)x->attr, (const int64_t *)x->attr + rank, 0) : TC_NODE_ERR;
+  return x->n_attr == 2 * rank ? tc_rec_pad(t, x->in[0], (const int64_t *)x->attr, (const int64_t *)x->attr + rank, 0)
+                               : TC_NODE_ERR;
 }
 
 static tc_node windowed(tc_trace *t, const tc_text_node *x) {
@@ -181,7 +194,8 @@ static tc_node made(tc_trace *t, const tc_text_node *x) {
     case TC_OP_WRITE_SLICE: return sliced(t, x);
     case TC_OP_ROLL:
     case TC_OP_ARGKTH: return started(t, x);
-    case TC_OP_FLIP: return attr_of(x, 0) >> dims_of(t, x, 0)->rank == 0 ? tc_rec_flip(t, a, (uint32_t)x->attr[0]) : TC_NODE_ERR;
+    case TC_OP_FLIP:
+      return attr_of(x, 0) >> dims_of(t, x, 0)->rank == 0 ? tc_rec_flip(t, a, (uint32_t)x->attr[0]) : TC_NODE_ERR;
     case TC_OP_PAD: return padded(t, x);
     case TC_OP_CAT: return tc_rec_cat(t, x->n_in, x->in, axis_of(x, 0));
     case TC_OP_WINDOW:
@@ -213,9 +227,11 @@ static tc_node made(tc_trace *t, const tc_text_node *x) {
 // Whether the record is what the line says, but for its arguments, which it then takes over.
 static bool is_as_said(tc_trace *t, tc_node n, const tc_text_node *x, uint32_t shape) {
   const tc_rec *r = tc_rec_of(t, n);
-  bool same = tc_rec_op(r) == x->op && r->dtype == (uint8_t)x->type && r->shape == shape && tc_rec_arity(r) == x->n_in &&
-              memcmp(tc_rec_in(r), x->in, (size_t)x->n_in * sizeof x->in[0]) == 0 && t->dev[n] == (uint8_t)x->dev;
-  same = same && tc_rec_attrs(r) == x->n_attr && memcmp(tc_rec_attr(r), x->attr, (size_t)x->n_attr * sizeof x->attr[0]) == 0;
+  bool same = tc_rec_op(r) == x->op && r->dtype == (uint8_t)x->type && r->shape == shape &&
+              tc_rec_arity(r) == x->n_in && memcmp(tc_rec_in(r), x->in, (size_t)x->n_in * sizeof x->in[0]) == 0 &&
+              t->dev[n] == (uint8_t)x->dev;
+  same = same && tc_rec_attrs(r) == x->n_attr &&
+         memcmp(tc_rec_attr(r), x->attr, (size_t)x->n_attr * sizeof x->attr[0]) == 0;
   if (!same || (int)tc_rec_args(r) != x->n_arg) return false;
   if (x->n_arg) memcpy(t->arg + t->arg_at[n], x->arg, (size_t)x->n_arg * sizeof x->arg[0]);
   return true;
@@ -234,7 +250,8 @@ static way way_of(const tc_trace *t, const tc_text_node *x) {
   if (kind == TC_KIND_ATTENTION) return checked(attention_fits(t, x));
   switch (x->op) {
     case TC_OP_RESHAPE:
-      return checked(tc_dims_count(dims_of(t, x, 0)) == tc_dims_count(&x->dims) && type_in(t, x, 0) == x->type && x->n_attr == 0 && x->n_arg == 0);
+      return checked(tc_dims_count(dims_of(t, x, 0)) == tc_dims_count(&x->dims) && type_in(t, x, 0) == x->type &&
+                     x->n_attr == 0 && x->n_arg == 0);
     case TC_OP_POOL:
     case TC_OP_DETACH: return checked(is_same(t, x, 0));
     case TC_OP_TO: return checked(is_same(t, x, 0) && x->n_attr == 1 && x->attr[0] == (uint64_t)x->dev);
@@ -259,7 +276,8 @@ tc_node tc_text_record(tc_trace *t, const tc_text_node *x, uint32_t shape) {
     case REFUSED: return tc_rec_fail(t, TC_ERR_ARG, "%%%u: no program records %s", before, tc_op_names[x->op]);
     case CHECKED:
       for (int i = 0; i < x->n_in && x->op != TC_OP_TO; i++) here = here && t->dev[x->in[i]] == (uint8_t)x->dev;
-      if (here) return tc_trace_append(t, x->op, x->type, shape, x->n_in, x->in, x->n_attr, x->attr, x->n_arg, x->arg, x->dev);
+      if (here)
+        return tc_trace_append(t, x->op, x->type, shape, x->n_in, x->in, x->n_attr, x->attr, x->n_arg, x->arg, x->dev);
       break;
     case MADE:
       n = made(t, x);

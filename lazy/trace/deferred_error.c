@@ -5,8 +5,8 @@
 #include "lazy/trace/trace.h"
 #include "runtime/reentry.h"
 
-// One error is deferred at a time: one that stands, or that clearing does not settle (clears: 0), stays
-// before one that clearing settles.
+// One error is deferred at a time: one that stands, or that clearing does not settle (clears: 0),
+// stays before one that clearing settles.
 void tc_trace_owe(tc_trace *t, tc_status st, tc_site site, uint64_t clears) {
   bool stands = t->deferred != TC_OK && (!t->deferred_clears || t->deferred_clears == tc_error_clears());
   if (stands && clears) return;

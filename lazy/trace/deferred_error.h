@@ -9,8 +9,8 @@
 
 #include "lazy/trace/node.h"
 
-// pre: t is locked. The error that is deferred, told once; TC_OK: none, or the program has cleared the
-// error of such a call.
+// pre: t is locked. The error that is deferred, told once; TC_OK: none, or the program has cleared
+// the error of such a call.
 tc_status tc_trace_deferred_error(tc_trace *t, const char *op, tc_site site);
 // pre: t is locked. clears: tc_error_clears(), if clearing the error settles it; 0: it does not.
 void tc_trace_owe(tc_trace *t, tc_status st, tc_site site, uint64_t clears);

@@ -50,7 +50,8 @@ tc_plan *tc_latest_find(tc_trace *t, uint32_t n_word) {
   lock_latest(t);
   for (int i = 0; i < TC_LATEST_PLANS && !found; i++) {
     tc_plan *p = t->latest[i];
-    if (p && p->n_word == n_word && memcmp(p->word, t->word, (size_t)n_word * sizeof t->word[0]) == 0) found = tc_plan_retain(p);
+    if (p && p->n_word == n_word && memcmp(p->word, t->word, (size_t)n_word * sizeof t->word[0]) == 0)
+      found = tc_plan_retain(p);
   }
   unlock_latest(t);
   return found;

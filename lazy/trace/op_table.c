@@ -20,7 +20,8 @@
 
 // What no kernel makes by its kind has to say who makes it.
 #define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, ...) \
-  _Static_assert(TC_KIND_##kind != TC_KIND_COMPOSED || LOWER_##lower == TC_LOWER_EXPAND, #name ": a composed row is lowered by expand(word)"); \
+  _Static_assert(TC_KIND_##kind != TC_KIND_COMPOSED || LOWER_##lower == TC_LOWER_EXPAND, \
+                 #name ": a composed row is lowered by expand(word)"); \
   _Static_assert(TC_KIND_##kind != TC_KIND_SCAN || LOWER_##lower == TC_LOWER_EXTERN, #name ": kernels make no scans");
 #include <tc/ops.def>
 #undef TC_OP

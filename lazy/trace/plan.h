@@ -24,7 +24,9 @@ typedef struct tc_out {
 enum { TC_HELD_FOR_RECIPES = 1, TC_HELD_FOR_HISTORY = 2 };
 
 typedef struct tc_plan {
-  tc_lru_entry entry;  // of the cache; bytes: host memory of the plan and its program, 0: not counted, since it is used once
+  // of the cache; bytes: host memory of the plan and its program, 0: not counted, since it is used
+  // once
+  tc_lru_entry entry;
   _Atomic uint32_t refs;
   tc_hash hash;
   uint64_t *word;  // the key: records, then node flags, then the environment

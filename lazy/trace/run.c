@@ -9,8 +9,9 @@ static _Atomic uint64_t run_serial;
 
 tc_run *tc_run_allocate(tc_plan *p, uint32_t n_past, uint32_t n_want) {
   tc_buffer *memory;
-  size_t bytes = sizeof(tc_run) + p->n_leaf * sizeof(tc_leaf) + n_past * sizeof(tc_past) + p->n_out * sizeof(tc_buffer *) +
-                 p->n_arg * sizeof(uint64_t) + n_want * sizeof(tc_want) + p->n_node * (sizeof(tc_call) + sizeof(uint32_t) + 1) + 64;
+  size_t bytes = sizeof(tc_run) + p->n_leaf * sizeof(tc_leaf) + n_past * sizeof(tc_past) +
+                 p->n_out * sizeof(tc_buffer *) + p->n_arg * sizeof(uint64_t) + n_want * sizeof(tc_want) +
+                 p->n_node * (sizeof(tc_call) + sizeof(uint32_t) + 1) + 64;
   if (tc_buffer_create(bytes, &memory) != TC_OK) return NULL;
   tc_run *r = memset(memory->ptr, 0, bytes);
   r->memory = memory;
@@ -89,7 +90,8 @@ void tc_run_free_history(tc_run *r, tc_site by) {
   for (uint32_t i = 0; i < n_past; i++) tc_run_release(r->past[i].run);
   tc_count(TC_PASS_RUNS, p->n_node);
   for (uint32_t i = 0; i < p->n_node; i++)
-    if ((r->flag[i] & TC_NODE_TAPE) && !(r->flag[i] & TC_NODE_REQUIRES_GRAD)) r->flag[i] = (uint8_t)((r->flag[i] & ~TC_NODE_TAPE) | TC_NODE_FREED);
+    if ((r->flag[i] & TC_NODE_TAPE) && !(r->flag[i] & TC_NODE_REQUIRES_GRAD))
+      r->flag[i] = (uint8_t)((r->flag[i] & ~TC_NODE_TAPE) | TC_NODE_FREED);
   r->freed = true, r->freed_by = by;
   tc_run_drop_unneeded(r);
 }

@@ -44,9 +44,11 @@ void tc_pool_tidy(tc_trace *t) {
 
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
   tc_trace *owner;
-  if (t->free_slot == TC_SLOT_NONE && !chunk_add(t)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
+  if (t->free_slot == TC_SLOT_NONE && !chunk_add(t))
+    return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
   if (pooled && t->n_pool == t->cap_pool) tc_pool_tidy(t);
-  if (pooled && !TC_GROW(t->pool, t->cap_pool, t->n_pool + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
+  if (pooled && !TC_GROW(t->pool, t->cap_pool, t->n_pool + 1))
+    return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
   tc_tensor h = {t->free_slot, 0};
   tc_slot *s = tc_slot_find(h, &owner);
   t->free_slot = s->next;
@@ -142,10 +144,12 @@ static void warn_of_temporaries(const tc_trace *t, uint32_t n_alive) {
   if (atomic_flag_test_and_set(&told)) return;
   tc_site_text(t->watch.site, at, sizeof at);
   tc_site_text(t->n_mark ? t->scope_site[t->n_mark - 1] : 0, scope, sizeof scope);
-  tc_log_line(TC_LOG_WARN,
-              "%u temporaries of the last %u steps that ran at %s are alive%s%s: memory grows until a scope ends; begin one (tc_scope_begin) "
-              "before each step, and end it after",
-              n_alive, t->watch.n_runs, at[0] ? at : "an unknown place", t->n_mark ? ", in the scope begun at " : "", t->n_mark ? scope : "");
+  tc_log_line(
+      TC_LOG_WARN,
+      "%u temporaries of the last %u steps that ran at %s are alive%s%s: memory grows until a scope ends; begin one (tc_scope_begin) "
+      "before each step, and end it after",
+      n_alive, t->watch.n_runs, at[0] ? at : "an unknown place", t->n_mark ? ", in the scope begun at " : "",
+      t->n_mark ? scope : "");
 }
 
 // Counts the handles that no scope's end has reached between two runs. A step that is under way may

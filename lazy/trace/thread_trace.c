@@ -203,8 +203,8 @@ tc_rng_state tc_get_rng_state(void) {
 tc_status tc_set_rng_state_at(tc_rng_state state, tc_site site) {
   // Counter and stream share a word of the generator's input: tc_rec_rng.
   if (state.counter >> 40 || state.stream >> 24)
-    return tc_fail(TC_ERR_ARG, "set_rng_state", site, "counter %" PRIu64 " of stream %" PRIu64 " is beyond the generator's", state.counter,
-                   state.stream);
+    return tc_fail(TC_ERR_ARG, "set_rng_state", site,
+                   "counter %" PRIu64 " of stream %" PRIu64 " is beyond the generator's", state.counter, state.stream);
   if (!tc_enter("set_rng_state", site)) return TC_ERR_STATE;
   tc_trace *t = tc_trace_self();
   if (t) t->seed = state.seed, t->counter = state.counter, t->stream = state.stream;

@@ -8,9 +8,10 @@
 
 #include "runtime/arena.h"
 
-const tc_flag_name tc_flag_names[TC_N_FLAG_NAMES] = {{"live", TC_NODE_LIVE},          {"keep", TC_NODE_KEEP}, {"tape", TC_NODE_TAPE},
-                                                     {"asked", TC_NODE_ASKED},        {"sole", TC_NODE_SOLE}, {"freed", TC_NODE_FREED},
-                                                     {"want", TC_NODE_REQUIRES_GRAD}, {"user", TC_NODE_USER}, {"again", TC_NODE_AGAIN}};
+const tc_flag_name tc_flag_names[TC_N_FLAG_NAMES] = {
+    {"live", TC_NODE_LIVE},          {"keep", TC_NODE_KEEP}, {"tape", TC_NODE_TAPE},
+    {"asked", TC_NODE_ASKED},        {"sole", TC_NODE_SOLE}, {"freed", TC_NODE_FREED},
+    {"want", TC_NODE_REQUIRES_GRAD}, {"user", TC_NODE_USER}, {"again", TC_NODE_AGAIN}};
 
 // Whole numbers of arguments and attributes are small, and the bits of common doubles are large:
 // size tells them apart.
@@ -45,8 +46,8 @@ void tc_text_write_node(FILE *out, uint32_t number, const tc_text_node *x) {
   if (x->n_arg) fprintf(out, " arg");
   for (int i = 0; i < x->n_arg; i++) x->arg ? write_word(out, x->arg[i]) : (void)fprintf(out, " ?");
   for (size_t i = 0; i < TC_N_FLAG_NAMES; i++)
-    if ((x->flag & tc_flag_names[i].flag) &&
-        !(tc_flag_names[i].flag == TC_NODE_USER && (x->op == TC_OP_LEAF) != (strcmp(tc_flag_names[i].name, "user") == 0)))
+    if ((x->flag & tc_flag_names[i].flag) && !(tc_flag_names[i].flag == TC_NODE_USER &&
+                                               (x->op == TC_OP_LEAF) != (strcmp(tc_flag_names[i].name, "user") == 0)))
       fprintf(out, " %s", tc_flag_names[i].name);
   if (x->site && *x->site) fprintf(out, " @ %s", x->site);
   fputc('\n', out);
@@ -90,7 +91,8 @@ void tc_text_write_trace(FILE *out, const tc_trace *t, const uint8_t *flag, size
     int64_t count = tc_dims_at(r->shape)->count;
     size_t bytes = (size_t)count * tc_type_bytes((tc_type)r->dtype);
     void *data = bytes <= max_bytes ? tc_malloc(bytes + 1) : NULL;
-    if (data && tc_buffer_read(t->leaf[i].buf, data, bytes) == TC_OK) tc_text_write_data(out, t->leaf[i].node, (tc_type)r->dtype, count, data);
+    if (data && tc_buffer_read(t->leaf[i].buf, data, bytes) == TC_OK)
+      tc_text_write_data(out, t->leaf[i].node, (tc_type)r->dtype, count, data);
     tc_free(data);
   }
   fprintf(out, "end\n");

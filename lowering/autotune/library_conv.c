@@ -14,7 +14,8 @@
 
 // ---- the convolution ----
 
-// Whether all that reads node n works element by element, so that a generated kernel would never store it. *any: something does.
+// Whether all that reads node n works element by element, so that a generated kernel would never
+// store it. *any: something does.
 static bool is_elementwise_after(const tc_graph *g, uint32_t n, int views, bool *any) {
   if (g->node[n].out != TC_LEAF_NONE || views > MOST_VIEWS) return false;
   for (uint32_t m = 0; m < g->n; m++) {
@@ -31,7 +32,8 @@ static bool is_elementwise_after(const tc_graph *g, uint32_t n, int views, bool 
   return true;
 }
 
-// Whether an operand is what the program gives, as it lies there, and no parameter. What is moved before the library reads it lies in the run's arena.
+// Whether an operand is what the program gives, as it lies there, and no parameter. What is moved
+// before the library reads it lies in the run's arena.
 static bool is_given(const tc_graph *g, uint32_t n) {
   while (g->node[n].leaf == TC_LEAF_NONE && tc_op_is_alias(g->node[n].op)) n = g->node[n].in[0];
   return g->node[n].leaf != TC_LEAF_NONE ? !g->node[n].stable_address : g->node[n].out != TC_LEAF_NONE;
@@ -42,7 +44,8 @@ static bool is_kept(const tc_graph *g, uint32_t n) {
   bool kept = g->node[n].out != TC_LEAF_NONE;
   for (uint32_t m = n + 1; m < g->n && !kept; m++) {
     uint32_t from = m;
-    while (from > n && (g->node[from].op == TC_OP_RESHAPE || g->node[from].op == TC_OP_DETACH)) from = g->node[from].in[0];
+    while (from > n && (g->node[from].op == TC_OP_RESHAPE || g->node[from].op == TC_OP_DETACH))
+      from = g->node[from].in[0];
     kept = from == n && g->node[m].out != TC_LEAF_NONE;
   }
   return kept;
@@ -93,10 +96,13 @@ static double steps_of(const tc_gpu_conv_facts *f) {
   return results_of(f) * weights_of(f) / (double)f->out;
 }
 
-// The weight is moved; where a kernel of its own follows, what was made is written and read once more; what may be elsewhere in each run is copied.
+// The weight is moved; where a kernel of its own follows, what was made is written and read once
+// more; what may be elsewhere in each run is copied.
 static double gain_ns(const tc_library_conv *v, const tc_gpu_facts *g) {
   const tc_gpu_conv_facts *f = &v->facts;
-  double made = f->direction == TC_GPU_FORWARD ? results_of(f) : f->direction == TC_GPU_BY_IMAGE ? images_of(f) : weights_of(f);
+  double made = f->direction == TC_GPU_FORWARD    ? results_of(f)
+                : f->direction == TC_GPU_BY_IMAGE ? images_of(f)
+                                                  : weights_of(f);
   double elements = 2 * weights_of(f) + (v->followed ? 2 * made : 0);
   double copied = 2 * (double)tc_library_conv_copied_bytes(v);
   return tc_library_gemm_gain_ns(g, f->type, 2 * steps_of(f), elements * (double)tc_type_bytes(f->type) + copied);
@@ -105,7 +111,8 @@ static double gain_ns(const tc_library_conv *v, const tc_gpu_facts *g) {
 // ---- choices ----
 
 static void add_list(char *key, size_t *n, const char *name, const int64_t *value, int axes) {
-  for (int i = 0; i < axes && *n < TC_TUNING_KEY; i++) *n += (size_t)snprintf(key + *n, TC_TUNING_KEY - *n, "%s%" PRId64, i ? "x" : name, value[i]);
+  for (int i = 0; i < axes && *n < TC_TUNING_KEY; i++)
+    *n += (size_t)snprintf(key + *n, TC_TUNING_KEY - *n, "%s%" PRId64, i ? "x" : name, value[i]);
 }
 
 static void write_key(const tc_library_conv *v, char key[TC_TUNING_KEY]) {
@@ -113,7 +120,8 @@ static void write_key(const tc_library_conv *v, char key[TC_TUNING_KEY]) {
   const tc_gpu_conv_facts *f = &v->facts;
   const int64_t channels[] = {f->in, f->out};
   size_t copied = tc_library_conv_copied_bytes(v);
-  size_t n = (size_t)snprintf(key, TC_TUNING_KEY, "%s %s %" PRId64, tc_type_name(f->type), directions[f->direction], f->batch);
+  size_t n =
+      (size_t)snprintf(key, TC_TUNING_KEY, "%s %s %" PRId64, tc_type_name(f->type), directions[f->direction], f->batch);
   add_list(key, &n, "x", f->image, f->axes);
   if (copied && n < TC_TUNING_KEY) n += (size_t)snprintf(key + n, TC_TUNING_KEY - n, " copying %zu", copied);
   add_list(key, &n, " channels ", channels, 2);
@@ -122,13 +130,15 @@ static void write_key(const tc_library_conv *v, char key[TC_TUNING_KEY]) {
   add_list(key, &n, " apart ", f->dilation, f->axes);
   add_list(key, &n, " padded ", f->low, f->axes);
   add_list(key, &n, " and ", f->high, f->axes);
-  if (n < TC_TUNING_KEY) snprintf(key + n, TC_TUNING_KEY - n, " groups %" PRId64 "%s", f->groups, v->followed ? " followed" : "");
+  if (n < TC_TUNING_KEY)
+    snprintf(key + n, TC_TUNING_KEY - n, " groups %" PRId64 "%s", f->groups, v->followed ? " followed" : "");
 }
 
 static bool make_call(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
   const tc_library_conv *v = arg;
   tc_error_mark before = tc_error_now();
-  bool made = tc_gpu_call_create(v->graph->target.gpu, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, out) == TC_OK;
+  bool made =
+      tc_gpu_call_create(v->graph->target.gpu, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, out) == TC_OK;
   if (!made) tc_log_line(TC_LOG_TUNE, "an algorithm of the library is passed over: %s", tc_last_error()->message);
   (void)tc_error_tell(before);
   return made;
@@ -145,7 +155,8 @@ static tc_gpu_call *make_first(tc_library_conv *v, tc_gpu *g) {
   int n = 0;
   tc_error_mark before = tc_error_now();
   if (tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, MOST_TRIED, &n) != TC_OK)
-    tc_log_line(TC_LOG_WARN, "a convolution is generated, for the library does not answer: %s", tc_last_error()->message);
+    tc_log_line(TC_LOG_WARN, "a convolution is generated, for the library does not answer: %s",
+                tc_last_error()->message);
   (void)tc_error_tell(before);
   for (int i = 0; i < n && !call; i++) (void)make_call(v, &a[i], &call);
   return call;
@@ -166,7 +177,9 @@ tc_gpu_call *tc_library_conv_choose(const tc_graph *g, uint32_t n) {
   bool any = false;
   if (!tc_target_is_gpu(&g->target)) return NULL;
   if (tc_library_conv_said(&said)) return said;
-  if (n >= g->plan->n_node || !tc_conv_facts(g, n, &v.facts) || !tc_library_gemm_may_sum(v.facts.type, terms_of(&v.facts))) return NULL;
+  if (n >= g->plan->n_node || !tc_conv_facts(g, n, &v.facts) ||
+      !tc_library_gemm_may_sum(v.facts.type, terms_of(&v.facts)))
+    return NULL;
   v.followed = is_elementwise_after(g, n, 0, &any) && any;
   find_moving(&v);
   switch (tc_library_gemm_ask(gpu, TC_GPU_CONVOLUTIONS, steps_of(&v.facts), gain_ns(&v, tc_gpu_facts_of(gpu)))) {

@@ -1,8 +1,9 @@
-// Timing a convolution on the device as it is generated and by a library's algorithms: a plan of it alone for each, with all that either way needs, run again and
-// again on random numbers.
+// Timing a convolution on the device as it is generated and by a library's algorithms: a plan of it
+// alone for each, with all that either way needs, run again and again on random numbers.
 //
-// What would follow the library's in a kernel of its own is priced as a copy of the result, which reads and writes as much, and what may be elsewhere in each run by
-// copies. Where there is no memory for all of it nothing is timed.
+// What would follow the library's in a kernel of its own is priced as a copy of the result, which
+// reads and writes as much, and what may be elsewhere in each run by copies. Where there is no
+// memory for all of it nothing is timed.
 #include <string.h>
 
 #include "lazy/lowering.h"
@@ -45,7 +46,8 @@ static uint64_t time_by(candidate *t, tc_gpu_call *call) {
   said.is_said = false;
   if (st != TC_OK) return 0;
   const tc_gnode *x = &g->node[t->v->node];
-  bool repeats = !call || tc_library_gemm_repeats(t->g, run_candidate, t, t->out, (size_t)x->shape->count * tc_type_bytes(x->type));
+  bool repeats = !call || tc_library_gemm_repeats(t->g, run_candidate, t, t->out,
+                                                  (size_t)x->shape->count * tc_type_bytes(x->type));
   uint64_t ns = repeats ? tc_library_gemm_time(t->g, run_candidate, t) : 0;
   tc_plan_release(t->plan);
   return ns;
@@ -61,11 +63,12 @@ static uint64_t time_algorithm(candidate *t, const tc_gpu_algorithm *a) {
 
 static bool take_memory(candidate *t, const tc_gnode *x, void **out) {
   size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
-  return bytes <= MOST_BYTES && tc_gpu_alloc(t->g, bytes, out) == TC_OK && tc_library_gemm_fill(t->g, x->type, *out, bytes) == TC_OK;
+  return bytes <= MOST_BYTES && tc_gpu_alloc(t->g, bytes, out) == TC_OK &&
+         tc_library_gemm_fill(t->g, x->type, *out, bytes) == TC_OK;
 }
 
-// Of what the library needs beside it: a kernel that reads what it made and writes what follows; copies, in a graph that is replayed, of what moves. False: without
-// memory.
+// Of what the library needs beside it: a kernel that reads what it made and writes what follows;
+// copies, in a graph that is replayed, of what moves. False: without memory.
 static bool time_beside(candidate *t, size_t result_bytes, uint64_t *ns) {
   const tc_gpu_work work = {TC_GPU_CONVOLUTIONS, .conv = t->v->facts};
   const void *at[] = {t->leaf[0], t->leaf[1], t->out};
@@ -83,8 +86,12 @@ static bool measure_both(candidate *t, tc_library_gemm_times *out) {
   int n = 0;
   uint64_t beside = 0;
   *out = (tc_library_gemm_times){.n_timed = 0};
-  if (tc_gpu_call_find(t->g, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = t->v->facts}, a, MOST_ALGORITHMS, &n) != TC_OK || n == 0) return false;
-  if (!take_memory(t, &g->node[x->in[0]], &t->leaf[0]) || !take_memory(t, &g->node[x->in[1]], &t->leaf[1]) || !take_memory(t, x, &t->out))
+  if (tc_gpu_call_find(t->g, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = t->v->facts}, a, MOST_ALGORITHMS, &n) !=
+          TC_OK ||
+      n == 0)
+    return false;
+  if (!take_memory(t, &g->node[x->in[0]], &t->leaf[0]) || !take_memory(t, &g->node[x->in[1]], &t->leaf[1]) ||
+      !take_memory(t, x, &t->out))
     return false;
   if ((out->generated_ns = time_by(t, NULL)) == 0) return false;
   if (!time_beside(t, (size_t)x->shape->count * tc_type_bytes(x->type), &beside)) return false;
@@ -102,8 +109,8 @@ bool tc_library_conv_measure(const tc_library_conv *v, tc_library_gemm_times *ou
   candidate t = {.v = v, .g = v->graph->target.gpu};
   bool measured = measure_both(&t, out);
   if (!measured)
-    tc_log_line(TC_LOG_TUNE, "a convolution of %lld channels is generated, for it could not be timed: %s", (long long)v->facts.in,
-                tc_last_error()->message);
+    tc_log_line(TC_LOG_TUNE, "a convolution of %lld channels is generated, for it could not be timed: %s",
+                (long long)v->facts.in, tc_last_error()->message);
   tc_gpu_free(t.g, t.leaf[0]), tc_gpu_free(t.g, t.leaf[1]), tc_gpu_free(t.g, t.out);
   (void)tc_error_tell(before);
   return measured;

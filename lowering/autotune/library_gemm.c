@@ -12,13 +12,16 @@ static bool stored(const tc_fusion_plan *gr, uint32_t n) {
 }
 
 // From element idx of node n through views to memory; false if something is computed on the way.
-static bool follow(const tc_fusion_plan *gr, const tc_extents *e, uint32_t n, const tc_index *idx, uint32_t *out_node, tc_index *out) {
+static bool follow(const tc_fusion_plan *gr, const tc_extents *e, uint32_t n, const tc_index *idx, uint32_t *out_node,
+                   tc_index *out) {
   tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
   memcpy(here, idx, sizeof here);
   while (!stored(gr, n)) {
     const tc_gnode *x = &gr->graph->node[n];
     tc_op_kind kind = tc_op_kind_of(x->op);
-    if ((kind != TC_KIND_MOVE && kind != TC_KIND_EFFECT) || x->op == TC_OP_PAD || x->op == TC_OP_CAT || x->op == TC_OP_WRITE_SLICE) return false;
+    if ((kind != TC_KIND_MOVE && kind != TC_KIND_EFFECT) || x->op == TC_OP_PAD || x->op == TC_OP_CAT ||
+        x->op == TC_OP_WRITE_SLICE)
+      return false;
     if (!tc_view_operand(gr->graph, n, 0, here, e, next)) return false;
     n = x->in[0];
     memcpy(here, next, sizeof here);
@@ -29,9 +32,10 @@ static bool follow(const tc_fusion_plan *gr, const tc_extents *e, uint32_t n, co
   return true;
 }
 
-// The operand that goes over `rows` and `columns`. False where it has no such strides. An axis of one element has stride 0, which no one reads.
-static bool find_operand(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t matmul, int k, tc_library_gemm_operand *out,
-                         tc_gpu_operand *o) {
+// The operand that goes over `rows` and `columns`. False where it has no such strides. An axis of
+// one element has stride 0, which no one reads.
+static bool find_operand(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t matmul, int k,
+                         tc_library_gemm_operand *out, tc_gpu_operand *o) {
   const tc_gnode *x = &gr->graph->node[matmul];
   uint8_t rows = k ? TC_RANGE_K0 : TC_RANGE_F, columns = k ? TC_RANGE_K : TC_RANGE_K0;
   int64_t down, across, n_rows = e->of[rows], n_columns = e->of[columns];
@@ -39,7 +43,8 @@ static bool find_operand(const tc_fusion_plan *gr, const tc_fusion *gp, const tc
   if (!tc_view_position(gp, e, TC_LEVEL_FULL, &x->shape->d, idx)) return false;
   idx[x->shape->d.rank - 2] = tc_ix_range(rows), idx[x->shape->d.rank - 1] = tc_ix_range(columns);
   if (!follow(gr, e, x->in[k], idx, &out->node, &flat) || gr->graph->node[out->node].type != x->type) return false;
-  if (!tc_ix_take_stride(&flat, rows, &down) || !tc_ix_take_stride(&flat, columns, &across) || !tc_ix_take_stride(&flat, TC_RANGE_A, &o->batch))
+  if (!tc_ix_take_stride(&flat, rows, &down) || !tc_ix_take_stride(&flat, columns, &across) ||
+      !tc_ix_take_stride(&flat, TC_RANGE_A, &o->batch))
     return false;
   if (n_rows == 1) down = n_columns * TC_MAX_OF(across, 1);
   if (n_columns == 1) across = 1;
@@ -51,21 +56,25 @@ static bool find_operand(const tc_fusion_plan *gr, const tc_fusion *gp, const tc
 }
 
 // Whether node n, of two members, adds a row to each of the product's.
-static bool find_bias(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t matmul, uint32_t n, tc_library_gemm_operand *out) {
+static bool find_bias(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t matmul, uint32_t n,
+                      tc_library_gemm_operand *out) {
   const tc_gnode *x = &gr->graph->node[n];
   tc_index idx[TC_MAX_RANK], next[TC_MAX_RANK], flat;
   int64_t across;
-  if (x->op != TC_OP_ADD || x->type != TC_F32 || gr->graph->node[matmul].type != TC_F32 || stored(gr, matmul)) return false;
+  if (x->op != TC_OP_ADD || x->type != TC_F32 || gr->graph->node[matmul].type != TC_F32 || stored(gr, matmul))
+    return false;
   int k = x->in[0] == matmul;
   if (x->in[1 - k] != matmul || x->in[k] == matmul || gr->graph->node[x->in[k]].type != TC_F32) return false;
   if (x->shape->count != gr->graph->node[matmul].shape->count) return false;
-  if (!tc_view_position(gp, e, TC_LEVEL_FULL, &x->shape->d, idx) || !tc_view_operand(gr->graph, n, k, idx, e, next)) return false;
+  if (!tc_view_position(gp, e, TC_LEVEL_FULL, &x->shape->d, idx) || !tc_view_operand(gr->graph, n, k, idx, e, next))
+    return false;
   if (!follow(gr, e, x->in[k], next, &out->node, &flat) || !tc_ix_take_stride(&flat, TC_RANGE_K, &across)) return false;
   out->first = flat.base;
   return flat.n == 0 && flat.base >= 0 && (across == 1 || e->of[TC_RANGE_K] == 1);
 }
 
-// Whether its memory may be elsewhere in each run, and is no block of the run's arena, which is where it was, or among few places.
+// Whether its memory may be elsewhere in each run, and is no block of the run's arena, which is
+// where it was, or among few places.
 static bool may_move(const tc_fusion_plan *gr, uint32_t n) {
   const tc_gnode *x = &gr->graph->node[tc_fusion_root(gr, n)];
   return x->out != TC_LEAF_NONE || (x->leaf != TC_LEAF_NONE && !x->stable_address);
@@ -96,17 +105,26 @@ bool tc_library_gemm_find(const tc_fusion_plan *gr, const tc_fusion *gp, tc_libr
   const tc_gnode *x = &g->node[out->node];
   tc_gpu_matmul_facts *f = &out->facts;
   tc_extents e = tc_view_extents(gp->a, gp->f, gp->k);
-  *f = (tc_gpu_matmul_facts){.type = x->type, .batch = gp->a, .m = gp->f, .n = gp->k, .k = g->node[x->in[0]].shape->d.dim[x->shape->d.rank - 1]};
+  *f = (tc_gpu_matmul_facts){.type = x->type,
+                             .batch = gp->a,
+                             .m = gp->f,
+                             .n = gp->k,
+                             .k = g->node[x->in[0]].shape->d.dim[x->shape->d.rank - 1]};
   e.of[TC_RANGE_K0] = f->k;
-  if ((x->type != TC_F32 && x->type != TC_F16 && x->type != TC_BF16) || x->shape->count == 0 || f->k == 0 || f->batch > INT32_MAX) return false;
-  if (!find_operand(gr, gp, &e, out->node, 0, &out->left, &f->left) || !find_operand(gr, gp, &e, out->node, 1, &out->right, &f->right)) return false;
+  if ((x->type != TC_F32 && x->type != TC_F16 && x->type != TC_BF16) || x->shape->count == 0 || f->k == 0 ||
+      f->batch > INT32_MAX)
+    return false;
+  if (!find_operand(gr, gp, &e, out->node, 0, &out->left, &f->left) ||
+      !find_operand(gr, gp, &e, out->node, 1, &out->right, &f->right))
+    return false;
   out->result = out->node;
   out->after = gp->n_member == 1 ? TC_AFTER_NOTHING : TC_AFTER_MORE;
   uint32_t other = gp->member[gp->member[0] == out->node];
   if (gp->n_member == 2 && find_bias(gr, gp, &e, out->node, other, &out->bias))
     out->after = TC_AFTER_BIAS, out->result = other, f->epilogue = TC_GPU_BIAS;
   f->alignment = alignment_of(out);
-  out->moves[0] = may_move(gr, out->left.node), out->moves[1] = may_move(gr, out->right.node), out->moves[2] = may_move(gr, out->result);
+  out->moves[0] = may_move(gr, out->left.node), out->moves[1] = may_move(gr, out->right.node),
+  out->moves[2] = may_move(gr, out->result);
   out->moves[3] = out->after == TC_AFTER_BIAS && may_move(gr, out->bias.node);
   return true;
 }

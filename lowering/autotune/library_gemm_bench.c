@@ -1,7 +1,9 @@
-// Timing a product's generated kernel and a library's algorithms on the device, each as a sequence of one launch that is replayed, on the plan's shapes.
+// Timing a product's generated kernel and a library's algorithms on the device, each as a sequence
+// of one launch that is replayed, on the plan's shapes.
 //
-// What would follow the library's product in a kernel of its own is priced as a copy of the result, which reads and writes as much, and what may be elsewhere in
-// each run by copies. Where there is no memory for all of it nothing is timed.
+// What would follow the library's product in a kernel of its own is priced as a copy of the result,
+// which reads and writes as much, and what may be elsewhere in each run by copies. Where there is
+// no memory for all of it nothing is timed.
 #include <string.h>
 
 #include "lowering/autotune/library_gemm.h"
@@ -50,11 +52,14 @@ static tc_status run_sequence(void *arg) {
 }
 
 // result: of so many bytes, which must be the same in every run; NULL: they are.
-static uint64_t time_launch(tc_gpu *g, const tc_gpu_launch *launch, const uint64_t *words, uint32_t n_words, const void *result, size_t bytes) {
+static uint64_t time_launch(tc_gpu *g, const tc_gpu_launch *launch, const uint64_t *words, uint32_t n_words,
+                            const void *result, size_t bytes) {
   tc_gpu_sequence *s;
   if (tc_gpu_sequence_create(g, launch, 1, n_words, &s) != TC_OK) return 0;
   sequence_run r = {s, words};
-  uint64_t ns = result && !tc_library_gemm_repeats(g, run_sequence, &r, result, bytes) ? 0 : tc_library_gemm_time(g, run_sequence, &r);
+  uint64_t ns = result && !tc_library_gemm_repeats(g, run_sequence, &r, result, bytes)
+                    ? 0
+                    : tc_library_gemm_time(g, run_sequence, &r);
   tc_gpu_sequence_destroy(s);
   return ns;
 }
@@ -62,7 +67,9 @@ static uint64_t time_launch(tc_gpu *g, const tc_gpu_launch *launch, const uint64
 static uint64_t time_generated(candidate *t, const tc_emit_result *e) {
   tc_kernel *kernel = NULL;
   uint32_t compiled = 0, n = 0;
-  uint64_t words[TC_MAX_BUFS + TC_MAX_NUMS + TC_GPU_WORDS + TC_GPU_TENSOR_MAP_ALIGNED + TC_KIR_MAPS * TC_GPU_TENSOR_MAP_WORDS] = {0}, ns = 0;
+  uint64_t words[TC_MAX_BUFS + TC_MAX_NUMS + TC_GPU_WORDS + TC_GPU_TENSOR_MAP_ALIGNED +
+                 TC_KIR_MAPS * TC_GPU_TENSOR_MAP_WORDS] = {0},
+                               ns = 0;
   tc_gpu_launch launch = {.first_word = 0};
   if (tc_kernel_get(&e->kir, e->stem, t->g, &kernel, &compiled) != TC_OK) return 0;
   bool there = true;
@@ -110,7 +117,8 @@ static uint64_t time_algorithm(candidate *t, const tc_library_gemm *v, const tc_
   return ns;
 }
 
-// Adds what it takes to read so many bytes of the node's memory and to write as many. False: without memory.
+// Adds what it takes to read so many bytes of the node's memory and to write as many. False:
+// without memory.
 static bool add_copy(candidate *t, uint32_t node, size_t bytes, uint64_t *ns) {
   char *from = operand(t, node);
   uint64_t took = from ? tc_library_gemm_time_copy(t->g, from, bytes) : 0;
@@ -118,7 +126,8 @@ static bool add_copy(candidate *t, uint32_t node, size_t bytes, uint64_t *ns) {
   return took > 0;
 }
 
-// Of what the library needs beside it: a kernel that reads the product and writes what is made of it; copies, in a graph that is replayed, of what moves.
+// Of what the library needs beside it: a kernel that reads the product and writes what is made of
+// it; copies, in a graph that is replayed, of what moves.
 static bool time_beside(candidate *t, const tc_library_gemm *v, uint64_t *ns) {
   const tc_gpu_work work = {TC_GPU_MATMULS, .matmul = v->facts};
   const uint32_t node[] = {v->left.node, v->right.node, v->result, v->bias.node};
@@ -133,7 +142,9 @@ static bool measure_both(candidate *t, const tc_library_gemm *v, const tc_emit_r
   int n = 0;
   uint64_t beside = 0;
   *out = (tc_library_gemm_times){.generated_ns = time_generated(t, e)};
-  if (out->generated_ns == 0 || tc_gpu_call_find(t->g, &(tc_gpu_work){TC_GPU_MATMULS, .matmul = v->facts}, a, MOST_ALGORITHMS, &n) != TC_OK || n == 0)
+  if (out->generated_ns == 0 ||
+      tc_gpu_call_find(t->g, &(tc_gpu_work){TC_GPU_MATMULS, .matmul = v->facts}, a, MOST_ALGORITHMS, &n) != TC_OK ||
+      n == 0)
     return false;
   if (!time_beside(t, v, &beside)) return false;
   for (int i = 0; i < n; i++) {
@@ -145,15 +156,16 @@ static bool measure_both(candidate *t, const tc_library_gemm *v, const tc_emit_r
   return out->n_timed > 0;
 }
 
-bool tc_library_gemm_measure(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_emit_result *e, tc_library_gemm_times *out) {
+bool tc_library_gemm_measure(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_emit_result *e,
+                             tc_library_gemm_times *out) {
   tc_error_mark before = tc_error_now();
   candidate *t = tc_calloc(1, sizeof *t);
   if (!t) return false;
   t->g = gr->graph->target.gpu, t->gr = gr;
   bool measured = measure_both(t, v, e, out);
   if (!measured)
-    tc_log_line(TC_LOG_TUNE, "a product of %lld x %lld x %lld is generated, for it could not be timed: %s", (long long)v->facts.m,
-                (long long)v->facts.n, (long long)v->facts.k, tc_last_error()->message);
+    tc_log_line(TC_LOG_TUNE, "a product of %lld x %lld x %lld is generated, for it could not be timed: %s",
+                (long long)v->facts.m, (long long)v->facts.n, (long long)v->facts.k, tc_last_error()->message);
   for (uint32_t i = 0; i < t->n; i++) tc_gpu_free(t->g, t->at[i]);
   tc_free(t);
   (void)tc_error_tell(before);

@@ -8,11 +8,14 @@
 
 // ---- the rule ----
 
-// With the price of what follows in a kernel of its own, the result written and read once more, and of what is copied in a graph that is replayed.
+// With the price of what follows in a kernel of its own, the result written and read once more, and
+// of what is copied in a graph that is replayed.
 static double gain_ns(const tc_library_gemm *v, const tc_gpu_facts *g) {
   const tc_gpu_matmul_facts *f = &v->facts;
-  double result = (double)f->batch * (double)f->m * (double)f->n, bytes = v->after == TC_AFTER_MORE ? result * (double)tc_type_bytes(f->type) : 0;
-  return tc_library_gemm_gain_ns(g, f->type, 2 * result * (double)f->k, 2 * (bytes + (double)tc_library_gemm_copied_bytes(v)));
+  double result = (double)f->batch * (double)f->m * (double)f->n,
+         bytes = v->after == TC_AFTER_MORE ? result * (double)tc_type_bytes(f->type) : 0;
+  return tc_library_gemm_gain_ns(g, f->type, 2 * result * (double)f->k,
+                                 2 * (bytes + (double)tc_library_gemm_copied_bytes(v)));
 }
 
 // ---- choices ----
@@ -22,15 +25,18 @@ static void write_key(const tc_library_gemm *v, const tc_emit_result *e, char ke
   char copied[40] = "";
   if (tc_library_gemm_copied_bytes(v)) snprintf(copied, sizeof copied, " copying %zu", tc_library_gemm_copied_bytes(v));
   snprintf(key, TC_TUNING_KEY,
-           "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 "%s left %s %" PRId64 " %" PRId64 " right %s %" PRId64 " %" PRId64 " aligned %u as %s%s",
-           tc_type_name(f->type), f->batch, f->m, f->n, f->k, copied, f->left.transposed ? "transposed" : "straight", f->left.row, f->left.batch,
-           f->right.transposed ? "transposed" : "straight", f->right.row, f->right.batch, f->alignment, e->stem, e->kir.n_map ? " by wgmma" : "");
+           "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 "%s left %s %" PRId64 " %" PRId64 " right %s %" PRId64
+           " %" PRId64 " aligned %u as %s%s",
+           tc_type_name(f->type), f->batch, f->m, f->n, f->k, copied, f->left.transposed ? "transposed" : "straight",
+           f->left.row, f->left.batch, f->right.transposed ? "transposed" : "straight", f->right.row, f->right.batch,
+           f->alignment, e->stem, e->kir.n_map ? " by wgmma" : "");
 }
 
 static bool make_call(const tc_library_gemm *v, tc_gpu *g, const tc_gpu_algorithm *a, tc_gpu_call **out) {
   tc_error_mark before = tc_error_now();
   bool made = tc_gpu_call_create(g, &(tc_gpu_work){TC_GPU_MATMULS, .matmul = v->facts}, a, out) == TC_OK;
-  if (!made) tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not make it: %s", tc_last_error()->message);
+  if (!made)
+    tc_log_line(TC_LOG_WARN, "a product is generated, for the library does not make it: %s", tc_last_error()->message);
   (void)tc_error_tell(before);
   return made;
 }
@@ -62,11 +68,13 @@ static bool measure_in(void *arg, tc_library_gemm_times *out) {
   return tc_library_gemm_measure(c->v, c->gr, c->e, out);
 }
 
-static bool measured(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch, tc_gpu_call **out) {
+static bool measured(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch,
+                     tc_gpu_call **out) {
   tc_gpu *g = gr->graph->target.gpu;
   tc_emit_result e;
   tc_arena_reset(scratch);
-  if (tc_emit_fusion(&e, gr, gp, NULL, scratch) != TC_OK) return false;  // it is said again, and dealt with, where its kernel is wanted
+  // it is said again, and dealt with, where its kernel is wanted
+  if (tc_emit_fusion(&e, gr, gp, NULL, scratch) != TC_OK) return false;
   contest in = {v, gr, &e};
   tc_library_selection c = {.make = make_in, .measure = measure_in, .arg = &in};
   c.db = tc_library_db(g, gr->graph->node[v->node].dev, TC_GPU_MATMULS, "products");
@@ -76,7 +84,8 @@ static bool measured(const tc_library_gemm *v, const tc_fusion_plan *gr, const t
   return library;
 }
 
-// Whether the library adds the bias, too; without, the product is made alone, and the sum by a kernel.
+// Whether the library adds the bias, too; without, the product is made alone, and the sum by a
+// kernel.
 static bool adds_bias(const tc_library_gemm *v, tc_gpu *g) {
   tc_gpu_algorithm a;
   int n = 0;
@@ -89,10 +98,12 @@ static bool adds_bias(const tc_library_gemm *v, tc_gpu *g) {
 static tc_library_gemm_way ask(const tc_library_gemm *v, tc_gpu *g) {
   const tc_gpu_matmul_facts *f = &v->facts;
   if (!tc_library_gemm_may_sum(f->type, f->k)) return TC_LIBRARY_GEMM_NEVER;
-  return tc_library_gemm_ask(g, TC_GPU_MATMULS, (double)(f->batch * f->m * f->n) * (double)f->k, gain_ns(v, tc_gpu_facts_of(g)));
+  return tc_library_gemm_ask(g, TC_GPU_MATMULS, (double)(f->batch * f->m * f->n) * (double)f->k,
+                             gain_ns(v, tc_gpu_facts_of(g)));
 }
 
-bool tc_library_gemm_choose(tc_library_gemm *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch, tc_gpu_call **out) {
+bool tc_library_gemm_choose(tc_library_gemm *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch,
+                            tc_gpu_call **out) {
   tc_gpu *g = gr->graph->target.gpu;
   tc_library_gemm_way way = ask(v, g);
   *out = NULL;

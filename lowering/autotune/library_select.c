@@ -30,7 +30,8 @@ tc_library_gemm_way tc_library_gemm_ask(tc_gpu *g, tc_gpu_library library, doubl
   static _Atomic bool told[TC_GPU_N_LIBRARIES];
   const tc_options *o = tc_options_get();
   bool always = strcmp(o->gpu_libraries, "always") == 0, timed = !always && o->autotune && !o->deterministic;
-  // Where records are verified each is run alone, too, where somebody else might be chosen, and the bits must be the same.
+  // Where records are verified each is run alone, too, where somebody else might be chosen, and the
+  // bits must be the same.
   if (strcmp(o->gpu_libraries, "never") == 0 || o->verify) return TC_LIBRARY_GEMM_NEVER;
   if (timed ? steps < LEAST_STEPS : !always && !tc_library_gemm_is_gain(gain_ns)) return TC_LIBRARY_GEMM_NEVER;
   bool unmeasured = o->deterministic || (!timed && !always);
@@ -49,7 +50,8 @@ bool tc_library_gemm_may_sum(tc_type type, int64_t k) {
 
 // ---- choices ----
 
-// "generated NS NS" or "library NS NS BYTES 128-DIGITS": times of both, the library's workspace and its algorithm.
+// "generated NS NS" or "library NS NS BYTES 128-DIGITS": times of both, the library's workspace and
+// its algorithm.
 typedef struct verdict {
   bool library;
   uint64_t generated_ns, library_ns;
@@ -86,7 +88,8 @@ static bool is_verdict(const char *text) {
 }
 
 static void write_verdict(const verdict *v, char text[TC_TUNING_VALUE]) {
-  size_t n = (size_t)snprintf(text, TC_TUNING_VALUE, "%s %" PRIu64 " %" PRIu64, v->library ? "library" : "generated", v->generated_ns, v->library_ns);
+  size_t n = (size_t)snprintf(text, TC_TUNING_VALUE, "%s %" PRIu64 " %" PRIu64, v->library ? "library" : "generated",
+                              v->generated_ns, v->library_ns);
   if (!v->library) return;
   n += (size_t)snprintf(text + n, TC_TUNING_VALUE - n, " %" PRIu64 " ", v->algorithm.workspace_bytes);
   for (int i = 0; i < 8; i++) n += (size_t)snprintf(text + n, TC_TUNING_VALUE - n, "%016" PRIx64, v->algorithm.data[i]);
@@ -102,8 +105,8 @@ tc_tuning_db tc_library_db(tc_gpu *g, tc_device d, tc_gpu_library library, const
 
 static void tell(const char *key, const verdict *v, const char *how) {
   uint64_t won = v->library ? v->library_ns : v->generated_ns, lost = v->library ? v->generated_ns : v->library_ns;
-  tc_log_line(TC_LOG_TUNE, "%s: %s by %s, %.4g us, and %.4g", key, v->library ? "the library's" : "generated", how, (double)won * 1e-3,
-              (double)lost * 1e-3);
+  tc_log_line(TC_LOG_TUNE, "%s: %s by %s, %.4g us, and %.4g", key, v->library ? "the library's" : "generated", how,
+              (double)won * 1e-3, (double)lost * 1e-3);
   tc_autotune_log_add(key, v->library ? "library" : "generated", won, v->library ? "generated" : "library", lost);
 }
 

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of a processor: operations a nanosecond of its matrix units for half types, and of its multiply-adds in f32; the shares of the first that are expected of a
-// library's large products and of generated ones; bytes of memory a nanosecond. From the vendors' data sheets and others' reports; nothing of it was measured
-// here. What is generated for NVIDIA's (mma.sync) reaches 63 % of what sm_90 has for others, and less of what came after; RDNA's matrix instructions are not
+// Of a processor: operations a nanosecond of its matrix units for half types, and of its
+// multiply-adds in f32; the shares of the first that are expected of a library's large products and
+// of generated ones; bytes of memory a nanosecond. From the vendors' data sheets and others'
+// reports; nothing of it was measured here. What is generated for NVIDIA's (mma.sync) reaches 63 %
+// of what sm_90 has for others, and less of what came after; RDNA's matrix instructions are not
 // generated for, so its kernels have the rate of f32.
 typedef struct roof {
   const char *arch;
@@ -44,8 +46,8 @@ double tc_library_gemm_gain_ns(const tc_gpu_facts *g, tc_type type, double work,
   const roof *r = roof_of(g);
   double n = g->processors;
   bool single = type == TC_F32;
-  double saved =
-      work / ((single ? r->single : r->half) * n) * (1 / (single ? SINGLE_GENERATED : r->generated) - 1 / (single ? SINGLE_LIBRARY : r->library));
+  double saved = work / ((single ? r->single : r->half) * n) *
+                 (1 / (single ? SINGLE_GENERATED : r->generated) - 1 / (single ? SINGLE_LIBRARY : r->library));
   return saved - bytes / (r->bytes * n);
 }
 

@@ -53,10 +53,11 @@ typedef struct tuning {
 void tc_tune_key(const tc_matmul_facts *f, char *out, size_t bytes) {
   const tc_operand *a = &f->left, *b = &f->right;
   snprintf(out, bytes,
-           "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 " left %s %" PRId64 " %" PRId64 " %d %" PRId64 " right %s %" PRId64 " %" PRId64
-           " %" PRId64 " threads %d",
-           tc_type_name(f->acc), f->of.batch, f->of.m, f->of.n, f->of.k, tc_type_name(a->type), a->scattered ? 0 : a->row, a->col, a->scattered,
-           a->segment, tc_type_name(b->type), b->row, b->col, b->panel, tc_team_threads());
+           "%s %" PRId64 "x%" PRId64 "x%" PRId64 "x%" PRId64 " left %s %" PRId64 " %" PRId64 " %d %" PRId64
+           " right %s %" PRId64 " %" PRId64 " %" PRId64 " threads %d",
+           tc_type_name(f->acc), f->of.batch, f->of.m, f->of.n, f->of.k, tc_type_name(a->type),
+           a->scattered ? 0 : a->row, a->col, a->scattered, a->segment, tc_type_name(b->type), b->row, b->col, b->panel,
+           tc_team_threads());
 }
 
 // ---- running ----
@@ -80,7 +81,12 @@ static void trial_task(void *arg, int wave, int64_t index, tc_worker *w) {
 static uint64_t time_run(const tuning *t, const candidate *x) {
   race_run r = {t, x};
   int64_t n_tasks = tc_ceil_div(x->extent, x->grain);
-  tc_job job = {.task = trial_task, .arg = &r, .n_stages = 1, .n_tasks = &n_tasks, .scratch_bytes = x->kernel->scratch_bytes, .spread = true};
+  tc_job job = {.task = trial_task,
+                .arg = &r,
+                .n_stages = 1,
+                .n_tasks = &n_tasks,
+                .scratch_bytes = x->kernel->scratch_bytes,
+                .spread = true};
   uint64_t start = tc_now_ns();
   (void)tc_team_run(&job);
   return tc_now_ns() - start;
@@ -122,7 +128,8 @@ static int run_qualifying(tuning *t) {
 
 // ---- candidates ----
 
-// The operand that holds the node, taken at its first use; false without memory. Zeros, so that no index and no divisor is out of range.
+// The operand that holds the node, taken at its first use; false without memory. Zeros, so that no
+// index and no divisor is out of range.
 static bool find_operand(tuning *t, uint32_t node, uint8_t *which) {
   const tc_gnode *x = &t->gr->graph->node[node];
   size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
@@ -136,7 +143,8 @@ static bool find_operand(tuning *t, uint32_t node, uint8_t *which) {
   return true;
 }
 
-// A kernel with this cut takes part in the next heat; false without memory, or if it could not be made.
+// A kernel with this cut takes part in the next heat; false without memory, or if it could not be
+// made.
 static bool add_candidate(tuning *t, const tc_gemm_tiling *tiling) {
   candidate *x = &t->candidate[t->n_candidate];
   tc_emit_result e;
@@ -157,8 +165,9 @@ static bool add_candidate(tuning *t, const tc_gemm_tiling *tiling) {
   return true;
 }
 
-// Whether x is the faster one in seven of ten pairs of runs, and by GAIN in half of them. The shortest of many runs is too often a matter of luck: on a
-// shared machine of two cores, whose runs differ by 5 %, products that the model cuts well were given slower cuts by it.
+// Whether x is the faster one in seven of ten pairs of runs, and by GAIN in half of them. The
+// shortest of many runs is too often a matter of luck: on a shared machine of two cores, whose runs
+// differ by 5 %, products that the model cuts well were given slower cuts by it.
 static bool wins(const tuning *t, candidate *x, candidate *model) {
   uint64_t start = tc_now_ns();
   int n = 0, n_won = 0, n_clear = 0;
@@ -182,7 +191,9 @@ static int climb(tuning *t) {
     if (t->n_candidate == n) break;
     for (int i = 0; i < n; i++) t->candidate[i].runs = i == best;
     int next = run_qualifying(t);
-    if (next == best || (double)t->candidate[next].ns > GAIN * (double)t->candidate[best].ns || tc_now_ns() - t->start_ns > MOST_NS) break;
+    if (next == best || (double)t->candidate[next].ns > GAIN * (double)t->candidate[best].ns ||
+        tc_now_ns() - t->start_ns > MOST_NS)
+      break;
     best = next;
   }
   return best > 0 && wins(t, &t->candidate[best], &t->candidate[0]) ? best : 0;
@@ -194,11 +205,12 @@ static void log_entry(const tuning *t, const char *key, int best) {
   char gain[64] = "the model's cut";
   if (best) snprintf(gain, sizeof gain, "%.3g us, the model's %.3g", (double)x->ns * 1e-3, (double)model->ns * 1e-3);
   tc_log_line(TC_LOG_TUNE,
-              "%s: %d cuts timed in %.2f s, %s; %" PRId64 " lanes, %" PRId64 " rows, %s%s%s%s%s%schunks of %" PRId64 ", units of %" PRId64
-              " panels and %" PRId64 " tiles; %s",
-              key, t->n_candidate, (double)(tc_now_ns() - t->start_ns) * 1e-9, gain, c[TC_TILING_LANES], c[TC_TILING_ROWS],
-              c[TC_TILING_TRANSPOSE] ? "transposed, " : "", c[TC_TILING_PACK] ? "packed, " : "", c[TC_TILING_PACK_A] ? "left packed, " : "",
-              c[TC_TILING_WIDEN_A] ? "left widened, " : "", c[TC_TILING_STREAMED] ? "read once, " : "", c[TC_TILING_BY_PANEL] ? "by panels, " : "",
+              "%s: %d cuts timed in %.2f s, %s; %" PRId64 " lanes, %" PRId64 " rows, %s%s%s%s%s%schunks of %" PRId64
+              ", units of %" PRId64 " panels and %" PRId64 " tiles; %s",
+              key, t->n_candidate, (double)(tc_now_ns() - t->start_ns) * 1e-9, gain, c[TC_TILING_LANES],
+              c[TC_TILING_ROWS], c[TC_TILING_TRANSPOSE] ? "transposed, " : "", c[TC_TILING_PACK] ? "packed, " : "",
+              c[TC_TILING_PACK_A] ? "left packed, " : "", c[TC_TILING_WIDEN_A] ? "left widened, " : "",
+              c[TC_TILING_STREAMED] ? "read once, " : "", c[TC_TILING_BY_PANEL] ? "by panels, " : "",
               c[TC_TILING_CHUNK], c[TC_TILING_UNIT_PANELS], c[TC_TILING_UNIT_TILES], x->kernel->name);
 }
 
@@ -218,7 +230,8 @@ static bool measure_candidates(tuning *t, const char *key, tc_gemm_tiling *tilin
   return made;
 }
 
-bool tc_tune(const tc_matmul_facts *f, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena, tc_gemm_tiling *tiling) {
+bool tc_tune(const tc_matmul_facts *f, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena,
+             tc_gemm_tiling *tiling) {
   char key[TC_TUNING_KEY];
   tc_tiling_params b;
   (void)tc_tiling_choose(&b, f, NULL);
@@ -236,7 +249,9 @@ bool tc_tune(const tc_matmul_facts *f, const tc_fusion_plan *gr, const tc_fusion
     if (t) *t = (tuning){.f = f, .gr = gr, .group = group, .arena = arena, .start_ns = tc_now_ns()};
     found = t && measure_candidates(t, key, tiling);
     tc_free(t);
-    if (!found) tc_log_line(TC_LOG_TUNE, "%s: as the model has it, %s", key, small ? "too small to be timed" : "for want of memory or a compiler");
+    if (!found)
+      tc_log_line(TC_LOG_TUNE, "%s: as the model has it, %s", key,
+                  small ? "too small to be timed" : "for want of memory or a compiler");
   }
   return found && memcmp(tiling, &model, sizeof model) != 0;
 }

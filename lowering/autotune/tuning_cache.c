@@ -65,7 +65,9 @@ static entry *add_locked(uint64_t db, const char *key, size_t length) {
 // pre: locked. Once.
 static void tell_full_locked(void) {
   if (!self.told_full)
-    tc_log_line(TC_LOG_WARN, "there is no room for more than %d choices: what TC_AUTOTUNE finds beyond them is found again", MOST_ENTRIES);
+    tc_log_line(TC_LOG_WARN,
+                "there is no room for more than %d choices: what TC_AUTOTUNE finds beyond them is found again",
+                MOST_ENTRIES);
   self.told_full = true;
 }
 
@@ -78,7 +80,8 @@ static void find_path(const tc_tuning_db *db, char path[TC_PATH_BYTES]) {
   if (tc_files_dir(dir)) (void)snprintf(path, TC_PATH_BYTES, "%s/%s-%016" PRIx64 ".txt", dir, db->stem, name_of(db));
 }
 
-// pre: locked. A line "key = value"; false if it is not one. The first that has a key holds; what there is no room for is passed over.
+// pre: locked. A line "key = value"; false if it is not one. The first that has a key holds; what
+// there is no room for is passed over.
 static bool take_line(const tc_tuning_db *db, char *line) {
   char *equals = strstr(line, " = "), *value = equals ? equals + 3 : NULL;
   if (!equals || equals - line >= TC_TUNING_KEY || strlen(value) >= TC_TUNING_VALUE || !db->valid(value)) return false;
@@ -114,7 +117,8 @@ static void read_locked(const tc_tuning_db *db, const char *path) {
   tc_log_line(TC_LOG_TUNE, "%s: %u choices read", path, self.n - n);
 }
 
-// pre: locked. With what other processes wrote meanwhile. Two that write at once may lose one's last choice, which is then made again.
+// pre: locked. With what other processes wrote meanwhile. Two that write at once may lose one's
+// last choice, which is then made again.
 static void write_locked(const tc_tuning_db *db, const char *path) {
   char *text = NULL;
   size_t bytes = 0;
@@ -127,7 +131,8 @@ static void write_locked(const tc_tuning_db *db, const char *path) {
     if (self.at[i].db == name_of(db)) fprintf(to, "%s = %s\n", self.at[i].key, self.at[i].value);
   bool whole = fclose(to) == 0;
   if (whole && !tc_file_replace(path, 2, text, bytes) && !self.told) {
-    tc_log_line(TC_LOG_WARN, "%s cannot be written (%s): what TC_AUTOTUNE finds ends with this process", path, strerror(errno));
+    tc_log_line(TC_LOG_WARN, "%s cannot be written (%s): what TC_AUTOTUNE finds ends with this process", path,
+                strerror(errno));
     self.told = true;
   }
   free(text);
@@ -197,8 +202,8 @@ static bool is_cut(const char *text) {
 static tc_tuning_db tilings(void) {
   const tc_topology *t = tc_topology_get();
   tc_tuning_db db = {.stem = "products", .valid = is_cut};
-  snprintf(db.head, sizeof db.head, "tc %s products %d: %s; caches %zu %zu %zu", tc_version_text(), FORMAT, tc_compiler_sentence(), t->l1_bytes,
-           t->l2_bytes, t->l3_bytes);
+  snprintf(db.head, sizeof db.head, "tc %s products %d: %s; caches %zu %zu %zu", tc_version_text(), FORMAT,
+           tc_compiler_sentence(), t->l1_bytes, t->l2_bytes, t->l3_bytes);
   return db;
 }
 
@@ -212,7 +217,8 @@ void tc_tuning_cache_put(const char *key, tc_gemm_tiling *tiling, int n_timed) {
   tc_tuning_db db = tilings();
   char value[TC_TUNING_VALUE] = "";
   size_t n = 0;
-  for (int i = 0; i < TC_N_TILING; i++) n += (size_t)snprintf(value + n, sizeof value - n, i ? " %" PRId64 : "%" PRId64, tiling->of[i]);
+  for (int i = 0; i < TC_N_TILING; i++)
+    n += (size_t)snprintf(value + n, sizeof value - n, i ? " %" PRId64 : "%" PRId64, tiling->of[i]);
   tc_tuning_db_put(&db, key, value, n_timed);
   (void)read_cut(value, tiling);
 }

@@ -46,7 +46,8 @@ typedef struct tc_codegen {
   tc_status (*compile)(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape);
   // Those bytes, or bytes kept on disk, as code; of a generator without compile the kernel's. gpu:
   // whose kernel it is, or NULL. On failure *out is zeros.
-  tc_status (*load)(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out);
+  tc_status (*load)(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
+                    tc_codegen_code *out);
   // The code as assembly for TC_LOG=asm, malloc'ed; NULL: there is none. Optional: NULL means that
   // it has no such text.
   char *(*assembly)(const tc_kir *kir, const char *name);

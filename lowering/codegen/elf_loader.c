@@ -82,10 +82,12 @@ static tc_status read_headers(loader *l) {
   if (l->bytes < sizeof l->head) return bad("too short");
   memcpy(&l->head, l->object, sizeof l->head);
   const Elf64_Ehdr *h = &l->head;
-  if (memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB)
+  if (memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 ||
+      h->e_ident[EI_DATA] != ELFDATA2LSB)
     return bad("no 64-bit little-endian ELF");
   if (h->e_type != ET_REL || h->e_machine != HOST_MACHINE) return bad("wrong type or machine");
-  if (h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shnum == 0 || h->e_shnum > MAX_SECTIONS) return bad("bad section table");
+  if (h->e_shentsize != sizeof(Elf64_Shdr) || h->e_shnum == 0 || h->e_shnum > MAX_SECTIONS)
+    return bad("bad section table");
   if (!inside(h->e_shoff, h->e_shnum * sizeof(Elf64_Shdr), l->bytes)) return bad("section table is cut off");
   l->section = tc_malloc(h->e_shnum * sizeof *l->section);
   l->place = tc_malloc(h->e_shnum * sizeof *l->place);
@@ -93,7 +95,8 @@ static tc_status read_headers(loader *l) {
   memcpy(l->section, l->object + h->e_shoff, h->e_shnum * sizeof(Elf64_Shdr));
   for (uint32_t i = 0; i < h->e_shnum; i++) {
     const Elf64_Shdr *s = &l->section[i];
-    if (s->sh_type != SHT_NOBITS && s->sh_type != SHT_NULL && !inside(s->sh_offset, s->sh_size, l->bytes)) return bad("section is cut off");
+    if (s->sh_type != SHT_NOBITS && s->sh_type != SHT_NULL && !inside(s->sh_offset, s->sh_size, l->bytes))
+      return bad("section is cut off");
   }
   return TC_OK;
 }
@@ -160,7 +163,8 @@ static tc_status find_address(const loader *l, uint32_t table, uint64_t index, u
   Elf64_Sym sym;
   TC_TRY(read_symbol(l, table, index, &sym));
   if (sym.st_shndx != SHN_UNDEF) {
-    if (sym.st_shndx >= l->head.e_shnum || l->place[sym.st_shndx] == UINT64_MAX) return bad("symbol in no loaded section");
+    if (sym.st_shndx >= l->head.e_shnum || l->place[sym.st_shndx] == UINT64_MAX)
+      return bad("symbol in no loaded section");
     if (sym.st_value > l->section[sym.st_shndx].sh_size) return bad("symbol outside its section");
     *out = (uint64_t)(uintptr_t)l->map + l->place[sym.st_shndx] + sym.st_value;
     return TC_OK;
@@ -191,7 +195,8 @@ static void patch32(uint8_t *at, uint32_t keep, uint64_t bits) {
 // section's end.
 static tc_status apply(uint32_t type, uint64_t s, uint64_t p, uint8_t *at, uint64_t room) {
   uint64_t pages = (s & ~UINT64_C(0xfff)) - (p & ~UINT64_C(0xfff)), low = s & 0xfff;
-  if (room < (type == R_AARCH64_ABS64 || type == R_AARCH64_PREL64 ? 8u : 4u)) return bad("relocation outside its section");
+  if (room < (type == R_AARCH64_ABS64 || type == R_AARCH64_PREL64 ? 8u : 4u))
+    return bad("relocation outside its section");
   switch (type) {
     case R_AARCH64_NONE: return TC_OK;
     case R_AARCH64_ABS64: memcpy(at, &s, 8); return TC_OK;
@@ -261,14 +266,16 @@ static tc_status relocate_section(const loader *l, const Elf64_Shdr *s) {
     if (r.r_offset > limit) return bad("relocation outside its section");
     TC_TRY(find_address(l, s->sh_link, ELF64_R_SYM(r.r_info), &address));
     uint8_t *at = l->map + place + r.r_offset;
-    TC_TRY(apply((uint32_t)ELF64_R_TYPE(r.r_info), address + (uint64_t)r.r_addend, (uint64_t)(uintptr_t)at, at, limit - r.r_offset));
+    TC_TRY(apply((uint32_t)ELF64_R_TYPE(r.r_info), address + (uint64_t)r.r_addend, (uint64_t)(uintptr_t)at, at,
+                 limit - r.r_offset));
   }
   return TC_OK;
 }
 
 static tc_status relocate(const loader *l) {
   for (uint32_t i = 0; i < l->head.e_shnum; i++)
-    if (l->section[i].sh_type == SHT_RELA || l->section[i].sh_type == SHT_REL) TC_TRY(relocate_section(l, &l->section[i]));
+    if (l->section[i].sh_type == SHT_RELA || l->section[i].sh_type == SHT_REL)
+      TC_TRY(relocate_section(l, &l->section[i]));
   return TC_OK;
 }
 
@@ -278,7 +285,8 @@ static tc_status find_function(const loader *l, const char *name, void **out) {
     for (uint64_t k = 0; k < l->section[i].sh_size / sizeof(Elf64_Sym); k++) {
       Elf64_Sym sym;
       TC_TRY(read_symbol(l, i, k, &sym));
-      if (ELF64_ST_BIND(sym.st_info) != STB_GLOBAL || sym.st_shndx == SHN_UNDEF || sym.st_shndx >= l->head.e_shnum) continue;
+      if (ELF64_ST_BIND(sym.st_info) != STB_GLOBAL || sym.st_shndx == SHN_UNDEF || sym.st_shndx >= l->head.e_shnum)
+        continue;
       const char *text = string_at(l, l->section[i].sh_link, sym.st_name);
       if (text == NULL || strcmp(text, name) != 0) continue;
       const Elf64_Shdr *s = &l->section[sym.st_shndx];

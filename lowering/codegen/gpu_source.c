@@ -20,7 +20,8 @@ static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t
   return TC_OK;
 }
 
-static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out) {
+static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
+                      tc_codegen_code *out) {
   (void)kir, (void)bytes;
   *out = (tc_codegen_code){.fn = NULL};
   return tc_gpu_compile(gpu, name, code, &out->gpu);

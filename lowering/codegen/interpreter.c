@@ -8,7 +8,8 @@ static bool supports(const tc_kir *kir) {
   return kir->threads == 0;
 }
 
-static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out) {
+static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
+                      tc_codegen_code *out) {
   (void)name, (void)code, (void)bytes, (void)gpu;
   *out = (tc_codegen_code){.fn = tc_interp_run};
   tc_status st = tc_interp_create(kir, &out->interp);

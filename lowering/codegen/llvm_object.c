@@ -46,8 +46,9 @@ static bool open_plugin(tc_codegen_opened *out) {
   choose_target(isa);
   self.vector_bits = isa->vector_bytes * 8;
   out->no_atexit = self.plugin->lasting;
-  snprintf(out->sentence, sizeof out->sentence, "%s for %s, %d-bit vectors%s%s", self.plugin->version, self.cpu, self.vector_bits,
-           foreign ? ": not this machine, kernels are interpreted as they are for " : "", foreign ? isa->name : "");
+  snprintf(out->sentence, sizeof out->sentence, "%s for %s, %d-bit vectors%s%s", self.plugin->version, self.cpu,
+           self.vector_bits, foreign ? ": not this machine, kernels are interpreted as they are for " : "",
+           foreign ? isa->name : "");
   return true;
 }
 
@@ -55,11 +56,13 @@ static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t
   char why[512] = "";
   (void)shape;
   *out = NULL;
-  tc_status st = self.plugin->compile(kir, name, self.cpu, self.features, self.vector_bits, out, bytes, why, sizeof why);
+  tc_status st =
+      self.plugin->compile(kir, name, self.cpu, self.features, self.vector_bits, out, bytes, why, sizeof why);
   return st == TC_OK ? TC_OK : TC_FAIL(st, "%s: %s", name, why);
 }
 
-static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out) {
+static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
+                      tc_codegen_code *out) {
   void *fn = NULL;
   (void)kir, (void)gpu;
   *out = (tc_codegen_code){.fn = NULL};
@@ -70,7 +73,8 @@ static tc_status load(const tc_kir *kir, const char *name, const void *code, siz
 
 static char *assembly(const tc_kir *kir, const char *name) {
   char *text = NULL, why[256];
-  bool made = self.plugin->assembly(kir, name, self.cpu, self.features, self.vector_bits, &text, why, sizeof why) == TC_OK;
+  bool made =
+      self.plugin->assembly(kir, name, self.cpu, self.features, self.vector_bits, &text, why, sizeof why) == TC_OK;
   return made ? text : (free(text), NULL);
 }
 

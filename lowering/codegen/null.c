@@ -1,6 +1,7 @@
 // The null code generator: kernels that do nothing, for TC_COMPILER=null. Copy this file to begin a
 // generator; docs/add-a-code-generator.md says what else.
-// In: any kernel of a CPU. Out: its text as "object", and a function that leaves all memory as it is.
+// In: any kernel of a CPU. Out: its text as "object", and a function that leaves all memory as it
+// is.
 // Use: what a program takes beside its kernels (recording, planning, launching) is what it takes
 // with these.
 // Threads: thread-safe, without state. Owner: none.
@@ -15,8 +16,8 @@ static bool supports(const tc_kir *kir) {
   return kir->threads == 0;
 }
 
-// A real generator walks kernel->inst once, from the first to the last. Values are numbered by their
-// instruction.
+// A real generator walks kernel->inst once, from the first to the last. Values are numbered by
+// their instruction.
 static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
   char *text = NULL;
   (void)shape;
@@ -28,12 +29,14 @@ static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t
 
 // buf: the buffers' addresses. num: the scalars. A kernel does units [begin, end) of its outermost
 // loop.
-static void do_nothing(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, struct tc_worker *worker) {
+static void do_nothing(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end,
+                       struct tc_worker *worker) {
   (void)ctx, (void)buf, (void)num, (void)begin, (void)end, (void)worker;
 }
 
 // A real generator maps `code` into executable memory; elf_loader.h does that for object files.
-static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu, tc_codegen_code *out) {
+static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
+                      tc_codegen_code *out) {
   (void)kir, (void)name, (void)code, (void)bytes, (void)gpu;
   *out = (tc_codegen_code){.fn = do_nothing};
   return TC_OK;
@@ -44,4 +47,5 @@ static bool open_nothing(tc_codegen_opened *out) {
   return true;
 }
 
-const tc_codegen tc_codegen_null = {.name = "null", .supports = supports, .open = open_nothing, .compile = compile, .load = load};
+const tc_codegen tc_codegen_null = {
+    .name = "null", .supports = supports, .open = open_nothing, .compile = compile, .load = load};

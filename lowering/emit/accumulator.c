@@ -20,7 +20,10 @@ static tc_val extreme(tc_emit_ctx *s, tc_type type, bool most) {
   if (type == TC_F32 || type == TC_F64) return tc_build_const_f(&s->e, type, most ? INFINITY : -INFINITY);
   if (!most) return tc_build_const_i(&s->e, type, type == TC_I64 ? INT64_MIN : (int64_t)lowest(type));
   int bits = (int)tc_type_bytes(type) * 8;
-  return tc_build_const_i(&s->e, type, type == TC_U8 ? 255 : type == TC_BOOL ? 1 : (int64_t)((UINT64_C(1) << (bits - 1)) - 1));
+  return tc_build_const_i(&s->e, type,
+                          type == TC_U8     ? 255
+                          : type == TC_BOOL ? 1
+                                            : (int64_t)((UINT64_C(1) << (bits - 1)) - 1));
 }
 
 static bool is_arg(tc_op op) {
@@ -64,7 +67,8 @@ void tc_fold_begin(tc_emit_ctx *s, tc_fold *f, uint32_t n, bool chains) {
 // The position along F of every lane.
 static tc_val fold_position(tc_emit_ctx *s) {
   tc_val at = s->at[TC_RANGE_F];
-  return s->vector == TC_RANGE_F ? tc_build_bin(&s->e, TC_IR_ADD, tc_emit_lane_numbers(s), at) : tc_build_splat(&s->e, at, s->lanes);
+  return s->vector == TC_RANGE_F ? tc_build_bin(&s->e, TC_IR_ADD, tc_emit_lane_numbers(s), at)
+                                 : tc_build_splat(&s->e, at, s->lanes);
 }
 
 void tc_fold_step(tc_emit_ctx *s, tc_fold *f) {
@@ -78,16 +82,18 @@ void tc_fold_step(tc_emit_ctx *s, tc_fold *f) {
   if (s->st != TC_OK) return;
   v = tc_build_splat(&s->e, tc_build_cast(&s->e, v, f->type), s->lanes);
   if (f->tile >= 0) {
-    tc_val at = s->at[TC_RANGE_F], sum = tc_build_raw(&s->e, TC_IR_LOAD, f->type, s->lanes, at, TC_NONE, TC_NONE, f->tile);
-    (void)tc_build_raw(&s->e, TC_IR_STORE, f->type, s->lanes, at, tc_build_bin(&s->e, combine(x->op), sum, v), TC_NONE, f->tile);
+    tc_val at = s->at[TC_RANGE_F],
+           sum = tc_build_raw(&s->e, TC_IR_LOAD, f->type, s->lanes, at, TC_NONE, TC_NONE, f->tile);
+    (void)tc_build_raw(&s->e, TC_IR_STORE, f->type, s->lanes, at, tc_build_bin(&s->e, combine(x->op), sum, v), TC_NONE,
+                       f->tile);
     return;
   }
   bool masked = s->mask != TC_NONE && s->vector == TC_RANGE_F;
   if (!is_arg(x->op)) {
     if (masked) v = tc_build_select(&s->e, s->mask, v, tc_fold_identity(s, x->op, f->type));
     bool plain = x->op == TC_OP_MAX && (x->attr[0] & TC_MAX_OVER_NAN);  // one instruction where MAX is three
-    tc_val next =
-        plain ? tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_GT, v, f->acc), v, f->acc) : tc_build_bin(&s->e, combine(x->op), f->acc, v);
+    tc_val next = plain ? tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_GT, v, f->acc), v, f->acc)
+                        : tc_build_bin(&s->e, combine(x->op), f->acc, v);
     tc_build_set(&s->e, f->acc, next);
     return;
   }
@@ -114,7 +120,9 @@ void tc_fold_end_chain(tc_emit_ctx *s, const tc_fold *f) {
 }
 
 static tc_val reduce_lanes(tc_emit_ctx *s, tc_val v, tc_kir_op op) {
-  return tc_build_lanes(&s->e, v) == 1 ? v : tc_build_raw(&s->e, TC_IR_REDUCE, tc_build_type(&s->e, v), 1, v, TC_NONE, TC_NONE, op);
+  return tc_build_lanes(&s->e, v) == 1
+             ? v
+             : tc_build_raw(&s->e, TC_IR_REDUCE, tc_build_type(&s->e, v), 1, v, TC_NONE, TC_NONE, op);
 }
 
 void tc_fold_end(tc_emit_ctx *s, const tc_fold *f) {
@@ -130,7 +138,8 @@ void tc_fold_end(tc_emit_ctx *s, const tc_fold *f) {
       if (tc_type_is_float(f->type)) {
         tc_val nan = tc_build_bin(&s->e, TC_IR_NE, f->acc, f->acc);
         tc_val best_nan = tc_build_bin(&s->e, TC_IR_NE, best, best);
-        hit = tc_build_bin(&s->e, TC_IR_OR, hit, tc_build_bin(&s->e, TC_IR_AND, nan, tc_build_splat(&s->e, best_nan, s->lanes)));
+        hit = tc_build_bin(&s->e, TC_IR_OR, hit,
+                           tc_build_bin(&s->e, TC_IR_AND, nan, tc_build_splat(&s->e, best_nan, s->lanes)));
       }
       v = reduce_lanes(s, tc_build_select(&s->e, hit, f->index, tc_emit_i64(s, INT64_MAX)), TC_IR_MIN);
     }

@@ -26,7 +26,9 @@ static void note_cuts(tc_emit_ctx *s, const tc_index *x) {
 
 int64_t tc_emit_choose_split(const tc_emit_ctx *s) {
   int64_t k = s->gp->k, least = k;
-  if (tc_target_is_gpu(s->target) || s->gp->kind == TC_FUSION_ROW || s->gp->kind == TC_FUSION_MATMUL || s->gp->kind == TC_FUSION_ATTENTION) return 0;
+  if (tc_target_is_gpu(s->target) || s->gp->kind == TC_FUSION_ROW || s->gp->kind == TC_FUSION_MATMUL ||
+      s->gp->kind == TC_FUSION_ATTENTION)
+    return 0;
   for (int i = 0; i < s->tilings.n; i++)
     if (s->tilings.at[i] > 1) least = TC_MIN(least, s->tilings.at[i]);
   if (least == k || k % least) return 0;
@@ -144,7 +146,8 @@ tc_val tc_emit_base(tc_emit_ctx *s, const tc_index *x) {
 tc_val tc_emit_whole_index(tc_emit_ctx *s, const tc_index *x) {
   int64_t stride;
   tc_val vec, base = tc_emit_index_value(s, *x, &stride, &vec);
-  if (stride) add_to(s, &vec, tc_emit_scaled(s, s->threads.run ? tc_emit_run_numbers(s) : tc_emit_lane_numbers(s), stride));
+  if (stride)
+    add_to(s, &vec, tc_emit_scaled(s, s->threads.run ? tc_emit_run_numbers(s) : tc_emit_lane_numbers(s), stride));
   return vec == TC_NONE ? base : tc_build_bin(&s->e, TC_IR_ADD, vec, base);
 }
 
@@ -167,8 +170,10 @@ tc_val tc_emit_run_at(tc_emit_ctx *s, const tc_index *flat, tc_val mask, int *la
   int64_t stride;
   tc_val vec, at = tc_emit_index_value(s, *flat, &stride, &vec);
   if (vec != TC_NONE) at = tc_build_bin(&s->e, TC_IR_ADD, vec, at);
-  int addresses = TC_MAX_OF(tc_build_lanes(&s->e, at), mask == TC_NONE ? 1 : tc_build_lanes(&s->e, mask)), threads = s->lanes / s->threads.run;
-  bool one = addresses <= threads && stride == 1 && tc_emit_run_of(flat, (uint8_t)s->vector, s->threads.run) == s->threads.run;
+  int addresses = TC_MAX_OF(tc_build_lanes(&s->e, at), mask == TC_NONE ? 1 : tc_build_lanes(&s->e, mask)),
+      threads = s->lanes / s->threads.run;
+  bool one =
+      addresses <= threads && stride == 1 && tc_emit_run_of(flat, (uint8_t)s->vector, s->threads.run) == s->threads.run;
   if (stride && !one) at = tc_build_bin(&s->e, TC_IR_ADD, at, tc_emit_scaled(s, tc_emit_run_numbers(s), stride));
   *lanes = stride ? s->lanes : addresses;
   return tc_build_splat(&s->e, at, one ? threads : *lanes);

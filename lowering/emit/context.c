@@ -7,10 +7,17 @@
 #include "lowering/target/cpu_target.h"
 #include "runtime/passes.h"
 
-tc_status tc_emit_init(tc_emit_ctx *s, tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena) {
+tc_status tc_emit_init(tc_emit_ctx *s, tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *group,
+                       tc_arena *arena) {
   const tc_graph *g = gr->graph;
   bool lookups = !tc_target_is_gpu(&g->target) && tc_compiler_isa()->lookups;
-  *s = (tc_emit_ctx){.e = {.kir = &out->kir, .lookups = lookups}, .x = out, .gr = gr, .g = g, .gp = group, .target = &g->target, .arena = arena};
+  *s = (tc_emit_ctx){.e = {.kir = &out->kir, .lookups = lookups},
+                     .x = out,
+                     .gr = gr,
+                     .g = g,
+                     .gp = group,
+                     .target = &g->target,
+                     .arena = arena};
   s->ext = tc_view_extents(group->a, group->f, group->k);
   if (!gr->notes) {
     tc_emit_notes *notes = tc_arena_alloc(gr->arena, sizeof *notes + (g->n + 1) * sizeof notes->note[0]);
@@ -78,7 +85,8 @@ int tc_emit_buffer(tc_emit_ctx *s, uint32_t n) {
   tc_count(TC_PASS_EMIT, 1 + s->x->n_buf);
   for (uint32_t i = 0; i < s->x->n_buf; i++)
     if (s->x->buf[i] == n) return (int)i;
-  if (s->x->n_buf == TC_MAX_BUFS) return s->x->full = true, tc_emit_fail(s, TC_ERR_STATE, "a kernel reads and writes too many tensors"), 0;
+  if (s->x->n_buf == TC_MAX_BUFS)
+    return s->x->full = true, tc_emit_fail(s, TC_ERR_STATE, "a kernel reads and writes too many tensors"), 0;
   s->x->buf[s->x->n_buf] = n;
   return (int)s->x->n_buf++;
 }
@@ -86,7 +94,8 @@ int tc_emit_buffer(tc_emit_ctx *s, uint32_t n) {
 static int number(tc_emit_ctx *s, bool is_arg, uint64_t value) {
   for (uint32_t i = 0; i < s->x->n_num; i++)
     if (s->x->num[i].is_arg == is_arg && s->x->num[i].value == value) return (int)i;
-  if (s->x->n_num == TC_MAX_NUMS) return s->x->full = true, tc_emit_fail(s, TC_ERR_STATE, "a kernel has too many arguments"), 0;
+  if (s->x->n_num == TC_MAX_NUMS)
+    return s->x->full = true, tc_emit_fail(s, TC_ERR_STATE, "a kernel has too many arguments"), 0;
   s->x->num[s->x->n_num].is_arg = is_arg;
   s->x->num[s->x->n_num].value = value;
   return (int)s->x->n_num++;
@@ -113,7 +122,8 @@ void tc_emit_preload(tc_emit_ctx *s) {
     for (int k = 0; k < x->n_in; k++) {
       uint32_t m = x->in[k];
       const tc_gnode *y = &s->g->node[m];
-      if (y->op == TC_OP_FULL && !s->gr->stored[m] && !tc_emit_in_fusion(s, m)) (void)tc_emit_argument(s, y->arg, tc_emit_compute_type(y->type));
+      if (y->op == TC_OP_FULL && !s->gr->stored[m] && !tc_emit_in_fusion(s, m))
+        (void)tc_emit_argument(s, y->arg, tc_emit_compute_type(y->type));
     }
   }
 }

@@ -22,7 +22,8 @@
 #define MAX_HELD 2
 #define MAX_POINTS 32
 #define EXPENSIVE_COST 8  // work that costs more than a store and a load
-#define PREFETCH_DISTANCE 1024  // elements from a load to the line asked for: a page of floats, where the processor's own prefetching ends
+#define PREFETCH_DISTANCE \
+  1024  // elements from a load to the line asked for: a page of floats, where the processor's own prefetching ends
 
 // What an emitter is asked for beside the fusion itself.
 typedef struct tc_build_request {
@@ -102,7 +103,8 @@ typedef struct tc_memos {
 typedef struct tc_value_path {
   uint32_t node[MAX_PATH];
   int n;
-  tc_index *position[MAX_PATH + 1][2];  // by depth: a member's, an operand's; not on the stack, where they would take 8 KiB a step
+  // by depth: a member's, an operand's; not on the stack, where they would take 8 KiB a step
+  tc_index *position[MAX_PATH + 1][2];
 } tc_value_path;
 
 // What all emitters share.
@@ -175,7 +177,8 @@ static inline bool tc_emit_in_fusion(const tc_emit_ctx *s, uint32_t n) {
 // ---- context.c ----
 
 // Lists live in the arena.
-tc_status tc_emit_init(tc_emit_ctx *s, tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *group, tc_arena *arena);
+tc_status tc_emit_init(tc_emit_ctx *s, tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *group,
+                       tc_arena *arena);
 // Forgets what was emitted, to begin the kernel: the first time, or once more knowing the split and
 // what is transposed.
 void tc_emit_reset(tc_emit_ctx *s);
@@ -282,7 +285,8 @@ tc_val tc_emit_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx);
 tc_val tc_emit_value_kept(tc_emit_ctx *s, uint32_t n, const tc_index *idx);
 // Element idx of node n at the present iteration, where `given` is the element of node `from` whose
 // place is *at.
-tc_val tc_emit_made_from(tc_emit_ctx *s, uint32_t n, const tc_index *idx, uint32_t from, const tc_index *at, tc_val given);
+tc_val tc_emit_made_from(tc_emit_ctx *s, uint32_t n, const tc_index *idx, uint32_t from, const tc_index *at,
+                         tc_val given);
 
 // ---- store.c ----
 

@@ -21,7 +21,8 @@ typedef struct far_sources {
 
 static void note_far(void *arg, uint32_t source, bool moved) {
   far_sources *f = arg;
-  if (moved || tc_emit_in_fusion(f->s, source) || !tc_emit_is_strided(&f->s->g->node[source]) || f->n == MAX_FAR) return;
+  if (moved || tc_emit_in_fusion(f->s, source) || !tc_emit_is_strided(&f->s->g->node[source]) || f->n == MAX_FAR)
+    return;
   for (uint32_t i = 0; i < f->n; i++)
     if (f->node[i] == source) return;
   f->node[f->n++] = source;
@@ -60,7 +61,8 @@ static int64_t flat_ahead(const tc_emit_ctx *s, const far_sources *f) {
 static int lanes_of_lines(const tc_emit_ctx *s, const far_sources *f, int lanes) {
   if (!tc_host_reads_rows() || !tc_compiler_compiles() || f->n < 2 || is_arithmetic(s, f)) return lanes;
   int line = 0;
-  for (uint32_t i = 0; i < f->n; i++) line = TC_MAX_OF(line, LINE_BYTES / (int)tc_type_bytes(s->g->node[f->node[i]].type));
+  for (uint32_t i = 0; i < f->n; i++)
+    line = TC_MAX_OF(line, LINE_BYTES / (int)tc_type_bytes(s->g->node[f->node[i]].type));
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
     if (tc_emit_must_store(s, n)) line = TC_MAX_OF(line, LINE_BYTES / (int)tc_type_bytes(s->g->node[n].type));
@@ -92,7 +94,8 @@ void tc_emitter_elementwise(tc_emit_ctx *s, const tc_build_request *r) {
   s->hints.stream = false, s->hints.prefetch_distance = 0;
   tc_emit_end_loop(s);
   // The last, partial block belongs to whoever has the end.
-  tc_val tail = tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_GT, end, whole), tc_build_bin(&s->e, TC_IR_MUL, whole, size), count);
+  tc_val tail = tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_GT, end, whole),
+                                tc_build_bin(&s->e, TC_IR_MUL, whole, size), count);
   s->at[TC_RANGE_K] = tc_emit_loop(s, tail, count, s->lanes);
   tc_emit_set_mask(s, s->at[TC_RANGE_K], count);
   tc_emit_stores(s);

@@ -87,12 +87,13 @@ static void emit_fusion(tc_emit_ctx *s, const tc_build_request *r) {
   s->transposed = NULL;
 }
 
-// Tiles are numbered behind the buffers, arguments of tc_emit_extra_arg behind the scalars: these are
-// counted now.
+// Tiles are numbered behind the buffers, arguments of tc_emit_extra_arg behind the scalars: these
+// are counted now.
 static void number_operands(tc_emit_result *x) {
   for (uint32_t i = 0; i < x->kir.n_inst; i++) {
     tc_kir_inst *inst = &x->kir.inst[i];
-    if (tc_kir_op_of(inst)->imm == TC_KIR_IMM_BUFFER && inst->imm >= TC_MAX_BUFS) inst->imm += (int64_t)x->n_buf - TC_MAX_BUFS;
+    if (tc_kir_op_of(inst)->imm == TC_KIR_IMM_BUFFER && inst->imm >= TC_MAX_BUFS)
+      inst->imm += (int64_t)x->n_buf - TC_MAX_BUFS;
     if (inst->op == TC_IR_NUM && inst->imm >= TC_MAX_NUMS) inst->imm += (int64_t)x->n_num - TC_MAX_NUMS;
   }
 }
@@ -118,7 +119,8 @@ static tc_status list_tensors(tc_emit_ctx *s) {
 // Whether node n is stored as what is assigned, which may be written over the old value.
 static bool is_assigned(const tc_emit_ctx *s, uint32_t n) {
   uint32_t out = s->g->node[n].out;
-  return out != TC_LEAF_NONE && s->g->plan && tc_rec_op(tc_plan_rec(s->g->plan, s->g->plan->out[out].node)) == TC_OP_ASSIGN;
+  return out != TC_LEAF_NONE && s->g->plan &&
+         tc_rec_op(tc_plan_rec(s->g->plan, s->g->plan->out[out].node)) == TC_OP_ASSIGN;
 }
 
 // Which operands may be the memory of a result.
@@ -127,7 +129,8 @@ static void note_same(tc_emit_ctx *s) {
   if (s->gp->kind != TC_FUSION_ELEMENTWISE && s->gp->kind != TC_FUSION_MATMUL) x->same = 0;
   bool assigns = false;
   for (uint32_t i = 0; i < x->n_written; i++) assigns |= is_assigned(s, x->written[i]);
-  x->kir.over = assigns && tc_target_is_gpu(s->target) ? x->same & ~x->writes & ((UINT64_C(2) << (x->n_buf - 1)) - 1) : 0;
+  x->kir.over =
+      assigns && tc_target_is_gpu(s->target) ? x->same & ~x->writes & ((UINT64_C(2) << (x->n_buf - 1)) - 1) : 0;
 }
 
 static void estimate_work(tc_emit_ctx *s) {
@@ -143,7 +146,9 @@ static tc_status finish(tc_emit_ctx *s) {
   tc_emit_result *x = s->x;
   const tc_gnode *last = &s->g->node[s->gp->member[s->gp->n_member - 1]];
   snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(last->type), tc_op_names[last->op], s->gp->n_member);
-  if (s->e.uneven) return TC_FAIL(TC_ERR_COMPILE, "the expansion of %s is malformed: a vector is spread over lanes that it does not divide", x->stem);
+  if (s->e.uneven)
+    return TC_FAIL(TC_ERR_COMPILE,
+                   "the expansion of %s is malformed: a vector is spread over lanes that it does not divide", x->stem);
   tc_count(TC_PASS_EMIT, x->kir.n_inst);
   x->kir.n_buf = x->n_buf, x->kir.n_num = x->n_num + x->n_extra_args;
   number_operands(x);
@@ -153,14 +158,15 @@ static tc_status finish(tc_emit_ctx *s) {
 #ifndef NDEBUG
   char why[256];
   tc_status st = tc_kir_verify(&x->kir, why, sizeof why);
-  if (st != TC_OK) return TC_FAIL(st == TC_ERR_MEMORY ? st : TC_ERR_COMPILE, "the expansion of %s is malformed: %s", x->stem, why);
+  if (st != TC_OK)
+    return TC_FAIL(st == TC_ERR_MEMORY ? st : TC_ERR_COMPILE, "the expansion of %s is malformed: %s", x->stem, why);
 #endif
   return TC_OK;
 }
 
 // *what: why an emitter failed, which is not reported; NULL: it did not.
-static tc_status expand(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_build_request r, tc_arena *arena,
-                        const char **what) {
+static tc_status expand(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_build_request r,
+                        tc_arena *arena, const char **what) {
   tc_emit_ctx s;
   *out = (tc_emit_result){.not_affine = TC_NONE};
   *what = NULL;
@@ -175,14 +181,16 @@ static tc_status expand(tc_emit_result *out, const tc_fusion_plan *gr, const tc_
   return st;
 }
 
-tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, const tc_gemm_tiling *tiling, tc_arena *arena) {
+tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion,
+                         const tc_gemm_tiling *tiling, tc_arena *arena) {
   const char *what;
   tc_status st = expand(out, gr, fusion, (tc_build_request){.tiling = tiling}, arena, &what);
   // With a node to store, or smaller fusions, the caller tries again, so nothing is reported yet.
   return st == TC_OK || !what || out->not_affine != TC_NONE || out->full ? st : TC_FAIL(st, "%s", what);
 }
 
-tc_status tc_emit_any_rows(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_units units, tc_arena *arena) {
+tc_status tc_emit_any_rows(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_units units,
+                           tc_arena *arena) {
   const char *what;
   tc_error_mark before = tc_error_now();
   if (expand(out, gr, fusion, (tc_build_request){.units = &units}, arena, &what) == TC_OK) return TC_OK;

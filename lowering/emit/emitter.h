@@ -1,5 +1,5 @@
-// Expansion: a fusion under a schedule becomes a kernel. The only place that knows loops, lanes, masks
-// and orders of summation.
+// Expansion: a fusion under a schedule becomes a kernel. The only place that knows loops, lanes,
+// masks and orders of summation.
 //
 // Orders are part of the contract: a fold along the last axis runs in virtual lanes (lane = index
 // mod 64, fewer for short rows) combined by halves; a fold over outer axes is one chain per element
@@ -45,10 +45,12 @@ typedef struct tc_emit_result {
 
 // For the graph's target. The kernel is the caller's to destroy; lists live in the arena. cut: of a
 // matrix product; NULL: as the model has it.
-tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, const tc_gemm_tiling *tiling, tc_arena *arena);
+tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion,
+                         const tc_gemm_tiling *tiling, tc_arena *arena);
 // A matrix product whose number of rows is an argument, so that the kernel does for others: in the
 // same units, with the same buffers and scalars as by tc_emit_fusion, and `more` behind these.
 // TC_ERR_STATE, with no error told, where it cannot be cut so.
-tc_status tc_emit_any_rows(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_units units, tc_arena *arena);
+tc_status tc_emit_any_rows(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_units units,
+                           tc_arena *arena);
 
 #endif

@@ -58,7 +58,8 @@ int tc_emit_lanes_of_work(const tc_emit_ctx *s) {
 }
 
 void tc_emit_begin_rows(tc_emit_ctx *s, int64_t inner, int64_t blocks, int64_t k0) {
-  tc_val o = tc_emit_begin_units(s), upper = blocks == 1 ? o : tc_build_bin(&s->e, TC_IR_DIV, o, tc_emit_i64(s, blocks));
+  tc_val o = tc_emit_begin_units(s),
+         upper = blocks == 1 ? o : tc_build_bin(&s->e, TC_IR_DIV, o, tc_emit_i64(s, blocks));
   if (inner) {
     tc_val block = blocks == 1 ? tc_emit_i64(s, 0) : tc_build_bin(&s->e, TC_IR_REM, o, tc_emit_i64(s, blocks));
     s->at[TC_RANGE_K] = tc_build_bin(&s->e, TC_IR_MUL, block, tc_emit_i64(s, s->lanes));

@@ -22,7 +22,8 @@ bool tc_emit_is_strided(const tc_gnode *x) {
 static void prefetch_ahead(tc_emit_ctx *s, uint32_t n, tc_val base, int buf) {
   const tc_gnode *x = &s->g->node[n];
   int64_t line = 64 / (int64_t)tc_type_bytes(x->type);
-  if (!s->hints.prefetch_distance || !tc_emit_is_strided(x) || s->hints.n_prefetch == 0 || tc_emit_note_of(s, n)->asked) return;
+  if (!s->hints.prefetch_distance || !tc_emit_is_strided(x) || s->hints.n_prefetch == 0 || tc_emit_note_of(s, n)->asked)
+    return;
   s->hints.n_prefetch--;
   tc_emit_note_of(s, n)->asked = s->vector == TC_RANGE_F;
   for (int64_t i = 0; i < s->lanes; i += line) {
@@ -76,7 +77,8 @@ static int transposed_tile(tc_emit_ctx *s, uint32_t n, const tc_index *flat) {
   for (int i = 0; i < t->n; i++)
     if (t->load[i].node == n && tc_ix_equal(&t->load[i].flat, flat)) return t->rows ? t->load[i].tile : -1;
   int rows = tc_emit_transposed_rows(s, n);
-  bool fits = tc_type_bytes(s->g->node[n].type) >= 4 && rows >= 4 && s->lanes >= rows && s->gp->k / TC_MAX_OF(s->split, 1) >= rows;
+  bool fits = tc_type_bytes(s->g->node[n].type) >= 4 && rows >= 4 && s->lanes >= rows &&
+              s->gp->k / TC_MAX_OF(s->split, 1) >= rows;
   if (t->rows || s->cond != TC_NONE || !fits || t->n == MAX_TRANSPOSED) return -1;
   if (t->n && tc_emit_transposed_rows(s, t->load[0].node) != rows) return -1;
   if (counts_rows(s, *flat, rows)) t->load[t->n++] = (tc_transposed_load){n, *flat, -1};
@@ -102,8 +104,9 @@ tc_val tc_emit_load(tc_emit_ctx *s, uint32_t n, tc_index flat) {
         base = tc_build_select(&s->e, s->cond, base, tc_emit_i64(s, 0));
       } else {
         vec = tc_build_splat(&s->e, base, s->lanes);
-        return tc_build_cast(&s->e, tc_build_raw(&s->e, TC_IR_GATHER, x->type, s->lanes, vec, both_masks(s, s->lanes), TC_NONE, buf),
-                             tc_emit_compute_type(x->type));
+        return tc_build_cast(
+            &s->e, tc_build_raw(&s->e, TC_IR_GATHER, x->type, s->lanes, vec, both_masks(s, s->lanes), TC_NONE, buf),
+            tc_emit_compute_type(x->type));
       }
     }
     v = tc_build_raw(&s->e, TC_IR_LOAD, x->type, 1, base, TC_NONE, TC_NONE, buf);
@@ -115,12 +118,14 @@ tc_val tc_emit_load(tc_emit_ctx *s, uint32_t n, tc_index flat) {
     int tile = vec == TC_NONE ? transposed_tile(s, n, &flat) : -1;
     if (tile >= 0) {
       tc_val at = tc_build_bin(&s->e, TC_IR_MUL, s->transposed->row, tc_emit_i64(s, s->lanes));
-      return tc_build_cast(&s->e, tc_build_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, at, TC_NONE, TC_NONE, tile), tc_emit_compute_type(x->type));
+      return tc_build_cast(&s->e, tc_build_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, at, TC_NONE, TC_NONE, tile),
+                           tc_emit_compute_type(x->type));
     }
     if (vec == TC_NONE) vec = tc_emit_scaled(s, tc_emit_lane_numbers(s), stride);
     int lanes = tc_build_lanes(&s->e, vec);
     mask = both_masks(s, lanes);
-    v = tc_build_raw(&s->e, TC_IR_GATHER, x->type, lanes, tc_build_bin(&s->e, TC_IR_ADD, vec, base), mask, TC_NONE, buf);
+    v = tc_build_raw(&s->e, TC_IR_GATHER, x->type, lanes, tc_build_bin(&s->e, TC_IR_ADD, vec, base), mask, TC_NONE,
+                     buf);
   }
   return tc_build_cast(&s->e, v, tc_emit_compute_type(x->type));
 }

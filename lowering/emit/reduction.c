@@ -80,7 +80,9 @@ static void note_pass(tc_emit_ctx *s, uint32_t n, uint8_t p) {
   n = tc_fusion_root(s->gr, n);
   const tc_gnode *x = &s->g->node[n];
   bool ours = tc_emit_in_fusion(s, n);
-  if (p > 63 || (tc_emit_note_of(s, n)->passes >> p & 1) || (ours && (!is_full(s, n) || tc_op_kind_of(x->op) == TC_KIND_FOLD))) return;
+  if (p > 63 || (tc_emit_note_of(s, n)->passes >> p & 1) ||
+      (ours && (!is_full(s, n) || tc_op_kind_of(x->op) == TC_KIND_FOLD)))
+    return;
   tc_emit_note_of(s, n)->passes |= UINT64_C(1) << p;
   if (!ours && s->gr->stored[n]) return;
   for (int k = 0; k < x->n_in; k++) note_pass(s, x->in[k], p);
@@ -114,7 +116,8 @@ static void choose_held(tc_emit_ctx *s) {
     if (s->notes->note[n].stamp != s->notes->stamp) continue;
     const tc_gnode *x = &s->g->node[n];
     tc_type type = tc_emit_compute_type(x->type);
-    bool whole = tc_type_is_float(type) && x->shape->count == s->gp->a * s->gp->f, fits = row * (int64_t)tc_type_bytes(type) <= stash_bytes(s);
+    bool whole = tc_type_is_float(type) && x->shape->count == s->gp->a * s->gp->f,
+         fits = row * (int64_t)tc_type_bytes(type) <= stash_bytes(s);
     if (!is_in_several(s, n) || !fits || !whole || tc_emit_in_fusion(s, n) || !s->gr->stored[n]) continue;
     s->held->row[s->held->n++] = (tc_held_row){.node = n, .tile = tc_emit_tile_of_lanes(s, type, row)};
   }
@@ -137,7 +140,8 @@ static double cost_again(const tc_emit_ctx *s, uint32_t n) {
   if (x->type == TC_BF16 && sum > 0) sum += BF16_COST;
   for (int k = 0; k < x->n_in; k++) {
     uint32_t in = tc_fusion_root(s->gr, x->in[k]);
-    if (tc_emit_in_fusion(s, in) && is_full(s, in) && !is_fold(s, in) && tc_emit_note_of(s, in)->stash < 0) sum += tc_emit_note_of(s, in)->cost;
+    if (tc_emit_in_fusion(s, in) && is_full(s, in) && !is_fold(s, in) && tc_emit_note_of(s, in)->stash < 0)
+      sum += tc_emit_note_of(s, in)->cost;
   }
   return sum;
 }
@@ -152,7 +156,8 @@ static void choose_stashes(tc_emit_ctx *s) {
     tc_type type = tc_emit_compute_type(s->g->node[n].type);
     tc_emit_note *note = tc_emit_note_of(s, n);
     note->cost = cost_again(s, n);
-    if (!is_in_several(s, n) || note->cost < EXPENSIVE_COST || row * (int64_t)tc_type_bytes(type) > stash_bytes(s)) continue;
+    if (!is_in_several(s, n) || note->cost < EXPENSIVE_COST || row * (int64_t)tc_type_bytes(type) > stash_bytes(s))
+      continue;
     note->stash = tc_emit_tile_of_lanes(s, type, row), note->stash_pass = (uint8_t)__builtin_ctzll(note->passes);
   }
 }
@@ -170,7 +175,8 @@ static void plan_passes(tc_emit_ctx *s) {
 // One pass over F at the present row: folds whose operands have depth d, stores of FULL values of
 // depth d.
 static void pass_body(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
-  for (uint32_t i = 0; i < s->gp->n_member && s->gp->n_member > MAX_PATH / 2 && s->st == TC_OK; i++) {  // operands first: no deep recursion
+  // operands first: no deep recursion
+  for (uint32_t i = 0; i < s->gp->n_member && s->gp->n_member > MAX_PATH / 2 && s->st == TC_OK; i++) {
     uint32_t n = s->gp->member[i];
     if (tc_emit_note_of(s, n)->passes >> d & 1) (void)tc_emit_member(s, n);
   }
@@ -251,7 +257,8 @@ static void over_f(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
     tc_val from = tc_emit_i64(s, 0), to = tc_emit_i64(s, whole);
     if (chains) {
       from = tc_emit_loop(s, from, to, TC_FOLD_CHAIN * step);
-      to = tc_build_bin(&s->e, TC_IR_MIN, tc_build_bin(&s->e, TC_IR_ADD, from, tc_emit_i64(s, TC_FOLD_CHAIN * step)), to);
+      to = tc_build_bin(&s->e, TC_IR_MIN, tc_build_bin(&s->e, TC_IR_ADD, from, tc_emit_i64(s, TC_FOLD_CHAIN * step)),
+                        to);
     }
     s->at[TC_RANGE_F] = tc_emit_loop(s, from, to, step);
     s->hints.stream = s->gp->kind == TC_FUSION_ROW && whole == f, s->hints.prefetch_distance = row_ahead(s, d),
@@ -285,7 +292,8 @@ static void reduced_values(tc_emit_ctx *s, uint8_t d) {
   }
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) {
     uint32_t n = s->gp->member[i];
-    if (!is_full(s, n) && !is_column(s, n) && tc_emit_note_of(s, n)->fold_depth == d && tc_emit_must_store(s, n)) tc_emit_store(s, n);
+    if (!is_full(s, n) && !is_column(s, n) && tc_emit_note_of(s, n)->fold_depth == d && tc_emit_must_store(s, n))
+      tc_emit_store(s, n);
   }
   s->lanes = lanes, s->vector = vector;
 }
@@ -313,7 +321,8 @@ static void emit_row(tc_emit_ctx *s) {
     over_f(s, d, folds, n_folds);
     for (uint32_t i = 0; i < s->gp->n_member; i++) {
       uint32_t n = s->gp->member[i];
-      if (tc_emit_note_of(s, n)->stash >= 0 && tc_emit_note_of(s, n)->stash_pass == d) tc_emit_note_of(s, n)->stashed = true;
+      if (tc_emit_note_of(s, n)->stash >= 0 && tc_emit_note_of(s, n)->stash_pass == d)
+        tc_emit_note_of(s, n)->stashed = true;
     }
     for (int i = 0; s->held && i < s->held->n; i++) s->held->row[i].there |= s->held->row[i].filled;
     for (int i = 0; i < n_folds; i++) tc_fold_end(s, &folds[i]);
@@ -335,7 +344,9 @@ static int lanes_of_row(const tc_emit_ctx *s, int64_t n) {
 static int cluster_of_row(const tc_emit_ctx *s) {
   int least = 2;
   if (s->gp->kind != TC_FUSION_ROW || !tc_target_clusters(s->target, s->gp->a, s->gp->f)) return 0;
-  while (least < s->target->cluster && least * (int64_t)(CLUSTER_THREADS * TC_LANES_OF_THREAD * CLUSTER_TURNS) < s->gp->f) least *= 2;
+  while (least < s->target->cluster &&
+         least * (int64_t)(CLUSTER_THREADS * TC_LANES_OF_THREAD * CLUSTER_TURNS) < s->gp->f)
+    least *= 2;
   return least;
 }
 
@@ -356,7 +367,9 @@ static int cluster_of_row(const tc_emit_ctx *s) {
 // blocks of lanes. Each column's order is the same.
 static int64_t columns_at_once(const tc_emit_ctx *s) {
   int64_t columns = s->gp->k, bytes = 0;
-  if (s->gp->kind != TC_FUSION_COLUMN || tc_target_is_gpu(s->target) || s->split || columns % LANES || columns < LEAST_COLUMNS) return 0;
+  if (s->gp->kind != TC_FUSION_COLUMN || tc_target_is_gpu(s->target) || s->split || columns % LANES ||
+      columns < LEAST_COLUMNS)
+    return 0;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
     const tc_gnode *x = &s->g->node[n];
@@ -364,7 +377,8 @@ static int64_t columns_at_once(const tc_emit_ctx *s) {
     if (is_fold(s, n) ? tc_emit_note_of(s, n)->fold_depth != 1 || x->op == TC_OP_ARGMAX || x->op == TC_OP_ARGMIN
                       : is_full(s, n) == (tc_emit_note_of(s, n)->fold_depth > 0))
       return 0;
-    if (is_fold(s, n)) bytes += TC_MAX_OF((int64_t)tc_type_bytes(tc_emit_compute_type(s->g->node[x->in[0]].type)), 4);  // bools fold as I32
+    // bools fold as I32
+    if (is_fold(s, n)) bytes += TC_MAX_OF((int64_t)tc_type_bytes(tc_emit_compute_type(s->g->node[x->in[0]].type)), 4);
   }
   bool far = s->gp->f * columns * (int64_t)sizeof(float) > (int64_t)tc_topology_get()->l2_bytes;
   return far && columns * bytes <= COLUMNS_BYTES && s->gp->a >= tc_topology_get()->n_cores ? columns : 0;
@@ -391,7 +405,8 @@ static void rows_of_columns(tc_emit_ctx *s, int64_t columns) {
   if (wide) s->lanes = TC_MIN(s->lanes, tc_compiler_vector_bytes() / (int)sizeof(float));
   tc_val at = begin_columns(s, columns);
   int n_folds = begin_folds(s, 0, folds);
-  for (int i = 0; i < n_folds; i++) store_sum(s, &folds[i], tile[i] = tc_emit_tile_of_lanes(s, folds[i].type, columns), at, folds[i].acc);
+  for (int i = 0; i < n_folds; i++)
+    store_sum(s, &folds[i], tile[i] = tc_emit_tile_of_lanes(s, folds[i].type, columns), at, folds[i].acc);
   tc_emit_end_loop(s);
   s->bound[TC_RANGE_F] = true;
   tc_val first = tc_emit_loop(s, tc_emit_i64(s, 0), tc_emit_i64(s, s->gp->f), rows);
@@ -457,10 +472,12 @@ static void over_columns(tc_emit_ctx *s, bool end) {
     tc_type type = tc_emit_compute_type(s->g->node[x->in[0]].type);
     if (!end) {
       tc_val none = tc_build_splat(&s->e, tc_fold_identity(s, x->op, type), s->lanes);
-      (void)tc_build_raw(&s->e, TC_IR_STORE, type, s->lanes, s->at[TC_RANGE_F], none, TC_NONE, tc_emit_note_of(s, n)->stash);
+      (void)tc_build_raw(&s->e, TC_IR_STORE, type, s->lanes, s->at[TC_RANGE_F], none, TC_NONE,
+                         tc_emit_note_of(s, n)->stash);
       continue;
     }
-    tc_val sum = tc_build_raw(&s->e, TC_IR_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, tc_emit_note_of(s, n)->stash);
+    tc_val sum = tc_build_raw(&s->e, TC_IR_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE,
+                              tc_emit_note_of(s, n)->stash);
     tc_emit_remember(s, n, tc_emit_rounded(s, tc_build_cast(&s->e, sum, tc_emit_compute_type(x->type)), x->type));
     tc_emit_store(s, n);
   }
@@ -476,7 +493,8 @@ void tc_emitter_reduction_parts(tc_emit_ctx *s, const tc_build_request *r) {
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
     if (is_column(s, n))
-      tc_emit_note_of(s, n)->stash = tc_emit_tile_of_lanes(s, tc_emit_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
+      tc_emit_note_of(s, n)->stash =
+          tc_emit_tile_of_lanes(s, tc_emit_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
   }
   tc_emit_preload(s);
   tc_val o = tc_emit_begin_units(s), first = tc_build_bin(&s->e, TC_IR_MUL, o, tc_emit_i64(s, part));

@@ -1,5 +1,5 @@
-// Short names for the instructions of kernels with loops of their own, so that an address reads like
-// its formula. Included by matmul/, attention/, conv/ and gpu/ only.
+// Short names for the instructions of kernels with loops of their own, so that an address reads
+// like its formula. Included by matmul/, attention/, conv/ and gpu/ only.
 // Always: failures stick in s, as builder.h says.
 #ifndef TC_LOWERING_EMIT_SHORTHAND_H
 #define TC_LOWERING_EMIT_SHORTHAND_H

@@ -14,7 +14,8 @@ bool tc_emit_must_store(const tc_emit_ctx *s, uint32_t n) {
 
 bool tc_emit_streams(const tc_emit_ctx *s, uint32_t n, uint64_t least) {
   const tc_gnode *x = &s->g->node[n];
-  if (x->out == TC_LEAF_NONE || x->op == TC_OP_ASSIGN || (size_t)x->shape->count * tc_type_bytes(x->type) < least) return false;
+  if (x->out == TC_LEAF_NONE || x->op == TC_OP_ASSIGN || (size_t)x->shape->count * tc_type_bytes(x->type) < least)
+    return false;
   for (uint32_t i = 0; i < s->g->n_order; i++) {
     uint32_t m = s->g->order[i];
     for (int k = 0; k < s->g->node[m].n_in; k++)
@@ -37,7 +38,8 @@ static bool reads(const tc_emit_ctx *s, uint32_t m, uint32_t n) {
 static bool is_read_late(const tc_emit_ctx *s, uint32_t n) {
   size_t stored = 0, cache = TC_MAX_OF(tc_topology_get()->l2_bytes, tc_topology_get()->l3_bytes);
   const tc_gnode *node = s->g->node;
-  if (node[n].op == TC_OP_ASSIGN || (size_t)node[n].shape->count * tc_type_bytes(node[n].type) < LATE_BYTES) return false;
+  if (node[n].op == TC_OP_ASSIGN || (size_t)node[n].shape->count * tc_type_bytes(node[n].type) < LATE_BYTES)
+    return false;
   bool made = false;
   for (uint32_t i = 0; i < s->g->n_order; i++) {
     uint32_t m = s->g->order[i];
@@ -60,10 +62,12 @@ static void store_runs(tc_emit_ctx *s, uint32_t n, const tc_index *flat, tc_val 
   tc_type type = s->g->node[n].type;
   tc_val at = tc_emit_run_at(s, flat, TC_NONE, &lanes), mask = s->mask;
   int wanted = TC_MAX_OF(tc_build_lanes(&s->e, v), mask == TC_NONE ? 1 : tc_build_lanes(&s->e, mask));
-  if (lanes < wanted) lanes = wanted, at = tc_build_splat(&s->e, at, lanes);  // one place, perhaps of one value: the mask leaves one thread
+  // one place, perhaps of one value: the mask leaves one thread
+  if (lanes < wanted) lanes = wanted, at = tc_build_splat(&s->e, at, lanes);
   if (mask != TC_NONE) mask = tc_build_splat(&s->e, mask, tc_build_lanes(&s->e, at));
   s->x->writes |= UINT64_C(1) << buf;
-  (void)tc_build_raw(&s->e, TC_IR_SCATTER, type, lanes, at, tc_build_cast(&s->e, tc_build_splat(&s->e, v, lanes), type), mask, buf);
+  (void)tc_build_raw(&s->e, TC_IR_SCATTER, type, lanes, at, tc_build_cast(&s->e, tc_build_splat(&s->e, v, lanes), type),
+                     mask, buf);
 }
 
 void tc_emit_store(tc_emit_ctx *s, uint32_t n) {
@@ -95,7 +99,8 @@ void tc_emit_store(tc_emit_ctx *s, uint32_t n) {
 }
 
 void tc_emit_stores(tc_emit_ctx *s) {
-  for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) (void)tc_emit_member(s, s->gp->member[i]);  // operands first: no deep recursion
+  // operands first: no deep recursion
+  for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) (void)tc_emit_member(s, s->gp->member[i]);
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
     if (tc_emit_must_store(s, s->gp->member[i])) tc_emit_store(s, s->gp->member[i]);
 }

@@ -49,8 +49,8 @@ static bool take_panels(tc_index *x, uint8_t col, tc_strided_operand *f) {
   if (!take_terms(&base, col, &columns) || columns.n != 2) return false;
   const tc_term *in = &columns.term[columns.term[0].div != 1], *over = &columns.term[columns.term[0].div == 1];
   int64_t lanes = in->mod;
-  if (in->div != 1 || in->coef != 1 || lanes < LEAST_PANEL || lanes > LANES || (lanes & (lanes - 1)) || over->div != lanes || over->mod ||
-      over->coef % lanes)
+  if (in->div != 1 || in->coef != 1 || lanes < LEAST_PANEL || lanes > LANES || (lanes & (lanes - 1)) ||
+      over->div != lanes || over->mod || over->coef % lanes)
     return false;
   *x = base;
   f->panel = lanes, f->col = over->coef / lanes;
@@ -61,13 +61,16 @@ static bool take_panels(tc_index *x, uint8_t col, tc_strided_operand *f) {
 // panel * 2 + col / panel * (panel * stride).
 static bool take_words(tc_index *x, uint8_t row, uint8_t col, tc_strided_operand *f) {
   tc_index base = *x, rows, columns;
-  if (!take_terms(&base, row, &rows) || !take_terms(&base, col, &columns) || rows.n != 2 || columns.n != 2) return false;
+  if (!take_terms(&base, row, &rows) || !take_terms(&base, col, &columns) || rows.n != 2 || columns.n != 2)
+    return false;
   const tc_term *one = &rows.term[rows.term[0].div != 1], *pair = &rows.term[rows.term[0].div == 1];
   const tc_term *in = &columns.term[columns.term[0].div != 1], *over = &columns.term[columns.term[0].div == 1];
   int64_t lanes = in->mod;
-  bool pairs = one->div == 1 && one->mod == 2 && one->coef == 1 && pair->div == 2 && pair->mod == 0 && pair->coef == 2 * lanes;
+  bool pairs =
+      one->div == 1 && one->mod == 2 && one->coef == 1 && pair->div == 2 && pair->mod == 0 && pair->coef == 2 * lanes;
   bool panels = in->div == 1 && in->coef == 2 && over->div == lanes && over->mod == 0 && over->coef % (2 * lanes) == 0;
-  if (!pairs || !panels || lanes < LEAST_PANEL || lanes > LANES || (lanes & (lanes - 1)) || base.n || base.base % 2) return false;
+  if (!pairs || !panels || lanes < LEAST_PANEL || lanes > LANES || (lanes & (lanes - 1)) || base.n || base.base % 2)
+    return false;
   *x = tc_ix_const(base.base / 2);
   f->words = true, f->panel = f->row = lanes, f->col = over->coef / (2 * lanes);
   return true;
@@ -105,7 +108,8 @@ bool tc_strided_operand_find(tc_emit_ctx *s, uint32_t node, int k, uint8_t row, 
   const tc_dims *d = &x->shape->d;
   uint32_t n = x->in[k];
   tc_index *idx = f->position;
-  if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, d, idx)) return tc_emit_not_affine(s, node, "a position cannot be said"), false;
+  if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, d, idx))
+    return tc_emit_not_affine(s, node, "a position cannot be said"), false;
   idx[d->rank - 2] = tc_ix_range(row), idx[d->rank - 1] = tc_ix_range(col);
   f->node = n;
   bool said = follow(s, &n, idx, f);

@@ -15,9 +15,14 @@ typedef struct tc_strided_operand {
   bool scattered;          // rows have no one stride
   tc_index rows, segments; // over F; over K0 at the start of a segment
   int64_t segment;         // steps of k at stride col; the extent of K0 if there is one
-  int64_t panel;  // of the right one: its columns lie in panels of so many side by side, col being a panel's stride over its columns; 0: not
-  bool words;  // of the right one: panels are of pairs of bf16 along k, side by side, which are read as words: type, strides and base are theirs
-  // Of the right one, where it is made (mark_prologue.h): the node it is made of, which is what is in memory or the cast of that. TC_NONE: it is in memory.
+  // of the right one: its columns lie in panels of so many side by side, col being a panel's stride
+  // over its columns; 0: not
+  int64_t panel;
+  // of the right one: panels are of pairs of bf16 along k, side by side, which are read as words:
+  // type, strides and base are theirs
+  bool words;
+  // Of the right one, where it is made (mark_prologue.h): the node it is made of, which is what is
+  // in memory or the cast of that. TC_NONE: it is in memory.
   uint32_t widened;
   tc_index widened_at;  // the element of that node, by its place
   uint32_t node;  // the operand, and its position over A, K0 and K

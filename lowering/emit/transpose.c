@@ -1,6 +1,6 @@
 // Turning kernels: a FLAT group that reads along other axes than it writes. Element by element that
-// is a gather; here a square block is read by rows, transposed in registers and kept in a tile, from
-// which the lanes are then loaded.
+// is a gather; here a square block is read by rows, transposed in registers and kept in a tile,
+// from which the lanes are then loaded.
 //
 //   for each block of `turning` rows of K0 by `lanes` of K:
 //     for each such load: rows of the block, read along K0 -> tc_build_transpose -> its tile, along K
@@ -46,16 +46,19 @@ void tc_emitter_transpose(tc_emit_ctx *s, const tc_build_request *r) {
   s->lanes = TC_MAX_OF(tc_emit_lanes_for(inner), t->rows);
   s->vector = TC_RANGE_K;
   int64_t blocks = tc_ceil_div(inner, s->lanes), row_blocks = tc_ceil_div(k0, t->rows);
-  for (int i = 0; i < t->n; i++) t->load[i].tile = tc_emit_tile(s, s->g->node[t->load[i].node].type, (int64_t)t->rows * s->lanes);
+  for (int i = 0; i < t->n; i++)
+    t->load[i].tile = tc_emit_tile(s, s->g->node[t->load[i].node].type, (int64_t)t->rows * s->lanes);
   tc_emit_preload(s);
   tc_val o = tc_emit_begin_units(s), zero = tc_emit_i64(s, 0);
   tc_val block = blocks == 1 ? zero : tc_build_bin(&s->e, TC_IR_REM, o, tc_emit_i64(s, blocks));
-  tc_val first = tc_emit_scaled(s, blocks == 1 ? o : tc_build_bin(&s->e, TC_IR_DIV, o, tc_emit_i64(s, blocks)), t->rows);
+  tc_val first =
+      tc_emit_scaled(s, blocks == 1 ? o : tc_build_bin(&s->e, TC_IR_DIV, o, tc_emit_i64(s, blocks)), t->rows);
   s->at[TC_RANGE_A] = zero, s->at[TC_RANGE_K0] = first, s->at[TC_RANGE_K] = tc_emit_scaled(s, block, s->lanes);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
   tc_val rows = tc_build_bin(&s->e, TC_IR_SUB, tc_emit_i64(s, k0), first),
          columns = tc_build_bin(&s->e, TC_IR_SUB, tc_emit_i64(s, inner), s->at[TC_RANGE_K]);
-  for (int i = 0; i < t->n; i++) transpose_block(s, &t->load[i], inner % s->lanes ? columns : TC_NONE, k0 % t->rows ? rows : TC_NONE);
+  for (int i = 0; i < t->n; i++)
+    transpose_block(s, &t->load[i], inner % s->lanes ? columns : TC_NONE, k0 % t->rows ? rows : TC_NONE);
   if (inner % s->lanes) tc_emit_set_mask(s, s->at[TC_RANGE_K], tc_emit_i64(s, inner));
   t->row = tc_emit_loop(s, zero, tc_build_bin(&s->e, TC_IR_MIN, rows, tc_emit_i64(s, t->rows)), 1);
   s->at[TC_RANGE_K0] = tc_build_bin(&s->e, TC_IR_ADD, first, t->row);

@@ -99,7 +99,8 @@ static tc_val slice_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx
 // is in range.
 static tc_val wrapped_index(tc_emit_ctx *s, uint32_t index, const tc_index *at, int64_t extent) {
   tc_val v = tc_emit_value_kept(s, index, at);
-  return tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_LT, v, tc_emit_i64(s, 0)), tc_build_bin(&s->e, TC_IR_ADD, v, tc_emit_i64(s, extent)), v);
+  return tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_LT, v, tc_emit_i64(s, 0)),
+                         tc_build_bin(&s->e, TC_IR_ADD, v, tc_emit_i64(s, extent)), v);
 }
 
 static tc_val gathered_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) {
@@ -123,7 +124,8 @@ static tc_val gathered_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *
 
 static __attribute__((noinline)) tc_val iota_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) {
   tc_index flat;
-  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_emit_not_affine(s, TC_NONE, "an index has too many terms");
+  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat))
+    return tc_emit_not_affine(s, TC_NONE, "an index has too many terms");
   if (tc_type_is_float(x->type)) {
     tc_val i = tc_build_cast(&s->e, tc_emit_whole_index(s, &flat), TC_F64);
     tc_val v = tc_build_bin(&s->e, TC_IR_ADD, tc_emit_argument(s, x->arg, TC_F64),
@@ -138,9 +140,12 @@ static __attribute__((noinline)) tc_val iota_value(tc_emit_ctx *s, const tc_gnod
     return tc_build_cast(&s->e, tc_build_bin(&s->e, TC_IR_ADD, v, tc_emit_argument(s, x->arg, TC_I64)), x->type);
   }
   tc_val vec, at = tc_emit_index_value(s, flat, &stride, &vec), step = tc_emit_argument(s, x->arg + 1, TC_I64);
-  tc_val first = tc_build_bin(&s->e, TC_IR_ADD, tc_emit_argument(s, x->arg, TC_I64), tc_build_bin(&s->e, TC_IR_MUL, step, at));
+  tc_val first =
+      tc_build_bin(&s->e, TC_IR_ADD, tc_emit_argument(s, x->arg, TC_I64), tc_build_bin(&s->e, TC_IR_MUL, step, at));
   if (vec == TC_NONE && stride == 0) return tc_build_cast(&s->e, first, x->type);
-  if (vec != TC_NONE) return tc_build_cast(&s->e, tc_build_bin(&s->e, TC_IR_ADD, first, tc_build_bin(&s->e, TC_IR_MUL, step, vec)), x->type);
+  if (vec != TC_NONE)
+    return tc_build_cast(&s->e, tc_build_bin(&s->e, TC_IR_ADD, first, tc_build_bin(&s->e, TC_IR_MUL, step, vec)),
+                         x->type);
   tc_val lanes = tc_emit_numbers(s, x->type, s->lanes);
   tc_val others = tc_build_bin(&s->e, TC_IR_MUL, lanes, tc_build_cast(&s->e, tc_emit_scaled(s, step, stride), x->type));
   return tc_build_bin(&s->e, TC_IR_ADD, others, tc_build_cast(&s->e, first, x->type));
@@ -152,7 +157,9 @@ static bool is_run(const tc_emit_ctx *s, const tc_index *flat) {
   if (s->threads.run || s->lanes < 4 || flat->base % 4 || s->split % 4) return false;
   for (int i = 0; i < flat->n; i++) {
     const tc_term *t = &flat->term[i];
-    if (t->kind != TC_TERM_RANGE || t->range != s->vector ? t->coef % 4 != 0 : t->coef != 1 || t->div != 1 || t->mod != 0) return false;
+    if (t->kind != TC_TERM_RANGE || t->range != s->vector ? t->coef % 4 != 0
+                                                          : t->coef != 1 || t->div != 1 || t->mod != 0)
+      return false;
     along |= t->kind == TC_TERM_RANGE && t->range == s->vector;
   }
   return along;
@@ -162,16 +169,19 @@ static __attribute__((noinline)) tc_val random_value(tc_emit_ctx *s, const tc_gn
   tc_index flat;
   int64_t stride;
   tc_val vec;
-  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat)) return tc_emit_not_affine(s, TC_NONE, "an index has too many terms");
+  if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat))
+    return tc_emit_not_affine(s, TC_NONE, "an index has too many terms");
   bool run = is_run(s, &flat);
   tc_draw draw = {.op = x->op, .type = tc_emit_compute_type(x->type), .lanes = run ? s->lanes : 0};
   draw.at = run ? tc_emit_index_value(s, flat, &stride, &vec) : tc_emit_whole_index(s, &flat);
   draw.seed = tc_emit_argument(s, x->arg, TC_I64), draw.counter = tc_emit_argument(s, x->arg + 1, TC_I64);
-  if (x->op == TC_OP_RANDINT) draw.low = tc_emit_argument(s, x->arg + 2, TC_I64), draw.high = tc_emit_argument(s, x->arg + 3, TC_I64);
+  if (x->op == TC_OP_RANDINT)
+    draw.low = tc_emit_argument(s, x->arg + 2, TC_I64), draw.high = tc_emit_argument(s, x->arg + 3, TC_I64);
   if (s->st != TC_OK) return 0;
   tc_val v = tc_draw_emit(&s->e, &draw);
   if (x->op == TC_OP_RAND && tc_type_is_half(x->type))
-    v = tc_build_bin(&s->e, TC_IR_MIN, v, tc_build_const_f(&s->e, TC_F32, x->type == TC_F16 ? TC_MOST_F16 : TC_MOST_BF16));
+    v = tc_build_bin(&s->e, TC_IR_MIN, v,
+                     tc_build_const_f(&s->e, TC_F32, x->type == TC_F16 ? TC_MOST_F16 : TC_MOST_BF16));
   return tc_emit_rounded(s, v, x->type);
 }
 
@@ -198,7 +208,8 @@ static tc_val compute_op(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
     }
     default: break;
   }
-  if (tc_op_kind_of(x->op) == TC_KIND_MOVE || tc_op_kind_of(x->op) == TC_KIND_EFFECT) return operand_value(s, n, 0, idx);
+  if (tc_op_kind_of(x->op) == TC_KIND_MOVE || tc_op_kind_of(x->op) == TC_KIND_EFFECT)
+    return operand_value(s, n, 0, idx);
   tc_val v[3] = {0, 0, 0};
   for (int k = 0; k < x->n_in && k < 3; k++) v[k] = operand_value(s, n, k, idx);
   if (s->st != TC_OK) return 0;
@@ -228,8 +239,8 @@ static tc_val make_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
 tc_val tc_emit_member(tc_emit_ctx *s, uint32_t n) {
   if (tc_emit_note_of(s, n)->memo != TC_NONE) return tc_emit_note_of(s, n)->memo;
   if (tc_emit_note_of(s, n)->stashed) {
-    tc_val row = tc_build_raw(&s->e, TC_IR_LOAD, tc_emit_compute_type(s->g->node[n].type), s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE,
-                              tc_emit_note_of(s, n)->stash);
+    tc_val row = tc_build_raw(&s->e, TC_IR_LOAD, tc_emit_compute_type(s->g->node[n].type), s->lanes, s->at[TC_RANGE_F],
+                              TC_NONE, TC_NONE, tc_emit_note_of(s, n)->stash);
     tc_emit_remember(s, n, row);
     return row;
   }
@@ -237,11 +248,12 @@ tc_val tc_emit_member(tc_emit_ctx *s, uint32_t n) {
   tc_index *idx = position_of_level(s, false);
   if (!idx) return 0;
   if (tc_op_kind_of(x->op) == TC_KIND_FOLD) return tc_emit_fail(s, TC_ERR_STATE, "a fold is read before it is done");
-  if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx)) return tc_emit_not_affine(s, n, "a position cannot be said");
+  if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx))
+    return tc_emit_not_affine(s, n, "a position cannot be said");
   tc_val v = make_value(s, n, idx);
   if (tc_emit_note_of(s, n)->stash >= 0 && s->st == TC_OK)
-    (void)tc_build_raw(&s->e, TC_IR_STORE, tc_emit_compute_type(x->type), s->lanes, s->at[TC_RANGE_F], tc_build_splat(&s->e, v, s->lanes), TC_NONE,
-                       tc_emit_note_of(s, n)->stash);
+    (void)tc_build_raw(&s->e, TC_IR_STORE, tc_emit_compute_type(x->type), s->lanes, s->at[TC_RANGE_F],
+                       tc_build_splat(&s->e, v, s->lanes), TC_NONE, tc_emit_note_of(s, n)->stash);
   tc_emit_remember(s, n, v);
   return v;
 }
@@ -256,7 +268,8 @@ static bool is_own(tc_emit_ctx *s, const tc_index *flat, tc_level level) {
 // Member m read as element idx of n, which must be its own.
 static __attribute__((noinline)) bool is_own_member(tc_emit_ctx *s, uint32_t m, uint32_t n, const tc_index *idx) {
   tc_index flat;
-  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return (void)tc_emit_not_affine(s, m, "an index has too many terms"), false;
+  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat))
+    return (void)tc_emit_not_affine(s, m, "an index has too many terms"), false;
   if (is_own(s, &flat, (tc_level)s->gr->level[m])) return true;
   if (s->st == TC_OK) s->x->not_affine = m;
   return (void)tc_emit_fail(s, TC_ERR_STATE, "a member is read away from its place"), false;
@@ -266,8 +279,8 @@ static __attribute__((noinline)) bool is_own_member(tc_emit_ctx *s, uint32_t m, 
 // position.
 static __attribute__((noinline)) bool is_made_once(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   tc_index flat;
-  return tc_op_kind_of(s->g->node[n].op) == TC_KIND_ELEM && s->cond == TC_NONE && tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat) &&
-         is_own(s, &flat, TC_LEVEL_FULL);
+  return tc_op_kind_of(s->g->node[n].op) == TC_KIND_ELEM && s->cond == TC_NONE &&
+         tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat) && is_own(s, &flat, TC_LEVEL_FULL);
 }
 
 static tc_val made_again(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
@@ -286,7 +299,8 @@ static tc_held_row *held_of(tc_emit_ctx *s, uint32_t n) {
 
 static tc_val held_value(tc_emit_ctx *s, tc_held_row *held, tc_index flat) {
   tc_type type = tc_emit_compute_type(s->g->node[held->node].type);
-  if (held->there) return tc_build_raw(&s->e, TC_IR_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, held->tile);
+  if (held->there)
+    return tc_build_raw(&s->e, TC_IR_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, held->tile);
   tc_val v = tc_emit_load(s, held->node, flat);
   (void)tc_build_raw(&s->e, TC_IR_STORE, type, s->lanes, s->at[TC_RANGE_F], v, TC_NONE, held->tile);
   held->filled = true;
@@ -297,7 +311,8 @@ static tc_val held_value(tc_emit_ctx *s, tc_held_row *held, tc_index flat) {
 // the kernel itself has written in place.
 static __attribute__((noinline)) tc_val loaded_value(tc_emit_ctx *s, uint32_t m, uint32_t n, const tc_index *idx) {
   tc_index flat;
-  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat)) return tc_emit_not_affine(s, m, "an index has too many terms");
+  if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat))
+    return tc_emit_not_affine(s, m, "an index has too many terms");
   tc_held_row *held = held_of(s, m);
   bool plain = (held || s->gp->kind == TC_FUSION_ELEMENTWISE) && s->cond == TC_NONE && is_own(s, &flat, TC_LEVEL_FULL);
   if (plain && tc_emit_note_of(s, m)->memo != TC_NONE) return tc_emit_note_of(s, m)->memo;
@@ -333,7 +348,8 @@ tc_val tc_emit_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   return v;
 }
 
-tc_val tc_emit_made_from(tc_emit_ctx *s, uint32_t n, const tc_index *idx, uint32_t from, const tc_index *at, tc_val given) {
+tc_val tc_emit_made_from(tc_emit_ctx *s, uint32_t n, const tc_index *idx, uint32_t from, const tc_index *at,
+                         tc_val given) {
   s->given = (tc_given_value){from, at, given};
   tc_emit_enter(s);
   tc_val v = tc_emit_value_kept(s, n, idx);

@@ -43,8 +43,8 @@ static bool reaches(const tc_fusion_plan *gr, uint32_t n, uint32_t source) {
 }
 
 // Follows every path; *met tells whether source was reached.
-static bool links(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t n, const tc_index *idx, uint32_t source,
-                  tc_level source_level, bool *met) {
+static bool links(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t n, const tc_index *idx,
+                  uint32_t source, tc_level source_level, bool *met) {
   const tc_gnode *x = &gr->graph->node[n];
   for (int k = 0; k < x->n_in; k++) {
     uint32_t s = x->in[k];
@@ -60,7 +60,8 @@ static bool links(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extent
       *met = true;
       want = tc_view_flat(gp, source_level);
       tc_ix_simplify(&want, e);
-      if (!moved || !tc_ix_flatten(at, &gr->graph->node[s].shape->d, e, &flat) || !tc_ix_equal(&flat, &want)) return false;
+      if (!moved || !tc_ix_flatten(at, &gr->graph->node[s].shape->d, e, &flat) || !tc_ix_equal(&flat, &want))
+        return false;
     } else if (moved ? !links(gr, gp, e, s, at, source, source_level, met) : reaches(gr, s, source)) {
       return false;
     }
@@ -68,8 +69,8 @@ static bool links(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extent
   return true;
 }
 
-bool tc_view_links(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t n, tc_level level, uint32_t source,
-                   tc_level source_level) {
+bool tc_view_links(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t n, tc_level level,
+                   uint32_t source, tc_level source_level) {
   const tc_gnode *x = &gr->graph->node[n];
   tc_index idx[TC_MAX_RANK];
   bool met = false;
@@ -83,8 +84,8 @@ uint32_t tc_view_root(const tc_fusion_plan *gr, uint32_t n) {
   for (;;) {
     const tc_gnode *x = &gr->graph->node[n];
     tc_count(TC_PASS_FUSION, 1);
-    bool through = tc_op_is_alias(x->op) || x->op == TC_OP_PERMUTE || x->op == TC_OP_EXPAND || x->op == TC_OP_SLICE || x->op == TC_OP_FLIP ||
-                   x->op == TC_OP_WINDOW;
+    bool through = tc_op_is_alias(x->op) || x->op == TC_OP_PERMUTE || x->op == TC_OP_EXPAND || x->op == TC_OP_SLICE ||
+                   x->op == TC_OP_FLIP || x->op == TC_OP_WINDOW;
     if (!through || x->out != TC_LEAF_NONE || gr->stored[n]) return n;
     n = x->in[0];
   }

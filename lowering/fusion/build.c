@@ -29,7 +29,8 @@ static uint32_t size_of(const tc_fuser *w, uint32_t n) {
   return TC_MIN(sum, UINT32_C(1) << 16);
 }
 
-// Decides, from the last node to the first, what must have memory of its own: operands of external kernels and products, indexed tensors, outputs.
+// Decides, from the last node to the first, what must have memory of its own: operands of external
+// kernels and products, indexed tensors, outputs.
 static void require_memory(tc_fuser *w, const uint8_t *must_materialize) {
   const tc_graph *g = w->g;
   for (uint32_t i = g->n_order; i-- > 0;) {
@@ -44,7 +45,9 @@ static void require_memory(tc_fuser *w, const uint8_t *must_materialize) {
     bool whole = tc_fuser_is_extern(w, x) || tc_fuser_touches_nothing(g, x);
     for (int k = 0; k < x->n_in; k++) {
       if (tc_fusion_is_filled(g, n, k)) continue;
-      if (!whole && tc_op_kind_of(x->op) == TC_KIND_ATTENTION && g->node[x->in[k]].op == TC_OP_FULL && g->node[x->in[k]].shape->d.rank == 0) continue;
+      if (!whole && tc_op_kind_of(x->op) == TC_KIND_ATTENTION && g->node[x->in[k]].op == TC_OP_FULL &&
+          g->node[x->in[k]].shape->d.rank == 0)
+        continue;
       if (whole || (tc_op_kind_of(x->op) == TC_KIND_INDEX && k == 1))
         w->gr->stored[x->in[k]] = true;
       else if (tc_op_kind_of(x->op) == TC_KIND_INDEX || multiplies(x)) {
@@ -66,8 +69,10 @@ static bool init_fuser(tc_fuser *w, tc_fusion_plan *gr, const tc_graph *g, tc_ar
   gr->level = tc_arena_alloc(arena, n);
   gr->stored = tc_arena_alloc(arena, n * sizeof gr->stored[0]);
   w->constant = tc_arena_alloc(arena, n);
-  uint32_t **const of_nodes[] = {&w->rank, &w->n_outside, &w->n_large, &w->reads, &w->load, &w->size, &w->counted, &w->attends, &w->attends_before};
-  bool room = gr->fusion && gr->of && gr->alias && gr->level && gr->stored && w->constant && tc_depend_init(&w->depend, gr, g->n_order);
+  uint32_t **const of_nodes[] = {&w->rank, &w->n_outside, &w->n_large, &w->reads,         &w->load,
+                                 &w->size, &w->counted,   &w->attends, &w->attends_before};
+  bool room = gr->fusion && gr->of && gr->alias && gr->level && gr->stored && w->constant &&
+              tc_depend_init(&w->depend, gr, g->n_order);
   for (size_t i = 0; i < sizeof of_nodes / sizeof of_nodes[0] && room; i++)
     room = (*of_nodes[i] = tc_arena_alloc(arena, n * sizeof **of_nodes[i])) != NULL;
   if (!room) return false;
@@ -81,7 +86,8 @@ static bool init_fuser(tc_fuser *w, tc_fusion_plan *gr, const tc_graph *g, tc_ar
 static bool is_made_in_place(tc_fuser *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
   tc_op_kind kind = tc_op_kind_of(x->op);
-  bool constant = (kind == TC_KIND_GEN && !tc_graph_is_zeros(x)) || ((kind == TC_KIND_ELEM || is_view(x)) && x->n_in > 0);
+  bool constant =
+      (kind == TC_KIND_GEN && !tc_graph_is_zeros(x)) || ((kind == TC_KIND_ELEM || is_view(x)) && x->n_in > 0);
   for (int k = 0; k < x->n_in && constant; k++) constant = w->constant[x->in[k]];
   bool fits = size_of(w, n) <= MAX_IN_PLACE && (!w->small || tc_fuser_reads_of(w, n) <= SMALL_IN_PLACE);
   if (w->gr->stored[n] || !fits) return false;
@@ -105,13 +111,18 @@ static void settle_fusions(tc_fusion_plan *gr) {
   for (uint32_t n = 0; n < gr->graph->n; n++) gr->of[n] = tc_fuser_fusion_of(gr, n);
 }
 
-static tc_status build_fusions(tc_fusion_plan *gr, const tc_graph *g, tc_arena *arena, const uint8_t *must_materialize, tc_fusion_mode mode) {
+static tc_status build_fusions(tc_fusion_plan *gr, const tc_graph *g, tc_arena *arena, const uint8_t *must_materialize,
+                               tc_fusion_mode mode) {
   bool small = mode == TC_FUSE_SMALL, *must = tc_arena_alloc(arena, g->n + 1);
-  tc_fuser w = {
-      .gr = gr, .g = g, .small = small, .max_large = mode == TC_FUSE_ANY ? TC_MOST_OUTSIDE : LOW_MEMORY_LARGE, .must_materialize = must_materialize};
+  tc_fuser w = {.gr = gr,
+                .g = g,
+                .small = small,
+                .max_large = mode == TC_FUSE_ANY ? TC_MOST_OUTSIDE : LOW_MEMORY_LARGE,
+                .must_materialize = must_materialize};
   if (!init_fuser(&w, gr, g, arena) || !must) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   require_memory(&w, must_materialize);
-  for (uint32_t i = 0; i < g->n_order; i++) gr->alias[g->order[i]] = gr->alias[gr->alias[g->order[i]]];  // operands come first: the root of a chain
+  // operands come first: the root of a chain
+  for (uint32_t i = 0; i < g->n_order; i++) gr->alias[g->order[i]] = gr->alias[gr->alias[g->order[i]]];
   memcpy(must, gr->stored, g->n);
   place_nodes(&w);
   if (!w.failed) tc_fuser_merge_siblings(&w);
@@ -119,14 +130,16 @@ static tc_status build_fusions(tc_fusion_plan *gr, const tc_graph *g, tc_arena *
   if (w.failed) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   if (small) return TC_OK;
   TC_TRY(tc_recompute(gr, must, mode == TC_FUSE_LOW_MEMORY));
-  tc_fuser_merge_siblings(&w);  // what is made again may be made of what others read; dependencies have only become fewer
+  // what is made again may be made of what others read; dependencies have only become fewer
+  tc_fuser_merge_siblings(&w);
   settle_fusions(gr);
   if (mode == TC_FUSE_ANY && !tc_target_is_gpu(&g->target)) tc_fuser_merge_columns(&w);
   settle_fusions(gr);
   return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
 }
 
-tc_status tc_fusion_build(tc_fusion_plan *gr, const tc_graph *g, tc_arena *arena, const uint8_t *must_materialize, tc_fusion_mode mode) {
+tc_status tc_fusion_build(tc_fusion_plan *gr, const tc_graph *g, tc_arena *arena, const uint8_t *must_materialize,
+                          tc_fusion_mode mode) {
   tc_status st = build_fusions(gr, g, arena, must_materialize, mode);
   if (st == TC_OK && tc_log_on(TC_LOG_FUSION)) tc_fusion_log(gr);
   return st;

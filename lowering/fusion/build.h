@@ -12,6 +12,7 @@
 // by op.
 typedef enum tc_fusion_mode { TC_FUSE_ANY, TC_FUSE_LOW_MEMORY, TC_FUSE_SMALL } tc_fusion_mode;
 // What out points to lives in the arena. must_materialize: per node, TC_FORCE_* or 0.
-tc_status tc_fusion_build(tc_fusion_plan *out, const tc_graph *g, tc_arena *arena, const uint8_t *must_materialize, tc_fusion_mode mode);
+tc_status tc_fusion_build(tc_fusion_plan *out, const tc_graph *g, tc_arena *arena, const uint8_t *must_materialize,
+                          tc_fusion_mode mode);
 
 #endif

@@ -25,15 +25,16 @@ static bool link_add(tc_depend *d, tc_fusion_link **first, tc_fusion_link **last
   return true;
 }
 
-static void links_join(tc_fusion_link **first, tc_fusion_link **last, tc_fusion_link *other, tc_fusion_link *other_last) {
+static void links_join(tc_fusion_link **first, tc_fusion_link **last, tc_fusion_link *other,
+                       tc_fusion_link *other_last) {
   if (!other) return;
   *(*first ? &(*last)->next : first) = other;
   *last = other_last;
 }
 
 // Follows one link; false if there is none left. *met: it leads to what the other side has met.
-static bool follow_link(const tc_depend *d, tc_depend_search *s, const tc_depend_search *other, bool forward, uint32_t low, uint32_t high,
-                        bool *met) {
+static bool follow_link(const tc_depend *d, tc_depend_search *s, const tc_depend_search *other, bool forward,
+                        uint32_t low, uint32_t high, bool *met) {
   const tc_fusion_plan *gr = d->gr;
   while (!s->link && s->at < s->n) {
     const tc_fusion *gp = &gr->fusion[s->queue[s->at++]];
@@ -68,7 +69,8 @@ tc_depends tc_depend_ask(tc_depend *d, uint32_t a, uint32_t b) {
 
 typedef enum effort { NOT_MUCH, ALL_OF_IT } effort;
 
-// Raises the depth of a fusion, and so of those that read it. NOT_MUCH: false, with all as it was, where that takes too long.
+// Raises the depth of a fusion, and so of those that read it. NOT_MUCH: false, with all as it was,
+// where that takes too long.
 static bool raise_depth(tc_depend *d, uint32_t g, uint32_t depth, effort how) {
   tc_fusion_plan *gr = d->gr;
   tc_depend_search *s = &d->search[0];  // of its queue a ring
@@ -100,7 +102,8 @@ static bool raise_depth(tc_depend *d, uint32_t g, uint32_t depth, effort how) {
 bool tc_depend_add(tc_depend *d, uint32_t a, uint32_t b) {
   tc_fusion *reader = &d->gr->fusion[a], *made = &d->gr->fusion[b];
   if (a == b) return true;
-  if (!link_add(d, &reader->before, &reader->last_before, b) || !link_add(d, &made->after, &made->last_after, a)) return false;
+  if (!link_add(d, &reader->before, &reader->last_before, b) || !link_add(d, &made->after, &made->last_after, a))
+    return false;
   return raise_depth(d, a, made->depth + 1, ALL_OF_IT);
 }
 
@@ -114,7 +117,8 @@ bool tc_depend_meet(tc_depend *d, uint32_t g, uint32_t h) {
 }
 
 bool tc_depend_may_join(tc_depend *d, uint32_t g, uint32_t h) {
-  return tc_depend_ask(d, g, h) == TC_DEPENDS_NOT && tc_depend_ask(d, h, g) == TC_DEPENDS_NOT && tc_depend_meet(d, g, h);
+  return tc_depend_ask(d, g, h) == TC_DEPENDS_NOT && tc_depend_ask(d, h, g) == TC_DEPENDS_NOT &&
+         tc_depend_meet(d, g, h);
 }
 
 void tc_depend_join(tc_depend *d, uint32_t g, uint32_t h) {

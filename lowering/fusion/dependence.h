@@ -1,7 +1,9 @@
-// Which fusion depends on which, while fusions are made. Groups know whom they read and who reads them, and each has a depth, greater than those of the fusions it
-// reads; so whether one depends on another is looked for between their depths alone, from both sides. What takes long is given up: then fusions that might
-// be one stay two.
-// Always: no fusion depends on itself. Threads: a fusion plan is one thread's. Links live in its arena.
+// Which fusion depends on which, while fusions are made. Groups know whom they read and who reads
+// them, and each has a depth, greater than those of the fusions it reads; so whether one depends on
+// another is looked for between their depths alone, from both sides. What takes long is given up:
+// then fusions that might be one stay two.
+// Always: no fusion depends on itself. Threads: a fusion plan is one thread's. Links live in its
+// arena.
 #ifndef TC_LOWERING_FUSION_DEPENDENCE_H
 #define TC_LOWERING_FUSION_DEPENDENCE_H
 
@@ -32,7 +34,8 @@ bool tc_depend_init(tc_depend *d, tc_fusion_plan *gr, uint32_t most);
 bool tc_depend_add(tc_depend *d, uint32_t a, uint32_t b);
 // Whether a depends on b. PERHAPS: it was not found in time.
 tc_depends tc_depend_ask(tc_depend *d, uint32_t a, uint32_t b);
-// Gives the fusion at least this depth; two fusions the same. False, with nothing changed for the fusion that is at fault: that takes too long.
+// Gives the fusion at least this depth; two fusions the same. False, with nothing changed for the
+// fusion that is at fault: that takes too long.
 bool tc_depend_wait(tc_depend *d, uint32_t g, uint32_t depth);
 bool tc_depend_meet(tc_depend *d, uint32_t g, uint32_t h);
 // Whether neither depends on the other; they have the same depth then.

@@ -75,10 +75,12 @@ bool tc_fuser_links(const tc_fuser *w, const tc_fusion *gp, uint32_t n, tc_level
   return tc_view_links(w->gr, gp, &e, n, level, source, (tc_level)w->gr->level[source]);
 }
 
-bool tc_fuser_all_link(const tc_fuser *w, const tc_fusion *gp, uint32_t fusion, uint32_t n, tc_level level, const tc_seen_fusions *seen) {
+bool tc_fuser_all_link(const tc_fuser *w, const tc_fusion *gp, uint32_t fusion, uint32_t n, tc_level level,
+                       const tc_seen_fusions *seen) {
   tc_level at = tc_op_kind_of(w->g->node[n].op) == TC_KIND_FOLD ? TC_LEVEL_FULL : level;
   for (int i = 0; i < seen->n; i++)
-    if (tc_fuser_fusion_of(w->gr, seen->node[i]) == fusion && !tc_fuser_links(w, gp, n, at, seen->node[i])) return false;
+    if (tc_fuser_fusion_of(w->gr, seen->node[i]) == fusion && !tc_fuser_links(w, gp, n, at, seen->node[i]))
+      return false;
   return seen->n < 16;
 }
 
@@ -113,7 +115,8 @@ bool tc_fuser_fit_together(const tc_fuser *w, uint32_t g, uint32_t h) {
   const tc_fusion *a = &w->gr->fusion[g], *b = &w->gr->fusion[h];
   if (a->no_fusion || b->no_fusion || a->n_member + b->n_member > tc_fuser_most_members(a->kind)) return false;
   if (w->max_large < TC_MOST_OUTSIDE && w->n_large[g] && w->n_large[h]) return false;
-  return w->n_outside[g] + w->n_outside[h] <= TC_MOST_OUTSIDE && (!w->small || w->load[g] + w->load[h] <= TC_SMALL_FUSION);
+  return w->n_outside[g] + w->n_outside[h] <= TC_MOST_OUTSIDE &&
+         (!w->small || w->load[g] + w->load[h] <= TC_SMALL_FUSION);
 }
 
 bool tc_fuser_merge(tc_fuser *w, uint32_t g, uint32_t h, tc_level level) {

@@ -22,7 +22,9 @@ typedef struct tc_fuser {
   uint32_t max_large;
   uint32_t *counted;  // per node: the fusion, plus one, that counted it last
   bool small;
-  uint32_t *reads;  // per node: tensors and scalars that a reader of it reads, counted with repetition; 1 unless it is made in place
+  // per node: tensors and scalars that a reader of it reads, counted with repetition; 1 unless it
+  // is made in place
+  uint32_t *reads;
   uint32_t *load;  // per fusion: what its members read and write, counted so
   uint32_t *size;  // per node: nodes made in place where it is read, counted with repetition; 0 unless it is one
   bool *constant;  // per node: made of constants and ranges alone
@@ -57,7 +59,8 @@ void tc_seen_fusions_note(void *arg, uint32_t source, bool moved);
 // Whether n, at this level of the fusion, reads source where that stands.
 bool tc_fuser_links(const tc_fuser *w, const tc_fusion *gp, uint32_t n, tc_level level, uint32_t source);
 // Whether every value of `fusion` that n reads stands where n, at this level of gp, would read it.
-bool tc_fuser_all_link(const tc_fuser *w, const tc_fusion *gp, uint32_t fusion, uint32_t n, tc_level level, const tc_seen_fusions *seen);
+bool tc_fuser_all_link(const tc_fuser *w, const tc_fusion *gp, uint32_t fusion, uint32_t n, tc_level level,
+                       const tc_seen_fusions *seen);
 // Whether two fusions are not too much for one kernel.
 bool tc_fuser_fit_together(const tc_fuser *w, uint32_t g, uint32_t h);
 // Moves h's members into g at their level, or at the level given.

@@ -7,11 +7,13 @@
 bool tc_fusion_is_filled(const tc_graph *g, uint32_t n, int k) {
   const tc_gnode *x = &g->node[n], *in = &g->node[x->in[k]];
   bool puts = tc_op_kind_of(x->op) == TC_KIND_INDEX && tc_graph_slice_update_of(x->op) >= 0;
-  return puts && k == 0 && in->op == TC_OP_FULL && in->shape->count > 0 && !tc_graph_is_zeros(in) && tc_device_generates(x->dev);
+  return puts && k == 0 && in->op == TC_OP_FULL && in->shape->count > 0 && !tc_graph_is_zeros(in) &&
+         tc_device_generates(x->dev);
 }
 
 static bool moves_elements(const tc_gnode *x) {
-  return x->op != TC_OP_EXPAND && !tc_op_is_alias(x->op) && tc_op_kind_of(x->op) != TC_KIND_ELEM && tc_op_kind_of(x->op) != TC_KIND_FOLD;
+  return x->op != TC_OP_EXPAND && !tc_op_is_alias(x->op) && tc_op_kind_of(x->op) != TC_KIND_ELEM &&
+         tc_op_kind_of(x->op) != TC_KIND_FOLD;
 }
 
 static void each_source(const tc_fusion_plan *gr, uint32_t n, bool moved, tc_fusion_visit *visit, void *arg) {

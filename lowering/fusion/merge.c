@@ -24,7 +24,9 @@ typedef struct sources {
 static void note_source(void *arg, uint32_t source, bool moved) {
   (void)moved;
   sources *s = arg;
-  if (tc_fuser_fusion_of(s->gr, source) == s->fusion || s->gr->graph->node[source].shape->count != s->count || s->n == TC_MOST_OUTSIDE) return;
+  if (tc_fuser_fusion_of(s->gr, source) == s->fusion || s->gr->graph->node[source].shape->count != s->count ||
+      s->n == TC_MOST_OUTSIDE)
+    return;
   for (uint32_t i = 0; i < s->n; i++)
     if (s->node[i] == source) return;
   s->node[s->n++] = source;
@@ -62,7 +64,8 @@ static void readers_find(readers *r, const sources *s) {
   r->n = 0;
   for (uint32_t i = 0; i < s->n; i++) {
     uint32_t n = 0;
-    for (const tc_fusion_link *l = r->of[s->node[i]]; l && n < MOST_TRIED; l = l->next, n++) r->found[r->n++] = l->fusion;
+    for (const tc_fusion_link *l = r->of[s->node[i]]; l && n < MOST_TRIED; l = l->next, n++)
+      r->found[r->n++] = l->fusion;
   }
   tc_count(TC_PASS_FUSION, r->n);
   qsort(r->found, r->n, sizeof r->found[0], by_number);
@@ -71,11 +74,14 @@ static void readers_find(readers *r, const sources *s) {
   r->n = kept;
 }
 
-// Whether a merge holds nothing large that op by op would not: folds leave little, and results of the plan are held anyway.
+// Whether a merge holds nothing large that op by op would not: folds leave little, and results of
+// the plan are held anyway.
 static bool leaves_little(const tc_fuser *w, const tc_fusion *gp) {
   for (uint32_t i = 0; i < gp->n_member; i++) {
     uint32_t n = gp->member[i];
-    if (w->gr->level[n] == TC_LEVEL_FULL && w->gr->stored[n] && w->gr->alias[n] == n && w->g->node[n].out == TC_LEAF_NONE) return false;
+    if (w->gr->level[n] == TC_LEVEL_FULL && w->gr->stored[n] && w->gr->alias[n] == n &&
+        w->g->node[n].out == TC_LEAF_NONE)
+      return false;
   }
   return true;
 }
@@ -86,7 +92,9 @@ void tc_fuser_merge_siblings(tc_fuser *w) {
   for (uint32_t g = 0; g < gr->n_fusion && !w->failed; g++) {
     const tc_fusion *a = &gr->fusion[g];
     sources s = {.gr = gr, .fusion = g, .count = a->a * a->f * a->k};
-    if (a->merged != TC_FUSION_NONE || a->kind == TC_FUSION_EXTERN || a->kind == TC_FUSION_MATMUL || s.count < MIN_SHARED) continue;
+    if (a->merged != TC_FUSION_NONE || a->kind == TC_FUSION_EXTERN || a->kind == TC_FUSION_MATMUL ||
+        s.count < MIN_SHARED)
+      continue;
     if (!leaves_little(w, a)) continue;
     for (uint32_t i = 0; i < a->n_member; i++) tc_fusion_each_source(gr, a->member[i], note_source, &s);
     readers_find(r, &s);
@@ -101,7 +109,8 @@ void tc_fuser_merge_siblings(tc_fuser *w) {
 
 // ---- sums of columns ----
 
-// Whether h folds the columns of what g has as rows, reads nothing as large that g does not, and leaves only folds.
+// Whether h folds the columns of what g has as rows, reads nothing as large that g does not, and
+// leaves only folds.
 static bool sums_columns(tc_fuser *w, uint32_t g, uint32_t h) {
   const tc_fusion_plan *gr = w->gr;
   const tc_fusion *rows = &gr->fusion[g], *columns = &gr->fusion[h];
@@ -118,7 +127,9 @@ static bool sums_columns(tc_fuser *w, uint32_t g, uint32_t h) {
     uint32_t n = columns->member[i];
     const tc_gnode *x = &w->g->node[n];
     if (tc_op_kind_of(x->op) == TC_KIND_FOLD && (x->op != TC_OP_SUM || !tc_type_is_float(x->type))) return false;
-    if (tc_op_kind_of(x->op) == TC_KIND_FOLD ? gr->level[n] != TC_LEVEL_REDUCED : gr->level[n] != TC_LEVEL_FULL || gr->stored[n]) return false;
+    if (tc_op_kind_of(x->op) == TC_KIND_FOLD ? gr->level[n] != TC_LEVEL_REDUCED
+                                             : gr->level[n] != TC_LEVEL_FULL || gr->stored[n])
+      return false;
     tc_fusion_each_source(gr, n, note_source, &want);
     tc_seen_fusions seen = {.gr = gr};
     tc_fusion_each_source(gr, n, tc_seen_fusions_note, &seen);
@@ -153,7 +164,8 @@ void tc_fuser_merge_columns(tc_fuser *w) {
   }
   for (uint32_t g = 0; g < gr->n_fusion && !w->failed; g++) {
     tc_fusion *rows = &gr->fusion[g];
-    if (rows->merged != TC_FUSION_NONE || rows->kind != TC_FUSION_ROW || rows->f % FOLD_LANES || rows->f > MAX_COLUMNS) continue;
+    if (rows->merged != TC_FUSION_NONE || rows->kind != TC_FUSION_ROW || rows->f % FOLD_LANES || rows->f > MAX_COLUMNS)
+      continue;
     sources have = {.gr = gr, .fusion = gr->n_fusion /* of none */, .count = rows->a * rows->f};
     for (uint32_t i = 0; i < rows->n_member; i++) {
       note_source(&have, rows->member[i], false);
@@ -164,7 +176,9 @@ void tc_fuser_merge_columns(tc_fuser *w) {
       uint32_t h = r->found[k];
       tc_fusion *columns = &gr->fusion[h];
       if (columns->merged != TC_FUSION_NONE || (rows->part && rows->part != columns->f)) continue;
-      if (!tc_fuser_fit_together(w, g, h) || !is_ready_with(w, g, h) || !sums_columns(w, g, h) || !tc_depend_meet(&w->depend, g, h)) continue;
+      if (!tc_fuser_fit_together(w, g, h) || !is_ready_with(w, g, h) || !sums_columns(w, g, h) ||
+          !tc_depend_meet(&w->depend, g, h))
+        continue;
       for (uint32_t i = 0; i < columns->n_member; i++)
         if (gr->level[columns->member[i]] == TC_LEVEL_REDUCED) gr->level[columns->member[i]] = TC_LEVEL_COLUMN;
       rows->part = columns->f;

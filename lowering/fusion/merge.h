@@ -1,5 +1,5 @@
-// Merges fusions that read the same and not one another, so that it is read once. Inside fusion; not
-// for others.
+// Merges fusions that read the same and not one another, so that it is read once. Inside fusion;
+// not for others.
 #ifndef TC_LOWERING_FUSION_MERGE_H
 #define TC_LOWERING_FUSION_MERGE_H
 

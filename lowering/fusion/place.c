@@ -41,7 +41,8 @@ static bool makes_cycle(tc_fuser *w, uint32_t fusion, uint32_t n) {
   return c.found;
 }
 
-// Whether n may join the fusion: no other fusion that it reads depends on that, and that fusion's readers can wait for those, too.
+// Whether n may join the fusion: no other fusion that it reads depends on that, and that fusion's
+// readers can wait for those, too.
 static bool may_join(tc_fuser *w, uint32_t fusion, uint32_t n) {
   cycle_check c = {.w = w, .fusion = fusion};
   tc_fusion_each_source(w->gr, n, check_cycle, &c);
@@ -57,14 +58,16 @@ static tc_level level_in(tc_fuser *w, const tc_fusion *gp, uint32_t n, uint32_t 
     int64_t a, f, k;
     fold_domain(w, n, &a, &f, &k);
     if (gp->kind == TC_FUSION_MATMUL || w->gr->level[source] != TC_LEVEL_FULL) return TC_LEVEL_NONE;
-    if (gp->kind == TC_FUSION_ELEMENTWISE ? gp->k != a * f * k : gp->a != a || gp->f != f || gp->k != k) return TC_LEVEL_NONE;
+    if (gp->kind == TC_FUSION_ELEMENTWISE ? gp->k != a * f * k : gp->a != a || gp->f != f || gp->k != k)
+      return TC_LEVEL_NONE;
     adopted->kind = k == 1 ? TC_FUSION_ROW : TC_FUSION_COLUMN;
     adopted->a = a, adopted->f = f, adopted->k = k;
     return tc_fuser_links(w, adopted, n, TC_LEVEL_FULL, source) ? TC_LEVEL_REDUCED : TC_LEVEL_NONE;
   }
   if (x->shape->count == gp->a * gp->f * gp->k && tc_fuser_links(w, gp, n, TC_LEVEL_FULL, source)) return TC_LEVEL_FULL;
   bool folds = gp->kind == TC_FUSION_ROW || gp->kind == TC_FUSION_COLUMN;
-  if (folds && w->gr->level[source] == TC_LEVEL_REDUCED && x->shape->count == gp->a * gp->k && tc_fuser_links(w, gp, n, TC_LEVEL_REDUCED, source))
+  if (folds && w->gr->level[source] == TC_LEVEL_REDUCED && x->shape->count == gp->a * gp->k &&
+      tc_fuser_links(w, gp, n, TC_LEVEL_REDUCED, source))
     return TC_LEVEL_REDUCED;
   return TC_LEVEL_NONE;
 }
@@ -120,21 +123,25 @@ static bool too_large(const tc_fuser *w, uint32_t n, uint32_t fusion) {
   return c.n > w->max_large;
 }
 
-// Whether one kernel makes two gradients of attention. A GPU's has rows or keys of its own, and sums in registers: of dk and dv both if there is room.
+// Whether one kernel makes two gradients of attention. A GPU's has rows or keys of its own, and
+// sums in registers: of dk and dv both if there is room.
 static bool made_together(const tc_fuser *w, const tc_gnode *a, const tc_gnode *b) {
   if (!tc_target_is_gpu(&w->g->target)) return true;
-  return a->op != TC_OP_ATTENTION_DQ && b->op != TC_OP_ATTENTION_DQ && a->shape->d.dim[3] + b->shape->d.dim[3] <= GPU_GRADIENT_COLUMNS;
+  return a->op != TC_OP_ATTENTION_DQ && b->op != TC_OP_ATTENTION_DQ &&
+         a->shape->d.dim[3] + b->shape->d.dim[3] <= GPU_GRADIENT_COLUMNS;
 }
 
 static bool is_attention_gradient(tc_op op) {
   return op == TC_OP_ATTENTION_DQ || op == TC_OP_ATTENTION_DK || op == TC_OP_ATTENTION_DV;
 }
 
-// Whether two rows of attention read the same operands, but for the values that the log-sum-exp does not read.
+// Whether two rows of attention read the same operands, but for the values that the log-sum-exp
+// does not read.
 static bool attends_alike(const tc_fuser *w, const tc_gnode *a, const tc_gnode *b) {
   if (a->op == b->op || memcmp(a->attr, b->attr, 3 * sizeof a->attr[0]) != 0) return false;
   if (a->op == TC_OP_ATTENTION && b->op == TC_OP_ATTENTION_LSE)
-    return memcmp(a->in, b->in, 2 * sizeof a->in[0]) == 0 && memcmp(a->in + 3, b->in + 2, (size_t)(b->n_in - 2) * sizeof a->in[0]) == 0;
+    return memcmp(a->in, b->in, 2 * sizeof a->in[0]) == 0 &&
+           memcmp(a->in + 3, b->in + 2, (size_t)(b->n_in - 2) * sizeof a->in[0]) == 0;
   bool gradients = is_attention_gradient(a->op) && is_attention_gradient(b->op);
   return gradients && made_together(w, a, b) && memcmp(a->in, b->in, (size_t)a->n_in * sizeof a->in[0]) == 0;
 }
@@ -160,19 +167,21 @@ static uint32_t place_attention(tc_fuser *w, uint32_t n) {
   return g;
 }
 
-// The fusion that n joins, or TC_FUSION_NONE: of those it could the one over the largest domain, where more may follow it.
+// The fusion that n joins, or TC_FUSION_NONE: of those it could the one over the largest domain,
+// where more may follow it.
 static uint32_t place_beside(tc_fuser *w, uint32_t n, const tc_seen_fusions *seen, bool flat, tc_level *level) {
   uint32_t best = TC_FUSION_NONE;
   tc_fusion as = {.kind = TC_FUSION_ELEMENTWISE};
   for (int i = 0; i < seen->n; i++) {
     tc_fusion adopted, *gp = &w->gr->fusion[seen->of[i]];
     if ((gp->kind == TC_FUSION_ELEMENTWISE) != flat) continue;
-    if (gp->no_fusion || w->must_materialize[n] == TC_NO_FUSION || w->n_outside[seen->of[i]] >= TC_MOST_OUTSIDE) continue;
+    if (gp->no_fusion || w->must_materialize[n] == TC_NO_FUSION || w->n_outside[seen->of[i]] >= TC_MOST_OUTSIDE)
+      continue;
     if (too_large(w, n, seen->of[i])) continue;
     if (w->small && w->load[seen->of[i]] + tc_fuser_reads_of(w, n) + 1 > TC_SMALL_FUSION) continue;
     tc_level at = level_in(w, gp, n, seen->node[i], &adopted);
-    if (at == TC_LEVEL_NONE || gp->n_member >= tc_fuser_most_members(adopted.kind) || !tc_fuser_all_link(w, &adopted, seen->of[i], n, at, seen) ||
-        !may_join(w, seen->of[i], n))
+    if (at == TC_LEVEL_NONE || gp->n_member >= tc_fuser_most_members(adopted.kind) ||
+        !tc_fuser_all_link(w, &adopted, seen->of[i], n, at, seen) || !may_join(w, seen->of[i], n))
       continue;
     if (best != TC_FUSION_NONE && adopted.a * adopted.f * adopted.k <= as.a * as.f * as.k) continue;
     best = seen->of[i], as = adopted, *level = at;
@@ -207,17 +216,20 @@ static uint32_t find_place(tc_fuser *w, uint32_t n, tc_level *level) {
 }
 
 // Folds over the same domain that n, of fusion g, brings together: the data is read once.
-static void merge_folds(tc_fuser *w, uint32_t g, uint32_t h, uint32_t n, uint32_t source, tc_level level, const tc_seen_fusions *seen) {
+static void merge_folds(tc_fuser *w, uint32_t g, uint32_t h, uint32_t n, uint32_t source, tc_level level,
+                        const tc_seen_fusions *seen) {
   tc_fusion *a = &w->gr->fusion[g], *b = &w->gr->fusion[h], adopted;
   bool same = a->kind == b->kind && a->a == b->a && a->f == b->f && a->k == b->k;
-  if (same && (a->kind == TC_FUSION_ROW || a->kind == TC_FUSION_COLUMN) && level_in(w, b, n, source, &adopted) == level &&
-      tc_fuser_all_link(w, b, h, n, level, seen))
+  if (same && (a->kind == TC_FUSION_ROW || a->kind == TC_FUSION_COLUMN) &&
+      level_in(w, b, n, source, &adopted) == level && tc_fuser_all_link(w, b, h, n, level, seen))
     (void)tc_fuser_merge(w, g, h, TC_LEVEL_NONE);
 }
 
-// A product whose rows are not full vectors would do what follows on every row with idle lanes, and an update in place would load bytes that the row before
-// has just stored in part, which the processor cannot forward. Where more than a bias and an activation follows, that costs more than storing the
-// product: a gradient of 128x10 with Adam took 5.1 us in one kernel and takes 2.0 in two.
+// A product whose rows are not full vectors would do what follows on every row with idle lanes, and
+// an update in place would load bytes that the row before has just stored in part, which the
+// processor cannot forward. Where more than a bias and an activation follows, that costs more than
+// storing the product: a gradient of 128x10 with Adam took 5.1 us in one kernel and takes 2.0 in
+// two.
 static bool is_narrow(const tc_gnode *x) {
   if (tc_op_kind_of(x->op) != TC_KIND_CONTRACT || x->n_readers < 2) return false;
   int64_t n = x->shape->d.dim[x->shape->d.rank - 1], vectors = (n + 15) / 16;

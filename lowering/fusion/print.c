@@ -6,10 +6,11 @@
 #include "runtime/arena.h"
 #include "runtime/log.h"
 
-static const char *const kinds[] = {
-    [TC_FUSION_ELEMENTWISE] = "FLAT",    [TC_FUSION_ROW] = "ROW",      [TC_FUSION_COLUMN] = "COL", [TC_FUSION_MATMUL] = "GEMM",
-    [TC_FUSION_ATTENTION] = "ATTENTION", [TC_FUSION_EXTERN] = "EXTERN"};
-static const char *const levels[] = {[TC_LEVEL_NONE] = "", [TC_LEVEL_FULL] = "", [TC_LEVEL_REDUCED] = " reduced", [TC_LEVEL_COLUMN] = " column"};
+static const char *const kinds[] = {[TC_FUSION_ELEMENTWISE] = "FLAT",    [TC_FUSION_ROW] = "ROW",
+                                    [TC_FUSION_COLUMN] = "COL",          [TC_FUSION_MATMUL] = "GEMM",
+                                    [TC_FUSION_ATTENTION] = "ATTENTION", [TC_FUSION_EXTERN] = "EXTERN"};
+static const char *const levels[] = {
+    [TC_LEVEL_NONE] = "", [TC_LEVEL_FULL] = "", [TC_LEVEL_REDUCED] = " reduced", [TC_LEVEL_COLUMN] = " column"};
 
 typedef struct printer {
   const tc_fusion_plan *gr;
@@ -33,20 +34,23 @@ static bool stands_between(const tc_fusion_plan *gr, uint32_t to, uint32_t from)
 
 // A rule of fusion that keeps node n, which reads source, out of the fusion that makes that; judged
 // from the plan as it is.
-static const char *why_apart(const tc_fusion_plan *gr, const tc_fusion *to, const tc_fusion *from, uint32_t n, uint32_t source) {
+static const char *why_apart(const tc_fusion_plan *gr, const tc_fusion *to, const tc_fusion *from, uint32_t n,
+                             uint32_t source) {
   const tc_gnode *x = &gr->graph->node[n];
   bool folds = tc_op_kind_of(x->op) == TC_KIND_FOLD;
   int64_t count = folds ? gr->graph->node[x->in[0]].shape->count : x->shape->count;
   const tc_extents e = tc_view_extents(from->a, from->f, from->k);
   if (to->kind == TC_FUSION_EXTERN || from->kind == TC_FUSION_EXTERN) return "a step of its own, no generated kernel";
-  if (tc_op_kind_of(x->op) == TC_KIND_CONTRACT || tc_op_kind_of(x->op) == TC_KIND_ATTENTION) return "operands of a product have memory";
+  if (tc_op_kind_of(x->op) == TC_KIND_CONTRACT || tc_op_kind_of(x->op) == TC_KIND_ATTENTION)
+    return "operands of a product have memory";
   if (from->no_fusion || to->no_fusion) return "that kernel takes no more, or this one is alone";
   if (folds && gr->level[source] == TC_LEVEL_REDUCED) return "a fold of what a fold leaves";
   bool reduced = gr->level[source] == TC_LEVEL_REDUCED && !folds && count == from->a * from->k;
   if (!reduced && count != from->a * from->f * from->k) return "another number of elements";
   if (!tc_view_links(gr, from, &e, n, reduced ? TC_LEVEL_REDUCED : TC_LEVEL_FULL, source, (tc_level)gr->level[source]))
     return "read at other positions";
-  if (stands_between(gr, (uint32_t)(to - gr->fusion), (uint32_t)(from - gr->fusion))) return "another kernel, which reads that one, stands between";
+  if (stands_between(gr, (uint32_t)(to - gr->fusion), (uint32_t)(from - gr->fusion)))
+    return "another kernel, which reads that one, stands between";
   bool same = to->kind == from->kind && to->a == from->a && to->f == from->f && to->k == from->k;
   return same ? "too much for one kernel" : "its kernel goes over other positions";
 }
@@ -63,7 +67,8 @@ static void tell_source(void *arg, uint32_t source, bool moved) {
     if (p->made) fprintf(p->out, "\n  %%%u is made again, which is cheaper than to store it in k%u", source, from);
     tc_fusion_each_source(gr, source, tell_source, p);
   } else if (made && p->made) {
-    fprintf(p->out, "\n  %%%u is made by k%u: %s", source, from, why_apart(gr, &gr->fusion[p->fusion], &gr->fusion[from], p->member, source));
+    fprintf(p->out, "\n  %%%u is made by k%u: %s", source, from,
+            why_apart(gr, &gr->fusion[p->fusion], &gr->fusion[from], p->member, source));
   } else if (!made && !p->made) {
     fprintf(p->out, " %%%u", source);
   }
@@ -73,9 +78,11 @@ static void print_fusion(printer *p, uint32_t g) {
   const tc_fusion *gp = &p->gr->fusion[g];
   const tc_graph *graph = p->gr->graph;
   p->fusion = g;
-  fprintf(p->out, "k%u %s [%lld, %lld, %lld]:", g, kinds[gp->kind], (long long)gp->a, (long long)gp->f, (long long)gp->k);
+  fprintf(p->out, "k%u %s [%lld, %lld, %lld]:", g, kinds[gp->kind], (long long)gp->a, (long long)gp->f,
+          (long long)gp->k);
   for (uint32_t i = 0; i < gp->n_member; i++)
-    fprintf(p->out, "%s %%%u %s%s", i ? "," : "", gp->member[i], tc_op_names[graph->node[gp->member[i]].op], levels[p->gr->level[gp->member[i]]]);
+    fprintf(p->out, "%s %%%u %s%s", i ? "," : "", gp->member[i], tc_op_names[graph->node[gp->member[i]].op],
+            levels[p->gr->level[gp->member[i]]]);
   fprintf(p->out, "\n  reads");
   for (int made = 0; made < 2; made++)
     for (uint32_t i = 0; i < gp->n_member; i++) {

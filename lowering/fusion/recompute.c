@@ -9,15 +9,17 @@
 #define MAX_SOURCES 8     // tensors a value is made again from
 #define MAX_SIZE 40       // nodes it takes, counted with repetition
 #define MAX_READS 40      // tensors of others that a kernel reads
-#define CACHE 1000000     // bytes; where kernels leave one another more, what one wrote is gone from the caches when the next reads it
-#define SMALL_PART 8      // a value so many times smaller than what it is a part of is stored rather than made again
-#define NEAR_NS 0.02      // a byte read or written in the caches
-#define FAR_NS 0.08       // in memory
-#define OP_NS 0.02        // an addition on one element
-#define LOW_MEMORY_NS 0.4    // for what is not small, where memory is dear
+#define CACHE \
+  1000000  // bytes; where kernels leave one another more, what one wrote is gone from the caches when the next reads it
+#define SMALL_PART 8  // a value so many times smaller than what it is a part of is stored rather than made again
+#define NEAR_NS 0.02  // a byte read or written in the caches
+#define FAR_NS 0.08  // in memory
+#define OP_NS 0.02  // an addition on one element
+#define LOW_MEMORY_NS 0.4  // for what is not small, where memory is dear
 #define KERNEL_NS 300.0
 
-// A fusion that reads a node of another one: at its own positions, which counts once, and so many times at others.
+// A fusion that reads a node of another one: at its own positions, which counts once, and so many
+// times at others.
 typedef struct reader {
   struct reader *next;
   struct reader *in_bucket;  // of the table by which it is found
@@ -30,7 +32,7 @@ typedef struct chain {
   uint32_t source[MAX_SOURCES], node[MAX_SIZE];  // what is read; what is made, each once
   int n_source, n_node;
   uint32_t size;  // as often as nodes are made where none is remembered
-  double cost;    // of the arithmetic of one element then
+  double cost;  // of the arithmetic of one element then
   bool ok;
 } chain;
 
@@ -38,17 +40,19 @@ typedef struct work {
   tc_fusion_plan *gr;
   const tc_graph *g;
   const bool *must;
-  bool low_memory, far;   // far: more is stored than the caches hold
-  reader **readers;    // per node
-  reader **makers;     // per node: fusions that make it again, each at its own positions
-  uint32_t *n_reads;   // per fusion: nodes of others that it reads
+  bool low_memory, far;  // far: more is stored than the caches hold
+  reader **readers;  // per node
+  reader **makers;  // per node: fusions that make it again, each at its own positions
+  uint32_t *n_reads;  // per fusion: nodes of others that it reads
   uint32_t *n_stored;  // per fusion: members that have memory
-  reader **bucket;     // all readers, by their list and fusion
+  reader **bucket;  // all readers, by their list and fusion
   uint32_t n_reader, n_bucket;
-  bool *assigned;      // per node: a leaf that this plan assigns
-  bool *needed;        // per node: a member of its fusion reads it
-  double *gain, *storing;  // per node that has no memory: what values gain that are made again from it, and what storing it costs
-  uint32_t fusion;      // being looked at
+  bool *assigned;  // per node: a leaf that this plan assigns
+  bool *needed;  // per node: a member of its fusion reads it
+  // per node that has no memory: what values gain that are made again from it, and what storing it
+  // costs
+  double *gain, *storing;
+  uint32_t fusion;  // being looked at
   bool failed;
 } work;
 
@@ -64,7 +68,10 @@ static double bytes_of(const work *w, uint32_t n, double elements) {
 // Nanoseconds to read or write so many elements of n.
 static double traffic(const work *w, uint32_t n, double elements) {
   double whole = bytes_of(w, n, (double)w->g->node[n].shape->count);
-  return bytes_of(w, n, elements) * (whole < TC_LARGE_BYTES ? NEAR_NS : w->low_memory ? LOW_MEMORY_NS : w->far ? FAR_NS : NEAR_NS);
+  return bytes_of(w, n, elements) * (whole < TC_LARGE_BYTES ? NEAR_NS
+                                     : w->low_memory        ? LOW_MEMORY_NS
+                                     : w->far               ? FAR_NS
+                                                            : NEAR_NS);
 }
 
 static double domain_of(const tc_fusion *gp) {
@@ -156,7 +163,8 @@ static void add_source(chain *c, uint32_t n) {
     c->source[c->n_source++] = n;
 }
 
-// What n, of so many elements, is made of: elementwise values and views down to what has memory, or would have to have.
+// What n, of so many elements, is made of: elementwise values and views down to what has memory, or
+// would have to have.
 static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
   const tc_gnode *x = &w->g->node[n];
   c->cost += cost_of(w, n);
@@ -180,12 +188,13 @@ static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
 
 typedef struct price {
   double saved, spent;  // nanoseconds
-  uint32_t stored;      // the source that would have to be stored first, or TC_FUSION_NONE
-  double storing;       // what that costs, contained in spent
+  uint32_t stored;  // the source that would have to be stored first, or TC_FUSION_NONE
+  double storing;  // what that costs, contained in spent
   bool ok;
 } price;
 
-// What the arithmetic of one element costs where the fusion reads it. At its own positions what it makes anyway is remembered.
+// What the arithmetic of one element costs where the fusion reads it. At its own positions what it
+// makes anyway is remembered.
 static double cost_in(const work *w, const chain *c, const reader *r) {
   double cost = 0;
   for (int i = 0; i < c->n_node && !r->moved; i++)
@@ -215,9 +224,11 @@ static price price_of(const work *w, uint32_t v, const chain *c) {
     uint32_t n_reads = w->n_reads[r->fusion] - 1, n_large = 0;
     for (int i = 0; i < c->n_source; i++) {
       uint32_t s = c->source[i];
-      if (w->gr->of[s] == r->fusion && w->g->node[s].leaf == TC_LEAF_NONE) p.ok = false;  // it may not stand where it would be read
+      // it may not stand where it would be read
+      if (w->gr->of[s] == r->fusion && w->g->node[s].leaf == TC_LEAF_NONE) p.ok = false;
       if (reads_node(w, r->fusion, s)) continue;
-      n_large += w->g->node[s].leaf == TC_LEAF_NONE && bytes_of(w, s, (double)w->g->node[s].shape->count) >= TC_LARGE_BYTES;
+      n_large +=
+          w->g->node[s].leaf == TC_LEAF_NONE && bytes_of(w, s, (double)w->g->node[s].shape->count) >= TC_LARGE_BYTES;
       if (w->assigned[s] || ++n_reads > MAX_READS || (w->low_memory && n_large > 1)) p.ok = false;
       p.spent += traffic(w, s, elements);
       if (s == p.stored) p.storing += traffic(w, s, elements);
@@ -253,7 +264,8 @@ static chain narrow_source(const work *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
   uint32_t s = x->op == TC_OP_CAST ? tc_fusion_root(w->gr, x->in[0]) : n;
   bool narrower = tc_type_bytes(w->g->node[s].type) < tc_type_bytes(x->type) && w->gr->of[s] != TC_FUSION_NONE;
-  return (chain){.source = {s}, .node = {n}, .n_source = 1, .n_node = 1, .size = 1, .cost = cost_of(w, n), .ok = narrower};
+  return (chain){
+      .source = {s}, .node = {n}, .n_source = 1, .n_node = 1, .size = 1, .cost = cost_of(w, n), .ok = narrower};
 }
 
 // The better of two ways to make n again.
@@ -267,7 +279,8 @@ static price judge(const work *w, uint32_t n, chain *c) {
   return part;
 }
 
-// Several values may be made again from one that must be stored for it, which does not pay for any of them alone.
+// Several values may be made again from one that must be stored for it, which does not pay for any
+// of them alone.
 static void store_common_sources(work *w) {
   chain c;
   for (uint32_t i = 0; i < w->g->n_order; i++) {

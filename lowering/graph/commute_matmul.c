@@ -58,13 +58,15 @@ static bool fills_panels(const edge *e, int64_t k) {
 static bool lies_by_columns(const edge *e, uint32_t n) {
   const tc_gnode *x = &e->g->node[n];
   tc_extents ext = {{e->batch, 1, e->columns, x->shape->d.dim[1]}};
-  tc_index here[TC_MAX_RANK] = {tc_ix_const(0), tc_ix_range(TC_RANGE_K0)}, next[TC_MAX_RANK], columns = tc_ix_range(TC_RANGE_K), images, flat;
+  tc_index here[TC_MAX_RANK] = {tc_ix_const(0), tc_ix_range(TC_RANGE_K0)}, next[TC_MAX_RANK],
+           columns = tc_ix_range(TC_RANGE_K), images, flat;
   int64_t stride;
   images = tc_ix_range(TC_RANGE_A);
   if (!tc_ix_add(&here[0], &images, e->columns) || !tc_ix_add(&here[0], &columns, 1)) return false;
   tc_ix_simplify(&here[0], &ext);
   for (; x->leaf == TC_LEAF_NONE && x->out == TC_LEAF_NONE; x = &e->g->node[n]) {
-    bool view = x->op == TC_OP_RESHAPE || x->op == TC_OP_DETACH || x->op == TC_OP_PERMUTE || x->op == TC_OP_SLICE || x->op == TC_OP_WINDOW;
+    bool view = x->op == TC_OP_RESHAPE || x->op == TC_OP_DETACH || x->op == TC_OP_PERMUTE || x->op == TC_OP_SLICE ||
+                x->op == TC_OP_WINDOW;
     if (!view) break;
     if (!tc_view_operand(e->g, n, 0, here, &ext, next)) return false;
     memcpy(here, next, sizeof here);
@@ -82,7 +84,8 @@ static bool is_direct(const edge *e, uint32_t n) {
 // Whether a view permutes operand n for free: it is small, or was permuted the inverse way.
 static bool is_free(const edge *e, const tc_gnode *x, uint32_t n) {
   const tc_gnode *y = &e->g->node[n];
-  return y->shape->count * 4 <= x->shape->count || (y->op == TC_OP_PERMUTE && y->shape == x->shape && y->attr[0] == e->back);
+  return y->shape->count * 4 <= x->shape->count ||
+         (y->op == TC_OP_PERMUTE && y->shape == x->shape && y->attr[0] == e->back);
 }
 
 // The matmul that n is made of, through elementwise work and reshapes that nothing else reads.
@@ -105,7 +108,8 @@ static uint32_t matmul_of(const edge *e, uint32_t n, int depth) {
   while (e->g->node[n].op == TC_OP_RESHAPE && e->n_uses[n] == 1) n = e->g->node[n].in[0];
   x = &e->g->node[n];
   bool fits = x->op == TC_OP_MATMUL && e->n_uses[n] == 1 && x->shape->d.rank == 2 && x->shape->d.dim[1] == o;
-  fits = fits && (is_direct(e, n) || (fills_panels(e, e->g->node[x->in[0]].shape->d.dim[1]) && lies_by_columns(e, x->in[0])));
+  fits = fits &&
+         (is_direct(e, n) || (fills_panels(e, e->g->node[x->in[0]].shape->d.dim[1]) && lies_by_columns(e, x->in[0])));
   return fits ? n : TC_GNODE_NONE;
 }
 
@@ -137,7 +141,8 @@ static uint32_t add_permuted(const edge *e, uint32_t n, uint32_t matmul) {
     return tc_graph_add(e->g, &x, TC_OP_RESHAPE, &d, 1, in, 0, 0);
   }
   for (int k = 0; k < x.n_in && ok; k++) {
-    in[k] = is_free(e, &x, x.in[k]) ? tc_permute_undo(e->g, x.in[k], e->back, e->rank, &ok) : add_permuted(e, x.in[k], matmul);
+    in[k] = is_free(e, &x, x.in[k]) ? tc_permute_undo(e->g, x.in[k], e->back, e->rank, &ok)
+                                    : add_permuted(e, x.in[k], matmul);
     ok = ok && in[k] != TC_GNODE_NONE;
   }
   return ok ? tc_graph_add(e->g, &x, x.op, &d, x.n_in, in, 0, 0) : TC_GNODE_NONE;

@@ -22,19 +22,22 @@ static uint64_t node_hash(const tc_gnode *x) {
 }
 
 static bool node_equal(const tc_gnode *a, const tc_gnode *b) {
-  return a->op == b->op && a->type == b->type && a->shape == b->shape && a->dev == b->dev && a->n_in == b->n_in && a->n_attr == b->n_attr &&
-         memcmp(a->in, b->in, (size_t)a->n_in * sizeof a->in[0]) == 0 && memcmp(a->attr, b->attr, (size_t)a->n_attr * sizeof a->attr[0]) == 0;
+  return a->op == b->op && a->type == b->type && a->shape == b->shape && a->dev == b->dev && a->n_in == b->n_in &&
+         a->n_attr == b->n_attr && memcmp(a->in, b->in, (size_t)a->n_in * sizeof a->in[0]) == 0 &&
+         memcmp(a->attr, b->attr, (size_t)a->n_attr * sizeof a->attr[0]) == 0;
 }
 
 // Nodes with arguments differ: their values are not known here.
 static bool is_pure(const tc_gnode *x) {
-  return (!x->n_arg || tc_planted("cse")) && x->leaf == TC_LEAF_NONE && tc_op_kind_of(x->op) != TC_KIND_EFFECT && x->op != TC_OP_TO;
+  return (!x->n_arg || tc_planted("cse")) && x->leaf == TC_LEAF_NONE && tc_op_kind_of(x->op) != TC_KIND_EFFECT &&
+         x->op != TC_OP_TO;
 }
 
 tc_status tc_pass_cse(tc_graph *g) {
   uint32_t cap = 64;
   while (cap < 2 * g->n) cap *= 2;
-  uint32_t *table = tc_arena_alloc(g->arena, cap * sizeof *table), *same = tc_arena_alloc(g->arena, (g->n + 1) * sizeof *same);
+  uint32_t *table = tc_arena_alloc(g->arena, cap * sizeof *table),
+           *same = tc_arena_alloc(g->arena, (g->n + 1) * sizeof *same);
   if (!table || !same) return tc_graph_no_memory(g);
   for (uint32_t n = 0; n < g->n; n++) {
     tc_gnode *x = &g->node[n];

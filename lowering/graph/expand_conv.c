@@ -51,7 +51,8 @@ static uint32_t reshape(conv *c, uint32_t a, tc_dims d) {
 static uint32_t permute(conv *c, uint32_t a, tc_dims axes) {
   tc_dims d = {.rank = axes.rank};
   uint64_t order = 0;
-  for (int i = 0; i < axes.rank; i++) d.dim[i] = dims(c, a)->dim[axes.dim[i]], order |= (uint64_t)axes.dim[i] << (8 * i);
+  for (int i = 0; i < axes.rank; i++)
+    d.dim[i] = dims(c, a)->dim[axes.dim[i]], order |= (uint64_t)axes.dim[i] << (8 * i);
   return add(c, TC_OP_PERMUTE, d, 1, &a, 1, &order);
 }
 
@@ -181,7 +182,8 @@ static uint32_t by_matmul(conv *c, uint32_t x, uint32_t w) {
 }
 
 static bool may_be_winograd(const conv *c) {
-  bool fits = c->n == 2 && c->groups == 1 && c->like.type == TC_F32 && tc_winograd_allowed() && !tc_target_is_gpu(&c->g->target);
+  bool fits = c->n == 2 && c->groups == 1 && c->like.type == TC_F32 && tc_winograd_allowed() &&
+              !tc_target_is_gpu(&c->g->target);
   for (int i = 0; i < c->n && fits; i++) fits = c->w.dim[2 + i] == 3 && c->stride[i] == 1 && c->dilation[i] == 1;
   return fits;
 }
@@ -202,9 +204,10 @@ static uint32_t flipped_weight(conv *c, uint32_t w) {
 }
 
 static uint32_t by_winograd(conv *c, uint32_t x, uint32_t w, bool transposed, int m) {
-  int64_t panel = tc_winograd_panel(c->y.dim[3]), panels = (c->y.dim[3] + panel - 1) / panel, places = (m + 2) * (m + 2);
-  uint64_t how[2] = {(uint64_t)m, transposed},
-           attr[5] = {(uint64_t)m, (uint64_t)c->low[0], (uint64_t)c->low[1], (uint64_t)c->y.dim[1], (uint64_t)c->y.dim[2]};
+  int64_t panel = tc_winograd_panel(c->y.dim[3]), panels = (c->y.dim[3] + panel - 1) / panel,
+          places = (m + 2) * (m + 2);
+  uint64_t how[2] = {(uint64_t)m, transposed}, attr[5] = {(uint64_t)m, (uint64_t)c->low[0], (uint64_t)c->low[1],
+                                                          (uint64_t)c->y.dim[1], (uint64_t)c->y.dim[2]};
   uint32_t u = add(c, TC_OP_WINOGRAD_WEIGHT, TC_SHAPE(panels, places, c->x.dim[3], panel), 1, &w, 2, how);
   return reshape(c, add(c, TC_OP_WINOGRAD, TC_SHAPE(rows_of(c), c->y.dim[3]), 2, (uint32_t[]){x, u}, 5, attr), c->y);
 }
@@ -327,7 +330,8 @@ static uint32_t by_phases(conv *c, uint32_t y, uint32_t w) {
 static uint32_t by_windows(conv *c, uint32_t y, uint32_t w) {
   int64_t g = c->groups, out = c->w.dim[0] / g, in = c->w.dim[1], taps = taps_of(c), rows = rows_of(c);
   tc_dims d = c->y;
-  uint32_t b = reshape(c, permute(c, reshape(c, w, TC_SHAPE(g, out, in, taps)), TC_AXES(0, 1, 3, 2)), with_groups(c, out, taps * in));
+  uint32_t b = reshape(c, permute(c, reshape(c, w, TC_SHAPE(g, out, in, taps)), TC_AXES(0, 1, 3, 2)),
+                       with_groups(c, out, taps * in));
   uint32_t a = as_rows(c, y);
   if (tc_type_is_half(c->like.type)) c->like.type = TC_F32;
   a = reshape(c, matmul(c, a, b), TC_SHAPE(g, rows, taps, in));
@@ -359,7 +363,8 @@ static uint32_t by_image(conv *c, uint32_t y, uint32_t w) {
 static uint32_t by_tiles(conv *c, uint32_t x, uint32_t y, int m) {
   int64_t parts = tc_winograd_gradient_parts(m, &c->x, &c->y);
   uint64_t attr[3] = {(uint64_t)m, (uint64_t)c->low[0], (uint64_t)c->low[1]};
-  uint32_t w = add(c, TC_OP_WINOGRAD_GRADIENT, TC_SHAPE(parts, c->w.dim[0], c->w.dim[1] * taps_of(c)), 2, (uint32_t[]){x, y}, 3, attr);
+  uint32_t w = add(c, TC_OP_WINOGRAD_GRADIENT, TC_SHAPE(parts, c->w.dim[0], c->w.dim[1] * taps_of(c)), 2,
+                   (uint32_t[]){x, y}, 3, attr);
   return reshape(c, parts > 1 ? sum(c, w, 0) : w, c->w);
 }
 
@@ -427,7 +432,10 @@ static conv conv_of(tc_graph *g, uint32_t n) {
   c.like.type = g->node[node->in[0]].type;
   const tc_dims *da = &g->node[node->in[0]].shape->d, *db = &g->node[node->in[1]].shape->d, *d = &node->shape->d;
   tc_op op = node->op;
-  c.x = op == TC_OP_CONV_INPUT ? *d : *da, c.w = op == TC_OP_CONV_WEIGHT ? *d : *db, c.y = op == TC_OP_CONV ? *d : op == TC_OP_CONV_INPUT ? *da : *db;
+  c.x = op == TC_OP_CONV_INPUT ? *d : *da, c.w = op == TC_OP_CONV_WEIGHT ? *d : *db,
+  c.y = op == TC_OP_CONV         ? *d
+        : op == TC_OP_CONV_INPUT ? *da
+                                 : *db;
   for (int i = 0; i < c.n; i++) {
     c.stride[i] = (int64_t)(node->attr[i] & UINT32_MAX), c.dilation[i] = (int64_t)(node->attr[i] >> 32);
     c.low[i] = (int64_t)(node->attr[c.n + i] & UINT32_MAX), c.high[i] = (int64_t)(node->attr[c.n + i] >> 32);
@@ -441,13 +449,22 @@ bool tc_conv_facts(const tc_graph *g, uint32_t n, tc_gpu_conv_facts *out) {
   conv c = conv_of((tc_graph *)(uintptr_t)g, n);  // read alone
   bool said = node->type == TC_F32 || node->type == TC_F16 || node->type == TC_BF16;
   for (int k = 0; k < 2; k++) said &= g->node[node->in[k]].type == node->type;
-  *out = (tc_gpu_conv_facts){.type = node->type, .axes = c.n, .batch = c.x.dim[0], .in = c.x.dim[c.n + 1], .out = c.w.dim[0], .groups = c.groups};
-  out->direction = node->op == TC_OP_CONV ? TC_GPU_FORWARD : node->op == TC_OP_CONV_INPUT ? TC_GPU_BY_IMAGE : TC_GPU_BY_WEIGHT;
+  *out = (tc_gpu_conv_facts){.type = node->type,
+                             .axes = c.n,
+                             .batch = c.x.dim[0],
+                             .in = c.x.dim[c.n + 1],
+                             .out = c.w.dim[0],
+                             .groups = c.groups};
+  out->direction = node->op == TC_OP_CONV         ? TC_GPU_FORWARD
+                   : node->op == TC_OP_CONV_INPUT ? TC_GPU_BY_IMAGE
+                                                  : TC_GPU_BY_WEIGHT;
   for (int i = 0; i < c.n; i++) {
     out->image[i] = c.x.dim[1 + i], out->taps[i] = c.w.dim[2 + i], out->result[i] = c.y.dim[1 + i];
     out->stride[i] = c.stride[i], out->dilation[i] = c.dilation[i], out->low[i] = c.low[i], out->high[i] = c.high[i];
     // A gradient may be of fewer windows than there are.
-    said &= out->result[i] == (out->image[i] + out->low[i] + out->high[i] - out->dilation[i] * (out->taps[i] - 1) - 1) / out->stride[i] + 1;
+    said &=
+        out->result[i] ==
+        (out->image[i] + out->low[i] + out->high[i] - out->dilation[i] * (out->taps[i] - 1) - 1) / out->stride[i] + 1;
   }
   return said;
 }

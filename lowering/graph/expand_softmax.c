@@ -14,7 +14,9 @@ static bool expand_softmax(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   int axis = (int)like.attr[0];
   tc_dims full = like.shape->d, one = full;
-  if (full.rank == 0) return tc_gnode_become(&g->node[n], like.op == TC_OP_SOFTMAX ? TC_OP_DIV : TC_OP_SUB, like.in[0], like.in[0], 2), true;
+  if (full.rank == 0)
+    return tc_gnode_become(&g->node[n], like.op == TC_OP_SOFTMAX ? TC_OP_DIV : TC_OP_SUB, like.in[0], like.in[0], 2),
+           true;
   one.dim[axis] = 1;
   uint64_t fold = (uint64_t)1 << axis | 1u << 8;
   bool narrow = tc_type_is_half(like.type);
@@ -44,7 +46,8 @@ tc_status tc_pass_expand_softmax(tc_graph *g) {
   bool ok = true;
   for (uint32_t n = 0, end = g->n; ok && n < end; n++) {
     const tc_gnode *x = &g->node[n];
-    if (tc_device_generates(x->dev) && tc_op_expansion_of(x->op) == TC_EXPAND_softmax && x->shape->count > 0) ok = expand_softmax(g, n);
+    if (tc_device_generates(x->dev) && tc_op_expansion_of(x->op) == TC_EXPAND_softmax && x->shape->count > 0)
+      ok = expand_softmax(g, n);
   }
   return ok ? TC_OK : tc_graph_no_memory(g);
 }

@@ -26,13 +26,15 @@ static bool expand_roll(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
   tc_dims twice = like.shape->d;
   twice.dim[like.attr[0]] *= 2;
-  return become_slice(g, n, tc_graph_add(g, &like, TC_OP_CAT, &twice, 2, (uint32_t[]){like.in[0], like.in[0]}, 1, like.attr[0]));
+  return become_slice(
+      g, n, tc_graph_add(g, &like, TC_OP_CAT, &twice, 2, (uint32_t[]){like.in[0], like.in[0]}, 1, like.attr[0]));
 }
 
 // A GPU's sorting kernel has no argument that selects one element.
 static bool expand_kth(tc_graph *g, uint32_t n) {
   tc_gnode like = g->node[n];
-  return become_slice(g, n, tc_graph_add_with(g, &like, TC_OP_ARGSORT, &g->node[like.in[0]].shape->d, 1, like.in, 2, like.attr));
+  return become_slice(
+      g, n, tc_graph_add_with(g, &like, TC_OP_ARGSORT, &g->node[like.in[0]].shape->d, 1, like.in, 2, like.attr));
 }
 
 tc_status tc_pass_expand_to_slice(tc_graph *g) {

@@ -42,7 +42,9 @@ static bool fold_into_matmuls(tc_graph *g) {
   for (uint32_t n = 0; n < n_nodes; n++)
     for (int k = 0; k < g->node[n].n_in; k++) n_uses[g->node[n].in[k]]++;
   for (uint32_t n = 0; n < n_nodes; n++)
-    if (g->node[n].op == TC_OP_PERMUTE && tc_device_kind_of(g->node[n].dev) != TC_DEVICE_ROWS && !fold_into_matmul(g, n, n_uses)) return false;
+    if (g->node[n].op == TC_OP_PERMUTE && tc_device_kind_of(g->node[n].dev) != TC_DEVICE_ROWS &&
+        !fold_into_matmul(g, n, n_uses))
+      return false;
   return true;
 }
 
@@ -50,7 +52,8 @@ static bool fold_into_matmuls(tc_graph *g) {
 static bool fold_into_attention(tc_graph *g, uint32_t n) {
   tc_gnode *x = &g->node[n], *y = &g->node[x->in[0]];
   const uint64_t order = 0x03010200;  // swaps heads and rows, and back
-  if (tc_op_kind_of(y->op) != TC_KIND_ATTENTION || y->op == TC_OP_ATTENTION_LSE || y->out != TC_LEAF_NONE || y->n_attr > 3 || x->attr[0] != order)
+  if (tc_op_kind_of(y->op) != TC_KIND_ATTENTION || y->op == TC_OP_ATTENTION_LSE || y->out != TC_LEAF_NONE ||
+      y->n_attr > 3 || x->attr[0] != order)
     return true;
   uint64_t *attr = tc_arena_alloc(g->arena, 5 * sizeof *attr);
   if (!attr) return false;
@@ -73,7 +76,9 @@ static bool fold_into_attentions(tc_graph *g) {
     if (stored[n] && (x->op == TC_OP_RESHAPE || x->op == TC_OP_DETACH)) stored[x->in[0]] = true;
   }
   for (uint32_t n = 0; n < g->n; n++)
-    if (stored[n] && g->node[n].op == TC_OP_PERMUTE && tc_device_generates(g->node[n].dev) && !fold_into_attention(g, n)) return false;
+    if (stored[n] && g->node[n].op == TC_OP_PERMUTE && tc_device_generates(g->node[n].dev) &&
+        !fold_into_attention(g, n))
+      return false;
   return true;
 }
 

@@ -13,8 +13,8 @@ int tc_graph_slice_update_of(tc_op op) {
   return op == TC_OP_WRITE_SLICE ? 1 : op == TC_OP_SCATTER || op == TC_OP_SCATTER_ADD || op == TC_OP_INDEX_ADD ? 2 : -1;
 }
 
-uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr,
-                           const uint64_t *attr) {
+uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in,
+                           int n_attr, const uint64_t *attr) {
   for (int i = 0; i < n_in; i++)
     if (in[i] == TC_GNODE_NONE) return TC_GNODE_NONE;
   if (g->n == g->cap) {
@@ -25,7 +25,13 @@ uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc
   }
   tc_gnode *x = &g->node[g->n];
   uint32_t shape = tc_dims_intern(d);
-  *x = (tc_gnode){.op = op, .type = like->type, .dev = like->dev, .n_in = n_in, .n_attr = n_attr, .leaf = TC_LEAF_NONE, .out = TC_LEAF_NONE};
+  *x = (tc_gnode){.op = op,
+                  .type = like->type,
+                  .dev = like->dev,
+                  .n_in = n_in,
+                  .n_attr = n_attr,
+                  .leaf = TC_LEAF_NONE,
+                  .out = TC_LEAF_NONE};
   uint64_t *words = tc_arena_alloc(g->arena, (size_t)TC_MAX_OF(n_attr, 1) * sizeof *words);
   x->in = tc_arena_alloc(g->arena, (size_t)(n_in + 1) * sizeof x->in[0]);
   if (shape == TC_SHAPE_NONE || !words || !x->in) return TC_GNODE_NONE;
@@ -36,7 +42,8 @@ uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc
   return g->n++;
 }
 
-uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr) {
+uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in,
+                      int n_attr, uint64_t attr) {
   return tc_graph_add_with(g, like, op, d, n_in, in, TC_MAX_OF(n_attr, 1), &attr);
 }
 

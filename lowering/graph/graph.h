@@ -68,10 +68,11 @@ void tc_graph_fini(tc_graph *g);
 // additions kernel and the last one is asked.
 #define TC_GNODE_NONE UINT32_MAX
 // Adds a node with like's type and device and one attribute or none. Nodes may move.
-uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr);
+uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in,
+                      int n_attr, uint64_t attr);
 // The same with any number of attributes, which are copied.
-uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in, int n_attr,
-                           const uint64_t *attr);
+uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in,
+                           int n_attr, const uint64_t *attr);
 
 // Makes the node another op, of operand a, or of a and b, without attributes and arguments.
 void tc_gnode_become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in);

@@ -32,7 +32,8 @@ static bool decode_records(tc_graph *g) {
     // POOL's value is made already; its second operand, the image, is for its gradient alone.
     if (x->op == TC_OP_POOL) x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0;
     x->parameter = x->stable_address = x->leaf != TC_LEAF_NONE && (p->flag[n] & TC_NODE_REQUIRES_GRAD);
-    if (x->op == TC_OP_ASSIGN) x->n_in = 1, x->old = x->in[1], g->node[x->old].parameter = false, g->node[x->old].stable_address = true;
+    if (x->op == TC_OP_ASSIGN)
+      x->n_in = 1, x->old = x->in[1], g->node[x->old].parameter = false, g->node[x->old].stable_address = true;
     if (tc_graph_is_zeros(x)) x->op = TC_OP_FULL, x->n_in = x->n_attr = x->n_arg = 0;
   }
   g->n = p->n_node;

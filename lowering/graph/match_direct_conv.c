@@ -27,7 +27,8 @@ static bool has_shape(const tc_graph *g, uint32_t n, tc_dims d) {
 static bool find_windows(const tc_graph *g, uint32_t n, convolution *c) {
   if (!is_op(g, n, TC_OP_RESHAPE) || g->node[n].shape->d.rank != 2) return false;
   n = g->node[n].in[0];
-  if (!is_op(g, n, TC_OP_PERMUTE) || g->node[n].shape->d.rank != 6 || g->node[n].attr[0] != 0x030504020100) return false;
+  if (!is_op(g, n, TC_OP_PERMUTE) || g->node[n].shape->d.rank != 6 || g->node[n].attr[0] != 0x030504020100)
+    return false;
   n = g->node[n].in[0];
   for (int axis = 1; axis >= 0; axis--, n = g->node[n].in[0]) {
     const tc_gnode *x = &g->node[n];
@@ -76,7 +77,8 @@ uint32_t tc_direct_add(tc_graph *g, uint32_t n) {
   const tc_gnode like = g->node[n];
   uint64_t *attr = tc_arena_alloc(g->arena, 6 * sizeof *attr);
   if (!find_convolution(g, n, &c) || !attr) return TC_GNODE_NONE;
-  for (int i = 0; i < 2; i++) attr[i] = (uint64_t)c.stride[i] | (uint64_t)c.dilation[i] << 32, attr[2 + i] = (uint64_t)c.low[i];
+  for (int i = 0; i < 2; i++)
+    attr[i] = (uint64_t)c.stride[i] | (uint64_t)c.dilation[i] << 32, attr[2 + i] = (uint64_t)c.low[i];
   attr[4] = (uint64_t)c.p, attr[5] = (uint64_t)c.q;
   tc_dims d = TC_SHAPE(g->node[c.image].shape->d.dim[0], g->node[c.weight].shape->d.dim[0], c.p * c.q);
   uint32_t made = tc_graph_add(g, &like, TC_OP_CONV_DIRECT, &d, 2, (uint32_t[]){c.image, c.weight}, 0, 0);

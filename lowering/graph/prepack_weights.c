@@ -48,7 +48,8 @@ static bool is_constant(const tc_graph *g, uint32_t n, uint8_t *known, int depth
   tc_op_kind kind = tc_op_kind_of(x->op);
   if (x->leaf != TC_LEAF_NONE) return x->parameter;
   if (known[n] != UNKNOWN) return known[n] == YES;
-  bool all = depth < DEEPEST && (kind == TC_KIND_ELEM || kind == TC_KIND_FOLD || kind == TC_KIND_GEN || (kind == TC_KIND_MOVE && x->n_arg == 0));
+  bool all = depth < DEEPEST && (kind == TC_KIND_ELEM || kind == TC_KIND_FOLD || kind == TC_KIND_GEN ||
+                                 (kind == TC_KIND_MOVE && x->n_arg == 0));
   for (int k = 0; k < x->n_in && all; k++) all = is_constant(g, x->in[k], known, depth + 1);
   known[n] = all ? YES : NO;
   return all;
@@ -95,7 +96,8 @@ typedef struct way {
 // lanes], in memory as [panels, k / 2, lanes, 2].
 static way panel_layout_of(const tc_gnode *b) {
   int64_t k = b->shape->d.dim[0], n = b->shape->d.dim[1], lanes = tc_tiling_panel(n, type_of_sums(b->type));
-  if (b->type != TC_BF16) return (way){TC_SHAPE(k, n / lanes, lanes), TC_SHAPE(n / lanes, k, lanes), 0x020001, 0x020001};
+  if (b->type != TC_BF16)
+    return (way){TC_SHAPE(k, n / lanes, lanes), TC_SHAPE(n / lanes, k, lanes), 0x020001, 0x020001};
   return (way){TC_SHAPE(k / 2, 2, n / lanes, lanes), TC_SHAPE(n / lanes, k / 2, lanes, 2), 0x01030002, 0x02000301};
 }
 
@@ -113,7 +115,9 @@ static uint32_t panels_of(tc_graph *g, uint32_t b) {
 static uint32_t some_columns(tc_graph *g, uint32_t b, int64_t from, int64_t to) {
   tc_gnode like = g->node[b];
   tc_dims d = TC_SHAPE(like.shape->d.dim[0], to - from);
-  return to - from == like.shape->d.dim[1] ? b : tc_graph_add_with(g, &like, TC_OP_SLICE, &d, 1, &b, 4, (uint64_t[]){1, 1, 0, (uint64_t)from});
+  return to - from == like.shape->d.dim[1]
+             ? b
+             : tc_graph_add_with(g, &like, TC_OP_SLICE, &d, 1, &b, 4, (uint64_t[]){1, 1, 0, (uint64_t)from});
 }
 
 static uint32_t matmul_of(tc_graph *g, uint32_t n, uint32_t b) {
@@ -124,8 +128,11 @@ static uint32_t matmul_of(tc_graph *g, uint32_t n, uint32_t b) {
 
 // Matmul n becomes that of the panels, joined with that of the other columns. False without memory.
 static bool join_columns(tc_graph *g, uint32_t n, uint32_t panels) {
-  uint32_t b = g->node[n].in[1], rest = some_columns(g, b, g->node[panels].shape->d.dim[1], g->node[b].shape->d.dim[1]), in[2], joined;
-  if (rest == TC_GNODE_NONE || (in[0] = matmul_of(g, n, panels)) == TC_GNODE_NONE || (in[1] = matmul_of(g, n, rest)) == TC_GNODE_NONE) return false;
+  uint32_t b = g->node[n].in[1], rest = some_columns(g, b, g->node[panels].shape->d.dim[1], g->node[b].shape->d.dim[1]),
+           in[2], joined;
+  if (rest == TC_GNODE_NONE || (in[0] = matmul_of(g, n, panels)) == TC_GNODE_NONE ||
+      (in[1] = matmul_of(g, n, rest)) == TC_GNODE_NONE)
+    return false;
   tc_gnode like = g->node[n];
   if ((joined = tc_graph_add(g, &like, TC_OP_CAT, &like.shape->d, 2, in, 1, 1)) == TC_GNODE_NONE) return false;
   tc_gnode *x = &g->node[n];

@@ -26,7 +26,8 @@ static bool are_ones(const uint64_t *word, int n) {
 }
 
 static void print_words(FILE *out, const uint64_t *word, int n) {
-  for (int i = 0; i < n; i++) fprintf(out, word[i] < 100000 ? "%s%" PRIu64 : "%s0x%" PRIx64, i ? " " : " attr ", word[i]);
+  for (int i = 0; i < n; i++)
+    fprintf(out, word[i] < 100000 ? "%s%" PRIu64 : "%s0x%" PRIx64, i ? " " : " attr ", word[i]);
 }
 
 static void print_move_attributes(FILE *out, const tc_gnode *x) {
@@ -61,7 +62,9 @@ static void print_attributes(FILE *out, const tc_gnode *x) {
       break;
     case TC_KIND_SCAN:
     case TC_KIND_INDEX:
-    case TC_KIND_COMPOSED: print_list(out, " axis ", x->attr, TC_MIN(x->n_attr, 1)), print_words(out, x->attr + 1, x->n_attr - 1); break;
+    case TC_KIND_COMPOSED:
+      print_list(out, " axis ", x->attr, TC_MIN(x->n_attr, 1)), print_words(out, x->attr + 1, x->n_attr - 1);
+      break;
     case TC_KIND_ELEM:
       if (x->op == TC_OP_EXP && x->n_attr && x->attr[0] == TC_EXP_OF_NEGATIVE) fprintf(out, " of_negative");
       if (x->op == TC_OP_POLYGAMMA) print_list(out, " order ", x->attr, 1);
@@ -116,7 +119,13 @@ void tc_graph_log_pass(const tc_graph *g, const char *pass, char **last) {
 static void print_scheduled(const tc_graph *g, FILE *out) {
   for (uint32_t i = 0; i < g->n_order; i++) {
     const tc_gnode *x = &g->node[g->order[i]];
-    tc_text_node line = {.op = x->op, .type = x->type, .dev = x->dev, .dims = x->shape->d, .n_in = x->n_in, .n_attr = x->n_attr, .n_arg = x->n_arg};
+    tc_text_node line = {.op = x->op,
+                         .type = x->type,
+                         .dev = x->dev,
+                         .dims = x->shape->d,
+                         .n_in = x->n_in,
+                         .n_attr = x->n_attr,
+                         .n_arg = x->n_arg};
     line.in = x->in, line.attr = x->attr, line.flag = g->order[i] < g->plan->n_node ? g->plan->flag[g->order[i]] : 0;
     tc_text_write_node(out, g->order[i], &line);
   }

@@ -44,7 +44,8 @@ static uint32_t simplify_cast(const tc_graph *g, uint32_t n) {
 // f(f(a)) = a
 static uint32_t drop_involution(const tc_graph *g, uint32_t n) {
   const tc_gnode *x = &g->node[n], *y = operand(g, x, 0);
-  bool undone = y->op == x->op && (x->n_attr == 0 || memcmp(x->attr, y->attr, (size_t)x->n_attr * sizeof x->attr[0]) == 0);
+  bool undone =
+      y->op == x->op && (x->n_attr == 0 || memcmp(x->attr, y->attr, (size_t)x->n_attr * sizeof x->attr[0]) == 0);
   return undone && x->type == operand(g, y, 0)->type ? y->in[0] : n;
 }
 
@@ -78,7 +79,9 @@ static uint32_t simplify_sum(const tc_graph *g, uint32_t n) {
 // -a * -b = a * b, and so for quotients of floats.
 static uint32_t simplify_product(const tc_graph *g, uint32_t n) {
   tc_gnode *x = &g->node[n];
-  if (operand(g, x, 0)->op != TC_OP_NEG || operand(g, x, 1)->op != TC_OP_NEG || (x->op == TC_OP_DIV && !tc_type_is_float(x->type))) return n;
+  if (operand(g, x, 0)->op != TC_OP_NEG || operand(g, x, 1)->op != TC_OP_NEG ||
+      (x->op == TC_OP_DIV && !tc_type_is_float(x->type)))
+    return n;
   x->in[0] = operand(g, x, 0)->in[0], x->in[1] = operand(g, x, 1)->in[0];
   return n;
 }
@@ -86,7 +89,8 @@ static uint32_t simplify_product(const tc_graph *g, uint32_t n) {
 // f(a, a) = a
 static uint32_t drop_equal_operand(const tc_graph *g, uint32_t n, int k) {
   const tc_gnode *x = &g->node[n];
-  return x->in[k] == x->in[k + 1] && same_shape(x, operand(g, x, k)) && x->type == operand(g, x, k)->type ? x->in[k] : n;
+  return x->in[k] == x->in[k + 1] && same_shape(x, operand(g, x, k)) && x->type == operand(g, x, k)->type ? x->in[k]
+                                                                                                          : n;
 }
 
 static uint32_t simplify_reshape(const tc_graph *g, uint32_t n) {

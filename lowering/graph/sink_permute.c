@@ -24,7 +24,9 @@ static int permuted_operand(const tc_graph *g, const bool *moved, const tc_gnode
   int rank = x->shape->d.rank;
   for (int k = 0; k < x->n_in; k++) {
     const tc_gnode *y = &g->node[x->in[k]];
-    if (y->op == TC_OP_PERMUTE && y->shape == x->shape && y->attr[0] != tc_permute_transpose(rank) && lies_by_matmul(g, moved, y->in[0])) return k;
+    if (y->op == TC_OP_PERMUTE && y->shape == x->shape && y->attr[0] != tc_permute_transpose(rank) &&
+        lies_by_matmul(g, moved, y->in[0]))
+      return k;
   }
   return -1;
 }

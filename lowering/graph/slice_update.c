@@ -16,7 +16,8 @@ tc_status tc_pass_slice_update(tc_graph *g) {
     tc_gnode *x = &g->node[n], *w = &g->node[x->op == TC_OP_ASSIGN ? x->in[0] : n];
     int part = tc_graph_slice_update_of(w->op);
     if (w == x || part < 0 || x->out == TC_LEAF_NONE || w->out != TC_LEAF_NONE || w->in[0] != x->old) continue;
-    if (g->node[w->in[0]].leaf == TC_LEAF_NONE || g->node[w->in[part]].shape->count > w->shape->count / SMALL_PART) continue;
+    if (g->node[w->in[0]].leaf == TC_LEAF_NONE || g->node[w->in[part]].shape->count > w->shape->count / SMALL_PART)
+      continue;
     w->is_slice_update = true, w->out = x->out, x->out = TC_LEAF_NONE;
   }
   return TC_OK;

@@ -21,8 +21,11 @@
 
 int64_t tc_gpu_parts_of(int64_t batch, int64_t m, int64_t n, int64_t k) {
   int64_t few = TC_MIN(m, n), many = TC_MAX_OF(m, n), parts = 1, enough = few <= TC_GPU_FEW ? FEW_ENOUGH : ENOUGH;
-  int64_t tiles = batch * (few <= TC_GPU_FEW ? tc_ceil_div(many, FEW_TILE) : tc_ceil_div(m, TILE) * tc_ceil_div(n, TILE));
-  while (tiles > 0 && tiles * parts < enough && parts < MOST_PARTS && k % (2 * parts * ALIGNED) == 0 && k / (2 * parts) >= LEAST_STEPS) parts *= 2;
+  int64_t tiles =
+      batch * (few <= TC_GPU_FEW ? tc_ceil_div(many, FEW_TILE) : tc_ceil_div(m, TILE) * tc_ceil_div(n, TILE));
+  while (tiles > 0 && tiles * parts < enough && parts < MOST_PARTS && k % (2 * parts * ALIGNED) == 0 &&
+         k / (2 * parts) >= LEAST_STEPS)
+    parts *= 2;
   return parts;
 }
 
@@ -41,7 +44,9 @@ static bool cuts_evenly(const tc_dims *from, int last, int64_t k, int64_t steps)
 static bool stays_affine(const tc_graph *g, uint32_t n, int axis, int64_t k, int64_t steps) {
   for (;; n = g->node[n].in[0]) {
     const tc_gnode *x = &g->node[n];
-    if (x->leaf != TC_LEAF_NONE || x->out != TC_LEAF_NONE || x->stored || (x->op != TC_OP_PERMUTE && x->op != TC_OP_RESHAPE)) return true;
+    if (x->leaf != TC_LEAF_NONE || x->out != TC_LEAF_NONE || x->stored ||
+        (x->op != TC_OP_PERMUTE && x->op != TC_OP_RESHAPE))
+      return true;
     if (x->op == TC_OP_PERMUTE) {
       axis = (int)(x->attr[0] >> (8 * axis) & 255);
       continue;
@@ -102,7 +107,9 @@ tc_status tc_pass_split_k(tc_graph *g) {
     if (x->op != TC_OP_MATMUL || !tc_type_is_float(x->type) || d->rank == TC_MAX_RANK || x->shape->count == 0) continue;
     int64_t k = g->node[x->in[0]].shape->d.dim[d->rank - 1], rows = d->dim[d->rank - 2], columns = d->dim[d->rank - 1];
     int64_t parts = tc_gpu_parts_of(x->shape->count / (rows * columns), rows, columns, k);
-    while (parts > 1 && !(stays_affine(g, x->in[0], d->rank - 1, k, k / parts) && stays_affine(g, x->in[1], d->rank - 2, k, k / parts))) parts /= 2;
+    while (parts > 1 && !(stays_affine(g, x->in[0], d->rank - 1, k, k / parts) &&
+                          stays_affine(g, x->in[1], d->rank - 2, k, k / parts)))
+      parts /= 2;
     if (parts > 1 && !split_matmul(g, n, parts)) return tc_graph_no_memory(g);
   }
   return TC_OK;

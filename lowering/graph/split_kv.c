@@ -26,7 +26,8 @@ typedef struct split {
   bool ok;
 } split;
 
-static uint32_t add_node(split *s, tc_op op, tc_type type, const tc_dims *d, int n_in, const uint32_t *in, int n_attr, uint64_t attr) {
+static uint32_t add_node(split *s, tc_op op, tc_type type, const tc_dims *d, int n_in, const uint32_t *in, int n_attr,
+                         uint64_t attr) {
   s->like.type = type;
   uint32_t n = s->ok ? tc_graph_add(s->g, &s->like, op, d, n_in, in, n_attr, attr) : TC_GNODE_NONE;
   s->ok = n != TC_GNODE_NONE;
@@ -141,7 +142,8 @@ static void become_out(split *s, uint32_t n, uint32_t sums, int64_t parts) {
   bool outside = s->g->node[n].n_attr > 3;
   const tc_dims *of = &s->g->node[n].shape->d, *heads = dims(s, sums);
   tc_dims d = TC_SHAPE(parts, heads->dim[1], heads->dim[2], heads->dim[3], of->dim[3]);
-  uint32_t mix = part_row(s, TC_OP_ATTENTION, n, &d, parts), greatest = add_column(s, sums, 0), sum = add_column(s, sums, 1);
+  uint32_t mix = part_row(s, TC_OP_ATTENTION, n, &d, parts), greatest = add_column(s, sums, 0),
+           sum = add_column(s, sums, 1);
   if (!outside) mix = add_swapped(s, mix), greatest = add_swapped(s, greatest), sum = add_swapped(s, sum);
   weights w = weigh_parts(s, add_expand(s, greatest, dims(s, mix)), add_expand(s, sum, dims(s, mix)));
   uint32_t sum_of_mixes = add_fold(s, TC_OP_SUM, add_binary(s, TC_OP_MUL, w.of_part, mix));
@@ -151,7 +153,8 @@ static void become_out(split *s, uint32_t n, uint32_t sums, int64_t parts) {
 // The greatest score, and the logarithm of the sum: zeros where a row sees nothing.
 static void become_sums(split *s, uint32_t n, uint32_t sums) {
   weights w = weigh_parts(s, add_column(s, sums, 0), add_column(s, sums, 1));
-  uint32_t pair[2] = {add_where(s, add_cast(s, w.none, TC_BOOL), w.sum, w.top), add_unary(s, TC_OP_LOG, add_binary(s, TC_OP_ADD, w.sum, w.none))};
+  uint32_t pair[2] = {add_where(s, add_cast(s, w.none, TC_BOOL), w.sum, w.top),
+                      add_unary(s, TC_OP_LOG, add_binary(s, TC_OP_ADD, w.sum, w.none))};
   tc_dims d = *dims(s, sums);
   d.dim[0] = 1;
   become_value(s, n, add_node(s, TC_OP_CAT, type_of(s, sums), &d, 2, pair, 1, 4));
@@ -160,7 +163,8 @@ static void become_sums(split *s, uint32_t n, uint32_t sums) {
 // Parts of the keys of a row of attention, 1: they are whole.
 static int64_t n_parts_of(const tc_graph *g, const tc_gnode *x) {
   const tc_dims *q = &g->node[x->in[0]].shape->d, *k = &g->node[x->in[1]].shape->d;
-  int64_t group = q->dim[1] / k->dim[1], keys = k->dim[2], rows = q->dim[2] == 1 ? group : q->dim[2], heads = q->dim[0] * q->dim[1];
+  int64_t group = q->dim[1] / k->dim[1], keys = k->dim[2], rows = q->dim[2] == 1 ? group : q->dim[2],
+          heads = q->dim[0] * q->dim[1];
   if (q->dim[2] == 1) heads /= group;
   int64_t parts = 1, least = TC_MAX_OF(LEAST_KEYS, KEYS_OF_ROW * rows);
   while (rows <= ROWS && heads * parts < ENOUGH && parts < MOST_PARTS && keys / (2 * parts) >= least) parts *= 2;
@@ -173,8 +177,11 @@ static bool is_whole(const tc_gnode *x, tc_op op) {
 
 // Whether node n is the log-sum-exp of what x weighs by.
 static bool weighs_alike(const tc_gnode *x, const tc_gnode *n) {
-  if (!is_whole(n, TC_OP_ATTENTION_LSE) || n->n_in != x->n_in - 1 || memcmp(n->attr, x->attr, 3 * sizeof x->attr[0]) != 0) return false;
-  return memcmp(n->in, x->in, 2 * sizeof x->in[0]) == 0 && memcmp(n->in + 2, x->in + 3, (size_t)(n->n_in - 2) * sizeof x->in[0]) == 0;
+  if (!is_whole(n, TC_OP_ATTENTION_LSE) || n->n_in != x->n_in - 1 ||
+      memcmp(n->attr, x->attr, 3 * sizeof x->attr[0]) != 0)
+    return false;
+  return memcmp(n->in, x->in, 2 * sizeof x->in[0]) == 0 &&
+         memcmp(n->in + 2, x->in + 3, (size_t)(n->n_in - 2) * sizeof x->in[0]) == 0;
 }
 
 static uint32_t part_sums(split *s, uint32_t n, int64_t parts) {

@@ -22,7 +22,8 @@ static int64_t divisor_near(int64_t n, int64_t want, int64_t lo, int64_t hi) {
 }
 
 static bool is_foldable_in_parts(tc_op op) {
-  return op == TC_OP_SUM || op == TC_OP_PROD || op == TC_OP_MAX || op == TC_OP_MIN || op == TC_OP_ANY || op == TC_OP_ALL;
+  return op == TC_OP_SUM || op == TC_OP_PROD || op == TC_OP_MAX || op == TC_OP_MIN || op == TC_OP_ANY ||
+         op == TC_OP_ALL;
 }
 
 // The last run of folded axes of mask, as [first, last]; false if none.
@@ -106,7 +107,8 @@ static bool split_reduction(tc_graph *g, uint32_t n) {
     for (int i = first; i <= last; i++) d.dim[i] = 1, mask &= ~(1u << i);
   }
   if (like.type == type) return tc_gnode_become(&g->node[n], TC_OP_RESHAPE, x, 0, 1), true;
-  if (runs == 1 && g->n == before + 1) return g->node[x].type = type, tc_gnode_become(&g->node[n], TC_OP_RESHAPE, x, 0, 1), true;
+  if (runs == 1 && g->n == before + 1)
+    return g->node[x].type = type, tc_gnode_become(&g->node[n], TC_OP_RESHAPE, x, 0, 1), true;
   d = g->node[n].shape->d;
   x = reshape_as(g, x, &d);
   return x != TC_GNODE_NONE && (tc_gnode_become(&g->node[n], TC_OP_CAST, x, 0, 1), true);

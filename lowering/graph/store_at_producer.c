@@ -15,7 +15,8 @@ tc_status tc_pass_store_at_producer(tc_graph *g) {
     tc_gnode *x = &g->node[n];
     if (x->out == TC_LEAF_NONE || !tc_device_generates(x->dev)) continue;
     uint32_t m = n;
-    for (; g->node[m].op == TC_OP_RESHAPE || g->node[m].op == TC_OP_DETACH; m = g->node[m].in[0]) tc_count(TC_PASS_GRAPH, 1);
+    for (; g->node[m].op == TC_OP_RESHAPE || g->node[m].op == TC_OP_DETACH; m = g->node[m].in[0])
+      tc_count(TC_PASS_GRAPH, 1);
     tc_gnode *y = &g->node[m];
     bool makes = tc_op_kind_of(y->op) == TC_KIND_ATTENTION || y->op == TC_OP_MATMUL || y->op == TC_OP_CONV_CALL;
     if (m == n || !makes || y->out != TC_LEAF_NONE || y->dev != x->dev) continue;

@@ -43,7 +43,8 @@ static bool is_joined(const tc_graph *g, const tc_gnode *x) {
 
 static bool is_padded(const tc_gnode *x, const tc_dims *from) {
   bool fits = from->rank == x->shape->d.rank;
-  for (int i = 0; i < from->rank && fits; i++) fits = x->shape->d.dim[i] == from->dim[i] + (int64_t)x->attr[i] + (int64_t)x->attr[from->rank + i];
+  for (int i = 0; i < from->rank && fits; i++)
+    fits = x->shape->d.dim[i] == from->dim[i] + (int64_t)x->attr[i] + (int64_t)x->attr[from->rank + i];
   return fits;
 }
 
@@ -52,7 +53,9 @@ static bool has_moved_shape(const tc_graph *g, const tc_gnode *x) {
   switch (x->op) {
     case TC_OP_PERMUTE: return is_permuted(x, from);
     case TC_OP_EXPAND: return broadcasts(from, to);
-    case TC_OP_SLICE: return from->rank == to->rank && x->n_attr >= to->rank && (x->n_arg || x->n_attr == 2 * to->rank || to->rank == 0);
+    case TC_OP_SLICE:
+      return from->rank == to->rank && x->n_attr >= to->rank &&
+             (x->n_arg || x->n_attr == 2 * to->rank || to->rank == 0);
     case TC_OP_PAD: return is_padded(x, from);
     case TC_OP_CAT: return is_joined(g, x);
     case TC_OP_WINDOW: return to->rank == from->rank + 1;
@@ -74,7 +77,8 @@ static bool has_folded_shape(const tc_graph *g, const tc_gnode *x) {
 static bool has_matmul_shape(const tc_graph *g, const tc_gnode *x) {
   const tc_dims *a = &operand(g, x, 0)->shape->d, *b = &operand(g, x, 1)->shape->d, *d = &x->shape->d;
   int r = d->rank;
-  return r >= 2 && a->rank == r && b->rank == r && a->dim[r - 2] == d->dim[r - 2] && b->dim[r - 1] == d->dim[r - 1] && a->dim[r - 1] == b->dim[r - 2];
+  return r >= 2 && a->rank == r && b->rank == r && a->dim[r - 2] == d->dim[r - 2] && b->dim[r - 1] == d->dim[r - 1] &&
+         a->dim[r - 1] == b->dim[r - 2];
 }
 
 static bool has_shape(const tc_graph *g, const tc_gnode *x) {
@@ -104,7 +108,8 @@ static bool has_type(const tc_graph *g, const tc_gnode *x) {
     case TC_RULE_real:
     case TC_RULE_logical:
     case TC_RULE_promote:
-      for (int k = 0; k < x->n_in && (k == 0 || x->op != TC_OP_UNWINDOW); k++) fits = fits && operand(g, x, k)->type == x->type;
+      for (int k = 0; k < x->n_in && (k == 0 || x->op != TC_OP_UNWINDOW); k++)
+        fits = fits && operand(g, x, k)->type == x->type;
       return fits || tc_op_kind_of(x->op) == TC_KIND_CONTRACT;  // whose sums may be of a wider type
     case TC_RULE_compare: return x->type == TC_BOOL && operand(g, x, 0)->type == operand(g, x, 1)->type;
     case TC_RULE_select: return operand(g, x, 1)->type == x->type && operand(g, x, 2)->type == x->type;
@@ -132,7 +137,8 @@ static tc_status verify_node(const tc_graph *g, uint32_t n, const char *after) {
 static tc_status verify_operands(const tc_graph *g, const char *after) {
   for (uint32_t n = 0; n < g->n; n++)
     for (int k = 0; k < g->node[n].n_in; k++)
-      if (g->node[n].in[k] >= g->n) return TC_FAIL(TC_ERR_STATE, "after pass %s: %%%u: an operand is no node", after, n);
+      if (g->node[n].in[k] >= g->n)
+        return TC_FAIL(TC_ERR_STATE, "after pass %s: %%%u: an operand is no node", after, n);
   return TC_OK;
 }
 
@@ -151,18 +157,21 @@ static tc_status verify_outputs(const tc_graph *g, const char *after, uint8_t *s
 
 // The order has what outputs need, operands first, and readers are counted.
 static tc_status verify_schedule(const tc_graph *g, const char *after, uint32_t n_needed, uint32_t *readers) {
-  if (g->n_order != n_needed) return TC_FAIL(TC_ERR_STATE, "after pass %s: %u nodes are scheduled of %u", after, g->n_order, n_needed);
+  if (g->n_order != n_needed)
+    return TC_FAIL(TC_ERR_STATE, "after pass %s: %u nodes are scheduled of %u", after, g->n_order, n_needed);
   uint8_t *done = (uint8_t *)(readers + g->n);
   for (uint32_t i = 0; i < g->n_order; i++) {
     const tc_gnode *x = &g->node[g->order[i]];
     for (int k = 0; k < x->n_in; k++) {
-      if (!done[x->in[k]]) return TC_FAIL(TC_ERR_STATE, "after pass %s: %%%u comes before its operand %%%u", after, g->order[i], x->in[k]);
+      if (!done[x->in[k]])
+        return TC_FAIL(TC_ERR_STATE, "after pass %s: %%%u comes before its operand %%%u", after, g->order[i], x->in[k]);
       readers[x->in[k]]++;
     }
     done[g->order[i]] = 1;
   }
   for (uint32_t n = 0; n < g->n; n++)
-    if (g->node[n].n_readers != readers[n]) return TC_FAIL(TC_ERR_STATE, "after pass %s: %%%u has %u readers", after, n, readers[n]);
+    if (g->node[n].n_readers != readers[n])
+      return TC_FAIL(TC_ERR_STATE, "after pass %s: %%%u has %u readers", after, n, readers[n]);
   return TC_OK;
 }
 
@@ -173,7 +182,8 @@ tc_status tc_graph_verify(const tc_graph *g, const char *after) {
   uint8_t *seen = tc_arena_alloc(&scratch, g->plan->n_out + 1);
   uint32_t *readers = tc_arena_alloc(&scratch, (g->n + 1) * (sizeof *readers + 1));
   tc_status st = TC_OK;
-  if (n_needed == UINT32_MAX) st = TC_FAIL(TC_ERR_STATE, "after pass %s: nodes are operands of each other in a circle", after);
+  if (n_needed == UINT32_MAX)
+    st = TC_FAIL(TC_ERR_STATE, "after pass %s: nodes are operands of each other in a circle", after);
   for (uint32_t i = 0; needed && i < n_needed && st == TC_OK; i++) st = verify_node(g, needed[i], after);
   if (st == TC_OK && seen) st = verify_outputs(g, after, seen);
   if (st == TC_OK && g->order && needed && readers) st = verify_schedule(g, after, n_needed, readers);

@@ -24,7 +24,8 @@ static bool window_indices(const tc_gnode *x, const tc_dims *from, const tc_inde
   uint64_t axis = x->attr[0];
   for (int i = 0; i < from->rank; i++) tc_ix_copy(&out[i], &idx[i]);
   tc_ix_set(&out[axis], 0);
-  return tc_ix_add(&out[axis], &idx[axis], (int64_t)x->attr[2]) && tc_ix_add(&out[axis], &idx[from->rank], (int64_t)x->attr[3]);
+  return tc_ix_add(&out[axis], &idx[axis], (int64_t)x->attr[2]) &&
+         tc_ix_add(&out[axis], &idx[from->rank], (int64_t)x->attr[3]);
 }
 
 static void broadcast_indices(const tc_dims *from, const tc_dims *to, const tc_index *idx, tc_index *out) {

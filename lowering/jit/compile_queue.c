@@ -3,7 +3,8 @@
 
 #include "runtime/fork.h"
 
-tc_compile_queue tc_compiles = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .last = &tc_compiles.first};
+tc_compile_queue tc_compiles = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .last = &tc_compiles.first};
 TC_FORK_SAFE(&tc_compiles.lock, 8)
 
 bool tc_compile_queue_add(tc_compile_link *link) {

@@ -32,8 +32,8 @@ static void find(void) {
   self.row = tc_codegen_named(tc_options_get()->compiler);
   if (!tc_compiler_compiles() || !*build) return;
   tc_host_facts(facts);
-  snprintf(self.head, sizeof self.head, "tc %s, plug-in %s of interface %d, kernel IR %d\n%s for %s\n", tc_version_text(), build, TC_LLVM_ABI,
-           TC_KIR_VERSION, tc_compiler_isa()->name, facts);
+  snprintf(self.head, sizeof self.head, "tc %s, plug-in %s of interface %d, kernel IR %d\n%s for %s\n",
+           tc_version_text(), build, TC_LLVM_ABI, TC_KIR_VERSION, tc_compiler_isa()->name, facts);
 }
 
 static void init(void) {
@@ -42,7 +42,8 @@ static void init(void) {
 
 static void open_row(void) {
   if (!self.row->compile)
-    snprintf(self.facts.sentence, sizeof self.facts.sentence, "no compiler, kernels are interpreted: TC_COMPILER asks for the interpreter");
+    snprintf(self.facts.sentence, sizeof self.facts.sentence,
+             "no compiler, kernels are interpreted: TC_COMPILER asks for the interpreter");
   else
     self.is_open = !self.row->open || self.row->open(&self.facts);
   self.build_changed = strcmp(tc_cpu_target_build(), self.facts.build) != 0;
@@ -86,7 +87,8 @@ tc_status tc_compiler_make(const tc_kir *kir, const char *name, void **out, size
   return row->compile(kir, name, out, bytes, NULL);
 }
 
-tc_status tc_compiler_load(const tc_kir *kir, const char *name, const void *object, size_t bytes, tc_codegen_code *out) {
+tc_status tc_compiler_load(const tc_kir *kir, const char *name, const void *object, size_t bytes,
+                           tc_codegen_code *out) {
   init();
   return self.row->load(kir, name, object, bytes, NULL, out);
 }
@@ -110,7 +112,8 @@ void tc_compiler_log(const tc_kir *kir, const char *name) {
 // One who asked for the interpreter, or whose kernels are another machine's, knows it.
 void tc_compiler_tell(void) {
   bool expected = self.row->compile && tc_isa_is_of_host(tc_compiler_isa());
-  if (expected && !compiler() && !atomic_exchange(&self.told, true)) tc_log_line(TC_LOG_WARN, "%s", self.facts.sentence);
+  if (expected && !compiler() && !atomic_exchange(&self.told, true))
+    tc_log_line(TC_LOG_WARN, "%s", self.facts.sentence);
 }
 
 bool tc_compiler_open(bool *lasting) {

@@ -7,7 +7,8 @@
 // A kernel's groups do a unit each, as far as a grid has room.
 int64_t tc_gpu_launch_kernel(const tc_kernel *kernel, int64_t extent, tc_gpu_launch *out) {
   const tc_gpu_shape *shape = &kernel->gpu_shape;
-  int64_t most = INT32_MAX / shape->cluster, chunk = TC_MAX_OF(tc_ceil_div(extent, most * shape->groups), 1), groups = tc_ceil_div(extent, chunk);
+  int64_t most = INT32_MAX / shape->cluster, chunk = TC_MAX_OF(tc_ceil_div(extent, most * shape->groups), 1),
+          groups = tc_ceil_div(extent, chunk);
   out->code = kernel->gpu_code;
   out->blocks = (uint32_t)TC_MAX_OF(tc_ceil_div(groups, shape->groups), 1) * shape->cluster;
   out->threads = shape->threads, out->shared_bytes = shape->shared_bytes;

@@ -12,17 +12,19 @@
 #include "runtime/status.h"
 #include "runtime/team.h"
 
-// What compiling a kernel is taken to cost, of its instructions, and how many times as long as compiled code its interpreter takes. On a Zen 3 ResNet18's 183
-// kernels of 282 instructions take 27 ms each, one of 188 10 ms; flat kernels take 2 to 6 times as long interpreted, rows 6 to 20, steps of small networks 18,
-// products 35 to 60.
+// What compiling a kernel is taken to cost, of its instructions, and how many times as long as
+// compiled code its interpreter takes. On a Zen 3 ResNet18's 183 kernels of 282 instructions take
+// 27 ms each, one of 188 10 ms; flat kernels take 2 to 6 times as long interpreted, rows 6 to 20,
+// steps of small networks 18, products 35 to 60.
 #define COMPILE_NS 2e6
 #define COMPILE_INST_NS 8e4
 #define INTERPRETED 60.0
-// Of a compile, what interpreting a run may take for it to be interpreted first, and what all runs may until it is asked for. A process's first run of ResNet18,
-// whose dear kernels are compiled or on disk, would else take as long again for those that are neither.
+// Of a compile, what interpreting a run may take for it to be interpreted first, and what all runs
+// may until it is asked for. A process's first run of ResNet18, whose dear kernels are compiled or
+// on disk, would else take as long again for those that are neither.
 #define FIRST_SHARE 0.125
-// How often what compiling costs a general kernel runs at the same sizes until these have a kernel of their own, which
-// knows its extents.
+// How often what compiling costs a general kernel runs at the same sizes until these have a kernel
+// of their own, which knows its extents.
 #define GENERIC_SHARE 20.0
 
 static void destroy_kernel(tc_kernel *k) {
@@ -73,17 +75,21 @@ static void queue_kernel(tc_kernel *k) {
 static void spend(tc_kernel *k, uint64_t start) {
   uint64_t spent = tc_now_ns() - start;
   spent += atomic_fetch_add_explicit(&k->spent_ns, spent, memory_order_relaxed);
-  if (spent >= k->tier_up_after_ns && !atomic_load_explicit(&k->queued, memory_order_relaxed) && !atomic_exchange(&k->queued, true)) queue_kernel(k);
+  if (spent >= k->tier_up_after_ns && !atomic_load_explicit(&k->queued, memory_order_relaxed) &&
+      !atomic_exchange(&k->queued, true))
+    queue_kernel(k);
 }
 
-static void run_at_first(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
+static void run_at_first(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end,
+                         tc_worker *worker) {
   tc_kernel *k = (tc_kernel *)(uintptr_t)ctx;
   uint64_t start = tc_now_ns();
   tc_interp_run(k->interp, buf, num, begin, end, worker);
   spend(k, start);
 }
 
-static void run_generic(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
+static void run_generic(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end,
+                        tc_worker *worker) {
   tc_kernel *k = (tc_kernel *)(uintptr_t)ctx, *g = k->generic;
   uint64_t start = tc_now_ns(), all[TC_MAX_EXTRA_SCALARS];
   if (k->n_num) memcpy(all, num, k->n_num * sizeof all[0]);
@@ -92,8 +98,10 @@ static void run_generic(const void *ctx, void *const *buf, const uint64_t *num, 
   spend(k, start);
 }
 
-// For tests: units by turns in the general kernel and in the interpreter, as when a kernel gets code of its own during a run.
-static void run_by_turns(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
+// For tests: units by turns in the general kernel and in the interpreter, as when a kernel gets
+// code of its own during a run.
+static void run_by_turns(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end,
+                         tc_worker *worker) {
   const tc_kernel *k = ctx;
   for (int64_t i = begin; i < end; i++) {
     if (i % 2)
@@ -111,7 +119,8 @@ tc_status tc_kernel_interpret_first(tc_kernel *k, const tc_kir *kir) {
   return TC_OK;
 }
 
-void tc_kernel_run_generic(tc_kernel *k, const tc_kir *kir, tc_kernel *generic, uint64_t *extra, uint32_t n_extra_args) {
+void tc_kernel_run_generic(tc_kernel *k, const tc_kir *kir, tc_kernel *generic, uint64_t *extra,
+                           uint32_t n_extra_args) {
   k->generic = generic, k->extra = extra, k->n_extra_args = n_extra_args;
   k->ctx = k;
   k->scratch_bytes = TC_MAX_OF(k->generic->scratch_bytes, (size_t)kir->scratch_bytes);

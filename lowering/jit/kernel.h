@@ -1,5 +1,5 @@
-// A kernel: a kernel with its key and its code. Called through one atomic pointer with a context, so
-// that compiled code takes the interpreter's place without touching plans. A kernel's life:
+// A kernel: a kernel with its key and its code. Called through one atomic pointer with a context,
+// so that compiled code takes the interpreter's place without touching plans. A kernel's life:
 // interpreted, or done by a shape-generic kernel; queued for compilation (compile_queue.h);
 // compiled (tier_up.h).
 // Threads: thread-safe, but for what makes a kernel, which is its maker's.
@@ -35,7 +35,9 @@ typedef struct tc_kernel {
   uint64_t tier_up_after_ns;  // so much of it, and it is compiled
   atomic_bool queued;  // for that
   tc_compile_link in_queue;
-  tc_gpu *gpu;  // whose code it is, NULL: of this processor. No part of the key: names say what a kernel is, in every process alike
+  // whose code it is, NULL: of this processor. No part of the key: names say what a kernel is, in
+  // every process alike
+  tc_gpu *gpu;
   tc_gpu_code *gpu_code;  // of a GPU's kernel, which has no fn
   tc_gpu_shape gpu_shape;
   bool from_disk;  // and not compiled by this process
@@ -48,8 +50,8 @@ void tc_kernel_release(tc_kernel *k);
 
 // ---- how it runs, for who makes it ----
 
-// Whether a run of so many nanoseconds of compiled code is interpreted much sooner than the kernel is
-// compiled.
+// Whether a run of so many nanoseconds of compiled code is interpreted much sooner than the kernel
+// is compiled.
 bool tc_kernel_is_soon_interpreted(const tc_kir *kir, double work);
 // For good; until it has code of its own.
 tc_status tc_kernel_interpret(tc_kernel *k, const tc_kir *kir);

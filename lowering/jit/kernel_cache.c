@@ -21,9 +21,11 @@
 #include "runtime/status.h"
 #include "runtime/team.h"
 
-// Bytes of a row's text that are taken to compile as long as an instruction of a kernel. NVRTC 13.0 takes 57 to 196 ms for 73 kernels of two examples, of 384
-// instructions in the mean, and 29 to 495 ms for 256 rows, whose loops it unrolls. By these times 16 threads take, for lists of 30 and 8 of them, 1.03 times
-// what they would in the order of the times themselves; with 30 bytes 1.12 times, and with rows one by one behind the kernels 3.2 times.
+// Bytes of a row's text that are taken to compile as long as an instruction of a kernel. NVRTC 13.0
+// takes 57 to 196 ms for 73 kernels of two examples, of 384 instructions in the mean, and 29 to 495
+// ms for 256 rows, whose loops it unrolls. By these times 16 threads take, for lists of 30 and 8 of
+// them, 1.03 times what they would in the order of the times themselves; with 30 bytes 1.12 times,
+// and with rows one by one behind the kernels 3.2 times.
 #define TEXT_OF_INST 8
 
 static struct {
@@ -35,7 +37,8 @@ TC_FORK_SAFE(&self.lock, 3)
 
 // ---- making a kernel ----
 
-// What a kernel is made of: a kernel, or a GPU's text. Of neither: one of the GPU's own, which it keeps.
+// What a kernel is made of: a kernel, or a GPU's text. Of neither: one of the GPU's own, which it
+// keeps.
 typedef struct kernel_source {
   const tc_kir *kir;
   const char *text, *stem;
@@ -46,7 +49,8 @@ typedef struct kernel_source {
   tc_generic_kernel *generic;
 } kernel_source;
 
-// A kernel that is being made, from its own kernel or as what a general one does with more arguments.
+// A kernel that is being made, from its own kernel or as what a general one does with more
+// arguments.
 typedef struct pending {
   struct pending *next;  // in its bucket of the list
   tc_kernel *k;  // NULL: the GPU keeps it
@@ -71,7 +75,8 @@ static tc_status compile_for_gpu(tc_kernel *k, const kernel_source *from) {
     TC_TRY(tc_codegen_gpu_source.compile(from->kir, k->name, &source, &bytes, &k->gpu_shape));
     if (tc_log_on(TC_LOG_ASM)) tc_log_line(TC_LOG_ASM, "%s\n%s", k->name, (const char *)source);
   }
-  tc_status st = tc_codegen_gpu_source.load(from->kir, from->kir ? k->name : from->stem, source ? source : from->text, bytes, from->gpu, &code);
+  tc_status st = tc_codegen_gpu_source.load(from->kir, from->kir ? k->name : from->stem, source ? source : from->text,
+                                            bytes, from->gpu, &code);
   k->gpu_code = code.gpu;
   if (st == TC_OK) k->from_disk = tc_gpu_code_is_from_disk(k->gpu_code);
   free(source);
@@ -144,7 +149,8 @@ static int longer_first(const void *a, const void *b) {
   return nx != ny ? nx < ny ? 1 : -1 : x < y ? -1 : x > y;
 }
 
-// What must be compiled is shared by the team. What fails there is made again here, in order, so that the first error is told, by the thread that asked.
+// What must be compiled is shared by the team. What fails there is made again here, in order, so
+// that the first error is told, by the thread that asked.
 static tc_status compile_all(pending *list, uint32_t n) {
   int64_t n_slow = 0;
   for (uint32_t i = 0; i < n; i++) n_slow += is_slow(&list[i]);
@@ -165,7 +171,8 @@ static tc_status compile_all(pending *list, uint32_t n) {
 // ---- the cache ----
 
 static bool is_kernel(const tc_kernel *k, tc_hash hash, const uint64_t *key, size_t bytes, const tc_gpu *gpu) {
-  return k->hash.lo == hash.lo && k->hash.hi == hash.hi && k->key_bytes == bytes && k->gpu == gpu && memcmp(k->key, key, bytes) == 0;
+  return k->hash.lo == hash.lo && k->hash.hi == hash.hi && k->key_bytes == bytes && k->gpu == gpu &&
+         memcmp(k->key, key, bytes) == 0;
 }
 
 // pre: locked.
@@ -175,8 +182,10 @@ static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes, c
   return (tc_kernel *)e;
 }
 
-// pre: key is tc_malloc'ed, and taken. A kernel that is known, or being made already, or that is then added to the list. *out: a reference.
-static tc_status find_or_add(const kernel_source *from, uint64_t *key, size_t bytes, pending_list *list, tc_kernel **out) {
+// pre: key is tc_malloc'ed, and taken. A kernel that is known, or being made already, or that is
+// then added to the list. *out: a reference.
+static tc_status find_or_add(const kernel_source *from, uint64_t *key, size_t bytes, pending_list *list,
+                             tc_kernel **out) {
   tc_hash hash = tc_hash_bytes(key, bytes);
   tc_count(TC_PASS_KERNELS, bytes / sizeof *key);
   pthread_mutex_lock(&self.lock);
@@ -216,10 +225,12 @@ static void add_kernel(const pending *m, uint32_t *compiled) {
               : k->interp  ? "interpreted"
                            : "compiled",
               k->name, m->from.kir ? m->from.kir->n_inst : 0);
-  if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: %s", k->name, k->from_disk ? "miss, from disk" : "miss");
+  if (tc_log_on(TC_LOG_CACHE))
+    tc_log_line(TC_LOG_CACHE, "kernel %s: %s", k->name, k->from_disk ? "miss, from disk" : "miss");
   bool is_new = !k->from_disk && !k->generic;
   *compiled += is_new;
-  k->entry.bytes = sizeof *k + k->key_bytes + (k->interp ? tc_interp_bytes(k->interp) : 0) + (k->code ? tc_elf_bytes(k->code) : 0);
+  k->entry.bytes =
+      sizeof *k + k->key_bytes + (k->interp ? tc_interp_bytes(k->interp) : 0) + (k->code ? tc_elf_bytes(k->code) : 0);
   pthread_mutex_lock(&self.lock);
   self.misses++, self.n_compiled += is_new;
   k->entry.used = ++self.clock;
@@ -265,7 +276,8 @@ static tc_status find_or_add_request(tc_kernel_request *w, tc_gpu *gpu, pending_
 
 // ---- making a list of them ----
 
-// What takes the place of the kernel's, in a family of its own, since where it reads and writes may vary, too. False: too many arguments, or no memory.
+// What takes the place of the kernel's, in a family of its own, since where it reads and writes may
+// vary, too. False: too many arguments, or no memory.
 static bool widen_given(pending *m) {
   tc_generic_kernel *given = m->from.generic, wider;
   if (given->kir.n_num > TC_MAX_EXTRA_SCALARS) return false;
@@ -285,11 +297,13 @@ static bool has_generic(pending *m) {
   return tc_shape_generic_meet(m->from.site, m->from.kir, &m->wide);
 }
 
-// The general kernel that a kernel is given, or that one of its family's has, behind the list's others if it is new.
+// The general kernel that a kernel is given, or that one of its family's has, behind the list's
+// others if it is new.
 static tc_status find_or_add_generic(pending *m, pending_list *list) {
   if (!m->from.site || m->from.gpu || !tc_compiler_compiles() || !tc_options_get()->generic_kernels) return TC_OK;
   if (!has_generic(m) || m->done) return TC_OK;
-  return find_or_add_kir(&(kernel_source){.kir = &m->wide.kir, .stem = m->from.stem, .work = m->from.work}, list, &m->generic);
+  return find_or_add_kir(&(kernel_source){.kir = &m->wide.kir, .stem = m->from.stem, .work = m->from.work}, list,
+                         &m->generic);
 }
 
 // The general kernel is there: its reference and arguments become the kernel's.
@@ -333,7 +347,9 @@ tc_status tc_kernel_get_all(tc_kernel_request *request, uint32_t n, tc_gpu *gpu,
   tc_status st = TC_OK;
   for (uint32_t i = 0; i < n; i++) request[i].kernel = NULL;
   while (size < n) size *= 2;
-  pending_list list = {.at = tc_calloc(2 * (size_t)n + 1, sizeof *list.at), .bucket = tc_calloc(size, sizeof *list.bucket), .mask = size - 1};
+  pending_list list = {.at = tc_calloc(2 * (size_t)n + 1, sizeof *list.at),
+                       .bucket = tc_calloc(size, sizeof *list.bucket),
+                       .mask = size - 1};
   if (!list.at || !list.bucket) st = TC_FAIL(TC_ERR_MEMORY, "no room for %u kernels", n);
   for (uint32_t i = 0; i < n && st == TC_OK; i++) st = find_or_add_request(&request[i], gpu, &list);
   if (st == TC_OK) {
@@ -367,8 +383,9 @@ void tc_kernel_compile(tc_kernel *k) {
   tc_status st = tc_kernel_awaits_code(k) ? tc_object_make(k, &kir) : TC_OK;
   tc_compiler_end();
   if (st == TC_OK) {
-    tc_log_line(TC_LOG_KERNEL, "compiled %s in %.1f ms, after %.1f ms of %s", k->name, (double)(tc_now_ns() - start) * 1e-6,
-                (double)atomic_load(&k->spent_ns) * 1e-6, k->generic ? k->generic->name : "the interpreter");
+    tc_log_line(TC_LOG_KERNEL, "compiled %s in %.1f ms, after %.1f ms of %s", k->name,
+                (double)(tc_now_ns() - start) * 1e-6, (double)atomic_load(&k->spent_ns) * 1e-6,
+                k->generic ? k->generic->name : "the interpreter");
     if (!k->generic) return;
     pthread_mutex_lock(&self.lock);
     self.n_compiled++;
@@ -391,7 +408,8 @@ void tc_kernel_cache_clear(void) {
 
 void tc_kernel_stats(tc_cache_info *info) {
   pthread_mutex_lock(&self.lock);
-  info->kernel_hits = self.hits, info->kernel_misses = self.misses, info->compiles = self.n_compiled, info->n_kernels = self.kernels.n;
+  info->kernel_hits = self.hits, info->kernel_misses = self.misses, info->compiles = self.n_compiled,
+  info->n_kernels = self.kernels.n;
   info->kernel_bytes = self.kernels.bytes;
   pthread_mutex_unlock(&self.lock);
 }

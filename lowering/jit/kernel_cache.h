@@ -8,8 +8,8 @@
 #include "lowering/jit/shape_generic.h"
 
 // The kernel of a kernel: found by the kernel's bytes in this process or on disk, or compiled
-// (interpreted without a compiler). kernel is borrowed. stem: part of the name. compiled is added to
-// when neither had it. gpu: what a kernel with threads is compiled for; NULL of others.
+// (interpreted without a compiler). kernel is borrowed. stem: part of the name. compiled is added
+// to when neither had it. gpu: what a kernel with threads is compiled for; NULL of others.
 tc_status tc_kernel_get(const tc_kir *kir, const char *stem, tc_gpu *gpu, tc_kernel **out, uint32_t *compiled);
 // Many kernels; those that must be compiled are, by the threads of the team, the longest first, and
 // those whose run is interpreted sooner than they are compiled are interpreted first, unless

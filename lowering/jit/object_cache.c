@@ -12,7 +12,8 @@
 
 static tc_disk kept = TC_DISK("cpu");
 
-// All that an object depends on: who makes it, for what, its function's name, and the kernel's bytes. NULL: nothing is kept, or no memory. To be freed.
+// All that an object depends on: who makes it, for what, its function's name, and the kernel's
+// bytes. NULL: nothing is kept, or no memory. To be freed.
 static char *disk_key(const tc_kernel *k, size_t *bytes) {
   const char *who = tc_compiler_head();
   if (!*who || !tc_disk_is_on()) return NULL;

@@ -45,7 +45,8 @@ static double float_of(const tc_kir_inst *i) {
 // Whether it is a constant that an argument gives exactly.
 static bool may_vary(const tc_kir_inst *i) {
   if (i->op != TC_IR_CONST) return false;
-  return i->dtype == TC_I64 || i->dtype == TC_I32 || ((i->dtype == TC_F32 || i->dtype == TC_F64) && isfinite(float_of(i)));
+  return i->dtype == TC_I64 || i->dtype == TC_I32 ||
+         ((i->dtype == TC_F32 || i->dtype == TC_F64) && isfinite(float_of(i)));
 }
 
 static uint64_t argument_of(const tc_kir_inst *i) {
@@ -97,7 +98,9 @@ static shape_class *make_class(tc_hash id, uint32_t n, const int64_t *first) {
 static shape_class *load_class(tc_hash id, uint32_t n) {
   size_t bytes;
   char *data = tc_disk_is_on() ? tc_disk_find(&kept, &id, sizeof id, &bytes) : NULL;
-  shape_class *f = data && bytes == n * (sizeof *f->first + sizeof f->varies[0]) ? make_class(id, n, (const int64_t *)(void *)data) : NULL;
+  shape_class *f = data && bytes == n * (sizeof *f->first + sizeof f->varies[0])
+                       ? make_class(id, n, (const int64_t *)(void *)data)
+                       : NULL;
   for (uint32_t i = 0; i < n && f; i++) f->varies[i] = data[n * sizeof *f->first + i] != 0;
   tc_free(data);
   return f;
@@ -129,7 +132,8 @@ static void add_locked(shape_class *f) {
   self.n++;
 }
 
-// Makes sure that the family is known, if there is memory: as it was kept by another process, or with these values as the first.
+// Makes sure that the family is known, if there is memory: as it was kept by another process, or
+// with these values as the first.
 static void get_to_know(tc_hash id, uint32_t n, const int64_t *value) {
   pthread_mutex_lock(&self.lock);
   bool known = find_locked(id, n) != NULL;
@@ -205,7 +209,8 @@ static bool widen_constants(tc_generic_kernel *g, const int64_t *value, const bo
 bool tc_shape_generic_meet(uint64_t site, const tc_kir *kir, tc_generic_kernel *out) {
   *out = (tc_generic_kernel){.value = tc_malloc(TC_MAX_EXTRA_SCALARS * sizeof *out->value)};
   int64_t *value = tc_malloc(kir->n_inst * sizeof *value);
-  bool *varies = tc_calloc(kir->n_inst, sizeof *varies), copied = value && varies && out->value && copy_kir(kir, &out->kir), found = false;
+  bool *varies = tc_calloc(kir->n_inst, sizeof *varies),
+       copied = value && varies && out->value && copy_kir(kir, &out->kir), found = false;
   tc_hash id;
   uint32_t n = copied ? blank_constants(&out->kir, value) : 0;
   if (n > 0 && hash_of(site, &out->kir, &id)) {

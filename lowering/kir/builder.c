@@ -6,7 +6,8 @@
 #include "runtime/arena.h"
 #include "runtime/status.h"
 
-tc_val tc_build_raw(tc_kir_builder *e, tc_kir_op op, tc_type type, int lanes, tc_val s0, tc_val s1, tc_val s2, int64_t imm) {
+tc_val tc_build_raw(tc_kir_builder *e, tc_kir_op op, tc_type type, int lanes, tc_val s0, tc_val s1, tc_val s2,
+                    int64_t imm) {
   tc_kir *n = e->kir;
   if (e->failed) return 0;
   if (n->n_inst == n->cap_inst) {
@@ -15,7 +16,8 @@ tc_val tc_build_raw(tc_kir_builder *e, tc_kir_op op, tc_type type, int lanes, tc
     if (!inst) return e->failed = true, 0;
     n->inst = inst, n->cap_inst = cap;
   }
-  n->inst[n->n_inst] = (tc_kir_inst){.op = (uint8_t)op, .dtype = (uint8_t)type, .lanes = (uint16_t)lanes, .src = {s0, s1, s2, TC_NONE}, .imm = imm};
+  n->inst[n->n_inst] = (tc_kir_inst){
+      .op = (uint8_t)op, .dtype = (uint8_t)type, .lanes = (uint16_t)lanes, .src = {s0, s1, s2, TC_NONE}, .imm = imm};
   return n->n_inst++;
 }
 
@@ -85,7 +87,9 @@ tc_val tc_build_select(tc_kir_builder *e, tc_val c, tc_val a, tc_val b) {
 
 // What was rounded to a narrow type and widened is that again; NaN was made quiet then.
 static tc_val before_widening(const tc_kir_builder *e, tc_val a, tc_type to) {
-  if (e->failed || (to != TC_BF16 && to != TC_F16) || e->kir->inst[a].op != TC_IR_CAST || e->kir->inst[a].dtype != TC_F32) return TC_NONE;
+  if (e->failed || (to != TC_BF16 && to != TC_F16) || e->kir->inst[a].op != TC_IR_CAST ||
+      e->kir->inst[a].dtype != TC_F32)
+    return TC_NONE;
   tc_val from = e->kir->inst[a].src[0];
   return e->kir->inst[from].op == TC_IR_CAST && tc_build_type(e, from) == to ? from : TC_NONE;
 }
@@ -106,7 +110,8 @@ tc_val tc_build_var(tc_kir_builder *e, tc_val init) {
 }
 
 void tc_build_set(tc_kir_builder *e, tc_val var, tc_val v) {
-  (void)tc_build_raw(e, TC_IR_SET, tc_build_type(e, var), tc_build_lanes(e, var), var, tc_build_splat(e, v, tc_build_lanes(e, var)), TC_NONE, 0);
+  (void)tc_build_raw(e, TC_IR_SET, tc_build_type(e, var), tc_build_lanes(e, var), var,
+                     tc_build_splat(e, v, tc_build_lanes(e, var)), TC_NONE, 0);
 }
 
 tc_val tc_build_loop(tc_kir_builder *e, tc_val from, tc_val to, int64_t step) {
@@ -133,14 +138,17 @@ tc_val tc_build_dot(tc_kir_builder *e, tc_val a, tc_val b, tc_val sum) {
 void tc_build_transpose(tc_kir_builder *e, tc_val *v, int n) {
   tc_val transposed[64];
   for (int stride = 1; stride < n; stride *= 2) {
-    for (int i = 0; i < n; i++) transposed[i] = tc_build_raw(e, TC_IR_UNPACK, tc_build_type(e, v[0]), n, v[i / 2], v[i / 2 + n / 2], TC_NONE, i % 2);
+    for (int i = 0; i < n; i++)
+      transposed[i] =
+          tc_build_raw(e, TC_IR_UNPACK, tc_build_type(e, v[0]), n, v[i / 2], v[i / 2 + n / 2], TC_NONE, i % 2);
     memcpy(v, transposed, (size_t)n * sizeof v[0]);
   }
 }
 
 tc_val tc_build_halve(tc_kir_builder *e, tc_val a, tc_val b) {
   tc_val half[2];
-  for (int i = 0; i < 2; i++) half[i] = tc_build_raw(e, TC_IR_UNPACK, tc_build_type(e, a), tc_build_lanes(e, a), a, b, TC_NONE, i);
+  for (int i = 0; i < 2; i++)
+    half[i] = tc_build_raw(e, TC_IR_UNPACK, tc_build_type(e, a), tc_build_lanes(e, a), a, b, TC_NONE, i);
   return tc_build_bin(e, TC_IR_ADD, half[0], half[1]);
 }
 

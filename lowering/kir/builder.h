@@ -17,7 +17,8 @@ typedef struct tc_kir_builder {
 
 typedef uint32_t tc_val;
 
-tc_val tc_build_raw(tc_kir_builder *e, tc_kir_op op, tc_type type, int lanes, tc_val s0, tc_val s1, tc_val s2, int64_t imm);
+tc_val tc_build_raw(tc_kir_builder *e, tc_kir_op op, tc_type type, int lanes, tc_val s0, tc_val s1, tc_val s2,
+                    int64_t imm);
 int tc_build_lanes(const tc_kir_builder *e, tc_val v);
 tc_type tc_build_type(const tc_kir_builder *e, tc_val v);
 // The wider of two values' lanes.

@@ -66,7 +66,8 @@ void tc_ix_simplify(tc_index *x, const tc_extents *e) {
     for (int i = 0; i < x->n && !again; i++)
       for (int j = 0; j < x->n && !again; j++) {
         tc_term *lo = &x->term[i], *hi = &x->term[j];
-        if (i == j || lo->kind != TC_TERM_RANGE || hi->kind != TC_TERM_RANGE || lo->range != hi->range || !lo->mod) continue;
+        if (i == j || lo->kind != TC_TERM_RANGE || hi->kind != TC_TERM_RANGE || lo->range != hi->range || !lo->mod)
+          continue;
         if (hi->div != lo->div * lo->mod || hi->coef != lo->coef * lo->mod) continue;
         lo->mod = hi->mod ? lo->mod * hi->mod : 0;
         if (lo->mod && lo->mod >= (e->of[lo->range] + lo->div - 1) / lo->div) lo->mod = 0;

@@ -28,7 +28,8 @@ const tc_kir_op_row tc_kir_ops[TC_N_KIR_OPS + 1] = {
 };
 
 int tc_kir_n_operands(const tc_kir_inst *inst) {
-  return tc_kir_op_of(inst)->imm == TC_KIR_IMM_FUNCTION ? tc_kir_math_operands(inst->imm) : tc_kir_op_of(inst)->operands;
+  return tc_kir_op_of(inst)->imm == TC_KIR_IMM_FUNCTION ? tc_kir_math_operands(inst->imm)
+                                                        : tc_kir_op_of(inst)->operands;
 }
 
 void tc_kir_destroy(tc_kir *kir) {

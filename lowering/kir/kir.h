@@ -1,5 +1,5 @@
-// The kernel IR: a kernel is a kernel after its schedule, and all that code generators read. It is a
-// flat list of typed instructions with structured loops.
+// The kernel IR: a kernel is a kernel after its schedule, and all that code generators read. It is
+// a flat list of typed instructions with structured loops.
 //
 // In: emitters append instructions (builder.h). Out: code generators read them (lowering/codegen).
 // Invariants (verify.h checks them):
@@ -15,7 +15,8 @@
 //   INTERLEAVE take them; in kernels with threads EXTRACT does, too. Arithmetic on them is in F32.
 // - I8, U8 and I16 compute in their own width and wrap. Addresses are I64.
 // The generated function is a tc_kernel_fn. Float NUMs hold the bits of a double, others an int64.
-// Threads: a kernel belongs to one thread while it is built, then it is constant. Owner: its creator.
+// Threads: a kernel belongs to one thread while it is built, then it is constant. Owner: its
+// creator.
 #ifndef TC_LOWERING_KIR_KIR_H
 #define TC_LOWERING_KIR_KIR_H
 
@@ -30,7 +31,8 @@
 struct tc_worker;
 // buf: pointers of the kernel's buffers; num: run-time scalars; [begin, end): share of the
 // outermost range. Compiled code ignores ctx.
-typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, struct tc_worker *worker);
+typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end,
+                          struct tc_worker *worker);
 
 #define TC_KIR_LANES 256  // of a value at most, in a kernel without threads
 
@@ -116,7 +118,13 @@ typedef struct tc_kir {
 
 // ---- what ops.def says of an op; its head explains the words ----
 
-typedef enum tc_kir_result { TC_KIR_RESULT_NONE, TC_KIR_RESULT_STORED, TC_KIR_RESULT_VALUE, TC_KIR_RESULT_INDEX, TC_KIR_RESULT_SCALAR } tc_kir_result;
+typedef enum tc_kir_result {
+  TC_KIR_RESULT_NONE,
+  TC_KIR_RESULT_STORED,
+  TC_KIR_RESULT_VALUE,
+  TC_KIR_RESULT_INDEX,
+  TC_KIR_RESULT_SCALAR
+} tc_kir_result;
 
 typedef enum tc_kir_imm {
   TC_KIR_IMM_NOTHING,

@@ -52,8 +52,13 @@ static tc_val at_most(tc_kir_builder *e, tc_val x, double bound) {
 // where it is negative. x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; the polynomial has
 // the least greatest relative error, 3e-9, of those that begin with 1 + r.
 static tc_val exp_within(tc_kir_builder *e, tc_val x, bool negative) {
-  static const double c[] = {
-      1.3814557673896733e-3, 8.3687357731938100e-3, 4.1668389904897250e-2, 1.6666520475477750e-1, 4.9999993437193063e-1, 1.0, 1.0};
+  static const double c[] = {1.3814557673896733e-3,
+                             8.3687357731938100e-3,
+                             4.1668389904897250e-2,
+                             1.6666520475477750e-1,
+                             4.9999993437193063e-1,
+                             1.0,
+                             1.0};
   tc_val n = SUB(tc_build_fma(e, x, F(LOG2_E), F(ROUNDER)), F(ROUNDER));
   tc_val r = tc_build_fma(e, n, F(-0.693359375), x);
   r = tc_build_fma(e, n, F(2.12194440e-4), r);
@@ -71,7 +76,8 @@ static tc_val looked_up(tc_kir_builder *e, tc_kir_table_row row, tc_val at) {
 // 2^(n / 16), n being what the low bits of t hold; from 2^-126 on. Shifted, n's whole part meets
 // the exponent, and the rest, which is added to the entry's digits, was taken from them.
 static tc_val nearest_power(tc_kir_builder *e, tc_val t) {
-  return float_of(e, tc_build_bin(e, TC_IR_ADD, bits_of(e, looked_up(e, TC_KIR_TABLE_POWER, t)), int_op(e, TC_IR_SHL, bits_of(e, t), 19)));
+  return float_of(e, tc_build_bin(e, TC_IR_ADD, bits_of(e, looked_up(e, TC_KIR_TABLE_POWER, t)),
+                                  int_op(e, TC_IR_SHL, bits_of(e, t), 19)));
 }
 
 // e^x in f32, x at most 0, within 1 ULP, but 0 below 2^-126. As in exp_within, of sixteenths of ln
@@ -79,7 +85,8 @@ static tc_val nearest_power(tc_kir_builder *e, tc_val t) {
 static tc_val exp_looked_up(tc_kir_builder *e, tc_val x) {
   tc_val t = tc_build_fma(e, x, F(16 * LOG2_E), F(ROUNDER)), n = SUB(t, F(ROUNDER));
   tc_val r = tc_build_fma(e, n, F(2.12194440e-4 / 16), tc_build_fma(e, n, F(-0.693359375 / 16), x));
-  tc_val m = tc_build_fma(e, MUL(r, r), tc_build_fma(e, r, F(0x1.55583cp-3), F(0x1.00022p-1)), r), near = nearest_power(e, t);
+  tc_val m = tc_build_fma(e, MUL(r, r), tc_build_fma(e, r, F(0x1.55583cp-3), F(0x1.00022p-1)), r),
+         near = nearest_power(e, t);
   return tc_build_select(e, tc_build_bin(e, TC_IR_LT, x, F(-87.3365402)), F(0), tc_build_fma(e, near, m, near));
 }
 
@@ -92,7 +99,8 @@ tc_val tc_build_exp_of_negative(tc_kir_builder *e, tc_type type, tc_val x) {
 // e^x - 1 in f32, |x| <= 30, within an ULP or two also near 0. As in exp_within, but that 2^n is a
 // factor of e^r - 1, and 2^n - 1 is added.
 static tc_val expm1_within(tc_kir_builder *e, tc_val x) {
-  static const double c[] = {1.3882502669392278e-3, 8.3666148612738630e-3, 4.1667202901764434e-2, 1.6666542921611371e-1, 4.9999998138261250e-1};
+  static const double c[] = {1.3882502669392278e-3, 8.3666148612738630e-3, 4.1667202901764434e-2, 1.6666542921611371e-1,
+                             4.9999998138261250e-1};
   tc_val t = tc_build_fma(e, x, F(LOG2_E), F(ROUNDER)), n = SUB(t, F(ROUNDER));
   tc_val r = tc_build_fma(e, n, F(-0.69314718055994531), x);
   tc_val m = tc_build_fma(e, MUL(r, r), polynomial(e, r, 5, c), r);
@@ -126,7 +134,8 @@ tc_val tc_kir_log_f32(tc_kir_builder *e, tc_val x) {
   p = tc_build_fma(e, k, F(0.693359375), ADD(m, p));
   p = tc_build_select(e, tc_build_bin(e, TC_IR_EQ, x, F(INFINITY)), x, p);
   p = tc_build_select(e, tc_build_bin(e, TC_IR_EQ, x, F(0)), F(-INFINITY), p);
-  return tc_build_select(e, tc_build_bin(e, TC_IR_LT, x, F(0)), F(NAN), tc_build_select(e, tc_build_bin(e, TC_IR_NE, x, x), x, p));
+  return tc_build_select(e, tc_build_bin(e, TC_IR_LT, x, F(0)), F(NAN),
+                         tc_build_select(e, tc_build_bin(e, TC_IR_NE, x, x), x, p));
 }
 
 // tanh in f32, within 2.6 ULP: E / (E + 2) with E = e^2|x| - 1; from 9.1 on it is 1.
@@ -160,7 +169,8 @@ static tc_val power_of_two(tc_kir_builder *e, tc_val x) {
   const double rounder = e->lookups ? TC_EMIT_ROUNDER_OF_SIXTEENTHS : ROUNDER;
   tc_val t = ADD(x, F(rounder)), r = SUB(x, SUB(t, F(rounder)));
   if (e->lookups) return tc_build_power_of_sixteenths(e, t, r);
-  return float_of(e, tc_build_bin(e, TC_IR_ADD, bits_of(e, polynomial(e, r, 7, c)), int_op(e, TC_IR_SHL, bits_of(e, t), 23)));
+  return float_of(
+      e, tc_build_bin(e, TC_IR_ADD, bits_of(e, polynomial(e, r, 7, c)), int_op(e, TC_IR_SHL, bits_of(e, t), 23)));
 }
 
 // gelu in f32: relu(x) - a h with a = |x| and h = 2^y, the normal distribution's share beyond a; y
@@ -196,7 +206,8 @@ typedef struct turn {
 #define QUARTERS 0.63661977236758134  // of a turn, in 1
 #define ROUNDER_BITS 0x4B400000
 
-static const turn by_quarters = {QUARTERS, ROUNDER + 8192, -0x4000, 1}, by_sixteenths = {4 * QUARTERS, ROUNDER + 32768, -0x10000, 4};
+static const turn by_quarters = {QUARTERS, ROUNDER + 8192, -0x4000, 1},
+                  by_sixteenths = {4 * QUARTERS, ROUNDER + 32768, -0x10000, 4};
 
 // Parts of x, and the rounder; of a cosine a quarter turn more.
 static tc_val parts_of(tc_kir_builder *e, tc_val x, const turn *by, bool cosine) {
@@ -211,13 +222,16 @@ static tc_val sin_of_quarters(tc_kir_builder *e, tc_val x, tc_val t, bool cosine
   static const double of_sin[] = {1.9515295891e-4, -8.3321608736e-3, 1.6666654611e-1};
   static const double of_cos[] = {-1.388731625493765e-3, 4.166664568298827e-2, -0.5};
   tc_val h = SUB(t, F(by_quarters.rounder + cosine));
-  tc_val exact = tc_build_fma(e, h, F(-1.57079625129699707), x), rest = MUL(h, F(7.54978995489188e-8)), r = SUB(exact, rest);
-  tc_val z = tc_build_fma(e, exact, exact, tc_build_un(e, TC_IR_NEG, MUL(rest, ADD(exact, r)))), quarter = bits_of(e, t);
+  tc_val exact = tc_build_fma(e, h, F(-1.57079625129699707), x), rest = MUL(h, F(7.54978995489188e-8)),
+         r = SUB(exact, rest);
+  tc_val z = tc_build_fma(e, exact, exact, tc_build_un(e, TC_IR_NEG, MUL(rest, ADD(exact, r)))),
+         quarter = bits_of(e, t);
   tc_val odd = tc_build_bin(e, TC_IR_NE, int_op(e, TC_IR_AND, quarter, 1), tc_build_const_i(e, TC_I32, 0));
   tc_val p = tc_build_select(e, odd, tc_build_fma(e, z, F(2.443315711809948e-5), F(of_cos[0])), F(of_sin[0]));
   for (int i = 1; i < 3; i++) p = tc_build_fma(e, p, z, tc_build_select(e, odd, F(of_cos[i]), F(of_sin[i])));
   p = tc_build_fma(e, p, tc_build_select(e, odd, z, MUL(r, z)), tc_build_select(e, odd, F(1), rest));
-  tc_val s = tc_build_select(e, odd, p, SUB(exact, p)), sign = int_op(e, TC_IR_AND, int_op(e, TC_IR_SHL, quarter, 30), INT32_MIN);
+  tc_val s = tc_build_select(e, odd, p, SUB(exact, p)),
+         sign = int_op(e, TC_IR_AND, int_op(e, TC_IR_SHL, quarter, 30), INT32_MIN);
   return float_of(e, tc_build_bin(e, TC_IR_XOR, bits_of(e, s), sign));
 }
 
@@ -227,8 +241,10 @@ static tc_val sin_of_quarters(tc_kir_builder *e, tc_val x, tc_val t, bool cosine
 // odd + SQUARE + FOURTH z))).
 static tc_val sin_of_sixteenths(tc_kir_builder *e, tc_val x, tc_val t, bool cosine) {
   tc_val h = SUB(t, F(by_sixteenths.rounder + (cosine ? by_sixteenths.quarter : 0)));
-  tc_val exact = tc_build_fma(e, h, F(-1.57079625129699707 / 4), x), less = MUL(h, F(-7.54978995489188e-8 / 4)), r = ADD(exact, less), z = MUL(r, r);
-  tc_val c = looked_up(e, TC_KIR_TABLE_COSINE, t), odd = MUL(r, tc_build_fma(e, z, F(-0x1.10b702p-7), F(0x1.555544p-3)));
+  tc_val exact = tc_build_fma(e, h, F(-1.57079625129699707 / 4), x), less = MUL(h, F(-7.54978995489188e-8 / 4)),
+         r = ADD(exact, less), z = MUL(r, r);
+  tc_val c = looked_up(e, TC_KIR_TABLE_COSINE, t),
+         odd = MUL(r, tc_build_fma(e, z, F(-0x1.10b702p-7), F(0x1.555544p-3)));
   tc_val even = tc_build_fma(e, looked_up(e, TC_KIR_TABLE_FOURTH, t), z, looked_up(e, TC_KIR_TABLE_SQUARE, t));
   tc_val p = tc_build_fma(e, c, odd, even);
   tc_val s = tc_build_fma(e, tc_build_un(e, TC_IR_NEG, p), z, looked_up(e, TC_KIR_TABLE_SINE_REST, t));
@@ -249,13 +265,16 @@ static tc_val is_far(tc_kir_builder *e, tc_val bits, const turn *by) {
 // function. One test for all lanes: masks are dear.
 tc_val tc_kir_trig_f32(tc_kir_builder *e, tc_val x, bool cosine) {
   const turn *by = e->lookups ? &by_sixteenths : &by_quarters;
-  tc_val t = parts_of(e, x, by, cosine), v = e->lookups ? sin_of_sixteenths(e, x, t, cosine) : sin_of_quarters(e, x, t, cosine);
+  tc_val t = parts_of(e, x, by, cosine),
+         v = e->lookups ? sin_of_sixteenths(e, x, t, cosine) : sin_of_quarters(e, x, t, cosine);
   tc_val var = tc_build_var(e, v), any = far_bits(e, t);
   if (tc_build_lanes(e, any) > 1) any = tc_build_raw(e, TC_IR_REDUCE, TC_I32, 1, any, TC_NONE, TC_NONE, TC_IR_OR);
   (void)tc_build_raw(e, TC_IR_IF, TC_BOOL, 1, is_far(e, any, by), TC_NONE, TC_NONE, 0);
   // again: what waits meanwhile costs more.
   tc_val far = is_far(e, far_bits(e, parts_of(e, x, by, cosine)), by);
-  tc_build_set(e, var, tc_build_select(e, far, tc_kir_call_libm(e, cosine ? TC_KIR_MATH_COS : TC_KIR_MATH_SIN, x, 0, false), var));
+  tc_build_set(
+      e, var,
+      tc_build_select(e, far, tc_kir_call_libm(e, cosine ? TC_KIR_MATH_COS : TC_KIR_MATH_SIN, x, 0, false), var));
   tc_build_end(e, TC_IR_ENDIF);
   return var;
 }
@@ -264,7 +283,8 @@ tc_val tc_kir_trig_f32(tc_kir_builder *e, tc_val x, bool cosine) {
 // denormals.
 tc_val tc_kir_sigmoid(tc_kir_builder *e, tc_val x, tc_type type) {
   tc_val down = tc_build_un(e, TC_IR_NEG, tc_build_un(e, TC_IR_ABS, x));
-  tc_val ex = type == TC_F32 ? exp_within(e, at_least(e, down, -104.0), true) : tc_kir_call_libm(e, TC_KIR_MATH_EXP, down, 0, false);
+  tc_val ex = type == TC_F32 ? exp_within(e, at_least(e, down, -104.0), true)
+                             : tc_kir_call_libm(e, TC_KIR_MATH_EXP, down, 0, false);
   // e^-0 is 1, too.
   tc_val below = type == TC_F32 ? int_op(e, TC_IR_LT, bits_of(e, x), 0) : tc_build_bin(e, TC_IR_LT, x, F(0));
   tc_val top = tc_build_select(e, below, ex, F(1));
@@ -278,7 +298,8 @@ tc_val tc_kir_sigmoid(tc_kir_builder *e, tc_val x, tc_type type) {
 // 5.5e-8 below. a is bounded as in gelu_f32.
 tc_val tc_kir_gelu_tanh_f32(tc_kir_builder *e, tc_val x) {
   tc_val a = at_most(e, tc_build_un(e, TC_IR_ABS, x), 9.75);
-  tc_val y = MUL(a, tc_build_fma(e, MUL(a, a), F(-0.044715 * TANH_SCALE * LOG2_E), F(-TANH_SCALE * LOG2_E))), h = power_of_two(e, y);
+  tc_val y = MUL(a, tc_build_fma(e, MUL(a, a), F(-0.044715 * TANH_SCALE * LOG2_E), F(-TANH_SCALE * LOG2_E))),
+         h = power_of_two(e, y);
   return SUB(at_least(e, x, 0), DIV(MUL(a, h), ADD(F(1), h)));
 }
 

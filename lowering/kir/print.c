@@ -66,12 +66,15 @@ void tc_kir_print(const tc_kir *kir, FILE *out) {
   if (kir->cluster > 0) fprintf(out, "spread over %u blocks\n", kir->cluster);
   for (uint32_t b = 0; b < kir->n_buf; b++) fprintf(out, "b%u: %s\n", b, name_of_type(kir->buf_type[b]));
   for (uint32_t t = 0; t < kir->n_tile; t++)
-    fprintf(out, "t%u: %s x %" PRId64 " at %" PRId64 "%s\n", t, name_of_type(kir->tile[t].dtype), kir->tile[t].n, kir->tile[t].offset,
-            kir->tile[t].of_lanes ? " of lanes" : "");
+    fprintf(out, "t%u: %s x %" PRId64 " at %" PRId64 "%s\n", t, name_of_type(kir->tile[t].dtype), kir->tile[t].n,
+            kir->tile[t].offset, kir->tile[t].of_lanes ? " of lanes" : "");
   for (uint32_t k = 0; k < kir->n_map; k++) {
     const tc_tensor_map *m = &kir->map[k];
-    fprintf(out, "m%u: b%u from %" PRId64 " on, %" PRId64 " x %" PRId64 " x %" PRId64 " by %" PRId64 " and %" PRId64 ", to t%u in %u stages\n", k,
-            m->buffer, m->first, m->extent[2], m->extent[1], m->extent[0], m->stride[1], m->stride[0], m->tile, kir->stages);
+    fprintf(out,
+            "m%u: b%u from %" PRId64 " on, %" PRId64 " x %" PRId64 " x %" PRId64 " by %" PRId64 " and %" PRId64
+            ", to t%u in %u stages\n",
+            k, m->buffer, m->first, m->extent[2], m->extent[1], m->extent[0], m->stride[1], m->stride[0], m->tile,
+            kir->stages);
   }
   int depth = 0;
   for (uint32_t k = 0; k < kir->n_inst; k++) {

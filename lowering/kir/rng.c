@@ -28,7 +28,8 @@ static tc_val shifted(tc_kir_builder *e, tc_val v, int64_t n) {
 
 static tc_val bit(tc_kir_builder *e, tc_val v, int64_t b) {
   tc_type type = tc_build_type(e, v);
-  return tc_build_bin(e, TC_IR_NE, tc_build_bin(e, TC_IR_AND, v, tc_build_const_i(e, type, b)), tc_build_const_i(e, type, 0));
+  return tc_build_bin(e, TC_IR_NE, tc_build_bin(e, TC_IR_AND, v, tc_build_const_i(e, type, b)),
+                      tc_build_const_i(e, type, 0));
 }
 
 // The four words of every lane's block. Rounds are a loop, because unrolled they take three times
@@ -71,7 +72,8 @@ static tc_val upper_bits(tc_kir_builder *e, tc_val word, int n, tc_type type) {
 
 static tc_val uniform_f64(tc_kir_builder *e, const tc_draw *d, const tc_val w[4]) {
   tc_val v[2];
-  for (int k = 0; k < 2; k++) v[k] = shifted(e, tc_build_bin(e, TC_IR_OR, tc_build_bin(e, TC_IR_SHL, w[2 * k + 1], I64(32)), w[2 * k]), 11);
+  for (int k = 0; k < 2; k++)
+    v[k] = shifted(e, tc_build_bin(e, TC_IR_OR, tc_build_bin(e, TC_IR_SHL, w[2 * k + 1], I64(32)), w[2 * k]), 11);
   return MUL(tc_build_cast(e, of_two(e, d, v[0], v[1]), TC_F64), tc_build_const_f(e, TC_F64, 0x1p-53));
 }
 
@@ -87,7 +89,8 @@ static tc_val whole(tc_kir_builder *e, const tc_draw *d, const tc_val w[4]) {
   for (int k = 0; k < 4; k++) v[k] = tc_build_cast(e, w[k], TC_I32);
   tc_val word = of_four(e, d, v), part = tc_build_bin(e, TC_IR_MULHU, word, tc_build_cast(e, span, TC_I32));
   tc_val n = tc_build_select(e, bit(e, span, INT64_C(1) << 32), word, part);
-  if (tc_type_bytes(d->type) <= 4 && d->type != TC_BOOL) return tc_build_cast(e, ADD(n, tc_build_cast(e, d->low, TC_I32)), d->type);
+  if (tc_type_bytes(d->type) <= 4 && d->type != TC_BOOL)
+    return tc_build_cast(e, ADD(n, tc_build_cast(e, d->low, TC_I32)), d->type);
   return tc_build_cast(e, ADD(low_half(e, tc_build_cast(e, n, TC_I64)), d->low), d->type);
 }
 
@@ -100,10 +103,12 @@ static void turn_f32(tc_kir_builder *e, tc_val k, tc_val *cosine, tc_val *sine) 
   tc_val x = MUL(tc_build_cast(e, rest, type), F(0x1p-23 * M_PI)), z = MUL(x, x);
   tc_val s = tc_build_fma(e, tc_build_fma(e, F(-1.9515295891e-4), z, F(8.3321608736e-3)), z, F(-1.6666654611e-1));
   s = tc_build_fma(e, MUL(s, z), x, x);
-  tc_val c = tc_build_fma(e, tc_build_fma(e, F(2.443315711809948e-5), z, F(-1.388731625493765e-3)), z, F(4.166664568298827e-2));
+  tc_val c = tc_build_fma(e, tc_build_fma(e, F(2.443315711809948e-5), z, F(-1.388731625493765e-3)), z,
+                          F(4.166664568298827e-2));
   c = tc_build_fma(e, MUL(c, z), z, tc_build_fma(e, z, F(-0.5), F(1)));
   tc_val odd = bit(e, quarter, 1);
-  tc_val values[2] = {tc_build_select(e, odd, s, c), tc_build_select(e, odd, c, s)}, turns[2] = {ADD(quarter, I32(1)), quarter};
+  tc_val values[2] = {tc_build_select(e, odd, s, c), tc_build_select(e, odd, c, s)},
+         turns[2] = {ADD(quarter, I32(1)), quarter};
   // Negative in the second and third quarter, and in the third and fourth.
   for (int i = 0; i < 2; i++) {
     tc_val sign = tc_build_bin(e, TC_IR_SHL, tc_build_bin(e, TC_IR_AND, turns[i], I32(2)), I32(30));
@@ -121,7 +126,8 @@ static void normal_pair(tc_kir_builder *e, tc_type type, tc_val w0, tc_val w1, t
     turn_f32(e, upper_bits(e, w1, 24, TC_I32), &cosine, &sine);
   } else {
     tc_val angle = MUL(F(2 * M_PI), MUL(upper_bits(e, w1, 24, type), F(0x1p-24)));
-    cosine = tc_build_scalar_op(e, TC_OP_COS, type, angle, 0, 0), sine = tc_build_scalar_op(e, TC_OP_SIN, type, angle, 0, 0);
+    cosine = tc_build_scalar_op(e, TC_OP_COS, type, angle, 0, 0),
+    sine = tc_build_scalar_op(e, TC_OP_SIN, type, angle, 0, 0);
   }
   out[0] = MUL(radius, cosine), out[1] = MUL(radius, sine);
 }

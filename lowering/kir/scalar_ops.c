@@ -54,17 +54,20 @@ static tc_val floor_div_float(tc_kir_builder *e, tc_val a, tc_val b, tc_type typ
 static tc_val pow_int(tc_kir_builder *e, tc_val a, tc_val b, tc_type type) {
   int bits = (int)tc_type_bytes(type) * 8, lanes = tc_kir_widest(e, a, b);
   a = tc_build_splat(e, a, lanes), b = tc_build_splat(e, b, lanes);
-  tc_val one = tc_build_splat(e, tc_build_const_i(e, type, 1), lanes), zero = tc_build_const_i(e, type, 0), y = one, base = a;
+  tc_val one = tc_build_splat(e, tc_build_const_i(e, type, 1), lanes), zero = tc_build_const_i(e, type, 0), y = one,
+         base = a;
   for (int i = 0; i < bits - (type == TC_U8 ? 0 : 1); i++) {
-    tc_val bit = tc_build_bin(e, TC_IR_AND, tc_build_bin(e, type == TC_U8 ? TC_IR_USHR : TC_IR_SHR, b, tc_build_const_i(e, type, i)), one);
+    tc_val bit = tc_build_bin(
+        e, TC_IR_AND, tc_build_bin(e, type == TC_U8 ? TC_IR_USHR : TC_IR_SHR, b, tc_build_const_i(e, type, i)), one);
     y = tc_build_select(e, tc_build_bin(e, TC_IR_NE, bit, zero), MUL(y, base), y);
     base = MUL(base, base);
   }
   if (type == TC_U8) return y;
   tc_val minus = tc_build_const_i(e, type, -1);
   tc_val odd = tc_build_bin(e, TC_IR_NE, tc_build_bin(e, TC_IR_AND, b, one), zero);
-  tc_val unit = tc_build_select(e, tc_build_bin(e, TC_IR_EQ, a, one), one,
-                                tc_build_select(e, tc_build_bin(e, TC_IR_EQ, a, minus), tc_build_select(e, odd, minus, one), zero));
+  tc_val unit = tc_build_select(
+      e, tc_build_bin(e, TC_IR_EQ, a, one), one,
+      tc_build_select(e, tc_build_bin(e, TC_IR_EQ, a, minus), tc_build_select(e, odd, minus, one), zero));
   return tc_build_select(e, tc_build_bin(e, TC_IR_LT, b, zero), unit, y);
 }
 
@@ -88,7 +91,8 @@ static const uint8_t math_of[TC_N_OP_ROWS] = {
 };
 
 static tc_val via_table(tc_kir_builder *e, uint32_t op, tc_val a, tc_val b) {
-  if (op == TC_OP_POLYGAMMA) return tc_build_cast(e, tc_kir_call_libm(e, TC_KIR_MATH_POLYGAMMA, b, a, true), tc_build_type(e, a));
+  if (op == TC_OP_POLYGAMMA)
+    return tc_build_cast(e, tc_kir_call_libm(e, TC_KIR_MATH_POLYGAMMA, b, a, true), tc_build_type(e, a));
   bool two = tc_op_arity[op] == 2;
   return tc_kir_call_libm(e, math_of[op] - 1, a, two ? b : 0, two);
 }
@@ -127,7 +131,9 @@ static tc_val arithmetic(tc_kir_builder *e, uint32_t op, tc_type type, tc_val a,
     case TC_OP_GELU: return tc_kir_gelu_f64(e, a);
     case TC_OP_GELU_TANH: return tc_kir_gelu_tanh_f64(e, a);
     case TC_OP_RELU: return tc_build_bin(e, TC_IR_MAX, a, tc_build_const_f(e, type, 0));
-    case TC_OP_ISNAN: return floats ? tc_build_bin(e, TC_IR_NE, a, a) : tc_build_splat(e, tc_build_const_i(e, TC_BOOL, 0), tc_build_lanes(e, a));
+    case TC_OP_ISNAN:
+      return floats ? tc_build_bin(e, TC_IR_NE, a, a)
+                    : tc_build_splat(e, tc_build_const_i(e, TC_BOOL, 0), tc_build_lanes(e, a));
     case TC_OP_LOGICAL_NOT: return tc_build_un(e, TC_IR_NOT, tc_build_cast(e, a, TC_BOOL));
     case TC_OP_BITWISE_NOT: return tc_build_un(e, TC_IR_NOT, a);
     case TC_OP_ADD: return type == TC_BOOL ? tc_build_bin(e, TC_IR_OR, a, b) : ADD(a, b);
@@ -137,9 +143,11 @@ static tc_val arithmetic(tc_kir_builder *e, uint32_t op, tc_type type, tc_val a,
     case TC_OP_POW: return floats ? tc_kir_call_libm(e, TC_KIR_MATH_POW, a, b, true) : pow_int(e, a, b, type);
     case TC_OP_MAXIMUM: return type == TC_BOOL ? tc_build_bin(e, TC_IR_OR, a, b) : tc_build_bin(e, TC_IR_MAX, a, b);
     case TC_OP_MINIMUM: return type == TC_BOOL ? tc_build_bin(e, TC_IR_AND, a, b) : tc_build_bin(e, TC_IR_MIN, a, b);
-    case TC_OP_FMOD: return floats ? tc_kir_call_libm(e, TC_KIR_MATH_FMOD, a, b, true) : tc_build_bin(e, TC_IR_REM, a, b);
+    case TC_OP_FMOD:
+      return floats ? tc_kir_call_libm(e, TC_KIR_MATH_FMOD, a, b, true) : tc_build_bin(e, TC_IR_REM, a, b);
     case TC_OP_REMAINDER: return floats ? remainder_float(e, a, b) : remainder_int(e, a, b, type);
-    case TC_OP_FLOOR_DIVIDE: return floats ? floor_div_float(e, a, b, tc_build_type(e, a)) : floor_div_int(e, a, b, type);
+    case TC_OP_FLOOR_DIVIDE:
+      return floats ? floor_div_float(e, a, b, tc_build_type(e, a)) : floor_div_int(e, a, b, type);
     case TC_OP_EQ: return tc_build_bin(e, TC_IR_EQ, a, b);
     case TC_OP_NE: return tc_build_bin(e, TC_IR_NE, a, b);
     case TC_OP_LT: return tc_build_bin(e, TC_IR_LT, a, b);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 size_t tc_kir_key_bytes(const tc_kir *n) {
-  return TC_KIR_KEY_WORDS * sizeof(uint64_t) + n->n_inst * sizeof n->inst[0] + n->n_tile * sizeof n->tile[0] + n->n_map * sizeof n->map[0] +
-         (n->n_buf + 7) / 8 * 8;
+  return TC_KIR_KEY_WORDS * sizeof(uint64_t) + n->n_inst * sizeof n->inst[0] + n->n_tile * sizeof n->tile[0] +
+         n->n_map * sizeof n->map[0] + (n->n_buf + 7) / 8 * 8;
 }
 
 void tc_kir_write_key(const tc_kir *n, uint64_t *key) {
@@ -24,7 +24,10 @@ void tc_kir_write_key(const tc_kir *n, uint64_t *key) {
 
 tc_kir tc_kir_of_key(uint64_t *key) {
   char *lists = (char *)(key + TC_KIR_KEY_WORDS);
-  tc_kir n = {.n_inst = (uint32_t)key[0], .n_tile = (uint32_t)key[1], .n_buf = (uint32_t)key[2], .scratch_bytes = (int64_t)key[3]};
+  tc_kir n = {.n_inst = (uint32_t)key[0],
+              .n_tile = (uint32_t)key[1],
+              .n_buf = (uint32_t)key[2],
+              .scratch_bytes = (int64_t)key[3]};
   n.inst = (tc_kir_inst *)(void *)lists;
   n.tile = (tc_ntile *)(void *)(lists + n.n_inst * sizeof n.inst[0]);
   n.buf_type = (uint8_t *)(n.tile + n.n_tile);

@@ -1,5 +1,5 @@
-// A kernel as the bytes that its kernel is found by, in memory and on disk: all of it, so that equal
-// bytes are equal code.
+// A kernel as the bytes that its kernel is found by, in memory and on disk: all of it, so that
+// equal bytes are equal code.
 #ifndef TC_LOWERING_KIR_SERIALIZE_H
 #define TC_LOWERING_KIR_SERIALIZE_H
 

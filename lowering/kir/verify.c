@@ -1,4 +1,5 @@
-// Checks kernels. One walk over the instructions; ops.def says which rule and which types an op has.
+// Checks kernels. One walk over the instructions; ops.def says which rule and which types an op
+// has.
 // See verify.h.
 #include "lowering/kir/verify.h"
 
@@ -44,7 +45,8 @@ typedef struct check {
 __attribute__((format(printf, 2, 3), cold)) static tc_status refuse(const check *c, const char *fmt, ...) {
   if (c->bytes == 0) return TC_ERR_ARG;
   int n = 0;
-  if (c->at < c->kir->n_inst) n = snprintf(c->text, c->bytes, "instruction %u (%s): ", c->at, tc_kir_op_name((tc_kir_op)c->kir->inst[c->at].op));
+  if (c->at < c->kir->n_inst)
+    n = snprintf(c->text, c->bytes, "instruction %u (%s): ", c->at, tc_kir_op_name((tc_kir_op)c->kir->inst[c->at].op));
   if (n < 0 || (size_t)n >= c->bytes) return TC_ERR_ARG;
   va_list args;
   va_start(args, fmt);
@@ -65,10 +67,13 @@ static tc_status check_source(const check *c, int k, unsigned type, unsigned lan
   if (v == TC_NONE) return refuse(c, "operand %d is missing", k);
   if (v >= c->at) return refuse(c, "operand %d, %%%u, does not precede its use", k, v);
   const tc_kir_inst *s = &c->kir->inst[v];
-  if (!tc_kir_has_value(s)) return refuse(c, "operand %d, %%%u, is a %s, which has no value", k, v, tc_kir_op_name((tc_kir_op)s->op));
+  if (!tc_kir_has_value(s))
+    return refuse(c, "operand %d, %%%u, is a %s, which has no value", k, v, tc_kir_op_name((tc_kir_op)s->op));
   const uint32_t scope = s->op == TC_IR_LOOP ? v : c->scope[v];
-  if (scope != TC_NONE && c->closed[scope]) return refuse(c, "operand %d, %%%u, is not visible: the loop or if of %%%u has ended", k, v, scope);
-  if (s->dtype != type) return refuse(c, "operand %d, %%%u, is %s, not %s", k, v, name_of_type(s->dtype), name_of_type(type));
+  if (scope != TC_NONE && c->closed[scope])
+    return refuse(c, "operand %d, %%%u, is not visible: the loop or if of %%%u has ended", k, v, scope);
+  if (s->dtype != type)
+    return refuse(c, "operand %d, %%%u, is %s, not %s", k, v, name_of_type(s->dtype), name_of_type(type));
   if (s->lanes != lanes) return refuse(c, "operand %d, %%%u, has %u lanes, not %u", k, v, s->lanes, lanes);
   return TC_OK;
 }
@@ -97,17 +102,22 @@ static tc_status check_mask(const check *c, unsigned lanes) {
 static tc_status check_buffer(const check *c, bool typed) {
   const tc_kir *n = c->kir;
   const tc_kir_inst *i = &n->inst[c->at];
-  if (i->imm < 0 || i->imm >= (int64_t)n->n_buf + n->n_tile) return refuse(c, "buffer %" PRId64 " of %u and %u tiles", i->imm, n->n_buf, n->n_tile);
+  if (i->imm < 0 || i->imm >= (int64_t)n->n_buf + n->n_tile)
+    return refuse(c, "buffer %" PRId64 " of %u and %u tiles", i->imm, n->n_buf, n->n_tile);
   const unsigned type = i->imm < n->n_buf ? n->buf_type[i->imm] : n->tile[i->imm - n->n_buf].dtype;
-  if (typed && type != i->dtype) return refuse(c, "buffer %" PRId64 " holds %s, not %s", i->imm, name_of_type(type), name_of_type(i->dtype));
+  if (typed && type != i->dtype)
+    return refuse(c, "buffer %" PRId64 " holds %s, not %s", i->imm, name_of_type(type), name_of_type(i->dtype));
   if (i->imm < n->n_buf || !n->tile[i->imm - n->n_buf].of_lanes || !typed) return TC_OK;
   if (!tc_kir_is(i, TC_KIR_LOADS | TC_KIR_STORES) || tc_kir_is(i, TC_KIR_INDEXED) || i->lanes < n->threads)
     return refuse(c, "tile %" PRId64 " is of whole vectors", i->imm - n->n_buf);
-  if (tc_kir_mask_of(i) != TC_NONE) return refuse(c, "tile %" PRId64 " is of whole vectors, without masks", i->imm - n->n_buf);
+  if (tc_kir_mask_of(i) != TC_NONE)
+    return refuse(c, "tile %" PRId64 " is of whole vectors, without masks", i->imm - n->n_buf);
   const uint32_t of = c->tile_lanes[i->imm - n->n_buf];
-  if (of != 0 && of != i->lanes) return refuse(c, "tile %" PRId64 " is of vectors of %u lanes, not %u", i->imm - n->n_buf, of, i->lanes);
+  if (of != 0 && of != i->lanes)
+    return refuse(c, "tile %" PRId64 " is of vectors of %u lanes, not %u", i->imm - n->n_buf, of, i->lanes);
   if (n->tile[i->imm - n->n_buf].n % i->lanes != 0)
-    return refuse(c, "tile %" PRId64 " of %" PRId64 " elements is not of whole vectors", i->imm - n->n_buf, n->tile[i->imm - n->n_buf].n);
+    return refuse(c, "tile %" PRId64 " of %" PRId64 " elements is not of whole vectors", i->imm - n->n_buf,
+                  n->tile[i->imm - n->n_buf].n);
   c->tile_lanes[i->imm - n->n_buf] = i->lanes;
   return TC_OK;
 }
@@ -125,7 +135,8 @@ static tc_status check_shared_tile(const check *c, uint64_t tile) {
   if (tile >= n->n_tile) return refuse(c, "tile %" PRIu64 " of %u", tile, n->n_tile);
   if (n->tile[tile].of_lanes) return refuse(c, "tile %" PRIu64 " is of whole vectors", tile);
   if (n->tile[tile].dtype != i->dtype)
-    return refuse(c, "tile %" PRIu64 " holds %s, not %s", tile, name_of_type(n->tile[tile].dtype), name_of_type(i->dtype));
+    return refuse(c, "tile %" PRIu64 " holds %s, not %s", tile, name_of_type(n->tile[tile].dtype),
+                  name_of_type(i->dtype));
   return TC_OK;
 }
 
@@ -179,7 +190,8 @@ static tc_status rule_same(check *c) {
 
 static tc_status rule_const(check *c) {
   const tc_kir_inst *i = &c->kir->inst[c->at];
-  if (i->dtype == TC_BOOL && i->imm != 0 && i->imm != 1) return refuse(c, "bool %" PRId64 " is neither 0 nor 1", i->imm);
+  if (i->dtype == TC_BOOL && i->imm != 0 && i->imm != 1)
+    return refuse(c, "bool %" PRId64 " is neither 0 nor 1", i->imm);
   return TC_OK;
 }
 
@@ -206,7 +218,8 @@ static tc_status rule_if(check *c) {
 static tc_status rule_end(check *c) {
   const tc_kir_inst *inst = c->kir->inst;
   const bool loop = inst[c->at].op == TC_IR_ENDLOOP;
-  if (c->open == TC_NONE || inst[c->open].op != (loop ? TC_IR_LOOP : TC_IR_IF)) return refuse(c, "does not end what is open");
+  if (c->open == TC_NONE || inst[c->open].op != (loop ? TC_IR_LOOP : TC_IR_IF))
+    return refuse(c, "does not end what is open");
   c->closed[c->open] = 1;
   c->open = c->scope[c->open];
   return TC_OK;
@@ -274,9 +287,10 @@ static tc_status rule_bitcast(check *c) {
   const unsigned from = operand_type(c, 0, i->dtype), to = i->dtype, threads = c->kir->threads;
   const unsigned parts = to != TC_I32 ? 1 : from == TC_BF16 ? 2 : from == TC_I8 || from == TC_U8 ? 4 : 1;
   TRY(check_source(c, 0, from, parts * i->lanes));
-  if (parts > 1 && threads > 0 && i->lanes % threads != 0) return refuse(c, "%u lanes do not stay with their threads", i->lanes);
-  const bool fits = parts > 1 || (from == TC_F32 && to == TC_I32) || (from == TC_I32 && to == TC_F32) || (from == TC_F64 && to == TC_I64) ||
-                    (from == TC_I64 && to == TC_F64);
+  if (parts > 1 && threads > 0 && i->lanes % threads != 0)
+    return refuse(c, "%u lanes do not stay with their threads", i->lanes);
+  const bool fits = parts > 1 || (from == TC_F32 && to == TC_I32) || (from == TC_I32 && to == TC_F32) ||
+                    (from == TC_F64 && to == TC_I64) || (from == TC_I64 && to == TC_F64);
   return fits ? TC_OK : refuse(c, "no bitcast from %s to %s", name_of_type(from), name_of_type(to));
 }
 
@@ -301,7 +315,8 @@ static tc_status rule_unpack(check *c) {
 static tc_status rule_interleave(check *c) {
   const tc_kir_inst *i = &c->kir->inst[c->at];
   if (i->lanes == 1) return refuse(c, "result has 1 lane");
-  if (c->kir->threads > 0 && i->lanes / 2 % c->kir->threads != 0) return refuse(c, "%u lanes do not stay with their threads", i->lanes);
+  if (c->kir->threads > 0 && i->lanes / 2 % c->kir->threads != 0)
+    return refuse(c, "%u lanes do not stay with their threads", i->lanes);
   TRY(check_source(c, 0, i->dtype, i->lanes / 2u));
   return check_source(c, 1, i->dtype, i->lanes / 2u);
 }
@@ -326,7 +341,8 @@ static tc_status rule_extract(check *c) {
   const tc_kir_inst *i = &c->kir->inst[c->at];
   const unsigned threads = c->kir->threads, lanes = operand_lanes(c, 0, threads);
   if (i->lanes != threads) return refuse(c, "result has %u lanes, not %u", i->lanes, threads);
-  if (lanes < threads || i->imm < 0 || i->imm >= lanes / threads) return refuse(c, "element %" PRId64 " of %u a thread", i->imm, lanes / threads);
+  if (lanes < threads || i->imm < 0 || i->imm >= lanes / threads)
+    return refuse(c, "element %" PRId64 " of %u a thread", i->imm, lanes / threads);
   return check_source(c, 0, i->dtype, lanes);
 }
 
@@ -349,7 +365,8 @@ static tc_status rule_ldmatrix(check *c) {
   const tc_kir_inst *i = &c->kir->inst[c->at];
   const unsigned threads = c->kir->threads;
   if (threads % 32 != 0) return refuse(c, "%u threads are not whole warps", threads);
-  if (i->lanes != 8 * threads && i->lanes != 4 * threads) return refuse(c, "%u lanes are neither 8 nor 4 a thread", i->lanes);
+  if (i->lanes != 8 * threads && i->lanes != 4 * threads)
+    return refuse(c, "%u lanes are neither 8 nor 4 a thread", i->lanes);
   TRY(check_shared_tile(c, i->imm < 0 ? UINT64_MAX : (uint64_t)i->imm));
   return check_source(c, 0, TC_I64, threads);
 }
@@ -365,7 +382,8 @@ static tc_status rule_mfma(check *c) {
 static tc_status rule_shfl_xor(check *c) {
   const tc_kir_inst *i = &c->kir->inst[c->at];
   const bool one_bit = i->imm > 0 && (i->imm & (i->imm - 1)) == 0;
-  if (!one_bit || i->imm > 32 || i->imm >= c->kir->threads) return refuse(c, "by %" PRId64 " of %u threads", i->imm, c->kir->threads);
+  if (!one_bit || i->imm > 32 || i->imm >= c->kir->threads)
+    return refuse(c, "by %" PRId64 " of %u threads", i->imm, c->kir->threads);
   if (i->lanes < c->kir->threads) return refuse(c, "%u lanes for %u threads", i->lanes, c->kir->threads);
   return rule_same(c);
 }
@@ -388,7 +406,8 @@ static tc_status rule_wgmma(check *c) {
   const tc_kir *n = c->kir;
   const tc_kir_inst *i = &n->inst[c->at];
   const int64_t a = i->imm & 255, b = i->imm >> 8;
-  if (i->imm < 0 || a >= n->n_map || b >= n->n_map) return refuse(c, "maps %" PRId64 " and %" PRId64 " of %u", a, b, n->n_map);
+  if (i->imm < 0 || a >= n->n_map || b >= n->n_map)
+    return refuse(c, "maps %" PRId64 " and %" PRId64 " of %u", a, b, n->n_map);
   if (n->tile[n->map[a].tile].dtype != n->tile[n->map[b].tile].dtype) return refuse(c, "factors are of two types");
   for (int k = 0; k < 2; k++) TRY(check_source(c, k, TC_I64, n->threads));
   return check_sums(c, 2);
@@ -407,7 +426,8 @@ typedef struct op_rule {
 } op_rule;
 
 static const op_rule op_rules[TC_N_KIR_OPS] = {
-#define TC_KIR_OP(NAME, name, operands, mask, result, types, rule, imm, traits) [TC_IR_##NAME] = {rule_##rule, TYPES_##types},
+#define TC_KIR_OP(NAME, name, operands, mask, result, types, rule, imm, traits) \
+  [TC_IR_##NAME] = {rule_##rule, TYPES_##types},
 #include "lowering/kir/ops.def"
 #undef TC_KIR_OP
 };
@@ -417,7 +437,8 @@ static tc_status check_kind(const check *c, const tc_kir_inst *i) {
   const unsigned threads = c->kir->threads;
   if (tc_kir_is(i, TC_KIR_HOST) && threads > 0) return refuse(c, "a kernel with threads has no such op");
   if (tc_kir_is(i, TC_KIR_GPU) && threads == 0) return refuse(c, "a kernel without threads has no such op");
-  if (tc_kir_is(i, TC_KIR_GPU) && c->kir->cluster) return refuse(c, "a group of %u blocks has no such op", c->kir->cluster);
+  if (tc_kir_is(i, TC_KIR_GPU) && c->kir->cluster)
+    return refuse(c, "a group of %u blocks has no such op", c->kir->cluster);
   return TC_OK;
 }
 
@@ -431,7 +452,8 @@ static tc_status check_inst(check *c) {
     if (i->src[k] != TC_NONE) return refuse(c, "operand %d, %%%u, is too many", k, i->src[k]);
   c->scope[c->at] = c->open;
   TRY(check_kind(c, i));
-  if (result == TC_KIR_RESULT_INDEX && (i->lanes != 1 || i->dtype != TC_I64)) return refuse(c, "value is an i64 scalar");
+  if (result == TC_KIR_RESULT_INDEX && (i->lanes != 1 || i->dtype != TC_I64))
+    return refuse(c, "value is an i64 scalar");
   if (result == TC_KIR_RESULT_SCALAR && i->lanes != 1) return refuse(c, "result has %u lanes, not 1", i->lanes);
   if (result != TC_KIR_RESULT_NONE) TRY(check_type(c, i->dtype, op_rules[i->op].types));
   return op_rules[i->op].check(c);
@@ -440,21 +462,26 @@ static tc_status check_inst(check *c) {
 // Where the maps are of, and room for what is fetched.
 static tc_status check_maps(const check *c) {
   const tc_kir *n = c->kir;
-  if (n->n_map > TC_KIR_MAPS || (n->n_map > 0) != (n->stages > 0)) return refuse(c, "%u maps, %u stages", n->n_map, n->stages);
+  if (n->n_map > TC_KIR_MAPS || (n->n_map > 0) != (n->stages > 0))
+    return refuse(c, "%u maps, %u stages", n->n_map, n->stages);
   for (uint32_t k = 0; k < n->n_map; k++) {
     const tc_tensor_map *m = &n->map[k];
-    if (m->buffer >= n->n_buf || m->tile >= n->n_tile) return refuse(c, "map %u: buffer %u, tile %u", k, m->buffer, m->tile);
+    if (m->buffer >= n->n_buf || m->tile >= n->n_tile)
+      return refuse(c, "map %u: buffer %u, tile %u", k, m->buffer, m->tile);
     const tc_ntile *t = &n->tile[m->tile];
     const unsigned type = n->buf_type[m->buffer];
     if ((type != TC_F16 && type != TC_BF16) || t->dtype != type)
       return refuse(c, "map %u: boxes of %s to a tile of %s", k, name_of_type(type), name_of_type(t->dtype));
     if (t->of_lanes || t->offset % 1024 != 0 || t->n == 0 || t->n % (TC_KIR_TMA_BOX * TC_KIR_TMA_BOX * n->stages) != 0)
       return refuse(c, "map %u: tile %u is not of whole boxes in %u stages", k, m->tile, n->stages);
-    if (m->first < 0 || m->first % 8 != 0 || m->stride[0] % 8 != 0 || m->stride[1] % 8 != 0) return refuse(c, "map %u: is not aligned", k);
+    if (m->first < 0 || m->first % 8 != 0 || m->stride[0] % 8 != 0 || m->stride[1] % 8 != 0)
+      return refuse(c, "map %u: is not aligned", k);
     for (int d = 0; d < 3; d++)
-      if (m->extent[d] < 1 || m->extent[d] > INT64_C(1) << 31) return refuse(c, "map %u: extent %" PRId64, k, m->extent[d]);
+      if (m->extent[d] < 1 || m->extent[d] > INT64_C(1) << 31)
+        return refuse(c, "map %u: extent %" PRId64, k, m->extent[d]);
     for (int d = 0; d < 2; d++)
-      if (m->stride[d] < 8 || m->stride[d] >= INT64_C(1) << 39) return refuse(c, "map %u: stride %" PRId64, k, m->stride[d]);
+      if (m->stride[d] < 8 || m->stride[d] >= INT64_C(1) << 39)
+        return refuse(c, "map %u: stride %" PRId64, k, m->stride[d]);
   }
   return TC_OK;
 }
@@ -467,15 +494,19 @@ static tc_status check_memory(const check *c) {
   for (uint32_t t = 0; t < n->n_tile; t++) {
     const tc_ntile *tile = &n->tile[t];
     if (tile->dtype >= TC_N_TYPES) return refuse(c, "tile %u: no such type: %u", t, tile->dtype);
-    if (tile->of_lanes && n->threads == 0) return refuse(c, "tile %u: a kernel without threads has no lanes that a tile is of", t);
-    if (tile->of_lanes && (tile->n < 0 || tile->n > INT32_MAX)) return refuse(c, "tile %u: %" PRId64 " elements", t, tile->n);
+    if (tile->of_lanes && n->threads == 0)
+      return refuse(c, "tile %u: a kernel without threads has no lanes that a tile is of", t);
+    if (tile->of_lanes && (tile->n < 0 || tile->n > INT32_MAX))
+      return refuse(c, "tile %u: %" PRId64 " elements", t, tile->n);
     if (tile->of_lanes) continue;
     if (n->groups > 1) return refuse(c, "tile %u: a block of %u groups has no memory of one", t, n->groups);
     if (n->cluster) return refuse(c, "tile %u: a group of %u blocks has no memory of all", t, n->cluster);
-    if (tile->offset < 0 || tile->offset % 64 != 0) return refuse(c, "tile %u: offset %" PRId64 " is not a multiple of 64", t, tile->offset);
-    if (tile->n < 0 || tile->offset > n->scratch_bytes || tile->n > (n->scratch_bytes - tile->offset) / (int64_t)tc_type_bytes((tc_type)tile->dtype))
-      return refuse(c, "tile %u: %" PRId64 " elements at %" PRId64 " exceed the scratch of %" PRId64 " bytes", t, tile->n, tile->offset,
-                    n->scratch_bytes);
+    if (tile->offset < 0 || tile->offset % 64 != 0)
+      return refuse(c, "tile %u: offset %" PRId64 " is not a multiple of 64", t, tile->offset);
+    if (tile->n < 0 || tile->offset > n->scratch_bytes ||
+        tile->n > (n->scratch_bytes - tile->offset) / (int64_t)tc_type_bytes((tc_type)tile->dtype))
+      return refuse(c, "tile %u: %" PRId64 " elements at %" PRId64 " exceed the scratch of %" PRId64 " bytes", t,
+                    tile->n, tile->offset, n->scratch_bytes);
   }
   return TC_OK;
 }
@@ -487,7 +518,8 @@ static tc_status check_groups(const check *c) {
   if (n->n_buf > 64) return refuse(c, "%u buffers are more than 64", n->n_buf);
   if (blocks > 8 || (blocks & (blocks - 1)) != 0 || (n->cluster && (n->threads < 64 * blocks || n->groups != 1)))
     return refuse(c, "groups of %u threads, %u in a block, spread over %u blocks", n->threads, n->groups, blocks);
-  if (n->threads > 1024 * blocks || (n->threads & (n->threads - 1)) != 0) return refuse(c, "groups of %u threads", n->threads);
+  if (n->threads > 1024 * blocks || (n->threads & (n->threads - 1)) != 0)
+    return refuse(c, "groups of %u threads", n->threads);
   if (n->groups == 0 || n->groups > 1024 * blocks / n->threads || (n->groups > 1 && n->threads > 64))
     return refuse(c, "%u groups of %u threads in a block", n->groups, n->threads);
   return TC_OK;

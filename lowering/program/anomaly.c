@@ -10,7 +10,8 @@
 #include "runtime/arena.h"
 #include "runtime/log.h"
 
-enum { HAS_INFINITY = 1, HAS_NAN = 2, MADE = 4, STORED = 8, LEADS = 16 };  // LEADS: by values that are not finite, to one that is stored
+// LEADS: by values that are not finite, to one that is stored
+enum { HAS_INFINITY = 1, HAS_NAN = 2, MADE = 4, STORED = 8, LEADS = 16 };
 
 typedef struct search {
   const tc_plan *p;
@@ -81,7 +82,8 @@ static uint8_t operand_state(const search *s, uint32_t in, const void *seen, con
   return isnan(v) ? HAS_NAN : isinf(v) ? HAS_INFINITY : 0;
 }
 
-// Looks for an element that the record made. seen: of an elementwise op its operands' values, NULL where they are no floats.
+// Looks for an element that the record made. seen: of an elementwise op its operands' values, NULL
+// where they are no floats.
 static void find_made(search *s, uint32_t node, const void *got, const void *const *seen) {
   const tc_rec *r = tc_plan_rec(s->p, node);
   const tc_dims *d = &shape_of(s, node)->d;
@@ -94,7 +96,8 @@ static void find_made(search *s, uint32_t node, const void *got, const void *con
     double *told = s->told + (size_t)node * N_TOLD;
     told[0] = v;
     for (int k = 0; k < tc_rec_arity(r) && k + 1 < N_TOLD; k++)
-      if (seen[k]) told[k + 1] = tc_get_f64(type_of(s, tc_rec_in(r)[k]), seen[k], read_by(&shape_of(s, tc_rec_in(r)[k])->d, d, i));
+      if (seen[k])
+        told[k + 1] = tc_get_f64(type_of(s, tc_rec_in(r)[k]), seen[k], read_by(&shape_of(s, tc_rec_in(r)[k])->d, d, i));
     s->state[node] |= MADE, s->at[node] = i;
     return;
   }
@@ -119,7 +122,8 @@ static bool look_at(search *s, uint32_t node) {
     bool one_by_one = tc_op_kind_of(tc_rec_op(r)) == TC_KIND_ELEM;
     for (int k = 0; k < tc_rec_arity(r) && ok && one_by_one; k++) {
       uint32_t in = tc_rec_in(r)[k];
-      if (tc_type_is_float(type_of(s, in))) ok = (seen[k] = tc_verify_look(s->gpu, where(s, in), bytes_of(s, in), &copies[k])) != NULL;
+      if (tc_type_is_float(type_of(s, in)))
+        ok = (seen[k] = tc_verify_look(s->gpu, where(s, in), bytes_of(s, in), &copies[k])) != NULL;
     }
     if (ok) find_made(s, node, got, seen);
     for (int k = 0; k < tc_rec_arity(r) && one_by_one; k++) tc_buffer_release(copies[k]);
@@ -134,7 +138,9 @@ static bool run_node(search *s, uint32_t node) {
   const tc_rec *r = tc_plan_rec(s->p, node);
   void *operand[TC_REF_MAX_IN];
   for (int i = 0; i < tc_rec_arity(r); i++) operand[i] = where(s, tc_rec_in(r)[i]);
-  if (!tc_verify_run_record(s->p, node, (tc_device)s->p->dev[node], operand, s->arg, &s->value[node]) || !look_at(s, node)) return false;
+  if (!tc_verify_run_record(s->p, node, (tc_device)s->p->dev[node], operand, s->arg, &s->value[node]) ||
+      !look_at(s, node))
+    return false;
   for (int i = 0; i < tc_rec_arity(r); i++) {
     uint32_t in = tc_rec_in(r)[i];
     if (--s->n_readers[in]) continue;
@@ -179,13 +185,13 @@ static void describe_anomaly(const search *s, uint32_t node, tc_anomaly *out) {
   const double *told = s->told + (size_t)node * N_TOLD;
   char dims[128];
   out->node = node;
-  size_t n =
-      (size_t)snprintf(out->text, sizeof out->text, "%s %s%s made %g at element %lld", tc_op_names[tc_rec_op(r)], tc_type_name(type_of(s, node)),
-                       tc_dims_text(&shape_of(s, node)->d, dims, sizeof dims), isnan(told[0]) ? (double)NAN : told[0], (long long)s->at[node]);
+  size_t n = (size_t)snprintf(out->text, sizeof out->text, "%s %s%s made %g at element %lld", tc_op_names[tc_rec_op(r)],
+                              tc_type_name(type_of(s, node)), tc_dims_text(&shape_of(s, node)->d, dims, sizeof dims),
+                              isnan(told[0]) ? (double)NAN : told[0], (long long)s->at[node]);
   for (int i = 0; i < tc_rec_arity(r) && i < N_TOLD - 1 && n < sizeof out->text - 1; i++) {
     uint32_t in = tc_rec_in(r)[i];
-    n += (size_t)snprintf(out->text + n, sizeof out->text - n, "%s%s%s", i ? ", " : ", of ", tc_type_name(type_of(s, in)),
-                          tc_dims_text(&shape_of(s, in)->d, dims, sizeof dims));
+    n += (size_t)snprintf(out->text + n, sizeof out->text - n, "%s%s%s", i ? ", " : ", of ",
+                          tc_type_name(type_of(s, in)), tc_dims_text(&shape_of(s, in)->d, dims, sizeof dims));
     bool is_one = tc_op_kind_of(tc_rec_op(r)) == TC_KIND_ELEM && tc_type_is_float(type_of(s, in));
     if (is_one && n < sizeof out->text) n += (size_t)snprintf(out->text + n, sizeof out->text - n, " %g", told[i + 1]);
   }

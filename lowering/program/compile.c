@@ -28,7 +28,8 @@ static void tune_step(tc_builder *b, tc_program *p, tc_step *s) {
 // Whether the places and scalars of the step are those of the expansion.
 static bool has_operands(const tc_builder *b, const tc_program *p, const tc_step *s, const tc_emit_result *e) {
   bool same = e->n_buf == s->n_binding && e->n_num == s->n_num;
-  for (uint32_t i = 0; i < e->n_buf && same; i++) same = p->binding[s->first_binding + i] == b->storage[tc_fusion_root(&b->gr, e->buf[i])];
+  for (uint32_t i = 0; i < e->n_buf && same; i++)
+    same = p->binding[s->first_binding + i] == b->storage[tc_fusion_root(&b->gr, e->buf[i])];
   for (uint32_t i = 0; i < e->n_num && same; i++) {
     const tc_num_source *x = &p->num[s->first_num + i];
     same = x->is_arg == e->num[i].is_arg && x->value == e->num[i].value;
@@ -42,8 +43,8 @@ static uint64_t site_of_rows(uint64_t storage, const tc_matmul_facts *f) {
   return tc_hash_bytes(of, sizeof of).lo;
 }
 
-// A product whose number of rows was seen to vary gets a kernel that takes it as an argument. Without
-// memory it gets none.
+// A product whose number of rows was seen to vary gets a kernel that takes it as an argument.
+// Without memory it gets none.
 static void generalize_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t storage) {
   tc_emit_result e;
   tc_pending_kernel *d = s->pending;
@@ -52,7 +53,8 @@ static void generalize_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t s
   if (!tc_shape_generic_varies(site_of_rows(storage, &d->matmul), d->matmul.of.m) && generic < 2) return;
   tc_arena_reset(&b->expansion);
   if (tc_emit_any_rows(&e, &b->gr, d->fusion, d->units, &b->expansion) != TC_OK) return;
-  d->generic = (tc_generic_kernel){.kir = e.kir, .value = tc_malloc(TC_MAX_EXTRA_ARGS * sizeof *d->generic.value), .n_value = e.n_extra_args};
+  d->generic = (tc_generic_kernel){
+      .kir = e.kir, .value = tc_malloc(TC_MAX_EXTRA_ARGS * sizeof *d->generic.value), .n_value = e.n_extra_args};
   if (d->generic.value) memcpy(d->generic.value, e.extra, sizeof e.extra);
   if (!d->generic.value || e.extent != s->extent || !has_operands(b, p, s, &e)) tc_shape_generic_drop(&d->generic);
 }
@@ -92,8 +94,11 @@ static tc_kernel_request *request_step_kernels(const tc_program *p, uint64_t gra
     const tc_step *s = &p->step[i];
     if (!s->pending) continue;
     uint64_t storage = graph ? graph + s->node : 0;
-    *next++ =
-        (tc_kernel_request){.kir = &s->pending->kir, .stem = s->pending->stem, .site = storage, .work = s->work, .generic = &s->pending->generic};
+    *next++ = (tc_kernel_request){.kir = &s->pending->kir,
+                                  .stem = s->pending->stem,
+                                  .site = storage,
+                                  .work = s->work,
+                                  .generic = &s->pending->generic};
   }
   return next;
 }
@@ -111,7 +116,8 @@ static const tc_kernel_request *take_kernels(tc_program *p, const tc_kernel_requ
 
 tc_status tc_program_compile(tc_builder *b, uint64_t graph) {
   tc_program *p = b->p, *q = p->prepare;
-  uint32_t own = p->gpu ? tc_gpu_launches_own(p->gpu) | tc_gpu_launches_own(q->gpu) : 0, n_rows = p->gpu ? tc_gpu_launches_requests(p->gpu, NULL) : 0;
+  uint32_t own = p->gpu ? tc_gpu_launches_own(p->gpu) | tc_gpu_launches_own(q->gpu) : 0,
+           n_rows = p->gpu ? tc_gpu_launches_requests(p->gpu, NULL) : 0;
   uint32_t n = count_pending_kernels(p) + count_pending_kernels(q) + n_rows, compiled = 0;
   tc_arena_reset(&b->expansion);
   tc_kernel_request *request = tc_arena_alloc(&b->expansion, (n + 32) * sizeof *request);

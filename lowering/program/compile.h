@@ -10,8 +10,8 @@
 
 // What graphs have in common that are recorded alike at different sizes; 0 without memory.
 uint64_t tc_graph_hash(const tc_graph *g, tc_arena *arena);
-// The kernels that the steps' kernels are made from: of matmuls, in the tiling that tuning found, and
-// beside it one that does for any number of rows. graph: the hash of the program's graph; 0: no
+// The kernels that the steps' kernels are made from: of matmuls, in the tiling that tuning found,
+// and beside it one that does for any number of rows. graph: the hash of the program's graph; 0: no
 // kernel is made for any number of rows.
 void tc_program_choose_kernels(tc_builder *b, tc_program *p, uint64_t graph);
 // Compiles the kernels of b->p, whatever they are for: its steps, its rows on a GPU, what it

@@ -8,7 +8,8 @@
 #include "runtime/fork.h"
 
 #define N_BUCKETS 256
-#define MOST_SPARE 64  // entries that wait for use, so that forms made anew after every change of a parameter allocate nothing
+#define MOST_SPARE \
+  64  // entries that wait for use, so that forms made anew after every change of a parameter allocate nothing
 
 typedef struct entry {
   struct entry *next;   // in its bucket, or among those that go
@@ -40,7 +41,8 @@ static bool same_contents(const entry *e, const tc_constant_key *k) {
 }
 
 static bool same_scalars(const entry *e, const tc_constant_key *k) {
-  return e->n_num == k->n_num && (k->n_num == 0 || memcmp(e->word + e->n_stamp, k->num, k->n_num * sizeof e->word[0]) == 0);
+  return e->n_num == k->n_num &&
+         (k->n_num == 0 || memcmp(e->word + e->n_stamp, k->num, k->n_num * sizeof e->word[0]) == 0);
 }
 
 // pre: locked. Moves the entry to those that go.
@@ -141,7 +143,8 @@ static size_t idle_bytes(void) {
   pthread_mutex_lock(&self.lock);
   for (int b = 0; b < N_BUCKETS; b++)
     for (const entry *e = self.bucket[b]; e; e = e->next)
-      for (uint32_t i = 0; i < e->n_out; i++) bytes += tc_buffer_refs(e->out[i]) == 1 && !e->out[i]->memory ? e->out[i]->bytes : 0;
+      for (uint32_t i = 0; i < e->n_out; i++)
+        bytes += tc_buffer_refs(e->out[i]) == 1 && !e->out[i]->memory ? e->out[i]->bytes : 0;
   pthread_mutex_unlock(&self.lock);
   return bytes;
 }
@@ -149,7 +152,8 @@ static size_t idle_bytes(void) {
 static const tc_keeper keeper = {changed, tc_constant_cache_clear, cached_bytes, idle_bytes};
 
 void tc_constant_cache_keep(const tc_constant_key *k, uint32_t n_out, tc_buffer *const *out, tc_buffer *const *in) {
-  entry *e = new_entry(sizeof *e + (k->n_stamp + k->n_num) * sizeof e->word[0] + n_out * sizeof e->out[0]), *evicted = NULL;
+  entry *e = new_entry(sizeof *e + (k->n_stamp + k->n_num) * sizeof e->word[0] + n_out * sizeof e->out[0]),
+        *evicted = NULL;
   if (!e) return;
   e->kernel = k->kernel, e->extent = k->extent, e->n_stamp = k->n_stamp, e->n_num = k->n_num, e->n_out = n_out;
   memcpy(e->word, k->stamp, k->n_stamp * sizeof e->word[0]);

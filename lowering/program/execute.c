@@ -50,8 +50,8 @@ void tc_execution_report(const tc_plan *plan, const tc_execution *r, const tc_ca
     else if (tc_gpu_read(r->p->graph.target.gpu, &bad, index + at, sizeof bad) != TC_OK)
       return;  // the device is lost, and has said so
     int64_t extent = (int64_t)r->num[s->first_num];
-    tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld", (long long)tc_index_is_affine(bad, extent),
-            (long long)at, (long long)extent);
+    tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld",
+            (long long)tc_index_is_affine(bad, extent), (long long)at, (long long)extent);
   } else {
     tc_fail(f->status, by.op, by.site, "%s while it ran", tc_status_text(f->status));
   }
@@ -93,7 +93,8 @@ static tc_status run_row(const tc_execution *r, const tc_step *s, int64_t begin,
     in[i].ptr = pointer_of(r, binding[i]);
   }
   const uint64_t *attr = r->p->row_attr + s->row.attr, *arg = r->num + s->first_num;
-  tc_ref_call call = {.n_in = (int)n_in, .in = in, .attr = attr, .arg = arg, .begin = begin, .end = end, .extent = s->extent};
+  tc_ref_call call = {
+      .n_in = (int)n_in, .in = in, .attr = attr, .arg = arg, .begin = begin, .end = end, .extent = s->extent};
   fill_view(&call.out, x);
   call.out.ptr = pointer_of(r, binding[n_in]);
   uint64_t value = 0;
@@ -119,7 +120,9 @@ static void run_quietly(const tc_execution *r, const tc_step *s, int64_t begin, 
     memset(pointer_of(r, r->p->binding[s->first_binding]), 0, (size_t)x->shape->count * tc_type_bytes(x->type));
     return;
   }
-  tc_status st = s->kind != TC_STEP_CHECK ? run_row(r, s, begin, end) : find_bad_index(r, s, begin, end) < 0 ? TC_OK : TC_ERR_INDEX;
+  tc_status st = s->kind != TC_STEP_CHECK               ? run_row(r, s, begin, end)
+                 : find_bad_index(r, s, begin, end) < 0 ? TC_OK
+                                                        : TC_ERR_INDEX;
   if (st != TC_OK && w->status == TC_OK) w->status = stop_run(r, s, st);
 }
 
@@ -131,7 +134,10 @@ static void run_step(const tc_execution *r, const tc_step *s, int64_t begin, int
   }
   uint64_t start = tc_now_ns();
   run_quietly(r, s, begin, end, w);
-  tc_profile_kernel(s->kernel ? s->kernel->name : s->kind == TC_STEP_CHECK ? "check" : tc_op_names[s->op], tc_now_ns() - start);
+  tc_profile_kernel(s->kernel                  ? s->kernel->name
+                    : s->kind == TC_STEP_CHECK ? "check"
+                                               : tc_op_names[s->op],
+                    tc_now_ns() - start);
 }
 
 static void run_task(void *arg, int stage, int64_t index, tc_worker *w) {
@@ -140,7 +146,8 @@ static void run_task(void *arg, int stage, int64_t index, tc_worker *w) {
   const tc_step *s = p->step + p->stage_first[stage], *end = p->step + p->stage_first[stage + 1];
   w->math = tc_kir_math_table();
   if (p->stage_tasks[stage] == 1) {
-    for (; s < end && !atomic_load_explicit(&r->fault->taken, memory_order_relaxed); s++) run_step(r, s, 0, s->extent, w);
+    for (; s < end && !atomic_load_explicit(&r->fault->taken, memory_order_relaxed); s++)
+      run_step(r, s, 0, s->extent, w);
     return;
   }
   if (atomic_load_explicit(&r->fault->taken, memory_order_relaxed)) return;

@@ -10,7 +10,8 @@
 #include "lowering/program/program_types.h"
 
 // What stopped a run: a step that failed. Told by the thread that launched, since a worker's errors
-// are nobody's. No worker begins a task after it; a stage's barrier orders it before the next stage.
+// are nobody's. No worker begins a task after it; a stage's barrier orders it before the next
+// stage.
 typedef struct tc_execution_fault {
   _Atomic bool taken;
   const tc_step *step;

@@ -7,8 +7,8 @@
 #include "runtime/options.h"
 #include "runtime/passes.h"
 
-// Whether a row cannot fail half way, its indices having been checked, and writes no more than a part if the rest is there already: f16 and bf16 are added
-// up in memory that must be had.
+// Whether a row cannot fail half way, its indices having been checked, and writes no more than a
+// part if the rest is there already: f16 and bf16 are added up in memory that must be had.
 static bool writes_part(const tc_gnode *x) {
   bool adds = x->op == TC_OP_SCATTER_ADD || x->op == TC_OP_INDEX_ADD, narrow = x->type == TC_F16 || x->type == TC_BF16;
   return tc_graph_slice_update_of(x->op) >= 0 && !(adds && narrow);
@@ -19,7 +19,8 @@ static const tc_gnode *node_of(const tc_program *p, const tc_step *s) {
   return &p->graph.node[s->node];
 }
 
-// The leaf that output o is assigned to, if it dies here and nothing later needs it; else TC_LEAF_NONE.
+// The leaf that output o is assigned to, if it dies here and nothing later needs it; else
+// TC_LEAF_NONE.
 static uint32_t assigned_leaf(const tc_plan *plan, uint32_t o, bool hazard) {
   const tc_rec *r = tc_plan_rec(plan, plan->out[o].node);
   if (tc_rec_op(r) != TC_OP_ASSIGN) return TC_LEAF_NONE;
@@ -88,7 +89,8 @@ bool tc_in_place_delay_writers(const tc_program *p, const tc_plan *plan) {
   return ok;
 }
 
-// Whether nothing needs the leaf once the writer has begun. A run that fails leaves old values: nothing is written in place before the last check.
+// Whether nothing needs the leaf once the writer has begun. A run that fails leaves old values:
+// nothing is written in place before the last check.
 static bool may_write_over(const users *u, const tc_step *writer, uint32_t leaf, bool hazard) {
   if (u->last_check > writer->stage) return false;
   for (uint32_t i = tc_storage_users_first(&u->all, leaf); i < tc_storage_users_end(&u->all, leaf) && !hazard; i++) {
@@ -103,12 +105,14 @@ static bool may_write_over(const users *u, const tc_step *writer, uint32_t leaf,
 
 bool tc_in_place_choose(tc_program *p, tc_plan *plan) {
   users u;
-  bool hazard = tc_planted("hazard"), *taken = tc_calloc(plan->n_leaf + 1, sizeof *taken), ok = users_init(&u, p, plan) && taken;
+  bool hazard = tc_planted("hazard"), *taken = tc_calloc(plan->n_leaf + 1, sizeof *taken),
+       ok = users_init(&u, p, plan) && taken;
   for (uint32_t o = 0; o < plan->n_out && ok; o++) {
     uint32_t leaf = assigned_leaf(plan, o, hazard);
     tc_step *writer = leaf != TC_LEAF_NONE ? writer_of(&u, plan->n_leaf + o) : NULL;
     // A library does not look whether a run has failed.
-    if (!writer || writer->kind == TC_STEP_CALL || (writer->kind == TC_STEP_ROW && !writes_part(node_of(p, writer)))) continue;
+    if (!writer || writer->kind == TC_STEP_CALL || (writer->kind == TC_STEP_ROW && !writes_part(node_of(p, writer))))
+      continue;
     if (taken[leaf] || !may_write_over(&u, writer, leaf, hazard)) continue;
     taken[leaf] = true;
     plan->out[o].donor = leaf;

@@ -1,7 +1,8 @@
 // Places temporaries, and counts what op by op would hold. See memory_plan.h.
 //
-// Blocks are placed one by one. What is taken is known for ranges of stages, in a binary tree of halves, as lists of pieces; so a block meets a few lists, whatever
-// lies there, and the offset is the lowest that is free. Where lists would become long, small gaps are given up.
+// Blocks are placed one by one. What is taken is known for ranges of stages, in a binary tree of
+// halves, as lists of pieces; so a block meets a few lists, whatever lies there, and the offset is
+// the lowest that is free. Where lists would become long, small gaps are given up.
 #include "lowering/program/memory_plan.h"
 
 #include <stdlib.h>
@@ -10,9 +11,11 @@
 #include "runtime/arena.h"
 #include "runtime/passes.h"
 
-// The stages in which each block is alive; made[o]: the stage in which output o is written, if it has memory of its own.
+// The stages in which each block is alive; made[o]: the stage in which output o is written, if it
+// has memory of its own.
 static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
-  for (uint32_t i = 0; i < p->n_allocation; i++) p->allocation[i].first = UINT32_MAX, p->allocation[i].last = 0, p->allocation[i].called = false;
+  for (uint32_t i = 0; i < p->n_allocation; i++)
+    p->allocation[i].first = UINT32_MAX, p->allocation[i].last = 0, p->allocation[i].called = false;
   for (uint32_t o = 0; o < plan->n_out; o++) made[o] = plan->out[o].donor == TC_LEAF_NONE ? UINT32_MAX : 0;
   for (uint32_t i = 0; i < p->n_step; i++)
     for (uint32_t j = 0; j < p->step[i].n_binding; j++) {
@@ -42,11 +45,14 @@ typedef struct pieces {
   uint32_t n, cap;
 } pieces;
 
-// A range of stages, of which the halves are ranges again. A block is noted in the ranges that its life fills, and in all that contain some of it.
+// A range of stages, of which the halves are ranges again. A block is noted in the ranges that its
+// life fills, and in all that contain some of it.
 typedef struct range {
   struct range *half[2];
   pieces filled, touched;  // by blocks that are there for all of it; by those that are there for some of it, too
-  size_t full;  // the greatest number of bytes from 0 on, all of which are taken in one of its stages. That of the halves may be behind (full_of)
+  // the greatest number of bytes from 0 on, all of which are taken in one of its stages. That of
+  // the halves may be behind (full_of)
+  size_t full;
 } range;
 
 typedef struct placing {
@@ -55,7 +61,9 @@ typedef struct placing {
   uint32_t n_stage;
   range **space;  // of each output, then of the arena; NULL: nothing is in it
   uint32_t *made;  // per output: the stage in which it is written, UINT32_MAX: it has no memory of its own
-  uint32_t *latest;  // a tree over the outputs that are large enough and empty: how late the latest of them is made, plus one
+  // a tree over the outputs that are large enough and empty: how late the latest of them is made,
+  // plus one
+  uint32_t *latest;
   uint32_t n_leaf;  // of that tree
   uint32_t *began;  // outputs that hold something
   uint32_t n_began;
@@ -112,7 +120,8 @@ static bool take_piece(tc_arena *arena, pieces *x, size_t from, size_t to) {
   return true;
 }
 
-// What `full` of half i is, where r's is `full`: the stages in which it is greatest are raised there alone.
+// What `full` of half i is, where r's is `full`: the stages in which it is greatest are raised
+// there alone.
 static size_t full_of(const range *r, int i, size_t full) {
   size_t was[2];
   for (int k = 0; k < 2; k++) was[k] = r->half[k] ? r->half[k]->full : 0;
@@ -141,8 +150,8 @@ static bool take_range(placing *w, range **r, uint32_t low, uint32_t high, const
   return true;
 }
 
-// What may be in a block's way: of each list of pieces the first that ends behind a place, the lowest of them first (a binary heap), and below what nothing
-// is free.
+// What may be in a block's way: of each list of pieces the first that ends behind a place, the
+// lowest of them first (a binary heap), and below what nothing is free.
 typedef struct taken {
   struct ahead {
     const struct piece *piece, *end;
@@ -171,7 +180,8 @@ static void list_pieces(taken *t, const pieces *x) {
   if (x->n) t->of[t->n++] = (struct ahead){x->at, x->at + x->n};
 }
 
-// Of ranges that the block's life fills all that touches them is in its way, of those around what fills them.
+// Of ranges that the block's life fills all that touches them is in its way, of those around what
+// fills them.
 static void list_taken(const range *r, uint32_t low, uint32_t high, size_t full, const tc_allocation *k, taken *out) {
   bool within = k->first <= low && high <= k->last;
   if (!r || within) out->full = TC_MAX_OF(out->full, full);
@@ -238,7 +248,8 @@ static bool fits_output(placing *w, tc_allocation *k, uint32_t o) {
   return k->offset + k->bytes <= w->plan->out[o].bytes;
 }
 
-// In an output that is written after the block dies: one that holds others and has room, or the first that is empty.
+// In an output that is written after the block dies: one that holds others and has room, or the
+// first that is empty.
 static bool place_in_output(placing *w, tc_allocation *k) {
   uint32_t empty = empty_output(w, k->last);
   if (k->called) return false;
@@ -271,12 +282,13 @@ static int greatest_first(const void *a, const void *b) {
   return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : (x->number > y->number) - (x->number < y->number);
 }
 
-// Places for blocks, greatest first: in an output that is written after they die, unless a library has to do with them, else in the arena, each at the lowest
-// offset free while it lives.
+// Places for blocks, greatest first: in an output that is written after they die, unless a library
+// has to do with them, else in the arena, each at the lowest offset free while it lives.
 static bool place_allocations(placing *w) {
   tc_program *p = w->p;
   uint32_t n_out = w->plan->n_out, offered = 0;
-  sized *order = tc_arena_alloc(&w->arena, (p->n_allocation + 1) * sizeof *order), *output = tc_arena_alloc(&w->arena, (n_out + 1) * sizeof *output);
+  sized *order = tc_arena_alloc(&w->arena, (p->n_allocation + 1) * sizeof *order),
+        *output = tc_arena_alloc(&w->arena, (n_out + 1) * sizeof *output);
   while (w->n_leaf < n_out) w->n_leaf *= 2;
   w->made = tc_arena_alloc(&w->arena, (n_out + 1) * sizeof *w->made);
   w->space = tc_arena_alloc(&w->arena, (n_out + 1) * sizeof *w->space);
@@ -325,7 +337,8 @@ static uint32_t viewed_by(const tc_rec *r, uint32_t n, const uint32_t *viewed) {
 
 bool tc_memory_op_by_op(const tc_plan *plan, size_t *bytes) {
   size_t live = 0, *freed = tc_calloc(plan->n_node + 1, sizeof *freed);
-  uint32_t *last = tc_calloc((size_t)plan->n_node + 1, 2 * sizeof *last), *viewed = last ? last + plan->n_node + 1 : NULL;
+  uint32_t *last = tc_calloc((size_t)plan->n_node + 1, 2 * sizeof *last),
+           *viewed = last ? last + plan->n_node + 1 : NULL;
   *bytes = 0;
   if (!freed || !last) return tc_free(freed), tc_free(last), false;
   for (uint32_t n = 0; n < plan->n_node; n++) {

@@ -6,10 +6,12 @@
 
 #define LARGE_ARENA ((size_t)1 << 20)  // bytes of temporaries worth planning for less
 
-// Places for blocks: in an output that is written after they die, else in the arena. What libraries read or make is in the arena, which mostly is where it was in
-// the run before: a graph that is replayed cannot tell a library other addresses.
+// Places for blocks: in an output that is written after they die, else in the arena. What libraries
+// read or make is in the arena, which mostly is where it was in the run before: a graph that is
+// replayed cannot tell a library other addresses.
 bool tc_memory_plan_place(tc_program *p, const tc_plan *plan);
-// *bytes: of results and temporaries at once if the records ran one by one, each value dying at its last reader and views costing nothing.
+// *bytes: of results and temporaries at once if the records ran one by one, each value dying at its
+// last reader and views costing nothing.
 bool tc_memory_op_by_op(const tc_plan *plan, size_t *bytes);
 
 #endif

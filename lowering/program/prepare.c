@@ -13,7 +13,8 @@
 // Runs that use what was packed for products of few rows, without which packing, which reads and
 // writes what they read once, is not worth it.
 #define LEAST_USES 4
-#define UNASKED_RUNS 63  // after memory for prepared values was asked for in vain, which takes what others keep, and a GPU's time
+#define UNASKED_RUNS \
+  63  // after memory for prepared values was asked for in vain, which takes what others keep, and a GPU's time
 
 // What a step of preparing reads and gives.
 typedef struct preparing {
@@ -24,8 +25,8 @@ typedef struct preparing {
   bool lasting;  // all it reads has a stamp
 } preparing;
 
-static void describe_step(const tc_program *q, const tc_plan *plan, const tc_step *s, const uint64_t *num, const tc_leaf *held,
-                          tc_buffer *const *cached, preparing *x) {
+static void describe_step(const tc_program *q, const tc_plan *plan, const tc_step *s, const uint64_t *num,
+                          const tc_leaf *held, tc_buffer *const *cached, preparing *x) {
   uint32_t first_cached = plan->n_leaf + plan->n_out;
   x->n_in = x->n_out = 0, x->lasting = held != NULL;
   for (uint32_t j = 0; j < s->n_binding; j++) {
@@ -72,18 +73,20 @@ TC_FORK_SAFE(&asks_for_memory, 2)
 // Whether there may be room for what is missing, told before any is taken from others.
 static bool may_have_room(tc_program *p, tc_device d, size_t missing_bytes) {
   uint32_t unasked = atomic_load_explicit(&p->n_unasked, memory_order_relaxed);
-  if (unasked) atomic_store_explicit(&p->n_unasked, unasked - 1, memory_order_relaxed);  // of threads that race one counts
+  // of threads that race one counts
+  if (unasked) atomic_store_explicit(&p->n_unasked, unasked - 1, memory_order_relaxed);
   size_t room = tc_buffer_room(d);
   if (unasked || missing_bytes > room) return false;
-  bool fits = p->gpu || room < SIZE_MAX || missing_bytes <= tc_mem_available("") / 2;  // without a cap the system is asked, which takes longer
+  // without a cap the system is asked, which takes longer
+  bool fits = p->gpu || room < SIZE_MAX || missing_bytes <= tc_mem_available("") / 2;
   if (!fits) atomic_store_explicit(&p->n_unasked, UNASKED_RUNS, memory_order_relaxed);
   return fits;
 }
 
 // Memory for all that is missing, or the run is left without: nothing was done yet, so that another
 // plan may run instead.
-static tc_status take_missing(const tc_execution *whole, const tc_plan *plan, const uint64_t *num, const tc_leaf *held, const uint64_t *skip,
-                              tc_buffer **cached, tc_work_done *done) {
+static tc_status take_missing(const tc_execution *whole, const tc_plan *plan, const uint64_t *num, const tc_leaf *held,
+                              const uint64_t *skip, tc_buffer **cached, tc_work_done *done) {
   tc_program *p = plan->program;
   const tc_program *q = p->prepare;
   tc_device d = (tc_device)plan->dev[0];
@@ -106,8 +109,10 @@ static tc_status take_missing(const tc_execution *whole, const tc_plan *plan, co
   if (asked) atomic_store_explicit(&p->n_unasked, UNASKED_RUNS, memory_order_relaxed);
   done->lacks_constants = true;
   if (tc_log_on(TC_LOG_MEMORY))
-    tc_log_line(TC_LOG_MEMORY, "plan %016llx: no room for %zu bytes of prepared values; this run makes what it needs, and keeps nothing",
-                (unsigned long long)plan->hash.lo, bytes);
+    tc_log_line(
+        TC_LOG_MEMORY,
+        "plan %016llx: no room for %zu bytes of prepared values; this run makes what it needs, and keeps nothing",
+        (unsigned long long)plan->hash.lo, bytes);
   return st;
 }
 
@@ -119,8 +124,8 @@ static bool is_worth_making(tc_program *p, uint64_t contents) {
   return atomic_exchange_explicit(&p->refused, contents, memory_order_relaxed) == contents;
 }
 
-tc_status tc_execution_prepare(const tc_execution *whole, const tc_plan *plan, const uint64_t *arg, const tc_leaf *held, uint64_t *list,
-                               tc_buffer **cached, tc_work_done *done) {
+tc_status tc_execution_prepare(const tc_execution *whole, const tc_plan *plan, const uint64_t *arg, const tc_leaf *held,
+                               uint64_t *list, tc_buffer **cached, tc_work_done *done) {
   tc_work_done ignored = {0};
   tc_program *p = plan->program;
   const tc_program *q = p->prepare;

@@ -13,7 +13,7 @@
 // Finds prepared values, or makes and keeps them. list: room for the steps' and scalars' words.
 // kept: their buffers, retained where not NULL on return, whatever the status. done: added to, if
 // not NULL; then the run may be left without.
-tc_status tc_execution_prepare(const tc_execution *whole, const tc_plan *plan, const uint64_t *arg, const tc_leaf *held, uint64_t *list,
-                               tc_buffer **cached, tc_work_done *done);
+tc_status tc_execution_prepare(const tc_execution *whole, const tc_plan *plan, const uint64_t *arg, const tc_leaf *held,
+                               uint64_t *list, tc_buffer **cached, tc_work_done *done);
 
 #endif

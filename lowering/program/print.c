@@ -12,7 +12,8 @@ static void print_storage(const tc_plan *plan, uint32_t at, FILE *out) {
     fprintf(out, at < n_leaf + n_out ? "o%u" : "p%u", at < n_leaf + n_out ? at - n_leaf : at - n_leaf - n_out);
 }
 
-// One step a line: stage, what runs, and where it reads and writes (l leaf, o output, p prepared, a arena block).
+// One step a line: stage, what runs, and where it reads and writes (l leaf, o output, p prepared, a
+// arena block).
 static void print_steps(const tc_program *p, const tc_plan *plan, const char *what, FILE *out) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];
@@ -32,8 +33,8 @@ static void print_steps(const tc_program *p, const tc_plan *plan, const char *wh
 }
 
 static void print_program(const tc_program *p, const tc_plan *plan, FILE *out) {
-  fprintf(out, "%016llx: %u nodes, %u steps, %u stages, arena %zu\n", (unsigned long long)plan->hash.lo, plan->n_node, p->n_step, p->n_stage,
-          p->arena_bytes);
+  fprintf(out, "%016llx: %u nodes, %u steps, %u stages, arena %zu\n", (unsigned long long)plan->hash.lo, plan->n_node,
+          p->n_step, p->n_stage, p->arena_bytes);
   print_steps(p->prepare, plan, "prepare", out);
   print_steps(p, plan, "stage", out);
   for (uint32_t o = 0; o < plan->n_out; o++)

@@ -30,8 +30,9 @@ void tc_steps_clear(tc_program *p) {
 size_t tc_program_bytes(const void *program) {
   const tc_program *p = program;
   return sizeof *p + p->cap_step * sizeof *p->step + p->cap_binding * sizeof *p->binding + p->cap_num * sizeof *p->num +
-         p->cap_allocation * sizeof *p->allocation + p->cap_cached * sizeof *p->cached_bytes + (p->n_stage + 2) * sizeof *p->stage_first +
-         (p->n_stage + 1) * sizeof *p->stage_tasks + p->n_row_value * sizeof *p->row_value + p->n_row_attr * sizeof *p->row_attr +
+         p->cap_allocation * sizeof *p->allocation + p->cap_cached * sizeof *p->cached_bytes +
+         (p->n_stage + 2) * sizeof *p->stage_first + (p->n_stage + 1) * sizeof *p->stage_tasks +
+         p->n_row_value * sizeof *p->row_value + p->n_row_attr * sizeof *p->row_attr +
          (p->gpu ? tc_gpu_launches_held(p->gpu) : 0) + (p->prepare ? tc_program_bytes(p->prepare) : 0);
 }
 
@@ -41,7 +42,8 @@ void tc_program_destroy(void *program) {
   tc_gpu_launches_destroy(p->gpu);
   drop_steps(p);
   tc_graph_fini(&p->graph);
-  void *const owned[] = {p->step, p->binding, p->num, p->allocation, p->stage_first, p->stage_tasks, p->cached_bytes, p->row_value, p->row_attr};
+  void *const owned[] = {p->step,        p->binding,      p->num,       p->allocation, p->stage_first,
+                         p->stage_tasks, p->cached_bytes, p->row_value, p->row_attr};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_arena_fini(&p->arena);
   tc_free(p);

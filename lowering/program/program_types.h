@@ -2,7 +2,8 @@
 // sizes and offsets, never addresses.
 //
 // A place says where a value is: a leaf, an output, a prepared value (constant_cache.h), or an
-// offset in the run's arena. Steps of a stage are independent; between stages the team has a barrier.
+// offset in the run's arena. Steps of a stage are independent; between stages the team has a
+// barrier.
 // These are the types alone: program.h has what destroys one, run.h what runs it, and the passes of
 // this folder fill it in.
 // Threads: immutable once made; many threads may run one program, each with an arena of its own.
@@ -37,7 +38,9 @@ typedef struct tc_pending_kernel {
   uint32_t matmul_node;
   tc_units units;
   tc_generic_kernel
-      generic;  // of a product whose number of rows was seen to vary: the kernel that does for any; without instructions where there is none
+      // of a product whose number of rows was seen to vary: the kernel that does for any; without
+      // instructions where there is none
+      generic;
 } tc_pending_kernel;
 
 typedef struct tc_step {
@@ -117,10 +120,13 @@ struct tc_program {
   int64_t *stage_tasks;
   atomic_bool interprets;  // kernels that are compiled later, at the last look
   bool brief;  // a job that takes less than waking a worker (runtime/team.h)
-  tc_program *prepare;  // what the steps read that is made of parameters alone: steps with places of this program. NULL: nothing
+  // what the steps read that is made of parameters alone: steps with places of this program. NULL:
+  // nothing
+  tc_program *prepare;
   size_t *cached_bytes;  // of its results, whose places come after the outputs
   uint32_t n_cached, cap_cached;
-  _Atomic uint32_t n_unasked;  // runs that will not ask for the results' memory, since it was not there when it was asked for
+  // runs that will not ask for the results' memory, since it was not there when it was asked for
+  _Atomic uint32_t n_unasked;
   _Atomic uint32_t n_used;  // runs that found all they read prepared, since some of it was made
   _Atomic uint64_t refused;  // of what contents forms were missing in the last run that made none
   struct tc_gpu_launches *gpu;  // how it runs on a GPU; NULL: on the CPU

@@ -1,9 +1,12 @@
 // Chooses steps that run again. See rematerialize.h.
 //
-// The steps are a schedule: items in the order in which they run. A trial is another schedule, in which a block that nobody touches where most is held ends at
-// its last use before that, and is made again before its next. What its step reads may be there, or held until then, or made again too, or be made again later
-// anyway, and is then made here. Trials differ in how deep that goes. The one that costs least time for a byte less at the peak is taken, until all fits.
-// Always: a trial is taken only if the peak, or the number of items at it, becomes less; so this ends. Its work is bounded by MOST_VISITS besides.
+// The steps are a schedule: items in the order in which they run. A trial is another schedule, in
+// which a block that nobody touches where most is held ends at its last use before that, and is
+// made again before its next. What its step reads may be there, or held until then, or made again
+// too, or be made again later anyway, and is then made here. Trials differ in how deep that goes.
+// The one that costs least time for a byte less at the peak is taken, until all fits.
+// Always: a trial is taken only if the peak, or the number of items at it, becomes less; so this
+// ends. Its work is bounded by MOST_VISITS besides.
 #include "lowering/program/rematerialize.h"
 
 #include <stdlib.h>
@@ -21,7 +24,8 @@
 #define SMALL_VALUE 512  // of the peak: one that is smaller is not worth a trial
 #define KERNEL_NS 300.0
 
-// A step's place in the schedule. Binds lie in the program's, those of rejected trials at their end.
+// A step's place in the schedule. Binds lie in the program's, those of rejected trials at their
+// end.
 typedef struct item {
   uint32_t step;  // of the program as it was
   uint32_t binding;
@@ -73,15 +77,16 @@ static bool is_remade(const tc_step *s) {
 static uint32_t add_allocation(work *w, size_t bytes, uint32_t content) {
   tc_program *p = w->p;
   uint32_t b = p->n_allocation, cap[3] = {w->cap_side, w->cap_side, w->cap_side};
-  bool room = TC_GROW(p->allocation, p->cap_allocation, b + 1) && TC_GROW(w->content, cap[0], b + 1) && TC_GROW(w->writer, cap[1], b + 1) &&
-              TC_GROW(w->became, cap[2], b + 1);
+  bool room = TC_GROW(p->allocation, p->cap_allocation, b + 1) && TC_GROW(w->content, cap[0], b + 1) &&
+              TC_GROW(w->writer, cap[1], b + 1) && TC_GROW(w->became, cap[2], b + 1);
   if (room && cap[0] != w->cap_side) {
     bool *used = tc_realloc(w->used, cap[0] * sizeof *used);
     room = used != NULL;
     if (room) w->used = used, w->cap_side = cap[0];
   }
   if (!room) return w->failed = true, NONE;
-  p->allocation[b] = (tc_allocation){TC_MAX_OF((bytes + 63) & ~(size_t)63, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0, false};
+  p->allocation[b] =
+      (tc_allocation){TC_MAX_OF((bytes + 63) & ~(size_t)63, (size_t)64), 0, IN_ARENA, UINT32_MAX, 0, false};
   w->content[b] = content == NONE ? b : content, w->writer[b] = NONE, w->became[b] = NONE;
   return p->n_allocation++;
 }
@@ -100,7 +105,8 @@ static uint32_t copy_bindings(work *w, const item *i) {
 // Lives and writers of blocks, and the peak.
 static void weigh_schedule(work *w, schedule *s) {
   tc_program *p = w->p;
-  for (uint32_t b = 0; b < p->n_allocation; b++) p->allocation[b].first = UINT32_MAX, p->allocation[b].last = 0, w->writer[b] = NONE;
+  for (uint32_t b = 0; b < p->n_allocation; b++)
+    p->allocation[b].first = UINT32_MAX, p->allocation[b].last = 0, w->writer[b] = NONE;
   memset(w->held, 0, (s->n + 1) * sizeof *w->held);
   s->cost = 0;
   for (uint32_t i = 0; i < s->n; i++) {
@@ -128,7 +134,8 @@ static void weigh_schedule(work *w, schedule *s) {
 
 // ---- a trial ----
 
-// Whether the item's step may run just before item `before` as well: nothing it reads was written over.
+// Whether the item's step may run just before item `before` as well: nothing it reads was written
+// over.
 static bool may_run_again(const work *w, const item *from) {
   const tc_step *s = &w->step[from->step];
   if (!is_remade(s)) return false;
@@ -142,7 +149,8 @@ static bool may_run_again(const work *w, const item *from) {
           if (bindings(w, &w->now.item[i])[k] == w->plan->n_leaf + o) return false;
       }
     }
-    if (tc_step_writes(s, j) && allocation_of(storage) != NONE && w->writer[allocation_of(storage)] == NONE) return false;
+    if (tc_step_writes(s, j) && allocation_of(storage) != NONE && w->writer[allocation_of(storage)] == NONE)
+      return false;
   }
   return true;
 }
@@ -154,7 +162,8 @@ static bool is_there(const work *w, uint32_t b) {
 
 static uint32_t supply(work *w, uint32_t b, int depth);
 
-// The item at the end of the chain, with what it reads made before it, in blocks of its own if it is not moved here from where it was. False: it cannot be.
+// The item at the end of the chain, with what it reads made before it, in blocks of its own if it
+// is not moved here from where it was. False: it cannot be.
 static bool add_to_chain(work *w, const item *from, bool drawn, int depth) {
   const tc_step *s = &w->step[from->step];
   item made = {.step = from->step, .again = true};
@@ -163,7 +172,8 @@ static bool add_to_chain(work *w, const item *from, bool drawn, int depth) {
     uint32_t b = allocation_of(bindings(w, &made)[j]);
     if (b == NONE || tc_step_writes(s, j)) continue;
     bool own = false;  // said by the result's own place
-    for (uint32_t k = 0; k < s->n_binding; k++) own |= tc_step_writes(s, k) && bindings(w, &made)[k] == bindings(w, &made)[j];
+    for (uint32_t k = 0; k < s->n_binding; k++)
+      own |= tc_step_writes(s, k) && bindings(w, &made)[k] == bindings(w, &made)[j];
     uint32_t source = own ? b : supply(w, b, depth);
     if (source == NONE) return false;
     bindings(w, &made)[j] = ARENA_BIT | source;
@@ -173,7 +183,8 @@ static bool add_to_chain(work *w, const item *from, bool drawn, int depth) {
     if (!tc_step_writes(s, j)) continue;
     if (b == NONE && storage - w->plan->n_leaf >= w->plan->n_out) return false;
     uint32_t to =
-        add_allocation(w, b == NONE ? w->plan->out[storage - w->plan->n_leaf].bytes : w->p->allocation[b].bytes, b == NONE ? NONE : w->content[b]);
+        add_allocation(w, b == NONE ? w->plan->out[storage - w->plan->n_leaf].bytes : w->p->allocation[b].bytes,
+                       b == NONE ? NONE : w->content[b]);
     for (uint32_t k = 0; k < s->n_binding && to != NONE; k++)
       if (bindings(w, &made)[k] == storage) bindings(w, &made)[k] = ARENA_BIT | to;
   }
@@ -182,7 +193,8 @@ static bool add_to_chain(work *w, const item *from, bool drawn, int depth) {
   return true;
 }
 
-// The block that has b's value before item `before`: it is there, was made in the chain, is made here, or is held until here.
+// The block that has b's value before item `before`: it is there, was made in the chain, is made
+// here, or is held until here.
 static uint32_t supply(work *w, uint32_t b, int depth) {
   uint32_t content = w->content[b], held = NONE, later = NONE;
   for (uint32_t c = 0; c < w->p->n_allocation; c++) {
@@ -214,14 +226,16 @@ static uint32_t supply(work *w, uint32_t b, int depth) {
   return held;
 }
 
-// From `before` on, what the chain made anew is read in the place of what else has the value, if nobody reads that between.
+// From `before` on, what the chain made anew is read in the place of what else has the value, if
+// nobody reads that between.
 static void read_anew(work *w, const item *made) {
   const tc_step *s = &w->step[made->step];
   for (uint32_t j = 0; j < s->n_binding; j++) {
     uint32_t to = allocation_of(bindings(w, made)[j]);
     if (to == NONE || !tc_step_writes(s, j)) continue;
     for (uint32_t c = 0; c < w->p->n_allocation; c++)
-      if (c != to && w->content[c] == w->content[to] && w->p->allocation[c].first < w->before && w->p->allocation[c].last >= w->before)
+      if (c != to && w->content[c] == w->content[to] && w->p->allocation[c].first < w->before &&
+          w->p->allocation[c].last >= w->before)
         w->became[c] = to;
   }
 }
@@ -278,8 +292,10 @@ static bool make_candidate(work *w, int depth) {
     for (uint32_t c = 0; c < w->n_chain && i == w->before; c++) t->item[t->n++] = w->chain[c];
     bool drawn = false;
     for (uint32_t c = 0; c < w->n_chain && i >= w->before && w->now.item[i].again; c++)
-      for (uint32_t j = 0; w->drawn[c] && j < w->step[w->chain[c].step].n_binding && w->chain[c].step == w->now.item[i].step; j++)
-        drawn |= tc_step_writes(&w->step[w->chain[c].step], j) && bindings(w, &w->chain[c])[j] == bindings(w, &w->now.item[i])[j];
+      for (uint32_t j = 0;
+           w->drawn[c] && j < w->step[w->chain[c].step].n_binding && w->chain[c].step == w->now.item[i].step; j++)
+        drawn |= tc_step_writes(&w->step[w->chain[c].step], j) &&
+                 bindings(w, &w->chain[c])[j] == bindings(w, &w->now.item[i])[j];
     if (!drawn) append_item(w, t, &w->now.item[i], i >= w->before);
   }
   if (!w->failed) drop_unread(w, t);
@@ -310,7 +326,8 @@ static double bytes_less(const work *w) {
   return 0;
 }
 
-// Of all trials the one with the least nanoseconds for a byte less is the schedule. False: there is none.
+// Of all trials the one with the least nanoseconds for a byte less is the schedule. False: there is
+// none.
 static bool improve_schedule(work *w) {
   static const int depths[] = {0, 1, 3, 12, 48};
   tc_program *p = w->p;
@@ -325,9 +342,11 @@ static bool improve_schedule(work *w) {
       if (w->failed) return false;
       if (!make_candidate(w, depths[d])) continue;
       weigh_schedule(w, &w->candidate);
-      bool better = w->candidate.peak < w->now.peak || (w->candidate.peak == w->now.peak && w->candidate.n_at < w->now.n_at);
+      bool better =
+          w->candidate.peak < w->now.peak || (w->candidate.peak == w->now.peak && w->candidate.n_at < w->now.n_at);
       double price = TC_MAX_OF(w->candidate.cost - w->now.cost, 1) / TC_MAX_OF(bytes_less(w), 1);
-      if (better && (w->best.n == 0 || price < least)) least = price, keep_best(w), keep_allocation = p->n_allocation, keep_binding = p->n_binding;
+      if (better && (w->best.n == 0 || price < least))
+        least = price, keep_best(w), keep_allocation = p->n_allocation, keep_binding = p->n_binding;
       weigh_schedule(w, &w->now);
     }
   }
@@ -354,7 +373,8 @@ static bool init_work(work *w) {
   w->cap_item = most, w->cap_side = p->n_allocation + 64, w->n_step = n;
   if (!TC_GROW(p->step, p->cap_step, most)) return false;
   w->step = tc_malloc((n + 1) * sizeof *w->step), w->n_runs = tc_calloc(n + 1, sizeof *w->n_runs);
-  w->now.item = tc_malloc(most * sizeof(item)), w->best.item = tc_malloc(most * sizeof(item)), w->candidate.item = tc_malloc(most * sizeof(item));
+  w->now.item = tc_malloc(most * sizeof(item)), w->best.item = tc_malloc(most * sizeof(item)),
+  w->candidate.item = tc_malloc(most * sizeof(item));
   w->held = tc_malloc((most + 2) * sizeof *w->held);
   w->content = tc_malloc(w->cap_side * sizeof *w->content), w->writer = tc_malloc(w->cap_side * sizeof *w->writer);
   w->became = tc_malloc(w->cap_side * sizeof *w->became), w->used = tc_malloc(w->cap_side * sizeof *w->used);
@@ -369,7 +389,8 @@ static bool init_work(work *w) {
 }
 
 static void fini_work(work *w) {
-  void *const owned[] = {w->step, w->n_runs, w->now.item, w->best.item, w->candidate.item, w->held, w->content, w->writer, w->became, w->used};
+  void *const owned[] = {w->step, w->n_runs,  w->now.item, w->best.item, w->candidate.item,
+                         w->held, w->content, w->writer,   w->became,    w->used};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
 }
 

@@ -35,18 +35,20 @@ static tc_status take_memory(const tc_plan *plan, size_t lists, tc_buffer **aren
   return st;
 }
 
-tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
-                            tc_work_done *prepared) {
+tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg,
+                            const tc_call *call, const tc_leaf *held, tc_work_done *prepared) {
   const tc_program *p = plan->program, *q = p->prepare;
   launch l;
   uint64_t *num = l.fixed;
-  uint32_t n_storage = plan->n_leaf + plan->n_out + p->n_cached, n_lists = p->n_num + n_storage + p->n_cached + q->n_step + q->n_num;
+  uint32_t n_storage = plan->n_leaf + plan->n_out + p->n_cached,
+           n_lists = p->n_num + n_storage + p->n_cached + q->n_step + q->n_num;
   uint32_t n_words = p->gpu ? TC_MAX_OF(tc_gpu_launches_words(p->gpu), tc_gpu_launches_words(q->gpu)) : 0;
   size_t lists = (n_lists + n_words) * sizeof *num;
   tc_buffer *arena = NULL, *beside = NULL;
   if (lists <= sizeof l.fixed) lists = 0;
   TC_TRY(take_memory(plan, lists, &arena, &beside));
-  if (lists) num = p->gpu ? beside->ptr : (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);  // whole blocks of 64 bytes lie before it
+  // whole blocks of 64 bytes lie before it
+  if (lists) num = p->gpu ? beside->ptr : (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);
   void **storage = (void **)(num + p->n_num);
   tc_buffer **cached = (tc_buffer **)(storage + n_storage);
   tc_execution_fill_nums(p, arg, num);
@@ -60,7 +62,9 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
                        .fault = &l.stopped_by,
                        .words = num + n_lists,
                        .timed = tc_options_get()->profile > 1};
-  tc_status st = q->n_step ? tc_execution_prepare(&l.r, plan, arg, held, (uint64_t *)(cached + p->n_cached), cached, prepared) : TC_OK;
+  tc_status st = q->n_step
+                     ? tc_execution_prepare(&l.r, plan, arg, held, (uint64_t *)(cached + p->n_cached), cached, prepared)
+                     : TC_OK;
   if (prepared) prepared->interpreted = interprets(plan->program);
   if (st == TC_OK) st = tc_execution_run(&l.r);
   tc_tier_up_look();

@@ -8,7 +8,7 @@
 #include "lazy/lowering.h"
 
 // See tc_lowering_ops.
-tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
-                            tc_work_done *prepared);
+tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg,
+                            const tc_call *call, const tc_leaf *held, tc_work_done *prepared);
 
 #endif

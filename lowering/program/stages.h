@@ -1,4 +1,5 @@
-// Waves and tasks: steps sorted by stage, and each stage divided for the team. Inside programs; not for others.
+// Waves and tasks: steps sorted by stage, and each stage divided for the team. Inside programs; not
+// for others.
 #ifndef TC_LOWERING_PROGRAM_STAGES_H
 #define TC_LOWERING_PROGRAM_STAGES_H
 
@@ -16,7 +17,8 @@ static inline int64_t tc_step_task_begin(const tc_step *s, int64_t index) {
 
 // Steps in an order that respects stages; tasks per stage. False out of memory.
 bool tc_stages_schedule(tc_program *p);
-// Steps of one stage with the same code are one kernel over several sets of tensors: the updates of a network's parameters. skip: not those, or NULL.
+// Steps of one stage with the same code are one kernel over several sets of tensors: the updates of
+// a network's parameters. skip: not those, or NULL.
 uint32_t tc_stages_count_kernels(const tc_program *p, const uint64_t *skip);
 
 #endif

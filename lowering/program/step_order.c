@@ -1,7 +1,9 @@
 // Orders steps. See step_order.h.
 //
-// Steps are moved in a list whose labels rise along it, so that which of two comes first is seen without a walk (Bender et al., Two Simplified Algorithms for
-// Maintaining Order in a List, 2002). What a step must stay behind, and what must stay behind it, is found among those that bind its places.
+// Steps are moved in a list whose labels rise along it, so that which of two comes first is seen
+// without a walk (Bender et al., Two Simplified Algorithms for Maintaining Order in a List, 2002).
+// What a step must stay behind, and what must stay behind it, is found among those that bind its
+// places.
 #include "lowering/program/step_order.h"
 
 #include <string.h>
@@ -11,7 +13,8 @@
 #include "runtime/arena.h"
 #include "runtime/passes.h"
 
-// Steps in a list, with labels that rise along it: who comes first is seen without a walk. Where no label is left between two, those around are spread out.
+// Steps in a list, with labels that rise along it: who comes first is seen without a walk. Where no
+// label is left between two, those around are spread out.
 typedef struct list {
   uint32_t *next, *prev;  // per step; behind them the list's end
   uint64_t *label;
@@ -27,8 +30,10 @@ static void spread(list *l, uint32_t at) {
   double share = 1;
   for (int bits = 1; bits <= LABEL_BITS; bits++) {
     uint64_t low = l->label[at] >> bits << bits, size = UINT64_C(1) << bits;
-    for (; l->prev[first] != l->end && l->label[l->prev[first]] >= low; n++) first = l->prev[first], tc_count(TC_PASS_ORDER, 1);
-    for (; l->next[last] != l->end && l->label[l->next[last]] - low < size; n++) last = l->next[last], tc_count(TC_PASS_ORDER, 1);
+    for (; l->prev[first] != l->end && l->label[l->prev[first]] >= low; n++)
+      first = l->prev[first], tc_count(TC_PASS_ORDER, 1);
+    for (; l->next[last] != l->end && l->label[l->next[last]] - low < size; n++)
+      last = l->next[last], tc_count(TC_PASS_ORDER, 1);
     share *= SPARSE;
     if ((double)n > share * (double)size || size / n < 2) continue;
     tc_count(TC_PASS_ORDER, n);
@@ -82,8 +87,10 @@ typedef struct ordering {
 
 typedef enum side { BEFORE, AFTER } side;
 
-// Of the steps b of a place, on one side of s, the one nearest to it; *near: the nearest so far, or the end.
-static void find_nearest(const list *l, uint32_t s, const tc_storage_users *b, uint32_t storage, side where, uint32_t *near) {
+// Of the steps b of a place, on one side of s, the one nearest to it; *near: the nearest so far, or
+// the end.
+static void find_nearest(const list *l, uint32_t s, const tc_storage_users *b, uint32_t storage, side where,
+                         uint32_t *near) {
   for (uint32_t i = tc_storage_users_first(b, storage); i < tc_storage_users_end(b, storage); i++) {
     uint32_t t = b->step[i];
     tc_count(TC_PASS_ORDER, 1);
@@ -92,7 +99,8 @@ static void find_nearest(const list *l, uint32_t s, const tc_storage_users *b, u
   }
 }
 
-// The last step that s must stay behind: it writes what s binds, or reads the leaf that s assigns over. The end: there is none.
+// The last step that s must stay behind: it writes what s binds, or reads the leaf that s assigns
+// over. The end: there is none.
 static uint32_t last_needed(const ordering *o, uint32_t s) {
   const tc_step *x = &o->p->step[s];
   uint32_t near = o->list.end;
@@ -113,14 +121,16 @@ static uint32_t first_needing(const ordering *o, uint32_t s) {
   uint32_t near = o->list.end;
   for (uint32_t j = 0; j < x->n_binding; j++) {
     uint32_t storage = o->p->binding[x->first_binding + j];
-    if (storage >= o->plan->n_leaf && tc_step_writes(x, j)) find_nearest(&o->list, s, &o->binders, storage, AFTER, &near);
+    if (storage >= o->plan->n_leaf && tc_step_writes(x, j))
+      find_nearest(&o->list, s, &o->binders, storage, AFTER, &near);
     if (storage < o->plan->n_leaf && o->over[storage] != TC_STORAGE_NONE)
       find_nearest(&o->list, s, &o->writers, o->plan->n_leaf + o->over[storage], AFTER, &near);
   }
   return near;
 }
 
-// Bytes of blocks that s begins to hold less those it is the last to read. used: per block, whether a later step reads it.
+// Bytes of blocks that s begins to hold less those it is the last to read. used: per block, whether
+// a later step reads it.
 static int64_t grows_by(const tc_program *p, const tc_step *s, const bool *used, bool *begins) {
   int64_t sum = 0;
   *begins = false;
@@ -142,7 +152,8 @@ static bool begins_allocation(const tc_program *p, const tc_step *s) {
   return false;
 }
 
-// Moves steps that begin no block to just behind what they must follow: an optimizer's update frees its gradient, and is recorded after all of them.
+// Moves steps that begin no block to just behind what they must follow: an optimizer's update frees
+// its gradient, and is recorded after all of them.
 static void advance_steps(ordering *o) {
   for (uint32_t i = 1; i < o->p->n_step; i++)
     if (!begins_allocation(o->p, &o->p->step[i])) move_behind(&o->list, i, last_needed(o, i));
@@ -164,8 +175,9 @@ static void delay_steps(ordering *o) {
   }
 }
 
-// Steps in the order of their stages, each as early as its operands are there. They were added output by output: all that a first layer's gradient takes
-// before any other layer's, which would keep the activations of all.
+// Steps in the order of their stages, each as early as its operands are there. They were added
+// output by output: all that a first layer's gradient takes before any other layer's, which would
+// keep the activations of all.
 static bool sort_by_stage(tc_program *p) {
   uint32_t n_stage = 0;
   for (uint32_t i = 0; i < p->n_step; i++) n_stage = TC_MAX_OF(n_stage, p->step[i].stage + 1);

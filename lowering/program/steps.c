@@ -1,4 +1,5 @@
-// From fusions to steps: a kernel's pending, a library's call or a reference kernel for each fusion, in the order in which they read each other. See steps.h.
+// From fusions to steps: a kernel's pending, a library's call or a reference kernel for each
+// fusion, in the order in which they read each other. See steps.h.
 #include "lowering/program/steps.h"
 
 #include <string.h>
@@ -31,7 +32,12 @@ static uint32_t storage_of(tc_builder *b, uint32_t n) {
 static tc_step *add_step(tc_builder *b, tc_program *p, tc_step_kind kind) {
   if (!TC_GROW(p->step, p->cap_step, p->n_step + 1)) return NULL;
   tc_step *s = &p->step[p->n_step++];
-  *s = (tc_step){.kind = (uint8_t)kind, .first_binding = p->n_binding, .first_num = p->n_num, .extent = 1, .grain = 1, .stage = b->stage};
+  *s = (tc_step){.kind = (uint8_t)kind,
+                 .first_binding = p->n_binding,
+                 .first_num = p->n_num,
+                 .extent = 1,
+                 .grain = 1,
+                 .stage = b->stage};
   return s;
 }
 
@@ -48,8 +54,8 @@ static uint32_t stage_after(const tc_builder *b, uint32_t n) {
   return b->is_constant[n] == TC_CONST_DERIVED && !b->preparing ? 0 : b->made_in[n];
 }
 
-// Indices are checked as early as they are known, so that a bad one stops the run before parameters change, and once for an extent. What reads them
-// comes in a later stage.
+// Indices are checked as early as they are known, so that a bad one stops the run before parameters
+// change, and once for an extent. What reads them comes in a later stage.
 static bool add_check(tc_builder *b, uint32_t n) {
   tc_program *p = b->p;
   const tc_gnode *x = &p->graph.node[n];
@@ -75,10 +81,12 @@ static bool add_check(tc_builder *b, uint32_t n) {
   return true;
 }
 
-// Reference kernels that can make a result in shares (kernels/ref/share.h). On tc:ref rows run whole: it is what others are compared with.
+// Reference kernels that can make a result in shares (kernels/ref/share.h). On tc:ref rows run
+// whole: it is what others are compared with.
 static bool is_shared(const tc_gnode *x) {
   if (!tc_device_generates(x->dev) || x->shape->count == 0) return false;
-  return tc_op_kind_of(x->op) == TC_KIND_SCAN || tc_op_kind_of(x->op) == TC_KIND_INDEX || x->op == TC_OP_CAT || x->op == TC_OP_WRITE_SLICE;
+  return tc_op_kind_of(x->op) == TC_KIND_SCAN || tc_op_kind_of(x->op) == TC_KIND_INDEX || x->op == TC_OP_CAT ||
+         x->op == TC_OP_WRITE_SLICE;
 }
 
 static bool add_row(tc_builder *b, uint32_t n) {
@@ -90,11 +98,13 @@ static bool add_row(tc_builder *b, uint32_t n) {
   if (!s) return false;
   s->op = x->op, s->node = n;
   s->same = tc_graph_slice_update_of(x->op) >= 0;  // what it keeps of the old value may be there already
-  if (is_shared(x)) s->extent = tc_team_threads();  // a share each: a kernel may read all of its operands for every share
+  // a share each: a kernel may read all of its operands for every share
+  if (is_shared(x)) s->extent = tc_team_threads();
   s->work = 4.0 * (double)x->shape->count + 100;
   bool filled = x->n_in > 0 && tc_fusion_is_filled(&p->graph, n, 0) && !b->gr.stored[x->in[0]];
   for (int i = 0; i < x->n_in; i++) {
-    if (!binding_storage(p, s, storage_of(b, filled && i == 0 ? n : x->in[i]))) return false;  // a filled operand is said by the result's own place
+    // a filled operand is said by the result's own place
+    if (!binding_storage(p, s, storage_of(b, filled && i == 0 ? n : x->in[i]))) return false;
     s = &p->step[p->n_step - 1];
     s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
   }
@@ -108,11 +118,13 @@ static bool add_row(tc_builder *b, uint32_t n) {
   return true;
 }
 
-// Whether the kernel makes, of what lasts alone, nothing but temporaries of the plan. Indexing is left out: its checks are steps of every run. So are
-// products: where data is a parameter too, whole layers would be kept.
+// Whether the kernel makes, of what lasts alone, nothing but temporaries of the plan. Indexing is
+// left out: its checks are steps of every run. So are products: where data is a parameter too,
+// whole layers would be kept.
 static bool is_cached(const tc_builder *b, const tc_fusion *fusion, const tc_emit_result *e) {
   bool all = b->prepare && e->n_read > 0;
-  for (uint32_t i = 0; i < e->n_read && all; i++) all = b->is_constant[tc_fusion_root(&b->gr, e->read[i])] != TC_CONST_NO;
+  for (uint32_t i = 0; i < e->n_read && all; i++)
+    all = b->is_constant[tc_fusion_root(&b->gr, e->read[i])] != TC_CONST_NO;
   for (uint32_t i = 0; i < e->n_written && all; i++) {
     const tc_gnode *x = &b->p->graph.node[tc_fusion_root(&b->gr, e->written[i])];
     all = x->leaf == TC_LEAF_NONE && x->out == TC_LEAF_NONE;
@@ -120,7 +132,8 @@ static bool is_cached(const tc_builder *b, const tc_fusion *fusion, const tc_emi
   for (uint32_t i = 0; i < fusion->n_member && all; i++) {
     tc_op op = b->p->graph.node[fusion->member[i]].op;
     tc_op_kind kind = tc_op_kind_of(op);
-    all = kind != TC_KIND_RNG && kind != TC_KIND_INDEX && kind != TC_KIND_ATTENTION && (kind != TC_KIND_CONTRACT || op == TC_OP_WINOGRAD_WEIGHT);
+    all = kind != TC_KIND_RNG && kind != TC_KIND_INDEX && kind != TC_KIND_ATTENTION &&
+          (kind != TC_KIND_CONTRACT || op == TC_OP_WINOGRAD_WEIGHT);
   }
   return all;
 }
@@ -147,13 +160,15 @@ static bool add_kernel(tc_builder *b, const tc_fusion *fusion, tc_status *st) {
   tc_program *p = b->preparing ? b->p->prepare : b->p;
   b->stage = 0;
   for (uint32_t i = 0; i < e.n_read; i++) b->stage = TC_MAX_OF(b->stage, stage_after(b, e.read[i]));
-  for (uint32_t i = 0; i < e.n_written && b->preparing; i++) b->is_constant[tc_fusion_root(&b->gr, e.written[i])] = TC_CONST_DERIVED;
+  for (uint32_t i = 0; i < e.n_written && b->preparing; i++)
+    b->is_constant[tc_fusion_root(&b->gr, e.written[i])] = TC_CONST_DERIVED;
   if (!b->preparing) b->plan->bytes_moved += e.bytes;
   b->preparing = false;
   tc_step *s = add_step(b, p, TC_STEP_KERNEL);
   tc_pending_kernel *pending = s ? tc_malloc(sizeof *pending) : NULL;
   if (!pending) return tc_kir_destroy(&e.kir), false;
-  *pending = (tc_pending_kernel){.fusion = fusion, .is_matmul = e.is_matmul, .matmul = e.matmul, .matmul_node = e.matmul_node, .units = e.units};
+  *pending = (tc_pending_kernel){
+      .fusion = fusion, .is_matmul = e.is_matmul, .matmul = e.matmul, .matmul_node = e.matmul_node, .units = e.units};
   s->pending = pending, s->node = e.n_written ? e.written[0] : 0;
   s->is_matmul = e.is_matmul;
   if (!TC_GROW(p->binding, p->cap_binding, p->n_binding + e.n_buf) || !TC_GROW(p->num, p->cap_num, p->n_num + e.n_num))
@@ -200,7 +215,8 @@ static bool add_product(tc_builder *b, const tc_library_gemm *v, tc_gpu_call *ma
   s->work = 2.0 * (double)(f->batch * f->m * f->n) * (double)f->k / 1e4 + 1000;  // as of generated ones
   for (int i = 0; i < n_in; i++) {
     const tc_gnode *x = &p->graph.node[in[i]->node];
-    s->offset[i] = (uint64_t)in[i]->first * tc_type_bytes(x->type), s->bytes += (uint64_t)x->shape->count * tc_type_bytes(x->type);
+    s->offset[i] = (uint64_t)in[i]->first * tc_type_bytes(x->type),
+    s->bytes += (uint64_t)x->shape->count * tc_type_bytes(x->type);
     if (!binding_storage(p, s, storage_of(b, in[i]->node))) return false;
   }
   const tc_gnode *y = &p->graph.node[v->result];
@@ -211,13 +227,15 @@ static bool add_product(tc_builder *b, const tc_library_gemm *v, tc_gpu_call *ma
   return true;
 }
 
-// A product that a library makes with what follows it, if that is nothing or its own; one that it makes better alone is told apart, so that fusions are made again.
-// *taken: there is nothing left to do, or there was a failure.
+// A product that a library makes with what follows it, if that is nothing or its own; one that it
+// makes better alone is told apart, so that fusions are made again. *taken: there is nothing left
+// to do, or there was a failure.
 static bool try_library(tc_builder *b, const tc_fusion *gp, bool *taken) {
   tc_library_gemm v;
   tc_gpu_call *matmul;
   *taken = false;
-  if (!tc_target_is_gpu(&b->p->graph.target) || gp->kind != TC_FUSION_MATMUL || !tc_library_gemm_find(&b->gr, gp, &v)) return true;
+  if (!tc_target_is_gpu(&b->p->graph.target) || gp->kind != TC_FUSION_MATMUL || !tc_library_gemm_find(&b->gr, gp, &v))
+    return true;
   if (v.after == TC_AFTER_NOTHING && b->alone[v.node]) {
     tc_gpu_call_retain(b->alone[v.node]);
     return *taken = true, add_product(b, &v, b->alone[v.node]);
@@ -232,7 +250,8 @@ static bool try_library(tc_builder *b, const tc_fusion *gp, bool *taken) {
 static bool emit_fusion(tc_builder *b, const tc_fusion *gp, tc_status *st) {
   for (uint32_t i = 0; i < gp->n_member; i++)
     if (!add_check(b, gp->member[i])) return false;
-  if (gp->kind == TC_FUSION_EXTERN && b->p->graph.node[gp->member[0]].op == TC_OP_CONV_CALL) return add_conv(b, gp->member[0]);
+  if (gp->kind == TC_FUSION_EXTERN && b->p->graph.node[gp->member[0]].op == TC_OP_CONV_CALL)
+    return add_conv(b, gp->member[0]);
   if (gp->kind == TC_FUSION_EXTERN) return add_row(b, gp->member[0]);
   bool taken, done = try_library(b, gp, &taken);
   return taken ? done : add_kernel(b, gp, st);
@@ -240,7 +259,8 @@ static bool emit_fusion(tc_builder *b, const tc_fusion *gp, tc_status *st) {
 
 enum { NOT_MET, ON_THE_WAY, EMITTED };
 
-// Emits a fusion after those it depends on. The way to those is a list through the fusions, for it is as long as the graph is deep.
+// Emits a fusion after those it depends on. The way to those is a list through the fusions, for it
+// is as long as the graph is deep.
 static bool emit_with_needed(tc_builder *b, uint32_t fusion, uint32_t *stack, tc_status *st) {
   uint32_t depth = 0;
   stack[depth++] = fusion;
@@ -249,7 +269,8 @@ static bool emit_with_needed(tc_builder *b, uint32_t fusion, uint32_t *stack, tc
     const tc_fusion *gp = &b->gr.fusion[g];
     tc_count(TC_PASS_STEPS, 1);
     if (b->emitted[g] == NOT_MET) b->emitted[g] = ON_THE_WAY, b->way[g] = gp->before;
-    while (b->way[g] && b->emitted[tc_fusion_alive(&b->gr, b->way[g]->fusion)] != NOT_MET) b->way[g] = b->way[g]->next, tc_count(TC_PASS_STEPS, 1);
+    while (b->way[g] && b->emitted[tc_fusion_alive(&b->gr, b->way[g]->fusion)] != NOT_MET)
+      b->way[g] = b->way[g]->next, tc_count(TC_PASS_STEPS, 1);
     if (b->way[g]) {
       stack[depth++] = tc_fusion_alive(&b->gr, b->way[g]->fusion);
       continue;
@@ -265,6 +286,7 @@ bool tc_steps_build(tc_builder *b, tc_status *st) {
   uint32_t *stack = tc_arena_alloc(&b->fusion_plan, (b->gr.n_fusion + 1) * sizeof *stack);
   if (!stack) return false;
   for (uint32_t g = 0; g < b->gr.n_fusion; g++)
-    if (b->gr.fusion[g].merged == TC_FUSION_NONE && b->emitted[g] == NOT_MET && !emit_with_needed(b, g, stack, st)) return false;
+    if (b->gr.fusion[g].merged == TC_FUSION_NONE && b->emitted[g] == NOT_MET && !emit_with_needed(b, g, stack, st))
+      return false;
   return true;
 }

@@ -1,4 +1,5 @@
-// Who binds which place of a program, and who writes it: lists made once, in the order of the steps. Inside programs; not for others.
+// Who binds which place of a program, and who writes it: lists made once, in the order of the
+// steps. Inside programs; not for others.
 // Threads: immutable once made.
 #ifndef TC_LOWERING_PROGRAM_SLOT_USERS_H
 #define TC_LOWERING_PROGRAM_SLOT_USERS_H

@@ -16,13 +16,16 @@
 #include "runtime/arena.h"
 #include "runtime/log.h"
 
-#define MOST_ULP 16  // no operation is further from the reference, in units in the last place of its result, but for long sums
+#define MOST_ULP \
+  16  // no operation is further from the reference, in units in the last place of its result, but for long sums
 #define MOST_HALF_ULP 1  // the same of f16 and bf16, which are computed in f32 and rounded once
 
 struct tc_verified {
   tc_gpu *gpu;          // in whose memory values and leaves are; NULL: the host's
   tc_buffer **value;    // per node: what its record gave; NULL for leaves, and once nobody needs it
-  tc_buffer **seen;  // per node, leaves too: a copy of it for the host to read, where it is a GPU's; NULL until wanted, and once nobody needs it
+  // per node, leaves too: a copy of it for the host to read, where it is a GPU's; NULL until
+  // wanted, and once nobody needs it
+  tc_buffer **seen;
   uint32_t *n_readers;  // per node: records and outputs still to come
   tc_hash *leaf;  // per node: of a leaf's content before the run, where it must stay
   uint32_t n_wrong;
@@ -89,7 +92,8 @@ static format format_of(tc_type type) {
   }
 }
 
-// |got - want| <= relative * |want| + per_size * size + absolute; nothing is said where size is infinite. Half types accumulate in f32.
+// |got - want| <= relative * |want| + per_size * size + absolute; nothing is said where size is
+// infinite. Half types accumulate in f32.
 typedef struct bound {
   double relative, per_size, absolute;
   bool sized;  // size: the record's value by the reference from sizes of its operands' elements (size_of)
@@ -97,7 +101,8 @@ typedef struct bound {
   double of_greatest;  // relative to the greatest element of the result: what Winograd's algorithm rounds is a tile's
 } bound;
 
-// Additions that an element of a sum over the mask's axes goes through, as the graph is built (graph.c): of each run of axes.
+// Additions that an element of a sum over the mask's axes goes through, as the graph is built
+// (graph.c): of each run of axes.
 static double additions_of_sum(const tc_dims *d, uint32_t mask) {
   double sum = 0;
   int64_t run = 1, inner = 1;
@@ -111,10 +116,13 @@ static double additions_of_sum(const tc_dims *d, uint32_t mask) {
   return sum;
 }
 
-// A sum over rows or keys in attention: of a GPU one chain, else blocks of some dozens to hundreds, which are added one after another.
+// A sum over rows or keys in attention: of a GPU one chain, else blocks of some dozens to hundreds,
+// which are added one after another.
 static double additions_in_attention(const tc_plan *p, uint32_t node, int64_t n) {
   const int64_t allocation = 512, least_allocation = 96;
-  return tc_device_kind_of((tc_device)p->dev[node]) == TC_DEVICE_GPU ? (double)n : (double)(TC_MIN(n, allocation) + n / least_allocation);
+  return tc_device_kind_of((tc_device)p->dev[node]) == TC_DEVICE_GPU
+             ? (double)n
+             : (double)(TC_MIN(n, allocation) + n / least_allocation);
 }
 
 // At most so many terms has an element.
@@ -129,7 +137,8 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
   const tc_rec *r = tc_plan_rec(p, node);
   tc_type type = (tc_type)r->dtype;
   format f = format_of(type);
-  double sum_epsilon = type == TC_F64 ? 0x1p-52 : 0x1p-23, terms = 1, most = tc_type_is_half(type) ? MOST_HALF_ULP : MOST_ULP;
+  double sum_epsilon = type == TC_F64 ? 0x1p-52 : 0x1p-23, terms = 1,
+         most = tc_type_is_half(type) ? MOST_HALF_ULP : MOST_ULP;
   bound b = {.relative = most * f.epsilon, .absolute = most * f.epsilon * f.smallest};
   const tc_shape_info *x = tc_rec_arity(r) ? shape_of(p, tc_rec_in(r)[0]) : NULL;
   switch (tc_rec_op(r)) {
@@ -140,7 +149,8 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
     case TC_OP_MATMUL:
       terms = (double)x->d.dim[x->d.rank - 1];
       b.sized = true, b.per_size = ((double)tc_chain_additions((int64_t)terms) + 1) * sum_epsilon;
-      if (type_of(p, tc_rec_in(r)[0]) == TC_BF16) b.absolute += 2 * terms * f.smallest;  // dot products take denormals for zeros
+      // dot products take denormals for zeros
+      if (type_of(p, tc_rec_in(r)[0]) == TC_BF16) b.absolute += 2 * terms * f.smallest;
       break;
     case TC_OP_CONV:
     case TC_OP_CONV_INPUT:
@@ -164,11 +174,13 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
     case TC_OP_ATTENTION_LSE:
     case TC_OP_ATTENTION_DQ:
     case TC_OP_ATTENTION_DK:
-    case TC_OP_ATTENTION_DV:  // scores are sums over a head, rounded before they are exponents; what is summed may cancel
+    // scores are sums over a head, rounded before they are exponents; what is summed may cancel
+    case TC_OP_ATTENTION_DV:
       terms = (double)x->d.dim[3] + additions_in_attention(p, node, x->d.dim[2]) +
               additions_in_attention(p, node, shape_of(p, tc_rec_in(r)[1])->d.dim[2]);
       b.of_greatest = f.epsilon + 4 * terms * sum_epsilon;
-      if (type == TC_F32 && tc_winograd_allowed() && tc_compiler_isa()->pairs) b.of_greatest = fmax(b.of_greatest, 0x1p-15);
+      if (type == TC_F32 && tc_winograd_allowed() && tc_compiler_isa()->pairs)
+        b.of_greatest = fmax(b.of_greatest, 0x1p-15);
       break;
     case TC_OP_SIN:
     case TC_OP_COS:  // near their zeros
@@ -186,7 +198,8 @@ static double greatest_of(tc_type type, const void *at, int64_t count) {
   return isfinite(greatest) ? greatest : 0;
 }
 
-// dq and dk are sums of scale (dout v - delta) times keys or queries. Where the difference cancels all over, as with one key, delta says how large it was.
+// dq and dk are sums of scale (dout v - delta) times keys or queries. Where the difference cancels
+// all over, as with one key, delta says how large it was.
 static double cancelled(const tc_plan *p, uint32_t node, void *const *operand) {
   enum { Q, K, DELTA = 5, SCALE = 6 };
   const tc_rec *r = tc_plan_rec(p, node);
@@ -223,7 +236,8 @@ static bool is_same(tc_type type, const void *got, const void *want, int64_t i) 
 }
 
 // Compares a record's value and writes a line if it differs. b: NULL for the same bits.
-static bool differs(const tc_plan *p, uint32_t node, const void *got, const void *want, const bound *b, const void *size, FILE *to) {
+static bool differs(const tc_plan *p, uint32_t node, const void *got, const void *want, const bound *b,
+                    const void *size, FILE *to) {
   tc_type type = type_of(p, node);
   int64_t count = shape_of(p, node)->count, n_wrong = 0, first = 0;
   char dims[128];
@@ -232,25 +246,30 @@ static bool differs(const tc_plan *p, uint32_t node, const void *got, const void
   for (int64_t i = 0; i < count; i++)
     if (!(b ? is_near(type, &here, got, want, size, i) : is_same(type, got, want, i)) && n_wrong++ == 0) first = i;
   if (!n_wrong) return false;
-  fprintf(to, "%%%u = %s %s%s: %lld of %lld elements differ; element %lld is %.9g, %s %.9g\n", node, tc_op_names[tc_rec_op(tc_plan_rec(p, node))],
-          tc_type_name(type), tc_dims_text(&shape_of(p, node)->d, dims, sizeof dims), (long long)n_wrong, (long long)count, (long long)first,
-          tc_get_f64(type, got, first), b ? "by the reference" : "op by op", tc_get_f64(type, want, first));
+  fprintf(to, "%%%u = %s %s%s: %lld of %lld elements differ; element %lld is %.9g, %s %.9g\n", node,
+          tc_op_names[tc_rec_op(tc_plan_rec(p, node))], tc_type_name(type),
+          tc_dims_text(&shape_of(p, node)->d, dims, sizeof dims), (long long)n_wrong, (long long)count,
+          (long long)first, tc_get_f64(type, got, first), b ? "by the reference" : "op by op",
+          tc_get_f64(type, want, first));
   return true;
 }
 
 // ---- Running records one by one ----
 
-bool tc_verify_run_record(const tc_plan *p, uint32_t node, tc_device device, void *const *operand, const uint64_t *arg, tc_buffer **out) {
+bool tc_verify_run_record(const tc_plan *p, uint32_t node, tc_device device, void *const *operand, const uint64_t *arg,
+                          tc_buffer **out) {
   tc_plan *q = NULL;
   *out = NULL;
-  bool ok = tc_plan_of_record(p, node, device, &q) == TC_OK && tc_buffer_create_on(device, bytes_of(p, node), out) == TC_OK &&
+  bool ok = tc_plan_of_record(p, node, device, &q) == TC_OK &&
+            tc_buffer_create_on(device, bytes_of(p, node), out) == TC_OK &&
             tc_program_launch(q, operand, &(*out)->ptr, arg + p->arg_at[node], NULL, NULL, NULL) == TC_OK;
   tc_plan_release(q);
   return ok;
 }
 
-// Of an operand's element: sums round in proportion to the sum of absolute values, whatever cancels. A product does not pass through zero or infinity, in
-// whatever order, where even the product of what is greater of each factor and its inverse is finite.
+// Of an operand's element: sums round in proportion to the sum of absolute values, whatever
+// cancels. A product does not pass through zero or infinity, in whatever order, where even the
+// product of what is greater of each factor and its inverse is finite.
 static double size_of(tc_op op, double v) {
   return op == TC_OP_PROD ? fmax(fabs(v), 1 / fabs(v)) : fabs(v);
 }
@@ -273,7 +292,8 @@ static bool run_size(const tc_plan *p, uint32_t node, void *const *operand, cons
 }
 
 // operand: where the plan's device has them; seen: where the host can read them.
-static bool check_record(const tc_plan *p, uint32_t node, tc_verified *v, void *const *operand, void *const *seen, const uint64_t *arg, FILE *to) {
+static bool check_record(const tc_plan *p, uint32_t node, tc_verified *v, void *const *operand, void *const *seen,
+                         const uint64_t *arg, FILE *to) {
   tc_buffer *want = NULL, *size = NULL;
   bound b = bound_of(p, node);
   bool ok = tc_verify_run_record(p, node, (tc_device)p->dev[node], operand, arg, &v->value[node]) &&
@@ -291,7 +311,8 @@ static bool check_record(const tc_plan *p, uint32_t node, tc_verified *v, void *
 }
 
 // Operands are given back after their last reader.
-static bool run_node(const tc_plan *p, uint32_t node, tc_verified *v, void *const *leaf, const uint64_t *arg, FILE *to) {
+static bool run_node(const tc_plan *p, uint32_t node, tc_verified *v, void *const *leaf, const uint64_t *arg,
+                     FILE *to) {
   const tc_rec *r = tc_plan_rec(p, node);
   void *operand[TC_REF_MAX_IN], *seen[TC_REF_MAX_IN];
   for (int i = 0; i < tc_rec_arity(r); i++) {
@@ -365,7 +386,8 @@ uint32_t tc_verify_end(const tc_plan *plan, void *const *leaf, void *const *out,
     uint32_t node = plan->out[i].node;
     tc_buffer *copy;
     const void *got = tc_verify_look(v->gpu, out[i], bytes_of(plan, node), &copy), *want = look_at(plan, node, v, leaf);
-    if (got && want && memcmp(got, want, bytes_of(plan, node)) != 0) n_wrong += differs(plan, node, got, want, NULL, NULL, to);
+    if (got && want && memcmp(got, want, bytes_of(plan, node)) != 0)
+      n_wrong += differs(plan, node, got, want, NULL, NULL, to);
     tc_buffer_release(copy);
   }
   for (uint32_t n = 0; ran && n < plan->n_node; n++) {

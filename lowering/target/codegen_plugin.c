@@ -35,7 +35,8 @@ static bool id_of_notes(const char *notes, size_t bytes, char build[TC_BUILD_BYT
     at += sizeof h;
     size_t name = ((size_t)h.n_namesz + 3) / 4 * 4, id = ((size_t)h.n_descsz + 3) / 4 * 4;
     if (name > bytes - at || id > bytes - at - name) return false;
-    if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 && memcmp(notes + at, "GNU", 4) == 0 && h.n_descsz > 0 && 2 * h.n_descsz < TC_BUILD_BYTES) {
+    if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 && memcmp(notes + at, "GNU", 4) == 0 && h.n_descsz > 0 &&
+        2 * h.n_descsz < TC_BUILD_BYTES) {
       for (size_t i = 0; i < h.n_descsz; i++) snprintf(build + 2 * i, 3, "%02x", (unsigned char)notes[at + name + i]);
       return true;
     }
@@ -140,7 +141,8 @@ static void open_once(void) {
   *(void **)&get = dlsym(lib, "tc_llvm_plugin_get");
   const tc_llvm_plugin *p = get ? get() : NULL;
   if (!p || p->abi != TC_LLVM_ABI) {
-    snprintf(self.why, sizeof self.why, p ? "the compiler plug-in is of another version" : "the plug-in lacks its symbol");
+    snprintf(self.why, sizeof self.why,
+             p ? "the compiler plug-in is of another version" : "the plug-in lacks its symbol");
     return;
   }
   if (dladdr((const void *)p, &info) && info.dli_fname) (void)id_of_path(info.dli_fname, self.build);

@@ -27,11 +27,11 @@ typedef struct tc_llvm_plugin {
   // is called `name`.
   // On success *out_object is malloc'ed. TC_ERR_COMPILE or TC_ERR_MEMORY with the reason in text;
   // never aborts the process for a kernel that verifies.
-  tc_status (*compile)(const struct tc_kir *kir, const char *name, const char *cpu, const char *features, int vector_bits, void **out_object,
-                       size_t *out_bytes, char *text, size_t text_bytes);
+  tc_status (*compile)(const struct tc_kir *kir, const char *name, const char *cpu, const char *features,
+                       int vector_bits, void **out_object, size_t *out_bytes, char *text, size_t text_bytes);
   // The same, as assembly text for dumps.
-  tc_status (*assembly)(const struct tc_kir *kir, const char *name, const char *cpu, const char *features, int vector_bits, char **out_text,
-                        char *text, size_t text_bytes);
+  tc_status (*assembly)(const struct tc_kir *kir, const char *name, const char *cpu, const char *features,
+                        int vector_bits, char **out_text, char *text, size_t text_bytes);
   // Writes the host's cpu name and feature string, which mean something only to the plug-in for the
   // host.
   void (*host)(char *cpu, size_t cpu_bytes, char *features, size_t features_bytes);

@@ -14,7 +14,8 @@ void tc_host_features(char out[TC_HOST_FEATURES_BYTES]) {
   *out = 0;
   __builtin_cpu_init();
 #define HAS(name) \
-  if (__builtin_cpu_supports(#name)) n += (size_t)snprintf(out + n, TC_HOST_FEATURES_BYTES - n, n ? ",+%s" : "+%s", #name)
+  if (__builtin_cpu_supports(#name)) \
+  n += (size_t)snprintf(out + n, TC_HOST_FEATURES_BYTES - n, n ? ",+%s" : "+%s", #name)
   HAS(avx2);
   HAS(fma);
   HAS(avx512f);
@@ -23,7 +24,8 @@ void tc_host_features(char out[TC_HOST_FEATURES_BYTES]) {
   HAS(avx512bw);
   HAS(avx512bf16);
 #undef HAS
-  if (__builtin_cpu_is("amd") && __builtin_cpu_supports("avx512bf16")) snprintf(out + n, TC_HOST_FEATURES_BYTES - n, ",+quickdots");
+  if (__builtin_cpu_is("amd") && __builtin_cpu_supports("avx512bf16"))
+    snprintf(out + n, TC_HOST_FEATURES_BYTES - n, ",+quickdots");
 }
 
 // AMD's: of a Zen 4, 4096 rows of 4096 floats at one thread, GB/s: 27 and, as parts of 1536 bytes,
@@ -93,6 +95,7 @@ void tc_host_facts(char out[TC_HOST_FACTS_BYTES]) {
 #if defined(__aarch64__)
   if (getauxval(AT_HWCAP) & HAS_CPUID) __asm__("mrs %0, midr_el1" : "=r"(processor));
 #endif
-  snprintf(out, TC_HOST_FACTS_BYTES, "hwcap %lx %lx %llx", getauxval(AT_HWCAP), getauxval(AT_HWCAP2), (unsigned long long)processor);
+  snprintf(out, TC_HOST_FACTS_BYTES, "hwcap %lx %lx %llx", getauxval(AT_HWCAP), getauxval(AT_HWCAP2),
+           (unsigned long long)processor);
 }
 #endif

@@ -38,8 +38,8 @@ static inline bool tc_target_clusters(const tc_target *t, int64_t rows, int64_t 
 // Lanes of a vector that each thread holds where a schedule has no reason for others: 16 bytes of
 // f32.
 #define TC_LANES_OF_THREAD 4
-// How a kernel whose vectors have so many lanes is run on a GPU: threads of a group, and groups of a
-// block.
+// How a kernel whose vectors have so many lanes is run on a GPU: threads of a group, and groups of
+// a block.
 void tc_target_threads(const tc_target *t, int lanes, uint16_t *threads, uint16_t *groups);
 
 #endif

@@ -26,9 +26,11 @@ int64_t tc_winograd_panel(int64_t outputs) {
 
 static double conv_flops(int m, const tc_dims *image, int64_t p, int64_t q, int64_t o) {
   double places = m == 0 ? 9 : (m + 2) * (m + 2), c = (double)image->dim[3];
-  double tiles = m == 0 ? (double)(image->dim[0] * p * q) : (double)(image->dim[0] * tc_ceil_div(p, m) * tc_ceil_div(q, m));
+  double tiles =
+      m == 0 ? (double)(image->dim[0] * p * q) : (double)(image->dim[0] * tc_ceil_div(p, m) * tc_ceil_div(q, m));
   double transforms = m == 0 ? 0 : 16 * places * tiles * (c + (double)o);
-  return 2 * places * tiles * c * (double)o + transforms + 96 * places * c * (double)o;  // a transformed weight is written and read
+  // a transformed weight is written and read
+  return 2 * places * tiles * c * (double)o + transforms + 96 * places * c * (double)o;
 }
 
 bool tc_winograd_allowed(void) {
@@ -36,7 +38,8 @@ bool tc_winograd_allowed(void) {
 }
 
 int tc_winograd_size(const tc_dims *image, int64_t p, int64_t q, int64_t o) {
-  if (image->dim[3] % TC_WLANES || o % TC_WLANES || image->dim[3] > TC_CHAIN_WHOLE) return 0;  // sums over channels are one chain
+  // sums over channels are one chain
+  if (image->dim[3] % TC_WLANES || o % TC_WLANES || image->dim[3] > TC_CHAIN_WHOLE) return 0;
   double least = 0.9 * conv_flops(0, image, p, q, o);
   int best = 0;
   for (int m = 2; m <= 4; m += 2)
@@ -58,7 +61,8 @@ double tc_winograd_gradient_flops(const tc_wtiles *by, int64_t parts, int64_t c,
 
 int64_t tc_winograd_gradient_parts(int m, const tc_dims *image, const tc_dims *result) {
   int64_t n = tc_wtiles_of(m, image->dim[0], result->dim[1], result->dim[2]).n;
-  int64_t units = tc_ceil_div(image->dim[3], TC_WINOGRAD_MOST_SIDE) * tc_ceil_div(result->dim[3], TC_WINOGRAD_MOST_SIDE);
+  int64_t units =
+      tc_ceil_div(image->dim[3], TC_WINOGRAD_MOST_SIDE) * tc_ceil_div(result->dim[3], TC_WINOGRAD_MOST_SIDE);
   int64_t wanted = TC_MAX_OF(TC_MIN(ENOUGH / units, n / LEAST_OF_PART), 1);
   wanted = TC_MAX_OF(wanted, tc_ceil_div(n, MOST_OF_PART));
   return tc_ceil_div(n, tc_ceil_div(n, wanted));

@@ -1,7 +1,9 @@
-// One launch of one kernel in a file: written where it was interpreted (tests/numerics/aarch64.c), read where it is run (runner.c). Both are little-endian.
+// One launch of one kernel in a file: written where it was interpreted (tests/numerics/aarch64.c),
+// read where it is run (runner.c). Both are little-endian.
 //
-// A head; nums; n_region sizes; n_buf buffers; then the memory that the kernel may touch, region by region, as it was before; and again as the
-// interpreter left it. The objects are in a second file, in the same order, a size before each.
+// A head; nums; n_region sizes; n_buf buffers; then the memory that the kernel may touch, region by
+// region, as it was before; and again as the interpreter left it. The objects are in a second file,
+// in the same order, a size before each.
 #ifndef TC_TESTS_AARCH64_CASE_H
 #define TC_TESTS_AARCH64_CASE_H
 

@@ -1,6 +1,8 @@
-// Runs kernels for AArch64 and compares what they leave in memory with what the interpreter left there, bit for bit; NaNs are all alike.
+// Runs kernels for AArch64 and compares what they leave in memory with what the interpreter left
+// there, bit for bit; NaNs are all alike.
 //   runner CASES OBJECTS    prints what differs, then "aarch64: N kernels, N differ"; exit 0, or 1 if any does or the file is malformed
-// Built for AArch64 with the library's own loader, so that runs under emulation load objects as an AArch64 machine would.
+// Built for AArch64 with the library's own loader, so that runs under emulation load objects as an
+// AArch64 machine would.
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -62,7 +64,8 @@ static bool run(const launch *l) {
     return false;
   }
   for (uint64_t k = 0; k < l->head.n_buf; k++) buf[k] = l->now[l->buf[k].region] + l->buf[k].offset;
-  tc_worker worker = {.scratch = aligned_alloc(64, l->head.scratch_bytes / 64 * 64 + 64), .math = stand_in_table, .n = 1};
+  tc_worker worker = {
+      .scratch = aligned_alloc(64, l->head.scratch_bytes / 64 * 64 + 64), .math = stand_in_table, .n = 1};
   memset(worker.scratch, 0x5a, l->head.scratch_bytes / 64 * 64 + 64);
   tc_kernel_fn *kernel;
   *(void **)&kernel = at;
@@ -89,12 +92,14 @@ static bool is_nan(uint32_t type, const char *p) {
   return type == TC_F64 && (memcpy(&d, p, 8), isnan(d));
 }
 
-// The last byte of an element of a buffer that the kernel writes, if byte `at` of the region is in one that is NaN both ways; else `at` - 1.
+// The last byte of an element of a buffer that the kernel writes, if byte `at` of the region is in
+// one that is NaN both ways; else `at` - 1.
 static int64_t skip_nan(const launch *l, uint64_t region, int64_t at) {
   for (uint64_t k = 0; k < l->head.n_buf; k++) {
     const case_buf *b = &l->buf[k];
     int64_t size = (int64_t)bytes_of[b->type], from = at - (at - (int64_t)b->offset) % size;
-    if (b->region != region || !b->written || (int64_t)b->offset > at || from + size > (int64_t)l->bytes[region]) continue;
+    if (b->region != region || !b->written || (int64_t)b->offset > at || from + size > (int64_t)l->bytes[region])
+      continue;
     if (is_nan(b->type, l->now[region] + from) && is_nan(b->type, l->want[region] + from)) return from + size - 1;
   }
   return at - 1;
@@ -113,8 +118,9 @@ static void tell(const launch *l, uint64_t region, int64_t at) {
     const case_buf *b = &l->buf[k];
     uint64_t size = bytes_of[b->type], i = ((uint64_t)at - b->offset) / size, from = b->offset + i * size;
     if (b->region != region || !b->written || b->offset > (uint64_t)at || from + size > l->bytes[region]) continue;
-    printf("; as element %llu of buffer %llu (type %u) it is %llx, interpreted %llx", (unsigned long long)i, (unsigned long long)k, b->type,
-           (unsigned long long)bits_at(l->now[region] + from, size), (unsigned long long)bits_at(l->want[region] + from, size));
+    printf("; as element %llu of buffer %llu (type %u) it is %llx, interpreted %llx", (unsigned long long)i,
+           (unsigned long long)k, b->type, (unsigned long long)bits_at(l->now[region] + from, size),
+           (unsigned long long)bits_at(l->want[region] + from, size));
   }
   printf("\n");
 }

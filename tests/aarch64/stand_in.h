@@ -1,5 +1,6 @@
-// Stand-ins for the functions that kernels call lane by lane: a C library rounds differently on another machine, and what is tested is that the right
-// function gets the right operands. Plain arithmetic without multiply-add, different for each row of libm.def.
+// Stand-ins for the functions that kernels call lane by lane: a C library rounds differently on
+// another machine, and what is tested is that the right function gets the right operands. Plain
+// arithmetic without multiply-add, different for each row of libm.def.
 #ifndef TC_TESTS_AARCH64_STAND_IN_H
 #define TC_TESTS_AARCH64_STAND_IN_H
 
@@ -18,7 +19,8 @@ typedef void stand_in_any(void);
 #undef TC_KIR_MATH
 
 static stand_in_any *const stand_in_table[] = {
-#define TC_KIR_MATH(NAME, function, operands) operands == 1 ? (stand_in_any *)stand_in_one_##NAME : (stand_in_any *)stand_in_two_##NAME,
+#define TC_KIR_MATH(NAME, function, operands) \
+  operands == 1 ? (stand_in_any *)stand_in_one_##NAME : (stand_in_any *)stand_in_two_##NAME,
 #include "lowering/kir/libm.def"
 #undef TC_KIR_MATH
 };

@@ -1,5 +1,6 @@
-// tc_einsum: values of random products against a sum over all labels, in whatever order they are contracted; that the order holds little memory and takes few
-// multiply-adds; sums of one operand are tc_sum's, and bools are treated as by tc_matmul.
+// tc_einsum: values of random products against a sum over all labels, in whatever order they are
+// contracted; that the order holds little memory and takes few multiply-adds; sums of one operand
+// are tc_sum's, and bools are treated as by tc_matmul.
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ static void make(product *p) {
   for (int l = 0; l < LABELS; l++) p->extent[l] = draw(12) ? 1 + draw(3) : 0;
   for (int k = 0; k < p->n; k++) {
     p->rank[k] = draw(4);
-    for (int i = 0; i < p->rank[k]; i++) seen[p->label[k][i] = draw(LABELS)] = true, *at++ = (char)('i' + p->label[k][i]);
+    for (int i = 0; i < p->rank[k]; i++)
+      seen[p->label[k][i] = draw(LABELS)] = true, *at++ = (char)('i' + p->label[k][i]);
     *at++ = ',';
     p->data[k] = malloc(((size_t)count_of(p, k) + 1) * sizeof(double));
     for (int64_t i = 0; i < count_of(p, k); i++) p->data[k][i] = draw(4) - 1;
@@ -49,7 +51,8 @@ static void make(product *p) {
   *at = 0;
 }
 
-// Adds each product of all labels' numbers to where it belongs; value is the product so far of those operands that are known.
+// Adds each product of all labels' numbers to where it belongs; value is the product so far of
+// those operands that are known.
 static void add_up(const product *p, int l, int64_t *at, double *out) {
   if (l < LABELS) {
     bool used = false;
@@ -91,7 +94,8 @@ static void values_are_right(void) {
     EXPECT(tc_dtype(y) == (p.n == 1 && summed && types[c % 3] == TC_I16 ? TC_I64 : types[c % 3]), "%s", p.spec);
     EXPECT_OK(tc_to_host(tc_cast(y, TC_F64), got, (size_t)n_out * sizeof got[0]));
     for (int64_t i = 0; i < n_out; i++)
-      EXPECT(got[i] == want[i], "%s, %d operands, element %lld: %g, not %g", p.spec, p.n, (long long)i, got[i], want[i]);
+      EXPECT(got[i] == want[i], "%s, %d operands, element %lld: %g, not %g", p.spec, p.n, (long long)i, got[i],
+             want[i]);
     tc_scope_end(s);
     for (int k = 0; k < p.n; k++) free(p.data[k]);
   }
@@ -118,14 +122,16 @@ static void check_little(const char *spec, int n, const tc_dims *shapes, double 
 static void orders_hold_little(void) {
   const tc_dims m400 = TC_SHAPE(400, 400), tall = TC_SHAPE(100000, 2), wide = TC_SHAPE(2, 100000);
   check_little("ij,kl,jk->il", 3, (tc_dims[]){m400, m400, m400}, 160000);
-  check_little("ab,cd,ef,bc,de->af", 5, (tc_dims[]){TC_SHAPE(60, 60), TC_SHAPE(60, 60), TC_SHAPE(60, 60), TC_SHAPE(60, 60), TC_SHAPE(60, 60)},
+  check_little("ab,cd,ef,bc,de->af", 5,
+               (tc_dims[]){TC_SHAPE(60, 60), TC_SHAPE(60, 60), TC_SHAPE(60, 60), TC_SHAPE(60, 60), TC_SHAPE(60, 60)},
                60.0 * 60 * 60 * 60);
   check_little("ij,jk,kl->il", 3, (tc_dims[]){tall, wide, tall}, 200000);
-  check_little(
-      "ij,kl,mn,op,jk,lm,no->ip", 7,
-      (tc_dims[]){TC_SHAPE(30, 30), TC_SHAPE(30, 30), TC_SHAPE(30, 30), TC_SHAPE(30, 30), TC_SHAPE(30, 30), TC_SHAPE(30, 30), TC_SHAPE(30, 30)},
-      pow(30, 6));
-  check_little("i,j,i,j->", 4, (tc_dims[]){TC_SHAPE(100000), TC_SHAPE(100000), TC_SHAPE(100000), TC_SHAPE(100000)}, 1e10);
+  check_little("ij,kl,mn,op,jk,lm,no->ip", 7,
+               (tc_dims[]){TC_SHAPE(30, 30), TC_SHAPE(30, 30), TC_SHAPE(30, 30), TC_SHAPE(30, 30), TC_SHAPE(30, 30),
+                           TC_SHAPE(30, 30), TC_SHAPE(30, 30)},
+               pow(30, 6));
+  check_little("i,j,i,j->", 4, (tc_dims[]){TC_SHAPE(100000), TC_SHAPE(100000), TC_SHAPE(100000), TC_SHAPE(100000)},
+               1e10);
 }
 
 static void types_are_tc_sums(void) {
@@ -133,18 +139,23 @@ static void types_are_tc_sums(void) {
   bool any[2] = {false, false};
   tc_tensor u = tc_full(TC_SHAPE(200, 200), 1, TC_U8), two = tc_full(TC_SHAPE(200, 200), 2, TC_U8);
   EXPECT_OK(tc_item_i64(tc_einsum("ij->", 1, &u), &sum));
-  EXPECT(sum == 40000 && tc_dtype(tc_einsum("ij->j", 1, &u)) == TC_I64 && tc_dtype(tc_einsum("ij->ji", 1, &u)) == TC_U8, "%lld", (long long)sum);
+  EXPECT(sum == 40000 && tc_dtype(tc_einsum("ij->j", 1, &u)) == TC_I64 && tc_dtype(tc_einsum("ij->ji", 1, &u)) == TC_U8,
+         "%lld", (long long)sum);
   EXPECT_OK(tc_item_i64(tc_einsum("ii->", 1, &u), &sum));
   EXPECT(sum == 200, "%lld", (long long)sum);
-  tc_tensor b = tc_eq(tc_arange(0, 6, 1, TC_I64), 1), b23 = tc_reshape(b, TC_SHAPE(2, 3)), f3 = tc_ones(TC_SHAPE(3), TC_F32);
+  tc_tensor b = tc_eq(tc_arange(0, 6, 1, TC_I64), 1), b23 = tc_reshape(b, TC_SHAPE(2, 3)),
+            f3 = tc_ones(TC_SHAPE(3), TC_F32);
   EXPECT_OK(tc_to_host(tc_einsum("ij->i", 1, &b23), any, 2));
   EXPECT(any[0] && !any[1] && tc_dtype(tc_einsum("ij->", 1, &b23)) == TC_BOOL, "any");
   // Two bools: as tc_matmul, and as tc_mul where nothing is added up.
   tc_tensor bools[2] = {b23, tc_transpose(b23, 0, 1)};
   EXPECT_FAILS(tc_matmul(bools[0], bools[1]), TC_ERR_DTYPE, "bool has no matmul; cast it first");
-  EXPECT_FAILS(tc_einsum("ij,jk->ik", 2, bools), TC_ERR_DTYPE, "bool has no sums of products, as it has no matmul; cast it first");
+  EXPECT_FAILS(tc_einsum("ij,jk->ik", 2, bools), TC_ERR_DTYPE,
+               "bool has no sums of products, as it has no matmul; cast it first");
   EXPECT_FAILS(tc_einsum("ij,jk", 2, bools), TC_ERR_DTYPE, "bool has no sums");
-  EXPECT(tc_dtype(tc_einsum("ij,ji->ij", 2, bools)) == TC_BOOL && tc_dtype(tc_einsum("ij,kl->ijkl", 2, bools)) == TC_BOOL, "without sums");
+  EXPECT(
+      tc_dtype(tc_einsum("ij,ji->ij", 2, bools)) == TC_BOOL && tc_dtype(tc_einsum("ij,kl->ijkl", 2, bools)) == TC_BOOL,
+      "without sums");
   // A sum before the product is of the product's type: 2 * 200 in f32, not in u8 or bool.
   float v[200] = {0};
   tc_tensor pair[2] = {two, tc_ones(TC_SHAPE(200), TC_F32)};
@@ -161,11 +172,12 @@ static void types_are_tc_sums(void) {
   EXPECT(w[0] == 144 && m[0] == 144, "%d %d", w[0], m[0]);
   // Scalars decide only where their kind is higher.
   tc_tensor scaled[3] = {tc_full(TC_SCALAR, 2, TC_F64), f3, tc_full(TC_SCALAR, 3, TC_I64)};
-  EXPECT(tc_dtype(tc_einsum(",i,->i", 3, scaled)) == TC_F32 && tc_dtype(tc_einsum(",->", 2, (tc_tensor[]){scaled[0], scaled[2]})) == TC_F64,
+  EXPECT(tc_dtype(tc_einsum(",i,->i", 3, scaled)) == TC_F32 &&
+             tc_dtype(tc_einsum(",->", 2, (tc_tensor[]){scaled[0], scaled[2]})) == TC_F64,
          "scalars");
   EXPECT(tc_dtype(tc_einsum("i,->i", 2, (tc_tensor[]){tc_ones(TC_SHAPE(2), TC_I32), scaled[0]})) == TC_F64, "scalars");
-  EXPECT(tc_promote_types(TC_U8, TC_I8) == TC_I16 && tc_promote_types(TC_F16, TC_BF16) == TC_F32 && tc_promote_types(TC_I64, TC_F16) == TC_F16 &&
-             tc_promote_types(TC_BOOL, TC_N_TYPES) == TC_N_TYPES,
+  EXPECT(tc_promote_types(TC_U8, TC_I8) == TC_I16 && tc_promote_types(TC_F16, TC_BF16) == TC_F32 &&
+             tc_promote_types(TC_I64, TC_F16) == TC_F16 && tc_promote_types(TC_BOOL, TC_N_TYPES) == TC_N_TYPES,
          "promotion");
 }
 
@@ -178,7 +190,8 @@ static void wrong_specs_are_told(void) {
   EXPECT_FAILS(tc_einsum("ij->ii", 1, &x), TC_ERR_ARG, "the output has label i, twice");
   EXPECT_FAILS(tc_einsum("ij,j", 1, &x), TC_ERR_ARG, "does not name 1 operands");
   const tc_dims four = TC_SHAPE(1, 1, 1, 1), eight = TC_SHAPE(1, 1, 1, 1, 1, 1, 1, 1);
-  tc_tensor joined[5];  // each shares two labels with each other: whichever two are first, their product has twelve axes
+  // each shares two labels with each other: whichever two are first, their product has twelve axes
+  tc_tensor joined[5];
   for (int k = 0; k < MOST; k++) wide[k] = tc_ones(four, TC_F32);
   for (int k = 0; k < 5; k++) joined[k] = tc_ones(eight, TC_F32);
   EXPECT_FAILS(tc_einsum("abcd,efgh,ijkl->abcdefghi", 3, wide), TC_ERR_ARG, "the output has too many axes");
@@ -188,7 +201,8 @@ static void wrong_specs_are_told(void) {
   EXPECT_OK(tc_item_f32(tc_reshape(tc_einsum("abcd,efgh,ijkl,abcd,efgh,ijkl->", 6, wide), TC_SCALAR), &v));
   EXPECT(v == 1, "%g", (double)v);
   // Extents whose product no integer holds.
-  tc_tensor a = tc_expand(tc_ones(TC_SHAPE(1, 1), TC_F32), TC_SHAPE(INT64_C(1) << 30, INT64_C(1) << 29)), b = tc_ones(TC_SHAPE(1, 1), TC_F32);
+  tc_tensor a = tc_expand(tc_ones(TC_SHAPE(1, 1), TC_F32), TC_SHAPE(INT64_C(1) << 30, INT64_C(1) << 29)),
+            b = tc_ones(TC_SHAPE(1, 1), TC_F32);
   EXPECT_FAILS(tc_einsum("ij,kl->ijkl", 2, (tc_tensor[]){a, a}), TC_ERR_SHAPE, "more elements than fit");
   EXPECT_FAILS(tc_einsum("ij,jk,kl->il", 3, (tc_tensor[]){a, b, tc_transpose(a, 0, 1)}), TC_ERR_SHAPE, "");
 }

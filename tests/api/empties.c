@@ -1,4 +1,5 @@
-// Tensors without elements have a history like others: what is made of one can be differentiated, and so can its gradient. Right values are zeros.
+// Tensors without elements have a history like others: what is made of one can be differentiated,
+// and so can its gradient. Right values are zeros.
 #include "tests/expect.h"
 
 #define NONE ((tc_tensor){0, 0})
@@ -227,11 +228,14 @@ static tc_tensor written_into(tc_tensor x) {
   return y;
 }
 
-// An assign of nothing leaves memory as it is, the caller's too, and the handle has the value's history.
+// An assign of nothing leaves memory as it is, the caller's too, and the handle has the value's
+// history.
 static void nothing_is_written(void) {
   float mine[6] = {1, 2, 3, 4, 5, 6}, own[6] = {0};
-  tc_tensor p = tc_param(tc_zeros(TC_SHAPE(0, 3), TC_F32)), lent = tc_borrow(mine, TC_SHAPE(2, 3), TC_F32, TC_WRITABLE, NULL, NULL);
-  tc_tensor stored = tc_from_host(mine, TC_SHAPE(2, 3), TC_F32), made[2] = {lent, stored}, plain = tc_from_host(mine, TC_SHAPE(2, 3), TC_F32);
+  tc_tensor p = tc_param(tc_zeros(TC_SHAPE(0, 3), TC_F32)),
+            lent = tc_borrow(mine, TC_SHAPE(2, 3), TC_F32, TC_WRITABLE, NULL, NULL);
+  tc_tensor stored = tc_from_host(mine, TC_SHAPE(2, 3), TC_F32), made[2] = {lent, stored},
+            plain = tc_from_host(mine, TC_SHAPE(2, 3), TC_F32);
   for (int i = 0; i < 2; i++) {
     EXPECT_OK(tc_assign_slice(made[i], (int64_t[]){2, 0}, (int64_t[]){2, 3}, NULL, tc_mul(p, 2)));
     EXPECT(tc_requires_grad(made[i]), "tensor %d", i);
@@ -241,7 +245,8 @@ static void nothing_is_written(void) {
   EXPECT_OK(tc_sync(NULL));
   EXPECT_OK(tc_to_host(stored, own, sizeof own));
   for (int i = 0; i < 6; i++)
-    EXPECT(mine[i] == (float)(i + 1) && own[i] == (float)(i + 1), "element %d is %g and %g", i, (double)mine[i], (double)own[i]);
+    EXPECT(mine[i] == (float)(i + 1) && own[i] == (float)(i + 1), "element %d is %g and %g", i, (double)mine[i],
+           (double)own[i]);
   EXPECT_OK(tc_backward(tc_sum(tc_add(lent, stored), TC_ALL, false)));
   EXPECT(tc_numel(tc_grad(p)) == 0 && tc_shape(tc_grad(p)).rank == 2, "gradient");
   tc_release(p);
@@ -261,7 +266,8 @@ static void expect_zeros(const char *name, const char *which, tc_tensor g, tc_di
   for (int i = 0; same && i < d.rank; i++) same = d.dim[i] == shape.dim[i];
   EXPECT(same, "%s, %s gradient", name, which);
   int64_t n = expect_floats(g, v, 256);
-  for (int64_t i = 0; i < n; i++) EXPECT(v[i] == 0, "%s, %s gradient %lld: %g", name, which, (long long)i, (double)v[i]);
+  for (int64_t i = 0; i < n; i++)
+    EXPECT(v[i] == 0, "%s, %s gradient %lld: %g", name, which, (long long)i, (double)v[i]);
 }
 
 // run: what was recorded runs before it is differentiated.
@@ -275,7 +281,8 @@ static void check(const row *r, bool run) {
   EXPECT(tc_grads_of(total, &x, 1, &gx, TC_CREATE_GRAPH) == TC_OK, "%s", r->name);
   expect_zeros(r->name, "first", gx, r->shape);
   if (run) EXPECT_OK(tc_eval(1, &gx));
-  EXPECT(tc_grads_of(tc_sum(gx, TC_ALL, false), (tc_tensor[]){w, x}, 2, second, 0) == TC_OK, "%s, second gradient", r->name);
+  EXPECT(tc_grads_of(tc_sum(gx, TC_ALL, false), (tc_tensor[]){w, x}, 2, second, 0) == TC_OK, "%s, second gradient",
+         r->name);
   expect_zeros(r->name, "second", second[0], tc_shape(y));
   expect_zeros(r->name, "second", second[1], r->shape);
   EXPECT_OK(tc_backward(tc_sum(r->f(x), TC_ALL, false)));

@@ -1,4 +1,5 @@
-// What a caller may do wrong, and what must then be true; what a handle stands for, before and after assigns, scopes and shutdown.
+// What a caller may do wrong, and what must then be true; what a handle stands for, before and
+// after assigns, scopes and shutdown.
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,12 +16,15 @@ static tc_tensor f32(int rank, int64_t a, int64_t b) {
   return tc_ones(tc_dims_of((size_t)rank, (const int64_t[]){a, b}), TC_F32);
 }
 
-// ---- Errors: each wrong call gives poison, its status and a text that names op and values; what follows on poison stays silent ----
+// ---- Errors: each wrong call gives poison, its status and a text that names op and values; what
+// follows on poison stays silent ----
 
-static void expect_error(tc_tensor bad, tc_status want, const char *op, const char *has, const char *has_too, const char *file_line) {
+static void expect_error(tc_tensor bad, tc_status want, const char *op, const char *has, const char *has_too,
+                         const char *file_line) {
   const tc_error *e = tc_last_error();
   EXPECT(!tc_is_valid(bad), "%s: a wrong %s gave a value", file_line, op);
-  EXPECT(e->status == want, "%s: %s: status is %s, should be %s", file_line, op, tc_status_text(e->status), tc_status_text(want));
+  EXPECT(e->status == want, "%s: %s: status is %s, should be %s", file_line, op, tc_status_text(e->status),
+         tc_status_text(want));
   EXPECT(e->message && strstr(e->message, op), "%s: text does not name %s", file_line, op);
   EXPECT(!has || strstr(e->message, has), "%s: text has no '%s'", file_line, has);
   EXPECT(!has_too || strstr(e->message, has_too), "%s: text has no '%s'", file_line, has_too);
@@ -36,7 +40,8 @@ static void expect_error(tc_tensor bad, tc_status want, const char *op, const ch
   tc_clear_error();
   EXPECT(tc_last_error()->status == TC_OK && !*tc_last_error()->message, "%s: the error is not cleared", file_line);
 }
-#define EXPECT_ERROR(bad, status, op, has, has_too) expect_error(bad, status, op, has, has_too, __FILE__ ":" TC_STR(__LINE__))
+#define EXPECT_ERROR(bad, status, op, has, has_too) \
+  expect_error(bad, status, op, has, has_too, __FILE__ ":" TC_STR(__LINE__))
 
 // The call, made on this line, failed and says so with the user's name of it.
 static void expect_said(const char *op, const char *has, int line) {
@@ -46,20 +51,22 @@ static void expect_said(const char *op, const char *has, int line) {
   EXPECT(e->status != TC_OK, "line %d: %s failed without an error", line, op);
   EXPECT(e->op && strcmp(e->op, op) == 0, "line %d: the op is %s, should be %s", line, e->op, op);
   EXPECT(e->site && strcmp(e->site, site) == 0, "line %d: the site of %s is %s", line, op, e->site);
-  EXPECT(strncmp(e->message, op, strlen(op)) == 0 && strstr(e->message, site) && strstr(e->message, has), "line %d: %s", line, e->message);
+  EXPECT(strncmp(e->message, op, strlen(op)) == 0 && strstr(e->message, site) && strstr(e->message, has), "line %d: %s",
+         line, e->message);
   tc_clear_error();
 }
 #define EXPECT_SAID(call, op, has) ((void)(call), expect_said(op, has, __LINE__))
 
 static void bools_are_no_numbers(void) {
-  static tc_tensor (*const of_numbers[])(tc_tensor, tc_tensor) = {tc_sub,          tc_pow,        tc_fmod,       tc_remainder,
-                                                                  tc_floor_divide, tc_shift_left, tc_shift_right};
+  static tc_tensor (*const of_numbers[])(tc_tensor, tc_tensor) = {
+      tc_sub, tc_pow, tc_fmod, tc_remainder, tc_floor_divide, tc_shift_left, tc_shift_right};
   static const char *const name[] = {"sub", "pow", "fmod", "remainder", "floor_divide", "shift_left", "shift_right"};
   tc_scope scope = tc_scope_begin();
   tc_tensor b = tc_cast(tc_ones(TC_SHAPE(3), TC_F32), TC_BOOL);
   for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
     EXPECT(!tc_is_valid(of_numbers[i](b, b)), "%s of bools", name[i]);
-    EXPECT(tc_last_error()->status == TC_ERR_DTYPE && strstr(tc_last_error()->message, name[i]), "%s", tc_last_error()->message);
+    EXPECT(tc_last_error()->status == TC_ERR_DTYPE && strstr(tc_last_error()->message, name[i]), "%s",
+           tc_last_error()->message);
     tc_clear_error();
     EXPECT(tc_is_valid(of_numbers[i](b, tc_cast(b, TC_I32))), "%s of a bool and an i32", name[i]);
   }
@@ -69,8 +76,10 @@ static void bools_are_no_numbers(void) {
 // Builds without libjansson or libzip say that of files.
 static void files_say(tc_tensor x, tc_tensor stale) {
   const char *name = "x", *nowhere = "/nonexistent/x";
-  DLManagedTensorVersioned strange = {.version.major = 99}, remote = {.version.major = 1, .dl_tensor.device.device_type = kDLCUDA};
-  DLManagedTensor huge = {.dl_tensor = {.device.device_type = kDLCPU, .ndim = TC_MAX_RANK + 1, .dtype = {kDLFloat, 32, 1}}};
+  DLManagedTensorVersioned strange = {.version.major = 99},
+                           remote = {.version.major = 1, .dl_tensor.device.device_type = kDLCUDA};
+  DLManagedTensor huge = {
+      .dl_tensor = {.device.device_type = kDLCPU, .ndim = TC_MAX_RANK + 1, .dtype = {kDLFloat, 32, 1}}};
   EXPECT_SAID(tc_safetensors_open(nowhere), "safetensors_open", "");
   EXPECT_SAID(tc_npz_open(nowhere), "npz_open", "");
   EXPECT_SAID(tc_archive_get(NULL, name), "archive_get", "no archive");
@@ -92,8 +101,9 @@ static void modules_say(tc_tensor x, tc_tensor stale) {
   tc_nn_params *p = tc_nn_params_create();
   tc_tensor row = tc_reshape(x, TC_SHAPE(1, 1, 3)), flat = tc_zeros(TC_SHAPE(3), TC_F32);
   EXPECT(tc_nn_add_linear(p, "fc", 4, 2, true) == TC_OK && tc_nn_add_embedding(p, "words", 5, 2) == TC_OK &&
-             tc_nn_add_layer_norm(p, "norm", 4) == TC_OK && tc_nn_add_multihead_attention(p, "attn", 3, true) == TC_OK &&
-             tc_nn_add_batch_norm(p, "bn", 4) == TC_OK && tc_nn_add_conv2d(p, "conv", 4, 4, TC_SHAPE(3), 1, true) == TC_OK,
+             tc_nn_add_layer_norm(p, "norm", 4) == TC_OK &&
+             tc_nn_add_multihead_attention(p, "attn", 3, true) == TC_OK && tc_nn_add_batch_norm(p, "bn", 4) == TC_OK &&
+             tc_nn_add_conv2d(p, "conv", 4, 4, TC_SHAPE(3), 1, true) == TC_OK,
          "no modules");
   EXPECT_SAID(tc_nn_add(p, "x", stale), "nn_add", "released");
   EXPECT_SAID(tc_nn_get(p, "fc.wight"), "nn_get", "'fc.weight'");
@@ -116,8 +126,8 @@ static void modules_say(tc_tensor x, tc_tensor stale) {
   EXPECT_SAID(tc_nn_add_conv2d(p, "negative", 4, 4, TC_SHAPE(-1), 1, true), "nn_add_conv2d", "-1");
   EXPECT_SAID(tc_nn_conv2d(p, "conv", x, (tc_conv_options){.groups = 1}), "nn_conv2d", "[3]");
   EXPECT_SAID(tc_nn_add_multihead_attention(p, "negative", -1, true), "nn_add_multihead_attention", "-1");
-  EXPECT_SAID(tc_nn_multihead_attention(p, "attn", row, row, row, (tc_nn_attention_options){.n_heads = 2}), "nn_multihead_attention",
-              "2 heads of dim 3");
+  EXPECT_SAID(tc_nn_multihead_attention(p, "attn", row, row, row, (tc_nn_attention_options){.n_heads = 2}),
+              "nn_multihead_attention", "2 heads of dim 3");
   EXPECT_SAID(tc_nn_attention(x, x, x, (tc_nn_attention_options){.n_heads = 1}), "nn_attention", "query is [3]");
   EXPECT_SAID(tc_nn_dropout(p, x, 2), "nn_dropout", "2");
   EXPECT_SAID(tc_nn_uniform(TC_SHAPE(-1), 0, 1), "nn_uniform", "-1");
@@ -145,7 +155,8 @@ static void every_call_that_fails_is_named_with_its_line(void) {
   tc_tensor p = tc_param(f32(1, 3, 0)), twice[2] = {p, p};
   tc_optimizer *opt = tc_sgd(&p, 1, (tc_sgd_options){.lr = 0.1});
   EXPECT_SAID(tc_set_num_threads(-1), "set_num_threads", "-1");
-  EXPECT_SAID(tc_set_allocator((tc_allocator){.free = (void (*)(void *, size_t, void *))(uintptr_t)1}), "set_allocator", "together");
+  EXPECT_SAID(tc_set_allocator((tc_allocator){.free = (void (*)(void *, size_t, void *))(uintptr_t)1}), "set_allocator",
+              "together");
   EXPECT_SAID(tc_set_default_device("moon"), "set_default_device", "\"moon\"");
   EXPECT_SAID(tc_push_device("tc:cuda"), "push_device", "\"tc:cuda\"");
   EXPECT_SAID(tc_pop_device(), "pop_device", "");
@@ -223,11 +234,12 @@ static void every_call_that_fails_is_named_with_its_line(void) {
   tc_scope_end(scope);
   // Without the macros: the caller's code address.
   (void)(tc_add)(f32(1, 2, 0), f32(1, 3, 0));
-  EXPECT(strncmp(tc_last_error()->site, "0x", 2) == 0 || strchr(tc_last_error()->site, '+'), "the site of a plain symbol is %s",
-         tc_last_error()->site);
+  EXPECT(strncmp(tc_last_error()->site, "0x", 2) == 0 || strchr(tc_last_error()->site, '+'),
+         "the site of a plain symbol is %s", tc_last_error()->site);
   tc_clear_error();
   (tc_release)(stale);
-  EXPECT(strcmp(tc_last_error()->op, "release") == 0 && tc_last_error()->site[0], "a plain symbol: %s", tc_last_error()->message);
+  EXPECT(strcmp(tc_last_error()->op, "release") == 0 && tc_last_error()->site[0], "a plain symbol: %s",
+         tc_last_error()->message);
   tc_clear_error();
 }
 
@@ -256,7 +268,8 @@ static void shapes_that_do_not_fit(void) {
   EXPECT_ERROR(tc_cat(2, (const tc_tensor[]){f32(2, 2, 3), f32(2, 2, 4)}, 0), TC_ERR_SHAPE, "cat", "3", "4");
   EXPECT_ERROR(tc_stack(2, (const tc_tensor[]){f32(2, 2, 3), f32(2, 2, 4)}, 0), TC_ERR_SHAPE, "stack", NULL, NULL);
   EXPECT_ERROR(tc_max(f32(1, 0, 0), TC_ALL, false), TC_ERR_SHAPE, "max", NULL, NULL);
-  EXPECT_ERROR(tc_cross_entropy(f32(2, 3, 4), tc_zeros(TC_SHAPE(2), TC_I64)), TC_ERR_SHAPE, "cross_entropy", NULL, NULL);
+  EXPECT_ERROR(tc_cross_entropy(f32(2, 3, 4), tc_zeros(TC_SHAPE(2), TC_I64)), TC_ERR_SHAPE, "cross_entropy", NULL,
+               NULL);
   tc_scope_end(s);
 }
 
@@ -320,13 +333,16 @@ static void a_scalar_has_one_axis(void) {
   for (int axis = -1; axis <= 0; axis++) {
     tc_dims axes = TC_AXES(axis);
     tc_tensor x = tc_scalar(3);
-    const tc_tensor same[] = {tc_sum(x, axes, false), tc_sum(x, axes, true), tc_prod(x, axes, false),    tc_mean(x, axes, false),
-                              tc_max(x, axes, false), tc_min(x, axes, true), tc_norm(x, 2, axes, false), tc_logsumexp(x, axes, false),
-                              tc_cumsum(x, axis),     tc_cumprod(x, axis),   tc_cummax(x, axis),         tc_flip(x, axes),
+    const tc_tensor same[] = {tc_sum(x, axes, false),     tc_sum(x, axes, true),        tc_prod(x, axes, false),
+                              tc_mean(x, axes, false),    tc_max(x, axes, false),       tc_min(x, axes, true),
+                              tc_norm(x, 2, axes, false), tc_logsumexp(x, axes, false), tc_cumsum(x, axis),
+                              tc_cumprod(x, axis),        tc_cummax(x, axis),           tc_flip(x, axes),
                               tc_squeeze(x, axes)};
     for (size_t k = 0; k < sizeof same / sizeof *same; k++)
       EXPECT(tc_shape(same[k]).rank == 0 && item(same[k]) == 3, "call %zu: %g", k, item(same[k]));
-    EXPECT(item(tc_softmax(x, axis)) == 1 && item(tc_log_softmax(x, axis)) == 0 && tc_shape(tc_softmax(x, axis)).rank == 0, "softmax");
+    EXPECT(
+        item(tc_softmax(x, axis)) == 1 && item(tc_log_softmax(x, axis)) == 0 && tc_shape(tc_softmax(x, axis)).rank == 0,
+        "softmax");
     EXPECT(item(tc_argmax(x, axis, false)) == 0 && tc_shape(tc_argmin(x, axis, true)).rank == 0, "argmax");
     EXPECT(isnan(item(tc_var(x, axes, 1, false))) && item(tc_std(x, axes, 0, false)) == 0, "var and std");
     EXPECT(item(tc_any(x, axes, false)) == 1 && item(tc_all(x, axes, true)) == 1, "any and all");
@@ -348,23 +364,27 @@ static void a_scalar_has_one_axis(void) {
   tc_scope_end(s);
 }
 
-// PyTorch 2.15: "value cannot be converted to type int64_t without overflow"; fractions are cut off. Nothing wraps, u8 neither, where PyTorch takes -255 to -1.
+// PyTorch 2.15: "value cannot be converted to type int64_t without overflow"; fractions are cut
+// off. Nothing wraps, u8 neither, where PyTorch takes -255 to -1.
 static void numbers_that_do_not_fit_the_type(void) {
   static const struct {
     tc_type type;
     double value, want;  // NAN: an error
-  } cases[] = {{TC_I64, INFINITY, NAN}, {TC_I64, NAN, NAN},     {TC_I64, 0x1p63, NAN}, {TC_I64, -0x1p63, -0x1p63},  {TC_I32, 0x1p31, NAN},
-               {TC_I32, 3.7, 3},        {TC_I32, -3.7, -3},     {TC_U8, 256, NAN},     {TC_U8, 255.5, 255},         {TC_U8, -1, NAN},
-               {TC_U8, -255, NAN},      {TC_U8, -256, NAN},     {TC_U8, -0.5, 0},      {TC_I8, 128, NAN},           {TC_I8, -128, -128},
-               {TC_I16, -32769, NAN},   {TC_BOOL, INFINITY, 1}, {TC_BOOL, 300, 1},     {TC_F32, INFINITY, INFINITY}};
+  } cases[] = {{TC_I64, INFINITY, NAN}, {TC_I64, NAN, NAN}, {TC_I64, 0x1p63, NAN},       {TC_I64, -0x1p63, -0x1p63},
+               {TC_I32, 0x1p31, NAN},   {TC_I32, 3.7, 3},   {TC_I32, -3.7, -3},          {TC_U8, 256, NAN},
+               {TC_U8, 255.5, 255},     {TC_U8, -1, NAN},   {TC_U8, -255, NAN},          {TC_U8, -256, NAN},
+               {TC_U8, -0.5, 0},        {TC_I8, 128, NAN},  {TC_I8, -128, -128},         {TC_I16, -32769, NAN},
+               {TC_BOOL, INFINITY, 1},  {TC_BOOL, 300, 1},  {TC_F32, INFINITY, INFINITY}};
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
     tc_scope s = tc_scope_begin();
     double value = cases[k].value, want = cases[k].want;
     tc_tensor x = tc_zeros(TC_SHAPE(1), cases[k].type), on = tc_ones(TC_SHAPE(1), TC_BOOL);
-    tc_tensor made[5] = {tc_full(TC_SHAPE(1), value, cases[k].type), tc_full_like(x, value), tc_masked_fill(x, on, value),
-                         tc_slice(tc_pad(x, TC_SHAPE(1), TC_SHAPE(0), value), 0, 0, 1, 1), x};
+    tc_tensor made[5] = {tc_full(TC_SHAPE(1), value, cases[k].type), tc_full_like(x, value),
+                         tc_masked_fill(x, on, value), tc_slice(tc_pad(x, TC_SHAPE(1), TC_SHAPE(0), value), 0, 0, 1, 1),
+                         x};
     int n = 4;
-    if (value == trunc(value) && fabs(value) < 0x1p62) made[n++] = tc_full_int(TC_SHAPE(1), (int64_t)value, cases[k].type);
+    if (value == trunc(value) && fabs(value) < 0x1p62)
+      made[n++] = tc_full_int(TC_SHAPE(1), (int64_t)value, cases[k].type);
     for (int i = 0; i < n; i++) {
       EXPECT(tc_is_valid(made[i]) == !isnan(want), "case %zu, function %d", k, i);
       if (!isnan(want)) EXPECT(item(made[i]) == want, "case %zu, function %d gives %g", k, i, item(made[i]));
@@ -381,10 +401,14 @@ static void numbers_that_do_not_fit_the_type(void) {
   tc_tensor wide_values = tc_from_host(wide, TC_SHAPE(5), TC_F32);
   EXPECT_OK(tc_to_host(tc_cast(wide_values, TC_I8), bytes, 5));
   EXPECT_OK(tc_to_host(tc_cast(wide_values, TC_U8), unsigned_bytes, 5));
-  EXPECT(memcmp(bytes, (const int8_t[]){0, 127, -128, 127, -5}, 5) == 0, "floats beyond i8 become its nearest bound, NaN 0");
+  EXPECT(memcmp(bytes, (const int8_t[]){0, 127, -128, 127, -5}, 5) == 0,
+         "floats beyond i8 become its nearest bound, NaN 0");
   EXPECT(memcmp(unsigned_bytes, (const uint8_t[]){0, 255, 0, 255, 0}, 5) == 0, "and of u8");
-  EXPECT(item(tc_clamp(byte, 0, 300)) == 200 && item(tc_clamp(byte, -5, 220)) == 200 && item(tc_clamp(byte, -5, 100)) == 100, "bounds beyond u8");
-  EXPECT(item(tc_clamp(small, -300, 300)) == -100 && item(tc_clamp(small, -INFINITY, -101)) == -101, "bounds beyond i8");
+  EXPECT(item(tc_clamp(byte, 0, 300)) == 200 && item(tc_clamp(byte, -5, 220)) == 200 &&
+             item(tc_clamp(byte, -5, 100)) == 100,
+         "bounds beyond u8");
+  EXPECT(item(tc_clamp(small, -300, 300)) == -100 && item(tc_clamp(small, -INFINITY, -101)) == -101,
+         "bounds beyond i8");
   EXPECT(item(tc_clamp(tc_full_int(TC_SHAPE(1), 7, TC_I64), -1e300, 0x1p63)) == 7, "bounds beyond i64");
   tc_scope_end(c);
   static const struct {
@@ -403,7 +427,8 @@ static void numbers_that_do_not_fit_the_type(void) {
                {TC_I32, 0, (INT64_C(1) << 31) + 1, false}};
   for (size_t k = 0; k < sizeof draws / sizeof *draws; k++) {
     tc_scope s = tc_scope_begin();
-    EXPECT(tc_is_valid(tc_randint(draws[k].low, draws[k].high, TC_SHAPE(2), draws[k].type)) == draws[k].fits, "draw %zu", k);
+    EXPECT(tc_is_valid(tc_randint(draws[k].low, draws[k].high, TC_SHAPE(2), draws[k].type)) == draws[k].fits,
+           "draw %zu", k);
     tc_clear_error();
     tc_scope_end(s);
   }
@@ -415,7 +440,8 @@ static void types_that_do_not_fit(void) {
   EXPECT_ERROR(tc_bitwise_not(f32(1, 2, 0)), TC_ERR_DTYPE, "bitwise_not", "f32", NULL);
   EXPECT_ERROR(tc_where(f32(1, 2, 0), f32(1, 2, 0), f32(1, 2, 0)), TC_ERR_DTYPE, "where", "f32", NULL);
   EXPECT_ERROR(tc_gather(f32(1, 2, 0), 0, f32(1, 2, 0)), TC_ERR_DTYPE, "gather", "f32", NULL);
-  EXPECT_ERROR(tc_index_select(tc_scalar(1), 0, tc_zeros(TC_SHAPE(2), TC_I64)), TC_ERR_SHAPE, "index_select", "one index", NULL);
+  EXPECT_ERROR(tc_index_select(tc_scalar(1), 0, tc_zeros(TC_SHAPE(2), TC_I64)), TC_ERR_SHAPE, "index_select",
+               "one index", NULL);
   EXPECT_ERROR(tc_gather(tc_scalar(1), 1, tc_zeros(TC_SCALAR, TC_I64)), TC_ERR_ARG, "gather", "axis 1", NULL);
   EXPECT_ERROR(tc_index_select(f32(1, 2, 0), 0, f32(1, 2, 0)), TC_ERR_DTYPE, "index_select", "f32", NULL);
   EXPECT_ERROR(tc_embedding(f32(2, 2, 2), f32(1, 2, 0)), TC_ERR_DTYPE, "embedding", NULL, NULL);
@@ -433,7 +459,9 @@ static void extents_whose_product_overflows(void) {
   EXPECT(!tc_is_valid(tc_eye(huge, huge, TC_F32)), "eye");
   EXPECT(!tc_is_valid(tc_tile(f32(1, 4, 0), TC_SHAPE(huge))), "tile");
   EXPECT(!tc_is_valid(tc_pad(f32(1, 4, 0), TC_SHAPE(INT64_MAX), TC_SHAPE(INT64_MAX), 0)), "pad");
-  EXPECT(!tc_is_valid(tc_outer(tc_zeros(TC_SHAPE(INT64_C(1) << 33), TC_F32), tc_zeros(TC_SHAPE(INT64_C(1) << 33), TC_F32))), "outer");
+  EXPECT(!tc_is_valid(
+             tc_outer(tc_zeros(TC_SHAPE(INT64_C(1) << 33), TC_F32), tc_zeros(TC_SHAPE(INT64_C(1) << 33), TC_F32))),
+         "outer");
   EXPECT(!tc_is_valid(tc_repeat_interleave(f32(1, 4, 0), INT64_MAX, 0)), "repeat_interleave");
   tc_clear_error();
   tc_tensor much = tc_zeros(TC_SHAPE(INT64_C(1) << 45), TC_F32);  // countable, but no machine has it
@@ -441,7 +469,8 @@ static void extents_whose_product_overflows(void) {
   tc_clear_error();
   EXPECT(tc_is_valid(tc_zeros(TC_SHAPE(0, INT64_C(1) << 40), TC_F32)), "no elements is a size");
   EXPECT_OK(tc_set_memory_cap(1 << 20));
-  EXPECT(tc_eval(1, (const tc_tensor[]){tc_add(tc_rand(TC_SHAPE(1 << 20), TC_F32), 1)}) == TC_ERR_MEMORY, "4 MiB under a cap of 1");
+  EXPECT(tc_eval(1, (const tc_tensor[]){tc_add(tc_rand(TC_SHAPE(1 << 20), TC_F32), 1)}) == TC_ERR_MEMORY,
+         "4 MiB under a cap of 1");
   EXPECT_OK(tc_set_memory_cap(0));
   tc_clear_error();
   EXPECT_OK(tc_item_f32(tc_sum(f32(1, 8, 0), TC_ALL, false), &v));
@@ -468,15 +497,16 @@ static void an_index_out_of_range_names_the_users_call(void) {
     rows[1] = tc_embedding(table, tc_from_host(bad, TC_SHAPE(2), TC_I64));
     EXPECT_INDEX(tc_to_host(rows[1], v, 16), "embedding", "index 3 at position 1 is out of range for extent 3", line);
     EXPECT_INDEX(tc_to_host(rows[1], v, 16), "embedding", "index 3", line);  // a recipe of the run that failed
-    EXPECT_INDEX(tc_to_host(tc_sum(rows[1], TC_AXES(0), false), v, 8), "embedding", "index 3", line);  // and what is made of it
+    // and what is made of it
+    EXPECT_INDEX(tc_to_host(tc_sum(rows[1], TC_AXES(0), false), v, 8), "embedding", "index 3", line);
     rows[2] = tc_embedding(table, tc_from_host(bad, TC_SHAPE(2), TC_I64));
     EXPECT_INDEX(tc_to_host(rows[2], v, 16), "embedding", "index 3", line + 4);
   }
   tc_tensor loss = tc_cross_entropy(scores, tc_from_host(bad, TC_SHAPE(2), TC_I64));
   EXPECT_INDEX(tc_item_f32(loss, v), "cross_entropy", "index 3 at position 1", __LINE__ - 1);
   static const int64_t wrong[][2] = {{1, -1}, {0, -3}, {2, -4}, {0, INT64_MIN}, {0, INT64_MAX}};
-  static const char *const said[] = {"index -1 at position 1 is out of range for extent 3", "index -3", "index -4", "index -9223372036854775808",
-                                     "index 9223372036854775807"};
+  static const char *const said[] = {"index -1 at position 1 is out of range for extent 3", "index -3", "index -4",
+                                     "index -9223372036854775808", "index 9223372036854775807"};
   for (int i = 0; i < 5; i++) {
     loss = tc_cross_entropy(scores, tc_from_host(wrong[i], TC_SHAPE(2), TC_I64));
     EXPECT_INDEX(tc_item_f32(loss, v), "cross_entropy", said[i], __LINE__ - 1);
@@ -488,7 +518,8 @@ static void an_index_out_of_range_names_the_users_call(void) {
   tc_tensor added = tc_index_add(scores, 1, tc_full_int(TC_SHAPE(1), 5, TC_I32), f32(2, 2, 1));
   EXPECT_INDEX(tc_eval(1, &added), "index_add", "index 5", __LINE__ - 1);
   // Enough work for a team: a worker's finding is told by this thread.
-  tc_tensor ids = tc_full_int(TC_SHAPE(1 << 16), 3, TC_I64), much = tc_embedding(table, ids), more = tc_exp(tc_rand(TC_SHAPE(1 << 20), TC_F32));
+  tc_tensor ids = tc_full_int(TC_SHAPE(1 << 16), 3, TC_I64), much = tc_embedding(table, ids),
+            more = tc_exp(tc_rand(TC_SHAPE(1 << 20), TC_F32));
   EXPECT_INDEX(tc_eval(2, (const tc_tensor[]){much, more}), "embedding", "index 3", __LINE__ - 1);
   tc_scope_end(s);
 }
@@ -502,7 +533,8 @@ static void an_index_out_of_range_spoils_nothing(void) {
   EXPECT(tc_is_valid(bad), "an index is data: it is not looked at when recording");
   (void)tc_assign(x, tc_add(x, tc_sum(bad, TC_ALL, false)));
   EXPECT(tc_eval(1, &bad) == TC_ERR_INDEX, "index 3 of 3");
-  EXPECT(strstr(tc_last_error()->message, "index_select") && strstr(tc_last_error()->message, "3"), "text names op and value");
+  EXPECT(strstr(tc_last_error()->message, "index_select") && strstr(tc_last_error()->message, "3"),
+         "text names op and value");
   tc_clear_error();
   EXPECT_OK(tc_to_host(x, v, sizeof v));
   EXPECT(v[0] == 1 && v[1] == 2 && v[2] == 3, "a failed run left %g %g %g", (double)v[0], (double)v[1], (double)v[2]);
@@ -511,9 +543,11 @@ static void an_index_out_of_range_spoils_nothing(void) {
   (void)good;
   EXPECT_OK(tc_to_host(again, v, sizeof v));
   EXPECT(v[2] == 6, "the library is not usable afterwards");
-  EXPECT(tc_to_host(tc_gather(x, 0, tc_from_host((const int64_t[]){-4}, TC_SHAPE(1), TC_I64)), v, 4) == TC_ERR_INDEX, "gather -4 of 3");
+  EXPECT(tc_to_host(tc_gather(x, 0, tc_from_host((const int64_t[]){-4}, TC_SHAPE(1), TC_I64)), v, 4) == TC_ERR_INDEX,
+         "gather -4 of 3");
   tc_clear_error();
-  EXPECT(tc_to_host(tc_embedding(f32(2, 3, 1), tc_full_int(TC_SHAPE(1), 3, TC_I32)), v, 4) == TC_ERR_INDEX, "embedding 3 of 3");
+  EXPECT(tc_to_host(tc_embedding(f32(2, 3, 1), tc_full_int(TC_SHAPE(1), 3, TC_I32)), v, 4) == TC_ERR_INDEX,
+         "embedding 3 of 3");
   tc_clear_error();
   EXPECT_OK(tc_to_host(tc_gather(x, 0, tc_from_host((const int64_t[]){-3}, TC_SHAPE(1), TC_I64)), v, 4));
   EXPECT(v[0] == 1, "-3 of 3 is the first");
@@ -560,10 +594,11 @@ static void stale_and_null_handles(void) {
 static void scopes_keep_retain_release(void) {
   float v = 0;
   tc_scope outer = tc_scope_begin(), inner = tc_scope_begin();
-  tc_tensor kept = tc_keep(tc_add(f32(0, 0, 0), 1)), retained = tc_retain(tc_add(f32(0, 0, 0), 2)), dropped = tc_add(f32(0, 0, 0), 3);
+  tc_tensor kept = tc_keep(tc_add(f32(0, 0, 0), 1)), retained = tc_retain(tc_add(f32(0, 0, 0), 2)),
+            dropped = tc_add(f32(0, 0, 0), 3);
   tc_scope_end(inner);
-  EXPECT(tc_is_valid(kept) && tc_is_valid(retained) && !tc_is_valid(dropped), "kept %d, retained %d, dropped %d", tc_is_valid(kept),
-         tc_is_valid(retained), tc_is_valid(dropped));
+  EXPECT(tc_is_valid(kept) && tc_is_valid(retained) && !tc_is_valid(dropped), "kept %d, retained %d, dropped %d",
+         tc_is_valid(kept), tc_is_valid(retained), tc_is_valid(dropped));
   EXPECT_OK(tc_item_f32(tc_add(kept, retained), &v));
   EXPECT(v == 5, "%g", (double)v);
   tc_scope_begin();  // left open: its parent closes it
@@ -600,15 +635,16 @@ static void a_slice_keeps_its_value_when_its_source_is_assigned(void) {
   for (int early = 0; early < 2; early++) {  // pending, or already stored
     tc_scope s = tc_scope_begin();
     float v[4], w[2], u[4];
-    tc_tensor x = tc_from_host((const float[]){1, 2, 3, 4}, TC_SHAPE(4), TC_F32), part = tc_slice(x, 0, 1, 3, 1), twice = tc_mul(x, 2),
-              same = tc_reshape(x, TC_SHAPE(2, 2));
+    tc_tensor x = tc_from_host((const float[]){1, 2, 3, 4}, TC_SHAPE(4), TC_F32), part = tc_slice(x, 0, 1, 3, 1),
+              twice = tc_mul(x, 2), same = tc_reshape(x, TC_SHAPE(2, 2));
     if (early) EXPECT_OK(tc_eval(2, (const tc_tensor[]){x, part}));
     EXPECT_OK(tc_assign(x, tc_add(x, 10)));
     EXPECT_OK(tc_assign_slice(x, (const int64_t[]){0}, (const int64_t[]){4}, (const int64_t[]){2}, tc_scalar(0)));
     EXPECT_OK(tc_to_host(x, v, sizeof v));
     EXPECT_OK(tc_to_host(part, w, sizeof w));
     EXPECT_OK(tc_to_host(twice, u, sizeof u));
-    EXPECT(v[0] == 0 && v[1] == 12 && v[2] == 0 && v[3] == 14, "assigned: %g %g %g %g", (double)v[0], (double)v[1], (double)v[2], (double)v[3]);
+    EXPECT(v[0] == 0 && v[1] == 12 && v[2] == 0 && v[3] == 14, "assigned: %g %g %g %g", (double)v[0], (double)v[1],
+           (double)v[2], (double)v[3]);
     EXPECT(w[0] == 2 && w[1] == 3, "the slice changed: %g %g", (double)w[0], (double)w[1]);
     EXPECT(u[0] == 2 && u[3] == 8, "the product changed: %g %g", (double)u[0], (double)u[3]);
     EXPECT_OK(tc_to_host(same, v, sizeof v));
@@ -619,8 +655,8 @@ static void a_slice_keeps_its_value_when_its_source_is_assigned(void) {
     EXPECT_OK(tc_assign(x, tc_flip(x, TC_AXES(0))));  // reads and writes the same memory
     EXPECT_OK(tc_to_host(x, v, sizeof v));
     EXPECT_OK(tc_to_host(y, u, sizeof u));
-    EXPECT(v[0] == 14 && v[1] == 0 && v[2] == 12 && v[3] == 0 && u[1] == 12 && u[3] == 14, "flipped in place: %g %g %g %g", (double)v[0],
-           (double)v[1], (double)v[2], (double)v[3]);
+    EXPECT(v[0] == 14 && v[1] == 0 && v[2] == 12 && v[3] == 0 && u[1] == 12 && u[3] == 14,
+           "flipped in place: %g %g %g %g", (double)v[0], (double)v[1], (double)v[2], (double)v[3]);
     tc_scope_end(s);
   }
 }
@@ -646,7 +682,8 @@ static void borrowed_memory_is_the_callers(void) {
   tc_tensor same = tc_detach(w);
   EXPECT_OK(tc_assign(w, tc_add(w, 1)));
   EXPECT_OK(tc_sync(NULL));
-  EXPECT(view && view[3] == 40 && theirs[3] == 41, "a view changes with the caller's memory: %g, %g", view ? (double)view[3] : 0, (double)theirs[3]);
+  EXPECT(view && view[3] == 40 && theirs[3] == 41, "a view changes with the caller's memory: %g, %g",
+         view ? (double)view[3] : 0, (double)theirs[3]);
   EXPECT_OK(tc_unmap(w));
   EXPECT_OK(tc_item_f32(tc_sum(same, TC_ALL, false), &v));
   EXPECT(v == 100, "%g", (double)v);
@@ -659,13 +696,15 @@ static void borrowed_memory_is_the_callers(void) {
   tc_scope_end(t);
 }
 
-// Nobody else becomes its owner, and where nobody sees its old content nothing is taken to keep that.
+// Nobody else becomes its owner, and where nobody sees its old content nothing is taken to keep
+// that.
 static void writable_memory_has_one_owner(void) {
   enum { N = 1 << 18 };
   static float mine[N], read[N];
   float v = 0;
   tc_scope s = tc_scope_begin();
-  tc_tensor w = tc_borrow(mine, TC_SHAPE(N), TC_F32, TC_WRITABLE, NULL, NULL), same = tc_detach(w), turned = tc_reshape(w, TC_SHAPE(N / 2, 2));
+  tc_tensor w = tc_borrow(mine, TC_SHAPE(N), TC_F32, TC_WRITABLE, NULL, NULL), same = tc_detach(w),
+            turned = tc_reshape(w, TC_SHAPE(N / 2, 2));
   for (int i = 0; i < 2; i++) {  // recorded again from what a run has left
     EXPECT_OK(tc_item_f32(tc_sum(same, TC_ALL, false), &v));
     EXPECT_OK(tc_item_f32(tc_sum(turned, TC_ALL, false), &v));
@@ -698,19 +737,22 @@ static void writable_memory_has_one_owner(void) {
 
 static tc_tensor asked_about;
 static void ask_and_count(void *arg) {
-  EXPECT(!tc_is_valid(asked_about) && tc_last_error()->status == TC_ERR_STATE, "a callback at a thread's end asks for a tensor");
+  EXPECT(!tc_is_valid(asked_about) && tc_last_error()->status == TC_ERR_STATE,
+         "a callback at a thread's end asks for a tensor");
   count_release(arg);
 }
 
 static void *assign_and_end(void *memory) {
   asked_about = tc_borrow(memory, TC_SHAPE(4), TC_F32, TC_WRITABLE, ask_and_count, &n_released);
   EXPECT_OK(tc_set_requires_grad(asked_about, true));
-  EXPECT_OK(tc_backward(tc_sum(tc_mul(asked_about, asked_about), TC_ALL, false)));  // it has a gradient, which goes with it
+  // it has a gradient, which goes with it
+  EXPECT_OK(tc_backward(tc_sum(tc_mul(asked_about, asked_about), TC_ALL, false)));
   EXPECT_OK(tc_assign(asked_about, tc_detach(tc_add(asked_about, 1))));
   return NULL;
 }
 
-// An assign reaches the caller's memory though nobody has the handle any more, whatever takes its slot; of a thread that ends with it pending it is given up.
+// An assign reaches the caller's memory though nobody has the handle any more, whatever takes its
+// slot; of a thread that ends with it pending it is given up.
 static void what_is_released_is_assigned_yet(void) {
   enum { N = 1 << 16 };
   static float mine[4];
@@ -730,7 +772,8 @@ static void what_is_released_is_assigned_yet(void) {
     tc_tensor others[4];
     for (int i = 0; i < 4; i++) others[i] = tc_full(TC_SHAPE(N), i, TC_F32);
     EXPECT_OK(tc_eval(4, others));
-    EXPECT(mine[3] == (float)(2 * early + 2) && n_released == early + 1, "%g, released %d times", (double)mine[3], n_released);
+    EXPECT(mine[3] == (float)(2 * early + 2) && n_released == early + 1, "%g, released %d times", (double)mine[3],
+           n_released);
     for (int i = 0; i < 4; i++) {
       EXPECT_OK(tc_item_f32(tc_select(others[i], 0, N - 1), &last));
       EXPECT(last == (float)i, "%g where %d was made", (double)last, i);
@@ -747,7 +790,8 @@ static void what_is_assigned_is_not_copied(void) {
   static float mine[N];
   float a0 = 0, b0 = 0, c0 = 0;
   tc_scope scope = tc_scope_begin();
-  tc_tensor a = tc_full(TC_SHAPE(N), 1, TC_F32), b = tc_zeros(TC_SHAPE(N), TC_F32), c = tc_reshape(a, TC_SHAPE(N / 2, 2));
+  tc_tensor a = tc_full(TC_SHAPE(N), 1, TC_F32), b = tc_zeros(TC_SHAPE(N), TC_F32),
+            c = tc_reshape(a, TC_SHAPE(N / 2, 2));
   EXPECT_OK(tc_eval(2, (tc_tensor[]){a, b}));
   size_t before = tc_memory_stats().live_bytes;
   EXPECT_OK(tc_assign(b, a));
@@ -782,8 +826,8 @@ static void what_is_assigned_is_not_copied(void) {
   tc_scope_end(inner);
   tc_sync_point ran = {0};
   EXPECT_OK(tc_sync(NULL));
-  EXPECT(tc_sync_points(1, &ran) == 1 && ran.n_kernels == 0 && tc_memory_stats().live_bytes <= before, "%u kernels, %zu bytes, %zu before",
-         ran.n_kernels, tc_memory_stats().live_bytes, before);
+  EXPECT(tc_sync_points(1, &ran) == 1 && ran.n_kernels == 0 && tc_memory_stats().live_bytes <= before,
+         "%u kernels, %zu bytes, %zu before", ran.n_kernels, tc_memory_stats().live_bytes, before);
   EXPECT_OK(tc_item_f32(tc_select(b, 0, 7), &b0));
   EXPECT(b0 == 4, "%g", (double)b0);
   tc_tensor user = tc_borrow(mine, TC_SHAPE(N), TC_F32, TC_WRITABLE, NULL, NULL);
@@ -847,7 +891,8 @@ static void *sum_before_and_after(void *arg) {
   (void)misses_of_a_sum(&v);
   EXPECT(misses_of_a_sum(&w) == 0 && v == w, "a known plan: %g and %g", (double)v, (double)w);
   for (int k = 0; k < 2; k++) pthread_barrier_wait(turn);
-  EXPECT(misses_of_a_sum(&w) == 1 && v == w, "a plan is found after another thread has cleared the cache: %g and %g", (double)v, (double)w);
+  EXPECT(misses_of_a_sum(&w) == 1 && v == w, "a plan is found after another thread has cleared the cache: %g and %g",
+         (double)v, (double)w);
   EXPECT(misses_of_a_sum(&w) == 0 && v == w, "and then: %g and %g", (double)v, (double)w);
   return NULL;
 }
@@ -855,7 +900,8 @@ static void *sum_before_and_after(void *arg) {
 static void a_threads_latest_plans_go_with_the_cache(void) {
   pthread_t t;
   pthread_barrier_t turn;
-  EXPECT(pthread_barrier_init(&turn, NULL, 2) == 0 && pthread_create(&t, NULL, sum_before_and_after, &turn) == 0, "no thread");
+  EXPECT(pthread_barrier_init(&turn, NULL, 2) == 0 && pthread_create(&t, NULL, sum_before_and_after, &turn) == 0,
+         "no thread");
   pthread_barrier_wait(&turn);
   tc_cache_clear();
   EXPECT(tc_cache_stats().n_plans == 0, "%zu plans", tc_cache_stats().n_plans);

@@ -1,6 +1,7 @@
-// Expressions over more tensors and numbers than one kernel can name: joins, sums, chains and optimizers over hundreds, and cuts of all axes there can be,
-// each at a place of its own. Values are small integers in
-// f32, so every order of summation gives the same; parameters trained together have the bits of one trained alone.
+// Expressions over more tensors and numbers than one kernel can name: joins, sums, chains and
+// optimizers over hundreds, and cuts of all axes there can be, each at a place of its own. Values
+// are small integers in f32, so every order of summation gives the same; parameters trained
+// together have the bits of one trained alone.
 #include <math.h>
 #include <string.h>
 
@@ -26,11 +27,15 @@ static void make_operands(void) {
 
 static void joins(int n) {
   EXPECT_OK(tc_to_host(tc_cat(n, x, 0), out, (size_t)n * LONG * sizeof out[0]));
-  for (int i = 0; i < n * LONG; i++) EXPECT(out[i] == value(i / LONG, i % LONG), "cat of %d: [%d] is %g", n, i, (double)out[i]);
+  for (int i = 0; i < n * LONG; i++)
+    EXPECT(out[i] == value(i / LONG, i % LONG), "cat of %d: [%d] is %g", n, i, (double)out[i]);
   EXPECT_OK(tc_to_host(tc_mul(tc_stack(n, x, 1), 2), out, (size_t)n * LONG * sizeof out[0]));
-  for (int i = 0; i < n * LONG; i++) EXPECT(out[i] == 2 * value(i % n, i / n), "stack of %d: [%d] is %g", n, i, (double)out[i]);
+  for (int i = 0; i < n * LONG; i++)
+    EXPECT(out[i] == 2 * value(i % n, i / n), "stack of %d: [%d] is %g", n, i, (double)out[i]);
   int part = n / 4;  // four joins in one expression
-  tc_tensor y = tc_add(tc_cat(part, x, 0), tc_mul(tc_cat(part, x + part, 0), tc_add(tc_cat(part, x + 2 * part, 0), tc_cat(part, x + 3 * part, 0))));
+  tc_tensor y =
+      tc_add(tc_cat(part, x, 0),
+             tc_mul(tc_cat(part, x + part, 0), tc_add(tc_cat(part, x + 2 * part, 0), tc_cat(part, x + 3 * part, 0))));
   EXPECT_OK(tc_to_host(y, out, (size_t)part * LONG * sizeof out[0]));
   for (int i = 0; i < part * LONG; i++) {
     int a = i / LONG, k = i % LONG;
@@ -45,7 +50,8 @@ static void the_gradient_of_a_join_reaches_every_part(int n) {
   EXPECT_OK(tc_backward(tc_sum(tc_mul(tc_cat(n, p, 0), weight), TC_ALL, false)));
   for (int i = 0; i < n; i++) {
     EXPECT_OK(tc_to_host(tc_grad(p[i]), out, LONG * sizeof out[0]));
-    for (int k = 0; k < LONG; k++) EXPECT(out[k] == (float)(i * LONG + k), "gradient %d of %d: %g", i, n, (double)out[k]);
+    for (int k = 0; k < LONG; k++)
+      EXPECT(out[k] == (float)(i * LONG + k), "gradient %d of %d: %g", i, n, (double)out[k]);
     tc_release(p[i]);
   }
 }
@@ -123,8 +129,8 @@ static void parameters_learn_as_alone(int kind, int n) {
   train(kind, n, 0, together);
   for (int i = 0; i < n; i += n / 4) {
     train(kind, 1, i, alone);
-    EXPECT(memcmp(alone[0], together[i], sizeof alone[0]) == 0, "optimizer %d: parameter %d of %d is %g, alone %g", kind, i, n,
-           (double)together[i][1], (double)alone[0][1]);
+    EXPECT(memcmp(alone[0], together[i], sizeof alone[0]) == 0, "optimizer %d: parameter %d of %d is %g, alone %g",
+           kind, i, n, (double)together[i][1], (double)alone[0][1]);
   }
 }
 
@@ -141,11 +147,13 @@ static void gradients_are_clipped_together(int n) {
   EXPECT_OK(tc_backward(loss));
   tc_tensor total = tc_clip_grad_norm(p, n, 1.0);
   EXPECT_OK(tc_item_f32(total, &norm));
-  EXPECT(fabs((double)norm - sqrt(square)) <= 1e-5 * sqrt(square), "norm of %d gradients: %g, should be %g", n, (double)norm, sqrt(square));
+  EXPECT(fabs((double)norm - sqrt(square)) <= 1e-5 * sqrt(square), "norm of %d gradients: %g, should be %g", n,
+         (double)norm, sqrt(square));
   for (int i = 0; i < n; i++) {
     EXPECT_OK(tc_to_host(tc_grad(p[i]), out, LONG * sizeof out[0]));
     double want = 2.0 * (double)value(i, 3) / sqrt(square);
-    EXPECT(fabs((double)out[3] - want) <= 1e-5 * want, "clipped gradient %d of %d: %g, should be %g", i, n, (double)out[3], want);
+    EXPECT(fabs((double)out[3] - want) <= 1e-5 * want, "clipped gradient %d of %d: %g, should be %g", i, n,
+           (double)out[3], want);
     tc_release(p[i]);
   }
 }
@@ -166,7 +174,8 @@ static void every_axis_is_cut(void) {
   for (int i = 0; i < INNER; i++) {
     int at = 0;
     for (int k = 0; k < 8; k++) at = 3 * at + (int)start[k] + (i >> (7 - k)) % 2;
-    EXPECT(out[i] == (float)at && g[at] == 2, "cut [%d] is %g, should be %d; its gradient %g, should be 2", i, (double)out[i], at, (double)g[at]);
+    EXPECT(out[i] == (float)at && g[at] == 2, "cut [%d] is %g, should be %d; its gradient %g, should be 2", i,
+           (double)out[i], at, (double)g[at]);
     g[at] = 0;
   }
   for (int i = 0; i < OUTER; i++) EXPECT(g[i] == 0, "the gradient [%d], which is cut away, is %g", i, (double)g[i]);

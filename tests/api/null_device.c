@@ -1,4 +1,5 @@
-// tc:null computes nothing: every result has its shape, its type and zeros, whatever was recorded; data put there can still be read.
+// tc:null computes nothing: every result has its shape, its type and zeros, whatever was recorded;
+// data put there can still be read.
 #include <string.h>
 
 #include "tests/expect.h"

@@ -1,4 +1,5 @@
-// Numbers as operands: first, second, both of tc_where's, and of every C type; their types, values, gradients and errors.
+// Numbers as operands: first, second, both of tc_where's, and of every C type; their types, values,
+// gradients and errors.
 #include <math.h>
 #include <tc/tc.h>
 
@@ -33,7 +34,8 @@ static void test_number_first(void) {
   EXPECT_IS(tc_dtype(tc_rsub(one(1, TC_BOOL), 1)) == TC_I64);
 }
 
-// 16777217 has no float, 1e-300 none either: neither may pass through one. A number beyond int64_t keeps its value in floating tensors.
+// 16777217 has no float, 1e-300 none either: neither may pass through one. A number beyond int64_t
+// keeps its value in floating tensors.
 static void test_every_c_type(void) {
   tc_tensor x = one(0, TC_F64);
   EXPECT_IS(value_of(tc_add(x, (char)3)) == 3);
@@ -66,7 +68,8 @@ static void test_where(void) {
   EXPECT_IS(tc_dtype(tc_where(yes, 1, no)) == TC_I64);
   EXPECT_IS(tc_dtype(tc_where(yes, 1, 0)) == TC_I64);
   EXPECT_IS(tc_dtype(tc_where(yes, 1, 0.0)) == TC_F32);
-  EXPECT_IS(value_of(tc_where(yes, INT64_C(9007199254740993), one(0, TC_I64))) == 9007199254740992.0);  // as a double; the bits are below
+  // as a double; the bits are below
+  EXPECT_IS(value_of(tc_where(yes, INT64_C(9007199254740993), one(0, TC_I64))) == 9007199254740992.0);
   int64_t whole;
   EXPECT_IS(tc_item_i64(tc_where(yes, INT64_C(9007199254740993), one(0, TC_I64)), &whole) == TC_OK);
   EXPECT_IS(whole == INT64_C(9007199254740993));
@@ -76,10 +79,12 @@ static void test_where(void) {
   EXPECT_IS(d.dim[1] == 3);
 }
 
-// d(1 - x) = -1, d(2 / x) = -2 / x^2, d(3^x) = 3^x log 3, at x = 2; of tc_where the gradient is the condition's.
+// d(1 - x) = -1, d(2 / x) = -2 / x^2, d(3^x) = 3^x log 3, at x = 2; of tc_where the gradient is the
+// condition's.
 static void test_gradients(void) {
   tc_tensor x = tc_param(tc_scalar(2)), dx;
-  tc_tensor y[] = {tc_rsub(x, 1), tc_rdiv(x, 2), tc_rpow(x, 3), tc_where(tc_gt(x, 0), x, 0), tc_where(tc_gt(x, 0), 0, x)};
+  tc_tensor y[] = {tc_rsub(x, 1), tc_rdiv(x, 2), tc_rpow(x, 3), tc_where(tc_gt(x, 0), x, 0),
+                   tc_where(tc_gt(x, 0), 0, x)};
   const double want[] = {-1, -0.5, 9.88751059801299, 1, 0};
   for (int k = 0; k < 5; k++) {
     EXPECT_OK(tc_grads_of(y[k], &x, 1, &dx, TC_RETAIN));
@@ -94,7 +99,8 @@ static void test_gradients(void) {
 static void test_errors(void) {
   tc_tensor flag = one(1, TC_BOOL), x = one(1, TC_F32), u = one(1, TC_U8);
   EXPECT_FAILS(tc_rsub(flag, flag), TC_ERR_DTYPE, "rsub: bool has no sub");
-  EXPECT_FAILS(tc_rsub(tc_zeros(TC_SHAPE(2), TC_F32), tc_zeros(TC_SHAPE(3), TC_F32)), TC_ERR_SHAPE, "rsub: shapes [3] and [2] do not broadcast");
+  EXPECT_FAILS(tc_rsub(tc_zeros(TC_SHAPE(2), TC_F32), tc_zeros(TC_SHAPE(3), TC_F32)), TC_ERR_SHAPE,
+               "rsub: shapes [3] and [2] do not broadcast");
   EXPECT_FAILS(tc_where(x, x, 0), TC_ERR_DTYPE, "where: the condition is f32; bool was expected");
   EXPECT_FAILS(tc_where(x, 1, 0), TC_ERR_DTYPE, "where: the condition is f32; bool was expected");
   EXPECT_FAILS(tc_where(flag, u, 300), TC_ERR_ARG, "where: 300 is not a number of u8");
@@ -102,7 +108,8 @@ static void test_errors(void) {
   EXPECT_FAILS(tc_where(flag, 300, u), TC_ERR_ARG, "where: 300 is not a number of u8");
   tc_tensor poison = tc_matmul(x, tc_zeros(TC_SHAPE(2, 2), TC_F32));
   tc_clear_error();
-  EXPECT(!tc_is_valid(tc_where(flag, poison, 0)) && tc_last_error()->status == TC_ERR_SHAPE, "an op on poison tells what it was poisoned with");
+  EXPECT(!tc_is_valid(tc_where(flag, poison, 0)) && tc_last_error()->status == TC_ERR_SHAPE,
+         "an op on poison tells what it was poisoned with");
   EXPECT(!tc_is_valid(tc_rdiv(poison, 2)), "poison");
 }
 

@@ -1,4 +1,5 @@
-// What a pointer points to is held against the tensor's type, however the pointer is written; raw bytes are not looked at, nor are plain calls.
+// What a pointer points to is held against the tensor's type, however the pointer is written; raw
+// bytes are not looked at, nor are plain calls.
 #include <stdlib.h>
 
 #include "tests/expect.h"
@@ -95,7 +96,8 @@ static void arrays(int n) {
   EXPECT_OK(tc_to_host(two, deepest, sizeof deepest));
   EXPECT_OK(tc_to_host(x, rows, sizeof lengths));
   EXPECT_OK(tc_to_host(x, cubes, sizeof cubes));
-  EXPECT(deepest[0][1][0][0][0][0][0][0] == 2 && lengths[1][1] == 4 && cubes[1][0][0] == 3, "%g", (double)lengths[1][1]);
+  EXPECT(deepest[0][1][0][0][0][0][0][0] == 2 && lengths[1][1] == 4 && cubes[1][0][0] == 3, "%g",
+         (double)lengths[1][1]);
 }
 
 static void values_out(void) {
@@ -117,7 +119,8 @@ static void values_out(void) {
   EXPECT_OK(tc_to_host_async(x, f, sizeof f));
   EXPECT_OK(tc_to_host_wait(f));
   x = tc_sum(x, TC_ALL, false);
-  EXPECT(tc_item(x, f) == TC_OK && tc_item(x, &sum) == TC_OK && tc_item(x, &l) == TC_OK && tc_item(x, &i) == TC_OK && tc_item(x, &b) == TC_OK,
+  EXPECT(tc_item(x, f) == TC_OK && tc_item(x, &sum) == TC_OK && tc_item(x, &l) == TC_OK && tc_item(x, &i) == TC_OK &&
+             tc_item(x, &b) == TC_OK,
          "not read");
   EXPECT(f[0] == 10 && sum == 10 && l == 10 && i == 10 && b, "%g %g %d %d %d", (double)f[0], sum, (int)l, i, b);
 }

@@ -1,4 +1,5 @@
-// A scalar has one axis to be named, 0 or -1, wherever an op takes an axis; no other. Ops that leave one element there give a scalar again.
+// A scalar has one axis to be named, 0 or -1, wherever an op takes an axis; no other. Ops that
+// leave one element there give a scalar again.
 #include "tests/expect.h"
 
 typedef tc_tensor function(tc_tensor x, int axis);
@@ -196,20 +197,24 @@ int main(void) {
       float v[3] = {-1, -1, -1};
       tc_tensor y = r->f(x, good[k]);
       tc_dims d = tc_shape(y);
-      EXPECT(tc_is_valid(y) && d.rank == (r->n != 0) && (r->n == 0 || d.dim[0] == r->n), "%s, axis %d", r->name, good[k]);
+      EXPECT(tc_is_valid(y) && d.rank == (r->n != 0) && (r->n == 0 || d.dim[0] == r->n), "%s, axis %d", r->name,
+             good[k]);
       if (!tc_is_valid(y)) continue;
       int64_t n = expect_floats(y, v, 3);
-      for (int64_t j = 0; j < n; j++) EXPECT((double)v[j] > r->value - 1e-6 && (double)v[j] < r->value + 1e-6, "%s: %g", r->name, (double)v[j]);
+      for (int64_t j = 0; j < n; j++)
+        EXPECT((double)v[j] > r->value - 1e-6 && (double)v[j] < r->value + 1e-6, "%s: %g", r->name, (double)v[j]);
     }
     for (int k = 0; k < 3; k++) {
       tc_clear_error();
       EXPECT(!tc_is_valid(r->f(x, bad[k])), "%s, axis %d", r->name, bad[k]);
-      EXPECT(tc_last_error()->status == TC_ERR_ARG && strstr(tc_last_error()->message, "is out of range for rank"), "%s, axis %d", r->name, bad[k]);
+      EXPECT(tc_last_error()->status == TC_ERR_ARG && strstr(tc_last_error()->message, "is out of range for rank"),
+             "%s, axis %d", r->name, bad[k]);
     }
     tc_clear_error();
   }
   // An axis that has not one element any more stays.
-  EXPECT(tc_shape(tc_topk(tc_scalar(1), 0, 0, true)).rank == 1 && tc_numel(tc_slice(tc_scalar(1), 0, 1, 1, 1)) == 0, "rank");
+  EXPECT(tc_shape(tc_topk(tc_scalar(1), 0, 0, true)).rank == 1 && tc_numel(tc_slice(tc_scalar(1), 0, 1, 1, 1)) == 0,
+         "rank");
   EXPECT(tc_numel(tc_cat(2, (tc_tensor[]){tc_scalar(1), tc_ones(TC_SHAPE(3), TC_F32)}, 0)) == 4, "elements");
   EXPECT_FAILS(tc_sum(tc_scalar(1), TC_AXES(0, -1), false), TC_ERR_ARG, "axis 0 is named twice");
   EXPECT_FAILS(tc_select(tc_scalar(1), 0, 1), TC_ERR_INDEX, "index 1 is out of range: axis 0 has 1 element");

@@ -1,4 +1,5 @@
-// tc.hpp: who owns what, operators and numbers, braces, and what becomes of errors: thrown with TC_EXCEPTIONS, which the test is compiled with and without.
+// tc.hpp: who owns what, operators and numbers, braces, and what becomes of errors: thrown with TC_EXCEPTIONS, which
+// the test is compiled with and without.
 #include <cstring>
 #include <iostream>
 #include <sstream>
@@ -6,7 +7,9 @@
 
 static int n_failed;
 #define EXPECT(condition) \
-  ((condition) ? (void)0 : (void)(n_failed++, std::cout << __FILE__ << ":" << __LINE__ << ": " #condition " [" << tc_last_error()->message << "]\n"))
+  ((condition) ? (void)0 \
+               : (void)(n_failed++, std::cout << __FILE__ << ":" << __LINE__ << ": " #condition " [" \
+                                              << tc_last_error()->message << "]\n"))
 
 static double value(const tc::tensor &t) {
   double v = -12345;
@@ -19,12 +22,16 @@ static void test_operators() {
   EXPECT(value(x + y) == 6 && value(x - y) == 2 && value(x * y) == 8 && value(x / y) == 2 && value(-x) == -4);
   EXPECT(value(x + 1) == 5 && value(x - 1) == 3 && value(x * 0.5) == 2 && value(x / 8) == 0.5);
   EXPECT(value(1 + x) == 5 && value(1 - x) == -3 && value(2.0 * x) == 8 && value(2 / x) == 0.5);
-  EXPECT(value(x > y) == 1 && value(x < y) == 0 && value(x == 4) == 1 && value(4 != x) == 0 && value(3 < x) == 1 && value(4 <= x) == 1);
+  EXPECT(value(x > y) == 1 && value(x < y) == 0 && value(x == 4) == 1 && value(4 != x) == 0 && value(3 < x) == 1 &&
+         value(4 <= x) == 1);
   EXPECT(value(3 > x) == 0 && value(x >= 5) == 0 && value(5 >= x) == 1 && value(x <= 4u) == 1);
   tc::tensor l = tc::full({1}, -1, TC_I64);
-  EXPECT(value(l == UINT64_MAX) == 0 && value(l < UINT64_MAX) == 1 && value((UINT64_C(1) << 63) <= l) == 0 && value(x < UINT64_MAX) == 1);
-  EXPECT((x == y).dtype() == TC_BOOL && (1 - tc::full({1}, 4, TC_I32)).dtype() == TC_I32 && (2.5 * tc::full({1}, 1, TC_F16)).dtype() == TC_F16);
-  EXPECT(value(where(x > 3, x, 0)) == 4 && value(where(x > 5, 1, -1)) == -1 && value(pow(x, 2)) == 16 && value(rsub(x, 1)) == -3);
+  EXPECT(value(l == UINT64_MAX) == 0 && value(l < UINT64_MAX) == 1 && value((UINT64_C(1) << 63) <= l) == 0 &&
+         value(x < UINT64_MAX) == 1);
+  EXPECT((x == y).dtype() == TC_BOOL && (1 - tc::full({1}, 4, TC_I32)).dtype() == TC_I32 &&
+         (2.5 * tc::full({1}, 1, TC_F16)).dtype() == TC_F16);
+  EXPECT(value(where(x > 3, x, 0)) == 4 && value(where(x > 5, 1, -1)) == -1 && value(pow(x, 2)) == 16 &&
+         value(rsub(x, 1)) == -3);
   x += 1, x *= y, x -= 2, x /= 4;
   EXPECT(value(x) == 2);
   EXPECT(value(1 - (1 - x) * (2 / x)) == 2);
@@ -33,7 +40,8 @@ static void test_operators() {
 static void test_braces() {
   tc::tensor x = tc::reshape(tc::arange(0, 6, 1, TC_F32), {2, -1});
   EXPECT(x.shape().rank == 2 && x.shape().dim[1] == 3 && x.numel() == 6);
-  EXPECT(value(sum(x)) == 15 && value(sum(x, {0, 1})) == 15 && sum(x, 1).shape().rank == 1 && sum(x, {1}, true).shape().rank == 2);
+  EXPECT(value(sum(x)) == 15 && value(sum(x, {0, 1})) == 15 && sum(x, 1).shape().rank == 1 &&
+         sum(x, {1}, true).shape().rank == 2);
   EXPECT(value(x[1][2]) == 5 && value(tc::zeros({})) == 0);
   EXPECT(tc::cat({x, x, -x}, 0).shape().dim[0] == 6 && value(sum(tc::cat({x, -x}, 1))) == 0);
   EXPECT(value(tc::einsum("ij,ij->", {x, x})) == 55);
@@ -43,7 +51,8 @@ static void test_braces() {
   const std::vector<bool> bits = {true, false, true};
   std::vector<bool> back;
   EXPECT(tc::from(bits).dtype() == TC_BOOL && tc::from(bits).to_host(&back) == TC_OK && back == bits);
-  EXPECT((x[0] * 0.5).to_host(&back) == TC_OK && back == (std::vector<bool>{false, true, true}) && tc::from(bits, {3, 1}).shape().rank == 2);
+  EXPECT((x[0] * 0.5).to_host(&back) == TC_OK && back == (std::vector<bool>{false, true, true}) &&
+         tc::from(bits, {3, 1}).shape().rank == 2);
   std::ostringstream text;
   text << x[0];
   EXPECT(text.str() == "[0. 1. 2.]");
@@ -56,7 +65,8 @@ static void test_lists() {
   tc::tensor x = tc::ones({2});
   tc::tensors list = {x + 1, x + 2}, copy = list;
   copy.push_back(x + 3);
-  EXPECT(list.n() == 2 && tc::cat(list, 0).shape().dim[0] == 4 && value(sum(tc::cat(list, 0))) == 10 && value(sum(tc::stack(copy, 0))) == 18);
+  EXPECT(list.n() == 2 && tc::cat(list, 0).shape().dim[0] == 4 && value(sum(tc::cat(list, 0))) == 10 &&
+         value(sum(tc::stack(copy, 0))) == 18);
 }
 
 // A tensor of C++ lives as long as it is held, whatever scope it was made in, and no longer, though there is no scope.

@@ -1,5 +1,6 @@
-// Convolutions for tests of libraries: small ones with whole numbers, by the definition and on a device; and what is the same of every library of them.
-// A test says which it is of: static const vendor tested = {..}.
+// Convolutions for tests of libraries: small ones with whole numbers, by the definition and on a
+// device; and what is the same of every library of them. A test says which it is of: static const
+// vendor tested = {..}.
 #ifndef TC_TESTS_DEVICE_CONVS_H
 #define TC_TESTS_DEVICE_CONVS_H
 
@@ -64,21 +65,26 @@ static inline int64_t product_of(const int64_t *d, int n) {
   return all;
 }
 
-// Adds every product of an image's element and a weight to the one that the library should make, by the definition, for up to three axes.
+// Adds every product of an image's element and a weight to the one that the library should make, by
+// the definition, for up to three axes.
 static inline void sum_up(const problem *p, int *sum) {
   const tc_gpu_conv_facts *f = &p->f;
   int64_t x[3] = {1, 1, 1}, w[3] = {1, 1, 1}, y[3] = {1, 1, 1}, s[3] = {1, 1, 1}, d[3] = {1, 1, 1}, l[3] = {0}, at[3];
   for (int i = 0, k = 3 - f->axes; i < f->axes; i++, k++)
-    x[k] = f->image[i], w[k] = f->taps[i], y[k] = f->result[i], s[k] = f->stride[i], d[k] = f->dilation[i], l[k] = f->low[i];
-  int64_t in = f->in / f->groups, out = f->out / f->groups, taps = product_of(w, 3), windows = product_of(y, 3), places = product_of(x, 3);
+    x[k] = f->image[i], w[k] = f->taps[i], y[k] = f->result[i], s[k] = f->stride[i], d[k] = f->dilation[i],
+    l[k] = f->low[i];
+  int64_t in = f->in / f->groups, out = f->out / f->groups, taps = product_of(w, 3), windows = product_of(y, 3),
+          places = product_of(x, 3);
   for (int64_t i = 0; i < f->batch * windows * taps * f->out * in; i++) {
-    int64_t c = i % in, o = i / in % f->out, t = i / in / f->out % taps, q = i / in / f->out / taps % windows, b = i / in / f->out / taps / windows;
-    int64_t tap[3] = {t / w[2] / w[1], t / w[2] % w[1], t % w[2]}, win[3] = {q / y[2] / y[1], q / y[2] % y[1], q % y[2]};
+    int64_t c = i % in, o = i / in % f->out, t = i / in / f->out % taps, q = i / in / f->out / taps % windows,
+            b = i / in / f->out / taps / windows;
+    int64_t tap[3] = {t / w[2] / w[1], t / w[2] % w[1], t % w[2]},
+            win[3] = {q / y[2] / y[1], q / y[2] % y[1], q % y[2]};
     bool inside = true;
     for (int k = 0; k < 3; k++) at[k] = win[k] * s[k] + tap[k] * d[k] - l[k], inside &= at[k] >= 0 && at[k] < x[k];
     if (!inside) continue;
-    int64_t e[3] = {(b * places + (at[0] * x[1] + at[1]) * x[2] + at[2]) * f->in + o / out * in + c, (o * taps + t) * in + c,
-                    (b * windows + q) * f->out + o};
+    int64_t e[3] = {(b * places + (at[0] * x[1] + at[1]) * x[2] + at[2]) * f->in + o / out * in + c,
+                    (o * taps + t) * in + c, (b * windows + q) * f->out + o};
     sum[e[p->made]] += number(e[(p->made + 1) % 3]) * number(e[(p->made + 2) % 3]);
   }
 }
@@ -87,7 +93,8 @@ static inline problem problem_make(tc_gpu *g, const tc_gpu_conv_facts *f) {
   problem p = {.f = *f, .g = g, .made = f->direction == TC_GPU_FORWARD ? 2 : f->direction == TC_GPU_BY_IMAGE ? 0 : 1};
   size_t size = tc_type_bytes(f->type);
   static int sum[MOST_ELEMENTS];
-  p.n[0] = f->batch * product_of(f->image, f->axes) * f->in, p.n[1] = f->out * product_of(f->taps, f->axes) * (f->in / f->groups);
+  p.n[0] = f->batch * product_of(f->image, f->axes) * f->in,
+  p.n[1] = f->out * product_of(f->taps, f->axes) * (f->in / f->groups);
   p.n[2] = f->batch * product_of(f->result, f->axes) * f->out;
   cr_assert(p.n[0] < MOST_ELEMENTS && p.n[1] < MOST_ELEMENTS && p.n[2] < MOST_ELEMENTS);
   memset(sum, 0, sizeof sum);
@@ -111,11 +118,13 @@ static inline void problem_end(problem *p) {
 
 static inline void say(const problem *p, uint64_t *words) {
   int first = p->made == 0 ? 2 : 0, second = p->made == 1 ? 2 : 1;
-  words[0] = (uint64_t)(uintptr_t)p->at[first], words[1] = (uint64_t)(uintptr_t)p->at[second], words[2] = (uint64_t)(uintptr_t)p->at[p->made];
+  words[0] = (uint64_t)(uintptr_t)p->at[first], words[1] = (uint64_t)(uintptr_t)p->at[second],
+  words[2] = (uint64_t)(uintptr_t)p->at[p->made];
   words[3] = 0, words[4] = (uint64_t)(uintptr_t)p->at[3], words[5] = 0;
 }
 
-// Runs the sequence of this convolution alone, on a result of zeros; whether it is right and the rest of its memory as it was.
+// Runs the sequence of this convolution alone, on a result of zeros; whether it is right and the
+// rest of its memory as it was.
 static inline tc_status run(const problem *p, tc_gpu_sequence *s) {
   uint64_t words[TC_GPU_CALL_WORDS];
   size_t bytes = ((size_t)p->n[p->made] + GUARD) * tc_type_bytes(p->f.type);
@@ -125,7 +134,8 @@ static inline tc_status run(const problem *p, tc_gpu_sequence *s) {
   tc_status st = tc_gpu_sequence_run(s, words);
   if (st == TC_OK) {
     OK(tc_gpu_read(p->g, got, p->at[p->made], bytes));
-    cr_expect_eq(memcmp(got, p->want, bytes), 0, "direction %d, %d channels of %s", p->f.direction, (int)p->f.in, tc_type_name(p->f.type));
+    cr_expect_eq(memcmp(got, p->want, bytes), 0, "direction %d, %d channels of %s", p->f.direction, (int)p->f.in,
+                 tc_type_name(p->f.type));
   }
   free(got);
   return st;
@@ -140,7 +150,8 @@ static inline tc_gpu_call *call_of(problem *p, const tc_gpu_algorithm *a) {
   return x;
 }
 
-// The algorithm's results, launched once and replayed twice; false: the library refuses it, with these words.
+// The algorithm's results, launched once and replayed twice; false: the library refuses it, with
+// these words.
 static inline bool computes(tc_gpu *g, const tc_gpu_conv_facts *f, const tc_gpu_algorithm *a, const char *refusal) {
   tc_gpu_call *x;
   if (tc_gpu_call_create(g, WORK(*f), a, &x) != TC_OK) {
@@ -162,7 +173,8 @@ static inline bool computes(tc_gpu *g, const tc_gpu_conv_facts *f, const tc_gpu_
   return true;
 }
 
-// In each direction runs whose operands and result are elsewhere each time, by the library's first choice.
+// In each direction runs whose operands and result are elsewhere each time, by the library's first
+// choice.
 static inline void replays_at_ever_new_addresses(tc_gpu *g, tc_gpu_conv_facts f) {
   tc_gpu_algorithm a;
   int n;
@@ -188,17 +200,19 @@ static inline void replays_at_ever_new_addresses(tc_gpu *g, tc_gpu_conv_facts f)
 }
 
 static inline tc_gpu_conv_facts with_results(tc_gpu_conv_facts f) {
-  for (int i = 0; i < f.axes; i++) f.result[i] = (f.image[i] + f.low[i] + f.high[i] - f.dilation[i] * (f.taps[i] - 1) - 1) / f.stride[i] + 1;
+  for (int i = 0; i < f.axes; i++)
+    f.result[i] = (f.image[i] + f.low[i] + f.high[i] - f.dilation[i] * (f.taps[i] - 1) - 1) / f.stride[i] + 1;
   return f;
 }
 
 // Of so many axes of 7, taps of 3.
-static inline tc_gpu_conv_facts square(tc_type type, tc_gpu_direction direction, int axes, int64_t stride, int64_t dilation, int64_t low,
-                                       int64_t high) {
-  tc_gpu_conv_facts f = {.type = type, .direction = direction, .axes = axes, .batch = 2, .in = 3, .out = 4, .groups = 1};
+static inline tc_gpu_conv_facts square(tc_type type, tc_gpu_direction direction, int axes, int64_t stride,
+                                       int64_t dilation, int64_t low, int64_t high) {
+  tc_gpu_conv_facts f = {
+      .type = type, .direction = direction, .axes = axes, .batch = 2, .in = 3, .out = 4, .groups = 1};
   for (int i = 0; i < axes; i++)
-    f.image[i] = axes == 3 ? 4 + i : 7 + i, f.taps[i] = axes == 3 ? 2 : 3, f.stride[i] = stride, f.dilation[i] = dilation, f.low[i] = low,
-    f.high[i] = high;
+    f.image[i] = axes == 3 ? 4 + i : 7 + i, f.taps[i] = axes == 3 ? 2 : 3, f.stride[i] = stride,
+    f.dilation[i] = dilation, f.low[i] = low, f.high[i] = high;
   return with_results(f);
 }
 
@@ -220,8 +234,9 @@ static inline const char *absent(const char *path, const char *const *setting) {
   return why;
 }
 
-// Each time that a convolution's making and runs call the function it fails once: that is a status of no memory, a launch that is asked for again, or a graph that is
-// not made; nothing is lost, and the next time it works. least: times that it was a status.
+// Each time that a convolution's making and runs call the function it fails once: that is a status
+// of no memory, a launch that is asked for again, or a graph that is not made; nothing is lost, and
+// the next time it works. least: times that it was a status.
 static inline void may_fail(tc_gpu *g, const problem *p, const char *function, int result, int least, int most) {
   uint64_t (*calls)(const char *) = OF_DRIVER(uint64_t (*)(const char *), "sim_calls");
   bool done = false;

@@ -13,7 +13,8 @@ static inline void put(tc_type type, void *at, int64_t i, int v) {
   uint32_t bits;
   memcpy(&bits, &f, 4);
   uint16_t half = (uint16_t)(bits >> 16);
-  if (type == TC_F16) half = v ? (uint16_t)((bits >> 16 & 0x8000) | ((bits >> 23 & 255) - 127 + 15) << 10 | (bits >> 13 & 1023)) : 0;
+  if (type == TC_F16)
+    half = v ? (uint16_t)((bits >> 16 & 0x8000) | ((bits >> 23 & 255) - 127 + 15) << 10 | (bits >> 13 & 1023)) : 0;
   if (type == TC_F32)
     memcpy((char *)at + 4 * i, &bits, 4);
   else

@@ -1,4 +1,5 @@
-// The simulated drivers in the place of the real ones, for tests that look inside. Each test is a process of its own.
+// The simulated drivers in the place of the real ones, for tests that look inside. Each test is a
+// process of its own.
 #ifndef TC_TESTS_DEVICE_SIMULATED_H
 #define TC_TESTS_DEVICE_SIMULATED_H
 
@@ -40,7 +41,8 @@ static inline tc_gpu *open_gpu(int ordinal) {
   do { \
     tc_clear_error(); \
     cr_expect_eq((call), (status)); \
-    cr_expect(strstr(tc_last_error()->message, (words)), "\"%s\" is not in \"%s\"", (words), tc_last_error()->message); \
+    cr_expect(strstr(tc_last_error()->message, (words)), "\"%s\" is not in \"%s\"", (words), \
+              tc_last_error()->message); \
     tc_clear_error(); \
   } while (0)
 

@@ -89,7 +89,8 @@ Test(gpu, names_of_devices_open_them_and_tc_never_means_a_simulated_one) {
   cr_expect_str_eq(tc_device_name(d), "tc:cuda");
   OK(tc_device_parse("tc", "test", 0, &d));
   cr_expect_eq(d, TC_DEVICE_CPU);
-  FAILS(tc_device_parse("tc:cuda:5", "test", 0, &d), TC_ERR_DEVICE, "\"tc:cuda:5\": CUDA has 2 devices, and none of number 5");
+  FAILS(tc_device_parse("tc:cuda:5", "test", 0, &d), TC_ERR_DEVICE,
+        "\"tc:cuda:5\": CUDA has 2 devices, and none of number 5");
   FAILS(tc_device_parse("tc:cuda:99", "test", 0, &d), TC_ERR_DEVICE, "numbered from 0 to 15");
   FAILS(tc_device_parse("tc:cuda:x", "test", 0, &d), TC_ERR_DEVICE, "is not one of");
   finish();
@@ -209,8 +210,8 @@ Test(gpu, code_is_compiled_once_and_then_comes_from_the_disk) {
   tc_gpu_code_release(scale_code(g));
   setenv("TC_SIM_NVRTC", "no-builtins", 1);  // from now on nothing compiles
   tc_gpu_code_release(scale_code(g));
-  FAILS(tc_gpu_compile(g, "other", "#include \"tc_words.h\"\nTC_KERNEL(other, 32) { *(u64 *)tc_table[0] = 1; }\n", &c), TC_ERR_COMPILE,
-        "libnvrtc-builtins");
+  FAILS(tc_gpu_compile(g, "other", "#include \"tc_words.h\"\nTC_KERNEL(other, 32) { *(u64 *)tc_table[0] = 1; }\n", &c),
+        TC_ERR_COMPILE, "libnvrtc-builtins");
   FAILS(tc_gpu_try(g), TC_ERR_COMPILE, "libnvrtc-builtins");
   unsetenv("TC_SIM_NVRTC");
   OK(tc_gpu_try(g));
@@ -219,7 +220,8 @@ Test(gpu, code_is_compiled_once_and_then_comes_from_the_disk) {
   finish();
 }
 
-// The newest that the compiler knows, as PTX, which the driver turns into code; not if the driver is older than it.
+// The newest that the compiler knows, as PTX, which the driver turns into code; not if the driver
+// is older than it.
 Test(gpu, a_device_that_the_compiler_does_not_know_runs_ptx) {
   static uint64_t got[N];
   simulate((const char *[]){"TC_SIM_ARCH=200", NULL});
@@ -236,14 +238,16 @@ Test(gpu, a_device_that_the_compiler_does_not_know_runs_ptx) {
 Test(gpu, ptx_that_is_newer_than_the_driver_is_an_error_that_says_so) {
   tc_gpu_code *c;
   simulate((const char *[]){"TC_SIM_FAIL=cuModuleLoadData:1=222", NULL});
-  FAILS(tc_gpu_compile(open_gpu(0), "scale", scale_source, &c), TC_ERR_DEVICE, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)");
+  FAILS(tc_gpu_compile(open_gpu(0), "scale", scale_source, &c), TC_ERR_DEVICE,
+        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)");
   finish();
 }
 
 Test(gpu, a_compiler_that_is_newer_than_the_driver_is_refused) {
   tc_gpu *g;
   simulate((const char *[]){"TC_SIM_DRIVER_VERSION=12040", NULL});
-  FAILS(tc_gpu_get(TC_DEVICE_CUDA, &g), TC_ERR_DEVICE, "is of CUDA 13, and the driver of CUDA 12 knows none of its code");
+  FAILS(tc_gpu_get(TC_DEVICE_CUDA, &g), TC_ERR_DEVICE,
+        "is of CUDA 13, and the driver of CUDA 12 knows none of its code");
   finish();
 }
 
@@ -258,7 +262,8 @@ Test(gpu, a_source_that_does_not_compile_is_an_error_with_the_compilers_words) {
   simulate(NULL);
   tc_gpu_code *c;
   tc_gpu *g = open_gpu(0);
-  FAILS(tc_gpu_compile(g, "broken", "#include \"tc_words.h\"\nTC_KERNEL(broken, 32) { nowhere = 1; }\n", &c), TC_ERR_COMPILE, "nowhere");
+  FAILS(tc_gpu_compile(g, "broken", "#include \"tc_words.h\"\nTC_KERNEL(broken, 32) { nowhere = 1; }\n", &c),
+        TC_ERR_COMPILE, "nowhere");
   cr_expect_null(c);
   tc_gpu_code_release(scale_code(g));
   finish();
@@ -361,7 +366,8 @@ static void runs_plainly(const char *fault) {
     OK(chain_run(&x, step + 1, 3));
     for (uint64_t i = 0; i < N; i++) want[i] = (want[i] * (step + 1) + i) * 3 + i;
   }
-  cr_expect(tc_gpu_sequence_plain(x.s) && strstr(tc_gpu_sequence_plain(x.s), "refused"), "%s", tc_gpu_sequence_plain(x.s));
+  cr_expect(tc_gpu_sequence_plain(x.s) && strstr(tc_gpu_sequence_plain(x.s), "refused"), "%s",
+            tc_gpu_sequence_plain(x.s));
   OK(tc_gpu_read(x.g, got, x.a, sizeof got));
   cr_expect_arr_eq(got, want, sizeof got);
   chain_end(&x);
@@ -480,9 +486,10 @@ Test(gpu, a_sticky_fault_loses_the_device_and_no_other) {
 }
 
 Test(gpu, any_call_that_fails_once_is_an_error_and_the_device_goes_on) {
-  static const char *const call[] = {"cuMemAllocFromPoolAsync", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuEventRecord",
-                                     "cuEventSynchronize",      "cuLaunchKernel",       "cuModuleLoadData",     "cuModuleGetFunction",
-                                     "cuStreamSynchronize",     "cuCtxPushCurrent_v2"};
+  static const char *const call[] = {"cuMemAllocFromPoolAsync", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
+                                     "cuEventRecord",           "cuEventSynchronize",   "cuLaunchKernel",
+                                     "cuModuleLoadData",        "cuModuleGetFunction",  "cuStreamSynchronize",
+                                     "cuCtxPushCurrent_v2"};
   simulate(NULL);
   tc_gpu *g = open_gpu(0);
   bool (*fail)(const char *) = CALL(bool (*)(const char *), "sim_fail");

@@ -1,4 +1,5 @@
-// Convolutions by a vendor's library (device/gpu.h), on the simulated driver and its cuDNN. What calls of libraries have in common is in test_gpu_product.c.
+// Convolutions by a vendor's library (device/gpu.h), on the simulated driver and its cuDNN. What
+// calls of libraries have in common is in test_gpu_product.c.
 #include "tests/device/convs.h"
 
 static const vendor tested = {TC_DEVICE_CUDA, "libsim-cuda.so", "TC_CUDNN_LIBRARY", "libsim-cudnn.so", {NULL, NULL}};
@@ -13,14 +14,16 @@ Test(gpu_conv, every_type_direction_and_shape_by_every_algorithm_launched_and_re
   static const tc_type types[] = {TC_F32, TC_F16, TC_BF16};
   for (int i = 0; i < 54; i++) {
     int kind = i / 9;
-    tc_gpu_conv_facts f = square(types[i % 3], (tc_gpu_direction)(i / 3 % 3), 1 + (kind + 1) % 3, 1 + kind % 2, 1 + kind / 3, kind % 3, kind / 2);
+    tc_gpu_conv_facts f = square(types[i % 3], (tc_gpu_direction)(i / 3 % 3), 1 + (kind + 1) % 3, 1 + kind % 2,
+                                 1 + kind / 3, kind % 3, kind / 2);
     if (kind == 5) f.groups = 2, f.in = 4;
     tc_gpu_algorithm a[MOST];
     int n, good = 0;
     OK(tc_gpu_call_find(g, WORK(f), a, MOST, &n));
     // Of the engines that are taken, one wants too much memory and one refuses to be a plan.
     cr_expect_eq(n, kind == 5 ? 2 : f.type == TC_F32 ? 5 : 6, "algorithms of problem %d: %d", i, n);
-    for (int k = 0; k < n; k++) good += computes(g, &f, &a[k], "asking a library for an algorithm: CUDNN_STATUS_NOT_SUPPORTED");
+    for (int k = 0; k < n; k++)
+      good += computes(g, &f, &a[k], "asking a library for an algorithm: CUDNN_STATUS_NOT_SUPPORTED");
     cr_expect_eq(good, kind == 5 ? 2 : f.type == TC_F32 ? 3 : 4, "problem %d: %d", i, good);
   }
   finish();
@@ -29,7 +32,8 @@ Test(gpu_conv, every_type_direction_and_shape_by_every_algorithm_launched_and_re
 Test(gpu_conv, operands_at_ever_new_addresses_are_copied_by_a_graph_that_is_replayed) {
   simulate_library(NULL);
   static const tc_type types[] = {TC_F32, TC_BF16, TC_F32};
-  for (int i = 0; i < 3; i++) replays_at_ever_new_addresses(open_tested(), square(types[i], (tc_gpu_direction)i, 2, 1, 1, 1, 1));
+  for (int i = 0; i < 3; i++)
+    replays_at_ever_new_addresses(open_tested(), square(types[i], (tc_gpu_direction)i, 2, 1, 1, 1, 1));
   finish();
 }
 
@@ -69,14 +73,17 @@ Test(gpu_conv, an_algorithm_is_its_engine_with_its_knobs) {
   int n;
   OK(tc_gpu_call_find(g, WORK(f), a, MOST, &n));
   memcpy(slot, a[0].data, sizeof slot);
-  cr_expect(slot[0] == (2u << 24 | 0) && slot[1] == (2u << 24 | 2) && slot[2] == 14u << 24, "%x %x %x", slot[0], slot[1], slot[2]);
+  cr_expect(slot[0] == (2u << 24 | 0) && slot[1] == (2u << 24 | 2) && slot[2] == 14u << 24, "%x %x %x", slot[0],
+            slot[1], slot[2]);
   memcpy(slot, a[1].data, sizeof slot);
   cr_expect(slot[0] == (1u << 24 | 1) && slot[1] == (2u << 24 | 3), "%x %x", slot[0], slot[1]);
   OK(tc_gpu_call_create(g, WORK(f), &a[1], &x));
   cr_expect(tc_gpu_call_workspace(x) > 0);
   tc_gpu_call_release(x);
-  static const uint32_t wrong[][2] = {{2, 0}, {4, 0}, {7, 0}, {99, 0}, {1u << 24, 3u << 24}, {1u << 24, 2u << 24 | 99}, {255u << 24, 0}};
-  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {  // other bits, TF32, unheard of, none; no such knob, no such value, too many
+  static const uint32_t wrong[][2] = {
+      {2, 0}, {4, 0}, {7, 0}, {99, 0}, {1u << 24, 3u << 24}, {1u << 24, 2u << 24 | 99}, {255u << 24, 0}};
+  // other bits, TF32, unheard of, none; no such knob, no such value, too many
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     memset(slot, 0, sizeof slot);
     memcpy(slot, wrong[i], sizeof wrong[i]);
     memcpy(a[0].data, slot, sizeof slot);
@@ -101,7 +108,8 @@ Test(gpu_conv, without_a_library_one_sentence_says_so) {
 }
 
 Test(gpu_conv, a_library_that_does_not_open_is_told) {
-  SAYS(absent("/nowhere/libcudnn.so.9", NULL), "cuDNN, NVIDIA's library of convolutions, cannot be opened: /nowhere/libcudnn.so.9");
+  SAYS(absent("/nowhere/libcudnn.so.9", NULL),
+       "cuDNN, NVIDIA's library of convolutions, cannot be opened: /nowhere/libcudnn.so.9");
   finish();
 }
 
@@ -129,13 +137,14 @@ Test(gpu_conv, a_library_that_does_not_start_is_told) {
 }
 
 Test(gpu_conv, every_call_of_the_library_may_fail) {
-  static const char *const functions[] = {"cudnnBackendCreateDescriptor", "cudnnBackendSetAttribute", "cudnnBackendGetAttribute",
-                                          "cudnnBackendFinalize", "cudnnBackendExecute"};
+  static const char *const functions[] = {"cudnnBackendCreateDescriptor", "cudnnBackendSetAttribute",
+                                          "cudnnBackendGetAttribute", "cudnnBackendFinalize", "cudnnBackendExecute"};
   simulate_library(NULL);
   tc_gpu *g = open_tested();
   tc_gpu_conv_facts f = usual();
   problem p = problem_make(g, &f);
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) may_fail(g, &p, functions[i], 4003, i < 4 ? 6 : 0, 1000);
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+    may_fail(g, &p, functions[i], 4003, i < 4 ? 6 : 0, 1000);
   problem_end(&p);
   finish();
 }
@@ -152,6 +161,7 @@ Test(gpu_conv, what_is_not_supported_has_no_algorithms) {
   OK(tc_gpu_call_find(g, WORK(usual()), a, MOST, &n));
   cr_expect_eq(n, 0);
   cr_assert(fail_at("cudnnBackendFinalize:6=3000"));
-  FAILS(tc_gpu_call_find(g, WORK(usual()), a, MOST, &n), TC_ERR_DEVICE, "describing work to its library: CUDNN_STATUS_NOT_SUPPORTED");
+  FAILS(tc_gpu_call_find(g, WORK(usual()), a, MOST, &n), TC_ERR_DEVICE,
+        "describing work to its library: CUDNN_STATUS_NOT_SUPPORTED");
   finish();
 }

@@ -1,4 +1,5 @@
-// Matrix products by a vendor's library (device/gpu.h), on the simulated drivers and their cuBLASLt, hipBLASLt and rocBLAS.
+// Matrix products by a vendor's library (device/gpu.h), on the simulated drivers and their
+// cuBLASLt, hipBLASLt and rocBLAS.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <pthread.h>
@@ -32,28 +33,35 @@ typedef struct face {
 #define CUDA .row = TC_DEVICE_CUDA, .driver = "libsim-cuda.so", .graph = "cuGraphInstantiateWithFlags"
 #define HIP .row = TC_DEVICE_HIP, .driver = "libsim-hip.so", .graph = "hipGraphInstantiateWithFlags"
 #define HIPBLASLT \
-  HIP, .variable = "TC_HIPBLASLT_LIBRARY", .library = "libsim-hipblaslt.so", .name = "hipBLASLt 1.0.0", .bias = true, .n = 4, \
-      .create = "hipblasLtCreate", .run = "hipblasLtMatmul", .other_product = "HIPBLAS_STATUS_NOT_SUPPORTED", \
+  HIP, .variable = "TC_HIPBLASLT_LIBRARY", .library = "libsim-hipblaslt.so", .name = "hipBLASLt 1.0.0", .bias = true, \
+      .n = 4, .create = "hipblasLtCreate", .run = "hipblasLtMatmul", .other_product = "HIPBLAS_STATUS_NOT_SUPPORTED", \
       .no_algorithm = "HIPBLAS_STATUS_NOT_SUPPORTED", .misaligned = "HIPBLAS_STATUS_INVALID_VALUE", \
-      .no_find = {"hipblasLtMatmulAlgoGetHeuristic:1=6", "HIPBLAS_STATUS_INTERNAL_ERROR"}, .not_found = "hipblasLtMatmulAlgoGetHeuristic:1=7", \
-      .making = {"hipblasLtMatmulDescCreate:1=2", "hipblasLtMatmulDescSetAttribute:2=2", "hipblasLtMatrixLayoutCreate:3=2", \
-                 "hipblasLtMatmulPreferenceCreate:1=2", "hipblasLtMatmulPreferenceSetAttribute:1=2"}, \
-      .no_memory = "HIPBLAS_STATUS_ALLOC_FAILED", .no_run = {"hipblasLtMatmul:1=5", "HIPBLAS_STATUS_EXECUTION_FAILED"}, \
+      .no_find = {"hipblasLtMatmulAlgoGetHeuristic:1=6", "HIPBLAS_STATUS_INTERNAL_ERROR"}, \
+      .not_found = "hipblasLtMatmulAlgoGetHeuristic:1=7", \
+      .making = {"hipblasLtMatmulDescCreate:1=2", "hipblasLtMatmulDescSetAttribute:2=2", \
+                 "hipblasLtMatrixLayoutCreate:3=2", "hipblasLtMatmulPreferenceCreate:1=2", \
+                 "hipblasLtMatmulPreferenceSetAttribute:1=2"}, \
+      .no_memory = "HIPBLAS_STATUS_ALLOC_FAILED", \
+      .no_run = {"hipblasLtMatmul:1=5", "HIPBLAS_STATUS_EXECUTION_FAILED"}, \
       .capturing = {"hipblasLtMatmul:1=6", "hipStreamBeginCapture:1=900", "hipGraphAddChildGraphNode:1=1"}
 #define ROCBLAS \
-  HIP, .variable = "TC_ROCBLAS_LIBRARY", .library = "libsim-rocblas.so", .name = "rocBLAS 4.2.1", .n = 5, .n_unaligned = 5, \
-      .create = "rocblas_create_handle", .run = "rocblas_gemm_strided_batched_ex", .other_product = "rocblas_status_invalid_value", \
-      .no_algorithm = "rocblas_status_invalid_value", .misaligned = "rocblas_status_invalid_pointer", \
+  HIP, .variable = "TC_ROCBLAS_LIBRARY", .library = "libsim-rocblas.so", .name = "rocBLAS 4.2.1", .n = 5, \
+      .n_unaligned = 5, .create = "rocblas_create_handle", .run = "rocblas_gemm_strided_batched_ex", \
+      .other_product = "rocblas_status_invalid_value", .no_algorithm = "rocblas_status_invalid_value", \
+      .misaligned = "rocblas_status_invalid_pointer", \
       .no_find = {"rocblas_gemm_strided_batched_ex_get_solutions:1=6", "rocblas_status_internal_error"}, \
       .making = {"rocblas_gemm_strided_batched_ex_get_solutions:2=5"}, .no_memory = "rocblas_status_memory_error", \
       .no_run = {"rocblas_set_workspace:1=6", "rocblas_status_internal_error"}, \
-      .capturing = {"rocblas_gemm_strided_batched_ex:1=6", "hipStreamBeginCapture:1=900", "hipGraphAddChildGraphNode:1=1"}
+      .capturing = {"rocblas_gemm_strided_batched_ex:1=6", "hipStreamBeginCapture:1=900", \
+                    "hipGraphAddChildGraphNode:1=1"}
 // Waves of 64 and of 32.
 static const face faces[] = {
-    {CUDA, .variable = "TC_CUBLASLT_LIBRARY", .library = "libsim-cublaslt.so", .name = "cuBLASLt 13.1.0", .bias = true, .n = 4, .n_unaligned = 1,
-     .create = "cublasLtCreate", .run = "cublasLtMatmul", .other_product = "CUBLAS_STATUS_NOT_SUPPORTED",
-     .no_algorithm = "CUBLAS_STATUS_INVALID_VALUE", .misaligned = "CUBLAS_STATUS_INVALID_VALUE",
-     .no_find = {"cublasLtMatmulAlgoGetHeuristic:1=14", "CUBLAS_STATUS_INTERNAL_ERROR"}, .not_found = "cublasLtMatmulAlgoGetHeuristic:1=15",
+    {CUDA, .variable = "TC_CUBLASLT_LIBRARY", .library = "libsim-cublaslt.so", .name = "cuBLASLt 13.1.0", .bias = true,
+     .n = 4, .n_unaligned = 1, .create = "cublasLtCreate", .run = "cublasLtMatmul",
+     .other_product = "CUBLAS_STATUS_NOT_SUPPORTED", .no_algorithm = "CUBLAS_STATUS_INVALID_VALUE",
+     .misaligned = "CUBLAS_STATUS_INVALID_VALUE",
+     .no_find = {"cublasLtMatmulAlgoGetHeuristic:1=14", "CUBLAS_STATUS_INTERNAL_ERROR"},
+     .not_found = "cublasLtMatmulAlgoGetHeuristic:1=15",
      .making = {"cublasLtMatmulDescCreate:1=3", "cublasLtMatmulDescSetAttribute:2=3", "cublasLtMatrixLayoutCreate:3=3",
                 "cublasLtMatmulPreferenceCreate:1=3", "cublasLtMatmulPreferenceSetAttribute:5=3"},
      .no_memory = "CUBLAS_STATUS_ALLOC_FAILED", .no_run = {"cublasLtMatmul:1=13", "CUBLAS_STATUS_EXECUTION_FAILED"},
@@ -148,9 +156,11 @@ static char *numbers(tc_type type, int64_t n) {
 static problem problem_make(tc_gpu *g, const tc_gpu_matmul_facts *f) {
   problem p = {.f = *f, .g = g};
   size_t size = tc_type_bytes(f->type);
-  int64_t n_left = elements(&f->left, f->m, f->k, f->batch), n_right = elements(&f->right, f->k, f->n, f->batch), n = f->batch * f->m * f->n + GUARD;
+  int64_t n_left = elements(&f->left, f->m, f->k, f->batch), n_right = elements(&f->right, f->k, f->n, f->batch),
+          n = f->batch * f->m * f->n + GUARD;
   p.left_bytes = (size_t)n_left * size, p.right_bytes = (size_t)n_right * size, p.result_bytes = (size_t)n * size;
-  p.left = numbers(f->type, n_left), p.right = numbers(f->type, n_right), p.bias = numbers(f->type, f->n), p.want = calloc((size_t)n, 4);
+  p.left = numbers(f->type, n_left), p.right = numbers(f->type, n_right), p.bias = numbers(f->type, f->n),
+  p.want = calloc((size_t)n, 4);
   for (int64_t b = 0; b < f->batch; b++)
     for (int64_t i = 0; i < f->m; i++)
       for (int64_t j = 0; j < f->n; j++) {
@@ -158,7 +168,8 @@ static problem problem_make(tc_gpu *g, const tc_gpu_matmul_facts *f) {
         for (int64_t k = 0; k < f->k; k++) sum += element(&f->left, b, i, k) * element(&f->right, b, k, j);
         put(f->type, p.want, (b * f->m + i) * f->n + j, sum);
       }
-  p.at[0] = upload(g, p.left, p.left_bytes), p.at[1] = upload(g, p.right, p.right_bytes), p.at[3] = upload(g, p.bias, (size_t)f->n * size);
+  p.at[0] = upload(g, p.left, p.left_bytes), p.at[1] = upload(g, p.right, p.right_bytes),
+  p.at[3] = upload(g, p.bias, (size_t)f->n * size);
   OK(tc_gpu_alloc(g, p.result_bytes, &p.at[2]));
   return p;
 }
@@ -184,7 +195,8 @@ static tc_status run(const problem *p, tc_gpu_sequence *s) {
   tc_status st = tc_gpu_sequence_run(s, words);
   if (st == TC_OK) {
     OK(tc_gpu_read(p->g, got, p->at[2], p->result_bytes));
-    cr_expect_eq(memcmp(got, p->want, p->result_bytes), 0, "%d x %d x %d of %s", (int)p->f.m, (int)p->f.n, (int)p->f.k, tc_type_name(p->f.type));
+    cr_expect_eq(memcmp(got, p->want, p->result_bytes), 0, "%d x %d x %d of %s", (int)p->f.m, (int)p->f.n, (int)p->f.k,
+                 tc_type_name(p->f.type));
   }
   free(got);
   return st;
@@ -198,8 +210,8 @@ static tc_gpu_call *product_of(problem *p, const tc_gpu_algorithm *a) {
 }
 
 // Rows of so many elements, others of memory between them.
-static tc_gpu_matmul_facts facts(tc_type type, int64_t batch, int64_t m, int64_t k, int64_t n, bool left_transposed, bool right_transposed,
-                                 int64_t gap) {
+static tc_gpu_matmul_facts facts(tc_type type, int64_t batch, int64_t m, int64_t k, int64_t n, bool left_transposed,
+                                 bool right_transposed, int64_t gap) {
   tc_gpu_matmul_facts f = {.type = type, .batch = batch, .m = m, .n = n, .k = k, .alignment = 16};
   f.left = (tc_gpu_operand){left_transposed, (left_transposed ? m : k) + gap, 0};
   f.right = (tc_gpu_operand){right_transposed, (right_transposed ? k : n) + gap, 0};
@@ -323,13 +335,15 @@ EACH(addresses_that_take_turns_have_a_graph_each_and_more_of_them_one_that_copie
     cr_expect_eq(tc_gpu_sequence_plain(o.s) == NULL, i > 1, "run %d: %s", i, tc_gpu_sequence_plain(o.s));
   }
   cr_expect_eq(calls_of(on->graph), 2);
-  for (int i = 0; i < 2 * SETS; i++) {  // more than there are graphs for: the first two keep theirs, the fifth one is copied
+  // more than there are graphs for: the first two keep theirs, the fifth one is copied
+  for (int i = 0; i < 2 * SETS; i++) {
     o.p.at[2] = result[i % SETS];
     OK(run(&o.p, o.s));
     bool is_new = i == 2 || i == 3;
     const char *plain = tc_gpu_sequence_plain(o.s);
     cr_expect_eq(plain && strstr(plain, "new addresses"), is_new, "run %d: %s", i, plain);
-    cr_expect_eq(tc_gpu_sequence_copied(o.s), i % SETS < 2 || is_new ? 0 : 35 * sizeof(float), "run %d: %zu", i, tc_gpu_sequence_copied(o.s));
+    cr_expect_eq(tc_gpu_sequence_copied(o.s), i % SETS < 2 || is_new ? 0 : 35 * sizeof(float), "run %d: %zu", i,
+                 tc_gpu_sequence_copied(o.s));
   }
   cr_expect_eq(calls_of(on->graph), 3);
   for (int i = 0; i < 110; i++) {  // the first two are met no more, and make room for what comes often
@@ -373,7 +387,8 @@ static void expect_moved(const problem *p, void *result, int more, int run) {
   OK(tc_gpu_read(p->g, got, result, p->result_bytes));
   for (int64_t i = 0; i < p->f.m * p->f.n; i++) {
     int sum = 0;
-    for (int64_t k = 0; k < p->f.k; k++) sum += (element(&p->f.left, 0, i / p->f.n, k) + more) * element(&p->f.right, 0, k, i % p->f.n);
+    for (int64_t k = 0; k < p->f.k; k++)
+      sum += (element(&p->f.left, 0, i / p->f.n, k) + more) * element(&p->f.right, 0, k, i % p->f.n);
     put(p->f.type, want, i, sum);
   }
   cr_expect_eq(memcmp(got, want, p->f.m * p->f.n * (int64_t)size), 0, "run %d", run);
@@ -381,7 +396,8 @@ static void expect_moved(const problem *p, void *result, int more, int run) {
   free(got), free(want);
 }
 
-// Of every type, at addresses at which nothing wider than two or four bytes can be read at once, with a bias.
+// Of every type, at addresses at which nothing wider than two or four bytes can be read at once,
+// with a bias.
 EACH(copies_go_from_and_to_any_address_that_a_library_takes) {
   static const tc_type types[] = {TC_F32, TC_F16};
   simulate_library(NULL);
@@ -402,7 +418,8 @@ EACH(copies_go_from_and_to_any_address_that_a_library_takes) {
     memcpy(at, p.at, sizeof at);
     for (int time = 0; time < 8; time++) {
       const char *const host[] = {p.left, p.right, NULL, p.bias};
-      const size_t bytes[] = {p.left_bytes, p.right_bytes, p.result_bytes, (size_t)f.n * tc_type_bytes(f.type)}, shift = (size_t)time * f.alignment;
+      const size_t bytes[] = {p.left_bytes, p.right_bytes, p.result_bytes, (size_t)f.n * tc_type_bytes(f.type)},
+                   shift = (size_t)time * f.alignment;
       for (int k = 0; k < 4; k++) {
         OK(tc_gpu_alloc(g, bytes[k] + shift, &moved[time][k]));
         p.at[k] = (char *)moved[time][k] + shift;
@@ -420,7 +437,8 @@ EACH(copies_go_from_and_to_any_address_that_a_library_takes) {
   finish();
 }
 
-// A run of one product after the other, each elsewhere; what was elsewhere is given back at the end.
+// A run of one product after the other, each elsewhere; what was elsewhere is given back at the
+// end.
 typedef struct elsewhere {
   one o;
   void *own[2], *at[16][2];
@@ -445,7 +463,8 @@ static void elsewhere_end(elsewhere *e) {
   one_end(&e->o);
 }
 
-// A device that runs nothing before it is waited for, with each run's own operand and result: none disturbs another, and none is launched call by call.
+// A device that runs nothing before it is waited for, with each run's own operand and result: none
+// disturbs another, and none is launched call by call.
 EACH(operands_at_ever_new_addresses_are_copied_by_a_graph_that_is_replayed) {
   enum { RUNS = 14, PLAIN = 4 };  // fewer than may be on their way
   simulate_library((const char *[]){"TC_SIM_EAGER=0", NULL});
@@ -456,7 +475,8 @@ EACH(operands_at_ever_new_addresses_are_copied_by_a_graph_that_is_replayed) {
     elsewhere_next(&e, words);
     OK(tc_gpu_sequence_run(o->s, words));
     cr_expect_eq(tc_gpu_sequence_plain(o->s) == NULL, i >= PLAIN, "run %d: %s", i, tc_gpu_sequence_plain(o->s));
-    cr_expect_eq(tc_gpu_sequence_copied(o->s), i >= PLAIN ? o->p.left_bytes + 35 * sizeof(float) : 0, "run %d: %zu", i, tc_gpu_sequence_copied(o->s));
+    cr_expect_eq(tc_gpu_sequence_copied(o->s), i >= PLAIN ? o->p.left_bytes + 35 * sizeof(float) : 0, "run %d: %zu", i,
+                 tc_gpu_sequence_copied(o->s));
     if (i == PLAIN) asked = calls_of(on->run);
   }
   cr_expect_eq(calls_of(on->run), asked, "the library is asked for each run");
@@ -466,7 +486,8 @@ EACH(operands_at_ever_new_addresses_are_copied_by_a_graph_that_is_replayed) {
   o->p.at[1] = upload(o->g, o->p.right, o->p.right_bytes);
   say(&o->p, words);
   OK(tc_gpu_sequence_run(o->s, words));
-  cr_expect(!tc_gpu_sequence_plain(o->s) && tc_gpu_sequence_copied(o->s) == o->p.left_bytes + o->p.right_bytes + 35 * sizeof(float));
+  cr_expect(!tc_gpu_sequence_plain(o->s) &&
+            tc_gpu_sequence_copied(o->s) == o->p.left_bytes + o->p.right_bytes + 35 * sizeof(float));
   cr_expect_eq(calls_of(on->graph), 2);
   expect_moved(&o->p, o->p.at[2], RUNS - 1, RUNS);
   tc_gpu_free(o->g, right);
@@ -507,7 +528,8 @@ EACH(what_has_no_room_for_copies_is_launched) {
   for (int i = 0; i < 8; i++) {
     uint64_t words[TC_GPU_CALL_WORDS];
     elsewhere_next(&e, words);
-    if (i == 4) cr_assert(fail_at(on->row == TC_DEVICE_CUDA ? "cuMemAllocFromPoolAsync:1=2" : "hipMallocFromPoolAsync:1=2"));
+    if (i == 4)
+      cr_assert(fail_at(on->row == TC_DEVICE_CUDA ? "cuMemAllocFromPoolAsync:1=2" : "hipMallocFromPoolAsync:1=2"));
     OK(tc_gpu_sequence_run(e.o.s, words));
     const char *plain = tc_gpu_sequence_plain(e.o.s);
     cr_expect(plain && (i < 4 || strstr(plain, "memory was short to copy them to")), "run %d: %s", i, plain);
@@ -529,7 +551,8 @@ EACH(each_device_has_a_library_of_its_own) {
     tc_gpu_sequence *s = sequence_of(g, x), *other;
     for (int time = 0; time < 3; time++) OK(run(&p, s));
     tc_gpu_launch launch = {.call = x};
-    FAILS(tc_gpu_sequence_create(open_one(1 - i), &launch, 1, TC_GPU_CALL_WORDS, &other), TC_ERR_DEVICE, "library_f32_5x7x9 was loaded on");
+    FAILS(tc_gpu_sequence_create(open_one(1 - i), &launch, 1, TC_GPU_CALL_WORDS, &other), TC_ERR_DEVICE,
+          "library_f32_5x7x9 was loaded on");
     tc_gpu_sequence_destroy(s);
     tc_gpu_call_release(x);
     problem_end(&p);
@@ -566,7 +589,8 @@ EACH(an_algorithm_holds_for_its_product_and_for_no_other) {
   cr_expect(tc_gpu_call_workspace(x) > 0);
   tc_gpu_call_release(x);
   f.k = 8;
-  FAILS(tc_gpu_call_create(o.g, WORK(f), &a[1], &x), TC_ERR_DEVICE, said("asking a library for an algorithm", on->other_product));
+  FAILS(tc_gpu_call_create(o.g, WORK(f), &a[1], &x), TC_ERR_DEVICE,
+        said("asking a library for an algorithm", on->other_product));
   cr_expect_null(x);
   memset(&a[0], 0, sizeof a[0]);
   FAILS(tc_gpu_call_create(o.g, WORK(usual), &a[0], &x), TC_ERR_DEVICE, on->no_algorithm);
@@ -587,7 +611,8 @@ EACH(memory_that_is_not_as_it_was_said_is_found) {
   FAILS(tc_gpu_sequence_run(o.s, words), TC_ERR_DEVICE, said("asking a library for library_f32_5x7x9", on->misaligned));
   tc_gpu_launch launch = {.call = o.x, .first_word = 1};
   tc_gpu_sequence *s;
-  FAILS(tc_gpu_sequence_create(o.g, &launch, 1, TC_GPU_CALL_WORDS, &s), TC_ERR_ARG, "library_f32_5x7x9: its words begin at 1 of 6");
+  FAILS(tc_gpu_sequence_create(o.g, &launch, 1, TC_GPU_CALL_WORDS, &s), TC_ERR_ARG,
+        "library_f32_5x7x9: its words begin at 1 of 6");
   OK(run(&o.p, o.s));
   unsetenv("TC_SIM_ABORT");
   say(&o.p, words);
@@ -629,7 +654,8 @@ Test(gpu_product, without_a_library_one_sentence_says_so) {
 }
 
 Test(gpu_product, a_library_that_does_not_open_is_told) {
-  SAYS(absent("/nowhere/libcublasLt.so.13", NULL), "cuBLASLt, NVIDIA's library of products, cannot be opened: /nowhere/libcublasLt.so.13");
+  SAYS(absent("/nowhere/libcublasLt.so.13", NULL),
+       "cuBLASLt, NVIDIA's library of products, cannot be opened: /nowhere/libcublasLt.so.13");
   finish();
 }
 
@@ -639,7 +665,8 @@ Test(gpu_product, a_library_of_something_else_is_told) {
 }
 
 Test(gpu_product, a_library_too_new_for_the_driver_is_told) {
-  SAYS(absent(built("libsim-cublaslt.so"), (const char *[]){"TC_SIM_CUBLASLT=14.0.0", NULL}), "is cuBLASLt 14.0.0, and for the driver of CUDA 13");
+  SAYS(absent(built("libsim-cublaslt.so"), (const char *[]){"TC_SIM_CUBLASLT=14.0.0", NULL}),
+       "is cuBLASLt 14.0.0, and for the driver of CUDA 13");
   finish();
 }
 
@@ -680,7 +707,8 @@ Test(gpu_product, libraries_of_something_else_are_told_on_hip) {
 }
 
 Test(gpu_product, a_rocblas_without_its_functions_is_told) {
-  SAYS(absent_on_hip(NULL, built("libsim-hip.so"), NULL), "rocBLAS has no rocblas_get_version_string: it is older than 2.40, or another library");
+  SAYS(absent_on_hip(NULL, built("libsim-hip.so"), NULL),
+       "rocBLAS has no rocblas_get_version_string: it is older than 2.40, or another library");
   finish();
 }
 
@@ -693,7 +721,8 @@ Test(gpu_product, a_device_without_kernels_is_not_asked_for) {
 }
 
 Test(gpu_product, a_rocblas_without_kernels_is_not_asked_for) {
-  SAYS(absent_on_hip(NULL, built("libsim-rocblas.so"), (const char *[]){"TC_SIM_GFX=gfx1012", NULL}), "rocBLAS has no kernels for gfx1012");
+  SAYS(absent_on_hip(NULL, built("libsim-rocblas.so"), (const char *[]){"TC_SIM_GFX=gfx1012", NULL}),
+       "rocBLAS has no kernels for gfx1012");
   finish();
 }
 
@@ -712,7 +741,8 @@ Test(gpu_product, hipblaslt_is_not_opened_where_memory_is_short) {
 }
 
 Test(gpu_product, a_rocblas_that_does_not_start_is_told) {
-  SAYS(absent_on_hip(NULL, built("libsim-rocblas.so"), (const char *[]){"TC_SIM_FAIL=rocblas_set_atomics_mode:*=6", NULL}),
+  SAYS(absent_on_hip(NULL, built("libsim-rocblas.so"),
+                     (const char *[]){"TC_SIM_FAIL=rocblas_set_atomics_mode:*=6", NULL}),
        "rocBLAS 4.2.1 does not start on tc:hip: rocblas_status_internal_error");
   finish();
 }
@@ -742,7 +772,8 @@ Test(gpu_product, of_both_libraries_rocblas_is_taken_by_rule) {
 }
 
 Test(gpu_product, of_both_libraries_rocblas_is_taken_where_it_alone_has_kernels) {
-  cr_expect_str_eq(taken("gfx1030", (const char *[]){"TC_AUTOTUNE=1", "HIPBLASLT_TENSILE_LIBPATH=/nowhere", NULL}), "rocBLAS 4.2.1");
+  cr_expect_str_eq(taken("gfx1030", (const char *[]){"TC_AUTOTUNE=1", "HIPBLASLT_TENSILE_LIBPATH=/nowhere", NULL}),
+                   "rocBLAS 4.2.1");
   finish();
 }
 
@@ -770,11 +801,12 @@ Test(gpu_product, a_rocblas_that_may_add_with_atomics_is_a_mistake) {
   const float one = 1, zero = 0;
 #define ROCBLAS_CALL(name) ((__typeof__(&name))symbol_of("libsim-rocblas.so", #name))
   cr_assert_eq(ROCBLAS_CALL(rocblas_create_handle)(&handle), rocblas_status_success);
-  cr_expect_eq(ROCBLAS_CALL(rocblas_gemm_strided_batched_ex)(handle, rocblas_operation_none, rocblas_operation_none, 7, 5, 9, &one, p.at[1],
-                                                             rocblas_datatype_f32_r, 7, 0, p.at[0], rocblas_datatype_f32_r, 9, 0, &zero, p.at[2],
-                                                             rocblas_datatype_f32_r, 7, 35, p.at[2], rocblas_datatype_f32_r, 7, 35, 1,
-                                                             rocblas_datatype_f32_r, rocblas_gemm_algo_standard, 0, 0),
-               rocblas_status_success);
+  cr_expect_eq(
+      ROCBLAS_CALL(rocblas_gemm_strided_batched_ex)(
+          handle, rocblas_operation_none, rocblas_operation_none, 7, 5, 9, &one, p.at[1], rocblas_datatype_f32_r, 7, 0,
+          p.at[0], rocblas_datatype_f32_r, 9, 0, &zero, p.at[2], rocblas_datatype_f32_r, 7, 35, p.at[2],
+          rocblas_datatype_f32_r, 7, 35, 1, rocblas_datatype_f32_r, rocblas_gemm_algo_standard, 0, 0),
+      rocblas_status_success);
   cr_expect_eq(SIM(int (*)(void), "sim_faults")(), 2);
   SAYS(SIM(const char *(*)(void), "sim_fault_text")(), "rocblas_gemm_strided_batched_ex: ");
   SIM(void (*)(void), "sim_forget")();
@@ -789,7 +821,8 @@ EACH(calls_that_fail_are_errors_and_the_next_ones_work) {
   tc_gpu_algorithm a[MOST];
   int n;
   cr_assert(fail_at(on->no_find[0]));
-  FAILS(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n), TC_ERR_DEVICE, said("asking for a library's algorithms", on->no_find[1]));
+  FAILS(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n), TC_ERR_DEVICE,
+        said("asking for a library's algorithms", on->no_find[1]));
   if (on->not_found) {
     cr_assert(fail_at(on->not_found));
     OK(tc_gpu_call_find(o.g, WORK(usual), a, MOST, &n));
@@ -860,8 +893,8 @@ static void *run_often(void *arg) {
   say(r->p, words);
   words[2] = (uint64_t)(uintptr_t)r->result;
   for (int i = 0; i < 30; i++) {
-    r->n_wrong +=
-        tc_gpu_sequence_run(r->s, words) != TC_OK || tc_gpu_read(r->p->g, got, r->result, bytes) != TC_OK || memcmp(got, r->p->want, bytes) != 0;
+    r->n_wrong += tc_gpu_sequence_run(r->s, words) != TC_OK || tc_gpu_read(r->p->g, got, r->result, bytes) != TC_OK ||
+                  memcmp(got, r->p->want, bytes) != 0;
   }
   free(got);
   return NULL;

@@ -49,8 +49,9 @@ static void waves(const char *gfx, uint32_t wave) {
   tc_gpu_sequence_destroy(s);
   tc_gpu_free(g, out);
   tc_gpu_code_release(c);
-  cr_expect_str_eq(tc_gpu_library_absent(g, TC_GPU_MATMULS),
-                   "a simulated device has no library of products but one that TC_HIPBLASLT_LIBRARY or TC_ROCBLAS_LIBRARY names");
+  cr_expect_str_eq(
+      tc_gpu_library_absent(g, TC_GPU_MATMULS),
+      "a simulated device has no library of products but one that TC_HIPBLASLT_LIBRARY or TC_ROCBLAS_LIBRARY names");
   tc_gpu_shutdown();
   cr_expect_eq(CALL_HIP(size_t (*)(int), "sim_live_bytes")(0), 0);
   cr_expect_eq(CALL_HIP(int (*)(void), "sim_live_objects")(), 0);
@@ -65,7 +66,8 @@ Test(hip, waves_of_32_threads_are_replayed) {
   waves("gfx1100", 32);
 }
 
-// A product of 16 x 32 by 32 x 16, in two instructions, each thread reading its parts of the operands as AMD's manuals lay them out.
+// A product of 16 x 32 by 32 x 16, in two instructions, each thread reading its parts of the
+// operands as AMD's manuals lay them out.
 static const char product_source[] =
     "#include \"tc_words.h\"\n"
     "TC_KERNEL(product, 64) {\n"
@@ -100,7 +102,8 @@ static void matrix_product(const char *gfx, bool f16) {
     if (f16) memcpy(&a[i], &half[0], 2), memcpy(&b[i], &half[1], 2);
   }
   for (int i = 0; i < M * N; i++)
-    for (int k = 0; k < K; k++) want[i] += (float)((i / N * K + k) * 7 % 31 - 15) * (float)((k * N + i % N) * 11 % 29 - 14);
+    for (int k = 0; k < K; k++)
+      want[i] += (float)((i / N * K + k) * 7 % 31 - 15) * (float)((k * N + i % N) * 11 % 29 - 14);
   simulate_hip(gfx);
   snprintf(source_of_type, sizeof source_of_type, "#define WORD tc_mfma_%s\n%s", f16 ? "f16" : "bf16", product_source);
   OK(tc_gpu_get(tc_device_of_row(TC_DEVICE_HIP, 0), &g));
@@ -128,7 +131,8 @@ Test(hip, waves_multiply_matrices_of_f16) {
   matrix_product("gfx942:sramecc+:xnack-", true);
 }
 
-// Before 6.0 nodes cannot name functions of modules, so that graphs are captured, and what changes is launched before them.
+// Before 6.0 nodes cannot name functions of modules, so that graphs are captured, and what changes
+// is launched before them.
 Test(hip, an_older_library_replays_what_was_captured) {
   setenv("TC_SIM_HIP_VERSION", "50221153", 1);
   waves("gfx906", 64);

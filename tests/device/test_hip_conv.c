@@ -1,9 +1,11 @@
-// Convolutions by AMD's library MIOpen (device/gpu.h), on the simulated driver of HIP and its MIOpen. What calls of libraries have in common is in
-// test_gpu_product.c, what those of convolutions have, in test_gpu_conv.c.
+// Convolutions by AMD's library MIOpen (device/gpu.h), on the simulated driver of HIP and its
+// MIOpen. What calls of libraries have in common is in test_gpu_product.c, what those of
+// convolutions have, in test_gpu_conv.c.
 #include "device/hip/miopen.h"
 #include "tests/device/convs.h"
 
-static const vendor tested = {TC_DEVICE_HIP, "libsim-hip.so", "TC_MIOPEN_LIBRARY", "libsim-miopen.so", {"MIOPEN_USER_DB_PATH", "/tmp"}};
+static const vendor tested = {
+    TC_DEVICE_HIP, "libsim-hip.so", "TC_MIOPEN_LIBRARY", "libsim-miopen.so", {"MIOPEN_USER_DB_PATH", "/tmp"}};
 
 // ---- results ----
 
@@ -15,12 +17,14 @@ static void every_kind(const char *const *setting, const char *name) {
   static const tc_type types[] = {TC_F32, TC_F16, TC_BF16};
   for (int i = 0; i < 63; i++) {
     int kind = i / 9, good = 0, n;
-    tc_gpu_conv_facts f = square(types[i % 3], (tc_gpu_direction)(i / 3 % 3), 1 + (kind + 1) % 3, 1 + kind % 2, 1 + kind / 3, kind % 3, kind % 3);
+    tc_gpu_conv_facts f = square(types[i % 3], (tc_gpu_direction)(i / 3 % 3), 1 + (kind + 1) % 3, 1 + kind % 2,
+                                 1 + kind / 3, kind % 3, kind % 3);
     if (kind == 5) f.groups = 2, f.in = 4;
     if (kind == 6) f.groups = f.in = f.out = 3;
     tc_gpu_algorithm a[MOST];
     OK(tc_gpu_call_find(g, WORK(f), a, MOST, &n));
-    // Of the solutions that are taken, one wants too much memory and one refuses to be compiled. A direct one rounds halves more than once by the weight.
+    // Of the solutions that are taken, one wants too much memory and one refuses to be compiled. A
+    // direct one rounds halves more than once by the weight.
     bool coarse = f.type != TC_F32 && f.direction == TC_GPU_BY_WEIGHT;
     int expected = kind < 5 ? (coarse ? 3 : 4) : kind == 5 ? 1 : coarse ? 0 : 1;
     cr_expect_eq(n, expected, "solutions of problem %d: %d", i, n);
@@ -41,7 +45,8 @@ Test(hip_conv, a_library_that_knows_tf32_is_told_to_do_without) {
 Test(hip_conv, operands_at_ever_new_addresses_are_copied_by_a_graph_that_is_replayed) {
   simulate_library(NULL);
   static const tc_type types[] = {TC_F32, TC_BF16, TC_F32};
-  for (int i = 0; i < 3; i++) replays_at_ever_new_addresses(open_tested(), square(types[i], (tc_gpu_direction)i, 2, 1, 1, 1, 1));
+  for (int i = 0; i < 3; i++)
+    replays_at_ever_new_addresses(open_tested(), square(types[i], (tc_gpu_direction)i, 2, 1, 1, 1, 1));
   finish();
 }
 
@@ -110,7 +115,8 @@ Test(hip_conv, an_algorithm_is_its_solutions_number) {
   tc_gpu_call_release(x);
   static const tc_gpu_algorithm wrong[] = {
       {{100}, 0}, {{103}, 0}, {{104}, 0}, {{105}, 0}, {{999}, 0}, {{101, 1}, 0}, {{101, 0, 0, 0, 0, 0, 0, 1}, 0}};
-  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {  // Winograd's, other bits, BLAS's, Fourier's, none, and what is no algorithm of its
+  // Winograd's, other bits, BLAS's, Fourier's, none, and what is no algorithm of its
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     cr_expect_eq(tc_gpu_call_create(g, WORK(f), &wrong[i], &x), TC_ERR_DEVICE, "%d", (int)i);
     SAYS(tc_last_error()->message, "asking a library for an algorithm: miopenStatusBadParm");
     cr_expect_null(x);
@@ -143,7 +149,8 @@ Test(hip_conv, without_a_library_one_sentence_says_so) {
 }
 
 Test(hip_conv, a_library_that_does_not_open_is_told) {
-  SAYS(absent("/nowhere/libMIOpen.so.1", NULL), "MIOpen, AMD's library of convolutions, cannot be opened: /nowhere/libMIOpen.so.1");
+  SAYS(absent("/nowhere/libMIOpen.so.1", NULL),
+       "MIOpen, AMD's library of convolutions, cannot be opened: /nowhere/libMIOpen.so.1");
   finish();
 }
 
@@ -153,7 +160,8 @@ Test(hip_conv, a_library_of_something_else_is_told) {
 }
 
 Test(hip_conv, a_library_of_an_old_version_is_told) {
-  SAYS(absent(built("libsim-miopen.so"), (const char *[]){"TC_SIM_MIOPEN=2.21.0", NULL}), "is MIOpen 2.21.0, and 3.0 or newer is needed");
+  SAYS(absent(built("libsim-miopen.so"), (const char *[]){"TC_SIM_MIOPEN=2.21.0", NULL}),
+       "is MIOpen 2.21.0, and 3.0 or newer is needed");
   finish();
 }
 
@@ -223,7 +231,8 @@ Test(hip_conv, every_call_of_the_library_may_fail) {
   tc_gpu *g = open_tested();
   tc_gpu_conv_facts f = usual();
   problem p = problem_make(g, &f);
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) may_fail(g, &p, functions[i].name, 4, functions[i].fails, 100);
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+    may_fail(g, &p, functions[i].name, 4, functions[i].fails, 100);
   problem_end(&p);
   finish();
 }
@@ -237,6 +246,7 @@ Test(hip_conv, what_is_not_supported_has_no_algorithms) {
   OK(tc_gpu_call_find(g, WORK(usual()), a, MOST, &n));
   cr_expect_eq(n, 0);
   cr_assert(fail_at("miopenConvolutionForwardGetSolution:1=7"));
-  FAILS(tc_gpu_call_find(g, WORK(usual()), a, MOST, &n), TC_ERR_DEVICE, "asking for a library's algorithms: miopenStatusUnknownError");
+  FAILS(tc_gpu_call_find(g, WORK(usual()), a, MOST, &n), TC_ERR_DEVICE,
+        "asking for a library's algorithms: miopenStatusUnknownError");
   finish();
 }

@@ -1,4 +1,5 @@
-// The words of the dialect go through the real hiprtc, where one is installed. Compiled only: no GPU is used.
+// The words of the dialect go through the real hiprtc, where one is installed. Compiled only: no
+// GPU is used.
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <elf.h>
@@ -32,7 +33,8 @@ static bool known(const char *arch) {
 }
 
 Test(hiprtc, every_word_compiles_for_every_architecture) {
-  static const char *const arch[] = {"gfx906", "gfx908", "gfx90a", "gfx90a:sramecc+:xnack-", "gfx942", "gfx1030", "gfx1100"};
+  static const char *const arch[] = {"gfx906", "gfx908",  "gfx90a", "gfx90a:sramecc+:xnack-",
+                                     "gfx942", "gfx1030", "gfx1100"};
   int n = 0;
   find_hiprtc();
   for (size_t i = 0; i < sizeof arch / sizeof *arch; i++) {
@@ -40,8 +42,9 @@ Test(hiprtc, every_word_compiles_for_every_architecture) {
     if (!known(arch[i])) continue;
     cr_assert_eq(tc_hiprtc_compile(arch[i], "all", every_word, &image), TC_OK, "%s", tc_last_error()->message);
     // A code object, or a bundle of one.
-    cr_expect(image.bytes > 1000 && (memcmp(image.data, ELFMAG, SELFMAG) == 0 || memcmp(image.data, "__CLANG_OFFLOAD_BUNDLE__", 24) == 0), "%s",
-              arch[i]);
+    cr_expect(image.bytes > 1000 &&
+                  (memcmp(image.data, ELFMAG, SELFMAG) == 0 || memcmp(image.data, "__CLANG_OFFLOAD_BUNDLE__", 24) == 0),
+              "%s", arch[i]);
     tc_free(image.data);
     n++;
   }
@@ -60,7 +63,10 @@ Test(hiprtc, an_architecture_that_it_may_not_know_is_never_asked_for) {
 Test(hiprtc, a_mistake_in_the_source_is_an_error_with_the_compilers_words) {
   tc_gpu_image image;
   find_hiprtc();
-  cr_expect_eq(tc_hiprtc_compile("gfx906", "broken", "#include \"tc_words.h\"\nTC_KERNEL(broken, 64) { missing = 1; }\n", &image), TC_ERR_COMPILE);
-  cr_expect(strstr(tc_last_error()->message, "broken") && strstr(tc_last_error()->message, "missing"), "%s", tc_last_error()->message);
+  cr_expect_eq(tc_hiprtc_compile("gfx906", "broken",
+                                 "#include \"tc_words.h\"\nTC_KERNEL(broken, 64) { missing = 1; }\n", &image),
+               TC_ERR_COMPILE);
+  cr_expect(strstr(tc_last_error()->message, "broken") && strstr(tc_last_error()->message, "missing"), "%s",
+            tc_last_error()->message);
   cr_expect_null(image.data);
 }

@@ -1,4 +1,5 @@
-// The words of the dialect go through the real NVRTC, where one is installed, and become the instructions that they stand for. Compiled only: no GPU is used.
+// The words of the dialect go through the real NVRTC, where one is installed, and become the
+// instructions that they stand for. Compiled only: no GPU is used.
 #include <criterion/criterion.h>
 #include <ctype.h>
 #include <stdlib.h>
@@ -35,7 +36,8 @@ Test(nvrtc, every_word_compiles_for_every_architecture) {
   }
 }
 
-// Words of the table in the dialect's description that the kernel above does not use would not be tested.
+// Words of the table in the dialect's description that the kernel above does not use would not be
+// tested.
 Test(nvrtc, the_kernel_uses_every_word_of_the_description) {
   static char text[1 << 16];
   FILE *f = fopen("docs/gpu-device.md", "r");
@@ -88,17 +90,20 @@ Test(nvrtc, words_become_the_instructions_that_they_stand_for) {
                                             "ex2.approx.ftz.f32",
                                             "sqrt.rn.f32"};
   char *ptx = compile("compute_80", every_word);
-  for (size_t i = 0; i < sizeof instruction / sizeof *instruction; i++) cr_expect(strstr(ptx, instruction[i]), "no %s", instruction[i]);
+  for (size_t i = 0; i < sizeof instruction / sizeof *instruction; i++)
+    cr_expect(strstr(ptx, instruction[i]), "no %s", instruction[i]);
   tc_free(ptx);
 }
 
 Test(nvrtc, blocks_that_run_together_are_the_kernels_own) {
   tc_gpu_facts facts = {.name = "a device", .arch = "sm_90"};
   find_nvrtc(&facts);
-  static const char *const instruction[] = {".reqnctapercluster 2", "%cluster_ctarank", "barrier.cluster.arrive.aligned",
-                                            "barrier.cluster.wait.aligned", "mapa.u64"};
+  static const char *const instruction[] = {".reqnctapercluster 2", "%cluster_ctarank",
+                                            "barrier.cluster.arrive.aligned", "barrier.cluster.wait.aligned",
+                                            "mapa.u64"};
   char *ptx = compile("compute_90", every_word);
-  for (size_t i = 0; i < sizeof instruction / sizeof *instruction; i++) cr_expect(strstr(ptx, instruction[i]), "no %s", instruction[i]);
+  for (size_t i = 0; i < sizeof instruction / sizeof *instruction; i++)
+    cr_expect(strstr(ptx, instruction[i]), "no %s", instruction[i]);
   tc_free(ptx);
 }
 
@@ -141,12 +146,16 @@ Test(nvrtc, a_mistake_in_the_source_is_an_error_with_the_compilers_words) {
   tc_gpu_facts facts = {.name = "a device", .arch = "sm_80"};
   tc_gpu_image image;
   find_nvrtc(&facts);
-  cr_expect_eq(tc_nvrtc_compile("sm_80", "broken", "#include \"tc_words.h\"\nTC_KERNEL(broken, 32) { missing = 1; }\n", &image), TC_ERR_COMPILE);
-  cr_expect(strstr(tc_last_error()->message, "broken") && strstr(tc_last_error()->message, "missing"), "%s", tc_last_error()->message);
+  cr_expect_eq(
+      tc_nvrtc_compile("sm_80", "broken", "#include \"tc_words.h\"\nTC_KERNEL(broken, 32) { missing = 1; }\n", &image),
+      TC_ERR_COMPILE);
+  cr_expect(strstr(tc_last_error()->message, "broken") && strstr(tc_last_error()->message, "missing"), "%s",
+            tc_last_error()->message);
   cr_expect_null(image.data);
 }
 
-// Where pip puts it, in an environment of Python's: the simulated one stands there, and makes code that no other does.
+// Where pip puts it, in an environment of Python's: the simulated one stands there, and makes code
+// that no other does.
 Test(nvrtc, one_that_pip_installed_is_found) {
   char dir[] = "/tmp/tc-venv-XXXXXX", path[128], command[320], why[320];
   tc_gpu_facts facts = {.name = "a device", .arch = "sm_90"};
@@ -164,7 +173,8 @@ Test(nvrtc, one_that_pip_installed_is_found) {
   snprintf(command, sizeof command, "rm -r %s", dir);
   cr_expect_eq(system(command), 0);
   cr_assert(found, "%s", why);
-  OK(tc_nvrtc_compile("sm_90a", "k", "#include \"tc_words.h\"\nTC_KERNEL(k, 32) { *(u64 *)tc_table[0] = 1; }\n", &image));
+  OK(tc_nvrtc_compile("sm_90a", "k", "#include \"tc_words.h\"\nTC_KERNEL(k, 32) { *(u64 *)tc_table[0] = 1; }\n",
+                      &image));
   cr_expect(memcmp(image.data, "SIMCODE", 7) == 0);
   tc_free(image.data);
 }

@@ -1,9 +1,11 @@
-// Every allocation of the library fails in turn, once and then for good, in the making of a model, two steps of its training and what one does with a
-// trained model (printing, files, selection): the call says TC_ERR_MEMORY, nothing crashes, a parameter keeps a usable value, and afterwards a fresh model
-// trains to the same bits. Run under ASan for leaks.
-// The linker leads every call of malloc and its like in the library to this program (meson.build: --wrap); those of the compiler plug-in itself are reached
-// by its fail_at, LLVM's and the C library's are left alone. A sample of the allocations, compiled a smaller one, a compile taking a hundred times as long;
-// with TC_TEST_ALL=1, as ./dev soak has it, interpreted every one.
+// Every allocation of the library fails in turn, once and then for good, in the making of a model,
+// two steps of its training and what one does with a trained model (printing, files, selection):
+// the call says TC_ERR_MEMORY, nothing crashes, a parameter keeps a usable value, and afterwards a
+// fresh model trains to the same bits. Run under ASan for leaks.
+// The linker leads every call of malloc and its like in the library to this program (meson.build:
+// --wrap); those of the compiler plug-in itself are reached by its fail_at, LLVM's and the C
+// library's are left alone. A sample of the allocations, compiled a smaller one, a compile taking a
+// hundred times as long; with TC_TEST_ALL=1, as ./dev soak has it, interpreted every one.
 //   alloc_fail [device = tc:cpu]
 #include <dlfcn.h>
 #include <math.h>
@@ -30,7 +32,8 @@
 
 // ---- What the library calls for malloc ----
 
-// The n-th allocation from now fails, and every later one if sticky; 0 switches off. How many were made since the last call.
+// The n-th allocation from now fails, and every later one if sticky; 0 switches off. How many were
+// made since the last call.
 static long own_fail_at(long n, int sticky) {
   atomic_store(&fail_from, 0);
   long made = atomic_exchange(&n_made, 0);
@@ -45,7 +48,8 @@ static tc_status status_of(tc_tensor x) {
   return tc_is_valid(x) ? TC_OK : tc_poison_status(x);
 }
 
-// In memory where there is such a place: thousands of files are made, and each save waits for the disk.
+// In memory where there is such a place: thousands of files are made, and each save waits for the
+// disk.
 static const char *directory(void) {
   return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
 }
@@ -182,7 +186,8 @@ static void fail_each_of_plugin(void) {
       EXPECT(st == TC_ERR_MEMORY || right, "the compiler's allocation %ld of %ld: %s", n, total, tc_status_text(st));
       n_failed_calls += st != TC_OK;
       tc_clear_error();
-      EXPECT(train(got) == TC_OK && memcmp(got, want, sizeof got) == 0, "after the compiler's allocation %ld of %ld it trains otherwise", n, total);
+      EXPECT(train(got) == TC_OK && memcmp(got, want, sizeof got) == 0,
+             "after the compiler's allocation %ld of %ld it trains otherwise", n, total);
     }
   }
   EXPECT(n_failed_calls > 0, "no allocation of the compiler failed");
@@ -193,7 +198,8 @@ static void count_released(void *n_released) {
   ++*(int *)n_released;
 }
 
-// Memory that could not be borrowed is not released: it is still the caller's. The process is fresh, so recording allocates.
+// Memory that could not be borrowed is not released: it is still the caller's. The process is
+// fresh, so recording allocates.
 static void borrow_or_leave(void) {
   float data[4] = {0};
   int n_released = 0, n_failed = 0;
@@ -236,12 +242,15 @@ static int fail_each(const char *device, const char *compiler, long stride) {
       own_fail_at(n, sticky);
       tc_status st = train(got);
       own_fail_at(0, 0);
-      // A failed cache entry or profile record may be done without: TC_OK with the right losses is as good.
-      EXPECT(st == TC_ERR_MEMORY || (st == TC_OK && memcmp(got, want, sizeof got) == 0), "allocation %ld of %ld: %s", n, total, tc_status_text(st));
+      // A failed cache entry or profile record may be done without: TC_OK with the right losses is
+      // as good.
+      EXPECT(st == TC_ERR_MEMORY || (st == TC_OK && memcmp(got, want, sizeof got) == 0), "allocation %ld of %ld: %s", n,
+             total, tc_status_text(st));
       n_failed_calls += st != TC_OK;
       tc_clear_error();
-      EXPECT(train(got) == TC_OK && memcmp(got, want, sizeof got) == 0, "after allocation %ld of %ld: %g %g %g, should be %g %g %g", n, total,
-             (double)got[0], (double)got[1], (double)got[2], (double)want[0], (double)want[1], (double)want[2]);
+      EXPECT(train(got) == TC_OK && memcmp(got, want, sizeof got) == 0,
+             "after allocation %ld of %ld: %g %g %g, should be %g %g %g", n, total, (double)got[0], (double)got[1],
+             (double)got[2], (double)want[0], (double)want[1], (double)want[2]);
     }
     for (long n = 1; n <= 60; n += stride) expect_model_survives(n, sticky);
   }
@@ -259,7 +268,8 @@ int main(int n_words, char **words) {
   for (int compiled = 0; compiled < 2; compiled++) {
     fflush(stdout);
     pid_t child = fork();
-    if (child == 0) exit(compiled ? fail_each(device, "llvm", all ? 41 : 307) : fail_each(device, "interp", all ? 1 : 23));
+    if (child == 0)
+      exit(compiled ? fail_each(device, "llvm", all ? 41 : 307) : fail_each(device, "interp", all ? 1 : 23));
     int status = -1;
     EXPECT(waitpid(child, &status, 0) == child, "no child");
     n_failed += !WIFEXITED(status) || WEXITSTATUS(status) != 0;

@@ -1,5 +1,6 @@
-// TC_ANOMALY=1: the sync fails that would store the first NaN or infinity, with the op, what it had, its line, and of a gradient the forward op's line; what
-// the program meant is no anomaly; nothing that was to be assigned has changed.
+// TC_ANOMALY=1: the sync fails that would store the first NaN or infinity, with the op, what it
+// had, its line, and of a gradient the forward op's line; what the program meant is no anomaly;
+// nothing that was to be assigned has changed.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,13 +101,15 @@ static void backward(void) {
   snprintf(words, sizeof words, ", a part of the gradient of sqrt at ");
   EXPECT_MADE(tc_grad(w), words, line);
   EXPECT_OK(tc_zero_grad_of(1, &w));
-  // In a step, with the history in an earlier run: the parameter stays as it was, and the sync after the step tells.
+  // In a step, with the history in an earlier run: the parameter stays as it was, and the sync
+  // after the step tells.
   tc_optimizer *opt = tc_sgd(&w, 1, (tc_sgd_options){.lr = 0.1});
   z = tc_sqrt(w), forward_line = AT;
   EXPECT_FINE(z);
   EXPECT_OK(tc_backward(tc_sum(tc_mul(z, 2), TC_ALL, false)));
   EXPECT_OK(tc_optimizer_step(opt));
-  EXPECT(read(w) == TC_ERR_ANOMALY && strstr(tc_last_error()->message, ", a part of the gradient of sqrt at "), "no anomaly");
+  EXPECT(read(w) == TC_ERR_ANOMALY && strstr(tc_last_error()->message, ", a part of the gradient of sqrt at "),
+         "no anomaly");
   const char *told = tc_last_error()->message, *colon = strstr(told, "gradient of sqrt at ");
   colon = colon ? strchr(colon, ':') : NULL;
   EXPECT(colon && strncmp(colon + 1, forward_line, strlen(forward_line)) == 0, "line %s", forward_line);

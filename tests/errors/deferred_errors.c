@@ -1,5 +1,6 @@
-// A program that looks at its sync points alone hears of everything that failed: of runs nobody asked for, which undo assigns, and of calls that are all
-// effect. It hears once, and not of what it has dealt with by clearing the error.
+// A program that looks at its sync points alone hears of everything that failed: of runs nobody
+// asked for, which undo assigns, and of calls that are all effect. It hears once, and not of what
+// it has dealt with by clearing the error.
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -70,8 +71,8 @@ static void a_step_trains_or_fails(void) {
     tc_clear_error();
     double after = sum_of(m.w[0]);
     EXPECT(st == TC_OK || st == TC_ERR_MEMORY, "with %llu bytes: %s", (unsigned long long)extra, tc_status_text(st));
-    EXPECT((st == TC_OK) == (before != after), "with %llu bytes the loss is %s and the parameters %s", (unsigned long long)extra,
-           st == TC_OK ? "there" : "an error", before == after ? "as they were" : "new");
+    EXPECT((st == TC_OK) == (before != after), "with %llu bytes the loss is %s and the parameters %s",
+           (unsigned long long)extra, st == TC_OK ? "there" : "an error", before == after ? "as they were" : "new");
     net_fini(&m);
   }
 }
@@ -86,8 +87,9 @@ static tc_tensor out_of_range(tc_tensor x) {
   return tc_index_select(x, 0, tc_from_host((int64_t[]){0, 1, 2, 99}, TC_SHAPE(4), TC_I64));
 }
 
-// Whatever is missing, of results, of what stays for recipes and of old content that is wanted yet: a sync that fails has changed no assigned tensor, and one
-// that does not has kept what was made of the old value.
+// Whatever is missing, of results, of what stays for recipes and of old content that is wanted yet:
+// a sync that fails has changed no assigned tensor, and one that does not has kept what was made of
+// the old value.
 static void what_fails_has_assigned_nothing(void) {
   enum { N = 20000 };
   static float theirs[N], old[N];
@@ -95,7 +97,8 @@ static void what_fails_has_assigned_nothing(void) {
   for (size_t room = 1; room < 8 * N * sizeof(float); room = room < 2048 ? room + 64 : room + 8000) {
     float v, first[2], sum;
     tc_scope scope = tc_scope_begin();
-    tc_tensor w[2] = {tc_zeros(TC_SHAPE(N), TC_F32), tc_borrow(memset(theirs, 0, sizeof theirs), TC_SHAPE(N), TC_F32, TC_WRITABLE, NULL, NULL)};
+    tc_tensor w[2] = {tc_zeros(TC_SHAPE(N), TC_F32),
+                      tc_borrow(memset(theirs, 0, sizeof theirs), TC_SHAPE(N), TC_F32, TC_WRITABLE, NULL, NULL)};
     for (int i = 0; i < 2; i++) EXPECT_OK(tc_assign(w[i], tc_add(w[i], 1)));
     EXPECT_OK(tc_sync(NULL));
     tc_tensor recipe = tc_mul(w[1], 2), was = tc_mul(tc_add(w[0], w[1]), 3);  // alive, and nobody asks for them
@@ -110,13 +113,14 @@ static void what_fails_has_assigned_nothing(void) {
     tc_clear_error();
     for (int i = 0; i < 2; i++) EXPECT_OK(tc_item_f32(tc_select(w[i], 0, 7), &first[i]));
     EXPECT(first[0] == (failed ? 1 : 2) && first[1] == first[0] && theirs[7] == first[1],
-           "with room for %zu bytes, %s: %g and %g, %g in the caller's memory", room, failed ? "failed" : "done", (double)first[0], (double)first[1],
-           (double)theirs[7]);
-    // Where there was no room for a record of the run that failed, pending values are lost, which is said.
+           "with room for %zu bytes, %s: %g and %g, %g in the caller's memory", room, failed ? "failed" : "done",
+           (double)first[0], (double)first[1], (double)theirs[7]);
+    // Where there was no room for a record of the run that failed, pending values are lost, which
+    // is said.
     tc_status lost = tc_to_host(was, old, sizeof old), lost_too = tc_item_f32(tc_sum(recipe, TC_ALL, false), &sum);
     EXPECT(failed || (lost == TC_OK && lost_too == TC_OK), "lost by a run that did not fail");
-    EXPECT((lost || old[7] == 6) && (lost_too || sum == 2 * N), "with room for %zu bytes the old values give %g and %g", room, (double)old[7],
-           (double)sum);
+    EXPECT((lost || old[7] == 6) && (lost_too || sum == 2 * N), "with room for %zu bytes the old values give %g and %g",
+           room, (double)old[7], (double)sum);
     tc_clear_error();
     tc_scope_end(scope);
     n_failed += failed, n_ran += !failed;
@@ -133,7 +137,8 @@ static void a_cut_that_fails_is_told(int n_ops) {
   tc_tensor sum = tc_keep(grown(x, n_ops));
   (void)tc_assign(state, out_of_range(x));
   tc_scope_end(inner);
-  EXPECT(tc_item_f32(sum, &v) != TC_OK && strstr(tc_last_error()->message, "index 99"), "%d ops: the sum was read", n_ops);
+  EXPECT(tc_item_f32(sum, &v) != TC_OK && strstr(tc_last_error()->message, "index 99"), "%d ops: the sum was read",
+         n_ops);
   tc_clear_error();
   EXPECT_OK(tc_item_f32(sum, &v));
   EXPECT_OK(tc_to_host(state, kept, sizeof kept));
@@ -141,7 +146,8 @@ static void a_cut_that_fails_is_told(int n_ops) {
   tc_scope_end(scope);
 }
 
-// Calls that fail at once, and are not looked at, but for clearing the error where the program does.
+// Calls that fail at once, and are not looked at, but for clearing the error where the program
+// does.
 static void failed_effects_are_told(void) {
   tc_scope scope = tc_scope_begin();
   tc_tensor a = tc_ones(TC_SHAPE(2), TC_F32), wrong = tc_ones(TC_SHAPE(3), TC_F32);
@@ -156,7 +162,8 @@ static void failed_effects_are_told(void) {
       EXPECT(first != TC_OK, "call %d did not fail", which);
       if (clears) tc_clear_error();
       tc_status st = tc_item_f32(tc_sum(a, TC_ALL, false), &v);
-      EXPECT(st == (clears ? TC_OK : first), "call %d, error %s: %s", which, clears ? "cleared" : "not looked at", tc_status_text(st));
+      EXPECT(st == (clears ? TC_OK : first), "call %d, error %s: %s", which, clears ? "cleared" : "not looked at",
+             tc_status_text(st));
       tc_clear_error();
       EXPECT_OK(which % 2 ? tc_sync(NULL) : tc_eval(1, &a));
     }
@@ -184,7 +191,8 @@ static void a_second_failure_is_told(void) {
   tc_scope_end(scope);
 }
 
-// A run that nobody waited for and that undid an assign stays owed, whatever an op and clearing its error do afterwards.
+// A run that nobody waited for and that undid an assign stays owed, whatever an op and clearing its
+// error do afterwards.
 static void a_silent_failure_outlives_an_ops(void) {
   float v;
   tc_scope scope = tc_scope_begin();
@@ -207,7 +215,8 @@ static void a_silent_failure_outlives_an_ops(void) {
 static void poison_is_told_with_it(void) {
   float v;
   tc_scope scope = tc_scope_begin();
-  tc_tensor loss = tc_matmul(tc_ones(TC_SHAPE(2, 3), TC_F32), tc_ones(TC_SHAPE(2, 3), TC_F32)), one = tc_ones(TC_SCALAR, TC_F32);
+  tc_tensor loss = tc_matmul(tc_ones(TC_SHAPE(2, 3), TC_F32), tc_ones(TC_SHAPE(2, 3), TC_F32)),
+            one = tc_ones(TC_SCALAR, TC_F32);
   (void)tc_backward(loss);
   EXPECT(tc_item_f32(loss, &v) == TC_ERR_SHAPE, "a loss of wrong shapes was read");
   EXPECT_OK(tc_item_f32(one, &v));

@@ -1,5 +1,6 @@
-// The text of an error belongs to the status that was returned: to the latest call that failed, to what a poisoned handle was poisoned with, to what a
-// sync point tells of late; in programs that clear errors and in those that do not.
+// The text of an error belongs to the status that was returned: to the latest call that failed, to
+// what a poisoned handle was poisoned with, to what a sync point tells of late; in programs that
+// clear errors and in those that do not.
 #include <pthread.h>
 #include <stdlib.h>
 #include <tc/nn.h>
@@ -12,8 +13,8 @@ static bool clears;
 
 static void told(tc_status st, tc_status want, const char *words, int line) {
   const tc_error *e = tc_last_error();
-  EXPECT(st == want && e->status == want && strstr(e->message, words), "line %d: %s and \"%s\", should say \"%s\"", line, tc_status_text(st),
-         e->message, words);
+  EXPECT(st == want && e->status == want && strstr(e->message, words), "line %d: %s and \"%s\", should say \"%s\"",
+         line, tc_status_text(st), e->message, words);
   if (clears) tc_clear_error();
 }
 #define TOLD(call, want, words) told((call), want, words, __LINE__)
@@ -58,10 +59,12 @@ static void each_request_has_its_own(void) {
   tc_nn_params_destroy(p);
 }
 
-// What is NULL because making it failed: the text is that of the call that was given NULL, and says why.
+// What is NULL because making it failed: the text is that of the call that was given NULL, and says
+// why.
 static void null_says_why(void) {
   tc_archive *a = tc_safetensors_open("nosuch.safetensors");
-  TOLD(tc_archive_load(a, NULL, 0, NULL, NULL), TC_ERR_ARG, clears ? "there is no archive" : "there is no archive: safetensors_open");
+  TOLD(tc_archive_load(a, NULL, 0, NULL, NULL), TC_ERR_ARG,
+       clears ? "there is no archive" : "there is no archive: safetensors_open");
   if (clears) return;
   tc_optimizer *opt = tc_sgd(NULL, 0, (tc_sgd_options){0});
   TOLD(tc_zero_grad(opt), TC_ERR_ARG, "no optimizer: sgd: 0 parameters");
@@ -99,12 +102,14 @@ static void what_is_owed_has_its_own(void) {
   EXPECT_OK(tc_sync(NULL));
 }
 
-// An error that a call has dealt with itself leaves the program's: an optimizer of no memory, made again.
+// An error that a call has dealt with itself leaves the program's: an optimizer of no memory, made
+// again.
 static void success_leaves_it(void) {
   if (clears) return;
   float v;
   EXPECT(tc_item_f32(wrong_product(), &v) == TC_ERR_SHAPE, "read");
-  for (int i = 0; i < 4; i++) EXPECT_OK(tc_item_f32(tc_sum(tc_exp(tc_ones(TC_SHAPE(3 + i), TC_F32)), TC_ALL, false), &v));
+  for (int i = 0; i < 4; i++)
+    EXPECT_OK(tc_item_f32(tc_sum(tc_exp(tc_ones(TC_SHAPE(3 + i), TC_F32)), TC_ALL, false), &v));
   TOLD(TC_ERR_SHAPE, TC_ERR_SHAPE, "matmul");
 }
 

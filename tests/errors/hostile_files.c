@@ -1,6 +1,7 @@
-// Archives that were cut, damaged or made to harm: an error that names the file and what is wrong, or tensors within the file; never a crash. Every
-// length that a file can be cut to, every bit of a safetensors header and a bit of every byte of an .npz flipped, and headers that lie. Run under ASan
-// and UBSan.
+// Archives that were cut, damaged or made to harm: an error that names the file and what is wrong,
+// or tensors within the file; never a crash. Every length that a file can be cut to, every bit of a
+// safetensors header and a bit of every byte of an .npz flipped, and headers that lie. Run under
+// ASan and UBSan.
 //   hostile_files
 #include <stdint.h>
 
@@ -19,12 +20,14 @@ static bool try_bytes(open_fn *open, const void *bytes, size_t n, const char *wh
   tc_scope scope = tc_scope_begin();
   tc_archive *a = open(path, 0);
   bool whole = a != NULL;
-  EXPECT(a || (tc_last_error()->status == TC_ERR_IO && strstr(tc_last_error()->message, path)), "%s %zu: no reason given", what, at);
+  EXPECT(a || (tc_last_error()->status == TC_ERR_IO && strstr(tc_last_error()->message, path)),
+         "%s %zu: no reason given", what, at);
   for (int i = 0; i < tc_archive_count(a); i++) {
     tc_clear_error();
     tc_tensor t = tc_archive_get(a, tc_archive_name(a, i));
     tc_status st = tc_last_error()->status;
-    EXPECT(tc_is_valid(t) || st == TC_ERR_IO || st == TC_ERR_DTYPE || st == TC_ERR_SHAPE || st == TC_ERR_MEMORY, "%s %zu: status %d", what, at, st);
+    EXPECT(tc_is_valid(t) || st == TC_ERR_IO || st == TC_ERR_DTYPE || st == TC_ERR_SHAPE || st == TC_ERR_MEMORY,
+           "%s %zu: status %d", what, at, st);
     whole = whole && tc_is_valid(t);
     const unsigned char *data = tc_is_valid(t) ? tc_map(t) : NULL;
     for (int64_t k = 0; data && k < tc_numel(t) * (int64_t)tc_type_bytes(tc_dtype(t)); k++) sum += data[k];
@@ -38,12 +41,14 @@ static bool try_bytes(open_fn *open, const void *bytes, size_t n, const char *wh
 
 static void cut_everywhere(open_fn *open, const char *golden) {
   file_bytes b = file_read(golden);
-  for (size_t n = 0; n < b.n; n++) EXPECT(!try_bytes(open, b.at, n, golden, n), "%s cut to %zu bytes is whole", golden, n);
+  for (size_t n = 0; n < b.n; n++)
+    EXPECT(!try_bytes(open, b.at, n, golden, n), "%s cut to %zu bytes is whole", golden, n);
   EXPECT(try_bytes(open, b.at, b.n, golden, b.n), "%s itself", golden);
   free(b.at);
 }
 
-// A flipped bit may make another valid file (a name, a type of the same size), so most of this is for the sanitizers; but most flips are noticed.
+// A flipped bit may make another valid file (a name, a type of the same size), so most of this is
+// for the sanitizers; but most flips are noticed.
 static void flip_everything(open_fn *open, const char *golden, size_t end, int every) {
   file_bytes b = file_read(golden);
   size_t n_whole = 0, n = 0;
@@ -68,7 +73,8 @@ static void npz_values_are_true_or_refused(void) {
     tc_tensor t = tc_archive_get(a, "f64");
     double got[6];
     if (tc_is_valid(t) && tc_numel(t) == 6 && tc_to_host(t, got, sizeof got) == TC_OK)
-      for (int k = 0; k < 6; k++) EXPECT(got[k] == (k * 7 % 5 - 2) / 4.0, "byte %zu flipped: element %d is %g", i, k, got[k]);
+      for (int k = 0; k < 6; k++)
+        EXPECT(got[k] == (k * 7 % 5 - 2) / 4.0, "byte %zu flipped: element %d is %g", i, k, got[k]);
     tc_archive_close(a);
     tc_scope_end(scope);
     tc_clear_error();
@@ -77,7 +83,8 @@ static void npz_values_are_true_or_refused(void) {
   free(b.at);
 }
 
-// A file of this header and n bytes of data: what the error says, or NULL if it is to be read whole.
+// A file of this header and n bytes of data: what the error says, or NULL if it is to be read
+// whole.
 static void header_is(const char *header, size_t header_bytes, size_t n, const char *says) {
   unsigned char *file = calloc(1, 8 + header_bytes + n);
   for (int i = 0; i < 8; i++) file[i] = (unsigned char)(header_bytes >> (8 * i));
@@ -124,7 +131,8 @@ static void headers_that_lie(void) {
       {"{\"a\":" F32("[99999999999999999999999999]", 0, 8) "}", 8, "no JSON"},
       {"{\"a\":" F32("[2]", 0, 18446744073709551616) "}", 8, "no JSON"},
       {"{\"a\":" F32("[1,1,1,1,1,1,1,1,2]", 0, 8) "}", 8, "'a' has rank 9"},
-      {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[8],\"data_offsets\":[0,8]}}", 8, "'a' is F8_E4M3, a type that tc lacks"},
+      {"{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[8],\"data_offsets\":[0,8]}}", 8,
+       "'a' is F8_E4M3, a type that tc lacks"},
       {"{\"a\":{\"dtype\":7,\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "'a' is no object with dtype"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}", 8, "'a' is no object with dtype"},
       {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8,8]}}", 8, "'a' is no object with dtype"},
@@ -140,7 +148,8 @@ static void headers_that_lie(void) {
       {"{} {}", 0, "no JSON"},
       {"7", 0, "no JSON"},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) header_is(cases[i].header, strlen(cases[i].header), cases[i].n, cases[i].says);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    header_is(cases[i].header, strlen(cases[i].header), cases[i].n, cases[i].says);
   enum { DEEP = 1000000, MANY = 20000 };
   char *text = malloc(DEEP + 100 * MANY);
   memset(text, '[', DEEP);
@@ -162,12 +171,23 @@ static void headers_that_lie(void) {
 }
 
 static void lengths_that_lie(void) {
-  static const uint64_t lengths[] = {
-      0, 3, 7, 100, 1u << 20, 1u << 27, UINT32_MAX, (uint64_t)1 << 32, INT64_MAX, (uint64_t)1 << 63, UINT64_MAX - 7, UINT64_MAX};
+  static const uint64_t lengths[] = {0,
+                                     3,
+                                     7,
+                                     100,
+                                     1u << 20,
+                                     1u << 27,
+                                     UINT32_MAX,
+                                     (uint64_t)1 << 32,
+                                     INT64_MAX,
+                                     (uint64_t)1 << 63,
+                                     UINT64_MAX - 7,
+                                     UINT64_MAX};
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
     unsigned char file[10] = {0, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
     memcpy(file, &lengths[i], 8);
-    EXPECT(!try_bytes(tc_safetensors_open_at, file, sizeof file, "length", i), "a header of %llu bytes", (unsigned long long)lengths[i]);
+    EXPECT(!try_bytes(tc_safetensors_open_at, file, sizeof file, "length", i), "a header of %llu bytes",
+           (unsigned long long)lengths[i]);
   }
 }
 

@@ -1,5 +1,6 @@
-// A number of the caller's that an integer tensor cannot hold is refused by every op, with the number, the type and what that holds; its nearest neighbours
-// are taken. Comparisons are right with any number, and bounds that lie beyond the type bind nothing.
+// A number of the caller's that an integer tensor cannot hold is refused by every op, with the
+// number, the type and what that holds; its nearest neighbours are taken. Comparisons are right
+// with any number, and bounds that lie beyond the type bind nothing.
 #include <math.h>
 
 #include "tests/expect.h"
@@ -10,7 +11,8 @@ typedef struct range {
 } range;
 
 static const range ranges[] = {
-    {TC_U8, 0, 255}, {TC_I8, -128, 127}, {TC_I16, -32768, 32767}, {TC_I32, -2147483648.0, 2147483647}, {TC_I64, -0x1p63, 0x1p63},
+    {TC_U8, 0, 255},           {TC_I8, -128, 127}, {TC_I16, -32768, 32767}, {TC_I32, -2147483648.0, 2147483647},
+    {TC_I64, -0x1p63, 0x1p63},
 };
 
 static tc_tensor of(double v, tc_type type) {
@@ -79,7 +81,8 @@ static void check_makers(void) {
         EXPECT(!tc_is_valid(makers[i].make(bad[j], r)), "%s %s %g", name, type, bad[j]);
         const tc_error *e = tc_last_error();
         EXPECT(e->status == TC_ERR_ARG && strstr(e->message, name), "%s %s %g", name, type, bad[j]);
-        if (strcmp(name, "arange") != 0 || isfinite(bad[j])) EXPECT(strstr(e->message, type), "%s %s %g", name, type, bad[j]);
+        if (strcmp(name, "arange") != 0 || isfinite(bad[j]))
+          EXPECT(strstr(e->message, type), "%s %s %g", name, type, bad[j]);
         tc_clear_error();
       }
       tc_scope_end(s);
@@ -129,7 +132,8 @@ static void check_unsigned_operands(void) {
       const uint64_t v = beyond[j];
       tc_tensor x = tc_ones(TC_SHAPE(2), types[k]);
       char words[64];
-      snprintf(words, sizeof words, "is not a number of %s, which holds", tc_type_name(types[k] == TC_BOOL ? TC_I64 : types[k]));
+      snprintf(words, sizeof words, "is not a number of %s, which holds",
+               tc_type_name(types[k] == TC_BOOL ? TC_I64 : types[k]));
       REFUSED(tc_add(x, v), words);
       REFUSED(tc_rsub(x, v), words);
       REFUSED(tc_mul(x, (unsigned long long)v), words);

@@ -1,5 +1,6 @@
-// A forgotten tc_scope_end is told at the next sync point, with the lines where scopes were begun; temporaries that pile up because there is no scope are
-// told once in the log, and those of programs with scopes, or of programs that keep a few values a step, never.
+// A forgotten tc_scope_end is told at the next sync point, with the lines where scopes were begun;
+// temporaries that pile up because there is no scope are told once in the log, and those of
+// programs with scopes, or of programs that keep a few values a step, never.
 #include <string.h>
 
 #include "tests/child.h"
@@ -80,8 +81,8 @@ static int in_process(const void *arg) {
 }
 
 int main(void) {
-  static const int want[] = {
-      [NO_SCOPE] = 1, [A_SCOPE_AROUND] = 1, [TWO_LINES] = 1, [BY_TURNS] = 1, [SCOPES] = 0, [FEW_KEPT] = 0, [RELEASED] = 0, [GROWING] = 0};
+  static const int want[] = {[NO_SCOPE] = 1, [A_SCOPE_AROUND] = 1, [TWO_LINES] = 1, [BY_TURNS] = 1,
+                             [SCOPES] = 0,   [FEW_KEPT] = 0,       [RELEASED] = 0,  [GROWING] = 0};
   for (enum loop kind = NO_SCOPE; kind <= GROWING; kind++) {
     int n = child_status(in_process, &kind);
     EXPECT(n == want[kind], "loop %d: %d warnings, should be %d", (int)kind, n, want[kind]);

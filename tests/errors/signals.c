@@ -1,5 +1,6 @@
-// Calls inside a call of the same thread, by a signal handler or a callback, are TC_ERR_STATE, for every public function that takes a lock; nothing
-// hangs, and the interrupted computation has the bits of an undisturbed one.
+// Calls inside a call of the same thread, by a signal handler or a callback, are TC_ERR_STATE, for
+// every public function that takes a lock; nothing hangs, and the interrupted computation has the
+// bits of an undisturbed one.
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -215,7 +216,8 @@ static void a_process_may_end_inside_a_call(void) {
   static const bool yes = true;
   EXPECT(child_status(leave_inside, NULL) == STATUS, "a callback's exit does not end the process");
   EXPECT(child_status(leave_inside, &yes) == STATUS, "nor that of a child forked in a callback");
-  for (int i = 0; i < 20; i++) EXPECT(child_status(leave_beside_a_reader, NULL) == STATUS, "an exit beside a thread that reads");
+  for (int i = 0; i < 20; i++)
+    EXPECT(child_status(leave_beside_a_reader, NULL) == STATUS, "an exit beside a thread that reads");
 }
 
 int main(void) {

@@ -1,6 +1,7 @@
-// Checkpoints: training resumed from one, in this process or another, has the bits of training that was never interrupted; a file that was cut or
-// changed in any byte, or is another program's, is an error that changes nothing; a save that fails leaves the former file; what was loaded is the program's
-// own, and there once.
+// Checkpoints: training resumed from one, in this process or another, has the bits of training that
+// was never interrupted; a file that was cut or changed in any byte, or is another program's, is an
+// error that changes nothing; a save that fails leaves the former file; what was loaded is the
+// program's own, and there once.
 //   checkpoints [resume KIND FILE]      the other process: trains on from FILE and prints a hash of its parameters
 //   checkpoints [large FILE]            another: loads the large tensors of FILE and prints by how many bytes its memory grew at most
 #include <inttypes.h>
@@ -21,9 +22,11 @@ typedef struct model {
 
 static tc_optimizer *optimizer(const char *kind, const tc_tensor *p) {
   if (strcmp(kind, "sgd") == 0) return tc_sgd(p, N_PARAMS, (tc_sgd_options){.lr = 0.05});
-  if (strcmp(kind, "momentum") == 0) return tc_sgd(p, N_PARAMS, (tc_sgd_options){.lr = 0.05, .momentum = 0.9, .dampening = 0.1});
+  if (strcmp(kind, "momentum") == 0)
+    return tc_sgd(p, N_PARAMS, (tc_sgd_options){.lr = 0.05, .momentum = 0.9, .dampening = 0.1});
   if (strcmp(kind, "adam") == 0) return tc_adam(p, N_PARAMS, (tc_adam_options){.lr = 0.05, TC_ADAM_DEFAULTS});
-  if (strcmp(kind, "adamw") == 0) return tc_adamw(p, N_PARAMS, (tc_adam_options){.lr = 0.05, TC_ADAM_DEFAULTS, .weight_decay = 0.1});
+  if (strcmp(kind, "adamw") == 0)
+    return tc_adamw(p, N_PARAMS, (tc_adam_options){.lr = 0.05, TC_ADAM_DEFAULTS, .weight_decay = 0.1});
   return tc_rmsprop(p, N_PARAMS, (tc_rmsprop_options){.lr = 0.05, TC_RMSPROP_DEFAULTS, .momentum = 0.5});
 }
 
@@ -129,7 +132,8 @@ static void overwrite(const char *path, int byte) {
   free(b.at);
 }
 
-// After loading, the file is overwritten in place and then cut: neither is seen, by parameters, by the optimizer's state or by the random state.
+// After loading, the file is overwritten in place and then cut: neither is seen, by parameters, by
+// the optimizer's state or by the random state.
 static void nothing_of_the_file_is_held(const char *kind) {
   const char *path = files_path("held.safetensors");
   model m;
@@ -169,8 +173,8 @@ static size_t growth_when_loading(const char *path) {
   return most_memory() - before;
 }
 
-// In a process of its own, whose memory was never larger. Room for the file and a tensor or two is enough; of room for
-// alignment nothing is touched, if malloc does not fill it for a test's sake.
+// In a process of its own, whose memory was never larger. Room for the file and a tensor or two is
+// enough; of room for alignment nothing is touched, if malloc does not fill it for a test's sake.
 static void loading_takes_room_once(const char *self) {
   const char *path = files_path("large.safetensors");
   char command[512];
@@ -187,18 +191,21 @@ static void loading_takes_room_once(const char *self) {
 }
 
 // Loading fails with these words, and nothing of the model changes.
-static void expect_refused(const model *m, const char *path, tc_optimizer *opt, tc_status code, const char *words, const char *what, size_t at) {
+static void expect_refused(const model *m, const char *path, tc_optimizer *opt, tc_status code, const char *words,
+                           const char *what, size_t at) {
   bits before = bits_of(m);
   tc_rng_state rng = tc_get_rng_state();
   int64_t step = -7;
   tc_clear_error();
   tc_status st = tc_checkpoint_load(path, N_PARAMS, names, m->p, opt, &step);
   const char *message = tc_last_error()->message;
-  EXPECT(st != TC_OK && (code == TC_OK || st == code) && strstr(message, path) && strstr(message, words), "%s %zu: %s", what, at, tc_status_text(st));
+  EXPECT(st != TC_OK && (code == TC_OK || st == code) && strstr(message, path) && strstr(message, words), "%s %zu: %s",
+         what, at, tc_status_text(st));
   tc_clear_error();
   bits after = bits_of(m);
   tc_rng_state now = tc_get_rng_state();
-  EXPECT(memcmp(&before, &after, sizeof before) == 0 && memcmp(&rng, &now, sizeof rng) == 0 && step == -7, "%s %zu: something changed", what, at);
+  EXPECT(memcmp(&before, &after, sizeof before) == 0 && memcmp(&rng, &now, sizeof rng) == 0 && step == -7,
+         "%s %zu: something changed", what, at);
 }
 
 static void damage_is_noticed(void) {
@@ -210,7 +217,8 @@ static void damage_is_noticed(void) {
   EXPECT_OK(tc_checkpoint_save(path, N_PARAMS, names, m.p, m.opt, 2));
   train(&m, 2, 3);
   file_bytes b = file_read(path);
-  for (size_t n = 0; n < b.n; n += n < 2000 ? 1 : 61) expect_refused(&m, file_in_memory(b.at, n), m.opt, TC_ERR_IO, "", "cut to", n);
+  for (size_t n = 0; n < b.n; n += n < 2000 ? 1 : 61)
+    expect_refused(&m, file_in_memory(b.at, n), m.opt, TC_ERR_IO, "", "cut to", n);
   for (size_t i = 0; i < b.n; i++) {
     b.at[i] ^= (unsigned char)(1 << i % 8);
     expect_refused(&m, file_in_memory(b.at, b.n), m.opt, TC_ERR_IO, "", "changed byte", i);
@@ -229,14 +237,16 @@ static void another_programs_file_is_refused(void) {
   model_init(&m, "adam", 7);
   tc_optimizer *sgd = optimizer("momentum", m.p);
   EXPECT_OK(tc_checkpoint_save(path, N_PARAMS, names, m.p, sgd, 0));
-  expect_refused(&m, path, m.opt, TC_ERR_ARG, "has no 'optimizer.exp_avg.0' (f32 [12, 8]); the nearest is", "of SGD", 0);
+  expect_refused(&m, path, m.opt, TC_ERR_ARG, "has no 'optimizer.exp_avg.0' (f32 [12, 8]); the nearest is", "of SGD",
+                 0);
   expect_refused(&m, path, NULL, TC_ERR_ARG, "holds 'optimizer.", "with an optimizer", 0);
   EXPECT_OK(tc_checkpoint_save(path, N_PARAMS, names, m.p, NULL, 0));
   expect_refused(&m, path, m.opt, TC_ERR_ARG, "was saved without an optimizer", "without an optimizer", 0);
   EXPECT_OK(tc_checkpoint_load(path, N_PARAMS, names, m.p, NULL, NULL));
   EXPECT_OK(tc_checkpoint_save(path, N_PARAMS - 1, names, m.p, NULL, 0));
   expect_refused(&m, path, NULL, TC_ERR_ARG, "has no 'down.weight' (f32 [1, 12])", "a parameter less", 0);
-  tc_tensor wide[] = {m.p[0], m.p[1], tc_zeros(TC_SHAPE(2, HIDDEN), TC_F32)}, half[] = {m.p[0], m.p[1], tc_cast(m.p[2], TC_F16)};
+  tc_tensor wide[] = {m.p[0], m.p[1], tc_zeros(TC_SHAPE(2, HIDDEN), TC_F32)},
+            half[] = {m.p[0], m.p[1], tc_cast(m.p[2], TC_F16)};
   EXPECT_OK(tc_checkpoint_save(path, N_PARAMS, names, wide, NULL, 0));
   expect_refused(&m, path, NULL, TC_ERR_SHAPE, "'down.weight' should be f32 [1, 12], in", "another shape", 0);
   EXPECT_OK(tc_checkpoint_save(path, N_PARAMS, names, half, NULL, 0));
@@ -256,10 +266,15 @@ static void another_programs_file_is_refused(void) {
   tc_optimizer *ab = tc_sgd(pair, 2, (tc_sgd_options){.lr = 0.1, .momentum = 0.9});
   tc_optimizer *ba = tc_sgd((tc_tensor[]){pair[1], pair[0]}, 2, (tc_sgd_options){.lr = 0.1, .momentum = 0.9});
   EXPECT_OK(tc_checkpoint_save(path, 2, names, pair, ab, 0));
-  EXPECT_FAILS(tc_checkpoint_load(path, 2, names, pair, ba, NULL), TC_ERR_ARG, "over other parameters, or in another order");
+  EXPECT_FAILS(tc_checkpoint_load(path, 2, names, pair, ba, NULL), TC_ERR_ARG,
+               "over other parameters, or in another order");
   EXPECT_OK(tc_checkpoint_load(path, 2, names, pair, ab, NULL));
-  EXPECT(!strcmp(tc_optimizer_kind(ab), "sgd") && !strcmp(tc_optimizer_kind(adamw), "adamw") && !*tc_optimizer_kind(NULL), "kinds");
-  EXPECT(tc_optimizer_param(adamw, 2).slot == m.p[2].slot && !tc_optimizer_param(adamw, 3).gen && !tc_optimizer_param(NULL, 0).gen, "parameters");
+  EXPECT(
+      !strcmp(tc_optimizer_kind(ab), "sgd") && !strcmp(tc_optimizer_kind(adamw), "adamw") && !*tc_optimizer_kind(NULL),
+      "kinds");
+  EXPECT(tc_optimizer_param(adamw, 2).slot == m.p[2].slot && !tc_optimizer_param(adamw, 3).gen &&
+             !tc_optimizer_param(NULL, 0).gen,
+         "parameters");
   tc_optimizer_destroy(ab);
   tc_optimizer_destroy(ba);
   for (int i = 0; i < 2; i++) tc_release(pair[i]);
@@ -274,7 +289,8 @@ static void *make_tensor(void *out) {
   return NULL;
 }
 
-// A tensor that may not be assigned here is found before the first is, and what failed before has no part in it.
+// A tensor that may not be assigned here is found before the first is, and what failed before has
+// no part in it.
 static void nothing_is_set_by_half(void) {
   const char *path = files_path("half.safetensors");
   tc_tensor elsewhere;
@@ -286,9 +302,11 @@ static void nothing_is_set_by_half(void) {
   float was = 0, is = 0;
   EXPECT_OK(tc_assign(m.p[0], tc_full_like(m.p[0], 7)));
   EXPECT(pthread_create(&thread, NULL, make_tensor, &elsewhere) == 0 && pthread_join(thread, NULL) == 0, "no thread");
-  EXPECT(tc_is_assignable(m.p[0]) && !tc_is_assignable(elsewhere) && !tc_is_assignable((tc_tensor){0, 0}), "whose they are");
+  EXPECT(tc_is_assignable(m.p[0]) && !tc_is_assignable(elsewhere) && !tc_is_assignable((tc_tensor){0, 0}),
+         "whose they are");
   tc_tensor into[] = {m.p[0], m.p[1], elsewhere};
-  EXPECT(tc_checkpoint_load(path, N_PARAMS, names, into, NULL, NULL) == TC_ERR_STATE, "another thread's tensor was taken");
+  EXPECT(tc_checkpoint_load(path, N_PARAMS, names, into, NULL, NULL) == TC_ERR_STATE,
+         "another thread's tensor was taken");
   tc_clear_error();
   tc_archive *a = tc_safetensors_open(path);
   EXPECT(tc_archive_load(a, NULL, N_PARAMS, names, into) == TC_ERR_STATE, "another thread's tensor was loaded");
@@ -297,13 +315,15 @@ static void nothing_is_set_by_half(void) {
   EXPECT_OK(tc_item_f32(tc_mean(m.p[0], TC_ALL, false), &was));
   EXPECT(was == 7, "a failed load set a parameter to %g", (double)was);
   (void)tc_reshape(tc_ones(TC_SHAPE(3), TC_F32), TC_SHAPE(4));
-  EXPECT(tc_checkpoint_load(files_path("nowhere.safetensors"), N_PARAMS, names, m.p, NULL, NULL) == TC_ERR_IO, "the status is an older error's");
+  EXPECT(tc_checkpoint_load(files_path("nowhere.safetensors"), N_PARAMS, names, m.p, NULL, NULL) == TC_ERR_IO,
+         "the status is an older error's");
   tc_clear_error();
   EXPECT_OK(tc_item_f32(tc_mean(m.p[0], TC_ALL, false), &is));
   EXPECT_OK(tc_checkpoint_save(path, N_PARAMS, names, m.p, m.opt, 3));
   EXPECT_OK(tc_assign(m.p[0], tc_full_like(m.p[0], 8)));
   EXPECT(tc_assign(m.p[0], tc_ones(TC_SHAPE(3, 3, 3), TC_F32)) != TC_OK, "an assign of another shape");
-  EXPECT(tc_checkpoint_load(path, N_PARAMS, names, m.p, m.opt, NULL) == TC_ERR_SHAPE, "what failed before was not told");
+  EXPECT(tc_checkpoint_load(path, N_PARAMS, names, m.p, m.opt, NULL) == TC_ERR_SHAPE,
+         "what failed before was not told");
   tc_clear_error();
   EXPECT_OK(tc_item_f32(tc_mean(m.p[0], TC_ALL, false), &is));
   EXPECT(is == 8, "a load that told of an older failure set a parameter to %g", (double)is);
@@ -312,7 +332,8 @@ static void nothing_is_set_by_half(void) {
   tc_scope_end(scope);
 }
 
-// The disk is full, as far as this process can tell; the signal that says so otherwise would end it.
+// The disk is full, as far as this process can tell; the signal that says so otherwise would end
+// it.
 static void a_failed_save_leaves_the_former(void) {
   const char *path = files_path("kept.safetensors");
   struct rlimit was, small = {1024, 1024};
@@ -340,7 +361,8 @@ static void the_random_state_is_the_threads_own(void) {
   tc_seed(5);
   EXPECT_OK(tc_to_host(tc_rand(TC_SHAPE(4), TC_F32), a, sizeof a));
   tc_rng_state state = tc_get_rng_state();
-  EXPECT(state.seed == 5 && state.counter == 1 && state.stream == 0, "%d %d %d", (int)state.seed, (int)state.counter, (int)state.stream);
+  EXPECT(state.seed == 5 && state.counter == 1 && state.stream == 0, "%d %d %d", (int)state.seed, (int)state.counter,
+         (int)state.stream);
   EXPECT_OK(tc_to_host(tc_rand(TC_SHAPE(4), TC_F32), a, sizeof a));
   EXPECT_OK(tc_set_rng_state(state));
   EXPECT_OK(tc_to_host(tc_rand(TC_SHAPE(4), TC_F32), b, sizeof b));
@@ -362,7 +384,8 @@ int main(int argc, char **argv) {
   }
   the_random_state_is_the_threads_own();
   if (!has_library(tc_safetensors_open_at)) return expect_done("files-checkpoints") ? 1 : 77;
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) resuming_is_going_on(argv[0], kinds[i]), nothing_of_the_file_is_held(kinds[i]);
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    resuming_is_going_on(argv[0], kinds[i]), nothing_of_the_file_is_held(kinds[i]);
   loading_takes_room_once(argv[0]);
   damage_is_noticed();
   another_programs_file_is_refused();

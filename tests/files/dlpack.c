@@ -1,5 +1,6 @@
-// DLPack: what is lent is the value's own memory and outlives the tensor; what is borrowed is the owner's memory, its deleter called exactly once,
-// after the last use, or at once where the tensor is copied or refused; on any thread, and from within the library.
+// DLPack: what is lent is the value's own memory and outlives the tensor; what is borrowed is the
+// owner's memory, its deleter called exactly once, after the last use, or at once where the tensor
+// is copied or refused; on any thread, and from within the library.
 #include <pthread.h>
 #include <string.h>
 #include <tc/dlpack.h>
@@ -37,10 +38,14 @@ static void what_is_lent_is_the_value(void) {
   DLManagedTensorVersioned *m = tc_to_dlpack(t);
   DLManagedTensor *legacy = tc_to_dlpack_legacy(t);
   EXPECT(m && legacy, "nothing was lent");
-  EXPECT(m->version.major == 1 && m->flags == DLPACK_FLAG_BITMASK_READ_ONLY, "version %u, flags %d", m->version.major, (int)m->flags);
+  EXPECT(m->version.major == 1 && m->flags == DLPACK_FLAG_BITMASK_READ_ONLY, "version %u, flags %d", m->version.major,
+         (int)m->flags);
   DLTensor d = m->dl_tensor;
-  EXPECT(d.ndim == 2 && d.shape[0] == 2 && d.shape[1] == 3 && d.strides[0] == 3 && d.strides[1] == 1 && d.byte_offset == 0, "shape or strides");
-  EXPECT(d.device.device_type == kDLCPU && d.dtype.code == kDLFloat && d.dtype.bits == 32 && d.dtype.lanes == 1, "device or type");
+  EXPECT(
+      d.ndim == 2 && d.shape[0] == 2 && d.shape[1] == 3 && d.strides[0] == 3 && d.strides[1] == 1 && d.byte_offset == 0,
+      "shape or strides");
+  EXPECT(d.device.device_type == kDLCPU && d.dtype.code == kDLFloat && d.dtype.bits == 32 && d.dtype.lanes == 1,
+         "device or type");
   EXPECT(d.data == tc_map(t) && legacy->dl_tensor.data == d.data, "the value was copied");
   EXPECT_OK(tc_unmap(t));
   EXPECT_OK(tc_assign(t, tc_mul(t, 10)));
@@ -57,7 +62,8 @@ static void what_is_borrowed_is_the_owners(void) {
   int64_t shape[2] = {2, 3}, strides[2] = {3, 1}, turned_shape[2] = {3, 2}, turned_strides[2] = {1, 3};
   tc_scope scope = tc_scope_begin();
   DLManagedTensorVersioned m = foreign(data, 2, shape, strides, f32), dense = foreign(data, 2, shape, NULL, f32),
-                           t = foreign(data, 2, turned_shape, turned_strides, f32), part = foreign(data, 1, shape, strides + 1, f32);
+                           t = foreign(data, 2, turned_shape, turned_strides, f32),
+                           part = foreign(data, 1, shape, strides + 1, f32);
   DLManagedTensor legacy = {m.dl_tensor, NULL, count_deleted_legacy};
   n_deleted = 0;
   tc_tensor a = tc_from_dlpack(&m), b = tc_from_dlpack_legacy(&legacy), c = tc_from_dlpack(&dense);
@@ -89,7 +95,8 @@ static void odd_memory_is_copied(void) {
   memcpy(room + 1, want, sizeof want);
   n_deleted = 0;
   tc_scope scope = tc_scope_begin();
-  DLManagedTensorVersioned odd = foreign(room + 1, 1, &two, NULL, f32), b = foreign(bools, 1, &three, NULL, (DLDataType){kDLBool, 8, 1}),
+  DLManagedTensorVersioned odd = foreign(room + 1, 1, &two, NULL, f32),
+                           b = foreign(bools, 1, &three, NULL, (DLDataType){kDLBool, 8, 1}),
                            empty = foreign(NULL, 2, none, NULL, f32), scalar = foreign(want, 0, NULL, NULL, f32);
   expect_values(tc_from_dlpack(&odd), want, 2, "not aligned");
   unsigned char got[3];
@@ -109,7 +116,8 @@ static void odd_memory_is_copied(void) {
     tc_clear_error(); \
     EXPECT(!tc_is_valid(tc_from_dlpack(m)), "taken"); \
     EXPECT(n_deleted == 1, "deleted %d", n_deleted); \
-    EXPECT(tc_last_error()->status == (code) && strstr(tc_last_error()->message, words) && strstr(tc_last_error()->message, "dlpack.c:"), \
+    EXPECT(tc_last_error()->status == (code) && strstr(tc_last_error()->message, words) && \
+               strstr(tc_last_error()->message, "dlpack.c:"), \
            "should say \"%s\"", words); \
     tc_clear_error(); \
   } while (0)
@@ -145,7 +153,8 @@ static void what_tc_lacks_is_refused(void) {
   tc_clear_error();
 }
 
-// As in files: what is unsigned and of more than a byte becomes wider, dense or strided; what no i64 is is refused.
+// As in files: what is unsigned and of more than a byte becomes wider, dense or strided; what no
+// i64 is is refused.
 static void unsigned_integers_become_wider_ones(void) {
   uint16_t u16[6] = {0, 1, 2, 65533, 65534, 65535};
   uint32_t u32[2] = {5, UINT32_MAX};
@@ -193,7 +202,8 @@ static void *delete_there(void *m) {
   return NULL;
 }
 
-// A value lent, borrowed back and dropped by the library itself, which holds its locks then; and one given back by another thread.
+// A value lent, borrowed back and dropped by the library itself, which holds its locks then; and
+// one given back by another thread.
 static void deleters_run_anywhere(void) {
   tc_memory before = tc_memory_stats();
   tc_scope scope = tc_scope_begin();
@@ -206,7 +216,8 @@ static void deleters_run_anywhere(void) {
   pthread_t thread;
   EXPECT(pthread_create(&thread, NULL, delete_there, m) == 0 && pthread_join(thread, NULL) == 0, "no thread");
   EXPECT_OK(tc_sync(NULL));
-  EXPECT(tc_memory_stats().live_bytes == before.live_bytes, "%zu bytes live, before %zu", tc_memory_stats().live_bytes, before.live_bytes);
+  EXPECT(tc_memory_stats().live_bytes == before.live_bytes, "%zu bytes live, before %zu", tc_memory_stats().live_bytes,
+         before.live_bytes);
 }
 
 int main(void) {

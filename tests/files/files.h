@@ -1,4 +1,5 @@
-// Files of the tests of archives: a directory of their own, whole files in memory, and what a build without a library cannot do.
+// Files of the tests of archives: a directory of their own, whole files in memory, and what a build
+// without a library cannot do.
 #ifndef TC_TESTS_FILES_H
 #define TC_TESTS_FILES_H
 
@@ -14,7 +15,8 @@ typedef struct file_bytes {
   size_t n;
 } file_bytes;
 
-// A path in a new directory, which files_fini removes with what a test called the same. Valid until the next four calls.
+// A path in a new directory, which files_fini removes with what a test called the same. Valid until
+// the next four calls.
 static char files_dir[64];
 static inline const char *files_path(const char *name) {
   static char path[4][128];
@@ -53,7 +55,8 @@ static inline file_bytes file_read(const char *path) {
   return b;
 }
 
-// The path of a file with these bytes, of which there is one at a time. It has no disk under it: tests open tens of thousands.
+// The path of a file with these bytes, of which there is one at a time. It has no disk under it:
+// tests open tens of thousands.
 static inline const char *file_in_memory(const void *bytes, size_t n) {
   static int fd = -1;
   static char path[32];
@@ -78,7 +81,8 @@ static inline bool has_library(tc_archive *(*open)(const char *path, tc_site sit
   tc_archive_close(open("/nonexistent", 0));
   bool has = tc_last_error()->status == TC_ERR_IO;
   if (!has) printf("%s\n", tc_last_error()->message);
-  if (!has && (tc_last_error()->status != TC_ERR_STATE || !strstr(tc_last_error()->message, "built without lib"))) exit(1);
+  if (!has && (tc_last_error()->status != TC_ERR_STATE || !strstr(tc_last_error()->message, "built without lib")))
+    exit(1);
   tc_clear_error();
   return has;
 }

@@ -1,5 +1,6 @@
-// A model is saved whole by one call, with its buffers and any number of optimizers and their groups, and training goes on from it to the bit. Groups of
-// parameters are PyTorch's: each has its learning rate and weight decay. Files of before there were several optimizers still load
+// A model is saved whole by one call, with its buffers and any number of optimizers and their
+// groups, and training goes on from it to the bit. Groups of parameters are PyTorch's: each has its
+// learning rate and weight decay. Files of before there were several optimizers still load
 // (tests/golden/checkpoint_1.safetensors).
 #include <math.h>
 #include <tc/nn.h>
@@ -25,9 +26,11 @@ static void model_init(model *m, uint64_t seed) {
   EXPECT_OK(tc_nn_add_batch_norm(m->p, "bn", HIDDEN));
   EXPECT_OK(tc_nn_add_linear(m->p, "head", HIDDEN, 1, true));
   tc_tensor vectors[] = {tc_nn_get(m->p, "body.bias"), tc_nn_get(m->p, "bn.weight"), tc_nn_get(m->p, "bn.bias")};
-  m->opt[0] = tc_adamw((tc_tensor[]){tc_nn_get(m->p, "body.weight")}, 1, (tc_adam_options){.lr = 0.02, .weight_decay = 0.3});
+  m->opt[0] =
+      tc_adamw((tc_tensor[]){tc_nn_get(m->p, "body.weight")}, 1, (tc_adam_options){.lr = 0.02, .weight_decay = 0.3});
   EXPECT_OK(tc_optimizer_add_group(m->opt[0], vectors, 3, (tc_fusion_options){.lr = 0.05, .weight_decay = TC_ZERO}));
-  m->opt[1] = tc_sgd((tc_tensor[]){tc_nn_get(m->p, "head.weight"), tc_nn_get(m->p, "head.bias")}, 2, (tc_sgd_options){.lr = 0.1, .momentum = 0.9});
+  m->opt[1] = tc_sgd((tc_tensor[]){tc_nn_get(m->p, "head.weight"), tc_nn_get(m->p, "head.bias")}, 2,
+                     (tc_sgd_options){.lr = 0.1, .momentum = 0.9});
   tc_scope_end(scope);
 }
 
@@ -102,16 +105,19 @@ static void a_model_is_saved_whole(void) {
   bits again = bits_of(&n);
   EXPECT(memcmp(&whole, &again, sizeof whole) == 0, "training goes on differently");
 
-  EXPECT_FAILS(tc_nn_checkpoint_load(n.p, path, 1, n.opt, NULL), TC_ERR_ARG, "with more than the 1 optimizers of this program");
+  EXPECT_FAILS(tc_nn_checkpoint_load(n.p, path, 1, n.opt, NULL), TC_ERR_ARG,
+               "with more than the 1 optimizers of this program");
   EXPECT_FAILS(tc_nn_checkpoint_load(n.p, path, 0, NULL, NULL), TC_ERR_ARG, "holds 'optimizer");
   tc_optimizer *swapped[] = {n.opt[1], n.opt[0]}, *twice[] = {n.opt[0], n.opt[0]}, *missing[] = {n.opt[0], NULL};
-  EXPECT_FAILS(tc_nn_checkpoint_load(n.p, path, 2, swapped, NULL), TC_ERR_ARG, "optimizer 0 has 1 groups of parameters here");
+  EXPECT_FAILS(tc_nn_checkpoint_load(n.p, path, 2, swapped, NULL), TC_ERR_ARG,
+               "optimizer 0 has 1 groups of parameters here");
   EXPECT_FAILS(tc_nn_checkpoint_save(n.p, path, 2, twice, 0), TC_ERR_ARG, "optimizers 0 and 1 are the same");
   EXPECT_FAILS(tc_nn_checkpoint_save(n.p, path, 2, missing, 0), TC_ERR_ARG, "optimizer 1 is NULL");
   EXPECT_FAILS(tc_nn_checkpoint_save(n.p, path, 2, NULL, 0), TC_ERR_ARG, "2 optimizers at a null pointer");
   EXPECT_FAILS(tc_nn_checkpoint_save(NULL, path, 2, n.opt, 0), TC_ERR_ARG, "there is no list");
   tc_nn_params *other = tc_nn_params_create();
-  EXPECT_FAILS(tc_nn_checkpoint_save(other, path, 1, n.opt, 0), TC_ERR_ARG, "parameter 0 of optimizer 0 is not in the list");
+  EXPECT_FAILS(tc_nn_checkpoint_save(other, path, 1, n.opt, 0), TC_ERR_ARG,
+               "parameter 0 of optimizer 0 is not in the list");
   tc_nn_params_destroy(other);
   bits untouched = bits_of(&n);
   EXPECT(memcmp(&again, &untouched, sizeof again) == 0, "a refused load changed something");
@@ -147,9 +153,11 @@ static void groups_have_their_own_numbers(void) {
   EXPECT(tc_optimizer_n_groups(opt) == 4 && tc_optimizer_group(opt, 2) == 2 && tc_optimizer_group(opt, 4) == -1 &&
              tc_optimizer_param(opt, 3).slot == p[3].slot,
          "groups");
-  EXPECT_FAILS(tc_optimizer_add_group(opt, p + 1, 1, (tc_fusion_options){0}), TC_ERR_ARG, "parameter 0 is in group 1 already");
+  EXPECT_FAILS(tc_optimizer_add_group(opt, p + 1, 1, (tc_fusion_options){0}), TC_ERR_ARG,
+               "parameter 0 is in group 1 already");
   EXPECT_FAILS(tc_optimizer_add_group(opt, NULL, 0, (tc_fusion_options){0}), TC_ERR_ARG, "0 parameters");
-  EXPECT_FAILS(tc_optimizer_add_group(opt, &(tc_tensor){0, 0}, 1, (tc_fusion_options){0}), TC_ERR_HANDLE, "parameter 0");
+  EXPECT_FAILS(tc_optimizer_add_group(opt, &(tc_tensor){0, 0}, 1, (tc_fusion_options){0}), TC_ERR_HANDLE,
+               "parameter 0");
   tc_tensor more = tc_param(tc_zeros(TC_SHAPE(2), TC_F32));
   EXPECT_FAILS(tc_optimizer_add_group(opt, &more, 1, (tc_fusion_options){.lr = -1}), TC_ERR_ARG, "lr is -1");
   EXPECT_FAILS(tc_optimizer_add_group(NULL, &more, 1, (tc_fusion_options){0}), TC_ERR_ARG, "no optimizer");
@@ -162,11 +170,12 @@ static void groups_have_their_own_numbers(void) {
     EXPECT_OK(tc_zero_grad(opt));
     for (int i = 0; i < 4; i++) EXPECT_OK(tc_item_f32(p[i], &v[i]));
     if (!again)
-      EXPECT(v[0] == 1.25f && v[1] == 1.5f && v[2] == 1.8125f && v[3] == 2, "%g %g %g %g", (double)v[0], (double)v[1], (double)v[2], (double)v[3]);
+      EXPECT(v[0] == 1.25f && v[1] == 1.5f && v[2] == 1.8125f && v[3] == 2, "%g %g %g %g", (double)v[0], (double)v[1],
+             (double)v[2], (double)v[3]);
     EXPECT_OK(tc_set_lr(opt, 1));  // of the first two
   }
-  EXPECT(v[0] == -0.0625f && v[1] == 0.5f && v[2] == 1.630859375f && v[3] == 2, "%g %g %g %g", (double)v[0], (double)v[1], (double)v[2],
-         (double)v[3]);
+  EXPECT(v[0] == -0.0625f && v[1] == 0.5f && v[2] == 1.630859375f && v[3] == 2, "%g %g %g %g", (double)v[0],
+         (double)v[1], (double)v[2], (double)v[3]);
   EXPECT(tc_get_group_lr(opt, 1) == 1 && tc_get_group_lr(opt, 2) == 0.125, "rates");
   tc_optimizer_destroy(opt);
   for (int i = 0; i < 4; i++) tc_release(p[i]);
@@ -181,8 +190,8 @@ static void older_files_load(void) {
   EXPECT_OK(tc_checkpoint_load("tests/golden/checkpoint_1.safetensors", 2, names, p, opt, &step));
   EXPECT_OK(tc_to_host(p[0], w, sizeof w));
   EXPECT_OK(tc_to_host(tc_optimizer_state(opt, 0), m, sizeof m));
-  EXPECT(step == 17 && tc_get_lr(opt) == 0.05 && w[0] == 0.9f && w[2] == 2.9f && fabsf(m[2] - 0.15f) < 1e-6f, "%d %g %g %g", (int)step,
-         tc_get_lr(opt), (double)w[0], (double)m[2]);
+  EXPECT(step == 17 && tc_get_lr(opt) == 0.05 && w[0] == 0.9f && w[2] == 2.9f && fabsf(m[2] - 0.15f) < 1e-6f,
+         "%d %g %g %g", (int)step, tc_get_lr(opt), (double)w[0], (double)m[2]);
   tc_optimizer_destroy(opt);
   for (int i = 0; i < 2; i++) tc_release(p[i]);
 }

@@ -1,4 +1,5 @@
-// Machines without a GPU, or with half of what one needs: each is one clear sentence, and the CPU goes on. Each case is a process of its own.
+// Machines without a GPU, or with half of what one needs: each is one clear sentence, and the CPU
+// goes on. Each case is a process of its own.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -18,7 +19,8 @@ static void refused(const char *device, const char *words) {
   tc_clear_error();
   EXPECT_OK(tc_set_default_device("tc"));
   EXPECT(strcmp(tc_get_default_device(), "tc:cpu") == 0, "tc is %s", tc_get_default_device());
-  EXPECT(tc_item_f32(tc_sum(tc_ones(TC_SHAPE(5), TC_F32), TC_ALL, false), &sum) == TC_OK && sum == 5, "%g", (double)sum);
+  EXPECT(tc_item_f32(tc_sum(tc_ones(TC_SHAPE(5), TC_F32), TC_ALL, false), &sum) == TC_OK && sum == 5, "%g",
+         (double)sum);
   tc_shutdown();
 }
 
@@ -56,21 +58,26 @@ int main(void) {
   expect_refused("TC_CUDA_LIBRARY", "/nonexistent/libcuda.so", "tc:cuda",
                  "no NVIDIA driver: /nonexistent/libcuda.so: cannot open shared object file");
   expect_refused("TC_CUDA_LIBRARY", "/nonexistent/libcuda.so", "tc:cuda:3", "no NVIDIA driver");
-  expect_refused("TC_CUDA_LIBRARY", "libm.so.6", "tc:cuda", "libm.so.6 has no cuInit: the driver is older than CUDA 11.2");
+  expect_refused("TC_CUDA_LIBRARY", "libm.so.6", "tc:cuda",
+                 "libm.so.6 has no cuInit: the driver is older than CUDA 11.2");
   expect_refused("TC_HIP_LIBRARY", "/nonexistent/libamdhip64.so", "tc:hip",
                  "no AMD driver: /nonexistent/libamdhip64.so: cannot open shared object file");
   if (access(stub, R_OK) == 0)
-    expect_refused("TC_CUDA_LIBRARY", stub, "tc:cuda", "it is the toolkit's stub, not a driver: an error without a name (34)");
+    expect_refused("TC_CUDA_LIBRARY", stub, "tc:cuda",
+                   "it is the toolkit's stub, not a driver: an error without a name (34)");
   else
     printf("skipped: the toolkit's own stub driver, which is not installed; a simulated one answers as it does\n");
   EXPECT(child_status(falls_back, NULL) == 0, "TC_DEVICE=tc:cuda without a driver");
   if (built_simulators()) {
-    expect_refused("TC_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", "tc:cuda", "NVRTC, CUDA's compiler, cannot be opened: /nonexistent/libnvrtc.so");
+    expect_refused("TC_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", "tc:cuda",
+                   "NVRTC, CUDA's compiler, cannot be opened: /nonexistent/libnvrtc.so");
     expect_refused("TC_NVRTC_LIBRARY", "libm.so.6", "tc:cuda", "libm.so.6 has no nvrtcGetErrorString");
-    expect_refused("TC_SIM_DRIVER_VERSION", "11010", "tc:cuda", "NVIDIA's driver is of CUDA 11.1: 11.2 or newer is needed");
+    expect_refused("TC_SIM_DRIVER_VERSION", "11010", "tc:cuda",
+                   "NVIDIA's driver is of CUDA 11.1: 11.2 or newer is needed");
     expect_refused("TC_SIM_NVRTC", "11.1", "tc:cuda", "is CUDA's compiler of version 11.1: 11.2 or newer is needed");
     expect_refused("TC_SIM_HIP_VERSION", "50120531", "tc:hip", "AMD's library is HIP 5.1: 5.2 or newer is needed");
-    expect_refused("TC_SIM_FAIL", "cuInit:*=34", "tc:cuda", "it is the toolkit's stub, not a driver");  // as the stub answers
+    // as the stub answers
+    expect_refused("TC_SIM_FAIL", "cuInit:*=34", "tc:cuda", "it is the toolkit's stub, not a driver");
   }
   return expect_done("gpu-absent");
 }

@@ -1,5 +1,6 @@
-// Matrix products of halves on AMD's GPUs, simulated: by matrix instructions of gfx908, gfx90a and gfx942 they have the processor's values, whatever lies where
-// and comes before and after, and the same bits by every tile.
+// Matrix products of halves on AMD's GPUs, simulated: by matrix instructions of gfx908, gfx90a and
+// gfx942 they have the processor's values, whatever lies where and comes before and after, and the
+// same bits by every tile.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,8 @@ static tc_tensor values(tc_dims d, tc_type type) {
   for (int i = 0; i < d.rank; i++) n *= d.dim[i];
   float *v = malloc((size_t)n * sizeof *v);
   uint32_t seed = (uint32_t)n;
-  for (int64_t i = 0; i < n; i++) seed = seed * 1664525 + 1013904223, v[i] = ldexpf((float)(int)(seed >> 16 & 1023) / 512 - 1, -(int)(seed >> 29));
+  for (int64_t i = 0; i < n; i++)
+    seed = seed * 1664525 + 1013904223, v[i] = ldexpf((float)(int)(seed >> 16 & 1023) / 512 - 1, -(int)(seed >> 29));
   tc_tensor t = tc_cast(tc_from_host(v, d, TC_F32), type);
   EXPECT_OK(tc_eval(1, &t));
   free(v);
@@ -43,7 +45,8 @@ static tc_tensor made(void) {  // an operand that is made where it is staged
   return tc_matmul(tc_cast(tc_mul(a, 0.5), TC_F16), b);
 }
 static tc_tensor windows(void) {
-  return tc_conv2d(V(TC_BF16, 2, 16, 9, 9), V(TC_BF16, 24, 16, 3, 3), (tc_tensor){0, 0}, (tc_conv_options){.padding = TC_SHAPE(1, 1)});
+  return tc_conv2d(V(TC_BF16, 2, 16, 9, 9), V(TC_BF16, 24, 16, 3, 3), (tc_tensor){0, 0},
+                   (tc_conv_options){.padding = TC_SHAPE(1, 1)});
 }
 static tc_tensor one_step(void) {
   return tc_matmul(V(TC_F16, 20, 1), V(TC_F16, 1, 17));
@@ -67,7 +70,8 @@ static int64_t results(const struct row *r, float *out) {
 // Sums of up to 144 products of numbers up to 1, each rounded to f32, and the last to a half.
 static int64_t far_from(const float *got, const float *want, int64_t n, double rounding) {
   int64_t far = 0;
-  for (int64_t i = 0; i < n; i++) far += !(fabs((double)got[i] - (double)want[i]) <= rounding * fabs((double)want[i]) + 1e-4);
+  for (int64_t i = 0; i < n; i++)
+    far += !(fabs((double)got[i] - (double)want[i]) <= rounding * fabs((double)want[i]) + 1e-4);
   return far;
 }
 
@@ -119,7 +123,8 @@ static int check(const void *arg) {
   return child_failed();
 }
 
-// Results that another arithmetic inside of matrix instructions changes here and there: then they were used.
+// Results that another arithmetic inside of matrix instructions changes here and there: then they
+// were used.
 static double sum_of_results(const void *arg) {
   float v[64 * 64];
   double sum = 0;
@@ -134,8 +139,10 @@ static double sum_of_results(const void *arg) {
 }
 
 int main(void) {
-  static const device devices[] = {
-      {"gfx90a", "", N_ROWS, true}, {"gfx908", "", 2, false}, {"gfx942", "", 2, false}, {"gfx90a", "truncating", N_ROWS, false}};
+  static const device devices[] = {{"gfx90a", "", N_ROWS, true},
+                                   {"gfx908", "", 2, false},
+                                   {"gfx942", "", 2, false},
+                                   {"gfx90a", "truncating", N_ROWS, false}};
   for (int i = 0; i < 4; i++) {
     int status = child_status(check, &devices[i]);
     if (status == 77) {
@@ -144,8 +151,10 @@ int main(void) {
     }
     EXPECT(status == 0, "%s: status %d", devices[i].gfx, status);
   }
-  static const device none = {.gfx = "gfx906", .arithmetic = ""}, none_truncating = {.gfx = "gfx906", .arithmetic = "truncating"};
-  EXPECT(in_child(sum_of_results, &devices[0]) != in_child(sum_of_results, &devices[3]), "gfx90a has matrix instructions");
+  static const device none = {.gfx = "gfx906", .arithmetic = ""},
+                      none_truncating = {.gfx = "gfx906", .arithmetic = "truncating"};
+  EXPECT(in_child(sum_of_results, &devices[0]) != in_child(sum_of_results, &devices[3]),
+         "gfx90a has matrix instructions");
   EXPECT(in_child(sum_of_results, &none) == in_child(sum_of_results, &none_truncating), "gfx906 has none");
   return expect_done("gpu-amd");
 }

@@ -1,5 +1,6 @@
-// Attention of halves on AMD's GPUs, simulated: by matrix instructions of gfx908, gfx90a and gfx942 it has the reference's results and gradients, for every way
-// that heads, rows, masks and lengths are given; other architectures go without, waves of 32 and of 64.
+// Attention of halves on AMD's GPUs, simulated: by matrix instructions of gfx908, gfx90a and gfx942
+// it has the reference's results and gradients, for every way that heads, rows, masks and lengths
+// are given; other architectures go without, waves of 32 and of 64.
 #include <tc/tc.h>
 
 #include "tests/gpu/attend.h"
@@ -41,7 +42,8 @@ static int check(const void *arg) {
   return child_failed();
 }
 
-// Of results and gradients that another arithmetic inside of matrix instructions changes here and there: then they were used.
+// Of results and gradients that another arithmetic inside of matrix instructions changes here and
+// there: then they were used.
 static double sum_of_results(const void *arg) {
   static double got[MOST_RESULT];
   double sum = 0;

@@ -1,4 +1,5 @@
-// Attention on a device beside the reference, for every way that heads, rows, masks and lengths are given. Tests only.
+// Attention on a device beside the reference, for every way that heads, rows, masks and lengths are
+// given. Tests only.
 #ifndef TC_TESTS_ATTEND_H
 #define TC_TESTS_ATTEND_H
 
@@ -30,7 +31,8 @@ static unsigned char seen[1 << 14];
 static inline void draw(void) {
   uint32_t seed = 7;
   for (int i = 0; i < 3; i++)
-    for (int k = 0; k < MOST; k++) seed = seed * 1664525 + 1013904223, x[i][k] = (double)((int)(seed >> 16) % 129 - 64) / 32;
+    for (int k = 0; k < MOST; k++)
+      seed = seed * 1664525 + 1013904223, x[i][k] = (double)((int)(seed >> 16) % 129 - 64) / 32;
   for (int k = 0; k < 1 << 14; k++)
     seed = seed * 1664525 + 1013904223, seen[k] = seed >> 20 & 1, scores[k] = (double)((int)(seed >> 16) % 65 - 32) / 8;
 }
@@ -54,33 +56,40 @@ static inline tc_tensor masked(const shape *c) {
 
 static inline size_t values_of(tc_tensor t, double *got, size_t most) {
   size_t n = (size_t)tc_numel(t);
-  EXPECT(n <= most && tc_to_host(tc_cast(t, TC_F64), got, n * sizeof *got) == TC_OK, "%zu values: %s", n, tc_last_error()->message);
+  EXPECT(n <= most && tc_to_host(tc_cast(t, TC_F64), got, n * sizeof *got) == TC_OK, "%zu values: %s", n,
+         tc_last_error()->message);
   return n;
 }
 
-// The result, or gradients of the first n_gradients of q, k and v; count: values of each, which follow each other.
+// The result, or gradients of the first n_gradients of q, k and v; count: values of each, which
+// follow each other.
 static inline void attend(const shape *c, const char *device, int n_gradients, double *got, size_t count[3]) {
   const int64_t order[4] = {0, 2, 1, 3};
   size_t n = 0;
   EXPECT(tc_push_device(device) == TC_OK, "%s", tc_last_error()->message);
   tc_scope s = tc_scope_begin();
-  tc_tensor x[3] = {heads(0, c->n, c->hq, c->l, c->e, c), heads(1, c->n, c->hkv, c->keys, c->e, c), heads(2, c->n, c->hkv, c->keys, c->ev, c)},
+  tc_tensor x[3] = {heads(0, c->n, c->hq, c->l, c->e, c), heads(1, c->n, c->hkv, c->keys, c->e, c),
+                    heads(2, c->n, c->hkv, c->keys, c->ev, c)},
             out[3];
   EXPECT(tc_eval(3, x) == TC_OK, "%s", tc_last_error()->message);
-  for (int i = 0; i < n_gradients; i++) EXPECT(tc_set_requires_grad(x[i], true) == TC_OK, "%s", tc_last_error()->message);
-  out[0] = tc_scaled_dot_product_attention(x[0], x[1], x[2], masked(c), (tc_attention_options){.causal = c->causal, .key_length = c->length});
+  for (int i = 0; i < n_gradients; i++)
+    EXPECT(tc_set_requires_grad(x[i], true) == TC_OK, "%s", tc_last_error()->message);
+  out[0] = tc_scaled_dot_product_attention(x[0], x[1], x[2], masked(c),
+                                           (tc_attention_options){.causal = c->causal, .key_length = c->length});
   if (c->inside) out[0] = tc_permute(out[0], tc_dims_of(4, order));
   if (n_gradients) {
     tc_tensor loss = tc_sum(tc_square(tc_cast(out[0], TC_F32)), tc_dims_all(), false);
     EXPECT(tc_grads_of(loss, x, n_gradients, out, 0) == TC_OK, "%s", tc_last_error()->message);
   }
   EXPECT(tc_eval(n_gradients ? n_gradients : 1, out) == TC_OK, "%s: %s", c->name, tc_last_error()->message);
-  for (int i = 0; i < 3; i++) count[i] = i < n_gradients || i == 0 ? values_of(out[i], got + n, MOST_RESULT - n) : 0, n += count[i];
+  for (int i = 0; i < 3; i++)
+    count[i] = i < n_gradients || i == 0 ? values_of(out[i], got + n, MOST_RESULT - n) : 0, n += count[i];
   tc_scope_end(s);
   EXPECT(tc_pop_device() == TC_OK, "%s", tc_last_error()->message);
 }
 
-// Whether the device's results, as of `attend`, are as close to the reference's as their type allows.
+// Whether the device's results, as of `attend`, are as close to the reference's as their type
+// allows.
 static inline void expect_as_the_reference(const shape *c, const char *device, int n_gradients) {
   static double there[MOST_RESULT], here[MOST_RESULT];
   double within = c->type == TC_F64 ? 1e-12 : c->type == TC_F32 ? 2e-5 : c->type == TC_F16 ? 4e-3 : 3e-2;

@@ -1,5 +1,6 @@
-// Rows that one block of a GPU has no room for, simulated: softmax, norms, losses and their gradients beside the reference, by clusters on a device that has
-// them and without on one that has not; the same bits again when the plan is replayed.
+// Rows that one block of a GPU has no room for, simulated: softmax, norms, losses and their
+// gradients beside the reference, by clusters on a device that has them and without on one that has
+// not; the same bits again when the plan is replayed.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +58,10 @@ static float x[MOST], w[LONGEST];
 static size_t run(const struct row *r, const char *device, float *got) {
   EXPECT(tc_push_device(device) == TC_OK, "%s", tc_last_error()->message);
   tc_scope s = tc_scope_begin();
-  tc_tensor a = tc_cast(tc_from_host(x, TC_SHAPE(r->rows, r->n), TC_F32), r->type), b = tc_from_host(w, TC_SHAPE(r->n), TC_F32);
-  EXPECT(tc_eval(2, (tc_tensor[]){a, b}) == TC_OK && tc_set_requires_grad(a, true) == TC_OK, "%s", tc_last_error()->message);
+  tc_tensor a = tc_cast(tc_from_host(x, TC_SHAPE(r->rows, r->n), TC_F32), r->type),
+            b = tc_from_host(w, TC_SHAPE(r->n), TC_F32);
+  EXPECT(tc_eval(2, (tc_tensor[]){a, b}) == TC_OK && tc_set_requires_grad(a, true) == TC_OK, "%s",
+         tc_last_error()->message);
   tc_tensor y = tc_cast(r->of(a, b), TC_F32);
   size_t n = 1;
   for (int i = 0; i < tc_shape(y).rank; i++) n *= (size_t)tc_shape(y).dim[i];
@@ -89,8 +92,10 @@ static int as_the_reference(const void *arch) {
 int main(void) {
   if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
   uint32_t seed = 1;
-  for (int k = 0; k < MOST; k++) seed = seed * 1664525 + 1013904223, x[k] = (float)((int)(seed >> 16) % 2049 - 1024) / 256;
-  for (int k = 0; k < LONGEST; k++) seed = seed * 1664525 + 1013904223, w[k] = (float)((int)(seed >> 16) % 257 - 128) / 64;
+  for (int k = 0; k < MOST; k++)
+    seed = seed * 1664525 + 1013904223, x[k] = (float)((int)(seed >> 16) % 2049 - 1024) / 256;
+  for (int k = 0; k < LONGEST; k++)
+    seed = seed * 1664525 + 1013904223, w[k] = (float)((int)(seed >> 16) % 257 - 128) / 64;
   EXPECT(child_status(as_the_reference, "sm_90") == 0, "with clusters");
   EXPECT(child_status(as_the_reference, "sm_80") == 0, "without");
   return expect_done("gpu-clusters");

@@ -1,9 +1,11 @@
-// Kernels of every kind through the vendors' compilers: NVRTC for sm_80, sm_90, sm_90a, sm_100 and sm_120, or, with TC_TEST_COMPILER=clang, clang for gfx906,
-// gfx908, gfx90a, gfx942, gfx1030 and gfx1100. Each works in registers alone, but those that tests/compiled.c excuses, fits the device, and has the instructions
-// that it is meant to have. Compiled only: no GPU is used.
+// Kernels of every kind through the vendors' compilers: NVRTC for sm_80, sm_90, sm_90a, sm_100 and
+// sm_120, or, with TC_TEST_COMPILER=clang, clang for gfx906, gfx908, gfx90a, gfx942, gfx1030 and
+// gfx1100. Each works in registers alone, but those that tests/compiled.c excuses, fits the device,
+// and has the instructions that it is meant to have. Compiled only: no GPU is used.
 //
-// The kernels are those that the library makes for the simulated device, which is told not to run them (TC_SIM_IDLE) and to keep their texts (TC_SIM_KEEP). Of
-// each kind (kinds.h) one architecture has one piece of work, by turns; with TC_TEST_ALL=1, as ./dev soak has it, all.
+// The kernels are those that the library makes for the simulated device, which is told not to run
+// them (TC_SIM_IDLE) and to keep their texts (TC_SIM_KEEP). Of each kind (kinds.h) one architecture
+// has one piece of work, by turns; with TC_TEST_ALL=1, as ./dev soak has it, all.
 //
 //   gpu-compiled DIR      every text in a directory that TC_SIM_KEEP named, for every architecture that takes it, by as many processes as there are cores
 //   gpu-compiled --open   whether the compiler is there
@@ -39,15 +41,16 @@ static void compile(int arch, const char *what, const char *source, const char *
   bool good = compile_text(&code_archs[arch], source, words, found, &c);
   atomic_fetch_add(&sum->kernels[arch], 1);
   if (c.excuse)
-    atomic_fetch_add(&sum->excused[arch], 1), printf("%s for %s: %d bytes of stack: %s\n", c.kernel, code_archs[arch].name, c.stack, c.excuse);
+    atomic_fetch_add(&sum->excused[arch], 1),
+        printf("%s for %s: %d bytes of stack: %s\n", c.kernel, code_archs[arch].name, c.stack, c.excuse);
   add_most(&sum->registers[arch], c.registers);
   if (!good) atomic_fetch_add(&sum->wrong, 1), printf("%s: %s\n", what, c.why), fflush(stdout);
 }
 
 static void report(int from, int to) {
   for (int i = from; i < to; i++)
-    printf("compiled for %s by %s: %d kernels, %d of them with a stack, which they may have; %d registers at most\n", code_archs[i].name,
-           compiled_by(code_archs[i].amd), sum->kernels[i], sum->excused[i], sum->registers[i]);
+    printf("compiled for %s by %s: %d kernels, %d of them with a stack, which they may have; %d registers at most\n",
+           code_archs[i].name, compiled_by(code_archs[i].amd), sum->kernels[i], sum->excused[i], sum->registers[i]);
 }
 
 // To be freed; NULL: it cannot be read.
@@ -58,7 +61,8 @@ static char *text_of(const char *path) {
   return (char *)b.at;
 }
 
-// Each text of a directory that is wanted: its number in the order of names, its path, and what it was made for.
+// Each text of a directory that is wanted: its number in the order of names, its path, and what it
+// was made for.
 typedef void each_text(void *arg, int number, const char *path, const char *made_for);
 
 static int by_name(const struct dirent **a, const struct dirent **b) {
@@ -97,7 +101,8 @@ static int is_there(const void *arg) {
 
 // ---- what a compiler may not do ----
 
-// A wide load stays behind the branch that asks whether its address is aligned, though nothing in the loop changes that: the mark is in that branch.
+// A wide load stays behind the branch that asks whether its address is aligned, though nothing in
+// the loop changes that: the mark is in that branch.
 static void check_guard(const code_arch *a) {
   static const char source[] =
       "#include \"tc_words.h\"\n"
@@ -137,7 +142,8 @@ typedef struct turn {
 // Each kind is one architecture's, by turns; of its samples the first or the second, by turns, too.
 static bool taken(int sample, int arch) {
   const bool amd = code_archs[arch].amd;
-  int first = sample, end = sample, number = amd ? arch - N_NVIDIA : arch, n = amd ? N_CODE_ARCHS - N_NVIDIA : N_NVIDIA, kind = 0;
+  int first = sample, end = sample, number = amd ? arch - N_NVIDIA : arch, n = amd ? N_CODE_ARCHS - N_NVIDIA : N_NVIDIA,
+      kind = 0;
   while (first > 0 && strcmp(gpu_kinds[first - 1].kind, gpu_kinds[sample].kind) == 0) first--;
   while (end < n_gpu_kinds && strcmp(gpu_kinds[end].kind, gpu_kinds[sample].kind) == 0) end++;
   for (int i = 1; i <= first; i++) kind += strcmp(gpu_kinds[i].kind, gpu_kinds[i - 1].kind) != 0;
@@ -197,7 +203,8 @@ static void check_sample(const turn *t, int sample) {
   directory_of(dir, sizeof dir, t, sample);
   int n = texts_in(dir, compile_sample, &x);
   EXPECT(n > 0, "%s, %s: no kernel for %s", x.kind->kind, x.kind->name, a->name);
-  EXPECT(!compiled_lacks(x.words, x.found, word, sizeof word), "%s, %s: no %s in the code for %s", x.kind->kind, x.kind->name, word, a->name);
+  EXPECT(!compiled_lacks(x.words, x.found, word, sizeof word), "%s, %s: no %s in the code for %s", x.kind->kind,
+         x.kind->name, word, a->name);
   atomic_fetch_add(&sum->texts, n);
 }
 
@@ -227,7 +234,8 @@ typedef struct share {
   int from, to, number, of, seen;
 } share;
 
-// Texts of a name come one behind the other, and NVIDIA's are the same for all devices; AMD's are made for waves of 64 or 32.
+// Texts of a name come one behind the other, and NVIDIA's are the same for all devices; AMD's are
+// made for waves of 64 or 32.
 static bool was_seen(const char *path, const char *made_for) {
   static char last[3][64];
   const char *name = strrchr(path, '/') + 1;

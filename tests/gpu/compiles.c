@@ -1,6 +1,7 @@
-// What a plan on a GPU wants compiled, simulated, is one list, whatever it is for: kernels of kernels, of rows, of what is prepared of parameters, and the one that
-// writes the plan's table are made beside each other, the longest first; and where one of them cannot be made, assigned tensors keep their values, the
-// error names it, and the next plan compiles no more than what was missing.
+// What a plan on a GPU wants compiled, simulated, is one list, whatever it is for: kernels of
+// kernels, of rows, of what is prepared of parameters, and the one that writes the plan's table are
+// made beside each other, the longest first; and where one of them cannot be made, assigned tensors
+// keep their values, the error names it, and the next plan compiles no more than what was missing.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,8 @@ static void await_others(void) {
   struct timespec end;
   clock_gettime(CLOCK_REALTIME, &end);
   end.tv_sec += WAIT_SECONDS;
-  while (seen.n < seen.together && !seen.waited_in_vain) seen.waited_in_vain = pthread_cond_timedwait(&seen.begun, &seen.lock, &end) != 0;
+  while (seen.n < seen.together && !seen.waited_in_vain)
+    seen.waited_in_vain = pthread_cond_timedwait(&seen.begun, &seen.lock, &end) != 0;
 }
 
 tc_status __real_tc_gpu_compile(tc_gpu *g, const char *name, const char *source, tc_gpu_code **out);
@@ -67,14 +69,16 @@ static tc_tensor given(int64_t rows, int64_t columns, float value) {
   return tc_from_host(data, TC_SHAPE(rows, columns), TC_F32);
 }
 
-// One plan: a product with what is prepared of a parameter, a check of indices and what reads by them, a running sum, and an assign. How many kernels were
-// compiled for it, and what the assigned tensor, 1 before and 2 after it, holds then.
+// One plan: a product with what is prepared of a parameter, a check of indices and what reads by
+// them, a running sum, and an assign. How many kernels were compiled for it, and what the assigned
+// tensor, 1 before and 2 after it, holds then.
 static tc_status work(int *n, float *assigned) {
   tc_scope s = tc_scope_begin();
   const int64_t at[] = {3, 0, 2, 3};
   char message[256] = "";
   float sum = 0;
-  tc_tensor w = tc_param(given(64, 48, 0.5f)), x = given(32, 48, 0.25f), count = given(1, 4, 1), rows = tc_from_host(at, TC_SHAPE(4), TC_I64);
+  tc_tensor w = tc_param(given(64, 48, 0.5f)), x = given(32, 48, 0.25f), count = given(1, 4, 1),
+            rows = tc_from_host(at, TC_SHAPE(4), TC_I64);
   int before = seen.n;
   tc_assign(count, tc_add(count, 1));
   tc_tensor y = tc_cumsum(tc_index_select(tc_matmul(x, tc_softmax(tc_transpose(w, 0, 1), 1)), 0, rows), 1);
@@ -98,7 +102,8 @@ static void test_all_are_made_together(int n) {
   EXPECT(!seen.waited_in_vain, "not beside each other: %d of %d", seen.n, n);
   // The dearest is held up until the other thread has begun all others, one after the other.
   int check = find("tc_row_check"), fill = find("tc_fill_");
-  EXPECT(find("cumsum") == 0 && check > 0 && fill > check, "a running sum %d, a check %d, a table %d", find("cumsum"), check, fill);
+  EXPECT(find("cumsum") == 0 && check > 0 && fill > check, "a running sum %d, a check %d, a table %d", find("cumsum"),
+         check, fill);
 }
 
 static void test_what_fails_changes_nothing(void) {

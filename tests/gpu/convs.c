@@ -1,6 +1,7 @@
-// Convolutions of tensors by a GPU vendor's library, simulated (cuDNN, or what TC_TEST_LIBRARY names): the same values as the reference's, forward and gradients,
-// whatever their shape; replayed; who makes them by rule and by measurement, which other processes find again; what is absent, refused or fails. The program runs
-// itself for what another process must see.
+// Convolutions of tensors by a GPU vendor's library, simulated (cuDNN, or what TC_TEST_LIBRARY
+// names): the same values as the reference's, forward and gradients, whatever their shape;
+// replayed; who makes them by rule and by measurement, which other processes find again; what is
+// absent, refused or fails. The program runs itself for what another process must see.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +23,11 @@ static const struct face {
   const char *making[8], *found, *running, *refused, *shortage;  // calls that fail
 } faces[] = {
 #define MIOPEN \
-  "libsim-hip.so", "TC_MIOPEN_LIBRARY", "libsim-miopen.so", {"TC_SIM_MIOPEN=3.6.0", "TC_SIM_MIOPEN=3.6.1 TC_SIM_LIES=1", "TC_SIM_MIOPEN=3.6.2"}, \
-      "TC_SIM_SOLUTION", \
-      {"miopenConvolutionForwardImmediate", "miopenConvolutionBackwardDataImmediate", "miopenConvolutionBackwardWeightsImmediate"}, 2, false, \
+  "libsim-hip.so", "TC_MIOPEN_LIBRARY", "libsim-miopen.so", \
+      {"TC_SIM_MIOPEN=3.6.0", "TC_SIM_MIOPEN=3.6.1 TC_SIM_LIES=1", "TC_SIM_MIOPEN=3.6.2"}, "TC_SIM_SOLUTION", \
+      {"miopenConvolutionForwardImmediate", "miopenConvolutionBackwardDataImmediate", \
+       "miopenConvolutionBackwardWeightsImmediate"}, \
+      2, false, \
       {"miopenCreateTensorDescriptor:2=4", \
        "miopenSetNdTensorDescriptorWithLayout:1=3", \
        "miopenSetConvolutionAttribute:1=3", \
@@ -45,8 +48,8 @@ static const struct face {
      {"cudnnBackendExecute"},
      3,
      true,
-     {"cudnnBackendCreateDescriptor:1=4003", "cudnnBackendFinalize:4=3000", "cudnnBackendFinalize:7=4000", "cudnnBackendFinalize:7=3000",
-      "cudnnBackendGetAttribute:*=4000"},
+     {"cudnnBackendCreateDescriptor:1=4003", "cudnnBackendFinalize:4=3000", "cudnnBackendFinalize:7=4000",
+      "cudnnBackendFinalize:7=3000", "cudnnBackendGetAttribute:*=4000"},
      "cudnnBackendFinalize:*=4000",
      "cudnnBackendExecute:*=5000",
      "CUDNN_STATUS_EXECUTION_FAILED",
@@ -90,11 +93,29 @@ static const row rows[] = {
     {"1 x 1", TC_F32, DIMS(2, 5, 4, 4), DIMS(6, 5, 1, 1), {.groups = 1}, EACH, false},
     {"1 x 1, steps", TC_F16, DIMS(2, 5, 5, 5), DIMS(6, 5, 1, 1), {.stride = DIMS(2, 2)}, EACH, false},
     {"groups", TC_F32, DIMS(2, 4, 6, 6), DIMS(6, 2, 3, 3), {.groups = 2}, EACH, false},
-    {"a group for each channel", TC_F32, DIMS(2, 4, 6, 6), DIMS(4, 1, 3, 3), {.groups = 4, .padding = DIMS(1, 1)}, EACH, false},
+    {"a group for each channel",
+     TC_F32,
+     DIMS(2, 4, 6, 6),
+     DIMS(4, 1, 3, 3),
+     {.groups = 4, .padding = DIMS(1, 1)},
+     EACH,
+     false},
     {"one axis", TC_F32, DIMS(2, 3, 12), DIMS(4, 3, 5), {.stride = DIMS(2), .padding = DIMS(2)}, EACH, false},
     {"three axes", TC_F32, DIMS(1, 2, 4, 5, 3), DIMS(3, 2, 2, 3, 1), {.padding = DIMS(1, 1, 0)}, EACH, false},
-    {"transposed", TC_F32, DIMS(2, 3, 4, 4), DIMS(3, 4, 3, 3), {.stride = DIMS(2, 2), .padding = DIMS(1, 1)}, EACH, true},
-    {"transposed, longer", TC_F32, DIMS(2, 3, 4, 4), DIMS(3, 4, 3, 3), {.stride = DIMS(2, 2), .output_padding = DIMS(1, 1)}, EACH, true},
+    {"transposed",
+     TC_F32,
+     DIMS(2, 3, 4, 4),
+     DIMS(3, 4, 3, 3),
+     {.stride = DIMS(2, 2), .padding = DIMS(1, 1)},
+     EACH,
+     true},
+    {"transposed, longer",
+     TC_F32,
+     DIMS(2, 3, 4, 4),
+     DIMS(3, 4, 3, 3),
+     {.stride = DIMS(2, 2), .output_padding = DIMS(1, 1)},
+     EACH,
+     true},
     {"f64", TC_F64, DIMS(1, 2, 5, 5), DIMS(3, 2, 3, 3), {.groups = 1}, {0, 0}, false},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0], MOST = 4096 };
@@ -113,10 +134,13 @@ static tc_tensor numbers(tc_dims d, tc_type type) {
 static tc_tensor convolve(const row *r, tc_tensor x, tc_tensor w, tc_tensor bias) {
   int axes = r->image.rank - 2;
   if (r->transposed) return axes == 1 ? tc_conv_transpose1d(x, w, bias, r->o) : tc_conv_transpose2d(x, w, bias, r->o);
-  return axes == 1 ? tc_conv1d(x, w, bias, r->o) : axes == 2 ? tc_conv2d(x, w, bias, r->o) : tc_conv3d(x, w, bias, r->o);
+  return axes == 1   ? tc_conv1d(x, w, bias, r->o)
+         : axes == 2 ? tc_conv2d(x, w, bias, r->o)
+                     : tc_conv3d(x, w, bias, r->o);
 }
 
-// The convolution with a bias and a relu behind it, and with gradients those of its squares' sum: three lists behind each other.
+// The convolution with a bias and a relu behind it, and with gradients those of its squares' sum:
+// three lists behind each other.
 static int64_t values(const row *r, bool gradients, float *out) {
   tc_tensor x = numbers(r->image, r->type), w = numbers(r->weight, r->type), none = {0, 0}, grads[2];
   if (gradients) EXPECT_OK(tc_set_requires_grad(x, true));
@@ -160,7 +184,8 @@ static void test_values(const char *engine, int n_rows, int times) {
   }
 }
 
-// Steps of one plan, whose operands stay: the library is asked as long as addresses are new, then the graph is launched.
+// Steps of one plan, whose operands stay: the library is asked as long as addresses are new, then
+// the graph is launched.
 static void test_replay(void) {
   set("TC_GPU_LIBRARIES", "always");
   tc_scope s = tc_scope_begin();
@@ -174,7 +199,8 @@ static void test_replay(void) {
     EXPECT_OK(tc_item_f32(tc_sum(tc_gelu(convolve(&rows[0], x, w, (tc_tensor){0, 0})), TC_ALL, false), &v));
     if (i == 0) first = v;
     EXPECT(v == first, "step %d: %g, %g", i, v, first);
-    EXPECT(tc_sync_points(1, &point) == 1 && (i < 4 || point.replayed), "step %d: %s", i, point.gpu_note ? point.gpu_note : "");
+    EXPECT(tc_sync_points(1, &point) == 1 && (i < 4 || point.replayed), "step %d: %s", i,
+           point.gpu_note ? point.gpu_note : "");
     if (i == 5) last = made();
     tc_scope_end(step);
   }
@@ -183,7 +209,8 @@ static void test_replay(void) {
   tc_scope_end(s);
 }
 
-// Images and results that are elsewhere in each step: what moves channels last and back reads and writes them, so that the graph copies nothing.
+// Images and results that are elsewhere in each step: what moves channels last and back reads and
+// writes them, so that the graph copies nothing.
 static void test_ever_new_addresses(void) {
   set("TC_GPU_LIBRARIES", "always");
   tc_scope s = tc_scope_begin();
@@ -205,7 +232,8 @@ static void test_ever_new_addresses(void) {
   tc_scope_end(s);
 }
 
-// A parameter's weight is moved to channels last by the first run alone, and again once it was assigned.
+// A parameter's weight is moved to channels last by the first run alone, and again once it was
+// assigned.
 static void test_parameter(void) {
   const row *r = &rows[0];
   uint64_t n_kernels[4];
@@ -227,8 +255,8 @@ static void test_parameter(void) {
     n_kernels[i] = tc_sync_points(1, &point) == 1 ? point.n_kernels : 0;
     tc_scope_end(scope);
   }
-  EXPECT(n_kernels[0] == n_kernels[1] + 1 && n_kernels[2] == n_kernels[1] && n_kernels[3] == n_kernels[0], "kernels: %d %d %d %d", (int)n_kernels[0],
-         (int)n_kernels[1], (int)n_kernels[2], (int)n_kernels[3]);
+  EXPECT(n_kernels[0] == n_kernels[1] + 1 && n_kernels[2] == n_kernels[1] && n_kernels[3] == n_kernels[0],
+         "kernels: %d %d %d %d", (int)n_kernels[0], (int)n_kernels[1], (int)n_kernels[2], (int)n_kernels[3]);
   tc_release(w);
   tc_scope_end(all);
 }
@@ -246,7 +274,8 @@ static void test_failures(void) {
   }
   fail(NULL);
   tc_cache_clear();
-  // The seventh algorithm refuses to be made or wants 2 GiB; the ones behind it are asked, or the first again.
+  // The seventh algorithm refuses to be made or wants 2 GiB; the ones behind it are asked, or the
+  // first again.
   uint64_t before = made();
   setenv(on->first, "6", 1);
   EXPECT(compare(&rows[0], false) == 0 && made() == before + 1, "the next ones are asked");
@@ -255,7 +284,8 @@ static void test_failures(void) {
   fail(on->running);
   tc_scope s = tc_scope_begin();
   tc_tensor t = convolve(&rows[0], numbers(rows[0].image, TC_F32), numbers(rows[0].weight, TC_F32), (tc_tensor){0, 0});
-  EXPECT(tc_eval(1, &t) == TC_ERR_DEVICE && strstr(tc_last_error()->message, "asking a library for library_f32_conv_2x7x6x3_4x3x3: ") &&
+  EXPECT(tc_eval(1, &t) == TC_ERR_DEVICE &&
+             strstr(tc_last_error()->message, "asking a library for library_f32_conv_2x7x6x3_4x3x3: ") &&
              strstr(tc_last_error()->message, on->refused),
          "told");
   tc_clear_error();
@@ -273,11 +303,13 @@ static void test_failures(void) {
 
 // ---- the rule ----
 
-// Whether the library makes a 3 x 3 convolution of 8 square images, with a relu behind it or not; moves: of the program's image, for the program.
+// Whether the library makes a 3 x 3 convolution of 8 square images, with a relu behind it or not;
+// moves: of the program's image, for the program.
 static bool by_rule_of(tc_type type, tc_op op, int64_t size, int64_t channels, bool followed, bool moves) {
   const uint64_t one = UINT64_C(1) << 32 | 1, padding = one, attr[] = {one, one, padding, padding, 1};
   const tc_dims image = TC_SHAPE(8, size, size, channels), weight = TC_SHAPE(channels, channels, 3, 3);
-  const tc_dims *shape[3] = {&image, op == TC_OP_CONV_WEIGHT ? &image : &weight, op == TC_OP_CONV_WEIGHT ? &weight : &image};
+  const tc_dims *shape[3] = {&image, op == TC_OP_CONV_WEIGHT ? &image : &weight,
+                             op == TC_OP_CONV_WEIGHT ? &weight : &image};
   tc_gnode node[4] = {{.op = TC_OP_LEAF}};
   tc_plan plan = {.n_node = 4};
   tc_graph g = {.plan = &plan, .node = node, .n = 4};
@@ -311,7 +343,8 @@ static void test_rule(void) {
   EXPECT(by_rule(TC_F32, TC_OP_CONV, 8, 8, false), "always");
   set("TC_GPU_LIBRARIES", "rule");
   if (!on->by_rule) {
-    EXPECT(!by_rule(TC_BF16, TC_OP_CONV, 64, 512, false) && !by_rule(TC_F32, TC_OP_CONV, 64, 256, false), "no rule takes it");
+    EXPECT(!by_rule(TC_BF16, TC_OP_CONV, 64, 512, false) && !by_rule(TC_F32, TC_OP_CONV, 64, 256, false),
+           "no rule takes it");
     return;
   }
   const tc_op convolutions[] = {TC_OP_CONV, TC_OP_CONV_INPUT, TC_OP_CONV_WEIGHT};
@@ -319,7 +352,8 @@ static void test_rule(void) {
     tc_op op = convolutions[i];
     EXPECT(!by_rule(TC_BF16, op, 16, 64, false) && by_rule(TC_BF16, op, 64, 512, false), "large ones of halves");
     bool long_sums = op == TC_OP_CONV_WEIGHT;  // over all pixels, in an order that cannot be told
-    EXPECT(!by_rule(TC_F32, op, 8, 64, false) && by_rule(TC_F32, op, 64, 256, false) == !long_sums, "large ones of f32");
+    EXPECT(!by_rule(TC_F32, op, 8, 64, false) && by_rule(TC_F32, op, 64, 256, false) == !long_sums,
+           "large ones of f32");
     set("TC_GPU_LIBRARIES", "always");
     EXPECT(by_rule(TC_F32, op, 64, 256, false), "always, whatever its sums are");
     set("TC_GPU_LIBRARIES", "rule");
@@ -327,9 +361,11 @@ static void test_rule(void) {
   int64_t least = 16, least_before_more = 16, least_copied = 16;
   while (least < 2048 && !by_rule(TC_BF16, TC_OP_CONV, 56, least, false)) least += 8;
   while (least_before_more < 2048 && !by_rule(TC_BF16, TC_OP_CONV, 56, least_before_more, true)) least_before_more += 8;
-  EXPECT(least_before_more > least, "what follows in another kernel has a price: %lld, %lld", (long long)least, (long long)least_before_more);
+  EXPECT(least_before_more > least, "what follows in another kernel has a price: %lld, %lld", (long long)least,
+         (long long)least_before_more);
   while (least_copied < 2048 && !by_rule_of(TC_BF16, TC_OP_CONV, 56, least_copied, false, true)) least_copied += 8;
-  EXPECT(least_copied > least_before_more && least_copied < 2048, "so have copies of image and result: %lld", (long long)least_copied);
+  EXPECT(least_copied > least_before_more && least_copied < 2048, "so have copies of image and result: %lld",
+         (long long)least_copied);
   EXPECT(!by_rule(TC_F64, TC_OP_CONV, 64, 512, false), "f64");
   set("TC_GPU_LIBRARIES", "never");
   EXPECT(!by_rule(TC_BF16, TC_OP_CONV, 64, 512, false), "never");
@@ -337,15 +373,18 @@ static void test_rule(void) {
 
 // ---- measurement ----
 
-// In a process of its own, whose place for choices is given: who made a convolution of 1 M multiply-adds, and whether that was measured.
+// In a process of its own, whose place for choices is given: who made a convolution of 1 M
+// multiply-adds, and whether that was measured.
 static int run_child(const char *expected) {
   static float got[4 * 16 * 16 * 16], want[4 * 16 * 16 * 16];
-  static const row r = {"measured", TC_F32, DIMS(4, 8, 16, 16), DIMS(16, 8, 3, 3), {.padding = DIMS(1, 1)}, EACH, false};
+  static const row r = {"measured", TC_F32, DIMS(4, 8, 16, 16), DIMS(16, 8, 3, 3), {.padding = DIMS(1, 1)},
+                        EACH,       false};
   for (int device = 0; device < 2; device++) {
     tc_scope s = tc_scope_begin();
     if (device == 0) EXPECT_OK(tc_push_device("tc:ref"));
     tc_tensor y = tc_relu(convolve(&r, numbers(r.image, TC_F32), numbers(r.weight, TC_F32), (tc_tensor){0, 0}));
-    if (device && getenv("SHORT")) fail(on->shortage);  // what is timed first: asked for, and each time that caches were given back
+    // what is timed first: asked for, and each time that caches were given back
+    if (device && getenv("SHORT")) fail(on->shortage);
     EXPECT_OK(tc_to_host(y, device ? got : want, sizeof got));
     if (device == 0) EXPECT_OK(tc_pop_device());
     tc_scope_end(s);
@@ -359,7 +398,8 @@ static int run_child(const char *expected) {
   tc_autotune_log_print(to);
   fclose(to);
   bool by_rule = strstr(expected, "generated") != NULL;
-  EXPECT(by_rule || (strstr(text, "won by") && strstr(text, "f32 conv 4x16x16 channels 8x16 taps 3x3")), "the profile says: %s", text);
+  EXPECT(by_rule || (strstr(text, "won by") && strstr(text, "f32 conv 4x16x16 channels 8x16 taps 3x3")),
+         "the profile says: %s", text);
   free(text);
   EXPECT(tc_memory_stats().gpu_live_bytes == 0, "%zu bytes are held", tc_memory_stats().gpu_live_bytes);
   tc_shutdown();
@@ -378,7 +418,8 @@ static void test_measurement(void) {
   child("", "library, 0 timed");  // by the file
   EXPECT(edit_choice("convolutions", "2s/= [a-z]+ ([0-9]+) ([0-9]+).*/= generated 1 2 3/"), "the file is there");
   child("", timed);  // no choice
-  EXPECT(edit_choice("convolutions", "2s/= (library [0-9]+ [0-9]+ [0-9]+) [0-9a-f]{16}/= \\1 00000000000000ff/"), "the file is there");
+  EXPECT(edit_choice("convolutions", "2s/= (library [0-9]+ [0-9]+ [0-9]+) [0-9a-f]{16}/= \\1 00000000000000ff/"),
+         "the file is there");
   child("", timed);  // no engine of the library's
   EXPECT(edit_choice("convolutions", "2s/= .*/= generated 1 2/"), "the file is there");
   child("", "generated, 0 timed");  // as it says

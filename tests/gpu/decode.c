@@ -1,5 +1,6 @@
-// Attention of few query rows against many keys on a GPU, simulated, whose keys are split into parts: beside the reference, for every way that heads, rows,
-// masks and lengths are given; a cache that grows makes no new plan.
+// Attention of few query rows against many keys on a GPU, simulated, whose keys are split into
+// parts: beside the reference, for every way that heads, rows, masks and lengths are given; a cache
+// that grows makes no new plan.
 #include <math.h>
 
 #include <tc/tc.h>

@@ -1,4 +1,5 @@
-// Kernels of a GPU that one process compiled are found on the disk by the next: nothing in their source or key is of a process, such as an address.
+// Kernels of a GPU that one process compiled are found on the disk by the next: nothing in their
+// source or key is of a process, such as an address.
 #include <dirent.h>
 #include <tc/tc.h>
 
@@ -13,17 +14,20 @@ static int n_files(const char *dir) {
   return n;
 }
 
-// As the process that this one became: an elementwise kernel, a product and a row's fold, whose places in memory are another process's.
+// As the process that this one became: an elementwise kernel, a product and a row's fold, whose
+// places in memory are another process's.
 static int use(bool compiles) {
   tc_scope scope = tc_scope_begin();
   float sum;
   EXPECT_OK(tc_set_default_device("tc:cuda"));
-  tc_tensor y = tc_softmax(tc_matmul(tc_exp(tc_full(TC_SHAPE(8, 8), 0.5, TC_F32)), tc_full(TC_SHAPE(8, 8), 2, TC_F32)), 1);
+  tc_tensor y =
+      tc_softmax(tc_matmul(tc_exp(tc_full(TC_SHAPE(8, 8), 0.5, TC_F32)), tc_full(TC_SHAPE(8, 8), 2, TC_F32)), 1);
   EXPECT_OK(tc_item_f32(tc_sum(y, TC_ALL, false), &sum));
   EXPECT(sum > 7.99f && sum < 8.01f, "%g", (double)sum);
   tc_scope_end(scope);
   tc_cache_info c = tc_cache_stats();
-  EXPECT(c.kernel_misses > 2 && c.compiles == (compiles ? c.kernel_misses : 0), "%d of %d kernels compiled", (int)c.compiles, (int)c.kernel_misses);
+  EXPECT(c.kernel_misses > 2 && c.compiles == (compiles ? c.kernel_misses : 0), "%d of %d kernels compiled",
+         (int)c.compiles, (int)c.kernel_misses);
   return atomic_load(&expect_n_failed) != 0;
 }
 

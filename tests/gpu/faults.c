@@ -1,6 +1,7 @@
-// Every function of the simulated drivers of CUDA and HIP fails in turn, once, with each kind of result, anywhere between opening a device and leaving it: what
-// was asked for is then right or a status with a sentence, nothing hangs or crashes, the simulator finds no mistake in what follows, and the CPU goes on. So
-// where an allocation of the library's own fails.
+// Every function of the simulated drivers of CUDA and HIP fails in turn, once, with each kind of
+// result, anywhere between opening a device and leaving it: what was asked for is then right or a
+// status with a sentence, nothing hangs or crashes, the simulator finds no mistake in what follows,
+// and the CPU goes on. So where an allocation of the library's own fails.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -48,7 +49,8 @@ static tc_status use(tc_gpu *g, uint64_t *got) {
   if ((st = tc_gpu_alloc(g, sizeof from, &y)) != TC_OK) goto done;
   if ((st = tc_gpu_write(g, x, from, sizeof from)) != TC_OK) goto done;
   if ((st = tc_gpu_compile(g, "step", source, &code)) != TC_OK) goto done;
-  if ((st = tc_gpu_sequence_create(g, &(tc_gpu_launch){code, (N + 63) / 64, 64, 49 << 10, 0}, 1, 2, &s)) != TC_OK) goto done;
+  if ((st = tc_gpu_sequence_create(g, &(tc_gpu_launch){code, (N + 63) / 64, 64, 49 << 10, 0}, 1, 2, &s)) != TC_OK)
+    goto done;
   if ((st = run_all(s, x)) != TC_OK) goto done;
   if ((st = tc_gpu_write(g, y, from, sizeof from / 2)) != TC_OK) goto done;
   if ((st = tc_gpu_write(g, (char *)y + sizeof from / 2, from, sizeof from / 2)) != TC_OK) goto done;
@@ -56,7 +58,8 @@ static tc_status use(tc_gpu *g, uint64_t *got) {
   if ((st = tc_gpu_read_begin(g, later, y, sizeof from)) != TC_OK) goto done;
   if ((st = tc_gpu_wait(g)) != TC_OK) goto done;
   st = tc_gpu_read(g, got, y, sizeof from);
-  if (st == TC_OK && memcmp(got, later, sizeof later) != 0) st = TC_FAIL(TC_ERR_STATE, "the copy that was waited for later has other numbers");
+  if (st == TC_OK && memcmp(got, later, sizeof later) != 0)
+    st = TC_FAIL(TC_ERR_STATE, "the copy that was waited for later has other numbers");
 done:
   tc_gpu_sequence_destroy(s);
   tc_gpu_code_release(code);
@@ -78,7 +81,8 @@ static void check(const uint64_t *got, const char *fault) {
 static void use_cpu(const char *fault) {
   float sum = 0;
   tc_clear_error();
-  EXPECT(tc_item_f32(tc_sum(tc_ones(TC_SHAPE(5), TC_F32), TC_ALL, false), &sum) == TC_OK && sum == 5, "%s: the CPU gives %g", fault, (double)sum);
+  EXPECT(tc_item_f32(tc_sum(tc_ones(TC_SHAPE(5), TC_F32), TC_ALL, false), &sum) == TC_OK && sum == 5,
+         "%s: the CPU gives %g", fault, (double)sum);
 }
 
 // What failed, and how: the status of the whole.
@@ -88,7 +92,8 @@ static tc_status scenario(const char *fault) {
   tc_status st = tc_gpu_get(device, &g);
   if (st == TC_OK) st = use(g, got);
   if (st == TC_OK) check(got, fault);
-  EXPECT(st == TC_OK || (tc_last_error()->status == st && strlen(tc_last_error()->message) > 20), "%s: %s", fault, tc_status_text(st));
+  EXPECT(st == TC_OK || (tc_last_error()->status == st && strlen(tc_last_error()->message) > 20), "%s: %s", fault,
+         tc_status_text(st));
   return st;
 }
 
@@ -111,7 +116,8 @@ static int in_child(const char *fault, long nth_allocation, tc_status *st) {
     const char *name = fault ? fault : "no fault";
     if (nth_allocation > 0) tc_alloc_fail_at(nth_allocation, 0);
     tc_status result = scenario(name);
-    EXPECT(nth_allocation == 0 || result == TC_OK || result == TC_ERR_MEMORY, "allocation %ld: %s", nth_allocation, tc_last_error()->message);
+    EXPECT(nth_allocation == 0 || result == TC_OK || result == TC_ERR_MEMORY, "allocation %ld: %s", nth_allocation,
+           tc_last_error()->message);
     tc_alloc_fail_at(0, 0);
     use_cpu(name);
     tc_shutdown();
@@ -147,7 +153,8 @@ static void quiet(const char *line, void *arg) {
   (void)line, (void)arg;
 }
 
-// All functions of one driver, each with results that say: refused, short of memory, a sticky fault, of which a device is lost.
+// All functions of one driver, each with results that say: refused, short of memory, a sticky
+// fault, of which a device is lost.
 static void fail_each(const char *const *functions, size_t n_functions) {
   static const char *const results[] = {"1", "2", "700!"};
   int n_failed = 0, n_cases = 0;

@@ -1,7 +1,10 @@
-// Gradients that go from one memory to another: between the processor and simulated GPUs of both vendors, and between two of them, beside the same program
-// on tc:cpu and beside central differences. Chains that cross several times, values used on both sides, gradients of gradients, history that is kept, freed or
-// not there, training with its sync points, several threads, failures in the middle of a backward, and memory that returns.
-// Each allocation fails in turn: the linker leads the library's calls of malloc and its like to this program (meson.build: --wrap).
+// Gradients that go from one memory to another: between the processor and simulated GPUs of both
+// vendors, and between two of them, beside the same program on tc:cpu and beside central
+// differences. Chains that cross several times, values used on both sides, gradients of gradients,
+// history that is kept, freed or not there, training with its sync points, several threads,
+// failures in the middle of a backward, and memory that returns.
+// Each allocation fails in turn: the linker leads the library's calls of malloc and its like to
+// this program (meson.build: --wrap).
 // tc:cpu and tc:ref share a memory: between them a gradient goes by a record, and the same holds.
 //   gpu_gradients [random programs = 12]
 #include <dlfcn.h>
@@ -27,7 +30,8 @@ static const struct places alone = {{"tc:cpu", "tc:cpu"}};
 
 static bool is_far(const struct places *at) {
   const char *a = at->name[0], *b = at->name[1];
-  bool host[2] = {strcmp(a, "tc:cpu") == 0 || strcmp(a, "tc:ref") == 0, strcmp(b, "tc:cpu") == 0 || strcmp(b, "tc:ref") == 0};
+  bool host[2] = {strcmp(a, "tc:cpu") == 0 || strcmp(a, "tc:ref") == 0,
+                  strcmp(b, "tc:cpu") == 0 || strcmp(b, "tc:ref") == 0};
   return strcmp(a, b) != 0 && !(host[0] && host[1]);
 }
 
@@ -76,7 +80,8 @@ static tc_tensor once(tc_tensor p, tc_tensor q, const struct places *at) {
 
 // The parameter itself is carried, twice, and used where it is, too.
 static tc_tensor on_both_sides(tc_tensor p, tc_tensor q, const struct places *at) {
-  tc_tensor there = tc_to(p, at->name[1]), back = tc_to(total(tc_mul(tc_exp(there), tc_add(q, tc_to(p, at->name[1])))), at->name[0]);
+  tc_tensor there = tc_to(p, at->name[1]),
+            back = tc_to(total(tc_mul(tc_exp(there), tc_add(q, tc_to(p, at->name[1])))), at->name[0]);
   return tc_mul(total(tc_sin(p)), tc_add(back, total(tc_square(tc_add(p, tc_to(tc_mul(there, 0.5), at->name[0]))))));
 }
 
@@ -98,7 +103,8 @@ static tc_tensor read_on_the_way(tc_tensor p, tc_tensor q, const struct places *
   return total(tc_mul(tc_mul(e, a), b));
 }
 
-// What rules and compositions make of no value lies beside the operands, whatever the default device is.
+// What rules and compositions make of no value lies beside the operands, whatever the default
+// device is.
 static tc_tensor constants(tc_tensor p, tc_tensor q, const struct places *at) {
   tc_tensor there = tc_slice(tc_to(p, at->name[1]), 0, 0, 3, 1), w = tc_slice(q, 1, 1, 4, 1);
   tc_tensor rows = tc_cumsum(tc_prod(tc_matmul(there, w), TC_AXES(1), true), 0);
@@ -128,7 +134,9 @@ enum { N_PROGRAMS = sizeof programs / sizeof *programs, N_ROUTES = sizeof routes
 static double run(program *f, const struct places *at, bool grads_of, const double *x, double grad[2][16]) {
   tc_scope s = tc_scope_begin();
   double v;
-  tc_tensor both[2] = {tc_param(data(x, TC_SHAPE(4, 4), at->name[0])), tc_param(data(x + 16, TC_SHAPE(4, 4), at->name[1]))}, g[2];
+  tc_tensor both[2] = {tc_param(data(x, TC_SHAPE(4, 4), at->name[0])),
+                       tc_param(data(x + 16, TC_SHAPE(4, 4), at->name[1]))},
+            g[2];
   tc_tensor y = f(both[0], both[1], at);
   if (grads_of) {
     EXPECT_OK(tc_grads_of(y, both, 2, g, 0));
@@ -161,17 +169,17 @@ static void test_programs(void) {
     for (int i = 0; i < 32 && programs[k].step > 0; i++) {
       double h = programs[k].step, old = x[i], up, down;
       x[i] = old + h, up = value(programs[k].f, x), x[i] = old - h, down = value(programs[k].f, x), x[i] = old;
-      EXPECT(same(&want[i / 16][i % 16], &(double){(up - down) / (2 * h)}, 1, 1e-6), "%s, %d: %g and %g", programs[k].name, i, want[i / 16][i % 16],
-             (up - down) / (2 * h));
+      EXPECT(same(&want[i / 16][i % 16], &(double){(up - down) / (2 * h)}, 1, 1e-6), "%s, %d: %g and %g",
+             programs[k].name, i, want[i / 16][i % 16], (up - down) / (2 * h));
     }
     for (int r = 0; r < N_ROUTES; r++)
       for (int by = 0; by < 2; by++) {
         double there = run(programs[k].f, &routes[r], by == 1, x, got);
-        EXPECT(same(&there, &v, 1, programs[k].within), "%s on %s and %s: %.17g of %.17g", programs[k].name, routes[r].name[0], routes[r].name[1],
-               there, v);
+        EXPECT(same(&there, &v, 1, programs[k].within), "%s on %s and %s: %.17g of %.17g", programs[k].name,
+               routes[r].name[0], routes[r].name[1], there, v);
         for (int i = 0; i < 2; i++)
-          EXPECT(same(got[i], want[i], 16, programs[k].within), "%s on %s and %s, gradient %d: %.17g.. of %.17g..", programs[k].name,
-                 routes[r].name[0], routes[r].name[1], i, got[i][0], want[i][0]);
+          EXPECT(same(got[i], want[i], 16, programs[k].within), "%s on %s and %s, gradient %d: %.17g.. of %.17g..",
+                 programs[k].name, routes[r].name[0], routes[r].name[1], i, got[i][0], want[i][0]);
       }
   }
 }
@@ -198,8 +206,8 @@ static tc_tensor combine(tc_tensor a, tc_tensor b, uint32_t how) {
   }
 }
 
-// The same program for the same seed, whose values are all on tc:cpu, or wherever the seed says. Gradients of the parameters, and of their squares' sum if the
-// seed says so.
+// The same program for the same seed, whose values are all on tc:cpu, or wherever the seed says.
+// Gradients of the parameters, and of their squares' sum if the seed says so.
 static void run_random(uint32_t seed, bool far, double grad[PARAMS][16]) {
   tc_scope s = tc_scope_begin();
   uint32_t state = seed;
@@ -212,7 +220,8 @@ static void run_random(uint32_t seed, bool far, double grad[PARAMS][16]) {
     v[n] = p[n] = tc_param(data(x, TC_SHAPE(4, 4), far ? anywhere[where] : "tc:cpu"));
   }
   for (; n < PARAMS + OPS; n++) {
-    uint32_t i = draw(&state, (uint32_t)n), k = draw(&state, (uint32_t)n), how = draw(&state, 7), where = draw(&state, 5), then = draw(&state, 12);
+    uint32_t i = draw(&state, (uint32_t)n), k = draw(&state, (uint32_t)n), how = draw(&state, 7),
+             where = draw(&state, 5), then = draw(&state, 12);
     const char *device = far ? anywhere[where] : "tc:cpu";
     v[n] = combine(tc_to(v[i], device), tc_to(v[k], device), how);
     EXPECT(tc_is_valid(v[n]), "program %u: %s", seed, tc_last_error()->message);
@@ -253,7 +262,8 @@ static void test_random_programs(uint32_t n) {
       double most = 1;
       for (int k = 0; k < 16; k++) most = fmax(most, fabs(want[i][k]));
       for (int k = 0; k < 16; k++)
-        EXPECT(fabs(got[i][k] - want[i][k]) <= 1e-9 * most, "program %u, gradient %d at %d: %.17g of %.17g", seed, i, k, got[i][k], want[i][k]);
+        EXPECT(fabs(got[i][k] - want[i][k]) <= 1e-9 * most, "program %u, gradient %d at %d: %.17g of %.17g", seed, i, k,
+               got[i][k], want[i][k]);
     }
   }
 }
@@ -265,7 +275,8 @@ static void test_grads_of(const struct places *at) {
   double x[N], g[MOST];
   fill(x, N, 3);
   tc_tensor p = tc_param(data(x, TC_SHAPE(N), at->name[0])), unused = tc_param(data(x, TC_SHAPE(2), at->name[1]));
-  tc_tensor before = tc_mul(p, 2), there = tc_to(before, at->name[1]), after = tc_square(there), y = total(tc_mul(after, 3)), out[6];
+  tc_tensor before = tc_mul(p, 2), there = tc_to(before, at->name[1]), after = tc_square(there),
+            y = total(tc_mul(after, 3)), out[6];
   EXPECT(tc_requires_grad(there) && tc_requires_grad(y), "they want gradients");
   EXPECT_OK(tc_grads_of(y, (tc_tensor[]){p, before, there, after, unused, there}, 6, out, TC_RETAIN));
   const double slope[6] = {24, 12, 12, 3, 0, 12};
@@ -278,19 +289,22 @@ static void test_grads_of(const struct places *at) {
     EXPECT(same(g, want, n, 1e-14), "%d: %g, %g", i, g[0], want[0]);
   }
   EXPECT(!tc_is_valid(tc_grad(p)), "none is accumulated");
-  EXPECT_FAILS(tc_grads_of(y, (tc_tensor[]){tc_detach(there)}, 1, out, 0), TC_ERR_GRAD, "tensor 0 does not want a gradient");
+  EXPECT_FAILS(tc_grads_of(y, (tc_tensor[]){tc_detach(there)}, 1, out, 0), TC_ERR_GRAD,
+               "tensor 0 does not want a gradient");
   EXPECT_FAILS(tc_grads_of(y, (tc_tensor[]){p, {0, 0}}, 2, out, 0), TC_ERR_HANDLE, "null tensor");
   EXPECT(!tc_is_valid(out[0]), "poison");
   tc_release(p), tc_release(unused);
   tc_scope_end(s);
 }
 
-// A gradient of one's own, which must lie beside the tensor; of the carried value itself nothing is recorded at all.
+// A gradient of one's own, which must lie beside the tensor; of the carried value itself nothing is
+// recorded at all.
 static void test_backward_with(const struct places *at) {
   tc_scope s = tc_scope_begin();
   double x[N], g[MOST], want[N];
   fill(x, N, 5);
-  tc_tensor p = tc_param(data(x, TC_SHAPE(N), at->name[0])), y = tc_to(tc_mul(p, p), at->name[1]), mine = data(x, TC_SHAPE(N), at->name[1]);
+  tc_tensor p = tc_param(data(x, TC_SHAPE(N), at->name[0])), y = tc_to(tc_mul(p, p), at->name[1]),
+            mine = data(x, TC_SHAPE(N), at->name[1]);
   EXPECT_FAILS(tc_backward_with(y, data(x, TC_SHAPE(N), at->name[0]), TC_RETAIN), TC_ERR_DEVICE, at->name[0]);
   EXPECT_OK(tc_backward_with(y, mine, TC_RETAIN));
   for (int k = 0; k < N; k++) want[k] = 2 * x[k] * x[k];
@@ -302,7 +316,8 @@ static void test_backward_with(const struct places *at) {
   EXPECT(same(g, want, N, 1e-14), "added up: %g", g[0]);
   read_out(mine, g);
   EXPECT(same(g, x, N, 0), "what was given is as it was");
-  // a parameter's gradient is a value of its own, though it is what was given: the caller's memory, another parameter
+  // a parameter's gradient is a value of its own, though it is what was given: the caller's memory,
+  // another parameter
   tc_tensor q = tc_param(tc_zeros_like(y)), lent, other = tc_param(mine);
   double memory[N];
   memcpy(memory, x, sizeof x);
@@ -325,7 +340,8 @@ static void test_backward_with(const struct places *at) {
   tc_scope_end(s);
 }
 
-// Gradients of gradients, whose own way leads over both memories: of sum(3 (2p)^3), 72 p^2, then 144 p, then 144.
+// Gradients of gradients, whose own way leads over both memories: of sum(3 (2p)^3), 72 p^2, then
+// 144 p, then 144.
 static void test_create_graph(const struct places *at) {
   tc_scope s = tc_scope_begin();
   double x[N], g[MOST], want[N];
@@ -354,7 +370,8 @@ static void test_history(const struct places *at) {
   tc_scope s = tc_scope_begin();
   double x[N], g[MOST], want[N];
   fill(x, N, 11);
-  tc_tensor p = tc_param(data(x, TC_SHAPE(N), at->name[0])), h = tc_sin(p), there = tc_to(h, at->name[1]), y = total(tc_square(there));
+  tc_tensor p = tc_param(data(x, TC_SHAPE(N), at->name[0])), h = tc_sin(p), there = tc_to(h, at->name[1]),
+            y = total(tc_square(there));
   tc_tensor other = total(tc_exp(there));
   EXPECT_OK(tc_backward_with(y, (tc_tensor){0, 0}, TC_RETAIN));
   EXPECT_OK(tc_backward(y));
@@ -388,7 +405,8 @@ static void test_assign(const struct places *at) {
   tc_scope s = tc_scope_begin();
   double x[N], g[MOST], want[N];
   fill(x, N, 13);
-  tc_tensor p = tc_param(data(x, TC_SHAPE(N), at->name[0])), h = tc_square(p), there = tc_to(h, at->name[1]), y = total(tc_mul(there, there));
+  tc_tensor p = tc_param(data(x, TC_SHAPE(N), at->name[0])), h = tc_square(p), there = tc_to(h, at->name[1]),
+            y = total(tc_mul(there, there));
   EXPECT_OK(tc_assign(p, tc_full_like(p, 5)));
   EXPECT_OK(tc_assign(h, tc_zeros_like(h)));
   EXPECT_OK(tc_assign(there, tc_zeros_like(there)));
@@ -444,22 +462,26 @@ static void test_errors(const struct places *at) {
   tc_scope_end(s);
 }
 
-// Composed ops and their gradients make their masks, positions and tables beside their operands, wherever the default is.
+// Composed ops and their gradients make their masks, positions and tables beside their operands,
+// wherever the default is.
 static tc_tensor compose(tc_tensor x, tc_tensor w, const char *device) {
   const int64_t classes[] = {3, 0, 2, 1};
-  tc_tensor labels = tc_to(tc_from_host(classes, TC_SHAPE(4), TC_I64), device), image = tc_reshape(x, TC_SHAPE(1, 1, 4, 4));
-  tc_tensor all[] = {tc_cross_entropy(x, labels),
-                     total(tc_mul(tc_tril(x, 0), tc_cast(tc_one_hot(labels, 4), TC_F64))),
-                     total(tc_square(tc_index_select(x, 0, labels))),
-                     total(tc_exp(tc_gather(x, 1, tc_argsort(x, 1, true)))),
-                     total(tc_square(tc_max_pool2d(image, TC_SHAPE(2), (tc_pool_options){.stride = TC_SHAPE(1)}))),
-                     total(tc_square(tc_interpolate(image, TC_SHAPE(7, 5), (tc_interpolate_options){.mode = TC_LINEAR}))),
-                     total(tc_square(tc_scaled_dot_product_attention(tc_reshape(x, TC_SHAPE(1, 1, 4, 4)), tc_reshape(w, TC_SHAPE(1, 1, 4, 4)), image,
-                                                                     (tc_tensor){0, 0}, (tc_attention_options){.causal = true}))),
-                     total(tc_cummax(tc_prod(tc_mul(x, w), TC_AXES(0), true), 1)),
-                     total(tc_sin(tc_pad(x, TC_SHAPE(1, 0), TC_SHAPE(0, 2), 0.5))),
-                     total(tc_mul(tc_dropout(tc_mul(x, 0), 0.5), w)),
-                     tc_sub(total(tc_rand_like(x)), total(tc_rand_like(x)))};
+  tc_tensor labels = tc_to(tc_from_host(classes, TC_SHAPE(4), TC_I64), device),
+            image = tc_reshape(x, TC_SHAPE(1, 1, 4, 4));
+  tc_tensor all[] = {
+      tc_cross_entropy(x, labels),
+      total(tc_mul(tc_tril(x, 0), tc_cast(tc_one_hot(labels, 4), TC_F64))),
+      total(tc_square(tc_index_select(x, 0, labels))),
+      total(tc_exp(tc_gather(x, 1, tc_argsort(x, 1, true)))),
+      total(tc_square(tc_max_pool2d(image, TC_SHAPE(2), (tc_pool_options){.stride = TC_SHAPE(1)}))),
+      total(tc_square(tc_interpolate(image, TC_SHAPE(7, 5), (tc_interpolate_options){.mode = TC_LINEAR}))),
+      total(tc_square(tc_scaled_dot_product_attention(tc_reshape(x, TC_SHAPE(1, 1, 4, 4)),
+                                                      tc_reshape(w, TC_SHAPE(1, 1, 4, 4)), image, (tc_tensor){0, 0},
+                                                      (tc_attention_options){.causal = true}))),
+      total(tc_cummax(tc_prod(tc_mul(x, w), TC_AXES(0), true), 1)),
+      total(tc_sin(tc_pad(x, TC_SHAPE(1, 0), TC_SHAPE(0, 2), 0.5))),
+      total(tc_mul(tc_dropout(tc_mul(x, 0), 0.5), w)),
+      tc_sub(total(tc_rand_like(x)), total(tc_rand_like(x)))};
   tc_tensor y = tc_zeros_like(all[0]);
   for (size_t i = 0; i < sizeof all / sizeof *all - 1; i++) {
     EXPECT(tc_is_valid(all[i]) && strcmp(tc_device_of(all[i]), device) == 0, "%zu: %s", i, tc_last_error()->message);
@@ -474,14 +496,17 @@ static void test_elsewhere(void) {
   fill(x, 32, 51);
   for (int d = 0; d < 4; d++) {
     tc_scope s = tc_scope_begin();
-    tc_tensor p[2] = {tc_param(data(x, TC_SHAPE(4, 4), devices[d])), tc_param(data(x + 16, TC_SHAPE(4, 4), devices[d]))}, g[2];
+    tc_tensor p[2] = {tc_param(data(x, TC_SHAPE(4, 4), devices[d])),
+                      tc_param(data(x + 16, TC_SHAPE(4, 4), devices[d]))},
+              g[2];
     tc_tensor y = compose(p[0], p[1], devices[d]);
     EXPECT_OK(tc_grads_of(y, p, 2, g, 0));
     for (int i = 0; i < 2; i++) read_out(g[i], got[i]);
     read_out(y, got[2]);
     if (d == 0) memcpy(want, got, sizeof got);
     EXPECT(same(got[2], want[2], 1, 1e-9), "%s: %.17g of %.17g", devices[d], got[2][0], want[2][0]);
-    for (int i = 0; i < 2; i++) EXPECT(same(got[i], want[i], 16, 1e-9), "%s: %.17g.. of %.17g..", devices[d], got[i][0], want[i][0]);
+    for (int i = 0; i < 2; i++)
+      EXPECT(same(got[i], want[i], 16, 1e-9), "%s: %.17g.. of %.17g..", devices[d], got[i][0], want[i][0]);
     tc_release(p[0]), tc_release(p[1]);
     tc_scope_end(s);
   }
@@ -496,16 +521,19 @@ typedef struct trained {
   size_t live[STEPS];
 } trained;
 
-// Two layers, one on each device; the loss is on the second. With Adam one optimizer has the parameters of both, else each has its own.
+// Two layers, one on each device; the loss is on the second. With Adam one optimizer has the
+// parameters of both, else each has its own.
 static void train(const struct places *at, bool adam, trained *out) {
   tc_scope s = tc_scope_begin();
   double x[32], w[2][16];
   fill(x, 32, 21), fill(w[0], 16, 22), fill(w[1], 16, 23);
-  tc_tensor p[2] = {tc_param(data(w[0], TC_SHAPE(4, 4), at->name[0])), tc_param(data(w[1], TC_SHAPE(4, 4), at->name[1]))};
+  tc_tensor p[2] = {tc_param(data(w[0], TC_SHAPE(4, 4), at->name[0])),
+                    tc_param(data(w[1], TC_SHAPE(4, 4), at->name[1]))};
   tc_optimizer *opt[2];
   int n_opt = adam ? 1 : 2;
   for (int i = 0; i < n_opt; i++)
-    opt[i] = adam ? tc_adam(p, 2, (tc_adam_options){.lr = 0.02, TC_ADAM_DEFAULTS}) : tc_sgd(&p[i], 1, (tc_sgd_options){.lr = 0.1, .momentum = 0.9});
+    opt[i] = adam ? tc_adam(p, 2, (tc_adam_options){.lr = 0.02, TC_ADAM_DEFAULTS})
+                  : tc_sgd(&p[i], 1, (tc_sgd_options){.lr = 0.1, .momentum = 0.9});
   tc_tensor in = data(x, TC_SHAPE(4, 4), at->name[0]), want = data(x + 16, TC_SHAPE(4, 4), at->name[1]);
   for (int step = 0; step < STEPS; step++) {
     if (step == STEADY) out->compiles = tc_cache_stats().compiles, out->misses = tc_cache_stats().plan_misses;
@@ -525,8 +553,8 @@ static void train(const struct places *at, bool adam, trained *out) {
   tc_scope_end(s);
 }
 
-// Each step begins with the sync point of its tc_to. From the third on a step has so many, one of them in the middle of the backward, and what it has not
-// been is held.
+// Each step begins with the sync point of its tc_to. From the third on a step has so many, one of
+// them in the middle of the backward, and what it has not been is held.
 static void check_steps(const char *name, const trained *t, int most) {
   static tc_sync_point point[MOST_POINTS];
   int n = tc_sync_points(MOST_POINTS, point), from = 0, n_to = 0, length = 0;
@@ -537,7 +565,8 @@ static void check_steps(const char *name, const trained *t, int most) {
   for (int i = from; i < n; i++) {
     bool to = strcmp(point[i].cause, "to") == 0;
     if (i > from && to) {
-      EXPECT(length <= most && strstr(causes, "backward") && strstr(causes, "backward") == strrchr(causes, 'b'), "%s: %d:%s", name, length, causes);
+      EXPECT(length <= most && strstr(causes, "backward") && strstr(causes, "backward") == strrchr(causes, 'b'),
+             "%s: %d:%s", name, length, causes);
       length = 0, causes[0] = 0;
     }
     EXPECT(point[i].status == TC_OK && point[i].hit, "%s: %s", name, point[i].cause);
@@ -545,7 +574,8 @@ static void check_steps(const char *name, const trained *t, int most) {
   }
   EXPECT(t->compiles == 0 && t->misses == 0, "%s: %llu compiles, %llu new plans", name, (unsigned long long)t->compiles,
          (unsigned long long)t->misses);
-  for (int i = STEADY + 1; i < STEPS; i++) EXPECT(t->live[i] == t->live[STEADY], "%s: %zu bytes, then %zu", name, t->live[STEADY], t->live[i]);
+  for (int i = STEADY + 1; i < STEPS; i++)
+    EXPECT(t->live[i] == t->live[STEADY], "%s: %zu bytes, then %zu", name, t->live[STEADY], t->live[i]);
 }
 
 // The norm over both devices, and gradients scaled by it.
@@ -582,7 +612,8 @@ static void test_training(void) {
       char name[64];
       snprintf(name, sizeof name, "%s and %s", routes[r].name[0], routes[r].name[1]);
       train(&routes[r], adam, &got);
-      EXPECT(same(got.loss, want.loss, STEPS, 1e-10), "%s: %.17g of %.17g", name, got.loss[STEPS - 1], want.loss[STEPS - 1]);
+      EXPECT(same(got.loss, want.loss, STEPS, 1e-10), "%s: %.17g of %.17g", name, got.loss[STEPS - 1],
+             want.loss[STEPS - 1]);
       if (is_far(&routes[r])) check_steps(name, &got, 4);
     }
   }
@@ -598,7 +629,8 @@ static void *train_one(void *out) {
 static tc_tensor shared;
 static double read_by_other[2];
 
-// Another thread's parameter is a value here: gradients with respect to it may be asked for, but not added to it.
+// Another thread's parameter is a value here: gradients with respect to it may be asked for, but
+// not added to it.
 static void *use_other(void *unused) {
   tc_scope s = tc_scope_begin();
   tc_tensor there = tc_to(shared, "tc:cuda"), y = total(tc_square(there)), g;
@@ -618,7 +650,8 @@ static void test_threads(void) {
   for (int i = 0; i < THREADS; i++) EXPECT(pthread_create(&thread[i], NULL, train_one, &got[i]) == 0, "no thread");
   for (int i = 0; i < THREADS; i++) EXPECT(pthread_join(thread[i], NULL) == 0, "no end");
   for (int i = 0; i < THREADS; i++)
-    EXPECT(memcmp(got[i].loss, want.loss, sizeof want.loss) == 0, "thread %d: %g of %g", i, got[i].loss[9], want.loss[9]);
+    EXPECT(memcmp(got[i].loss, want.loss, sizeof want.loss) == 0, "thread %d: %g of %g", i, got[i].loss[9],
+           want.loss[9]);
   const double x[] = {1, 2, 3};
   shared = tc_param(data(x, TC_SHAPE(3), "tc:cpu"));
   EXPECT(pthread_create(&thread[0], NULL, use_other, NULL) == 0 && pthread_join(thread[0], NULL) == 0, "no thread");
@@ -637,8 +670,9 @@ static double lost_on_the_way(const void *path) {
   bool (*fail)(const char *) = (__typeof__(fail))dlsym(dlopen(path, RTLD_NOW), "sim_fail");
   EXPECT(fail && fail("kernel:1=719!"), "no way to fail");
   tc_status st = tc_backward(y);
-  EXPECT(st == TC_ERR_DEVICE && strstr(tc_last_error()->message, "backward") && strstr(tc_last_error()->message, "is lost"), "%s",
-         tc_last_error()->message);
+  EXPECT(st == TC_ERR_DEVICE && strstr(tc_last_error()->message, "backward") &&
+             strstr(tc_last_error()->message, "is lost"),
+         "%s", tc_last_error()->message);
   EXPECT(!tc_is_valid(tc_grad(p)), "no gradient");
   tc_clear_error();
   EXPECT_OK(tc_backward(total(tc_mul(p, 3))));
@@ -708,7 +742,8 @@ static void test_allocations(void) {
       atomic_store(&fail_from, 0);
       if (n == 0) total = atomic_load(&n_made);
       n_failed += st == TC_ERR_MEMORY;
-      EXPECT(st == TC_ERR_MEMORY || (st == TC_OK && memcmp(got, want, sizeof got) == 0), "allocation %ld of %ld: %s", n, total, tc_status_text(st));
+      EXPECT(st == TC_ERR_MEMORY || (st == TC_OK && memcmp(got, want, sizeof got) == 0), "allocation %ld of %ld: %s", n,
+             total, tc_status_text(st));
     }
     tc_clear_error();
     EXPECT(total > 20 && (n_failed > 5 || !good), "%ld of %ld failed", n_failed, total);
@@ -742,7 +777,7 @@ int main(int n_words, char **words) {
   EXPECT_OK(tc_sync(NULL));
   EXPECT(tc_memory_stats().gpu_live_bytes == 0, "%zu bytes are held", tc_memory_stats().gpu_live_bytes);
   tc_shutdown();
-  EXPECT(tc_memory_stats().live_bytes == 0 && tc_memory_stats().gpu_pooled_bytes == 0, "%zu bytes are held, %zu pooled", tc_memory_stats().live_bytes,
-         tc_memory_stats().gpu_pooled_bytes);
+  EXPECT(tc_memory_stats().live_bytes == 0 && tc_memory_stats().gpu_pooled_bytes == 0, "%zu bytes are held, %zu pooled",
+         tc_memory_stats().live_bytes, tc_memory_stats().gpu_pooled_bytes);
   return expect_done("gpu-gradients");
 }

@@ -1,6 +1,7 @@
-// An index out of range in plans whose rows are kernels written by hand: writing and adding by index, sorting, scans, joining, and what they are made with. The
-// error names the op, the index and the place; the simulated device finds nobody who reads what was not written because of it; what was to be updated in
-// place is as it was; and the same plan with good indices is right.
+// An index out of range in plans whose rows are kernels written by hand: writing and adding by
+// index, sorting, scans, joining, and what they are made with. The error names the op, the index
+// and the place; the simulated device finds nobody who reads what was not written because of it;
+// what was to be updated in place is as it was; and the same plan with good indices is right.
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -64,7 +65,8 @@ static tc_tensor searched(tc_tensor i) {
 }
 
 static tc_tensor written(tc_tensor i) {
-  return tc_add(tc_index_add(tens(), 0, i, values()), tc_cumsum(tc_index_add(tens(), 0, tc_flip(i, TC_AXES(0)), values()), 0));
+  return tc_add(tc_index_add(tens(), 0, i, values()),
+                tc_cumsum(tc_index_add(tens(), 0, tc_flip(i, TC_AXES(0)), values()), 0));
 }
 
 // The index of an index is looked at when that was, and only if it was good.
@@ -84,9 +86,18 @@ static tc_tensor embedding_gradient(tc_tensor i) {
 static const struct row {
   const char *op;  // that the error names
   tc_tensor (*make)(tc_tensor index);
-} rows[] = {{"index_add", index_add},         {"index_add", index_add_to_zeros}, {"scatter", scatter_few}, {"scatter", scatter},
-            {"scatter_add", scatter_add},     {"index_select", sorted},          {"index_select", top},    {"index_select", summed_up},
-            {"index_select", joined},         {"index_select", searched},        {"index_add", written},   {"gather", nested},
+} rows[] = {{"index_add", index_add},
+            {"index_add", index_add_to_zeros},
+            {"scatter", scatter_few},
+            {"scatter", scatter},
+            {"scatter_add", scatter_add},
+            {"index_select", sorted},
+            {"index_select", top},
+            {"index_select", summed_up},
+            {"index_select", joined},
+            {"index_select", searched},
+            {"index_add", written},
+            {"gather", nested},
             {"embedding", embedding_gradient}};
 
 static tc_status result(const struct row *row, const int64_t *at, float *out) {
@@ -107,15 +118,19 @@ static void test_row(const struct row *row, const char *device) {
   EXPECT_OK(tc_set_default_device(device));
   tc_status st = result(row, bad, there);
   const char *said = tc_last_error()->message;
-  EXPECT(st == TC_ERR_INDEX && strncmp(said, row->op, strlen(row->op)) == 0 && strstr(said, "at position 1 is out of range"), "%s", row->op);
+  EXPECT(st == TC_ERR_INDEX && strncmp(said, row->op, strlen(row->op)) == 0 &&
+             strstr(said, "at position 1 is out of range"),
+         "%s", row->op);
   EXPECT(strstr(said, "indices.c:"), "the place");
   tc_clear_error();
   EXPECT(mistakes() == 0, "%s: what was not written is read", row->op);
   EXPECT_OK(result(row, good, there));
-  for (int k = 0; k < N; k++) EXPECT(here[k] - there[k] < 1e-5f && there[k] - here[k] < 1e-5f, "%s: %g, not %g", row->op, there[k], here[k]);
+  for (int k = 0; k < N; k++)
+    EXPECT(here[k] - there[k] < 1e-5f && there[k] - here[k] < 1e-5f, "%s: %g, not %g", row->op, there[k], here[k]);
 }
 
-// What would be written in place, by rows and by what is generated, has its old value: all of it, a part, places that an index names.
+// What would be written in place, by rows and by what is generated, has its old value: all of it, a
+// part, places that an index names.
 static void test_in_place(void) {
   static const int64_t good[] = {1, 9, 1}, bad[] = {1, 99, 2}, first[] = {100}, behind[] = {100 + AT};
   enum { LONG = 1000 };
@@ -124,11 +139,13 @@ static void test_in_place(void) {
   tc_tensor state[3];
   for (int i = 0; i < 3; i++) state[i] = tc_ones(TC_SHAPE(LONG), TC_F32);
   EXPECT_OK(tc_eval(3, state));
-  tc_tensor read = tc_index_select(tens(), 0, tc_from_host(bad, TC_SHAPE(AT), TC_I64)), at = tc_from_host(good, TC_SHAPE(AT), TC_I64);
+  tc_tensor read = tc_index_select(tens(), 0, tc_from_host(bad, TC_SHAPE(AT), TC_I64)),
+            at = tc_from_host(good, TC_SHAPE(AT), TC_I64);
   EXPECT_OK(tc_assign(state[0], tc_index_add(state[0], 0, at, values())));
   EXPECT_OK(tc_assign_slice(state[1], first, behind, NULL, read));
   EXPECT_OK(tc_assign(state[2], tc_mul(state[2], tc_sum(read, TC_ALL, true))));
-  EXPECT(tc_sync(NULL) == TC_ERR_INDEX && strstr(tc_last_error()->message, "index 99 at position 1"), "an index out of range");
+  EXPECT(tc_sync(NULL) == TC_ERR_INDEX && strstr(tc_last_error()->message, "index 99 at position 1"),
+         "an index out of range");
   tc_clear_error();
   for (int i = 0; i < 3; i++) {
     EXPECT_OK(tc_to_host(state[i], got, sizeof got));

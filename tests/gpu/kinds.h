@@ -1,4 +1,5 @@
-// Work of every kind that a GPU has kernels for, recorded on the default device, and what the code of each is meant to have. Of zeros: values do not matter.
+// Work of every kind that a GPU has kernels for, recorded on the default device, and what the code
+// of each is meant to have. Of zeros: values do not matter.
 #ifndef TC_TESTS_PLAIN_GPU_KINDS_H
 #define TC_TESTS_PLAIN_GPU_KINDS_H
 
@@ -13,7 +14,9 @@ typedef struct gpu_kind {
   void (*record)(const struct gpu_kind *k);
   tc_type type;
   int64_t n[4];  // extents, as the function says
-  const char *nvidia, *amd, *mfma;  // words of the code (tests/compiled.h); mfma: instead of amd where there are matrix instructions, or NULL
+  // words of the code (tests/compiled.h); mfma: instead of amd where there are matrix instructions,
+  // or NULL
+  const char *nvidia, *amd, *mfma;
 } gpu_kind;
 
 // ---- how it is recorded ----
@@ -54,7 +57,8 @@ static tc_tensor wanting(tc_tensor x) {
 // ---- elementwise: [n0, n1] ----
 
 static void chain(const gpu_kind *k) {
-  tc_tensor a = LEAF(k->type, k->n[0], k->n[1]), b = LEAF(k->type, k->n[0], k->n[1]), c = LEAF(k->type, k->n[0], k->n[1]);
+  tc_tensor a = LEAF(k->type, k->n[0], k->n[1]), b = LEAF(k->type, k->n[0], k->n[1]),
+            c = LEAF(k->type, k->n[0], k->n[1]);
   made_one(tc_relu(tc_add(tc_mul(a, b), c)));
 }
 
@@ -141,7 +145,8 @@ static void layer_norm(const gpu_kind *k) {
 }
 
 static void layer_norm_grads(const gpu_kind *k) {
-  tc_tensor x[] = {wanting(LEAF(k->type, k->n[0], k->n[1])), wanting(LEAF(k->type, k->n[1])), wanting(LEAF(k->type, k->n[1]))};
+  tc_tensor x[] = {wanting(LEAF(k->type, k->n[0], k->n[1])), wanting(LEAF(k->type, k->n[1])),
+                   wanting(LEAF(k->type, k->n[1]))};
   made_grads(tc_mul(tc_layer_norm(x[0], x[1], x[2], 1e-5), LEAF(k->type, k->n[0], k->n[1])), 3, x);
 }
 
@@ -157,12 +162,14 @@ static void cross_entropy(const gpu_kind *k) {
 static void batch_norm(const gpu_kind *k) {
   const int64_t c = k->n[1];
   tc_tensor x[] = {wanting(LEAF(k->type, k->n[0], c, 14, 14)), wanting(LEAF(TC_F32, c)), wanting(LEAF(TC_F32, c))};
-  tc_tensor y = tc_batch_norm(x[0], LEAF(TC_F32, c), LEAF(TC_F32, c), x[1], x[2], (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS});
+  tc_tensor y = tc_batch_norm(x[0], LEAF(TC_F32, c), LEAF(TC_F32, c), x[1], x[2],
+                              (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS});
   made_grads(tc_mul(y, LEAF(k->type, k->n[0], c, 14, 14)), 3, x);
 }
 
 static void group_norm(const gpu_kind *k) {
-  made_one(tc_group_norm(LEAF(k->type, k->n[0], k->n[1], 14, 14), 8, LEAF(k->type, k->n[1]), LEAF(k->type, k->n[1]), 1e-5));
+  made_one(
+      tc_group_norm(LEAF(k->type, k->n[0], k->n[1], 14, 14), 8, LEAF(k->type, k->n[1]), LEAF(k->type, k->n[1]), 1e-5));
 }
 
 // ---- sorts and scans: [n0, n1], along the last axis ----
@@ -206,11 +213,13 @@ static void product(const gpu_kind *k) {
 }
 
 static void linear(const gpu_kind *k) {
-  made_one(tc_gelu(tc_linear(LEAF(k->type, k->n[0], k->n[2]), LEAF(k->type, k->n[1], k->n[2]), LEAF(k->type, k->n[1]))));
+  made_one(
+      tc_gelu(tc_linear(LEAF(k->type, k->n[0], k->n[2]), LEAF(k->type, k->n[1], k->n[2]), LEAF(k->type, k->n[1]))));
 }
 
 static void linear_grads(const gpu_kind *k) {
-  tc_tensor x[] = {wanting(LEAF(k->type, k->n[0], k->n[2])), wanting(LEAF(k->type, k->n[1], k->n[2])), wanting(LEAF(k->type, k->n[1]))};
+  tc_tensor x[] = {wanting(LEAF(k->type, k->n[0], k->n[2])), wanting(LEAF(k->type, k->n[1], k->n[2])),
+                   wanting(LEAF(k->type, k->n[1]))};
   made_grads(tc_mul(tc_relu(tc_linear(x[0], x[1], x[2])), LEAF(k->type, k->n[0], k->n[1])), 3, x);
 }
 
@@ -219,40 +228,46 @@ static void products(const gpu_kind *k) {
 }
 
 static void of_the_left_transposed(const gpu_kind *k) {
-  made_one(tc_add(tc_matmul(tc_transpose(LEAF(k->type, k->n[2], k->n[0]), 0, 1), LEAF(k->type, k->n[2], k->n[1])), LEAF(k->type, k->n[0], k->n[1])));
+  made_one(tc_add(tc_matmul(tc_transpose(LEAF(k->type, k->n[2], k->n[0]), 0, 1), LEAF(k->type, k->n[2], k->n[1])),
+                  LEAF(k->type, k->n[0], k->n[1])));
 }
 
 // ---- convolutions: n0 channels to n1, n2 by n2, windows of n3 ----
 
 static void conv(const gpu_kind *k) {
   tc_conv_options same = {.padding = TC_SHAPE(k->n[3] / 2, k->n[3] / 2)};
-  made_one(tc_relu(
-      tc_conv2d(LEAF(k->type, 4, k->n[0], k->n[2], k->n[2]), LEAF(k->type, k->n[1], k->n[0], k->n[3], k->n[3]), LEAF(k->type, k->n[1]), same)));
+  made_one(tc_relu(tc_conv2d(LEAF(k->type, 4, k->n[0], k->n[2], k->n[2]),
+                             LEAF(k->type, k->n[1], k->n[0], k->n[3], k->n[3]), LEAF(k->type, k->n[1]), same)));
 }
 
 static void conv_strided(const gpu_kind *k) {
   tc_conv_options by_two = {.padding = TC_SHAPE(k->n[3] / 2, k->n[3] / 2), .stride = TC_SHAPE(2, 2)};
-  made_one(tc_conv2d(LEAF(k->type, 4, k->n[0], k->n[2], k->n[2]), LEAF(k->type, k->n[1], k->n[0], k->n[3], k->n[3]), NONE, by_two));
+  made_one(tc_conv2d(LEAF(k->type, 4, k->n[0], k->n[2], k->n[2]), LEAF(k->type, k->n[1], k->n[0], k->n[3], k->n[3]),
+                     NONE, by_two));
 }
 
 static void conv_grads(const gpu_kind *k) {
   tc_conv_options same = {.padding = TC_SHAPE(k->n[3] / 2, k->n[3] / 2)};
-  tc_tensor x[] = {wanting(LEAF(k->type, 4, k->n[0], k->n[2], k->n[2])), wanting(LEAF(k->type, k->n[1], k->n[0], k->n[3], k->n[3]))};
+  tc_tensor x[] = {wanting(LEAF(k->type, 4, k->n[0], k->n[2], k->n[2])),
+                   wanting(LEAF(k->type, k->n[1], k->n[0], k->n[3], k->n[3]))};
   made_grads(tc_mul(tc_conv2d(x[0], x[1], NONE, same), LEAF(k->type, 4, k->n[1], k->n[2], k->n[2])), 2, x);
 }
 
 static void conv_depthwise(const gpu_kind *k) {
   tc_conv_options same = {.padding = TC_SHAPE(1, 1), .groups = k->n[0]};
-  made_one(tc_conv2d(LEAF(k->type, 4, k->n[0], k->n[2], k->n[2]), LEAF(k->type, k->n[0], 1, k->n[3], k->n[3]), NONE, same));
+  made_one(
+      tc_conv2d(LEAF(k->type, 4, k->n[0], k->n[2], k->n[2]), LEAF(k->type, k->n[0], 1, k->n[3], k->n[3]), NONE, same));
 }
 
 static void conv_transposed(const gpu_kind *k) {
   tc_conv_options by_two = {.stride = TC_SHAPE(2, 2)};
-  made_one(tc_conv_transpose2d(LEAF(k->type, 2, k->n[0], k->n[2], k->n[2]), LEAF(k->type, k->n[0], k->n[1], k->n[3], k->n[3]), NONE, by_two));
+  made_one(tc_conv_transpose2d(LEAF(k->type, 2, k->n[0], k->n[2], k->n[2]),
+                               LEAF(k->type, k->n[0], k->n[1], k->n[3], k->n[3]), NONE, by_two));
 }
 
 static void conv_line(const gpu_kind *k) {
-  made_one(tc_conv1d(LEAF(k->type, 4, k->n[0], k->n[2]), LEAF(k->type, k->n[1], k->n[0], k->n[3]), NONE, (tc_conv_options){.groups = 1}));
+  made_one(tc_conv1d(LEAF(k->type, 4, k->n[0], k->n[2]), LEAF(k->type, k->n[1], k->n[0], k->n[3]), NONE,
+                     (tc_conv_options){.groups = 1}));
 }
 
 static void max_pool(const gpu_kind *k) {
@@ -262,12 +277,15 @@ static void max_pool(const gpu_kind *k) {
 }
 
 static void avg_pool(const gpu_kind *k) {
-  made_one(tc_avg_pool2d(LEAF(k->type, 4, k->n[0], k->n[2], k->n[2]), TC_SHAPE(k->n[3], k->n[3]), (tc_pool_options){.stride = TC_SHAPE(2, 2)}));
+  made_one(tc_avg_pool2d(LEAF(k->type, 4, k->n[0], k->n[2], k->n[2]), TC_SHAPE(k->n[3], k->n[3]),
+                         (tc_pool_options){.stride = TC_SHAPE(2, 2)}));
 }
 
 static void interpolate(const gpu_kind *k) {
   tc_tensor x = wanting(LEAF(k->type, 2, k->n[0], k->n[2], k->n[2]));
-  made_grads(tc_square(tc_interpolate(x, TC_SHAPE(2 * k->n[2] + 1, 2 * k->n[2] + 1), (tc_interpolate_options){.mode = TC_LINEAR})), 1, &x);
+  made_grads(tc_square(tc_interpolate(x, TC_SHAPE(2 * k->n[2] + 1, 2 * k->n[2] + 1),
+                                      (tc_interpolate_options){.mode = TC_LINEAR})),
+             1, &x);
 }
 
 // ---- attention: n0 rows, n1 keys, heads of n2, n3: causal ----
@@ -289,8 +307,8 @@ static void attention_grouped(const gpu_kind *k) {
 
 static void attention_masked(const gpu_kind *k) {
   tc_tensor mask = k->n[3] ? LEAF(TC_BOOL, k->n[0], k->n[1]) : LEAF(k->type, k->n[0], k->n[1]);
-  made_one(
-      tc_scaled_dot_product_attention(heads(k, 4, k->n[0]), heads(k, 4, k->n[1]), heads(k, 4, k->n[1]), mask, (tc_attention_options){.scale = 0.5}));
+  made_one(tc_scaled_dot_product_attention(heads(k, 4, k->n[0]), heads(k, 4, k->n[1]), heads(k, 4, k->n[1]), mask,
+                                           (tc_attention_options){.scale = 0.5}));
 }
 
 static void attention_grads(const gpu_kind *k) {
@@ -315,11 +333,13 @@ static void embedding_grads(const gpu_kind *k) {
 }
 
 static void scatter(const gpu_kind *k) {
-  made_one(tc_scatter(LEAF(k->type, k->n[1], k->n[2]), 0, LEAF(TC_I64, k->n[0], k->n[2]), LEAF(k->type, k->n[0], k->n[2])));
+  made_one(
+      tc_scatter(LEAF(k->type, k->n[1], k->n[2]), 0, LEAF(TC_I64, k->n[0], k->n[2]), LEAF(k->type, k->n[0], k->n[2])));
 }
 
 static void scatter_add(const gpu_kind *k) {
-  made_one(tc_scatter_add(LEAF(k->type, k->n[1], k->n[2]), 0, LEAF(TC_I64, k->n[0], k->n[2]), LEAF(k->type, k->n[0], k->n[2])));
+  made_one(tc_scatter_add(LEAF(k->type, k->n[1], k->n[2]), 0, LEAF(TC_I64, k->n[0], k->n[2]),
+                          LEAF(k->type, k->n[0], k->n[2])));
 }
 
 static void index_add(const gpu_kind *k) {
@@ -360,7 +380,9 @@ static void transposed(const gpu_kind *k) {
 }
 
 static void cat(const gpu_kind *k) {
-  made_one(tc_cat(3, (tc_tensor[]){LEAF(k->type, k->n[0], k->n[1]), LEAF(k->type, k->n[0], 7), LEAF(k->type, k->n[0], k->n[1])}, 1));
+  made_one(tc_cat(
+      3, (tc_tensor[]){LEAF(k->type, k->n[0], k->n[1]), LEAF(k->type, k->n[0], 7), LEAF(k->type, k->n[0], k->n[1])},
+      1));
 }
 
 static void flipped_and_rolled(const gpu_kind *k) {
@@ -395,7 +417,8 @@ static void adam(const gpu_kind *k) {
   tc_optimizer_destroy(o);
 }
 
-// ---- the device's own: the kernel that copies operands of libraries' calls, and one that writes tables ----
+// ---- the device's own: the kernel that copies operands of libraries' calls, and one that writes
+// tables ----
 
 static void own(const gpu_kind *k) {
   tc_gpu *g;
@@ -415,7 +438,8 @@ static const gpu_kind gpu_kinds[] = {
 };
 enum { n_gpu_kinds = sizeof gpu_kinds / sizeof *gpu_kinds };
 
-// Records and evals it, and has the texts of its kernels kept in the directory: all of them, so that no earlier kind's kernel may be there.
+// Records and evals it, and has the texts of its kernels kept in the directory: all of them, so
+// that no earlier kind's kernel may be there.
 static inline void gpu_kind_make(const gpu_kind *k, const char *dir) {
   gpu_kind_dir = dir;
   tc_cache_clear();

@@ -1,4 +1,5 @@
-// A vendor's library, simulated, for programs that look at who makes what: what the driver counts and lets fail, options, choices that other processes find.
+// A vendor's library, simulated, for programs that look at who makes what: what the driver counts
+// and lets fail, options, choices that other processes find.
 #ifndef TC_TESTS_LIBRARY_H
 #define TC_TESTS_LIBRARY_H
 
@@ -37,12 +38,14 @@ static inline void set(const char *variable, const char *value) {
   tc_cache_clear();
 }
 
-// This program again, with these settings, which keeps and finds choices in the directory of files_path, and expects so.
+// This program again, with these settings, which keeps and finds choices in the directory of
+// files_path, and expects so.
 static inline void child(const char *settings, const char *expected) {
   char command[2048], self[512];
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   self[n < 0 ? 0 : n] = 0;
-  snprintf(command, sizeof command, "TC_GPU_LIBRARIES=rule TC_AUTOTUNE=1 TC_CACHE_DIR='%s' %s '%s' '%s'", files_path(""), settings, self, expected);
+  snprintf(command, sizeof command, "TC_GPU_LIBRARIES=rule TC_AUTOTUNE=1 TC_CACHE_DIR='%s' %s '%s' '%s'",
+           files_path(""), settings, self, expected);
   fflush(stdout);
   int status = system(command);
   EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: status %d", command, status);

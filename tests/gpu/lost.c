@@ -1,6 +1,7 @@
-// A GPU that is lost while a program uses it, by a fault or because it vanished, in the calls that a user makes: what it holds, and work on it, is an error
-// that says why; work that has nothing to do with it goes on at once, on tc:cpu and on devices that answer when they are asked; one that does not is not used.
-// Simulated. Each case is a process of its own.
+// A GPU that is lost while a program uses it, by a fault or because it vanished, in the calls that
+// a user makes: what it holds, and work on it, is an error that says why; work that has nothing to
+// do with it goes on at once, on tc:cpu and on devices that answer when they are asked; one that
+// does not is not used. Simulated. Each case is a process of its own.
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -33,7 +34,8 @@ static void fail(const char *function, const char *nth_and_result) {
 }
 
 static void no_mistakes(void) {
-  EXPECT(((int (*)(void))dlsym(simulator(), "sim_faults"))() == 0, "%s", ((const char *(*)(void))dlsym(simulator(), "sim_fault_text"))());
+  EXPECT(((int (*)(void))dlsym(simulator(), "sim_faults"))() == 0, "%s",
+         ((const char *(*)(void))dlsym(simulator(), "sim_fault_text"))());
 }
 
 // Nothing is said of another device: neither an error nor a value that is wrong.
@@ -44,7 +46,8 @@ static void use(const char *device, float x) {
   EXPECT_OK(tc_set_default_device(device));
   tc_tensor a = tc_from_host(v, TC_SHAPE(2), TC_F32);
   EXPECT(tc_is_valid(a) && tc_last_error()->status == TC_OK, "%s", device);
-  EXPECT(tc_item_f32(tc_sum(tc_square(a), TC_ALL, false), &sum) == TC_OK && sum == 5 * x * x, "%s: %g", device, (double)sum);
+  EXPECT(tc_item_f32(tc_sum(tc_square(a), TC_ALL, false), &sum) == TC_OK && sum == 5 * x * x, "%s: %g", device,
+         (double)sum);
   EXPECT(tc_last_error()->status == TC_OK, "%s", device);
   tc_scope_end(s);
 }
@@ -52,7 +55,8 @@ static void use(const char *device, float x) {
 // An error of the device that is lost, which says why.
 static void lost(tc_status st, const char *device, const char *why) {
   const tc_error *e = tc_last_error();
-  EXPECT(st == TC_ERR_DEVICE && e->status == st && strstr(e->message, device) && strstr(e->message, why), "should say %s, %s", device, why);
+  EXPECT(st == TC_ERR_DEVICE && e->status == st && strstr(e->message, device) && strstr(e->message, why),
+         "should say %s, %s", device, why);
   tc_clear_error();
 }
 
@@ -190,7 +194,9 @@ static int others_are_gone(const void *unused) {
   EXPECT_OK(tc_set_default_device(at->second));
   tc_tensor a = tc_retain(tc_exp(tc_ones(TC_SHAPE(3), TC_F32)));
   fail(at->wait, "1=999!");
-  for (int k = 0; k < 3; k++) lost(tc_item_f32(tc_sum(a, TC_ALL, false), &v), at->second, "asked whether it answers, after another device was lost");
+  for (int k = 0; k < 3; k++)
+    lost(tc_item_f32(tc_sum(a, TC_ALL, false), &v), at->second,
+         "asked whether it answers, after another device was lost");
   lost(tc_set_default_device(at->second), at->second, "asked whether it answers, after another device was lost");
   use(at == vendors ? "tc:hip" : "tc:cuda", 4);
   end();
@@ -205,7 +211,8 @@ static int others_are_slow_to_answer(const void *unused) {
   EXPECT_OK(tc_set_default_device(at->second));
   fail(at->wait, "*=1");
   for (int k = 0; k < 3; k++)
-    lost(tc_item_f32(tc_sum(tc_exp(tc_ones(TC_SHAPE(3), TC_F32)), TC_ALL, false), &v), at->second, "asked whether it answers");
+    lost(tc_item_f32(tc_sum(tc_exp(tc_ones(TC_SHAPE(3), TC_F32)), TC_ALL, false), &v), at->second,
+         "asked whether it answers");
   fail(at->wait, "999=1");
   use(at->second, 2);
   end();
@@ -224,7 +231,8 @@ int main(void) {
     for (int k = 0; k < 2; k++) EXPECT(child_status(pending, &known[k]) == 0, "%s: pending work, %d", at->device, k);
     EXPECT(child_status(pending_much, NULL) == 0, "%s: much pending work", at->device);
     EXPECT(child_status(pending_for_the_caller, NULL) == 0, "%s: pending for the caller", at->device);
-    for (int k = 0; k < 6 && at->gone[k]; k++) EXPECT(child_status(vanish, &at->gone[k]) == 0, "%s vanishes, %d", at->device, at->gone[k]);
+    for (int k = 0; k < 6 && at->gone[k]; k++)
+      EXPECT(child_status(vanish, &at->gone[k]) == 0, "%s vanishes, %d", at->device, at->gone[k]);
     EXPECT(child_status(others_answer, NULL) == 0, "%s: others answer", at->second);
     EXPECT(child_status(others_are_gone, NULL) == 0, "%s: others are gone", at->second);
     EXPECT(child_status(others_are_slow_to_answer, NULL) == 0, "%s: others are slow", at->second);

@@ -1,6 +1,7 @@
-// Matrix products of tensors by a GPU vendor's library, simulated (cuBLASLt, or what TC_TEST_LIBRARY names): the same values as generated ones, whatever lies
-// where and follows; replayed; who makes them by rule and by measurement, which other processes find again; what is absent or fails. The program runs itself for
-// what another process must see.
+// Matrix products of tensors by a GPU vendor's library, simulated (cuBLASLt, or what
+// TC_TEST_LIBRARY names): the same values as generated ones, whatever lies where and follows;
+// replayed; who makes them by rule and by measurement, which other processes find again; what is
+// absent or fails. The program runs itself for what another process must see.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,8 @@ static const struct face {
 } faces[] = {
 #define HIPBLASLT \
   "TC_HIPBLASLT_LIBRARY", "libsim-hipblaslt.so", "TC_SIM_HIPBLASLT=1.1.0", "hipblasLtMatmul", true, 4, \
-      {"hipblasLtMatmulAlgoGetHeuristic:*=6", "hipblasLtMatmulAlgoGetHeuristic:*=7", "hipblasLtMatmulPreferenceCreate:*=2", \
-       "hipblasLtMatmulDescCreate:*=2"}, \
+      {"hipblasLtMatmulAlgoGetHeuristic:*=6", "hipblasLtMatmulAlgoGetHeuristic:*=7", \
+       "hipblasLtMatmulPreferenceCreate:*=2", "hipblasLtMatmulDescCreate:*=2"}, \
       "hipblasLtMatmul:*=5", "HIPBLAS_STATUS_EXECUTION_FAILED"
 #define ROCBLAS \
   "TC_ROCBLAS_LIBRARY", "libsim-rocblas.so", "TC_SIM_ROCBLAS=4.3.0", "rocblas_gemm_strided_batched_ex", false, 5, \
@@ -40,7 +41,8 @@ static const struct face {
      "cublasLtMatmul",
      true,
      4,
-     {"cublasLtMatmulAlgoGetHeuristic:*=14", "cublasLtMatmulAlgoGetHeuristic:*=15", "cublasLtMatmulAlgoCheck:*=15", "cublasLtMatmulDescCreate:*=3"},
+     {"cublasLtMatmulAlgoGetHeuristic:*=14", "cublasLtMatmulAlgoGetHeuristic:*=15", "cublasLtMatmulAlgoCheck:*=15",
+      "cublasLtMatmulDescCreate:*=3"},
      "cublasLtMatmul:*=13",
      "CUBLAS_STATUS_EXECUTION_FAILED"},
     {"hipblaslt64", "tc:hip", "gfx90a", "libsim-hip.so", HIPBLASLT},
@@ -50,7 +52,8 @@ static const struct face {
 };
 static const struct face *on = faces;
 
-// ---- products: of small whole numbers, whose sums are exact. What numbers() makes runs at once, with all that is pending ----
+// ---- products: of small whole numbers, whose sums are exact. What numbers() makes runs at once,
+// with all that is pending ----
 
 static tc_tensor numbers(tc_dims d, tc_type type) {
   int64_t n = 1;
@@ -87,7 +90,8 @@ static tc_tensor one_for_all(void) {
   return tc_matmul(N(TC_BF16, 3, 2, 5, 9), N(TC_BF16, 9, 7));
 }
 static tc_tensor heads(void) {  // [n, l, h, e] as [n, h, l, e]: no one stride over both of the outer axes
-  tc_tensor q = tc_permute(N(TC_F16, 2, 5, 3, 8), TC_SHAPE(0, 2, 1, 3)), k = tc_permute(N(TC_F16, 2, 6, 3, 8), TC_SHAPE(0, 2, 3, 1));
+  tc_tensor q = tc_permute(N(TC_F16, 2, 5, 3, 8), TC_SHAPE(0, 2, 1, 3)),
+            k = tc_permute(N(TC_F16, 2, 6, 3, 8), TC_SHAPE(0, 2, 3, 1));
   return tc_matmul(q, k);
 }
 static tc_tensor columns_of_more(void) {
@@ -126,7 +130,8 @@ static tc_tensor whole_numbers(void) {
   return tc_matmul(N(TC_I32, 5, 9), N(TC_I32, 9, 7));
 }
 static tc_tensor windows(void) {
-  return tc_conv2d(N(TC_F32, 1, 2, 6, 6), N(TC_F32, 4, 2, 3, 3), (tc_tensor){0, 0}, (tc_conv_options){.padding = TC_SHAPE(1, 1)});
+  return tc_conv2d(N(TC_F32, 1, 2, 6, 6), N(TC_F32, 4, 2, 3, 3), (tc_tensor){0, 0},
+                   (tc_conv_options){.padding = TC_SHAPE(1, 1)});
 }
 
 static const struct row {
@@ -188,7 +193,8 @@ static void test_values(const char *algorithm, int times) {
   }
 }
 
-// Ten steps of one plan, whose operands stay: the library is asked as long as addresses are new, then the graph is launched.
+// Ten steps of one plan, whose operands stay: the library is asked as long as addresses are new,
+// then the graph is launched.
 static void test_replay(void) {
   set("TC_GPU_LIBRARIES", "always");
   tc_scope s = tc_scope_begin();
@@ -204,12 +210,14 @@ static void test_replay(void) {
     if (i == 5) last = calls(on->product);
     tc_scope_end(step);
   }
-  EXPECT(last > asked && calls(on->product) == last, "asked %d times, then %d", (int)(last - asked), (int)(calls(on->product) - last));
+  EXPECT(last > asked && calls(on->product) == last, "asked %d times, then %d", (int)(last - asked),
+         (int)(calls(on->product) - last));
   tc_release(x), tc_release(w), tc_release(b);
   tc_scope_end(s);
 }
 
-// Steps whose operand and result are elsewhere each time, all kept: a graph copies them, and says so. The weight stays.
+// Steps whose operand and result are elsewhere each time, all kept: a graph copies them, and says
+// so. The weight stays.
 static void test_ever_new_addresses(void) {
   enum { STEPS = 12, PLAIN = 4 };
   set("TC_GPU_LIBRARIES", "always");
@@ -225,9 +233,11 @@ static void test_ever_new_addresses(void) {
     y[i] = tc_retain(tc_matmul(x[i], w));
     EXPECT_OK(tc_eval(1, &y[i]));
     tc_sync_point point = {0};
-    EXPECT(tc_sync_points(1, &point) == 1 && point.replayed == (i >= PLAIN), "step %d: %s", i, point.gpu_note ? point.gpu_note : "");
+    EXPECT(tc_sync_points(1, &point) == 1 && point.replayed == (i >= PLAIN), "step %d: %s", i,
+           point.gpu_note ? point.gpu_note : "");
     EXPECT(point.copied_bytes == (i < PLAIN ? 0 : moved), "step %d: %d bytes", i, (int)point.copied_bytes);
-    EXPECT(i < PLAIN || (point.gpu_note && strstr(point.gpu_note, "ever other addresses, and are copied")), "step %d: %s", i, point.gpu_note);
+    EXPECT(i < PLAIN || (point.gpu_note && strstr(point.gpu_note, "ever other addresses, and are copied")),
+           "step %d: %s", i, point.gpu_note);
     if (i == PLAIN) asked = calls(on->product);
     tc_scope_end(step);
   }
@@ -271,7 +281,8 @@ static void test_bad_index_and_copies(void) {
     tc_clear_error();
     if (i == 11) {
       tc_sync_point point = {0};
-      EXPECT(tc_sync_points(1, &point) == 1 && point.replayed && point.copied_bytes > 0, "%s", point.gpu_note ? point.gpu_note : "");
+      EXPECT(tc_sync_points(1, &point) == 1 && point.replayed && point.copied_bytes > 0, "%s",
+             point.gpu_note ? point.gpu_note : "");
     }
     tc_scope_end(step);
   }
@@ -296,7 +307,8 @@ static void test_bad_index(void) {
   EXPECT_OK(tc_to_host(w, first, sizeof first));
   EXPECT_OK(tc_assign(w, tc_matmul(tc_index_select(table, 0, index), w)));
   tc_status st = tc_to_host(w, after, sizeof after);
-  EXPECT(st == TC_ERR_INDEX && strstr(tc_last_error()->message, "index 7 at position 1 is out of range for extent 4"), "told");
+  EXPECT(st == TC_ERR_INDEX && strstr(tc_last_error()->message, "index 7 at position 1 is out of range for extent 4"),
+         "told");
   tc_clear_error();
   EXPECT(tc_to_host(w, after, sizeof after) == TC_OK && memcmp(first, after, sizeof first) == 0, "the old value");
   tc_release(w);
@@ -318,7 +330,8 @@ static void test_failures(void) {
   fail(on->running);
   tc_scope s = tc_scope_begin();
   tc_tensor t = straight();
-  EXPECT(tc_eval(1, &t) == TC_ERR_DEVICE && strstr(tc_last_error()->message, "asking a library for library_f32_5x7x9: ") &&
+  EXPECT(tc_eval(1, &t) == TC_ERR_DEVICE &&
+             strstr(tc_last_error()->message, "asking a library for library_f32_5x7x9: ") &&
              strstr(tc_last_error()->message, on->refused),
          "told");
   tc_clear_error();
@@ -337,7 +350,8 @@ static bool by_rule(tc_type type, int64_t size, tc_library_gemm_after after, boo
   tc_fusion_plan gr = {.graph = &graph};
   tc_gpu_call *product;
   EXPECT_OK(tc_gpu_get(tc_device_default(), &graph.target.gpu));
-  tc_library_gemm v = {.facts = {.type = type, .batch = 1, .m = size, .n = size, .k = size, .alignment = 16}, .after = after};
+  tc_library_gemm v = {.facts = {.type = type, .batch = 1, .m = size, .n = size, .k = size, .alignment = 16},
+                       .after = after};
   v.facts.left.row = v.facts.right.row = size;
   for (int i = 0; i < 3; i++) v.moves[i] = moves;
   bool library = tc_library_gemm_choose(&v, &gr, NULL, NULL, &product);
@@ -348,29 +362,37 @@ static bool by_rule(tc_type type, int64_t size, tc_library_gemm_after after, boo
 
 static void test_rule(void) {
   set("TC_GPU_LIBRARIES", "rule");
-  EXPECT(!by_rule(TC_BF16, 512, TC_AFTER_NOTHING, false) && by_rule(TC_BF16, 4096, TC_AFTER_NOTHING, false), "large products of halves");
-  EXPECT(by_rule(TC_F32, 4096, TC_AFTER_BIAS, false) && !by_rule(TC_F32, 256, TC_AFTER_BIAS, false), "large products of f32");
-  EXPECT(!by_rule(TC_F32, 8192, TC_AFTER_BIAS, false) && by_rule(TC_BF16, 8192, TC_AFTER_NOTHING, false), "but no long sums of f32");
+  EXPECT(!by_rule(TC_BF16, 512, TC_AFTER_NOTHING, false) && by_rule(TC_BF16, 4096, TC_AFTER_NOTHING, false),
+         "large products of halves");
+  EXPECT(by_rule(TC_F32, 4096, TC_AFTER_BIAS, false) && !by_rule(TC_F32, 256, TC_AFTER_BIAS, false),
+         "large products of f32");
+  EXPECT(!by_rule(TC_F32, 8192, TC_AFTER_BIAS, false) && by_rule(TC_BF16, 8192, TC_AFTER_NOTHING, false),
+         "but no long sums of f32");
   int64_t least = 512, least_before_more = 512, least_copied = 512;
   while (least < 4096 && !by_rule(TC_BF16, least, TC_AFTER_NOTHING, false)) least += 8;
   while (least_before_more < 4096 && !by_rule(TC_BF16, least_before_more, TC_AFTER_MORE, false)) least_before_more += 8;
   while (least_copied < 4096 && !by_rule(TC_BF16, least_copied, TC_AFTER_NOTHING, true)) least_copied += 8;
-  EXPECT(least_before_more > least, "what follows in another kernel has a price: %lld, %lld", (long long)least, (long long)least_before_more);
-  EXPECT(least_copied > least_before_more && least_copied < 4096, "so have copies, of three operands: %lld", (long long)least_copied);
+  EXPECT(least_before_more > least, "what follows in another kernel has a price: %lld, %lld", (long long)least,
+         (long long)least_before_more);
+  EXPECT(least_copied > least_before_more && least_copied < 4096, "so have copies, of three operands: %lld",
+         (long long)least_copied);
   set("TC_GPU_LIBRARIES", "never");
   EXPECT(!by_rule(TC_BF16, 4096, TC_AFTER_NOTHING, false), "never");
 }
 
 // ---- measurement ----
 
-// In a process of its own, whose place for choices is given: who made a product of 1 M multiply-adds, and whether that was measured. What the file said, or must.
+// In a process of its own, whose place for choices is given: who made a product of 1 M
+// multiply-adds, and whether that was measured. What the file said, or must.
 static int run_child(const char *expected) {
   static float got[128 * 128];
   tc_scope s = tc_scope_begin();
   tc_tensor a = N(TC_F32, 128, 64), b = N(TC_F32, 64, 128), c = tc_matmul(a, b);
   EXPECT_OK(tc_to_host(c, got, sizeof got));
   float sum = 0;
-  for (int k = 0; k < 64; k++) sum += (float)(((int)((128 * 0 + k) * 2654435761u >> 7 & 3) - 1) * ((int)((k * 128 + 5) * 2654435761u >> 7 & 3) - 1));
+  for (int k = 0; k < 64; k++)
+    sum +=
+        (float)(((int)((128 * 0 + k) * 2654435761u >> 7 & 3) - 1) * ((int)((k * 128 + 5) * 2654435761u >> 7 & 3) - 1));
   EXPECT(got[5] == sum, "%g, %g", got[5], sum);
   tc_scope_end(s);
   char made[64], *text = NULL;
@@ -387,12 +409,15 @@ static int run_child(const char *expected) {
   return expect_done("gpu-matmul, another process");
 }
 
-// In a process of its own: what is copied is timed and told, and no parameter, nothing that the plan assigns, and no value between its kernels.
+// In a process of its own: what is copied is timed and told, and no parameter, nothing that the
+// plan assigns, and no value between its kernels.
 static int run_priced(void) {
-  static const char *const keys[] = {"f32 1x128x128x64 copying 131072 ", "f32 1x128x160x64 copying 32768 ", "f32 1x160x128x64 left "};
+  static const char *const keys[] = {"f32 1x128x128x64 copying 131072 ", "f32 1x128x160x64 copying 32768 ",
+                                     "f32 1x160x128x64 left "};
   tc_scope s = tc_scope_begin();
   float v;
-  tc_tensor a = N(TC_F32, 128, 64), w = tc_param(N(TC_F32, 64, 160)), state = tc_retain(N(TC_F32, 160, 64)), p = tc_param(N(TC_F32, 64, 128));
+  tc_tensor a = N(TC_F32, 128, 64), w = tc_param(N(TC_F32, 64, 160)), state = tc_retain(N(TC_F32, 160, 64)),
+            p = tc_param(N(TC_F32, 64, 128));
   tc_tensor all = tc_matmul(a, N(TC_F32, 64, 128));
   EXPECT_OK(tc_eval(1, &all));
   tc_no_grad_begin();
@@ -422,14 +447,16 @@ static void test_measurement(void) {
   child("", "chosen, 0 timed");  // by the file
   EXPECT(edit_choice("products", "2s/= [a-z]+ ([0-9]+) ([0-9]+).*/= generated 1 2 3/"), "the file is there");
   child("", timed);  // no choice
-  EXPECT(edit_choice(
-             "products",
-             "2s/= .*/= library 5 4 0 "
-             "00000000000000010000000000000001000000000000000100000000000000010000000000000001000000000000000100000000000000010000000000000001/"),
-         "the file is there");
+  EXPECT(
+      edit_choice(
+          "products",
+          "2s/= .*/= library 5 4 0 "
+          "00000000000000010000000000000001000000000000000100000000000000010000000000000001000000000000000100000000000000010000000000000001/"),
+      "the file is there");
   child("", timed);  // no algorithm of the library's
   child(on->version, timed);  // another version, another file
-  if (strstr(on->name, "hipblaslt")) child("TC_SIM_HIPBLASLT=1.2.0 TC_SIM_ATOMICS=1", "chosen, 3 timed");  // one does not repeat its results
+  // one does not repeat its results
+  if (strstr(on->name, "hipblaslt")) child("TC_SIM_HIPBLASLT=1.2.0 TC_SIM_ATOMICS=1", "chosen, 3 timed");
   child("TC_DETERMINISTIC=1", "by rule, 0 timed");
   child("TC_AUTOTUNE=0", "by rule, 0 timed");
   child(missing, "by rule, 0 timed");

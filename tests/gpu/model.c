@@ -1,10 +1,14 @@
-// What a GPU is asked to do, against a model of it that shares no code with what asks: on the simulated driver, with a program that records and evals several
-// steps ahead of a device that runs nothing before it must.
+// What a GPU is asked to do, against a model of it that shares no code with what asks: on the
+// simulated driver, with a program that records and evals several steps ahead of a device that runs
+// nothing before it must.
 //
-// The model takes a program's steps and the memory of a run, before the run's words are made, and says which kernels must begin, in which order, with which
-// words in their table, and which products a vendor's library must make, of which operands, copied or not (model_copies.h). The simulator says what begins, what is
-// in the table then, and what a library is given. On tc:cuda and tc:hip, with products generated and made by libraries. Besides: memory in use is nobody else's; temporaries that are alive
-// together lie apart; what a step writes is its run's own, and no kept result; no more runs are on their way than may be; and results are tc:cpu's. Bugs that
+// The model takes a program's steps and the memory of a run, before the run's words are made, and
+// says which kernels must begin, in which order, with which words in their table, and which
+// products a vendor's library must make, of which operands, copied or not (model_copies.h). The
+// simulator says what begins, what is in the table then, and what a library is given. On tc:cuda
+// and tc:hip, with products generated and made by libraries. Besides: memory in use is nobody
+// else's; temporaries that are alive together lie apart; what a step writes is its run's own, and
+// no kept result; no more runs are on their way than may be; and results are tc:cpu's. Bugs that
 // are planted behind the model's back must each be seen, in a process of their own.
 #include <dlfcn.h>
 #include <math.h>
@@ -43,7 +47,8 @@ tc_status __wrap_tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out)
 tc_status __wrap_tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out) {
   tc_status st = __real_tc_buffer_create_on(d, bytes, out);
   if (st != TC_OK || !(*out)->memory) return st;
-  if (planted == SHARED_BUFFERS && kept_by_test && (*out)->bytes == kept_by_test->bytes) (*out)->ptr = kept_by_test->ptr, kept_by_test = NULL;
+  if (planted == SHARED_BUFFERS && kept_by_test && (*out)->bytes == kept_by_test->bytes)
+    (*out)->ptr = kept_by_test->ptr, kept_by_test = NULL;
   uintptr_t at = (uintptr_t)(*out)->ptr, end = at + (*out)->bytes;
   for (int i = 0; i < n_live; i++)
     if (at < live[i].end && live[i].at < end) MISTAKE(MEMORY, "a new buffer lies in one that is in use");
@@ -113,7 +118,8 @@ static void check_operand(const tc_plan *plan, const tc_step *s, uint32_t j) {
     MISTAKE(MEMORY, "%s: operand %u lies in no memory that is in use", name_of(s), j);
   } else if (writes && place < plan->n_leaf) {
     MISTAKE(MEMORY, "%s writes an operand of the run", name_of(s));
-  } else if (writes && !(place & ARENA_BIT) && o < plan->n_out) {  // the trace's and the result's references, or the result's alone
+  } else if (writes && !(place & ARENA_BIT) &&
+             o < plan->n_out) {  // the trace's and the result's references, or the result's alone
     uint32_t refs = plan->out[o].donor != TC_LEAF_NONE ? 2 : 1;
     if (tc_buffer_refs(live[i].buf) != refs) MISTAKE(MEMORY, "%s writes a result that others hold", name_of(s));
   }
@@ -135,12 +141,14 @@ static void model_kernel(const tc_plan *plan, const tc_step *s, const tc_gpu_lau
   for (uint32_t j = 0; j < s->n_num; j++) w[s->n_binding + j] = now.num[s->first_num + j];
   w[n + TC_GPU_WORD_EXTENT] = (uint64_t)s->extent;
   if (l->threads != shape->threads || (uint64_t)l->blocks * shape->groups * chunk < (uint64_t)s->extent)
-    MISTAKE(LIST, "%s: blocks of %u threads, %u of them, do not do %lld units", s->kernel->name, l->threads, l->blocks, (long long)s->extent);
+    MISTAKE(LIST, "%s: blocks of %u threads, %u of them, do not do %lld units", s->kernel->name, l->threads, l->blocks,
+            (long long)s->extent);
   if (fault && live_at((uintptr_t)fault) != live_at((uintptr_t)now.at->arena))
     MISTAKE(MEMORY, "%s: its fault word is not in the arena", s->kernel->name);
 }
 
-// The words of a library's product: its operands, where they begin, the result, a bias, and in the arena a workspace and the fault word.
+// The words of a library's product: its operands, where they begin, the result, a bias, and in the
+// arena a workspace and the fault word.
 static void model_call(const tc_plan *plan, const tc_step *s, awaited *a) {
   const uint32_t *binding = now.p->binding + s->first_binding;
   for (uint32_t j = 0; j < s->n_binding; j++) check_operand(plan, s, j);
@@ -161,7 +169,8 @@ static bool is_launch_of(const awaited *a, const tc_step *s) {
   return s->kind == TC_STEP_CALL ? !a->kernel : a->kernel && strcmp(a->kernel, s->kernel->name) == 0;
 }
 
-// The launches of one sequence are those of its steps, in order: a kernel and a library's product one, a row some.
+// The launches of one sequence are those of its steps, in order: a kernel and a library's product
+// one, a row some.
 static void model_run(const list *x, const uint64_t *words, run *r) {
   const tc_plan *plan = now.p->graph.plan;
   uint32_t first = n_awaited, end = now.p->n_step, k = 0;
@@ -169,13 +178,15 @@ static void model_run(const list *x, const uint64_t *words, run *r) {
     const tc_gpu_launch *l = &x->launch[i];
     uint32_t n = (i + 1 < x->n ? x->launch[i + 1].first_word : x->n_words) - l->first_word;
     awaited *a = &begin[n_awaited++];
-    *a = (awaited){l->call ? NULL : l->code->name, l->blocks, l->threads, n, malloc((n + 1) * sizeof *words), i + 1 == x->n, r};
+    *a = (awaited){l->call ? NULL : l->code->name,  l->blocks,     l->threads, n,
+                   malloc((n + 1) * sizeof *words), i + 1 == x->n, r};
     r->calls |= !a->kernel;
     memcpy(a->words, words + l->first_word, n * sizeof *words);
     for (uint32_t j = 0; j < n; j++) {
       if (a->words[j] < lowest || a->words[j] >= highest) continue;
       int at = live_at((uintptr_t)a->words[j]);
-      if (at < 0 || !is_of_run(plan, at)) MISTAKE(MEMORY, "%s: word %u is memory of another", a->kernel ? a->kernel : "a library's product", j);
+      if (at < 0 || !is_of_run(plan, at))
+        MISTAKE(MEMORY, "%s: word %u is memory of another", a->kernel ? a->kernel : "a library's product", j);
     }
   }
   EXPECT(n_awaited < MOST_BEGUN, "too many launches");
@@ -262,19 +273,22 @@ tc_status __wrap_tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc
   return __real_tc_gpu_launches_create(p, one_by_one, out);
 }
 
-tc_status __real_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num, const uint64_t *skip,
-                                     uint64_t *words, uint64_t *out_fault);
-tc_status __wrap_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num, const uint64_t *skip,
-                                     uint64_t *words, uint64_t *out_fault);
-tc_status __wrap_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num, const uint64_t *skip,
-                                     uint64_t *words, uint64_t *out_fault) {
+tc_status __real_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at,
+                                     const uint64_t *num, const uint64_t *skip, uint64_t *words, uint64_t *out_fault);
+tc_status __wrap_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at,
+                                     const uint64_t *num, const uint64_t *skip, uint64_t *words, uint64_t *out_fault);
+tc_status __wrap_tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at,
+                                     const uint64_t *num, const uint64_t *skip, uint64_t *words, uint64_t *out_fault) {
   now.p = p, now.at = at, now.num = num, now.skip = skip, now.step = 0;
   return __real_tc_gpu_launches_run(l, p, at, num, skip, words, out_fault);
 }
 
-tc_status __real_tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out);
-tc_status __wrap_tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out);
-tc_status __wrap_tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words, tc_gpu_sequence **out) {
+tc_status __real_tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words,
+                                        tc_gpu_sequence **out);
+tc_status __wrap_tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words,
+                                        tc_gpu_sequence **out);
+tc_status __wrap_tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, uint32_t n, uint32_t n_words,
+                                        tc_gpu_sequence **out) {
   tc_gpu_launch *mine = malloc(n * sizeof *mine), *given = malloc(n * sizeof *given);
   memcpy(mine, launch, n * sizeof *mine);
   memcpy(given, launch, n * sizeof *given);
@@ -286,18 +300,22 @@ tc_status __wrap_tc_gpu_sequence_create(tc_gpu *g, const tc_gpu_launch *launch, 
   return st;
 }
 
-// Runs of a sequence before one copies operands that move: so many sets of addresses have graphs of their own.
+// Runs of a sequence before one copies operands that move: so many sets of addresses have graphs of
+// their own.
 enum { COPYING = 4 };
 
-// What the driver is given of a run's words, with the bug that is planted: words of the run before, all of a run; those of calls that are told them; or of
-// calls' first operands that are copied.
+// What the driver is given of a run's words, with the bug that is planted: words of the run before,
+// all of a run; those of calls that are told them; or of calls' first operands that are copied.
 static const uint64_t *words_given(const list *x, const uint64_t *words, uint64_t *mine) {
   bool all = planted == STALE_WORDS && x->n_runs == 5;
-  uint32_t n = planted == STALE_PRODUCTS && x->n_runs < COPYING ? FAULT : planted == STALE_COPIES && x->n_runs >= COPYING ? 1 : 0;
+  uint32_t n = planted == STALE_PRODUCTS && x->n_runs < COPYING  ? FAULT
+               : planted == STALE_COPIES && x->n_runs >= COPYING ? 1
+                                                                 : 0;
   if (!all && n == 0) return words;
   memcpy(mine, all ? x->before : words, x->n_words * sizeof *mine);
   for (uint32_t i = 0; i < x->n && x->n_runs > 0; i++)
-    if (x->launch[i].call) memcpy(mine + x->launch[i].first_word, x->before + x->launch[i].first_word, n * sizeof *mine);
+    if (x->launch[i].call)
+      memcpy(mine + x->launch[i].first_word, x->before + x->launch[i].first_word, n * sizeof *mine);
   return mine;
 }
 
@@ -320,13 +338,14 @@ tc_status __wrap_tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) 
   return st;
 }
 
-// Copies that are planted: they are short of some bytes, or none goes out. What calls are told stays.
-uint32_t __real_tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind, const uint64_t *table,
-                                          tc_gpu_carry *copy, tc_gpu_node *node);
-uint32_t __wrap_tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind, const uint64_t *table,
-                                          tc_gpu_carry *copy, tc_gpu_node *node);
-uint32_t __wrap_tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind, const uint64_t *table,
-                                          tc_gpu_carry *copy, tc_gpu_node *node) {
+// Copies that are planted: they are short of some bytes, or none goes out. What calls are told
+// stays.
+uint32_t __real_tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind,
+                                          const uint64_t *table, tc_gpu_carry *copy, tc_gpu_node *node);
+uint32_t __wrap_tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind,
+                                          const uint64_t *table, tc_gpu_carry *copy, tc_gpu_node *node);
+uint32_t __wrap_tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind,
+                                          const uint64_t *table, tc_gpu_carry *copy, tc_gpu_node *node) {
   uint32_t n = __real_tc_gpu_graph_copies_nodes(g, m, call, behind, table, copy, node);
   for (uint32_t i = 0; planted == CUT_COPIES && i < n; i++) copy[i].bytes -= 16;
   return planted == UNCOPIED_RESULTS && behind ? 0 : n;
@@ -343,7 +362,8 @@ const char *__wrap_tc_gpu_graph_copies_place(tc_gpu *g, tc_gpu_graph_copies *m, 
 static void see_kernel(const awaited *a, const sim_begun *b) {
   const uint64_t *table = *(const uint64_t *const *)b->parameter;
   if (!a->kernel || strcmp(a->kernel, b->kernel) != 0 || a->blocks != b->blocks || a->threads != b->threads)
-    MISTAKE(LIST, "%s of %u blocks begins, not %s of %u", b->kernel, b->blocks, a->kernel ? a->kernel : "a library's product", a->blocks);
+    MISTAKE(LIST, "%s of %u blocks begins, not %s of %u", b->kernel, b->blocks,
+            a->kernel ? a->kernel : "a library's product", a->blocks);
   else if (memcmp(table, a->words, a->n_words * sizeof *table) != 0)
     MISTAKE(WORDS, "the table of %s is not that of its run", b->kernel);
 }
@@ -377,8 +397,8 @@ static tc_tensor filled(int rows, int columns, int seed) {
   return tc_from_host(x, TC_SHAPE(rows, columns), TC_F32);
 }
 
-// Steps of two plans, that update a state and keep some results, some of them products, and of one whose products have no operand of the step's; all is read at
-// the end.
+// Steps of two plans, that update a state and keep some results, some of them products, and of one
+// whose products have no operand of the step's; all is read at the end.
 static void run_program(float out[READ][ROWS * ROWS]) {
   tc_scope s = tc_scope_begin();
   tc_tensor a = filled(16, 32, 1), b = filled(32, 16, 2), state = filled(ROWS, 16, 3), kept[2 * KEPT];
@@ -436,7 +456,8 @@ static unsigned model(const way *w) {
   static float want[READ][ROWS * ROWS], got[READ][ROWS * ROWS];
   void *sim = dlopen(built(w->driver), RTLD_NOW);
   void (*watch)(void (*)(void *, const sim_begun *), void *) = sim ? (__typeof__(watch))dlsym(sim, "sim_watch") : NULL;
-  n_calls = sim ? (__typeof__(n_calls))dlsym(sim, "sim_calls") : NULL, graph_launch = w->gfx ? "hipGraphLaunch" : "cuGraphLaunch";
+  n_calls = sim ? (__typeof__(n_calls))dlsym(sim, "sim_calls") : NULL,
+  graph_launch = w->gfx ? "hipGraphLaunch" : "cuGraphLaunch";
   EXPECT(watch && n_calls, "%s", dlerror());
   if (!watch || !n_calls) return VALUES;
   choose(w);
@@ -450,7 +471,8 @@ static unsigned model(const way *w) {
   run_program(got);
   for (int i = 0; i < READ; i++)
     for (int j = 0; j < ROWS * ROWS; j++)
-      if (!(fabsf(got[i][j] - want[i][j]) <= 1e-4f * (1 + fabsf(want[i][j])))) MISTAKE(VALUES, "result %d is %g, not %g", i, got[i][j], want[i][j]);
+      if (!(fabsf(got[i][j] - want[i][j]) <= 1e-4f * (1 + fabsf(want[i][j]))))
+        MISTAKE(VALUES, "result %d is %g, not %g", i, got[i][j], want[i][j]);
   uint32_t n_copying, n_others;
   count_replays(&n_copying, &n_others);
   if (planted) return found;
@@ -458,7 +480,8 @@ static unsigned model(const way *w) {
   EXPECT(n_begun == n_awaited && n_begun > STEPS * 4, "%u of %u launches began", n_begun, n_awaited);
   EXPECT(most_ahead == AHEAD, "at most %u runs were on their way", most_ahead);
   EXPECT(w->library ? n_products >= STEPS * 7 : n_products == 0, "%u products by a library", n_products);
-  EXPECT(!w->library || (n_copying >= STEPS / 2 && n_others >= STEPS / 4), "%u graphs that copy for products, and %u others", n_copying, n_others);
+  EXPECT(!w->library || (n_copying >= STEPS / 2 && n_others >= STEPS / 4),
+         "%u graphs that copy for products, and %u others", n_copying, n_others);
   EXPECT(!unfinished, "a result is not copied at the end");
   EXPECT(n_reused > 0, "no memory is used twice within a plan");
   tc_shutdown();
@@ -481,32 +504,39 @@ static double model_planted(const void *arg) {
 }
 
 int main(void) {
-  static const way ways[] = {{"tc:cuda", "tc:cuda", "libsim-cuda.so", NULL, NULL, NULL},
-                             {"tc:hip, stages of 64", "tc:hip", "libsim-hip.so", "gfx90a", NULL, NULL},
-                             {"cuBLASLt", "tc:cuda", "libsim-cuda.so", NULL, "TC_CUBLASLT_LIBRARY", "libsim-cublaslt.so"},
-                             {"hipBLASLt", "tc:hip", "libsim-hip.so", "gfx90a", "TC_HIPBLASLT_LIBRARY", "libsim-hipblaslt.so"},
-                             {"rocBLAS, stages of 32", "tc:hip", "libsim-hip.so", "gfx1100", "TC_ROCBLAS_LIBRARY", "libsim-rocblas.so"}};
+  static const way ways[] = {
+      {"tc:cuda", "tc:cuda", "libsim-cuda.so", NULL, NULL, NULL},
+      {"tc:hip, stages of 64", "tc:hip", "libsim-hip.so", "gfx90a", NULL, NULL},
+      {"cuBLASLt", "tc:cuda", "libsim-cuda.so", NULL, "TC_CUBLASLT_LIBRARY", "libsim-cublaslt.so"},
+      {"hipBLASLt", "tc:hip", "libsim-hip.so", "gfx90a", "TC_HIPBLASLT_LIBRARY", "libsim-hipblaslt.so"},
+      {"rocBLAS, stages of 32", "tc:hip", "libsim-hip.so", "gfx1100", "TC_ROCBLAS_LIBRARY", "libsim-rocblas.so"}};
   static const struct {
     plant what;
     const char *name;
     unsigned kind;
-  } plants[] = {
-      {STALE_WORDS, "a table that was not written again", WORDS},   {STALE_PRODUCTS, "products of the run before", WORDS},
-      {SWAPPED_LAUNCHES, "two launches that changed places", LIST}, {SHARED_BLOCKS, "two temporaries in one place", MEMORY},
-      {SHARED_BUFFERS, "a result where a kept one lies", MEMORY},   {GIVEN_BACK_EARLY, "memory of a kept result that is given back", VALUES},
-      {STALE_COPIES, "copies of the run before's operands", WORDS}, {CUT_COPIES, "copies that are not of all", LIST},
-      {UNCOPIED_RESULTS, "results that are not copied", LIST},      {SHARED_PLACES, "operands copied to where a kept result lies", MEMORY}};
+  } plants[] = {{STALE_WORDS, "a table that was not written again", WORDS},
+                {STALE_PRODUCTS, "products of the run before", WORDS},
+                {SWAPPED_LAUNCHES, "two launches that changed places", LIST},
+                {SHARED_BLOCKS, "two temporaries in one place", MEMORY},
+                {SHARED_BUFFERS, "a result where a kept one lies", MEMORY},
+                {GIVEN_BACK_EARLY, "memory of a kept result that is given back", VALUES},
+                {STALE_COPIES, "copies of the run before's operands", WORDS},
+                {CUT_COPIES, "copies that are not of all", LIST},
+                {UNCOPIED_RESULTS, "results that are not copied", LIST},
+                {SHARED_PLACES, "operands copied to where a kept result lies", MEMORY}};
   if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
   setenv("TC_SIM_EAGER", "0", 1);  // nothing runs before it is waited for
   setenv("TC_GPU_AHEAD", "6", 1);
   setenv("TC_COMPILER", "interp", 1);
   for (size_t k = 0; k < sizeof ways / sizeof ways[0]; k++) {
-    EXPECT(in_child(model_planted, &(trial){&ways[k], NO_PLANT}) == 0, "%s: the model and the program differ", ways[k].name);
+    EXPECT(in_child(model_planted, &(trial){&ways[k], NO_PLANT}) == 0, "%s: the model and the program differ",
+           ways[k].name);
     for (size_t i = 0; i < sizeof plants / sizeof plants[0]; i++) {
       bool of_calls = plants[i].what == STALE_PRODUCTS || plants[i].what >= STALE_COPIES;
       if (of_calls && !ways[k].library) continue;
       double kinds = in_child(model_planted, &(trial){&ways[k], plants[i].what});
-      EXPECT(kinds > 0 && ((unsigned)kinds & plants[i].kind), "%s: %s was not seen as it should: %g", ways[k].name, plants[i].name, kinds);
+      EXPECT(kinds > 0 && ((unsigned)kinds & plants[i].kind), "%s: %s was not seen as it should: %g", ways[k].name,
+             plants[i].name, kinds);
     }
   }
   return expect_done("gpu-model");

@@ -1,5 +1,5 @@
-// What the model of a GPU's launches (model.c) knows of runs: what was found, buffers in use, launches that are awaited, and what was in use when a run was
-// asked for. Included once.
+// What the model of a GPU's launches (model.c) knows of runs: what was found, buffers in use,
+// launches that are awaited, and what was in use when a run was asked for. Included once.
 #ifndef TC_TESTS_GPU_MODEL_H
 #define TC_TESTS_GPU_MODEL_H
 

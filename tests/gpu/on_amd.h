@@ -1,4 +1,5 @@
-// A simulated device of AMD's, for programs that try one architecture after another in processes of their own.
+// A simulated device of AMD's, for programs that try one architecture after another in processes of
+// their own.
 #ifndef TC_TESTS_ON_AMD_H
 #define TC_TESTS_ON_AMD_H
 
@@ -7,7 +8,8 @@
 #include "runtime/options.h"
 #include "tests/sim/built.h"
 
-// arithmetic: inside matrix instructions, "" for the usual one (TC_SIM_MMA). False: the simulators are not built.
+// arithmetic: inside matrix instructions, "" for the usual one (TC_SIM_MMA). False: the simulators
+// are not built.
 static inline bool on_amd(const char *gfx, const char *arithmetic) {
   setenv("TC_SIM_GFX", gfx, 1);
   setenv("TC_SIM_MMA", arithmetic, 1);

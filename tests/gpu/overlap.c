@@ -1,6 +1,8 @@
-// Copies between the host and a GPU, simulated, that run beside its kernels: by the simulator's clock, which has one for each stream, steps take as long as the
-// slowest of copies in, kernels and copies out, and not as long as all of them; a value is read before later runs are over. And by values: where copies are
-// slow, or early, every step has its own, though tensors are written in place and memory is taken again.
+// Copies between the host and a GPU, simulated, that run beside its kernels: by the simulator's
+// clock, which has one for each stream, steps take as long as the slowest of copies in, kernels and
+// copies out, and not as long as all of them; a value is read before later runs are over. And by
+// values: where copies are slow, or early, every step has its own, though tensors are written in
+// place and memory is taken again.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +45,8 @@ static void end(const way *w) {
   EXPECT(tc_memory_stats().gpu_live_bytes == 0, "%s: %zu bytes are held", w->device, tc_memory_stats().gpu_live_bytes);
   tc_shutdown();
   EXPECT(((int (*)(void))of_driver(w, "sim_live_objects"))() == 0, "%s: objects of the driver are left", w->device);
-  EXPECT(((int (*)(void))of_driver(w, "sim_faults"))() == 0, "%s", ((const char *(*)(void))of_driver(w, "sim_fault_text"))());
+  EXPECT(((int (*)(void))of_driver(w, "sim_faults"))() == 0, "%s",
+         ((const char *(*)(void))of_driver(w, "sim_fault_text"))());
 }
 
 // ---- by the clock ----
@@ -82,7 +85,8 @@ static double share(const void *arg) {
   return (b.end_ms - a.end_ms) / (b.copies_ms - a.copies_ms + b.others_ms - a.others_ms);
 }
 
-// When a value is there, as a share of the time until all is done that was asked for before it was read.
+// When a value is there, as a share of the time until all is done that was asked for before it was
+// read.
 static double patience(const void *arg) {
   const way *w = arg;
   const float x[4] = {1, 2, 3, 4};
@@ -109,7 +113,8 @@ static float value(int step, int i) {
   return (float)((step * 7 + i * 3) % 11);
 }
 
-// s = s / 2 + x, in place, while what s was is on its way to the host, and another result's memory was given back.
+// s = s / 2 + x, in place, while what s was is on its way to the host, and another result's memory
+// was given back.
 static double values(const void *arg) {
   const way *w = arg;
   static float from[N], got[DEPTH][N], other[DEPTH][N], state[VALUED_STEPS][N];
@@ -121,7 +126,8 @@ static double values(const void *arg) {
     if (k >= DEPTH) {
       EXPECT_OK(tc_to_host_wait(got[slot]));
       EXPECT_OK(tc_to_host_wait(other[slot]));
-      for (int i = 0; i < N; i++) n_wrong += got[slot][i] != state[k - DEPTH][i] || other[slot][i] != 3 * state[k - DEPTH][i] + 1;
+      for (int i = 0; i < N; i++)
+        n_wrong += got[slot][i] != state[k - DEPTH][i] || other[slot][i] != 3 * state[k - DEPTH][i] + 1;
     }
     if (k >= VALUED_STEPS) continue;
     for (int i = 0; i < N; i++) from[i] = value(k, i), state[k][i] = (k ? state[k - 1][i] / 2 : 0) + from[i];
@@ -147,11 +153,14 @@ int main(void) {
   for (int d = 0; d < 2; d++) {
     const way idle = {devices[d].device, devices[d].driver, {"TC_SIM_IDLE=1", "TC_SIM_EAGER=0"}};
     double steps = in_child(share, &idle), reading = in_child(patience, &idle);
-    printf("%s: steps take %.2f of what all work in them takes, reading a value %.2f of the time of all that was asked for\n", idle.device, steps,
-           reading);
+    printf(
+        "%s: steps take %.2f of what all work in them takes, reading a value %.2f of the time of all that was asked for\n",
+        idle.device, steps, reading);
     EXPECT(steps > 0 && steps < 0.5 && reading > 0 && reading < 0.3, "%s: %.2f and %.2f", idle.device, steps, reading);
     for (int i = 0; i < 3; i++) {
-      const way slow = {devices[d].device, devices[d].driver, {seeds[i], "TC_GPU_BESIDE=1", "TC_SIM_SLOW_COPIES=1", "TC_SIM_EAGER=0"}};
+      const way slow = {devices[d].device,
+                        devices[d].driver,
+                        {seeds[i], "TC_GPU_BESIDE=1", "TC_SIM_SLOW_COPIES=1", "TC_SIM_EAGER=0"}};
       const way eager = {devices[d].device, devices[d].driver, {seeds[i], "TC_GPU_BESIDE=1", "TC_SIM_EAGER=60"}};
       EXPECT(in_child(values, &slow) == 0 && in_child(values, &eager) == 0, "%s, seed %d", devices[d].device, i + 1);
     }

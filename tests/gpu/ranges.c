@@ -1,6 +1,8 @@
-// Ranges in the timelines of profilers, on simulated GPUs with a simulated NVTX and ROCTX: one for each sync point with its cause and place, inside it the kernels
-// that are launched or the graph that replays them; only where a profiler started the process or TC_PROFILE asks; an absent library is one sentence. The real
-// libraries have the functions that the tables name, where they are installed.
+// Ranges in the timelines of profilers, on simulated GPUs with a simulated NVTX and ROCTX: one for
+// each sync point with its cause and place, inside it the kernels that are launched or the graph
+// that replays them; only where a profiler started the process or TC_PROFILE asks; an absent
+// library is one sentence. The real libraries have the functions that the tables name, where they
+// are installed.
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -57,7 +59,9 @@ static int of_a_run(const void *arg) {
   void (*forget)(void) = (__typeof__(forget))dlsym(library, "sim_ranges_forget");
   const char *text = ranges_of(library);
   const char *kernel = strstr(text, "(tc_");
-  EXPECT(strncmp(text, "(item at ", 9) == 0 && strstr(text, "ranges.c:") && kernel && strcmp(text + strlen(text) - 2, "))") == 0, "%s", text);
+  EXPECT(strncmp(text, "(item at ", 9) == 0 && strstr(text, "ranges.c:") && kernel &&
+             strcmp(text + strlen(text) - 2, "))") == 0,
+         "%s", text);
   forget();
   step(1);
   EXPECT(strncmp(text, "(item at ", 9) == 0 && strstr(text, "(a graph of kernels))"), "%s", text);
@@ -85,7 +89,9 @@ static int without_a_library(const void *arg) {
   begin(s);
   step(0), step(1);
   const char *sentence = tc_gpu_ranges_sentence(s->of->number);
-  EXPECT(strncmp(sentence, "no ranges for profilers: ", 25) == 0 && strstr(sentence, s->library) && !strchr(sentence, '\n'), "%s", sentence);
+  EXPECT(strncmp(sentence, "no ranges for profilers: ", 25) == 0 && strstr(sentence, s->library) &&
+             !strchr(sentence, '\n'),
+         "%s", sentence);
   EXPECT(strstr(sentence, "cannot be opened: ") || strstr(sentence, " has no "), "%s", sentence);
   EXPECT(tc_last_error()->status == TC_OK, "an error");
   tc_shutdown();
@@ -133,7 +139,8 @@ static void which_library(void) {
   }
   setenv("LD_LIBRARY_PATH", directory, 1);
   unsetenv("TC_ROCTX_LIBRARY");
-  for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) EXPECT(child_status(begin_in_order, &orders[i]) == 0, "order %zu", i);
+  for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+    EXPECT(child_status(begin_in_order, &orders[i]) == 0, "order %zu", i);
   unsetenv("LD_LIBRARY_PATH");
   for (int i = 0; i < 2; i++) unlink(path[i]);
   rmdir(directory);
@@ -158,16 +165,21 @@ static void real_libraries(void) {
   static const char *const roctx[] = {
 #include "device/hip/roctx.def"
       NULL};
-  int n = has_all((const char *const[]){"libnvtx3interop.so.1", "/usr/local/cuda/lib64/libnvtx3interop.so.1", "libnvToolsExt.so.1", NULL}, nvtx);
-  n += has_all((const char *const[]){"librocprofiler-sdk-roctx.so.1", "/opt/rocm/lib/librocprofiler-sdk-roctx.so.1", "libroctx64.so.4", NULL}, roctx);
+  int n = has_all((const char *const[]){"libnvtx3interop.so.1", "/usr/local/cuda/lib64/libnvtx3interop.so.1",
+                                        "libnvToolsExt.so.1", NULL},
+                  nvtx);
+  n += has_all((const char *const[]){"librocprofiler-sdk-roctx.so.1", "/opt/rocm/lib/librocprofiler-sdk-roctx.so.1",
+                                     "libroctx64.so.4", NULL},
+               roctx);
   printf("%d of 2 real libraries are installed\n", n);
 }
 
 int main(int argc, char **argv) {
   if (!built_simulators()) return printf("skipped: the simulated driver was not built\n"), 77;
   if (argc > 1) return found_in_order(&orders[atoi(argv[1])]);
-  const char *const unset[] = {"TC_PROFILE",          "TC_DEVICE",    "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID",
-                               "ROCP_TOOL_LIBRARIES", "HSA_TOOLS_LIB"};
+  const char *const unset[] = {
+      "TC_PROFILE",          "TC_DEVICE",    "NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID",
+      "ROCP_TOOL_LIBRARIES", "HSA_TOOLS_LIB"};
   for (size_t i = 0; i < sizeof unset / sizeof *unset; i++) unsetenv(unset[i]);
   setenv("TC_COMPILER", "interp", 1);
   for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++) {
@@ -175,8 +187,10 @@ int main(int argc, char **argv) {
     EXPECT(child_status(of_a_run, &(setting){v, "TC_PROFILE", NULL}) == 0, "%s, TC_PROFILE", v->device);
     EXPECT(child_status(of_a_run, &(setting){v, v->profiler, NULL}) == 0, "%s, %s", v->device, v->profiler);
     EXPECT(child_status(nobody_looks, &(setting){v, NULL, NULL}) == 0, "%s, nobody looks", v->device);
-    EXPECT(child_status(without_a_library, &(setting){v, v->profiler, "/nonexistent/ranges.so"}) == 0, "%s, no library", v->device);
-    EXPECT(child_status(without_a_library, &(setting){v, "TC_PROFILE", "libm.so.6"}) == 0, "%s, another library", v->device);
+    EXPECT(child_status(without_a_library, &(setting){v, v->profiler, "/nonexistent/ranges.so"}) == 0, "%s, no library",
+           v->device);
+    EXPECT(child_status(without_a_library, &(setting){v, "TC_PROFILE", "libm.so.6"}) == 0, "%s, another library",
+           v->device);
   }
   which_library();
   real_libraries();

@@ -1,5 +1,7 @@
-// Where a simulated GPU's memory is short: what is cached goes and it is tried again, whatever was asked for, without a trace of an error; what then is still short
-// is TC_ERR_MEMORY, whose message lists who holds the memory, and the program goes on. Runs do without prepared values that have no room.
+// Where a simulated GPU's memory is short: what is cached goes and it is tried again, whatever was
+// asked for, without a trace of an error; what then is still short is TC_ERR_MEMORY, whose message
+// lists who holds the memory, and the program goes on. Runs do without prepared values that have no
+// room.
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -14,10 +16,10 @@ typedef struct functions {
   const char *device, *library, *load, *pinned, *event, *launch, *instantiate, *replay, *set;
 } functions;
 static const functions of[] = {
-    {"tc:cuda", "libsim-cuda.so", "cuModuleLoadData", "cuMemHostAlloc", "cuEventCreate", "cuLaunchKernel", "cuGraphInstantiateWithFlags",
-     "cuGraphLaunch", "cuGraphExecKernelNodeSetParams_v2"},
-    {"tc:hip", "libsim-hip.so", "hipModuleLoadData", "hipHostMalloc", "hipEventCreateWithFlags", "hipModuleLaunchKernel",
-     "hipGraphInstantiateWithFlags", "hipGraphLaunch", "hipGraphExecKernelNodeSetParams"},
+    {"tc:cuda", "libsim-cuda.so", "cuModuleLoadData", "cuMemHostAlloc", "cuEventCreate", "cuLaunchKernel",
+     "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphExecKernelNodeSetParams_v2"},
+    {"tc:hip", "libsim-hip.so", "hipModuleLoadData", "hipHostMalloc", "hipEventCreateWithFlags",
+     "hipModuleLaunchKernel", "hipGraphInstantiateWithFlags", "hipGraphLaunch", "hipGraphExecKernelNodeSetParams"},
 };
 
 static bool (*sim_fail)(const char *spec);
@@ -52,21 +54,25 @@ static void a_list_says_who_holds_the_memory(const functions *f) {
   float *data = calloc(24, MIB), v = 1;
   char wanted[80];
   EXPECT_OK(tc_set_default_device(f->device));
-  tc_tensor a = tc_from_host(data, TC_SHAPE(24 * MIB / 4), TC_F32), b = tc_exp(tc_full(TC_SHAPE(MIB / 4), 0, TC_F32)), c = tc_add(b, 1);
+  tc_tensor a = tc_from_host(data, TC_SHAPE(24 * MIB / 4), TC_F32), b = tc_exp(tc_full(TC_SHAPE(MIB / 4), 0, TC_F32)),
+            c = tc_add(b, 1);
   EXPECT_OK(tc_eval(2, (const tc_tensor[]){b, c}));
   EXPECT(eval(ones(48)) == TC_ERR_MEMORY, "48 MiB of 38");
   snprintf(wanted, sizeof wanted, "%s: 50331648 bytes are wanted; ", f->device);
-  expect_words((const char *const[]){wanted, "of 67108864 bytes are free: 3 tensors hold 26.0 MiB (the largest 24.0 MiB of from_host at ",
-                                     "1.0 MiB of exp at ", "1.0 MiB of add at ", PLACE, "plans' tables ", "kernels, by their images, ",
-                                     "the driver, libraries and other programs ", NULL});
-  EXPECT(tc_item_f32(tc_sum(tc_slice(a, 0, 0, 100, 1), TC_ALL, false), &v) == TC_OK && v == 0, "the rest goes on: %g", (double)v);
+  expect_words((const char *const[]){
+      wanted, "of 67108864 bytes are free: 3 tensors hold 26.0 MiB (the largest 24.0 MiB of from_host at ",
+      "1.0 MiB of exp at ", "1.0 MiB of add at ", PLACE, "plans' tables ", "kernels, by their images, ",
+      "the driver, libraries and other programs ", NULL});
+  EXPECT(tc_item_f32(tc_sum(tc_slice(a, 0, 0, 100, 1), TC_ALL, false), &v) == TC_OK && v == 0, "the rest goes on: %g",
+         (double)v);
   tc_scope_end(scope);
   EXPECT_OK(tc_sync(NULL));
   expect_no_error("after the list");
   free(data);
 }
 
-// On a fresh device, where nothing small lies in between: the second tensor has room only where the first one lay.
+// On a fresh device, where nothing small lies in between: the second tensor has room only where the
+// first one lay.
 static void pools_are_given_back_without_an_error(const functions *f) {
   float *data = calloc(56, MIB), v = 0;
   EXPECT_OK(tc_set_default_device(f->device));
@@ -76,20 +82,22 @@ static void pools_are_given_back_without_an_error(const functions *f) {
     tc_tensor x = tc_from_host(data, TC_SHAPE(mib * MIB / 4), TC_F32);
     EXPECT(tc_is_valid(x), "%d MiB", (int)mib);
     expect_no_error("what was pooled made room");
-    EXPECT(mib < 56 || (tc_item_f32(tc_slice(x, 0, mib * MIB / 4 - 1, mib * MIB / 4, 1), &v) == TC_OK && v == 56), "%g", (double)v);
+    EXPECT(mib < 56 || (tc_item_f32(tc_slice(x, 0, mib * MIB / 4 - 1, mib * MIB / 4, 1), &v) == TC_OK && v == 56), "%g",
+           (double)v);
     tc_scope_end(scope);
     EXPECT_OK(tc_sync(NULL));
   }
   free(data);
 }
 
-// Steps of a plan of three kernels, one of which writes over its operand; other numbers at each call, so that nothing is found made. Whether the last was
-// replayed, and why not.
+// Steps of a plan of three kernels, one of which writes over its operand; other numbers at each
+// call, so that nothing is found made. Whether the last was replayed, and why not.
 static tc_status run(int shape, double *out, bool *replayed, const char **note) {
   tc_scope scope = tc_scope_begin();
   enum { N = 6 };
   float got[N] = {0};
-  tc_tensor w = tc_full(TC_SHAPE(N, 3 + shape), 1, TC_F32), x = tc_full(TC_SHAPE(3 + shape, 3 + shape), 0.5, TC_F32), y = w;
+  tc_tensor w = tc_full(TC_SHAPE(N, 3 + shape), 1, TC_F32), x = tc_full(TC_SHAPE(3 + shape, 3 + shape), 0.5, TC_F32),
+            y = w;
   tc_status st = tc_eval(2, (const tc_tensor[]){w, x});
   for (int i = 0; i < 4 && st == TC_OK; i++) {
     y = tc_sum(tc_exp(tc_matmul(w, x)), tc_dims_of(1, (const int64_t[]){1}), false);
@@ -159,7 +167,8 @@ static void what_is_short_always(const functions *f) {
     EXPECT_OK(tc_set_default_device(f->device));
     short_of(graphs[i], "*");
     EXPECT(run(n_shapes, &got, &replayed, &note) == TC_OK && near(got, want), "%s: %g, not %g", graphs[i], got, want);
-    EXPECT(!replayed && note && strcmp(note, "memory was short for its graph") == 0, "%s: %s", graphs[i], note ? note : "");
+    EXPECT(!replayed && note && strcmp(note, "memory was short for its graph") == 0, "%s: %s", graphs[i],
+           note ? note : "");
     short_of(NULL, NULL);
     expect_no_error(graphs[i]);
   }

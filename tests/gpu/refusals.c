@@ -1,6 +1,8 @@
-// Every function of a GPU's driver that a program's work comes to, simulated, refuses once, is short of memory, or loses the device, and the program's calls
-// are the public ones: training, rows by index, copies that are waited for later, mapping. Then the work is right or an error with a sentence that names the
-// device; the same work again is right, unless the device is lost or never opened; the CPU's is; and neither the library nor the driver holds anything in the end.
+// Every function of a GPU's driver that a program's work comes to, simulated, refuses once, is
+// short of memory, or loses the device, and the program's calls are the public ones: training, rows
+// by index, copies that are waited for later, mapping. Then the work is right or an error with a
+// sentence that names the device; the same work again is right, unless the device is lost or never
+// opened; the CPU's is; and neither the library nor the driver holds anything in the end.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -54,7 +56,8 @@ typedef struct results {
 static tc_status train(tc_tensor w, tc_optimizer *opt, float *out_loss) {
   static const float v[] = {1, 2, 3, 4, 5, 6, 7, 8};
   for (int k = 0; k < STEPS; k++) {
-    tc_tensor y = tc_matmul(tc_from_host(v, TC_SHAPE(2, 4), TC_F32), w), loss = tc_mean(tc_square(tc_sub(tc_tanh(y), 0.5f)), TC_ALL, false);
+    tc_tensor y = tc_matmul(tc_from_host(v, TC_SHAPE(2, 4), TC_F32), w),
+              loss = tc_mean(tc_square(tc_sub(tc_tanh(y), 0.5f)), TC_ALL, false);
     tc_status st = tc_backward(loss);
     if (st == TC_OK) st = tc_optimizer_step(opt);
     if (st == TC_OK) st = tc_zero_grad(opt);
@@ -84,7 +87,8 @@ static tc_status work(const char *device, results *out) {
   tc_optimizer *opt = tc_sgd(&w, 1, (tc_sgd_options){.lr = 0.1, .momentum = 0.9});
   st = opt ? train(w, opt, out->loss) : tc_last_error()->status;
   if (st == TC_OK) {
-    y = tc_index_add(tc_arange(0, ROWS, 1, TC_F32), 0, tc_from_host(at, TC_SHAPE(3), TC_I64), tc_ones(TC_SHAPE(3), TC_F32));
+    y = tc_index_add(tc_arange(0, ROWS, 1, TC_F32), 0, tc_from_host(at, TC_SHAPE(3), TC_I64),
+                     tc_ones(TC_SHAPE(3), TC_F32));
     st = tc_to_host(tc_sort(y, 0, true), out->row, sizeof out->row);
   }
   if (st == TC_OK) st = look(tc_reshape(tc_slice(w, 1, 0, 1, 1), TC_SHAPE(COPIED)), out);
@@ -110,15 +114,17 @@ static void *handle;
 static void hold_nothing(const fault *f, bool lost) {
   static const char *const taking[] = {"Free", "Destroy", "Unload", "Release"};
   bool refused = lost;
-  for (size_t i = 0; f->way && i < sizeof taking / sizeof *taking; i++) refused |= strstr(f->function, taking[i]) != NULL;
+  for (size_t i = 0; f->way && i < sizeof taking / sizeof *taking; i++)
+    refused |= strstr(f->function, taking[i]) != NULL;
   tc_memory m = tc_memory_stats();
   EXPECT(m.gpu_live_bytes == 0 && m.gpu_pooled_bytes == 0, "%zu and %zu bytes", m.gpu_live_bytes, m.gpu_pooled_bytes);
   if (refused) {
     CALL(void (*)(void), "sim_forget")();
     return;
   }
-  EXPECT(CALL(size_t (*)(int), "sim_live_bytes")(0) == 0 && CALL(int (*)(void), "sim_live_objects")() <= 1, "the driver holds %zu bytes, %d objects",
-         CALL(size_t (*)(int), "sim_live_bytes")(0), CALL(int (*)(void), "sim_live_objects")());
+  EXPECT(CALL(size_t (*)(int), "sim_live_bytes")(0) == 0 && CALL(int (*)(void), "sim_live_objects")() <= 1,
+         "the driver holds %zu bytes, %d objects", CALL(size_t (*)(int), "sim_live_bytes")(0),
+         CALL(int (*)(void), "sim_live_objects")());
   EXPECT(CALL(int (*)(void), "sim_faults")() == 0, "%s", CALL(const char *(*)(void), "sim_fault_text")());
 }
 
@@ -138,7 +144,8 @@ static int with_fault(const void *arg) {
   tc_clear_error();
   tc_status second = work(f->vendor->device, &again);
   lost |= second != TC_OK && strstr(tc_last_error()->message, "is lost");
-  EXPECT(second == TC_OK || lost || unopened || st == TC_OK, "%s, again", name);  // of few calls, the one that fails may be among these
+  // of few calls, the one that fails may be among these
+  EXPECT(second == TC_OK || lost || unopened || st == TC_OK, "%s, again", name);
   tc_clear_error();
   EXPECT(work("tc:cpu", &want) == TC_OK && tc_last_error()->status == TC_OK, "%s: the CPU", name);
   if (st == TC_OK) compare(&got, &want, name);
@@ -146,7 +153,8 @@ static int with_fault(const void *arg) {
   tc_shutdown();
   hold_nothing(f, lost);
   if (child_failed()) return 1;
-  for (int i = 0; !f->way && f->vendor->function[i]; i++) calls[i] = CALL(uint64_t (*)(const char *), "sim_calls")(f->vendor->function[i]);
+  for (int i = 0; !f->way && f->vendor->function[i]; i++)
+    calls[i] = CALL(uint64_t (*)(const char *), "sim_calls")(f->vendor->function[i]);
   return st == TC_OK && second == TC_OK ? 0 : 2;
 }
 
@@ -176,7 +184,8 @@ int main(void) {
         n_seen += rc == 2, n_cases++;
       }
     }
-    EXPECT(n_cases * APART > 60 && n_seen > n_cases / 4, "%s: %d of %d faults were seen", vendors[v].device, n_seen, n_cases);
+    EXPECT(n_cases * APART > 60 && n_seen > n_cases / 4, "%s: %d of %d faults were seen", vendors[v].device, n_seen,
+           n_cases);
   }
   snprintf(command, sizeof command, "rm -r %s", cache);
   EXPECT(system(command) == 0, "%s", cache);

@@ -1,5 +1,6 @@
-// Runs of one plan after the other on a GPU, simulated: what the profile says of how they were launched and of their memory, and that a hundred thousand
-// replays leave nothing behind, neither the library's nor the driver's.
+// Runs of one plan after the other on a GPU, simulated: what the profile says of how they were
+// launched and of their memory, and that a hundred thousand replays leave nothing behind, neither
+// the library's nor the driver's.
 //   gpu_replay [replays = 100000]
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -27,14 +28,27 @@ typedef struct how {
 
 static const how hows[] = {
     {.name = "a plan", .replayed = true, .first = "its first run"},
-    {.name = "a plan with indices", .indexed = true, .replayed = true, .first = "its first run", .later = "waits for the check of its indices"},
+    {.name = "a plan with indices",
+     .indexed = true,
+     .replayed = true,
+     .first = "its first run",
+     .later = "waits for the check of its indices"},
     {.name = "a driver without graphs",
      .setting = {"TC_SIM_DRIVER_VERSION=11080", "TC_SIM_NVRTC=11.8"},
      .first = "its first run",
      .later = "older than CUDA 12.0"},
-    {.name = "a graph that cannot be made", .setting = {"TC_SIM_FAIL=cuGraphInstantiateWithFlags:1=1"}, .first = "its first run", .later = "refused"},
-    {.name = "kernels that are timed", .setting = {"TC_PROFILE=2"}, .first = "timed one by one", .later = "timed one by one"},
-    {.name = "a launch that is refused", .setting = {"TC_SIM_FAIL=cuGraphLaunch:1=1"}, .first = "its first run", .later = "refused"},
+    {.name = "a graph that cannot be made",
+     .setting = {"TC_SIM_FAIL=cuGraphInstantiateWithFlags:1=1"},
+     .first = "its first run",
+     .later = "refused"},
+    {.name = "kernels that are timed",
+     .setting = {"TC_PROFILE=2"},
+     .first = "timed one by one",
+     .later = "timed one by one"},
+    {.name = "a launch that is refused",
+     .setting = {"TC_SIM_FAIL=cuGraphLaunch:1=1"},
+     .first = "its first run",
+     .later = "refused"},
 };
 
 static void expect_note(const how *h, int run, const char *note, const char *want) {
@@ -53,7 +67,8 @@ static void expect_row(const how *h, uint64_t hash) {
   char *row = strstr(text, "plan on a GPU"), *end = row ? strstr(row, name) : NULL;
   if (end) row = end, end = strchr(row, '\n');
   if (end) *end = 0;
-  EXPECT(end && strstr(row, counts) && strstr(row, h->later ? h->later : "earlier: its first run"), "%s: %s", h->name, row ? row : text);
+  EXPECT(end && strstr(row, counts) && strstr(row, h->later ? h->later : "earlier: its first run"), "%s: %s", h->name,
+         row ? row : text);
   if (!h->replayed && strstr(h->later, "timed")) {  // 5 us a kernel is what the simulated clock says
     const char *kernel = row && end ? strstr(end + 1, ", simulated ") : NULL;
     EXPECT(kernel && strstr(kernel, " 5.00 "), "%s: %s", h->name, end ? end + 1 : text);
@@ -94,7 +109,8 @@ static double notes(const void *arg) {
 
 // ---- memory ----
 
-// One plan with a value in its arena, its result and its operand powers of two, so that nothing is rounded up; what is in use besides counts, too.
+// One plan with a value in its arena, its result and its operand powers of two, so that nothing is
+// rounded up; what is in use besides counts, too.
 static double memory(const void *device) {
   enum { N = 256, BYTES = N * N * 4 };
   static float data[N * N], got[N * N];
@@ -106,12 +122,15 @@ static double memory(const void *device) {
   tc_tensor y = tc_add(tc_matmul(tc_matmul(x, other), x), 1);
   EXPECT_OK(tc_eval(1, &y));
   tc_sync_point p = latest();
-  EXPECT(p.planned_bytes == before + 2 * BYTES, "%llu bytes are planned, %zu are in use before", (unsigned long long)p.planned_bytes, before);
-  EXPECT(p.peak_bytes == p.planned_bytes, "%llu bytes are planned, %llu are measured", (unsigned long long)p.planned_bytes,
-         (unsigned long long)p.peak_bytes);
-  EXPECT(tc_memory_stats().gpu_peak_bytes == p.peak_bytes, "%zu bytes are the maximum", tc_memory_stats().gpu_peak_bytes);
+  EXPECT(p.planned_bytes == before + 2 * BYTES, "%llu bytes are planned, %zu are in use before",
+         (unsigned long long)p.planned_bytes, before);
+  EXPECT(p.peak_bytes == p.planned_bytes, "%llu bytes are planned, %llu are measured",
+         (unsigned long long)p.planned_bytes, (unsigned long long)p.peak_bytes);
+  EXPECT(tc_memory_stats().gpu_peak_bytes == p.peak_bytes, "%zu bytes are the maximum",
+         tc_memory_stats().gpu_peak_bytes);
   EXPECT_OK(tc_to_host(tc_slice(y, 0, 0, 1, 1), got, N * sizeof *got));
-  EXPECT(latest().planned_bytes < p.planned_bytes, "of a later run without an arena %llu", (unsigned long long)latest().planned_bytes);
+  EXPECT(latest().planned_bytes < p.planned_bytes, "of a later run without an arena %llu",
+         (unsigned long long)latest().planned_bytes);
   char *text = NULL, row[64];
   size_t bytes;
   FILE *to = open_memstream(&text, &bytes);
@@ -145,7 +164,8 @@ static held hold(void *sim) {
   return (held){pages * (sysconf(_SC_PAGESIZE) / 1024), tc_memory_stats(), live_bytes(0), live_objects()};
 }
 
-// Steps of a plan that reads a new operand and a new scalar and updates a state, whose results are kept for a while.
+// Steps of a plan that reads a new operand and a new scalar and updates a state, whose results are
+// kept for a while.
 static double replay(const void *arg) {
   long n = *(const long *)arg;
   enum { KEPT = 5 };
@@ -175,21 +195,24 @@ static double replay(const void *arg) {
   held after = hold(sim);
   EXPECT_OK(tc_item_f32(tc_slice(state, 0, 31, 32, 1), &sum));
   EXPECT(sum == want, "the state is %g, not %g", sum, want);
-  EXPECT(after.memory.gpu_live_bytes == before.memory.gpu_live_bytes && after.memory.gpu_pooled_bytes == before.memory.gpu_pooled_bytes,
-         "bytes in use and pooled: %zu, %zu, were %zu, %zu", after.memory.gpu_live_bytes, after.memory.gpu_pooled_bytes, before.memory.gpu_live_bytes,
-         before.memory.gpu_pooled_bytes);
-  EXPECT(after.memory.live_bytes == before.memory.live_bytes && after.memory.n_allocs == before.memory.n_allocs, "of the host: %zu bytes, were %zu",
-         after.memory.live_bytes, before.memory.live_bytes);
-  EXPECT(after.device_bytes == before.device_bytes && after.objects == before.objects, "the driver has %zu bytes and %d objects, had %zu and %d",
-         after.device_bytes, after.objects, before.device_bytes, before.objects);
+  EXPECT(after.memory.gpu_live_bytes == before.memory.gpu_live_bytes &&
+             after.memory.gpu_pooled_bytes == before.memory.gpu_pooled_bytes,
+         "bytes in use and pooled: %zu, %zu, were %zu, %zu", after.memory.gpu_live_bytes, after.memory.gpu_pooled_bytes,
+         before.memory.gpu_live_bytes, before.memory.gpu_pooled_bytes);
+  EXPECT(after.memory.live_bytes == before.memory.live_bytes && after.memory.n_allocs == before.memory.n_allocs,
+         "of the host: %zu bytes, were %zu", after.memory.live_bytes, before.memory.live_bytes);
+  EXPECT(after.device_bytes == before.device_bytes && after.objects == before.objects,
+         "the driver has %zu bytes and %d objects, had %zu and %d", after.device_bytes, after.objects,
+         before.device_bytes, before.objects);
   EXPECT(after.kib <= before.kib + 1024, "%ld KiB are resident, were %ld", after.kib, before.kib);
   for (int i = 0; i < KEPT; i++) tc_release(kept[i]);
   tc_release(state);
   tc_shutdown();
   held end = hold(sim);
-  EXPECT(end.memory.gpu_live_bytes == 0 && end.memory.gpu_pooled_bytes == 0 && end.device_bytes == 0 && end.objects <= 1,
-         "at the end: %zu bytes in use, %zu pooled, the driver's %zu and %d objects", end.memory.gpu_live_bytes, end.memory.gpu_pooled_bytes,
-         end.device_bytes, end.objects);
+  EXPECT(
+      end.memory.gpu_live_bytes == 0 && end.memory.gpu_pooled_bytes == 0 && end.device_bytes == 0 && end.objects <= 1,
+      "at the end: %zu bytes in use, %zu pooled, the driver's %zu and %d objects", end.memory.gpu_live_bytes,
+      end.memory.gpu_pooled_bytes, end.device_bytes, end.objects);
   fflush(stdout);
   return 0;
 }

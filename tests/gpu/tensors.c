@@ -1,6 +1,7 @@
-// Tensors on a GPU, simulated: where values are and how they come and go, two memories in one thread, memory of the caller, bad indices, training that meets
-// its plan again, weights that are loaded before their initial values were made, attention beside the processor's, copies that are waited for later,
-// TC_VERIFY, and memory that returns.
+// Tensors on a GPU, simulated: where values are and how they come and go, two memories in one
+// thread, memory of the caller, bad indices, training that meets its plan again, weights that are
+// loaded before their initial values were made, attention beside the processor's, copies that are
+// waited for later, TC_VERIFY, and memory that returns.
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
@@ -34,7 +35,8 @@ static void test_where_values_are(void) {
   EXPECT(seen && seen[2] == 6, "%s", tc_last_error()->message);
   EXPECT(tc_unmap(b) == TC_OK, "%s", tc_last_error()->message);
   tc_tensor here = tc_to(b, "tc:cpu"), there = tc_to(tc_add(here, 1), "tc:cuda");
-  EXPECT(strcmp(tc_device_of(here), "tc:cpu") == 0 && strcmp(tc_device_of(there), "tc:cuda") == 0, "%s %s", tc_device_of(here), tc_device_of(there));
+  EXPECT(strcmp(tc_device_of(here), "tc:cpu") == 0 && strcmp(tc_device_of(there), "tc:cuda") == 0, "%s %s",
+         tc_device_of(here), tc_device_of(there));
   EXPECT(item(tc_sum(there, tc_dims_all(), false)) == 20, "%g", item(tc_sum(there, tc_dims_all(), false)));
   tc_scope_end(s);
 }
@@ -60,7 +62,8 @@ static void release(void *arg) {
 static void test_memory_of_the_caller(void) {
   tc_scope s = tc_scope_begin();
   float x[] = {1, 2, 3}, y[] = {1, 2, 3};
-  tc_tensor a = tc_borrow(x, TC_SHAPE(3), TC_F32, TC_READ_ONLY, release, NULL), b = tc_borrow(y, TC_SHAPE(3), TC_F32, TC_WRITABLE, NULL, NULL);
+  tc_tensor a = tc_borrow(x, TC_SHAPE(3), TC_F32, TC_READ_ONLY, release, NULL),
+            b = tc_borrow(y, TC_SHAPE(3), TC_F32, TC_WRITABLE, NULL, NULL);
   EXPECT(n_released == 1, "%d", n_released);
   x[0] = 100;
   EXPECT(item(tc_sum(a, tc_dims_all(), false)) == 6, "what was copied");
@@ -76,11 +79,12 @@ static void test_bad_index(void) {
   const int64_t at[] = {0, 7, 1};
   tc_tensor table = tc_retain(tc_ones(TC_SHAPE(4, 2), TC_F32)), index = tc_from_host(at, TC_SHAPE(3), TC_I64);
   EXPECT(tc_sync(NULL) == TC_OK, "%s", tc_last_error()->message);
-  EXPECT(tc_assign(table, tc_mul(table, tc_sum(tc_index_select(table, 0, index), tc_dims_all(), false))) == TC_OK, "%s", tc_last_error()->message);
+  EXPECT(tc_assign(table, tc_mul(table, tc_sum(tc_index_select(table, 0, index), tc_dims_all(), false))) == TC_OK, "%s",
+         tc_last_error()->message);
   float v;
   tc_status st = tc_item_f32(tc_sum(table, tc_dims_all(), false), &v);
-  EXPECT(st == TC_ERR_INDEX && strstr(tc_last_error()->message, "index 7 at position 1 is out of range for extent 4"), "%s",
-         tc_last_error()->message);
+  EXPECT(st == TC_ERR_INDEX && strstr(tc_last_error()->message, "index 7 at position 1 is out of range for extent 4"),
+         "%s", tc_last_error()->message);
   tc_clear_error();
   EXPECT(item(tc_sum(table, tc_dims_all(), false)) == 8, "the old value");
   tc_release(table);
@@ -96,7 +100,8 @@ static void test_training(void) {
   uint64_t compiles = 0;
   for (int step = 0; step < 6; step++) {
     tc_scope inner = tc_scope_begin();
-    tc_tensor loss = tc_mean(tc_square(tc_sub(tc_matmul(tc_from_host(x, TC_SHAPE(4, 4), TC_F32), w), tc_from_host(y, TC_SHAPE(4, 1), TC_F32))),
+    tc_tensor loss = tc_mean(tc_square(tc_sub(tc_matmul(tc_from_host(x, TC_SHAPE(4, 4), TC_F32), w),
+                                              tc_from_host(y, TC_SHAPE(4, 1), TC_F32))),
                              tc_dims_all(), false);
     EXPECT(tc_backward(loss) == TC_OK && tc_optimizer_step(opt) == TC_OK, "%s", tc_last_error()->message);
     tc_zero_grad(opt);
@@ -105,7 +110,8 @@ static void test_training(void) {
     if (step == 0) first = last;
     if (step == 2) compiles = tc_cache_stats().compiles;
   }
-  // By hand: each weight w moves by 0.1 * 2 (y - w) / 4, so that the loss is multiplied by 0.95^2 a step.
+  // By hand: each weight w moves by 0.1 * 2 (y - w) / 4, so that the loss is multiplied by 0.95^2 a
+  // step.
   EXPECT(fabsf(last - first * powf(0.95f, 10)) < 1e-4f * first, "%g of %g", last, first);
   EXPECT(tc_cache_stats().compiles == compiles, "compiled after the third step");
   tc_optimizer_destroy(opt);
@@ -127,7 +133,9 @@ static tc_nn_params *model_of_seed(uint64_t seed) {
 
 static float answer(const tc_nn_params *p) {
   tc_tensor x = tc_cos(tc_reshape(tc_arange(0, 5 * 24, 1, TC_F32), TC_SHAPE(5, 24)));
-  return item(tc_sum(tc_square(tc_nn_linear(p, "second", tc_nn_batch_norm(p, "norm", tc_nn_linear(p, "first", x), 0.1, 1e-5))), TC_ALL, false));
+  return item(
+      tc_sum(tc_square(tc_nn_linear(p, "second", tc_nn_batch_norm(p, "norm", tc_nn_linear(p, "first", x), 0.1, 1e-5))),
+             TC_ALL, false));
 }
 
 static void count_kernels(void *arg, const sim_begun *launch) {
@@ -141,7 +149,8 @@ typedef struct steps {
 } steps;
 
 // Two steps of a new model, whose weights come from a file if there is one.
-static steps run_steps(const char *file, bool reads_before, void (*watch)(void (*)(void *, const sim_begun *), void *)) {
+static steps run_steps(const char *file, bool reads_before,
+                       void (*watch)(void (*)(void *, const sim_begun *), void *)) {
   steps found = {0};
   tc_scope s = tc_scope_begin();
   tc_nn_params *p = model_of_seed(2);
@@ -161,8 +170,8 @@ static steps run_steps(const char *file, bool reads_before, void (*watch)(void (
   return found;
 }
 
-// A value that is assigned before anybody reads it is not made, and what is loaded stays where it was copied to: the first step's kernels are any step's.
-// One that was read is what it was.
+// A value that is assigned before anybody reads it is not made, and what is loaded stays where it
+// was copied to: the first step's kernels are any step's. One that was read is what it was.
 static void test_loaded_weights(void) {
   void *sim = dlopen(built("libsim-cuda.so"), RTLD_NOW);
   void (*watch)(void (*)(void *, const sim_begun *), void *) = sim ? (__typeof__(watch))dlsym(sim, "sim_watch") : NULL;
@@ -175,16 +184,21 @@ static void test_loaded_weights(void) {
   float want = answer(p);
   tc_nn_params_destroy(p);
   tc_scope_end(s);
-  steps made = run_steps(NULL, true, watch), loaded = run_steps(file, false, watch), read = run_steps(file, true, watch);
-  EXPECT(made.n_first > made.n_second && made.answer != want, "%d kernels make the values, %d do not", made.n_first, made.n_second);
-  EXPECT(loaded.n_first == loaded.n_second && loaded.n_first > 2 && loaded.answer == want, "%d kernels, then %d", loaded.n_first, loaded.n_second);
-  EXPECT(read.n_first > read.n_second && read.answer == want && read.before == made.before, "%d kernels, then %d; before %g, not %g", read.n_first,
-         read.n_second, (double)read.before, (double)made.before);
+  steps made = run_steps(NULL, true, watch), loaded = run_steps(file, false, watch),
+        read = run_steps(file, true, watch);
+  EXPECT(made.n_first > made.n_second && made.answer != want, "%d kernels make the values, %d do not", made.n_first,
+         made.n_second);
+  EXPECT(loaded.n_first == loaded.n_second && loaded.n_first > 2 && loaded.answer == want, "%d kernels, then %d",
+         loaded.n_first, loaded.n_second);
+  EXPECT(read.n_first > read.n_second && read.answer == want && read.before == made.before,
+         "%d kernels, then %d; before %g, not %g", read.n_first, read.n_second, (double)read.before,
+         (double)made.before);
   EXPECT(files_fini() == 1, "one file");
   dlclose(sim);
 }
 
-// Grouped heads, causal, over rows that are no whole blocks: a result and its gradients, as floats; from what the device has to `got`.
+// Grouped heads, causal, over rows that are no whole blocks: a result and its gradients, as floats;
+// from what the device has to `got`.
 static void attend(const char *device, tc_type type, float *const *x, float got[4][2 * 4 * 40 * 24]) {
   tc_scope s = tc_scope_begin();
   EXPECT(tc_push_device(device) == TC_OK, "%s", tc_last_error()->message);
@@ -194,7 +208,8 @@ static void attend(const char *device, tc_type type, float *const *x, float got[
     in[i] = tc_cast(tc_from_host(x[i], d[i], TC_F32), type);
     EXPECT(tc_set_requires_grad(in[i], true) == TC_OK, "%s", tc_last_error()->message);
   }
-  out[0] = tc_scaled_dot_product_attention(in[0], in[1], in[2], (tc_tensor){0, 0}, (tc_attention_options){.causal = true});
+  out[0] =
+      tc_scaled_dot_product_attention(in[0], in[1], in[2], (tc_tensor){0, 0}, (tc_attention_options){.causal = true});
   tc_tensor loss = tc_sum(tc_square(tc_cast(out[0], TC_F32)), tc_dims_all(), false);
   EXPECT(tc_grads_of(loss, in, 3, out + 1, 0) == TC_OK, "%s", tc_last_error()->message);
   for (int i = 0; i < 4; i++) {
@@ -227,14 +242,16 @@ static void test_attention(void) {
   }
 }
 
-// Whatever was asked for since, each copy has the value of its time; it comes when somebody waits, and not before.
+// Whatever was asked for since, each copy has the value of its time; it comes when somebody waits,
+// and not before.
 static void test_copies_later(void) {
   tc_scope s = tc_scope_begin();
   float out[3][4] = {{0}};
   tc_tensor state = tc_zeros(TC_SHAPE(4), TC_F32);
   for (int k = 0; k < 3; k++) {
     out[k][3] = -1;
-    EXPECT(tc_assign(state, tc_add(state, 1)) == TC_OK && tc_to_host_async(state, out[k], sizeof out[k]) == TC_OK, "%s", tc_last_error()->message);
+    EXPECT(tc_assign(state, tc_add(state, 1)) == TC_OK && tc_to_host_async(state, out[k], sizeof out[k]) == TC_OK, "%s",
+           tc_last_error()->message);
   }
   EXPECT(tc_assign(state, tc_mul(state, 100)) == TC_OK && tc_eval(1, &state) == TC_OK, "%s", tc_last_error()->message);
   EXPECT(out[0][3] == -1 && out[2][3] == -1, "%g %g", out[0][3], out[2][3]);
@@ -242,14 +259,16 @@ static void test_copies_later(void) {
   EXPECT(tc_to_host_wait(out[0]) == TC_OK && out[2][3] == -1, "it is there already");
   EXPECT(tc_sync(NULL) == TC_OK && out[1][0] == 2 && out[2][3] == 3, "%g %g", out[1][0], out[2][3]);
   out[0][0] = 0;
-  EXPECT(tc_to_host_async(state, out[0], sizeof out[0]) == TC_OK && tc_sync("tc:cuda") == TC_OK && out[0][0] == 300, "%g", out[0][0]);
+  EXPECT(tc_to_host_async(state, out[0], sizeof out[0]) == TC_OK && tc_sync("tc:cuda") == TC_OK && out[0][0] == 300,
+         "%g", out[0][0]);
   EXPECT_FAILS(tc_to_host_async(state, out[0], 3), TC_ERR_ARG, "of 16 bytes, the buffer has 3");
   EXPECT_FAILS(tc_to_host_async(state, NULL, 16), TC_ERR_ARG, "out is NULL");
   EXPECT_FAILS(tc_to_host_async((tc_tensor){0, 0}, out[0], 16), TC_ERR_HANDLE, "null tensor");
   EXPECT(tc_to_host_async(tc_zeros(TC_SHAPE(0), TC_F32), NULL, 0) == TC_OK, "nothing: %s", tc_last_error()->message);
   EXPECT(tc_push_device("tc:cpu") == TC_OK, "%s", tc_last_error()->message);
   out[0][0] = 0;
-  EXPECT(tc_to_host_async(tc_full(TC_SHAPE(1), 7, TC_F32), out[0], sizeof(float)) == TC_OK && out[0][0] == 7, "tc:cpu does not wait: %g", out[0][0]);
+  EXPECT(tc_to_host_async(tc_full(TC_SHAPE(1), 7, TC_F32), out[0], sizeof(float)) == TC_OK && out[0][0] == 7,
+         "tc:cpu does not wait: %g", out[0][0]);
   EXPECT(tc_to_host_wait(out[0]) == TC_OK && tc_pop_device() == TC_OK, "%s", tc_last_error()->message);
   tc_scope_end(s);
 }
@@ -258,16 +277,20 @@ static void test_copies_later(void) {
 static void test_many_copies_later(void) {
   enum { N = 1 << 20, COPIES = 24, LARGE = 9 << 20 };
   tc_scope s = tc_scope_begin();
-  float *x = calloc(LARGE, sizeof *x), *out = calloc((size_t)COPIES * N, sizeof *out), *large = calloc(LARGE, sizeof *large);
+  float *x = calloc(LARGE, sizeof *x), *out = calloc((size_t)COPIES * N, sizeof *out),
+        *large = calloc(LARGE, sizeof *large);
   EXPECT(x && out && large, "no memory");
   for (int k = 0; k < COPIES; k++) {
     x[k] = x[N - 1] = (float)(k + 1);
-    EXPECT(tc_to_host_async(tc_from_host(x, TC_SHAPE(N), TC_F32), out + (size_t)k * N, N * sizeof *x) == TC_OK, "%s", tc_last_error()->message);
+    EXPECT(tc_to_host_async(tc_from_host(x, TC_SHAPE(N), TC_F32), out + (size_t)k * N, N * sizeof *x) == TC_OK, "%s",
+           tc_last_error()->message);
   }
   EXPECT(out[N - 1] == 1 && out[(size_t)COPIES * N - 1] == 0, "%g %g", out[N - 1], out[(size_t)COPIES * N - 1]);
-  EXPECT(tc_to_host_async(tc_from_host(x, TC_SHAPE(LARGE), TC_F32), large, LARGE * sizeof *x) == TC_OK && large[0] == 1, "%g", large[0]);
+  EXPECT(tc_to_host_async(tc_from_host(x, TC_SHAPE(LARGE), TC_F32), large, LARGE * sizeof *x) == TC_OK && large[0] == 1,
+         "%g", large[0]);
   EXPECT(tc_to_host_wait(NULL) == TC_OK, "%s", tc_last_error()->message);
-  for (size_t k = 0; k < COPIES; k++) EXPECT(out[k * N + k] == (float)(k + 1) && out[k * N + N - 1] == (float)(k + 1), "copy %zu", k);
+  for (size_t k = 0; k < COPIES; k++)
+    EXPECT(out[k * N + k] == (float)(k + 1) && out[k * N + N - 1] == (float)(k + 1), "copy %zu", k);
   free(x), free(out), free(large);
   tc_scope_end(s);
   EXPECT(tc_sync(NULL) == TC_OK, "%s", tc_last_error()->message);  // the trace lets go of what was never read
@@ -282,11 +305,13 @@ static double copies_of_a_lost_device(const void *path) {
   tc_tensor z = tc_add(y, 1);
   tc_status st = tc_to_host_async(z, out, sizeof out);
   if (st == TC_OK) st = tc_to_host_wait(out);
-  EXPECT(st == TC_ERR_DEVICE && strstr(tc_last_error()->message, "is lost") && out[0] == -1, "%s", tc_last_error()->message);
+  EXPECT(st == TC_ERR_DEVICE && strstr(tc_last_error()->message, "is lost") && out[0] == -1, "%s",
+         tc_last_error()->message);
   EXPECT(tc_to_host_wait(out) == TC_OK, "it was given up: %s", tc_last_error()->message);
   float v;
-  EXPECT(tc_set_default_device("tc:cpu") == TC_OK && tc_item_f32(tc_sum(tc_ones(TC_SHAPE(3), TC_F32), TC_ALL, false), &v) == TC_OK && v == 3, "%s",
-         tc_last_error()->message);
+  EXPECT(tc_set_default_device("tc:cpu") == TC_OK &&
+             tc_item_f32(tc_sum(tc_ones(TC_SHAPE(3), TC_F32), TC_ALL, false), &v) == TC_OK && v == 3,
+         "%s", tc_last_error()->message);
   fflush(stdout);
   return 0;
 }
@@ -300,7 +325,8 @@ static double child_of_fork(const void *unused) {
   fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
-    EXPECT(tc_to_host_wait(out) == TC_ERR_DEVICE && strstr(tc_last_error()->message, "forked"), "%s", tc_last_error()->message);
+    EXPECT(tc_to_host_wait(out) == TC_ERR_DEVICE && strstr(tc_last_error()->message, "forked"), "%s",
+           tc_last_error()->message);
     EXPECT(tc_set_default_device("tc:cpu") == TC_OK, "%s", tc_last_error()->message);
     tc_tensor sum = tc_sum(tc_ones(TC_SHAPE(3), TC_F32), TC_ALL, false);
     EXPECT(tc_sync(NULL) == TC_OK && tc_item_f32(sum, &v) == TC_OK && v == 3, "%s", tc_last_error()->message);
@@ -327,9 +353,11 @@ static double wrong_results(const void *plant) {
   tc_options_reload();
   EXPECT(tc_set_default_device("tc:cuda") == TC_OK, "%s", tc_last_error()->message);
   tc_tensor t = tc_from_host(x, TC_SHAPE(2, 4), TC_F32), state = tc_ones(TC_SHAPE(2, 4), TC_F32);
-  tc_tensor y =
-      tc_sum(tc_exp(tc_neg(tc_index_select(tc_softmax(tc_slice(t, 1, 0, 4, 2), 1), 0, tc_from_host(at, TC_SHAPE(3), TC_I64)))), TC_AXES(1), false);
-  EXPECT(tc_assign(state, tc_add(tc_mul(state, 2), t)) == TC_OK && tc_to_host(y, got, sizeof got) == TC_OK, "%s", tc_last_error()->message);
+  tc_tensor y = tc_sum(
+      tc_exp(tc_neg(tc_index_select(tc_softmax(tc_slice(t, 1, 0, 4, 2), 1), 0, tc_from_host(at, TC_SHAPE(3), TC_I64)))),
+      TC_AXES(1), false);
+  EXPECT(tc_assign(state, tc_add(tc_mul(state, 2), t)) == TC_OK && tc_to_host(y, got, sizeof got) == TC_OK, "%s",
+         tc_last_error()->message);
   EXPECT(tc_sync_points(1, &p) == 1 && strcmp(p.tier, "gpu") == 0, "%s", p.tier);
   tc_shutdown();
   fflush(stdout);

@@ -1,6 +1,8 @@
-// Products of f16 and bf16 by four warps together, from boxes that are fetched by maps in the plan's table, simulated: near the reference's, whatever their
-// shapes, the way operands lie and what follows; the same bits by every tile and when replayed, with operands elsewhere; only where they are asked for, and
-// where the device, the compiler and the operands allow. No GPU ran any of this.
+// Products of f16 and bf16 by four warps together, from boxes that are fetched by maps in the
+// plan's table, simulated: near the reference's, whatever their shapes, the way operands lie and
+// what follows; the same bits by every tile and when replayed, with operands elsewhere; only where
+// they are asked for, and where the device, the compiler and the operands allow. No GPU ran any of
+// this.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,7 +131,8 @@ static int as_the_reference(const void *unused) {
     tc_type type = i % 2 ? TC_F16 : TC_BF16;
     uint64_t before = calls("cuTensorMapEncodeTiled");
     size_t n = run(r, type, "tc:cuda", there);
-    EXPECT(calls("cuTensorMapEncodeTiled") - before == (uint64_t)r->maps, "%s: %d maps", r->name, (int)(calls("cuTensorMapEncodeTiled") - before));
+    EXPECT(calls("cuTensorMapEncodeTiled") - before == (uint64_t)r->maps, "%s: %d maps", r->name,
+           (int)(calls("cuTensorMapEncodeTiled") - before));
     for (int k = 0; k < 3; k++) (void)run(r, type, "tc:cuda", again);
     EXPECT(memcmp(there, again, n * sizeof *there) == 0, "%s: other bits when replayed", r->name);
     expect_near(r, type, n);
@@ -167,7 +170,8 @@ static int truncated(const void *unused) {
   return child_failed();
 }
 
-// A map is encoded anew where its operand lies elsewhere, and the table of a run that is on its way is not disturbed.
+// A map is encoded anew where its operand lies elsewhere, and the table of a run that is on its way
+// is not disturbed.
 static int elsewhere(const void *unused) {
   enum { SIDE = 128, RUNS = 6 };
   static float got[RUNS][SIDE * SIDE];
@@ -214,7 +218,8 @@ static int refused(const void *unused) {
   EXPECT_OK(tc_push_device("tc:cuda"));
   y = straight(TC_BF16);
   fail("cuTensorMapEncodeTiled:1=1");
-  EXPECT(tc_eval(1, &y) == TC_ERR_DEVICE && strstr(tc_last_error()->message, "making a map"), "%s", tc_last_error()->message);
+  EXPECT(tc_eval(1, &y) == TC_ERR_DEVICE && strstr(tc_last_error()->message, "making a map"), "%s",
+         tc_last_error()->message);
   tc_clear_error();
   EXPECT_OK(tc_pop_device());
   expect_near(&rows[0], TC_BF16, run(&rows[0], TC_BF16, "tc:cuda", there));
@@ -225,14 +230,16 @@ static int refused(const void *unused) {
 int main(void) {
   if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
   uint32_t seed = 1;
-  for (int k = 0; k < MOST; k++) seed = seed * 1664525 + 1013904223, data[k] = (float)((int)(seed >> 16) % 513 - 256) / 128;
+  for (int k = 0; k < MOST; k++)
+    seed = seed * 1664525 + 1013904223, data[k] = (float)((int)(seed >> 16) % 513 - 256) / 128;
   setenv("TC_GPU_LIBRARIES", "never", 1);
   EXPECT(child_status(as_the_reference, NULL) == 0, "beside the reference");
   EXPECT(child_status(by_every_tile, NULL) == 0, "by every tile");
   EXPECT(child_status(truncated, NULL) == 0, "truncated");
   EXPECT(child_status(elsewhere, NULL) == 0, "operands elsewhere");
   EXPECT(child_status(refused, NULL) == 0, "a map that is refused");
-  static const char *const settings[] = {"TC_GPU_WGMMA=0", "TC_SIM_ARCH=sm_80", "TC_SIM_ARCH=sm_120", "TC_SIM_NVRTC=12.2"};
+  static const char *const settings[] = {"TC_GPU_WGMMA=0", "TC_SIM_ARCH=sm_80", "TC_SIM_ARCH=sm_120",
+                                         "TC_SIM_NVRTC=12.2"};
   for (int i = 0; i < 4; i++) EXPECT(child_status(without, settings[i]) == 0, "%s", settings[i]);
   return expect_done("gpu-wgmma");
 }

@@ -1,5 +1,6 @@
-// Own declarations of cuBLASLt, the library's and the simulator's, against the vendor's header: a compiler is given both. Where the real library is installed
-// it also takes what products are described with, for which it needs no device. Skipped where CUDA is not installed.
+// Own declarations of cuBLASLt, the library's and the simulator's, against the vendor's header: a
+// compiler is given both. Where the real library is installed it also takes what products are
+// described with, for which it needs no device. Skipped where CUDA is not installed.
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -57,7 +58,8 @@ static void describe(void) {
                              .n = 128,
                              .k = 256,
                              .alignment = 16};
-    f.left = (tc_gpu_operand){kind >> 3 & 1, kind & 8 ? 64 : 256, 64 * 256}, f.right = (tc_gpu_operand){kind >> 4 & 1, kind & 16 ? 256 : 128, 0};
+    f.left = (tc_gpu_operand){kind >> 3 & 1, kind & 8 ? 64 : 256, 64 * 256},
+    f.right = (tc_gpu_operand){kind >> 4 & 1, kind & 16 ? 256 : 128, 0};
     f.epilogue = kind & 1 ? TC_GPU_BIAS : TC_GPU_NO_EPILOGUE;
     void *made = NULL;
     int result = tc_lt_make(lt, &(tc_gpu_work){TC_GPU_MATMULS, .matmul = f}, &made);
@@ -74,7 +76,8 @@ int main(void) {
   if (!header_found("cublasLt.h", include, sizeof include)) return 77;
   EXPECT(header_compiles(own_text, "", include, false), "the library's declarations differ");
   EXPECT(header_compiles(sim_text, "", include, false), "the simulator's declarations differ");
-  EXPECT(!header_compiles(own_text, "SAME(TC_CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU);\n", include, true), "a wrong number is taken");
+  EXPECT(!header_compiles(own_text, "SAME(TC_CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU);\n", include, true),
+         "a wrong number is taken");
   EXPECT(!header_compiles(sim_text, "size_t cublasLtGetVersion(int);\n", include, true), "a wrong function is taken");
   describe();
   return expect_done("headers-blaslt");

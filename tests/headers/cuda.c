@@ -1,5 +1,5 @@
-// Own declarations of CUDA's driver and NVRTC against the vendor's headers, where those are installed: types of functions, structs and numbers. All of it is
-// checked when this is compiled.
+// Own declarations of CUDA's driver and NVRTC against the vendor's headers, where those are
+// installed: types of functions, structs and numbers. All of it is checked when this is compiled.
 #include <stdio.h>
 
 #if __has_include(<cuda.h>) && __has_include(<nvrtc.h>)

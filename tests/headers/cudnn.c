@@ -1,6 +1,7 @@
-// Own declarations of cuDNN, the library's and the simulator's, against the vendor's header: a compiler is given both. Where the real library is installed it also
-// takes what convolutions are described with, for which it needs no device. The header is looked for in TC_CUDNN_HOME, where pip put it
-// ($VIRTUAL_ENV) and in CUDA_HOME; skipped where it is not.
+// Own declarations of cuDNN, the library's and the simulator's, against the vendor's header: a
+// compiler is given both. Where the real library is installed it also takes what convolutions are
+// described with, for which it needs no device. The header is looked for in TC_CUDNN_HOME, where
+// pip put it ($VIRTUAL_ENV) and in CUDA_HOME; skipped where it is not.
 #include <dlfcn.h>
 #include <glob.h>
 #include <stdio.h>
@@ -31,12 +32,14 @@ static const char sim_text[] =
     "#define X(name, value) _Static_assert((int)name == value, #name);\n"
     "SIM_CUDNN_NUMBERS(X)\n";
 
-// The compiler's options that find the header and CUDA's; false, with a line that says so: one is not installed.
+// The compiler's options that find the header and CUDA's; false, with a line that says so: one is
+// not installed.
 static bool find_header(char *out, size_t bytes) {
   const char *home = getenv("TC_CUDNN_HOME"), *venv = getenv("VIRTUAL_ENV"), *cuda = getenv("CUDA_HOME");
   char pattern[3][256], with_cuda[256];
   snprintf(pattern[0], sizeof pattern[0], "%s/include/cudnn_graph.h", home ? home : "/nowhere");
-  snprintf(pattern[1], sizeof pattern[1], "%s/lib/python3*/site-packages/nvidia/cudnn/include/cudnn_graph.h", venv ? venv : "/nowhere");
+  snprintf(pattern[1], sizeof pattern[1], "%s/lib/python3*/site-packages/nvidia/cudnn/include/cudnn_graph.h",
+           venv ? venv : "/nowhere");
   snprintf(pattern[2], sizeof pattern[2], "%s/include/cudnn_graph.h", cuda ? cuda : "/usr/local/cuda");
   if (!header_found("cuda_runtime.h", with_cuda, sizeof with_cuda)) return false;
   for (int i = 0; i < 3; i++) {
@@ -51,7 +54,8 @@ static bool find_header(char *out, size_t bytes) {
   return false;
 }
 
-// Convolutions of every kind, described to the real library by the functions of device/cuda/cudnn.c, to the graph of one operation.
+// Convolutions of every kind, described to the real library by the functions of
+// device/cuda/cudnn.c, to the graph of one operation.
 static void describe(void) {
   char why[512];
   tc_gpu_port port = {0};
@@ -65,7 +69,11 @@ static void describe(void) {
   }
   for (int kind = 0; kind < 54; kind++) {
     static const tc_type types[] = {TC_F32, TC_F16, TC_BF16};
-    tc_gpu_conv_facts f = {.type = types[kind % 3], .direction = (tc_gpu_direction)(kind / 3 % 3), .axes = 1 + kind / 9 % 3, .batch = 8, .in = 64};
+    tc_gpu_conv_facts f = {.type = types[kind % 3],
+                           .direction = (tc_gpu_direction)(kind / 3 % 3),
+                           .axes = 1 + kind / 9 % 3,
+                           .batch = 8,
+                           .in = 64};
     f.out = 128, f.groups = kind < 27 ? 1 : 4;
     for (int i = 0; i < f.axes; i++) {
       f.image[i] = 28, f.taps[i] = 3, f.stride[i] = 1 + kind % 2, f.dilation[i] = 1, f.low[i] = f.high[i] = 1;
@@ -90,7 +98,8 @@ int main(void) {
   if (!find_header(include, sizeof include)) return 77;
   EXPECT(header_compiles(own_text, "", include, false), "the library's declarations differ");
   EXPECT(header_compiles(sim_text, "", include, false), "the simulator's declarations differ");
-  EXPECT(!header_compiles(own_text, "SAME(TC_CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B);\n", include, true), "a wrong number is taken");
+  EXPECT(!header_compiles(own_text, "SAME(TC_CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B);\n", include, true),
+         "a wrong number is taken");
   EXPECT(!header_compiles(sim_text, "size_t cudnnGetVersion(int);\n", include, true), "a wrong function is taken");
   describe();
   return expect_done("headers-cudnn");

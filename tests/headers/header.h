@@ -1,4 +1,5 @@
-// A vendor's headers, where they are installed, and whether the host's compiler takes a source beside them. Tests only.
+// A vendor's headers, where they are installed, and whether the host's compiler takes a source
+// beside them. Tests only.
 #ifndef TC_TESTS_HEADER_H
 #define TC_TESTS_HEADER_H
 
@@ -8,8 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-// The compiler's option that finds the header in one of these places, in out; false, with a line that says so: it is not installed.
-static inline bool header_found_in(const char *const *home, size_t n_homes, const char *header, char *out, size_t bytes) {
+// The compiler's option that finds the header in one of these places, in out; false, with a line
+// that says so: it is not installed.
+static inline bool header_found_in(const char *const *home, size_t n_homes, const char *header, char *out,
+                                   size_t bytes) {
   char file[512];
   for (size_t i = 0; i < n_homes; i++) {
     snprintf(out, bytes, "-I%s/include", home[i] ? home[i] : "");
@@ -31,13 +34,16 @@ static inline bool header_found_of_rocm(const char *header, char *out, size_t by
   return header_found_in((const char *[]){getenv("ROCM_PATH"), "/opt/rocm", "/usr"}, 3, header, out, bytes);
 }
 
-// Both texts as one source, of the language that this compiler is called for. quiet: it should not compile, and why is of no interest.
-static inline bool header_compiles_by(const char *compiler, const char *source, const char *more, const char *include, bool quiet) {
+// Both texts as one source, of the language that this compiler is called for. quiet: it should not
+// compile, and why is of no interest.
+static inline bool header_compiles_by(const char *compiler, const char *source, const char *more, const char *include,
+                                      bool quiet) {
   char path[] = "/tmp/tc-header-XXXXXX", command[1024];
   int fd = mkstemp(path);
   if (fd < 0 || write(fd, source, strlen(source)) < 0 || write(fd, more, strlen(more)) < 0) return false;
   close(fd);
-  snprintf(command, sizeof command, "%s -fsyntax-only -w -I. -Iinclude %s %s%s", compiler, include, path, quiet ? " 2>/dev/null" : "");
+  snprintf(command, sizeof command, "%s -fsyntax-only -w -I. -Iinclude %s %s%s", compiler, include, path,
+           quiet ? " 2>/dev/null" : "");
   int status = system(command);
   unlink(path);
   return status == 0;

@@ -1,5 +1,5 @@
-// Own declarations of HIP and hiprtc against AMD's headers, where those are installed: types of functions, structs and numbers. All of it is checked when
-// this is compiled.
+// Own declarations of HIP and hiprtc against AMD's headers, where those are installed: types of
+// functions, structs and numbers. All of it is checked when this is compiled.
 #include <stdio.h>
 
 #define __HIP_PLATFORM_AMD__ 1

@@ -1,5 +1,6 @@
-// Own declarations of hipBLASLt, the library's and the simulator's, against the vendor's header, which is C++: a compiler is given both. Where the real library is
-// installed its functions are looked up, too. Skipped where hipBLASLt's header is not installed.
+// Own declarations of hipBLASLt, the library's and the simulator's, against the vendor's header,
+// which is C++: a compiler is given both. Where the real library is installed its functions are
+// looked up, too. Skipped where hipBLASLt's header is not installed.
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -49,7 +50,8 @@ static const char sim_text[] =
 static void look_up(void) {
   static const char *const names[] = {"libhipblaslt.so", "libhipblaslt.so.1", "libhipblaslt.so.0"};
   void *handle = NULL;
-  for (size_t i = 0; i < sizeof names / sizeof *names && !handle; i++) handle = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
+  for (size_t i = 0; i < sizeof names / sizeof *names && !handle; i++)
+    handle = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
   if (!handle) {
     printf("hipblaslt_header: the library is not installed\n");
     return;
@@ -68,8 +70,10 @@ int main(void) {
   if (!header_found_of_rocm("hipblaslt/hipblaslt.h", include, sizeof include)) return 77;
   EXPECT(header_compiles_by(COMPILER, own_text, "", include, false), "the library's declarations differ");
   EXPECT(header_compiles_by(COMPILER, sim_text, "", include, false), "the simulator's declarations differ");
-  EXPECT(!header_compiles_by(COMPILER, own_text, "SAME(HIPBLASLT_EPILOGUE_RELU, 4);\n", include, true), "a wrong number is taken");
-  EXPECT(!header_compiles_by(COMPILER, sim_text, "extern \"C\" int hipblasLtCreate(hipblasLtHandle_t *);\n", include, true),
+  EXPECT(!header_compiles_by(COMPILER, own_text, "SAME(HIPBLASLT_EPILOGUE_RELU, 4);\n", include, true),
+         "a wrong number is taken");
+  EXPECT(!header_compiles_by(COMPILER, sim_text, "extern \"C\" int hipblasLtCreate(hipblasLtHandle_t *);\n", include,
+                             true),
          "a wrong function is taken");
   look_up();
   return expect_done("headers-hipblaslt");

@@ -1,5 +1,7 @@
-// Own declarations of MIOpen, the library's and the simulator's, against the vendor's header: a compiler is given both. Where the real library is installed its
-// functions are looked up, too, and it says its version, for which it needs no device. Skipped where MIOpen's header is not installed.
+// Own declarations of MIOpen, the library's and the simulator's, against the vendor's header: a
+// compiler is given both. Where the real library is installed its functions are looked up, too, and
+// it says its version, for which it needs no device. Skipped where MIOpen's header is not
+// installed.
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -42,7 +44,8 @@ static void look_up(void) {
   static const char *const names[] = {"libMIOpen.so.1", "libMIOpen.so"};
   void *handle = NULL;
   size_t v[3] = {0};
-  for (size_t i = 0; i < sizeof names / sizeof *names && !handle; i++) handle = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
+  for (size_t i = 0; i < sizeof names / sizeof *names && !handle; i++)
+    handle = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
   if (!handle) {
     printf("miopen_header: the library is not installed\n");
     return;
@@ -50,7 +53,8 @@ static void look_up(void) {
 #define TC_MIOPEN_ROW(symbol, result, parameters) EXPECT(dlsym(handle, #symbol), "there is no " #symbol);
 #include "device/hip/miopen.def"
 #undef TC_MIOPEN_ROW
-  tc_miopen_status (*say)(size_t *, size_t *, size_t *) = (tc_miopen_status(*)(size_t *, size_t *, size_t *))dlsym(handle, "miopenGetVersion");
+  tc_miopen_status (*say)(size_t *, size_t *, size_t *) =
+      (tc_miopen_status(*)(size_t *, size_t *, size_t *))dlsym(handle, "miopenGetVersion");
   EXPECT(say && say(&v[0], &v[1], &v[2]) == TC_miopenStatusSuccess, "it does not say its version");
   printf("miopen_header: functions of MIOpen %zu.%zu.%zu\n", v[0], v[1], v[2]);
 }
@@ -61,8 +65,10 @@ int main(void) {
   EXPECT(header_compiles_by(COMPILER, own_text, "", include, false), "the library's declarations differ");
   EXPECT(header_compiles_by(COMPILER, solution_text, "", include, false), "a solution differs");
   EXPECT(header_compiles_by(COMPILER, sim_text, "", include, false), "the simulator's declarations differ");
-  EXPECT(!header_compiles_by(COMPILER, own_text, "SAME(TC_miopenHalf, miopenFloat);\n", include, true), "a wrong number is taken");
-  EXPECT(!header_compiles_by(COMPILER, sim_text, "miopenStatus_t miopenGetVersion(size_t *major);\n", include, true), "a wrong function is taken");
+  EXPECT(!header_compiles_by(COMPILER, own_text, "SAME(TC_miopenHalf, miopenFloat);\n", include, true),
+         "a wrong number is taken");
+  EXPECT(!header_compiles_by(COMPILER, sim_text, "miopenStatus_t miopenGetVersion(size_t *major);\n", include, true),
+         "a wrong function is taken");
   look_up();
   return expect_done("headers-miopen");
 }

@@ -9,6 +9,7 @@
   SAME(offsetof(ours, field), offsetof(theirs, field)); \
   SAME(sizeof(((ours *)0)->field), sizeof(((theirs *)0)->field))
 #define SAME_FUNCTION(symbol, result, parameters) \
-  _Static_assert(__builtin_types_compatible_p(__typeof__(&symbol), result(*) parameters), #symbol " is declared otherwise");
+  _Static_assert(__builtin_types_compatible_p(__typeof__(&symbol), result(*) parameters), \
+                 #symbol " is declared otherwise");
 
 #endif

@@ -1,4 +1,5 @@
-// Short ways to write a call of a reference kernel in tests: dense or strided views of C arrays, and attributes and arguments by value.
+// Short ways to write a call of a reference kernel in tests: dense or strided views of C arrays,
+// and attributes and arguments by value.
 #ifndef TC_TESTS_KERNELS_REF_CALL_H
 #define TC_TESTS_KERNELS_REF_CALL_H
 
@@ -50,7 +51,8 @@ static inline bool same(double a, double b) {
     const double expected_[] = {__VA_ARGS__}; \
     cr_assert_eq(COUNT(array), COUNT(expected_)); \
     for (int i_ = 0; i_ < COUNT(expected_); i_++) \
-      cr_expect(same((double)(array)[i_], expected_[i_]), "[%d]: %.17g, expected %.17g", i_, (double)(array)[i_], expected_[i_]); \
+      cr_expect(same((double)(array)[i_], expected_[i_]), "[%d]: %.17g, expected %.17g", i_, (double)(array)[i_], \
+                expected_[i_]); \
   } while (0)
 
 #endif

@@ -1,4 +1,5 @@
-// Conversions: every f16 and bf16, every midpoint between neighbours, and the edges of the integers.
+// Conversions: every f16 and bf16, every midpoint between neighbours, and the edges of the
+// integers.
 #include "tests/kernels/ref_call.h"
 
 static bool is_nan16(uint16_t v, uint16_t inf) {
@@ -26,7 +27,8 @@ Test(convert, f16_values_are_what_the_format_says) {
   }
 }
 
-// Between neighbours lo and lo + 1 the middle goes to the even one, and anything off the middle to the nearer.
+// Between neighbours lo and lo + 1 the middle goes to the even one, and anything off the middle to
+// the nearer.
 static void expect_nearest_even(tc_type type, uint16_t lo, double x, double y) {
   double middle = x + (y - x) / 2;
   uint16_t out[3];
@@ -39,8 +41,10 @@ static void expect_nearest_even(tc_type type, uint16_t lo, double x, double y) {
 }
 
 Test(convert, doubles_round_once_to_nearest_even) {
-  for (uint16_t v = 0; v < 0x7bff; v++) expect_nearest_even(TC_F16, v, (double)tc_f16_to_f32(v), (double)tc_f16_to_f32(v + 1));
-  for (uint16_t v = 0; v < 0x7f7f; v++) expect_nearest_even(TC_BF16, v, (double)tc_bf16_to_f32(v), (double)tc_bf16_to_f32(v + 1));
+  for (uint16_t v = 0; v < 0x7bff; v++)
+    expect_nearest_even(TC_F16, v, (double)tc_f16_to_f32(v), (double)tc_f16_to_f32(v + 1));
+  for (uint16_t v = 0; v < 0x7f7f; v++)
+    expect_nearest_even(TC_BF16, v, (double)tc_bf16_to_f32(v), (double)tc_bf16_to_f32(v + 1));
 }
 
 Test(convert, overflow_goes_to_infinity_at_the_last_midpoint) {
@@ -75,13 +79,16 @@ Test(convert, floats_saturate_as_integers_and_nan_is_0) {
 Test(convert, integers_wrap_and_large_ones_round_once) {
   const int64_t in[] = {300, -1, 256};
   uint8_t u8[3], b[3];
-  cr_assert_eq(RUN(tc_ref_cast, view(u8, TC_U8, TC_SHAPE(3)), NO_WORDS, NO_WORDS, view(in, TC_I64, TC_SHAPE(3))), TC_OK);
-  cr_assert_eq(RUN(tc_ref_cast, view(b, TC_BOOL, TC_SHAPE(3)), NO_WORDS, NO_WORDS, view(in, TC_I64, TC_SHAPE(3))), TC_OK);
+  cr_assert_eq(RUN(tc_ref_cast, view(u8, TC_U8, TC_SHAPE(3)), NO_WORDS, NO_WORDS, view(in, TC_I64, TC_SHAPE(3))),
+               TC_OK);
+  cr_assert_eq(RUN(tc_ref_cast, view(b, TC_BOOL, TC_SHAPE(3)), NO_WORDS, NO_WORDS, view(in, TC_I64, TC_SHAPE(3))),
+               TC_OK);
   EXPECT_ALL(u8, 44, 255, 0);
   EXPECT_ALL(b, 1, 1, 1);
   float f;
   uint16_t h;
-  tc_set_i64(TC_F32, &f, 0, (INT64_C(1) << 60) + (INT64_C(1) << 36) + 1);  // just above a midpoint; by way of double it would be one
+  // just above a midpoint; by way of double it would be one
+  tc_set_i64(TC_F32, &f, 0, (INT64_C(1) << 60) + (INT64_C(1) << 36) + 1);
   cr_expect_eq(f, (float)((INT64_C(1) << 60) + (INT64_C(1) << 37)));
   tc_set_i64(TC_BF16, &h, 0, (INT64_C(1) << 60) + (INT64_C(1) << 52) + 1);
   cr_expect_eq(tc_bf16_to_f32(h), (float)((INT64_C(1) << 60) + (INT64_C(1) << 53)));

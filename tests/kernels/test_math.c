@@ -27,8 +27,8 @@ Test(math, polygamma_has_thirteen_digits) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     double got = tc_math_polygamma(rows[i].n, rows[i].x);
-    cr_expect(fabs(got - rows[i].want) <= 1e-13 * fabs(rows[i].want), "polygamma(%g, %g) is %.17g, not %.17g", rows[i].n, rows[i].x, got,
-              rows[i].want);
+    cr_expect(fabs(got - rows[i].want) <= 1e-13 * fabs(rows[i].want), "polygamma(%g, %g) is %.17g, not %.17g",
+              rows[i].n, rows[i].x, got, rows[i].want);
   }
 }
 

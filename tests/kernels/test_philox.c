@@ -1,4 +1,5 @@
-// Philox against the known answers of Random123 (kat_vectors), and the draws that are defined on top of it.
+// Philox against the known answers of Random123 (kat_vectors), and the draws that are defined on
+// top of it.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -6,7 +7,8 @@
 #include "kernels/philox.h"
 #include "tests/kernels/ref_call.h"
 
-static void expect_block(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1, const uint32_t expected[4]) {
+static void expect_block(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1,
+                         const uint32_t expected[4]) {
   uint32_t out[4];
   tc_philox4x32((const uint32_t[]){c0, c1, c2, c3}, (const uint32_t[]){k0, k1}, out);
   for (int i = 0; i < 4; i++) cr_expect_eq(out[i], expected[i], "word %d: %08x, expected %08x", i, out[i], expected[i]);
@@ -34,7 +36,8 @@ Test(philox, seed_is_the_key_and_counter_the_upper_words) {
   uint32_t words[4];
   float out[1];
   tc_philox4x32((const uint32_t[]){0, 0, 3, 4}, (const uint32_t[]){1, 2}, words);
-  cr_assert_eq(RUN_GEN(tc_ref_rand, view(out, TC_F32, TC_SHAPE(1)), WORDS(UINT64_C(2) << 32 | 1, UINT64_C(4) << 32 | 3)), TC_OK);
+  cr_assert_eq(
+      RUN_GEN(tc_ref_rand, view(out, TC_F32, TC_SHAPE(1)), WORDS(UINT64_C(2) << 32 | 1, UINT64_C(4) << 32 | 3)), TC_OK);
   cr_expect_eq(out[0], (float)((words[0] >> 8) * 0x1p-24));
 }
 

@@ -3,11 +3,13 @@
 #include "tests/kernels/ref_call.h"
 
 #define F64_1(fn, out, in) \
-  cr_assert_eq(RUN(fn, view(out, TC_F64, TC_SHAPE(COUNT(out))), NO_WORDS, NO_WORDS, view(in, TC_F64, TC_SHAPE(COUNT(in)))), TC_OK)
-#define TYPED_2(fn, type, out_type, out, a, b) \
   cr_assert_eq( \
-      RUN(fn, view(out, out_type, TC_SHAPE(COUNT(out))), NO_WORDS, NO_WORDS, view(a, type, TC_SHAPE(COUNT(a))), view(b, type, TC_SHAPE(COUNT(b)))), \
+      RUN(fn, view(out, TC_F64, TC_SHAPE(COUNT(out))), NO_WORDS, NO_WORDS, view(in, TC_F64, TC_SHAPE(COUNT(in)))), \
       TC_OK)
+#define TYPED_2(fn, type, out_type, out, a, b) \
+  cr_assert_eq(RUN(fn, view(out, out_type, TC_SHAPE(COUNT(out))), NO_WORDS, NO_WORDS, \
+                   view(a, type, TC_SHAPE(COUNT(a))), view(b, type, TC_SHAPE(COUNT(b)))), \
+               TC_OK)
 
 Test(ref_elementwise, unary_edges) {
   const double x[] = {NAN, -0.0, 0.5, 1.5, -2.5, INFINITY, -INFINITY, -0.5};
@@ -25,9 +27,12 @@ Test(ref_elementwise, unary_edges) {
   cr_expect_eq(out[6], 0);
   cr_expect_float_eq(out[4], 0.07585818002124355, 1e-16);
   uint8_t flags[8];
-  cr_assert_eq(RUN(tc_ref_isnan, view(flags, TC_BOOL, TC_SHAPE(8)), NO_WORDS, NO_WORDS, view(x, TC_F64, TC_SHAPE(8))), TC_OK);
+  cr_assert_eq(RUN(tc_ref_isnan, view(flags, TC_BOOL, TC_SHAPE(8)), NO_WORDS, NO_WORDS, view(x, TC_F64, TC_SHAPE(8))),
+               TC_OK);
   EXPECT_ALL(flags, 1, 0, 0, 0, 0, 0, 0, 0);
-  cr_assert_eq(RUN(tc_ref_logical_not, view(flags, TC_BOOL, TC_SHAPE(8)), NO_WORDS, NO_WORDS, view(x, TC_F64, TC_SHAPE(8))), TC_OK);
+  cr_assert_eq(
+      RUN(tc_ref_logical_not, view(flags, TC_BOOL, TC_SHAPE(8)), NO_WORDS, NO_WORDS, view(x, TC_F64, TC_SHAPE(8))),
+      TC_OK);
   EXPECT_ALL(flags, 0, 1, 0, 0, 0, 0, 0, 0);
 }
 
@@ -76,9 +81,12 @@ Test(ref_elementwise, integers_wrap_and_bools_stay_bools) {
   const uint8_t p[] = {1, 0}, q[] = {1, 0};
   TYPED_2(tc_ref_add, TC_BOOL, TC_BOOL, out, p, q);
   EXPECT_ALL(out, 1, 0);
-  cr_assert_eq(RUN(tc_ref_bitwise_not, view(out, TC_BOOL, TC_SHAPE(2)), NO_WORDS, NO_WORDS, view(p, TC_BOOL, TC_SHAPE(2))), TC_OK);
+  cr_assert_eq(
+      RUN(tc_ref_bitwise_not, view(out, TC_BOOL, TC_SHAPE(2)), NO_WORDS, NO_WORDS, view(p, TC_BOOL, TC_SHAPE(2))),
+      TC_OK);
   EXPECT_ALL(out, 0, 1);
-  cr_assert_eq(RUN(tc_ref_bitwise_not, view(out, TC_U8, TC_SHAPE(2)), NO_WORDS, NO_WORDS, view(a, TC_U8, TC_SHAPE(2))), TC_OK);
+  cr_assert_eq(RUN(tc_ref_bitwise_not, view(out, TC_U8, TC_SHAPE(2)), NO_WORDS, NO_WORDS, view(a, TC_U8, TC_SHAPE(2))),
+               TC_OK);
   EXPECT_ALL(out, 5, 252);
 }
 
@@ -105,7 +113,8 @@ Test(ref_elementwise, operands_may_be_strided_and_longer_than_a_span) {
   static float a[N * 2], out[N * 3];
   const float row[] = {10, 20, 30};
   for (int i = 0; i < N; i++) a[2 * i] = (float)i;
-  tc_view x = view_strided(a, TC_F32, TC_SHAPE(N, 3), TC_SHAPE(2, 0)), y = view_strided(row, TC_F32, TC_SHAPE(N, 3), TC_SHAPE(0, 1));
+  tc_view x = view_strided(a, TC_F32, TC_SHAPE(N, 3), TC_SHAPE(2, 0)),
+          y = view_strided(row, TC_F32, TC_SHAPE(N, 3), TC_SHAPE(0, 1));
   cr_assert_eq(RUN(tc_ref_add, view(out, TC_F32, TC_SHAPE(N, 3)), NO_WORDS, NO_WORDS, x, y), TC_OK);
   for (int i = 0; i < N * 3; i++) cr_assert_eq(out[i], (float)(i / 3) + row[i % 3]);
   tc_view back = view_strided(a + 2 * (N - 1), TC_F32, TC_SHAPE(N), TC_SHAPE(-2));
@@ -124,8 +133,8 @@ Test(ref_elementwise, where_takes_a_bool_and_two_of_a_type) {
   const uint8_t c[] = {1, 0, 1};
   const int64_t a[] = {1, 2, INT64_MAX}, b[] = {4, 5, 6};
   int64_t out[3];
-  cr_assert_eq(RUN(tc_ref_where, view(out, TC_I64, TC_SHAPE(3)), NO_WORDS, NO_WORDS, view(c, TC_BOOL, TC_SHAPE(3)), view(a, TC_I64, TC_SHAPE(3)),
-                   view(b, TC_I64, TC_SHAPE(3))),
+  cr_assert_eq(RUN(tc_ref_where, view(out, TC_I64, TC_SHAPE(3)), NO_WORDS, NO_WORDS, view(c, TC_BOOL, TC_SHAPE(3)),
+                   view(a, TC_I64, TC_SHAPE(3)), view(b, TC_I64, TC_SHAPE(3))),
                TC_OK);
   cr_expect(out[0] == 1 && out[1] == 5 && out[2] == INT64_MAX);
 }
@@ -133,13 +142,15 @@ Test(ref_elementwise, where_takes_a_bool_and_two_of_a_type) {
 Test(ref_elementwise, rank_0_and_empty) {
   const float x[] = {4};
   float out[1] = {7};
-  cr_assert_eq(RUN(tc_ref_sqrt, view(out, TC_F32, TC_SHAPE(0, 3)), NO_WORDS, NO_WORDS, view(x, TC_F32, TC_SHAPE(0, 3))), TC_OK);
+  cr_assert_eq(RUN(tc_ref_sqrt, view(out, TC_F32, TC_SHAPE(0, 3)), NO_WORDS, NO_WORDS, view(x, TC_F32, TC_SHAPE(0, 3))),
+               TC_OK);
   cr_expect_eq(out[0], 7);
   cr_assert_eq(RUN(tc_ref_sqrt, view(out, TC_F32, TC_SCALAR), NO_WORDS, NO_WORDS, view(x, TC_F32, TC_SCALAR)), TC_OK);
   cr_expect_eq(out[0], 2);
 }
 
-// x from erfl at a long double of y's neighbourhood: the derivative turns the residual into an error of y.
+// x from erfl at a long double of y's neighbourhood: the derivative turns the residual into an
+// error of y.
 static double erfinv_error(double x) {
   long double y = tc_math_erfinv(x), slope = 2 / sqrtl(M_PI) * expl(-y * y);
   long double residual = x > 0.5 ? (1 - (long double)x) - erfcl(y) : erfl(y) - (long double)x;

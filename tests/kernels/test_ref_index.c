@@ -7,11 +7,15 @@ static const float x23[] = {0, 1, 2, 10, 11, 12};  // [2, 3]
 Test(ref_index, gather_picks_along_the_axis) {
   const int64_t index[] = {2, -3, 1, 1};
   float out[4];
-  cr_assert_eq(RUN(tc_ref_gather, view(out, TC_F32, TC_SHAPE(2, 2)), WORDS(1), NO_WORDS, X23, view(index, TC_I64, TC_SHAPE(2, 2))), TC_OK);
+  cr_assert_eq(RUN(tc_ref_gather, view(out, TC_F32, TC_SHAPE(2, 2)), WORDS(1), NO_WORDS, X23,
+                   view(index, TC_I64, TC_SHAPE(2, 2))),
+               TC_OK);
   EXPECT_ALL(out, 2, 0, 11, 11);
   const int32_t rows[] = {1, 0, -1};
   float three[3];
-  cr_assert_eq(RUN(tc_ref_gather, view(three, TC_F32, TC_SHAPE(1, 3)), WORDS(0), NO_WORDS, X23, view(rows, TC_I32, TC_SHAPE(1, 3))), TC_OK);
+  cr_assert_eq(RUN(tc_ref_gather, view(three, TC_F32, TC_SHAPE(1, 3)), WORDS(0), NO_WORDS, X23,
+                   view(rows, TC_I32, TC_SHAPE(1, 3))),
+               TC_OK);
   EXPECT_ALL(three, 10, 1, 12);
   const int64_t one[] = {1};
   float nine[6];
@@ -25,13 +29,18 @@ Test(ref_index, gather_picks_along_the_axis) {
 Test(ref_index, index_select_replaces_the_axis_by_the_indexs_axes) {
   const int64_t index[] = {1, -1, 0, 1};
   float rows[12], columns[8];
-  cr_assert_eq(RUN(tc_ref_index_select, view(rows, TC_F32, TC_SHAPE(2, 2, 3)), WORDS(0), NO_WORDS, X23, view(index, TC_I64, TC_SHAPE(2, 2))), TC_OK);
+  cr_assert_eq(RUN(tc_ref_index_select, view(rows, TC_F32, TC_SHAPE(2, 2, 3)), WORDS(0), NO_WORDS, X23,
+                   view(index, TC_I64, TC_SHAPE(2, 2))),
+               TC_OK);
   EXPECT_ALL(rows, 10, 11, 12, 10, 11, 12, 0, 1, 2, 10, 11, 12);
-  cr_assert_eq(RUN(tc_ref_index_select, view(columns, TC_F32, TC_SHAPE(2, 2, 2)), WORDS(1), NO_WORDS, X23, view(index, TC_I64, TC_SHAPE(2, 2))),
+  cr_assert_eq(RUN(tc_ref_index_select, view(columns, TC_F32, TC_SHAPE(2, 2, 2)), WORDS(1), NO_WORDS, X23,
+                   view(index, TC_I64, TC_SHAPE(2, 2))),
                TC_OK);
   EXPECT_ALL(columns, 1, 2, 0, 1, 11, 12, 10, 11);
   float row[3];
-  cr_assert_eq(RUN(tc_ref_index_select, view(row, TC_F32, TC_SHAPE(3)), WORDS(0), NO_WORDS, X23, view(index, TC_I64, TC_SCALAR)), TC_OK);
+  cr_assert_eq(
+      RUN(tc_ref_index_select, view(row, TC_F32, TC_SHAPE(3)), WORDS(0), NO_WORDS, X23, view(index, TC_I64, TC_SCALAR)),
+      TC_OK);
   EXPECT_ALL(row, 10, 11, 12);
 }
 
@@ -39,7 +48,9 @@ Test(ref_index, select_of_a_strided_operand) {
   const int64_t index[] = {2, 0};
   float out[4];
   tc_view transposed = view_strided(x23, TC_F32, TC_SHAPE(3, 2), TC_SHAPE(1, 3));
-  cr_assert_eq(RUN(tc_ref_index_select, view(out, TC_F32, TC_SHAPE(2, 2)), WORDS(0), NO_WORDS, transposed, view(index, TC_I64, TC_SHAPE(2))), TC_OK);
+  cr_assert_eq(RUN(tc_ref_index_select, view(out, TC_F32, TC_SHAPE(2, 2)), WORDS(0), NO_WORDS, transposed,
+                   view(index, TC_I64, TC_SHAPE(2))),
+               TC_OK);
   EXPECT_ALL(out, 2, 12, 0, 10);
 }
 
@@ -47,12 +58,12 @@ Test(ref_index, scatter_keeps_the_last_of_several) {
   const int64_t index[] = {0, 2, 0, 1, 1, -1};
   const float src[] = {1, 2, 3, 4, 5, 6};
   float out[6];
-  cr_assert_eq(RUN(tc_ref_scatter, view(out, TC_F32, TC_SHAPE(2, 3)), WORDS(1), NO_WORDS, X23, view(index, TC_I64, TC_SHAPE(2, 3)),
-                   view(src, TC_F32, TC_SHAPE(2, 3))),
+  cr_assert_eq(RUN(tc_ref_scatter, view(out, TC_F32, TC_SHAPE(2, 3)), WORDS(1), NO_WORDS, X23,
+                   view(index, TC_I64, TC_SHAPE(2, 3)), view(src, TC_F32, TC_SHAPE(2, 3))),
                TC_OK);
   EXPECT_ALL(out, 3, 1, 2, 10, 5, 6);
-  cr_assert_eq(RUN(tc_ref_scatter_add, view(out, TC_F32, TC_SHAPE(2, 3)), WORDS(1), NO_WORDS, X23, view(index, TC_I64, TC_SHAPE(2, 3)),
-                   view(src, TC_F32, TC_SHAPE(2, 3))),
+  cr_assert_eq(RUN(tc_ref_scatter_add, view(out, TC_F32, TC_SHAPE(2, 3)), WORDS(1), NO_WORDS, X23,
+                   view(index, TC_I64, TC_SHAPE(2, 3)), view(src, TC_F32, TC_SHAPE(2, 3))),
                TC_OK);
   EXPECT_ALL(out, 4, 1, 4, 10, 20, 18);
 }
@@ -62,8 +73,8 @@ Test(ref_index, scatter_reads_the_indexs_box_of_src) {
   const int64_t index[] = {1};
   const float src[] = {7, 8, 9, 9};
   float out[6];
-  cr_assert_eq(RUN(tc_ref_scatter, view(out, TC_F32, TC_SHAPE(2, 3)), WORDS(0), NO_WORDS, X23, view(index, TC_I64, TC_SHAPE(1, 1)),
-                   view(src, TC_F32, TC_SHAPE(2, 2))),
+  cr_assert_eq(RUN(tc_ref_scatter, view(out, TC_F32, TC_SHAPE(2, 3)), WORDS(0), NO_WORDS, X23,
+                   view(index, TC_I64, TC_SHAPE(1, 1)), view(src, TC_F32, TC_SHAPE(2, 2))),
                TC_OK);
   EXPECT_ALL(out, 0, 1, 2, 7, 11, 12);
 }
@@ -73,8 +84,9 @@ static void expect_index_add(tc_type type) {
   const int64_t index[N] = {2, 0, 2, -1, 0};
   uint64_t x[ROWS * COLUMNS] = {0}, src[N * COLUMNS], out[ROWS * COLUMNS];
   for (int i = 0; i < N * COLUMNS; i++) tc_set_i64(type, src, i, i % 7);
-  cr_assert_eq(RUN(tc_ref_index_add, view(out, type, TC_SHAPE(ROWS, COLUMNS)), WORDS(0), NO_WORDS, view(x, type, TC_SHAPE(ROWS, COLUMNS)),
-                   view(index, TC_I64, TC_SHAPE(N)), view(src, type, TC_SHAPE(N, COLUMNS))),
+  cr_assert_eq(RUN(tc_ref_index_add, view(out, type, TC_SHAPE(ROWS, COLUMNS)), WORDS(0), NO_WORDS,
+                   view(x, type, TC_SHAPE(ROWS, COLUMNS)), view(index, TC_I64, TC_SHAPE(N)),
+                   view(src, type, TC_SHAPE(N, COLUMNS))),
                TC_OK);
   int64_t expected[ROWS * COLUMNS] = {0};
   for (int i = 0; i < N * COLUMNS; i++) expected[(index[i / COLUMNS] + ROWS) % ROWS * COLUMNS + i % COLUMNS] += i % 7;
@@ -93,7 +105,9 @@ Test(ref_index, index_add_to_columns_in_place) {
   const int64_t index[] = {1, 1};
   const float src[] = {1, 2, 3, 4};
   tc_view v = view(x, TC_F32, TC_SHAPE(2, 3));
-  cr_assert_eq(RUN(tc_ref_index_add, v, WORDS(1), NO_WORDS, v, view(index, TC_I64, TC_SHAPE(2)), view(src, TC_F32, TC_SHAPE(2, 2))), TC_OK);
+  cr_assert_eq(RUN(tc_ref_index_add, v, WORDS(1), NO_WORDS, v, view(index, TC_I64, TC_SHAPE(2)),
+                   view(src, TC_F32, TC_SHAPE(2, 2))),
+               TC_OK);
   EXPECT_ALL(x, 0, 4, 2, 10, 18, 12);
 }
 
@@ -112,14 +126,19 @@ Test(ref_index, f16_sums_do_not_stall) {
 Test(ref_index, out_of_range_is_an_error) {
   const int64_t high[] = {0, 3}, low[] = {0, -4};
   float out[6];
-  cr_expect_eq(RUN(tc_ref_index_select, view(out, TC_F32, TC_SHAPE(2, 2)), WORDS(1), NO_WORDS, X23, view(high, TC_I64, TC_SHAPE(2))), TC_ERR_INDEX);
-  cr_expect_eq(RUN(tc_ref_gather, view(out, TC_F32, TC_SHAPE(1, 2)), WORDS(1), NO_WORDS, X23, view(low, TC_I64, TC_SHAPE(1, 2))), TC_ERR_INDEX);
-  cr_expect_eq(RUN(tc_ref_index_add, view(out, TC_F32, TC_SHAPE(2, 3)), WORDS(1), NO_WORDS, X23, view(low, TC_I64, TC_SHAPE(2)),
-                   view(x23, TC_F32, TC_SHAPE(2, 2))),
+  cr_expect_eq(RUN(tc_ref_index_select, view(out, TC_F32, TC_SHAPE(2, 2)), WORDS(1), NO_WORDS, X23,
+                   view(high, TC_I64, TC_SHAPE(2))),
                TC_ERR_INDEX);
   cr_expect_eq(
-      RUN(tc_ref_gather, view(out, TC_F32, TC_SHAPE(0)), WORDS(0), NO_WORDS, view(x23, TC_F32, TC_SHAPE(0)), view(high, TC_I64, TC_SHAPE(0))), TC_OK);
-  cr_expect_eq(
-      RUN(tc_ref_gather, view(out, TC_F32, TC_SHAPE(1)), WORDS(0), NO_WORDS, view(x23, TC_F32, TC_SHAPE(0)), view(high, TC_I64, TC_SHAPE(1))),
+      RUN(tc_ref_gather, view(out, TC_F32, TC_SHAPE(1, 2)), WORDS(1), NO_WORDS, X23, view(low, TC_I64, TC_SHAPE(1, 2))),
       TC_ERR_INDEX);
+  cr_expect_eq(RUN(tc_ref_index_add, view(out, TC_F32, TC_SHAPE(2, 3)), WORDS(1), NO_WORDS, X23,
+                   view(low, TC_I64, TC_SHAPE(2)), view(x23, TC_F32, TC_SHAPE(2, 2))),
+               TC_ERR_INDEX);
+  cr_expect_eq(RUN(tc_ref_gather, view(out, TC_F32, TC_SHAPE(0)), WORDS(0), NO_WORDS, view(x23, TC_F32, TC_SHAPE(0)),
+                   view(high, TC_I64, TC_SHAPE(0))),
+               TC_OK);
+  cr_expect_eq(RUN(tc_ref_gather, view(out, TC_F32, TC_SHAPE(1)), WORDS(0), NO_WORDS, view(x23, TC_F32, TC_SHAPE(0)),
+                   view(high, TC_I64, TC_SHAPE(1))),
+               TC_ERR_INDEX);
 }

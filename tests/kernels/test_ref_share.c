@@ -1,4 +1,5 @@
-// A result made in shares has the bits of one made whole, however many share it, and no share writes outside its slice.
+// A result made in shares has the bits of one made whole, however many share it, and no share
+// writes outside its slice.
 #include "tests/kernels/ref_call.h"
 
 enum { MAX = 40000, MAX_SHARES = 70 };
@@ -27,7 +28,8 @@ static tc_view indices(int64_t *at, tc_dims d, int64_t extent) {
   return v;
 }
 
-// Runs the call whole, and in n shares in an order of its own; each share may only change elements that no other changes.
+// Runs the call whole, and in n shares in an order of its own; each share may only change elements
+// that no other changes.
 static void expect_shares(tc_ref_fn *fn, tc_ref_call call, const char *what) {
   static unsigned char whole[8 * MAX], parts[8 * MAX], before[8 * MAX];
   static uint8_t owner[8 * MAX];
@@ -65,14 +67,18 @@ static uint64_t data[3][MAX];
 static int64_t index_data[MAX];
 
 Test(ref_share, scans) {
-  const tc_dims shapes[] = {TC_SHAPE(7), TC_SHAPE(5, 300), TC_SHAPE(300, 5), TC_SHAPE(3, 70, 2), TC_SHAPE(4, 3, 1), TC_SHAPE(2, 9, 1500)};
+  const tc_dims shapes[] = {TC_SHAPE(7),        TC_SHAPE(5, 300),  TC_SHAPE(300, 5),
+                            TC_SHAPE(3, 70, 2), TC_SHAPE(4, 3, 1), TC_SHAPE(2, 9, 1500)};
   tc_ref_fn *const fns[] = {tc_ref_cumsum, tc_ref_cumprod, tc_ref_cummax};
   for (size_t t = 0; t < N_TYPES; t++)
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
       for (int axis = 0; axis < shapes[s].rank; axis++)
         for (int f = 0; f < 3; f++) {
           tc_view x = filled(data[0], types[t], shapes[s]);
-          expect_shares(fns[f], (tc_ref_call){.n_in = 1, .in = &x, .out = view(NULL, types[t], shapes[s]), .attr = WORDS((uint64_t)axis)}, "scan");
+          expect_shares(
+              fns[f],
+              (tc_ref_call){.n_in = 1, .in = &x, .out = view(NULL, types[t], shapes[s]), .attr = WORDS((uint64_t)axis)},
+              "scan");
         }
 }
 
@@ -89,12 +95,13 @@ Test(ref_share, overlapping_sums) {
           if (from.dim[axis] <= reach) continue;
           from.dim[axis] = (from.dim[axis] - reach - 1) / step + 1, from.dim[from.rank++] = size;
           tc_view x = filled(data[0], types[t], from);
-          expect_shares(tc_ref_unwindow,
-                        (tc_ref_call){.n_in = 1,
-                                      .in = &x,
-                                      .out = view(NULL, types[t], shapes[s]),
-                                      .attr = WORDS((uint64_t)axis, (uint64_t)size, (uint64_t)step, (uint64_t)dilation)},
-                        "unwindow");
+          expect_shares(
+              tc_ref_unwindow,
+              (tc_ref_call){.n_in = 1,
+                            .in = &x,
+                            .out = view(NULL, types[t], shapes[s]),
+                            .attr = WORDS((uint64_t)axis, (uint64_t)size, (uint64_t)step, (uint64_t)dilation)},
+              "unwindow");
         }
 }
 
@@ -112,10 +119,14 @@ Test(ref_share, scatters) {
           bool fits = true;  // other axes of the index lie within the result's
           for (int d = 0; d < shapes[s][0].rank; d++) fits &= d == axis || shapes[s][1].dim[d] <= shapes[s][0].dim[d];
           if (!fits) continue;
-          tc_view in[] = {filled(data[0], types[t], shapes[s][0]), indices(index_data, shapes[s][1], shapes[s][0].dim[axis]),
+          tc_view in[] = {filled(data[0], types[t], shapes[s][0]),
+                          indices(index_data, shapes[s][1], shapes[s][0].dim[axis]),
                           filled(data[1], types[t], shapes[s][2])};
-          expect_shares(fns[f], (tc_ref_call){.n_in = 3, .in = in, .out = view(NULL, types[t], shapes[s][0]), .attr = WORDS((uint64_t)axis)},
-                        "scatter");
+          expect_shares(
+              fns[f],
+              (tc_ref_call){
+                  .n_in = 3, .in = in, .out = view(NULL, types[t], shapes[s][0]), .attr = WORDS((uint64_t)axis)},
+              "scatter");
         }
 }
 
@@ -126,9 +137,12 @@ Test(ref_share, index_adds) {
       for (int axis = 0; axis < shapes[s].rank; axis++) {
         tc_dims src = shapes[s];
         src.dim[axis] = 77;
-        tc_view in[] = {filled(data[0], types[t], shapes[s]), indices(index_data, TC_SHAPE(77), shapes[s].dim[axis]), filled(data[1], types[t], src)};
-        expect_shares(tc_ref_index_add, (tc_ref_call){.n_in = 3, .in = in, .out = view(NULL, types[t], shapes[s]), .attr = WORDS((uint64_t)axis)},
-                      "index_add");
+        tc_view in[] = {filled(data[0], types[t], shapes[s]), indices(index_data, TC_SHAPE(77), shapes[s].dim[axis]),
+                        filled(data[1], types[t], src)};
+        expect_shares(
+            tc_ref_index_add,
+            (tc_ref_call){.n_in = 3, .in = in, .out = view(NULL, types[t], shapes[s]), .attr = WORDS((uint64_t)axis)},
+            "index_add");
       }
 }
 
@@ -139,13 +153,17 @@ Test(ref_share, pieces_joined) {
     out.dim[axis] = 124;
     tc_view in[3];
     for (int k = 0; k < 3; k++) d[k].dim[axis] = n[k], in[k] = filled(data[k], TC_F32, d[k]);
-    expect_shares(tc_ref_cat, (tc_ref_call){.n_in = 3, .in = in, .out = view(NULL, TC_F32, out), .attr = WORDS(axis)}, "cat");
+    expect_shares(tc_ref_cat, (tc_ref_call){.n_in = 3, .in = in, .out = view(NULL, TC_F32, out), .attr = WORDS(axis)},
+                  "cat");
   }
 }
 
 Test(ref_share, slices_written) {
-  static const int64_t cases[][6] = {
-      {0, 2, 50, 0, 1, 130}, {3, 7, 13, 5, 3, 40}, {97, -3, 30, 129, -1, 130}, {50, -50, 2, 120, -11, 9}, {99, 1, 1, 0, 64, 3}};
+  static const int64_t cases[][6] = {{0, 2, 50, 0, 1, 130},
+                                     {3, 7, 13, 5, 3, 40},
+                                     {97, -3, 30, 129, -1, 130},
+                                     {50, -50, 2, 120, -11, 9},
+                                     {99, 1, 1, 0, 64, 3}};
   for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
     const int64_t *k = cases[c];  // start, step and extent of both axes
     tc_view in[] = {filled(data[0], TC_F32, TC_SHAPE(100, 130)), filled(data[1], TC_F32, TC_SHAPE(k[2], k[5]))};
@@ -156,11 +174,14 @@ Test(ref_share, slices_written) {
                                 .attr = WORDS((uint64_t)k[1], (uint64_t)k[4]),
                                 .arg = WORDS((uint64_t)k[0], (uint64_t)k[3])},
                   "write_slice");
-    tc_view turned[] = {filled(data[0], TC_F32, TC_SHAPE(3, 130)), filled(data[1], TC_F32, TC_SHAPE(1, k[5]))};  // few rows: cut in the last axis
-    expect_shares(
-        tc_ref_write_slice,
-        (tc_ref_call){
-            .n_in = 2, .in = turned, .out = view(NULL, TC_F32, TC_SHAPE(3, 130)), .attr = WORDS(1, (uint64_t)k[4]), .arg = WORDS(1, (uint64_t)k[3])},
-        "write_slice in rows");
+    // few rows: cut in the last axis
+    tc_view turned[] = {filled(data[0], TC_F32, TC_SHAPE(3, 130)), filled(data[1], TC_F32, TC_SHAPE(1, k[5]))};
+    expect_shares(tc_ref_write_slice,
+                  (tc_ref_call){.n_in = 2,
+                                .in = turned,
+                                .out = view(NULL, TC_F32, TC_SHAPE(3, 130)),
+                                .attr = WORDS(1, (uint64_t)k[4]),
+                                .arg = WORDS(1, (uint64_t)k[3])},
+                  "write_slice in rows");
   }
 }

@@ -21,12 +21,13 @@ static tc_status lower(tc_plan *plan) {
   return TC_OK;
 }
 
-static tc_status launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg, const tc_call *call, const tc_leaf *held,
-                        tc_work_done *prepared) {
+static tc_status launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg,
+                        const tc_call *call, const tc_leaf *held, tc_work_done *prepared) {
   (void)call, (void)held, (void)prepared;
   fake_launch *l = &fake.last;
   *l = (fake_launch){.n_leaf = plan->n_leaf, .n_out = plan->n_out, .n_arg = plan->n_arg};
-  for (uint32_t i = 0; i < TC_MIN(l->n_leaf, FAKE_MOST); i++) l->leaf[i] = leaf[i], memcpy(&l->first[i], leaf[i], sizeof l->first[i]);
+  for (uint32_t i = 0; i < TC_MIN(l->n_leaf, FAKE_MOST); i++)
+    l->leaf[i] = leaf[i], memcpy(&l->first[i], leaf[i], sizeof l->first[i]);
   for (uint32_t i = 0; i < TC_MIN(l->n_out, FAKE_MOST); i++) l->out[i] = out[i];
   for (uint32_t i = 0; i < TC_MIN(l->n_arg, FAKE_MOST); i++) l->arg[i] = arg[i];
   fake.n_launched++;
@@ -54,7 +55,8 @@ static struct tc_verified *verify_begin(const tc_plan *plan, void *const *leaf, 
   return NULL;
 }
 
-static uint32_t verify_end(const tc_plan *plan, void *const *leaf, void *const *out, struct tc_verified *expected, bool ran, FILE *to) {
+static uint32_t verify_end(const tc_plan *plan, void *const *leaf, void *const *out, struct tc_verified *expected,
+                           bool ran, FILE *to) {
   (void)plan, (void)leaf, (void)out, (void)expected, (void)ran, (void)to;
   return 0;
 }

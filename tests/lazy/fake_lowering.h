@@ -1,4 +1,5 @@
-// An evaluator in the place of lowering's, for tests of lazy alone: it computes nothing, remembers what it is asked, and fails when it is told to.
+// An evaluator in the place of lowering's, for tests of lazy alone: it computes nothing, remembers
+// what it is asked, and fails when it is told to.
 //
 // In: the fields of `fake` that a test sets. Out: those that it reads.
 // Invariants: every element of an f32 output is fake.value; outputs of other types are zeros.

@@ -1,4 +1,5 @@
-// Made by tools/golden_optim.py with torch 2.15.0+cu132: w[0], w[1], w[2], b after each of five steps, float64.
+// Made by tools/golden_optim.py with torch 2.15.0+cu132: w[0], w[1], w[2], b after each of five
+// steps, float64.
 static const double golden_sgd[5][4] = {
     {0.5092187499999999, -0.020390625000000006, 0.013281250000000015, 0.143125},
     {0.4992241210937499, 0.15296789550781248, -0.05899267578125002, 0.17864404296875},
@@ -62,5 +63,6 @@ static const double golden_rmsprop_momentum[5][4] = {
     {0.4087764786268816, 0.12768382641277773, -0.2452067578015139, 0.4647165973892467},
     {0.3059329969202041, 0.23753986307257205, -0.346727912715188, 0.5633200122453609},
 };
-static const double golden_clipped[4] = {0.502786729808419, -0.13879016486239135, 0.07209371814487528, 0.1211757845740334};
+static const double golden_clipped[4] = {0.502786729808419, -0.13879016486239135, 0.07209371814487528,
+                                         0.1211757845740334};
 static const double golden_clipped_norm = 4.655965882287162;

@@ -1,5 +1,6 @@
-// Gradients where laziness could lose them: reads and flushes in mid-forward, assigns before backward, history kept or freed, gradients of gradients.
-// Expected values are worked out by hand in the comments.
+// Gradients where laziness could lose them: reads and flushes in mid-forward, assigns before
+// backward, history kept or freed, gradients of gradients. Expected values are worked out by hand
+// in the comments.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <tc/tc.h>
@@ -24,8 +25,9 @@ static tc_tensor total(tc_tensor x) {
 static void expect_is(tc_tensor t, float a, float b, float c, const char *what) {
   float v[3] = {NAN, NAN, NAN};
   cr_assert_eq(tc_to_host(t, v, sizeof v), TC_OK, "%s: %s", what, tc_last_error()->message);
-  cr_expect(fabsf(v[0] - a) < 1e-4f && fabsf(v[1] - b) < 1e-4f && fabsf(v[2] - c) < 1e-4f, "%s on %s is %g %g %g, should be %g %g %g", what,
-            tc_get_default_device(), (double)v[0], (double)v[1], (double)v[2], (double)a, (double)b, (double)c);
+  cr_expect(fabsf(v[0] - a) < 1e-4f && fabsf(v[1] - b) < 1e-4f && fabsf(v[2] - c) < 1e-4f,
+            "%s on %s is %g %g %g, should be %g %g %g", what, tc_get_default_device(), (double)v[0], (double)v[1],
+            (double)v[2], (double)a, (double)b, (double)c);
 }
 
 #define EXPECT_OK(call) cr_expect_eq((call), TC_OK, "%s", tc_last_error()->message)
@@ -43,7 +45,8 @@ Test(autograd, a_loss_read_before_backward_keeps_its_gradient) {
   }
 }
 
-// One element of every row: y = sum of x[i, at[i]]^2, so the gradient is 2 x there and 0 elsewhere; its square's sum has the gradient 8 x there.
+// One element of every row: y = sum of x[i, at[i]]^2, so the gradient is 2 x there and 0 elsewhere;
+// its square's sum has the gradient 8 x there.
 Test(autograd, picking_one_of_a_row_puts_its_gradient_back) {
   EACH_DEVICE {
     tc_tensor x = tc_param(tc_from_host((const float[]){1, 2, 3, 4, 5, 6, 7, 8, 9}, TC_SHAPE(3, 3), TC_F32)), g;
@@ -80,7 +83,8 @@ Test(autograd, a_flush_between_the_layers_of_a_network_changes_no_gradient) {
     float plain[6], read[6], h[4];
     for (int flush = 0; flush < 2; flush++) {
       tc_tensor w = tc_param(tc_from_host((const float[]){1, -2, 3, 0.5f, 1, -1}, TC_SHAPE(3, 2), TC_F32));
-      tc_tensor x = tc_from_host((const float[]){1, 2, 3, -1, 0, 1}, TC_SHAPE(2, 3), TC_F32), hidden = tc_relu(tc_matmul(x, w));
+      tc_tensor x = tc_from_host((const float[]){1, 2, 3, -1, 0, 1}, TC_SHAPE(2, 3), TC_F32),
+                hidden = tc_relu(tc_matmul(x, w));
       if (flush) EXPECT_OK(tc_to_host(hidden, h, sizeof h));
       tc_tensor p = tc_softmax(hidden, 1);
       if (flush) EXPECT_OK(tc_to_host(p, h, sizeof h));
@@ -88,7 +92,8 @@ Test(autograd, a_flush_between_the_layers_of_a_network_changes_no_gradient) {
       EXPECT_OK(tc_to_host(tc_grad(w), flush ? read : plain, sizeof plain));
       tc_release(w);
     }
-    for (int i = 0; i < 6; i++) cr_expect_eq(plain[i], read[i], "element %d: %g when read, %g when not", i, (double)read[i], (double)plain[i]);
+    for (int i = 0; i < 6; i++)
+      cr_expect_eq(plain[i], read[i], "element %d: %g when read, %g when not", i, (double)read[i], (double)plain[i]);
   }
 }
 
@@ -100,7 +105,8 @@ Test(autograd, a_parameter_used_twice_gets_both_gradients) {
     tc_release(x);
     x = tc_param(vector(1, 2, 3));
     tc_tensor e = tc_expand(tc_reshape(x, TC_SHAPE(1, 3)), TC_SHAPE(4, 3));
-    EXPECT_OK(tc_backward(total(tc_mul(e, tc_slice(x, 0, 0, 1, 1)))));  // 4 x0 (x0 + x1 + x2): [4 (2 x0 + x1 + x2), 4 x0, 4 x0]
+    // 4 x0 (x0 + x1 + x2): [4 (2 x0 + x1 + x2), 4 x0, 4 x0]
+    EXPECT_OK(tc_backward(total(tc_mul(e, tc_slice(x, 0, 0, 1, 1)))));
     expect_is(tc_grad(x), 28, 4, 4, "gradient through a broadcast and a slice");
     tc_release(x);
   }
@@ -145,7 +151,8 @@ Test(autograd, gradients_of_gradients) {
     cr_expect(!tc_is_valid(tc_grad(x)), "tc_grads_of leaves tc_grad alone");
     tc_clear_error();
     tc_release(x);
-    // A gradient penalty, read between the two: y = sum x^3, p = sum (3 x^2)^2 = 9 x^4, dp/dx = 36 x^3.
+    // A gradient penalty, read between the two: y = sum x^3, p = sum (3 x^2)^2 = 9 x^4, dp/dx = 36
+    // x^3.
     x = tc_param(vector(1, 2, -1));
     EXPECT_OK(tc_grads_of(total(tc_mul(tc_square(x), x)), &x, 1, &g, TC_CREATE_GRAPH));
     expect_is(g, 3, 12, 3, "3 x^2");
@@ -174,7 +181,8 @@ Test(autograd, an_assign_between_forward_and_backward_does_not_reach_the_forward
 Test(autograd, an_assign_to_a_value_on_the_way_passes_the_gradient_of_what_is_left) {
   EACH_DEVICE {
     tc_tensor x = tc_param(vector(1, 2, 3)), h = tc_square(x);
-    EXPECT_OK(tc_assign_slice(h, (const int64_t[]){0}, (const int64_t[]){2}, (const int64_t[]){2}, tc_full(TC_SHAPE(1), 5, TC_F32)));
+    EXPECT_OK(tc_assign_slice(h, (const int64_t[]){0}, (const int64_t[]){2}, (const int64_t[]){2},
+                              tc_full(TC_SHAPE(1), 5, TC_F32)));
     expect_is(h, 5, 4, 9, "assigned");
     EXPECT_OK(tc_backward(total(h)));
     expect_is(tc_grad(x), 0, 4, 6, "what was overwritten has no gradient");
@@ -210,7 +218,8 @@ Test(autograd, backward_with_a_gradient_of_ones_own) {
   }
 }
 
-// A value of a trunk whose history a backward has freed, as later passes meet it: right away, and stored by a sync.
+// A value of a trunk whose history a backward has freed, as later passes meet it: right away, and
+// stored by a sync.
 Test(autograd, a_value_whose_history_was_freed_is_no_constant) {
   for (int stored = 0; stored < 2; stored++) {
     tc_tensor x = tc_param(vector(1, 2, 3)), h = tc_exp(x);
@@ -233,7 +242,8 @@ Test(autograd, a_value_whose_history_was_freed_is_no_constant) {
   }
 }
 
-// What reads such a value and passes no gradient to it is as good as before; so is a copy that was detached, and a parameter made of it.
+// What reads such a value and passes no gradient to it is as good as before; so is a copy that was
+// detached, and a parameter made of it.
 Test(autograd, a_value_whose_history_was_freed_may_be_read) {
   for (int stored = 0; stored < 2; stored++) {
     tc_tensor x = tc_param(vector(1, 2, 3)), h = tc_exp(x);
@@ -249,7 +259,8 @@ Test(autograd, a_value_whose_history_was_freed_may_be_read) {
   }
 }
 
-// A sum of losses that is never differentiated: no history grows, and from the second step on no plan is made.
+// A sum of losses that is never differentiated: no history grows, and from the second step on no
+// plan is made.
 Test(autograd, a_sum_of_losses_costs_no_plan) {
   tc_tensor x = tc_param(vector(1, 2, 3)), sum = tc_zeros(TC_SCALAR, TC_F32);
   uint64_t misses = 0;
@@ -264,14 +275,16 @@ Test(autograd, a_sum_of_losses_costs_no_plan) {
     tc_scope_end(s);
     if (i == 0) misses = tc_cache_stats().plan_misses;
   }
-  cr_expect_eq(tc_cache_stats().plan_misses, misses, "plans made after the first step: %d", (int)(tc_cache_stats().plan_misses - misses));
+  cr_expect_eq(tc_cache_stats().plan_misses, misses, "plans made after the first step: %d",
+               (int)(tc_cache_stats().plan_misses - misses));
   float v = 0;
   EXPECT_OK(tc_item_f32(sum, &v));
   cr_expect_eq(v, 26.25f, "%g", (double)v);
   tc_release(x);
 }
 
-// A loss that outlives its step, whose intermediates were alive when a sync ran: before the backward, or after it.
+// A loss that outlives its step, whose intermediates were alive when a sync ran: before the
+// backward, or after it.
 Test(autograd, a_kept_loss_holds_no_intermediates) {
   enum { N = 1 << 16, STEPS = 8 };
   for (int before = 0; before < 2; before++) {
@@ -291,7 +304,8 @@ Test(autograd, a_kept_loss_holds_no_intermediates) {
       if (i == 0) live = tc_memory_stats().live_bytes;
     }
     size_t more = tc_memory_stats().live_bytes - live;
-    cr_expect(more < N, "%d losses of 4 bytes hold %zu more bytes, read before the backward: %d", STEPS - 1, more, before);
+    cr_expect(more < N, "%d losses of 4 bytes hold %zu more bytes, read before the backward: %d", STEPS - 1, more,
+              before);
     for (int i = 0; i < STEPS; i++) tc_release(loss[i]);
     tc_release(w);
   }
@@ -364,7 +378,8 @@ Test(autograd, the_gradient_of_max_is_shared_by_equal_values) {
 
 Test(autograd, a_training_step_matches_the_one_worked_out_by_hand) {
   EACH_DEVICE {
-    // w = 2, x = 3, target 5: loss (w x - 5)^2 = 1, dw = 2 (w x - 5) x = 6; momentum 0.5, lr 0.1: v1 = 6, w1 = 1.4; residual -0.8, dw = -4.8, v2 = -1.8, w2 = 1.58.
+    // w = 2, x = 3, target 5: loss (w x - 5)^2 = 1, dw = 2 (w x - 5) x = 6; momentum 0.5, lr 0.1:
+    // v1 = 6, w1 = 1.4; residual -0.8, dw = -4.8, v2 = -1.8, w2 = 1.58.
     float w, loss;
     tc_tensor p = tc_param(tc_scalar(2));
     tc_optimizer *opt = tc_sgd(&p, 1, (tc_sgd_options){.lr = 0.1, .momentum = 0.5});

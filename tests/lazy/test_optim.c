@@ -1,4 +1,5 @@
-// Optimizers against PyTorch's numbers (optim_golden.h, made by tools/golden_optim.py), their state, and what they refuse. Public API only.
+// Optimizers against PyTorch's numbers (optim_golden.h, made by tools/golden_optim.py), their
+// state, and what they refuse. Public API only.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -45,7 +46,8 @@ static void expect_params(const tc_tensor *p, const double *want) {
   double got[4];
   read_params(p, got);
   for (int i = 0; i < 4; i++)
-    cr_expect(fabs(got[i] - want[i]) <= 1e-12 * (1 + fabs(want[i])), "element %d: %.17g, torch has %.17g", i, got[i], want[i]);
+    cr_expect(fabs(got[i] - want[i]) <= 1e-12 * (1 + fabs(want[i])), "element %d: %.17g, torch has %.17g", i, got[i],
+              want[i]);
 }
 
 // Reads after every step; then once more with a single read at the end, which is one long trace.
@@ -164,7 +166,8 @@ Test(optim, zero_grad_forgets) {
   release_params(p);
 }
 
-// Parameters that are still being computed, and no state yet: both are there before the first step is recorded.
+// Parameters that are still being computed, and no state yet: both are there before the first step
+// is recorded.
 Test(optim, the_first_step_has_the_plan_of_the_next) {
   tc_tensor p[2];
   double first;
@@ -221,7 +224,8 @@ static int save_state(const tc_optimizer *opt, double (*out)[3]) {
   return n;
 }
 
-// Three steps, then a new optimizer over new parameters with the saved values; both must go on in the same bits.
+// Three steps, then a new optimizer over new parameters with the saved values; both must go on in
+// the same bits.
 static void expect_resumes(tc_optimizer *make(const tc_tensor *p)) {
   tc_tensor p[2], q[2];
   double values[4], state[MAX_STATE][3], want[4], got[4];
@@ -260,7 +264,8 @@ Test(optim, restored_state_resumes_in_the_same_bits) {
 Test(optim, state_has_names) {
   tc_tensor p[2];
   make_params(p);
-  static const char *const adam_names[] = {"exp_avg.0", "exp_avg_sq.0", "step.0", "exp_avg.1", "exp_avg_sq.1", "step.1"};
+  static const char *const adam_names[] = {"exp_avg.0", "exp_avg_sq.0", "step.0",
+                                           "exp_avg.1", "exp_avg_sq.1", "step.1"};
   tc_optimizer *opt = make_adam(p);
   for (int i = 0; i < 6; i++) cr_expect_str_eq(tc_optimizer_state_name(opt, i), adam_names[i]);
   cr_expect_null(tc_optimizer_state_name(opt, 6));

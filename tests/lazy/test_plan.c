@@ -1,4 +1,5 @@
-// The cache of plans: what is found, what goes, and what goes with it. With a fake evaluator (fake_lowering.h).
+// The cache of plans: what is found, what goes, and what goes with it. With a fake evaluator
+// (fake_lowering.h).
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <tc/tc.h>

@@ -1,4 +1,5 @@
-// What is recorded, and what of it names a plan: with a fake evaluator, which tells what it was given to lower. See fake_lowering.h.
+// What is recorded, and what of it names a plan: with a fake evaluator, which tells what it was
+// given to lower. See fake_lowering.h.
 #include <criterion/criterion.h>
 #include <tc/tc.h>
 

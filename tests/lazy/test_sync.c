@@ -1,4 +1,5 @@
-// Sync points: what is launched, with which leaves and outputs, what is stored, and what a failure leaves. With a fake evaluator (fake_lowering.h).
+// Sync points: what is launched, with which leaves and outputs, what is stored, and what a failure
+// leaves. With a fake evaluator (fake_lowering.h).
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -253,7 +254,8 @@ Test(sync, a_trace_of_four_times_its_bound_runs_unasked) {
   EXPECT_LAUNCHED(2);
 }
 
-// Three steps, each longer than the bound. Where the bound cuts the second must not depend on what was left of the first.
+// Three steps, each longer than the bound. Where the bound cuts the second must not depend on what
+// was left of the first.
 Test(sync, the_second_of_steps_that_a_bound_cuts_meets_the_plans_of_the_first) {
   bound_traces("TC_MAX_NODES", "8");
   tc_tensor p = tc_param(vector(1, 2));

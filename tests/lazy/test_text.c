@@ -1,5 +1,5 @@
-// The text form of traces: what is written is read back and written the same, runs by the same plan and gives the same bits; what is malformed is
-// refused with its line.
+// The text form of traces: what is written is read back and written the same, runs by the same plan
+// and gives the same bits; what is malformed is refused with its line.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -40,7 +40,8 @@ static char *written(const tc_text *x) {
   return text;
 }
 
-// Reads a logged trace and writes it again: nothing may differ but the log's topic and the last newline.
+// Reads a logged trace and writes it again: nothing may differ but the log's topic and the last
+// newline.
 static void expect_same_text(const tc_text *x, const char *logged) {
   static const char topic[] = "tc[trace] ";
   cr_assert_eq(strncmp(logged, topic, strlen(topic)), 0);
@@ -130,10 +131,12 @@ static tc_tensor parameter(int rank, int64_t a, int64_t b, int64_t c, int64_t d)
 }
 
 Test(text, layers_and_their_gradients_replay) {
-  tc_tensor none = {0, 0}, x = parameter(4, 2, 4, 9, 8), w = parameter(4, 6, 2, 3, 2), turned = parameter(4, 4, 3, 3, 2), both[] = {x, w};
+  tc_tensor none = {0, 0}, x = parameter(4, 2, 4, 9, 8), w = parameter(4, 6, 2, 3, 2),
+            turned = parameter(4, 4, 3, 3, 2), both[] = {x, w};
   tc_conv_options o = {.stride = TC_SHAPE(2, 1), .padding = TC_SHAPE(1, 0), .dilation = TC_SHAPE(1, 2), .groups = 2};
   expect_replay(gradients(tc_conv2d(x, w, none, o), both, 2));
-  tc_conv_options back = {.stride = TC_SHAPE(3, 2), .padding = TC_SHAPE(1), .output_padding = TC_SHAPE(2, 1), .groups = 2};
+  tc_conv_options back = {
+      .stride = TC_SHAPE(3, 2), .padding = TC_SHAPE(1), .output_padding = TC_SHAPE(2, 1), .groups = 2};
   expect_replay(gradients(tc_conv_transpose2d(x, turned, none, back), (tc_tensor[]){x, turned}, 2));
   tc_pool_options pool = {.stride = TC_SHAPE(2), .padding = TC_SHAPE(1), .ceil_mode = true};
   expect_replay(gradients(tc_max_pool2d(x, TC_SHAPE(3), pool), &x, 1));
@@ -142,8 +145,10 @@ Test(text, layers_and_their_gradients_replay) {
   expect_replay(gradients(tc_layer_norm(x, none, none, 1e-5), &x, 1));
   tc_tensor q = parameter(4, 2, 4, 5, 8), k = parameter(4, 2, 2, 7, 8), v = parameter(4, 2, 2, 7, 3), qkv[] = {q, k, v};
   tc_tensor mask = tc_gt(tc_reshape(data(TC_F32, 5, 7), TC_SHAPE(1, 1, 5, 7)), -2);
-  expect_replay(gradients(tc_scaled_dot_product_attention(q, k, v, none, (tc_attention_options){.causal = true}), qkv, 3));
-  expect_replay(gradients(tc_scaled_dot_product_attention(q, k, v, mask, (tc_attention_options){.key_length = 6}), qkv, 3));
+  expect_replay(
+      gradients(tc_scaled_dot_product_attention(q, k, v, none, (tc_attention_options){.causal = true}), qkv, 3));
+  expect_replay(
+      gradients(tc_scaled_dot_product_attention(q, k, v, mask, (tc_attention_options){.key_length = 6}), qkv, 3));
 }
 
 Test(text, orders_indices_and_windows_replay) {
@@ -239,7 +244,8 @@ Test(text, what_is_malformed_is_refused_with_its_line) {
     tc_text x;
     tc_clear_error();
     cr_expect_neq(tc_text_read(&x, &at), TC_OK, "%s", bad[i].text);
-    cr_expect(strstr(tc_last_error()->message, bad[i].has) != NULL, "%s says: %s", bad[i].text, tc_last_error()->message);
+    cr_expect(strstr(tc_last_error()->message, bad[i].has) != NULL, "%s says: %s", bad[i].text,
+              tc_last_error()->message);
     tc_text_fini(&x);
   }
 }

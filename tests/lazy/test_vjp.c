@@ -1,4 +1,5 @@
-// Every differentiable row of the op table against central differences in f64 (elementwise ones make themselves from the table), a smooth subset a second time through TC_CREATE_GRAPH, and the
+// Every differentiable row of the op table against central differences in f64 (elementwise ones
+// make themselves from the table), a smooth subset a second time through TC_CREATE_GRAPH, and the
 // choices at ties and zeros against PyTorch's. Public API only.
 #include <criterion/criterion.h>
 #include <math.h>
@@ -62,7 +63,8 @@ static double loss_at(const gradient_case *c, double (*values)[MAX_ELEMENTS]) {
   return v;
 }
 
-// The gradient of weighted_sum(f), weighted once more: a scalar whose own gradient is of second order.
+// The gradient of weighted_sum(f), weighted once more: a scalar whose own gradient is of second
+// order.
 static tc_tensor slope(const gradient_case *c, const tc_tensor *x) {
   tc_tensor g[MAX_IN], total = {0, 0};
   OK(tc_grads_of(weighted_sum(c->f(x), 7), x, c->n, g, TC_CREATE_GRAPH));
@@ -86,12 +88,13 @@ static double slope_at(const gradient_case *c, double (*values)[MAX_ELEMENTS]) {
 static void spread(const gradient_case *c, double (*values)[MAX_ELEMENTS]) {
   for (int k = 0; k < c->n; k++) {
     cr_assert_leq(count(&c->shape[k]), MAX_ELEMENTS);
-    for (int64_t i = 0; i < count(&c->shape[k]); i++) values[k][i] = c->low + (c->high - c->low) * unit((uint32_t)(i + 1000 * k));
+    for (int64_t i = 0; i < count(&c->shape[k]); i++)
+      values[k][i] = c->low + (c->high - c->low) * unit((uint32_t)(i + 1000 * k));
   }
 }
 
-static void compare(const gradient_case *c, double (*values)[MAX_ELEMENTS], const tc_tensor *grads, double step, double tolerance,
-                    double at(const gradient_case *, double (*)[MAX_ELEMENTS])) {
+static void compare(const gradient_case *c, double (*values)[MAX_ELEMENTS], const tc_tensor *grads, double step,
+                    double tolerance, double at(const gradient_case *, double (*)[MAX_ELEMENTS])) {
   for (int k = 0; k < c->n; k++) {
     double got[MAX_ELEMENTS];
     size_t n = (size_t)count(&c->shape[k]);
@@ -103,7 +106,8 @@ static void compare(const gradient_case *c, double (*values)[MAX_ELEMENTS], cons
       values[k][i] = keep - step;
       double want = (up - at(c, values)) / (2 * step);
       values[k][i] = keep;
-      cr_expect(fabs(got[i] - want) <= tolerance * (1 + fabs(want)), "input %d element %zu: %.12g, by differences %.12g", k, i, got[i], want);
+      cr_expect(fabs(got[i] - want) <= tolerance * (1 + fabs(want)),
+                "input %d element %zu: %.12g, by differences %.12g", k, i, got[i], want);
     }
   }
 }
@@ -139,7 +143,8 @@ static void check_twice(const gradient_case *c) {
 }
 
 #define S(...) tc_dims_of(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]){__VA_ARGS__})
-// GRADIENT(name, n inputs, low, high, expression in x[0].., shapes): first order. SMOOTH: first and second.
+// GRADIENT(name, n inputs, low, high, expression in x[0].., shapes): first order. SMOOTH: first and
+// second.
 #define CASE_(name, n_in, low_, high_, expr, ...) \
   static tc_tensor f_##name(const tc_tensor *x) { \
     return expr; \
@@ -159,11 +164,13 @@ static void check_twice(const gradient_case *c) {
     check_twice(&c); \
   }
 
-// ---- Elementwise rows of the op table, where their samples are near 0; and times an operand, so that all have a slope of second order ----
+// ---- Elementwise rows of the op table, where their samples are near 0; and times an operand, so
+// that all have a slope of second order ----
 static const struct {
   double low, high;
 } domain[] = {
-#define TC_SAMPLE(NAME, shapes, types, low, high, ...) {low < -2 ? -2 : low < 0.25 && low > 0 ? 0.25 : low, high > 3 ? 3 : high},
+#define TC_SAMPLE(NAME, shapes, types, low, high, ...) \
+  {low < -2 ? -2 : low < 0.25 && low > 0 ? 0.25 : low, high > 3 ? 3 : high},
 #include "tests/samples.def"
 #undef TC_SAMPLE
 };
@@ -203,7 +210,8 @@ enum {
 #define KIND_ATTENTION(...)
 #define KIND_COMPOSED(...)
 #define KIND_EFFECT(...)
-#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) KIND_##kind(name, arity, vjp, sample)
+#define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) \
+  KIND_##kind(name, arity, vjp, sample)
 #include <tc/ops.def>
 #undef TC_OP
 
@@ -259,16 +267,20 @@ GRADIENT(sort, 1, -2, 2, tc_sort(x[0], 0, true), S(5, 2))
 GRADIENT(topk, 1, -2, 2, tc_topk(x[0], 2, 1, true), S(2, 5))
 GRADIENT(kthvalue, 1, -2, 2, tc_kthvalue(x[0], 2, 1, false), S(2, 5))
 GRADIENT(median, 1, -2, 2, tc_median(x[0], 1, true), S(2, 5))
-SMOOTH(rotary_embedding, 3, -2, 2, tc_rotary_embedding(x[0], x[1], x[2], (tc_rotary_options){.offset = 1}), S(2, 3, 4), S(4, 2), S(4, 2))
-SMOOTH(rotary_embedding_of_neighbours, 3, -2, 2, tc_rotary_embedding(x[0], x[1], x[2], (tc_rotary_options){.interleaved = true}), S(3, 6), S(4, 2),
-       S(4, 2))
+SMOOTH(rotary_embedding, 3, -2, 2, tc_rotary_embedding(x[0], x[1], x[2], (tc_rotary_options){.offset = 1}), S(2, 3, 4),
+       S(4, 2), S(4, 2))
+SMOOTH(rotary_embedding_of_neighbours, 3, -2, 2,
+       tc_rotary_embedding(x[0], x[1], x[2], (tc_rotary_options){.interleaved = true}), S(3, 6), S(4, 2), S(4, 2))
 SMOOTH(softmax, 1, -2, 2, tc_softmax(x[0], 1), S(2, 4))
 SMOOTH(log_softmax, 1, -2, 2, tc_log_softmax(x[0], 0), S(4, 2))
-SMOOTH(attention, 3, -1, 1, tc_scaled_dot_product_attention(x[0], x[1], x[2], NONE, (tc_attention_options){.causal = true}), S(1, 4, 3, 2),
+SMOOTH(attention, 3, -1, 1,
+       tc_scaled_dot_product_attention(x[0], x[1], x[2], NONE, (tc_attention_options){.causal = true}), S(1, 4, 3, 2),
        S(2, 3, 2), S(2, 3, 3))
 SMOOTH(attention_to_a_length, 3, -1, 1,
-       tc_scaled_dot_product_attention(x[0], x[1], x[2], NONE, (tc_attention_options){.scale = 1.5, .key_length = 4}), S(3, 2), S(5, 2), S(5, 1))
-SMOOTH(attention_with_a_bias, 3, -1, 1, tc_scaled_dot_product_attention(x[0], x[1], x[1], x[2], (tc_attention_options){0}), S(2, 3, 2), S(2, 4, 2),
+       tc_scaled_dot_product_attention(x[0], x[1], x[2], NONE, (tc_attention_options){.scale = 1.5, .key_length = 4}),
+       S(3, 2), S(5, 2), S(5, 1))
+SMOOTH(attention_with_a_bias, 3, -1, 1,
+       tc_scaled_dot_product_attention(x[0], x[1], x[1], x[2], (tc_attention_options){0}), S(2, 3, 2), S(2, 4, 2),
        S(3, 4))
 SMOOTH(matmul, 2, -2, 2, tc_matmul(x[0], x[1]), S(2, 3), S(3, 4))
 SMOOTH(matmul_of_batches, 2, -2, 2, tc_matmul(x[0], x[1]), S(3, 1, 2, 2), S(2, 2, 3))
@@ -276,39 +288,62 @@ SMOOTH(matmul_of_vectors, 2, -2, 2, tc_square(tc_matmul(x[0], x[1])), S(4), S(4)
 SMOOTH(matmul_of_matrix_and_vector, 2, -2, 2, tc_matmul(x[0], x[1]), S(2, 3), S(3))
 
 // ---- Windows ----
-SMOOTH(conv1d, 3, -1, 1, tc_conv1d(x[0], x[1], x[2], (tc_conv_options){.stride = S(2), .dilation = S(2)}), S(2, 2, 7), S(3, 2, 3), S(3))
-SMOOTH(conv2d, 2, -1, 1, tc_conv2d(x[0], x[1], NONE, (tc_conv_options){.padding = S(1), .stride = S(2, 1)}), S(1, 2, 5, 4), S(3, 2, 3, 3))
-SMOOTH(conv2d_in_groups, 3, -1, 1, tc_conv2d(x[0], x[1], x[2], (tc_conv_options){.padding = S(0, 1), .groups = 2}), S(1, 4, 3, 4), S(2, 2, 2, 3),
-       S(2))
-SMOOTH(conv2d_by_channel, 2, -1, 1, tc_conv2d(x[0], x[1], NONE, (tc_conv_options){.groups = 3}), S(1, 3, 4, 4), S(6, 1, 2, 2))
-SMOOTH(conv3d, 2, -1, 1, tc_conv3d(x[0], x[1], NONE, (tc_conv_options){.padding = S(0, 1, 0)}), S(1, 2, 2, 3, 3), S(2, 2, 2, 2, 2))
-SMOOTH(conv_transpose1d, 3, -1, 1, tc_conv_transpose1d(x[0], x[1], x[2], (tc_conv_options){.stride = S(2), .padding = S(1), .output_padding = S(1)}),
+SMOOTH(conv1d, 3, -1, 1, tc_conv1d(x[0], x[1], x[2], (tc_conv_options){.stride = S(2), .dilation = S(2)}), S(2, 2, 7),
+       S(3, 2, 3), S(3))
+SMOOTH(conv2d, 2, -1, 1, tc_conv2d(x[0], x[1], NONE, (tc_conv_options){.padding = S(1), .stride = S(2, 1)}),
+       S(1, 2, 5, 4), S(3, 2, 3, 3))
+SMOOTH(conv2d_in_groups, 3, -1, 1, tc_conv2d(x[0], x[1], x[2], (tc_conv_options){.padding = S(0, 1), .groups = 2}),
+       S(1, 4, 3, 4), S(2, 2, 2, 3), S(2))
+SMOOTH(conv2d_by_channel, 2, -1, 1, tc_conv2d(x[0], x[1], NONE, (tc_conv_options){.groups = 3}), S(1, 3, 4, 4),
+       S(6, 1, 2, 2))
+SMOOTH(conv3d, 2, -1, 1, tc_conv3d(x[0], x[1], NONE, (tc_conv_options){.padding = S(0, 1, 0)}), S(1, 2, 2, 3, 3),
+       S(2, 2, 2, 2, 2))
+SMOOTH(conv_transpose1d, 3, -1, 1,
+       tc_conv_transpose1d(x[0], x[1], x[2],
+                           (tc_conv_options){.stride = S(2), .padding = S(1), .output_padding = S(1)}),
        S(2, 2, 4), S(2, 3, 3), S(3))
 SMOOTH(conv_transpose2d_past_the_last_window, 2, -1, 1,
-       tc_conv_transpose2d(x[0], x[1], NONE, (tc_conv_options){.dilation = S(1, 2), .output_padding = S(0, 1)}), S(2, 2, 2, 3), S(2, 1, 2, 1))
-SMOOTH(conv_transpose2d, 2, -1, 1, tc_conv_transpose2d(x[0], x[1], NONE, (tc_conv_options){.dilation = S(2, 1), .groups = 2}), S(1, 4, 3, 2),
+       tc_conv_transpose2d(x[0], x[1], NONE, (tc_conv_options){.dilation = S(1, 2), .output_padding = S(0, 1)}),
+       S(2, 2, 2, 3), S(2, 1, 2, 1))
+SMOOTH(conv_transpose2d, 2, -1, 1,
+       tc_conv_transpose2d(x[0], x[1], NONE, (tc_conv_options){.dilation = S(2, 1), .groups = 2}), S(1, 4, 3, 2),
        S(4, 1, 2, 2))
-SMOOTH(conv_transpose3d, 3, -1, 1, tc_conv_transpose3d(x[0], x[1], x[2], (tc_conv_options){.stride = S(1, 2, 1), .padding = S(0, 1, 0), .groups = 2}),
+SMOOTH(conv_transpose3d, 3, -1, 1,
+       tc_conv_transpose3d(x[0], x[1], x[2],
+                           (tc_conv_options){.stride = S(1, 2, 1), .padding = S(0, 1, 0), .groups = 2}),
        S(1, 2, 2, 2, 2), S(2, 1, 2, 2, 2), S(2))
-SMOOTH(max_pool2d, 1, -2, 2, tc_square(tc_max_pool2d(x[0], S(3), (tc_pool_options){.stride = S(2), .padding = S(1)})), S(1, 2, 5, 5))
+SMOOTH(max_pool2d, 1, -2, 2, tc_square(tc_max_pool2d(x[0], S(3), (tc_pool_options){.stride = S(2), .padding = S(1)})),
+       S(1, 2, 5, 5))
 SMOOTH(max_pool1d_of_many, 1, -2, 2, tc_square(tc_max_pool1d(x[0], S(20), (tc_pool_options){.stride = S(1)})), S(1, 24))
-SMOOTH(max_pool3d, 1, -2, 2, tc_square(tc_max_pool3d(x[0], S(2), (tc_pool_options){.stride = S(1, 2, 2), .padding = S(1), .ceil_mode = true})),
+SMOOTH(max_pool3d, 1, -2, 2,
+       tc_square(tc_max_pool3d(x[0], S(2),
+                               (tc_pool_options){.stride = S(1, 2, 2), .padding = S(1), .ceil_mode = true})),
        S(1, 2, 3, 3))
 SMOOTH(max_pool2d_with_channels_last, 1, -2, 2,
-       tc_square(tc_max_pool2d(tc_permute(x[0], S(0, 3, 1, 2)), S(3), (tc_pool_options){.stride = S(2), .padding = S(1)})), S(1, 4, 4, 2))
-SMOOTH(avg_pool1d_of_many, 1, -2, 2, tc_square(tc_avg_pool1d(x[0], S(20), (tc_pool_options){.stride = S(1), .padding = S(2)})), S(1, 24))
-SMOOTH(avg_pool3d, 1, -2, 2, tc_square(tc_avg_pool3d(x[0], S(2), (tc_pool_options){.stride = S(1, 2, 2), .padding = S(1), .ceil_mode = true})),
+       tc_square(tc_max_pool2d(tc_permute(x[0], S(0, 3, 1, 2)), S(3),
+                               (tc_pool_options){.stride = S(2), .padding = S(1)})),
+       S(1, 4, 4, 2))
+SMOOTH(avg_pool1d_of_many, 1, -2, 2,
+       tc_square(tc_avg_pool1d(x[0], S(20), (tc_pool_options){.stride = S(1), .padding = S(2)})), S(1, 24))
+SMOOTH(avg_pool3d, 1, -2, 2,
+       tc_square(tc_avg_pool3d(x[0], S(2),
+                               (tc_pool_options){.stride = S(1, 2, 2), .padding = S(1), .ceil_mode = true})),
        S(1, 2, 3, 3))
 SMOOTH(adaptive_max_pool2d, 1, -2, 2, tc_square(tc_adaptive_max_pool2d(x[0], S(2, 3))), S(1, 2, 5, 4))
-SMOOTH(avg_pool2d, 1, -2, 2, tc_square(tc_avg_pool2d(x[0], S(3, 2), (tc_pool_options){.padding = S(1), .exclude_padding = true})), S(1, 2, 5, 4))
+SMOOTH(avg_pool2d, 1, -2, 2,
+       tc_square(tc_avg_pool2d(x[0], S(3, 2), (tc_pool_options){.padding = S(1), .exclude_padding = true})),
+       S(1, 2, 5, 4))
 SMOOTH(adaptive_avg_pool2d, 1, -2, 2, tc_square(tc_adaptive_avg_pool2d(x[0], S(2, 3))), S(1, 2, 5, 4))
-SMOOTH(batch_norm, 3, -2, 2, tc_batch_norm(x[0], NONE, NONE, x[1], x[2], (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS}),
+SMOOTH(batch_norm, 3, -2, 2,
+       tc_batch_norm(x[0], NONE, NONE, x[1], x[2], (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS}),
        S(3, 2, 4), S(2), S(2))
 SMOOTH(group_norm, 3, -2, 2, tc_group_norm(x[0], 2, x[1], x[2], 1e-3), S(2, 4, 3), S(4), S(4))
 SMOOTH(instance_norm, 1, -2, 2, tc_instance_norm(x[0], NONE, NONE, 1e-3), S(2, 2, 5))
 SMOOTH(rms_norm, 2, -2, 2, tc_rms_norm(x[0], x[1], 1e-3), S(3, 4), S(4))
-SMOOTH(interpolate, 1, -2, 2, tc_square(tc_interpolate(x[0], S(5, 3), (tc_interpolate_options){.mode = TC_LINEAR})), S(1, 2, 3, 4))
-SMOOTH(interpolate_to_the_nearest, 1, -2, 2, tc_square(tc_interpolate(x[0], S(6, 3), (tc_interpolate_options){TC_NEAREST})), S(1, 2, 3, 4))
+SMOOTH(interpolate, 1, -2, 2, tc_square(tc_interpolate(x[0], S(5, 3), (tc_interpolate_options){.mode = TC_LINEAR})),
+       S(1, 2, 3, 4))
+SMOOTH(interpolate_to_the_nearest, 1, -2, 2,
+       tc_square(tc_interpolate(x[0], S(6, 3), (tc_interpolate_options){TC_NEAREST})), S(1, 2, 3, 4))
 
 // ---- By index ----
 static tc_tensor index_of(const int64_t *values, tc_dims shape) {
@@ -320,8 +355,10 @@ SMOOTH(index_select, 1, -2, 2, tc_square(tc_index_select(x[0], 0, INDEX(S(4), 0,
 SMOOTH(index_select_by_a_matrix, 1, -2, 2, tc_square(tc_index_select(x[0], 1, INDEX(S(2, 2), 0, 2, 2, 1))), S(2, 3))
 SMOOTH(scatter, 2, -2, 2, tc_square(tc_scatter(x[0], 1, INDEX(S(2, 2), 0, 2, 1, 0), x[1])), S(2, 3), S(2, 2))
 SMOOTH(scatter_of_repeats, 2, -2, 2, tc_square(tc_scatter(x[0], 0, INDEX(S(4), 1, 2, 1, 1), x[1])), S(3), S(4))
-SMOOTH(scatter_add, 2, -2, 2, tc_square(tc_scatter_add(x[0], 1, INDEX(S(2, 3), 0, 0, 1, 2, 2, 2), x[1])), S(2, 3), S(2, 3))
-SMOOTH(scatter_add_of_a_part, 2, -2, 2, tc_square(tc_scatter_add(x[0], 0, INDEX(S(1, 2), 0, 1), x[1])), S(3, 2), S(2, 3))
+SMOOTH(scatter_add, 2, -2, 2, tc_square(tc_scatter_add(x[0], 1, INDEX(S(2, 3), 0, 0, 1, 2, 2, 2), x[1])), S(2, 3),
+       S(2, 3))
+SMOOTH(scatter_add_of_a_part, 2, -2, 2, tc_square(tc_scatter_add(x[0], 0, INDEX(S(1, 2), 0, 1), x[1])), S(3, 2),
+       S(2, 3))
 SMOOTH(gather_of_a_scalar, 1, -2, 2, tc_square(tc_gather(x[0], 0, INDEX(S(2), 0, -1))), TC_SCALAR)
 SMOOTH(index_select_of_a_scalar, 1, -2, 2, tc_square(tc_index_select(x[0], 0, INDEX(TC_SCALAR, 0))), TC_SCALAR)
 SMOOTH(scatter_of_a_scalar, 2, -2, 2, tc_square(tc_scatter(x[0], 0, INDEX(TC_SCALAR, 0), x[1])), TC_SCALAR, TC_SCALAR)
@@ -359,13 +396,17 @@ Test(vjp, products_of_large_values_with_a_zero_have_finite_slopes) {
   OK(tc_grads_of(tc_prod(x, TC_ALL, false), &x, 1, &g, 0));
   OK(tc_to_host(g, got, 5 * sizeof got[0]));
   for (int i = 0; i < 5; i++)
-    cr_expect(fabsf(got[i] - want[i]) <= 1e-5f * want[i], "prod: slope %d is %g, not %g", i, (double)got[i], (double)want[i]);
+    cr_expect(fabsf(got[i] - want[i]) <= 1e-5f * want[i], "prod: slope %d is %g, not %g", i, (double)got[i],
+              (double)want[i]);
   x = tc_detach(tc_where(tc_eq(tc_arange(0, 19, 1, TC_I64), 9), tc_zeros(S(19), TC_F16), tc_full(S(19), 3, TC_F16)));
   OK(tc_set_requires_grad(x, true));
   OK(tc_grads_of(tc_sum(tc_cumprod(x, 0), TC_ALL, false), &x, 1, &g, 0));
   OK(tc_to_host(tc_cast(g, TC_F32), got, sizeof got));
   for (int i = 0; i < 19; i++)
-    cr_expect(i < 9 ? got[i] > 6000 && got[i] < 10000 : i == 9 ? got[i] > 0 : got[i] == 0, "cumprod: slope %d is %g", i, (double)got[i]);
+    cr_expect(i < 9    ? got[i] > 6000 && got[i] < 10000
+              : i == 9 ? got[i] > 0
+                       : got[i] == 0,
+              "cumprod: slope %d is %g", i, (double)got[i]);
   tc_scope_end(s);
 }
 
@@ -382,7 +423,8 @@ static void expect_grad(function *f, int n_in, const double *values, int64_t n, 
     double got[MAX_ELEMENTS];
     OK(tc_to_host(g[k], got, (size_t)n * sizeof got[0]));
     for (int64_t i = 0; i < n; i++)
-      cr_expect_float_eq(got[i], want[k * n + i], 1e-12, "input %d element %d: %g, not %g", k, (int)i, got[i], want[k * n + i]);
+      cr_expect_float_eq(got[i], want[k * n + i], 1e-12, "input %d element %d: %g, not %g", k, (int)i, got[i],
+                         want[k * n + i]);
   }
   tc_scope_end(s);
 }

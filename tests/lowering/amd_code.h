@@ -1,5 +1,5 @@
-// What clang makes of printed kernels for AMD's architectures, by the words that hiprtc gets: for tests that look at its assembly. Compiled only: no GPU is
-// used. Tests only.
+// What clang makes of printed kernels for AMD's architectures, by the words that hiprtc gets: for
+// tests that look at its assembly. Compiled only: no GPU is used. Tests only.
 #ifndef TC_TESTS_LOWERING_AMD_CODE_H
 #define TC_TESTS_LOWERING_AMD_CODE_H
 
@@ -52,8 +52,8 @@ static inline int count_any(const char *text, const char *words) {
 #define AMD_STORE_16 "global_store_dwordx4|global_store_b128"
 #define AMD_TILE_16 "ds_read_b128|ds_load_b128"
 
-// What a kernel's assembly must have once at least, words as of count_any, ending with NULL; and instead of the last, where the architecture has matrix
-// instructions, `mfma`, if that is not NULL.
+// What a kernel's assembly must have once at least, words as of count_any, ending with NULL; and
+// instead of the last, where the architecture has matrix instructions, `mfma`, if that is not NULL.
 typedef struct amd_words {
   const amd_arch *arch;
   const char *const *word;
@@ -70,12 +70,15 @@ static inline void expect_assembly(const void *arg, const char *what, const char
   free(text);
 }
 
-// Of every kernel of this kind that the graph is grouped into, for the architectures that `archs` names; with TC_TEST_ALL=1, or NULL: for all.
-static inline void expect_amd_kernels(work *w, tc_fusion_kind kind, const char *what, const char *archs, const char *const *word, const char *mfma) {
+// Of every kernel of this kind that the graph is grouped into, for the architectures that `archs`
+// names; with TC_TEST_ALL=1, or NULL: for all.
+static inline void expect_amd_kernels(work *w, tc_fusion_kind kind, const char *what, const char *archs,
+                                      const char *const *word, const char *mfma) {
   for (int i = 0; i < N_AMD; i++) {
     const amd_arch *a = &amd_archs[i];
     if (archs && !getenv("TC_TEST_ALL") && !strstr(archs, a->name)) continue;
-    const tc_target target = {.threads_most = 1024, .warp = a->warp, .shared_bytes = 64 << 10, .processors = 104, .mfma = a->mfma};
+    const tc_target target = {
+        .threads_most = 1024, .warp = a->warp, .shared_bytes = 64 << 10, .processors = 104, .mfma = a->mfma};
     take_kernels(w, &target, kind, what, expect_assembly, &(amd_words){a, word, mfma});
   }
 }

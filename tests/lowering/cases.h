@@ -130,7 +130,9 @@ static int case_check(const char *path, bool update) {
   waitpid(child, &status, 0);
   bool same = strcmp(got, want) == 0 && dashes;
   int failed = status != 0 || (!same && !update);
-  if (failed) fprintf(stderr, "%s: %s\n--- expected\n%s--- came out\n%s", path, status ? "the process failed" : "another text", want, got);
+  if (failed)
+    fprintf(stderr, "%s: %s\n--- expected\n%s--- came out\n%s", path, status ? "the process failed" : "another text",
+            want, got);
   if (status == 0 && !same && update) {
     FILE *f = fopen(path, "w");
     failed = !f || fprintf(f, "%s---\n%s", text, got) < 0 || fclose(f) != 0;

@@ -1,4 +1,5 @@
-// What the real NVRTC makes of printed kernels: for tests that look at their instructions. Compiled only: no GPU is used. Tests only.
+// What the real NVRTC makes of printed kernels: for tests that look at their instructions. Compiled
+// only: no GPU is used. Tests only.
 #ifndef TC_TESTS_LOWERING_GPU_CODE_H
 #define TC_TESTS_LOWERING_GPU_CODE_H
 
@@ -43,7 +44,8 @@ static void expect_code(const void *arg, const char *what, const char *source) {
 
 // The same of every kernel of this kind that the graph is grouped into for sm_90.
 static inline void expect_kernels(work *w, tc_fusion_kind kind, const char *what, const char *const *word, int least) {
-  const tc_target hopper = {.threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true, .cluster = 8};
+  const tc_target hopper = {
+      .threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true, .cluster = 8};
   take_kernels(w, &hopper, kind, what, expect_code, &(ptx_words){word, least});
 }
 

@@ -1,4 +1,5 @@
-// Runs rows on the simulated device: operands are copied there, the launches become a sequence, and the result comes back.
+// Runs rows on the simulated device: operands are copied there, the launches become a sequence, and
+// the result comes back.
 #ifndef TC_TESTS_LOWERING_GPU_ROWS_RUN_H
 #define TC_TESTS_LOWERING_GPU_ROWS_RUN_H
 
@@ -42,7 +43,8 @@ static inline void rows_launch(const tc_gpu_row *row, void *const *in, void *out
   cr_assert(row->n_launch <= 64);
   for (uint32_t i = 0; i < row->n_launch; i++) {
     const tc_gpu_row_launch *l = &row->launch[i];
-    launch[i] = (tc_gpu_launch){.blocks = l->blocks, .threads = l->threads, .shared_bytes = l->shared_bytes, .first_word = n};
+    launch[i] =
+        (tc_gpu_launch){.blocks = l->blocks, .threads = l->threads, .shared_bytes = l->shared_bytes, .first_word = n};
     OK(tc_gpu_compile(rows_gpu, l->name, l->source, &launch[i].code));
     for (uint32_t k = 0; k < l->n_word; k++) {
       uint64_t v = l->word[k].value;
@@ -108,7 +110,8 @@ static inline uint64_t rows_check(const int64_t *index, uint64_t n, uint64_t ext
 // Zeros over n bytes from offset on, of what else is 0x5a: n bytes of padding around nothing.
 static inline void rows_zero(uint8_t *out, size_t bytes, uint64_t offset, uint64_t n) {
   const tc_gpu_tensor nothing = {TC_U8, {.rank = 1}}, zeros = {TC_U8, {.rank = 1, .dim = {(int64_t)n}}};
-  const tc_gpu_row_call call = {.op = TC_OP_PAD, .n_in = 1, .in = &nothing, .out = zeros, .attr = (uint64_t[]){0, n}, .n_arg = 1};
+  const tc_gpu_row_call call = {
+      .op = TC_OP_PAD, .n_in = 1, .in = &nothing, .out = zeros, .attr = (uint64_t[]){0, n}, .n_arg = 1};
   char *there = rows_copy(memset(out, 0x5a, bytes), bytes);
   tc_arena arena = {0};
   tc_gpu_row row;

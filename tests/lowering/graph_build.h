@@ -1,4 +1,5 @@
-// Graphs made by hand, for tests that lower them: leaves with data, what is made of them, and what is wanted. Tests only; allocation failures are not handled.
+// Graphs made by hand, for tests that lower them: leaves with data, what is made of them, and what
+// is wanted. Tests only; allocation failures are not handled.
 #ifndef TC_TESTS_LOWERING_GRAPH_BUILD_H
 #define TC_TESTS_LOWERING_GRAPH_BUILD_H
 
@@ -27,9 +28,12 @@ typedef struct work {
   bool refused;  // there was none such
 } work;
 
-__attribute__((unused)) static const tc_target ampere = {.threads_most = 1024, .warp = 32, .shared_bytes = 163 << 10, .processors = 108, .mma = true};
-__attribute__((unused)) static const tc_target cdna = {.threads_most = 1024, .warp = 64, .shared_bytes = 64 << 10, .processors = 104, .mfma = true};
-__attribute__((unused)) static const tc_target plain = {.threads_most = 1024, .warp = 32, .shared_bytes = 48 << 10, .processors = 4, .mma = false};
+__attribute__((unused)) static const tc_target ampere = {
+    .threads_most = 1024, .warp = 32, .shared_bytes = 163 << 10, .processors = 108, .mma = true};
+__attribute__((unused)) static const tc_target cdna = {
+    .threads_most = 1024, .warp = 64, .shared_bytes = 64 << 10, .processors = 104, .mfma = true};
+__attribute__((unused)) static const tc_target plain = {
+    .threads_most = 1024, .warp = 32, .shared_bytes = 48 << 10, .processors = 4, .mma = false};
 
 __attribute__((unused)) static work begin(void) {
   work w = {.n_leaf = 0};
@@ -40,8 +44,8 @@ __attribute__((unused)) static work begin(void) {
   return w;
 }
 
-__attribute__((unused)) static uint32_t node(work *w, tc_op op, tc_type type, tc_dims d, int n_in, const uint32_t *in, int n_attr,
-                                             const uint64_t *attr) {
+__attribute__((unused)) static uint32_t node(work *w, tc_op op, tc_type type, tc_dims d, int n_in, const uint32_t *in,
+                                             int n_attr, const uint64_t *attr) {
   uint32_t n = w->g.n++;
   uint64_t *words = tc_arena_alloc(&w->arena, ((size_t)n_attr + 1) * sizeof *words);
   uint32_t *ins = tc_arena_alloc(&w->arena, ((size_t)n_in + 1) * sizeof *ins);
@@ -99,7 +103,8 @@ __attribute__((unused)) static uint32_t leaf(work *w, tc_type type, tc_dims d) {
 }
 
 __attribute__((unused)) static uint32_t elem(work *w, tc_op op, tc_type type, tc_dims d, uint32_t a, uint32_t b) {
-  return node(w, op, type, d, op == TC_OP_CAST || op == TC_OP_RELU || op == TC_OP_NEG ? 1 : 2, (uint32_t[]){a, b}, 0, NULL);
+  return node(w, op, type, d, op == TC_OP_CAST || op == TC_OP_RELU || op == TC_OP_NEG ? 1 : 2, (uint32_t[]){a, b}, 0,
+              NULL);
 }
 
 __attribute__((unused)) static uint32_t expand_to(work *w, uint32_t a, tc_dims d) {
@@ -110,7 +115,8 @@ __attribute__((unused)) static uint32_t expand_to(work *w, uint32_t a, tc_dims d
 __attribute__((unused)) static void order_from(work *w, uint32_t n) {
   for (uint32_t i = 0; i < w->g.n_order; i++)
     if (w->g.order[i] == n) return;
-  for (int k = 0; k < w->g.node[n].n_in; k++) order_from(w, w->g.node[n].in[k]), w->g.node[w->g.node[n].in[k]].n_readers++;
+  for (int k = 0; k < w->g.node[n].n_in; k++)
+    order_from(w, w->g.node[n].in[k]), w->g.node[w->g.node[n].in[k]].n_readers++;
   w->g.node[n].needed = true;
   w->g.order[w->g.n_order++] = n;
 }
@@ -156,7 +162,8 @@ typedef struct problem {
 
 __attribute__((unused)) static void build_product(work *w, const problem *p) {
   tc_dims da = TC_SHAPE(p->m, p->k), db = TC_SHAPE(p->k, p->n), d = TC_SHAPE(p->m, p->n);
-  if (p->batch > 1) da = TC_SHAPE(p->batch, p->m, p->k), db = TC_SHAPE(p->batch, p->k, p->n), d = TC_SHAPE(p->batch, p->m, p->n);
+  if (p->batch > 1)
+    da = TC_SHAPE(p->batch, p->m, p->k), db = TC_SHAPE(p->batch, p->k, p->n), d = TC_SHAPE(p->batch, p->m, p->n);
   tc_dims ta = da, tb = db;
   int last = da.rank - 1;
   ta.dim[last] = p->m, ta.dim[last - 1] = p->k, tb.dim[last] = p->k, tb.dim[last - 1] = p->n;
@@ -173,20 +180,25 @@ __attribute__((unused)) static void build_product(work *w, const problem *p) {
   want(w, sum), want(w, other);
 }
 
-__attribute__((unused)) static uint32_t padded_windows(work *w, uint32_t image, int64_t batch, int64_t side, int64_t channels, int64_t taps,
-                                                       int64_t stride) {
+__attribute__((unused)) static uint32_t padded_windows(work *w, uint32_t image, int64_t batch, int64_t side,
+                                                       int64_t channels, int64_t taps, int64_t stride) {
   tc_type type = w->g.node[image].type;
   int64_t out = (side + 2 - taps) / stride + 1;
-  uint32_t a = node(w, TC_OP_PAD, type, TC_SHAPE(batch, side + 2, side + 2, channels), 1, &image, 8, (uint64_t[]){0, 1, 1, 0, 0, 1, 1, 0});
-  a = node(w, TC_OP_WINDOW, type, TC_SHAPE(batch, out, side + 2, channels, taps), 1, &a, 4, (uint64_t[]){1, (uint64_t)taps, (uint64_t)stride, 1});
-  a = node(w, TC_OP_WINDOW, type, TC_SHAPE(batch, out, out, channels, taps, taps), 1, &a, 4, (uint64_t[]){2, (uint64_t)taps, (uint64_t)stride, 1});
+  uint32_t a = node(w, TC_OP_PAD, type, TC_SHAPE(batch, side + 2, side + 2, channels), 1, &image, 8,
+                    (uint64_t[]){0, 1, 1, 0, 0, 1, 1, 0});
+  a = node(w, TC_OP_WINDOW, type, TC_SHAPE(batch, out, side + 2, channels, taps), 1, &a, 4,
+           (uint64_t[]){1, (uint64_t)taps, (uint64_t)stride, 1});
+  a = node(w, TC_OP_WINDOW, type, TC_SHAPE(batch, out, out, channels, taps, taps), 1, &a, 4,
+           (uint64_t[]){2, (uint64_t)taps, (uint64_t)stride, 1});
   uint64_t order = 0 | 1 << 8 | 2 << 16 | 4 << 24 | UINT64_C(5) << 32 | UINT64_C(3) << 40;
   a = node(w, TC_OP_PERMUTE, type, TC_SHAPE(batch, out, out, taps, taps, channels), 1, &a, 1, &order);
   return node(w, TC_OP_RESHAPE, type, TC_SHAPE(batch * out * out, taps * taps * channels), 1, &a, 0, NULL);
 }
 
-// A convolution of two images, channels last, as a product of its windows; stored: what the windows see lies in memory.
-__attribute__((unused)) static void build_convolution(work *w, tc_type type, int64_t side, int64_t channels, int64_t stride, bool stored) {
+// A convolution of two images, channels last, as a product of its windows; stored: what the windows
+// see lies in memory.
+__attribute__((unused)) static void build_convolution(work *w, tc_type type, int64_t side, int64_t channels,
+                                                      int64_t stride, bool stored) {
   uint32_t a = padded_windows(w, leaf(w, type, TC_SHAPE(2, side, side, channels)), 2, side, channels, 3, stride);
   w->g.node[a].stored = stored;
   int64_t rows = w->g.node[a].shape->d.dim[0];

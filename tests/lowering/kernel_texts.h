@@ -1,4 +1,5 @@
-// The text of kernels that a graph is grouped into, for tests that look at what compilers make of it. Tests only.
+// The text of kernels that a graph is grouped into, for tests that look at what compilers make of
+// it. Tests only.
 #ifndef TC_TESTS_LOWERING_KERNEL_TEXTS_H
 #define TC_TESTS_LOWERING_KERNEL_TEXTS_H
 
@@ -15,8 +16,10 @@ static inline int count(const char *text, const char *word) {
   return n;
 }
 
-// Gives the text of every kernel of this kind that the graph is grouped into for the target; there is one at least.
-static inline void take_kernels(work *w, const tc_target *target, tc_fusion_kind kind, const char *what, take_text *take, const void *arg) {
+// Gives the text of every kernel of this kind that the graph is grouped into for the target; there
+// is one at least.
+static inline void take_kernels(work *w, const tc_target *target, tc_fusion_kind kind, const char *what,
+                                take_text *take, const void *arg) {
   tc_fusion_plan gr;
   int n = 0;
   w->g.target = *target;
@@ -27,7 +30,8 @@ static inline void take_kernels(work *w, const tc_target *target, tc_fusion_kind
     tc_gpu_shape shape;
     char *source;
     if (gr.fusion[g].kind != kind || gr.fusion[g].merged != TC_FUSION_NONE) continue;
-    cr_assert_eq(tc_emit_fusion(&e, &gr, &gr.fusion[g], NULL, &w->arena), TC_OK, "%s: %s", what, tc_last_error()->message);
+    cr_assert_eq(tc_emit_fusion(&e, &gr, &gr.fusion[g], NULL, &w->arena), TC_OK, "%s: %s", what,
+                 tc_last_error()->message);
     cr_assert_eq(tc_gpu_print(&e.kir, "kernel", &source, &shape), TC_OK, "%s: %s", what, tc_last_error()->message);
     take(arg, what, source);
     tc_free(source);

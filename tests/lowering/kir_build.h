@@ -1,4 +1,5 @@
-// Hand-built kernels for tests: a kernel that grows, and short names for its instructions. Tests only; allocation failures are not handled.
+// Hand-built kernels for tests: a kernel that grows, and short names for its instructions. Tests
+// only; allocation failures are not handled.
 #ifndef TC_TESTS_LOWERING_NEST_BUILD_H
 #define TC_TESTS_LOWERING_NEST_BUILD_H
 
@@ -7,9 +8,11 @@
 #include "lowering/kir/kir.h"
 #include "runtime/arena.h"
 
-__attribute__((unused)) static uint32_t put(tc_kir *n, tc_kir_op op, tc_type type, int lanes, int64_t imm, uint32_t s0, uint32_t s1, uint32_t s2) {
+__attribute__((unused)) static uint32_t put(tc_kir *n, tc_kir_op op, tc_type type, int lanes, int64_t imm, uint32_t s0,
+                                            uint32_t s1, uint32_t s2) {
   if (n->n_inst == n->cap_inst) n->inst = tc_realloc(n->inst, (n->cap_inst = 2 * n->cap_inst + 16) * sizeof *n->inst);
-  n->inst[n->n_inst] = (tc_kir_inst){.op = (uint8_t)op, .dtype = (uint8_t)type, .lanes = (uint16_t)lanes, .src = {s0, s1, s2, TC_NONE}, .imm = imm};
+  n->inst[n->n_inst] = (tc_kir_inst){
+      .op = (uint8_t)op, .dtype = (uint8_t)type, .lanes = (uint16_t)lanes, .src = {s0, s1, s2, TC_NONE}, .imm = imm};
   return n->n_inst++;
 }
 __attribute__((unused)) static uint32_t put_i64(tc_kir *n, int64_t v) {

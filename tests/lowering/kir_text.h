@@ -129,7 +129,8 @@ static bool parse_kir_line(tc_kir *n, char *line) {
   char name[16], rest[16] = "";
   tc_type type;
   tc_tensor_map m;
-  if (sscanf(line, "groups of %u threads, %u in a block", &a, &b) == 2) return n->threads = (uint16_t)a, n->groups = (uint16_t)b, true;
+  if (sscanf(line, "groups of %u threads, %u in a block", &a, &b) == 2)
+    return n->threads = (uint16_t)a, n->groups = (uint16_t)b, true;
   if (sscanf(line, "spread over %u blocks", &a) == 1) return n->cluster = (uint16_t)a, true;
   if (sscanf(line, "b%u: %15s", &a, name) == 2) return parse_type(name, &type) && put_buffer(n, type) == a;
   if (sscanf(line, "t%u: %15s x %" SCNd64 " at %" SCNd64 " of %15s", &a, name, &count, &offset, rest) >= 4) {
@@ -137,8 +138,11 @@ static bool parse_kir_line(tc_kir *n, char *line) {
     n->tile[a].of_lanes = *rest != 0;
     return true;
   }
-  if (sscanf(line, "m%u: b%u from %" SCNd64 " on, %" SCNd64 " x %" SCNd64 " x %" SCNd64 " by %" SCNd64 " and %" SCNd64 ", to t%u in %u stages", &a,
-             &m.buffer, &m.first, &m.extent[2], &m.extent[1], &m.extent[0], &m.stride[1], &m.stride[0], &m.tile, &b) == 10)
+  if (sscanf(line,
+             "m%u: b%u from %" SCNd64 " on, %" SCNd64 " x %" SCNd64 " x %" SCNd64 " by %" SCNd64 " and %" SCNd64
+             ", to t%u in %u stages",
+             &a, &m.buffer, &m.first, &m.extent[2], &m.extent[1], &m.extent[0], &m.stride[1], &m.stride[0], &m.tile,
+             &b) == 10)
     return a < TC_KIR_MAPS && a == n->n_map ? (n->map[n->n_map++] = m, n->stages = (uint16_t)b, true) : false;
   return parse_inst(n, line);
 }

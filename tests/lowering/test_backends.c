@@ -1,4 +1,5 @@
-// The table of code generators: each row is found by its name, takes the kernels that it should, and its code does what the kernel says; null's does nothing.
+// The table of code generators: each row is found by its name, takes the kernels that it should,
+// and its code does what the kernel says; null's does nothing.
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -12,7 +13,8 @@
 static tc_kir twice(void) {
   tc_kir n = {.n_num = 0};
   put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
-  uint32_t begin = OP0(&n, BEGIN, TC_I64, 1, 0), end = OP0(&n, FINISH, TC_I64, 1, 0), i = OP2(&n, LOOP, TC_I64, 1, 1, begin, end);
+  uint32_t begin = OP0(&n, BEGIN, TC_I64, 1, 0), end = OP0(&n, FINISH, TC_I64, 1, 0),
+           i = OP2(&n, LOOP, TC_I64, 1, 1, begin, end);
   uint32_t x = OP1(&n, LOAD, TC_F32, 1, 0, i);
   OP2(&n, STORE, TC_F32, 1, 1, i, OP2(&n, ADD, TC_F32, 1, 0, x, x));
   OP0(&n, ENDLOOP, TC_BOOL, 1, 0);
@@ -29,7 +31,8 @@ static float run_by(const tc_codegen *row) {
   tc_codegen_code code;
   if (row->open && !row->open(&opened)) return tc_kir_destroy(&n), -2;
   cr_assert(row->supports(&n));
-  if (row->compile) cr_assert_eq(row->compile(&n, "twice", &bytes, &n_bytes, NULL), TC_OK, "%s", tc_last_error()->message);
+  if (row->compile)
+    cr_assert_eq(row->compile(&n, "twice", &bytes, &n_bytes, NULL), TC_OK, "%s", tc_last_error()->message);
   cr_assert_eq(row->load(&n, "twice", bytes, n_bytes, NULL, &code), TC_OK, "%s", tc_last_error()->message);
   tc_worker worker = {.scratch = aligned_alloc(64, 1 << 16)};
   code.fn(code.ctx, buf, NULL, 0, 4, &worker);

@@ -1,5 +1,6 @@
-// Generated code gives the bits of the interpreter: every op on every type, widths from scalar to 64 lanes, for this machine, for AVX2 and for
-// bare x86-64 (where conversions, masks and gathers take their portable forms). The interpreter has its own tests against plain C.
+// Generated code gives the bits of the interpreter: every op on every type, widths from scalar to
+// 64 lanes, for this machine, for AVX2 and for bare x86-64 (where conversions, masks and gathers
+// take their portable forms). The interpreter has its own tests against plain C.
 // Linked with the plug-in itself, libtc-llvm.so.
 #include <criterion/criterion.h>
 #include <math.h>
@@ -57,9 +58,11 @@ Test(codegen, the_processor_is_what_LLVM_takes_it_for) {
   if (strstr(features, ",+quickdots")) strcat(t.features, ",+quickdots");  // which LLVM does not tell
   cr_expect_eq(tc_isa_of_host(features, NULL), tc_isa_of_host(t.features, NULL), "%s; LLVM: %s", features, t.features);
 #if defined(__x86_64__)
-  static const char *const names[] = {"+avx2", "+fma", "+avx512f", "+avx512vl", "+avx512dq", "+avx512bw", "+avx512bf16"};
+  static const char *const names[] = {"+avx2",     "+fma",      "+avx512f",   "+avx512vl",
+                                      "+avx512dq", "+avx512bw", "+avx512bf16"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    cr_expect_eq(strstr(features, names[i]) != NULL, strstr(t.features, names[i]) != NULL, "%s: %s; LLVM: %s", names[i], features, t.features);
+    cr_expect_eq(strstr(features, names[i]) != NULL, strstr(t.features, names[i]) != NULL, "%s: %s; LLVM: %s", names[i],
+                 features, t.features);
   cr_expect(tc_isa_of_host(features, NULL) != &tc_isa_interpreted);
 #endif
   tc_host_facts(facts[0]), tc_host_facts(facts[1]);
@@ -73,7 +76,8 @@ static tc_kernel_fn *compile(const tc_kir *n, const target *t, tc_elf_code **cod
   char text[400];
   void *object = NULL, *fn = NULL;
   size_t bytes = 0;
-  tc_status st = tc_llvm_plugin_get()->compile(n, "tc_test", t->cpu, t->features, t->bits, &object, &bytes, text, sizeof text);
+  tc_status st =
+      tc_llvm_plugin_get()->compile(n, "tc_test", t->cpu, t->features, t->bits, &object, &bytes, text, sizeof text);
   cr_assert_eq(st, TC_OK, "%s", text);
   st = tc_elf_load(object, bytes, "tc_test", code, &fn);
   cr_assert_eq(st, TC_OK, "%s", st == TC_OK ? "" : tc_last_error()->message);
@@ -96,7 +100,8 @@ static void run_interp(const tc_kir *n, void *const *buf, const uint64_t *num, i
 static void run_compiled(const tc_kir *n, const target *t, void *const *buf, const uint64_t *num, int64_t end) {
   tc_elf_code *code = NULL;
   tc_kernel_fn *kernel = compile(n, t, &code);
-  tc_worker worker = {.scratch = aligned_alloc(64, (size_t)(n->scratch_bytes + 127) / 64 * 64), .math = tc_kir_math_table()};
+  tc_worker worker = {.scratch = aligned_alloc(64, (size_t)(n->scratch_bytes + 127) / 64 * 64),
+                      .math = tc_kir_math_table()};
   kernel(NULL, buf, num, 0, end, &worker);
   free(worker.scratch);
   tc_elf_unload(code);
@@ -124,9 +129,11 @@ static void check(kir_case *f, const target *t, int lanes) {
   for (uint32_t k = 0; k < f->n.n_buf; k++) {
     tc_type type = f->n.buf_type[k];
     int i = near_find(type, got[k], want[k], N, (near_tol){.bits = true});
-    cr_expect_eq(i, -1, "%s, %d lanes, %s: buffer %u (%s %s) element %d is %llx, interpreter has %llx; inputs %llx %llx", t->cpu, lanes,
-                 tc_llvm_plugin_get()->version, k, kir_type_name[type], f->what[k] ? f->what[k] : "", i,
-                 (unsigned long long)bits_at(type, got[k], i < 0 ? 0 : i), (unsigned long long)bits_at(type, want[k], i < 0 ? 0 : i),
+    cr_expect_eq(i, -1,
+                 "%s, %d lanes, %s: buffer %u (%s %s) element %d is %llx, interpreter has %llx; inputs %llx %llx",
+                 t->cpu, lanes, tc_llvm_plugin_get()->version, k, kir_type_name[type], f->what[k] ? f->what[k] : "", i,
+                 (unsigned long long)bits_at(type, got[k], i < 0 ? 0 : i),
+                 (unsigned long long)bits_at(type, want[k], i < 0 ? 0 : i),
                  (unsigned long long)bits_at(f->n.buf_type[0], want[0], i < 0 ? 0 : i),
                  f->n_in > 1 ? (unsigned long long)bits_at(f->n.buf_type[1], want[1], i < 0 ? 0 : i) : 0);
     free(got[k] - kir_type_bytes[type]);
@@ -139,7 +146,8 @@ static void check(kir_case *f, const target *t, int lanes) {
 static const int widths[] = {1, 2, 4, 8, 16, 32, 64};
 #define N_WIDTHS (int)(sizeof widths / sizeof widths[0])
 
-static void check_case(void (*make)(kir_case *f, tc_type t, int lanes, int threads), tc_type t, int lanes, const target *on) {
+static void check_case(void (*make)(kir_case *f, tc_type t, int lanes, int threads), tc_type t, int lanes,
+                       const target *on) {
   kir_case f;
   make(&f, t, lanes, 0);
   check(&f, on, lanes);
@@ -248,7 +256,8 @@ Test(codegen, streaming_stores_write_aligned_vectors) {
   cr_assert_eq(memcmp(in, out, N * 4), 0);
 #if defined(__x86_64__)
   char *text = NULL, why[200];
-  cr_assert_eq(tc_llvm_plugin_get()->assembly(&n, "k", t.cpu, t.features, t.bits, &text, why, sizeof why), TC_OK, "%s", why);
+  cr_assert_eq(tc_llvm_plugin_get()->assembly(&n, "k", t.cpu, t.features, t.bits, &text, why, sizeof why), TC_OK, "%s",
+               why);
   cr_assert_not_null(strstr(text, "movnt"));
   free(text);
 #endif
@@ -270,7 +279,9 @@ Test(codegen, a_scalar_has_lane_0_in_every_lane) {
   OP0(&n, ENDLOOP, TC_BOOL, 1, 0);
   run_interp(&n, (void *[]){x, want}, NULL, 1);
   run_compiled(&n, &t, (void *[]){x, got}, NULL, 1);
-  for (int i = 0; i < 4; i++) cr_expect(got[i] == 10 && want[i] == 10, "lane %d: %lld, interpreted %lld", i, (long long)got[i], (long long)want[i]);
+  for (int i = 0; i < 4; i++)
+    cr_expect(got[i] == 10 && want[i] == 10, "lane %d: %lld, interpreted %lld", i, (long long)got[i],
+              (long long)want[i]);
   tc_kir_destroy(&n);
 }
 
@@ -284,18 +295,22 @@ Test(codegen, a_nest_that_cannot_be_printed_fails_with_a_reason) {
   uint32_t a = OP0(&n, CONST, TC_F32, 1, 0);
   uint32_t rem = OP2(&n, REM, TC_F32, 1, 0, a, a);
   OP1(&n, VAR, TC_F32, 1, 0, rem);
-  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text), TC_ERR_COMPILE);
+  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text),
+               TC_ERR_COMPILE);
   cr_assert_null(object);
   cr_assert_not_null(strstr(text, "rem"), "%s", text);
   n.n_inst = 1;
   OP2(&n, ADD, TC_F32, 1, 0, a, 7);
-  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text), TC_ERR_COMPILE);
+  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text),
+               TC_ERR_COMPILE);
   n.n_inst = 1;
   OP1(&n, ADD, TC_I64, 1, 0, a);
-  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text), TC_ERR_COMPILE);
+  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text),
+               TC_ERR_COMPILE);
   n.n_inst = 1;
   OP1(&n, PREFETCH, TC_F32, 1, 1 << 30, a);
-  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text), TC_ERR_COMPILE);
+  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text),
+               TC_ERR_COMPILE);
   cr_assert_not_null(strstr(text, "no buffer"), "%s", text);
   tc_kir_destroy(&n);
 }

@@ -1,4 +1,5 @@
-// The loader runs what gcc and LLVM would have made, and refuses everything else without touching memory it does not own.
+// The loader runs what gcc and LLVM would have made, and refuses everything else without touching
+// memory it does not own.
 // The objects are made by hand here, so that the loader's tests need no compiler.
 #include <criterion/criterion.h>
 #include <elf.h>
@@ -32,10 +33,16 @@ static uint32_t add_string(object *o, const char *text) {
 }
 
 static Elf64_Shdr section(object *o, const char *name, uint32_t type, uint64_t flags, size_t offset, size_t size) {
-  return (Elf64_Shdr){.sh_name = add_string(o, name), .sh_type = type, .sh_flags = flags, .sh_offset = offset, .sh_size = size, .sh_addralign = 8};
+  return (Elf64_Shdr){.sh_name = add_string(o, name),
+                      .sh_type = type,
+                      .sh_flags = flags,
+                      .sh_offset = offset,
+                      .sh_size = size,
+                      .sh_addralign = 8};
 }
 
-// int64_t f(void *to, const void *from, size_t n): memcpy(to, from, n); return the 8 bytes at rodata + 8.
+// int64_t f(void *to, const void *from, size_t n): memcpy(to, from, n); return the 8 bytes at
+// rodata + 8.
 static object *make_object(void) {
   static const uint8_t code[] = {
       0x48, 0x83, 0xec, 0x08,                    // sub rsp, 8
@@ -48,10 +55,12 @@ static object *make_object(void) {
   o->rodata[1] = 0x1122334455667788;
   o->rela[0] = (Elf64_Rela){.r_offset = 5, .r_info = ELF64_R_INFO(2, R_X86_64_PLT32), .r_addend = -4};
   o->rela[1] = (Elf64_Rela){.r_offset = 12, .r_info = ELF64_R_INFO(3, R_X86_64_PC32), .r_addend = 8 - 4};
-  o->sym[1] = (Elf64_Sym){.st_name = add_string(o, "f"), .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = S_TEXT};
+  o->sym[1] =
+      (Elf64_Sym){.st_name = add_string(o, "f"), .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = S_TEXT};
   o->sym[2] = (Elf64_Sym){.st_name = add_string(o, "memcpy"), .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE)};
   o->sym[3] = (Elf64_Sym){.st_info = ELF64_ST_INFO(STB_LOCAL, STT_SECTION), .st_shndx = S_RODATA};
-  o->section[S_TEXT] = section(o, ".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, offsetof(object, text), sizeof code);
+  o->section[S_TEXT] =
+      section(o, ".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, offsetof(object, text), sizeof code);
   o->section[S_RODATA] = section(o, ".rodata", SHT_PROGBITS, SHF_ALLOC, offsetof(object, rodata), sizeof o->rodata);
   o->section[S_RELA] = section(o, ".rela", SHT_RELA, 0, offsetof(object, rela), sizeof o->rela);
   o->section[S_RELA].sh_link = S_SYMTAB;
@@ -111,7 +120,8 @@ Test(elf, absolute_relocations_in_constants_work) {
   o->section[S_RELA].sh_info = S_RODATA;
   o->rela[0] = (Elf64_Rela){.r_offset = 8, .r_info = ELF64_R_INFO(3, R_X86_64_64), .r_addend = 3};
   o->rela[1] = (Elf64_Rela){.r_offset = 0, .r_info = ELF64_R_INFO(3, R_X86_64_64)};
-  memcpy(o->text, (uint8_t[]){0x48, 0x8b, 0x05, 0, 0, 0, 0, 0x48, 0x2b, 0x05, 0, 0, 0, 0, 0xc3}, 15);  // rax = [a] - [b], addresses below
+  // rax = [a] - [b], addresses below
+  memcpy(o->text, (uint8_t[]){0x48, 0x8b, 0x05, 0, 0, 0, 0, 0x48, 0x2b, 0x05, 0, 0, 0, 0, 0xc3}, 15);
   o->section[S_TEXT].sh_size = 24;  // rodata follows: [24] and [32]
   int32_t a = 32 - 7, b = 24 - 14;
   memcpy(o->text + 3, &a, 4);
@@ -157,7 +167,8 @@ Test(elf, every_truncation_is_refused) {
   free(o);
 }
 
-// A flipped bit may leave a loadable object (in code, say); what counts is that loading stays inside its own memory.
+// A flipped bit may leave a loadable object (in code, say); what counts is that loading stays
+// inside its own memory.
 Test(elf, flipped_bits_never_crash, .timeout = 120) {
   object *o = make_object();
   uint64_t state = 1;

@@ -31,12 +31,13 @@
 #define FOLDER "tests/lowering/emit/"
 enum { LEAST_CASES = 3, LINES = 60, MOST_LINES = 500, MOST_FILES = 32 };
 
-static const tc_target gpu = {.threads_most = 1024, .warp = 32, .shared_bytes = 163 << 10, .processors = 108, .mma = true};
+static const tc_target gpu = {
+    .threads_most = 1024, .warp = 32, .shared_bytes = 163 << 10, .processors = 108, .mma = true};
 static const tc_target gpu_plain = {.threads_most = 1024, .warp = 32, .shared_bytes = 48 << 10, .processors = 4};
 
-static const char *const kind_names[] = {
-    [TC_FUSION_ELEMENTWISE] = "elementwise", [TC_FUSION_ROW] = "row reduction",   [TC_FUSION_COLUMN] = "column reduction",
-    [TC_FUSION_MATMUL] = "matmul",           [TC_FUSION_ATTENTION] = "attention", [TC_FUSION_EXTERN] = "no kernel"};
+static const char *const kind_names[] = {[TC_FUSION_ELEMENTWISE] = "elementwise", [TC_FUSION_ROW] = "row reduction",
+                                         [TC_FUSION_COLUMN] = "column reduction", [TC_FUSION_MATMUL] = "matmul",
+                                         [TC_FUSION_ATTENTION] = "attention",     [TC_FUSION_EXTERN] = "no kernel"};
 
 // ---- files ----
 
@@ -66,7 +67,8 @@ static const char *find_line(const char *text, const char *end, const char *word
 
 static int split_lines(char *text, char **line) {
   int n = 0;
-  for (char *save, *l = strtok_r(text, "\n", &save); l && n < MOST_LINES; l = strtok_r(NULL, "\n", &save)) line[n++] = l;
+  for (char *save, *l = strtok_r(text, "\n", &save); l && n < MOST_LINES; l = strtok_r(NULL, "\n", &save))
+    line[n++] = l;
   return n;
 }
 
@@ -79,7 +81,8 @@ static void print_difference(const char *want_text, const char *got_text) {
   memset(common, 0, sizeof common);
   for (int x = n - 1; x >= 0; x--)
     for (int y = m - 1; y >= 0; y--)
-      common[x][y] = strcmp(want[x], got[y]) == 0 ? common[x + 1][y + 1] + 1 : TC_MAX_OF(common[x + 1][y], common[x][y + 1]);
+      common[x][y] =
+          strcmp(want[x], got[y]) == 0 ? common[x + 1][y + 1] + 1 : TC_MAX_OF(common[x + 1][y], common[x][y + 1]);
   while (i < n || k < m) {
     if (i < n && k < m && strcmp(want[i], got[k]) == 0)
       fprintf(stderr, "    %s\n", want[i++]), k++;
@@ -103,16 +106,19 @@ static void print_kernel(const tc_kir *kir, int lines, FILE *out) {
   const char *rest = text;
   for (int i = 0; i < lines && *rest; i++) rest = strchr(rest, '\n') + 1;
   fprintf(out, "%.*s", (int)(rest - text), text);
-  if (*rest) fprintf(out, "... of %u instructions, %016llx\n", kir->n_inst, (unsigned long long)tc_hash_bytes(rest, strlen(rest)).lo);
+  if (*rest)
+    fprintf(out, "... of %u instructions, %016llx\n", kir->n_inst,
+            (unsigned long long)tc_hash_bytes(rest, strlen(rest)).lo);
   free(text);
 }
 
 // One fusion's kernel; false: a node is to be stored first, and is in `must_materialize` now.
-static bool print_fusion(const tc_fusion_plan *gr, const tc_fusion *fusion, tc_arena *arena, uint8_t *must_materialize, int lines, FILE *out,
-                         FILE *refused) {
+static bool print_fusion(const tc_fusion_plan *gr, const tc_fusion *fusion, tc_arena *arena, uint8_t *must_materialize,
+                         int lines, FILE *out, FILE *refused) {
   tc_emit_result e;
   fprintf(out, "%s of ", kind_names[fusion->kind]);
-  for (uint32_t i = 0; i < fusion->n_member; i++) fprintf(out, "%s%s", i ? ", " : "", tc_op_names[gr->graph->node[fusion->member[i]].op]);
+  for (uint32_t i = 0; i < fusion->n_member; i++)
+    fprintf(out, "%s%s", i ? ", " : "", tc_op_names[gr->graph->node[fusion->member[i]].op]);
   if (fusion->kind == TC_FUSION_EXTERN) return fprintf(out, "\n"), true;
   tc_status st = tc_emit_fusion(&e, gr, fusion, NULL, arena);
   if (st != TC_OK) {
@@ -141,7 +147,8 @@ static char *kernels_of(const tc_plan *plan, const tc_target *target, int lines)
   for (bool done = false; !done;) {
     free(text);
     FILE *out = open_memstream(&text, &bytes);
-    cr_assert_eq(tc_fusion_build(&gr, &g, &arena, must_materialize, TC_FUSE_ANY), TC_OK, "%s", tc_last_error()->message);
+    cr_assert_eq(tc_fusion_build(&gr, &g, &arena, must_materialize, TC_FUSE_ANY), TC_OK, "%s",
+                 tc_last_error()->message);
     done = true;
     for (uint32_t i = 0; done && i < gr.n_fusion; i++)
       if (gr.fusion[i].merged == TC_FUSION_NONE && gr.fusion[i].n_member)
@@ -160,7 +167,8 @@ static char *kernels_of(const tc_plan *plan, const tc_target *target, int lines)
 static tc_plan *plan_of(tc_text *x, tc_tensor *out) {
   for (uint32_t n = 0; n < x->n; n++)
     if (x->node[n].op == TC_OP_LEAF && !x->node[n].data)
-      x->node[n].data = tc_arena_alloc(&x->arena, (size_t)tc_dims_count(&x->node[n].dims) * tc_type_bytes(x->node[n].type) + 1);
+      x->node[n].data =
+          tc_arena_alloc(&x->arena, (size_t)tc_dims_count(&x->node[n].dims) * tc_type_bytes(x->node[n].type) + 1);
   cr_assert_eq(tc_text_run(x, out), TC_OK, "%s: %s", x->title, tc_last_error()->message);
   return tc_trace_mine->latest[(tc_trace_mine->next_latest - 1) % TC_LATEST_PLANS];
 }
@@ -218,7 +226,8 @@ static void check_file(const char *path) {
   fclose(out);
   bool update = getenv("TC_TEST_UPDATE") != NULL;
   if (update && of.n_differing) write_file(path, new_text);
-  cr_expect(update || of.n_differing == 0, "%s: %d of %d cases differ; --update writes them anew", path, of.n_differing, of.n);
+  cr_expect(update || of.n_differing == 0, "%s: %d of %d cases differ; --update writes them anew", path, of.n_differing,
+            of.n);
   cr_expect(of.n >= LEAST_CASES, "%s has %d cases: an emitter has %d at least", path, of.n, LEAST_CASES);
   free(text), free(new_text);
 }

@@ -1,5 +1,7 @@
-// Printed and compiled by clang for AMD, where it is installed: elementwise chains, reductions and softmax read and write 16 bytes of f32 at a time, 8 of
-// halves, and keep what they work on in registers; so do convolutions. Products and attention are looked at beside what NVRTC makes of them. Compiled only: no GPU is used.
+// Printed and compiled by clang for AMD, where it is installed: elementwise chains, reductions and
+// softmax read and write 16 bytes of f32 at a time, 8 of halves, and keep what they work on in
+// registers; so do convolutions. Products and attention are looked at beside what NVRTC makes of
+// them. Compiled only: no GPU is used.
 #include <criterion/criterion.h>
 
 #include "tests/lowering/amd_code.h"
@@ -14,7 +16,8 @@ static uint32_t fold(work *w, tc_op op, uint32_t a, uint64_t axis) {
 
 static void build_chain(work *w, tc_type type) {
   tc_dims d = TC_SHAPE(ROWS, COLUMNS);
-  uint32_t sum = elem(w, TC_OP_ADD, type, d, elem(w, TC_OP_MUL, type, d, leaf(w, type, d), leaf(w, type, d)), leaf(w, type, d));
+  uint32_t sum =
+      elem(w, TC_OP_ADD, type, d, elem(w, TC_OP_MUL, type, d, leaf(w, type, d), leaf(w, type, d)), leaf(w, type, d));
   want(w, elem(w, TC_OP_RELU, type, d, sum, sum));
 }
 
@@ -30,7 +33,8 @@ static void build_softmax(work *w, tc_type type) {
 }
 
 static const char *const wide[] = {AMD_LOAD_16, AMD_STORE_16, NULL}, *const loads[] = {AMD_LOAD_16, NULL};
-static const char *const of_halves[] = {"global_load_dwordx2|global_load_b64", "global_store_dwordx2|global_store_b64", NULL};
+static const char *const of_halves[] = {"global_load_dwordx2|global_load_b64", "global_store_dwordx2|global_store_b64",
+                                        NULL};
 
 Test(gpu_amd_code, elementwise_chains) {
   static const tc_type types[] = {TC_F32, TC_BF16};
@@ -38,7 +42,8 @@ Test(gpu_amd_code, elementwise_chains) {
   for (int i = 0; i < 2; i++) {
     work w = begin();
     build_chain(&w, types[i]);
-    expect_amd_kernels(&w, TC_FUSION_ELEMENTWISE, tc_type_name(types[i]), i ? "gfx1030" : NULL, i ? of_halves : wide, NULL);
+    expect_amd_kernels(&w, TC_FUSION_ELEMENTWISE, tc_type_name(types[i]), i ? "gfx1030" : NULL, i ? of_halves : wide,
+                       NULL);
     release(&w);
   }
 }
@@ -48,7 +53,8 @@ Test(gpu_amd_code, sums_of_rows_and_of_columns) {
   for (uint64_t axis = 0; axis < 2; axis++) {
     work w = begin();
     build_sum(&w, TC_F32, axis);
-    expect_amd_kernels(&w, axis ? TC_FUSION_ROW : TC_FUSION_COLUMN, axis ? "rows" : "columns", axis ? NULL : "gfx908", loads, NULL);
+    expect_amd_kernels(&w, axis ? TC_FUSION_ROW : TC_FUSION_COLUMN, axis ? "rows" : "columns", axis ? NULL : "gfx908",
+                       loads, NULL);
     release(&w);
   }
 }
@@ -59,7 +65,8 @@ Test(gpu_amd_code, softmax_of_rows_that_are_kept) {
   for (int i = 0; i < 2; i++) {
     work w = begin();
     build_softmax(&w, types[i]);
-    expect_amd_kernels(&w, TC_FUSION_ROW, tc_type_name(types[i]), i ? "gfx942" : "gfx906 gfx90a gfx1100", i ? of_halves : wide, NULL);
+    expect_amd_kernels(&w, TC_FUSION_ROW, tc_type_name(types[i]), i ? "gfx942" : "gfx906 gfx90a gfx1100",
+                       i ? of_halves : wide, NULL);
     release(&w);
   }
 }

@@ -1,5 +1,5 @@
-// Attention for a GPU: its kernels, run in step on the host, against sums in double precision, whatever the shape, the mask and the way operands lie; how many
-// rows a block has changes no bit.
+// Attention for a GPU: its kernels, run in step on the host, against sums in double precision,
+// whatever the shape, the mask and the way operands lie; how many rows a block has changes no bit.
 #include <criterion/criterion.h>
 #include <math.h>
 
@@ -60,7 +60,8 @@ static int64_t length_of(const attend *p) {
 
 static double score(const lesson *x, int64_t b, int64_t h, int64_t i, int64_t j) {
   const attend *p = x->p;
-  const double *q = x->part[Q] + ((b * p->hq + h) * p->l + i) * p->e, *k = x->part[K] + ((b * p->hkv + h / (p->hq / p->hkv)) * p->keys + j) * p->e;
+  const double *q = x->part[Q] + ((b * p->hq + h) * p->l + i) * p->e,
+               *k = x->part[K] + ((b * p->hkv + h / (p->hq / p->hkv)) * p->keys + j) * p->e;
   double sum = 0;
   int64_t first_seen = p->length ? p->length - p->l : 0;
   if (j >= length_of(p) || (p->causal && j > first_seen + i)) return -INFINITY;
@@ -88,8 +89,10 @@ static void weigh(lesson *x, int64_t b, int64_t h, int64_t i) {
 static void expect_row(lesson *x, int64_t b, int64_t h, int64_t i) {
   const attend *p = x->p;
   int64_t row = (b * p->hq + h) * p->l + i, key_head = b * p->hkv + h / (p->hq / p->hkv);
-  const double *w = x->weight + row * p->keys, *q = x->part[Q] + row * p->e, *dout = x->part[DOUT] + ((b * p->l + i) * p->hq + h) * p->ev;
-  double *out = x->part[OUT] + ((b * p->l + i) * p->hq + h) * p->ev, *dq = x->part[DQ] + ((b * p->l + i) * p->hq + h) * p->e, delta = 0;
+  const double *w = x->weight + row * p->keys, *q = x->part[Q] + row * p->e,
+               *dout = x->part[DOUT] + ((b * p->l + i) * p->hq + h) * p->ev;
+  double *out = x->part[OUT] + ((b * p->l + i) * p->hq + h) * p->ev,
+         *dq = x->part[DQ] + ((b * p->l + i) * p->hq + h) * p->e, delta = 0;
   weigh(x, b, h, i);
   for (int64_t j = 0; j < p->keys; j++)
     for (int64_t c = 0; c < p->ev; c++) out[c] += w[j] * x->part[V][(key_head * p->keys + j) * p->ev + c];
@@ -100,7 +103,8 @@ static void expect_row(lesson *x, int64_t b, int64_t h, int64_t i) {
     int64_t to = ((b * p->keys + j) * p->hkv + h / (p->hq / p->hkv));
     double g = -delta, scale = 1 / sqrt((double)p->e);
     for (int64_t c = 0; c < p->ev; c++) g += dout[c] * v[c], x->part[DV][to * p->ev + c] += w[j] * dout[c];
-    for (int64_t c = 0; c < p->e; c++) dq[c] += w[j] * g * scale * k[c], x->part[DK][to * p->e + c] += w[j] * g * scale * q[c];
+    for (int64_t c = 0; c < p->e; c++)
+      dq[c] += w[j] * g * scale * k[c], x->part[DK][to * p->e + c] += w[j] * g * scale * q[c];
   }
 }
 
@@ -154,7 +158,8 @@ static double *in_heads(const work *w, uint32_t n) {
 static lesson begin_lesson(const attend *p, bool inside) {
   lesson x = {.p = p, .w = begin()};
   work *w = &x.w;
-  x.q = heads_of(w, p->type, p->n, p->hq, p->l, p->e, inside), x.k = heads_of(w, p->type, p->n, p->hkv, p->keys, p->e, inside);
+  x.q = heads_of(w, p->type, p->n, p->hq, p->l, p->e, inside),
+  x.k = heads_of(w, p->type, p->n, p->hkv, p->keys, p->e, inside);
   x.v = heads_of(w, p->type, p->n, p->hkv, p->keys, p->ev, inside);
   x.scale = given(w, TC_F64, 1 / sqrt((double)p->e));
   if (p->length) x.length = given(w, TC_I64, (double)p->length);
@@ -162,9 +167,11 @@ static lesson begin_lesson(const attend *p, bool inside) {
   uint32_t dout = leaf(w, p->type, TC_SHAPE(p->n, p->l, p->hq, p->ev));
   uint64_t order = 0 | 2 << 8 | 1 << 16 | 3 << 24;
   x.dout = node(w, TC_OP_PERMUTE, p->type, TC_SHAPE(p->n, p->hq, p->l, p->ev), 1, &dout, 1, &order);
-  x.part[Q] = in_heads(w, x.q), x.part[K] = in_heads(w, x.k), x.part[V] = in_heads(w, x.v), x.part[DOUT] = doubles_of(w, dout);
+  x.part[Q] = in_heads(w, x.q), x.part[K] = in_heads(w, x.k), x.part[V] = in_heads(w, x.v),
+  x.part[DOUT] = doubles_of(w, dout);
   const int64_t rows = p->n * p->hq * p->l, keys = p->n * p->hkv * p->keys;
-  const int64_t size[N_PARTS] = {[OUT] = rows * p->ev, [LSE] = 2 * rows, [DELTA] = rows, [DQ] = rows * p->e, [DK] = keys * p->e, [DV] = keys * p->ev};
+  const int64_t size[N_PARTS] = {[OUT] = rows * p->ev, [LSE] = 2 * rows,   [DELTA] = rows,
+                                 [DQ] = rows * p->e,   [DK] = keys * p->e, [DV] = keys * p->ev};
   for (int i = OUT; i < N_PARTS; i++) x.part[i] = calloc((size_t)size[i], sizeof(double)), x.result[i] = TC_NONE;
   x.weight = calloc((size_t)(rows * p->keys), sizeof(double));
   for (int64_t b = 0; b < p->n; b++)
@@ -192,13 +199,15 @@ static void want_sums(lesson *x) {
 
 static void want_forward(lesson *x) {
   const attend *p = x->p;
-  x->result[OUT] = row_of(x, TC_OP_ATTENTION, p->type, TC_SHAPE(p->n, p->l, p->hq, p->ev), 3, (uint32_t[]){x->q, x->k, x->v});
+  x->result[OUT] =
+      row_of(x, TC_OP_ATTENTION, p->type, TC_SHAPE(p->n, p->l, p->hq, p->ev), 3, (uint32_t[]){x->q, x->k, x->v});
   want_sums(x);
 }
 
 static void want_backward(lesson *x) {
   const attend *p = x->p;
-  x->sums = wide_leaf(x, TC_SHAPE(p->n, p->hq, p->l, 2), LSE), x->delta = wide_leaf(x, TC_SHAPE(p->n, p->hq, p->l), DELTA);
+  x->sums = wide_leaf(x, TC_SHAPE(p->n, p->hq, p->l, 2), LSE),
+  x->delta = wide_leaf(x, TC_SHAPE(p->n, p->hq, p->l), DELTA);
   const uint32_t in[6] = {x->q, x->k, x->v, x->dout, x->sums, x->delta};
   x->result[DQ] = row_of(x, TC_OP_ATTENTION_DQ, p->type, TC_SHAPE(p->n, p->l, p->hq, p->e), 6, in);
   x->result[DK] = row_of(x, TC_OP_ATTENTION_DK, p->type, TC_SHAPE(p->n, p->keys, p->hkv, p->e), 6, in);
@@ -251,7 +260,8 @@ static void run_group(lesson *x, const tc_fusion_plan *gr, const tc_fusion *grou
 static void run_from(lesson *x, const tc_fusion_plan *gr, uint32_t g, bool *done) {
   if (done[g] || gr->fusion[g].merged != TC_FUSION_NONE) return;
   done[g] = true;
-  for (const tc_fusion_link *l = gr->fusion[g].before; l; l = l->next) run_from(x, gr, tc_fusion_alive(gr, l->fusion), done);
+  for (const tc_fusion_link *l = gr->fusion[g].before; l; l = l->next)
+    run_from(x, gr, tc_fusion_alive(gr, l->fusion), done);
   if (!x->w.refused) run_group(x, gr, &gr->fusion[g]);
 }
 
@@ -275,13 +285,16 @@ static void expect_near(const lesson *x) {
   for (int r = OUT; r < N_PARTS; r++) {
     if (x->result[r] == TC_NONE) continue;
     const tc_gnode *y = &x->w.g.node[x->result[r]];
-    double most = 0, within = x->p->type == TC_F64 ? 1e-12 : x->p->type == TC_F32 ? 2e-5 : x->p->type == TC_F16 ? 4e-3 : 2.5e-2;
+    double most = 0, within = x->p->type == TC_F64   ? 1e-12
+                              : x->p->type == TC_F32 ? 2e-5
+                              : x->p->type == TC_F16 ? 4e-3
+                                                     : 2.5e-2;
     if (r == LSE) within = x->p->type == TC_F64 ? 1e-12 : 1e-5;
     for (int64_t i = 0; i < y->shape->count; i++) most = fmax(most, fabs(x->part[r][i]));
     for (int64_t i = 0; i < y->shape->count; i++) {
       double have = value_at(&x->w, x->result[r], i), wanted = x->part[r][i];
-      cr_assert(fabs(have - wanted) <= within * most + 1e-30, "%s: %s is %g, should be %g, at %lld of %lld", x->p->name, name[r], have, wanted,
-                (long long)i, (long long)y->shape->count);
+      cr_assert(fabs(have - wanted) <= within * most + 1e-30, "%s: %s is %g, should be %g, at %lld of %lld", x->p->name,
+                name[r], have, wanted, (long long)i, (long long)y->shape->count);
     }
   }
 }
@@ -329,7 +342,8 @@ static const attend decode[] = {
     {"heads are rows, bools", TC_F32, 2, 6, 2, 1, 50, 16, 16, false, 0, TC_BOOL, {2, 6, 1, 50}},
 };
 
-// Keys in parts: of half of them and more, of parts that are not full, that nobody sees, that a mask hides.
+// Keys in parts: of half of them and more, of parts that are not full, that nobody sees, that a
+// mask hides.
 static const struct {
   attend of;
   int64_t units;  // a key head's or head's, times parts
@@ -349,7 +363,8 @@ static const struct {
 static void check_all(const attend *p, size_t n, const tc_target *target, bool backward, tc_kir_op by) {
   for (size_t i = 0; i < n; i++) {
     lesson x = check(&p[i], target, i % 2, backward);
-    cr_expect_eq(x.n_of[TC_IR_MMA] > 0 && x.n_of[TC_IR_LDMATRIX] > 0, by == TC_IR_MMA, "%s: %d of NVIDIA's", p[i].name, x.n_of[TC_IR_MMA]);
+    cr_expect_eq(x.n_of[TC_IR_MMA] > 0 && x.n_of[TC_IR_LDMATRIX] > 0, by == TC_IR_MMA, "%s: %d of NVIDIA's", p[i].name,
+                 x.n_of[TC_IR_MMA]);
     cr_expect_eq(x.n_of[TC_IR_MFMA] > 0, by == TC_IR_MFMA, "%s: %d of AMD's", p[i].name, x.n_of[TC_IR_MFMA]);
     cr_expect(i > 0 || x.n_of[TC_IR_COPY] > 0 || by != TC_IR_MMA, "%s: nothing is copied", p[i].name);
     end_lesson(&x);

@@ -1,5 +1,6 @@
-// Printed and compiled by the real NVRTC, and by clang for AMD, where these are installed, attention uses the instructions it was scheduled for, in registers
-// alone. Compiled only: no GPU is used.
+// Printed and compiled by the real NVRTC, and by clang for AMD, where these are installed,
+// attention uses the instructions it was scheduled for, in registers alone. Compiled only: no GPU
+// is used.
 #include <criterion/criterion.h>
 
 #include "tests/lowering/amd_code.h"
@@ -22,15 +23,18 @@ static uint32_t row(work *w, tc_op op, tc_type type, tc_dims d, int n_in, const 
 
 static void build(work *w, const expected *x) {
   enum { HEADS = 4 };
-  uint32_t q = leaf(w, x->type, TC_SHAPE(1, HEADS, x->l, x->e)), k = leaf(w, x->type, TC_SHAPE(1, HEADS, x->keys, x->e));
+  uint32_t q = leaf(w, x->type, TC_SHAPE(1, HEADS, x->l, x->e)),
+           k = leaf(w, x->type, TC_SHAPE(1, HEADS, x->keys, x->e));
   uint32_t v = leaf(w, x->type, TC_SHAPE(1, HEADS, x->keys, x->e)), scale = leaf(w, TC_F64, (tc_dims){0});
-  tc_dims d = TC_SHAPE(1, x->l, HEADS, x->e), of_keys = TC_SHAPE(1, x->keys, HEADS, x->e), kept = TC_SHAPE(1, HEADS, x->l, 2);
+  tc_dims d = TC_SHAPE(1, x->l, HEADS, x->e), of_keys = TC_SHAPE(1, x->keys, HEADS, x->e),
+          kept = TC_SHAPE(1, HEADS, x->l, 2);
   if (!x->backward) {
     (void)row(w, TC_OP_ATTENTION, x->type, d, 4, (uint32_t[]){q, k, v, scale}, x->causal);
     (void)row(w, TC_OP_ATTENTION_LSE, TC_F32, kept, 3, (uint32_t[]){q, k, scale}, x->causal);
     return;
   }
-  uint32_t dout = leaf(w, x->type, TC_SHAPE(1, HEADS, x->l, x->e)), lse = leaf(w, TC_F32, kept), delta = leaf(w, TC_F32, TC_SHAPE(1, HEADS, x->l));
+  uint32_t dout = leaf(w, x->type, TC_SHAPE(1, HEADS, x->l, x->e)), lse = leaf(w, TC_F32, kept),
+           delta = leaf(w, TC_F32, TC_SHAPE(1, HEADS, x->l));
   const uint32_t in[7] = {q, k, v, dout, lse, delta, scale};
   (void)row(w, TC_OP_ATTENTION_DQ, x->type, d, 7, in, x->causal);
   (void)row(w, TC_OP_ATTENTION_DK, x->type, of_keys, 7, in, x->causal);
@@ -51,8 +55,8 @@ static void check_all(const expected *x, size_t n) {
 }
 
 #define MATRIX \
-  {"mma.sync.aligned.m16n8k16", "ldmatrix.sync.aligned.m8n8.x4.shared", "ldmatrix.sync.aligned.m8n8.x2.trans.shared", "cp.async.cg.shared.global", \
-   NULL}
+  {"mma.sync.aligned.m16n8k16", "ldmatrix.sync.aligned.m8n8.x4.shared", "ldmatrix.sync.aligned.m8n8.x2.trans.shared", \
+   "cp.async.cg.shared.global", NULL}
 #define FUSED {"fma.rn.f32", "ld.shared.v4", "cp.async.cg.shared.global", NULL}
 
 Test(gpu_attention_code, halves_are_copied_and_multiplied_by_the_devices_instructions) {
@@ -83,11 +87,17 @@ Test(gpu_attention_code, is_compiled_in_registers_for_amd) {
     expected x;
     const char *archs, *mfma;  // as expect_amd_kernels says
   } all[] = {
-      {{"bf16, heads of 128", TC_BF16, 2048, 2048, 128, true, false, {AMD_TILE_16}, 0}, "gfx1100 gfx90a gfx942", MFMA_OF_BF16},
+      {{"bf16, heads of 128", TC_BF16, 2048, 2048, 128, true, false, {AMD_TILE_16}, 0},
+       "gfx1100 gfx90a gfx942",
+       MFMA_OF_BF16},
       {{"f16, heads of 64", TC_F16, 16000, 16003, 64, false, false, {AMD_TILE_16}, 0}, "gfx908", MFMA_OF_F16},
-      {{"gradients, bf16, heads of 64", TC_BF16, 16384, 16384, 64, true, true, {AMD_TILE_16}, 0}, "gfx90a", MFMA_OF_BF16},
+      {{"gradients, bf16, heads of 64", TC_BF16, 16384, 16384, 64, true, true, {AMD_TILE_16}, 0},
+       "gfx90a",
+       MFMA_OF_BF16},
       {{"bf16, a step of decoding", TC_BF16, 1, 8192, 128, false, false, {AMD_TILE_16}, 0}, "gfx90a", MFMA_OF_BF16},
-      {{"gradients, bf16, heads of 128", TC_BF16, 2048, 2048, 128, true, true, {AMD_TILE_16}, 0}, "gfx908 gfx942", MFMA_OF_BF16},
+      {{"gradients, bf16, heads of 128", TC_BF16, 2048, 2048, 128, true, true, {AMD_TILE_16}, 0},
+       "gfx908 gfx942",
+       MFMA_OF_BF16},
       {{"gradients, f16, heads of 256", TC_F16, 512, 512, 256, true, true, {AMD_TILE_16}, 0}, "gfx90a", MFMA_OF_F16},
       {{"f32, heads of 64", TC_F32, 2048, 2048, 64, true, false, {AMD_LOAD_16, AMD_TILE_16}, 0}, "gfx942", NULL},
       {{"gradients, f32, heads of 64", TC_F32, 512, 512, 64, true, true, {AMD_LOAD_16}, 0}, "gfx90a", NULL},

@@ -1,5 +1,6 @@
-// Rows that one block of a GPU has no room for, held by clusters: read once and written once, in registers alone as the real NVRTC compiles them where one is
-// installed, and the sums in whatever order that gives. Compiled, and run in step on the host: no GPU is used.
+// Rows that one block of a GPU has no room for, held by clusters: read once and written once, in
+// registers alone as the real NVRTC compiles them where one is installed, and the sums in whatever
+// order that gives. Compiled, and run in step on the host: no GPU is used.
 #include <criterion/criterion.h>
 #include <math.h>
 
@@ -9,7 +10,8 @@
 
 enum { ROWS = 16 };
 
-static const tc_target hopper = {.threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true, .cluster = 8};
+static const tc_target hopper = {
+    .threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true, .cluster = 8};
 
 static uint32_t folded(work *w, tc_op op, uint32_t a, int64_t n) {
   uint32_t fold = node(w, op, TC_F32, TC_SHAPE(ROWS, 1, 1), 1, &a, 1, (uint64_t[]){2 | 1 << 8});
@@ -34,7 +36,8 @@ static uint32_t build_softmax(work *w, tc_type type, int64_t n) {
 static uint32_t build_norm(work *w, tc_type type, int64_t n) {
   tc_dims d = TC_SHAPE(ROWS, n, 1);
   uint32_t x = leaf(w, type, d), g = leaf(w, type, d);
-  uint32_t c = elem(w, TC_OP_SUB, TC_F32, d, x, folded(w, TC_OP_SUM, x, n)), s = folded(w, TC_OP_SUM, elem(w, TC_OP_MUL, TC_F32, d, c, g), n);
+  uint32_t c = elem(w, TC_OP_SUB, TC_F32, d, x, folded(w, TC_OP_SUM, x, n)),
+           s = folded(w, TC_OP_SUM, elem(w, TC_OP_MUL, TC_F32, d, c, g), n);
   uint32_t y = elem(w, TC_OP_ADD, TC_F32, d, elem(w, TC_OP_MUL, TC_F32, d, c, s), g);
   want(w, y);
   return y;
@@ -59,7 +62,8 @@ static tc_emit_result expanded(work *w, const tc_target *target) {
   return e;
 }
 
-// Loads of the graph's leaves in the kernel, each of them once in the turns of a row, and once in its tail.
+// Loads of the graph's leaves in the kernel, each of them once in the turns of a row, and once in
+// its tail.
 static int n_loads(const work *w, const tc_emit_result *e) {
   int n = 0;
   for (uint32_t i = 0; i < e->kir.n_inst; i++) {
@@ -150,7 +154,8 @@ Test(gpu_clusters, rows_stay_in_registers) {
             {"softmax, a tail", build_softmax, TC_F32, 100000},
             {"norm", build_norm, TC_F32, 131072},
             {"norm, four blocks", build_norm, TC_F32, 50000}};
-  static const char *const word[] = {"barrier.cluster.arrive.aligned", "mapa.u64", "ld.global.nc.v", ".reqnctapercluster", NULL};
+  static const char *const word[] = {"barrier.cluster.arrive.aligned", "mapa.u64", "ld.global.nc.v",
+                                     ".reqnctapercluster", NULL};
   find_nvrtc();
   words_of = "compute_90";
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {

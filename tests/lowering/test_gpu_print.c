@@ -1,6 +1,8 @@
-// Printed kernels give the bits of the interpreter, or of plain loops where vectors are longer than it takes: every op on every type, one and many lanes a
-// thread, groups smaller than a warp and of many; rows kept in registers, in the block's memory, updated in place; odd addresses and masks.
-// They run on the simulated driver, which also looks for races, and for accesses that are misaligned or outside.
+// Printed kernels give the bits of the interpreter, or of plain loops where vectors are longer than
+// it takes: every op on every type, one and many lanes a thread, groups smaller than a warp and of
+// many; rows kept in registers, in the block's memory, updated in place; odd addresses and masks.
+// They run on the simulated driver, which also looks for races, and for accesses that are
+// misaligned or outside.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -55,11 +57,15 @@ static void run(tc_gpu *g, const tc_kir *n, const launch *l) {
   for (uint32_t k = 0; k < n->n_num; k++) words[n->n_buf + k] = l->num[k];
   if (l->fault != NULL) cr_assert(tc_gpu_alloc(g, 8, &fault) == TC_OK && tc_gpu_write(g, fault, l->fault, 8) == TC_OK);
   uint64_t *own = words + n->n_buf + n->n_num;
-  own[TC_GPU_WORD_EXTENT] = (uint64_t)l->extent, own[TC_GPU_WORD_CHUNK] = (uint64_t)l->chunk, own[TC_GPU_WORD_FAULT] = (uint64_t)(uintptr_t)fault;
+  own[TC_GPU_WORD_EXTENT] = (uint64_t)l->extent, own[TC_GPU_WORD_CHUNK] = (uint64_t)l->chunk,
+  own[TC_GPU_WORD_FAULT] = (uint64_t)(uintptr_t)fault;
   const int64_t groups = (l->extent + l->chunk - 1) / l->chunk;
-  tc_gpu_launch one = {.code = code, .blocks = (uint32_t)((groups + shape.groups - 1) / shape.groups) * shape.cluster, .threads = shape.threads};
+  tc_gpu_launch one = {.code = code,
+                       .blocks = (uint32_t)((groups + shape.groups - 1) / shape.groups) * shape.cluster,
+                       .threads = shape.threads};
   one.shared_bytes = shape.shared_bytes;
-  cr_assert_eq(tc_gpu_sequence_create(g, &one, 1, n->n_buf + n->n_num + TC_GPU_WORDS, &s), TC_OK, "%s", tc_last_error()->message);
+  cr_assert_eq(tc_gpu_sequence_create(g, &one, 1, n->n_buf + n->n_num + TC_GPU_WORDS, &s), TC_OK, "%s",
+               tc_last_error()->message);
   cr_assert_eq(tc_gpu_sequence_run(s, words), TC_OK, "%s", tc_last_error()->message);
   for (uint32_t k = 0; k < n->n_buf; k++) {
     const size_t size = kir_type_bytes[n->buf_type[k]];
@@ -77,7 +83,8 @@ static void run_interp(const tc_kir *n, void *const *buf, const uint64_t *num, i
   tc_kir plain = *n;
   plain.threads = plain.groups = 0;
   cr_assert_eq(tc_interp_create(&plain, &p), TC_OK, "%s", tc_last_error()->message);
-  tc_worker worker = {.scratch = aligned_alloc(64, (tc_interp_scratch(p) + 127) / 64 * 64), .math = tc_kir_math_table()};
+  tc_worker worker = {.scratch = aligned_alloc(64, (tc_interp_scratch(p) + 127) / 64 * 64),
+                      .math = tc_kir_math_table()};
   tc_interp_run(p, buf, num, 0, end, &worker);
   free(worker.scratch);
   tc_interp_destroy(p);
@@ -106,8 +113,9 @@ static void check(tc_gpu *g, kir_case *f, int lanes) {
   for (uint32_t k = 0; k < f->n.n_buf; k++) {
     const tc_type type = f->n.buf_type[k];
     const int64_t i = near_find(type, l.buf[k], want[k], N, (near_tol){.bits = true});
-    cr_expect_eq(i, -1, "%u threads, %d lanes: buffer %u (%s %s) element %d is %g, interpreter has %g", f->n.threads, lanes, k, kir_type_name[type],
-                 f->what[k] ? f->what[k] : "", (int)i, near_get(type, l.buf[k], i < 0 ? 0 : i), near_get(type, want[k], i < 0 ? 0 : i));
+    cr_expect_eq(i, -1, "%u threads, %d lanes: buffer %u (%s %s) element %d is %g, interpreter has %g", f->n.threads,
+                 lanes, k, kir_type_name[type], f->what[k] ? f->what[k] : "", (int)i,
+                 near_get(type, l.buf[k], i < 0 ? 0 : i), near_get(type, want[k], i < 0 ? 0 : i));
     free(l.buf[k]), free(want[k]);
   }
   kir_case_release(f);
@@ -176,16 +184,16 @@ static void check_in_step(tc_kir *n, const int64_t *n_els, int64_t extent, const
   run(g, n, &l);
   for (uint32_t k = 0; k < n->n_buf; k++) {
     const int64_t i = near_find(n->buf_type[k], l.buf[k], want[k], n_els[k], (near_tol){.bits = true});
-    cr_expect_eq(i, -1, "%s: buffer %u element %d is %g, in step it is %g", what, k, (int)i, near_get(n->buf_type[k], l.buf[k], i < 0 ? 0 : i),
-                 near_get(n->buf_type[k], want[k], i < 0 ? 0 : i));
+    cr_expect_eq(i, -1, "%s: buffer %u element %d is %g, in step it is %g", what, k, (int)i,
+                 near_get(n->buf_type[k], l.buf[k], i < 0 ? 0 : i), near_get(n->buf_type[k], want[k], i < 0 ? 0 : i));
     free(l.buf[k]), free(want[k]);
   }
 }
 
 enum { KEEP_IN_REGISTERS = 1, KEEP_IN_BLOCK = 2, READ_AGAIN = 3, IN_PLACE = 4 };
 
-// Rows of `length`: y = (x - the row's sum) * the row's greatest, which also goes to a vector. A row is read once and kept, or read again, from the memory
-// that it is written to.
+// Rows of `length`: y = (x - the row's sum) * the row's greatest, which also goes to a vector. A
+// row is read once and kept, or read again, from the memory that it is written to.
 static tc_kir rows(tc_type t, int threads, int groups, int each, int64_t length, int how) {
   const int lanes = threads * each;
   const int64_t whole = (length + lanes - 1) / lanes * lanes;
@@ -200,9 +208,11 @@ static tc_kir rows(tc_type t, int threads, int groups, int each, int64_t length,
   }
 #define AT(j) OP2(&n, ADD, TC_I64, 1, 0, base, j)
 #define INSIDE(j) \
-  OP2(&n, LT, TC_BOOL, lanes, 0, OP2(&n, ADD, TC_I64, lanes, 0, OP0(&n, LANES, TC_I64, lanes, 0), OP1(&n, SPLAT, TC_I64, lanes, 0, j)), ends)
+  OP2(&n, LT, TC_BOOL, lanes, 0, \
+      OP2(&n, ADD, TC_I64, lanes, 0, OP0(&n, LANES, TC_I64, lanes, 0), OP1(&n, SPLAT, TC_I64, lanes, 0, j)), ends)
 #define WIDE(v) (t == TC_F32 ? (v) : OP1(&n, CAST, TC_F32, lanes, 0, v))
-  uint32_t first = OP0(&n, BEGIN, TC_I64, 1, 0), end = OP0(&n, FINISH, TC_I64, 1, 0), zero = put_i64(&n, 0), upto = put_i64(&n, whole);
+  uint32_t first = OP0(&n, BEGIN, TC_I64, 1, 0), end = OP0(&n, FINISH, TC_I64, 1, 0), zero = put_i64(&n, 0),
+           upto = put_i64(&n, whole);
   uint32_t ends = OP1(&n, SPLAT, TC_I64, lanes, 0, put_i64(&n, length)), r = OP2(&n, LOOP, TC_I64, 1, 1, first, end);
   uint32_t base = OP2(&n, MUL, TC_I64, 1, 0, r, put_i64(&n, length));
   uint32_t sum = OP1(&n, VAR, TC_F32, lanes, 0, OP0(&n, CONST, TC_F32, lanes, 0));
@@ -233,7 +243,8 @@ static tc_kir rows(tc_type t, int threads, int groups, int each, int64_t length,
 
 static void check_rows(tc_type t, int threads, int groups, int each, int64_t length, int how) {
   char what[120];
-  snprintf(what, sizeof what, "rows of %d %s, %d x %d threads, %d each, way %d", (int)length, kir_type_name[t], groups, threads, each, how);
+  snprintf(what, sizeof what, "rows of %d %s, %d x %d threads, %d each, way %d", (int)length, kir_type_name[t], groups,
+           threads, each, how);
   tc_kir n = rows(t, threads, groups, each, length, how);
   check_in_step(&n, (int64_t[]){5 * length, how == IN_PLACE ? 5 : 5 * length, 5}, 5, what);
   tc_kir_destroy(&n);
@@ -251,7 +262,8 @@ Test(gpu_print, rows_by_parts_of_warps_warps_and_blocks, .timeout = 120) {
   check_rows(TC_F64, 128, 1, 2, 500, IN_PLACE);
 }
 
-// The same sums in the same order as of one block with as many threads, by whatever part of it each block is.
+// The same sums in the same order as of one block with as many threads, by whatever part of it each
+// block is.
 Test(gpu_print, rows_spread_over_blocks, .timeout = 120) {
   static const struct {
     tc_type type;
@@ -273,15 +285,18 @@ Test(gpu_print, rows_spread_over_blocks, .timeout = 120) {
   }
 }
 
-// Each thread writes what another reads: through a tile, element by element from the far end, and twice, so that the tile is written over again.
+// Each thread writes what another reads: through a tile, element by element from the far end, and
+// twice, so that the tile is written over again.
 Test(gpu_print, threads_wait_for_what_others_wrote) {
   tc_kir n = {.threads = 128, .groups = 1, .scratch_bytes = 1024};
   put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
   put_tile(&n, TC_F32, 256, 0);
-  uint32_t first = OP0(&n, BEGIN, TC_I64, 1, 0), end = OP0(&n, FINISH, TC_I64, 1, 0), lanes = OP0(&n, LANES, TC_I64, 256, 0);
+  uint32_t first = OP0(&n, BEGIN, TC_I64, 1, 0), end = OP0(&n, FINISH, TC_I64, 1, 0),
+           lanes = OP0(&n, LANES, TC_I64, 256, 0);
   uint32_t far = OP2(&n, SUB, TC_I64, 256, 0, OP0(&n, CONST, TC_I64, 256, 255), lanes), zero = put_i64(&n, 0),
            u = OP2(&n, LOOP, TC_I64, 1, 1, first, end);
-  uint32_t base = OP2(&n, MUL, TC_I64, 1, 0, u, put_i64(&n, 512)), j = OP2(&n, LOOP, TC_I64, 1, 256, zero, put_i64(&n, 512));
+  uint32_t base = OP2(&n, MUL, TC_I64, 1, 0, u, put_i64(&n, 512)),
+           j = OP2(&n, LOOP, TC_I64, 1, 256, zero, put_i64(&n, 512));
   uint32_t at = OP2(&n, ADD, TC_I64, 1, 0, base, j);
   OP2(&n, STORE, TC_F32, 256, 2, zero, OP1(&n, LOAD, TC_F32, 256, 0, at));
   OP2(&n, STORE, TC_F32, 256, 1, at, OP1(&n, GATHER, TC_F32, 256, 2, far));
@@ -290,7 +305,8 @@ Test(gpu_print, threads_wait_for_what_others_wrote) {
   tc_kir_destroy(&n);
 }
 
-// b1[i] = b1[i - 1] + the i-th vector's sum: a scalar that the first thread writes, read by all in the next turn.
+// b1[i] = b1[i - 1] + the i-th vector's sum: a scalar that the first thread writes, read by all in
+// the next turn.
 Test(gpu_print, a_scalar_in_memory_goes_from_turn_to_turn) {
   static const int of[][2] = {{16, 0}, {256, 0}, {256, 4}};  // threads, and blocks that they are spread over
   for (int k = 0; k < 3; k++) {
@@ -308,8 +324,9 @@ Test(gpu_print, a_scalar_in_memory_goes_from_turn_to_turn) {
   }
 }
 
-// Copies of 32 threads' elements, the last three threads' masked: where loaded they are 0, where stored they stay what they were. The address is known to be a
-// multiple of the elements or comes from a variable, and is one or not.
+// Copies of 32 threads' elements, the last three threads' masked: where loaded they are 0, where
+// stored they stay what they were. The address is known to be a multiple of the elements or comes
+// from a variable, and is one or not.
 static void check_side_by_side(tc_gpu *g, tc_type t, int each, int64_t off, bool known) {
   enum { ALL = 2560 };
   const size_t size = kir_type_bytes[t];
@@ -317,8 +334,10 @@ static void check_side_by_side(tc_gpu *g, tc_type t, int each, int64_t off, bool
   tc_kir n = {.threads = 32, .groups = 2};
   put_buffer(&n, t), put_buffer(&n, t);
   uint32_t first = OP0(&n, BEGIN, TC_I64, 1, 0), lane = OP0(&n, LANES, TC_I64, 32, 0);
-  uint32_t at = OP2(&n, ADD, TC_I64, 32, 0, OP2(&n, MUL, TC_I64, 32, 0, lane, OP0(&n, CONST, TC_I64, 32, each)), OP0(&n, CONST, TC_I64, 32, off));
-  at = OP2(&n, ADD, TC_I64, 32, 0, at, OP1(&n, SPLAT, TC_I64, 32, 0, OP2(&n, MUL, TC_I64, 1, 0, first, put_i64(&n, 512))));
+  uint32_t at = OP2(&n, ADD, TC_I64, 32, 0, OP2(&n, MUL, TC_I64, 32, 0, lane, OP0(&n, CONST, TC_I64, 32, each)),
+                    OP0(&n, CONST, TC_I64, 32, off));
+  at = OP2(&n, ADD, TC_I64, 32, 0, at,
+           OP1(&n, SPLAT, TC_I64, 32, 0, OP2(&n, MUL, TC_I64, 1, 0, first, put_i64(&n, 512))));
   if (!known) at = OP1(&n, VAR, TC_I64, 32, 0, at);
   uint32_t some = OP2(&n, LT, TC_BOOL, 32, 0, lane, OP0(&n, CONST, TC_I64, 32, 29));
   OP2(&n, SCATTER, t, 32 * each, 1, at, OP2(&n, GATHER, t, 32 * each, 0, at, some));
@@ -327,12 +346,14 @@ static void check_side_by_side(tc_gpu *g, tc_type t, int each, int64_t off, bool
   fill(t, buf[0], ALL), fill(t, buf[1], ALL), memcpy(want, buf[1], ALL * size);
   for (int64_t u = 0; u < 4; u++)
     for (int l = 0; l < 32; l++) {
-      const size_t from = ((size_t)(512 * u + l * each) + (size_t)off) * size, bytes = (size_t)each * size, up = 256 * size;
+      const size_t from = ((size_t)(512 * u + l * each) + (size_t)off) * size, bytes = (size_t)each * size,
+                   up = 256 * size;
       memset(want + from, 0, bytes);
       if (l < 29) memcpy(want + from, buf[0] + from, bytes), memcpy(want + up + from, buf[0] + up + from, bytes);
     }
   run(g, &n, &(launch){.buf = {buf[0], buf[1]}, .n = {ALL, ALL}, .extent = 4, .chunk = 1});
-  cr_expect_eq(memcmp(buf[1], want, ALL * size), 0, "%s, %d each from %d on, %s", kir_type_name[t], each, (int)off, known ? "known" : "not known");
+  cr_expect_eq(memcmp(buf[1], want, ALL * size), 0, "%s, %d each from %d on, %s", kir_type_name[t], each, (int)off,
+               known ? "known" : "not known");
   free(buf[0]), free(buf[1]), free(want);
   tc_kir_destroy(&n);
 }
@@ -348,7 +369,8 @@ Test(gpu_print, elements_side_by_side_at_an_address_a_thread, .timeout = 60) {
     }
 }
 
-// A product of 16 x 16 by 16 x 8 through the block's memory: copies under way, matrices from there, fragments back.
+// A product of 16 x 16 by 16 x 8 through the block's memory: copies under way, matrices from there,
+// fragments back.
 Test(gpu_print, matrix_instructions) {
   for (int half = 0; half < 2; half++) {
     const tc_type t = half ? TC_F16 : TC_BF16;
@@ -358,7 +380,8 @@ Test(gpu_print, matrix_instructions) {
     OP0(&n, BEGIN, TC_I64, 1, 0);
 #define C(v) OP0(&n, CONST, TC_I64, 32, v)
 #define I(OP, a, b) OP2(&n, OP, TC_I64, 32, 0, a, b)
-    uint32_t lane = OP0(&n, LANES, TC_I64, 32, 0), eight = I(MUL, lane, C(8)), few = OP2(&n, LT, TC_BOOL, 32, 0, lane, C(16));
+    uint32_t lane = OP0(&n, LANES, TC_I64, 32, 0), eight = I(MUL, lane, C(8)),
+             few = OP2(&n, LT, TC_BOOL, 32, 0, lane, C(16));
     OP2(&n, COPY, t, 32, 0, eight, eight);
     n.inst[OP3(&n, COPY, t, 32, 1, eight, eight, few)].flags = 1;
     OP0(&n, COMMIT, TC_BOOL, 1, 0), OP0(&n, WAIT, TC_BOOL, 1, 0);
@@ -367,7 +390,8 @@ Test(gpu_print, matrix_instructions) {
     n.inst[b].flags = 1;
     uint32_t d = OP3(&n, MMA, TC_F32, 128, 0, a, b, OP0(&n, CONST, TC_F32, 128, 0));
     uint32_t at = I(ADD, I(MUL, I(DIV, lane, C(4)), C(8)), I(MUL, I(REM, lane, C(4)), C(2)));
-    for (int k = 0; k < 4; k++) OP2(&n, SCATTER, TC_F32, 32, 2, I(ADD, at, C(k % 2 + k / 2 * 64)), OP1(&n, EXTRACT, TC_F32, 32, k, d));
+    for (int k = 0; k < 4; k++)
+      OP2(&n, SCATTER, TC_F32, 32, 2, I(ADD, at, C(k % 2 + k / 2 * 64)), OP1(&n, EXTRACT, TC_F32, 32, k, d));
     check_in_step(&n, (int64_t[]){256, 128, 128}, 1, kir_type_name[t]);
     tc_kir_destroy(&n);
 #undef C
@@ -407,7 +431,8 @@ static char *printed(const tc_kir *n) {
 Test(gpu_print, an_update_in_place_waits_for_nobody_and_is_not_read_as_read_only) {
   tc_kir n = {.threads = 128, .groups = 1};
   put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
-  uint32_t first = OP0(&n, BEGIN, TC_I64, 1, 0), end = OP0(&n, FINISH, TC_I64, 1, 0), u = OP2(&n, LOOP, TC_I64, 1, 1, first, end);
+  uint32_t first = OP0(&n, BEGIN, TC_I64, 1, 0), end = OP0(&n, FINISH, TC_I64, 1, 0),
+           u = OP2(&n, LOOP, TC_I64, 1, 1, first, end);
   uint32_t at = OP2(&n, MUL, TC_I64, 1, 0, u, put_i64(&n, 512));
   uint32_t a = OP1(&n, LOAD, TC_F32, 512, 0, at), b = OP1(&n, LOAD, TC_F32, 512, 1, at);
   OP2(&n, STORE, TC_F32, 512, 1, at, OP2(&n, ADD, TC_F32, 512, 0, a, b));
@@ -423,7 +448,8 @@ Test(gpu_print, an_update_in_place_waits_for_nobody_and_is_not_read_as_read_only
   tc_kir_destroy(&n);
 }
 
-// A buffer may be the memory of another that is written: own elements wait for nobody, what all threads read does, and no load is read-only.
+// A buffer may be the memory of another that is written: own elements wait for nobody, what all
+// threads read does, and no load is read-only.
 Test(gpu_print, memory_that_may_be_written_under_another_number_is_waited_for) {
   tc_kir n = {.threads = 128, .groups = 1, .over = 1};
   put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
@@ -447,7 +473,8 @@ Test(gpu_print, memory_that_may_be_written_under_another_number_is_waited_for) {
   tc_free(source), tc_kir_destroy(&n);
 }
 
-// Two reductions a row take turns in memory, so each costs one barrier; a row kept in registers none.
+// Two reductions a row take turns in memory, so each costs one barrier; a row kept in registers
+// none.
 Test(gpu_print, a_row_costs_a_barrier_a_reduction) {
   tc_kir n = rows(TC_F32, 256, 1, 4, 4096, KEEP_IN_REGISTERS);
   char *source = printed(&n);
@@ -497,14 +524,16 @@ Test(gpu_print, what_is_not_a_gpus_is_refused) {
 
 enum { N_SAMPLES = 14 };
 
-// Rows first, which are as simple as kernels of a plan; then every instruction on a type. NULL after the last.
+// Rows first, which are as simple as kernels of a plan; then every instruction on a type. NULL
+// after the last.
 static char *sample(int k) {
   static const struct {
     tc_type type;
     int threads, groups, each, how;
     int64_t length;
-  } row[] = {{TC_F32, 32, 4, 4, KEEP_IN_REGISTERS, 512},    {TC_F32, 256, 1, 4, KEEP_IN_REGISTERS, 8192}, {TC_F32, 1024, 1, 4, KEEP_IN_BLOCK, 32768},
-             {TC_BF16, 256, 1, 8, KEEP_IN_REGISTERS, 8192}, {TC_F16, 512, 1, 8, READ_AGAIN, 8192},        {TC_F64, 128, 1, 2, IN_PLACE, 1000}};
+  } row[] = {{TC_F32, 32, 4, 4, KEEP_IN_REGISTERS, 512}, {TC_F32, 256, 1, 4, KEEP_IN_REGISTERS, 8192},
+             {TC_F32, 1024, 1, 4, KEEP_IN_BLOCK, 32768}, {TC_BF16, 256, 1, 8, KEEP_IN_REGISTERS, 8192},
+             {TC_F16, 512, 1, 8, READ_AGAIN, 8192},      {TC_F64, 128, 1, 2, IN_PLACE, 1000}};
   enum { N_ROWS = sizeof row / sizeof row[0] };
   static make_case *const make[] = {kir_case_ops,   kir_case_ops,   kir_case_rest,   kir_case_rest,
                                     kir_case_casts, kir_case_casts, kir_case_memory, kir_case_memory};
@@ -537,7 +566,8 @@ Test(gpu_print, kernels_go_through_nvrtc, .timeout = 300) {
     char *source = sample(k);
     for (size_t a = 0; a < sizeof arch / sizeof arch[0]; a++) {
       tc_gpu_image image;
-      cr_assert_eq(tc_nvrtc_compile(arch[a], "k", source, &image), TC_OK, "%s: %s\n%s", arch[a], tc_last_error()->message, source);
+      cr_assert_eq(tc_nvrtc_compile(arch[a], "k", source, &image), TC_OK, "%s: %s\n%s", arch[a],
+                   tc_last_error()->message, source);
       tc_free(image.data);
     }
     tc_free(source);

@@ -1,5 +1,6 @@
-// Matrix products for a GPU: their kernels, run in step on the host, give the bits of the processor's kernels, whatever the shape, the way operands lie, and what
-// comes before and after; and they use the device's wide accesses, copies and matrix instructions where they can.
+// Matrix products for a GPU: their kernels, run in step on the host, give the bits of the
+// processor's kernels, whatever the shape, the way operands lie, and what comes before and after;
+// and they use the device's wide accesses, copies and matrix instructions where they can.
 #include <criterion/criterion.h>
 
 #include "lowering/codegen/interp/interp.h"
@@ -23,7 +24,8 @@ typedef struct seen {
 static void look(const tc_kir *n, seen *s) {
   for (uint32_t i = 0; i < n->n_inst; i++) {
     const tc_kir_inst *x = &n->inst[i];
-    s->n_mma += x->op == TC_IR_MMA, s->n_mfma += x->op == TC_IR_MFMA, s->n_ldmatrix += x->op == TC_IR_LDMATRIX, s->n_copies += x->op == TC_IR_COPY;
+    s->n_mma += x->op == TC_IR_MMA, s->n_mfma += x->op == TC_IR_MFMA, s->n_ldmatrix += x->op == TC_IR_LDMATRIX,
+        s->n_copies += x->op == TC_IR_COPY;
     s->n_wgmma += x->op == TC_IR_WGMMA;
     int bytes = x->lanes / TC_MAX_OF(n->threads, 1) * (int)tc_type_bytes((tc_type)x->dtype);
     s->n_wide += x->op == TC_IR_GATHER && x->imm < n->n_buf && bytes == 16 && n->inst[x->src[0]].lanes == n->threads;
@@ -52,7 +54,8 @@ static void run_expansion(const work *w, const tc_emit_result *e, const char *wh
   tc_interp_destroy(p);
 }
 
-// Runs the graph, products by kernels for the target, NULL: for a processor. Everything stored is kept in memory.
+// Runs the graph, products by kernels for the target, NULL: for a processor. Everything stored is
+// kept in memory.
 static void run_graph(work *w, const tc_target *target, const char *what, seen *s) {
   tc_fusion_plan gr;
   uint8_t *must_materialize = calloc(w->g.n, 1);
@@ -89,7 +92,8 @@ static void expect_same(const work *a, const work *b, const char *what) {
     const unsigned char *x = a->memory[n], *y = b->memory[n];
     size_t each = tc_type_bytes(a->g.node[n].type);
     for (size_t i = 0; i < bytes_of(a, n); i++)
-      cr_assert_eq(x[i], y[i], "%s: result %u differs at element %zu of %lld", what, n, i / each, (long long)a->g.node[n].shape->count);
+      cr_assert_eq(x[i], y[i], "%s: result %u differs at element %zu of %lld", what, n, i / each,
+                   (long long)a->g.node[n].shape->count);
   }
 }
 
@@ -100,8 +104,8 @@ static void expect_near(const work *a, const work *b, double within, const char 
     cr_assert_eq(a->g.node[n].type, TC_F32);
     const float *x = a->memory[n], *y = b->memory[n];
     for (int64_t i = 0; i < a->g.node[n].shape->count; i++)
-      cr_assert(__builtin_fabs((double)x[i] - (double)y[i]) <= within * (1 + __builtin_fabs((double)y[i])), "%s: %g, should be %g, at %lld", what,
-                (double)x[i], (double)y[i], (long long)i);
+      cr_assert(__builtin_fabs((double)x[i] - (double)y[i]) <= within * (1 + __builtin_fabs((double)y[i])),
+                "%s: %g, should be %g, at %lld", what, (double)x[i], (double)y[i], (long long)i);
   }
 }
 
@@ -150,13 +154,20 @@ Test(gpu_product, every_shape_and_way_to_lie_gives_the_bits_of_the_processor) {
 
 Test(gpu_product, halves_go_through_matrix_instructions_with_the_same_chain_of_sums) {
   static const problem problems[] = {
-      {"bf16", TC_BF16, 1, 128, 128, 64, false, true, false},          {"f16", TC_F16, 1, 128, 128, 64, false, false, false},
-      {"left transposed", TC_BF16, 1, 72, 136, 40, true, false, true}, {"both transposed", TC_BF16, 1, 72, 136, 40, true, true, true},
-      {"odd steps", TC_BF16, 1, 40, 72, 37, false, true, true},        {"odd everything", TC_F16, 1, 43, 71, 37, false, false, true},
-      {"few rows", TC_BF16, 1, 12, 200, 96, false, true, true},        {"few columns", TC_BF16, 1, 200, 24, 96, true, false, true},
-      {"batch", TC_BF16, 3, 32, 40, 48, false, false, true},           {"many chunks", TC_BF16, 1, 64, 64, 328, false, true, false},
-      {"chains", TC_BF16, 1, 16, 24, 4712, false, true, true},         {"chains, odd", TC_F16, 1, 17, 12, 4661, true, false, true},
-      {"one step", TC_BF16, 1, 16, 16, 1, false, false, true},         {"steps of two", TC_F16, 1, 64, 48, 34, false, true, true},
+      {"bf16", TC_BF16, 1, 128, 128, 64, false, true, false},
+      {"f16", TC_F16, 1, 128, 128, 64, false, false, false},
+      {"left transposed", TC_BF16, 1, 72, 136, 40, true, false, true},
+      {"both transposed", TC_BF16, 1, 72, 136, 40, true, true, true},
+      {"odd steps", TC_BF16, 1, 40, 72, 37, false, true, true},
+      {"odd everything", TC_F16, 1, 43, 71, 37, false, false, true},
+      {"few rows", TC_BF16, 1, 12, 200, 96, false, true, true},
+      {"few columns", TC_BF16, 1, 200, 24, 96, true, false, true},
+      {"batch", TC_BF16, 3, 32, 40, 48, false, false, true},
+      {"many chunks", TC_BF16, 1, 64, 64, 328, false, true, false},
+      {"chains", TC_BF16, 1, 16, 24, 4712, false, true, true},
+      {"chains, odd", TC_F16, 1, 17, 12, 4661, true, false, true},
+      {"one step", TC_BF16, 1, 16, 16, 1, false, false, true},
+      {"steps of two", TC_F16, 1, 64, 48, 34, false, true, true},
   };
   for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
     seen s = {0};
@@ -167,7 +178,8 @@ Test(gpu_product, halves_go_through_matrix_instructions_with_the_same_chain_of_s
   }
 }
 
-static const tc_target hopper = {.threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true, .wgmma = true};
+static const tc_target hopper = {
+    .threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true, .wgmma = true};
 
 // By four warps, where operands can be fetched; else as on any other device.
 Test(gpu_product, boxes_go_through_four_warps_with_the_same_chain_of_sums) {
@@ -192,7 +204,8 @@ Test(gpu_product, boxes_go_through_four_warps_with_the_same_chain_of_sums) {
   for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
     seen s = {0};
     check(&problems[i].p, &hopper, &s);
-    cr_expect_eq(s.n_wgmma, problems[i].fetched ? 1 : 0, "%s: %d products of four warps", problems[i].p.name, s.n_wgmma);
+    cr_expect_eq(s.n_wgmma, problems[i].fetched ? 1 : 0, "%s: %d products of four warps", problems[i].p.name,
+                 s.n_wgmma);
     s = (seen){0};
     check(&problems[i].p, &ampere, &s);
     cr_expect_eq(s.n_wgmma, 0, "%s: %d products of four warps that nobody asked for", problems[i].p.name, s.n_wgmma);
@@ -302,7 +315,8 @@ Test(gpu_product, few_rows_or_columns_read_the_other_operand_once) {
   }
 }
 
-// What follows a product of one element and is made without it: a value that is the same for all threads, of which one stores it.
+// What follows a product of one element and is made without it: a value that is the same for all
+// threads, of which one stores it.
 static void build_one_element(work *w) {
   tc_dims one = TC_SHAPE(1, 1);
   uint32_t a = leaf(w, TC_F32, one), b = leaf(w, TC_F32, one), c = leaf(w, TC_F32, one);
@@ -328,7 +342,8 @@ static seen check_convolution(tc_type type, int64_t channels, int64_t stride, co
   work host = begin(), device = begin();
   seen s = {0};
   char what[100];
-  snprintf(what, sizeof what, "%s, %lld channels, stride %lld", tc_type_name(type), (long long)channels, (long long)stride);
+  snprintf(what, sizeof what, "%s, %lld channels, stride %lld", tc_type_name(type), (long long)channels,
+           (long long)stride);
   build_convolution(&host, type, 9, channels, stride, true);
   build_convolution(&device, type, 9, channels, stride, false);
   run_graph(&host, NULL, what, NULL);
@@ -359,11 +374,13 @@ Test(gpu_product, windows_of_an_image_are_read_where_they_lie) {
 // A weight of bytes times a scale for each column, made where the product reads it, or before.
 static void build_scaled(work *w, tc_type type, int64_t m, int64_t n, int64_t k, bool turn, bool made) {
   tc_dims d = turn ? TC_SHAPE(n, k) : TC_SHAPE(k, n);
-  uint32_t scale = leaf(w, type, turn ? TC_SHAPE(n, 1) : TC_SHAPE(1, n)), bytes = leaf(w, TC_I8, d), a = leaf(w, type, TC_SHAPE(m, k));
+  uint32_t scale = leaf(w, type, turn ? TC_SHAPE(n, 1) : TC_SHAPE(1, n)), bytes = leaf(w, TC_I8, d),
+           a = leaf(w, type, TC_SHAPE(m, k));
   uint32_t wide = node(w, TC_OP_CAST, type, d, 1, &bytes, 0, NULL);
   uint32_t scaled = elem(w, TC_OP_MUL, type, d, wide, expand_to(w, scale, d));
   w->g.node[wide].prologue = w->g.node[scaled].prologue = made ? 1 : 0;
-  want(w, node(w, TC_OP_MATMUL, type, TC_SHAPE(m, n), 2, (uint32_t[]){a, turn ? transposed(w, scaled) : scaled}, 0, NULL));
+  want(w,
+       node(w, TC_OP_MATMUL, type, TC_SHAPE(m, n), 2, (uint32_t[]){a, turn ? transposed(w, scaled) : scaled}, 0, NULL));
 }
 
 Test(gpu_product, a_weight_of_bytes_is_widened_and_scaled_where_it_is_staged) {
@@ -412,13 +429,15 @@ Test(gpu_product, random_shapes) {
     for (int k = 0; k < 3; k++) seed = seed * 1664525 + 1013904223, d[k] = 1 + (seed >> 16) % (i % 3 ? 90 : 300);
     seed = seed * 1664525 + 1013904223;
     uint32_t bits = seed >> 24;
-    problem p = {
-        "random",     bits & 1 ? TC_F32 : bits & 2 ? TC_BF16 : TC_F16, 1 + bits % 2, d[0], d[1], d[2] % 120 + 1, bits >> 4 & 1, bits >> 5 & 1,
-        bits >> 6 & 1};
+    problem p = {"random",      bits & 1 ? TC_F32 : bits & 2 ? TC_BF16 : TC_F16,
+                 1 + bits % 2,  d[0],
+                 d[1],          d[2] % 120 + 1,
+                 bits >> 4 & 1, bits >> 5 & 1,
+                 bits >> 6 & 1};
     if (TC_MIN(p.m, p.n) <= 8 && p.type != TC_F32) p.type = TC_F32;
     char name[100];
-    snprintf(name, sizeof name, "%s %lld x %lld x %lld x %lld, ways %u", tc_type_name(p.type), (long long)p.batch, (long long)p.m, (long long)p.n,
-             (long long)p.k, bits);
+    snprintf(name, sizeof name, "%s %lld x %lld x %lld x %lld, ways %u", tc_type_name(p.type), (long long)p.batch,
+             (long long)p.m, (long long)p.n, (long long)p.k, bits);
     p.name = name;
     check(&p, bits & 8 ? bits & 128 ? &cdna : &ampere : &plain, NULL);
   }
@@ -479,7 +498,8 @@ Test(gpu_product, long_k_of_few_elements_is_split_by_shape_and_added_in_order) {
 
 // ---- tiles ----
 
-// With every tile of the list; some have no kernel for operands that registers make. Returns how many were run.
+// With every tile of the list; some have no kernel for operands that registers make. Returns how
+// many were run.
 static int check_tiles(const problem *p, const tc_target *target, const tc_gpu_gemm_tiling *tiling, int n) {
   int n_run = 0;
   work model = begin();
@@ -504,8 +524,10 @@ static int check_tiles(const problem *p, const tc_target *target, const tc_gpu_g
 }
 
 Test(gpu_product, the_size_of_a_tile_changes_no_bit) {
-  static const problem halves[] = {{"bf16", TC_BF16, 1, 136, 144, 104, false, true, true}, {"f16, odd", TC_F16, 1, 131, 77, 69, true, false, true}};
-  static const problem floats[] = {{"f32", TC_F32, 1, 132, 72, 68, false, true, true}, {"f64", TC_F64, 1, 70, 67, 35, false, false, true}};
+  static const problem halves[] = {{"bf16", TC_BF16, 1, 136, 144, 104, false, true, true},
+                                   {"f16, odd", TC_F16, 1, 131, 77, 69, true, false, true}};
+  static const problem floats[] = {{"f32", TC_F32, 1, 132, 72, 68, false, true, true},
+                                   {"f64", TC_F64, 1, 70, 67, 35, false, false, true}};
   static const problem long_half = {"bf16, chains", TC_BF16, 1, 40, 36, 4232, false, true, true},
                        long_float = {"f32, chains", TC_F32, 1, 36, 40, 4203, true, false, true};
   int n;

@@ -1,5 +1,5 @@
-// Printed and compiled by the real NVRTC, and by clang for AMD, where these are installed, products use the instructions they were scheduled for, in registers
-// alone. Compiled only: no GPU is used.
+// Printed and compiled by the real NVRTC, and by clang for AMD, where these are installed, products
+// use the instructions they were scheduled for, in registers alone. Compiled only: no GPU is used.
 #include <criterion/criterion.h>
 #include <unistd.h>
 
@@ -23,11 +23,12 @@ static void check(const expected *x) {
 Test(gpu_product_code, halves_are_copied_and_multiplied_by_the_devices_instructions) {
   static const expected all[] = {
       {{"bf16, along k", TC_BF16, 1, 4096, 4096, 4096, false, true, false},
-       {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "ldmatrix.sync.aligned.m8n8.x4.shared", "cp.async.cg.shared.global",
-        "cp.async.wait_group"},
+       {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "ldmatrix.sync.aligned.m8n8.x4.shared",
+        "cp.async.cg.shared.global", "cp.async.wait_group"},
        1},
       {{"f16, along columns", TC_F16, 1, 1024, 1024, 1024, false, false, true},
-       {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "ldmatrix.sync.aligned.m8n8.x2.trans.shared", "cp.async.cg.shared.global"},
+       {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "ldmatrix.sync.aligned.m8n8.x2.trans.shared",
+        "cp.async.cg.shared.global"},
        1},
       {{"bf16, odd", TC_BF16, 1, 1023, 1025, 1027, false, true, true}, {"mma.sync", "ldmatrix"}, 1},
   };
@@ -55,7 +56,8 @@ Test(gpu_product_code, few_rows_read_a_weight_16_bytes_at_a_time) {
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) check(&all[i]);
 }
 
-// What the compiler says of kernels goes to a file, and there must be word of them but none of products that it makes one after the other.
+// What the compiler says of kernels goes to a file, and there must be word of them but none of
+// products that it makes one after the other.
 static void expect_no_serial_products(const char *path) {
   char line[4096];
   FILE *said = fopen(path, "r");
@@ -63,7 +65,8 @@ static void expect_no_serial_products(const char *path) {
   cr_assert_not_null(said);
   while (fgets(line, sizeof line, said)) {
     n += strstr(line, "registers") != NULL;
-    cr_expect_null(strstr(line, "(C75"), "%s", line);  // products made one after the other, or waited for where nobody asked
+    // products made one after the other, or waited for where nobody asked
+    cr_expect_null(strstr(line, "(C75"), "%s", line);
   }
   fclose(said);
   unlink(path);
@@ -71,14 +74,20 @@ static void expect_no_serial_products(const char *path) {
 }
 
 Test(gpu_product_code, four_warps_multiply_boxes_that_are_fetched_where_that_is_asked_for) {
-  static const tc_target hopper = {.threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true, .wgmma = true};
+  static const tc_target hopper = {
+      .threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true, .wgmma = true};
   static const expected all[] = {
       {{"bf16, along k", TC_BF16, 1, 4096, 4096, 4096, false, true, false},
-       {"wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes",
-        "mbarrier.try_wait.parity", "fence.proxy.tensormap::generic.acquire.gpu"},
+       {"wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16",
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", "mbarrier.try_wait.parity",
+        "fence.proxy.tensormap::generic.acquire.gpu"},
        1},
-      {{"f16, transposed", TC_F16, 2, 1000, 1032, 1096, true, false, true}, {"wgmma.mma_async", "cp.async.bulk.tensor.3d", "st.global.v4"}, 1},
-      {{"small", TC_BF16, 1, 128, 64, 512, true, true, true}, {"wgmma.mma_async.sync.aligned.m64n64k16", "cp.async.bulk.tensor.3d"}, 1},
+      {{"f16, transposed", TC_F16, 2, 1000, 1032, 1096, true, false, true},
+       {"wgmma.mma_async", "cp.async.bulk.tensor.3d", "st.global.v4"},
+       1},
+      {{"small", TC_BF16, 1, 128, 64, 512, true, true, true},
+       {"wgmma.mma_async.sync.aligned.m64n64k16", "cp.async.bulk.tensor.3d"},
+       1},
   };
   char path[64];
   find_nvrtc();
@@ -133,9 +142,15 @@ Test(gpu_product_code, halves_go_through_amds_matrix_instructions) {
 
 Test(gpu_product_code, floats_are_read_16_bytes_at_a_time_and_fused_for_amd) {
   static const amd_expected all[] = {
-      {{"f32", TC_F32, 1, 4096, 4096, 4096, false, false, false}, "gfx906 gfx1100", {AMD_LOAD_16, AMD_STORE_16, AMD_TILE_16}, NULL},
+      {{"f32", TC_F32, 1, 4096, 4096, 4096, false, false, false},
+       "gfx906 gfx1100",
+       {AMD_LOAD_16, AMD_STORE_16, AMD_TILE_16},
+       NULL},
       {{"f32, odd", TC_F32, 1, 1023, 1025, 1027, false, false, true}, "gfx1030", {MULTIPLY_ADDS}, NULL},
-      {{"one row, bf16, along k", TC_BF16, 1, 1, 4096, 4096, false, true, true}, "gfx908", {AMD_LOAD_16, MULTIPLY_ADDS}, NULL},
+      {{"one row, bf16, along k", TC_BF16, 1, 1, 4096, 4096, false, true, true},
+       "gfx908",
+       {AMD_LOAD_16, MULTIPLY_ADDS},
+       NULL},
   };
   check_amd(all, sizeof all / sizeof *all);
 }

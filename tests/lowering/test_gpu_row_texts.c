@@ -1,5 +1,7 @@
-// The text of row kernels through the real NVRTC, and through clang for AMD, where these are installed: what the simulated compiler takes is CUDA and HIP C++
-// too. Compiled only. Those of one type, every second one for one architecture of NVIDIA's, every twelfth one for one of AMD's; with TC_TEST_ALL=1 all for all.
+// The text of row kernels through the real NVRTC, and through clang for AMD, where these are
+// installed: what the simulated compiler takes is CUDA and HIP C++ too. Compiled only. Those of one
+// type, every second one for one architecture of NVIDIA's, every twelfth one for one of AMD's; with
+// TC_TEST_ALL=1 all for all.
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +28,8 @@ static void add(texts *t, const tc_gpu_row *row) {
     int k = 0;
     while (k < t->n && strcmp(t->kernel[k]->name, row->launch[i].name) != 0) k++;
     if (k < t->n) {
-      cr_expect_str_eq(t->kernel[k]->source, row->launch[i].source, "two kernels go by the name of %s", row->launch[i].name);
+      cr_expect_str_eq(t->kernel[k]->source, row->launch[i].source, "two kernels go by the name of %s",
+                       row->launch[i].name);
       continue;
     }
     cr_assert(t->n < N(t->kernel));
@@ -51,7 +54,8 @@ static void make_scans(texts *t, tc_type type) {
 }
 
 static void make_of_type(texts *t, tc_type type) {
-  const tc_gpu_tensor x = {type, DIMS(9)}, many = {type, DIMS(5000)}, windows = {type, DIMS(8, 2)}, index = {TC_I64, DIMS(9)};
+  const tc_gpu_tensor x = {type, DIMS(9)}, many = {type, DIMS(5000)}, windows = {type, DIMS(8, 2)},
+                      index = {TC_I64, DIMS(9)};
   const tc_gpu_tensor put[] = {x, index, x}, few[] = {many, index, x}, part[] = {x, x};
   const uint64_t attr[] = {0, 2, 1, 1};
   make_scans(t, type);
@@ -69,7 +73,8 @@ static void make_of_type(texts *t, tc_type type) {
 
 // Kernels that know no type; those of keys of 64 bits, which tensors of 4 G elements have.
 static void make_others(texts *t) {
-  const tc_gpu_tensor huge = {TC_F32, DIMS(INT64_C(1) << 33)}, index = {TC_I64, DIMS(5000)}, values = {TC_F32, DIMS(5000)};
+  const tc_gpu_tensor huge = {TC_F32, DIMS(INT64_C(1) << 33)}, index = {TC_I64, DIMS(5000)},
+                      values = {TC_F32, DIMS(5000)};
   const tc_gpu_tensor put[] = {huge, index, values}, nothing = {TC_U8, DIMS(0)};
   tc_gpu_row row;
   make(t, TC_OP_RANDPERM, 0, NULL, (tc_gpu_tensor){TC_I64, DIMS(9)}, NULL);
@@ -99,7 +104,8 @@ Test(gpu_row_texts, nvrtc_takes_every_kernel) {
   for (int i = 0; i < (all ? N(arch) : 1); i++)
     for (int k = 0; k < t.n; k += all ? 1 : 2) {
       tc_gpu_image image;
-      cr_expect_eq(tc_nvrtc_compile(arch[i], t.kernel[k]->name, t.kernel[k]->source, &image), TC_OK, "%s", tc_last_error()->message);
+      cr_expect_eq(tc_nvrtc_compile(arch[i], t.kernel[k]->name, t.kernel[k]->source, &image), TC_OK, "%s",
+                   tc_last_error()->message);
       tc_free(image.data);
     }
   tc_arena_fini(&t.arena);

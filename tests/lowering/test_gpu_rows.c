@@ -1,5 +1,6 @@
-// Row kernels on the simulated device against the reference kernels: the same bits, but for running sums, products and log-sum-exps, which are made in
-// chunks: they are near. Ops, types, shapes on both sides of where the work is cut differently, and what indices and floats can hold at worst.
+// Row kernels on the simulated device against the reference kernels: the same bits, but for running
+// sums, products and log-sum-exps, which are made in chunks: they are near. Ops, types, shapes on
+// both sides of where the work is cut differently, and what indices and floats can hold at worst.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -49,7 +50,8 @@ static void fill_with(tc_type type, int64_t n, void *p, values v) {
     else if (v == NEAR_ONE)
       tc_set_f64(type, p, i, draw() % 2 ? 1.0 : (double)(draw() % 200) / 400 + 0.75);
     else
-      tc_set_f64(type, p, i, v == WILD && draw() % 4 == 0 ? wild[draw() % N(wild)] : ((double)(draw() % 2001) - 1000) / 250);
+      tc_set_f64(type, p, i,
+                 v == WILD && draw() % 4 == 0 ? wild[draw() % N(wild)] : ((double)(draw() % 2001) - 1000) / 250);
   }
 }
 
@@ -74,7 +76,8 @@ static tc_view make(tc_type type, tc_dims d, values v) {
 // An index in [-extent, extent), with many duplicates.
 static tc_view make_index(tc_dims d, int64_t extent) {
   tc_view x = make(TC_I64, d, PLAIN);
-  for (int64_t i = 0; i < count_of(&d); i++) ((int64_t *)x.ptr)[i] = (int64_t)(draw() % (uint64_t)(2 * extent)) - extent;
+  for (int64_t i = 0; i < count_of(&d); i++)
+    ((int64_t *)x.ptr)[i] = (int64_t)(draw() % (uint64_t)(2 * extent)) - extent;
   return x;
 }
 
@@ -140,9 +143,9 @@ static void expect_row(const row_case *c) {
     if (!same(c, job.out, out.ptr, i)) first = i;
   char text[128];
   cr_expect(first < 0, "%s of %s to %s%s%s: element %lld is %.17g, the reference has %.17g", tc_op_names[c->op],
-            tc_type_name(c->n_in ? in[0].type : c->type), tc_dims_text(&c->out, text, sizeof text), c->filled ? ", filled" : "",
-            c->in_place ? ", in place" : "", (long long)first, first < 0 ? 0 : tc_get_f64(c->type, job.out, first),
-            first < 0 ? 0 : tc_get_f64(c->type, out.ptr, first));
+            tc_type_name(c->n_in ? in[0].type : c->type), tc_dims_text(&c->out, text, sizeof text),
+            c->filled ? ", filled" : "", c->in_place ? ", in place" : "", (long long)first,
+            first < 0 ? 0 : tc_get_f64(c->type, job.out, first), first < 0 ? 0 : tc_get_f64(c->type, out.ptr, first));
   drop_all();
 }
 
@@ -152,7 +155,8 @@ static void expect_scan(tc_op op, tc_type type, tc_dims d, uint64_t axis, values
   static const double near[] = {[TC_F16] = 2e-3, [TC_BF16] = 1e-2, [TC_F32] = 3e-7, [TC_F64] = 1e-11};
   bool exact = op == TC_OP_CUMMAX || op == TC_OP_CUMMIN || !is_float(type);
   tc_view x = make(type, d, v);
-  expect_row(&(row_case){.op = op, .n_in = 1, .in = &x, .type = type, .out = d, .attr = WORDS(axis), .tolerance = exact ? 0 : near[type]});
+  expect_row(&(row_case){
+      .op = op, .n_in = 1, .in = &x, .type = type, .out = d, .attr = WORDS(axis), .tolerance = exact ? 0 : near[type]});
 }
 
 static void expect_scans(tc_op op, tc_type type, values v) {
@@ -263,7 +267,8 @@ static void expect_search(tc_type type, tc_dims sorted, tc_dims values_d, uint64
     qsort(row, (size_t)n, sizeof *row, by_value);
     for (int64_t i = 0; i < n; i++) tc_set_f64(type, in[0].ptr, at + i, row[i]);
   }
-  expect_row(&(row_case){.op = TC_OP_SEARCHSORTED, .n_in = 2, .in = in, .type = TC_I64, .out = values_d, .attr = WORDS(right)});
+  expect_row(&(row_case){
+      .op = TC_OP_SEARCHSORTED, .n_in = 2, .in = in, .type = TC_I64, .out = values_d, .attr = WORDS(right)});
 }
 
 Test(gpu_rows, searchsorted_of_every_type_on_both_sides_of_equals) {
@@ -286,8 +291,15 @@ static void expect_put(tc_op op, tc_type type, tc_dims target, tc_dims index, tc
     uint64_t arg = 3;
     if (is_float(type)) memcpy(&arg, &value, sizeof arg);
     tc_view in[] = {make(type, target, v), make_index(index, extent), make(type, source, v)};
-    expect_row(&(row_case){
-        .op = op, .n_in = 3, .in = in, .type = type, .out = target, .attr = WORDS(axis), .arg = &arg, .filled = way == 1, .in_place = way == 2});
+    expect_row(&(row_case){.op = op,
+                           .n_in = 3,
+                           .in = in,
+                           .type = type,
+                           .out = target,
+                           .attr = WORDS(axis),
+                           .arg = &arg,
+                           .filled = way == 1,
+                           .in_place = way == 2});
   }
 }
 
@@ -333,7 +345,9 @@ Test(gpu_rows, indices_out_of_range_are_passed_over_and_told) {
     const tc_gpu_tensor in[] = {{TC_F32, DIMS(n)}, {TC_I64, DIMS(7)}, {TC_F32, DIMS(7)}};
     for (int i = 0; i < N(ops); i++) {
       bool adds = ops[i] != TC_OP_SCATTER;
-      rows_job job = {.call = {.op = ops[i], .n_in = 3, .in = in, .out = in[0], .attr = WORDS(0)}, .in = {old, index, source}, .out = out};
+      rows_job job = {.call = {.op = ops[i], .n_in = 3, .in = in, .out = in[0], .attr = WORDS(0)},
+                      .in = {old, index, source},
+                      .out = out};
       rows_run(&job);
       for (int k = 0; k < n; k++) {
         float want = k == 0 ? (adds ? 18 : 7) : k == 1 ? (adds ? 25 : 5) : old[k];
@@ -409,8 +423,12 @@ static void expect_unwindow(tc_type type, tc_dims out, uint64_t axis, int64_t si
   d.dim[axis] = (out.dim[axis] - (size - 1) * dilation - 1) / step + 1;
   d.dim[d.rank++] = size;
   tc_view x = make(type, d, PLAIN);
-  expect_row(&(row_case){
-      .op = TC_OP_UNWINDOW, .n_in = 1, .in = &x, .type = type, .out = out, .attr = WORDS(axis, (uint64_t)size, (uint64_t)step, (uint64_t)dilation)});
+  expect_row(&(row_case){.op = TC_OP_UNWINDOW,
+                         .n_in = 1,
+                         .in = &x,
+                         .type = type,
+                         .out = out,
+                         .attr = WORDS(axis, (uint64_t)size, (uint64_t)step, (uint64_t)dilation)});
 }
 
 Test(gpu_rows, unwindow_of_every_type_adds_in_the_order_of_windows) {
@@ -426,13 +444,24 @@ Test(gpu_rows, results_made_of_nothing) {
   rows_open();
   for (int i = 0; i < N(every); i++) {
     tc_view x = make(every[i], DIMS(3, 0), PLAIN);
-    expect_row(&(row_case){.op = TC_OP_PROD, .n_in = 1, .in = &x, .type = every[i] >= TC_F16 ? every[i] : TC_I64, .out = DIMS(3), .attr = WORDS(2)});
+    expect_row(&(row_case){.op = TC_OP_PROD,
+                           .n_in = 1,
+                           .in = &x,
+                           .type = every[i] >= TC_F16 ? every[i] : TC_I64,
+                           .out = DIMS(3),
+                           .attr = WORDS(2)});
     tc_view y = make(every[i], DIMS(0, 9), PLAIN);
     double padding = 1.25;
     uint64_t arg = 1;
     if (is_float(every[i])) memcpy(&arg, &padding, sizeof arg);
-    expect_row(
-        &(row_case){.op = TC_OP_PAD, .n_in = 1, .in = &y, .type = every[i], .out = DIMS(3, 13), .attr = WORDS(1, 2, 2, 2), .arg = &arg, .n_arg = 1});
+    expect_row(&(row_case){.op = TC_OP_PAD,
+                           .n_in = 1,
+                           .in = &y,
+                           .type = every[i],
+                           .out = DIMS(3, 13),
+                           .attr = WORDS(1, 2, 2, 2),
+                           .arg = &arg,
+                           .n_arg = 1});
   }
   tc_view bools = make(TC_BOOL, DIMS(0, 5), PLAIN);
   expect_row(&(row_case){.op = TC_OP_ALL, .n_in = 1, .in = &bools, .type = TC_BOOL, .out = DIMS(5), .attr = WORDS(1)});
@@ -449,8 +478,8 @@ Test(gpu_rows, zeros_and_what_lies_around_them) {
       rows_zero(out, sizeof out, offset, lengths[i]);
       for (uint64_t k = 0; k < sizeof out; k++) {
         bool inside = k >= offset && k < offset + lengths[i];
-        cr_assert_eq(out[k], inside ? 0 : 0x5a, "%llu bytes from %llu: byte %llu", (unsigned long long)lengths[i], (unsigned long long)offset,
-                     (unsigned long long)k);
+        cr_assert_eq(out[k], inside ? 0 : 0x5a, "%llu bytes from %llu: byte %llu", (unsigned long long)lengths[i],
+                     (unsigned long long)offset, (unsigned long long)k);
       }
     }
 }

@@ -26,7 +26,8 @@
 #define FOLDER "tests/lowering/graph/"
 enum { LEAST_CASES = 3, MOST_LINES = 400 };
 
-static const tc_target gpu = {.threads_most = 1024, .warp = 32, .shared_bytes = 163 << 10, .processors = 108, .mma = true};
+static const tc_target gpu = {
+    .threads_most = 1024, .warp = 32, .shared_bytes = 163 << 10, .processors = 108, .mma = true};
 
 // ---- files ----
 
@@ -56,7 +57,8 @@ static const char *find_line(const char *text, const char *end, const char *word
 
 static int split_lines(char *text, char **line) {
   int n = 0;
-  for (char *save, *l = strtok_r(text, "\n", &save); l && n < MOST_LINES; l = strtok_r(NULL, "\n", &save)) line[n++] = l;
+  for (char *save, *l = strtok_r(text, "\n", &save); l && n < MOST_LINES; l = strtok_r(NULL, "\n", &save))
+    line[n++] = l;
   return n;
 }
 
@@ -69,7 +71,8 @@ static void print_difference(const char *want_text, const char *got_text) {
   memset(common, 0, sizeof common);
   for (int x = n - 1; x >= 0; x--)
     for (int y = m - 1; y >= 0; y--)
-      common[x][y] = strcmp(want[x], got[y]) == 0 ? common[x + 1][y + 1] + 1 : TC_MAX_OF(common[x + 1][y], common[x][y + 1]);
+      common[x][y] =
+          strcmp(want[x], got[y]) == 0 ? common[x + 1][y + 1] + 1 : TC_MAX_OF(common[x + 1][y], common[x][y + 1]);
   while (i < n || k < m) {
     if (i < n && k < m && strcmp(want[i], got[k]) == 0)
       fprintf(stderr, "    %s\n", want[i++]), k++;
@@ -105,7 +108,8 @@ static char *graph_after(const tc_plan *plan, const char *last, bool for_gpu) {
 static tc_plan *plan_of(tc_text *x, tc_tensor *out) {
   for (uint32_t n = 0; n < x->n; n++)
     if (x->node[n].op == TC_OP_LEAF && !x->node[n].data)
-      x->node[n].data = tc_arena_alloc(&x->arena, (size_t)tc_dims_count(&x->node[n].dims) * tc_type_bytes(x->node[n].type) + 1);
+      x->node[n].data =
+          tc_arena_alloc(&x->arena, (size_t)tc_dims_count(&x->node[n].dims) * tc_type_bytes(x->node[n].type) + 1);
   cr_assert_eq(tc_text_run(x, out), TC_OK, "%s: %s", x->title, tc_last_error()->message);
   tc_plan *plan = tc_trace_mine->latest[(tc_trace_mine->next_latest - 1) % TC_LATEST_PLANS];
   cr_assert(plan && plan->n_node == x->n, "%s has no plan of its own", x->title);
@@ -136,7 +140,8 @@ typedef struct tally {
 
 // One case, from `text` to `end`, of which the pass's text goes to `out`.
 static void check_case(const char *pass, const char *before, const char *text, const char *end, FILE *out, tally *of) {
-  const char *trace = find_line(text, end, "trace "), *rule = find_line(text, end, "---\n"), *want_at = rule ? rule + 4 : end;
+  const char *trace = find_line(text, end, "trace "), *rule = find_line(text, end, "---\n"),
+             *want_at = rule ? rule + 4 : end;
   cr_assert(trace && rule, "%s: a case has a trace and a line of ---: %.*s", pass, (int)strcspn(text, "\n"), text);
   const char *target = find_line(text, trace, "target: gpu");
   char *want = strndup(want_at, (size_t)(end - want_at)), *got = made_by(pass, before, trace, target != NULL);
@@ -167,9 +172,11 @@ static void check_pass(const char *pass, const char *before) {
   fclose(out);
   bool update = getenv("TC_TEST_UPDATE") != NULL;
   if (update && of.n_differing) write_file(path, new_text);
-  cr_expect(update || of.n_differing == 0, "%s: %d of %d cases differ; --update writes them anew", path, of.n_differing, of.n);
-  cr_expect(of.n >= LEAST_CASES && of.n_unchanged > 0, "%s has %d cases, %d of them unchanged: a pass has %d at least, one of them unchanged", path,
-            of.n, of.n_unchanged, LEAST_CASES);
+  cr_expect(update || of.n_differing == 0, "%s: %d of %d cases differ; --update writes them anew", path, of.n_differing,
+            of.n);
+  cr_expect(of.n >= LEAST_CASES && of.n_unchanged > 0,
+            "%s has %d cases, %d of them unchanged: a pass has %d at least, one of them unchanged", path, of.n,
+            of.n_unchanged, LEAST_CASES);
   free(text), free(new_text);
 }
 
@@ -265,7 +272,8 @@ Test(graph_passes, every_file_of_cases_has_its_pass) {
   for (size_t i = 0; i < found.gl_pathc; i++) {
     bool known = false;
     char *name = basename(found.gl_pathv[i]);
-    for (size_t k = 0; tc_graph_pass_name(k); k++) known |= strncmp(name, tc_graph_pass_name(k), strcspn(name, ".")) == 0;
+    for (size_t k = 0; tc_graph_pass_name(k); k++)
+      known |= strncmp(name, tc_graph_pass_name(k), strcspn(name, ".")) == 0;
     cr_expect(known, "no pass is called as %s", found.gl_pathv[i]);
   }
   globfree(&found);

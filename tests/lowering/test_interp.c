@@ -1,4 +1,5 @@
-// Every op on every type, on edge values, against scalar C written another way; then loops, ifs, variables, masks, tiles and scratch reuse.
+// Every op on every type, on edge values, against scalar C written another way; then loops, ifs,
+// variables, masks, tiles and scratch reuse.
 #include <criterion/criterion.h>
 #include <float.h>
 #include <math.h>
@@ -36,7 +37,8 @@ static void run(tc_kir *n, void *const *buf, const uint64_t *num, int64_t begin,
 }
 
 // out[i] = op(in[0][i], in[1][i], in[2][i]) for N elements, `lanes` at a time.
-static void run_op(tc_kir_op op, int64_t imm, int n_in, const tc_type *in_type, tc_type out_type, int lanes, void *const *buf) {
+static void run_op(tc_kir_op op, int64_t imm, int n_in, const tc_type *in_type, tc_type out_type, int lanes,
+                   void *const *buf) {
   tc_kir n = {.n_inst = 0};
   uint32_t v[3] = {TC_NONE, TC_NONE, TC_NONE};
   for (int k = 0; k < n_in; k++) put_buffer(&n, in_type[k]);
@@ -68,8 +70,10 @@ static int64_t wrap(tc_type t, __int128 v) {
 
 static int64_t edge_int(tc_type t, unsigned i) {
   static const int64_t edge[] = {
-      0,  1,  -1,       2,        3,         7,         8,         15,        16,        31,        32,  63,      64,     100,
-      -2, -8, INT8_MIN, INT8_MAX, INT16_MIN, INT16_MAX, INT32_MIN, INT32_MAX, INT64_MIN, INT64_MAX, 255, 1000003, -77777, INT64_C(0x123456789abcdef)};
+      0,         1,         -1,        2,        3,         7,         8,
+      15,        16,        31,        32,       63,        64,        100,
+      -2,        -8,        INT8_MIN,  INT8_MAX, INT16_MIN, INT16_MAX, INT32_MIN,
+      INT32_MAX, INT64_MIN, INT64_MAX, 255,      1000003,   -77777,    INT64_C(0x123456789abcdef)};
   const int64_t v = edge[i % (sizeof edge / sizeof edge[0])];
   return t == TC_BOOL ? v & 1 : wrap(t, v);
 }
@@ -169,13 +173,14 @@ Test(interp, integer_ops_wrap_and_never_trap) {
       for (int l = 0; l < 4; l++)
         for (int round = 0; round < 28; round++) {
           int64_t a[N], b[N], r[N];
-          for (int i = 0; i < N; i++) put_int(t, a, i, edge_int(t, (unsigned)i)), put_int(t, b, i, edge_int(t, (unsigned)(i + round)));
+          for (int i = 0; i < N; i++)
+            put_int(t, a, i, edge_int(t, (unsigned)i)), put_int(t, b, i, edge_int(t, (unsigned)(i + round)));
           void *buf[] = {a, n_in == 2 ? b : r, r};
           run_op(op, 0, n_in, (tc_type[]){t, t}, t, lanes_tried[l], buf);
           for (int i = 0; i < N; i++) {
             const int64_t x = get_int(t, a, i), y = get_int(t, b, i), want = want_int(op, t, x, y);
-            cr_assert_eq(get_int(t, r, i), want, "%s type %d: %ld, %ld gives %ld, not %ld", tc_kir_op_name(op), (int)t, (long)x, (long)y,
-                         (long)get_int(t, r, i), (long)want);
+            cr_assert_eq(get_int(t, r, i), want, "%s type %d: %ld, %ld gives %ld, not %ld", tc_kir_op_name(op), (int)t,
+                         (long)x, (long)y, (long)get_int(t, r, i), (long)want);
           }
         }
     }
@@ -190,7 +195,8 @@ Test(interp, comparisons_and_select_on_every_type) {
           const tc_type t = int_types[k];
           int64_t a[N], b[N], s[N];
           uint8_t r[N];
-          for (int i = 0; i < N; i++) put_int(t, a, i, edge_int(t, (unsigned)i)), put_int(t, b, i, edge_int(t, (unsigned)(i + round)));
+          for (int i = 0; i < N; i++)
+            put_int(t, a, i, edge_int(t, (unsigned)i)), put_int(t, b, i, edge_int(t, (unsigned)(i + round)));
           run_op(op, 0, 2, (tc_type[]){t, t}, TC_BOOL, lanes_tried[l], (void *[]){a, b, r});
           run_op(TC_IR_SELECT, 0, 3, (tc_type[]){TC_BOOL, t, t}, t, lanes_tried[l], (void *[]){r, a, b, s});
           for (int i = 0; i < N; i++) {
@@ -202,10 +208,12 @@ Test(interp, comparisons_and_select_on_every_type) {
         double a[N], b[N], s[N];
         float fa[N], fb[N];
         uint8_t r[N], fr[N];
-        for (unsigned i = 0; i < N; i++) fa[i] = (float)(a[i] = edge_float(i)), fb[i] = (float)(b[i] = edge_float(i + (unsigned)round));
+        for (unsigned i = 0; i < N; i++)
+          fa[i] = (float)(a[i] = edge_float(i)), fb[i] = (float)(b[i] = edge_float(i + (unsigned)round));
         run_op(op, 0, 2, (tc_type[]){TC_F64, TC_F64}, TC_BOOL, lanes_tried[l], (void *[]){a, b, r});
         run_op(op, 0, 2, (tc_type[]){TC_F32, TC_F32}, TC_BOOL, lanes_tried[l], (void *[]){fa, fb, fr});
-        run_op(TC_IR_SELECT, 0, 3, (tc_type[]){TC_BOOL, TC_F64, TC_F64}, TC_F64, lanes_tried[l], (void *[]){r, a, b, s});
+        run_op(TC_IR_SELECT, 0, 3, (tc_type[]){TC_BOOL, TC_F64, TC_F64}, TC_F64, lanes_tried[l],
+               (void *[]){r, a, b, s});
         for (int i = 0; i < N; i++) {
           cr_assert_eq(r[i], want_test(op, a[i] < b[i], a[i] == b[i], a[i] > b[i]));
           cr_assert_eq(fr[i], want_test(op, fa[i] < fb[i], fa[i] == fb[i], fa[i] > fb[i]));
@@ -244,12 +252,14 @@ WANT_FLOAT(double, )
   do { \
     T a[N], b[N], c[N], r[N]; \
     for (unsigned i = 0; i < N; i++) \
-      a[i] = (T)edge_float(i), b[i] = (T)edge_float(i + (unsigned)round), c[i] = (T)edge_float(i + 3 * (unsigned)round); \
-    run_op(op, 0, n_in, (tc_type[]){type, type, type}, type, lanes_tried[l], (void *[]){a, n_in > 1 ? b : r, n_in > 2 ? c : r, r}); \
+      a[i] = (T)edge_float(i), b[i] = (T)edge_float(i + (unsigned)round), \
+      c[i] = (T)edge_float(i + 3 * (unsigned)round); \
+    run_op(op, 0, n_in, (tc_type[]){type, type, type}, type, lanes_tried[l], \
+           (void *[]){a, n_in > 1 ? b : r, n_in > 2 ? c : r, r}); \
     for (int i = 0; i < N; i++) { \
       const T want = want_##T(op, a[i], b[i], c[i]); \
-      cr_assert(SAME(r[i], want), "%s: %a, %a, %a gives %a, not %a", tc_kir_op_name(op), (double)a[i], (double)b[i], (double)c[i], (double)r[i], \
-                (double)want); \
+      cr_assert(SAME(r[i], want), "%s: %a, %a, %a gives %a, not %a", tc_kir_op_name(op), (double)a[i], (double)b[i], \
+                (double)c[i], (double)r[i], (double)want); \
     } \
   } while (0)
 
@@ -278,7 +288,8 @@ static float flushed_bits(uint32_t bits) {
   return flushed(v);
 }
 
-// Against the definition of Intel's VDPBF16PS, of anything, and of what is about as small as the smallest floats.
+// Against the definition of Intel's VDPBF16PS, of anything, and of what is about as small as the
+// smallest floats.
 Test(interp, dot_is_of_two_pairs) {
   uint32_t state = 1;
   for (int l = 0; l < 4; l++)
@@ -288,7 +299,9 @@ Test(interp, dot_is_of_two_pairs) {
       for (int i = 0; i < N; i++) {
         uint32_t word[3];
         for (int k = 0; k < 3; k++) state = state * 1664525u + 1013904223u, word[k] = state ^ state >> 13;
-        if (round % 2) word[0] = (word[0] & 0x807F807F) | 0x1F801F80, word[1] = (word[1] & 0x81FF81FF) | 0x1F801F80, word[2] &= 0x80FFFFFF;
+        if (round % 2)
+          word[0] = (word[0] & 0x807F807F) | 0x1F801F80, word[1] = (word[1] & 0x81FF81FF) | 0x1F801F80,
+          word[2] &= 0x80FFFFFF;
         memcpy(&a[i], &word[0], 4), memcpy(&b[i], &word[1], 4), memcpy(&c[i], &word[2], 4);
       }
       run_op(TC_IR_DOT, 0, 3, (tc_type[]){TC_I32, TC_I32, TC_F32}, TC_F32, lanes_tried[l], (void *[]){a, b, c, r});
@@ -311,7 +324,8 @@ Test(interp, lookup_takes_an_entry_by_low_bits) {
       run_op(TC_IR_LOOKUP, row, 1, (tc_type[]){TC_I32}, TC_F32, lanes_tried[l], (void *[]){a, r});
       for (int i = 0; i < N; i++) {
         const float want = tc_kir_table[row][a[i] & 15];
-        cr_assert(memcmp(&r[i], &want, sizeof want) == 0, "entry %d of table %d is %a, not %a", a[i], row, (double)r[i], (double)want);
+        cr_assert(memcmp(&r[i], &want, sizeof want) == 0, "entry %d of table %d is %a, not %a", a[i], row, (double)r[i],
+                  (double)want);
       }
     }
 }
@@ -348,7 +362,8 @@ static wide take_wide(tc_type t, const void *p, int i) {
   }
 }
 
-// Nearest of the 65536 values of a 16-bit type, ties to even, by search: exact, and nothing like what is tested.
+// Nearest of the 65536 values of a 16-bit type, ties to even, by search: exact, and nothing like
+// what is tested.
 static uint16_t nearest_half(float (*value)(uint16_t), uint16_t infinity, long double v) {
   const uint16_t sign = signbit(v) ? 0x8000 : 0;
   const long double m = fabsl(v);
@@ -362,7 +377,8 @@ static uint16_t nearest_half(float (*value)(uint16_t), uint16_t infinity, long d
       high = mid;
   }
   const long double l = (long double)value(low);
-  const long double next = high == infinity ? 2 * l - (long double)value((uint16_t)(low - 1)) : (long double)value(high);
+  const long double next =
+      high == infinity ? 2 * l - (long double)value((uint16_t)(low - 1)) : (long double)value(high);
   const bool up = m - l > next - m || (m - l == next - m && (low & 1));
   return (uint16_t)(sign | (up ? high : low));
 }
@@ -403,7 +419,8 @@ Test(interp, casts_between_all_pairs_round_once_and_saturate) {
         for (int i = 0; i < N; i++) put_any(from, a, i, (unsigned)i);
         run_op(TC_IR_CAST, 0, 1, &from, to, lanes_tried[l], (void *[]){a, r});
         for (int i = 0; i < N; i++)
-          cr_assert(is_wanted_cast(to, r, i, take_wide(from, a, i)), "type %d to %d, element %d (%g)", (int)from, (int)to, i,
+          cr_assert(is_wanted_cast(to, r, i, take_wide(from, a, i)), "type %d to %d, element %d (%g)", (int)from,
+                    (int)to, i,
                     take_wide(from, a, i).is_int ? (double)take_wide(from, a, i).i : take_wide(from, a, i).d);
       }
 }
@@ -442,7 +459,8 @@ Test(interp, casts_to_16_bits_do_not_round_twice) {
       run_op(TC_IR_CAST, 0, 1, (tc_type[]){TC_F64}, to, 16, (void *[]){d, r});
       for (int i = 0; i < N; i++) cr_assert(is_wanted_cast(to, r, i, (wide){.d = d[i]}), "%a", d[i]);
       run_op(TC_IR_CAST, 0, 1, (tc_type[]){TC_I64}, to, 16, (void *[]){k, r});
-      for (int i = 0; i < N; i++) cr_assert(is_wanted_cast(to, r, i, (wide){.is_int = true, .i = k[i]}), "%ld", (long)k[i]);
+      for (int i = 0; i < N; i++)
+        cr_assert(is_wanted_cast(to, r, i, (wide){.is_int = true, .i = k[i]}), "%ld", (long)k[i]);
     }
   }
 }
@@ -467,8 +485,8 @@ Test(interp, every_function_of_the_math_table) {
     const int n_in = tc_kir_math_operands(row);
     run_op(TC_IR_CALL, row, n_in, (tc_type[]){TC_F64, TC_F64}, TC_F64, 8, (void *[]){a, n_in == 2 ? b : r, r});
     for (int i = 0; i < N; i++) {
-      const double want =
-          n_in == 1 ? ((double (*)(double))(uintptr_t)table[row])(a[i]) : ((double (*)(double, double))(uintptr_t)table[row])(a[i], b[i]);
+      const double want = n_in == 1 ? ((double (*)(double))(uintptr_t)table[row])(a[i])
+                                    : ((double (*)(double, double))(uintptr_t)table[row])(a[i], b[i]);
       cr_assert(SAME(r[i], want));
     }
   }
@@ -492,7 +510,8 @@ Test(interp, hreduce_combines_halves) {
         run(&n, type ? (void *[]){f, fout} : (void *[]){in, out}, NULL, 0, 0);
       }
       for (int h = lanes / 2; h > 0; h /= 2)
-        for (int i = 0; i < h; i++) t[i] = want_int(ops[k], TC_I64, t[i], t[i + h]), ft[i] = want_float(ops[k], ft[i], ft[i + h], 0);
+        for (int i = 0; i < h; i++)
+          t[i] = want_int(ops[k], TC_I64, t[i], t[i + h]), ft[i] = want_float(ops[k], ft[i], ft[i + h], 0);
       cr_assert_eq(out[0], t[0]);
       if (k < 4) cr_assert(SAME(fout[0], ft[0]), "%d lanes", lanes);
     }
@@ -505,11 +524,13 @@ Test(interp, zip_takes_lanes_by_turns) {
     for (int i = 0; i < N; i++) a[i] = (float)i, b[i] = (float)(100 + i);
     tc_kir n = {.n_inst = 0};
     put_buffer(&n, TC_F32), put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
-    const uint32_t z = put_i64(&n, 0), at = put_i64(&n, lanes), x = OP1(&n, LOAD, TC_F32, lanes, 0, z), y = OP1(&n, LOAD, TC_F32, lanes, 1, z);
+    const uint32_t z = put_i64(&n, 0), at = put_i64(&n, lanes), x = OP1(&n, LOAD, TC_F32, lanes, 0, z),
+                   y = OP1(&n, LOAD, TC_F32, lanes, 1, z);
     OP2(&n, STORE, TC_F32, lanes, 2, z, OP2(&n, UNPACK, TC_F32, lanes, 0, x, y));
     OP2(&n, STORE, TC_F32, lanes, 2, at, OP2(&n, UNPACK, TC_F32, lanes, 1, x, y));
     run(&n, (void *[]){a, b, out}, NULL, 0, 0);
-    for (int i = 0; i < 2 * lanes; i++) cr_assert_eq(out[i], i % 2 ? b[i / 2] : a[i / 2], "%d lanes: [%d] is %g", lanes, i, (double)out[i]);
+    for (int i = 0; i < 2 * lanes; i++)
+      cr_assert_eq(out[i], i % 2 ? b[i / 2] : a[i / 2], "%d lanes: [%d] is %g", lanes, i, (double)out[i]);
   }
 }
 
@@ -523,7 +544,8 @@ Test(interp, interleave_takes_lanes_by_turns) {
         in[0][i] = k ? (unsigned char)(2 * i) : i & 1, in[1][i] = k ? (unsigned char)(2 * i + 1) : i >> 1 & 1;
       tc_kir n = {.n_inst = 0};
       put_buffer(&n, types[k]), put_buffer(&n, types[k]), put_buffer(&n, types[k]);
-      const uint32_t z = put_i64(&n, 0), a = OP1(&n, LOAD, types[k], lanes / 2, 0, z), b = OP1(&n, LOAD, types[k], lanes / 2, 1, z);
+      const uint32_t z = put_i64(&n, 0), a = OP1(&n, LOAD, types[k], lanes / 2, 0, z),
+                     b = OP1(&n, LOAD, types[k], lanes / 2, 1, z);
       OP2(&n, STORE, types[k], lanes, 2, z, OP2(&n, INTERLEAVE, types[k], lanes, 0, a, b));
       run(&n, (void *[]){in[0], in[1], out}, NULL, 0, 0);
       for (size_t i = 0; i < (size_t)lanes; i++) memcpy(want + i * bytes, in[i % 2] + i / 2 * bytes, bytes);
@@ -533,14 +555,17 @@ Test(interp, interleave_takes_lanes_by_turns) {
 
 Test(interp, masked_tails_touch_nothing_beyond) {
   for (int total = 0; total <= 37; total++) {
-    float *in = malloc((size_t)total * 4 + 1), *out = malloc((size_t)total * 4 + 1);  // exact size: ASan sees one lane too many
+    // exact size: ASan sees one lane too many
+    float *in = malloc((size_t)total * 4 + 1), *out = malloc((size_t)total * 4 + 1);
     for (int i = 0; i < total; i++) in[i] = (float)i, out[i] = -1;
     tc_kir n = {.n_inst = 0};
     put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
-    const uint32_t b = OP0(&n, BEGIN, TC_I64, 1, 0), e = OP0(&n, FINISH, TC_I64, 1, 0), lane = OP0(&n, LANES, TC_I64, 16, 0);
+    const uint32_t b = OP0(&n, BEGIN, TC_I64, 1, 0), e = OP0(&n, FINISH, TC_I64, 1, 0),
+                   lane = OP0(&n, LANES, TC_I64, 16, 0);
     const uint32_t one = OP0(&n, CONST, TC_F32, 16, 0x3f800000), es = OP1(&n, SPLAT, TC_I64, 16, 0, e);
     const uint32_t i = OP2(&n, LOOP, TC_I64, 1, 16, b, e);
-    const uint32_t is = OP1(&n, SPLAT, TC_I64, 16, 0, i), at = OP2(&n, ADD, TC_I64, 16, 0, is, lane), m = OP2(&n, LT, TC_BOOL, 16, 0, at, es);
+    const uint32_t is = OP1(&n, SPLAT, TC_I64, 16, 0, i), at = OP2(&n, ADD, TC_I64, 16, 0, is, lane),
+                   m = OP2(&n, LT, TC_BOOL, 16, 0, at, es);
     const uint32_t x = OP2(&n, LOAD, TC_F32, 16, 0, i, m), y = OP2(&n, GATHER, TC_F32, 16, 0, at, m);
     const uint32_t s = OP2(&n, ADD, TC_F32, 16, 0, x, y), r = OP2(&n, ADD, TC_F32, 16, 0, s, one);
     OP3(&n, STORE, TC_F32, 16, 1, i, r, m);
@@ -559,7 +584,8 @@ Test(interp, masked_loads_give_zero_and_scatter_goes_up) {
   const int64_t where[4] = {2, 2, 0, 2};
   int16_t loaded[4], out[4] = {-1, -1, -1, -1};
   tc_kir n = {.n_inst = 0};
-  put_buffer(&n, TC_BOOL), put_buffer(&n, TC_I16), put_buffer(&n, TC_I64), put_buffer(&n, TC_I16), put_buffer(&n, TC_I16);
+  put_buffer(&n, TC_BOOL), put_buffer(&n, TC_I16), put_buffer(&n, TC_I64), put_buffer(&n, TC_I16),
+      put_buffer(&n, TC_I16);
   const uint32_t z = put_i64(&n, 0), m = OP1(&n, LOAD, TC_BOOL, 4, 0, z), v = OP2(&n, LOAD, TC_I16, 4, 1, z, m);
   const uint32_t w = OP1(&n, LOAD, TC_I64, 4, 2, z), all = OP1(&n, LOAD, TC_I16, 4, 1, z);
   OP2(&n, STORE, TC_I16, 4, 3, z, v);
@@ -569,7 +595,8 @@ Test(interp, masked_loads_give_zero_and_scatter_goes_up) {
   cr_expect(out[0] == 7 && out[1] == -1 && out[2] == 8 && out[3] == -1);
 }
 
-// sum over i in [0, rows), j in [0, i) of (odd j ? j : -1), kept in a variable through loops and ifs; out[row] after each row.
+// sum over i in [0, rows), j in [0, i) of (odd j ? j : -1), kept in a variable through loops and
+// ifs; out[row] after each row.
 static void nested(int64_t rows, int64_t *out) {
   tc_kir n = {.n_num = 1};
   put_buffer(&n, TC_I64);
@@ -580,7 +607,8 @@ static void nested(int64_t rows, int64_t *out) {
   const uint32_t row1 = OP2(&n, ADD, TC_I64, 1, 0, row, one);
   OP2(&n, SET, TC_I64, 1, 0, row, row1);
   const uint32_t j = OP2(&n, LOOP, TC_I64, 1, 1, b, i);
-  const uint32_t odd = OP2(&n, AND, TC_I64, 1, 0, j, one), is = OP2(&n, EQ, TC_BOOL, 1, 0, odd, one), not = OP1(&n, NOT, TC_BOOL, 1, 0, is);
+  const uint32_t odd = OP2(&n, AND, TC_I64, 1, 0, j, one), is = OP2(&n, EQ, TC_BOOL, 1, 0, odd, one),
+                 not = OP1(&n, NOT, TC_BOOL, 1, 0, is);
   OP1(&n, IF, TC_BOOL, 1, 0, is);
   const uint32_t more = OP2(&n, ADD, TC_I64, 1, 0, sum, j);
   OP2(&n, SET, TC_I64, 1, 0, sum, more);
@@ -649,12 +677,14 @@ Test(interp, numbers_convert_and_tiles_hold) {
   }
 }
 
-// Two ops of which the second alone reads the first, in one kernel, are the same two in kernels of their own; of NaNs any may come.
+// Two ops of which the second alone reads the first, in one kernel, are the same two in kernels of
+// their own; of NaNs any may come.
 static void expect_joined(tc_kir_op first, tc_kir_op second, int at, void *const *in) {
   const bool pick = second == TC_IR_SELECT, fma = first == TC_IR_FMA;
   const tc_type middle_type = pick ? TC_BOOL : TC_F32;
   float middle[N], want[N], got[N];
-  run_op(first, 0, fma ? 3 : 2, (tc_type[]){TC_F32, TC_F32, TC_F32}, middle_type, N, (void *[]){in[0], in[1], fma ? in[2] : middle, middle});
+  run_op(first, 0, fma ? 3 : 2, (tc_type[]){TC_F32, TC_F32, TC_F32}, middle_type, N,
+         (void *[]){in[0], in[1], fma ? in[2] : middle, middle});
   tc_type types[] = {TC_F32, TC_F32, TC_F32};
   void *operands[] = {in[2], in[3], in[3], want};
   const int n_in = pick || fma ? 3 : 2;
@@ -672,8 +702,9 @@ static void expect_joined(tc_kir_op first, tc_kir_op second, int at, void *const
   OP2(&n, STORE, TC_F32, N, 4, zero, b);
   run(&n, (void *[]){in[0], in[1], in[2], in[3], got}, NULL, 0, 0);
   for (int i = 0; i < N; i++)
-    cr_expect(memcmp(&got[i], &want[i], sizeof got[i]) == 0 || (isnan(got[i]) && isnan(want[i])), "%s, then %s with it as operand %d: %a, not %a",
-              tc_kir_op_name(first), tc_kir_op_name(second), at, (double)got[i], (double)want[i]);
+    cr_expect(memcmp(&got[i], &want[i], sizeof got[i]) == 0 || (isnan(got[i]) && isnan(want[i])),
+              "%s, then %s with it as operand %d: %a, not %a", tc_kir_op_name(first), tc_kir_op_name(second), at,
+              (double)got[i], (double)want[i]);
 }
 
 Test(interp, joined_ops_are_the_two) {
@@ -682,7 +713,8 @@ Test(interp, joined_ops_are_the_two) {
   float in[4][N + 1];
   for (int k = 0; k < 4; k++)
     for (unsigned i = 0; i <= N; i++) in[k][i] = (float)edge_float(i * (unsigned)(2 * k + 1) + (unsigned)k);
-  void *const plain[] = {in[0], in[1], in[2], in[3]}, *const off[] = {(char *)in[0] + 4, (char *)in[1] + 1, in[2], (char *)in[3] + 2};
+  void *const plain[] = {in[0], in[1], in[2], in[3]}, *const off[] = {(char *)in[0] + 4, (char *)in[1] + 1, in[2],
+                                                                      (char *)in[3] + 2};
   for (int turn = 0; turn < 2; turn++) {
     for (int i = 0; i < 25; i++)
       for (int at = 0; at < 2; at++) expect_joined(ops[i / 5], ops[i % 5], at, turn ? off : plain);
@@ -691,23 +723,27 @@ Test(interp, joined_ops_are_the_two) {
   }
 }
 
-// What was loaded, and what was computed from a variable, stays what it was when memory and the variable change before it is read.
+// What was loaded, and what was computed from a variable, stays what it was when memory and the
+// variable change before it is read.
 Test(interp, joined_ops_see_no_later_store) {
   float x[16], y[16];
   for (int i = 0; i < 16; i++) x[i] = (float)i;
   tc_kir n = {.n_inst = 0};
   put_buffer(&n, TC_F32), put_buffer(&n, TC_F32);
-  const uint32_t zero = put_i64(&n, 0), v = OP1(&n, LOAD, TC_F32, 16, 0, zero), twice = OP2(&n, ADD, TC_F32, 16, 0, v, v);
+  const uint32_t zero = put_i64(&n, 0), v = OP1(&n, LOAD, TC_F32, 16, 0, zero),
+                 twice = OP2(&n, ADD, TC_F32, 16, 0, v, v);
   const uint32_t var = OP1(&n, VAR, TC_F32, 16, 0, twice), product = OP2(&n, MUL, TC_F32, 16, 0, var, var);
   OP2(&n, STORE, TC_F32, 16, 0, zero, twice);
   OP2(&n, SET, TC_F32, 16, 0, var, product);
   const uint32_t sum = OP2(&n, ADD, TC_F32, 16, 0, v, twice), difference = OP2(&n, SUB, TC_F32, 16, 0, var, product);
   OP2(&n, STORE, TC_F32, 16, 1, zero, OP2(&n, ADD, TC_F32, 16, 0, sum, difference));
   run(&n, (void *[]){x, y}, NULL, 0, 0);
-  for (int i = 0; i < 16; i++) cr_expect(x[i] == (float)(2 * i) && y[i] == (float)(3 * i), "%d: %g %g", i, (double)x[i], (double)y[i]);
+  for (int i = 0; i < 16; i++)
+    cr_expect(x[i] == (float)(2 * i) && y[i] == (float)(3 * i), "%d: %g %g", i, (double)x[i], (double)y[i]);
   tc_kir m = {.n_inst = 0};  // a difference that the variable is changed after
   put_buffer(&m, TC_F32);
-  const uint32_t at = put_i64(&m, 0), one = OP1(&m, LOAD, TC_F32, 16, 0, at), w = OP1(&m, VAR, TC_F32, 16, 0, OP2(&m, ADD, TC_F32, 16, 0, one, one));
+  const uint32_t at = put_i64(&m, 0), one = OP1(&m, LOAD, TC_F32, 16, 0, at),
+                 w = OP1(&m, VAR, TC_F32, 16, 0, OP2(&m, ADD, TC_F32, 16, 0, one, one));
   const uint32_t less = OP2(&m, SUB, TC_F32, 16, 0, w, one);
   OP2(&m, SET, TC_F32, 16, 0, w, OP2(&m, MUL, TC_F32, 16, 0, w, w));
   OP2(&m, STORE, TC_F32, 16, 0, at, OP2(&m, ADD, TC_F32, 16, 0, less, one));

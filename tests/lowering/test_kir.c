@@ -1,8 +1,9 @@
 // The kernel IR by cases of text in, text out: tests/lowering/kir/*.txt, which `test-lowering-kir
 // --update` writes again as the code says.
 //
-// A file has cases with a line of "====" between them. A case: header lines, an empty line, the input, a line "---", and what is expected. The first header
-// line is "KIND: what it shows"; others are settings.
+// A file has cases with a line of "====" between them. A case: header lines, an empty line, the
+// input, a line "---", and what is expected. The first header line is "KIND: what it shows"; others
+// are settings.
 //   verify     input: kernel IR as print.h prints it. Expected: "right", or why it is refused. Settings: nums N, scratch N.
 //   print      input: kernel IR. Expected: how it is printed, here again and after its key was written and read.
 //   math       input: a function of math.h and the type of its argument. Expected: the instructions. Settings: lookups.
@@ -66,7 +67,8 @@ static void run_print(const test_case *c, FILE *out) {
     uint64_t *key = calloc(1, tc_kir_key_bytes(&n));
     tc_kir_write_key(&n, key);
     const tc_kir again = tc_kir_of_key(key);  // a CPU's
-    cr_expect(n.threads > 0 || (again.n_inst == n.n_inst && memcmp(again.inst, n.inst, n.n_inst * sizeof *n.inst) == 0), "%s", c->head);
+    cr_expect(n.threads > 0 || (again.n_inst == n.n_inst && memcmp(again.inst, n.inst, n.n_inst * sizeof *n.inst) == 0),
+              "%s", c->head);
     free(key);
   }
   tc_kir_destroy(&n);
@@ -92,9 +94,14 @@ static tc_val call_function(tc_kir_builder *e, const char *name, tc_val x, tc_ty
   static const struct {
     const char *name;
     tc_val (*call)(tc_kir_builder *e, tc_val x);
-  } row[] = {
-      {"exp_f32", tc_kir_exp_f32},   {"log_f32", tc_kir_log_f32},   {"tanh_f32", tc_kir_tanh_f32},           {"erf_f32", tc_kir_erf_f32},
-      {"gelu_f32", tc_kir_gelu_f32}, {"gelu_f64", tc_kir_gelu_f64}, {"gelu_tanh_f32", tc_kir_gelu_tanh_f32}, {"gelu_tanh_f64", tc_kir_gelu_tanh_f64}};
+  } row[] = {{"exp_f32", tc_kir_exp_f32},
+             {"log_f32", tc_kir_log_f32},
+             {"tanh_f32", tc_kir_tanh_f32},
+             {"erf_f32", tc_kir_erf_f32},
+             {"gelu_f32", tc_kir_gelu_f32},
+             {"gelu_f64", tc_kir_gelu_f64},
+             {"gelu_tanh_f32", tc_kir_gelu_tanh_f32},
+             {"gelu_tanh_f64", tc_kir_gelu_tanh_f64}};
   for (size_t k = 0; k < sizeof row / sizeof *row; k++)
     if (strcmp(name, row[k].name) == 0) return row[k].call(e, x);
   if (strcmp(name, "sin_f32") == 0) return tc_kir_trig_f32(e, x, false);
@@ -136,9 +143,11 @@ static bool build_line(tc_kir_builder *e, char *line) {
   if (sscanf(line, "arg %31s", type_name) == 1) return put_argument(e, type_name, &type) != TC_NONE;
   if (sscanf(line, "const %31s %lf", type_name, &number) == 2) {
     if (!parse_type(type_name, &type)) return false;
-    return tc_type_is_float(type) ? tc_build_const_f(e, type, number) : tc_build_const_i(e, type, (int64_t)number), true;
+    return tc_type_is_float(type) ? tc_build_const_f(e, type, number) : tc_build_const_i(e, type, (int64_t)number),
+           true;
   }
-  if (sscanf(line, "cast %%%u %31s", &a, type_name) == 2) return parse_type(type_name, &type) && (tc_build_cast(e, a, type), true);
+  if (sscanf(line, "cast %%%u %31s", &a, type_name) == 2)
+    return parse_type(type_name, &type) && (tc_build_cast(e, a, type), true);
   if (sscanf(line, "settled %%%u", &a) == 1) return tc_build_settled(e, a), true;
   if (sscanf(line, "splat %%%u %d", &a, &lanes) == 2) return tc_build_splat(e, a, lanes), true;
   if (sscanf(line, "words %%%u %%%u", &a, &b) == 2) return tc_build_words(e, a, b), true;
@@ -171,7 +180,11 @@ static char *run_case(const test_case *c) {
   static const struct {
     const char *kind;
     void (*run)(const test_case *c, FILE *out);
-  } row[] = {{"verify", run_verify}, {"print", run_print}, {"math", run_function}, {"scalar_op", run_function}, {"builder", run_builder}};
+  } row[] = {{"verify", run_verify},
+             {"print", run_print},
+             {"math", run_function},
+             {"scalar_op", run_function},
+             {"builder", run_builder}};
   char *text = NULL;
   size_t bytes;
   FILE *out = open_memstream(&text, &bytes);
@@ -229,7 +242,8 @@ static void run_file(const char *path) {
   for (char *at = text; at;) {
     test_case c = {.head = at};
     at = cut_at(at, "====\n");
-    cr_assert((c.input = cut_at(c.head, "\n\n")) && (c.want = cut_at(c.input, "---\n")), "%s: case %d is not whole", path, n_cases + 1);
+    cr_assert((c.input = cut_at(c.head, "\n\n")) && (c.want = cut_at(c.input, "---\n")), "%s: case %d is not whole",
+              path, n_cases + 1);
     read_head(&c);
     char *got = run_case(&c);
     fprintf(again, "%s%s\n\n%s---\n%s", n_cases++ ? "====\n" : "", c.head, c.input, got);

@@ -1,4 +1,5 @@
-// The verifier accepts what the header allows and refuses each kind of malformed kernel; the printer and the names; what cannot be emitted.
+// The verifier accepts what the header allows and refuses each kind of malformed kernel; the
+// printer and the names; what cannot be emitted.
 #include <criterion/criterion.h>
 
 #include "lowering/kir/builder.h"
@@ -6,8 +7,31 @@
 #include "lowering/kir/verify.h"
 #include "tests/lowering/kir_build.h"
 
-// One loop over a buffer with a masked tail, a tile, a variable and an if; every other test breaks one thing in it.
-enum { BEGIN, FINISH, ZERO, VAR, LOOP, LOAD, LANES, BASE, INDEX, LIMIT, MASK, TAIL, SUM, SET, ANY, IF, PUT, ENDIF, ENDLOOP, LAST, OUT };
+// One loop over a buffer with a masked tail, a tile, a variable and an if; every other test breaks
+// one thing in it.
+enum {
+  BEGIN,
+  FINISH,
+  ZERO,
+  VAR,
+  LOOP,
+  LOAD,
+  LANES,
+  BASE,
+  INDEX,
+  LIMIT,
+  MASK,
+  TAIL,
+  SUM,
+  SET,
+  ANY,
+  IF,
+  PUT,
+  ENDIF,
+  ENDLOOP,
+  LAST,
+  OUT
+};
 
 static tc_kir sample(void) {
   tc_kir n = {.n_num = 1, .scratch_bytes = 256};
@@ -121,10 +145,12 @@ Test(kir, types_and_lanes) {
   BREAK(OP1(&n, LOOKUP, TC_F32, 8, 0, VAR), "is f32, not i32");
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_F32, 8, 0, OUT + 1, OUT + 1, VAR)), NULL);
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_F32, 8, 0, OUT + 1, VAR, VAR)), "is f32, not i32");
-  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_F32, 8, 0, OUT + 1, OUT + 1, OUT + 1)), "is i32, not f32");
+  BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_F32, 8, 0, OUT + 1, OUT + 1, OUT + 1)),
+        "is i32, not f32");
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP3(&n, DOT, TC_I32, 8, 0, OUT + 1, OUT + 1, OUT + 1)), "not allowed");
   BREAK((OP1(&n, BITCAST, TC_I32, 8, 0, VAR), OP2(&n, DOT, TC_F32, 8, 0, OUT + 1, OUT + 1)), "missing");
-  BREAK((n.inst[BEGIN] = (tc_kir_inst){TC_IR_CONST, TC_BOOL, 1, 0, {TC_NONE, TC_NONE, TC_NONE, TC_NONE}, 2}), "neither 0 nor 1");
+  BREAK((n.inst[BEGIN] = (tc_kir_inst){TC_IR_CONST, TC_BOOL, 1, 0, {TC_NONE, TC_NONE, TC_NONE, TC_NONE}, 2}),
+        "neither 0 nor 1");
   BREAK((n.inst[BEGIN].op = TC_IR_NUM, n.inst[BEGIN].imm = 1), "number 1 of 1");
   BREAK(OP2(&n, FMA, TC_F32, 1, 0, LAST, LAST), "missing");
   BREAK(OP3(&n, FMA, TC_I64, 1, 0, BEGIN, BEGIN, BEGIN), "not allowed");
@@ -195,7 +221,8 @@ Test(kir, prints_one_instruction_a_line_indented_by_loop) {
   fclose(f);
   cr_expect(strstr(text, "b1: f32\nt0: f32 x 48 at 64\n%0 = i64 begin\n") != NULL, "%s", text);
   cr_expect(strstr(text, "%4 = i64 loop %0 %1 step 8\n  %5 = f32x8 load b0 %4\n") != NULL, "%s", text);
-  cr_expect(strstr(text, "\n  %11 = f32x8 load b1 %4 mask %10\n  %12 = f32x8 add %3 %11\n  set %3 %12\n") != NULL, "%s", text);
+  cr_expect(strstr(text, "\n  %11 = f32x8 load b1 %4 mask %10\n  %12 = f32x8 add %3 %11\n  set %3 %12\n") != NULL, "%s",
+            text);
   cr_expect(strstr(text, "\n    f32x8 store t0 %4 %12 mask %10\n  endif\nendloop\n") != NULL, "%s", text);
   free(text);
   tc_kir_destroy(&n);
@@ -205,8 +232,26 @@ Test(kir, prints_one_instruction_a_line_indented_by_loop) {
 
 // ---- with threads ----
 
-// Vectors of 32 threads with 8 lanes each through a tile of lanes and one of the block, wide accesses, matrices; every line below breaks one thing.
-enum { W_BEGIN, W_X, W_KEEP, W_KEPT, W_ONE, W_ROW, W_WIDE, W_MASK, W_PUT, W_COPY, W_COMMIT, W_WAIT, W_A, W_B, W_ZERO, W_MMA };
+// Vectors of 32 threads with 8 lanes each through a tile of lanes and one of the block, wide
+// accesses, matrices; every line below breaks one thing.
+enum {
+  W_BEGIN,
+  W_X,
+  W_KEEP,
+  W_KEPT,
+  W_ONE,
+  W_ROW,
+  W_WIDE,
+  W_MASK,
+  W_PUT,
+  W_COPY,
+  W_COMMIT,
+  W_WAIT,
+  W_A,
+  W_B,
+  W_ZERO,
+  W_MMA
+};
 
 static tc_kir wide(void) {
   tc_kir n = {.threads = 32, .groups = 1, .scratch_bytes = 512};

@@ -1,7 +1,10 @@
-// Kernels compiled for AArch64 give the interpreter's bits: hand-built kernels of every instruction, the kernels of many ops, and those of random programs.
-// With TC_ISA=aarch64 this process plans kernels as for that machine and interprets them. Its calls of the interpreter are wrapped: what each kernel
-// found in memory and left there is written to a file, and the objects made from the same kernels to another. tests/aarch64/runner.c, built by a cross compiler,
-// then runs them all under emulation. Skipped where there is no cross compiler, no C library for it, or no emulator.
+// Kernels compiled for AArch64 give the interpreter's bits: hand-built kernels of every
+// instruction, the kernels of many ops, and those of random programs. With TC_ISA=aarch64 this
+// process plans kernels as for that machine and interprets them. Its calls of the interpreter are
+// wrapped: what each kernel found in memory and left there is written to a file, and the objects
+// made from the same kernels to another. tests/aarch64/runner.c, built by a cross compiler, then
+// runs them all under emulation. Skipped where there is no cross compiler, no C library for it, or
+// no emulator.
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -80,19 +83,25 @@ static uint64_t count_nums(const tc_kir *n, uint64_t *written) {
 }
 
 tc_status __real_tc_interp_create(const tc_kir *kir, tc_interp **out);
-void __real_tc_interp_run(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker);
+void __real_tc_interp_run(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end,
+                          tc_worker *worker);
 
 static void put(const void *from, size_t bytes) {
   EXPECT(bytes == 0 || fwrite(from, bytes, 1, cases) == 1, "the file of cases is not written");
 }
 
-// Interprets with the stand-ins for library functions, writes the case, and puts the memory back as it was.
-static void record(known *k, const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, const tc_worker *worker,
-                   const region *r, int n_region) {
+// Interprets with the stand-ins for library functions, writes the case, and puts the memory back as
+// it was.
+static void record(known *k, const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end,
+                   const tc_worker *worker, const region *r, int n_region) {
   const tc_kir *n = &k->kir;
   uint64_t written, n_num = count_nums(n, &written);
-  case_head head = {
-      .n_num = n_num, .n_region = (uint64_t)n_region, .n_buf = n->n_buf, .scratch_bytes = (uint64_t)n->scratch_bytes, .begin = begin, .end = end};
+  case_head head = {.n_num = n_num,
+                    .n_region = (uint64_t)n_region,
+                    .n_buf = n->n_buf,
+                    .scratch_bytes = (uint64_t)n->scratch_bytes,
+                    .begin = begin,
+                    .end = end};
   case_buf place[MAX_BUFS];
   tc_worker here = *worker;
   memcpy(head.name, k->name, sizeof k->name);
@@ -202,7 +211,8 @@ static bool find_regions(const known *k, void *const *buf, region *r, int *n_reg
   *n_region = 0;
   for (uint32_t b = 0; b < k->kir.n_buf; b++) {
     int at = 0, i = 0;
-    while (at < n_memory && ((char *)buf[b] < memory[at].at || (char *)buf[b] >= memory[at].at + memory[at].bytes)) at++;
+    while (at < n_memory && ((char *)buf[b] < memory[at].at || (char *)buf[b] >= memory[at].at + memory[at].bytes))
+      at++;
     if (at == n_memory) return false;
     while (i < *n_region && r[i].at != memory[at].at) i++;
     if (i == *n_region) r[(*n_region)++] = memory[at];
@@ -210,8 +220,10 @@ static bool find_regions(const known *k, void *const *buf, region *r, int *n_reg
   return true;
 }
 
-void __wrap_tc_interp_run(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker);
-void __wrap_tc_interp_run(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, tc_worker *worker) {
+void __wrap_tc_interp_run(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end,
+                          tc_worker *worker);
+void __wrap_tc_interp_run(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end,
+                          tc_worker *worker) {
   known *k = NULL;
   region r[MAX_BUFS];
   int n_region;
@@ -248,12 +260,14 @@ static const tc_tensor none = {0, 0};
 
 static void run_elementwise(tc_type type) {
   static tc_tensor (*const unary[])(tc_tensor) = {
-      tc_neg,     tc_abs,     tc_sign,  tc_floor, tc_ceil,     tc_round, tc_trunc, tc_square, tc_sqrt,     tc_rsqrt,       tc_reciprocal,
-      tc_exp,     tc_exp2,    tc_expm1, tc_log,   tc_log2,     tc_log10, tc_log1p, tc_sin,    tc_cos,      tc_tan,         tc_asin,
-      tc_acos,    tc_atan,    tc_sinh,  tc_cosh,  tc_tanh,     tc_asinh, tc_acosh, tc_atanh,  tc_erf,      tc_erfinv,      tc_lgamma,
-      tc_digamma, tc_sigmoid, tc_relu,  tc_isnan, tc_isfinite, tc_gelu,  tc_silu,  tc_mish,   tc_softplus, tc_log_sigmoid, tc_hardswish};
-  static tc_tensor (*const binary[])(tc_tensor, tc_tensor) = {tc_add,  tc_sub,       tc_mul,          tc_div,   tc_pow, tc_maximum, tc_minimum,
-                                                              tc_fmod, tc_remainder, tc_floor_divide, tc_atan2, tc_lt,  tc_eq};
+      tc_neg,   tc_abs,        tc_sign,  tc_floor, tc_ceil,   tc_round,    tc_trunc,       tc_square,   tc_sqrt,
+      tc_rsqrt, tc_reciprocal, tc_exp,   tc_exp2,  tc_expm1,  tc_log,      tc_log2,        tc_log10,    tc_log1p,
+      tc_sin,   tc_cos,        tc_tan,   tc_asin,  tc_acos,   tc_atan,     tc_sinh,        tc_cosh,     tc_tanh,
+      tc_asinh, tc_acosh,      tc_atanh, tc_erf,   tc_erfinv, tc_lgamma,   tc_digamma,     tc_sigmoid,  tc_relu,
+      tc_isnan, tc_isfinite,   tc_gelu,  tc_silu,  tc_mish,   tc_softplus, tc_log_sigmoid, tc_hardswish};
+  static tc_tensor (*const binary[])(tc_tensor, tc_tensor) = {
+      tc_add,  tc_sub,       tc_mul,          tc_div,   tc_pow, tc_maximum, tc_minimum,
+      tc_fmod, tc_remainder, tc_floor_divide, tc_atan2, tc_lt,  tc_eq};
   tc_tensor x = wave(TC_SHAPE(45), type, 4), y = wave(TC_SHAPE(5, 45), type, 90),
             whole = wave(TC_SHAPE(320), type, 20);  // no tail after blocks of 64
   size_t step = type == TC_F32 ? 1 : 4;  // bf16 computes as f32, and f64 calls what rows of a table name
@@ -263,8 +277,9 @@ static void run_elementwise(tc_type type) {
 }
 
 static void run_integers(tc_type type) {
-  static tc_tensor (*const binary[])(tc_tensor, tc_tensor) = {tc_add,         tc_mul,         tc_maximum,    tc_remainder,   tc_floor_divide, tc_le,
-                                                              tc_bitwise_and, tc_bitwise_xor, tc_shift_left, tc_shift_right, tc_div};
+  static tc_tensor (*const binary[])(tc_tensor, tc_tensor) = {
+      tc_add,         tc_mul,         tc_maximum,    tc_remainder,   tc_floor_divide, tc_le,
+      tc_bitwise_and, tc_bitwise_xor, tc_shift_left, tc_shift_right, tc_div};
   tc_tensor x = wave(TC_SHAPE(256), type, 100), y = wave(TC_SHAPE(256), type, 9);
   for (size_t i = 0; i < sizeof binary / sizeof *binary; i++) RUN(binary[i](x, y));
   RUN(tc_neg(x), tc_bitwise_not(x), tc_sum(x, TC_ALL, false), tc_argmax(y, 0, false), tc_cumsum(x, 0));
@@ -272,8 +287,10 @@ static void run_integers(tc_type type) {
 
 static void run_movement(tc_type type) {
   tc_tensor x = wave(TC_SHAPE(9, 20, 33), type, 50), m = wave(TC_SHAPE(64, 80), type, 50);
-  RUN(tc_permute(x, TC_SHAPE(2, 0, 1)), tc_flip(x, TC_AXES(1, 2)), tc_roll(x, 5, 2), tc_slice(x, 2, 1, 30, 3), tc_tril(m, 3));
-  RUN(tc_pad(x, TC_SHAPE(0, 1, 2), TC_SHAPE(1, 0, 3), 7), tc_cat(2, (tc_tensor[]){x, tc_neg(x)}, 1), tc_repeat_interleave(x, 3, 1));
+  RUN(tc_permute(x, TC_SHAPE(2, 0, 1)), tc_flip(x, TC_AXES(1, 2)), tc_roll(x, 5, 2), tc_slice(x, 2, 1, 30, 3),
+      tc_tril(m, 3));
+  RUN(tc_pad(x, TC_SHAPE(0, 1, 2), TC_SHAPE(1, 0, 3), 7), tc_cat(2, (tc_tensor[]){x, tc_neg(x)}, 1),
+      tc_repeat_interleave(x, 3, 1));
   RUN(tc_add(tc_transpose(m, 0, 1), 1), tc_unfold(x, 2, 5, 2), tc_diagonal(m, 1), tc_tile(m, TC_SHAPE(2, 3)));
   RUN(tc_cast(tc_transpose(m, 0, 1), type == TC_F32 ? TC_BF16 : TC_F32));
 }
@@ -281,16 +298,21 @@ static void run_movement(tc_type type) {
 static void run_folds(tc_type type) {
   tc_tensor x = wave(TC_SHAPE(6, 37, 131), type, 3);
   for (int axis = 0; axis < 3; axis++) {
-    RUN(tc_sum(x, TC_AXES(axis), false), tc_max(x, TC_AXES(axis), false), tc_prod(x, TC_AXES(axis), false), tc_argmin(x, axis, false));
-    RUN(tc_softmax(x, axis), tc_log_softmax(x, axis), tc_var(x, TC_AXES(axis), 1, false), tc_logsumexp(x, TC_AXES(axis), false));
+    RUN(tc_sum(x, TC_AXES(axis), false), tc_max(x, TC_AXES(axis), false), tc_prod(x, TC_AXES(axis), false),
+        tc_argmin(x, axis, false));
+    RUN(tc_softmax(x, axis), tc_log_softmax(x, axis), tc_var(x, TC_AXES(axis), 1, false),
+        tc_logsumexp(x, TC_AXES(axis), false));
   }
-  RUN(tc_sum(x, TC_ALL, false), tc_mean(x, TC_AXES(0, 2), true), tc_norm(x, 2, TC_AXES(1, 2), false), tc_any(tc_gt(x, 2), TC_AXES(2), false));
+  RUN(tc_sum(x, TC_ALL, false), tc_mean(x, TC_AXES(0, 2), true), tc_norm(x, 2, TC_AXES(1, 2), false),
+      tc_any(tc_gt(x, 2), TC_AXES(2), false));
   tc_tensor weight = wave(TC_SHAPE(131), type, 1), bias = wave(TC_SHAPE(131), type, 1);
-  RUN(tc_layer_norm(x, weight, bias, 1e-5), tc_rms_norm(x, weight, 1e-6), tc_sum(wave(TC_SHAPE(40000), type, 1), TC_ALL, false));
+  RUN(tc_layer_norm(x, weight, bias, 1e-5), tc_rms_norm(x, weight, 1e-6),
+      tc_sum(wave(TC_SHAPE(40000), type, 1), TC_ALL, false));
 }
 
 static void run_products(tc_type type) {
-  static const int64_t size[][3] = {{1, 64, 48}, {5, 7, 9}, {48, 200, 96}, {70, 33, 130}, {3, 300, 64}};  // rows, terms, columns
+  // rows, terms, columns
+  static const int64_t size[][3] = {{1, 64, 48}, {5, 7, 9}, {48, 200, 96}, {70, 33, 130}, {3, 300, 64}};
   for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
     int64_t m = size[i][0], k = size[i][1], n = size[i][2];
     tc_tensor a = wave(TC_SHAPE(m, k), type, 1), b = wave(TC_SHAPE(k, n), type, 1), w = wave(TC_SHAPE(n, k), type, 1),
@@ -306,10 +328,12 @@ static void run_products(tc_type type) {
 }
 
 static void run_convolutions(tc_type type) {
-  tc_tensor x = wave(TC_SHAPE(2, 16, 14, 13), type, 1), w = wave(TC_SHAPE(32, 16, 3, 3), type, 1), b = wave(TC_SHAPE(32), type, 1);
+  tc_tensor x = wave(TC_SHAPE(2, 16, 14, 13), type, 1), w = wave(TC_SHAPE(32, 16, 3, 3), type, 1),
+            b = wave(TC_SHAPE(32), type, 1);
   RUN(tc_conv2d(x, w, b, (tc_conv_options){.padding = TC_SHAPE(1)}));  // Winograd's algorithm in f32
   RUN(tc_relu(tc_conv2d(x, w, b, (tc_conv_options){.stride = TC_SHAPE(2), .padding = TC_SHAPE(1)})));
-  RUN(tc_conv2d(x, wave(TC_SHAPE(16, 1, 3, 3), type, 1), none, (tc_conv_options){.groups = 16, .dilation = TC_SHAPE(2)}));
+  RUN(tc_conv2d(x, wave(TC_SHAPE(16, 1, 3, 3), type, 1), none,
+                (tc_conv_options){.groups = 16, .dilation = TC_SHAPE(2)}));
   RUN(tc_conv2d(x, wave(TC_SHAPE(24, 16, 1, 1), type, 1), none, (tc_conv_options){.groups = 1}));
   RUN(tc_conv_transpose2d(x, wave(TC_SHAPE(16, 8, 3, 3), type, 1), none, (tc_conv_options){.stride = TC_SHAPE(2)}));
   RUN(tc_max_pool2d(x, TC_SHAPE(3), (tc_pool_options){.stride = TC_SHAPE(2), .padding = TC_SHAPE(1)}));
@@ -318,7 +342,8 @@ static void run_convolutions(tc_type type) {
 }
 
 static void run_attention(tc_type type) {
-  tc_tensor q = wave(TC_SHAPE(2, 3, 40, 32), type, 1), k = wave(TC_SHAPE(2, 3, 70, 32), type, 1), v = wave(TC_SHAPE(2, 3, 70, 32), type, 1);
+  tc_tensor q = wave(TC_SHAPE(2, 3, 40, 32), type, 1), k = wave(TC_SHAPE(2, 3, 70, 32), type, 1),
+            v = wave(TC_SHAPE(2, 3, 70, 32), type, 1);
   tc_tensor mask = tc_gt(wave(TC_SHAPE(40, 70), TC_F32, 1), -0.7);
   RUN(tc_scaled_dot_product_attention(q, k, v, none, (tc_attention_options){.scale = 0.2}));
   RUN(tc_scaled_dot_product_attention(q, k, v, mask, (tc_attention_options){.dropout = 0.1}));
@@ -328,9 +353,12 @@ static void run_attention(tc_type type) {
 
 static void run_indexing(tc_type type) {
   tc_tensor x = wave(TC_SHAPE(30, 50), type, 90), index = tc_remainder(tc_arange(0, 700, 7, TC_I64), 30);
-  tc_tensor src = wave(TC_SHAPE(100, 50), type, 9), each = tc_remainder(tc_reshape(tc_arange(0, 1500, 1, TC_I64), TC_SHAPE(30, 50)), 30);
-  RUN(tc_index_select(x, 0, index), tc_gather(x, 0, each), tc_embedding(x, tc_reshape(index, TC_SHAPE(4, 25))), tc_one_hot(index, 30));
-  RUN(tc_index_add(x, 0, index, src), tc_scatter(x, 0, each, tc_neg(x)), tc_scatter_add(x, 0, each, x), tc_sort(x, 1, true));
+  tc_tensor src = wave(TC_SHAPE(100, 50), type, 9),
+            each = tc_remainder(tc_reshape(tc_arange(0, 1500, 1, TC_I64), TC_SHAPE(30, 50)), 30);
+  RUN(tc_index_select(x, 0, index), tc_gather(x, 0, each), tc_embedding(x, tc_reshape(index, TC_SHAPE(4, 25))),
+      tc_one_hot(index, 30));
+  RUN(tc_index_add(x, 0, index, src), tc_scatter(x, 0, each, tc_neg(x)), tc_scatter_add(x, 0, each, x),
+      tc_sort(x, 1, true));
   tc_tensor whole = tc_mul(x, 1);
   RUN(whole);
   EXPECT_OK(tc_assign_slice(whole, (int64_t[]){3, 5}, (int64_t[]){20, 41}, NULL, wave(TC_SHAPE(17, 36), type, 5)));
@@ -339,7 +367,8 @@ static void run_indexing(tc_type type) {
 
 static void run_draws(tc_type type) {
   RUN(tc_rand(TC_SHAPE(3, 77), type), tc_randn(TC_SHAPE(300), type), tc_dropout(wave(TC_SHAPE(9, 31), type, 1), 0.3));
-  RUN(tc_bernoulli(0.4, TC_SHAPE(100)), tc_randint(-5, 900, TC_SHAPE(100), TC_I32), tc_randint(0, 7, TC_SHAPE(100), TC_I64), tc_randperm(60));
+  RUN(tc_bernoulli(0.4, TC_SHAPE(100)), tc_randint(-5, 900, TC_SHAPE(100), TC_I32),
+      tc_randint(0, 7, TC_SHAPE(100), TC_I64), tc_randperm(60));
 }
 
 // Gradients, an optimizer's step, and attention and convolution backwards.
@@ -348,17 +377,21 @@ static void run_training(tc_type type) {
             u = tc_param(wave(TC_SHAPE(16, 400), type, 0.1));
   tc_tensor y = tc_gelu(tc_conv2d(x, w, none, (tc_conv_options){.padding = TC_SHAPE(1)}));
   y = tc_flatten(tc_max_pool2d(y, TC_SHAPE(2), (tc_pool_options){.ceil_mode = false}), 1, -1);
-  tc_tensor loss = tc_cross_entropy(tc_linear(y, u, none), tc_arange(0, 16, 1, TC_I64)), q = tc_param(wave(TC_SHAPE(1, 2, 33, 16), type, 1));
+  tc_tensor loss = tc_cross_entropy(tc_linear(y, u, none), tc_arange(0, 16, 1, TC_I64)),
+            q = tc_param(wave(TC_SHAPE(1, 2, 33, 16), type, 1));
   tc_optimizer *opt = tc_adam((tc_tensor[]){w, u}, 2, (tc_adam_options){.lr = 1e-2, TC_ADAM_DEFAULTS});
   EXPECT_OK(tc_backward(loss));
   EXPECT_OK(tc_optimizer_step(opt));
   EXPECT_OK(tc_sync(NULL));
   tc_optimizer_destroy(opt);
-  EXPECT_OK(tc_backward(tc_sum(tc_scaled_dot_product_attention(q, q, tc_mul(q, 2), none, (tc_attention_options){.causal = true}), TC_ALL, false)));
+  EXPECT_OK(tc_backward(
+      tc_sum(tc_scaled_dot_product_attention(q, q, tc_mul(q, 2), none, (tc_attention_options){.causal = true}), TC_ALL,
+             false)));
   RUN(tc_grad(q));
 }
 
-// Casts and arithmetic of every type are among the hand-built kernels; here are the types whose kernels differ in more than that.
+// Casts and arithmetic of every type are among the hand-built kernels; here are the types whose
+// kernels differ in more than that.
 static void run_ops(void) {
   static const struct {
     void (*run)(tc_type type);
@@ -433,9 +466,12 @@ static void write_objects(const char *path) {
 int main(void) {
   char dir[] = "/tmp/tc-aarch64-XXXXXX", path[64], objects[64];
   setenv("TC_ISA", "aarch64", 1), setenv("TC_NUM_THREADS", "1", 1);
-  if (tc_isa_is_of_host(tc_isa_named("aarch64"))) return printf("aarch64: skipped, for all tests run kernels of this machine, which is one\n"), 77;
+  if (tc_isa_is_of_host(tc_isa_named("aarch64")))
+    return printf("aarch64: skipped, for all tests run kernels of this machine, which is one\n"), 77;
   if (mkdtemp(dir) == NULL) return printf("aarch64: no temporary directory\n"), 1;
-  if (!shell("{ echo 'int main(void) { return 0; }' | " CC " -x c - -o %s/probe && " EMULATOR " %s/probe; } 2>/dev/null", dir, dir)) {
+  if (!shell("{ echo 'int main(void) { return 0; }' | " CC " -x c - -o %s/probe && " EMULATOR
+             " %s/probe; } 2>/dev/null",
+             dir, dir)) {
     (void)shell("rm -rf %s", dir);
     printf("aarch64: skipped, needs gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user-static\n");
     return 77;

@@ -1,5 +1,6 @@
-// f16 and bf16 round once an op: every op of api.def against the same op in f64, by the bounds of half.def, results and gradients; optimizers, clipping and
-// einsum, which are no rows of it; counts that 16 bits do not hold; and what is drawn.
+// f16 and bf16 round once an op: every op of api.def against the same op in f64, by the bounds of
+// half.def, results and gradients; optimizers, clipping and einsum, which are no rows of it; counts
+// that 16 bits do not hold; and what is drawn.
 // TC_TEST_BOUNDS=1 prints how far each is off, TC_TEST_OP=tc_exp tries that row alone.
 #include <math.h>
 #include <stdlib.h>
@@ -94,7 +95,8 @@ static void known_values(void) {
   { \
     double got = NAN; \
     EXPECT_OK(tc_item_f64(call, &got)); \
-    EXPECT(fabs(got - (value)) <= 4 * 0x1p-23 * fabs((double)(value)), "%s is %.9g, should be %.9g", #call, got, (double)(value)); \
+    EXPECT(fabs(got - (value)) <= 4 * 0x1p-23 * fabs((double)(value)), "%s is %.9g, should be %.9g", #call, got, \
+           (double)(value)); \
   }
 #include "tests/numerics/half.def"
 }
@@ -186,7 +188,8 @@ static void run(const op *f, tc_type type, const double *weight, result *out) {
   tc_tensor y = f->call(&o);
   tc_dims d = tc_shape(y);
   memset(out->n, 0, sizeof out->n);
-  if (tc_numel(y) <= MOST && tc_requires_grad(y)) EXPECT_OK(tc_backward_with(y, tc_cast(tc_from_host(weight, d, TC_F64), type), 0));
+  if (tc_numel(y) <= MOST && tc_requires_grad(y))
+    EXPECT_OK(tc_backward_with(y, tc_cast(tc_from_host(weight, d, TC_F64), type), 0));
   const tc_tensor *params = &o.x;
   tc_tensor grads[1 + N_OPERANDS] = {y};
   for (int k = 0; k < N_OPERANDS; k++) grads[1 + k] = tc_grad(params[k]);
@@ -196,8 +199,8 @@ static void run(const op *f, tc_type type, const double *weight, result *out) {
   tc_scope_end(scope);
 }
 
-static void expect_near(const char *what, const char *of, tc_type type, int64_t n, const double *have, const double *want, double ulps,
-                        double of_largest) {
+static void expect_near(const char *what, const char *of, tc_type type, int64_t n, const double *have,
+                        const double *want, double ulps, double of_largest) {
   double largest = 0, worst = 0, worst_of_largest = 0;
   int64_t at = 0;
   for (int64_t k = 0; k < n; k++) largest = fmax(largest, fabs(want[k]));
@@ -208,12 +211,14 @@ static void expect_near(const char *what, const char *of, tc_type type, int64_t 
     if (!(units <= worst)) worst = units, at = k;
     if (off / unit_of(want[k], type) > ulps) worst_of_largest = fmax(worst_of_largest, off / unit_of(largest, type));
   }
-  if (getenv("TC_TEST_BOUNDS")) printf("%-32s %-8s %s %8.3f %8.3f (%8.3f)\n", what, of, tc_type_name(type), worst, ulps, worst_of_largest);
-  EXPECT(worst <= ulps, "%s, %s: %s: element %lld is %.9g, right %.9g: off by %.3g units, %.3g of the largest's", what, of, tc_type_name(type),
-         (long long)at, have[at], want[at], worst, worst_of_largest);
+  if (getenv("TC_TEST_BOUNDS"))
+    printf("%-32s %-8s %s %8.3f %8.3f (%8.3f)\n", what, of, tc_type_name(type), worst, ulps, worst_of_largest);
+  EXPECT(worst <= ulps, "%s, %s: %s: element %lld is %.9g, right %.9g: off by %.3g units, %.3g of the largest's", what,
+         of, tc_type_name(type), (long long)at, have[at], want[at], worst, worst_of_largest);
 }
 
-// A bias of a product or convolution is added to what was rounded where a library may make that (api.def).
+// A bias of a product or convolution is added to what was rounded where a library may make that
+// (api.def).
 static double bound_of_sums(const op *f) {
   bool biased = strncmp(f->name, "tc_conv", 7) == 0 || strcmp(f->name, "tc_linear") == 0,
        on_gpu = strstr("tc:cuda tc:hip", tc_get_default_device()) != NULL;
@@ -226,7 +231,8 @@ static void rows_round_once(tc_type type) {
   make_data(type);
   fill(weight, MOST, 'N', type);
   const char *only = getenv("TC_TEST_OP");
-  bool sampled = strcmp(tc_get_default_device(), "tc:cuda") == 0 && !getenv("TC_TEST_ALL");  // simulated: a third of the ops in each type, by turns
+  // simulated: a third of the ops in each type, by turns
+  bool sampled = strcmp(tc_get_default_device(), "tc:cuda") == 0 && !getenv("TC_TEST_ALL");
   for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++) {
     const op *f = &ops[k];
     if ((only && strcmp(only, f->name) != 0) || (sampled && (k + (type == TC_BF16)) % 3)) continue;
@@ -237,8 +243,8 @@ static void rows_round_once(tc_type type) {
     for (int j = 0; j <= N_OPERANDS; j++) {
       EXPECT(have.n[j] == want.n[j], "%s: %lld and %lld elements", f->name, (long long)have.n[j], (long long)want.n[j]);
       if (have.n[j])
-        expect_near(f->name, j ? operand_name[j - 1] : "result", type, have.n[j], have.at[j], want.at[j], j ? f->gradient : f->forward,
-                    j ? f->terms : bound_of_sums(f));
+        expect_near(f->name, j ? operand_name[j - 1] : "result", type, have.n[j], have.at[j], want.at[j],
+                    j ? f->gradient : f->forward, j ? f->terms : bound_of_sums(f));
     }
   }
 }
@@ -276,9 +282,11 @@ static void fusion_is_that_of_f32(tc_type type) {
     uint32_t have[2], want[2];
     have[0] = kernels_of(&ops[k], type, weight, &have[1]), want[0] = kernels_of(&ops[k], TC_F32, weight, &want[1]);
     bool pairs = type == TC_BF16 && strncmp(ops[k].name, "tc_conv", 7) == 0;  // of which a factor may be packed
-    EXPECT(have[0] <= want[0] + pairs, "%s: %u kernels in %s, %u in f32", ops[k].name, have[0], tc_type_name(type), want[0]);
+    EXPECT(have[0] <= want[0] + pairs, "%s: %u kernels in %s, %u in f32", ops[k].name, have[0], tc_type_name(type),
+           want[0]);
     // What a kernel adds up of a gradient may be rounded in the next one.
-    EXPECT(have[1] <= want[1] + 1, "%s, backward: %u kernels in %s, %u in f32", ops[k].name, have[1], tc_type_name(type), want[1]);
+    EXPECT(have[1] <= want[1] + 1, "%s, backward: %u kernels in %s, %u in f32", ops[k].name, have[1],
+           tc_type_name(type), want[1]);
   }
 }
 
@@ -300,7 +308,8 @@ static void rows_longer_than_f16_counts(tc_type type) {
   tc_scope scope = tc_scope_begin();
   tc_tensor x = tc_param(tc_zeros(TC_SHAPE(1, n), type)), soft = tc_softmax(x, 1), log_of = tc_log_softmax(x, 1);
   EXPECT(most_apart(soft, each) <= 0.5 * unit, "softmax of zeros is off by %g", most_apart(soft, each));
-  EXPECT(most_apart(log_of, log(each)) <= 0.5 * unit_of(log(each), type), "log_softmax of zeros is off by %g", most_apart(log_of, log(each)));
+  EXPECT(most_apart(log_of, log(each)) <= 0.5 * unit_of(log(each), type), "log_softmax of zeros is off by %g",
+         most_apart(log_of, log(each)));
   // Of the first element, 1/n - 1/n^2 there.
   tc_tensor gradient;
   EXPECT_OK(tc_grads_of(tc_select(tc_select(soft, 0, 0), 0, 0), &x, 1, &gradient, 0));
@@ -315,15 +324,25 @@ static void rows_longer_than_f16_counts(tc_type type) {
   tc_tensor ones = tc_ones(TC_SHAPE(2, n), type), index = tc_zeros(TC_SHAPE(5000), TC_I64);
   EXPECT(item(tc_mean(ones, TC_ALL, false)) == 1, "the mean of ones");
   EXPECT(item(tc_var(tc_mul(ones, 3), TC_ALL, 1, false)) == 0, "the variance of threes");
-  EXPECT(item(tc_sum(tc_mul(ones, each), TC_ALL, false)) == rounded(2 * n * rounded(each, type), type), "a sum in parts");
-  EXPECT(item(tc_index_add(tc_zeros(TC_SHAPE(1), type), 0, index, tc_ones(TC_SHAPE(5000), type))) == rounded(5000, type), "5,000 ones at a place");
-  EXPECT(item(tc_nll_loss(tc_full(TC_SHAPE(n, 2), -1, type), tc_zeros(TC_SHAPE(n), TC_I64))) == 1, "a loss over %d rows", (int)n);
-  EXPECT(item(tc_avg_pool2d(tc_ones(TC_SHAPE(1, 1, 256, 256), type), TC_SHAPE(256), (tc_pool_options){0})) == 1, "an average of 65,536 ones");
-  EXPECT(item(tc_adaptive_avg_pool2d(tc_ones(TC_SHAPE(1, 1, 256, 256), type), TC_SHAPE(1))) == 1, "an average of 65,536 ones");
+  EXPECT(item(tc_sum(tc_mul(ones, each), TC_ALL, false)) == rounded(2 * n * rounded(each, type), type),
+         "a sum in parts");
+  EXPECT(
+      item(tc_index_add(tc_zeros(TC_SHAPE(1), type), 0, index, tc_ones(TC_SHAPE(5000), type))) == rounded(5000, type),
+      "5,000 ones at a place");
+  EXPECT(item(tc_nll_loss(tc_full(TC_SHAPE(n, 2), -1, type), tc_zeros(TC_SHAPE(n), TC_I64))) == 1,
+         "a loss over %d rows", (int)n);
+  EXPECT(item(tc_avg_pool2d(tc_ones(TC_SHAPE(1, 1, 256, 256), type), TC_SHAPE(256), (tc_pool_options){0})) == 1,
+         "an average of 65,536 ones");
+  EXPECT(item(tc_adaptive_avg_pool2d(tc_ones(TC_SHAPE(1, 1, 256, 256), type), TC_SHAPE(1))) == 1,
+         "an average of 65,536 ones");
   // Operands of other types are not rounded to 16 bits first.
   tc_tensor big = tc_full(TC_SCALAR, 30000, type);
-  EXPECT(item(tc_div(tc_full(TC_SHAPE(1), 30000, type), tc_full_int(TC_SHAPE(1), 70000, TC_I64))) == rounded(item(big) / 70000, type), "by a count");
-  EXPECT(item(tc_div(tc_full(TC_SHAPE(1), 30000, type), tc_full(TC_SCALAR, 70000, TC_F32))) == rounded(item(big) / 70000, type), "by a scalar");
+  EXPECT(item(tc_div(tc_full(TC_SHAPE(1), 30000, type), tc_full_int(TC_SHAPE(1), 70000, TC_I64))) ==
+             rounded(item(big) / 70000, type),
+         "by a count");
+  EXPECT(item(tc_div(tc_full(TC_SHAPE(1), 30000, type), tc_full(TC_SCALAR, 70000, TC_F32))) ==
+             rounded(item(big) / 70000, type),
+         "by a scalar");
   EXPECT(item(tc_div(big, 70000)) == rounded(item(big) / 70000, type), "by a number");
   EXPECT(item(tc_mul(tc_full(TC_SHAPE(1), 30000, type), 1e-8)) == rounded(item(big) * 1e-8, type), "times 1e-8");
   tc_scope_end(scope);
@@ -339,7 +358,9 @@ static void sums_in_parts_are_rounded_once(tc_type type) {
   tc_tensor x = tc_cast(tc_from_host(data, TC_SHAPE(300000), TC_F64), type);
   double flat = item(tc_sum(x, TC_ALL, false));
   EXPECT(fabs(flat - right) <= 0.51 * unit_of(right, type), "the sum is %.9g, right %.9g", flat, right);
-  double cube = item(tc_sum(tc_select(tc_sum(tc_reshape(x, TC_SHAPE(3, 1000, 100)), TC_AXES(0, 2), true), 1, 0), TC_ALL, false)), want = 0;
+  double cube = item(tc_sum(tc_select(tc_sum(tc_reshape(x, TC_SHAPE(3, 1000, 100)), TC_AXES(0, 2), true), 1, 0), TC_ALL,
+                            false)),
+         want = 0;
   for (int k = 0; k < 300000; k++)
     if (k / 100 % 1000 == 0) want += data[k];
   EXPECT(fabs(cube - want) <= 0.51 * unit_of(want, type), "the sum over axes apart is %.9g, right %.9g", cube, want);
@@ -352,15 +373,21 @@ typedef enum rule { SGD, ADAM, ADAMW, RMSPROP, N_RULES } rule;
 
 static tc_optimizer *make_optimizer(rule r, tc_tensor *p, double eps) {
   switch (r) {
-    case SGD: return tc_sgd(p, 1, (tc_sgd_options){.lr = 0.03, .momentum = 0.9, .weight_decay = 1e-4, .nesterov = true});
-    case ADAM: return tc_adam(p, 1, (tc_adam_options){.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = eps, .weight_decay = 1e-2});
-    case ADAMW: return tc_adamw(p, 1, (tc_adam_options){.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = eps, .weight_decay = 1e-2});
+    case SGD:
+      return tc_sgd(p, 1, (tc_sgd_options){.lr = 0.03, .momentum = 0.9, .weight_decay = 1e-4, .nesterov = true});
+    case ADAM:
+      return tc_adam(p, 1,
+                     (tc_adam_options){.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = eps, .weight_decay = 1e-2});
+    case ADAMW:
+      return tc_adamw(p, 1,
+                      (tc_adam_options){.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = eps, .weight_decay = 1e-2});
     default: return tc_rmsprop(p, 1, (tc_rmsprop_options){.lr = 1e-3, .alpha = 0.99, .eps = eps, .momentum = 0.9});
   }
 }
 
 // The parameter and the states after a step from the same ones.
-static int step(rule r, tc_type type, const double *param, const double *grad, double (*states)[420], double out[3][420]) {
+static int step(rule r, tc_type type, const double *param, const double *grad, double (*states)[420],
+                double out[3][420]) {
   tc_scope scope = tc_scope_begin();
   tc_tensor p = param_of(param, TC_SHAPE(420), type);
   tc_optimizer *opt = make_optimizer(r, &p, 1e-8);
@@ -380,8 +407,10 @@ static int step(rule r, tc_type type, const double *param, const double *grad, d
 
 static void optimizers_round_once(tc_type type) {
   static double param[420], grad[420], states[2][420], have[3][420], want[3][420];
-  fill(param, 420, 'N', type), fill(grad, 420, 'N', type), fill(states[0], 420, 'P', type), fill(states[1], 420, 'P', type);
-  for (int k = 0; k < 420; k += 3) grad[k] = rounded(grad[k] * 1e-4, type), states[1][k] = 0, states[0][k] = rounded(states[0][k] * 1e-4, type);
+  fill(param, 420, 'N', type), fill(grad, 420, 'N', type), fill(states[0], 420, 'P', type),
+      fill(states[1], 420, 'P', type);
+  for (int k = 0; k < 420; k += 3)
+    grad[k] = rounded(grad[k] * 1e-4, type), states[1][k] = 0, states[0][k] = rounded(states[0][k] * 1e-4, type);
   for (rule r = 0; r < N_RULES; r++) {
     int n = step(r, type, param, grad, states, have);
     EXPECT_OK(tc_push_device("tc:ref"));
@@ -393,12 +422,14 @@ static void optimizers_round_once(tc_type type) {
   }
 }
 
-// A gradient of zero and second moments below the least number of the type leave the parameter as it is; no 0 / 0.
+// A gradient of zero and second moments below the least number of the type leave the parameter as
+// it is; no 0 / 0.
 static void a_step_without_gradient_is_none(tc_type type) {
   for (rule r = ADAM; r < N_RULES; r++) {
     tc_scope scope = tc_scope_begin();
     tc_tensor p = tc_param(tc_ones(TC_SHAPE(8), type));
-    tc_optimizer *opt = r == ADAM ? tc_adam(&p, 1, (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS}) : make_optimizer(r, &p, 1e-8);
+    tc_optimizer *opt =
+        r == ADAM ? tc_adam(&p, 1, (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS}) : make_optimizer(r, &p, 1e-8);
     for (int k = 0; k < 3; k++) {
       EXPECT_OK(tc_zero_grad(opt));
       EXPECT_OK(tc_backward_with(tc_mul(p, 1), tc_zeros(TC_SHAPE(8), type), 0));
@@ -463,16 +494,20 @@ typedef struct moments {
 
 static moments moments_of(tc_tensor t) {
   tc_tensor x = tc_cast(t, TC_F64);
-  return (moments){item(tc_mean(x, TC_ALL, false)), item(tc_var(x, TC_ALL, 0, false)), item(tc_min(x, TC_ALL, false)), item(tc_max(x, TC_ALL, false)),
-                   tc_numel(t)};
+  return (moments){item(tc_mean(x, TC_ALL, false)), item(tc_var(x, TC_ALL, 0, false)), item(tc_min(x, TC_ALL, false)),
+                   item(tc_max(x, TC_ALL, false)), tc_numel(t)};
 }
 
-// Within five standard errors of what they should be, and the rounding of what is drawn; fourth: the fourth central moment.
-static void expect_moments(const char *what, tc_type type, moments m, double mean, double variance, double fourth, double slack) {
-  double n = (double)m.n, off_mean = 5 * sqrt(variance / n), off_variance = 5 * sqrt((fourth - variance * variance) / n);
-  EXPECT(fabs(m.mean - mean) <= off_mean + slack, "%s %s: mean %.9g, right %.9g +- %.2g", what, tc_type_name(type), m.mean, mean, off_mean);
-  EXPECT(fabs(m.variance - variance) <= off_variance + slack, "%s %s: variance %.9g, right %.9g +- %.2g", what, tc_type_name(type), m.variance,
-         variance, off_variance);
+// Within five standard errors of what they should be, and the rounding of what is drawn; fourth:
+// the fourth central moment.
+static void expect_moments(const char *what, tc_type type, moments m, double mean, double variance, double fourth,
+                           double slack) {
+  double n = (double)m.n, off_mean = 5 * sqrt(variance / n),
+         off_variance = 5 * sqrt((fourth - variance * variance) / n);
+  EXPECT(fabs(m.mean - mean) <= off_mean + slack, "%s %s: mean %.9g, right %.9g +- %.2g", what, tc_type_name(type),
+         m.mean, mean, off_mean);
+  EXPECT(fabs(m.variance - variance) <= off_variance + slack, "%s %s: variance %.9g, right %.9g +- %.2g", what,
+         tc_type_name(type), m.variance, variance, off_variance);
 }
 
 static void draws_are_what_they_say(void) {
@@ -484,21 +519,27 @@ static void draws_are_what_they_say(void) {
     tc_type type = floats[k];
     moments m = moments_of(tc_rand(shape, type)), like = moments_of(tc_rand_like(tc_zeros(shape, type)));
     double unit = type == TC_F16 ? 0x1p-11 : type == TC_BF16 ? 0x1p-8 : 1e-5;
-    EXPECT(m.least >= 0 && m.most < 1 && like.least >= 0 && like.most < 1, "rand %s: [%.9g, %.9g]", tc_type_name(type), m.least, m.most);
-    EXPECT(m.most >= 1 - 2 * unit - 1e-4 && m.least <= 1e-4, "rand %s: [%.9g, %.9g] leaves out an end", tc_type_name(type), m.least, m.most);
+    EXPECT(m.least >= 0 && m.most < 1 && like.least >= 0 && like.most < 1, "rand %s: [%.9g, %.9g]", tc_type_name(type),
+           m.least, m.most);
+    EXPECT(m.most >= 1 - 2 * unit - 1e-4 && m.least <= 1e-4, "rand %s: [%.9g, %.9g] leaves out an end",
+           tc_type_name(type), m.least, m.most);
     expect_moments("rand", type, m, 0.5, 1.0 / 12, 1.0 / 80, unit * unit);
     expect_moments("rand_like", type, like, 0.5, 1.0 / 12, 1.0 / 80, unit * unit);
     m = moments_of(tc_randn(shape, type)), like = moments_of(tc_randn_like(tc_zeros(shape, type)));
     expect_moments("randn", type, m, 0, 1, 3, unit * unit);
     expect_moments("randn_like", type, like, 0, 1, 3, unit * unit);
-    EXPECT(m.least > -5.9 && m.least < -4 && m.most > 4 && m.most < 5.9, "randn %s: [%.9g, %.9g]", tc_type_name(type), m.least, m.most);
+    EXPECT(m.least > -5.9 && m.least < -4 && m.most > 4 && m.most < 5.9, "randn %s: [%.9g, %.9g]", tc_type_name(type),
+           m.least, m.most);
     // What is kept is 1 / 0.75 of what was, and three quarters are kept.
     tc_tensor kept = tc_dropout(tc_ones(shape, type), 0.25);
     m = moments_of(kept);
     double factor = type == TC_F16 || type == TC_BF16 ? rounded(4.0 / 3, type) : 4.0 / 3;
-    EXPECT(m.least == 0 && fabs(m.most - factor) <= 1e-6, "dropout %s: [%.9g, %.9g]", tc_type_name(type), m.least, m.most);
-    expect_moments("dropout", type, m, 0.75 * factor, 0.1875 * factor * factor, 0.1875 * 0.4375 * factor * factor * factor * factor, 0);
-    EXPECT(moments_of(tc_dropout(tc_ones(shape, type), 0)).least == 1 && moments_of(tc_dropout(tc_ones(shape, type), 1)).most == 0,
+    EXPECT(m.least == 0 && fabs(m.most - factor) <= 1e-6, "dropout %s: [%.9g, %.9g]", tc_type_name(type), m.least,
+           m.most);
+    expect_moments("dropout", type, m, 0.75 * factor, 0.1875 * factor * factor,
+                   0.1875 * 0.4375 * factor * factor * factor * factor, 0);
+    EXPECT(moments_of(tc_dropout(tc_ones(shape, type), 0)).least == 1 &&
+               moments_of(tc_dropout(tc_ones(shape, type), 1)).most == 0,
            "dropout by 0 and 1");
     tc_scope_end(scope);
   }
@@ -508,7 +549,8 @@ static void draws_are_what_they_say(void) {
     int64_t low = type == TC_U8 ? 0 : -3, high = 17;
     double n = (double)(high - low), variance = (n * n - 1) / 12, fourth = (n * n - 1) * (3 * n * n - 7) / 240;
     moments m = moments_of(tc_randint(low, high, shape, type));
-    EXPECT(m.least == (double)low && m.most == (double)high - 1, "randint %s: [%.9g, %.9g]", tc_type_name(type), m.least, m.most);
+    EXPECT(m.least == (double)low && m.most == (double)high - 1, "randint %s: [%.9g, %.9g]", tc_type_name(type),
+           m.least, m.most);
     expect_moments("randint", type, m, (double)(low + high - 1) / 2, variance, fourth, 0);
     tc_scope_end(scope);
   }

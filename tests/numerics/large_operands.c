@@ -1,4 +1,5 @@
-// Elementwise work on operands too large for the caches, of several widths in one kernel, with a part of a block at the end, against the reference.
+// Elementwise work on operands too large for the caches, of several widths in one kernel, with a
+// part of a block at the end, against the reference.
 #include <math.h>
 #include <tc/tc.h>
 
@@ -25,9 +26,11 @@ static tc_tensor compared(tc_tensor a, tc_tensor b, tc_tensor mask) {
 static void is_the_references(make_fn *make, const char *name, tc_type a_type, tc_type b_type) {
   double n_differ = NAN;
   tc_scope scope = tc_scope_begin();
-  tc_tensor a = tc_randn(TC_SHAPE(N), a_type), b = tc_randn(TC_SHAPE(N), b_type), mask = tc_gt(tc_randn(TC_SHAPE(N), TC_F32), 0);
+  tc_tensor a = tc_randn(TC_SHAPE(N), a_type), b = tc_randn(TC_SHAPE(N), b_type),
+            mask = tc_gt(tc_randn(TC_SHAPE(N), TC_F32), 0);
   EXPECT_OK(tc_eval(3, (tc_tensor[]){a, b, mask}));
-  tc_tensor here = make(a, b, mask), want = tc_to(make(tc_to(a, "tc:ref"), tc_to(b, "tc:ref"), tc_to(mask, "tc:ref")), "tc:cpu");
+  tc_tensor here = make(a, b, mask),
+            want = tc_to(make(tc_to(a, "tc:ref"), tc_to(b, "tc:ref"), tc_to(mask, "tc:ref")), "tc:cpu");
   EXPECT_OK(tc_eval(1, &here));
   EXPECT_OK(tc_item_f64(tc_sum(tc_cast(tc_ne(here, want), TC_F64), TC_ALL, false), &n_differ));
   EXPECT(n_differ == 0, "%s of types %d and %d: %g of %d differ", name, (int)a_type, (int)b_type, n_differ, (int)N);
@@ -35,7 +38,8 @@ static void is_the_references(make_fn *make, const char *name, tc_type a_type, t
 }
 
 int main(void) {
-  static const tc_type types[][2] = {{TC_F32, TC_F32}, {TC_F64, TC_F64}, {TC_BF16, TC_BF16}, {TC_F32, TC_BF16}, {TC_F64, TC_F32}};
+  static const tc_type types[][2] = {
+      {TC_F32, TC_F32}, {TC_F64, TC_F64}, {TC_BF16, TC_BF16}, {TC_F32, TC_BF16}, {TC_F64, TC_F32}};
   tc_seed(5);
   for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
     is_the_references(chained, "chain", types[i][0], types[i][1]);

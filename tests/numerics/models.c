@@ -1,6 +1,8 @@
-// The models of examples/models against PyTorch, on small ones that are committed (tests/golden/model_*.safetensors, made by
-// tools/golden_models.py): results in evaluation, losses of training steps, running statistics, tokens by a cache. Nothing that is off by a thousandth
-// passes. Loading copies nothing; from the third token on there is no new plan and no memory is taken.
+// The models of examples/models against PyTorch, on small ones that are committed
+// (tests/golden/model_*.safetensors, made by tools/golden_models.py): results in evaluation, losses
+// of training steps, running statistics, tokens by a cache. Nothing that is off by a thousandth
+// passes. Loading copies nothing; from the third token on there is no new plan and no memory is
+// taken.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +67,8 @@ static void expect_result(const char *what, tc_tensor got, tc_tensor want) {
 }
 
 // One step, whose loss is read; everything it makes dies.
-static float step(tc_tensor loss_of(const tc_nn_params *, const tc_archive *), const tc_nn_params *p, const tc_archive *a, tc_optimizer *opt) {
+static float step(tc_tensor loss_of(const tc_nn_params *, const tc_archive *), const tc_nn_params *p,
+                  const tc_archive *a, tc_optimizer *opt) {
   float out = NAN;
   tc_scope outer = tc_scope_begin(), scope = tc_scope_begin();
   tc_tensor loss = loss_of(p, a);
@@ -79,8 +82,8 @@ static float step(tc_tensor loss_of(const tc_nn_params *, const tc_archive *), c
   return out;
 }
 
-static void expect_losses(const char *what, tc_tensor loss_of(const tc_nn_params *, const tc_archive *), const tc_nn_params *p, const tc_archive *a,
-                          tc_optimizer *opt) {
+static void expect_losses(const char *what, tc_tensor loss_of(const tc_nn_params *, const tc_archive *),
+                          const tc_nn_params *p, const tc_archive *a, tc_optimizer *opt) {
   float loss[STEPS];
   EXPECT(opt != NULL, "no optimizer: %s", tc_last_error()->message);
   for (int i = 0; i < STEPS; i++) loss[i] = step(loss_of, p, a, opt);
@@ -119,7 +122,8 @@ static void resnet_gives_pytorchs_results(const char *name) {
   expect_losses(name, resnet_loss, p, a, tc_sgd(tc_nn_tensors(p), tc_nn_count(p), options));
   int64_t count;
   EXPECT_OK(tc_item_i64(tc_nn_get(p, "bn1.num_batches_tracked"), &count));
-  EXPECT(count == STEPS + (tc_archive_has(a, "bn1.num_batches_tracked") ? 7 : 0), "%lld batches counted", (long long)count);
+  EXPECT(count == STEPS + (tc_archive_has(a, "bn1.num_batches_tracked") ? 7 : 0), "%lld batches counted",
+         (long long)count);
   // The weights in the file are as they were.
   expect_result(name, tc_archive_get(a, "golden.output"), tc_archive_get(a, "golden.output"));
   tc_nn_params *q = tc_nn_params_create();
@@ -147,7 +151,8 @@ static void bert_gives_pytorchs_results(void) {
   EXPECT_OK(bert_add(p, &c));
   EXPECT_OK(bert_load(p, a, prefix));
   loaded("bert", p, loading);
-  tc_tensor ids = tc_archive_get(a, "golden.input"), mask = tc_archive_get(a, "golden.mask"), types = tc_archive_get(a, "golden.types");
+  tc_tensor ids = tc_archive_get(a, "golden.input"), mask = tc_archive_get(a, "golden.mask"),
+            types = tc_archive_get(a, "golden.types");
   expect_result("bert", bert_forward(p, ids, none, none, HEADS), tc_archive_get(a, "golden.plain"));
   expect_result("bert with padding", bert_forward(p, ids, types, mask, HEADS), tc_archive_get(a, "golden.output"));
   tc_nn_params_destroy(p);
@@ -193,7 +198,8 @@ static void generation_gives_pytorchs_tokens(const tc_nn_params *p, const tc_arc
   }
   EXPECT(cache.n == tc_shape(ids).dim[1] + N - 1, "%d tokens in the cache", (int)cache.n);
   bool same = false;
-  EXPECT_OK(tc_allclose(tc_cast(tc_cat(N, token, 1), TC_F32), tc_cast(tc_archive_get(a, "golden.greedy"), TC_F32), 0, 0, &same));
+  EXPECT_OK(tc_allclose(tc_cast(tc_cat(N, token, 1), TC_F32), tc_cast(tc_archive_get(a, "golden.greedy"), TC_F32), 0, 0,
+                        &same));
   EXPECT(same, "other tokens than PyTorch's");
   gpt2_cache_fini(&cache);
   tc_no_grad_end();

@@ -1,7 +1,11 @@
-// Whether the tests would see a bug: each bug that TC_TEST_PLANT plants must be found by the random graphs within 300 programs.
-// (Without one they find nothing: random_graphs.c.) TC_VERIFY must report the bugs of lowering, too, within as many programs, and nothing without a bug.
-// A fresh process for each, which runs this program with the word "find" or "verify" and exits with 10 when two ways of running differ, or when TC_VERIFY
-// says so. Random programs have no long sums, so TC_VERIFY must also see, in sums of several kinds of data, that chains were not cut ("sums"). Programs are interpreted, which takes a hundredth of compiling: the bugs are in what is planned.
+// Whether the tests would see a bug: each bug that TC_TEST_PLANT plants must be found by the random
+// graphs within 300 programs.
+// (Without one they find nothing: random_graphs.c.) TC_VERIFY must report the bugs of lowering,
+// too, within as many programs, and nothing without a bug. A fresh process for each, which runs
+// this program with the word "find" or "verify" and exits with 10 when two ways of running differ,
+// or when TC_VERIFY says so. Random programs have no long sums, so TC_VERIFY must also see, in sums
+// of several kinds of data, that chains were not cut ("sums"). Programs are interpreted, which
+// takes a hundredth of compiling: the bugs are in what is planned.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,9 +56,13 @@ static float value_of(int kind, int64_t i) {
   }
 }
 
-// Whether every sum of values whose roundings go the same way is reported; of the others they go both ways.
+// Whether every sum of values whose roundings go the same way is reported; of the others they go
+// both ways.
 static int sums(void) {
-  static const char *const kinds[] = {"uniform", "one number", "beside a large one", "a pattern"}, *const ways[] = {"a product", "columns", "a row"};
+  static const char *const kinds[] = {"uniform", "one number", "beside a large one", "a pattern"}, *const ways[] = {
+                                                                                                       "a product",
+                                                                                                       "columns",
+                                                                                                       "a row"};
   enum { N = 400000 };
   float *v = malloc(2 * N * sizeof *v);
   int n_missed = 0, n_all = 0;
@@ -116,7 +124,8 @@ int main(int n_words, char **words) {
   }
   int without = run_with("verify", "");
   if (without) printf("TC_VERIFY reports something where no bug was planted (%d)\n", without);
-  printf("TC_VERIFY reports %d of %d planted bugs%s\n", n_verified, N_PLANTS - 1, without ? "" : ", and none where there is none");
+  printf("TC_VERIFY reports %d of %d planted bugs%s\n", n_verified, N_PLANTS - 1,
+         without ? "" : ", and none where there is none");
   int long_sums = run_with("sums", "chain"), right_sums = run_with("sums", "");
   if (long_sums != FOUND) printf("chain: not found by TC_VERIFY (%d)\n", long_sums);
   if (right_sums) printf("TC_VERIFY reports long sums where no bug was planted (%d)\n", right_sums);

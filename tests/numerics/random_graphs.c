@@ -1,6 +1,7 @@
 // Random programs: fused against op by op against the reference (see tests/random/random_graph.h).
 //   random_graphs [N] [--seed S] [--seconds T]    prints "random graphs: N ok", or a small failing C program; exit 0 or 1
-// N is 200 where kernels are compiled and 2,000 where they are interpreted, which takes a hundredth of the time.
+// N is 200 where kernels are compiled and 2,000 where they are interpreted, which takes a hundredth
+// of the time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

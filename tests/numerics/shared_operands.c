@@ -1,5 +1,7 @@
-// Programs whose operands are made of one narrow tensor, by casts and elementwise ops: fused they give what they give op by op.
-// Each has several readers of one value on the way, of which one may have it stored while another makes it again.
+// Programs whose operands are made of one narrow tensor, by casts and elementwise ops: fused they
+// give what they give op by op.
+// Each has several readers of one value on the way, of which one may have it stored while another
+// makes it again.
 #include <tc/tc.h>
 
 #include "tests/expect.h"
@@ -91,10 +93,12 @@ static void middle_turned(const inputs *in, tc_tensor out[2]) {
 
 static void middle_reshaped(const inputs *in, tc_tensor out[2]) {
   tc_tensor rows = step(in, tc_reshape(step(in, tc_mul(wide(in, TC_F32), 0.5)), TC_SHAPE(in->n / 2, 2 * in->n)));
-  out[0] = tc_matmul(in->x, step(in, tc_reshape(step(in, tc_add(rows, 3)), TC_SHAPE(in->n, in->n)))), out[1] = tc_sort(rows, 1, false);
+  out[0] = tc_matmul(in->x, step(in, tc_reshape(step(in, tc_add(rows, 3)), TC_SHAPE(in->n, in->n)))),
+  out[1] = tc_sort(rows, 1, false);
 }
 
-// A row of the cast is an operand of a product, and a term of another's whose other term is the cast.
+// A row of the cast is an operand of a product, and a term of another's whose other term is the
+// cast.
 static void row_of_it(const inputs *in, tc_tensor out[2]) {
   tc_tensor f = wide(in, TC_F32), row = step(in, tc_mul(step(in, tc_slice(f, 0, 0, 1, 1)), 2));
   out[0] = tc_matmul(in->x, step(in, tc_add(f, row))), out[1] = tc_matmul(in->q, row);
@@ -108,7 +112,8 @@ static void condition_summed(const inputs *in, tc_tensor out[2]) {
 // In the tensor's type, or f32 where that is whole numbers.
 static void einsum(const inputs *in, tc_tensor out[2]) {
   tc_type type = tc_dtype(in->p) == TC_I8 ? TC_F32 : tc_dtype(in->p);
-  tc_tensor p = step(in, tc_cast(in->p, type)), w = step(in, tc_cast(step(in, tc_reshape(in->q, TC_SHAPE(in->n))), type));
+  tc_tensor p = step(in, tc_cast(in->p, type)),
+            w = step(in, tc_cast(step(in, tc_reshape(in->q, TC_SHAPE(in->n))), type));
   if (!in->op_by_op) {
     out[0] = tc_cast(tc_einsum("ab,ab,b->a", 3, (tc_tensor[]){p, p, w}), TC_F32);
     return;
@@ -139,7 +144,8 @@ static void through_f64(const inputs *in, tc_tensor out[2]) {
 static void attention(const inputs *in, tc_tensor out[2]) {
   tc_tensor f = step(in, tc_reshape(wide(in, TC_F32), TC_SHAPE(1, 1, in->n, in->n)));
   tc_attention_options plain = {0};
-  out[0] = tc_scaled_dot_product_attention(step(in, tc_mul(f, 0.1)), step(in, tc_mul(f, 0.5)), step(in, tc_add(f, 3)), none, plain);
+  out[0] = tc_scaled_dot_product_attention(step(in, tc_mul(f, 0.1)), step(in, tc_mul(f, 0.5)), step(in, tc_add(f, 3)),
+                                           none, plain);
   out[1] = tc_matmul(in->x, step(in, tc_mul(wide(in, TC_F32), 0.5)));
 }
 
@@ -184,7 +190,8 @@ static void run(program *make, const char *name, const char *of, tc_type type, i
     double error = 1, most = 0;
     EXPECT_OK(tc_item_f64(off, &error));
     EXPECT_OK(tc_item_f64(tc_max(tc_abs(b), TC_ALL, false), &most));
-    EXPECT(error <= MOST_ERROR * most, "%s%s of %s, n %d, result %d: off by %g of %g", name, of, tc_type_name(type), (int)n, k, error, most);
+    EXPECT(error <= MOST_ERROR * most, "%s%s of %s, n %d, result %d: off by %g of %g", name, of, tc_type_name(type),
+           (int)n, k, error, most);
   }
   tc_scope_end(scope);
 }
@@ -219,7 +226,8 @@ int main(void) {
           snprintf(of, sizeof of, "%s, %s", function_names[function_drawn], side_names[side_drawn]);
           run(one_product, "", of, types[t], n);
         }
-      for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) run(programs[i].make, programs[i].name, "", types[t], n);
+      for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        run(programs[i].make, programs[i].name, "", types[t], n);
     }
   return expect_done("numerics-shared_operands");
 }

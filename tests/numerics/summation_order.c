@@ -1,5 +1,7 @@
-// Products over a long k have the bits of the documented order, whatever road makes them: chains of 512 steps from zero, added one after another in groups of
-// 131072 steps, and the groups likewise. Beside it, sums that one chain would lose: of ones, of one number, of what comes again, and of uniform numbers.
+// Products over a long k have the bits of the documented order, whatever road makes them: chains of
+// 512 steps from zero, added one after another in groups of 131072 steps, and the groups likewise.
+// Beside it, sums that one chain would lose: of ones, of one number, of what comes again, and of
+// uniform numbers.
 #include <math.h>
 #include <stdlib.h>
 
@@ -72,7 +74,8 @@ static float sum_of(const float *a, int64_t a_step, const float *b, int64_t b_st
 }
 
 static void has_the_documented_bits(const problem *p) {
-  float *a = numbers(p->m * p->k, 3, false), *b = numbers(p->k * p->n, 5, p->widened), *got = malloc((size_t)(p->m * p->n) * sizeof *got);
+  float *a = numbers(p->m * p->k, 3, false), *b = numbers(p->k * p->n, 5, p->widened),
+        *got = malloc((size_t)(p->m * p->n) * sizeof *got);
   tc_scope s = tc_scope_begin();
   tc_tensor y = tc_matmul(stored(a, p->m, p->k, p->a_turned, false), stored(b, p->k, p->n, p->b_turned, p->widened));
   EXPECT_OK(tc_to_host(y, got, (size_t)(p->m * p->n) * sizeof *got));
@@ -80,8 +83,8 @@ static void has_the_documented_bits(const problem *p) {
   int n_wrong = 0;
   for (int64_t i = 0; i < p->m; i++)
     for (int64_t j = 0; j < p->n; j++) {
-      float want =
-          sum_of(a + (p->a_turned ? i : i * p->k), p->a_turned ? p->m : 1, b + (p->b_turned ? j * p->k : j), p->b_turned ? 1 : p->n, p->k, fused);
+      float want = sum_of(a + (p->a_turned ? i : i * p->k), p->a_turned ? p->m : 1, b + (p->b_turned ? j * p->k : j),
+                          p->b_turned ? 1 : p->n, p->k, fused);
       if (want != got[i * p->n + j] && n_wrong++ == 0)
         printf("%s [%d, %d]: %.9g, not %.9g\n", p->name, (int)i, (int)j, (double)got[i * p->n + j], (double)want);
     }

@@ -1,6 +1,8 @@
-// Attention over the shapes where the generated code differs: one row, tiles and panels cut short, several blocks of keys, heads of 1 to 256 elements,
-// key heads shared, masks that broadcast, valid keys counted at run time, operands that lie as projections leave them. Expected values are sums in double,
-// by plain loops; gradients, those of the same formula. On tc:cpu; those sums also on the device that TC_TEST_DEVICE names.
+// Attention over the shapes where the generated code differs: one row, tiles and panels cut short,
+// several blocks of keys, heads of 1 to 256 elements, key heads shared, masks that broadcast, valid
+// keys counted at run time, operands that lie as projections leave them. Expected values are sums
+// in double, by plain loops; gradients, those of the same formula. On tc:cpu; those sums also on
+// the device that TC_TEST_DEVICE names.
 #include <criterion/criterion.h>
 #include <float.h>
 #include <math.h>
@@ -98,7 +100,8 @@ static bool sees(const problem *p, int n, int h, int i, int j, double *bias) {
 // One row of queries: its part of every result.
 static void expect_row(problem *p, int n, int h, int i, double *weight) {
   const shape *c = &p->c;
-  size_t row = ((size_t)n * (size_t)c->hq + (size_t)h) * (size_t)c->l + (size_t)i, head = (size_t)n * (size_t)c->hkv + (size_t)(h / (c->hq / c->hkv));
+  size_t row = ((size_t)n * (size_t)c->hq + (size_t)h) * (size_t)c->l + (size_t)i,
+         head = (size_t)n * (size_t)c->hkv + (size_t)(h / (c->hq / c->hkv));
   const double *q = p->q + row * (size_t)c->e, *w = p->w + row * (size_t)c->ev;
   double scale = 1 / sqrt(c->e), sum = 0, most = -INFINITY, delta = 0, bias;
   for (int j = 0; j < c->s; j++) {
@@ -122,7 +125,8 @@ static void expect_row(problem *p, int n, int h, int i, double *weight) {
     double slope = -delta;
     if (weight[j] == 0) continue;
     for (int x = 0; x < c->ev; x++)
-      slope += w[x] * p->v[key * (size_t)c->ev + (size_t)x], p->want[3][key * (size_t)c->ev + (size_t)x] += weight[j] * w[x];
+      slope += w[x] * p->v[key * (size_t)c->ev + (size_t)x],
+          p->want[3][key * (size_t)c->ev + (size_t)x] += weight[j] * w[x];
     slope *= weight[j] * scale;
     for (int x = 0; x < c->e; x++) {
       p->want[1][row * (size_t)c->e + (size_t)x] += slope * p->k[key * (size_t)c->e + (size_t)x];
@@ -139,15 +143,19 @@ static tc_tensor mask_of(problem *p) {
   for (int i = 0; i < 4; i++) d.dim[i] = c->mask_dims >> (3 - i) & 1 ? dim[i] : 1, count *= (size_t)d.dim[i];
   if (c->mask == NO_MASK) return NONE;
   p->mask = drawn(count, TC_F64);
-  for (size_t i = 0; i < count; i++) p->mask[i] = c->mask == FLOATS ? (i % 7 == 3 ? -INFINITY : p->mask[i]) : p->mask[i] > -0.4;
+  for (size_t i = 0; i < count; i++)
+    p->mask[i] = c->mask == FLOATS ? (i % 7 == 3 ? -INFINITY : p->mask[i]) : p->mask[i] > -0.4;
   return tc_cast(tc_from_host(p->mask, d, TC_F64), c->mask == FLOATS ? p->type : TC_BOOL);
 }
 
 static problem make(const shape *c, tc_type type, bool expect) {
   size_t rows = (size_t)c->n * (size_t)c->hq * (size_t)c->l, keys = (size_t)c->n * (size_t)c->hkv * (size_t)c->s;
-  problem p = {.c = *c, .type = type, .count = {rows * (size_t)c->ev, rows * (size_t)c->e, keys * (size_t)c->e, keys * (size_t)c->ev}};
+  problem p = {.c = *c,
+               .type = type,
+               .count = {rows * (size_t)c->ev, rows * (size_t)c->e, keys * (size_t)c->e, keys * (size_t)c->ev}};
   draws = 1;
-  p.q = drawn(p.count[1], type), p.k = drawn(p.count[2], type), p.v = drawn(p.count[3], type), p.w = drawn(p.count[0], type);
+  p.q = drawn(p.count[1], type), p.k = drawn(p.count[2], type), p.v = drawn(p.count[3], type),
+  p.w = drawn(p.count[0], type);
   p.tq = given(p.q, c, c->hq, c->l, c->e, type), p.tk = given(p.k, c, c->hkv, c->s, c->e, type);
   p.tv = given(p.v, c, c->hkv, c->s, c->ev, type), p.tw = given(p.w, c, c->hq, c->l, c->ev, type);
   p.tmask = mask_of(&p);
@@ -166,7 +174,8 @@ static void drop(problem *p) {
 }
 
 static tc_tensor attend(const problem *p) {
-  return tc_scaled_dot_product_attention(p->tq, p->tk, p->tv, p->tmask, (tc_attention_options){.causal = p->c.causal, .key_length = p->c.length});
+  return tc_scaled_dot_product_attention(p->tq, p->tk, p->tv, p->tmask,
+                                         (tc_attention_options){.causal = p->c.causal, .key_length = p->c.length});
 }
 
 // The result and the gradients of its product with w.
@@ -174,7 +183,8 @@ static void results(const problem *p, tc_tensor *out) {
   tc_tensor x[3] = {p->tq, p->tk, p->tv};
   for (int i = 0; i < 3; i++) cr_assert_eq(tc_set_requires_grad(x[i], true), TC_OK);
   out[0] = attend(p);
-  cr_assert_eq(tc_grads_of(tc_sum(tc_cast(tc_mul(out[0], p->tw), TC_F64), TC_ALL, false), x, 3, out + 1, 0), TC_OK, "%s", tc_last_error()->message);
+  cr_assert_eq(tc_grads_of(tc_sum(tc_cast(tc_mul(out[0], p->tw), TC_F64), TC_ALL, false), x, 3, out + 1, 0), TC_OK,
+               "%s", tc_last_error()->message);
 }
 
 static void one(int shape, tc_type type, double tolerance) {
@@ -188,8 +198,8 @@ static void one(int shape, tc_type type, double tolerance) {
     cr_assert_eq(tc_to_host(tc_cast(got[r], TC_F64), x, p.count[r] * sizeof *x), TC_OK, "%s", tc_last_error()->message);
     for (size_t k = 0; k < p.count[r]; k++) size = fmax(size, fabs(p.want[r][k]));
     for (size_t k = 0; k < p.count[r]; k++)
-      cr_assert(fabs(x[k] - p.want[r][k]) <= tolerance * (0.05 + size), "shape %d, %s: element %zu is %.9g, should be %.9g", shape, name[r], k, x[k],
-                p.want[r][k]);
+      cr_assert(fabs(x[k] - p.want[r][k]) <= tolerance * (0.05 + size),
+                "shape %d, %s: element %zu is %.9g, should be %.9g", shape, name[r], k, x[k], p.want[r][k]);
     free(x);
   }
   drop(&p);
@@ -220,7 +230,8 @@ Test(attention, f64) {
   each(TC_F64, 1e-14);
 }
 
-// Pairs of bf16 are multiplied where the processor has an instruction for it, and weights are rounded to bf16 then.
+// Pairs of bf16 are multiplied where the processor has an instruction for it, and weights are
+// rounded to bf16 then.
 Test(attention, bf16) {
   each(TC_BF16, 0.012);
 }
@@ -240,8 +251,8 @@ static size_t bytes_of_all(tc_type type) {
   size_t bytes = 0;
   for (int i = 0; i < N_SHAPES; i += step()) {
     const shape *c = &shapes[i];
-    bytes +=
-        ((size_t)c->n * (size_t)c->hq * (size_t)c->l + (size_t)c->n * (size_t)c->hkv * (size_t)c->s) * (size_t)(c->e + c->ev) * tc_type_bytes(type);
+    bytes += ((size_t)c->n * (size_t)c->hq * (size_t)c->l + (size_t)c->n * (size_t)c->hkv * (size_t)c->s) *
+             (size_t)(c->e + c->ev) * tc_type_bytes(type);
   }
   return bytes;
 }
@@ -353,7 +364,8 @@ static void attend_heads(const heads *h, const char *winograd, float *out) {
   tc_scope scope = tc_scope_begin();
   tc_tensor q = tc_from_host(h->q, TC_SHAPE(ROWS, HEAD), TC_F32), k = tc_from_host(h->k, TC_SHAPE(KEYS, HEAD), TC_F32),
             v = tc_from_host(h->v, TC_SHAPE(KEYS, HEAD), TC_F32);
-  cr_assert_eq(tc_to_host(tc_scaled_dot_product_attention(q, k, v, NONE, (tc_attention_options){0}), out, sizeof h->q), TC_OK);
+  cr_assert_eq(tc_to_host(tc_scaled_dot_product_attention(q, k, v, NONE, (tc_attention_options){0}), out, sizeof h->q),
+               TC_OK);
   tc_scope_end(scope);
 }
 
@@ -392,7 +404,8 @@ Test(attention, scores_by_pairs_are_as_near_as_sums) {
   for (int i = 0; i < ROWS * HEAD; i++) h.q[i] *= 1e-3f;
   attend_heads(&h, "1", out);
   cr_expect_leq(error_of(&h, out), 1e-6);
-  // Keys of elements of one size, as large as goes by pairs: what is added and taken away again is some hundred times a score.
+  // Keys of elements of one size, as large as goes by pairs: what is added and taken away again is
+  // some hundred times a score.
   for (int i = 0; i < KEYS * HEAD; i++) h.k[i] = 2.5f + 0.05f * normal();
   cr_assert_eq(made_by_pairs(&h), tc_compiler_isa()->pairs);
   attend_heads(&h, "1", out);
@@ -423,39 +436,48 @@ Test(attention, a_longer_cache_makes_no_new_plan_and_is_not_read_beyond_its_leng
   cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
   for (int i = 0; i < HEADS * S * E; i++) cache[i] = i / E % S < 50 ? (float)draw() : NAN;
   for (int i = 0; i < HEADS * E; i++) query[i] = (float)draw();
-  tc_tensor q = tc_from_host(query, TC_SHAPE(HEADS, 1, E), TC_F32), k = tc_from_host(cache, TC_SHAPE(HEADS, S, E), TC_F32);
+  tc_tensor q = tc_from_host(query, TC_SHAPE(HEADS, 1, E), TC_F32),
+            k = tc_from_host(cache, TC_SHAPE(HEADS, S, E), TC_F32);
   uint64_t before = 0;
   for (int length = 40; length < 50; length++) {
     tc_scope scope = tc_scope_begin();
-    tc_tensor out = tc_scaled_dot_product_attention(q, k, k, NONE, (tc_attention_options){.causal = true, .key_length = length});
+    tc_tensor out =
+        tc_scaled_dot_product_attention(q, k, k, NONE, (tc_attention_options){.causal = true, .key_length = length});
     cr_assert_eq(tc_to_host(out, got, sizeof got), TC_OK);
     if (length == 40) before = tc_cache_stats().plan_misses;
     cr_expect_eq(tc_cache_stats().plan_misses, before, "a new plan");
     tc_scope_end(scope);
   }
   tc_tensor valid = tc_slice(k, 1, 0, 49, 1);
-  cr_assert_eq(tc_to_host(tc_scaled_dot_product_attention(q, valid, valid, NONE, (tc_attention_options){0}), want, sizeof want), TC_OK);
-  for (int i = 0; i < HEADS * E; i++) cr_expect(fabsf(got[i] - want[i]) <= 1e-6f, "%g, should be %g", (double)got[i], (double)want[i]);
+  cr_assert_eq(
+      tc_to_host(tc_scaled_dot_product_attention(q, valid, valid, NONE, (tc_attention_options){0}), want, sizeof want),
+      TC_OK);
+  for (int i = 0; i < HEADS * E; i++)
+    cr_expect(fabsf(got[i] - want[i]) <= 1e-6f, "%g, should be %g", (double)got[i], (double)want[i]);
 }
 
 // ---- Masks ----
 
-// The least float stands for "not seen" in many programs, but a row of nothing else has a softmax: that of equals.
+// The least float stands for "not seen" in many programs, but a row of nothing else has a softmax:
+// that of equals.
 Test(attention, a_row_whose_mask_is_the_least_float_weighs_all_keys_alike) {
-  const float mask[] = {-FLT_MAX, -FLT_MAX, -FLT_MAX, -FLT_MAX, 0, -FLT_MAX}, q[] = {1, -1}, k[] = {0.5f, -0.25f, 2}, v[] = {3, 6, 12};
+  const float mask[] = {-FLT_MAX, -FLT_MAX, -FLT_MAX, -FLT_MAX, 0, -FLT_MAX}, q[] = {1, -1}, k[] = {0.5f, -0.25f, 2},
+              v[] = {3, 6, 12};
   cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
-  tc_tensor x[4] = {tc_from_host(q, TC_SHAPE(2, 1), TC_F32), tc_from_host(k, TC_SHAPE(3, 1), TC_F32), tc_from_host(v, TC_SHAPE(3, 1), TC_F32),
-                    tc_from_host(mask, TC_SHAPE(2, 3), TC_F32)};
+  tc_tensor x[4] = {tc_from_host(q, TC_SHAPE(2, 1), TC_F32), tc_from_host(k, TC_SHAPE(3, 1), TC_F32),
+                    tc_from_host(v, TC_SHAPE(3, 1), TC_F32), tc_from_host(mask, TC_SHAPE(2, 3), TC_F32)};
   float out[2], dq[2], dk[3], dv[3];
   for (int i = 0; i < 3; i++) cr_assert_eq(tc_set_requires_grad(x[i], true), TC_OK);
   tc_tensor y = tc_scaled_dot_product_attention(x[0], x[1], x[2], x[3], (tc_attention_options){0}), d[3];
   cr_assert_eq(tc_grads_of(tc_sum(y, TC_ALL, false), x, 3, d, 0), TC_OK);
   cr_assert_eq(tc_to_host(y, out, sizeof out), TC_OK);
-  cr_expect(fabsf(out[0] - 7) <= 1e-5f && out[1] == 6, "%g and %g, should be 7, the mean, and 6", (double)out[0], (double)out[1]);
+  cr_expect(fabsf(out[0] - 7) <= 1e-5f && out[1] == 6, "%g and %g, should be 7, the mean, and 6", (double)out[0],
+            (double)out[1]);
   cr_assert_eq(tc_to_host(d[0], dq, sizeof dq), TC_OK);
   cr_assert_eq(tc_to_host(d[1], dk, sizeof dk), TC_OK);
   cr_assert_eq(tc_to_host(d[2], dv, sizeof dv), TC_OK);
-  cr_expect(fabsf(dq[0] - 2.75f) <= 1e-5f && dq[1] == 0, "dq is %g %g", (double)dq[0], (double)dq[1]);  // slopes (v - 7) / 3, by the keys
+  // slopes (v - 7) / 3, by the keys
+  cr_expect(fabsf(dq[0] - 2.75f) <= 1e-5f && dq[1] == 0, "dq is %g %g", (double)dq[0], (double)dq[1]);
   const float slope[] = {-4 / 3.0f, -1 / 3.0f, 5 / 3.0f}, weight[] = {1 / 3.0f, 4 / 3.0f, 1 / 3.0f};
   for (int i = 0; i < 3; i++) {
     cr_expect(fabsf(dk[i] - slope[i]) <= 1e-5f, "dk[%d] is %g, should be %g", i, (double)dk[i], (double)slope[i]);
@@ -463,7 +485,8 @@ Test(attention, a_row_whose_mask_is_the_least_float_weighs_all_keys_alike) {
   }
 }
 
-// A pair of the last key and none: what is not there weighs nothing, and nothing times the last value's infinity is no number.
+// A pair of the last key and none: what is not there weighs nothing, and nothing times the last
+// value's infinity is no number.
 Test(attention, an_odd_number_of_keys_ends_with_an_infinite_value) {
   enum { L = 16, KEYS = 3, E = 16 };
   static const tc_type types[] = {TC_BF16, TC_F32};
@@ -471,20 +494,24 @@ Test(attention, an_odd_number_of_keys_ends_with_an_infinite_value) {
   cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
   for (int i = 0; i < KEYS * E; i++) v[i] = i < (KEYS - 1) * E ? 1 : INFINITY;
   for (int t = 0; t < 2; t++) {
-    tc_tensor q = tc_cast(tc_ones(TC_SHAPE(L, E), TC_F32), types[t]), k = tc_cast(tc_ones(TC_SHAPE(KEYS, E), TC_F32), types[t]);
-    tc_tensor y =
-        tc_scaled_dot_product_attention(q, k, tc_cast(tc_from_host(v, TC_SHAPE(KEYS, E), TC_F32), types[t]), NONE, (tc_attention_options){0});
+    tc_tensor q = tc_cast(tc_ones(TC_SHAPE(L, E), TC_F32), types[t]),
+              k = tc_cast(tc_ones(TC_SHAPE(KEYS, E), TC_F32), types[t]);
+    tc_tensor y = tc_scaled_dot_product_attention(q, k, tc_cast(tc_from_host(v, TC_SHAPE(KEYS, E), TC_F32), types[t]),
+                                                  NONE, (tc_attention_options){0});
     cr_assert_eq(tc_to_host(tc_cast(y, TC_F32), out, sizeof out), TC_OK);
-    for (int i = 0; i < L * E; i++) cr_assert(isinf(out[i]) && out[i] > 0, "%s: element %d is %g", tc_type_name(types[t]), i, (double)out[i]);
+    for (int i = 0; i < L * E; i++)
+      cr_assert(isinf(out[i]) && out[i] > 0, "%s: element %d is %g", tc_type_name(types[t]), i, (double)out[i]);
   }
 }
 
-// The first row of a causal cache of no keys yet, whose one value is infinite, and the second, which sees it.
+// The first row of a causal cache of no keys yet, whose one value is infinite, and the second,
+// which sees it.
 Test(attention, a_row_that_sees_nothing_is_zeros_whatever_the_values) {
   enum { L = 2, E = 4 };
   float v[E] = {INFINITY, NAN, 1, 2}, out[L * E];
   cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
-  tc_tensor q = tc_ones(TC_SHAPE(1, 1, L, E), TC_F32), k = tc_ones(TC_SHAPE(1, 1, 1, E), TC_F32), x = tc_from_host(v, TC_SHAPE(1, 1, 1, E), TC_F32);
+  tc_tensor q = tc_ones(TC_SHAPE(1, 1, L, E), TC_F32), k = tc_ones(TC_SHAPE(1, 1, 1, E), TC_F32),
+            x = tc_from_host(v, TC_SHAPE(1, 1, 1, E), TC_F32);
   tc_tensor y = tc_scaled_dot_product_attention(q, k, x, NONE, (tc_attention_options){.causal = true, .key_length = 1});
   cr_assert_eq(tc_to_host(y, out, sizeof out), TC_OK);
   for (int i = 0; i < E; i++) cr_expect_eq(out[i], 0, "element %d is %g", i, (double)out[i]);
@@ -502,8 +529,9 @@ Test(attention, results_are_stored_as_the_outputs_they_are) {
   cr_assert_eq(tc_eval(1, &w), TC_OK);
   for (int i = 0; i < 3; i++) moved[i] = tc_permute(x[i], TC_AXES(0, 2, 1, 3));
   tc_scope inner = tc_scope_begin();
-  out[0] =
-      tc_permute(tc_scaled_dot_product_attention(moved[0], moved[1], moved[2], NONE, (tc_attention_options){.causal = true}), TC_AXES(0, 2, 1, 3));
+  out[0] = tc_permute(
+      tc_scaled_dot_product_attention(moved[0], moved[1], moved[2], NONE, (tc_attention_options){.causal = true}),
+      TC_AXES(0, 2, 1, 3));
   out[0] = tc_reshape(out[0], TC_SHAPE(1, L, HEADS * E));
   tc_keep(out[0]);
   tc_scope_end(inner);
@@ -540,13 +568,19 @@ static void expect_refusal(tc_tensor x, tc_status status, const char *text) {
 }
 
 Test(attention, refuses_what_does_not_fit) {
-  tc_tensor q = tc_zeros(TC_SHAPE(1, 3, 4, 8), TC_F32), k = tc_zeros(TC_SHAPE(1, 2, 5, 8), TC_F32), one = tc_zeros(TC_SHAPE(1, 3, 5, 8), TC_F32);
+  tc_tensor q = tc_zeros(TC_SHAPE(1, 3, 4, 8), TC_F32), k = tc_zeros(TC_SHAPE(1, 2, 5, 8), TC_F32),
+            one = tc_zeros(TC_SHAPE(1, 3, 5, 8), TC_F32);
   tc_attention_options none = {0};
-  expect_refusal(tc_scaled_dot_product_attention(q, k, k, NONE, none), TC_ERR_SHAPE, "q is [1, 3, 4, 8], k [1, 2, 5, 8], v [1, 2, 5, 8]");
-  expect_refusal(tc_scaled_dot_product_attention(q, tc_cast(one, TC_F16), one, NONE, none), TC_ERR_DTYPE, "one floating type was expected");
-  expect_refusal(tc_scaled_dot_product_attention(q, one, one, tc_zeros(TC_SHAPE(3, 5), TC_BOOL), none), TC_ERR_SHAPE, "the mask is [3, 5]");
-  expect_refusal(tc_scaled_dot_product_attention(q, one, one, tc_zeros(TC_SHAPE(4, 5), TC_I32), none), TC_ERR_DTYPE, "the mask is i32");
-  expect_refusal(tc_scaled_dot_product_attention(q, one, one, NONE, (tc_attention_options){.key_length = 6}), TC_ERR_ARG,
-                 "key_length is 6, not within 0 and 5");
-  expect_refusal(tc_scaled_dot_product_attention(q, one, one, NONE, (tc_attention_options){.dropout = 2}), TC_ERR_ARG, "dropout is 2");
+  expect_refusal(tc_scaled_dot_product_attention(q, k, k, NONE, none), TC_ERR_SHAPE,
+                 "q is [1, 3, 4, 8], k [1, 2, 5, 8], v [1, 2, 5, 8]");
+  expect_refusal(tc_scaled_dot_product_attention(q, tc_cast(one, TC_F16), one, NONE, none), TC_ERR_DTYPE,
+                 "one floating type was expected");
+  expect_refusal(tc_scaled_dot_product_attention(q, one, one, tc_zeros(TC_SHAPE(3, 5), TC_BOOL), none), TC_ERR_SHAPE,
+                 "the mask is [3, 5]");
+  expect_refusal(tc_scaled_dot_product_attention(q, one, one, tc_zeros(TC_SHAPE(4, 5), TC_I32), none), TC_ERR_DTYPE,
+                 "the mask is i32");
+  expect_refusal(tc_scaled_dot_product_attention(q, one, one, NONE, (tc_attention_options){.key_length = 6}),
+                 TC_ERR_ARG, "key_length is 6, not within 0 and 5");
+  expect_refusal(tc_scaled_dot_product_attention(q, one, one, NONE, (tc_attention_options){.dropout = 2}), TC_ERR_ARG,
+                 "dropout is 2");
 }

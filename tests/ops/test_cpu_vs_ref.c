@@ -1,6 +1,7 @@
-// A device (tests/near.h; here called cpu) against tc:ref for every row of ops.def that has a sample (tests/samples.def), over types, sizes around vector
-// widths, broadcast shapes and strides; and the random ops, whose streams must be the same bits on both. Tests and table are made from ops.def: a row cannot
-// be missing.
+// A device (tests/near.h; here called cpu) against tc:ref for every row of ops.def that has a
+// sample (tests/samples.def), over types, sizes around vector widths, broadcast shapes and strides;
+// and the random ops, whose streams must be the same bits on both. Tests and table are made from
+// ops.def: a row cannot be missing.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -167,8 +168,8 @@ static int n_compared;
 static near_tol tolerance(const struct sample *s, tc_type type, int64_t folded) {
   bool half = type == TC_F16 || type == TC_BF16;
   double eps = near_is_float(type) ? near_ulp(half ? TC_F32 : type, 1.0) : 0;
-  // Another order of n additions or products differs by at most n units; the half types accumulate in f32, which hides it but where terms cancel. Long sums are
-  // cut (summation.h).
+  // Another order of n additions or products differs by at most n units; the half types accumulate
+  // in f32, which hides it but where terms cancel. Long sums are cut (summation.h).
   folded = TC_MIN(folded, tc_fold_additions(folded, 2));
   double ulp = type == TC_F64 ? s->ulp_f64 : half ? s->ulp_half : s->ulp_f32;
   return (near_tol){ulp + (half ? 0 : (double)folded), s->abs_eps * eps * (double)(folded ? folded : 1), false};
@@ -177,21 +178,23 @@ static near_tol tolerance(const struct sample *s, tc_type type, int64_t folded) 
 static void compare(const op_row *op, call *c, int64_t folded) {
   result ref = run_on("tc:ref", op, c), cpu = run_on(near_device(), op, c);
   char text[3][100], what[400];
-  for (int k = 0; k < 3; k++) k < c->n ? (void)near_dims_text(c->x[k].dims, text[k], sizeof text[k]) : (void)strcpy(text[k], "");
-  snprintf(what, sizeof what, "%s of %s%s%c %s%c %s axis %d keepdim %d to %s", op->name, tc_type_name(c->x[0].type), text[0],
-           c->x[0].how ? c->x[0].how : ' ', text[1], c->n > 1 && c->x[1].how ? c->x[1].how : ' ', text[2], c->axis, c->keepdim,
-           tc_type_name(c->type));
+  for (int k = 0; k < 3; k++)
+    k < c->n ? (void)near_dims_text(c->x[k].dims, text[k], sizeof text[k]) : (void)strcpy(text[k], "");
+  snprintf(what, sizeof what, "%s of %s%s%c %s%c %s axis %d keepdim %d to %s", op->name, tc_type_name(c->x[0].type),
+           text[0], c->x[0].how ? c->x[0].how : ' ', text[1], c->n > 1 && c->x[1].how ? c->x[1].how : ' ', text[2],
+           c->axis, c->keepdim, tc_type_name(c->type));
   // Both may refuse a type (negating bools), but then alike.
-  cr_expect_eq(ref.status, cpu.status, "%s: %s on tc:ref (%s), %s on tc:cpu (%s)", what, tc_status_text(ref.status), ref.message,
-               tc_status_text(cpu.status), cpu.message);
+  cr_expect_eq(ref.status, cpu.status, "%s: %s on tc:ref (%s), %s on tc:cpu (%s)", what, tc_status_text(ref.status),
+               ref.message, tc_status_text(cpu.status), cpu.message);
   cr_expect(ref.status == TC_OK || ref.status == TC_ERR_DTYPE, "%s: %s", what, ref.message);
   if (ref.status == TC_OK && cpu.status == TC_OK) {
     cr_expect_eq(ref.type, cpu.type, "%s: types differ", what);
     cr_expect(near_dims_equal(ref.dims, cpu.dims), "%s: shapes differ", what);
-    int64_t i =
-        ref.type != cpu.type ? -1 : near_find(ref.type, cpu.data, ref.data, near_count(ref.dims), tolerance(&samples[op->sample], ref.type, folded));
-    cr_expect(i < 0, "%s: element %lld is %.17g on tc:cpu, %.17g on tc:ref", what, (long long)i, i < 0 ? 0 : near_get(cpu.type, cpu.data, i),
-              i < 0 ? 0 : near_get(ref.type, ref.data, i));
+    int64_t i = ref.type != cpu.type ? -1
+                                     : near_find(ref.type, cpu.data, ref.data, near_count(ref.dims),
+                                                 tolerance(&samples[op->sample], ref.type, folded));
+    cr_expect(i < 0, "%s: element %lld is %.17g on tc:cpu, %.17g on tc:ref", what, (long long)i,
+              i < 0 ? 0 : near_get(cpu.type, cpu.data, i), i < 0 ? 0 : near_get(ref.type, ref.data, i));
     n_compared++;
   }
   free(ref.data), free(cpu.data);
@@ -210,7 +213,8 @@ static bool has_type(enum types types, tc_type type) {
   return type != TC_BOOL && (types == TYPES_numbers || !near_is_float(type));
 }
 
-// Every case with TC_TEST_ALL=1, as where kernels are interpreted; compiled ones take a hundred times as long: all in ./dev soak.
+// Every case with TC_TEST_ALL=1, as where kernels are interpreted; compiled ones take a hundred
+// times as long: all in ./dev soak.
 static bool takes_all(void) {
   static int all = -1;
   if (all < 0) all = getenv("TC_TEST_ALL") != NULL;
@@ -234,10 +238,12 @@ static void run_elements(const op_row *op, const struct sample *s, tc_type type)
   for (int target = 0; target < n_targets; target++)
     for (int i = 0; i < N_SIZES; i++)
       for (int h = 0; h < 4; h++) {
-        if ((n_targets > 1 ? i % 4 != h % 4 : !is_taken(i, h)) || !is_turn(27)) continue;  // casts: a diagonal of sizes and strides
+        // casts: a diagonal of sizes and strides
+        if ((n_targets > 1 ? i % 4 != h % 4 : !is_taken(i, h)) || !is_turn(27)) continue;
         tc_dims d = h ? tc_dims_of(2, (const int64_t[]){3, sizes[i]}) : tc_dims_of(1, &sizes[i]);
         call c = {.n = 1, .type = (tc_type)target, .n_th = i % 4};
-        // What an integer makes of NaN, infinity or a negative number as unsigned is nobody's promise.
+        // What an integer makes of NaN, infinity or a negative number as unsigned is nobody's
+        // promise.
         bool to_int = n_targets > 1 && near_is_float(type) && !near_is_float(c.type) && c.type != TC_BOOL;
         c.x[0] = make(type, d, to_int && is_unsigned(c.type) ? 0 : s->low, s->high, s->edges && !to_int, hows[h]);
         compare(op, &c, 0);
@@ -247,8 +253,8 @@ static void run_elements(const op_row *op, const struct sample *s, tc_type type)
 static void run_pairs(const op_row *op, const struct sample *s, tc_type type) {
   for (int i = 0; i < N_SIZES; i++) {
     int64_t n = sizes[i];
-    const tc_dims row = tc_dims_of(1, &n), table = tc_dims_of(2, (const int64_t[]){3, n}), column = tc_dims_of(2, (const int64_t[]){3, 1}),
-                  none = tc_dims_of(0, NULL);
+    const tc_dims row = tc_dims_of(1, &n), table = tc_dims_of(2, (const int64_t[]){3, n}),
+                  column = tc_dims_of(2, (const int64_t[]){3, 1}), none = tc_dims_of(0, NULL);
     const tc_dims left[] = {row, table, table, row, none, column}, right[] = {row, row, table, column, row, row};
     for (int k = 0; k < 6; k++)
       for (int h = 0; h < 4; h++) {
@@ -273,7 +279,8 @@ static void run_axes(const op_row *op, const struct sample *s, tc_type type) {
         if ((axis < 0 && op->signature != SIG_X_DIMS_KEEP) || !is_taken((int)i + axis + 1, h) || !is_turn(27)) continue;
         tc_dims d = tc_dims_of(3, shapes[i]);
         int64_t folded = axis < 0 ? near_count(d) : d.dim[axis];
-        bool needs_one = !strcmp(op->name, "max") || !strcmp(op->name, "min") || !strcmp(op->name, "argmax") || !strcmp(op->name, "argmin");
+        bool needs_one = !strcmp(op->name, "max") || !strcmp(op->name, "min") || !strcmp(op->name, "argmax") ||
+                         !strcmp(op->name, "argmin");
         if (needs_one && folded == 0) continue;
         call c = {.n = 1, .axis = axis < 0 ? INT32_MAX : axis, .keepdim = (i + (size_t)h) % 2 == 1};
         c.x[0] = make(type, d, s->low, s->high, s->edges, hows[h]);
@@ -371,7 +378,8 @@ static void run_row(const op_row *op) {
 #include <tc/ops.def>
 #undef TC_OP
 
-// ---- Where the quotient rounds up to a whole number: numpy.floor_divide(float32([1, 0.3, -1, 6, 0.7]), float32([0.1, 0.1, 0.1, 0.1, -0.1])) ----
+// ---- Where the quotient rounds up to a whole number: numpy.floor_divide(float32([1, 0.3, -1, 6,
+// 0.7]), float32([0.1, 0.1, 0.1, 0.1, -0.1])) ----
 
 Test(cpu_vs_ref, floor_divide_is_not_the_floor_of_a_rounded_quotient) {
   static const float a[] = {1, 0.3f, -1, 6, 0.7f}, b[] = {0.1f, 0.1f, 0.1f, 0.1f, -0.1f}, want[] = {9, 3, -10, 59, -7};
@@ -380,9 +388,12 @@ Test(cpu_vs_ref, floor_divide_is_not_the_floor_of_a_rounded_quotient) {
     float got[5];
     cr_assert_eq(tc_set_default_device(devices[k]), TC_OK);
     tc_scope scope = tc_scope_begin();
-    cr_assert_eq(tc_to_host(tc_floor_divide(tc_from_host(a, TC_SHAPE(5), TC_F32), tc_from_host(b, TC_SHAPE(5), TC_F32)), got, sizeof got), TC_OK);
+    cr_assert_eq(tc_to_host(tc_floor_divide(tc_from_host(a, TC_SHAPE(5), TC_F32), tc_from_host(b, TC_SHAPE(5), TC_F32)),
+                            got, sizeof got),
+                 TC_OK);
     tc_scope_end(scope);
-    for (int i = 0; i < 5; i++) cr_expect_eq(got[i], want[i], "%s: %g // %g is %g, not %g", devices[k], a[i], b[i], want[i], got[i]);
+    for (int i = 0; i < 5; i++)
+      cr_expect_eq(got[i], want[i], "%s: %g // %g is %g, not %g", devices[k], a[i], b[i], want[i], got[i]);
   }
 }
 
@@ -397,10 +408,13 @@ Test(cpu_vs_ref, integers_divided_by_zero_are_zero) {
       for (int op = 0; op < 3; op++) {
         double got[6];
         tc_scope scope = tc_scope_begin();
-        tc_tensor x = tc_cast(tc_from_host(a, TC_SHAPE(6), TC_F64), types[i]), y = tc_cast(tc_from_host(b, TC_SHAPE(6), TC_F64), types[i]);
-        cr_expect_eq(tc_to_host(tc_cast(ops[op](x, y), TC_F64), got, sizeof got), TC_OK, "%s", tc_last_error()->message);
+        tc_tensor x = tc_cast(tc_from_host(a, TC_SHAPE(6), TC_F64), types[i]),
+                  y = tc_cast(tc_from_host(b, TC_SHAPE(6), TC_F64), types[i]);
+        cr_expect_eq(tc_to_host(tc_cast(ops[op](x, y), TC_F64), got, sizeof got), TC_OK, "%s",
+                     tc_last_error()->message);
         for (int n = 0; n < 6; n++)
-          cr_expect_eq(got[n], n < 5 ? 0 : last[op], "%s: op %d, type %d: %g, %g", devices[k], op, (int)types[i], a[n], got[n]);
+          cr_expect_eq(got[n], n < 5 ? 0 : last[op], "%s: op %d, type %d: %g, %g", devices[k], op, (int)types[i], a[n],
+                       got[n]);
         tc_scope_end(scope);
       }
     }
@@ -420,7 +434,8 @@ static void draw(const char *device, double *out, int64_t n) {
                              tc_cast(tc_bernoulli(0.25, d), TC_F64),
                              tc_cast(tc_randperm(n), TC_F64),
                              tc_cast(tc_rand(d, TC_F32), TC_F64)};
-  for (int k = 0; k < 6; k++) cr_expect_eq(tc_to_host(draws[k], out + k * n, (size_t)n * 8), TC_OK, "%s", tc_last_error()->message);
+  for (int k = 0; k < 6; k++)
+    cr_expect_eq(tc_to_host(draws[k], out + k * n, (size_t)n * 8), TC_OK, "%s", tc_last_error()->message);
   tc_scope_end(scope);
 }
 
@@ -438,8 +453,8 @@ Test(cpu_vs_ref, random_streams_agree_and_have_their_distributions) {
     cr_expect(cpu[2 * N + i] >= -5 && cpu[2 * N + i] < 9, "randint is in [low, high)");
   }
   // Five standard deviations of each mean.
-  cr_expect(fabs(sum[0] - 0.5) < 0.023 && fabs(sum[5] - 0.5) < 0.023 && fabs(sum[1]) < 0.079 && fabs(square - 1) < 0.11, "means %g %g %g, square %g",
-            sum[0], sum[5], sum[1], square);
+  cr_expect(fabs(sum[0] - 0.5) < 0.023 && fabs(sum[5] - 0.5) < 0.023 && fabs(sum[1]) < 0.079 && fabs(square - 1) < 0.11,
+            "means %g %g %g, square %g", sum[0], sum[5], sum[1], square);
   cr_expect(fabs(sum[2] - 1.5) < 0.32 && fabs(sum[3] - 0.25) < 0.034, "means %g %g", sum[2], sum[3]);
   cr_expect_eq(seen, (double)N * (N - 1) / 2, "randperm holds every number");
 }

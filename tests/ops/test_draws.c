@@ -1,5 +1,6 @@
-// Random draws: the values that kernels/philox.h fixes by position, whatever kernel makes them. tc:ref draws element by element; tc:cpu draws in the
-// kernel that reads the value, in lanes that share blocks where positions allow it.
+// Random draws: the values that kernels/philox.h fixes by position, whatever kernel makes them.
+// tc:ref draws element by element; tc:cpu draws in the kernel that reads the value, in lanes that
+// share blocks where positions allow it.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@ static tc_tensor draw(int kind, tc_dims d, tc_type type) {
     case RAND: return tc_rand(d, type);
     case RANDN: return tc_randn(d, type);
     case RANDINT: return tc_randint(-7, 100, d, type);
-    case RANDINT_FULL: return tc_randint(-(INT64_C(1) << 31), INT64_C(1) << 31, d, type);  // 2^32 values, as wide as can be
+    // 2^32 values, as wide as can be
+    case RANDINT_FULL: return tc_randint(-(INT64_C(1) << 31), INT64_C(1) << 31, d, type);
     default: return tc_randint(0, 2, d, type);
   }
 }
@@ -30,11 +32,13 @@ static void draw_on(const char *device, int kind, int64_t n, tc_type type, void 
   cr_assert_eq(tc_set_default_device(device), TC_OK);
   tc_seed(UINT64_C(0x123456789abcdef0) + (uint64_t)n);
   tc_scope scope = tc_scope_begin();
-  cr_assert_eq(tc_to_host(draw(kind, tc_dims_of(1, &n), type), out, (size_t)n * tc_type_bytes(type)), TC_OK, "%s", tc_last_error()->message);
+  cr_assert_eq(tc_to_host(draw(kind, tc_dims_of(1, &n), type), out, (size_t)n * tc_type_bytes(type)), TC_OK, "%s",
+               tc_last_error()->message);
   tc_scope_end(scope);
 }
 
-// Integers, uniform values and f64 normals have the reference's bits. Normals of narrow types go through f32 functions.
+// Integers, uniform values and f64 normals have the reference's bits. Normals of narrow types go
+// through f32 functions.
 Test(draws, every_type_and_length_agrees_with_the_reference) {
   static const int64_t lengths[] = {1, 2, 3, 4, 5, 7, 31, 63, 64, 65, 1000, 20011};
   for (int k = 0; k < N_KINDS; k++)
@@ -45,8 +49,11 @@ Test(draws, every_type_and_length_agrees_with_the_reference) {
         void *cpu = malloc(bytes), *ref = malloc(bytes);
         draw_on("tc:cpu", k, lengths[i], type, cpu), draw_on("tc:ref", k, lengths[i], type, ref);
         near_tol tol = {.ulp = type == TC_F32 ? 4 : 1};
-        int64_t at = k == RANDN && type != TC_F64 ? near_find(type, cpu, ref, lengths[i], tol) : memcmp(cpu, ref, bytes) == 0 ? -1 : 0;
-        cr_expect_eq(at, -1, "kind %d, %s, %lld elements: [%lld]", k, tc_type_name(type), (long long)lengths[i], (long long)at);
+        int64_t at = k == RANDN && type != TC_F64   ? near_find(type, cpu, ref, lengths[i], tol)
+                     : memcmp(cpu, ref, bytes) == 0 ? -1
+                                                    : 0;
+        cr_expect_eq(at, -1, "kind %d, %s, %lld elements: [%lld]", k, tc_type_name(type), (long long)lengths[i],
+                     (long long)at);
         free(cpu), free(ref);
       }
 }
@@ -105,7 +112,8 @@ static int64_t read_by(int reader, int kind, tc_dims d, bool stored_first, float
 }
 
 Test(draws, a_fused_draw_is_the_value_drawn_alone) {
-  static const int64_t shapes[][2] = {{3, 4}, {5, 7}, {64, 64}, {33, 100}, {7, 1022}, {300, 9}, {2, 128}, {130, 66}, {40, 1}, {40, 2}};
+  static const int64_t shapes[][2] = {{3, 4},   {5, 7},   {64, 64},  {33, 100}, {7, 1022},
+                                      {300, 9}, {2, 128}, {130, 66}, {40, 1},   {40, 2}};
   static float fused[40000], apart[40000];
   cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
   for (size_t r = 0; r < sizeof readers / sizeof readers[0]; r++)
@@ -115,8 +123,9 @@ Test(draws, a_fused_draw_is_the_value_drawn_alone) {
         int64_t n = read_by((int)r, kind, tc_dims_of(2, shapes[i]), false, fused);
         cr_assert_eq(read_by((int)r, kind, tc_dims_of(2, shapes[i]), true, apart), n);
         int64_t at = near_find(TC_F32, fused, apart, n, (near_tol){.bits = true});
-        cr_expect_eq(at, -1, "reader %zu of %lld x %lld, kind %d: [%lld] is %g, alone %g", r, (long long)shapes[i][0], (long long)shapes[i][1], kind,
-                     (long long)at, (double)fused[at < 0 ? 0 : at], (double)apart[at < 0 ? 0 : at]);
+        cr_expect_eq(at, -1, "reader %zu of %lld x %lld, kind %d: [%lld] is %g, alone %g", r, (long long)shapes[i][0],
+                     (long long)shapes[i][1], kind, (long long)at, (double)fused[at < 0 ? 0 : at],
+                     (double)apart[at < 0 ? 0 : at]);
       }
 }
 

@@ -1,5 +1,6 @@
-// The f32 functions that kernels compute by polynomials, against libm in double on every 4,099th float, or on all with TC_TEST_ALL=1, as ./dev soak has it:
-// no result is further off than docs/numerics.md says.
+// The f32 functions that kernels compute by polynomials, against libm in double on every 4,099th
+// float, or on all with TC_TEST_ALL=1, as ./dev soak has it: no result is further off than
+// docs/numerics.md says.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +28,8 @@ static bool is_right(double got, double want, double units, double least) {
 }
 
 // Of the floats first, first + STEP, ..
-static void check_from(uint32_t first, const char *name, tc_tensor (*f)(tc_tensor), double (*exact)(double), double units, double least) {
+static void check_from(uint32_t first, const char *name, tc_tensor (*f)(tc_tensor), double (*exact)(double),
+                       double units, double least) {
   float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
   cr_assert(x && y);
   for (uint32_t i = 0; i < N; i++) {
@@ -39,7 +41,8 @@ static void check_from(uint32_t first, const char *name, tc_tensor (*f)(tc_tenso
   tc_scope_end(scope);
   for (uint32_t i = 0; i < N; i++) {
     double want = exact((double)x[i]);
-    cr_assert(is_right((double)y[i], want, units, least), "%s(%a) is %a, not %a", name, (double)x[i], (double)y[i], want);
+    cr_assert(is_right((double)y[i], want, units, least), "%s(%a) is %a, not %a", name, (double)x[i], (double)y[i],
+              want);
   }
   free(x);
   free(y);
@@ -150,7 +153,8 @@ static void sines(const float *x, float *y) {
   tc_scope_end(scope);
 }
 
-// Polynomials end at some 12,867: whether a value's neighbours need libm's function is nothing to it.
+// Polynomials end at some 12,867: whether a value's neighbours need libm's function is nothing to
+// it.
 Test(elementary, a_large_argument_changes_no_other_sine) {
   float x[N_LARGE], alike[N_LARGE], want[N_LARGE], got[N_LARGE];
   for (int i = 0; i < N_LARGE; i++) x[i] = 8000 + 25.37f * (float)i;
@@ -160,12 +164,14 @@ Test(elementary, a_large_argument_changes_no_other_sine) {
     x[at] = at % 2 ? 1e30f : NAN;
     sines(x, got);
     x[at] = was;
-    for (int i = 0; i < N_LARGE; i++) cr_assert(i == at || memcmp(&want[i], &got[i], sizeof(float)) == 0, "%d beside %d", i, at);
+    for (int i = 0; i < N_LARGE; i++)
+      cr_assert(i == at || memcmp(&want[i], &got[i], sizeof(float)) == 0, "%d beside %d", i, at);
   }
   for (int i = 0; i < N_LARGE; i++) {
     for (int k = 0; k < N_LARGE; k++) alike[k] = x[i];
     sines(alike, got);
-    cr_assert(memcmp(&want[i], &got[i], sizeof(float)) == 0, "sin(%a) is %a and %a", (double)x[i], (double)want[i], (double)got[i]);
+    cr_assert(memcmp(&want[i], &got[i], sizeof(float)) == 0, "sin(%a) is %a and %a", (double)x[i], (double)want[i],
+              (double)got[i]);
   }
 }
 
@@ -192,7 +198,8 @@ Test(elementary, gelu_s_slope_of_narrow_types_is_rounded_once) {
     for (int i = 0; i < 256; i++) {
       double v = (double)x[i], want = 0.5 * erfc(-v * M_SQRT1_2) + v * exp(-v * v / 2) * 0.39894228040143268;
       double allowed = ldexp(fabs(want), types[t] == TC_BF16 ? -8 : -11) + 1e-7;  // half a unit, and f32's sum
-      cr_assert(fabs((double)got[i] - want) <= allowed, "%s: at %g it is %g, not %g", tc_type_name(types[t]), v, (double)got[i], want);
+      cr_assert(fabs((double)got[i] - want) <= allowed, "%s: at %g it is %g, not %g", tc_type_name(types[t]), v,
+                (double)got[i], want);
     }
     tc_release(a);
     tc_scope_end(scope);

@@ -1,5 +1,6 @@
-// Gradients of a large table of which few rows are looked up, and the step of training that adds them: the values of a sum over the whole table, in the order
-// of look-ups; in place; and not at all where an index is bad.
+// Gradients of a large table of which few rows are looked up, and the step of training that adds
+// them: the values of a sum over the whole table, in the order of look-ups; in place; and not at
+// all where an index is bad.
 #include <criterion/criterion.h>
 #include <string.h>
 #include <tc/tc.h>
@@ -24,14 +25,16 @@ static int64_t at(int axis, int64_t places, int64_t place, int64_t j) {
   return axis == 0 ? place * ROW + j : j * places + place;
 }
 
-// Places come again, counted from either end, but not that of the first look-up; the first and the last are among them. Sums are made in the order of look-ups.
+// Places come again, counted from either end, but not that of the first look-up; the first and the
+// last are among them. Sums are made in the order of look-ups.
 static table *make(int axis) {
   static table x;
   x = (table){.axis = axis};
   uint32_t state = 7;
   for (int i = 0; i < COUNT; i++) x.value[i] = (float)((state = state * 1664525 + 1013904223) >> 8) * 0x1p-24F - 0.5F;
   for (int i = 0; i < N * ROW; i++) x.g[i] = (float)((state = state * 1664525 + 1013904223) >> 8) * 0x1p-20F - 8;
-  for (int i = 0; i < N; i++) x.index[i] = (int64_t)((state = state * 1664525 + 1013904223) >> 8) % (2 * PLACES) - PLACES;
+  for (int i = 0; i < N; i++)
+    x.index[i] = (int64_t)((state = state * 1664525 + 1013904223) >> 8) % (2 * PLACES) - PLACES;
   x.index[1] = -1, x.index[2] = 0, x.index[N - 2] = -PLACES, x.index[N - 1] = x.index[7], x.index[20] = x.index[7];
   for (int i = 0; i < N; i++)
     for (int j = 0; j < ROW; j++) {
@@ -60,7 +63,8 @@ static void expect_bits(tc_tensor t, const float *want, const char *what) {
   static float got[COUNT];
   cr_assert_eq(tc_to_host(t, got, sizeof got), TC_OK, "%s: %s", what, tc_last_error()->message);
   int64_t i = near_find(TC_F32, got, want, COUNT, (near_tol){.bits = true});
-  cr_expect_eq(i, -1, "%s: [%lld] is %.9g, not %.9g", what, (long long)i, (double)got[i < 0 ? 0 : i], (double)want[i < 0 ? 0 : i]);
+  cr_expect_eq(i, -1, "%s: [%lld] is %.9g, not %.9g", what, (long long)i, (double)got[i < 0 ? 0 : i],
+               (double)want[i < 0 ? 0 : i]);
 }
 
 // The table after a step of plain gradient descent.
@@ -268,7 +272,8 @@ Test(few_rows, what_is_assigned_may_be_read_where_it_is_written) {
         tc_tensor t = tc_from_host(x->value, TC_SHAPE(PLACES, ROW), TC_F32), index = index_of(x, TC_I64);
         cr_assert_eq(tc_eval(2, (const tc_tensor[]){t, index}), TC_OK);
         for (int step = 0; step < 3; step++) {
-          tc_tensor src = own ? tc_slice(tc_flip(t, TC_AXES(0)), 0, 3, 3 + N, 1) : tc_from_host(x->g, TC_SHAPE(N, ROW), TC_F32);
+          tc_tensor src =
+              own ? tc_slice(tc_flip(t, TC_AXES(0)), 0, 3, 3 + N, 1) : tc_from_host(x->g, TC_SHAPE(N, ROW), TC_F32);
           cr_assert_eq(tc_assign(t, puts[i](t, index, src)), TC_OK);
           cr_assert_eq(tc_sync(NULL), TC_OK, "%s", tc_last_error()->message);
         }
@@ -296,7 +301,8 @@ Test(few_rows, a_large_result_has_the_rows_that_were_looked_up) {
     tc_tensor y = tc_index_select(all, 0, tc_from_host(index, TC_SHAPE(MANY), TC_I64));
     const float *got = tc_map(y);
     cr_assert_not_null(got, "%s", tc_last_error()->message);
-    for (int64_t i = 0; i < MANY; i++) wrong += memcmp(&got[i * row], &x->value[(index[i] + PLACES) % PLACES * ROW], (size_t)row * sizeof *got) != 0;
+    for (int64_t i = 0; i < MANY; i++)
+      wrong += memcmp(&got[i * row], &x->value[(index[i] + PLACES) % PLACES * ROW], (size_t)row * sizeof *got) != 0;
     cr_expect_eq(wrong, 0, "%lld rows of %lld", (long long)wrong, (long long)row);
     cr_assert_eq(tc_unmap(y), TC_OK);
   }

@@ -1,6 +1,8 @@
-// Every public op against values from NumPy and PyTorch (tests/golden/golden.txt, made by tools/golden.py, which describes the format).
-// The dispatch table is api.def itself: the C type of a function chooses how its arguments are read, so an op cannot be missing here, and one with a
-// new signature does not compile until `call_op` knows it.
+// Every public op against values from NumPy and PyTorch (tests/golden/golden.txt, made by
+// tools/golden.py, which describes the format).
+// The dispatch table is api.def itself: the C type of a function chooses how its arguments are
+// read, so an op cannot be missing here, and one with a new signature does not compile until
+// `call_op` knows it.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +37,8 @@ typedef struct call {
 
 static tc_type type_named(const char *name, size_t length) {
   for (int t = 0; t < TC_N_TYPES; t++)
-    if (strlen(tc_type_name((tc_type)t)) == length && strncmp(tc_type_name((tc_type)t), name, length) == 0) return (tc_type)t;
+    if (strlen(tc_type_name((tc_type)t)) == length && strncmp(tc_type_name((tc_type)t), name, length) == 0)
+      return (tc_type)t;
   cr_assert_fail("no type %.*s", (int)length, name);
   return TC_N_TYPES;
 }
@@ -118,8 +121,8 @@ static tc_conv_options take_conv(call *c) {
 }
 static tc_pool_options take_pool(call *c) {
   tc_pool_options o = {.stride = take_dims(c)};
-  o.padding = take_dims(c), o.dilation = take_dims(c), o.exclude_padding = take_int(c) != 0, o.ceil_mode = take_int(c) != 0,
-  o.divisor_override = take_int(c);
+  o.padding = take_dims(c), o.dilation = take_dims(c), o.exclude_padding = take_int(c) != 0,
+  o.ceil_mode = take_int(c) != 0, o.divisor_override = take_int(c);
   return o;
 }
 static tc_rotary_options take_rotary(call *c) {
@@ -143,7 +146,8 @@ static tc_interpolate_options take_resize(call *c) {
   return o;
 }
 
-// ---- Dispatch: one row per signature: its tag, parameter types, and the argument list, whose parts are taken left to right ----
+// ---- Dispatch: one row per signature: its tag, parameter types, and the argument list, whose
+// parts are taken left to right ----
 
 #define T tc_tensor
 #define L const tc_tensor *
@@ -191,7 +195,8 @@ static const struct op_row {
 #undef ROW
 enum { N_OPS = sizeof op_rows / sizeof op_rows[0] };
 
-// C leaves the order of argument evaluation open, so what a signature needs is taken into variables first.
+// C leaves the order of argument evaluation open, so what a signature needs is taken into variables
+// first.
 static tc_tensor call_op(const struct op_row *op, call *c) {
   any_fn *f = op->fn;
   tc_tensor a, b, d, e, h;
@@ -206,11 +211,19 @@ static tc_tensor call_op(const struct op_row *op, call *c) {
     case SIG_F: return ((fn_F *)f)(take_float(c));
     case SIG_T1: return ((fn_T1 *)f)(take_tensor(c));
     case SIG_T_F: a = take_tensor(c); return ((fn_T_F *)f)(a, take_float(c));
-    case SIG_F3_TYPE: x = take_float(c), y = take_float(c), z = take_float(c); return ((fn_F3_TYPE *)f)(x, y, z, take_type(c));
-    case SIG_F2_I_TYPE: x = take_float(c), y = take_float(c), i = take_int(c); return ((fn_F2_I_TYPE *)f)(x, y, i, take_type(c));
+    case SIG_F3_TYPE:
+      x = take_float(c), y = take_float(c), z = take_float(c);
+      return ((fn_F3_TYPE *)f)(x, y, z, take_type(c));
+    case SIG_F2_I_TYPE:
+      x = take_float(c), y = take_float(c), i = take_int(c);
+      return ((fn_F2_I_TYPE *)f)(x, y, i, take_type(c));
     case SIG_I2_TYPE: i = take_int(c), j = take_int(c); return ((fn_I2_TYPE *)f)(i, j, take_type(c));
-    case SIG_I3_TYPE: i = take_int(c), j = take_int(c), k = take_int(c); return ((fn_I3_TYPE *)f)(i, j, k, take_type(c));
-    case SIG_RANDINT: i = take_int(c), j = take_int(c), s = take_dims(c); return ((fn_RANDINT *)f)(i, j, s, take_type(c));
+    case SIG_I3_TYPE:
+      i = take_int(c), j = take_int(c), k = take_int(c);
+      return ((fn_I3_TYPE *)f)(i, j, k, take_type(c));
+    case SIG_RANDINT:
+      i = take_int(c), j = take_int(c), s = take_dims(c);
+      return ((fn_RANDINT *)f)(i, j, s, take_type(c));
     case SIG_BERNOULLI: x = take_float(c); return ((fn_BERNOULLI *)f)(x, take_dims(c));
     case SIG_I: return ((fn_I *)f)(take_int(c));
     case SIG_T_TYPE: a = take_tensor(c); return ((fn_T_TYPE *)f)(a, take_type(c));
@@ -225,32 +238,54 @@ static tc_tensor call_op(const struct op_row *op, call *c) {
     case SIG_T_DIMS: a = take_tensor(c); return ((fn_T_DIMS *)f)(a, take_dims(c));
     case SIG_T_A2: a = take_tensor(c), i = take_int(c); return ((fn_T_A2 *)f)(a, (int)i, (int)take_int(c));
     case SIG_T_A: a = take_tensor(c); return ((fn_T_A *)f)(a, (int)take_int(c));
-    case SIG_SLICE: a = take_tensor(c), i = take_int(c), j = take_int(c), k = take_int(c); return ((fn_SLICE *)f)(a, (int)i, j, k, take_int(c));
+    case SIG_SLICE:
+      a = take_tensor(c), i = take_int(c), j = take_int(c), k = take_int(c);
+      return ((fn_SLICE *)f)(a, (int)i, j, k, take_int(c));
     case SIG_T_A_I: a = take_tensor(c), i = take_int(c); return ((fn_T_A_I *)f)(a, (int)i, take_int(c));
     case SIG_T_I_A: a = take_tensor(c), i = take_int(c); return ((fn_T_I_A *)f)(a, i, (int)take_int(c));
-    case SIG_PAD: a = take_tensor(c), s = take_dims(c), s2 = take_dims(c); return ((fn_PAD *)f)(a, s, s2, take_float(c));
+    case SIG_PAD:
+      a = take_tensor(c), s = take_dims(c), s2 = take_dims(c);
+      return ((fn_PAD *)f)(a, s, s2, take_float(c));
     case SIG_LIST_A: return ((fn_LIST_A *)f)(c->n, c->x, (int)take_int(c));
     case SIG_T_I: a = take_tensor(c); return ((fn_T_I *)f)(a, take_int(c));
     case SIG_TO: a = take_tensor(c); return ((fn_TO *)f)(a, take_word(c));
     case SIG_T_DIMS_B: a = take_tensor(c), s = take_dims(c); return ((fn_T_DIMS_B *)f)(a, s, take_int(c) != 0);
-    case SIG_T_DIMS_F_B: a = take_tensor(c), s = take_dims(c), x = take_float(c); return ((fn_T_DIMS_F_B *)f)(a, s, x, take_int(c) != 0);
-    case SIG_T_F_DIMS_B: a = take_tensor(c), x = take_float(c), s = take_dims(c); return ((fn_T_F_DIMS_B *)f)(a, x, s, take_int(c) != 0);
+    case SIG_T_DIMS_F_B:
+      a = take_tensor(c), s = take_dims(c), x = take_float(c);
+      return ((fn_T_DIMS_F_B *)f)(a, s, x, take_int(c) != 0);
+    case SIG_T_F_DIMS_B:
+      a = take_tensor(c), x = take_float(c), s = take_dims(c);
+      return ((fn_T_F_DIMS_B *)f)(a, x, s, take_int(c) != 0);
     case SIG_T_A_B: a = take_tensor(c), i = take_int(c); return ((fn_T_A_B *)f)(a, (int)i, take_int(c) != 0);
-    case SIG_T3_F: a = take_tensor(c), b = take_tensor(c), d = take_tensor(c); return ((fn_T3_F *)f)(a, b, d, take_float(c));
+    case SIG_T3_F:
+      a = take_tensor(c), b = take_tensor(c), d = take_tensor(c);
+      return ((fn_T3_F *)f)(a, b, d, take_float(c));
     case SIG_T_A_T: a = take_tensor(c), i = take_int(c); return ((fn_T_A_T *)f)(a, (int)i, take_tensor(c));
     case SIG_T2_A: a = take_tensor(c), b = take_tensor(c); return ((fn_T2_A *)f)(a, b, (int)take_int(c));
-    case SIG_T_A_T2: a = take_tensor(c), i = take_int(c), b = take_tensor(c); return ((fn_T_A_T2 *)f)(a, (int)i, b, take_tensor(c));
+    case SIG_T_A_T2:
+      a = take_tensor(c), i = take_int(c), b = take_tensor(c);
+      return ((fn_T_A_T2 *)f)(a, (int)i, b, take_tensor(c));
     case SIG_I_T: i = take_int(c); return ((fn_I_T *)f)(i, take_tensor(c));
-    case SIG_T2_F_I: a = take_tensor(c), b = take_tensor(c), x = take_float(c); return ((fn_T2_F_I *)f)(a, b, x, take_int(c));
-    case SIG_T_I_A_B: a = take_tensor(c), i = take_int(c), j = take_int(c); return ((fn_T_I_A_B *)f)(a, i, (int)j, take_int(c) != 0);
+    case SIG_T2_F_I:
+      a = take_tensor(c), b = take_tensor(c), x = take_float(c);
+      return ((fn_T2_F_I *)f)(a, b, x, take_int(c));
+    case SIG_T_I_A_B:
+      a = take_tensor(c), i = take_int(c), j = take_int(c);
+      return ((fn_T_I_A_B *)f)(a, i, (int)j, take_int(c) != 0);
     case SIG_T2_B: a = take_tensor(c), b = take_tensor(c); return ((fn_T2_B *)f)(a, b, take_int(c) != 0);
-    case SIG_ROTARY: a = take_tensor(c), b = take_tensor(c), d = take_tensor(c); return ((fn_ROTARY *)f)(a, b, d, take_rotary(c));
+    case SIG_ROTARY:
+      a = take_tensor(c), b = take_tensor(c), d = take_tensor(c);
+      return ((fn_ROTARY *)f)(a, b, d, take_rotary(c));
     case SIG_I2_F: i = take_int(c), j = take_int(c); return ((fn_I2_F *)f)(i, j, take_float(c));
-    case SIG_T_A_I2: a = take_tensor(c), i = take_int(c), j = take_int(c); return ((fn_T_A_I2 *)f)(a, (int)i, j, take_int(c));
+    case SIG_T_A_I2:
+      a = take_tensor(c), i = take_int(c), j = take_int(c);
+      return ((fn_T_A_I2 *)f)(a, (int)i, j, take_int(c));
     case SIG_ATTENTION:
       a = take_tensor(c), b = take_tensor(c), d = take_tensor(c), e = take_tensor(c);
       return ((fn_ATTENTION *)f)(a, b, d, e, take_attention(c));
-    case SIG_CONV: a = take_tensor(c), b = take_tensor(c), d = take_tensor(c); return ((fn_CONV *)f)(a, b, d, take_conv(c));
+    case SIG_CONV:
+      a = take_tensor(c), b = take_tensor(c), d = take_tensor(c);
+      return ((fn_CONV *)f)(a, b, d, take_conv(c));
     case SIG_POOL: a = take_tensor(c), s = take_dims(c); return ((fn_POOL *)f)(a, s, take_pool(c));
     case SIG_BATCH_NORM:
       a = take_tensor(c), b = take_tensor(c), d = take_tensor(c), e = take_tensor(c), h = take_tensor(c);
@@ -298,7 +333,8 @@ static bool check_result(tc_tensor out, const value *want, near_tol tol, const c
   tc_status st = tc_to_host(out, data, want->bytes);
   bool ok = st == TC_OK;
   if (!ok) cr_expect_fail("%s: %s: %s", what, tc_status_text(st), tc_last_error()->message);
-  int64_t n = (int64_t)(want->bytes / tc_type_bytes(want->type)), i = ok ? near_find(want->type, data, want->data, n, tol) : -1;
+  int64_t n = (int64_t)(want->bytes / tc_type_bytes(want->type)),
+          i = ok ? near_find(want->type, data, want->data, n, tol) : -1;
   if (i >= 0) {
     cr_expect_fail("%s: element %lld is %.17g, should be %.17g", what, (long long)i, near_get(want->type, data, i),
                    near_get(want->type, want->data, i));
@@ -337,7 +373,8 @@ static bool run_case(char **words, int line_number, const char *device) {
   tc_tensor wanted = c.x[of ? atoi(of) : 0];
   if (of) cr_assert_eq(tc_set_requires_grad(wanted, true), TC_OK, "%s: %s", what, tc_last_error()->message);
   tc_tensor out = op ? call_op(op, &c) : call_other(name, &c);
-  if (of && tc_grads_of(tc_sum(tc_mul(out, take_tensor(&c)), TC_ALL, false), &wanted, 1, &out, 0) != TC_OK) out = (tc_tensor){0, 0};
+  if (of && tc_grads_of(tc_sum(tc_mul(out, take_tensor(&c)), TC_ALL, false), &wanted, 1, &out, 0) != TC_OK)
+    out = (tc_tensor){0, 0};
   near_tol tol = {0, 0, !strcmp(words[5], "bits")};
   if (!tol.bits) {
     char *slash;
@@ -367,7 +404,8 @@ static void each_line(line_fn *fn, void *arg) {
   fclose(file);
 }
 
-// Of how many cases one is compared: where kernels are compiled a sample, since all are interpreted; on a slow device fewer.
+// Of how many cases one is compared: where kernels are compiled a sample, since all are
+// interpreted; on a slow device fewer.
 static int share(const char *device) {
   bool compiled = strncmp(tc_compiler_sentence(), "LLVM", 4) == 0;
   if (getenv("TC_TEST_ALL") || strcmp(device, "tc:ref") == 0) return 1;
@@ -441,11 +479,14 @@ static void note_line(char **words, int n, int line_number, void *arg) {
   } else if (*words[0] != '#' && *words[0] != '=') {
     c->n_cases++;
     for (int k = 0; k < N_OPS; k++)
-      if (strlen(op_rows[k].name + 3) == strcspn(words[0], "'") && !strncmp(op_rows[k].name + 3, words[0], strcspn(words[0], "'"))) c->seen[k] = true;
+      if (strlen(op_rows[k].name + 3) == strcspn(words[0], "'") &&
+          !strncmp(op_rows[k].name + 3, words[0], strcspn(words[0], "'")))
+        c->seen[k] = true;
   }
 }
 
-// No outside value exists for these: our own random streams (tests/ops/test_cpu_vs_ref.c checks them).
+// No outside value exists for these: our own random streams (tests/ops/test_cpu_vs_ref.c checks
+// them).
 static const char *const without_cases[] = {
     "tc_rand", "tc_randn", "tc_randint", "tc_bernoulli", "tc_randperm", "tc_rand_like", "tc_randn_like",
 // Their values are in tests/numerics/half.def.
@@ -459,8 +500,10 @@ Test(golden, every_op_of_the_api_has_cases) {
   each_line(note_line, &c);
   for (int k = 0; k < N_OPS; k++) {
     bool excused = false;
-    for (size_t i = 0; i < sizeof without_cases / sizeof *without_cases; i++) excused = excused || !strcmp(op_rows[k].name, without_cases[i]);
-    cr_expect(c.seen[k] || excused, "%s has no golden case, and no KNOWN_VALUE in tests/numerics/half.def", op_rows[k].name);
+    for (size_t i = 0; i < sizeof without_cases / sizeof *without_cases; i++)
+      excused = excused || !strcmp(op_rows[k].name, without_cases[i]);
+    cr_expect(c.seen[k] || excused, "%s has no golden case, and no KNOWN_VALUE in tests/numerics/half.def",
+              op_rows[k].name);
   }
   fprintf(stderr, "golden: %d cases\n", c.n_cases);
 }

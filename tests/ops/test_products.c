@@ -1,5 +1,6 @@
-// Products over the shapes where the generated code differs: tiles and panels cut short, operands that are packed, long k in chunks, batches,
-// types, and work that follows. Expected values are sums in double, by three loops. tc:cpu only.
+// Products over the shapes where the generated code differs: tiles and panels cut short, operands
+// that are packed, long k in chunks, batches, types, and work that follows. Expected values are
+// sums in double, by three loops. tc:cpu only.
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,21 +14,26 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {
-    {1, 1, 1, 1, false, false},       {1, 6, 64, 8, false, false},      {1, 7, 65, 9, false, false},      {1, 5, 3, 17, true, true},
-    {3, 13, 33, 21, false, false},    {2, 13, 33, 21, true, false},     {2, 13, 33, 21, false, true},     {1, 1, 200, 300, false, true},
-    {1, 200, 1, 300, true, false},    {1, 100, 130, 70, false, false},  {1, 37, 1100, 40, false, false},  {1, 37, 1100, 40, false, true},
-    {1, 1100, 30, 300, true, false},  {1, 1030, 200, 600, true, false}, {1, 1030, 200, 600, true, true},  {1, 50, 70, 2048, false, false},
-    {1, 50, 70, 2049, false, false},  {1, 50, 70, 3000, false, true},   {1, 1100, 70, 2500, true, false}, {1, 300, 300, 2100, false, false},
-    {4, 60, 60, 60, true, true},      {1, 24, 16, 5, false, false},     {1, 25, 20, 5, false, false},     {1, 2, 10, 128, false, true},
-    {2, 5, 70, 37, false, true},      {1, 1, 130, 65, false, true},     {1, 3, 50, 97, true, true},       {1, 64, 300, 1600, true, true},
-    {1, 47, 90, 1100, true, false},   {1, 1, 1100, 498, false, false},  {1, 2, 1100, 498, false, false},  {1, 3, 777, 399, false, false},
-    {1, 1061, 90, 1000, false, true}, {2, 33, 66, 38, false, false},    {2, 33, 66, 38, true, true},      {1, 16, 83, 70, false, true},
-    {1, 40, 16, 128, true, false},    {1, 100, 63, 2, false, false},    {1, 40, 20, 2, false, true},      {3, 16, 500, 2, true, false},
+    {1, 1, 1, 1, false, false},       {1, 6, 64, 8, false, false},       {1, 7, 65, 9, false, false},
+    {1, 5, 3, 17, true, true},        {3, 13, 33, 21, false, false},     {2, 13, 33, 21, true, false},
+    {2, 13, 33, 21, false, true},     {1, 1, 200, 300, false, true},     {1, 200, 1, 300, true, false},
+    {1, 100, 130, 70, false, false},  {1, 37, 1100, 40, false, false},   {1, 37, 1100, 40, false, true},
+    {1, 1100, 30, 300, true, false},  {1, 1030, 200, 600, true, false},  {1, 1030, 200, 600, true, true},
+    {1, 50, 70, 2048, false, false},  {1, 50, 70, 2049, false, false},   {1, 50, 70, 3000, false, true},
+    {1, 1100, 70, 2500, true, false}, {1, 300, 300, 2100, false, false}, {4, 60, 60, 60, true, true},
+    {1, 24, 16, 5, false, false},     {1, 25, 20, 5, false, false},      {1, 2, 10, 128, false, true},
+    {2, 5, 70, 37, false, true},      {1, 1, 130, 65, false, true},      {1, 3, 50, 97, true, true},
+    {1, 64, 300, 1600, true, true},   {1, 47, 90, 1100, true, false},    {1, 1, 1100, 498, false, false},
+    {1, 2, 1100, 498, false, false},  {1, 3, 777, 399, false, false},    {1, 1061, 90, 1000, false, true},
+    {2, 33, 66, 38, false, false},    {2, 33, 66, 38, true, true},       {1, 16, 83, 70, false, true},
+    {1, 40, 16, 128, true, false},    {1, 100, 63, 2, false, false},     {1, 40, 20, 2, false, true},
+    {3, 16, 500, 2, true, false},
 };
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0] };
 
 static uint32_t draws;
-static double draw(void) {  // whole numbers from -8 to 8 over 8: products and short sums are exact in every type with 11 bits
+// whole numbers from -8 to 8 over 8: products and short sums are exact in every type with 11 bits
+static double draw(void) {
   draws = draws * 1664525u + 1013904223u;
   return ((int)(draws >> 16) % 17 - 8) / 8.0;
 }
@@ -39,7 +45,8 @@ typedef struct problem {
 } problem;
 
 static tc_tensor stored(const double *v, int batch, int rows, int cols, bool transposed, tc_type type) {
-  tc_dims d = transposed ? tc_dims_of(3, (const int64_t[]){batch, cols, rows}) : tc_dims_of(3, (const int64_t[]){batch, rows, cols});
+  tc_dims d = transposed ? tc_dims_of(3, (const int64_t[]){batch, cols, rows})
+                         : tc_dims_of(3, (const int64_t[]){batch, rows, cols});
   tc_tensor t = tc_cast(tc_from_host(v, d, TC_F64), type);
   cr_assert_eq(tc_eval(1, &t), TC_OK);
   return transposed ? tc_transpose(t, 1, 2) : t;
@@ -51,7 +58,8 @@ static problem make(shape s, tc_type type) {
   p.a = malloc(na * sizeof *p.a), p.b = malloc(nb * sizeof *p.b);
   for (size_t i = 0; i < na; i++) p.a[i] = draw() * (type == TC_I32 ? 8 : 1);
   for (size_t i = 0; i < nb; i++) p.b[i] = draw() * (type == TC_I32 ? 8 : 1);
-  p.x = stored(p.a, s.batch, s.m, s.k, s.a_transposed, type), p.y = stored(p.b, s.batch, s.k, s.n, s.b_transposed, type);
+  p.x = stored(p.a, s.batch, s.m, s.k, s.a_transposed, type),
+  p.y = stored(p.b, s.batch, s.k, s.n, s.b_transposed, type);
   return p;
 }
 
@@ -67,7 +75,8 @@ static double b_at(const problem *p, int q, int k, int j) {
                               : ((size_t)q * (size_t)s->k + (size_t)k) * (size_t)s->n + (size_t)j];
 }
 
-// Compares elements with their sums; f: what follows. Of large products every 37th, which meets every row and column of every tile.
+// Compares elements with their sums; f: what follows. Of large products every 37th, which meets
+// every row and column of every tile.
 static void check(const problem *p, tc_tensor out, double (*f)(double), double tolerance, const char *what) {
   const shape *s = &p->s;
   size_t n = (size_t)s->batch * (size_t)s->m * (size_t)s->n, step = n * (size_t)s->k > 4000000 ? 37 : 1;
@@ -75,12 +84,14 @@ static void check(const problem *p, tc_tensor out, double (*f)(double), double t
   tc_tensor wide = tc_cast(out, TC_F64);
   cr_assert_eq(tc_to_host(wide, got, n * sizeof *got), TC_OK, "%s: %s", what, tc_last_error()->message);
   for (size_t at = 0; at < n; at += step) {
-    int j = (int)(at % (size_t)s->n), i = (int)(at / (size_t)s->n % (size_t)s->m), q = (int)(at / (size_t)s->n / (size_t)s->m);
+    int j = (int)(at % (size_t)s->n), i = (int)(at / (size_t)s->n % (size_t)s->m),
+        q = (int)(at / (size_t)s->n / (size_t)s->m);
     double sum = 0;
     for (int k = 0; k < s->k; k++) sum += a_at(p, q, i, k) * b_at(p, q, k, j);
     double want = f(sum);
-    cr_assert(fabs(got[at] - want) <= tolerance * fmax(fabs(want), 1), "%s %dx[%d,%d]@[%d,%d]%s%s: element %d,%d,%d is %.9g, should be %.9g", what,
-              s->batch, s->m, s->k, s->k, s->n, s->a_transposed ? " a transposed" : "", s->b_transposed ? " b transposed" : "", q, i, j, got[at],
+    cr_assert(fabs(got[at] - want) <= tolerance * fmax(fabs(want), 1),
+              "%s %dx[%d,%d]@[%d,%d]%s%s: element %d,%d,%d is %.9g, should be %.9g", what, s->batch, s->m, s->k, s->k,
+              s->n, s->a_transposed ? " a transposed" : "", s->b_transposed ? " b transposed" : "", q, i, j, got[at],
               want);
   }
   free(got);
@@ -94,7 +105,8 @@ static double relu_plus_half(double x) {
   return x + 0.5 > 0 ? x + 0.5 : 0;
 }
 
-// Whether to look at a shape: of f32 every second, of other types a fourth, by turns, of bf16 those besides that go by pairs, or all with TC_TEST_ALL=1.
+// Whether to look at a shape: of f32 every second, of other types a fourth, by turns, of bf16 those
+// besides that go by pairs, or all with TC_TEST_ALL=1.
 static bool is_taken(int i, tc_type type) {
   if (type == TC_BF16 && i >= N_SHAPES - 7) return true;
   return (type == TC_F32 ? i % 2 == 0 : i % 4 == (int)type % 4) || getenv("TC_TEST_ALL");
@@ -104,12 +116,14 @@ static void each(tc_type type, double tolerance) {
   cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
   for (int i = 0; i < N_SHAPES; i++) {
     if (!is_taken(i, type)) continue;
-    if ((type == TC_F16 || type == TC_BF16) && shapes[i].k > 700) continue;  // sums lose more than a test can tell from a mistake
+    // sums lose more than a test can tell from a mistake
+    if ((type == TC_F16 || type == TC_BF16) && shapes[i].k > 700) continue;
     tc_scope scope = tc_scope_begin();
     problem p = make(shapes[i], type);
     check(&p, tc_matmul(p.x, p.y), same, tolerance, tc_type_name(type));
     tc_tensor follows = tc_relu(tc_add(tc_matmul(p.x, p.y), 0.5));
-    if ((type == TC_F32 || type == TC_F64)) check(&p, follows, relu_plus_half, tolerance, "followed by elementwise work");
+    if ((type == TC_F32 || type == TC_F64))
+      check(&p, follows, relu_plus_half, tolerance, "followed by elementwise work");
     free(p.a), free(p.b);
     tc_scope_end(scope);
   }
@@ -143,7 +157,8 @@ Test(products, f16_accumulate_in_f32_and_round_once) {
 
 // ---- right factors made of a narrower tensor where they are read ----
 
-// The problem's right factor as whole numbers of a narrow type, made to be b again: by a scale a column, in u8 after a zero point is taken away.
+// The problem's right factor as whole numbers of a narrow type, made to be b again: by a scale a
+// column, in u8 after a zero point is taken away.
 static tc_tensor widened(const problem *p, tc_type narrow, tc_type wide) {
   const shape *s = &p->s;
   size_t n = (size_t)s->batch * (size_t)s->k * (size_t)s->n;
@@ -157,7 +172,8 @@ static tc_tensor widened(const problem *p, tc_type narrow, tc_type wide) {
   return tc_mul(t, scale);
 }
 
-// Patches of an image as rows, whose elements lie in pieces, by a weight whose own lie side by side: what an embedding of patches is.
+// Patches of an image as rows, whose elements lie in pieces, by a weight whose own lie side by
+// side: what an embedding of patches is.
 static void expect_patches(int down, int across, int size, int n, tc_type type) {
   int height = down * size, width = across * size, m = down * across, k = size * size;
   double *image = malloc((size_t)(height * width) * sizeof *image), *weight = malloc((size_t)(n * k) * sizeof *weight);
@@ -168,14 +184,16 @@ static void expect_patches(int down, int across, int size, int n, tc_type type) 
   tc_tensor w = tc_cast(tc_from_host(weight, TC_SHAPE(n, k), TC_F64), type);
   cr_assert_eq(tc_eval(2, (tc_tensor[]){x, w}), TC_OK);
   tc_tensor rows = tc_reshape(tc_permute(x, TC_AXES(0, 2, 1, 3)), TC_SHAPE(m, k));
-  cr_assert_eq(tc_to_host(tc_cast(tc_matmul(rows, tc_transpose(w, 0, 1)), TC_F64), got, (size_t)(m * n) * sizeof *got), TC_OK);
+  cr_assert_eq(tc_to_host(tc_cast(tc_matmul(rows, tc_transpose(w, 0, 1)), TC_F64), got, (size_t)(m * n) * sizeof *got),
+               TC_OK);
   for (int i = 0; i < m; i++)
     for (int j = 0; j < n; j++) {
       double want = 0;
       for (int r = 0; r < size; r++)
-        for (int c = 0; c < size; c++) want += image[(i / across * size + r) * width + i % across * size + c] * weight[j * k + r * size + c];
-      cr_expect_eq(got[i * n + j], want, "%d by %d patches of %d, %d columns, %s: [%d, %d] is %g, should be %g", down, across, size, n,
-                   tc_type_name(type), i, j, got[i * n + j], want);
+        for (int c = 0; c < size; c++)
+          want += image[(i / across * size + r) * width + i % across * size + c] * weight[j * k + r * size + c];
+      cr_expect_eq(got[i * n + j], want, "%d by %d patches of %d, %d columns, %s: [%d, %d] is %g, should be %g", down,
+                   across, size, n, tc_type_name(type), i, j, got[i * n + j], want);
     }
   free(image), free(weight), free(got);
 }
@@ -215,11 +233,11 @@ Test(products, of_bytes_widened_to_bf16_round_once) {
 
 enum { BIASED_K = 32, BIASED_N = 72, BIASED_MOST = 40 };
 
-// tc:cpu's and the reference's layer of these rows: the sum with the bias, which is exact in f32, rounded as a cast does. Counts what rounding the sum first
-// would have made another number.
+// tc:cpu's and the reference's layer of these rows: the sum with the bias, which is exact in f32,
+// rounded as a cast does. Counts what rounding the sum first would have made another number.
 static int check_biased(const char *device, tc_type type, int m) {
-  float x[BIASED_MOST * BIASED_K], w[BIASED_N * BIASED_K], bias[BIASED_N], once[BIASED_MOST * BIASED_N], sums[BIASED_MOST * BIASED_N],
-      got[BIASED_MOST * BIASED_N];
+  float x[BIASED_MOST * BIASED_K], w[BIASED_N * BIASED_K], bias[BIASED_N], once[BIASED_MOST * BIASED_N],
+      sums[BIASED_MOST * BIASED_N], got[BIASED_MOST * BIASED_N];
   int n_other = 0, n = m * BIASED_N;
   for (int i = 0; i < m * BIASED_K; i++) x[i] = (float)(draw() + (type == TC_F16 ? draw() / 64 : 0));
   for (int i = 0; i < BIASED_N * BIASED_K; i++) w[i] = (float)draw();
@@ -237,11 +255,14 @@ static int check_biased(const char *device, tc_type type, int m) {
   tc_tensor tb = tc_cast(tc_from_host(bias, TC_SHAPE(BIASED_N), TC_F32), type);
   tc_tensor twice_rounded = tc_add(tc_cast(tc_from_host(sums, d, TC_F32), type), tb);
   cr_assert_eq(tc_to_host(tc_cast(twice_rounded, TC_F32), sums, (size_t)n * sizeof(float)), TC_OK);
-  cr_assert_eq(tc_to_host(tc_cast(tc_cast(tc_from_host(once, d, TC_F32), type), TC_F32), once, (size_t)n * sizeof(float)), TC_OK);
+  cr_assert_eq(
+      tc_to_host(tc_cast(tc_cast(tc_from_host(once, d, TC_F32), type), TC_F32), once, (size_t)n * sizeof(float)),
+      TC_OK);
   tc_tensor y = tc_linear(tx, tw, tb);
   cr_assert_eq(tc_dtype(y), type);
   cr_assert_eq(tc_to_host(tc_cast(y, TC_F32), got, (size_t)n * sizeof(float)), TC_OK);
-  for (int i = 0; i < n; i++) cr_assert_eq(got[i], once[i], "%s on %s, %d rows: element %d", tc_type_name(type), device, m, i);
+  for (int i = 0; i < n; i++)
+    cr_assert_eq(got[i], once[i], "%s on %s, %d rows: element %d", tc_type_name(type), device, m, i);
   for (int i = 0; i < n; i++) n_other += sums[i] != once[i];
   tc_scope_end(scope);
   return n_other;
@@ -257,7 +278,8 @@ Test(products, of_narrow_types_with_a_bias_round_once) {
     }
 }
 
-// The first half of the axis twice, the second time negated or not: of such factors' sums nothing is left but what rounding made of them, in whatever order.
+// The first half of the axis twice, the second time negated or not: of such factors' sums nothing
+// is left but what rounding made of them, in whatever order.
 static tc_tensor twice(tc_tensor t, int axis, int64_t n, bool negated) {
   tc_tensor half = tc_slice(t, axis, 0, n / 2, 1);
   return n % 2 ? t : tc_cat(2, (tc_tensor[]){half, negated ? tc_neg(half) : half}, axis);
@@ -268,8 +290,10 @@ static void check_prologue(const shape *s, tc_type narrow, tc_type type) {
   size_t bytes = (size_t)s->batch * (size_t)s->m * (size_t)s->n * sizeof(float);
   float *first = malloc(bytes), *next = malloc(bytes);
   tc_scope scope = tc_scope_begin();
-  tc_dims d = s->b_transposed ? tc_dims_of(3, (const int64_t[]){s->batch, s->n, s->k}) : tc_dims_of(3, (const int64_t[]){s->batch, s->k, s->n});
-  tc_tensor x = tc_randn(tc_dims_of(3, (const int64_t[]){s->batch, s->m, s->k}), type), scale = tc_rand(TC_SHAPE(s->n), type);
+  tc_dims d = s->b_transposed ? tc_dims_of(3, (const int64_t[]){s->batch, s->n, s->k})
+                              : tc_dims_of(3, (const int64_t[]){s->batch, s->k, s->n});
+  tc_tensor x = tc_randn(tc_dims_of(3, (const int64_t[]){s->batch, s->m, s->k}), type),
+            scale = tc_rand(TC_SHAPE(s->n), type);
   tc_tensor w = tc_cast(tc_mul(tc_randn(d, TC_F32), 30), narrow);
   if (type == TC_BF16) x = twice(x, 2, s->k, true), w = twice(w, s->b_transposed ? 2 : 1, s->k, false);
   cr_assert_eq(tc_eval(3, (tc_tensor[]){x, w, scale}), TC_OK);
@@ -338,7 +362,9 @@ static void check_bits(const shape *s, tc_type type) {
   cr_assert_arr_eq(first, next, bytes, "threads");
   cr_assert_eq(tc_to_host(tc_cast(tc_neg(tc_matmul(x, y)), TC_F32), next, bytes), TC_OK);
   for (size_t k = 0; k < bytes / sizeof(float); k++) cr_assert(next[k] == -first[k], "followed by neg");
-  cr_assert_eq(tc_to_host(tc_cast(tc_transpose(tc_matmul(tc_transpose(y, 1, 2), tc_transpose(x, 1, 2)), 1, 2), TC_F32), next, bytes), TC_OK);
+  cr_assert_eq(tc_to_host(tc_cast(tc_transpose(tc_matmul(tc_transpose(y, 1, 2), tc_transpose(x, 1, 2)), 1, 2), TC_F32),
+                          next, bytes),
+               TC_OK);
   cr_assert_arr_eq(first, next, bytes, "transposed");
   tc_scope_end(scope);
   free(first), free(next);
@@ -349,17 +375,20 @@ Test(products, bits_do_not_depend_on_threads_or_on_what_follows) {
   cr_assert_eq(tc_set_default_device("tc:cpu"), TC_OK);
   for (int t = 0; t < 3; t++)
     for (int i = 0; i < N_SHAPES; i++)
-      if (types[t] == TC_F32 ? i % 2 == 1 || getenv("TC_TEST_ALL") : is_taken(i, types[t])) check_bits(&shapes[i], types[t]);
+      if (types[t] == TC_F32 ? i % 2 == 1 || getenv("TC_TEST_ALL") : is_taken(i, types[t]))
+        check_bits(&shapes[i], types[t]);
 }
 
 enum { WIDE = 1024, NARROW = 16 };
 
-// A product of 4 MiB that is read again, behind another product, when others as large have put it out of the caches; each stored by itself, if asked.
+// A product of 4 MiB that is read again, behind another product, when others as large have put it
+// out of the caches; each stored by itself, if asked.
 static void read_late(bool apart, float *out) {
   size_t n = tc_topology_get()->l3_bytes / (sizeof(float) * WIDE * WIDE) + 3;
   tc_scope scope = tc_scope_begin();
   tc_seed(7);
-  tc_tensor x = tc_randn(TC_SHAPE(WIDE, NARROW), TC_F32), w = tc_randn(TC_SHAPE(NARROW, WIDE), TC_F32), bias = tc_randn(TC_SHAPE(WIDE), TC_F32);
+  tc_tensor x = tc_randn(TC_SHAPE(WIDE, NARROW), TC_F32), w = tc_randn(TC_SHAPE(NARROW, WIDE), TC_F32),
+            bias = tc_randn(TC_SHAPE(WIDE), TC_F32);
   tc_tensor in[] = {x, w, bias};
   cr_assert_eq(tc_eval(3, in), TC_OK);
   tc_tensor early = tc_tanh(tc_add(tc_matmul(x, w), bias)), h = tc_tanh(tc_sub(tc_matmul(x, w), bias));
@@ -371,7 +400,9 @@ static void read_late(bool apart, float *out) {
     h = tc_tanh(tc_add(tc_matmul(t, w), bias));
   }
   if (apart) cr_assert_eq(tc_eval(1, &h), TC_OK);
-  cr_assert_eq(tc_to_host(tc_add(tc_matmul(tc_mul(tc_matmul(h, tc_transpose(w, 0, 1)), 0.01), w), early), out, sizeof(float) * WIDE * WIDE), TC_OK);
+  cr_assert_eq(tc_to_host(tc_add(tc_matmul(tc_mul(tc_matmul(h, tc_transpose(w, 0, 1)), 0.01), w), early), out,
+                          sizeof(float) * WIDE * WIDE),
+               TC_OK);
   tc_scope_end(scope);
 }
 

@@ -1,4 +1,5 @@
-// Rows that run as reference kernels in shares: the same bits with any number of threads; and bad indices, which any thread may meet first.
+// Rows that run as reference kernels in shares: the same bits with any number of threads; and bad
+// indices, which any thread may meet first.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,16 +72,30 @@ static tc_tensor overlapping_sums(void) {
 }
 
 typedef tc_tensor make_fn(void);
-static make_fn *const makes[] = {
-    cumsum_down,        cumsum_along,   cumprod_down,         cumsum_of_one_row,     scatter_add_in_a_line,         scatter_in_a_line,
-    narrow_scatter_add, index_add_rows, index_add_into_zeros, scatter_add_into_twos, scatter_add_into_whole_threes, fill_read_twice,
-    embedding_gradient, strided_write,  cat_of_forty,         overlapping_sums};
+static make_fn *const makes[] = {cumsum_down,
+                                 cumsum_along,
+                                 cumprod_down,
+                                 cumsum_of_one_row,
+                                 scatter_add_in_a_line,
+                                 scatter_in_a_line,
+                                 narrow_scatter_add,
+                                 index_add_rows,
+                                 index_add_into_zeros,
+                                 scatter_add_into_twos,
+                                 scatter_add_into_whole_threes,
+                                 fill_read_twice,
+                                 embedding_gradient,
+                                 strided_write,
+                                 cat_of_forty,
+                                 overlapping_sums};
 
 static void prepare(const char *device) {
   cr_assert_eq(tc_set_default_device(device), TC_OK);
   tc_seed(3);
-  x = tc_sub(tc_rand(TC_SHAPE(1000, 100), TC_F32), 0.5), column = tc_rand(TC_SHAPE(90000), TC_F32), rows = tc_rand(TC_SHAPE(3000, 100), TC_F32);
-  ids = tc_randint(-1000, 1000, TC_SHAPE(3000), TC_I64), many = tc_randint(0, 90000, TC_SHAPE(80000), TC_I64), src = tc_rand(TC_SHAPE(80000), TC_F32);
+  x = tc_sub(tc_rand(TC_SHAPE(1000, 100), TC_F32), 0.5), column = tc_rand(TC_SHAPE(90000), TC_F32),
+  rows = tc_rand(TC_SHAPE(3000, 100), TC_F32);
+  ids = tc_randint(-1000, 1000, TC_SHAPE(3000), TC_I64), many = tc_randint(0, 90000, TC_SHAPE(80000), TC_I64),
+  src = tc_rand(TC_SHAPE(80000), TC_F32);
   cr_assert_eq(tc_eval(6, (const tc_tensor[]){x, column, rows, ids, many, src}), TC_OK);
 }
 
@@ -102,7 +117,8 @@ Test(shared_rows, any_number_of_threads_gives_the_same_bits) {
     prepare("tc:cpu");
     cr_assert_eq(run(makes[i], 1, alone), n);
     int64_t at = near_find(TC_F64, alone, reference, n, (near_tol){.abs = 2e-2});
-    cr_expect_eq(at, -1, "row %zu: [%lld] is %g, on tc:ref %g", i, (long long)at, alone[at < 0 ? 0 : at], reference[at < 0 ? 0 : at]);
+    cr_expect_eq(at, -1, "row %zu: [%lld] is %g, on tc:ref %g", i, (long long)at, alone[at < 0 ? 0 : at],
+                 reference[at < 0 ? 0 : at]);
     for (int threads = 2; threads <= 5; threads++) {
       cr_assert_eq(run(makes[i], threads, together), n);
       cr_expect_eq(memcmp(alone, together, (size_t)n * sizeof *alone), 0, "row %zu with %d threads", i, threads);

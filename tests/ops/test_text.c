@@ -1,4 +1,5 @@
-// Printing and .npy files against NumPy: tests/golden/text.txt, made by tools/golden_text.py, which describes the format.
+// Printing and .npy files against NumPy: tests/golden/text.txt, made by tools/golden_text.py, which
+// describes the format.
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -26,7 +27,8 @@ static size_t from_hex(const char *hex, unsigned char *out) {
   size_t n = 0;
   static const char digits[] = "0123456789abcdef";
   if (strcmp(hex, "-") == 0) return 0;
-  for (; hex[2 * n]; n++) out[n] = (unsigned char)((strchr(digits, hex[2 * n]) - digits) * 16 + (strchr(digits, hex[2 * n + 1]) - digits));
+  for (; hex[2 * n]; n++)
+    out[n] = (unsigned char)((strchr(digits, hex[2 * n]) - digits) * 16 + (strchr(digits, hex[2 * n + 1]) - digits));
   return n;
 }
 
@@ -35,7 +37,9 @@ static tc_tensor make(const char *spec, const char *hex) {
   const char *open = strchr(spec, '[');
   tc_type type = TC_F32;
   for (int k = 0; k < TC_N_TYPES; k++)
-    if (strncmp(tc_type_name((tc_type)k), spec, (size_t)(open - spec)) == 0 && tc_type_name((tc_type)k)[open - spec] == 0) type = (tc_type)k;
+    if (strncmp(tc_type_name((tc_type)k), spec, (size_t)(open - spec)) == 0 &&
+        tc_type_name((tc_type)k)[open - spec] == 0)
+      type = (tc_type)k;
   tc_dims d = TC_SCALAR;
   char *at = (char *)open + 1;
   while (*at != ']') {
@@ -66,14 +70,16 @@ static void check_print(tc_tensor t, int n_lines, FILE *f) {
   free(printed);
 }
 
-// Compares what is written, reads it again, and reads it in other layouts. why: of a file that is refused.
+// Compares what is written, reads it again, and reads it in other layouts. why: of a file that is
+// refused.
 static void check_file(const char *what, const char *why, tc_tensor t, size_t n, const char *path) {
   if (strcmp(what, "save") == 0) {
     cr_assert_eq(tc_save_npy(path, t), TC_OK, "line %d: %s", line_number, tc_last_error()->message);
     FILE *f = fopen(path, "rb");
     size_t n_got = f ? fread(got, 1, sizeof got, f) : 0;
     if (f) fclose(f);
-    cr_expect(n_got == n && memcmp(got, file, n) == 0, "line %d: %zu bytes saved, NumPy's are %zu", line_number, n_got, n);
+    cr_expect(n_got == n && memcmp(got, file, n) == 0, "line %d: %zu bytes saved, NumPy's are %zu", line_number, n_got,
+              n);
   }
   FILE *f = fopen(path, "wb");
   cr_assert(f && fwrite(file, 1, n, f) == n && fclose(f) == 0);
@@ -156,7 +162,8 @@ static mode_t kind_of(const char *path) {
 }
 
 Test(text, saving_follows_links_and_keeps_them) {
-  static const char *const links[][2] = {{"to_old", "sub/old.npy"}, {"to_link", "./to_old"}, {"to_new", "sub/new.npy"}, {"self", "self"}};
+  static const char *const links[][2] = {
+      {"to_old", "sub/old.npy"}, {"to_link", "./to_old"}, {"to_new", "sub/new.npy"}, {"self", "self"}};
   enter_new_directory();
   cr_assert_eq(mkdir("sub", 0777), 0);
   for (int i = 0; i < 4; i++) cr_assert_eq(symlink(links[i][1], links[i][0]), 0);
@@ -205,7 +212,8 @@ typedef struct sent {
 static void *send(void *arg) {
   const sent *x = arg;
   int fd = open("pipe", O_WRONLY);
-  bool ok = fd >= 0 && write(fd, x->data, x->bytes) == (ssize_t)x->bytes && write(fd, x->data, x->more) == (ssize_t)x->more;
+  bool ok =
+      fd >= 0 && write(fd, x->data, x->bytes) == (ssize_t)x->bytes && write(fd, x->data, x->more) == (ssize_t)x->more;
   close(fd);
   return ok ? arg : NULL;
 }
@@ -224,7 +232,8 @@ Test(text, a_header_is_read_to_its_end) {
   leave_directory();
 }
 
-// The array is larger than a pipe, and than the room that is made before data come. Then one that is cut short.
+// The array is larger than a pipe, and than the room that is made before data come. Then one that
+// is cut short.
 Test(text, loading_from_a_pipe_takes_one_array_and_waits_for_all_of_it) {
   enter_new_directory();
   const int64_t n = 300000;
@@ -242,7 +251,8 @@ Test(text, loading_from_a_pipe_takes_one_array_and_waits_for_all_of_it) {
   int held = open("pipe", O_RDONLY);  // so that what the load leaves stays
   tc_tensor loaded = tc_load_npy("pipe");
   bool equal = false;
-  cr_expect(tc_item_bool(tc_all(tc_eq(loaded, t), TC_ALL, false), &equal) == TC_OK && equal, "%s", tc_last_error()->message);
+  cr_expect(tc_item_bool(tc_all(tc_eq(loaded, t), TC_ALL, false), &equal) == TC_OK && equal, "%s",
+            tc_last_error()->message);
   pthread_join(sender, &all_sent);
   cr_expect_not_null(all_sent);
   cr_expect(read(held, got, sizeof got) == (ssize_t)x.more && memcmp(got, data, x.more) == 0);
@@ -250,7 +260,8 @@ Test(text, loading_from_a_pipe_takes_one_array_and_waits_for_all_of_it) {
   x.bytes = 0;
   cr_assert_eq(pthread_create(&sender, NULL, send, &x), 0);
   cr_expect(!tc_is_valid(tc_load_npy("pipe")));
-  cr_expect(tc_last_error()->status == TC_ERR_IO && strstr(tc_last_error()->message, "ends early"), "%s", tc_last_error()->message);
+  cr_expect(tc_last_error()->status == TC_ERR_IO && strstr(tc_last_error()->message, "ends early"), "%s",
+            tc_last_error()->message);
   pthread_join(sender, &all_sent);
   free(data);
   unlink("file"), unlink("pipe");

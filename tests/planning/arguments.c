@@ -1,5 +1,5 @@
-// Numbers that a program may change at each step are arguments of a plan, not a part of it: twenty values make one plan, forward and with the gradient, and
-// give what they should.
+// Numbers that a program may change at each step are arguments of a plan, not a part of it: twenty
+// values make one plan, forward and with the gradient, and give what they should.
 #include <math.h>
 #include <stdlib.h>
 
@@ -45,7 +45,8 @@ static tc_tensor filled(int k) {
   return tc_masked_fill(tc_mul(x, tc_full(TC_SHAPE(N, M), k, TC_F32)), tc_gt(x, 0.1 * k), 2.5 * k);
 }
 static tc_tensor losses(int k) {
-  return tc_add(tc_huber_loss(x, tc_mul(x, 2), 1.0 + k), tc_sum(tc_leaky_relu(tc_elu(x, 1 + 0.1 * k), 0.01 * k), TC_ALL, false));
+  return tc_add(tc_huber_loss(x, tc_mul(x, 2), 1.0 + k),
+                tc_sum(tc_leaky_relu(tc_elu(x, 1 + 0.1 * k), 0.01 * k), TC_ALL, false));
 }
 static tc_tensor padded_by(int k) {
   return tc_pad(x, TC_SHAPE(0, 1), TC_SHAPE(1, 0), 0.5 * k);
@@ -62,10 +63,14 @@ static const struct {
   const char *name;
   fn *f;
 } ops[] = {
-    {"roll_rows", roll_rows},   {"roll_columns", roll_columns}, {"roll_twice", roll_twice}, {"kth_of_column", kth_of_column},
-    {"kth_of_row", kth_of_row}, {"select_row", select_row},     {"sliced", sliced},         {"diagonal", diagonal_of},
-    {"triangles", triangles},   {"numbers", numbers},           {"filled", filled},         {"losses", losses},
-    {"padded_by", padded_by},   {"shifted_by", shifted_by},     {"variances", variances},
+    {"roll_rows", roll_rows},   {"roll_columns", roll_columns},
+    {"roll_twice", roll_twice}, {"kth_of_column", kth_of_column},
+    {"kth_of_row", kth_of_row}, {"select_row", select_row},
+    {"sliced", sliced},         {"diagonal", diagonal_of},
+    {"triangles", triangles},   {"numbers", numbers},
+    {"filled", filled},         {"losses", losses},
+    {"padded_by", padded_by},   {"shifted_by", shifted_by},
+    {"variances", variances},
 };
 
 static void one_plan(size_t i, bool gradient) {
@@ -92,7 +97,8 @@ static void rolled_values(void) {
   static float y[N * M], g[N * M];
   for (int k = -N; k <= 2 * N; k += 7) {
     tc_scope s = tc_scope_begin();
-    tc_tensor weight = tc_reshape(tc_arange(1, N * M + 1, 1, TC_F32), TC_SHAPE(N, M)), r = tc_roll(x, k, 0), c = tc_roll(x, k, 1), gr;
+    tc_tensor weight = tc_reshape(tc_arange(1, N * M + 1, 1, TC_F32), TC_SHAPE(N, M)), r = tc_roll(x, k, 0),
+              c = tc_roll(x, k, 1), gr;
     bool right = true;
     expect_floats(r, y, N * M);
     for (int i = 0; i < N * M; i++) right &= y[i] == at(i / M - k, i % M);
@@ -120,7 +126,8 @@ static tc_tensor plainly(tc_tensor t, int64_t shift, int axis) {
   return tc_roll(t, shift, axis);
 }
 
-// A roll among other work: of what is computed and read in one kernel, on both sides of products, folds and moves, of other types.
+// A roll among other work: of what is computed and read in one kernel, on both sides of products,
+// folds and moves, of other types.
 static tc_tensor within(int kind, int64_t k, roll_fn *roll) {
   switch (kind) {
     case 0: return tc_sum(roll(tc_mul(x, 2), k, 0), TC_AXES(1), false);
@@ -130,8 +137,9 @@ static tc_tensor within(int kind, int64_t k, roll_fn *roll) {
     case 4: return roll(tc_cast(tc_slice(x, 1, 1, M, 2), TC_F16), k, 1);
     case 5: return roll(tc_gt(x, 0), k, 0);
     case 6:
-      return tc_conv2d(roll(tc_reshape(x, TC_SHAPE(1, 2, 12, 20)), k, 2), tc_reshape(tc_slice(x, 0, 0, 9, 1), TC_SHAPE(10, 2, 3, 3)),
-                       (tc_tensor){0, 0}, (tc_conv_options){.padding = TC_SHAPE(1)});
+      return tc_conv2d(roll(tc_reshape(x, TC_SHAPE(1, 2, 12, 20)), k, 2),
+                       tc_reshape(tc_slice(x, 0, 0, 9, 1), TC_SHAPE(10, 2, 3, 3)), (tc_tensor){0, 0},
+                       (tc_conv_options){.padding = TC_SHAPE(1)});
     default: return tc_cumsum(roll(x, k, 1), 1);
   }
 }
@@ -152,7 +160,8 @@ static void rolled_within(void) {
         tc_scope_end(s);
       }
       EXPECT(memcmp(values[0][0], values[1][0], (size_t)n[0] * sizeof(float)) == 0, "kind %d, by %d", kind, k);
-      EXPECT(memcmp(values[0][1], values[1][1], (size_t)n[1] * sizeof(float)) == 0, "gradient of kind %d, by %d", kind, k);
+      EXPECT(memcmp(values[0][1], values[1][1], (size_t)n[1] * sizeof(float)) == 0, "gradient of kind %d, by %d", kind,
+             k);
     }
 }
 

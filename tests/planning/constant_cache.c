@@ -1,5 +1,6 @@
-// Prepared values: what a run makes of parameters alone is kept for the next one, has the same bits, goes when a parameter is written or released, is
-// shared by plans, counted, given back when memory is short, and left out where it has no room.
+// Prepared values: what a run makes of parameters alone is kept for the next one, has the same
+// bits, goes when a parameter is written or released, is shared by plans, counted, given back when
+// memory is short, and left out where it has no room.
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -46,7 +47,9 @@ static void net_drop(net *m) {
 static tc_tensor forward(const net *m, int batch) {
   tc_conv_options same = {.padding = TC_SHAPE(1)};
   tc_tensor h = numbers(TC_SHAPE(batch, C, SIDE, SIDE), 1);
-  for (int i = 0; i < 2; i++) h = tc_relu(tc_mul(tc_conv2d(h, m->filter[i], (tc_tensor){0, 0}, same), tc_rsqrt(tc_add(tc_square(m->gain), 1e-5))));
+  for (int i = 0; i < 2; i++)
+    h = tc_relu(
+        tc_mul(tc_conv2d(h, m->filter[i], (tc_tensor){0, 0}, same), tc_rsqrt(tc_add(tc_square(m->gain), 1e-5))));
   return tc_linear(tc_mean(h, TC_AXES(2, 3), false), m->fc, m->bias);
 }
 
@@ -87,13 +90,13 @@ static void second_run_skips(void) {
   EXPECT(kept() == 0, "%zu bytes kept before anything ran", kept());
   tc_sync_point a = run(&m, 1, first), b = run(&m, 1, second);
   EXPECT(kept() >= 2 * C * C * 9 * sizeof(float), "%zu bytes kept", kept());
-  EXPECT(a.n_kernels > b.n_kernels && a.bytes > b.bytes, "%u kernels, then %u; %llu bytes, then %llu", a.n_kernels, b.n_kernels,
-         (unsigned long long)a.bytes, (unsigned long long)b.bytes);
+  EXPECT(a.n_kernels > b.n_kernels && a.bytes > b.bytes, "%u kernels, then %u; %llu bytes, then %llu", a.n_kernels,
+         b.n_kernels, (unsigned long long)a.bytes, (unsigned long long)b.bytes);
   set_option("0");
   tc_sync_point c = run(&m, 1, off), d = run(&m, 1, off);
   set_option("1");
-  EXPECT(c.n_kernels == a.n_kernels && d.n_kernels == a.n_kernels && d.bytes == a.bytes, "%u and %u kernels when nothing is prepared, %u when all is",
-         c.n_kernels, d.n_kernels, a.n_kernels);
+  EXPECT(c.n_kernels == a.n_kernels && d.n_kernels == a.n_kernels && d.bytes == a.bytes,
+         "%u and %u kernels when nothing is prepared, %u when all is", c.n_kernels, d.n_kernels, a.n_kernels);
   EXPECT(!memcmp(first, second, sizeof first) && !memcmp(first, off, sizeof first), "bits differ");
   net_drop(&m);
   EXPECT_OK(tc_sync(NULL));
@@ -170,7 +173,9 @@ static void eval_and_train_do_not_grow(void) {
     tc_scope_end(s);
     EXPECT_OK(tc_sync(NULL));
     if (i == 1) of_first = kept(), live = tc_memory_stats().live_bytes;
-    if (i > 1) EXPECT(kept() == of_first && tc_memory_stats().live_bytes == live, "round %d: %zu bytes kept of %zu", i, kept(), of_first);
+    if (i > 1)
+      EXPECT(kept() == of_first && tc_memory_stats().live_bytes == live, "round %d: %zu bytes kept of %zu", i, kept(),
+             of_first);
   }
   net_drop(&m);
 }
@@ -198,7 +203,8 @@ static void memory_is_given_back(void) {
   net_drop(&m);
 }
 
-// No more than a few bytes for a byte of parameters: data that is a parameter is no reason to keep all that is made of it.
+// No more than a few bytes for a byte of parameters: data that is a parameter is no reason to keep
+// all that is made of it.
 static void data_is_not_kept(void) {
   tc_scope s = tc_scope_begin();
   tc_tensor data = tc_param(numbers(TC_SHAPE(64, 64), 1)), sum = tc_zeros(TC_SHAPE(64, 64), TC_F32);
@@ -248,7 +254,8 @@ static void scalars_count(void) {
 
 enum { SQUARE = 256 };
 
-// Of memory of the caller forms are kept if nobody writes there; weights from a file are such memory.
+// Of memory of the caller forms are kept if nobody writes there; weights from a file are such
+// memory.
 static void constants_are_kept(void) {
   static float mine[SQUARE * SQUARE];
   static const int flags[] = {TC_READ_ONLY, TC_CONSTANT};
@@ -256,7 +263,8 @@ static void constants_are_kept(void) {
   for (int i = 0; i < SQUARE * SQUARE; i++) mine[i] = (float)(i % 13) - 6;
   for (int f = 0; f < 2; f++) {
     tc_scope s = tc_scope_begin();
-    tc_tensor x = numbers(TC_SHAPE(8, SQUARE), 1), w = tc_param(tc_borrow(mine, TC_SHAPE(SQUARE, SQUARE), TC_F32, flags[f], NULL, NULL));
+    tc_tensor x = numbers(TC_SHAPE(8, SQUARE), 1),
+              w = tc_param(tc_borrow(mine, TC_SHAPE(SQUARE, SQUARE), TC_F32, flags[f], NULL, NULL));
     tc_no_grad_begin();
     for (int i = 0; i < 3; i++) EXPECT_OK(tc_to_host(tc_matmul(x, tc_transpose(w, 0, 1)), f ? got : want, sizeof got));
     tc_no_grad_end();
@@ -267,7 +275,8 @@ static void constants_are_kept(void) {
     EXPECT_OK(tc_sync(NULL));
     EXPECT(kept() == 0, "%zu bytes kept of what was released", kept());
   }
-  EXPECT_FAILS(tc_borrow(mine, TC_SHAPE(4), TC_F32, TC_WRITABLE | TC_CONSTANT, NULL, NULL), TC_ERR_ARG, "the flags are 3");
+  EXPECT_FAILS(tc_borrow(mine, TC_SHAPE(4), TC_F32, TC_WRITABLE | TC_CONSTANT, NULL, NULL), TC_ERR_ARG,
+               "the flags are 3");
 }
 
 // A file's weights keep their forms when they are loaded, and after they were saved.
@@ -285,7 +294,8 @@ static void weights_of_files_are_kept(void) {
     tc_archive_close(file);
     for (int saved = 0; saved < 2; saved++) {
       tc_no_grad_begin();
-      for (int i = 0; i < 2; i++) EXPECT_OK(tc_to_host(tc_nn_linear(p, "l", x), saved ? got : want, sizeof got));  // the first one loads, too
+      // the first one loads, too
+      for (int i = 0; i < 2; i++) EXPECT_OK(tc_to_host(tc_nn_linear(p, "l", x), saved ? got : want, sizeof got));
       tc_no_grad_end();
       EXPECT(kept() > 0, "nothing is kept of weights of a file%s", saved ? " that were saved again" : "");
       EXPECT_OK(tc_nn_save(p, path));
@@ -320,39 +330,48 @@ static void panels_keep_the_bits(void) {
     int64_t m, k, n;
     tc_type type;
     bool panels;  // whether it is kept in them; of bf16 and 16 rows or more, where pairs are multiplied
-  } of[] = {{7, 129, 128, TC_F32, true},    {6, 129, 128, TC_F32, true},     {49, 64, 512, TC_F32, true},    {128, 256, 192, TC_F32, true},
-            {100, 4100, 64, TC_F32, true},  {1000, 70, 320, TC_F32, true},   {1025, 32, 512, TC_F32, false}, {13, 500, 33, TC_F32, false},
-            {64, 192, 96, TC_F64, true},    {256, 1024, 1024, TC_F32, true}, {9, 2176, 48, TC_F64, true},    {16, 256, 128, TC_BF16, true},
-            {15, 256, 128, TC_BF16, true},  {49, 64, 512, TC_BF16, true},    {1000, 70, 320, TC_BF16, true}, {33, 4100, 96, TC_BF16, true},
-            {64, 129, 128, TC_BF16, false}, {1025, 32, 512, TC_BF16, false}, {1, 300, 128, TC_F32, true},    {1, 5000, 64, TC_F32, true},
-            {1, 400, 80, TC_F64, true},     {1, 256, 192, TC_BF16, true},    {3, 130, 192, TC_BF16, true},   {5, 5000, 64, TC_BF16, true},
-            {2, 129, 128, TC_BF16, false},  {1, 200, 4113, TC_F32, true},    {6, 40, 4200, TC_BF16, true},   {7, 40, 4113, TC_F32, false}};
+  } of[] = {{7, 129, 128, TC_F32, true},     {6, 129, 128, TC_F32, true},    {49, 64, 512, TC_F32, true},
+            {128, 256, 192, TC_F32, true},   {100, 4100, 64, TC_F32, true},  {1000, 70, 320, TC_F32, true},
+            {1025, 32, 512, TC_F32, false},  {13, 500, 33, TC_F32, false},   {64, 192, 96, TC_F64, true},
+            {256, 1024, 1024, TC_F32, true}, {9, 2176, 48, TC_F64, true},    {16, 256, 128, TC_BF16, true},
+            {15, 256, 128, TC_BF16, true},   {49, 64, 512, TC_BF16, true},   {1000, 70, 320, TC_BF16, true},
+            {33, 4100, 96, TC_BF16, true},   {64, 129, 128, TC_BF16, false}, {1025, 32, 512, TC_BF16, false},
+            {1, 300, 128, TC_F32, true},     {1, 5000, 64, TC_F32, true},    {1, 400, 80, TC_F64, true},
+            {1, 256, 192, TC_BF16, true},    {3, 130, 192, TC_BF16, true},   {5, 5000, 64, TC_BF16, true},
+            {2, 129, 128, TC_BF16, false},   {1, 200, 4113, TC_F32, true},   {6, 40, 4200, TC_BF16, true},
+            {7, 40, 4113, TC_F32, false}};
   float *got = malloc(MOST * sizeof *got), *want = malloc(MOST * sizeof *want);
   EXPECT(got && want, "no memory");
   for (size_t i = 0; i < sizeof of / sizeof of[0] && got && want; i++)
     for (int way = 0; way < 8; way++) {
       int64_t m = of[i].m, k = of[i].k, n = of[i].n;
       bool turned = way & 1, alone = way & 2, down = way & 4;
-      bool pairs = tc_compiler_isa()->dots && !tc_options_get()->strict, panels = of[i].panels && (of[i].type != TC_BF16 || m < 16 || pairs);
+      bool pairs = tc_compiler_isa()->dots && !tc_options_get()->strict,
+           panels = of[i].panels && (of[i].type != TC_BF16 || m < 16 || pairs);
       size_t bytes = (size_t)(m * n) * sizeof *got;
       tc_scope s = tc_scope_begin();
-      tc_tensor rows = tc_cast(numbers(down ? TC_SHAPE(k, m) : TC_SHAPE(m, k), 1), of[i].type), b = tc_cast(numbers(TC_SHAPE(n), 1), of[i].type);
-      tc_tensor w = tc_param(tc_cast(numbers(turned ? TC_SHAPE(n, k) : TC_SHAPE(k, n), 1), of[i].type)), all[] = {rows, b, w};
+      tc_tensor rows = tc_cast(numbers(down ? TC_SHAPE(k, m) : TC_SHAPE(m, k), 1), of[i].type),
+                b = tc_cast(numbers(TC_SHAPE(n), 1), of[i].type);
+      tc_tensor w = tc_param(tc_cast(numbers(turned ? TC_SHAPE(n, k) : TC_SHAPE(k, n), 1), of[i].type)),
+                all[] = {rows, b, w};
       EXPECT_OK(tc_eval(3, all));
       tc_tensor x = down ? tc_transpose(rows, 0, 1) : rows;
       product(x, w, b, turned, alone, got, bytes);
       int64_t columns = m <= 6 && n > 4096 ? n - n % 64 : n;  // of few rows a result of many columns is joined of two
       size_t matrix = (size_t)(k * columns) * tc_type_bytes(of[i].type);
-      EXPECT(kept() >= (panels ? matrix : 0) && (panels || kept() == 0), "[%d %d] @ [%d %d]: %zu bytes kept", (int)m, (int)k, (int)k, (int)n, kept());
+      EXPECT(kept() >= (panels ? matrix : 0) && (panels || kept() == 0), "[%d %d] @ [%d %d]: %zu bytes kept", (int)m,
+             (int)k, (int)k, (int)n, kept());
       product(x, w, b, turned, alone, got, bytes);
       set_option("0");
       product(x, w, b, turned, alone, want, bytes);
       set_option("1");
-      EXPECT(!memcmp(got, want, bytes), "[%d %d] @ [%d %d]%s: other bits", (int)m, (int)k, (int)k, (int)n, turned ? " turned" : "");
+      EXPECT(!memcmp(got, want, bytes), "[%d %d] @ [%d %d]%s: other bits", (int)m, (int)k, (int)k, (int)n,
+             turned ? " turned" : "");
       EXPECT_OK(tc_assign(w, tc_mul(w, 2)));
       product(x, w, b, turned, true, got, bytes);
       product(x, tc_detach(w), b, turned, true, want, bytes);
-      EXPECT(!memcmp(got, want, bytes), "[%d %d] @ [%d %d]%s: what was written is not seen", (int)m, (int)k, (int)k, (int)n, turned ? " turned" : "");
+      EXPECT(!memcmp(got, want, bytes), "[%d %d] @ [%d %d]%s: what was written is not seen", (int)m, (int)k, (int)k,
+             (int)n, turned ? " turned" : "");
       tc_release(w);
       tc_scope_end(s);
     }
@@ -389,7 +408,8 @@ static void history_keeps_no_panels(void) {
   tc_scope_end(s);
 }
 
-// Products of few and of more rows in one run read the same form of a factor, or each what suits it.
+// Products of few and of more rows in one run read the same form of a factor, or each what suits
+// it.
 static void shared_factors_keep_the_bits(void) {
   enum { K = 40, M = 10 };
   static const int64_t columns[] = {4112, 4113, 4160};
@@ -422,7 +442,8 @@ static void shared_factors_keep_the_bits(void) {
     }
 }
 
-// What is packed for one row is not packed again for every run where parameters change in between, and again once they stay.
+// What is packed for one row is not packed again for every run where parameters change in between,
+// and again once they stay.
 static void few_rows_keep_what_stays(void) {
   enum { K = 256, N = 192, RUNS = 24 };
   float got[N], want[N];
@@ -439,7 +460,8 @@ static void few_rows_keep_what_stays(void) {
     size_t before = kept();
     EXPECT_OK(tc_to_host(tc_matmul(x, w), got, sizeof got));
     n_kept += i < RUNS / 2 && kept() > before;
-    if (i == RUNS / 2 + 2 || i == RUNS - 1) EXPECT(kept() >= sizeof(float) * K * N, "nothing is kept of what stays: %zu bytes", kept());
+    if (i == RUNS / 2 + 2 || i == RUNS - 1)
+      EXPECT(kept() >= sizeof(float) * K * N, "nothing is kept of what stays: %zu bytes", kept());
     tc_no_grad_end();
     set_option("0");
     product(x, w, x, false, true, want, sizeof want);
@@ -478,7 +500,8 @@ static tc_sync_point stack_under(size_t cap, int n_runs) {
   EXPECT_OK(tc_set_memory_cap(cap));
   for (int i = 0; i < n_runs; i++) {
     memset(got, 0, sizeof got);
-    EXPECT(stack_run(got, &p) == TC_OK && !memcmp(got, stack_wants, sizeof got), "run %d under a cap of %zu bytes", i, cap);
+    EXPECT(stack_run(got, &p) == TC_OK && !memcmp(got, stack_wants, sizeof got), "run %d under a cap of %zu bytes", i,
+           cap);
     EXPECT(tc_last_error()->status == TC_OK, "an error is left");
     tc_clear_error();
   }
@@ -490,8 +513,8 @@ static void count_left_out(const char *line, void *n) {
   *(int *)n += strstr(line, "of prepared values") != NULL;
 }
 
-// Where a cap leaves no room for what a run would prepare, it makes what it needs, keeps nothing, and says so in the log. With room there are prepared
-// values again.
+// Where a cap leaves no room for what a run would prepare, it makes what it needs, keeps nothing,
+// and says so in the log. With room there are prepared values again.
 static void caps_leave_forms_out(void) {
   static const size_t short_mb[] = {1, 2, 4, 8};
   size_t live = tc_memory_stats().live_bytes;
@@ -512,7 +535,8 @@ static void caps_leave_forms_out(void) {
   tc_options_reload();
   EXPECT(n_said == 1, "said %d times", n_said);
   tc_sync_point made = stack_under(live + 10000000, 1), found = stack_under(live + 10000000, 1);
-  EXPECT(kept() == stack_forms && found.n_kernels < made.n_kernels, "%zu bytes kept, %u kernels and %u", kept(), made.n_kernels, found.n_kernels);
+  EXPECT(kept() == stack_forms && found.n_kernels < made.n_kernels, "%zu bytes kept, %u kernels and %u", kept(),
+         made.n_kernels, found.n_kernels);
 }
 
 static void *stack_thread(void *arg) {
@@ -520,7 +544,8 @@ static void *stack_thread(void *arg) {
   tc_sync_point p;
   for (int i = 0; got && i < 16; i++) {
     memset(got, 0, STACK_OUT * sizeof *got);
-    EXPECT(stack_run(got, &p) == TC_OK && !memcmp(got, stack_wants, STACK_OUT * sizeof *got), "run %d beside others", i);
+    EXPECT(stack_run(got, &p) == TC_OK && !memcmp(got, stack_wants, STACK_OUT * sizeof *got), "run %d beside others",
+           i);
     tc_clear_error();
     if (i % 4 == *(int *)arg) tc_trim();
   }
@@ -580,7 +605,8 @@ static void system_free(void *p, size_t bytes, void *arg) {
   free(p);
 }
 
-// Without a cap the library learns only by asking that there is no memory. It asks again every 64 runs. pre: nothing is live.
+// Without a cap the library learns only by asking that there is no memory. It asks again every 64
+// runs. pre: nothing is live.
 static void the_system_has_no_more(void) {
   enum { AT_MOST = 65 };
   int n_runs = 0;
@@ -600,7 +626,8 @@ static void the_system_has_no_more(void) {
 
 enum { N_STEPS = 4 };
 
-// The losses of steps that train what follows frozen filters, of which forms are kept, with so much room for all they take; 0: as much as they like.
+// The losses of steps that train what follows frozen filters, of which forms are kept, with so much
+// room for all they take; 0: as much as they like.
 static tc_status frozen_steps(size_t room, float *loss) {
   net m = net_make();
   tc_tensor trained[] = {m.fc, m.bias};
@@ -634,8 +661,8 @@ static void caps_of_training(void) {
   set_option("1");
   EXPECT(!memcmp(got, want, sizeof got), "without prepared values: %g, not %g", (double)got[3], (double)want[3]);
   memset(got, 0, sizeof got);
-  EXPECT(frozen_steps(least, got) == TC_OK && !memcmp(got, want, sizeof got), "room for %zu bytes: %g, not %g", least, (double)got[3],
-         (double)want[3]);
+  EXPECT(frozen_steps(least, got) == TC_OK && !memcmp(got, want, sizeof got), "room for %zu bytes: %g, not %g", least,
+         (double)got[3], (double)want[3]);
 }
 
 static void children_go_on(void) {
@@ -652,7 +679,8 @@ static void children_go_on(void) {
     _exit(same && memcmp(before, after, sizeof before) != 0 ? 0 : 1);
   }
   int status = -1;
-  EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ends with %d", status);
+  EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ends with %d",
+         status);
   run(&m, 1, after);
   EXPECT(!memcmp(before, after, sizeof before), "the parent is as it was");
   net_drop(&m);
@@ -687,6 +715,7 @@ int main(void) {
   EXPECT(kept() > 0, "nothing is kept after a shutdown");
   tc_optimizer_destroy(m.opt);
   tc_shutdown();
-  EXPECT(kept() == 0 && tc_memory_stats().live_bytes == 0, "%zu bytes kept, %zu in use", kept(), tc_memory_stats().live_bytes);
+  EXPECT(kept() == 0 && tc_memory_stats().live_bytes == 0, "%zu bytes kept, %zu in use", kept(),
+         tc_memory_stats().live_bytes);
   return expect_done("planning-constant_cache");
 }

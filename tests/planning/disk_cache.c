@@ -1,6 +1,8 @@
-// Kernels of the processor on disk, from process to process: a second one compiles nothing, opens no compiler and has the same bits; what is damaged, of
-// another compiler, instruction set or kernel is compiled again; no directory can do harm; a process without a compiler interprets, whatever is on disk.
-// Each process is this program again: kernels_kept use WAY. In sanitized builds, too: no loader of a sanitizer's own opens what the program does not.
+// Kernels of the processor on disk, from process to process: a second one compiles nothing, opens
+// no compiler and has the same bits; what is damaged, of another compiler, instruction set or
+// kernel is compiled again; no directory can do harm; a process without a compiler interprets,
+// whatever is on disk. Each process is this program again: kernels_kept use WAY. In sanitized
+// builds, too: no loader of a sanitizer's own opens what the program does not.
 #include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -44,8 +46,9 @@ static void use(float value[N_VALUES]) {
   tc_tensor x = tc_reshape(tc_sin(tc_arange(0, 33 * 40, 1, TC_F32)), TC_SHAPE(33, 40)),
             w = tc_reshape(tc_cos(tc_arange(0, 40 * 9, 1, TC_F32)), TC_SHAPE(40, 9));
   tc_tensor y = tc_softmax(tc_matmul(x, w), 1);
-  const tc_tensor all[N_VALUES] = {tc_sum(tc_exp(x), TC_ALL, false), tc_max(tc_softmax(x, 1), TC_ALL, false), tc_sum(tc_mul(y, y), TC_ALL, false),
-                                   tc_sum(tc_cumsum(tc_relu(w), 0), TC_ALL, false), tc_sum(tc_tanh(tc_sum(x, TC_AXES(0), false)), TC_ALL, false)};
+  const tc_tensor all[N_VALUES] = {tc_sum(tc_exp(x), TC_ALL, false), tc_max(tc_softmax(x, 1), TC_ALL, false),
+                                   tc_sum(tc_mul(y, y), TC_ALL, false), tc_sum(tc_cumsum(tc_relu(w), 0), TC_ALL, false),
+                                   tc_sum(tc_tanh(tc_sum(x, TC_AXES(0), false)), TC_ALL, false)};
   for (int i = 0; i < N_VALUES; i++) EXPECT_OK(tc_item_f32(all[i], &value[i]));
   tc_scope_end(s);
 }
@@ -89,8 +92,8 @@ static int be_used(const char *way) {
   if (strcmp(way, "fork") == 0) use_in_fork(t.value);
   tc_cache_info c = tc_cache_stats();
   for (int i = 0; i < N_VALUES; i++) printf("%a ", (double)t.value[i]);
-  printf("%llu %llu %d %d %s\n", (unsigned long long)c.compiles, (unsigned long long)c.kernel_misses, atomic_load(&n_warnings), is_mapped("libtc-"),
-         point.tier);
+  printf("%llu %llu %d %d %s\n", (unsigned long long)c.compiles, (unsigned long long)c.kernel_misses,
+         atomic_load(&n_warnings), is_mapped("libtc-"), point.tier);
   return atomic_load(&expect_n_failed) != 0;
 }
 
@@ -100,15 +103,16 @@ static char self[512];
 
 static FILE *start(const char *program, const char *settings, const char *dir, const char *way) {
   char command[1600];
-  snprintf(command, sizeof command, "env -u TC_CACHE_BYTES TC_CACHE_DIR='%s' %s '%s' use %s", dir, settings, program, way);
+  snprintf(command, sizeof command, "env -u TC_CACHE_BYTES TC_CACHE_DIR='%s' %s '%s' use %s", dir, settings, program,
+           way);
   return popen(command, "r");
 }
 
 static told finish(FILE *f) {
   told t = {.compiles = 99};
   float *v = t.value;
-  EXPECT(f && fscanf(f, "%a %a %a %a %a %llu %llu %d %d %15s", &v[0], &v[1], &v[2], &v[3], &v[4], &t.compiles, &t.misses, &t.n_warnings, &t.opened,
-                     t.tier) == 10,
+  EXPECT(f && fscanf(f, "%a %a %a %a %a %llu %llu %d %d %15s", &v[0], &v[1], &v[2], &v[3], &v[4], &t.compiles,
+                     &t.misses, &t.n_warnings, &t.opened, t.tier) == 10,
          "a process told nothing");
   if (f) EXPECT(pclose(f) == 0, "a process failed");
   return t;
@@ -130,8 +134,10 @@ static bool near(const told *a, const told *b) {
 
 // All kernels compiled, or none; never other bits than those of `first`, if there is one.
 static void expect_told(const told *t, const told *first, bool compiled, int warnings, const char *what) {
-  EXPECT(t->misses > 4 && t->compiles == (compiled ? t->misses : 0), "%s: %llu of %llu kernels compiled", what, t->compiles, t->misses);
-  EXPECT(t->opened == compiled && strcmp(t->tier, "llvm") == 0, "%s: tier %s, the compiler is %sopen", what, t->tier, t->opened ? "" : "not ");
+  EXPECT(t->misses > 4 && t->compiles == (compiled ? t->misses : 0), "%s: %llu of %llu kernels compiled", what,
+         t->compiles, t->misses);
+  EXPECT(t->opened == compiled && strcmp(t->tier, "llvm") == 0, "%s: tier %s, the compiler is %sopen", what, t->tier,
+         t->opened ? "" : "not ");
   EXPECT(t->n_warnings == warnings, "%s: %d warnings", what, t->n_warnings);
   EXPECT(!first || same(t, first), "%s: other bits", what);
 }
@@ -156,7 +162,9 @@ static void damage(const char *path, void *arg) {
   FILE *f = fopen(path, "r+b");
   int c;
   (void)arg;
-  EXPECT(f && fseek(f, -100, SEEK_END) == 0 && (c = fgetc(f)) != EOF && fseek(f, -1, SEEK_CUR) == 0 && fputc(c ^ 1, f) != EOF, "%s", path);
+  EXPECT(f && fseek(f, -100, SEEK_END) == 0 && (c = fgetc(f)) != EOF && fseek(f, -1, SEEK_CUR) == 0 &&
+             fputc(c ^ 1, f) != EOF,
+         "%s", path);
   if (f) fclose(f);
 }
 
@@ -207,7 +215,8 @@ static void damaged_files_are_made_again(const char *dir, const told *first) {
   each_file(dir, take_two, &n);
   EXPECT(n == 2 && renameat2(AT_FDCWD, two[0], AT_FDCWD, two[1], RENAME_EXCHANGE) == 0, "%s", two[0]);
   t = run("", dir), again = run("", dir);
-  EXPECT(t.compiles == 2 && t.n_warnings == 0 && same(&t, first), "%llu of two foreign files compiled, %d warnings", t.compiles, t.n_warnings);
+  EXPECT(t.compiles == 2 && t.n_warnings == 0 && same(&t, first), "%llu of two foreign files compiled, %d warnings",
+         t.compiles, t.n_warnings);
   expect_told(&again, first, false, 0, "after foreign files");
 }
 
@@ -219,7 +228,9 @@ static void other_machines_have_kernels_of_their_own(const char *dir, const told
   expect_told(&again, &t, false, 0, "another instruction set again");
   expect_told(&own, first, false, 0, "the first instruction set");
   told interp = run("TC_COMPILER=interp", dir);
-  EXPECT(strcmp(interp.tier, "interp") == 0 && interp.compiles == interp.misses && !interp.opened && same(&interp, first), "the interpreter");
+  EXPECT(
+      strcmp(interp.tier, "interp") == 0 && interp.compiles == interp.misses && !interp.opened && same(&interp, first),
+      "the interpreter");
   told logged = run("TC_LOG=asm 2>/dev/null", dir);
   EXPECT(logged.compiles == 0 && logged.opened && same(&logged, first), "a process that prints assembly");
 }
@@ -252,7 +263,8 @@ static void directories_do_no_harm(const char *dir, const told *first) {
   int n = each_file(path, add_bytes, &bytes);
   EXPECT(n > 0 && n < (int)first->misses && bytes <= 40000, "%d files of %lld bytes", n, bytes);
   again = run("TC_CACHE_BYTES=40000", path);
-  EXPECT(again.compiles > 0 && again.compiles < again.misses && same(&again, first), "%llu of %llu compiled", again.compiles, again.misses);
+  EXPECT(again.compiles > 0 && again.compiles < again.misses && same(&again, first), "%llu of %llu compiled",
+         again.compiles, again.misses);
 }
 
 static void processes_at_once(const char *dir, const told *first) {
@@ -293,7 +305,8 @@ static bool change_machine(const char *path) {
   return done;
 }
 
-// This program in a directory without a plug-in, so that one is found where TC_LLVM_PATH says or not at all.
+// This program in a directory without a plug-in, so that one is found where TC_LLVM_PATH says or
+// not at all.
 static void without_the_compiler_it_interprets(const char *dir, const char *plugin, const told *first) {
   char there[200], program[256], other[256], settings[320];
   snprintf(there, sizeof there, "%s/apart", files_dir);
@@ -302,7 +315,8 @@ static void without_the_compiler_it_interprets(const char *dir, const char *plug
   EXPECT(mkdir(there, 0700) == 0 && copy(self, program) && copy(plugin, other) && change_build(other), "%s", there);
   told t = finish(start(program, "TC_LLVM_PATH=", dir, "once"));
   bool elsewhere = t.opened || strcmp(t.tier, "llvm") == 0;  // installed on this machine
-  EXPECT(elsewhere || (strcmp(t.tier, "interp") == 0 && t.compiles == t.misses && t.n_warnings == 1), "tier %s, %d warnings", t.tier, t.n_warnings);
+  EXPECT(elsewhere || (strcmp(t.tier, "interp") == 0 && t.compiles == t.misses && t.n_warnings == 1),
+         "tier %s, %d warnings", t.tier, t.n_warnings);
   EXPECT(same(&t, first), "interpreted, it has other bits");
   snprintf(settings, sizeof settings, "TC_LLVM_PATH='%s'", other);
   t = finish(start(program, settings, dir, "once"));
@@ -315,8 +329,10 @@ static void without_the_compiler_it_interprets(const char *dir, const char *plug
   expect_told(&t, first, false, 0, "a broken compiler that is not needed");
   snprintf(there, sizeof there, "%s/broken", files_dir);
   t = finish(start(program, settings, there, "once"));
-  EXPECT(elsewhere || (strcmp(t.tier, "interp") == 0 && t.n_warnings == 2), "a broken compiler: tier %s, %d warnings", t.tier, t.n_warnings);
-  EXPECT(same(&t, first) && each_file(there, NULL, NULL) == 0, "a broken compiler: %d files", each_file(there, NULL, NULL));
+  EXPECT(elsewhere || (strcmp(t.tier, "interp") == 0 && t.n_warnings == 2), "a broken compiler: tier %s, %d warnings",
+         t.tier, t.n_warnings);
+  EXPECT(same(&t, first) && each_file(there, NULL, NULL) == 0, "a broken compiler: %d files",
+         each_file(there, NULL, NULL));
 }
 
 int main(int argc, char **argv) {
@@ -326,7 +342,8 @@ int main(int argc, char **argv) {
   if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) return 1;
   told first;
   char dir[3][128];
-  for (int i = 0; i < 3; i++) snprintf(dir[i], sizeof dir[i], "%s", files_path((const char *[]){"kept", "harm", "at-once"}[i]));
+  for (int i = 0; i < 3; i++)
+    snprintf(dir[i], sizeof dir[i], "%s", files_path((const char *[]){"kept", "harm", "at-once"}[i]));
   second_process_compiles_nothing(dir[0], &first);
   damaged_files_are_made_again(dir[0], &first);
   other_machines_have_kernels_of_their_own(dir[0], &first);

@@ -1,6 +1,8 @@
-// What fusion must reach and must not cost: kernels and bytes of expressions people write, identities that leave less to do, slices written alone, and peak
-// memory against the same program op by op; NaN in a softmax, whose fused fold passes over it.
-// Bytes are in matrices of N x N floats, counted by the plan: each tensor once a kernel, indexed ones whole.
+// What fusion must reach and must not cost: kernels and bytes of expressions people write,
+// identities that leave less to do, slices written alone, and peak memory against the same program
+// op by op; NaN in a softmax, whose fused fold passes over it.
+// Bytes are in matrices of N x N floats, counted by the plan: each tensor once a kernel, indexed
+// ones whole.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,8 @@ static void make_operands(void) {
   target = tc_remainder(tc_arange(0, N, 1, TC_I64), 10);
   few = tc_arange(3, 11, 1, TC_I64);
   for (int i = 0; i < 6; i++) w[i] = tc_param(matrix(0.1 + 0.01 * i));
-  w_i8 = tc_cast(matrix(100), TC_I8), w_u8 = tc_cast(tc_add(matrix(100), 110), TC_U8), w_bf16 = tc_param(tc_cast(matrix(1), TC_BF16));
+  w_i8 = tc_cast(matrix(100), TC_I8), w_u8 = tc_cast(tc_add(matrix(100), 110), TC_U8),
+  w_bf16 = tc_param(tc_cast(matrix(1), TC_BF16));
   groups = tc_rand(TC_SHAPE(N / 32, N), TC_F32), few_rows = tc_slice(matrix(1), 0, 0, 2, 1);
   tc_tensor all[] = {x, y, row, target, few, w[0], w[1], w[2], w[3], w[4], w[5], w_i8, w_u8, w_bf16, groups, few_rows};
   EXPECT_OK(tc_eval(sizeof all / sizeof all[0], all));
@@ -103,13 +106,15 @@ static tc_tensor zeroed_product(void) {
   return tc_matmul(few_rows, tc_mul(tc_sub(tc_cast(w_u8, TC_F32), 7), row));
 }
 static tc_tensor grouped_product(void) {
-  tc_tensor t = tc_mul(tc_reshape(tc_cast(w_i8, TC_F32), TC_SHAPE(N / 32, 32, N)), tc_reshape(groups, TC_SHAPE(N / 32, 1, N)));
+  tc_tensor t =
+      tc_mul(tc_reshape(tc_cast(w_i8, TC_F32), TC_SHAPE(N / 32, 32, N)), tc_reshape(groups, TC_SHAPE(N / 32, 1, N)));
   return tc_matmul(few_rows, tc_reshape(t, TC_SHAPE(N, N)));
 }
 static tc_tensor bf16_product(void) {
   return tc_matmul(few_rows, tc_cast(w_bf16, TC_F32));
 }
-static tc_tensor rows_by_bf16(void) {  // of as many rows as would have panels kept, were they not as wide as what narrow weights avoid
+// of as many rows as would have panels kept, were they not as wide as what narrow weights avoid
+static tc_tensor rows_by_bf16(void) {
   return tc_matmul(x, tc_cast(w_bf16, TC_F32));
 }
 static tc_tensor dear_product(void) {
@@ -202,8 +207,8 @@ static void kernels_and_bytes(void) {
     run(&fused[i]);
     EXPECT(tc_sync_points(1, &p) == 1, "no sync point");
     EXPECT(p.n_kernels <= fused[i].kernels, "%s: %u kernels, at most %u", fused[i].name, p.n_kernels, fused[i].kernels);
-    EXPECT((double)p.bytes <= fused[i].matrices * MATRIX, "%s: %.2f matrices moved, at most %.2f", fused[i].name, (double)p.bytes / MATRIX,
-           fused[i].matrices);
+    EXPECT((double)p.bytes <= fused[i].matrices * MATRIX, "%s: %.2f matrices moved, at most %.2f", fused[i].name,
+           (double)p.bytes / MATRIX, fused[i].matrices);
   }
 }
 
@@ -297,7 +302,8 @@ static void identities_hold(void) {
     tc_no_grad_begin();
     EXPECT_OK(tc_to_host(id->make(), out, sizeof out));
     tc_no_grad_end();
-    EXPECT(tc_sync_points(1, &p) == 1 && p.n_left <= id->nodes, "%s: %u nodes are left, at most %u", id->name, p.n_left, id->nodes);
+    EXPECT(tc_sync_points(1, &p) == 1 && p.n_left <= id->nodes, "%s: %u nodes are left, at most %u", id->name, p.n_left,
+           id->nodes);
     for (int k = 0; k < N * N; k++)
       if (out[k] != id->value(a[k], b[k])) {
         EXPECT(false, "%s: [%d] is %g", id->name, k, (double)out[k]);
@@ -452,7 +458,8 @@ typedef struct peak_case {
   bool op_by_op;
 } peak_case;
 
-// Bytes beyond the operands that the program holds at most. Kept forms of parameters, which go when memory is short, do not count.
+// Bytes beyond the operands that the program holds at most. Kept forms of parameters, which go when
+// memory is short, do not count.
 static double measure(const void *arg) {
   const peak_case *c = arg;
   setenv("TC_EAGER", c->op_by_op ? "1" : "0", 1);
@@ -467,27 +474,32 @@ static double peak_of(const struct held *h, bool op_by_op) {
   return in_child(measure, &(peak_case){h, op_by_op});
 }
 
-// Buffers below a mebibyte come in classes, four a power of two, so one arena may be a quarter larger than what it holds.
+// Buffers below a mebibyte come in classes, four a power of two, so one arena may be a quarter
+// larger than what it holds.
 static void peaks(void) {
   for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
     double fused_peak = peak_of(&held[i], false), eager_peak = peak_of(&held[i], true);
     EXPECT(fused_peak >= 0 && eager_peak >= 0, "%s: no peak", held[i].name);
-    EXPECT(fused_peak <= 1.25 * eager_peak + 65536, "%s: %.2f matrices held, %.2f op by op", held[i].name, fused_peak / MATRIX, eager_peak / MATRIX);
+    EXPECT(fused_peak <= 1.25 * eager_peak + 65536, "%s: %.2f matrices held, %.2f op by op", held[i].name,
+           fused_peak / MATRIX, eager_peak / MATRIX);
   }
 }
 
-// The tensor's pages are read-only but for those of the row that is assigned: whoever wrote more would be stopped.
+// The tensor's pages are read-only but for those of the row that is assigned: whoever wrote more
+// would be stopped.
 static void a_slice_is_written_alone(void) {
   enum { ROWS = 64, ROW = 5 };
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
   int64_t columns = (int64_t)(2 * page / sizeof(float));
   float first = 0;
   tc_scope scope = tc_scope_begin();
-  tc_tensor cache = tc_keep(tc_expand(tc_reshape(tc_arange(0, ROWS, 1, TC_F32), TC_SHAPE(ROWS, 1)), TC_SHAPE(ROWS, columns)));
+  tc_tensor cache =
+      tc_keep(tc_expand(tc_reshape(tc_arange(0, ROWS, 1, TC_F32), TC_SHAPE(ROWS, 1)), TC_SHAPE(ROWS, columns)));
   EXPECT_OK(tc_eval(1, &cache));
   const void *map = tc_map(cache);
   EXPECT_OK(tc_unmap(cache));
-  uintptr_t from = ((uintptr_t)map + (ROW + 1) * 2 * page + page - 1) / page * page, bytes = ((uintptr_t)map + ROWS * 2 * page) / page * page - from;
+  uintptr_t from = ((uintptr_t)map + (ROW + 1) * 2 * page + page - 1) / page * page,
+            bytes = ((uintptr_t)map + ROWS * 2 * page) / page * page - from;
   EXPECT(mprotect((void *)from, bytes, PROT_READ) == 0, "mprotect");
   for (int turn = 1; turn <= 3; turn++) {
     tc_tensor value = tc_full(TC_SHAPE(columns), 100.0 * turn, TC_F32);
@@ -538,7 +550,8 @@ static void softmax_shows_nan(void) {
 
 enum { PARTS = 4, PART_ROWS = 512, COLUMNS = 192 };  // what is folded over the rows is made in PARTS parts
 
-// A norm's gradients: 0 the bits of them all, as a number, 1 kernels, 2 bytes moved over those of x.
+// A norm's gradients: 0 the bits of them all, as a number, 1 kernels, 2 bytes moved over those of
+// x.
 static double norm_gradients(const void *arg) {
   const int *what = arg;
   setenv("TC_EAGER", *what ? "0" : "1", 1);
@@ -568,7 +581,8 @@ static double norm_gradients(const void *arg) {
   return bits;
 }
 
-// x and the gradient above are read once, the norm and x's gradient are written: one kernel, and two that add up what the parts left.
+// x and the gradient above are read once, the norm and x's gradient are written: one kernel, and
+// two that add up what the parts left.
 static void columns_are_summed_with_their_rows(void) {
   double kernels = in_child(norm_gradients, &(int){1}), moved = in_child(norm_gradients, &(int){2});
   EXPECT(kernels > 0 && kernels <= 3, "%g kernels", kernels);

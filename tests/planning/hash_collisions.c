@@ -29,6 +29,7 @@ int main(void) {
     tc_scope_end(s);
   }
   tc_cache_info info = tc_cache_stats();
-  EXPECT(info.n_plans >= 6 && info.plan_hits >= 12, "%zu plans, %llu hits", info.n_plans, (unsigned long long)info.plan_hits);
+  EXPECT(info.n_plans >= 6 && info.plan_hits >= 12, "%zu plans, %llu hits", info.n_plans,
+         (unsigned long long)info.plan_hits);
   return expect_done("planning-hash_collisions");
 }

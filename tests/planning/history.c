@@ -1,5 +1,6 @@
-// Live values that nobody asked for: what they cost when they are used again and again, and what they hold. Loops that carry state in new handles reach
-// steady state; a dear value is made at most twice; a small result does not keep the batch it came from.
+// Live values that nobody asked for: what they cost when they are used again and again, and what
+// they hold. Loops that carry state in new handles reach steady state; a dear value is made at most
+// twice; a small result does not keep the batch it came from.
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +21,10 @@ static seen now(void) {
 
 static void expect_steady(const char *what, const seen *warm) {
   seen end = now();
-  EXPECT(end.misses == warm->misses, "%s: %llu plans made after warm-up", what, (unsigned long long)(end.misses - warm->misses));
-  EXPECT(end.compiles == warm->compiles, "%s: %llu kernels compiled after warm-up", what, (unsigned long long)(end.compiles - warm->compiles));
+  EXPECT(end.misses == warm->misses, "%s: %llu plans made after warm-up", what,
+         (unsigned long long)(end.misses - warm->misses));
+  EXPECT(end.compiles == warm->compiles, "%s: %llu kernels compiled after warm-up", what,
+         (unsigned long long)(end.compiles - warm->compiles));
   EXPECT(end.live <= warm->live + 4096, "%s: %zu bytes are held, %zu after warm-up", what, end.live, warm->live);
 }
 
@@ -57,7 +60,8 @@ static void carry(const char *what, next_state *next, float want) {
     if (step == WARM) warm = now();
   }
   expect_steady(what, &warm);
-  if (want > 0) EXPECT(v > want - 1e-3f && v < want + 1e-3f, "%s ends at %g, should be %g", what, (double)v, (double)want);
+  if (want > 0)
+    EXPECT(v > want - 1e-3f && v < want + 1e-3f, "%s ends at %g, should be %g", what, (double)v, (double)want);
   tc_release(state);
 }
 
@@ -75,7 +79,9 @@ static void dear_value(const char *what, tc_tensor (*make)(tc_tensor x)) {
     EXPECT_OK(tc_item_f32(tc_sum(tc_mul(y, i + 1), TC_ALL, false), &v));
     if (tc_sync_points(1, &p) == 1) bytes[i] = p.bytes;
   }
-  for (int i = 3; i < 6; i++) EXPECT(bytes[i] <= N * N * sizeof(float) + 4096, "%s: use %d moves %llu bytes", what, i, (unsigned long long)bytes[i]);
+  for (int i = 3; i < 6; i++)
+    EXPECT(bytes[i] <= N * N * sizeof(float) + 4096, "%s: use %d moves %llu bytes", what, i,
+           (unsigned long long)bytes[i]);
   tc_scope_end(s);
 }
 
@@ -111,7 +117,8 @@ static void small_results(void) {
   free(data);
 }
 
-// Handles that are kept out of their scope, or made outside of any, and released: nothing is left of them.
+// Handles that are kept out of their scope, or made outside of any, and released: nothing is left
+// of them.
 static void handles_leave_nothing(void) {
   for (int nested = 0; nested < 2; nested++) {
     tc_scope outer = tc_scope_begin();

@@ -1,4 +1,5 @@
-// What the library says of itself is true: log topics, sync points, TC_VERIFY with and without a planted bug.
+// What the library says of itself is true: log topics, sync points, TC_VERIFY with and without a
+// planted bug.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -54,7 +55,8 @@ static void in_child(void (*check)(void)) {
     fflush(stdout);
     _exit(expect_n_failed != before);
   }
-  EXPECT(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child ends with %d", status);
+  EXPECT(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+         "a child ends with %d", status);
 }
 
 #define NO_COMPILER "tc[warn] no compiler, kernels are interpreted: "
@@ -81,7 +83,8 @@ static void wrong_path_is_told_and_the_default_used(void) {
   unsetenv("TC_COMPILER");
   set("TC_LLVM_PATH", "/nonexistent/libtc-llvm.so");
   EXPECT(work(2) == 32, "a wrong sum");
-  EXPECT(count_said("tc[warn] TC_LLVM_PATH cannot be opened and is ignored: /nonexistent/libtc-llvm.so: ") == 1, "the log says:\n%s", said);
+  EXPECT(count_said("tc[warn] TC_LLVM_PATH cannot be opened and is ignored: /nonexistent/libtc-llvm.so: ") == 1,
+         "the log says:\n%s", said);
   bool found = tc_sync_points(1, &p) == 1 && !strcmp(p.tier, "llvm");
   EXPECT(found || !has_plugin, "the plug-in beside the program is not found:\n%s", said);
   EXPECT(count_said(NO_COMPILER) == !found && count_said("\n") == 1 + !found, "the log says:\n%s", said);
@@ -160,15 +163,17 @@ static void sync_points(void) {
   work(2), work(3), work(4);
   tc_cache_info after = tc_cache_stats();
   EXPECT(tc_sync_points(3, p) == 3, "fewer than three sync points");
-  EXPECT(p[0].n_compiled == after.compiles - before.compiles && p[0].n_compiled > 0 && p[0].compile_ns > 0, "%u compiled", p[0].n_compiled);
+  EXPECT(p[0].n_compiled == after.compiles - before.compiles && p[0].n_compiled > 0 && p[0].compile_ns > 0,
+         "%u compiled", p[0].n_compiled);
   for (int i = 0; i < 3; i++) {
     char site[200];
     uint64_t parts = p[i].lookup_ns + p[i].compile_ns + p[i].allocate_ns + p[i].run_ns + p[i].publish_ns;
     tc_site_text(p[i].site, site, sizeof site);
     EXPECT(strstr(site, "log.c:") && !strcmp(p[i].cause, "item"), "%s at %s", p[i].cause, site);
     EXPECT(p[i].hit == (i > 0) && p[i].hash == p[0].hash && p[i].status == TC_OK && p[i].n_wrong == 0, "sync %d", i);
-    EXPECT(p[i].n_nodes == 5 && p[i].n_left > 0 && p[i].n_kernels > 0 && p[i].bytes > 0, "%u nodes, %u left, %u kernels, %llu bytes", p[i].n_nodes,
-           p[i].n_left, p[i].n_kernels, (unsigned long long)p[i].bytes);
+    EXPECT(p[i].n_nodes == 5 && p[i].n_left > 0 && p[i].n_kernels > 0 && p[i].bytes > 0,
+           "%u nodes, %u left, %u kernels, %llu bytes", p[i].n_nodes, p[i].n_left, p[i].n_kernels,
+           (unsigned long long)p[i].bytes);
     EXPECT(parts <= p[i].total_ns && p[i].run_ns > 0 && p[i].before_ns > 0, "phases do not add up");
     EXPECT(i == 0 || (p[i].n_compiled == 0 && p[i].compile_ns == 0), "compiled again");
   }
@@ -206,8 +211,10 @@ static void landmarks_are_seen_where_the_user_wrote_them(void) {
     tc_scope_end(s);
     expect_landmark("the end of a scope", __LINE__ - 1);
   }
-  // Another site is preferred from the first cut on, in each thread; a new one begins when the trace is much longer.
-  tc_optimizer *opt[] = {tc_sgd(&w, 1, (tc_sgd_options){.lr = 0.1, .momentum = 0.9}), tc_adam(&w, 1, (tc_adam_options){.lr = 0.1, TC_ADAM_DEFAULTS}),
+  // Another site is preferred from the first cut on, in each thread; a new one begins when the
+  // trace is much longer.
+  tc_optimizer *opt[] = {tc_sgd(&w, 1, (tc_sgd_options){.lr = 0.1, .momentum = 0.9}),
+                         tc_adam(&w, 1, (tc_adam_options){.lr = 0.1, TC_ADAM_DEFAULTS}),
                          tc_rmsprop(&w, 1, (tc_rmsprop_options){.lr = 0.1, TC_RMSPROP_DEFAULTS})};
   for (int k = 0; k < 3; k++) {
     tc_scope s = tc_scope_begin();
@@ -223,7 +230,8 @@ static void landmarks_are_seen_where_the_user_wrote_them(void) {
   tc_release(w);
 }
 
-// A step inside a scope of its own goes as one with what follows up to its end; where steps follow in one scope, the scope is no step's.
+// A step inside a scope of its own goes as one with what follows up to its end; where steps follow
+// in one scope, the scope is no step's.
 static void a_step_is_cut_at_the_end_of_its_scope(void) {
   tc_tensor w = tc_param(tc_ones(TC_SHAPE(4), TC_F32));
   tc_optimizer *opt = tc_sgd(&w, 1, (tc_sgd_options){.lr = 0.1});
@@ -273,9 +281,11 @@ static void verified(void) {
   EXPECT(work(2) == 32, "a wrong sum");
   EXPECT(tc_sync_points(1, &p) == 1 && p.n_wrong == 0 && n_said == 0, "without a bug TC_VERIFY says:\n%s", said);
   with_one_key();
-  EXPECT(tc_sync_points(1, &p) == 1 && p.n_wrong == 0 && n_said == 0, "what rounding leaves where all cancels is called wrong:\n%s", said);
+  EXPECT(tc_sync_points(1, &p) == 1 && p.n_wrong == 0 && n_said == 0,
+         "what rounding leaves where all cancels is called wrong:\n%s", said);
   softmax_of_a_wide_row();
-  EXPECT(tc_sync_points(1, &p) == 1 && p.n_wrong == 0 && n_said == 0, "powers that are zeros are called wrong:\n%s", said);
+  EXPECT(tc_sync_points(1, &p) == 1 && p.n_wrong == 0 && n_said == 0, "powers that are zeros are called wrong:\n%s",
+         said);
   setenv("TC_TEST_PLANT", "stride", 1);
   set("TC_VERIFY", "1");
   EXPECT(work(2) != 32, "the planted bug does nothing");
@@ -301,7 +311,8 @@ static void verified(void) {
   set("TC_VERIFY", NULL);
 }
 
-// On the processor, too, a run says what it was planned to hold with all else, and what it held: rows in a size class, lists of the run's.
+// On the processor, too, a run says what it was planned to hold with all else, and what it held:
+// rows in a size class, lists of the run's.
 static void memory_is_planned_and_measured(void) {
   enum { N = 256, BYTES = N * N * 4, LISTS = 64 << 10 };
   tc_scope s = tc_scope_begin();
@@ -314,7 +325,8 @@ static void memory_is_planned_and_measured(void) {
   EXPECT(tc_sync_points(1, &p) == 1, "no sync point");
   size_t planned = p.planned_bytes - before, most = p.peak_bytes - before;
   EXPECT(planned >= 2 * BYTES && planned < 3 * BYTES, "%zu bytes are planned besides %zu", planned, before);
-  EXPECT(most >= planned && most <= planned + planned / 8 + LISTS, "%zu bytes are planned, %zu are measured besides %zu", planned, most, before);
+  EXPECT(most >= planned && most <= planned + planned / 8 + LISTS,
+         "%zu bytes are planned, %zu are measured besides %zu", planned, most, before);
   tc_scope_end(s);
 }
 

@@ -1,4 +1,5 @@
-// Planning and compiling that take long say so while they last, once a sync point, and nothing is said of what is quick.
+// Planning and compiling that take long say so while they last, once a sync point, and nothing is
+// said of what is quick.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,7 +47,8 @@ static void what_is_long_is_told_once_while_it_lasts(void) {
     watch_for(UINT64_C(30000000));
     lasting(400, compiles);
     EXPECT(atomic_load(&n_said) == 1 && atomic_load(&told_while_it_lasted), "%d lines", atomic_load(&n_said));
-    EXPECT(strstr(said, compiles ? "compiling 67 kernels takes long: 0." : "planning 12345 nodes takes long: 0."), "the log says %s", said);
+    EXPECT(strstr(said, compiles ? "compiling 67 kernels takes long: 0." : "planning 12345 nodes takes long: 0."),
+           "the log says %s", said);
   }
   lasting(400, false);  // another one is told again, by the same thread or a new one
   EXPECT(atomic_load(&n_said) == 2, "%d lines", atomic_load(&n_said));

@@ -1,5 +1,5 @@
-// A memory budget changes how much the temporaries of a step of training take, and no bit of what it gives: random draws, products, folds, convolutions and
-// attention are made again as they were.
+// A memory budget changes how much the temporaries of a step of training take, and no bit of what
+// it gives: random draws, products, folds, convolutions and attention are made again as they were.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,8 @@ typedef struct model {
 } model;
 
 static void add_squares(model *m, int n) {
-  for (int i = 0; i < n; i++) EXPECT(tc_is_valid(tc_nn_add(m->params, TC_NN_PATH("%d", i), ramp(TC_SHAPE(WIDTH, WIDTH), 0.2))), "weight %d", i);
+  for (int i = 0; i < n; i++)
+    EXPECT(tc_is_valid(tc_nn_add(m->params, TC_NN_PATH("%d", i), ramp(TC_SHAPE(WIDTH, WIDTH), 0.2))), "weight %d", i);
 }
 
 static void perceptron(model *m) {
@@ -70,8 +71,9 @@ static tc_tensor transformer_loss(const model *m) {
   const tc_tensor *w = tc_nn_tensors(m->params);
   for (int i = 0; i < LAYERS / 4; i++, w += 4) {
     tc_tensor n = tc_layer_norm(h, (tc_tensor){0}, (tc_tensor){0}, 1e-5);
-    tc_tensor a = tc_scaled_dot_product_attention(heads(tc_matmul(n, w[0])), heads(tc_matmul(n, w[1])), heads(tc_matmul(n, w[2])), (tc_tensor){0},
-                                                  (tc_attention_options){.causal = true});
+    tc_tensor a =
+        tc_scaled_dot_product_attention(heads(tc_matmul(n, w[0])), heads(tc_matmul(n, w[1])), heads(tc_matmul(n, w[2])),
+                                        (tc_tensor){0}, (tc_attention_options){.causal = true});
     h = tc_add(h, tc_gelu(tc_matmul(tc_reshape(tc_transpose(a, 1, 2), TC_SHAPE(2, ROWS, WIDTH)), w[3])));
   }
   return tc_mean(tc_square(h), TC_ALL, false);
@@ -105,10 +107,12 @@ static void train(const kind *k, size_t budget, float out[STEPS + 1]) {
   tc_scope scope = tc_scope_begin();
   model m = {.params = tc_nn_params_create()};
   k->make(&m);
-  tc_optimizer *opt = tc_sgd(tc_nn_tensors(m.params), tc_nn_count(m.params), (tc_sgd_options){.lr = 0.05, .momentum = 0.9});
+  tc_optimizer *opt =
+      tc_sgd(tc_nn_tensors(m.params), tc_nn_count(m.params), (tc_sgd_options){.lr = 0.05, .momentum = 0.9});
   for (int i = 0; i < STEPS; i++) step(&m, k, opt, &out[i]);
   tc_tensor sum = tc_scalar(0);
-  for (int i = 0; i < tc_nn_count(m.params); i++) sum = tc_add(sum, tc_sum(tc_square(tc_nn_tensors(m.params)[i]), TC_ALL, false));
+  for (int i = 0; i < tc_nn_count(m.params); i++)
+    sum = tc_add(sum, tc_sum(tc_square(tc_nn_tensors(m.params)[i]), TC_ALL, false));
   EXPECT_OK(tc_item_f32(sum, &out[STEPS]));
   tc_optimizer_destroy(opt);
   tc_nn_params_destroy(m.params);
@@ -129,15 +133,17 @@ static void budgets_change_no_bit(const kind *k) {
     train(k, budget, got);
     printf("  %.0f %%: %zu\n", 100 * parts[i], fitted ? fitted : whole);
     EXPECT(memcmp(want, got, sizeof want) == 0, "%s: other bits at %.1f", k->name, parts[i]);
-    EXPECT(fitted <= budget || parts[i] < k->least, "%s: %zu bytes at %.1f, not %zu", k->name, fitted, parts[i], budget);
+    EXPECT(fitted <= budget || parts[i] < k->least, "%s: %zu bytes at %.1f, not %zu", k->name, fitted, parts[i],
+           budget);
   }
 }
 
 int main(void) {
   setenv("TC_LOG", "memory", 1);
   tc_set_log(hear, NULL);
-  static const kind kinds[] = {
-      {"perceptron", perceptron, perceptron_loss, 0.5}, {"ResNet", resnet, resnet_loss, 0.85}, {"transformer", transformer, transformer_loss, 0.7}};
+  static const kind kinds[] = {{"perceptron", perceptron, perceptron_loss, 0.5},
+                               {"ResNet", resnet, resnet_loss, 0.85},
+                               {"transformer", transformer, transformer_loss, 0.7}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) budgets_change_no_bit(&kinds[i]);
   return expect_done("planning-memory_budget");
 }

@@ -1,5 +1,6 @@
-// How planning grows: every pass counts its elementary steps (runtime/passes.h), and no count may grow faster than the program, at n, 2n and 4n. Counts are
-// the same on every machine, so a pass that is quadratic fails here however fast it is.
+// How planning grows: every pass counts its elementary steps (runtime/passes.h), and no count may
+// grow faster than the program, at n, 2n and 4n. Counts are the same on every machine, so a pass
+// that is quadratic fails here however fast it is.
 #include <stdlib.h>
 
 #include "runtime/passes.h"
@@ -61,7 +62,8 @@ static void fan(setting s) {
 }
 
 static void parameters(setting s) {
-  tc_tensor *p = malloc((size_t)s.n * sizeof *p), h = tc_ones(TC_SHAPE(4, 8), TC_F32), loss = tc_zeros(TC_SCALAR, TC_F32);
+  tc_tensor *p = malloc((size_t)s.n * sizeof *p), h = tc_ones(TC_SHAPE(4, 8), TC_F32),
+            loss = tc_zeros(TC_SCALAR, TC_F32);
   for (int i = 0; i < s.n; i++) p[i] = tc_param(tc_full(TC_SHAPE(8, s.width / 8), .5, TC_F32));
   tc_optimizer *opt = tc_adamw(p, s.n, (tc_adam_options){.lr = 1e-2, TC_ADAM_DEFAULTS, .weight_decay = .01});
   memset(tc_pass_steps, 0, sizeof tc_pass_steps);  // making them is a plan of its own
@@ -116,12 +118,14 @@ static void reversed(setting s) {
 static void table(setting s) {
   tc_tensor y = tc_zeros(TC_SHAPE(s.n, s.width / 4), TC_F32);
   for (int64_t i = 1; i < s.n; i++)
-    EXPECT_OK(tc_assign_slice(y, (int64_t[]){i, 0}, (int64_t[]){i + 1, s.width / 4}, NULL, tc_add(tc_slice(y, 0, i - 1, i, 1), 1)));
+    EXPECT_OK(tc_assign_slice(y, (int64_t[]){i, 0}, (int64_t[]){i + 1, s.width / 4}, NULL,
+                              tc_add(tc_slice(y, 0, i - 1, i, 1), 1)));
   EXPECT_OK(tc_sync(NULL));
 }
 
 static void lookups(setting s) {
-  tc_tensor from = tc_param(tc_ones(TC_SHAPE(8, s.width / 8), TC_F32)), sum = tc_zeros(TC_SHAPE(2, s.width / 8), TC_F32);
+  tc_tensor from = tc_param(tc_ones(TC_SHAPE(8, s.width / 8), TC_F32)),
+            sum = tc_zeros(TC_SHAPE(2, s.width / 8), TC_F32);
   tc_tensor index = tc_from_host((int64_t[]){1, 5}, TC_SHAPE(2), TC_I64);
   for (int i = 0; i < s.n; i++) sum = tc_sin(tc_add(sum, tc_index_select(from, 0, index)));
   finish(from, sum, s);
@@ -163,10 +167,11 @@ static void scopes(setting s) {
   tc_release(x);
 }
 
-static const shape shapes[] = {{"chain", chain, 400},           {"ladder", ladder, 250},     {"fan", fan, 200},
-                               {"parameters", parameters, 300}, {"outputs", outputs, 200},   {"recurrence", recurrence, 50},
-                               {"reversed", reversed, 100},     {"table", table, 400, true}, {"lookups", lookups, 500},
-                               {"views", views, 450},           {"runs", runs, 100},         {"scopes", scopes, 250}};
+static const shape shapes[] = {
+    {"chain", chain, 400},           {"ladder", ladder, 250},     {"fan", fan, 200},
+    {"parameters", parameters, 300}, {"outputs", outputs, 200},   {"recurrence", recurrence, 50},
+    {"reversed", reversed, 100},     {"table", table, 400, true}, {"lookups", lookups, 500},
+    {"views", views, 450},           {"runs", runs, 100},         {"scopes", scopes, 250}};
 
 static void count(const shape *x, setting s, uint64_t *out) {
   tc_cache_clear();
@@ -182,22 +187,25 @@ static void check(const shape *x, int width, bool gradient, bool told) {
   for (int i = 0; i < 3; i++) count(x, (setting){x->n << i, width, gradient}, steps[i]);
   for (int p = 0; p < TC_N_PASSES; p++) {
     if (told)
-      printf("%-12s %5d %d %-10s %10llu %10llu %10llu\n", x->name, width, gradient, tc_pass_names[p], (unsigned long long)steps[0][p],
-             (unsigned long long)steps[1][p], (unsigned long long)steps[2][p]);
+      printf("%-12s %5d %d %-10s %10llu %10llu %10llu\n", x->name, width, gradient, tc_pass_names[p],
+             (unsigned long long)steps[0][p], (unsigned long long)steps[1][p], (unsigned long long)steps[2][p]);
     for (int i = 1; i < 3; i++)
-      EXPECT((double)steps[i][p] <= MOST_TIMES * (double)steps[i - 1][p] + LEAST_COUNT, "%s of %d%s, %d wide: %s takes %llu steps, of %d %llu",
-             x->name, x->n << i, gradient ? " with its gradient" : "", width, tc_pass_names[p], (unsigned long long)steps[i][p], x->n << (i - 1),
-             (unsigned long long)steps[i - 1][p]);
+      EXPECT((double)steps[i][p] <= MOST_TIMES * (double)steps[i - 1][p] + LEAST_COUNT,
+             "%s of %d%s, %d wide: %s takes %llu steps, of %d %llu", x->name, x->n << i,
+             gradient ? " with its gradient" : "", width, tc_pass_names[p], (unsigned long long)steps[i][p],
+             x->n << (i - 1), (unsigned long long)steps[i - 1][p]);
   }
 }
 
 int main(int argc, char **argv) {
   const char *only = argc > 1 ? argv[1] : NULL;  // one shape; with a further word its counts are printed
   for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-    for (
-        int kind = 0; kind < 4;
-        kind++)  // narrow: temporaries fit a cache; wide: memory is planned for less, and readers of the same meet; two of four, or all with TC_TEST_ALL
-      if ((!only || strcmp(only, shapes[i].name) == 0) && (kind == 0 || (!shapes[i].alone && (kind == 3 || only || getenv("TC_TEST_ALL")))))
+    for (int kind = 0; kind < 4;
+        // narrow: temporaries fit a cache; wide: memory is planned for less, and readers of the
+        // same meet; two of four, or all with TC_TEST_ALL
+         kind++)
+      if ((!only || strcmp(only, shapes[i].name) == 0) &&
+          (kind == 0 || (!shapes[i].alone && (kind == 3 || only || getenv("TC_TEST_ALL")))))
         check(&shapes[i], kind / 2 ? 4096 : 16, kind % 2, argc > 2);
   return expect_done("planning-plan_growth");
 }

@@ -1,4 +1,5 @@
-// Plans are bounded in bytes: what they hold is counted, is little a node, goes by what was used least recently, and is given back.
+// Plans are bounded in bytes: what they hold is counted, is little a node, goes by what was used
+// least recently, and is given back.
 #include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -73,7 +74,8 @@ static void little_a_node(void) {
   }
 }
 
-// All but the newest go when there is no room, and with them what was said; kernels stay. Whether as much was freed as was told.
+// All but the newest go when there is no room, and with them what was said; kernels stay. Whether
+// as much was freed as was told.
 static bool is_freed_as_told(double *freed, double *less) {
   for (int length = 30; length < 40; length++) (void)unrolled(length);
   size_t told = plan_bytes(), was = allocated(), n_kernels = tc_cache_stats().n_kernels;
@@ -86,7 +88,8 @@ static bool is_freed_as_told(double *freed, double *less) {
   return *less > 0 && *freed > 0.9 * *less - 65536 && *freed < 1.2 * *less + 65536;
 }
 
-// Another thread may be compiling a kernel meanwhile, which takes memory, too: then it is looked at again.
+// Another thread may be compiling a kernel meanwhile, which takes memory, too: then it is looked at
+// again.
 static void what_is_told_is_what_is_freed(void) {
   double freed = 0, less = 0;
   bool right = false;
@@ -112,7 +115,8 @@ static void least_recently_used_go(void) {
   }
   EXPECT(most > room / 2 && most <= room + beside, "%zu bytes held, room for %zu", most, room);
   EXPECT(tc_cache_stats().n_plans > 5 && tc_cache_stats().n_plans < 10, "%zu plans", tc_cache_stats().n_plans);
-  // One that is larger than the bound is kept while it is the latest: a loop does not plan each step.
+  // One that is larger than the bound is kept while it is the latest: a loop does not plan each
+  // step.
   bound("1000");
   (void)unrolled(35);
   misses = tc_cache_stats().plan_misses;
@@ -169,7 +173,8 @@ static void cleared_is_gone(void) {
   EXPECT(tc_cache_stats().n_plans == 9, "%zu plans", tc_cache_stats().n_plans);
   tc_cache_clear(), tc_trim();
   EXPECT(plan_bytes() == held, "%zu bytes of plans, %zu before", plan_bytes(), held);
-  EXPECT(resident() <= before + (4 << 20), "%zu bytes are resident, %zu before, %zu with plans", resident(), before, at_most);
+  EXPECT(resident() <= before + (4 << 20), "%zu bytes are resident, %zu before, %zu with plans", resident(), before,
+         at_most);
   // Of another thread, which lives and does nothing.
   pthread_t other;
   sem_init(&made, 0, 0), sem_init(&seen, 0, 0);

@@ -1,5 +1,7 @@
-// The same work at many sizes: kernels that take as arguments what varies give the bits that those of one size give, and are few; sizes that are used often
-// get kernels of their own, and nothing changes; caches that are small or cleared meanwhile do no harm; a later process finds them on disk.
+// The same work at many sizes: kernels that take as arguments what varies give the bits that those
+// of one size give, and are few; sizes that are used often get kernels of their own, and nothing
+// changes; caches that are small or cleared meanwhile do no harm; a later process finds them on
+// disk.
 #include <stdlib.h>
 
 #include "lowering/jit/compiler.h"
@@ -20,7 +22,8 @@ static const int64_t sizes[N_SIZES] = {40, 41, 37, 64, 50, 7, 33, 1, 61};
 static tc_tensor numbers(tc_dims d) {
   static float all[MOST];
   if (all[0] == 0)
-    for (uint32_t i = 0, x = 1; i < MOST; i++) x = x * 1664525u + 1013904223u, all[i] = (float)(int32_t)x / 2147483648.0f;
+    for (uint32_t i = 0, x = 1; i < MOST; i++)
+      x = x * 1664525u + 1013904223u, all[i] = (float)(int32_t)x / 2147483648.0f;
   return tc_from_host(all, d, TC_F32);
 }
 
@@ -67,7 +70,8 @@ static tc_tensor along_rows(int64_t n) {
 }
 
 static tc_tensor columns(int64_t n) {
-  return tc_add(tc_var(numbers(TC_SHAPE(n, 70)), TC_SHAPE(0), 0, false), tc_max(numbers(TC_SHAPE(n, 70)), TC_SHAPE(0), false));
+  return tc_add(tc_var(numbers(TC_SHAPE(n, 70)), TC_SHAPE(0), 0, false),
+                tc_max(numbers(TC_SHAPE(n, 70)), TC_SHAPE(0), false));
 }
 
 static tc_tensor parts(int64_t n) {
@@ -77,7 +81,8 @@ static tc_tensor parts(int64_t n) {
 
 static tc_tensor image(int64_t n) {
   tc_conv_options same = {.padding = TC_SHAPE(1, 1)};
-  tc_tensor x = numbers(TC_SHAPE(2, 3, n + 4, 12)), y = tc_relu(tc_conv2d(x, numbers(TC_SHAPE(8, 3, 3, 3)), numbers(TC_SHAPE(8)), same));
+  tc_tensor x = numbers(TC_SHAPE(2, 3, n + 4, 12)),
+            y = tc_relu(tc_conv2d(x, numbers(TC_SHAPE(8, 3, 3, 3)), numbers(TC_SHAPE(8)), same));
   return tc_max_pool2d(y, TC_SHAPE(2, 2), (tc_pool_options){.stride = TC_SHAPE(2, 2)});
 }
 
@@ -88,12 +93,14 @@ static tc_tensor attention(int64_t n) {
 
 static tc_tensor by_index(int64_t n) {
   tc_tensor at = tc_remainder(tc_arange(0, (double)n, 1, TC_I64), tc_full(TC_SHAPE(1), 5, TC_I64));
-  return tc_scatter_add(numbers(TC_SHAPE(5, 6)), 0, tc_tile(tc_reshape(at, TC_SHAPE(n, 1)), TC_SHAPE(1, 6)), numbers(TC_SHAPE(n, 6)));
+  return tc_scatter_add(numbers(TC_SHAPE(5, 6)), 0, tc_tile(tc_reshape(at, TC_SHAPE(n, 1)), TC_SHAPE(1, 6)),
+                        numbers(TC_SHAPE(n, 6)));
 }
 
 static tc_tensor gradients(int64_t n) {
   tc_tensor w = wanting(numbers(TC_SHAPE(24, 32))), x = numbers(TC_SHAPE(n, 32)), dw = {0, 0};
-  EXPECT_OK(tc_grads_of(tc_mean(tc_square(tc_tanh(tc_linear(x, w, numbers(TC_SHAPE(24))))), TC_ALL, false), &w, 1, &dw, 0));
+  EXPECT_OK(
+      tc_grads_of(tc_mean(tc_square(tc_tanh(tc_linear(x, w, numbers(TC_SHAPE(24))))), TC_ALL, false), &w, 1, &dw, 0));
   return dw;
 }
 
@@ -189,15 +196,18 @@ static const struct work *work_called(const char *name) {
   return NULL;
 }
 
-// Where sizes change nothing else, two kernels do for all: that of the first size, and that of the others.
+// Where sizes change nothing else, two kernels do for all: that of the first size, and that of the
+// others.
 static void third_sizes_compile_nothing(bool compiled) {
-  const struct work *all[] = {work_called("elementwise"), work_called("rows"), work_called("layers"), work_called("product_deep")};
+  const struct work *all[] = {work_called("elementwise"), work_called("rows"), work_called("layers"),
+                              work_called("product_deep")};
   choose("1", "4096");
   for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
     free(value_of(all[k], 40).at), free(value_of(all[k], 41).at);
     uint64_t before = compiles();
     for (int64_t n = 42; n < 60; n++) free(value_of(all[k], n).at);
-    EXPECT(!compiled || compiles() == before, "%s: %d kernels for third sizes", all[k]->name, (int)(compiles() - before));
+    EXPECT(!compiled || compiles() == before, "%s: %d kernels for third sizes", all[k]->name,
+           (int)(compiles() - before));
   }
 }
 
@@ -210,7 +220,8 @@ static void sizes_used_often_get_their_own(bool compiled) {
   free(value_of(&w, like).at);
   expect_bytes(&w, n, &want);
   uint64_t before = compiles();
-  for (uint64_t start = tc_now_ns(); compiled && compiles() == before && tc_now_ns() - start < MOST_NS;) expect_bytes(&w, n, &want);
+  for (uint64_t start = tc_now_ns(); compiled && compiles() == before && tc_now_ns() - start < MOST_NS;)
+    expect_bytes(&w, n, &want);
   EXPECT(!compiled || compiles() == before + 1, "%d kernels more", (int)(compiles() - before));
   expect_bytes(&w, n, &want);
   free(want.at);
@@ -236,7 +247,8 @@ static int compile_nothing_for_a_third(const void *unused) {
   return child_failed();
 }
 
-// A process whose first size is new to the cache's directory takes the general kernel that is there.
+// A process whose first size is new to the cache's directory takes the general kernel that is
+// there.
 static void kernels_are_for_later_processes(void) {
   setenv("TC_CACHE_DIR", files_path("kept"), 1);
   unsetenv("TC_CACHE_BYTES");

@@ -1,5 +1,6 @@
-// A training loop in its steady state neither compiles, nor plans, nor allocates, nor grows; and it learns. What the library allocates is counted where it
-// asks for memory (runtime/arena.h); tests/examples.py counts every call of every library, from outside.
+// A training loop in its steady state neither compiles, nor plans, nor allocates, nor grows; and it
+// learns. What the library allocates is counted where it asks for memory (runtime/arena.h);
+// tests/examples.py counts every call of every library, from outside.
 //   steady_state [steps = 10000]
 #include <math.h>
 #include <stdio.h>
@@ -31,8 +32,10 @@ static long held_kib(void) {
 static void expect_steady(const char *what, tc_cache_info c0, tc_memory m0) {
   tc_cache_info c = tc_cache_stats();
   tc_memory m = tc_memory_stats();
-  EXPECT(c.plan_misses == c0.plan_misses, "%s: %llu plan misses", what, (unsigned long long)(c.plan_misses - c0.plan_misses));
-  EXPECT(c.kernel_misses == c0.kernel_misses, "%s: %llu kernel misses", what, (unsigned long long)(c.kernel_misses - c0.kernel_misses));
+  EXPECT(c.plan_misses == c0.plan_misses, "%s: %llu plan misses", what,
+         (unsigned long long)(c.plan_misses - c0.plan_misses));
+  EXPECT(c.kernel_misses == c0.kernel_misses, "%s: %llu kernel misses", what,
+         (unsigned long long)(c.kernel_misses - c0.kernel_misses));
   EXPECT(c.compiles == c0.compiles, "%s: %llu compiles", what, (unsigned long long)(c.compiles - c0.compiles));
   EXPECT(m.n_allocs == m0.n_allocs, "%s: %llu allocations", what, (unsigned long long)(m.n_allocs - m0.n_allocs));
   EXPECT(m.live_bytes <= m0.live_bytes, "%s: live bytes %zu, were %zu", what, m.live_bytes, m0.live_bytes);

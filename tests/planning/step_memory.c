@@ -1,5 +1,6 @@
-// What steps of training hold at most, as numbers that follow from the shapes: parameters and an optimizer's state change where they are, a gradient dies
-// in its update, and memory for temporaries grows without what it was before.
+// What steps of training hold at most, as numbers that follow from the shapes: parameters and an
+// optimizer's state change where they are, a gradient dies in its update, and memory for
+// temporaries grows without what it was before.
 #include <stdlib.h>
 
 #include <tc/nn.h>
@@ -29,7 +30,8 @@ static tc_tensor perceptron_loss(const model *m) {
 
 static void perceptron(model *m) {
   *m = (model){.params = tc_nn_params_create(), .x = ramp(TC_SHAPE(ROWS, WIDTH), 1), .loss = perceptron_loss};
-  for (int i = 0; i < LAYERS; i++) EXPECT(tc_is_valid(tc_nn_add(m->params, TC_NN_PATH("%d", i), ramp(TC_SHAPE(WIDTH, WIDTH), 0.1))), "layer %d", i);
+  for (int i = 0; i < LAYERS; i++)
+    EXPECT(tc_is_valid(tc_nn_add(m->params, TC_NN_PATH("%d", i), ramp(TC_SHAPE(WIDTH, WIDTH), 0.1))), "layer %d", i);
   m->opt = tc_adam(tc_nn_tensors(m->params), LAYERS, (tc_adam_options){.lr = 1e-3, TC_ADAM_DEFAULTS});
 }
 
@@ -49,7 +51,8 @@ static void resnet(model *m) {
 
 // ---- peaks ----
 
-// Two steps, since the first has no state to write over; the loss is read where the step's scope has ended, or inside it.
+// Two steps, since the first has no state to write over; the loss is read where the step's scope
+// has ended, or inside it.
 static void train(const model *m, bool inside) {
   for (int i = 0; i < 2; i++) {
     float value;
@@ -77,7 +80,8 @@ typedef struct peak_case {
 static double measure(const void *arg) {
   const peak_case *c = arg;
   model m;
-  // Far less than parameters and state, which the trace of a step is alone to hold, but which its assigns write over.
+  // Far less than parameters and state, which the trace of a step is alone to hold, but which its
+  // assigns write over.
   setenv("TC_MAX_BYTES", "4194304", 1);
   tc_scope scope = tc_scope_begin();
   c->make(&m);
@@ -94,13 +98,16 @@ static double measure(const void *arg) {
 
 static void a_step_holds_what_its_shapes_need(void) {
   const double weight = 4.0 * WIDTH * WIDTH, rows = 4.0 * ROWS * WIDTH;
-  const double plane = 4.0 * IMAGES * CHANNELS * (SIDE / 4) * (SIDE / 4), widest = 4.0 * 9 * (8 * CHANNELS) * (8 * CHANNELS);
+  const double plane = 4.0 * IMAGES * CHANNELS * (SIDE / 4) * (SIDE / 4),
+               widest = 4.0 * 9 * (8 * CHANNELS) * (8 * CHANNELS);
   const peak_case cases[] = {
       // Two moments a parameter, a layer's result, and what works at one layer.
       {"a perceptron", perceptron, false, 2 * LAYERS * weight + 2 * LAYERS * rows + 4 * weight},
       {"a perceptron, its loss read inside", perceptron, true, 2 * LAYERS * weight + 4 * LAYERS * rows + 4 * weight},
-      // What convolutions and the activations after them give, in planes of the first stage: 8 before the pooling, 1 after it, then by stages 8, 5, 2.5 and
-      // 1.25; a quarter for signs. All weights, for the moments, are 4.7 of the widest, and what Winograd's algorithm makes of that is up to 4.
+      // What convolutions and the activations after them give, in planes of the first stage: 8
+      // before the pooling, 1 after it, then by stages 8, 5, 2.5 and 1.25; a quarter for signs. All
+      // weights, for the moments, are 4.7 of the widest, and what Winograd's algorithm makes of
+      // that is up to 4.
       {"a ResNet", resnet, false, 32 * plane + 8.7 * widest},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -120,7 +127,8 @@ static void run_rows(tc_tensor x, tc_tensor w, int64_t rows) {
   tc_scope_end(scope);
 }
 
-// A product of up to 16 MiB between two: plans for more and more rows hold the largest, not all; and then none asks for memory again.
+// A product of up to 16 MiB between two: plans for more and more rows hold the largest, not all;
+// and then none asks for memory again.
 static void temporaries_do_not_add_up(void) {
   enum { STEP = 4096, SIZES = 4 };
   tc_scope scope = tc_scope_begin();
@@ -133,7 +141,8 @@ static void temporaries_do_not_add_up(void) {
   double held = (double)(m.live_bytes + m.pooled_bytes - before), most = 2 * 4.0 * SIZES * STEP * WIDTH + 0.25 * MIB;
   EXPECT(held <= most, "%.2f MiB held, at most %.2f", held / MIB, most / MIB);
   for (int i = SIZES; i >= 1; i--) run_rows(operands[0], operands[1], i * STEP);
-  EXPECT(tc_memory_stats().n_allocs == m.n_allocs, "%llu allocations", (unsigned long long)(tc_memory_stats().n_allocs - m.n_allocs));
+  EXPECT(tc_memory_stats().n_allocs == m.n_allocs, "%llu allocations",
+         (unsigned long long)(tc_memory_stats().n_allocs - m.n_allocs));
   tc_scope_end(scope);
 }
 

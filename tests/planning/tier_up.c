@@ -1,5 +1,6 @@
-// Kernels that are interpreted first and compiled meanwhile: results have the same bits before and after, what would be interpreted for long is compiled at
-// once, and a process may end, fork, clear its caches and run other threads at any moment of it.
+// Kernels that are interpreted first and compiled meanwhile: results have the same bits before and
+// after, what would be interpreted for long is compiled at once, and a process may end, fork, clear
+// its caches and run other threads at any moment of it.
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -55,7 +56,8 @@ static void bits_stay_the_same(void) {
 static void what_takes_long_is_compiled_at_once(void) {
   float v = 0;
   tc_scope scope = tc_scope_begin();
-  tc_tensor a = tc_div(tc_full(TC_SHAPE(768, 768), 1, TC_F32), tc_full(TC_SHAPE(768), 2, TC_F32)), b = tc_mul(a, tc_full(TC_SHAPE(768), 4, TC_F32));
+  tc_tensor a = tc_div(tc_full(TC_SHAPE(768, 768), 1, TC_F32), tc_full(TC_SHAPE(768), 2, TC_F32)),
+            b = tc_mul(a, tc_full(TC_SHAPE(768), 4, TC_F32));
   EXPECT_OK(tc_eval(2, (tc_tensor[]){a, b}));
   tc_tensor c = tc_matmul(a, b);
   EXPECT_OK(tc_eval(1, &c));

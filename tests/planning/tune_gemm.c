@@ -1,5 +1,7 @@
-// Tuning of products: every cut (a third of them, all with TC_TEST_ALL=1, as ./dev soak has it) gives the same bits; a choice is kept for other processes; no file, whatever is in it, does more than be ignored.
-// The program runs itself, as `tuning once`, for what must be seen from another process.
+// Tuning of products: every cut (a third of them, all with TC_TEST_ALL=1, as ./dev soak has it)
+// gives the same bits; a choice is kept for other processes; no file, whatever is in it, does more
+// than be ignored. The program runs itself, as `tuning once`, for what must be seen from another
+// process.
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -92,7 +94,8 @@ static tc_tensor operand(int64_t batch, int64_t rows, int64_t cols, bool turned,
   return turned ? tc_transpose(t, 1, 2) : t;
 }
 
-// Of the present problem, made once, since what makes them is compiled too: the third is added, if what follows is a sum.
+// Of the present problem, made once, since what makes them is compiled too: the third is added, if
+// what follows is a sum.
 static tc_tensor left, right, added;
 
 static void problem_begin(int which) {
@@ -100,7 +103,8 @@ static void problem_begin(int which) {
   tc_tensor w = numbers(which == WINDOWS ? TC_SHAPE(16, 8, 5, 5) : TC_SHAPE(256, 128), TC_F32);
   EXPECT_OK(tc_eval(1, &w));
   if (which < N_PROBLEMS) {
-    left = operand(p->batch, p->m, p->k, p->a_turned, p->type), right = operand(p->batch, p->k, p->n, p->b_turned, p->type);
+    left = operand(p->batch, p->m, p->k, p->a_turned, p->type),
+    right = operand(p->batch, p->k, p->n, p->b_turned, p->type);
   } else {
     left = numbers(which == WINDOWS ? TC_SHAPE(2, 8, 11, 11) : TC_SHAPE(24, 256), TC_F32), right = tc_param(w);
   }
@@ -152,11 +156,12 @@ static bool facts_of(const char *text, tc_matmul_facts *f) {
   long long v[11];
   int scattered, threads;
   *f = (tc_matmul_facts){.acc = TC_F32};
-  if (sscanf(text, "%7s %lldx%lldx%lldx%lld left %7s %lld %lld %d %lld right %7s %lld %lld %lld threads %d", acc, &v[0], &v[1], &v[2], &v[3], left,
-             &v[4], &v[5], &scattered, &v[6], right, &v[7], &v[8], &v[9], &threads) != 15)
+  if (sscanf(text, "%7s %lldx%lldx%lldx%lld left %7s %lld %lld %d %lld right %7s %lld %lld %lld threads %d", acc, &v[0],
+             &v[1], &v[2], &v[3], left, &v[4], &v[5], &scattered, &v[6], right, &v[7], &v[8], &v[9], &threads) != 15)
     return false;
   f->of = (tc_extent3){v[0], v[1], v[2], v[3]}, f->acc = type_named(acc);
-  f->left = (tc_operand){.type = type_named(left), .row = v[4], .col = v[5], .scattered = scattered != 0, .segment = v[6]};
+  f->left =
+      (tc_operand){.type = type_named(left), .row = v[4], .col = v[5], .scattered = scattered != 0, .segment = v[6]};
   f->right = (tc_operand){.type = type_named(right), .row = v[7], .col = v[8], .panel = v[9]};
   tc_tune_key(f, again, sizeof again);
   return strcmp(again, text) == 0;
@@ -205,16 +210,18 @@ static void every_cut(int which, const char *dir) {
       tc_tune_key(&f, chosen, sizeof chosen);
       tc_tuning_cache_put(chosen, &cut[i], 0);
       memset(got, 0xA5, bytes);
-      EXPECT(run(which, got) == bytes && memcmp(got, want, bytes) == 0,
-             "%s, cut %d of %d: lanes %lld rows %lld turn %lld pack %lld %lld widen %lld once %lld by panel %lld chunk %lld unit %lld x %lld",
-             name_of(which), i, n, (long long)cut[i].of[0], (long long)cut[i].of[1], (long long)cut[i].of[2], (long long)cut[i].of[3],
-             (long long)cut[i].of[4], (long long)cut[i].of[5], (long long)cut[i].of[6], (long long)cut[i].of[7], (long long)cut[i].of[8],
-             (long long)cut[i].of[9], (long long)cut[i].of[10]);
+      EXPECT(
+          run(which, got) == bytes && memcmp(got, want, bytes) == 0,
+          "%s, cut %d of %d: lanes %lld rows %lld turn %lld pack %lld %lld widen %lld once %lld by panel %lld chunk %lld unit %lld x %lld",
+          name_of(which), i, n, (long long)cut[i].of[0], (long long)cut[i].of[1], (long long)cut[i].of[2],
+          (long long)cut[i].of[3], (long long)cut[i].of[4], (long long)cut[i].of[5], (long long)cut[i].of[6],
+          (long long)cut[i].of[7], (long long)cut[i].of[8], (long long)cut[i].of[9], (long long)cut[i].of[10]);
     }
     EXPECT_OK(tc_set_num_threads(0));
     n_other += strcmp(kernels, model) != 0;
   }
-  EXPECT(n_other >= n_tried - 2, "%s: of %d cuts only %d are other kernels than the model's", name_of(which), n_tried, n_other);
+  EXPECT(n_other >= n_tried - 2, "%s: of %d cuts only %d are other kernels than the model's", name_of(which), n_tried,
+         n_other);
 }
 
 // ---- files ----
@@ -358,7 +365,8 @@ static void unwritable(const char *dir) {
     runs_with(nowhere[i], nowhere[i], 0);
     tc_tuning_cache_put(chosen, &cut, 0);
     tc_tuning_cache_put("another", &cut, 0);
-    EXPECT(n_warnings == 1 && tc_cache_stats().n_choices == 2, "%s: %d warnings, %zu choices", nowhere[i], n_warnings, tc_cache_stats().n_choices);
+    EXPECT(n_warnings == 1 && tc_cache_stats().n_choices == 2, "%s: %d warnings, %zu choices", nowhere[i], n_warnings,
+           tc_cache_stats().n_choices);
   }
   // A file may have no more bytes: an error, not a signal, and nothing is left behind.
   struct rlimit was, none = {0, 0};
@@ -379,7 +387,9 @@ static void written_together(const char *dir) {
   write_file(good, good_bytes);
   tc_tuning_cache_put("a third", &cut, 0);
   tc_cache_clear();
-  EXPECT(tc_tuning_cache_find(chosen, &cut) && tc_tuning_cache_find("another", &cut) && tc_tuning_cache_find("a third", &cut), "a choice was lost");
+  EXPECT(tc_tuning_cache_find(chosen, &cut) && tc_tuning_cache_find("another", &cut) &&
+             tc_tuning_cache_find("a third", &cut),
+         "a choice was lost");
   char command[256];
   snprintf(command, sizeof command, "! ls %s | grep tmp", dir);
   EXPECT(system(command) == 0, "a temporary file is left");
@@ -403,7 +413,8 @@ static int once(void) {
   tc_status st = tc_item_f64(tc_sum(c, TC_ALL, false), &sum);
   tc_scope_end(s);
   tc_cache_info info = tc_cache_stats();
-  printf("%d %.17g %llu %llu %zu\n", st, sum, (unsigned long long)info.n_tuned, (unsigned long long)info.cuts_timed, info.n_choices);
+  printf("%d %.17g %llu %llu %zu\n", st, sum, (unsigned long long)info.n_tuned, (unsigned long long)info.cuts_timed,
+         info.n_choices);
   return 0;
 }
 
@@ -419,7 +430,8 @@ static told in_process(const char *self, const char *setting, const char *dir) {
   told t = {.status = -1};
   snprintf(command, sizeof command, "env %s TC_CACHE_DIR=%s %s once", setting, dir, self);
   FILE *f = popen(command, "r");
-  EXPECT(f && fscanf(f, "%d %lg %llu %llu %zu", &t.status, &t.sum, &t.n_tuned, &t.cuts_timed, &t.n_choices) == 5, "%s", command);
+  EXPECT(f && fscanf(f, "%d %lg %llu %llu %zu", &t.status, &t.sum, &t.n_tuned, &t.cuts_timed, &t.n_choices) == 5, "%s",
+         command);
   if (f) EXPECT(pclose(f) == 0, "%s", command);
   return t;
 }
@@ -428,11 +440,14 @@ static void processes(const char *self, const char *dir) {
   told model = in_process(self, "TC_AUTOTUNE=0", dir);
   EXPECT(model.n_tuned == 0 && model.n_choices == 0 && access(dir, F_OK) != 0, "without TC_AUTOTUNE there is a choice");
   told first = in_process(self, "TC_AUTOTUNE=1", dir), second = in_process(self, "TC_AUTOTUNE=1", dir);
-  EXPECT(first.n_tuned == 1 && first.cuts_timed > 2 && first.n_choices == 1, "%llu products timed in %llu cuts", first.n_tuned, first.cuts_timed);
+  EXPECT(first.n_tuned == 1 && first.cuts_timed > 2 && first.n_choices == 1, "%llu products timed in %llu cuts",
+         first.n_tuned, first.cuts_timed);
   EXPECT(second.n_tuned == 0 && second.cuts_timed == 0 && second.n_choices == 1, "timed again");
-  told one = in_process(self, "TC_AUTOTUNE=1 TC_NUM_THREADS=1", dir), narrow = in_process(self, "TC_AUTOTUNE=1 TC_ISA=baseline", dir);
+  told one = in_process(self, "TC_AUTOTUNE=1 TC_NUM_THREADS=1", dir),
+       narrow = in_process(self, "TC_AUTOTUNE=1 TC_ISA=baseline", dir);
   EXPECT(one.n_tuned == 1 || tc_num_threads() == 1, "another number of threads has the choice of this one");
-  EXPECT((narrow.n_tuned == 1 && narrow.n_choices == 1) || tc_compiler_vector_bytes() == 16, "another instruction set has the choice of this one");
+  EXPECT((narrow.n_tuned == 1 && narrow.n_choices == 1) || tc_compiler_vector_bytes() == 16,
+         "another instruction set has the choice of this one");
   EXPECT(model.sum == first.sum && first.sum == second.sum && second.sum == one.sum, "other bits");
   told unset = in_process(self, "TC_AUTOTUNE=1 HOME=/nonexistent/home XDG_CACHE_HOME=relative 2>/dev/null", "");
   char home[192];
@@ -448,7 +463,8 @@ int main(int argc, char **argv) {
   setenv("TC_LOG", "tune,kernel", 1);
   tc_set_log(listen, NULL);
   char dir[4][128];
-  for (int i = 0; i < 4; i++) snprintf(dir[i], sizeof dir[i], "%s", files_path((const char *[]){"cuts", "files", "processes", "deep/er"}[i]));
+  for (int i = 0; i < 4; i++)
+    snprintf(dir[i], sizeof dir[i], "%s", files_path((const char *[]){"cuts", "files", "processes", "deep/er"}[i]));
   for (int i = 0; i < N_ALL; i++) {
     tc_scope s = tc_scope_begin();
     problem_begin(i);
@@ -456,7 +472,8 @@ int main(int argc, char **argv) {
     problem_end(i);
     tc_scope_end(s);
   }
-  EXPECT(n_by_panel > 0 || tc_compiler_vector_bytes() > 32, "no cut goes panel by panel");  // of wider vectors a panel is more than half of the cache
+  // of wider vectors a panel is more than half of the cache
+  EXPECT(n_by_panel > 0 || tc_compiler_vector_bytes() > 32, "no cut goes panel by panel");
   tc_scope s = tc_scope_begin();
   problem_begin(BATCH);
   files(dir[1]);

@@ -1,8 +1,9 @@
 // Preloaded under a training program: which of its steps allocated, seen from the outside.
 //   LD_PRELOAD=libcount-allocs.so COUNT_BASE=1000 program
-// Calls of malloc and its like and of mmap are counted in every thread. A step ends with the first scope that is begun after tc_optimizer_step. At exit
-// stderr has "steps: 10000, allocating: 1 2, grown: 0 KiB": the first 99 of the steps in which there was such a call, and how much more memory was resident
-// after the last step than after step COUNT_BASE. Needs glibc.
+// Calls of malloc and its like and of mmap are counted in every thread. A step ends with the first
+// scope that is begun after tc_optimizer_step. At exit stderr has "steps: 10000, allocating: 1 2,
+// grown: 0 KiB": the first 99 of the steps in which there was such a call, and how much more memory
+// was resident after the last step than after step COUNT_BASE. Needs glibc.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

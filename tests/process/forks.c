@@ -1,5 +1,6 @@
-// fork() while other threads record, train, compile and read the forking thread's tensors: the child goes on with its own handles, pending ones too,
-// compiles new kernels and starts threads; a handle of another thread is an error there. A child that hangs is ended by its alarm.
+// fork() while other threads record, train, compile and read the forking thread's tensors: the
+// child goes on with its own handles, pending ones too, compiles new kernels and starts threads; a
+// handle of another thread is an error there. A child that hangs is ended by its alarm.
 //   forks [forks = 10]
 #include <pthread.h>
 #include <stdatomic.h>
@@ -64,8 +65,10 @@ static void handles_of_other_threads_are_errors(void) {
   EXPECT(tc_item_f32(theirs, &v) == TC_ERR_HANDLE, "reading another thread's tensor in the child");
   EXPECT(strstr(tc_last_error()->message, "fork") != NULL, "the text does not say why: %s", tc_last_error()->message);
   EXPECT(tc_item_f32(tc_add(theirs, 1), &v) == TC_ERR_HANDLE, "an op on another thread's tensor in the child");
-  EXPECT(tc_shape(theirs).rank == -1 && tc_dtype(theirs) == TC_N_TYPES && tc_grad(theirs).gen == 0, "what is known of another thread's tensor");
-  EXPECT(tc_assign(theirs, tc_scalar(1)) != TC_OK && !tc_map(theirs) && tc_unmap(theirs) != TC_OK, "writing or mapping another thread's tensor");
+  EXPECT(tc_shape(theirs).rank == -1 && tc_dtype(theirs) == TC_N_TYPES && tc_grad(theirs).gen == 0,
+         "what is known of another thread's tensor");
+  EXPECT(tc_assign(theirs, tc_scalar(1)) != TC_OK && !tc_map(theirs) && tc_unmap(theirs) != TC_OK,
+         "writing or mapping another thread's tensor");
   tc_release(theirs), (void)tc_retain(theirs), (void)tc_keep(theirs);
   tc_clear_error();
 }
@@ -75,8 +78,10 @@ static int child(mlp *m, tc_tensor pending, int n, const float *want) {
   alarm(CHILD_SECONDS);
   EXPECT_OK(tc_item_f32(pending, &v));
   EXPECT(v == (float)n + 3, "what was pending gives %g in the child", (double)v);
-  for (int k = 0; k < N_STEPS; k++) EXPECT(mlp_step(m, &loss) == TC_OK && loss == want[k], "step %d in the child: %g", k, (double)loss);
-  EXPECT_OK(tc_item_f32(tc_sum(tc_rand(TC_SHAPE(33, 5 + n), TC_F32), TC_ALL, false), &v));  // a shape that nobody has used
+  for (int k = 0; k < N_STEPS; k++)
+    EXPECT(mlp_step(m, &loss) == TC_OK && loss == want[k], "step %d in the child: %g", k, (double)loss);
+  // a shape that nobody has used
+  EXPECT_OK(tc_item_f32(tc_sum(tc_rand(TC_SHAPE(33, 5 + n), TC_F32), TC_ALL, false), &v));
   handles_of_other_threads_are_errors();
   pthread_t t;
   EXPECT(pthread_create(&t, NULL, compute, NULL) == 0 && pthread_join(t, NULL) == 0, "a thread in the child");
@@ -97,7 +102,8 @@ static void losses_to_come(int n_done, float want[N_STEPS]) {
 
 int main(int n_words, char **words) {
 #if defined(__SANITIZE_ADDRESS__) && __GNUC__ < 14
-  puts("forks: skipped, the allocator of this compiler's address sanitizer is not locked around fork, so that a child may wait for it for ever");
+  puts(
+      "forks: skipped, the allocator of this compiler's address sanitizer is not locked around fork, so that a child may wait for it for ever");
   return 77;
 #endif
   int n_forks = n_words > 1 ? atoi(words[1]) : 10;
@@ -120,8 +126,8 @@ int main(int n_words, char **words) {
     pid_t pid = fork();
     if (pid == 0) _exit(child(&m, pending, n, want));
     int status = -1;
-    EXPECT(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0, "child %d: status %x%s", n, (unsigned)status,
-           WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? ", it hangs" : "");
+    EXPECT(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0, "child %d: status %x%s", n,
+           (unsigned)status, WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? ", it hangs" : "");
     EXPECT_OK(tc_item_f32(pending, &loss));  // the parent goes on too
     EXPECT_OK(mlp_step(&m, &loss));
     EXPECT(loss == want[0], "the parent's step after fork %d", n);

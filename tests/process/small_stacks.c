@@ -1,5 +1,5 @@
-// Threads with small stacks: a training step with planning and compiling, and recipes, groups and runs that hold one another, as long as programs are, which
-// nothing may follow by recursion.
+// Threads with small stacks: a training step with planning and compiling, and recipes, groups and
+// runs that hold one another, as long as programs are, which nothing may follow by recursion.
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -28,7 +28,8 @@ static void *train(void *arg) {
 
 enum { N_CHAIN = 100000, EVERY = 10000 };
 
-// x + 1 + 1 ..., every handle alive and none read until the end; then some of the middle, which are recipes.
+// x + 1 + 1 ..., every handle alive and none read until the end; then some of the middle, which are
+// recipes.
 static void *chain(void *arg) {
   tc_scope s = tc_scope_begin();
   static tc_tensor at[N_CHAIN / EVERY + 1];
@@ -47,7 +48,8 @@ static void *chain(void *arg) {
   return NULL;
 }
 
-// Every link reads the one before it elsewhere, so that it is made again in place, as deep as a kernel goes.
+// Every link reads the one before it elsewhere, so that it is made again in place, as deep as a
+// kernel goes.
 static void *shifts(void *arg) {
   enum { N = 100, N_SHIFT = 60 };
   float v[N];
@@ -64,7 +66,8 @@ static void *shifts(void *arg) {
   return NULL;
 }
 
-// A million ops in one expression: cut by the bound of pending nodes. With history the gradient's records cannot be cut.
+// A million ops in one expression: cut by the bound of pending nodes. With history the gradient's
+// records cannot be cut.
 static void *million(void *arg) {
   enum { N = 1000000 };
   tc_scope s = tc_scope_begin();
@@ -123,7 +126,8 @@ int main(void) {
   for (int i = 0; i < 4; i++) {
     tc_cache_clear();
     on_stack(kib[i], train, loss[i]);
-    for (int k = 0; k < 3; k++) EXPECT(loss[i][k] == loss[0][k] && loss[i][k] > 0, "%d KiB, step %d: loss %g", kib[i], k, (double)loss[i][k]);
+    for (int k = 0; k < 3; k++)
+      EXPECT(loss[i][k] == loss[0][k] && loss[i][k] > 0, "%d KiB, step %d: loss %g", kib[i], k, (double)loss[i][k]);
   }
   on_stack(256, chain, NULL);
   on_stack(128, shifts, NULL);

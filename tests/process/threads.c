@@ -1,4 +1,5 @@
-// Eight threads train eight models, and each reads what its neighbour has pending. Losses are those of one thread alone, bit for bit.
+// Eight threads train eight models, and each reads what its neighbour has pending. Losses are those
+// of one thread alone, bit for bit.
 // A plain program, so that it runs under TSan.
 //   threads [steps = 200]
 #include <pthread.h>
@@ -37,11 +38,13 @@ static void trains_as_alone(int n_steps) {
   for (int i = 0; i < N_THREADS; i += 3) {
     worker one = {.id = i, .n_steps = n_steps, .loss = alone};
     train(&one);
-    EXPECT(memcmp(alone, together[i], (size_t)n_steps * sizeof(float)) == 0, "model %d learns otherwise beside others", i);
+    EXPECT(memcmp(alone, together[i], (size_t)n_steps * sizeof(float)) == 0, "model %d learns otherwise beside others",
+           i);
   }
 }
 
-// ---- Handles passed on: each thread makes a pending chain, publishes it, and reads the previous thread's ----
+// ---- Handles passed on: each thread makes a pending chain, publishes it, and reads the previous
+// thread's ----
 
 static tc_tensor published[N_THREADS];
 static pthread_barrier_t barrier;
@@ -132,7 +135,8 @@ static void tensors_of_an_ended_thread_keep_their_values(void) {
     EXPECT(v == 24, "%g", (double)v);
     EXPECT(tc_assign(of_ended[0], tc_zeros(TC_SHAPE(8), TC_F32)) == TC_ERR_STATE, "assigning an ended thread's tensor");
     tc_clear_error();
-    EXPECT(tc_backward(tc_sum(tc_square(of_ended[2]), TC_ALL, false)) == TC_ERR_STATE, "a gradient for an ended thread's parameter");
+    EXPECT(tc_backward(tc_sum(tc_square(of_ended[2]), TC_ALL, false)) == TC_ERR_STATE,
+           "a gradient for an ended thread's parameter");
     tc_clear_error();
     tc_scope_end(s);
     for (int i = 0; i < 3; i++) tc_release(of_ended[i]);
@@ -140,7 +144,8 @@ static void tensors_of_an_ended_thread_keep_their_values(void) {
     EXPECT_OK(tc_sync(NULL));
     if (k == 1) live = tc_memory_stats().live_bytes;
   }
-  EXPECT(tc_memory_stats().live_bytes == live, "tensors of ended threads are lost: %zu bytes, were %zu", tc_memory_stats().live_bytes, live);
+  EXPECT(tc_memory_stats().live_bytes == live, "tensors of ended threads are lost: %zu bytes, were %zu",
+         tc_memory_stats().live_bytes, live);
 }
 
 static void *use_default(void *arg) {
@@ -148,7 +153,8 @@ static void *use_default(void *arg) {
   EXPECT_OK(tc_set_default_device(device));
   for (int k = 0; k < 100; k++) {
     tc_scope s = tc_scope_begin();
-    EXPECT(strcmp(tc_get_default_device(), device) == 0, "default is %s, should be %s", tc_get_default_device(), device);
+    EXPECT(strcmp(tc_get_default_device(), device) == 0, "default is %s, should be %s", tc_get_default_device(),
+           device);
     EXPECT(strcmp(tc_device_of(tc_zeros(TC_SHAPE(2), TC_F32)), device) == 0, "made on another device than %s", device);
     tc_scope_end(s);
   }
@@ -173,7 +179,8 @@ static void *differentiate_square(void *nothing) {
   tc_tensor g = {0, 0};
   EXPECT_OK(tc_grads_of(tc_sum(tc_mul(param, param), TC_ALL, false), &param, 1, &g, 0));
   EXPECT_OK(tc_to_host(g, of_square, sizeof of_square));
-  EXPECT(of_square[0] == 2 && of_square[3] == 8, "the gradient of a square: %g .. %g", (double)of_square[0], (double)of_square[3]);
+  EXPECT(of_square[0] == 2 && of_square[3] == 8, "the gradient of a square: %g .. %g", (double)of_square[0],
+         (double)of_square[3]);
   tc_scope_end(s);
   return nothing;
 }
@@ -186,7 +193,8 @@ static void *differentiate_product(void *nothing) {
     tc_tensor y = i ? tc_mul(detached, param) : tc_mul(param, detached);
     EXPECT_OK(tc_grads_of(tc_sum(y, TC_ALL, false), &param, 1, &g, 0));
     EXPECT_OK(tc_to_host(g, of_product, sizeof of_product));
-    EXPECT(of_product[0] == 1 && of_product[3] == 4, "beside its detached value: %g .. %g", (double)of_product[0], (double)of_product[3]);
+    EXPECT(of_product[0] == 1 && of_product[3] == 4, "beside its detached value: %g .. %g", (double)of_product[0],
+           (double)of_product[3]);
   }
   tc_tensor twice = tc_mul(param, 2);
   EXPECT_OK(tc_eval(1, &twice));
@@ -194,21 +202,24 @@ static void *differentiate_product(void *nothing) {
   pthread_barrier_wait(&turn), pthread_barrier_wait(&turn);  // the other thread takes its value
   EXPECT_OK(tc_grads_of(tc_sum(tc_mul(twice, taken), TC_ALL, false), &param, 1, &g, 0));
   EXPECT_OK(tc_to_host(g, of_product, sizeof of_product));
-  EXPECT(of_product[0] == 4 && of_product[3] == 16, "beside its value without history: %g .. %g", (double)of_product[0], (double)of_product[3]);
+  EXPECT(of_product[0] == 4 && of_product[3] == 16, "beside its value without history: %g .. %g", (double)of_product[0],
+         (double)of_product[3]);
   tc_dims d = tc_shape(tc_add(tall, turned));
   EXPECT(d.rank == 2 && d.dim[0] == 4 && d.dim[1] == 4, "4x1 and 1x4 of the same memory");
   tc_scope_end(s);
   return nothing;
 }
 
-// pre: nothing was recorded before, so that the operand's leaf has the number in the other trace that the parameter has in this one.
+// pre: nothing was recorded before, so that the operand's leaf has the number in the other trace
+// that the parameter has in this one.
 static void what_shares_memory_is_told_apart(void) {
   pthread_t t;
   tc_scope s = tc_scope_begin();
   param = tc_param(tc_from_host((const float[]){1, 2, 3, 4}, TC_SHAPE(4), TC_F32));
   pthread_create(&t, NULL, differentiate_square, NULL), pthread_join(t, NULL);
   EXPECT_OK(tc_sync(NULL));
-  detached = tc_detach(param), tall = tc_reshape(detached, TC_SHAPE(4, 1)), turned = tc_reshape(detached, TC_SHAPE(1, 4));
+  detached = tc_detach(param), tall = tc_reshape(detached, TC_SHAPE(4, 1)),
+  turned = tc_reshape(detached, TC_SHAPE(1, 4));
   EXPECT_OK(tc_eval(3, (tc_tensor[]){detached, tall, turned}));
   pthread_barrier_init(&turn, NULL, 2);
   pthread_create(&t, NULL, differentiate_product, NULL);

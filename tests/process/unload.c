@@ -1,5 +1,6 @@
-// libtc.so opened, used from two threads and closed again and again in one process; and, under valgrind, no byte lost by that nor by a program that
-// trains and exits. Skipped where there is no libtc.so beside the program.
+// libtc.so opened, used from two threads and closed again and again in one process; and, under
+// valgrind, no byte lost by that nor by a program that trains and exits. Skipped where there is no
+// libtc.so beside the program.
 //   unload             all of it          unload --close | --exit     what valgrind runs
 #include <dlfcn.h>
 #include <pthread.h>
@@ -29,8 +30,10 @@ typedef struct api {
 
 static bool open_api(api *a, const char *path) {
   if (!(a->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL))) return false;
-  *(void **)&a->full = dlsym(a->lib, "tc_full"), *(void **)&a->add = dlsym(a->lib, "tc_add"), *(void **)&a->sum = dlsym(a->lib, "tc_sum");
-  *(void **)&a->item = dlsym(a->lib, "tc_item_f32"), *(void **)&a->set_num_threads = dlsym(a->lib, "tc_set_num_threads");
+  *(void **)&a->full = dlsym(a->lib, "tc_full"), *(void **)&a->add = dlsym(a->lib, "tc_add"),
+         *(void **)&a->sum = dlsym(a->lib, "tc_sum");
+  *(void **)&a->item = dlsym(a->lib, "tc_item_f32"),
+         *(void **)&a->set_num_threads = dlsym(a->lib, "tc_set_num_threads");
   return a->full && a->add && a->sum && a->item && a->set_num_threads;
 }
 
@@ -60,7 +63,8 @@ static void open_and_close(const char *path, int times) {
   }
 }
 
-// Leaves everything to the exit: pending tensors, parameters, scopes, an optimizer, a mapping, an ended thread's tensor.
+// Leaves everything to the exit: pending tensors, parameters, scopes, an optimizer, a mapping, an
+// ended thread's tensor.
 static tc_tensor left;
 static void *leave_one(void *arg) {
   left = tc_retain(tc_add(tc_ones(TC_SHAPE(100), TC_F32), 1));
@@ -88,13 +92,15 @@ static bool has_valgrind(void) {
   return system("valgrind --version >/dev/null 2>&1") == 0;
 }
 
-// Lanes past the end of a vector are computed from nothing and never stored: only the interpreter's steps may look at uninitialised values (lanes.supp).
+// Lanes past the end of a vector are computed from nothing and never stored: only the interpreter's
+// steps may look at uninitialised values (lanes.supp).
 static void clean_under_valgrind(const char *self, const char *what) {
   char command[4400];
-  snprintf(command, sizeof command,
-           "TC_COMPILER=interp valgrind -q --suppressions=tests/process/lanes.supp --leak-check=full --show-leak-kinds=definite,indirect,possible "
-           "--errors-for-leak-kinds=definite,indirect,possible --error-exitcode=9 '%s' %s",
-           self, what);
+  snprintf(
+      command, sizeof command,
+      "TC_COMPILER=interp valgrind -q --suppressions=tests/process/lanes.supp --leak-check=full --show-leak-kinds=definite,indirect,possible "
+      "--errors-for-leak-kinds=definite,indirect,possible --error-exitcode=9 '%s' %s",
+      self, what);
   fflush(stdout);
   int status = system(command);
   EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "valgrind %s: status %x", what, (unsigned)status);

@@ -1,4 +1,5 @@
-// A biased lock keeps threads apart whoever takes it, whenever the bias comes and goes, and in the child of a fork; its owner gives way.
+// A biased lock keeps threads apart whoever takes it, whenever the bias comes and goes, and in the
+// child of a fork; its owner gives way.
 #include "runtime/biased_lock.h"
 
 #include <stdio.h>
@@ -86,7 +87,8 @@ static void *seldom_main(void *arg) {
   return NULL;
 }
 
-// An owner that takes the lock all the time lets the other in: it takes it a few times more while that waits, not thousands.
+// An owner that takes the lock all the time lets the other in: it takes it a few times more while
+// that waits, not thousands.
 static int owner_gives_way(void) {
   pthread_t other;
   atomic_bool done = false;
@@ -100,7 +102,8 @@ static int owner_gives_way(void) {
     tc_biased_unlock_own(&self.lock);
   }
   pthread_join(other, NULL);
-  if (n_before_other > EACH * 20) printf("the owner took the lock %d times while the other waited %d times\n", n_before_other, EACH);
+  if (n_before_other > EACH * 20)
+    printf("the owner took the lock %d times while the other waited %d times\n", n_before_other, EACH);
   return n_before_other > EACH * 20;
 }
 
@@ -110,7 +113,8 @@ int main(void) {
   tc_biased_lock_begin(&self.lock);
   for (int i = 0; i < ROUNDS; i++) n_bad += round_run(i * 7);
   long want = (long)ROUNDS * (OWN + OTHERS * EACH);
-  if (self.count != want || self.n_overlaps) printf("%ld visits, %d of them not alone; %ld were made\n", self.count, self.n_overlaps, want), n_bad++;
+  if (self.count != want || self.n_overlaps)
+    printf("%ld visits, %d of them not alone; %ld were made\n", self.count, self.n_overlaps, want), n_bad++;
   n_bad += owner_gives_way();
   for (int i = 0; i < 50; i++) n_bad += fork_run();
   if (n_bad) printf("%d rounds failed\n", n_bad);

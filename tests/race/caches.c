@@ -1,5 +1,6 @@
-// Race checks of the plan and kernel caches, a plain program for -fsanitize=thread: threads record, sync and share few plans and kernels in caches so
-// small that they evict all the time, while one thread clears them, trims memory and reads statistics. Exit code 0: every value was right.
+// Race checks of the plan and kernel caches, a plain program for -fsanitize=thread: threads record,
+// sync and share few plans and kernels in caches so small that they evict all the time, while one
+// thread clears them, trims memory and reads statistics. Exit code 0: every value was right.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -35,7 +36,8 @@ static void *disturb(void *arg) {
     if (k % 4 == 0) tc_cache_clear();
     if (k % 4 == 1) tc_trim();
     tc_cache_info info = tc_cache_stats();
-    EXPECT(info.n_plans <= 3 && info.n_kernels <= 4, "%zu plans and %zu kernels are kept", info.n_plans, info.n_kernels);
+    EXPECT(info.n_plans <= 3 && info.n_kernels <= 4, "%zu plans and %zu kernels are kept", info.n_plans,
+           info.n_kernels);
     (void)tc_memory_stats();
     compute(k % 11);
     EXPECT_OK(tc_set_num_threads(k % 2 + 1));

@@ -1,4 +1,5 @@
-// Threads on simulated GPUs at once: memory, copies, compiling, one sequence that all run and sequences of their own, waiting, and reading at once and later.
+// Threads on simulated GPUs at once: memory, copies, compiling, one sequence that all run and
+// sequences of their own, waiting, and reading at once and later.
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
-// Two threads of one program, each with a GPU of its own, or both with one: what they train comes out as it does alone, to the bit, and as on tc:cpu within the
-// tolerance. Where one of the devices is lost meanwhile that thread is told, and the other goes on. Simulated.
+// Two threads of one program, each with a GPU of its own, or both with one: what they train comes
+// out as it does alone, to the bit, and as on tc:cpu within the tolerance. Where one of the devices
+// is lost meanwhile that thread is told, and the other goes on. Simulated.
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
@@ -43,7 +44,8 @@ static void *train(void *arg) {
   if (j->start) pthread_barrier_wait(j->start);
   j->status = tc_set_default_device(j->device);
   tc_scope s = tc_scope_begin();
-  tc_tensor x = tc_from_host(v, TC_SHAPE(WIDTH, WIDTH), TC_F32), w = tc_param(tc_mul(tc_from_host(v, TC_SHAPE(WIDTH, WIDTH), TC_F32), 0.5f));
+  tc_tensor x = tc_from_host(v, TC_SHAPE(WIDTH, WIDTH), TC_F32),
+            w = tc_param(tc_mul(tc_from_host(v, TC_SHAPE(WIDTH, WIDTH), TC_F32), 0.5f));
   tc_optimizer *opt = tc_sgd(&w, 1, (tc_sgd_options){.lr = 0.5, .momentum = 0.5});
   if (!opt) j->status = tc_last_error()->status;
   for (int k = 0; k < STEPS && j->status == TC_OK; k++) j->status = step(w, x, opt, j, k);
@@ -71,11 +73,11 @@ static job of(const char *device, int i) {
 static void compare(const job *j, const job *alone, bool same_bits) {
   EXPECT(j->status == TC_OK && alone->status == TC_OK, "%s: %s %s", j->device, j->message, alone->message);
   for (int k = 0; k < STEPS; k++)
-    EXPECT(same_bits ? j->loss[k] == alone->loss[k] : fabsf(j->loss[k] - alone->loss[k]) < 1e-5f, "%s: loss %d is %g, not %g", j->device, k,
-           (double)j->loss[k], (double)alone->loss[k]);
+    EXPECT(same_bits ? j->loss[k] == alone->loss[k] : fabsf(j->loss[k] - alone->loss[k]) < 1e-5f,
+           "%s: loss %d is %g, not %g", j->device, k, (double)j->loss[k], (double)alone->loss[k]);
   for (int i = 0; i < WIDTH * WIDTH; i++)
-    EXPECT(same_bits ? j->w[i] == alone->w[i] : fabsf(j->w[i] - alone->w[i]) < 1e-4f, "%s: weight %d is %g, not %g", j->device, i, (double)j->w[i],
-           (double)alone->w[i]);
+    EXPECT(same_bits ? j->w[i] == alone->w[i] : fabsf(j->w[i] - alone->w[i]) < 1e-4f, "%s: weight %d is %g, not %g",
+           j->device, i, (double)j->w[i], (double)alone->w[i]);
 }
 
 static void test_pair(const char *const *device) {
@@ -95,7 +97,8 @@ static void test_one_is_lost(const char *const *device, void *sim) {
   EXPECT(((bool (*)(const char *))dlsym(sim, "sim_fail"))("kernel:150=719!"), "not understood");
   together(j);
   int told = j[0].status != TC_OK ? 0 : 1;
-  EXPECT(j[told].status == TC_ERR_DEVICE && strstr(j[told].message, "is lost") && strstr(j[told].message, device[told]), "%s", j[told].message);
+  EXPECT(j[told].status == TC_ERR_DEVICE && strstr(j[told].message, "is lost") && strstr(j[told].message, device[told]),
+         "%s", j[told].message);
   compare(&j[1 - told], &here[1 - told], false);
   job again = of(device[1 - told], 1 - told), gone = of(device[told], told);
   train(&again), train(&gone);
@@ -105,7 +108,8 @@ static void test_one_is_lost(const char *const *device, void *sim) {
 }
 
 int main(void) {
-  static const char *const pairs[][2] = {{"tc:cuda", "tc:cuda:1"}, {"tc:hip", "tc:hip:1"}, {"tc:cuda", "tc:hip"}, {"tc:cuda", "tc:cuda"}};
+  static const char *const pairs[][2] = {
+      {"tc:cuda", "tc:cuda:1"}, {"tc:hip", "tc:hip:1"}, {"tc:cuda", "tc:hip"}, {"tc:cuda", "tc:cuda"}};
   if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
   setenv("TC_COMPILER", "interp", 1);
   setenv("TC_SIM_DEVICES", "2", 1);
@@ -114,7 +118,8 @@ int main(void) {
   if (!sim[0] || !sim[1]) return puts(dlerror()), 1;
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) test_pair(pairs[i]);
   for (int i = 0; i < 2; i++) test_one_is_lost(pairs[i], sim[i]);
-  for (int i = 0; i < 2; i++) EXPECT(((int (*)(void))dlsym(sim[i], "sim_faults"))() == 0, "%s: the simulator found mistakes", pairs[i][0]);
+  for (int i = 0; i < 2; i++)
+    EXPECT(((int (*)(void))dlsym(sim[i], "sim_faults"))() == 0, "%s: the simulator found mistakes", pairs[i][0]);
   tc_shutdown();
   EXPECT(tc_memory_stats().gpu_live_bytes == 0, "%zu bytes are held", tc_memory_stats().gpu_live_bytes);
   return expect_done("gpu_two");

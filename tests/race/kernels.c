@@ -1,6 +1,8 @@
-// Kernels made together, a plain program for -fsanitize=thread as well: a list of kernels gives the kernels that they give one by one, equal ones once; of
-// several that cannot be compiled the first one's error is told, and nothing is left; threads that ask for the same lists at once, while others clear the
-// cache, all get what computes the right values, general kernels too; so do those whose kernels come from disk.
+// Kernels made together, a plain program for -fsanitize=thread as well: a list of kernels gives the
+// kernels that they give one by one, equal ones once; of several that cannot be compiled the first
+// one's error is told, and nothing is left; threads that ask for the same lists at once, while
+// others clear the cache, all get what computes the right values, general kernels too; so do those
+// whose kernels come from disk.
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -42,7 +44,8 @@ static void list_make(list *l, uint64_t place) {
   for (int i = 0; i < N_NESTS; i++) {
     build(&l->kir[i], i % N_DISTINCT);
     snprintf(l->stem[i], sizeof l->stem[i], "kind%d", i % N_DISTINCT);
-    l->wish[i] = (tc_kernel_request){.kir = &l->kir[i], .stem = l->stem[i], .site = place, .work = INFINITY};  // too much to be interpreted first
+    // too much to be interpreted first
+    l->wish[i] = (tc_kernel_request){.kir = &l->kir[i], .stem = l->stem[i], .site = place, .work = INFINITY};
   }
 }
 
@@ -60,7 +63,8 @@ static void expect_right(const list *l) {
     void *scratch = calloc(1, k ? k->scratch_bytes + 64 : 1);
     tc_worker w = {.scratch = (void *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63), .n = 1};
     if (k) atomic_load (&k->fn)(k->ctx, (void *[]){out}, NULL, 0, 2, &w);
-    EXPECT(out[0] == (float)(i % N_DISTINCT) && out[1] == out[0] && out[2] == -1, "nest %d stores %g", i, (double)out[0]);
+    EXPECT(out[0] == (float)(i % N_DISTINCT) && out[1] == out[0] && out[2] == -1, "nest %d stores %g", i,
+           (double)out[0]);
     free(scratch);
   }
 }
@@ -73,7 +77,8 @@ static void equal_ones_are_one(void) {
   EXPECT_OK(tc_kernel_get_all(l.wish, N_NESTS, NULL, &compiled));
   EXPECT(compiled == N_DISTINCT, "%u compiled", compiled);
   expect_right(&l);
-  for (int i = N_DISTINCT; i < N_NESTS; i++) EXPECT(l.wish[i].kernel == l.wish[i - N_DISTINCT].kernel, "nest %d has a kernel of its own", i);
+  for (int i = N_DISTINCT; i < N_NESTS; i++)
+    EXPECT(l.wish[i].kernel == l.wish[i - N_DISTINCT].kernel, "nest %d has a kernel of its own", i);
   for (int i = 0; i < N_NESTS; i++) {
     tc_kernel *k;
     EXPECT_OK(tc_kernel_get(&l.kir[i], l.stem[i], NULL, &k, &again));
@@ -144,7 +149,8 @@ int main(void) {
   for (int round = 0; round < 2; round++) {
     tc_cache_info info = {0};
     tc_kernel_stats(&info);
-    EXPECT(round == 0 || !compiles || info.compiles == n, "%d compiled though they are on disk", (int)(info.compiles - n));
+    EXPECT(round == 0 || !compiles || info.compiles == n, "%d compiled though they are on disk",
+           (int)(info.compiles - n));
     n = info.compiles;
     threads_ask_at_once();
   }

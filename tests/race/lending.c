@@ -1,5 +1,6 @@
-// Race check of lent and borrowed memory, a plain program for -fsanitize=thread: tensors of one mapped file, and values lent by DLPack, are read and
-// given back by eight threads while their owner closes the archive, goes on and drops its own.
+// Race check of lent and borrowed memory, a plain program for -fsanitize=thread: tensors of one
+// mapped file, and values lent by DLPack, are read and given back by eight threads while their
+// owner closes the archive, goes on and drops its own.
 #include <pthread.h>
 #include <tc/dlpack.h>
 

@@ -1,5 +1,6 @@
-// Race check of rows that the team makes in shares, and of kernels that draw, a plain program for -fsanitize=thread: scans, scatters, indices and
-// dropout on several threads, with the bits of one thread.
+// Race check of rows that the team makes in shares, and of kernels that draw, a plain program for
+// -fsanitize=thread: scans, scatters, indices and dropout on several threads, with the bits of one
+// thread.
 #include <string.h>
 
 #include "tests/expect.h"
@@ -12,7 +13,8 @@ static float result[2][ROWS * COLUMNS];
 static void step(float *out) {
   tc_seed(9);
   tc_scope scope = tc_scope_begin();
-  tc_tensor table = tc_param(tc_rand(TC_SHAPE(ROWS, COLUMNS), TC_F32)), ids = tc_randint(-ROWS, ROWS, TC_SHAPE(N_IDS), TC_I64);
+  tc_tensor table = tc_param(tc_rand(TC_SHAPE(ROWS, COLUMNS), TC_F32)),
+            ids = tc_randint(-ROWS, ROWS, TC_SHAPE(N_IDS), TC_I64);
   tc_tensor looked_up = tc_dropout(tc_embedding(table, ids), 0.2), scanned = tc_cumsum(tc_cumsum(looked_up, 0), 1);
   tc_tensor put = tc_scatter_add(tc_zeros(TC_SHAPE(ROWS), TC_F32), 0, ids, tc_select(scanned, 1, 3));
   EXPECT_OK(tc_backward(tc_add(tc_mean(scanned, TC_ALL, false), tc_mean(put, TC_ALL, false))));

@@ -1,5 +1,6 @@
-// Race checks of handles between threads, a plain program for -fsanitize=thread: pending tensors of one thread used, read, looked at and released by
-// others, while their owner goes on. Exit code 0: every value was right.
+// Race checks of handles between threads, a plain program for -fsanitize=thread: pending tensors of
+// one thread used, read, looked at and released by others, while their owner goes on. Exit code 0:
+// every value was right.
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -24,7 +25,8 @@ static tc_tensor chain(int start) {
 static void use(tc_tensor h, float want, bool own) {
   float v = 0, all[64];
   tc_scope s = tc_scope_begin();
-  EXPECT(tc_is_valid(h) && tc_numel(h) == 64 && tc_dtype(h) == TC_F32 && tc_shape(h).rank == 1, "what is known of another's tensor");
+  EXPECT(tc_is_valid(h) && tc_numel(h) == 64 && tc_dtype(h) == TC_F32 && tc_shape(h).rank == 1,
+         "what is known of another's tensor");
   EXPECT(!tc_requires_grad(h) && tc_grad(h).gen == 0, "another's tensor wants no gradient");
   EXPECT_OK(tc_item_f32(tc_mean(tc_mul(h, 2), TC_ALL, false), &v));
   EXPECT(v == 2 * want, "an op on another's tensor: %g, should be %g", (double)v, (double)(2 * want));
@@ -58,7 +60,8 @@ static void *work(void *arg) {
     for (int i = 0; i < N_HANDLES; i++) tc_release(desks[next].handle[i]);  // by another thread than the owner's
     tc_scope_end(s);
     pthread_barrier_wait(&barrier);
-    for (int i = 0; i < N_HANDLES; i++) EXPECT(!tc_is_valid(desks[id].handle[i]), "released by another thread, and still valid");
+    for (int i = 0; i < N_HANDLES; i++)
+      EXPECT(!tc_is_valid(desks[id].handle[i]), "released by another thread, and still valid");
     EXPECT(tc_last_error()->status == TC_OK, "thread %d, round %d", id, round);
   }
   return NULL;
@@ -80,11 +83,13 @@ static void *read_writable(void *nothing) {
     EXPECT_OK(tc_eval(2, both));
     EXPECT_OK(tc_item_f32(both[0], &low));
     EXPECT_OK(tc_item_f32(both[1], &high));
-    EXPECT(low == high && low >= latest, "a tensor is read between two values: %g to %g, %g before", (double)low, (double)high, (double)latest);
+    EXPECT(low == high && low >= latest, "a tensor is read between two values: %g to %g, %g before", (double)low,
+           (double)high, (double)latest);
     latest = high;
     EXPECT_OK(tc_to_host(writable, all, sizeof all));
     const float *view = tc_map(writable);
-    EXPECT(view && all[0] == all[N_WRITABLE - 1] && all[0] >= latest, "read: %g to %g", (double)all[0], (double)all[N_WRITABLE - 1]);
+    EXPECT(view && all[0] == all[N_WRITABLE - 1] && all[0] >= latest, "read: %g to %g", (double)all[0],
+           (double)all[N_WRITABLE - 1]);
     EXPECT(view && view[0] == view[N_WRITABLE - 1], "mapped: %g to %g", (double)view[0], (double)view[N_WRITABLE - 1]);
     EXPECT_OK(tc_unmap(writable));
     tc_scope_end(s);
@@ -105,7 +110,8 @@ static void what_is_assigned_meanwhile_is_read_whole(void) {
   }
   atomic_store(&assigned, true);
   pthread_join(t, NULL);
-  EXPECT(memory[0] == N_ASSIGNS && memory[N_WRITABLE - 1] == N_ASSIGNS, "%g and %g were assigned", (double)memory[0], (double)memory[N_WRITABLE - 1]);
+  EXPECT(memory[0] == N_ASSIGNS && memory[N_WRITABLE - 1] == N_ASSIGNS, "%g and %g were assigned", (double)memory[0],
+         (double)memory[N_WRITABLE - 1]);
   tc_release(writable);
 }
 

@@ -1,5 +1,6 @@
-// Race checks of the team, a plain program for -fsanitize=thread: many jobs and waves, concurrent callers, stop, resizing, nesting and fork.
-// With an argument it also prints the cost of an empty fork-join. Exit code 0: every task ran exactly once and in order of waves.
+// Race checks of the team, a plain program for -fsanitize=thread: many jobs and waves, concurrent
+// callers, stop, resizing, nesting and fork. With an argument it also prints the cost of an empty
+// fork-join. Exit code 0: every task ran exactly once and in order of waves.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -51,7 +52,8 @@ static int grids_run(int n, int max_threads) {
   int n_bad = 0;
   for (int i = 0; i < n; i++) {
     grid g = {0};
-    tc_job job = {grid_task, &g, N_WAVES, n_tasks, 256 + (size_t)(i % 5) * 1000, max_threads, i / 50 % 2 == 1, i / 25 % 2 == 1};
+    tc_job job = {grid_task,      &g, N_WAVES, n_tasks, 256 + (size_t)(i % 5) * 1000, max_threads, i / 50 % 2 == 1,
+                  i / 25 % 2 == 1};
     if (tc_team_run(&job) != 0 || !grid_is_right(&g)) n_bad++;
     if (i % 100 == 0) usleep(200);  // long enough to park
     if (i % 7 == 0) tc_team_warm();
@@ -93,7 +95,8 @@ static int nested_run(void) {
   return n_bad;
 }
 
-// Forks from a thread while others run jobs; the child uses a team of its own. A child under TSan cannot start threads, so it stays serial.
+// Forks from a thread while others run jobs; the child uses a team of its own. A child under TSan
+// cannot start threads, so it stays serial.
 static int forks_run(void) {
   int n_bad = 0;
   pthread_t other;

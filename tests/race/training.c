@@ -1,4 +1,5 @@
-// Race check of training, a plain program for -fsanitize=thread: eight threads train eight models on one library, each bit for bit as alone.
+// Race check of training, a plain program for -fsanitize=thread: eight threads train eight models
+// on one library, each bit for bit as alone.
 #include <pthread.h>
 #include <string.h>
 
@@ -31,7 +32,8 @@ int main(void) {
   for (int i = 0; i < N_THREADS; i++) pthread_join(together[i].thread, NULL);
   for (int i = 0; i < N_THREADS; i++) {
     train(&alone[i]);
-    EXPECT(memcmp(alone[i].loss, together[i].loss, sizeof alone[i].loss) == 0, "model %d learns otherwise beside others", i);
+    EXPECT(memcmp(alone[i].loss, together[i].loss, sizeof alone[i].loss) == 0,
+           "model %d learns otherwise beside others", i);
     EXPECT(alone[i].loss[N_STEPS - 1] < alone[i].loss[0], "model %d does not learn", i);
   }
   tc_shutdown();

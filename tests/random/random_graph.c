@@ -8,7 +8,8 @@
 #include "runtime/options.h"
 #include "tests/near.h"
 
-// ---- The functions that p chooses, as code and as source text; all are smooth or bounded so that round-off stays bounded ----
+// ---- The functions that p chooses, as code and as source text; all are smooth or bounded so that
+// round-off stays bounded ----
 
 typedef struct unary_fn {
   const char *text;  // %s is the operand
@@ -70,8 +71,9 @@ static const unary_fn unary_fns[] = {
 enum { N_UNARY = sizeof unary_fns / sizeof *unary_fns };
 
 enum { ADD, SUB, MUL, MAXIMUM, MINIMUM, DIV, N_BINARY };
-static const char *const binary_texts[] = {"tc_add(%s, %s)",     "tc_sub(%s, %s)",     "tc_mul(%s, %s)",
-                                           "tc_maximum(%s, %s)", "tc_minimum(%s, %s)", "tc_div(%s, tc_add(tc_square(%s), 1))"};
+static const char *const binary_texts[] = {"tc_add(%s, %s)",     "tc_sub(%s, %s)",
+                                           "tc_mul(%s, %s)",     "tc_maximum(%s, %s)",
+                                           "tc_minimum(%s, %s)", "tc_div(%s, tc_add(tc_square(%s), 1))"};
 static tc_tensor binary(int k, tc_tensor a, tc_tensor b) {
   switch (k) {
     case ADD: return tc_add(a, b);
@@ -91,7 +93,8 @@ static const char *const fold_texts[] = {"sum", "mean", "max", "min", "any"};
 // ---- What is known of each value before running ----
 
 typedef struct fact {
-  bool value, alive, exact, grad;  // has a result; its handle is alive; the same bits on every backend; depends on a parameter
+  // has a result; its handle is alive; the same bits on every backend; depends on a parameter
+  bool value, alive, exact, grad;
   int handle;                      // the instruction whose handle it is (assigning gives no new one)
   tc_type type;
   tc_dims dims;
@@ -157,18 +160,21 @@ static bool usable(const plan *pl, int i, int at) {
   return i >= 0 && i < at && pl->f[i].value && pl->f[i].alive;
 }
 
-// Whether instruction i is one the API accepts and every right backend answers alike; its fact into pl.
+// Whether instruction i is one the API accepts and every right backend answers alike; its fact into
+// pl.
 static bool infer(const rg_program *p, plan *pl, int i) {
   const rg_instr *s = &p->instr[i];
   const fact *a = &pl->f[s->a < 0 ? 0 : s->a], *b = &pl->f[s->b < 0 ? 0 : s->b], *c = &pl->f[s->c < 0 ? 0 : s->c];
   fact r = {true, true, true, false, i, s->type, s->dims, 4, 0};
   static const int n_operands[RG_N_OPS] = {
-      [RG_UNARY] = 1,  [RG_BINARY] = 2,       [RG_NUM] = 1,     [RG_COMPARE] = 2,   [RG_WHERE] = 3,   [RG_CAST] = 1,    [RG_TRANSPOSE] = 1,
-      [RG_SLICE] = 1,  [RG_FLIP] = 1,         [RG_FLATTEN] = 1, [RG_EXPAND] = 1,    [RG_PAD] = 1,     [RG_SORT] = 1,    [RG_MAX_POOL] = 1,
-      [RG_UNFOLD] = 1, [RG_CAT] = 2,          [RG_FOLD] = 1,    [RG_ARGMAX] = 1,    [RG_CUMSUM] = 1,  [RG_SOFTMAX] = 1, [RG_MATMUL] = 2,
-      [RG_INDEX] = 1,  [RG_ASSIGN_SLICE] = 2, [RG_READ] = 1,    [RG_SCOPE_END] = 1, [RG_BACKWARD] = 1};
+      [RG_UNARY] = 1,     [RG_BINARY] = 2,   [RG_NUM] = 1,    [RG_COMPARE] = 2, [RG_WHERE] = 3,        [RG_CAST] = 1,
+      [RG_TRANSPOSE] = 1, [RG_SLICE] = 1,    [RG_FLIP] = 1,   [RG_FLATTEN] = 1, [RG_EXPAND] = 1,       [RG_PAD] = 1,
+      [RG_SORT] = 1,      [RG_MAX_POOL] = 1, [RG_UNFOLD] = 1, [RG_CAT] = 2,     [RG_FOLD] = 1,         [RG_ARGMAX] = 1,
+      [RG_CUMSUM] = 1,    [RG_SOFTMAX] = 1,  [RG_MATMUL] = 2, [RG_INDEX] = 1,   [RG_ASSIGN_SLICE] = 2, [RG_READ] = 1,
+      [RG_SCOPE_END] = 1, [RG_BACKWARD] = 1};
   int n = n_operands[s->op];
-  if ((n > 0 && !usable(pl, s->a, i)) || (n > 1 && !usable(pl, s->b, i)) || (n > 2 && !usable(pl, s->c, i))) return false;
+  if ((n > 0 && !usable(pl, s->a, i)) || (n > 1 && !usable(pl, s->b, i)) || (n > 2 && !usable(pl, s->c, i)))
+    return false;
   if (n > 0 && s->op != RG_CAST) r.type = a->type;
   if (n > 0) r.dims = a->dims, r.big = a->big, r.err = a->err, r.exact = a->exact, r.grad = a->grad;
   bool fl = n > 0 && near_is_float(a->type), rounds = false;
@@ -193,7 +199,8 @@ static bool infer(const rg_program *p, plan *pl, int i) {
     case RG_BINARY: {
       int k = s->p % N_BINARY;
       r.type = promoted(a->type, b->type);
-      if (r.type == TC_N_TYPES || r.type == TC_BOOL || (k == DIV && !fl) || !broadcast(&a->dims, &b->dims, &r.dims)) return false;
+      if (r.type == TC_N_TYPES || r.type == TC_BOOL || (k == DIV && !fl) || !broadcast(&a->dims, &b->dims, &r.dims))
+        return false;
       pl->kink |= (k == MAXIMUM || k == MINIMUM) && (a->grad || b->grad) && !(a->exact && b->exact);
       r.exact = a->exact && b->exact, r.grad = a->grad || b->grad;
       r.err = k == MUL ? a->big * b->err + b->big * a->err : k == DIV ? a->err + a->big * b->err : a->err + b->err;
@@ -207,25 +214,31 @@ static bool infer(const rg_program *p, plan *pl, int i) {
       r.big = a->big * 2 + 2, r.err = a->err * 2, rounds = true;
       break;
     case RG_COMPARE:
-      if (!a->exact || !b->exact || a->type != b->type || p->smooth || !broadcast(&a->dims, &b->dims, &r.dims)) return false;
+      if (!a->exact || !b->exact || a->type != b->type || p->smooth || !broadcast(&a->dims, &b->dims, &r.dims))
+        return false;
       r.type = TC_BOOL, r.grad = false, r.big = 1, r.err = 0;
       break;
     case RG_WHERE:
-      if (a->type != TC_BOOL || b->type != c->type || !broadcast(&a->dims, &b->dims, &r.dims) || !broadcast(&r.dims, &c->dims, &r.dims)) return false;
-      r.type = b->type, r.grad = b->grad || c->grad, r.exact = b->exact && c->exact, r.big = fmax(b->big, c->big), r.err = fmax(b->err, c->err);
+      if (a->type != TC_BOOL || b->type != c->type || !broadcast(&a->dims, &b->dims, &r.dims) ||
+          !broadcast(&r.dims, &c->dims, &r.dims))
+        return false;
+      r.type = b->type, r.grad = b->grad || c->grad, r.exact = b->exact && c->exact, r.big = fmax(b->big, c->big),
+      r.err = fmax(b->err, c->err);
       break;
     case RG_CAST:
       if (p->smooth && s->type != TC_F64 && s->type != TC_BOOL) return false;
       if (s->type == TC_BOOL && !a->exact) return false;
       if (p->smooth && fl && s->type == TC_BOOL) return false;
-      if (fl && !near_is_float(s->type) && s->type != TC_BOOL && (!a->exact || a->big > 100 || s->type == TC_U8)) return false;
+      if (fl && !near_is_float(s->type) && s->type != TC_BOOL && (!a->exact || a->big > 100 || s->type == TC_U8))
+        return false;
       r.grad = a->grad && near_is_float(s->type);
       if (!near_is_float(s->type)) r.big = s->type == TC_BOOL ? 1 : fmax(a->big, 255), r.err = 0;
       rounds = true;
       break;
     case RG_TRANSPOSE:
       if (a->dims.rank < 2) return false;
-      r.dims.dim[s->p % a->dims.rank] = a->dims.dim[s->q % a->dims.rank], r.dims.dim[s->q % a->dims.rank] = a->dims.dim[s->p % a->dims.rank];
+      r.dims.dim[s->p % a->dims.rank] = a->dims.dim[s->q % a->dims.rank],
+                        r.dims.dim[s->q % a->dims.rank] = a->dims.dim[s->p % a->dims.rank];
       break;
     case RG_SLICE:
       if (a->dims.rank < 1) return false;
@@ -258,32 +271,35 @@ static bool infer(const rg_program *p, plan *pl, int i) {
       for (int k = 0; k < a->dims.rank; k++)
         if (k != axis && a->dims.dim[k] != b->dims.dim[k]) return false;
       r.dims.dim[axis] += b->dims.dim[axis];
-      r.grad = a->grad || b->grad, r.exact = a->exact && b->exact, r.big = fmax(a->big, b->big), r.err = fmax(a->err, b->err);
+      r.grad = a->grad || b->grad, r.exact = a->exact && b->exact, r.big = fmax(a->big, b->big),
+      r.err = fmax(a->err, b->err);
       break;
     }
     case RG_FOLD: {
       if (a->dims.rank < 1) return false;
       int k = s->p % N_FOLD, axis = axis_of(a, s->q);
       double count = (double)a->dims.dim[axis];
-      if (((k == MAX || k == MIN || k == MEAN) && count < 1) || ((k == MAX || k == MIN) && a->type == TC_BOOL) || (k == MEAN && !fl) ||
-          (k == ANY && (!a->exact || p->smooth)))
+      if (((k == MAX || k == MIN || k == MEAN) && count < 1) || ((k == MAX || k == MIN) && a->type == TC_BOOL) ||
+          (k == MEAN && !fl) || (k == ANY && (!a->exact || p->smooth)))
         return false;
       pl->kink |= (k == MAX || k == MIN) && a->grad && !a->exact;
       if (k == SUM || k == MEAN) {
         if (!fl) r.type = TC_I64;
-        r.exact = !fl, r.err = count * a->err + (fl ? 4 * count * count * a->big * fmin(epsilon(a->type), 1.2e-7) : 0), r.big = count * a->big,
-        rounds = true;
+        r.exact = !fl, r.err = count * a->err + (fl ? 4 * count * count * a->big * fmin(epsilon(a->type), 1.2e-7) : 0),
+        r.big = count * a->big, rounds = true;
       }
       if (k == ANY) r.type = TC_BOOL, r.grad = false, r.big = 1, r.err = 0;
       bool keep = s->q & 8;
       if (keep)
         r.dims.dim[axis] = 1;
       else
-        memmove(&r.dims.dim[axis], &r.dims.dim[axis + 1], (size_t)(r.dims.rank - axis - 1) * sizeof(int64_t)), r.dims.rank--;
+        memmove(&r.dims.dim[axis], &r.dims.dim[axis + 1], (size_t)(r.dims.rank - axis - 1) * sizeof(int64_t)),
+            r.dims.rank--;
       break;
     }
     case RG_ARGMAX: {
-      if (a->dims.rank < 1 || a->type == TC_BOOL || !a->exact || p->smooth || a->dims.dim[axis_of(a, s->q)] < 1) return false;
+      if (a->dims.rank < 1 || a->type == TC_BOOL || !a->exact || p->smooth || a->dims.dim[axis_of(a, s->q)] < 1)
+        return false;
       int axis = axis_of(a, s->q);
       r.type = TC_I64, r.grad = false, r.big = (double)a->dims.dim[axis];
       r.dims.dim[axis] = 1;
@@ -305,7 +321,8 @@ static bool infer(const rg_program *p, plan *pl, int i) {
       break;
     case RG_MAX_POOL: {
       int64_t size, n;
-      if (a->dims.rank < 2 || a->dims.rank > 3 || a->type == TC_BOOL || (extent = a->dims.dim[a->dims.rank - 1]) < 1) return false;
+      if (a->dims.rank < 2 || a->dims.rank > 3 || a->type == TC_BOOL || (extent = a->dims.dim[a->dims.rank - 1]) < 1)
+        return false;
       (void)pool_of(extent, s->p, s->q, &size, &n);
       r.dims.dim[a->dims.rank - 1] = n;
       pl->kink |= a->grad && !a->exact;
@@ -316,10 +333,12 @@ static bool infer(const rg_program *p, plan *pl, int i) {
       r.exact = false, r.err = 2 * a->err + 8 * epsilon(a->type) * (1 + a->big), r.big = 1;
       break;
     case RG_MATMUL: {
-      if (!fl || a->type != b->type || a->dims.rank != 2 || b->dims.rank != 2 || a->dims.dim[1] != b->dims.dim[0]) return false;
+      if (!fl || a->type != b->type || a->dims.rank != 2 || b->dims.rank != 2 || a->dims.dim[1] != b->dims.dim[0])
+        return false;
       double k = (double)a->dims.dim[1] + 1;
       r.dims.dim[1] = b->dims.dim[1], r.grad = a->grad || b->grad, r.exact = false;
-      r.big = k * a->big * b->big, r.err = k * (a->big * b->err + b->big * a->err) + 4 * k * r.big * fmin(epsilon(a->type), 1.2e-7), rounds = true;
+      r.big = k * a->big * b->big,
+      r.err = k * (a->big * b->err + b->big * a->err) + 4 * k * r.big * fmin(epsilon(a->type), 1.2e-7), rounds = true;
       break;
     }
     case RG_INDEX:
@@ -327,14 +346,17 @@ static bool infer(const rg_program *p, plan *pl, int i) {
       r.dims.dim[axis_of(a, s->p)] = 3;
       break;
     case RG_ASSIGN_SLICE: {  // a[.., start:stop:step, ..] = b, broadcast
-      if (a->dims.rank < 1 || a->type != b->type || a->dims.dim[axis_of(a, s->p)] < 1 || p->instr[a->handle].op == RG_PARAM) return false;
+      if (a->dims.rank < 1 || a->type != b->type || a->dims.dim[axis_of(a, s->p)] < 1 ||
+          p->instr[a->handle].op == RG_PARAM)
+        return false;
       tc_dims part = a->dims, both;
       extent = a->dims.dim[axis_of(a, s->p)];
       slice_of(extent, s->p / 8, s->q, &start, &stop, &step);
       part.dim[axis_of(a, s->p)] = (stop - start + step - 1) / step;
       if (!broadcast(&part, &b->dims, &both) || !near_dims_equal(both, part)) return false;
       r.handle = a->handle;
-      r.grad = a->grad || b->grad, r.exact = a->exact && b->exact, r.big = fmax(a->big, b->big), r.err = fmax(a->err, b->err);
+      r.grad = a->grad || b->grad, r.exact = a->exact && b->exact, r.big = fmax(a->big, b->big),
+      r.err = fmax(a->err, b->err);
       break;
     }
     case RG_BACKWARD:
@@ -374,7 +396,9 @@ static bool plan_program(const rg_program *p, plan *pl) {
       if (!depth) return false;
       int first = open[--depth], kept = pl->f[s->a].handle;
       for (int k = first; k < i; k++)
-        if (pl->f[k].value && pl->f[k].handle >= first && pl->f[k].handle != kept && p->instr[pl->f[k].handle].op != RG_PARAM) pl->f[k].alive = false;
+        if (pl->f[k].value && pl->f[k].handle >= first && pl->f[k].handle != kept &&
+            p->instr[pl->f[k].handle].op != RG_PARAM)
+          pl->f[k].alive = false;
     }
   }
   return depth == 0;
@@ -402,7 +426,8 @@ static tc_dims random_dims(dice *d) {
 }
 
 static rg_instr random_instr(dice *d, const rg_program *p, const plan *pl) {
-  static const tc_type types[] = {TC_F32, TC_F32, TC_F32, TC_F32, TC_F32, TC_F64, TC_I32, TC_I64, TC_F16, TC_BF16, TC_U8, TC_BOOL};
+  static const tc_type types[] = {TC_F32, TC_F32, TC_F32, TC_F32,  TC_F32, TC_F64,
+                                  TC_I32, TC_I64, TC_F16, TC_BF16, TC_U8,  TC_BOOL};
   rg_instr s = {RG_NOP, TC_F32, 0, 0, 0, (int)roll(d, 1 << 20), (int)roll(d, 1 << 20), tc_dims_of(0, NULL)};
   static const rg_op common[] = {RG_UNARY, RG_UNARY,  RG_UNARY,  RG_BINARY, RG_BINARY, RG_BINARY,    RG_BINARY,
                                  RG_NUM,   RG_MATMUL, RG_MATMUL, RG_FOLD,   RG_FOLD,   RG_TRANSPOSE, RG_SLICE};
@@ -426,7 +451,8 @@ static rg_instr random_instr(dice *d, const rg_program *p, const plan *pl) {
   return s;
 }
 
-// A product of two operands made of one narrow leaf: seldom drawn by chance, and what kernels make where they load it. Nothing where it does not fit.
+// A product of two operands made of one narrow leaf: seldom drawn by chance, and what kernels make
+// where they load it. Nothing where it does not fit.
 static void add_product_of_one(rg_program *p, plan *pl, dice *d) {
   static const tc_type narrow[] = {TC_F16, TC_BF16, TC_I8}, wide[] = {TC_F32, TC_F32, TC_F32, TC_F64};
   static const rg_op ops[] = {RG_NUM, RG_NUM, RG_UNARY, RG_BINARY, RG_SOFTMAX};
@@ -436,7 +462,8 @@ static void add_product_of_one(rg_program *p, plan *pl, dice *d) {
   p->instr[at++] = (rg_instr){RG_LEAF, narrow[roll(d, 3)], 0, 0, 0, (int)roll(d, 1 << 20), 0, dims};
   p->instr[at++] = (rg_instr){RG_CAST, wide[roll(d, 4)], leaf, 0, 0, 0, 0, tc_dims_of(0, NULL)};
   for (int k = 0; k < n_ops; k++, at++)
-    p->instr[at] = (rg_instr){ops[roll(d, 5)], TC_F32, at - 1, cast, 0, (int)roll(d, 1 << 20), (int)roll(d, 1 << 20), tc_dims_of(0, NULL)};
+    p->instr[at] = (rg_instr){ops[roll(d, 5)],    TC_F32, at - 1, cast, 0, (int)roll(d, 1 << 20), (int)roll(d, 1 << 20),
+                              tc_dims_of(0, NULL)};
   int made = at - 1, turned = roll(d, 2) ? made : cast;
   p->instr[at++] = (rg_instr){RG_TRANSPOSE, TC_F32, turned, 0, 0, 0, 1, tc_dims_of(0, NULL)};
   p->instr[at] = (rg_instr){RG_MATMUL, TC_F32, turned == made ? cast : made, at - 1, 0, 0, 0, tc_dims_of(0, NULL)};
@@ -455,21 +482,25 @@ void rg_make(rg_program *p, uint64_t seed) {
   p->smooth = roll(&d, 4) == 0;
   bool shares = seed % 4 == 0 && !p->smooth;
   int want = 6 + (int)roll(&d, RG_MAX_INSTRS - 16), depth = 0;
-  p->instr[p->n++] = (rg_instr){RG_PARAM, p->smooth ? TC_F64 : TC_F32, 0, 0, 0, (int)roll(&d, 1000), 0, random_dims(&d)};
+  p->instr[p->n++] =
+      (rg_instr){RG_PARAM, p->smooth ? TC_F64 : TC_F32, 0, 0, 0, (int)roll(&d, 1000), 0, random_dims(&d)};
   for (int tries = 0; p->n < want && tries < 4000; tries++) {
     if (!plan_program(p, &pl) && !depth) break;
     if (shares && p->n + 6 < want && roll(&shared, 5) == 0) add_product_of_one(p, &pl, &shared);
     rg_instr s = random_instr(&d, p, &pl);
-    // An open scope is not yet a valid program: close it with what was made last when the budget runs out.
+    // An open scope is not yet a valid program: close it with what was made last when the budget
+    // runs out.
     if (s.op == RG_SCOPE_BEGIN && (depth || p->n + 8 > want)) continue;
     if (s.op == RG_SCOPE_END && !depth) continue;
     if (s.op == RG_BACKWARD && depth) continue;
     // Operands of several seldom fit by chance: draw them again a few times.
-    bool fits = false, several = s.op == RG_WHERE || s.op == RG_MATMUL || s.op == RG_ASSIGN_SLICE || s.op == RG_COMPARE || s.op == RG_CAT;
+    bool fits = false, several = s.op == RG_WHERE || s.op == RG_MATMUL || s.op == RG_ASSIGN_SLICE ||
+                                 s.op == RG_COMPARE || s.op == RG_CAT;
     for (int draw = 0; draw < (several ? 60 : 1) && !fits; draw++) {
       p->instr[p->n] = s;
       fits = infer(p, &pl, p->n);
-      if (p->n) s.a = (int)roll(&d, (uint32_t)p->n), s.b = (int)roll(&d, (uint32_t)p->n), s.c = (int)roll(&d, (uint32_t)p->n);
+      if (p->n)
+        s.a = (int)roll(&d, (uint32_t)p->n), s.b = (int)roll(&d, (uint32_t)p->n), s.c = (int)roll(&d, (uint32_t)p->n);
     }
     if (!fits) continue;
     depth += s.op == RG_SCOPE_BEGIN, depth -= s.op == RG_SCOPE_END;
@@ -516,7 +547,8 @@ static void run_fini(run *r) {
   for (int k = 0; k < r->n; k++) free(r->seen[k].data);
 }
 
-// Leaves hold small multiples of a quarter (exact in every type), or in smooth programs anything in [-2, 2].
+// Leaves hold small multiples of a quarter (exact in every type), or in smooth programs anything in
+// [-2, 2].
 static double leaf_value(const rg_program *p, const rg_instr *s, int64_t i) {
   dice d = {(uint64_t)s->p * 7919 + (uint64_t)i * 104729};
   roll(&d, 2);
@@ -580,7 +612,9 @@ static void step(const rg_program *p, const plan *pl, int i, tc_tensor *h, tc_sc
     case RG_UNARY: h[i] = unary_fns[s->p % N_UNARY].fn(a); break;
     case RG_BINARY: h[i] = binary(s->p % N_BINARY, a, b); break;
     case RG_NUM: h[i] = s->q % 2 ? tc_mul(a, 2) : tc_add(a, s->p % 3); break;
-    case RG_COMPARE: h[i] = s->p % N_COMPARE == LT ? tc_lt(a, b) : s->p % N_COMPARE == LE ? tc_le(a, b) : tc_eq(a, b); break;
+    case RG_COMPARE:
+      h[i] = s->p % N_COMPARE == LT ? tc_lt(a, b) : s->p % N_COMPARE == LE ? tc_le(a, b) : tc_eq(a, b);
+      break;
     case RG_WHERE: h[i] = tc_where(a, b, h[s->c]); break;
     case RG_CAST: h[i] = tc_cast(a, s->type); break;
     case RG_TRANSPOSE: h[i] = tc_transpose(a, axis, s->q % fa->dims.rank); break;
@@ -684,7 +718,8 @@ static void run_program(const rg_program *p, const plan *pl, mode m, run *r) {
 
 static char text[700];
 
-static const char *compare(const plan *pl, const run *x, const run *y, const char *x_name, const char *y_name, bool bits) {
+static const char *compare(const plan *pl, const run *x, const run *y, const char *x_name, const char *y_name,
+                           bool bits) {
   if (x->status != TC_OK || y->status != TC_OK) {
     if (x->status == y->status && bits) return NULL;  // refused alike: the first comparison reports it
     snprintf(text, sizeof text, "%s: %s; %s: %s", x_name, x->message, y_name, y->message);
@@ -697,13 +732,14 @@ static const char *compare(const plan *pl, const run *x, const run *y, const cha
     int64_t n = near_count(a->dims), at = -1;
     char da[100], db[100];
     if (a->type != b->type || !near_dims_equal(a->dims, b->dims)) {
-      snprintf(text, sizeof text, "%c%d is %s%s in %s, %s%s in %s", a->kind, a->instr, tc_type_name(a->type), near_dims_text(a->dims, da, sizeof da),
-               x_name, tc_type_name(b->type), near_dims_text(b->dims, db, sizeof db), y_name);
+      snprintf(text, sizeof text, "%c%d is %s%s in %s, %s%s in %s", a->kind, a->instr, tc_type_name(a->type),
+               near_dims_text(a->dims, da, sizeof da), x_name, tc_type_name(b->type),
+               near_dims_text(b->dims, db, sizeof db), y_name);
       return text;
     }
     if (a->kind == 'v' && (a->type != f->type || !near_dims_equal(a->dims, f->dims))) {
-      snprintf(text, sizeof text, "v%d is %s%s, should be %s%s", a->instr, tc_type_name(a->type), near_dims_text(a->dims, da, sizeof da),
-               tc_type_name(f->type), near_dims_text(f->dims, db, sizeof db));
+      snprintf(text, sizeof text, "v%d is %s%s, should be %s%s", a->instr, tc_type_name(a->type),
+               near_dims_text(a->dims, da, sizeof da), tc_type_name(f->type), near_dims_text(f->dims, db, sizeof db));
       return text;
     }
     if (bits) {
@@ -711,22 +747,27 @@ static const char *compare(const plan *pl, const run *x, const run *y, const cha
     } else if (a->kind == 'g') {
       double big = 0;
       for (int64_t i = 0; i < n; i++) big = fmax(big, fabs(near_get(b->type, b->data, i)));
-      if (!pl->kink) at = near_find(a->type, a->data, b->data, n, (near_tol){0, (pl->half ? 0.1 : 0.01) * (1 + big), false});
+      if (!pl->kink)
+        at = near_find(a->type, a->data, b->data, n, (near_tol){0, (pl->half ? 0.1 : 0.01) * (1 + big), false});
     } else if (a->kind == 'v') {
       at = near_find(a->type, a->data, b->data, n, (near_tol){0, f->exact ? 0 : f->err, false});
     } else {
-      continue;  // a read's value may be assigned later: its bound is not the final one, and the same node is seen elsewhere
+      // a read's value may be assigned later: its bound is not the final one, and the same node is
+      // seen elsewhere
+      continue;
     }
     if (at >= 0) {
-      snprintf(text, sizeof text, "%c%d[%lld] of %s%s is %.9g in %s, %.9g in %s", a->kind, a->instr, (long long)at, tc_type_name(a->type),
-               near_dims_text(a->dims, da, sizeof da), near_get(a->type, a->data, at), x_name, near_get(b->type, b->data, at), y_name);
+      snprintf(text, sizeof text, "%c%d[%lld] of %s%s is %.9g in %s, %.9g in %s", a->kind, a->instr, (long long)at,
+               tc_type_name(a->type), near_dims_text(a->dims, da, sizeof da), near_get(a->type, a->data, at), x_name,
+               near_get(b->type, b->data, at), y_name);
       return text;
     }
   }
   return NULL;
 }
 
-// The gradient along one direction against central differences at two distances, which must agree with each other to count.
+// The gradient along one direction against central differences at two distances, which must agree
+// with each other to count.
 static const char *check_slope(const rg_program *p, const plan *pl, const run *ref) {
   double direction[64], slope = 0, size = 0, numeric[2];
   int64_t at = 0;
@@ -756,7 +797,8 @@ static const char *check_slope(const rg_program *p, const plan *pl, const run *r
   }
   if (fabs(numeric[0] - numeric[1]) > 1e-3 * (1 + fabs(numeric[1]))) return NULL;
   if (fabs(slope - numeric[1]) <= 1e-2 * (1 + fabs(numeric[1])) + 1e-6 * size) return NULL;
-  return snprintf(text, sizeof text, "backward says the slope is %.9g, central differences %.9g", slope, numeric[1]), text;
+  return snprintf(text, sizeof text, "backward says the slope is %.9g, central differences %.9g", slope, numeric[1]),
+         text;
 }
 
 const char *rg_check(const rg_program *p) {
@@ -868,7 +910,8 @@ static void print_leaf(const rg_program *p, int i, FILE *out) {
 static void print_step(const rg_program *p, const plan *pl, int i, FILE *out) {
   const rg_instr *s = &p->instr[i];
   const fact *fa = &pl->f[s->a];
-  int a = fa->handle, b = pl->f[s->b].handle, rank = fa->dims.rank, axis = rank > 0 ? s->p % rank : 0, axis_q = rank > 0 ? s->q % rank : 0;
+  int a = fa->handle, b = pl->f[s->b].handle, rank = fa->dims.rank, axis = rank > 0 ? s->p % rank : 0,
+      axis_q = rank > 0 ? s->q % rank : 0;
   char x[16], y[16], type[16];
   int64_t start = 0, stop = 0, step_of = 1, extent = rank > 0 ? fa->dims.dim[axis] : 1;
   snprintf(x, sizeof x, "v%d", a), snprintf(y, sizeof y, "v%d", b);
@@ -894,13 +937,20 @@ static void print_step(const rg_program *p, const plan *pl, int i, FILE *out) {
     case RG_WHERE: fprintf(out, "tc_where(%s, %s, v%d)", x, y, pl->f[s->c].handle); break;
     case RG_CAST: fprintf(out, "tc_cast(%s, TC_%s)", x, type); break;
     case RG_TRANSPOSE: fprintf(out, "tc_transpose(%s, %d, %d)", x, axis, axis_q); break;
-    case RG_SLICE: fprintf(out, "tc_slice(%s, %d, %lld, %lld, %lld)", x, axis, (long long)start, (long long)stop, (long long)step_of); break;
+    case RG_SLICE:
+      fprintf(out, "tc_slice(%s, %d, %lld, %lld, %lld)", x, axis, (long long)start, (long long)stop,
+              (long long)step_of);
+      break;
     case RG_FLIP: fprintf(out, "tc_flip(%s, TC_AXES(%d))", x, axis); break;
-    case RG_UNFOLD: fprintf(out, "tc_unfold(%s, %d, %lld, %d)", x, axis, (long long)window_of(fa->dims.dim[axis], s->p), 1 + s->q % 3); break;
+    case RG_UNFOLD:
+      fprintf(out, "tc_unfold(%s, %d, %lld, %d)", x, axis, (long long)window_of(fa->dims.dim[axis], s->p),
+              1 + s->q % 3);
+      break;
     case RG_FLATTEN: fprintf(out, "tc_reshape(%s, TC_SHAPE(-1))", x); break;
     case RG_EXPAND:
       fprintf(out, "tc_expand(%s, TC_SHAPE(", x);
-      for (int k = 0; k < pl->f[i].dims.rank; k++) fprintf(out, "%s%lld", k ? ", " : "", (long long)pl->f[i].dims.dim[k]);
+      for (int k = 0; k < pl->f[i].dims.rank; k++)
+        fprintf(out, "%s%lld", k ? ", " : "", (long long)pl->f[i].dims.dim[k]);
       fprintf(out, "))");
       break;
     case RG_PAD:
@@ -911,22 +961,26 @@ static void print_step(const rg_program *p, const plan *pl, int i, FILE *out) {
       fprintf(out, "), %d)", fa->type == TC_BOOL ? 1 : 2);
       break;
     case RG_CAT: fprintf(out, "tc_cat(2, (const tc_tensor[]){%s, %s}, %d)", x, y, axis); break;
-    case RG_FOLD: fprintf(out, "tc_%s(%s, TC_AXES(%d), %s)", fold_texts[s->p % N_FOLD], x, axis_q, s->q & 8 ? "true" : "false"); break;
+    case RG_FOLD:
+      fprintf(out, "tc_%s(%s, TC_AXES(%d), %s)", fold_texts[s->p % N_FOLD], x, axis_q, s->q & 8 ? "true" : "false");
+      break;
     case RG_ARGMAX: fprintf(out, "tc_argmax(%s, %d, true)", x, axis_q); break;
     case RG_CUMSUM: fprintf(out, "tc_cumsum(%s, %d)", x, axis_q); break;
     case RG_SORT: fprintf(out, "tc_sort(%s, %d, %s)", x, axis_q, s->p % 2 ? "true" : "false"); break;
     case RG_MAX_POOL: {
       int64_t size, n;
       tc_pool_options o = pool_of(rank > 0 ? fa->dims.dim[rank - 1] : 1, s->p, s->q, &size, &n);
-      fprintf(out, "tc_max_pool1d(%s, TC_SHAPE(%lld), (tc_pool_options){.stride = TC_SHAPE(%lld), .padding = TC_SHAPE(%lld), .ceil_mode = %s})", x,
-              (long long)size, (long long)o.stride.dim[0], (long long)o.padding.dim[0], o.ceil_mode ? "true" : "false");
+      fprintf(
+          out,
+          "tc_max_pool1d(%s, TC_SHAPE(%lld), (tc_pool_options){.stride = TC_SHAPE(%lld), .padding = TC_SHAPE(%lld), .ceil_mode = %s})",
+          x, (long long)size, (long long)o.stride.dim[0], (long long)o.padding.dim[0], o.ceil_mode ? "true" : "false");
       break;
     }
     case RG_SOFTMAX: fprintf(out, "tc_softmax(%s, %d)", x, axis_q); break;
     case RG_MATMUL: fprintf(out, "tc_matmul(%s, %s)", x, y); break;
     case RG_INDEX:
-      fprintf(out, "tc_index_select(%s, %d, tc_from_host((const int64_t[]){%lld, %lld, %lld}, TC_SHAPE(3), TC_I64))", x, axis,
-              (long long)(s->q % extent), (long long)extent - 1, (long long)(-1 - s->q / 64 % extent));
+      fprintf(out, "tc_index_select(%s, %d, tc_from_host((const int64_t[]){%lld, %lld, %lld}, TC_SHAPE(3), TC_I64))", x,
+              axis, (long long)(s->q % extent), (long long)extent - 1, (long long)(-1 - s->q / 64 % extent));
       break;
     case RG_ASSIGN_SLICE:
       fprintf(out, "tc_assign_slice(%s, (const int64_t[]){", x);
@@ -956,13 +1010,15 @@ static void print_step(const rg_program *p, const plan *pl, int i, FILE *out) {
 void rg_print(const rg_program *p, FILE *out) {
   plan pl;
   if (!plan_program(p, &pl)) return;
-  fprintf(out,
-          "// cc -std=gnu11 -Iinclude repro.c -ltc && ./a.out tc:cpu && TC_EAGER=1 ./a.out tc:cpu && ./a.out tc:ref\n#include <stdio.h>\n#include "
-          "<tc/tc.h>\n\n"
-          "int main(int n, char **words) {\n  if (n > 1 && tc_set_default_device(words[1]) != TC_OK) return 1;\n  tc_seed(1);\n");
+  fprintf(
+      out,
+      "// cc -std=gnu11 -Iinclude repro.c -ltc && ./a.out tc:cpu && TC_EAGER=1 ./a.out tc:cpu && ./a.out tc:ref\n#include <stdio.h>\n#include "
+      "<tc/tc.h>\n\n"
+      "int main(int n, char **words) {\n  if (n > 1 && tc_set_default_device(words[1]) != TC_OK) return 1;\n  tc_seed(1);\n");
   for (int i = 0; i < p->n; i++) print_step(p, &pl, i, out);
   for (int i = 0; i < p->n; i++) {
-    if (pl.f[i].value && pl.f[i].alive && pl.f[i].handle == i) fprintf(out, "  printf(\"v%d = \"), tc_print(v%d);\n", i, i);
+    if (pl.f[i].value && pl.f[i].alive && pl.f[i].handle == i)
+      fprintf(out, "  printf(\"v%d = \"), tc_print(v%d);\n", i, i);
     if (p->instr[i].op == RG_PARAM && pl.backward)
       fprintf(out, "  if (tc_is_valid(tc_grad(v%d))) printf(\"grad v%d = \"), tc_print(tc_grad(v%d));\n", i, i, i);
   }

@@ -1,6 +1,8 @@
-// Random programs over the public API, as short lists of instructions: made from a seed, checked by running them several ways, and shrunk when two ways
-// disagree. An instruction's result is named by its place in the list; `plan_program` infers types, shapes, which handles are still alive, and bounds of
-// size and of round-off, and refuses what the API would refuse or what two right backends may answer differently (comparing rounded numbers).
+// Random programs over the public API, as short lists of instructions: made from a seed, checked by
+// running them several ways, and shrunk when two ways disagree. An instruction's result is named by
+// its place in the list; `plan_program` infers types, shapes, which handles are still alive, and
+// bounds of size and of round-off, and refuses what the API would refuse or what two right backends
+// may answer differently (comparing rounded numbers).
 // Threads: thread-compatible. A program owns nothing.
 #ifndef TC_TESTS_RANDOM_GRAPH_H
 #define TC_TESTS_RANDOM_GRAPH_H
@@ -64,7 +66,8 @@ void rg_make(rg_program *p, uint64_t seed);
 const char *rg_check(const rg_program *p);
 // Makes a failing program smaller while rg_check fails; returns the last failure's text.
 const char *rg_shrink(rg_program *p);
-// Writes a C program over the public API that computes and prints the same values; its argument is the device.
+// Writes a C program over the public API that computes and prints the same values; its argument is
+// the device.
 void rg_print(const rg_program *p, FILE *out);
 // Writes the traces of the program's fused run, which tc-run takes.
 void rg_trace(const rg_program *p, FILE *out);

@@ -64,14 +64,16 @@ static void expect_told(const char *variable, const char *value, const char *why
 }
 
 Test(options, negative_number_is_logged_and_its_default_kept) {
-  static const char *const variables[] = {"TC_NUM_THREADS", "TC_MAX_NODES", "TC_MAX_BYTES", "TC_PLAN_CACHE", "TC_KERNEL_CACHE", "TC_MEMORY_CAP"};
+  static const char *const variables[] = {"TC_NUM_THREADS", "TC_MAX_NODES",    "TC_MAX_BYTES",
+                                          "TC_PLAN_CACHE",  "TC_KERNEL_CACHE", "TC_MEMORY_CAP"};
   const tc_options *o = tc_options_get();
   tc_set_log(keep_line, NULL);
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
     char want[128];
     read_logged(variables[i], "-1");
     snprintf(want, sizeof want, "tc[warn] %s is \"-1\", not a whole number", variables[i]);
-    cr_expect(strncmp(lines, want, strlen(want)) == 0 && strchr(lines, '\n') == strrchr(lines, '\n'), "%s: %s", variables[i], lines);
+    cr_expect(strncmp(lines, want, strlen(want)) == 0 && strchr(lines, '\n') == strrchr(lines, '\n'), "%s: %s",
+              variables[i], lines);
     unsetenv(variables[i]);
   }
   cr_assert(o->num_threads == 0 && o->max_nodes == 16384 && o->max_bytes == 1 << 30);
@@ -81,8 +83,9 @@ Test(options, negative_number_is_logged_and_its_default_kept) {
 }
 
 Test(options, unknown_word_is_logged_and_the_default_kept) {
-  static const char *const bad[][2] = {{"TC_COMPILER", "gcc"}, {"TC_COMPILER", "llvm,interp"}, {"TC_COMPILER", "interpreter"}, {"TC_ISA", "avx"},
-                                       {"TC_ISA", "sse2"},     {"TC_TEST_PLANT", "x"}};
+  static const char *const bad[][2] = {
+      {"TC_COMPILER", "gcc"}, {"TC_COMPILER", "llvm,interp"}, {"TC_COMPILER", "interpreter"}, {"TC_ISA", "avx"},
+      {"TC_ISA", "sse2"},     {"TC_TEST_PLANT", "x"}};
   static const char *const good[][2] = {{"TC_COMPILER", "interp"}, {"TC_ISA", "avx512"},   {"TC_ISA", "avx2"},
                                         {"TC_ISA", "aarch64"},     {"TC_ISA", "baseline"}, {"TC_TEST_PLANT", "vjp"}};
   const tc_options *o = tc_options_get();
@@ -91,7 +94,8 @@ Test(options, unknown_word_is_logged_and_the_default_kept) {
     char want[128];
     read_logged(bad[i][0], bad[i][1]);
     snprintf(want, sizeof want, "tc[warn] %s is \"%s\", not one of ", bad[i][0], bad[i][1]);
-    cr_expect(strncmp(lines, want, strlen(want)) == 0 && strchr(lines, '\n') == strrchr(lines, '\n'), "%s=%s: %s", bad[i][0], bad[i][1], lines);
+    cr_expect(strncmp(lines, want, strlen(want)) == 0 && strchr(lines, '\n') == strrchr(lines, '\n'), "%s=%s: %s",
+              bad[i][0], bad[i][1], lines);
     cr_expect(strcmp(o->compiler, "llvm") == 0 && o->isa == NULL && o->test_plant == NULL);
     unsetenv(bad[i][0]);
   }
@@ -108,8 +112,12 @@ Test(options, number_that_is_none_of_those_allowed_is_logged_and_its_default_kep
   static const struct {
     const char *variable, *bad, *words;
     int initial, good;
-  } row[] = {{"TC_GENERIC_KERNELS", "7", "0,1,2", 1, 2}, {"TC_WINOGRAD", "2", "0,1", 1, 0}, {"TC_EAGER", "9", "0,1", 0, 1},
-             {"TC_PREPARE", "5", "0,1", 1, 0},           {"TC_AUTOTUNE", "3", "0,1", 0, 1}, {"TC_PROFILE", "3", "0,1,2", 0, 2}};
+  } row[] = {{"TC_GENERIC_KERNELS", "7", "0,1,2", 1, 2},
+             {"TC_WINOGRAD", "2", "0,1", 1, 0},
+             {"TC_EAGER", "9", "0,1", 0, 1},
+             {"TC_PREPARE", "5", "0,1", 1, 0},
+             {"TC_AUTOTUNE", "3", "0,1", 0, 1},
+             {"TC_PROFILE", "3", "0,1,2", 0, 2}};
   const tc_options *o = tc_options_get();
   const int64_t *value[] = {&o->generic_kernels, &o->winograd, &o->eager, &o->prepare, &o->autotune, &o->profile};
   tc_set_log(keep_line, NULL);
@@ -190,7 +198,8 @@ Test(options, table_lists_every_variable) {
 }
 
 Test(options, misspelt_variable_is_told_once_with_the_nearest_name) {
-  static const char *const unlike[] = {"TC_FOO", "TC_TEST_PLANTS", "TC_SIM_ISA", "TC_VERSION", "TC_PROFILE_OF_MINE", "XTC_LOG", "TC_"};
+  static const char *const unlike[] = {
+      "TC_FOO", "TC_TEST_PLANTS", "TC_SIM_ISA", "TC_VERSION", "TC_PROFILE_OF_MINE", "XTC_LOG", "TC_"};
   unsetenv("TC_PROFILE");
   for (size_t i = 0; i < sizeof unlike / sizeof *unlike; i++) setenv(unlike[i], "1", 1);
   tc_set_log(keep_line, NULL);
@@ -201,9 +210,14 @@ Test(options, misspelt_variable_is_told_once_with_the_nearest_name) {
   setenv("TC_NUM_TRHEADS", "2", 1);
   setenv("TC_LGO", "plan", 1);
   tc_options_reload();
-  cr_expect_not_null(strstr(lines, "tc[warn] TC_PROFIL is no variable of tc and has no effect; the nearest is TC_PROFILE ("), "%s", lines);
-  cr_expect_not_null(strstr(lines, "TC_NUM_TRHEADS is no variable of tc and has no effect; the nearest is TC_NUM_THREADS ("), "%s", lines);
-  cr_expect_not_null(strstr(lines, "TC_LGO is no variable of tc and has no effect; the nearest is TC_LOG ("), "%s", lines);
+  cr_expect_not_null(
+      strstr(lines, "tc[warn] TC_PROFIL is no variable of tc and has no effect; the nearest is TC_PROFILE ("), "%s",
+      lines);
+  cr_expect_not_null(
+      strstr(lines, "TC_NUM_TRHEADS is no variable of tc and has no effect; the nearest is TC_NUM_THREADS ("), "%s",
+      lines);
+  cr_expect_not_null(strstr(lines, "TC_LGO is no variable of tc and has no effect; the nearest is TC_LOG ("), "%s",
+                     lines);
   cr_expect_eq(tc_options_get()->profile, 0);
   lines[0] = 0;
   tc_options_reload();

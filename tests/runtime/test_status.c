@@ -1,4 +1,5 @@
-// Errors of a thread: the latest call's is told, poison names its own, texts name op, values and place. Also the tables of the public header.
+// Errors of a thread: the latest call's is told, poison names its own, texts name op, values and
+// place. Also the tables of the public header.
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <string.h>
@@ -38,7 +39,8 @@ Test(status, within_a_call_the_first_of_a_status_stays) {
 }
 
 Test(status, poison_names_its_error_and_the_librarys_own_give_way) {
-  tc_tensor a = tc_poison(tc_fail(TC_ERR_SHAPE, "a", 0, "first")), b = tc_poison(tc_fail(TC_ERR_SHAPE, "b", 0, "second"));
+  tc_tensor a = tc_poison(tc_fail(TC_ERR_SHAPE, "a", 0, "first")),
+            b = tc_poison(tc_fail(TC_ERR_SHAPE, "b", 0, "second"));
   cr_assert_eq(tc_poison_told(a), TC_ERR_SHAPE);
   cr_assert_str_eq(tc_last_error()->message, "a: first");
   tc_error_mark before = tc_error_now();

@@ -1,4 +1,5 @@
-// The team: every task once, stages in order, statuses, scratch memory, float mode, and what one thread must not cost.
+// The team: every task once, stages in order, statuses, scratch memory, float mode, and what one
+// thread must not cost.
 // Races are looked for by tests/race/team.c.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // cpu_set_t
@@ -233,12 +234,14 @@ typedef struct crossing {
   _Atomic int at[2][2];  // where each thread did its task, by stages; -1: not yet
 } crossing;
 
-// Two tasks that wait for each other, so that each thread does one. Between them the caller is moved to where the worker is.
+// Two tasks that wait for each other, so that each thread does one. Between them the caller is
+// moved to where the worker is.
 static void crossing_task(void *arg, int stage, int64_t index, tc_worker *worker) {
   crossing *c = arg;
   (void)index;
   c->at[stage][worker->id] = sched_getcpu();
-  for (time_t end = time(NULL) + 20; worker->n > 1 && (c->at[stage][0] < 0 || c->at[stage][1] < 0) && time(NULL) < end;) sched_yield();
+  for (time_t end = time(NULL) + 20; worker->n > 1 && (c->at[stage][0] < 0 || c->at[stage][1] < 0) && time(NULL) < end;)
+    sched_yield();
   if (stage > 0 || worker->id > 0) return;
   cpu_set_t there;
   CPU_ZERO(&there);

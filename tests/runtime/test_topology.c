@@ -1,4 +1,5 @@
-// Topology: synthetic machines, missing levels; cgroup v1 and v2 quotas, and memory that is to be had, in a made-up root.
+// Topology: synthetic machines, missing levels; cgroup v1 and v2 quotas, and memory that is to be
+// had, in a made-up root.
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,9 @@
-// fork for Criterion programs under the address sanitizer: it waits until every other thread of the process sleeps.
+// fork for Criterion programs under the address sanitizer: it waits until every other thread of the
+// process sleeps.
 //
-// Criterion forks a process for each test while a thread of its own listens to the others. The sanitizer's allocator is not prepared for fork (GCC 12): where
-// that thread was just allocating, the child waits for its lock for ever.
+// Criterion forks a process for each test while a thread of its own listens to the others. The
+// sanitizer's allocator is not prepared for fork (GCC 12): where that thread was just allocating,
+// the child waits for its lock for ever.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -31,7 +31,8 @@ static inline bool built_simulators(void) {
   return true;
 }
 
-// AMD's libraries of products look for files of kernels for the device: a directory of this program's, with one for this architecture.
+// AMD's libraries of products look for files of kernels for the device: a directory of this
+// program's, with one for this architecture.
 static inline bool built_kernels(const char *gfx) {
   char directory[640], path[704];
   snprintf(directory, sizeof directory, "%s", built("sim-kernels"));

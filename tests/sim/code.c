@@ -205,7 +205,8 @@ static void initialize_list(parser *p, operand to) {
   sim_expect(p, S1('{'));
   for (int i = 0; i < n; i++) {
     const type *of = is_array ? to.type->to : to.type->field[i].type;
-    operand part = {.place = is_array ? LOCAL : VARIABLE, .type = of, .at = to.at + (is_array ? i * (int)of->bytes : i)};
+    operand part = {
+        .place = is_array ? LOCAL : VARIABLE, .type = of, .at = to.at + (is_array ? i * (int)of->bytes : i)};
     if (!is_number(of) && of->kind != POINTER) sim_refuse(p);
     int start = p->top;
     bool given = !is_sign(p, S1('}'));
@@ -216,7 +217,8 @@ static void initialize_list(parser *p, operand to) {
   sim_expect(p, S1('}'));
 }
 
-// Uninitialized variables are whatever the frame holds, as on a device. A name is known only behind its own initial value, which then cannot use it.
+// Uninitialized variables are whatever the frame holds, as on a device. A name is known only behind
+// its own initial value, which then cannot use it.
 static void declare_one(parser *p, const type *base) {
   const type *t = pointers(p, base);
   token is = *p->now++;
@@ -488,7 +490,8 @@ static void body(parser *p, sim_function *f) {
   f->constant = malloc(sizeof(uint64_t) * (size_t)(p->n_constants + 1));
   if (!f->constant) sim_refuse(p);
   for (int i = 0; i < p->n_constants; i++) f->constant[p->n_constants - 1 - i] = p->constant[i];
-  if ((p->n_constants + p->most) * 8 + p->array_bytes > (f->threads ? MAX_FRAME_BYTES : MAX_CALLED_BYTES)) sim_refuse(p);
+  if ((p->n_constants + p->most) * 8 + p->array_bytes > (f->threads ? MAX_FRAME_BYTES : MAX_CALLED_BYTES))
+    sim_refuse(p);
 }
 
 static void helper(parser *p) {
@@ -502,12 +505,15 @@ static void helper(parser *p) {
     prototype *of = &p->prototype[index];
     if (of->n_args) sim_expect(p, S1(','));
     const type *t = sim_type_name(p);
-    if (of->n_args == 16 || t->kind == SIM_VOID || t->kind == ARRAY || (t->kind == STRUCT && t->n > MAX_FIELDS)) sim_refuse(p);
+    if (of->n_args == 16 || t->kind == SIM_VOID || t->kind == ARRAY || (t->kind == STRUCT && t->n > MAX_FIELDS))
+      sim_refuse(p);
     of->arg[of->n_args++] = t;
     add_argument(p, f, *p->now++, t);
   }
   sim_expect(p, S1(')'));
-  p->depth++;  // the body's names may not be the arguments' either in C++, but hiding them is seen by the compilers of GPUs
+  // the body's names may not be the arguments' either in C++, but hiding them is seen by the
+  // compilers of GPUs
+  p->depth++;
   body(p, f);
   p->depth -= 2;
   forget_names(p, n);

@@ -1,10 +1,14 @@
-// A kernel's text made into steps that the simulator runs itself (run_code.c), in a hundredth of the time that the host's compiler takes. What is understood
-// is the part of the dialect that kernels are written in (code_*.c); whatever else a text says is left to the host's compiler, whose verdict is the one that
-// counts. Nothing is optimized: every access to memory is a step, which looks at it.
+// A kernel's text made into steps that the simulator runs itself (run_code.c), in a hundredth of
+// the time that the host's compiler takes. What is understood is the part of the dialect that
+// kernels are written in (code_*.c); whatever else a text says is left to the host's compiler,
+// whose verdict is the one that counts. Nothing is optimized: every access to memory is a step,
+// which looks at it.
 //
-// Steps work on slots of eight bytes, those of a thread's frame: from 0 on variables and intermediate values, from -1 down constants. An integer lies in its
-// slot as an i64 of the same value (a u64 as its bits), an f32 in the low half. Structs that are variables have a slot for each member; arrays have bytes
-// behind the slots. Threads: many may make code at once; what was made does not change.
+// Steps work on slots of eight bytes, those of a thread's frame: from 0 on variables and
+// intermediate values, from -1 down constants. An integer lies in its slot as an i64 of the same
+// value (a u64 as its bits), an f32 in the low half. Structs that are variables have a slot for
+// each member; arrays have bytes behind the slots. Threads: many may make code at once; what was
+// made does not change.
 #ifndef TC_TESTS_SIM_CODE_H
 #define TC_TESTS_SIM_CODE_H
 
@@ -34,7 +38,19 @@ typedef enum sim_step_kind {
 #undef X
 } sim_step_kind;
 
-typedef enum sim_type { SIM_VOID, SIM_I8, SIM_U8, SIM_I16, SIM_U16, SIM_I32, SIM_U32, SIM_I64, SIM_U64, SIM_F32, SIM_F64 } sim_type;
+typedef enum sim_type {
+  SIM_VOID,
+  SIM_I8,
+  SIM_U8,
+  SIM_I16,
+  SIM_U16,
+  SIM_I32,
+  SIM_U32,
+  SIM_I64,
+  SIM_U64,
+  SIM_F32,
+  SIM_F64
+} sim_type;
 
 typedef struct sim_inst {
   uint16_t kind, n;
@@ -58,12 +74,15 @@ typedef struct sim_code {
   int n_functions;
 } sim_code;
 
-// NULL: the text is not understood, or no memory; the host's compiler has to be asked. arch: 90 for sm_90; 0: AMD's.
+// NULL: the text is not understood, or no memory; the host's compiler has to be asked. arch: 90 for
+// sm_90; 0: AMD's.
 sim_code *sim_code_new(const char *source, int arch, int warp);
 void sim_code_free(sim_code *c);  // NULL is fine
 
-// The words that are functions, in words.def. What they take and give, a letter each, the result first: v nothing, i h u l f d (i32, u16, u32, u64, f32, f64),
-// p P F U a L (const void *, void *, f32 *, u32 *, const u32 *, u64 *). A digit is a number that is given without being written, # the line.
+// The words that are functions, in words.def. What they take and give, a letter each, the result
+// first: v nothing, i h u l f d (i32, u16, u32, u64, f32, f64), p P F U a L (const void *, void *,
+// f32 *, u32 *, const u32 *, u64 *). A digit is a number that is given without being written, # the
+// line.
 typedef struct sim_word_row {
   const char *name, *word, *types;
 } sim_word_row;

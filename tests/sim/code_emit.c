@@ -8,9 +8,11 @@
 
 #define BASIC(kind, bytes, constant) {kind, constant, NULL, 0, bytes, bytes, NULL}
 #define BASICS(constant) \
-  {BASIC(SIM_VOID, 0, constant), BASIC(SIM_I8, 1, constant),  BASIC(SIM_U8, 1, constant),  BASIC(SIM_I16, 2, constant), \
-   BASIC(SIM_U16, 2, constant),  BASIC(SIM_I32, 4, constant), BASIC(SIM_U32, 4, constant), BASIC(SIM_I64, 8, constant), \
-   BASIC(SIM_U64, 8, constant),  BASIC(SIM_F32, 4, constant), BASIC(SIM_F64, 8, constant)}
+  { \
+      BASIC(SIM_VOID, 0, constant), BASIC(SIM_I8, 1, constant),  BASIC(SIM_U8, 1, constant), \
+      BASIC(SIM_I16, 2, constant),  BASIC(SIM_U16, 2, constant), BASIC(SIM_I32, 4, constant), \
+      BASIC(SIM_U32, 4, constant),  BASIC(SIM_I64, 8, constant), BASIC(SIM_U64, 8, constant), \
+      BASIC(SIM_F32, 4, constant),  BASIC(SIM_F64, 8, constant)}
 static const type basic[] = BASICS(false), const_basic[] = BASICS(true);
 
 const type *sim_basic(int kind) {
@@ -179,7 +181,8 @@ static bool is_signed(int kind) {
   return kind == SIM_I8 || kind == SIM_I16 || kind == SIM_I32 || kind == SIM_I64;
 }
 
-// From an i64 of any value, or bits of a u64; MOVE: every value of `from` is one of `to`, or both are of 64 bits.
+// From an i64 of any value, or bits of a u64; MOVE: every value of `from` is one of `to`, or both
+// are of 64 bits.
 static sim_step_kind integer_conversion(int from, int to) {
   static const sim_step_kind cut[] = {[SIM_I8] = SIM_DO_SEXT8,   [SIM_U8] = SIM_DO_ZEXT8,   [SIM_I16] = SIM_DO_SEXT16,
                                       [SIM_U16] = SIM_DO_ZEXT16, [SIM_I32] = SIM_DO_SEXT32, [SIM_U32] = SIM_DO_ZEXT32};
@@ -216,10 +219,13 @@ static uint64_t cut_number(uint64_t bits, int to) {
 
 operand sim_convert(parser *p, operand v, const type *to) {
   int from_kind = v.type->kind == POINTER ? SIM_U64 : v.type->kind, to_kind = to->kind == POINTER ? SIM_U64 : to->kind;
-  if ((v.type->kind == POINTER && is_real(to)) || (to->kind == POINTER && is_real(v.type)) || from_kind > SIM_F64 || to_kind > SIM_F64) sim_refuse(p);
+  if ((v.type->kind == POINTER && is_real(to)) || (to->kind == POINTER && is_real(v.type)) || from_kind > SIM_F64 ||
+      to_kind > SIM_F64)
+    sim_refuse(p);
   if (v.place == NUMBER && from_kind < SIM_F32 && to_kind < SIM_F32)
     return (operand){.place = NUMBER, .type = to, .bits = cut_number(v.bits, to_kind)};
-  if ((from_kind == SIM_F32 || from_kind == SIM_F64) && to_kind < SIM_I32) v = sim_convert(p, v, sim_basic(SIM_I32)), from_kind = SIM_I32;
+  if ((from_kind == SIM_F32 || from_kind == SIM_F64) && to_kind < SIM_I32)
+    v = sim_convert(p, v, sim_basic(SIM_I32)), from_kind = SIM_I32;
   sim_step_kind step = sim_conversion(from_kind, to_kind);
   if (step == SIM_DO_MOVE && v.place == NUMBER) return (operand){.place = NUMBER, .type = to, .bits = v.bits};
   if (step == SIM_DO_MOVE) return (operand){.place = VALUE, .type = to, .at = v.at, .lasting = v.lasting};
@@ -342,9 +348,11 @@ operand sim_binary(parser *p, uint32_t sign, operand a, operand b, int start) {
     sign = sign == S1('>') ? S1('<') : S2('<', '=');
   }
   bool shift = sign == S2('<', '<') || sign == S2('>', '>');
-  if (is_comparison(sign) && (a.type->kind == POINTER || b.type->kind == POINTER)) return compare_pointers(p, sign, a, b, start);
+  if (is_comparison(sign) && (a.type->kind == POINTER || b.type->kind == POINTER))
+    return compare_pointers(p, sign, a, b, start);
   if (sign == S1('+') && b.type->kind == POINTER) return pointer_plus(p, b, a, false, start);
-  if ((sign == S1('+') || sign == S1('-')) && a.type->kind == POINTER) return pointer_plus(p, a, b, sign == S1('-'), start);
+  if ((sign == S1('+') || sign == S1('-')) && a.type->kind == POINTER)
+    return pointer_plus(p, a, b, sign == S1('-'), start);
   const type *t = common(p, a.type, shift ? a.type : b.type);
   operand known;
   a = sim_convert(p, a, t);

@@ -107,7 +107,8 @@ static operand access_word(parser *p, const char *wide, bool store) {
   return v;
 }
 
-// Words that are a step, or none: one to three numbers of a type. The third lies where the result goes.
+// Words that are a step, or none: one to three numbers of a type. The third lies where the result
+// goes.
 static bool step_word(parser *p, const token *t, operand *out) {
   static const struct {
     const char *name;
@@ -174,8 +175,8 @@ static operand named(parser *p) {
   if (IS(&t, "tc_store_8")) return access_word(p, "tc_u32x2", true);
   bool of_warps = t.length > 6 && (memcmp(t.at, "tc_mma", 6) == 0 || memcmp(t.at, "tc_ldm", 6) == 0);
   if (of_warps && p->arch < 80) sim_refuse(p);
-  bool of_groups = t.length > 7 && (memcmp(t.at, "tc_wgmm", 7) == 0 || memcmp(t.at, "tc_gate", 7) == 0 || memcmp(t.at, "tc_fetc", 7) == 0 ||
-                                    memcmp(t.at, "tc_map_", 7) == 0);
+  bool of_groups = t.length > 7 && (memcmp(t.at, "tc_wgmm", 7) == 0 || memcmp(t.at, "tc_gate", 7) == 0 ||
+                                    memcmp(t.at, "tc_fetc", 7) == 0 || memcmp(t.at, "tc_map_", 7) == 0);
   if (of_groups && p->arch != 90) sim_refuse(p);
   index = IS(&t, "TC_SHARED") ? -1 : sim_word_find(t.at, t.length);
   if (index < 0) sim_refuse(p);
@@ -405,7 +406,8 @@ static const type *chosen_type(parser *p, operand a, operand b) {
   return sim_basic(x > y ? x : y);
 }
 
-// The first value's conversion to the type of both is known only behind the second: it gets its step then.
+// The first value's conversion to the type of both is known only behind the second: it gets its
+// step then.
 static operand conditional(parser *p) {
   int start = p->top;
   operand x = binary(p, 1);
@@ -435,10 +437,11 @@ static operand conditional(parser *p) {
 // ---- assignment ----
 
 static uint32_t operator_of(uint32_t sign) {
-  static const uint32_t with[][2] = {{S2('+', '='), S1('+')},          {S2('-', '='), S1('-')}, {S2('*', '='), S1('*')},
-                                     {S2('/', '='), S1('/')},          {S2('%', '='), S1('%')}, {S2('&', '='), S1('&')},
-                                     {S2('|', '='), S1('|')},          {S2('^', '='), S1('^')}, {S3('<', '<', '='), S2('<', '<')},
-                                     {S3('>', '>', '='), S2('>', '>')}};
+  static const uint32_t with[][2] = {{S2('+', '='), S1('+')},           {S2('-', '='), S1('-')},
+                                     {S2('*', '='), S1('*')},           {S2('/', '='), S1('/')},
+                                     {S2('%', '='), S1('%')},           {S2('&', '='), S1('&')},
+                                     {S2('|', '='), S1('|')},           {S2('^', '='), S1('^')},
+                                     {S3('<', '<', '='), S2('<', '<')}, {S3('>', '>', '='), S2('>', '>')}};
   for (int i = 0; i < 10; i++) {
     if (with[i][0] == sign) return with[i][1];
   }

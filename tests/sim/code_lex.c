@@ -1,4 +1,5 @@
-// The tokens of a text, after its directives: macros without parameters, conditions, and the include of the words.
+// The tokens of a text, after its directives: macros without parameters, conditions, and the
+// include of the words.
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +36,9 @@ static token number(parser *p, lexer *l) {
   token t = {.at = l->at, .line = l->line, .kind = INTEGER};
   const char *at = l->at;
   bool hex = at[0] == '0' && (at[1] | 32) == 'x';
-  for (const char *c = at; is_letter(*c) || is_digit(*c) || *c == '.' || ((*c == '+' || *c == '-') && (c[-1] | 32) == (hex ? 'p' : 'e')); c++) {
+  for (const char *c = at;
+       is_letter(*c) || is_digit(*c) || *c == '.' || ((*c == '+' || *c == '-') && (c[-1] | 32) == (hex ? 'p' : 'e'));
+       c++) {
     if (*c == '.' || (c[0] | 32) == (hex ? 'p' : 'e')) t.kind = REAL;
   }
   char *end;
@@ -115,7 +118,8 @@ static void put(parser *p, token t) {
   p->token[p->n_tokens++] = t;
 }
 
-// A token of the text, or what the macro of its name stands for, numbered by the line where it is used.
+// A token of the text, or what the macro of its name stands for, numbered by the line where it is
+// used.
 static void put_expanded(parser *p, token t) {
   macro *m = t.kind == NAME ? find_macro(p, &t) : NULL;
   if (!m || m->busy) {
@@ -143,7 +147,8 @@ static void define(parser *p, lexer *l) {
   p->macro[p->n_macros++] = m;
 }
 
-// ---- conditions: a list of terms joined by || and &&, each [!] defined NAME, or one or two numbers compared ----
+// ---- conditions: a list of terms joined by || and &&, each [!] defined NAME, or one or two
+// numbers compared ----
 
 static int64_t condition_number(parser *p) {
   bool is_not = sim_accept(p, S1('!'));

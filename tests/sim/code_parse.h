@@ -1,4 +1,5 @@
-// Between the files code*.c: the tokens of a text, types, operands, and the code that is being made. What is not understood ends all at once (sim_refuse).
+// Between the files code*.c: the tokens of a text, types, operands, and the code that is being
+// made. What is not understood ends all at once (sim_refuse).
 #ifndef TC_TESTS_SIM_CODE_PARSE_H
 #define TC_TESTS_SIM_CODE_PARSE_H
 

@@ -1,5 +1,6 @@
-// The simulated compilers' one compiler. What the simulator runs itself (code.h) is only looked at. Else it is the host's: -fsanitize=thread makes it call the
-// simulator before every access; only an object file is made, which object.c loads, for linking would take half as long again.
+// The simulated compilers' one compiler. What the simulator runs itself (code.h) is only looked at.
+// Else it is the host's: -fsanitize=thread makes it call the simulator before every access; only an
+// object file is made, which object.c loads, for linking would take half as long again.
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -95,7 +96,8 @@ static bool cache_dir(char *out) {
 
 // ---- compiling ----
 
-// The source as the compiler gets it: the words' header by its path, lines numbered as in the original.
+// The source as the compiler gets it: the words' header by its path, lines numbered as in the
+// original.
 static char *prepared(const char *name, const char *source) {
   static const char include[] = "#include \"tc_words.h\"";
   const char *at = strstr(source, include);
@@ -103,7 +105,8 @@ static char *prepared(const char *name, const char *source) {
   char *text = malloc(bytes);
   if (!text) return NULL;
   if (at && (at == source || at[-1] == '\n')) {
-    snprintf(text, bytes, "# 1 \"%s\"\n%.*s#include \"%s\"%s", name, (int)(at - source), source, words_path(), at + sizeof include - 1);
+    snprintf(text, bytes, "# 1 \"%s\"\n%.*s#include \"%s\"%s", name, (int)(at - source), source, words_path(),
+             at + sizeof include - 1);
   } else {
     snprintf(text, bytes, "# 1 \"%s\"\n%s", name, source);
   }
@@ -111,10 +114,12 @@ static char *prepared(const char *name, const char *source) {
 }
 
 static bool has_mfma(const char *arch) {
-  return strcspn(arch, ":") == 6 && (strncmp(arch, "gfx908", 6) == 0 || strncmp(arch, "gfx90a", 6) == 0 || strncmp(arch, "gfx942", 6) == 0);
+  return strcspn(arch, ":") == 6 &&
+         (strncmp(arch, "gfx908", 6) == 0 || strncmp(arch, "gfx90a", 6) == 0 || strncmp(arch, "gfx942", 6) == 0);
 }
 
-static bool run_compiler(const char *source_path, const char *object_path, const char *log_path, const char *arch, int warp, bool contract) {
+static bool run_compiler(const char *source_path, const char *object_path, const char *log_path, const char *arch,
+                         int warp, bool contract) {
   const char *args[MAX_ARGS];
   char arch_arg[32], warp_arg[32];
   int n = 0;
@@ -153,7 +158,8 @@ static uint64_t key_of(const char *text, const char *arch, int warp, bool contra
   char *words = read_file(words_path(), &n), rest[128];
   snprintf(rest, sizeof rest, "%d %s %d %d %s %s", VERSION, arch, warp, contract, compiler(), __VERSION__);
   uint64_t key = sim_hash(text, strlen(text), sim_hash(rest, strlen(rest), sim_hash(words ? words : "", n, 0)));
-  for (size_t i = 0; i < sizeof common_args / sizeof *common_args; i++) key = sim_hash(common_args[i], strlen(common_args[i]), key);
+  for (size_t i = 0; i < sizeof common_args / sizeof *common_args; i++)
+    key = sim_hash(common_args[i], strlen(common_args[i]), key);
   free(words);
   return key;
 }
@@ -183,8 +189,8 @@ static sim_image *cached(const char *path) {
 }
 
 // Object file and log under names of this call, then what was made, under its own name at once.
-static sim_image *make(const char *dir, const char *path, const char *text, const char *source, const char *arch, int warp, bool contract,
-                       char **log) {
+static sim_image *make(const char *dir, const char *path, const char *text, const char *source, const char *arch,
+                       int warp, bool contract, char **log) {
   static int calls;
   char base[PATH_BYTES + 64], source_path[PATH_BYTES + 80], object_path[PATH_BYTES + 80], log_path[PATH_BYTES + 80];
   snprintf(base, sizeof base, "%s/%d-%d", dir, (int)getpid(), __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED));
@@ -193,7 +199,8 @@ static sim_image *make(const char *dir, const char *path, const char *text, cons
   snprintf(log_path, sizeof log_path, "%s.log", base);
   sim_image *image = NULL;
   size_t n;
-  if (write_file(source_path, text, strlen(text)) && run_compiler(source_path, object_path, log_path, arch, warp, contract)) {
+  if (write_file(source_path, text, strlen(text)) &&
+      run_compiler(source_path, object_path, log_path, arch, warp, contract)) {
     size_t bytes = 0;
     char *object = read_file(object_path, &bytes);
     if (object) image = pack(object, bytes, source, arch);
@@ -207,7 +214,8 @@ static sim_image *make(const char *dir, const char *path, const char *text, cons
   return image;
 }
 
-static sim_image *compile(const char *name, const char *source, const char *arch, int warp, bool contract, char **out_log) {
+static sim_image *compile(const char *name, const char *source, const char *arch, int warp, bool contract,
+                          char **out_log) {
   char dir[PATH_BYTES], path[PATH_BYTES + 32];
   char *text = prepared(name, source);
   if (!text || !cache_dir(dir)) {
@@ -230,9 +238,11 @@ static bool is_understood(const char *source, const char *arch, int warp, bool c
   return c != NULL;
 }
 
-sim_image *sim_compile(const char *name, const char *source, const char *arch, int warp, bool contract, char **out_log) {
+sim_image *sim_compile(const char *name, const char *source, const char *arch, int warp, bool contract,
+                       char **out_log) {
   *out_log = NULL;
-  sim_image *image = is_understood(source, arch, warp, contract) ? pack(NULL, 0, source, arch) : compile(name, source, arch, warp, contract, out_log);
+  sim_image *image = is_understood(source, arch, warp, contract) ? pack(NULL, 0, source, arch)
+                                                                 : compile(name, source, arch, warp, contract, out_log);
   if (!*out_log) *out_log = strdup(image ? "" : "the simulated compiler could not be run");
   return image;
 }

@@ -45,7 +45,8 @@ static void write_at(const sim_conv *c, uintptr_t base, int64_t i, double v) {
   sim_element_write(c->type, base + (uintptr_t)i * sim_element_bytes(c->type), v);
 }
 
-// image, weight and what comes of them, element by element: `add` is called with the three places of every product.
+// image, weight and what comes of them, element by element: `add` is called with the three places
+// of every product.
 typedef struct sums {
   const sim_conv *c;
   double *sum;  // of the result that is wanted
@@ -87,7 +88,8 @@ static sim_error look_at_all(const sim_conv *c, uint64_t image, uint64_t weight,
   for (int i = 0; i < 4; i++) SIM_TRY(sim_look(c->function, t[i].at, t[i].end - t[i].at, t[i].what));
   for (int i = 0; i < 3; i++) {
     int made = c->direction == SIM_CONV_FORWARD ? 2 : c->direction == SIM_CONV_BY_IMAGE ? 0 : 1;
-    if (i != made) sim_look_apart(c->function, t[i].at, t[i].end, t[made].at, t[made].end, "an operand and what is made");
+    if (i != made)
+      sim_look_apart(c->function, t[i].at, t[i].end, t[made].at, t[made].end, "an operand and what is made");
     sim_look_apart(c->function, t[i].at, t[i].end, t[3].at, t[3].end, "a tensor and the workspace");
   }
   return SIM_OK;
@@ -101,7 +103,9 @@ static sim_error convolve(sim_device *device, const void *data) {
   (void)device;
   SIM_TRY(look_at_all(c, (uint64_t)n_image * size, (uint64_t)n_weight * size, (uint64_t)n_result * size));
   int64_t n = c->direction == SIM_CONV_FORWARD ? n_result : c->direction == SIM_CONV_BY_IMAGE ? n_image : n_weight;
-  uintptr_t to = c->direction == SIM_CONV_FORWARD ? c->result_at : c->direction == SIM_CONV_BY_IMAGE ? c->image_at : c->weight_at;
+  uintptr_t to = c->direction == SIM_CONV_FORWARD    ? c->result_at
+                 : c->direction == SIM_CONV_BY_IMAGE ? c->image_at
+                                                     : c->weight_at;
   sums s = {c, calloc((size_t)n, sizeof *s.sum)};
   if (!s.sum) return SIM_MEMORY;
   for (int64_t b = 0; b < c->batch; b++)

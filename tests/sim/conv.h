@@ -1,7 +1,8 @@
-// Convolutions as a simulated library does them: work of a stream, done late and captured as any other, with plain loops.
+// Convolutions as a simulated library does them: work of a stream, done late and captured as any
+// other, with plain loops.
 //
-// Tensors are dense, with channels last. Results are the sums in double, rounded once, but where an engine is there to be refused: then they are a little wrong,
-// so that a test sees who uses it.
+// Tensors are dense, with channels last. Results are the sums in double, rounded once, but where an
+// engine is there to be refused: then they are a little wrong, so that a test sees who uses it.
 #ifndef TC_TESTS_SIM_CONV_H
 #define TC_TESTS_SIM_CONV_H
 

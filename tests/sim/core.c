@@ -45,7 +45,10 @@ static void read_options(void) {
   o->warp = sim_is_hip && strncmp(o->gfx, "gfx9", 4) == 0 ? 64 : 32;
   o->processors = (int)number("TC_SIM_PROCESSORS", sim_is_hip ? 104 : o->arch >= 90 ? 132 : 108);
   o->memory_bytes = (size_t)number("TC_SIM_MEMORY_MIB", 8192) << 20;
-  o->shared_optin = o->arch == 90 || o->arch == 100 ? 232448 : o->arch == 80 || o->arch == 87 ? 166912 : o->arch >= 86 ? 101376 : 65536;
+  o->shared_optin = o->arch == 90 || o->arch == 100  ? 232448
+                    : o->arch == 80 || o->arch == 87 ? 166912
+                    : o->arch >= 86                  ? 101376
+                                                     : 65536;
   if (sim_is_hip) o->shared_optin = 64 << 10;
   o->seed = (uint64_t)number("TC_SIM_SEED", 1);
   o->eager = (int)number("TC_SIM_EAGER", 30);
@@ -150,7 +153,8 @@ void sim_unlock(void) {
 static bool capturing_here(void) {
   for (int i = 0; i < sim_option.n_devices; i++) {
     for (const sim_stream *s = sim_devices[i].streams; s; s = s->sibling) {
-      if (s->capture && s->capture_origin && !s->capture_relaxed && s->capture_thread == (uintptr_t)pthread_self()) return true;
+      if (s->capture && s->capture_origin && !s->capture_relaxed && s->capture_thread == (uintptr_t)pthread_self())
+        return true;
     }
   }
   return false;
@@ -178,7 +182,8 @@ static sim_error may_enter(const char *name, int needs) {
 }
 
 sim_guard sim_enter(const char *name, int needs) {
-  if (started && started != getpid()) return (sim_guard){SIM_NOT_INITIALIZED, false};  // the lock may be one that nobody will give up
+  // the lock may be one that nobody will give up
+  if (started && started != getpid()) return (sim_guard){SIM_NOT_INITIALIZED, false};
   sim_lock();
   return (sim_guard){may_enter(name, needs), true};
 }

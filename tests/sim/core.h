@@ -1,9 +1,11 @@
-// A simulated GPU driver: what its faces (CUDA's names in cuda*.c, HIP's in hip.c) have in common. Devices, memory, streams, graphs, code and faults.
+// A simulated GPU driver: what its faces (CUDA's names in cuda*.c, HIP's in hip.c) have in common.
+// Devices, memory, streams, graphs, code and faults.
 //
-// Idea: nothing of it is a device's. Memory is host memory with a state for every byte; work is a queue for every stream, run as late as a seed says
-// and in any order that the rules allow; a kernel is the generated text compiled for the host and run by a fiber for every thread (run.h).
-// Always: every function here is called with the one lock held (sim_enter takes it). Objects are never freed, only marked dead, so that a stale
-// handle is an error and not a crash.
+// Idea: nothing of it is a device's. Memory is host memory with a state for every byte; work is a
+// queue for every stream, run as late as a seed says and in any order that the rules allow; a
+// kernel is the generated text compiled for the host and run by a fiber for every thread (run.h).
+// Always: every function here is called with the one lock held (sim_enter takes it). Objects are
+// never freed, only marked dead, so that a stale handle is an error and not a crash.
 // Errors have CUDA's numbers; HIP's are the same where both have them.
 #ifndef TC_TESTS_SIM_CORE_H
 #define TC_TESTS_SIM_CORE_H
@@ -79,7 +81,8 @@ typedef struct sim_object {
   struct sim_object *next;  // every object there ever was
 } sim_object;
 
-// What is exported here and below is for simulated libraries (lt.c, rocblas.c), which are libraries of their own.
+// What is exported here and below is for simulated libraries (lt.c, rocblas.c), which are libraries
+// of their own.
 SIM_EXPORT void *sim_object_new(sim_kind kind, sim_device *device, size_t bytes);  // zeroed
 SIM_EXPORT void sim_object_end(void *object);
 SIM_EXPORT bool sim_alive(const void *object, sim_kind kind);
@@ -111,7 +114,8 @@ typedef struct sim_kernel {
   int shared_limit;  // of dynamic shared memory, by attribute
 } sim_kernel;
 
-// An image as the simulated compilers make it: this header, the object file, the source. Without an object the simulator runs the source itself.
+// An image as the simulated compilers make it: this header, the object file, the source. Without an
+// object the simulator runs the source itself.
 typedef struct sim_image {
   char magic[8];
   char arch[16];
@@ -119,7 +123,8 @@ typedef struct sim_image {
 } sim_image;
 #define SIM_IMAGE_MAGIC "SIMCODE2"
 
-// *out is the device's. The image is copied. An image runs on its architecture alone; one that was text also on newer ones.
+// *out is the device's. The image is copied. An image runs on its architecture alone; one that was
+// text also on newer ones.
 sim_error sim_module_load(sim_device *d, const void *image, bool was_text, sim_module **out);
 void sim_module_unload(sim_module *m);
 // The module's kernel of that name, or NULL.
@@ -170,7 +175,9 @@ typedef struct sim_op {
   sim_launch launch;
   uintptr_t to, from;  // COPY; SET, ALLOC, FREE: to
   size_t bytes;
-  void *staged;  // COPY: the source as it was when asked for; then `from` is this. CALL: what it is given, of so many bytes
+  // COPY: the source as it was when asked for; then `from` is this. CALL: what it is given, of so
+  // many bytes
+  void *staged;
   sim_error (*call)(sim_device *, const void *staged);  // CALL: what a library does
   uint32_t value;  // SET
   int width;  // SET: bytes of the value
@@ -183,9 +190,10 @@ typedef struct sim_op {
   struct sim_plan *child;
 } sim_op;
 
-// One launch, its parameter copied, if a device allows it: no more threads and shared memory than the kernel may have, grids of 2^31 x 65535 x 65535.
-sim_error sim_launch_new(sim_kernel *k, const unsigned grid[3], const unsigned block[3], unsigned shared, void **parameters, int most_param_bytes,
-                         sim_op *out);
+// One launch, its parameter copied, if a device allows it: no more threads and shared memory than
+// the kernel may have, grids of 2^31 x 65535 x 65535.
+sim_error sim_launch_new(sim_kernel *k, const unsigned grid[3], const unsigned block[3], unsigned shared,
+                         void **parameters, int most_param_bytes, sim_op *out);
 void sim_op_fini(sim_op *op);
 sim_error sim_op_copy(const sim_op *op, sim_op *out);  // a deep copy
 
@@ -218,7 +226,8 @@ struct sim_stream {
   uintptr_t capture_thread;
 };
 
-// Graphs: nodes in the order in which they were added. A plan is a graph's copy that is run; counted, never changed once it was launched.
+// Graphs: nodes in the order in which they were added. A plan is a graph's copy that is run;
+// counted, never changed once it was launched.
 typedef struct sim_node {
   sim_object object;
   struct sim_graph *graph;
@@ -255,17 +264,20 @@ void sim_event_end(sim_event *e);
 // In the stream's order, or in its capture.
 sim_error sim_record(sim_stream *s, sim_event *e);
 sim_error sim_wait_event(sim_stream *s, sim_event *e);
-// Captures what is asked of s into a graph, into `into` where that is given, after its nodes `deps`.
+// Captures what is asked of s into a graph, into `into` where that is given, after its nodes
+// `deps`.
 sim_error sim_capture_begin(sim_stream *s, bool relaxed, sim_graph *into, sim_node *const *deps, size_t n_deps);
 sim_error sim_capture_end(sim_stream *s, sim_graph **out);
-// A stream that captures does not run: nobody can wait for it, and who tries has spoilt the capture.
+// A stream that captures does not run: nobody can wait for it, and who tries has spoilt the
+// capture.
 sim_error sim_not_captured(sim_stream *s);
 // Puts work at a stream's end, or into its capture. Takes what op owns, also on failure.
 SIM_EXPORT sim_error sim_enqueue(sim_stream *s, sim_op *op);
 sim_error sim_enqueue_exec(sim_stream *s, sim_exec *e);
 sim_stream *sim_stream_new(sim_device *d, bool blocking);
 void sim_stream_end(sim_stream *s);
-// Runs until what is waited for is done; what else is run meanwhile is the seed's to say. The device's sticky error, if it has one.
+// Runs until what is waited for is done; what else is run meanwhile is the seed's to say. The
+// device's sticky error, if it has one.
 sim_error sim_wait_stream(sim_stream *s);
 sim_error sim_wait_recorded(const sim_event *e);  // for its last record, if there is one
 sim_error sim_wait_device(sim_device *d);
@@ -280,7 +292,8 @@ void sim_graph_end(sim_graph *g);
 sim_error sim_graph_add(sim_graph *g, sim_node *const *deps, size_t n_deps, sim_op *op, sim_node **out);
 sim_error sim_exec_new(sim_device *d, sim_graph *g, sim_exec **out);
 void sim_exec_end(sim_exec *e);
-// This kernel node of its graph is another launch from the next launch of e on. Takes what op owns, also on failure.
+// This kernel node of its graph is another launch from the next launch of e on. Takes what op owns,
+// also on failure.
 sim_error sim_exec_set(sim_exec *e, const sim_node *node, sim_op *op);
 sim_plan *sim_plan_new(const sim_graph *g);
 void sim_plan_drop(sim_plan *p);
@@ -347,14 +360,16 @@ bool sim_memory_setup(void);
 SIM_EXPORT sim_device *sim_memory_device(uintptr_t at);  // whose memory this is, or NULL
 
 void sim_pool_end(sim_pool *p);  // memory of it that is in use is a mistake
-// stream NULL: at once. Otherwise in its order: memory whose giving back was asked for earlier in it may be taken.
+// stream NULL: at once. Otherwise in its order: memory whose giving back was asked for earlier in
+// it may be taken.
 sim_error sim_alloc(sim_device *d, size_t bytes, sim_stream *stream, sim_pool *pool, uintptr_t *out);
 sim_error sim_free(sim_device *d, uintptr_t at, sim_stream *stream);
 sim_segment *sim_segment_of(uintptr_t at);  // in use, that holds this address; NULL: none
 void sim_segments_freed(const sim_op *op);  // this FREE has run
 // The bytes are of one allocation of d, or of a peer's.
 bool sim_reachable(sim_device *d, uintptr_t at, size_t bytes);
-// Memory to memory, either side a device's or the host's. Bytes that were never written arrive as 0xff.
+// Memory to memory, either side a device's or the host's. Bytes that were never written arrive as
+// 0xff.
 sim_error sim_copy_bytes(uintptr_t to, uintptr_t from, size_t bytes);
 sim_error sim_set_bytes(uintptr_t to, uint32_t value, int width, size_t bytes);
 
@@ -368,30 +383,36 @@ sim_error sim_host_free(void *p);
 
 // ---- faults ----
 
-// A mistake found: printed, counted, and kept for sim_fault_text. One line for each place (key), the rest only counted. kernel text may be "".
+// A mistake found: printed, counted, and kept for sim_fault_text. One line for each place (key),
+// the rest only counted. kernel text may be "".
 SIM_EXPORT void sim_fault(uint64_t key, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// For tests, exported: how many mistakes were found, what they were, a line each, and forgetting them, so that they do not fail the process.
+// For tests, exported: how many mistakes were found, what they were, a line each, and forgetting
+// them, so that they do not fail the process.
 SIM_EXPORT int sim_faults(void);
 SIM_EXPORT const char *sim_fault_text(void);
 SIM_EXPORT void sim_forget(void);
-// "NAME:N=CODE", more after commas: the Nth call of NAME from now on (or the Nth kernel run, as `kernel`) gives CODE; N `*`: every one; CODE with `!`:
-// sticky. NULL: none. False: not understood.
+// "NAME:N=CODE", more after commas: the Nth call of NAME from now on (or the Nth kernel run, as
+// `kernel`) gives CODE; N `*`: every one; CODE with `!`: sticky. NULL: none. False: not understood.
 SIM_EXPORT bool sim_fail(const char *spec);
 // What TC_SIM_FAIL or sim_fail says about this call; with *sticky.
 sim_error sim_injected(const char *name, bool *sticky);
 // Counts calls by name, for tests: how often it was called.
 SIM_EXPORT uint64_t sim_calls(const char *name);
-// What a kernel that begins to run was launched with, or, kernel being NULL, what a library's work was given: a product is a sim_product (product.h).
+// What a kernel that begins to run was launched with, or, kernel being NULL, what a library's work
+// was given: a product is a sim_product (product.h).
 typedef struct sim_begun {
   const char *kernel;
   unsigned blocks, threads, shared_bytes;
   const void *parameter;
 } sim_begun;
-// For tests that look from outside: see(arg, launch) is called whenever a kernel or a library's work begins, under the simulator's lock: it calls nothing of it.
-// Memory of the device can be read at its address. NULL: no more.
+// For tests that look from outside: see(arg, launch) is called whenever a kernel or a library's
+// work begins, under the simulator's lock: it calls nothing of it. Memory of the device can be read
+// at its address. NULL: no more.
 SIM_EXPORT void sim_watch(void (*see)(void *arg, const sim_begun *launch), void *arg);
-// The simulated time of device d: when the host came back from what it waited for last; when all work is done; what all copies, and all else, took together.
-// Each stream has a clock of its own, as if nothing else ran, and waits for events' times; in which order the simulator runs things does not matter.
+// The simulated time of device d: when the host came back from what it waited for last; when all
+// work is done; what all copies, and all else, took together. Each stream has a clock of its own,
+// as if nothing else ran, and waits for events' times; in which order the simulator runs things
+// does not matter.
 typedef struct sim_times {
   double host_ms, end_ms, copies_ms, others_ms;
 } sim_times;
@@ -413,7 +434,8 @@ typedef struct sim_guard {
   sim_error error;
   bool locked;
 } sim_guard;
-// Takes the lock, and says whether the call may go on. In a child of the process that called the face's init it may not, ever.
+// Takes the lock, and says whether the call may go on. In a child of the process that called the
+// face's init it may not, ever.
 SIM_EXPORT sim_guard sim_enter(const char *name, int needs);
 SIM_EXPORT void sim_leave(sim_guard *g);
 // Gives the lock up for a while, for calls into the program.

@@ -1,6 +1,8 @@
 // Mistakes that the simulated driver found, and errors that it was told to make.
-// A mistake goes to stderr and to the file of TC_SIM_REPORT; one that nobody took back with sim_forget ends the process with status 86, so that a
-// test which does not look fails, too. Criterion does not look at that status: for its tests TC_SIM_ABORT=1 makes the first mistake the end.
+// A mistake goes to stderr and to the file of TC_SIM_REPORT; one that nobody took back with
+// sim_forget ends the process with status 86, so that a test which does not look fails, too.
+// Criterion does not look at that status: for its tests TC_SIM_ABORT=1 makes the first mistake the
+// end.
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,7 +86,8 @@ static int n_counts;
 static bool names(const char *rule, const char *name) {
   if (strcmp(rule, "*") == 0) return true;
   size_t n = strlen(rule);
-  return strncmp(rule, name, n) == 0 && (name[n] == 0 || (name[n] == '_' && name[n + 1] == 'v' && strlen(name + n) == 3));
+  return strncmp(rule, name, n) == 0 &&
+         (name[n] == 0 || (name[n] == '_' && name[n + 1] == 'v' && strlen(name + n) == 3));
 }
 
 static bool parse(const char *text, size_t n, struct rule *out) {

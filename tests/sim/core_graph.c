@@ -101,7 +101,8 @@ static bool put_child(sim_plan *p, int base, int gate, const sim_plan *child) {
   return true;
 }
 
-// Of a child node come an empty one before its nodes, they, and an empty one after them all, by which the graph knows it.
+// Of a child node come an empty one before its nodes, they, and an empty one after them all, by
+// which the graph knows it.
 sim_plan *sim_plan_new(const sim_graph *g) {
   int n = 0, next = 0, *at = malloc((size_t)(g->n + 1) * sizeof *at), *deps = NULL;
   for (int i = 0; i < g->n; i++) n += g->node[i]->op.kind == SIM_OP_CHILD ? g->node[i]->op.child->n + 2 : 1;
@@ -160,7 +161,8 @@ static sim_error own_plan(sim_exec *e, sim_plan **out) {
   if (!p) return SIM_MEMORY;
   *p = (sim_plan){.refs = 1, .n = e->plan->n, .node = calloc((size_t)e->plan->n + 1, sizeof *p->node)};
   bool good = p->node != NULL;
-  for (int i = 0; good && i < p->n; i++) good = put_node(p, i, &e->plan->node[i].op, e->plan->node[i].deps, e->plan->node[i].n_deps);
+  for (int i = 0; good && i < p->n; i++)
+    good = put_node(p, i, &e->plan->node[i].op, e->plan->node[i].deps, e->plan->node[i].n_deps);
   if (!good) {
     sim_plan_drop(p);
     return SIM_MEMORY;
@@ -181,7 +183,8 @@ sim_error sim_exec_set(sim_exec *e, const sim_node *node, sim_op *op) {
   int at = node->graph == e->graph ? place_in_plan(e->graph, node) : -1;
   sim_plan *p = NULL;
   sim_error error = SIM_INVALID;
-  if (at >= 0 && at < e->plan->n && e->plan->node[at].op.kind == SIM_OP_KERNEL && op->launch.kernel->object.device == e->object.device)
+  if (at >= 0 && at < e->plan->n && e->plan->node[at].op.kind == SIM_OP_KERNEL &&
+      op->launch.kernel->object.device == e->object.device)
     error = own_plan(e, &p);
   if (error != SIM_OK) {
     sim_op_fini(op);
@@ -268,7 +271,8 @@ sim_error sim_not_captured(sim_stream *s) {
   return SIM_CAPTURE_UNSUPPORTED;
 }
 
-// Is each node of the graph one that a stream's next would come after, or has a successor? s is where the capture began.
+// Is each node of the graph one that a stream's next would come after, or has a successor? s is
+// where the capture began.
 static bool joined(const sim_stream *s) {
   for (const sim_stream *o = s->object.device->streams; o; o = o->sibling) {
     if (o == s || o->capture != s->capture) continue;
@@ -276,7 +280,8 @@ static bool joined(const sim_stream *s) {
       bool followed = false;
       for (int k = 0; k < s->n_tip; k++) followed |= s->tip[k] == o->tip[i];
       for (int k = 0; k < s->capture->n; k++) {
-        for (int j = 0; j < s->capture->node[k]->n_deps; j++) followed |= s->capture->node[k]->deps[j] == o->tip[i]->index;
+        for (int j = 0; j < s->capture->node[k]->n_deps; j++)
+          followed |= s->capture->node[k]->deps[j] == o->tip[i]->index;
       }
       if (!followed) return false;
     }

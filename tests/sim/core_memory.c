@@ -1,6 +1,7 @@
-// Memory of the simulated devices: one range of addresses for all, a state for every byte, and segments that are handed out.
-// Segments lie GAP bytes apart, so that what leaves one is found. What is freed in a stream's order may be taken again in it at once, by others when
-// that order has been run.
+// Memory of the simulated devices: one range of addresses for all, a state for every byte, and
+// segments that are handed out.
+// Segments lie GAP bytes apart, so that what leaves one is found. What is freed in a stream's order
+// may be taken again in it at once, by others when that order has been run.
 #include "tests/sim/core.h"
 
 #include <stdio.h>
@@ -35,7 +36,8 @@ bool sim_memory_setup(void) {
   for (int i = 0; i < sim_option.n_devices; i++) {
     sim_segment *s = calloc(1, sizeof *s);
     if (!s) return false;
-    *s = (sim_segment){.at = (uintptr_t)sim_memory + (size_t)i * sim_option.memory_bytes, .bytes = sim_option.memory_bytes};
+    *s = (sim_segment){.at = (uintptr_t)sim_memory + (size_t)i * sim_option.memory_bytes,
+                       .bytes = sim_option.memory_bytes};
     sim_devices[i].segment = s;
   }
   sim_memory_size = bytes;
@@ -126,7 +128,8 @@ sim_error sim_free(sim_device *d, uintptr_t at, sim_stream *stream) {
   s->use = SIM_FREEING;
   s->stream = stream;
   s->number = sim_next_number();
-  return now_or_later(d, &(sim_op){.kind = SIM_OP_FREE, .to = at, .bytes = s->asked, .stream = stream, .number = s->number}, stream);
+  return now_or_later(
+      d, &(sim_op){.kind = SIM_OP_FREE, .to = at, .bytes = s->asked, .stream = stream, .number = s->number}, stream);
 }
 
 void sim_segments_freed(const sim_op *op) {
@@ -149,13 +152,14 @@ bool sim_reachable(sim_device *d, uintptr_t at, size_t bytes) {
   return s && (owner == d || d->peer[owner->index]) && at - s->at + bytes <= s->asked;
 }
 
-// A device's side of a copy: its bytes are in one allocation, as the order of work has it now. text: "reads" or "writes".
+// A device's side of a copy: its bytes are in one allocation, as the order of work has it now.
+// text: "reads" or "writes".
 static sim_error check_side(uintptr_t at, size_t bytes, const char *text) {
   const uint8_t *state = state_of(at);
   for (size_t i = 0; i < bytes; i++) {
     if (state[i] == SIM_UNWRITTEN || state[i] == SIM_WRITTEN) continue;
-    sim_fault(sim_hash(text, strlen(text), 7), "a copy or fill %s %s memory: byte %zu of %zu", text, state[i] == SIM_GONE ? "freed" : "not allocated",
-              i, bytes);
+    sim_fault(sim_hash(text, strlen(text), 7), "a copy or fill %s %s memory: byte %zu of %zu", text,
+              state[i] == SIM_GONE ? "freed" : "not allocated", i, bytes);
     return SIM_ILLEGAL_ADDRESS;
   }
   return SIM_OK;

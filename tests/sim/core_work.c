@@ -1,5 +1,6 @@
-// Streams and what is queued in them. A device does nothing by itself: a piece of work runs when somebody waits, when the seed says so at a call, or when
-// somebody asks whether something is done. Which of the ready ones runs is the seed's to say.
+// Streams and what is queued in them. A device does nothing by itself: a piece of work runs when
+// somebody waits, when the seed says so at a call, or when somebody asks whether something is done.
+// Which of the ready ones runs is the seed's to say.
 #include "tests/sim/core.h"
 
 #include <pthread.h>
@@ -26,19 +27,22 @@ void sim_mark_drop(sim_mark *m) {
 
 static bool shape_allowed(const sim_kernel *k, const unsigned grid[3], const unsigned block[3], unsigned shared) {
   for (int i = 0; i < 3; i++) {
-    if (grid[i] == 0 || grid[i] > (i ? 65535u : INT32_MAX) || block[i] == 0 || block[i] > (i == 2 ? 64u : 1024u)) return false;
+    if (grid[i] == 0 || grid[i] > (i ? 65535u : INT32_MAX) || block[i] == 0 || block[i] > (i == 2 ? 64u : 1024u))
+      return false;
   }
   uint64_t threads = (uint64_t)block[0] * block[1] * block[2], blocks = (uint64_t)grid[0] * grid[1] * grid[2];
   return threads <= SIM_MAX_THREADS && blocks <= INT32_MAX && shared <= (unsigned)k->shared_limit;
 }
 
-sim_error sim_launch_new(sim_kernel *k, const unsigned grid[3], const unsigned block[3], unsigned shared, void **parameters, int most_param_bytes,
-                         sim_op *out) {
+sim_error sim_launch_new(sim_kernel *k, const unsigned grid[3], const unsigned block[3], unsigned shared,
+                         void **parameters, int most_param_bytes, sim_op *out) {
   if (!sim_alive(k, SIM_KERNEL) || k->object.device != sim_here()) return SIM_INVALID_HANDLE;
-  if (!shape_allowed(k, grid, block, shared) || k->param_bytes > most_param_bytes || !parameters || !parameters[0]) return SIM_INVALID;
+  if (!shape_allowed(k, grid, block, shared) || k->param_bytes > most_param_bytes || !parameters || !parameters[0])
+    return SIM_INVALID;
   if (block[0] * block[1] * block[2] > (unsigned)k->threads) return SIM_TOO_MANY_RESOURCES;
   if (k->cluster > SIM_MAX_CLUSTER || grid[0] % (unsigned)k->cluster != 0) return SIM_INVALID_CLUSTER;
-  *out = (sim_op){.kind = SIM_OP_KERNEL, .launch = {.kernel = k, .shared = shared, .params = malloc((size_t)k->param_bytes + 1)}};
+  *out = (sim_op){.kind = SIM_OP_KERNEL,
+                  .launch = {.kernel = k, .shared = shared, .params = malloc((size_t)k->param_bytes + 1)}};
   if (!out->launch.params) return SIM_MEMORY;
   memcpy(out->launch.grid, grid, sizeof out->launch.grid);
   memcpy(out->launch.block, block, sizeof out->launch.block);
@@ -145,7 +149,8 @@ static double took(const sim_op *op) {
   switch (op->kind) {
     case SIM_OP_KERNEL:
     case SIM_OP_CALL: return 0.005;
-    case SIM_OP_COPY: return 0.002 + (double)op->bytes / (sim_memory_device(op->from) && sim_memory_device(op->to) ? 1500e6 : 25e6);
+    case SIM_OP_COPY:
+      return 0.002 + (double)op->bytes / (sim_memory_device(op->from) && sim_memory_device(op->to) ? 1500e6 : 25e6);
     case SIM_OP_SET: return 0.002;
     default: return 0;
   }
@@ -200,7 +205,8 @@ void sim_watch(void (*see)(void *arg, const sim_begun *launch), void *arg) {
 
 static sim_error run_kernel(sim_device *d, const sim_launch *l) {
   if (watcher && sim_alive(l->kernel, SIM_KERNEL)) {
-    const sim_begun begun = {l->kernel->name, l->grid[0] * l->grid[1] * l->grid[2], l->block[0] * l->block[1] * l->block[2], l->shared, l->params};
+    const sim_begun begun = {l->kernel->name, l->grid[0] * l->grid[1] * l->grid[2],
+                             l->block[0] * l->block[1] * l->block[2], l->shared, l->params};
     watcher(watcher_arg, &begun);
   }
   return sim_run(d, l);
@@ -278,7 +284,8 @@ static void step_stream(sim_device *d, sim_stream *s) {
   }
   s->busy = false;
   for (int i = 0; w->plan && i < w->plan->n; i++) {
-    if (w->plan->node[i].op.kind == SIM_OP_RECORD) finish_mark(s, w->mark[i]);  // of a device that does nothing any more
+    // of a device that does nothing any more
+    if (w->plan->node[i].op.kind == SIM_OP_RECORD) finish_mark(s, w->mark[i]);
   }
   s->first = w->next;
   if (!s->first) s->last = &s->first;
@@ -331,7 +338,8 @@ static sim_error append(sim_stream *s, sim_work *w) {
   return SIM_OK;
 }
 
-// A copy from memory that can be paged is taken in when asked for; from pinned memory it is read when it runs.
+// A copy from memory that can be paged is taken in when asked for; from pinned memory it is read
+// when it runs.
 static sim_error stage(sim_op *op) {
   if (op->kind != SIM_OP_COPY || sim_memory_device(op->from) || sim_pinned(op->from, op->bytes)) return SIM_OK;
   op->staged = malloc(op->bytes + 1);

@@ -1,4 +1,5 @@
-// What the simulated cuBLASLt has of cublasLt.h, declared anew; compared with a real one as cuda_api.h is.
+// What the simulated cuBLASLt has of cublasLt.h, declared anew; compared with a real one as
+// cuda_api.h is.
 #ifndef TC_TESTS_SIM_CUBLASLT_API_H
 #define TC_TESTS_SIM_CUBLASLT_API_H
 
@@ -38,8 +39,8 @@
   X(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, 8)
 
 #ifndef SIM_REAL_CUDA_H
-typedef unsigned cublasStatus_t, cublasComputeType_t, cudaDataType_t, cublasLtMatmulDescAttributes_t, cublasLtMatrixLayoutAttribute_t,
-    cublasLtMatmulPreferenceAttributes_t;
+typedef unsigned cublasStatus_t, cublasComputeType_t, cudaDataType_t, cublasLtMatmulDescAttributes_t,
+    cublasLtMatrixLayoutAttribute_t, cublasLtMatmulPreferenceAttributes_t;
 typedef struct cublasLtContext *cublasLtHandle_t;
 typedef struct CUstream_st *cudaStream_t;
 typedef struct sim_lt_product *cublasLtMatmulDesc_t;
@@ -65,29 +66,38 @@ SIM_LT size_t cublasLtGetVersion(void);
 SIM_LT const char *cublasLtGetStatusName(cublasStatus_t status);
 SIM_LT cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle);
 SIM_LT cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle);
-SIM_LT cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *product, cublasComputeType_t compute, cudaDataType_t scale);
+SIM_LT cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *product, cublasComputeType_t compute,
+                                               cudaDataType_t scale);
 SIM_LT cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t product);
-SIM_LT cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t attribute, const void *value,
+SIM_LT cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
+                                                     cublasLtMatmulDescAttributes_t attribute, const void *value,
                                                      size_t bytes);
-SIM_LT cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType_t type, uint64_t rows, uint64_t columns,
-                                                 int64_t stride);
+SIM_LT cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType_t type, uint64_t rows,
+                                                 uint64_t columns, int64_t stride);
 SIM_LT cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout);
-SIM_LT cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute, const void *value,
+SIM_LT cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                       cublasLtMatrixLayoutAttribute_t attribute, const void *value,
                                                        size_t bytes);
 SIM_LT cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference);
 SIM_LT cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference);
-SIM_LT cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
+SIM_LT cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                           cublasLtMatmulPreferenceAttributes_t attribute,
                                                            const void *value, size_t bytes);
-SIM_LT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t a,
-                                                     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                                     cublasLtMatmulPreference_t preference, int most, cublasLtMatmulHeuristicResult_t found[],
-                                                     int *n);
-SIM_LT cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t a,
-                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              const cublasLtMatmulAlgo_t *algorithm, cublasLtMatmulHeuristicResult_t *found);
-SIM_LT cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t product, const void *alpha, const void *a,
-                                     cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
-                                     cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algorithm,
-                                     void *workspace, size_t workspace_bytes, cudaStream_t stream);
+SIM_LT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t product,
+                                                     cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                                     cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                                     cublasLtMatmulPreference_t preference, int most,
+                                                     cublasLtMatmulHeuristicResult_t found[], int *n);
+SIM_LT cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t product,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              const cublasLtMatmulAlgo_t *algorithm,
+                                              cublasLtMatmulHeuristicResult_t *found);
+SIM_LT cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t product, const void *alpha,
+                                     const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
+                                     cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
+                                     cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
+                                     const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
+                                     cudaStream_t stream);
 
 #endif

@@ -23,7 +23,8 @@ CUresult cuDriverGetVersion(int *version) {
 }
 
 // The newest function of that name that the version asked for and the driver have.
-CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *status) {
+CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult *status) {
   static const struct row {
     const char *name;
     int since;
@@ -41,13 +42,16 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, c
   if (version > sim_option.driver_version) return SIM_INVALID;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const char *end = rows[i].name + n;
-    if (strncmp(rows[i].name, symbol, n) != 0 || !(*end == 0 || (end[0] == '_' && end[1] == 'v' && strlen(end) == 3))) continue;
+    if (strncmp(rows[i].name, symbol, n) != 0 || !(*end == 0 || (end[0] == '_' && end[1] == 'v' && strlen(end) == 3)))
+      continue;
     known = true;
     if (rows[i].since <= version && (!found || rows[i].since > found->since)) found = &rows[i];
   }
   *function = found ? found->at : NULL;
   if (status)
-    *status = found ? CU_GET_PROC_ADDRESS_SUCCESS : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    *status = found   ? CU_GET_PROC_ADDRESS_SUCCESS
+              : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                      : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   if (found) return SIM_OK;
   if (!known) sim_fault(sim_hash(symbol, n, 3), "%s was asked for, which the simulated driver does not have", symbol);
   return SIM_NOT_FOUND;
@@ -148,7 +152,8 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: *value = 1024; break;
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH: *value = o->arch >= 90; break;
     default:
-      sim_fault(attribute + 5000u, "device attribute %u was asked for, which the simulated driver does not have", attribute);
+      sim_fault(attribute + 5000u, "device attribute %u was asked for, which the simulated driver does not have",
+                attribute);
       return SIM_INVALID;
   }
   return SIM_OK;

@@ -1,5 +1,6 @@
-// What the simulated driver has of cuda.h, declared anew: it is built where CUDA is not installed. tests/simulator/header.c has a compiler compare it with
-// a real cuda.h where there is one: with SIM_REAL_CUDA_H the types are that header's, and only what can be compared is said.
+// What the simulated driver has of cuda.h, declared anew: it is built where CUDA is not installed.
+// tests/simulator/header.c has a compiler compare it with a real cuda.h where there is one: with
+// SIM_REAL_CUDA_H the types are that header's, and only what can be compared is said.
 #ifndef TC_TESTS_SIM_CUDA_API_H
 #define TC_TESTS_SIM_CUDA_API_H
 
@@ -9,9 +10,10 @@
 #ifndef SIM_REAL_CUDA_H
 
 // Enums are unsigned there.
-typedef unsigned CUresult, CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, CUmemPool_attribute, CUstreamCaptureMode,
-    CUstreamCaptureStatus, CUjit_option, CUdriverProcAddressQueryResult, CUgraphExecUpdateResult, CUmemorytype, CUtensorMapDataType,
-    CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill;
+typedef unsigned CUresult, CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, CUmemPool_attribute,
+    CUstreamCaptureMode, CUstreamCaptureStatus, CUjit_option, CUdriverProcAddressQueryResult, CUgraphExecUpdateResult,
+    CUmemorytype, CUtensorMapDataType, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+    CUtensorMapFloatOOBfill;
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef uint64_t cuuint64_t;

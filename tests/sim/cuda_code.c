@@ -78,12 +78,15 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
   SIM_ENTER(SIM_USUAL);
   if (!sim_alive(function, SIM_KERNEL)) return SIM_INVALID_HANDLE;
   if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) return SIM_OK;
-  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || (size_t)value > sim_option.shared_optin) return SIM_INVALID;
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
+      (size_t)value > sim_option.shared_optin)
+    return SIM_INVALID;
   ((sim_kernel *)function)->shared_limit = value;
   return SIM_OK;
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads, size_t shared_bytes) {
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int threads,
+                                                     size_t shared_bytes) {
   SIM_ENTER(SIM_USUAL);
   if (!sim_alive(function, SIM_KERNEL)) return SIM_INVALID_HANDLE;
   if (threads < 1) return SIM_INVALID;
@@ -100,11 +103,13 @@ sim_error sim_cu_launch(const CUDA_KERNEL_NODE_PARAMS *p, sim_op *out) {
   sim_kernel *k = (sim_kernel *)p->func;
   const unsigned grid[] = {p->gridDimX, p->gridDimY, p->gridDimZ}, block[] = {p->blockDimX, p->blockDimY, p->blockDimZ};
   if (p->extra) return SIM_INVALID;
-  return sim_launch_new(k, grid, block, p->sharedMemBytes, p->kernelParams, sim_option.driver_version >= 12010 ? 32764 : 4096, out);
+  return sim_launch_new(k, grid, block, p->sharedMemBytes, p->kernelParams,
+                        sim_option.driver_version >= 12010 ? 32764 : 4096, out);
 }
 
-CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
-                        unsigned shared_bytes, CUstream stream, void **parameters, void **extra) {
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters,
+                        void **extra) {
   SIM_ENTER(SIM_USUAL);
   SIM_STREAM_OR_RETURN(s, stream);
   CUDA_KERNEL_NODE_PARAMS p = {.func = function,

@@ -14,7 +14,8 @@ static inline sim_device *sim_cu_device(CUdevice d) {
   return d >= 0 && d < sim_option.n_devices ? &sim_devices[d] : NULL;
 }
 
-// NULL, 1 and 2 are the legacy stream. A stream of another device than the current context's is none.
+// NULL, 1 and 2 are the legacy stream. A stream of another device than the current context's is
+// none.
 static inline sim_stream *sim_cu_stream(CUstream s) {
   if ((uintptr_t)s <= 2) return sim_here()->legacy;
   sim_stream *p = (sim_stream *)s;

@@ -35,27 +35,37 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraph
 }
 
 // One row of bytes; more dimensions are not simulated.
-CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after, const CUDA_MEMCPY3D *c, CUcontext context) {
+CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                              const CUDA_MEMCPY3D *c, CUcontext context) {
   SIM_ENTER(SIM_USUAL);
   if (!sim_alive(context, SIM_CONTEXT)) return SIM_INVALID_CONTEXT;
-  if (c->Height != 1 || c->Depth != 1 || c->srcArray || c->dstArray || c->srcY || c->srcZ || c->dstY || c->dstZ) return SIM_NOT_SUPPORTED;
-  uintptr_t from = (c->srcMemoryType == CU_MEMORYTYPE_HOST ? (uintptr_t)c->srcHost : (uintptr_t)c->srcDevice) + c->srcXInBytes;
-  uintptr_t to = (c->dstMemoryType == CU_MEMORYTYPE_HOST ? (uintptr_t)c->dstHost : (uintptr_t)c->dstDevice) + c->dstXInBytes;
-  return add(node, graph, after, n_after, &(sim_op){.kind = SIM_OP_COPY, .to = to, .from = from, .bytes = c->WidthInBytes});
+  if (c->Height != 1 || c->Depth != 1 || c->srcArray || c->dstArray || c->srcY || c->srcZ || c->dstY || c->dstZ)
+    return SIM_NOT_SUPPORTED;
+  uintptr_t from =
+      (c->srcMemoryType == CU_MEMORYTYPE_HOST ? (uintptr_t)c->srcHost : (uintptr_t)c->srcDevice) + c->srcXInBytes;
+  uintptr_t to =
+      (c->dstMemoryType == CU_MEMORYTYPE_HOST ? (uintptr_t)c->dstHost : (uintptr_t)c->dstDevice) + c->dstXInBytes;
+  return add(node, graph, after, n_after,
+             &(sim_op){.kind = SIM_OP_COPY, .to = to, .from = from, .bytes = c->WidthInBytes});
 }
 
-CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after, const CUDA_MEMSET_NODE_PARAMS *f,
-                              CUcontext context) {
+CUresult cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                              const CUDA_MEMSET_NODE_PARAMS *f, CUcontext context) {
   SIM_ENTER(SIM_USUAL);
   if (!sim_alive(context, SIM_CONTEXT)) return SIM_INVALID_CONTEXT;
   if (f->height != 1) return SIM_NOT_SUPPORTED;
   if (f->elementSize != 1 && f->elementSize != 2 && f->elementSize != 4) return SIM_INVALID;
   if (!sim_reachable(sim_here(), f->dst, f->width * f->elementSize)) return SIM_INVALID;
   return add(node, graph, after, n_after,
-             &(sim_op){.kind = SIM_OP_SET, .to = f->dst, .value = f->value, .width = (int)f->elementSize, .bytes = f->width * f->elementSize});
+             &(sim_op){.kind = SIM_OP_SET,
+                       .to = f->dst,
+                       .value = f->value,
+                       .width = (int)f->elementSize,
+                       .bytes = f->width * f->elementSize});
 }
 
-CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after, CUgraph child) {
+CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                  CUgraph child) {
   SIM_ENTER(SIM_USUAL);
   if (!sim_alive(child, SIM_GRAPH) || child == graph) return SIM_INVALID;
   sim_plan *p = sim_plan_new((sim_graph *)child);
@@ -68,13 +78,15 @@ CUresult cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode
   return add(node, graph, after, n_after, &(sim_op){.kind = SIM_OP_EMPTY});
 }
 
-CUresult cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after, CUevent event) {
+CUresult cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                   CUevent event) {
   SIM_ENTER(SIM_USUAL);
   if (!sim_cu_event(event)) return SIM_INVALID_HANDLE;
   return add(node, graph, after, n_after, &(sim_op){.kind = SIM_OP_RECORD, .event = sim_cu_event(event)});
 }
 
-CUresult cuGraphAddEventWaitNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after, CUevent event) {
+CUresult cuGraphAddEventWaitNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                 CUevent event) {
   SIM_ENTER(SIM_USUAL);
   if (!sim_cu_event(event)) return SIM_INVALID_HANDLE;
   return add(node, graph, after, n_after, &(sim_op){.kind = SIM_OP_WAIT, .event = sim_cu_event(event)});
@@ -89,7 +101,8 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
   return SIM_OK;
 }
 
-CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters) {
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                           const CUDA_KERNEL_NODE_PARAMS *parameters) {
   SIM_ENTER(SIM_USUAL);
   if (!sim_alive(exec, SIM_EXEC) || !sim_alive(node, SIM_NODE)) return SIM_INVALID;
   sim_op op;
@@ -117,7 +130,8 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdate
   sim_plan *p = sim_plan_new((sim_graph *)graph);
   if (!p) return SIM_MEMORY;
   bool same = same_shape(e->plan, p);
-  *result = (CUgraphExecUpdateResultInfo){.result = same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED};
+  *result = (CUgraphExecUpdateResultInfo){.result = same ? CU_GRAPH_EXEC_UPDATE_SUCCESS
+                                                         : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED};
   sim_plan_drop(same ? e->plan : p);
   if (same) e->plan = p;
   return same ? SIM_OK : SIM_GRAPH_UPDATE;

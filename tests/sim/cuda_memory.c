@@ -57,7 +57,8 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdev
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *(unsigned *)value = d ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST; break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)value = (d ? d : sim_here())->index; break;
     default:
-      sim_fault(attribute + 6000u, "pointer attribute %u was asked for, which the simulated driver does not have", attribute);
+      sim_fault(attribute + 6000u, "pointer attribute %u was asked for, which the simulated driver does not have",
+                attribute);
       return SIM_INVALID;
   }
   return SIM_OK;
@@ -75,7 +76,8 @@ static sim_error copy(uintptr_t to, uintptr_t from, size_t bytes, bool to_device
   if (from_device && !sim_reachable(d, from, bytes) && sim_memory_device(from) == d) return SIM_INVALID;
   if ((to_device && !sim_memory_device(to)) || (from_device && !sim_memory_device(from))) return SIM_INVALID;
   if ((!to_device && sim_memory_device(to)) || (!from_device && sim_memory_device(from))) return SIM_INVALID;
-  bool waits = !to_device && !sim_pinned(to, bytes) && !s->capture;  // a copy to memory that can be paged returns when it is done
+  // a copy to memory that can be paged returns when it is done
+  bool waits = !to_device && !sim_pinned(to, bytes) && !s->capture;
   SIM_TRY(sim_enqueue(s, &(sim_op){.kind = SIM_OP_COPY, .to = to, .from = from, .bytes = bytes}));
   return waits ? sim_wait_stream(s) : SIM_OK;
 }
@@ -95,12 +97,15 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
   return copy(to, from, bytes, true, true, stream);
 }
 
-CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream stream) {
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
+                           CUstream stream) {
   SIM_ENTER(SIM_USUAL);
   if (!sim_alive(to_context, SIM_CONTEXT) || !sim_alive(from_context, SIM_CONTEXT)) return SIM_INVALID_CONTEXT;
-  if (sim_memory_device(to) != ((sim_object *)to_context)->device || sim_memory_device(from) != ((sim_object *)from_context)->device)
+  if (sim_memory_device(to) != ((sim_object *)to_context)->device ||
+      sim_memory_device(from) != ((sim_object *)from_context)->device)
     return SIM_INVALID;
-  if (!sim_reachable(sim_memory_device(to), to, bytes) || !sim_reachable(sim_memory_device(from), from, bytes)) return SIM_INVALID;
+  if (!sim_reachable(sim_memory_device(to), to, bytes) || !sim_reachable(sim_memory_device(from), from, bytes))
+    return SIM_INVALID;
   SIM_STREAM_OR_RETURN(s, stream);
   return sim_enqueue(s, &(sim_op){.kind = SIM_OP_COPY, .to = to, .from = from, .bytes = bytes});
 }
@@ -121,7 +126,8 @@ static sim_error fill(CUdeviceptr to, uint32_t value, int width, size_t n, CUstr
   SIM_STREAM_OR_RETURN(s, stream);
   if (n == 0) return SIM_OK;
   if (to % (unsigned)width || !sim_reachable(sim_here(), to, n * (size_t)width)) return SIM_INVALID;
-  return sim_enqueue(s, &(sim_op){.kind = SIM_OP_SET, .to = to, .value = value, .width = width, .bytes = n * (size_t)width});
+  return sim_enqueue(
+      s, &(sim_op){.kind = SIM_OP_SET, .to = to, .value = value, .width = width, .bytes = n * (size_t)width});
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, CUstream stream) {
@@ -139,7 +145,8 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t n, CUstream str
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *p) {
   SIM_ENTER(SIM_NEEDS_INIT | SIM_NOT_IN_CAPTURE);
   sim_device *d = sim_cu_device(p->location.id);
-  if (p->allocType != CU_MEM_ALLOCATION_TYPE_PINNED || p->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !d) return SIM_INVALID;
+  if (p->allocType != CU_MEM_ALLOCATION_TYPE_PINNED || p->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !d)
+    return SIM_INVALID;
   sim_pool *n = sim_object_new(SIM_POOL, d, sizeof *n);
   if (!n) return SIM_MEMORY;
   *pool = (CUmemoryPool)n;
@@ -162,7 +169,8 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
   switch (attribute) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return *(int *)value == 0 || *(int *)value == 1 ? SIM_OK : SIM_INVALID;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      return *(int *)value == 0 || *(int *)value == 1 ? SIM_OK : SIM_INVALID;
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: p->release_threshold = *(cuuint64_t *)value; return SIM_OK;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:

@@ -120,12 +120,13 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
   return sim_capture_begin(s, mode == CU_STREAM_CAPTURE_MODE_RELAXED, NULL, NULL, 0);
 }
 
-CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *after, const CUgraphEdgeData *edges, size_t n_after,
-                                     CUstreamCaptureMode mode) {
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *after,
+                                     const CUgraphEdgeData *edges, size_t n_after, CUstreamCaptureMode mode) {
   SIM_ENTER(SIM_USUAL);
   SIM_STREAM_OR_RETURN(s, stream);
   if (edges || mode > CU_STREAM_CAPTURE_MODE_RELAXED || !sim_alive(graph, SIM_GRAPH)) return SIM_INVALID;
-  return sim_capture_begin(s, mode == CU_STREAM_CAPTURE_MODE_RELAXED, (sim_graph *)graph, (sim_node *const *)after, n_after);
+  return sim_capture_begin(s, mode == CU_STREAM_CAPTURE_MODE_RELAXED, (sim_graph *)graph, (sim_node *const *)after,
+                           n_after);
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
@@ -140,6 +141,8 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
   SIM_ENTER(SIM_USUAL);
   SIM_STREAM_OR_RETURN(s, stream);
-  *status = !s->capture ? CU_STREAM_CAPTURE_STATUS_NONE : s->capture_broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  *status = !s->capture         ? CU_STREAM_CAPTURE_STATUS_NONE
+            : s->capture_broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   return SIM_OK;
 }

@@ -1,9 +1,12 @@
-// A simulated cuDNN over libsim-cuda: of its graph API what describes one convolution, names its engines and runs one (conv.h).
+// A simulated cuDNN over libsim-cuda: of its graph API what describes one convolution, names its
+// engines and runs one (conv.h).
 //
-// Every attribute is a row of a table: its kind of descriptor, its type, how many elements. What is in no row, of another type or number, set after the end,
-// read or used before it is a mistake of the caller's, told and counted as those in kernels are. A descriptor has copies of what it was made of, so that those may
-// go before it.
-// Engines differ in what they ask for and in what is said of them; some must be passed over (engines[]).
+// Every attribute is a row of a table: its kind of descriptor, its type, how many elements. What is
+// in no row, of another type or number, set after the end, read or used before it is a mistake of
+// the caller's, told and counted as those in kernels are. A descriptor has copies of what it was
+// made of, so that those may go before it.
+// Engines differ in what they ask for and in what is said of them; some must be passed over
+// (engines[]).
 // Its results are of the device of the handle; what is finalized is of the host.
 #include "tests/sim/cudnn_api.h"
 
@@ -50,7 +53,8 @@ enum { N_ENGINES = sizeof engines / sizeof *engines };
 static const struct {
   int engine;
   int64_t knob[MOST_KNOBS];
-} configurations[] = {{0, {5, 1}}, {0, {2, 0}}, {1, {3, 0}}, {2, {0, 0}}, {3, {0, 0}}, {4, {0, 0}}, {5, {0, 0}}, {6, {0, 0}}, {7, {0, 0}}};
+} configurations[] = {{0, {5, 1}}, {0, {2, 0}}, {1, {3, 0}}, {2, {0, 0}}, {3, {0, 0}},
+                      {4, {0, 0}}, {5, {0, 0}}, {6, {0, 0}}, {7, {0, 0}}};
 enum { N_CONFIGURATIONS = sizeof configurations / sizeof *configurations, MOST_KNOB_VALUE = 7 };
 
 static const unsigned knob_type[MOST_KNOBS] = {2, 14};
@@ -69,7 +73,8 @@ static const struct attribute {
   int least, most;
   presence presence;
 } attributes[] = {
-#define ROW(kind, name, type, least, most, presence) {CUDNN_BACKEND_##kind##_DESCRIPTOR, CUDNN_ATTR_##name, CUDNN_TYPE_##type, least, most, presence},
+#define ROW(kind, name, type, least, most, presence) \
+  {CUDNN_BACKEND_##kind##_DESCRIPTOR, CUDNN_ATTR_##name, CUDNN_TYPE_##type, least, most, presence},
 #define OPERATION(kind, word, image, weight, result) \
   ROW(OPERATION_CONVOLUTION_##kind, OPERATION_CONVOLUTION_##word##_CONV_DESC, BACKEND_DESCRIPTOR, 1, 1, REQUIRED) \
   ROW(OPERATION_CONVOLUTION_##kind, OPERATION_CONVOLUTION_##word##_##image, BACKEND_DESCRIPTOR, 1, 1, REQUIRED) \
@@ -77,32 +82,39 @@ static const struct attribute {
   ROW(OPERATION_CONVOLUTION_##kind, OPERATION_CONVOLUTION_##word##_##result, BACKEND_DESCRIPTOR, 1, 1, REQUIRED) \
   ROW(OPERATION_CONVOLUTION_##kind, OPERATION_CONVOLUTION_##word##_ALPHA, FLOAT, 1, 1, REQUIRED) \
   ROW(OPERATION_CONVOLUTION_##kind, OPERATION_CONVOLUTION_##word##_BETA, FLOAT, 1, 1, REQUIRED)
-    ROW(TENSOR, TENSOR_DATA_TYPE, DATA_TYPE, 1, 1, REQUIRED) ROW(TENSOR, TENSOR_DIMENSIONS, INT64, 4, MOST_DIMS, REQUIRED) ROW(
-        TENSOR, TENSOR_STRIDES, INT64, 4, MOST_DIMS, REQUIRED) ROW(TENSOR, TENSOR_UNIQUE_ID, INT64, 1, 1, REQUIRED)
-        ROW(TENSOR, TENSOR_BYTE_ALIGNMENT, INT64, 1, 1, REQUIRED) ROW(CONVOLUTION, CONVOLUTION_SPATIAL_DIMS, INT64, 1, 1, REQUIRED) ROW(
-            CONVOLUTION, CONVOLUTION_COMP_TYPE, DATA_TYPE, 1, 1, REQUIRED) ROW(CONVOLUTION, CONVOLUTION_CONV_MODE, CONVOLUTION_MODE, 1, 1, REQUIRED)
-            ROW(CONVOLUTION, CONVOLUTION_DILATIONS, INT64, 2, 3, REQUIRED) ROW(CONVOLUTION, CONVOLUTION_FILTER_STRIDES, INT64, 2, 3, REQUIRED)
-                ROW(CONVOLUTION, CONVOLUTION_PRE_PADDINGS, INT64, 2, 3, REQUIRED) ROW(CONVOLUTION, CONVOLUTION_POST_PADDINGS, INT64, 2, 3, REQUIRED)
-                    OPERATION(FORWARD, FORWARD, X, W, Y) OPERATION(BACKWARD_DATA, BWD_DATA, DX, W, DY)
-                        OPERATION(BACKWARD_FILTER, BWD_FILTER, X, DW, DY) ROW(OPERATIONGRAPH, OPERATIONGRAPH_HANDLE, HANDLE, 1, 1, REQUIRED)
-                            ROW(OPERATIONGRAPH, OPERATIONGRAPH_OPS, BACKEND_DESCRIPTOR, 1, 1, REQUIRED)
-                                ROW(ENGINEHEUR, ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1, 1, REQUIRED)
-                                    ROW(ENGINEHEUR, ENGINEHEUR_MODE, HEUR_MODE, 1, 1, REQUIRED)
-                                        ROW(ENGINEHEUR, ENGINEHEUR_RESULTS, BACKEND_DESCRIPTOR, 0, 0, READ_ONLY)
-                                            ROW(ENGINE, ENGINE_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1, 1, REQUIRED)
-                                                ROW(ENGINE, ENGINE_GLOBAL_INDEX, INT64, 1, 1, REQUIRED)
-                                                    ROW(ENGINE, ENGINE_NUMERICAL_NOTE, NUMERICAL_NOTE, 0, 0, READ_ONLY) ROW(
-                                                        ENGINE, ENGINE_BEHAVIOR_NOTE, BEHAVIOR_NOTE, 0, 0, READ_ONLY)
-                                                        ROW(KNOB_CHOICE, KNOB_CHOICE_KNOB_TYPE, KNOB_TYPE, 1, 1, REQUIRED) ROW(
-                                                            KNOB_CHOICE, KNOB_CHOICE_KNOB_VALUE, INT64, 1, 1, REQUIRED)
-                                                            ROW(ENGINECFG, ENGINECFG_ENGINE, BACKEND_DESCRIPTOR, 1, 1, REQUIRED) ROW(
-                                                                ENGINECFG, ENGINECFG_KNOB_CHOICES, BACKEND_DESCRIPTOR, 1, MOST_KNOBS, OPTIONAL)
-                                                                ROW(EXECUTION_PLAN, EXECUTION_PLAN_HANDLE, HANDLE, 1, 1, REQUIRED) ROW(
-                                                                    EXECUTION_PLAN, EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, 1, 1, REQUIRED)
-                                                                    ROW(EXECUTION_PLAN, EXECUTION_PLAN_WORKSPACE_SIZE, INT64, 0, 0, READ_ONLY)
-                                                                        ROW(VARIANT_PACK, VARIANT_PACK_UNIQUE_IDS, INT64, 3, 3, REQUIRED)
-                                                                            ROW(VARIANT_PACK, VARIANT_PACK_DATA_POINTERS, VOID_PTR, 3, 3, REQUIRED)
-                                                                                ROW(VARIANT_PACK, VARIANT_PACK_WORKSPACE, VOID_PTR, 1, 1, REQUIRED)
+    ROW(TENSOR, TENSOR_DATA_TYPE, DATA_TYPE, 1, 1, REQUIRED) ROW(TENSOR, TENSOR_DIMENSIONS, INT64, 4, MOST_DIMS,
+                                                                 REQUIRED)
+        ROW(TENSOR, TENSOR_STRIDES, INT64, 4, MOST_DIMS, REQUIRED) ROW(
+            TENSOR, TENSOR_UNIQUE_ID, INT64, 1, 1, REQUIRED) ROW(TENSOR, TENSOR_BYTE_ALIGNMENT, INT64, 1, 1, REQUIRED)
+            ROW(CONVOLUTION, CONVOLUTION_SPATIAL_DIMS, INT64, 1, 1, REQUIRED) ROW(
+                CONVOLUTION, CONVOLUTION_COMP_TYPE, DATA_TYPE, 1, 1,
+                REQUIRED) ROW(CONVOLUTION, CONVOLUTION_CONV_MODE, CONVOLUTION_MODE, 1, 1,
+                              REQUIRED) ROW(CONVOLUTION, CONVOLUTION_DILATIONS, INT64, 2, 3, REQUIRED)
+                ROW(CONVOLUTION, CONVOLUTION_FILTER_STRIDES, INT64, 2, 3, REQUIRED) ROW(
+                    CONVOLUTION, CONVOLUTION_PRE_PADDINGS,
+                    INT64, 2, 3, REQUIRED) ROW(CONVOLUTION, CONVOLUTION_POST_PADDINGS, INT64, 2, 3, REQUIRED)
+                    OPERATION(FORWARD, FORWARD, X, W, Y) OPERATION(BACKWARD_DATA, BWD_DATA, DX, W, DY) OPERATION(
+                        BACKWARD_FILTER, BWD_FILTER, X,
+                        DW, DY) ROW(OPERATIONGRAPH, OPERATIONGRAPH_HANDLE, HANDLE, 1, 1, REQUIRED)
+                        ROW(OPERATIONGRAPH, OPERATIONGRAPH_OPS, BACKEND_DESCRIPTOR, 1,
+                            1, REQUIRED) ROW(ENGINEHEUR, ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1, 1,
+                                             REQUIRED) ROW(ENGINEHEUR, ENGINEHEUR_MODE, HEUR_MODE, 1, 1, REQUIRED)
+                            ROW(ENGINEHEUR, ENGINEHEUR_RESULTS, BACKEND_DESCRIPTOR, 0, 0,
+                                READ_ONLY) ROW(ENGINE, ENGINE_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1, 1, REQUIRED)
+                                ROW(ENGINE, ENGINE_GLOBAL_INDEX, INT64, 1, 1, REQUIRED) ROW(
+                                    ENGINE, ENGINE_NUMERICAL_NOTE, NUMERICAL_NOTE, 0, 0, READ_ONLY)
+                                    ROW(ENGINE, ENGINE_BEHAVIOR_NOTE, BEHAVIOR_NOTE, 0, 0, READ_ONLY) ROW(
+                                        KNOB_CHOICE, KNOB_CHOICE_KNOB_TYPE, KNOB_TYPE, 1, 1,
+                                        REQUIRED) ROW(KNOB_CHOICE, KNOB_CHOICE_KNOB_VALUE, INT64, 1, 1, REQUIRED)
+                                        ROW(ENGINECFG, ENGINECFG_ENGINE, BACKEND_DESCRIPTOR, 1, 1, REQUIRED) ROW(
+                                            ENGINECFG, ENGINECFG_KNOB_CHOICES, BACKEND_DESCRIPTOR, 1, MOST_KNOBS,
+                                            OPTIONAL) ROW(EXECUTION_PLAN, EXECUTION_PLAN_HANDLE, HANDLE, 1, 1, REQUIRED)
+                                            ROW(EXECUTION_PLAN, EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, 1, 1,
+                                                REQUIRED) ROW(EXECUTION_PLAN, EXECUTION_PLAN_WORKSPACE_SIZE, INT64, 0,
+                                                              0, READ_ONLY)
+                                                ROW(VARIANT_PACK, VARIANT_PACK_UNIQUE_IDS, INT64, 3, 3, REQUIRED) ROW(
+                                                    VARIANT_PACK, VARIANT_PACK_DATA_POINTERS, VOID_PTR, 3, 3, REQUIRED)
+                                                    ROW(VARIANT_PACK, VARIANT_PACK_WORKSPACE, VOID_PTR, 1, 1, REQUIRED)
 #undef ROW
 #undef OPERATION
 };
@@ -140,7 +152,8 @@ typedef struct descriptor {
 
 // The driver's errors, and those that a test asks for: those are numbers of cuDNN's.
 static cudnnStatus_t status_of(sim_error error) {
-  return error == SIM_OK || (unsigned)error >= CUDNN_STATUS_NOT_INITIALIZED ? (cudnnStatus_t)error : CUDNN_STATUS_EXECUTION_FAILED;
+  return error == SIM_OK || (unsigned)error >= CUDNN_STATUS_NOT_INITIALIZED ? (cudnnStatus_t)error
+                                                                            : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
 #define DNN_ENTER(needs) \
@@ -234,7 +247,8 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t kind, cu
 
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t d) {
   DNN_ENTER(SIM_AFTER_FAULT);
-  if (!sim_alive(d, SIM_LIBRARY)) return MISTAKE(CUDNN_STATUS_BAD_PARAM, "cudnnBackendDestroyDescriptor: no descriptor");
+  if (!sim_alive(d, SIM_LIBRARY))
+    return MISTAKE(CUDNN_STATUS_BAD_PARAM, "cudnnBackendDestroyDescriptor: no descriptor");
   sim_object_end(d);
   return CUDNN_STATUS_SUCCESS;
 }
@@ -252,7 +266,10 @@ static const struct attribute *attribute_of(const char *function, const descript
 }
 
 static size_t element_bytes(unsigned type) {
-  return type == CUDNN_TYPE_HANDLE || type == CUDNN_TYPE_INT64 || type == CUDNN_TYPE_VOID_PTR || type == CUDNN_TYPE_BACKEND_DESCRIPTOR ? 8 : 4;
+  return type == CUDNN_TYPE_HANDLE || type == CUDNN_TYPE_INT64 || type == CUDNN_TYPE_VOID_PTR ||
+                 type == CUDNN_TYPE_BACKEND_DESCRIPTOR
+             ? 8
+             : 4;
 }
 
 static const value *value_of(const descriptor *d, unsigned name) {
@@ -269,24 +286,28 @@ static const descriptor *descriptor_of(const descriptor *d, unsigned name) {
   return (const descriptor *)(uintptr_t)value_of(d, name)->element[0];
 }
 
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t given, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t n,
-                                       const void *elements) {
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t given, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t n, const void *elements) {
   DNN_ENTER(0);
   descriptor *d = given;
   if (!sim_alive(d, SIM_LIBRARY)) return MISTAKE(CUDNN_STATUS_BAD_PARAM, "%s: no descriptor", __func__);
   const struct attribute *a = attribute_of(__func__, d, name, type);
   if (!a) return CUDNN_STATUS_BAD_PARAM;
   if (d->final) return MISTAKE(CUDNN_STATUS_BAD_PARAM, "%s: attribute %u of what is finalized", __func__, name);
-  if (a->presence == READ_ONLY) return MISTAKE(CUDNN_STATUS_BAD_PARAM, "%s: attribute %u can be read alone", __func__, name);
-  if (n < a->least || n > a->most || !elements) return MISTAKE(CUDNN_STATUS_BAD_PARAM, "%s: %d elements for attribute %u", __func__, (int)n, name);
+  if (a->presence == READ_ONLY)
+    return MISTAKE(CUDNN_STATUS_BAD_PARAM, "%s: attribute %u can be read alone", __func__, name);
+  if (n < a->least || n > a->most || !elements)
+    return MISTAKE(CUDNN_STATUS_BAD_PARAM, "%s: %d elements for attribute %u", __func__, (int)n, name);
   value *v = (value *)value_of(d, name);
   if (!v) v = &d->value[d->n_values++];
   *v = (value){.of = a, .n = (int)n};
-  for (int i = 0; i < n; i++) memcpy(&v->element[i], (const char *)elements + (size_t)i * element_bytes(type), element_bytes(type));
+  for (int i = 0; i < n; i++)
+    memcpy(&v->element[i], (const char *)elements + (size_t)i * element_bytes(type), element_bytes(type));
   for (int i = 0; i < n && type == CUDNN_TYPE_BACKEND_DESCRIPTOR; i++) {
     const descriptor *in = (const descriptor *)(uintptr_t)v->element[i];
     if (!sim_alive(in, SIM_LIBRARY) || !in->final)
-      return MISTAKE(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "%s: what attribute %u is set to is not finalized", __func__, name);
+      return MISTAKE(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "%s: what attribute %u is set to is not finalized", __func__,
+                     name);
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -296,8 +317,10 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t given, cudnnBack
 static cudnnStatus_t end_tensor(const descriptor *d) {
   const value *dim = value_of(d, CUDNN_ATTR_TENSOR_DIMENSIONS), *stride = value_of(d, CUDNN_ATTR_TENSOR_STRIDES);
   int64_t type = number_of(d, CUDNN_ATTR_TENSOR_DATA_TYPE), alignment = number_of(d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
-  if (type != CUDNN_DATA_FLOAT && type != CUDNN_DATA_HALF && type != CUDNN_DATA_BFLOAT16) return CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE;
-  if (dim->n != stride->n) return MISTAKE(CUDNN_STATUS_BAD_PARAM, "a tensor of %d extents and %d strides", dim->n, stride->n);
+  if (type != CUDNN_DATA_FLOAT && type != CUDNN_DATA_HALF && type != CUDNN_DATA_BFLOAT16)
+    return CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE;
+  if (dim->n != stride->n)
+    return MISTAKE(CUDNN_STATUS_BAD_PARAM, "a tensor of %d extents and %d strides", dim->n, stride->n);
   for (int i = 0; i < dim->n; i++)
     if ((int64_t)dim->element[i] < 1 || (int64_t)stride->element[i] < 1)
       return MISTAKE(CUDNN_STATUS_BAD_PARAM, "a tensor with an extent or a stride below 1");
@@ -307,19 +330,23 @@ static cudnnStatus_t end_tensor(const descriptor *d) {
 }
 
 static cudnnStatus_t end_convolution(const descriptor *d) {
-  static const unsigned lists[] = {CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
-                                   CUDNN_ATTR_CONVOLUTION_POST_PADDINGS};
+  static const unsigned lists[] = {CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
+                                   CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS};
   int64_t axes = number_of(d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS);
   for (int i = 0; i < 4; i++)
     if (value_of(d, lists[i])->n != axes)
-      return MISTAKE(CUDNN_STATUS_BAD_PARAM, "a convolution of %d axes with %d values", (int)axes, value_of(d, lists[i])->n);
+      return MISTAKE(CUDNN_STATUS_BAD_PARAM, "a convolution of %d axes with %d values", (int)axes,
+                     value_of(d, lists[i])->n);
   if (number_of(d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE) != CUDNN_DATA_FLOAT) return CUDNN_STATUS_NOT_SUPPORTED;
-  return number_of(d, CUDNN_ATTR_CONVOLUTION_CONV_MODE) == CUDNN_CROSS_CORRELATION ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+  return number_of(d, CUDNN_ATTR_CONVOLUTION_CONV_MODE) == CUDNN_CROSS_CORRELATION ? CUDNN_STATUS_SUCCESS
+                                                                                   : CUDNN_STATUS_NOT_SUPPORTED;
 }
 
-// Extents of the axes behind outer and inner ones, as of three axes. False where memory is not dense with what is inner last.
+// Extents of the axes behind outer and inner ones, as of three axes. False where memory is not
+// dense with what is inner last.
 static bool axes_of(const descriptor *tensor, int64_t *outer, int64_t *inner, int64_t *axes) {
-  const value *dim = value_of(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS), *stride = value_of(tensor, CUDNN_ATTR_TENSOR_STRIDES);
+  const value *dim = value_of(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS),
+              *stride = value_of(tensor, CUDNN_ATTR_TENSOR_STRIDES);
   int n = dim->n - 2;
   int64_t step = (int64_t)dim->element[1];
   bool dense = stride->element[1] == 1;
@@ -339,18 +366,23 @@ static void values_of(const descriptor *convolution, unsigned name, int64_t abse
   for (int i = 0; i < v->n; i++) out[SIM_CONV_AXES - v->n + i] = (int64_t)v->element[i];
 }
 
-// Names of an operation's attributes follow each other: alpha, beta, the convolution, and three tensors in an order of the operation's.
+// Names of an operation's attributes follow each other: alpha, beta, the convolution, and three
+// tensors in an order of the operation's.
 static cudnnStatus_t end_operation(descriptor *d) {
-  static const unsigned first[] = {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+  static const unsigned first[] = {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
                                    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA};
   static const unsigned tensors[][3] = {
-      {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
-      {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+      {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
+      {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
       {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY}};
-  sim_conv c = {.direction = d->kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? SIM_CONV_FORWARD
-                             : d->kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? SIM_CONV_BY_IMAGE
-                                                                                                       : SIM_CONV_BY_WEIGHT};
+  sim_conv c = {.direction = d->kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ? SIM_CONV_FORWARD
+                             : d->kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR
+                                 ? SIM_CONV_BY_IMAGE
+                                 : SIM_CONV_BY_WEIGHT};
   const descriptor *t[3], *convolution = descriptor_of(d, first[c.direction] + 2);
   float alpha, beta;
   int64_t high[SIM_CONV_AXES], weight_in, result_batch, result_out;
@@ -360,19 +392,21 @@ static cudnnStatus_t end_operation(descriptor *d) {
   for (int i = 0; i < 3; i++) {
     t[i] = descriptor_of(d, tensors[c.direction][i]);
     d->of.name[i] = number_of(t[i], CUDNN_ATTR_TENSOR_UNIQUE_ID);
-    if (number_of(t[i], CUDNN_ATTR_TENSOR_DATA_TYPE) != number_of(t[0], CUDNN_ATTR_TENSOR_DATA_TYPE)) return CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE;
+    if (number_of(t[i], CUDNN_ATTR_TENSOR_DATA_TYPE) != number_of(t[0], CUDNN_ATTR_TENSOR_DATA_TYPE))
+      return CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE;
     for (int k = 0; k < i; k++)
       if (d->of.name[k] == d->of.name[i]) return MISTAKE(CUDNN_STATUS_BAD_PARAM, "two tensors of one name");
   }
   int64_t type = number_of(t[0], CUDNN_ATTR_TENSOR_DATA_TYPE);
   c.type = type == CUDNN_DATA_FLOAT ? SIM_F32 : type == CUDNN_DATA_HALF ? SIM_F16 : SIM_BF16;
-  bool dense =
-      axes_of(t[0], &c.batch, &c.in, c.image) & axes_of(t[1], &c.out, &weight_in, c.taps) & axes_of(t[2], &result_batch, &result_out, c.result);
+  bool dense = axes_of(t[0], &c.batch, &c.in, c.image) & axes_of(t[1], &c.out, &weight_in, c.taps) &
+               axes_of(t[2], &result_batch, &result_out, c.result);
   values_of(convolution, CUDNN_ATTR_CONVOLUTION_DILATIONS, 1, c.dilation);
   values_of(convolution, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 1, c.stride);
   values_of(convolution, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 0, c.low);
   values_of(convolution, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 0, high);
-  bool fits = result_batch == c.batch && result_out == c.out && c.in % weight_in == 0 && c.out % (c.in / weight_in) == 0;
+  bool fits =
+      result_batch == c.batch && result_out == c.out && c.in % weight_in == 0 && c.out % (c.in / weight_in) == 0;
   for (int i = 0; i < SIM_CONV_AXES && fits; i++)
     fits = c.result[i] == (c.image[i] + c.low[i] + high[i] - c.dilation[i] * (c.taps[i] - 1) - 1) / c.stride[i] + 1;
   if (!fits) return MISTAKE(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "a convolution of tensors whose extents do not fit");
@@ -437,7 +471,8 @@ static cudnnStatus_t finish(descriptor *d) {
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: return end_graph(d);
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
       d->of = descriptor_of(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)->of;
-      return number_of(d, CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_A ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+      return number_of(d, CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_A ? CUDNN_STATUS_SUCCESS
+                                                                           : CUDNN_STATUS_NOT_SUPPORTED;
     case CUDNN_BACKEND_ENGINE_DESCRIPTOR: return end_engine(d);
     case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR: return end_config(d);
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: return end_plan(d);
@@ -465,7 +500,8 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t given) {
 // The caller's descriptor becomes one of what is read.
 static cudnnStatus_t become(descriptor *out, unsigned kind, const descriptor *from) {
   if (!sim_alive(out, SIM_LIBRARY) || out->kind != kind || out->final || out->n_values)
-    return MISTAKE(CUDNN_STATUS_BAD_PARAM, "cudnnBackendGetAttribute: into what is no fresh descriptor of kind %u", kind);
+    return MISTAKE(CUDNN_STATUS_BAD_PARAM, "cudnnBackendGetAttribute: into what is no fresh descriptor of kind %u",
+                   kind);
   out->of = from->of, out->engine = from->engine, out->final = true;
   return CUDNN_STATUS_SUCCESS;
 }
@@ -512,14 +548,16 @@ static cudnnStatus_t get_engine(const descriptor *d, int64_t most, int64_t *n, v
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const given, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                                       int64_t most, int64_t *n, void *elements) {
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const given, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t most, int64_t *n, void *elements) {
   DNN_ENTER(0);
   const descriptor *d = given;
   if (!sim_alive(d, SIM_LIBRARY)) return MISTAKE(CUDNN_STATUS_BAD_PARAM, "%s: no descriptor", __func__);
   if (!attribute_of(__func__, d, name, type)) return CUDNN_STATUS_BAD_PARAM;
-  if (!d->final) return MISTAKE(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "%s: attribute %u of what is not finalized", __func__, name);
-  if (most > 0 && !elements) return MISTAKE(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "%s: no room for attribute %u", __func__, name);
+  if (!d->final)
+    return MISTAKE(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "%s: attribute %u of what is not finalized", __func__, name);
+  if (most > 0 && !elements)
+    return MISTAKE(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "%s: no room for attribute %u", __func__, name);
   *n = 0;
   switch (name) {
     case CUDNN_ATTR_ENGINEHEUR_RESULTS: return get_results(d, most, n, elements);
@@ -538,13 +576,15 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const given, cud
   }
   const value *v = value_of(d, name);
   *n = v ? v->n : 0;
-  for (int i = 0; i < *n && i < most; i++) memcpy((char *)elements + (size_t)i * element_bytes(type), &v->element[i], element_bytes(type));
+  for (int i = 0; i < *n && i < most; i++)
+    memcpy((char *)elements + (size_t)i * element_bytes(type), &v->element[i], element_bytes(type));
   return CUDNN_STATUS_SUCCESS;
 }
 
 // ---- doing it ----
 
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t given_plan, cudnnBackendDescriptor_t given_pack) {
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t given_plan,
+                                  cudnnBackendDescriptor_t given_pack) {
   DNN_ENTER(SIM_USUAL);
   const descriptor *plan = given_plan, *pack = given_pack;
   if (!sim_alive(handle, SIM_LIBRARY) || handle->object.device != sim_here())
@@ -558,7 +598,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   sim_conv c = plan->of.conv;
   c.function = __func__;
   uintptr_t at[3] = {0};
-  const value *names = value_of(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS), *pointers = value_of(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  const value *names = value_of(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS),
+              *pointers = value_of(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   for (int i = 0; i < 3; i++)
     for (int k = 0; k < 3; k++)
       if ((int64_t)names->element[k] == plan->of.name[i]) at[i] = (uintptr_t)pointers->element[k];
@@ -566,6 +607,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   if ((at[0] | at[1] | at[2]) % ALIGNMENT) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
   c.image_at = at[0], c.weight_at = at[1], c.result_at = at[2];
   c.workspace = c.workspace_bytes ? (uintptr_t)number_of(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE) : 0;
-  if (c.workspace % SIM_WORKSPACE_ALIGNMENT || (c.workspace_bytes && !c.workspace)) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
+  if (c.workspace % SIM_WORKSPACE_ALIGNMENT || (c.workspace_bytes && !c.workspace))
+    return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
   return status_of(sim_conv_enqueue(s, &c));
 }

@@ -1,4 +1,5 @@
-// What the simulated cuDNN has of cudnn_graph.h, declared anew; compared with a real one as cuda_api.h is.
+// What the simulated cuDNN has of cudnn_graph.h, declared anew; compared with a real one as
+// cuda_api.h is.
 #ifndef TC_TESTS_SIM_CUDNN_API_H
 #define TC_TESTS_SIM_CUDNN_API_H
 
@@ -128,10 +129,13 @@ SIM_DNN cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream);
 SIM_DNN cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t kind, cudnnBackendDescriptor_t *out);
 SIM_DNN cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor);
 SIM_DNN cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
-SIM_DNN cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t attribute,
-                                               cudnnBackendAttributeType_t type, int64_t n, const void *elements);
-SIM_DNN cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor, cudnnBackendAttributeName_t attribute,
-                                               cudnnBackendAttributeType_t type, int64_t most, int64_t *n, void *elements);
-SIM_DNN cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack);
+SIM_DNN cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                               cudnnBackendAttributeName_t attribute, cudnnBackendAttributeType_t type,
+                                               int64_t n, const void *elements);
+SIM_DNN cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor,
+                                               cudnnBackendAttributeName_t attribute, cudnnBackendAttributeType_t type,
+                                               int64_t most, int64_t *n, void *elements);
+SIM_DNN cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                          cudnnBackendDescriptor_t pack);
 
 #endif

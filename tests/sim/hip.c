@@ -1,5 +1,6 @@
-// HIP's face of the simulated driver: what tc uses of libamdhip64, by the declarations of device/hip/api.h, which a test compares with the real ones.
-// A thread works on a device, at first on device 0; there are no contexts to be made. hiprtc.c is in the same library.
+// HIP's face of the simulated driver: what tc uses of libamdhip64, by the declarations of
+// device/hip/api.h, which a test compares with the real ones. A thread works on a device, at first
+// on device 0; there are no contexts to be made. hiprtc.c is in the same library.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,8 +138,8 @@ tc_hip_result hipMemGetInfo(size_t *free_bytes, size_t *total) {
 
 tc_hip_result hipMemPoolCreate(tc_hip_pool *pool, const tc_hip_pool_properties *p) {
   ENTER(USUAL);
-  if (p->allocType != TC_hipMemAllocationTypePinned || p->location.type != TC_hipMemLocationTypeDevice || p->location.id < 0 ||
-      p->location.id >= sim_option.n_devices)
+  if (p->allocType != TC_hipMemAllocationTypePinned || p->location.type != TC_hipMemLocationTypeDevice ||
+      p->location.id < 0 || p->location.id >= sim_option.n_devices)
     return SIM_INVALID;
   sim_pool *n = sim_object_new(SIM_POOL, &sim_devices[p->location.id], sizeof *n);
   if (!n) return SIM_MEMORY;
@@ -158,7 +159,8 @@ tc_hip_result hipMemPoolSetAttribute(tc_hip_pool pool, tc_hip_pool_attribute att
   if (!sim_alive(pool, SIM_POOL)) return SIM_INVALID;
   switch (attribute) {
     case TC_hipMemPoolReuseAllowOpportunistic:
-    case TC_hipMemPoolReuseAllowInternalDependencies: return *(int *)value == 0 || *(int *)value == 1 ? SIM_OK : SIM_INVALID;
+    case TC_hipMemPoolReuseAllowInternalDependencies:
+      return *(int *)value == 0 || *(int *)value == 1 ? SIM_OK : SIM_INVALID;
     case TC_hipMemPoolAttrReleaseThreshold: ((sim_pool *)pool)->release_threshold = *(uint64_t *)value; return SIM_OK;
     default: return SIM_INVALID;
   }
@@ -251,7 +253,8 @@ tc_hip_result hipEventCreateWithFlags(tc_hip_event *event, unsigned flags) {
 tc_hip_result hipEventElapsedTime(float *ms, tc_hip_event from, tc_hip_event to) {
   ENTER(USUAL);
   const sim_event *a = (sim_event *)from, *b = (sim_event *)to;
-  if (!sim_alive(a, SIM_EVENT) || !sim_alive(b, SIM_EVENT) || !a->mark || !b->mark || !a->timing || !b->timing) return SIM_INVALID_HANDLE;
+  if (!sim_alive(a, SIM_EVENT) || !sim_alive(b, SIM_EVENT) || !a->mark || !b->mark || !a->timing || !b->timing)
+    return SIM_INVALID_HANDLE;
   if (!a->mark->done || !b->mark->done) return SIM_NOT_READY;
   *ms = (float)(b->mark->ms - a->mark->ms);
   return SIM_OK;
@@ -300,15 +303,16 @@ tc_hip_result hipModuleGetFunction(tc_hip_function *function, tc_hip_module modu
   return *function ? SIM_OK : SIM_NOT_FOUND;
 }
 
-tc_hip_result hipModuleLaunchKernel(tc_hip_function function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
-                                    unsigned threads_y, unsigned threads_z, unsigned shared_bytes, tc_hip_stream stream, void **parameters,
-                                    void **extra) {
+tc_hip_result hipModuleLaunchKernel(tc_hip_function function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z,
+                                    unsigned threads_x, unsigned threads_y, unsigned threads_z, unsigned shared_bytes,
+                                    tc_hip_stream stream, void **parameters, void **extra) {
   ENTER(USUAL);
   STREAM(s, stream);
   if (extra) return SIM_INVALID;
   sim_op op;
-  SIM_TRY(sim_launch_new((sim_kernel *)function, (unsigned[]){blocks_x, blocks_y, blocks_z}, (unsigned[]){threads_x, threads_y, threads_z},
-                         shared_bytes, parameters, MOST_PARAM_BYTES, &op));
+  SIM_TRY(sim_launch_new((sim_kernel *)function, (unsigned[]){blocks_x, blocks_y, blocks_z},
+                         (unsigned[]){threads_x, threads_y, threads_z}, shared_bytes, parameters, MOST_PARAM_BYTES,
+                         &op));
   return sim_enqueue(s, &op);
 }
 
@@ -316,8 +320,9 @@ tc_hip_result hipModuleLaunchKernel(tc_hip_function function, unsigned blocks_x,
 static sim_error node_op(const tc_hip_node_params *p, sim_op *out) {
   if (version_of() < 60000000) return SIM_INVALID_FUNCTION;
   if (p->extra) return SIM_INVALID;
-  return sim_launch_new(p->func, (unsigned[]){p->gridDim.x, p->gridDim.y, p->gridDim.z}, (unsigned[]){p->blockDim.x, p->blockDim.y, p->blockDim.z},
-                        p->sharedMemBytes, p->kernelParams, MOST_PARAM_BYTES, out);
+  return sim_launch_new(p->func, (unsigned[]){p->gridDim.x, p->gridDim.y, p->gridDim.z},
+                        (unsigned[]){p->blockDim.x, p->blockDim.y, p->blockDim.z}, p->sharedMemBytes, p->kernelParams,
+                        MOST_PARAM_BYTES, out);
 }
 
 tc_hip_result hipGraphCreate(tc_hip_graph *graph, unsigned flags) {
@@ -355,7 +360,8 @@ tc_hip_result hipGraphInstantiateWithFlags(tc_hip_exec *exec, tc_hip_graph graph
   return SIM_OK;
 }
 
-tc_hip_result hipGraphExecKernelNodeSetParams(tc_hip_exec exec, tc_hip_node node, const tc_hip_node_params *parameters) {
+tc_hip_result hipGraphExecKernelNodeSetParams(tc_hip_exec exec, tc_hip_node node,
+                                              const tc_hip_node_params *parameters) {
   ENTER(USUAL);
   if (!sim_alive(exec, SIM_EXEC) || !sim_alive(node, SIM_NODE)) return SIM_INVALID;
   sim_op op;
@@ -376,13 +382,15 @@ tc_hip_result hipGraphExecDestroy(tc_hip_exec exec) {
   return SIM_OK;
 }
 
-tc_hip_result hipGraphAddChildGraphNode(tc_hip_node *node, tc_hip_graph graph, const tc_hip_node *before, size_t n_before, tc_hip_graph child) {
+tc_hip_result hipGraphAddChildGraphNode(tc_hip_node *node, tc_hip_graph graph, const tc_hip_node *before,
+                                        size_t n_before, tc_hip_graph child) {
   ENTER(USUAL);
   if (!sim_alive(graph, SIM_GRAPH) || !sim_alive(child, SIM_GRAPH) || child == graph) return SIM_INVALID;
   sim_plan *p = sim_plan_new((sim_graph *)child);
   sim_node *n;
   if (!p) return SIM_MEMORY;
-  SIM_TRY(sim_graph_add((sim_graph *)graph, (sim_node *const *)before, n_before, &(sim_op){.kind = SIM_OP_CHILD, .child = p}, &n));
+  SIM_TRY(sim_graph_add((sim_graph *)graph, (sim_node *const *)before, n_before,
+                        &(sim_op){.kind = SIM_OP_CHILD, .child = p}, &n));
   *node = (tc_hip_node)n;
   return SIM_OK;
 }

@@ -1,4 +1,5 @@
-// What the simulated hipBLASLt has of the real one's header, declared anew; compared with real ones as cublaslt_api.h is.
+// What the simulated hipBLASLt has of the real one's header, declared anew; compared with real ones
+// as cublaslt_api.h is.
 #ifndef TC_TESTS_SIM_HIPBLASLT_API_H
 #define TC_TESTS_SIM_HIPBLASLT_API_H
 
@@ -31,8 +32,8 @@
   X(HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 1)
 
 #ifndef SIM_REAL_HIP_H
-typedef unsigned hipblasStatus_t, hipblasComputeType_t, hipDataType, hipblasLtMatmulDescAttributes_t, hipblasLtMatrixLayoutAttribute_t,
-    hipblasLtMatmulPreferenceAttributes_t;
+typedef unsigned hipblasStatus_t, hipblasComputeType_t, hipDataType, hipblasLtMatmulDescAttributes_t,
+    hipblasLtMatrixLayoutAttribute_t, hipblasLtMatmulPreferenceAttributes_t;
 typedef void *hipblasLtHandle_t;
 typedef struct ihipStream_t *hipStream_t;
 typedef struct sim_lt_product *hipblasLtMatmulDesc_t;
@@ -61,27 +62,34 @@ extern "C" {
 SIM_LT hipblasStatus_t hipblasLtGetVersion(hipblasLtHandle_t handle, int *version);
 SIM_LT hipblasStatus_t hipblasLtCreate(hipblasLtHandle_t *handle);
 SIM_LT hipblasStatus_t hipblasLtDestroy(hipblasLtHandle_t handle);
-SIM_LT hipblasStatus_t hipblasLtMatmulDescCreate(hipblasLtMatmulDesc_t *product, hipblasComputeType_t compute, hipDataType scale);
+SIM_LT hipblasStatus_t hipblasLtMatmulDescCreate(hipblasLtMatmulDesc_t *product, hipblasComputeType_t compute,
+                                                 hipDataType scale);
 SIM_LT hipblasStatus_t hipblasLtMatmulDescDestroy(hipblasLtMatmulDesc_t product);
-SIM_LT hipblasStatus_t hipblasLtMatmulDescSetAttribute(hipblasLtMatmulDesc_t product, hipblasLtMatmulDescAttributes_t attribute, const void *value,
+SIM_LT hipblasStatus_t hipblasLtMatmulDescSetAttribute(hipblasLtMatmulDesc_t product,
+                                                       hipblasLtMatmulDescAttributes_t attribute, const void *value,
                                                        size_t bytes);
-SIM_LT hipblasStatus_t hipblasLtMatrixLayoutCreate(hipblasLtMatrixLayout_t *layout, hipDataType type, uint64_t rows, uint64_t columns,
-                                                   int64_t stride);
+SIM_LT hipblasStatus_t hipblasLtMatrixLayoutCreate(hipblasLtMatrixLayout_t *layout, hipDataType type, uint64_t rows,
+                                                   uint64_t columns, int64_t stride);
 SIM_LT hipblasStatus_t hipblasLtMatrixLayoutDestroy(hipblasLtMatrixLayout_t layout);
-SIM_LT hipblasStatus_t hipblasLtMatrixLayoutSetAttribute(hipblasLtMatrixLayout_t layout, hipblasLtMatrixLayoutAttribute_t attribute,
-                                                         const void *value, size_t bytes);
+SIM_LT hipblasStatus_t hipblasLtMatrixLayoutSetAttribute(hipblasLtMatrixLayout_t layout,
+                                                         hipblasLtMatrixLayoutAttribute_t attribute, const void *value,
+                                                         size_t bytes);
 SIM_LT hipblasStatus_t hipblasLtMatmulPreferenceCreate(hipblasLtMatmulPreference_t *preference);
 SIM_LT hipblasStatus_t hipblasLtMatmulPreferenceDestroy(hipblasLtMatmulPreference_t preference);
-SIM_LT hipblasStatus_t hipblasLtMatmulPreferenceSetAttribute(hipblasLtMatmulPreference_t preference, hipblasLtMatmulPreferenceAttributes_t attribute,
+SIM_LT hipblasStatus_t hipblasLtMatmulPreferenceSetAttribute(hipblasLtMatmulPreference_t preference,
+                                                             hipblasLtMatmulPreferenceAttributes_t attribute,
                                                              const void *value, size_t bytes);
-SIM_LT hipblasStatus_t hipblasLtMatmulAlgoGetHeuristic(hipblasLtHandle_t handle, hipblasLtMatmulDesc_t product, hipblasLtMatrixLayout_t a,
-                                                       hipblasLtMatrixLayout_t b, hipblasLtMatrixLayout_t c, hipblasLtMatrixLayout_t d,
-                                                       hipblasLtMatmulPreference_t preference, int most, hipblasLtMatmulHeuristicResult_t found[],
-                                                       int *n);
-SIM_LT hipblasStatus_t hipblasLtMatmul(hipblasLtHandle_t handle, hipblasLtMatmulDesc_t product, const void *alpha, const void *a,
-                                       hipblasLtMatrixLayout_t a_layout, const void *b, hipblasLtMatrixLayout_t b_layout, const void *beta,
-                                       const void *c, hipblasLtMatrixLayout_t c_layout, void *d, hipblasLtMatrixLayout_t d_layout,
-                                       const hipblasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes, hipStream_t stream);
+SIM_LT hipblasStatus_t hipblasLtMatmulAlgoGetHeuristic(hipblasLtHandle_t handle, hipblasLtMatmulDesc_t product,
+                                                       hipblasLtMatrixLayout_t a, hipblasLtMatrixLayout_t b,
+                                                       hipblasLtMatrixLayout_t c, hipblasLtMatrixLayout_t d,
+                                                       hipblasLtMatmulPreference_t preference, int most,
+                                                       hipblasLtMatmulHeuristicResult_t found[], int *n);
+SIM_LT hipblasStatus_t hipblasLtMatmul(hipblasLtHandle_t handle, hipblasLtMatmulDesc_t product, const void *alpha,
+                                       const void *a, hipblasLtMatrixLayout_t a_layout, const void *b,
+                                       hipblasLtMatrixLayout_t b_layout, const void *beta, const void *c,
+                                       hipblasLtMatrixLayout_t c_layout, void *d, hipblasLtMatrixLayout_t d_layout,
+                                       const hipblasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
+                                       hipStream_t stream);
 #ifdef __cplusplus
 }
 #endif

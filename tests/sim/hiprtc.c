@@ -1,4 +1,5 @@
-// hiprtc's face: kernels of the dialect for AMD's devices, waves of 64 threads for gfx9 and of 32 for the others. See nvrtc.c.
+// hiprtc's face: kernels of the dialect for AMD's devices, waves of 64 threads for gfx9 and of 32
+// for the others. See nvrtc.c.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,8 @@ const char *hiprtcGetErrorString(tc_hiprtc_result result) {
   }
 }
 
-tc_hiprtc_result hiprtcCreateProgram(tc_hiprtc_program *out, const char *source, const char *name, int n_headers, const char **header,
-                                     const char **header_name) {
+tc_hiprtc_result hiprtcCreateProgram(tc_hiprtc_program *out, const char *source, const char *name, int n_headers,
+                                     const char **header, const char **header_name) {
   sim_program *p;
   if (!out) return SIM_RTC_INVALID_INPUT;
   unsigned result = sim_program_create(&p, source, name, n_headers, header, header_name);
@@ -38,9 +39,11 @@ tc_hiprtc_result hiprtcDestroyProgram(tc_hiprtc_program *program) {
   return SIM_RTC_SUCCESS;
 }
 
-// The real one ends the process when it is asked for an architecture that it does not know, and so does this.
+// The real one ends the process when it is asked for an architecture that it does not know, and so
+// does this.
 static void refuse_unknown(const char *arch) {
-  static const char *const known[] = {"gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1101", "gfx1102"};
+  static const char *const known[] = {"gfx900",  "gfx906",  "gfx908",  "gfx90a", "gfx942",
+                                      "gfx1030", "gfx1100", "gfx1101", "gfx1102"};
   size_t n = strcspn(arch, ":");
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     if (strlen(known[i]) == n && memcmp(known[i], arch, n) == 0) return;
@@ -65,7 +68,8 @@ tc_hiprtc_result hiprtcCompileProgram(tc_hiprtc_program program, int n, const ch
   }
   if (!arch) return sim_program_fail(p, SIM_RTC_INVALID_OPTION, "error: no --offload-arch\n");
   refuse_unknown(arch);
-  if (sim_program_lacks_words(p)) return sim_program_fail(p, SIM_RTC_COMPILATION, "error: 'tc_words.h' file not found\n");
+  if (sim_program_lacks_words(p))
+    return sim_program_fail(p, SIM_RTC_COMPILATION, "error: 'tc_words.h' file not found\n");
   return sim_program_compile(p, arch, strncmp(arch, "gfx9", 4) == 0 ? 64 : 32, contract);
 }
 

@@ -42,7 +42,8 @@ int sim_image_text_version(const char *text) {
 sim_image *sim_image_from_text(const char *text) {
   const char *at = strstr(text, "// simulated, ");
   size_t bytes = 0;
-  if (!at || sscanf(at, "// simulated, %zu", &bytes) != 1 || bytes < sizeof(sim_image) || !(at = strchr(at, '\n')) || strlen(at + 1) != 2 * bytes)
+  if (!at || sscanf(at, "// simulated, %zu", &bytes) != 1 || bytes < sizeof(sim_image) || !(at = strchr(at, '\n')) ||
+      strlen(at + 1) != 2 * bytes)
     return NULL;
   uint8_t *image = malloc(bytes);
   for (size_t i = 0; image && i < bytes; i++) {

@@ -1,4 +1,5 @@
-// What the simulated compilers make of a kernel: an image for the simulated driver, also written out as text, which stands for PTX.
+// What the simulated compilers make of a kernel: an image for the simulated driver, also written
+// out as text, which stands for PTX.
 #ifndef TC_TESTS_SIM_IMAGE_H
 #define TC_TESTS_SIM_IMAGE_H
 
@@ -7,7 +8,8 @@
 
 #include "tests/sim/core.h"
 
-// The text says for what it is, then the image's bytes in digits; ends with a zero. version 90: 9.0. To be freed; NULL: no memory.
+// The text says for what it is, then the image's bytes in digits; ends with a zero. version 90:
+// 9.0. To be freed; NULL: no memory.
 char *sim_image_to_text(const sim_image *image, int version);
 bool sim_image_is_text(const void *image);
 int sim_image_text_version(const char *text);
@@ -21,10 +23,11 @@ size_t sim_image_bytes(const sim_image *image);
 // 90 for "sm_90a"; 0: AMD's.
 int sim_arch_number(const char *arch);
 
-// The source compiled by the host's compiler, as for devices of this architecture ("sm_90a") and warps of so many threads. Kept in a directory by what it was
-// made of, so that the processes of a test suite compile each kernel once. No function of the core is called; many threads may compile.
-// contract: may multiplications and additions become one? out_log is the compiler's, to be freed. NULL: it did not compile, or something else failed, which
-// the log tells.
+// The source compiled by the host's compiler, as for devices of this architecture ("sm_90a") and
+// warps of so many threads. Kept in a directory by what it was made of, so that the processes of a
+// test suite compile each kernel once. No function of the core is called; many threads may compile.
+// contract: may multiplications and additions become one? out_log is the compiler's, to be freed.
+// NULL: it did not compile, or something else failed, which the log tells.
 sim_image *sim_compile(const char *name, const char *source, const char *arch, int warp, bool contract, char **out_log);
 
 #endif

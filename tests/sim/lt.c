@@ -1,7 +1,9 @@
-// A simulated cuBLASLt over libsim-cuda, or with SIM_LT_HIP a simulated hipBLASLt over libsim-hip: the same functions by other names and numbers.
+// A simulated cuBLASLt over libsim-cuda, or with SIM_LT_HIP a simulated hipBLASLt over libsim-hip:
+// the same functions by other names and numbers.
 //
-// It has a few algorithms (product.h). One holds for one problem and version, and is refused for another. hipBLASLt has no function that checks one, and is told
-// of no alignment: what it names must do for operands at multiples of 16 bytes, so that it leaves out none.
+// It has a few algorithms (product.h). One holds for one problem and version, and is refused for
+// another. hipBLASLt has no function that checks one, and is told of no alignment: what it names
+// must do for operands at multiples of 16 bytes, so that it leaves out none.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,10 +153,12 @@ lt_status LT(MatmulDescDestroy)(lt_product product) {
   return end(product);
 }
 
-lt_status LT(MatmulDescSetAttribute)(lt_product x, LT(MatmulDescAttributes_t) attribute, const void *value, size_t bytes) {
+lt_status LT(MatmulDescSetAttribute)(lt_product x, LT(MatmulDescAttributes_t) attribute, const void *value,
+                                     size_t bytes) {
   LT_ENTER(0);
   int32_t v;
-  if (!sim_alive(x, SIM_LIBRARY) || bytes != (attribute == NUMBER(MATMUL_DESC_BIAS_POINTER) ? 8 : 4)) return BLAS(STATUS_INVALID_VALUE);
+  if (!sim_alive(x, SIM_LIBRARY) || bytes != (attribute == NUMBER(MATMUL_DESC_BIAS_POINTER) ? 8 : 4))
+    return BLAS(STATUS_INVALID_VALUE);
   memcpy(&v, value, 4);
   switch (attribute) {
     case NUMBER(MATMUL_DESC_TRANSA):
@@ -186,7 +190,8 @@ lt_status LT(MatrixLayoutDestroy)(lt_layout layout) {
   return end(layout);
 }
 
-lt_status LT(MatrixLayoutSetAttribute)(lt_layout x, LT(MatrixLayoutAttribute_t) attribute, const void *value, size_t bytes) {
+lt_status LT(MatrixLayoutSetAttribute)(lt_layout x, LT(MatrixLayoutAttribute_t) attribute, const void *value,
+                                       size_t bytes) {
   LT_ENTER(0);
   bool count = attribute == NUMBER(MATRIX_LAYOUT_BATCH_COUNT);
   if (!count && attribute != NUMBER(MATRIX_LAYOUT_STRIDED_BATCH_OFFSET)) return BLAS(STATUS_NOT_SUPPORTED);
@@ -208,14 +213,17 @@ lt_status LT(MatmulPreferenceDestroy)(lt_preference preference) {
   return end(preference);
 }
 
-lt_status LT(MatmulPreferenceSetAttribute)(lt_preference x, LT(MatmulPreferenceAttributes_t) attribute, const void *value, size_t bytes) {
+lt_status LT(MatmulPreferenceSetAttribute)(lt_preference x, LT(MatmulPreferenceAttributes_t) attribute,
+                                           const void *value, size_t bytes) {
   LT_ENTER(0);
   bool room = attribute == NUMBER(MATMUL_PREF_MAX_WORKSPACE_BYTES);
   if (!sim_alive(x, SIM_LIBRARY) || bytes != (room ? 8 : 4)) return BLAS(STATUS_INVALID_VALUE);
   if (room) return memcpy(&x->workspace, value, 8), BLAS(STATUS_SUCCESS);
 #ifndef SIM_LT_HIP
-  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) return memcpy(&x->schemes, value, 4), CUBLAS_STATUS_SUCCESS;
-  if (attribute >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES && attribute <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+    return memcpy(&x->schemes, value, 4), CUBLAS_STATUS_SUCCESS;
+  if (attribute >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+      attribute <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)
     return memcpy(&x->aligned[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value, 4), CUBLAS_STATUS_SUCCESS;
 #endif
   return BLAS(STATUS_NOT_SUPPORTED);
@@ -227,12 +235,18 @@ static sim_matrix matrix_of(const struct sim_lt_layout *l, int transposed) {
   return sim_product_matrix(l->rows, l->columns, l->stride, l->batch_stride, transposed);
 }
 
-static bool problem_of(const struct sim_lt_product *x, const struct sim_lt_layout *a, const struct sim_lt_layout *b, const struct sim_lt_layout *c,
-                       const struct sim_lt_layout *d, sim_product *p) {
-  if (!sim_alive(x, SIM_LIBRARY) || !sim_alive(a, SIM_LIBRARY) || !sim_alive(b, SIM_LIBRARY) || c != d || !sim_alive(d, SIM_LIBRARY)) return false;
-  *p = (sim_product){.type = a->type == TYPE(R_32F) ? SIM_F32 : a->type == TYPE(R_16F) ? SIM_F16 : SIM_BF16, .batch = d->batch};
+static bool problem_of(const struct sim_lt_product *x, const struct sim_lt_layout *a, const struct sim_lt_layout *b,
+                       const struct sim_lt_layout *c, const struct sim_lt_layout *d, sim_product *p) {
+  if (!sim_alive(x, SIM_LIBRARY) || !sim_alive(a, SIM_LIBRARY) || !sim_alive(b, SIM_LIBRARY) || c != d ||
+      !sim_alive(d, SIM_LIBRARY))
+    return false;
+  *p = (sim_product){.type = a->type == TYPE(R_32F)   ? SIM_F32
+                             : a->type == TYPE(R_16F) ? SIM_F16
+                                                      : SIM_BF16,
+                     .batch = d->batch};
   p->a = matrix_of(a, x->transposed[0]), p->b = matrix_of(b, x->transposed[1]), p->d = matrix_of(d, 0);
-  return b->type == a->type && d->type == a->type && a->batch == d->batch && b->batch == d->batch && sim_product_fits(p);
+  return b->type == a->type && d->type == a->type && a->batch == d->batch && b->batch == d->batch &&
+         sim_product_fits(p);
 }
 
 static uint64_t name_of(const sim_product *p, unsigned epilogue) {
@@ -245,12 +259,13 @@ static void describe(int algorithm, const sim_product *p, unsigned epilogue, lt_
   memcpy(out->algo.data, &w, sizeof w);
 }
 
-lt_status LT(MatmulAlgoGetHeuristic)(lt_handle handle, lt_product x, lt_layout a, lt_layout b, lt_layout c, lt_layout d, lt_preference preference,
-                                     int most, lt_found found[], int *n) {
+lt_status LT(MatmulAlgoGetHeuristic)(lt_handle handle, lt_product x, lt_layout a, lt_layout b, lt_layout c, lt_layout d,
+                                     lt_preference preference, int most, lt_found found[], int *n) {
   LT_ENTER(USUAL);
   sim_product p;
   *n = 0;
-  if (!sim_alive(handle, SIM_LIBRARY) || !sim_alive(preference, SIM_LIBRARY) || most < 1 || !problem_of(x, a, b, c, d, &p))
+  if (!sim_alive(handle, SIM_LIBRARY) || !sim_alive(preference, SIM_LIBRARY) || most < 1 ||
+      !problem_of(x, a, b, c, d, &p))
     return BLAS(STATUS_INVALID_VALUE);
   if (x->epilogue == NUMBER(EPILOGUE_BIAS) && !x->bias) return BLAS(STATUS_NOT_SUPPORTED);
   for (int at = 0; at < SIM_PRODUCT_ALGORITHMS && *n < most; at++) {
@@ -275,8 +290,8 @@ static lt_status check(const lt_algorithm *algorithm, const sim_product *p, unsi
 }
 
 #ifndef SIM_LT_HIP
-lt_status cublasLtMatmulAlgoCheck(lt_handle handle, lt_product x, lt_layout a, lt_layout b, lt_layout c, lt_layout d, const lt_algorithm *algorithm,
-                                  lt_found *found) {
+lt_status cublasLtMatmulAlgoCheck(lt_handle handle, lt_product x, lt_layout a, lt_layout b, lt_layout c, lt_layout d,
+                                  const lt_algorithm *algorithm, lt_found *found) {
   LT_ENTER(USUAL);
   sim_product p;
   int number;
@@ -289,16 +304,19 @@ lt_status cublasLtMatmulAlgoCheck(lt_handle handle, lt_product x, lt_layout a, l
 
 // ---- doing it ----
 
-lt_status LT(Matmul)(lt_handle handle, lt_product x, const void *alpha, const void *a, lt_layout a_layout, const void *b, lt_layout b_layout,
-                     const void *beta, const void *c, lt_layout c_layout, void *d, lt_layout d_layout, const lt_algorithm *algorithm, void *workspace,
-                     size_t workspace_bytes, lt_stream stream) {
+lt_status LT(Matmul)(lt_handle handle, lt_product x, const void *alpha, const void *a, lt_layout a_layout,
+                     const void *b, lt_layout b_layout, const void *beta, const void *c, lt_layout c_layout, void *d,
+                     lt_layout d_layout, const lt_algorithm *algorithm, void *workspace, size_t workspace_bytes,
+                     lt_stream stream) {
   LT_ENTER(USUAL);
   sim_product p;
   float scale[2];
   int number;
   sim_stream *s = sim_library_stream(stream);
-  if (!sim_alive(handle, SIM_LIBRARY) || ((sim_object *)(void *)handle)->device != sim_here() || !s) return BLAS(STATUS_INVALID_VALUE);
-  if (!a || !b || !d || c != d || !problem_of(x, a_layout, b_layout, c_layout, d_layout, &p)) return BLAS(STATUS_INVALID_VALUE);
+  if (!sim_alive(handle, SIM_LIBRARY) || ((sim_object *)(void *)handle)->device != sim_here() || !s)
+    return BLAS(STATUS_INVALID_VALUE);
+  if (!a || !b || !d || c != d || !problem_of(x, a_layout, b_layout, c_layout, d_layout, &p))
+    return BLAS(STATUS_INVALID_VALUE);
   memcpy(&scale[0], alpha, 4);
   memcpy(&scale[1], beta, 4);
   if (scale[0] != 1 || scale[1] != 0) return BLAS(STATUS_NOT_SUPPORTED);

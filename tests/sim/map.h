@@ -1,5 +1,6 @@
-// A map as the simulated driver encodes it, in the 128 bytes that are not for programs to look into: matrices of elements of two bytes, of which kernels fetch
-// boxes of 64 rows by 64 elements, their rows swizzled by 128 bytes.
+// A map as the simulated driver encodes it, in the 128 bytes that are not for programs to look
+// into: matrices of elements of two bytes, of which kernels fetch boxes of 64 rows by 64 elements,
+// their rows swizzled by 128 bytes.
 #ifndef TC_TESTS_SIM_MAP_H
 #define TC_TESTS_SIM_MAP_H
 

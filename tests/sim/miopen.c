@@ -1,9 +1,12 @@
-// A simulated MIOpen over libsim-hip: of its immediate mode what describes one convolution, names its solutions, compiles one and runs it (conv.h).
+// A simulated MIOpen over libsim-hip: of its immediate mode what describes one convolution, names
+// its solutions, compiles one and runs it (conv.h).
 //
-// Descriptors that are no such, unfinished or do not fit, a solution that the library did not name for the problem, or that runs without having been compiled, a
-// workspace of another size, and settings by which results would differ (other bits each time, halves in another type, TF32) are mistakes of the caller's, told
-// and counted as those in kernels are.
-// Solutions differ in their kind, what they ask for and what is wrong with them; some must be passed over (solutions[]).
+// Descriptors that are no such, unfinished or do not fit, a solution that the library did not name
+// for the problem, or that runs without having been compiled, a workspace of another size, and
+// settings by which results would differ (other bits each time, halves in another type, TF32) are
+// mistakes of the caller's, told and counted as those in kernels are.
+// Solutions differ in their kind, what they ask for and what is wrong with them; some must be
+// passed over (solutions[]).
 #include "tests/sim/miopen_api.h"
 
 #include <stdio.h>
@@ -134,7 +137,8 @@ const char *miopenGetErrorString(miopenStatus_t status) {
 
 miopenStatus_t miopenCreateWithStream(miopenHandle_t *handle, miopenAcceleratorQueue_t stream) {
   ENTER(__func__, USUAL);
-  if (!stream || !sim_library_stream(stream)) return MISTAKE(miopenStatusBadParm, "%s: no stream of the caller's on this device", __func__);
+  if (!stream || !sim_library_stream(stream))
+    return MISTAKE(miopenStatusBadParm, "%s: no stream of the caller's on this device", __func__);
   *handle = sim_object_new(SIM_LIBRARY, sim_here(), sizeof **handle);
   if (!*handle) return miopenStatusAllocFailed;
   (*handle)->stream = stream;
@@ -144,7 +148,8 @@ miopenStatus_t miopenCreateWithStream(miopenHandle_t *handle, miopenAcceleratorQ
 miopenStatus_t miopenSetStream(miopenHandle_t handle, miopenAcceleratorQueue_t stream) {
   ENTER(__func__, USUAL);
   ALIVE(handle);
-  if (!stream || !sim_library_stream(stream)) return MISTAKE(miopenStatusBadParm, "%s: no stream of the caller's on this device", __func__);
+  if (!stream || !sim_library_stream(stream))
+    return MISTAKE(miopenStatusBadParm, "%s: no stream of the caller's on this device", __func__);
   handle->stream = stream;
   return miopenStatusSuccess;
 }
@@ -173,13 +178,14 @@ miopenStatus_t miopenDestroyTensorDescriptor(miopenTensorDescriptor_t tensor) {
 }
 
 // The real one has other layouts, which nobody asks this one for.
-miopenStatus_t miopenSetNdTensorDescriptorWithLayout(miopenTensorDescriptor_t tensor, miopenDataType_t type, miopenTensorLayout_t layout,
-                                                     const int *extents, int n) {
+miopenStatus_t miopenSetNdTensorDescriptorWithLayout(miopenTensorDescriptor_t tensor, miopenDataType_t type,
+                                                     miopenTensorLayout_t layout, const int *extents, int n) {
   ENTER(__func__, 0);
   ALIVE(tensor);
   if (layout != (n == 5 ? miopenTensorNDHWC : miopenTensorNHWC) || n < 4 || n > MOST_DIMS)
     return MISTAKE(miopenStatusBadParm, "%s: %d extents in layout %u", __func__, n, layout);
-  if (type != miopenFloat && type != miopenHalf && type != miopenBFloat16) return MISTAKE(miopenStatusBadParm, "%s: type %u", __func__, type);
+  if (type != miopenFloat && type != miopenHalf && type != miopenBFloat16)
+    return MISTAKE(miopenStatusBadParm, "%s: type %u", __func__, type);
   for (int i = 0; i < n; i++)
     if (extents[i] < 1) return MISTAKE(miopenStatusBadParm, "%s: an extent of %d", __func__, extents[i]);
   tensor->set = true, tensor->type = type, tensor->n = n;
@@ -201,15 +207,17 @@ miopenStatus_t miopenDestroyConvolutionDescriptor(miopenConvolutionDescriptor_t 
 }
 
 // All that was said before is forgotten.
-miopenStatus_t miopenInitConvolutionNdDescriptor(miopenConvolutionDescriptor_t convolution, int axes, const int *padding, const int *stride,
-                                                 const int *dilation, miopenConvolutionMode_t mode) {
+miopenStatus_t miopenInitConvolutionNdDescriptor(miopenConvolutionDescriptor_t convolution, int axes,
+                                                 const int *padding, const int *stride, const int *dilation,
+                                                 miopenConvolutionMode_t mode) {
   ENTER(__func__, 0);
   ALIVE(convolution);
   if (axes < 2 || axes > SIM_CONV_AXES || mode != miopenConvolution)
     return MISTAKE(miopenStatusBadParm, "%s: %d axes in mode %u", __func__, axes, mode);
   for (int i = 0; i < axes; i++)
     if (padding[i] < 0 || stride[i] < 1 || dilation[i] < 1)
-      return MISTAKE(miopenStatusBadParm, "%s: padding %d, step %d, taps %d apart", __func__, padding[i], stride[i], dilation[i]);
+      return MISTAKE(miopenStatusBadParm, "%s: padding %d, step %d, taps %d apart", __func__, padding[i], stride[i],
+                     dilation[i]);
   convolution->axes = axes, convolution->groups = 1;
   convolution->half_detour = -1, convolution->deterministic = 0, convolution->math = MATH_DEFAULT;
   memcpy(convolution->padding, padding, (size_t)axes * sizeof *padding);
@@ -226,7 +234,8 @@ miopenStatus_t miopenSetConvolutionGroupCount(miopenConvolutionDescriptor_t conv
   return miopenStatusSuccess;
 }
 
-miopenStatus_t miopenSetConvolutionAttribute(miopenConvolutionDescriptor_t convolution, const miopenConvolutionAttrib_t attribute, int value) {
+miopenStatus_t miopenSetConvolutionAttribute(miopenConvolutionDescriptor_t convolution,
+                                             const miopenConvolutionAttrib_t attribute, int value) {
   ENTER(__func__, 0);
   ALIVE(convolution);
   if (attribute == MIOPEN_CONVOLUTION_ATTRIB_FP16_ALT_IMPL && value >= -1 && value <= 1)
@@ -254,19 +263,22 @@ static void values(const int *from, int n, int64_t absent, int64_t *out) {
 }
 
 static bool fits(const sim_conv *c, int64_t weight_in, int64_t result_batch, int64_t result_out) {
-  bool fit = result_batch == c->batch && result_out == c->out && c->in == weight_in * c->groups && c->out % c->groups == 0;
+  bool fit =
+      result_batch == c->batch && result_out == c->out && c->in == weight_in * c->groups && c->out % c->groups == 0;
   for (int i = 0; i < SIM_CONV_AXES && fit; i++)
     fit = c->result[i] == (c->image[i] + 2 * c->low[i] - c->dilation[i] * (c->taps[i] - 1) - 1) / c->stride[i] + 1;
   return fit;
 }
 
 // What is asked of which; addresses are left out.
-static miopenStatus_t problem_of(const char *function, sim_conv_direction direction, SIM_MIOPEN_PROBLEM, sim_conv *out) {
+static miopenStatus_t problem_of(const char *function, sim_conv_direction direction, SIM_MIOPEN_PROBLEM,
+                                 sim_conv *out) {
   const struct miopenTensorDescriptor *t[] = {first, second, made};
   bool there = sim_alive(handle, SIM_LIBRARY) && sim_alive(convolution, SIM_LIBRARY) && convolution->axes;
   for (int i = 0; i < 3 && there; i++) there = sim_alive(t[i], SIM_LIBRARY) && t[i]->set;
   if (!there) return MISTAKE(miopenStatusBadParm, "%s: a descriptor is none, or nothing was said of it", function);
-  if (handle->object.device != sim_here()) return MISTAKE(miopenStatusBadParm, "%s: a handle of another device", function);
+  if (handle->object.device != sim_here())
+    return MISTAKE(miopenStatusBadParm, "%s: a handle of another device", function);
   for (int i = 0; i < 3; i++)
     if (t[i]->type != made->type || t[i]->n != 2 + convolution->axes)
       return MISTAKE(miopenStatusBadParm, "%s: tensors of other types or numbers of axes", function);
@@ -299,8 +311,10 @@ static bool names(const struct solution *s, const sim_conv *c, const struct miop
 }
 
 // Which of them it is; -1, a mistake: the library did not name it for this.
-static int solution_of(const char *function, const sim_conv *c, const struct miopenConvolutionDescriptor *convolution, uint64_t id) {
-  if (id >= FIRST_ID && id < FIRST_ID + N_SOLUTIONS && names(&solutions[id - FIRST_ID], c, convolution)) return (int)(id - FIRST_ID);
+static int solution_of(const char *function, const sim_conv *c, const struct miopenConvolutionDescriptor *convolution,
+                       uint64_t id) {
+  if (id >= FIRST_ID && id < FIRST_ID + N_SOLUTIONS && names(&solutions[id - FIRST_ID], c, convolution))
+    return (int)(id - FIRST_ID);
   sim_fault(__LINE__, "%s: solution %llu is none of this convolution", function, (unsigned long long)id);
   return -1;
 }
@@ -321,15 +335,16 @@ static uint64_t name_of(const sim_conv *c, int solution) {
 // ---- the functions of each direction ----
 
 // From the one that TC_SIM_SOLUTION names on.
-static miopenStatus_t get_solutions(const sim_conv *c, const struct miopenConvolutionDescriptor *convolution, size_t most, size_t *n,
-                                    miopenConvSolution_t *out) {
+static miopenStatus_t get_solutions(const sim_conv *c, const struct miopenConvolutionDescriptor *convolution,
+                                    size_t most, size_t *n, miopenConvSolution_t *out) {
   const char *text = getenv("TC_SIM_SOLUTION");
   *n = 0;
   for (int at = 0; at < N_SOLUTIONS && *n < most; at++) {
     int i = (at + (text ? atoi(text) : 0)) % N_SOLUTIONS;
     const struct solution *s = &solutions[i];
     if (!names(s, c, convolution)) continue;
-    out[(*n)++] = (miopenConvSolution_t){s->slow ? 900 : (float)(at + 1), workspace_of(i, c), (uint64_t)(FIRST_ID + i), s->algorithm};
+    out[(*n)++] = (miopenConvSolution_t){s->slow ? 900 : (float)(at + 1), workspace_of(i, c), (uint64_t)(FIRST_ID + i),
+                                         s->algorithm};
   }
   return miopenStatusSuccess;
 }
@@ -360,15 +375,18 @@ static bool is_said(const char *function, const sim_conv *c, const struct miopen
 }
 
 // pre: addresses are there.
-static miopenStatus_t run(const char *function, miopenHandle_t handle, sim_conv *c, const struct miopenConvolutionDescriptor *convolution,
-                          int solution, void *workspace, size_t bytes) {
+static miopenStatus_t run(const char *function, miopenHandle_t handle, sim_conv *c,
+                          const struct miopenConvolutionDescriptor *convolution, int solution, void *workspace,
+                          size_t bytes) {
   const struct solution *s = &solutions[solution];
-  if (!was_compiled(handle, c, solution)) return MISTAKE(miopenStatusUnknownError, "%s: solution %d was not compiled", function, FIRST_ID + solution);
+  if (!was_compiled(handle, c, solution))
+    return MISTAKE(miopenStatusUnknownError, "%s: solution %d was not compiled", function, FIRST_ID + solution);
   if (!is_said(function, c, convolution)) return miopenStatusInvalidValue;
   if (bytes != workspace_of(solution, c) || !workspace != !bytes)
     return MISTAKE(miopenStatusBadParm, "%s: a workspace of %llu bytes for %llu", function, (unsigned long long)bytes,
                    (unsigned long long)workspace_of(solution, c));
-  if ((c->image_at | c->weight_at | c->result_at) % ALIGNMENT || (uintptr_t)workspace % SIM_WORKSPACE_ALIGNMENT) return miopenStatusBadParm;
+  if ((c->image_at | c->weight_at | c->result_at) % ALIGNMENT || (uintptr_t)workspace % SIM_WORKSPACE_ALIGNMENT)
+    return miopenStatusBadParm;
   c->function = function, c->workspace = (uintptr_t)workspace, c->workspace_bytes = bytes, c->fault = s->fault;
   if (s->coarse && c->type != SIM_F32 && c->direction == SIM_CONV_BY_WEIGHT) c->fault = SIM_CONV_OTHER_BITS;
   return status_of(sim_conv_enqueue(sim_library_stream(handle->stream), c));
@@ -382,13 +400,15 @@ static void place(sim_conv *c, const void *first, const void *second, const void
 }
 
 #define X(word, direction) \
-  miopenStatus_t miopenConvolution##word##GetSolution(SIM_MIOPEN_PROBLEM, const size_t most, size_t *n, miopenConvSolution_t *out) { \
+  miopenStatus_t miopenConvolution##word##GetSolution(SIM_MIOPEN_PROBLEM, const size_t most, size_t *n, \
+                                                      miopenConvSolution_t *out) { \
     ENTER(__func__, USUAL); \
     sim_conv c; \
     TRY(PROBLEM(__func__, direction, &c)); \
     return get_solutions(&c, convolution, most, n, out); \
   } \
-  miopenStatus_t miopenConvolution##word##GetSolutionWorkspaceSize(SIM_MIOPEN_PROBLEM, const uint64_t solution, size_t *bytes) { \
+  miopenStatus_t miopenConvolution##word##GetSolutionWorkspaceSize(SIM_MIOPEN_PROBLEM, const uint64_t solution, \
+                                                                   size_t *bytes) { \
     ENTER(__func__, USUAL); \
     sim_conv c; \
     TRY(PROBLEM(__func__, direction, &c)); \
@@ -403,16 +423,17 @@ static void place(sim_conv *c, const void *first, const void *second, const void
     int i = solution_of(__func__, &c, convolution, solution); \
     return i >= 0 ? compile(handle, &c, i) : miopenStatusBadParm; \
   } \
-  miopenStatus_t miopenConvolution##word##Immediate(miopenHandle_t handle, const miopenTensorDescriptor_t first, const void *first_at, \
-                                                    const miopenTensorDescriptor_t second, const void *second_at, \
-                                                    const miopenConvolutionDescriptor_t convolution, const miopenTensorDescriptor_t made, \
-                                                    void *made_at, void *workspace, size_t bytes, const uint64_t solution) { \
+  miopenStatus_t miopenConvolution##word##Immediate( \
+      miopenHandle_t handle, const miopenTensorDescriptor_t first, const void *first_at, \
+      const miopenTensorDescriptor_t second, const void *second_at, const miopenConvolutionDescriptor_t convolution, \
+      const miopenTensorDescriptor_t made, void *made_at, void *workspace, size_t bytes, const uint64_t solution) { \
     ENTER(__func__, USUAL); \
     sim_conv c; \
     TRY(PROBLEM(__func__, direction, &c)); \
     int i = solution_of(__func__, &c, convolution, solution); \
     if (i < 0) return miopenStatusBadParm; \
-    if (!first_at || !second_at || !made_at) return MISTAKE(miopenStatusBadParm, "%s: a tensor has no address", __func__); \
+    if (!first_at || !second_at || !made_at) \
+      return MISTAKE(miopenStatusBadParm, "%s: a tensor has no address", __func__); \
     place(&c, first_at, second_at, made_at); \
     return run(__func__, handle, &c, convolution, i, workspace, bytes); \
   }

@@ -1,5 +1,6 @@
-// NVRTC's face: takes kernels in the dialect with their header "tc_words.h", whose words it replaces by its own (words.h), and has the host's compiler
-// compile them. What it gives for a cubin the simulated driver loads.
+// NVRTC's face: takes kernels in the dialect with their header "tc_words.h", whose words it
+// replaces by its own (words.h), and has the host's compiler compile them. What it gives for a
+// cubin the simulated driver loads.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +52,8 @@ static sim_program *of(nvrtcProgram program) {
   return (sim_program *)program;
 }
 
-nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char *name, int n_headers, const char *const *headers,
-                               const char *const *names) {
+nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char *name, int n_headers,
+                               const char *const *headers, const char *const *names) {
   sim_program *p;
   if (!out) return NVRTC_ERROR_INVALID_INPUT;
   unsigned result = sim_program_create(&p, source, name, n_headers, headers, names);
@@ -127,11 +128,14 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int n, const char *const *
     }
   }
   if (!known_arch(arch))
-    return sim_program_fail(p, NVRTC_ERROR_INVALID_OPTION, "nvrtc: error: invalid value for --gpu-architecture (-arch): %s\n", arch);
+    return sim_program_fail(p, NVRTC_ERROR_INVALID_OPTION,
+                            "nvrtc: error: invalid value for --gpu-architecture (-arch): %s\n", arch);
   if (strcmp(setting(), "no-builtins") == 0)
-    return sim_program_fail(p, NVRTC_ERROR_BUILTIN_OPERATION_FAILURE, "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.\n");
+    return sim_program_fail(p, NVRTC_ERROR_BUILTIN_OPERATION_FAILURE,
+                            "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.\n");
   if (sim_program_lacks_words(p))
-    return sim_program_fail(p, NVRTC_ERROR_COMPILATION, "%s(1): catastrophic error: could not open source file \"tc_words.h\"\n", p->name);
+    return sim_program_fail(p, NVRTC_ERROR_COMPILATION,
+                            "%s(1): catastrophic error: could not open source file \"tc_words.h\"\n", p->name);
   p->has_cubin = strncmp(arch, "sm_", 3) == 0;
   return sim_program_compile(p, arch, 32, contract);
 }

@@ -1,4 +1,5 @@
-// What the simulated NVRTC has of nvrtc.h, declared anew; compared with a real one as cuda_api.h is.
+// What the simulated NVRTC has of nvrtc.h, declared anew; compared with a real one as cuda_api.h
+// is.
 #ifndef TC_TESTS_SIM_NVRTC_API_H
 #define TC_TESTS_SIM_NVRTC_API_H
 
@@ -26,8 +27,8 @@ SIM_NVRTC const char *nvrtcGetErrorString(nvrtcResult result);
 SIM_NVRTC nvrtcResult nvrtcVersion(int *major, int *minor);
 SIM_NVRTC nvrtcResult nvrtcGetNumSupportedArchs(int *n);
 SIM_NVRTC nvrtcResult nvrtcGetSupportedArchs(int *arch);
-SIM_NVRTC nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *source, const char *name, int n_headers, const char *const *headers,
-                                         const char *const *names);
+SIM_NVRTC nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *source, const char *name, int n_headers,
+                                         const char *const *headers, const char *const *names);
 SIM_NVRTC nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program);
 SIM_NVRTC nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int n, const char *const *option);
 SIM_NVRTC nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram program, size_t *bytes);

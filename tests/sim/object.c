@@ -1,5 +1,7 @@
-// Loads what the simulated compilers make: a source that the simulator runs itself, or a relocatable x86-64 or AArch64 object, into executable memory. What it calls is looked up in the simulator's
-// own table of words (run_words.c) and nowhere else, so that a kernel cannot reach the process, nor the thread sanitizer where that is linked.
+// Loads what the simulated compilers make: a source that the simulator runs itself, or a
+// relocatable x86-64 or AArch64 object, into executable memory. What it calls is looked up in the
+// simulator's own table of words (run_words.c) and nowhere else, so that a kernel cannot reach the
+// process, nor the thread sanitizer where that is linked.
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +37,8 @@ typedef struct loader {
 
 static bool read_sections(loader *l) {
   const Elf64_Ehdr *head = (const void *)l->file;
-  if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_machine != MACHINE || head->e_type != ET_REL || head->e_shnum > MAX_SECTIONS)
+  if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_machine != MACHINE || head->e_type != ET_REL ||
+      head->e_shnum > MAX_SECTIONS)
     return false;
   l->section = (const void *)(l->file + head->e_shoff);
   l->n_sections = head->e_shnum;
@@ -76,7 +79,8 @@ static bool map_sections(loader *l) {
 // Where the symbol is; 0: a name that no kernel may use, which is told.
 static uint64_t address_of(const loader *l, uint32_t i) {
   const Elf64_Sym *s = &l->symbol[i];
-  if (s->st_shndx != SHN_UNDEF) return s->st_shndx < l->n_sections && l->at[s->st_shndx] ? (uint64_t)l->at[s->st_shndx] + s->st_value : 0;
+  if (s->st_shndx != SHN_UNDEF)
+    return s->st_shndx < l->n_sections && l->at[s->st_shndx] ? (uint64_t)l->at[s->st_shndx] + s->st_value : 0;
   uint64_t at = (uint64_t)sim_word(l->names + s->st_name);
   if (!at) sim_fault(i + 1000u, "a kernel calls %s, which is no word of the dialect", l->names + s->st_name);
   return at;
@@ -192,7 +196,8 @@ static sim_kernel *add_kernel(sim_module *m, const char *name, int threads, int 
   return m->kernel = n;
 }
 
-// TC_KERNEL leaves { threads, bytes of parameters, blocks of a cluster } as sim_kernel_NAME beside the function NAME.
+// TC_KERNEL leaves { threads, bytes of parameters, blocks of a cluster } as sim_kernel_NAME beside
+// the function NAME.
 static bool list_kernels(const loader *l, sim_module *m) {
   static const char mark[] = "sim_kernel_";
   for (int i = 0; i < l->n_symbols; i++) {

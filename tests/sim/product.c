@@ -6,7 +6,8 @@
 // ---- problems ----
 
 sim_matrix sim_product_matrix(uint64_t rows, uint64_t columns, int64_t stride, int64_t batch, bool transposed) {
-  if (transposed) return (sim_matrix){.rows = columns, .columns = rows, .by_row = stride, .by_column = 1, .batch = batch};
+  if (transposed)
+    return (sim_matrix){.rows = columns, .columns = rows, .by_row = stride, .by_column = 1, .batch = batch};
   return (sim_matrix){.rows = rows, .columns = columns, .by_row = 1, .by_column = stride, .batch = batch};
 }
 
@@ -38,14 +39,16 @@ int sim_product_first(void) {
 // ---- doing them ----
 
 static uintptr_t element(const sim_product *p, const sim_matrix *m, int32_t batch, uint64_t row, uint64_t column) {
-  return m->at + (uintptr_t)(batch * m->batch + (int64_t)row * m->by_row + (int64_t)column * m->by_column) * sim_element_bytes(p->type);
+  return m->at + (uintptr_t)(batch * m->batch + (int64_t)row * m->by_row + (int64_t)column * m->by_column) *
+                     sim_element_bytes(p->type);
 }
 
 static sim_error look_at(const sim_product *p, const sim_matrix *m, const char *what) {
   bool rows = m->by_row == 1;  // run of elements side by side
   uint64_t runs = rows ? m->columns : m->rows, run = (rows ? m->rows : m->columns) * sim_element_bytes(p->type);
   for (int32_t i = 0; i < (m->batch ? p->batch : 1); i++) {
-    for (uint64_t k = 0; k < runs; k++) SIM_TRY(sim_look(p->function, element(p, m, i, rows ? 0 : k, rows ? k : 0), run, what));
+    for (uint64_t k = 0; k < runs; k++)
+      SIM_TRY(sim_look(p->function, element(p, m, i, rows ? 0 : k, rows ? k : 0), run, what));
   }
   return SIM_OK;
 }
@@ -55,7 +58,8 @@ static uintptr_t end_of(const sim_product *p, const sim_matrix *m) {
 }
 
 static sim_error look_at_all(const sim_product *p) {
-  uintptr_t end_a = end_of(p, &p->a), end_b = end_of(p, &p->b), end_d = end_of(p, &p->d), end_work = p->workspace + p->workspace_bytes;
+  uintptr_t end_a = end_of(p, &p->a), end_b = end_of(p, &p->b), end_d = end_of(p, &p->d),
+            end_work = p->workspace + p->workspace_bytes;
   uint64_t bias_bytes = p->bias ? p->d.rows * sim_element_bytes(p->type) : 0;
   SIM_TRY(look_at(p, &p->a, "its first operand"));
   SIM_TRY(look_at(p, &p->b, "its second operand"));
@@ -81,7 +85,8 @@ static sim_error multiply(sim_device *device, const void *data) {
       for (uint64_t r = 0; r < p->d.rows; r++) {
         double sum = 0;
         for (uint64_t k = 0; k < p->a.columns; k++)
-          sum += sim_element_read(p->type, element(p, &p->a, i, r, k)) * sim_element_read(p->type, element(p, &p->b, i, k, c));
+          sum += sim_element_read(p->type, element(p, &p->a, i, r, k)) *
+                 sim_element_read(p->type, element(p, &p->b, i, k, c));
         if (p->bias) sum += sim_element_read(p->type, p->bias + r * size);
         sim_element_write(p->type, element(p, &p->d, i, r, c), sum);
       }
@@ -94,7 +99,8 @@ static sim_error multiply(sim_device *device, const void *data) {
 }
 
 bool sim_product_aligned(const sim_product *p) {
-  return (p->a.at | p->b.at | p->d.at | p->bias) % p->alignment == 0 && (p->workspace_bytes == 0 || p->workspace % SIM_WORKSPACE_ALIGNMENT == 0);
+  return (p->a.at | p->b.at | p->d.at | p->bias) % p->alignment == 0 &&
+         (p->workspace_bytes == 0 || p->workspace % SIM_WORKSPACE_ALIGNMENT == 0);
 }
 
 sim_error sim_product_enqueue(sim_stream *s, const sim_product *p) {

@@ -1,7 +1,9 @@
-// Matrix products as simulated libraries of a vendor's do them: work of a stream, done late and captured as any other, with plain loops.
+// Matrix products as simulated libraries of a vendor's do them: work of a stream, done late and
+// captured as any other, with plain loops.
 //
-// All that a product reads and writes must be of allocations when it runs, and no operand may lie in its result; what was never written is read as NaN. Its
-// results are the sums in double, rounded once.
+// All that a product reads and writes must be of allocations when it runs, and no operand may lie
+// in its result; what was never written is read as NaN. Its results are the sums in double, rounded
+// once.
 #ifndef TC_TESTS_SIM_PRODUCT_H
 #define TC_TESTS_SIM_PRODUCT_H
 
@@ -32,7 +34,8 @@ bool sim_product_fits(const sim_product *p);
 // All that an algorithm holds for.
 uint64_t sim_product_name(const sim_product *p, uint64_t seed);
 
-// The libraries' algorithms differ in nothing but what they ask for: 1 and 2 a workspace, 3 no alignment but its elements'.
+// The libraries' algorithms differ in nothing but what they ask for: 1 and 2 a workspace, 3 no
+// alignment but its elements'.
 uint64_t sim_product_alignment(int algorithm, const sim_product *p);
 uint64_t sim_product_workspace(int algorithm, const sim_product *p);
 int sim_product_first(void);  // TC_SIM_ALGORITHM: which of them a library thinks best

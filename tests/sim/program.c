@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-unsigned sim_program_create(sim_program **out, const char *source, const char *name, int n_headers, const char *const *header,
-                            const char *const *header_name) {
+unsigned sim_program_create(sim_program **out, const char *source, const char *name, int n_headers,
+                            const char *const *header, const char *const *header_name) {
   *out = NULL;
   if (!source || n_headers < 0 || (n_headers && (!header || !header_name))) return SIM_RTC_INVALID_INPUT;
   sim_program *p = calloc(1, sizeof *p);
@@ -50,14 +50,16 @@ bool sim_program_lacks_words(const sim_program *p) {
   return !p->words && strstr(p->source, "\"tc_words.h\"");
 }
 
-// TC_SIM_KEEP: a directory where each text is kept, once for each architecture, for the real compilers. Under its own name when it is whole.
+// TC_SIM_KEEP: a directory where each text is kept, once for each architecture, for the real
+// compilers. Under its own name when it is whole.
 static void keep(const sim_program *p, const char *arch) {
   const char *dir = getenv("TC_SIM_KEEP");
   static int calls;
   char path[512], part[560];
   if (!dir || !*dir || !p->words) return;
   const char *target = strchr(arch, '_');  // "compute_90" is text for sm_90
-  snprintf(path, sizeof path, "%.400s/%016llx.%s%.*s", dir, (unsigned long long)sim_hash(p->source, strlen(p->source), 0), target ? "sm" : "",
+  snprintf(path, sizeof path, "%.400s/%016llx.%s%.*s", dir,
+           (unsigned long long)sim_hash(p->source, strlen(p->source), 0), target ? "sm" : "",
            (int)strcspn(target ? target : arch, ":"), target ? target : arch);
   if (access(path, F_OK) == 0) return;
   snprintf(part, sizeof part, "%s.%d-%d", path, (int)getpid(), __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED));

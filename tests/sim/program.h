@@ -1,4 +1,5 @@
-// A program of the simulated compilers, NVRTC and hiprtc, whose functions and results are the same but for their names.
+// A program of the simulated compilers, NVRTC and hiprtc, whose functions and results are the same
+// but for their names.
 // Threads: a program is one thread's.
 #ifndef TC_TESTS_SIM_PROGRAM_H
 #define TC_TESTS_SIM_PROGRAM_H
@@ -24,11 +25,12 @@ typedef struct sim_program {
   bool has_cubin;  // compiled for a device, not for text alone
 } sim_program;
 
-unsigned sim_program_create(sim_program **out, const char *source, const char *name, int n_headers, const char *const *header,
-                            const char *const *header_name);
+unsigned sim_program_create(sim_program **out, const char *source, const char *name, int n_headers,
+                            const char *const *header, const char *const *header_name);
 void sim_program_destroy(sim_program *p);
 // The result, with this for a log.
-__attribute__((format(printf, 3, 4))) unsigned sim_program_fail(sim_program *p, unsigned result, const char *format, ...);
+__attribute__((format(printf, 3, 4))) unsigned sim_program_fail(sim_program *p, unsigned result, const char *format,
+                                                                ...);
 // Whether its text includes the words without having been given them.
 bool sim_program_lacks_words(const sim_program *p);
 unsigned sim_program_compile(sim_program *p, const char *arch, int warp, bool contract);

@@ -1,5 +1,5 @@
-// NVTX, or, with SIM_ROCTX, ROCTX: the ranges of one thread are kept as text, "(outer(inner))", for a test to look at. One that ends more ranges than
-// it began gives "!". Threads: thread-compatible.
+// NVTX, or, with SIM_ROCTX, ROCTX: the ranges of one thread are kept as text, "(outer(inner))", for
+// a test to look at. One that ends more ranges than it began gives "!". Threads: thread-compatible.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,8 @@
-// A simulated rocBLAS over libsim-hip: matrix products by its own choice of algorithm or by a solution's number, which holds for one problem and version.
+// A simulated rocBLAS over libsim-hip: matrix products by its own choice of algorithm or by a
+// solution's number, which holds for one problem and version.
 //
-// Its algorithms are those of product.h, for any alignment. A product that could add with atomics, or whose handle has no stream of the caller's, is a mistake.
+// Its algorithms are those of product.h, for any alignment. A product that could add with atomics,
+// or whose handle has no stream of the caller's, is a mistake.
 #include "tests/sim/rocblas_api.h"
 
 #include <stdio.h>
@@ -99,7 +101,8 @@ rocblas_status rocblas_set_workspace(rocblas_handle handle, void *at, size_t byt
 
 // ---- products ----
 
-static bool matrix(rocblas_operation operation, rocblas_int rows, rocblas_int columns, rocblas_int stride, rocblas_stride batch, sim_matrix *out) {
+static bool matrix(rocblas_operation operation, rocblas_int rows, rocblas_int columns, rocblas_int stride,
+                   rocblas_stride batch, sim_matrix *out) {
   bool transposed = operation == rocblas_operation_transpose;
   uint64_t r = (uint64_t)(transposed ? columns : rows), c = (uint64_t)(transposed ? rows : columns);  // as they lie
   *out = sim_product_matrix(r, c, stride, batch, transposed);
@@ -112,33 +115,42 @@ static rocblas_status problem_of(SIM_ROCBLAS_PROBLEM, sim_product *p) {
   (void)choice;
   HANDLE(handle);
   if (handle->object.device != sim_here()) return rocblas_status_invalid_handle;
-  if (operation_a != rocblas_operation_none && operation_a != rocblas_operation_transpose) return rocblas_status_invalid_value;
-  if (operation_b != rocblas_operation_none && operation_b != rocblas_operation_transpose) return rocblas_status_invalid_value;
+  if (operation_a != rocblas_operation_none && operation_a != rocblas_operation_transpose)
+    return rocblas_status_invalid_value;
+  if (operation_b != rocblas_operation_none && operation_b != rocblas_operation_transpose)
+    return rocblas_status_invalid_value;
   if (m < 1 || n < 1 || k < 1 || batch < 1) return rocblas_status_invalid_size;
   if (!alpha || !beta || !a || !b || !d) return rocblas_status_invalid_pointer;
   memcpy(&scale[0], alpha, 4);
   memcpy(&scale[1], beta, 4);
-  if (scale[0] != 1 || scale[1] != 0 || compute != rocblas_datatype_f32_r || b_type != a_type || c_type != a_type || d_type != a_type)
+  if (scale[0] != 1 || scale[1] != 0 || compute != rocblas_datatype_f32_r || b_type != a_type || c_type != a_type ||
+      d_type != a_type)
     return rocblas_status_not_implemented;
   if (a_type != rocblas_datatype_f32_r && a_type != rocblas_datatype_f16_r && a_type != rocblas_datatype_bf16_r)
     return rocblas_status_not_implemented;
   if (c != d || c_stride != d_stride || c_batch != d_batch) return rocblas_status_invalid_value;
-  *p = (sim_product){.type = a_type == rocblas_datatype_f32_r ? SIM_F32 : a_type == rocblas_datatype_f16_r ? SIM_F16 : SIM_BF16, .batch = batch};
-  bool fits = matrix(operation_a, m, k, a_stride, a_batch, &p->a) && matrix(operation_b, k, n, b_stride, b_batch, &p->b) &&
+  *p = (sim_product){.type = a_type == rocblas_datatype_f32_r   ? SIM_F32
+                             : a_type == rocblas_datatype_f16_r ? SIM_F16
+                                                                : SIM_BF16,
+                     .batch = batch};
+  bool fits = matrix(operation_a, m, k, a_stride, a_batch, &p->a) &&
+              matrix(operation_b, k, n, b_stride, b_batch, &p->b) &&
               matrix(rocblas_operation_none, m, n, d_stride, d_batch, &p->d);
   return fits && sim_product_fits(p) ? rocblas_status_success : rocblas_status_invalid_size;
 }
 
 #define PROBLEM(p) \
-  problem_of(handle, operation_a, operation_b, m, n, k, alpha, a, a_type, a_stride, a_batch, b, b_type, b_stride, b_batch, beta, c, c_type, \
-             c_stride, c_batch, d, d_type, d_stride, d_batch, batch, compute, choice, (p))
+  problem_of(handle, operation_a, operation_b, m, n, k, alpha, a, a_type, a_stride, a_batch, b, b_type, b_stride, \
+             b_batch, beta, c, c_type, c_stride, c_batch, d, d_type, d_stride, d_batch, batch, compute, choice, (p))
 
 // The solution's number for this problem and version.
 static int32_t number_of(const sim_product *p, int algorithm) {
-  return (int32_t)(sim_product_name(p, sim_hash(version(), strlen(version()), 0)) & 0xffffff) * SIM_PRODUCT_ALGORITHMS + algorithm;
+  return (int32_t)(sim_product_name(p, sim_hash(version(), strlen(version()), 0)) & 0xffffff) * SIM_PRODUCT_ALGORITHMS +
+         algorithm;
 }
 
-rocblas_status rocblas_gemm_strided_batched_ex_get_solutions(SIM_ROCBLAS_PROBLEM, uint32_t flags, rocblas_int *list, rocblas_int *n_list) {
+rocblas_status rocblas_gemm_strided_batched_ex_get_solutions(SIM_ROCBLAS_PROBLEM, uint32_t flags, rocblas_int *list,
+                                                             rocblas_int *n_list) {
   ENTER(USUAL);
   sim_product p;
   rocblas_status status = PROBLEM(&p);
@@ -159,11 +171,13 @@ rocblas_status rocblas_gemm_strided_batched_ex(SIM_ROCBLAS_PROBLEM, int32_t solu
   bool by_number = choice == rocblas_gemm_algo_solution_index && solution != 0;
   int algorithm = by_number ? solution % SIM_PRODUCT_ALGORITHMS : sim_product_first() % SIM_PRODUCT_ALGORITHMS;
   if (by_number && (solution < 0 || solution != number_of(&p, algorithm))) return rocblas_status_invalid_value;
-  if (handle->atomics != rocblas_atomics_not_allowed) sim_fault(sim_hash(__func__, 8, 23), "%s: it may add with atomics", __func__);
+  if (handle->atomics != rocblas_atomics_not_allowed)
+    sim_fault(sim_hash(__func__, 8, 23), "%s: it may add with atomics", __func__);
   if (!handle->stream) sim_fault(sim_hash(__func__, 8, 24), "%s: in the legacy stream", __func__);
   p.function = __func__;
   p.a.at = (uintptr_t)a, p.b.at = (uintptr_t)b, p.d.at = (uintptr_t)d;
-  p.alignment = sim_product_alignment(SIM_PRODUCT_ALGORITHMS - 1, &p), p.workspace_bytes = sim_product_workspace(algorithm, &p);
+  p.alignment = sim_product_alignment(SIM_PRODUCT_ALGORITHMS - 1, &p),
+  p.workspace_bytes = sim_product_workspace(algorithm, &p);
   if (p.workspace_bytes > handle->workspace_bytes) return rocblas_status_memory_error;
   p.workspace = p.workspace_bytes ? (uintptr_t)handle->workspace : 0;
   if (!sim_product_aligned(&p)) return rocblas_status_invalid_pointer;

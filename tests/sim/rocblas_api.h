@@ -1,4 +1,5 @@
-// What the simulated rocBLAS has of the real one's header, declared anew; compared with a real one as cublaslt_api.h is.
+// What the simulated rocBLAS has of the real one's header, declared anew; compared with a real one
+// as cublaslt_api.h is.
 #ifndef TC_TESTS_SIM_ROCBLAS_API_H
 #define TC_TESTS_SIM_ROCBLAS_API_H
 
@@ -45,12 +46,14 @@ SIM_ROCBLAS rocblas_status rocblas_set_atomics_mode(rocblas_handle handle, rocbl
 SIM_ROCBLAS rocblas_status rocblas_set_workspace(rocblas_handle handle, void *at, size_t bytes);
 // Those that a product and the list of its solutions have in common.
 #define SIM_ROCBLAS_PROBLEM \
-  rocblas_handle handle, rocblas_operation operation_a, rocblas_operation operation_b, rocblas_int m, rocblas_int n, rocblas_int k, \
-      const void *alpha, const void *a, rocblas_datatype a_type, rocblas_int a_stride, rocblas_stride a_batch, const void *b, \
-      rocblas_datatype b_type, rocblas_int b_stride, rocblas_stride b_batch, const void *beta, const void *c, rocblas_datatype c_type, \
-      rocblas_int c_stride, rocblas_stride c_batch, void *d, rocblas_datatype d_type, rocblas_int d_stride, rocblas_stride d_batch, \
-      rocblas_int batch, rocblas_datatype compute, rocblas_gemm_algo choice
+  rocblas_handle handle, rocblas_operation operation_a, rocblas_operation operation_b, rocblas_int m, rocblas_int n, \
+      rocblas_int k, const void *alpha, const void *a, rocblas_datatype a_type, rocblas_int a_stride, \
+      rocblas_stride a_batch, const void *b, rocblas_datatype b_type, rocblas_int b_stride, rocblas_stride b_batch, \
+      const void *beta, const void *c, rocblas_datatype c_type, rocblas_int c_stride, rocblas_stride c_batch, void *d, \
+      rocblas_datatype d_type, rocblas_int d_stride, rocblas_stride d_batch, rocblas_int batch, \
+      rocblas_datatype compute, rocblas_gemm_algo choice
 SIM_ROCBLAS rocblas_status rocblas_gemm_strided_batched_ex(SIM_ROCBLAS_PROBLEM, int32_t solution, uint32_t flags);
-SIM_ROCBLAS rocblas_status rocblas_gemm_strided_batched_ex_get_solutions(SIM_ROCBLAS_PROBLEM, uint32_t flags, rocblas_int *list, rocblas_int *n_list);
+SIM_ROCBLAS rocblas_status rocblas_gemm_strided_batched_ex_get_solutions(SIM_ROCBLAS_PROBLEM, uint32_t flags,
+                                                                         rocblas_int *list, rocblas_int *n_list);
 
 #endif

@@ -1,6 +1,8 @@
-// Runs a launch: its blocks, or clusters of blocks, one after the other in an order of the seed's, a fiber for every thread.
-// A thread runs until it comes to a barrier or meets others of its warp; those meet when all whom the mask names have come with the same words. When
-// nobody can go on, either all are at the barrier, or it is divergent: a device would hang or go on wrongly, here the launch fails.
+// Runs a launch: its blocks, or clusters of blocks, one after the other in an order of the seed's,
+// a fiber for every thread.
+// A thread runs until it comes to a barrier or meets others of its warp; those meet when all whom
+// the mask names have come with the same words. When nobody can go on, either all are at the
+// barrier, or it is divergent: a device would hang or go on wrongly, here the launch fails.
 #include "tests/sim/run.h"
 
 #include <stdarg.h>
@@ -11,8 +13,8 @@
 sim_block sim_run_block;
 #define B (&sim_run_block)
 
-// ---- switching ----
-// sim_switch stores where the caller is in *save and goes on at `to`; registers that calls preserve are on the stack.
+// ---- switching ---- sim_switch stores where the caller is in *save and goes on at `to`; registers
+// that calls preserve are on the stack.
 
 #if defined(__x86_64__)
 void sim_switch(void **save, void *to);
@@ -75,7 +77,8 @@ static void fiber_main(void) {
   for (;;) sim_yield(SIM_DONE);
 }
 
-// Stacks begin at different lines of a page, or all threads' frames would fall on the same lines of the cache.
+// Stacks begin at different lines of a page, or all threads' frames would fall on the same lines of
+// the cache.
 static void fiber_init(sim_thread *t) {
   void **sp = (void **)(t->stack + SIM_STACK_BYTES - (size_t)(t->id % 61) * 64 - 64);
   sp -= FRAME_WORDS;
@@ -127,14 +130,15 @@ void sim_kernel_fault(const char *what, const void *site, const char *format, ..
   for (unsigned i = 0; i < 64; i++) again |= known[i] == key;
   if (!again && site) place = sim_place(k->module, site);
   known[n_known++ % 64] = key;
-  sim_fault(key, "kernel %s, block %d, thread %d: %s: %s%s%s%s", k->name, B->block, B->now ? B->now->id : -1, what, text, *place ? " [" : "", place,
-            *place ? "]" : "");
+  sim_fault(key, "kernel %s, block %d, thread %d: %s: %s%s%s%s", k->name, B->block, B->now ? B->now->id : -1, what,
+            text, *place ? " [" : "", place, *place ? "]" : "");
 }
 
 // ---- meetings ----
 
 static bool same_words(const sim_thread *a, const sim_thread *b) {
-  return a->state == SIM_AT_MEETING && a->meeting == b->meeting && a->mask == b->mask && a->line == b->line && a->width == b->width;
+  return a->state == SIM_AT_MEETING && a->meeting == b->meeting && a->mask == b->mask && a->line == b->line &&
+         a->width == b->width;
 }
 
 // The first thread of a warp whose meeting is complete, with all of it in who; 0: none is.
@@ -160,7 +164,8 @@ static void run_thread(sim_thread *t) {
   sim_switch(&scheduler, t->sp);
 }
 
-// Runs a warp until each of its threads is done, at the barrier, or waits for others that cannot come.
+// Runs a warp until each of its threads is done, at the barrier, or waits for others that cannot
+// come.
 static void run_warp(int warp) {
   int first = warp * sim_option.warp, end = first + sim_option.warp;
   if (end > B->n_threads) end = B->n_threads;
@@ -180,7 +185,8 @@ static void run_warp(int warp) {
 }
 
 static const char *meeting_name(sim_meeting m) {
-  static const char *const name[] = {"nothing", "TC_SYNC_WARP", "TC_DOWN_U32", "TC_FROM_U32", "ldmatrix", "mma", "mfma", "wgmma", "a wait for wgmma"};
+  static const char *const name[] = {"nothing", "TC_SYNC_WARP", "TC_DOWN_U32", "TC_FROM_U32",     "ldmatrix",
+                                     "mma",     "mfma",         "wgmma",       "a wait for wgmma"};
   return name[m];
 }
 
@@ -199,16 +205,19 @@ static void tell_divergence(void) {
   }
   sim_turn_to(stuck ? stuck : gate ? gate : waiting);
   if (stuck) {
-    sim_kernel_fault("divergent warp", stuck->site, "%s with mask 0x%llx in line %d waits for threads that are elsewhere",
+    sim_kernel_fault("divergent warp", stuck->site,
+                     "%s with mask 0x%llx in line %d waits for threads that are elsewhere",
                      meeting_name(stuck->meeting), (unsigned long long)stuck->mask, stuck->line);
   } else if (gate) {
     sim_kernel_fault("closed gate", gate->site, "in line %d a thread waits for what never arrives", gate->line);
   } else if (cluster > 0) {
-    sim_kernel_fault("divergent cluster", waiting->site, "%d of %d threads are at the cluster's barrier, %d at a block's, %d have ended", cluster,
+    sim_kernel_fault("divergent cluster", waiting->site,
+                     "%d of %d threads are at the cluster's barrier, %d at a block's, %d have ended", cluster,
                      B->n_threads, barrier, done);
   } else {
-    sim_kernel_fault("divergent barrier", waiting ? waiting->site : NULL, "%d of %d threads are at the barrier of line %d, %d have ended", barrier,
-                     B->n_threads, waiting ? waiting->line : 0, done);
+    sim_kernel_fault("divergent barrier", waiting ? waiting->site : NULL,
+                     "%d of %d threads are at the barrier of line %d, %d have ended", barrier, B->n_threads,
+                     waiting ? waiting->line : 0, done);
   }
   B->error = SIM_LAUNCH_FAILED;
 }
@@ -220,7 +229,8 @@ static void open_barrier(int first, int end) {
     sim_thread *t = &B->thread[i];
     if (t->line != line) {
       sim_turn_to(t);
-      sim_kernel_fault("divergent barrier", t->site, "at the barrier of line %d while thread 0 is at that of line %d", t->line, line);
+      sim_kernel_fault("divergent barrier", t->site, "at the barrier of line %d while thread 0 is at that of line %d",
+                       t->line, line);
     }
     t->state = SIM_RUNNING;
   }
@@ -266,7 +276,8 @@ static void run_blocks(int block) {
     t->lane = t->id % sim_option.warp;
     t->of_warp = &B->warp[i / sim_option.warp];
   }
-  for (int rank = 0; rank < B->n_ranks; rank++) B->n_done[rank] = 0, B->rank_epoch[rank] = sim_epoch_of(B->barriers, rank);
+  for (int rank = 0; rank < B->n_ranks; rank++)
+    B->n_done[rank] = 0, B->rank_epoch[rank] = sim_epoch_of(B->barriers, rank);
   sim_check_begin(B->launch->shared);
   for (;;) {
     int first = (int)sim_random((uint32_t)B->n_warps);
@@ -306,13 +317,16 @@ sim_error sim_run(sim_device *d, const sim_launch *l) {
   B->now = NULL;
   B->shared = B->all_shared, B->shared_state = B->all_state, B->shared_cell = B->all_cell;
   if (B->block_threads != l->kernel->threads) {
-    sim_kernel_fault("launch", NULL, "with %d threads a block, but it is written for %d", B->block_threads, l->kernel->threads);
+    sim_kernel_fault("launch", NULL, "with %d threads a block, but it is written for %d", B->block_threads,
+                     l->kernel->threads);
   }
   if (B->n_ranks > 1 && B->block_threads % sim_option.warp) {
-    sim_kernel_fault("launch", NULL, "blocks of a cluster have %d threads, which are not whole warps", B->block_threads);
+    sim_kernel_fault("launch", NULL, "blocks of a cluster have %d threads, which are not whole warps",
+                     B->block_threads);
     return SIM_LAUNCH_FAILED;
   }
-  int n_runs = B->n_blocks / B->n_ranks, step = (int)sim_random((uint32_t)n_runs) + 1, at = (int)sim_random((uint32_t)n_runs);
+  int n_runs = B->n_blocks / B->n_ranks, step = (int)sim_random((uint32_t)n_runs) + 1,
+      at = (int)sim_random((uint32_t)n_runs);
   while (gcd(step, n_runs) != 1) step++;
   for (int i = 0; i < n_runs && !B->error; i++) {
     run_blocks(at * B->n_ranks);

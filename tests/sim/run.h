@@ -1,19 +1,27 @@
-// Running kernels: a fiber for every thread of a block, one block after the other, or one cluster of blocks, every access looked at.
+// Running kernels: a fiber for every thread of a block, one block after the other, or one cluster
+// of blocks, every access looked at.
 // Callers hold the lock. Between the files run*.c: the block that runs now.
 #ifndef TC_TESTS_SIM_RUN_H
 #define TC_TESTS_SIM_RUN_H
 
 #include "tests/sim/core.h"
 
-// Runs a launch whose limits were checked. The error a device would have from now on, or SIM_OK; mistakes that a device would not notice are faults only.
+// Runs a launch whose limits were checked. The error a device would have from now on, or SIM_OK;
+// mistakes that a device would not notice are faults only.
 sim_error sim_run(sim_device *d, const sim_launch *l);
 // A kernel of a module's code, as the running thread.
 void sim_run_code(const struct sim_code *c, const struct sim_function *f, void *params);
 // The address of a function that kernels may call, or NULL.
 void *sim_word(const char *name);
 
-enum { SIM_STACK_BYTES = 256 << 10, SIM_MAX_COPIES = 256, SIM_MAX_WARP = 64, SIM_MAX_FIBERS = SIM_MAX_THREADS * SIM_MAX_CLUSTER };
-enum { SIM_SHARED_STRIDE = (SIM_MAX_SHARED + 8191) / 4096 * 4096 };  // from the memory of one block of a cluster to the next one's
+enum {
+  SIM_STACK_BYTES = 256 << 10,
+  SIM_MAX_COPIES = 256,
+  SIM_MAX_WARP = 64,
+  SIM_MAX_FIBERS = SIM_MAX_THREADS * SIM_MAX_CLUSTER
+};
+// from the memory of one block of a cluster to the next one's
+enum { SIM_SHARED_STRIDE = (SIM_MAX_SHARED + 8191) / 4096 * 4096 };
 
 typedef enum sim_meeting {
   SIM_NO_MEETING,
@@ -26,7 +34,14 @@ typedef enum sim_meeting {
   SIM_WGMMA,
   SIM_WGMMA_WAIT
 } sim_meeting;
-typedef enum sim_thread_state { SIM_RUNNING, SIM_AT_BARRIER, SIM_AT_CLUSTER, SIM_AT_MEETING, SIM_AT_GATE, SIM_DONE } sim_thread_state;
+typedef enum sim_thread_state {
+  SIM_RUNNING,
+  SIM_AT_BARRIER,
+  SIM_AT_CLUSTER,
+  SIM_AT_MEETING,
+  SIM_AT_GATE,
+  SIM_DONE
+} sim_thread_state;
 
 // An asynchronous copy of a thread's that has not landed.
 typedef struct sim_landing {
@@ -69,7 +84,8 @@ typedef struct sim_cell {
   uint16_t writer_epoch, writer_clock, reader_epoch, reader_clock;
 } sim_cell;
 
-// What runs at once: a block, or the blocks of a cluster. block, epoch and shared memory are those of the thread that runs.
+// What runs at once: a block, or the blocks of a cluster. block, epoch and shared memory are those
+// of the thread that runs.
 typedef struct sim_block {
   sim_device *device;
   const sim_launch *launch;
@@ -78,7 +94,8 @@ typedef struct sim_block {
   int n_done[SIM_MAX_CLUSTER];  // threads of a block that have ended
   uint32_t stamp, first_stamp;  // of this run, of the launch's first
   uint16_t epoch;  // barriers so far; of clusters see sim_epoch_of
-  uint16_t barriers, cluster_barrier, rank_epoch[SIM_MAX_CLUSTER];  // of a cluster: counted together; the last one of all; of each block
+  // of a cluster: counted together; the last one of all; of each block
+  uint16_t barriers, cluster_barrier, rank_epoch[SIM_MAX_CLUSTER];
   sim_thread *now;
   sim_error error;  // the launch ends with it
   uint8_t *shared, *shared_state, *all_shared, *all_state;  // all: of the first block
@@ -97,7 +114,8 @@ static inline int sim_epoch_rank(uint16_t epoch) {
 
 extern sim_block sim_run_block;
 
-// From a thread: gives the processor to the others, to come back when its state is RUNNING again; or never, when the launch has failed.
+// From a thread: gives the processor to the others, to come back when its state is RUNNING again;
+// or never, when the launch has failed.
 void sim_yield(sim_thread_state state);
 // From a thread: the launch ends with this error. Does not return.
 void sim_kill(sim_error error) __attribute__((noreturn));
@@ -105,14 +123,16 @@ void sim_kill(sim_error error) __attribute__((noreturn));
 bool sim_meet(sim_warp *w, sim_thread *const *who, int n);
 
 enum { SIM_READ = 0, SIM_WRITE = 1, SIM_ATOMIC = 2, SIM_READ_ONLY = 4, SIM_ANY_ALIGNMENT = 8, SIM_ISSUE = 16 };
-// One access of the thread that runs, by code at `site`. An access that a device would not survive ends the launch.
+// One access of the thread that runs, by code at `site`. An access that a device would not survive
+// ends the launch.
 void sim_touch(uintptr_t at, unsigned bytes, unsigned kind, const void *site);
 // Is this the block's shared memory?
 bool sim_is_shared(uintptr_t at, unsigned bytes);
 // From now on this thread runs, or is spoken of.
 void sim_turn_to(sim_thread *t);
 // A mistake in the kernel that runs: told with its name, block, thread and line.
-void sim_kernel_fault(const char *what, const void *site, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void sim_kernel_fault(const char *what, const void *site, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void sim_check_begin(unsigned shared_bytes);
 bool sim_check_setup(void);
 // Zeros for good, of which a process pays for what it touches; NULL: no memory.
@@ -139,7 +159,8 @@ void sim_gate_await(uint64_t *at, int turn, int line);
 bool sim_open_gates(void);  // lets go who waits at gates that open. False: nobody
 void sim_map_ready(const void *map);
 void sim_fetch_box(void *shared, const void *map, int x, int y, int z, uint64_t *at);
-void sim_wgmma(float *d, const void *a, const void *b, int transposed_a, int transposed_b, int is_half, int n, int line);
+void sim_wgmma(float *d, const void *a, const void *b, int transposed_a, int transposed_b, int is_half, int n,
+               int line);
 void sim_wgmma_wait(float *d, int most, int n, int line);
 bool sim_wgmma_begin(sim_thread *const *who);  // of a warp that has met
 bool sim_wgmma_end(sim_thread *const *who);

@@ -1,8 +1,10 @@
-// Gates, boxes that come by themselves, and the products of four warps that read them: what sm_90a has for TMA, mbarrier and wgmma.
+// Gates, boxes that come by themselves, and the products of four warps that read them: what sm_90a
+// has for TMA, mbarrier and wgmma.
 //
-// As late and as strict as the manuals allow. A box lands when a thread awaits its gate, and is poison before. A product is made when its warp waits for it:
-// until then its accumulator is poison, which nobody may touch, and the boxes that it reads stay as they are. Only boxes whose gate a thread awaited itself
-// are there for it.
+// As late and as strict as the manuals allow. A box lands when a thread awaits its gate, and is
+// poison before. A product is made when its warp waits for it: until then its accumulator is
+// poison, which nobody may touch, and the boxes that it reads stay as they are. Only boxes whose
+// gate a thread awaited itself are there for it.
 #include <string.h>
 
 #include "tests/sim/map.h"
@@ -11,7 +13,16 @@
 #define B (&sim_run_block)
 #define SITE (B->now->at ? (const void *)B->now->at : __builtin_return_address(0))
 
-enum { MAX_GATES = 16, MAX_BOXES = 64, MAX_MAPS = 4, MAX_PRODUCTS = 16, MAX_SUMS = 2, MOST_VALUES = 128, ROW_BYTES = 128, GROUP_WARPS = 4 };
+enum {
+  MAX_GATES = 16,
+  MAX_BOXES = 64,
+  MAX_MAPS = 4,
+  MAX_PRODUCTS = 16,
+  MAX_SUMS = 2,
+  MOST_VALUES = 128,
+  ROW_BYTES = 128,
+  GROUP_WARPS = 4
+};
 static const uint32_t poison = 0x7fc0dead;
 
 typedef struct gate {
@@ -111,7 +122,8 @@ static size_t swizzled(int row, int element) {
 // The bytes of a row of the box that the matrix has, at *from.
 static int row_bytes(const box *x, int row, uintptr_t *from) {
   const sim_map *m = &x->map;
-  int64_t first = x->x < 0 ? 0 : x->x, end = x->x + SIM_BOX < (int64_t)m->extent[0] ? x->x + SIM_BOX : (int64_t)m->extent[0], y = x->y + row;
+  int64_t first = x->x < 0 ? 0 : x->x,
+          end = x->x + SIM_BOX < (int64_t)m->extent[0] ? x->x + SIM_BOX : (int64_t)m->extent[0], y = x->y + row;
   if (y < 0 || y >= (int64_t)m->extent[1] || x->z < 0 || x->z >= (int64_t)m->extent[2] || first >= end) return 0;
   *from = (uintptr_t)(m->address + (uint64_t)x->z * m->stride[1] + (uint64_t)y * m->stride[0] + (uint64_t)first * 2);
   return (int)(end - first) * 2;
@@ -204,12 +216,14 @@ static box *box_at(uintptr_t to, const void *site) {
   for (int i = 0; i < here.n_boxes; i++) {
     if (here.box[i].to + SIM_BOX_BYTES <= to || here.box[i].to >= to + SIM_BOX_BYTES) continue;
     x = &here.box[i];
-    if (x->under_way || x->to != to) sim_kernel_fault("overlapping boxes", site, "a box at %p, where another one is on its way", (void *)to);
+    if (x->under_way || x->to != to)
+      sim_kernel_fault("overlapping boxes", site, "a box at %p, where another one is on its way", (void *)to);
   }
   for (int w = 0; w < B->n_warps; w++) {
     for (int i = 0; i < here.n_products[w]; i++) {
       if (reads(&here.product[w][i], to))
-        sim_kernel_fault("overwritten", site, "a box at %p is fetched while warp %d reads what is there", (void *)to, w);
+        sim_kernel_fault("overwritten", site, "a box at %p is fetched while warp %d reads what is there", (void *)to,
+                         w);
     }
   }
   if (x) return x;
@@ -262,10 +276,12 @@ static bool is_there(sim_thread *const *who, const uint8_t *at) {
     for (int t = 0; t < 32 && !x->under_way; t++) {
       if (here.own[who[t]->id].awaited[x->gate] > x->turn) continue;
       sim_turn_to(who[t]);
-      sim_kernel_fault("not awaited", site, "a product of the box at %p, whose gate this thread did not await", (const void *)at);
+      sim_kernel_fault("not awaited", site, "a product of the box at %p, whose gate this thread did not await",
+                       (const void *)at);
       return true;
     }
-    if (x->under_way) sim_kernel_fault("unfinished copy", site, "a product of the box at %p, which is not there yet", (const void *)at);
+    if (x->under_way)
+      sim_kernel_fault("unfinished copy", site, "a product of the box at %p, which is not there yet", (const void *)at);
     return !x->under_way;
   }
   sim_kernel_fault("no box", site, "a product of what is at %p", (const void *)at);
@@ -303,14 +319,16 @@ bool sim_wgmma_begin(sim_thread *const *who) {
     return B->error = SIM_LAUNCH_FAILED, false;
   }
   for (int t = 1; t < 32; t++) {
-    if (who[t]->row != first->row || who[t]->second != first->second) sim_kernel_fault("divergent warp", first->site, "threads name other boxes");
+    if (who[t]->row != first->row || who[t]->second != first->second)
+      sim_kernel_fault("divergent warp", first->site, "threads name other boxes");
   }
   const uint8_t **mine = here.begun[w][here.n_begun[w] % MAX_PRODUCTS];
   mine[0] = p.a, mine[1] = p.b;
   for (int k = group; k < group + GROUP_WARPS; k++) {  // those of its group that have come so far
     const uint8_t **other = here.begun[k][here.n_begun[w] % MAX_PRODUCTS];
     bool known = here.n_begun[k] > here.n_begun[w] && here.n_begun[k] - here.n_begun[w] <= MAX_PRODUCTS;
-    if (known && (other[0] != p.a || other[1] != p.b)) sim_kernel_fault("divergent warps", first->site, "warps %d and %d name other boxes", k, w);
+    if (known && (other[0] != p.a || other[1] != p.b))
+      sim_kernel_fault("divergent warps", first->site, "warps %d and %d name other boxes", k, w);
   }
   bool all = is_there(who, p.a);
   for (int i = 0; i < n; i++) all &= is_there(who, p.b + i * SIM_BOX_BYTES);
@@ -329,7 +347,10 @@ bool sim_wgmma_begin(sim_thread *const *who) {
 
 static float element(const uint8_t *boxes, bool transposed, int line, int step, bool is_half) {
   uint16_t h;
-  memcpy(&h, boxes + line / SIM_BOX * SIM_BOX_BYTES + (transposed ? swizzled(step, line % SIM_BOX) : swizzled(line % SIM_BOX, step)), 2);
+  memcpy(&h,
+         boxes + line / SIM_BOX * SIM_BOX_BYTES +
+             (transposed ? swizzled(step, line % SIM_BOX) : swizzled(line % SIM_BOX, step)),
+         2);
   return is_half ? sim_half_value(h) : sim_bfloat_value(h);
 }
 
@@ -341,7 +362,8 @@ static sums *sums_of(const sim_thread *t, const float *d) {
   return NULL;
 }
 
-// The warp's 16 rows: thread t has in element 4 j + e row t / 4 + 8 (e / 2), column 8 j + 2 (t % 4) + e % 2.
+// The warp's 16 rows: thread t has in element 4 j + e row t / 4 + 8 (e / 2), column 8 j + 2 (t % 4)
+// + e % 2.
 static void make(const product *p, sim_thread *const *who) {
   sim_matrices x;
   int rows = who[0]->warp % GROUP_WARPS * 16;
@@ -407,7 +429,8 @@ void sim_boxes_end(void) {
   }
 }
 
-void sim_wgmma(float *d, const void *a, const void *b, int transposed_a, int transposed_b, int is_half, int n, int line) {
+void sim_wgmma(float *d, const void *a, const void *b, int transposed_a, int transposed_b, int is_half, int n,
+               int line) {
   const void *site = SITE;
   sim_thread *t = B->now;
   enter(site);

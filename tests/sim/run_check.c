@@ -1,9 +1,13 @@
-// Looks at every access of a kernel: is the memory there, aligned, written, and does no other thread write it without an order between the two.
-// The calls come from run_code.c, or from the compiler (-fsanitize=thread), which knows these names.
+// Looks at every access of a kernel: is the memory there, aligned, written, and does no other
+// thread write it without an order between the two. The calls come from run_code.c, or from the
+// compiler (-fsanitize=thread), which knows these names.
 //
-// Order. For every four bytes a cell keeps who wrote and who read them last: threads `lo` to `hi` of one warp, or of several. Two accesses have an order if a
-// barrier of the block lies between them (another epoch), or if they are of one warp and a TC_SYNC_WARP of both threads lies between them (its clock). Blocks
-// have none, but those of a cluster by its barrier. Where threads touched different bytes of four (`mixed`), what cannot be told is not: a mistake may be missed, none is invented.
+// Order. For every four bytes a cell keeps who wrote and who read them last: threads `lo` to `hi`
+// of one warp, or of several. Two accesses have an order if a barrier of the block lies between
+// them (another epoch), or if they are of one warp and a TC_SYNC_WARP of both threads lies between
+// them (its clock). Blocks have none, but those of a cluster by its barrier. Where threads touched
+// different bytes of four (`mixed`), what cannot be told is not: a mistake may be missed, none is
+// invented.
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -47,7 +51,8 @@ bool sim_check_setup(void) {
 
 // The cells need no clearing: the stamp tells that they are of another block.
 void sim_check_begin(unsigned shared_bytes) {
-  for (int rank = 0; rank < B->n_ranks; rank++) memset(B->all_state + (size_t)rank * SIM_SHARED_STRIDE, SIM_UNWRITTEN, shared_bytes);
+  for (int rank = 0; rank < B->n_ranks; rank++)
+    memset(B->all_state + (size_t)rank * SIM_SHARED_STRIDE, SIM_UNWRITTEN, shared_bytes);
   for (int w = 0; w < B->n_warps; w++) {
     sim_warp *p = &B->warp[w];
     p->clock = p->full = 0;
@@ -84,8 +89,8 @@ static bool ordered(uint32_t side, uint16_t epoch, uint16_t clock) {
 
 static uint32_t my_side(uint32_t mask, unsigned kind) {
   const sim_thread *t = B->now;
-  return (uint32_t)t->lane << LO | (uint32_t)t->lane << HI | (uint32_t)t->warp << WARP | mask << MASK | (kind & SIM_ATOMIC ? 1u << ATOMIC : 0) |
-         (kind & SIM_READ_ONLY ? 1u << ONLY : 0);
+  return (uint32_t)t->lane << LO | (uint32_t)t->lane << HI | (uint32_t)t->warp << WARP | mask << MASK |
+         (kind & SIM_ATOMIC ? 1u << ATOMIC : 0) | (kind & SIM_READ_ONLY ? 1u << ONLY : 0);
 }
 
 // The side with this access joined to it.
@@ -93,13 +98,15 @@ static uint32_t joined(uint32_t side, bool newer, uint32_t mask, unsigned kind) 
   uint32_t mine = my_side(mask, kind), old = side >> OLD << OLD, had = FIELD(side, MASK, 4);
   if (!had || newer) return old | mine;
   uint32_t lo = FIELD(side, LO, 6), hi = FIELD(side, HI, 6), lane = (uint32_t)B->now->lane;
-  bool alone = lo == lane && hi == lane, same_warp = FIELD(side, WARP, 5) == (uint32_t)B->now->warp && !(side >> SEVERAL & 1);
+  bool alone = lo == lane && hi == lane,
+       same_warp = FIELD(side, WARP, 5) == (uint32_t)B->now->warp && !(side >> SEVERAL & 1);
   uint32_t keep = side & (1u << SEVERAL | 1u << MIXED | 1u << ONLY), atomic = side & mine & 1u << ATOMIC;
   if (!same_warp) keep |= 1u << SEVERAL;
   if (had != mask && !(same_warp && alone)) keep |= 1u << MIXED;
   if (same_warp && lane < lo) lo = lane;
   if (same_warp && lane > hi) hi = lane;
-  return old | keep | atomic | (mine & 1u << ONLY) | lo << LO | hi << HI | FIELD(side, WARP, 5) << WARP | (had | mask) << MASK;
+  return old | keep | atomic | (mine & 1u << ONLY) | lo << LO | hi << HI | FIELD(side, WARP, 5) << WARP |
+         (had | mask) << MASK;
 }
 
 // What a block did that ran before in this launch.
@@ -120,14 +127,17 @@ static __attribute__((noinline)) const char *check_known_cell(sim_cell *c, uint3
   }
   bool write = kind & (SIM_WRITE | SIM_ATOMIC), atomic = kind & SIM_ATOMIC;
   const char *what = NULL;
-  uint32_t writers = FIELD(c->writer, MASK, 4), readers = FIELD(c->reader, MASK, 4), written = writers & mask, read = readers & mask;
+  uint32_t writers = FIELD(c->writer, MASK, 4), readers = FIELD(c->reader, MASK, 4), written = writers & mask,
+           read = readers & mask;
   if ((FIELD(c->writer, OLD, 4) & mask) && !(atomic && (c->writer >> OLD_ATOMIC & 1))) what = "race between blocks";
   if (write && (FIELD(c->reader, OLD, 4) & mask)) what = "race between blocks";
-  bool unordered_write = written && !(atomic && (c->writer >> ATOMIC & 1)) && !ordered(c->writer, c->writer_epoch, c->writer_clock);
+  bool unordered_write =
+      written && !(atomic && (c->writer >> ATOMIC & 1)) && !ordered(c->writer, c->writer_epoch, c->writer_clock);
   bool unordered_read = write && read && !ordered(c->reader, c->reader_epoch, c->reader_clock);
   if (unordered_write || unordered_read) what = "race between threads";
   if ((kind & SIM_READ_ONLY) && written) what = "read-only load of what this kernel writes";
-  if (write && ((read && (c->reader >> ONLY & 1)) || ((FIELD(c->reader, OLD, 4) & mask) && (c->reader >> OLD_ONLY & 1)))) {
+  if (write &&
+      ((read && (c->reader >> ONLY & 1)) || ((FIELD(c->reader, OLD, 4) & mask) && (c->reader >> OLD_ONLY & 1)))) {
     what = "read-only load of what this kernel writes";
   }
   uint16_t clock = B->now->of_warp->clock;
@@ -137,8 +147,10 @@ static __attribute__((noinline)) const char *check_known_cell(sim_cell *c, uint3
     c->writer_epoch = B->epoch;
     c->writer_clock = clock;
   } else {
-    // Reads that come before this one in order need not be kept: what comes after this one comes after them.
-    bool after = !(c->reader >> MIXED & 1) && !(readers & ~mask) && ordered(c->reader, c->reader_epoch, c->reader_clock);
+    // Reads that come before this one in order need not be kept: what comes after this one comes
+    // after them.
+    bool after =
+        !(c->reader >> MIXED & 1) && !(readers & ~mask) && ordered(c->reader, c->reader_epoch, c->reader_clock);
     c->reader = joined(c->reader, c->reader_epoch != B->epoch || (after && !(c->reader >> ONLY & 1)), mask, kind);
     c->reader_epoch = B->epoch;
     c->reader_clock = clock;
@@ -162,7 +174,8 @@ static inline const char *check_cell(sim_cell *c, uint32_t mask, unsigned kind) 
     } else {
       c->reader = mine, c->reader_epoch = B->epoch, c->reader_clock = clock;
     }
-    // A read-only load differs in `mine` from what others of this thread leave, so the two never meet here.
+    // A read-only load differs in `mine` from what others of this thread leave, so the two never
+    // meet here.
     return NULL;
   }
   if (!write && c->writer == 0) {  // nobody of this launch wrote it
@@ -170,7 +183,9 @@ static inline const char *check_cell(sim_cell *c, uint32_t mask, unsigned kind) 
       *c = (sim_cell){B->stamp, 0, aged(c->reader) | mine, 0, 0, B->epoch, clock};
       return NULL;
     }
-    if (c->reader_epoch == B->epoch && (c->reader >> SEVERAL & 1) && !(kind & SIM_READ_ONLY) && !(mask & ~FIELD(c->reader, MASK, 4))) return NULL;
+    if (c->reader_epoch == B->epoch && (c->reader >> SEVERAL & 1) && !(kind & SIM_READ_ONLY) &&
+        !(mask & ~FIELD(c->reader, MASK, 4)))
+      return NULL;
   }
   return check_known_cell(c, mask, kind);
 }
@@ -181,17 +196,20 @@ static const char *verb(unsigned kind) {
   return kind & SIM_ATOMIC ? "updates" : kind & SIM_WRITE ? "writes" : "reads";
 }
 
-static void check_state(uint8_t *state, uintptr_t at, unsigned bytes, unsigned kind, const void *site, const char *where) {
+static void check_state(uint8_t *state, uintptr_t at, unsigned bytes, unsigned kind, const void *site,
+                        const char *where) {
   for (unsigned i = 0; i < bytes; i++) {
     if (state[i] == SIM_NOTHING || state[i] == SIM_GONE) {
-      sim_kernel_fault(state[i] == SIM_GONE ? "use after free" : "out of bounds", site, "%s %u bytes of %s at %p", verb(kind), bytes, where,
-                       (void *)at);
+      sim_kernel_fault(state[i] == SIM_GONE ? "use after free" : "out of bounds", site, "%s %u bytes of %s at %p",
+                       verb(kind), bytes, where, (void *)at);
       sim_kill(SIM_ILLEGAL_ADDRESS);
     }
     if (state[i] == SIM_COPYING && !(kind & SIM_ISSUE)) {
-      sim_kernel_fault("unfinished copy", site, "%s %u bytes of %s that an asynchronous copy has not written yet", verb(kind), bytes, where);
+      sim_kernel_fault("unfinished copy", site, "%s %u bytes of %s that an asynchronous copy has not written yet",
+                       verb(kind), bytes, where);
     } else if (state[i] == SIM_UNWRITTEN && !(kind & SIM_WRITE)) {
-      sim_kernel_fault("unwritten", site, "%s %u bytes of %s at %p that nobody wrote", verb(kind), bytes, where, (void *)at);
+      sim_kernel_fault("unwritten", site, "%s %u bytes of %s at %p that nobody wrote", verb(kind), bytes, where,
+                       (void *)at);
     }
     if (kind & SIM_WRITE || state[i] != SIM_WRITTEN) state[i] = SIM_WRITTEN;  // told once
   }
@@ -207,12 +225,14 @@ static inline bool all_written(const uint8_t *state, unsigned bytes) {
 }
 
 // Memory of another block of the cluster, which is there as long as the block.
-static __attribute__((noinline)) bool is_of_cluster(uintptr_t at, unsigned bytes, const void *site, size_t *out_offset) {
+static __attribute__((noinline)) bool is_of_cluster(uintptr_t at, unsigned bytes, const void *site,
+                                                    size_t *out_offset) {
   size_t o = at - (uintptr_t)B->all_shared, rank = o / SIM_SHARED_STRIDE, inside = o % SIM_SHARED_STRIDE;
   if (rank >= (size_t)B->n_ranks || inside + bytes > B->launch->shared) return false;
   *out_offset = o;
   if (B->n_done[rank] < B->block_threads) return true;
-  sim_kernel_fault("use after the end", site, "%u bytes of the memory of block %d, which has ended", bytes, B->first_block + (int)rank);
+  sim_kernel_fault("use after the end", site, "%u bytes of the memory of block %d, which has ended", bytes,
+                   B->first_block + (int)rank);
   sim_kill(SIM_ILLEGAL_ADDRESS);
 }
 
@@ -221,7 +241,8 @@ static bool is_own(uintptr_t at, unsigned bytes, unsigned kind) {
   const sim_launch *l = B->launch;
   const sim_module *m = l->kernel->module;
   if (kind & SIM_WRITE) return false;
-  return at - (uintptr_t)l->params + bytes <= (size_t)l->kernel->param_bytes || at - (uintptr_t)m->code + bytes <= m->code_bytes;
+  return at - (uintptr_t)l->params + bytes <= (size_t)l->kernel->param_bytes ||
+         at - (uintptr_t)m->code + bytes <= m->code_bytes;
 }
 
 // Bytes that are no memory of the device: the thread's own, or the launch ends.
@@ -230,11 +251,14 @@ static __attribute__((noinline)) void refuse(uintptr_t at, unsigned bytes, unsig
   size_t o = at - (uintptr_t)B->shared;
   const sim_device *owner = sim_memory_device(at);
   if (o < SIM_MAX_SHARED) {
-    sim_kernel_fault("out of bounds", site, "%s %u bytes of shared memory at offset %zu of %u", verb(kind), bytes, o, B->launch->shared);
+    sim_kernel_fault("out of bounds", site, "%s %u bytes of shared memory at offset %zu of %u", verb(kind), bytes, o,
+                     B->launch->shared);
   } else if (owner) {
-    sim_kernel_fault("out of bounds", site, "%s %u bytes of device %d's memory at %p", verb(kind), bytes, owner->index, (void *)at);
+    sim_kernel_fault("out of bounds", site, "%s %u bytes of device %d's memory at %p", verb(kind), bytes, owner->index,
+                     (void *)at);
   } else {
-    sim_kernel_fault("out of bounds", site, "%s %u bytes at %p, which is no memory of the device", verb(kind), bytes, (void *)at);
+    sim_kernel_fault("out of bounds", site, "%s %u bytes at %p, which is no memory of the device", verb(kind), bytes,
+                     (void *)at);
   }
   sim_kill(SIM_ILLEGAL_ADDRESS);
 }
@@ -244,8 +268,10 @@ static bool reachable(uintptr_t at) {
   return owner == B->device || B->device->peer[owner->index];
 }
 
-static __attribute__((noinline)) void tell(const char *what, uintptr_t at, unsigned bytes, unsigned kind, const void *site) {
-  sim_kernel_fault(what, site, "%s %u bytes of %s memory at %p", verb(kind), bytes, kind & SHARED ? "shared" : "global", (void *)at);
+static __attribute__((noinline)) void tell(const char *what, uintptr_t at, unsigned bytes, unsigned kind,
+                                           const void *site) {
+  sim_kernel_fault(what, site, "%s %u bytes of %s memory at %p", verb(kind), bytes, kind & SHARED ? "shared" : "global",
+                   (void *)at);
 }
 
 static inline __attribute__((always_inline)) void touch(uintptr_t at, unsigned bytes, unsigned kind, const void *site) {
@@ -269,7 +295,8 @@ static inline __attribute__((always_inline)) void touch(uintptr_t at, unsigned b
     tell("misaligned", at, bytes, kind, site);
     sim_kill(SIM_MISALIGNED);
   }
-  if (!all_written(state, bytes)) check_state(state, at, bytes, kind, site, kind & SHARED ? "shared memory" : "global memory");
+  if (!all_written(state, bytes))
+    check_state(state, at, bytes, kind, site, kind & SHARED ? "shared memory" : "global memory");
   size_t first = o % 4;
   for (unsigned done = 0; done < bytes; cell++) {
     unsigned n = (unsigned)(4 - first) < bytes - done ? (unsigned)(4 - first) : bytes - done;
@@ -325,7 +352,8 @@ void *sim_hook(const char *name) {
     void *at;
   } table[] = {
 #define ROWS(n) \
-  {"__tsan_read" #n, (void *)read##n}, {"__tsan_write" #n, (void *)write##n}, {"__tsan_unaligned_read" #n, (void *)unaligned_read##n}, { \
+  {"__tsan_read" #n, (void *)read##n}, {"__tsan_write" #n, (void *)write##n}, \
+      {"__tsan_unaligned_read" #n, (void *)unaligned_read##n}, { \
     "__tsan_unaligned_write" #n, (void *)unaligned_write##n \
   }
       ROWS(1),

@@ -137,16 +137,21 @@ static void call_word(int index, uint64_t *d, const uint64_t *a) {
     case V_I: CALL(void, int)(INT(0)); break;
     case P_I: *d = (uintptr_t)CALL(void *, int)(INT(0)); break;
     case V_LI: CALL(void, uint64_t, int)(a[0], INT(1)); break;
-    case U_LUIII: *d = CALL(uint32_t, uint64_t, uint32_t, int, int, int)(a[0], (uint32_t)a[1], INT(2), INT(3), INT(4)); break;
+    case U_LUIII:
+      *d = CALL(uint32_t, uint64_t, uint32_t, int, int, int)(a[0], (uint32_t)a[1], INT(2), INT(3), INT(4));
+      break;
     case V_PL: CALL(void, void *, uint64_t)(POINTER(0), a[1]); break;
     case L_P: *d = CALL(uint64_t, void *)(POINTER(0)); break;
     case V_P: CALL(void, void *)(POINTER(0)); break;
     case V_PI: CALL(void, void *, int)(POINTER(0), INT(1)); break;
     case V_PII: CALL(void, void *, int, int)(POINTER(0), INT(1), INT(2)); break;
     case V_PIII: CALL(void, void *, int, int, int)(POINTER(0), INT(1), INT(2), INT(3)); break;
-    case V_PPIIIP: CALL(void, void *, void *, int, int, int, void *)(POINTER(0), POINTER(1), INT(2), INT(3), INT(4), POINTER(5)); break;
+    case V_PPIIIP:
+      CALL(void, void *, void *, int, int, int, void *)(POINTER(0), POINTER(1), INT(2), INT(3), INT(4), POINTER(5));
+      break;
     case V_PPPIIIII:
-      CALL(void, void *, void *, void *, int, int, int, int, int)(POINTER(0), POINTER(1), POINTER(2), INT(3), INT(4), INT(5), INT(6), INT(7));
+      CALL(void, void *, void *, void *, int, int, int, int, int)(POINTER(0), POINTER(1), POINTER(2), INT(3), INT(4),
+                                                                  INT(5), INT(6), INT(7));
       break;
     case V_PPI: CALL(void, void *, void *, int)(POINTER(0), POINTER(1), INT(2)); break;
     case V_PPIII: CALL(void, void *, void *, int, int, int)(POINTER(0), POINTER(1), INT(2), INT(3), INT(4)); break;
@@ -157,7 +162,9 @@ static void call_word(int index, uint64_t *d, const uint64_t *a) {
     case F_U: *d = of_f32(CALL(float, uint32_t)((uint32_t)a[0])); break;
     case H_F: *d = CALL(uint16_t, float)(f32_in(a[0])); break;
     case H_D: *d = CALL(uint16_t, double)(f64_in(a[0])); break;
-    case UNKNOWN: sim_fault(22, "%s of words.def takes and gives what no signature says", sim_word_rows[index].name); sim_kill(SIM_UNKNOWN);
+    case UNKNOWN:
+      sim_fault(22, "%s of words.def takes and gives what no signature says", sim_word_rows[index].name);
+      sim_kill(SIM_UNKNOWN);
   }
 #undef POINTER
 #undef INT
@@ -192,7 +199,8 @@ static void run(const sim_code *c, const sim_function *f, const uint64_t *args, 
   memcpy(R, args, (size_t)f->n_args * 8);
   const sim_inst *s = c->step + f->first;
   uint64_t *d;
-  // A jump behind every step, from a table: a processor foresees those better than one that all steps share, and a third of the time goes.
+  // A jump behind every step, from a table: a processor foresees those better than one that all
+  // steps share, and a third of the time goes.
   static const void *const label[] = {
 #define X(name) &&do_##name,
       SIM_STEPS(X)

@@ -1,6 +1,8 @@
-// Matrix products of a warp: m16n8k16, fragments as the PTX manual lays them out for mma.sync, and 16 x 16 x 16 of a wave of 64, as AMD's manuals do for
-// mfma. Two kinds of arithmetic, for a matrix unit's own is not known: products added one after the other, k increasing, each sum rounded to f32; or, as
-// measured on such units, products aligned to the largest exponent and added with truncation (TC_SIM_MMA=truncating).
+// Matrix products of a warp: m16n8k16, fragments as the PTX manual lays them out for mma.sync, and
+// 16 x 16 x 16 of a wave of 64, as AMD's manuals do for mfma. Two kinds of arithmetic, for a matrix
+// unit's own is not known: products added one after the other, k increasing, each sum rounded to
+// f32; or, as measured on such units, products aligned to the largest exponent and added with
+// truncation (TC_SIM_MMA=truncating).
 #include <math.h>
 #include <string.h>
 
@@ -55,7 +57,8 @@ void sim_mma(sim_thread *const *who, bool is_half) {
   for (int t = 0; t < 32; t++) {
     int row = t / 4, pair = 2 * (t % 4);
     for (int high = 0; high < 2; high++) {
-      for (int r = 0; r < 4; r++) x.a[row + 8 * (r & 1)][pair + 8 * (r >> 1) + high] = value(who[t]->a[r], high, is_half);
+      for (int r = 0; r < 4; r++)
+        x.a[row + 8 * (r & 1)][pair + 8 * (r >> 1) + high] = value(who[t]->a[r], high, is_half);
       for (int r = 0; r < 2; r++) x.b[pair + 8 * r + high][row] = value(who[t]->b[r], high, is_half);
       for (int r = 0; r < 2; r++) x.d[row + 8 * r][pair + high] = who[t]->d[2 * r + high];
     }

@@ -1,5 +1,5 @@
-// The words of the dialect that are functions (words.h): what threads ask of each other, asynchronous copies, conversions; and the table by which a kernel's
-// object finds them.
+// The words of the dialect that are functions (words.h): what threads ask of each other,
+// asynchronous copies, conversions; and the table by which a kernel's object finds them.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +54,8 @@ static void sync_cluster_word(int line) {
 // The same place in the memory of another block of the cluster.
 static void *of_block_word(const void *shared, int rank) {
   if (!sim_is_shared((uintptr_t)shared, 1) || rank < 0 || rank >= B->n_ranks) {
-    sim_kernel_fault("out of bounds", SITE, "%p in the memory of block %d of a cluster of %d", shared, rank, B->n_ranks);
+    sim_kernel_fault("out of bounds", SITE, "%p in the memory of block %d of a cluster of %d", shared, rank,
+                     B->n_ranks);
     sim_kill(SIM_ILLEGAL_ADDRESS);
   }
   return B->all_shared + (size_t)rank * SIM_SHARED_STRIDE + ((const uint8_t *)shared - B->shared);
@@ -102,7 +103,8 @@ static bool exchange(sim_thread *const *who, int n) {
   for (int i = 0; i < n; i++) at[who[i]->lane] = who[i];
   for (int i = 0; i < n; i++) {
     sim_thread *t = who[i];
-    if (t->width < 1 || t->width > sim_option.warp || (t->width & (t->width - 1)) || (t->meeting == SIM_DOWN && t->arg < 0)) {
+    if (t->width < 1 || t->width > sim_option.warp || (t->width & (t->width - 1)) ||
+        (t->meeting == SIM_DOWN && t->arg < 0)) {
       B->now = t;
       sim_kernel_fault("wrong width", t->site, "a segment of %d threads, %d down", t->width, t->arg);
       B->error = SIM_LAUNCH_FAILED;
@@ -118,7 +120,8 @@ static bool exchange(sim_thread *const *who, int n) {
     t->result[0] = source ? source->value : 0xffffffff;
     if (source) continue;
     B->now = t;
-    sim_kernel_fault("wrong mask", t->site, "lane %d reads lane %d, which mask 0x%llx leaves out", t->lane, from, (unsigned long long)t->mask);
+    sim_kernel_fault("wrong mask", t->site, "lane %d reads lane %d, which mask 0x%llx leaves out", t->lane, from,
+                     (unsigned long long)t->mask);
   }
   return true;
 }
@@ -137,7 +140,8 @@ static void order_warp(sim_warp *w, sim_thread *const *who, int n) {
   }
 }
 
-// Thread t gets of matrix m the elements (t / 4, 2 (t % 4)) and the next of its row, or transposed of its column.
+// Thread t gets of matrix m the elements (t / 4, 2 (t % 4)) and the next of its row, or transposed
+// of its column.
 static void load_matrices(sim_thread *const *who) {
   bool transposed = who[0]->width & 16;
   int n = who[0]->width & 15;
@@ -183,7 +187,8 @@ static void ldmatrix_word(uint32_t *r, const void *row, int n, int transposed, i
   memcpy(r, t->result, (size_t)n * 4);
 }
 
-static void mma(float *d, const uint32_t *a, const uint32_t *b, int line, sim_meeting meeting, bool is_half, const void *site) {
+static void mma(float *d, const uint32_t *a, const uint32_t *b, int line, sim_meeting meeting, bool is_half,
+                const void *site) {
   sim_thread *t = B->now;
   memcpy(t->d, d, sizeof t->d);
   memcpy(t->a, a, meeting == SIM_MMA ? sizeof t->a : sizeof t->b);
@@ -233,8 +238,9 @@ static void copy_async_word(void *shared, const void *global, int bytes) {
     sim_kill(SIM_MISALIGNED);
   }
   if (!sim_is_shared(to, 16) || (bytes > 0 && !sim_memory_device(from)) || bytes < 0 || bytes > 16) {
-    sim_kernel_fault("out of bounds", SITE, "an asynchronous copy of %d bytes from %p to %p: not from global to the block's memory", bytes, global,
-                     shared);
+    sim_kernel_fault("out of bounds", SITE,
+                     "an asynchronous copy of %d bytes from %p to %p: not from global to the block's memory", bytes,
+                     global, shared);
     sim_kill(SIM_ILLEGAL_ADDRESS);
   }
   if (t->n_landing == SIM_MAX_COPIES) {
@@ -285,7 +291,9 @@ static uint16_t narrow(double x, int least, int digits, uint16_t inf) {
 
 float sim_half_value(uint16_t h) {
   int e = h >> 10 & 31, fraction = h & 1023;
-  float v = e == 31 ? (fraction ? NAN : INFINITY) : e == 0 ? scalbnf((float)fraction, -24) : scalbnf((float)(fraction + 1024), e - 25);
+  float v = e == 31  ? (fraction ? NAN : INFINITY)
+            : e == 0 ? scalbnf((float)fraction, -24)
+                     : scalbnf((float)(fraction + 1024), e - 25);
   return h & 0x8000 ? -v : v;
 }
 

@@ -32,7 +32,8 @@ sim_error sim_look(const char *function, uintptr_t at, uint64_t bytes, const cha
   return SIM_OK;
 }
 
-void sim_look_apart(const char *function, uintptr_t a, uintptr_t a_end, uintptr_t b, uintptr_t b_end, const char *what) {
+void sim_look_apart(const char *function, uintptr_t a, uintptr_t a_end, uintptr_t b, uintptr_t b_end,
+                    const char *what) {
   if (a < b_end && b < a_end) sim_fault(sim_hash(what, strlen(what), 22), "%s: %s overlap", function, what);
 }
 

@@ -1,6 +1,8 @@
-// What simulated libraries of a vendor's share: elements of the device's memory as numbers, and looking at what a call reads and writes.
+// What simulated libraries of a vendor's share: elements of the device's memory as numbers, and
+// looking at what a call reads and writes.
 //
-// All that it reads and writes must be of allocations when it runs; what was never written is read as NaN. Results are rounded once.
+// All that it reads and writes must be of allocations when it runs; what was never written is read
+// as NaN. Results are rounded once.
 #ifndef TC_TESTS_SIM_TENSORS_H
 #define TC_TESTS_SIM_TENSORS_H
 

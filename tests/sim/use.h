@@ -1,4 +1,5 @@
-// For programs that call the simulated driver itself: its libraries, opened where the build put them, beside the program; and short forms of what they do.
+// For programs that call the simulated driver itself: its libraries, opened where the build put
+// them, beside the program; and short forms of what they do.
 #ifndef TC_TESTS_SIM_USE_H
 #define TC_TESTS_SIM_USE_H
 
@@ -52,7 +53,8 @@ static inline bool use_begin(void) {
   return true;
 }
 
-// The source's kernel, after the words' include. *out_log, if wanted, is freed by the caller; NULL: it is printed, and failing is a failed check.
+// The source's kernel, after the words' include. *out_log, if wanted, is freed by the caller; NULL:
+// it is printed, and failing is a failed check.
 static inline CUfunction use_kernel_for(const char *name, const char *source, const char *arch, char **out_log) {
   char text[16384], arch_option[64];
   const char *header = "// replaced", *header_name = "tc_words.h", *option[] = {arch_option, "--fmad=false"};
@@ -101,7 +103,8 @@ static inline CUdeviceptr use_upload(const void *from, size_t bytes) {
 }
 
 // Launches a kernel of the dialect with these words for a table, and waits. What waiting gave.
-static inline CUresult use_run_shared(CUfunction f, unsigned blocks, unsigned threads, unsigned shared_bytes, const uint64_t *words, size_t n) {
+static inline CUresult use_run_shared(CUfunction f, unsigned blocks, unsigned threads, unsigned shared_bytes,
+                                      const uint64_t *words, size_t n) {
   CUdeviceptr table = use_upload(words, n * 8);
   void *parameter[] = {&table};
   CUresult r = CU(cuLaunchKernel)(f, blocks, 1, 1, threads, 1, 1, shared_bytes, NULL, parameter, NULL);

@@ -1,5 +1,6 @@
-// The words of the dialect (device/gpu/README.md) for kernels that the simulated driver runs: C for the host, without a system header, so that a kernel
-// compiles in tens of milliseconds. Words that meet other threads or convert numbers are functions of the simulator (run_words.c).
+// The words of the dialect (device/gpu/README.md) for kernels that the simulated driver runs: C for the host, without a
+// system header, so that a kernel compiles in tens of milliseconds. Words that meet other threads or convert numbers
+// are functions of the simulator (run_words.c).
 typedef signed char i8;
 typedef unsigned char u8;
 typedef short i16;
@@ -34,7 +35,8 @@ typedef double f64;
   } \
   static void sim_body_##name(parameter)
 #define TC_KERNEL(name, threads) SIM_HEAD(name, threads, 1, 8, const u64 *const *at, *at, const u64 *tc_table)
-#define TC_KERNEL_OF(name, threads, type) SIM_HEAD(name, threads, 1, sizeof(type), const type *at, at, const type *tc_value)
+#define TC_KERNEL_OF(name, threads, type) \
+  SIM_HEAD(name, threads, 1, sizeof(type), const type *at, at, const type *tc_value)
 
 u8 *sim_shared(i32 bytes) SIM_PURE;
 i32 sim_thread(void) SIM_PURE;
@@ -171,7 +173,8 @@ void tc_copy_wait(i32 n);
 
 #define TC_HAS_CLUSTERS (SIM_ARCH >= 90)
 #if TC_HAS_CLUSTERS
-#define TC_KERNEL_CLUSTER(name, threads, blocks) SIM_HEAD(name, threads, blocks, 8, const u64 *const *at, *at, const u64 *tc_table)
+#define TC_KERNEL_CLUSTER(name, threads, blocks) \
+  SIM_HEAD(name, threads, blocks, 8, const u64 *const *at, *at, const u64 *tc_table)
 i32 sim_rank(void) SIM_PURE;
 void sim_sync_cluster(i32 line);
 void *sim_of_block(const void *shared, i32 rank);
@@ -217,12 +220,18 @@ void sim_wgmma_wait(f32 *d, i32 most, i32 n, i32 line);
 #define tc_gate_await(gate, turn) sim_gate_await(gate, turn, __LINE__)
 #define tc_map_ready(map) sim_map_ready(map)
 #define tc_fetch_box(shared, map, x, y, z, gate) sim_fetch_box(shared, map, x, y, z, gate)
-#define tc_wgmma_bf16_64(d, a, b, transposed_a, transposed_b) sim_wgmma(d, a, b, transposed_a, transposed_b, 0, 1, __LINE__)
-#define tc_wgmma_bf16_128(d, a, b, transposed_a, transposed_b) sim_wgmma(d, a, b, transposed_a, transposed_b, 0, 2, __LINE__)
-#define tc_wgmma_bf16_256(d, a, b, transposed_a, transposed_b) sim_wgmma(d, a, b, transposed_a, transposed_b, 0, 4, __LINE__)
-#define tc_wgmma_f16_64(d, a, b, transposed_a, transposed_b) sim_wgmma(d, a, b, transposed_a, transposed_b, 1, 1, __LINE__)
-#define tc_wgmma_f16_128(d, a, b, transposed_a, transposed_b) sim_wgmma(d, a, b, transposed_a, transposed_b, 1, 2, __LINE__)
-#define tc_wgmma_f16_256(d, a, b, transposed_a, transposed_b) sim_wgmma(d, a, b, transposed_a, transposed_b, 1, 4, __LINE__)
+#define tc_wgmma_bf16_64(d, a, b, transposed_a, transposed_b) \
+  sim_wgmma(d, a, b, transposed_a, transposed_b, 0, 1, __LINE__)
+#define tc_wgmma_bf16_128(d, a, b, transposed_a, transposed_b) \
+  sim_wgmma(d, a, b, transposed_a, transposed_b, 0, 2, __LINE__)
+#define tc_wgmma_bf16_256(d, a, b, transposed_a, transposed_b) \
+  sim_wgmma(d, a, b, transposed_a, transposed_b, 0, 4, __LINE__)
+#define tc_wgmma_f16_64(d, a, b, transposed_a, transposed_b) \
+  sim_wgmma(d, a, b, transposed_a, transposed_b, 1, 1, __LINE__)
+#define tc_wgmma_f16_128(d, a, b, transposed_a, transposed_b) \
+  sim_wgmma(d, a, b, transposed_a, transposed_b, 1, 2, __LINE__)
+#define tc_wgmma_f16_256(d, a, b, transposed_a, transposed_b) \
+  sim_wgmma(d, a, b, transposed_a, transposed_b, 1, 4, __LINE__)
 #define tc_wgmma_wait_64(d, most) sim_wgmma_wait(d, most, 1, __LINE__)
 #define tc_wgmma_wait_128(d, most) sim_wgmma_wait(d, most, 2, __LINE__)
 #define tc_wgmma_wait_256(d, most) sim_wgmma_wait(d, most, 4, __LINE__)

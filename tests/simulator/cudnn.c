@@ -1,4 +1,5 @@
-// What the simulated cuDNN tells of a caller's mistakes: each is planted once, is found by its words and counted, and the call is refused.
+// What the simulated cuDNN tells of a caller's mistakes: each is planted once, is found by its
+// words and counted, and the call is refused.
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -36,7 +37,8 @@ static void destroy(cudnnBackendDescriptor_t d) {
 static void told(unsigned status, const char *words) {
   int (*faults)(void) = (int (*)(void))of("libsim-cuda.so", "sim_faults");
   const char *(*text)(void) = (const char *(*)(void))of("libsim-cuda.so", "sim_fault_text");
-  EXPECT(status != 0 && faults() == 1 && strstr(text(), words), "status %u, %d mistakes: %s instead of %s", status, faults(), text(), words);
+  EXPECT(status != 0 && faults() == 1 && strstr(text(), words), "status %u, %d mistakes: %s instead of %s", status,
+         faults(), text(), words);
   ((void (*)(void))of("libsim-cuda.so", "sim_forget"))();
 }
 
@@ -101,14 +103,16 @@ static void test_extents(void) {
   told(finalize(d), "an extent or a stride below 1");
   destroy(d), d = create(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
   part[0] = convolution();
-  told(set(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &part[0]), "is not finalized");
+  told(set(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &part[0]),
+       "is not finalized");
   EXPECT(finalize(part[0]) == 0, "finalized");
   for (int i = 1; i < 4; i++) {
     part[i] = tensor(i, i == 3 ? 4 : 2, 16, NULL);
     EXPECT(finalize(part[i]) == 0, "finalized");
   }
   const float alpha = 1, beta = 0;
-  EXPECT(set(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &part[0]) == 0, "convolution");
+  EXPECT(set(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &part[0]) == 0,
+         "convolution");
   EXPECT(set(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &part[1]) == 0, "image");
   EXPECT(set(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &part[2]) == 0, "weight");
   EXPECT(set(d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &part[3]) == 0, "result");
@@ -118,7 +122,8 @@ static void test_extents(void) {
   destroy(d);
   for (int i = 0; i < 4; i++) destroy(part[i]);
   d = tensor(1, 4, 16, NULL);
-  EXPECT(set(d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &half) == 0 && finalize(d) == 0, "the last value counts");
+  EXPECT(set(d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &half) == 0 && finalize(d) == 0,
+         "the last value counts");
   destroy(d);
 }
 

@@ -1,5 +1,6 @@
-// The simulated driver does what CUDA's documents say: work runs late and in any order that is allowed, copies from pinned memory read their source when they
-// run, limits are enforced, errors come where they should and stay. Graphs are in graphs.c.
+// The simulated driver does what CUDA's documents say: work runs late and in any order that is
+// allowed, copies from pinned memory read their source when they run, limits are enforced, errors
+// come where they should and stay. Graphs are in graphs.c.
 #include <pthread.h>
 
 #include "tests/child.h"
@@ -66,7 +67,8 @@ static void test_names(void) {
   EXPECT_CU(500u, CU(cuGetProcAddress_v2)("cuStreamBeginCaptureToGraph", &at, 12000, 0, &status));
   EXPECT(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT && CU(sim_faults)() == 0, "%u", status);
   EXPECT_CU(500u, CU(cuGetProcAddress_v2)("cuGreenCtxCreate", &at, 12000, 0, &status));
-  EXPECT(CU(sim_faults)() == 1 && strstr(CU(sim_fault_text)(), "cuGreenCtxCreate was asked for"), "%s", CU(sim_fault_text)());
+  EXPECT(CU(sim_faults)() == 1 && strstr(CU(sim_fault_text)(), "cuGreenCtxCreate was asked for"), "%s",
+         CU(sim_fault_text)());
   CU(sim_forget)();
   EXPECT_FINE(CU(cuGetErrorName)(700, &name));
   EXPECT(strcmp(name, "CUDA_ERROR_ILLEGAL_ADDRESS") == 0, "%s", name);
@@ -74,7 +76,8 @@ static void test_names(void) {
 
 // ---- order ----
 
-// What a copy from pinned memory carries is what is there when it runs; from memory that can be paged, what was there when it was asked for.
+// What a copy from pinned memory carries is what is there when it runs; from memory that can be
+// paged, what was there when it was asked for.
 static void test_late_copies(void) {
   uint32_t *pinned, paged[32];
   CUstream s;
@@ -94,7 +97,8 @@ static void test_late_copies(void) {
   CU(cuMemFree_v2)(b);
 }
 
-// Two streams: without an event either may be first; with one the order is kept. And events tell whether they were reached.
+// Two streams: without an event either may be first; with one the order is kept. And events tell
+// whether they were reached.
 static void test_streams(void) {
   int first = 0;
   CUstream s[2];
@@ -146,7 +150,8 @@ static void test_host_function(void) {
   EXPECT(host_calls == 1 && !pthread_equal(host_thread, pthread_self()), "%d", host_calls);
 }
 
-// Memory freed in a stream's order may be had again at once in it; the stream's earlier work still reads it.
+// Memory freed in a stream's order may be had again at once in it; the stream's earlier work still
+// reads it.
 static void test_pool(void) {
   CUmemoryPool pool;
   CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
@@ -209,7 +214,8 @@ static void test_limits(void) {
   CU(cuMemFree_v2)(table);
 }
 
-// A binary is for its architecture; text also for newer devices, if its version is known to the driver.
+// A binary is for its architecture; text also for newer devices, if its version is known to the
+// driver.
 static void test_images(void) {
   char *log = NULL;
   CUmodule m;
@@ -295,7 +301,8 @@ static void test_late_fault(void) {
   EXPECT_FINE(CU(cuCtxSynchronize)());
 }
 
-// Memory of another device is reached when that was asked for, and copies go between the two without.
+// Memory of another device is reached when that was asked for, and copies go between the two
+// without.
 static void test_peers(void) {
   CUfunction add = use_kernel("add", use_add_text);
   CUcontext first, second;

@@ -1,4 +1,5 @@
-// Graphs of the simulated driver: launches keep the parameters of their time, one executable runs alone, what is captured is what was asked for.
+// Graphs of the simulated driver: launches keep the parameters of their time, one executable runs
+// alone, what is captured is what was asked for.
 #include "tests/sim/use.h"
 
 static const char put_text[] =
@@ -13,11 +14,18 @@ typedef struct put_value {
 } put_value;
 
 static CUDA_KERNEL_NODE_PARAMS node_of(CUfunction f, void **parameter) {
-  return (CUDA_KERNEL_NODE_PARAMS){
-      .func = f, .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32, .blockDimY = 1, .blockDimZ = 1, .kernelParams = parameter};
+  return (CUDA_KERNEL_NODE_PARAMS){.func = f,
+                                   .gridDimX = 1,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = 32,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .kernelParams = parameter};
 }
 
-// A graph writes its table from a parameter, then runs. Each launch has the parameters that were set when it was asked for, however late it runs.
+// A graph writes its table from a parameter, then runs. Each launch has the parameters that were
+// set when it was asked for, however late it runs.
 static void test_replay(void) {
   CUfunction put = use_kernel("put", put_text), add = use_kernel("add", use_add_text);
   uint32_t zeros[32] = {0};
@@ -44,7 +52,8 @@ static void test_replay(void) {
   }
   v.word[1] = 1000000;
   EXPECT_FINE(CU(cuStreamSynchronize)(s));
-  EXPECT(use_first_word(data) == want[0] && use_first_word(other) == want[1], "%u, %u", use_first_word(data), use_first_word(other));
+  EXPECT(use_first_word(data) == want[0] && use_first_word(other) == want[1], "%u, %u", use_first_word(data),
+         use_first_word(other));
   EXPECT_CU(1u, CU(cuGraphExecKernelNodeSetParams_v2)(e, (CUgraphNode)g, &first));
   EXPECT_FINE(CU(cuGraphExecDestroy)(e));
   EXPECT_FINE(CU(cuGraphDestroy)(g));
@@ -88,7 +97,8 @@ static void test_exec_alone(void) {
   for (int i = 0; i < 2; i++) EXPECT_FINE(CU(cuStreamCreate)(&s[i], CU_STREAM_NON_BLOCKING));
   for (int i = 0; i < 20; i++) EXPECT_FINE(CU(cuGraphLaunch)(e, s[i % 2]));
   EXPECT_FINE(CU(cuCtxSynchronize)());
-  EXPECT(use_first_word(data) == 60 && use_first_word(copy) == 60, "%u, %u", use_first_word(data), use_first_word(copy));
+  EXPECT(use_first_word(data) == 60 && use_first_word(copy) == 60, "%u, %u", use_first_word(data),
+         use_first_word(copy));
   for (int i = 0; i < 2; i++) EXPECT_FINE(CU(cuStreamDestroy_v2)(s[i]));
   EXPECT_FINE(CU(cuGraphExecDestroy)(e));
   EXPECT_FINE(CU(cuGraphDestroy)(g));

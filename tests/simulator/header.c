@@ -1,4 +1,5 @@
-// The simulated driver's declarations are those of a real cuda.h and nvrtc.h: a compiler is given both, and takes them. Skipped where CUDA is not installed.
+// The simulated driver's declarations are those of a real cuda.h and nvrtc.h: a compiler is given
+// both, and takes them. Skipped where CUDA is not installed.
 #include "tests/headers/header.h"
 
 static const char text[] =
@@ -28,7 +29,8 @@ int main(void) {
   }
   // The comparison can fail: another number, another parameter.
   if (header_compiles(text, "CUresult cuInit(int flags);\n", include, true) ||
-      header_compiles("#include <cuda.h>\n_Static_assert(CUDA_ERROR_ILLEGAL_ADDRESS == 701, \"\");\n", "", include, true)) {
+      header_compiles("#include <cuda.h>\n_Static_assert(CUDA_ERROR_ILLEGAL_ADDRESS == 701, \"\");\n", "", include,
+                      true)) {
     printf("sim_header: a wrong declaration is taken\n");
     return 1;
   }

@@ -1,5 +1,5 @@
-// HIP's face of the simulated driver: waves of 64 and of 32 threads, a graph that is replayed with another parameter, images for their architecture alone, and
-// a planted mistake that is found.
+// HIP's face of the simulated driver: waves of 64 and of 32 threads, a graph that is replayed with
+// another parameter, images for their architecture alone, and a planted mistake that is found.
 #include "device/hip/api.h"
 #include "tests/child.h"
 #include "tests/sim/use.h"
@@ -79,15 +79,18 @@ static void test_wave(const waves *w) {
   int n = 0;
   unsigned warp;
   EXPECT(HIP(hipGetDeviceCount)(&n) == 0 && n == 1 && HIP(hipInit)(0) == 0, "%d devices", n);
-  EXPECT(((tc_hip_result(*)(void *, int))use_symbol(use_hip, "hipGetDevicePropertiesR0600"))(properties, 0) == 0, "failed");
+  EXPECT(((tc_hip_result(*)(void *, int))use_symbol(use_hip, "hipGetDevicePropertiesR0600"))(properties, 0) == 0,
+         "failed");
   memcpy(&warp, properties + layout.warpSize, sizeof warp);
-  EXPECT(warp == w->wave && strstr(properties, "simulated") && strcmp(properties + layout.gcnArchName, w->gfx) == 0, "%u", warp);
+  EXPECT(warp == w->wave && strstr(properties, "simulated") && strcmp(properties + layout.gcnArchName, w->gfx) == 0,
+         "%u", warp);
 
   tc_hip_stream s;
   tc_hip_pool pool;
   tc_hip_pool_properties p = {.allocType = TC_hipMemAllocationTypePinned, .location = {TC_hipMemLocationTypeDevice, 0}};
   void *out;
-  EXPECT(HIP(hipStreamCreateWithFlags)(&s, TC_hipStreamNonBlocking) == 0 && HIP(hipMemPoolCreate)(&pool, &p) == 0, "failed");
+  EXPECT(HIP(hipStreamCreateWithFlags)(&s, TC_hipStreamNonBlocking) == 0 && HIP(hipMemPoolCreate)(&pool, &p) == 0,
+         "failed");
   EXPECT(HIP(hipMallocFromPoolAsync)(&out, 8, pool, s) == 0, "failed");
   snprintf(source, sizeof source, "#define MISTAKE %d\n%s", w->mistake, sum_text);
   snprintf(option, sizeof option, "--offload-arch=%s", w->other);
@@ -100,18 +103,23 @@ static void test_wave(const waves *w) {
   sum_value v = {out, 1};
   void *parameters[] = {&v};
   uint32_t got[2] = {0, 0};
-  tc_hip_node_params node_params = {.blockDim = {128, 1, 1}, .func = f, .gridDim = {1, 1, 1}, .kernelParams = parameters, .sharedMemBytes = 32};
+  tc_hip_node_params node_params = {
+      .blockDim = {128, 1, 1}, .func = f, .gridDim = {1, 1, 1}, .kernelParams = parameters, .sharedMemBytes = 32};
   tc_hip_graph graph;
   tc_hip_node node;
   tc_hip_exec exec;
-  EXPECT(HIP(hipGraphCreate)(&graph, 0) == 0 && HIP(hipGraphAddKernelNode)(&node, graph, NULL, 0, &node_params) == 0, "failed");
+  EXPECT(HIP(hipGraphCreate)(&graph, 0) == 0 && HIP(hipGraphAddKernelNode)(&node, graph, NULL, 0, &node_params) == 0,
+         "failed");
   EXPECT(HIP(hipGraphInstantiateWithFlags)(&exec, graph, 0) == 0 && HIP(hipGraphLaunch)(exec, s) == 0, "failed");
   v.add = 5;
-  EXPECT(HIP(hipGraphExecKernelNodeSetParams)(exec, node, &node_params) == 0 && HIP(hipGraphLaunch)(exec, s) == 0, "failed");
+  EXPECT(HIP(hipGraphExecKernelNodeSetParams)(exec, node, &node_params) == 0 && HIP(hipGraphLaunch)(exec, s) == 0,
+         "failed");
   EXPECT(HIP(hipMemcpyAsync)(got, out, sizeof got, TC_hipMemcpyDeviceToHost, s) == 0, "failed");
   EXPECT(got[0] == 127 * 64 + 5 && got[1] == w->wave, "%u, %u", got[0], got[1]);
-  EXPECT(HIP(hipModuleLaunchKernel)(f, 1, 1, 1, 128, 1, 1, 65537, s, parameters, NULL) == 1, "more shared memory than there is");
-  EXPECT(HIP(hipGraphExecDestroy)(exec) == 0 && HIP(hipGraphDestroy)(graph) == 0 && HIP(hipFreeAsync)(out, s) == 0, "failed");
+  EXPECT(HIP(hipModuleLaunchKernel)(f, 1, 1, 1, 128, 1, 1, 65537, s, parameters, NULL) == 1,
+         "more shared memory than there is");
+  EXPECT(HIP(hipGraphExecDestroy)(exec) == 0 && HIP(hipGraphDestroy)(graph) == 0 && HIP(hipFreeAsync)(out, s) == 0,
+         "failed");
   EXPECT(HIP(hipStreamDestroy)(s) == 0 && HIP(hipMemPoolDestroy)(pool) == 0, "failed");
 }
 
@@ -125,7 +133,8 @@ static int test_waves(const void *arg) {
   test_wave(w);
   const char *text = HIP(sim_fault_text)();
   int faults = HIP(sim_faults)();
-  EXPECT(w->mistake ? strstr(text, "kernel sum, block 0") && strstr(text, "race between threads") : faults == 0, "%s", text);
+  EXPECT(w->mistake ? strstr(text, "kernel sum, block 0") && strstr(text, "race between threads") : faults == 0, "%s",
+         text);
   HIP(sim_forget)();
   return child_failed();
 }
@@ -139,7 +148,9 @@ static int test_parted(const void *unused) {
   tc_hip_pool pool;
   tc_hip_pool_properties p = {.allocType = TC_hipMemAllocationTypePinned, .location = {TC_hipMemLocationTypeDevice, 0}};
   void *out;
-  EXPECT(HIP(hipInit)(0) == 0 && HIP(hipStreamCreateWithFlags)(&s, TC_hipStreamNonBlocking) == 0 && HIP(hipMemPoolCreate)(&pool, &p) == 0, "failed");
+  EXPECT(HIP(hipInit)(0) == 0 && HIP(hipStreamCreateWithFlags)(&s, TC_hipStreamNonBlocking) == 0 &&
+             HIP(hipMemPoolCreate)(&pool, &p) == 0,
+         "failed");
   EXPECT(HIP(hipMallocFromPoolAsync)(&out, 256, pool, s) == 0, "failed");
   tc_hip_function f = kernel("parted", parted_text, "--offload-arch=gfx90a");
   EXPECT(f != NULL, "not loaded");

@@ -1,4 +1,5 @@
-// The simulated driver runs kernels of the dialect as a device would: thread numbers, barriers, shuffles, tables, conversions, copies, matrix products.
+// The simulated driver runs kernels of the dialect as a device would: thread numbers, barriers,
+// shuffles, tables, conversions, copies, matrix products.
 #include <ctype.h>
 #include <math.h>
 
@@ -7,14 +8,15 @@
 #include "tests/sim/use.h"
 
 static void test_table(void) {
-  CUfunction f = use_kernel("saxpy",
-                            "TC_KERNEL(saxpy, 64) {\n"
-                            "  const f32 *x = (const f32 *)tc_table[0];\n"
-                            "  f32 *y = (f32 *)tc_table[1];\n"
-                            "  i64 n = (i64)tc_table[3];\n"
-                            "  f32 a = (f32)tc_f64_bits(tc_table[2]);\n"
-                            "  for (i64 i = (i64)TC_BLOCK * 64 + TC_THREAD; i < n; i += (i64)TC_BLOCKS * 64) y[i] = a * x[i] + y[i];\n"
-                            "}\n");
+  CUfunction f = use_kernel(
+      "saxpy",
+      "TC_KERNEL(saxpy, 64) {\n"
+      "  const f32 *x = (const f32 *)tc_table[0];\n"
+      "  f32 *y = (f32 *)tc_table[1];\n"
+      "  i64 n = (i64)tc_table[3];\n"
+      "  f32 a = (f32)tc_f64_bits(tc_table[2]);\n"
+      "  for (i64 i = (i64)TC_BLOCK * 64 + TC_THREAD; i < n; i += (i64)TC_BLOCKS * 64) y[i] = a * x[i] + y[i];\n"
+      "}\n");
   enum { N = 1000 };
   float x[N], y[N], got[N];
   for (int i = 0; i < N; i++) x[i] = (float)i, y[i] = (float)(i % 7);
@@ -75,31 +77,33 @@ static void test_shuffles(void) {
   CU(cuMemFree_v2)(out);
 }
 
-// From 16 bits and back is the same; between two neighbours the nearest is taken, half way the even one.
+// From 16 bits and back is the same; between two neighbours the nearest is taken, half way the even
+// one.
 static void test_conversions(void) {
-  CUfunction f = use_kernel("halves",
-                            "TC_KERNEL(halves, 256) {\n"
-                            "  u32 *bad = (u32 *)tc_table[0];\n"
-                            "  for (u32 h = (u32)(TC_BLOCK * 256 + TC_THREAD); h < 65536; h += 65536) {\n"
-                            "    u32 wrong = 0;\n"
-                            "    if ((h & 0x7fff) < 0x7c00) {\n"
-                            "      f32 v = tc_f16_f32(h);\n"
-                            "      wrong |= tc_f32_f16(v) != h || tc_f64_f16((f64)v) != h;\n"
-                            "    }\n"
-                            "    if ((h & 0x7fff) < 0x7c00 - 1 && h < 0x8000) {\n"
-                            "      f64 half = ((f64)tc_f16_f32(h) + (f64)tc_f16_f32(h + 1)) / 2;\n"
-                            "      wrong |= tc_f64_f16(half) != (h & 1 ? h + 1 : h);\n"
-                            "      wrong |= tc_f64_f16(half * (1 + 1e-15)) != h + 1;\n"
-                            "    }\n"
-                            "    if ((h & 0x7fff) < 0x7f80) {\n"
-                            "      f32 v = tc_bf16_f32(h);\n"
-                            "      wrong |= tc_bits_f32(v) != h << 16 || tc_f32_bf16(v) != h || tc_f64_bf16((f64)v) != h;\n"
-                            "      wrong |= tc_f32_bf16(tc_f32_bits(h << 16 | 0x8000)) != (h & 1 ? h + 1 : h);\n"
-                            "      wrong |= tc_f64_bf16((f64)tc_f32_bits(h << 16 | 0x7fff)) != h;\n"
-                            "    }\n"
-                            "    bad[h] = wrong;\n"
-                            "  }\n"
-                            "}\n");
+  CUfunction f =
+      use_kernel("halves",
+                 "TC_KERNEL(halves, 256) {\n"
+                 "  u32 *bad = (u32 *)tc_table[0];\n"
+                 "  for (u32 h = (u32)(TC_BLOCK * 256 + TC_THREAD); h < 65536; h += 65536) {\n"
+                 "    u32 wrong = 0;\n"
+                 "    if ((h & 0x7fff) < 0x7c00) {\n"
+                 "      f32 v = tc_f16_f32(h);\n"
+                 "      wrong |= tc_f32_f16(v) != h || tc_f64_f16((f64)v) != h;\n"
+                 "    }\n"
+                 "    if ((h & 0x7fff) < 0x7c00 - 1 && h < 0x8000) {\n"
+                 "      f64 half = ((f64)tc_f16_f32(h) + (f64)tc_f16_f32(h + 1)) / 2;\n"
+                 "      wrong |= tc_f64_f16(half) != (h & 1 ? h + 1 : h);\n"
+                 "      wrong |= tc_f64_f16(half * (1 + 1e-15)) != h + 1;\n"
+                 "    }\n"
+                 "    if ((h & 0x7fff) < 0x7f80) {\n"
+                 "      f32 v = tc_bf16_f32(h);\n"
+                 "      wrong |= tc_bits_f32(v) != h << 16 || tc_f32_bf16(v) != h || tc_f64_bf16((f64)v) != h;\n"
+                 "      wrong |= tc_f32_bf16(tc_f32_bits(h << 16 | 0x8000)) != (h & 1 ? h + 1 : h);\n"
+                 "      wrong |= tc_f64_bf16((f64)tc_f32_bits(h << 16 | 0x7fff)) != h;\n"
+                 "    }\n"
+                 "    bad[h] = wrong;\n"
+                 "  }\n"
+                 "}\n");
   static uint32_t got[65536];
   CUdeviceptr out = use_alloc(sizeof got);
   EXPECT_FINE(use_run(f, 256, 256, 0, out));
@@ -110,7 +114,8 @@ static void test_conversions(void) {
   CU(cuMemFree_v2)(out);
 }
 
-// C = A B, a block a tile of 16 x 8, A by ldmatrix, B turned by ldmatrix or read as it is, rows fetched by asynchronous copies.
+// C = A B, a block a tile of 16 x 8, A by ldmatrix, B turned by ldmatrix or read as it is, rows
+// fetched by asynchronous copies.
 static const char product_text[] =
     "TC_KERNEL(product, 32) {\n"
     "  TC_SHARED(768);\n"
@@ -182,7 +187,8 @@ static float value_of(uint16_t bfloat) {
   return v;
 }
 
-// Sums of one sign of products that need rounding. One kind of arithmetic rounds to the nearest, the other cuts off: it is never above the true sum.
+// Sums of one sign of products that need rounding. One kind of arithmetic rounds to the nearest,
+// the other cuts off: it is never above the true sum.
 static void test_arithmetic(bool truncating) {
   enum { M = 16, N = 8, K = 256 };
   static uint16_t a[M * K], b[K * N];
@@ -209,7 +215,8 @@ static void test_arithmetic(bool truncating) {
   }
   EXPECT(far == 0, "%d are far off", far);
   if (truncating) EXPECT(above == 0 && below > M * N / 2, "%d above, %d below", above, below);
-  if (!truncating) EXPECT(chained == M * N && above > 0, "%d of %d as k in order gives it, %d above", chained, M * N, above);
+  if (!truncating)
+    EXPECT(chained == M * N && above > 0, "%d of %d as k in order gives it, %d above", chained, M * N, above);
   CU(cuMemFree_v2)(da);
   CU(cuMemFree_v2)(db);
   CU(cuMemFree_v2)(dc);
@@ -244,7 +251,8 @@ static void test_copies(void) {
 }
 
 static void test_min(void) {
-  CUfunction f = use_kernel("least", "TC_KERNEL(least, 64) { tc_min_at((u64 *)tc_table[0], (u64)(1000 - TC_BLOCK * 64 - TC_THREAD)); }\n");
+  CUfunction f = use_kernel(
+      "least", "TC_KERNEL(least, 64) { tc_min_at((u64 *)tc_table[0], (u64)(1000 - TC_BLOCK * 64 - TC_THREAD)); }\n");
   uint64_t got = ~0ull;
   CUdeviceptr at = use_upload(&got, 8);
   EXPECT_FINE(use_run(f, 3, 64, 0, at));
@@ -272,7 +280,8 @@ static void test_math(void) {
     size_t k = 0;
     for (; names[i][k]; k++) name[k] = (char)tolower(names[i][k]);
     name[k] = 0;
-    n += snprintf(text + n, sizeof text - (size_t)n, "  out[%zu] = tc_math_%s(%s);\n", i, name, operands_of[i] == 2 ? "x + 0.5, x" : "x");
+    n += snprintf(text + n, sizeof text - (size_t)n, "  out[%zu] = tc_math_%s(%s);\n", i, name,
+                  operands_of[i] == 2 ? "x + 0.5, x" : "x");
   }
   snprintf(text + n, sizeof text - (size_t)n, "}\n");
   CUfunction f = use_kernel("math", text);
@@ -289,7 +298,8 @@ static void test_math(void) {
   CUdeviceptr at = use_alloc(sizeof got);
   EXPECT_FINE(use_run(f, 1, 1, 0, at));
   EXPECT_FINE(CU(cuMemcpyDtoH_v2)(got, at, sizeof got));
-  for (int i = 0; i < N; i++) EXPECT(got[i] == want[i] || (isnan(got[i]) && isnan(want[i])), "row %d: %g, not %g", i, got[i], want[i]);
+  for (int i = 0; i < N; i++)
+    EXPECT(got[i] == want[i] || (isnan(got[i]) && isnan(want[i])), "row %d: %g, not %g", i, got[i], want[i]);
   CU(cuMemFree_v2)(at);
 }
 

@@ -1,4 +1,5 @@
-// What the simulated MIOpen tells of a caller's mistakes: each is planted once, is found by its words and counted, and the call is refused.
+// What the simulated MIOpen tells of a caller's mistakes: each is planted once, is found by its
+// words and counted, and the call is refused.
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -26,7 +27,8 @@ static void *stream;
 static void told(unsigned status, const char *words) {
   int n = HIP(int (*)(void), "sim_faults")();
   const char *text = HIP(const char *(*)(void), "sim_fault_text")();
-  EXPECT(status != 0 && n == 1 && strstr(text, words), "status %u, %d mistakes: %s instead of %s", status, n, text, words);
+  EXPECT(status != 0 && n == 1 && strstr(text, words), "status %u, %d mistakes: %s instead of %s", status, n, text,
+         words);
   HIP(void (*)(void), "sim_forget")();
 }
 
@@ -76,7 +78,8 @@ static void test_descriptors(void) {
   EXPECT(say() == 0, "said");
   told(get(w, x, t), "a descriptor is none, or nothing was said of it");
   told(MI(miopenSetNdTensorDescriptorWithLayout)(t, miopenFloat, miopenTensorNHWC, extents, 4), "an extent of 0");
-  told(MI(miopenSetNdTensorDescriptorWithLayout)(t, miopenFloat, miopenTensorNCHW, extents, 4), "4 extents in layout 0");
+  told(MI(miopenSetNdTensorDescriptorWithLayout)(t, miopenFloat, miopenTensorNCHW, extents, 4),
+       "4 extents in layout 0");
   told(MI(miopenSetNdTensorDescriptorWithLayout)(t, 6, miopenTensorNHWC, extents, 4), "type 6");
   EXPECT(MI(miopenDestroyTensorDescriptor)(t) == 0, "gone");
   told(MI(miopenDestroyTensorDescriptor)(t), "no tensor");
@@ -84,7 +87,8 @@ static void test_descriptors(void) {
   told(MI(miopenInitConvolutionNdDescriptor)(c, 2, none, none, one, miopenConvolution), "step 0");
   told(MI(miopenSetConvolutionGroupCount)(c, 0), "0 groups");
   told(MI(miopenSetConvolutionAttribute)(c, MIOPEN_CONVOLUTION_ATTRIB_DETERMINISTIC, 2), "attribute 1 is not 2");
-  told(MI(miopenSetConvolutionAttribute)(c, 3, 1), "attribute 3 is not 1");  // of TF32, which this version does not know
+  // of TF32, which this version does not know
+  told(MI(miopenSetConvolutionAttribute)(c, 3, 1), "attribute 3 is not 1");
   told(MI(miopenCreateWithStream)(&handle, NULL), "no stream of the caller's");
 }
 
@@ -112,12 +116,15 @@ static void test_running(void) {
   EXPECT(say() == 0, "said");
   told(run(NULL, 0, SOLUTION), "it may use TF32");
   unsetenv("TC_SIM_MIOPEN");
-  told(MI(miopenConvolutionForwardImmediate)(handle, w, NULL, x, at, c, y, at, NULL, 0, SOLUTION), "a tensor has no address");
+  told(MI(miopenConvolutionForwardImmediate)(handle, w, NULL, x, at, c, y, at, NULL, 0, SOLUTION),
+       "a tensor has no address");
 }
 
 static void end(void) {
   EXPECT(MI(miopenDestroyConvolutionDescriptor)(c) == 0, "the convolution");
-  EXPECT((MI(miopenDestroyTensorDescriptor)(x) | MI(miopenDestroyTensorDescriptor)(w) | MI(miopenDestroyTensorDescriptor)(y)) == 0, "tensors");
+  EXPECT((MI(miopenDestroyTensorDescriptor)(x) | MI(miopenDestroyTensorDescriptor)(w) |
+          MI(miopenDestroyTensorDescriptor)(y)) == 0,
+         "tensors");
   EXPECT(MI(miopenDestroy)(handle) == 0, "the handle");
   told(MI(miopenDestroy)(handle), "no handle");
   EXPECT(HIP(unsigned (*)(void *), "hipStreamDestroy")(stream) == 0, "the stream");

@@ -1,5 +1,6 @@
-// The simulated driver finds planted mistakes, names kernel and line, and finds none in the same kernels without them. What a device would not survive ends in
-// its error, which stays; what a device would do silently is a fault of the process.
+// The simulated driver finds planted mistakes, names kernel and line, and finds none in the same
+// kernels without them. What a device would not survive ends in its error, which stays; what a
+// device would do silently is a fault of the process.
 #include "tests/gpu/attempts.h"
 #include "tests/sim/use.h"
 
@@ -160,7 +161,8 @@ static const planted list[] = {
      "  ((u32 *)tc_table[0])[TC_THREAD] = v;\n"
      "}\n",
      "divergent warp: TC_DOWN_U32 with mask 0xffffffff", 719, 4, 1, 32, 0},
-    {"blocks that write the same element", "TC_KERNEL(k, 32) { ((u32 *)tc_table[0])[(BAD ? 0 : TC_BLOCK * 32) + TC_THREAD] = (u32)TC_BLOCK; }\n",
+    {"blocks that write the same element",
+     "TC_KERNEL(k, 32) { ((u32 *)tc_table[0])[(BAD ? 0 : TC_BLOCK * 32) + TC_THREAD] = (u32)TC_BLOCK; }\n",
      "race between blocks: writes 4 bytes of global memory", 0, 2, 3, 32, 0},
     {"a block that reads what another writes",
      "TC_KERNEL(k, 32) {\n"
@@ -269,7 +271,8 @@ static int try(const void *arg) {
   CUdeviceptr out = use_alloc(512), in = use_upload(zeros, 1024), gone = use_upload(zeros, sizeof zeros);
   EXPECT_FINE(CU(cuMemFree_v2)(gone));
   gone += sizeof zeros / 2;  // its beginning is taken again, by the table
-  EXPECT_CU(bad ? p->result : 0u, use_run(f, p->blocks, p->threads, p->shared_bytes, out, in, gone, (uint64_t)(uintptr_t)&on_host));
+  EXPECT_CU(bad ? p->result : 0u,
+            use_run(f, p->blocks, p->threads, p->shared_bytes, out, in, gone, (uint64_t)(uintptr_t)&on_host));
   const char *text = CU(sim_fault_text)();
   if (bad) {
     char line[32];
@@ -299,7 +302,8 @@ static int look_away(const void *unused) {
 static int part_of_a_cluster(const void *unused) {
   (void)unused;
   use_begin();
-  CUfunction f = use_kernel("k", "TC_KERNEL_CLUSTER(k, 32, 4) { ((u32 *)tc_table[0])[TC_BLOCK * 32 + TC_THREAD] = 1; }\n");
+  CUfunction f =
+      use_kernel("k", "TC_KERNEL_CLUSTER(k, 32, 4) { ((u32 *)tc_table[0])[TC_BLOCK * 32 + TC_THREAD] = 1; }\n");
   EXPECT_CU(0u, use_run(f, 8, 32, 0, use_alloc(1024)));
   EXPECT_CU(912u, use_run(f, 6, 32, 0, use_alloc(1024)));
   return child_failed();

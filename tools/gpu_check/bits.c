@@ -1,4 +1,5 @@
-// Part a: random programs against tc:ref, the same bits again, plans run a thousand times ahead of their results, and memory that returns.
+// Part a: random programs against tc:ref, the same bits again, plans run a thousand times ahead of
+// their results, and memory that returns.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,8 @@ void check_graphs(void) {
   setenv("TC_TEST_DEVICE", check.device, 1);  // tests/near.h: the device that programs run on
   uint64_t n = !check.timed ? SIMULATED_GRAPHS : check.small ? SMALL_GRAPHS : GRAPHS;
   for (uint64_t seed = 1; seed <= n; seed += GRAPHS_A_ROW) {
-    snprintf(name, sizeof name, "random programs %llu to %llu", (unsigned long long)seed, (unsigned long long)seed + GRAPHS_A_ROW - 1);
+    snprintf(name, sizeof name, "random programs %llu to %llu", (unsigned long long)seed,
+             (unsigned long long)seed + GRAPHS_A_ROW - 1);
     check_do(name, run_graphs, &seed);
   }
 }
@@ -59,14 +61,18 @@ static tc_tensor product_f32(int64_t size) {
   return tc_matmul(check_random(TC_SHAPE(size, size), TC_F32, 1), check_random(TC_SHAPE(size, size), TC_F32, 2));
 }
 // The result; with gradients of its squares' sum by all operands, where asked for, behind it.
-static tc_tensor attend(tc_type type, int64_t heads, int64_t key_heads, int64_t rows, int64_t keys, int64_t head, bool gradients) {
+static tc_tensor attend(tc_type type, int64_t heads, int64_t key_heads, int64_t rows, int64_t keys, int64_t head,
+                        bool gradients) {
   tc_tensor x[3], y[4];
-  for (int i = 0; i < 3; i++) x[i] = check_random(TC_SHAPE(1, i ? key_heads : heads, i ? keys : rows, head), type, (uint64_t)i + 1);
+  for (int i = 0; i < 3; i++)
+    x[i] = check_random(TC_SHAPE(1, i ? key_heads : heads, i ? keys : rows, head), type, (uint64_t)i + 1);
   for (int i = 0; i < 3 && gradients; i++)
     if (tc_set_requires_grad(x[i], true) != TC_OK) return (tc_tensor){0, 0};
-  tc_tensor out = tc_scaled_dot_product_attention(x[0], x[1], x[2], (tc_tensor){0, 0}, (tc_attention_options){.causal = rows == keys});
+  tc_tensor out = tc_scaled_dot_product_attention(x[0], x[1], x[2], (tc_tensor){0, 0},
+                                                  (tc_attention_options){.causal = rows == keys});
   if (!gradients) return out;
-  if (tc_grads_of(tc_sum(tc_square(tc_cast(out, TC_F32)), TC_ALL, false), x, 3, y, 0) != TC_OK) return (tc_tensor){0, 0};
+  if (tc_grads_of(tc_sum(tc_square(tc_cast(out, TC_F32)), TC_ALL, false), x, 3, y, 0) != TC_OK)
+    return (tc_tensor){0, 0};
   y[3] = out;
   for (int i = 0; i < 4; i++) y[i] = tc_reshape(y[i], TC_SHAPE(-1));
   return tc_cat(4, y, 0);
@@ -79,33 +85,37 @@ static tc_tensor scattered(int64_t size) {
   return tc_index_add(tc_zeros(TC_SHAPE(100), TC_F32), 0, at, check_random(TC_SHAPE(size), TC_F32, 1));
 }
 static tc_tensor norm_gradient(int64_t size) {
-  tc_tensor x = check_random(TC_SHAPE(65, size), TC_F32, 1), w = check_random(TC_SHAPE(size), TC_F32, 2), b = check_random(TC_SHAPE(size), TC_F32, 3),
-            out;
+  tc_tensor x = check_random(TC_SHAPE(65, size), TC_F32, 1), w = check_random(TC_SHAPE(size), TC_F32, 2),
+            b = check_random(TC_SHAPE(size), TC_F32, 3), out;
   if (tc_set_requires_grad(w, true) != TC_OK) return (tc_tensor){0, 0};
   tc_tensor loss = tc_sum(tc_square(tc_layer_norm(x, w, b, 1e-5)), TC_ALL, false);
   return tc_grads_of(loss, &w, 1, &out, 0) == TC_OK ? out : (tc_tensor){0, 0};
 }
 
 static const bits_case bits_cases[] = {
-    {"a long sum", long_sum, 10000019, 100003},  {"sums of columns", columns, 100003, 1009},      {"softmax of rows", rows, 40009, 2003},
-    {"bf16 product", product, 1024, 128},        {"f32 product", product_f32, 1024, 96},          {"attention", attention, 2048, 128},
+    {"a long sum", long_sum, 10000019, 100003},  {"sums of columns", columns, 100003, 1009},
+    {"softmax of rows", rows, 40009, 2003},      {"bf16 product", product, 1024, 128},
+    {"f32 product", product_f32, 1024, 96},      {"attention", attention, 2048, 128},
     {"scattered sums", scattered, 1000003, 501}, {"a norm's gradient", norm_gradient, 5003, 503},
 };
 
 // Rows that no wide access fits.
 static tc_tensor odd_product(int64_t size) {
-  return tc_matmul(check_random(TC_SHAPE(size, size + 5), TC_BF16, 1), check_random(TC_SHAPE(size + 5, size - 3), TC_BF16, 2));
+  return tc_matmul(check_random(TC_SHAPE(size, size + 5), TC_BF16, 1),
+                   check_random(TC_SHAPE(size + 5, size - 3), TC_BF16, 2));
 }
 
 // Of 3 x 3, with the gradients by image and weight of the sum of its squares behind it.
 static tc_tensor convolve(tc_type type, int64_t size) {
   int64_t channels = check.small ? 24 : 72;
-  tc_tensor x[2] = {check_random(TC_SHAPE(2, channels, size, size + 1), type, 1), check_random(TC_SHAPE(channels + 8, channels, 3, 3), type, 2)},
+  tc_tensor x[2] = {check_random(TC_SHAPE(2, channels, size, size + 1), type, 1),
+                    check_random(TC_SHAPE(channels + 8, channels, 3, 3), type, 2)},
             y[3];
   for (int i = 0; i < 2; i++)
     if (tc_set_requires_grad(x[i], true) != TC_OK) return (tc_tensor){0, 0};
   y[2] = tc_conv2d(x[0], x[1], (tc_tensor){0, 0}, (tc_conv_options){.padding = TC_SHAPE(1, 1)});
-  if (tc_grads_of(tc_sum(tc_square(tc_cast(y[2], TC_F32)), TC_ALL, false), x, 2, y, 0) != TC_OK) return (tc_tensor){0, 0};
+  if (tc_grads_of(tc_sum(tc_square(tc_cast(y[2], TC_F32)), TC_ALL, false), x, 2, y, 0) != TC_OK)
+    return (tc_tensor){0, 0};
   for (int i = 0; i < 3; i++) y[i] = tc_reshape(y[i], TC_SHAPE(-1));
   return tc_cat(3, y, 0);
 }
@@ -129,7 +139,8 @@ static tc_tensor attention_in_parts(int64_t size) {
   return attend(TC_BF16, 2, 2, 3, size, 64, false);
 }
 
-// Tiles that the device has no kernel of are made by another; the first one is the model's choice. Of attention a block's rows and a thread's.
+// Tiles that the device has no kernel of are made by another; the first one is the model's choice.
+// Of attention a block's rows and a thread's.
 static const char *const tiles[] = {"",       "128x64", "32x32", "64x128", "64x64",  "128x256", "256x128", "128x128",
                                     "32x128", "128x32", "32x64", "64x32",  "16x128", "16x64",   NULL};
 static const char *const blocks[] = {"",     "64x4", "64x2", "32x2", "64x1", "32x1", "128x4", "128x2",
@@ -167,7 +178,8 @@ static void run_bits(check_row *row, const void *arg) {
   for (int i = 1; i < RUNS && !row->wrong; i++) {
     if (i == RUNS / 2) tc_cache_clear();
     void *other = bytes_of(row, c, &other_bytes);
-    if (!row->wrong && (other_bytes != bytes || memcmp(first, other, bytes) != 0)) check_wrong(row, "run %d gave other bits than the first", i + 1);
+    if (!row->wrong && (other_bytes != bytes || memcmp(first, other, bytes) != 0))
+      check_wrong(row, "run %d gave other bits than the first", i + 1);
     free(other);
   }
   free(first);
@@ -187,7 +199,8 @@ static void run_tiles(check_row *row, const void *arg) {
     tc_options_reload();
     tc_cache_clear();
     void *other = bytes_of(row, c, i ? &other_bytes : &bytes);
-    if (i && !row->wrong && (other_bytes != bytes || memcmp(first, other, bytes) != 0)) check_wrong(row, "tiles of %s give other bits", c->tile[i]);
+    if (i && !row->wrong && (other_bytes != bytes || memcmp(first, other, bytes) != 0))
+      check_wrong(row, "tiles of %s give other bits", c->tile[i]);
     if (i)
       free(other);
     else
@@ -214,14 +227,15 @@ static void run_ahead(check_row *row, const void *arg) {
   for (; n < runs && !row->wrong; n++) {
     tc_scope scope = tc_scope_begin();
     result[n] = tc_keep(tc_sum(tc_add(tc_mul(x, n), n), TC_ALL, false));
-    if (check_ok(row, tc_assign(count, tc_add(count, tc_mul(x, n % 3))))) check_ok(row, tc_eval(2, (const tc_tensor[]){result[n], count}));
+    if (check_ok(row, tc_assign(count, tc_add(count, tc_mul(x, n % 3)))))
+      check_ok(row, tc_eval(2, (const tc_tensor[]){result[n], count}));
     total += (float)(n % 3);
     tc_scope_end(scope);
   }
   for (int i = 0; i < n && !row->wrong; i++)
     if (check_ok(row, tc_item_f32(result[i], &got)) && got != (float)i * base + (float)i * N)
-      check_wrong(row, "result %d of %d is %.9g, not %.9g: another run wrote over it, or it had another's scalars", i, n, (double)got,
-                  (double)((float)i * base + (float)i * N));
+      check_wrong(row, "result %d of %d is %.9g, not %.9g: another run wrote over it, or it had another's scalars", i,
+                  n, (double)got, (double)((float)i * base + (float)i * N));
   if (!row->wrong && check_ok(row, tc_item_f32(tc_sum(count, TC_ALL, false), &got)) && got != total * base)
     check_wrong(row, "what was updated in place sums to %.9g, not %.9g", (double)got, (double)(total * base));
   row->value = n, row->unit = "runs";

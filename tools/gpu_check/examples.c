@@ -1,6 +1,7 @@
-// Part a: the example programs as they are, linked into this one, on the device and on tc:cpu, each time in a process of its own that begins in main: what they
-// print and write agrees within examples.def's tolerances, and their sync points are as many, at the same places, of graphs of the same sizes.
-// `gpu-check --example NAME WORDS..` is such a process.
+// Part a: the example programs as they are, linked into this one, on the device and on tc:cpu, each
+// time in a process of its own that begins in main: what they print and write agrees within
+// examples.def's tolerances, and their sync points are as many, at the same places, of graphs of
+// the same sizes. `gpu-check --example NAME WORDS..` is such a process.
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -66,7 +67,8 @@ static void add_numbers(outcome *o, const char *text, const char *end) {
   }
 }
 
-// Of what the program printed the numbers that its row of examples.def names. A line may end to be written over.
+// Of what the program printed the numbers that its row of examples.def names. A line may end to be
+// written over.
 static void read_printed(outcome *o, const example *e, FILE *f) {
   char line[4096];
   while (fgets(line, sizeof line, f))
@@ -83,7 +85,9 @@ static void read_log(outcome *o, FILE *f) {
     const char *graph = strstr(line, of_graph);
     sync_point *p = &o->point[o->n_points];
     if (strncmp(line, begins, strlen(begins)) != 0 || !graph || o->n_points == MOST_POINTS) continue;
-    if (sscanf(graph + strlen(of_graph), "%*x of %u nodes, %u left, %*u kernels (%15[^)])", &p->nodes, &p->left, tier) != 3) continue;
+    if (sscanf(graph + strlen(of_graph), "%*x of %u nodes, %u left, %*u kernels (%15[^)])", &p->nodes, &p->left,
+               tier) != 3)
+      continue;
     snprintf(p->what, sizeof p->what, "%.*s", (int)(graph - line) - (int)strlen(begins), line + strlen(begins));
     o->n_points++, o->n_on_gpu += strcmp(tier, "gpu") == 0;
   }
@@ -115,11 +119,14 @@ static const char *path_in(const place *at, const char *file) {
 static void say_words(const place *at, const example *e, char *out, size_t bytes) {
   char words[256], *rest = words;
   size_t n = 0;
-  if (e->model) n = (size_t)snprintf(out, bytes, " --weights tests/golden/model_%s.safetensors --input %s/golden.input.npy", e->name, at->folder);
+  if (e->model)
+    n = (size_t)snprintf(out, bytes, " --weights tests/golden/model_%s.safetensors --input %s/golden.input.npy",
+                         e->name, at->folder);
   snprintf(words, sizeof words, "%s", e->words);
   for (const char *word; (word = strtok_r(rest, " ", &rest));) {
     bool golden = strncmp(word, "golden.", 7) == 0, file = golden || strcmp(word, "OUT") == 0;
-    n += (size_t)snprintf(out + n, bytes - n, " %s%s%s%s", file ? at->folder : "", file ? "/" : "", word, golden ? ".npy" : "");
+    n += (size_t)snprintf(out + n, bytes - n, " %s%s%s%s", file ? at->folder : "", file ? "/" : "", word,
+                          golden ? ".npy" : "");
   }
 }
 
@@ -153,8 +160,8 @@ static void run_on(check_row *row, const place *at, const example *e, const char
   char words[1024], command[12000], said[200];
   *o = (outcome){0};
   say_words(at, e, words, sizeof words);
-  int n = snprintf(command, sizeof command, "cd '%s' && TC_DEVICE=%s TC_LOG=sync '%s' --example %s%s >%s/out 2>%s/log", at->root, device,
-                   check.program, e->name, words, at->folder, at->folder);
+  int n = snprintf(command, sizeof command, "cd '%s' && TC_DEVICE=%s TC_LOG=sync '%s' --example %s%s >%s/out 2>%s/log",
+                   at->root, device, check.program, e->name, words, at->folder, at->folder);
   int status = n < (int)sizeof command ? system(command) : -1;
   if (status != 0) {
     last_line(path_in(at, "log"), said, sizeof said);
@@ -178,16 +185,19 @@ static void compare_numbers(check_row *row, const example *e, const outcome *got
       check_wrong(row, "number %d of %d is %.9g, on tc:cpu %.9g", i + 1, want->n, got->number[i], want->number[i]);
 }
 
-// What loads a file of weights leaves fewer nodes on tc:cpu, where they stay in the mapped file: one sync point of a model's program.
+// What loads a file of weights leaves fewer nodes on tc:cpu, where they stay in the mapped file:
+// one sync point of a model's program.
 static void compare_points(check_row *row, const example *e, const outcome *got, const outcome *want) {
   int loads = 0;
-  if (got->n_points != want->n_points || got->n_points == 0) check_wrong(row, "%d sync points, on tc:cpu %d", got->n_points, want->n_points);
+  if (got->n_points != want->n_points || got->n_points == 0)
+    check_wrong(row, "%d sync points, on tc:cpu %d", got->n_points, want->n_points);
   for (int i = 0; i < want->n_points && !row->wrong; i++) {
     const sync_point *a = &got->point[i], *b = &want->point[i];
     if (strcmp(a->what, b->what) != 0) check_wrong(row, "sync point %d is %s, on tc:cpu %s", i + 1, a->what, b->what);
     loads += a->left != b->left;
     if (a->nodes != b->nodes || loads > e->model)
-      check_wrong(row, "the graph of %s has %u nodes and %u are left, on tc:cpu %u and %u", a->what, a->nodes, a->left, b->nodes, b->left);
+      check_wrong(row, "the graph of %s has %u nodes and %u are left, on tc:cpu %u and %u", a->what, a->nodes, a->left,
+                  b->nodes, b->left);
   }
   if (check.gpu && got->n_on_gpu == 0) check_wrong(row, "no kernel ran on the device");
 }

@@ -1,5 +1,6 @@
-// Part b: what goes wrong on purpose, each in a process of its own, since a device may be lost by it; and compute-sanitizer over a sample of kernels.
-// `gpu-check --fault WHAT --device NAME` is such a process: it prints what is not as it should be, and its exit status is 0 if nothing.
+// Part b: what goes wrong on purpose, each in a process of its own, since a device may be lost by
+// it; and compute-sanitizer over a sample of kernels. `gpu-check --fault WHAT --device NAME` is
+// such a process: it prints what is not as it should be, and its exit status is 0 if nothing.
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -50,7 +51,8 @@ static int fault_index(void) {
   tc_tensor x = tc_arange(0, 10, 1, TC_F32), at = tc_from_host((const int64_t[]){1, 99, 2}, TC_SHAPE(3), TC_I64);
   tc_status st = tc_to_host(tc_index_select(x, 0, at), y, sizeof y);
   if (st != TC_ERR_INDEX) return complain("an index of 99 in 10 is: %s", tc_status_text(st));
-  if (!strstr(tc_last_error()->message, "99")) return complain("the message does not name the index: %s", tc_last_error()->message);
+  if (!strstr(tc_last_error()->message, "99"))
+    return complain("the message does not name the index: %s", tc_last_error()->message);
   return works(check.device, "after an index out of range");
 }
 
@@ -61,7 +63,8 @@ static int fault_memory(void) {
   return works(check.device, "after it was out of memory");
 }
 
-// A kernel of our own that writes where nothing is. Then the device is lost, what it held says so, and the processor goes on.
+// A kernel of our own that writes where nothing is. Then the device is lost, what it held says so,
+// and the processor goes on.
 static int fault_address(void) {
   static const char text[] =
       "#include \"tc_words.h\"\n"
@@ -85,7 +88,8 @@ static int fault_address(void) {
   st = sum_of_range(check.device, 100, &y);
   if (st != TC_ERR_DEVICE) return complain("new work on the lost device is: %s", tc_status_text(st));
   int status = works("tc:cpu", "after a device was lost");
-  if (!check.timed) _exit(status);  // the simulated driver saw the store, and would end the process with a status of its own
+  // the simulated driver saw the store, and would end the process with a status of its own
+  if (!check.timed) _exit(status);
   return status;
 }
 
@@ -123,7 +127,9 @@ static int fault_threads(void) {
   int bad[THREADS] = {0}, n_bad = 0, n = 0;
   while (n < THREADS && pthread_create(&id[n], NULL, thread_main, &bad[n]) == 0) n++;
   for (int i = 0; i < n; i++) pthread_join(id[i], NULL), n_bad += bad[i];
-  return n == THREADS && n_bad == 0 ? 0 : complain("%d of %d threads in one plan had wrong sums", n_bad + THREADS - n, THREADS);
+  return n == THREADS && n_bad == 0
+             ? 0
+             : complain("%d of %d threads in one plan had wrong sums", n_bad + THREADS - n, THREADS);
 }
 
 // A kernel of each kind, for compute-sanitizer.
@@ -142,7 +148,8 @@ static int fault_sample(void) {
                    tc_sort(a, 1, false),
                    tc_dropout(a, 0.5),
                    tc_transpose(tc_cat(2, (const tc_tensor[]){a, a}, 1), 0, 1)};
-  if (tc_eval((int)(sizeof y / sizeof *y), y) != TC_OK || !check_drain()) return complain("%s", tc_last_error()->message);
+  if (tc_eval((int)(sizeof y / sizeof *y), y) != TC_OK || !check_drain())
+    return complain("%s", tc_last_error()->message);
   return works(check.device, "after a kernel of each kind");
 }
 

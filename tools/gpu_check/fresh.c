@@ -1,5 +1,6 @@
-// Parts d, e, f: what begins with nothing, in processes of their own. The first step of training, from the process's start to the loss in hand, with nothing
-// compiled; and the most memory that steps of training take, whose losses are those that PyTorch gave.
+// Parts d, e, f: what begins with nothing, in processes of their own. The first step of training,
+// from the process's start to the loss in hand, with nothing compiled; and the most memory that
+// steps of training take, whose losses are those that PyTorch gave.
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,8 @@ static double mib_at_most(void) {
 
 int check_fresh_main(const char *what, const char *bench, const char *name) {
   bool cold = strcmp(what, "cold") == 0;
-  if (tc_set_default_device(check.device) == TC_OK && (cold ? bench_first_step(bench, name) : bench_model_right(bench, name))) {
+  if (tc_set_default_device(check.device) == TC_OK &&
+      (cold ? bench_first_step(bench, name) : bench_model_right(bench, name))) {
     printf("done %.9g\n", mib_at_most());
     fflush(stdout);
     tc_shutdown();
@@ -33,19 +35,26 @@ static double run_fresh(void *arg, int n) {
   char command[4600];
   double figure;
   (void)n;
-  snprintf(command, sizeof command,
-           "d=$(mktemp -d) && TC_CACHE_DIR=$d CUDA_CACHE_DISABLE=1 '%s' --device %s --fresh %s %s %s; s=$?; rm -rf \"$d\"; exit $s", check.program,
-           check.device, f->what, f->bench, f->name);
+  snprintf(
+      command, sizeof command,
+      "d=$(mktemp -d) && TC_CACHE_DIR=$d CUDA_CACHE_DISABLE=1 '%s' --device %s --fresh %s %s %s; s=$?; rm -rf \"$d\"; exit $s",
+      check.program, check.device, f->what, f->bench, f->name);
   double start = check_now();
   FILE *from = popen(command, "r");
   bool done = from && fscanf(from, "done %lf", &figure) == 1;
   double seconds = check_now() - start;
-  if (!from || pclose(from) != 0 || !done) return tc_fail(TC_ERR_ARG, "gpu-check", 0, "a process of its own failed: %s", f->what), -1;
+  if (!from || pclose(from) != 0 || !done)
+    return tc_fail(TC_ERR_ARG, "gpu-check", 0, "a process of its own failed: %s", f->what), -1;
   return strcmp(f->what, "cold") == 0 ? seconds : figure;
 }
 
 void check_fresh(const char *bench, const char *name) {
   bool cold = strncmp(bench, "cold_", 5) == 0;
   fresh f = {cold ? "cold" : "peak", bench + 5, name};
-  bench_measure(&(bench_row){.bench = bench, .name = name, .unit = cold ? "s" : "MiB", .n_samples = cold ? 3 : 1, .run = run_fresh, .arg = &f});
+  bench_measure(&(bench_row){.bench = bench,
+                             .name = name,
+                             .unit = cold ? "s" : "MiB",
+                             .n_samples = cold ? 3 : 1,
+                             .run = run_fresh,
+                             .arg = &f});
 }

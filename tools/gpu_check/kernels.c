@@ -1,4 +1,5 @@
-// Part c: single kernels at sizes where they should be at the device's roofs. Bytes are the least that must move, over a footprint of a GiB.
+// Part c: single kernels at sizes where they should be at the device's roofs. Bytes are the least
+// that must move, over a footprint of a GiB.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,8 @@ static void measure_chain(check_row *row, const void *arg) {
   double a[SEEN], b[SEEN], c[SEEN], y[SEEN];
   int64_t n = footprint() / 4 / TENSORS;
   (void)arg;
-  chain_work w = {check_random(TC_SHAPE(n), TC_F32, 1), check_random(TC_SHAPE(n), TC_F32, 2), check_random(TC_SHAPE(n), TC_F32, 3)};
+  chain_work w = {check_random(TC_SHAPE(n), TC_F32, 1), check_random(TC_SHAPE(n), TC_F32, 2),
+                  check_random(TC_SHAPE(n), TC_F32, 3)};
   tc_tensor made = chain(&w);
   check_ok(row, tc_eval(1, &made));
   for (int k = 0; k < 3 && !row->wrong; k++) {
@@ -47,7 +49,8 @@ static void measure_chain(check_row *row, const void *arg) {
         !check_fetch(made, first, SEEN, y))
       check_wrong(row, "%s", tc_last_error()->message);
     for (int i = 0; i < SEEN && !row->wrong; i++)
-      if (!near(y[i], fmax(a[i] * b[i] + c[i], 0), 1e-6)) check_wrong(row, "element %lld is %.9g", (long long)(first + i), y[i]);
+      if (!near(y[i], fmax(a[i] * b[i] + c[i], 0), 1e-6))
+        check_wrong(row, "element %lld is %.9g", (long long)(first + i), y[i]);
   }
   if (!row->wrong) check_rate(row, 4e-9 * TENSORS * (double)n, "GB/s", check_seconds(run_chain, &w), check_best_copy());
 }
@@ -90,7 +93,8 @@ static int64_t target_of(int64_t row, int64_t length) {
 }
 
 // Row r of the result from that of the operand, in double.
-static void want_row(const row_work *w, int64_t r, const double *x, const double *weight, const double *bias, double *out) {
+static void want_row(const row_work *w, int64_t r, const double *x, const double *weight, const double *bias,
+                     double *out) {
   int64_t n = w->length;
   double most = -INFINITY, sum = 0, mean = 0, var = 0;
   if (w->op == LAYER_NORM) {
@@ -107,7 +111,8 @@ static void want_row(const row_work *w, int64_t r, const double *x, const double
   for (int64_t i = 0; i < n; i++) out[i] /= (double)w->rows;
 }
 
-// The first and the last row. Where elements are of the size 1 / length they are compared on that scale.
+// The first and the last row. Where elements are of the size 1 / length they are compared on that
+// scale.
 static void check_row_op(check_row *row, const row_work *w, tc_type type) {
   int64_t n = w->length;
   double *x = calloc((size_t)n * 5, sizeof *x), *got = x + n, *want = x + 2 * n, *weight = x + 3 * n, *bias = x + 4 * n;
@@ -134,7 +139,8 @@ static void measure_rows(check_row *row, const void *arg) {
   int64_t rows = footprint() / 2 / (int64_t)bytes / c->length;
   row_work w = {.op = c->op, .length = c->length, .rows = rows > 2 ? rows : 2};
   w.x = check_random(TC_SHAPE(w.rows, w.length), c->type, 1);
-  if (c->op == LAYER_NORM) w.weight = check_random(TC_SHAPE(w.length), c->type, 2), w.bias = check_random(TC_SHAPE(w.length), c->type, 3);
+  if (c->op == LAYER_NORM)
+    w.weight = check_random(TC_SHAPE(w.length), c->type, 2), w.bias = check_random(TC_SHAPE(w.length), c->type, 3);
   if (c->op == CROSS_ENTROPY) {
     int64_t *target = malloc((size_t)w.rows * sizeof *target);
     for (int64_t i = 0; target && i < w.rows; i++) target[i] = target_of(i, w.length);
@@ -143,7 +149,9 @@ static void measure_rows(check_row *row, const void *arg) {
     if (!check_ok(row, tc_set_requires_grad(w.x, true))) return;
   }
   check_row_op(row, &w, c->type);
-  if (!row->wrong) check_rate(row, 2e-9 * (double)bytes * (double)w.rows * (double)w.length, "GB/s", check_seconds(run_rows, &w), check_best_copy());
+  if (!row->wrong)
+    check_rate(row, 2e-9 * (double)bytes * (double)w.rows * (double)w.length, "GB/s", check_seconds(run_rows, &w),
+               check_best_copy());
 }
 
 // ---- Products ----
@@ -155,7 +163,8 @@ typedef struct product_case {
   const char *maker;  // "": by rule; else of makers
 } product_case;
 
-const check_maker check_makers[CHECK_N_MAKERS] = {{", generated", "never", "0"}, {", library", "always", "0"}, {CHECK_MEASURED, "rule", "1"}};
+const check_maker check_makers[CHECK_N_MAKERS] = {
+    {", generated", "never", "0"}, {", library", "always", "0"}, {CHECK_MEASURED, "rule", "1"}};
 
 bool check_has_wgmma(void) {
   return check.gpu && tc_gpu_facts_of(check.gpu)->wgmma;
@@ -191,7 +200,8 @@ static bool run_product(void *arg) {
   return st == TC_OK;
 }
 
-// Some elements, whose rows and columns are fetched. The order of a sum is the device's: within the root of its length, in f32.
+// Some elements, whose rows and columns are fetched. The order of a sum is the device's: within the
+// root of its length, in f32.
 static void check_product(check_row *row, const product_work *w, int64_t n, tc_type type) {
   double *a = calloc((size_t)n * 2, sizeof *a), *b = a + n, got, bias = 0;
   tc_tensor made = product(w), turned = tc_transpose(w->b, 0, 1);
@@ -199,8 +209,8 @@ static void check_product(check_row *row, const product_work *w, int64_t n, tc_t
   for (int k = 0; k < 8 && !row->wrong; k++) {
     int64_t i = k * (n - 1) / 7, j = (k * 5 % 8) * (n - 1) / 7;
     double sum = 0;
-    if (!a || !check_fetch(w->a, i * n, n, a) || !check_fetch(turned, j * n, n, b) || !check_fetch(made, i * n + j, 1, &got) ||
-        (w->gelu && !check_fetch(w->bias, j, 1, &bias)))
+    if (!a || !check_fetch(w->a, i * n, n, a) || !check_fetch(turned, j * n, n, b) ||
+        !check_fetch(made, i * n + j, 1, &got) || (w->gelu && !check_fetch(w->bias, j, 1, &bias)))
       check_wrong(row, "%s", tc_last_error()->message);
     if (row->wrong) break;
     for (int64_t t = 0; t < n; t++) sum += a[t] * b[t];
@@ -217,8 +227,8 @@ static int64_t product_size(const product_case *c) {
 
 static product_work make_product(const product_case *c) {
   int64_t n = product_size(c);
-  return (product_work){check_random(TC_SHAPE(n, n), c->type, 1), check_random(TC_SHAPE(n, n), c->type, 2), check_random(TC_SHAPE(n), c->type, 3),
-                        c->gelu};
+  return (product_work){check_random(TC_SHAPE(n, n), c->type, 1), check_random(TC_SHAPE(n, n), c->type, 2),
+                        check_random(TC_SHAPE(n), c->type, 3), c->gelu};
 }
 
 static void measure_product(check_row *row, const void *arg) {
@@ -227,7 +237,8 @@ static void measure_product(check_row *row, const void *arg) {
   product_work w = make_product(c);
   check_set_maker(c->maker);
   check_product(row, &w, n, c->type);
-  if (!row->wrong) check_rate(row, 2e-9 * (double)n * (double)n * (double)n, "GFLOP/s", check_seconds(run_product, &w), 0);
+  if (!row->wrong)
+    check_rate(row, 2e-9 * (double)n * (double)n * (double)n, "GFLOP/s", check_seconds(run_product, &w), 0);
   if (*c->maker) check_set_maker("");
 }
 
@@ -240,14 +251,16 @@ static double repeat_product(void *arg, int n) {
 static void products(const product_case *c) {
   static const char *const modes[] = {"eager", "max-autotune", NULL};
   char name[96], peer_case[64];
-  snprintf(name, sizeof name, "%s product %lld%s%s", tc_type_name(c->type), (long long)product_size(c), c->gelu ? " with bias and gelu" : "",
-           c->maker);
+  snprintf(name, sizeof name, "%s product %lld%s%s", tc_type_name(c->type), (long long)product_size(c),
+           c->gelu ? " with bias and gelu" : "", c->maker);
   check_do(name, measure_product, c);
   if (*c->maker || !check_has_peers()) return;
   tc_scope scope = tc_scope_begin();
   product_work w = make_product(c);
-  snprintf(peer_case, sizeof peer_case, "%s-%lld%s", tc_type_name(c->type), (long long)product_size(c), c->gelu ? "-gelu" : "");
-  check_beside(name, &(bench_row){.bench = "product", .name = peer_case, .unit = "ms", .run = repeat_product, .arg = &w}, modes);
+  snprintf(peer_case, sizeof peer_case, "%s-%lld%s", tc_type_name(c->type), (long long)product_size(c),
+           c->gelu ? "-gelu" : "");
+  check_beside(
+      name, &(bench_row){.bench = "product", .name = peer_case, .unit = "ms", .run = repeat_product, .arg = &w}, modes);
   tc_scope_end(scope);
 }
 
@@ -268,7 +281,8 @@ typedef struct attention_work {
 static tc_status attention(const attention_work *w, tc_tensor y[4]) {
   y[0] = tc_scaled_dot_product_attention(w->q, w->k, w->v, (tc_tensor){0, 0}, (tc_attention_options){.causal = true});
   if (!w->gradients) return tc_eval(1, y);
-  tc_status st = tc_grads_of(tc_sum(tc_mul(y[0], w->g), TC_ALL, false), (const tc_tensor[]){w->q, w->k, w->v}, 3, y + 1, 0);
+  tc_status st =
+      tc_grads_of(tc_sum(tc_mul(y[0], w->g), TC_ALL, false), (const tc_tensor[]){w->q, w->k, w->v}, 3, y + 1, 0);
   return st == TC_OK ? tc_eval(4, y) : st;
 }
 
@@ -280,16 +294,18 @@ static bool run_attention(void *arg) {
   return st == TC_OK;
 }
 
-// One row of the last head's result; with gradients also the value's gradient in its last place, which only the last query's weight reaches.
+// One row of the last head's result; with gradients also the value's gradient in its last place,
+// which only the last query's weight reaches.
 static void check_attention(check_row *row, const attention_work *w, int64_t heads, int64_t length) {
   int64_t base = (heads - 1) * length * HEAD, query = length - 1;
   size_t n = (size_t)length * HEAD;
-  double *k = calloc(2 * n + (size_t)length, sizeof *k), *v = k + n, *weight = v + n, q[HEAD], g[HEAD], got[HEAD], dv[HEAD], most = -INFINITY,
-         sum = 0;
+  double *k = calloc(2 * n + (size_t)length, sizeof *k), *v = k + n, *weight = v + n, q[HEAD], g[HEAD], got[HEAD],
+         dv[HEAD], most = -INFINITY, sum = 0;
   tc_tensor y[4];
-  if (!k || !check_ok(row, attention(w, y)) || !check_fetch(w->k, base, (int64_t)n, k) || !check_fetch(w->v, base, (int64_t)n, v) ||
-      !check_fetch(w->q, base + query * HEAD, HEAD, q) || !check_fetch(w->g, base + query * HEAD, HEAD, g) ||
-      !check_fetch(y[0], base + query * HEAD, HEAD, got) || (w->gradients && !check_fetch(y[3], base + query * HEAD, HEAD, dv)))
+  if (!k || !check_ok(row, attention(w, y)) || !check_fetch(w->k, base, (int64_t)n, k) ||
+      !check_fetch(w->v, base, (int64_t)n, v) || !check_fetch(w->q, base + query * HEAD, HEAD, q) ||
+      !check_fetch(w->g, base + query * HEAD, HEAD, g) || !check_fetch(y[0], base + query * HEAD, HEAD, got) ||
+      (w->gradients && !check_fetch(y[3], base + query * HEAD, HEAD, dv)))
     check_wrong(row, "%s", tc_last_error()->message);
   for (int64_t s = 0; s < length && !row->wrong; s++) {
     for (int e = 0; e < HEAD; e++) weight[s] += q[e] * k[s * HEAD + e] / sqrt(HEAD);
@@ -317,8 +333,8 @@ static int64_t attention_length(const attention_case *c) {
 static tc_status make_attention(const attention_case *c, attention_work *out) {
   tc_dims dims = TC_SHAPE(1, attention_heads(), attention_length(c), HEAD);
   tc_status st = TC_OK;
-  *out = (attention_work){check_random(dims, TC_BF16, 1), check_random(dims, TC_BF16, 2), check_random(dims, TC_BF16, 3),
-                          check_random(dims, TC_BF16, 4), c->gradients};
+  *out = (attention_work){check_random(dims, TC_BF16, 1), check_random(dims, TC_BF16, 2),
+                          check_random(dims, TC_BF16, 3), check_random(dims, TC_BF16, 4), c->gradients};
   tc_tensor wanting[] = {out->q, out->k, out->v};
   for (int i = 0; i < 3 && c->gradients && st == TC_OK; i++) st = tc_set_requires_grad(wanting[i], true);
   return st;
@@ -345,26 +361,32 @@ static void attentions(const attention_case *c) {
   static const char *const modes[] = {"cudnn", "flash", "efficient", NULL};
   char name[96], peer_case[64];
   attention_work w;
-  snprintf(name, sizeof name, "attention %lld%s", (long long)attention_length(c), c->gradients ? " with gradients" : "");
+  snprintf(name, sizeof name, "attention %lld%s", (long long)attention_length(c),
+           c->gradients ? " with gradients" : "");
   check_do(name, measure_attention, c);
   if (!check_has_peers()) return;
   tc_scope scope = tc_scope_begin();
   snprintf(peer_case, sizeof peer_case, "%lld%s", (long long)attention_length(c), c->gradients ? "-gradients" : "");
   if (make_attention(c, &w) == TC_OK)
-    check_beside(name, &(bench_row){.bench = "attention", .name = peer_case, .unit = "ms", .run = repeat_attention, .arg = &w}, modes);
+    check_beside(
+        name, &(bench_row){.bench = "attention", .name = peer_case, .unit = "ms", .run = repeat_attention, .arg = &w},
+        modes);
   tc_scope_end(scope);
 }
 
 void check_kernels(void) {
-  static const product_case sizes[] = {{TC_BF16, 4096, false, ""}, {TC_BF16, 4096, true, ""}, {TC_BF16, 8192, false, ""},
-                                       {TC_BF16, 8192, true, ""},  {TC_F32, 4096, false, ""}, {TC_F32, 8192, false, ""}};
+  static const product_case sizes[] = {{TC_BF16, 4096, false, ""}, {TC_BF16, 4096, true, ""},
+                                       {TC_BF16, 8192, false, ""}, {TC_BF16, 8192, true, ""},
+                                       {TC_F32, 4096, false, ""},  {TC_F32, 8192, false, ""}};
   char name[96];
   if (tc_set_default_device(check.device) != TC_OK) return;
   check_copies();
   check_do("chain: relu(a b + c)", measure_chain, NULL);
   for (int type = 0; type < 2; type++)
     for (int op = 0; op < 3; op++)
-      for (int64_t length = 1024; length <= (type ? 65536 : 131072); length *= check.small ? 8 : length < 4096 ? 4 : 2) {
+      for (int64_t length = 1024; length <= (type ? 65536 : 131072); length *= check.small     ? 8
+                                                                               : length < 4096 ? 4
+                                                                                               : 2) {
         row_case c = {(row_op)op, type ? TC_BF16 : TC_F32, length};
         snprintf(name, sizeof name, "%s %s, rows of %lld", tc_type_name(c.type), row_op_names[op], (long long)length);
         check_do(name, measure_rows, &c);
@@ -372,12 +394,14 @@ void check_kernels(void) {
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     products(&sizes[i]);
     bool vendor = check.gpu && !tc_gpu_library_absent(check.gpu, TC_GPU_MATMULS) && (check.timed || i < 2);
-    for (int k = 0; k < CHECK_N_MAKERS && vendor; k++) products(&(product_case){sizes[i].type, sizes[i].n, sizes[i].gelu, check_makers[k].name});
+    for (int k = 0; k < CHECK_N_MAKERS && vendor; k++)
+      products(&(product_case){sizes[i].type, sizes[i].n, sizes[i].gelu, check_makers[k].name});
     if (check_has_wgmma() && sizes[i].type != TC_F32 && (check.timed || i < 2))
       products(&(product_case){sizes[i].type, sizes[i].n, sizes[i].gelu, CHECK_WGMMA});
   }
   check_convs();
   for (int gradients = 0; gradients < 2; gradients++)
-    for (int64_t length = 4096; length <= 16384; length *= check.timed ? 2 : 4) attentions(&(attention_case){length, gradients});
+    for (int64_t length = 4096; length <= 16384; length *= check.timed ? 2 : 4)
+      attentions(&(attention_case){length, gradients});
   check_plans();
 }

@@ -1,6 +1,8 @@
-// gpu-check PART [--device NAME] [--small] [--only WORD] [--json FILE] [--seconds S]: see check.h. Exit status: 0; 1 if a row of the part is wrong; 2 for a wrong call.
+// gpu-check PART [--device NAME] [--small] [--only WORD] [--json FILE] [--seconds S]: see check.h.
+// Exit status: 0; 1 if a row of the part is wrong; 2 for a wrong call.
 //
-// This process prints the table. Rows run in `gpu-check --rows PART ..`, which says on its standard output which row it begins.
+// This process prints the table. Rows run in `gpu-check --rows PART ..`, which says on its standard
+// output which row it begins.
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,7 +21,8 @@ extern char **environ;
 check_settings check = {.device = "tc:cuda", .json = "gpu-check.json", .timed = true};
 
 static const double call_seconds = 450;
-static const double row_share = 0.2;  // of a call's seconds: behind its last fifth no row begins, so that the last one may end
+// of a call's seconds: behind its last fifth no row begins, so that the last one may end
+static const double row_share = 0.2;
 
 static const struct part {
   char letter;
@@ -100,7 +103,8 @@ typedef struct child {
 
 static bool start(child *c, double seconds) {
   char part[2] = {check.part, 0}, time[32];
-  const char *words[16] = {check.program, "--rows", part, "--device", check.device, "--json", check.json, "--began", check.began, "--seconds", time};
+  const char *words[16] = {check.program, "--rows",  part,        "--device",  check.device, "--json",
+                           check.json,    "--began", check.began, "--seconds", time};
   int fds[2], n = 11;
   snprintf(time, sizeof time, "%.3f", seconds);
   if (check.small) words[n++] = "--small";
@@ -140,14 +144,16 @@ static bool follow(child *c, double end) {
   }
 }
 
-// Rows in one process after the other, until all are there, the time is over, or nothing more can be done. False: no process could run a row.
+// Rows in one process after the other, until all are there, the time is over, or nothing more can
+// be done. False: no process could run a row.
 static bool run_part(double seconds, bool *left) {
   double end = check_now() + seconds;
   for (;;) {
     child c;
     int status = 0;
     char why[200];
-    if (!start(&c, end - check_now() - row_share * seconds)) return fprintf(stderr, "gpu-check: %s: %s\n", check.program, strerror(errno)), false;
+    if (!start(&c, end - check_now() - row_share * seconds))
+      return fprintf(stderr, "gpu-check: %s: %s\n", check.program, strerror(errno)), false;
     bool ended = follow(&c, end);
     if (!ended) kill(c.pid, SIGKILL);
     close(c.from);

@@ -1,6 +1,8 @@
-// Parts d, e, f: the models of bench/zoo.c, whose numbers and expected results they share, and work of any part beside PyTorch (tools/gpu_peers.py), which
-// runs in a process of its own. tc and the peer take turns in slices, since clocks change within seconds; the ratio is the median over rounds.
-// Small, models are narrow ones, and on tc:cpu PyTorch runs there too: that tries all of this, and measures nothing that matters.
+// Parts d, e, f: the models of bench/zoo.c, whose numbers and expected results they share, and work
+// of any part beside PyTorch (tools/gpu_peers.py), which runs in a process of its own. tc and the
+// peer take turns in slices, since clocks change within seconds; the ratio is the median over
+// rounds. Small, models are narrow ones, and on tc:cpu PyTorch runs there too: that tries all of
+// this, and measures nothing that matters.
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -100,7 +102,8 @@ static void measure_beside(check_row *out, const void *arg) {
   double scale = count ? 1 : 1e3;
   const char *unit = count ? "MiB" : "ms";
   out->value = median(ratio, rounds), out->unit = count ? "times as much memory" : "times as fast";
-  snprintf(out->note, sizeof out->note, "%.4g %s, the peer %.4g %s", scale * median(ours, rounds), unit, scale * median(theirs, rounds), unit);
+  snprintf(out->note, sizeof out->note, "%.4g %s, the peer %.4g %s", scale * median(ours, rounds), unit,
+           scale * median(theirs, rounds), unit);
 }
 
 void check_beside(const char *name, const bench_row *row, const char *const *modes) {
@@ -122,11 +125,15 @@ static void measure_model(check_row *out, const void *arg) {
   double each[SLICES];
   bool count = strcmp(row->unit, "MiB") == 0;
   if (row->check && !row->check(row->arg)) {
-    check_wrong(out, "%s", tc_last_error()->status == TC_OK ? "its results are not those that PyTorch gave" : tc_last_error()->message);
+    check_wrong(
+        out, "%s",
+        tc_last_error()->status == TC_OK ? "its results are not those that PyTorch gave" : tc_last_error()->message);
     return;
   }
   if (!check.timed && !row->n_samples) return;
-  int n = row->n_samples ? 1 : calls_per_slice(row), rounds = !check.timed ? 1 : row->n_samples ? row->n_samples : SLICES;
+  int n = row->n_samples ? 1 : calls_per_slice(row), rounds = !check.timed     ? 1
+                                                              : row->n_samples ? row->n_samples
+                                                                               : SLICES;
   for (int i = 0; i < rounds && n > 0; i++)
     if ((each[i] = figure_of(row, n)) < 0) n = 0;
   double figure = n > 0 ? median(each, rounds) : -1;
@@ -136,12 +143,14 @@ static void measure_model(check_row *out, const void *arg) {
     check_time(out, row->unit, figure);
 }
 
-// What bench/zoo.c asks of whoever measures. Where there is a vendor's library, PyTorch meets what was measured, too; training is not measured where that
-// takes long and says nothing.
+// What bench/zoo.c asks of whoever measures. Where there is a vendor's library, PyTorch meets what
+// was measured, too; training is not measured where that takes long and says nothing.
 void bench_measure(const bench_row *row) {
-  static const char *const modes[] = {"eager", "compiled", "max-autotune", NULL}, *const fresh_modes[] = {"eager", "compiled", NULL};
-  bool vendor = check.gpu && !row->n_samples && (check.timed || strstr(row->bench, "_infer")) &&
-                (!tc_gpu_library_absent(check.gpu, TC_GPU_MATMULS) || !tc_gpu_library_absent(check.gpu, TC_GPU_CONVOLUTIONS));
+  static const char *const modes[] = {"eager", "compiled", "max-autotune", NULL}, *const fresh_modes[] = {
+                                                                                      "eager", "compiled", NULL};
+  bool vendor =
+      check.gpu && !row->n_samples && (check.timed || strstr(row->bench, "_infer")) &&
+      (!tc_gpu_library_absent(check.gpu, TC_GPU_MATMULS) || !tc_gpu_library_absent(check.gpu, TC_GPU_CONVOLUTIONS));
   char name[100];
   snprintf(name, sizeof name, "%s %s", row->bench, row->name);
   check_do(name, measure_model, row);
@@ -159,7 +168,8 @@ bool bench_wants(const char *name) {
   return true;
 }
 
-// Those of the table of bars first. small: what is run in its place on a simulated device, and for a first look; NULL: nothing.
+// Those of the table of bars first. small: what is run in its place on a simulated device, and for
+// a first look; NULL: nothing.
 static const struct {
   char part;
   const char *bench, *name, *small;

@@ -1,4 +1,5 @@
-// Part a: every row of ops.def that a test can feed, and what is made of several, on the device against tc:ref. All types of a row are one plan.
+// Part a: every row of ops.def that a test can feed, and what is made of several, on the device
+// against tc:ref. All types of a row are one plan.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,8 @@ typedef struct op_case {
 } op_case;
 
 enum { ROWS = 5, COLUMNS = 203, INNER = 67 };
-enum { SIMULATED_STEP = 4 };  // of so many rows of ops.def one, on a simulated device: the tests of ops run all of them there
+// of so many rows of ops.def one, on a simulated device: the tests of ops run all of them there
+enum { SIMULATED_STEP = 4 };
 
 // ---- Operands ----
 
@@ -104,14 +106,19 @@ static tc_tensor call(const op_case *c, tc_type type) {
   tc_tensor x = operand(type, table, is_shift ? 0 : s->low, is_shift ? 100 : s->high, 1, turned ? 'T' : 0);
   switch (c->signature) {
     case SIG_X: return ((fn_X *)c->fn)(x);
-    case SIG_X_TYPE: return ((fn_X_TYPE *)c->fn)(x, type == TC_F32 ? TC_I16 : type == TC_BF16 ? TC_F16 : type == TC_F16 ? TC_F64 : TC_BF16);
+    case SIG_X_TYPE:
+      return ((fn_X_TYPE *)c->fn)(x, type == TC_F32    ? TC_I16
+                                     : type == TC_BF16 ? TC_F16
+                                     : type == TC_F16  ? TC_F64
+                                                       : TC_BF16);
     case SIG_N_X: return ((fn_N_X *)c->fn)(2, x);
     case SIG_XY:
       if (s->shapes == SHAPES_products)
         return ((fn_XY *)c->fn)(operand(type, TC_SHAPE(2, 33, INNER), s->low, s->high, 1, turned ? 'T' : 0),
                                 operand(type, TC_SHAPE(INNER, 65), s->low, s->high, 2, 0));
       return ((fn_XY *)c->fn)(x, operand(type, line, s->low, s->high, 2, 0));
-    case SIG_XYZ: return ((fn_XYZ *)c->fn)(operand(TC_BOOL, table, 0, 1, 3, 0), x, operand(type, line, s->low, s->high, 2, 'S'));
+    case SIG_XYZ:
+      return ((fn_XYZ *)c->fn)(operand(TC_BOOL, table, 0, 1, 3, 0), x, operand(type, line, s->low, s->high, 2, 'S'));
     case SIG_X_DIMS_KEEP: return ((fn_X_DIMS_KEEP *)c->fn)(x, turned ? TC_AXES(0) : TC_AXES(1), true);
     case SIG_X_AXIS_KEEP: return ((fn_X_AXIS_KEEP *)c->fn)(x, turned ? 0 : 1, false);
     case SIG_X_AXIS: return ((fn_X_AXIS *)c->fn)(x, turned ? 0 : 1);
@@ -154,14 +161,16 @@ static void run_on(const char *device, const op_case *c, results *r) {
       r->status[t] = tc_last_error()->status;
   }
   tc_clear_error();
-  if (tc_eval(n, wanted) != TC_OK) snprintf(r->message, sizeof r->message, "%s", tc_last_error()->message);  // reading says of which
+  // reading says of which
+  if (tc_eval(n, wanted) != TC_OK) snprintf(r->message, sizeof r->message, "%s", tc_last_error()->message);
   for (int t = 0; t < TC_N_TYPES; t++) {
     if (r->status[t] != TC_OK || !has_type(c->sample->types, (tc_type)t)) continue;
     size_t bytes = (size_t)near_count(r->dims[t]) * tc_type_bytes(r->type[t]);
     tc_clear_error();
     r->data[t] = calloc(bytes + 1, 1);
     r->status[t] = r->data[t] ? tc_to_host(y[t], r->data[t], bytes) : TC_ERR_MEMORY;
-    if (r->status[t] != TC_OK && !r->message[0]) snprintf(r->message, sizeof r->message, "%s", tc_last_error()->message);
+    if (r->status[t] != TC_OK && !r->message[0])
+      snprintf(r->message, sizeof r->message, "%s", tc_last_error()->message);
   }
   tc_scope_end(scope);
 }
@@ -184,17 +193,18 @@ static void run_case(check_row *row, const void *arg) {
     const char *type = tc_type_name((tc_type)t);
     // Both may refuse a type, but then alike.
     if (got.status[t] != want.status[t])
-      check_wrong(row, "%s: %s (%s), tc:ref: %s (%s)", type, tc_status_text(got.status[t]), got.message, tc_status_text(want.status[t]),
-                  want.message);
+      check_wrong(row, "%s: %s (%s), tc:ref: %s (%s)", type, tc_status_text(got.status[t]), got.message,
+                  tc_status_text(want.status[t]), want.message);
     if (got.status[t] != TC_OK || want.status[t] != TC_OK) continue;
     if (got.type[t] != want.type[t] || !near_dims_equal(got.dims[t], want.dims[t])) {
       check_wrong(row, "%s: another type or shape than on tc:ref", type);
       continue;
     }
-    int64_t i = near_find(want.type[t], got.data[t], want.data[t], near_count(want.dims[t]), tolerance(c, want.type[t]));
+    int64_t i =
+        near_find(want.type[t], got.data[t], want.data[t], near_count(want.dims[t]), tolerance(c, want.type[t]));
     if (i >= 0)
-      check_wrong(row, "%s: element %lld is %.9g, on tc:ref %.9g", type, (long long)i, near_get(want.type[t], got.data[t], i),
-                  near_get(want.type[t], want.data[t], i));
+      check_wrong(row, "%s: element %lld is %.9g, on tc:ref %.9g", type, (long long)i,
+                  near_get(want.type[t], got.data[t], i), near_get(want.type[t], want.data[t], i));
     n++;
   }
   if (n == 0) check_wrong(row, "every type was refused: %s", want.message);
@@ -222,7 +232,8 @@ static tc_tensor joined(const op_case *c, tc_type type) {
 }
 static tc_tensor spread(const op_case *c, tc_type type) {
   (void)c;
-  return tc_add(tc_expand(floats(type, TC_SHAPE(1, 65), 1), TC_SHAPE(33, 65)), tc_expand(floats(type, TC_SHAPE(33, 1), 2), TC_SHAPE(33, 65)));
+  return tc_add(tc_expand(floats(type, TC_SHAPE(1, 65), 1), TC_SHAPE(33, 65)),
+                tc_expand(floats(type, TC_SHAPE(33, 1), 2), TC_SHAPE(33, 65)));
 }
 static tc_tensor windows(const op_case *c, tc_type type) {
   (void)c;
@@ -246,7 +257,8 @@ static tc_tensor softmax_rows(const op_case *c, tc_type type) {
 }
 static tc_tensor layer_norm(const op_case *c, tc_type type) {
   (void)c;
-  return tc_layer_norm(floats(type, TC_SHAPE(17, 300), 1), floats(type, TC_SHAPE(300), 2), floats(type, TC_SHAPE(300), 3), 1e-5);
+  return tc_layer_norm(floats(type, TC_SHAPE(17, 300), 1), floats(type, TC_SHAPE(300), 2),
+                       floats(type, TC_SHAPE(300), 3), 1e-5);
 }
 static tc_tensor rms_norm(const op_case *c, tc_type type) {
   (void)c;
@@ -254,13 +266,14 @@ static tc_tensor rms_norm(const op_case *c, tc_type type) {
 }
 static tc_tensor group_norm(const op_case *c, tc_type type) {
   (void)c;
-  return tc_group_norm(floats(type, TC_SHAPE(2, 6, 5, 7), 1), 3, floats(type, TC_SHAPE(6), 2), floats(type, TC_SHAPE(6), 3), 1e-5);
+  return tc_group_norm(floats(type, TC_SHAPE(2, 6, 5, 7), 1), 3, floats(type, TC_SHAPE(6), 2),
+                       floats(type, TC_SHAPE(6), 3), 1e-5);
 }
 static tc_tensor batch_norm(const op_case *c, tc_type type) {
   (void)c;
   tc_tensor none = {0, 0};
-  return tc_batch_norm(floats(type, TC_SHAPE(3, 5, 6, 7), 1), none, none, floats(type, TC_SHAPE(5), 2), floats(type, TC_SHAPE(5), 3),
-                       (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS});
+  return tc_batch_norm(floats(type, TC_SHAPE(3, 5, 6, 7), 1), none, none, floats(type, TC_SHAPE(5), 2),
+                       floats(type, TC_SHAPE(5), 3), (tc_batch_norm_options){.training = true, TC_BATCH_NORM_DEFAULTS});
 }
 static tc_tensor cross_entropy(const op_case *c, tc_type type) {
   (void)c;
@@ -276,12 +289,14 @@ static tc_tensor long_sum(const op_case *c, tc_type type) {
 }
 static tc_tensor linear_gelu(const op_case *c, tc_type type) {
   (void)c;
-  return tc_gelu(tc_linear(floats(type, TC_SHAPE(70, 96), 1), tc_mul(floats(type, TC_SHAPE(130, 96), 2), floats(type, TC_SCALAR, 4)),
+  return tc_gelu(tc_linear(floats(type, TC_SHAPE(70, 96), 1),
+                           tc_mul(floats(type, TC_SHAPE(130, 96), 2), floats(type, TC_SCALAR, 4)),
                            floats(type, TC_SHAPE(130), 3)));
 }
 static tc_tensor product_turned(const op_case *c, tc_type type) {
   (void)c;
-  return tc_matmul(tc_transpose(floats(type, TC_SHAPE(129, 64), 1), 0, 1), tc_transpose(floats(type, TC_SHAPE(80, 129), 2), 0, 1));
+  return tc_matmul(tc_transpose(floats(type, TC_SHAPE(129, 64), 1), 0, 1),
+                   tc_transpose(floats(type, TC_SHAPE(80, 129), 2), 0, 1));
 }
 static tc_tensor vector_product(const op_case *c, tc_type type) {
   (void)c;
@@ -289,8 +304,8 @@ static tc_tensor vector_product(const op_case *c, tc_type type) {
 }
 static tc_tensor convolution(const op_case *c, tc_type type) {
   (void)c;
-  return tc_conv2d(floats(type, TC_SHAPE(2, 16, 12, 12), 1), floats(type, TC_SHAPE(32, 16, 3, 3), 2), floats(type, TC_SHAPE(32), 3),
-                   (tc_conv_options){.padding = TC_SHAPE(1)});
+  return tc_conv2d(floats(type, TC_SHAPE(2, 16, 12, 12), 1), floats(type, TC_SHAPE(32, 16, 3, 3), 2),
+                   floats(type, TC_SHAPE(32), 3), (tc_conv_options){.padding = TC_SHAPE(1)});
 }
 static tc_tensor convolution_strided(const op_case *c, tc_type type) {
   (void)c;
@@ -299,16 +314,19 @@ static tc_tensor convolution_strided(const op_case *c, tc_type type) {
 }
 static tc_tensor convolution_grouped(const op_case *c, tc_type type) {
   (void)c;
-  return tc_conv1d(floats(type, TC_SHAPE(2, 6, 50), 1), floats(type, TC_SHAPE(6, 1, 4), 2), (tc_tensor){0, 0}, (tc_conv_options){.groups = 6});
+  return tc_conv1d(floats(type, TC_SHAPE(2, 6, 50), 1), floats(type, TC_SHAPE(6, 1, 4), 2), (tc_tensor){0, 0},
+                   (tc_conv_options){.groups = 6});
 }
 static tc_tensor convolution_turned(const op_case *c, tc_type type) {
   (void)c;
-  return tc_conv_transpose2d(floats(type, TC_SHAPE(1, 4, 7, 7), 1), floats(type, TC_SHAPE(4, 3, 3, 3), 2), (tc_tensor){0, 0},
+  return tc_conv_transpose2d(floats(type, TC_SHAPE(1, 4, 7, 7), 1), floats(type, TC_SHAPE(4, 3, 3, 3), 2),
+                             (tc_tensor){0, 0},
                              (tc_conv_options){.stride = TC_SHAPE(2), .output_padding = TC_SHAPE(1)});
 }
 static tc_tensor max_pool(const op_case *c, tc_type type) {
   (void)c;
-  return tc_max_pool2d(floats(type, TC_SHAPE(2, 3, 13, 14), 1), TC_SHAPE(3), (tc_pool_options){.stride = TC_SHAPE(2), .padding = TC_SHAPE(1)});
+  return tc_max_pool2d(floats(type, TC_SHAPE(2, 3, 13, 14), 1), TC_SHAPE(3),
+                       (tc_pool_options){.stride = TC_SHAPE(2), .padding = TC_SHAPE(1)});
 }
 static tc_tensor embedding(const op_case *c, tc_type type) {
   (void)c;
@@ -316,8 +334,9 @@ static tc_tensor embedding(const op_case *c, tc_type type) {
 }
 static tc_tensor attention(const op_case *c, tc_type type) {
   (void)c;
-  return tc_scaled_dot_product_attention(floats(type, TC_SHAPE(1, 4, 70, 32), 1), floats(type, TC_SHAPE(1, 2, 70, 32), 2),
-                                         floats(type, TC_SHAPE(1, 2, 70, 32), 3), (tc_tensor){0, 0}, (tc_attention_options){.causal = true});
+  return tc_scaled_dot_product_attention(
+      floats(type, TC_SHAPE(1, 4, 70, 32), 1), floats(type, TC_SHAPE(1, 2, 70, 32), 2),
+      floats(type, TC_SHAPE(1, 2, 70, 32), 3), (tc_tensor){0, 0}, (tc_attention_options){.causal = true});
 }
 
 // Of the operands' sum times a fixed factor each, so that no gradient is of ones alone.
@@ -342,13 +361,16 @@ static tc_tensor norm_gradient(const op_case *c, tc_type type) {
 static tc_tensor weight_gradient(const op_case *c, tc_type type) {
   (void)c;
   tc_tensor w = wanting(floats(type, TC_SHAPE(8, 4, 3, 3), 2));
-  return gradient(tc_conv2d(floats(type, TC_SHAPE(2, 4, 9, 9), 1), w, (tc_tensor){0, 0}, (tc_conv_options){.padding = TC_SHAPE(1)}), w);
+  return gradient(
+      tc_conv2d(floats(type, TC_SHAPE(2, 4, 9, 9), 1), w, (tc_tensor){0, 0}, (tc_conv_options){.padding = TC_SHAPE(1)}),
+      w);
 }
 static tc_tensor attention_gradient(const op_case *c, tc_type type) {
   (void)c;
   tc_tensor k = wanting(floats(type, TC_SHAPE(1, 2, 70, 32), 2));
-  return gradient(tc_scaled_dot_product_attention(floats(type, TC_SHAPE(1, 2, 70, 32), 1), k, floats(type, TC_SHAPE(1, 2, 70, 32), 3),
-                                                  (tc_tensor){0, 0}, (tc_attention_options){.causal = true}),
+  return gradient(tc_scaled_dot_product_attention(floats(type, TC_SHAPE(1, 2, 70, 32), 1), k,
+                                                  floats(type, TC_SHAPE(1, 2, 70, 32), 3), (tc_tensor){0, 0},
+                                                  (tc_attention_options){.causal = true}),
                   k);
 }
 static tc_tensor embedding_gradient(const op_case *c, tc_type type) {
@@ -365,9 +387,11 @@ static tc_tensor drawn(const op_case *c, tc_type type) {
   return tc_cat(3, (const tc_tensor[]){u, g, tc_cast(tc_randint(-5, 9, TC_SHAPE(99), TC_I64), type)}, 0);
 }
 
-// Bounds of what is made of several ops, each rounded: in units, and in epsilons where terms cancel.
+// Bounds of what is made of several ops, each rounded: in units, and in epsilons where terms
+// cancel.
 static const struct sample exact = {.types = TYPES_all},
-                           several = {.types = TYPES_floats, .ulp_f32 = 16, .ulp_f64 = 16, .ulp_half = 4, .abs_eps = 16};
+                           several = {
+                               .types = TYPES_floats, .ulp_f32 = 16, .ulp_f64 = 16, .ulp_half = 4, .abs_eps = 16};
 static const struct sample summed = {.types = TYPES_floats, .ulp_f32 = 4, .ulp_f64 = 4, .ulp_half = 2, .abs_eps = 8};
 
 #define OTHER(name, sample, folded) {#name, &sample, SIG_OTHER, (any_fn *)name, folded}
@@ -406,7 +430,8 @@ static const op_case others[] = {
 
 // ---- Rows of ops.def ----
 
-#define CASE(name, sample) {#name, &samples[SAMPLE_##sample], SIGNATURE_OF(tc_##name), (any_fn *)tc_##name, FOLDED_##sample},
+#define CASE(name, sample) \
+  {#name, &samples[SAMPLE_##sample], SIGNATURE_OF(tc_##name), (any_fn *)tc_##name, FOLDED_##sample},
 #define CASE_none(name)
 #define CASE_any(name) CASE(name, any)
 #define CASE_tail(name) CASE(name, tail)
@@ -429,7 +454,10 @@ static const op_case others[] = {
 #define CASE_index(name) CASE(name, index)
 enum {
 #define TC_SAMPLE(NAME, shapes, ...) \
-  FOLDED_##NAME = SHAPES_##shapes == SHAPES_axes ? COLUMNS : SHAPES_##shapes == SHAPES_products ? INNER : SHAPES_##shapes == SHAPES_lookups ? 31 : 0,
+  FOLDED_##NAME = SHAPES_##shapes == SHAPES_axes       ? COLUMNS \
+                  : SHAPES_##shapes == SHAPES_products ? INNER \
+                  : SHAPES_##shapes == SHAPES_lookups  ? 31 \
+                                                       : 0,
 #include "tests/samples.def"
 #undef TC_SAMPLE
 };

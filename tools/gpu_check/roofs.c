@@ -1,4 +1,5 @@
-// Part a: what the device is, what its memory gives to tc's simplest kernels, and what the host pays for plans of trivial kernels.
+// Part a: what the device is, what its memory gives to tc's simplest kernels, and what the host
+// pays for plans of trivial kernels.
 // Bytes are the least that must move: every operand read once, every result written once.
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ static void preflight(check_row *row, const void *arg) {
   if (!check.gpu) return;
   const tc_gpu_facts *f = tc_gpu_facts_of(check.gpu);
   row->value = (double)f->memory_bytes / (1 << 30), row->unit = "GiB";
-  snprintf(row->note, sizeof row->note, "%s, %d processors, warps of %d, %zu KiB shared a block, %zu MiB of second-level cache, %s", f->arch,
+  snprintf(row->note, sizeof row->note,
+           "%s, %d processors, warps of %d, %zu KiB shared a block, %zu MiB of second-level cache, %s", f->arch,
            f->processors, f->warp, f->shared_bytes >> 10, f->l2_bytes >> 20,
            f->matrix == TC_GPU_NO_MATRIX ? "no matrix instructions" : "matrix instructions");
 }
@@ -97,7 +99,8 @@ static void check_memory(check_row *row, memory_work *w, int64_t n) {
     for (int i = 0; i < SEEN; i++) {
       double want = w->c->want ? w->c->want(a[i], b[i]) : 0;
       if (w->c->want ? fabs(y[i] - want) > 1e-6 : y[0] < a[i] || y[0] > 1)
-        check_wrong(row, "element %lld is %.9g, not %.9g", (long long)(first + i), y[w->c->want ? i : 0], w->c->want ? want : a[i]);
+        check_wrong(row, "element %lld is %.9g, not %.9g", (long long)(first + i), y[w->c->want ? i : 0],
+                    w->c->want ? want : a[i]);
     }
   }
 }
@@ -111,7 +114,8 @@ static void measure_memory(check_row *row, const void *arg) {
   if (!row->wrong) check_memory(row, &w, n);
 }
 
-// What the driver's own copy within the device gives, and copies over the bus from and to pageable memory.
+// What the driver's own copy within the device gives, and copies over the bus from and to pageable
+// memory.
 typedef enum transfer { WITHIN, TO_DEVICE, FROM_DEVICE } transfer;
 
 typedef struct transfer_work {
@@ -123,13 +127,15 @@ typedef struct transfer_work {
 static bool run_transfer(void *arg) {
   transfer_work *w = arg;
   if (w->which == WITHIN) return tc_gpu_copy(check.gpu, w->b, w->a, w->bytes) == TC_OK;
-  return (w->which == TO_DEVICE ? tc_gpu_write(check.gpu, w->a, w->host, w->bytes) : tc_gpu_read(check.gpu, w->host, w->a, w->bytes)) == TC_OK;
+  return (w->which == TO_DEVICE ? tc_gpu_write(check.gpu, w->a, w->host, w->bytes)
+                                : tc_gpu_read(check.gpu, w->host, w->a, w->bytes)) == TC_OK;
 }
 
 static void check_transfer(check_row *row, transfer_work *w) {
   unsigned char *host = w->host;
   for (size_t i = 0; i < w->bytes; i++) host[i] = (unsigned char)(i * 7 + (i >> 8));
-  bool moved = check_ok(row, tc_gpu_write(check.gpu, w->a, host, w->bytes)) && check_ok(row, tc_gpu_copy(check.gpu, w->b, w->a, w->bytes));
+  bool moved = check_ok(row, tc_gpu_write(check.gpu, w->a, host, w->bytes)) &&
+               check_ok(row, tc_gpu_copy(check.gpu, w->b, w->a, w->bytes));
   memset(host, 0, w->bytes);
   if (!moved || !check_ok(row, tc_gpu_read(check.gpu, host, w->b, w->bytes))) return;
   for (size_t i = 0; i < w->bytes && !row->wrong; i++)
@@ -141,7 +147,8 @@ static void measure_transfer(check_row *row, const void *arg) {
   w.bytes = (size_t)(!check.timed ? 100003 : check.small ? 32 << 20 : w.which == WITHIN ? 1 << 30 : 256 << 20);
   w.host = calloc(w.bytes, 1);
   if (!w.host) check_wrong(row, "no room for %zu bytes", w.bytes);
-  if (w.host && check_ok(row, tc_gpu_alloc(check.gpu, w.bytes, &w.a)) && check_ok(row, tc_gpu_alloc(check.gpu, w.bytes, &w.b))) {
+  if (w.host && check_ok(row, tc_gpu_alloc(check.gpu, w.bytes, &w.a)) &&
+      check_ok(row, tc_gpu_alloc(check.gpu, w.bytes, &w.b))) {
     check_rate(row, (w.which == WITHIN ? 2e-9 : 1e-9) * (double)w.bytes, "GB/s", check_seconds(run_transfer, &w), 0);
     if (!row->wrong) check_transfer(row, &w);
   }
@@ -210,7 +217,8 @@ static void measure_plan(check_row *row, const void *arg) {
 // A call with everything done, less that of a plan of one kernel, for each kernel more.
 static void measure_kernel(check_row *row, const void *arg) {
   (void)arg;
-  plan_work one = {.n_kernels = 1, .x = check_random(TC_SHAPE(16, 16), TC_F32, 3)}, many = {.n_kernels = 100, .x = one.x};
+  plan_work one = {.n_kernels = 1, .x = check_random(TC_SHAPE(16, 16), TC_F32, 3)},
+            many = {.n_kernels = 100, .x = one.x};
   double a = check_seconds(run_plan, &one), b = check_seconds(run_plan, &many);
   check_time(row, "us", a < 0 ? a : b < 0 ? b : (b - a) / 99);
 }
@@ -250,7 +258,8 @@ void check_roofs(void) {
   static const transfer to = TO_DEVICE, from = FROM_DEVICE;
   check_do("preflight", preflight, NULL);
   check_copies();
-  for (size_t i = 1; i < sizeof memory_cases / sizeof *memory_cases; i++) check_do(memory_cases[i].name, measure_memory, &memory_cases[i]);
+  for (size_t i = 1; i < sizeof memory_cases / sizeof *memory_cases; i++)
+    check_do(memory_cases[i].name, measure_memory, &memory_cases[i]);
   if (check.gpu) {
     check_do("to the device", measure_transfer, &to);
     check_do("from the device", measure_transfer, &from);

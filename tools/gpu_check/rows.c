@@ -1,4 +1,5 @@
-// Rows: running them, and the file they are in. A line is an object of one level whose strings hold no quotes, so it is read by looking for its keys.
+// Rows: running them, and the file they are in. A line is an object of one level whose strings hold
+// no quotes, so it is read by looking for its keys.
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -46,8 +47,8 @@ static void date_now(char *out, size_t bytes) {
 // Of this part, device, driver and size.
 static bool is_ours(const char *line) {
   const char part[2] = {check.part, 0};
-  return field_is(line, "part", part) && field_is(line, "device", check.hardware) && field_is(line, "driver", check.driver) &&
-         field_is(line, "small", check.small ? "true" : "false");
+  return field_is(line, "part", part) && field_is(line, "device", check.hardware) &&
+         field_is(line, "driver", check.driver) && field_is(line, "small", check.small ? "true" : "false");
 }
 
 // The last line of that name into out; false if there is none.
@@ -211,15 +212,16 @@ static void print_line(const char *line) {
   (void)field(line, "note", note, sizeof note);
   if (isfinite(v)) snprintf(value, sizeof value, "%.4g %s", v, unit);
   if (isfinite(of_roof)) snprintf(share, sizeof share, "%.1f %%", 100 * of_roof);
-  printf("%-52s %16s %8s  %s%s%s%s\n", name, value, share, field_is(line, "wrong", "true") ? "WRONG" : "right", check.timed ? "" : ", simulated",
-         note[0] ? ": " : "", note);
+  printf("%-52s %16s %8s  %s%s%s%s\n", name, value, share, field_is(line, "wrong", "true") ? "WRONG" : "right",
+         check.timed ? "" : ", simulated", note[0] ? ": " : "", note);
 }
 
 bool check_table(void) {
   char line[LINE_BYTES];
   int n = 0, n_wrong = 0;
   FILE *f = fopen(check.json, "r");
-  printf("part %c of gpu-check%s\n  %s\n  %s\n", check.part, check.small ? ", small" : "", check.hardware, check.driver);
+  printf("part %c of gpu-check%s\n  %s\n  %s\n", check.part, check.small ? ", small" : "", check.hardware,
+         check.driver);
   while (f && fgets(line, sizeof line, f)) {
     if (!is_ours(line) || is_repeated(f, line)) continue;
     print_line(line);

@@ -20,7 +20,8 @@ static tc_gpu_name wrapped(unsigned dtype, const char *a, const char *op, const 
 
 // By a helper, since 0 and -1 are special.
 static tc_gpu_name divide(tc_gpu_text *t, unsigned dtype, bool is_rem, const char *a, const char *b) {
-  const tc_gpu_name f = tc_gpu_named("tc_%s_%s", is_rem ? "rem" : "quot", name_of(dtype)), call = tc_gpu_named("%s(", f.text);
+  const tc_gpu_name f = tc_gpu_named("tc_%s_%s", is_rem ? "rem" : "quot", name_of(dtype)),
+                    call = tc_gpu_named("%s(", f.text);
   const char *type = tc_gpu_type(dtype);
   if (tc_gpu_is_new(t, call.text)) {
     tc_gpu_put(&t->helpers, "TC_DEVICE %s %s(%s a, %s b) {\n  ", type, f.text, type, type);
@@ -29,7 +30,8 @@ static tc_gpu_name divide(tc_gpu_text *t, unsigned dtype, bool is_rem, const cha
     else if (is_rem)
       tc_gpu_put(&t->helpers, "return b == 0 || b == -1 ? 0 : (%s)(a %% b);\n}\n", type);
     else
-      tc_gpu_put(&t->helpers, "return b == 0 ? 0 : b == -1 ? %s : (%s)(a / b);\n}\n", wrapped(dtype, "0", "-", "a").text, type);
+      tc_gpu_put(&t->helpers, "return b == 0 ? 0 : b == -1 ? %s : (%s)(a / b);\n}\n",
+                 wrapped(dtype, "0", "-", "a").text, type);
   }
   return tc_gpu_named("%s(%s, %s)", f.text, a, b);
 }
@@ -44,11 +46,13 @@ static tc_gpu_name shift_known(unsigned op, unsigned dtype, const char *a, int64
 }
 
 static tc_gpu_name shift(tc_gpu_text *t, unsigned op, unsigned dtype, const char *a, const char *b) {
-  const tc_gpu_name f = tc_gpu_named("tc_%s_%s", tc_kir_op_name((tc_kir_op)op), name_of(dtype)), call = tc_gpu_named("%s(", f.text);
+  const tc_gpu_name f = tc_gpu_named("tc_%s_%s", tc_kir_op_name((tc_kir_op)op), name_of(dtype)),
+                    call = tc_gpu_named("%s(", f.text);
   const char *type = tc_gpu_type(dtype);
   const unsigned bits = 8 * tc_kir_type_bytes(dtype);
   if (tc_gpu_is_new(t, call.text)) {
-    tc_gpu_put(&t->helpers, "TC_DEVICE %s %s(%s a, %s n) {\n  return (u%u)n < %u ? ", type, f.text, type, type, bits, bits);
+    tc_gpu_put(&t->helpers, "TC_DEVICE %s %s(%s a, %s n) {\n  return (u%u)n < %u ? ", type, f.text, type, type, bits,
+               bits);
     if (op == TC_IR_SHL)
       tc_gpu_put(&t->helpers, "(%s)((u%u)a << n) : 0;\n}\n", type, bits < 32 ? 32 : bits);
     else if (op == TC_IR_USHR || tc_kir_is_unsigned(dtype))
@@ -60,11 +64,12 @@ static tc_gpu_name shift(tc_gpu_text *t, unsigned op, unsigned dtype, const char
 }
 
 static tc_gpu_name least_or_most(tc_gpu_text *t, bool is_min, unsigned dtype, const char *a, const char *b) {
-  const tc_gpu_name f = tc_gpu_named("tc_%s_%s", is_min ? "min" : "max", name_of(dtype)), call = tc_gpu_named("%s(", f.text);
+  const tc_gpu_name f = tc_gpu_named("tc_%s_%s", is_min ? "min" : "max", name_of(dtype)),
+                    call = tc_gpu_named("%s(", f.text);
   const char *type = tc_gpu_type(dtype);
   if (tc_gpu_is_new(t, call.text))
-    tc_gpu_put(&t->helpers, "TC_DEVICE %s %s(%s a, %s b) {\n  return a %c b%s ? a : b;\n}\n", type, f.text, type, type, is_min ? '<' : '>',
-               tc_kir_is_real(dtype) ? " || a != a" : "");
+    tc_gpu_put(&t->helpers, "TC_DEVICE %s %s(%s a, %s b) {\n  return a %c b%s ? a : b;\n}\n", type, f.text, type, type,
+               is_min ? '<' : '>', tc_kir_is_real(dtype) ? " || a != a" : "");
   return tc_gpu_named("%s(%s, %s)", f.text, a, b);
 }
 
@@ -80,12 +85,15 @@ static tc_gpu_name saturating(tc_gpu_text *t, unsigned from, unsigned to, const 
       [TC_I8] = {"-128.0", "127.0", "-128", "127"},
       [TC_I16] = {"-32768.0", "32767.0", "-32768", "32767"},
       [TC_I32] = {"-2147483648.0", "2147483648.0", "-2147483647 - 1", "2147483647"},
-      [TC_I64] = {"-9223372036854775808.0", "9223372036854775808.0", "-9223372036854775807ll - 1", "9223372036854775807ll"},
+      [TC_I64] = {"-9223372036854775808.0", "9223372036854775808.0", "-9223372036854775807ll - 1",
+                  "9223372036854775807ll"},
   };
   const char *mark = from == TC_F32 ? "f" : "";
   if (tc_gpu_is_new(t, call.text))
-    tc_gpu_put(&t->helpers, "TC_DEVICE %s %s(%s x) {\n  return x != x ? 0 : x >= %s%s ? %s : x <= %s%s ? %s : (%s)x;\n}\n", tc_gpu_type(to), f.text,
-               tc_gpu_type(from), of[to].above, mark, of[to].most, of[to].below, mark, of[to].least, tc_gpu_type(to));
+    tc_gpu_put(&t->helpers,
+               "TC_DEVICE %s %s(%s x) {\n  return x != x ? 0 : x >= %s%s ? %s : x <= %s%s ? %s : (%s)x;\n}\n",
+               tc_gpu_type(to), f.text, tc_gpu_type(from), of[to].above, mark, of[to].most, of[to].below, mark,
+               of[to].least, tc_gpu_type(to));
   return tc_gpu_named("%s(%s)", f.text, x);
 }
 
@@ -147,10 +155,11 @@ static tc_gpu_name scale(tc_gpu_text *t, bool is_small, const char *x, const cha
                "TC_DEVICE f32 tc_scale_small_f32(f32 x, f32 n) {\n"
                "  return x * tc_f32_bits((tc_bits_f32(n + 12582912.0f) << 23) + (191u << 23)) * 0x1p-64f;\n}\n");
   else if (tc_gpu_is_new(t, call.text))
-    tc_gpu_put(&t->helpers,
-               "TC_DEVICE f32 tc_scale_f32(f32 x, f32 n) {\n"
-               "  const i32 whole = (i32)(tc_bits_f32(n + 12582912.0f) - 0x4B400000u), half = whole >> 1;\n"
-               "  return x * tc_f32_bits((u32)(half + 127) << 23) * tc_f32_bits((u32)(whole - half + 127) << 23);\n}\n");
+    tc_gpu_put(
+        &t->helpers,
+        "TC_DEVICE f32 tc_scale_f32(f32 x, f32 n) {\n"
+        "  const i32 whole = (i32)(tc_bits_f32(n + 12582912.0f) - 0x4B400000u), half = whole >> 1;\n"
+        "  return x * tc_f32_bits((u32)(half + 127) << 23) * tc_f32_bits((u32)(whole - half + 127) << 23);\n}\n");
   return tc_gpu_named("%s(%s, %s)", f, x, n);
 }
 
@@ -162,7 +171,8 @@ static tc_gpu_name call_math(const tc_kir_inst *i, const char *a, const char *b)
 #undef TC_KIR_MATH
   };
   const char *f = names[i->imm], *before = strncmp(f, "tc_math_", 8) == 0 ? "" : "tc_math_";
-  return tc_kir_math_operands(i->imm) == 2 ? tc_gpu_named("%s%s(%s, %s)", before, f, a, b) : tc_gpu_named("%s%s(%s)", before, f, a);
+  return tc_kir_math_operands(i->imm) == 2 ? tc_gpu_named("%s%s(%s, %s)", before, f, a, b)
+                                           : tc_gpu_named("%s%s(%s)", before, f, a);
 }
 
 // ---- all ----
@@ -172,7 +182,8 @@ static tc_gpu_name whole_unary(const tc_kir_inst *i, bool plain, const char *a) 
   const tc_gpu_name less = plain ? tc_gpu_named("-%s", a) : wrapped(i->dtype, "0", "-", a);
   switch (i->op) {
     case TC_IR_NEG: return less;
-    case TC_IR_ABS: return tc_kir_is_unsigned(i->dtype) ? tc_gpu_named("%s", a) : tc_gpu_named("%s < 0 ? %s : %s", a, less.text, a);
+    case TC_IR_ABS:
+      return tc_kir_is_unsigned(i->dtype) ? tc_gpu_named("%s", a) : tc_gpu_named("%s < 0 ? %s : %s", a, less.text, a);
     default: return i->dtype == TC_BOOL ? tc_gpu_named("%s ^ 1", a) : tc_gpu_named("(%s)~%s", type, a);
   }
 }
@@ -183,8 +194,9 @@ tc_gpu_name tc_gpu_combine(tc_gpu_text *t, unsigned op, unsigned dtype, const ch
   if (op == TC_IR_MIN || op == TC_IR_MAX) return least_or_most(t, op == TC_IR_MIN, dtype, a, b);
   if (op == TC_IR_ADD || op == TC_IR_SUB || op == TC_IR_MUL)
     return tc_kir_is_real(dtype) ? tc_gpu_named("%s %s %s", a, sign[op], b) : wrapped(dtype, a, sign[op], b);
-  return dtype == TC_BOOL || tc_kir_type_bytes(dtype) >= 4 ? tc_gpu_named("%s %s %s", a, sign[op], b)
-                                                           : tc_gpu_named("(%s)(%s %s %s)", tc_gpu_type(dtype), a, sign[op], b);
+  return dtype == TC_BOOL || tc_kir_type_bytes(dtype) >= 4
+             ? tc_gpu_named("%s %s %s", a, sign[op], b)
+             : tc_gpu_named("(%s)(%s %s %s)", tc_gpu_type(dtype), a, sign[op], b);
 }
 
 // Counters and constants: as they are written, in 64 bits unless what comes out is small.
@@ -197,14 +209,17 @@ static tc_gpu_name plain_sum(const tc_gpu_text *t, uint32_t at, const char *a, c
 
 static tc_gpu_name shifted(tc_gpu_text *t, const tc_kir_inst *i, const char *a, const char *b) {
   int64_t by;
-  if (!tc_gpu_constant(t, i->src[1], &by) || by < 0 || by >= 8 * (int64_t)tc_kir_type_bytes(i->dtype)) return shift(t, i->op, i->dtype, a, b);
-  if (i->op != TC_IR_SHL && tc_gpu_is_narrow(t, i->src[0]) && t->range[i->src[0]].low >= 0 && by < 32) return tc_gpu_named("%s >> %d", a, (int)by);
+  if (!tc_gpu_constant(t, i->src[1], &by) || by < 0 || by >= 8 * (int64_t)tc_kir_type_bytes(i->dtype))
+    return shift(t, i->op, i->dtype, a, b);
+  if (i->op != TC_IR_SHL && tc_gpu_is_narrow(t, i->src[0]) && t->range[i->src[0]].low >= 0 && by < 32)
+    return tc_gpu_named("%s >> %d", a, (int)by);
   return shift_known(i->op, i->dtype, a, by);
 }
 
 static tc_gpu_name divided(tc_gpu_text *t, const tc_kir_inst *i, const char *a, const char *b) {
   if (tc_kir_is_real(i->dtype)) return tc_gpu_named("tc_div_%s(%s, %s)", name_of(i->dtype), a, b);
-  if (i->dtype == TC_I64 && t->range[i->src[1]].low > 0) return tc_gpu_named("%s %s %s", a, i->op == TC_IR_DIV ? "/" : "%", b);
+  if (i->dtype == TC_I64 && t->range[i->src[1]].low > 0)
+    return tc_gpu_named("%s %s %s", a, i->op == TC_IR_DIV ? "/" : "%", b);
   return divide(t, i->dtype, i->op == TC_IR_REM, a, b);
 }
 

@@ -184,7 +184,9 @@ static void touch_over(walk *w, const state *s, uint32_t at, bool writes) {
   if (buffer >= n->n_buf || n->over == 0 || (!writes && !(n->over >> buffer & 1))) return;
   for (uint32_t k = 0; k < n->n_buf; k++) {
     const bool over = n->over >> k & 1;
-    if (writes ? over && meets(w, s[k].read, w->kind[at], false) : w->t->stored[k] && meets(w, s[k].written, w->kind[at], false)) w->met[at] = 1;
+    if (writes ? over && meets(w, s[k].read, w->kind[at], false)
+               : w->t->stored[k] && meets(w, s[k].written, w->kind[at], false))
+      w->met[at] = 1;
   }
 }
 
@@ -218,7 +220,8 @@ static void touch_by(walk *w, state *s, uint32_t at) {
       break;
     }
     case TC_IR_WGMMA:
-      for (int k = 0; k < 2; k++) touch(w, s, at, tiles + w->t->kir->map[k ? i->imm >> 8 : i->imm & 255].tile, MANY, true, false);
+      for (int k = 0; k < 2; k++)
+        touch(w, s, at, tiles + w->t->kir->map[k ? i->imm >> 8 : i->imm & 255].tile, MANY, true, false);
       break;
     case TC_IR_WAIT: clear(w, s); break;
     case TC_IR_REDUCE:
@@ -236,7 +239,8 @@ static void forget(const walk *w, state *s, uint32_t loop) {
   for (uint32_t k = 0; k < w->n_memory; k++) {
     state *m = &s[k];
     if (m->read >= FIRST_FORM && w->forms[m->read - FIRST_FORM].loop == loop) m->read = MANY;
-    if (m->written >= FIRST_FORM && w->forms[m->written - FIRST_FORM].loop == loop) m->written = is_scatter(w, m->written) ? SCATTERED : MANY;
+    if (m->written >= FIRST_FORM && w->forms[m->written - FIRST_FORM].loop == loop)
+      m->written = is_scatter(w, m->written) ? SCATTERED : MANY;
   }
 }
 
@@ -302,7 +306,8 @@ static void place(walk *w, uint32_t at, state *start) {
 static bool overlap(const tc_kir *n, uint32_t a, uint32_t b) {
   const tc_ntile *x = &n->tile[a], *y = &n->tile[b];
   if (x->of_lanes || y->of_lanes) return false;
-  return x->offset < y->offset + y->n * (int64_t)tc_kir_type_bytes(y->dtype) && y->offset < x->offset + x->n * (int64_t)tc_kir_type_bytes(x->dtype);
+  return x->offset < y->offset + y->n * (int64_t)tc_kir_type_bytes(y->dtype) &&
+         y->offset < x->offset + x->n * (int64_t)tc_kir_type_bytes(x->dtype);
 }
 
 static void find_memory(const walk *w) {
@@ -340,7 +345,8 @@ tc_status tc_gpu_find_barriers(tc_gpu_text *t) {
   w.inside = tc_arena_alloc(&w.arena, ((size_t)n->n_inst + 1) * sizeof(state *));
   w.memory = tc_arena_alloc(&w.arena, w.n_memory * sizeof *w.memory);
   state *start = tc_arena_alloc(&w.arena, w.n_memory * sizeof *start);
-  w.no_memory = w.forms == NULL || w.kind == NULL || w.loop_of == NULL || w.met == NULL || w.inside == NULL || w.memory == NULL || start == NULL;
+  w.no_memory = w.forms == NULL || w.kind == NULL || w.loop_of == NULL || w.met == NULL || w.inside == NULL ||
+                w.memory == NULL || start == NULL;
   if (!w.no_memory) {
     find_memory(&w);
     find_kinds(&w);

@@ -27,7 +27,8 @@ enum { TC_GPU_WORD_EXTENT, TC_GPU_WORD_CHUNK, TC_GPU_WORD_FAULT, TC_GPU_WORDS };
 // words, and so do a kernel's words if it has any.
 #define TC_GPU_TENSOR_MAP_ALIGNED 16
 static inline uint32_t tc_gpu_tensor_map_word(uint32_t n_buf, uint32_t n_num) {
-  return (n_buf + n_num + TC_GPU_WORDS + TC_GPU_TENSOR_MAP_ALIGNED - 1) / TC_GPU_TENSOR_MAP_ALIGNED * TC_GPU_TENSOR_MAP_ALIGNED;
+  return (n_buf + n_num + TC_GPU_WORDS + TC_GPU_TENSOR_MAP_ALIGNED - 1) / TC_GPU_TENSOR_MAP_ALIGNED *
+         TC_GPU_TENSOR_MAP_ALIGNED;
 }
 
 #endif

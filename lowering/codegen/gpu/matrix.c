@@ -5,8 +5,8 @@
 static void ldmatrix(tc_gpu_text *t, uint32_t at) {
   const tc_kir_inst *i = &t->kir->inst[at];
   const unsigned words = tc_gpu_width(t->kir, i->lanes) / 2;
-  tc_gpu_line(t, "u32 v%u[%u]; tc_ldmatrix_x%u%s(v%u, tile%d + %s);\n", at, words, words, i->flags & 1 ? "_trans" : "", at, (int)i->imm,
-              tc_gpu_element(t, i->src[0], 0).text);
+  tc_gpu_line(t, "u32 v%u[%u]; tc_ldmatrix_x%u%s(v%u, tile%d + %s);\n", at, words, words, i->flags & 1 ? "_trans" : "",
+              at, (int)i->imm, tc_gpu_element(t, i->src[0], 0).text);
 }
 
 // The words of an operand: an array that is there, or a new one.
@@ -25,8 +25,10 @@ static void matmul(tc_gpu_text *t, uint32_t at, const char *word, unsigned left)
   const tc_kir_inst *i = &t->kir->inst[at];
   const tc_gpu_name a = words_of(t, at, 0, left), b = words_of(t, at, 1, 2);
   tc_gpu_line(t, "f32 v%u[4] = {", at);
-  for (unsigned k = 0; k < 4; k++) tc_gpu_put(&t->body, "%s%s", k > 0 ? ", " : "", tc_gpu_element(t, i->src[2], k).text);
-  tc_gpu_put(&t->body, "}; %s_%s(v%u, %s, %s);\n", word, tc_type_name((tc_type)t->kir->inst[i->src[0]].dtype), at, a.text, b.text);
+  for (unsigned k = 0; k < 4; k++)
+    tc_gpu_put(&t->body, "%s%s", k > 0 ? ", " : "", tc_gpu_element(t, i->src[2], k).text);
+  tc_gpu_put(&t->body, "}; %s_%s(v%u, %s, %s);\n", word, tc_type_name((tc_type)t->kir->inst[i->src[0]].dtype), at,
+             a.text, b.text);
 }
 
 void tc_gpu_matrices(tc_gpu_text *t, uint32_t at) {

@@ -30,7 +30,9 @@ static tc_gpu_name base_of(const tc_gpu_text *t, int64_t buffer) {
 // of `multiple`. In a tile that is all there is to know of it: rows may begin at multiples of 8
 // bytes.
 static void choose_pieces(access *a, uint32_t multiple, bool tile) {
-  const unsigned all = a->n * a->bytes, piece = all >= 16 ? tile && multiple == 8 / a->bytes ? 8 : 16 : all >= 4 ? all : 0;
+  const unsigned all = a->n * a->bytes, piece = all >= 16  ? tile && multiple == 8 / a->bytes ? 8 : 16
+                                                : all >= 4 ? all
+                                                           : 0;
   if (a->n == 1 || piece == 0) return;
   a->known = multiple >= piece / a->bytes;
   if (a->known || a->n >= 4 || all >= 8) a->piece = piece;
@@ -40,7 +42,8 @@ static access describe(const tc_gpu_text *t, uint32_t at) {
   const tc_kir_inst *i = &t->kir->inst[at];
   const uint32_t address = i->src[0], of_address = t->kir->inst[address].lanes;
   const bool stores = tc_kir_is(i, TC_KIR_STORES), indexed = tc_kir_is(i, TC_KIR_INDEXED);
-  access a = {.i = i, .at = at, .value = stores ? i->src[1] : at, .mask = tc_kir_mask_of(i), .base = base_of(t, i->imm)};
+  access a = {
+      .i = i, .at = at, .value = stores ? i->src[1] : at, .mask = tc_kir_mask_of(i), .base = base_of(t, i->imm)};
   a.n = tc_gpu_width(t->kir, i->lanes);
   a.bytes = tc_kir_type_bytes(i->dtype);
   const tc_gpu_name e = tc_gpu_element(t, address, 0);
@@ -56,19 +59,22 @@ static access describe(const tc_gpu_text *t, uint32_t at) {
 
 static tc_gpu_name element_at(const tc_gpu_text *t, const access *a, unsigned k) {
   if (!a->side_by_side) return tc_gpu_named("%s[%s]", a->base.text, tc_gpu_element(t, a->i->src[0], k).text);
-  return k == 0 ? tc_gpu_named("%s[%s]", a->base.text, a->first.text) : tc_gpu_named("%s[%s + %u]", a->base.text, a->first.text, k);
+  return k == 0 ? tc_gpu_named("%s[%s]", a->base.text, a->first.text)
+                : tc_gpu_named("%s[%s + %u]", a->base.text, a->first.text, k);
 }
 
 // Under which a thread's elements go in pieces: all of its masks, and alignment. Empty: always.
 static void put_condition(tc_gpu_text *t, const access *a) {
   const unsigned n = a->mask == TC_NONE ? 0 : tc_gpu_is_one(t, a->mask) ? 1 : a->n;
-  for (unsigned k = 0; k < n; k++) tc_gpu_put(&t->body, "%s%s", k > 0 ? " && " : "", tc_gpu_element(t, a->mask, k).text);
+  for (unsigned k = 0; k < n; k++)
+    tc_gpu_put(&t->body, "%s%s", k > 0 ? " && " : "", tc_gpu_element(t, a->mask, k).text);
   if (!a->known) tc_gpu_put(&t->body, "%s%s", n > 0 ? " && " : "", a->aligned.text);
 }
 
 static tc_gpu_name piece_at(const access *a, unsigned p) {
   const unsigned from = p * a->piece / a->bytes;
-  return from == 0 ? tc_gpu_named("(%s + %s)", a->base.text, a->first.text) : tc_gpu_named("(%s + %s + %u)", a->base.text, a->first.text, from);
+  return from == 0 ? tc_gpu_named("(%s + %s)", a->base.text, a->first.text)
+                   : tc_gpu_named("(%s + %s + %u)", a->base.text, a->first.text, from);
 }
 
 static const char *piece_type(const access *a) {
@@ -91,7 +97,8 @@ static tc_gpu_name from_words(const access *a, unsigned k) {
   }
   const tc_gpu_name word = piece_word(a, k / per_word);
   const unsigned down = k % per_word * a->bytes * 8;
-  if (a->bytes == 4) return tc_gpu_named("%s%s%s", type == TC_F32 ? "tc_f32_bits(" : "(i32)", word.text, type == TC_F32 ? ")" : "");
+  if (a->bytes == 4)
+    return tc_gpu_named("%s%s%s", type == TC_F32 ? "tc_f32_bits(" : "(i32)", word.text, type == TC_F32 ? ")" : "");
   const char *as = tc_gpu_memory_type(type);
   return down == 0 ? tc_gpu_named("(%s)%s", as, word.text) : tc_gpu_named("(%s)(%s >> %u)", as, word.text, down);
 }
@@ -114,7 +121,8 @@ static tc_gpu_name variable(const tc_gpu_text *t, uint32_t v, unsigned k) {
 }
 
 static void load_pieces(tc_gpu_text *t, const access *a) {
-  const bool kept = a->i->imm < t->kir->n_buf && !t->stored[a->i->imm] && !(t->kir->over >> a->i->imm & 1), reads_only = kept && a->piece >= 8;
+  const bool kept = a->i->imm < t->kir->n_buf && !t->stored[a->i->imm] && !(t->kir->over >> a->i->imm & 1),
+             reads_only = kept && a->piece >= 8;
   for (unsigned p = 0; p < a->n * a->bytes / a->piece; p++) {
     if (p == 0) tc_gpu_line(t, "const %s ", piece_type(a));
     tc_gpu_put(&t->body, "%sw%u_%u = ", p > 0 ? ", " : "", a->at, p);
@@ -151,7 +159,8 @@ static void load(tc_gpu_text *t, const access *a) {
   t->depth++;
   load_pieces(t, a);
   tc_gpu_indent(t);
-  for (unsigned k = 0; k < n; k++) tc_gpu_put(&t->body, "%s%s = %s", k > 0 ? ", " : "", variable(t, a->at, k).text, part_of_pieces(t, a, k).text);
+  for (unsigned k = 0; k < n; k++)
+    tc_gpu_put(&t->body, "%s%s = %s", k > 0 ? ", " : "", variable(t, a->at, k).text, part_of_pieces(t, a, k).text);
   tc_gpu_put(&t->body, ";\n");
   t->depth--;
   if (a->known && tc_gpu_is_one(t, a->mask)) {  // one mask for all: nothing is read where it is off
@@ -161,7 +170,8 @@ static void load(tc_gpu_text *t, const access *a) {
   tc_gpu_line(t, "} else {\n");
   t->depth++;
   tc_gpu_indent(t);
-  for (unsigned k = 0; k < n; k++) tc_gpu_put(&t->body, "%s%s = %s", k > 0 ? ", " : "", variable(t, a->at, k).text, part_by_elements(t, a, k).text);
+  for (unsigned k = 0; k < n; k++)
+    tc_gpu_put(&t->body, "%s%s = %s", k > 0 ? ", " : "", variable(t, a->at, k).text, part_by_elements(t, a, k).text);
   tc_gpu_put(&t->body, ";\n");
   t->depth--;
   tc_gpu_line(t, "}\n");
@@ -175,7 +185,8 @@ static void store_pieces(tc_gpu_text *t, const access *a) {
     tc_gpu_indent(t);
     if (words > 1) {
       tc_gpu_put(&t->body, "const %s w%u_%u = {", piece_type(a), a->at, p);
-      for (unsigned k = 0; k < words; k++) tc_gpu_put(&t->body, "%s%s", k > 0 ? ", " : "", tc_gpu_register(t, a->value, p * words + k).text);
+      for (unsigned k = 0; k < words; k++)
+        tc_gpu_put(&t->body, "%s%s", k > 0 ? ", " : "", tc_gpu_register(t, a->value, p * words + k).text);
       if (a->i->imm < t->kir->n_buf)
         tc_gpu_put(&t->body, "}; tc_store_%u(%s, w%u_%u);\n", a->piece, piece_at(a, p).text, a->at, p);
       else
@@ -268,5 +279,6 @@ void tc_gpu_tile_copy(tc_gpu_text *t, uint32_t at) {
     return;
   }
   const tc_gpu_name m = tc_gpu_element(t, i->src[2], 0);
-  tc_gpu_line(t, "tc_copy_async_16(tile%u + %s, b%d + (%s ? %s : 0), %s ? 16 : 0);\n", i->flags, to.text, (int)i->imm, m.text, from.text, m.text);
+  tc_gpu_line(t, "tc_copy_async_16(tile%u + %s, b%d + (%s ? %s : 0), %s ? 16 : 0);\n", i->flags, to.text, (int)i->imm,
+              m.text, from.text, m.text);
 }

@@ -1,9 +1,9 @@
 // The kernel as a whole: its head, which finds the group's units, the walk over the instructions,
 // and the shape of a launch.
 //
-// Idea: the kernel says every operation, address and order, so each instruction is a line or a few of
-// C; loops and ifs are C's. What the kernel leaves to the printer are barriers (barrier.c), the width
-// of accesses (memory.c) and the movement of lanes between threads (reduce.c).
+// Idea: the kernel says every operation, address and order, so each instruction is a line or a few
+// of C; loops and ifs are C's. What the kernel leaves to the printer are barriers (barrier.c), the
+// width of accesses (memory.c) and the movement of lanes between threads (reduce.c).
 // Always: the text is the common subset of C and C++ that device/gpu/README.md describes; two equal
 // kernels give the same text.
 #include "lowering/codegen/gpu/print.h"
@@ -61,8 +61,8 @@ static void print_loop(tc_gpu_text *t, uint32_t at) {
     tc_gpu_line(t, "TC_UNROLL\n");
   else if (is_rolled(t, at))
     tc_gpu_line(t, "TC_ROLLED\n");
-  tc_gpu_line(t, "for (%s v%u = %s; v%u < %s; v%u += %lld) {\n", tc_gpu_is_narrow(t, at) ? "i32" : "i64", at, first.text, at, end.text, at,
-              (long long)i->imm);
+  tc_gpu_line(t, "for (%s v%u = %s; v%u < %s; v%u += %lld) {\n", tc_gpu_is_narrow(t, at) ? "i32" : "i64", at,
+              first.text, at, end.text, at, (long long)i->imm);
   t->depth++;
 }
 
@@ -109,7 +109,8 @@ static void print_sums(tc_gpu_text *t, uint32_t at) {
   const tc_kir_inst *i = &t->kir->inst[at];
   const unsigned n = tc_gpu_width(t->kir, i->lanes);
   tc_gpu_line(t, "%s v%u[%u] = {", tc_gpu_type(i->dtype), at, n);
-  for (unsigned k = 0; k < n; k++) tc_gpu_put(&t->body, "%s%s", k > 0 ? ", " : "", tc_gpu_element(t, i->src[0], k).text);
+  for (unsigned k = 0; k < n; k++)
+    tc_gpu_put(&t->body, "%s%s", k > 0 ? ", " : "", tc_gpu_element(t, i->src[0], k).text);
   tc_gpu_put(&t->body, "};\n");
 }
 
@@ -118,7 +119,8 @@ static void print_set(tc_gpu_text *t, uint32_t at) {
   const unsigned n = tc_gpu_is_one(t, i->src[0]) ? 1 : tc_gpu_width(t->kir, i->lanes);
   tc_gpu_indent(t);
   for (unsigned k = 0; k < n; k++)
-    tc_gpu_put(&t->body, "%s%s = %s", k > 0 ? ", " : "", tc_gpu_element(t, i->src[0], k).text, tc_gpu_element(t, i->src[1], k).text);
+    tc_gpu_put(&t->body, "%s%s = %s", k > 0 ? ", " : "", tc_gpu_element(t, i->src[0], k).text,
+               tc_gpu_element(t, i->src[1], k).text);
   tc_gpu_put(&t->body, ";\n");
 }
 
@@ -222,7 +224,8 @@ static void lay_out(tc_gpu_text *t) {
     const tc_kir_inst *i = &n->inst[k];
     if (i->op != TC_IR_REDUCE || n->inst[i->src[0]].lanes == 1) continue;
     const size_t element = i->dtype == TC_BOOL ? 4 : tc_kir_type_bytes(i->dtype), lanes = n->inst[i->src[0]].lanes;
-    const size_t bytes = (lanes / t->blocks + (t->blocks > 1 ? TC_GPU_NEIGHBOURS * tc_gpu_width(n, (unsigned)lanes) : 0)) * element;
+    const size_t bytes =
+        (lanes / t->blocks + (t->blocks > 1 ? TC_GPU_NEIGHBOURS * tc_gpu_width(n, (unsigned)lanes) : 0)) * element;
     t->space[k] = turn++ & 1;
     if (bytes > space[t->space[k]]) space[t->space[k]] = bytes;
   }
@@ -272,16 +275,17 @@ static void put_head(const tc_gpu_text *t, const char *name, tc_gpu_out *out) {
   if (n->groups > 1)
     tc_gpu_put(out, "  const i32 lane = TC_THREAD %% %u;\n", n->threads);
   else if (t->blocks > 1)
-    tc_gpu_put(out, "  const i32 lane = TC_THREAD / %u * %u + TC_RANK * %u + TC_THREAD %% %u;\n", TC_GPU_NEIGHBOURS, TC_GPU_NEIGHBOURS * t->blocks,
-               TC_GPU_NEIGHBOURS, TC_GPU_NEIGHBOURS);
+    tc_gpu_put(out, "  const i32 lane = TC_THREAD / %u * %u + TC_RANK * %u + TC_THREAD %% %u;\n", TC_GPU_NEIGHBOURS,
+               TC_GPU_NEIGHBOURS * t->blocks, TC_GPU_NEIGHBOURS, TC_GPU_NEIGHBOURS);
   else
     tc_gpu_put(out, "  const i32 lane = TC_THREAD;\n");
   if (t->peers && t->warp_only)
-    tc_gpu_put(out, "  const u64 peers = 0x%llxull << TC_THREAD %% TC_WARP / %u * %u;\n", n->threads == 64 ? ~0ull : (1ull << n->threads) - 1,
-               n->threads, n->threads);
+    tc_gpu_put(out, "  const u64 peers = 0x%llxull << TC_THREAD %% TC_WARP / %u * %u;\n",
+               n->threads == 64 ? ~0ull : (1ull << n->threads) - 1, n->threads, n->threads);
   else if (t->peers)
     tc_gpu_put(out, "  const u64 peers = ((u64)2 << (TC_WARP - 1)) - 1;\n");
-  tc_gpu_put(out, "  const i64 extent = (i64)tc_table[%u], chunk = (i64)tc_table[%u];\n", word + TC_GPU_WORD_EXTENT, word + TC_GPU_WORD_CHUNK);
+  tc_gpu_put(out, "  const i64 extent = (i64)tc_table[%u], chunk = (i64)tc_table[%u];\n", word + TC_GPU_WORD_EXTENT,
+             word + TC_GPU_WORD_CHUNK);
   if (n->groups > 1)
     tc_gpu_put(out, "  const i64 begin = ((i64)TC_BLOCK * %u + TC_THREAD / %u) * chunk;\n", n->groups, n->threads);
   else if (t->blocks > 1)
@@ -305,7 +309,9 @@ static tc_status prepare(tc_gpu_text *t, tc_arena *arena) {
   t->sums = tc_arena_alloc(arena, n);
   t->stored = tc_arena_alloc(arena, (size_t)t->kir->n_buf + 1);
   uint32_t *open = tc_arena_alloc(arena, n * sizeof *open), n_open = 0;
-  if (!t->end_of || !t->multiple || !t->range || !t->plain || !t->barrier || !t->space || !t->sums || !t->stored || !open) return TC_ERR_MEMORY;
+  if (!t->end_of || !t->multiple || !t->range || !t->plain || !t->barrier || !t->space || !t->sums || !t->stored ||
+      !open)
+    return TC_ERR_MEMORY;
   for (uint32_t k = 0; k < t->kir->n_inst; k++) {
     const unsigned op = t->kir->inst[k].op;
     if (op == TC_IR_WGMMA) t->sums[t->kir->inst[k].src[2]] = 1;
@@ -345,7 +351,8 @@ tc_status tc_gpu_print(const tc_kir *kir, const char *name, char **out_source, t
     tc_free(out.at);
     return TC_FAIL(st, "no room for the text of kernel %s", name);
   }
-  *shape = (tc_gpu_shape){.threads = (uint32_t)kir->threads * kir->groups / t.blocks, .groups = kir->groups, .cluster = t.blocks};
+  *shape = (tc_gpu_shape){
+      .threads = (uint32_t)kir->threads * kir->groups / t.blocks, .groups = kir->groups, .cluster = t.blocks};
   shape->shared_bytes = t.shared_bytes;
   shape->n_map = kir->n_map;
   for (uint32_t k = 0; k < kir->n_map; k++) shape->map[k] = kir->map[k];

@@ -10,8 +10,8 @@
 
 #include "lowering/codegen/gpu/text.h"
 
-static const char *const op_name[TC_N_KIR_OPS] = {
-    [TC_IR_ADD] = "add", [TC_IR_MUL] = "mul", [TC_IR_MIN] = "min", [TC_IR_MAX] = "max", [TC_IR_AND] = "and", [TC_IR_OR] = "or"};
+static const char *const op_name[TC_N_KIR_OPS] = {[TC_IR_ADD] = "add", [TC_IR_MUL] = "mul", [TC_IR_MIN] = "min",
+                                                  [TC_IR_MAX] = "max", [TC_IR_AND] = "and", [TC_IR_OR] = "or"};
 
 // Threads of the group in a warp, as text.
 static tc_gpu_name width_of(const tc_gpu_text *t) {
@@ -25,11 +25,12 @@ static void need_move(tc_gpu_text *t, const char *name, const char *word, const 
   const tc_gpu_name width = width_of(t), call = tc_gpu_named("%s_%s(", name, of);
   const bool by_distance = strcmp(arg, "0") != 0;
   if (!tc_gpu_is_new(t, call.text)) return;
-  tc_gpu_put(&t->helpers, "TC_DEVICE %s %su64 peers, %s v%s) {\n  return ", type, call.text, type, by_distance ? ", i32 d" : "");
+  tc_gpu_put(&t->helpers, "TC_DEVICE %s %su64 peers, %s v%s) {\n  return ", type, call.text, type,
+             by_distance ? ", i32 d" : "");
   if (tc_kir_type_bytes(dtype) == 8) {
     const char *bits = dtype == TC_F64 ? "tc_bits_f64(v)" : "(u64)v", *back = dtype == TC_F64 ? "tc_f64_bits" : "(i64)";
-    tc_gpu_put(&t->helpers, "%s((u64)%s(peers, (u32)(%s >> 32), %s, %s) << 32 | %s(peers, (u32)%s, %s, %s));\n}\n", back, word, bits, arg, width.text,
-               word, bits, arg, width.text);
+    tc_gpu_put(&t->helpers, "%s((u64)%s(peers, (u32)(%s >> 32), %s, %s) << 32 | %s(peers, (u32)%s, %s, %s));\n}\n",
+               back, word, bits, arg, width.text, word, bits, arg, width.text);
   } else if (dtype == TC_F32) {
     tc_gpu_put(&t->helpers, "tc_f32_bits(%s(peers, tc_bits_f32(v), %s, %s));\n}\n", word, arg, width.text);
   } else {
@@ -45,11 +46,13 @@ static void need_across(tc_gpu_text *t, unsigned op, unsigned dtype) {
   const tc_gpu_name call = tc_gpu_named("tc_across_%s_%s(", op_name[op], tc_type_name((tc_type)dtype));
   if (!tc_gpu_is_new(t, call.text)) return;
   (void)tc_gpu_combine(t, op, dtype, "", "");  // its helper comes first
-  tc_gpu_put(&t->helpers, "TC_DEVICE %s %sconst %s *part) {\n  %s p[%u / TC_WARP];\n", type, call.text, type, type, threads);
+  tc_gpu_put(&t->helpers, "TC_DEVICE %s %sconst %s *part) {\n  %s p[%u / TC_WARP];\n", type, call.text, type, type,
+             threads);
   tc_gpu_put(&t->helpers, "  TC_UNROLL\n  for (i32 w = 0; w < %u / TC_WARP; w++) p[w] = part[w * TC_WARP];\n", threads);
   // Bounds are constants, so that p stays in registers.
   for (unsigned half = threads / 2; half >= 32; half /= 2) {
-    const tc_gpu_name other = tc_gpu_named("p[w + %u / TC_WARP]", half), both = tc_gpu_combine(t, op, dtype, "p[w]", other.text);
+    const tc_gpu_name other = tc_gpu_named("p[w + %u / TC_WARP]", half),
+                      both = tc_gpu_combine(t, op, dtype, "p[w]", other.text);
     tc_gpu_put(&t->helpers, "  TC_UNROLL\n  for (i32 w = 0; w < %u / TC_WARP; w++) p[w] = %s;\n", half, both.text);
   }
   tc_gpu_put(&t->helpers, "  return p[0];\n}\n");
@@ -64,13 +67,14 @@ static void across_warps(tc_gpu_text *t, uint32_t at, unsigned n) {
   tc_gpu_line(t, "%s *const part%u = (%s *)(tc_shared + %zu);\n", type, at, type, t->space_at[t->space[at]]);
   tc_gpu_indent(t);
   for (unsigned k = 0; k < n; k++)
-    tc_gpu_put(&t->body, "%spart%u[%u + %s] = %s", k > 0 ? ", " : "", at, k * threads, thread, tc_gpu_element(t, i->src[0], k).text);
+    tc_gpu_put(&t->body, "%spart%u[%u + %s] = %s", k > 0 ? ", " : "", at, k * threads, thread,
+               tc_gpu_element(t, i->src[0], k).text);
   tc_gpu_put(&t->body, ";\n");
   tc_gpu_line(t, "TC_SYNC();\n");
   tc_gpu_line(t, "%s ", type);
   for (unsigned k = 0; k < n; k++)
-    tc_gpu_put(&t->body, "%sr%u_%u = tc_across_%s_%s(part%u + %u + %s %% TC_WARP)", k > 0 ? ", " : "", at, k, op_name[i->imm],
-               tc_type_name((tc_type)i->dtype), at, k * threads, thread);
+    tc_gpu_put(&t->body, "%sr%u_%u = tc_across_%s_%s(part%u + %u + %s %% TC_WARP)", k > 0 ? ", " : "", at, k,
+               op_name[i->imm], tc_type_name((tc_type)i->dtype), at, k * threads, thread);
   tc_gpu_put(&t->body, ";\n");
 }
 
@@ -83,8 +87,10 @@ static void within_warp(tc_gpu_text *t, uint32_t at, unsigned n, const char *fir
   tc_gpu_line(t, "TC_UNROLL\n");
   tc_gpu_line(t, "for (i32 d = %s / 2; d >= %u; d /= 2) {\n", first, least);
   for (unsigned k = 0; k < n; k++) {
-    const tc_gpu_name mine = tc_gpu_named("r%u_%u", at, k), other = tc_gpu_named("tc_down_%s(peers, %s, d)", of, mine.text);
-    tc_gpu_line(t, "  %s = %s;\n", mine.text, tc_gpu_combine(t, (unsigned)i->imm, i->dtype, mine.text, other.text).text);
+    const tc_gpu_name mine = tc_gpu_named("r%u_%u", at, k),
+                      other = tc_gpu_named("tc_down_%s(peers, %s, d)", of, mine.text);
+    tc_gpu_line(t, "  %s = %s;\n", mine.text,
+                tc_gpu_combine(t, (unsigned)i->imm, i->dtype, mine.text, other.text).text);
   }
   tc_gpu_line(t, "}\n");
 }
@@ -94,7 +100,8 @@ static void need_of_block(tc_gpu_text *t, unsigned dtype) {
   const char *type = tc_gpu_type(dtype);
   const tc_gpu_name call = tc_gpu_named("tc_of_block_%s(", tc_type_name((tc_type)dtype));
   if (tc_gpu_is_new(t, call.text))
-    tc_gpu_put(&t->helpers, "TC_DEVICE %s %sconst %s *p, i32 rank) { return *(const %s *)tc_of_block(p, rank); }\n", type, call.text, type, type);
+    tc_gpu_put(&t->helpers, "TC_DEVICE %s %sconst %s *p, i32 rank) { return *(const %s *)tc_of_block(p, rank); }\n",
+               type, call.text, type, type);
 }
 
 // What the neighbours of all blocks came to: a part of a warp has that of one block, or of two
@@ -102,20 +109,25 @@ static void need_of_block(tc_gpu_text *t, unsigned dtype) {
 static void across_blocks(tc_gpu_text *t, uint32_t at, unsigned n) {
   const tc_kir_inst *i = &t->kir->inst[at];
   const char *of = tc_type_name((tc_type)i->dtype);
-  const unsigned parts = t->blocks < 32 / TC_GPU_NEIGHBOURS ? t->blocks : 32 / TC_GPU_NEIGHBOURS, whole = t->kir->threads / t->blocks * n;
+  const unsigned parts = t->blocks < 32 / TC_GPU_NEIGHBOURS ? t->blocks : 32 / TC_GPU_NEIGHBOURS,
+                 whole = t->kir->threads / t->blocks * n;
   need_of_block(t, i->dtype);
   tc_gpu_indent(t);
   tc_gpu_put(&t->body, "if (TC_THREAD < %u) ", TC_GPU_NEIGHBOURS);
   for (unsigned k = 0; k < n; k++)
-    tc_gpu_put(&t->body, "%spart%u[%u + TC_THREAD] = r%u_%u", k > 0 ? ", " : "", at, whole + k * TC_GPU_NEIGHBOURS, at, k);
+    tc_gpu_put(&t->body, "%spart%u[%u + TC_THREAD] = r%u_%u", k > 0 ? ", " : "", at, whole + k * TC_GPU_NEIGHBOURS, at,
+               k);
   tc_gpu_put(&t->body, ";\n");
   tc_gpu_sync(t);
   for (unsigned k = 0; k < n; k++) {
-    const tc_gpu_name from = tc_gpu_named("part%u + %u + TC_THREAD %% %u", at, whole + k * TC_GPU_NEIGHBOURS, TC_GPU_NEIGHBOURS);
-    const tc_gpu_name rank = tc_gpu_named("TC_THREAD %% TC_WARP / %u %% %u", TC_GPU_NEIGHBOURS, parts), mine = tc_gpu_named("r%u_%u", at, k);
+    const tc_gpu_name from =
+        tc_gpu_named("part%u + %u + TC_THREAD %% %u", at, whole + k * TC_GPU_NEIGHBOURS, TC_GPU_NEIGHBOURS);
+    const tc_gpu_name rank = tc_gpu_named("TC_THREAD %% TC_WARP / %u %% %u", TC_GPU_NEIGHBOURS, parts),
+                      mine = tc_gpu_named("r%u_%u", at, k);
     tc_gpu_line(t, "%s = tc_of_block_%s(%s, %s);\n", mine.text, of, from.text, rank.text);
     if (t->blocks == parts) continue;
-    tc_gpu_line(t, "const %s other%u_%u = tc_of_block_%s(%s, %s + %u);\n", tc_gpu_type(i->dtype), at, k, of, from.text, rank.text, parts);
+    tc_gpu_line(t, "const %s other%u_%u = tc_of_block_%s(%s, %s + %u);\n", tc_gpu_type(i->dtype), at, k, of, from.text,
+                rank.text, parts);
     const tc_gpu_name other = tc_gpu_named("other%u_%u", at, k);
     tc_gpu_line(t, "%s = %s;\n", mine.text, tc_gpu_combine(t, (unsigned)i->imm, i->dtype, mine.text, other.text).text);
   }
@@ -134,7 +146,8 @@ void tc_gpu_reduce(tc_gpu_text *t, uint32_t at) {
     across_warps(t, at, n);
   } else {
     tc_gpu_line(t, "%s ", tc_gpu_type(i->dtype));
-    for (unsigned k = 0; k < n; k++) tc_gpu_put(&t->body, "%sr%u_%u = %s", k > 0 ? ", " : "", at, k, tc_gpu_element(t, i->src[0], k).text);
+    for (unsigned k = 0; k < n; k++)
+      tc_gpu_put(&t->body, "%sr%u_%u = %s", k > 0 ? ", " : "", at, k, tc_gpu_element(t, i->src[0], k).text);
     tc_gpu_put(&t->body, ";\n");
   }
   if (t->kir->threads > 1) {
@@ -161,7 +174,8 @@ void tc_gpu_shfl_xor(tc_gpu_text *t, uint32_t at) {
   t->peers = true;
   for (unsigned k = 0; k < tc_gpu_width(t->kir, i->lanes); k++) {
     tc_gpu_define(t, at, k);
-    tc_gpu_put(&t->body, "tc_trade_%s(peers, %s, %d)", tc_type_name((tc_type)i->dtype), tc_gpu_element(t, i->src[0], k).text, (int)i->imm);
+    tc_gpu_put(&t->body, "tc_trade_%s(peers, %s, %d)", tc_type_name((tc_type)i->dtype),
+               tc_gpu_element(t, i->src[0], k).text, (int)i->imm);
   }
   tc_gpu_put(&t->body, ";\n");
 }

@@ -69,8 +69,9 @@ bool tc_gpu_is_new(const tc_gpu_text *t, const char *name) {
 static const struct {
   const char *reg, *memory;
 } type_row[TC_N_TYPES] = {
-    [TC_BOOL] = {"i32", "u8"}, [TC_U8] = {"u8", "u8"},    [TC_I8] = {"i8", "i8"},     [TC_I16] = {"i16", "i16"}, [TC_I32] = {"i32", "i32"},
-    [TC_I64] = {"i64", "i64"}, [TC_F16] = {"u16", "u16"}, [TC_BF16] = {"u16", "u16"}, [TC_F32] = {"f32", "f32"}, [TC_F64] = {"f64", "f64"},
+    [TC_BOOL] = {"i32", "u8"}, [TC_U8] = {"u8", "u8"},    [TC_I8] = {"i8", "i8"},    [TC_I16] = {"i16", "i16"},
+    [TC_I32] = {"i32", "i32"}, [TC_I64] = {"i64", "i64"}, [TC_F16] = {"u16", "u16"}, [TC_BF16] = {"u16", "u16"},
+    [TC_F32] = {"f32", "f32"}, [TC_F64] = {"f64", "f64"},
 };
 
 const char *tc_gpu_type(unsigned dtype) {
@@ -116,7 +117,8 @@ static tc_gpu_name whole_literal(int64_t v) {
   if (v == INT64_MIN) return tc_gpu_named("(-9223372036854775807ll - 1)");
   if (v == INT32_MIN) return tc_gpu_named("(-2147483647 - 1)");
   const bool wide = v > INT32_MAX || v < INT32_MIN;
-  return v < 0 ? tc_gpu_named("(%" PRId64 "%s)", v, wide ? "ll" : "") : tc_gpu_named("%" PRId64 "%s", v, wide ? "ll" : "");
+  return v < 0 ? tc_gpu_named("(%" PRId64 "%s)", v, wide ? "ll" : "")
+               : tc_gpu_named("%" PRId64 "%s", v, wide ? "ll" : "");
 }
 
 // Exact: few digits where they say it, else hexadecimal ones.
@@ -133,8 +135,10 @@ static tc_gpu_name literal(const tc_kir_inst *i) {
   memcpy(&d, &i->imm, sizeof d);
   memcpy(&f, &low, sizeof f);
   switch (i->dtype) {
-    case TC_F32: return isfinite(f) ? float_literal((double)f, "f") : tc_gpu_named("tc_f32_bits(0x%08" PRIx32 "u)", low);
-    case TC_F64: return isfinite(d) ? float_literal(d, "") : tc_gpu_named("tc_f64_bits(0x%016" PRIx64 "ull)", (uint64_t)i->imm);
+    case TC_F32:
+      return isfinite(f) ? float_literal((double)f, "f") : tc_gpu_named("tc_f32_bits(0x%08" PRIx32 "u)", low);
+    case TC_F64:
+      return isfinite(d) ? float_literal(d, "") : tc_gpu_named("tc_f64_bits(0x%016" PRIx64 "ull)", (uint64_t)i->imm);
     case TC_U8: return whole_literal((uint8_t)i->imm);
     case TC_I8: return whole_literal((int8_t)i->imm);
     case TC_I16: return whole_literal((int16_t)i->imm);
@@ -162,15 +166,17 @@ tc_gpu_name tc_gpu_element(const tc_gpu_text *t, uint32_t v, unsigned k) {
 
 tc_gpu_name tc_gpu_register(const tc_gpu_text *t, uint32_t v, unsigned k) {
   const tc_kir_inst *i = &t->kir->inst[v];
-  if (tc_gpu_is_packed(t, v)) return i->op == TC_IR_LDMATRIX ? tc_gpu_named("v%u[%u]", v, k) : tc_gpu_named("v%u_%u", v, k);
+  if (tc_gpu_is_packed(t, v))
+    return i->op == TC_IR_LDMATRIX ? tc_gpu_named("v%u[%u]", v, k) : tc_gpu_named("v%u_%u", v, k);
   switch (tc_kir_type_bytes(i->dtype)) {
     case 4: {
       const tc_gpu_name x = tc_gpu_element(t, v, k);
       return i->dtype == TC_F32 ? tc_gpu_named("tc_bits_f32(%s)", x.text) : tc_gpu_named("(u32)%s", x.text);
     }
     case 8: {
-      const tc_gpu_name x = tc_gpu_element(t, v, k / 2),
-                        bits = i->dtype == TC_F64 ? tc_gpu_named("tc_bits_f64(%s)", x.text) : tc_gpu_named("(u64)%s", x.text);
+      const tc_gpu_name x = tc_gpu_element(t, v, k / 2), bits = i->dtype == TC_F64
+                                                                    ? tc_gpu_named("tc_bits_f64(%s)", x.text)
+                                                                    : tc_gpu_named("(u64)%s", x.text);
       return k % 2 == 0 ? tc_gpu_named("(u32)%s", bits.text) : tc_gpu_named("(u32)(%s >> 32)", bits.text);
     }
     case 2: {
@@ -180,7 +186,8 @@ tc_gpu_name tc_gpu_register(const tc_gpu_text *t, uint32_t v, unsigned k) {
     default: {
       tc_gpu_name x[4];
       for (unsigned b = 0; b < 4; b++) x[b] = tc_gpu_element(t, v, 4 * k + b);
-      return tc_gpu_named("((u32)(u8)%s | (u32)(u8)%s << 8 | (u32)(u8)%s << 16 | (u32)(u8)%s << 24)", x[0].text, x[1].text, x[2].text, x[3].text);
+      return tc_gpu_named("((u32)(u8)%s | (u32)(u8)%s << 8 | (u32)(u8)%s << 16 | (u32)(u8)%s << 24)", x[0].text,
+                          x[1].text, x[2].text, x[3].text);
     }
   }
 }
@@ -191,7 +198,10 @@ void tc_gpu_define(tc_gpu_text *t, uint32_t v, unsigned k) {
   if (k > 0)
     tc_gpu_put(&t->body, ", ");
   else
-    tc_gpu_line(t, "%s%s ", i->op == TC_IR_VAR ? "" : "const ", packed ? "u32" : tc_gpu_is_narrow(t, v) ? "i32" : tc_gpu_type(i->dtype));
+    tc_gpu_line(t, "%s%s ", i->op == TC_IR_VAR ? "" : "const ",
+                packed                   ? "u32"
+                : tc_gpu_is_narrow(t, v) ? "i32"
+                                         : tc_gpu_type(i->dtype));
   if (tc_gpu_is_one(t, v))
     tc_gpu_put(&t->body, "v%u = ", v);
   else

@@ -20,7 +20,8 @@ void tc_gpu_put_gates(const tc_gpu_text *t, tc_gpu_out *out) {
     tc_gpu_put(out, "  const u64 *const map%u = tc_table + %u;\n", k, word + k * TC_GPU_TENSOR_MAP_WORDS);
     arrivals += boxes_of(n, &n->map[k]);
   }
-  tc_gpu_put(out, "  if (lane == 0) {\n    for (i32 k = 0; k < %u; k++) tc_gate_init(gate + k, %u);\n", n->stages, arrivals);
+  tc_gpu_put(out, "  if (lane == 0) {\n    for (i32 k = 0; k < %u; k++) tc_gate_init(gate + k, %u);\n", n->stages,
+             arrivals);
   for (uint32_t k = 0; k < n->n_map; k++) tc_gpu_put(out, "    tc_map_ready(map%u);\n", k);
   tc_gpu_put(out, "  }\n  TC_SYNC();\n");
 }
@@ -31,8 +32,11 @@ static void fetch(tc_gpu_text *t, uint32_t at) {
   const tc_tensor_map *m = &n->map[i->imm];
   tc_gpu_name s[4];
   for (int k = 0; k < 4; k++) s[k] = tc_gpu_element(t, i->src[k], 0);
-  tc_gpu_line(t, "if (lane == 0) tc_fetch_box(tile%u + (%s %% %u * %u + %u) * %d, map%d, (i32)%s, (i32)%s, (i32)%s, gate + %s %% %u);\n", m->tile,
-              s[3].text, n->stages, boxes_of(n, m), i->flags, BOX, (int)i->imm, s[0].text, s[1].text, s[2].text, s[3].text, n->stages);
+  tc_gpu_line(
+      t,
+      "if (lane == 0) tc_fetch_box(tile%u + (%s %% %u * %u + %u) * %d, map%d, (i32)%s, (i32)%s, (i32)%s, gate + %s %% %u);\n",
+      m->tile, s[3].text, n->stages, boxes_of(n, m), i->flags, BOX, (int)i->imm, s[0].text, s[1].text, s[2].text,
+      s[3].text, n->stages);
 }
 
 // N of the accumulator.
@@ -44,8 +48,9 @@ static void matmul(tc_gpu_text *t, uint32_t at) {
   const tc_kir *n = t->kir;
   const tc_kir_inst *i = &n->inst[at];
   const tc_tensor_map *a = &n->map[i->imm & 255], *b = &n->map[i->imm >> 8];
-  tc_gpu_line(t, "tc_wgmma_%s_%u(v%u, tile%u + %s, tile%u + %s, %u, %u);\n", tc_type_name((tc_type)n->tile[a->tile].dtype), columns_of(t, i->src[2]),
-              i->src[2], a->tile, tc_gpu_element(t, i->src[0], 0).text, b->tile, tc_gpu_element(t, i->src[1], 0).text, i->flags & 1,
+  tc_gpu_line(t, "tc_wgmma_%s_%u(v%u, tile%u + %s, tile%u + %s, %u, %u);\n",
+              tc_type_name((tc_type)n->tile[a->tile].dtype), columns_of(t, i->src[2]), i->src[2], a->tile,
+              tc_gpu_element(t, i->src[0], 0).text, b->tile, tc_gpu_element(t, i->src[1], 0).text, i->flags & 1,
               i->flags >> 1 & 1);
 }
 
@@ -55,7 +60,8 @@ void tc_gpu_box(tc_gpu_text *t, uint32_t at) {
     case TC_IR_TMA_LOAD: fetch(t, at); break;
     case TC_IR_TMA_WAIT: {
       const tc_gpu_name chunk = tc_gpu_element(t, i->src[0], 0);
-      tc_gpu_line(t, "tc_gate_await(gate + %s %% %u, (i32)(%s / %u));\n", chunk.text, t->kir->stages, chunk.text, t->kir->stages);
+      tc_gpu_line(t, "tc_gate_await(gate + %s %% %u, (i32)(%s / %u));\n", chunk.text, t->kir->stages, chunk.text,
+                  t->kir->stages);
       break;
     }
     case TC_IR_WGMMA: matmul(t, at); break;

@@ -58,7 +58,8 @@ static tc_gpu_range sum_of(unsigned op, tc_gpu_range a, tc_gpu_range b) {
     over = __builtin_mul_overflow(a.low, b.low, &p[0]) || __builtin_mul_overflow(a.low, b.high, &p[1]) ||
            __builtin_mul_overflow(a.high, b.low, &p[2]) || __builtin_mul_overflow(a.high, b.high, &p[3]);
     if (over) return anything;
-    return between(TC_MIN(TC_MIN(p[0], p[1]), TC_MIN(p[2], p[3])), TC_MAX_OF(TC_MAX_OF(p[0], p[1]), TC_MAX_OF(p[2], p[3])));
+    return between(TC_MIN(TC_MIN(p[0], p[1]), TC_MIN(p[2], p[3])),
+                   TC_MAX_OF(TC_MAX_OF(p[0], p[1]), TC_MAX_OF(p[2], p[3])));
   }
   if (op == TC_IR_ADD)
     over = __builtin_add_overflow(a.low, b.low, &r.low) || __builtin_add_overflow(a.high, b.high, &r.high);
@@ -97,7 +98,9 @@ static tc_gpu_range range_of_two(unsigned op, tc_gpu_range a, tc_gpu_range b) {
                  ? between(0, all_below(TC_MAX_OF(a.high, b.high)))
                  : anything;
     case TC_IR_SHL:
-      return one && b.low >= 0 && b.low < 40 && is_known(a) ? sum_of(TC_IR_MUL, a, between(INT64_C(1) << b.low, INT64_C(1) << b.low)) : anything;
+      return one && b.low >= 0 && b.low < 40 && is_known(a)
+                 ? sum_of(TC_IR_MUL, a, between(INT64_C(1) << b.low, INT64_C(1) << b.low))
+                 : anything;
     case TC_IR_SHR:
     case TC_IR_USHR: return whole && one && b.low < 63 ? between(a.low >> b.low, a.high >> b.low) : anything;
     default: return anything;
@@ -117,8 +120,10 @@ static tc_gpu_range range_of(const tc_gpu_text *t, const tc_kir_inst *i) {
       return between(r[i->src[0]].low, TC_MAX_OF(r[i->src[0]].low, r[i->src[1]].high - 1) + i->imm);
     case TC_IR_SPLAT: return r[i->src[0]];
     case TC_IR_EXTRACT: return r[i->src[0]];
-    case TC_IR_SELECT: return between(TC_MIN(r[i->src[1]].low, r[i->src[2]].low), TC_MAX_OF(r[i->src[1]].high, r[i->src[2]].high));
-    default: return i->src[0] != TC_NONE && i->src[1] != TC_NONE ? range_of_two(i->op, r[i->src[0]], r[i->src[1]]) : anything;
+    case TC_IR_SELECT:
+      return between(TC_MIN(r[i->src[1]].low, r[i->src[2]].low), TC_MAX_OF(r[i->src[1]].high, r[i->src[2]].high));
+    default:
+      return i->src[0] != TC_NONE && i->src[1] != TC_NONE ? range_of_two(i->op, r[i->src[0]], r[i->src[1]]) : anything;
   }
 }
 

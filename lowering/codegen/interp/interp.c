@@ -32,8 +32,8 @@ struct tc_interp {
   size_t held_bytes;  // of all that it points to
 };
 
-static const uint8_t log_bytes[TC_N_TYPES] = {
-    [TC_BOOL] = 0, [TC_U8] = 0, [TC_I8] = 0, [TC_I16] = 1, [TC_I32] = 2, [TC_I64] = 3, [TC_F16] = 1, [TC_BF16] = 1, [TC_F32] = 2, [TC_F64] = 3};
+static const uint8_t log_bytes[TC_N_TYPES] = {[TC_BOOL] = 0, [TC_U8] = 0,  [TC_I8] = 0,   [TC_I16] = 1, [TC_I32] = 2,
+                                              [TC_I64] = 3,  [TC_F16] = 1, [TC_BF16] = 1, [TC_F32] = 2, [TC_F64] = 3};
 // A type of the same size that moves and SELECT have functions for.
 static const uint8_t carrier[4] = {TC_U8, TC_I16, TC_I32, TC_I64};
 
@@ -135,8 +135,10 @@ static void find_in_place(translation *t) {
     for (int k = 0; k < 4; k++)
       if (inst->src[k] != TC_NONE && (inst->src[k] < changed || !takes_in_place(inst, &n->inst[inst->src[0]])))
         t->value[inst->src[k]].in_place = false;
-    t->value[i].in_place = inst->op == TC_IR_LOAD && inst->lanes > 1 && inst->src[1] == TC_NONE && copy_class(inst) == 6;
-    if (!tc_kir_has_value(inst) || inst->op == TC_IR_LOOP) changed = inst->op == TC_IR_SET || inst->op == TC_IR_PREFETCH ? changed : i;
+    t->value[i].in_place =
+        inst->op == TC_IR_LOAD && inst->lanes > 1 && inst->src[1] == TC_NONE && copy_class(inst) == 6;
+    if (!tc_kir_has_value(inst) || inst->op == TC_IR_LOOP)
+      changed = inst->op == TC_IR_SET || inst->op == TC_IR_PREFETCH ? changed : i;
   }
 }
 
@@ -180,7 +182,8 @@ static bool is_folded_splat(const translation *t, uint32_t i) {
 static bool is_folded_load(const translation *t, uint32_t i) {
   const tc_kir *n = t->kir;
   const tc_kir_inst *x = &n->inst[i];
-  if (x->op != TC_IR_LOAD || x->lanes != 1 || x->src[1] != TC_NONE || t->value[i].n_uses != 1 || i + 1 >= n->n_inst) return false;
+  if (x->op != TC_IR_LOAD || x->lanes != 1 || x->src[1] != TC_NONE || t->value[i].n_uses != 1 || i + 1 >= n->n_inst)
+    return false;
   return n->inst[i + 1].src[0] == i && is_folded_splat(t, i + 1);
 }
 
@@ -190,7 +193,8 @@ static void find_stored(translation *t) {
   const tc_kir *n = t->kir;
   for (uint32_t i = 1; i < n->n_inst; i++) {
     const tc_kir_inst *store = &n->inst[i], *v = store - 1;
-    if (store->op != TC_IR_STORE || store->src[1] != i - 1 || store->src[2] != TC_NONE || t->value[i - 1].early || t->value[i - 1].n_uses != 1)
+    if (store->op != TC_IR_STORE || store->src[1] != i - 1 || store->src[2] != TC_NONE || t->value[i - 1].early ||
+        t->value[i - 1].n_uses != 1)
       continue;
     if (copy_class(v) != 6 || (store->flags & 1 && t->set->store_far != NULL) || v->op == TC_IR_LOAD) continue;
     t->value[i - 1].in_place = takes_in_place(v, &n->inst[v->src[0]]);
@@ -245,12 +249,17 @@ static void find_late(translation *t) {
     const tc_kir_inst *inst = &n->inst[i];
     for (int k = 0; k < 3 && !t->value[i].early && late_operand(t, inst) < 0; k++) {
       const uint32_t v = inst->src[k];
-      if (v == TC_NONE || v < changed || t->value[v].early || t->value[v].n_uses != 1 || late_operand(t, &n->inst[v]) >= 0) continue;
-      if (!tc_kir_is(&n->inst[v], TC_KIR_PURE) || is_folded_splat(t, inst->src[0]) || is_folded_splat(t, n->inst[v].src[0])) continue;
+      if (v == TC_NONE || v < changed || t->value[v].early || t->value[v].n_uses != 1 ||
+          late_operand(t, &n->inst[v]) >= 0)
+        continue;
+      if (!tc_kir_is(&n->inst[v], TC_KIR_PURE) || is_folded_splat(t, inst->src[0]) ||
+          is_folded_splat(t, n->inst[v].src[0]))
+        continue;
       if (joined_fn(t, inst, k) == NULL) continue;
       t->value[v].late = true;
       for (int s = 0; s < 3; s++)
-        if (n->inst[v].src[s] != TC_NONE) t->value[n->inst[v].src[s]].last = TC_MAX_OF(t->value[n->inst[v].src[s]].last, t->value[v].last);
+        if (n->inst[v].src[s] != TC_NONE)
+          t->value[n->inst[v].src[s]].last = TC_MAX_OF(t->value[n->inst[v].src[s]].last, t->value[v].last);
     }
     if (!tc_kir_has_value(inst) || inst->op == TC_IR_LOOP) changed = i;
   }
@@ -342,7 +351,8 @@ static void emit_places(translation *t, uint32_t at) {
   for (uint32_t v = at; v < n->n_inst && k < (alone ? 1 : TC_INTERP_PLACES); v++) {
     if (tc_kir_is(&n->inst[v], TC_KIR_OPENS | TC_KIR_CLOSES)) break;
     const tc_kir_inst *access = t->value[v].in_place ? access_of(t, v) : NULL;
-    if (access == NULL || t->value[v].placed || access->src[0] != first->src[0] || log_bytes[access->dtype] != s->shift) continue;
+    if (access == NULL || t->value[v].placed || access->src[0] != first->src[0] || log_bytes[access->dtype] != s->shift)
+      continue;
     if (v != at) take_slot(t, v);
     t->value[v].placed = true;
     s->src[1 + k] = t->value[v].at, s->imm |= access->imm << (16 * k++);
@@ -370,7 +380,8 @@ static void emit(translation *t, uint32_t at) {
     s->dst = s->src[0], s->src[0] = s->src[1];
     copied = &t->kir->inst[i->src[0]];
   }
-  if (tc_kir_has_value(copied) || copied->op == TC_IR_STORE) s->pieces = ((uint32_t)copied->lanes << log_bytes[copied->dtype]) / 64;
+  if (tc_kir_has_value(copied) || copied->op == TC_IR_STORE)
+    s->pieces = ((uint32_t)copied->lanes << log_bytes[copied->dtype]) / 64;
   if (tc_kir_is(i, TC_KIR_LOADS | TC_KIR_STORES)) {
     s->masked = tc_kir_mask_of(i) != TC_NONE;
     s->shift = log_bytes[i->dtype];
@@ -421,7 +432,8 @@ static void translate_body(translation *t) {
   tc_interp_step *steps = t->out->steps;
   for (uint32_t i = 0; i < n->n_inst; i++) {
     const tc_kir_inst *inst = &n->inst[i];
-    if (!t->value[i].early && !t->value[i].late && !is_folded_set(t, i) && !is_folded(t, i) && inst->op != TC_IR_ENDIF) {
+    if (!t->value[i].early && !t->value[i].late && !is_folded_set(t, i) && !is_folded(t, i) &&
+        inst->op != TC_IR_ENDIF) {
       if (is_folded_set(t, i + 1))
         t->value[i].at = t->value[n->inst[i + 1].src[0]].at;
       else if (tc_kir_has_value(inst) && !t->value[i].placed)
@@ -469,7 +481,8 @@ static void fill_pool(const translation *t) {
 
 static tc_status translate(const tc_kir *kir, tc_interp *out) {
   translation t = {.kir = kir, .set = tc_interp_host_set(), .out = out};
-  const size_t n = (size_t)kir->n_inst + 1, block_bytes = n * (sizeof(value) + (4 + SLOT_SIZES) * sizeof(uint32_t)) + 128;
+  const size_t n = (size_t)kir->n_inst + 1,
+               block_bytes = n * (sizeof(value) + (4 + SLOT_SIZES) * sizeof(uint32_t)) + 128;
   void *block = tc_calloc(1, block_bytes);
   out->steps = tc_calloc(n + 1, sizeof *out->steps);
   out->tiles = tc_calloc((size_t)kir->n_tile + 1, sizeof(int64_t));
@@ -531,7 +544,8 @@ size_t tc_interp_bytes(const tc_interp *interp) {
   return sizeof *interp + interp->held_bytes;
 }
 
-void tc_interp_run(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end, struct tc_worker *worker) {
+void tc_interp_run(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end,
+                   struct tc_worker *worker) {
   const tc_interp *p = ctx;
   char *frame = (char *)worker->scratch + p->tile_bytes;
   tc_interp_head *h = head_of(frame);
@@ -539,7 +553,8 @@ void tc_interp_run(const void *ctx, void *const *buf, const uint64_t *num, int64
   h->math = worker->math != NULL ? worker->math : tc_kir_math_table();
   h->begin = begin, h->end = end;
   for (uint32_t k = 0; k < p->n_buf; k++) h->buf[k] = buf[k];
-  for (uint32_t k = 0; k < p->n_tile; k++) h->buf[p->n_buf + k] = (char *)worker->scratch + ((const int64_t *)p->tiles)[k];
+  for (uint32_t k = 0; k < p->n_tile; k++)
+    h->buf[p->n_buf + k] = (char *)worker->scratch + ((const int64_t *)p->tiles)[k];
   memcpy(frame + p->pool_at, p->pool, p->pool_bytes);
   for (const tc_interp_step *s = p->steps; s->fn != NULL;) s = s->fn(s, frame);
   for (const tc_interp_step *s = p->steps + p->n_prologue + 1; s->fn != NULL;) s = s->fn(s, frame);

@@ -168,7 +168,8 @@ CAST_BY(SETTLED_BF16, BF16, F32, PUT_SETTLED)
 static const step *FN(PACK, F16, v)(const step *s, char *frame) {
   __m128i *d = slot_at(frame, s->dst);
   const float *a = slot_at(frame, s->src[0]);
-  for (uint32_t i = 0; i < s->lanes; i += 8) _mm_storeu_si128(d + i / 8, _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
+  for (uint32_t i = 0; i < s->lanes; i += 8)
+    _mm_storeu_si128(d + i / 8, _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
   return s + 1;
 }
 #endif
@@ -308,11 +309,13 @@ static const step *FN(LOOK_UP, F32, v)(const step *s, char *frame) {
   ENTRY_CAST(D, BOOL) ENTRY_CAST(D, U8) ENTRY_CAST(D, I8) ENTRY_CAST(D, I16) ENTRY_CAST(D, I32) ENTRY_CAST(D, I64) ENTRY_CAST(D, F16) \
   ENTRY_CAST(D, BF16) ENTRY_CAST(D, F32) ENTRY_CAST(D, F64)
 // clang-format on
-#define ENTRY_PAIR(SECOND, FIRST) .pair[PAIR_##SECOND][PAIR_##FIRST] = {FN(PAIR_##SECOND, FIRST, 0), FN(PAIR_##SECOND, FIRST, 1)},
+#define ENTRY_PAIR(SECOND, FIRST) \
+  .pair[PAIR_##SECOND][PAIR_##FIRST] = {FN(PAIR_##SECOND, FIRST, 0), FN(PAIR_##SECOND, FIRST, 1)},
 #define ENTRY_PICK(TEST, SIGN) .pick[TC_IR_##TEST] = FN(PICK, TEST, v),
 #define ENTRY_MOVES(LOG, TY) \
-  .splat[LOG] = FN(SPLAT, TY, v), .load_masked[LOG] = FN(LOADM, TY, v), .store_masked[LOG] = FN(STOREM, TY, v), .gather[LOG] = FN(GATHER, TY, v), \
-  .scatter[LOG] = FN(SCATTER, TY, v), .unpack[LOG] = FN(UNPACK, TY, v), .interleave[LOG] = FN(INTERLEAVE, TY, v),
+  .splat[LOG] = FN(SPLAT, TY, v), .load_masked[LOG] = FN(LOADM, TY, v), .store_masked[LOG] = FN(STOREM, TY, v), \
+  .gather[LOG] = FN(GATHER, TY, v), .scatter[LOG] = FN(SCATTER, TY, v), .unpack[LOG] = FN(UNPACK, TY, v), \
+  .interleave[LOG] = FN(INTERLEAVE, TY, v),
 #define ENTRY_COPIES(LOG, N) .load[LOG] = FN(LOAD, N, v), .store[LOG] = FN(STORE, N, v), .copy[LOG] = FN(COPY, N, v),
 
 #define STEPS_NAME(isa) STEPS_NAME_(isa)

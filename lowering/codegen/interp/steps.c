@@ -83,7 +83,8 @@ static inline float odd_from_i64(int64_t v) {
 }
 
 // Saturating; NaN gives 0. Bounds are exact in the type of v.
-#define SATURATE(T, v, low, high, min, max) ((v) != (v) ? (T)0 : (v) >= (high) ? (T)(max) : (v) <= (low) ? (T)(min) : (T)(v))
+#define SATURATE(T, v, low, high, min, max) \
+  ((v) != (v) ? (T)0 : (v) >= (high) ? (T)(max) : (v) <= (low) ? (T)(min) : (T)(v))
 static inline uint8_t u8_from(double v) {
   return SATURATE(uint8_t, v, 0.0, 255.0, 0, UINT8_MAX);
 }
@@ -241,7 +242,8 @@ static inline float f32_MAX(float x, float y) {
 #define PAIRS_WITH(X, SECOND) X(SECOND, ADD) X(SECOND, SUB) X(SECOND, MUL) X(SECOND, MIN) X(SECOND, MAX)
 #define STEP_PAIRS(X) PAIRS_WITH(X, ADD) PAIRS_WITH(X, SUB) PAIRS_WITH(X, MUL) PAIRS_WITH(X, MIN) PAIRS_WITH(X, MAX)
 // Selection moves bits, so it goes by size; an integer of the size stands for every type of it.
-#define STEP_PICKS(X) X(SELECT, U8, x ? y : z) X(SELECT, I16, x ? y : z) X(SELECT, I32, x ? y : z) X(SELECT, I64, x ? y : z)
+#define STEP_PICKS(X) \
+  X(SELECT, U8, x ? y : z) X(SELECT, I16, x ? y : z) X(SELECT, I32, x ? y : z) X(SELECT, I64, x ? y : z)
 // clang-format off
 #define STEP_HALVES(X)                                                                                                     \
   EACH_INT(X, ADD, (W)x + (W)y) EACH_INT(X, MUL, (W)x * (W)y) EACH_INT(X, MIN, x < y ? x : y) EACH_INT(X, MAX, x > y ? x : y) \
@@ -279,7 +281,8 @@ static inline float f32_MAX(float x, float y) {
 #undef ISA
 #ifdef __clang__
 #pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq"))), \
+                             apply_to = function)
 #else
 #pragma GCC pop_options
 #pragma GCC push_options
@@ -287,7 +290,8 @@ static inline float f32_MAX(float x, float y) {
 #endif
 #define ISA avx512
 #define STREAM(to, from) _mm512_stream_ps((float *)(to), _mm512_load_ps((const float *)(from)))
-#define LOOK_UP(to, table, at) _mm512_storeu_ps(to, _mm512_permutexvar_ps(_mm512_loadu_si512(at), _mm512_loadu_ps(table)))
+#define LOOK_UP(to, table, at) \
+  _mm512_storeu_ps(to, _mm512_permutexvar_ps(_mm512_loadu_si512(at), _mm512_loadu_ps(table)))
 #include "lowering/codegen/interp/step_ops.h"
 #undef LOOK_UP
 #undef STREAM
@@ -327,7 +331,8 @@ static const step *step_finish(const step *s, char *frame) {
 // A loop's slot: its value, then the bound as it was on entry.
 static const step *step_loop(const step *s, char *frame) {
   int64_t *i = slot_at(frame, s->dst);
-  const int64_t first = *(const int64_t *)slot_at(frame, s->src[0]), bound = *(const int64_t *)slot_at(frame, s->src[1]);
+  const int64_t first = *(const int64_t *)slot_at(frame, s->src[0]),
+                bound = *(const int64_t *)slot_at(frame, s->src[1]);
   if (first >= bound) return s + s->jump;
   i[0] = first, i[1] = bound;
   return s + 1;
@@ -352,7 +357,8 @@ static const step *step_prefetch(const step *s, char *frame) {
 // Addresses that are as far, s->src[0], into n buffers.
 static inline const step *place(const step *s, char *frame, int n) {
   const uint64_t bytes = *(const uint64_t *)slot_at(frame, s->src[0]) << s->shift;
-  for (int k = 0; k < n; k++) *(uintptr_t *)slot_at(frame, s->src[1 + k]) = (uintptr_t)head_of(frame)->buf[s->imm >> (16 * k) & 0xffff] + bytes;
+  for (int k = 0; k < n; k++)
+    *(uintptr_t *)slot_at(frame, s->src[1 + k]) = (uintptr_t)head_of(frame)->buf[s->imm >> (16 * k) & 0xffff] + bytes;
   return s + 1;
 }
 static const step *step_place1(const step *s, char *frame) {

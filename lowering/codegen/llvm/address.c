@@ -71,7 +71,9 @@ static int64_t wrap_add(int64_t a, int64_t b) {
 
 // *to += times * from; false, and *to is as it was, if that has too many terms.
 static bool add_to(sum *to, const sum *from, int64_t times) {
-  sum out = {.known = true, .rest = wrap_add(to->rest, wrap_mul(from->rest, times)), .lane = wrap_add(to->lane, wrap_mul(from->lane, times))};
+  sum out = {.known = true,
+             .rest = wrap_add(to->rest, wrap_mul(from->rest, times)),
+             .lane = wrap_add(to->lane, wrap_mul(from->lane, times))};
   if (!to->known || !from->known) return false;
   for (uint32_t i = 0, k = 0; i < to->n || k < from->n;) {
     term t;
@@ -133,14 +135,16 @@ static sum find_sum(const tc_kir *kir, const sum *of, uint32_t at) {
     ok = add_to(&s, &of[inst->src[0]], 1);
     return sum_or_value(kir, ok, s, at);
   }
-  if (inst->op != TC_IR_ADD && inst->op != TC_IR_SUB && inst->op != TC_IR_MUL && inst->op != TC_IR_DIV) return sum_or_value(kir, false, s, at);
+  if (inst->op != TC_IR_ADD && inst->op != TC_IR_SUB && inst->op != TC_IR_MUL && inst->op != TC_IR_DIV)
+    return sum_or_value(kir, false, s, at);
   const sum *x = &of[inst->src[0]], *y = &of[inst->src[1]];
   ok = x->known && y->known;
   if (ok && inst->op == TC_IR_MUL) {
     ok = is_constant(y, &value) ? add_to(&s, x, value) : is_constant(x, &value) && add_to(&s, y, value);
   } else if (ok) {
     s = *x;
-    ok = inst->op == TC_IR_DIV ? is_constant(y, &value) && divide(&s, value) : add_to(&s, y, inst->op == TC_IR_ADD ? 1 : -1);
+    ok = inst->op == TC_IR_DIV ? is_constant(y, &value) && divide(&s, value)
+                               : add_to(&s, y, inst->op == TC_IR_ADD ? 1 : -1);
   }
   return sum_or_value(kir, ok, s, at);
 }
@@ -210,7 +214,8 @@ static bool join(tc_llvm_build *b, const group *like, access *out) {
   for (uint32_t i = 0; i < a->n_fusion; i++) {
     const group *g = &a->group[i];
     int64_t apart = wrap_add(like->sum.rest, -g->sum.rest);
-    if (g->loop != like->loop || g->buffer != like->buffer || g->way != like->way || g->stride != like->stride) continue;
+    if (g->loop != like->loop || g->buffer != like->buffer || g->way != like->way || g->stride != like->stride)
+      continue;
     if (!same_terms(&g->sum, &like->sum) || apart > MAX_APART || apart < -MAX_APART) continue;
     out->group = i + 1, out->apart = apart;
     return true;
@@ -275,7 +280,9 @@ static void share_offsets(tc_llvm_addresses *a) {
     group *g = &a->group[i];
     for (uint32_t k = 0; k < i && g->needed && g->way == POINTER; k++) {
       group *other = &a->group[k];
-      if (!other->needed || other->loop != g->loop || other->stride != g->stride || other->leader != k || other->way == COUNTER) continue;
+      if (!other->needed || other->loop != g->loop || other->stride != g->stride || other->leader != k ||
+          other->way == COUNTER)
+        continue;
       other->way = g->way = OFFSET, g->leader = k;
     }
   }
@@ -397,7 +404,9 @@ static bool add_terms(tc_llvm_build *b, LLVMValueRef *p, const term *t, uint32_t
     const tc_kir_inst *inst = &b->kir->inst[t[i].at];
     LLVMValueRef v = b->val[t[i].at];
     if (v == NULL) return tc_llvm_fail(b, "%%%u has no value for an address", t[i].at) != NULL;
-    if (t[i].turns) v = LLVMBuildExactSDiv(b->b, LLVMBuildSub(b->b, v, b->val[inst->src[0]], ""), LLVMConstInt(b->i64, (uint64_t)inst->imm, 1), "");
+    if (t[i].turns)
+      v = LLVMBuildExactSDiv(b->b, LLVMBuildSub(b->b, v, b->val[inst->src[0]], ""),
+                             LLVMConstInt(b->i64, (uint64_t)inst->imm, 1), "");
     *p = step_by(b, *p, v, t[i].times);
   }
   return true;
@@ -408,7 +417,8 @@ bool tc_llvm_open_addresses(tc_llvm_build *b, const tc_llvm_frame *f) {
   for (uint32_t i = 0; i < a->n_fusion; i++) {
     group *g = &a->group[i];
     if (g->loop != f->at || !g->needed) continue;
-    if ((g->base = tc_llvm_buffer_base(b, g->buffer)) == NULL || !add_terms(b, &g->base, g->sum.term, g->sum.n)) return false;
+    if ((g->base = tc_llvm_buffer_base(b, g->buffer)) == NULL || !add_terms(b, &g->base, g->sum.term, g->sum.n))
+      return false;
     g->base = step_by_constant(b, g->base, g->sum.rest);
   }
   return true;
@@ -431,8 +441,9 @@ void tc_llvm_step_addresses(tc_llvm_build *b, const tc_llvm_frame *f, LLVMBasicB
   for (uint32_t i = 0; i < a->n_fusion; i++) {
     group *g = &a->group[i];
     if (g->loop != f->at || !g->needed || g->way == FIXED || g->way == COUNTER || g->leader != i) continue;
-    LLVMValueRef next = g->way == POINTER ? step_by_constant(b, g->moving, g->stride)
-                                          : LLVMBuildAdd(b->b, g->moving, LLVMConstInt(b->i64, (uint64_t)g->stride, 1), "");
+    LLVMValueRef next = g->way == POINTER
+                            ? step_by_constant(b, g->moving, g->stride)
+                            : LLVMBuildAdd(b->b, g->moving, LLVMConstInt(b->i64, (uint64_t)g->stride, 1), "");
     LLVMAddIncoming(g->moving, &next, &last, 1);
   }
 }

@@ -18,10 +18,12 @@ static LLVMValueRef intrinsic1(tc_llvm_build *b, const char *name, LLVMValueRef 
 // (x < y or x is NaN) ? x : y, in the form that is minps and one blend.
 static LLVMValueRef min_max(tc_llvm_build *b, unsigned dtype, bool is_min, LLVMValueRef x, LLVMValueRef y) {
   if (!tc_kir_is_real(dtype)) {
-    LLVMIntPredicate less = tc_kir_is_unsigned(dtype) ? LLVMIntULT : LLVMIntSLT, more = tc_kir_is_unsigned(dtype) ? LLVMIntUGT : LLVMIntSGT;
+    LLVMIntPredicate less = tc_kir_is_unsigned(dtype) ? LLVMIntULT : LLVMIntSLT,
+                     more = tc_kir_is_unsigned(dtype) ? LLVMIntUGT : LLVMIntSGT;
     return LLVMBuildSelect(b->b, LLVMBuildICmp(b->b, is_min ? less : more, x, y, ""), x, y, "");
   }
-  LLVMValueRef pick = LLVMBuildSelect(b->b, LLVMBuildFCmp(b->b, is_min ? LLVMRealOLT : LLVMRealOGT, x, y, ""), x, y, "");
+  LLVMValueRef pick =
+      LLVMBuildSelect(b->b, LLVMBuildFCmp(b->b, is_min ? LLVMRealOLT : LLVMRealOGT, x, y, ""), x, y, "");
   return LLVMBuildSelect(b->b, LLVMBuildFCmp(b->b, LLVMRealUNO, x, x, ""), x, pick, "");
 }
 
@@ -38,8 +40,10 @@ static bool find_constant(const tc_llvm_build *b, uint32_t at, int64_t *out) {
 // which is exact: a quotient that is not whole differs from the next whole number by at least 1
 // part in 2^n, more than the rounding error of a float wider than n bits.
 static LLVMValueRef safe_quotient(tc_llvm_build *b, unsigned dtype, unsigned lanes, LLVMValueRef x, LLVMValueRef y) {
-  if (lanes == 1 || dtype == TC_I64) return tc_kir_is_unsigned(dtype) ? LLVMBuildUDiv(b->b, x, y, "") : LLVMBuildSDiv(b->b, x, y, "");
-  LLVMTypeRef real = tc_llvm_widen_type(dtype == TC_I32 ? b->f64 : b->f32, lanes), wide = tc_llvm_widen_type(b->i32, lanes);
+  if (lanes == 1 || dtype == TC_I64)
+    return tc_kir_is_unsigned(dtype) ? LLVMBuildUDiv(b->b, x, y, "") : LLVMBuildSDiv(b->b, x, y, "");
+  LLVMTypeRef real = tc_llvm_widen_type(dtype == TC_I32 ? b->f64 : b->f32, lanes),
+              wide = tc_llvm_widen_type(b->i32, lanes);
   if (dtype != TC_I32) {
     x = tc_kir_is_unsigned(dtype) ? LLVMBuildZExt(b->b, x, wide, "") : LLVMBuildSExt(b->b, x, wide, "");
     y = tc_kir_is_unsigned(dtype) ? LLVMBuildZExt(b->b, y, wide, "") : LLVMBuildSExt(b->b, y, wide, "");
@@ -85,7 +89,8 @@ static LLVMValueRef shift(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRe
 }
 
 static LLVMValueRef compare(tc_llvm_build *b, unsigned op, unsigned dtype, LLVMValueRef x, LLVMValueRef y) {
-  static const LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT, LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
+  static const LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT,
+                                           LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
   static const LLVMIntPredicate sign[] = {LLVMIntEQ, LLVMIntNE, LLVMIntSLT, LLVMIntSLE, LLVMIntSGT, LLVMIntSGE};
   static const LLVMIntPredicate plain[] = {LLVMIntEQ, LLVMIntNE, LLVMIntULT, LLVMIntULE, LLVMIntUGT, LLVMIntUGE};
   unsigned i = op - TC_IR_EQ;
@@ -96,7 +101,8 @@ static LLVMValueRef compare(tc_llvm_build *b, unsigned op, unsigned dtype, LLVMV
 static LLVMValueRef mul_high(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef y) {
   LLVMTypeRef wide = tc_llvm_widen_type(b->i64, lanes);
   LLVMValueRef p = LLVMBuildMul(b->b, LLVMBuildZExt(b->b, x, wide, ""), LLVMBuildZExt(b->b, y, wide, ""), "");
-  return LLVMBuildTrunc(b->b, LLVMBuildLShr(b->b, p, tc_llvm_int(b->i64, 32, lanes), ""), tc_llvm_widen_type(b->i32, lanes), "");
+  return LLVMBuildTrunc(b->b, LLVMBuildLShr(b->b, p, tc_llvm_int(b->i64, 32, lanes), ""),
+                        tc_llvm_widen_type(b->i32, lanes), "");
 }
 
 static LLVMValueRef binary(tc_llvm_build *b, unsigned op, unsigned dtype, LLVMValueRef x, LLVMValueRef y) {
@@ -123,7 +129,8 @@ static LLVMValueRef scale_in_steps(tc_llvm_build *b, unsigned lanes, LLVMValueRe
   LLVMValueRef bits = LLVMBuildBitCast(b->b, LLVMBuildFAdd(b->b, n, rounder, ""), whole, "");
   LLVMValueRef bias = tc_llvm_int(b->i32, (127 + 64) << 23, lanes), rest = tc_llvm_float(b->f32, 0x1p-64, lanes);
   if (!small) {  // by n's sign bit, which a blend takes without a compare
-    LLVMValueRef negative = LLVMBuildICmp(b->b, LLVMIntSLT, LLVMBuildBitCast(b->b, n, whole, ""), tc_llvm_int(b->i32, 0, lanes), "");
+    LLVMValueRef negative =
+        LLVMBuildICmp(b->b, LLVMIntSLT, LLVMBuildBitCast(b->b, n, whole, ""), tc_llvm_int(b->i32, 0, lanes), "");
     bias = LLVMBuildSelect(b->b, negative, bias, tc_llvm_int(b->i32, (127 - 1) << 23, lanes), "");
     rest = LLVMBuildSelect(b->b, negative, rest, tc_llvm_float(b->f32, 2, lanes), "");
   }
@@ -137,8 +144,8 @@ static LLVMValueRef scale(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVM
   LLVMValueRef part[4];
   for (unsigned k = 0; k < lanes / 16; k++) {
     LLVMValueRef from = tc_llvm_lanes(b, x, 16 * k, 16);
-    LLVMValueRef arg[] = {from, tc_llvm_lanes(b, n, 16 * k, 16), from, LLVMConstAllOnes(LLVMIntTypeInContext(b->ctx, 16)),
-                          LLVMConstInt(b->i32, 4, 0)};
+    LLVMValueRef arg[] = {from, tc_llvm_lanes(b, n, 16 * k, 16), from,
+                          LLVMConstAllOnes(LLVMIntTypeInContext(b->ctx, 16)), LLVMConstInt(b->i32, 4, 0)};
     if ((part[k] = tc_llvm_intrinsic(b, "llvm.x86.avx512.mask.scalef.ps.512", NULL, 0, arg, 5)) == NULL) return NULL;
   }
   return tc_llvm_joined(b, part, lanes / 16, 16);
@@ -179,7 +186,8 @@ static LLVMValueRef dot(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMVa
   LLVMGetParamTypes(LLVMIntrinsicGetType(b->ctx, id, NULL, 0), type);
   LLVMValueRef part[4];
   for (unsigned k = 0; k < lanes / width; k++) {
-    LLVMValueRef arg[] = {tc_llvm_lanes(b, sum, width * k, width), LLVMBuildBitCast(b->b, tc_llvm_lanes(b, x, width * k, width), type[1], ""),
+    LLVMValueRef arg[] = {tc_llvm_lanes(b, sum, width * k, width),
+                          LLVMBuildBitCast(b->b, tc_llvm_lanes(b, x, width * k, width), type[1], ""),
                           LLVMBuildBitCast(b->b, tc_llvm_lanes(b, y, width * k, width), type[2], "")};
     if ((part[k] = tc_llvm_intrinsic(b, name, NULL, 0, arg, 3)) == NULL) return NULL;
   }
@@ -206,7 +214,8 @@ static LLVMValueRef unary_int(tc_llvm_build *b, const tc_kir_inst *inst, LLVMVal
     case TC_IR_NOT: return LLVMBuildNot(b->b, x, "");
     case TC_IR_ABS:
       if (tc_kir_is_unsigned(inst->dtype)) return x;
-      negative = LLVMBuildICmp(b->b, LLVMIntSLT, x, tc_llvm_int(tc_llvm_scalar_type(b, inst->dtype), 0, inst->lanes), "");
+      negative =
+          LLVMBuildICmp(b->b, LLVMIntSLT, x, tc_llvm_int(tc_llvm_scalar_type(b, inst->dtype), 0, inst->lanes), "");
       return LLVMBuildSelect(b->b, negative, LLVMBuildNeg(b->b, x, ""), x, "");
     default: return NULL;
   }
@@ -229,7 +238,8 @@ static LLVMValueRef lookup(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueR
   LLVMValueRef v = LLVMGetUndef(tc_llvm_value_type(b, TC_F32, inst->lanes));
   for (unsigned i = 0; i < inst->lanes; i++) {
     LLVMValueRef lane = LLVMConstInt(b->i32, i, 0);
-    v = LLVMBuildInsertElement(b->b, v, LLVMBuildExtractElement(b->b, table, LLVMBuildExtractElement(b->b, at, lane, ""), ""), lane, "");
+    v = LLVMBuildInsertElement(
+        b->b, v, LLVMBuildExtractElement(b->b, table, LLVMBuildExtractElement(b->b, at, lane, ""), ""), lane, "");
   }
   return v;
 }

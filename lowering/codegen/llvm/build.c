@@ -70,7 +70,8 @@ static bool open_frame(tc_llvm_build *b, uint32_t at) {
   LLVMValueRef first = tc_llvm_operand(b, inst, 0), stop = is_loop ? tc_llvm_operand(b, inst, 1) : NULL;
   if (first == NULL || (is_loop && stop == NULL)) return false;
   tc_llvm_frame *f = &b->frame[b->n_frames++];
-  *f = (tc_llvm_frame){.at = at, .from = LLVMGetInsertBlock(b->b), .body = new_block(b), .after = new_block(b), .stop = stop};
+  *f = (tc_llvm_frame){
+      .at = at, .from = LLVMGetInsertBlock(b->b), .body = new_block(b), .after = new_block(b), .stop = stop};
   if (!list_sets(b, f) || (is_loop && (!print_ahead(b, at) || !tc_llvm_open_addresses(b, f)))) return false;
   LLVMBuildCondBr(b->b, is_loop ? LLVMBuildICmp(b->b, LLVMIntSLT, first, stop, "") : first, f->body, f->after);
   LLVMPositionBuilderAtEnd(b->b, f->body);
@@ -90,7 +91,8 @@ static bool open_frame(tc_llvm_build *b, uint32_t at) {
 
 static bool close_frame(tc_llvm_build *b, uint32_t at) {
   bool is_loop = b->kir->inst[at].op == TC_IR_ENDLOOP;
-  if (b->n_frames == 0) return tc_llvm_fail(b, "%%%u %s: nothing is open", at, tc_kir_op_name((tc_kir_op)b->kir->inst[at].op)) != NULL;
+  if (b->n_frames == 0)
+    return tc_llvm_fail(b, "%%%u %s: nothing is open", at, tc_kir_op_name((tc_kir_op)b->kir->inst[at].op)) != NULL;
   tc_llvm_frame *f = &b->frame[--b->n_frames];
   const tc_kir_inst *open = &b->kir->inst[f->at];
   if ((open->op == TC_IR_LOOP) != is_loop) return tc_llvm_fail(b, "%%%u: loops and ifs cross", at) != NULL;
@@ -171,13 +173,15 @@ static void make_types(tc_llvm_build *b) {
 }
 
 static void add_attribute(tc_llvm_build *b, const char *key, const char *value) {
-  LLVMAddAttributeAtIndex(b->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                          LLVMCreateStringAttribute(b->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
+  LLVMAddAttributeAtIndex(
+      b->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+      LLVMCreateStringAttribute(b->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
 }
 
 static void add_number(tc_llvm_build *b, const char *key, uint64_t value) {
   unsigned kind = LLVMGetEnumAttributeKindForName(key, strlen(key));
-  LLVMAddAttributeAtIndex(b->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(b->ctx, kind, value));
+  LLVMAddAttributeAtIndex(b->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateEnumAttribute(b->ctx, kind, value));
 }
 
 static void make_function(tc_llvm_build *b, const char *name, const char *cpu, const char *features, int vector_bits) {
@@ -221,7 +225,8 @@ static tc_llvm_can find_can(const char *features) {
   };
 }
 
-tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char *cpu, const char *features, int vector_bits) {
+tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char *cpu, const char *features,
+                                 int vector_bits) {
   const tc_kir *kir = b->kir;
   size_t n = kir->n_inst + (size_t)1, n_base = (size_t)kir->n_buf + kir->n_tile + 1;
   bool ok = true;

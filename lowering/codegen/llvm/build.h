@@ -67,7 +67,8 @@ typedef struct tc_llvm_build {
 
 // Prints the kernel as function `name` into the module. The caller owns ctx and mod and sets text;
 // b->text says what failed.
-tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char *cpu, const char *features, int vector_bits);
+tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char *cpu, const char *features,
+                                 int vector_bits);
 
 // arith.c: the value of an arithmetic instruction, of a CAST, an INTERLEAVE, an UNPACK, a REDUCE;
 // NULL if it failed.

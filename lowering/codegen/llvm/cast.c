@@ -97,13 +97,15 @@ static LLVMValueRef has_denormal(cast c, LLVMValueRef v) {
 static void branch_seldom(cast c, LLVMValueRef rare, LLVMBasicBlockRef slow, LLVMBasicBlockRef after) {
   LLVMMetadataRef weight[3] = {LLVMMDStringInContext2(c.b->ctx, "branch_weights", strlen("branch_weights"))};
   for (unsigned i = 0; i < 2; i++) weight[1 + i] = LLVMValueAsMetadata(LLVMConstInt(c.b->i32, i ? 2000 : 1, 0));
-  LLVMValueRef branch = LLVMBuildCondBr(c.at, rare, slow, after), weights = LLVMMetadataAsValue(c.b->ctx, LLVMMDNodeInContext2(c.b->ctx, weight, 3));
+  LLVMValueRef branch = LLVMBuildCondBr(c.at, rare, slow, after),
+               weights = LLVMMetadataAsValue(c.b->ctx, LLVMMDNodeInContext2(c.b->ctx, weight, 3));
   LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(c.b->ctx, "prof", strlen("prof")), weights);
 }
 
 // At once, and in steps where there is a denormal, which is rare: 3 instructions a vector for 8.
 static LLVMValueRef f32_to_bf16(cast c, LLVMValueRef v) {
-  LLVMValueRef quick = c.lanes >= 16 ? f32_to_bf16_at_once(c, v) : NULL, rare = quick != NULL ? has_denormal(c, v) : NULL;
+  LLVMValueRef quick = c.lanes >= 16 ? f32_to_bf16_at_once(c, v) : NULL,
+               rare = quick != NULL ? has_denormal(c, v) : NULL;
   if (rare == NULL) return f32_to_bf16_in_steps(c, v);
   LLVMBasicBlockRef from = LLVMGetInsertBlock(c.at), slow = LLVMAppendBasicBlockInContext(c.b->ctx, c.b->fn, ""),
                     after = LLVMAppendBasicBlockInContext(c.b->ctx, c.b->fn, "");
@@ -127,9 +129,12 @@ static LLVMValueRef settled_to_bf16(cast c, LLVMValueRef v) {
 
 // The exponent is moved by a multiplication, which also normalises denormals; both are exact.
 static LLVMValueRef f16_to_f32(cast c, LLVMValueRef v) {
-  if (c.b->can.half) return LLVMBuildFPExt(c.at, LLVMBuildBitCast(c.at, v, wide(c, c.b->f16), ""), wide(c, c.b->f32), "");
-  LLVMValueRef all = LLVMBuildZExt(c.at, v, wide(c, c.b->i32), ""), rest = and32(c, all, 0x7fff), up = shl32(c, rest, 13);
-  LLVMValueRef number = to_bits(c, LLVMBuildFMul(c.at, from_bits(c, up), tc_llvm_float(c.b->f32, 0x1p112, c.lanes), ""));
+  if (c.b->can.half)
+    return LLVMBuildFPExt(c.at, LLVMBuildBitCast(c.at, v, wide(c, c.b->f16), ""), wide(c, c.b->f32), "");
+  LLVMValueRef all = LLVMBuildZExt(c.at, v, wide(c, c.b->i32), ""), rest = and32(c, all, 0x7fff),
+               up = shl32(c, rest, 13);
+  LLVMValueRef number =
+      to_bits(c, LLVMBuildFMul(c.at, from_bits(c, up), tc_llvm_float(c.b->f32, 0x1p112, c.lanes), ""));
   LLVMValueRef special = or32(c, up, 0x7f800000);
   special = if_above(c, rest, 0x7c00, or32(c, special, 0x400000), special);
   number = if_above(c, rest, 0x7bff, special, number);
@@ -139,7 +144,8 @@ static LLVMValueRef f16_to_f32(cast c, LLVMValueRef v) {
 // After F. Giesen, float_to_half_fast3_rtne: denormals are rounded by adding 0.5, whose last bit
 // has their weight.
 static LLVMValueRef f32_to_f16(cast c, LLVMValueRef v) {
-  if (c.b->can.half) return LLVMBuildBitCast(c.at, LLVMBuildFPTrunc(c.at, v, wide(c, c.b->f16), ""), wide(c, c.b->i16), "");
+  if (c.b->can.half)
+    return LLVMBuildBitCast(c.at, LLVMBuildFPTrunc(c.at, v, wide(c, c.b->f16), ""), wide(c, c.b->i16), "");
   LLVMValueRef bits = to_bits(c, v), size = and32(c, bits, 0x7fffffff), odd = and32(c, shr32(c, size, 13), 1);
   LLVMValueRef normal = LLVMBuildAdd(c.at, size, LLVMBuildAdd(c.at, odd, i32(c, 0xc8000fffu), ""), "");
   LLVMValueRef tiny = to_bits(c, LLVMBuildFAdd(c.at, from_bits(c, size), tc_llvm_float(c.b->f32, 0.5, c.lanes), ""));
@@ -156,9 +162,11 @@ static LLVMValueRef f32_to_f16(cast c, LLVMValueRef v) {
 static LLVMValueRef f64_to_f32_odd(cast c, LLVMValueRef v) {
   LLVMTypeRef f64 = wide(c, c.b->f64);
   LLVMValueRef near = LLVMBuildFPTrunc(c.at, v, wide(c, c.b->f32), ""), back = LLVMBuildFPExt(c.at, near, f64, "");
-  LLVMValueRef size = tc_llvm_intrinsic(c.b, "llvm.fabs", &f64, 1, &v, 1), size_back = tc_llvm_intrinsic(c.b, "llvm.fabs", &f64, 1, &back, 1);
+  LLVMValueRef size = tc_llvm_intrinsic(c.b, "llvm.fabs", &f64, 1, &v, 1),
+               size_back = tc_llvm_intrinsic(c.b, "llvm.fabs", &f64, 1, &back, 1);
   LLVMValueRef bits = to_bits(c, near);
-  LLVMValueRef step = LLVMBuildSelect(c.at, LLVMBuildFCmp(c.at, LLVMRealOGT, size_back, size, ""), i32(c, UINT32_MAX), i32(c, 1), "");
+  LLVMValueRef step =
+      LLVMBuildSelect(c.at, LLVMBuildFCmp(c.at, LLVMRealOGT, size_back, size, ""), i32(c, UINT32_MAX), i32(c, 1), "");
   LLVMValueRef even = LLVMBuildICmp(c.at, LLVMIntEQ, and32(c, bits, 1), i32(c, 0), "");
   LLVMValueRef move = LLVMBuildAnd(c.at, even, LLVMBuildFCmp(c.at, LLVMRealONE, size_back, size, ""), "");
   return from_bits(c, LLVMBuildSelect(c.at, move, LLVMBuildAdd(c.at, bits, step, ""), bits, ""));
@@ -168,9 +176,11 @@ static LLVMValueRef f64_to_f32_odd(cast c, LLVMValueRef v) {
 // double is exact.
 static LLVMValueRef i64_to_f64_odd(cast c, LLVMValueRef v) {
   LLVMTypeRef t = c.b->i64;
-  LLVMValueRef lost = LLVMBuildICmp(c.at, LLVMIntNE, LLVMBuildAnd(c.at, v, tc_llvm_int(t, 0x7ff, c.lanes), ""), tc_llvm_int(t, 0, c.lanes), "");
+  LLVMValueRef lost = LLVMBuildICmp(c.at, LLVMIntNE, LLVMBuildAnd(c.at, v, tc_llvm_int(t, 0x7ff, c.lanes), ""),
+                                    tc_llvm_int(t, 0, c.lanes), "");
   LLVMValueRef high = LLVMBuildAShr(c.at, v, tc_llvm_int(t, 11, c.lanes), "");
-  high = LLVMBuildShl(c.at, LLVMBuildOr(c.at, high, LLVMBuildZExt(c.at, lost, wide(c, t), ""), ""), tc_llvm_int(t, 11, c.lanes), "");
+  high = LLVMBuildShl(c.at, LLVMBuildOr(c.at, high, LLVMBuildZExt(c.at, lost, wide(c, t), ""), ""),
+                      tc_llvm_int(t, 11, c.lanes), "");
   LLVMValueRef moved = LLVMBuildAdd(c.at, v, tc_llvm_int(t, INT64_C(1) << 53, c.lanes), "");
   LLVMValueRef small = LLVMBuildICmp(c.at, LLVMIntULE, moved, tc_llvm_int(t, INT64_C(1) << 54, c.lanes), "");
   return LLVMBuildSIToFP(c.at, LLVMBuildSelect(c.at, small, v, high, ""), wide(c, c.b->f64), "");
@@ -204,7 +214,8 @@ static LLVMValueRef float_to_int(cast c, LLVMValueRef v, unsigned from, unsigned
 
 static LLVMValueRef int_to_float(cast c, LLVMValueRef v, unsigned from, unsigned to) {
   LLVMTypeRef real = to == TC_F32 ? c.b->f32 : c.b->f64;
-  if (from == TC_BOOL) return LLVMBuildSelect(c.at, v, tc_llvm_float(real, 1, c.lanes), tc_llvm_float(real, 0, c.lanes), "");
+  if (from == TC_BOOL)
+    return LLVMBuildSelect(c.at, v, tc_llvm_float(real, 1, c.lanes), tc_llvm_float(real, 0, c.lanes), "");
   return from == TC_U8 ? LLVMBuildUIToFP(c.at, v, wide(c, real), "") : LLVMBuildSIToFP(c.at, v, wide(c, real), "");
 }
 
@@ -238,9 +249,11 @@ LLVMValueRef tc_llvm_cast(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRe
   if (is_half(to)) return to_half(c, v, from, to);
   if (to == TC_BOOL) {
     LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(v));
-    return tc_kir_is_real(from) ? LLVMBuildFCmp(c.at, LLVMRealUNE, v, zero, "") : LLVMBuildICmp(c.at, LLVMIntNE, v, zero, "");
+    return tc_kir_is_real(from) ? LLVMBuildFCmp(c.at, LLVMRealUNE, v, zero, "")
+                                : LLVMBuildICmp(c.at, LLVMIntNE, v, zero, "");
   }
-  if (tc_kir_is_real(from) && tc_kir_is_real(to)) return to == TC_F64 ? LLVMBuildFPExt(c.at, v, type, "") : LLVMBuildFPTrunc(c.at, v, type, "");
+  if (tc_kir_is_real(from) && tc_kir_is_real(to))
+    return to == TC_F64 ? LLVMBuildFPExt(c.at, v, type, "") : LLVMBuildFPTrunc(c.at, v, type, "");
   if (tc_kir_is_real(from)) return float_to_int(c, v, from, to);
   if (tc_kir_is_real(to)) return int_to_float(c, v, from, to);
   if (tc_kir_type_bytes(to) == tc_kir_type_bytes(from) && from != TC_BOOL) return v;  // I8 and U8

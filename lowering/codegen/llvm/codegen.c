@@ -123,7 +123,8 @@ static tc_status create_machine(const char *cpu, const char *features, machine *
     snprintf(m->key, bytes, "%s\n%s", cpu, features);
     // Small and not JITDefault, which on x86-64 is the large model with relocations our loader does
     // not know.
-    m->tm = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+    m->tm = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                    LLVMCodeModelSmall);
   }
   LLVMDisposeMessage(error);
   LLVMDisposeMessage(triple);
@@ -253,14 +254,14 @@ static tc_status run_rescued(request *q, void **out, size_t *out_bytes, char *te
   return st;
 }
 
-static tc_status compile(const tc_kir *kir, const char *name, const char *cpu, const char *features, int vector_bits, void **out_object,
-                         size_t *out_bytes, char *text, size_t text_bytes) {
+static tc_status compile(const tc_kir *kir, const char *name, const char *cpu, const char *features, int vector_bits,
+                         void **out_object, size_t *out_bytes, char *text, size_t text_bytes) {
   request q = {kir, name, cpu, features, vector_bits, LLVMObjectFile, NULL};
   return run_rescued(&q, out_object, out_bytes, text, text_bytes);
 }
 
-static tc_status assembly(const tc_kir *kir, const char *name, const char *cpu, const char *features, int vector_bits, char **out_text, char *text,
-                          size_t text_bytes) {
+static tc_status assembly(const tc_kir *kir, const char *name, const char *cpu, const char *features, int vector_bits,
+                          char **out_text, char *text, size_t text_bytes) {
   request q = {kir, name, cpu, features, vector_bits, LLVMAssemblyFile, NULL};
   void *out = NULL;
   size_t bytes = 0;

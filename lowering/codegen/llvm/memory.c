@@ -22,7 +22,8 @@ static LLVMValueRef stack_slot(tc_llvm_build *b, LLVMValueRef *slot, unsigned n_
   if (*slot != NULL) return *slot;
   *slot = LLVMBuildAlloca(b->entry, LLVMArrayType(b->f64, n_doubles), "");
   LLVMSetAlignment(*slot, n_doubles == 1 ? 8 : 64);
-  if (slot == &b->zero_slot) LLVMBuildStore(b->entry, LLVMConstNull(b->i64), tc_llvm_cast_pointer(b->entry, *slot, b->i64));
+  if (slot == &b->zero_slot)
+    LLVMBuildStore(b->entry, LLVMConstNull(b->i64), tc_llvm_cast_pointer(b->entry, *slot, b->i64));
   return *slot;
 }
 
@@ -49,7 +50,8 @@ typedef struct place {
 // Where lane i of a masked or indexed access goes.
 static LLVMValueRef lane_pointer(tc_llvm_build *b, const tc_kir_inst *inst, place at, LLVMValueRef *slot, unsigned i) {
   LLVMValueRef after = LLVMConstInt(b->i64, (uint64_t)(at.lane * i), 1), p;
-  p = at.index != NULL ? element_after(b, inst, at.p, lane(b, at.index, inst->lanes, i)) : LLVMBuildGEP2(b->b, b->i8, at.p, &after, 1, "");
+  p = at.index != NULL ? element_after(b, inst, at.p, lane(b, at.index, inst->lanes, i))
+                       : LLVMBuildGEP2(b->b, b->i8, at.p, &after, 1, "");
   p = tc_llvm_cast_pointer(b->b, p, tc_llvm_memory_type(b, inst->dtype));
   if (at.mask == NULL) return p;
   LLVMValueRef other = tc_llvm_cast_pointer(b->b, stack_slot(b, slot, 1), tc_llvm_memory_type(b, inst->dtype));
@@ -64,7 +66,8 @@ typedef struct lane_loop {
 
 static lane_loop open_lane_loop(tc_llvm_build *b) {
   LLVMBasicBlockRef from = LLVMGetInsertBlock(b->b);
-  lane_loop l = {LLVMAppendBasicBlockInContext(b->ctx, b->fn, ""), LLVMAppendBasicBlockInContext(b->ctx, b->fn, ""), NULL};
+  lane_loop l = {LLVMAppendBasicBlockInContext(b->ctx, b->fn, ""), LLVMAppendBasicBlockInContext(b->ctx, b->fn, ""),
+                 NULL};
   LLVMValueRef zero = LLVMConstInt(b->i64, 0, 0);
   LLVMMoveBasicBlockAfter(l.body, from);
   LLVMMoveBasicBlockAfter(l.after, l.body);
@@ -133,7 +136,8 @@ typedef struct branch {
 } branch;
 
 static branch open_branch(tc_llvm_build *b, LLVMValueRef on) {
-  branch k = {LLVMGetInsertBlock(b->b), LLVMAppendBasicBlockInContext(b->ctx, b->fn, ""), LLVMAppendBasicBlockInContext(b->ctx, b->fn, "")};
+  branch k = {LLVMGetInsertBlock(b->b), LLVMAppendBasicBlockInContext(b->ctx, b->fn, ""),
+              LLVMAppendBasicBlockInContext(b->ctx, b->fn, "")};
   LLVMMoveBasicBlockAfter(k.body, k.from);
   LLVMMoveBasicBlockAfter(k.after, k.body);
   LLVMBuildCondBr(b->b, on, k.body, k.after);
@@ -176,7 +180,8 @@ static LLVMValueRef store_lanes(tc_llvm_build *b, const tc_kir_inst *inst, LLVMV
     return v;
   }
   if (is_looped(b, inst, at.mask)) return masked_loop(b, inst, v, at);
-  for (unsigned i = 0; i < inst->lanes; i++) LLVMBuildStore(b->b, lane(b, v, inst->lanes, i), lane_pointer(b, inst, at, &b->sink_slot, i));
+  for (unsigned i = 0; i < inst->lanes; i++)
+    LLVMBuildStore(b->b, lane(b, v, inst->lanes, i), lane_pointer(b, inst, at, &b->sink_slot, i));
   return v;
 }
 
@@ -198,8 +203,9 @@ static LLVMValueRef gather(tc_llvm_build *b, const tc_kir_inst *inst, place at) 
   LLVMTypeRef type = tc_llvm_widen_type(tc_llvm_memory_type(b, inst->dtype), inst->lanes);
   if (!tc_llvm_can_gather(b, inst)) return load_lanes(b, inst, at);
   LLVMValueRef p = element_after(b, inst, at.p, at.index), mask = at.mask != NULL ? at.mask : all_lanes(b, inst->lanes);
-  return tc_llvm_intrinsic(b, "llvm.masked.gather", (LLVMTypeRef[]){type, LLVMTypeOf(p)}, 2,
-                           (LLVMValueRef[]){p, LLVMConstInt(b->i32, tc_kir_type_bytes(inst->dtype), 0), mask, LLVMConstNull(type)}, 4);
+  return tc_llvm_intrinsic(
+      b, "llvm.masked.gather", (LLVMTypeRef[]){type, LLVMTypeOf(p)}, 2,
+      (LLVMValueRef[]){p, LLVMConstInt(b->i32, tc_kir_type_bytes(inst->dtype), 0), mask, LLVMConstNull(type)}, 4);
 }
 
 static LLVMValueRef plain_store(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef v, place at) {
@@ -231,8 +237,8 @@ static LLVMValueRef scatter(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValue
 
 static LLVMValueRef prefetch(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRef p) {
   LLVMTypeRef type = LLVMTypeOf(p);
-  LLVMValueRef writes = LLVMConstInt(b->i32, inst->flags & 1, 0), near = LLVMConstInt(b->i32, inst->flags & 2 ? 2 : 3, 0),
-               data = LLVMConstInt(b->i32, 1, 0);
+  LLVMValueRef writes = LLVMConstInt(b->i32, inst->flags & 1, 0),
+               near = LLVMConstInt(b->i32, inst->flags & 2 ? 2 : 3, 0), data = LLVMConstInt(b->i32, 1, 0);
   return tc_llvm_intrinsic(b, "llvm.prefetch", &type, 1, (LLVMValueRef[]){p, writes, near, data}, 4);
 }
 
@@ -241,7 +247,9 @@ LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_kir_inst *inst) {
   uint32_t mask_at = tc_kir_mask_of(inst);
   LLVMValueRef v = NULL;
   place at = {NULL};
-  if ((at.p = tc_llvm_address(b, inst, &at.lane, &indexed)) == NULL || (indexed && (at.index = tc_llvm_operand(b, inst, 0)) == NULL)) return NULL;
+  if ((at.p = tc_llvm_address(b, inst, &at.lane, &indexed)) == NULL ||
+      (indexed && (at.index = tc_llvm_operand(b, inst, 0)) == NULL))
+    return NULL;
   if (inst->op == TC_IR_PREFETCH) return prefetch(b, inst, at.p);
   if (mask_at != TC_NONE) {
     if ((at.mask = tc_llvm_operand(b, inst, tc_kir_op_of(inst)->mask)) == NULL) return NULL;
@@ -268,7 +276,8 @@ LLVMValueRef tc_llvm_call(tc_llvm_build *b, const tc_kir_inst *inst) {
   if (inst->dtype != TC_F64) return NULL;
   LLVMTypeRef in[2] = {b->f64, b->f64}, type = LLVMFunctionType(b->f64, in, n_arg, 0);
   if (b->math == NULL) {  // struct tc_worker: math is its second field
-    LLVMValueRef one = LLVMConstInt(b->i64, 1, 0), worker = tc_llvm_cast_pointer(b->entry, LLVMGetParam(b->fn, 5), b->ptr);
+    LLVMValueRef one = LLVMConstInt(b->i64, 1, 0),
+                 worker = tc_llvm_cast_pointer(b->entry, LLVMGetParam(b->fn, 5), b->ptr);
     LLVMValueRef table = LLVMBuildLoad2(b->entry, b->ptr, LLVMBuildGEP2(b->entry, b->ptr, worker, &one, 1, ""), "");
     b->math = tc_llvm_cast_pointer(b->entry, table, b->ptr);
   }
@@ -278,7 +287,8 @@ LLVMValueRef tc_llvm_call(tc_llvm_build *b, const tc_kir_inst *inst) {
   if (inst->lanes == 1) return LLVMBuildCall2(b->b, type, f, arg, n_arg, "");
   for (unsigned k = 0; k < n_arg; k++) store_to_slot(b, arg[k], stack_slot(b, &b->lane_slot[k], 64));
   lane_loop l = open_lane_loop(b);
-  for (unsigned k = 0; k < n_arg; k++) arg[k] = LLVMBuildLoad2(b->b, b->f64, slot_at(b, b->lane_slot[k], b->f64, l.i), "");
+  for (unsigned k = 0; k < n_arg; k++)
+    arg[k] = LLVMBuildLoad2(b->b, b->f64, slot_at(b, b->lane_slot[k], b->f64, l.i), "");
   LLVMBuildStore(b->b, LLVMBuildCall2(b->b, type, f, arg, n_arg, ""), slot_at(b, b->lane_slot[0], b->f64, l.i));
   close_lane_loop(b, l, inst->lanes, 1);
   return load_from_slot(b, tc_llvm_widen_type(b->f64, inst->lanes), b->lane_slot[0]);

@@ -67,15 +67,16 @@ LLVMValueRef tc_llvm_float(LLVMTypeRef type, double value, unsigned lanes) {
   return constant_splat(LLVMConstReal(type, value), lanes);
 }
 
-static LLVMValueRef intrinsic_at(tc_llvm_build *b, LLVMBuilderRef at, const char *name, LLVMTypeRef *overload, unsigned n_overload, LLVMValueRef *arg,
-                                 unsigned n_arg) {
+static LLVMValueRef intrinsic_at(tc_llvm_build *b, LLVMBuilderRef at, const char *name, LLVMTypeRef *overload,
+                                 unsigned n_overload, LLVMValueRef *arg, unsigned n_arg) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   if (id == 0) return tc_llvm_fail(b, "this LLVM has no %s", name);
   LLVMValueRef fn = LLVMGetIntrinsicDeclaration(b->mod, id, overload, n_overload);
   return LLVMBuildCall2(at, LLVMIntrinsicGetType(b->ctx, id, overload, n_overload), fn, arg, n_arg, "");
 }
 
-LLVMValueRef tc_llvm_intrinsic(tc_llvm_build *b, const char *name, LLVMTypeRef *overload, unsigned n_overload, LLVMValueRef *arg, unsigned n_arg) {
+LLVMValueRef tc_llvm_intrinsic(tc_llvm_build *b, const char *name, LLVMTypeRef *overload, unsigned n_overload,
+                               LLVMValueRef *arg, unsigned n_arg) {
   return intrinsic_at(b, b->b, name, overload, n_overload, arg, n_arg);
 }
 
@@ -89,7 +90,8 @@ LLVMValueRef tc_llvm_joined(tc_llvm_build *b, LLVMValueRef *part, unsigned n, un
   LLVMValueRef at[64];
   for (unsigned i = 0; i < 64; i++) at[i] = LLVMConstInt(b->i32, i, 0);
   for (; n > 1; n /= 2, width *= 2)
-    for (unsigned k = 0; k < n / 2; k++) part[k] = LLVMBuildShuffleVector(b->b, part[2 * k], part[2 * k + 1], LLVMConstVector(at, 2 * width), "");
+    for (unsigned k = 0; k < n / 2; k++)
+      part[k] = LLVMBuildShuffleVector(b->b, part[2 * k], part[2 * k + 1], LLVMConstVector(at, 2 * width), "");
   return part[0];
 }
 
@@ -172,9 +174,11 @@ LLVMValueRef tc_llvm_buffer_base(tc_llvm_build *b, int64_t k) {
   if (b->base[k] != NULL) return b->base[k];
   if (k < kir->n_buf) {
     LLVMValueRef at = LLVMConstInt(b->i64, (uint64_t)k, 0);
-    b->base[k] = LLVMBuildLoad2(b->entry, b->ptr, LLVMBuildGEP2(b->entry, b->ptr, LLVMGetParam(b->fn, 1), &at, 1, ""), "");
+    b->base[k] =
+        LLVMBuildLoad2(b->entry, b->ptr, LLVMBuildGEP2(b->entry, b->ptr, LLVMGetParam(b->fn, 1), &at, 1, ""), "");
   } else {  // struct tc_worker: scratch is its first field
-    LLVMValueRef scratch = LLVMBuildLoad2(b->entry, b->ptr, tc_llvm_cast_pointer(b->entry, LLVMGetParam(b->fn, 5), b->ptr), "");
+    LLVMValueRef scratch =
+        LLVMBuildLoad2(b->entry, b->ptr, tc_llvm_cast_pointer(b->entry, LLVMGetParam(b->fn, 5), b->ptr), "");
     LLVMValueRef at = LLVMConstInt(b->i64, (uint64_t)kir->tile[k - kir->n_buf].offset, 0);
     b->base[k] = LLVMBuildGEP2(b->entry, b->i8, scratch, &at, 1, "");
   }

@@ -1,5 +1,5 @@
-// Types, constants, operands and leaves of a kernel as LLVM values; what the other files of the LLVM
-// generator are written with.
+// Types, constants, operands and leaves of a kernel as LLVM values; what the other files of the
+// LLVM generator are written with.
 // In: the translation at hand. Out: a value; NULL where it failed, the reason being in b->text.
 // Threads: as the translation. Owner: LLVM's context owns every value.
 #ifndef TC_LOWERING_CODEGEN_LLVM_VALUES_H
@@ -19,7 +19,8 @@ LLVMTypeRef tc_llvm_value_type(const tc_llvm_build *b, unsigned dtype, unsigned 
 LLVMValueRef tc_llvm_splat(tc_llvm_build *b, LLVMBuilderRef at, LLVMValueRef scalar, unsigned lanes);
 LLVMValueRef tc_llvm_int(LLVMTypeRef type, int64_t value, unsigned lanes);
 LLVMValueRef tc_llvm_float(LLVMTypeRef type, double value, unsigned lanes);
-LLVMValueRef tc_llvm_intrinsic(tc_llvm_build *b, const char *name, LLVMTypeRef *overload, unsigned n_overload, LLVMValueRef *arg, unsigned n_arg);
+LLVMValueRef tc_llvm_intrinsic(tc_llvm_build *b, const char *name, LLVMTypeRef *overload, unsigned n_overload,
+                               LLVMValueRef *arg, unsigned n_arg);
 LLVMValueRef tc_llvm_operand(tc_llvm_build *b, const tc_kir_inst *inst, unsigned which);
 // Lanes [from, from + n) of v, n at most 16; and one value of n parts of `width` lanes, n a power
 // of two.

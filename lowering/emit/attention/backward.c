@@ -40,8 +40,10 @@ static void slopes(backward *b, tc_val row, tc_val at, tc_val count) {
   for (int i = 0; i < p->rows; i++) {
     tc_val of_row = add(p->s, p->sums.at, times(p->s, rows[i], p->sums.stride));
     greatest[i] = mul(p, load(p->s, p->sums.buf, p->sums.type, 1, of_row, TC_NONE), number(p, tc_attention_units(p)));
-    log[i] = mul(p, load(p->s, p->sums.buf, p->sums.type, 1, plus(p, of_row, p->sums.col), TC_NONE), number(p, tc_attention_units(p)));
-    delta[i] = load(p->s, p->delta.buf, p->delta.type, 1, add(p->s, p->delta.at, times(p->s, rows[i], p->delta.stride)), TC_NONE);
+    log[i] = mul(p, load(p->s, p->sums.buf, p->sums.type, 1, plus(p, of_row, p->sums.col), TC_NONE),
+                 number(p, tc_attention_units(p)));
+    delta[i] = load(p->s, p->delta.buf, p->delta.type, 1, add(p->s, p->delta.at, times(p->s, rows[i], p->delta.stride)),
+                    TC_NONE);
   }
   for (tc_attention_steps x = tc_attention_steps_of(p, rows, b->k0, b->k1); tc_attention_next_steps(p, &x, to);)
     for (int i = 0; i < p->rows; i++) {
@@ -64,8 +66,11 @@ static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
   for (tc_attention_panels x = {.columns = p->e}; tc_attention_next_panel(p, &x);) {
     tc_val acc[TC_ATTENTION_ROWS], so_far = TC_NONE;
     tc_attention_clear(p, rows, x.lanes, acc);
-    if (!p->one_block) so_far = add(p->s, times(p->s, add(p->s, times(p->s, b->head, ceil_to(p->l, p->rows) + p->rows), row), b->e), x.at);
-    tc_attention_multiply(p, rows, x.lanes, tile_side(p, b->slopes, at, p->pitch, 1), tile_side(p, b->keys, x.at, 0, b->e), i64(p->s, 0), count, acc);
+    if (!p->one_block)
+      so_far =
+          add(p->s, times(p->s, add(p->s, times(p->s, b->head, ceil_to(p->l, p->rows) + p->rows), row), b->e), x.at);
+    tc_attention_multiply(p, rows, x.lanes, tile_side(p, b->slopes, at, p->pitch, 1),
+                          tile_side(p, b->keys, x.at, 0, b->e), i64(p->s, 0), count, acc);
     for (int i = 0; i < rows; i++) {
       tc_val r = plus(p, row, i);
       if (!p->one_block) {
@@ -74,13 +79,15 @@ static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
         continue;
       }
       begin_if(p->s, tc_build_bin(E, TC_IR_LT, r, i64(p->s, p->f)));
-      tc_attention_store_part(p, p->dq, tc_attention_result_row(p, p->dq, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->e), &x, mul(p, acc[i], p->scale));
+      tc_attention_store_part(p, p->dq, tc_attention_result_row(p, p->dq, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->e),
+                              &x, mul(p, acc[i], p->scale));
       end_if(p->s);
     }
   }
 }
 
-// Adds the block of rows to the sums of TC_ATTENTION_ROWS keys: weights by dout, or slopes by queries.
+// Adds the block of rows to the sums of TC_ATTENTION_ROWS keys: weights by dout, or slopes by
+// queries.
 static void sum_keys(backward *b, tc_val key, int factors, int rows, int sums, int64_t columns, int64_t pitch) {
   tc_attention_emitter *p = b->p;
   tc_val first = i64(p->s, 0);
@@ -88,8 +95,8 @@ static void sum_keys(backward *b, tc_val key, int factors, int rows, int sums, i
   for (tc_attention_panels x = {.columns = columns}; tc_attention_next_panel(p, &x);) {
     tc_val acc[TC_ATTENTION_ROWS], at = add(p->s, times(p->s, key, pitch), x.at);
     tc_attention_clear(p, TC_ATTENTION_ROWS, x.lanes, acc);
-    tc_attention_multiply(p, TC_ATTENTION_ROWS, x.lanes, tile_side(p, factors, key, 1, p->pitch), tile_side(p, rows, x.at, 0, pitch), first,
-                          b->n_rows, acc);
+    tc_attention_multiply(p, TC_ATTENTION_ROWS, x.lanes, tile_side(p, factors, key, 1, p->pitch),
+                          tile_side(p, rows, x.at, 0, pitch), first, b->n_rows, acc);
     for (int i = 0; i < TC_ATTENTION_ROWS; i++) {
       tc_val at_row = plus(p, at, i * pitch), before = load(p->s, sums, p->acc, x.lanes, at_row, TC_NONE);
       store(p->s, sums, at_row, add(p->s, before, acc[i]));
@@ -99,15 +106,19 @@ static void sum_keys(backward *b, tc_val key, int factors, int rows, int sums, i
 
 static void backward_rows(backward *b) {
   tc_attention_emitter *p = b->p;
-  tc_val last = i64(p->s, p->f - 1), padded = times(p->s, tc_build_bin(E, TC_IR_DIV, plus(p, b->n_rows, p->rows - 1), i64(p->s, p->rows)), p->rows);
+  tc_val last = i64(p->s, p->f - 1),
+         padded = times(p->s, tc_build_bin(E, TC_IR_DIV, plus(p, b->n_rows, p->rows - 1), i64(p->s, p->rows)), p->rows);
   tc_attention_pack_rows(p, &p->q, b->row0, padded, last, p->e, b->e, b->queries, i64(p->s, 0));
   tc_attention_pack_rows(p, &p->dout, b->row0, padded, last, p->ev, b->ev, b->douts, i64(p->s, 0));
   tc_val i = loop(p->s, i64(p->s, 0), b->n_rows, p->rows), row = add(p->s, b->row0, i), at = times(p->s, i, p->pitch);
-  tc_val stop = p->causal ? least(p, b->k1, tc_attention_limit(p, tc_attention_last_row(p, plus(p, row, p->rows)))) : b->k1,
+  tc_val stop = p->causal ? least(p, b->k1, tc_attention_limit(p, tc_attention_last_row(p, plus(p, row, p->rows))))
+                          : b->k1,
          count = sub(p->s, stop, b->k0);
-  tc_attention_with_panels(p, tile_side(p, b->queries, times(p->s, i, b->e), b->e, 1), b->key_panels, p->e, count, b->weights, at, NULL);
+  tc_attention_with_panels(p, tile_side(p, b->queries, times(p->s, i, b->e), b->e, 1), b->key_panels, p->e, count,
+                           b->weights, at, NULL);
   if (wants_slopes(p))
-    tc_attention_with_panels(p, tile_side(p, b->douts, times(p->s, i, b->ev), b->ev, 1), b->value_panels, p->ev, count, b->slopes, at, NULL);
+    tc_attention_with_panels(p, tile_side(p, b->douts, times(p->s, i, b->ev), b->ev, 1), b->value_panels, p->ev, count,
+                             b->slopes, at, NULL);
   slopes(b, row, at, count);
   if (p->dq != TC_NONE) sum_queries(b, row, at, count);
   end(p->s);
@@ -131,20 +142,21 @@ static void add_tile(tc_attention_emitter *p, int to, int from, int64_t n) {
 }
 
 // Sums of a block of keys, or of all rows, to their result.
-static void store_sums(backward *b, uint32_t node, int tile, tc_val tile_row, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns,
-                       int64_t pitch, tc_val by) {
+static void store_sums(backward *b, uint32_t node, int tile, tc_val tile_row, tc_val head, tc_val row, int64_t heads,
+                       int64_t rows, int64_t columns, int64_t pitch, tc_val by) {
   tc_attention_emitter *p = b->p;
   for (tc_attention_panels x = {.columns = columns}; tc_attention_next_panel(p, &x);) {
     tc_val v = load(p->s, tile, p->acc, x.lanes, add(p->s, times(p->s, tile_row, pitch), x.at), TC_NONE);
-    tc_attention_store_part(p, node, tc_attention_result_row(p, node, head, row, heads, rows, columns), &x, by == TC_NONE ? v : mul(p, v, by));
+    tc_attention_store_part(p, node, tc_attention_result_row(p, node, head, row, heads, rows, columns), &x,
+                            by == TC_NONE ? v : mul(p, v, by));
   }
 }
 
 static void enter_head(backward *b) {
   tc_attention_emitter *p = b->p;
   p->s->at[TC_RANGE_A] = add(p->s, times(p->s, b->unit, p->group), b->head);
-  p->q.at = tc_emit_base(p->s, &p->q.base), p->dout.at = tc_emit_base(p->s, &p->dout.base), p->sums.at = tc_emit_base(p->s, &p->sums.base),
-  p->delta.at = tc_emit_base(p->s, &p->delta.base);
+  p->q.at = tc_emit_base(p->s, &p->q.base), p->dout.at = tc_emit_base(p->s, &p->dout.base),
+  p->sums.at = tc_emit_base(p->s, &p->sums.base), p->delta.at = tc_emit_base(p->s, &p->delta.base);
   if (p->has_mask) p->mask.at = tc_emit_base(p->s, &p->mask.base);
 }
 
@@ -154,9 +166,12 @@ static void backward_block(backward *b, tc_val key_end) {
   int64_t dk_size = (p->block + TC_ATTENTION_ROWS) * b->e, dv_size = (p->block + TC_ATTENTION_ROWS) * b->ev;
   if (p->dk != TC_NONE) fill_zero(p, b->dk_total, dk_size);
   if (p->dv != TC_NONE) fill_zero(p, b->dv_total, dv_size);
-  tc_attention_transpose_keys(p, &p->k, b->k0, b->k1, b->k0, b->k1, p->e, b->key_panels, tc_attention_key_scale(p), NULL);
-  if (wants_slopes(p)) tc_attention_transpose_keys(p, &p->v, b->k0, b->k1, b->k0, b->k1, p->ev, b->value_panels, TC_NONE, NULL);
-  if (p->dq != TC_NONE) tc_attention_pack_rows(p, &p->k, b->k0, n_here, plus(p, b->k1, -1), p->e, b->e, b->keys, i64(p->s, 0));
+  tc_attention_transpose_keys(p, &p->k, b->k0, b->k1, b->k0, b->k1, p->e, b->key_panels, tc_attention_key_scale(p),
+                              NULL);
+  if (wants_slopes(p))
+    tc_attention_transpose_keys(p, &p->v, b->k0, b->k1, b->k0, b->k1, p->ev, b->value_panels, TC_NONE, NULL);
+  if (p->dq != TC_NONE)
+    tc_attention_pack_rows(p, &p->k, b->k0, n_here, plus(p, b->k1, -1), p->e, b->e, b->keys, i64(p->s, 0));
   b->head = loop(p->s, zero, i64(p->s, p->group), 1);
   enter_head(b);
   tc_val first = p->causal ? most(p, zero, sub(p->s, b->k0, p->first_seen)) : zero;
@@ -210,8 +225,8 @@ static void backward_unit(backward *b) {
   }
   if (p->dq == TC_NONE) return;
   tc_val head = loop(p->s, i64(p->s, 0), i64(p->s, p->group), 1), row = loop(p->s, i64(p->s, 0), i64(p->s, p->l), 1);
-  store_sums(b, p->dq, b->dq_total, add(p->s, times(p->s, head, head_rows), row), add(p->s, times(p->s, b->unit, p->group), head), row, p->hq, p->l,
-             p->e, b->e, p->scale);
+  store_sums(b, p->dq, b->dq_total, add(p->s, times(p->s, head, head_rows), row),
+             add(p->s, times(p->s, b->unit, p->group), head), row, p->hq, p->l, p->e, b->e, p->scale);
   end(p->s);
   end(p->s);
 }

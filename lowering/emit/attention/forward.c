@@ -40,8 +40,8 @@
 #define WANTED_UNITS 32
 // Rows, at most, that read keys in place, and keys asked for ahead, with the values of those that
 // are multiplied. One row by 12 heads of 256 keys of 64, bf16 and f32, on a Zen 4 at two threads:
-// 18 and 18 us with transposed keys, 8 and 8 so where all lies in the caches; 51 and 91 from memory,
-// then 31 and 69, and 25 and 42 where they are asked for.
+// 18 and 18 us with transposed keys, 8 and 8 so where all lies in the caches; 51 and 91 from
+// memory, then 31 and 69, and 25 and 42 where they are asked for.
 #define READING_ROWS 2
 #define KEYS_AHEAD 32
 #define FEW_ROWS 12  // for which packing values does not pay, nor pairs
@@ -53,47 +53,54 @@
 // of 128 up to 45 and 13. Not of infinities and NaN.
 #define PAIRED_BELOW 64.0
 #define LEAST_PAIRED_ROWS 4  // of a tile: fewer would wait for their sums
-#define LEAST_PAIRED_KEYS 32  // fewer do not pay for asking how large elements are: 16 rows of 16 keys of 32, 18 us for 17
+#define LEAST_PAIRED_KEYS \
+  32  // fewer do not pay for asking how large elements are: 16 rows of 16 keys of 32, 18 us for 17
 
 #define E (&p->s->e)
 
 static bool goes_by_pairs(const tc_attention_emitter *p, const tc_isa *isa) {
   bool may = isa->pairs && tc_winograd_allowed() && !p->backward && p->acc == TC_F32 && p->step == 1;
-  return may && p->vector == TC_ATTENTION_WINOGRAD_DOT && p->e >= TC_ATTENTION_WINOGRAD_DOT && p->rows >= LEAST_PAIRED_ROWS &&
-         p->keys >= LEAST_PAIRED_KEYS;
+  return may && p->vector == TC_ATTENTION_WINOGRAD_DOT && p->e >= TC_ATTENTION_WINOGRAD_DOT &&
+         p->rows >= LEAST_PAIRED_ROWS && p->keys >= LEAST_PAIRED_KEYS;
 }
 
 static void choose_key_blocks(tc_attention_emitter *p) {
   const tc_isa *isa = tc_compiler_isa();
   int size = (int)tc_type_bytes(p->acc);
-  bool pairs = p->q.type == TC_BF16 && isa->dots && !p->backward && p->f > FEW_ROWS && p->e % 2 == 0 && !tc_options_get()->strict;
+  bool pairs = p->q.type == TC_BF16 && isa->dots && !p->backward && p->f > FEW_ROWS && p->e % 2 == 0 &&
+               !tc_options_get()->strict;
   p->step = pairs ? 2 : 1, p->packed_type = pairs ? TC_I32 : p->acc;
   p->way = pairs ? TC_MULTIPLY_PAIRS : isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED;
   p->reads_keys = !p->backward && p->f <= READING_ROWS;
   p->vector = isa->vector_bytes / size;
   p->unroll = tc_tiling_unrolled();
   p->lanes = TC_MIN(isa->registers / 8 * p->vector, TC_MAX_OF(tc_emit_lanes_for(p->keys), TC_ATTENTION_STEP));
-  p->block = p->e > LONG_HEAD ? KEYS / 2 : KEYS;  // of e alone, which sums without values have, too, and with the same bits
+  // of e alone, which sums without values have, too, and with the same bits
+  p->block = p->e > LONG_HEAD ? KEYS / 2 : KEYS;
   if (p->backward) p->block /= 2;
   p->one_block = p->keys <= p->block;
   p->block = TC_MIN(p->block, ceil_to(p->keys, WIDEST));
   p->key_group = p->keys > TC_CHAIN_BLOCKS * p->block ? TC_CHAIN_BLOCKS * p->block : 0;
-  p->rows = (p->f + (p->f + TC_ATTENTION_ROWS - 1) / TC_ATTENTION_ROWS - 1) / ((p->f + TC_ATTENTION_ROWS - 1) / TC_ATTENTION_ROWS);
+  p->rows = (p->f + (p->f + TC_ATTENTION_ROWS - 1) / TC_ATTENTION_ROWS - 1) /
+            ((p->f + TC_ATTENTION_ROWS - 1) / TC_ATTENTION_ROWS);
   p->pitch = p->block + WIDEST + TC_ATTENTION_STEP;
   p->by_pairs = goes_by_pairs(p, isa);
   p->row_scale = p->by_pairs ? exp2(round(log2(tc_attention_units(p) / sqrt((double)p->e)) / 2)) : 1;
-  int64_t state = ceil_to(p->ev, p->vector) * size, most_rows = p->one_block ? p->f : TC_MAX_OF(STATE_BYTES / state, p->rows);
+  int64_t state = ceil_to(p->ev, p->vector) * size,
+          most_rows = p->one_block ? p->f : TC_MAX_OF(STATE_BYTES / state, p->rows);
   int64_t units = (WANTED_UNITS + p->a - 1) / p->a, rows = TC_MAX_OF((p->f + units - 1) / units, 8 * p->rows);
   p->row_block = ceil_to(TC_MIN(TC_MIN(most_rows, rows), p->f), p->rows);
 }
 
 // ---- keys in place, and what is asked for ----
 
-// Keys `key` + first, + first + by, .. below `key` + TC_ATTENTION_STEP, past `last` the last one, times
-// the query in TC_ATTENTION_STEP lanes, added up across: lane i is of the i-th.
-static tc_val with_keys(tc_attention_emitter *p, tc_attention_side rows, int row, tc_val key, tc_val last, int first, int by) {
+// Keys `key` + first, + first + by, .. below `key` + TC_ATTENTION_STEP, past `last` the last one,
+// times the query in TC_ATTENTION_STEP lanes, added up across: lane i is of the i-th.
+static tc_val with_keys(tc_attention_emitter *p, tc_attention_side rows, int row, tc_val key, tc_val last, int first,
+                        int by) {
   if (by < TC_ATTENTION_STEP)
-    return tc_build_halve(E, with_keys(p, rows, row, key, last, first, 2 * by), with_keys(p, rows, row, key, last, first + by, 2 * by));
+    return tc_build_halve(E, with_keys(p, rows, row, key, last, first, 2 * by),
+                          with_keys(p, rows, row, key, last, first + by, 2 * by));
   tc_val at = rows.rows ? rows.rows[row] : plus(p, rows.at, row * rows.row), k = least(p, plus(p, key, first), last);
   tc_val sum = tc_build_splat(E, number(p, 0), TC_ATTENTION_STEP);
   for (int64_t c = 0; c < p->e; c += TC_ATTENTION_STEP) {
@@ -127,7 +134,8 @@ static void prefetch_key(tc_attention_emitter *p, const tc_attention_prefetch *x
 
 // The rows that are left where a tile has fewer panels, or steps, of `size` keys than rows.
 static void prefetch_rest(tc_attention_emitter *p, const tc_attention_prefetch *x,
-                          void (*prefetch)(tc_attention_emitter *p, const tc_attention_prefetch *x, tc_val i), tc_val count, int size) {
+                          void (*prefetch)(tc_attention_emitter *p, const tc_attention_prefetch *x, tc_val i),
+                          tc_val count, int size) {
   tc_val i = loop(p->s, tc_build_bin(E, TC_IR_DIV, plus(p, count, size - 1), i64(p->s, size)), i64(p->s, p->rows), 1);
   prefetch(p, x, i);
   end(p->s);
@@ -166,27 +174,32 @@ static tc_val in_steps(tc_attention_emitter *p, tc_val keys) {
 static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_attention_prefetch *next) {
   tc_attention_emitter *p = f->p;
   int n = (int)p->rows;
-  tc_val rows[TC_ATTENTION_ROWS], top[TC_ATTENTION_ROWS], sum[TC_ATTENTION_ROWS], less[TC_ATTENTION_ROWS], wide[TC_ATTENTION_ROWS],
-      before[TC_ATTENTION_ROWS], unseen = number(p, -INFINITY), state = p->one_block ? i64(p->s, 0) : sub(p->s, row, f->r0);
+  tc_val rows[TC_ATTENTION_ROWS], top[TC_ATTENTION_ROWS], sum[TC_ATTENTION_ROWS], less[TC_ATTENTION_ROWS],
+      wide[TC_ATTENTION_ROWS], before[TC_ATTENTION_ROWS], unseen = number(p, -INFINITY),
+                                                          state = p->one_block ? i64(p->s, 0) : sub(p->s, row, f->r0);
   tc_attention_rows_from(p, row, rows);
   for (int i = 0; i < n; i++) top[i] = tc_build_var(E, tc_build_splat(E, unseen, TC_ATTENTION_STEP));
   for (tc_attention_steps x = tc_attention_steps_of(p, rows, f->k0, f->k1); tc_attention_next_steps(p, &x, count);)
     for (int i = 0; i < n; i++) {
-      tc_val at = plus(p, x.at, i * p->pitch), seen = seen_by(p, &x, i), v = load(p->s, f->scores, p->acc, TC_ATTENTION_STEP, at, TC_NONE);
+      tc_val at = plus(p, x.at, i * p->pitch), seen = seen_by(p, &x, i),
+             v = load(p->s, f->scores, p->acc, TC_ATTENTION_STEP, at, TC_NONE);
       v = tc_attention_masked(p, v, rows[i], add(p->s, f->k0, x.at), &seen), v = only(p, seen, v, -INFINITY);
       if (seen != TC_NONE || p->has_mask) store(p->s, f->scores, at, v);
       tc_build_set(E, top[i], tc_build_select(E, tc_build_bin(E, TC_IR_GT, v, top[i]), v, top[i]));
     }
   for (int i = 0; i < n; i++) {
     tc_val greatest = reduce(p, top[i], TC_IR_MAX);
-    if (!p->one_block) before[i] = load(p->s, f->greatest, p->acc, 1, plus(p, state, i), TC_NONE), greatest = most(p, before[i], greatest);
+    if (!p->one_block)
+      before[i] = load(p->s, f->greatest, p->acc, 1, plus(p, state, i), TC_NONE),
+      greatest = most(p, before[i], greatest);
     less[i] = tc_build_select(E, tc_build_bin(E, TC_IR_EQ, greatest, unseen), number(p, 0), greatest);
     store(p->s, f->greatest, plus(p, state, i), greatest);
     wide[i] = tc_build_splat(E, less[i], TC_ATTENTION_STEP);
     sum[i] = tc_build_var(E, tc_build_splat(E, number(p, 0), TC_ATTENTION_STEP));
   }
   tc_val key = loop(p->s, i64(p->s, 0), count, TC_ATTENTION_STEP);
-  prefetch_key(p, next, least(p, tc_build_bin(E, TC_IR_DIV, key, i64(p->s, TC_ATTENTION_STEP)), i64(p->s, p->rows - 1)));
+  prefetch_key(p, next,
+               least(p, tc_build_bin(E, TC_IR_DIV, key, i64(p->s, TC_ATTENTION_STEP)), i64(p->s, p->rows - 1)));
   for (int i = 0; i < n; i++) {
     tc_val at = plus(p, key, i * p->pitch),
            v = tc_attention_power(p, sub(p->s, load(p->s, f->scores, p->acc, TC_ATTENTION_STEP, at, TC_NONE), wide[i]));
@@ -239,16 +252,23 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
   tc_attention_emitter *p = f->p;
   int rows = (int)p->rows;
   for (tc_attention_panels x = {.columns = p->ev}; tc_attention_next_panel(p, &x);) {
-    tc_val acc[TC_ATTENTION_ROWS], at = f->pack_values ? x.at : add(p->s, add(p->s, p->v.at, times(p->s, f->k0, p->v.stride)), x.at);
+    tc_val acc[TC_ATTENTION_ROWS],
+        at = f->pack_values ? x.at : add(p->s, add(p->s, p->v.at, times(p->s, f->k0, p->v.stride)), x.at);
     tc_attention_side weights = {f->weights, p->step > 1 ? TC_BF16 : p->acc, i64(p->s, 0), p->pitch, p->step, NULL};
-    tc_attention_side values = {f->pack_values ? f->values : p->v.buf, f->pack_values ? p->packed_type : p->v.type, at, 0, f->value_pitch, NULL};
+    tc_attention_side values = {f->pack_values ? f->values : p->v.buf,
+                                f->pack_values ? p->packed_type : p->v.type,
+                                at,
+                                0,
+                                f->value_pitch,
+                                NULL};
     tc_attention_clear(p, rows, x.lanes, acc);
     tc_attention_multiply(p, rows, x.lanes, weights, values, i64(p->s, 0), in_steps(p, count), acc);
     for (int i = 0; i < rows; i++) {
       tc_val r = plus(p, row, i), at_i = i64(p->s, i);
       if (p->one_block) {
         begin_row(p, r);
-        tc_attention_store_part(p, p->out, tc_attention_result_row(p, p->out, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->ev), &x,
+        tc_attention_store_part(p, p->out,
+                                tc_attention_result_row(p, p->out, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->ev), &x,
                                 by_sum(f, acc[i], at_i));
         end_row(p);
         continue;
@@ -292,21 +312,24 @@ static tc_val no_bits(tc_attention_emitter *p) {
 
 // tc_attention_begins_pair of TC_ATTENTION_WINOGRAD_DOT columns.
 static tc_val pair_beginnings(tc_attention_emitter *p) {
-  tc_val column = lane_numbers(p, TC_I32, TC_ATTENTION_WINOGRAD_DOT), in_three = tc_build_bin(E, TC_IR_REM, column, tc_build_const_i(E, TC_I32, 3));
+  tc_val column = lane_numbers(p, TC_I32, TC_ATTENTION_WINOGRAD_DOT),
+         in_three = tc_build_bin(E, TC_IR_REM, column, tc_build_const_i(E, TC_I32, 3));
   tc_val first = tc_build_bin(E, TC_IR_EQ, in_three, tc_build_const_i(E, TC_I32, 0));
-  return tc_build_bin(E, TC_IR_AND, first, tc_build_bin(E, TC_IR_LT, column, tc_build_const_i(E, TC_I32, TC_ATTENTION_WINOGRAD_DOT - 1)));
+  return tc_build_bin(E, TC_IR_AND, first,
+                      tc_build_bin(E, TC_IR_LT, column, tc_build_const_i(E, TC_I32, TC_ATTENTION_WINOGRAD_DOT - 1)));
 }
 
 // Packs a tile's queries, times their part of the scale. The greatest sum of squares of a row's
 // paired columns.
 static tc_val pack_queries(forward *f, tc_val row) {
   tc_attention_emitter *p = f->p;
-  tc_val top = tc_build_var(E, tc_build_const_i(E, TC_I32, 0)), squares = TC_NONE, i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1),
-         from = least(p, add(p->s, row, i), i64(p->s, p->f - 1));
+  tc_val top = tc_build_var(E, tc_build_const_i(E, TC_I32, 0)), squares = TC_NONE,
+         i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1), from = least(p, add(p->s, row, i), i64(p->s, p->f - 1));
   for (int64_t c = 0; c < p->e; c += TC_ATTENTION_WINOGRAD_DOT) {
     bool paired = c + TC_ATTENTION_WINOGRAD_DOT <= p->e;
     tc_val mask = paired ? TC_NONE : tc_attention_column_mask(p, c, p->e, TC_ATTENTION_WINOGRAD_DOT);
-    tc_val v = mul(p, tc_attention_load_part(p, &p->q, from, i64(p->s, c), TC_ATTENTION_WINOGRAD_DOT, mask), number(p, p->row_scale));
+    tc_val v = mul(p, tc_attention_load_part(p, &p->q, from, i64(p->s, c), TC_ATTENTION_WINOGRAD_DOT, mask),
+                   number(p, p->row_scale));
     store(p->s, f->queries, plus(p, times(p->s, i, ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT)), c), v);
     if (paired) squares = c ? tc_multiply_add(p->s, p->way, v, v, squares) : mul(p, v, v);
   }
@@ -319,7 +342,8 @@ static tc_val pack_queries(forward *f, tc_val row) {
 // may be of a line that nobody else wants.
 static void sum_pairs_of_queries(forward *f) {
   tc_attention_emitter *p = f->p;
-  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1), at = times(p->s, i, ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT)), sum = TC_NONE;
+  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1),
+         at = times(p->s, i, ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT)), sum = TC_NONE;
   for (int64_t c = 0; c < tc_attention_is_winograd_dot(p->e); c += TC_ATTENTION_WINOGRAD_DOT) {
     tc_val v = load(p->s, f->queries, p->acc, TC_ATTENTION_WINOGRAD_DOT, plus(p, at, c), TC_NONE),
            next = load(p->s, f->queries, p->acc, TC_ATTENTION_WINOGRAD_DOT, plus(p, at, c + 1), TC_NONE);
@@ -330,7 +354,8 @@ static void sum_pairs_of_queries(forward *f) {
 }
 
 // Scores of a tile, by pairs where its elements allow it.
-static void make_scores(forward *f, tc_attention_side queries, tc_val top, tc_val count, const tc_attention_prefetch *next) {
+static void make_scores(forward *f, tc_attention_side queries, tc_val top, tc_val count,
+                        const tc_attention_prefetch *next) {
   tc_attention_emitter *p = f->p;
   if (p->by_pairs) {
     tc_val small = tc_build_bin(E, TC_IR_LT, most(p, top, greatest_of(p, f->pairs.top)), number(p, PAIRED_BELOW));
@@ -350,12 +375,13 @@ static void prepare_keys(forward *f, tc_val count) {
   tc_attention_emitter *p = f->p;
   tc_val to_key = times(p->s, tc_build_bin(E, TC_IR_DIV, plus(p, count, p->lanes - 1), i64(p->s, p->lanes)), p->lanes);
   if (!p->reads_keys)
-    tc_attention_transpose_keys(p, &p->k, f->k0, f->k1, add(p->s, f->k0, f->ready), add(p->s, f->k0, count), p->e / p->step, f->panels,
-                                p->step > 1 ? TC_NONE : key_factor(p), p->by_pairs ? &f->pairs : NULL);
+    tc_attention_transpose_keys(p, &p->k, f->k0, f->k1, add(p->s, f->k0, f->ready), add(p->s, f->k0, count),
+                                p->e / p->step, f->panels, p->step > 1 ? TC_NONE : key_factor(p),
+                                p->by_pairs ? &f->pairs : NULL);
   if (f->pack_values) {
     tc_val to = times(p->s, in_steps(p, f->ready), f->value_pitch);
-    tc_attention_pack_rows(p, &p->v, add(p->s, f->k0, f->ready), in_steps(p, sub(p->s, to_key, f->ready)), plus(p, f->k1, -1), p->ev, f->value_pitch,
-                           f->values, to);
+    tc_attention_pack_rows(p, &p->v, add(p->s, f->k0, f->ready), in_steps(p, sub(p->s, to_key, f->ready)),
+                           plus(p, f->k1, -1), p->ev, f->value_pitch, f->values, to);
   }
   tc_build_set(E, f->ready, most(p, f->ready, to_key));
 }
@@ -367,7 +393,8 @@ static bool reads_queries(const tc_attention_emitter *p) {
 
 static void forward_tile(forward *f, tc_val row) {
   tc_attention_emitter *p = f->p;
-  tc_val stop = p->causal ? least(p, f->k1, tc_attention_limit(p, tc_attention_last_row(p, plus(p, row, p->rows)))) : f->k1,
+  tc_val stop = p->causal ? least(p, f->k1, tc_attention_limit(p, tc_attention_last_row(p, plus(p, row, p->rows))))
+                          : f->k1,
          count = sub(p->s, stop, f->k0);
   if (!p->one_block && p->causal) begin_if(p->s, tc_build_bin(E, TC_IR_GT, count, i64(p->s, 0)));
   prepare_keys(f, count);
@@ -382,11 +409,13 @@ static void forward_tile(forward *f, tc_val row) {
     for (int i = 0; i < p->rows; i++) rows[i] = add(p->s, p->q.at, times(p->s, rows[i], p->q.stride));
   } else {
     int64_t width = ceil_to(p->e, p->vector);
-    tc_attention_pack_rows(p, &p->q, row, i64(p->s, p->rows), i64(p->s, p->f - 1), p->e, width, f->queries, i64(p->s, 0));
+    tc_attention_pack_rows(p, &p->q, row, i64(p->s, p->rows), i64(p->s, p->f - 1), p->e, width, f->queries,
+                           i64(p->s, 0));
     queries = tile_side(p, f->queries, i64(p->s, 0), width, 1);
   }
-  tc_attention_prefetch next = {
-      .queries = p->f > 2 * p->rows, .keys = p->causal && p->one_block && !p->has_length && p->keys >= 2 * p->lanes, .values = p->out != TC_NONE};
+  tc_attention_prefetch next = {.queries = p->f > 2 * p->rows,
+                                .keys = p->causal && p->one_block && !p->has_length && p->keys >= 2 * p->lanes,
+                                .values = p->out != TC_NONE};
   next.row = plus(p, row, p->rows), next.key = plus(p, count, p->lanes), next.value = f->pack_values ? next.key : count;
   if (p->reads_keys)
     with_keys_in_place(p, queries, f->k0, stop, f->scores);
@@ -431,8 +460,10 @@ static void add_scaled(tc_attention_emitter *p, int to, int from, int lanes, tc_
 static void add_group(forward *f, tc_val r1) {
   tc_attention_emitter *p = f->p;
   tc_val row = loop(p->s, i64(p->s, 0), sub(p->s, r1, f->r0), 1), unseen = number(p, -INFINITY);
-  tc_val before = load(p->s, f->total.greatest, p->acc, 1, row, TC_NONE), here = load(p->s, f->greatest, p->acc, 1, row, TC_NONE);
-  tc_val top = most(p, before, here), less = tc_build_select(E, tc_build_bin(E, TC_IR_EQ, top, unseen), number(p, 0), top);
+  tc_val before = load(p->s, f->total.greatest, p->acc, 1, row, TC_NONE),
+         here = load(p->s, f->greatest, p->acc, 1, row, TC_NONE);
+  tc_val top = most(p, before, here),
+         less = tc_build_select(E, tc_build_bin(E, TC_IR_EQ, top, unseen), number(p, 0), top);
   tc_val by[2] = {tc_attention_power(p, sub(p->s, before, less)), tc_attention_power(p, sub(p->s, here, less))};
   store(p->s, f->total.greatest, row, top);
   add_scaled(p, f->total.sums, f->sums, 1, row, by);
@@ -452,7 +483,8 @@ static void finish_state(forward *f, tc_val r1) {
   if (p->out != TC_NONE) {
     tc_val to = tc_attention_result_row(p, p->out, p->s->at[TC_RANGE_A], row, p->hq, p->l, p->ev);
     for (tc_attention_panels x = {.columns = p->ev}; tc_attention_next_panel(p, &x);) {
-      tc_val v = load(p->s, f->mix, p->acc, x.lanes, add(p->s, times(p->s, at, packed_columns(p, p->ev)), x.at), TC_NONE);
+      tc_val v =
+          load(p->s, f->mix, p->acc, x.lanes, add(p->s, times(p->s, at, packed_columns(p, p->ev)), x.at), TC_NONE);
       tc_attention_store_part(p, p->out, to, &x, by_sum(f, v, at));
     }
   }
@@ -511,19 +543,24 @@ static void forward_kernel(tc_attention_emitter *p) {
   forward f = {.p = p, .pack_values = p->out != TC_NONE && packs_values(p)};
   int64_t states = p->one_block ? p->rows : p->row_block, columns = packed_columns(p, p->ev);
   f.value_pitch = f.pack_values ? columns : p->v.stride;
-  if (!p->reads_keys) f.panels = tc_emit_tile(s, p->packed_type, ceil_to(p->block, p->lanes) * panel_columns(p, p->e / p->step));
+  if (!p->reads_keys)
+    f.panels = tc_emit_tile(s, p->packed_type, ceil_to(p->block, p->lanes) * panel_columns(p, p->e / p->step));
   if (f.pack_values) f.values = tc_emit_tile(s, p->packed_type, p->block / p->step * columns);
   if (!reads_queries(p))
-    f.queries = tc_emit_tile(s, p->acc, p->rows * ceil_to(p->e, p->by_pairs ? TC_ATTENTION_WINOGRAD_DOT : p->vector) + TC_ATTENTION_WINOGRAD_DOT);
+    f.queries = tc_emit_tile(
+        s, p->acc,
+        p->rows * ceil_to(p->e, p->by_pairs ? TC_ATTENTION_WINOGRAD_DOT : p->vector) + TC_ATTENTION_WINOGRAD_DOT);
   if (p->by_pairs)
-    f.pairs = (tc_attention_winograd_dot){tc_emit_tile(s, p->acc, ceil_to(p->block, p->lanes)), tc_emit_tile(s, p->acc, TC_ATTENTION_ROWS), TC_NONE};
+    f.pairs = (tc_attention_winograd_dot){tc_emit_tile(s, p->acc, ceil_to(p->block, p->lanes)),
+                                          tc_emit_tile(s, p->acc, TC_ATTENTION_ROWS), TC_NONE};
   f.weights = f.scores = tc_emit_tile(s, p->acc, p->rows * p->pitch);
   if (p->step > 1) f.weights = tc_emit_tile(s, TC_BF16, p->rows * p->pitch);
   f.greatest = tc_emit_tile(s, p->acc, states), f.sums = tc_emit_tile(s, p->acc, states);
   if (!p->one_block) f.shrink = tc_emit_tile(s, p->acc, p->rows);
   if (!p->one_block && p->out != TC_NONE) f.mix = tc_emit_tile(s, p->acc, states * columns);
   if (p->key_group)
-    f.total = (row_state){tc_emit_tile(s, p->acc, states), tc_emit_tile(s, p->acc, states), tc_emit_tile(s, p->acc, states * columns)};
+    f.total = (row_state){tc_emit_tile(s, p->acc, states), tc_emit_tile(s, p->acc, states),
+                          tc_emit_tile(s, p->acc, states * columns)};
   int64_t blocks = (p->f + p->row_block - 1) / p->row_block;
   tc_val begin = tc_build_raw(E, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
   tc_val finish = tc_build_raw(E, TC_IR_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);

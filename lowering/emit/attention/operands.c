@@ -19,7 +19,8 @@ static tc_index part(tc_attention_emitter *p, uint8_t range, int64_t div, int64_
   return x;
 }
 
-enum { OF_QUERIES, OF_KEYS, OF_ROWS, OF_SCORES };  // [n, hq, l, e], [n, hkv, s, e], [n, hq, l] with or without columns, the mask
+// [n, hq, l, e], [n, hkv, s, e], [n, hq, l] with or without columns, the mask
+enum { OF_QUERIES, OF_KEYS, OF_ROWS, OF_SCORES };
 
 // Finds operand number k of the rows in memory, through views. columns: its elements side by side;
 // a row's may be left to be any distance apart.
@@ -29,7 +30,8 @@ static bool find(tc_attention_emitter *p, int k, int kind, int64_t columns, tc_a
   s->ext.of[TC_RANGE_K] = columns, s->ext.of[TC_RANGE_K0] = p->keys;
   int64_t heads = p->heads_as_rows ? p->hkv : p->hq;
   tc_index batch = part(p, TC_RANGE_A, heads, 0), row = part(p, TC_RANGE_F, 1, 0), idx[TC_MAX_RANK];
-  tc_index query_head = part(p, TC_RANGE_A, 1, heads), key_head = p->heads_as_rows ? query_head : part(p, TC_RANGE_A, p->group, p->hkv);
+  tc_index query_head = part(p, TC_RANGE_A, 1, heads),
+           key_head = p->heads_as_rows ? query_head : part(p, TC_RANGE_A, p->group, p->hkv);
   if (p->heads_as_rows) {
     tc_index of_group = query_head;
     query_head = row;
@@ -44,10 +46,11 @@ static bool find(tc_attention_emitter *p, int k, int kind, int64_t columns, tc_a
   bool said = tc_emit_follow(s, &n, idx, &s->ext, &f->base);
   if (said) f->run = tc_emit_run_of(&f->base, TC_RANGE_K, 16 / (int)tc_type_bytes(s->g->node[n].type));
   while (said && columns % f->run) f->run /= 2;
-  said =
-      said && tc_ix_take_stride(&f->base, TC_RANGE_K, &f->col) && tc_ix_take_stride(&f->base, kind == OF_KEYS ? TC_RANGE_K0 : TC_RANGE_F, &f->stride);
+  said = said && tc_ix_take_stride(&f->base, TC_RANGE_K, &f->col) &&
+         tc_ix_take_stride(&f->base, kind == OF_KEYS ? TC_RANGE_K0 : TC_RANGE_F, &f->stride);
   if (said && kind != OF_SCORES && kind != OF_ROWS) said = f->col == 1 || columns == 1;
-  if (!said) return s->x->not_affine = first, tc_emit_fail(s, TC_ERR_STATE, "an operand of attention cannot be said"), false;
+  if (!said)
+    return s->x->not_affine = first, tc_emit_fail(s, TC_ERR_STATE, "an operand of attention cannot be said"), false;
   f->buf = tc_emit_buffer(s, n);
   f->type = s->g->node[n].type;
   return true;
@@ -58,7 +61,8 @@ static tc_val scalar(tc_attention_emitter *p, int k, tc_type type) {
   uint32_t n = p->s->g->node[p->node].in[k];
   const tc_gnode *x = &p->s->g->node[n];
   if (x->op == TC_OP_FULL && !p->s->gr->stored[n]) return tc_emit_argument(p->s, x->arg, type);
-  return tc_build_cast(E, tc_build_raw(E, TC_IR_LOAD, x->type, 1, i64(p->s, 0), TC_NONE, TC_NONE, tc_emit_buffer(p->s, n)), type);
+  return tc_build_cast(
+      E, tc_build_raw(E, TC_IR_LOAD, x->type, 1, i64(p->s, 0), TC_NONE, TC_NONE, tc_emit_buffer(p->s, n)), type);
 }
 
 static uint32_t member_of(const tc_attention_emitter *p, tc_op op) {
@@ -70,7 +74,8 @@ static uint32_t member_of(const tc_attention_emitter *p, tc_op op) {
 bool tc_attention_take(tc_attention_emitter *p) {
   tc_emit_ctx *s = p->s;
   p->out = member_of(p, TC_OP_ATTENTION), p->lse = member_of(p, TC_OP_ATTENTION_LSE);
-  p->dq = member_of(p, TC_OP_ATTENTION_DQ), p->dk = member_of(p, TC_OP_ATTENTION_DK), p->dv = member_of(p, TC_OP_ATTENTION_DV);
+  p->dq = member_of(p, TC_OP_ATTENTION_DQ), p->dk = member_of(p, TC_OP_ATTENTION_DK),
+  p->dv = member_of(p, TC_OP_ATTENTION_DV);
   p->node = p->out != TC_NONE ? p->out : s->gp->member[0];
   const tc_gnode *x = &s->g->node[p->node];
   const int64_t *q = s->g->node[x->in[0]].shape->d.dim, *k = s->g->node[x->in[1]].shape->d.dim;
@@ -87,8 +92,11 @@ bool tc_attention_take(tc_attention_emitter *p) {
   p->f = p->heads_as_rows ? p->group : p->l, p->a = p->n * p->hq * p->l / p->f;
   s->ext.of[TC_RANGE_A] = p->a, s->ext.of[TC_RANGE_F] = p->f;
   int mask = tail + 1 + p->has_length;
-  bool ok = find(p, 0, OF_QUERIES, p->e, &p->q) && find(p, 1, OF_KEYS, p->e, &p->k) && (tail == 2 || find(p, 2, OF_KEYS, p->ev, &p->v));
-  if (p->backward) ok = ok && find(p, 3, OF_QUERIES, p->ev, &p->dout) && find(p, 4, OF_ROWS, 2, &p->sums) && find(p, 5, OF_ROWS, 1, &p->delta);
+  bool ok = find(p, 0, OF_QUERIES, p->e, &p->q) && find(p, 1, OF_KEYS, p->e, &p->k) &&
+            (tail == 2 || find(p, 2, OF_KEYS, p->ev, &p->v));
+  if (p->backward)
+    ok = ok && find(p, 3, OF_QUERIES, p->ev, &p->dout) && find(p, 4, OF_ROWS, 2, &p->sums) &&
+         find(p, 5, OF_ROWS, 1, &p->delta);
   if (p->has_mask) ok = ok && find(p, mask, OF_SCORES, p->keys, &p->mask);
   if (!ok) return false;
   p->scale = scalar(p, tail, p->acc);
@@ -121,13 +129,15 @@ tc_val tc_attention_power(tc_attention_emitter *p, tc_val x) {
   if (tc_target_is_gpu(p->s->target) && tc_attention_in_twos(p))
     return tc_build_raw(E, TC_IR_EXP2, TC_F32, tc_build_lanes(E, x), x, TC_NONE, TC_NONE, 0);
   if (p->acc != TC_F32 || tc_options_get()->strict) return tc_build_scalar_op(E, TC_OP_EXP, p->acc, x, 0, 0);
-  tc_val least_power = number(p, tc_attention_in_twos(p) ? -127 : -88.05), t, r;  // from where on n is -127 and the power's bits are 0
+  // from where on n is -127 and the power's bits are 0
+  tc_val least_power = number(p, tc_attention_in_twos(p) ? -127 : -88.05), t, r;
   x = tc_build_select(E, tc_build_bin(E, TC_IR_LT, x, least_power), least_power, x);
   if (tc_attention_in_twos(p)) {
     t = add(p->s, x, number(p, rounder)), r = sub(p->s, x, sub(p->s, t, number(p, rounder)));
   } else {
     t = tc_build_fma(E, x, number(p, LOG2_E), number(p, rounder));
-    r = tc_build_fma(E, x, number(p, LOG2_E), sub(p->s, number(p, rounder), t)), r = tc_build_fma(E, x, number(p, 1.44269504088896341 - LOG2_E), r);
+    r = tc_build_fma(E, x, number(p, LOG2_E), sub(p->s, number(p, rounder), t)),
+    r = tc_build_fma(E, x, number(p, 1.44269504088896341 - LOG2_E), r);
   }
   if (E->lookups) return tc_build_power_of_sixteenths(E, t, r);
   tc_val y = number(p, c[0]);
@@ -147,10 +157,13 @@ tc_val tc_attention_limit(tc_attention_emitter *p, tc_val row) {
 
 // ---- results ----
 
-tc_val tc_attention_result_row(tc_attention_emitter *p, uint32_t node, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns) {
+tc_val tc_attention_result_row(tc_attention_emitter *p, uint32_t node, tc_val head, tc_val row, int64_t heads,
+                               int64_t rows, int64_t columns) {
   const tc_gnode *x = &p->s->g->node[node];
-  if (x->n_attr > 3 || p->heads_as_rows) return times(p->s, add(p->s, times(p->s, head, p->heads_as_rows ? p->f : rows), row), columns);
-  tc_val batch = tc_build_bin(E, TC_IR_DIV, head, i64(p->s, heads)), inner = tc_build_bin(E, TC_IR_REM, head, i64(p->s, heads));
+  if (x->n_attr > 3 || p->heads_as_rows)
+    return times(p->s, add(p->s, times(p->s, head, p->heads_as_rows ? p->f : rows), row), columns);
+  tc_val batch = tc_build_bin(E, TC_IR_DIV, head, i64(p->s, heads)),
+         inner = tc_build_bin(E, TC_IR_REM, head, i64(p->s, heads));
   tc_val outer = add(p->s, times(p->s, batch, rows), row);
   return times(p->s, add(p->s, times(p->s, outer, heads), inner), columns);
 }

@@ -14,7 +14,9 @@ typedef struct tc_attention_operand {
   tc_type type;
   tc_index base;  // over A and arguments
   int64_t stride, col;
-  int run;  // columns, a power of two up to 16 bytes, that lie side by side wherever they begin at a multiple of their number, aligned
+  // columns, a power of two up to 16 bytes, that lie side by side wherever they begin at a multiple
+  // of their number, aligned
+  int run;
   tc_val at;
 } tc_attention_operand;
 
@@ -34,12 +36,19 @@ typedef struct tc_attention_emitter {
   tc_multiply_way way;
   bool one_block;
   bool reads_keys;  // forward, of few rows: keys are not transposed into panels, but multiplied where they lie
-  bool by_pairs;  // scores are by pairs of columns where elements allow it (tile.h), queries times row_scale, a power of two, keys times the rest
+  // scores are by pairs of columns where elements allow it (tile.h), queries times row_scale, a
+  // power of two, keys times the rest
+  bool by_pairs;
   double row_scale;
-  int step;  // columns of queries and keys, and keys of weights and values, that are multiplied as one: 2 where pairs of bf16 are, as words
+  // columns of queries and keys, and keys of weights and values, that are multiplied as one: 2
+  // where pairs of bf16 are, as words
+  int step;
   tc_type packed_type;  // of what is packed and multiplied: the accumulators', or words
-  int64_t block, row_block, rows, pitch;  // keys and rows of a block, rows of a tile; elements from row to row of a tile of scores
-  int64_t key_group;  // keys whose blocks are added to one another before they are added to those of other groups; 0: all are
+  // keys and rows of a block, rows of a tile; elements from row to row of a tile of scores
+  int64_t block, row_block, rows, pitch;
+  // keys whose blocks are added to one another before they are added to those of other groups; 0:
+  // all are
+  int64_t key_group;
 } tc_attention_emitter;
 
 static inline tc_val mul(tc_attention_emitter *p, tc_val a, tc_val b) {
@@ -74,7 +83,8 @@ tc_val tc_attention_power(tc_attention_emitter *p, tc_val x);
 // How many keys a row sees: those below it.
 tc_val tc_attention_limit(tc_attention_emitter *p, tc_val row);
 // Where row `row` of the present head begins in a result: heads inside or outside.
-tc_val tc_attention_result_row(tc_attention_emitter *p, uint32_t node, tc_val head, tc_val row, int64_t heads, int64_t rows, int64_t columns);
+tc_val tc_attention_result_row(tc_attention_emitter *p, uint32_t node, tc_val head, tc_val row, int64_t heads,
+                               int64_t rows, int64_t columns);
 // The buffer of a member's result, noted as written.
 int tc_attention_result(tc_attention_emitter *p, uint32_t node);
 

@@ -11,11 +11,13 @@
 
 // ---- packing ----
 
-static tc_val load_narrow(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes, tc_val mask) {
+static tc_val load_narrow(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes,
+                          tc_val mask) {
   return load(p->s, f->buf, f->type, lanes, add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), column), mask);
 }
 
-tc_val tc_attention_load_part(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes, tc_val mask) {
+tc_val tc_attention_load_part(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, tc_val column,
+                              int lanes, tc_val mask) {
   return tc_build_cast(E, load_narrow(p, f, row, column, lanes, mask), p->acc);
 }
 
@@ -24,37 +26,43 @@ tc_val tc_attention_column_mask(tc_attention_emitter *p, int64_t from, int64_t c
 }
 
 // The same of a step of rows: one, or two as words, of which `there` has the bits that exist.
-static tc_val load_step(tc_attention_emitter *p, const tc_attention_operand *f, tc_val first, tc_val second, tc_val there, tc_val column, int lanes,
-                        tc_val mask) {
+static tc_val load_step(tc_attention_emitter *p, const tc_attention_operand *f, tc_val first, tc_val second,
+                        tc_val there, tc_val column, int lanes, tc_val mask) {
   if (p->step == 1) return tc_attention_load_part(p, f, first, column, lanes, mask);
-  tc_val words = tc_build_words(E, load_narrow(p, f, first, column, lanes, mask), load_narrow(p, f, second, column, lanes, mask));
+  tc_val words =
+      tc_build_words(E, load_narrow(p, f, first, column, lanes, mask), load_narrow(p, f, second, column, lanes, mask));
   return tc_build_bin(E, TC_IR_AND, words, there);
 }
 
-void tc_attention_pack_rows(tc_attention_emitter *p, const tc_attention_operand *f, tc_val first, tc_val count, tc_val last, int64_t columns,
-                            int64_t pitch, int tile, tc_val start) {
-  tc_val i = loop(p->s, i64(p->s, 0), count, 1), row = add(p->s, first, times(p->s, i, p->step)), to = add(p->s, start, times(p->s, i, pitch));
+void tc_attention_pack_rows(tc_attention_emitter *p, const tc_attention_operand *f, tc_val first, tc_val count,
+                            tc_val last, int64_t columns, int64_t pitch, int tile, tc_val start) {
+  tc_val i = loop(p->s, i64(p->s, 0), count, 1), row = add(p->s, first, times(p->s, i, p->step)),
+         to = add(p->s, start, times(p->s, i, pitch));
   tc_val next = TC_NONE, there = TC_NONE;
   if (p->step > 1) {  // beyond the last row there are zeros: what weighs nothing may be infinite
     next = plus(p, row, 1);
-    there = tc_build_select(E, tc_build_bin(E, TC_IR_GT, next, last), tc_build_const_i(E, TC_I32, 0xFFFF), tc_build_const_i(E, TC_I32, -1));
+    there = tc_build_select(E, tc_build_bin(E, TC_IR_GT, next, last), tc_build_const_i(E, TC_I32, 0xFFFF),
+                            tc_build_const_i(E, TC_I32, -1));
     next = least(p, next, last);
   }
   row = least(p, row, last);
   int lanes = p->vector;
   int64_t full = columns / lanes * lanes;
   if (full) {
-    tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), lanes), v = load_step(p, f, row, next, there, c, lanes, TC_NONE);
+    tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), lanes),
+           v = load_step(p, f, row, next, there, c, lanes, TC_NONE);
     store(p->s, tile, add(p->s, to, c), v);
     end(p->s);
   }
   if (full < columns) {
-    tc_val v = load_step(p, f, row, next, there, i64(p->s, full), lanes, tc_attention_column_mask(p, full, columns, lanes));
+    tc_val v =
+        load_step(p, f, row, next, there, i64(p->s, full), lanes, tc_attention_column_mask(p, full, columns, lanes));
     store(p->s, tile, plus(p, to, full), v);
     full += lanes;
   }
   if (full < pitch) {
-    tc_val c = loop(p->s, i64(p->s, full), i64(p->s, pitch), lanes), zero = p->step == 1 ? number(p, 0) : tc_build_const_i(E, TC_I32, 0);
+    tc_val c = loop(p->s, i64(p->s, full), i64(p->s, pitch), lanes),
+           zero = p->step == 1 ? number(p, 0) : tc_build_const_i(E, TC_I32, 0);
     store(p->s, tile, add(p->s, to, c), tc_build_splat(E, zero, lanes));
     end(p->s);
   }
@@ -62,33 +70,38 @@ void tc_attention_pack_rows(tc_attention_emitter *p, const tc_attention_operand 
 }
 
 // `lanes` words of row `row`, from step `column` on; mask: of their elements.
-static tc_val load_words(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes, tc_val mask) {
+static tc_val load_words(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes,
+                         tc_val mask) {
   tc_val at = add(p->s, add(p->s, f->at, times(p->s, row, f->stride)), times(p->s, column, 2));
   return tc_build_load_words(E, f->buf, at, lanes, mask);
 }
 
-// A block of steps of columns of `size` keys: read along columns, transposed in registers, stored along
-// keys. v: the steps, transposed.
-static void transpose_block(tc_attention_emitter *p, const tc_attention_operand *f, tc_val key, tc_val last, tc_val column, int size, tc_val mask,
-                            int tile, tc_val to, tc_val by, tc_val *v) {
+// A block of steps of columns of `size` keys: read along columns, transposed in registers, stored
+// along keys. v: the steps, transposed.
+static void transpose_block(tc_attention_emitter *p, const tc_attention_operand *f, tc_val key, tc_val last,
+                            tc_val column, int size, tc_val mask, int tile, tc_val to, tc_val by, tc_val *v) {
   for (int i = 0; i < size; i++) {
     tc_val row = least(p, plus(p, key, i), last);
-    v[i] = p->step == 1 ? tc_attention_load_part(p, f, row, column, size, mask) : load_words(p, f, row, column, size, mask);
+    v[i] = p->step == 1 ? tc_attention_load_part(p, f, row, column, size, mask)
+                        : load_words(p, f, row, column, size, mask);
     if (by != TC_NONE) v[i] = mul(p, v[i], by);
   }
   tc_build_transpose(E, v, size);
   for (int i = 0; i < size; i++) store(p->s, tile, plus(p, to, (int64_t)i * p->lanes), v[i]);
 }
 
-void tc_attention_transpose_keys(tc_attention_emitter *p, const tc_attention_operand *f, tc_val k0, tc_val k1, tc_val from, tc_val to,
-                                 int64_t columns, int tile, tc_val by, const tc_attention_winograd_dot *pairs) {
+void tc_attention_transpose_keys(tc_attention_emitter *p, const tc_attention_operand *f, tc_val k0, tc_val k1,
+                                 tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
+                                 const tc_attention_winograd_dot *pairs) {
   int size = TC_MIN(p->vector, p->lanes);
   int64_t full = columns / size * size, padded = ceil_to(columns, size);
   tc_val v[64], sum = TC_NONE, squares = TC_NONE;
   tc_val last = plus(p, k1, -1), key = loop(p->s, from, to, p->lanes), panel = times(p->s, sub(p->s, key, k0), padded);
   tc_val first = loop(p->s, i64(p->s, 0), i64(p->s, p->lanes), size);
   key = add(p->s, key, first), panel = add(p->s, panel, first);
-  if (pairs) sum = tc_build_var(E, tc_build_splat(E, number(p, 0), size)), squares = tc_build_var(E, tc_build_splat(E, number(p, 0), size));
+  if (pairs)
+    sum = tc_build_var(E, tc_build_splat(E, number(p, 0), size)),
+    squares = tc_build_var(E, tc_build_splat(E, number(p, 0), size));
   if (full) {
     tc_val c = loop(p->s, i64(p->s, 0), i64(p->s, full), size);
     transpose_block(p, f, key, last, c, size, TC_NONE, tile, add(p->s, panel, times(p->s, c, p->lanes)), by, v);
@@ -99,7 +112,8 @@ void tc_attention_transpose_keys(tc_attention_emitter *p, const tc_attention_ope
     end(p->s);
   }
   if (full < columns)
-    transpose_block(p, f, key, last, i64(p->s, full), size, tc_attention_column_mask(p, full * p->step, columns * p->step, size * p->step), tile,
+    transpose_block(p, f, key, last, i64(p->s, full), size,
+                    tc_attention_column_mask(p, full * p->step, columns * p->step, size * p->step), tile,
                     plus(p, panel, full * p->lanes), by, v);
   if (pairs) {
     store(p->s, pairs->keys, sub(p->s, key, k0), sum);
@@ -120,26 +134,31 @@ static tc_val load_side(tc_attention_emitter *p, tc_attention_side x, int lanes,
 typedef struct lhs {
   tc_attention_emitter *p;
   const tc_attention_side *side;
-  tc_val at, step;  // of the first row at the present k, where rows are apart; else how far from a row's first element k is
+  // of the first row at the present k, where rows are apart; else how far from a row's first
+  // element k is
+  tc_val at, step;
 } lhs;
 
 static tc_val load_lhs(void *of, int row) {
   const lhs *x = of;
   tc_attention_emitter *p = x->p;
-  return load_side(p, *x->side, 1, x->side->rows ? add(p->s, x->side->rows[row], x->step) : plus(p, x->at, row * x->side->row));
+  return load_side(p, *x->side, 1,
+                   x->side->rows ? add(p->s, x->side->rows[row], x->step) : plus(p, x->at, row * x->side->row));
 }
 
 // acc[i] += a(i, k) * b(k), a's elements one at a time, b's in vectors.
-static void multiply_one(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b, tc_val k, tc_val *acc) {
+static void multiply_one(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b,
+                         tc_val k, tc_val *acc) {
   tc_val w = load_side(p, b, lanes, add(p->s, b.at, times(p->s, k, b.step)));
   tc_val step = times(p->s, k, a.step), at = a.rows ? TC_NONE : add(p->s, a.at, step);
   lhs of = {p, &a, at, step};
   tc_register_block_add(p->s, &(tc_register_block){p->way, rows, 1, load_lhs, &of}, &w, acc);
 }
 
-void tc_attention_multiply(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b, tc_val from, tc_val to,
-                           tc_val *acc) {
-  tc_val several = sub(p->s, to, tc_build_bin(E, TC_IR_REM, sub(p->s, to, from), i64(p->s, p->unroll))), k = loop(p->s, from, several, p->unroll);
+void tc_attention_multiply(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b,
+                           tc_val from, tc_val to, tc_val *acc) {
+  tc_val several = sub(p->s, to, tc_build_bin(E, TC_IR_REM, sub(p->s, to, from), i64(p->s, p->unroll))),
+         k = loop(p->s, from, several, p->unroll);
   for (int i = 0; i < p->unroll; i++) multiply_one(p, rows, lanes, a, b, plus(p, k, i), acc);
   end(p->s);
   k = loop(p->s, several, to, 1);
@@ -154,60 +173,72 @@ void tc_attention_clear(tc_attention_emitter *p, int rows, int lanes, tc_val *ac
 // acc[i] += three columns of a(i) times those of b, the first two as a pair. Elements of a are each
 // loaded where they are used, once, since x86's arithmetic spreads them on the way: a register that
 // one is spread to takes a turn of a unit that adds.
-static void multiply_three(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b, tc_val k, tc_val *acc) {
+static void multiply_three(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b,
+                           tc_val k, tc_val *acc) {
   tc_val w[2], v[2];
   multiply_one(p, rows, lanes, a, b, plus(p, k, 2), acc);
   for (int j = 0; j < 2; j++) w[j] = load_side(p, b, lanes, add(p->s, b.at, times(p->s, plus(p, k, j), b.step)));
   for (int i = 0; i < rows; i++) {
-    for (int j = 0; j < 2; j++) v[j] = load_side(p, a, 1, add(p->s, plus(p, a.at, i * a.row), times(p->s, plus(p, k, j), a.step)));
+    for (int j = 0; j < 2; j++)
+      v[j] = load_side(p, a, 1, add(p->s, plus(p, a.at, i * a.row), times(p->s, plus(p, k, j), a.step)));
     tc_val first = add(p->s, v[0], w[1]), second = add(p->s, v[1], w[0]);
     tc_build_set(E, acc[i], tc_multiply_add(p->s, p->way, first, second, acc[i]));
   }
 }
 
-void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns, tc_val count, int tile,
-                                    const tc_attention_winograd_dot *pairs, const tc_attention_prefetch *next) {
-  tc_val acc[TC_ATTENTION_ROWS], key = loop(p->s, i64(p->s, 0), count, p->vector), in_panel = tc_build_bin(E, TC_IR_REM, key, i64(p->s, p->lanes));
+void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns,
+                                    tc_val count, int tile, const tc_attention_winograd_dot *pairs,
+                                    const tc_attention_prefetch *next) {
+  tc_val acc[TC_ATTENTION_ROWS], key = loop(p->s, i64(p->s, 0), count, p->vector),
+                                 in_panel = tc_build_bin(E, TC_IR_REM, key, i64(p->s, p->lanes));
   prefetch_query(p, next, tc_build_bin(E, TC_IR_DIV, key, i64(p->s, p->lanes)));
   tc_val at = add(p->s, times(p->s, sub(p->s, key, in_panel), panel_columns(p, columns)), in_panel),
          less = load(p->s, pairs->keys, p->acc, p->vector, key, TC_NONE);
   tc_attention_side keys = tile_side(p, panels, at, 0, p->lanes);
-  for (int i = 0; i < p->rows; i++) acc[i] = tc_build_var(E, add(p->s, load(p->s, pairs->rows, p->acc, 1, i64(p->s, i), TC_NONE), less));
+  for (int i = 0; i < p->rows; i++)
+    acc[i] = tc_build_var(E, add(p->s, load(p->s, pairs->rows, p->acc, 1, i64(p->s, i), TC_NONE), less));
   tc_val k = loop(p->s, i64(p->s, 0), i64(p->s, tc_attention_is_winograd_dot(columns)), TC_ATTENTION_WINOGRAD_DOT);
-  for (int c = 0; tc_attention_begins_pair(c); c += 3) multiply_three(p, (int)p->rows, p->vector, rows, keys, plus(p, k, c), acc);
+  for (int c = 0; tc_attention_begins_pair(c); c += 3)
+    multiply_three(p, (int)p->rows, p->vector, rows, keys, plus(p, k, c), acc);
   multiply_one(p, (int)p->rows, p->vector, rows, keys, plus(p, k, TC_ATTENTION_WINOGRAD_DOT - 1), acc);
   end(p->s);
-  tc_attention_multiply(p, (int)p->rows, p->vector, rows, keys, i64(p->s, tc_attention_is_winograd_dot(columns)), i64(p->s, columns), acc);
+  tc_attention_multiply(p, (int)p->rows, p->vector, rows, keys, i64(p->s, tc_attention_is_winograd_dot(columns)),
+                        i64(p->s, columns), acc);
   for (int i = 0; i < p->rows; i++) store(p->s, tile, plus(p, key, i * p->pitch), acc[i]);
   end(p->s);
 }
 
 // Products of a tile of rows with `lanes` keys, from `key` on, of the panel that begins at key
 // `first`, into a tile.
-static void with_panel(tc_attention_emitter *p, tc_attention_side rows, int lanes, int panels, int64_t columns, tc_val first, tc_val key, int tile,
-                       tc_val to) {
+static void with_panel(tc_attention_emitter *p, tc_attention_side rows, int lanes, int panels, int64_t columns,
+                       tc_val first, tc_val key, int tile, tc_val to) {
   tc_val acc[TC_ATTENTION_ROWS];
   tc_attention_clear(p, (int)p->rows, lanes, acc);
   tc_val at = add(p->s, times(p->s, first, panel_columns(p, columns)), sub(p->s, key, first));
-  tc_attention_multiply(p, (int)p->rows, lanes, rows, tile_side(p, panels, at, 0, p->lanes), i64(p->s, 0), i64(p->s, columns), acc);
+  tc_attention_multiply(p, (int)p->rows, lanes, rows, tile_side(p, panels, at, 0, p->lanes), i64(p->s, 0),
+                        i64(p->s, columns), acc);
   for (int i = 0; i < p->rows; i++) {
-    tc_val score = p->step > 1 ? mul(p, acc[i], tc_attention_key_scale(p)) : acc[i];  // else keys are scaled as they are transposed
+    // else keys are scaled as they are transposed
+    tc_val score = p->step > 1 ? mul(p, acc[i], tc_attention_key_scale(p)) : acc[i];
     store(p->s, tile, plus(p, add(p->s, to, key), i * p->pitch), score);
   }
 }
 
-void tc_attention_prefetch_row(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, int64_t n_rows, int64_t columns) {
+void tc_attention_prefetch_row(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, int64_t n_rows,
+                               int64_t columns) {
   tc_val at = add(p->s, f->at, times(p->s, least(p, row, i64(p->s, n_rows - 1)), f->stride));
-  for (int64_t c = 0; c < columns; c += 64 / (int64_t)tc_type_bytes(f->type)) tc_build_prefetch(E, f->buf, plus(p, at, c), p->reads_keys);
+  for (int64_t c = 0; c < columns; c += 64 / (int64_t)tc_type_bytes(f->type))
+    tc_build_prefetch(E, f->buf, plus(p, at, c), p->reads_keys);
 }
 
-void tc_attention_with_panels(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns, tc_val count, int tile, tc_val to,
-                              const tc_attention_prefetch *next) {
+void tc_attention_with_panels(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns,
+                              tc_val count, int tile, tc_val to, const tc_attention_prefetch *next) {
   int least_part = TC_MAX_OF(p->lanes / 4, p->vector);
   bool parts = p->causal && least_part < p->lanes;
   tc_val part = TC_NONE, stop = count;
   if (parts) {
-    tc_val steps = tc_build_bin(E, TC_IR_DIV, plus(p, most(p, count, i64(p->s, 0)), least_part - 1), i64(p->s, least_part));
+    tc_val steps =
+        tc_build_bin(E, TC_IR_DIV, plus(p, most(p, count, i64(p->s, 0)), least_part - 1), i64(p->s, least_part));
     part = times(p->s, tc_build_bin(E, TC_IR_REM, steps, i64(p->s, p->lanes / least_part)), least_part),
     stop = sub(p->s, times(p->s, steps, least_part), part);
   }
@@ -258,7 +289,9 @@ bool tc_attention_next_steps(tc_attention_emitter *p, tc_attention_steps *x, tc_
   if (x->iteration) end(p->s);
   tc_val whole_steps = count;
   if (!sees_all(p))
-    whole_steps = times(p->s, tc_build_bin(E, TC_IR_DIV, most(p, i64(p->s, 0), tc_build_cast(E, x->limit[0], TC_I64)), i64(p->s, TC_ATTENTION_STEP)),
+    whole_steps = times(p->s,
+                        tc_build_bin(E, TC_IR_DIV, most(p, i64(p->s, 0), tc_build_cast(E, x->limit[0], TC_I64)),
+                                     i64(p->s, TC_ATTENTION_STEP)),
                         TC_ATTENTION_STEP);
   if (x->iteration == 0) {
     x->at = loop(p->s, i64(p->s, 0), whole_steps, TC_ATTENTION_STEP), x->keys = TC_NONE;
@@ -283,7 +316,8 @@ tc_val tc_attention_masked(tc_attention_emitter *p, tc_val scores, tc_val row, t
       m = load(p->s, p->mask.buf, p->mask.type, TC_ATTENTION_STEP, at, *seen);
     } else {
       tc_val lanes = times(p->s, lane_numbers(p, TC_I64, TC_ATTENTION_STEP), p->mask.col);
-      m = tc_build_raw(E, TC_IR_GATHER, p->mask.type, TC_ATTENTION_STEP, add(p->s, lanes, at), *seen, TC_NONE, p->mask.buf);
+      m = tc_build_raw(E, TC_IR_GATHER, p->mask.type, TC_ATTENTION_STEP, add(p->s, lanes, at), *seen, TC_NONE,
+                       p->mask.buf);
     }
   }
   if (p->mask.type != TC_BOOL) return add(p->s, scores, tc_build_cast(E, m, p->acc));
@@ -297,13 +331,16 @@ void tc_attention_rows_from(tc_attention_emitter *p, tc_val row, tc_val *rows) {
 
 // ---- results ----
 
-void tc_attention_store_part(tc_attention_emitter *p, uint32_t node, tc_val at, const tc_attention_panels *x, tc_val v) {
+void tc_attention_store_part(tc_attention_emitter *p, uint32_t node, tc_val at, const tc_attention_panels *x,
+                             tc_val v) {
   tc_val mask = x->iteration == 2 && x->columns % p->lanes != x->lanes
                     ? tc_attention_column_mask(p, x->columns / p->lanes * p->lanes, x->columns, x->lanes)
                     : TC_NONE;
   tc_type type = p->s->g->node[node].type;
-  tc_val stored = tc_build_raw(E, TC_IR_STORE, type, x->lanes, add(p->s, at, x->at), tc_build_cast(E, v, type), mask, tc_attention_result(p, node));
+  tc_val stored = tc_build_raw(E, TC_IR_STORE, type, x->lanes, add(p->s, at, x->at), tc_build_cast(E, v, type), mask,
+                               tc_attention_result(p, node));
   int64_t bytes = (int64_t)tc_type_bytes(type);  // lines are whole, and begin where rows do
-  if (x->lanes * bytes % 64 == 0 && x->columns * bytes % 64 == 0 && tc_emit_streams(p->s, node, STREAM_BYTES) && !E->failed)
+  if (x->lanes * bytes % 64 == 0 && x->columns * bytes % 64 == 0 && tc_emit_streams(p->s, node, STREAM_BYTES) &&
+      !E->failed)
     E->kir->inst[stored].flags = 1;
 }

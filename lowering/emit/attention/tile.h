@@ -5,7 +5,8 @@
 
 #include "lowering/emit/attention/operands.h"
 
-#define TC_ATTENTION_ROWS 6  // of a tile: with 4 vectors of 16 lanes, or 2 of 8, as many accumulators as the registers hold
+#define TC_ATTENTION_ROWS \
+  6  // of a tile: with 4 vectors of 16 lanes, or 2 of 8, as many accumulators as the registers hold
 #define TC_ATTENTION_STEP 16  // lanes of the softmax
 
 // One side of a product: element at + i * row + k * step, i counting accumulators, or rows[i] + k *
@@ -31,14 +32,18 @@ typedef struct tc_attention_prefetch {
 
 // Scores by pairs, as Winograd multiplied (1968): q1 k1 + q2 k2 = (q1 + k2) (q2 + k1) - q1 q2 - k1
 // k2, of which the last two are sums of a row and of a key alone. Two additions take the place of a
-// multiplication, on units that do nothing else meanwhile; of TC_ATTENTION_WINOGRAD_DOT columns, as many as a
-// vector has lanes, five pairs keep both kinds busy.
+// multiplication, on units that do nothing else meanwhile; of TC_ATTENTION_WINOGRAD_DOT columns, as
+// many as a vector has lanes, five pairs keep both kinds busy.
 // Their error goes with the larger of the row's and the key's elements, not with their product: see
 // forward.c.
 #define TC_ATTENTION_WINOGRAD_DOT 16
 typedef struct tc_attention_winograd_dot {
-  int keys, rows;  // tiles of what is added: less the products of the pairs of each key of the block, and of each row of the tile
-  tc_val top;  // a variable: of keys, as they are multiplied, the sums of squares of paired columns, the greatest of each lane, as bits
+  // tiles of what is added: less the products of the pairs of each key of the block, and of each
+  // row of the tile
+  int keys, rows;
+  // a variable: of keys, as they are multiplied, the sums of squares of paired columns, the
+  // greatest of each lane, as bits
+  tc_val top;
 } tc_attention_winograd_dot;
 
 // As bits: NaN is the greatest.
@@ -48,14 +53,15 @@ static inline tc_val magnitude(tc_attention_emitter *p, tc_val v) {
 }
 
 static inline bool tc_attention_begins_pair(int64_t column) {
-  return column % TC_ATTENTION_WINOGRAD_DOT % 3 == 0 && column % TC_ATTENTION_WINOGRAD_DOT < TC_ATTENTION_WINOGRAD_DOT - 1;
+  return column % TC_ATTENTION_WINOGRAD_DOT % 3 == 0 &&
+         column % TC_ATTENTION_WINOGRAD_DOT < TC_ATTENTION_WINOGRAD_DOT - 1;
 }
 static inline int64_t tc_attention_is_winograd_dot(int64_t columns) {
   return columns / TC_ATTENTION_WINOGRAD_DOT * TC_ATTENTION_WINOGRAD_DOT;
 }
 
-// The panels of `columns` columns, each of its width: tc_attention_next_panel enters one after the other,
-// and gives its first column, as a value, and its lanes.
+// The panels of `columns` columns, each of its width: tc_attention_next_panel enters one after the
+// other, and gives its first column, as a value, and its lanes.
 typedef struct tc_attention_panels {
   int64_t columns;
   int iteration, lanes;
@@ -108,27 +114,30 @@ static inline tc_val only(tc_attention_emitter *p, tc_val seen, tc_val v, double
 tc_val tc_attention_column_mask(tc_attention_emitter *p, int64_t from, int64_t columns, int lanes);
 // `lanes` elements of row `row`, from column `column`, in the accumulators' type; those from
 // `columns` on are zeros.
-tc_val tc_attention_load_part(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, tc_val column, int lanes, tc_val mask);
+tc_val tc_attention_load_part(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, tc_val column,
+                              int lanes, tc_val mask);
 // `count` steps of rows, from row `first` on, into a tile from element `start` on, `pitch` apart;
 // past `last` the last row again.
-void tc_attention_pack_rows(tc_attention_emitter *p, const tc_attention_operand *f, tc_val first, tc_val count, tc_val last, int64_t columns,
-                            int64_t pitch, int tile, tc_val start);
+void tc_attention_pack_rows(tc_attention_emitter *p, const tc_attention_operand *f, tc_val first, tc_val count,
+                            tc_val last, int64_t columns, int64_t pitch, int tile, tc_val start);
 // The panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, `from` being a panel's first: step
 // c of a key's columns at panel * columns * lanes + c * lanes + key % lanes. Past k1 the last key
 // again: nobody looks there. by: a factor, or TC_NONE. pairs: whose sums of keys and `top` are
 // made, or NULL.
-void tc_attention_transpose_keys(tc_attention_emitter *p, const tc_attention_operand *f, tc_val k0, tc_val k1, tc_val from, tc_val to,
-                                 int64_t columns, int tile, tc_val by, const tc_attention_winograd_dot *pairs);
+void tc_attention_transpose_keys(tc_attention_emitter *p, const tc_attention_operand *f, tc_val k0, tc_val k1,
+                                 tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
+                                 const tc_attention_winograd_dot *pairs);
 
 // ---- products ----
 
 // Makes the accumulators variables that are zero.
 void tc_attention_clear(tc_attention_emitter *p, int rows, int lanes, tc_val *acc);
 // acc[i] += sum over k, from .. to - 1, of a(i, k) * b(k).
-void tc_attention_multiply(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b, tc_val from, tc_val to,
-                           tc_val *acc);
+void tc_attention_multiply(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b,
+                           tc_val from, tc_val to, tc_val *acc);
 // Asks for a row of an operand, the last one of `n_rows` where it lies past that.
-void tc_attention_prefetch_row(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, int64_t n_rows, int64_t columns);
+void tc_attention_prefetch_row(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, int64_t n_rows,
+                               int64_t columns);
 static inline void prefetch_query(tc_attention_emitter *p, const tc_attention_prefetch *x, tc_val i) {
   if (x->queries) tc_attention_prefetch_row(p, &p->q, add(p->s, x->row, i), p->f, p->e);
 }
@@ -136,11 +145,12 @@ static inline void prefetch_query(tc_attention_emitter *p, const tc_attention_pr
 // into a tile. Of the last panel a half, a quarter or both, where they are enough: every tile has a
 // causal edge, a panel is a good part of the keys of a short one. next: what is asked for
 // meanwhile, or NULL.
-void tc_attention_with_panels(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns, tc_val count, int tile, tc_val to,
-                              const tc_attention_prefetch *next);
+void tc_attention_with_panels(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns,
+                              tc_val count, int tile, tc_val to, const tc_attention_prefetch *next);
 // The same by pairs.
-void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns, tc_val count, int tile,
-                                    const tc_attention_winograd_dot *pairs, const tc_attention_prefetch *next);
+void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns,
+                                    tc_val count, int tile, const tc_attention_winograd_dot *pairs,
+                                    const tc_attention_prefetch *next);
 // Ends the panel before and enters the next one; false after the last.
 bool tc_attention_next_panel(tc_attention_emitter *p, tc_attention_panels *x);
 

@@ -1,10 +1,12 @@
-// A convolution of few channels, [n, h, w, c] by [o, c, kh, kw], that makes its result channels first: rows of pixels are vectors, weights are spread.
+// A convolution of few channels, [n, h, w, c] by [o, c, kh, kw], that makes its result channels
+// first: rows of pixels are vectors, weights are spread.
 //
 // [begin, end) counts units, a unit being some rows of pixels of one image:
 //   the rows of the image that their windows see, with zeros around them, go to a tile of the worker, each channel for itself and, where windows step by s
 //   along a row, every s-th pixel side by side: then what a tap of a row of windows sees is a vector, wherever the tap is
 //   for each block of outputs, for each row of pixels, `lanes` at a time: outputs x lanes sums in registers, over the taps; what follows is applied to them
-// Against a product of windows by weights (expand_conv.c) there is no padded image, and no result to be moved to channels first.
+// Against a product of windows by weights (expand_conv.c) there is no padded image, and no result
+// to be moved to channels first.
 // Order: as of that product, one chain over (kh, kw, c) from zero.
 #include "lowering/tiling/summation.h"
 #include "lowering/emit/emitters.h"
@@ -14,7 +16,8 @@
 #include "lowering/target/cpu_target.h"
 
 #define STAGED_AT_ONCE 16  // pixels
-#define STAGED_BYTES 65536  // of a unit's rows of the image; those that one row of windows sees stay in the first-level cache
+#define STAGED_BYTES \
+  65536  // of a unit's rows of the image; those that one row of windows sees stay in the first-level cache
 
 typedef struct direct {
   tc_emit_ctx *s;
@@ -33,7 +36,8 @@ typedef struct direct {
 
 #define E (&x->s->e)
 
-// Pixels of the row that begins at `row`, every step-th from pixel `first` on. Those outside are zero.
+// Pixels of the row that begins at `row`, every step-th from pixel `first` on. Those outside are
+// zero.
 static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
   int64_t step = x->stride[1] * x->image.stride[2];
   tc_val number = tc_emit_numbers(x->s, TC_I64, STAGED_AT_ONCE), mask = TC_NONE;
@@ -43,7 +47,8 @@ static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
   }
   tc_val at = add(x->s, row, times(x->s, first, x->image.stride[2]));
   if (step == 1) return tc_build_raw(E, TC_IR_LOAD, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
-  at = tc_build_splat(E, add(x->s, times(x->s, number, step), at), STAGED_AT_ONCE);  // an image of one column has no step
+  // an image of one column has no step
+  at = tc_build_splat(E, add(x->s, times(x->s, number, step), at), STAGED_AT_ONCE);
   return tc_build_raw(E, TC_IR_GATHER, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
 }
 
@@ -59,7 +64,8 @@ static void stage_pixels(direct *x, tc_val row, tc_val to, int64_t phase, int64_
 // One channel's row, which begins at `row`: of each step the pixel `phase`, to `to`.
 static void stage_row(direct *x, tc_val row, tc_val to, int64_t phase) {
   const int64_t many = STAGED_AT_ONCE, before = TC_MAX_OF(x->low[1] - phase, 0), until = x->w - 1 + x->low[1] - phase;
-  int64_t first = TC_MIN(tc_ceil_div(tc_ceil_div(before, x->stride[1]), many) * many, x->width);  // from which on they are in the image
+  // from which on they are in the image
+  int64_t first = TC_MIN(tc_ceil_div(tc_ceil_div(before, x->stride[1]), many) * many, x->width);
   int64_t last = TC_MAX_OF(TC_MIN(until < 0 ? 0 : until / x->stride[1] + 1, x->width) / many * many, first);
   stage_pixels(x, row, to, phase, 0, first, false);
   stage_pixels(x, row, to, phase, first, last, true);
@@ -76,13 +82,15 @@ static void stage_zeros(direct *x, tc_val to) {
 // The rows of the image that rows y0 to y1 of windows see.
 static void stage_rows(direct *x, tc_val y0, tc_val y1) {
   tc_val top = add(x->s, times(x->s, y0, x->stride[0]), i64(x->s, -x->low[0]));
-  tc_val many = add(x->s, times(x->s, bin(x->s, TC_IR_SUB, y1, y0), x->stride[0]), i64(x->s, (x->size[0] - 1) * x->dilation[0] + 1 - x->stride[0]));
+  tc_val many = add(x->s, times(x->s, bin(x->s, TC_IR_SUB, y1, y0), x->stride[0]),
+                    i64(x->s, (x->size[0] - 1) * x->dilation[0] + 1 - x->stride[0]));
   tc_val r = loop(x->s, i64(x->s, 0), many, 1), h = add(x->s, top, r), to = times(x->s, r, x->pitch);
   tc_val exists = bin(x->s, TC_IR_AND, bin(x->s, TC_IR_GE, h, i64(x->s, 0)), bin(x->s, TC_IR_LT, h, i64(x->s, x->h)));
   tc_val from = add(x->s, x->image_at, times(x->s, h, x->image.stride[1]));
   begin_if(x->s, exists);
   for (int64_t i = 0; i < x->c * x->stride[1]; i++)
-    stage_row(x, add(x->s, from, i64(x->s, i / x->stride[1] * x->image.stride[3])), add(x->s, to, i64(x->s, i * x->width)), i % x->stride[1]);
+    stage_row(x, add(x->s, from, i64(x->s, i / x->stride[1] * x->image.stride[3])),
+              add(x->s, to, i64(x->s, i * x->width)), i % x->stride[1]);
   end_if(x->s);
   begin_if(x->s, tc_build_un(E, TC_IR_NOT, exists));
   stage_zeros(x, to);
@@ -115,12 +123,14 @@ static void multiply_taps(direct *x, tc_val first, tc_val at, tc_val *acc) {
     weight[i] = add(x->s, x->weight_at, times(x->s, output_number(x, first, i), x->weight.stride[0]));
     acc[i] = tc_build_var(E, zero);
   }
-  tc_val k = loop(x->s, i64(x->s, 0), i64(x->s, x->size[0]), 1), row = add(x->s, at, times(x->s, k, x->dilation[0] * x->pitch));
+  tc_val k = loop(x->s, i64(x->s, 0), i64(x->s, x->size[0]), 1),
+         row = add(x->s, at, times(x->s, k, x->dilation[0] * x->pitch));
   tc_val down = times(x->s, k, x->weight.stride[2]);
   for (int64_t tap = 0; tap < x->size[1] * x->c; tap++) {
     int64_t kw = tap / x->c, c = tap % x->c, right = kw * x->dilation[1];
     int64_t to = (c * x->stride[1] + right % x->stride[1]) * x->width + right / x->stride[1];
-    tc_val b = tc_build_raw(E, TC_IR_LOAD, x->type, x->lanes, add(x->s, row, i64(x->s, to)), TC_NONE, TC_NONE, x->staged);
+    tc_val b =
+        tc_build_raw(E, TC_IR_LOAD, x->type, x->lanes, add(x->s, row, i64(x->s, to)), TC_NONE, TC_NONE, x->staged);
     tc_val in_row = add(x->s, down, i64(x->s, kw * x->weight.stride[3] + c * x->weight.stride[1]));
     lhs weights = {x, weight, in_row};
     tc_register_block_add(x->s, &(tc_register_block){x->way, x->rows, 1, load_lhs, &weights}, &b, acc);
@@ -159,8 +169,8 @@ static void make_unit_of_rows(direct *x, tc_val y0, tc_val y1) {
   end(x->s);
 }
 
-// Cycles that a tap of all outputs and a row of pixels takes: two multiply-adds or loads are begun in one, a vector that is not aligned counts twice, and
-// multiply-adds take four.
+// Cycles that a tap of all outputs and a row of pixels takes: two multiply-adds or loads are begun
+// in one, a vector that is not aligned counts twice, and multiply-adds take four.
 static double cost(const direct *x, int lanes, int rows, int vector) {
   int vectors = lanes / vector;
   double each = TC_MAX_OF(TC_MAX_OF(vectors * rows, 2 * vectors + rows) * 0.5, 4.0);
@@ -176,7 +186,8 @@ static void choose_direct_blocks(direct *x) {
   for (int lanes = vector; lanes <= LANES && lanes / vector <= registers; lanes *= 2)
     for (int rows = 1; rows * (lanes / vector) <= registers; rows++)
       if (cost(x, lanes, rows, vector) < cost(x, x->lanes, x->rows, vector)) x->lanes = lanes, x->rows = rows;
-  int64_t reach = (x->size[1] - 1) * x->dilation[1] / x->stride[1], all = tc_ceil_div(x->q, x->lanes) * x->lanes + reach;
+  int64_t reach = (x->size[1] - 1) * x->dilation[1] / x->stride[1],
+          all = tc_ceil_div(x->q, x->lanes) * x->lanes + reach;
   x->width = tc_ceil_div(all, STAGED_AT_ONCE) * STAGED_AT_ONCE;
   x->pitch = x->c * x->stride[1] * x->width;
   int64_t rows = STAGED_BYTES / (size * x->pitch) - (x->size[0] - 1) * x->dilation[0] - 1;
@@ -198,7 +209,8 @@ void tc_emitter_conv_direct(tc_emit_ctx *s, const tc_build_request *r) {
   x->p = (int64_t)n->attr[4], x->q = (int64_t)n->attr[5];
   if (!tc_operand4_find(s, node, 0, &x->image) || !tc_operand4_find(s, node, 1, &x->weight)) return;
   choose_direct_blocks(x);
-  x->staged = tc_emit_tile(s, x->type, ((x->block - 1) * x->stride[0] + (x->size[0] - 1) * x->dilation[0] + 1) * x->pitch);
+  x->staged =
+      tc_emit_tile(s, x->type, ((x->block - 1) * x->stride[0] + (x->size[0] - 1) * x->dilation[0] + 1) * x->pitch);
   s->lanes = x->lanes, s->vector = TC_RANGE_K;
   tc_emit_preload(s);
   tc_val o = tc_emit_begin_units(s), y0 = times(x->s, bin(x->s, TC_IR_REM, o, i64(x->s, x->n_blocks)), x->block);

@@ -1,13 +1,16 @@
-// Winograd's convolution: m x m outputs of a 3 x 3 window from (m + 2) x (m + 2) inputs with (m + 2)^2 multiplications instead of 9 m^2.
+// Winograd's convolution: m x m outputs of a 3 x 3 window from (m + 2) x (m + 2) inputs with (m +
+// 2)^2 multiplications instead of 9 m^2.
 //
-// [begin, end) counts units, a unit being a block of tiles (of m x m pixels, of all images) by a block of panels (of outputs):
+// [begin, end) counts units, a unit being a block of tiles (of m x m pixels, of all images) by a
+// block of panels (of outputs):
 //   the tiles' inputs, transformed by B: V[place][tile][channel]
 //   for each panel: for each of the (m + 2)^2 places a product M[place] = V[place] * U[place], of register blocks as in micro_kernel.c
 //                   its outputs, transformed by A, pixel by pixel; what follows is applied as it follows a product
-// U is a tensor [panel][place][channel][lane], which a kernel of its own makes: G w G' for each output, a lane, and channel. A weight transposed round
-// has the roles of outputs and channels changed, and each window is read from its end.
-// Error: against the largest output up to 1e-5 (m = 4) and 7e-7 (m = 2), where direct sums have 1e-6 to 2e-6: 64 and 256 channels of numbers evenly between
-// -1 and 1.
+// U is a tensor [panel][place][channel][lane], which a kernel of its own makes: G w G' for each
+// output, a lane, and channel. A weight transposed round has the roles of outputs and channels
+// changed, and each window is read from its end.
+// Error: against the largest output up to 1e-5 (m = 4) and 7e-7 (m = 2), where direct sums have
+// 1e-6 to 2e-6: 64 and 256 channels of numbers evenly between -1 and 1.
 #include "lowering/tiling/winograd.h"
 
 #include <string.h>
@@ -37,8 +40,8 @@ typedef struct winograd {
 
 #define E (&x->s->e)
 
-// Elements of the next place's weights that a block of rows asks for at each channel: all blocks together ask for all of them, so that they are there
-// in time.
+// Elements of the next place's weights that a block of rows asks for at each channel: all blocks
+// together ask for all of them, so that they are there in time.
 static int64_t share_of(const winograd *x) {
   return tc_ceil_div(x->panel, x->padded / x->matmul.rows * (x->panel / x->matmul.lanes));
 }
@@ -51,13 +54,16 @@ static void multiply_places(winograd *x, tc_val panel) {
   tc_val part = x->matmul.lanes < x->panel ? loop(x->s, i64(x->s, 0), i64(x->s, x->panel), x->matmul.lanes) : TC_NONE;
   tc_val row = loop(x->s, i64(x->s, 0), i64(x->s, x->padded), x->matmul.rows);
   tc_val at = add(x->s, times(x->s, place, x->padded), row), to = times(x->s, at, x->panel);
-  tc_val prefetch_distance = add(x->s, next, times(x->s, bin(x->s, TC_IR_DIV, row, i64(x->s, x->matmul.rows)), x->c * share_of(x)));
+  tc_val prefetch_distance =
+      add(x->s, next, times(x->s, bin(x->s, TC_IR_DIV, row, i64(x->s, x->matmul.rows)), x->c * share_of(x)));
   if (part != TC_NONE) {
     u = add(x->s, u, part), to = add(x->s, to, part);
     prefetch_distance = add(x->s, prefetch_distance,
-                            times(x->s, bin(x->s, TC_IR_DIV, part, i64(x->s, x->matmul.lanes)), x->padded / x->matmul.rows * x->c * share_of(x)));
+                            times(x->s, bin(x->s, TC_IR_DIV, part, i64(x->s, x->matmul.lanes)),
+                                  x->padded / x->matmul.rows * x->c * share_of(x)));
   }
-  tc_wmultiply(x->s, &x->matmul, times(x->s, at, x->image.pitch), u, to, i64(x->s, x->c), prefetch_distance, share_of(x));
+  tc_wmultiply(x->s, &x->matmul, times(x->s, at, x->image.pitch), u, to, i64(x->s, x->c), prefetch_distance,
+               share_of(x));
   end(x->s);
   if (part != TC_NONE) end(x->s);
   end(x->s);
@@ -69,11 +75,13 @@ static void write_tile(winograd *x, tc_val tile, tc_val from) {
   tc_val lane = loop(x->s, i64(x->s, 0), i64(x->s, x->panel), TC_WLANES), v[TC_WMOST][TC_WMOST];
   for (int i = 0; i < x->by.alpha; i++)
     for (int j = 0; j < x->by.alpha; j++)
-      v[i][j] = load(x->s, x->matmul.sums, TC_F32, TC_WLANES,
-                     add(x->s, add(x->s, from, lane), i64(x->s, (i * x->by.alpha + j) * x->padded * x->panel)), TC_NONE);
+      v[i][j] =
+          load(x->s, x->matmul.sums, TC_F32, TC_WLANES,
+               add(x->s, add(x->s, from, lane), i64(x->s, (i * x->by.alpha + j) * x->padded * x->panel)), TC_NONE);
   tc_wtransform(s, x->by.m, tc_wside_sums, x->by.alpha, x->by.m, v);
   for (int i = 0; i < x->by.m; i++)
-    for (int j = 0; j < x->by.m; j++) store(x->s, x->pixels, add(x->s, lane, i64(x->s, (i * x->by.m + j) * x->panel)), v[i][j]);
+    for (int j = 0; j < x->by.m; j++)
+      store(x->s, x->pixels, add(x->s, lane, i64(x->s, (i * x->by.m + j) * x->panel)), v[i][j]);
   end(x->s);
   tc_wplace at = tc_wplace_of(s, &x->by, tile);
   tc_val rows = bin(x->s, TC_IR_MIN, i64(x->s, x->by.m), sub(x->s, i64(x->s, x->by.p), at.y)),
@@ -82,7 +90,9 @@ static void write_tile(winograd *x, tc_val tile, tc_val from) {
   tc_val row = add(x->s, times(x->s, add(x->s, times(x->s, at.image, x->by.p), add(x->s, at.y, i)), x->by.q), at.x);
   tc_val j = loop(x->s, i64(x->s, 0), columns, 1);
   s->at[TC_RANGE_F] = add(x->s, row, j);
-  tc_emit_remember(s, x->node, load(x->s, x->pixels, TC_F32, s->lanes, times(x->s, add(x->s, times(x->s, i, x->by.m), j), x->panel), TC_NONE));
+  tc_emit_remember(
+      s, x->node,
+      load(x->s, x->pixels, TC_F32, s->lanes, times(x->s, add(x->s, times(x->s, i, x->by.m), j), x->panel), TC_NONE));
   tc_emit_stores(s);
   end(x->s);
   end(x->s);
@@ -90,9 +100,11 @@ static void write_tile(winograd *x, tc_val tile, tc_val from) {
 
 static void make_unit_of_tiles(winograd *x, tc_val block, tc_val first_panel) {
   tc_emit_ctx *s = x->s;
-  tc_val first = times(x->s, block, x->block), last = bin(x->s, TC_IR_MIN, add(x->s, first, i64(x->s, x->block)), i64(x->s, x->by.n));
+  tc_val first = times(x->s, block, x->block),
+         last = bin(x->s, TC_IR_MIN, add(x->s, first, i64(x->s, x->block)), i64(x->s, x->by.n));
   tc_wtiles_read(s, &x->by, &x->image, first, last);
-  tc_val panel = loop(x->s, first_panel, bin(x->s, TC_IR_MIN, add(x->s, first_panel, i64(x->s, x->panels)), i64(x->s, x->n_panels)), 1);
+  tc_val panel = loop(x->s, first_panel,
+                      bin(x->s, TC_IR_MIN, add(x->s, first_panel, i64(x->s, x->panels)), i64(x->s, x->n_panels)), 1);
   multiply_places(x, panel);
   s->at[TC_RANGE_K] = times(x->s, panel, x->panel);
   s->mask = TC_NONE;
@@ -117,10 +129,12 @@ static void choose_winograd_blocks(winograd *x) {
   const tc_isa *isa = tc_compiler_isa();
   int vector = isa->vector_bytes / 4, registers = isa->registers / 4 * 3;
   int64_t places = wplaces(&x->by), threads = tc_team_threads(), pitch = x->c + TC_WPITCH_MORE;
-  x->matmul = (tc_wblock){.way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED, .a_k = 1, .b_k = x->panel, .sums_row = x->panel};
+  x->matmul = (tc_wblock){
+      .way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED, .a_k = 1, .b_k = x->panel, .sums_row = x->panel};
   x->matmul.lanes = (int)TC_MIN(x->panel, (int64_t)(isa->registers / 8 * vector));
   int most = registers / TC_MAX_OF(x->matmul.lanes / vector, 1);
-  x->block = TC_MAX_OF(TC_MIN(BLOCK_BYTES / (places * 4 * (pitch + x->panel)), MOST_TILES), x->c >= 256 ? MOST_TILES : 16);
+  x->block =
+      TC_MAX_OF(TC_MIN(BLOCK_BYTES / (places * 4 * (pitch + x->panel)), MOST_TILES), x->c >= 256 ? MOST_TILES : 16);
   int64_t blocks = tc_ceil_div(x->by.n, x->block);
   if (blocks < threads && x->n_panels < threads) blocks = TC_MIN(threads, tc_ceil_div(x->by.n, 32));
   x->block = tc_ceil_div(x->by.n, blocks);
@@ -136,7 +150,8 @@ void tc_emitter_winograd(tc_emit_ctx *s, const tc_build_request *r) {
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d;
   x->by = tc_wtiles_of((int)n->attr[0], image->dim[0], (int64_t)n->attr[3], (int64_t)n->attr[4]);
-  x->image = (tc_wsource){.low = {(int64_t)n->attr[1], (int64_t)n->attr[2]}, .size = x->by.alpha, .side = tc_wside_inputs};
+  x->image =
+      (tc_wsource){.low = {(int64_t)n->attr[1], (int64_t)n->attr[2]}, .size = x->by.alpha, .side = tc_wside_inputs};
   x->c = image->dim[3], x->o = s->gp->k;
   x->panel = tc_winograd_panel(x->o), x->n_panels = tc_ceil_div(x->o, x->panel);
   if (!tc_wsource_find(s, node, 0, &x->image)) return;
@@ -145,7 +160,8 @@ void tc_emitter_winograd(tc_emit_ctx *s, const tc_build_request *r) {
   choose_winograd_blocks(x);
   int64_t places = wplaces(&x->by);
   x->image.tile = tc_emit_tile(s, TC_F32, places * x->image.place);
-  x->matmul.a = x->image.tile, x->matmul.b = x->weight, x->matmul.sums = tc_emit_tile(s, TC_F32, places * x->padded * x->panel);
+  x->matmul.a = x->image.tile, x->matmul.b = x->weight,
+  x->matmul.sums = tc_emit_tile(s, TC_F32, places * x->padded * x->panel);
   x->pixels = tc_emit_tile(s, TC_F32, (int64_t)x->by.m * x->by.m * x->panel);
   s->lanes = (int)x->panel, s->vector = TC_RANGE_K;
   tc_emit_preload(s);
@@ -166,20 +182,24 @@ void tc_emitter_winograd(tc_emit_ctx *s, const tc_build_request *r) {
 
 // ---- the weight ----
 
-// The taps of 16 outputs: w[tap], a vector of outputs. at: the first one's, `apart` from one to the next. there: the lanes that exist.
+// The taps of 16 outputs: w[tap], a vector of outputs. at: the first one's, `apart` from one to the
+// next. there: the lanes that exist.
 static void gather_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val there, tc_val *w) {
   tc_val lanes = times(s, tc_emit_lane_numbers(s), apart);
   at = add(s, tc_build_splat(&s->e, at, TC_WLANES), lanes);
   for (int i = 0; i < TC_WTAPS; i++) {
-    tc_val from = add(s, at, tc_build_splat(&s->e, i64(s, i / 3 * weight->stride[2] + i % 3 * weight->stride[3]), TC_WLANES));
+    tc_val from =
+        add(s, at, tc_build_splat(&s->e, i64(s, i / 3 * weight->stride[2] + i % 3 * weight->stride[3]), TC_WLANES));
     w[i] = tc_build_raw(&s->e, TC_IR_GATHER, TC_F32, TC_WLANES, from, there, TC_NONE, weight->buf);
   }
 }
 
-// The same where an output's taps lie side by side and a register holds them: rows of taps, transposed.
+// The same where an output's taps lie side by side and a register holds them: rows of taps,
+// transposed.
 static void transpose_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
   tc_val first = bin(s, TC_IR_LT, tc_emit_numbers(s, TC_I64, TC_WLANES), i64(s, TC_WTAPS)), row[TC_WLANES];
-  for (int i = 0; i < TC_WLANES; i++) row[i] = load(s, weight->buf, TC_F32, TC_WLANES, add(s, at, i64(s, i * apart)), first);
+  for (int i = 0; i < TC_WLANES; i++)
+    row[i] = load(s, weight->buf, TC_F32, TC_WLANES, add(s, at, i64(s, i * apart)), first);
   tc_build_transpose(&s->e, row, TC_WLANES);
   memcpy(w, row, TC_WTAPS * sizeof *w);
 }
@@ -190,18 +210,23 @@ void tc_emitter_winograd_weight(tc_emit_ctx *s, const tc_build_request *r) {
   const tc_gnode *n = &s->g->node[node];
   bool transposed = n->attr[1];
   int m = (int)n->attr[0], alpha = m + 2;
-  int64_t channels = n->shape->d.dim[2], panel = n->shape->d.dim[3], outputs = s->g->node[n->in[0]].shape->d.dim[transposed];
+  int64_t channels = n->shape->d.dim[2], panel = n->shape->d.dim[3],
+          outputs = s->g->node[n->in[0]].shape->d.dim[transposed];
   tc_operand4 weight;
   if (!tc_operand4_find(s, node, 0, &weight)) return;
   s->lanes = TC_WLANES, s->vector = TC_RANGE_K;
-  tc_val o = tc_emit_begin_units(s), c = bin(s, TC_IR_REM, o, i64(s, channels)), p = bin(s, TC_IR_DIV, o, i64(s, channels));
+  tc_val o = tc_emit_begin_units(s), c = bin(s, TC_IR_REM, o, i64(s, channels)),
+         p = bin(s, TC_IR_DIV, o, i64(s, channels));
   s->at[TC_RANGE_A] = i64(s, 0), s->at[TC_RANGE_F] = c;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   tc_val at = add(s, tc_emit_base(s, &weight.base), times(s, c, weight.stride[!transposed]));
   tc_val lane = loop(s, i64(s, 0), i64(s, panel), TC_WLANES), output = add(s, times(s, p, panel), lane);
   tc_val there = TC_NONE, w[TC_WTAPS], column[3][TC_WMOST], row[TC_WMOST];
-  bool whole = outputs % TC_WLANES == 0 && outputs % panel == 0, beside = weight.stride[2] == 3 && weight.stride[3] == 1;
-  if (!whole) there = bin(s, TC_IR_LT, tc_emit_lane_numbers(s), tc_build_splat(&s->e, sub(s, i64(s, outputs), output), TC_WLANES));
+  bool whole = outputs % TC_WLANES == 0 && outputs % panel == 0,
+       beside = weight.stride[2] == 3 && weight.stride[3] == 1;
+  if (!whole)
+    there =
+        bin(s, TC_IR_LT, tc_emit_lane_numbers(s), tc_build_splat(&s->e, sub(s, i64(s, outputs), output), TC_WLANES));
   at = add(s, at, times(s, output, weight.stride[transposed]));
   if (whole && beside && tc_compiler_vector_bytes() >= TC_WLANES * 4)
     transpose_taps(s, &weight, at, weight.stride[transposed], w);

@@ -44,7 +44,8 @@ void tc_wside_outputs(tc_emit_ctx *s, int m, tc_val *d) {
   tc_val y[4] = {d[0], d[1], d[2], d[3]};
   tc_val even = add(s, y[0], y[2]), odd = add(s, y[1], y[3]);
   tc_val wide = add(s, y[0], scaled_by(s, 4, y[2])), twice = add(s, scaled_by(s, 2, y[1]), scaled_by(s, 8, y[3]));
-  d[1] = add(s, even, odd), d[2] = sub(s, even, odd), d[3] = add(s, wide, twice), d[4] = sub(s, wide, twice), d[5] = y[3];
+  d[1] = add(s, even, odd), d[2] = sub(s, even, odd), d[3] = add(s, wide, twice), d[4] = sub(s, wide, twice),
+  d[5] = y[3];
 }
 
 void tc_wside_taps(tc_emit_ctx *s, int m, tc_val *d) {
@@ -54,7 +55,8 @@ void tc_wside_taps(tc_emit_ctx *s, int m, tc_val *d) {
     d[1] = scaled_by(s, 0.5, add(s, ends, w[1])), d[2] = scaled_by(s, 0.5, sub(s, ends, w[1]));
     return;
   }
-  tc_val sixth = scaled_by(s, 1.0 / 6, w[1]), twelfth = scaled_by(s, 1.0 / 12, w[1]), sum = scaled_by(s, -1.0 / 6, ends);
+  tc_val sixth = scaled_by(s, 1.0 / 6, w[1]), twelfth = scaled_by(s, 1.0 / 12, w[1]),
+         sum = scaled_by(s, -1.0 / 6, ends);
   tc_val wide = add(s, scaled_by(s, 1.0 / 24, w[0]), scaled_by(s, 1.0 / 6, w[2]));
   d[0] = scaled_by(s, 0.25, w[0]);
   d[1] = sub(s, sum, sixth), d[2] = add(s, sum, sixth), d[3] = add(s, wide, twelfth), d[4] = sub(s, wide, twelfth);
@@ -96,12 +98,15 @@ static tc_val load_lhs(void *of, int row) {
   return load(x->s, x->by->a, TC_F32, 1, add(x->s, x->at, i64(x->s, row * x->by->a_row)), TC_NONE);
 }
 
-void tc_wmultiply(tc_emit_ctx *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val prefetch_distance, int64_t further) {
+void tc_wmultiply(tc_emit_ctx *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n,
+                  tc_val prefetch_distance, int64_t further) {
   tc_val acc[32], zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), by->lanes);
   for (int i = 0; i < by->rows; i++)
-    acc[i] = tc_build_var(&s->e, by->adds ? load(s, by->sums, TC_F32, by->lanes, add(s, to, i64(s, i * by->sums_row)), TC_NONE) : zero);
+    acc[i] = tc_build_var(
+        &s->e, by->adds ? load(s, by->sums, TC_F32, by->lanes, add(s, to, i64(s, i * by->sums_row)), TC_NONE) : zero);
   tc_val k = loop(s, i64(s, 0), n, 1), row = add(s, a, times(s, k, by->a_k));
-  if (prefetch_distance != TC_NONE) tc_build_prefetch(&s->e, by->b, add(s, prefetch_distance, times(s, k, further)), false);
+  if (prefetch_distance != TC_NONE)
+    tc_build_prefetch(&s->e, by->b, add(s, prefetch_distance, times(s, k, further)), false);
   tc_val columns = load(s, by->b, TC_F32, by->lanes, add(s, b, times(s, k, by->b_k)), TC_NONE);
   lhs rows = {s, by, row};
   tc_register_block_add(s, &(tc_register_block){by->way, by->rows, 1, load_lhs, &rows}, &columns, acc);
@@ -130,14 +135,15 @@ bool tc_wsource_find(tc_emit_ctx *s, uint32_t node, int k, tc_wsource *out) {
 }
 
 // The channels of one tile. row_in, column_in: which of its pixels are there; NULL: all.
-static void read_tile(tc_emit_ctx *s, const tc_wtiles *by, const tc_wsource *x, tc_val from, const tc_val *row_in, const tc_val *column_in,
-                      tc_val to) {
+static void read_tile(tc_emit_ctx *s, const tc_wtiles *by, const tc_wsource *x, tc_val from, const tc_val *row_in,
+                      const tc_val *column_in, tc_val to) {
   tc_val c = loop(s, i64(s, 0), i64(s, x->channels), TC_WLANES), v[TC_WMOST][TC_WMOST];
   from = add(s, from, c), to = add(s, to, c);
   for (int i = 0; i < x->size; i++) {
     for (int j = 0; j < x->size; j++) {
       tc_val mask = row_in ? tc_build_splat(&s->e, bin(s, TC_IR_AND, row_in[i], column_in[j]), TC_WLANES) : TC_NONE;
-      v[i][j] = load(s, x->in.buf, TC_F32, TC_WLANES, add(s, from, i64(s, i * x->in.stride[1] + j * x->in.stride[2])), mask);
+      v[i][j] =
+          load(s, x->in.buf, TC_F32, TC_WLANES, add(s, from, i64(s, i * x->in.stride[1] + j * x->in.stride[2])), mask);
     }
   }
   tc_wtransform(s, by->m, x->side, x->size, by->alpha, v);

@@ -1,7 +1,10 @@
-// Tiles of Winograd's algorithm, which its kernels share: where they are, how they are read, and the transformations of their sides. Inside expansion.
+// Tiles of Winograd's algorithm, which its kernels share: where they are, how they are read, and
+// the transformations of their sides. Inside expansion.
 //
-// With points p (0, 1, -1, (2, -2,) infinity), outputs y, taps w and inputs d of one side obey sum y[i] w[k] d[i + k] = sum_p (A y)[p] (G w)[p] (B d)[p],
-// whichever of the three is asked for: a convolution makes y, the gradient by the weight makes w, and the matrix of what is made is transposed.
+// With points p (0, 1, -1, (2, -2,) infinity), outputs y, taps w and inputs d of one side obey sum
+// y[i] w[k] d[i + k] = sum_p (A y)[p] (G w)[p] (B d)[p], whichever of the three is asked for: a
+// convolution makes y, the gradient by the weight makes w, and the matrix of what is made is
+// transposed.
 // Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
 #ifndef TC_LOWERING_EMIT_CONV_WINOGRAD_TILE_H
 #define TC_LOWERING_EMIT_CONV_WINOGRAD_TILE_H
@@ -13,12 +16,15 @@
 #include "lowering/tiling/winograd.h"
 
 #define TC_WMOST 6  // values of a side
-#define TC_WPITCH_MORE 16  // elements that keep rows or places from lying a power of two apart, where all of them would share lines of the cache
+#define TC_WPITCH_MORE \
+  16  // elements that keep rows or places from lying a power of two apart, where all of them would share lines of the
+      // cache
 
 // One side of a tile, d, in place.
 typedef void tc_wside(tc_emit_ctx *s, int m, tc_val *d);
 
-// What is read of [images, h, w, ..]: for each tile a square of `size` pixels, from its first pixel less `low`, which `side` makes alpha values of.
+// What is read of [images, h, w, ..]: for each tile a square of `size` pixels, from its first pixel
+// less `low`, which `side` makes alpha values of.
 typedef struct tc_wsource {
   tc_operand4 in;
   tc_val from;  // the first channel's first element
@@ -29,12 +35,14 @@ typedef struct tc_wsource {
   int64_t pitch, place;  // elements from tile to tile, and from place to place
 } tc_wsource;
 
-// The operand as a source of all its channels; false if it must be stored first, which the expansion then says.
+// The operand as a source of all its channels; false if it must be stored first, which the
+// expansion then says.
 bool tc_wsource_find(tc_emit_ctx *s, uint32_t node, int k, tc_wsource *out);
 // Reads and transforms tiles [first, last), which are the tile's first ones.
 void tc_wtiles_read(tc_emit_ctx *s, const tc_wtiles *by, const tc_wsource *from, tc_val first, tc_val last);
 
-// A block of sums in registers, rows x lanes: of a's elements, each spread over lanes, times b's, over k.
+// A block of sums in registers, rows x lanes: of a's elements, each spread over lanes, times b's,
+// over k.
 typedef struct tc_wblock {
   int rows, lanes;
   tc_multiply_way way;
@@ -43,8 +51,10 @@ typedef struct tc_wblock {
   int64_t a_row, a_k, b_k, sums_row;  // elements from row to row, from k to k
 } tc_wblock;
 
-// The sums at `to` of n elements from a and b on. ahead: where b is asked for meanwhile, so many elements further at each; TC_NONE: nowhere.
-void tc_wmultiply(tc_emit_ctx *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val prefetch_distance, int64_t further);
+// The sums at `to` of n elements from a and b on. ahead: where b is asked for meanwhile, so many
+// elements further at each; TC_NONE: nowhere.
+void tc_wmultiply(tc_emit_ctx *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n,
+                  tc_val prefetch_distance, int64_t further);
 
 typedef struct tc_wplace {
   tc_val image, y, x;  // of the first of a tile's pixels

@@ -1,12 +1,15 @@
-// The gradient of a 3 x 3 convolution by its weight, by Winograd's algorithm: 9 sums over all pixels from (m + 2)^2 over tiles of m x m of them.
+// The gradient of a 3 x 3 convolution by its weight, by Winograd's algorithm: 9 sums over all
+// pixels from (m + 2)^2 over tiles of m x m of them.
 //
-// The result is [parts, outputs, (channel, tap)], to be summed over parts, which share the tiles of all images: or few channels would be work for few threads.
-// [begin, end) counts units, a unit being a part, a block of channels and a block of outputs:
+// The result is [parts, outputs, (channel, tap)], to be summed over parts, which share the tiles of
+// all images: or few channels would be work for few threads. [begin, end) counts units, a unit
+// being a part, a block of channels and a block of outputs:
 //   for each block of the part's tiles:
 //     the image's squares of (m + 2)^2, transformed by B: V[place][tile][channel]; the gradient's of m^2, by A: U[place][tile][output]
 //     for each of the (m + 2)^2 places M[place][channel][output] += V[place]' U[place], of register blocks as in micro_kernel.c
 //   G' M G, 16 outputs at a time, is transposed to rows of an output's (channel, tap); what follows is applied to them
-// The sum over a part's tiles is one chain for each place, channel and output, whatever the blocks; parts follow from shapes alone, and are no longer than a chain.
+// The sum over a part's tiles is one chain for each place, channel and output, whatever the blocks;
+// parts follow from shapes alone, and are no longer than a chain.
 // Error: as winograd.c's, against the largest of the result; docs/convolution-and-attention.md.
 #include "lowering/target/cpu_target.h"
 #include "lowering/tiling/winograd.h"
@@ -36,10 +39,12 @@ typedef struct gradient {
 
 static void multiply_channels(gradient *x, tc_val n) {
   tc_emit_ctx *s = x->s;
-  tc_val place = loop(s, i64(s, 0), i64(s, wplaces(&x->by)), 1), lane = loop(s, i64(s, 0), i64(s, x->outputs), x->matmul.lanes);
+  tc_val place = loop(s, i64(s, 0), i64(s, wplaces(&x->by)), 1),
+         lane = loop(s, i64(s, 0), i64(s, x->outputs), x->matmul.lanes);
   tc_val row = loop(s, i64(s, 0), i64(s, x->channels), x->matmul.rows);
   tc_val v = add(s, times(s, place, x->image.place), row), u = add(s, times(s, place, x->result.place), lane);
-  tc_wmultiply(s, &x->matmul, v, u, add(s, add(s, times(s, place, x->place), times(s, row, x->outputs)), lane), n, TC_NONE, 0);
+  tc_wmultiply(s, &x->matmul, v, u, add(s, add(s, times(s, place, x->place), times(s, row, x->outputs)), lane), n,
+               TC_NONE, 0);
   end(s);
   end(s);
   end(s);
@@ -59,7 +64,8 @@ static void transpose_taps(gradient *x, tc_val channel, tc_val output) {
   tc_val from = add(s, times(s, add(s, channel, c), x->outputs), output), to = times(s, c, TC_WTAPS * TC_WLANES);
   for (int i = 0; i < x->by.alpha; i++)
     for (int j = 0; j < x->by.alpha; j++)
-      v[i][j] = load(s, x->matmul.sums, TC_F32, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
+      v[i][j] =
+          load(s, x->matmul.sums, TC_F32, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
   tc_wtransform(s, x->by.m, tc_wside_by_taps, x->by.alpha, 3, v);
   for (int i = 0; i < TC_WTAPS; i++) store(s, x->taps, add(s, to, i64(s, i * TC_WLANES)), v[i / 3][i % 3]);
   end(s);
@@ -82,7 +88,8 @@ static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, t
   s->at[TC_RANGE_F] = add(s, add(s, first_output, output), row);
   tc_val at = loop(s, i64(s, 0), i64(s, x->channels * TC_WTAPS), s->lanes);
   s->at[TC_RANGE_K] = add(s, times(s, first_channel, TC_WTAPS), at);
-  tc_emit_remember(s, x->node, load(s, x->transposed, TC_F32, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
+  tc_emit_remember(
+      s, x->node, load(s, x->transposed, TC_F32, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
   tc_emit_stores(s);
   end(s);
   end(s);
@@ -91,7 +98,8 @@ static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, t
 static void make_unit_of_channels(gradient *x, tc_val part, tc_val channel, tc_val output) {
   tc_emit_ctx *s = x->s;
   tc_val from = times(s, part, x->each), to = bin(s, TC_IR_MIN, add(s, from, i64(s, x->each)), i64(s, x->by.n));
-  x->image.from = add(s, tc_emit_base(s, &x->image.in.base), channel), x->result.from = add(s, tc_emit_base(s, &x->result.in.base), output);
+  x->image.from = add(s, tc_emit_base(s, &x->image.in.base), channel),
+  x->result.from = add(s, tc_emit_base(s, &x->result.in.base), output);
   if (!x->once) clear_places(x);
   tc_val first = x->once ? from : loop(s, from, to, x->block);
   tc_val last = x->once ? to : bin(s, TC_IR_MIN, add(s, first, i64(s, x->block)), to);
@@ -110,7 +118,8 @@ static int64_t sums_bytes(const gradient *x) {
   return wplaces(&x->by) * 4 * x->channels * x->outputs;
 }
 
-// Larger units transform less, in proportion; M, V and U stay in a worker's second-level cache, M in three quarters of it, and each thread has a unit.
+// Larger units transform less, in proportion; M, V and U stay in a worker's second-level cache, M
+// in three quarters of it, and each thread has a unit.
 static void choose_unit(gradient *x) {
   int64_t cache = TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes, LEAST_CACHE) / 8 * 7;
   x->channels = tc_wside_of(x->c, TC_WINOGRAD_MOST_SIDE), x->outputs = tc_wside_of(x->o, TC_WINOGRAD_MOST_SIDE);
@@ -135,8 +144,12 @@ static void choose_wgrad_blocks(gradient *x) {
   while (x->outputs % lanes) lanes /= 2;
   int rows = registers / TC_MAX_OF(lanes / vector, 1);
   while (x->channels % rows) rows--;
-  x->matmul = (tc_wblock){
-      .rows = rows, .lanes = lanes, .way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED, .adds = !x->once, .a_row = 1, .sums_row = x->outputs};
+  x->matmul = (tc_wblock){.rows = rows,
+                          .lanes = lanes,
+                          .way = isa->fma ? TC_MULTIPLY_FUSED : TC_MULTIPLY_ROUNDED,
+                          .adds = !x->once,
+                          .a_row = 1,
+                          .sums_row = x->outputs};
   x->matmul.a_k = x->channels, x->matmul.b_k = x->outputs;
   x->image.pitch = x->channels, x->result.pitch = x->outputs;
   x->image.place = x->block * x->channels + TC_WPITCH_MORE, x->result.place = x->block * x->outputs + TC_WPITCH_MORE;
@@ -149,7 +162,8 @@ void tc_emitter_winograd_wgrad(tc_emit_ctx *s, const tc_build_request *r) {
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d, *result = &s->g->node[n->in[1]].shape->d;
   x->by = tc_wtiles_of((int)n->attr[0], image->dim[0], result->dim[1], result->dim[2]);
-  x->image = (tc_wsource){.low = {(int64_t)n->attr[1], (int64_t)n->attr[2]}, .size = x->by.alpha, .side = tc_wside_inputs};
+  x->image =
+      (tc_wsource){.low = {(int64_t)n->attr[1], (int64_t)n->attr[2]}, .size = x->by.alpha, .side = tc_wside_inputs};
   x->result = (tc_wsource){.size = x->by.m, .side = tc_wside_outputs};
   if (!tc_wsource_find(s, node, 0, &x->image) || !tc_wsource_find(s, node, 1, &x->result)) return;
   x->c = x->image.channels, x->o = x->result.channels;
@@ -158,7 +172,8 @@ void tc_emitter_winograd_wgrad(tc_emit_ctx *s, const tc_build_request *r) {
   x->image.channels = x->channels, x->result.channels = x->outputs;
   x->image.tile = tc_emit_tile(s, TC_F32, wplaces(&x->by) * x->image.place);
   x->result.tile = tc_emit_tile(s, TC_F32, wplaces(&x->by) * x->result.place);
-  x->matmul.a = x->image.tile, x->matmul.b = x->result.tile, x->matmul.sums = tc_emit_tile(s, TC_F32, wplaces(&x->by) * x->place);
+  x->matmul.a = x->image.tile, x->matmul.b = x->result.tile,
+  x->matmul.sums = tc_emit_tile(s, TC_F32, wplaces(&x->by) * x->place);
   x->taps = tc_emit_tile(s, TC_F32, TC_WTAPS * TC_WLANES * TC_WLANES);
   x->transposed = tc_emit_tile(s, TC_F32, TC_WLANES * x->channels * TC_WTAPS);
   s->lanes = (int)(x->channels & -x->channels), s->vector = TC_RANGE_K;
@@ -171,5 +186,6 @@ void tc_emitter_winograd_wgrad(tc_emit_ctx *s, const tc_build_request *r) {
   make_unit_of_channels(x, s->at[TC_RANGE_A], channel, times(s, bin(s, TC_IR_REM, place, i64(s, columns)), x->outputs));
   end(s);
   s->x->extent = x->parts * of_part;
-  s->x->work = tc_register_block_work(tc_winograd_gradient_flops(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);
+  s->x->work =
+      tc_register_block_work(tc_winograd_gradient_flops(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);
 }

@@ -21,7 +21,9 @@ typedef struct forward {
   tc_flash *p;
   tc_flash_tile q, k, v;
   tc_flash_sums mix;
-  tc_val r0, from, stop;  // the block's first row, its first key, and the key where all its rows stop to see, or its part ends
+  // the block's first row, its first key, and the key where all its rows stop to see, or its part
+  // ends
+  tc_val r0, from, stop;
   tc_val part;  // of the keys
   tc_val row[TC_FLASH_ROWS];  // of the head, as far as there are rows
   tc_val whole;  // keys that every row of the block sees
@@ -157,12 +159,14 @@ static void store_chunk_lse(forward *f, tc_val head, const tc_val *sum, const tc
   int buf = tc_attention_result(a, a->lse);
   tc_val first = bin(s, TC_IR_EQ, p->column, i64(s, 0));
   for (int i = 0; i < p->tiling.held; i++) {
-    tc_val log = tc_build_scalar_op(&s->e, TC_OP_LOG, a->acc, tc_build_select(&s->e, none[i], number(a, 1), sum[i]), 0, 0);
+    tc_val log =
+        tc_build_scalar_op(&s->e, TC_OP_LOG, a->acc, tc_build_select(&s->e, none[i], number(a, 1), sum[i]), 0, 0);
     tc_val greatest = mul(a, f->greatest[i], number(a, 1 / tc_attention_units(a)));
     tc_val pair[2] = {tc_build_select(&s->e, none[i], number(a, 0), greatest), log};
     if (a->parts) pair[0] = greatest, pair[1] = sum[i];
     tc_val to = in_part(f, times(s, add(s, times(s, head, a->f), f->row[i]), 2), 2);
-    (void)tc_build_raw(&s->e, TC_IR_SCATTER, a->acc, 2 * p->threads, to, tc_gemm_join(s, pair, 2), bin(s, TC_IR_AND, first, there[i]), buf);
+    (void)tc_build_raw(&s->e, TC_IR_SCATTER, a->acc, 2 * p->threads, to, tc_gemm_join(s, pair, 2),
+                       bin(s, TC_IR_AND, first, there[i]), buf);
   }
 }
 
@@ -175,9 +179,11 @@ static void finish_forward(forward *f, tc_val head) {
   for (int i = 0; i < p->tiling.held; i++) {
     sum[i] = tc_flash_fold(p, TC_IR_ADD, f->sum[i]);
     none[i] = bin(s, TC_IR_EQ, sum[i], number(a, 0));
-    inverse[i] = a->parts ? number(a, 1) : bin(s, TC_IR_DIV, number(a, 1), tc_build_select(&s->e, none[i], number(a, 1), sum[i]));
+    inverse[i] = a->parts ? number(a, 1)
+                          : bin(s, TC_IR_DIV, number(a, 1), tc_build_select(&s->e, none[i], number(a, 1), sum[i]));
     there[i] = bin(s, TC_IR_LT, p->row[i], n_rows);
-    if (a->out != TC_NONE) at[i] = in_part(f, tc_attention_result_row(a, a->out, head, f->row[i], a->hq, a->l, a->ev), a->ev);
+    if (a->out != TC_NONE)
+      at[i] = in_part(f, tc_attention_result_row(a, a->out, head, f->row[i], a->hq, a->l, a->ev), a->ev);
   }
   if (a->out != TC_NONE) tc_flash_store(p, &f->mix, a->out, at, there, inverse);
   if (a->lse != TC_NONE) store_chunk_lse(f, head, sum, none, there);
@@ -242,6 +248,7 @@ void tc_emitter_gpu_attention(tc_emit_ctx *s, const tc_build_request *r) {
     tc_flash_backward(p);
   else
     flash_forward(p);
-  double pairs = (double)(p->at.n * p->at.hq * p->at.l) * (double)p->at.keys * (p->at.causal && !p->at.has_length ? 0.5 : 1);
+  double pairs =
+      (double)(p->at.n * p->at.hq * p->at.l) * (double)p->at.keys * (p->at.causal && !p->at.has_length ? 0.5 : 1);
   s->x->work = pairs * (double)(p->at.e + p->at.ev) * (p->at.backward ? 5 : 2) / 1e4 + 1000;
 }

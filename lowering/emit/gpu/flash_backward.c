@@ -115,7 +115,8 @@ static void slope(tc_flash *p, const kept *of, tc_val seen, tc_val *weight, tc_v
 static void take_head(tc_flash *p, tc_val head) {
   tc_attention_emitter *a = &p->at;
   a->s->at[TC_RANGE_A] = head;
-  a->q.at = tc_emit_base(a->s, &a->q.base), a->dout.at = tc_emit_base(a->s, &a->dout.base), a->sums.at = tc_emit_base(a->s, &a->sums.base);
+  a->q.at = tc_emit_base(a->s, &a->q.base), a->dout.at = tc_emit_base(a->s, &a->dout.base),
+  a->sums.at = tc_emit_base(a->s, &a->sums.base);
   a->delta.at = tc_emit_base(a->s, &a->delta.base);
   if (a->has_mask) a->mask.at = tc_emit_base(a->s, &a->mask.base);
 }
@@ -199,7 +200,8 @@ static void queries_unit(queries *f, tc_val unit) {
   tc_flash_commit(p, f->q.copied || f->dout.copied);
   tc_flash_wait(p, f->q.copied || f->dout.copied);
   tc_flash_land(p, &f->q), tc_flash_land(p, &f->dout);
-  tc_val stop = tc_attention_limit(a, least(a, plus(a, r0, p->tiling.rows - 1), last)), k0 = next_chunk(p, &f->keys, i64(s, 0), stop, &stage);
+  tc_val stop = tc_attention_limit(a, least(a, plus(a, r0, p->tiling.rows - 1), last)),
+         k0 = next_chunk(p, &f->keys, i64(s, 0), stop, &stage);
   queries_chunk(f, k0, stage);
   tc_flash_end_chain(p, &f->dq, i64(s, 0), k0);
   end_chunk(p, &f->keys);
@@ -271,7 +273,8 @@ static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
   tc_flash *p = f->p;
   tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
-  tc_val v[TC_FLASH_VALUES], g[TC_FLASH_VALUES], from_q = times(s, stage, f->rows.a.stage), from_dout = times(s, stage, f->rows.b.stage);
+  tc_val v[TC_FLASH_VALUES], g[TC_FLASH_VALUES], from_q = times(s, stage, f->rows.a.stage),
+                                                 from_dout = times(s, stage, f->rows.b.stage);
   query_rows x;
   find_rows(f, r0, &x);
   p->way->matmul(p, &f->k, &f->rows.a, from_q, v);
@@ -284,7 +287,8 @@ static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
         tc_val behind = bin(s, TC_IR_GE, constant(p, c), edge);
         seen = seen == TC_NONE ? behind : bin(s, TC_IR_AND, seen, behind);
       }
-      if (a->has_length || a->keys % p->tiling.rows) seen = seen == TC_NONE ? f->there[i] : bin(s, TC_IR_AND, seen, f->there[i]);
+      if (a->has_length || a->keys % p->tiling.rows)
+        seen = seen == TC_NONE ? f->there[i] : bin(s, TC_IR_AND, seen, f->there[i]);
       *w = tc_flash_score(p, *w, x.row[c], f->key[i], &seen);
       slope(p, &x.of[c], seen, w, a->dk != TC_NONE ? &g[i * p->each + c] : NULL);
     }

@@ -4,7 +4,8 @@
 
 #define CHUNK 64  // rows of the other side; half of it where rows are long
 #define LEAST_CHUNK 16
-#define SPARE_IN_CHAINS 24  // registers of a thread, forward: by NVRTC 13.0 for sm_120 heads of 128 in f16 took 80 bytes of stack without
+#define SPARE_IN_CHAINS \
+  24  // registers of a thread, forward: by NVRTC 13.0 for sm_120 heads of 128 in f16 took 80 bytes of stack without
 
 // ---- the cut ----
 
@@ -23,20 +24,23 @@ static bool is_held(const tc_flash *p, int matmuls, int64_t columns) {
 
 // The cut that was asked for, if one was.
 static bool is_given_flash(const tc_gemm_tiling *given, const tc_flash_tiling *tiling) {
-  return !given || (given->of[TC_TILING_ROWS] == tiling->rows && (given->of[TC_TILING_LANES] < 0 || given->of[TC_TILING_LANES] == tiling->held));
+  return !given || (given->of[TC_TILING_ROWS] == tiling->rows &&
+                    (given->of[TC_TILING_LANES] < 0 || given->of[TC_TILING_LANES] == tiling->held));
 }
 
 // Blocks run in waves of as many as there are processors; a block takes as long as it has rows, and
 // more where they are few for what is read.
-static bool choose_flash_tiling(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int matmuls, int64_t columns,
-                                const tc_gemm_tiling *given) {
+static bool choose_flash_tiling(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int matmuls,
+                                int64_t columns, const tc_gemm_tiling *given) {
   const tc_flash_tiling *all = p->way->tiling, *best = NULL;
   double least_time = 0;
   for (int i = 0; i < p->way->n_tilings; i++) {
     take_tiling(p, &all[i]);
-    double waves = (double)tc_ceil_div(heads * tc_ceil_div(rows, p->tiling.rows), TC_MAX_OF(p->at.s->target->processors, 1));
+    double waves =
+        (double)tc_ceil_div(heads * tc_ceil_div(rows, p->tiling.rows), TC_MAX_OF(p->at.s->target->processors, 1));
     double time = waves * p->tiling.rows / p->tiling.speed;
-    bool fits = p->threads <= p->at.s->target->threads_most && is_held(p, matmuls, columns) && tiles(p, of) <= p->at.s->target->shared_bytes;
+    bool fits = p->threads <= p->at.s->target->threads_most && is_held(p, matmuls, columns) &&
+                tiles(p, of) <= p->at.s->target->shared_bytes;
     if (!fits || !is_given_flash(given, &all[i]) || (best && time >= least_time)) continue;
     best = &all[i], least_time = time;
   }
@@ -44,8 +48,10 @@ static bool choose_flash_tiling(tc_flash *p, tc_flash_plan *tiles, void *of, int
   return best;
 }
 
-static bool choose_chunk(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int matmuls, int64_t columns) {
-  int64_t longest = TC_MAX_OF(p->at.e, p->at.ev), each = (int64_t)tc_type_bytes(p->way->matrix ? p->at.q.type : p->at.acc);
+static bool choose_chunk(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int matmuls,
+                         int64_t columns) {
+  int64_t longest = TC_MAX_OF(p->at.e, p->at.ev),
+          each = (int64_t)tc_type_bytes(p->way->matrix ? p->at.q.type : p->at.acc);
   int64_t wide = p->way->wide / each / (p->at.backward ? 2 : 1);
   tc_gemm_tiling asked;
   p->chunk = longest > wide ? CHUNK / 2 : CHUNK;
@@ -59,7 +65,8 @@ static bool choose_chunk(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t he
   return false;
 }
 
-bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int matmuls, int64_t columns) {
+bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int matmuls,
+                     int64_t columns) {
   p->chains = columns > 0 && p->terms > TC_CHAIN_WHOLE;
   if (p->chains) {
     const tc_gemm_tiling *asked = p->asked;
@@ -80,7 +87,9 @@ void tc_flash_begin_kernel(tc_flash *p) {
   p->part = tc_gemm_low(s, tc_gemm_high(s, p->thread, w->apart), w->across);
   p->column = times(s, p->part, w->run);
   tc_val row = w->apart == 1 ? tc_gemm_high(s, p->thread, w->across) : p->thread;
-  if (w->rows) row = add(s, times(s, tc_gemm_high(s, p->thread, w->rows * w->across), w->rows * p->tiling.held), tc_gemm_low(s, row, w->rows));
+  if (w->rows)
+    row = add(s, times(s, tc_gemm_high(s, p->thread, w->rows * w->across), w->rows * p->tiling.held),
+              tc_gemm_low(s, row, w->rows));
   for (int i = 0; i < p->tiling.held; i++) p->row[i] = plus(&p->at, row, (int64_t)i * tc_flash_apart(p));
   p->key_scale = tc_attention_key_scale(&p->at);
 }
@@ -114,7 +123,8 @@ tc_val tc_flash_score(tc_flash *p, tc_val v, tc_val row, tc_val key, tc_val *see
   v = mul(a, v, p->key_scale);
   if (!a->has_mask) return v;
   tc_val at = add(s, add(s, a->mask.at, times(s, row, a->mask.stride)), times(s, key, a->mask.col));
-  tc_val m = tc_build_raw(&s->e, TC_IR_GATHER, a->mask.type, p->threads, tc_flash_splat(p, at), *seen, TC_NONE, a->mask.buf);
+  tc_val m =
+      tc_build_raw(&s->e, TC_IR_GATHER, a->mask.type, p->threads, tc_flash_splat(p, at), *seen, TC_NONE, a->mask.buf);
   if (a->mask.type != TC_BOOL) return add(s, v, tc_build_cast(&s->e, m, a->acc));
   *seen = *seen == TC_NONE ? m : bin(s, TC_IR_AND, *seen, m);
   return v;

@@ -52,7 +52,9 @@ typedef struct tc_flash_way {
   const tc_flash_tiling *tiling;
   int n_tilings;
   bool copies;  // what is read next comes by copies; else by registers
-  bool matrix;  // halves are multiplied as they are, and weights where they lie; else f32s or f64s, and weights go through the block's memory
+  // halves are multiplied as they are, and weights where they lie; else f32s or f64s, and weights
+  // go through the block's memory
+  bool matrix;
   int wide;  // bytes of a row's operand up to which chunks are long, in the type that is multiplied
   int most_held;  // f32s of scores and sums in a thread, so that nothing is spilled
   int across, apart;  // threads of a row, and how far apart their numbers are: 1 or `rows`
@@ -115,7 +117,8 @@ static inline tc_val tc_flash_fold(tc_flash *p, tc_kir_op op, tc_val v) {
 // tiles of a cut and returns their bytes; products: chunks of scores that a thread holds at once;
 // columns: what it adds up of each row. False after a failure.
 typedef size_t tc_flash_plan(tc_flash *p, void *of);
-bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int matmuls, int64_t columns);
+bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int matmuls,
+                     int64_t columns);
 // A unit of heads of so many rows: its head, and its first row. last_first: later rows take longer.
 tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc_val *head);
 // Scores of row i and element c, with the mask's part; *seen is narrowed by a mask of bools. row,
@@ -135,8 +138,8 @@ void tc_flash_backward(tc_flash *p);
 // ---- flash_stage.c ----
 
 // by_rows: the product reads rows; by_columns: sums add up columns.
-void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_attention_operand *of, int64_t columns, int rows, int stages, bool by_rows,
-                        bool by_columns);
+void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_attention_operand *of, int64_t columns, int rows,
+                        int stages, bool by_rows, bool by_columns);
 size_t tc_flash_tile_bytes(const tc_flash_tile *x);
 void tc_flash_tile_make(tc_flash *p, tc_flash_tile *x);
 // Brings rows first to limit - 1 of the present head, as many as there is room for, to the stage at
@@ -156,6 +159,7 @@ void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by);
 void tc_flash_end_chain(tc_flash *p, const tc_flash_sums *x, tc_val first, tc_val row);
 // Sums times by[i], or all times by[0] if one, to the rows of a result that begin at at[i], where
 // there.
-void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by);
+void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there,
+                    const tc_val *by);
 
 #endif

@@ -13,7 +13,8 @@ static const tc_flash_tiling tilings[] = {{128, 4, 1.2}, {64, 4, 1.1}, {128, 2, 
 
 static tc_val fragment(tc_flash *p, const tc_flash_tile *x, tc_val at, int each, bool transposed) {
   tc_emit_ctx *s = p->at.s;
-  tc_val v = tc_build_raw(&s->e, TC_IR_LDMATRIX, x->type, p->threads * each, at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
+  tc_val v =
+      tc_build_raw(&s->e, TC_IR_LDMATRIX, x->type, p->threads * each, at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
   if (!s->e.failed) s->x->kir.inst[v].flags = transposed;
   return v;
 }
@@ -35,14 +36,16 @@ static places places_of(tc_flash *p) {
                   times(s, tc_gemm_high(s, p->thread, WARP), 8 * p->tiling.held)};
 }
 
-static void product_in_warps(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
+static void product_in_warps(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from,
+                             tc_val *v) {
   tc_emit_ctx *s = p->at.s;
   places at = places_of(p);
   int tiles = p->tiling.held / 2, across = p->chunk / 8;
   tc_val row = add(s, add(s, at.warp_row, at.eighth), times(s, at.second, 8)), a[TC_FLASH_ROWS / 2];
   row = add(s, times(s, row, own->pitch), times(s, at.third, 8));
   tc_val column = add(s, add(s, times(s, at.eighth, other->pitch), times(s, at.second, 8)), from), sum[TC_FLASH_VALUES];
-  for (int j = 0; j < tiles * across; j++) sum[j] = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), 4 * p->threads);
+  for (int j = 0; j < tiles * across; j++)
+    sum[j] = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), 4 * p->threads);
   for (int64_t k = 0; k < own->columns; k += GROUP) {
     for (int t = 0; t < tiles; t++) a[t] = fragment(p, own, plus(&p->at, row, 16 * t * own->pitch + k), 8, false);
     for (int j = 0; j < across; j++) {
@@ -52,10 +55,12 @@ static void product_in_warps(tc_flash *p, const tc_flash_tile *own, const tc_fla
   }
   for (int i = 0; i < p->tiling.held; i++)
     for (int c = 0; c < p->each; c++)
-      v[i * p->each + c] = tc_build_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sum[i / 2 * across + c / 2], TC_NONE, TC_NONE, i % 2 * 2 + c % 2);
+      v[i * p->each + c] = tc_build_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sum[i / 2 * across + c / 2], TC_NONE,
+                                        TC_NONE, i % 2 * 2 + c % 2);
 }
 
-static void add_weighted_in_warps(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
+static void add_weighted_in_warps(tc_flash *p, const tc_flash_sums *x, const tc_val *weights,
+                                  const tc_flash_tile *other, tc_val from) {
   tc_emit_ctx *s = p->at.s;
   places at = places_of(p);
   int tiles = p->tiling.held / 2, across = x->n / tiles;
@@ -63,7 +68,8 @@ static void add_weighted_in_warps(tc_flash *p, const tc_flash_sums *x, const tc_
   for (int k = 0; k < p->chunk; k += GROUP) {
     for (int t = 0; t < tiles; t++) {
       const tc_val *w = weights + 2 * t * p->each + k / 4, *z = w + p->each;
-      a[t] = tc_build_cast(&s->e, tc_gemm_join(s, (tc_val[]){w[0], w[1], z[0], z[1], w[2], w[3], z[2], z[3]}, 8), other->type);
+      a[t] = tc_build_cast(&s->e, tc_gemm_join(s, (tc_val[]){w[0], w[1], z[0], z[1], w[2], w[3], z[2], z[3]}, 8),
+                           other->type);
     }
     for (int j = 0; j < across; j++) {
       tc_val b = fragment(p, other, plus(&p->at, row, k * other->pitch + 8 * j), 4, true);

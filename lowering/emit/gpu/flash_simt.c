@@ -16,7 +16,8 @@ static tc_val pick(tc_flash *p, tc_val v, int k) {
   return tc_build_raw(&p->at.s->e, TC_IR_EXTRACT, p->at.acc, p->threads, v, TC_NONE, TC_NONE, k);
 }
 
-static void product_in_threads(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from, tc_val *v) {
+static void product_in_threads(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from,
+                               tc_val *v) {
   tc_emit_ctx *s = p->at.s;
   int wide = TC_GEMM_COPIED / (int)tc_type_bytes(own->type), held = p->tiling.held;
   tc_val zero = tc_flash_splat(p, number(&p->at, 0)), a[TC_FLASH_ROWS], b[TC_FLASH_VALUES];
@@ -24,8 +25,10 @@ static void product_in_threads(tc_flash *p, const tc_flash_tile *own, const tc_f
   tc_val row = times(s, p->row[0], own->pitch), column = add(s, times(s, p->column, other->pitch), from);
   tc_val k = loop(s, i64(s, 0), i64(s, tc_ceil_div(own->columns, wide) * wide), wide);
   row = add(s, row, k), column = add(s, column, k);
-  for (int i = 0; i < held; i++) a[i] = read(p, own, plus(&p->at, row, (int64_t)i * tc_flash_apart(p) * own->pitch), wide);
-  for (int c = 0; c < p->each; c++) b[c] = read(p, other, plus(&p->at, column, tc_flash_column(p, c) * other->pitch), wide);
+  for (int i = 0; i < held; i++)
+    a[i] = read(p, own, plus(&p->at, row, (int64_t)i * tc_flash_apart(p) * own->pitch), wide);
+  for (int c = 0; c < p->each; c++)
+    b[c] = read(p, other, plus(&p->at, column, tc_flash_column(p, c) * other->pitch), wide);
   for (int j = 0; j < wide; j++)
     for (int i = 0; i < held; i++)
       for (int c = 0; c < p->each; c++) {
@@ -36,7 +39,8 @@ static void product_in_threads(tc_flash *p, const tc_flash_tile *own, const tc_f
 }
 
 // Weights become rows of a tile, which all threads of a row read.
-static void add_weighted_in_threads(tc_flash *p, const tc_flash_sums *x, const tc_val *weights, const tc_flash_tile *other, tc_val from) {
+static void add_weighted_in_threads(tc_flash *p, const tc_flash_sums *x, const tc_val *weights,
+                                    const tc_flash_tile *other, tc_val from) {
   tc_emit_ctx *s = p->at.s;
   int wide = TC_GEMM_COPIED / (int)tc_type_bytes(other->type), held = p->tiling.held, per_row = x->n / held;
   int64_t pitch = (p->chunk / wide | 1) * wide;

@@ -26,8 +26,8 @@ static int sums_run(const tc_flash *p, int64_t columns) {
   return run;
 }
 
-void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_attention_operand *of, int64_t columns, int rows, int stages, bool by_rows,
-                        bool by_columns) {
+void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_attention_operand *of, int64_t columns, int rows,
+                        int stages, bool by_rows, bool by_columns) {
   tc_type type = p->way->matrix ? of->type : p->at.acc;
   int wide = TC_GEMM_COPIED / (int)tc_type_bytes(type), sums = p->way->across * sums_run(p, columns);
   *x = (tc_flash_tile){.of = of, .columns = columns, .rows = rows, .stages = stages, .type = type};
@@ -38,7 +38,8 @@ void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_attention_operan
   int64_t pieces = tc_ceil_div(rows * (x->width / x->run), p->threads);
   x->copied = p->way->copies && of->type == type && x->run == wide;
   x->held = !p->way->copies && of->type == type && pieces <= TC_FLASH_PIECES;
-  x->stage = tc_ceil_div(pieces * p->threads, x->width / x->run) * x->pitch;  // also for threads that have nothing to copy
+  // also for threads that have nothing to copy
+  x->stage = tc_ceil_div(pieces * p->threads, x->width / x->run) * x->pitch;
 }
 
 size_t tc_flash_tile_bytes(const tc_flash_tile *x) {
@@ -58,14 +59,16 @@ static piece piece_of(tc_flash *p, const tc_flash_tile *x, int64_t before) {
   tc_emit_ctx *s = p->at.s;
   int64_t runs = x->width / x->run;
   if (is_power(runs) && runs <= p->threads)
-    return (piece){plus(&p->at, tc_gemm_high(s, p->thread, runs), before / runs), times(s, tc_gemm_low(s, p->thread, runs), x->run)};
+    return (piece){plus(&p->at, tc_gemm_high(s, p->thread, runs), before / runs),
+                   times(s, tc_gemm_low(s, p->thread, runs), x->run)};
   tc_val number = plus(&p->at, p->thread, before);
   return (piece){bin(s, TC_IR_DIV, number, i64(s, runs)), times(s, bin(s, TC_IR_REM, number, i64(s, runs)), x->run)};
 }
 
 static tc_val source_of(tc_flash *p, const tc_flash_tile *x, tc_val first, const piece *at) {
   tc_emit_ctx *s = p->at.s;
-  return add(s, add(s, x->of->at, times(s, first, x->of->stride)), add(s, times(s, at->row, x->of->stride), at->column));
+  return add(s, add(s, x->of->at, times(s, first, x->of->stride)),
+             add(s, times(s, at->row, x->of->stride), at->column));
 }
 
 static tc_val is_there(tc_flash *p, const tc_flash_tile *x, tc_val n_rows, const piece *at) {
@@ -82,8 +85,9 @@ static void hold(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val n_rows, tc_
   for (int64_t before = 0; before < pieces; before += p->threads) {
     piece at = piece_of(p, x, before);
     x->to[x->n_pieces] = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
-    x->piece[x->n_pieces++] = tc_build_raw(&s->e, TC_IR_GATHER, x->type, p->threads * x->run, source_of(p, x, first, &at),
-                                           is_there(p, x, n_rows, &at), TC_NONE, x->of->buf);
+    x->piece[x->n_pieces++] =
+        tc_build_raw(&s->e, TC_IR_GATHER, x->type, p->threads * x->run, source_of(p, x, first, &at),
+                     is_there(p, x, n_rows, &at), TC_NONE, x->of->buf);
   }
 }
 
@@ -100,7 +104,8 @@ static void copy(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_row
   for (int64_t before = 0; before < pieces; before += p->threads) {
     piece at = piece_of(p, x, before);
     tc_val to = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
-    tc_val done = tc_build_raw(&s->e, TC_IR_COPY, x->type, p->threads, source_of(p, x, first, &at), to, is_there(p, x, n_rows, &at), x->of->buf);
+    tc_val done = tc_build_raw(&s->e, TC_IR_COPY, x->type, p->threads, source_of(p, x, first, &at), to,
+                               is_there(p, x, n_rows, &at), x->of->buf);
     if (!s->e.failed) s->x->kir.inst[done].flags = (uint32_t)(x->tile - TC_MAX_BUFS);
   }
 }
@@ -110,11 +115,12 @@ static void bring(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_ro
   int64_t runs = x->width / x->run, pieces = x->rows * runs;
   tc_val before = loop(s, i64(s, 0), i64(s, pieces), p->threads), number = add(s, p->thread, before);
   piece at = {bin(s, TC_IR_DIV, number, i64(s, runs)), times(s, bin(s, TC_IR_REM, number, i64(s, runs)), x->run)};
-  tc_val v = tc_build_raw(&s->e, TC_IR_GATHER, x->of->type, p->threads * x->run, source_of(p, x, first, &at), is_there(p, x, n_rows, &at), TC_NONE,
-                          x->of->buf);
+  tc_val v = tc_build_raw(&s->e, TC_IR_GATHER, x->of->type, p->threads * x->run, source_of(p, x, first, &at),
+                          is_there(p, x, n_rows, &at), TC_NONE, x->of->buf);
   tc_val to = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
   tc_val some = pieces % p->threads ? bin(s, TC_IR_LT, number, i64(s, pieces)) : TC_NONE;
-  (void)tc_build_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, to, tc_build_cast(&s->e, v, x->type), some, x->tile);
+  (void)tc_build_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, to, tc_build_cast(&s->e, v, x->type), some,
+                     x->tile);
   end(s);
 }
 
@@ -189,7 +195,8 @@ void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
     for (int k = 0; k < w->each; k++) each[k] = by[g * w->of_rows + k / of_row(w)];
     tc_val v = tc_gemm_join(s, each, w->each);
     for (int i = 0; i < n; i++) tc_build_set(&s->e, x->var[g * n + i], mul(&p->at, x->var[g * n + i], v));
-    for (int i = 0; i < n && p->chains; i++) tc_build_set(&s->e, x->total[g * n + i], mul(&p->at, x->total[g * n + i], v));
+    for (int i = 0; i < n && p->chains; i++)
+      tc_build_set(&s->e, x->total[g * n + i], mul(&p->at, x->total[g * n + i], v));
   }
 }
 
@@ -200,13 +207,16 @@ static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int
   int values = x->run / of_row(w), n = x->n / (p->tiling.held / w->of_rows);
   tc_val value = (p->chains ? x->total : x->var)[i / w->of_rows * n + group * values + k % values];
   if (w->each == 1) return value;
-  return tc_build_raw(&p->at.s->e, TC_IR_EXTRACT, p->at.acc, p->threads, value, TC_NONE, TC_NONE, i % w->of_rows * of_row(w) + k / values);
+  return tc_build_raw(&p->at.s->e, TC_IR_EXTRACT, p->at.acc, p->threads, value, TC_NONE, TC_NONE,
+                      i % w->of_rows * of_row(w) + k / values);
 }
 
-void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there, const tc_val *by) {
+void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there,
+                    const tc_val *by) {
   tc_emit_ctx *s = p->at.s;
   tc_type type = s->g->node[node].type;
-  int buf = tc_attention_result(&p->at, node), across = p->way->across, groups = (int)tc_ceil_div(x->columns, across * x->run);
+  int buf = tc_attention_result(&p->at, node), across = p->way->across,
+      groups = (int)tc_ceil_div(x->columns, across * x->run);
   int run = x->columns % x->run ? 1 : TC_MIN(x->run, TC_GEMM_COPIED / (int)tc_type_bytes(type));
   tc_val first = times(s, p->part, x->run), v[TC_GEMM_COPIED];
   if (p->chains) add_to_totals(p, x);
@@ -215,7 +225,8 @@ void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc
       for (int k = 0; k < x->run; k += run) {
         tc_val column = plus(&p->at, first, (int64_t)group * across * x->run + k), here = there[i];
         for (int j = 0; j < run; j++) v[j] = mul(&p->at, element(p, x, i, group, k + j), by[i]);
-        if ((group + 1) * (int64_t)across * x->run > x->columns) here = bin(s, TC_IR_AND, here, bin(s, TC_IR_LT, column, i64(s, x->columns)));
+        if ((group + 1) * (int64_t)across * x->run > x->columns)
+          here = bin(s, TC_IR_AND, here, bin(s, TC_IR_LT, column, i64(s, x->columns)));
         tc_val value = tc_build_cast(&s->e, tc_gemm_join(s, v, run), type);
         (void)tc_build_raw(&s->e, TC_IR_SCATTER, type, p->threads * run, add(s, at[i], column), value, here, buf);
       }

@@ -119,7 +119,8 @@ static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
     tc_val v = kept(w, tc_build_splat(&s->e, line_value(w, w->wide), s->lanes));
     for (int i = 0; i < w->n; i++)
       for (int k1 = 0; k1 < STEPS; k1++)
-        tc_build_set(&s->e, sum[j * w->n + i], tc_multiply_add(s, w->p->multiply, picked(w, few[i], k1), picked(w, v, k1), sum[j * w->n + i]));
+        tc_build_set(&s->e, sum[j * w->n + i],
+                     tc_multiply_add(s, w->p->multiply, picked(w, few[i], k1), picked(w, v, k1), sum[j * w->n + i]));
   }
 }
 
@@ -188,7 +189,9 @@ static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_v
 // `all` apart.
 static tc_val halves(narrow *w, tc_val at, tc_val here, int all, int first, int step, int tile) {
   tc_emit_ctx *s = w->p->s;
-  if (step == PARTS) return tc_build_raw(&s->e, TC_IR_GATHER, w->p->acc, THREADS, add(s, at, i64(s, (int64_t)first * all)), here, TC_NONE, tile);
+  if (step == PARTS)
+    return tc_build_raw(&s->e, TC_IR_GATHER, w->p->acc, THREADS, add(s, at, i64(s, (int64_t)first * all)), here,
+                        TC_NONE, tile);
   tc_val low = halves(w, at, here, all, first, 2 * step, tile);
   return add(s, low, halves(w, at, here, all, first + step, 2 * step, tile));
 }
@@ -207,7 +210,8 @@ static void finish_beside(narrow *w, tc_val line, int tile) {
     s->threads.off[w->wide->range] = in, s->threads.off[w->few->range] = tc_gemm_high(s, at, w->lines);
     s->at[w->few->range] = i64(s, 0), s->threads.within[w->few->range] = TC_GPU_FEW;
     s->mask = here;
-    if (w->wide->extent % w->lines) s->mask = tc_emit_both(s, here, bin(s, TC_IR_LT, in, sub(s, i64(s, w->wide->extent), line)));
+    if (w->wide->extent % w->lines)
+      s->mask = tc_emit_both(s, here, bin(s, TC_IR_LT, in, sub(s, i64(s, w->wide->extent), line)));
     finish(w, sum);
     s->mask = TC_NONE, s->threads.off[w->wide->range] = s->threads.off[w->few->range] = TC_NONE;
   }
@@ -230,7 +234,8 @@ static void beside(narrow *w) {
   begin_sums(w, s->lanes, w->n, sum, total);
   tc_val here = w->wide->extent % w->lines ? bin(s, TC_IR_LT, in, sub(s, i64(s, w->wide->extent), line)) : TC_NONE;
   tc_val k = begin_steps(w, p->of.k, PARTS * STEPS);
-  for (int i = 0; i < STEPS && s->st == TC_OK; i++) step_beside(w, k, add(s, times(s, part, STEPS), i64(s, i)), here, sum);
+  for (int i = 0; i < STEPS && s->st == TC_OK; i++)
+    step_beside(w, k, add(s, times(s, part, STEPS), i64(s, i)), here, sum);
   end_steps(w, w->n, sum, total);
   s->bound[TC_RANGE_K0] = false, s->threads.off[TC_RANGE_K0] = s->threads.off[w->wide->range] = TC_NONE;
   for (int i = 0; i < w->n; i++) {
@@ -249,7 +254,8 @@ void tc_gemv(tc_gemm *p) {
   const tc_gemm_side *x = w.wide;
   if (x->leans && tc_gemm_stride_of(&x->lean, TC_RANGE_K0) == 1) {
     w.lines = 1;
-    while (w.lines < 4 && 2 * w.lines * w.n <= MOST_SUMS && p->of.batch * x->extent / (2 * w.lines) >= MANY_WARPS) w.lines *= 2;
+    while (w.lines < 4 && 2 * w.lines * w.n <= MOST_SUMS && p->of.batch * x->extent / (2 * w.lines) >= MANY_WARPS)
+      w.lines *= 2;
     along_k(&w);
     return;
   }

@@ -28,10 +28,12 @@ static bool find_gemm(tc_gemm *p) {
 // Which tile of the result a unit is: units go down some rows of tiles, then to the next column.
 static void enter_unit(tc_gemm *p, tc_val unit) {
   tc_emit_ctx *s = p->s;
-  int64_t down = tc_ceil_div(p->of.m, p->by.rows), across = tc_ceil_div(p->of.n, p->by.columns), together = TC_MIN(TOGETHER, down);
+  int64_t down = tc_ceil_div(p->of.m, p->by.rows), across = tc_ceil_div(p->of.n, p->by.columns),
+          together = TC_MIN(TOGETHER, down);
   tc_val tile = bin(s, TC_IR_REM, unit, i64(s, down * across));
   s->at[TC_RANGE_A] = bin(s, TC_IR_DIV, unit, i64(s, down * across));
-  tc_val first = times(s, bin(s, TC_IR_DIV, tile, i64(s, together * across)), together), in = bin(s, TC_IR_REM, tile, i64(s, together * across));
+  tc_val first = times(s, bin(s, TC_IR_DIV, tile, i64(s, together * across)), together),
+         in = bin(s, TC_IR_REM, tile, i64(s, together * across));
   tc_val height = bin(s, TC_IR_MIN, sub(s, i64(s, down), first), i64(s, together));
   p->unit = unit;
   p->row = s->at[TC_RANGE_F] = times(s, add(s, first, bin(s, TC_IR_REM, in, height)), p->by.rows);
@@ -63,7 +65,8 @@ static const multiplier ways[] = {
 // how the operands lie.
 static tc_gemm_way gemm_way_of(tc_gemm *p) {
   tc_type type = tc_gemm_type_of(p, &p->a);
-  if ((type != TC_F16 && type != TC_BF16) || tc_gemm_type_of(p, &p->b) != type || p->acc != TC_F32 || p->of.k == 0) return TC_GEMM_SIMT;
+  if ((type != TC_F16 && type != TC_BF16) || tc_gemm_type_of(p, &p->b) != type || p->acc != TC_F32 || p->of.k == 0)
+    return TC_GEMM_SIMT;
   if (tc_gemm_wgmma_fits(p)) return TC_GEMM_WGMMA;
   return p->s->target->mma ? TC_GEMM_MMA : p->s->target->mfma ? TC_GEMM_MFMA : TC_GEMM_SIMT;
 }

@@ -20,7 +20,8 @@ tc_val tc_gemm_join(tc_emit_ctx *s, const tc_val *v, int n) {
 void tc_gemm_totals(tc_gemm *p, const tc_val *acc, tc_val *total, int n) {
   tc_kir_builder *e = &p->s->e;
   for (int i = 0; i < n; i++)
-    total[i] = p->chains ? tc_build_var(e, tc_build_splat(e, tc_build_const_f(e, p->acc, 0), tc_build_lanes(e, acc[i]))) : acc[i];
+    total[i] = p->chains ? tc_build_var(e, tc_build_splat(e, tc_build_const_f(e, p->acc, 0), tc_build_lanes(e, acc[i])))
+                         : acc[i];
 }
 
 bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps) {
@@ -55,11 +56,15 @@ int64_t tc_gemm_n_tiles(const tc_gemm *p, const tc_gpu_gemm_tiling *c) {
 // Bytes of the block's memory that are enough: of both operands two chunks, or four of copies, and
 // rows of results.
 static size_t shared_of(const tc_gemm *p, const tc_gpu_gemm_tiling *c) {
-  size_t lines = (size_t)(c->rows + c->columns), steps = (size_t)c->steps, each = tc_type_bytes(p->acc), row = (size_t)c->columns + 8;
+  size_t lines = (size_t)(c->rows + c->columns), steps = (size_t)c->steps, each = tc_type_bytes(p->acc),
+         row = (size_t)c->columns + 8;
   size_t sums = (size_t)c->down * 16 * row * each, halves = lines * steps * 2;
   switch (p->way) {
     case TC_GEMM_MMA: return 4 * halves + sums;
-    case TC_GEMM_MFMA: return 2 * (halves + (size_t)(TC_MAX_OF(c->rows, c->steps) + TC_MAX_OF(c->columns, c->steps)) * TC_GEMM_MFMA_PAD * 2) + sums;
+    case TC_GEMM_MFMA:
+      return 2 * (halves +
+                  (size_t)(TC_MAX_OF(c->rows, c->steps) + TC_MAX_OF(c->columns, c->steps)) * TC_GEMM_MFMA_PAD * 2) +
+             sums;
     case TC_GEMM_WGMMA: return 4 * halves + sums + 64;  // and gates
     case TC_GEMM_SIMT: break;
   }
@@ -83,13 +88,15 @@ static int threads_of(const tc_gemm *p, const tc_gpu_gemm_tiling *c) {
 
 // Blocks run in waves of as many as there are processors; a tile takes as long as it has elements,
 // and more where they are few for what is read.
-static const tc_gpu_gemm_tiling *choose_gemm_tiling(const tc_gemm *p, const tc_gpu_gemm_tiling *tiling, int n, const tc_gemm_tiling *given) {
+static const tc_gpu_gemm_tiling *choose_gemm_tiling(const tc_gemm *p, const tc_gpu_gemm_tiling *tiling, int n,
+                                                    const tc_gemm_tiling *given) {
   const tc_gpu_gemm_tiling *best = NULL;
   double least = 0;
   for (int i = 0; i < n; i++) {
     double waves = (double)tc_ceil_div(tc_gemm_n_tiles(p, &tiling[i]), TC_MAX_OF(p->s->target->processors, 1));
     double time = waves * tiling[i].rows * tiling[i].columns / tiling[i].speed;
-    if (!is_given_gemm(given, &tiling[i]) || !tc_gemm_has_room(p, tiling[i].rows * tiling[i].columns / threads_of(p, &tiling[i])) ||
+    if (!is_given_gemm(given, &tiling[i]) ||
+        !tc_gemm_has_room(p, tiling[i].rows * tiling[i].columns / threads_of(p, &tiling[i])) ||
         shared_of(p, &tiling[i]) > p->s->target->shared_bytes || (best && time >= least))
       continue;
     best = &tiling[i], least = time;
@@ -107,7 +114,8 @@ bool tc_gemm_tiling_option(tc_gemm_tiling *out) {
 
 const tc_gpu_gemm_tiling *tc_gemm_choose(const tc_gemm *p, const tc_gpu_gemm_tiling *tiling, int n) {
   tc_gemm_tiling given;
-  const tc_gpu_gemm_tiling *best = !p->asked && tc_gemm_tiling_option(&given) ? choose_gemm_tiling(p, tiling, n, &given) : NULL;
+  const tc_gpu_gemm_tiling *best =
+      !p->asked && tc_gemm_tiling_option(&given) ? choose_gemm_tiling(p, tiling, n, &given) : NULL;
   return best ? best : choose_gemm_tiling(p, tiling, n, p->asked);
 }
 
@@ -129,21 +137,25 @@ static int finish_run(const tc_gemm *p) {
 void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows) {
   tc_emit_ctx *s = p->s;
   int run = finish_run(p), columns = p->by.columns, at_once = TC_MAX_OF(p->threads * run / columns, 1);
-  tc_val column = times(s, tc_gemm_low(s, p->thread, columns / run), run), first = tc_gemm_high(s, p->thread, columns / run);
+  tc_val column = times(s, tc_gemm_low(s, p->thread, columns / run), run),
+         first = tc_gemm_high(s, p->thread, columns / run);
   tc_val r = add(s, loop(s, i64(s, 0), i64(s, p->sums_rows), at_once), first);
-  tc_val sum =
-      tc_build_raw(&s->e, TC_IR_GATHER, p->acc, p->threads * run, add(s, times(s, r, tc_gemm_sums_row(p)), column), TC_NONE, TC_NONE, p->sums);
-  tc_val row = add(s, times(s, tc_gemm_high(s, r, rows.group), rows.stride), add(s, tc_gemm_low(s, r, rows.group), i64(s, rows.first)));
+  tc_val sum = tc_build_raw(&s->e, TC_IR_GATHER, p->acc, p->threads * run,
+                            add(s, times(s, r, tc_gemm_sums_row(p)), column), TC_NONE, TC_NONE, p->sums);
+  tc_val row = add(s, times(s, tc_gemm_high(s, r, rows.group), rows.stride),
+                   add(s, tc_gemm_low(s, r, rows.group), i64(s, rows.first)));
   s->threads.run = run, s->lanes = p->threads * run, s->vector = TC_RANGE_K;
   s->threads.off[TC_RANGE_F] = row, s->threads.within[TC_RANGE_F] = p->by.rows;
   s->threads.off[TC_RANGE_K] = column, s->threads.within[TC_RANGE_K] = columns;
   s->mask = TC_NONE;
   if (p->of.m % p->by.rows) s->mask = bin(s, TC_IR_LT, row, sub(s, i64(s, p->of.m), p->row));
-  if (p->of.n % columns) s->mask = tc_emit_both(s, s->mask, bin(s, TC_IR_LT, column, sub(s, i64(s, p->of.n), p->column)));
+  if (p->of.n % columns)
+    s->mask = tc_emit_both(s, s->mask, bin(s, TC_IR_LT, column, sub(s, i64(s, p->of.n), p->column)));
   tc_emit_enter(s);
   tc_emit_remember(s, p->node, tc_emit_rounded(s, sum, s->g->node[p->node].type));
   tc_emit_stores(s);
   tc_emit_leave(s);
-  s->threads.run = 0, s->lanes = 1, s->vector = -1, s->mask = TC_NONE, s->threads.off[TC_RANGE_F] = s->threads.off[TC_RANGE_K] = TC_NONE;
+  s->threads.run = 0, s->lanes = 1, s->vector = -1, s->mask = TC_NONE,
+  s->threads.off[TC_RANGE_F] = s->threads.off[TC_RANGE_K] = TC_NONE;
   end(s);
 }

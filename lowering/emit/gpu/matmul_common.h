@@ -13,7 +13,8 @@
 #define TC_GEMM_PIECES 32  // of an operand that a thread stages at a time
 #define TC_GEMM_CONDS 8
 #define TC_GEMM_MOST_IN_CHAINS 64  // accumulators of a thread; as many totals beside them
-#define TC_GEMM_MFMA_PAD 4  // elements behind a row of a tile of halves: then what 64 threads read of it lies in all banks alike
+#define TC_GEMM_MFMA_PAD \
+  4  // elements behind a row of a tile of halves: then what 64 threads read of it lies in all banks alike
 
 // What a block works on at a time: rows x columns of the result and steps of k. Threads are a grid:
 // of as many accumulators each, or of warps.

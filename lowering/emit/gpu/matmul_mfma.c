@@ -1,8 +1,8 @@
 // A tile of a product of f16 or bf16 by AMD's matrix instructions: waves of 64 threads hold tiles
 // of 16 x 16 accumulators in f32 and read fragments of 16 steps of k from the block's memory, four
 // steps a thread. There are no copies under way here: the next chunk of k is on its way to
-// registers. The product is made transposed, of columns by rows, so that a thread has four neighbouring
-// columns of a row.
+// registers. The product is made transposed, of columns by rows, so that a thread has four
+// neighbouring columns of a row.
 // Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
 // whatever the tile; steps beyond the last are zeros.
 #include "lowering/emit/gpu/matmul_common.h"
@@ -47,7 +47,8 @@ typedef struct waves {
 // address, or four where its steps lie in rows of their own.
 static tc_val fragments_at(tc_gemm *p, const waves *w, const tc_gemm_side *x, tc_val from) {
   tc_emit_ctx *s = p->s;
-  tc_val line = add(s, x == &p->a ? w->row : w->column, w->line), at = add(s, tc_gemm_side_place(p, x, line, w->four), from), each[EACH];
+  tc_val line = add(s, x == &p->a ? w->row : w->column, w->line),
+         at = add(s, tc_gemm_side_place(p, x, line, w->four), from), each[EACH];
   if (x->by_line) return at;
   for (int i = 0; i < EACH; i++) each[i] = i ? add(s, at, i64(s, i * x->row)) : at;
   return tc_gemm_join(s, each, EACH);
@@ -62,7 +63,8 @@ static tc_val gather_fragment(tc_gemm *p, const tc_gemm_side *x, tc_val first, i
 
 static void multiply_in_waves(tc_gemm *p, const waves *w, tc_val stage, const tc_val *acc) {
   tc_emit_ctx *s = p->s;
-  tc_val first_a = fragments_at(p, w, &p->a, times(s, stage, p->a.stage)), first_b = fragments_at(p, w, &p->b, times(s, stage, p->b.stage)), a[MOST];
+  tc_val first_a = fragments_at(p, w, &p->a, times(s, stage, p->a.stage)),
+         first_b = fragments_at(p, w, &p->b, times(s, stage, p->b.stage)), a[MOST];
   for (int k = 0; k < STEPS; k += GROUP) {
     for (int i = 0; i < w->down; i++) a[i] = gather_fragment(p, &p->a, first_a, i, k);
     for (int j = 0; j < w->across; j++) {
@@ -89,7 +91,8 @@ static void put_wave_rows(tc_gemm *p, const waves *w, int i, const tc_val *acc) 
 void tc_gemm_mfma(tc_gemm *p) {
   tc_emit_ctx *s = p->s;
   int wave_rows = p->by.rows / p->by.down, wave_columns = p->by.columns / p->by.across;
-  tc_val lane = tc_gemm_low(s, p->thread, WAVE), wave = tc_gemm_high(s, p->thread, WAVE), acc[MOST * MOST], total[MOST * MOST];
+  tc_val lane = tc_gemm_low(s, p->thread, WAVE), wave = tc_gemm_high(s, p->thread, WAVE), acc[MOST * MOST],
+         total[MOST * MOST];
   waves w = {.line = tc_gemm_low(s, lane, GROUP), .down = wave_rows / GROUP, .across = wave_columns / GROUP};
   w.four = times(s, tc_gemm_high(s, lane, GROUP), EACH);
   w.row = times(s, tc_gemm_high(s, wave, p->by.across), wave_rows);

@@ -15,15 +15,17 @@
 
 // Speeds: the larger the tile, the less is read of the second-level cache for each element.
 static const tc_gpu_gemm_tiling copied[] = {
-    {128, 256, STEPS, 2, 4, 1.1}, {256, 128, STEPS, 4, 2, 1.1}, {128, 128, STEPS, 2, 2, 1.0}, {128, 64, STEPS, 2, 2, 0.85},
-    {64, 128, STEPS, 2, 2, 0.85}, {64, 64, STEPS, 2, 2, 0.65},  {32, 128, STEPS, 1, 4, 0.55}, {128, 32, STEPS, 4, 1, 0.55},
-    {32, 64, STEPS, 1, 4, 0.4},   {16, 128, STEPS, 1, 4, 0.3},  {16, 64, STEPS, 1, 4, 0.2},
+    {128, 256, STEPS, 2, 4, 1.1}, {256, 128, STEPS, 4, 2, 1.1}, {128, 128, STEPS, 2, 2, 1.0},
+    {128, 64, STEPS, 2, 2, 0.85}, {64, 128, STEPS, 2, 2, 0.85}, {64, 64, STEPS, 2, 2, 0.65},
+    {32, 128, STEPS, 1, 4, 0.55}, {128, 32, STEPS, 4, 1, 0.55}, {32, 64, STEPS, 1, 4, 0.4},
+    {16, 128, STEPS, 1, 4, 0.3},  {16, 64, STEPS, 1, 4, 0.2},
 };
 // Where an operand is made in registers: twice the threads, so that each makes half as much at a
 // time.
 static const tc_gpu_gemm_tiling made[] = {
-    {128, 128, STEPS, 2, 4, 1.0}, {128, 64, STEPS, 4, 2, 0.85}, {64, 128, STEPS, 2, 4, 0.85}, {64, 64, STEPS, 2, 4, 0.65},
-    {32, 128, STEPS, 1, 8, 0.55}, {128, 32, STEPS, 8, 1, 0.55}, {32, 64, STEPS, 1, 8, 0.4},   {16, 64, STEPS, 1, 8, 0.2},
+    {128, 128, STEPS, 2, 4, 1.0}, {128, 64, STEPS, 4, 2, 0.85}, {64, 128, STEPS, 2, 4, 0.85},
+    {64, 64, STEPS, 2, 4, 0.65},  {32, 128, STEPS, 1, 8, 0.55}, {128, 32, STEPS, 8, 1, 0.55},
+    {32, 64, STEPS, 1, 8, 0.4},   {16, 64, STEPS, 1, 8, 0.2},
 };
 
 const tc_gpu_gemm_tiling *tc_gemm_mma_tilings(int *n) {
@@ -40,7 +42,8 @@ static bool plan_warps(tc_gemm *p, const tc_gpu_gemm_tiling *tiling) {
 }
 
 bool tc_gemm_mma_plan(tc_gemm *p) {
-  if (!plan_warps(p, tc_gemm_choose(p, p->chains ? made : copied, p->chains ? COUNT(made) : COUNT(copied)))) return false;
+  if (!plan_warps(p, tc_gemm_choose(p, p->chains ? made : copied, p->chains ? COUNT(made) : COUNT(copied))))
+    return false;
   if ((!p->a.copied || !p->b.copied || p->chains) && !plan_warps(p, tc_gemm_choose(p, made, COUNT(made)))) return false;
   p->a.stages = p->a.copied ? STAGES : 2;
   p->b.stages = p->b.copied ? STAGES : 2;
@@ -59,8 +62,11 @@ typedef struct warps {
 static tc_val fragment_at(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int k) {
   tc_emit_ctx *s = p->s;
   bool left = x == &p->a;
-  tc_val eighth = tc_gemm_low(s, w->lane, 8), second = tc_gemm_low(s, tc_gemm_high(s, w->lane, 8), 2), third = tc_gemm_high(s, w->lane, 16);
-  tc_val lines = left ? (x->along ? add(s, eighth, times(s, second, 8)) : times(s, second, 8)) : x->along ? eighth : TC_NONE;
+  tc_val eighth = tc_gemm_low(s, w->lane, 8), second = tc_gemm_low(s, tc_gemm_high(s, w->lane, 8), 2),
+         third = tc_gemm_high(s, w->lane, 16);
+  tc_val lines = left       ? (x->along ? add(s, eighth, times(s, second, 8)) : times(s, second, 8))
+                 : x->along ? eighth
+                            : TC_NONE;
   tc_val steps = left ? times(s, third, 8) : times(s, second, 8);
   if (!x->along) steps = add(s, steps, eighth);
   return tc_gemm_side_place(p, x, lines == TC_NONE ? line : add(s, line, lines), add(s, steps, i64(s, k)));
@@ -69,7 +75,8 @@ static tc_val fragment_at(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_
 // The fragment whose first line is `number` after those of the warp's, `line`, at step k of the
 // tile at element `from`. base: what it has in common with the others of these steps, if rows
 // follow lines: then they lie whole rows apart, for lines of a multiple of 8 change places alike.
-static tc_val load_fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int number, int k, tc_val from, tc_val *base) {
+static tc_val load_fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int number, int k,
+                            tc_val from, tc_val *base) {
   tc_emit_ctx *s = p->s;
   tc_val at;
   if (x->along) {
@@ -78,7 +85,8 @@ static tc_val load_fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, t
   } else {
     at = add(s, fragment_at(p, w, x, number ? add(s, line, i64(s, number)) : line, k), from);
   }
-  tc_val v = tc_build_raw(&s->e, TC_IR_LDMATRIX, x->type, p->threads * (x == &p->a ? 8 : 4), at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
+  tc_val v = tc_build_raw(&s->e, TC_IR_LDMATRIX, x->type, p->threads * (x == &p->a ? 8 : 4), at, TC_NONE, TC_NONE,
+                          x->tile - TC_MAX_BUFS);
   if (!s->e.failed) s->x->kir.inst[v].flags = !x->along;
   return v;
 }
@@ -162,7 +170,8 @@ static void put_warp_rows(tc_gemm *p, const warps *w, int i, const tc_val *acc) 
     for (int e = 0; e < 4; e++) v[e] = tc_build_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sum, TC_NONE, TC_NONE, e);
     for (int half = 0; half < 2; half++) {
       tc_val at = add(s, times(s, add(s, row, i64(s, 8 * half)), tc_gemm_sums_row(p)), add(s, column, i64(s, 8 * j)));
-      (void)tc_build_raw(&s->e, TC_IR_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), TC_NONE, p->sums);
+      (void)tc_build_raw(&s->e, TC_IR_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), TC_NONE,
+                         p->sums);
     }
   }
 }

@@ -11,8 +11,9 @@
 
 // Registers hold what a thread multiplies, so that elements of 8 bytes allow half as many.
 static const tc_gpu_gemm_tiling tilings[] = {
-    {128, 128, 16, 8, 8, 1.0}, {128, 64, 16, 8, 4, 0.9}, {64, 128, 16, 4, 8, 0.9}, {64, 64, 16, 4, 4, 0.75}, {32, 64, 16, 4, 4, 0.6},
-    {64, 32, 16, 4, 4, 0.6},   {32, 32, 16, 4, 2, 0.4},  {16, 64, 16, 2, 4, 0.35}, {64, 16, 16, 4, 2, 0.35},
+    {128, 128, 16, 8, 8, 1.0}, {128, 64, 16, 8, 4, 0.9}, {64, 128, 16, 4, 8, 0.9},
+    {64, 64, 16, 4, 4, 0.75},  {32, 64, 16, 4, 4, 0.6},  {64, 32, 16, 4, 4, 0.6},
+    {32, 32, 16, 4, 2, 0.4},   {16, 64, 16, 2, 4, 0.35}, {64, 16, 16, 4, 2, 0.35},
 };
 
 // Lines that a thread reads at once; its lines lie in groups of as many, the groups side by side
@@ -50,7 +51,8 @@ static void read_lines(tc_gemm *p, const tc_gemm_side *x, tc_val at, int lines, 
   for (int i = 0; i < lines; i += each) {
     tc_val from = add(s, at, i64(s, (int64_t)i * (x->size / lines)));
     tc_val group = tc_build_raw(&s->e, TC_IR_GATHER, p->acc, p->threads * each, from, TC_NONE, TC_NONE, x->tile);
-    for (int j = 0; j < each; j++) v[i + j] = each == 1 ? group : tc_build_raw(&s->e, TC_IR_EXTRACT, p->acc, p->threads, group, TC_NONE, TC_NONE, j);
+    for (int j = 0; j < each; j++)
+      v[i + j] = each == 1 ? group : tc_build_raw(&s->e, TC_IR_EXTRACT, p->acc, p->threads, group, TC_NONE, TC_NONE, j);
   }
 }
 
@@ -87,7 +89,8 @@ static void put_thread_rows(tc_gemm *p, const grid *g, int first, int n, const t
   tc_val row = times(s, tc_gemm_high(s, p->thread, p->by.columns / across), n);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < across; j += g->of_b) {
-      tc_val at = add(s, times(s, add(s, row, i64(s, i)), tc_gemm_sums_row(p)), add(s, g->x, i64(s, (int64_t)j * (p->by.columns / across))));
+      tc_val at = add(s, times(s, add(s, row, i64(s, i)), tc_gemm_sums_row(p)),
+                      add(s, g->x, i64(s, (int64_t)j * (p->by.columns / across))));
       tc_val v = tc_gemm_join(s, acc + (first + i) * across + j, g->of_b);
       (void)tc_build_raw(&s->e, TC_IR_SCATTER, p->acc, p->threads * g->of_b, at, v, TC_NONE, p->sums);
     }
@@ -96,7 +99,8 @@ static void put_thread_rows(tc_gemm *p, const grid *g, int first, int n, const t
 void tc_gemm_simt(tc_gemm *p) {
   tc_emit_ctx *s = p->s;
   int n_acc = p->by.down * p->by.across;
-  tc_val acc[MOST * MOST], total[MOST * MOST], zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, p->acc, 0), p->threads);
+  tc_val acc[MOST * MOST], total[MOST * MOST],
+      zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, p->acc, 0), p->threads);
   grid g = {.of_a = lines_at_once(p, p->by.down), .of_b = lines_at_once(p, p->by.across)};
   int threads_across = p->by.columns / p->by.across, n = TC_MIN(TOGETHER, g.of_a);
   g.x = times(s, tc_gemm_low(s, p->thread, threads_across), g.of_b);

@@ -27,7 +27,9 @@ static bool descend(const tc_gemm *p, uint32_t *n, tc_index *idx) {
     for (int i = 0; i < x->shape->d.rank; i++) idx[i].base -= (int64_t)x->attr[i];
     return *n = x->in[0], true;
   }
-  if (x->op == TC_OP_CAT || x->op == TC_OP_WRITE_SLICE || (kind != TC_KIND_ELEM && kind != TC_KIND_MOVE && kind != TC_KIND_EFFECT)) return false;
+  if (x->op == TC_OP_CAT || x->op == TC_OP_WRITE_SLICE ||
+      (kind != TC_KIND_ELEM && kind != TC_KIND_MOVE && kind != TC_KIND_EFFECT))
+    return false;
   for (int i = 1; i < x->n_in && kind == TC_KIND_ELEM; i++)
     if (s->g->node[x->in[i]].shape->count > s->g->node[x->in[k]].shape->count) k = i;
   if (!tc_view_operand(s->g, *n, k, idx, &s->ext, next)) return false;
@@ -83,8 +85,10 @@ static bool find_plain(const tc_gemm *p, tc_gemm_side *x) {
 bool tc_gemm_side_find(tc_gemm *p, int k, tc_gemm_side *x) {
   tc_emit_ctx *s = p->s;
   const tc_dims *d = &s->g->node[p->node].shape->d;
-  *x = (tc_gemm_side){.node = s->g->node[p->node].in[k], .range = k ? TC_RANGE_K : TC_RANGE_F, .extent = k ? p->of.n : p->of.m};
-  if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, d, x->position)) return tc_emit_not_affine(s, p->node, "a position cannot be said"), false;
+  *x = (tc_gemm_side){
+      .node = s->g->node[p->node].in[k], .range = k ? TC_RANGE_K : TC_RANGE_F, .extent = k ? p->of.n : p->of.m};
+  if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, d, x->position))
+    return tc_emit_not_affine(s, p->node, "a position cannot be said"), false;
   x->position[d->rank - 2] = tc_ix_range(k ? TC_RANGE_K0 : TC_RANGE_F);
   x->position[d->rank - 1] = tc_ix_range(k ? TC_RANGE_K : TC_RANGE_K0);
   find_lean(p, x);
@@ -144,10 +148,12 @@ void tc_gemm_side_plan(tc_gemm *p, tc_gemm_side *x, int size, tc_type type) {
   int each = TC_MAX_OF(size * p->by.steps / p->threads, 1), widest = x->leans ? TC_GEMM_COPIED / x->bytes : 1;
   int whole = TC_MIN(widest, WIDEST), most = TC_MIN(whole, each);
   int by_k = run_along(x, TC_RANGE_K0, p->of.k, whole), by_line = run_along(x, x->range, x->extent, whole);
-  x->along = by_k > by_line || (by_k == by_line && x->leans && tc_gemm_stride_of(&x->lean, TC_RANGE_K0) < tc_gemm_stride_of(&x->lean, x->range));
+  x->along = by_k > by_line || (by_k == by_line && x->leans &&
+                                tc_gemm_stride_of(&x->lean, TC_RANGE_K0) < tc_gemm_stride_of(&x->lean, x->range));
   x->run = x->along ? by_k : by_line;
   uint8_t range = x->along ? TC_RANGE_K0 : x->range;
-  x->copied = p->way == TC_GEMM_MMA && x->plain && y->type == type && x->run * (int)tc_type_bytes(type) == TC_GEMM_COPIED && conds_hold(x, range);
+  x->copied = p->way == TC_GEMM_MMA && x->plain && y->type == type &&
+              x->run * (int)tc_type_bytes(type) == TC_GEMM_COPIED && conds_hold(x, range);
   if (!x->copied) x->run = TC_MIN(x->run, most);
   // Elements that are stored one by one are stored where fragments are read whole.
   x->by_line = (p->way == TC_GEMM_MMA && x->along) || (p->way == TC_GEMM_MFMA && (x->along || x->run == 1));
@@ -183,7 +189,8 @@ static piece piece_of(tc_gemm *p, const tc_gemm_side *x, int i) {
   int64_t runs = (x->along ? p->by.steps : x->size) / x->run;
   tc_val in = times(s, tc_gemm_low(s, number, runs), x->run), over = tc_gemm_high(s, number, runs);
   bool some = groups_of(p, x) % p->threads;
-  return (piece){x->along ? over : in, x->along ? in : over, some ? bin(s, TC_IR_LT, number, i64(s, groups_of(p, x))) : TC_NONE};
+  return (piece){x->along ? over : in, x->along ? in : over,
+                 some ? bin(s, TC_IR_LT, number, i64(s, groups_of(p, x))) : TC_NONE};
 }
 
 // Every thread at its run of piece i.
@@ -192,9 +199,11 @@ static void enter(tc_gemm *p, const tc_gemm_side *x, int i, tc_val k0, bool may_
   piece at = piece_of(p, x, i);
   s->threads.run = x->run, s->lanes = p->threads * x->run, s->vector = x->along ? TC_RANGE_K0 : x->range;
   s->threads.off[x->range] = at.line, s->threads.within[x->range] = x->size;
-  s->at[TC_RANGE_K0] = k0, s->threads.off[TC_RANGE_K0] = at.k, s->threads.within[TC_RANGE_K0] = p->by.steps, s->bound[TC_RANGE_K0] = true;
+  s->at[TC_RANGE_K0] = k0, s->threads.off[TC_RANGE_K0] = at.k, s->threads.within[TC_RANGE_K0] = p->by.steps,
+  s->bound[TC_RANGE_K0] = true;
   s->mask = at.here;
-  if (x->extent % x->size) s->mask = tc_emit_both(s, s->mask, bin(s, TC_IR_LT, at.line, sub(s, i64(s, x->extent), s->at[x->range])));
+  if (x->extent % x->size)
+    s->mask = tc_emit_both(s, s->mask, bin(s, TC_IR_LT, at.line, sub(s, i64(s, x->extent), s->at[x->range])));
   if (may_end) s->mask = tc_emit_both(s, s->mask, bin(s, TC_IR_LT, at.k, sub(s, i64(s, p->of.k), k0)));
 }
 
@@ -256,8 +265,8 @@ void tc_gemm_side_copy(tc_gemm *p, tc_gemm_side *x, tc_val k0, tc_val stage) {
     if (vec != TC_NONE) base = add(s, base, vec);
     if (here != TC_NONE) here = tc_build_splat(&s->e, here, p->threads);
     tc_val to = tc_build_splat(&s->e, add(s, tc_gemm_side_place(p, x, at.line, at.k), from), p->threads);
-    tc_val copy =
-        tc_build_raw(&s->e, TC_IR_COPY, x->type, p->threads, tc_build_splat(&s->e, base, p->threads), to, here, tc_emit_buffer(s, x->source));
+    tc_val copy = tc_build_raw(&s->e, TC_IR_COPY, x->type, p->threads, tc_build_splat(&s->e, base, p->threads), to,
+                               here, tc_emit_buffer(s, x->source));
     if (!s->e.failed) s->x->kir.inst[copy].flags = (uint32_t)(x->tile - TC_MAX_BUFS);
     leave(p, x);
   }

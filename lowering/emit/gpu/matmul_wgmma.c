@@ -2,8 +2,8 @@
 // all columns of the tile, whose accumulators are in registers, read from boxes of the block's
 // memory that one thread has fetched from there where they lie, some chunks of k ahead. While a
 // chunk is multiplied the one before is waited for, and its stage fetched anew.
-// Both operands lie in memory as rows of elements, transposed or not; what is made on the way, or not
-// aligned, is for matmul_mma.c.
+// Both operands lie in memory as rows of elements, transposed or not; what is made on the way, or
+// not aligned, is for matmul_mma.c.
 // Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
 // whatever the tile; steps beyond the last are zeros.
 #include "lowering/emit/gpu/matmul_common.h"
@@ -36,13 +36,18 @@ static bool find_map(const tc_gemm *p, tc_gemm_side *x) {
   int64_t line, k, batch;
   if (!x->plain || x->n_cond || p->s->g->node[x->source].type != tc_gemm_type_of(p, x)) return false;
   tc_ix_simplify(&flat, e);
-  if (!tc_ix_take_stride(&flat, x->range, &line) || !tc_ix_take_stride(&flat, TC_RANGE_K0, &k) || !tc_ix_take_stride(&flat, TC_RANGE_A, &batch))
+  if (!tc_ix_take_stride(&flat, x->range, &line) || !tc_ix_take_stride(&flat, TC_RANGE_K0, &k) ||
+      !tc_ix_take_stride(&flat, TC_RANGE_A, &batch))
     return false;
   x->transposed = k != 1;
-  int64_t row = x->transposed ? k : line, across = x->transposed ? x->extent : p->of.k, down = x->transposed ? p->of.k : x->extent;
+  int64_t row = x->transposed ? k : line, across = x->transposed ? x->extent : p->of.k,
+          down = x->transposed ? p->of.k : x->extent;
   if (p->of.batch == 1) batch = 0;
-  x->map = (tc_tensor_map){.first = flat.base, .extent = {across, down, batch ? p->of.batch : 1}, .stride = {row, batch ? batch : row * down}};
-  bool fits = flat.n == 0 && (k == 1 || line == 1) && batch >= 0 && row >= across && flat.base >= 0 && flat.base % ALIGNED == 0;
+  x->map = (tc_tensor_map){.first = flat.base,
+                           .extent = {across, down, batch ? p->of.batch : 1},
+                           .stride = {row, batch ? batch : row * down}};
+  bool fits =
+      flat.n == 0 && (k == 1 || line == 1) && batch >= 0 && row >= across && flat.base >= 0 && flat.base % ALIGNED == 0;
   for (int i = 0; i < 3; i++) fits = fits && x->map.extent[i] < MOST_EXTENT;
   for (int i = 0; i < 2; i++) fits = fits && x->map.stride[i] % ALIGNED == 0 && x->map.stride[i] < MOST_STRIDE;
   return fits;
@@ -118,9 +123,11 @@ static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
   tc_val stage = loop(s, zero, i64(s, STAGES - 1), 1);
   fetch_chunk(p, &at, times(s, stage, STEPS));
   end(s);
-  tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = add(s, at.first, tc_gemm_high(s, k0, STEPS)), here = tc_gemm_low(s, chunk, STAGES);
+  tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = add(s, at.first, tc_gemm_high(s, k0, STEPS)),
+         here = tc_gemm_low(s, chunk, STAGES);
   (void)op(p, TC_IR_TMA_WAIT, chunk, TC_NONE, TC_NONE, 0, 0);
-  tc_val a = add(s, at.group, times(s, here, p->a.stage)), b = tc_build_splat(&s->e, times(s, here, p->b.stage), p->threads);
+  tc_val a = add(s, at.group, times(s, here, p->a.stage)),
+         b = tc_build_splat(&s->e, times(s, here, p->b.stage), p->threads);
   (void)op(p, TC_IR_WGMMA, a, b, sums, 1 << 8, (p->a.transposed ? 1u : 0u) | (p->b.transposed ? 2u : 0u));
   (void)op(p, TC_IR_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 1, 0);
   if (tc_gemm_begin_end_of_chain(p, k0, STEPS)) {
@@ -138,13 +145,17 @@ static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
 // The rows of one warp of every four, as rows of the tile `sums`.
 static void put_group_rows(tc_gemm *p, int warp, tc_val sums) {
   tc_emit_ctx *s = p->s;
-  tc_val lane = tc_gemm_low(s, p->thread, 32), mine = bin(s, TC_IR_EQ, tc_gemm_low(s, tc_gemm_high(s, p->thread, 32), 4), i64(s, warp)), v[4];
-  tc_val row = add(s, tc_gemm_high(s, lane, 4), times(s, tc_gemm_high(s, p->thread, GROUP), 16)), column = times(s, tc_gemm_low(s, lane, 4), 2);
+  tc_val lane = tc_gemm_low(s, p->thread, 32),
+         mine = bin(s, TC_IR_EQ, tc_gemm_low(s, tc_gemm_high(s, p->thread, 32), 4), i64(s, warp)), v[4];
+  tc_val row = add(s, tc_gemm_high(s, lane, 4), times(s, tc_gemm_high(s, p->thread, GROUP), 16)),
+         column = times(s, tc_gemm_low(s, lane, 4), 2);
   for (int j = 0; j < p->by.columns / 8; j++) {
-    for (int e = 0; e < 4; e++) v[e] = tc_build_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sums, TC_NONE, TC_NONE, 4 * j + e);
+    for (int e = 0; e < 4; e++)
+      v[e] = tc_build_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sums, TC_NONE, TC_NONE, 4 * j + e);
     for (int half = 0; half < 2; half++) {
       tc_val at = add(s, times(s, add(s, row, i64(s, 8 * half)), tc_gemm_sums_row(p)), add(s, column, i64(s, 8 * j)));
-      (void)tc_build_raw(&s->e, TC_IR_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), mine, p->sums);
+      (void)tc_build_raw(&s->e, TC_IR_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), mine,
+                         p->sums);
     }
   }
 }

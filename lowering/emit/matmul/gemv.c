@@ -2,13 +2,14 @@
 //
 // A b that lies along the columns streams by, with the sums of several panels in registers; or is
 // read some whole rows at a time, with the sums in memory. Of one that lies along k, blocks are
-// transposed in registers and multiplied at once. Few rows by a b in panels are micro_kernel.c's: one
-// tile of rows, over it as one stream.
+// transposed in registers and multiplied at once. Few rows by a b in panels are micro_kernel.c's:
+// one tile of rows, over it as one stream.
 #include "lowering/target/host_cpu.h"
 #include "lowering/emit/matmul/matmul_types.h"
 #include "runtime/topology.h"
 
-// Lines of each column of a b that is transposed as it is multiplied, from one to what is asked for:
+// Lines of each column of a b that is transposed as it is multiplied, from one to what is asked
+// for:
 // without it such a product runs at half the bandwidth. On a Xeon at one thread, from the
 // third-level cache, 1x4096x4096 in ms where 1, 2 and 4 lines are asked for: bytes, two blocks of
 // columns, 1.3, 1.5 and 1.7, and one 1.8, 1.9 and 1.7; bf16 1.6, 1.9 and 2.1, and 1.7, 1.8 and 1.8;
@@ -31,8 +32,14 @@
 // The one tile of rows there is, for which nothing is asked for.
 static tc_matmul_rows all_rows(tc_matmul_emitter *p) {
   tc_val zero = i64(p->s, 0);
-  return (tc_matmul_rows){
-      .n = p->by.rows, .row = zero, .packed = zero, .sums = zero, .k0 = zero, .prefetch_distance = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+  return (tc_matmul_rows){.n = p->by.rows,
+                          .row = zero,
+                          .packed = zero,
+                          .sums = zero,
+                          .k0 = zero,
+                          .prefetch_distance = TC_NONE,
+                          .next = TC_NONE,
+                          .asked = TC_NONE};
 }
 
 // ---- b along the columns, streamed ----
@@ -40,7 +47,8 @@ static tc_matmul_rows all_rows(tc_matmul_emitter *p) {
 // Whether two neighbours along the columns of b, of bf16, are widened as one word: the lower by a
 // shift, the upper by a mask.
 static bool in_words(const tc_matmul_emitter *p) {
-  return p->b.type == TC_BF16 && p->acc == TC_F32 && (p->b.widened == TC_NONE || p->b.widened == p->b.node) && p->by.lanes >= 4;
+  return p->b.type == TC_BF16 && p->acc == TC_F32 && (p->b.widened == TC_NONE || p->b.widened == p->b.node) &&
+         p->by.lanes >= 4;
 }
 
 // How far from row k what is asked for lies: further down, or at the top of the next panels.
@@ -59,12 +67,15 @@ static void stream_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val pa
   tc_val a[STREAM_ROWS][32], prefetch_distance = stream_ahead(p, k), first = times(p->s, panel, lanes), w[2];
   for (int j = 0; j < rows; j++)
     for (int i = 0; i < r->n; i++)
-      a[j][i] = tc_matmul_load_a(p, add(p->s, tc_matmul_row_of_a(p, r, i), tc_matmul_in_row_of_a(p, r, add(p->s, k, tc_emit_i64(s, j)))));
+      a[j][i] = tc_matmul_load_a(
+          p, add(p->s, tc_matmul_row_of_a(p, r, i), tc_matmul_in_row_of_a(p, r, add(p->s, k, tc_emit_i64(s, j)))));
   for (int g = 0; g < p->by.stream; g++) {
     s->at[TC_RANGE_K] = add(p->s, first, tc_emit_i64(s, g * lanes));
     for (int j = 0; j < rows; j++) {
-      tc_val row = add(p->s, k, tc_emit_i64(s, j)), at = add(p->s, add(p->s, p->b.at, times(p->s, row, p->b.row)), s->at[TC_RANGE_K]);
-      for (int i = 0; i < lanes; i += line) prefetch(p, p->b.buf, add(p->s, add(p->s, at, prefetch_distance), tc_emit_i64(s, i)));
+      tc_val row = add(p->s, k, tc_emit_i64(s, j)),
+             at = add(p->s, add(p->s, p->b.at, times(p->s, row, p->b.row)), s->at[TC_RANGE_K]);
+      for (int i = 0; i < lanes; i += line)
+        prefetch(p, p->b.buf, add(p->s, add(p->s, at, prefetch_distance), tc_emit_i64(s, i)));
       if (parts == 2) {
         tc_val word = tc_build_raw(E, TC_IR_LOAD, TC_BF16, lanes, at, TC_NONE, TC_NONE, p->b.buf);
         word = tc_build_raw(E, TC_IR_BITCAST, TC_I32, lanes / 2, word, TC_NONE, TC_NONE, 0);
@@ -72,7 +83,8 @@ static void stream_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val pa
       } else {
         w[0] = tc_matmul_load_b(p, row);
       }
-      tc_register_block_add(s, &(tc_register_block){p->way, r->n, parts, tc_lhs_loaded, a[j]}, w, acc + g * r->n * parts);
+      tc_register_block_add(s, &(tc_register_block){p->way, r->n, parts, tc_lhs_loaded, a[j]}, w,
+                            acc + g * r->n * parts);
     }
   }
 }
@@ -81,7 +93,8 @@ static void stream_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val pa
 static void multiply_stream(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, parts = in_words(p) ? 2 : 1, n_acc = (int)p->by.stream * r->n;
-  tc_val acc[64], sum[64], zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), lanes / parts), k0 = u->k0, k1 = u->k1;
+  tc_val acc[64], sum[64], zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), lanes / parts), k0 = u->k0,
+                           k1 = u->k1;
   if (p->chains) k0 = loop(s, k0, k1, p->chain), k1 = end_of_chain(p, k0, k1);
   for (int i = 0; i < n_acc * parts; i++) acc[i] = tc_build_var(E, zero);
   tc_val whole = whole_rows(p, k0, k1, STREAM_ROWS), k = loop(p->s, k0, whole, STREAM_ROWS);
@@ -91,7 +104,8 @@ static void multiply_stream(tc_matmul_emitter *p, const tc_matmul_rows *r, const
   stream_rows(p, r, panel, k, 1, acc);
   end(p->s);
   for (int i = 0; i < n_acc; i++) {
-    sum[i] = parts == 1 ? acc[i] : tc_build_raw(E, TC_IR_INTERLEAVE, p->acc, lanes, acc[2 * i], acc[2 * i + 1], TC_NONE, 0);
+    sum[i] =
+        parts == 1 ? acc[i] : tc_build_raw(E, TC_IR_INTERLEAVE, p->acc, lanes, acc[2 * i], acc[2 * i + 1], TC_NONE, 0);
     if (p->chains && parts == 2) sum[i] = tc_build_var(E, sum[i]);
     if (!p->chains) store(p->s, p->sums, add(p->s, r->sums, tc_emit_i64(s, i * lanes)), sum[i]);
   }
@@ -104,7 +118,9 @@ static void multiply_stream(tc_matmul_emitter *p, const tc_matmul_rows *r, const
 
 static void streamed_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
-  tc_val zero = tc_emit_i64(s, 0), full = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, tc_emit_i64(s, p->of.n / p->by.lanes)));
+  tc_val zero = tc_emit_i64(s, 0),
+         full = tc_build_bin(E, TC_IR_MAX, u->p0,
+                             tc_build_bin(E, TC_IR_MIN, u->p1, tc_emit_i64(s, p->of.n / p->by.lanes)));
   tc_val last = sub(p->s, full, tc_build_bin(E, TC_IR_REM, sub(p->s, full, u->p0), tc_emit_i64(s, p->by.stream)));
   tc_matmul_rows r = all_rows(p);
   if (p->by.widen_a) tc_matmul_pack_a(p, p->by.rows, zero, tc_emit_i64(s, p->of.m), u);
@@ -140,7 +156,8 @@ static tc_val chunk_sums(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p
 static void multiply_chunk(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel) {
   tc_emit_ctx *s = p->s;
   tc_val acc[32];
-  for (int i = 0; i < r->n; i++) acc[i] = tc_build_var(E, load_tile(p, p->sums, add(s, r->sums, i64(s, i * p->by.lanes))));
+  for (int i = 0; i < r->n; i++)
+    acc[i] = tc_build_var(E, load_tile(p, p->sums, add(s, r->sums, i64(s, i * p->by.lanes))));
   tc_matmul_accumulate(p, r, u, panel, acc);
   for (int i = 0; i < r->n; i++) store(p->s, p->sums, add(s, r->sums, i64(s, i * p->by.lanes)), acc[i]);
 }
@@ -149,7 +166,8 @@ static void multiply_chunk(tc_matmul_emitter *p, const tc_matmul_rows *r, const 
 static void clear_sums(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   tc_val zeros = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), p->by.lanes), panel = loop(s, u->p0, u->p1, 1);
-  for (int i = 0; i < p->by.rows; i++) store(p->s, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zeros);
+  for (int i = 0; i < p->by.rows; i++)
+    store(p->s, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zeros);
   end(s);
 }
 
@@ -157,7 +175,8 @@ static void clear_sums(tc_matmul_emitter *p, const tc_matmul_unit *u) {
 static void end_chains(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val chain) {
   tc_emit_ctx *s = p->s;
   tc_val acc[32], panel = loop(s, u->p0, u->p1, 1), at = chunk_sums(p, u, panel);
-  for (int i = 0; i < p->by.rows; i++) acc[i] = tc_build_var(E, load_tile(p, p->sums, add(s, at, i64(s, i * p->by.lanes))));
+  for (int i = 0; i < p->by.rows; i++)
+    acc[i] = tc_build_var(E, load_tile(p, p->sums, add(s, at, i64(s, i * p->by.lanes))));
   tc_matmul_end_chain(p, chain, at, p->by.lanes, acc, p->by.rows);
   end(s);
 }
@@ -206,7 +225,8 @@ static bool asks_in_order(const tc_matmul_emitter *p) {
 static tc_matmul_prefetch prefetch_ahead(tc_matmul_emitter *p, tc_val k, tc_val first, int rows) {
   tc_val column = add(p->s, p->b.at, times(p->s, first, p->b.col));
   if (asks_in_order(p))
-    return (tc_matmul_prefetch){add(p->s, column, add(p->s, times(p->s, k, p->by.lanes), i64(p->s, p->by.lanes * p->b.col))), rows};
+    return (tc_matmul_prefetch){
+        add(p->s, column, add(p->s, times(p->s, k, p->by.lanes), i64(p->s, p->by.lanes * p->b.col))), rows};
   bool one_set = p->by.lanes > vector_lanes(p) && p->b.col * (int64_t)tc_type_bytes(p->b.type) % 4096 == 0;
   int64_t prefetch_distance = (one_set ? 1 : TURN_AHEAD) * line_of(p->b.type), steps = p->of.k;
   tc_val here = i64(p->s, prefetch_distance), next = i64(p->s, prefetch_distance - steps + p->by.lanes * p->b.col);
@@ -226,7 +246,8 @@ static tc_val load_lhs(void *of, int row) {
 }
 
 // All rows by the columns of the present panel, up to row k1: their sums go to memory. The first
-// block's columns are asked for where it is transposed, those of the second where both are multiplied:
+// block's columns are asked for where it is transposed, those of the second where both are
+// multiplied:
 // evenly spread, memory is not kept waiting.
 static void multiply_transposed(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val k1) {
   tc_emit_ctx *s = p->s;
@@ -238,15 +259,17 @@ static void multiply_transposed(tc_matmul_emitter *p, const tc_matmul_rows *r, c
   tc_matmul_prefetch prefetch_what = prefetch_ahead(p, k, first, rows);
   for (int c = 0; c < blocks; c++) {
     tc_val column = add(p->s, first, tc_emit_i64(s, c * size));
-    tc_matmul_load_transposed(p, k, add(p->s, p->b.at, times(p->s, column, p->b.col)), v, size, c == 0 ? &prefetch_what : NULL);
+    tc_matmul_load_transposed(p, k, add(p->s, p->b.at, times(p->s, column, p->b.col)), v, size,
+                              c == 0 ? &prefetch_what : NULL);
     for (int i = 0; i < size; i++) store(p->s, p->transposed, tc_emit_i64(s, (i * blocks + c) * size), v[i]);
   }
   tc_val i = loop(p->s, tc_emit_i64(s, 0), tc_emit_i64(s, size), 1), k_of_i = add(p->s, k, times(p->s, i, as_one));
   s->lanes = size;
   for (int c = 1; c < blocks; c++) prefetch_for(p, &prefetch_what, add(p->s, i, tc_emit_i64(s, c * size)));
   for (int c = 0; c < blocks; c++)
-    v[c] = tc_build_raw(E, TC_IR_LOAD, transposed_type(p), size, add(p->s, times(p->s, i, p->by.lanes), tc_emit_i64(s, c * size)), TC_NONE, TC_NONE,
-                        p->transposed);
+    v[c] =
+        tc_build_raw(E, TC_IR_LOAD, transposed_type(p), size,
+                     add(p->s, times(p->s, i, p->by.lanes), tc_emit_i64(s, c * size)), TC_NONE, TC_NONE, p->transposed);
   for (int j = 0; j < as_one; j++) {
     tc_val row = add(p->s, k_of_i, tc_emit_i64(s, j)), in_a = tc_matmul_in_row_of_a(p, r, row), w[4];
     for (int c = 0; c < blocks; c++) {
@@ -265,7 +288,8 @@ static void multiply_transposed(tc_matmul_emitter *p, const tc_matmul_rows *r, c
 static void transposed_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   tc_val zero = tc_emit_i64(s, 0),
-         whole = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, tc_emit_i64(s, p->of.n / p->by.lanes)));
+         whole = tc_build_bin(E, TC_IR_MAX, u->p0,
+                              tc_build_bin(E, TC_IR_MIN, u->p1, tc_emit_i64(s, p->of.n / p->by.lanes)));
   tc_matmul_rows r = all_rows(p);
   tc_matmul_unit rest = *u;
   if (p->by.widen_a) tc_matmul_pack_a(p, p->by.rows, zero, tc_emit_i64(s, p->of.m), u);

@@ -64,7 +64,8 @@ static bool find_product(tc_matmul_emitter *p) {
 static bool choose_step(tc_matmul_emitter *p) {
   const uint32_t *in = p->s->g->node[p->node].in;
   bool pairs = tc_tiling_pairs(&p->of, p->s->g->node[in[0]].type, p->s->g->node[in[1]].type);
-  bool transposed = !p->a.scattered && p->a.row == 1 && p->a.segment == p->of.k, left = transposed || (p->a.col == 1 && p->a.segment % 2 == 0);
+  bool transposed = !p->a.scattered && p->a.row == 1 && p->a.segment == p->of.k,
+       left = transposed || (p->a.col == 1 && p->a.segment % 2 == 0);
   p->step = pairs ? 2 : 1;
   p->packed_type = pairs ? TC_I32 : p->acc;
   p->of.k /= p->step, p->a.segment /= p->step;
@@ -104,7 +105,8 @@ static void make_tiles(tc_matmul_emitter *p) {
   if (by->pack) p->packed = tc_emit_tile(p->s, p->packed_type, by->unit_panels * by->chunk * by->lanes);
   p->a_pitch = by->chunk + 16;
   if (by->transpose) p->transposed = tc_emit_tile(p->s, transposed_type(p), vector_lanes(p) * by->lanes);
-  if (by->pack_a || by->widen_a) p->packed_a = tc_emit_tile(p->s, p->packed_type, by->a_tiles * by->rows * p->a_pitch + 64);
+  if (by->pack_a || by->widen_a)
+    p->packed_a = tc_emit_tile(p->s, p->packed_type, by->a_tiles * by->rows * p->a_pitch + 64);
   int64_t sums = p->chunks ? by->unit_tiles * by->unit_panels * tile : TC_MAX_OF(by->stream, 1) * tile;
   bool waits = p->chains ? by->transpose || by->chunk < p->chain : !p->direct || by->transpose || by->stream;
   if (waits) p->sums = tc_emit_tile(p->s, p->acc, sums);
@@ -138,7 +140,8 @@ static void units_of_tiles(tc_matmul_emitter *p) {
   tc_val block, column;
   begin_units(p, if_several(p, s->x->units.columns), if_several(p, s->x->units.blocks), &column, &block);
   tc_matmul_unit u = {.t0 = times(s, block, by->unit_tiles), .p0 = times(s, column, by->unit_panels), .end = TC_NONE};
-  u.t1 = until(p, u.t0, i64(s, by->unit_tiles), i64(s, by->tiles)), u.p1 = until(p, u.p0, i64(s, by->unit_panels), i64(s, by->n_panels));
+  u.t1 = until(p, u.t0, i64(s, by->unit_tiles), i64(s, by->tiles)),
+  u.p1 = until(p, u.p0, i64(s, by->unit_panels), i64(s, by->n_panels));
   u.row = add(s, times(s, u.t0, by->rows - 1), bin(s, TC_IR_MIN, u.t0, i64(s, by->tall)));
   unit_of(p, &u);
   s->mask = TC_NONE;
@@ -159,7 +162,9 @@ static void find_read(tc_matmul_emitter *p) {
     for (int k = 0; k < y->n_in && y != x; k++) {
       uint32_t n = tc_fusion_root(s->gr, y->in[k]);
       const tc_gnode *z = &s->g->node[n];
-      if (tc_emit_in_fusion(s, n) || !s->gr->stored[n] || z->shape->count != x->shape->count || z->type != p->acc || !tc_emit_is_strided(z)) continue;
+      if (tc_emit_in_fusion(s, n) || !s->gr->stored[n] || z->shape->count != x->shape->count || z->type != p->acc ||
+          !tc_emit_is_strided(z))
+        continue;
       int buf = tc_emit_buffer(s, n), have = 0;
       while (have < p->n_read && p->read[have] != buf) have++;
       if (have == p->n_read && have < TC_PRODUCT_READ) p->read[p->n_read++] = buf;
@@ -185,14 +190,17 @@ static void units_of_rows(tc_matmul_emitter *p) {
   }
   tc_val block, column, columns = tc_emit_extra_arg(s, u0->columns), blocks = tc_emit_extra_arg(s, u0->blocks),
                         panels = tc_emit_extra_arg(s, tc_ceil_div(u0->width, by->lanes));
-  tc_val unit_tiles = tc_emit_extra_arg(s, u0->unit_tiles), all = tc_emit_extra_arg(s, u0->tiles), shorter = tc_emit_extra_arg(s, u0->rows - 1),
-         tall = tc_emit_extra_arg(s, u0->tall);
+  tc_val unit_tiles = tc_emit_extra_arg(s, u0->unit_tiles), all = tc_emit_extra_arg(s, u0->tiles),
+         shorter = tc_emit_extra_arg(s, u0->rows - 1), tall = tc_emit_extra_arg(s, u0->tall);
   begin_units(p, columns, blocks, &column, &block);
   tc_val tile = bin(s, TC_IR_MUL, block, unit_tiles);
-  tc_val row = row_of_tile(p, tile, shorter, tall), last = row_of_tile(p, until(p, tile, unit_tiles, all), shorter, tall);
+  tc_val row = row_of_tile(p, tile, shorter, tall),
+         last = row_of_tile(p, until(p, tile, unit_tiles, all), shorter, tall);
   tc_val panel = bin(s, TC_IR_MUL, column, panels), last_panel = until(p, panel, panels, i64(s, by->n_panels));
   tc_matmul_unit u = {.t0 = TC_NONE, .t1 = TC_NONE, .row = row, .end = last};
-  if (p->chunks) u.row = loop(s, row, last, by->unit_tiles * by->rows), u.end = until(p, u.row, i64(s, by->unit_tiles * by->rows), last);
+  if (p->chunks)
+    u.row = loop(s, row, last, by->unit_tiles * by->rows),
+    u.end = until(p, u.row, i64(s, by->unit_tiles * by->rows), last);
   u.p0 = loop(s, panel, last_panel, by->unit_panels), u.p1 = until(p, u.p0, i64(s, by->unit_panels), last_panel);
   unit_of(p, &u);
   s->mask = TC_NONE;

@@ -32,7 +32,8 @@ typedef struct tc_matmul_emitter {
   int totals, groups;  // likewise: what chains, and groups of chains, add up to
   int64_t a_pitch;  // elements of the packed or widened a for each row of its tiles
   tc_strided_operand a, b;
-  int n_read, read[TC_PRODUCT_READ];  // buffers with an element for each of the product, which what follows it reads from memory
+  // buffers with an element for each of the product, which what follows it reads from memory
+  int n_read, read[TC_PRODUCT_READ];
 } tc_matmul_emitter;
 
 // The present unit.
@@ -53,8 +54,8 @@ typedef struct tc_matmul_rows {
   tc_val asked;  // likewise, at each k, the row of the next chunk from this column on
 } tc_matmul_rows;
 
-// What is asked for while columns of b are transposed: where that of a panel's first column lies, and
-// how far apart those of the columns are.
+// What is asked for while columns of b are transposed: where that of a panel's first column lies,
+// and how far apart those of the columns are.
 typedef struct tc_matmul_prefetch {
   tc_val at;
   int64_t apart;
@@ -80,8 +81,8 @@ static inline tc_val end_of_chain(tc_matmul_emitter *p, tc_val chain, tc_val k1)
 static inline void prefetch(tc_matmul_emitter *p, int buf, tc_val at) {
   tc_build_prefetch(&p->s->e, buf, at, false);
 }
-// Rows of b in a block of `size` columns that is transposed: bf16 in pairs of rows and bytes in fours,
-// which is so much less work.
+// Rows of b in a block of `size` columns that is transposed: bf16 in pairs of rows and bytes in
+// fours, which is so much less work.
 static inline int transposed_rows(const tc_matmul_emitter *p, int size) {
   return tc_tiling_transposed_as_one(p->b.type, p->acc) * size;
 }
@@ -116,9 +117,10 @@ tc_val tc_matmul_load_b(tc_matmul_emitter *p, tc_val k);
 // second-level cache.
 void tc_matmul_prefetch_b(tc_matmul_emitter *p, tc_val k, tc_val column, bool far);
 // A block of columns of b that lies along k, from step k and element `from` of its first column:
-// read along k and transposed. Its rows are made by tc_matmul_transposed_row. ask: what is asked for
-// meanwhile, or NULL.
-void tc_matmul_load_transposed(tc_matmul_emitter *p, tc_val k, tc_val from, tc_val *v, int size, const tc_matmul_prefetch *prefetch_what);
+// read along k and transposed. Its rows are made by tc_matmul_transposed_row. ask: what is asked
+// for meanwhile, or NULL.
+void tc_matmul_load_transposed(tc_matmul_emitter *p, tc_val k, tc_val from, tc_val *v, int size,
+                               const tc_matmul_prefetch *prefetch_what);
 // Row i of those that v, a vector of a transposed block, holds.
 tc_val tc_matmul_transposed_row(tc_matmul_emitter *p, tc_val v, int i);
 // Half i of each word, a bf16, as a float, of which that is the upper half.
@@ -136,15 +138,18 @@ tc_val tc_matmul_row_of_a(tc_matmul_emitter *p, const tc_matmul_rows *r, int i);
 tc_val tc_matmul_in_row_of_a(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val k);
 tc_val tc_matmul_load_a(tc_matmul_emitter *p, tc_val at);
 // Adds k0 to k1 to the accumulators, of the present panel.
-void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val *acc);
+void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel,
+                          tc_val *acc);
 // Sums of a chain's steps k0 to k1, rows x lanes at the present panel. so_far: whether those before
 // k0 are in memory; TC_NONE: no.
-void tc_matmul_sum(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val so_far, tc_val *acc);
+void tc_matmul_sum(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val so_far,
+                   tc_val *acc);
 // Adds n vectors, the results of the chain that begins at step `chain`, to those of the chains
 // before, which are in memory at `at`, `apart` elements apart.
 void tc_matmul_end_chain(tc_matmul_emitter *p, tc_val chain, tc_val at, int apart, const tc_val *acc, int n);
 // rows x lanes elements, at the present panel, and what follows them. so_far: as above.
-void tc_matmul_multiply(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val so_far);
+void tc_matmul_multiply(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel,
+                        tc_val so_far);
 // What follows `rows` rows at the present panel, whose sums over all of k are in memory.
 void tc_matmul_finish_rows(tc_matmul_emitter *p, tc_val row, int rows, tc_val sums);
 // The unit's rows by its panels, at its chunk.

@@ -10,7 +10,9 @@
 
 #include "lowering/emit/matmul/matmul_types.h"
 
-#define PACKED_AHEAD 4  // rows of a packed panel asked for ahead, from the second-level cache: 3 % of a product of 512 to 4096 rows on a Xeon
+#define PACKED_AHEAD \
+  4  // rows of a packed panel asked for ahead, from the second-level cache: 3 % of a product of 512 to 4096 rows on a
+     // Xeon
 // Of products of more rows packing is too little of the work. On a Zen 3 at one thread, times as
 // fast as without: 16x768x3072 1.5, 48x768x3072 1.32, 64x1024x1024 1.16, 128x768x3072 1.07,
 // 256x1024x1024 1.03, 512x512x512 1.0; on a Zen 4 at one thread and at two, 512x768x3072,
@@ -36,9 +38,13 @@ static void finish_row(tc_matmul_emitter *p, tc_val row, tc_val sum) {
   tc_emit_enter(s);
   s->at[TC_RANGE_F] = row;
   tc_type type = s->g->node[p->node].type;
-  tc_emit_remember(s, p->node, tc_emit_rounded(s, p->step > 1 && type == TC_BF16 ? tc_build_cast(E, tc_build_settled(E, sum), p->acc) : sum, type));
+  tc_emit_remember(
+      s, p->node,
+      tc_emit_rounded(s, p->step > 1 && type == TC_BF16 ? tc_build_cast(E, tc_build_settled(E, sum), p->acc) : sum,
+                      type));
   s->hints.stream = s->lanes == p->by.lanes && p->of.n % 64 == 0;  // then lines are whole and begin where rows do
-  if (!p->n_read) s->hints.prefetch_distance = p->by.rows * p->of.n, s->hints.prefetch_far = true, s->hints.n_prefetch = INT_MAX;
+  if (!p->n_read)
+    s->hints.prefetch_distance = p->by.rows * p->of.n, s->hints.prefetch_far = true, s->hints.n_prefetch = INT_MAX;
   tc_emit_stores(s);
   s->hints.stream = false, s->hints.prefetch_distance = 0, s->hints.prefetch_far = false;
   tc_emit_leave(s);
@@ -78,7 +84,8 @@ tc_val tc_matmul_in_row_of_a(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_v
 }
 
 tc_val tc_matmul_load_a(tc_matmul_emitter *p, tc_val at) {
-  if (p->by.pack_a || p->by.widen_a) return tc_build_raw(E, TC_IR_LOAD, p->packed_type, 1, at, TC_NONE, TC_NONE, p->packed_a);
+  if (p->by.pack_a || p->by.widen_a)
+    return tc_build_raw(E, TC_IR_LOAD, p->packed_type, 1, at, TC_NONE, TC_NONE, p->packed_a);
   if (p->step > 1) return tc_build_load_words(E, p->a.buf, at, 1, TC_NONE);
   return tc_build_cast(E, tc_build_raw(E, TC_IR_LOAD, p->a.type, 1, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
 }
@@ -97,7 +104,8 @@ static int64_t share_of(const tc_matmul_emitter *p) {
 // Asks for a row of a panel PACKED_AHEAD rows behind the one at `at`: it comes from the
 // second-level cache.
 static void prefetch_in_panel(tc_matmul_emitter *p, int buf, tc_val at) {
-  for (int i = 0; i < p->by.lanes; i += line_of(p->acc)) prefetch(p, buf, add(p->s, at, i64(p->s, PACKED_AHEAD * p->by.lanes + i)));
+  for (int i = 0; i < p->by.lanes; i += line_of(p->acc))
+    prefetch(p, buf, add(p->s, at, i64(p->s, PACKED_AHEAD * p->by.lanes + i)));
 }
 
 // Word k of the present panel where that lies in memory as words.
@@ -138,11 +146,13 @@ static tc_val load_lhs(void *of, int row) {
 
 // Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k
 // is.
-static void accumulate_row(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val w, tc_val k, const tc_val *a, tc_val in_a,
-                           tc_val *acc) {
+static void accumulate_row(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val w, tc_val k,
+                           const tc_val *a, tc_val in_a, tc_val *acc) {
   if (r->asked != TC_NONE) tc_matmul_prefetch_b(p, add(p->s, k, i64(p->s, p->by.chunk)), r->asked, true);
-  if (r->prefetch_distance != TC_NONE) prefetch(p, p->b.buf, add(p->s, r->prefetch_distance, times(p->s, sub(p->s, k, u->k0), share_of(p))));
-  if (p->by.prefetch_strided) tc_build_prefetch(E, p->a.buf, add(p->s, add(p->s, a[0], in_a), i64(p->s, 2 * r->n - 1)), true);
+  if (r->prefetch_distance != TC_NONE)
+    prefetch(p, p->b.buf, add(p->s, r->prefetch_distance, times(p->s, sub(p->s, k, u->k0), share_of(p))));
+  if (p->by.prefetch_strided)
+    tc_build_prefetch(E, p->a.buf, add(p->s, add(p->s, a[0], in_a), i64(p->s, 2 * r->n - 1)), true);
   lhs rows = {p, a, in_a};
   tc_register_block_add(p->s, &(tc_register_block){p->way, r->n, 1, load_lhs, &rows}, &w, acc);
 }
@@ -154,13 +164,14 @@ typedef struct pieces_of {
 
 // Asks for the part of the pieces from `from` on that falls to a turn of the innermost loop, at
 // step k: line by line, piece after piece, to the second-level cache.
-static void prefetch_alternately(tc_matmul_emitter *p, const tc_strided_operand *f, const pieces_of *x, tc_val from, const tc_matmul_unit *u,
-                                 tc_val k) {
+static void prefetch_alternately(tc_matmul_emitter *p, const tc_strided_operand *f, const pieces_of *x, tc_val from,
+                                 const tc_matmul_unit *u, tc_val k) {
   int64_t a_iteration = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
   tc_val transpose = tc_build_bin(E, TC_IR_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
   for (int i = 0; i < a_iteration; i++) {
     tc_val line = add(p->s, times(p->s, transpose, a_iteration), i64(p->s, i));
-    tc_val piece = tc_build_bin(E, TC_IR_DIV, line, i64(p->s, x->lines)), in_piece = tc_build_bin(E, TC_IR_REM, line, i64(p->s, x->lines));
+    tc_val piece = tc_build_bin(E, TC_IR_DIV, line, i64(p->s, x->lines)),
+           in_piece = tc_build_bin(E, TC_IR_REM, line, i64(p->s, x->lines));
     tc_val at = add(p->s, times(p->s, piece, x->apart), times(p->s, in_piece, line_of(f->type)));
     tc_build_prefetch(E, f->buf, add(p->s, from, at), true);
   }
@@ -192,21 +203,25 @@ static void ask_for_read(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc
   tc_val at = tc_build_bin(E, TC_IR_DIV, times(s, transpose, r->n * lines), i64(s, turns));
   tc_val row = add(s, add(s, r->row, i64(s, r->n)), tc_build_bin(E, TC_IR_DIV, at, i64(s, lines)));
   row = add(s, times(s, s->at[TC_RANGE_A], p->of.m), row);
-  at = add(s, add(s, times(s, row, p->of.n), s->at[TC_RANGE_K]), times(s, tc_build_bin(E, TC_IR_REM, at, i64(s, lines)), line));
+  at = add(s, add(s, times(s, row, p->of.n), s->at[TC_RANGE_K]),
+           times(s, tc_build_bin(E, TC_IR_REM, at, i64(s, lines)), line));
   for (int i = 0; i < p->n_read; i++) tc_build_prefetch(E, p->read[i], at, true);
 }
 
-void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val *acc) {
+void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel,
+                          tc_val *acc) {
   tc_emit_ctx *s = p->s;
   tc_val a[32], segment = TC_NONE, in_a = TC_NONE, word = TC_NONE, k;
-  bool pieces = p->a.segment < p->of.k, one_iteration = !pieces && p->by.chunk == p->by.unroll && p->of.k % p->by.chunk == 0;
+  bool pieces = p->a.segment < p->of.k,
+       one_iteration = !pieces && p->by.chunk == p->by.unroll && p->of.k % p->by.chunk == 0;
   for (int i = 0; i < r->n; i++) a[i] = tc_matmul_row_of_a(p, r, i);
   if (pieces) {
     bool whole = !p->chains || p->chain % p->a.segment == 0;  // or a chain ends within a piece
     tc_val first = whole ? u->k0 : sub(s, u->k0, bin(s, TC_IR_REM, u->k0, i64(s, p->a.segment)));
     segment = loop(p->s, first, u->k1, p->a.segment);
     in_a = at_range(p, &p->a.segments, TC_RANGE_K0, times(s, segment, p->step));
-    tc_val from = whole ? segment : bin(s, TC_IR_MAX, segment, u->k0), to = add(p->s, segment, tc_emit_i64(s, p->a.segment));
+    tc_val from = whole ? segment : bin(s, TC_IR_MAX, segment, u->k0),
+           to = add(p->s, segment, tc_emit_i64(s, p->a.segment));
     k = loop(p->s, from, whole ? to : bin(s, TC_IR_MIN, to, u->k1), p->by.unroll);
     in_a = add(p->s, in_a, times(p->s, sub(p->s, k, segment), p->step * p->a.col));
   } else {
@@ -220,13 +235,16 @@ void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const t
   if (p->n_read) ask_for_read(p, r, u, k);
   for (int i = 0; i < p->by.unroll; i++) {
     tc_val row = add(p->s, k, tc_emit_i64(s, i)), w = row_of_b(p, u, panel, row, i % 2 == 0, &word);
-    accumulate_row(p, r, u, w, row, a, pieces ? add(p->s, in_a, tc_emit_i64(s, i * p->step * p->a.col)) : tc_matmul_in_row_of_a(p, r, row), acc);
+    accumulate_row(p, r, u, w, row, a,
+                   pieces ? add(p->s, in_a, tc_emit_i64(s, i * p->step * p->a.col)) : tc_matmul_in_row_of_a(p, r, row),
+                   acc);
   }
   if (!one_iteration) end(p->s);
   if (pieces) end(p->s);
 }
 
-void tc_matmul_sum(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val so_far, tc_val *acc) {
+void tc_matmul_sum(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val so_far,
+                   tc_val *acc) {
   tc_val zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), p->by.lanes);
   for (int i = 0; i < r->n; i++) acc[i] = tc_build_var(E, zero);
   if (so_far != TC_NONE) {
@@ -238,11 +256,13 @@ void tc_matmul_sum(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmu
 }
 
 // sum[i] += what is in the tile, where there is something, which goes back there.
-static void add_to_tile(tc_matmul_emitter *p, int tile, tc_val is_first, tc_val at, int apart, const tc_val *sum, int n) {
+static void add_to_tile(tc_matmul_emitter *p, int tile, tc_val is_first, tc_val at, int apart, const tc_val *sum,
+                        int n) {
   tc_emit_ctx *s = p->s;
   begin_if(p->s, tc_build_un(E, TC_IR_NOT, is_first));
   for (int i = 0; i < n; i++) {
-    tc_val before = tc_build_raw(E, TC_IR_LOAD, p->acc, tc_build_lanes(E, sum[i]), add(s, at, i64(s, i * apart)), TC_NONE, TC_NONE, tile);
+    tc_val before = tc_build_raw(E, TC_IR_LOAD, p->acc, tc_build_lanes(E, sum[i]), add(s, at, i64(s, i * apart)),
+                                 TC_NONE, TC_NONE, tile);
     tc_build_set(E, sum[i], bin(s, TC_IR_ADD, before, sum[i]));
   }
   end_if(p->s);
@@ -253,27 +273,32 @@ void tc_matmul_end_chain(tc_matmul_emitter *p, tc_val chain, tc_val at, int apar
   tc_emit_ctx *s = p->s;
   tc_val zero = i64(s, 0), group = i64(s, TC_CHAIN_GROUP), next = add(s, chain, i64(s, p->chain));
   bool groups = tc_chain_groups(p->of.k);
-  add_to_tile(p, p->totals, bin(s, TC_IR_EQ, groups ? bin(s, TC_IR_REM, chain, group) : chain, zero), at, apart, acc, n);
+  add_to_tile(p, p->totals, bin(s, TC_IR_EQ, groups ? bin(s, TC_IR_REM, chain, group) : chain, zero), at, apart, acc,
+              n);
   if (!groups) return;
-  begin_if(p->s, bin(s, TC_IR_OR, bin(s, TC_IR_EQ, bin(s, TC_IR_REM, next, group), zero), bin(s, TC_IR_GE, next, tc_emit_i64(s, p->of.k))));
+  begin_if(p->s, bin(s, TC_IR_OR, bin(s, TC_IR_EQ, bin(s, TC_IR_REM, next, group), zero),
+                     bin(s, TC_IR_GE, next, tc_emit_i64(s, p->of.k))));
   add_to_tile(p, p->groups, bin(s, TC_IR_LT, chain, group), at, apart, acc, n);
   end_if(p->s);
 }
 
 // The present panel's sums over all of k, which is not in chunks, chain by chain.
-static void sum_chains(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val *acc) {
+static void sum_chains(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel,
+                       tc_val *acc) {
   tc_emit_ctx *s = p->s;
   tc_matmul_rows rows = *r;
   tc_matmul_unit part = *u;
   part.k0 = loop(s, u->k0, u->k1, p->chain), part.k1 = end_of_chain(p, part.k0, u->k1);
-  if (r->prefetch_distance != TC_NONE) rows.prefetch_distance = add(s, r->prefetch_distance, times(s, sub(s, part.k0, u->k0), share_of(p)));
+  if (r->prefetch_distance != TC_NONE)
+    rows.prefetch_distance = add(s, r->prefetch_distance, times(s, sub(s, part.k0, u->k0), share_of(p)));
   tc_matmul_sum(p, &rows, &part, panel, TC_NONE, acc);
   tc_matmul_end_chain(p, part.k0, r->sums, p->by.lanes, acc, r->n);
   end(s);
 }
 
 // The same of a chunk, and what follows the last one.
-static void sum_chunk(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val so_far, tc_val *acc) {
+static void sum_chunk(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel,
+                      tc_val so_far, tc_val *acc) {
   tc_emit_ctx *s = p->s;
   bool waits = p->by.chunk < p->chain;  // for the chain's other chunks
   tc_val ends = bin(s, TC_IR_EQ, u->k1, u->chain_end);
@@ -288,7 +313,8 @@ static void sum_chunk(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_ma
   if (waits) end_if(p->s);
 }
 
-void tc_matmul_multiply(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val so_far) {
+void tc_matmul_multiply(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel,
+                        tc_val so_far) {
   tc_emit_ctx *s = p->s;
   tc_val acc[32];
   if (p->chains && p->chunks)
@@ -325,7 +351,8 @@ static void multiply_panel(tc_matmul_emitter *p, tc_matmul_rows r, const tc_matm
 static tc_val next_of(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u) {
   bool rows = p->b.col == 1, columns = p->b.row == 1 && !p->b.panel;
   if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > ASKING_ROWS || p->units) return TC_NONE;
-  tc_val tile = tc_build_bin(E, TC_IR_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n)), first = times(p->s, tile, next_pieces(p).n);
+  tc_val tile = tc_build_bin(E, TC_IR_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n)),
+         first = times(p->s, tile, next_pieces(p).n);
   tc_val row = times(p->s, p->chunks ? u->k1 : u->k0, p->step);
   tc_val column = add(p->s, p->s->at[TC_RANGE_K], i64(p->s, p->chunks ? 0 : p->by.unit_panels * p->by.lanes));
   if (rows)
@@ -348,7 +375,8 @@ static int tiles_of(tc_matmul_emitter *p, const tc_matmul_unit *u, tiles *of) {
   if (!p->units) {
     tc_val tall = i64(p->s, p->by.tall);
     of[n++] = tiles_at(p, p->by.rows, 0, u->t0, tc_build_bin(E, TC_IR_MIN, u->t1, tall));
-    if (p->by.tall < p->by.tiles) of[n++] = tiles_at(p, p->by.rows - 1, p->by.tall, tc_build_bin(E, TC_IR_MAX, u->t0, tall), u->t1);
+    if (p->by.tall < p->by.tiles)
+      of[n++] = tiles_at(p, p->by.rows - 1, p->by.tall, tc_build_bin(E, TC_IR_MAX, u->t0, tall), u->t1);
     return n;
   }
   const int heights[MOST_HEIGHTS] = {p->by.rows, p->by.rows / 2, 1};
@@ -356,7 +384,8 @@ static int tiles_of(tc_matmul_emitter *p, const tc_matmul_unit *u, tiles *of) {
   for (int i = 0; i < MOST_HEIGHTS; i++) {
     int rows = heights[i];
     if (rows < 1 || (n > 0 && rows == of[n - 1].rows)) continue;
-    tc_val to = rows == 1 ? u->end : sub(p->s, u->end, tc_build_bin(E, TC_IR_REM, sub(p->s, u->end, from), i64(p->s, rows)));
+    tc_val to =
+        rows == 1 ? u->end : sub(p->s, u->end, tc_build_bin(E, TC_IR_REM, sub(p->s, u->end, from), i64(p->s, rows)));
     of[n++] = (tiles){rows, from, to};
     from = to;
   }
@@ -374,7 +403,12 @@ static void multiply_tiles(tc_matmul_emitter *p, const tiles *t, const tc_matmul
     last = tc_build_bin(E, TC_IR_MIN, last, add(p->s, first, tc_emit_i64(s, p->by.a_tiles * rows)));
   }
   tc_matmul_pack_a(p, rows, first, last, u);
-  tc_matmul_rows r = {.n = rows, .sums = tc_emit_i64(s, 0), .k0 = u->k0, .prefetch_distance = TC_NONE, .next = TC_NONE, .asked = TC_NONE};
+  tc_matmul_rows r = {.n = rows,
+                      .sums = tc_emit_i64(s, 0),
+                      .k0 = u->k0,
+                      .prefetch_distance = TC_NONE,
+                      .next = TC_NONE,
+                      .asked = TC_NONE};
   if (!p->by.by_panel) r.row = loop(p->s, first, last, rows);
   tc_val panel = loop(p->s, u->p0, u->p1, 1);
   tc_matmul_enter_panel(p, panel);
@@ -403,7 +437,8 @@ static void multiply_rows(tc_matmul_emitter *p, const tiles *t, const tc_matmul_
   }
   tc_val tile = tc_build_bin(E, TC_IR_DIV, sub(p->s, r.row, u->row), tc_emit_i64(s, t->rows));
   tc_val next = add(p->s, p->b.at, times(p->s, add(p->s, panel, tc_emit_i64(s, 1)), p->by.lanes * p->b.col));
-  r.prefetch_distance = add(p->s, add(p->s, next, times(p->s, u->k0, p->b.row)), times(p->s, tile, p->by.chunk * share_of(p)));
+  r.prefetch_distance =
+      add(p->s, add(p->s, next, times(p->s, u->k0, p->b.row)), times(p->s, tile, p->by.chunk * share_of(p)));
   multiply_panel(p, r, u, panel);
   end(p->s);
 }

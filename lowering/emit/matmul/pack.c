@@ -1,11 +1,11 @@
 // The factors of a product: read where they lie, or packed into tiles of the worker.
 //
 // b is packed in panels of `lanes` columns: a row at a time, as it lies in memory, or, where it
-// lies along k, in blocks that are read along k and transposed in registers. Rows of a that lie apart
-// in k are packed tile by tile, at each k those of a tile side by side; those of a narrower type as
-// they lie. b may be made of what lies in memory by cheap arithmetic, done where it is loaded or
-// packed (mark_prologue.h). f16 and bf16 are widened where they are packed, or two neighbours along
-// k become a word where pairs are multiplied (matmul.c).
+// lies along k, in blocks that are read along k and transposed in registers. Rows of a that lie
+// apart in k are packed tile by tile, at each k those of a tile side by side; those of a narrower
+// type as they lie. b may be made of what lies in memory by cheap arithmetic, done where it is
+// loaded or packed (mark_prologue.h). f16 and bf16 are widened where they are packed, or two
+// neighbours along k become a word where pairs are multiplied (matmul.c).
 #include "lowering/emit/matmul/matmul_types.h"
 
 #define PACK_DISTANCE 8  // rows of b that packing asks for ahead
@@ -26,9 +26,11 @@ void tc_matmul_enter_panel(tc_matmul_emitter *p, tc_val panel) {
 static tc_val load_columns(tc_matmul_emitter *p, tc_val k) {
   tc_emit_ctx *s = p->s;
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, s->at[TC_RANGE_K], p->b.col));
-  if (p->b.col == 1 || p->b.panel || s->lanes == 1) return tc_build_raw(E, TC_IR_LOAD, p->b.type, s->lanes, at, s->mask, TC_NONE, p->b.buf);
+  if (p->b.col == 1 || p->b.panel || s->lanes == 1)
+    return tc_build_raw(E, TC_IR_LOAD, p->b.type, s->lanes, at, s->mask, TC_NONE, p->b.buf);
   at = add(p->s, times(p->s, tc_emit_lane_numbers(s), p->b.col), at);
-  return tc_build_raw(E, TC_IR_GATHER, p->b.type, s->lanes, tc_build_splat(E, at, s->lanes), s->mask, TC_NONE, p->b.buf);
+  return tc_build_raw(E, TC_IR_GATHER, p->b.type, s->lanes, tc_build_splat(E, at, s->lanes), s->mask, TC_NONE,
+                      p->b.buf);
 }
 
 tc_val tc_matmul_load_b(tc_matmul_emitter *p, tc_val k) {
@@ -37,7 +39,8 @@ tc_val tc_matmul_load_b(tc_matmul_emitter *p, tc_val k) {
 
 void tc_matmul_prefetch_b(tc_matmul_emitter *p, tc_val k, tc_val column, bool far) {
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), column);
-  for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) tc_build_prefetch(E, p->b.buf, add(p->s, at, i64(p->s, i)), far);
+  for (int i = 0; i < p->by.lanes; i += line_of(p->b.type))
+    tc_build_prefetch(E, p->b.buf, add(p->s, at, i64(p->s, i)), far);
 }
 
 // ---- b along k, transposed ----
@@ -47,14 +50,16 @@ static int transposed_steps(const tc_matmul_emitter *p, int size) {
   return transposed_rows(p, size) / p->step;
 }
 
-void tc_matmul_load_transposed(tc_matmul_emitter *p, tc_val k, tc_val from, tc_val *v, int size, const tc_matmul_prefetch *prefetch_what) {
+void tc_matmul_load_transposed(tc_matmul_emitter *p, tc_val k, tc_val from, tc_val *v, int size,
+                               const tc_matmul_prefetch *prefetch_what) {
   bool several = transposed_rows(p, size) > size;
   from = add(p->s, from, times(p->s, k, p->step));
   for (int i = 0; i < size; i++) {
     tc_val at = add(p->s, from, i64(p->s, i * p->b.col));
     if (prefetch_what) prefetch_for(p, prefetch_what, i64(p->s, i));
     v[i] = tc_build_raw(E, TC_IR_LOAD, p->b.type, transposed_rows(p, size), at, TC_NONE, TC_NONE, p->b.buf);
-    v[i] = several ? tc_build_raw(E, TC_IR_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0) : tc_build_cast(E, v[i], p->acc);
+    v[i] = several ? tc_build_raw(E, TC_IR_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0)
+                   : tc_build_cast(E, v[i], p->acc);
   }
   tc_build_transpose(E, v, size);
 }
@@ -75,8 +80,10 @@ static tc_val byte_of(tc_matmul_emitter *p, tc_val word, int at) {
   bool is_signed = p->b.type == TC_I8;
   int64_t start = shift ? 0x47000000 : 0x4B000000;  // 2^15, 2^23
   if (at >= 2) word = int_op(p, TC_IR_USHR, word, 16);
-  tc_val bits = int_op(p, TC_IR_XOR, int_op(p, TC_IR_AND, word, 0xFF << shift), start | (is_signed ? 0x80 << shift : 0));
-  return tc_build_bin(E, TC_IR_SUB, float_of(p, bits), tc_build_const_f(E, TC_F32, (shift ? 0x1p15 : 0x1p23) + (is_signed ? 128 : 0)));
+  tc_val bits =
+      int_op(p, TC_IR_XOR, int_op(p, TC_IR_AND, word, 0xFF << shift), start | (is_signed ? 0x80 << shift : 0));
+  return tc_build_bin(E, TC_IR_SUB, float_of(p, bits),
+                      tc_build_const_f(E, TC_F32, (shift ? 0x1p15 : 0x1p23) + (is_signed ? 128 : 0)));
 }
 
 tc_val tc_matmul_half_of(tc_matmul_emitter *p, tc_val word, int i) {
@@ -100,17 +107,20 @@ static tc_val transposed_step(tc_matmul_emitter *p, const tc_val *v, tc_val k, i
   if (p->step > 1 && p->b.widened == TC_NONE) return v[i];
   for (int j = 0; j < p->step; j++) {
     int at = i * p->step + j;
-    row[j] = made_of(p, add(p->s, times(p->s, k, p->step), i64(p->s, at)), tc_matmul_transposed_row(p, v[at / as_one], at % as_one));
+    row[j] = made_of(p, add(p->s, times(p->s, k, p->step), i64(p->s, at)),
+                     tc_matmul_transposed_row(p, v[at / as_one], at % as_one));
   }
   return p->step > 1 ? tc_build_words(E, row[0], row[1]) : row[0];
 }
 
-// The unit's panels up to p1, which are whole, transposed up to row k1. All columns of a panel at once:
+// The unit's panels up to p1, which are whole, transposed up to row k1. All columns of a panel at
+// once:
 // so many rows of memory are read side by side that waiting for one does not hold up the others.
 static void pack_transposed(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p1, tc_val k1, int size) {
   int lanes = p->by.lanes, steps = transposed_steps(p, size);
   tc_val v[64], panel = loop(p->s, u->p0, p1, 1);
-  tc_val to = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes), from = add(p->s, p->b.at, times(p->s, panel, lanes * p->b.col));
+  tc_val to = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes),
+         from = add(p->s, p->b.at, times(p->s, panel, lanes * p->b.col));
   tc_val k = loop(p->s, u->k0, k1, steps), row = add(p->s, to, times(p->s, sub(p->s, k, u->k0), lanes));
   tc_val column = loop(p->s, i64(p->s, 0), i64(p->s, lanes), size);
   tc_matmul_load_transposed(p, k, add(p->s, from, times(p->s, column, p->b.col)), v, size, NULL);
@@ -125,14 +135,16 @@ static void pack_transposed(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_va
 }
 
 // Rows k0 to k1 of panels p0 to p1, a row at a time: along the columns, as they lie in memory.
-static void pack_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool tiling) {
+static void pack_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1,
+                      bool tiling) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes;
   tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes);
   tc_val panel = loop(p->s, p0, p1, 1);
   tc_matmul_enter_panel(p, panel);
   if (!tiling) s->mask = TC_NONE;
-  if (p->b.col == 1 && !tiling) tc_matmul_prefetch_b(p, add(p->s, k, tc_emit_i64(s, PACK_DISTANCE)), s->at[TC_RANGE_K], false);
+  if (p->b.col == 1 && !tiling)
+    tc_matmul_prefetch_b(p, add(p->s, k, tc_emit_i64(s, PACK_DISTANCE)), s->at[TC_RANGE_K], false);
   tc_val v = tc_matmul_load_b(p, k);
   store(p->s, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
   end(p->s);
@@ -141,21 +153,25 @@ static void pack_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, 
 
 // The same of pairs. Nests have no vectors of more than 64 lanes, of which the two rows of 32
 // columns are one.
-static void pack_pairs(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool tiling) {
+static void pack_pairs(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1,
+                       bool tiling) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, width = TC_MIN(lanes, 32);
-  tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes), first = times(p->s, k, 2), second = add(p->s, first, i64(p->s, 1));
+  tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes), first = times(p->s, k, 2),
+         second = add(p->s, first, i64(p->s, 1));
   tc_val panel = loop(p->s, p0, p1, 1);
   to = add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes));
   tc_matmul_enter_panel(p, panel);
   if (p->b.col == 1 && !tiling)
-    for (int i = 0; i < 2; i++) tc_matmul_prefetch_b(p, add(p->s, first, i64(p->s, PACK_DISTANCE + i)), s->at[TC_RANGE_K], false);
+    for (int i = 0; i < 2; i++)
+      tc_matmul_prefetch_b(p, add(p->s, first, i64(p->s, PACK_DISTANCE + i)), s->at[TC_RANGE_K], false);
   s->lanes = width;
   for (int from = 0; from < lanes; from += width) {
     s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), i64(p->s, from)), s->mask = TC_NONE;
     if (tiling) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
     bool plain = p->b.widened == TC_NONE;
-    tc_val v = plain ? load_columns(p, first) : tc_matmul_load_b(p, first), w = plain ? load_columns(p, second) : tc_matmul_load_b(p, second);
+    tc_val v = plain ? load_columns(p, first) : tc_matmul_load_b(p, first),
+           w = plain ? load_columns(p, second) : tc_matmul_load_b(p, second);
     store(p->s, p->packed, add(p->s, to, i64(p->s, from)), tc_build_words(E, v, w));
   }
   s->lanes = lanes;
@@ -163,7 +179,8 @@ static void pack_pairs(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0,
   end(p->s);
 }
 
-static void pack_as_read(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1, bool tiling) {
+static void pack_as_read(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1,
+                         bool tiling) {
   if (p->step > 1)
     pack_pairs(p, u, p0, p1, k0, k1, tiling);
   else
@@ -172,7 +189,8 @@ static void pack_as_read(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p
 
 void tc_matmul_pack(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   int size = vector_lanes(p);
-  tc_val whole = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, i64(p->s, p->of.n / p->by.lanes))), k = u->k0;
+  tc_val whole = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, i64(p->s, p->of.n / p->by.lanes))),
+         k = u->k0;
   if (p->b.row == 1 && size >= 4) {
     k = whole_rows(p, u->k0, u->k1, transposed_steps(p, size));
     pack_transposed(p, u, whole, k, size);
@@ -188,9 +206,10 @@ void tc_matmul_pack(tc_matmul_emitter *p, const tc_matmul_unit *u) {
 static void pack_a_tile(tc_matmul_emitter *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
   tc_val v[2];
   for (int i = 0; i < p->step; i++)
-    v[i] = tc_build_raw(E, TC_IR_LOAD, p->a.type, tc_emit_power_for(rows, LANES), add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask,
-                        TC_NONE, p->a.buf);
-  store(p->s, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)), p->step > 1 ? tc_build_words(E, v[0], v[1]) : tc_build_cast(E, v[0], p->acc));
+    v[i] = tc_build_raw(E, TC_IR_LOAD, p->a.type, tc_emit_power_for(rows, LANES),
+                        add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask, TC_NONE, p->a.buf);
+  store(p->s, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)),
+        p->step > 1 ? tc_build_words(E, v[0], v[1]) : tc_build_cast(E, v[0], p->acc));
 }
 
 // Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all
@@ -199,12 +218,14 @@ static void pack_columns_of_a(tc_matmul_emitter *p, int rows, tc_val row, tc_val
   tc_emit_ctx *s = p->s;
   int lanes = tc_emit_power_for(rows, LANES), all = (int)p->by.a_tiles * rows;
   tc_val numbers = tc_emit_numbers(p->s, TC_I64, lanes), many = sub(p->s, last, row);
-  tc_val inside = tc_build_bin(E, TC_IR_LE, add(p->s, row, tc_emit_i64(s, all - rows + lanes)), tc_emit_i64(s, p->of.m));
+  tc_val inside =
+      tc_build_bin(E, TC_IR_LE, add(p->s, row, tc_emit_i64(s, all - rows + lanes)), tc_emit_i64(s, p->of.m));
   inside = tc_build_bin(E, TC_IR_AND, inside, tc_build_bin(E, TC_IR_EQ, many, tc_emit_i64(s, all)));
   for (int part = 0; part < 2; part++) {
     begin_if(p->s, part ? tc_build_un(E, TC_IR_NOT, inside) : inside);
     tc_val k = loop(p->s, u->k0, u->k1, 1);
-    tc_val from = add(p->s, add(p->s, p->a.at, row), times(p->s, k, p->step * p->a.col)), to = times(p->s, sub(p->s, k, u->k0), rows);
+    tc_val from = add(p->s, add(p->s, p->a.at, row), times(p->s, k, p->step * p->a.col)),
+           to = times(p->s, sub(p->s, k, u->k0), rows);
     if (part == 0) {
       for (int j = 0; j < p->step; j++)
         for (int i = 0; i < all + line_of(p->a.type); i += line_of(p->a.type))
@@ -212,7 +233,8 @@ static void pack_columns_of_a(tc_matmul_emitter *p, int rows, tc_val row, tc_val
       for (int i = 0; i < all; i += rows) pack_a_tile(p, rows, from, to, tc_emit_i64(s, i), TC_NONE);
     } else {
       tc_val i = loop(p->s, tc_emit_i64(s, 0), many, rows);
-      pack_a_tile(p, rows, from, to, i, tc_build_bin(E, TC_IR_LT, numbers, sub(p->s, tc_emit_i64(s, p->of.m), add(p->s, row, i))));
+      pack_a_tile(p, rows, from, to, i,
+                  tc_build_bin(E, TC_IR_LT, numbers, sub(p->s, tc_emit_i64(s, p->of.m), add(p->s, row, i))));
       end(p->s);
     }
     end(p->s);
@@ -223,7 +245,8 @@ static void pack_columns_of_a(tc_matmul_emitter *p, int rows, tc_val row, tc_val
 // Rows `row` to `last` of a, each along k as in memory, in the accumulators' type or as words.
 static void widen_a(tc_matmul_emitter *p, tc_val row, tc_val last, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
-  tc_val many = sub(p->s, u->k1, u->k0), whole = sub(p->s, many, tc_build_bin(E, TC_IR_REM, many, tc_emit_i64(s, WIDENED)));
+  tc_val many = sub(p->s, u->k1, u->k0),
+         whole = sub(p->s, many, tc_build_bin(E, TC_IR_REM, many, tc_emit_i64(s, WIDENED)));
   tc_val i = loop(p->s, row, last, 1), to = times(p->s, sub(p->s, i, row), p->a_pitch);
   tc_val from = add(p->s, add(p->s, p->a.at, times(p->s, i, p->a.row)), times(p->s, u->k0, p->step));
   for (int lanes = WIDENED; lanes >= 1; lanes /= WIDENED) {

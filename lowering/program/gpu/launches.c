@@ -18,7 +18,8 @@ typedef struct word {
   uint64_t offset;  // of a PLACE: bytes from its beginning
 } word;
 
-// What a MAP's words are made of: those of its kernel begin at this one. Most runs find operands where the last one did.
+// What a MAP's words are made of: those of its kernel begin at this one. Most runs find operands
+// where the last one did.
 typedef struct map {
   tc_tensor_map of;
   uint32_t first_word;
@@ -132,7 +133,8 @@ static tc_status add_call(tc_gpu_launches *l, const tc_program *p, const tc_step
   if (!x) return no_room();
   x->call = s->call;
   l->scratch_bytes = TC_MAX_OF(l->scratch_bytes, (workspace + 63) & ~(size_t)63);
-  bool biased = s->n_binding == 4, ok = add_place(l, binding[0], s->offset[0]) && add_place(l, binding[1], s->offset[1]);
+  bool biased = s->n_binding == 4,
+       ok = add_place(l, binding[0], s->offset[0]) && add_place(l, binding[1], s->offset[1]);
   ok = ok && add_place(l, binding[s->n_binding - 1], 0);
   ok = ok && (biased ? add_place(l, binding[2], s->offset[2]) : add_word(l, WORD_CONST, 0));
   ok = ok && add_word(l, workspace ? WORD_SCRATCH : WORD_CONST, 0);
@@ -151,8 +153,10 @@ static bool add_row_word(tc_gpu_launches *l, const tc_program *p, const tc_step 
   return false;
 }
 
-// The launches of a row. What it keeps in scratch memory is its own while it runs: rows run one after the other.
-static tc_status add_row_launches(tc_gpu_launches *l, const tc_program *p, const tc_step *s, const tc_gpu_row *row, uint32_t sequence) {
+// The launches of a row. What it keeps in scratch memory is its own while it runs: rows run one
+// after the other.
+static tc_status add_row_launches(tc_gpu_launches *l, const tc_program *p, const tc_step *s, const tc_gpu_row *row,
+                                  uint32_t sequence) {
   l->scratch_bytes = TC_MAX_OF(l->scratch_bytes, (row->scratch_bytes + 63) & ~(size_t)63);
   for (uint32_t i = 0; i < row->n_launch; i++) {
     const tc_gpu_row_launch *from = &row->launch[i];
@@ -198,7 +202,8 @@ static tc_status add_row(tc_gpu_launches *l, const tc_program *p, const tc_step 
 
 static tc_status add_check(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
   tc_gpu_row row;
-  TC_TRY(tc_gpu_row_check((uint64_t)s->extent, p->num[s->first_num].value, l->n_checks++ << TC_GPU_FAULT_SHIFT, &l->arena, &row));
+  TC_TRY(tc_gpu_row_check((uint64_t)s->extent, p->num[s->first_num].value, l->n_checks++ << TC_GPU_FAULT_SHIFT,
+                          &l->arena, &row));
   return add_row_launches(l, p, s, &row, sequence);
 }
 
@@ -276,11 +281,14 @@ tc_status tc_gpu_launches_finish(tc_gpu_launches *l, const tc_kernel_request *ma
   for (uint32_t i = 0; i < l->n_launch; i++) {
     wanted *w = &l->wanted[i];
     if (w->source) l->launch[i].code = (w->kernel = made++->kernel)->gpu_code;
-    if (w->step) l->word[w->chunk].value = (uint64_t)tc_gpu_launch_kernel(w->step->kernel, w->step->extent, &l->launch[i]);
+    if (w->step)
+      l->word[w->chunk].value = (uint64_t)tc_gpu_launch_kernel(w->step->kernel, w->step->extent, &l->launch[i]);
   }
   for (uint32_t i = 0; i < l->n_sequence && st == TC_OK; i++) {
     uint32_t first = l->first_launch[i], n = l->first_launch[i + 1] - first;
-    if (n) st = tc_gpu_sequence_create(l->gpu, l->launch + first, n, l->first_word[i + 1] - l->first_word[i], &l->sequence[i]);
+    if (n)
+      st = tc_gpu_sequence_create(l->gpu, l->launch + first, n, l->first_word[i + 1] - l->first_word[i],
+                                  &l->sequence[i]);
   }
   drop_wanted(l);
   return st;
@@ -320,9 +328,10 @@ tc_gpu_how tc_gpu_launches_how(const tc_gpu_launches *l) {
   how.copied_bytes = tc_gpu_sequence_copied(s);
   if (how.copied_bytes) how.note = "its libraries' operands or results are at ever other addresses, and are copied";
   if (l->checks)
-    how.note = how.copied_bytes
-                   ? "its run waits for the check of its indices, and copies its libraries' operands or results, which are at ever other addresses"
-                   : "its run waits for the check of its indices";
+    how.note =
+        how.copied_bytes
+            ? "its run waits for the check of its indices, and copies its libraries' operands or results, which are at ever other addresses"
+            : "its run waits for the check of its indices";
   return how;
 }
 
@@ -343,12 +352,14 @@ static void tell_simulated(const char *name, uint64_t ns) {
 
 static tc_status run_sequence(const tc_gpu_launches *l, uint32_t i, const uint64_t *words) {
   if (TC_LIKELY(tc_options_get()->profile < 2)) return tc_gpu_sequence_run(l->sequence[i], words + l->first_word[i]);
-  return tc_gpu_sequence_time(l->sequence[i], words + l->first_word[i], tc_gpu_facts_of(l->gpu)->simulated ? tell_simulated : tell);
+  return tc_gpu_sequence_time(l->sequence[i], words + l->first_word[i],
+                              tc_gpu_facts_of(l->gpu)->simulated ? tell_simulated : tell);
 }
 
-tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num, const uint64_t *skip,
-                              uint64_t *words, uint64_t *out_fault) {
-  size_t end = l->scratch_bytes ? (p->arena_bytes + SCRATCH_ALIGNED - 1) & ~(size_t)(SCRATCH_ALIGNED - 1) : p->arena_bytes;
+tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num,
+                              const uint64_t *skip, uint64_t *words, uint64_t *out_fault) {
+  size_t end =
+      l->scratch_bytes ? (p->arena_bytes + SCRATCH_ALIGNED - 1) & ~(size_t)(SCRATCH_ALIGNED - 1) : p->arena_bytes;
   char *behind = at->arena + end, *fault = behind + l->scratch_bytes;
   *out_fault = TC_GPU_NO_FAULT;
   for (uint32_t i = 0; i < l->n_word; i++) {

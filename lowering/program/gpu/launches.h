@@ -14,8 +14,8 @@
 
 typedef struct tc_gpu_launches tc_gpu_launches;
 
-// pre: the program's steps are in order, with the pending_kernels of their kernels. one_by_one: a sequence a
-// step. What is launched is known; to be finished before it runs.
+// pre: the program's steps are in order, with the pending_kernels of their kernels. one_by_one: a
+// sequence a step. What is launched is known; to be finished before it runs.
 tc_status tc_gpu_launches_create(const tc_program *p, bool one_by_one, tc_gpu_launches **out);
 // Kernels that it wants beside those of its steps, which are compiled with them: of rows, borrowed
 // from it (NULL: they are counted), and of the GPU's own those that it does not have yet, a bit for
@@ -47,7 +47,7 @@ uint32_t tc_gpu_launches_words(const tc_gpu_launches *l);
 
 // Enqueues. words: scratch of the call. skip: steps that need not run, of a program one by one;
 // NULL: none. Where steps check indices it waits and gives the fault word, else TC_GPU_NO_FAULT.
-tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num, const uint64_t *skip,
-                              uint64_t *words, uint64_t *out_fault);
+tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num,
+                              const uint64_t *skip, uint64_t *words, uint64_t *out_fault);
 
 #endif

@@ -32,7 +32,8 @@ static size_t join_pieces(char *at, const tc_row_text *t) {
   size_t n = append_text(at, 0, "#include \"tc_words.h\"\n");
   if (t->type) n = append_text(at, append_text(at, append_text(at, n, "#define ELEM_"), t->type), " 1\n");
   if (t->define) n = append_text(at, n, t->define);
-  for (size_t i = 0; i < sizeof t->piece / sizeof *t->piece && t->piece[i]; i++) n = append_kernel(at, n, t->piece[i], t->name);
+  for (size_t i = 0; i < sizeof t->piece / sizeof *t->piece && t->piece[i]; i++)
+    n = append_kernel(at, n, t->piece[i], t->name);
   return n;
 }
 
@@ -46,10 +47,12 @@ static bool grow_launches(tc_row_builder *b) {
   return true;
 }
 
-void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, tc_row_words first, tc_row_words second) {
+void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, tc_row_words first,
+                   tc_row_words second) {
   if (b->status != TC_OK || blocks == 0) return;
   if (blocks > INT32_MAX) {
-    b->status = TC_FAIL(TC_ERR_SHAPE, "a kernel of %llu blocks, of which a device runs at most %d", (unsigned long long)blocks, INT32_MAX);
+    b->status = TC_FAIL(TC_ERR_SHAPE, "a kernel of %llu blocks, of which a device runs at most %d",
+                        (unsigned long long)blocks, INT32_MAX);
     return;
   }
   size_t name_bytes = strlen(text->name) + 1, bytes = join_pieces(NULL, text) + 1;
@@ -65,10 +68,12 @@ void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, 
   word[0] = (tc_gpu_word){TC_ROW_WORD_FAULT, 0};
   memcpy(word + 1, first.word, first.n * sizeof *word);
   if (second.n) memcpy(word + 1 + first.n, second.word, second.n * sizeof *word);
-  b->row->launch[b->row->n_launch++] = (tc_gpu_row_launch){name, source, (uint32_t)blocks, TC_ROW_THREADS, text->shared_bytes, word, n_word};
+  b->row->launch[b->row->n_launch++] =
+      (tc_gpu_row_launch){name, source, (uint32_t)blocks, TC_ROW_THREADS, text->shared_bytes, word, n_word};
 }
 
-void tc_row_launch_items(tc_row_builder *b, const tc_row_text *text, uint64_t items, tc_row_words first, tc_row_words second) {
+void tc_row_launch_items(tc_row_builder *b, const tc_row_text *text, uint64_t items, tc_row_words first,
+                         tc_row_words second) {
   tc_row_launch(b, text, tc_row_ceil_div(items, TC_ROW_THREADS), first, second);
 }
 
@@ -86,7 +91,8 @@ static uint64_t wide_items(uint64_t bytes) {
 void tc_row_fill(tc_row_builder *b, tc_type type, uint64_t count, tc_gpu_word to, tc_gpu_word value) {
   tc_row_text text = {.type = tc_type_name(type), .piece = {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_fill}};
   snprintf(text.name, sizeof text.name, "tc_%s_fill", text.type);
-  tc_row_launch_items(b, &text, wide_items(count * tc_type_bytes(type)), TC_ROW_WORDS(to, TC_ROW_CONST(count), value), TC_ROW_NO_WORDS);
+  tc_row_launch_items(b, &text, wide_items(count * tc_type_bytes(type)), TC_ROW_WORDS(to, TC_ROW_CONST(count), value),
+                      TC_ROW_NO_WORDS);
 }
 
 void tc_row_keep(tc_row_builder *b) {
@@ -96,7 +102,8 @@ void tc_row_keep(tc_row_builder *b) {
   if (c->filled)
     tc_row_fill(b, c->out.type, count, (tc_gpu_word)TC_ROW_RESULT, (tc_gpu_word)TC_ROW_ARG(c->n_arg));
   else if (!c->in_place)
-    tc_row_launch_items(b, &text, wide_items(bytes), TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_CONST(bytes)), TC_ROW_NO_WORDS);
+    tc_row_launch_items(b, &text, wide_items(bytes),
+                        TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_CONST(bytes)), TC_ROW_NO_WORDS);
 }
 
 uint64_t tc_row_count(const tc_dims *d) {

@@ -1,4 +1,5 @@
-// Building a row's launches: a kernel's source is joined from pieces of text, its words are copied. See rows.h.
+// Building a row's launches: a kernel's source is joined from pieces of text, its words are copied.
+// See rows.h.
 // After a failure the builder's status stays and what follows does nothing.
 // Threads: a builder belongs to one thread. What is made lives in the arena.
 #ifndef TC_LOWERING_PROGRAM_GPU_ROW_BUILD_H
@@ -33,7 +34,8 @@ typedef struct tc_row_words {
 } tc_row_words;
 
 #define TC_ROW_WORDS(...) \
-  ((tc_row_words){(const tc_gpu_word[]){__VA_ARGS__}, (uint32_t)(sizeof((const tc_gpu_word[]){__VA_ARGS__}) / sizeof(tc_gpu_word))})
+  ((tc_row_words){(const tc_gpu_word[]){__VA_ARGS__}, \
+                  (uint32_t)(sizeof((const tc_gpu_word[]){__VA_ARGS__}) / sizeof(tc_gpu_word))})
 #define TC_ROW_NO_WORDS ((tc_row_words){NULL, 0})
 #define TC_ROW_CONST(v) {TC_ROW_WORD_CONST, (uint64_t)(v)}
 #define TC_ROW_OPERAND(v) {TC_ROW_WORD_OPERAND, (uint64_t)(v)}
@@ -41,10 +43,13 @@ typedef struct tc_row_words {
 #define TC_ROW_SCRATCH(v) {TC_ROW_WORD_SCRATCH, (uint64_t)(v)}
 #define TC_ROW_ARG(v) {TC_ROW_WORD_ARG, (uint64_t)(v)}
 
-// A launch of so many blocks, whose words are the run's fault word, which all kernels look at first, the first list, then the second.
-void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, tc_row_words first, tc_row_words second);
+// A launch of so many blocks, whose words are the run's fault word, which all kernels look at
+// first, the first list, then the second.
+void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, tc_row_words first,
+                   tc_row_words second);
 // Of so many threads, one for an item.
-void tc_row_launch_items(tc_row_builder *b, const tc_row_text *text, uint64_t items, tc_row_words first, tc_row_words second);
+void tc_row_launch_items(tc_row_builder *b, const tc_row_text *text, uint64_t items, tc_row_words first,
+                         tc_row_words second);
 // The first byte of so many of the row's scratch memory.
 uint64_t tc_row_scratch(tc_row_builder *b, uint64_t bytes);
 

@@ -1,12 +1,13 @@
-// Writing and adding by index: of several writes to a place the last in the order of the index wins, adds happen in that order. The kernels are in
-// kernels/gpu/put.k.
+// Writing and adding by index: of several writes to a place the last in the order of the index
+// wins, adds happen in that order. The kernels are in kernels/gpu/put.k.
 #include "lazy/record/record.h"
 #include "lazy/trace/trace.h"
 #include "lowering/program/gpu/row_build.h"
 
 #define MOST_BOX_WORDS (4 + 3 * TC_MAX_RANK)
 
-// The index's box over the source and the result, both dense: neighbouring axes that both go through as one are one.
+// The index's box over the source and the result, both dense: neighbouring axes that both go
+// through as one are one.
 static tc_row_words box_of(const tc_gpu_row_call *c, tc_gpu_word *word) {
   const tc_dims *index = &c->in[1].d, *source = &c->in[2].d, *target = &c->out.d;
   int axis = (int)c->attr[0], rank = 0;
@@ -34,7 +35,8 @@ static tc_row_words box_of(const tc_gpu_row_call *c, tc_gpu_word *word) {
   return (tc_row_words){word, n};
 }
 
-// Places that the index names, sorted, and those of one place in the order of the index. box: words of the key, for which `places` there are.
+// Places that the index names, sorted, and those of one place in the order of the index. box: words
+// of the key, for which `places` there are.
 static tc_row_sort sort_of(bool rows, tc_row_words box, uint64_t places, uint64_t n) {
   return (tc_row_sort){.name = rows ? "rows" : "places",
                        .box = rows ? NULL : tc_gpu_text_put_box,
@@ -55,7 +57,8 @@ static void put_sorted(tc_row_builder *b, tc_row_words box, uint64_t n) {
   char define[48];
   snprintf(define, sizeof define, "#define BITS %d\n#define KEY_BITS %d\n", bits, s.key_bits);
   tc_row_text text = {.define = define,
-                      .piece = {tc_gpu_text_bits, tc_gpu_text_index, tc_gpu_text_sort_entry, tc_gpu_text_put_box, tc_gpu_text_put_sorted}};
+                      .piece = {tc_gpu_text_bits, tc_gpu_text_index, tc_gpu_text_sort_entry, tc_gpu_text_put_box,
+                                tc_gpu_text_put_sorted}};
   snprintf(text.name, sizeof text.name, "tc_b%d_put%d", bits, s.key_bits);
   tc_row_keep(b);
   const tc_gpu_word sorted = TC_ROW_SCRATCH(tc_row_sort_launch(b, &s));
@@ -69,17 +72,23 @@ static void put_owned(tc_row_builder *b, tc_row_words box, uint64_t n) {
   int bits = (int)tc_type_bytes(c->out.type) * 8;
   char define[32];
   snprintf(define, sizeof define, "#define BITS %d\n", bits);
-  const tc_gpu_word owner = TC_ROW_SCRATCH(tc_row_scratch(b, count * 8)), result = TC_ROW_RESULT, old = TC_ROW_OPERAND(0);
-  const tc_row_text owners = {.name = "tc_row_owner", .piece = {tc_gpu_text_index, tc_gpu_text_put_box, tc_gpu_text_put_owner}};
-  tc_row_text pick = {.define = define, .piece = {tc_gpu_text_bits, tc_gpu_text_index, tc_gpu_text_put_box, tc_gpu_text_put_pick}};
+  const tc_gpu_word owner = TC_ROW_SCRATCH(tc_row_scratch(b, count * 8)), result = TC_ROW_RESULT,
+                    old = TC_ROW_OPERAND(0);
+  const tc_row_text owners = {.name = "tc_row_owner",
+                              .piece = {tc_gpu_text_index, tc_gpu_text_put_box, tc_gpu_text_put_owner}};
+  tc_row_text pick = {.define = define,
+                      .piece = {tc_gpu_text_bits, tc_gpu_text_index, tc_gpu_text_put_box, tc_gpu_text_put_pick}};
   snprintf(pick.name, sizeof pick.name, "tc_b%d_pick", bits);
   if (c->filled) tc_row_keep(b);
   tc_row_fill(b, TC_I64, count, owner, (tc_gpu_word)TC_ROW_CONST(UINT64_MAX));
   tc_row_launch_items(b, &owners, n, TC_ROW_WORDS(owner, TC_ROW_CONST(n)), box);
-  tc_row_launch_items(b, &pick, count, TC_ROW_WORDS(result, c->filled ? result : old, TC_ROW_OPERAND(2), owner, TC_ROW_CONST(count)), box);
+  tc_row_launch_items(b, &pick, count,
+                      TC_ROW_WORDS(result, c->filled ? result : old, TC_ROW_OPERAND(2), owner, TC_ROW_CONST(count)),
+                      box);
 }
 
-// Bytes moved for an index by sorting, over those moved for a place by its owner: an estimate, never timed.
+// Bytes moved for an index by sorting, over those moved for a place by its owner: an estimate,
+// never timed.
 #define SORTING_COSTS 8
 
 void tc_row_scatter(tc_row_builder *b) {
@@ -105,14 +114,16 @@ void tc_row_add(tc_row_builder *b) {
   const tc_gpu_word sorted = TC_ROW_SCRATCH(tc_row_sort_launch(b, &s));
   char define[64];
   snprintf(define, sizeof define, "#define KEY_BITS %d\n%s", s.key_bits, rows ? "#define ADD_ROWS 1\n" : "");
-  tc_row_text text = {.type = tc_type_name(c->out.type), .define = define, .piece = {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_sort_entry}};
+  tc_row_text text = {.type = tc_type_name(c->out.type),
+                      .define = define,
+                      .piece = {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_sort_entry}};
   snprintf(text.name, sizeof text.name, "tc_%s_%s%d", text.type, tc_op_names[c->op], s.key_bits);
   size_t pieces = 3;
   if (!rows) text.piece[pieces++] = tc_gpu_text_put_box;
   text.piece[pieces++] = tc_gpu_text_add_op, text.piece[pieces] = tc_gpu_text_add_sorted;
   uint64_t items = l.outer * n * l.inner;
-  tc_row_launch_items(
-      b, &text, items,
-      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(2), sorted, TC_ROW_CONST(n), TC_ROW_CONST(l.inner), TC_ROW_CONST(l.n), TC_ROW_CONST(items)),
-      rows ? TC_ROW_NO_WORDS : box);
+  tc_row_launch_items(b, &text, items,
+                      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(2), sorted, TC_ROW_CONST(n), TC_ROW_CONST(l.inner),
+                                   TC_ROW_CONST(l.n), TC_ROW_CONST(items)),
+                      rows ? TC_ROW_NO_WORDS : box);
 }

@@ -1,4 +1,5 @@
-// Scans: how an axis is cut into chunks, and the launches over them. The kernels are in kernels/gpu/scan.k.
+// Scans: how an axis is cut into chunks, and the launches over them. The kernels are in
+// kernels/gpu/scan.k.
 #include "lazy/record/record.h"
 #include "lazy/trace/trace.h"
 #include "lowering/program/gpu/row_build.h"
@@ -26,18 +27,19 @@ static tiling cut_lanes(const tc_row_lanes *l) {
 }
 
 // One pass over [outer, n, inner] in chunks. mode: a line that says what the pass gives.
-static void launch_pass(tc_row_builder *b, const char *part, const char *type, const char *mode, const tc_row_lanes *l, const tiling *c,
-                        tc_gpu_word in, tc_gpu_word out, tc_gpu_word carry) {
+static void launch_pass(tc_row_builder *b, const char *part, const char *type, const char *mode, const tc_row_lanes *l,
+                        const tiling *c, tc_gpu_word in, tc_gpu_word out, tc_gpu_word carry) {
   char define[64];
   const char *op = tc_op_names[b->call->op];
   snprintf(define, sizeof define, "#define OP_%s 1\n%s", op, mode);
-  tc_row_text text = {.type = type, .define = define, .piece = {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_scan_op}};
+  tc_row_text text = {
+      .type = type, .define = define, .piece = {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_scan_op}};
   snprintf(text.name, sizeof text.name, "tc_%s_%s_%s", type, op, part);
   text.piece[3] = c->along ? tc_gpu_text_scan_along : tc_gpu_text_scan_across;
   if (c->along) text.shared_bytes = 22528;
   uint64_t items = l->outer * c->chunks * l->inner;
-  tc_row_words words =
-      TC_ROW_WORDS(in, out, carry, TC_ROW_CONST(l->n), TC_ROW_CONST(c->chunk), TC_ROW_CONST(c->chunks), TC_ROW_CONST(l->inner), TC_ROW_CONST(items));
+  tc_row_words words = TC_ROW_WORDS(in, out, carry, TC_ROW_CONST(l->n), TC_ROW_CONST(c->chunk), TC_ROW_CONST(c->chunks),
+                                    TC_ROW_CONST(l->inner), TC_ROW_CONST(items));
   tc_row_launch(b, &text, c->along ? items : tc_row_ceil_div(items, TC_ROW_THREADS), words, TC_ROW_NO_WORDS);
 }
 
@@ -56,6 +58,7 @@ void tc_row_scan(tc_row_builder *b) {
   tiling whole = {c.along, c.along ? TILE : c.chunks, 1};
   const tc_gpu_word totals = TC_ROW_SCRATCH(tc_row_scratch(b, l.outer * c.chunks * l.inner * 8));
   launch_pass(b, c.along ? "totals_along" : "totals_across", type, "#define SCAN_TOTALS 1\n", &l, &c, in, totals, none);
-  launch_pass(b, c.along ? "before_along" : "before_across", wide, "#define SCAN_BEFORE 1\n", &of_totals, &whole, totals, totals, none);
+  launch_pass(b, c.along ? "before_along" : "before_across", wide, "#define SCAN_BEFORE 1\n", &of_totals, &whole,
+              totals, totals, none);
   launch_pass(b, c.along ? "along" : "across", type, "", &l, &c, in, out, totals);
 }

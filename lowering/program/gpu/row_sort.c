@@ -1,4 +1,5 @@
-// Order of segments: tiles are sorted, then merged by pairs until a segment is one run. The kernels are in kernels/gpu/sort.k.
+// Order of segments: tiles are sorted, then merged by pairs until a segment is one run. The kernels
+// are in kernels/gpu/sort.k.
 #include "lazy/record/record.h"
 #include "lowering/program/gpu/row_build.h"
 
@@ -34,7 +35,8 @@ uint64_t tc_row_sort_launch(tc_row_builder *b, const tc_row_sort *s) {
   while (span < s->n && span < TILE) span *= 2;
   uint64_t runs = tc_row_ceil_div(s->n, span);
   for (uint64_t r = runs, width = span, turn = 0;; r = (r + 1) / 2, width *= 2, turn ^= 1) {
-    if (r > 1 || !s->to_result) bytes[turn] = TC_MAX_OF(bytes[turn], s->segments * r * TC_MIN(s->k, width) * entry_bytes);
+    if (r > 1 || !s->to_result)
+      bytes[turn] = TC_MAX_OF(bytes[turn], s->segments * r * TC_MIN(s->k, width) * entry_bytes);
     if (r == 1) break;
   }
   uint64_t from = tc_row_scratch(b, bytes[0]), to = tc_row_scratch(b, bytes[1]);
@@ -44,8 +46,8 @@ uint64_t tc_row_sort_launch(tc_row_builder *b, const tc_row_sort *s) {
   const tc_gpu_word result = TC_ROW_RESULT;
   tc_gpu_word into = last && s->to_result ? result : (tc_gpu_word)TC_ROW_SCRATCH(from);
   tc_row_launch(b, &text, tc_row_ceil_div(s->segments * runs, TILE / span),
-                TC_ROW_WORDS(into, TC_ROW_CONST(s->n), TC_ROW_CONST(s->inner), TC_ROW_CONST(s->k), TC_ROW_CONST(span), TC_ROW_CONST(runs),
-                             TC_ROW_CONST(s->segments)),
+                TC_ROW_WORDS(into, TC_ROW_CONST(s->n), TC_ROW_CONST(s->inner), TC_ROW_CONST(s->k), TC_ROW_CONST(span),
+                             TC_ROW_CONST(runs), TC_ROW_CONST(s->segments)),
                 s->words);
   for (uint64_t width = span; runs > 1; runs = (runs + 1) / 2, width *= 2) {
     uint64_t tiles = tc_row_ceil_div(TC_MIN(s->k, 2 * width), TILE), was = from;
@@ -53,8 +55,8 @@ uint64_t tc_row_sort_launch(tc_row_builder *b, const tc_row_sort *s) {
     text = merge_of(s, last, define_of(s, last, define, sizeof define));
     into = last && s->to_result ? result : (tc_gpu_word)TC_ROW_SCRATCH(to);
     tc_row_launch(b, &text, s->segments * ((runs + 1) / 2) * tiles,
-                  TC_ROW_WORDS(TC_ROW_SCRATCH(from), into, TC_ROW_CONST(s->n), TC_ROW_CONST(s->inner), TC_ROW_CONST(s->k), TC_ROW_CONST(width),
-                               TC_ROW_CONST(runs), TC_ROW_CONST(tiles)),
+                  TC_ROW_WORDS(TC_ROW_SCRATCH(from), into, TC_ROW_CONST(s->n), TC_ROW_CONST(s->inner),
+                               TC_ROW_CONST(s->k), TC_ROW_CONST(width), TC_ROW_CONST(runs), TC_ROW_CONST(tiles)),
                   TC_ROW_NO_WORDS);
     from = to, to = was;
   }
@@ -68,16 +70,17 @@ void tc_row_order(tc_row_builder *b) {
   if (tc_row_count(&c->out.d) == 0) return;
   int bits = type == TC_F64 || type == TC_I64 ? 64 : 32;
   uint64_t flip = !c->attr[1] ? 0 : bits == 64 ? UINT64_MAX : UINT32_MAX;
-  tc_row_sort s = {.name = tc_type_name(type),
-                   .type = tc_type_name(type),
-                   .key = tc_gpu_text_key_value,
-                   .words = TC_ROW_WORDS(TC_ROW_OPERAND(0), TC_ROW_CONST(l.n), TC_ROW_CONST(l.inner), TC_ROW_CONST(flip)),
-                   .key_bits = bits,
-                   .segments = l.outer * l.inner,
-                   .n = l.n,
-                   .k = to.n,
-                   .inner = l.inner,
-                   .to_result = true};
+  tc_row_sort s = {
+      .name = tc_type_name(type),
+      .type = tc_type_name(type),
+      .key = tc_gpu_text_key_value,
+      .words = TC_ROW_WORDS(TC_ROW_OPERAND(0), TC_ROW_CONST(l.n), TC_ROW_CONST(l.inner), TC_ROW_CONST(flip)),
+      .key_bits = bits,
+      .segments = l.outer * l.inner,
+      .n = l.n,
+      .k = to.n,
+      .inner = l.inner,
+      .to_result = true};
   (void)tc_row_sort_launch(b, &s);
 }
 

@@ -37,7 +37,8 @@ static void cat(tc_row_builder *b) {
   }
   char define[32];
   const tc_row_text text = sized(c, tc_gpu_text_cat, define, sizeof define);
-  tc_row_launch_items(b, &text, count, TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_CONST(count), TC_ROW_CONST(begin), TC_ROW_CONST(n)),
+  tc_row_launch_items(b, &text, count,
+                      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_CONST(count), TC_ROW_CONST(begin), TC_ROW_CONST(n)),
                       (tc_row_words){word, (uint32_t)(2 * n)});
 }
 
@@ -55,7 +56,8 @@ static void write_slice(tc_row_builder *b) {
   char define[32];
   const tc_row_text text = sized(c, tc_gpu_text_write_slice, define, sizeof define);
   tc_row_keep(b);
-  tc_row_launch_items(b, &text, items, TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(1), TC_ROW_CONST(items), TC_ROW_CONST(value->rank)),
+  tc_row_launch_items(b, &text, items,
+                      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(1), TC_ROW_CONST(items), TC_ROW_CONST(value->rank)),
                       (tc_row_words){word, (uint32_t)(4 * value->rank)});
 }
 
@@ -66,8 +68,9 @@ static void unwindow(tc_row_builder *b) {
   const tc_row_text text = typed(c, c->out.type, tc_gpu_text_unwindow);
   tc_row_launch_items(
       b, &text, count,
-      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_CONST(count), TC_ROW_CONST(c->in[0].d.dim[c->attr[0]]), TC_ROW_CONST(c->attr[1]),
-                   TC_ROW_CONST(c->attr[2]), TC_ROW_CONST(c->attr[3]), TC_ROW_CONST(l.n), TC_ROW_CONST(l.inner)),
+      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_CONST(count), TC_ROW_CONST(c->in[0].d.dim[c->attr[0]]),
+                   TC_ROW_CONST(c->attr[1]), TC_ROW_CONST(c->attr[2]), TC_ROW_CONST(c->attr[3]), TC_ROW_CONST(l.n),
+                   TC_ROW_CONST(l.inner)),
       TC_ROW_NO_WORDS);
 }
 
@@ -77,10 +80,11 @@ static void searchsorted(tc_row_builder *b) {
   uint64_t count = tc_row_count(&c->out.d);
   uint64_t each = sorted->rank == 1 ? count : (uint64_t)values->dim[values->rank - 1];  // values of a sequence
   const tc_row_text text = typed(c, c->in[0].type, tc_gpu_text_searchsorted);
-  tc_row_launch_items(b, &text, count,
-                      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_OPERAND(1), TC_ROW_CONST(count),
-                                   TC_ROW_CONST(sorted->dim[sorted->rank - 1]), TC_ROW_CONST(each), TC_ROW_CONST(c->attr[0])),
-                      TC_ROW_NO_WORDS);
+  tc_row_launch_items(
+      b, &text, count,
+      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_OPERAND(1), TC_ROW_CONST(count),
+                   TC_ROW_CONST(sorted->dim[sorted->rank - 1]), TC_ROW_CONST(each), TC_ROW_CONST(c->attr[0])),
+      TC_ROW_NO_WORDS);
 }
 
 // A result that is made of no elements: sums are 0, products 1, and padding is its value.
@@ -149,7 +153,8 @@ tc_status tc_gpu_row_check(uint64_t count, uint64_t extent, uint64_t base, tc_ar
   *out = (tc_gpu_row){.n_launch = 0};
   tc_row_builder b = {.arena = arena, .row = out};
   const tc_row_text text = {.name = "tc_row_check", .piece = {tc_gpu_text_index, tc_gpu_text_check}};
-  tc_row_launch_items(&b, &text, count, TC_ROW_WORDS(TC_ROW_OPERAND(0), TC_ROW_CONST(count), TC_ROW_CONST(extent), TC_ROW_CONST(base)),
+  tc_row_launch_items(&b, &text, count,
+                      TC_ROW_WORDS(TC_ROW_OPERAND(0), TC_ROW_CONST(count), TC_ROW_CONST(extent), TC_ROW_CONST(base)),
                       TC_ROW_NO_WORDS);
   return b.status;
 }

@@ -1,9 +1,11 @@
-// Programs of traces: steps in their stages, what each reads and writes, what is written in place, and where temporaries lie (TC_LOG=plan).
+// Programs of traces: steps in their stages, what each reads and writes, what is written in place,
+// and where temporaries lie (TC_LOG=plan).
 #include <ctype.h>
 
 #include "tests/lowering/cases.h"
 
-// The hash of a kernel's name, which is of its code, is left out: the eight digits behind its last underscore.
+// The hash of a kernel's name, which is of its code, is left out: the eight digits behind its last
+// underscore.
 static void write_line(const char *line, size_t n, FILE *out) {
   for (size_t i = 0; i < n; i++) {
     size_t digits = 0;
