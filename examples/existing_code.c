@@ -15,10 +15,8 @@ int main(void) {
   if (scores == NULL) return 1;
   fill(scores, ROWS * COLS);
 
-  // added: 2
-  tc_tensor t = tc_borrow(scores, TC_SHAPE(ROWS, COLS), TC_F32, TC_WRITABLE, NULL, NULL);
-  // added: 3
-  if (tc_assign(t, tc_softmax(t, 1)) || tc_sync(NULL)) return fprintf(stderr, "%s\n", tc_last_error()->message), 1;
+  tc_tensor t = tc_borrow(scores, TC_SHAPE(ROWS, COLS), TC_F32, TC_WRITABLE, NULL, NULL);         // added: 2
+  if (tc_assign(t, tc_softmax(t, 1)) || tc_sync(NULL)) return puts(tc_last_error()->message), 1;  // added: 3
 
   // The array holds the result: the rest of the program goes on as before.
   double worst = 0, entropy = 0;

@@ -42,12 +42,14 @@ void tc_pool_tidy(tc_trace *t) {
   t->n_tidy = to - from;
 }
 
+#define LEAST_POOL 256  // handles that a scope list has room for from the start
+
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
   tc_trace *owner;
   if (t->free_slot == TC_SLOT_NONE && !chunk_add(t))
     return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
   if (pooled && t->n_pool == t->cap_pool) tc_pool_tidy(t);
-  if (pooled && !TC_GROW(t->pool, t->cap_pool, t->n_pool + 1))
+  if (pooled && !TC_GROW(t->pool, t->cap_pool, TC_MAX_OF(t->n_pool + 1, LEAST_POOL)))
     return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
   tc_tensor h = {t->free_slot, 0};
   tc_slot *s = tc_slot_find(h, &owner);

@@ -119,6 +119,7 @@ static const char *path_in(const place *at, const char *file) {
 static void say_words(const place *at, const example *e, char *out, size_t bytes) {
   char words[256], *rest = words;
   size_t n = 0;
+  out[0] = 0;
   if (e->model)
     n = (size_t)snprintf(out, bytes, " --weights tests/golden/model_%s.safetensors --input %s/golden.input.npy",
                          e->name, at->folder);
