@@ -57,9 +57,9 @@ static int64_t flat_ahead(const tc_emit_ctx *s, const far_sources *f) {
   return !tc_target_is_gpu(s->target) && f->n > 0 && is_arithmetic(s, f) ? PREFETCH_DISTANCE : 0;
 }
 
-// Returns the lanes of a memory-bound kernel with several operands: one cache line of each operand,
-// where a processor reads rows best side by side (host_cpu.h). Arithmetic-bound kernels keep the
-// longer block.
+// Returns the lanes of a memory-bound kernel with several operands: one cache line of each, where a
+// processor reads rows best side by side (host_cpu.h). Arithmetic-bound kernels keep the longer
+// block.
 // Measured: Zen 4, 1 thread, relu(a * b + c), share of the bandwidth of a + b: 64 lanes 80 to 86 %,
 // 16 lanes 93 to 105 %. More: docs/measurements.md.
 static int lanes_of_lines(const tc_emit_ctx *s, const far_sources *f, int lanes) {

@@ -44,8 +44,8 @@ void tc_emit_set_threads(tc_emit_ctx *s, int lanes) {
 // keeps a dozen values and constants live at once. Its block is a quarter as many vectors as there
 // are registers; for several expensive functions, an eighth. Longer blocks spill, shorter ones
 // expose latency. With 32 registers of 16 lanes a quarter is a whole block.
-// Measured: Zen 3, 16 registers, second-level cache, speed relative to 64 lanes: 8, 16, 32 lanes:
-// sin(a) + cos(b) 1.01, 1.15, 1.05; 10 cheap ops by 32 1.2 to 2.0. More: docs/measurements.md.
+// Measured: Zen 3, against 64 lanes: 10 cheap ops by 32 lanes 1.2 to 2.0 times as fast,
+// sin(a) + cos(b) by 16 lanes 1.15. More: docs/measurements.md.
 int tc_emit_lanes_of_work(const tc_emit_ctx *s) {
   const tc_isa *isa = tc_compiler_isa();
   int n_expensive = 0, vector = isa->vector_bytes / (int)sizeof(float);
