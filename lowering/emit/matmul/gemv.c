@@ -12,8 +12,8 @@
 // Cache lines of each column of a transposed b, from a load to its prefetch. Without prefetch such
 // a matmul runs at half the bandwidth. Columns a power of two apart compete for one set of the
 // first-level cache, so more lines do not help.
-// Measured: Xeon, 1x4096x4096 f32: 1 line 2.9 ms, 2 lines 3.3; 1x768x50257 bf16 from memory: 2 lines
-// 1.05 times as fast as 1. More: docs/measurements.md.
+// Measured: Xeon, 1x4096x4096 f32: 1 line 2.9 ms, 2 lines 3.3; 1x768x50257 bf16 from memory:
+// 2 lines 1.05 times as fast as 1. More: docs/measurements.md.
 #define TURN_AHEAD 2
 // Rows of a streamed b that are read together, and bytes from a load to its prefetch.
 // Measured: Xeon, 2 threads, GPT-2 small decoding in bf16, against chunks of 4 rows: 1.15 times as
@@ -209,8 +209,8 @@ static void chunked_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
 
 // Returns whether consecutive columns are prefetched in order, all of the next panel while this one
 // is multiplied. Memory is then read as one stream, instead of one for each column.
-// Measured: Zen 4, 2 threads, 1x4096x4096 f32 1.3 times as fast as a few lines ahead in each column;
-// panels of 700 KiB 0.95. More: docs/measurements.md.
+// Measured: Zen 4, 2 threads, against a few lines ahead in each column: 1x4096x4096 f32 1.3 times
+// as fast; panels of 700 KiB 0.95. More: docs/measurements.md.
 static bool asks_in_order(const tc_matmul_emitter *p) {
   int64_t panel = p->by.lanes * p->b.col * (int64_t)tc_type_bytes(p->b.type);
   return tc_host_reads_rows() && p->b.col == p->of.k * p->step && panel <= (int64_t)tc_topology_get()->l2_bytes / 4;
