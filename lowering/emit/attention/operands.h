@@ -24,7 +24,7 @@ typedef struct tc_attention_operand {
 
 typedef struct tc_attention_emitter {
   tc_emit_ctx *s;
-  uint32_t node;  // the forward node if there is one, else the first of the fusion
+  uint32_t node;  // the ATTENTION node if the fusion has one, else the fusion's first node
   uint32_t out, lse, dq, dk, dv;  // nodes of the fusion; TC_NONE: not one of them
   int64_t n, hq, hkv, group, l, keys, e, ev;
   bool causal, has_length, has_mask, heads_as_rows, backward;
@@ -72,11 +72,11 @@ static inline tc_val number(tc_attention_emitter *p, double v) {
 
 // Reads the attributes of the fusion's nodes and finds the operands. Returns false after a failure.
 bool tc_attention_take(tc_attention_emitter *p);
-// Returns whether scores are in units of ln 2, so that weights are powers of two: in f32, except
-// with a float mask. Its least values would become infinite, but a row that sees nothing else must
-// weigh all keys alike.
+// Returns whether scores are in units of ln 2, so that weights are powers of two. They are in f32,
+// except under TC_STRICT and with a float mask. Least values of such a mask would become infinite,
+// but a row that sees nothing else must weigh all keys alike.
 bool tc_attention_in_twos(const tc_attention_emitter *p);
-// Returns how many of those units are one: log2(e), or 1.
+// Returns the factor from natural units to those of the scores: log2(e) or 1.
 double tc_attention_units(const tc_attention_emitter *p);
 // Returns the factor from a product of query and key to a score.
 tc_val tc_attention_key_scale(tc_attention_emitter *p);

@@ -40,7 +40,7 @@ void tc_attention_pack_rows(tc_attention_emitter *p, const tc_attention_operand 
   tc_val i = loop(p->s, i64(p->s, 0), count, 1), row = add(p->s, first, times(p->s, i, p->step)),
          to = add(p->s, start, times(p->s, i, pitch));
   tc_val next = TC_NONE, there = TC_NONE;
-  if (p->step > 1) {  // beyond the last row there are zeros: unread memory may be infinite, even at weight 0
+  if (p->step > 1) {  // past the last row a half is zero: weight 0 times an infinite value would be NaN
     next = plus(p, row, 1);
     there = tc_build_select(E, tc_build_bin(E, TC_IR_GT, next, last), tc_build_const_i(E, TC_I32, 0xFFFF),
                             tc_build_const_i(E, TC_I32, -1));

@@ -71,8 +71,8 @@ typedef struct tc_attention_panels {
   tc_val at;
 } tc_attention_panels;
 
-// Iterates over the softmax's steps, up to `count` keys: first those that every row sees whole,
-// then the others, compared with the `limit` of each row.
+// Iterates over the softmax's steps, up to `count` keys. Steps that every row sees whole come
+// first; in the others keys are compared with the `limit` of each row.
 typedef struct tc_attention_steps {
   int iteration;
   // first key of the step; numbers of its keys, or TC_NONE in steps that every row sees whole
@@ -121,7 +121,8 @@ tc_val tc_attention_column_mask(tc_attention_emitter *p, int64_t from, int64_t c
 tc_val tc_attention_load_part(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, tc_val column,
                               int lanes, tc_val mask);
 // Packs `count` steps of rows, from row `first` on, into a tile from element `start` on, `pitch`
-// apart. Rows past `last` repeat the last row.
+// apart. Rows past `last` repeat the last row; in the word that holds the last row, the half past
+// it is zero.
 void tc_attention_pack_rows(tc_attention_emitter *p, const tc_attention_operand *f, tc_val first, tc_val count,
                             tc_val last, int64_t columns, int64_t pitch, int tile, tc_val start);
 // Packs panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, transposed; `from` is the first
