@@ -27,21 +27,22 @@ typedef struct tc_emit_result {
   uint32_t buf[TC_MAX_BUFS];  // node of each buffer
   uint32_t n_buf;
   struct {
-    bool is_arg;
+    bool is_arg;  // true: value is the number of a plan argument; false: the scalar itself
     uint64_t value;
   } num[TC_MAX_NUMS];
   uint32_t n_num;
   uint64_t extra[TC_MAX_EXTRA_ARGS];  // arguments after the scalars, for a matmul with any number of rows
   uint32_t n_extra_args;
-  uint32_t *read, n_read;  // stored nodes it reads
-  uint32_t *written, n_written;  // nodes it stores
-  uint64_t writes, same;  // see tc_step
+  uint32_t *read, n_read;  // stored nodes that the kernel reads
+  uint32_t *written, n_written;  // nodes that the kernel stores
+  uint64_t writes,
+      same;  // bit sets of buffers: stored by the kernel; read only at the element that is stored, before the store
   uint64_t words;  // bit set of bf16 buffers that are read as 32-bit words, two elements each
   uint32_t not_affine;  // on failure: a node to store before the next attempt; TC_NONE: none would help
   bool full;  // on failure: true if the fusion has more tensors or scalars than a kernel can name
   int64_t extent;  // number of units: calls cover [0, extent)
   double work;  // estimated nanoseconds on one thread
-  uint64_t bytes;  // read and written
+  uint64_t bytes;  // of all tensors that are read and stored
   bool is_matmul;  // true: a matmul, which the following fields describe
   tc_matmul_facts matmul;
   uint32_t matmul_node;

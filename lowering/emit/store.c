@@ -99,7 +99,7 @@ void tc_emit_store(tc_emit_ctx *s, uint32_t n) {
 }
 
 void tc_emit_stores(tc_emit_ctx *s) {
-  // operands first: no deep recursion
+  // operands first, which avoids deep recursion
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) (void)tc_emit_member(s, s->gp->member[i]);
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
     if (tc_emit_must_store(s, s->gp->member[i])) tc_emit_store(s, s->gp->member[i]);

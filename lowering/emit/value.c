@@ -57,7 +57,7 @@ static tc_val pad_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) 
   }
   tc_val v = guarded_value(s, x->in[0], at, c);
   if (c == TC_NONE) return v;
-  tc_type type = tc_emit_compute_type(x->type);  // zeros without an argument: a pad that lowering made
+  tc_type type = tc_emit_compute_type(x->type);  // a pad without an argument was added by lowering and pads with zeros
   return tc_build_select(&s->e, c, v, x->n_arg ? tc_emit_argument(s, x->arg, type) : tc_emit_zero(s, type));
 }
 
@@ -67,7 +67,7 @@ static tc_val cat_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) 
   tc_val v = TC_NONE;
   tc_index *at = position_of_level(s, true);
   if (!at) return 0;
-  for (int k = x->n_in; k-- > 0;) {  // the last piece is what the others fall through to
+  for (int k = x->n_in; k-- > 0;) {  // from the last piece, which is the innermost alternative of the selects
     memcpy(at, idx, sizeof at[0] * (size_t)x->shape->d.rank);
     int64_t n = s->g->node[x->in[k]].shape->d.dim[axis];
     end -= n;
@@ -333,7 +333,7 @@ static __attribute__((noinline)) bool is_given(const tc_emit_ctx *s, uint32_t n,
 // Indices are not on their stack, which may be small.
 tc_val tc_emit_value_kept(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
-  uint32_t m = n;  // below reshapes, where the flat position is the same
+  uint32_t m = n;  // the node below reshapes, which keep the flat position
   while (!tc_emit_in_fusion(s, m) && !s->gr->stored[m] && tc_op_is_alias(s->g->node[m].op)) m = s->g->node[m].in[0];
   if (m == s->given.node && is_given(s, n, idx)) return s->given.value;
   m = tc_fusion_root(s->gr, m);

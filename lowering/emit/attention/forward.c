@@ -176,7 +176,7 @@ static tc_val in_steps(tc_attention_emitter *p, tc_val keys) {
 }
 
 // Replaces a tile of scores by weights. Stores each row's greatest score and sum, and the factor by
-// which earlier results shrink. Rows are interleaved, so that their chains overlap.
+// which earlier results shrink. Rows are interleaved: their chains overlap.
 static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_attention_prefetch *next) {
   tc_attention_emitter *p = f->p;
   int n = (int)p->rows;
@@ -224,8 +224,7 @@ static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_atten
   }
 }
 
-// Returns a row's weighted values divided by the sum of its weights. A row that sees nothing gets
-// zeros, whatever the values are.
+// Returns a row's weighted values over the sum of its weights; zeros if the row sees nothing.
 static tc_val by_sum(forward *f, tc_val mix, tc_val at) {
   tc_attention_emitter *p = f->p;
   tc_val sum = load(p->s, f->sums, p->acc, 1, at, TC_NONE), none = tc_build_bin(E, TC_IR_EQ, sum, number(p, 0));

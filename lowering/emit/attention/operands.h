@@ -28,7 +28,7 @@ typedef struct tc_attention_emitter {
   uint32_t out, lse, dq, dk, dv;  // nodes of the fusion; TC_NONE: not one of them
   int64_t n, hq, hkv, group, l, keys, e, ev;
   bool causal, has_length, has_mask, heads_as_rows, backward;
-  int64_t a, f;  // heads, and rows of each
+  int64_t a, f;  // heads of all batches, and rows of each head
   int64_t parts, part_keys;  // split-KV on a GPU: parts, and keys of a part; parts 0: keys are not split
   tc_type acc;
   tc_attention_operand q, k, v, dout, sums, delta, mask;

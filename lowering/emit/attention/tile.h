@@ -29,7 +29,7 @@ typedef struct tc_attention_side {
 // tile's scores 13.0, so 12.1.
 typedef struct tc_attention_prefetch {
   bool queries, keys, values;
-  tc_val row, key, value;  // the first of each
+  tc_val row, key, value;  // first row, key and value to prefetch
 } tc_attention_prefetch;
 
 // Scores as Winograd inner products (1968):

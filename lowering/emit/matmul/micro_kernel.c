@@ -60,7 +60,7 @@ void tc_matmul_finish_rows(tc_matmul_emitter *p, tc_val row, int rows, tc_val su
   end(p->s);
 }
 
-// ---- multiplying ----
+// ---- loops over k, and chains ----
 
 // Returns the value of an index at the given value of a range.
 static tc_val at_range(tc_matmul_emitter *p, const tc_index *x, uint8_t range, tc_val value) {

@@ -16,7 +16,7 @@
 
 #define E (&p->s->e)
 
-// ---- b, as it lies ----
+// ---- b where it lies ----
 
 void tc_matmul_enter_panel(tc_matmul_emitter *p, tc_val panel) {
   tc_emit_ctx *s = p->s;
@@ -138,7 +138,7 @@ static void pack_transposed(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_va
 }
 
 // Packs rows k0 to k1 of panels p0 to p1, a row at a time, along the columns. tiling: true: the
-// last column of the matrix may be inside, so loads are masked.
+// last panel is partial, so loads are masked.
 static void pack_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1,
                       bool tiling) {
   tc_emit_ctx *s = p->s;
