@@ -17,14 +17,14 @@
 
 typedef struct tc_matmul_emitter {
   tc_emit_ctx *s;
-  uint32_t node;
+  uint32_t node;  // the MATMUL
   const tc_units *units;  // units of a matmul with any number of rows; NULL: the number is known
   tc_type acc;  // type of the accumulators
   tc_extent3 of;  // extents; k counts steps
   int step;  // elements of k in a step: 2: pairs of bf16, multiplied as words; 1: single elements
   bool halves;  // true: b is in memory as words, whose halves are multiplied one after the other
   tc_type packed_type;  // of packed operands: the accumulators' type, or words
-  tc_tiling_params by;
+  tc_tiling_params by;  // the tiling
   tc_multiply_way way;
   bool chunks;  // true: several chunks of k, between which sums are in memory
   int64_t chain;  // steps of a chain (summation.h); of.k: one chain
@@ -33,7 +33,7 @@ typedef struct tc_matmul_emitter {
   int packed, packed_a, sums, transposed;  // tiles
   int totals, groups;  // tiles: sums of chains, and of groups of chains
   int64_t a_pitch;  // elements of the packed or widened a for each row of its tiles
-  tc_strided_operand a, b;
+  tc_strided_operand a, b;  // left and right operand
   // buffers that the epilogue reads from memory, with an element for each of the result
   int n_read, read[TC_PRODUCT_READ];
 } tc_matmul_emitter;
