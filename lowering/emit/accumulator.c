@@ -1,5 +1,5 @@
-// Folds as instructions: an accumulator's start, its step at an iteration, and its value at the
-// end. See accumulator.h.
+// Emits folds (reductions): the accumulator's first value, its update in an iteration, and its
+// result. See accumulator.h.
 #include "lowering/emit/accumulator.h"
 
 #include <math.h>
@@ -64,7 +64,7 @@ void tc_fold_begin(tc_emit_ctx *s, tc_fold *f, uint32_t n, bool chains) {
   if (is_arg(x->op)) f->index = tc_build_var(&s->e, tc_build_splat(&s->e, tc_emit_i64(s, INT64_MAX), s->lanes));
 }
 
-// The position along F of every lane.
+// The position of each lane along F.
 static tc_val fold_position(tc_emit_ctx *s) {
   tc_val at = s->at[TC_RANGE_F];
   return s->vector == TC_RANGE_F ? tc_build_bin(&s->e, TC_IR_ADD, tc_emit_lane_numbers(s), at)
@@ -91,13 +91,14 @@ void tc_fold_step(tc_emit_ctx *s, tc_fold *f) {
   bool masked = s->mask != TC_NONE && s->vector == TC_RANGE_F;
   if (!is_arg(x->op)) {
     if (masked) v = tc_build_select(&s->e, s->mask, v, tc_fold_identity(s, x->op, f->type));
-    bool plain = x->op == TC_OP_MAX && (x->attr[0] & TC_MAX_OVER_NAN);  // one instruction where MAX is three
+    bool plain = x->op == TC_OP_MAX &&
+                 (x->attr[0] & TC_MAX_OVER_NAN);  // one instruction; MAX, which propagates NaN, takes three
     tc_val next = plain ? tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_GT, v, f->acc), v, f->acc)
                         : tc_build_bin(&s->e, combine(x->op), f->acc, v);
     tc_build_set(&s->e, f->acc, next);
     return;
   }
-  // The first element of a lane, a better one, or the first NaN.
+  // A lane takes its first element, a better one, or the first NaN.
   tc_val better = tc_build_bin(&s->e, x->op == TC_OP_ARGMAX ? TC_IR_GT : TC_IR_LT, v, f->acc);
   tc_val none = tc_build_bin(&s->e, TC_IR_EQ, f->index, tc_emit_i64(s, INT64_MAX));
   tc_val take = tc_build_bin(&s->e, TC_IR_OR, better, none);

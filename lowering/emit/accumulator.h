@@ -1,7 +1,7 @@
-// Folds of a group as instructions, for kernels over rows. Inside expansion; not for others.
+// Emits the folds (reductions) of a fusion, for kernels over rows. Private to emit/.
 //
-// Always: a fold runs in the lanes that the kernel has, one accumulator each; where they lie along
-// F they are combined at the end, by halves.
+// Invariants: each lane of the kernel has an accumulator of its own. Where lanes run along F, they
+// are combined by halves at the end.
 #ifndef TC_LOWERING_EMIT_ACCUMULATOR_H
 #define TC_LOWERING_EMIT_ACCUMULATOR_H
 
@@ -9,21 +9,23 @@
 
 typedef struct tc_fold {
   uint32_t node;
-  tc_val acc, index;  // variables; index for argmax and argmin
-  tc_val total;  // likewise: of the chains that ended (summation.h); TC_NONE if there is one
-  int tile;  // of a COLUMN member: where its sums are while rows go by, or -1
-  tc_type type;
+  tc_val acc, index;  // variables; index: position of the extreme, for argmax and argmin only
+  // variable: sum of the chains that have ended (summation.h); TC_NONE: the sum is one chain
+  tc_val total;
+  // for a COLUMN node, the tile that holds its sums while the loop goes over rows; -1: none
+  int tile;
+  tc_type type;  // of the accumulator; bools fold as I32
 } tc_fold;
 
-// chains: whether a sum of floats is several chains.
+// Creates the accumulators of fold n. chains: true: a sum of floats is several chains.
 void tc_fold_begin(tc_emit_ctx *s, tc_fold *f, uint32_t n, bool chains);
-// Takes the operand's value at the present iteration.
+// Adds the operand's value of this iteration to the accumulator.
 void tc_fold_step(tc_emit_ctx *s, tc_fold *f);
-// The chain of a sum that has several ends here; nothing for other folds.
+// Ends a chain: adds it to the total and starts the next one. Does nothing for a fold of one chain.
 void tc_fold_end_chain(tc_emit_ctx *s, const tc_fold *f);
-// The fold's value at its row is remembered: lanes combined where they ran along F.
+// Remembers the fold's result, with lanes combined where they ran along F.
 void tc_fold_end(tc_emit_ctx *s, const tc_fold *f);
-// What leaves the fold unchanged. Bools fold as I32.
+// Returns the identity element of a fold. Bools fold as I32.
 tc_val tc_fold_identity(tc_emit_ctx *s, tc_op op, tc_type type);
 
 #endif

@@ -1,9 +1,11 @@
-// Where an iteration reads and writes, as instructions: the value of an index from the present
-// values of its ranges, and the place it has in memory.
+// Emits addresses: the value of an affine index from the current values of its ranges, and its
+// position in memory.
 //
-// An index that cuts K into pieces costs a division an element. So the cuts are noted while the
-// group is expanded; where they allow it, the group is expanded again with K split at the smallest,
-// as K0 and K, and what lies above and below the cut is then a range of its own.
+// An index that divides K into pieces costs a division for each element. So a first emission
+// records the divisors of K. Where they allow it, the fusion is emitted again with K split at the
+// smallest divisor, into ranges K0 and K.
+//
+// Example, K of extent 96, split 16:  (k / 16) * 100 + k % 16  ->  k0 * 100 + k
 #include <string.h>
 
 #include "lowering/emit/context.h"
@@ -14,7 +16,7 @@ static void note_point(tc_emit_ctx *s, int64_t p) {
   if (s->tilings.n < MAX_POINTS) s->tilings.at[s->tilings.n++] = p;
 }
 
-// Where a range takes part in an index by pieces, remember the cuts: K may be split there.
+// Records where an index divides K, as candidates for the split.
 static void note_cuts(tc_emit_ctx *s, const tc_index *x) {
   for (int i = 0; i < x->n; i++) {
     const tc_term *t = &x->term[i];
@@ -46,7 +48,7 @@ bool tc_emit_split_terms(const tc_emit_ctx *s, tc_index *x) {
       if (!tc_ix_add_term(&y, t)) return false;
       continue;
     }
-    if (t.div < s->split) {  // a part below the cut, and perhaps one above
+    if (t.div < s->split) {  // a part below the split, and perhaps one above
       tc_term low = t, high = t;
       int64_t below = s->split / t.div;
       bool crosses = !t.mod || t.mod > below;
@@ -73,8 +75,8 @@ static tc_val div_mod(tc_emit_ctx *s, tc_val v, const tc_term *t) {
   return t->mod ? tc_build_bin(&s->e, TC_IR_REM, v, tc_emit_i64(s, t->mod)) : v;
 }
 
-// A term of a range in which each thread has a place of its own: what is the same for all threads
-// goes to *sum, so that it is computed once.
+// Adds a term of a range in which each thread has an offset of its own. The part that is the same
+// for all threads goes to *sum, so that it is computed once.
 static void thread_term(tc_emit_ctx *s, const tc_term *t, tc_val *sum, int64_t *stride, tc_val *vec) {
   tc_val at = s->at[t->range], off = s->threads.off[t->range];
   int64_t within = s->threads.within[t->range];
@@ -96,8 +98,8 @@ static void thread_term(tc_emit_ctx *s, const tc_term *t, tc_val *sum, int64_t *
   if (runs && straight) *stride += t->coef;
 }
 
-// A term of a range in which all threads are at one place: of the vector range, a stride or a
-// vector of offsets, else a part of *sum.
+// Adds a term of a range in which all threads have the same position. A term of the vector range
+// becomes a stride or a vector of offsets; any other goes to *sum.
 static void range_term(tc_emit_ctx *s, const tc_term *t, tc_val *sum, int64_t *stride, tc_val *vec) {
   bool vector = t->range == s->vector && !s->threads.run;
   tc_val v = s->at[t->range];

@@ -1,5 +1,5 @@
-// The state of a group's expansion, and what every kind of kernel needs of it: buffers and
-// arguments, tiles, loops and what is remembered inside them, lanes and threads. See context.h.
+// Implements the state of one emission: buffers, arguments, tiles, loops, and the values remembered
+// in them. See context.h.
 #include "lowering/emit/context.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ tc_status tc_emit_init(tc_emit_ctx *s, tc_emit_result *out, const tc_fusion_plan
     tc_emit_notes *notes = tc_arena_alloc(gr->arena, sizeof *notes + (g->n + 1) * sizeof notes->note[0]);
     if (notes) notes->touched = tc_arena_alloc(gr->arena, (g->n + 1) * sizeof *notes->touched);
     if (!notes || !notes->touched) return TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
-    ((tc_fusion_plan *)(uintptr_t)gr)->notes = notes;  // scratch of whoever expands, which is one thread
+    ((tc_fusion_plan *)(uintptr_t)gr)->notes = notes;  // scratch memory of the one thread that emits
   }
   s->notes = gr->notes;
   return TC_OK;

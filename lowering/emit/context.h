@@ -1,12 +1,12 @@
-// The state of one fusion's emission, and the parts that emitters are made of. For emit/ alone;
-// README.md has a picture.
+// Holds the state of one fusion's emission, and declares the parts that emitters are made of.
+// Private to emit/; README.md has a figure.
 //
-// In: a fusion, its graph and target. Out: instructions at the end of the kernel IR, buffers,
-// scalars and tiles.
-// Always: failures stick. The first one is told (tc_emit_fail), and what is emitted after it is
-// thrown away.
-// Threads: one emission at a time for each fusion plan, whose notes it writes. Owns nothing: lists
-// live in the arena.
+// In: a fusion, its graph and target. Out: instructions appended to the kernel IR, buffers, scalars
+// and tiles.
+// Invariants: failures stick. tc_emit_fail keeps the first one; instructions emitted after it are
+// discarded.
+// Threads: one emission at a time for each fusion plan, since it writes the plan's notes. Owner:
+// the emitter's caller; lists live in the arena.
 #ifndef TC_LOWERING_EMIT_CONTEXT_H
 #define TC_LOWERING_EMIT_CONTEXT_H
 
@@ -21,93 +21,95 @@
 #define MAX_TRANSPOSED 4
 #define MAX_HELD 2
 #define MAX_POINTS 32
-#define EXPENSIVE_COST 8  // work that costs more than a store and a load
-#define PREFETCH_DISTANCE \
-  1024  // elements from a load to the line asked for: a page of floats, where the processor's own prefetching ends
+#define EXPENSIVE_COST 8  // of an op that costs more than a store and a load
+// Elements from a load to its prefetch: a page of floats, where the hardware prefetcher stops.
+#define PREFETCH_DISTANCE 1024
 
-// What an emitter is asked for beside the fusion itself.
+// Holds what an emitter is given besides the fusion.
 typedef struct tc_build_request {
-  uint32_t node;  // the contraction that the fusion is made for, or TC_NONE
-  const tc_gemm_tiling *tiling;  // tile sizes to take; NULL: those of the model
-  const tc_units *units;  // units of a matmul for any number of rows; NULL: the number is known
+  uint32_t node;  // the contraction that the fusion is made for; TC_NONE: it has none
+  const tc_gemm_tiling *tiling;  // tile sizes to use; NULL: the cost model's
+  const tc_units *units;  // units of a matmul with any number of rows; NULL: the number is known
 } tc_build_request;
 
-// How loads and stores of the present loop use the caches. Set by an emitter around its loop; read
-// by load.c and store.c.
+// Says how loads and stores of the current loop use the caches. Set by an emitter around its loop;
+// read by load.c and store.c.
 typedef struct tc_cache_hints {
-  bool stream;  // true: blocks are whole and aligned, so large results may pass the caches by
-  bool prefetch_far;  // true: what is prefetched goes to the second-level cache alone
-  int n_prefetch;  // tensors that the loop may yet prefetch
-  int64_t prefetch_distance;  // elements from a load to what it prefetches; 0: nothing
+  bool stream;  // true: blocks are whole and aligned, so stores of large results may bypass the caches
+  bool prefetch_far;  // true: prefetches go to the second-level cache only
+  int n_prefetch;  // tensors that the loop may still prefetch
+  int64_t prefetch_distance;  // elements from a load to its prefetch; 0: no prefetch
 } tc_cache_hints;
 
-// Where the threads of a GPU's tile are. Set by gpu/; read by address.c, load.c and store.c.
-// Each thread has a place of its own in every range, at + off, and `run` elements side by side from
-// there along the range `vector`. at is a multiple of `within`, and off is less. Along the vector
-// range both are multiples of run.
+// Says where each thread of a GPU's tile works. Set by gpu/; read by address.c, load.c and store.c.
+// In each range a thread is at at + off. Along the range `vector` it has `run` consecutive elements
+// from there. at is a multiple of `within`, and off is less than `within`. Along the vector range
+// both are multiples of run.
 typedef struct tc_thread_places {
-  int run;  // 0: lanes are as elsewhere
-  tc_val off[TC_N_RANGES];  // a lane a thread, or TC_NONE: all are at `at`
-  int64_t within[TC_N_RANGES];
+  int run;  // elements of a thread along the vector range; 0: no runs, lanes are consecutive
+  tc_val off[TC_N_RANGES];  // one lane for each thread; TC_NONE: all threads are at `at`
+  int64_t within[TC_N_RANGES];  // exclusive bound of off, and divisor of at
 } tc_thread_places;
 
-// A load whose lanes lie apart, while rows of K0 lie side by side. Blocks of it are transposed in
-// registers and wait in a tile.
+// A strided load whose elements are contiguous along K0. Blocks of it are transposed in registers
+// and stored in a tile.
 typedef struct tc_transposed_load {
   uint32_t node;
-  tc_index flat;
+  tc_index flat;  // index of the element in memory
   int tile;
 } tc_transposed_load;
 
-// The loads that transpose.c transposes, which load.c notes in the pass before.
+// The loads that transpose.c transposes. load.c records them in the emission before.
 typedef struct tc_transposed_loads {
   tc_transposed_load load[MAX_TRANSPOSED];
   int n;
-  int rows;  // of K0 in a block; 0: loads are noted, not transposed yet
-  tc_val row;  // of the block, the present one
+  int rows;  // rows of K0 in a block; 0: this emission only records loads
+  tc_val row;  // the current row within the block
 } tc_transposed_loads;
 
-// An operand of which a cluster keeps its rows in registers from the first pass that loads it on.
+// An operand's row that a cluster of blocks holds in registers, from the first pass that loads it
+// on.
 typedef struct tc_held_row {
   uint32_t node;
   int tile;
-  bool filled, there;  // filled: by the present pass; there: by one before it
+  bool filled, there;  // filled: the current pass stores it; there: an earlier pass stored it
 } tc_held_row;
 
-// The rows that reduction.c holds so, which value.c fills and reads.
+// The rows held in registers. reduction.c chooses them; value.c stores and reads them.
 typedef struct tc_held_rows {
   tc_held_row row[MAX_HELD];
   int n;
 } tc_held_rows;
 
-// A node whose value at the present position is there already (tc_emit_made_from).
+// A node with one element whose value is already known (tc_emit_made_from).
 typedef struct tc_given_value {
-  uint32_t node;  // of which one element is there; TC_NONE: there is none
-  const tc_index *at;  // that element's place
+  uint32_t node;  // the node; TC_NONE: there is none
+  const tc_index *at;  // position of the element
   tc_val value;
 } tc_given_value;
 
-// Where indices cut K, seen in a dry run.
+// The positions at which indices divide K, recorded in the first emission.
 typedef struct tc_k_cuts {
   int64_t at[MAX_POINTS];
   int n;
 } tc_k_cuts;
 
-// Nodes that have a memo, of the loops that are open. node: in the arena.
+// The nodes with a remembered value, in the loops that are open. node: lives in the arena.
 typedef struct tc_memos {
   int depth;
   uint32_t *node, n, cap;
 } tc_memos;
 
-// Nodes made in place on the way to the value being read, outermost first.
+// The nodes computed inline on the way to the value being read, outermost first.
 typedef struct tc_value_path {
   uint32_t node[MAX_PATH];
   int n;
-  // by depth: a member's, an operand's; not on the stack, where they would take 8 KiB a step
+  // positions by depth: of the node, and of its operand. They are in the arena, since on the stack
+  // they would take 8 KiB a step.
   tc_index *position[MAX_PATH + 1][2];
 } tc_value_path;
 
-// What all emitters share.
+// The state that all emitters share.
 typedef struct tc_emit_ctx {
   tc_kir_builder e;
   tc_emit_result *x;
@@ -116,49 +118,49 @@ typedef struct tc_emit_ctx {
   const tc_fusion *gp;
   const tc_target *target;
   tc_arena *arena;
-  // The present iteration.
-  tc_extents ext;  // of A, F, K (the lower part where split), K0
+  // The current iteration.
+  tc_extents ext;  // extents of A, F, K (its lower part if split) and K0
   int64_t split;  // extent of the lower part of K; 0: K is one range
-  tc_val at[TC_N_RANGES];  // present values of the ranges; the vector range's is that of lane 0
-  bool bound[TC_N_RANGES];
-  int vector;  // range that varies over lanes, or -1
+  tc_val at[TC_N_RANGES];  // current values of the ranges; of the vector range, the value of lane 0
+  bool bound[TC_N_RANGES];  // true: a loop over the range is open, so `at` is valid
+  int vector;  // the range that varies over lanes; -1: none does
   int lanes;
-  tc_val mask;  // lanes that exist, or TC_NONE; with runs a lane a thread
-  tc_val cond;  // inside padding: where the operand exists, or TC_NONE
-  // What an emitter tells the parts that it calls.
+  tc_val mask;  // lanes that exist; TC_NONE: all do. With runs it has one lane for each thread
+  tc_val cond;  // inside padding: where the operand exists; TC_NONE: everywhere
+  // Set by the emitter for the parts that it calls.
   tc_cache_hints hints;
   tc_thread_places threads;
   tc_given_value given;
-  tc_transposed_loads *transposed;  // NULL: no load is transposed or noted
-  tc_held_rows *held;  // NULL: no row is held
-  // What the parts keep.
-  struct tc_emit_notes *notes;  // the grouping's
+  tc_transposed_loads *transposed;  // NULL: no load is transposed or recorded
+  tc_held_rows *held;  // NULL: no row is held in registers
+  // Private to the parts.
+  struct tc_emit_notes *notes;  // owned by the fusion plan
   tc_memos memos;
   tc_value_path path;
   tc_k_cuts tilings;
   tc_status st;
-  const char *what;  // why, if not TC_OK
+  const char *what;  // reason of the failure, if st is not TC_OK
 } tc_emit_ctx;
 
-// What is known of a node while its kernel is emitted.
+// What one emission knows of a node.
 typedef struct tc_emit_note {
-  uint32_t stamp;  // of the emission that this is about
-  tc_val memo;  // its value at the present iteration, or TC_NONE
-  int stash;  // tile in which its row waits for later passes, or -1
-  uint64_t passes;  // over F that need it, as bits
-  double cost;  // of making it again
-  uint8_t memo_depth, fold_depth;  // fold_depth: folds of this group below it
-  uint8_t stash_pass;  // the pass that fills the tile
-  bool has_depth;  // fold_depth is known of a node made in place
-  bool stashed;  // its row is there
-  bool asked;  // a pass over F asks memory for its next row
+  uint32_t stamp;  // emission that the note belongs to
+  tc_val memo;  // value at the current iteration; TC_NONE: not computed
+  int stash;  // tile that keeps its row for later passes; -1: none
+  uint64_t passes;  // bit set of the passes over F that need it
+  double cost;  // of recomputing it
+  uint8_t memo_depth, fold_depth;  // loop depth of the memo; folds of this fusion below the node
+  uint8_t stash_pass;  // the pass that stores the tile
+  bool has_depth;  // true: fold_depth is set for a node computed inline
+  bool stashed;  // true: its row is in the tile
+  bool asked;  // true: a pass over F prefetches its next row
 } tc_emit_note;
 
-// The notes of all nodes of a graph. An emission touches few: a note that is older than its stamp
+// The notes of all nodes of a graph. An emission touches few of them: a note with an older stamp
 // counts as empty.
 typedef struct tc_emit_notes {
   uint32_t stamp, n_touched;
-  uint32_t *touched;  // nodes that have a note, the first n_touched
+  uint32_t *touched;  // the first n_touched entries: nodes that have a note
   tc_emit_note note[];
 } tc_emit_notes;
 
@@ -176,128 +178,133 @@ static inline bool tc_emit_in_fusion(const tc_emit_ctx *s, uint32_t n) {
 
 // ---- context.c ----
 
-// Lists live in the arena.
+// Initializes the context. Lists live in the arena.
 tc_status tc_emit_init(tc_emit_ctx *s, tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *group,
                        tc_arena *arena);
-// Forgets what was emitted, to begin the kernel: the first time, or once more knowing the split and
-// what is transposed.
+// Discards what was emitted and begins the kernel, for the first or another attempt.
 void tc_emit_reset(tc_emit_ctx *s);
-// Notes the first failure; returns 0.
+// Records the first failure; returns 0.
 tc_val tc_emit_fail(tc_emit_ctx *s, tc_status st, const char *what);
-// The same where an index cannot be said: names the node to store before trying again, n if it is
-// made in place, else the last one on the way to it.
+// Fails because an index is not affine. Names the node to store before the next attempt: n if it is
+// computed inline, else the innermost inline node above it.
 tc_val tc_emit_not_affine(tc_emit_ctx *s, uint32_t n, const char *what);
+// Returns the type in which values of `type` are computed: f32 for f16 and bf16.
 tc_type tc_emit_compute_type(tc_type type);
-// A result rounded to its type, in the compute type.
+// Rounds a result to its type and returns it in the compute type.
 tc_val tc_emit_rounded(tc_emit_ctx *s, tc_val v, tc_type type);
+// Returns the buffer of node n, which is added if it is new.
 int tc_emit_buffer(tc_emit_ctx *s, uint32_t n);
-// A run-time argument of the plan.
+// Loads a run-time argument of the plan.
 tc_val tc_emit_argument(tc_emit_ctx *s, uint32_t arg, tc_type type);
-// A number that the plan knows and the kernel does not, so that plans of several such numbers share
-// it.
+// Loads a number that the plan knows and the kernel does not, so that plans with other numbers
+// share the kernel.
 tc_val tc_emit_plan_number(tc_emit_ctx *s, uint64_t value);
-// An argument behind all scalars: another one each time, at most TC_MAX_EXTRA_ARGS.
+// Loads an argument after all scalars. Each call adds one, at most TC_MAX_EXTRA_ARGS.
 tc_val tc_emit_extra_arg(tc_emit_ctx *s, int64_t value);
-// Constants of the whole kernel are loaded before its loops.
+// Loads the kernel's constants before its loops.
 void tc_emit_preload(tc_emit_ctx *s);
-// A new tile of n elements; its number stands for n_buf + k until the buffers are counted.
-// of_lanes: see tc_ntile.
+// Adds a tile of n elements. Its number is TC_MAX_BUFS + k until the buffers are counted. of_lanes:
+// see tc_ntile.
 int tc_emit_tile(tc_emit_ctx *s, tc_type type, int64_t n);
 int tc_emit_tile_of_lanes(tc_emit_ctx *s, tc_type type, int64_t n);
-// A loop, of which the counter is returned, and its end.
+// Begins a loop and returns its counter; ends it.
 tc_val tc_emit_loop(tc_emit_ctx *s, tc_val from, tc_val to, int64_t step);
 void tc_emit_end_loop(tc_emit_ctx *s);
-// The loop over the units of the call, [begin, end): the present unit.
+// Begins the loop over the units [begin, end) of the call; returns the current unit.
 tc_val tc_emit_begin_units(tc_emit_ctx *s);
-// What is remembered from here on, until it is left, is forgotten then. Loops do both.
+// Open and close a scope: values remembered inside are forgotten when it is left. Loops do both.
 void tc_emit_enter(tc_emit_ctx *s);
 void tc_emit_leave(tc_emit_ctx *s);
-// The value of node n at the present iteration, until the loop is left.
+// Remembers the value of node n at the current iteration, until the loop is left.
 void tc_emit_remember(tc_emit_ctx *s, uint32_t n, tc_val v);
+// Emit a constant, a zero, and v * coef.
 tc_val tc_emit_i64(tc_emit_ctx *s, int64_t v);
 tc_val tc_emit_zero(tc_emit_ctx *s, tc_type type);
 tc_val tc_emit_scaled(tc_emit_ctx *s, tc_val v, int64_t coef);
 
 // ---- lanes.c ----
 
-// 0, 1, .. of so many lanes; of the present lanes.
+// Return the vector 0, 1, .. with `lanes` lanes, or with the current number of lanes.
 tc_val tc_emit_numbers(tc_emit_ctx *s, tc_type type, int lanes);
 tc_val tc_emit_lane_numbers(tc_emit_ctx *s);
-// Numbers of a thread's elements in its run.
+// Returns the number of each element within its thread's run.
 tc_val tc_emit_run_numbers(tc_emit_ctx *s);
-// Both masks, of which TC_NONE is all lanes.
+// Returns a and b combined; TC_NONE stands for all lanes.
 tc_val tc_emit_both(tc_emit_ctx *s, tc_val a, tc_val b);
+// Masks the lanes that are at or past `end`, where lane 0 is at `start`.
 void tc_emit_set_mask(tc_emit_ctx *s, tc_val start, tc_val end);
-// The least power of two of lanes that holds n, `most` at most.
+// Return the least power of two that is at least n, limited by `most` or LANES.
 int tc_emit_power_for(int64_t n, int most);
 int tc_emit_lanes_for(int64_t n);
-// On a GPU: threads and groups of the kernel, whose vectors have so many lanes.
+// Sets the threads and groups of a GPU kernel whose vectors have `lanes` lanes; does nothing for a
+// CPU.
 void tc_emit_set_threads(tc_emit_ctx *s, int lanes);
-// Lanes of a block of elements that are each by themselves.
+// Returns the lanes of a block of elementwise work.
 int tc_emit_lanes_of_work(const tc_emit_ctx *s);
-// The loop over the units of the call: rows of A and K0 by `blocks` blocks of lanes of K. Enters
-// the present row and block. inner: extent of K within a row; 0: lanes are not along K.
+// Begins the loop over the units: rows of A and K0 by `blocks` blocks of lanes of K. Sets the
+// current row and block. inner: extent of K within a row; 0: lanes are not along K.
 void tc_emit_begin_rows(tc_emit_ctx *s, int64_t inner, int64_t blocks, int64_t k0);
 
 // ---- address.c ----
 
-// The extent of K's lower part: the smallest cut of those noted, if every other cut and K are
-// multiples of it; 0: none.
+// Returns the extent of K's lower part: the smallest recorded divisor, if it divides the others and
+// K; 0: no split.
 int64_t tc_emit_choose_split(const tc_emit_ctx *s);
-// The K range after a split is K0 * split + K: rewrites terms so; false if they become too many.
+// Rewrites terms of K as terms of K0 * split + K; false if there are too many.
 bool tc_emit_split_terms(const tc_emit_ctx *s, tc_index *x);
-// The value of the index: base plus, for the vector range, either a stride per lane (*stride, *vec
-// TC_NONE) or a vector of offsets (*vec). With runs a vector of threads' places, and a stride along
-// the runs; or a vector of all lanes.
+// Returns the scalar part of an index. For the vector range it sets a stride for each lane (*vec is
+// TC_NONE) or a vector of offsets (*vec). With runs, *vec has one lane for each thread and *stride
+// is along the run, or *vec has all lanes.
 tc_val tc_emit_index_value(tc_emit_ctx *s, tc_index x, int64_t *stride, tc_val *vec);
-// The same of an index that does not vary over lanes.
+// Returns the value of an index that does not vary over lanes.
 tc_val tc_emit_base(tc_emit_ctx *s, const tc_index *x);
-// The same as one value, a vector where it varies over lanes.
+// Returns the index as one value: a vector where it varies over lanes.
 tc_val tc_emit_whole_index(tc_emit_ctx *s, const tc_index *x);
-// The longest run, of a power of two of elements up to `most`, that lie side by side along the
-// range wherever one begins at a multiple of its length, its first element's place in memory being
-// a multiple of that too. 1: elements lie apart.
+// Returns the longest aligned run along the range: a power of two of contiguous elements, at most
+// `most`. Runs begin at multiples of their length, in the range and in memory. 1: elements are not
+// contiguous.
 int tc_emit_run_of(const tc_index *x, uint8_t range, int most);
-// Where every thread's run of element `flat` lies: an address a thread where its elements are side
-// by side and aligned, else one an element. *lanes: elements that differ.
+// Returns the address of each thread's run of element `flat` if it is contiguous and aligned, else
+// of each element. *lanes: number of different elements.
 tc_val tc_emit_run_at(tc_emit_ctx *s, const tc_index *flat, tc_val mask, int *lanes);
-// Follows views from element idx of node *n to the node that is in memory, and the element's place
-// there; false if terms cannot say it.
+// Follows views from element idx of node *n to the node that is in memory. flat: the element's
+// index there. False if that is not affine.
 bool tc_emit_follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat);
 
 // ---- load.c ----
 
-// Whether the node is too large for a core's cache.
+// Returns whether the node is too large for a core's cache.
 bool tc_emit_is_strided(const tc_gnode *x);
-// Rows of node n in a block that is transposed: one register of elements.
+// Returns the rows of node n in a transposed block: one register of elements.
 int tc_emit_transposed_rows(const tc_emit_ctx *s, uint32_t n);
-// Element `flat` of stored node n. One that lies across is noted, for the kernel to be made again
-// as one that transposes; there it comes from the tile.
+// Loads element `flat` of stored node n. A strided load along K0 is recorded, so that the next
+// emission transposes it; there the element comes from the tile.
 tc_val tc_emit_load(tc_emit_ctx *s, uint32_t n, tc_index flat);
 
 // ---- value.c ----
 
-// The value of a member at the present iteration.
+// Returns the value of a node of the fusion at the current iteration.
 tc_val tc_emit_member(tc_emit_ctx *s, uint32_t n);
-// Element idx of node n at the present iteration, loaded or made.
+// Returns element idx of node n at the current iteration, loaded or computed.
 tc_val tc_emit_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx);
-// The same; what is remembered on the way stays so until the loop is left.
+// Does the same, and values remembered on the way stay valid until the loop is left.
 tc_val tc_emit_value_kept(tc_emit_ctx *s, uint32_t n, const tc_index *idx);
-// Element idx of node n at the present iteration, where `given` is the element of node `from` whose
-// place is *at.
+// Returns element idx of node n, where `given` is the value of the element of node `from` at
+// position *at.
 tc_val tc_emit_made_from(tc_emit_ctx *s, uint32_t n, const tc_index *idx, uint32_t from, const tc_index *at,
                          tc_val given);
 
 // ---- store.c ----
 
+// Returns whether the fusion stores node n itself, not only an alias of it.
 bool tc_emit_must_store(const tc_emit_ctx *s, uint32_t n);
-// Whether n is a result of at least so many bytes, too large to stay in a cache, that no other
-// kernel of the plan reads: it may pass the caches by. Not what is assigned, which may be written
-// over memory of the caller's that is aligned to nothing.
+// Returns whether stores of n may bypass the caches: a result of at least `least` bytes that no
+// other kernel of the plan reads. An assigned result does not qualify, since it may be written over
+// unaligned memory of the caller.
 bool tc_emit_streams(const tc_emit_ctx *s, uint32_t n, uint64_t least);
-// A member's value to its place.
+// Stores the value of a node of the fusion.
 void tc_emit_store(tc_emit_ctx *s, uint32_t n);
-// Every value first, then the stores: an output may be the memory of an operand.
+// Computes all values, then stores them, since an output may overwrite an operand.
 void tc_emit_stores(tc_emit_ctx *s);
 
 #endif

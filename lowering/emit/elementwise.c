@@ -1,16 +1,20 @@
-// Elementwise kernels over one range: blocks of lanes, and a masked tail. The number of elements is
-// an argument, so that one kernel serves every size.
+// Emits elementwise kernels over one range: blocks of lanes, then a masked tail. The number of
+// elements is an argument, so that one kernel serves every size.
+//
+// Example, n elements, 64 lanes:
+//   loop k over whole blocks: load 64 elements, op, store
+//   loop k over the tail: the same, masked
 #include <limits.h>
 
 #include "lowering/emit/emitters.h"
 #include "lowering/target/cpu_target.h"
 #include "lowering/target/host_cpu.h"
 
-#define MAX_FAR 16  // operands counted
+#define MAX_FAR 16  // operands counted at most
 #define GPU_FLAT_LANES 1024
-// The interpreter's steps wait for each other's results, less the more vectors they go through: a
-// chain of ten ops in the second-level cache on a Zen 4 40 us by 64 lanes, 35 by 128 and 30 by 256,
-// 13 compiled.
+// Lanes in the interpreter. Its steps are serially dependent; longer blocks hide that latency.
+// Measured: Zen 4, ten ops in the second-level cache: 64 lanes 40 us, 128 lanes 35, 256 lanes 30;
+// compiled 13.
 #define INTERPRETED_LANES TC_KIR_LANES
 #define LINE_BYTES 64
 
@@ -28,14 +32,14 @@ static void note_far(void *arg, uint32_t source, bool moved) {
   f->node[f->n++] = source;
 }
 
-// The operands that come from memory.
+// Finds the operands that are too large for a core's cache.
 static far_sources find_far(const tc_emit_ctx *s) {
   far_sources f = {.s = s};
   for (uint32_t i = 0; i < s->gp->n_member; i++) tc_fusion_each_source(s->gr, s->gp->member[i], note_far, &f);
   return f;
 }
 
-// Whether arithmetic, not reading those operands, is what takes the time.
+// Returns whether the kernel is bound by arithmetic, not by reading those operands.
 static bool is_arithmetic(const tc_emit_ctx *s, const far_sources *f) {
   double cost = 0;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
@@ -45,19 +49,19 @@ static bool is_arithmetic(const tc_emit_ctx *s, const far_sources *f) {
   return cost >= EXPENSIVE_COST * (double)f->n;
 }
 
-// How far ahead an elementwise kernel asks for what it loads: where arithmetic keeps the processor
-// from looking ahead, so that computing and loading take turns. On two cores of Sapphire Rapids, of
-// the bandwidth of a + b: sin(a) + cos(b) 71 % without and 91 % with it, gelu 59 and 83 %, silu 70
-// and 96 %; but Adam, which has less arithmetic an operand, 84 and 71 %.
+// Returns the prefetch distance. Only arithmetic-bound kernels prefetch: their arithmetic keeps the
+// processor from running ahead to the next loads.
+// Measured: Sapphire Rapids, 2 cores, share of the bandwidth of a + b: gelu 59 -> 83 %, but Adam
+// 84 -> 71 %. More: docs/measurements.md.
 static int64_t flat_ahead(const tc_emit_ctx *s, const far_sources *f) {
   return !tc_target_is_gpu(s->target) && f->n > 0 && is_arithmetic(s, f) ? PREFETCH_DISTANCE : 0;
 }
 
-// Lanes by which a kernel with little arithmetic reads several operands from memory where a
-// processor reads rows best side by side (host_cpu.h): a line of each by turns. On a Zen 4, of the
-// bandwidth of a + b, relu(a * b + c) 80 to 86 % by 64 lanes, 83 to 89 by 32 and 93 to 105 by 16 at
-// one thread, 91, 89 and 96 at two; with vectors of 32 bytes 92 and 95 by 64 and 16 at two, 80 by
-// half a line. Dear functions need the longer block: gelu by tanh is 0.86 as fast by 16.
+// Returns the lanes of a memory-bound kernel with several operands: one cache line of each, where a
+// processor reads rows best side by side (host_cpu.h). Arithmetic-bound kernels keep the longer
+// block.
+// Measured: Zen 4, 1 thread, relu(a * b + c), share of the bandwidth of a + b: 64 lanes 80 to 86 %,
+// 16 lanes 93 to 105 %. More: docs/measurements.md.
 static int lanes_of_lines(const tc_emit_ctx *s, const far_sources *f, int lanes) {
   if (!tc_host_reads_rows() || !tc_compiler_compiles() || f->n < 2 || is_arithmetic(s, f)) return lanes;
   int line = 0;
@@ -93,7 +97,7 @@ void tc_emitter_elementwise(tc_emit_ctx *s, const tc_build_request *r) {
   tc_emit_stores(s);
   s->hints.stream = false, s->hints.prefetch_distance = 0;
   tc_emit_end_loop(s);
-  // The last, partial block belongs to whoever has the end.
+  // The last, partial block belongs to the call whose range reaches the end.
   tc_val tail = tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_GT, end, whole),
                                 tc_build_bin(&s->e, TC_IR_MUL, whole, size), count);
   s->at[TC_RANGE_K] = tc_emit_loop(s, tail, count, s->lanes);

@@ -1,4 +1,5 @@
-// Which emitter makes a fusion's kernel, and what its program must know of it. See emitter.h.
+// Selects the emitter of a fusion's kernel, runs it, and describes the kernel to its program. See
+// emitter.h.
 #include "lowering/emit/emitter.h"
 
 #include <stdio.h>
@@ -24,10 +25,10 @@ static bool is_in_parts(const tc_emit_ctx *s) {
   return s->gp->part != 0;
 }
 
-// The first row that fits a fusion emits it.
+// The first matching row emits a fusion.
 static const struct {
   tc_fusion_kind kind;
-  int op;  // of the fusion's contraction, or ANY_OP
+  int op;  // op of the fusion's contraction; ANY_OP: any or none
   unsigned targets;
   bool (*when)(const tc_emit_ctx *s);  // NULL: always
   tc_emitter *emit;
@@ -54,7 +55,7 @@ static uint32_t find_contraction(const tc_emit_ctx *s) {
   return TC_NONE;
 }
 
-// One attempt, by the fusion's kind, its contraction and the target.
+// Emits once, with the emitter that matches the fusion's kind, its contraction and the target.
 static void emit_once(tc_emit_ctx *s, const tc_build_request *r) {
   unsigned target = tc_target_is_gpu(s->target) ? GPU : CPU;
   tc_emit_reset(s);
@@ -68,8 +69,8 @@ static void emit_once(tc_emit_ctx *s, const tc_build_request *r) {
   (void)tc_emit_fail(s, TC_ERR_STATE, "no emitter for this kind of fusion");
 }
 
-// As one kernel, or again with K split where indices cut it, or again with loads transposed that
-// lie across it.
+// Emits the fusion; again with K split, where indices divide K; again with strided loads
+// transposed.
 static void emit_fusion(tc_emit_ctx *s, const tc_build_request *r) {
   tc_transposed_loads transposed = {.n = 0};
   emit_once(s, r);
@@ -77,7 +78,7 @@ static void emit_fusion(tc_emit_ctx *s, const tc_build_request *r) {
   if (!s->split || s->st != TC_OK) return;
   if (s->gp->kind == TC_FUSION_ELEMENTWISE) s->transposed = &transposed;
   emit_once(s, r);
-  if (s->st != TC_OK) {  // the parts of K made an index too long: without them it can be said
+  if (s->st != TC_OK) {  // the parts of K gave an index too many terms: without the split it is affine
     s->st = TC_OK, s->split = 0, s->transposed = NULL;
     emit_once(s, r);
   } else if (transposed.n) {
@@ -87,8 +88,8 @@ static void emit_fusion(tc_emit_ctx *s, const tc_build_request *r) {
   s->transposed = NULL;
 }
 
-// Tiles are numbered behind the buffers, arguments of tc_emit_extra_arg behind the scalars: these
-// are counted now.
+// Numbers tiles after the buffers, and arguments of tc_emit_extra_arg after the scalars: only now
+// are both counted.
 static void number_operands(tc_emit_result *x) {
   for (uint32_t i = 0; i < x->kir.n_inst; i++) {
     tc_kir_inst *inst = &x->kir.inst[i];
@@ -116,14 +117,14 @@ static tc_status list_tensors(tc_emit_ctx *s) {
   return TC_OK;
 }
 
-// Whether node n is stored as what is assigned, which may be written over the old value.
+// Returns whether node n is the new value of an assignment, which may overwrite the old value.
 static bool is_assigned(const tc_emit_ctx *s, uint32_t n) {
   uint32_t out = s->g->node[n].out;
   return out != TC_LEAF_NONE && s->g->plan &&
          tc_rec_op(tc_plan_rec(s->g->plan, s->g->plan->out[out].node)) == TC_OP_ASSIGN;
 }
 
-// Which operands may be the memory of a result.
+// Records which operands may share memory with a result.
 static void note_same(tc_emit_ctx *s) {
   tc_emit_result *x = s->x;
   if (s->gp->kind != TC_FUSION_ELEMENTWISE && s->gp->kind != TC_FUSION_MATMUL) x->same = 0;
@@ -164,7 +165,8 @@ static tc_status finish(tc_emit_ctx *s) {
   return TC_OK;
 }
 
-// *what: why an emitter failed, which is not reported; NULL: it did not.
+// Emits a fusion in a new context. *what: why an emitter failed, not reported yet; NULL: none
+// failed.
 static tc_status expand(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_build_request r,
                         tc_arena *arena, const char **what) {
   tc_emit_ctx s;
@@ -185,7 +187,7 @@ tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc
                          const tc_gemm_tiling *tiling, tc_arena *arena) {
   const char *what;
   tc_status st = expand(out, gr, fusion, (tc_build_request){.tiling = tiling}, arena, &what);
-  // With a node to store, or smaller fusions, the caller tries again, so nothing is reported yet.
+  // With a node stored, or smaller fusions, the caller tries again, so nothing is reported yet.
   return st == TC_OK || !what || out->not_affine != TC_NONE || out->full ? st : TC_FAIL(st, "%s", what);
 }
 

@@ -1,10 +1,15 @@
-// Expansion: a fusion under a schedule becomes a kernel. The only place that knows loops, lanes,
-// masks and orders of summation.
+// Emits a fusion as a kernel. Only emit/ knows loops, lanes, masks and orders of summation.
 //
-// Orders are part of the contract: a fold along the last axis runs in virtual lanes (lane = index
-// mod 64, fewer for short rows) combined by halves; a fold over outer axes is one chain per element
-// in index order; a product's element is one chain in k order. None depends on the thread count,
-// the instruction set's width or what was fused. Every op rounds to its type.
+// In: a fusion of a plan, and perhaps tile sizes. Out: kernel IR, with its buffers, scalars, units
+// and estimated work.
+// Invariants: orders of summation are part of the contract and do not depend on the thread count,
+// the vector width or what was fused.
+//   - A fold along the last axis runs in virtual lanes (lane = index mod 64, fewer for short rows),
+//     combined by halves.
+//   - A fold over outer axes is one chain per element, in index order.
+//   - An element of a matmul is one chain in k order.
+// Every op rounds to its type. Long chains are split as tiling/summation.h says.
+// Threads: one emission at a time for each fusion plan.
 #ifndef TC_LOWERING_EMIT_EMITTER_H
 #define TC_LOWERING_EMIT_EMITTER_H
 
@@ -12,44 +17,45 @@
 #include "lowering/fusion/fusion.h"
 #include "lowering/kir/kir.h"
 
-#define TC_MAX_BUFS 64  // tensors of a kernel
-#define TC_MAX_NUMS 512  // scalars
-#define TC_MAX_EXTRA_ARGS 8  // numbers behind them
+#define TC_MAX_BUFS 64  // tensors of a kernel at most
+#define TC_MAX_NUMS 512  // scalars of a kernel at most
+#define TC_MAX_EXTRA_ARGS 8  // arguments after the scalars at most
 
 typedef struct tc_emit_result {
   tc_kir kir;
-  char stem[40];  // dtype and ops, for names
-  uint32_t buf[TC_MAX_BUFS];  // node behind each buffer
+  char stem[40];  // dtype, last op and number of nodes, for the kernel's name
+  uint32_t buf[TC_MAX_BUFS];  // node of each buffer
   uint32_t n_buf;
   struct {
-    bool is_arg;
+    bool is_arg;  // true: value is the number of a plan argument; false: the scalar itself
     uint64_t value;
   } num[TC_MAX_NUMS];
   uint32_t n_num;
-  uint64_t extra[TC_MAX_EXTRA_ARGS];  // arguments behind those: of a product with any number of rows
+  uint64_t extra[TC_MAX_EXTRA_ARGS];  // arguments after the scalars, for a matmul with any number of rows
   uint32_t n_extra_args;
-  uint32_t *read, n_read;  // stored nodes it reads
-  uint32_t *written, n_written;  // nodes it stores
-  uint64_t writes, same;  // see tc_step
-  uint64_t words;  // buffers of bf16 that are read as words, of two elements each
-  uint32_t not_affine;  // on failure: a node that must be stored before the fusion can be expanded, or TC_NONE
-  bool full;  // on failure: the fusion reads and writes more tensors or scalars than a kernel can name
-  int64_t extent;  // units of [begin, end)
+  uint32_t *read, n_read;  // stored nodes that the kernel reads
+  uint32_t *written, n_written;  // nodes that the kernel stores
+  uint64_t writes,
+      same;  // bit sets of buffers: stored by the kernel; read only at the element that is stored, before the store
+  uint64_t words;  // bit set of bf16 buffers that are read as 32-bit words, two elements each
+  uint32_t not_affine;  // on failure: a node to store before the next attempt; TC_NONE: none would help
+  bool full;  // on failure: true if the fusion has more tensors or scalars than a kernel can name
+  int64_t extent;  // number of units: calls cover [0, extent)
   double work;  // estimated nanoseconds on one thread
-  uint64_t bytes;  // read and written
-  bool is_matmul;  // a matrix product, of which these are the facts
+  uint64_t bytes;  // of all tensors that are read and stored
+  bool is_matmul;  // true: a matmul, which the following fields describe
   tc_matmul_facts matmul;
   uint32_t matmul_node;
   tc_units units;
 } tc_emit_result;
 
-// For the graph's target. The kernel is the caller's to destroy; lists live in the arena. cut: of a
-// matrix product; NULL: as the model has it.
+// Emits a fusion for the graph's target. The kernel is the caller's to destroy; lists live in the
+// arena. tiling: of a matmul; NULL: the cost model's.
 tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion,
                          const tc_gemm_tiling *tiling, tc_arena *arena);
-// A matrix product whose number of rows is an argument, so that the kernel does for others: in the
-// same units, with the same buffers and scalars as by tc_emit_fusion, and `more` behind these.
-// TC_ERR_STATE, with no error told, where it cannot be cut so.
+// Emits a matmul whose number of rows is an argument. Units, buffers and scalars are those of
+// tc_emit_fusion; the extra arguments follow the scalars. Returns TC_ERR_STATE, with no error
+// reported, if the matmul has no such kernel.
 tc_status tc_emit_any_rows(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_units units,
                            tc_arena *arena);
 

@@ -1,8 +1,8 @@
-// Lanes: how many a kernel works by, which elements they are, and which of them exist.
+// Chooses how many lanes a kernel has, and emits lane numbers and masks.
 #include "lowering/emit/context.h"
 #include "lowering/target/cpu_target.h"
 
-#define FEW 4  // ops
+#define FEW 4  // nodes; fewer cheap ones need few registers
 
 tc_val tc_emit_numbers(tc_emit_ctx *s, tc_type type, int lanes) {
   return tc_build_raw(&s->e, TC_IR_LANES, type, lanes, TC_NONE, TC_NONE, TC_NONE, 0);
@@ -22,7 +22,7 @@ tc_val tc_emit_both(tc_emit_ctx *s, tc_val a, tc_val b) {
 
 void tc_emit_set_mask(tc_emit_ctx *s, tc_val start, tc_val end) {
   tc_val left = tc_build_bin(&s->e, TC_IR_MIN, tc_build_bin(&s->e, TC_IR_SUB, end, start), tc_emit_i64(s, s->lanes));
-  tc_val lanes = tc_emit_numbers(s, TC_I32, s->lanes);  // narrow: fewer compares
+  tc_val lanes = tc_emit_numbers(s, TC_I32, s->lanes);  // narrow type: fewer compares
   s->mask = tc_build_bin(&s->e, TC_IR_LT, lanes, tc_build_cast(&s->e, left, TC_I32));
 }
 
@@ -40,13 +40,12 @@ void tc_emit_set_threads(tc_emit_ctx *s, int lanes) {
   if (tc_target_is_gpu(s->target)) tc_target_threads(s->target, lanes, &s->x->kir.threads, &s->x->kir.groups);
 }
 
-// Lanes of elementwise work: a whole block where there is little of it. A chain of ops, or a dear
-// function, which has a dozen values and constants at once, is done on a quarter as many vectors as
-// there are registers, two such functions on an eighth: more are kept in memory, fewer wait for
-// each other. With 16 registers, on a Zen 3 in its second cache, times as fast as by blocks of 64:
-// tanh gelu 0.78 by 8 lanes, 0.90 by 16, 1.10 by 32; sin(a) + cos(b) 1.01, 1.15, 1.05; 10, 20 and
-// 50 cheap ops 1.2 to 2.0, 1.3 to 1.7, 1.1 to 1.7 by 32, 4 million elements of them 1.05 to 1.2,
-// and five ops 0.8 to 1.05. With 32 registers of 16 lanes a block is what this allows.
+// Fusions of few cheap ops take a whole block of lanes. A chain of ops, or one expensive function,
+// keeps a dozen values and constants live at once. Its block is a quarter as many vectors as there
+// are registers; for several expensive functions, an eighth. Longer blocks spill, shorter ones
+// expose latency. With 32 registers of 16 lanes a quarter is a whole block.
+// Measured: Zen 3, against 64 lanes: 10 cheap ops by 32 lanes 1.2 to 2.0 times as fast,
+// sin(a) + cos(b) by 16 lanes 1.15. More: docs/measurements.md.
 int tc_emit_lanes_of_work(const tc_emit_ctx *s) {
   const tc_isa *isa = tc_compiler_isa();
   int n_expensive = 0, vector = isa->vector_bytes / (int)sizeof(float);

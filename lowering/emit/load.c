@@ -1,12 +1,12 @@
-// Loads of the present iteration: by lane, side by side or apart, or in runs of a thread's own. A
-// load that lies across comes from the tile where its block was transposed.
+// Emits the loads of the current iteration: a contiguous vector, a gather, or the run of each GPU
+// thread. A strided load along K0 comes from the tile where its block was transposed.
 //
-// Always: an element that does not exist is masked, by the iteration's lanes (`mask`) or by padding
-// around an operand (`cond`).
+// Invariants: an element that does not exist is masked, by the iteration's lanes (`mask`) or by
+// padding around an operand (`cond`).
 #include "lowering/emit/context.h"
 #include "lowering/target/cpu_target.h"
 
-#define FAR_BYTES (INT64_C(1) << 20)  // of an operand; smaller ones are in a core's cache
+#define FAR_BYTES (INT64_C(1) << 20)  // of an operand; smaller ones stay in a core's cache
 
 static tc_val both_masks(tc_emit_ctx *s, int lanes) {
   tc_val m = s->mask == TC_NONE || lanes == 1 ? TC_NONE : s->mask;
@@ -18,7 +18,7 @@ bool tc_emit_is_strided(const tc_gnode *x) {
   return x->shape->count * (int64_t)tc_type_bytes(x->type) >= FAR_BYTES;
 }
 
-// Asks for the lines of node n that a later iteration will load from this place.
+// Prefetches the lines of node n that a later iteration loads with this instruction.
 static void prefetch_ahead(tc_emit_ctx *s, uint32_t n, tc_val base, int buf) {
   const tc_gnode *x = &s->g->node[n];
   int64_t line = 64 / (int64_t)tc_type_bytes(x->type);
@@ -32,7 +32,7 @@ static void prefetch_ahead(tc_emit_ctx *s, uint32_t n, tc_val base, int buf) {
   }
 }
 
-// Element `flat` of stored node n, of every thread's run.
+// Loads element `flat` of stored node n in each thread's run.
 static tc_val load_runs(tc_emit_ctx *s, uint32_t n, const tc_index *flat) {
   tc_type type = s->g->node[n].type;
   tc_val mask = s->mask, v;
@@ -48,14 +48,14 @@ static tc_val load_runs(tc_emit_ctx *s, uint32_t n, const tc_index *flat) {
   return tc_build_cast(&s->e, v, tc_emit_compute_type(type));
 }
 
-// ---- loads that lie across ----
+// ---- strided loads, transposed ----
 
 int tc_emit_transposed_rows(const tc_emit_ctx *s, uint32_t n) {
   return tc_compiler_vector_bytes() / (int)tc_type_bytes(s->g->node[n].type);
 }
 
-// Whether consecutive K0, in blocks of so many rows, are side by side in memory: one term counts
-// them, others change between blocks.
+// Returns whether consecutive K0 of a block of `rows` rows are contiguous in memory. One term then
+// counts the rows; the others change only between blocks.
 static bool counts_rows(const tc_emit_ctx *s, tc_index flat, int rows) {
   bool counts = false;
   if (!tc_emit_split_terms(s, &flat)) return false;
@@ -69,8 +69,8 @@ static bool counts_rows(const tc_emit_ctx *s, tc_index flat, int rows) {
   return counts;
 }
 
-// The tile in which the transposed block of the load waits, or -1. Outside a transposing kernel the
-// load is noted.
+// Returns the tile of the load's transposed block, or -1. A kernel that does not transpose records
+// the load.
 static int transposed_tile(tc_emit_ctx *s, uint32_t n, const tc_index *flat) {
   tc_transposed_loads *t = s->transposed;
   if (!t) return -1;
@@ -99,7 +99,7 @@ tc_val tc_emit_load(tc_emit_ctx *s, uint32_t n, tc_index flat) {
   tc_val base = tc_emit_index_value(s, flat, &stride, &vec);
   tc_val v, mask;
   if (vec == TC_NONE && stride == 0) {
-    if (s->cond != TC_NONE) {  // one element that may not be there: read the first instead, the caller discards it
+    if (s->cond != TC_NONE) {  // one element that may not exist: load the first instead; the caller discards it
       if (tc_build_lanes(&s->e, s->cond) == 1) {
         base = tc_build_select(&s->e, s->cond, base, tc_emit_i64(s, 0));
       } else {

@@ -1,13 +1,13 @@
-// Kernels that fold, ROW and COL, and FLAT ones whose K is split.
+// Emits fusions with folds (reductions): along rows (ROW) or over columns (COLUMN).
 //
-//   for each row (ROW), or each block of lanes of K (COL):
+//   for each row (ROW), or each block of lanes of K (COLUMN):
 //     for each depth d of folds:
-//       what is one value a row and needs d folds
+//       values that are one a row and need d folds
 //       a pass over F: the folds over values that need d folds, and the stores of such values
 //
-// A value that several passes need is made again in each, or waits for the later ones in a tile:
-// dear ones as long as a row of them is near, and in a cluster of blocks, which holds its row in
-// registers, what is loaded, too.
+// A value that several passes need is recomputed in each, or stored in a tile for the later ones.
+// Expensive values are stored as long as a row of them stays in a near cache. A cluster of blocks
+// also holds the rows that it loads, in registers.
 #include <limits.h>
 
 #include "lowering/tiling/summation.h"
@@ -18,18 +18,18 @@
 #include "runtime/options.h"
 #include "runtime/topology.h"
 
-// Of one row kept between passes: half of the first cache. Further away keeping it costs more than
-// exp again with whole vectors of 64 bytes: cross entropy over rows of 200 KB takes 1.5 times as
-// long with it, softmax over rows of 128 KB 1.4 times, but over rows of 4 KB it takes 0.8 times as
-// long.
+// Of one row stored between passes: half of the first-level cache. Storing longer rows costs more
+// than computing exp again with vectors of 64 bytes.
+// Measured, time without -> with, softmax: rows of 128 KB 1 -> 1.4, of 4 KB 1 -> 0.8.
+// Cross entropy: rows of 200 KB 1 -> 1.5.
 #define STASH_BYTES 16384
-#define STASH_THREAD_BYTES 128  // the same of a GPU's thread, in registers
-#define BF16_COST 7  // of rounding
-#define NEAR_BYTES 262144  // of one row that is still near in its second pass
-#define MAX_FOLDS 64  // in one pass
-#define ROW_TURNS 8
-#define CLUSTER_THREADS 512  // of a block: 128 registers each, of which what is held takes up to a half
-#define CLUSTER_TURNS 8
+#define STASH_THREAD_BYTES 128  // the same for a GPU thread, in registers
+#define BF16_COST 7  // cost of rounding to bf16, beside that of the op
+#define NEAR_BYTES 262144  // of one row that is still cached in its second pass
+#define MAX_FOLDS 64  // folds of one pass at most
+#define ROW_TURNS 8  // iterations that a GPU thread makes over a long row
+#define CLUSTER_THREADS 512  // threads of a block: 128 registers each, of which held rows take at most half
+#define CLUSTER_TURNS 8  // iterations of a cluster's thread over its row
 #define GPU_COLUMN_LANES 128
 
 // ---- which pass needs what ----
@@ -46,8 +46,8 @@ static bool is_column(const tc_emit_ctx *s, uint32_t n) {
   return s->gr->level[n] == TC_LEVEL_COLUMN;
 }
 
-// Nodes of depth d: folds are done when their depth is reached; a FULL value of depth d needs the
-// folds of depth d.
+// Returns the fold depth of n: the number of folds in sequence below it. A fold is complete when
+// its depth is reached; a FULL value of depth d needs the folds of depth d.
 static uint8_t depth_under(tc_emit_ctx *s, uint32_t n) {
   n = tc_fusion_root(s->gr, n);
   tc_emit_note *note = tc_emit_note_of(s, n);
@@ -75,7 +75,7 @@ static uint8_t deepest(const tc_emit_ctx *s) {
   return d;
 }
 
-// Notes that pass p computes node n and what it is made of.
+// Records that pass p computes node n and what it is computed from.
 static void note_pass(tc_emit_ctx *s, uint32_t n, uint8_t p) {
   n = tc_fusion_root(s->gr, n);
   const tc_gnode *x = &s->g->node[n];
@@ -88,9 +88,10 @@ static void note_pass(tc_emit_ctx *s, uint32_t n, uint8_t p) {
   for (int k = 0; k < x->n_in; k++) note_pass(s, x->in[k], p);
 }
 
-// With narrower vectors, or half a vector at a time, exp costs more, and a row may take half of the
-// second cache. On a Zen 3 cross entropy over rows of 200 KB takes 0.75 times as long with it,
-// softmax over rows of 32 KB and of 128 KB 0.82 times; on a Zen 4 0.97 and, of 128 KB, 0.86.
+// Returns the bytes of one row that may be stored. With narrower vectors, or vectors executed in
+// halves, exp costs more, so a row may take half of the second-level cache.
+// Measured, time, Zen 3: cross entropy over rows of 200 KB 1 -> 0.75, softmax over 32 and 128 KB
+// 1 -> 0.82. Zen 4: cross entropy 1 -> 0.97, softmax over 128 KB 1 -> 0.86.
 static int64_t stash_bytes(const tc_emit_ctx *s) {
   if (tc_target_is_gpu(s->target)) return (int64_t)s->x->kir.threads * STASH_THREAD_BYTES;
   bool dear = tc_compiler_vector_bytes() < 64 || tc_host_halves_vectors();
@@ -101,13 +102,13 @@ static bool is_in_several(const tc_emit_ctx *s, uint32_t n) {
   return (tc_emit_note_of(s, n)->passes & (tc_emit_note_of(s, n)->passes - 1)) != 0;
 }
 
-// Elements of a tile for a row.
+// Returns the elements of a tile that holds a row.
 static int64_t row_room(const tc_emit_ctx *s) {
   return tc_ceil_div(s->gp->f, s->lanes) * s->lanes;
 }
 
-// What a cluster holds of its row: operands as large as the rows that several passes read, beside
-// the dear values that it keeps.
+// Chooses the operands whose rows a cluster holds: as large as the rows, and read by several
+// passes. They share MAX_HELD with the expensive values that it stores.
 static void choose_held(tc_emit_ctx *s) {
   int n_kept = 0;
   int64_t row = row_room(s);
@@ -131,8 +132,8 @@ static void note_passes(tc_emit_ctx *s) {
   }
 }
 
-// What making n again costs in a pass, from what is loaded or kept: on a processor also what it is
-// made of, and rounding to bf16.
+// Returns the cost of recomputing n in a pass, from what is loaded or stored. On a CPU it includes
+// rounding to bf16, and the values that n is computed from.
 static double cost_again(const tc_emit_ctx *s, uint32_t n) {
   const tc_gnode *x = &s->g->node[n];
   double sum = tc_build_cost(x->op, tc_emit_compute_type(x->type));
@@ -146,8 +147,8 @@ static double cost_again(const tc_emit_ctx *s, uint32_t n) {
   return sum;
 }
 
-// Dear values that several passes over a row read are kept in tiles, as long as a row fits a core's
-// cache.
+// Chooses the values that are stored in tiles: expensive ones that several passes read, as long as
+// a row fits a core's cache.
 static void choose_stashes(tc_emit_ctx *s) {
   if (s->gp->kind != TC_FUSION_ROW) return;
   int64_t row = row_room(s);
@@ -162,7 +163,7 @@ static void choose_stashes(tc_emit_ctx *s) {
   }
 }
 
-// Which pass needs which value, and which values wait for later ones.
+// Plans which pass needs which value, and which values are stored for later passes.
 static void plan_passes(tc_emit_ctx *s) {
   find_depths(s);
   note_passes(s);
@@ -172,10 +173,10 @@ static void plan_passes(tc_emit_ctx *s) {
 
 // ---- passes ----
 
-// One pass over F at the present row: folds whose operands have depth d, stores of FULL values of
-// depth d.
+// Emits one iteration of a pass over F: folds whose operands have depth d, and stores of FULL
+// values of depth d.
 static void pass_body(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
-  // operands first: no deep recursion
+  // operands first, which avoids deep recursion
   for (uint32_t i = 0; i < s->gp->n_member && s->gp->n_member > MAX_PATH / 2 && s->st == TC_OK; i++) {
     uint32_t n = s->gp->member[i];
     if (tc_emit_note_of(s, n)->passes >> d & 1) (void)tc_emit_member(s, n);
@@ -203,18 +204,18 @@ static bool is_last_pass(const tc_emit_ctx *s, uint8_t d) {
   return true;
 }
 
-// While the second pass works on a row that the first one brought into the cache, memory would
-// wait: it asks for the next row. With it and with stores past the caches softmax over 4096x1024
-// reaches 88 % of the bandwidth of a + b instead of 45, layer norm 101 instead of 58. Later passes
-// ask for what the second did not, a tensor each: where the second asks for both that layer norm's
-// gradient reads, that takes 1.1 times as long.
+// Returns the prefetch distance of a pass. The second pass works on a row that the first one
+// brought into the cache, so it prefetches the next row. Later passes prefetch what the second did
+// not, one tensor each.
+// Measured with streaming stores, softmax over 4096x1024, share of the bandwidth of a + b:
+// 45 -> 88 %, layer norm 58 -> 101 %. More: docs/measurements.md.
 static int64_t row_ahead(const tc_emit_ctx *s, uint8_t d) {
   if (tc_target_is_gpu(s->target) || s->gp->kind != TC_FUSION_ROW || d < 1) return 0;
   return s->gp->f * (int64_t)sizeof(float) <= NEAR_BYTES ? TC_MAX_OF(s->gp->f, PREFETCH_DISTANCE) : PREFETCH_DISTANCE;
 }
 
-// Bytes that passes over a row work on: of what they read the present row and the next one, what is
-// the same for all rows, values that wait in tiles.
+// Returns the bytes that passes over a row work on. They are the current and next row of what the
+// passes read, operands common to all rows, and stored values.
 static int64_t row_bytes(const tc_emit_ctx *s) {
   int64_t bytes = 0;
   for (uint32_t i = 0, n_touched = s->notes->n_touched; i < n_touched; i++) {
@@ -229,15 +230,15 @@ static int64_t row_bytes(const tc_emit_ctx *s) {
   return bytes;
 }
 
-// Whether the next row comes to the second-level cache: in the first one it would take the place of
-// what passes still read. On a Zen 4 with 32 KiB of it, layer norm's gradient over 4096x1024 1.4 to
-// 1.5 times as fast, from 64 % of the triad's bandwidth to 90; softmax and layer norm alone, of
-// which it holds both rows, 0.9.
+// Returns whether the next row is prefetched into the second-level cache. In a small first-level
+// cache it would evict what passes still read.
+// Measured: Zen 4, 32 KiB, layer norm's gradient 64 -> 90 % of the triad's bandwidth. Where that
+// cache holds both rows (softmax, layer norm): 1 -> 0.9 times as fast. More: docs/measurements.md.
 static bool asks_far(const tc_emit_ctx *s) {
   return s->hints.prefetch_distance >= s->gp->f && row_bytes(s) >= (int64_t)tc_topology_get()->l1_bytes;
 }
 
-// Whether sums along the row are several chains.
+// Returns whether sums along the row are several chains (tiling/summation.h).
 static bool in_chains(const tc_emit_ctx *s) {
   return s->gp->kind == TC_FUSION_ROW && s->gp->f > (int64_t)TC_FOLD_WHOLE * s->lanes && !tc_planted("chain");
 }
@@ -246,7 +247,7 @@ static void end_chains(tc_emit_ctx *s, const tc_fold *folds, int n_folds) {
   for (int i = 0; i < n_folds; i++) tc_fold_end_chain(s, &folds[i]);
 }
 
-// Runs body over F with lanes along it (ROW) or one element at a time (COL).
+// Emits one pass over F, with lanes along it (ROW) or one element at a time (COLUMN).
 static void over_f(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
   int64_t f = s->gp->f, whole = s->gp->kind == TC_FUSION_ROW ? f / s->lanes * s->lanes : f;
   int64_t step = s->gp->kind == TC_FUSION_ROW ? s->lanes : 1;
@@ -271,7 +272,7 @@ static void over_f(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
     if (chains) tc_emit_end_loop(s);
   }
   if (whole < f) {
-    // A loop of one round, so that what it computes stays inside.
+    // A loop of one iteration, so that values computed in it stay inside.
     s->at[TC_RANGE_F] = tc_emit_loop(s, tc_emit_i64(s, whole), tc_emit_i64(s, f), step);
     tc_emit_set_mask(s, s->at[TC_RANGE_F], tc_emit_i64(s, f));
     pass_body(s, d, folds, n_folds);
@@ -282,7 +283,7 @@ static void over_f(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
   s->bound[TC_RANGE_F] = false;
 }
 
-// What is one value a row and has depth d is there before the pass that may read it.
+// Computes the values that are one a row and have depth d, before the pass that may read them.
 static void reduced_values(tc_emit_ctx *s, uint8_t d) {
   int lanes = s->lanes, vector = s->vector;
   if (s->gp->kind == TC_FUSION_ROW) s->lanes = 1, s->vector = -1;
@@ -298,7 +299,7 @@ static void reduced_values(tc_emit_ctx *s, uint8_t d) {
   s->lanes = lanes, s->vector = vector;
 }
 
-// The folds that pass d does; returns how many.
+// Creates the folds of pass d; returns their number.
 static int begin_folds(tc_emit_ctx *s, uint8_t d, tc_fold *folds) {
   int n_folds = 0;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
@@ -310,7 +311,7 @@ static int begin_folds(tc_emit_ctx *s, uint8_t d, tc_fold *folds) {
   return n_folds;
 }
 
-// The passes of one row (ROW) or one block of columns (COL), then what is left of the folds.
+// Emits the passes of one row (ROW) or one block of columns (COLUMN), and completes the folds.
 static void emit_row(tc_emit_ctx *s) {
   for (uint8_t d = 0; d <= deepest(s) && s->st == TC_OK; d++) {
     tc_fold folds[MAX_FOLDS];
@@ -331,16 +332,18 @@ static void emit_row(tc_emit_ctx *s) {
 
 // ---- kernels ----
 
-// Lanes along a row that is folded. On a GPU a row of more than a few vectors of 64 takes eight
-// turns of longer ones, so that long rows have many threads and what a thread holds of a row fits
-// its registers. By the extent alone: it is an order of summation.
+// Returns the lanes along a folded row. On a GPU a row of more than a few vectors of 64 lanes has
+// longer vectors, with eight iterations. Long rows then have many threads, and a thread's part of a
+// row fits its registers. The lanes follow from the extent alone, since they are an order of
+// summation.
 static int lanes_of_row(const tc_emit_ctx *s, int64_t n) {
   int lanes = tc_emit_lanes_for(n), most = s->target->threads_most * TC_LANES_OF_THREAD;
   while (lanes < most && lanes * (int64_t)ROW_TURNS < n) lanes *= 2;
   return lanes;
 }
 
-// Blocks that a row is spread over, so that each thread holds its share in registers; 0: one.
+// Returns the blocks that a row is spread over, so that each thread holds its share in registers;
+// 0: one.
 static int cluster_of_row(const tc_emit_ctx *s) {
   int least = 2;
   if (s->gp->kind != TC_FUSION_ROW || !tc_target_clusters(s->target, s->gp->a, s->gp->f)) return 0;
@@ -352,19 +355,20 @@ static int cluster_of_row(const tc_emit_ctx *s) {
 
 // ---- columns, row by row ----
 
-#define COLUMNS_BYTES 16384  // of what columns are so far: half of the first cache
+#define COLUMNS_BYTES 16384  // of the accumulators of columns: half of the first-level cache
 #define LEAST_COLUMNS 1024
 #define ROWS_AT_ONCE 4
-// Where a processor reads whole rows best (host_cpu.h), each asking for the one so many further on,
-// a register at a time: on a Zen 4 sums of 4096x4096 reach 1.01 of one over all at one thread and
-// 1.04 at two, by two registers 0.96 and 0.92, by four 0.9, 4 rows by four without asking 0.7 to
-// 0.8.
+// Rows folded together where a processor reads whole rows best (host_cpu.h). The kernel works on
+// one register at a time; each row prefetches the one that many rows further on.
+// Measured: Zen 4, sums of 4096x4096 against a sum over all: 1.01 at 1 thread, 1.04 at 2; by two
+// registers 0.96 and 0.92. More: docs/measurements.md.
 #define ROWS_SIDE_BY_SIDE 8
 
-// How many columns a COL kernel folds at once, going over F row by row, what they are so far in
-// tiles; 0: by blocks of lanes, in registers. Memory is read in order then: sums of 4096x4096 over
-// rows reach 1.0 of the speed of one over all on a Zen 3, 0.84 by one row at a time, and 0.67 by
-// blocks of lanes. Each column's order is the same.
+// Returns how many columns a COLUMN kernel folds at once, row by row with accumulators in tiles; 0:
+// by blocks of lanes, in registers. Memory is then read in order. Each column's order of summation
+// is the same.
+// Measured: Zen 3, sums of 4096x4096 over rows against one over all: 1.0, by one row at a time
+// 0.84, by blocks of lanes 0.67.
 static int64_t columns_at_once(const tc_emit_ctx *s) {
   int64_t columns = s->gp->k, bytes = 0;
   if (s->gp->kind != TC_FUSION_COLUMN || tc_target_is_gpu(s->target) || s->split || columns % LANES ||
@@ -373,7 +377,7 @@ static int64_t columns_at_once(const tc_emit_ctx *s) {
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
     const tc_gnode *x = &s->g->node[n];
-    // Before the folds no value of a column, which would be made again in each row.
+    // A value of a column before the folds would be recomputed in each row.
     if (is_fold(s, n) ? tc_emit_note_of(s, n)->fold_depth != 1 || x->op == TC_OP_ARGMAX || x->op == TC_OP_ARGMIN
                       : is_full(s, n) == (tc_emit_note_of(s, n)->fold_depth > 0))
       return 0;
@@ -384,7 +388,7 @@ static int64_t columns_at_once(const tc_emit_ctx *s) {
   return far && columns * bytes <= COLUMNS_BYTES && s->gp->a >= tc_topology_get()->n_cores ? columns : 0;
 }
 
-// A loop over the columns by blocks of lanes.
+// Begins a loop over the columns by blocks of lanes.
 static tc_val begin_columns(tc_emit_ctx *s, int64_t columns) {
   s->at[TC_RANGE_K] = tc_emit_loop(s, tc_emit_i64(s, 0), tc_emit_i64(s, columns), s->lanes);
   return s->at[TC_RANGE_K];
@@ -460,8 +464,8 @@ void tc_emitter_reduction(tc_emit_ctx *s, const tc_build_request *r) {
   s->x->extent = s->gp->a * k0 * blocks;
 }
 
-// Over F, for every COLUMN member: its tile before the rows of a part, or its result after them, at
-// their first row.
+// Over F, for each COLUMN node: initializes its tile before the rows of a part, or stores its
+// result after them.
 static void over_columns(tc_emit_ctx *s, bool end) {
   s->bound[TC_RANGE_F] = true;
   s->at[TC_RANGE_F] = tc_emit_loop(s, tc_emit_i64(s, 0), tc_emit_i64(s, s->gp->f), s->lanes);

@@ -1,4 +1,4 @@
-// A step of a block of sums in registers. See register_block.h.
+// Emits one step of k of a block of sums in registers. See register_block.h.
 #include "lowering/emit/register_block.h"
 
 #include "lowering/target/cpu_target.h"

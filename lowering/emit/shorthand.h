@@ -1,6 +1,7 @@
-// Short names for the instructions of kernels with loops of their own, so that an address reads
-// like its formula. Included by matmul/, attention/, conv/ and gpu/ only.
-// Always: failures stick in s, as builder.h says.
+// Short names for instructions, so that an address reads like its formula. Included only by
+// matmul/, attention/, conv/ and gpu/.
+//
+// Invariants: failures stick in s, as builder.h says.
 #ifndef TC_LOWERING_EMIT_SHORTHAND_H
 #define TC_LOWERING_EMIT_SHORTHAND_H
 

@@ -1,12 +1,12 @@
-// Stores of the present iteration: a member's value to its place, by lane or in runs of a thread's
-// own. Large results that nobody reads soon pass the caches by.
+// Emits the stores of the current iteration: a contiguous vector, a scatter, or the run of each GPU
+// thread. Large results that are not read soon bypass the caches.
 //
-// Always: what does not exist is not stored (`mask`).
+// Invariants: lanes that do not exist are not stored (`mask`).
 #include "lowering/emit/context.h"
 #include "runtime/topology.h"
 
-#define STREAM_BYTES (UINT64_C(16) << 20)  // of a result; smaller ones are written faster through the caches
-#define LATE_BYTES (UINT64_C(4) << 20)  // of one that is read when they hold it no more
+#define STREAM_BYTES (UINT64_C(16) << 20)  // of a result; smaller ones are stored faster through the caches
+#define LATE_BYTES (UINT64_C(4) << 20)  // of a result that is evicted before it is read
 
 bool tc_emit_must_store(const tc_emit_ctx *s, uint32_t n) {
   return s->gr->stored[n] && s->gr->alias[n] == n;
@@ -30,11 +30,11 @@ static bool reads(const tc_emit_ctx *s, uint32_t m, uint32_t n) {
   return false;
 }
 
-// Whether n is large, and other kernels read it only after so much was stored that no cache holds
-// it any more, as what the forward half of a step of training keeps for the other. Written through
-// the caches, its lines would be read first and put others out: GPT-2's first layer of a block with
-// its gelu, 12.6 MB of such results, took 1.2 times as long on a Zen 4, a step of training 1.01
-// times.
+// Returns whether n is large and evicted before another kernel reads it. The forward pass of a
+// training step stores such activations for the backward pass. A store through the caches would
+// first read its lines and evict others.
+// Measured: Zen 4, GPT-2's first layer of a block with gelu (12.6 MB of such results) 1.2 times as
+// fast, a training step 1.01 times.
 static bool is_read_late(const tc_emit_ctx *s, uint32_t n) {
   size_t stored = 0, cache = TC_MAX_OF(tc_topology_get()->l2_bytes, tc_topology_get()->l3_bytes);
   const tc_gnode *node = s->g->node;
@@ -56,13 +56,13 @@ static bool streams(const tc_emit_ctx *s, uint32_t n) {
   return tc_emit_streams(s, n, STREAM_BYTES) || is_read_late(s, n);
 }
 
-// v to every thread's run of node n.
+// Stores v to each thread's run of node n.
 static void store_runs(tc_emit_ctx *s, uint32_t n, const tc_index *flat, tc_val v) {
   int lanes, buf = tc_emit_buffer(s, n);
   tc_type type = s->g->node[n].type;
   tc_val at = tc_emit_run_at(s, flat, TC_NONE, &lanes), mask = s->mask;
   int wanted = TC_MAX_OF(tc_build_lanes(&s->e, v), mask == TC_NONE ? 1 : tc_build_lanes(&s->e, mask));
-  // one place, perhaps of one value: the mask leaves one thread
+  // one element, perhaps from one value: the mask leaves one thread
   if (lanes < wanted) lanes = wanted, at = tc_build_splat(&s->e, at, lanes);
   if (mask != TC_NONE) mask = tc_build_splat(&s->e, mask, tc_build_lanes(&s->e, at));
   s->x->writes |= UINT64_C(1) << buf;
@@ -99,7 +99,7 @@ void tc_emit_store(tc_emit_ctx *s, uint32_t n) {
 }
 
 void tc_emit_stores(tc_emit_ctx *s) {
-  // operands first: no deep recursion
+  // operands first, which avoids deep recursion
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) (void)tc_emit_member(s, s->gp->member[i]);
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
     if (tc_emit_must_store(s, s->gp->member[i])) tc_emit_store(s, s->gp->member[i]);

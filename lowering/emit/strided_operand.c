@@ -1,12 +1,12 @@
-// Follows a product's operand through views to memory. See strided_operand.h.
+// Follows an operand of a matmul or convolution through views to memory. See strided_operand.h.
 #include "lowering/emit/strided_operand.h"
 
 #include <string.h>
 
-#define LEAST_SEGMENT 8    // steps along k at one stride, for an operand to be read where it lies
-#define LEAST_PANEL 4
+#define LEAST_SEGMENT 8  // steps of k with one stride, for an operand that is read where it lies
+#define LEAST_PANEL 4  // columns of a panel
 
-// Takes range r's terms out of x into *taken.
+// Moves the terms of range r from x to *taken.
 static bool take_terms(tc_index *x, uint8_t r, tc_index *taken) {
   tc_index rest = tc_ix_const(x->base);
   *taken = tc_ix_const(0);
@@ -18,8 +18,8 @@ static bool take_terms(tc_index *x, uint8_t r, tc_index *taken) {
   return true;
 }
 
-// The left operand's terms: rows by one stride or scattered, k by one stride or in segments of
-// whole strides.
+// Matches the left operand: rows with one stride or scattered, k with one stride or in segments of
+// equal length.
 static bool take_pieces(tc_index *x, int64_t k, tc_strided_operand *f) {
   if (!take_terms(x, TC_RANGE_F, &f->rows) || !take_terms(x, TC_RANGE_K0, &f->segments)) return false;
   tc_index one = f->rows, in = tc_ix_const(0);
@@ -42,8 +42,7 @@ static bool take_pieces(tc_index *x, int64_t k, tc_strided_operand *f) {
   return true;
 }
 
-// The right operand's columns where they lie in panels: col % panel + col / panel * (panel *
-// stride).
+// Matches a right operand with columns in panels: col % panel + col / panel * (panel * stride).
 static bool take_panels(tc_index *x, uint8_t col, tc_strided_operand *f) {
   tc_index base = *x, columns;
   if (!take_terms(&base, col, &columns) || columns.n != 2) return false;
@@ -57,8 +56,8 @@ static bool take_panels(tc_index *x, uint8_t col, tc_strided_operand *f) {
   return true;
 }
 
-// The right operand where its panels are of pairs along k: row % 2 + row / 2 * (2 * panel) + col %
-// panel * 2 + col / panel * (panel * stride).
+// Matches a right operand with panels of pairs along k:
+//   row % 2 + row / 2 * (2 * panel) + col % panel * 2 + col / panel * (panel * stride)
 static bool take_words(tc_index *x, uint8_t row, uint8_t col, tc_strided_operand *f) {
   tc_index base = *x, rows, columns;
   if (!take_terms(&base, row, &rows) || !take_terms(&base, col, &columns) || rows.n != 2 || columns.n != 2)
@@ -81,8 +80,8 @@ static bool take_right(tc_index *x, uint8_t row, uint8_t col, tc_strided_operand
   return tc_ix_take_stride(x, row, &f->row) && (tc_ix_take_stride(x, col, &f->col) || take_panels(x, col, f));
 }
 
-// From element idx of node *n to the tensor in memory: through views and, for a right factor,
-// through what the product makes of it.
+// Follows element idx of node *n to the tensor in memory: through views and, for a right operand,
+// through a fused producer (mark_prologue.h).
 static bool follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, tc_strided_operand *f) {
   tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
   memcpy(here, idx, sizeof here);
@@ -97,7 +96,7 @@ static bool follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, tc_st
     memcpy(here, next, sizeof here);
   }
   if (!tc_ix_flatten(here, &s->g->node[*n].shape->d, &s->ext, &f->base)) return false;
-  // Another reader has a value on the way stored: the factor is made of that.
+  // Where another reader has an intermediate value stored, the operand is computed from that.
   bool stored = s->g->node[tc_fusion_root(s->gr, *n)].leaf == TC_LEAF_NONE;
   if (f->widened != TC_NONE && stored) f->widened = *n, f->widened_at = f->base;
   return true;
@@ -116,7 +115,7 @@ bool tc_strided_operand_find(tc_emit_ctx *s, uint32_t node, int k, uint8_t row, 
   f->type = s->g->node[n].type, f->words = false, f->panel = 0;
   int64_t steps = s->ext.of[TC_RANGE_K0];
   said = said && (k == 0 ? take_pieces(&f->base, steps, f) : take_right(&f->base, row, col, f));
-  said = said && (f->widened == TC_NONE || !f->panel);  // of panels every tile of rows would make all again
+  said = said && (f->widened == TC_NONE || !f->panel);  // otherwise each tile of rows would recompute whole panels
   if (!said) return s->x->not_affine = x->in[k], tc_emit_fail(s, TC_ERR_STATE, "a factor cannot be said"), false;
   f->buf = tc_emit_buffer(s, n);
   s->x->same &= ~(UINT64_C(1) << f->buf);

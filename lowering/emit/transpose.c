@@ -1,15 +1,16 @@
-// Turning kernels: a FLAT group that reads along other axes than it writes. Element by element that
-// is a gather; here a square block is read by rows, transposed in registers and kept in a tile,
-// from which the lanes are then loaded.
+// Emits transposing kernels: elementwise fusions that read along other axes than they write.
+// Instead of a gather, a square block is read by rows, transposed in registers and stored in a
+// tile. Lanes are then loaded from the tile.
 //
-//   for each block of `turning` rows of K0 by `lanes` of K:
-//     for each such load: rows of the block, read along K0 -> tc_build_transpose -> its tile, along K
-//     for each row of the block: the group's values, and their stores
+//   for each block of `rows` rows of K0 by `lanes` of K:
+//     for each such load: rows of the block, read along K0
+//       -> tc_build_transpose -> its tile, along K
+//     for each row of the block: the fusion's values, and their stores
 #include "lowering/emit/emitters.h"
 #include "lowering/target/cpu_target.h"
 
-// Turns a block of a load: `rows` rows of K0 by the block's lanes, read along K0 and stored along
-// K.
+// Transposes a block of a load: `rows` rows of K0 by the block's lanes, read along K0 and stored
+// along K.
 static void transpose_block(tc_emit_ctx *s, tc_transposed_load *t, tc_val columns, tc_val rows_left) {
   tc_type type = s->g->node[t->node].type;
   int rows = s->transposed->rows, buf = tc_emit_buffer(s, t->node);
@@ -17,8 +18,7 @@ static void transpose_block(tc_emit_ctx *s, tc_transposed_load *t, tc_val column
   tc_val vec, base = tc_emit_index_value(s, t->flat, &stride, &vec), v[64];
   tc_val row_mask = TC_NONE, numbers = tc_emit_numbers(s, TC_I64, rows);
   if (rows_left != TC_NONE) row_mask = tc_build_bin(&s->e, TC_IR_LT, numbers, rows_left);
-  // A loop, not one square after another: of the time that compiling such a kernel takes, most goes
-  // to the shuffles.
+  // A loop, not one square after another: shuffles take most of such a kernel's compile time.
   tc_val first = tc_emit_loop(s, tc_emit_i64(s, 0), tc_emit_i64(s, s->lanes), rows);
   tc_val from = tc_build_bin(&s->e, TC_IR_ADD, base, tc_emit_scaled(s, first, stride));
   for (int i = 0; i < rows; i++) {

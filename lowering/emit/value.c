@@ -1,14 +1,15 @@
-// Where the value of a node at an iteration comes from. It is remembered, waits in a tile, lies in
-// memory, or is made in place of its operands, whose values are found the same way.
+// Emits the value of a node at the current iteration. The value is remembered, in a tile, in
+// memory, or computed inline from operands, whose values are found the same way.
 // Ops that move or join data read an operand at another index. Arithmetic is kir/builder.h's.
+//
+// Example, b = pad(a, 1) read at [i]:  select(0 <= i - 1 and i - 1 < n, load a[i - 1], 0)
 #include <string.h>
 
 #include "kernels/philox.h"
 #include "lowering/kir/rng.h"
 #include "lowering/emit/context.h"
 
-// Room for a position of the present level of the recursion: of the member being made, or of an
-// operand.
+// Returns space for a position at the current depth: of the node being computed, or of its operand.
 static tc_index *position_of_level(tc_emit_ctx *s, bool of_operand) {
   tc_index **at = &s->path.position[s->path.n][of_operand];
   if (!*at) *at = tc_arena_alloc(s->arena, TC_MAX_RANK * sizeof **at);
@@ -16,7 +17,7 @@ static tc_index *position_of_level(tc_emit_ctx *s, bool of_operand) {
   return *at;
 }
 
-// ---- made of its operands ----
+// ---- computed from operands ----
 
 static tc_val operand_value(tc_emit_ctx *s, uint32_t n, int k, const tc_index *idx) {
   tc_index *at = position_of_level(s, true);
@@ -25,7 +26,8 @@ static tc_val operand_value(tc_emit_ctx *s, uint32_t n, int k, const tc_index *i
   return tc_emit_not_affine(s, s->g->node[n].in[k], "a view cannot be said in terms of its operand");
 }
 
-// c, and that the index lies within [0, extent): on the sides where it may not.
+// Returns c combined with the condition that the index is in [0, extent), on the sides where it may
+// not be.
 static tc_val in_range(tc_emit_ctx *s, const tc_index *x, int64_t extent, bool below, bool above, tc_val c) {
   tc_val v = tc_emit_whole_index(s, x);
   if (below) c = tc_emit_both(s, c, tc_build_bin(&s->e, TC_IR_GE, v, tc_emit_i64(s, 0)));
@@ -33,7 +35,7 @@ static tc_val in_range(tc_emit_ctx *s, const tc_index *x, int64_t extent, bool b
   return c;
 }
 
-// The value of node n at idx where cond holds; masked loads elsewhere.
+// Returns the value of node n at idx where cond holds; loads are masked elsewhere.
 static tc_val guarded_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx, tc_val cond) {
   tc_val outer = s->cond;
   if (cond != TC_NONE) s->cond = tc_emit_both(s, outer, cond);
@@ -55,7 +57,7 @@ static tc_val pad_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) 
   }
   tc_val v = guarded_value(s, x->in[0], at, c);
   if (c == TC_NONE) return v;
-  tc_type type = tc_emit_compute_type(x->type);  // zeros without an argument: a pad that lowering made
+  tc_type type = tc_emit_compute_type(x->type);  // a pad without an argument was added by lowering and pads with zeros
   return tc_build_select(&s->e, c, v, x->n_arg ? tc_emit_argument(s, x->arg, type) : tc_emit_zero(s, type));
 }
 
@@ -65,7 +67,7 @@ static tc_val cat_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) 
   tc_val v = TC_NONE;
   tc_index *at = position_of_level(s, true);
   if (!at) return 0;
-  for (int k = x->n_in; k-- > 0;) {  // the last piece is what the others fall through to
+  for (int k = x->n_in; k-- > 0;) {  // from the last piece, which is the innermost alternative of the selects
     memcpy(at, idx, sizeof at[0] * (size_t)x->shape->d.rank);
     int64_t n = s->g->node[x->in[k]].shape->d.dim[axis];
     end -= n;
@@ -78,7 +80,7 @@ static tc_val cat_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) 
   return v;
 }
 
-// Unit steps only: others are external.
+// Handles unit steps only; other slices are external.
 static tc_val slice_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) {
   tc_index *at = position_of_level(s, true);
   const tc_dims *d = &s->g->node[x->in[1]].shape->d;
@@ -95,8 +97,8 @@ static tc_val slice_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx
   return c == TC_NONE ? v : tc_build_select(&s->e, c, v, old);
 }
 
-// The index operand's value, wrapped once where negative; a check before this step has seen that it
-// is in range.
+// Returns the value of the index operand, with negative values wrapped once. A check before this
+// step ensures that it is in range.
 static tc_val wrapped_index(tc_emit_ctx *s, uint32_t index, const tc_index *at, int64_t extent) {
   tc_val v = tc_emit_value_kept(s, index, at);
   return tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_LT, v, tc_emit_i64(s, 0)),
@@ -132,8 +134,8 @@ static __attribute__((noinline)) tc_val iota_value(tc_emit_ctx *s, const tc_gnod
                             tc_build_bin(&s->e, TC_IR_MUL, tc_emit_argument(s, x->arg + 1, TC_F64), i));
     return tc_emit_rounded(s, tc_build_cast(&s->e, v, tc_emit_compute_type(x->type)), x->type);
   }
-  // Integers wrap, so the first lane's number is made once, and the others' differ from it by what
-  // no iteration changes, in the type of the result.
+  // Integers wrap, so the first lane's number is computed once. The offsets of other lanes do not
+  // change between iterations; they are computed in the type of the result.
   int64_t stride;
   if (s->threads.run) {
     tc_val v = tc_build_bin(&s->e, TC_IR_MUL, tc_emit_whole_index(s, &flat), tc_emit_argument(s, x->arg + 1, TC_I64));
@@ -151,7 +153,7 @@ static __attribute__((noinline)) tc_val iota_value(tc_emit_ctx *s, const tc_gnod
   return tc_build_bin(&s->e, TC_IR_ADD, others, tc_build_cast(&s->e, first, x->type));
 }
 
-// Whether the lanes are at neighbouring positions, the first a multiple of 4.
+// Returns whether the lanes are at consecutive positions, the first a multiple of 4.
 static bool is_run(const tc_emit_ctx *s, const tc_index *flat) {
   bool along = false;
   if (s->threads.run || s->lanes < 4 || flat->base % 4 || s->split % 4) return false;
@@ -220,8 +222,8 @@ static tc_val compute_op(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   return tc_emit_rounded(s, tc_build_scalar_op(&s->e, x->op, type, v[0], v[1], v[2]), x->type);
 }
 
-// Element idx of node n, made of its operands' elements. The way here is noted, and bounded: what
-// is too deep is stored half-way.
+// Computes element idx of node n from its operands' elements. The depth of the recursion is
+// bounded: a node half-way is stored when it is too deep.
 static tc_val make_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   if (s->path.n == MAX_PATH) {
@@ -234,7 +236,7 @@ static tc_val make_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   return v;
 }
 
-// ---- found ----
+// ---- found: remembered, in a tile, in memory ----
 
 tc_val tc_emit_member(tc_emit_ctx *s, uint32_t n) {
   if (tc_emit_note_of(s, n)->memo != TC_NONE) return tc_emit_note_of(s, n)->memo;
@@ -258,14 +260,14 @@ tc_val tc_emit_member(tc_emit_ctx *s, uint32_t n) {
   return v;
 }
 
-// Whether the index is that of the iteration's own element of a level.
+// Returns whether the index is that of the iteration's own element of a level.
 static bool is_own(tc_emit_ctx *s, const tc_index *flat, tc_level level) {
   tc_index own = tc_view_flat(s->gp, level);
   tc_ix_simplify(&own, &s->ext);
   return tc_ix_equal(flat, &own);
 }
 
-// Member m read as element idx of n, which must be its own.
+// Checks that element idx of n is the current iteration's own element of node m of the fusion.
 static __attribute__((noinline)) bool is_own_member(tc_emit_ctx *s, uint32_t m, uint32_t n, const tc_index *idx) {
   tc_index flat;
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat))
@@ -275,8 +277,8 @@ static __attribute__((noinline)) bool is_own_member(tc_emit_ctx *s, uint32_t m, 
   return (void)tc_emit_fail(s, TC_ERR_STATE, "a member is read away from its place"), false;
 }
 
-// Whether a value made in place is made once an iteration: it is read at the iteration's own
-// position.
+// Returns whether a value computed inline is needed once an iteration: it is read at the
+// iteration's own position.
 static __attribute__((noinline)) bool is_made_once(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   tc_index flat;
   return tc_op_kind_of(s->g->node[n].op) == TC_KIND_ELEM && s->cond == TC_NONE &&
@@ -307,8 +309,8 @@ static tc_val held_value(tc_emit_ctx *s, tc_held_row *held, tc_index flat) {
   return v;
 }
 
-// Element idx of n from memory, where it is m. One load an iteration: a later one could meet what
-// the kernel itself has written in place.
+// Loads element idx of n from memory, where it is stored as m. There is one load an iteration: a
+// later one could read what the kernel itself has written in place.
 static __attribute__((noinline)) tc_val loaded_value(tc_emit_ctx *s, uint32_t m, uint32_t n, const tc_index *idx) {
   tc_index flat;
   if (!tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat))
@@ -321,17 +323,17 @@ static __attribute__((noinline)) tc_val loaded_value(tc_emit_ctx *s, uint32_t m,
   return v;
 }
 
-// Whether element idx of n is the one that is given, not another of the same node.
+// Returns whether element idx of n is the given one, not another element of the same node.
 static __attribute__((noinline)) bool is_given(const tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   tc_index flat;
   return tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat) && tc_ix_equal(&flat, s->given.at);
 }
 
-// This and make_value call one another for each operand made in place: no index is on their stack,
-// of which a thread may have little.
+// This function and make_value are mutually recursive, once for each operand computed inline.
+// Indices are not on their stack, which may be small.
 tc_val tc_emit_value_kept(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
-  uint32_t m = n;  // below reshapes, where the flat position is the same
+  uint32_t m = n;  // the node below reshapes, which keep the flat position
   while (!tc_emit_in_fusion(s, m) && !s->gr->stored[m] && tc_op_is_alias(s->g->node[m].op)) m = s->g->node[m].in[0];
   if (m == s->given.node && is_given(s, n, idx)) return s->given.value;
   m = tc_fusion_root(s->gr, m);

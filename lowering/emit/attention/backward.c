@@ -1,17 +1,18 @@
-// The gradients of attention: a tile of query rows against a block of keys at a time, as forward.c
-// makes its result.
+// Emits the gradients of attention: a tile of query rows against a block of keys at a time, as
+// forward.c does.
 //
-// [begin, end) counts units. A unit is a key head, so that every sum has one owner: dk and dv of a
-// block of keys add up in tiles while dq, of all rows, adds up
-//   over the blocks;
-//   for each block of keys, each query head that reads it, each block of rows: weights again from LSE, then five products.
-// Order: over a block of keys or rows in order, from zero, and blocks one after another
-// (forward.c): no chain is longer than a block.
-// Many blocks are added in groups (summation.h); a group of rows is of one head.
+// In: a tc_attention_emitter with its tiling. Out: kernel IR; [begin, end) counts units. A unit is
+// a key head, so that every sum has one owner. dk and dv of a block of keys are summed in tiles; dq
+// of all rows is summed over the blocks.
+//   for each block of keys, each query head that reads it, each block of rows:
+//     recompute weights from the log-sum-exp, then five matmuls
+// Invariants: sums go over a block of keys or rows in order, from zero, and then over blocks in
+// order (forward.c). No chain is longer than a block.
+// Many blocks are added in groups (summation.h); a group of rows belongs to one head.
 #include "lowering/emit/attention/tile.h"
 #include "lowering/tiling/summation.h"
 
-#define BLOCK_ROWS 96  // of a block of rows, backward
+#define BLOCK_ROWS 96  // of a block of rows
 #define GROUP_ROWS (TC_CHAIN_BLOCKS * BLOCK_ROWS)
 
 #define E (&p->s->e)
@@ -19,10 +20,10 @@
 typedef struct backward {
   tc_attention_emitter *p;
   int key_panels, value_panels, keys, queries, douts, weights, slopes, dq, dk, dv;  // tiles
-  int dq_total, dk_total, dv_total;  // of all groups; where there are none, the same tiles
+  int dq_total, dk_total, dv_total;  // tiles: sums of all groups; without groups, the same tiles as above
   bool row_groups;
   int64_t e, ev;  // columns as packed
-  tc_val unit, head;  // head: of the query, within the key head's
+  tc_val unit, head;  // head: index of the query head within the key head's group
   tc_val k0, k1, row0, n_rows;
 } backward;
 
@@ -30,8 +31,8 @@ static bool wants_slopes(const tc_attention_emitter *p) {
   return p->dq != TC_NONE || p->dk != TC_NONE;
 }
 
-// Scores to weights, and products of dout with values to slopes of the scores; zeros where nothing
-// is seen, and a little past the last key of the tile.
+// Replaces scores by weights, and products of dout with values by gradients of the scores. Unseen
+// keys get zeros, and so do a few past the last key of the tile.
 static void slopes(backward *b, tc_val row, tc_val at, tc_val count) {
   tc_attention_emitter *p = b->p;
   tc_val rows[TC_ATTENTION_ROWS], greatest[TC_ATTENTION_ROWS], log[TC_ATTENTION_ROWS], delta[TC_ATTENTION_ROWS],
@@ -58,8 +59,8 @@ static void slopes(backward *b, tc_val row, tc_val at, tc_val count) {
     }
 }
 
-// dq of a tile of rows: into the result where there is one block of keys, else added to the sums so
-// far.
+// Computes dq of a tile of rows. With one block of keys it is stored in the result, else added to
+// the sums so far.
 static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
   tc_attention_emitter *p = b->p;
   int rows = (int)p->rows;
@@ -86,8 +87,8 @@ static void sum_queries(backward *b, tc_val row, tc_val at, tc_val count) {
   }
 }
 
-// Adds the block of rows to the sums of TC_ATTENTION_ROWS keys: weights by dout, or slopes by
-// queries.
+// Adds the block of rows to the sums of TC_ATTENTION_ROWS keys: weights times dout, or gradients of
+// scores times queries.
 static void sum_keys(backward *b, tc_val key, int factors, int rows, int sums, int64_t columns, int64_t pitch) {
   tc_attention_emitter *p = b->p;
   tc_val first = i64(p->s, 0);
@@ -141,7 +142,7 @@ static void add_tile(tc_attention_emitter *p, int to, int from, int64_t n) {
   end(p->s);
 }
 
-// Sums of a block of keys, or of all rows, to their result.
+// Stores the sums of a block of keys, or of all rows, in their result.
 static void store_sums(backward *b, uint32_t node, int tile, tc_val tile_row, tc_val head, tc_val row, int64_t heads,
                        int64_t rows, int64_t columns, int64_t pitch, tc_val by) {
   tc_attention_emitter *p = b->p;
@@ -175,7 +176,7 @@ static void backward_block(backward *b, tc_val key_end) {
   b->head = loop(p->s, zero, i64(p->s, p->group), 1);
   enter_head(b);
   tc_val first = p->causal ? most(p, zero, sub(p->s, b->k0, p->first_seen)) : zero;
-  if (p->one_block) first = zero;  // rows that see nothing get their zeros
+  if (p->one_block) first = zero;  // rows that see nothing need zeros
   tc_val last = i64(p->s, p->l);
   if (b->row_groups) {
     first = loop(p->s, first, last, GROUP_ROWS), last = least(p, last, plus(p, first, GROUP_ROWS));

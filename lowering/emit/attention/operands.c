@@ -1,5 +1,5 @@
-// What the rows of attention say, and what every schedule of them computes alike: where operands
-// and results lie, which keys are seen, and weights from scores.
+// Reads attention's parameters, finds its operands and results, and emits what all of its kernels
+// compute alike: visible keys, and weights from scores. See operands.h.
 #include "lowering/emit/attention/operands.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "lowering/graph/split_k.h"
 #include "runtime/options.h"
 
-#define LOG2_E 1.44269502162933349609375  // rounded to f32
+#define LOG2_E 1.44269502162933349609375  // log2(e), rounded to f32
 #define E (&p->s->e)
 
 // ---- operands ----
@@ -19,11 +19,11 @@ static tc_index part(tc_attention_emitter *p, uint8_t range, int64_t div, int64_
   return x;
 }
 
-// [n, hq, l, e], [n, hkv, s, e], [n, hq, l] with or without columns, the mask
+// Kinds of operands: [n, hq, l, e]; [n, hkv, s, e]; [n, hq, l] with or without columns; the mask.
 enum { OF_QUERIES, OF_KEYS, OF_ROWS, OF_SCORES };
 
-// Finds operand number k of the rows in memory, through views. columns: its elements side by side;
-// a row's may be left to be any distance apart.
+// Finds operand k in memory, through views. columns: its contiguous elements; a row vector's or a
+// mask's may have any stride.
 static bool find(tc_attention_emitter *p, int k, int kind, int64_t columns, tc_attention_operand *f) {
   tc_emit_ctx *s = p->s;
   uint32_t first = s->g->node[p->node].in[k], n = first;
@@ -56,7 +56,7 @@ static bool find(tc_attention_emitter *p, int k, int kind, int64_t columns, tc_a
   return true;
 }
 
-// A rank-0 operand: an argument, or a tensor of one element.
+// Returns a rank-0 operand: an argument, or a tensor of one element.
 static tc_val scalar(tc_attention_emitter *p, int k, tc_type type) {
   uint32_t n = p->s->g->node[p->node].in[k];
   const tc_gnode *x = &p->s->g->node[n];
@@ -121,15 +121,15 @@ tc_val tc_attention_key_scale(tc_attention_emitter *p) {
 }
 
 tc_val tc_attention_power(tc_attention_emitter *p, tc_val x) {
-  // 2^r for |r| up to 1/2 by Remez's algorithm, with 1 kept: its relative error is 2.6e-9.
+  // 2^r for |r| up to 1/2 by Remez's algorithm, with the constant term fixed at 1. Its relative
+  // error is 2.6e-9.
   static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
-  // 1.5 * 2^23 + 127: adding it rounds to a whole number, which the low bits then hold as an
-  // exponent.
+  // 1.5 * 2^23 + 127: adding it rounds to an integer, which the low bits then hold as an exponent.
   const double rounder = E->lookups ? TC_EMIT_ROUNDER_OF_SIXTEENTHS : 12583039.0;
   if (tc_target_is_gpu(p->s->target) && tc_attention_in_twos(p))
     return tc_build_raw(E, TC_IR_EXP2, TC_F32, tc_build_lanes(E, x), x, TC_NONE, TC_NONE, 0);
   if (p->acc != TC_F32 || tc_options_get()->strict) return tc_build_scalar_op(E, TC_OP_EXP, p->acc, x, 0, 0);
-  // from where on n is -127 and the power's bits are 0
+  // below this n is -127, and the power's bits are 0
   tc_val least_power = number(p, tc_attention_in_twos(p) ? -127 : -88.05), t, r;
   x = tc_build_select(E, tc_build_bin(E, TC_IR_LT, x, least_power), least_power, x);
   if (tc_attention_in_twos(p)) {

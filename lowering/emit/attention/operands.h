@@ -1,6 +1,7 @@
-// Inside attention: what its rows say and where their operands lie, the same for a processor's
-// kernels (forward.c) and for GPUs' (flash.c). Not for others. Failures stick in the expansion, as
-// builder.h says.
+// Declares the state of attention's emission: its parameters and operands, for CPU kernels
+// (forward.c) and GPU kernels (../gpu/flash.c). Private to emit/.
+//
+// Invariants: failures stick in the context, as builder.h says.
 #ifndef TC_LOWERING_EMIT_ATTENTION_OPERANDS_H
 #define TC_LOWERING_EMIT_ATTENTION_OPERANDS_H
 
@@ -8,46 +9,48 @@
 #include "lowering/emit/register_block.h"
 #include "lowering/emit/shorthand.h"
 
-// An operand in memory: element at + row * stride + column, columns side by side.
+// An operand in memory: element at + row * stride + column * col. Columns are contiguous (col is 1)
+// in queries, keys and values.
 typedef struct tc_attention_operand {
   int buf;
   tc_type type;
   tc_index base;  // over A and arguments
-  int64_t stride, col;
-  // columns, a power of two up to 16 bytes, that lie side by side wherever they begin at a multiple
-  // of their number, aligned
+  int64_t stride, col;  // strides of rows and of columns, in elements
+  // length of an aligned run of contiguous columns, a power of two of at most 16 bytes: a run
+  // begins at each multiple of it
   int run;
-  tc_val at;
+  tc_val at;  // base at the current head
 } tc_attention_operand;
 
 typedef struct tc_attention_emitter {
   tc_emit_ctx *s;
-  uint32_t node;  // any of the members
-  uint32_t out, lse, dq, dk, dv;  // members, or TC_NONE
+  uint32_t node;  // the ATTENTION node if the fusion has one, else the fusion's first node
+  uint32_t out, lse, dq, dk, dv;  // nodes of the fusion; TC_NONE: not one of them
   int64_t n, hq, hkv, group, l, keys, e, ev;
   bool causal, has_length, has_mask, heads_as_rows, backward;
-  int64_t a, f;  // heads, and rows of each
-  int64_t parts, part_keys;  // of the keys, made apart on a GPU; 0: they are whole
+  int64_t a, f;  // heads of all batches, and rows of each head
+  int64_t parts, part_keys;  // split-KV on a GPU: parts, and keys of a part; parts 0: keys are not split
   tc_type acc;
   tc_attention_operand q, k, v, dout, sums, delta, mask;
   tc_val scale, n_keys, first_seen;
-  // How a processor's kernel is blocked.
-  int vector, lanes, unroll;  // lanes of a register, of a panel; steps of a product in one turn of its loop
+  // Tiling of a CPU kernel.
+  // lanes of a register, and of a panel; steps of k in an iteration of a matmul's loop
+  int vector, lanes, unroll;
   tc_multiply_way way;
-  bool one_block;
-  bool reads_keys;  // forward, of few rows: keys are not transposed into panels, but multiplied where they lie
-  // scores are by pairs of columns where elements allow it (tile.h), queries times row_scale, a
-  // power of two, keys times the rest
+  bool one_block;  // true: all keys are one block
+  // true: forward with few rows: keys are not transposed into panels, but multiplied where they lie
+  bool reads_keys;
+  // true: scores are Winograd inner products where elements are small enough (tile.h). Queries are
+  // then scaled by row_scale, a power of two, and keys by the rest of the scale.
   bool by_pairs;
   double row_scale;
-  // columns of queries and keys, and keys of weights and values, that are multiplied as one: 2
-  // where pairs of bf16 are, as words
+  // columns of queries and keys, and keys of weights and values, in a step: 2: pairs of bf16,
+  // multiplied as words; 1: single elements
   int step;
-  tc_type packed_type;  // of what is packed and multiplied: the accumulators', or words
-  // keys and rows of a block, rows of a tile; elements from row to row of a tile of scores
+  tc_type packed_type;  // of packed operands: the accumulators' type, or words
+  // keys of a block, rows of a block, rows of a tile; elements between rows of a tile of scores
   int64_t block, row_block, rows, pitch;
-  // keys whose blocks are added to one another before they are added to those of other groups; 0:
-  // all are
+  // keys of a group: blocks are added within a group, then groups are added; 0: there is one group
   int64_t key_group;
 } tc_attention_emitter;
 
@@ -67,25 +70,27 @@ static inline tc_val number(tc_attention_emitter *p, double v) {
   return tc_build_const_f(&p->s->e, p->acc, v);
 }
 
-// What the members say, and where operands are. False after a failure.
+// Reads the attributes of the fusion's nodes and finds the operands. Returns false after a failure.
 bool tc_attention_take(tc_attention_emitter *p);
-// Scores are in units of ln 2 in f32, where the power is then one of two, and as they are
-// otherwise. So they are under a mask of floats, whose least ones would become infinite: rows that
-// see nothing else weigh all keys alike.
+// Returns whether scores are in units of ln 2, so that weights are powers of two. They are in f32,
+// except under TC_STRICT and with a float mask. Least values of such a mask would become infinite,
+// but a row that sees nothing else must weigh all keys alike.
 bool tc_attention_in_twos(const tc_attention_emitter *p);
+// Returns the factor from natural units to those of the scores: log2(e) or 1.
 double tc_attention_units(const tc_attention_emitter *p);
-// What makes products with keys scores.
+// Returns the factor from a product of query and key to a score.
 tc_val tc_attention_key_scale(tc_attention_emitter *p);
-// e to the x units, for x up to about zero. In f32 within 2 ULP: 2^(n + r), a polynomial in r times
-// 2^n; below 2^-126.5 it is 0. Powers of two are one instruction of a GPU, where these were 12 by
-// NVRTC 13.0 for sm_90.
+// Returns e to the x units, for x up to about zero. In f32 it is within 2 ULP: 2^(n + r), a
+// polynomial in r times 2^n. Below 2^-126.5 it is 0.
+// On a GPU a power of two is one instruction; this was 12, by NVRTC 13.0 for sm_90.
 tc_val tc_attention_power(tc_attention_emitter *p, tc_val x);
-// How many keys a row sees: those below it.
+// Returns the number of keys that a row sees: those below it.
 tc_val tc_attention_limit(tc_attention_emitter *p, tc_val row);
-// Where row `row` of the present head begins in a result: heads inside or outside.
+// Returns the offset of row `row` of the current head in a result, whose heads are outside or
+// inside rows.
 tc_val tc_attention_result_row(tc_attention_emitter *p, uint32_t node, tc_val head, tc_val row, int64_t heads,
                                int64_t rows, int64_t columns);
-// The buffer of a member's result, noted as written.
+// Returns the buffer of a node's result, and marks it as written.
 int tc_attention_result(tc_attention_emitter *p, uint32_t node);
 
 #endif

@@ -1,16 +1,18 @@
-// Inside attention for a processor: what tile.c makes of keys, rows and scores for the kernels of
-// forward.c and backward.c. Not for others. Failures stick in the expansion, as builder.h says.
+// Declares the parts of attention's CPU kernels: packing of keys and rows, matmuls of tiles, and
+// steps over scores. Used by forward.c and backward.c; private to attention/.
+//
+// Invariants: failures stick in the context, as builder.h says.
 #ifndef TC_LOWERING_EMIT_ATTENTION_TILE_H
 #define TC_LOWERING_EMIT_ATTENTION_TILE_H
 
 #include "lowering/emit/attention/operands.h"
 
-#define TC_ATTENTION_ROWS \
-  6  // of a tile: with 4 vectors of 16 lanes, or 2 of 8, as many accumulators as the registers hold
+// Rows of a tile: with 4 vectors of 16 lanes, or 2 of 8, the accumulators fill the registers.
+#define TC_ATTENTION_ROWS 6
 #define TC_ATTENTION_STEP 16  // lanes of the softmax
 
-// One side of a product: element at + i * row + k * step, i counting accumulators, or rows[i] + k *
-// step. An operand's buffer or a tile.
+// One operand of a matmul: element at + i * row + k * step, or rows[i] + k * step if rows is not
+// NULL. i counts accumulators. buf is an operand's buffer or a tile.
 typedef struct tc_attention_side {
   int buf;
   tc_type type;
@@ -19,34 +21,35 @@ typedef struct tc_attention_side {
   const tc_val *rows;
 } tc_attention_side;
 
-// What tiles to come will read, row by row: queries of the next one, and where tiles see more and
-// more keys those of the next panel, with values that are packed; values read in place are the next
-// tile's. A core waits for few lines at a time, and panels need some of them; so a row of queries
-// is asked for before each panel, one of keys and values at each step of the softmax, which waits
-// for nothing. 4x12x512x64 f32 on Sapphire Rapids, one thread: 13.4 ms before, 13.0 with all rows
-// at once before a tile's scores, 12.1 so.
+// What to prefetch for later tiles, row by row: queries of the next tile, keys of the next panel
+// under a causal mask, and values. Packed values belong to that panel, others to the next tile. A
+// core has few outstanding misses, and panels need some. So a query row is prefetched before each
+// panel, and rows of keys and values at each step of the softmax, which has no misses.
+// Measured: Sapphire Rapids, 1 thread, 4x12x512x64 f32: no prefetch 13.4 ms, all rows at once
+// before a tile's scores 13.0, row by row 12.1.
 typedef struct tc_attention_prefetch {
-  bool queries, keys, values;
-  tc_val row, key, value;  // the first of each
+  bool queries, keys, values;  // true: they are prefetched; values only with keys
+  tc_val row, key, value;  // first row, key and value to prefetch
 } tc_attention_prefetch;
 
-// Scores by pairs, as Winograd multiplied (1968): q1 k1 + q2 k2 = (q1 + k2) (q2 + k1) - q1 q2 - k1
-// k2, of which the last two are sums of a row and of a key alone. Two additions take the place of a
-// multiplication, on units that do nothing else meanwhile; of TC_ATTENTION_WINOGRAD_DOT columns, as
-// many as a vector has lanes, five pairs keep both kinds busy.
-// Their error goes with the larger of the row's and the key's elements, not with their product: see
-// forward.c.
+// Scores as Winograd inner products (1968):
+//   q1 k1 + q2 k2 = (q1 + k2) (q2 + k1) - q1 q2 - k1 k2
+// The last two are sums over a row and over a key alone. Two additions replace a multiplication,
+// and run on units that are otherwise idle. Of TC_ATTENTION_WINOGRAD_DOT columns, as many as a
+// vector has lanes, five pairs keep both kinds of units busy.
+// The error is proportional to the larger of the row's and the key's elements, not to their
+// product: see forward.c.
 #define TC_ATTENTION_WINOGRAD_DOT 16
 typedef struct tc_attention_winograd_dot {
-  // tiles of what is added: less the products of the pairs of each key of the block, and of each
-  // row of the tile
+  // tiles of corrections: for each key of the block and each row of the tile, minus the sum of the
+  // products of its pairs
   int keys, rows;
-  // a variable: of keys, as they are multiplied, the sums of squares of paired columns, the
-  // greatest of each lane, as bits
+  // variable: for each lane, as bits, the greatest sum of squares of paired columns of keys, scaled
+  // as they are multiplied
   tc_val top;
 } tc_attention_winograd_dot;
 
-// As bits: NaN is the greatest.
+// Returns the magnitude of v as bits, which order like it; NaN is the greatest.
 static inline tc_val magnitude(tc_attention_emitter *p, tc_val v) {
   tc_val bits = tc_build_raw(&p->s->e, TC_IR_BITCAST, TC_I32, tc_build_lanes(&p->s->e, v), v, TC_NONE, TC_NONE, 0);
   return tc_build_bin(&p->s->e, TC_IR_AND, bits, tc_build_const_i(&p->s->e, TC_I32, INT32_MAX));
@@ -60,20 +63,21 @@ static inline int64_t tc_attention_is_winograd_dot(int64_t columns) {
   return columns / TC_ATTENTION_WINOGRAD_DOT * TC_ATTENTION_WINOGRAD_DOT;
 }
 
-// The panels of `columns` columns, each of its width: tc_attention_next_panel enters one after the
-// other, and gives its first column, as a value, and its lanes.
+// Iterates over the panels of `columns` columns. tc_attention_next_panel enters one after the
+// other, and sets its first column (a value) and its lanes.
 typedef struct tc_attention_panels {
   int64_t columns;
   int iteration, lanes;
   tc_val at;
 } tc_attention_panels;
 
-// Steps of the softmax over the tile's keys, to `count`: first those that every row sees whole,
-// then the others, with `limit` of each row.
+// Iterates over the softmax's steps, up to `count` keys. Steps that every row sees whole come
+// first; in the others keys are compared with the `limit` of each row.
 typedef struct tc_attention_steps {
   int iteration;
-  tc_val at, keys;  // the first key, and the numbers of all, where they are compared
-  tc_val limit[TC_ATTENTION_ROWS];
+  // first key of the step; numbers of its keys, or TC_NONE in steps that every row sees whole
+  tc_val at, keys;
+  tc_val limit[TC_ATTENTION_ROWS];  // number of keys of the block that each row sees
 } tc_attention_steps;
 
 static inline tc_val lane_numbers(tc_attention_emitter *p, tc_type type, int lanes) {
@@ -82,7 +86,7 @@ static inline tc_val lane_numbers(tc_attention_emitter *p, tc_type type, int lan
 static inline int64_t ceil_to(int64_t n, int64_t of) {
   return tc_ceil_div(n, of) * of;
 }
-// Columns of a packed row: whole panels, and what is left in one as narrow as holds it.
+// Returns the lanes of the last, partial panel: as narrow as holds the remaining columns.
 static inline int last_lanes(const tc_attention_emitter *p, int64_t columns) {
   int lanes = p->vector;
   while (lanes < columns % p->lanes) lanes *= 2;
@@ -94,7 +98,7 @@ static inline int64_t packed_columns(const tc_attention_emitter *p, int64_t colu
 static inline int64_t panel_columns(const tc_attention_emitter *p, int64_t columns) {
   return ceil_to(columns, TC_MIN(p->vector, p->lanes));
 }
-// A product's side in a tile.
+// Returns a matmul operand that is in a tile.
 static inline tc_attention_side tile_side(tc_attention_emitter *p, int tile, tc_val at, int64_t row, int64_t step) {
   return (tc_attention_side){tile, p->packed_type, at, row, step, NULL};
 }
@@ -110,73 +114,74 @@ static inline tc_val only(tc_attention_emitter *p, tc_val seen, tc_val v, double
 
 // ---- packing ----
 
-// Which of `lanes` columns, from column `from` on, are below `columns`.
+// Returns the mask of the columns below `columns`, of `lanes` columns from column `from` on.
 tc_val tc_attention_column_mask(tc_attention_emitter *p, int64_t from, int64_t columns, int lanes);
-// `lanes` elements of row `row`, from column `column`, in the accumulators' type; those from
-// `columns` on are zeros.
+// Loads `lanes` elements of row `row`, from column `column` on, in the accumulators' type. mask:
+// elements that exist; others are zeros; TC_NONE: all do.
 tc_val tc_attention_load_part(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, tc_val column,
                               int lanes, tc_val mask);
-// `count` steps of rows, from row `first` on, into a tile from element `start` on, `pitch` apart;
-// past `last` the last row again.
+// Packs `count` steps of rows, from row `first` on, into a tile from element `start` on, `pitch`
+// apart. Rows past `last` repeat the last row; in the word that holds the last row, the half past
+// it is zero.
 void tc_attention_pack_rows(tc_attention_emitter *p, const tc_attention_operand *f, tc_val first, tc_val count,
                             tc_val last, int64_t columns, int64_t pitch, int tile, tc_val start);
-// The panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, `from` being a panel's first: step
-// c of a key's columns at panel * columns * lanes + c * lanes + key % lanes. Past k1 the last key
-// again: nobody looks there. by: a factor, or TC_NONE. pairs: whose sums of keys and `top` are
-// made, or NULL.
+// Packs panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, transposed; `from` is the first
+// key of a panel. Step c of a key is at panel * columns * lanes + c * lanes + key % lanes. Keys
+// past k1 repeat the last key; nobody reads them. by: factor of the keys, or TC_NONE. pairs: its
+// sums of keys and `top` are computed; NULL: not needed.
 void tc_attention_transpose_keys(tc_attention_emitter *p, const tc_attention_operand *f, tc_val k0, tc_val k1,
                                  tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
                                  const tc_attention_winograd_dot *pairs);
 
-// ---- products ----
+// ---- matmuls ----
 
-// Makes the accumulators variables that are zero.
+// Creates the accumulators as variables that are zero.
 void tc_attention_clear(tc_attention_emitter *p, int rows, int lanes, tc_val *acc);
-// acc[i] += sum over k, from .. to - 1, of a(i, k) * b(k).
+// Emits acc[i] += sum over k, from .. to - 1, of a(i, k) * b(k).
 void tc_attention_multiply(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b,
                            tc_val from, tc_val to, tc_val *acc);
-// Asks for a row of an operand, the last one of `n_rows` where it lies past that.
+// Prefetches a row of an operand; a row past `n_rows` is replaced by the last one.
 void tc_attention_prefetch_row(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, int64_t n_rows,
                                int64_t columns);
 static inline void prefetch_query(tc_attention_emitter *p, const tc_attention_prefetch *x, tc_val i) {
   if (x->queries) tc_attention_prefetch_row(p, &p->q, add(p->s, x->row, i), p->f, p->e);
 }
-// Scores (or other products with keys) of a tile of rows with the panels of keys up to `count`,
-// into a tile. Of the last panel a half, a quarter or both, where they are enough: every tile has a
-// causal edge, a panel is a good part of the keys of a short one. next: what is asked for
-// meanwhile, or NULL.
+// Multiplies a tile of rows by the panels of keys up to `count`, into a tile: scores, or other
+// products with keys. Where it suffices, only a half, a quarter or both of the last panel is
+// computed. Every tile has a causal edge, and a panel is a large part of a short row's keys. next:
+// prefetched meanwhile; NULL: nothing.
 void tc_attention_with_panels(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns,
                               tc_val count, int tile, tc_val to, const tc_attention_prefetch *next);
-// The same by pairs.
+// Does the same with Winograd inner products.
 void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns,
                                     tc_val count, int tile, const tc_attention_winograd_dot *pairs,
                                     const tc_attention_prefetch *next);
-// Ends the panel before and enters the next one; false after the last.
+// Ends the previous panel and enters the next one; false after the last.
 bool tc_attention_next_panel(tc_attention_emitter *p, tc_attention_panels *x);
 
 // ---- scores ----
 
-// The last row of a tile or block that ends before `stop`.
+// Returns the last row of a tile or block that ends before `stop`.
 tc_val tc_attention_last_row(tc_attention_emitter *p, tc_val stop);
-// The tile's rows; those past the last are the last.
+// Returns the rows of a tile; those past the last are replaced by the last.
 void tc_attention_rows_from(tc_attention_emitter *p, tc_val row, tc_val *rows);
-// How many keys of the block rows row .. row + rows - 1 see, each of those past the last as the
-// last.
+// Begins the steps of rows row .. row + rows - 1: finds how many keys of the block each sees. Rows
+// past the last count as the last.
 tc_attention_steps tc_attention_steps_of(tc_attention_emitter *p, const tc_val *rows, tc_val k0, tc_val k1);
-// Ends the loop over steps before and begins the next one; false after the last.
+// Ends the previous loop over steps and begins the next one; false after the last.
 bool tc_attention_next_steps(tc_attention_emitter *p, tc_attention_steps *x, tc_val count);
-// The scores at a key with the mask's part, which is not read for keys that are not seen; *seen is
-// narrowed by a mask of bools.
+// Returns the scores at a key with the mask applied. The mask is not read for unseen keys. A mask
+// of bools narrows *seen instead.
 tc_val tc_attention_masked(tc_attention_emitter *p, tc_val scores, tc_val row, tc_val key, tc_val *seen);
 
 // ---- results ----
 
-// `lanes` columns from the column on to a result, as many as there are.
+// Stores the current panel's columns of a result, as many as exist.
 void tc_attention_store_part(tc_attention_emitter *p, uint32_t node, tc_val at, const tc_attention_panels *x, tc_val v);
 
 // ---- backward.c ----
 
-// The kernel of gradients.
+// Emits the kernel of the gradients.
 void tc_attention_backward(tc_attention_emitter *p);
 
 #endif

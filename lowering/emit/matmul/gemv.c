@@ -1,35 +1,32 @@
-// Products of few rows, whose b is not packed: all rows by it, at the speed at which it is read.
+// Emits matmuls of few rows (gemv-like) at the bandwidth of b, which is not packed.
 //
-// A b that lies along the columns streams by, with the sums of several panels in registers; or is
-// read some whole rows at a time, with the sums in memory. Of one that lies along k, blocks are
-// transposed in registers and multiplied at once. Few rows by a b in panels are micro_kernel.c's:
-// one tile of rows, over it as one stream.
+// In: a unit of a tc_matmul_emitter. Out: instructions for all rows by the unit's panels of b.
+//   b along columns, one chunk   streams through, with the sums of several panels in registers
+//   b along columns, in chunks   is read by whole rows, with the sums in memory
+//   b along k                    is transposed in registers by blocks, and multiplied at once
+// Few rows by a b in panels are left to micro_kernel.c: one tile of rows, over b as one stream.
 #include "lowering/target/host_cpu.h"
 #include "lowering/emit/matmul/matmul_types.h"
 #include "runtime/topology.h"
 
-// Lines of each column of a b that is transposed as it is multiplied, from one to what is asked
-// for:
-// without it such a product runs at half the bandwidth. On a Xeon at one thread, from the
-// third-level cache, 1x4096x4096 in ms where 1, 2 and 4 lines are asked for: bytes, two blocks of
-// columns, 1.3, 1.5 and 1.7, and one 1.8, 1.9 and 1.7; bf16 1.6, 1.9 and 2.1, and 1.7, 1.8 and 1.8;
-// f32 2.9, 3.3 and 3.5, and 2.6, 2.7 and 2.7: columns a power of two apart take turns in one set of
-// the first-level cache. 1x768x50257 of bf16 from memory, two blocks, at two threads: 2 lines 1.05
-// times as fast as 1.
+// Cache lines of each column of a transposed b, from a load to its prefetch. Without prefetch such
+// a matmul runs at half the bandwidth. Columns a power of two apart compete for one set of the
+// first-level cache, so more lines do not help.
+// Measured: Xeon, 1x4096x4096 f32: 1 line 2.9 ms, 2 lines 3.3; 1x768x50257 bf16 from memory:
+// 2 lines 1.05 times as fast as 1. More: docs/measurements.md.
 #define TURN_AHEAD 2
-// Rows of a streamed b that are read side by side, and bytes of it asked for ahead. On a Xeon at
-// two threads, against sums kept in memory between chunks of 4 rows: GPT-2 small decoding in bf16
-// 1.15, a row at a time 1.05, 1.11 with 9 KiB ahead; 1x4096x4096, where rows lie a power of two
-// apart, f32 1.1, bytes, scaled, 1.28, bf16 1; f32 and bf16 0.86 with 6 KiB ahead.
+// Rows of a streamed b that are read together, and bytes from a load to its prefetch.
+// Measured: Xeon, 2 threads, GPT-2 small decoding in bf16, against chunks of 4 rows: 1.15 times as
+// fast, a row at a time 1.05. More: docs/measurements.md.
 #define STREAM_ROWS 4
 #define STREAM_AHEAD 4096
-// Bytes of a row between what is read and what is asked for of the next chunk: rows a power of two
-// apart take turns in one set of the first-level cache, and what is asked for is in another one so.
+// Bytes along a row from a load to the prefetch for the next chunk. Rows a power of two apart
+// compete for one set of the first-level cache; the distance moves the prefetch to another set.
 #define ASIDE 1024
 
 #define E (&p->s->e)
 
-// The one tile of rows there is, for which nothing is asked for.
+// Returns the only tile of rows. It prefetches nothing.
 static tc_matmul_rows all_rows(tc_matmul_emitter *p) {
   tc_val zero = i64(p->s, 0);
   return (tc_matmul_rows){.n = p->by.rows,
@@ -44,14 +41,14 @@ static tc_matmul_rows all_rows(tc_matmul_emitter *p) {
 
 // ---- b along the columns, streamed ----
 
-// Whether two neighbours along the columns of b, of bf16, are widened as one word: the lower by a
-// shift, the upper by a mask.
+// Returns whether two bf16 neighbours along the columns of b are widened as one word: the lower by
+// a shift, the upper by a mask.
 static bool in_words(const tc_matmul_emitter *p) {
   return p->b.type == TC_BF16 && p->acc == TC_F32 && (p->b.widened == TC_NONE || p->b.widened == p->b.node) &&
          p->by.lanes >= 4;
 }
 
-// How far from row k what is asked for lies: further down, or at the top of the next panels.
+// Returns the distance from row k to its prefetch: further down, or at the top of the next panels.
 static tc_val stream_ahead(tc_matmul_emitter *p, tc_val k) {
   int64_t bytes = p->by.stream * p->by.lanes * (int64_t)tc_type_bytes(p->b.type);
   int64_t rows = TC_MIN(tc_ceil_div(tc_ceil_div(STREAM_AHEAD, bytes), STREAM_ROWS) * STREAM_ROWS, p->of.k);
@@ -59,8 +56,8 @@ static tc_val stream_ahead(tc_matmul_emitter *p, tc_val k) {
   return tc_build_select(E, tc_build_bin(E, TC_IR_LT, add(p->s, k, i64(p->s, rows)), i64(p->s, p->of.k)), here, next);
 }
 
-// Adds `rows` rows from k on to the sums, panel by panel, of each panel all rows: so memory is read
-// at several places by turns, which it is faster at.
+// Adds `rows` rows from k on to the sums, panel by panel, all rows of each. Memory is then read at
+// several positions alternately, which is faster.
 static void stream_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val panel, tc_val k, int rows, tc_val *acc) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, line = line_of(p->b.type), parts = in_words(p) ? 2 : 1;
@@ -89,7 +86,7 @@ static void stream_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val pa
   }
 }
 
-// The panels from `panel` on whose sums are in registers together, over all of k.
+// Multiplies the panels from `panel` on whose sums are in registers together, over all of k.
 static void multiply_stream(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, parts = in_words(p) ? 2 : 1, n_acc = (int)p->by.stream * r->n;
@@ -136,8 +133,8 @@ static void streamed_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
 
 // ---- b along the columns, in chunks of whole rows ----
 
-// The column from which on the next chunk is asked for: ASIDE bytes further along, or so far from
-// the unit's first, whose last columns others read.
+// Returns the column from which on the next chunk is prefetched: ASIDE bytes further along. Past
+// the unit's last column it wraps around to the first, since other threads read those columns.
 static tc_val asked_column(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   int64_t aside = ASIDE / (int64_t)tc_type_bytes(p->b.type), width = p->by.unit_panels * p->by.lanes;
@@ -152,7 +149,7 @@ static tc_val chunk_sums(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p
   return times(p->s, sub(p->s, panel, u->p0), (int64_t)p->by.rows * p->by.lanes);
 }
 
-// All rows by the present panel, at one chunk.
+// Multiplies all rows by the current panel, at one chunk.
 static void multiply_chunk(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel) {
   tc_emit_ctx *s = p->s;
   tc_val acc[32];
@@ -162,7 +159,7 @@ static void multiply_chunk(tc_matmul_emitter *p, const tc_matmul_rows *r, const 
   for (int i = 0; i < r->n; i++) store(p->s, p->sums, add(s, r->sums, i64(s, i * p->by.lanes)), acc[i]);
 }
 
-// Zeros for the sums of all the unit's panels.
+// Stores zeros as the sums of all the unit's panels.
 static void clear_sums(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   tc_val zeros = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), p->by.lanes), panel = loop(s, u->p0, u->p1, 1);
@@ -171,7 +168,7 @@ static void clear_sums(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   end(s);
 }
 
-// The sums of all the unit's panels are a chain's results.
+// Ends a chain: the sums of all the unit's panels are its results.
 static void end_chains(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val chain) {
   tc_emit_ctx *s = p->s;
   tc_val acc[32], panel = loop(s, u->p0, u->p1, 1), at = chunk_sums(p, u, panel);
@@ -181,8 +178,8 @@ static void end_chains(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val cha
   end(s);
 }
 
-// The sums wait in memory, zeros at first. A pass of their own for these and one for what follows
-// leave nothing to be asked of each chunk at each panel.
+// Multiplies chunk by chunk, with the sums in memory. Separate passes store the initial zeros and
+// apply the epilogue, so that no chunk tests whether it is the first or the last.
 static void chunked_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   tc_val zero = i64(s, 0), k0 = u->k0, k1 = u->k1, panel;
@@ -210,18 +207,17 @@ static void chunked_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
 
 // ---- b along k ----
 
-// Whether columns that lie one after the other are asked for in that order, all of the next panel
-// while this one is multiplied: memory is read as one stream then, not one a column. On a Zen 4 at
-// two threads, times as fast as each column's lines a few ahead, 1x768x50257 of f32 1.35, of bf16
-// 1.4, 1x4096x4096 1.3 and 1.35, 4x4096x4096 1.2 and 1.15, 8x768x50257 1.45 and 1.2, bytes 1.0;
-// 1x11008x4096, whose panels are 700 KiB, 0.95 and 0.8.
+// Returns whether consecutive columns are prefetched in order, all of the next panel while this one
+// is multiplied. Memory is then read as one stream, instead of one for each column.
+// Measured: Zen 4, 2 threads, against a few lines ahead in each column: 1x4096x4096 f32 1.3 times
+// as fast; panels of 700 KiB 0.95. More: docs/measurements.md.
 static bool asks_in_order(const tc_matmul_emitter *p) {
   int64_t panel = p->by.lanes * p->b.col * (int64_t)tc_type_bytes(p->b.type);
   return tc_host_reads_rows() && p->b.col == p->of.k * p->step && panel <= (int64_t)tc_topology_get()->l2_bytes / 4;
 }
 
-// What is asked for at row k, which is transposed, of a panel that begins at column `first`. One
-// column's: further along k, or at the beginning of the next panel.
+// Returns the prefetch at row k, which is transposed, of a panel that begins at column `first`. In
+// one column it is further along k, or at the start of the next panel.
 static tc_matmul_prefetch prefetch_ahead(tc_matmul_emitter *p, tc_val k, tc_val first, int rows) {
   tc_val column = add(p->s, p->b.at, times(p->s, first, p->b.col));
   if (asks_in_order(p))
@@ -237,7 +233,7 @@ static tc_matmul_prefetch prefetch_ahead(tc_matmul_emitter *p, tc_val k, tc_val 
 typedef struct lhs {
   tc_matmul_emitter *p;
   const tc_matmul_rows *r;
-  tc_val in_a;  // how far from a row's beginning k is
+  tc_val in_a;  // offset of k from the start of a row
 } lhs;
 
 static tc_val load_lhs(void *of, int row) {
@@ -245,17 +241,16 @@ static tc_val load_lhs(void *of, int row) {
   return tc_matmul_load_a(x->p, add(x->p->s, tc_matmul_row_of_a(x->p, x->r, row), x->in_a));
 }
 
-// All rows by the columns of the present panel, up to row k1: their sums go to memory. The first
-// block's columns are asked for where it is transposed, those of the second where both are
-// multiplied:
-// evenly spread, memory is not kept waiting.
+// Multiplies all rows by the columns of the current panel, up to row k1; the sums go to memory. The
+// first block's columns are prefetched while it is transposed, the others' while the blocks are
+// multiplied. Prefetches spread evenly keep memory busy.
 static void multiply_transposed(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val k1) {
   tc_emit_ctx *s = p->s;
   int size = vector_lanes(p), blocks = p->by.lanes / size, rows = transposed_rows(p, size);
   int as_one = rows / size, n_acc = r->n * blocks;
   tc_val acc[32], v[64], zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), size), first = s->at[TC_RANGE_K];
   for (int i = 0; i < n_acc; i++) acc[i] = tc_build_var(E, zero);
-  tc_val k = loop(p->s, u->k0, k1, rows);  // of the present chain
+  tc_val k = loop(p->s, u->k0, k1, rows);  // within the current chain
   tc_matmul_prefetch prefetch_what = prefetch_ahead(p, k, first, rows);
   for (int c = 0; c < blocks; c++) {
     tc_val column = add(p->s, first, tc_emit_i64(s, c * size));

@@ -1,24 +1,28 @@
-// Products: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with what follows elementwise
-// applied to the finished values.
+// Emits matmuls: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with an elementwise epilogue
+// on the finished values.
 //
-// [begin, end) counts units, a unit being some tiles of rows by some panels of columns of one batch
-// (tiling/gemm.c chooses them):
+// In: a fusion with a MATMUL, and perhaps tile sizes. Out: kernel IR; [begin, end) counts units. A
+// unit is some tiles of rows by some panels of columns of one batch (tiling/gemm.c chooses them):
 //   for each chunk of K (one unless K is long):
-//     pack: the unit's columns of b go to a tile of the worker, `lanes` columns a panel, where b is not read well in place (pack.c)
-//     for each tile of rows, for each panel: rows x lanes accumulators in registers, over k (micro_kernel.c)
-//     (rows of a that lie apart in k, or are of a narrower type, go to a tile too, some tiles of rows at a time; of large products all rows do, and each panel
-//     serves some tiles before the next one)
-//   what follows: straight from the registers where it is one store, else from memory, row by row
-// With few rows, b is not packed (gemv.c). Here is what a product is, what is known of it before it
-// is cut, and its units. f16 and bf16 are widened, once where they are packed, and multiplied as
-// f32. Where the processor has a dot product of pairs of bf16 that is worth it (isa.def), a step of
-// k is a pair instead: both factors are packed, or read where they lie, as words of two neighbours
-// along k. A Xeon (Sapphire Rapids) starts one only every 2.3 cycles where it starts two
-// multiply-adds a cycle, half as many products; a Zen 4 starts as many of the one as of the other,
-// twice as many. It takes denormals for zeros, so TC_STRICT does without.
-// Order: an element is one chain over k from zero, or several where k is long (summation.h), of
-// pairs the second before the first, so its bits depend on no blocking, and on the instruction set
-// only in whether it has a fused multiply-add and that dot product.
+//     pack the unit's columns of b into a tile of the worker, `lanes` columns a panel,
+//       unless b is read well where it lies (pack.c)
+//     for each tile of rows, for each panel:
+//       rows x lanes accumulators in registers, over k (micro_kernel.c)
+//   epilogue: from the registers where it is one store, else from memory, row by row
+// Rows of a that are strided in k, or of a narrower type, are packed too, some tiles of rows at a
+// time. In large matmuls all rows are packed, and each panel serves several tiles before the next
+// one.
+// Few rows leave b unpacked (gemv.c). This file finds the operands, chooses the step of k and the
+// tiling, and loops over units.
+//
+// f16 and bf16 are widened, once where they are packed, and multiplied as f32. Where a dot product
+// of bf16 pairs is worth it (isa.def), a step of k is a pair. Both operands are then 32-bit words
+// of two neighbours along k, packed or read where they lie. That instruction flushes denormals, so
+// TC_STRICT does without it. Why it is not always worth it: docs/measurements.md.
+//
+// Invariants: an element is one chain over k from zero, or several where k is long (summation.h).
+// Of a pair, the second product is added before the first. Its bits do not depend on the tiling. Of
+// the instruction set, only a fused multiply-add and the dot product change them.
 #include "lowering/emit/matmul/matmul_types.h"
 
 #include "runtime/options.h"
@@ -58,9 +62,9 @@ static bool find_product(tc_matmul_emitter *p) {
          tc_strided_operand_find(s, p->node, 1, TC_RANGE_K0, TC_RANGE_K, &p->b);
 }
 
-// Makes a step of k a pair of bf16 where the processor has an instruction for it, and the product
-// is large enough: by shape alone, whatever the factors are made of. False if one must be stored
-// first, which the expansion then says.
+// Chooses a step of k: a pair of bf16 where the processor has an instruction and the matmul is
+// large enough. Shape and type alone decide, not how operands are produced.
+// Returns false if an operand must be stored first; the context's result then names it.
 static bool choose_step(tc_matmul_emitter *p) {
   const uint32_t *in = p->s->g->node[p->node].in;
   bool pairs = tc_tiling_pairs(&p->of, p->s->g->node[in[0]].type, p->s->g->node[in[1]].type);
@@ -83,15 +87,15 @@ static tc_operand operand_of(const tc_matmul_emitter *p, const tc_strided_operan
   return (tc_operand){type, f->row, f->col, f->scattered, f->segment, f->panel};
 }
 
-// Of a distance in elements, in words; none that is more than 1 becomes 1, which says that they lie
-// side by side.
+// Returns a distance in steps instead of elements. A distance above 1 never becomes 1, which would
+// mean contiguous.
 static int64_t in_steps(const tc_matmul_emitter *p, int64_t distance) {
   int64_t steps = tc_ceil_div(distance, p->step);
   return distance > 1 ? TC_MAX_OF(steps, 2) : steps;
 }
 
-// What cuts depend on. Of pairs in words: half as far apart, but along k, where two elements are a
-// step.
+// Returns what tilings depend on. Of pairs, distances count words, except along k, where two
+// elements are a step.
 static tc_matmul_facts facts_of(const tc_matmul_emitter *p) {
   tc_matmul_facts f = {p->of, p->acc, operand_of(p, &p->a), operand_of(p, &p->b)};
   f.left.row = in_steps(p, f.left.row);
@@ -114,8 +118,8 @@ static void make_tiles(tc_matmul_emitter *p) {
   if (p->chains && tc_chain_groups(p->of.k)) p->groups = tc_emit_tile(p->s, p->acc, sums);
 }
 
-// [begin, end) unit by unit: enters the batch, and says which of its units it is. columns, blocks:
-// TC_NONE if there is one.
+// Begins the loop over units: enters the batch, and returns the unit's column and block. columns,
+// blocks: their numbers; TC_NONE: one.
 static void begin_units(tc_matmul_emitter *p, tc_val columns, tc_val blocks, tc_val *column, tc_val *block) {
   tc_emit_ctx *s = p->s;
   tc_val o = tc_emit_begin_units(s), zero = i64(s, 0), upper = blocks == TC_NONE ? o : bin(s, TC_IR_DIV, o, blocks);
@@ -148,10 +152,10 @@ static void units_of_tiles(tc_matmul_emitter *p) {
   end(s);
 }
 
-// What follows the product reads more than caches hold of its own size, as an optimizer behind the
-// gradient of a weight does: that is asked for a line at a time while the tile before is
-// multiplied. All at once, at that tile's end, the next one's first rows wait behind it: GPT-2's
-// gradients of weights on a Zen 4 1.04 times as fast so.
+// Finds the tensors that the epilogue reads and caches do not hold, as an optimizer after a weight
+// gradient reads. They are prefetched a line at a time while the tile before is multiplied. A burst
+// at that tile's end would delay the next tile's first rows.
+// Measured: Zen 4, GPT-2's weight gradients: 1.04 times as fast as with the burst.
 static void find_read(tc_matmul_emitter *p) {
   tc_emit_ctx *s = p->s;
   const tc_gnode *x = &s->g->node[p->node];
@@ -172,14 +176,14 @@ static void find_read(tc_matmul_emitter *p) {
   }
 }
 
-// The first row of a tile, where the first `tall` ones have one more than `shorter`.
+// Returns the first row of a tile, where the first `tall` tiles have one row more than `shorter`.
 static tc_val row_of_tile(tc_matmul_emitter *p, tc_val tile, tc_val shorter, tc_val tall) {
   return add(p->s, bin(p->s, TC_IR_MUL, tile, shorter), bin(p->s, TC_IR_MIN, tile, tall));
 }
 
-// Those units of any number of rows, to the row and the column: while a plan runs the one kernel
-// may take the place of the other from one unit to the next. Each goes in pieces that what it keeps
-// in memory has room for.
+// Emits the same units for any number of rows, with the same bounds of rows and columns. While a
+// plan runs, this kernel may replace the other between two units. Each unit is processed in pieces
+// whose tiles fit the memory of the worker.
 static void units_of_rows(tc_matmul_emitter *p) {
   tc_emit_ctx *s = p->s;
   const tc_tiling_params *by = &p->by;

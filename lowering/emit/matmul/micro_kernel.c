@@ -1,26 +1,29 @@
-// Multiplying: tiles of rows of a by panels of b, rows x lanes sums in registers over a chunk of k,
-// and what follows the finished ones.
+// Emits the loops around the micro-kernel, and the epilogue. Tiles of rows of a are multiplied by
+// panels of b, with rows x lanes sums in registers over a chunk of k.
 //
-// Each tile goes over the unit's panels; or, of a large product or of a b that lies in panels, each
-// panel stays in the cache for several tiles. Meanwhile memory is asked for what comes next: the
-// next panel, the next tile's rows, what follows reads, what is packed for the next chunk or unit.
-// An element's sum is one chain over k from zero, or several (summation.h); where k goes in chunks,
-// it waits in a tile between them.
+// In: a unit of a tc_matmul_emitter, with b packed or readable where it lies. Out: instructions for
+// its tiles and panels.
+// Each tile goes over the unit's panels. In a large matmul, or with a b in panels, each panel
+// instead stays in the cache for several tiles.
+// Meanwhile it prefetches what comes next. That is the next panel, the next tile's rows, operands
+// of the epilogue, and what is packed for the next chunk or unit.
+// Invariants: an element's sum is one chain over k from zero, or several (summation.h). Between
+// chunks of k it is in a tile.
 #include <limits.h>
 
 #include "lowering/emit/matmul/matmul_types.h"
 
-#define PACKED_AHEAD \
-  4  // rows of a packed panel asked for ahead, from the second-level cache: 3 % of a product of 512 to 4096 rows on a
-     // Xeon
-// Of products of more rows packing is too little of the work. On a Zen 3 at one thread, times as
-// fast as without: 16x768x3072 1.5, 48x768x3072 1.32, 64x1024x1024 1.16, 128x768x3072 1.07,
-// 256x1024x1024 1.03, 512x512x512 1.0; on a Zen 4 at one thread and at two, 512x768x3072,
-// 512x3072x768 and their transposed ones 1.01 to 1.02 and 1.0, 1024x1024x1024 1.0.
+// Rows of a packed panel from a load to its prefetch, from the second-level cache.
+// Measured: Xeon, matmuls of 512 to 4096 rows: 3 % of the time.
+#define PACKED_AHEAD 4
+// Rows of the largest matmul that prefetches what it packs next. With more rows, packing is too
+// little of the work.
+// Measured: Zen 3, 1 thread, against none: 16x768x3072 1.5 times as fast, 128x768x3072 1.07,
+// 512x512x512 1.0. More: docs/measurements.md.
 #define ASKING_ROWS 512
-#define MOST_HEIGHTS 3  // of tiles
+#define MOST_HEIGHTS 3  // different heights of tiles
 
-// Rows from the first up to the last, in tiles of so many.
+// Rows from `first` up to `last`, in tiles of `rows`.
 typedef struct tiles {
   int rows;
   tc_val first, last;
@@ -28,11 +31,11 @@ typedef struct tiles {
 
 #define E (&p->s->e)
 
-// ---- what follows ----
+// ---- epilogue ----
 
-// What follows the product, at the present panel and one row. What it reads, unless that is asked
-// for as the tile is multiplied (find_read), is asked for where the tile above ends: in a step of
-// GPT-2's training 2 % of the time.
+// Applies the epilogue at the current panel and one row. Operands that find_read did not choose are
+// prefetched here, where the tile above ends.
+// Measured: a training step of GPT-2: 2 % less time.
 static void finish_row(tc_matmul_emitter *p, tc_val row, tc_val sum) {
   tc_emit_ctx *s = p->s;
   tc_emit_enter(s);
@@ -57,9 +60,9 @@ void tc_matmul_finish_rows(tc_matmul_emitter *p, tc_val row, int rows, tc_val su
   end(p->s);
 }
 
-// ---- multiplying ----
+// ---- loops over k, and chains ----
 
-// The index's value where the range has this one.
+// Returns the value of an index at the given value of a range.
 static tc_val at_range(tc_matmul_emitter *p, const tc_index *x, uint8_t range, tc_val value) {
   tc_emit_ctx *s = p->s;
   tc_val outer = s->at[range];
@@ -94,35 +97,36 @@ static tc_val sums_of(tc_matmul_emitter *p, const tc_matmul_rows *r, int i) {
   return add(p->s, r->sums, i64(p->s, i * p->by.lanes));
 }
 
-// Elements of the next panel that a tile of rows asks for at each k: the unit's tiles ask for all
-// of it. Read when it is needed, a panel would hold up the first tile; so it comes while this one
-// is multiplied.
+// Returns the elements of the next panel that a tile of rows prefetches at each k, so that the
+// unit's tiles prefetch all of it. Without prefetch the next panel's first tile would wait for
+// memory.
 static int64_t share_of(const tc_matmul_emitter *p) {
   return tc_ceil_div(p->by.lanes, p->by.unit_tiles);
 }
 
-// Asks for a row of a panel PACKED_AHEAD rows behind the one at `at`: it comes from the
-// second-level cache.
+// Prefetches the row of a panel PACKED_AHEAD rows after the one at `at`, from the second-level
+// cache.
 static void prefetch_in_panel(tc_matmul_emitter *p, int buf, tc_val at) {
   for (int i = 0; i < p->by.lanes; i += line_of(p->acc))
     prefetch(p, buf, add(p->s, at, i64(p->s, PACKED_AHEAD * p->by.lanes + i)));
 }
 
-// Word k of the present panel where that lies in memory as words.
+// Loads word k of the current panel, whose words are in memory.
 static tc_val load_words(tc_matmul_emitter *p, tc_val k) {
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, p->s->at[TC_RANGE_K], p->b.col));
   if (p->by.tiles > 1) prefetch_in_panel(p, p->b.buf, at);
   return tc_build_raw(E, TC_IR_LOAD, TC_I32, p->by.lanes, at, TC_NONE, TC_NONE, p->b.buf);
 }
 
-// A row of a packed panel, which stays in the first-level cache where it serves tile after tile.
+// Loads a row of a packed panel. It stays in the first-level cache where the panel serves tile
+// after tile.
 static tc_val load_packed(tc_matmul_emitter *p, tc_val at) {
   if (!p->by.by_panel) prefetch_in_panel(p, p->packed, at);
   return tc_build_raw(E, TC_IR_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->packed);
 }
 
-// Row k of b at the present panel, as it is multiplied. word: of which two rows are halves, the
-// first at an even k.
+// Loads row k of b at the current panel. word: the word whose halves are two rows, the first at an
+// even k.
 static tc_val row_of_b(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val panel, tc_val k, bool even, tc_val *word) {
   if (p->by.pack) {
     tc_val packed = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * p->by.lanes);
@@ -135,8 +139,8 @@ static tc_val row_of_b(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val pan
 
 typedef struct lhs {
   tc_matmul_emitter *p;
-  const tc_val *a;  // where each row begins
-  tc_val in_a;  // how far from there k is
+  const tc_val *a;  // start of each row
+  tc_val in_a;  // offset of k in a row
 } lhs;
 
 static tc_val load_lhs(void *of, int row) {
@@ -144,8 +148,7 @@ static tc_val load_lhs(void *of, int row) {
   return tc_matmul_load_a(x->p, add(x->p->s, x->a[row], x->in_a));
 }
 
-// Adds row k of b to the accumulators. a: where each row of a begins; in_a: how far from there k
-// is.
+// Adds row k of b to the accumulators. a: start of each row of a; in_a: offset of k in a row.
 static void accumulate_row(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val w, tc_val k,
                            const tc_val *a, tc_val in_a, tc_val *acc) {
   if (r->asked != TC_NONE) tc_matmul_prefetch_b(p, add(p->s, k, i64(p->s, p->by.chunk)), r->asked, true);
@@ -157,13 +160,14 @@ static void accumulate_row(tc_matmul_emitter *p, const tc_matmul_rows *r, const 
   tc_register_block_add(p->s, &(tc_register_block){p->way, r->n, 1, load_lhs, &rows}, &w, acc);
 }
 
-// Pieces of memory, of so many lines, so many elements apart.
+// n pieces of memory, each of `lines` cache lines, `apart` elements apart.
 typedef struct pieces_of {
   int64_t n, lines, apart;
 } pieces_of;
 
-// Asks for the part of the pieces from `from` on that falls to a turn of the innermost loop, at
-// step k: line by line, piece after piece, to the second-level cache.
+// Prefetches into the second-level cache the part of the pieces that falls to one iteration of the
+// innermost loop, at step k. The pieces begin at `from`; lines are taken in order, piece after
+// piece.
 static void prefetch_alternately(tc_matmul_emitter *p, const tc_strided_operand *f, const pieces_of *x, tc_val from,
                                  const tc_matmul_unit *u, tc_val k) {
   int64_t a_iteration = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
@@ -177,16 +181,16 @@ static void prefetch_alternately(tc_matmul_emitter *p, const tc_strided_operand 
   }
 }
 
-// Asks for the next tile's rows of a.
+// Prefetches the next tile's rows of a.
 static void ask_for_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val k) {
   pieces_of rows = {r->n, tc_ceil_div(p->by.chunk * p->step, line_of(p->a.type)), p->a.row};
   prefetch_alternately(p, &p->a, &rows, add(p->s, tc_matmul_row_of_a(p, r, r->n), times(p->s, u->k0, p->step)), u, k);
 }
 
-// What of the panel that is packed next falls to a tile of rows: rows of b, or columns of one that
-// lies along k. On a Zen 4 at one thread, times as fast as one line of each row to the first-level
-// cache: 13x4096x4096 1.2, 16x4096x11008 1.3, 32x4096x4096 1.13, bf16 1.25; as fast as without of b
-// along k: 32x4096x4096 1.39, bf16 1.25, 48x768x3072 1.13, 128x768x3072 1.08.
+// Returns a tile's share of the panel that is packed next, for prefetch. It is rows of b, or
+// columns where b is contiguous along k.
+// Measured: Zen 4, 1 thread, 32x4096x4096, against one line of each row into the first-level cache:
+// f32 1.13 times as fast, bf16 1.25. More: docs/measurements.md.
 static pieces_of next_pieces(const tc_matmul_emitter *p) {
   int line = line_of(p->b.type);
   int64_t rows = p->step * p->by.chunk, columns = p->by.lanes, shares = p->by.unit_tiles;
@@ -194,8 +198,8 @@ static pieces_of next_pieces(const tc_matmul_emitter *p) {
   return (pieces_of){tc_ceil_div(columns, shares), tc_ceil_div(rows, line), p->b.col};
 }
 
-// Asks for what follows the next tile of rows will read, a line of each tensor at a time and evenly
-// over the turns of the innermost loop, to the second-level cache.
+// Prefetches what the epilogue of the next tile of rows reads, into the second-level cache. Each
+// iteration of the innermost loop prefetches a line of each tensor, evenly spread.
 static void ask_for_read(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val k) {
   tc_emit_ctx *s = p->s;
   int64_t turns = tc_ceil_div(p->of.k, p->by.unroll), line = 64 / size_of(p), lines = tc_ceil_div(p->by.lanes, line);
@@ -216,7 +220,7 @@ void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const t
        one_iteration = !pieces && p->by.chunk == p->by.unroll && p->of.k % p->by.chunk == 0;
   for (int i = 0; i < r->n; i++) a[i] = tc_matmul_row_of_a(p, r, i);
   if (pieces) {
-    bool whole = !p->chains || p->chain % p->a.segment == 0;  // or a chain ends within a piece
+    bool whole = !p->chains || p->chain % p->a.segment == 0;  // false: a chain ends within a segment
     tc_val first = whole ? u->k0 : sub(s, u->k0, bin(s, TC_IR_REM, u->k0, i64(s, p->a.segment)));
     segment = loop(p->s, first, u->k1, p->a.segment);
     in_a = at_range(p, &p->a.segments, TC_RANGE_K0, times(s, segment, p->step));
@@ -255,7 +259,8 @@ void tc_matmul_sum(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmu
   tc_matmul_accumulate(p, r, u, panel, acc);
 }
 
-// sum[i] += what is in the tile, where there is something, which goes back there.
+// Adds the tile's values to sum, unless is_first is true at run time, and stores the sums in the
+// tile.
 static void add_to_tile(tc_matmul_emitter *p, int tile, tc_val is_first, tc_val at, int apart, const tc_val *sum,
                         int n) {
   tc_emit_ctx *s = p->s;
@@ -282,7 +287,7 @@ void tc_matmul_end_chain(tc_matmul_emitter *p, tc_val chain, tc_val at, int apar
   end_if(p->s);
 }
 
-// The present panel's sums over all of k, which is not in chunks, chain by chain.
+// Sums the current panel over all of k, chain by chain; k is one chunk.
 static void sum_chains(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel,
                        tc_val *acc) {
   tc_emit_ctx *s = p->s;
@@ -296,7 +301,7 @@ static void sum_chains(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_m
   end(s);
 }
 
-// The same of a chunk, and what follows the last one.
+// Sums one chunk, and ends the chain after its last chunk.
 static void sum_chunk(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel,
                       tc_val so_far, tc_val *acc) {
   tc_emit_ctx *s = p->s;
@@ -333,8 +338,8 @@ void tc_matmul_multiply(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_
   if (p->chunks) end_if(p->s);
 }
 
-// What the tiles of a unit share at a panel: the sums' place in a tile of rows, and whether there
-// are any yet.
+// Multiplies one tile of rows at a panel: finds the offset of its sums, and whether there are
+// earlier ones.
 static void multiply_panel(tc_matmul_emitter *p, tc_matmul_rows r, const tc_matmul_unit *u, tc_val panel) {
   tc_val so_far = p->chunks ? tc_build_bin(E, TC_IR_NE, u->k0, u->chain) : TC_NONE;
   if (p->chunks) {
@@ -345,9 +350,8 @@ static void multiply_panel(tc_matmul_emitter *p, tc_matmul_rows r, const tc_matm
   tc_matmul_multiply(p, &r, u, panel, so_far);
 }
 
-// What is packed next, of the next chunk or of the next unit's columns, is asked for while this is
-// multiplied, each tile of rows its pieces. Where those begin for the tile and the present panel;
-// TC_NONE: nothing is asked for.
+// Returns the element from which on the tile prefetches its part of what is packed next; TC_NONE:
+// no prefetch. That is the next chunk at this panel, or the next unit's columns.
 static tc_val next_of(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u) {
   bool rows = p->b.col == 1, columns = p->b.row == 1 && !p->b.panel;
   if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > ASKING_ROWS || p->units) return TC_NONE;
@@ -362,14 +366,15 @@ static tc_val next_of(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_ma
   return add(p->s, p->b.at, add(p->s, times(p->s, row, p->b.row), times(p->s, column, p->b.col)));
 }
 
-// Tiles `from` to `to`, all of `rows` rows, the first of which is at tile * rows + before.
+// Returns tiles `from` to `to`, all of `rows` rows; the first row of a tile is tile * rows +
+// before.
 static tiles tiles_at(tc_matmul_emitter *p, int rows, int64_t before, tc_val from, tc_val to) {
   tc_val constant = i64(p->s, before);
   return (tiles){rows, add(p->s, times(p->s, from, rows), constant), add(p->s, times(p->s, to, rows), constant)};
 }
 
-// The unit's rows. Where their number is an argument: as many whole tiles as there are, then of
-// half as many rows, then rows. Returns how many.
+// Finds the tiles of the unit's rows; returns how many kinds there are. Where the number of rows is
+// an argument: whole tiles, then tiles of half as many rows, then single rows.
 static int tiles_of(tc_matmul_emitter *p, const tc_matmul_unit *u, tiles *of) {
   int n = 0;
   if (!p->units) {
@@ -392,7 +397,7 @@ static int tiles_of(tc_matmul_emitter *p, const tc_matmul_unit *u, tiles *of) {
   return n;
 }
 
-// Tiles: each over the unit's panels, or each panel over those that are there.
+// Multiplies tiles: each tile over the unit's panels, or each panel over the tiles that are packed.
 static void multiply_tiles(tc_matmul_emitter *p, const tiles *t, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   int rows = t->rows;
@@ -421,7 +426,7 @@ static void multiply_tiles(tc_matmul_emitter *p, const tiles *t, const tc_matmul
   if (packs) end(p->s);
 }
 
-// The same tiles at one panel, of a b that lies in panels.
+// Multiplies tiles at one panel of a b in panels.
 static void multiply_rows(tc_matmul_emitter *p, const tiles *t, const tc_matmul_unit *u, tc_val panel) {
   tc_emit_ctx *s = p->s;
   tc_matmul_rows r = {.n = t->rows,
@@ -430,7 +435,7 @@ static void multiply_rows(tc_matmul_emitter *p, const tiles *t, const tc_matmul_
                       .prefetch_distance = TC_NONE,
                       .next = TC_NONE,
                       .asked = TC_NONE};
-  if (p->by.tiles == 1) {  // one stream over the unit's panels, which the processor follows
+  if (p->by.tiles == 1) {  // one stream over the unit's panels, which the hardware prefetcher follows
     multiply_panel(p, r, u, panel);
     end(p->s);
     return;
@@ -443,7 +448,7 @@ static void multiply_rows(tc_matmul_emitter *p, const tiles *t, const tc_matmul_
   end(p->s);
 }
 
-// Panel by panel, each of which stays in the cache for all the unit's rows.
+// Multiplies panel by panel; each panel stays in the cache for all the unit's rows.
 static void multiply_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tiles of[MOST_HEIGHTS];
   tc_val panel = loop(p->s, u->p0, u->p1, 1);

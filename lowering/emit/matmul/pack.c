@@ -1,19 +1,22 @@
-// The factors of a product: read where they lie, or packed into tiles of the worker.
+// Loads the operands of a matmul where they lie, and packs them into tiles of the worker.
 //
-// b is packed in panels of `lanes` columns: a row at a time, as it lies in memory, or, where it
-// lies along k, in blocks that are read along k and transposed in registers. Rows of a that lie
-// apart in k are packed tile by tile, at each k those of a tile side by side; those of a narrower
-// type as they lie. b may be made of what lies in memory by cheap arithmetic, done where it is
-// loaded or packed (mark_prologue.h). f16 and bf16 are widened where they are packed, or two
-// neighbours along k become a word where pairs are multiplied (matmul.c).
+// In: a unit of a tc_matmul_emitter. Out: instructions that load b, or fill the tiles of packed b
+// and a.
+// b is packed in panels of `lanes` columns. It is read row by row; where it is contiguous along k,
+// blocks are read along k and transposed in registers.
+// Rows of a that are strided in k are packed tile by tile: at each k, the elements of a tile's rows
+// are contiguous. Rows of a narrower type are widened, each along k.
+// b may have a cheap fused producer, which is applied where b is loaded or packed
+// (mark_prologue.h). f16 and bf16 are widened where they are packed. Where pairs are multiplied,
+// two neighbours along k become a word instead (matmul.c).
 #include "lowering/emit/matmul/matmul_types.h"
 
-#define PACK_DISTANCE 8  // rows of b that packing asks for ahead
+#define PACK_DISTANCE 8  // rows of b from a load to its prefetch, while packing
 #define WIDENED 16  // elements of a at a time, where its rows are widened
 
 #define E (&p->s->e)
 
-// ---- b, as it lies ----
+// ---- b where it lies ----
 
 void tc_matmul_enter_panel(tc_matmul_emitter *p, tc_val panel) {
   tc_emit_ctx *s = p->s;
@@ -22,7 +25,7 @@ void tc_matmul_enter_panel(tc_matmul_emitter *p, tc_val panel) {
   if (p->of.n % p->by.lanes) tc_emit_set_mask(s, s->at[TC_RANGE_K], tc_emit_i64(s, p->of.n));
 }
 
-// The present columns of b at element k, as in memory.
+// Loads the current columns of b at element k, in the type in memory.
 static tc_val load_columns(tc_matmul_emitter *p, tc_val k) {
   tc_emit_ctx *s = p->s;
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, s->at[TC_RANGE_K], p->b.col));
@@ -45,7 +48,7 @@ void tc_matmul_prefetch_b(tc_matmul_emitter *p, tc_val k, tc_val column, bool fa
 
 // ---- b along k, transposed ----
 
-// Steps of k in a block that is transposed.
+// Returns the steps of k in a transposed block.
 static int transposed_steps(const tc_matmul_emitter *p, int size) {
   return transposed_rows(p, size) / p->step;
 }
@@ -72,9 +75,10 @@ static tc_val float_of(tc_matmul_emitter *p, tc_val bits) {
   return tc_build_raw(E, TC_IR_BITCAST, TC_F32, tc_build_lanes(E, bits), bits, TC_NONE, TC_NONE, 0);
 }
 
-// Byte `at` of each word as a float. Or'd into one that ends in so many zeros it counts from there
-// on, which is taken away again, exactly: one operation less than shifting the byte to its place
-// and converting it. A signed byte counts from -128 where its sign is transposed round.
+// Returns byte `at` of each word as a float. The byte is or'd into the mantissa of a power of two,
+// whose last mantissa bits are zero, and the power is subtracted again, exactly. That is one
+// operation less than a shift and a conversion. A signed byte has its sign bit flipped, so that it
+// counts from -128.
 static tc_val byte_of(tc_matmul_emitter *p, tc_val word, int at) {
   int shift = 8 * (at % 2);
   bool is_signed = p->b.type == TC_I8;
@@ -100,7 +104,7 @@ tc_val tc_matmul_transposed_row(tc_matmul_emitter *p, tc_val v, int i) {
 
 // ---- packing b ----
 
-// Step k + i of the block v, which begins at step k.
+// Returns step k + i of the block v, which begins at step k.
 static tc_val transposed_step(tc_matmul_emitter *p, const tc_val *v, tc_val k, int i) {
   int as_one = tc_tiling_transposed_as_one(p->b.type, p->acc);
   tc_val row[2];
@@ -113,9 +117,8 @@ static tc_val transposed_step(tc_matmul_emitter *p, const tc_val *v, tc_val k, i
   return p->step > 1 ? tc_build_words(E, row[0], row[1]) : row[0];
 }
 
-// The unit's panels up to p1, which are whole, transposed up to row k1. All columns of a panel at
-// once:
-// so many rows of memory are read side by side that waiting for one does not hold up the others.
+// Packs the unit's whole panels up to p1, transposed, up to row k1. All columns of a panel are read
+// together, since a miss in one does not then delay the others.
 static void pack_transposed(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p1, tc_val k1, int size) {
   int lanes = p->by.lanes, steps = transposed_steps(p, size);
   tc_val v[64], panel = loop(p->s, u->p0, p1, 1);
@@ -134,7 +137,8 @@ static void pack_transposed(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_va
   end(p->s);
 }
 
-// Rows k0 to k1 of panels p0 to p1, a row at a time: along the columns, as they lie in memory.
+// Packs rows k0 to k1 of panels p0 to p1, a row at a time, along the columns. tiling: true: the
+// last panel is partial, so loads are masked.
 static void pack_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1,
                       bool tiling) {
   tc_emit_ctx *s = p->s;
@@ -151,8 +155,8 @@ static void pack_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, 
   end(p->s);
 }
 
-// The same of pairs. Nests have no vectors of more than 64 lanes, of which the two rows of 32
-// columns are one.
+// Does the same for pairs. Kernel IR has no vectors of more than 64 lanes, which hold the two rows
+// of 32 columns.
 static void pack_pairs(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1,
                        bool tiling) {
   tc_emit_ctx *s = p->s;
@@ -201,8 +205,8 @@ void tc_matmul_pack(tc_matmul_emitter *p, const tc_matmul_unit *u) {
 
 // ---- packing a ----
 
-// The tile of a whose first row is `row` after those at `from`, `rows` rows at one k, goes to `to`.
-// What is written beyond them is written over by the next k, or is padding.
+// Packs `rows` rows of a at one k: those from `row` on after the ones at `from`, into the tile at
+// `to`. Elements stored beyond them are overwritten by the next k, or are padding.
 static void pack_a_tile(tc_matmul_emitter *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
   tc_val v[2];
   for (int i = 0; i < p->step; i++)
@@ -212,8 +216,8 @@ static void pack_a_tile(tc_matmul_emitter *p, int rows, tc_val from, tc_val to, 
         p->step > 1 ? tc_build_words(E, v[0], v[1]) : tc_build_cast(E, v[0], p->acc));
 }
 
-// Rows `row` to `last` of a in tiles of `rows`: at each k those of a tile side by side. Where all
-// that are packed at a time are there, without a loop.
+// Packs rows `row` to `last` of a in tiles of `rows`: at each k, the rows of a tile are contiguous.
+// If all tiles that are packed at a time exist, there is no loop over them.
 static void pack_columns_of_a(tc_matmul_emitter *p, int rows, tc_val row, tc_val last, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   int lanes = tc_emit_power_for(rows, LANES), all = (int)p->by.a_tiles * rows;
@@ -242,7 +246,7 @@ static void pack_columns_of_a(tc_matmul_emitter *p, int rows, tc_val row, tc_val
   }
 }
 
-// Rows `row` to `last` of a, each along k as in memory, in the accumulators' type or as words.
+// Copies rows `row` to `last` of a, each along k, in the accumulators' type or as words.
 static void widen_a(tc_matmul_emitter *p, tc_val row, tc_val last, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   tc_val many = sub(p->s, u->k1, u->k0),
