@@ -3,9 +3,10 @@
 // bit. The first metadata is the checksum: XXH3-128 of the file before its 32 digits and of the
 // file after them, then of these two. So the digits are at a known place, and no byte of the file
 // can change unnoticed.
-// Invariants: everything is read and held against the program's tensors before the first of them is
-// assigned. Copies are assigned, of the very bytes that the checksum was made of: an assigned
-// tensor has its value's memory, and others may write to the file.
+// Invariants: the whole file is read and checked against the program's tensors before the first of
+// them is assigned. The assigned values are copies of the very bytes that the checksum covers.
+// They are copies since an assigned tensor shares its value's memory, and others may write to the
+// file.
 // Threads: thread-compatible. Owner: nobody.
 #define TC_NO_SITES
 #include <inttypes.h>

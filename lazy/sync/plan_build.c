@@ -11,8 +11,8 @@
 
 #define SMALL_BYTES 65536  // of a dear live value that is stored though nobody asked
 
-// A value worth storing rather than making again: what reads much more than it writes, or works
-// hard.
+// A value worth storing rather than recomputing: it reads much more than it writes, or is
+// expensive.
 static bool is_dear(const tc_plan *p, uint32_t node) {
   switch (tc_op_kind_of(tc_rec_op(tc_plan_rec(p, node)))) {
     case TC_KIND_RNG:
@@ -87,7 +87,7 @@ static size_t bytes_of(const tc_plan *p, uint32_t n) {
   return (size_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype);
 }
 
-// What a value that is not stored would be made from again.
+// What recomputing a value that is not stored costs.
 typedef struct recipe {
   bool dear, again;  // with dear work; with a value that was made again already
   double sole;       // bytes of leaves that nobody else holds, at most

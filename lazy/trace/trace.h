@@ -1,11 +1,13 @@
 // Slots, and the pending trace of a thread.
 //
-// The records of a trace are one array of words with four uses: the plan's key, the tape, the
-// recipe of every value that is not stored, and the dump.
+// The records of a trace are one array of words with four uses. These are the plan's key, the tape,
+// the recipe of every value that is not stored, and the dump.
 //
 // In: handles. Out: their slots, and the nodes of the pending trace.
 //
-//   handle {slot, gen} --> tc_slot --> node of the pending trace | tc_buffer (stored) | tc_run + home (a recipe or history)
+//   handle {slot, gen} --> tc_slot --> node of the pending trace
+//                                    | tc_buffer (stored)
+//                                    | tc_run + home (a recipe or history)
 //
 // Invariants: a node has at most one slot, and a slot at most one node. A slot's node counts only
 // while its epoch is the trace's. What a slot refers to is retained.
