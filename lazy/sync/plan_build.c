@@ -89,7 +89,7 @@ static size_t bytes_of(const tc_plan *p, uint32_t n) {
 
 // What recomputing a value that is not stored costs.
 typedef struct recipe {
-  bool dear, again;  // with dear work; with a value that was made again already
+  bool dear, again;  // expensive; with a value that was recomputed already
   double sole;       // bytes of leaves that nobody else holds, at most
 } recipe;
 
@@ -199,7 +199,7 @@ tc_status tc_plan_build(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word
 
 // ---- the budget ----
 
-// relaxed: it is a number that goes into keys; UINT64_MAX: nobody said one
+// relaxed: it is a number that goes into keys; UINT64_MAX: none was set
 static _Atomic uint64_t said_budget = UINT64_MAX;
 
 uint64_t tc_plan_budget_now(void) {

@@ -109,8 +109,8 @@ static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
   return run_plan(t, w, rec);
 }
 
-// Defers the error of a failed run that has undone an assign, if no call may tell of it. That is
-// where the program did not ask for the run, or another thread did. Where an op tells of it,
+// Defers the error of a failed run that has undone an assign, if no call may report it. That is
+// where the program did not ask for the run, or another thread did. Where an op reports it,
 // clearing the error settles it.
 static void owe_undone(tc_trace *t, tc_cause cause, tc_site site, tc_status st) {
   static const bool is_asked[TC_N_CAUSES] = {

@@ -106,7 +106,7 @@ struct tc_trace {
   uint32_t forks;  // forks before this process; another number: the trace's thread is not in this process
   uint64_t leaf_bytes, byte_check;  // bytes of leaves; beyond byte_check holds_much looks again
   uint64_t assigned_bytes;  // by the assigns of this trace
-  tc_status deferred;  // deferred error, which the next sync point tells. TC_OK: none
+  tc_status deferred;  // deferred error, which the next sync point reports. TC_OK: none
   tc_site deferred_site;
   tc_error_mark deferred_error;
   uint64_t deferred_clears;  // tc_error_clears when it was deferred. 0: clearing the error does not settle it
