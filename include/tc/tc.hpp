@@ -93,7 +93,7 @@ inline tc_status check(tc_status status) {
 #endif
   return status;
 }
-// The result of a call that gives `failed` where it fails.
+// The result of a call that returns `failed` on failure.
 template <typename T>
 T unless(T failed, T result) {
   return (void)check(result == failed ? TC_ERR_HANDLE : TC_OK), result;
@@ -119,7 +119,7 @@ struct number : tc_num {
   }
 };
 
-// What an operator is given, and where.
+// An operand of an operator, and where it was called.
 template <typename T>
 struct placed {
   placed(T v, location l = location()) : value(v), at(l) {}
@@ -127,7 +127,7 @@ struct placed {
   location at;
 };
 
-// The element type that a C++ type is.
+// The element type of a C++ type.
 template <typename T>
 constexpr tc_type type_of() {
   static_assert(std::is_arithmetic<T>::value && sizeof(T) <= 8 && (std::is_signed<T>::value || sizeof(T) == 1),
@@ -144,7 +144,7 @@ constexpr tc_type type_of() {
 class tensor {
  public:
   tensor() : h_{0, 0} {}
-  // A reference to what a function of C returned, which also stays its scope's.
+  // A reference of its own to a C function's result, which also stays in its scope.
   tensor(tc_tensor h, location at = location()) : h_(h) {
     if (h.gen) tc_retain_at(h, at.site());
   }
@@ -158,7 +158,7 @@ class tensor {
     std::swap(h_, other.h_);
     return *this;
   }
-  // Quietly, since tc_shutdown may have been before.
+  // Reports nothing, since tc_shutdown may have run before.
   ~tensor() {
     if (h_.gen && tc_is_valid(h_)) tc_release_at(h_, 0);
   }
@@ -309,7 +309,7 @@ struct operand {
   number n;
 };
 
-// sign, function, and the function with its operands turned
+// operator, function, and the function with its operands swapped
 #define TC_OPERATOR_(sign, function, turned) \
   inline tensor operator sign(const operand &a, const operand &b) { \
     if (!a.given) return turned(b.held(), a.n, b.at); \

@@ -57,7 +57,7 @@ static void mark_history(const tc_plan *p, uint8_t *history) {
   }
 }
 
-// Whether the record is differentiated itself; one on the tape whose operands are not has its
+// Whether the record is differentiated itself. A record on the tape whose operands are not has its
 // history in an older run.
 static bool on_tape_here(const tc_plan *p, const tc_rec *r) {
   for (int i = 0; i < tc_rec_arity(r); i++)
