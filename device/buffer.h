@@ -42,7 +42,7 @@ struct tc_buffer {
   // Of a GPU's buffer: the run that wrote it last, as tc_gpu_runs counts. TC_GPU_ALL: it is
   // unknown.
   _Atomic uint64_t made;
-  _Atomic bool watched;  // true: the keeper is told when this stamp ends
+  _Atomic bool watched;  // true: the keeper is notified when this stamp ends
   tc_buffer *next;  // in a pool
 };
 
@@ -100,7 +100,7 @@ static inline uint32_t tc_buffer_refs(const tc_buffer *b) {
 // (holders.h). Else it counts as a tensor made by the running call. Buffers of the host are
 // ignored.
 void tc_buffer_tell(tc_buffer *b, tc_holding holding, tc_call made);
-// This GPU's memory is short: frees what is pooled there, and all that can be made again. Called
+// This GPU's memory is low: frees what is pooled there, and all that can be recreated. Called
 // without locks of the device.
 void tc_buffer_reclaim(tc_device d);
 // Bytes in use in a memory while this thread runs something: before it takes any, and at most when
@@ -120,7 +120,7 @@ void tc_buffer_leave_gpus(void);
 // without locks of the device.
 typedef struct tc_keeper {
   void (*changed)(uint64_t stamp);  // a watched content is gone, and what was derived from it is of no use
-  void (*reclaim)(void);  // memory is short: gives back all that can be made again
+  void (*reclaim)(void);  // memory is low: gives back all that can be recreated
   size_t (*bytes)(void);  // kept now; counted among the live bytes
   size_t (*idle_bytes)(void);  // of these, bytes in the host's memory that no run uses: reclaiming frees them at once
 } tc_keeper;

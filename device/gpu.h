@@ -227,7 +227,7 @@ size_t tc_gpu_sequence_copied(const tc_gpu_sequence *s);
 // Returns the host's memory that it holds, without the driver's for its graphs.
 size_t tc_gpu_sequence_held(const tc_gpu_sequence *s);
 
-// Registers the owner of memory on devices that can be made again: evict gives it back when memory
+// Registers the owner of memory on devices that can be recreated: evict gives it back when memory
 // is short. Called without locks of the device.
 void tc_gpu_set_evict(void (*evict)(tc_device d));
 

@@ -13,12 +13,12 @@
 typedef struct tc_work_done {
   uint32_t n_kernels;
   uint64_t bytes;
-  size_t taken_bytes;  // memory of what it prepared
+  size_t taken_bytes;  // memory taken for the constant cache
   bool replayed;  // as in tc_sync_point
   const char *gpu_note;
   uint64_t copied_bytes;
   bool interpreted;  // true: some kernels were interpreted, and are compiled later
-  // true: it failed with nothing done, for want of memory for what it would prepare
+  // true: it failed before it did anything, since memory for the constant cache was missing
   bool lacks_constants;
 } tc_work_done;
 
@@ -28,13 +28,13 @@ typedef struct tc_anomaly {
 } tc_anomaly;
 
 typedef struct tc_lowering_ops {
-  // Fills plan->program and the homes of plan->out. On failure the plan is destroyed with program
-  // NULL.
+  // Fills plan->program and the donor of each plan->out. On failure the plan is destroyed with
+  // program NULL.
   tc_status (*lower)(tc_plan *plan);
   // Runs the plan to its end. leaf and out are memory in the plan's order.
   // call: per node the user's call, for errors. NULL: not known.
-  // held: the leaves' buffers. NULL: nothing that is prepared from parameters is kept.
-  // prepared: what preparing took in this run is added. NULL: nobody asks.
+  // held: the leaves' buffers. NULL: no result computed from parameters alone is cached.
+  // prepared: adds what this run spent on the constant cache. NULL: not wanted.
   tc_status (*launch)(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg,
                       const tc_call *call, const tc_leaf *held, tc_work_done *prepared);
   void (*destroy)(void *program);

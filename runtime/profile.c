@@ -47,7 +47,7 @@ static struct {
   pthread_mutex_t lock;
   kernel_sum kernel[N_KERNELS];
   int n_kernels;
-  plan_sum plan[N_PLANS + 1];  // by hash, open addressing; the last row takes plans that find no room
+  plan_sum plan[N_PLANS + 1];  // by hash, open addressing; the last row takes plans that find no free row
   site_sum site[N_SITES];
   tc_sync_point latest[N_LATEST];  // record number n is at n modulo N_LATEST
   int n_sites;
@@ -116,7 +116,7 @@ static bool is_of(const site_sum *s, const tc_sync_point *r) {
   return s->sum.site == r->site && s->sum.cause == r->cause;
 }
 
-// pre: locked. Returns the site's sums; the last row takes sites that find no room.
+// pre: locked. Returns the site's sums; the last row takes sites that find no free row.
 static site_sum *sum_of(const tc_sync_point *r) {
   if (last_site < self.n_sites && is_of(&self.site[last_site], r)) return &self.site[last_site];
   for (int i = 0; i < self.n_sites; i++)
@@ -172,7 +172,7 @@ void tc_profile_kernel(const char *name, uint64_t ns) {
   pthread_mutex_lock(&self.lock);
   int i = 0;
   while (i < self.n_kernels && strncmp(self.kernel[i].name, name, sizeof self.kernel[i].name - 1) != 0) i++;
-  if (i == N_KERNELS) i--;  // the last row takes kernels that find no room
+  if (i == N_KERNELS) i--;  // the last row takes kernels that find no free row
   kernel_sum *k = &self.kernel[i];
   if (i == self.n_kernels) {
     *k = (kernel_sum){.n = 0};

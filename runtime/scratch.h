@@ -14,7 +14,7 @@ typedef struct tc_scratch {
 
 void tc_scratch_free(tc_scratch *s);
 bool tc_scratch_grow(tc_scratch *s, size_t bytes);
-// Makes room for `bytes`; growing loses the content. False: there is no memory.
+// Makes space for `bytes`; growing loses the content. False: there is no memory.
 static inline bool tc_scratch_reserve(tc_scratch *s, size_t bytes) {
   return TC_LIKELY(bytes <= s->bytes) || tc_scratch_grow(s, bytes);
 }

@@ -90,7 +90,7 @@ static void at_exit(void) {
   has_key = false;
 }
 
-// Returns this thread's room for text; NULL without memory.
+// Returns this thread's buffer for text; NULL without memory.
 static error_text *text_room(void) {
   if (kept) return kept;
   pthread_once(&once, make_key);

@@ -556,14 +556,14 @@ int tc_num_threads(void) {
 // ---- tasks ----
 
 #define TASK_NS 8000.0  // work one task should have
-// Of a thread, of all steps of a stage. A kernel that streams begins each task without having asked
-// for what it reads, in the middle of other pages: relu(a * b + c) of 16 M elements in thousands of
-// tasks was 3 % slower, gelu 3 to 5 %; Adam of 100 tensors of 512 KiB in 16 tasks each, not one,
-// 1.05 times as slow on a Zen 4, AdamW 1.5 times where memory is fast; softmax of 4096x1024 in 64
-// tasks, not 24, 2 %.
+// The most tasks a thread takes of all steps of a stage. A streaming kernel begins each task
+// without prefetched operands, on new pages.
+// Measured: relu(a * b + c) of 16 M, thousands of tasks: 3 % slower; gelu 3 to 5 %. Zen 4: Adam of
+// 100 tensors of 512 KiB, 16 tasks each: 1.05 times as slow as 1; AdamW 1.5 times with fast memory.
+// softmax of 4096x1024, 64 tasks: 2 % slower than 24.
 #define MOST_TASKS 32
 
-// Few tasks are as many for each thread: three on two threads take as long as four.
+// Few tasks are rounded up to a multiple of the threads: three on two threads take as long as four.
 int64_t tc_team_grain(double work, double all, int64_t extent) {
   int64_t tasks = (int64_t)(work / TASK_NS) + 1, threads = tc_team_threads();
   if (tasks > 1 && tasks < 4 * threads) tasks = (tasks + threads - 1) / threads * threads;

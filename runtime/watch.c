@@ -23,7 +23,7 @@ static struct {
   pthread_t thread;
   bool runs, stops;  // runs: the thread must be joined; stops: it is asked to end
   bool left;  // true: the thread looks no more
-  bool idle;  // true: it sleeps without a time limit, because every watch was told
+  bool idle;  // true: it sleeps without a time limit, because every watch was notified
   bool unable;  // true: there is no clock, or the process ends
   pthread_once_t once;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};

@@ -1,6 +1,6 @@
-// tc_math_polygamma in the dialect, behind the words of a backend; the same steps as kernels/math.c, which says why. No
-// libraries of GPUs have it. TC_OUTLINED: as TC_DEVICE, but called, since inlined in each other these take half a
-// second to compile.
+// tc_math_polygamma in the kernels' dialect, after the words of a backend. The steps are those of
+// kernels/math.c, which explains them. No GPU library has it.
+// TC_OUTLINED: as TC_DEVICE, but called: inlined in each other these take half a second to compile.
 // clang-format off
 #define TC_PI 3.14159265358979323846
 #define TC_INFINITY tc_f64_bits(0x7FF0000000000000ull)

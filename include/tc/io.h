@@ -1,9 +1,10 @@
-// Tensors in files and in other libraries: safetensors, NumPy's .npz, checkpoints, DLPack. For .npy
-// see tc.h.
+// Tensors in files and in other libraries: safetensors, NumPy's .npz, checkpoints, DLPack. tc.h has
+// .npy.
 //
 //   tc_archive *a = tc_safetensors_open("model.safetensors");
-//   tc_tensor w = tc_archive_get(a, "encoder.layer.0.attention.self.query.weight");  // borrows the mapped file
-//   tc_archive_close(a);                                                             // w stays
+//   const char *name = "encoder.layer.0.attention.self.query.weight";
+//   tc_tensor w = tc_archive_get(a, name);  // borrows the mapped file
+//   tc_archive_close(a);                    // w stays
 //
 // Errors are tc.h's: NULL or poison, and tc_last_error has the text, with the caller's file and
 // line. A library built without libjansson (safetensors, checkpoints) or libzip (.npz) says so in
@@ -25,25 +26,29 @@ struct DLManagedTensor;
 
 // ---- Archives: files of named tensors ----
 
-// Opens a file by mapping it; NULL on error. Nothing is copied: a tensor borrows the mapping,
-// read-only, which goes with the last of its archive and its tensors (a tensor not aligned for its
-// type is copied). The file must not be written in place meanwhile; to replace it, as every save
-// here does, is fine. TC_ERR_IO with what is wrong: every offset, extent and name is checked first,
-// but not the numbers themselves. U16 becomes i32, U32 and U64 i64, which are copies.
+// Opens a file by mapping it; NULL on error. Tensors borrow the mapping, read-only, and copy
+// nothing. A tensor not aligned for its type is copied. The mapping lives as long as the archive
+// and its tensors.
+// The file must not be written in place meanwhile; replacing it, as every save here does, is fine.
+// U16 becomes i32, U32 and U64 i64, which are copies.
+// TC_ERR_IO with what is wrong: every offset, extent and name is checked first, but not the numbers
+// themselves.
 // Source: github.com/huggingface/safetensors, README.md and safetensors/src/tensor.rs.
 TC_API tc_archive *tc_safetensors_open(const char *path);
-// Opens what numpy.savez or savez_compressed wrote; NULL on error. The names are the members'
-// without ".npy", other members are passed over; a tensor is read, copied, and held against its
-// checksum when it is asked for. TC_ERR_IO with what is wrong.
+// Opens a file of numpy.savez or savez_compressed; NULL on error. The names are the members'
+// without ".npy"; other members are skipped.
+// tc_archive_get reads and copies a tensor and checks its checksum. TC_ERR_IO with what is wrong.
 TC_API tc_archive *tc_npz_open(const char *path);
 // The tensor called name, on the default device, of the current scope. It outlives the archive.
-// Poison with TC_ERR_ARG if there is none (and the nearest name), TC_ERR_DTYPE or TC_ERR_SHAPE if
-// tc has no such type or rank, TC_ERR_IO if it is damaged.
+// Poison with TC_ERR_ARG if there is none (and the nearest name), with TC_ERR_IO if it is damaged.
+// Poison with TC_ERR_DTYPE or TC_ERR_SHAPE if tc has no such type or rank.
 TC_API tc_tensor tc_archive_get(const tc_archive *a, const char *name);
-// Assigns to each of n tensors the archive's of its name after prefix (NULL: none): all, or none
-// where one is missing (TC_ERR_ARG, with the nearest name), of another shape (TC_ERR_SHAPE), or
-// floating where it should be whole, or the reverse (TC_ERR_DTYPE). Other floating types, and other
-// whole ones, are cast. What else the archive holds is passed over. Records; nothing runs.
+// Assigns to each of n tensors the archive's tensor of its name after prefix (NULL: none). All are
+// assigned, or none.
+// TC_ERR_ARG where one is missing, with the nearest name. TC_ERR_SHAPE for another shape.
+// TC_ERR_DTYPE for a floating one instead of an integer one, or the reverse.
+// Other floating types, and other integer ones, are cast. Other tensors of the archive are ignored.
+// Records; nothing runs.
 TC_API tc_status tc_archive_load(const tc_archive *a, const char *prefix, int n, const char *const *names,
                                  const tc_tensor *tensors) TC_MUST_USE;
 // Whether the archive has a tensor of that name.
@@ -70,25 +75,25 @@ TC_API tc_status tc_npz_save(const char *path, int n, const char *const *names, 
 
 // ---- Checkpoints: training that goes on where it stopped, to the bit ----
 
-// One safetensors file: the parameters by name, the optimizer's state as "optimizer.<state>" and
-// its learning rate, this thread's random state, step, and a checksum over all of it. opt may be
-// NULL. It takes the place of the former one when it is on the disk. What is not among the n
-// tensors is not saved: of a model that has buffers, such as batch norm's statistics, these are to
-// be named, too.
-// A sync point. TC_ERR_IO with the reason; TC_ERR_ARG for names that are empty or twice there.
+// Saves one safetensors file. It holds the parameters by name, the optimizer's state as
+// "optimizer.<state>", its learning rate, this thread's random state, step, and a checksum. opt may
+// be NULL.
+// The file replaces the previous one once it is on the disk. Only the n tensors are saved: name a
+// model's buffers, such as batch norm's statistics, too.
+// A sync point. TC_ERR_IO with the reason; TC_ERR_ARG for names that are empty or occur twice.
 TC_API tc_status tc_checkpoint_save(const char *path, int n, const char *const *names, const tc_tensor *params,
                                     const tc_optimizer *opt, int64_t step) TC_MUST_USE;
-// Sets all of that again, and *out_step (NULL: not wanted). The same names, shapes and types, and
-// an optimizer of the same kind over the same parameters in the same order; its options other than
-// the learning rate are the program's. Whatever does not fit, and any damage to the file, is an
-// error before anything is changed (TC_ERR_ARG, TC_ERR_SHAPE, TC_ERR_DTYPE; damage: TC_ERR_IO).
-// Runs what is pending, and holds nothing of the file afterwards.
+// Restores all of that, and *out_step (NULL: not wanted). Names, shapes and types must be the same,
+// and the optimizer of the same kind over the same parameters in the same order.
+// The optimizer's options other than the learning rate are the program's.
+// A mismatch or damage is an error before anything is changed (TC_ERR_ARG, TC_ERR_SHAPE,
+// TC_ERR_DTYPE; damage: TC_ERR_IO). Runs what is pending, and holds nothing of the file afterwards.
 TC_API tc_status tc_checkpoint_load(const char *path, int n, const char *const *names, const tc_tensor *params,
                                     tc_optimizer *opt, int64_t *out_step) TC_MUST_USE;
-// The same, errors too (TC_ERR_IO, TC_ERR_ARG, ..), with any number of optimizers, which are given
-// again in the same order; a second one's state is "optimizer1.<state>". Of each the learning rates
-// of all groups are saved. A model of named parameters is saved whole, with its buffers, by
-// tc_nn_checkpoint_save (nn.h).
+// The same, errors too (TC_ERR_IO, TC_ERR_ARG, ..), with any number of optimizers, given in the
+// same order for both. A second one's state is "optimizer1.<state>". The learning rates of all
+// groups of each are saved.
+// tc_nn_checkpoint_save (nn.h) saves a whole model of named parameters, with its buffers.
 TC_API tc_status tc_checkpoint_save_with(const char *path, int n, const char *const *names, const tc_tensor *params,
                                          int n_opts, tc_optimizer *const *opts, int64_t step) TC_MUST_USE;
 TC_API tc_status tc_checkpoint_load_with(const char *path, int n, const char *const *names, const tc_tensor *params,
@@ -98,17 +103,19 @@ TC_API tc_status tc_checkpoint_load_with(const char *path, int n, const char *co
 // Tensors of other libraries in the same process, without a copy (structs: dlpack.h of tc, or
 // DLPack's own).
 
-// Lends the value of t, dense row-major, to a consumer that calls the deleter when it is done: on
-// any thread, and after t is gone. It is marked read-only, for which the older struct has no mark:
-// a tensor is a value, and a consumer must not write to it. A sync point. NULL on error:
-// TC_ERR_MEMORY, or what the sync fails with.
+// Lends the value of t, dense row-major, to a consumer that calls the deleter when it is done. Any
+// thread may call it, even after t is gone.
+// A tensor is a value, so a consumer must not write to it. The newer struct is marked read-only;
+// the older one has no such mark.
+// A sync point. NULL on error: TC_ERR_MEMORY, or the sync's own error.
 TC_API struct DLManagedTensorVersioned *tc_to_dlpack(tc_tensor t);
 TC_API struct DLManagedTensor *tc_to_dlpack_legacy(tc_tensor t);
-// A tensor of m's shape and type. Takes m over: its memory is borrowed, read-only, and its deleter
-// called after the last run that reads it, or at once where the tensor is copied (strided, not
-// aligned, or unsigned integers, which become wider ones as in files) or refused: memory that is
-// not the host's (TC_ERR_DEVICE), a type tc lacks (TC_ERR_DTYPE), more than TC_MAX_RANK extents
-// (TC_ERR_SHAPE), another major version (TC_ERR_ARG).
+// A tensor of m's shape and type. Takes over m: its memory is borrowed, read-only, and its deleter
+// called after the last run that reads it.
+// The tensor is a copy where m is strided, not aligned, or of unsigned integers, which become wider
+// ones as in files. Its deleter is then called at once, and also where m is refused.
+// TC_ERR_DEVICE for memory that is not the host's, TC_ERR_DTYPE for a type tc lacks. TC_ERR_SHAPE
+// for more than TC_MAX_RANK extents, TC_ERR_ARG for another major version.
 TC_API tc_tensor tc_from_dlpack(struct DLManagedTensorVersioned *m);
 TC_API tc_tensor tc_from_dlpack_legacy(struct DLManagedTensor *m);
 

@@ -26,9 +26,9 @@ typedef struct tc_nn_params tc_nn_params;
 // Of tc_nn_attention and tc_nn_multihead_attention.
 typedef struct tc_nn_attention_options {
   int n_heads;  // divides dim
-  bool causal;  // query i sees keys 0 to i
-  // What may be seen, broadcast to [b, n_heads, t, s]: bool (true: seen) or floating (added to the
-  // scores); {0, 0}: everything. A query that sees nothing gives zeros.
+  bool causal;  // true: query i sees keys 0 to i
+  // The keys a query may see, broadcast to [b, n_heads, t, s]: bool (true: seen) or floating (added
+  // to the scores); {0, 0}: all. A query that sees nothing gives zeros.
   tc_tensor mask;
   double dropout;  // probability, applied to the weights; tc_nn_multihead_attention does so in training mode alone
 } tc_nn_attention_options;
@@ -45,23 +45,24 @@ TC_API int tc_nn_count(const tc_nn_params *p);
 TC_API int tc_nn_count_all(const tc_nn_params *p);
 TC_API const tc_tensor *tc_nn_tensors(const tc_nn_params *p);
 TC_API const char *const *tc_nn_names(const tc_nn_params *p);
-// Whether tc_nn_dropout drops and tc_nn_batch_norm goes by the batch: true at first.
+// Whether tc_nn_dropout drops elements and tc_nn_batch_norm uses the batch's statistics: true at
+// first.
 TC_API void tc_nn_set_training(tc_nn_params *p, bool on);
 TC_API bool tc_nn_training(const tc_nn_params *p);
-// Adds a parameter of init's shape and type that starts as init, and gives its handle, which the
-// list owns: it lives until tc_nn_params_destroy. TC_ERR_ARG if the name is empty or taken.
+// Adds a parameter of init's shape and type that starts as init, and returns its handle. The list
+// owns it: it lives until tc_nn_params_destroy. TC_ERR_ARG if the name is empty or taken.
 TC_API tc_tensor tc_nn_add(tc_nn_params *p, const char *name, tc_tensor init);
-// The same of a value that is not trained, of any shape and type, such as running statistics: it
-// wants no gradient, and is loaded and saved with the parameters. TC_ERR_ARG if the name is empty
+// Adds a buffer: a value that is not trained, of init's shape and type, such as running statistics.
+// It has no gradient, and is loaded and saved with the parameters. TC_ERR_ARG if the name is empty
 // or taken.
 TC_API tc_tensor tc_nn_add_buffer(tc_nn_params *p, const char *name, tc_tensor init);
 // The parameter or buffer called name; poison with TC_ERR_ARG and the nearest name if there is
 // none.
 TC_API tc_tensor tc_nn_get(const tc_nn_params *p, const char *name);
 TC_API bool tc_nn_has(const tc_nn_params *p, const char *name);
-// Every floating parameter and buffer becomes one of this type, as torch.nn.Module.to does it: to
-// be called before there is an optimizer, since parameters are new handles. TC_ERR_DTYPE unless
-// type is floating.
+// Casts every floating parameter and buffer to this type, as torch.nn.Module.to does. Call it
+// before an optimizer is created, since parameters become new handles. TC_ERR_DTYPE unless type is
+// floating.
 TC_API tc_status tc_nn_cast(tc_nn_params *p, tc_type type);
 // All parameters and buffers from an archive, each from its name after prefix (NULL: none): see
 // tc_archive_load. A batch norm's num_batches_tracked that the archive lacks stays as it is.
@@ -71,10 +72,10 @@ TC_API tc_status tc_nn_load(const tc_nn_params *p, const tc_archive *a, const ch
 // All parameters and buffers into a safetensors file, marked as PyTorch marks its own. A sync
 // point; TC_ERR_IO with the reason.
 TC_API tc_status tc_nn_save(const tc_nn_params *p, const char *path) TC_MUST_USE;
-// A checkpoint of training: all parameters and buffers, the state of n_opts optimizers, this
-// thread's random state, and step; and all of it back, to the bit. See tc_checkpoint_save_with and
-// tc_checkpoint_load (io.h). TC_ERR_ARG where an optimizer has a parameter that is not in the list:
-// it would be lost.
+// Saves and loads a checkpoint of training, to the bit: all parameters and buffers, the state of
+// n_opts optimizers, this thread's random state, and step. See tc_checkpoint_save_with and
+// tc_checkpoint_load (io.h).
+// TC_ERR_ARG where an optimizer has a parameter that is not in the list: it would be lost.
 //   tc_status st = tc_nn_checkpoint_save(p, "run.safetensors", 1, &opt, step);
 TC_API tc_status tc_nn_checkpoint_save(const tc_nn_params *p, const char *path, int n_opts, tc_optimizer *const *opts,
                                        int64_t step) TC_MUST_USE;
@@ -90,8 +91,8 @@ TC_API tc_status tc_nn_checkpoint_load(const tc_nn_params *p, const char *path, 
 // name refuses (tc.h): TC_ERR_SHAPE if x does not fit. Results belong to the current scope and are
 // of x's type, or what it and f32 promote to.
 
-// Writes a path as printf would, and gives out. TC_NN_PATH("layer.%d.fc", i) is one that lives to
-// the end of the block it stands in.
+// Writes a path as printf would, and returns out. TC_NN_PATH("layer.%d.fc", i) makes one that lives
+// to the end of the enclosing block.
 #define TC_NN_PATH_BYTES 256
 TC_API const char *tc_nn_path(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 #ifndef __cplusplus
@@ -118,9 +119,9 @@ TC_API tc_tensor tc_nn_rms_norm(const tc_nn_params *p, const char *path, tc_tens
 TC_API tc_status tc_nn_add_group_norm(tc_nn_params *p, const char *path, int64_t channels);
 TC_API tc_tensor tc_nn_group_norm(const tc_nn_params *p, const char *path, tc_tensor x, int64_t groups, double eps);
 // weight [channels] of ones, bias [channels] of zeros; buffers running_mean of zeros, running_var
-// of ones, and num_batches_tracked (i64). x [n, channels, ...]. In training mode by the batch's
-// statistics, toward which the running ones move by momentum, without history; else by those.
-// PyTorch's momentum is 0.1, its eps 1e-5.
+// of ones, and num_batches_tracked (i64). x [n, channels, ...].
+// Training mode uses the batch's statistics, toward which the running ones move by momentum,
+// without history. Otherwise the running ones are used. PyTorch's momentum is 0.1, its eps 1e-5.
 TC_API tc_status tc_nn_add_batch_norm(tc_nn_params *p, const char *path, int64_t channels);
 TC_API tc_tensor tc_nn_batch_norm(const tc_nn_params *p, const char *path, tc_tensor x, double momentum, double eps);
 // weight [out, in / groups, size...], size as in tc_max_pool2d, and bias [out] if asked for: both
@@ -136,16 +137,17 @@ TC_API tc_tensor tc_nn_conv2d(const tc_nn_params *p, const char *path, tc_tensor
 TC_API tc_status tc_nn_add_multihead_attention(tc_nn_params *p, const char *path, int64_t dim, bool bias);
 TC_API tc_tensor tc_nn_multihead_attention(const tc_nn_params *p, const char *path, tc_tensor query, tc_tensor key,
                                            tc_tensor value, tc_nn_attention_options options);
-// The part without parameters: query [b, t, dim], key and value [b, s, dim], as projected -> [b, t,
-// dim]. Each of the n_heads pieces of dim attends on its own: softmax(q k^T / sqrt(dim / n_heads))
-// v. TC_ERR_SHAPE unless they fit and n_heads divides dim.
+// The part without parameters: query [b, t, dim], key and value [b, s, dim], already projected ->
+// [b, t, dim]. Each head takes dim / n_heads of dim: softmax(q k^T / sqrt(dim / n_heads)) v.
+// TC_ERR_SHAPE unless they fit and n_heads divides dim.
 // Source: torch.nn.functional.scaled_dot_product_attention.
 TC_API tc_tensor tc_nn_attention(tc_tensor query, tc_tensor key, tc_tensor value, tc_nn_attention_options options);
 // tc_dropout in training mode, else x itself, checked alike: x's shape and type.
 TC_API tc_tensor tc_nn_dropout(const tc_nn_params *p, tc_tensor x, double probability);
 
-// ---- Initial values, f32, as torch.nn.init; tc_zeros and tc_ones are the other two ----
-// Those after fan_in and fan_out want a shape [out, in, ...] of rank 2 or more: TC_ERR_SHAPE.
+// ---- Initial values ----
+// f32, as torch.nn.init; tc_zeros and tc_ones are the other two.
+// Those with fan_in and fan_out need a shape [out, in, ...] of rank 2 or more: TC_ERR_SHAPE.
 
 // Uniform in [low, high); normal with that mean and standard deviation. TC_ERR_ARG unless those are
 // finite f32, in order, and no deviation is negative.
@@ -155,8 +157,8 @@ TC_API tc_tensor tc_nn_normal(tc_dims shape, double mean, double std);
 // / (fan_in + fan_out)).
 TC_API tc_tensor tc_nn_xavier_uniform(tc_dims shape, double gain);
 TC_API tc_tensor tc_nn_xavier_normal(tc_dims shape, double gain);
-// Uniform within sqrt(6 / ((1 + a^2) fan_in)); with a = sqrt(5) what PyTorch starts linear layers
-// and convolutions from.
+// Uniform within sqrt(6 / ((1 + a^2) fan_in)). With a = sqrt(5): PyTorch's initial values of linear
+// layers and convolutions.
 TC_API tc_tensor tc_nn_kaiming_uniform(tc_dims shape, double a);
 
 #ifdef __cplusplus

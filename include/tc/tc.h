@@ -1,11 +1,11 @@
 // The public interface of tc, a lazy-tensor device runtime.
 //
-// Ops are recorded, not run. A sync point runs what was recorded as a few fused kernels: tc_item_*,
-// tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy, saving in io.h, and ops whose shape
-// depends on values. Ops return handles, so expressions kernel. A wrong call returns a poisoned
-// handle, and tc_last_error() says why; a status comes back at sync points.
-// A tensor is a value: a slice never changes because its source is assigned later.
-//
+// Ops are recorded, not run. A sync point runs what is recorded, as a few fused kernels.
+// Sync points: tc_item_*, tc_to_host, tc_eval, tc_sync, tc_map, tc_print, tc_save_npy, the saving
+// functions of io.h, and ops whose result's shape depends on values.
+// Ops return handles, so calls nest. A wrong call returns a poisoned handle, and tc_last_error()
+// says why. Sync points return a status.
+// A tensor is a value: a slice does not change when its source is assigned later.
 // Threads: thread-compatible. Each thread records its own trace; handles may be passed between
 // threads.
 #ifndef TC_TC_H
@@ -34,8 +34,7 @@ extern "C" {
 // The most axes that a tensor has.
 #define TC_MAX_RANK 8
 
-// Element types, from dtypes.def. A kind, then a width, decides what two of them become together:
-// BOOL < INT < FLOAT.
+// Element types, from dtypes.def. Two types promote by kind, then by width: BOOL < INT < FLOAT.
 typedef enum tc_type {
 #define TC_TYPE(NAME, name, bytes, kind, npy) TC_##NAME,
 #include <tc/dtypes.def>
@@ -43,8 +42,8 @@ typedef enum tc_type {
   TC_N_TYPES
 } tc_type;
 
-// How a call ended, from status.def: TC_OK is 0, every other one an error. Texts: tc_status_text;
-// what happened: tc_last_error.
+// How a call ended, from status.def. TC_OK is 0; every other value is an error. tc_status_text
+// gives the text of a status, tc_last_error what happened.
 typedef enum tc_status {
 #define TC_STATUS(NAME, text) TC_##NAME,
 #include <tc/status.def>
@@ -61,19 +60,20 @@ typedef struct tc_tensor {
 // Extents, axes or strides: rank numbers. rank -1 in an axes argument means all axes.
 typedef struct tc_dims {
   int32_t rank;  // how many of dim count; -1: all axes
-  int64_t dim[TC_MAX_RANK];  // the numbers; what lies behind the first rank of them is not looked at
+  int64_t dim[TC_MAX_RANK];  // the numbers; those from index rank on are ignored
 } tc_dims;
 
-// In a field of options 0 means left out: the field's default holds. Where a true zero is meant it
-// is written TC_ZERO, which is the smallest number above it, and taken for 0 there:
-// (tc_adam_options){.beta1 = TC_ZERO}. Arguments of functions are what they say, 0 too.
+// In a field of an options struct 0 means left out: the field's default holds.
+// TC_ZERO, the smallest positive number, stands for a true zero: (tc_adam_options){.beta1 =
+// TC_ZERO}.
+// Arguments of functions mean what they say, 0 included.
 #define TC_ZERO 4.94065645841246544177e-324
 
 // A scalar operand: written as a C number, promoted as PyTorch promotes Python numbers.
 typedef struct tc_num {
   double f;  // the number, whatever it is
-  int64_t i;  // the number if is_int
-  bool is_int;  // it was written as an integer, and makes no integer tensor floating
+  int64_t i;  // the number if is_int is true
+  bool is_int;  // true: written as an integer, so it makes no integer tensor floating
 } tc_num;
 
 // Where a call was made: the address of a constant "file:line", or a code address with the top bit
@@ -98,7 +98,7 @@ typedef uint64_t tc_site;
 #define TC_SCALAR tc_dims_of(0, NULL)
 #define TC_ALL tc_dims_all()
 
-// n extents from dim, copied; more than TC_MAX_RANK gives a rank that every op refuses.
+// n extents from dim, copied. More than TC_MAX_RANK give a rank that every op refuses.
 static inline tc_dims tc_dims_of(size_t n, const int64_t *dim) {
   tc_dims d;
   d.rank = (int32_t)n;
@@ -114,14 +114,13 @@ inline tc_dims tc_dims_list_(N... n) {
 }
 }
 #endif
-// What TC_ALL is.
+// The value of TC_ALL.
 static inline tc_dims tc_dims_all(void) {
   tc_dims d = tc_dims_of(0, NULL);
   d.rank = -1;
   return d;
 }
-// A number for the _num forms, where the macros of sites.h, which make it, are left out (C++,
-// bindings).
+// A number for the _num forms. For C++ and bindings, which do without the macros of sites.h.
 static inline tc_num tc_num_float(double v) {
   tc_num n;
   n.f = v, n.i = 0, n.is_int = false;
@@ -147,10 +146,11 @@ TC_API size_t tc_type_bytes(tc_type type);
 // The type of an op of two tensors of these types (torch.promote_types). Thread-safe.
 TC_API tc_type tc_promote_types(tc_type a, tc_type b);
 
-// The error of the latest call of this thread that failed. Its text belongs to the status, poisoned
-// handle or NULL which that call returned. If the call was given a poisoned handle, it is what the
-// handle was poisoned with, wherever that was. If a sync point tells of an assign, a backward or an
-// optimizer's step that failed before, it is that one's.
+// The error of the latest call of this thread that failed. Its text describes the status, poisoned
+// handle or NULL which that call returned.
+// If the call was given a poisoned handle, this is the error the handle was poisoned with, wherever
+// that was. If a sync point reports an earlier assign, backward or optimizer's step that failed,
+// this is that call's error.
 typedef struct tc_error {
   tc_status status;  // TC_OK if nothing went wrong
   const char *message;  // one sentence: op, shapes and types, what was expected, and where it was called
@@ -159,12 +159,13 @@ typedef struct tc_error {
 } tc_error;
 
 // Status TC_OK and an empty message if nothing has failed since the last tc_clear_error. Borrowed
-// until the next error or clear. Of what was poisoned more than some 60 errors of the process ago
-// the message is the status's text alone.
+// until the next error or clear.
+// The process keeps the messages of its last 60 or so poisoned results. For an older one the
+// message is the status's text alone.
 TC_API const tc_error *tc_last_error(void);
-// Forgets it, as a program does that has dealt with an error and goes on.
-// Also settles what tc_assign, tc_assign_slice, tc_backward and tc_optimizer_step failed with: else
-// the thread's next sync point fails with it, too, once.
+// Forgets the error, for a program that has dealt with it and goes on.
+// Also drops the deferred errors of tc_assign, tc_assign_slice, tc_backward and tc_optimizer_step.
+// Without it the thread's next sync point fails with them once.
 TC_API void tc_clear_error(void);
 
 // Threads a run may use: 0 returns to min(affinity mask, cgroup quota, physical cores). Results do
@@ -176,26 +177,27 @@ TC_API int tc_num_threads(void);
 
 // The memory of tensors, of this process.
 typedef struct tc_memory {
-  // tensors and arenas in use; their maximum; kept for reuse; the cap, 0 for none
+  // tensors and arenas in use; their maximum; pooled for reuse; the cap, 0 for none
   size_t live_bytes, peak_bytes, pooled_bytes, cap_bytes;
   uint64_t n_allocs;  // calls to the system allocator since start
-  size_t prepared_bytes;  // of the live: forms of parameters kept for later runs
-  size_t gpu_live_bytes, gpu_peak_bytes, gpu_pooled_bytes;  // the same of GPUs' memory, which the cap does not count
-  // of plans, beside all of the above: those that are cached (TC_PLAN_CACHE_BYTES), and those that
-  // a value needs to be made again
+  size_t prepared_bytes;  // of the live: results computed from parameters alone, cached for later runs
+  size_t gpu_live_bytes, gpu_peak_bytes, gpu_pooled_bytes;  // the same for GPU memory, which the cap does not count
+  // of plans, not counted above: those that are cached (TC_PLAN_CACHE_BYTES), and those that a
+  // value needs for recomputation
   size_t plan_bytes;
 } tc_memory;
 // What is in use now. Thread-safe.
 TC_API tc_memory tc_memory_stats(void);
 // Refuses allocations beyond bytes with TC_ERR_MEMORY at the sync that needs them; 0 lifts the cap.
 TC_API tc_status tc_set_memory_cap(size_t bytes);
-// Work recorded from now on holds at most so many bytes of temporaries in a run, where that can be:
-// values are made again where they are read, which takes time and changes no bit. Where it cannot
-// be, the run holds as little as was found, and TC_LOG=memory says so. 0: no budget.
-// TC_MEMORY_BUDGET says the first. Results, parameters and optimizers' state are not counted.
+// Limits the temporaries of a run of work recorded from now on to so many bytes, where possible.
+// Values are rematerialized where they are read, which takes time and changes no bit. Where the
+// budget cannot be met, the run uses the least that was found, and TC_LOG=memory reports it.
+// 0: no budget. TC_MEMORY_BUDGET sets the initial one. Results, parameters and optimizer state are
+// not counted.
 // TC_ERR_STATE inside another call of the thread. Thread-safe.
 TC_API tc_status tc_set_memory_budget(size_t bytes);
-// Gives pooled memory back to the system, what is prepared from parameters and can be made again,
+// Gives pooled memory back to the system, results computed from parameters that can be recomputed,
 // and what the C library's malloc has free.
 TC_API void tc_trim(void);
 // Waits for running work, drops caches, pools and threads. Handles die. The library may be used
@@ -218,14 +220,14 @@ TC_API void tc_set_log(void (*sink)(const char *line, void *arg), void *arg);
 
 // What the caches of this process hold, and how they did since its start.
 typedef struct tc_cache_info {
-  // graphs whose plan was known; graphs whose plan was not; kernels of new plans that were known;
+  // graphs whose plan was cached; graphs whose plan was not; kernels of new plans that were cached;
   // kernels that were not
   uint64_t plan_hits, plan_misses, kernel_hits, kernel_misses;
-  uint64_t compiles;  // of kernel_misses, those that were not found on disk (TC_CACHE_DIR) either
-  size_t n_plans, n_kernels;  // kept now
-  size_t kernel_bytes;  // that those kernels take; tc_memory has what plans do (plan_bytes)
-  uint64_t n_tuned, cuts_timed;  // TC_AUTOTUNE=1: products that were timed, in so many cuts in all
-  size_t n_choices;  // products whose cut is known, from this process or from TC_CACHE_DIR
+  uint64_t compiles;  // of kernel_misses, those not found on disk (TC_CACHE_DIR) either
+  size_t n_plans, n_kernels;  // in the caches now
+  size_t kernel_bytes;  // bytes of those kernels; tc_memory.plan_bytes counts the plans
+  uint64_t n_tuned, cuts_timed;  // TC_AUTOTUNE=1: matmuls that were timed, and how many tilings of them in all
+  size_t n_choices;  // matmuls whose tiling is known, from this process or from TC_CACHE_DIR
 } tc_cache_info;
 // Thread-safe.
 TC_API tc_cache_info tc_cache_stats(void);
@@ -238,39 +240,38 @@ TC_API void tc_cache_clear(void);
 typedef struct tc_sync_point {
   tc_site site;  // see tc_site_text
   const char *cause;  // "item", "to_host", "eval", ...
-  // how its kernels run: "llvm"; "interp" if one is interpreted, or is yet; "ref" reference kernels
-  // alone; "none" nothing ran
+  // how its kernels run: "llvm"; "interp" if one is interpreted, for now or always; "ref" reference
+  // kernels alone; "none" nothing ran
   const char *tier;
-  uint64_t hash;  // of the recorded graph: equal work, on as many threads, has equal hashes within a process
-  uint32_t n_nodes, n_left;  // recorded; after simplification
+  uint64_t hash;  // of the recorded graph: within a process, equal work on as many threads has equal hashes
+  uint32_t n_nodes, n_left;  // nodes recorded; nodes left after simplification
   uint32_t n_kernels,
-      // launched, tensors that go through the same code at once counting once; made for it now,
-      // compiled or to be interpreted first
+      // launched, tensors that run through the same code at once counting once; created by this
+      // sync, compiled or to be interpreted first
       n_compiled;
   uint32_t n_wrong;  // results that TC_VERIFY=1 found wrong
-  bool hit;  // its plan was known
-  bool replayed;  // on a GPU: its kernels were one launch of a graph
-  // on a GPU, static: why they were not, why the program had to wait for them, or why the graph
-  // copies; NULL: none of these
+  bool hit;  // true: its plan was cached
+  bool replayed;  // true: on a GPU, its kernels were one launch of a graph
+  // on a GPU, static: why its kernels were not one launch, the program waited for them, or the
+  // graph copies; NULL: none of these
   const char *gpu_note;
   tc_status status;  // of the sync
   uint64_t bytes;  // moved by kernels, as planned
-  // on a GPU: of operands and results of vendors' libraries, by the graph, since they were
-  // elsewhere in this run
+  // on a GPU: operands and results of vendors' libraries that the graph copied, since they have
+  // other addresses in this run
   uint64_t copied_bytes;
-  // Of the memory that it ran in, a GPU's or the host's, with all else that was in use there when
-  // it began: what it was planned to come to, and the most that was measured while it ran. What is
-  // measured has other threads' tensors, sizes rounded up, and copies of memory that was borrowed
-  // as writable.
+  // Memory of the device that it ran on, a GPU's or the host's, with everything in use there at its
+  // begin. First the planned maximum, then the maximum measured during the run.
+  // The measured one includes other threads' tensors, rounding of sizes, and copies of memory that
+  // was borrowed as writable.
   uint64_t planned_bytes, peak_bytes;
   uint64_t before_ns;  // since this thread's last sync point: recording and the caller's own work
-  // allocate: getting memory that no pool had; publish: handing results over, and giving back what
-  // the run used
+  // allocate: memory that no pool had; publish: handing results over, and freeing what the run used
   uint64_t lookup_ns, compile_ns, allocate_ns, run_ns, publish_ns;
   uint64_t total_ns;  // of the sync: the five together
 } tc_sync_point;
-// Copies the latest sync points of the process, at most n, the newest last, and gives how many. The
-// library keeps 256. Thread-safe.
+// Copies the latest sync points of the process, at most n, the newest last, and returns how many.
+// The library keeps 256. Thread-safe.
 TC_API int tc_sync_points(int n, tc_sync_point *out);
 // Writes a site as "file:line", or as "symbol+0x..(module)" where only a code address is known.
 // Never fails.
@@ -279,43 +280,44 @@ TC_API void tc_site_text(tc_site site, char *out, size_t bytes);
 // ---- Devices ----
 // "tc" (the best there is), "tc:cpu", "tc:ref", "tc:null", "tc:cuda[:n]", "tc:hip[:n]".
 
-// The device factory calls of this thread use. TC_DEVICE in the environment is the default of every
-// thread. TC_ERR_DEVICE, with the reason, if there is no such device, TC_ERR_ARG for NULL.
+// Sets the device of this thread's factory calls. TC_DEVICE in the environment is every thread's
+// default. TC_ERR_DEVICE, with the reason, if there is no such device; TC_ERR_ARG for NULL.
 TC_API tc_status tc_set_default_device(const char *device) TC_MUST_USE;
-// Its name, such as "tc:cpu". Static.
+// The name of this thread's default device, such as "tc:cpu". Static.
 TC_API const char *tc_get_default_device(void);
-// Another default device until tc_pop_device. They kernel: TC_ERR_STATE beyond the limit that it
-// names; other errors as tc_set_default_device's.
+// Sets another default device until tc_pop_device. Calls nest: TC_ERR_STATE beyond the limit that
+// the error names. Other errors as tc_set_default_device's.
 TC_API tc_status tc_push_device(const char *device) TC_MUST_USE;
-// The default device before the latest push. TC_ERR_STATE if there was none.
+// Restores the default device from before the latest push. TC_ERR_STATE if there was none.
 TC_API tc_status tc_pop_device(void);
 
 // ---- Lifetime ----
 
-// Handles made after begin belong to the scope and die at its end; tc_keep moves one to the parent
-// scope. Scopes are per thread and kernel, 256 deep: beyond that a begin fails, and so does the
-// next sync point, with the place of the oldest open scope, for an end is missing. Where the runs
-// of one line leave more and more temporaries alive, since no scope ends between them, that is told
-// once in the log.
+// Handles made after begin belong to the scope and die at its end. tc_keep moves one to the parent
+// scope.
+// Scopes are per thread and nest, 256 deep. Beyond that a begin fails, and so does the next sync
+// point, which names the place of the oldest open scope: an end is missing.
+// If the runs of one line leave more and more temporaries alive, since no scope ends between them,
+// the log reports it once.
 // A handle made in no scope lives until tc_release, or the end of the process.
 typedef struct tc_scope {
   uint32_t depth, mark;  // the library's own
 } tc_scope;
-// Opens a scope, to be ended by the same thread. TC_ERR_STATE beyond 256; tc_scope_end of what it
-// gives then does nothing.
+// Opens a scope, to be ended by the same thread. TC_ERR_STATE beyond 256; tc_scope_end of the
+// result then does nothing.
 TC_API tc_scope tc_scope_begin(void);
-// Ends the scope, and those in it that are still open: their handles die, what they recorded and
-// nobody can read any more is dropped. May begin a run. TC_ERR_STATE if it has ended already, or is
+// Ends the scope, and those in it that are still open. Their handles die; recorded work that nobody
+// can read any more is dropped. May begin a run. TC_ERR_STATE if it has ended already, or is
 // another thread's.
 TC_API void tc_scope_end(tc_scope scope);
-// Moves t to the parent scope, and gives it; without a parent it lives until tc_release.
+// Moves t to the parent scope, and returns it; without a parent it lives until tc_release.
 // TC_ERR_HANDLE if t is dead.
 TC_API tc_tensor tc_keep(tc_tensor t);
-// For bindings: a reference of one's own, independent of scopes, given back by tc_release.
-// TC_ERR_HANDLE if t is dead.
+// For bindings: a new reference, independent of scopes, given back by tc_release. TC_ERR_HANDLE if
+// t is dead.
 TC_API tc_tensor tc_retain(tc_tensor t);
-// Gives a reference back: that of tc_retain, of tc_param, or the one that a handle is made with,
-// before its scope ends. By any thread. Poison and {0, 0} are fine; TC_ERR_HANDLE if t is dead.
+// Gives a reference back: that of tc_retain, of tc_param, or a handle's own before its scope ends.
+// Any thread may call it. Poison and {0, 0} are fine; TC_ERR_HANDLE if t is dead.
 TC_API void tc_release(tc_tensor t);
 // Whether the handle is alive: not dead, poison or {0, 0}.
 TC_API bool tc_is_valid(tc_tensor t);
@@ -323,8 +325,8 @@ TC_API bool tc_is_valid(tc_tensor t);
 TC_API bool tc_is_assignable(tc_tensor t);
 
 // ---- What is known without running ----
-// Nothing runs. What has no value, poison or a dead handle, gives what stands here last; for a dead
-// one the error is TC_ERR_HANDLE.
+// Nothing runs. Poison and dead handles give the value stated last; a dead one sets the error
+// TC_ERR_HANDLE.
 
 TC_API tc_dims tc_shape(tc_tensor t);  // its extents; rank -1
 TC_API tc_type tc_dtype(tc_tensor t);  // its element type; TC_N_TYPES
@@ -333,43 +335,45 @@ TC_API const char *tc_device_of(tc_tensor t);  // such as "tc:cpu", static; ""
 
 // ---- Into tensors ----
 
-// In C the macros of sites.h tell the library what a pointer to elements points to, here and in
-// tc_to_host: a double * for a tensor of f32 is TC_ERR_DTYPE. Unsigned integers stand for whole
-// numbers of as many bits, those of 16 bits for halves, too. What is void *, char * or unsigned
-// char * is raw bytes, and not looked at. From C++, bindings and plain calls nothing is.
+// In C the macros of sites.h pass the element type of a pointer, here and in tc_to_host. A double *
+// for a tensor of f32 is TC_ERR_DTYPE.
+// Unsigned integers stand for signed ones of as many bits, those of 16 bits for halves, too.
+// void *, char * and unsigned char * are raw bytes and not checked. C++, bindings and plain calls
+// are never checked.
 typedef enum tc_ctype {
 #define TC_CTYPE(NAME, c, types) TC_C_##NAME,
 #include <tc/ctypes.def>
 #undef TC_CTYPE
-  TC_C_ANY  // to anything: not looked at
+  TC_C_ANY  // to anything: not checked
 } tc_ctype;
 
-// A copy of host data, of shape and type, in the current scope; data is free again at once. strides
-// in elements (NULL: dense row-major; negative and zero allowed). TC_ERR_ARG if data is NULL and
-// there are elements, TC_ERR_SHAPE and TC_ERR_DTYPE for what is no shape or type.
+// A copy of host data, of shape and type, in the current scope. data may be freed at once. strides
+// in elements (NULL: dense row-major; negative and zero allowed).
+// TC_ERR_ARG if data is NULL and there are elements, TC_ERR_SHAPE for an invalid shape,
+// TC_ERR_DTYPE for an invalid type.
 TC_API tc_tensor tc_from_host(const void *data, tc_dims shape, tc_type type);
 TC_API tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int64_t *strides, tc_type type);
-// Borrows dense host memory, aligned as its type, until the last run that reads it is done, when
+// Borrows dense host memory, aligned as its type, until the last run that reads it is done. Then
 // release(arg) is called (NULL: never; not called where borrowing fails).
-// What the memory holds when a run reads it is what counts: nothing is read before a sync point, so
-// a write of the caller's between recording and the run shows in what was recorded before it.
-// Memory that is to be written meanwhile is for tc_from_host, which copies at once.
+// A run reads what the memory holds at that moment. Nothing is read before a sync point, so a write
+// between recording and the run shows in what was recorded before it.
+// Memory that will be written meanwhile is for tc_from_host, which copies at once.
 // Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync;
-// views of such a tensor, and what other threads use of it, are copies.
-// On a GPU: what is read-only is copied there at once, and released; what is writable is copied at
-// each run that reads it.
-// Constant: read-only, and nobody writes there while it is borrowed; then forms that runs make of
-// it are kept, as those of other parameters are (TC_PREPARE).
+// views of such a tensor, and its uses in other threads, are copies.
+// On a GPU read-only memory is copied there at once and released; writable memory is copied at each
+// run that reads it.
+// Constant: read-only, and nobody writes there while it is borrowed. Runs then cache what they
+// compute from it alone, as for other parameters (TC_PREPARE).
 typedef enum tc_borrow_flags {
   TC_READ_ONLY = 0,  // tc never writes there
   TC_WRITABLE = 1,  // assigns land there
   TC_CONSTANT = 2  // nobody writes there
 } tc_borrow_flags;
 // A tensor of this shape and type; flags: one of those. Errors are those of tc_from_host, and
-// TC_ERR_ARG for other flags; where it fails the memory is the caller's still.
+// TC_ERR_ARG for other flags. Where it fails the memory stays the caller's.
 TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg);
-// The three with the pointer's type, which is what the macros call: shape, type and errors are
-// theirs, and TC_ERR_DTYPE for a pointer to another type.
+// The three with the pointer's type, as the macros call them. Their shape, type and errors are the
+// same, and TC_ERR_DTYPE for a pointer to another type.
 TC_API tc_tensor tc_from_host_as_at(tc_ctype c, const void *data, tc_dims shape, tc_type type, tc_site site);
 TC_API tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides,
                                             tc_type type, tc_site site);
@@ -377,19 +381,22 @@ TC_API tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type 
                                  void (*release)(void *arg), void *arg, tc_site site);
 
 // ---- Sync points: these run what is pending ----
-// Each returns the first thing that failed since the last one (see tc_last_error), or what its own
-// run fails with: TC_ERR_MEMORY, TC_ERR_COMPILE, TC_ERR_DEVICE, TC_ERR_INDEX for an index out of
-// range; TC_ERR_HANDLE for a dead handle; the error of poison.
-// TC_ERR_ANOMALY with TC_ANOMALY=1 where a result would hold a NaN or infinity that what it is made
-// of has not; nothing is assigned then. The text says which op made the first one, at which line,
-// of what; of a gradient, of which op's, at which line.
+// Each returns the first error since the last sync point (see tc_last_error), or that of its own
+// run.
+// A run fails with TC_ERR_MEMORY, TC_ERR_COMPILE, TC_ERR_DEVICE, or TC_ERR_INDEX for an index out
+// of range.
+// TC_ERR_HANDLE for a dead handle; the error of poison.
+// TC_ERR_ANOMALY with TC_ANOMALY=1 where a result would hold a NaN or infinity that its operands
+// have not; nothing is assigned then. The text names the op that made the first one, its line and
+// its operands. For a gradient it names the op that is differentiated, and that op's line.
 
-// The one element of t, of any type, as a C number of type as, into out; as bool, i32, i64, f32 or
-// f64, else TC_ERR_DTYPE. TC_ERR_SHAPE unless t has one element. tc_item(t, &v) asks for v's type,
-// which is bool, int32_t, int64_t, float or double.
+// Writes the one element of t, of any type, into out as a C number. Its type as is bool, i32, i64,
+// f32 or f64, else TC_ERR_DTYPE.
+// TC_ERR_SHAPE unless t has one element. tc_item(t, &v) takes v's type, which is bool, int32_t,
+// int64_t, float or double.
 TC_API tc_status tc_item_at(tc_tensor t, tc_type as, void *out, tc_site site) TC_MUST_USE;
 // The same as this type, whatever t's is. What an integer type does not hold gives its nearest
-// bound, fractions are cut off, NaN is 0.
+// bound, fractions are truncated, NaN is 0.
 TC_API tc_status tc_item_f32(tc_tensor t, float *out) TC_MUST_USE;
 TC_API tc_status tc_item_f64(tc_tensor t, double *out) TC_MUST_USE;
 TC_API tc_status tc_item_i32(tc_tensor t, int32_t *out) TC_MUST_USE;
@@ -398,19 +405,19 @@ TC_API tc_status tc_item_bool(tc_tensor t, bool *out) TC_MUST_USE;
 // Copies the value, dense row-major, in t's own type, into out, which holds exactly bytes =
 // tc_numel * tc_type_bytes, else TC_ERR_ARG.
 TC_API tc_status tc_to_host(tc_tensor t, void *out, size_t bytes) TC_MUST_USE;
-// Begins to copy, as tc_to_host would, and on a GPU does not wait for it: out has the value once
-// tc_to_host_wait(out), tc_sync of the device or tc_sync(NULL) has returned TC_OK, and must stay
-// where it is until then. What becomes of t meanwhile does not matter. Elsewhere, and where the
-// value is larger than 32 MiB, it is there at once. A copy that nobody waited for before
-// tc_shutdown is given up.
+// Begins to copy, as tc_to_host would, and on a GPU does not wait for it. out has the value once
+// tc_to_host_wait(out), tc_sync of the device or tc_sync(NULL) has returned TC_OK.
+// out must stay valid until then; t may be released or assigned. Elsewhere, and where the value is
+// larger than 32 MiB, the copy is complete on return.
+// A copy that nobody waited for before tc_shutdown is dropped.
 TC_API tc_status tc_to_host_async(tc_tensor t, void *out, size_t bytes) TC_MUST_USE;
 // The two with the pointer's type, as above.
 TC_API tc_status tc_to_host_as_at(tc_ctype c, tc_tensor t, void *out, size_t bytes, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_to_host_async_as_at(tc_ctype c, tc_tensor t, void *out, size_t bytes, tc_site site) TC_MUST_USE;
-// Waits for copies that were begun to out, by any thread; NULL: for all. TC_ERR_DEVICE if the
-// device is lost: then they will not come. Thread-safe.
+// Waits for the copies to out that any thread began; NULL: for all. TC_ERR_DEVICE if the device is
+// lost: then they never arrive. Thread-safe.
 TC_API tc_status tc_to_host_wait(const void *out) TC_MUST_USE;
-// Runs everything pending on this thread and stores the n tensors.
+// Runs everything pending on this thread and stores the values of the n tensors.
 TC_API tc_status tc_eval(int n, const tc_tensor *tensors) TC_MUST_USE;
 // Runs everything pending on this thread, and waits for the device; NULL: for every device.
 TC_API tc_status tc_sync(const char *device) TC_MUST_USE;
@@ -420,22 +427,22 @@ TC_API const void *tc_map(tc_tensor t);
 // TC_ERR_STATE where there is none at all.
 TC_API tc_status tc_unmap(tc_tensor t);
 // The same view, lent by *out_share until tc_unmap_shared, whatever becomes of t: for tensors
-// handed to other libraries. tc_unmap_shared may be called by any thread, in release callbacks too;
-// NULL is fine. On failure both are NULL.
-// Until then others may write there, and no forms are kept of it (TC_PREPARE). TC_ERR_ARG if one of
-// them is NULL.
+// handed to other libraries. Any thread may call tc_unmap_shared, in release callbacks too; NULL is
+// fine.
+// Until then others may write there, and no result computed from it is cached (TC_PREPARE). On
+// failure both are NULL. TC_ERR_ARG if one of the pointers is NULL.
 TC_API tc_status tc_map_shared(tc_tensor t, const void **out_data, void **out_share) TC_MUST_USE;
 TC_API void tc_unmap_shared(void *share);
 // Prints as NumPy does, to stdout.
 TC_API tc_status tc_print(tc_tensor t);
 // The same text as a string the caller frees with free(); NULL on error.
 TC_API char *tc_format(tc_tensor t);
-// Replaces the file whole or not at all, through symbolic links; a pipe or device is written in
-// place (a pipe nobody reads raises SIGPIPE, as write does). TC_ERR_IO with the reason where that
-// fails, on a full disk too.
+// Saves t as a .npy file. Replaces the file whole or not at all, through symbolic links. A pipe or
+// device is written in place (a pipe nobody reads raises SIGPIPE, as write does).
+// TC_ERR_IO with the reason where that fails, on a full disk too.
 TC_API tc_status tc_save_npy(const char *path, tc_tensor t) TC_MUST_USE;
-// A copy of the array in a file, a pipe or /dev/stdin, of which no more than the array is read;
-// either byte order.
+// A copy of the array in a file, a pipe or /dev/stdin, in either byte order. Nothing behind the
+// array is read.
 // uint16 becomes i32, uint32 and uint64 i64. Poison with TC_ERR_IO and the reason, with
 // TC_ERR_DTYPE or TC_ERR_SHAPE if tc has no such type, number or rank.
 TC_API tc_tensor tc_load_npy(const char *path);
@@ -443,7 +450,7 @@ TC_API tc_tensor tc_load_npy(const char *path);
 // ---- Assignment ----
 // Changes what the handle stands for; values taken from it before do not change. Recorded.
 // TC_ERR_HANDLE for a dead handle, TC_ERR_STATE if t is another thread's, TC_ERR_DEVICE if value is
-// on another device. A status that nobody looks at is told by the next sync point.
+// on another device. The next sync point reports an error whose status was ignored.
 
 // value broadcasts to t's shape (TC_ERR_SHAPE) and is cast to t's type as tc_cast does
 // (torch.Tensor.copy_). A parameter stays one, and history ends there.
@@ -454,53 +461,52 @@ TC_API tc_status tc_assign(tc_tensor t, tc_tensor value);
 TC_API tc_status tc_assign_slice(tc_tensor t, const int64_t *start, const int64_t *stop, const int64_t *step,
                                  tc_tensor value);
 
-// ---- Gradients ---- All are recorded. TC_ERR_GRAD where there is no gradient: y was made from
-// nothing that requires_grad, y is no scalar, or a former backward without TC_RETAIN freed history
-// that this one comes to.
-// TC_ERR_HANDLE for a dead handle.
+// ---- Gradients ----
+// All are recorded. TC_ERR_HANDLE for a dead handle.
+// TC_ERR_GRAD where there is no gradient. Either y depends on nothing that requires_grad, or y is
+// no scalar, or an earlier backward without TC_RETAIN freed history that this one needs.
 
-// A backward frees the history that it went through, and that of all that the same sync has run. A
-// later backward that comes to such a value fails; tc_detach makes a constant of it.
+// A backward frees the history that it walked, and that of everything the same sync has run. A
+// later backward that reaches such a value fails; tc_detach makes a constant of it.
 typedef enum tc_grad_flags {
-  TC_RETAIN = 1,  // the history stays, for another backward (retain_graph)
+  TC_RETAIN = 1,  // the history stays for another backward (retain_graph)
   TC_CREATE_GRAPH = 2  // it stays, and the gradients have a history of their own (create_graph)
 } tc_grad_flags;
-// A leaf that requires_grad: the value of t, of the same shape, under a new handle, which belongs
-// to no scope and lives until tc_release. TC_ERR_DTYPE unless floating.
+// A leaf that requires_grad: the value of t, of the same shape, under a new handle. The handle
+// belongs to no scope and lives until tc_release. TC_ERR_DTYPE unless floating.
 TC_API tc_tensor tc_param(tc_tensor t);
 // Makes t a leaf that requires_grad, or a constant. TC_ERR_DTYPE unless floating, TC_ERR_GRAD if it
 // has a history, TC_ERR_STATE if it is another thread's.
 TC_API tc_status tc_set_requires_grad(tc_tensor t, bool on);
-// Whether t is such a leaf, or made from one; also after its history was freed.
+// Whether t is such a leaf, or computed from one; true also after its history was freed.
 TC_API bool tc_requires_grad(tc_tensor t);
 // Adds dy/dp to tc_grad(p) for every leaf p that requires_grad. y is a scalar. backward_with takes
 // the gradient of y instead, of y's shape (TC_ERR_SHAPE) and on y's device (TC_ERR_DEVICE).
 // flags: TC_RETAIN, TC_CREATE_GRAPH.
 // Recorded; a sync point where a gradient goes back over a tc_to from one memory to another. If
-// that fails, no gradient has changed. History that was walked by then is freed, unless it is
-// retained.
+// that fails, no gradient has changed. History walked until then is freed, unless it is retained.
 TC_API tc_status tc_backward(tc_tensor y);
 TC_API tc_status tc_backward_with(tc_tensor y, tc_tensor grad, int flags);
-// dy/dx for n tensors into out, of their shapes and types, zeros where nothing leads to x;
-// differentiable again with TC_CREATE_GRAPH. y is a scalar. TC_ERR_GRAD, and poison in out, if an x
-// has neither requires_grad nor history.
+// dy/dx for n tensors into out, of their shapes and types, zeros where y does not depend on x;
+// differentiable again with TC_CREATE_GRAPH. y is a scalar.
+// TC_ERR_GRAD, and poison in out, if an x has neither requires_grad nor history.
 TC_API tc_status tc_grads_of(tc_tensor y, const tc_tensor *xs, int n, tc_tensor *out, int flags);
-// The accumulated gradient, of p's shape and type, or {0, 0} if there is none. It is p's: it lives
+// The accumulated gradient, of p's shape and type, or {0, 0} if there is none. p owns it: it lives
 // until it is zeroed, or p is released.
 TC_API tc_tensor tc_grad(tc_tensor p);
-// Takes away the gradients of n parameters, as set_to_none=True: the next backward begins anew.
+// Removes the gradients of n parameters, as set_to_none=True: the next backward begins anew.
 // TC_ERR_HANDLE if one is dead, TC_ERR_ARG for a NULL list.
 TC_API tc_status tc_zero_grad_of(int n, const tc_tensor *params);
-// What this thread records between them has no history. They kernel.
+// Between the two, what this thread records has no history (torch.no_grad). Calls nest.
 TC_API void tc_no_grad_begin(void);
 TC_API void tc_no_grad_end(void);
 
 // ---- Random numbers: Philox4x32-10, one stream per recording thread ----
-// Starts this thread's sequence over: one seed gives the same draws in any thread. Threads that
-// never call it have streams of their own, numbered by when they first used the library.
+// Restarts this thread's sequence: one seed gives the same draws in any thread. Threads that never
+// call it have streams of their own, numbered by their first use of the library.
 TC_API void tc_seed(uint64_t seed);
-// Where this thread's sequence is: setting it goes on from there, in any thread. TC_ERR_ARG if it
-// is no state that was ever given.
+// The position of this thread's sequence. Setting it continues from there, in any thread.
+// TC_ERR_ARG for a state that tc_get_rng_state cannot have returned.
 typedef struct tc_rng_state {
   uint64_t seed, counter, stream;  // of tc_seed; draws so far; the thread's number
 } tc_rng_state;
@@ -509,45 +515,47 @@ TC_API tc_status tc_set_rng_state(tc_rng_state state);
 
 // ---- Optimizers ----
 // Recorded as ordinary ops; the learning rate is an argument, so schedules never recompile. State
-// has its parameter's type, as in PyTorch; of f16 and bf16 a step computes in f32 and rounds each
-// new value once. Second moments that f16 cannot hold, of gradients below 5e-3, are kept as 0:
-// train f32 parameters then, or bf16, which has f32's range.
+// has its parameter's type, as in PyTorch. For f16 and bf16 a step computes in f32 and rounds each
+// new value once.
+// f16 cannot hold second moments of gradients below 5e-3; they become 0. Train f32 or bf16
+// parameters then: bf16 has f32's range.
 // NULL with TC_ERR_ARG where a parameter is given twice or a number makes no sense, TC_ERR_DTYPE
-// unless parameters are floating, TC_ERR_HANDLE if one is dead. Parameters may be on several
-// devices; a step does one device's after the other's. Making one is a sync point: the parameters
-// are evaluated, so that the first step is as all others are.
+// unless parameters are floating, TC_ERR_HANDLE if one is dead.
+// Parameters may be on several devices; a step takes one device after the other. Creating an
+// optimizer is a sync point: it evaluates the parameters, so that the first step equals all others.
 
-// Fields left out, or 0, are PyTorch's defaults, which stand beside them; TC_ZERO is a true zero.
+// Fields left out, or 0, take PyTorch's defaults, which stand beside them; TC_ZERO is a true zero.
 #define TC_ADAM_DEFAULTS .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
 #define TC_RMSPROP_DEFAULTS .alpha = 0.99, .eps = 1e-8
-// An optimizer holds its parameters and their state until tc_optimizer_destroy.
+// An optimizer retains its parameters and owns their state until tc_optimizer_destroy.
 typedef struct tc_optimizer tc_optimizer;
 // Of tc_sgd.
 typedef struct tc_sgd_options {
   double lr;  // learning rate, 1e-3
-  // share of the former direction; what the new gradient's share in it lacks to 1; share of the
-  // parameter that is added to its gradient: 0
+  // Factor of the previous update direction; 1 less the new gradient's factor in it; share of the
+  // parameter added to its gradient: all 0.
   double momentum, dampening, weight_decay;
-  bool nesterov;  // wants momentum and no dampening
+  bool nesterov;  // true: Nesterov momentum, which needs momentum and no dampening
 } tc_sgd_options;
 // Of tc_adam and tc_adamw.
 typedef struct tc_adam_options {
   double lr;  // learning rate, 1e-3
   double beta1, beta2;  // decay of the mean of gradients, 0.9, and of the mean of their squares, 0.999
   double eps;  // added to its root, 1e-8
-  double weight_decay;  // share of the parameter that is added to its gradient, 0; of AdamW 0.01
-  bool decoupled;  // AdamW: weight decay goes to the parameter, not into its gradient
+  double weight_decay;  // share of the parameter that is added to its gradient, 0; AdamW 0.01
+  bool decoupled;  // true: AdamW, weight decay goes to the parameter and not into its gradient
 } tc_adam_options;
 // Of tc_rmsprop.
 typedef struct tc_rmsprop_options {
   double lr;  // learning rate, 0.01
   double alpha;  // decay of the mean of squares, 0.99
   double eps;  // added to its root, 1e-8
-  // share of the parameter that is added to its gradient; share of the former direction: 0
+  // share of the parameter that is added to its gradient; factor of the previous update direction:
+  // both 0
   double weight_decay, momentum;
 } tc_rmsprop_options;
-// Over n parameters of any shapes, which are retained; params is copied. To be destroyed by the
-// thread that made it.
+// Over n parameters of any shapes, which are retained; params is copied. The thread that created an
+// optimizer destroys it.
 TC_API tc_optimizer *tc_sgd(const tc_tensor *params, int n, tc_sgd_options options);  // torch.optim.SGD
 TC_API tc_optimizer *tc_adam(const tc_tensor *params, int n, tc_adam_options options);  // torch.optim.Adam
 // torch.optim.AdamW: decoupled, whatever the options say
@@ -555,13 +563,15 @@ TC_API tc_optimizer *tc_adamw(const tc_tensor *params, int n, tc_adam_options op
 TC_API tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options options);  // torch.optim.RMSprop
 // Releases parameters and state; NULL is fine.
 TC_API void tc_optimizer_destroy(tc_optimizer *opt);
-// Groups of parameters with numbers of their own, as PyTorch's param_groups. What an optimizer is
-// made over is its group 0. This adds n parameters, which it does not have yet, as its next group,
-// and is a sync point as making one is. On failure nothing has changed.
+// Adds n parameters that are not the optimizer's yet as its next group, with a learning rate and
+// weight decay of their own (PyTorch's param_groups). The parameters an optimizer is created with
+// are its group 0.
+// A sync point, as creating an optimizer is. On failure nothing has changed.
 //   tc_optimizer *opt = tc_adamw(matrices, n, (tc_adam_options){.lr = 1e-3, .weight_decay = 0.1});
-//   tc_status st = tc_optimizer_add_group(opt, biases, m, (tc_fusion_options){.weight_decay = TC_ZERO});
+//   tc_status st =
+//       tc_optimizer_add_group(opt, biases, m, (tc_fusion_options){.weight_decay = TC_ZERO});
 typedef struct tc_fusion_options {
-  double lr;  // left out: that of group 0, whatever it is at a step
+  double lr;  // left out: that of group 0 at each step
   double weight_decay;  // left out: that of group 0
 } tc_fusion_options;
 // TC_ERR_ARG where a parameter is the optimizer's already or a number makes no sense, TC_ERR_DTYPE
@@ -576,54 +586,56 @@ TC_API const char *tc_optimizer_kind(const tc_optimizer *opt);
 // Its i-th parameter, which stays the optimizer's; the null handle past the end.
 TC_API tc_tensor tc_optimizer_param(const tc_optimizer *opt, int i);
 // Records one step: every parameter that has a gradient is assigned its next value. TC_ERR_ARG for
-// NULL; what else failed is told by the next sync point, too.
+// NULL. The next sync point reports other failures, too.
 TC_API tc_status tc_optimizer_step(tc_optimizer *opt);
 // tc_zero_grad_of all of its parameters. TC_ERR_ARG for NULL.
 TC_API tc_status tc_zero_grad(tc_optimizer *opt);
-// The learning rate of the steps from now on, of group 0 and of the groups that have none of their
-// own; makes no new plan. TC_ERR_ARG if it is negative or not finite, or opt is NULL; reading that
-// gives NaN.
+// The learning rate of later steps, of group 0 and of the groups without one of their own; needs no
+// new plan. TC_ERR_ARG if it is negative or not finite, or opt is NULL. tc_get_lr of NULL gives
+// NaN.
 TC_API tc_status tc_set_lr(tc_optimizer *opt, double lr);
 TC_API double tc_get_lr(const tc_optimizer *opt);
-// The same of one group, which has its own from then on. TC_ERR_ARG if there is no such group, too.
+// The same for one group, which has its own from then on. TC_ERR_ARG also if there is no such
+// group.
 TC_API tc_status tc_set_group_lr(tc_optimizer *opt, int group, double lr);
 TC_API double tc_get_group_lr(const tc_optimizer *opt, int group);
 // State as a named list: name of entry i ("exp_avg.3"; NULL past the end), its tensor, and setting
-// it. A state has its parameter's shape, TC_ERR_SHAPE else, and is cast to its type; "step.3" is a
+// it. A state has its parameter's shape, else TC_ERR_SHAPE, and is cast to its type; "step.3" is a
 // scalar. TC_ERR_ARG if there is no entry i.
 TC_API const char *tc_optimizer_state_name(const tc_optimizer *opt, int i);
 TC_API tc_tensor tc_optimizer_state(const tc_optimizer *opt, int i);
 TC_API tc_status tc_optimizer_set_state(tc_optimizer *opt, int i, tc_tensor value);
-// Scales the gradients of n params so that their global 2-norm is at most max_norm; returns the
-// norm before, a scalar of f32, or f64 where a gradient is. TC_ERR_ARG unless max_norm is at least
-// 0, TC_ERR_HANDLE if a parameter is dead. Of gradients in several memories it is a sync point, and
-// the norm is where the first one is.
+// Scales the gradients of n params so that their global 2-norm is at most max_norm. Returns the
+// norm before, a scalar of f32, or f64 where a gradient is.
+// TC_ERR_ARG unless max_norm is at least 0, TC_ERR_HANDLE if a parameter is dead. With gradients in
+// several memories it is a sync point, and the norm is where the first one is.
 TC_API tc_tensor tc_clip_grad_norm(const tc_tensor *params, int n, double max_norm);
 
-// ---- Options of ops: fields left out, or 0, are PyTorch's defaults; TC_ZERO is a true zero ----
+// ---- Options of ops ----
+// Fields left out, or 0, take PyTorch's defaults; TC_ZERO is a true zero.
 // A list holds a number for each spatial axis, or one for all: .stride = TC_SHAPE(2), .padding =
 // TC_SHAPE(1, 2).
 
 // Of tc_conv1d to tc_conv_transpose3d, and tc_nn_conv2d.
 typedef struct tc_conv_options {
   tc_dims stride, padding, dilation;  // 1, 0 and 1 if left out
-  tc_dims output_padding;  // of transposed convolution: more elements at the end
+  tc_dims output_padding;  // of transposed convolution: elements added at the end
   int64_t groups;  // 1 if left out
 } tc_conv_options;
 // Of tc_max_pool1d to tc_avg_pool3d.
 typedef struct tc_pool_options {
-  // the window's size, 0 and 1 if left out; dilation is for max pooling. No window may be in the
+  // the window's size, 0 and 1 if left out; dilation is for max pooling. No window may lie in the
   // padding alone
   tc_dims stride, padding, dilation;
-  bool exclude_padding;  // an average is over what lies in the image: count_include_pad=False
-  bool ceil_mode;  // windows that begin in the image or before it may end behind it
+  bool exclude_padding;  // true: an average counts elements of the image alone (count_include_pad=False)
+  bool ceil_mode;  // true: windows that begin in the image or before it may end behind it
   int64_t divisor_override;  // what an average divides by; 0: the number of elements
 } tc_pool_options;
 // Of tc_batch_norm, with PyTorch's numbers.
 #define TC_BATCH_NORM_DEFAULTS .momentum = 0.1, .eps = 1e-5
 typedef struct tc_batch_norm_options {
-  bool training;  // by the batch's statistics, and the running ones move; else by the running ones
-  double momentum, eps;  // of the new statistics in the running ones, 0.1; added to the variance, 1e-5
+  bool training;  // true: by the batch's statistics, which update the running ones; false: by the running ones
+  double momentum, eps;  // weight of the new statistics in the running ones, 0.1; added to the variance, 1e-5
 } tc_batch_norm_options;
 // Of tc_interpolate.
 typedef enum tc_interpolation {
@@ -632,25 +644,25 @@ typedef enum tc_interpolation {
 } tc_interpolation;
 typedef struct tc_interpolate_options {
   tc_interpolation mode;  // TC_NEAREST if left out
-  bool align_corners;  // the first and last elements stay where they are
+  bool align_corners;  // true: the first and last elements stay where they are
 } tc_interpolate_options;
 // Of tc_scaled_dot_product_attention.
 typedef struct tc_attention_options {
-  // query i sees keys 0 to i; with key_length, the last query sees all of them: keys 0 to
+  // true: query i sees keys 0 to i; with key_length, the last query sees all of them: keys 0 to
   // key_length - l + i
   bool causal;
   double scale;  // of q k^T; 1 / sqrt(e) if left out
-  int64_t key_length;  // keys from here on are neither seen nor read; 0: all count. Changing it makes no new plan
+  int64_t key_length;  // only keys below it are seen and read; 0: all. Another value needs no new plan
   double dropout;  // probability, applied to the weights
 } tc_attention_options;
 
 // Of tc_rotary_embedding.
 typedef struct tc_rotary_options {
-  bool interleaved;  // pairs are neighbours (GPT-J), not elements of the two halves (LLaMA)
-  int64_t offset;  // position of the first row; changing it makes no new plan
+  bool interleaved;  // true: pairs are neighbours (GPT-J); false: elements of the two halves (LLaMA)
+  int64_t offset;  // position of the first row; another value needs no new plan
 } tc_rotary_options;
 
-// ---- Ops: every row of api.def, and the same with a call site ----
+// ---- Ops: each row of api.def, and the same with a call site ----
 #define TC_P(...) __VA_ARGS__
 #define TC_FN(name, params, args) \
   TC_API tc_tensor name(TC_P params); \
@@ -663,28 +675,30 @@ typedef struct tc_rotary_options {
 // handle; the error of poison.
 
 // Data-dependent shapes: these sync, and fail as sync points do (TC_ERR_MEMORY, TC_ERR_COMPILE,
-// ..).
+// ...).
 TC_API tc_tensor tc_nonzero(tc_tensor x);  // [n, rank] i64: where x is not 0, in row-major order
 // [n], of x's type: x where mask is true, which is bool (TC_ERR_DTYPE); they broadcast
 // (TC_ERR_SHAPE). Differentiable.
 TC_API tc_tensor tc_masked_select(tc_tensor x, tc_tensor mask);
 TC_API tc_tensor tc_unique(tc_tensor x);  // [n], of x's type: each value once, sorted
-// Syncs: into out whether |a - b| <= atol + rtol |b| everywhere, of operands that broadcast
+// Syncs. Writes into out whether |a - b| <= atol + rtol |b| everywhere, for operands that broadcast
 // (TC_ERR_SHAPE); NaN is close to nothing. TC_ERR_ARG if out is NULL.
 TC_API tc_status tc_allclose(tc_tensor a, tc_tensor b, double rtol, double atol, bool *out) TC_MUST_USE;
-// Pieces of size along axis (the last may be smaller) into out[0..n): TC_ERR_ARG unless there are n
+// Pieces of size along axis (the last may be smaller) into out[0..n). TC_ERR_ARG unless there are n
 // of them.
 TC_API tc_status tc_split(tc_tensor x, int64_t size, int axis, int n, tc_tensor *out);
 // Grids of n tensors [a], [b], .. ("ij" order): n tensors [a, b, ..] into out. TC_ERR_SHAPE if one
 // has more axes, TC_ERR_ARG unless n is 1 to TC_MAX_RANK.
 TC_API tc_status tc_meshgrid(int n, const tc_tensor *xs, tc_tensor *out);
-// Sums of products by labels, as numpy.einsum: "ij,jk->ik" is a matrix product; without "->" the
-// labels that occur once, in order; "..." are axes that broadcast. The result has the shape of the
-// labels behind "->", and matmul's type: integers wrap in it, what is f16 or bf16 is f32 between
-// its sums, and bools have no sums of products (TC_ERR_DTYPE). The sum of one operand is tc_sum's,
-// of bools whether any is true. 1 to 64 operands are contracted two at a time in an order of least
-// cost: of up to 6 the best of all orders, of more a good one. TC_ERR_ARG for a spec that says
-// nothing or does not name n operands, TC_ERR_SHAPE if extents that share a label differ.
+// Sums of products by labels, as numpy.einsum: "ij,jk->ik" is a matrix product. Without "->" the
+// result has the labels that occur once, in order; "..." are axes that broadcast.
+// The result has the shape of the labels behind "->", and matmul's type. Integers wrap in it, and
+// f16 and bf16 are f32 between the sums. bools have no sums of products (TC_ERR_DTYPE).
+// The sum of one operand is tc_sum's; of bools it is whether any is true.
+// 1 to 64 operands are contracted two at a time. Up to 6 take the cheapest of all orders, more a
+// good one.
+// TC_ERR_ARG for a spec that is not valid or does not name n operands, TC_ERR_SHAPE if extents that
+// share a label differ.
 TC_API tc_tensor tc_einsum(const char *spec, int n, const tc_tensor *operands);
 
 #ifdef __cplusplus

@@ -1,15 +1,16 @@
-// tc for C++11 and later: tensors that own themselves, operators, shapes in braces. Everything here is written over
-// tc.h.
+// tc for C++11 and later: tensors that own themselves, operators, shapes in braces. Everything here
+// is written over tc.h.
 //
 //   tc::tensor x = tc::randn({64, 4}), w = tc::param(tc::zeros({4}));
 //   tc::tensor loss = mean(square(1 - sum(x * w, 1)));
 //   float v;
 //   if (tc::backward(loss) != TC_OK || loss.item(&v) != TC_OK) std::puts(tc_last_error()->message);
 //
-// A tensor holds a reference: copying it retains, destroying it releases, whatever scopes there are. The ops are
-// functions of tc.h's names without tc_ (ops.hpp). A wrong call gives a tensor that is not valid, and sync points
-// return a status. With TC_EXCEPTIONS defined before this header both throw tc::error instead. Errors name the caller's
-// file and line. Threads: as tc.h.
+// A tensor holds a reference: copying it retains, destroying it releases, whatever scopes there
+// are. The ops are functions of tc.h's names without tc_ (ops.hpp).
+// A wrong call gives a tensor that is not valid, and sync points return a status. With
+// TC_EXCEPTIONS defined before this header both throw tc::error instead.
+// Errors name the caller's file and line. Threads: as tc.h.
 #ifndef TC_TC_HPP
 #define TC_TC_HPP
 
@@ -41,8 +42,8 @@ inline namespace TC_WAY_ {  // a program's files may differ in TC_EXCEPTIONS
 
 // ---- Places and errors ----
 
-// Where a call was made, as a default argument: the text "file:line" of each place is made once, and lives as long as
-// the process.
+// Where a call was made, as a default argument: the text "file:line" of each place is made once,
+// and lives as long as the process.
 class location {
  public:
   explicit location(const char *file = __builtin_FILE(), int line = __builtin_LINE()) : file_(file), line_(line) {}
@@ -92,7 +93,7 @@ inline tc_status check(tc_status status) {
 #endif
   return status;
 }
-// The result of a call that gives `failed` where it fails.
+// The result of a call that returns `failed` on failure.
 template <typename T>
 T unless(T failed, T result) {
   return (void)check(result == failed ? TC_ERR_HANDLE : TC_OK), result;
@@ -118,7 +119,7 @@ struct number : tc_num {
   }
 };
 
-// What an operator is given, and where.
+// An operand of an operator, and where it was called.
 template <typename T>
 struct placed {
   placed(T v, location l = location()) : value(v), at(l) {}
@@ -126,7 +127,7 @@ struct placed {
   location at;
 };
 
-// The element type that a C++ type is.
+// The element type of a C++ type.
 template <typename T>
 constexpr tc_type type_of() {
   static_assert(std::is_arithmetic<T>::value && sizeof(T) <= 8 && (std::is_signed<T>::value || sizeof(T) == 1),
@@ -143,7 +144,7 @@ constexpr tc_type type_of() {
 class tensor {
  public:
   tensor() : h_{0, 0} {}
-  // A reference to what a function of C returned, which also stays its scope's.
+  // A reference of its own to a C function's result, which also stays in its scope.
   tensor(tc_tensor h, location at = location()) : h_(h) {
     if (h.gen) tc_retain_at(h, at.site());
   }
@@ -157,7 +158,7 @@ class tensor {
     std::swap(h_, other.h_);
     return *this;
   }
-  // Quietly, since tc_shutdown may have been before.
+  // Reports nothing, since tc_shutdown may have run before.
   ~tensor() {
     if (h_.gen && tc_is_valid(h_)) tc_release_at(h_, 0);
   }
@@ -224,8 +225,8 @@ class tensor {
   tc_tensor h_;
 };
 
-// Handles of C's functions that were made meanwhile die with it; a step of training in one is a step to the library,
-// too.
+// Handles that C functions return meanwhile die with it. The library takes a scope around a
+// training step for that step.
 class scope {
  public:
   explicit scope(location at = location(), bool is_step = true)
@@ -241,7 +242,7 @@ class scope {
   tc_site step_;
 };
 
-// Makes results the caller's alone: a scope that ends with the call takes its own references with it.
+// Makes results the caller's alone: a scope that ends with the call releases its own references.
 class recording : public scope {
  public:
   explicit recording(location at) : scope(at, false) {}
@@ -308,7 +309,7 @@ struct operand {
   number n;
 };
 
-// sign, function, and the function with its operands turned
+// operator, function, and the function with its operands swapped
 #define TC_OPERATOR_(sign, function, turned) \
   inline tensor operator sign(const operand &a, const operand &b) { \
     if (!a.given) return turned(b.held(), a.n, b.at); \

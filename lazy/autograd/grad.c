@@ -9,7 +9,7 @@
 // pending runs first; that sync stores every adjoint that is still to be used, and the walk holds
 // it. So each side's part of a backward is recorded whole, and runs once.
 //
-// Invariants: a backward frees the history it walked, unless told to retain: TAPE becomes FREED,
+// Invariants: a backward frees the history it walked, unless it is to retain: TAPE becomes FREED,
 // and runs drop what only history needed. A walk that fails has changed no gradient.
 // Threads: under the trace's lock. Owner: the walk, for its duration.
 #include <string.h>

@@ -3,8 +3,10 @@
 // for the gradients of its operands. Rules see node numbers, never handles or runs.
 //
 //   void tc_vjp_mul(tc_vjp *v) {
-//     if (tc_vjp_requires_grad(v, 0)) tc_vjp_give(v, 0, tc_rec_binary(v->t, TC_OP_MUL, v->g, tc_vjp_in(v, 1)));
-//     if (tc_vjp_requires_grad(v, 1)) tc_vjp_give(v, 1, tc_rec_binary(v->t, TC_OP_MUL, v->g, tc_vjp_in(v, 0)));
+//     if (tc_vjp_requires_grad(v, 0))
+//       tc_vjp_give(v, 0, tc_rec_binary(v->t, TC_OP_MUL, v->g, tc_vjp_in(v, 1)));
+//     if (tc_vjp_requires_grad(v, 1))
+//       tc_vjp_give(v, 1, tc_rec_binary(v->t, TC_OP_MUL, v->g, tc_vjp_in(v, 0)));
 //   }
 #ifndef TC_LAZY_AUTOGRAD_VJP_H
 #define TC_LAZY_AUTOGRAD_VJP_H

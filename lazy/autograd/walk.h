@@ -31,8 +31,8 @@ typedef struct tc_param_sum {
   struct tc_param_sum *next;
 } tc_param_sum;
 
-// An adjoint is TC_NODE_ERR (none), a node of the pending trace, or a stored value: with this bit,
-// the number of a slot of which the walk has a reference.
+// An adjoint is TC_NODE_ERR (none), a node of the pending trace, or a stored value. With this bit
+// it is the number of a slot to which the walk holds a reference.
 #define TC_WALK_HELD (UINT32_C(1) << 31)
 
 typedef struct tc_walk {

@@ -3,9 +3,10 @@
 // bit. The first metadata is the checksum: XXH3-128 of the file before its 32 digits and of the
 // file after them, then of these two. So the digits are at a known place, and no byte of the file
 // can change unnoticed.
-// Invariants: everything is read and held against the program's tensors before the first of them is
-// assigned. Copies are assigned, of the very bytes that the checksum was made of: an assigned
-// tensor has its value's memory, and others may write to the file.
+// Invariants: the whole file is read and checked against the program's tensors before the first of
+// them is assigned. The assigned values are copies of the very bytes that the checksum covers.
+// They are copies since an assigned tensor shares its value's memory, and others may write to the
+// file.
 // Threads: thread-compatible. Owner: nobody.
 #define TC_NO_SITES
 #include <inttypes.h>
@@ -134,7 +135,7 @@ static void identify(const content *c, int k, identity out) {
 static tc_status seal(tc_new_file *f) {
   struct stat info;
   char sum[SUM_DIGITS + 1];
-  if (f->why) return TC_OK;  // told of by tc_new_file_end
+  if (f->why) return TC_OK;  // reported by tc_new_file_end
   if (fstat(f->fd, &info) != 0 || !S_ISREG(info.st_mode))
     return tc_fail(TC_ERR_IO, f->op, f->site, "%s is no file", f->path);
   void *file = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, f->fd, 0);
@@ -362,7 +363,7 @@ tc_status tc_checkpoint_load_with_at(const char *path, int n, const char *const 
   tc_scope scope = tc_scope_begin_at(site);
   tc_status st = content_init(&c, op, n, names, params, n_opts, opts, site);
   tc_archive *a = NULL;
-  // Reading a number runs nothing, and tells what failed before, which would else stop the assigns
+  // Reading a number runs nothing, and reports earlier failures, which would else stop the assigns
   // half way.
   if (st == TC_OK) st = tc_item_i64_at(tc_from_host_at(&none, TC_SCALAR, TC_I64, site), &none, site);
   if (st == TC_OK) st = tc_safetensors_read(path, &a, site);

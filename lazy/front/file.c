@@ -76,7 +76,7 @@ void tc_new_file_write(tc_new_file *f, const void *data, size_t bytes) {
   }
 }
 
-// What a write past the limit left pending is told of by its errno.
+// What a write past the limit left pending is reported by its errno.
 static void restore_signals(const sigset_t *before) {
   sigset_t over_limit;
   sigemptyset(&over_limit), sigaddset(&over_limit, SIGXFSZ);

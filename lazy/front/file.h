@@ -22,7 +22,7 @@ typedef struct tc_new_file {
   sigset_t mask;          // the thread's signals before
 } tc_new_file;
 
-// Failures are kept: only tc_new_file_end, which must follow, tells of them.
+// Failures are kept: only tc_new_file_end, which must follow, reports them.
 void tc_new_file_begin(tc_new_file *f, const char *op, const char *path, tc_site site);
 void tc_new_file_write(tc_new_file *f, const void *data, size_t bytes);
 // Puts the file in its place, or removes it if anything failed or st says so. TC_ERR_IO with the

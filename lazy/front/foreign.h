@@ -16,8 +16,8 @@ tc_tensor tc_foreign_tensor(void *data, const tc_dims *shape, const int64_t *str
 // is neither 0 nor 1 is true.
 tc_tensor tc_foreign_copy(const void *data, const tc_dims *shape, const int64_t *strides, tc_type type, tc_site site);
 
-// The signed type that stands for unsigned integers of so many bytes, which tc lacks: i32 for 2,
-// i64 for 4 and 8, where numbers beyond i64 are refused. TC_N_TYPES: there is none.
+// The signed type for unsigned integers of so many bytes, which tc lacks. It is i32 for 2, i64 for
+// 4 and 8, where numbers beyond i64 are refused. TC_N_TYPES: there is none.
 tc_type tc_foreign_unsigned(size_t bytes);
 // count of them, little-endian, as that type, from malloc; NULL with the status and why, of
 // why_bytes.

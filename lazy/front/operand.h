@@ -5,7 +5,7 @@
 
 #include "runtime/status.h"
 
-// TC_OK, or why t is no tensor: poison was told of when it was made.
+// TC_OK, or why t is no tensor: poison was reported when it was made.
 static inline tc_status tc_operand_check(const char *op, tc_tensor t, tc_site site) {
   return tc_is_valid(t) ? TC_OK : tc_invalid(t, op, site, "%s", tc_handle_fault(t));
 }

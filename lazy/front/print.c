@@ -348,7 +348,7 @@ static void put_level(text *out, const shown *s, const format *f, int axis, int6
 }
 
 // str() of a NumPy scalar. From 1e-4 to 1e16 (less in narrow types) it is positional, with a digit
-// after the point; else it has an exponent, and no bare point.
+// after the point. Otherwise it has an exponent, and no bare point.
 static void put_scalar(text *out, const void *data, tc_type type) {
   char word[400];
   double v = float_at(data, type, 0), size = fabs(v);

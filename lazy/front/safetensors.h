@@ -7,7 +7,7 @@
 #include "lazy/front/file.h"
 
 // Writes the file, metadata first and in the order given. What is wrong with names or text is
-// reported; failed writes are f's to tell.
+// reported; failed writes are f's to report.
 tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, const tc_tensor *tensors, int n_meta,
                                const char *const *meta);
 // As tc_safetensors_open, but the file is read once, into memory of the archive's own. Its tensors

@@ -1,13 +1,17 @@
 // Attention: the public op and its rows. Its gradient is lazy/autograd/vjp_attention.c.
 //
-// Operands are brought to rank 4, [n, heads, rows, elements], by views. One row, ATTENTION, mixes
-// values without ever holding the scores. Its gradient takes LSE of each row, the greatest score
-// and the log of the sum of exponentials of the scores less that, and delta, the sum of dout * out.
-// With LSE each weight can be made again by itself:
-//   p = exp(s - max - log sum)   ds = p (dout v^T - delta)   dq = ds k   dk = ds^T q   dv = p^T dout
-// In these cases the same is composed of other rows, scores and all: dropout of weights; heads too
-// long for the kernels, or of no elements; no keys; gradients of a mask; gradients that are
-// differentiated again.
+// Operands become rank 4, [n, heads, rows, elements], by views. One row, ATTENTION, mixes values
+// and never stores the scores.
+// The gradient reads LSE and delta of each row. LSE is the greatest score, and the log of the sum
+// of exponentials of the scores less that; delta is the sum of dout * out.
+// With LSE each weight is recomputed by itself:
+//   p = exp(s - max - log sum)   ds = p (dout v^T - delta)
+//   dq = ds k   dk = ds^T q   dv = p^T dout
+// Other rows compose attention, scores and all, for:
+// - dropout of weights;
+// - heads too long for the kernels, or of no elements;
+// - no keys;
+// - gradients of a mask, and gradients that are differentiated again.
 // Source: Dao et al., FlashAttention (2022); rows that see nothing as in PyTorch's _safe_softmax.
 // Threads: under the trace's lock. Owner: nobody.
 #define TC_NO_SITES

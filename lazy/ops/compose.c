@@ -2,9 +2,9 @@
 // and products.
 // Each is written at node level, so temporaries are never handles; gradients come from the vjps of
 // the records they consist of.
-// Invariants: a branch of a where() that could have an infinite or NaN slope has a harmless operand
-// (the double where), because a zero gradient times infinity is NaN. Sources:
-// torch/_refs, aten/src/ATen/native/ReduceOps.cpp for values and edge cases.
+// Invariants: a where() branch whose slope could be infinite or NaN has a harmless operand (the
+// double where): a zero gradient times infinity is NaN.
+// Sources: torch/_refs, aten/src/ATen/native/ReduceOps.cpp for values and edge cases.
 // Threads: thread-compatible, each thread records its own trace. Activations and losses have files
 // of their own.
 #define TC_NO_SITES

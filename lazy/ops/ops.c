@@ -308,7 +308,7 @@ tc_tensor tc_index_select_at(tc_tensor x, int axis, tc_tensor index, tc_site sit
   return tc_op_end(t, k < 0 ? TC_NODE_ERR : tc_compose_like_row(t, a, row, tc_rec_index_select(t, row, k, i)));
 }
 
-// src is not cast, as in PyTorch: what x's type lacks would be lost unsaid.
+// src is not cast, as in PyTorch: a cast would silently lose what x's type cannot hold.
 static tc_node source_in(tc_trace *t, tc_tensor src, tc_node x) {
   tc_node s = tc_op_in(t, src);
   if (x == TC_NODE_ERR || s == TC_NODE_ERR || tc_node_type(t, s) == tc_node_type(t, x)) return s;

@@ -1,7 +1,7 @@
 // Public ops about order: sorting, the first k, the k-th, and where values would go.
 //
-// The idea: what is recorded are positions, which have no gradient; values are gathered by them, so
-// that their gradient goes to where they came from.
+// The ops record positions, which have no gradient. Values are gathered by position, so that their
+// gradient goes to where they came from.
 // Source: aten/src/ATen/native/Sorting.cpp and Bucketization.cpp for which of equals comes first
 // and where NaN goes.
 // Threads: thread-compatible, each thread records its own trace.

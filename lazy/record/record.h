@@ -2,8 +2,8 @@
 // compositions, vjps and optimizers stand.
 //
 // In: nodes, shapes and numbers. Out: the node of one new record, or TC_NODE_ERR.
-// Invariants: every function takes TC_NODE_ERR and gives it back silently, so expressions kernel.
-// The failure was reported when it arose, with the name and site of the op that tc_op_begin opened.
+// Invariants: every function takes TC_NODE_ERR and returns it silently, so calls nest. The failure
+// was reported when it arose, with the name and site of the op that tc_op_begin opened.
 // Temporaries are nodes, not handles: they are never live and cost nothing at a sync.
 // Threads: between tc_op_begin and tc_op_end the trace's lock is held; no public function may be
 // called there. Owner: the trace.

@@ -97,9 +97,10 @@ tc_node tc_rec_scatter(tc_trace *t, tc_op op, tc_node x, int axis, tc_node index
 
 // ---- sums at few places of many ----
 //
-// What a step of training adds to a large table of which it looked up few rows. Instead of zeros in
-// the table's shape there is a row for every look-up, a row of zeros, and for each place of the
-// table the number of its row. What reads the sum reads those rows: the values are the same.
+// The gradient of a large table in a training step that looked up few of its rows. It is not stored
+// as zeros in the table's shape.
+// Instead there is a row for each look-up, a row of zeros, and for each place of the table the
+// number of its row. Readers of the sum read those rows: the values are the same.
 
 #define FEW 4  // at most one in so many places of the axis
 #define LEAST_SUM (INT64_C(1) << 16)  // elements; fewer are sooner filled with zeros

@@ -56,7 +56,7 @@ static tc_status launch_verified(tc_trace *t, const tc_plan *p, void *const *lea
   return st;
 }
 
-// TC_ANOMALY=1: nothing has run yet, so what was to be assigned keeps its old value.
+// TC_ANOMALY=1: nothing has run yet, so assigned tensors keep their old values.
 static tc_status refuse_anomaly(const tc_trace *t, const tc_plan *p, void *const *leaf) {
   tc_anomaly found;
   if (!tc_lowering.find_anomaly(p, leaf, t->arg, &found)) return TC_OK;

@@ -11,8 +11,8 @@
 
 #define SMALL_BYTES 65536  // of a dear live value that is stored though nobody asked
 
-// A value worth storing rather than making again: what reads much more than it writes, or works
-// hard.
+// A value worth storing rather than recomputing: it reads much more than it writes, or is
+// expensive.
 static bool is_dear(const tc_plan *p, uint32_t node) {
   switch (tc_op_kind_of(tc_rec_op(tc_plan_rec(p, node)))) {
     case TC_KIND_RNG:
@@ -57,7 +57,7 @@ static void mark_history(const tc_plan *p, uint8_t *history) {
   }
 }
 
-// Whether the record is differentiated itself; one on the tape whose operands are not has its
+// Whether the record is differentiated itself. A record on the tape whose operands are not has its
 // history in an older run.
 static bool on_tape_here(const tc_plan *p, const tc_rec *r) {
   for (int i = 0; i < tc_rec_arity(r); i++)
@@ -87,9 +87,9 @@ static size_t bytes_of(const tc_plan *p, uint32_t n) {
   return (size_t)tc_dims_at(r->shape)->count * tc_type_bytes((tc_type)r->dtype);
 }
 
-// What a value that is not stored would be made from again.
+// What recomputing a value that is not stored costs.
 typedef struct recipe {
-  bool dear, again;  // with dear work; with a value that was made again already
+  bool dear, again;  // expensive; with a value that was recomputed already
   double sole;       // bytes of leaves that nobody else holds, at most
 } recipe;
 
@@ -199,7 +199,7 @@ tc_status tc_plan_build(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word
 
 // ---- the budget ----
 
-// relaxed: it is a number that goes into keys; UINT64_MAX: nobody said one
+// relaxed: it is a number that goes into keys; UINT64_MAX: none was set
 static _Atomic uint64_t said_budget = UINT64_MAX;
 
 uint64_t tc_plan_budget_now(void) {

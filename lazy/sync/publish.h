@@ -11,12 +11,12 @@
 #include "lazy/trace/run.h"
 
 // Memory for every output: a leaf's own where the plan writes in place, else fresh. Behind the
-// outputs is room for the pointers of a launch.
+// outputs is space for the pointers of a launch.
 tc_status tc_outputs_take(tc_trace *t, const tc_plan *p);
-// Memory for old content that somebody sees: publishing must not fail for want of it. Adds what was
-// taken to *bytes.
+// Memory for old content that somebody still sees: publishing must not fail out of memory. Adds its
+// size to *bytes.
 tc_status tc_spares_take(tc_trace *t, const tc_plan *p, size_t *bytes);
-// Gives back what outputs and spares of a run were taken; published ones have other holders.
+// Releases the memory of a run's outputs and spares; published ones have other holders.
 void tc_taken_drop(tc_trace *t, const tc_plan *p);
 // What the run r of the trace leaves behind. failed: nothing was stored, so every leaf is kept and
 // every value is a recipe.

@@ -60,8 +60,8 @@ static const tc_gpu_ranges *range_begin(const tc_trace *t, const tc_sync_point *
 typedef struct work {
   uint32_t n_rec_words, n_word;  // of the closed key
   tc_plan *plan;
-  // room for what stays of it, taken before it is launched: what has written in place must not
-  // fail; NULL: nothing stays
+  // space for what remains of it, allocated before the launch: after writes in place nothing may
+  // fail; NULL: nothing remains
   tc_run *run;
   size_t beside;    // bytes taken for it, and for old content, where they are of the memory that the run is in
   bool hit, taken;  // taken: results have memory, which the trace holds
@@ -94,8 +94,8 @@ static tc_status run_plan(tc_trace *t, work *w, tc_sync_point *rec) {
   return st == TC_OK ? tc_plan_launch(t, w->plan, &w->done, rec) : st;
 }
 
-// The plan that the key names; where there is no room for what that prepares, the one that makes it
-// in the run. Each run asks anew.
+// The plan of the key. Where memory for its constant cache is missing, the plan that computes those
+// results in the run. Each run tries anew.
 static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
   tc_error_mark before = tc_error_now();
   tc_status st = run_plan(t, w, rec);
@@ -109,8 +109,8 @@ static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
   return run_plan(t, w, rec);
 }
 
-// Defers the error of a failed run that has undone an assign, if no call may tell of it. That is
-// where the program did not ask for the run, or another thread did. Where an op tells of it,
+// Defers the error of a failed run that has undone an assign, if no call may report it. That is
+// where the program did not ask for the run, or another thread did. Where an op reports it,
 // clearing the error settles it.
 static void owe_undone(tc_trace *t, tc_cause cause, tc_site site, tc_status st) {
   static const bool is_asked[TC_N_CAUSES] = {

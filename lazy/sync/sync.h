@@ -1,9 +1,4 @@
-// Sync points: what is pending runs, values are published, and the trace begins anew.
-//
-// In: a locked trace with nodes asked for. Out: stored values in slots; a run where recipes or
-// history remain.
-// Invariants: one plan a key; a failed run leaves assigned tensors with their former values.
-// Threads: under the trace's lock. Owner: nobody.
+// Sync points: run what is pending, publish values, and begin the trace anew.
 #ifndef TC_LAZY_SYNC_SYNC_H
 #define TC_LAZY_SYNC_SYNC_H
 
@@ -31,8 +26,8 @@ typedef enum tc_cause {
 } tc_cause;
 // pre: locked. Runs what is pending and closes the trace; asked nodes are stored.
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked);
-// pre: locked. Runs what is pending for an op that may need none of it. Where that fails because
-// its device is gone, the op goes on without an error: those values tell when they are asked for.
+// pre: locked. Runs what is pending for an op that may need none of it. If that fails because its
+// device is lost, the op goes on without an error; reading those values reports it.
 // Where memory of the caller's was to be written, the op fails.
 tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site);
 

@@ -1,4 +1,4 @@
-// The end of all: every trace closes its handles, and no trace finds a plan any more. See
+// tc_shutdown's end of all traces: each closes its handles, and none finds a plan any more. See
 // thread_trace.h.
 #include "lazy/trace/latest_plans.h"
 #include "lazy/trace/thread_trace.h"

@@ -20,7 +20,8 @@ static void unlock_latest(tc_trace *t) {
     tc_biased_unlock_other(&t->latest_lock);
 }
 
-// A plan, which may be NULL, in a place among them; what was there, with its reference.
+// Stores a plan, which may be NULL, in a place among them. Returns the previous one, with its
+// reference.
 static tc_plan *replace_latest(tc_trace *t, uint32_t i, tc_plan *p) {
   lock_latest(t);
   tc_plan *was = t->latest[i];
@@ -57,7 +58,8 @@ tc_plan *tc_latest_find(tc_trace *t, uint32_t n_word) {
   return found;
 }
 
-// One that was evicted since it was found goes again: who evicted it has looked already.
+// A plan that was evicted since it was found is removed again: the evicting thread has looked here
+// already.
 void tc_latest_add(tc_trace *t, tc_plan *p) {
   uint32_t i = t->next_latest++ % TC_LATEST_PLANS;
   tc_plan_release(replace_latest(t, i, tc_plan_retain(p)));

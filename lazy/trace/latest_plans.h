@@ -8,12 +8,12 @@
 
 #include "lazy/trace/plan.h"
 
-// One that has the closed key of t, of so many words, retained; NULL: none.
+// The plan with the closed key of t, of so many words, retained; NULL: none.
 tc_plan *tc_latest_find(tc_trace *t, uint32_t n_word);
 void tc_latest_add(tc_trace *t, tc_plan *p);
 // pre: t is locked. Releases the plans that it would find without the cache.
 void tc_plan_forget_latest(tc_trace *t);
-// By any thread: the trace does not find this plan, which is no longer in the cache, without it.
+// By any thread: removes an evicted plan, so that the trace no longer finds it.
 void tc_plan_forget(tc_trace *t, tc_plan *gone);
 
 #endif

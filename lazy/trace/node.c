@@ -34,7 +34,7 @@ int64_t tc_dims_count(const tc_dims *d) {
 tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) {
   char text[512];
   va_list ap;
-  if (t->op_status != TC_OK) return TC_NODE_ERR;  // the op tells of what failed first
+  if (t->op_status != TC_OK) return TC_NODE_ERR;  // the op reports its first failure
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);

@@ -18,7 +18,7 @@
 #define IS_SECOND(...) SECOND(__VA_ARGS__, 0, 0)
 #define IS_FLAT(word) IS_SECOND(FLAT_##word)
 
-// What no kernel makes by its kind has to say who makes it.
+// A row that no kernel computes by its kind must name what computes it.
 #define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, ...) \
   _Static_assert(TC_KIND_##kind != TC_KIND_COMPOSED || LOWER_##lower == TC_LOWER_EXPAND, \
                  #name ": a composed row is lowered by expand(word)"); \

@@ -47,7 +47,7 @@ typedef struct tc_plan {
   // facts for the profiler
   uint32_t n_kernels, n_compiled, n_left;  // n_left: nodes after simplification
   const char *tier;  // how its kernels run when they are all compiled, static
-  uint64_t bytes_moved;  // by every run; launch tells what preparing moves
+  uint64_t bytes_moved;  // by every run; launch reports what filling the constant cache moves
   size_t taken_bytes;  // memory that every run takes: fresh results, and the arena
   _Atomic bool gone;  // true: no longer in the cache
 } tc_plan;
@@ -60,8 +60,8 @@ static inline bool tc_plan_is_leaf(const tc_plan *p, uint32_t node) {
   return tc_rec_op(tc_plan_rec(p, node)) == TC_OP_LEAF;
 }
 
-// In the last word but one of a key: what is made of parameters alone is kept from run to run.
-// Where there is no room for that, the plan of the key without this bit runs.
+// In the last word but one of a key: results computed from parameters alone are cached from run to
+// run. Where memory for that is missing, the plan of the key without this bit runs.
 #define TC_KEY_PREPARES (UINT64_C(1) << 32)
 static inline bool tc_plan_prepares(const tc_plan *p) {
   return p->word[p->n_word - 2] & TC_KEY_PREPARES;
@@ -80,10 +80,9 @@ static inline tc_plan *tc_plan_retain(tc_plan *p) {
   return p;
 }
 void tc_plan_release(tc_plan *p);  // NULL: does nothing
-// A plan with room for what these counts ask for, and for as many outputs as nodes; NULL out of
-// memory.
+// A plan with space for these counts, and for as many outputs as nodes; NULL out of memory.
 tc_plan *tc_plan_allocate(uint32_t n_node, uint32_t n_leaf, uint32_t n_arg, uint32_t n_rec_words, uint32_t n_word);
-// Once its number of outputs is known: gives back room for others.
+// Once its number of outputs is known: frees the space for others.
 void tc_plan_shrink(tc_plan *p);
 // Fills same_bytes.
 void tc_plan_find_same_bytes(tc_plan *p);

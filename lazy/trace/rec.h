@@ -26,7 +26,7 @@ enum {
   TC_NODE_TAPE = 4,  // may be differentiated through
   TC_NODE_ASKED = 8,  // the sync stores it for its caller
   TC_NODE_SOLE = 16,  // a leaf: nobody but the trace holds the buffer
-  // Made of a value whose history was freed: a backward that gives it a gradient fails.
+  // Computed from a value whose history was freed: a backward that gives it a gradient fails.
   TC_NODE_FREED_IN = 16,
   TC_NODE_FREED = 32,  // its history was freed by a backward
   TC_NODE_REQUIRES_GRAD = 64,  // the value of a parameter (requires_grad): differentiation ends here

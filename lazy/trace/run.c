@@ -42,14 +42,14 @@ tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t home, tc_tensor p
   return r;
 }
 
-// The run, if there is one, joins those that are to be freed if this was its last reference.
+// Adds the run, if there is one, to those to be freed if this was its last reference.
 static void run_drop(tc_run *r, tc_run **dead) {
   if (!r || atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) != 1) return;
   r->next_dead = *dead;
   *dead = r;
 }
 
-// A run may be the last to hold others, and these others yet: they are freed one by one, not by
+// A run may hold the last reference to others, and these to more: they are freed in a loop, not by
 // recursion.
 void tc_run_release(tc_run *r) {
   tc_run *dead = NULL;

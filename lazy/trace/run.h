@@ -57,7 +57,7 @@ struct tc_run {
   uint32_t *memo;
 };
 
-// A run of the plan with room for what these counts ask for; NULL out of memory.
+// A run of the plan with space for these counts; NULL out of memory.
 tc_run *tc_run_allocate(tc_plan *p, uint32_t n_past, uint32_t n_want);
 static inline tc_run *tc_run_retain(tc_run *r) {
   atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);

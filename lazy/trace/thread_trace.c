@@ -67,7 +67,7 @@ void tc_trace_unlock_or_retire(tc_trace *t) {
   tc_trace_unlock(t);
 }
 
-// The thread ends: its scopes close; the trace lives on while handles of it do.
+// Runs when the thread ends: closes its scopes. The trace lives on while handles of it do.
 static void thread_end(void *arg) {
   tc_trace *t = arg;
   tc_inside = 1;  // callbacks may ask for tensors
@@ -83,7 +83,7 @@ static void thread_end(void *arg) {
   tc_inside = 0;
 }
 
-// At exit, or when the library is unloaded: what no thread uses is freed.
+// At exit, or when the library is unloaded: frees what no thread uses.
 static void at_exit_of_process(void) __attribute__((destructor));
 static void at_exit_of_process(void) {
   if (tc_inside) return;

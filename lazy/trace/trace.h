@@ -1,11 +1,13 @@
 // Slots, and the pending trace of a thread.
 //
-// The records of a trace are one array of words with four uses: the plan's key, the tape, the
-// recipe of every value that is not stored, and the dump.
+// The records of a trace are one array of words with four uses. These are the plan's key, the tape,
+// the recipe of every value that is not stored, and the dump.
 //
 // In: handles. Out: their slots, and the nodes of the pending trace.
 //
-//   handle {slot, gen} --> tc_slot --> node of the pending trace | tc_buffer (stored) | tc_run + home (a recipe or history)
+//   handle {slot, gen} --> tc_slot --> node of the pending trace
+//                                    | tc_buffer (stored)
+//                                    | tc_run + home (a recipe or history)
 //
 // Invariants: a node has at most one slot, and a slot at most one node. A slot's node counts only
 // while its epoch is the trace's. What a slot refers to is retained.
@@ -104,7 +106,7 @@ struct tc_trace {
   uint32_t forks;  // forks before this process; another number: the trace's thread is not in this process
   uint64_t leaf_bytes, byte_check;  // bytes of leaves; beyond byte_check holds_much looks again
   uint64_t assigned_bytes;  // by the assigns of this trace
-  tc_status deferred;  // deferred error, which the next sync point tells. TC_OK: none
+  tc_status deferred;  // deferred error, which the next sync point reports. TC_OK: none
   tc_site deferred_site;
   tc_error_mark deferred_error;
   uint64_t deferred_clears;  // tc_error_clears when it was deferred. 0: clearing the error does not settle it
