@@ -58,7 +58,7 @@ TC_API tc_optimizer *tc_sgd_at(const tc_tensor *params, int n, tc_sgd_options op
 TC_API tc_optimizer *tc_adam_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site);
 TC_API tc_optimizer *tc_adamw_at(const tc_tensor *params, int n, tc_adam_options options, tc_site site);
 TC_API tc_optimizer *tc_rmsprop_at(const tc_tensor *params, int n, tc_rmsprop_options options, tc_site site);
-TC_API tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_fusion_options options, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options options, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_optimizer_step_at(tc_optimizer *opt, tc_site site);
 TC_API tc_status tc_zero_grad_at(tc_optimizer *opt, tc_site site);
 TC_API tc_status tc_set_lr_at(tc_optimizer *opt, double lr, tc_site site);

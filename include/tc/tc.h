@@ -569,15 +569,15 @@ TC_API void tc_optimizer_destroy(tc_optimizer *opt);
 // A sync point, as creating an optimizer is. On failure nothing has changed.
 //   tc_optimizer *opt = tc_adamw(matrices, n, (tc_adam_options){.lr = 1e-3, .weight_decay = 0.1});
 //   tc_status st =
-//       tc_optimizer_add_group(opt, biases, m, (tc_fusion_options){.weight_decay = TC_ZERO});
-typedef struct tc_fusion_options {
+//       tc_optimizer_add_group(opt, biases, m, (tc_group_options){.weight_decay = TC_ZERO});
+typedef struct tc_group_options {
   double lr;  // left out: that of group 0 at each step
   double weight_decay;  // left out: that of group 0
-} tc_fusion_options;
+} tc_group_options;
 // TC_ERR_ARG where a parameter is the optimizer's already or a number makes no sense, TC_ERR_DTYPE
 // unless parameters are floating, TC_ERR_HANDLE if one is dead.
 TC_API tc_status tc_optimizer_add_group(tc_optimizer *opt, const tc_tensor *params, int n,
-                                        tc_fusion_options options) TC_MUST_USE;
+                                        tc_group_options options) TC_MUST_USE;
 // How many groups there are, and in which one the i-th parameter is (-1 past the end).
 TC_API int tc_optimizer_n_groups(const tc_optimizer *opt);
 TC_API int tc_optimizer_group(const tc_optimizer *opt, int i);

@@ -266,7 +266,7 @@ void tc_optimizer_destroy(tc_optimizer *opt) {
   tc_free(opt);
 }
 
-tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_fusion_options o,
+tc_status tc_optimizer_add_group_at(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options o,
                                     tc_site site) {
   TC_CALLED_AS("optimizer_add_group");
   const char *name = "optimizer_add_group";

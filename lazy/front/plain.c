@@ -213,7 +213,7 @@ tc_optimizer *tc_rmsprop(const tc_tensor *params, int n, tc_rmsprop_options opti
   return tc_rmsprop_at(params, n, options, CALLER);
 }
 
-tc_status tc_optimizer_add_group(tc_optimizer *opt, const tc_tensor *params, int n, tc_fusion_options options) {
+tc_status tc_optimizer_add_group(tc_optimizer *opt, const tc_tensor *params, int n, tc_group_options options) {
   return tc_optimizer_add_group_at(opt, params, n, options, CALLER);
 }
 

@@ -28,7 +28,7 @@ static void model_init(model *m, uint64_t seed) {
   tc_tensor vectors[] = {tc_nn_get(m->p, "body.bias"), tc_nn_get(m->p, "bn.weight"), tc_nn_get(m->p, "bn.bias")};
   m->opt[0] =
       tc_adamw((tc_tensor[]){tc_nn_get(m->p, "body.weight")}, 1, (tc_adam_options){.lr = 0.02, .weight_decay = 0.3});
-  EXPECT_OK(tc_optimizer_add_group(m->opt[0], vectors, 3, (tc_fusion_options){.lr = 0.05, .weight_decay = TC_ZERO}));
+  EXPECT_OK(tc_optimizer_add_group(m->opt[0], vectors, 3, (tc_group_options){.lr = 0.05, .weight_decay = TC_ZERO}));
   m->opt[1] = tc_sgd((tc_tensor[]){tc_nn_get(m->p, "head.weight"), tc_nn_get(m->p, "head.bias")}, 2,
                      (tc_sgd_options){.lr = 0.1, .momentum = 0.9});
   tc_scope_end(scope);
@@ -132,8 +132,8 @@ static void groups_are_part_of_an_optimizer(void) {
   tc_optimizer *opt[2];
   for (int i = 0; i < 3; i++) p[i] = tc_param(tc_full(TC_SHAPE(2), i, TC_F32));
   opt[0] = tc_sgd(p, 1, (tc_sgd_options){.lr = 0.5}), opt[1] = tc_sgd(p, 2, (tc_sgd_options){.lr = 0.5});
-  EXPECT_OK(tc_optimizer_add_group(opt[0], p + 1, 2, (tc_fusion_options){.lr = 0.25}));
-  EXPECT_OK(tc_optimizer_add_group(opt[1], p + 2, 1, (tc_fusion_options){0}));
+  EXPECT_OK(tc_optimizer_add_group(opt[0], p + 1, 2, (tc_group_options){.lr = 0.25}));
+  EXPECT_OK(tc_optimizer_add_group(opt[1], p + 2, 1, (tc_group_options){0}));
   EXPECT_OK(tc_checkpoint_save(path, 3, names, p, opt[0], 0));
   EXPECT_FAILS(tc_checkpoint_load(path, 3, names, p, opt[1], NULL), TC_ERR_ARG, "other groups");
   EXPECT_OK(tc_checkpoint_load(path, 3, names, p, opt[0], NULL));
@@ -147,20 +147,20 @@ static void groups_have_their_own_numbers(void) {
   tc_tensor p[4];
   for (int i = 0; i < 4; i++) p[i] = tc_param(tc_full(TC_SCALAR, 2, TC_F32));
   tc_optimizer *opt = tc_sgd(p, 1, (tc_sgd_options){.lr = 0.5, .weight_decay = 0.25});
-  EXPECT_OK(tc_optimizer_add_group(opt, p + 1, 1, (tc_fusion_options){.weight_decay = TC_ZERO}));
-  EXPECT_OK(tc_optimizer_add_group(opt, p + 2, 1, (tc_fusion_options){.lr = 0.125}));
-  EXPECT_OK(tc_optimizer_add_group(opt, p + 3, 1, (tc_fusion_options){.lr = TC_ZERO, .weight_decay = 1}));
+  EXPECT_OK(tc_optimizer_add_group(opt, p + 1, 1, (tc_group_options){.weight_decay = TC_ZERO}));
+  EXPECT_OK(tc_optimizer_add_group(opt, p + 2, 1, (tc_group_options){.lr = 0.125}));
+  EXPECT_OK(tc_optimizer_add_group(opt, p + 3, 1, (tc_group_options){.lr = TC_ZERO, .weight_decay = 1}));
   EXPECT(tc_optimizer_n_groups(opt) == 4 && tc_optimizer_group(opt, 2) == 2 && tc_optimizer_group(opt, 4) == -1 &&
              tc_optimizer_param(opt, 3).slot == p[3].slot,
          "groups");
-  EXPECT_FAILS(tc_optimizer_add_group(opt, p + 1, 1, (tc_fusion_options){0}), TC_ERR_ARG,
+  EXPECT_FAILS(tc_optimizer_add_group(opt, p + 1, 1, (tc_group_options){0}), TC_ERR_ARG,
                "parameter 0 is in group 1 already");
-  EXPECT_FAILS(tc_optimizer_add_group(opt, NULL, 0, (tc_fusion_options){0}), TC_ERR_ARG, "0 parameters");
-  EXPECT_FAILS(tc_optimizer_add_group(opt, &(tc_tensor){0, 0}, 1, (tc_fusion_options){0}), TC_ERR_HANDLE,
+  EXPECT_FAILS(tc_optimizer_add_group(opt, NULL, 0, (tc_group_options){0}), TC_ERR_ARG, "0 parameters");
+  EXPECT_FAILS(tc_optimizer_add_group(opt, &(tc_tensor){0, 0}, 1, (tc_group_options){0}), TC_ERR_HANDLE,
                "parameter 0");
   tc_tensor more = tc_param(tc_zeros(TC_SHAPE(2), TC_F32));
-  EXPECT_FAILS(tc_optimizer_add_group(opt, &more, 1, (tc_fusion_options){.lr = -1}), TC_ERR_ARG, "lr is -1");
-  EXPECT_FAILS(tc_optimizer_add_group(NULL, &more, 1, (tc_fusion_options){0}), TC_ERR_ARG, "no optimizer");
+  EXPECT_FAILS(tc_optimizer_add_group(opt, &more, 1, (tc_group_options){.lr = -1}), TC_ERR_ARG, "lr is -1");
+  EXPECT_FAILS(tc_optimizer_add_group(NULL, &more, 1, (tc_group_options){0}), TC_ERR_ARG, "no optimizer");
   EXPECT_FAILS(tc_set_group_lr(opt, 4, 1), TC_ERR_ARG, "no group 4 among 4");
   tc_release(more);
   for (int again = 0; again < 2; again++) {
