@@ -3,7 +3,7 @@
 
 #include "runtime/passes.h"
 
-#define MOST_LOOKS 512  // links that one query visits, from both sides together
+#define MOST_LOOKS 512  // links that one query visits from each side
 
 bool tc_depend_init(tc_depend *d, tc_fusion_plan *gr, uint32_t most) {
   *d = (tc_depend){.gr = gr, .most = most};
