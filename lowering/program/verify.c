@@ -91,8 +91,8 @@ static format format_of(tc_type type) {
   }
 }
 
-// Tolerance: |got - want| <= relative * |want| + per_size * size + absolute. An infinite size bounds
-// nothing. Half types accumulate in f32.
+// Tolerance: |got - want| <= relative * |want| + per_size * size + absolute. An infinite size
+// bounds nothing. Half types accumulate in f32.
 typedef struct bound {
   double relative, per_size, absolute;
   // true: size is the reference's result for the absolute values of the operands (size_of)
