@@ -1,4 +1,4 @@
-// Positions of fusions, and through each kind of view. See access.h.
+// Index arithmetic of fusion domains and views. See access.h.
 #include "lowering/fusion/access.h"
 
 #include "runtime/passes.h"
@@ -31,7 +31,7 @@ bool tc_view_position(const tc_fusion *gp, const tc_extents *e, tc_level level, 
   return tc_ix_unflatten(&flat, d, e, idx);
 }
 
-// Whether reading n in place reads source.
+// Whether n, computed where it is read, reads source.
 static bool reaches(const tc_fusion_plan *gr, uint32_t n, uint32_t source) {
   n = tc_fusion_root(gr, n);
   if (n == source) return true;
@@ -42,7 +42,7 @@ static bool reaches(const tc_fusion_plan *gr, uint32_t n, uint32_t source) {
   return false;
 }
 
-// Follows every path; *met tells whether source was reached.
+// Whether every path from n to source reads it at its own position. *met: some path reaches source.
 static bool links(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t n, const tc_index *idx,
                   uint32_t source, tc_level source_level, bool *met) {
   const tc_gnode *x = &gr->graph->node[n];
@@ -50,7 +50,7 @@ static bool links(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extent
     uint32_t s = x->in[k];
     tc_index at[TC_MAX_RANK], flat, want;
     tc_count(TC_PASS_FUSION, 1);
-    uint32_t m = tc_fusion_root(gr, s);  // an alias has its memory's elements in the same order
+    uint32_t m = tc_fusion_root(gr, s);  // the elements of an alias are in the order of its root's
     bool made = gr->of[m] != TC_FUSION_NONE || gr->stored[m];
     if (made && m != source) continue;
     bool masked = x->op == TC_OP_PAD || x->op == TC_OP_CAT || x->op == TC_OP_WRITE_SLICE;
@@ -74,7 +74,7 @@ bool tc_view_links(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_exten
   const tc_gnode *x = &gr->graph->node[n];
   tc_index idx[TC_MAX_RANK];
   bool met = false;
-  // A fold is linked through its operand, whose positions are the full level's.
+  // A reduction is linked through its operand, whose positions are those of the full level.
   const tc_dims *d = tc_op_kind_of(x->op) == TC_KIND_FOLD ? &gr->graph->node[x->in[0]].shape->d : &x->shape->d;
   if (!tc_view_position(gp, e, level, d, idx)) return false;
   return links(gr, gp, e, n, idx, source, source_level, &met) && met;

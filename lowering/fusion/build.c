@@ -1,4 +1,4 @@
-// The passes of fusion, in their order. See build.h.
+// Runs the passes of fusion in order. See build.h.
 #include "lowering/fusion/build.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "lowering/fusion/recompute.h"
 #include "runtime/log.h"
 
-#define MAX_IN_PLACE 48  // nodes made in place where one is read, counted with repetition
-#define LOW_MEMORY_LARGE 2  // large temporaries a kernel reads under `thrifty` fusion plan
+#define MAX_IN_PLACE 48  // nodes computed where one value is read, counted with repetition
+#define LOW_MEMORY_LARGE 2  // large temporaries that a kernel may read under TC_FUSE_LOW_MEMORY
 #define SMALL_IN_PLACE 10
 
 static bool multiplies(const tc_gnode *x) {
@@ -29,8 +29,8 @@ static uint32_t size_of(const tc_fuser *w, uint32_t n) {
   return TC_MIN(sum, UINT32_C(1) << 16);
 }
 
-// Decides, from the last node to the first, what must have memory of its own: operands of external
-// kernels and products, indexed tensors, outputs.
+// Decides which nodes must have memory of their own, from the last node to the first. These are
+// outputs, indexed tensors, and operands of external kernels and matmuls.
 static void require_memory(tc_fuser *w, const uint8_t *must_materialize) {
   const tc_graph *g = w->g;
   for (uint32_t i = g->n_order; i-- > 0;) {
@@ -82,7 +82,7 @@ static bool init_fuser(tc_fuser *w, tc_fusion_plan *gr, const tc_graph *g, tc_ar
   return true;
 }
 
-// Whether the node is made where it is read: a constant, or a view of what is small.
+// Whether the node is computed where it is read: a constant, or a view of small cost.
 static bool is_made_in_place(tc_fuser *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
   tc_op_kind kind = tc_op_kind_of(x->op);
@@ -106,7 +106,7 @@ static void place_nodes(tc_fuser *w) {
   }
 }
 
-// Each node's fusion as it is now.
+// Resolves merged fusions: of[n] becomes the fusion that holds n now.
 static void settle_fusions(tc_fusion_plan *gr) {
   for (uint32_t n = 0; n < gr->graph->n; n++) gr->of[n] = tc_fuser_fusion_of(gr, n);
 }
@@ -121,7 +121,7 @@ static tc_status build_fusions(tc_fusion_plan *gr, const tc_graph *g, tc_arena *
                 .must_materialize = must_materialize};
   if (!init_fuser(&w, gr, g, arena) || !must) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   require_memory(&w, must_materialize);
-  // operands come first: the root of a chain
+  // operands come first, so one step reaches the root of a chain of aliases
   for (uint32_t i = 0; i < g->n_order; i++) gr->alias[g->order[i]] = gr->alias[gr->alias[g->order[i]]];
   memcpy(must, gr->stored, g->n);
   place_nodes(&w);
@@ -130,7 +130,7 @@ static tc_status build_fusions(tc_fusion_plan *gr, const tc_graph *g, tc_arena *
   if (w.failed) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   if (small) return TC_OK;
   TC_TRY(tc_recompute(gr, must, mode == TC_FUSE_LOW_MEMORY));
-  // what is made again may be made of what others read; dependencies have only become fewer
+  // a recomputed value may read what other fusions read; dependences have only become fewer
   tc_fuser_merge_siblings(&w);
   settle_fusions(gr);
   if (mode == TC_FUSE_ANY && !tc_target_is_gpu(&g->target)) tc_fuser_merge_columns(&w);

@@ -1,9 +1,9 @@
-// Searches among fusions. See dependence.h.
+// Searches the dependence graph of fusions. See dependence.h.
 #include "lowering/fusion/dependence.h"
 
 #include "runtime/passes.h"
 
-#define MOST_LOOKS 512  // at links, from either side
+#define MOST_LOOKS 512  // links that one query visits from each side
 
 bool tc_depend_init(tc_depend *d, tc_fusion_plan *gr, uint32_t most) {
   *d = (tc_depend){.gr = gr, .most = most};
@@ -32,7 +32,8 @@ static void links_join(tc_fusion_link **first, tc_fusion_link **last, tc_fusion_
   *last = other_last;
 }
 
-// Follows one link; false if there is none left. *met: it leads to what the other side has met.
+// Follows one link of a search; false if none is left. *met: the link leads to a fusion that the
+// other search has seen.
 static bool follow_link(const tc_depend *d, tc_depend_search *s, const tc_depend_search *other, bool forward,
                         uint32_t low, uint32_t high, bool *met) {
   const tc_fusion_plan *gr = d->gr;
@@ -69,11 +70,11 @@ tc_depends tc_depend_ask(tc_depend *d, uint32_t a, uint32_t b) {
 
 typedef enum effort { NOT_MUCH, ALL_OF_IT } effort;
 
-// Raises the depth of a fusion, and so of those that read it. NOT_MUCH: false, with all as it was,
-// where that takes too long.
+// Raises the depth of a fusion, and of those that read it as needed. NOT_MUCH: gives up after
+// TC_MOST_RAISED fusions, restores all depths and returns false.
 static bool raise_depth(tc_depend *d, uint32_t g, uint32_t depth, effort how) {
   tc_fusion_plan *gr = d->gr;
-  tc_depend_search *s = &d->search[0];  // of its queue a ring
+  tc_depend_search *s = &d->search[0];  // its queue is used as a ring
   uint32_t size = d->most + 1, at = 0, n = 0, n_raised = 0;
   if (gr->fusion[g].depth >= depth) return true;
   d->n_searches++;

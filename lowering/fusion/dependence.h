@@ -1,46 +1,46 @@
-// Which fusion depends on which, while fusions are made. Groups know whom they read and who reads
-// them, and each has a depth, greater than those of the fusions it reads; so whether one depends on
-// another is looked for between their depths alone, from both sides. What takes long is given up:
-// then fusions that might be one stay two.
-// Always: no fusion depends on itself. Threads: a fusion plan is one thread's. Links live in its
-// arena.
+// Dependences between fusions while a plan is built. Each fusion lists the fusions that it reads
+// and those that read it. Its depth is greater than that of every fusion it reads. A query searches
+// only between two depths, from both ends, and gives up after a bound. Two fusions stay separate
+// when the answer is unknown.
+// Always: no fusion depends on itself.
+// Threads: a plan belongs to one thread. Owner: links live in the plan's arena.
 #ifndef TC_LOWERING_FUSION_DEPENDENCE_H
 #define TC_LOWERING_FUSION_DEPENDENCE_H
 
 #include "lowering/fusion/fusion.h"
 
-#define TC_MOST_RAISED 512  // fusions that wait for more because two become one
+#define TC_MOST_RAISED 512  // fusions whose depth one merge may raise
 
 typedef struct tc_depend_search {
-  uint32_t *queue, *seen;  // fusions; per fusion: the number of the search that met it last
+  uint32_t *queue, *seen;  // queue: fusions; seen: per fusion, the number of the last search that met it
   uint32_t n, at;
-  const tc_fusion_link *link;  // the next to follow, of queue[at - 1]
+  const tc_fusion_link *link;  // the next link to follow, of queue[at - 1]; NULL: take the next fusion
 } tc_depend_search;
 
 typedef struct tc_depend {
   tc_fusion_plan *gr;
-  uint32_t most, n_searches;  // most: fusions there may be
-  tc_depend_search search[2];  // from above and from below
+  uint32_t most, n_searches;  // most: upper bound on the number of fusions
+  tc_depend_search search[2];  // towards the fusions read, and towards the readers
   struct tc_raised {
     uint32_t fusion, depth;
-  } raised[TC_MOST_RAISED];  // depths as they were
+  } raised[TC_MOST_RAISED];  // depths before the raise, to restore them
 } tc_depend;
 
 typedef enum tc_depends { TC_DEPENDS_NOT, TC_DEPENDS, TC_DEPENDS_PERHAPS } tc_depends;
 
 // False without memory.
 bool tc_depend_init(tc_depend *d, tc_fusion_plan *gr, uint32_t most);
-// Group a reads fusion b, which does not depend on it. False without memory.
+// Records that fusion a reads fusion b, which does not depend on a. False without memory.
 bool tc_depend_add(tc_depend *d, uint32_t a, uint32_t b);
-// Whether a depends on b. PERHAPS: it was not found in time.
+// Whether a depends on b. TC_DEPENDS_PERHAPS: the search was given up.
 tc_depends tc_depend_ask(tc_depend *d, uint32_t a, uint32_t b);
-// Gives the fusion at least this depth; two fusions the same. False, with nothing changed for the
-// fusion that is at fault: that takes too long.
+// tc_depend_wait gives the fusion at least this depth; tc_depend_meet gives two fusions the same
+// depth. False if that takes too long; the depths of the fusion that failed are then unchanged.
 bool tc_depend_wait(tc_depend *d, uint32_t g, uint32_t depth);
 bool tc_depend_meet(tc_depend *d, uint32_t g, uint32_t h);
-// Whether neither depends on the other; they have the same depth then.
+// Whether neither depends on the other. If true, both have the same depth afterwards.
 bool tc_depend_may_join(tc_depend *d, uint32_t g, uint32_t h);
-// h becomes part of g.
+// Merges the links of h into g.
 void tc_depend_join(tc_depend *d, uint32_t g, uint32_t h);
 
 #endif

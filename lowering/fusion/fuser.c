@@ -1,4 +1,4 @@
-// What fusions may hold, and two made one. See fuser.h.
+// Limits of a fusion, and the merge of two fusions. See fuser.h.
 #include "lowering/fusion/fuser.h"
 
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "runtime/passes.h"
 
 #define MAX_MEMBERS 480
-#define MAX_FOLDED 160  // members where there are folds: each is looked at in every pass
-#define MAX_JOINED 32   // tensors joined in a fused kernel; more are copied by the reference kernel
+#define MAX_FOLDED 160  // members of a fusion that reduces: each pass looks at each of them
+#define MAX_JOINED 32  // operands of a fused CAT; with more the reference kernel copies them
 #define SMALL_JOINED 4
 
 bool tc_fuser_is_extern(const tc_fuser *w, const tc_gnode *x) {

@@ -1,4 +1,4 @@
-// What a node of a fusion plan reads. See fusion.h.
+// Sources of a node in a fusion plan. See fusion.h.
 #include "lowering/fusion/fusion.h"
 
 #include "lowering/fusion/access.h"

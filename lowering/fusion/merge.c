@@ -1,4 +1,4 @@
-// Siblings, and sums of columns beside rows. See merge.h.
+// Merges sibling fusions, and column sums into row fusions. See merge.h.
 #include "lowering/fusion/merge.h"
 
 #include <stdlib.h>
@@ -6,18 +6,18 @@
 #include "runtime/passes.h"
 #include "runtime/team.h"
 
-#define MIN_SHARED 4096  // elements worth reading once for two fusions
-#define FOLD_LANES 64  // of a row, all of which a kernel that also sums columns takes
-#define MAX_COLUMNS 16384  // summed with their rows: the sums stay in a core's cache
-#define MOST_TRIED 64  // fusions that a fusion is compared with, of those that read the same
-#define MANY_PARTS 4  // a thread: they need not be as many for each
+#define MIN_SHARED 4096  // least elements of a shared operand for a merge to pay
+#define FOLD_LANES 64  // a ROW fusion with COLUMN members has a multiple of these columns
+#define MAX_COLUMNS 16384  // most columns summed along with their rows: the sums stay in a core's cache
+#define MOST_TRIED 64  // readers of one source that a fusion is compared with
+#define MANY_PARTS 4  // column parts a thread from which on any number of parts balances
 
 // ---- siblings ----
 
 typedef struct sources {
   const tc_fusion_plan *gr;
   uint32_t node[TC_MOST_OUTSIDE], n;
-  int64_t count;  // only nodes of so many elements are noted
+  int64_t count;  // only nodes with this number of elements are noted
   uint32_t fusion;
 } sources;
 
@@ -32,7 +32,7 @@ static void note_source(void *arg, uint32_t source, bool moved) {
   s->node[s->n++] = source;
 }
 
-// Which fusions were noted as readers of a node, the latest first.
+// The fusions noted as readers of a node, the latest first.
 typedef struct readers {
   tc_fusion_link **of;  // per node
   uint32_t found[TC_MOST_OUTSIDE * MOST_TRIED], n;
@@ -58,7 +58,7 @@ static int by_number(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// The latest readers of each source, as numbers that rise.
+// Fills r->found with the latest readers of each source, ascending and distinct.
 static void readers_find(readers *r, const sources *s) {
   uint32_t kept = 0;
   r->n = 0;
@@ -74,8 +74,8 @@ static void readers_find(readers *r, const sources *s) {
   r->n = kept;
 }
 
-// Whether a merge holds nothing large that op by op would not: folds leave little, and results of
-// the plan are held anyway.
+// Whether a merge keeps no large value alive that op-by-op execution would not. Reductions leave
+// little, and outputs of the plan stay alive anyway.
 static bool leaves_little(const tc_fuser *w, const tc_fusion *gp) {
   for (uint32_t i = 0; i < gp->n_member; i++) {
     uint32_t n = gp->member[i];
@@ -109,8 +109,8 @@ void tc_fuser_merge_siblings(tc_fuser *w) {
 
 // ---- sums of columns ----
 
-// Whether h folds the columns of what g has as rows, reads nothing as large that g does not, and
-// leaves only folds.
+// Whether h sums the columns of g's rows, reads no tensor of that size that g does not, and stores
+// only the sums.
 static bool sums_columns(tc_fuser *w, uint32_t g, uint32_t h) {
   const tc_fusion_plan *gr = w->gr;
   const tc_fusion *rows = &gr->fusion[g], *columns = &gr->fusion[h];
@@ -143,7 +143,7 @@ static bool sums_columns(tc_fuser *w, uint32_t g, uint32_t h) {
   return want.n > 0;
 }
 
-// Whether g need wait for nothing more to do h's tc_fuser too.
+// Whether g can take over h's work without waiting for any further fusion.
 static bool is_ready_with(tc_fuser *w, uint32_t g, uint32_t h) {
   for (const tc_fusion_link *l = w->gr->fusion[h].before; l; l = l->next) {
     uint32_t x = tc_fusion_alive(w->gr, l->fusion);
@@ -166,7 +166,7 @@ void tc_fuser_merge_columns(tc_fuser *w) {
     tc_fusion *rows = &gr->fusion[g];
     if (rows->merged != TC_FUSION_NONE || rows->kind != TC_FUSION_ROW || rows->f % FOLD_LANES || rows->f > MAX_COLUMNS)
       continue;
-    sources have = {.gr = gr, .fusion = gr->n_fusion /* of none */, .count = rows->a * rows->f};
+    sources have = {.gr = gr, .fusion = gr->n_fusion /* no fusion */, .count = rows->a * rows->f};
     for (uint32_t i = 0; i < rows->n_member; i++) {
       note_source(&have, rows->member[i], false);
       tc_fusion_each_source(gr, rows->member[i], note_source, &have);

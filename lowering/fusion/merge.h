@@ -1,15 +1,15 @@
-// Merges fusions that read the same and not one another, so that it is read once. Inside fusion;
-// not for others.
+// Merges fusions that read the same data and do not depend on each other, so that it is read once.
+// Internal to fusion/.
 #ifndef TC_LOWERING_FUSION_MERGE_H
 #define TC_LOWERING_FUSION_MERGE_H
 
 #include "lowering/fusion/fuser.h"
 
-// Groups over the same domain that read the same data, and not one another's results, become one.
+// Merges fusions of one kind and domain that read the same data and not each other's results.
 void tc_fuser_merge_siblings(tc_fuser *w);
-// A norm's gradient also sums the columns of the rows it goes over: made in the same kernel, the
-// rows are read once. Each column is still one chain of sums a part, in the order of rows. Parts
-// are few, so that they must be enough for the threads.
+// Merges column sums into the ROW fusion over the same rows, as in the gradient of a norm: the rows
+// are then read once. Each column stays one chain of additions per part, in the order of rows.
+// Parts are the units of work, so a merge needs enough of them for all threads.
 void tc_fuser_merge_columns(tc_fuser *w);
 
 #endif

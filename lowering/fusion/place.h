@@ -1,18 +1,18 @@
-// Places a node: into a fusion that makes what it reads, or into one of its own. Inside fusion; not
-// for others.
+// Places a node in a fusion that computes one of its operands, or in a new one. Internal to
+// fusion/.
 //
-//   exp(x), then a sum over rows: exp is placed in a FLAT fusion; the sum folds the same
+//   exp(x), then a sum over rows: exp is placed in a FLAT fusion; the sum reduces the same
 //   elements, so the fusion becomes ROW and takes both
 //
-// A rule of placing is a condition of place.c; a kind of fusion is a row of tc_fusion_kind, and of
-// emit's.
+// A placing rule is a condition in place.c. A kind of fusion is an enumerator of tc_fusion_kind and
+// an emitter (lowering/emit).
 #ifndef TC_LOWERING_FUSION_PLACE_H
 #define TC_LOWERING_FUSION_PLACE_H
 
 #include "lowering/fusion/fuser.h"
 
-// pre: what n reads is placed. Groups that n reads become one with its own where they may. Sets
-// w->failed without memory.
+// pre: the operands of n are placed. Merges fusions that n reads with its own where the rules allow
+// it. Sets w->failed without memory.
 void tc_fuser_place_node(tc_fuser *w, uint32_t n);
 
 #endif

@@ -1,4 +1,4 @@
-// Fusion plans as text. See print.h.
+// Prints fusion plans. See print.h.
 #include "lowering/fusion/print.h"
 
 #include "lowering/fusion/access.h"
@@ -15,12 +15,14 @@ static const char *const levels[] = {
 typedef struct printer {
   const tc_fusion_plan *gr;
   FILE *out;
-  uint32_t fusion, member;  // whose sources are visited
-  uint32_t *told;  // per node: a mark of the last fusion and pass that met it
-  bool made;       // of two passes over the sources: first what is in memory before, then what others make
+  uint32_t fusion, member;  // the fusion and member whose sources are visited
+  uint32_t *told;  // per node: a mark of the last fusion and pass that printed it
+  // two passes over the sources: false: those in memory before the plan; true: those that other
+  // fusions compute
+  bool made;
 } printer;
 
-// Whether one of those that fusion `to` reads depends on `from`.
+// Whether another fusion that `to` reads depends on `from`.
 static bool stands_between(const tc_fusion_plan *gr, uint32_t to, uint32_t from) {
   tc_depend d;
   tc_fusion_plan own = *gr;
@@ -32,8 +34,8 @@ static bool stands_between(const tc_fusion_plan *gr, uint32_t to, uint32_t from)
   return found_one;
 }
 
-// A rule of fusion that keeps node n, which reads source, out of the fusion that makes that; judged
-// from the plan as it is.
+// The rule that keeps node n of fusion `to`, which reads source, out of fusion `from`, which
+// computes it. Judged from the finished plan.
 static const char *why_apart(const tc_fusion_plan *gr, const tc_fusion *to, const tc_fusion *from, uint32_t n,
                              uint32_t source) {
   const tc_gnode *x = &gr->graph->node[n];

@@ -1,7 +1,8 @@
-// TC_LOG=fusion: which nodes each kernel has, and why what it reads is made by another one.
+// TC_LOG=fusion: prints the nodes of each kernel, and why another kernel computes what it reads.
 //
 //   k1 ROW [4, 64, 1]: %3 exp, %5 sum reduced
-//     reads %0; stores %5
+//     reads %0
+//     stores %5
 //     %2 is made by k0: read at other positions
 //
 // Threads: thread-safe.

@@ -1,4 +1,4 @@
-// Weighs making a value again against storing it. See recompute.h.
+// Weighs recomputing a value in its readers against storing it. See recompute.h.
 #include "lowering/fusion/recompute.h"
 
 #include <string.h>
@@ -6,33 +6,33 @@
 #include "lowering/kir/scalar_ops.h"
 #include "runtime/passes.h"
 
-#define MAX_SOURCES 8     // tensors a value is made again from
-#define MAX_SIZE 40       // nodes it takes, counted with repetition
-#define MAX_READS 40      // tensors of others that a kernel reads
-#define CACHE \
-  1000000  // bytes; where kernels leave one another more, what one wrote is gone from the caches when the next reads it
-#define SMALL_PART 8  // a value so many times smaller than what it is a part of is stored rather than made again
-#define NEAR_NS 0.02  // a byte read or written in the caches
-#define FAR_NS 0.08  // in memory
-#define OP_NS 0.02  // an addition on one element
-#define LOW_MEMORY_NS 0.4  // for what is not small, where memory is dear
+#define MAX_SOURCES 8  // most tensors that a recomputation reads
+#define MAX_SIZE 40  // most nodes of a recomputation, counted with repetition
+#define MAX_READS 40  // most tensors of other fusions that a kernel reads
+// Bytes. Where kernels hand on more, a value is evicted before the next kernel reads it.
+#define CACHE 1000000
+#define SMALL_PART 8  // a source this many times smaller than the value is stored, not recomputed
+#define NEAR_NS 0.02  // to read or write a byte in the caches
+#define FAR_NS 0.08  // to read or write a byte in memory
+#define OP_NS 0.02  // one addition on one element
+#define LOW_MEMORY_NS 0.4  // to read or write a byte of a large value under TC_FUSE_LOW_MEMORY
 #define KERNEL_NS 300.0
 
-// A fusion that reads a node of another one: at its own positions, which counts once, and so many
-// times at others.
+// A fusion that reads a node of another fusion. Reads at its own position count once (direct),
+// reads at other positions one by one (moved).
 typedef struct reader {
   struct reader *next;
-  struct reader *in_bucket;  // of the table by which it is found
-  struct reader **of;  // the list that it is in
+  struct reader *in_bucket;  // chain of the hash table by which it is found
+  struct reader **of;  // the list that holds it; NULL: it was removed
   uint32_t fusion, moved;
   bool direct;
 } reader;
 
 typedef struct chain {
-  uint32_t source[MAX_SOURCES], node[MAX_SIZE];  // what is read; what is made, each once
+  uint32_t source[MAX_SOURCES], node[MAX_SIZE];  // source: what is read; node: what is computed, each once
   int n_source, n_node;
-  uint32_t size;  // as often as nodes are made where none is remembered
-  double cost;  // of the arithmetic of one element then
+  uint32_t size;  // nodes, counted as often as computed without sharing
+  double cost;  // arithmetic of one element, without sharing
   bool ok;
 } chain;
 
@@ -40,19 +40,18 @@ typedef struct work {
   tc_fusion_plan *gr;
   const tc_graph *g;
   const bool *must;
-  bool low_memory, far;  // far: more is stored than the caches hold
+  bool low_memory, far;  // far: the plan stores more than the caches hold
   reader **readers;  // per node
-  reader **makers;  // per node: fusions that make it again, each at its own positions
-  uint32_t *n_reads;  // per fusion: nodes of others that it reads
+  reader **makers;  // per node: the fusions that recompute it at their own positions
+  uint32_t *n_reads;  // per fusion: nodes of other fusions that it reads
   uint32_t *n_stored;  // per fusion: members that have memory
-  reader **bucket;  // all readers, by their list and fusion
+  reader **bucket;  // hash table of all readers, by their list and fusion
   uint32_t n_reader, n_bucket;
-  bool *assigned;  // per node: a leaf that this plan assigns
-  bool *needed;  // per node: a member of its fusion reads it
-  // per node that has no memory: what values gain that are made again from it, and what storing it
-  // costs
+  bool *assigned;  // per node: true for a leaf that this plan assigns
+  bool *needed;  // per node: true if a member of its fusion reads it
+  // per node without memory: what recomputing values from it would gain, and what storing it costs
   double *gain, *storing;
-  uint32_t fusion;  // being looked at
+  uint32_t fusion;  // the fusion being visited
   bool failed;
 } work;
 
@@ -65,7 +64,7 @@ static double bytes_of(const work *w, uint32_t n, double elements) {
   return TC_MIN((double)x->shape->count, elements) * (double)tc_type_bytes(x->type);
 }
 
-// Nanoseconds to read or write so many elements of n.
+// Nanoseconds to read or write `elements` elements of n.
 static double traffic(const work *w, uint32_t n, double elements) {
   double whole = bytes_of(w, n, (double)w->g->node[n].shape->count);
   return bytes_of(w, n, elements) * (whole < TC_LARGE_BYTES ? NEAR_NS
@@ -89,7 +88,7 @@ static reader *find_reader(const work *w, reader **of, uint32_t fusion) {
   return r;
 }
 
-// Twice the buckets, for as many readers. Without memory they stay as they are.
+// Doubles the buckets. Without memory they stay as they are.
 static void add_buckets(work *w) {
   reader **was = w->bucket, **more = tc_arena_alloc(w->gr->arena, 2 * (size_t)w->n_bucket * sizeof(reader *));
   uint32_t n = w->n_bucket;
@@ -98,7 +97,7 @@ static void add_buckets(work *w) {
   for (uint32_t i = 0; i < n; i++)
     for (reader *r = was[i], *next; r; r = next) {
       next = r->in_bucket;
-      if (!r->of) continue;  // found no more
+      if (!r->of) continue;  // removed
       reader **to = bucket_of(w, r->of, r->fusion);
       r->in_bucket = *to, *to = r;
     }
@@ -138,7 +137,7 @@ static bool widens(const work *w, uint32_t n) {
   return x->op == TC_OP_CAST && x->type == TC_F32 && tc_type_is_half(w->g->node[x->in[0]].type);
 }
 
-// Whether it widens what lies in memory, seen by views or not.
+// Whether n widens a value in memory, read directly or through views.
 static bool loads(const work *w, uint32_t n) {
   if (!widens(w, n)) return false;
   uint32_t m = tc_fusion_root(w->gr, w->g->node[n].in[0]);
@@ -147,7 +146,7 @@ static bool loads(const work *w, uint32_t n) {
   return has_memory(w, m);
 }
 
-// Of one element. What is the same along the last axis is widened once a row.
+// Cost of one element. A value that is constant along the last axis is widened once a row.
 static double cost_of(const work *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
   bool each_row = x->shape->d.rank == 0 || x->shape->d.dim[x->shape->d.rank - 1] == 1;
@@ -163,8 +162,8 @@ static void add_source(chain *c, uint32_t n) {
     c->source[c->n_source++] = n;
 }
 
-// What n, of so many elements, is made of: elementwise values and views down to what has memory, or
-// would have to have.
+// Collects what a recomputation of n reads and computes. It follows elementwise values and views
+// down to nodes that have memory, or would need it. count: elements of the value.
 static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
   const tc_gnode *x = &w->g->node[n];
   c->cost += cost_of(w, n);
@@ -188,13 +187,13 @@ static void walk(const work *w, uint32_t n, int64_t count, chain *c) {
 
 typedef struct price {
   double saved, spent;  // nanoseconds
-  uint32_t stored;  // the source that would have to be stored first, or TC_FUSION_NONE
-  double storing;  // what that costs, contained in spent
+  uint32_t stored;  // the source that would have to be stored first; TC_FUSION_NONE: none
+  double storing;  // cost of storing it, contained in spent
   bool ok;
 } price;
 
-// What the arithmetic of one element costs where the fusion reads it. At its own positions what it
-// makes anyway is remembered.
+// Arithmetic cost of one element in the reading fusion. At its own positions the fusion shares
+// nodes that it computes anyway.
 static double cost_in(const work *w, const chain *c, const reader *r) {
   double cost = 0;
   for (int i = 0; i < c->n_node && !r->moved; i++)
@@ -202,7 +201,7 @@ static double cost_in(const work *w, const chain *c, const reader *r) {
   return r->moved ? c->cost : cost;
 }
 
-// What making v again saves and costs: in every kernel that reads it, and in the one that makes it.
+// What recomputing v saves and costs, in every kernel that reads it and in the one that stores it.
 static price price_of(const work *w, uint32_t v, const chain *c) {
   const tc_gnode *x = &w->g->node[v];
   uint32_t donor = w->gr->of[v];
@@ -224,7 +223,7 @@ static price price_of(const work *w, uint32_t v, const chain *c) {
     uint32_t n_reads = w->n_reads[r->fusion] - 1, n_large = 0;
     for (int i = 0; i < c->n_source; i++) {
       uint32_t s = c->source[i];
-      // it may not stand where it would be read
+      // a source of the same fusion may not be available at that position
       if (w->gr->of[s] == r->fusion && w->g->node[s].leaf == TC_LEAF_NONE) p.ok = false;
       if (reads_node(w, r->fusion, s)) continue;
       n_large +=
@@ -249,7 +248,7 @@ static void make_again(work *w, uint32_t v, const chain *c) {
     w->n_reads[r->fusion]--;
     for (int i = 0; i < c->n_node && r->direct; i++) add_reader(w, &w->makers[c->node[i]], r->fusion, 0, true);
   }
-  for (reader *r = w->readers[v]; r; r = r->next) r->of = NULL;  // found no more
+  for (reader *r = w->readers[v]; r; r = r->next) r->of = NULL;  // removes it
   w->readers[v] = NULL;
 }
 
@@ -259,7 +258,7 @@ static bool may_make_again(const work *w, uint32_t n) {
   return gr->fusion[gr->of[n]].kind != TC_FUSION_EXTERN && tc_op_kind_of(w->g->node[n].op) == TC_KIND_ELEM;
 }
 
-// What n is made of where it is a narrower value made wide, which another kernel made.
+// The recomputation of n as a cast of a narrower value of another fusion. ok is false if n is none.
 static chain narrow_source(const work *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
   uint32_t s = x->op == TC_OP_CAST ? tc_fusion_root(w->gr, x->in[0]) : n;
@@ -268,7 +267,7 @@ static chain narrow_source(const work *w, uint32_t n) {
       .source = {s}, .node = {n}, .n_source = 1, .n_node = 1, .size = 1, .cost = cost_of(w, n), .ok = narrower};
 }
 
-// The better of two ways to make n again.
+// The cheaper of two recomputations of n: the whole chain, or the cast alone.
 static price judge(const work *w, uint32_t n, chain *c) {
   chain near = narrow_source(w, n);
   *c = (chain){.ok = true};
@@ -279,8 +278,8 @@ static price judge(const work *w, uint32_t n, chain *c) {
   return part;
 }
 
-// Several values may be made again from one that must be stored for it, which does not pay for any
-// of them alone.
+// Stores a source that several values can be recomputed from, where that does not pay for any of
+// them alone.
 static void store_common_sources(work *w) {
   chain c;
   for (uint32_t i = 0; i < w->g->n_order; i++) {
@@ -301,7 +300,7 @@ static void note_needed(void *arg, uint32_t source, bool moved) {
   w->needed[source] |= w->gr->of[source] == w->fusion;
 }
 
-// Takes away members that have no memory and that no member reads.
+// Removes members that have no memory and that no member reads.
 static void prune(work *w) {
   tc_fusion *gp = &w->gr->fusion[w->fusion];
   uint32_t kept = 0;

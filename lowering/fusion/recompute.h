@@ -1,16 +1,16 @@
-// Values that are cheaper to make again in each kernel that reads them than to store in one and
-// load in another: a moved or indexed elementwise value, what a backward reads of a forward. Judged
-// by estimated time, which counts bytes, arithmetic and kernels that vanish. Bits do not depend on
-// it.
+// Chooses values that are cheaper to recompute in each reader than to store and load. Examples are
+// moved or indexed elementwise values, and what a backward pass reads of a forward pass. The
+// estimate is time: bytes, arithmetic, and kernels that vanish. Results are the same bits either
+// way.
 #ifndef TC_LOWERING_FUSION_RECOMPUTE_H
 #define TC_LOWERING_FUSION_RECOMPUTE_H
 
 #include "lowering/fusion/fusion.h"
 
-// After fusion plan. must: per node, whether it has memory whatever is decided here. Takes `stored`
-// from what is made again, and members and whole fusions away that nobody needs then; a fusion
-// without members is no kernel.
-// thrifty: memory is dearer than time, and no kernel then reads more large temporaries than before.
+// Runs after nodes are placed and fusions are merged. must: per node, true if it has memory in any
+// case. Clears `stored` of recomputed values, and removes members and whole fusions that nobody
+// reads any more. A fusion without members is no kernel.
+// low_memory: memory costs more than time, and no kernel reads more large temporaries than before.
 tc_status tc_recompute(tc_fusion_plan *gr, const bool *must, bool low_memory);
 
 #endif

@@ -1,4 +1,4 @@
-// Where the first NaN or infinity comes from. See anomaly.h.
+// Finds the record that created the first NaN or infinity. See anomaly.h.
 #include "lowering/program/anomaly.h"
 
 #include <math.h>
@@ -10,19 +10,20 @@
 #include "runtime/arena.h"
 #include "runtime/log.h"
 
-// LEADS: by values that are not finite, to one that is stored
+// bits of a node's state; LEADS: values that are not finite lead from it to a stored result
 enum { HAS_INFINITY = 1, HAS_NAN = 2, MADE = 4, STORED = 8, LEADS = 16 };
 
 typedef struct search {
   const tc_plan *p;
   void *const *leaf;
   const uint64_t *arg;
-  tc_gpu *gpu;          // in whose memory values are; NULL: the host's
-  tc_buffer **value;    // per node: its record's, while somebody will read it
-  uint32_t *n_readers;  // per node: still to come
+  tc_gpu *gpu;  // the GPU that holds the values; NULL: the host
+  tc_buffer **value;  // per node: its record's value; NULL for leaves and after its last reader
+  uint32_t *n_readers;  // per node: readers still to come
   uint8_t *state;       // per node
-  int64_t *at;          // per node that is MADE: which element
-  double *told;         // per node that is MADE: that element, and of an elementwise op those of its operands
+  int64_t *at;  // per MADE node: the index of the element
+  // per MADE node: that element's value, then those of the operands of an elementwise op
+  double *told;
 } search;
 
 enum { N_TOLD = 4 };
@@ -39,13 +40,13 @@ static size_t bytes_of(const search *s, uint32_t node) {
   return (size_t)shape_of(s, node)->count * tc_type_bytes(type_of(s, node));
 }
 
-// Where the plan's device has it.
+// The address of a node's value on the plan's device.
 static void *where(const search *s, uint32_t node) {
   uint32_t leaf = s->p->leaf_of[node];
   return leaf != TC_LEAF_NONE ? s->leaf[leaf] : s->value[node] ? s->value[node]->ptr : NULL;
 }
 
-// Of a value of `to`'s shape, the element of the operand that its element i reads.
+// The index of the operand's element that element i of a value of shape `to` reads by broadcasting.
 static int64_t read_by(const tc_dims *from, const tc_dims *to, int64_t i) {
   int64_t at = 0, stride = 1;
   for (int d = to->rank, k = from->rank; k-- > 0;) {
@@ -59,7 +60,7 @@ static int64_t read_by(const tc_dims *from, const tc_dims *to, int64_t i) {
 
 // ---- one value ----
 
-// Which of NaN and infinity are among the elements.
+// Which of HAS_NAN and HAS_INFINITY hold for the elements.
 static uint8_t look_through(tc_type type, const void *at, int64_t count) {
   uint8_t has = 0;
   for (int64_t i = 0; i < count; i++) {
@@ -70,20 +71,20 @@ static uint8_t look_through(tc_type type, const void *at, int64_t count) {
   return has;
 }
 
-// A NaN is made where there was none, an infinity where all was finite.
+// Whether v was created here: a NaN without a NaN operand, or an infinity of finite operands.
 static bool is_made(double v, uint8_t operands) {
   return isnan(v) ? !(operands & HAS_NAN) : isinf(v) && operands == 0;
 }
 
-// What an operand's element, or where they are not read one by one any of its elements, is.
+// The state of the operand's element that element i reads; if seen is NULL, of the whole operand.
 static uint8_t operand_state(const search *s, uint32_t in, const void *seen, const tc_dims *to, int64_t i) {
   if (!seen) return s->state[in] & (HAS_NAN | HAS_INFINITY);
   double v = tc_get_f64(type_of(s, in), seen, read_by(&shape_of(s, in)->d, to, i));
   return isnan(v) ? HAS_NAN : isinf(v) ? HAS_INFINITY : 0;
 }
 
-// Looks for an element that the record made. seen: of an elementwise op its operands' values, NULL
-// where they are no floats.
+// Looks for an element that the record created. seen: operand values of an elementwise op; NULL for
+// operands that are not floats.
 static void find_made(search *s, uint32_t node, const void *got, const void *const *seen) {
   const tc_rec *r = tc_plan_rec(s->p, node);
   const tc_dims *d = &shape_of(s, node)->d;
@@ -103,13 +104,14 @@ static void find_made(search *s, uint32_t node, const void *got, const void *con
   }
 }
 
-// Values from arguments may be what they like: an infinity there was written by the program.
+// Whether the op can create a NaN or infinity. Generators pass on what the program gave them.
 static bool makes(const tc_rec *r) {
   tc_op_kind kind = tc_op_kind_of(tc_rec_op(r));
   return kind != TC_KIND_GEN && kind != TC_KIND_RNG && kind != TC_KIND_MOVE && kind != TC_KIND_EFFECT;
 }
 
-// Of a value in memory what it has, and if it came of a record, whether that made it.
+// Records what a value in memory holds, and whether its record created it. False if it cannot be
+// read.
 static bool look_at(search *s, uint32_t node) {
   const tc_rec *r = tc_plan_rec(s->p, node);
   tc_buffer *copy = NULL, *copies[TC_REF_MAX_IN] = {NULL};
@@ -150,7 +152,7 @@ static bool run_node(search *s, uint32_t node) {
   return true;
 }
 
-// Runs what outputs need.
+// Runs the records that outputs need.
 static bool run_records(search *s) {
   const tc_plan *p = s->p;
   tc_device d = p->n_node ? (tc_device)p->dev[0] : TC_DEVICE_CPU;
@@ -167,7 +169,7 @@ static bool run_records(search *s) {
   return true;
 }
 
-// The first that made what leads to something stored; TC_LEAF_NONE: none.
+// The first node that created a non-finite value which reaches a stored result; TC_LEAF_NONE: none.
 static uint32_t first_made(search *s) {
   uint32_t first = TC_LEAF_NONE;
   for (uint32_t n = s->p->n_node; n-- > 0;) {

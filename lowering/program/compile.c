@@ -1,4 +1,4 @@
-// From a program's steps to their kernels. See compile.h.
+// Chooses and compiles the kernels of a program's steps. See compile.h.
 #include "lowering/program/compile.h"
 #include "lowering/program/program.h"
 
@@ -10,7 +10,7 @@
 #include "runtime/options.h"
 #include "runtime/watch.h"
 
-// A product in the cut that tuning found. Without memory it stays as the model has it.
+// Gives a matmul the tiling that autotuning found. Without memory it keeps the model's tiling.
 static void tune_step(tc_builder *b, tc_program *p, tc_step *s) {
   tc_gemm_tiling tiling;
   tc_emit_result e;
@@ -19,13 +19,13 @@ static void tune_step(tc_builder *b, tc_program *p, tc_step *s) {
   tc_error_mark before = tc_error_now();
   tc_status st = tc_emit_fusion(&e, &b->gr, s->pending->fusion, &tiling, &b->expansion);
   if (st == TC_OK && e.n_buf == s->n_binding && e.n_num == s->n_num)
-    (void)tc_steps_fill(b, p, s, &e);  // its places are there already
+    (void)tc_steps_fill(b, p, s, &e);  // its bindings exist already
   else if (st == TC_OK)
     tc_kir_destroy(&e.kir);
   (void)tc_error_tell(before);
 }
 
-// Whether the places and scalars of the step are those of the expansion.
+// Whether the step's bindings and scalars are those of the emit result.
 static bool has_operands(const tc_builder *b, const tc_program *p, const tc_step *s, const tc_emit_result *e) {
   bool same = e->n_buf == s->n_binding && e->n_num == s->n_num;
   for (uint32_t i = 0; i < e->n_buf && same; i++)
@@ -37,14 +37,14 @@ static bool has_operands(const tc_builder *b, const tc_program *p, const tc_step
   return same;
 }
 
-// What else a product's rows must have in common for one kernel to do for any number of them.
+// Hash of what matmuls must share for one kernel to serve any number of their rows.
 static uint64_t site_of_rows(uint64_t storage, const tc_matmul_facts *f) {
   const uint64_t of[] = {storage, (uint64_t)f->of.n, (uint64_t)f->of.k, f->acc, f->left.type, f->right.type};
   return tc_hash_bytes(of, sizeof of).lo;
 }
 
-// A product whose number of rows was seen to vary gets a kernel that takes it as an argument.
-// Without memory it gets none.
+// Adds a kernel that takes the number of rows as an argument, if that number was seen to vary.
+// Without memory there is none.
 static void generalize_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t storage) {
   tc_emit_result e;
   tc_pending_kernel *d = s->pending;
@@ -87,8 +87,8 @@ static uint32_t count_pending_kernels(const tc_program *p) {
   return n;
 }
 
-// One that is of the same place of a like graph as another is of its family: the place is the first
-// node that it stores.
+// Kernels that first store the same node of graphs that differ only in sizes share a shape-generic
+// kernel. The graph's hash and that node are the `site`.
 static tc_kernel_request *request_step_kernels(const tc_program *p, uint64_t graph, tc_kernel_request *next) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];
@@ -132,5 +132,5 @@ tc_status tc_program_compile(tc_builder *b, uint64_t graph) {
   const tc_kernel_request *made = take_kernels(q, take_kernels(p, request));
   if (!p->gpu) return TC_OK;
   TC_TRY(tc_gpu_launches_finish(p->gpu, made));
-  return tc_gpu_launches_finish(q->gpu, NULL);  // which has no rows
+  return tc_gpu_launches_finish(q->gpu, NULL);  // cached constants have no row kernels
 }

@@ -1,4 +1,4 @@
-// The table of prepared values, and its keeper. See constant_cache.h.
+// The hash table of cached constants, and their tc_keeper. See constant_cache.h.
 #include "lowering/program/constant_cache.h"
 
 #include <pthread.h>
@@ -8,17 +8,17 @@
 #include "runtime/fork.h"
 
 #define N_BUCKETS 256
-#define MOST_SPARE \
-  64  // entries that wait for use, so that forms made anew after every change of a parameter allocate nothing
+// Most spare entries. With them, constants recomputed after each parameter change allocate nothing.
+#define MOST_SPARE 64
 
 typedef struct entry {
-  struct entry *next;   // in its bucket, or among those that go
+  struct entry *next;  // the next in its bucket, in the spare list, or in an eviction list
   tc_kernel *kernel;    // retained
   int64_t extent;
   uint32_t n_stamp, n_num, n_out;
   tc_buffer **out;      // retained
-  size_t bytes;         // the entry's own
-  uint64_t word[];      // stamps, scalars; then out
+  size_t bytes;  // size of this entry's allocation
+  uint64_t word[];  // stamps, then scalars; `out` points behind them
 } entry;
 
 static struct {
@@ -45,7 +45,7 @@ static bool same_scalars(const entry *e, const tc_constant_key *k) {
          (k->n_num == 0 || memcmp(e->word + e->n_stamp, k->num, k->n_num * sizeof e->word[0]) == 0);
 }
 
-// pre: locked. Moves the entry to those that go.
+// pre: locked. Moves the entry to the eviction list.
 static void take_out(entry **at, entry **evicted) {
   entry *e = *at;
   *at = e->next;
@@ -53,7 +53,7 @@ static void take_out(entry **at, entry **evicted) {
   e->next = *evicted, *evicted = e;
 }
 
-// pre: not locked, since a released buffer may be what others were made of.
+// pre: not locked: releasing a buffer may evict entries that were computed from it.
 static void destroy_entries(entry *evicted) {
   while (evicted) {
     entry *e = evicted;
@@ -165,7 +165,7 @@ void tc_constant_cache_keep(const tc_constant_key *k, uint32_t n_out, tc_buffer 
   for (uint32_t i = 0; i < k->n_stamp; i++) tc_buffer_watch(in[i]);
   pthread_mutex_lock(&self.lock);
   entry **bucket = bucket_of(k->kernel, k->stamp, k->n_stamp);
-  for (entry **at = bucket; *at;) {  // another thread's, or of other scalars
+  for (entry **at = bucket; *at;) {  // entries of another thread, or with other scalars
     if (same_contents(*at, k))
       take_out(at, &evicted);
     else
@@ -176,5 +176,6 @@ void tc_constant_cache_keep(const tc_constant_key *k, uint32_t n_out, tc_buffer 
   pthread_mutex_unlock(&self.lock);
   destroy_entries(evicted);
   for (uint32_t i = 0; i < k->n_stamp; i++)
-    if (tc_buffer_stamp(in[i]) != k->stamp[i]) changed(k->stamp[i]);  // lent to others meanwhile, before it was watched
+    // the content changed hands before it was watched
+    if (tc_buffer_stamp(in[i]) != k->stamp[i]) changed(k->stamp[i]);
 }

@@ -1,4 +1,4 @@
-// Steps of every kind, and stages of them in tasks. See execute.h.
+// Executes steps of every kind, stage by stage. See execute.h.
 #include "lowering/program/execute.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ static tc_status stop_run(const tc_execution *r, const tc_step *s, tc_status st)
   return st;
 }
 
-// The first bad index in the share, or -1.
+// The first out-of-range index in [begin, end), or -1.
 static int64_t find_bad_index(const tc_execution *r, const tc_step *s, int64_t begin, int64_t end) {
   const int64_t *index = pointer_of(r, r->p->binding[s->first_binding]);
   int64_t extent = (int64_t)r->num[s->first_num];
@@ -48,7 +48,7 @@ void tc_execution_report(const tc_plan *plan, const tc_execution *r, const tc_ca
     if (!r->p->gpu)
       bad = index[at];
     else if (tc_gpu_read(r->p->graph.target.gpu, &bad, index + at, sizeof bad) != TC_OK)
-      return;  // the device is lost, and has said so
+      return;  // the device is lost, and has reported it
     int64_t extent = (int64_t)r->num[s->first_num];
     tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld",
             (long long)tc_index_is_affine(bad, extent), (long long)at, (long long)extent);
@@ -68,7 +68,7 @@ static void fill_view(tc_view *v, const tc_row_value *x) {
   }
 }
 
-// A view of x repeated to d's shape.
+// A view of x broadcast to shape d.
 static void fill_broadcast(tc_view *v, const tc_row_value *x, const tc_dims *d) {
   tc_view dense;
   fill_view(&dense, x);
@@ -98,7 +98,7 @@ static tc_status run_row(const tc_execution *r, const tc_step *s, int64_t begin,
   fill_view(&call.out, x);
   call.out.ptr = pointer_of(r, binding[n_in]);
   uint64_t value = 0;
-  if (n_in > 0 && binding[0] == binding[n_in]) {  // filled: one element, repeated, whose value is the last scalar
+  if (n_in > 0 && binding[0] == binding[n_in]) {  // operand 0 is one repeated value, the last scalar
     tc_ref_call one = {.out = {.ptr = &value, .type = in[0].type}, .arg = arg + s->n_num - 1};
     TC_TRY(tc_ref_full(&one));
     in[0].ptr = &value;
@@ -151,7 +151,7 @@ static void run_task(void *arg, int stage, int64_t index, tc_worker *w) {
     return;
   }
   if (atomic_load_explicit(&r->fault->taken, memory_order_relaxed)) return;
-  for (int64_t n = end - s; n > 1;) {  // the last step whose first task is not past it
+  for (int64_t n = end - s; n > 1;) {  // binary search: the last step whose first task is at or before index
     int64_t half = n / 2;
     bool later = s[half].first_task <= index;
     s += later ? half : 0, n = later ? n - half : half;

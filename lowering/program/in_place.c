@@ -1,4 +1,4 @@
-// Which outputs are written over the leaves that they are assigned to. See in_place.h.
+// Chooses outputs that are written over the leaves they are assigned to. See in_place.h.
 #include "lowering/program/in_place.h"
 
 #include "lowering/program/storage_users.h"
@@ -7,19 +7,19 @@
 #include "runtime/options.h"
 #include "runtime/passes.h"
 
-// Whether a row cannot fail half way, its indices having been checked, and writes no more than a
-// part if the rest is there already: f16 and bf16 are added up in memory that must be had.
+// Whether a row only updates a part of its output in place and cannot fail half way. Its indices
+// were checked before. f16 and bf16 sums need temporary memory, so they can fail.
 static bool writes_part(const tc_gnode *x) {
   bool adds = x->op == TC_OP_SCATTER_ADD || x->op == TC_OP_INDEX_ADD, narrow = x->type == TC_F16 || x->type == TC_BF16;
   return tc_graph_slice_update_of(x->op) >= 0 && !(adds && narrow);
 }
 
-// Of a step, what it writes first.
+// The node that a step writes first.
 static const tc_gnode *node_of(const tc_program *p, const tc_step *s) {
   return &p->graph.node[s->node];
 }
 
-// The leaf that output o is assigned to, if it dies here and nothing later needs it; else
+// The leaf that output o is assigned to, if the leaf dies here and nothing later needs it; else
 // TC_LEAF_NONE.
 static uint32_t assigned_leaf(const tc_plan *plan, uint32_t o, bool hazard) {
   const tc_rec *r = tc_plan_rec(plan, plan->out[o].node);
@@ -29,11 +29,11 @@ static uint32_t assigned_leaf(const tc_plan *plan, uint32_t o, bool hazard) {
   return dies ? leaf : TC_LEAF_NONE;
 }
 
-// Who binds which place, and when indices are checked for the last time.
+// The users of each storage, and the last check of indices.
 typedef struct users {
   const tc_program *p;
   tc_storage_users all, writers;
-  uint32_t last_check;  // one more than its stage, 0: none are
+  uint32_t last_check;  // one more than the stage of the last index check; 0: none
 } users;
 
 static bool users_init(users *u, const tc_program *p, const tc_plan *plan) {
@@ -59,7 +59,7 @@ static bool reads_storage(const tc_program *p, const tc_step *s, uint32_t storag
   return false;
 }
 
-// The stage behind the last step that reads the place and is not the writer; 0: none does.
+// One more than the last stage in which a step other than the writer reads the storage; 0: none.
 static uint32_t read_until(const users *u, uint32_t storage, const tc_step *writer) {
   uint32_t stage = 0;
   for (uint32_t i = tc_storage_users_first(&u->all, storage); i < tc_storage_users_end(&u->all, storage); i++) {
@@ -70,7 +70,7 @@ static uint32_t read_until(const users *u, uint32_t storage, const tc_step *writ
   return stage;
 }
 
-// Whether no step reads what this one writes.
+// Whether no other step reads what this one writes.
 static bool is_last(const users *u, const tc_step *writer) {
   for (uint32_t j = 0; j < writer->n_binding; j++)
     if (tc_step_writes(writer, j) && read_until(u, u->p->binding[writer->first_binding + j], writer)) return false;
@@ -89,8 +89,8 @@ bool tc_in_place_delay_writers(const tc_program *p, const tc_plan *plan) {
   return ok;
 }
 
-// Whether nothing needs the leaf once the writer has begun. A run that fails leaves old values:
-// nothing is written in place before the last check.
+// Whether nothing needs the leaf once the writer has begun. A failed run leaves old values, so
+// nothing is written in place before the last index check.
 static bool may_write_over(const users *u, const tc_step *writer, uint32_t leaf, bool hazard) {
   if (u->last_check > writer->stage) return false;
   for (uint32_t i = tc_storage_users_first(&u->all, leaf); i < tc_storage_users_end(&u->all, leaf) && !hazard; i++) {
@@ -110,7 +110,7 @@ bool tc_in_place_choose(tc_program *p, tc_plan *plan) {
   for (uint32_t o = 0; o < plan->n_out && ok; o++) {
     uint32_t leaf = assigned_leaf(plan, o, hazard);
     tc_step *writer = leaf != TC_LEAF_NONE ? writer_of(&u, plan->n_leaf + o) : NULL;
-    // A library does not look whether a run has failed.
+    // A library call does not test whether a run has failed.
     if (!writer || writer->kind == TC_STEP_CALL || (writer->kind == TC_STEP_ROW && !writes_part(node_of(p, writer))))
       continue;
     if (taken[leaf] || !may_write_over(&u, writer, leaf, hazard)) continue;

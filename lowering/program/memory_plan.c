@@ -1,8 +1,8 @@
-// Places temporaries, and counts what op by op would hold. See memory_plan.h.
+// Places temporaries, and computes the peak of op-by-op execution. See memory_plan.h.
 //
-// Blocks are placed one by one. What is taken is known for ranges of stages, in a binary tree of
-// halves, as lists of pieces; so a block meets a few lists, whatever lies there, and the offset is
-// the lowest that is free. Where lists would become long, small gaps are given up.
+// Allocations are placed one by one, at the lowest offset that is free while they live. A binary
+// tree over ranges of stages holds the occupied bytes, as lists of pieces. So a placement visits
+// few lists, however many allocations there are. A list that becomes long gives up small gaps.
 #include "lowering/program/memory_plan.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "runtime/arena.h"
 #include "runtime/passes.h"
 
-// The stages in which each block is alive; made[o]: the stage in which output o is written, if it
-// has memory of its own.
+// Finds the stages in which each allocation lives. made[o]: the stage in which output o is written,
+// 0 if it is written over a leaf, UINT32_MAX if no step writes it.
 static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
   for (uint32_t i = 0; i < p->n_allocation; i++)
     p->allocation[i].first = UINT32_MAX, p->allocation[i].last = 0, p->allocation[i].called = false;
@@ -33,11 +33,12 @@ static void find_lives(tc_program *p, const tc_plan *plan, uint32_t *made) {
 
 // ---- where bytes are free for a time ----
 
-#define MOST_MOVES 4096  // of a block, past what is taken; then it goes behind all that is
-#define MOST_PIECES 64  // of a range; then half of the gaps between them, the smaller ones, count as taken
-#define MOST_OUTPUTS 64  // that hold a block already, in which room is looked for before one that is empty is taken
+#define MOST_MOVES 4096  // most steps of one search; then the allocation goes behind all others
+#define MOST_PIECES 64  // most pieces of a list; then the smaller one of each two gaps is given up
+// most outputs holding an allocation that are tried before an empty one is taken
+#define MOST_OUTPUTS 64
 
-// Bytes taken, as pieces in order, none of which touch.
+// Occupied bytes, as pieces in order, none of which touch.
 typedef struct pieces {
   struct piece {
     size_t from, to;
@@ -45,13 +46,14 @@ typedef struct pieces {
   uint32_t n, cap;
 } pieces;
 
-// A range of stages, of which the halves are ranges again. A block is noted in the ranges that its
-// life fills, and in all that contain some of it.
+// A range of stages, whose halves are ranges again. An allocation is noted in the ranges that its
+// life fills, and in all that it overlaps.
 typedef struct range {
   struct range *half[2];
-  pieces filled, touched;  // by blocks that are there for all of it; by those that are there for some of it, too
-  // the greatest number of bytes from 0 on, all of which are taken in one of its stages. That of
-  // the halves may be behind (full_of)
+  // filled: occupied by allocations that live for the whole range; touched: for some of it
+  pieces filled, touched;
+  // The greatest number of bytes from offset 0 on that are all occupied in one of its stages. The
+  // halves' own values may be out of date (full_of).
   size_t full;
 } range;
 
@@ -59,18 +61,19 @@ typedef struct placing {
   tc_program *p;
   const tc_plan *plan;
   uint32_t n_stage;
-  range **space;  // of each output, then of the arena; NULL: nothing is in it
-  uint32_t *made;  // per output: the stage in which it is written, UINT32_MAX: it has no memory of its own
-  // a tree over the outputs that are large enough and empty: how late the latest of them is made,
-  // plus one
+  range **space;  // per output, then for the arena; NULL: it is empty
+  // per output: the stage in which it is written (find_lives); UINT32_MAX: it takes no allocation
+  uint32_t *made;
+  // a tree of maxima over the outputs that are large enough and empty: one more than the stage in
+  // which each is written
   uint32_t *latest;
-  uint32_t n_leaf;  // of that tree
-  uint32_t *began;  // outputs that hold something
+  uint32_t n_leaf;  // leaves of that tree
+  uint32_t *began;  // outputs that hold an allocation
   uint32_t n_began;
   tc_arena arena;
 } placing;
 
-// The first of n pieces that ends behind a place.
+// The first of n pieces that ends behind offset `from`.
 static uint32_t first_behind(const struct piece *x, uint32_t n, size_t from) {
   uint32_t low = 0, high = n;
   while (low < high) {
@@ -84,7 +87,7 @@ static size_t gap_before(const pieces *x, uint32_t i) {
   return x->at[i].from - x->at[i - 1].to;
 }
 
-// Half as many pieces: of two gaps side by side the smaller one counts as taken.
+// Halves the pieces: the smaller one of two neighbouring gaps counts as occupied.
 static void close_gaps(pieces *x) {
   uint32_t cached = 0, n = x->n;
   tc_count(TC_PASS_MEMORY, n);
@@ -120,15 +123,14 @@ static bool take_piece(tc_arena *arena, pieces *x, size_t from, size_t to) {
   return true;
 }
 
-// What `full` of half i is, where r's is `full`: the stages in which it is greatest are raised
-// there alone.
+// The `full` of half i, given r's. Raising r's raised only the halves that had the greatest value.
 static size_t full_of(const range *r, int i, size_t full) {
   size_t was[2];
   for (int k = 0; k < 2; k++) was[k] = r->half[k] ? r->half[k]->full : 0;
   return was[i] == TC_MAX_OF(was[0], was[1]) ? full : was[i];
 }
 
-// Notes the block in range *r of stages [low, high].
+// Notes the allocation in range *r of stages [low, high]. False without memory.
 static bool take_range(placing *w, range **r, uint32_t low, uint32_t high, const tc_allocation *k) {
   if (!*r && !(*r = tc_arena_alloc(&w->arena, sizeof **r))) return false;
   range *x = *r;
@@ -150,8 +152,8 @@ static bool take_range(placing *w, range **r, uint32_t low, uint32_t high, const
   return true;
 }
 
-// What may be in a block's way: of each list of pieces the first that ends behind a place, the
-// lowest of them first (a binary heap), and below what nothing is free.
+// Pieces that may conflict with an allocation. A binary heap holds each list's next piece, the
+// lowest first. full: nothing below that offset is free.
 typedef struct taken {
   struct ahead {
     const struct piece *piece, *end;
@@ -164,7 +166,7 @@ static bool is_lower(const struct ahead *a, const struct ahead *b) {
   return a->piece->from < b->piece->from;
 }
 
-// The heap again, where number i may be too high for its place.
+// Restores the heap where element i may be too large for its position.
 static void sift(taken *t, uint32_t i) {
   for (uint32_t least = i;; i = least) {
     for (uint32_t k = 2 * i + 1; k <= 2 * i + 2 && k < t->n; k++)
@@ -180,8 +182,8 @@ static void list_pieces(taken *t, const pieces *x) {
   if (x->n) t->of[t->n++] = (struct ahead){x->at, x->at + x->n};
 }
 
-// Of ranges that the block's life fills all that touches them is in its way, of those around what
-// fills them.
+// Lists the pieces that conflict with k. A range within k's life gives all pieces that touch it, a
+// range around it only those that fill it.
 static void list_taken(const range *r, uint32_t low, uint32_t high, size_t full, const tc_allocation *k, taken *out) {
   bool within = k->first <= low && high <= k->last;
   if (!r || within) out->full = TC_MAX_OF(out->full, full);
@@ -193,14 +195,14 @@ static void list_taken(const range *r, uint32_t low, uint32_t high, size_t full,
   if (k->last > mid) list_taken(r->half[1], mid + 1, high, full_of(r, 1, full), k, out);
 }
 
-// Forgets what ends at or below a place. False: nothing is left.
+// Skips pieces that end at or below `at`. False: none is left.
 static bool skip_pieces(struct ahead *x, size_t at) {
   if (x->end[-1].to <= at) return false;
   x->piece += first_behind(x->piece, (uint32_t)(x->end - x->piece), at);
   return true;
 }
 
-// The lowest offset at which the block meets none that is there while it lives.
+// The lowest offset at which the allocation overlaps no other one that lives at the same time.
 static size_t free_offset(const placing *w, const range *r, const tc_allocation *k) {
   taken t = {.n = 0};
   uint32_t n = 0;
@@ -222,16 +224,16 @@ static size_t free_offset(const placing *w, const range *r, const tc_allocation 
   return at;
 }
 
-// ---- outputs that blocks may lie in ----
+// ---- outputs that allocations may lie in ----
 
-// Output o is large enough for what is placed from now on, or has something in it.
+// Marks output o as empty and large enough for the allocations to come, or as in use.
 static void offer_output(placing *w, uint32_t o, bool empty) {
   uint32_t i = w->n_leaf + o;
   w->latest[i] = empty && w->made[o] != UINT32_MAX ? w->made[o] + 1 : 0;
   for (i /= 2; i > 0; i /= 2) w->latest[i] = TC_MAX_OF(w->latest[2 * i], w->latest[2 * i + 1]);
 }
 
-// The first empty one that is made after a stage; UINT32_MAX: there is none.
+// The first empty output that is written after the stage; UINT32_MAX: none.
 static uint32_t empty_output(const placing *w, uint32_t stage) {
   uint32_t i = 1;
   if (w->latest[1] <= stage + 1) return UINT32_MAX;
@@ -248,8 +250,8 @@ static bool fits_output(placing *w, tc_allocation *k, uint32_t o) {
   return k->offset + k->bytes <= w->plan->out[o].bytes;
 }
 
-// In an output that is written after the block dies: one that holds others and has room, or the
-// first that is empty.
+// Places the allocation in an output that is written after it dies. Outputs in use with enough
+// space come first, then the first empty one.
 static bool place_in_output(placing *w, tc_allocation *k) {
   uint32_t empty = empty_output(w, k->last);
   if (k->called) return false;
@@ -282,8 +284,9 @@ static int greatest_first(const void *a, const void *b) {
   return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : (x->number > y->number) - (x->number < y->number);
 }
 
-// Places for blocks, greatest first: in an output that is written after they die, unless a library
-// has to do with them, else in the arena, each at the lowest offset free while it lives.
+// Places allocations, largest first. Each goes into an output that is written after it dies, unless
+// a library call uses it. Else it goes into the arena, at the lowest offset that is free while it
+// lives.
 static bool place_allocations(placing *w) {
   tc_program *p = w->p;
   uint32_t n_out = w->plan->n_out, offered = 0;
@@ -305,7 +308,7 @@ static bool place_allocations(placing *w) {
     tc_allocation *k = &p->allocation[order[i].number];
     while (offered < n_out && output[offered].bytes >= k->bytes) offer_output(w, output[offered++].number, true);
     if (k->first == UINT32_MAX)
-      k->in = IN_ARENA, k->offset = 0;  // of no step
+      k->in = IN_ARENA, k->offset = 0;  // no step uses it
     else if (!place_allocation(w, k))
       return false;
   }
@@ -320,9 +323,9 @@ bool tc_memory_plan_place(tc_program *p, const tc_plan *plan) {
   return ok;
 }
 
-// ---- what op by op would hold ----
+// ---- peak of op-by-op execution ----
 
-// The node whose memory n shares: PyTorch's views. viewed: of those before it.
+// The node whose memory n shares, as PyTorch's views do. viewed: the same for the nodes before n.
 static uint32_t viewed_by(const tc_rec *r, uint32_t n, const uint32_t *viewed) {
   switch (tc_rec_op(r)) {
     case TC_OP_RESHAPE:

@@ -1,17 +1,22 @@
-// Where a program's temporaries live. Inside programs; not for others.
+// The memory plan: where a program's temporaries live. Internal to program/.
+// In: steps with stages. Out: storage of each allocation, and the arena's size.
+//
+//   t0 lives in stages 0 to 1, t1 in 2 to 3, output o0 is written in stage 2
+//   ->  t0 lies in o0, if it fits; t1 at offset 0 of the arena
+//
 #ifndef TC_LOWERING_PROGRAM_MEMORY_PLAN_H
 #define TC_LOWERING_PROGRAM_MEMORY_PLAN_H
 
 #include "lowering/program/program_types.h"
 
-#define LARGE_ARENA ((size_t)1 << 20)  // bytes of temporaries worth planning for less
+#define LARGE_ARENA ((size_t)1 << 20)  // arenas of fewer bytes are not worth reordering steps or another fusion mode
 
-// Places for blocks: in an output that is written after they die, else in the arena. What libraries
-// read or make is in the arena, which mostly is where it was in the run before: a graph that is
-// replayed cannot tell a library other addresses.
+// Places each allocation in an output that is written after the allocation dies, else in the arena.
+// Operands and results of library calls are always in the arena. Its address is mostly that of the
+// run before, and a replayed graph cannot give a library other addresses. False without memory.
 bool tc_memory_plan_place(tc_program *p, const tc_plan *plan);
-// *bytes: of results and temporaries at once if the records ran one by one, each value dying at its
-// last reader and views costing nothing.
+// Fills *bytes: the peak of results and temporaries if the records ran one by one. Each value dies
+// at its last reader, and views cost nothing. False without memory.
 bool tc_memory_op_by_op(const tc_plan *plan, size_t *bytes);
 
 #endif

@@ -1,4 +1,4 @@
-// Finds a run's prepared values in the cache, or makes and keeps them. See prepare.h.
+// Finds a run's cached constants, or computes and caches them. See prepare.h.
 #include "lowering/program/prepare.h"
 
 #include <pthread.h>
@@ -10,19 +10,19 @@
 #include "runtime/log.h"
 #include "runtime/mem_available.h"
 
-// Runs that use what was packed for products of few rows, without which packing, which reads and
-// writes what they read once, is not worth it.
+// Packing for a matmul of few rows reads and writes each weight once, as the matmul itself does. So
+// it pays only if at least this many runs use it.
 #define LEAST_USES 4
-#define UNASKED_RUNS \
-  63  // after memory for prepared values was asked for in vain, which takes what others keep, and a GPU's time
+// Runs that do not retry after an allocation failed: a try evicts other caches, and takes GPU time.
+#define UNASKED_RUNS 63
 
-// What a step of preparing reads and gives.
+// Operands and results of one step of p->prepare.
 typedef struct preparing {
   tc_constant_key key;
   uint64_t stamp[TC_MAX_BUFS];
   tc_buffer *in[TC_MAX_BUFS], *out[TC_MAX_BUFS];
-  uint32_t n_in, n_out, cached[TC_MAX_BUFS];  // kept: which prepared value a result is
-  bool lasting;  // all it reads has a stamp
+  uint32_t n_in, n_out, cached[TC_MAX_BUFS];  // cached: per result, its number among the cached constants
+  bool lasting;  // true if all operands have stamps, so the results may be cached
 } preparing;
 
 static void describe_step(const tc_program *q, const tc_plan *plan, const tc_step *s, const uint64_t *num,
@@ -43,7 +43,7 @@ static void describe_step(const tc_program *q, const tc_plan *plan, const tc_ste
   x->key = (tc_constant_key){s->kernel, s->extent, num + s->first_num, s->n_num, x->stamp, x->n_in};
 }
 
-// Memory for what a step makes in this run.
+// Allocates the results of one step in this run.
 static tc_status take_results(const tc_program *p, const tc_plan *plan, preparing *x) {
   for (uint32_t i = 0; i < x->n_out; i++) {
     tc_status st = tc_buffer_create_on((tc_device)plan->dev[0], p->cached_bytes[x->cached[i]], &x->out[i]);
@@ -57,7 +57,7 @@ static tc_status take_results(const tc_program *p, const tc_plan *plan, preparin
   return TC_OK;
 }
 
-// The step's results are the run's from now on.
+// Makes the step's results those of the run.
 static void put_results(const tc_execution *whole, const tc_plan *plan, const preparing *x, tc_buffer **cached) {
   for (uint32_t k = 0; k < x->n_out; k++) {
     cached[x->cached[k]] = x->out[k];
@@ -65,26 +65,27 @@ static void put_results(const tc_execution *whole, const tc_plan *plan, const pr
   }
 }
 
-// Held while a run asks for the memory of all it will prepare: two that each got a part would both
+// Held while a run allocates all its missing constants. Two runs that each got a part would both
 // fail.
 static pthread_mutex_t asks_for_memory = PTHREAD_MUTEX_INITIALIZER;
 TC_FORK_SAFE(&asks_for_memory, 2)
 
-// Whether there may be room for what is missing, told before any is taken from others.
+// Whether enough memory for the missing constants may be available, before others are evicted for
+// it.
 static bool may_have_room(tc_program *p, tc_device d, size_t missing_bytes) {
   uint32_t unasked = atomic_load_explicit(&p->n_unasked, memory_order_relaxed);
-  // of threads that race one counts
+  // of threads that race, one counts
   if (unasked) atomic_store_explicit(&p->n_unasked, unasked - 1, memory_order_relaxed);
   size_t room = tc_buffer_room(d);
   if (unasked || missing_bytes > room) return false;
-  // without a cap the system is asked, which takes longer
+  // without a cap it queries the system, which takes longer
   bool fits = p->gpu || room < SIZE_MAX || missing_bytes <= tc_mem_available("") / 2;
   if (!fits) atomic_store_explicit(&p->n_unasked, UNASKED_RUNS, memory_order_relaxed);
   return fits;
 }
 
-// Memory for all that is missing, or the run is left without: nothing was done yet, so that another
-// plan may run instead.
+// Allocates all missing constants, or the run goes without. Nothing has run yet, so another plan
+// may run instead.
 static tc_status take_missing(const tc_execution *whole, const tc_plan *plan, const uint64_t *num, const tc_leaf *held,
                               const uint64_t *skip, tc_buffer **cached, tc_work_done *done) {
   tc_program *p = plan->program;
@@ -116,9 +117,9 @@ static tc_status take_missing(const tc_execution *whole, const tc_plan *plan, co
   return st;
 }
 
-// Whether what is missing should be made now: not where parameters have changed again before the
-// last forms were of use, as between a step of training and the next one, until a run finds the
-// same contents that the last one found.
+// Whether the missing constants should be computed now. They should not if parameters changed
+// before the last ones were used enough, as between training steps. They should once a run finds
+// the same contents as the run before.
 static bool is_worth_making(tc_program *p, uint64_t contents) {
   if (!p->graph.packs_few || atomic_load_explicit(&p->n_used, memory_order_relaxed) >= LEAST_USES) return true;
   return atomic_exchange_explicit(&p->refused, contents, memory_order_relaxed) == contents;

@@ -1,8 +1,8 @@
-// Prepared values: what a program reads that is made of parameters alone, made in the first run and
-// kept (constant_cache.h). Inside programs; not for others.
+// Cached constants of a program: values derived from parameters alone. The first run computes them,
+// and later runs reuse them (constant_cache.h). Internal to program/.
 //
-//   a weight packed for a product: a step of p->prepare, whose result lies at a place behind
-//   the outputs, and is found again while the weight's stamp is the same
+//   a weight packed for a matmul: a step of p->prepare; its result is a storage behind the
+//   outputs, and is found again while the weight's stamp is unchanged
 //
 // Threads: thread-safe.
 #ifndef TC_LOWERING_PROGRAM_PREPARE_H
@@ -10,9 +10,9 @@
 
 #include "lowering/program/execute.h"
 
-// Finds prepared values, or makes and keeps them. list: room for the steps' and scalars' words.
-// kept: their buffers, retained where not NULL on return, whatever the status. done: added to, if
-// not NULL; then the run may be left without.
+// Finds cached constants, or computes and caches them. list: scratch for the steps' flags and
+// scalars. cached: their buffers; those not NULL on return are retained, whatever the status. done:
+// if not NULL, counts are added to it, and the run may be refused constants (lacks_constants).
 tc_status tc_execution_prepare(const tc_execution *whole, const tc_plan *plan, const uint64_t *arg, const tc_leaf *held,
                                uint64_t *list, tc_buffer **cached, tc_work_done *done);
 

@@ -1,4 +1,4 @@
-// What TC_LOG=plan tells of a program: its steps, and where their values lie.
+// TC_LOG=plan: prints a program's steps, and the storage of its values.
 #include "lowering/program/program.h"
 #include "runtime/log.h"
 
@@ -12,8 +12,8 @@ static void print_storage(const tc_plan *plan, uint32_t at, FILE *out) {
     fprintf(out, at < n_leaf + n_out ? "o%u" : "p%u", at < n_leaf + n_out ? at - n_leaf : at - n_leaf - n_out);
 }
 
-// One step a line: stage, what runs, and where it reads and writes (l leaf, o output, p prepared, a
-// arena block).
+// Prints one step a line: stage, what runs, and its storages (l leaf, o output, p cached constant,
+// a arena allocation; > written).
 static void print_steps(const tc_program *p, const tc_plan *plan, const char *what, FILE *out) {
   for (uint32_t i = 0; i < p->n_step; i++) {
     const tc_step *s = &p->step[i];

@@ -1,4 +1,4 @@
-// The end of programs, and their size. See program.h.
+// Destroys programs, and computes their size. See program.h.
 #include "lowering/program/program.h"
 
 #include "lowering/program/gpu/launches.h"

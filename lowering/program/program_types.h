@@ -1,12 +1,13 @@
-// A program: the steps a plan runs, where their values live, and which scalars they read. Holds
-// sizes and offsets, never addresses.
-//
-// A place says where a value is: a leaf, an output, a prepared value (constant_cache.h), or an
-// offset in the run's arena. Steps of a stage are independent; between stages the team has a
-// barrier.
-// These are the types alone: program.h has what destroys one, run.h what runs it, and the passes of
-// this folder fill it in.
-// Threads: immutable once made; many threads may run one program, each with an arena of its own.
+// A program: the steps a plan runs, the storage of their values, and the scalars they read. It
+// holds sizes and offsets, never addresses.
+// A storage number names where a value lives: a leaf, an output, a cached constant
+// (constant_cache.h), or an allocation in the run's arena. Numbers of leaves come first, then
+// outputs, then constants; an allocation's number has ARENA_BIT. Steps of a stage are independent,
+// and the team has a barrier between stages.
+// This file holds types alone: program.h destroys a program, run.h runs it, and the passes of this
+// folder fill it in.
+// Threads: immutable once built, but for its atomics; many threads may run one program, each with
+// an arena of its own.
 #ifndef TC_LOWERING_PROGRAM_PROGRAM_TYPES_H
 #define TC_LOWERING_PROGRAM_PROGRAM_TYPES_H
 
@@ -22,65 +23,68 @@
 
 typedef enum tc_step_kind {
   TC_STEP_KERNEL,  // generated code
-  TC_STEP_CALL,  // a GPU vendor's library makes something
-  TC_STEP_ROW,  // a reference kernel, in shares where it can be split
-  TC_STEP_ZERO,  // zeros over a whole tensor
-  TC_STEP_CHECK,  // indices of operand 0 lie within the extent in arg
+  TC_STEP_CALL,  // a call of a GPU vendor's library
+  TC_STEP_ROW,  // a reference kernel, split into shares where that is possible
+  TC_STEP_ZERO,  // zeros written over a whole tensor
+  TC_STEP_CHECK,  // a check that the indices of operand 0 lie within the extent in num
 } tc_step_kind;
 
 // A kernel to be compiled.
 typedef struct tc_pending_kernel {
   tc_kir kir;
   char stem[40];
-  const struct tc_fusion *fusion;  // of the fusion plan that it was made in
+  const struct tc_fusion *fusion;  // the fusion that it computes
   bool is_matmul;
   tc_matmul_facts matmul;
   uint32_t matmul_node;
   tc_units units;
-  tc_generic_kernel
-      // of a product whose number of rows was seen to vary: the kernel that does for any; without
-      // instructions where there is none
-      generic;
+  // of a matmul whose number of rows was seen to vary: the kernel for any number of rows; without
+  // instructions if there is none
+  tc_generic_kernel generic;
 } tc_pending_kernel;
 
 typedef struct tc_step {
   uint8_t kind;
-  tc_kernel *kernel;  // KERNEL: retained
-  tc_pending_kernel *pending;  // KERNEL: owned, until it is compiled
-  bool shares_pending;  // it is that of an earlier run of the step (rematerialize.h)
+  tc_kernel *kernel;  // KERNEL: retained; NULL until it is compiled
+  tc_pending_kernel *pending;  // KERNEL: owned unless shares_pending; NULL once it is compiled
+  bool shares_pending;  // true: pending belongs to an earlier run of the step (rematerialize.h)
   tc_op op;  // ROW
   tc_gpu_call *call;  // CALL: retained
   union {
-    uint64_t offset[3];  // CALL: where in their places its operands begin, in bytes
+    uint64_t offset[3];  // CALL: offset of each operand in its storage, in bytes
     struct {
-      uint32_t value, attr;  // ROW, ZERO of a program that is whole: first of the program's lists of these
+      // ROW, ZERO of a finished program: first of its entries in row_value and row_attr
+      uint32_t value, attr;
     } row;
   };
-  uint32_t first_binding, n_binding;  // places; ROW, CALL: operands, then the result; ZERO: the result
+  // range of the program's storage numbers; ROW, CALL: operands, then the result; ZERO: the result
+  uint32_t first_binding, n_binding;
   uint32_t first_num, n_num;
   int64_t extent;  // units of the outermost range
   int64_t grain;  // units of one task
-  int64_t first_task;  // among those of its stage
+  int64_t first_task;  // number of its first task among those of its stage
   uint32_t stage;
-  uint32_t node;  // the node a ROW, CALL or ZERO gives, the first that a KERNEL stores, and what a CHECK is for
+  // ROW, CALL, ZERO: the node computed; KERNEL: the first node stored; CHECK: the node it is for
+  uint32_t node;
   double work;  // estimated nanoseconds on one thread
   bool is_matmul;
-  uint64_t writes;  // KERNEL: binds it writes; see tc_step_writes
-  uint64_t bytes;  // KERNEL: read and written
-  uint64_t same;  // binds it reads only at the element it writes, before it writes it
+  uint64_t writes;  // KERNEL: bit mask of the bindings it writes; see tc_step_writes
+  uint64_t bytes;  // KERNEL, CALL: bytes read and written
+  // bit mask of the bindings it reads only at the element it writes, before writing it
+  uint64_t same;
 } tc_step;
 
-// Whether it writes what its bind j names.
+// Whether the step writes its binding j.
 static inline bool tc_step_writes(const tc_step *s, uint32_t j) {
   return s->kind == TC_STEP_KERNEL ? s->writes >> j & 1 : s->kind != TC_STEP_CHECK && j + 1 == s->n_binding;
 }
 
 typedef struct tc_num_source {
   bool is_arg;
-  uint64_t value;  // number of the run's argument, or the value itself
+  uint64_t value;  // is_arg: number of the run's argument; else the value itself
 } tc_num_source;
 
-// What a run knows of a value that a ROW makes or reads.
+// Shape and type of a value that a ROW step reads or computes.
 typedef struct tc_row_value {
   const tc_shape_info *shape;
   tc_type type;
@@ -91,15 +95,15 @@ typedef struct tc_row_value {
 
 typedef struct tc_allocation {
   size_t bytes, offset;
-  uint32_t in;  // the output in whose memory it lies until that is written, or IN_ARENA
-  uint32_t first, last;  // stages in which it is alive
-  bool called;  // a library's call reads or makes it
+  uint32_t in;  // the output whose memory holds it until that output is written, or IN_ARENA
+  uint32_t first, last;  // first and last stage in which it is alive
+  bool called;  // true: a library call reads or writes it
 } tc_allocation;
 
-// Where a run's places are.
+// Addresses of a run's storages.
 typedef struct tc_storages {
-  void **storage;  // leaves, then outputs, then prepared values
-  char *const *output;  // behind the leaves in place
+  void **storage;  // addresses of leaves, then outputs, then cached constants
+  char *const *output;  // addresses of the outputs: storage + n_leaf
   char *arena;
 } tc_storages;
 
@@ -112,29 +116,36 @@ struct tc_program {
   uint32_t n_binding, cap_binding;
   tc_num_source *num;
   uint32_t n_num, cap_num;
-  tc_allocation *allocation;  // arena blocks; a place with ARENA_BIT is a block
+  // temporaries; a storage number with ARENA_BIT is an index here
+  tc_allocation *allocation;
   uint32_t n_allocation, cap_allocation;
   size_t arena_bytes, scratch_bytes;
   uint32_t n_stage;
-  uint32_t *stage_first;  // first step of each stage, and the end
+  uint32_t *stage_first;  // first step of each stage, then n_step
   int64_t *stage_tasks;
-  atomic_bool interprets;  // kernels that are compiled later, at the last look
-  bool brief;  // a job that takes less than waking a worker (runtime/team.h)
-  // what the steps read that is made of parameters alone: steps with places of this program. NULL:
-  // nothing
+  // true: the last run found kernels that are not compiled yet
+  atomic_bool interprets;
+  // true: the job takes less than waking a worker (runtime/team.h)
+  bool brief;
+  // the steps that compute cached constants from parameters alone, with storages of this program;
+  // NULL only in that program itself
   tc_program *prepare;
-  size_t *cached_bytes;  // of its results, whose places come after the outputs
+  // per cached constant: its bytes; their storages come after the outputs
+  size_t *cached_bytes;
   uint32_t n_cached, cap_cached;
-  // runs that will not ask for the results' memory, since it was not there when it was asked for
+  // coming runs that do not allocate missing constants, since an allocation failed
   _Atomic uint32_t n_unasked;
-  _Atomic uint32_t n_used;  // runs that found all they read prepared, since some of it was made
-  _Atomic uint64_t refused;  // of what contents forms were missing in the last run that made none
-  struct tc_gpu_launches *gpu;  // how it runs on a GPU; NULL: on the CPU
-  tc_row_value *row_value;  // of each ROW and ZERO: the result's, then the operands'
+  // runs since the last computation of constants that found all of them cached
+  _Atomic uint32_t n_used;
+  // hash of the parameters whose constants the last run declined to compute
+  _Atomic uint64_t refused;
+  struct tc_gpu_launches *gpu;  // its launches on a GPU; NULL: it runs on the CPU
+  tc_row_value *row_value;  // per ROW and ZERO: the result's entry, then the operands'
   uint64_t *row_attr;
   uint32_t n_row_value, n_row_attr;
-  tc_graph graph;  // while it is made; of one that is whole plan, target and packs_few
-  tc_arena arena;  // of the graph
+  // while it is built; in a finished program only plan, target and packs_few are set
+  tc_graph graph;
+  tc_arena arena;  // memory of the graph; empty in a finished program
 };
 
 static inline void *tc_storage_pointer(const tc_program *p, const tc_storages *at, uint32_t storage) {

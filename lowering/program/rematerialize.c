@@ -1,12 +1,13 @@
 // Chooses steps that run again. See rematerialize.h.
 //
-// The steps are a schedule: items in the order in which they run. A trial is another schedule, in
-// which a block that nobody touches where most is held ends at its last use before that, and is
-// made again before its next. What its step reads may be there, or held until then, or made again
-// too, or be made again later anyway, and is then made here. Trials differ in how deep that goes.
-// The one that costs least time for a byte less at the peak is taken, until all fits.
-// Always: a trial is taken only if the peak, or the number of items at it, becomes less; so this
-// ends. Its work is bounded by MOST_VISITS besides.
+// The steps form a schedule: items in the order in which they run. A candidate is another schedule.
+// In it an allocation that is idle at the peak ends at its last use before the peak, and is
+// recomputed before its next use. An operand of the recomputed step may be alive there, held until
+// then, or recomputed too. If it is recomputed later anyway, that step moves forward. Candidates
+// differ in how deep this recursion goes. The candidate that costs the least time per byte saved at
+// the peak is taken, until the budget holds.
+// Always: a candidate is taken only if the peak, or the number of items at it, falls, so the search
+// ends. MOST_VISITS bounds its work besides.
 #include "lowering/program/rematerialize.h"
 
 #include <stdlib.h>
@@ -17,17 +18,16 @@
 #include "runtime/arena.h"
 
 #define NONE UINT32_MAX
-#define MOST_VISITS 2e8  // of operands of steps, by all trials
-#define MOST_PLACED 8  // times that blocks are placed
-#define MOST_CHAIN 64  // steps that run again for one value
-#define SMALL_SOURCE 8  // what is so many times smaller than the value is held rather than made again
-#define SMALL_VALUE 512  // of the peak: one that is smaller is not worth a trial
+#define MOST_VISITS 2e8  // most operands of steps visited by all candidates
+#define MOST_PLACED 8  // most rounds of placing allocations
+#define MOST_CHAIN 64  // most steps that run again for one value
+#define SMALL_SOURCE 8  // an operand this many times smaller than the value is held, not recomputed
+#define SMALL_VALUE 512  // a value below this fraction of the peak is no candidate
 #define KERNEL_NS 300.0
 
-// A step's place in the schedule. Binds lie in the program's, those of rejected trials at their
-// end.
+// One run of a step. Its bindings lie in the program's list; those of candidates are at the end.
 typedef struct item {
-  uint32_t step;  // of the program as it was
+  uint32_t step;  // number of the step in w->step
   uint32_t binding;
   bool again;
 } item;
@@ -36,27 +36,27 @@ typedef struct schedule {
   item *item;
   uint32_t n;
   size_t peak;
-  uint32_t at, n_at;  // the first item at the peak, and how many are
-  double cost;  // nanoseconds of all
+  uint32_t at, n_at;  // the first item at the peak; the number of items at it
+  double cost;  // estimated nanoseconds of all items
 } schedule;
 
 typedef struct work {
   tc_program *p;
   const tc_plan *plan;
-  tc_step *step;  // as they were
+  tc_step *step;  // the steps before the pass
   uint32_t n_step, cap_item, cap_side;
-  uint32_t *n_runs;  // per step
-  uint32_t *content;  // per block: the block whose value it is
-  uint32_t *writer;  // per block: the item that writes it, NONE: not one alone
-  uint32_t *became;  // per block: in a trial, which one is read from there on
+  uint32_t *n_runs;  // per step: items that run it
+  uint32_t *content;  // per allocation: the first allocation with the same value
+  uint32_t *writer;  // per allocation: the item that writes it; NONE: none, or several
+  uint32_t *became;  // per allocation: in a candidate, the allocation read instead from `before` on; NONE: itself
   bool *used;
-  size_t *held;  // per item
+  size_t *held;  // bytes alive, per item
   schedule now, best, candidate;
   item chain[MOST_CHAIN];
-  uint32_t n_chain, before;  // the item that the chain goes before
-  bool drawn[MOST_CHAIN];  // it was to run later
+  uint32_t n_chain, before;  // the item that the chain is inserted before
+  bool drawn[MOST_CHAIN];  // per chain item: true if it moves here from a later position
   uint32_t victim;
-  bool extends;  // something is held longer for the trial
+  bool extends;  // true: the candidate extends the life of an allocation
   double visits;
   bool failed;
 } work;
@@ -73,7 +73,7 @@ static bool is_remade(const tc_step *s) {
   return s->kind == TC_STEP_KERNEL || s->kind == TC_STEP_ROW;
 }
 
-// A block of its own for what a step makes once more.
+// Adds an allocation for the result of a repeated step. NONE without memory.
 static uint32_t add_allocation(work *w, size_t bytes, uint32_t content) {
   tc_program *p = w->p;
   uint32_t b = p->n_allocation, cap[3] = {w->cap_side, w->cap_side, w->cap_side};
@@ -102,7 +102,7 @@ static uint32_t copy_bindings(work *w, const item *i) {
 
 // ---- what a schedule holds ----
 
-// Lives and writers of blocks, and the peak.
+// Computes lives and writers of allocations, and the schedule's peak and cost.
 static void weigh_schedule(work *w, schedule *s) {
   tc_program *p = w->p;
   for (uint32_t b = 0; b < p->n_allocation; b++)
@@ -132,10 +132,10 @@ static void weigh_schedule(work *w, schedule *s) {
   }
 }
 
-// ---- a trial ----
+// ---- a candidate ----
 
-// Whether the item's step may run just before item `before` as well: nothing it reads was written
-// over.
+// Whether the item's step may also run just before item `before`: nothing that it reads has been
+// overwritten by then.
 static bool may_run_again(const work *w, const item *from) {
   const tc_step *s = &w->step[from->step];
   if (!is_remade(s)) return false;
@@ -162,8 +162,8 @@ static bool is_there(const work *w, uint32_t b) {
 
 static uint32_t supply(work *w, uint32_t b, int depth);
 
-// The item at the end of the chain, with what it reads made before it, in blocks of its own if it
-// is not moved here from where it was. False: it cannot be.
+// Appends the item to the chain, and before it what it reads. Unless it moves here from a later
+// position (drawn), its results get new allocations. False: it cannot run here.
 static bool add_to_chain(work *w, const item *from, bool drawn, int depth) {
   const tc_step *s = &w->step[from->step];
   item made = {.step = from->step, .again = true};
@@ -171,7 +171,7 @@ static bool add_to_chain(work *w, const item *from, bool drawn, int depth) {
   for (uint32_t j = 0; j < s->n_binding && !w->failed; j++) {
     uint32_t b = allocation_of(bindings(w, &made)[j]);
     if (b == NONE || tc_step_writes(s, j)) continue;
-    bool own = false;  // said by the result's own place
+    bool own = false;  // a filled operand, named by the result's own storage
     for (uint32_t k = 0; k < s->n_binding; k++)
       own |= tc_step_writes(s, k) && bindings(w, &made)[k] == bindings(w, &made)[j];
     uint32_t source = own ? b : supply(w, b, depth);
@@ -193,8 +193,8 @@ static bool add_to_chain(work *w, const item *from, bool drawn, int depth) {
   return true;
 }
 
-// The block that has b's value before item `before`: it is there, was made in the chain, is made
-// here, or is held until here.
+// The allocation that has b's value before item `before`; NONE: there is none. It is alive there,
+// computed by the chain, recomputed here, or held until here.
 static uint32_t supply(work *w, uint32_t b, int depth) {
   uint32_t content = w->content[b], held = NONE, later = NONE;
   for (uint32_t c = 0; c < w->p->n_allocation; c++) {
@@ -226,8 +226,8 @@ static uint32_t supply(work *w, uint32_t b, int depth) {
   return held;
 }
 
-// From `before` on, what the chain made anew is read in the place of what else has the value, if
-// nobody reads that between.
+// From `before` on, redirects readers to the chain's results. This applies to other allocations of
+// the same value that are alive there.
 static void read_anew(work *w, const item *made) {
   const tc_step *s = &w->step[made->step];
   for (uint32_t j = 0; j < s->n_binding; j++) {
@@ -256,7 +256,8 @@ static void append_item(work *w, schedule *t, const item *from, bool renamed) {
   t->item[t->n++] = i;
 }
 
-// Takes away what nobody reads any more: a value that was read late alone is then made late, once.
+// Removes items whose results nobody reads. A value that was read only late is then computed only
+// late.
 static void drop_unread(work *w, schedule *t) {
   uint32_t to = t->n;
   memset(w->used, 0, w->p->n_allocation * sizeof *w->used);
@@ -278,7 +279,7 @@ static void drop_unread(work *w, schedule *t) {
   memmove(t->item, t->item + to, t->n * sizeof *t->item);
 }
 
-// The schedule in which the victim is made again before item `before`; false: it cannot be.
+// Builds the schedule in which the victim is recomputed before item `before`. False: it cannot be.
 static bool make_candidate(work *w, int depth) {
   schedule *t = &w->candidate;
   t->n = w->n_chain = 0, w->extends = false;
@@ -302,9 +303,9 @@ static bool make_candidate(work *w, int depth) {
   return !w->failed;
 }
 
-// ---- which ----
+// ---- the choice ----
 
-// The next item that reads the block behind the peak, if it lies idle there; else NONE.
+// The next item behind the peak that reads the allocation, if it is idle at the peak; else NONE.
 static uint32_t next_reader(const work *w, uint32_t b) {
   const tc_allocation *k = &w->p->allocation[b];
   if (k->first >= w->now.at || k->last <= w->now.at || k->in != IN_ARENA || w->writer[b] == NONE) return NONE;
@@ -319,15 +320,14 @@ static void keep_best(work *w) {
   w->best = w->candidate, w->candidate = had;
 }
 
-// Bytes less than now where most is held, in the trial, which was weighed last.
+// Bytes that the candidate, which was weighed last, saves at the item of the present peak.
 static double bytes_less(const work *w) {
   for (uint32_t i = 0; i < w->candidate.n; i++)
     if (w->candidate.item[i].binding == w->now.item[w->now.at].binding) return (double)w->now.peak - (double)w->held[i];
   return 0;
 }
 
-// Of all trials the one with the least nanoseconds for a byte less is the schedule. False: there is
-// none.
+// Takes the candidate with the least time per byte saved. False: there is none.
 static bool improve_schedule(work *w) {
   static const int depths[] = {0, 1, 3, 12, 48};
   tc_program *p = w->p;
@@ -394,7 +394,8 @@ static void fini_work(work *w) {
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
 }
 
-// The schedule as the program's steps, each its own stage. Drafts are own_pending_kernels's.
+// Writes the schedule to the program, one stage a step. own_pending_kernels assigns pending
+// kernels.
 static bool place_schedule(work *w) {
   tc_program *p = w->p;
   for (uint32_t i = 0; i < w->now.n; i++) {
@@ -407,7 +408,7 @@ static bool place_schedule(work *w) {
   return tc_memory_plan_place(p, w->plan);
 }
 
-// A step's pending is its first run's; one that no longer runs has none.
+// The first run of a step owns its pending kernel. That of a step that no longer runs is freed.
 static void own_pending_kernels(work *w) {
   for (uint32_t i = 0; i < w->now.n; i++) w->p->step[i].shares_pending = w->n_runs[w->now.item[i].step]++ > 0;
   for (uint32_t i = 0; i < w->n_step; i++)
@@ -421,7 +422,7 @@ bool tc_rematerialize_fit(tc_program *p, const tc_plan *plan, size_t budget) {
   bool more = place_schedule(&w), ok = more;
   weigh_schedule(&w, &w.now);
   for (int i = 0; i < MOST_PLACED && more && p->arena_bytes > budget; i++) {
-    target -= TC_MIN(target, i > 0 ? p->arena_bytes - budget : 0);  // what lies between blocks counts, too
+    target -= TC_MIN(target, i > 0 ? p->arena_bytes - budget : 0);  // gaps between allocations count, too
     while (w.now.peak > target && more) more = improve_schedule(&w);
     ok = place_schedule(&w) && !w.failed;
     more = more && ok;

@@ -1,15 +1,20 @@
-// Steps that run again: where a plan's temporaries are more than its budget, values that lie idle
-// between a forward and its backward are made again by their kernels just before they are read.
-// Bits do not depend on it: the same kernels run on the same operands.
+// Rematerialization: keeps a plan's temporaries within its memory budget. Values that are idle
+// between forward and backward are recomputed by their kernels just before they are read. Results
+// are the same bits: the same kernels run on the same operands.
+//
+//       a = relu(x); ... peak ...; d = grad(a)
+//   ->  a = relu(x); ... peak ...; a' = relu(x); d = grad(a')
+//
+// Internal to program/.
 #ifndef TC_LOWERING_PROGRAM_REMATERIALIZE_H
 #define TC_LOWERING_PROGRAM_REMATERIALIZE_H
 
 #include "lowering/program/program_types.h"
 
-// After homes were chosen, before kernels are compiled. Orders the steps one after another, and
-// changes them until the arena has at most so many bytes, or nothing more is gained; stages, binds
-// and blocks are then new, and places are chosen. False out of memory: the program may only be
-// destroyed.
+// Runs after in-place writes were chosen, and before kernels are compiled. Orders the steps one
+// after another, and changes them until the arena fits the budget, or nothing more is gained.
+// Stages, bindings and allocations are then new and placed. False out of memory: the program may
+// then only be destroyed.
 bool tc_rematerialize_fit(tc_program *p, const tc_plan *plan, size_t budget);
 
 #endif

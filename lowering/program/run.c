@@ -1,4 +1,4 @@
-// A launch: memory for a run and its lists, prepared values, and the steps. See run.h.
+// Launches a run: its memory, its cached constants, and its steps. See run.h.
 #include "lowering/program/run.h"
 
 #include "lowering/jit/tier_up.h"
@@ -7,7 +7,7 @@
 #include "lowering/program/prepare.h"
 #include "runtime/options.h"
 
-// Whether one of its kernels is yet to be compiled.
+// Whether a kernel of the program is interpreted because it is not compiled yet.
 static bool interprets(tc_program *p) {
   if (!atomic_load_explicit(&p->interprets, memory_order_relaxed)) return false;
   for (uint32_t i = 0; i < p->n_step; i++)
@@ -16,14 +16,16 @@ static bool interprets(tc_program *p) {
   return false;
 }
 
-// Side by side what another thread reads of a launch: its lines come at once (runtime/team.h).
+// State that workers read of a launch, kept together: its cache lines arrive at once
+// (runtime/team.h).
 typedef struct launch {
   tc_execution r;
   tc_execution_fault stopped_by;
   uint64_t fixed[512];
 } launch;
 
-// A run's arena, and its lists of so many bytes: in one on the CPU, on a GPU in memory of the host.
+// Allocates a run's arena and its lists. On the CPU the lists lie behind the arena; on a GPU they
+// are in host memory of their own (*beside).
 static tc_status take_memory(const tc_plan *plan, size_t lists, tc_buffer **arena, tc_buffer **beside) {
   const tc_program *p = plan->program;
   size_t bytes = p->arena_bytes + (p->gpu ? tc_gpu_launches_bytes(p->gpu) : lists);
@@ -47,7 +49,7 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
   tc_buffer *arena = NULL, *beside = NULL;
   if (lists <= sizeof l.fixed) lists = 0;
   TC_TRY(take_memory(plan, lists, &arena, &beside));
-  // whole blocks of 64 bytes lie before it
+  // aligned: arena_bytes is a multiple of 64
   if (lists) num = p->gpu ? beside->ptr : (uint64_t *)(void *)((char *)arena->ptr + p->arena_bytes);
   void **storage = (void **)(num + p->n_num);
   tc_buffer **cached = (tc_buffer **)(storage + n_storage);

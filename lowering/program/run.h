@@ -1,7 +1,7 @@
-// Runs programs: binds the places of a run, finds or makes prepared values, and does the steps.
-//
-// Always: a run that fails leaves old values, and says which step failed. Threads: thread-safe;
-// several threads may run one program.
+// Runs programs: binds the storages of a run, finds or computes its cached constants, and runs the
+// steps.
+// Always: a run that fails leaves old values, and names the step that failed.
+// Threads: thread-safe; several threads may run one program.
 #ifndef TC_LOWERING_PROGRAM_RUN_H
 #define TC_LOWERING_PROGRAM_RUN_H
 

@@ -1,9 +1,8 @@
 // Orders steps. See step_order.h.
 //
-// Steps are moved in a list whose labels rise along it, so that which of two comes first is seen
-// without a walk (Bender et al., Two Simplified Algorithms for Maintaining Order in a List, 2002).
-// What a step must stay behind, and what must stay behind it, is found among those that bind its
-// places.
+// Steps move in a list whose labels rise along it, so comparing two positions needs no walk. See
+// Bender et al., Two Simplified Algorithms for Maintaining Order in a List, 2002. The users of a
+// step's storages tell what it must stay behind, and what must stay behind it.
 #include "lowering/program/step_order.h"
 
 #include <string.h>
@@ -13,18 +12,18 @@
 #include "runtime/arena.h"
 #include "runtime/passes.h"
 
-// Steps in a list, with labels that rise along it: who comes first is seen without a walk. Where no
-// label is left between two, those around are spread out.
+// A list of steps with labels that rise along it. Where two neighbours leave no label between them,
+// the labels around them are spread out.
 typedef struct list {
-  uint32_t *next, *prev;  // per step; behind them the list's end
+  uint32_t *next, *prev;  // per step; element `end` closes the ring
   uint64_t *label;
   uint32_t end;
 } list;
 
 #define LABEL_BITS 62
-#define SPARSE 0.75  // the share of labels in use that is left, for a range twice as long
+#define SPARSE 0.75  // factor of the labels that may be in use, for each doubling of the range
 
-// Spreads out the labels of the shortest range around step `at` that has room.
+// Spreads out the labels of the shortest range around step `at` that is sparse enough.
 static void spread(list *l, uint32_t at) {
   uint32_t first = at, last = at, n = 1;
   double share = 1;
@@ -47,7 +46,7 @@ static bool is_before(const list *l, uint32_t a, uint32_t b) {
   return l->label[a] < l->label[b];
 }
 
-// Moves a step to just behind another, or to the front for the end.
+// Moves step s to just behind step `to`; `to` may be the list's end: to the front.
 static void move_behind(list *l, uint32_t s, uint32_t to) {
   if (to == s || to == l->prev[s]) return;
   l->next[l->prev[s]] = l->next[s], l->prev[l->next[s]] = l->prev[s];
@@ -80,15 +79,15 @@ typedef struct ordering {
   const tc_plan *plan;
   tc_storage_users binders, writers;
   list list;
-  uint32_t *over;  // per leaf: the output assigned over it, or TC_STORAGE_NONE
-  uint32_t *assigns;  // per output: the leaf that it is assigned over, or TC_STORAGE_NONE
-  bool *used;  // per block: a later step reads it
+  uint32_t *over;  // per leaf: the output assigned to it, or TC_STORAGE_NONE
+  uint32_t *assigns;  // per output: the leaf it is assigned to, or TC_STORAGE_NONE
+  bool *used;  // per allocation: true if a later step reads it
 } ordering;
 
 typedef enum side { BEFORE, AFTER } side;
 
-// Of the steps b of a place, on one side of s, the one nearest to it; *near: the nearest so far, or
-// the end.
+// Among the users b of a storage on one side of s, finds the one nearest to s. *near: the nearest
+// so far, or the list's end.
 static void find_nearest(const list *l, uint32_t s, const tc_storage_users *b, uint32_t storage, side where,
                          uint32_t *near) {
   for (uint32_t i = tc_storage_users_first(b, storage); i < tc_storage_users_end(b, storage); i++) {
@@ -99,8 +98,8 @@ static void find_nearest(const list *l, uint32_t s, const tc_storage_users *b, u
   }
 }
 
-// The last step that s must stay behind: it writes what s binds, or reads the leaf that s assigns
-// over. The end: there is none.
+// The last step that s must stay behind: it writes what s binds, or reads the leaf that s is
+// assigned to. The list's end: there is none.
 static uint32_t last_needed(const ordering *o, uint32_t s) {
   const tc_step *x = &o->p->step[s];
   uint32_t near = o->list.end;
@@ -115,7 +114,7 @@ static uint32_t last_needed(const ordering *o, uint32_t s) {
   return near;
 }
 
-// The first step that must stay behind s; the end: there is none.
+// The first step that must stay behind s. The list's end: there is none.
 static uint32_t first_needing(const ordering *o, uint32_t s) {
   const tc_step *x = &o->p->step[s];
   uint32_t near = o->list.end;
@@ -129,8 +128,8 @@ static uint32_t first_needing(const ordering *o, uint32_t s) {
   return near;
 }
 
-// Bytes of blocks that s begins to hold less those it is the last to read. used: per block, whether
-// a later step reads it.
+// Bytes that s allocates, less those that it is the last to read. used: per allocation, true if a
+// later step reads it.
 static int64_t grows_by(const tc_program *p, const tc_step *s, const bool *used, bool *begins) {
   int64_t sum = 0;
   *begins = false;
@@ -152,14 +151,14 @@ static bool begins_allocation(const tc_program *p, const tc_step *s) {
   return false;
 }
 
-// Moves steps that begin no block to just behind what they must follow: an optimizer's update frees
-// its gradient, and is recorded after all of them.
+// Moves steps that allocate nothing to just behind what they must follow. An optimizer's update,
+// for example, frees its gradient, but is recorded after all gradients.
 static void advance_steps(ordering *o) {
   for (uint32_t i = 1; i < o->p->n_step; i++)
     if (!begins_allocation(o->p, &o->p->step[i])) move_behind(&o->list, i, last_needed(o, i));
 }
 
-// Moves steps that hold more afterwards than before to just before their first reader.
+// Moves steps that allocate at least as much as they free to just before their first reader.
 static void delay_steps(ordering *o) {
   const tc_program *p = o->p;
   for (uint32_t i = o->list.prev[o->list.end], before; i != o->list.end; i = before) {
@@ -175,9 +174,8 @@ static void delay_steps(ordering *o) {
   }
 }
 
-// Steps in the order of their stages, each as early as its operands are there. They were added
-// output by output: all that a first layer's gradient takes before any other layer's, which would
-// keep the activations of all.
+// Sorts steps by stage, so each runs as early as its operands allow. The order of outputs would
+// compute all of the first layer's gradient first, and so keep the activations of all layers.
 static bool sort_by_stage(tc_program *p) {
   uint32_t n_stage = 0;
   for (uint32_t i = 0; i < p->n_step; i++) n_stage = TC_MAX_OF(n_stage, p->step[i].stage + 1);
@@ -195,7 +193,7 @@ static bool sort_by_stage(tc_program *p) {
   return ok;
 }
 
-// The steps as the list has them.
+// Puts the program's steps in the order of the list.
 static bool take_order(tc_program *p, const list *l) {
   tc_step *ordered = tc_malloc((p->n_step + 1) * sizeof *ordered);
   if (!ordered) return false;

@@ -1,14 +1,19 @@
-// The order of a program's steps, where one step after another holds less than stages do. Inside
-// programs; not for others.
+// Orders a program's steps one after another, where that takes less memory than stages. Internal to
+// program/.
+// In: steps with stages. Out: steps in an order, their stages, and placed allocations.
+//
+//   stage 0: a, b, c; stage 1: f(a), f(b), f(c)  ->  a, f(a), b, f(b), c, f(c)
+//
+// Threads: one thread builds a program.
 #ifndef TC_LOWERING_PROGRAM_STEP_ORDER_H
 #define TC_LOWERING_PROGRAM_STEP_ORDER_H
 
 #include "lowering/program/program_types.h"
 
-// Places for blocks, having chosen the order of the steps. Early stages make much at once: where
-// temporaries are large and one step after another, what begins to hold memory as late as can be,
-// needs clearly less, that is the order; where a budget, if not 0, does not hold the temporaries,
-// it is if it needs no more.
+// Chooses the order of the steps, and places allocations. Early stages allocate much at once. The
+// sequential order delays allocations as far as possible. It is taken for a large arena if it
+// clearly needs less. It is taken if it needs no more than stages, if those exceed the budget.
+// budget 0: there is none. False without memory.
 bool tc_memory_order(tc_program *p, const tc_plan *plan, size_t budget);
 
 #endif

@@ -1,5 +1,5 @@
-// From fusions to steps: a kernel's pending, a library's call or a reference kernel for each
-// fusion, in the order in which they read each other. See steps.h.
+// Builds steps from fusions: a pending kernel, a library call or a reference kernel for each, in
+// dependence order. See steps.h.
 #include "lowering/program/steps.h"
 
 #include <string.h>
@@ -10,7 +10,8 @@
 #include "runtime/passes.h"
 #include "runtime/team.h"
 
-// Where a stored node lives, giving it a block of the arena if it is neither leaf nor output.
+// The storage of a stored node. A node that is neither leaf, output nor constant gets a new
+// allocation.
 static uint32_t storage_of(tc_builder *b, uint32_t n) {
   n = tc_fusion_root(&b->gr, n);
   if (b->storage[n] != TC_STORAGE_NONE) return b->storage[n];
@@ -48,14 +49,15 @@ static bool binding_storage(tc_program *p, tc_step *s, uint32_t storage) {
   return true;
 }
 
-// Prepared values are there before the first stage; among themselves they have stages of their own.
+// The first stage that may read n. Cached constants exist before stage 0; among themselves they
+// have stages of their own.
 static uint32_t stage_after(const tc_builder *b, uint32_t n) {
   n = tc_fusion_root(&b->gr, n);
   return b->is_constant[n] == TC_CONST_DERIVED && !b->preparing ? 0 : b->made_in[n];
 }
 
-// Indices are checked as early as they are known, so that a bad one stops the run before parameters
-// change, and once for an extent. What reads them comes in a later stage.
+// Adds a check of n's indices, once per extent, as early as the indices are known. So a bad one
+// stops the run before parameters change. Readers of the indices come in a later stage.
 static bool add_check(tc_builder *b, uint32_t n) {
   tc_program *p = b->p;
   const tc_gnode *x = &p->graph.node[n];
@@ -81,8 +83,8 @@ static bool add_check(tc_builder *b, uint32_t n) {
   return true;
 }
 
-// Reference kernels that can make a result in shares (kernels/ref/share.h). On tc:ref rows run
-// whole: it is what others are compared with.
+// Whether the reference kernel can split its result into shares (kernels/ref/share.h). On tc:ref
+// rows run whole: others are compared with it.
 static bool is_shared(const tc_gnode *x) {
   if (!tc_device_generates(x->dev) || x->shape->count == 0) return false;
   return tc_op_kind_of(x->op) == TC_KIND_SCAN || tc_op_kind_of(x->op) == TC_KIND_INDEX || x->op == TC_OP_CAT ||
@@ -97,13 +99,13 @@ static bool add_row(tc_builder *b, uint32_t n) {
   tc_step *s = add_step(b, p, tc_graph_is_zeros(x) ? TC_STEP_ZERO : TC_STEP_ROW);
   if (!s) return false;
   s->op = x->op, s->node = n;
-  s->same = tc_graph_slice_update_of(x->op) >= 0;  // what it keeps of the old value may be there already
-  // a share each: a kernel may read all of its operands for every share
+  s->same = tc_graph_slice_update_of(x->op) >= 0;  // the old value may be in place already
+  // one share a thread, since a kernel may read all of its operands for every share
   if (is_shared(x)) s->extent = tc_team_threads();
   s->work = 4.0 * (double)x->shape->count + 100;
   bool filled = x->n_in > 0 && tc_fusion_is_filled(&p->graph, n, 0) && !b->gr.stored[x->in[0]];
   for (int i = 0; i < x->n_in; i++) {
-    // a filled operand is said by the result's own place
+    // a filled operand is named by the result's own storage
     if (!binding_storage(p, s, storage_of(b, filled && i == 0 ? n : x->in[i]))) return false;
     s = &p->step[p->n_step - 1];
     s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
@@ -118,9 +120,9 @@ static bool add_row(tc_builder *b, uint32_t n) {
   return true;
 }
 
-// Whether the kernel makes, of what lasts alone, nothing but temporaries of the plan. Indexing is
-// left out: its checks are steps of every run. So are products: where data is a parameter too,
-// whole layers would be kept.
+// Whether the kernel's results can be cached: it reads constants alone, and writes only temporaries
+// of the plan. Indexing is excluded, since its checks are steps of every run. Matmuls are excluded:
+// where data is a parameter too, whole layers would be cached.
 static bool is_cached(const tc_builder *b, const tc_fusion *fusion, const tc_emit_result *e) {
   bool all = b->prepare && e->n_read > 0;
   for (uint32_t i = 0; i < e->n_read && all; i++)
@@ -180,7 +182,7 @@ static bool add_kernel(tc_builder *b, const tc_fusion *fusion, tc_status *st) {
   return true;
 }
 
-// What a library makes of the node, whose operands have memory.
+// Adds a library's convolution, whose operands have memory.
 static bool add_conv(tc_builder *b, uint32_t n) {
   tc_program *p = b->p;
   const tc_gnode *x = &p->graph.node[n];
@@ -201,7 +203,7 @@ static bool add_conv(tc_builder *b, uint32_t n) {
   return true;
 }
 
-// What a library makes of the fusion. Takes the product.
+// Adds a library's matmul for the fusion. Takes the reference to the call.
 static bool add_product(tc_builder *b, const tc_library_gemm *v, tc_gpu_call *matmul) {
   tc_program *p = b->p;
   const tc_library_gemm_operand *in[] = {&v->left, &v->right, &v->bias};
@@ -212,7 +214,7 @@ static bool add_product(tc_builder *b, const tc_library_gemm *v, tc_gpu_call *ma
   tc_step *s = add_step(b, p, TC_STEP_CALL);
   if (!s) return tc_gpu_call_release(matmul), false;
   s->call = matmul, s->op = TC_OP_MATMUL, s->node = v->result;
-  s->work = 2.0 * (double)(f->batch * f->m * f->n) * (double)f->k / 1e4 + 1000;  // as of generated ones
+  s->work = 2.0 * (double)(f->batch * f->m * f->n) * (double)f->k / 1e4 + 1000;  // as estimated for generated kernels
   for (int i = 0; i < n_in; i++) {
     const tc_gnode *x = &p->graph.node[in[i]->node];
     s->offset[i] = (uint64_t)in[i]->first * tc_type_bytes(x->type),
@@ -227,9 +229,9 @@ static bool add_product(tc_builder *b, const tc_library_gemm *v, tc_gpu_call *ma
   return true;
 }
 
-// A product that a library makes with what follows it, if that is nothing or its own; one that it
-// makes better alone is told apart, so that fusions are made again. *taken: there is nothing left
-// to do, or there was a failure.
+// Adds a library's matmul for the fusion if the library computes all of its epilogue. If the
+// library is faster at the bare matmul, that is put in a kernel of its own, and fusion runs again.
+// *taken: the fusion is done, or it failed; else a kernel is to be generated.
 static bool try_library(tc_builder *b, const tc_fusion *gp, bool *taken) {
   tc_library_gemm v;
   tc_gpu_call *matmul;
@@ -259,8 +261,8 @@ static bool emit_fusion(tc_builder *b, const tc_fusion *gp, tc_status *st) {
 
 enum { NOT_MET, ON_THE_WAY, EMITTED };
 
-// Emits a fusion after those it depends on. The way to those is a list through the fusions, for it
-// is as long as the graph is deep.
+// Emits a fusion after those it depends on. The stack is explicit, since its depth is that of the
+// graph.
 static bool emit_with_needed(tc_builder *b, uint32_t fusion, uint32_t *stack, tc_status *st) {
   uint32_t depth = 0;
   stack[depth++] = fusion;

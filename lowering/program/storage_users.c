@@ -1,4 +1,4 @@
-// See storage_users.h.
+// Builds the lists of storage users. See storage_users.h.
 #include "lowering/program/storage_users.h"
 
 #include "runtime/arena.h"
@@ -9,7 +9,7 @@ bool tc_storage_users_init(tc_storage_users *b, const tc_program *p, const tc_pl
   uint32_t n = b->n_low + p->n_allocation, sum = 0;
   b->first = tc_calloc(n + 2, sizeof *b->first), b->step = tc_malloc((p->n_binding + 1) * sizeof *b->step);
   if (!b->first || !b->step) return false;
-  // A counting sort: first[x + 1] is where place x goes on, and in the end where it ends.
+  // A counting sort: first[x + 1] is where the next user of storage x goes, and finally its end.
   for (int fill = 0; fill < 2; fill++) {
     for (uint32_t i = 0; i < p->n_step; i++)
       for (uint32_t j = 0; j < p->step[i].n_binding; j++) {

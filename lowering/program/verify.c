@@ -1,4 +1,4 @@
-// Runs records one by one, and says where and by how much results differ. See verify.h.
+// Runs records one by one, and reports where results differ, and by how much. See verify.h.
 #include "lowering/program/verify.h"
 
 #include <float.h>
@@ -18,16 +18,15 @@
 
 #define MOST_ULP \
   16  // no operation is further from the reference, in units in the last place of its result, but for long sums
-#define MOST_HALF_ULP 1  // the same of f16 and bf16, which are computed in f32 and rounded once
+#define MOST_HALF_ULP 1  // likewise for f16 and bf16, which are computed in f32 and rounded once
 
 struct tc_verified {
-  tc_gpu *gpu;          // in whose memory values and leaves are; NULL: the host's
-  tc_buffer **value;    // per node: what its record gave; NULL for leaves, and once nobody needs it
-  // per node, leaves too: a copy of it for the host to read, where it is a GPU's; NULL until
-  // wanted, and once nobody needs it
+  tc_gpu *gpu;  // the GPU that holds values and leaves; NULL: the host
+  tc_buffer **value;  // per node: its record's value; NULL for leaves, and after its last reader
+  // per node, leaves too: a host copy of a GPU's value; NULL until used, and after its last reader
   tc_buffer **seen;
   uint32_t *n_readers;  // per node: records and outputs still to come
-  tc_hash *leaf;  // per node: of a leaf's content before the run, where it must stay
+  tc_hash *leaf;  // per leaf node that must keep its content: hash of the content before the run
   uint32_t n_wrong;
 };
 
@@ -69,7 +68,7 @@ const void *tc_verify_look(tc_gpu *gpu, const void *at, size_t bytes, tc_buffer 
   return NULL;
 }
 
-// The same of a node's value, kept while it is needed.
+// The host's view of a node's value, kept until its last reader.
 static void *look_at(const tc_plan *p, uint32_t node, tc_verified *v, void *const *leaf) {
   void *at = p->leaf_of[node] != TC_LEAF_NONE ? leaf[p->leaf_of[node]] : v->value[node]->ptr;
   if (!v->gpu) return at;
@@ -80,7 +79,7 @@ static void *look_at(const tc_plan *p, uint32_t node, tc_verified *v, void *cons
 // ---- How far a result may be from the reference's ----
 
 typedef struct format {
-  double epsilon, smallest, largest;  // smallest: normal
+  double epsilon, smallest, largest;  // smallest: the least normal number
 } format;
 
 static format format_of(tc_type type) {
@@ -92,17 +91,19 @@ static format format_of(tc_type type) {
   }
 }
 
-// |got - want| <= relative * |want| + per_size * size + absolute; nothing is said where size is
-// infinite. Half types accumulate in f32.
+// Tolerance: |got - want| <= relative * |want| + per_size * size + absolute. An infinite size
+// bounds nothing. Half types accumulate in f32.
 typedef struct bound {
   double relative, per_size, absolute;
-  bool sized;  // size: the record's value by the reference from sizes of its operands' elements (size_of)
-  bool by_log;  // the exponent of e is rounded: |log want| more units
-  double of_greatest;  // relative to the greatest element of the result: what Winograd's algorithm rounds is a tile's
+  // true: size is the reference's result for the absolute values of the operands (size_of)
+  bool sized;
+  bool by_log;  // true: the exponent of e is rounded, which adds |log want| units
+  // relative to the greatest element of the result: Winograd rounds relative to a tile
+  double of_greatest;
 } bound;
 
-// Additions that an element of a sum over the mask's axes goes through, as the graph is built
-// (graph.c): of each run of axes.
+// Additions per element of a sum over the mask's axes, one run of axes at a time, as the graph is
+// built (split_reduction.c).
 static double additions_of_sum(const tc_dims *d, uint32_t mask) {
   double sum = 0;
   int64_t run = 1, inner = 1;
@@ -116,8 +117,8 @@ static double additions_of_sum(const tc_dims *d, uint32_t mask) {
   return sum;
 }
 
-// A sum over rows or keys in attention: of a GPU one chain, else blocks of some dozens to hundreds,
-// which are added one after another.
+// Additions of a sum over rows or keys in attention. On a GPU it is one chain. Elsewhere it is
+// blocks of dozens to hundreds, added one after another.
 static double additions_in_attention(const tc_plan *p, uint32_t node, int64_t n) {
   const int64_t allocation = 512, least_allocation = 96;
   return tc_device_kind_of((tc_device)p->dev[node]) == TC_DEVICE_GPU
@@ -125,7 +126,7 @@ static double additions_in_attention(const tc_plan *p, uint32_t node, int64_t n)
              : (double)(TC_MIN(n, allocation) + n / least_allocation);
 }
 
-// At most so many terms has an element.
+// The most terms of one element of a convolution.
 static int64_t terms_of_conv(const tc_plan *p, uint32_t node) {
   const tc_rec *r = tc_plan_rec(p, node);
   const tc_shape_info *b = shape_of(p, tc_rec_in(r)[1]);
@@ -168,7 +169,7 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
       terms = x->d.rank ? additions_of_sum(&x->d, UINT32_C(1) << tc_rec_attr(r)[0]) : 1;
       b.by_log = tc_rec_op(r) == TC_OP_SOFTMAX;
       *(b.by_log ? &b.relative : &b.absolute) += (MOST_ULP + terms) * sum_epsilon;
-      if (tc_compiler_isa()->lookups) b.absolute += 0x1p-126;  // its least powers are zeros
+      if (tc_compiler_isa()->lookups) b.absolute += 0x1p-126;  // its smallest powers are zeros
       break;
     case TC_OP_ATTENTION:
     case TC_OP_ATTENTION_LSE:
@@ -183,7 +184,7 @@ static bound bound_of(const tc_plan *p, uint32_t node) {
         b.of_greatest = fmax(b.of_greatest, 0x1p-15);
       break;
     case TC_OP_SIN:
-    case TC_OP_COS:  // near their zeros
+    case TC_OP_COS:  // errors near their zeros are absolute
     case TC_OP_GELU:
     case TC_OP_GELU_TANH: b.absolute += sum_epsilon; break;  // below 0
     case TC_OP_RANDN: b.absolute += 6 * sum_epsilon; break;  // a cosine near its zeros, times a radius below 6
@@ -199,7 +200,7 @@ static double greatest_of(tc_type type, const void *at, int64_t count) {
 }
 
 // dq and dk are sums of scale (dout v - delta) times keys or queries. Where the difference cancels
-// all over, as with one key, delta says how large it was.
+// everywhere, as with one key, delta tells its former size.
 static double cancelled(const tc_plan *p, uint32_t node, void *const *operand) {
   enum { Q, K, DELTA = 5, SCALE = 6 };
   const tc_rec *r = tc_plan_rec(p, node);
@@ -267,9 +268,8 @@ bool tc_verify_run_record(const tc_plan *p, uint32_t node, tc_device device, voi
   return ok;
 }
 
-// Of an operand's element: sums round in proportion to the sum of absolute values, whatever
-// cancels. A product does not pass through zero or infinity, in whatever order, where even the
-// product of what is greater of each factor and its inverse is finite.
+// Size of an operand's element. Sums round in proportion to the sum of absolute values. A partial
+// product cannot reach zero or infinity in any order if the product of max(|v|, 1/|v|) is finite.
 static double size_of(tc_op op, double v) {
   return op == TC_OP_PROD ? fmax(fabs(v), 1 / fabs(v)) : fabs(v);
 }
@@ -310,7 +310,7 @@ static bool check_record(const tc_plan *p, uint32_t node, tc_verified *v, void *
   return ok;
 }
 
-// Operands are given back after their last reader.
+// Runs and checks one record. Operands are released after their last reader.
 static bool run_node(const tc_plan *p, uint32_t node, tc_verified *v, void *const *leaf, const uint64_t *arg,
                      FILE *to) {
   const tc_rec *r = tc_plan_rec(p, node);
@@ -332,12 +332,12 @@ static bool run_node(const tc_plan *p, uint32_t node, tc_verified *v, void *cons
   return true;
 }
 
-// A leaf that others hold, or that recipes and history of this run will read.
+// Whether the node is a leaf that others hold, or that recipes and history of this run will read.
 static bool must_stay(const tc_plan *p, uint32_t node) {
   return p->leaf_of[node] != TC_LEAF_NONE && (p->hold_leaf[p->leaf_of[node]] || !(p->flag[node] & TC_NODE_SOLE));
 }
 
-// Of a leaf's content as it is now.
+// Hashes a leaf's present content. False if it cannot be read.
 static bool hash_of(const tc_plan *p, uint32_t node, const tc_verified *v, void *const *leaf, tc_hash *out) {
   tc_buffer *copy;
   const void *at = tc_verify_look(v->gpu, leaf[p->leaf_of[node]], bytes_of(p, node), &copy);

@@ -1,4 +1,4 @@
-// Steps to launches and their words, and the values of those words at a run. See launches.h.
+// Lowers steps to launches and their words, and fills in the words of a run. See launches.h.
 #include "lowering/program/gpu/launches.h"
 
 #include <pthread.h>
@@ -14,42 +14,43 @@
 typedef enum word_kind { WORD_PLACE, WORD_NUM, WORD_CONST, WORD_SCRATCH, WORD_FAULT, WORD_MAP } word_kind;
 typedef struct word {
   word_kind kind;
-  uint64_t value;   // place, number of the program's scalar, the word itself, offset
-  uint64_t offset;  // of a PLACE: bytes from its beginning
+  uint64_t value;  // storage number, number of the program's scalar, the word itself, or offset
+  uint64_t offset;  // PLACE: bytes from its beginning
 } word;
 
-// What a MAP's words are made of: those of its kernel begin at this one. Most runs find operands
-// where the last one did.
+// The source of a tensor map's words. first_word: the first word of its kernel. The latest words
+// are kept, since most runs find operands where the last one did.
 typedef struct map {
   tc_tensor_map of;
   uint32_t first_word;
-  uint64_t at, words[TC_GPU_TENSOR_MAP_WORDS];  // the latest; at 0: none. Under the lock
+  uint64_t at, words[TC_GPU_TENSOR_MAP_WORDS];  // the latest address and words, under the lock; at 0: none
 } map;
 
-// What a launch's code is, until that is compiled.
+// The code of a launch, until that is compiled.
 typedef struct wanted {
   const tc_step *step;         // of a KERNEL
-  uint32_t chunk;              // KERNEL: the word that says how many units a group does
-  const char *name, *source;   // of a row's kernel
-  tc_kernel *kernel;           // of a row, a reference
+  uint32_t chunk;  // KERNEL: number of the word that holds the units per thread block
+  const char *name, *source;  // of a row's kernel; NULL: none
+  tc_kernel *kernel;  // of a row: a reference
 } wanted;
 
 struct tc_gpu_launches {
-  tc_gpu_sequence **sequence;  // one, or one a step
-  uint32_t *first_word, *first_launch;  // of each sequence, and the end
+  tc_gpu_sequence **sequence;  // one for all steps, or one per step; NULL: it has no launches
+  uint32_t *first_word, *first_launch;  // per sequence: its first word and launch, then the end
   uint32_t n_sequence;
   word *word;
   uint32_t n_word, cap_word;
   map *map;
   uint32_t n_map, cap_map;
-  pthread_mutex_t lock;  // of the maps' latest words
-  tc_gpu_launch *launch;  // and what their code is to be, until there are sequences
+  pthread_mutex_t lock;  // guards the maps' latest words
+  // launch and wanted: NULL once sequences exist
+  tc_gpu_launch *launch;
   wanted *wanted;
   uint32_t n_launch, cap_launch, cap_wanted;
-  tc_arena arena;  // of rows, until then
-  uint64_t n_checks;  // seen so far
+  tc_arena arena;  // memory of rows; empty once sequences exist
+  uint64_t n_checks;  // CHECK steps seen so far
   tc_gpu *gpu;
-  size_t scratch_bytes;  // of rows, one after the other
+  size_t scratch_bytes;  // the most of any step: steps run one after another
   bool checks;
 };
 
@@ -69,7 +70,7 @@ static bool add_place(tc_gpu_launches *l, uint32_t place, uint64_t offset) {
   return added;
 }
 
-// Of the launch at hand, whose words begin here.
+// Adds a launch, whose words begin at the present end.
 static tc_gpu_launch *add_launch(tc_gpu_launches *l, uint32_t sequence) {
   if (!TC_GROW(l->launch, l->cap_launch, l->n_launch + 1)) return NULL;
   if (!TC_GROW(l->wanted, l->cap_wanted, l->n_launch + 1)) return NULL;
@@ -78,8 +79,7 @@ static tc_gpu_launch *add_launch(tc_gpu_launches *l, uint32_t sequence) {
   return &l->launch[l->n_launch++];
 }
 
-// A kernel's groups do a unit each, as far as a grid has room.
-// Words up to a place in the table where maps may be.
+// Pads the words to an offset where a tensor map may lie.
 static bool align_words(tc_gpu_launches *l, uint32_t sequence) {
   while ((l->n_word - l->first_word[sequence]) % TC_GPU_TENSOR_MAP_ALIGNED)
     if (!add_word(l, WORD_CONST, 0)) return false;
@@ -94,13 +94,13 @@ static bool add_map(tc_gpu_launches *l, const tc_tensor_map *m, uint32_t first_w
   return added;
 }
 
-// words: of the run; the map's are from `out` on.
+// Fills in a map's words at `out`. words: those of the run.
 static tc_status fill_map(tc_gpu_launches *l, uint64_t number, const uint64_t *words, uint64_t *out) {
   map *m = &l->map[number];
   const uint64_t *own = words + m->first_word;
   tc_status st = TC_OK;
   pthread_mutex_lock(&l->lock);
-  if (own[m->of.buffer] && m->at != own[m->of.buffer]) {  // a step that is skipped may have nothing there
+  if (own[m->of.buffer] && m->at != own[m->of.buffer]) {  // a skipped step may have no operand
     st = tc_gpu_launch_tensor_map(l->gpu, &m->of, own, m->words);
     m->at = st == TC_OK ? own[m->of.buffer] : 0;
   }
@@ -125,7 +125,8 @@ static tc_status add_kernel(tc_gpu_launches *l, const tc_program *p, const tc_st
   return ok ? TC_OK : no_room();
 }
 
-// A library's call. Its workspace is scratch, as of rows: steps run one after the other.
+// Adds a library call. Its workspace is scratch memory shared with rows, since steps run one after
+// another.
 static tc_status add_call(tc_gpu_launches *l, const tc_program *p, const tc_step *s, uint32_t sequence) {
   size_t workspace = tc_gpu_call_workspace(s->call);
   const uint32_t *binding = p->binding + s->first_binding;
@@ -153,8 +154,7 @@ static bool add_row_word(tc_gpu_launches *l, const tc_program *p, const tc_step 
   return false;
 }
 
-// The launches of a row. What it keeps in scratch memory is its own while it runs: rows run one
-// after the other.
+// Adds the launches of a row. Rows share scratch memory, since they run one after another.
 static tc_status add_row_launches(tc_gpu_launches *l, const tc_program *p, const tc_step *s, const tc_gpu_row *row,
                                   uint32_t sequence) {
   l->scratch_bytes = TC_MAX_OF(l->scratch_bytes, (row->scratch_bytes + 63) & ~(size_t)63);
@@ -174,7 +174,7 @@ static tc_gpu_tensor tensor_of(const tc_gnode *x) {
   return (tc_gpu_tensor){x->type, x->shape->d};
 }
 
-// Whether what the step writes into, its first operand, is its result's memory.
+// Whether the step's first operand, which it writes into, is its result's memory.
 static bool is_in_place(const tc_program *p, const tc_step *s) {
   const tc_plan *plan = p->graph.plan;
   uint32_t from = p->binding[s->first_binding], to = p->binding[s->first_binding + s->n_binding - 1];
@@ -213,7 +213,7 @@ static tc_status add_step(tc_gpu_launches *l, const tc_program *p, const tc_step
     case TC_STEP_CALL: return add_call(l, p, s, sequence);
     case TC_STEP_ROW: return add_row(l, p, s, sequence);
     case TC_STEP_CHECK: return add_check(l, p, s, sequence);
-    case TC_STEP_ZERO: break;  // of devices that compute nothing
+    case TC_STEP_ZERO: break;  // only devices without code generation have it
   }
   return TC_FAIL(TC_ERR_STATE, "%s is no step of a GPU", tc_op_names[s->op]);
 }
@@ -266,7 +266,7 @@ uint32_t tc_gpu_launches_requests(const tc_gpu_launches *l, tc_kernel_request *r
   return n;
 }
 
-// What sequences do not need.
+// Frees what sequences do not need.
 static void drop_wanted(tc_gpu_launches *l) {
   for (uint32_t i = 0; i < l->n_launch; i++) tc_kernel_release(l->wanted[i].kernel);
   tc_free(l->wanted);
@@ -313,8 +313,8 @@ size_t tc_gpu_launches_held(const tc_gpu_launches *l) {
   return bytes;
 }
 
-#define FAULT_BYTES 64  // the word, and room to the next line
-#define SCRATCH_ALIGNED 256  // as a library's workspace must be; the blocks end at a multiple of 64
+#define FAULT_BYTES 64  // the word, padded to a cache line
+#define SCRATCH_ALIGNED 256  // alignment of a library's workspace; arena_bytes is a multiple of 64
 
 size_t tc_gpu_launches_bytes(const tc_gpu_launches *l) {
   return l->scratch_bytes + (l->checks ? FAULT_BYTES : 0) + (l->scratch_bytes ? SCRATCH_ALIGNED - 64 : 0);
@@ -343,7 +343,7 @@ static void tell(const char *name, uint64_t ns) {
   tc_profile_kernel(name, ns);
 }
 
-// What a simulated device's clock says is no time.
+// Marks times of a simulated device: they are no measurement.
 static void tell_simulated(const char *name, uint64_t ns) {
   char text[64];
   snprintf(text, sizeof text, "%.50s, simulated", name);

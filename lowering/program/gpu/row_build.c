@@ -1,4 +1,4 @@
-// Building a row's launches. See row_build.h.
+// Builds a row's launches. See row_build.h.
 #include "lowering/program/gpu/row_build.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static void fail_memory(tc_row_builder *b) {
   if (b->status == TC_OK) b->status = TC_FAIL(TC_ERR_MEMORY, "no room for the launches of a row");
 }
 
-// Appends to a text whose length is counted first: at NULL it only counts.
+// Appends to a text; at NULL it only counts the length.
 static size_t append_text(char *at, size_t length, const char *text) {
   size_t n = strlen(text);
   if (at) memcpy(at + length, text, n + 1);
@@ -83,7 +83,7 @@ uint64_t tc_row_scratch(tc_row_builder *b, uint64_t bytes) {
   return at;
 }
 
-// Threads of kernels that move 16 bytes each, and up to 15 bytes on both sides besides.
+// Threads of a kernel that moves 16 bytes each, and up to 15 bytes at both ends.
 static uint64_t wide_items(uint64_t bytes) {
   return bytes == 0 ? 0 : TC_MAX_OF(bytes / 16, (uint64_t)16);
 }

@@ -1,7 +1,7 @@
-// Building a row's launches: a kernel's source is joined from pieces of text, its words are copied.
-// See rows.h.
-// After a failure the builder's status stays and what follows does nothing.
-// Threads: a builder belongs to one thread. What is made lives in the arena.
+// Builds a row's launches: joins a kernel's source from pieces of text, and copies its words. See
+// rows.h.
+// Always: after a failure the builder keeps its status, and further calls do nothing.
+// Threads: a builder belongs to one thread. Owner: results live in the arena.
 #ifndef TC_LOWERING_PROGRAM_GPU_ROW_BUILD_H
 #define TC_LOWERING_PROGRAM_GPU_ROW_BUILD_H
 
@@ -14,16 +14,16 @@
 
 typedef struct tc_row_builder {
   tc_arena *arena;
-  const tc_gpu_row_call *call;  // NULL: a check
+  const tc_gpu_row_call *call;  // NULL: an index check
   tc_gpu_row *row;
   uint32_t cap;
   tc_status status;
 } tc_row_builder;
 
-// A kernel: lines before its text, the pieces.
+// A kernel's source: definitions, then pieces of text.
 typedef struct tc_row_text {
   char name[48];
-  const char *type, *define;  // type: ELEM_<type> of the element piece; define: more lines; NULL: none
+  const char *type, *define;  // type: defines ELEM_<type> for the element piece; define: more lines; either NULL: none
   const char *piece[8];
   uint32_t shared_bytes;
 } tc_row_text;
@@ -43,23 +43,23 @@ typedef struct tc_row_words {
 #define TC_ROW_SCRATCH(v) {TC_ROW_WORD_SCRATCH, (uint64_t)(v)}
 #define TC_ROW_ARG(v) {TC_ROW_WORD_ARG, (uint64_t)(v)}
 
-// A launch of so many blocks, whose words are the run's fault word, which all kernels look at
-// first, the first list, then the second.
+// Adds a launch of `blocks` thread blocks. Its words are the fault word, which all kernels test
+// first, then `first`, then `second`.
 void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, tc_row_words first,
                    tc_row_words second);
-// Of so many threads, one for an item.
+// Adds a launch of one thread per item.
 void tc_row_launch_items(tc_row_builder *b, const tc_row_text *text, uint64_t items, tc_row_words first,
                          tc_row_words second);
-// The first byte of so many of the row's scratch memory.
+// Reserves scratch memory of the row; returns the offset of its first byte.
 uint64_t tc_row_scratch(tc_row_builder *b, uint64_t bytes);
 
 static inline uint64_t tc_row_ceil_div(uint64_t a, uint64_t b) {
   return (a + b - 1) / b;
 }
 
-// So many elements become the value: of floats the bits of a double, else an int64.
+// Fills count elements with the value: the bits of a double for floats, else an int64.
 void tc_row_fill(tc_row_builder *b, tc_type type, uint64_t count, tc_gpu_word to, tc_gpu_word value);
-// The result becomes operand 0, unless it is there already.
+// Copies or fills operand 0 into the result, unless it is there already.
 void tc_row_keep(tc_row_builder *b);
 // A tensor seen as [outer, n, inner] around an axis; one of rank 0 is one element.
 typedef struct tc_row_lanes {
@@ -77,16 +77,17 @@ void tc_row_add(tc_row_builder *b);
 
 // A sort of segments of n entries each, of which the first k are kept.
 typedef struct tc_row_sort {
-  const char *name;  // what tells the first kernel from those with other keys
-  const char *type;  // of elements, NULL: the key reads none
-  const char *box, *key;  // pieces: what the key needs, NULL if nothing, and the key
-  tc_row_words words;  // the key's
+  const char *name;  // distinguishes the first kernel from those with other keys
+  const char *type;  // element type; NULL: the key reads no elements
+  const char *box, *key;  // pieces: the key's helper, NULL: none; the key
+  tc_row_words words;  // words of the key
   int key_bits;
   uint64_t segments, n, k;
-  uint64_t inner;  // of the result, if positions go there
-  bool to_result;  // else sorted entries stay in scratch memory
+  uint64_t inner;  // inner extent of the result, if to_result
+  bool to_result;  // true: positions go to the result; false: sorted entries stay in scratch memory
 } tc_row_sort;
-// Where in scratch memory the entries are, if they stay there. n and segments are at least 1.
+// Adds the launches of a sort; returns the scratch offset of its entries, if they stay there. n and
+// segments are at least 1.
 uint64_t tc_row_sort_launch(tc_row_builder *b, const tc_row_sort *s);
 
 #endif

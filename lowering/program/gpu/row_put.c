@@ -1,13 +1,13 @@
-// Writing and adding by index: of several writes to a place the last in the order of the index
-// wins, adds happen in that order. The kernels are in kernels/gpu/put.k.
+// Writing and adding by index. Of several writes to one element the last in index order wins; adds
+// happen in that order. The kernels are in kernels/gpu/put.k.
 #include "lazy/record/record.h"
 #include "lazy/trace/trace.h"
 #include "lowering/program/gpu/row_build.h"
 
 #define MOST_BOX_WORDS (4 + 3 * TC_MAX_RANK)
 
-// The index's box over the source and the result, both dense: neighbouring axes that both go
-// through as one are one.
+// The words of the index's box over the source and the result, both dense. Neighbouring axes that
+// are contiguous in both are merged.
 static tc_row_words box_of(const tc_gpu_row_call *c, tc_gpu_word *word) {
   const tc_dims *index = &c->in[1].d, *source = &c->in[2].d, *target = &c->out.d;
   int axis = (int)c->attr[0], rank = 0;
@@ -35,8 +35,8 @@ static tc_row_words box_of(const tc_gpu_row_call *c, tc_gpu_word *word) {
   return (tc_row_words){word, n};
 }
 
-// Places that the index names, sorted, and those of one place in the order of the index. box: words
-// of the key, for which `places` there are.
+// Sorts the elements that the index names; equal ones keep the order of the index. box: words of
+// the key; places: number of distinct keys.
 static tc_row_sort sort_of(bool rows, tc_row_words box, uint64_t places, uint64_t n) {
   return (tc_row_sort){.name = rows ? "rows" : "places",
                        .box = rows ? NULL : tc_gpu_text_put_box,
@@ -49,7 +49,7 @@ static tc_row_sort sort_of(bool rows, tc_row_words box, uint64_t places, uint64_
                        .inner = 1};
 }
 
-// Few elements: the last of each place writes over the old value.
+// Few writes: the last one to each element overwrites the old value.
 static void put_sorted(tc_row_builder *b, tc_row_words box, uint64_t n) {
   const tc_gpu_row_call *c = b->call;
   tc_row_sort s = sort_of(false, box, tc_row_count(&c->out.d), n);
@@ -65,7 +65,7 @@ static void put_sorted(tc_row_builder *b, tc_row_words box, uint64_t n) {
   tc_row_launch_items(b, &text, n, TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(2), sorted, TC_ROW_CONST(n)), box);
 }
 
-// Many: every place finds out who writes to it.
+// Many writes: every element finds the write that owns it.
 static void put_owned(tc_row_builder *b, tc_row_words box, uint64_t n) {
   const tc_gpu_row_call *c = b->call;
   uint64_t count = tc_row_count(&c->out.d);
@@ -87,8 +87,8 @@ static void put_owned(tc_row_builder *b, tc_row_words box, uint64_t n) {
                       box);
 }
 
-// Bytes moved for an index by sorting, over those moved for a place by its owner: an estimate,
-// never timed.
+// Bytes moved per index by sorting, over bytes moved per element by its owner: an estimate, not
+// measured.
 #define SORTING_COSTS 8
 
 void tc_row_scatter(tc_row_builder *b) {

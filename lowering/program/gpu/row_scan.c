@@ -1,14 +1,13 @@
-// Scans: how an axis is cut into chunks, and the launches over them. The kernels are in
-// kernels/gpu/scan.k.
+// Scans: chunks of an axis, and the launches over them. The kernels are in kernels/gpu/scan.k.
 #include "lazy/record/record.h"
 #include "lazy/trace/trace.h"
 #include "lowering/program/gpu/row_build.h"
 
 #define TILE 2048         // elements that a block scans at a time (scan_along)
-#define SHORT_LANE 64     // a thread goes along a lane that is no longer
-#define MOST_CHUNKS 1024  // of a lane, along: one tile of totals
+#define SHORT_LANE 64  // one thread scans a lane of at most this length
+#define MOST_CHUNKS 1024  // most chunks of a lane in scan_along: one tile of totals
 #define MOST_CHUNKS_ACROSS 256
-// Estimates, never timed: blocks and threads that keep a large device busy.
+// Estimates, not measured: blocks and threads that keep a large device busy.
 #define BUSY_BLOCKS 1056
 #define BUSY_THREADS 65536
 
@@ -26,7 +25,7 @@ static tiling cut_lanes(const tc_row_lanes *l) {
   return (tiling){along, chunk, tc_row_ceil_div(l->n, chunk)};
 }
 
-// One pass over [outer, n, inner] in chunks. mode: a line that says what the pass gives.
+// One pass over [outer, n, inner] in chunks. mode: a #define for what the pass returns.
 static void launch_pass(tc_row_builder *b, const char *part, const char *type, const char *mode, const tc_row_lanes *l,
                         const tiling *c, tc_gpu_word in, tc_gpu_word out, tc_gpu_word carry) {
   char define[64];

@@ -1,11 +1,11 @@
-// Order of segments: tiles are sorted, then merged by pairs until a segment is one run. The kernels
+// Sorts segments: tiles are sorted, then merged in pairs until a segment is one run. The kernels
 // are in kernels/gpu/sort.k.
 #include "lazy/record/record.h"
 #include "lowering/program/gpu/row_build.h"
 
 #define TILE 1024
 
-// The last pass gives positions, where they are the result.
+// The kernel's definitions. The last pass returns positions if they are the result.
 static const char *define_of(const tc_row_sort *s, bool last, char *define, size_t size) {
   snprintf(define, size, "#define KEY_BITS %d\n%s", s->key_bits, last && s->to_result ? "#define SORT_RESULT 1\n" : "");
   return define;

@@ -1,4 +1,4 @@
-// What a row of the op table becomes on a GPU: launches, and what their words are. See rows.h.
+// Types of a row's launches on a GPU, and the sources of their words. See rows.h.
 #ifndef TC_LOWERING_PROGRAM_GPU_ROW_TYPES_H
 #define TC_LOWERING_PROGRAM_GPU_ROW_TYPES_H
 
@@ -21,17 +21,17 @@ typedef struct tc_gpu_word {
 } tc_gpu_word;
 
 typedef struct tc_gpu_row_launch {
-  const char *name, *source;  // of the kernel, as tc_gpu_compile takes them
+  const char *name, *source;  // name and source of the kernel, as for tc_gpu_compile
   uint32_t blocks, threads, shared_bytes;
   const tc_gpu_word *word;
   uint32_t n_word;
 } tc_gpu_row_launch;
 
-// Launched one after the other. A row that has nothing to do has no launches.
+// A row's launches, which run one after another. A row without work has none.
 typedef struct tc_gpu_row {
   tc_gpu_row_launch *launch;
   uint32_t n_launch;
-  size_t scratch_bytes;  // aligned to 16; holds nothing before or after
+  size_t scratch_bytes;  // aligned to 16; not initialized, and not kept afterwards
 } tc_gpu_row;
 
 typedef struct tc_gpu_tensor {
@@ -47,8 +47,9 @@ typedef struct tc_gpu_row_call {
   tc_gpu_tensor out;
   const uint64_t *attr;
   int n_arg;
-  bool filled;  // operand 0 has no memory: it is argument n_arg, over and over (tc_fusion_is_filled)
-  bool in_place;  // operand 0 is the result's memory
+  // true: operand 0 has no memory: it is argument n_arg, repeated (tc_fusion_is_filled)
+  bool filled;
+  bool in_place;  // true: operand 0 is the result's memory
 } tc_gpu_row_call;
 
 #endif

@@ -1,4 +1,4 @@
-// Row kernels: which launches a row of the op table is. See rows.h.
+// Lowers rows of the op table to launches. See rows.h.
 #include "lowering/program/gpu/rows.h"
 
 #include <string.h>
@@ -7,7 +7,8 @@
 #include "lazy/trace/trace.h"
 #include "lowering/program/gpu/row_build.h"
 
-// A kernel for elements of a type, or for all elements of its size. define: room for its line.
+// A kernel for elements of one type (typed), or of one size (sized). define: buffer for its
+// #define.
 static tc_row_text typed(const tc_gpu_row_call *c, tc_type type, const char *piece) {
   tc_row_text t = {.type = tc_type_name(type), .piece = {tc_gpu_text_element, tc_gpu_text_index, piece}};
   snprintf(t.name, sizeof t.name, "tc_%s_%s", t.type, tc_op_names[c->op]);
@@ -78,7 +79,7 @@ static void searchsorted(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
   const tc_dims *sorted = &c->in[0].d, *values = &c->in[1].d;
   uint64_t count = tc_row_count(&c->out.d);
-  uint64_t each = sorted->rank == 1 ? count : (uint64_t)values->dim[values->rank - 1];  // values of a sequence
+  uint64_t each = sorted->rank == 1 ? count : (uint64_t)values->dim[values->rank - 1];  // values per sorted sequence
   const tc_row_text text = typed(c, c->in[0].type, tc_gpu_text_searchsorted);
   tc_row_launch_items(
       b, &text, count,
@@ -87,7 +88,7 @@ static void searchsorted(tc_row_builder *b) {
       TC_ROW_NO_WORDS);
 }
 
-// A result that is made of no elements: sums are 0, products 1, and padding is its value.
+// Fills a result that reads no elements: sums are 0, products 1, padding its value.
 static void made_of_nothing(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
   uint64_t count = tc_row_count(&c->out.d), one = 1;
