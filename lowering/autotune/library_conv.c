@@ -1,4 +1,5 @@
-// Who makes a convolution: a rule, or what measurement found, which is kept. See library_conv.h.
+// Chooses between a library and generated kernels for a convolution, by rule or by cached
+// measurement. See library_conv.h.
 #include "lowering/autotune/library_conv.h"
 
 #include <inttypes.h>
@@ -9,13 +10,13 @@
 #include "lowering/fusion/access.h"
 #include "runtime/log.h"
 
-#define MOST_TRIED 8  // algorithms, where the first ones are refused when they are asked for
-#define MOST_VIEWS 8  // one after the other, that are looked through
+#define MOST_TRIED 8  // algorithms tried where the library refuses the first ones
+#define MOST_VIEWS 8  // depth of nested views that is searched
 
 // ---- the convolution ----
 
-// Whether all that reads node n works element by element, so that a generated kernel would never
-// store it. *any: something does.
+// Whether every reader of node n is elementwise, so that a generated kernel would never store n.
+// *any: set if there is such a reader.
 static bool is_elementwise_after(const tc_graph *g, uint32_t n, int views, bool *any) {
   if (g->node[n].out != TC_LEAF_NONE || views > MOST_VIEWS) return false;
   for (uint32_t m = 0; m < g->n; m++) {
@@ -32,14 +33,14 @@ static bool is_elementwise_after(const tc_graph *g, uint32_t n, int views, bool 
   return true;
 }
 
-// Whether an operand is what the program gives, as it lies there, and no parameter. What is moved
-// before the library reads it lies in the run's arena.
+// Whether an operand lies in the caller's memory and is no parameter. One that is permuted before
+// the library reads it lies in the run's arena.
 static bool is_given(const tc_graph *g, uint32_t n) {
   while (g->node[n].leaf == TC_LEAF_NONE && tc_op_is_alias(g->node[n].op)) n = g->node[n].in[0];
   return g->node[n].leaf != TC_LEAF_NONE ? !g->node[n].stable_address : g->node[n].out != TC_LEAF_NONE;
 }
 
-// Whether the program keeps what the library makes, as it lies there.
+// Whether the library's result is an output of the program, without a copy.
 static bool is_kept(const tc_graph *g, uint32_t n) {
   bool kept = g->node[n].out != TC_LEAF_NONE;
   for (uint32_t m = n + 1; m < g->n && !kept; m++) {
@@ -51,7 +52,8 @@ static bool is_kept(const tc_graph *g, uint32_t n) {
   return kept;
 }
 
-// Channels of weights are moved to their place, and of their gradients away from it.
+// Finds the operands that may have another address in each run. Weights and their gradients are
+// permuted, so they lie in the arena.
 static void find_moving(tc_library_conv *v) {
   const tc_gnode *x = &v->graph->node[v->node];
   bool by_weight = x->op == TC_OP_CONV_WEIGHT;
@@ -84,7 +86,7 @@ static double images_of(const tc_gpu_conv_facts *f) {
   return n;
 }
 
-// Products that an element of what is made sums, at most.
+// The most products summed into one element of the result.
 static int64_t terms_of(const tc_gpu_conv_facts *f) {
   int64_t taps = 1, pixels = f->batch;
   for (int i = 0; i < f->axes; i++) taps *= f->taps[i], pixels *= f->result[i];
@@ -96,8 +98,8 @@ static double steps_of(const tc_gpu_conv_facts *f) {
   return results_of(f) * weights_of(f) / (double)f->out;
 }
 
-// The weight is moved; where a kernel of its own follows, what was made is written and read once
-// more; what may be elsewhere in each run is copied.
+// The library's price: the weight is permuted; where a kernel follows, the result is written and
+// read once more; operands at new addresses are copied.
 static double gain_ns(const tc_library_conv *v, const tc_gpu_facts *g) {
   const tc_gpu_conv_facts *f = &v->facts;
   double made = f->direction == TC_GPU_FORWARD    ? results_of(f)
@@ -148,7 +150,7 @@ static bool measure_both(void *arg, tc_library_gemm_times *out) {
   return tc_library_conv_measure(arg, out);
 }
 
-// The library's first choice that it makes when it is asked to.
+// The first algorithm of the library's ranking that it accepts.
 static tc_gpu_call *make_first(tc_library_conv *v, tc_gpu *g) {
   tc_gpu_algorithm a[MOST_TRIED];
   tc_gpu_call *call = NULL;

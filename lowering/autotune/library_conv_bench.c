@@ -1,9 +1,9 @@
-// Timing a convolution on the device as it is generated and by a library's algorithms: a plan of it
-// alone for each, with all that either way needs, run again and again on random numbers.
+// Times a convolution on the device: generated, and by each of a library's algorithms. Each is a
+// plan of the convolution alone with all that it needs, run repeatedly on random numbers.
 //
-// What would follow the library's in a kernel of its own is priced as a copy of the result, which
-// reads and writes as much, and what may be elsewhere in each run by copies. Where there is no
-// memory for all of it nothing is timed.
+// An elementwise consumer of the library's result is priced as a copy of the result, which reads
+// and writes as much. Operands that may have another address in each run are priced as copies.
+// If memory does not suffice for all of it, nothing is timed.
 #include <string.h>
 
 #include "lazy/lowering.h"
@@ -14,7 +14,7 @@
 #define MOST_ALGORITHMS 8
 #define MOST_BYTES ((size_t)1 << 32)  // of one operand
 
-// Of the plan that is being made: by this thread, within a call of measure.
+// Forces the choice in the plan that this thread makes within a call of measure.
 static _Thread_local struct {
   bool is_said;
   tc_gpu_call *call;  // NULL: it is generated
@@ -38,7 +38,8 @@ static tc_status run_candidate(void *arg) {
   return tc_plan_launch_alone(t->plan, t->leaf, &t->out);
 }
 
-// By this call, or generated. 0: it failed, or a call does not repeat its results.
+// Times the plan by this call, or generated (NULL). 0: it failed, or the call does not repeat its
+// results.
 static uint64_t time_by(candidate *t, tc_gpu_call *call) {
   const tc_graph *g = t->v->graph;
   said.is_said = true, said.call = call;
@@ -67,8 +68,8 @@ static bool take_memory(candidate *t, const tc_gnode *x, void **out) {
          tc_library_gemm_fill(t->g, x->type, *out, bytes) == TC_OK;
 }
 
-// Of what the library needs beside it: a kernel that reads what it made and writes what follows;
-// copies, in a graph that is replayed, of what moves. False: without memory.
+// Adds the time of what the library needs besides its call. That is a kernel that reads the result
+// and writes what follows, and copies of operands at new addresses. False: no memory.
 static bool time_beside(candidate *t, size_t result_bytes, uint64_t *ns) {
   const tc_gpu_work work = {TC_GPU_CONVOLUTIONS, .conv = t->v->facts};
   const void *at[] = {t->leaf[0], t->leaf[1], t->out};

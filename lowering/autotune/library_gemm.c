@@ -1,17 +1,18 @@
-// Finding in a group the product that a library could make. See library_gemm.h.
+// Finds in a fusion the matmul that a library could compute. See library_gemm.h.
 #include "lowering/autotune/library_gemm.h"
 
 #include <string.h>
 
 #include "lowering/fusion/access.h"
 
-#define ALIGNED 16  // bytes that the library's fastest algorithms ask for; tensors begin at multiples of 64
+// alignment in bytes that the library's fastest algorithms need; tensors begin at multiples of 64
+#define ALIGNED 16
 
 static bool stored(const tc_fusion_plan *gr, uint32_t n) {
   return gr->stored[tc_fusion_root(gr, n)];
 }
 
-// From element idx of node n through views to memory; false if something is computed on the way.
+// Follows element idx of node n through views to memory. False: something is computed on the way.
 static bool follow(const tc_fusion_plan *gr, const tc_extents *e, uint32_t n, const tc_index *idx, uint32_t *out_node,
                    tc_index *out) {
   tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
@@ -32,8 +33,8 @@ static bool follow(const tc_fusion_plan *gr, const tc_extents *e, uint32_t n, co
   return true;
 }
 
-// The operand that goes over `rows` and `columns`. False where it has no such strides. An axis of
-// one element has stride 0, which no one reads.
+// Finds matmul operand k as a strided matrix. False: it has no such strides. An axis of one element
+// has stride 0, which nobody reads.
 static bool find_operand(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t matmul, int k,
                          tc_library_gemm_operand *out, tc_gpu_operand *o) {
   const tc_gnode *x = &gr->graph->node[matmul];
@@ -55,7 +56,7 @@ static bool find_operand(const tc_fusion_plan *gr, const tc_fusion *gp, const tc
          o->row >= (o->transposed ? n_rows : n_columns);
 }
 
-// Whether node n, of two members, adds a row to each of the product's.
+// Whether node n, one of two members, adds a bias row to the matmul.
 static bool find_bias(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_extents *e, uint32_t matmul, uint32_t n,
                       tc_library_gemm_operand *out) {
   const tc_gnode *x = &gr->graph->node[n];
@@ -73,8 +74,8 @@ static bool find_bias(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_ex
   return flat.n == 0 && flat.base >= 0 && (across == 1 || e->of[TC_RANGE_K] == 1);
 }
 
-// Whether its memory may be elsewhere in each run, and is no block of the run's arena, which is
-// where it was, or among few places.
+// Whether the node's address may differ in each run. Blocks of the run's arena have stable
+// addresses.
 static bool may_move(const tc_fusion_plan *gr, uint32_t n) {
   const tc_gnode *x = &gr->graph->node[tc_fusion_root(gr, n)];
   return x->out != TC_LEAF_NONE || (x->leaf != TC_LEAF_NONE && !x->stable_address);

@@ -1,15 +1,18 @@
-// Matrix products by a vendor's library, beside generated ones: which of a plan's the library could
-// make, and which of the two makes them.
+// Decides which matmuls of a plan a library could compute, and whether the library or a generated
+// kernel computes each.
 //
-// A product is the library's to make if its operands lie in memory as rows of elements, transposed
-// or not, by constant strides, and all are of one type: f32, f16 or bf16. What follows it in its
-// kernel is the library's, too, where it is a sum with a row in f32, which is the very sum that was
-// recorded. Otherwise it is left for a kernel of its own: a library rounds a half type after what
-// follows, not before, its GELU and ReLU are not the recorded ones bit by bit. An operand that the
-// program gives and that is no parameter, or a result that it keeps, may lie elsewhere in each run,
-// where a graph that is replayed copies it: that is in the library's price (roofline.h).
-// Who makes it is a rule's to say, or a measurement's (TC_AUTOTUNE), before the plan's first run,
-// and stays so for the process. Threads: thread-safe.
+// A library can compute a matmul whose operands lie in memory as rows with constant strides,
+// transposed or not. All are of one type: f32, f16 or bf16.
+// Its epilogue may only be an f32 bias, which gives exactly the recorded sum. Any other epilogue
+// becomes a kernel of its own.
+// A library rounds a 16-bit type after the epilogue and not before it. Its GELU and ReLU differ
+// from the recorded ones in some bits.
+// Operands given by the caller (parameters aside) and results that the caller keeps may have
+// another address in each run. A replayed graph copies them, and the library's price includes that
+// (roofline.h).
+// A rule chooses, or a measurement (TC_AUTOTUNE), before the plan's first run. The choice holds for
+// the process.
+// Threads: thread-safe.
 #ifndef TC_LOWERING_AUTOTUNE_LIBRARY_GEMM_H
 #define TC_LOWERING_AUTOTUNE_LIBRARY_GEMM_H
 
@@ -18,7 +21,7 @@
 
 typedef enum tc_library_gemm_after { TC_AFTER_NOTHING, TC_AFTER_BIAS, TC_AFTER_MORE } tc_library_gemm_after;
 
-// A node with memory, and where in it the operand begins, in elements.
+// An operand: a node with memory, and its first element there.
 typedef struct tc_library_gemm_operand {
   uint32_t node;
   int64_t first;
@@ -26,25 +29,28 @@ typedef struct tc_library_gemm_operand {
 
 typedef struct tc_library_gemm {
   tc_gpu_matmul_facts facts;
-  uint32_t node;  // the product
-  uint32_t result;  // the product, or its sum with the bias
+  uint32_t node;  // the matmul
+  uint32_t result;  // the matmul, or its sum with the bias
   tc_library_gemm_operand left, right, bias;
-  tc_library_gemm_after after;  // MORE: then the facts are of the product alone
-  bool moves[4];  // by the call's addresses (tc_gpu_work_bytes): whether it may be elsewhere in each run
+  tc_library_gemm_after after;  // MORE: the facts describe the matmul alone
+  bool moves[4];  // true: the address may differ in each run; indexed as in tc_gpu_work_bytes
 } tc_library_gemm;
 
-// Whether a library could make the group's product.
+// Whether a library could compute the fusion's matmul. Fills *out.
 bool tc_library_gemm_find(const tc_fusion_plan *gr, const tc_fusion *gp, tc_library_gemm *out);
-// Bytes that a replayed graph copies for the library where what moves is elsewhere in each run.
+// Bytes that a replayed graph copies for the library because their addresses differ in each run.
 size_t tc_library_gemm_copied_bytes(const tc_library_gemm *v);
-// Whether it does; then *out is a new reference. Where more follows, a kernel of its own makes
-// that, whose price counts; a bias becomes such where the library adds none. scratch is reset.
+// Whether the library computes it; then *out is a new reference. An epilogue that it cannot compute
+// is priced as a kernel of its own.
+// A bias that the library cannot add becomes such an epilogue: after is then MORE. scratch is
+// reset.
 bool tc_library_gemm_choose(tc_library_gemm *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch,
                             tc_gpu_call **out);
 
 // ---- between the files of this ----
 
-// Of the group's generated kernel and of the library's fastest algorithm with what follows it.
+// Times the fusion's generated kernel and the library's fastest algorithm with its epilogue kernel.
+// False: could not be timed.
 bool tc_library_gemm_measure(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_emit_result *e,
                              tc_library_gemm_times *out);
 

@@ -1,9 +1,9 @@
-// Timing a product's generated kernel and a library's algorithms on the device, each as a sequence
-// of one launch that is replayed, on the plan's shapes.
+// Times a matmul's generated kernel and a library's algorithms on the device, on the plan's shapes.
+// Each is a replayed sequence of one launch.
 //
-// What would follow the library's product in a kernel of its own is priced as a copy of the result,
-// which reads and writes as much, and what may be elsewhere in each run by copies. Where there is
-// no memory for all of it nothing is timed.
+// An epilogue kernel behind the library's matmul is priced as a copy of the result, which reads and
+// writes as much. Operands that may have another address in each run are priced as copies.
+// If memory does not suffice for all of it, nothing is timed.
 #include <string.h>
 
 #include "lowering/autotune/library_gemm.h"
@@ -23,7 +23,7 @@ typedef struct candidate {
 
 // ---- operands ----
 
-// The memory that stands for the node, taken at its first use; NULL without.
+// The memory that stands for the node, allocated at its first use. NULL: no memory.
 static char *operand(candidate *t, uint32_t node) {
   const tc_gnode *x = &t->gr->graph->node[node];
   size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
@@ -51,7 +51,7 @@ static tc_status run_sequence(void *arg) {
   return tc_gpu_sequence_run(r->s, r->words);
 }
 
-// result: of so many bytes, which must be the same in every run; NULL: they are.
+// Times one launch. result: `bytes` bytes that every run must repeat; NULL: not checked.
 static uint64_t time_launch(tc_gpu *g, const tc_gpu_launch *launch, const uint64_t *words, uint32_t n_words,
                             const void *result, size_t bytes) {
   tc_gpu_sequence *s;
@@ -90,7 +90,7 @@ static uint64_t time_generated(candidate *t, const tc_emit_result *e) {
   return ns;
 }
 
-// 0: it failed, or does not repeat its results.
+// Times one algorithm. 0: it failed, or does not repeat its results.
 static uint64_t time_algorithm(candidate *t, const tc_library_gemm *v, const tc_gpu_algorithm *a) {
   tc_gpu_call *p;
   size_t bytes = tc_type_bytes(v->facts.type);
@@ -117,8 +117,7 @@ static uint64_t time_algorithm(candidate *t, const tc_library_gemm *v, const tc_
   return ns;
 }
 
-// Adds what it takes to read so many bytes of the node's memory and to write as many. False:
-// without memory.
+// Adds the time of a copy of `bytes` bytes of the node's memory. False: no memory.
 static bool add_copy(candidate *t, uint32_t node, size_t bytes, uint64_t *ns) {
   char *from = operand(t, node);
   uint64_t took = from ? tc_library_gemm_time_copy(t->g, from, bytes) : 0;
@@ -126,8 +125,8 @@ static bool add_copy(candidate *t, uint32_t node, size_t bytes, uint64_t *ns) {
   return took > 0;
 }
 
-// Of what the library needs beside it: a kernel that reads the product and writes what is made of
-// it; copies, in a graph that is replayed, of what moves.
+// Adds the time of what the library needs besides its call: an epilogue kernel, and in a replayed
+// graph copies of operands at new addresses.
 static bool time_beside(candidate *t, const tc_library_gemm *v, uint64_t *ns) {
   const tc_gpu_work work = {TC_GPU_MATMULS, .matmul = v->facts};
   const uint32_t node[] = {v->left.node, v->right.node, v->result, v->bias.node};

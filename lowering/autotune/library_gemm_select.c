@@ -1,4 +1,5 @@
-// Who makes a product: a rule, or what measurement found, which is kept. See library_gemm.h.
+// Chooses between a library and a generated kernel for a matmul, by rule or by cached measurement.
+// See library_gemm.h.
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,8 +9,8 @@
 
 // ---- the rule ----
 
-// With the price of what follows in a kernel of its own, the result written and read once more, and
-// of what is copied in a graph that is replayed.
+// The library's price includes an epilogue kernel, which reads and writes the result once more, and
+// the copies of a replayed graph.
 static double gain_ns(const tc_library_gemm *v, const tc_gpu_facts *g) {
   const tc_gpu_matmul_facts *f = &v->facts;
   double result = (double)f->batch * (double)f->m * (double)f->n,
@@ -41,7 +42,7 @@ static bool make_call(const tc_library_gemm *v, tc_gpu *g, const tc_gpu_algorith
   return made;
 }
 
-// The library's first choice.
+// Makes the call of the library's first choice.
 static bool make_first(const tc_library_gemm *v, tc_gpu *g, tc_gpu_call **out) {
   tc_gpu_algorithm a;
   int n = 0;
@@ -73,7 +74,7 @@ static bool measured(const tc_library_gemm *v, const tc_fusion_plan *gr, const t
   tc_gpu *g = gr->graph->target.gpu;
   tc_emit_result e;
   tc_arena_reset(scratch);
-  // it is said again, and dealt with, where its kernel is wanted
+  // the kernel IR is only timed here; an error is reported when the kernel is emitted for the plan
   if (tc_emit_fusion(&e, gr, gp, NULL, scratch) != TC_OK) return false;
   contest in = {v, gr, &e};
   tc_library_selection c = {.make = make_in, .measure = measure_in, .arg = &in};
@@ -84,8 +85,8 @@ static bool measured(const tc_library_gemm *v, const tc_fusion_plan *gr, const t
   return library;
 }
 
-// Whether the library adds the bias, too; without, the product is made alone, and the sum by a
-// kernel.
+// Whether the library can add the bias. If not, it computes the matmul alone, and a kernel adds the
+// bias.
 static bool adds_bias(const tc_library_gemm *v, tc_gpu *g) {
   tc_gpu_algorithm a;
   int n = 0;
@@ -109,7 +110,7 @@ bool tc_library_gemm_choose(tc_library_gemm *v, const tc_fusion_plan *gr, const 
   *out = NULL;
   if (way != TC_LIBRARY_GEMM_NEVER && v->after == TC_AFTER_BIAS && !adds_bias(v, g)) {
     v->after = TC_AFTER_MORE, v->result = v->node, v->facts.epilogue = TC_GPU_NO_EPILOGUE;
-    v->moves[2] = v->moves[3] = false;  // the sum's kernel has them
+    v->moves[2] = v->moves[3] = false;  // the result and the bias belong to the epilogue kernel
     way = ask(v, g);
   }
   if (way == TC_LIBRARY_GEMM_NEVER) return false;

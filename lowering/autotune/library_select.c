@@ -1,4 +1,4 @@
-// What a choice says, and how it is come by. See library_select.h.
+// Selects between generated and library kernels by rule or by timing. See library_select.h.
 #include "lowering/autotune/library_select.h"
 
 #include <errno.h>
@@ -13,15 +13,15 @@
 #include "runtime/log.h"
 #include "runtime/options.h"
 
-#define FORMAT 1  // of the files
-#define GAIN 0.98  // of the generated kernels' time, at most, for which a library's is taken
-#define LEAST_NS 2000000u  // of a slice: by then a clock that is read before and after is exact enough
-#define MOST_RUNS 64  // of a slice
+#define FORMAT 1  // version of the files' format
+#define GAIN 0.98  // the library wins if it takes at most this share of the generated kernel's time
+#define LEAST_NS 2000000u  // shortest slice: long enough for a clock read before and after
+#define MOST_RUNS 64  // most runs in a slice
 #define SLICES 3
-#define LEAST_STEPS 1e6  // multiply-adds of what is worth measuring
+#define LEAST_STEPS 1e6  // fewest multiply-adds worth measuring
 #define PATTERN_BYTES ((size_t)1 << 16)
 #define REPEATED_RUNS 4
-#define REPEATED_BYTES ((size_t)1 << 24)  // of a result, at most
+#define REPEATED_BYTES ((size_t)1 << 24)  // most bytes of a result that are compared
 
 // ---- whether ----
 
@@ -30,8 +30,8 @@ tc_library_gemm_way tc_library_gemm_ask(tc_gpu *g, tc_gpu_library library, doubl
   static _Atomic bool told[TC_GPU_N_LIBRARIES];
   const tc_options *o = tc_options_get();
   bool always = strcmp(o->gpu_libraries, "always") == 0, timed = !always && o->autotune && !o->deterministic;
-  // Where records are verified each is run alone, too, where somebody else might be chosen, and the
-  // bits must be the same.
+  // Verification also runs each record alone, where another choice might be made, but bits must be
+  // the same.
   if (strcmp(o->gpu_libraries, "never") == 0 || o->verify) return TC_LIBRARY_GEMM_NEVER;
   if (timed ? steps < LEAST_STEPS : !always && !tc_library_gemm_is_gain(gain_ns)) return TC_LIBRARY_GEMM_NEVER;
   bool unmeasured = o->deterministic || (!timed && !always);
@@ -50,8 +50,8 @@ bool tc_library_gemm_may_sum(tc_type type, int64_t k) {
 
 // ---- choices ----
 
-// "generated NS NS" or "library NS NS BYTES 128-DIGITS": times of both, the library's workspace and
-// its algorithm.
+// A cached result. As text: "generated NS NS" or "library NS NS BYTES 128-DIGITS": the times of
+// both, the library's workspace and its algorithm.
 typedef struct verdict {
   bool library;
   uint64_t generated_ns, library_ns;
@@ -130,7 +130,8 @@ bool tc_library_select_run(tc_library_selection *c, tc_gpu_call **out) {
 
 // ---- timing ----
 
-// Random numbers of [0.5, 1) with signs; of other types zeros, which are indices and flags, too.
+// Random numbers in [0.5, 1) with random signs. Other types get zeros, which are valid indices and
+// flags.
 static void write_pattern(tc_type type, char *out) {
   uint32_t state = 1;
   memset(out, 0, PATTERN_BYTES);
@@ -177,7 +178,7 @@ uint64_t tc_library_gemm_time(tc_gpu *g, tc_status (*run)(void *arg), void *arg)
   return TC_MAX_OF(best, (uint64_t)1);
 }
 
-// An algorithm that adds with atomics does not.
+// False for an algorithm that adds with atomics, for example.
 bool tc_library_gemm_repeats(tc_gpu *g, tc_status (*run)(void *arg), void *arg, const void *result, size_t bytes) {
   size_t n = TC_MIN(bytes, REPEATED_BYTES);
   char *first = tc_malloc(2 * n);

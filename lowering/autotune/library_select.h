@@ -1,16 +1,19 @@
-// A contest between what is generated and a vendor's library: held once, by timing both on the
-// device, and kept as who won, with the library's algorithm itself.
+// Selects between a generated kernel and a library, once, by timing both on the device. The winner
+// and the library's algorithm are cached.
 //
-// A choice that is found again is asked of the library anew, and where that refuses, or it is no
-// choice, the contest is held again. Threads: thread-safe.
+// A cached algorithm is requested from the library again. If the library refuses it, or the entry
+// is malformed, both are timed again.
+// In: a key, and callbacks that make and time the calls. Out: whether the library won, and its
+// call.
+// Threads: thread-safe.
 #ifndef TC_LOWERING_AUTOTUNE_LIBRARY_SELECT_H
 #define TC_LOWERING_AUTOTUNE_LIBRARY_SELECT_H
 
 #include "device/gpu.h"
 #include "lowering/autotune/tuning_cache.h"
 
-// Times of what is generated and of the library's fastest algorithm, with what either needs beside
-// it.
+// Times of the generated kernel and of the library's fastest algorithm, each with all that it needs
+// besides.
 typedef struct tc_library_gemm_times {
   uint64_t generated_ns, library_ns;
   tc_gpu_algorithm algorithm;
@@ -20,43 +23,46 @@ typedef struct tc_library_gemm_times {
 typedef struct tc_library_selection {
   tc_tuning_db db;
   char key[TC_TUNING_KEY];
-  bool (*make)(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out);  // false: the library does not
-  bool (*measure)(void *arg, tc_library_gemm_times *out);  // false: there was no memory, or nothing that could be timed
+  // false: the library refuses
+  bool (*make)(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out);
+  // false: no memory, or nothing could be timed
+  bool (*measure)(void *arg, tc_library_gemm_times *out);
   void *arg;
 } tc_library_selection;
 
-// A book of these. what: what its file is called, and what it is about. The device's sentence has
-// its architecture, driver and compiler.
+// The tuning database of a library. what: names the work in its first line, beside the device's
+// architecture, driver and compiler.
 tc_tuning_db tc_library_db(tc_gpu *g, tc_device d, tc_gpu_library library, const char *what);
-// Whether the library won; then *out is a new reference.
+// Looks the key up, or measures and stores. True: the library won, and *out is a new reference.
 bool tc_library_select_run(tc_library_selection *c, tc_gpu_call **out);
 
-// Whether a library is asked for work of so many multiply-adds, by which a rule expects so much
-// gain: never, for its first choice, or for those that are timed.
+// How a library is chosen for some work: never, by its first choice, or by timing its algorithms.
 typedef enum tc_library_gemm_way {
   TC_LIBRARY_GEMM_NEVER,
   TC_LIBRARY_GEMM_FIRST,
   TC_LIBRARY_GEMM_TIMED
 } tc_library_gemm_way;
-// By the options, the rule, and whether there is such a library, which is told once. What the
-// library could not gain by, it is not opened for; one that is to be measured no rule takes.
+// Decides by the options, by the expected gain, and by whether the library exists, which is logged
+// once. steps: multiply-adds.
+// The library is not opened for work without expected gain. The rule never selects a library whose
+// algorithms must be timed.
 tc_library_gemm_way tc_library_gemm_ask(tc_gpu *g, tc_gpu_library library, double steps, double gain_ns);
-// Whether a library may make sums of so many products. In which order it adds cannot be told: where
-// a generated kernel would add more than one chain (lowering/tiling/summation.h), a library's f32
-// may lose digits that it keeps, and only the option `always` wants it. Halves are rounded by more
-// than that.
+// Whether a library may compute sums of k products. The order in which it adds is unknown.
+// Where a generated kernel adds more than one chain (lowering/tiling/summation.h), a library's f32
+// sum may be less accurate. Only the option `always` allows that.
+// 16-bit types are rounded by more than that.
 bool tc_library_gemm_may_sum(tc_type type, int64_t k);
 
 // ---- timing ----
 
-// Random numbers of floats, of a magnitude of one: what a device draws, and with it its clock,
-// depends on them; zeros of other types, which are indices and flags, too.
+// Fills memory with random floats of magnitude one, since the device's power and clock depend on
+// the values. Other types get zeros, which are valid indices and flags.
 tc_status tc_library_gemm_fill(tc_gpu *g, tc_type type, void *at, size_t bytes);
-// Of one run of what is enqueued by run; 0: it failed.
+// The nanoseconds of one call of run, which enqueues work. 0: it failed.
 uint64_t tc_library_gemm_time(tc_gpu *g, tc_status (*run)(void *arg), void *arg);
-// Whether runs of it leave the same bits in the result, or in its first megabytes.
+// Whether repeated runs leave the same bits in the result, or in its first megabytes.
 bool tc_library_gemm_repeats(tc_gpu *g, tc_status (*run)(void *arg), void *arg, const void *result, size_t bytes);
-// Of a kernel that would read so many bytes and write as many: a copy. 0: without memory.
+// The nanoseconds of a copy of `bytes` bytes: a kernel that reads and writes as much. 0: no memory.
 uint64_t tc_library_gemm_time_copy(tc_gpu *g, const void *from, size_t bytes);
 
 #endif

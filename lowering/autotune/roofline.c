@@ -1,15 +1,16 @@
-// A roofline of libraries and generated kernels. See roofline.h.
+// Rooflines of libraries and generated kernels. See roofline.h.
 #include "lowering/autotune/roofline.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// Of a processor: operations a nanosecond of its matrix units for half types, and of its
-// multiply-adds in f32; the shares of the first that are expected of a library's large products and
-// of generated ones; bytes of memory a nanosecond. From the vendors' data sheets and others'
-// reports; nothing of it was measured here. What is generated for NVIDIA's (mma.sync) reaches 63 %
-// of what sm_90 has for others, and less of what came after; RDNA's matrix instructions are not
-// generated for, so its kernels have the rate of f32.
+// Rates of one processor (SM or CU). half: operations a nanosecond of its matrix units in 16-bit
+// types. single: of its f32 multiply-adds.
+// library, generated: the share of `half` that large matmuls of either reach. bytes: of memory, a
+// nanosecond.
+// From vendors' data sheets and published reports; nothing was measured here. Generated code for
+// NVIDIA (mma.sync) reaches 63 % of the peak on sm_90, and less on newer ones.
+// No code is generated for RDNA's matrix instructions, so its kernels run at the f32 rate.
 typedef struct roof {
   const char *arch;
   double half, single;
@@ -26,13 +27,13 @@ static const roof amds[] = {
 };
 #define SINGLE_LIBRARY 0.85
 #define SINGLE_GENERATED 0.7
-#define LEAST_GAIN_NS 5000.0  // of one product: below, not worth a graph that knows addresses
+#define LEAST_GAIN_NS 5000.0  // least gain of one matmul that is worth a graph bound to addresses
 
 static int number_of(const char *arch) {
   return atoi(arch + strcspn(arch, "0123456789"));
 }
 
-// Of NVIDIA's the last that is not newer, of AMD's the first whose name it begins with.
+// For NVIDIA, the last row that is not newer; for AMD, the first whose name is a prefix.
 static const roof *roof_of(const tc_gpu_facts *g) {
   const roof *r = roofs;
   for (size_t i = 0; i < sizeof amds / sizeof *amds; i++)

@@ -1,14 +1,15 @@
-// Where nothing is measured: what a vendor's library is expected to save, by a roofline.
+// Estimates by a roofline what a library saves over a generated kernel, where nothing is measured.
+// Threads: thread-safe, pure.
 #ifndef TC_LOWERING_AUTOTUNE_ROOFLINE_H
 #define TC_LOWERING_AUTOTUNE_ROOFLINE_H
 
 #include "device/gpu.h"
 
-// Of so much work (operations), with so many bytes of memory read and written for the library's
-// sake: by kernels of their own before or after it, and by the copies of what may be elsewhere in
-// each run, which a graph that is replayed cannot be told.
+// The nanoseconds saved. work: operations. bytes: memory traffic that only the library needs.
+// That traffic is kernels before or after it, and a replayed graph's copies of operands whose
+// address differs in each run.
 double tc_library_gemm_gain_ns(const tc_gpu_facts *g, tc_type type, double work, double bytes);
-// Whether that is worth a graph that knows addresses.
+// Whether that outweighs the cost of a graph bound to addresses.
 bool tc_library_gemm_is_gain(double ns);
 
 #endif

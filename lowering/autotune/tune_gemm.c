@@ -1,4 +1,4 @@
-// Compiles and times cuts by turns. See tune_gemm.h.
+// Compiles tilings and times them alternately. See tune_gemm.h.
 #include "lowering/autotune/tune_gemm.h"
 
 #include <inttypes.h>
@@ -12,18 +12,18 @@
 #include "runtime/log.h"
 #include "runtime/team.h"
 
-#define LEAST_STEPS 1e6  // multiply-adds of a product worth tuning: 10 us
-#define MOST_BYTES ((size_t)1 << 31)  // of operands
+#define LEAST_STEPS 1e6  // fewest multiply-adds worth tuning: 10 us
+#define MOST_BYTES ((size_t)1 << 31)  // most bytes of an operand
 #define MOST_TRIALS 96
 #define MOST_QUALIFYING 4
 #define MOST_ROUNDS 40
-#define SLOW 1.12  // times the fastest of a round, and a cut drops out
+#define SLOW 1.12  // a candidate drops out above this multiple of a round's fastest time
 #define SLOW_AT_FIRST 1.5
-#define LONG_NS 20000000u  // a run by which alone a cut may drop out
-#define QUALIFYING_NS 150000000u  // of a heat, if there are LEAST_ROUNDS at least
+#define LONG_NS 20000000u  // a candidate whose single run takes longer may drop out at once
+#define QUALIFYING_NS 150000000u  // longest qualifying, if it has LEAST_ROUNDS at least
 #define LEAST_ROUNDS 3
-#define MOST_NS 10000000000u  // of a product: then what is best so far
-#define GAIN 0.98  // of the time, at most, for which the cut is changed
+#define MOST_NS 10000000000u  // longest tuning of a matmul: then the best so far is used
+#define GAIN 0.98  // a tiling wins if it takes at most this share of the other's time
 #define FINAL_NS 400000000u
 #define LEAST_FINAL 3
 #define MOST_FINAL 100
@@ -32,10 +32,10 @@ typedef struct candidate {
   tc_gemm_tiling tiling;
   tc_kernel *kernel;
   int64_t extent, grain;
-  uint8_t operand[TC_MAX_BUFS];  // which one each buffer is
+  uint8_t operand[TC_MAX_BUFS];  // the tuning's operand of each buffer
   uint32_t n_buf;
-  uint64_t ns;  // the shortest run of the present heat
-  bool runs;  // in it
+  uint64_t ns;  // shortest run in the present qualifying
+  bool runs;  // true: still takes part in the qualifying
 } candidate;
 
 typedef struct tuning {
@@ -92,7 +92,7 @@ static uint64_t time_run(const tuning *t, const candidate *x) {
   return tc_now_ns() - start;
 }
 
-// One run of each that is still in; then the slow ones are out. How many are left.
+// Runs each remaining candidate once, then drops the slow ones. Returns how many remain.
 static int run_round(tuning *t, int round) {
   uint64_t least = UINT64_MAX;
   int n = 0;
@@ -100,7 +100,7 @@ static int run_round(tuning *t, int round) {
     candidate *x = &t->candidate[i];
     if (!x->runs) continue;
     uint64_t ns = time_run(t, x);
-    if (round == 0 && ns < LONG_NS) ns = time_run(t, x);  // the first met cold code and memory
+    if (round == 0 && ns < LONG_NS) ns = time_run(t, x);  // the first run met cold code and memory
     x->ns = TC_MIN(x->ns, ns);
     least = TC_MIN(least, x->ns);
   }
@@ -112,7 +112,7 @@ static int run_round(tuning *t, int round) {
   return n;
 }
 
-// Runs those marked against each other; the fastest.
+// Runs the marked candidates against each other. Returns the fastest.
 static int run_qualifying(tuning *t) {
   uint64_t start = tc_now_ns();
   for (int i = 0; i < t->n_candidate; i++) t->candidate[i].ns = UINT64_MAX;
@@ -128,8 +128,8 @@ static int run_qualifying(tuning *t) {
 
 // ---- candidates ----
 
-// The operand that holds the node, taken at its first use; false without memory. Zeros, so that no
-// index and no divisor is out of range.
+// Finds the operand that holds the node, allocated at its first use. It is zero, so that no index
+// or divisor is out of range. False: no memory.
 static bool find_operand(tuning *t, uint32_t node, uint8_t *which) {
   const tc_gnode *x = &t->gr->graph->node[node];
   size_t bytes = (size_t)x->shape->count * tc_type_bytes(x->type);
@@ -143,8 +143,7 @@ static bool find_operand(tuning *t, uint32_t node, uint8_t *which) {
   return true;
 }
 
-// A kernel with this cut takes part in the next heat; false without memory, or if it could not be
-// made.
+// Adds a kernel with this tiling to the next qualifying. False: no memory, or it could not be made.
 static bool add_candidate(tuning *t, const tc_gemm_tiling *tiling) {
   candidate *x = &t->candidate[t->n_candidate];
   tc_emit_result e;
@@ -165,9 +164,10 @@ static bool add_candidate(tuning *t, const tc_gemm_tiling *tiling) {
   return true;
 }
 
-// Whether x is the faster one in seven of ten pairs of runs, and by GAIN in half of them. The
-// shortest of many runs is too often a matter of luck: on a shared machine of two cores, whose runs
-// differ by 5 %, products that the model cuts well were given slower cuts by it.
+// Whether x is faster in seven of ten pairs of runs, and by GAIN in half of them. The shortest of
+// many runs is often luck.
+// On a shared machine of two cores, whose runs differ by 5 %, it replaced good tilings of the model
+// by slower ones.
 static bool wins(const tuning *t, candidate *x, candidate *model) {
   uint64_t start = tc_now_ns();
   int n = 0, n_won = 0, n_clear = 0;
@@ -181,7 +181,7 @@ static bool wins(const tuning *t, candidate *x, candidate *model) {
   return n_won * 10 >= n * 7 && n_clear * 2 >= n;
 }
 
-// The best cut's number. Trial 0 is the model's.
+// Hill climbing over neighbours. Returns the best candidate's index; candidate 0 is the model's.
 static int climb(tuning *t) {
   int best = 0;
   for (int heat = 0; heat < MOST_QUALIFYING; heat++) {
@@ -214,7 +214,7 @@ static void log_entry(const tuning *t, const char *key, int best) {
               c[TC_TILING_CHUNK], c[TC_TILING_UNIT_PANELS], c[TC_TILING_UNIT_TILES], x->kernel->name);
 }
 
-// Times cuts; false: there was no memory, or no compiler.
+// Times tilings. False: there was no memory, or no compiler.
 static bool measure_candidates(tuning *t, const char *key, tc_gemm_tiling *tiling) {
   tc_error_mark before = tc_error_now();
   bool made = add_candidate(t, tiling) && tc_kernel_tier(t->candidate[0].kernel) == TC_COMPILED;

@@ -1,4 +1,4 @@
-// Choices in a table, and its file. See tuning_cache.h.
+// A table of choices, and its file. See tuning_cache.h.
 #include "lowering/autotune/tuning_cache.h"
 
 #include <errno.h>
@@ -18,24 +18,25 @@
 #include "runtime/status.h"
 #include "runtime/topology.h"
 
-#define FORMAT 2  // of the file. Another one, too, whenever kernels change so much that cuts should be timed anew
+// of the file; raise it too when kernels change so much that tilings should be timed anew
+#define FORMAT 2
 #define MOST_ENTRIES 8192
 #define MOST_DBS 16
-#define MOST_BYTES (4 << 20)  // of a file that is read
+#define MOST_BYTES (4 << 20)  // most bytes of a file that are read
 
 typedef struct entry {
-  uint64_t db;  // the hash of its head
+  uint64_t db;  // hash of the database's head
   char key[TC_TUNING_KEY], value[TC_TUNING_VALUE];
-  bool made;  // by this process, and so for good
+  bool made;  // true: made by this process, so it never changes
 } entry;
 
 static struct {
   pthread_mutex_t lock;
   entry *at;
   uint32_t n, cap;
-  uint64_t read[MOST_DBS];  // whose files were read
+  uint64_t read[MOST_DBS];  // databases whose files were read
   int n_read;
-  bool told;  // that a file cannot be written
+  bool told;  // true: it was logged that a file cannot be written
   bool told_full;
   uint64_t n_tuned, n_timed;
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -52,7 +53,7 @@ static entry *find_locked(uint64_t db, const char *key) {
   return NULL;
 }
 
-// pre: locked; the key fits. A new one, or NULL: no room.
+// pre: locked; the key fits. A new entry. NULL: the table is full, or no memory.
 static entry *add_locked(uint64_t db, const char *key, size_t length) {
   if (self.n == MOST_ENTRIES) return NULL;
   if (!TC_GROW(self.at, self.cap, self.n + 1)) return NULL;
@@ -62,7 +63,7 @@ static entry *add_locked(uint64_t db, const char *key, size_t length) {
   return c;
 }
 
-// pre: locked. Once.
+// pre: locked. Warns once that the table is full.
 static void tell_full_locked(void) {
   if (!self.told_full)
     tc_log_line(TC_LOG_WARN,
@@ -73,15 +74,15 @@ static void tell_full_locked(void) {
 
 // ---- the file ----
 
-// The file's name, "" where there is no place for it.
+// The file's path; "" if there is no cache directory.
 static void find_path(const tc_tuning_db *db, char path[TC_PATH_BYTES]) {
   char dir[TC_DIR_BYTES];
   *path = 0;
   if (tc_files_dir(dir)) (void)snprintf(path, TC_PATH_BYTES, "%s/%s-%016" PRIx64 ".txt", dir, db->stem, name_of(db));
 }
 
-// pre: locked. A line "key = value"; false if it is not one. The first that has a key holds; what
-// there is no room for is passed over.
+// pre: locked. Parses a line "key = value". False: it is malformed. The first value of a key holds.
+// A line that does not fit in the table is skipped.
 static bool take_line(const tc_tuning_db *db, char *line) {
   char *equals = strstr(line, " = "), *value = equals ? equals + 3 : NULL;
   if (!equals || equals - line >= TC_TUNING_KEY || strlen(value) >= TC_TUNING_VALUE || !db->valid(value)) return false;
@@ -95,7 +96,7 @@ static bool take_line(const tc_tuning_db *db, char *line) {
   return true;
 }
 
-// pre: locked. Takes over what the file says and this process does not know.
+// pre: locked. Adds the file's choices that this process does not have.
 static void read_locked(const tc_tuning_db *db, const char *path) {
   size_t bytes = 0, n_bad = 0;
   uint32_t n = self.n;
@@ -117,8 +118,8 @@ static void read_locked(const tc_tuning_db *db, const char *path) {
   tc_log_line(TC_LOG_TUNE, "%s: %u choices read", path, self.n - n);
 }
 
-// pre: locked. With what other processes wrote meanwhile. Two that write at once may lose one's
-// last choice, which is then made again.
+// pre: locked. Writes the file, with what other processes wrote meanwhile. Of two that write at
+// once one may lose its last choice, which is then measured again.
 static void write_locked(const tc_tuning_db *db, const char *path) {
   char *text = NULL;
   size_t bytes = 0;
@@ -138,9 +139,9 @@ static void write_locked(const tc_tuning_db *db, const char *path) {
   free(text);
 }
 
-// ---- books ----
+// ---- databases ----
 
-// pre: locked. A book beyond the last that there is room for is read at every question.
+// pre: locked. Reads each database's file once; one beyond MOST_DBS at every lookup.
 static void read_once(const tc_tuning_db *db, const char *path) {
   uint64_t name = name_of(db);
   for (int i = 0; i < self.n_read; i++)
@@ -179,7 +180,7 @@ void tc_tuning_db_put(const tc_tuning_db *db, const char *key, char value[TC_TUN
   pthread_mutex_unlock(&self.lock);
 }
 
-// ---- cuts of the processor's products ----
+// ---- tilings of the CPU's matmuls ----
 
 static bool read_cut(const char *text, tc_gemm_tiling *tiling) {
   const char *at = text;
@@ -198,7 +199,7 @@ static bool is_cut(const char *text) {
   return read_cut(text, &tiling);
 }
 
-// The compiler's sentence has the processor and its vectors.
+// The compiler's sentence names the processor and its vector width.
 static tc_tuning_db tilings(void) {
   const tc_topology *t = tc_topology_get();
   tc_tuning_db db = {.stem = "products", .valid = is_cut};

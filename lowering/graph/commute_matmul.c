@@ -17,12 +17,11 @@
 #include "lowering/graph/permute.h"
 #include "lowering/graph/view.h"
 
-#define DEEPEST 32  // elementwise nodes between a matmul and its permute
-// Of a product that is made the other way: columns, of which fewer would not fill a panel, and idle
-// steps for each, where the last panel is not full. Times the old way over times so, on a Xeon at
-// two threads: 16 images of 32 x 32, 64 to 256 channels, 2.0; 28 x 28, 256 to 512, 1.16 (16 steps);
-// 14 x 14, 64 to 256, 1.18 (20 steps), 128 to 256, 1.06 (39), 256 to 64, 0.8 to 1.0 (78); 10 x 10,
-// 512 to 64, 0.6 (143); 7 x 7, 64 to 256, 0.9 (20).
+#define DEEPEST 32  // most elementwise nodes between a matmul and its permute
+// Least columns of a matmul in the new order, for fewer do not fill a panel. Most idle steps a
+// column, where the last panel is not full.
+// Measured: Xeon, 2 threads, convolutions: 10x10 with 143 idle steps 0.6 times the speed; with 16
+// to 20 steps mostly 1.16 to 2.0 (docs/measurements.md).
 #define LEAST_COLUMNS 64
 #define MOST_IDLE 32
 

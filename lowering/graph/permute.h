@@ -1,5 +1,5 @@
-// Permutes: orders of axes, eight bits an axis from the lowest as PERMUTE's attribute has them, and
-// moving work from one side of a permute to the other.
+// Permutes: orders of axes, and moving work across a permute. An order has eight bits an axis from
+// the lowest on, as PERMUTE's attribute.
 // Threads: thread-compatible.
 #ifndef TC_LOWERING_GRAPH_PERMUTE_H
 #define TC_LOWERING_GRAPH_PERMUTE_H

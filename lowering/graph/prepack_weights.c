@@ -17,20 +17,19 @@
 #include "lowering/tiling/gemm.h"
 #include "lowering/graph/mark_prologue.h"
 
-// Rows of a product for which panels are kept: more pack it at little cost. A few read it as fast
-// as memory is, which is as a stream a thread; of parts of rows, as the columns that fall to a
-// thread are, with all that may be asked for ahead, a Zen 4 reads 0.9 of that where its memory is
-// slow, and 0.48 where it is fast (C program, two threads, 170 MB of weights of GPT-2 small in
-// bf16; panels 1.07 to 1.13).
+// Most rows of a matmul whose right operand is prepacked: with more rows, packing costs little.
+// With few rows panels are read at a stream's speed.
+// Measured: Zen 4, 2 threads, 170 MB of bf16 weights: columns in place 0.9 of a stream where memory
+// is slow, 0.48 where fast; panels 1.07 to 1.13.
 #define MOST_ROWS 1024
-// Rows of a product that reads its factor once, wherever that lies. Of such a one, and of at least
-// so many columns, a result that is joined of two is little beside its factor, as the logits of a
-// vocabulary are.
+// A matmul of at most FEW_ROWS rows reads its right operand once, wherever it lies.
+// With at least JOINED_COLUMNS columns too, a result joined of two is small beside that operand, as
+// for a vocabulary's logits.
 #define FEW_ROWS 6
 #define JOINED_COLUMNS 4096
-#define WIDEST 64  // columns of a panel
-#define LEAST_COUNT 16384  // of elements: finding what is kept takes a tenth of a microsecond a run
-#define DEEPEST 32  // nodes that an operand is made of
+#define WIDEST 64  // most columns of a panel
+#define LEAST_COUNT 16384  // least elements of a prepacked operand: finding it takes 0.1 us a run
+#define DEEPEST 32  // most nodes that an operand is made of
 
 enum { UNKNOWN, NO, YES };
 
@@ -92,8 +91,8 @@ typedef struct way {
   uint64_t there, back;
 } way;
 
-// [k, n] as [k, panels, lanes], in memory as [panels, k, lanes]; of words as [k / 2, 2, panels,
-// lanes], in memory as [panels, k / 2, lanes, 2].
+// [k, n] viewed as [k, panels, lanes], in memory [panels, k, lanes]. Words are viewed as [k / 2, 2,
+// panels, lanes], in memory [panels, k / 2, lanes, 2].
 static way panel_layout_of(const tc_gnode *b) {
   int64_t k = b->shape->d.dim[0], n = b->shape->d.dim[1], lanes = tc_tiling_panel(n, type_of_sums(b->type));
   if (b->type != TC_BF16)

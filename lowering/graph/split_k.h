@@ -1,5 +1,6 @@
-// What the passes split_k and split_kv make for a GPU, of matmuls of few elements and many steps of
-// k, and of attention of few rows and many keys. Threads: thread-safe, pure.
+// What the passes split_k and split_kv share on a GPU.
+// They split matmuls of few elements and a large k, and attention of few rows and many keys.
+// Threads: thread-safe, pure.
 #ifndef TC_LOWERING_GRAPH_SPLIT_K_H
 #define TC_LOWERING_GRAPH_SPLIT_K_H
 

@@ -1,14 +1,14 @@
-// Splits attention of few query rows and many keys, as a step of decoding, into parts of the keys.
+// Splits attention of few query rows and many keys, as in decoding, into parts of the keys.
 //
-// Whole, it has one block of a GPU to a key head, which goes through all keys. A kernel makes each
-// part's mix of values, with its sum of weights and its greatest score; the mix is not yet divided
-// by the sum. Nodes that follow weigh the parts, in their order.
+// Unsplit, one block of a GPU goes through all keys of a key head.
+// A kernel computes each part's weighted sum of values, its sum of weights and its greatest score.
+// The weighted sum is not divided yet. Nodes behind it weigh the parts, in order.
 //
 //   %4 = attention [1,1,2,4]    ->    %6 = attention [4,1,2,1,4], %5 = attention_lse [4,1,2,1,2]
 //                                     weights of parts, sums over parts, %4 = their quotient
 //
-// Always: where keys are cut follows from the shape alone, so that every device adds in the same
-// order. The number of keys in use stays an argument of the kernel.
+// Always: the parts follow from the shape alone, so every device adds in the same order. The number
+// of keys in use stays an argument of the kernel.
 // Source: Flash-Decoding (Dao, Haziza, Massa, Sizov 2023). Threads: thread-compatible.
 #include "lowering/graph/split_k.h"
 

@@ -1,5 +1,5 @@
-// Kernels that wait to be compiled, as links that lie in them. Threads: thread-safe. The queue's
-// lock guards what its worker knows of itself, too (tier_up.c).
+// The queue of kernels to compile: an intrusive list.
+// Threads: thread-safe. The queue's lock also guards the state of its worker (tier_up.c).
 #ifndef TC_LOWERING_JIT_COMPILE_QUEUE_H
 #define TC_LOWERING_JIT_COMPILE_QUEUE_H
 
@@ -15,14 +15,14 @@ typedef struct tc_compile_queue {
   pthread_mutex_t lock;
   pthread_cond_t more;
   tc_compile_link *first, **last;
-  bool ended;  // nothing is added any more
-  atomic_bool waiting;  // something was added since the worker was told
+  bool ended;  // true: adds are refused (the process exits)
+  atomic_bool waiting;  // true: kernels were added since tc_tier_up_start last ran
 } tc_compile_queue;
 extern tc_compile_queue tc_compiles;
 
-// Adds a link that is in no queue. False: the queue has ended.
+// Appends a link that is in no queue. False: the queue has ended.
 bool tc_compile_queue_add(tc_compile_link *link);
-// pre: locked. All, as a list; the first of some.
+// pre: locked. Removes all links; returns them as a list, or NULL.
 tc_compile_link *tc_compile_queue_take_all(void);
 tc_compile_link *tc_compile_queue_take_first(void);
 

@@ -1,4 +1,4 @@
-// Opens and asks the code generator of tc:cpu. See compiler.h.
+// Opens and calls the code generator of tc:cpu. See compiler.h.
 #include "lowering/jit/compiler.h"
 
 #include <pthread.h>
@@ -14,12 +14,13 @@
 
 static struct {
   pthread_once_t found, opened;
-  const tc_codegen *row;  // that TC_COMPILER names
-  char head[512];  // of a kernel's key on disk; "": nothing is kept
+  const tc_codegen *row;  // the row that TC_COMPILER names
+  char head[512];  // of a kernel's disk key; "": the disk cache is off
   tc_codegen_opened facts;
-  bool is_open;        // false: there is no compiler
-  bool build_changed;  // the opened generator is not the build in `head`: nothing is kept on disk
-  atomic_bool told;    // that kernels are interpreted
+  bool is_open;  // false: there is no compiler, or it was not opened yet
+  // true: the opened generator is not the build in `head`; nothing is cached on disk
+  bool build_changed;
+  atomic_bool told;  // true: the warning about interpreted kernels was logged
 } self = {.found = PTHREAD_ONCE_INIT, .opened = PTHREAD_ONCE_INIT};
 
 // Held for reading between begin and end.
@@ -49,7 +50,7 @@ static void open_row(void) {
   self.build_changed = strcmp(tc_cpu_target_build(), self.facts.build) != 0;
 }
 
-// The generator, opened if it was not; NULL: there is none. pre: begun.
+// pre: between begin and end. The generator, opened at the first call. NULL: there is none.
 static const tc_codegen *compiler(void) {
   pthread_once(&self.opened, open_row);
   return self.is_open ? self.row : NULL;
@@ -109,7 +110,7 @@ void tc_compiler_log(const tc_kir *kir, const char *name) {
 
 // ---- whether it is there ----
 
-// One who asked for the interpreter, or whose kernels are another machine's, knows it.
+// There is no warning if the user chose the interpreter or compiles for another machine.
 void tc_compiler_tell(void) {
   bool expected = self.row->compile && tc_isa_is_of_host(tc_compiler_isa());
   if (expected && !compiler() && !atomic_exchange(&self.told, true))

@@ -1,6 +1,7 @@
-// This machine's compiler of kernels: the row of backends.def that TC_COMPILER names, opened for
-// the first kernel that needs it, and one sentence about it.
-// Threads: thread-safe; what a fork must not cut is between tc_compiler_begin and tc_compiler_end.
+// Facade of the code generator that TC_COMPILER names (a row of backends.def). It is opened for the
+// first kernel that needs it.
+// Threads: thread-safe. Work that a fork must not interrupt lies between tc_compiler_begin and
+// tc_compiler_end.
 #ifndef TC_LOWERING_JIT_COMPILER_H
 #define TC_LOWERING_JIT_COMPILER_H
 
@@ -8,32 +9,33 @@
 #include "lowering/kir/kir.h"
 #include "lowering/target/cpu_target.h"
 
-// One sentence for tc-info: which compiler and target, or why there is none.
+// One sentence for tc-info: the compiler and its target, or why there is none.
 const char *tc_compiler_sentence(void);
-// The object file of function `name` for that instruction set, malloc'ed; TC_ERR_COMPILE without a
-// compiler for it. kernel is borrowed.
+// The object file of function `name` for this machine's target, malloc'ed. TC_ERR_COMPILE where
+// there is no compiler for it. kir is borrowed.
 tc_status tc_compiler_object(const tc_kir *kir, const char *name, void **out, size_t *bytes);
-// Opens it; false: there is none. *lasting: see codegen.h.
+// Opens the compiler. False: there is none. *lasting: tc_codegen_opened.no_atexit (codegen.h).
 bool tc_compiler_open(bool *lasting);
 
 // ---- for kernel_cache.c ----
 
-// Around what may open a compiler or runs one: locks of its own, which no fork can take. A fork
-// that waits is let through before new compiles.
+// Bracket every call that may open or run a compiler, since its internal locks do not survive a
+// fork. A waiting fork goes before new compiles.
 void tc_compiler_begin(void);
 void tc_compiler_end(void);
-// What a kernel's key on disk begins with: who makes objects, and for what; "": nothing is kept.
+// The head of a kernel's disk key: the compiler's build and the target. "": the disk cache is off.
 const char *tc_compiler_head(void);
-// The following begin in between. Opened, if it was not: whether there is one, and whether it is
-// what the head says.
+// The functions below must be called between begin and end.
+// Both open the compiler if needed. First: whether there is one. Second: whether it is also the
+// build that the disk key's head names.
 bool tc_compiler_is_there(void);
 bool tc_compiler_is_of_head(void);
 tc_status tc_compiler_make(const tc_kir *kir, const char *name, void **out, size_t *bytes);
-// Such an object, made now or kept on disk, as code.
+// Loads an object, compiled now or read from disk, as code.
 tc_status tc_compiler_load(const tc_kir *kir, const char *name, const void *object, size_t bytes, tc_codegen_code *out);
-// Tells once that kernels are interpreted that were to be compiled.
+// Warns once if kernels that should be compiled are interpreted.
 void tc_compiler_tell(void);
-// TC_LOG=asm.
+// Logs the kernel's assembly if TC_LOG=asm.
 void tc_compiler_log(const tc_kir *kir, const char *name);
 
 #endif

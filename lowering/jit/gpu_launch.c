@@ -1,10 +1,10 @@
-// Kernels as launches. See gpu_launch.h.
+// Derives launches from kernels. See gpu_launch.h.
 #include "lowering/jit/gpu_launch.h"
 
 #include "lowering/kir/index_expr.h"
 #include "runtime/status.h"
 
-// A kernel's groups do a unit each, as far as a grid has room.
+// Each thread group does one unit. If the grid would be too large, each does a chunk of units.
 int64_t tc_gpu_launch_kernel(const tc_kernel *kernel, int64_t extent, tc_gpu_launch *out) {
   const tc_gpu_shape *shape = &kernel->gpu_shape;
   int64_t most = INT32_MAX / shape->cluster, chunk = TC_MAX_OF(tc_ceil_div(extent, most * shape->groups), 1),

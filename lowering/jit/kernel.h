@@ -1,8 +1,9 @@
-// A kernel: a kernel with its key and its code. Called through one atomic pointer with a context,
-// so that compiled code takes the interpreter's place without touching plans. A kernel's life:
-// interpreted, or done by a shape-generic kernel; queued for compilation (compile_queue.h);
+// A kernel: its key (the kernel IR's bytes) and its code.
+// It is called through one atomic pointer with a context, so compiled code replaces the interpreter
+// without a change to plans.
+// Life: interpreted, or run by a shape-generic kernel; queued for compilation (compile_queue.h);
 // compiled (tier_up.h).
-// Threads: thread-safe, but for what makes a kernel, which is its maker's.
+// Threads: thread-safe, except the functions that make a kernel, which only its maker calls.
 #ifndef TC_LOWERING_JIT_KERNEL_H
 #define TC_LOWERING_JIT_KERNEL_H
 
@@ -19,28 +20,30 @@
 struct tc_elf_code;
 
 typedef struct tc_kernel {
-  tc_lru_entry entry;  // of the cache; bytes: of key, interpreter and code, as it was kept
+  tc_lru_entry entry;  // in the cache; bytes counts key, interpreter and code at insertion
   _Atomic(tc_kernel_fn *) fn;
-  const void *ctx;  // of fn: the kernel, or the interpreter's program; compiled code ignores it
-  struct tc_kernel *generic;  // runs in its place until it has code of its own; NULL: none
-  uint64_t *extra;  // arguments that it takes behind those of a run
+  // first argument of fn: the kernel or the interpreter's program; compiled code ignores it
+  const void *ctx;
+  // shape-generic kernel that runs until this one has its own code; NULL: none
+  struct tc_kernel *generic;
+  uint64_t *extra;  // arguments passed to `generic` behind those of a run
   uint32_t n_num, n_extra_args;
   _Atomic uint32_t refs;
   tc_hash hash;
-  uint64_t *key;  // the kernel's bytes
+  uint64_t *key;  // the kernel IR's bytes
   size_t key_bytes, scratch_bytes;
   tc_interp *interp;
   struct tc_elf_code *code;
-  _Atomic uint64_t spent_ns;  // of all threads, while it had no code of its own
-  uint64_t tier_up_after_ns;  // so much of it, and it is compiled
-  atomic_bool queued;  // for that
+  _Atomic uint64_t spent_ns;  // run time without own code, summed over all threads
+  uint64_t tier_up_after_ns;  // spent_ns after which the kernel is queued for compilation
+  atomic_bool queued;  // true: was queued for compilation
   tc_compile_link in_queue;
-  // whose code it is, NULL: of this processor. No part of the key: names say what a kernel is, in
-  // every process alike
+  // The GPU that the code is for; NULL: the host's CPU. It is not part of the key, since names must
+  // be equal in every process.
   tc_gpu *gpu;
-  tc_gpu_code *gpu_code;  // of a GPU's kernel, which has no fn
+  tc_gpu_code *gpu_code;  // code of a GPU kernel, whose fn is NULL
   tc_gpu_shape gpu_shape;
-  bool from_disk;  // and not compiled by this process
+  bool from_disk;  // true: loaded from the disk cache, not compiled by this process
   char name[48];
 } tc_kernel;
 
@@ -50,18 +53,19 @@ void tc_kernel_release(tc_kernel *k);
 
 // ---- how it runs, for who makes it ----
 
-// Whether a run of so many nanoseconds of compiled code is interpreted much sooner than the kernel
-// is compiled.
+// Whether interpreting one run is much cheaper than compiling. work: estimated nanoseconds of
+// compiled code.
 bool tc_kernel_is_soon_interpreted(const tc_kir *kir, double work);
-// For good; until it has code of its own.
+// The first interprets for good, the second until the kernel has compiled code.
 tc_status tc_kernel_interpret(tc_kernel *k, const tc_kir *kir);
 tc_status tc_kernel_interpret_first(tc_kernel *k, const tc_kir *kir);
-// Until then by another kernel with more arguments; takes the reference and the arguments.
+// Runs the kernel through `generic` until it has code of its own. Consumes the reference and the
+// arguments.
 void tc_kernel_run_generic(tc_kernel *k, const tc_kir *kir, tc_kernel *generic, uint64_t *extra, uint32_t n_extra_args);
-// By the code of an object file. Code that takes another's place needs no more scratch memory than
-// that did.
+// Loads the code of an object file. Code that replaces another tier needs at most that tier's
+// scratch memory.
 tc_status tc_kernel_load(tc_kernel *k, const tc_kir *kir, const void *object, size_t bytes);
-// Whether code of its own would take the place of what runs it.
+// Whether the kernel still runs in a lower tier that compiled code would replace.
 bool tc_kernel_awaits_code(const tc_kernel *k);
 
 #endif

@@ -1,4 +1,4 @@
-// Compiles kernels once, by whichever compiler there is, and keeps them. See kernel_cache.h.
+// Compiles each kernel once and caches it. See kernel_cache.h.
 #include "lowering/jit/kernel_cache.h"
 
 #include <math.h>
@@ -21,11 +21,9 @@
 #include "runtime/status.h"
 #include "runtime/team.h"
 
-// Bytes of a row's text that are taken to compile as long as an instruction of a kernel. NVRTC 13.0
-// takes 57 to 196 ms for 73 kernels of two examples, of 384 instructions in the mean, and 29 to 495
-// ms for 256 rows, whose loops it unrolls. By these times 16 threads take, for lists of 30 and 8 of
-// them, 1.03 times what they would in the order of the times themselves; with 30 bytes 1.12 times,
-// and with rows one by one behind the kernels 3.2 times.
+// Bytes of GPU source that take as long to compile as one kernel IR instruction.
+// Measured: NVRTC, 16 threads: 1.03 times the ideal order's time, with 30 bytes 1.12, row kernels
+// last 3.2 (docs/measurements.md).
 #define TEXT_OF_INST 8
 
 static struct {
@@ -37,30 +35,30 @@ TC_FORK_SAFE(&self.lock, 3)
 
 // ---- making a kernel ----
 
-// What a kernel is made of: a kernel, or a GPU's text. Of neither: one of the GPU's own, which it
-// keeps.
+// What a kernel is made from: kernel IR or a GPU's source text. With neither it is a kernel built
+// into the GPU, which keeps it.
 typedef struct kernel_source {
   const tc_kir *kir;
   const char *text, *stem;
   uint32_t own;
   tc_gpu *gpu;
   uint64_t site;  // see tc_kernel_request
-  double work;  // of all steps that request for it together
+  double work;  // summed over all steps that request the kernel
   tc_generic_kernel *generic;
 } kernel_source;
 
-// A kernel that is being made, from its own kernel or as what a general one does with more
+// A kernel being made, either from its own kernel IR or as a shape-generic kernel with more
 // arguments.
 typedef struct pending {
-  struct pending *next;  // in its bucket of the list
-  tc_kernel *k;  // NULL: the GPU keeps it
+  struct pending *next;  // next in the same hash bucket of the list
+  tc_kernel *k;  // NULL: a built-in kernel, which the GPU keeps
   kernel_source from;
   tc_generic_kernel wide;
-  tc_kernel *generic;  // a reference; NULL: none
+  tc_kernel *generic;  // the shape-generic kernel, a reference; NULL: none
   bool done;
 } pending;
 
-// Kernels that are being made beside each other, found by their hash.
+// Kernels made together, found by their hash.
 typedef struct pending_list {
   pending *at, **bucket;
   uint32_t n, mask;
@@ -95,7 +93,7 @@ static void log_kernel(const tc_kir *kir, const char *name, bool for_gpu) {
   if (!for_gpu) tc_compiler_log(kir, name);
 }
 
-// Takes it from the disk, if it is there.
+// Loads the kernel from the disk cache if it is there.
 static void find_on_disk(pending *m) {
   tc_compiler_begin();
   if (m->from.kir) log_kernel(m->from.kir, m->k->name, m->from.gpu != NULL);
@@ -103,7 +101,7 @@ static void find_on_disk(pending *m) {
   tc_compiler_end();
 }
 
-// Without a compiler that would have to run: interpreted.
+// Makes a kernel that needs no compile now: it is interpreted, first or for good.
 static tc_status make_quickly(pending *m) {
   tc_status st = TC_OK;
   if (m->from.gpu || m->done || m->generic) return TC_OK;
@@ -126,7 +124,8 @@ static tc_status make_slowly(pending *m) {
   return st;
 }
 
-// An error of a worker's is nobody's.
+// Errors on workers are dropped: the failed kernel is compiled again on the calling thread, which
+// reports the error.
 static void make_task(void *arg, int wave, int64_t index, tc_worker *worker) {
   pending *m = ((pending **)arg)[index];
   tc_error_mark before = tc_error_now();
@@ -138,7 +137,7 @@ static bool is_slow(const pending *m) {
   return !m->done && !m->generic;
 }
 
-// In instructions of a kernel.
+// The expected compile time, in kernel IR instructions.
 static size_t length_of(const kernel_source *from) {
   return from->kir ? from->kir->n_inst : from->text ? strlen(from->text) / TEXT_OF_INST : 0;
 }
@@ -149,8 +148,8 @@ static int longer_first(const void *a, const void *b) {
   return nx != ny ? nx < ny ? 1 : -1 : x < y ? -1 : x > y;
 }
 
-// What must be compiled is shared by the team. What fails there is made again here, in order, so
-// that the first error is told, by the thread that asked.
+// The team compiles what must be compiled. What fails there is compiled again here, in order, so
+// the calling thread reports the first error.
 static tc_status compile_all(pending *list, uint32_t n) {
   int64_t n_slow = 0;
   for (uint32_t i = 0; i < n; i++) n_slow += is_slow(&list[i]);
@@ -182,8 +181,8 @@ static tc_kernel *find_locked(tc_hash hash, const uint64_t *key, size_t bytes, c
   return (tc_kernel *)e;
 }
 
-// pre: key is tc_malloc'ed, and taken. A kernel that is known, or being made already, or that is
-// then added to the list. *out: a reference.
+// pre: key is tc_malloc'ed; it is consumed. Finds a kernel in the cache or in the list, else adds
+// one to the list. *out: a reference.
 static tc_status find_or_add(const kernel_source *from, uint64_t *key, size_t bytes, pending_list *list,
                              tc_kernel **out) {
   tc_hash hash = tc_hash_bytes(key, bytes);
@@ -207,14 +206,15 @@ static tc_status find_or_add(const kernel_source *from, uint64_t *key, size_t by
   }
   if (!(k = tc_calloc(1, sizeof *k))) return tc_free(key), TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
   k->key = key, k->key_bytes = bytes, k->hash = hash, k->gpu = from->gpu, k->n_num = from->kir ? from->kir->n_num : 0;
-  atomic_store_explicit(&k->refs, 2, memory_order_relaxed);  // the list's, later the cache's, and the caller's
+  // one of the list, later of the cache; one of the caller
+  atomic_store_explicit(&k->refs, 2, memory_order_relaxed);
   snprintf(k->name, sizeof k->name, "tc_%.28s_%08x", from->stem, (unsigned)hash.lo);
   list->at[list->n] = (pending){.next = *bucket, .k = k, .from = *from};
   *bucket = &list->at[list->n++];
   return *out = k, TC_OK;
 }
 
-// Puts one that was made into the cache, unless another thread was faster.
+// Adds a kernel to the cache unless another thread added an equal one first.
 static void add_kernel(const pending *m, uint32_t *compiled) {
   const tc_options *o = tc_options_get();
   tc_kernel *k = m->k;
@@ -256,7 +256,7 @@ static tc_status find_or_add_kir(const kernel_source *from, pending_list *list, 
   return find_or_add(from, key, bytes, list, out);
 }
 
-// A kernel's key begins with a number of instructions that is not 0.
+// A text's key cannot equal a kernel IR's key, whose first word counts instructions and is not 0.
 static tc_status find_or_add_text(const kernel_source *from, pending_list *list, tc_kernel **out) {
   size_t length = strlen(from->text), bytes = TC_KIR_KEY_WORDS * sizeof(uint64_t) + (length + 7) / 8 * 8;
   uint64_t *key = tc_calloc(1, bytes);
@@ -276,8 +276,8 @@ static tc_status find_or_add_request(tc_kernel_request *w, tc_gpu *gpu, pending_
 
 // ---- making a list of them ----
 
-// What takes the place of the kernel's, in a family of its own, since where it reads and writes may
-// vary, too. False: too many arguments, or no memory.
+// Widens the requested generic kernel by constants seen to vary. Its site is ~site, since its reads
+// and writes may vary too. False: too many arguments, or no memory.
 static bool widen_given(pending *m) {
   tc_generic_kernel *given = m->from.generic, wider;
   if (given->kir.n_num > TC_MAX_EXTRA_SCALARS) return false;
@@ -297,8 +297,8 @@ static bool has_generic(pending *m) {
   return tc_shape_generic_meet(m->from.site, m->from.kir, &m->wide);
 }
 
-// The general kernel that a kernel is given, or that one of its family's has, behind the list's
-// others if it is new.
+// Finds the shape-generic kernel of a pending kernel, given with the request or shared by its
+// class. A new one is added at the list's end.
 static tc_status find_or_add_generic(pending *m, pending_list *list) {
   if (!m->from.site || m->from.gpu || !tc_compiler_compiles() || !tc_options_get()->generic_kernels) return TC_OK;
   if (!has_generic(m) || m->done) return TC_OK;
@@ -306,7 +306,7 @@ static tc_status find_or_add_generic(pending *m, pending_list *list) {
                          &m->generic);
 }
 
-// The general kernel is there: its reference and arguments become the kernel's.
+// Passes the shape-generic kernel's reference and arguments to the kernel.
 static void run_in_generic(pending *m) {
   tc_kernel_run_generic(m->k, m->from.kir, m->generic, m->wide.value, m->wide.n_value);
   m->generic = NULL, m->wide.value = NULL;

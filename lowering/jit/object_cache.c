@@ -1,4 +1,4 @@
-// Kernels' objects, from the disk or the compiler. See object_cache.h.
+// Finds objects of kernels on disk, or compiles them. See object_cache.h.
 #include "lowering/jit/object_cache.h"
 
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 
 static tc_disk kept = TC_DISK("cpu");
 
-// All that an object depends on: who makes it, for what, its function's name, and the kernel's
-// bytes. NULL: nothing is kept, or no memory. To be freed.
+// The disk key, all that an object depends on: compiler and target, function name, kernel IR. NULL:
+// the disk cache is off, or no memory. To be freed.
 static char *disk_key(const tc_kernel *k, size_t *bytes) {
   const char *who = tc_compiler_head();
   if (!*who || !tc_disk_is_on()) return NULL;

@@ -1,4 +1,4 @@
-// Families by the hash of what their kernels share. See shape_generic.h.
+// Classes of kernels, found by the hash of what their kernels share. See shape_generic.h.
 #include "lowering/jit/shape_generic.h"
 
 #include <math.h>
@@ -12,13 +12,14 @@
 #include "runtime/hash.h"
 
 #define N_BUCKETS 512
-#define MOST_FAMILIES 4096  // then all are forgotten
+#define MOST_FAMILIES 4096  // at this number all are dropped
 
-// A family is found by its hash alone: see shape_generic.h.
+// Kernels that share a shape-generic kernel. Found by its hash alone, for a collision only costs a
+// compile.
 typedef struct shape_class {
   struct shape_class *next;
   tc_hash id;
-  uint32_t n;  // constants
+  uint32_t n;  // number of constants that may vary
   int64_t *first;  // their values in the first kernel
   bool varies[];
 } shape_class;
@@ -30,7 +31,7 @@ static struct {
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 8)
 
-// For later processes, whose first size then has a general kernel that is on disk as well.
+// Stored for later processes: their first size then finds its shape-generic kernel on disk too.
 static tc_disk kept = TC_DISK("sizes");
 
 // ---- constants ----
@@ -42,7 +43,7 @@ static double float_of(const tc_kir_inst *i) {
   return i->dtype == TC_F32 ? (double)f : d;
 }
 
-// Whether it is a constant that an argument gives exactly.
+// Whether the instruction is a constant that an argument can pass exactly.
 static bool may_vary(const tc_kir_inst *i) {
   if (i->op != TC_IR_CONST) return false;
   return i->dtype == TC_I64 || i->dtype == TC_I32 ||
@@ -58,7 +59,7 @@ static uint64_t argument_of(const tc_kir_inst *i) {
 
 // ---- families ----
 
-// pre: constants that may vary are 0. False: no memory.
+// pre: constants that may vary are 0. Hashes the site and the kernel IR. False: no memory.
 static bool hash_of(uint64_t site, const tc_kir *kir, tc_hash *out) {
   size_t bytes = sizeof site + tc_kir_key_bytes(kir);
   uint64_t *key = tc_calloc(1, bytes);
@@ -94,7 +95,7 @@ static shape_class *make_class(tc_hash id, uint32_t n, const int64_t *first) {
   return f;
 }
 
-// On disk: the values in the first kernel, then whether they vary, a byte each.
+// On disk: the first kernel's values, then one byte each: whether it varies.
 static shape_class *load_class(tc_hash id, uint32_t n) {
   size_t bytes;
   char *data = tc_disk_is_on() ? tc_disk_find(&kept, &id, sizeof id, &bytes) : NULL;
@@ -123,7 +124,7 @@ static shape_class *find_locked(tc_hash id, uint32_t n) {
   return f;
 }
 
-// pre: locked. Takes f, which may be NULL.
+// pre: locked. Consumes f, which may be NULL.
 static void add_locked(shape_class *f) {
   if (!f) return;
   if (self.n == MOST_FAMILIES) forget_all();
@@ -132,8 +133,8 @@ static void add_locked(shape_class *f) {
   self.n++;
 }
 
-// Makes sure that the family is known, if there is memory: as it was kept by another process, or
-// with these values as the first.
+// Ensures that the class exists: from disk, or with these values as the first. Without memory it
+// stays absent.
 static void get_to_know(tc_hash id, uint32_t n, const int64_t *value) {
   pthread_mutex_lock(&self.lock);
   bool known = find_locked(id, n) != NULL;
@@ -150,7 +151,7 @@ static void get_to_know(tc_hash id, uint32_t n, const int64_t *value) {
   pthread_mutex_unlock(&self.lock);
 }
 
-// Marks which of the constants vary, now that this kernel was met.
+// Updates which constants vary with this kernel's values, and copies that to varies.
 static void meet_values(tc_hash id, uint32_t n, const int64_t *value, bool *varies) {
   bool extra = false;
   get_to_know(id, n, value);
@@ -182,7 +183,7 @@ static bool copy_kir(const tc_kir *kir, tc_kir *out) {
   return true;
 }
 
-// Takes the constants' values, leaving zeros.
+// Moves the constants' values to value, leaving zeros in the kernel IR.
 static uint32_t blank_constants(tc_kir *kir, int64_t *value) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < kir->n_inst; i++)
@@ -190,7 +191,8 @@ static uint32_t blank_constants(tc_kir *kir, int64_t *value) {
   return n;
 }
 
-// Those that vary become arguments, the others constants again. False: none does, or too many.
+// Replaces varying constants by arguments and restores the others. False: none varies, or too many
+// do.
 static bool widen_constants(tc_generic_kernel *g, const int64_t *value, const bool *varies) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < g->kir.n_inst; i++) {

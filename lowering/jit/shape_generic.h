@@ -1,11 +1,14 @@
-// Families of kernels: what one place of a graph becomes at several sizes, the same but for the
-// values of constants. Constants that were seen to differ become arguments, so that one kernel does
-// for all sizes: no algebra of sizes is needed, and what is general is exactly what varied.
+// Shape-generic kernels: kernels of one site of a graph at several sizes that differ only in the
+// values of constants.
+// Constants seen to differ become arguments, so one kernel serves all sizes. No symbolic size
+// algebra is needed: exactly what varied becomes an argument.
+// What varied is stored on disk (runtime/disk.h). A process whose first size is another process's
+// second one then finds its shape-generic kernel.
 //
-// What varied is kept on disk (runtime/disk.h), so that a process whose first size is another one's
-// second takes that one's general kernel.
-// Always: a general kernel with its values as arguments is the kernel it was made from, whatever
-// else is in its family; a wrong guess costs a compile.
+//   f32[8, 512] and then f32[9, 512]: CONST 8 becomes NUM n; the arguments are {8} and {9}
+//
+// Always: a shape-generic kernel with its values as arguments computes what the kernel it was made
+// from does. A wrong guess costs one compile.
 // Threads: thread-safe.
 #ifndef TC_LOWERING_JIT_SHAPE_GENERIC_H
 #define TC_LOWERING_JIT_SHAPE_GENERIC_H
@@ -14,22 +17,21 @@
 
 #include "lowering/kir/kir.h"
 
-#define TC_MAX_EXTRA_SCALARS 256  // arguments of a general kernel at most
+#define TC_MAX_EXTRA_SCALARS 256  // most arguments of a shape-generic kernel
 
 typedef struct tc_generic_kernel {
   tc_kir kir;  // owned, as value is
-  uint64_t *value;  // the arguments that it has behind those of the kernel it was made from
+  uint64_t *value;  // arguments behind those of the kernel it was made from
   uint32_t n_value;
 } tc_generic_kernel;
 
-// The general kernel for this one. False: it is the first of its family, or the first one again; it
-// has too much that varies; or there is no memory. place: equal for kernels that may be of a
-// family.
+// Makes the shape-generic kernel for this kernel IR. site: equal for kernels that may share one.
+// False: it is the first of its class, or equals the first; too much varies; or there is no memory.
 bool tc_shape_generic_meet(uint64_t site, const tc_kir *kir, tc_generic_kernel *out);
-// Whether this number of what is done at the place was another one before, in this process or one
-// that kept what it knew.
+// Whether this number had another value before at the site, in this process or in one that stored
+// it on disk.
 bool tc_shape_generic_varies(uint64_t site, int64_t number);
-// Releases what it owns, leaving nothing.
+// Frees what it owns and zeroes it.
 void tc_shape_generic_drop(tc_generic_kernel *g);
 void tc_shape_generic_clear(void);
 

@@ -1,4 +1,4 @@
-// The thread that compiles what is queued. See tier_up.h.
+// The thread that compiles queued kernels. See tier_up.h.
 #include "lowering/jit/tier_up.h"
 
 #include <stddef.h>
@@ -9,9 +9,9 @@
 #include "runtime/reentry.h"
 #include "runtime/thread.h"
 
-// Under the queue's lock.
+// Guarded by the queue's lock.
 static struct {
-  tc_kernel *now;  // what the thread compiles, taken from the queue
+  tc_kernel *now;  // the kernel being compiled, removed from the queue; NULL: none
   pthread_t thread;
   bool runs, stops;
   pthread_once_t once;
@@ -40,7 +40,7 @@ static void *compile_all(void *arg) {
   return NULL;
 }
 
-// A child has the list, but nobody who works at it.
+// After a fork the child has the queue but no thread: the kernel in progress is queued again.
 static void forked(void) {
   if (self.now) {
     tc_compile_link *l = &self.now->in_queue;
@@ -61,13 +61,13 @@ static void stop_at_exit(void) {
   tc_tier_up_stop();
 }
 
-// At exit, and where the library is unloaded.
+// Registers the fork handler and the handler for exit and for unloading the library.
 static void watch(void) {
   pthread_atfork(NULL, NULL, forked);
   if (atexit(stop_at_exit) != 0) tc_compiles.ended = true;
 }
 
-// pre: locked. Whether a thread has the list from now on.
+// pre: locked. Wakes or starts the thread. False: there is none, so the caller must compile.
 static bool hand_over(void) {
   if (self.stops || tc_compiles.ended) return false;
   if (!self.runs && tc_compiles.first) self.runs = tc_thread_start(&self.thread, compile_all, NULL) == 0;

@@ -85,7 +85,8 @@ tc_val tc_build_select(tc_kir_builder *e, tc_val c, tc_val a, tc_val b) {
   return tc_build_raw(e, TC_IR_SELECT, tc_build_type(e, a), lanes, c, a, b, 0);
 }
 
-// What was rounded to a narrow type and widened is that again; NaN was made quiet then.
+// Undoes a widening: a value cast from a narrow type and back to it is the original. The first
+// rounding already made NaNs quiet.
 static tc_val before_widening(const tc_kir_builder *e, tc_val a, tc_type to) {
   if (e->failed || (to != TC_BF16 && to != TC_F16) || e->kir->inst[a].op != TC_IR_CAST ||
       e->kir->inst[a].dtype != TC_F32)

@@ -1,6 +1,5 @@
-// Shorthand for files that build many floating-point instructions: `e` is the builder, `x` a value
-// of the type at hand.
-// Included by such .c files alone.
+// Shorthand for .c files that build many floating-point instructions; included by those alone.
+// `e` is the builder, `x` a value of the type that constants take.
 #ifndef TC_LOWERING_KIR_BUILDER_SHORTHAND_H
 #define TC_LOWERING_KIR_BUILDER_SHORTHAND_H
 

@@ -38,7 +38,7 @@ bool tc_ix_add(tc_index *x, const tc_index *y, int64_t coef) {
   return true;
 }
 
-// How many values a term's factor takes; 0 if unknown.
+// The number of values of the term without coef; 0 if unknown.
 static int64_t size_of(const tc_term *t, const tc_extents *e) {
   if (t->kind != TC_TERM_RANGE) return 0;
   int64_t n = (e->of[t->range] + t->div - 1) / t->div;

@@ -1,8 +1,8 @@
-// Index arithmetic of kernels: an index is a sum of terms over the kernel's ranges, so that
-// movement composes without touching memory.
+// Index arithmetic of kernels: an index is a sum of terms over the kernel's ranges. So movement ops
+// compose without touching memory.
 //   term: coef * ((range / div) % mod), or coef * (run-time argument), or coef * (computed value)
-// Everything is exact or refused: a reshape that terms cannot express makes tc_ix_divmod return
-// false, and the caller stores the operand.
+// Every result is exact. Where terms cannot express a reshape, tc_ix_divmod returns false, and the
+// caller materializes the operand.
 // Threads: thread-safe, pure.
 #ifndef TC_LOWERING_KIR_INDEX_EXPR_H
 #define TC_LOWERING_KIR_INDEX_EXPR_H
@@ -13,7 +13,7 @@
 #include "runtime/status.h"
 
 #define TC_MAX_TERMS 16  // a slice of eight axes: a range and a start of each
-#define TC_N_RANGES 4  // A outer, F folded, K inner, K0 upper part of a split inner range
+#define TC_N_RANGES 4  // A outer, F folded, K inner, K0 upper part of a split K
 
 enum { TC_RANGE_A, TC_RANGE_F, TC_RANGE_K, TC_RANGE_K0 };
 typedef enum tc_term_kind { TC_TERM_RANGE, TC_TERM_ARG, TC_TERM_VALUE } tc_term_kind;
@@ -40,7 +40,7 @@ static inline int64_t tc_ceil_div(int64_t a, int64_t b) {
 }
 
 tc_index tc_ix_const(int64_t v);
-// *x = tc_ix_const(v), and *x = *from: without the terms that are not there, most of an index's
+// *x = tc_ix_const(v), and *x = *from, without copying unused terms, which are most of an index's
 // bytes.
 static inline void tc_ix_set(tc_index *x, int64_t v) {
   x->n = 0, x->base = v;
@@ -52,14 +52,14 @@ static inline void tc_ix_copy(tc_index *x, const tc_index *from) {
 tc_index tc_ix_range(uint8_t range);
 bool tc_ix_add_term(tc_index *x, tc_term t);
 bool tc_ix_add(tc_index *x, const tc_index *y, int64_t coef);
-// Joins terms that are parts of one range; drops modulos that do nothing. The canonical form: equal
-// indices then have equal terms.
+// Brings x to canonical form: joins terms of one range, drops modulos without effect. Equal indices
+// then have equal terms.
 void tc_ix_simplify(tc_index *x, const tc_extents *e);
 bool tc_ix_equal(const tc_index *a, const tc_index *b);
-// Takes the terms of a range out of x as a stride; false, with x as it was, if they are not one
-// multiple of it.
+// Removes the terms of a range from x and returns their stride. False if they are not one multiple
+// of it; x is then unchanged.
 bool tc_ix_take_stride(tc_index *x, uint8_t range, int64_t *stride);
-// x = q * m + r with 0 <= r < m, exactly; false if terms cannot say it.
+// x = q * m + r with 0 <= r < m, exactly. False if terms cannot express q and r.
 bool tc_ix_divmod(const tc_index *x, int64_t m, const tc_extents *e, tc_index *q, tc_index *r);
 // Row-major position of idx[] in d, and back.
 bool tc_ix_flatten(const tc_index *idx, const tc_dims *d, const tc_extents *e, tc_index *out);

@@ -1,5 +1,5 @@
-// The kernel IR: a kernel is a kernel after its schedule, and all that code generators read. It is
-// a flat list of typed instructions with structured loops.
+// The kernel IR: a scheduled kernel, and all that code generators read. It is a flat list of typed
+// instructions with structured loops.
 //
 // In: emitters append instructions (builder.h). Out: code generators read them (lowering/codegen).
 // Invariants (verify.h checks them):
@@ -8,14 +8,14 @@
 // - Value n is the result of instruction n. Operands precede their use.
 // - A value is visible until the LOOP or IF around its instruction ends. What a loop carries goes
 //   through VAR and SET.
-// - Types and lanes agree; loops and ifs kernel.
+// - Types and lanes agree; LOOPs and IFs nest properly.
 // - Semantics are exact: no contraction of multiply and add, no reassociation, IEEE single or
 //   double in round-to-nearest with denormals.
 // - F16 and BF16 are results of LOAD, GATHER and CAST alone. CAST, BITCAST, STORE, SCATTER and
 //   INTERLEAVE take them; in kernels with threads EXTRACT does, too. Arithmetic on them is in F32.
 // - I8, U8 and I16 compute in their own width and wrap. Addresses are I64.
 // The generated function is a tc_kernel_fn. Float NUMs hold the bits of a double, others an int64.
-// Threads: a kernel belongs to one thread while it is built, then it is constant. Owner: its
+// Threads: a kernel belongs to one thread while it is built; then it is constant. Owner: its
 // creator.
 #ifndef TC_LOWERING_KIR_KIR_H
 #define TC_LOWERING_KIR_KIR_H
@@ -34,7 +34,7 @@ struct tc_worker;
 typedef void tc_kernel_fn(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end,
                           struct tc_worker *worker);
 
-#define TC_KIR_LANES 256  // of a value at most, in a kernel without threads
+#define TC_KIR_LANES 256  // most lanes of a value in a kernel without threads
 
 // The rows of ops.def, which says what each op means.
 typedef enum tc_kir_op {
@@ -47,9 +47,8 @@ typedef enum tc_kir_op {
 typedef struct tc_kir_inst {
   // dtype: element type of the result (STORE, SCATTER: of s1); compares give TC_BOOL.
   uint8_t op, dtype;
-  // 1: a scalar. Else a power of two up to TC_KIR_LANES. With threads: a multiple of them, up to
-  // 32
-  // each; of what WGMMA adds to, up to 128 each.
+  // 1: a scalar. Else a power of two up to TC_KIR_LANES. With threads: a multiple of them, up to 32
+  // each, or up to 128 each for the sums of WGMMA.
   uint16_t lanes;
   uint32_t flags;
   uint32_t src[4];  // TC_NONE where unused
@@ -59,21 +58,22 @@ typedef struct tc_kir_inst {
 // A buffer number below n_buf is buf[n]; n_buf + k is tile k, memory private to the worker.
 typedef struct tc_ntile {
   uint8_t dtype;
-  // With threads. True: whole vectors only, all as long, unmasked, at multiples of their lanes. A
-  // thread reads what it wrote alone.
+  // With threads. True: accessed by whole vectors only, of equal length, unmasked, at multiples of
+  // their lanes. A thread reads only what it wrote.
   uint8_t of_lanes;
   uint8_t pad[6];
   int64_t n;       // elements
   int64_t offset;  // bytes from worker->scratch, multiple of 64
 } tc_ntile;
 
-// Memory as matrices of two-byte elements, of which boxes of 64 rows by 64 elements are fetched to
-// a tile of F16 or BF16: elements outside of a matrix are zeros. A tile that boxes are fetched to
-// holds nothing else, `stages` chunks of as many boxes each, at a multiple of 1024 bytes.
+// A buffer seen as matrices of two-byte elements. Boxes of 64 rows by 64 elements are fetched from
+// it to a tile of F16 or BF16.
+// Elements outside of a matrix are zeros. Such a tile holds nothing else: `stages` chunks with the
+// same number of boxes. It lies at a multiple of 1024 bytes.
 #define TC_KIR_TMA_BOX 64
 typedef struct tc_tensor_map {
   uint32_t buffer, tile;
-  int64_t first;  // element of the buffer, as strides a multiple of 8
+  int64_t first;  // first element in the buffer, a multiple of 8 as the strides are
   int64_t extent[3];  // elements of a row, rows, matrices
   int64_t stride[2];  // elements from one row, one matrix to the next
 } tc_tensor_map;
@@ -86,31 +86,30 @@ typedef struct tc_kir {
   uint8_t *buf_type;
   uint32_t n_inst, cap_inst, n_tile, n_buf, n_num;
   uint16_t threads, groups;  // 0: a CPU's
-  // Blocks that the threads of a group are spread over, a power of two up to 8. 0: a group is in
-  // one
-  // block.
+  // Blocks over which the threads of a group are spread, a power of two up to 8. 0: a group is in
+  // one block.
   uint16_t cluster;
   uint16_t n_map, stages;
   tc_tensor_map map[TC_KIR_MAPS];
-  // With threads: buffers, as bits, that may be memory which the kernel writes, each element after
-  // it was read.
+  // With threads: bit set of buffers that may share memory with one that the kernel writes, where
+  // each element is written after it was read.
   uint64_t over;
   int64_t scratch_bytes;
 } tc_kir;
 
-// Nests with threads
+// Kernels with threads
 //
-// - A kernel with threads is run by groups of `threads` threads, a power of two. `groups` groups are
-//   in a block; one, if a group is more than a warp.
+// - A kernel with threads is run by groups of `threads` threads, a power of two. `groups` groups
+//   are in a block; one, if a group is more than a warp.
 // - A group does units [begin, end) of the outermost range.
 // - Thread t of a group holds the lanes [t v, (t + 1) v) of a vector of v lanes a thread. Every
 //   thread has the scalars; the first one stores them.
 // - GATHER and SCATTER may have s0 of fewer lanes than the value, one a thread. Then each thread's
-//   elements lie side by side, the first at its address, and the mask is a lane a thread, too.
+//   elements are consecutive, the first at its address, and the mask is a lane a thread, too.
 // - No two lanes that SCATTERs write to a buffer name one element.
 // - Nothing moves lanes between threads: no UNPACK, and no INTERLEAVE or BITCAST to less than a
 //   lane a thread.
-// - Tiles are the group's, with one group a block. Tiles of lanes are the threads': no offset.
+// - Tiles belong to the group, with one group a block. Tiles of lanes belong to threads: no offset.
 // - There are no barriers. A generator puts them where memory is read after other threads wrote it,
 //   or written after they read it.
 // - The blocks of a group of several are a cluster, with one group and whole warps in a block. Its
@@ -165,7 +164,7 @@ typedef struct tc_kir_op_row {
   uint16_t traits;  // TC_KIR_PURE and so on
 } tc_kir_op_row;
 
-extern const tc_kir_op_row tc_kir_ops[TC_N_KIR_OPS + 1];  // the last: of an op that is not there
+extern const tc_kir_op_row tc_kir_ops[TC_N_KIR_OPS + 1];  // the last row is that of an unknown op
 
 static inline const tc_kir_op_row *tc_kir_op_of(const tc_kir_inst *inst) {
   return &tc_kir_ops[inst->op < TC_N_KIR_OPS ? inst->op : TC_N_KIR_OPS];
@@ -179,15 +178,15 @@ static inline uint32_t tc_kir_mask_of(const tc_kir_inst *inst) {
   const unsigned at = tc_kir_op_of(inst)->mask;
   return at ? inst->src[at] : TC_NONE;
 }
-// Whether later instructions may have it as an operand.
+// Whether the instruction has a value, which later ones may have as an operand.
 static inline bool tc_kir_has_value(const tc_kir_inst *inst) {
   return tc_kir_op_of(inst)->result >= TC_KIR_RESULT_VALUE;
 }
 static inline const char *tc_kir_op_name(tc_kir_op op) {
   return tc_kir_ops[(unsigned)op < TC_N_KIR_OPS ? op : TC_N_KIR_OPS].name;
 }
-// How many operands an instruction has at most; src behind them is TC_NONE. 0 for a CALL of a
-// function that is not there.
+// The most operands of an instruction; src behind them is TC_NONE. 0 for a CALL of an unknown
+// function.
 int tc_kir_n_operands(const tc_kir_inst *inst);
 
 // ---- element types ----
@@ -201,7 +200,7 @@ static inline bool tc_kir_is_half(unsigned dtype) {
 static inline bool tc_kir_is_unsigned(unsigned dtype) {
   return dtype == TC_U8 || dtype == TC_BOOL;
 }
-// Of an element in memory.
+// The bytes of an element in memory.
 static inline unsigned tc_kir_type_bytes(unsigned dtype) {
   return (unsigned)tc_type_bytes((tc_type)dtype);
 }

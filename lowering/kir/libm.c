@@ -5,7 +5,7 @@
 
 #include "kernels/math.h"
 
-// The row is named like the public op, tc_erfinv of tensors; the function of doubles is this one.
+// Row ERFINV is named like the public op; its function of doubles is tc_math_erfinv.
 
 typedef void any_fn(void);
 

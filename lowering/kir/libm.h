@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-// What the imm of a CALL says.
+// The imm of a CALL.
 typedef enum tc_kir_math {
 #define TC_KIR_MATH(NAME, function, operands) TC_KIR_MATH_##NAME,
 #include "lowering/kir/libm.def"

@@ -1,12 +1,11 @@
-// The tables that kernels look numbers up in: names for the rows of lookup_tables.def, and what is
-// in them.
+// The tables of LOOKUP: names for the rows of lookup_tables.def, and their contents.
 // Threads: thread-safe, constant. Static memory.
 #ifndef TC_LOWERING_KIR_LOOKUP_TABLES_H
 #define TC_LOWERING_KIR_LOOKUP_TABLES_H
 
 #define TC_KIR_TABLE_LENGTH 16
 
-// What the imm of a LOOKUP says.
+// The imm of a LOOKUP.
 typedef enum tc_kir_table_row {
 #define TC_KIR_TABLE(NAME, ...) TC_KIR_TABLE_##NAME,
 #include "lowering/kir/lookup_tables.def"

@@ -1,4 +1,4 @@
-// The functions of math.h as instructions. See math.h.
+// Polynomials and table lookups behind math.h.
 #include "lowering/kir/math.h"
 
 #include <math.h>
@@ -21,8 +21,8 @@ static tc_val polynomial(tc_kir_builder *e, tc_val x, int n, const double *c) {
   return y;
 }
 
-// 1.5 * 2^23: adding it rounds a float of at most 2^22 to a whole number, which its low bits then
-// hold.
+// 1.5 * 2^23. Adding it to a float of at most 2^22 rounds that to a whole number, which the sum's
+// low bits hold.
 #define ROUNDER 12582912.0
 
 static tc_val bits_of(tc_kir_builder *e, tc_val x) {
@@ -39,7 +39,7 @@ static tc_val int_op(tc_kir_builder *e, tc_kir_op op, tc_val a, int64_t b) {
 
 #define LOG2_E 1.44269504088896341
 
-// A value not below, not above a bound; NaN passes through.
+// Clamps x from below and from above; NaN passes through.
 static tc_val at_least(tc_kir_builder *e, tc_val x, double bound) {
   return tc_build_select(e, tc_build_bin(e, TC_IR_LT, x, F(bound)), F(bound), x);
 }
@@ -48,9 +48,10 @@ static tc_val at_most(tc_kir_builder *e, tc_val x, double bound) {
   return tc_build_select(e, tc_build_bin(e, TC_IR_GT, x, F(bound)), F(bound), x);
 }
 
-// e^x in f32, within 0.9 ULP, x from -104, where it is 0, to 88.8, where it is infinity, or to 0
-// where it is negative. x = n ln 2 + r with |r| <= ln 2 / 2, ln 2 in two parts; the polynomial has
-// the least greatest relative error, 3e-9, of those that begin with 1 + r.
+// e^x in f32, within 0.9 ULP. x lies in [-104, 88.8], where the result is 0 and infinity, or in
+// [-104, 0] if negative.
+// x = n ln 2 + r with |r| <= ln 2 / 2, and ln 2 in two parts. The polynomial begins with 1 + r and
+// has minimal greatest relative error, 3e-9.
 static tc_val exp_within(tc_kir_builder *e, tc_val x, bool negative) {
   static const double c[] = {1.3814557673896733e-3,
                              8.3687357731938100e-3,
@@ -73,15 +74,15 @@ static tc_val looked_up(tc_kir_builder *e, tc_kir_table_row row, tc_val at) {
   return tc_build_raw(e, TC_IR_LOOKUP, TC_F32, tc_build_lanes(e, at), bits_of(e, at), TC_NONE, TC_NONE, row);
 }
 
-// 2^(n / 16), n being what the low bits of t hold; from 2^-126 on. Shifted, n's whole part meets
-// the exponent, and the rest, which is added to the entry's digits, was taken from them.
+// 2^(n / 16) for n in the low bits of t; valid from 2^-126 on.
+// n is shifted so that its whole part adds to the exponent. The rest adds to the entry's mantissa,
+// from which it was subtracted beforehand.
 static tc_val nearest_power(tc_kir_builder *e, tc_val t) {
   return float_of(e, tc_build_bin(e, TC_IR_ADD, bits_of(e, looked_up(e, TC_KIR_TABLE_POWER, t)),
                                   int_op(e, TC_IR_SHL, bits_of(e, t), 19)));
 }
 
-// e^x in f32, x at most 0, within 1 ULP, but 0 below 2^-126. As in exp_within, of sixteenths of ln
-// 2.
+// e^x in f32 of x <= 0, within 1 ULP, but 0 below 2^-126. As exp_within, in sixteenths of ln 2.
 static tc_val exp_looked_up(tc_kir_builder *e, tc_val x) {
   tc_val t = tc_build_fma(e, x, F(16 * LOG2_E), F(ROUNDER)), n = SUB(t, F(ROUNDER));
   tc_val r = tc_build_fma(e, n, F(2.12194440e-4 / 16), tc_build_fma(e, n, F(-0.693359375 / 16), x));
@@ -96,15 +97,15 @@ tc_val tc_build_exp_of_negative(tc_kir_builder *e, tc_type type, tc_val x) {
   return fast ? exp_within(e, at_least(e, x, -104.0), true) : tc_kir_call_libm(e, TC_KIR_MATH_EXP, x, 0, false);
 }
 
-// e^x - 1 in f32, |x| <= 30, within an ULP or two also near 0. As in exp_within, but that 2^n is a
-// factor of e^r - 1, and 2^n - 1 is added.
+// e^x - 1 in f32 for |x| <= 30, within an ULP or two, also near 0. As exp_within, but 2^n
+// multiplies e^r - 1, and 2^n - 1 is added.
 static tc_val expm1_within(tc_kir_builder *e, tc_val x) {
   static const double c[] = {1.3882502669392278e-3, 8.3666148612738630e-3, 4.1667202901764434e-2, 1.6666542921611371e-1,
                              4.9999998138261250e-1};
   tc_val t = tc_build_fma(e, x, F(LOG2_E), F(ROUNDER)), n = SUB(t, F(ROUNDER));
   tc_val r = tc_build_fma(e, n, F(-0.69314718055994531), x);
   tc_val m = tc_build_fma(e, MUL(r, r), polynomial(e, r, 5, c), r);
-  // Of the shifted bits only n's are left.
+  // The shift leaves only n's bits.
   tc_val power = float_of(e, int_op(e, TC_IR_ADD, int_op(e, TC_IR_SHL, bits_of(e, t), 23), 0x3F800000));
   return tc_build_fma(e, power, m, SUB(power, F(1)));
 }
@@ -144,9 +145,10 @@ tc_val tc_kir_tanh_f32(tc_kir_builder *e, tc_val x) {
   return with_sign_of(e, DIV(m, ADD(m, F(2))), x);
 }
 
-// erf in f32, within 1.9 ULP: 1 - e^q with q = ln erfc(|x|), a polynomial up to 4, where erf rounds
-// to 1. The coefficients have the least greatest relative error of erf, 4e-9, near 0 too; -|x| is
-// kept apart from them so that its share of q is exact.
+// erf in f32, within 1.9 ULP: 1 - e^q with q = ln erfc(|x|), a polynomial up to 4, from where erf
+// rounds to 1.
+// The coefficients have the least greatest relative error of erf, 4e-9, also near 0. The term -|x|
+// stays outside of them, so that it is exact.
 tc_val tc_kir_erf_f32(tc_kir_builder *e, tc_val x) {
   static const double c[] = {9.250155241596955e-06,   -1.1758432099310713e-04, 6.3262389503293310e-04,
                              -1.6666162293976928e-03, 1.5995641650523286e-04,  1.9153322828573117e-02,
@@ -162,7 +164,7 @@ tc_val tc_build_power_of_sixteenths(tc_kir_builder *e, tc_val t, tc_val r) {
   return tc_build_fma(e, near, MUL(r, polynomial(e, r, 3, c)), near);
 }
 
-// 2^x in f32 for x from -126 to 0, within 4e-9 and rounding. The whole part is added to the
+// 2^x in f32 for x in [-126, 0], within 4e-9 and rounding. The whole part is added to the
 // exponent's bits.
 static tc_val power_of_two(tc_kir_builder *e, tc_val x) {
   static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
@@ -173,9 +175,10 @@ static tc_val power_of_two(tc_kir_builder *e, tc_val x) {
       e, tc_build_bin(e, TC_IR_ADD, bits_of(e, polynomial(e, r, 7, c)), int_op(e, TC_IR_SHL, bits_of(e, t), 23)));
 }
 
-// gelu in f32: relu(x) - a h with a = |x| and h = 2^y, the normal distribution's share beyond a; y
-// is a polynomial, by which the absolute error of h is 8e-9. Within 2 ULP above 0, 5.5e-8 below.
-// From where a is bounded h is 2e-34, so that a tail is 0 in effect, and inf no number times 0.
+// gelu in f32: relu(x) - a h. a = |x|; h = 2^y is the normal distribution's mass beyond a; y is a
+// polynomial.
+// The polynomial's absolute error of h is 8e-9. The result is within 2 ULP above 0, 5.5e-8 below.
+// a is clamped where h is 2e-34. So the tail is 0 in effect, and infinity times 0 gives no NaN.
 tc_val tc_kir_gelu_f32(tc_kir_builder *e, tc_val x) {
   static const double of_y[] = {-2.834912575827841e-6, 3.9377688469543046e-5, -1.861802284199574e-4,
                                 -1.369363981761736e-4, 7.063420160524996e-3,  -5.249617836637481e-2,
@@ -184,40 +187,45 @@ tc_val tc_kir_gelu_f32(tc_kir_builder *e, tc_val x) {
   return tc_build_fma(e, tc_build_un(e, TC_IR_NEG, a), h, at_least(e, x, 0));
 }
 
-// The same in double: x / 2 erfc(-x / sqrt 2), and 0 where that is -inf times 0.
+// gelu in double: x / 2 erfc(-x / sqrt 2). Where that is -inf times 0, the result is 0.
 tc_val tc_kir_gelu_f64(tc_kir_builder *e, tc_val x) {
   tc_val p = tc_kir_call_libm(e, TC_KIR_MATH_ERFC, MUL(x, F(-0.70710678118654752440)), 0, false);
   return tc_build_select(e, tc_build_bin(e, TC_IR_EQ, p, F(0)), F(-0.0), MUL(MUL(x, F(0.5)), p));
 }
 
-// The parts of a turn that the argument x of a sine is reduced by: the nearest number of them, h,
-// is taken off. `rounder` is ROUNDER and as much more as there may be parts: adding it to a number
-// rounds that to a whole one, whose low bits are the sum's, and bits of `far` differ from ROUNDER's
-// in the sum where there are more, or x is no number. A part is in two floats, of which the first
-// is rounded down, and so is what is left, exact - rest: x without h of the first part has no
-// rounding, and h of the second has the sign of h, so that -0 stays what it is.
+// Range reduction of sin and cos: x is divided into equal parts of a turn, and h, the nearest
+// number of parts, is subtracted.
+// rounder: ROUNDER plus the most parts allowed. Adding it rounds to a whole number, held in the
+// sum's low bits.
+// If x has more parts or is not a number, bits of `far` differ between the sum and ROUNDER.
+// A part is the sum of two floats, the first rounded down. So the remainder is also two floats,
+// exact - rest.
+// exact, x minus h times the first float, has no rounding error. rest, h times the second, has the
+// sign of h, so -0 stays -0.
 typedef struct turn {
-  double of_one;  // parts of 1
+  double of_one;  // number of parts in 1
   double rounder;
   int64_t far;
-  int quarter;  // parts of a quarter turn, which a cosine is ahead by
+  int quarter;  // number of parts in a quarter turn, the phase of a cosine
 } turn;
 
-#define QUARTERS 0.63661977236758134  // of a turn, in 1
+#define QUARTERS 0.63661977236758134  // quarter turns in 1
 #define ROUNDER_BITS 0x4B400000
 
 static const turn by_quarters = {QUARTERS, ROUNDER + 8192, -0x4000, 1},
                   by_sixteenths = {4 * QUARTERS, ROUNDER + 32768, -0x10000, 4};
 
-// Parts of x, and the rounder; of a cosine a quarter turn more.
+// The parts of x plus the rounder; a cosine adds a quarter turn.
 static tc_val parts_of(tc_kir_builder *e, tc_val x, const turn *by, bool cosine) {
   return tc_build_fma(e, x, F(by->of_one), F(by->rounder + (cosine ? by->quarter : 0)));
 }
 
-// sin and cos in f32 of an x of t quarter turns, within 0.9 ULP (absolute 2^-30 below 2^-6) where
-// none are far: x = h pi/2 + r with |r| <= pi/4. By the parity of h it is sin r = exact - (rest + r
-// z p) or cos r = 1 + z p, z being r^2 and p a polynomial in z (Cephes sinf, cosf): what is rounded
-// before the last sum is small beside it.
+// sin and cos in f32 by quarter turns, within 0.9 ULP (absolute 2^-30 below 2^-6) where t is not
+// far.
+// x = h pi/2 + r with |r| <= pi/4. If h is even the result is sin r = exact - (rest + r z p), else
+// cos r = 1 + z p.
+// z is r^2, and p a polynomial in z (Cephes sinf, cosf). Terms rounded before the last sum are
+// small beside it.
 static tc_val sin_of_quarters(tc_kir_builder *e, tc_val x, tc_val t, bool cosine) {
   static const double of_sin[] = {1.9515295891e-4, -8.3321608736e-3, 1.6666654611e-1};
   static const double of_cos[] = {-1.388731625493765e-3, 4.166664568298827e-2, -0.5};
@@ -235,10 +243,10 @@ static tc_val sin_of_quarters(tc_kir_builder *e, tc_val x, tc_val t, bool cosine
   return float_of(e, tc_build_bin(e, TC_IR_XOR, bits_of(e, s), sign));
 }
 
-// The same of t sixteenths, by three quarters of the operations: x = h pi/8 + r with |r| <= pi/16,
-// and of the angle h pi/8 sine and cosine are looked up. With lookup_tables.def's SINE, .. and odd
-// a polynomial for (sin r - r) / -z it is SINE + (cosine (exact - rest) + (SINE_REST - z (cosine
-// odd + SQUARE + FOURTH z))).
+// sin and cos in f32 by sixteenths of a turn, with three quarters of the operations.
+// x = h pi/8 + r with |r| <= pi/16. Sine and cosine of h pi/8 are looked up (SINE and so on in
+// lookup_tables.def). odd is a polynomial for (sin r - r) / -z.
+//   SINE + (cosine (exact - rest) + (SINE_REST - z (cosine odd + SQUARE + FOURTH z)))
 static tc_val sin_of_sixteenths(tc_kir_builder *e, tc_val x, tc_val t, bool cosine) {
   tc_val h = SUB(t, F(by_sixteenths.rounder + (cosine ? by_sixteenths.quarter : 0)));
   tc_val exact = tc_build_fma(e, h, F(-1.57079625129699707 / 4), x), less = MUL(h, F(-7.54978995489188e-8 / 4)),
@@ -252,7 +260,7 @@ static tc_val sin_of_sixteenths(tc_kir_builder *e, tc_val x, tc_val t, bool cosi
   return ADD(looked_up(e, TC_KIR_TABLE_SINE, t), s);
 }
 
-// Not 0 in bits of turn's `far` where t has more parts than are exact, or is no number.
+// Nonzero in the bits of turn.far if t has more parts than are exact, or is not a number.
 static tc_val far_bits(tc_kir_builder *e, tc_val t) {
   return int_op(e, TC_IR_XOR, bits_of(e, t), ROUNDER_BITS);
 }
@@ -261,8 +269,8 @@ static tc_val is_far(tc_kir_builder *e, tc_val bits, const turn *by) {
   return tc_build_bin(e, TC_IR_NE, int_op(e, TC_IR_AND, bits, by->far), tc_build_const_i(e, TC_I32, 0));
 }
 
-// With the rare path: a block whose arguments are all small takes the polynomial, else libm's
-// function. One test for all lanes: masks are dear.
+// sin or cos with a rare path: if any lane's argument is far, libm computes the far lanes. One test
+// serves all lanes, since masks are expensive.
 tc_val tc_kir_trig_f32(tc_kir_builder *e, tc_val x, bool cosine) {
   const turn *by = e->lookups ? &by_sixteenths : &by_quarters;
   tc_val t = parts_of(e, x, by, cosine),
@@ -270,7 +278,7 @@ tc_val tc_kir_trig_f32(tc_kir_builder *e, tc_val x, bool cosine) {
   tc_val var = tc_build_var(e, v), any = far_bits(e, t);
   if (tc_build_lanes(e, any) > 1) any = tc_build_raw(e, TC_IR_REDUCE, TC_I32, 1, any, TC_NONE, TC_NONE, TC_IR_OR);
   (void)tc_build_raw(e, TC_IR_IF, TC_BOOL, 1, is_far(e, any, by), TC_NONE, TC_NONE, 0);
-  // again: what waits meanwhile costs more.
+  // Recomputed here: keeping the value alive across the common path costs more.
   tc_val far = is_far(e, far_bits(e, parts_of(e, x, by, cosine)), by);
   tc_build_set(
       e, var,
@@ -279,13 +287,13 @@ tc_val tc_kir_trig_f32(tc_kir_builder *e, tc_val x, bool cosine) {
   return var;
 }
 
-// e^-|x| never overflows, so both tails are right: e / (1 + e) below zero goes down through the
-// denormals.
+// 1 / (1 + e^-x). e^-|x| never overflows, so both tails are right: below zero, e / (1 + e) goes
+// down through the denormals.
 tc_val tc_kir_sigmoid(tc_kir_builder *e, tc_val x, tc_type type) {
   tc_val down = tc_build_un(e, TC_IR_NEG, tc_build_un(e, TC_IR_ABS, x));
   tc_val ex = type == TC_F32 ? exp_within(e, at_least(e, down, -104.0), true)
                              : tc_kir_call_libm(e, TC_KIR_MATH_EXP, down, 0, false);
-  // e^-0 is 1, too.
+  // -0 counts as below zero: e^-0 is 1 as well.
   tc_val below = type == TC_F32 ? int_op(e, TC_IR_LT, bits_of(e, x), 0) : tc_build_bin(e, TC_IR_LT, x, F(0));
   tc_val top = tc_build_select(e, below, ex, F(1));
   return DIV(top, ADD(F(1), ex));
@@ -293,9 +301,9 @@ tc_val tc_kir_sigmoid(tc_kir_builder *e, tc_val x, tc_type type) {
 
 #define TANH_SCALE 1.59576912160573071  // 2 sqrt(2 / pi)
 
-// gelu by tanh is x s(y), s being the sigmoid and y = x (c + d x^2), 2 sqrt(2 / pi) (x + 0.044715
-// x^3). In f32: relu(x) - a h / (1 + h) with a = |x| and h = 2^-|y / ln 2|. Within 2.2 ULP above 0,
-// 5.5e-8 below. a is bounded as in gelu_f32.
+// gelu's tanh form in f32: x s(y) with the sigmoid s and y = 2 sqrt(2 / pi) (x + 0.044715 x^3).
+// Computed as relu(x) - a h / (1 + h) with a = |x| and h = 2^-|y / ln 2|. Within 2.2 ULP above 0,
+// 5.5e-8 below. a is clamped as in gelu_f32.
 tc_val tc_kir_gelu_tanh_f32(tc_kir_builder *e, tc_val x) {
   tc_val a = at_most(e, tc_build_un(e, TC_IR_ABS, x), 9.75);
   tc_val y = MUL(a, tc_build_fma(e, MUL(a, a), F(-0.044715 * TANH_SCALE * LOG2_E), F(-TANH_SCALE * LOG2_E))),
@@ -303,7 +311,7 @@ tc_val tc_kir_gelu_tanh_f32(tc_kir_builder *e, tc_val x) {
   return SUB(at_least(e, x, 0), DIV(MUL(a, h), ADD(F(1), h)));
 }
 
-// In double, where a tail is 0, too, and -inf no number times 0.
+// gelu's tanh form in double. Where it is -inf times 0, the result is 0.
 tc_val tc_kir_gelu_tanh_f64(tc_kir_builder *e, tc_val x) {
   tc_val s = tc_kir_sigmoid(e, MUL(x, tc_build_fma(e, MUL(x, x), F(0.044715 * TANH_SCALE), F(TANH_SCALE))), TC_F64);
   return tc_build_select(e, tc_build_bin(e, TC_IR_EQ, s, F(0)), F(-0.0), MUL(x, s));

@@ -1,9 +1,8 @@
-// Functions of floats as instructions of the kernel IR: polynomials and lookups in f32, calls of
-// libm in f64.
-// In: values. Out: a value of the same type and lanes. TC_STRICT has f32 by libm, too; scalar_ops.h
-// decides which.
-// Invariants: no contraction and no reassociation, so every generator gives the same bits. Threads:
-// thread-compatible. Owner: the builder's.
+// Builds functions of floats as kernel IR: polynomials and lookups in f32, calls of libm in f64.
+// In: values. Out: a value of the same type and lanes. Under TC_STRICT f32 uses libm too;
+// scalar_ops.h decides which.
+// Invariants: no contraction and no reassociation, so every generator gives the same bits.
+// Threads: thread-compatible. Owner: the builder owns the instructions.
 #ifndef TC_LOWERING_KIR_MATH_H
 #define TC_LOWERING_KIR_MATH_H
 
@@ -27,12 +26,13 @@ tc_val tc_kir_gelu_f64(tc_kir_builder *e, tc_val x);
 tc_val tc_kir_gelu_tanh_f64(tc_kir_builder *e, tc_val x);
 // In f32 or f64.
 tc_val tc_kir_sigmoid(tc_kir_builder *e, tc_val x, tc_type type);
-// EXP of an x at most 0, or NaN, by fewer operations: the same bits, but with lookups, where it is
-// within 1 ULP, and 0 below 2^-126.
+// e^x of x <= 0, or NaN, with fewer operations than EXP. The bits are the same except with lookups,
+// which are within 1 ULP, and 0 below 2^-126.
 tc_val tc_build_exp_of_negative(tc_kir_builder *e, tc_type type, tc_val x);
-// Where there are lookups, 2^x in f32 of an x at least -127, where it is 0: t is x rounded to
-// sixteenths, with TC_EMIT_ROUNDER_OF_SIXTEENTHS added, by which that is done, and r the rest of x.
-// Within 1.6e-9 and rounding.
+// pre: the target has lookups. 2^x in f32 of x >= -127, where it is 0. Its error is at most 1.6e-9
+// and rounding.
+// t is x + TC_EMIT_ROUNDER_OF_SIXTEENTHS: that addition rounds x to sixteenths. r is x minus the
+// rounded x.
 #define TC_EMIT_ROUNDER_OF_SIXTEENTHS 786432.0
 tc_val tc_build_power_of_sixteenths(tc_kir_builder *e, tc_val t, tc_val r);
 

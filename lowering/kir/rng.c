@@ -1,9 +1,10 @@
-// Prints Philox4x32-10 and what is made of its words. See rng.h and kernels/philox.h.
+// Builds Philox4x32-10 and the distributions made from its words. See rng.h and kernels/philox.h.
 //
-// Idea: a block has the words of several elements. Neighbouring positions share it: a quarter (f64:
-// half) as many lanes compute blocks, and the elements of each are interleaved. At scattered
-// positions every lane computes the block it is in and picks its element. Words are kept in 64-bit
-// lanes below 2^32: their products are then one instruction a vector, which gives both halves.
+// One block holds the words of several elements. For consecutive positions a quarter as many lanes
+// (f64: half) compute blocks, and each block's elements are interleaved.
+// For scattered positions every lane computes its own block and picks its element.
+// Words are held in 64-bit lanes below 2^32, so that one vector instruction gives both halves of a
+// product.
 #include "lowering/kir/rng.h"
 
 #include <math.h>
@@ -32,8 +33,8 @@ static tc_val bit(tc_kir_builder *e, tc_val v, int64_t b) {
                       tc_build_const_i(e, type, 0));
 }
 
-// The four words of every lane's block. Rounds are a loop, because unrolled they take three times
-// as long to compile and run no faster. In it only lower halves count.
+// The four words of every lane's block. The rounds are a loop: unrolled they take three times as
+// long to compile and run no faster. Only the lower halves of lanes count there.
 static void philox(tc_kir_builder *e, const tc_draw *d, tc_val block, tc_val w[4]) {
   const tc_val counter[4] = {block, shifted(e, block, 32), d->counter, shifted(e, d->counter, 32)};
   const tc_val seed[2] = {d->seed, shifted(e, d->seed, 32)};
@@ -54,7 +55,7 @@ static tc_val interleave(tc_kir_builder *e, tc_val a, tc_val b) {
   return tc_build_raw(e, TC_IR_INTERLEAVE, tc_build_type(e, a), 2 * tc_build_lanes(e, a), a, b, TC_NONE, 0);
 }
 
-// Of a block's two elements, all or each lane's own.
+// Selects from a block's two elements: both, interleaved, or each lane's own.
 static tc_val of_two(tc_kir_builder *e, const tc_draw *d, tc_val a, tc_val b) {
   return d->lanes ? interleave(e, a, b) : tc_build_select(e, bit(e, d->at, 1), b, a);
 }
@@ -83,7 +84,7 @@ static tc_val uniform_f32(tc_kir_builder *e, const tc_draw *d, const tc_val w[4]
   return MUL(tc_build_cast(e, of_four(e, d, v), TC_F32), tc_build_const_f(e, TC_F32, 0x1p-24));
 }
 
-// low + (word * span >> 32); a span of 2^32 takes the word as it is.
+// low + (word * span >> 32). A span of 2^32 uses the word unchanged.
 static tc_val whole(tc_kir_builder *e, const tc_draw *d, const tc_val w[4]) {
   tc_val v[4], span = tc_build_bin(e, TC_IR_SUB, d->high, d->low);
   for (int k = 0; k < 4; k++) v[k] = tc_build_cast(e, w[k], TC_I32);
@@ -94,8 +95,8 @@ static tc_val whole(tc_kir_builder *e, const tc_draw *d, const tc_val w[4]) {
   return tc_build_cast(e, ADD(low_half(e, tc_build_cast(e, n, TC_I64)), d->low), d->type);
 }
 
-// cos and sin of 2 pi k 2^-24 in f32. The nearest quarter turn is taken off exactly; the
-// polynomials on what is left are Cephes sinf's and cosf's.
+// cos and sin of 2 pi k 2^-24 in f32. The nearest quarter turn is subtracted exactly; the rest uses
+// the polynomials of Cephes sinf and cosf.
 static void turn_f32(tc_kir_builder *e, tc_val k, tc_val *cosine, tc_val *sine) {
   tc_type type = TC_F32;
   tc_val quarter = shifted(e, ADD(k, I32(1 << 21)), 22);
@@ -140,7 +141,7 @@ static tc_val normal(tc_kir_builder *e, const tc_draw *d, const tc_val w[4]) {
 
 tc_val tc_draw_emit(tc_kir_builder *e, const tc_draw *d) {
   tc_val w[4], block;
-  int log = d->op == TC_OP_RAND && d->type == TC_F64 ? 1 : 2;  // of the elements of a block
+  int log = d->op == TC_OP_RAND && d->type == TC_F64 ? 1 : 2;  // log2 of the elements in a block
   block = shifted(e, d->at, log);
   if (d->lanes) block = ADD(block, tc_build_raw(e, TC_IR_LANES, TC_I64, d->lanes >> log, TC_NONE, TC_NONE, TC_NONE, 0));
   philox(e, d, block, w);

@@ -1,19 +1,21 @@
-// Random draws as kernel instructions: the values kernels/philox.h fixes by position, the same in
-// every kernel that makes them.
+// Random draws as kernel IR: the values that kernels/philox.h fixes by position, so every kernel
+// draws the same ones.
 // Threads: thread-compatible. Owns nothing.
 #ifndef TC_LOWERING_KIR_RNG_H
 #define TC_LOWERING_KIR_RNG_H
 
 #include "lowering/kir/builder.h"
 
-#define TC_DRAW_NS 0.7  // an element, on one thread
+#define TC_DRAW_NS 0.7  // nanoseconds an element on one thread
 
 typedef struct tc_draw {
   uint32_t op;         // RAND, RANDN, RANDINT
   tc_type type;        // of the result, not a half type
   tc_val seed, counter, low, high;  // I64 scalars; RANDINT: [low, high)
   tc_val at;           // I64: the position of every lane; or, with lanes, a scalar
-  int lanes;           // not 0: so many positions (4 or more) from `at`, a multiple of 4
+  // not 0: this many positions (4 or more, a multiple of 4) from the scalar `at`; 0: `at` is per
+  // lane
+  int lanes;
 } tc_draw;
 
 // Values of the type: one for each lane.

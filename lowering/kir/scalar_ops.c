@@ -8,7 +8,7 @@
 
 #define LIBM_COST 400.0  // lane by lane, in double
 
-// Whether a quotient that was cut towards 0 and left this remainder lies above its floor.
+// Whether a quotient truncated toward 0, with this remainder, lies above its floor.
 static tc_val is_above_floor(tc_kir_builder *e, tc_val rem, tc_val b, tc_type type) {
   tc_val zero = tc_build_const_i(e, type, 0), inexact = tc_build_bin(e, TC_IR_NE, rem, zero);
   return tc_build_bin(e, TC_IR_AND, inexact, tc_build_bin(e, TC_IR_LT, tc_build_bin(e, TC_IR_XOR, rem, b), zero));
@@ -22,7 +22,7 @@ static tc_val floor_div_int(tc_kir_builder *e, tc_val a, tc_val b, tc_type type)
   return tc_build_select(e, above, SUB(q, tc_build_const_i(e, type, 1)), q);
 }
 
-// With the sign of b; 0 where b is 0, as REM has it.
+// The remainder with the sign of b; 0 where b is 0, as REM gives.
 static tc_val remainder_int(tc_kir_builder *e, tc_val a, tc_val b, tc_type type) {
   tc_val rem = tc_build_bin(e, TC_IR_REM, a, b);
   if (type == TC_U8 || type == TC_BOOL) return rem;
@@ -35,8 +35,9 @@ static tc_val remainder_float(tc_kir_builder *e, tc_val a, tc_val b) {
   return tc_build_select(e, tc_build_bin(e, TC_IR_AND, tc_build_bin(e, TC_IR_NE, m, F(0)), wrong), ADD(m, b), m);
 }
 
-// Not floor(a / b), which may round up to a whole number first. In f64, as the reference. Source:
-// PyTorch, c10/util/generic_math.h, div_floor_floating.
+// Not floor(a / b), since a / b may round up to a whole number. Computed in f64, as the reference
+// does.
+// Source: PyTorch, c10/util/generic_math.h, div_floor_floating.
 static tc_val floor_div_float(tc_kir_builder *e, tc_val a, tc_val b, tc_type type) {
   int lanes = tc_kir_widest(e, a, b);
   a = tc_build_cast(e, tc_build_splat(e, a, lanes), TC_F64), b = tc_build_cast(e, tc_build_splat(e, b, lanes), TC_F64);
@@ -45,7 +46,7 @@ static tc_val floor_div_float(tc_kir_builder *e, tc_val a, tc_val b, tc_type typ
   q = tc_build_select(e, tc_build_bin(e, TC_IR_AND, tc_build_bin(e, TC_IR_NE, m, F(0)), differ), SUB(q, F(1)), q);
   tc_val floored = tc_build_un(e, TC_IR_FLOOR, q), up = tc_build_bin(e, TC_IR_GT, SUB(q, floored), F(0.5));
   floored = tc_build_select(e, up, ADD(floored, F(1)), floored);
-  // 0 with the quotient's sign.
+  // A zero result has the quotient's sign.
   floored = tc_build_select(e, tc_build_bin(e, TC_IR_EQ, q, F(0)), MUL(plain, F(0)), floored);
   return tc_build_cast(e, tc_build_select(e, tc_build_bin(e, TC_IR_EQ, b, F(0)), plain, floored), type);
 }
@@ -78,7 +79,7 @@ static tc_val sign_of(tc_kir_builder *e, tc_val x, tc_type type) {
   return tc_build_select(e, tc_build_bin(e, TC_IR_LT, x, zero), tc_build_const_f(e, type, -1), s);
 }
 
-// Rows that a function of the math table makes (`lower` in ops.def): 1 + its number; 0: the others.
+// Ops that a libm function computes (`lower` in ops.def): 1 + its row; 0 for others.
 #define MATH_fused 0
 #define MATH_libm(function) 1 + TC_KIR_MATH_##function
 #define MATH_alias 0

@@ -1,17 +1,16 @@
-// The elementwise ops of include/tc/ops.def as instructions of the kernel IR, and what they cost.
-// In: an op, the type that it computes in, its operands. Out: the result, appended by a builder.
-// Invariants: a type and an op give the same instructions everywhere, whatever is around. Threads:
-// thread-compatible. Owner: the builder's.
+// The elementwise ops of include/tc/ops.def as kernel IR, and their cost.
+// In: an op, its compute type, its operands. Out: the result, appended by a builder.
+// Invariants: an op and a type give the same instructions in every context.
+// Threads: thread-compatible. Owner: the builder owns the instructions.
 #ifndef TC_LOWERING_KIR_SCALAR_OPS_H
 #define TC_LOWERING_KIR_SCALAR_OPS_H
 
 #include "lowering/kir/builder.h"
 
-// The elementwise op of the table on values of one type (compute type: F32 for f16 and bf16),
-// IR-level polynomials where there are any. Results of compares are BOOL. b of POLYGAMMA is its n,
-// in F64.
+// Builds the op on values of one compute type (F32 for f16 and bf16), by kernel IR polynomials
+// where there are any. Compares give BOOL. b of POLYGAMMA is its n, in F64.
 tc_val tc_build_scalar_op(tc_kir_builder *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c);
-// What the op costs on one element, an addition being 1.
+// The op's cost on one element, in additions.
 double tc_build_cost(uint32_t op, tc_type type);
 
 #endif

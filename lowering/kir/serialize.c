@@ -1,4 +1,4 @@
-// Nests to keys, and back. See serialize.h.
+// Kernels to keys, and back. See serialize.h.
 #include "lowering/kir/serialize.h"
 
 #include <string.h>

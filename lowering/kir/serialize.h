@@ -1,5 +1,6 @@
-// A kernel as the bytes that its kernel is found by, in memory and on disk: all of it, so that
+// Serializes a kernel to its cache key, in memory and on disk. The key holds all of the kernel, so
 // equal bytes are equal code.
+// Threads: thread-safe, pure. Owner: the caller owns the key.
 #ifndef TC_LOWERING_KIR_SERIALIZE_H
 #define TC_LOWERING_KIR_SERIALIZE_H
 
@@ -7,13 +8,13 @@
 
 #include "lowering/kir/kir.h"
 
-#define TC_KIR_KEY_WORDS 7  // before the lists
+#define TC_KIR_KEY_WORDS 7  // 64-bit words before the lists
 
 size_t tc_kir_key_bytes(const tc_kir *n);
-// key: as many bytes, zeros.
+// key: tc_kir_key_bytes bytes, zeroed by the caller.
 void tc_kir_write_key(const tc_kir *n, uint64_t *key);
-// A CPU's kernel from its key, whose lists it shares: without maps, and without the number of its
-// arguments, which only tc_kir_verify looks at.
+// A CPU kernel from its key, whose lists it borrows. It has no tensor maps and no n_num, which only
+// tc_kir_verify reads.
 tc_kir tc_kir_of_key(uint64_t *key);
 
 #endif

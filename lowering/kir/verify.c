@@ -1,6 +1,5 @@
-// Checks kernels. One walk over the instructions; ops.def says which rule and which types an op
-// has.
-// See verify.h.
+// Checks kernels in one walk over the instructions. ops.def says which rule and which types an op
+// has. See verify.h.
 #include "lowering/kir/verify.h"
 
 #include <inttypes.h>
@@ -34,10 +33,10 @@ typedef struct check {
   // The LOOP or IF an instruction is in, TC_NONE at the top; a LOOP's value is in its own scope,
   // see check_source.
   uint32_t *scope;
-  uint8_t *closed;   // of a LOOP or IF: its end was met
+  uint8_t *closed;  // true: the end of this LOOP or IF was met
   uint32_t open;     // innermost open LOOP or IF
   uint32_t at;
-  uint32_t *tile_lanes;  // of each tile of lanes: of the vectors met so far
+  uint32_t *tile_lanes;  // lanes of the vectors met so far, for each tile of lanes
   char *text;
   size_t bytes;
 } check;
@@ -61,7 +60,7 @@ __attribute__((format(printf, 2, 3), cold)) static tc_status refuse(const check 
     if (st_ != TC_OK) return st_; \
   } while (0)
 
-// Operand k is there, precedes, is visible, is a value, and is of this type and lanes.
+// Checks that operand k exists, precedes, is visible, is a value, and has this type and lanes.
 static tc_status check_source(const check *c, int k, unsigned type, unsigned lanes) {
   const uint32_t v = c->kir->inst[c->at].src[k];
   if (v == TC_NONE) return refuse(c, "operand %d is missing", k);
@@ -82,7 +81,7 @@ static tc_status check_type(const check *c, unsigned type, unsigned set) {
   return set & SET_OF(type) ? TC_OK : refuse(c, "type %s is not allowed here", name_of_type(type));
 }
 
-// Type and lanes of operand k; `other` where it does not precede, which check_source refuses.
+// Type and lanes of operand k; `other` where it does not precede, which check_source reports.
 static unsigned operand_type(const check *c, int k, unsigned other) {
   const uint32_t v = c->kir->inst[c->at].src[k];
   return v < c->at ? c->kir->inst[v].dtype : other;
@@ -93,7 +92,7 @@ static unsigned operand_lanes(const check *c, int k, unsigned other) {
   return v < c->at ? c->kir->inst[v].lanes : other;
 }
 
-// The operand that masks, if there is one.
+// Checks the mask operand, if there is one.
 static tc_status check_mask(const check *c, unsigned lanes) {
   const tc_kir_inst *i = &c->kir->inst[c->at];
   return tc_kir_mask_of(i) == TC_NONE ? TC_OK : check_source(c, tc_kir_op_of(i)->mask, TC_BOOL, lanes);
@@ -122,7 +121,7 @@ static tc_status check_buffer(const check *c, bool typed) {
   return TC_OK;
 }
 
-// Of the operand that addresses a GATHER or SCATTER: its own, or one a thread.
+// The lanes of the address operand of a GATHER or SCATTER: as many as the value, or one a thread.
 static unsigned index_lanes(const check *c) {
   const tc_kir_inst *i = &c->kir->inst[c->at];
   const unsigned threads = c->kir->threads;
@@ -140,7 +139,7 @@ static tc_status check_shared_tile(const check *c, uint64_t tile) {
   return TC_OK;
 }
 
-// Operand k is a variable of what WGMMA adds.
+// Checks that operand k is a variable that WGMMA accumulates into.
 static tc_status check_sums(const check *c, int k) {
   const tc_kir_inst *i = &c->kir->inst[c->at];
   const unsigned threads = c->kir->threads;
@@ -161,7 +160,7 @@ static tc_status check_lanes(const check *c, unsigned lanes) {
   return TC_OK;
 }
 
-// The matrix product of `warp` threads, with so many elements of the left operand a thread.
+// Checks a matrix multiply of `warp` threads. left: elements of the left operand a thread.
 static tc_status check_product(const check *c, unsigned warp, unsigned left) {
   const tc_kir_inst *i = &c->kir->inst[c->at];
   const unsigned threads = c->kir->threads, type = operand_type(c, 0, TC_BF16);
@@ -180,7 +179,7 @@ static tc_status rule_nothing(check *c) {
   return TC_OK;
 }
 
-// Every operand has the result's type and lanes.
+// Checks that every operand has the result's type and lanes.
 static tc_status rule_same(check *c) {
   const tc_kir_inst *i = &c->kir->inst[c->at];
   const int n = tc_kir_n_operands(i);
@@ -432,7 +431,7 @@ static const op_rule op_rules[TC_N_KIR_OPS] = {
 #undef TC_KIR_OP
 };
 
-// The op may be in a kernel of this kind.
+// Checks that the op is allowed in this kind of kernel.
 static tc_status check_kind(const check *c, const tc_kir_inst *i) {
   const unsigned threads = c->kir->threads;
   if (tc_kir_is(i, TC_KIR_HOST) && threads > 0) return refuse(c, "a kernel with threads has no such op");
@@ -459,7 +458,7 @@ static tc_status check_inst(check *c) {
   return op_rules[i->op].check(c);
 }
 
-// Where the maps are of, and room for what is fetched.
+// Checks the tensor maps' buffers and tiles, and that the tiles hold all stages.
 static tc_status check_maps(const check *c) {
   const tc_kir *n = c->kir;
   if (n->n_map > TC_KIR_MAPS || (n->n_map > 0) != (n->stages > 0))

@@ -1,10 +1,12 @@
-// REDUCE: lane i with lane i + n/2 until one is left. Lanes are dealt to threads in runs, so halves
-// go between threads first, those of other warps through the block's memory, where every warp reads
-// all parts and so comes to the same bits; and then within a thread. All get what the first thread
-// comes to.
-// In a cluster the number of a thread's group is, from its highest bits on: warp, part of the warp,
-// block, neighbour. So warps come first, then parts of a warp, and of each block only what its
-// neighbours hold is read by the others, a part of a warp reading a block's, or two blocks'.
+// REDUCE: combines lane i with lane i + n/2 until one is left.
+// Each thread holds consecutive lanes, so halves are first combined between threads and then within
+// a thread.
+// Parts of other warps go through the block's memory. Every warp reads all parts, so all get the
+// same bits as the first thread.
+// In a cluster, a thread's number in its group has these fields, highest bits first: warp, part of
+// the warp, block, neighbour.
+// So warps are combined first, then parts of a warp. Other blocks read only what a block's
+// neighbours hold; a part of a warp reads one block's, or two blocks'.
 // SHFL_XOR: between threads of a warp.
 #include <string.h>
 

@@ -1,18 +1,19 @@
-// What the files of the printer share: the text so far, what is known of each value, and how its
-// elements are called.
+// What the files of the printer share: the text so far, the facts of each value, and the names of
+// its elements.
 //
-// Value n is printed as the variable vn where all lanes of a thread are one (scalars, constants,
-// splats, one lane a thread), else as vn_0, vn_1, ..: the thread's lanes. Halves (F16, BF16) of two
-// lanes a thread or more are kept as they lie in memory, two in a u32: vn_0 is the first two. What
-// an instruction of matrices gives or adds to is an array, vn[0], vn[1], ... A BOOL is an i32, 0 or
+// Value n is printed as the variable vn where a thread's lanes are all one (scalars, constants,
+// splats, one lane a thread). Else it is vn_0, vn_1, ..: the thread's lanes.
+// F16 and BF16 of two or more lanes a thread stay as they lie in memory, two in a u32: vn_0 is the
+// first two.
+// The result or sum of a matrix instruction is an array, vn[0], vn[1], ... A BOOL is an i32, 0 or
 // 1.
 #ifndef TC_LOWERING_CODEGEN_GPU_TEXT_H
 #define TC_LOWERING_CODEGEN_GPU_TEXT_H
 
 #include "lowering/kir/kir.h"
 
-// Threads of a block of a cluster that hold lanes side by side, before those of the next block:
-// whole lines of memory, where each holds 16 bytes.
+// Threads of one block of a cluster that hold consecutive lanes before the next block's. With 16
+// bytes a thread that is a whole line of memory.
 #define TC_GPU_NEIGHBOURS 8
 
 typedef struct tc_gpu_out {

@@ -1,7 +1,8 @@
-// What is known of values before anything is printed: by what addresses are divisible, so that wide
-// accesses need no test, how large whole numbers are, so that small ones are taken in 32 bits,
-// which of them are made of counters alone and cannot overflow, and which buffers the kernel
-// writes.
+// Derives facts of values before anything is printed:
+// - what addresses are divisible by, so that wide accesses need no test;
+// - how large whole numbers are, so that small ones use 32 bits;
+// - which of them consist of counters alone and cannot overflow;
+// - which buffers the kernel writes.
 #include "lowering/codegen/gpu/text.h"
 #include "runtime/status.h"
 

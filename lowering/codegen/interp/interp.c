@@ -1,17 +1,19 @@
-// Runs a kernel without compiling it: the portable runner, and the oracle of generated code.
+// Runs a kernel without compiling it: the portable tier, and the oracle for generated code.
 //
-// Idea: at creation each instruction becomes one step: a function picked by (op, type, lanes) and
-// the offsets of its operands in a frame. What depends only on constants and on the run's scalars
-// goes to a prologue, run once per call; constants themselves are copied in at the start. Slots are
-// reused when the last reader of a value is past, so a frame stays in L1. A step takes a third to a
-// half of its time to read slots and write one, so instructions are joined: "op; SET var" becomes
-// one step that writes the variable, "LOAD; SPLAT; FMA" one that reads an element, as a product's
-// innermost loop does; what is loaded and read by arithmetic before anything is stored is read in
-// place, its slot holding where it lies, and what is stored as soon as it is computed is written
-// there; what one instruction alone reads is left to that instruction's step where the set has a
-// function for both.
-// Owns its steps and constants, nothing of the kernel. Threads: a tc_interp is immutable; the frame
-// is the worker's.
+// At creation each instruction becomes a step: a function chosen by (op, type, lanes), and its
+// operands' offsets in a frame.
+// Instructions that depend only on constants and the run's scalars go to a prologue, run once per
+// call. Constants are copied in at the start.
+// A slot is reused after the last reader of its value, so a frame stays in L1.
+// A step spends a third to a half of its time on reading and writing slots, so instructions are
+// joined:
+// - "op; SET var" is one step that writes the variable.
+// - "LOAD; SPLAT; FMA", a matmul's innermost loop, is one step that reads an element.
+// - A loaded value that arithmetic reads before any store is read in place: its slot holds the
+//   address. A result that is stored at once is written in place.
+// - A value with one reader is computed in the reader's step where there is a function for both.
+// Threads: a tc_interp is immutable; the frame is the worker's. Owner: it owns its steps and
+// constants, nothing of the kernel.
 #include "lowering/codegen/interp/interp.h"
 
 #include <string.h>
@@ -76,8 +78,8 @@ static bool is_const(const tc_kir_inst *i) {
   return i->op == TC_IR_CONST || i->op == TC_IR_LANES;
 }
 
-// Marks early values, matches ends, counts uses and finds where each value ends: at its last use,
-// or at the end of the outermost loop that holds that use and not the value.
+// Marks early values, matches ends, counts uses, and finds where each value's life ends.
+// That is its last use, or the end of the outermost loop that holds that use and not the value.
 static void find_lives(translation *t) {
   const tc_kir *n = t->kir;
   uint32_t open = TC_NONE;
@@ -339,8 +341,8 @@ static const tc_kir_inst *access_of(const translation *t, uint32_t v) {
   return i->op == TC_IR_LOAD ? i : i + 1;
 }
 
-// Where a value lies that is read or written in place, and with it others up to the next branch
-// that lie so far into their buffers.
+// Emits the step that computes the address of a value read or written in place. It also does others
+// up to the next branch at the same offset in their buffers.
 static void emit_places(translation *t, uint32_t at) {
   const tc_kir *n = t->kir;
   const tc_kir_inst *first = access_of(t, at);

@@ -1,13 +1,15 @@
-// The interpreter's step functions for one instruction set: steps.c includes this file once per
-// set, with ISA as the suffix of its names and the set switched on around it. No include guard for
-// that reason.
+// The interpreter's step functions for one instruction set. steps.c includes this file once per
+// set, so it has no include guard.
+// ISA is the suffix of the functions' names; the set is enabled around the include.
 //
-// Idea: one function per (op, type), for vectors and for scalars. A vector function works on whole
-// 64-byte slots, so that its inner loop has a constant trip count and becomes one or a few vector
-// instructions; lanes beyond the value's own are computed on whatever the slot holds and never
-// read. Nothing here traps, whatever the bits. Each function does one rounding operation, so there
-// is nothing to contract. Expressions see x, y, z (operands), T (element type), W (unsigned, at
-// least 32 bits), UT (unsigned, same width), BITS, SG (signed).
+// There is one function per (op, type), for vectors and for scalars. A vector function works on
+// whole 64-byte slots.
+// So its inner loop has a constant trip count and becomes one or a few vector instructions. Lanes
+// beyond the value's own are computed on any bits and never read.
+// Nothing here traps, whatever the bits. Each function does one rounding operation, so there is
+// nothing to contract.
+// Expressions see x, y, z (operands), T (element type), W (unsigned, at least 32 bits), UT
+// (unsigned, same width), BITS, SG (signed).
 
 #define FN(op, ty, k) FN_(ISA, op, ty, k)
 #define FN_(isa, op, ty, k) FN__(isa, op, ty, k)

@@ -1,9 +1,10 @@
-// The interpreter's functions: step_ops.h once per instruction set, and what needs none. See
+// The interpreter's functions: step_ops.h once per instruction set, and those that need no set. See
 // steps.h.
 //
-// Compile with -ffp-contract=off (no step has anything to contract, but inlining must not make
-// one), never with -ffast-math; -fno-math-errno -fno-trapping-math let sqrt, floor, comparisons and
-// the like become vector instructions (meson.build).
+// Compile with -ffp-contract=off: no step has anything to contract, but inlining must not create
+// it. Never use -ffast-math.
+// -fno-math-errno -fno-trapping-math let sqrt, floor, comparisons and the like become vector
+// instructions (meson.build).
 #include "lowering/codegen/interp/steps.h"
 
 #include <math.h>
@@ -60,8 +61,8 @@ static inline uint16_t put_bf16(float v) {
   return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
 }
 
-// To the nearest float towards zero with its last bit set if anything was lost, so that rounding it
-// again to f16 or bf16 rounds once.
+// Rounds to odd: toward zero, with the last bit set if anything was lost. Rounding that again to
+// f16 or bf16 then rounds only once.
 // Source: Boldo and Melquiond, "When double rounding is odd", 2005.
 static inline float odd_from_f64(double v) {
   float f = (float)v;

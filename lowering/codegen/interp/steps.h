@@ -1,8 +1,8 @@
-// The interpreter's steps: what a kernel's instructions become, and the functions that do them.
-// Inside the interpreter; not for others.
+// The interpreter's steps: what a kernel's instructions become, and their functions. Internal to
+// the interpreter.
 //
-// Always: a slot is 64-byte aligned and a multiple of 64 bytes; a step reads its operands' lanes
-// before or as it writes the same lane. A function returns the step to be done next.
+// Always: a slot is 64-byte aligned and a multiple of 64 bytes. A step reads its operands' lanes
+// before or as it writes the same lane. A function returns the next step.
 #ifndef TC_LOWERING_CODEGEN_INTERP_STEPS_H
 #define TC_LOWERING_CODEGEN_INTERP_STEPS_H
 

@@ -2,11 +2,11 @@
 // memory are in the files beside it.
 //
 // Loops are printed rotated (test before entry, test at the end), so that an iteration has one
-// branch. The variables that a LOOP or IF sets are found by a scan of its body; they become phis at
-// its head (loops) and behind it (both), so there are no stack slots for them and no pass is needed
-// to remove any. Nothing here needs IR passes: the schedule is explicit, and instruction selection
-// does the rest.
-// Always: a failed translation leaves its reason in b->text and a module that is thrown away.
+// branch.
+// A scan of its body finds the variables that a LOOP or IF sets. They become phis at its head
+// (loops) and behind it (both), so no stack slots and no pass to remove them are needed.
+// No IR passes are needed: the schedule is explicit, and instruction selection does the rest.
+// Always: a failed translation leaves its reason in b->text, and a module that is thrown away.
 #include "lowering/codegen/llvm/build.h"
 
 #include <string.h>
@@ -195,10 +195,10 @@ static void make_function(tc_llvm_build *b, const char *name, const char *cpu, c
   add_attribute(b, "prefer-vector-width", bits);
   add_attribute(b, "min-legal-vector-width", bits);
   add_number(b, "nounwind", 0);
-  // Registers that are put aside lie in one line then. LLVM does not see to it by itself, and where
-  // an accumulator is put aside in an innermost loop, as in attention's, the place of the caller's
-  // stack decided. On a Zen 4 at two threads, 4x12x512x64: 8.5 ms, the caller 7 % slower than its
-  // worker; now 8.2.
+  // Spilled vector registers then lie in one cache line, whatever the caller's stack. LLVM does not
+  // ensure that itself.
+  // Measured: Zen 4, 2 threads, attention 4x12x512x64, which spills in its innermost loop: 8.5 ms
+  // -> 8.2.
   add_number(b, "alignstack", (uint64_t)vector_bits / 8);
 }
 

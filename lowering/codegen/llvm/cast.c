@@ -1,9 +1,11 @@
-// Prints conversions between element types. Narrow floats live as their bits, and convert by
-// integer operations unless the target has them: LLVM 14 aborts on vectors of bfloat, and without
-// F16C half becomes calls to a run-time library that we do not link.
-// Always: one rounding, to nearest even. What must pass through a wider float on its way to 16 bits
-// is rounded to odd there, which keeps the last rounding right; float to integer saturates and NaN
-// gives 0.
+// Prints conversions between element types.
+//
+// Narrow floats live as their bits and convert by integer operations unless the target has
+// instructions. LLVM 14 aborts on vectors of bfloat.
+// Without F16C, half would become calls to a run-time library that is not linked.
+// Always: one rounding, to nearest even. A value that passes through a wider float to 16 bits is
+// rounded to odd there, which keeps the last rounding right.
+// Float to integer saturates, and NaN gives 0.
 #include <string.h>
 
 #include "lowering/codegen/llvm/values.h"

@@ -1,8 +1,8 @@
-// The LLVM code generator: a pure function from bytes to bytes, in a plug-in (libtc-llvm.so) opened
-// with dlopen so that the library itself does not load LLVM. The object is relocatable ELF for the
-// machine the plug-in is built for: the host, whose objects lowering/codegen/elf_loader.h loads, or
-// AArch64 with TC_LLVM_AARCH64 (libtc-llvm-aarch64.so). Threads: thread-safe; each call has its own
-// context.
+// The LLVM code generator: a pure function from bytes to bytes. It is a plug-in (libtc-llvm.so),
+// opened with dlopen so that the library itself does not load LLVM.
+// The object is relocatable ELF for the plug-in's target: the host, loaded by
+// lowering/codegen/elf_loader.h, or AArch64 with TC_LLVM_AARCH64 (libtc-llvm-aarch64.so).
+// Threads: thread-safe; each call has its own context.
 #ifndef TC_LOWERING_CODEGEN_LLVM_CODEGEN_H
 #define TC_LOWERING_CODEGEN_LLVM_CODEGEN_H
 
