@@ -10,7 +10,6 @@
 //     accumulators in registers
 //   epilogue: some accumulators at a time become rows in shared memory, and each thread finishes
 //     neighbouring columns
-//  columns
 // Order: see the files above. The size of a tile changes no bit.
 #include "lowering/emit/gpu/matmul_common.h"
 
