@@ -1,5 +1,5 @@
-// Finds and opens the plug-in: where TC_LLVM_PATH says, beside the library, where it is installed,
-// or where the system looks. See codegen_plugin.h.
+// Finds and opens the code generator's plug-in. See codegen_plugin.h. Searched in order:
+// TC_LLVM_PATH, the library's own directory, the installation directory, the system's search path.
 #include "lowering/target/codegen_plugin.h"
 
 #include <dlfcn.h>
@@ -16,18 +16,18 @@
 
 #define PATH_BYTES 4096
 #define MOST_HEADERS 64
-#define MOST_NOTES 1024  // bytes of a segment that are looked at
+#define MOST_NOTES 1024  // bytes of a note segment that are read
 
 static struct {
-  const tc_isa *foreign;  // whose plug-in was looked for; NULL: this machine's
+  const tc_isa *foreign;  // the instruction set whose plug-in was searched; NULL: this machine's
   pthread_once_t opened;
-  const tc_llvm_plugin *plugin;  // NULL: there is none
-  char build[TC_BUILD_BYTES], why[TC_WHY_BYTES];  // which it is, and why there is none
+  const tc_llvm_plugin *plugin;  // NULL: there is none, or it was not opened yet
+  char build[TC_BUILD_BYTES], why[TC_WHY_BYTES];  // its build id, and the reason if there is none
 } self = {.opened = PTHREAD_ONCE_INIT};
 
-// ---- which build a file is ----
+// ---- the build id of a file ----
 
-// The build id among the notes of a segment; false: it is not there.
+// The build id in a segment of notes; false: it has none.
 static bool id_of_notes(const char *notes, size_t bytes, char build[TC_BUILD_BYTES]) {
   for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= bytes;) {
     Elf64_Nhdr h;
@@ -59,7 +59,7 @@ static void id_of_file(int fd, char build[TC_BUILD_BYTES]) {
   }
 }
 
-// False: there is no such file.
+// The build id of a file, "" if it has none. False: there is no such file.
 static bool id_of_path(const char *path, char build[TC_BUILD_BYTES]) {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   *build = 0;
@@ -69,7 +69,7 @@ static bool id_of_path(const char *path, char build[TC_BUILD_BYTES]) {
   return true;
 }
 
-// ---- where it is ----
+// ---- the search path ----
 
 enum { GIVEN, BESIDE, INSTALLED, BY_NAME, N_PLACES };
 
@@ -78,7 +78,7 @@ static void in_directory_of(const char *path, const char *name, char out[PATH_BY
   snprintf(out, PATH_BYTES, "%.*s%s", slash ? (int)(slash - path + 1) : 0, path, name);
 }
 
-// The name that the system is to open; false: nothing is known of that place.
+// The name to open for one entry of the search path; false: this entry does not apply.
 static bool name_at(int place, const tc_isa *foreign, char out[PATH_BYTES]) {
   static const char here;
   const char *given = tc_options_get()->llvm_path;
@@ -113,7 +113,7 @@ void tc_plugin_find(const tc_isa *foreign, char build[TC_BUILD_BYTES]) {
   self.foreign = foreign;
   for (int place = GIVEN; place < N_PLACES; place++) {
     if (!name_at(place, foreign, path)) continue;
-    // A name without a directory is the system's to find.
+    // A name without a directory is left to the system's search.
     if (!strchr(path, '/') || id_of_path(path, build)) return;
   }
 }

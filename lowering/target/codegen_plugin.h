@@ -1,9 +1,9 @@
-// The code generator's plug-in: where it is, which build it is, and opening it.
+// The code generator's plug-in: finds its file, reads its build id, opens it.
 //
-// Idea: opening takes milliseconds and megabytes, so a process opens it for the first kernel that
-// nobody compiled before. Which build it is stands in its file, as the linker's build id, which
-// tells apart any two that may generate different code; what is kept on disk is kept under it.
-// Threads: thread-safe. A plug-in that was opened stays.
+// Opening takes milliseconds and megabytes. A process opens the plug-in for the first kernel that
+// no cache holds. The linker's build id in the file distinguishes any two builds that may generate
+// different code. It is part of the key of the disk cache.
+// Threads: thread-safe. Owner: the process; an open plug-in is never closed.
 #ifndef TC_LOWERING_TARGET_CODEGEN_PLUGIN_H
 #define TC_LOWERING_TARGET_CODEGEN_PLUGIN_H
 
@@ -22,30 +22,31 @@ struct tc_kir;
 typedef struct tc_llvm_plugin {
   uint32_t abi;  // TC_LLVM_ABI
   const char *version;  // "LLVM 19.1.7"
-  bool lasting;  // it may compile while the process exits: nothing of it is destroyed then
-  // cpu and features as LLVM names them; vector_bits: 128, 256 or 512. The function in the object
-  // is called `name`.
-  // On success *out_object is malloc'ed. TC_ERR_COMPILE or TC_ERR_MEMORY with the reason in text;
-  // never aborts the process for a kernel that verifies.
+  // true: it may compile while the process exits, since nothing of it is destroyed then
+  bool lasting;
+  // Compiles a kernel to an object whose function is called `name`. cpu, features: as LLVM names
+  // them. vector_bits: 128, 256 or 512. On success *out_object is malloc'ed. On TC_ERR_COMPILE or
+  // TC_ERR_MEMORY text has the reason. Never aborts the process for a kernel that verifies.
   tc_status (*compile)(const struct tc_kir *kir, const char *name, const char *cpu, const char *features,
                        int vector_bits, void **out_object, size_t *out_bytes, char *text, size_t text_bytes);
   // The same, as assembly text for dumps.
   tc_status (*assembly)(const struct tc_kir *kir, const char *name, const char *cpu, const char *features,
                         int vector_bits, char **out_text, char *text, size_t text_bytes);
-  // Writes the host's cpu name and feature string, which mean something only to the plug-in for the
-  // host.
+  // Writes the host's cpu name and feature string. Only the plug-in for the host understands them.
   void (*host)(char *cpu, size_t cpu_bytes, char *features, size_t features_bytes);
-  // Tests: tc_alloc_fail_at of the plug-in's own allocations, which are not the library's. LLVM's
-  // are neither.
+  // For tests: tc_alloc_fail_at for the plug-in's own allocations, which are separate from the
+  // library's. LLVM's allocations are not counted.
   long (*fail_at)(long n, int sticky);
 } tc_llvm_plugin;
 
-// The build id, in hexadecimal digits, of the file that would be opened; "" if only opening tells
-// which it is, there is none, or it has no build id. foreign: the plug-in for another machine's
-// instruction set; NULL: for this one. Called once, before the plug-in is opened.
+// Writes the build id, in hexadecimal digits, of the file that would be opened. "": there is no
+// file, it has no build id, or only opening it can tell. foreign: the instruction set of another
+// machine, whose plug-in is searched; NULL: this machine's. Called once, before the plug-in is
+// opened.
 void tc_plugin_find(const tc_isa *foreign, char build[TC_BUILD_BYTES]);
-// The plug-in that was looked for, opened by the first call, and which build it is as far as its
-// file says; NULL: there is none, and why.
+// Opens the plug-in that tc_plugin_find searched, at the first call. build: its build id, "" if the
+// file has none.
+// NULL: there is none, and `why` has the reason.
 const tc_llvm_plugin *tc_plugin_open(char build[TC_BUILD_BYTES], char why[TC_WHY_BYTES]);
 
 #endif

@@ -1,4 +1,4 @@
-// Chooses what kernels of tc:cpu are planned for, once. See cpu_target.h.
+// Chooses the instruction set that kernels of tc:cpu are planned for, once. See cpu_target.h.
 #include "lowering/target/cpu_target.h"
 
 #include <pthread.h>
@@ -10,13 +10,14 @@
 
 static struct {
   pthread_once_t found;
-  const tc_isa *isa;  // what kernels are planned for, and compiled for if there is a compiler
-  bool is_foreign;    // it is another machine's: kernels are interpreted
-  bool compiles;      // kernels of this machine; false: they are interpreted
-  char build[TC_BUILD_BYTES];  // of the plug-in; "": not known
+  // the instruction set that kernels are planned for, and compiled for if there is a compiler
+  const tc_isa *isa;
+  bool is_foreign;  // true: it is another machine's, and kernels are interpreted
+  bool compiles;  // true: kernels run compiled on this machine; false: interpreted
+  char build[TC_BUILD_BYTES];  // build id of the plug-in; "": not known
 } self = {.found = PTHREAD_ONCE_INIT};
 
-// Whether there is a compiler, found by its file where that tells its build, else by opening it.
+// Whether there is a compiler. Its file is enough if it has a build id; else the plug-in is opened.
 static bool find_compiler(const tc_isa *foreign) {
   char build[TC_BUILD_BYTES], why[TC_WHY_BYTES];
   const char *asked = tc_options_get()->compiler;
@@ -35,7 +36,8 @@ static void find(void) {
   self.is_foreign = asked && !tc_isa_is_of_host(asked);
   self.isa = self.is_foreign ? asked : tc_isa_of_host(features, asked);
   bool there = find_compiler(self.is_foreign ? asked : NULL);
-  bool alike = self.isa->dots || self.isa->lookups;  // interpreted as compiled, for the same bits
+  // interpreted with this set too, for the same bits
+  bool alike = self.isa->dots || self.isa->lookups;
   if (!there && !alike) self.isa = asked ? asked : &tc_isa_interpreted;
   self.compiles = there && !self.is_foreign;
 }

@@ -1,4 +1,4 @@
-// The processor by its own account: cpuid, or what Linux tells of it. See host_cpu.h.
+// The host processor's features, from cpuid or from Linux. See host_cpu.h.
 #include "lowering/target/host_cpu.h"
 
 #include <stdbool.h>
@@ -28,8 +28,8 @@ void tc_host_features(char out[TC_HOST_FEATURES_BYTES]) {
     snprintf(out + n, TC_HOST_FEATURES_BYTES - n, ",+quickdots");
 }
 
-// AMD's: of a Zen 4, 4096 rows of 4096 floats at one thread, GB/s: 27 and, as parts of 1536 bytes,
-// 16, where a sum reads at 28.
+// True for AMD. Measured: Zen 4, 1 thread, 4096 rows of 4096 floats, GB/s: whole rows 27, parts of
+// 1536 bytes 16, a sum 28.
 bool tc_host_reads_rows(void) {
   __builtin_cpu_init();
   return __builtin_cpu_is("amd");
@@ -37,10 +37,11 @@ bool tc_host_reads_rows(void) {
 
 bool tc_host_halves_vectors(void) {
   __builtin_cpu_init();
-  return __builtin_cpu_is("amdfam19h");  // Zen 3, which has none, and Zen 4
+  return __builtin_cpu_is("amdfam19h");  // Zen 3, which has no 64-byte vectors, and Zen 4
 }
 
-// What of a leaf is not of one core alone, as the number of leaf 1's ebx is.
+// The registers of a cpuid leaf that are equal on every core; leaf 1's ebx, the core's number, is
+// not.
 typedef struct leaf {
   uint32_t number, part;
   bool a, b, c, d;
@@ -65,7 +66,7 @@ void tc_host_facts(char out[TC_HOST_FACTS_BYTES]) {
     const leaf *l = &leaves[i];
     const bool wanted[] = {l->a, l->b, l->c, l->d};
     if (!__get_cpuid_count(l->number, l->part, &r[0], &r[1], &r[2], &r[3])) memset(r, 0, sizeof r);
-    if (l->number == 1) saved = r[2] >> 27 & 1;  // the system says which registers it keeps
+    if (l->number == 1) saved = r[2] >> 27 & 1;  // the system states which registers it saves
     for (int k = 0; k < 4; k++)
       if (wanted[k]) n += (size_t)snprintf(out + n, TC_HOST_FACTS_BYTES - n, " %x", r[k]);
   }
@@ -75,11 +76,11 @@ void tc_host_facts(char out[TC_HOST_FACTS_BYTES]) {
 #else
 #include <sys/auxv.h>
 
-// Of AT_HWCAP: the system answers for registers that say which processor it is.
+// A bit of AT_HWCAP: the system emulates reads of the registers that identify the processor.
 #define HAS_CPUID (1u << 11)
 
 void tc_host_features(char out[TC_HOST_FEATURES_BYTES]) {
-  *out = 0;  // no row needs any
+  *out = 0;  // no row of isa.def needs any
 }
 
 bool tc_host_reads_rows(void) {

@@ -1,4 +1,4 @@
-// The rows of isa.def, and which is the machine's. See isa.h.
+// The rows of isa.def, and the choice of this machine's. See isa.h.
 #include "lowering/target/isa.h"
 
 #include <elf.h>
@@ -53,5 +53,5 @@ const tc_isa *tc_isa_of_host(const char *features, const tc_isa *most) {
     if (!tc_isa_is_of_host(&row[i]) || (most && &row[i] < most)) continue;
     if (has_all(features, row[i].needs)) return &row[i];
   }
-  return &tc_isa_interpreted;  // never: a machine's last row needs nothing
+  return &tc_isa_interpreted;  // unreachable: a machine's last row needs no feature
 }

@@ -1,6 +1,5 @@
-// The instruction sets that kernels are made for: what lowering and the code generator may take for
-// granted, a row of isa.def each.
-// Threads: thread-safe, pure. Static memory.
+// The instruction sets that kernels are planned and compiled for, a row of isa.def each.
+// Threads: thread-safe, pure. Owner: static memory.
 #ifndef TC_LOWERING_TARGET_ISA_H
 #define TC_LOWERING_TARGET_ISA_H
 
@@ -14,13 +13,13 @@ typedef struct tc_isa {
   const char *needs, *without, *cpu, *features;
 } tc_isa;
 
-// The row of a name, NULL if there is none.
+// The row with this name; NULL: there is none.
 const tc_isa *tc_isa_named(const char *name);
 bool tc_isa_is_of_host(const tc_isa *isa);
-// The first of this machine's sets that `features` ("+avx2,-sse4a,..") have all of, from `most` on
-// if that is not NULL.
+// The first of this machine's sets whose needs are all in `features` ("+avx2,-sse4a,.."). The
+// search starts at `most` if that is not NULL.
 const tc_isa *tc_isa_of_host(const char *features, const tc_isa *most);
-// What kernels are planned for where all of them are interpreted: vectors as wide as the
+// The set that kernels are planned for if all of them are interpreted: vectors as wide as the
 // interpreter's.
 extern const tc_isa tc_isa_interpreted;
 

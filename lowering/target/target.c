@@ -1,11 +1,11 @@
-// A target from a device's facts, and how its threads share lanes. See target.h.
+// Makes a target from a device's facts, and divides vectors among its threads. See target.h.
 #include "lowering/target/target.h"
 
 #include "runtime/arena.h"
 #include "runtime/options.h"
 
-// Of a block of small groups: enough to hide latency, and few enough that small work fills the
-// device.
+// Threads of a block of small groups: enough to hide latency, and few enough that small work fills
+// the device.
 #define BLOCK_THREADS 128
 
 tc_status tc_target_of(tc_device d, tc_target *out) {

@@ -1,5 +1,5 @@
-// What kernels of a plan are made for: vectors of a CPU (lowering/target/isa.h), or threads of a
-// GPU. Threads: thread-safe.
+// The target of a plan's kernels: a CPU's vectors (lowering/target/isa.h), or a GPU's threads.
+// Threads: thread-safe.
 #ifndef TC_LOWERING_TARGET_TARGET_H
 #define TC_LOWERING_TARGET_TARGET_H
 
@@ -7,15 +7,15 @@
 
 typedef struct tc_target {
   tc_gpu *gpu;
-  int threads_most;     // of a group; 0: a CPU, and so is the rest
-  int warp;             // threads that run together
-  int processors;       // that run blocks
-  size_t shared_bytes;  // of a block
-  bool mma;             // has m16n8k16 of f16 and bf16
-  bool wgmma;           // products of four warps are asked for, and there
-  // Blocks that a group's threads may be spread over; 0: a group is in one block.
+  int threads_most;  // most threads of a group; 0: a CPU, and the fields below are 0
+  int warp;  // threads that run in lockstep
+  int processors;  // multiprocessors, which run blocks
+  size_t shared_bytes;  // shared memory of a block
+  bool mma;  // true: has m16n8k16 of f16 and bf16
+  bool wgmma;  // true: has matmuls of four warps, and the option allows them
+  // most blocks that a group's threads may span; 0: a group is in one block
   int cluster;
-  bool mfma;            // has 16x16x16 of f16 and bf16, of 64 threads
+  bool mfma;  // true: has 16x16x16 of f16 and bf16, of 64 threads
 } tc_target;
 
 static inline bool tc_target_is_gpu(const tc_target *t) {
@@ -24,22 +24,21 @@ static inline bool tc_target_is_gpu(const tc_target *t) {
 
 // The target of a device's tensors; opens the device.
 tc_status tc_target_of(tc_device d, tc_target *out);
-// Rows of more elements than these, up to most, and as many of them, are held by clusters where
-// there are any: a row is read once where a block has no room for it. Fewer rows, or longer ones,
-// are made in parts that fill the device.
+// Clusters hold rows of more than TC_CLUSTER_ROW elements, up to TC_CLUSTER_ROW_MOST, if there are
+// at least TC_CLUSTER_ROWS rows. A row is read once although it exceeds a block's memory. Fewer
+// rows, or longer ones, are split into parts that fill the device.
 #define TC_CLUSTER_ROW 32768
 #define TC_CLUSTER_ROW_MOST 131072
 #define TC_CLUSTER_ROWS 16
-// Whether clusters fold so many rows of so many elements: by shape, since it decides the order of
-// sums.
+// Whether clusters reduce `rows` rows of n elements. Depends on the shape, which decides the order
+// of sums.
 static inline bool tc_target_clusters(const tc_target *t, int64_t rows, int64_t n) {
   return t->cluster > 0 && rows >= TC_CLUSTER_ROWS && n > TC_CLUSTER_ROW && n <= TC_CLUSTER_ROW_MOST;
 }
-// Lanes of a vector that each thread holds where a schedule has no reason for others: 16 bytes of
-// f32.
+// Default number of a vector's lanes that a thread holds: 16 bytes of f32.
 #define TC_LANES_OF_THREAD 4
-// How a kernel whose vectors have so many lanes is run on a GPU: threads of a group, and groups of
-// a block.
+// Launch shape of a kernel whose vectors have `lanes` lanes: threads of a group, and groups of a
+// block.
 void tc_target_threads(const tc_target *t, int lanes, uint16_t *threads, uint16_t *groups);
 
 #endif

@@ -1,4 +1,5 @@
-// The model by which products are cut, with the measurements behind its numbers. See gemm.h.
+// Cost model that chooses a matmul's tiling, with the measurements behind its constants. See
+// gemm.h.
 #include "lowering/tiling/gemm.h"
 
 #include "lowering/tiling/summation.h"
@@ -10,111 +11,110 @@
 #include "runtime/team.h"
 #include "runtime/topology.h"
 
-// Beyond twice as much k goes in chunks of about so many, with sums kept in memory between them:
-// packed columns fit the cache then, and rows of b read in place, each in a page of its own, what
-// the processor knows of pages.
+// Steps of k in a chunk once k exceeds twice as many; sums wait in memory between chunks. A chunk's
+// packed columns fit the cache. Its rows of b, each in a page of its own when read in place, fit
+// the TLB.
 #define CHUNK 1024
-// Of few rows, for which reading b is much of the work: of the second-level cache for each k of a
-// chunk, at least. A quarter of it is packed columns, so 512 bytes of a row of b are read side by
-// side. At one thread, times as fast by chunks of 512 as of 1024 on a Zen 4, 13x4096x4096 1.3,
-// 16x4096x11008 1.2, 32x4096x4096 1.06, with vectors of 32 bytes 1.35, 1.08 and 1.25; on a Zen 3
-// with 512 KiB, 32x4096x4096 1.4, chunks of 256 were not tried; 1024x2048x2048, against one chunk,
-// 0.9.
+// With at most FEW_ROWS rows, reading b is much of the work: bytes of second-level cache for each
+// step of a chunk. A quarter of the cache holds packed columns, so 512 bytes of a row of b are read
+// side by side.
+// Measured: Zen 4, 1 thread, chunks of 512 against 1024: 13x4096x4096 1.3 times as fast.
 #define CHUNK_SHARE 2048
 #define FEW_ROWS 64
-#define CHUNK_A 512  // of k where rows of a are packed too: packing them serves more columns then
-#define CHUNK_APART \
-  384  // of k where each step of it is in another line of a: so many stay in the first-level cache while they serve all
-       // columns
-// The same where a step takes longer than a line from the second-level cache (steps_are_long): rows
-// of a are not packed then, and the next tile's lines are asked for. On a Zen 4, at one thread and
-// at two, times as fast as packed: 768x512x3072 1.03, 3072x512x768 1.05, 1024x128x1024 1.04 and
-// 1.0, 2048x512x2048 1.05 and 1.06, 50257x512x768 1.06 and 1.07, 1024x1024x1024 1.07,
-// 2048x2048x2048 1.07 and 1.13, 768x4096x768 1.06 and 1.07; by chunks of 384 and of 768 less. With
-// vectors of 32 bytes, which make a step 6 cycles, 0.6 to 1.0.
+// steps of k in a chunk if rows of a are packed too; each packed row serves more columns
+#define CHUNK_A 512
+// steps of k in a chunk if each step reads another line of a: few enough that these lines stay in
+// the first-level cache for all columns
+#define CHUNK_APART 384
+// The same if a step takes longer than a line from the second-level cache (steps_are_long). Rows of
+// a are not packed then, and the next tile's lines are prefetched.
+// Measured: Zen 4, 1 and 2 threads, packed -> prefetched: 1.0 to 1.13 times as fast. With vectors
+// of 32 bytes a step is 6 cycles long, and prefetching is slower: 0.6 to 1.0.
 #define LONG_CHUNK_APART 512
-// Where all rows are one tile, b is read once, from memory. Where the sums of several panels do not
-// fit the registers it goes in chunks: so many rows of it side by side, each along the columns,
-// each chunk asking for the next. The processor follows few such rows well; and a power of two
-// apart they and those asked for, as many again, take turns in one set of the first-level cache,
-// which holds 8 or 12. On a Xeon at two threads, against oneDNN: 6x4096x4096 in chunks of 4 1.98,
-// of 8 1.93, of 16 1.71.
+// Rows of b in a chunk if all rows of a are one tile and the sums of several panels exceed the
+// registers. b is read once, from memory; each chunk prefetches the next one. The processor follows
+// few streams well. Rows a power of two apart share one set of the first-level cache, with as many
+// prefetched rows. A set holds 8 or 12.
+// Measured: Xeon, 2 threads, 6x4096x4096, speed relative to oneDNN: chunks of 4 1.98, of 8 1.93, of
+// 16 1.71.
 #define CHUNK_ONCE 4
-// Where whole rows are read: a chunk asks for the next one to the second-level cache, so they do
-// not. On a Zen 4, a C program of 4096x4096 at one thread, GB/s of 28 that a sum reads: 4 rows by
-// 64 columns asked for to the first-level cache 17, to the second 23; 8 rows by 64 25, by 32 27, by
-// 16 26; 16 by 32 24.
+// The same if whole rows are read. The next chunk is prefetched to the second-level cache, so sets
+// do not conflict.
+// Measured: Zen 4, 1 thread, 4096x4096 in C: 8 rows by 32 columns 27 GB/s of 28, 4 rows by 64 17 to
+// 23.
 #define CHUNK_ROWS 8
-// Of more rows than LINE_ROWS, whose sums cost more to put aside. Against chunks of 4: 12x768x3072
-// of f32 1.14 times as fast, of bf16 1.32, 8x768x3072 0.9 to 1 and 1.11; against 8, 1.0 and 1.05 to
-// 1.15.
+// The same for more rows of a than LINE_ROWS, whose sums cost more to spill.
+// Measured: chunks of 4 -> 16: 12x768x3072 of f32 1.14 times as fast, of bf16 1.32.
 #define CHUNK_ONCE_MANY 16
-// Of so many rows, at most, a line of each row of b that is read is a panel: the rows' lines are
-// read by turns then. On a Zen 4, 1x4096x4096 of f32 at one thread 0.89, 0.92 and 1.01 of a read
-// so, 0.84, 0.89 and 0.92 by two lines, in runs by turns; at two 1.02 to 1.25 times as fast; 2, 4
-// and 6 rows 1.0 to 1.09 times, 8 rows 0.89; from the third-level cache 1x768x3072 1.0, 1x3072x768
-// at two threads 0.9. bf16, where a panel of 16 is half a line, 0.92 to 1.
+// Most rows of a for which a panel is one cache line of each row of b; the rows' lines alternate.
+// Measured: Zen 4, 1 thread, 1x4096x4096 of f32, share of a plain read: two lines 0.84 to 0.92, one
+// 0.89 to 1.01.
 #define LINE_ROWS 6
-// Of sums in registers, at least, for b to be streamed: a stream reads no more than that of a row
-// before it goes on to the next one, in another page. Where it would be less, whole rows are read
-// in chunks, with the sums in memory: on a Zen 3 (AVX2, 384 bytes), from memory, at one thread and
-// at two, 1x4096x4096 of f32 1.52 and 1.45 times as fast so, at one thread of bf16 2.2 and of bytes
-// 2.6 times. A Zen 4 streams no better from 1536 bytes (host_cpu.h).
+// Least bytes of sums in registers for which b is streamed: a stream reads no more of a row before
+// the next page. With fewer, chunks of whole rows are read and sums lie in memory. A Zen 4 streams
+// no better from 1536 (host_cpu.h).
+// Measured: Zen 3 (384 bytes of sums), 1 thread, 1x4096x4096 from memory: f32 1.52 times as fast by
+// rows, bf16 2.2.
 #define STREAM_BYTES 1024
-// Where each panel serves some tiles in turn: of k, so that a packed panel is half of the
-// first-level cache. It pays where all of a, which each unit's columns would read again, is many
-// times the second-level cache. On a Zen 3 at one thread, times as fast as tile by tile:
-// 2048x2048x2048 1.15, 1024x3072x768 1.05, 1024x1024x1024 1.0, 512x512x512 and 128x3072x768 0.97.
+// Steps of k in a chunk if each panel serves several tiles in turn: a packed panel is half of the
+// first-level cache. It pays if all of a, which every unit reads again, exceeds PANEL_CACHES times
+// the second-level cache.
+// Measured: Zen 3, 1 thread, tile by tile -> by panel: 2048x2048x2048 1.15 times as fast,
+// 512x512x512 0.97.
 #define CHUNK_PANEL 256
 #define PANEL_CACHES 8
-#define PANEL_BYTES (2 << 20)  // of packed columns then, which lie in the third-level cache
-#define SUMS_BYTES (4 << 20)  // of a unit's sums
-#define A_TILES 8  // of a packed at a time
-#define WIDE_BYTES (128 << 10)  // of rows of a that are widened, at most
-// Costs of an element, a multiply-add of it being 1: read where it lies and written to a tile;
-// transposed besides.
+// bytes of a unit's packed columns in that case; they lie in the third-level cache
+#define PANEL_BYTES (2 << 20)
+#define SUMS_BYTES (4 << 20)  // most bytes of a unit's sums
+#define A_TILES 8  // tiles of a that are packed at a time
+#define WIDE_BYTES (128 << 10)  // most bytes of widened rows of a
+// Costs of an element relative to a multiply-add: reading it in place and writing it to a tile, and
+// the same transposed.
 #define PACK_COST 8.0
 #define TRANSPOSE_COST 14.0
-#define READ_A_COST 6.0  // of a, for each time it is read
-#define COLD_COST 16.0  // of a panel kept in memory, a unit's first: those that follow arrive in time
-#define UNIT_COST 20000.0  // of a unit
-#define ALONE 300000.0  // a whole product that one thread does: more units would only be more code
-// One whose units repeat nothing: a lone product is shared where a second thread is at hand
-// (stages.c, BRIEF_TASK_NS).
+#define READ_A_COST 6.0  // of an element of a, each time it is read
+// of an element of a prepacked panel, at a unit's first read; later reads are prefetched in time
+#define COLD_COST 16.0
+#define UNIT_COST 20000.0  // fixed cost of a unit
+// multiply-adds of a matmul that one thread computes alone; more units would only be more code
+#define ALONE 300000.0
+// The same if units repeat no work: a matmul alone in its stage is shared if a second thread is
+// idle (stages.c, BRIEF_TASK_NS).
 #define ALONE_IN_PLACE 150000.0
-// A whole product for which a longer innermost loop is worth compiling, a fifth more. On a Zen 3 at
-// one thread, times as fast so: 128x128x128 1.27, 32x128x128 1.17, 64x64x64 1.06, 128x100x10 1.13.
+// Least multiply-adds of a matmul whose innermost loop is unrolled; compiling takes a fifth longer.
+// Measured: Zen 3, 1 thread, unrolled: 128x128x128 1.27 times as fast, 64x64x64 1.06.
 #define UNROLLED 5e4
-// Registers for accumulators where k, and so a tile, is short. A Zen 4 stores half a vector a
-// cycle, and with the stores of 24 before it the next tile begins late: times as fast with 16, at
-// one thread, 64x64x64 1.01 to 1.02, 64x32x64 1.02 to 1.03, 256x64x256 1.01 to 1.02, 1024x32x64 1.0
-// to 1.1; 128x96x128 and 128x128x128 0.99 to 1.01.
+// Registers for accumulators if k is at most SHORT_K, so that tiles are short. A Zen 4 stores half
+// a vector a cycle; the stores of 24 accumulators delay the next tile.
+// Measured: Zen 4, 1 thread, 24 -> 16: 64x64x64 1.01 to 1.02 times as fast, 1024x32x64 1.0 to 1.1.
 #define SHORT_K 64
 #define SHORT_REGISTERS 16
-#define MOST_ROWS 30  // of a tile
-// Where the number of rows is an argument: of a unit, for which it is cut; and of a tile, since
-// code for the rows that are left follows that of whole tiles.
+#define MOST_ROWS 30  // most rows of a tile
+// The number of rows is an argument: the rows of a unit that the tiling is chosen for, and the most
+// rows of a tile. A tile is small because code for the remaining rows follows that of whole tiles.
 #define ANY_ROWS 256
 #define MOST_ANY_ROWS 8
-// Rows and columns, at least, for bf16 to go by pairs: with fewer, reading the other factor is the
-// work, in ways that packing would spoil. Of both as many, so that a product and the transposed one
-// have the same bits.
+// Least rows and columns for which bf16 is multiplied in pairs. With fewer, reading the other
+// operand dominates. Packing would slow that down. Both limits are equal, so a matmul and its
+// transpose have the same bits.
 #define LEAST_WINOGRAD_DOT 16
-#define SPARE 4  // registers beside those that the model takes
-#define MOST_SCRATCH (16 << 20)  // bytes of a worker that a cut may want
-#define LATENESS 0.15  // of a unit: what the threads wait for the last one, since they are never equally fast
+#define SPARE 4  // registers that a given tiling may take beyond the model's
+#define MOST_SCRATCH (16 << 20)  // most scratch bytes of a worker that a tiling may need
+// fraction of a unit that threads wait for the last one; they are never equally fast
+#define LATENESS 0.15
 
-// What is given of the cut, or the model's value.
+// The given value of a field, or the model's where it is negative.
 static int64_t given_or(const tc_gemm_tiling *given, int what, int64_t model) {
   return given && given->of[what] >= 0 ? given->of[what] : model;
 }
 
-// Registers for accumulators.
+// Vector registers for accumulators.
 static int registers_of(void) {
-  return tc_compiler_isa()->registers / 4 * 3;  // the rest hold the factors
+  return tc_compiler_isa()->registers / 4 * 3;  // the rest hold the operands
 }
 
-// Lanes of a panel: as many as the registers allow unless that computes many columns nobody wants.
+// Lanes of a panel: as many as the registers allow, unless many of the computed columns would be
+// unused.
 static int choose_lanes(int64_t n, int vector, int most) {
   int best = most;
   for (int lanes = most; lanes >= vector; lanes /= 2)
@@ -148,13 +148,13 @@ int tc_tiling_transposed_as_one(tc_type type, tc_type acc) {
   return type == TC_BF16 ? 2 : byte && acc == TC_F32 ? 4 : 1;
 }
 
-// Words are packed, or read where they lie side by side.
+// Whether the operand is read as words of two bf16 each: packed, or adjacent in memory.
 static bool of_words(const tc_operand *factor, tc_type acc) {
   return factor->type == TC_I32 && acc == TC_F32;
 }
 
-// Panels of words in which a product of few rows multiplies the halves one after the other, a step
-// of k each.
+// Whether the right operand's panels are of words whose halves are multiplied one after the other,
+// a step of k each. Few rows only.
 static bool in_halves(const tc_operand *right) {
   return right->panel && right->type == TC_BF16 && 2 * right->row == right->panel;
 }
@@ -163,16 +163,17 @@ static bool can_transpose(const tc_extent3 *of, tc_type acc, const tc_operand *l
   int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
   bool along_k = !right->panel && !of_words(right, acc) && right->row == 1 && right->col != 1 &&
                  left->segment == of->k && size >= 4 && vector >= 4;
-  int transposed = tc_tiling_transposed_as_one(right->type, acc) * vector;  // rows of a block that is transposed
-  // The block takes as many registers as a vector has lanes. On a Zen 4 at one thread, mx768x3072,
-  // times as fast as packed: with 32 registers 8 rows 1.02 to 1.25, bf16 1.19 to 1.36, 12 rows 1.1
-  // to 1.4 and 1.16 to 1.28; with 16 registers 4 rows 0.89.
+  // rows of a block that is transposed
+  int transposed = tc_tiling_transposed_as_one(right->type, acc) * vector;
+  // The block takes as many registers as a vector has lanes.
+  // Measured: Zen 4, 1 thread, packed -> transposed, mx768x3072: 8 rows 1.02 to 1.25 times as fast
+  // with 32 registers. With 16 registers: 4 rows 0.89.
   return along_k && of->m * (tc_compiler_isa()->registers > 16 ? 2 : 4) <= registers_of() && of->n >= vector &&
          of->k >= transposed;
 }
 
-// Lanes of panels that are transposed. A chain of multiply-adds waits four cycles for each one: of
-// few rows two blocks by turns where the processor would wait for it, not for memory.
+// Lanes of panels that are transposed. A chain of multiply-adds waits four cycles for each one. Few
+// rows alternate between two blocks if the processor would wait for that and not for memory.
 static int transposed_lanes(const tc_extent3 *of, tc_type acc, const tc_operand *right, int vector) {
   bool two = tc_tiling_transposed_as_one(right->type, acc) > 1 && of->m <= 3 && of->n >= 4 * vector;
   return two ? 2 * vector : vector;
@@ -183,18 +184,18 @@ static int64_t pitch_of(const tc_operand *right) {
   return (right->panel ? right->panel : right->row) * (int64_t)tc_type_bytes(right->type);
 }
 
-// Whether b is more than stays in the second-level cache beside other things.
+// Whether b exceeds its share of the second-level cache, a quarter.
 static bool is_from_afar(const tc_extent3 *of, const tc_operand *right, int64_t cache) {
   return pitch_of(right) * of->k > cache / 4;
 }
 
-// Whether multiplying a step of k takes 24 cycles: vectors that the processor does as two halves.
+// Whether a step of k takes 24 cycles: the processor computes 64-byte vectors as two halves.
 static bool steps_are_long(void) {
   return tc_host_halves_vectors() && tc_compiler_vector_bytes() == 64;
 }
 
-// Whether a tile's stores would hold up the next one. Not where the right factor comes from memory:
-// the fewer tiles read it the better.
+// Whether a tile's stores would delay the next tile. False if the right operand comes from memory:
+// few, large tiles read it less often.
 static bool ends_are_dear(const tc_extent3 *of, const tc_operand *right, int64_t cache) {
   return steps_are_long() && of->k <= SHORT_K && !is_from_afar(of, right, cache);
 }
@@ -203,12 +204,11 @@ static void choose_registers(tc_tiling_params *b, const tc_extent3 *of, tc_type 
                              const tc_operand *right, int64_t cache, const tc_gemm_tiling *given) {
   int size = (int)tc_type_bytes(acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
   b->lanes = right->panel ? (int)right->panel : choose_lanes(of->n, vector, most_lanes(size));
-  // Rows that are one tile of panels half as wide, and two of whole ones: so b is read once, where
-  // it lies, and not packed. On a Xeon with AVX-512 at two threads, GFLOP/s with two tiles and with
-  // one: 8x768x3072 70 and 125, 12x768x3072 98 and 170, 8x4096x4096 52 and 71; bf16 100 and 154,
-  // 131 and
-  // 169. Panels of one register, for up to 24 rows, gain and lose. Where whole rows are read, fewer rows have such
-  // panels, too (CHUNK_ROWS).
+  // The rows are one tile of panels half as wide, and would be two tiles of full panels. With half
+  // panels b is read once, in place, and not packed. Panels of one register, for up to 24 rows, are
+  // faster or slower by case. If whole rows are read, fewer rows have half panels too (CHUNK_ROWS).
+  // Measured: Xeon, AVX-512, 2 threads, two tiles -> one, GFLOP/s: 8x768x3072 70 -> 125,
+  // 12x768x3072 98 -> 170.
   bool halves = !right->panel && right->col == 1 && b->lanes == 4 * vector &&
                 (of->m * 4 > registers_of() || tc_host_reads_rows()) && of->m * 2 <= registers_of();
   bool lines =
@@ -230,13 +230,13 @@ static bool can_pack_a(const tc_tiling_params *b, const tc_extent3 *of, tc_type 
   return !left->scattered && left->segment == of->k && left->row == 1 && (b->tiles > 1 || of_words(left, acc));
 }
 
-// Whether all of a, which each unit's columns read again, is many times the second-level cache.
+// Whether all of a, which every unit reads again, is many times the second-level cache.
 static bool is_large(const tc_extent3 *of, tc_type acc, int64_t cache) {
   return of->m * of->k * (int64_t)tc_type_bytes(acc) > PANEL_CACHES * cache;
 }
 
-// Whether each panel may serve some tiles in turn: b is packed, a chunk's panel is half of the
-// first-level cache at most, rows of a lie beside it in the second.
+// Whether each panel may serve several tiles in turn: b is packed, and a chunk's panel is at most
+// half of the first-level cache. Rows of a lie in the second-level cache.
 static bool can_go_by_panel(const tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left) {
   size_t panel = (size_t)b->lanes * CHUNK_PANEL * tc_type_bytes(acc);
   bool rows = !left->scattered && left->segment == of->k && left->col == 1;
@@ -252,27 +252,27 @@ static int registers_of_panel(const tc_tiling_params *b, tc_type acc) {
   return b->rows * TC_MAX_OF(b->lanes * (int)tc_type_bytes(acc) / tc_compiler_vector_bytes(), 1);
 }
 
-// Whether whole rows of b are read faster than a stream of parts of rows: where all that the
-// registers hold of sums is too little of one, or always.
+// Whether whole rows of b are read faster than a stream of parts of rows. True if the registers
+// hold too few sums for a long part, or always on some processors.
 static bool rows_beat_streams(void) {
   return registers_of() * tc_compiler_vector_bytes() < STREAM_BYTES || tc_host_reads_rows();
 }
 
-// Whether the sums of some panels fit the registers side by side, so that they need not be put
-// aside while b streams by.
+// Whether the sums of several panels fit the registers side by side, so that none is spilled while
+// b streams by.
 static bool can_stream(const tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left,
                        const tc_operand *right) {
   bool fits = 2 * registers_of_panel(b, acc) <= registers_of() && b->n_panels >= 2 && !rows_beat_streams();
   return can_read_once(b, right) && fits && !left->scattered && left->segment == of->k && right->col == 1;
 }
 
-// Whether each step of k is in another part of memory.
+// Whether each step of k of the left operand lies far from the one before: 512 bytes or more.
 static bool is_strided(const tc_operand *left) {
   return left->col * (int64_t)tc_type_bytes(left->type) >= 512;
 }
 
-// Of k, at most, where it goes in chunks. apart: each step of it is in another line of a; deep:
-// where nothing else limits it.
+// Most steps of k in a chunk. apart: each step reads another line of a. deep: the limit if nothing
+// else applies.
 static int64_t most_of_chunk(const tc_tiling_params *b, bool apart, int64_t deep) {
   if (b->once) return b->rows > LINE_ROWS ? CHUNK_ONCE_MANY : rows_beat_streams() ? CHUNK_ROWS : CHUNK_ONCE;
   if (b->by_panel) return CHUNK_PANEL;
@@ -284,7 +284,7 @@ static void choose_packing(tc_tiling_params *b, const tc_extent3 *of, tc_type ac
                            const tc_operand *right, int64_t cache, const tc_gemm_tiling *given) {
   int64_t pitch = pitch_of(right);
   bool words = of_words(right, acc);
-  // each k in a page of its own, or all of them much of the second-level cache
+  // each step of k is in a page of its own, or all of them fill much of the second-level cache
   bool far = pitch >= 4096 || pitch * of->k > cache / 2;
   bool pack = !b->transpose && !right->panel &&
               ((right->col != 1 && of->n > 1) || (right->type != acc && b->tiles > 1) || (far && b->tiles > 1));
@@ -299,21 +299,23 @@ static void choose_packing(tc_tiling_params *b, const tc_extent3 *of, tc_type ac
   int64_t deep = of->m <= FEW_ROWS ? TC_MIN(CHUNK, cache / CHUNK_SHARE) : CHUNK;
   int64_t most = most_of_chunk(b, apart, deep);
   bool streams = b->once && can_stream(b, of, acc, left, right);
-  bool again = b->pack || (far && !(right->panel && b->tiles == 1));  // rows of b are read by several tiles
+  // rows of b are read by several tiles
+  bool again = b->pack || (far && !(right->panel && b->tiles == 1));
   bool tilings = b->pack_a || b->once || b->by_panel || (apart && of->k > 2 * most) || (again && of->k > 2 * deep);
   if (b->transpose || !tilings || streams || given_or(given, TC_TILING_CHUNK, -1) >= 0) return;
   int64_t step = TC_MIN(most, 16), k = tc_chain_of(of->k);
   b->chunk = tc_ceil_div(tc_ceil_div(k, tc_ceil_div(k, most)), step) * step;
   if (k < of->k) return;
-  int64_t piece = left->segment < of->k ? left->segment : 1;  // a chunk ends where a piece of the left factor does
+  // a chunk ends where a segment of the left operand does
+  int64_t piece = left->segment < of->k ? left->segment : 1;
   b->chunk = TC_MIN(TC_MAX_OF(b->chunk / piece, 1) * piece, of->k);
 }
 
-// A narrower element of a costs a conversion and a broadcast from a register wherever it is read;
-// in the accumulators' type it is an operand of the multiply-add. On a Xeon with AVX-512, at one
-// thread: 1024x1024x1024 of bf16 at 123 GFLOP/s read where it lies, 152 widened. And where panels
-// serve many tiles in turn, their rows are read again and again: not from pages of their own, a
+// A narrower element of a costs a conversion and a broadcast from a register at each read. In the
+// accumulators' type it is a memory operand of the multiply-add. If panels serve many tiles in
+// turn, their rows of a are read repeatedly. Unwidened, each lies in a page of its own, often a
 // power of two apart.
+// Measured: Xeon, AVX-512, 1 thread, 1024x1024x1024 of bf16: 123 GFLOP/s in place -> 152 widened.
 static bool can_widen(const tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left,
                       const tc_operand *right) {
   bool whole = !right->panel && !left->scattered && left->segment == of->k && left->col == 1;
@@ -322,10 +324,10 @@ static bool can_widen(const tc_tiling_params *b, const tc_extent3 *of, tc_type a
          b->rows * b->chunk * (int64_t)tc_type_bytes(acc) <= WIDE_BYTES;
 }
 
-// Whether each tile's rows of a come from where they lie, and from memory: all of a is more than
-// the caches keep between two panels. On a Zen 4, times as fast as without: 4096x4096x4096 1.03 at
-// one thread and at two, 2048x2048x2048 1.03 and 1.01, 1024x3072x768 1.01; 1024x1024x1024, whose
-// rows a third-level cache holds, 1.0 and 1.0.
+// Whether each tile reads its rows of a in place and from memory: all of a exceeds what caches keep
+// between two panels.
+// Measured: Zen 4, 1 thread, prefetched: 4096x4096x4096 and 2048x2048x2048 1.03 times as fast,
+// 1024x1024x1024 1.0.
 static bool asks_for_rows(const tc_tiling_params *b, const tc_extent3 *of, const tc_operand *left) {
   bool in_place =
       !b->pack_a && !b->widen_a && !b->transpose && !left->scattered && left->col == 1 && left->segment == of->k;
@@ -342,25 +344,24 @@ static void choose_widening(tc_tiling_params *b, const tc_extent3 *of, tc_type a
   b->a_tiles = b->by_panel ? TC_MIN(TC_MAX_OF(cache / 4 / tile, 1), b->tiles) : 1;
 }
 
-// Whether b is read in chunks of whole rows, as far as the threads leave them whole, where a stream
-// would be too narrow.
+// Whether b is read in chunks of whole rows, as whole as the split over threads leaves them. True
+// if a stream would be too narrow.
 static bool reads_rows(const tc_tiling_params *b, const tc_extent3 *of) {
   return b->once && b->chunk < of->k && rows_beat_streams();
 }
 
-// A processor whose core has another program on its other thread takes half as many instructions a
-// cycle from this one, and those of the loop itself count. On a Xeon with 24 multiply-adds a step,
-// 1024x768x768 at one thread in % of the FMA roof, where the core seemed to be shared: 69 by one,
-// 72 by two, 74 by four; else 92 to 93; four take half as long again to compile. On a Zen 3 with 12
-// a step, such a core, four against two: 256x256x256 1.07 times as fast, 128x768x768 and
-// 1024x1024x1024 1.08, eight no better; 4x12x512x64 attention, against one, 1.03 forward and 1.05
-// backward; with two 0.74, for there LLVM mixes the loads of both and keeps accumulators on the
-// stack.
+// Instructions of the loop itself count if the core's other hardware thread is busy; each thread
+// then has half the throughput. AVX2: more than two iterations; with two, LLVM mixes the loads of
+// both and spills accumulators.
+// Measured: Zen 3, shared core, unrolled by 2 -> 4: 128x768x768 and 1024x1024x1024 1.08 times as
+// fast, by 8 no better.
+// Measured: Xeon, shared core, 1024x768x768, % of the FMA roofline: by one 69, two 72, four 74;
+// four compiles half as long again.
 int tc_tiling_unrolled(void) {
   return tc_compiler_isa()->registers > 16 ? 2 : 4;
 }
 
-// Where rows of a are packed it gained nothing.
+// With packed rows of a, unrolling gained nothing.
 static void choose_unrolling(tc_tiling_params *b, const tc_extent3 *of, const tc_operand *left,
                              const tc_operand *right) {
   bool longer = !b->pack_a && (double)(of->batch * of->m * of->n) * (double)of->k >= UNROLLED;
@@ -370,7 +371,7 @@ static void choose_unrolling(tc_tiling_params *b, const tc_extent3 *of, const tc
   if (reads_rows(b, of) && whole && b->chunk <= CHUNK_ROWS && left->segment == of->k) b->unroll = (int)b->chunk;
 }
 
-// Estimated time of the product on all threads, cut into units of so many tiles and panels.
+// Estimated time of the matmul on all threads, with units of `tiles` tiles by `panels` panels.
 static double time_of(const tc_tiling_params *b, const tc_extent3 *of, const tc_operand *right, int threads,
                       int64_t tiles, int64_t panels) {
   int64_t units = of->batch * tc_ceil_div(b->tiles, tiles) * tc_ceil_div(b->n_panels, panels);
@@ -381,23 +382,23 @@ static double time_of(const tc_tiling_params *b, const tc_extent3 *of, const tc_
   return ((double)tc_ceil_div(units, threads) + LATENESS) * unit;
 }
 
-// Units: what they read again, against how evenly they fill the threads.
+// Units: what they read again is weighed against how evenly they fill the threads.
 static void choose_units(tc_tiling_params *b, const tc_extent3 *of, int64_t size, const tc_operand *right,
                          int64_t cache) {
   bool small = (double)(of->batch * of->m * of->n) * (double)of->k < (b->pack || b->pack_a ? ALONE : ALONE_IN_PLACE);
   int threads = small ? 1 : tc_team_threads();
   int64_t most = b->n_panels, tallest = b->tiles, tall;
-  // A unit's columns stay in the second-level cache, beside rows of a and, packed, what they are
-  // packed from. Read where they lie, four panels at a time, 512x512x512 is 1.03 to 1.07 times as
-  // fast at one thread as packed. On a Xeon with 2 MiB of it, 1024x1024x1024 at one thread, against
-  // oneDNN: 1.14 with 256 KiB of packed columns, 1.11 with 512, 1.09 with 1024; where packing a is
-  // dear, 0.92 with 1024 and 0.88 with 512.
+  // A unit's columns stay in the second-level cache beside rows of a and, if packed, their source.
+  // Measured: 1 thread, 512x512x512, packed -> four panels at a time in place: 1.03 to 1.07 times
+  // as fast.
+  // Measured: Xeon, 2 MiB, 1 thread, 1024x1024x1024, relative to oneDNN: 256 KiB 1.14, 1024 KiB
+  // 1.09. With a packed: 1024 KiB 0.92, 512 KiB 0.88.
   bool again = b->pack || (b->tiles > 1 && !right->panel);  // each tile of rows reads them
   if (b->by_panel)
     most = TC_MAX_OF(TC_MIN(PANEL_BYTES / (b->chunk * b->lanes * size), most), 1);
   else if (again)
     most = TC_MAX_OF(TC_MIN(cache / (b->pack_a ? 2 : 4) / (b->chunk * b->lanes * size), most), 1);
-  // Panels that are there already take turns in it, beside all rows of a.
+  // Prepacked panels pass through that cache one after the other, beside all rows of a.
   if (right->panel) tallest = TC_MAX_OF(TC_MIN(tallest, cache / 2 / (b->chunk * b->rows * size)), 1);
   double best = 0;
   for (int64_t panels = most; panels >= 1; panels -= panels > 64 ? panels / 16 : 1)
@@ -408,11 +409,12 @@ static void choose_units(tc_tiling_params *b, const tc_extent3 *of, int64_t size
       if (best == 0 || time < best) best = time, b->unit_panels = panels, b->unit_tiles = tall;
     }
   if (!reads_rows(b, of)) return;
-  int64_t sums = TC_MAX_OF(cache / 4 / (b->rows * b->lanes * size), 1);  // that stay in the second-level cache
+  // that stay in the second-level cache
+  int64_t sums = TC_MAX_OF(cache / 4 / (b->rows * b->lanes * size), 1);
   b->unit_panels = TC_MIN(tc_ceil_div(b->n_panels, TC_MAX_OF(threads / of->batch, 1)), sums);
 }
 
-// Panels of a stream: what fills the registers, as long as that leaves the threads equal shares.
+// Panels of a stream: as many as fill the registers, as long as threads have equal shares.
 static void choose_stream(tc_tiling_params *b, const tc_matmul_facts *f) {
   int threads = tc_team_threads();
   b->stream = 0;
@@ -425,9 +427,9 @@ static void choose_stream(tc_tiling_params *b, const tc_matmul_facts *f) {
   b->unit_panels = TC_MIN(best, b->n_panels);
 }
 
-// ---- cuts that are given ----
+// ---- given tilings ----
 
-// Whether the numbers are of the kind that they should be, whatever they come from.
+// Whether the numbers are in their fields' ranges; they may come from a file.
 static bool is_sane(const tc_matmul_facts *f, const tc_gemm_tiling *given) {
   static const int64_t most[TC_N_TILING] = {
       [TC_TILING_ROWS] = MOST_ROWS, [TC_TILING_TRANSPOSE] = 1, [TC_TILING_PACK] = 1,    [TC_TILING_PACK_A] = 1,
@@ -449,8 +451,8 @@ static int64_t scratch_bytes(const tc_tiling_params *b, int64_t k, int64_t size)
   return (packed + a + sums) * size;
 }
 
-// Whether emit/matmul/matmul.c can make a kernel of it, that is not absurd: registers for the
-// accumulators, memory of the worker for what waits.
+// Whether emit/matmul/matmul.c can make a kernel of this tiling that is not absurd. Accumulators
+// fit the registers, and scratch fits the worker's memory.
 static bool is_legal(const tc_tiling_params *b, const tc_matmul_facts *f) {
   const tc_operand *left = &f->left, *right = &f->right;
   int size = (int)tc_type_bytes(f->acc), vector = TC_MIN(tc_compiler_vector_bytes() / size, LANES);
@@ -521,7 +523,8 @@ typedef struct trying {
   int n;
 } trying;
 
-// The cut with one field changed, and the others from `first` on left to the model.
+// Appends the tiling with one field changed and the fields from `first` on chosen by the model, if
+// it is legal.
 static void add(trying *t, int what, int64_t value, int first) {
   tc_gemm_tiling given = *t->from;
   tc_tiling_params b;

@@ -1,38 +1,48 @@
-// How a matrix product is cut: registers, panels, chunks of k, units of work. Inside expansion, for
-// emit/matmul/matmul.c, and for tune_gemm.c, which measures. A product's bits depend on none of
-// this: an element is one chain over k wherever it is cut.
+// Tiling of a matmul: register block, panels, chunks of k, units of work.
+// In BLIS terms: lanes = NR, rows = MR, chunk = KC, unit_panels * lanes = NC, unit_tiles * rows =
+// MC.
+// In: shape, types and layout of the operands (tc_matmul_facts). Out: tc_tiling_params.
+// Invariant: no bit of a result depends on the tiling; an element is the same chain over k in all
+// of them.
+// Threads: thread-safe. Used by emit/matmul/matmul.c, and by tune_gemm.c, which measures
+// neighbouring tilings.
 #ifndef TC_LOWERING_TILING_GEMM_H
 #define TC_LOWERING_TILING_GEMM_H
 
 #include "lowering/kir/kir.h"
 
 typedef struct tc_tiling_params {
-  int lanes, rows;  // accumulators in registers: rows x lanes
-  int64_t tiles, tall;  // tiles of rows: `tall` ones of `rows`, then shorter ones by one row
+  int lanes, rows;  // the register block: rows x lanes accumulators
+  int64_t tiles, tall;  // tiles of rows: `tall` of `rows` rows, then tiles of one row less
   int64_t n_panels;  // panels of `lanes` columns
-  int64_t chunk;  // of k; k if there is one chunk
-  int unroll;  // rows of b that a turn of the innermost loop multiplies
-  int64_t unit_panels, unit_tiles;  // of a unit of work
-  bool transpose;  // b lies along k and is transposed in registers as it is multiplied
+  int64_t chunk;  // steps of k in a chunk; k: one chunk
+  int unroll;  // steps of k in an iteration of the innermost loop
+  int64_t unit_panels, unit_tiles;  // a unit of work: its panels and its tiles
+  bool transpose;  // true: b lies along k and is transposed in registers while it is multiplied
   bool pack, pack_a;
-  // b is read once, where it lies: in short chunks of which each asks for the next one, or, with
-  // one chunk, as a stream
+  // true: b is read once, in place. With several chunks each one prefetches the next; with one, b
+  // is a stream
   bool once;
-  int64_t stream;  // panels whose sums are in registers side by side while all of k is read; 0: not a stream
-  bool widen_a;  // rows of a go to memory of the worker, each along k, in the accumulators' type
-  // the next tile's rows of a, which lie along k in memory, are asked for while those of this one
-  // are multiplied
+  // panels whose sums stay in registers side by side over all of k; 0: b is not streamed
+  int64_t stream;
+  bool widen_a;  // true: rows of a are copied to scratch, each along k, in the accumulators' type
+  // true: the next tile's rows of a, which lie along k in memory, are prefetched while this tile is
+  // multiplied
   bool prefetch_a;
-  bool prefetch_strided;  // the same where a lies along the rows: at each step of k, the line that the next tile reads
-  bool by_panel;  // each panel serves all tiles that are there before the next one; else each tile goes over all panels
-  int64_t a_tiles;  // tiles of a that go there at a time, packed or widened
+  // true: the same if a lies along its rows: each step of k prefetches the next tile's line
+  bool prefetch_strided;
+  // true: each panel serves all tiles at hand before the next panel; false: each tile goes over all
+  // panels
+  bool by_panel;
+  int64_t a_tiles;  // tiles of a that are packed or widened at a time
 } tc_tiling_params;
 
 typedef struct tc_extent3 {
   int64_t batch, m, n, k;
 } tc_extent3;
 
-// What a cut depends on: of a factor its fields of the same names (strided_operand.h).
+// An operand of the matmul, as far as the tiling depends on it: fields of tc_strided_operand
+// (strided_operand.h).
 typedef struct tc_operand {
   tc_type type;
   int64_t row, col;
@@ -40,21 +50,21 @@ typedef struct tc_operand {
   int64_t segment, panel;
 } tc_operand;
 
-// Factors of type TC_I32 of a product in TC_F32 are words, of two bf16 each: steps of k.
+// Operands of type TC_I32 with acc TC_F32 are words of two bf16 each; a step of k is a word.
 typedef struct tc_matmul_facts {
   tc_extent3 of;
   tc_type acc;
   tc_operand left, right;
 } tc_matmul_facts;
 
-// Units of work of each batch, so many of columns by so many of rows, and what falls to each.
+// Units of work of each batch: columns x blocks of them, and the share of each.
 typedef struct tc_units {
   int64_t columns, blocks;
-  int64_t width;  // columns of the product that all but the last have
+  int64_t width;  // columns of the matmul in every unit but the last
   int64_t unit_tiles, tiles, rows, tall;  // as in tc_tiling_params
 } tc_units;
 
-// The fields of tc_tiling_params that can be chosen, by name; the others follow from them.
+// The fields of tc_tiling_params that can be chosen; the others follow from them.
 enum {
   TC_TILING_LANES,
   TC_TILING_ROWS,
@@ -70,35 +80,38 @@ enum {
   TC_N_TILING
 };
 
-// A cut, or a part of one: what is negative is left to the model. Of a GPU's tile the rows and
-// lanes count, which are its columns.
+// A tiling or a part of one; the model chooses the fields that are negative. For a GPU only the
+// rows and lanes of the block's tile count; its lanes are columns.
 typedef struct tc_gemm_tiling {
   int64_t of[TC_N_TILING];
 } tc_gemm_tiling;
 
-// Steps of k that a turn of an innermost loop of multiply-adds does.
+// Steps of k in an iteration of an innermost loop of multiply-adds.
 int tc_tiling_unrolled(void);
-// Elements of the right factor that are transposed as one: neighbours along k of a type narrower
+// Elements of the right operand that are transposed as one: neighbours along k of a type narrower
 // than a register's lanes.
 int tc_tiling_transposed_as_one(tc_type type, tc_type acc);
-// Whether a product goes by pairs of bf16 along k: a step of k is two elements, a word. By types
-// and shape, whatever the factors are made of.
+// Whether bf16 operands are multiplied in pairs along k: a step of k is a word of two elements.
+// Depends on types and shape only, not on how the operands are made.
 bool tc_tiling_pairs(const tc_extent3 *of, tc_type left, tc_type right);
-// Whether a product of few rows reads panels of such pairs, the halves of a word one after the
+// Whether a matmul of few rows reads panels of such pairs, the halves of a word one after the
 // other.
 bool tc_tiling_halves(const tc_extent3 *of, tc_type right);
-// Columns of a panel that suits products with n columns, and divides them; 0: none does.
+// Columns of a panel that suits a matmul with n columns and divides n; 0: none does.
 int64_t tc_tiling_panel(int64_t n, tc_type acc);
-// The blocks with what `given` says, the rest by the model. False, whatever the numbers, if kernels
-// cannot be cut so. NULL: all by the model, always true.
+// Chooses the tiling: fields of `given` that are not negative, the rest by the model. NULL: all by
+// the model.
+// False: `given` has values, whatever they are, for which no kernel can be made; never if it is
+// NULL.
 bool tc_tiling_choose(tc_tiling_params *b, const tc_matmul_facts *f, const tc_gemm_tiling *given);
 tc_gemm_tiling tc_tiling_of(const tc_tiling_params *b);
 tc_units tc_tiling_units(const tc_tiling_params *b);
-// Blocks that do for any number of rows, f's aside: tiles, tall and unit_tiles are of as many as a
-// unit takes at a time. False: there are none.
+// Chooses a tiling for any number of rows; f->of.m is ignored. tiles, tall and unit_tiles are those
+// of the rows that a unit takes at a time.
+// False: there is none.
 bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f);
-// Cuts worth trying beside this one, which differ from it in one respect, what depends on that
-// being left to the model. Returns how many of at most TC_MOST_NEIGHBOURS; some may be alike.
+// Tilings worth trying beside this one. Each changes one field; the model chooses the fields that
+// depend on it. Returns their number, at most TC_MOST_NEIGHBOURS; some may be equal.
 #define TC_MOST_NEIGHBOURS 32
 int tc_tiling_neighbours(const tc_matmul_facts *f, const tc_gemm_tiling *tiling, tc_gemm_tiling *out);
 

@@ -1,14 +1,16 @@
-// Which convolutions Winograd's algorithm makes, and the sizes of their tiles, panels and parts.
-// See winograd.h.
+// Which convolutions use Winograd's algorithm, and the sizes of their tiles, panels and parts. See
+// winograd.h.
 #include "lowering/tiling/winograd.h"
 
 #include "lowering/tiling/summation.h"
 #include "runtime/options.h"
 
-#define LEAST_OF_PART 128  // tiles
+#define LEAST_OF_PART 128  // least tiles of a part
 #define MOST_OF_PART 1024
-#define ENOUGH 16  // units of TC_WINOGRAD_MOST_SIDE by TC_WINOGRAD_MOST_SIDE
-#define WORTH_IT 0.8  // of direct sums' operations; estimates are no better than that
+// units, of TC_WINOGRAD_MOST_SIDE by TC_WINOGRAD_MOST_SIDE, that keep all threads busy
+#define ENOUGH 16
+// most operations relative to direct sums; the estimates are no more precise than that
+#define WORTH_IT 0.8
 
 tc_wtiles tc_wtiles_of(int m, int64_t images, int64_t p, int64_t q) {
   int64_t across = tc_ceil_div(q, m);
@@ -47,7 +49,7 @@ int tc_winograd_size(const tc_dims *image, int64_t p, int64_t q, int64_t o) {
   return best;
 }
 
-// ---- its gradient by the weight ----
+// ---- its wgrad ----
 
 int64_t tc_wside_of(int64_t n, int64_t most) {
   int64_t side = most;
@@ -68,7 +70,7 @@ int64_t tc_winograd_gradient_parts(int m, const tc_dims *image, const tc_dims *r
   return tc_ceil_div(n, tc_ceil_div(n, wanted));
 }
 
-// Of one unit; all take the same.
+// Operations of one unit; all units take the same.
 static double unit_flops(int m, const tc_dims *image, const tc_dims *result) {
   int64_t c = tc_wside_of(image->dim[3], TC_WINOGRAD_MOST_SIDE), o = tc_wside_of(result->dim[3], TC_WINOGRAD_MOST_SIDE);
   if (m == 0) return (double)(2 * TC_WTAPS * image->dim[0] * result->dim[1] * result->dim[2]) * (double)(c * o);

@@ -1,13 +1,15 @@
-// A convolution of few channels, [n, h, w, c] by [o, c, kh, kw], that makes its result channels
-// first: rows of pixels are vectors, weights are spread.
+// Emits a convolution of few channels, [n, h, w, c] by [o, c, kh, kw], with the result channels
+// first. Pixels of a row are vector lanes; weights are broadcast.
 //
-// [begin, end) counts units, a unit being some rows of pixels of one image:
-//   the rows of the image that their windows see, with zeros around them, go to a tile of the worker, each channel for itself and, where windows step by s
-//   along a row, every s-th pixel side by side: then what a tap of a row of windows sees is a vector, wherever the tap is
-//   for each block of outputs, for each row of pixels, `lanes` at a time: outputs x lanes sums in registers, over the taps; what follows is applied to them
-// Against a product of windows by weights (expand_conv.c) there is no padded image, and no result
-// to be moved to channels first.
-// Order: as of that product, one chain over (kh, kw, c) from zero.
+// [begin, end) counts units. A unit is some rows of pixels of one image:
+//   the rows of the image that its windows see are copied to a scratch tile, with zeros around
+//   them, a channel at a time. With stride s along a row, every s-th pixel is adjacent there:
+//   what a tap sees of a row of windows is a vector, wherever the tap is
+//   for each block of outputs, for each row of pixels, `lanes` at a time: outputs x lanes sums
+//   in registers, over the taps; then the epilogue
+// A matmul of windows by weights (expand_conv.c) would need a padded image, and a transpose of its
+// result to channels first.
+// Order: as of that matmul, one chain over (kh, kw, c) from zero.
 #include "lowering/tiling/summation.h"
 #include "lowering/emit/emitters.h"
 #include "lowering/emit/register_block.h"
@@ -16,8 +18,9 @@
 #include "lowering/target/cpu_target.h"
 
 #define STAGED_AT_ONCE 16  // pixels
-#define STAGED_BYTES \
-  65536  // of a unit's rows of the image; those that one row of windows sees stay in the first-level cache
+// most bytes of a unit's rows of the image; the rows that one row of windows sees stay in the
+// first-level cache
+#define STAGED_BYTES 65536
 
 typedef struct direct {
   tc_emit_ctx *s;
@@ -26,18 +29,18 @@ typedef struct direct {
   tc_multiply_way way;
   int64_t images, h, w, c, o, p, q;  // extents of image and result
   int64_t size[2], stride[2], dilation[2], low[2];  // along h and w
-  int lanes, rows;  // of a register block: pixels, outputs
+  int lanes, rows;  // register block: pixels, outputs
   int64_t block, n_blocks;  // rows of pixels of a unit; units of an image
-  int64_t width, pitch;  // elements of a staged row of one channel and place within a step, and of all
+  // elements of a staged row of one channel and phase of the stride; of all of them
+  int64_t width, pitch;
   tc_operand4 image, weight;
   tc_val image_at, weight_at;
-  int staged;  // tile
+  int staged;  // the scratch tile
 } direct;
 
 #define E (&x->s->e)
 
-// Pixels of the row that begins at `row`, every step-th from pixel `first` on. Those outside are
-// zero.
+// Loads every stride-th pixel of the row at `row`, from pixel `first` on. Pixels outside are zero.
 static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
   int64_t step = x->stride[1] * x->image.stride[2];
   tc_val number = tc_emit_numbers(x->s, TC_I64, STAGED_AT_ONCE), mask = TC_NONE;
@@ -47,12 +50,12 @@ static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
   }
   tc_val at = add(x->s, row, times(x->s, first, x->image.stride[2]));
   if (step == 1) return tc_build_raw(E, TC_IR_LOAD, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
-  // an image of one column has no step
+  // an image of one column has stride 0
   at = tc_build_splat(E, add(x->s, times(x->s, number, step), at), STAGED_AT_ONCE);
   return tc_build_raw(E, TC_IR_GATHER, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
 }
 
-// Pixels `from` to `until` of a staged row.
+// Stages pixels `from` to `until` of a row.
 static void stage_pixels(direct *x, tc_val row, tc_val to, int64_t phase, int64_t from, int64_t until, bool inside) {
   if (from == until) return;
   tc_val at = loop(x->s, i64(x->s, from), i64(x->s, until), STAGED_AT_ONCE);
@@ -61,10 +64,10 @@ static void stage_pixels(direct *x, tc_val row, tc_val to, int64_t phase, int64_
   end(x->s);
 }
 
-// One channel's row, which begins at `row`: of each step the pixel `phase`, to `to`.
+// Stages one channel's row, which begins at `row`: the pixels of one phase of the stride, to `to`.
 static void stage_row(direct *x, tc_val row, tc_val to, int64_t phase) {
   const int64_t many = STAGED_AT_ONCE, before = TC_MAX_OF(x->low[1] - phase, 0), until = x->w - 1 + x->low[1] - phase;
-  // from which on they are in the image
+  // the first staged pixel inside the image
   int64_t first = TC_MIN(tc_ceil_div(tc_ceil_div(before, x->stride[1]), many) * many, x->width);
   int64_t last = TC_MAX_OF(TC_MIN(until < 0 ? 0 : until / x->stride[1] + 1, x->width) / many * many, first);
   stage_pixels(x, row, to, phase, 0, first, false);
@@ -79,7 +82,7 @@ static void stage_zeros(direct *x, tc_val to) {
   end(x->s);
 }
 
-// The rows of the image that rows y0 to y1 of windows see.
+// Stages the rows of the image that rows y0 to y1 of windows see.
 static void stage_rows(direct *x, tc_val y0, tc_val y1) {
   tc_val top = add(x->s, times(x->s, y0, x->stride[0]), i64(x->s, -x->low[0]));
   tc_val many = add(x->s, times(x->s, bin(x->s, TC_IR_SUB, y1, y0), x->stride[0]),
@@ -98,7 +101,7 @@ static void stage_rows(direct *x, tc_val y0, tc_val y1) {
   end(x->s);
 }
 
-// Output first + i, or the last one where there are not so many.
+// Output first + i, or the last one if there are fewer.
 static tc_val output_number(direct *x, tc_val first, int i) {
   tc_val o = add(x->s, first, i64(x->s, i));
   return x->o % x->rows ? bin(x->s, TC_IR_MIN, o, i64(x->s, x->o - 1)) : o;
@@ -106,8 +109,8 @@ static tc_val output_number(direct *x, tc_val first, int i) {
 
 typedef struct lhs {
   direct *x;
-  const tc_val *weight;  // of each output, the first
-  tc_val in_row;  // how far from there the present tap is
+  const tc_val *weight;  // address of each output's first weight
+  tc_val in_row;  // offset of the current tap from there
 } lhs;
 
 static tc_val load_lhs(void *of, int row) {
@@ -116,7 +119,8 @@ static tc_val load_lhs(void *of, int row) {
   return tc_build_raw(E, TC_IR_LOAD, x->type, 1, add(x->s, w->weight[row], w->in_row), TC_NONE, TC_NONE, x->weight.buf);
 }
 
-// rows x lanes sums of outputs from `first` on; at: of the staged pixels that the first tap sees.
+// Computes rows x lanes sums for outputs from `first` on. at: the staged pixels that the first tap
+// sees.
 static void multiply_taps(direct *x, tc_val first, tc_val at, tc_val *acc) {
   tc_val weight[32], zero = tc_build_splat(E, tc_build_const_f(E, x->type, 0), x->lanes);
   for (int i = 0; i < x->rows; i++) {
@@ -169,8 +173,8 @@ static void make_unit_of_rows(direct *x, tc_val y0, tc_val y1) {
   end(x->s);
 }
 
-// Cycles that a tap of all outputs and a row of pixels takes: two multiply-adds or loads are begun
-// in one, a vector that is not aligned counts twice, and multiply-adds take four.
+// Cycles of a tap for all outputs and a row of pixels. Two multiply-adds or loads start in a cycle,
+// an unaligned vector counts twice, and a multiply-add takes four cycles.
 static double cost(const direct *x, int lanes, int rows, int vector) {
   int vectors = lanes / vector;
   double each = TC_MAX_OF(TC_MAX_OF(vectors * rows, 2 * vectors + rows) * 0.5, 4.0);

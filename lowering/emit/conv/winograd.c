@@ -1,16 +1,17 @@
-// Winograd's convolution: m x m outputs of a 3 x 3 window from (m + 2) x (m + 2) inputs with (m +
-// 2)^2 multiplications instead of 9 m^2.
+// Emits Winograd's convolution: m x m outputs of a 3 x 3 window from (m + 2) x (m + 2) inputs, with
+// (m + 2)^2 multiplications instead of 9 m^2.
 //
-// [begin, end) counts units, a unit being a block of tiles (of m x m pixels, of all images) by a
-// block of panels (of outputs):
+// [begin, end) counts units. A unit is a block of tiles (of m x m pixels, of all images) by a block
+// of panels (of outputs):
 //   the tiles' inputs, transformed by B: V[place][tile][channel]
-//   for each panel: for each of the (m + 2)^2 places a product M[place] = V[place] * U[place], of register blocks as in micro_kernel.c
-//                   its outputs, transformed by A, pixel by pixel; what follows is applied as it follows a product
-// U is a tensor [panel][place][channel][lane], which a kernel of its own makes: G w G' for each
-// output, a lane, and channel. A weight transposed round has the roles of outputs and channels
-// changed, and each window is read from its end.
-// Error: against the largest output up to 1e-5 (m = 4) and 7e-7 (m = 2), where direct sums have
-// 1e-6 to 2e-6: 64 and 256 channels of numbers evenly between -1 and 1.
+//   for each panel, for each of the (m + 2)^2 places: a matmul M[place] = V[place] * U[place], of
+//     register blocks as in micro_kernel.c
+//   its outputs, transformed by A, pixel by pixel; then the epilogue
+// U is a tensor [panel][place][channel][lane] that a kernel of its own makes: G w G' for each
+// output (a lane) and channel. In a transposed weight outputs and channels are exchanged, and each
+// window is read from its end.
+// Measured: error relative to the largest output, 64 and 256 uniform channels in [-1, 1]: up to
+// 1e-5 (m = 4), 7e-7 (m = 2), direct sums 1e-6 to 2e-6.
 #include "lowering/tiling/winograd.h"
 
 #include <string.h>
@@ -21,7 +22,8 @@
 #include "runtime/options.h"
 #include "runtime/team.h"
 
-#define BLOCK_BYTES 786432  // of V and M; with the panel's weights they stay in a worker's second-level cache
+// most bytes of V and M; with the panel's weights they stay in a worker's second-level cache
+#define BLOCK_BYTES 786432
 #define MOST_TILES 64
 
 typedef struct winograd {
@@ -30,18 +32,18 @@ typedef struct winograd {
   tc_wtiles by;
   tc_wsource image;
   int64_t c, o;
-  int64_t panel, n_panels;  // lanes of a panel
+  int64_t panel, n_panels;  // lanes of a panel; panels
   tc_wblock matmul;
   int64_t block, panels;  // tiles and panels of a unit
-  int64_t padded;  // rows of V
-  int weight;  // buffer of the transformed one
-  int pixels;  // tile
+  int64_t padded;  // rows of V, whole register blocks
+  int weight;  // buffer of the transformed weight
+  int pixels;  // tile of a tile's outputs
 } winograd;
 
 #define E (&x->s->e)
 
-// Elements of the next place's weights that a block of rows asks for at each channel: all blocks
-// together ask for all of them, so that they are there in time.
+// Elements of the next place's weights that a block of rows prefetches at each channel. All blocks
+// together prefetch all of them in time.
 static int64_t share_of(const winograd *x) {
   return tc_ceil_div(x->panel, x->padded / x->matmul.rows * (x->panel / x->matmul.lanes));
 }
@@ -69,7 +71,7 @@ static void multiply_places(winograd *x, tc_val panel) {
   end(x->s);
 }
 
-// The outputs of one tile, and what follows them.
+// Writes the outputs of one tile, with the epilogue.
 static void write_tile(winograd *x, tc_val tile, tc_val from) {
   tc_emit_ctx *s = x->s;
   tc_val lane = loop(x->s, i64(x->s, 0), i64(x->s, x->panel), TC_WLANES), v[TC_WMOST][TC_WMOST];
@@ -115,9 +117,10 @@ static void make_unit_of_tiles(winograd *x, tc_val block, tc_val first_panel) {
   end(x->s);
 }
 
-// ---- what and how much ----
+// ---- sizes ----
 
-// Rows of a register block: the most that fill whole blocks, or nearly.
+// Rows of a register block, at least half of `most`: those with the least padding, the most of
+// equals.
 static int choose_rows(int64_t n, int most) {
   int best = most;
   for (int r = most - 1; r >= TC_MAX_OF(most / 2, 1); r--)
@@ -182,8 +185,8 @@ void tc_emitter_winograd(tc_emit_ctx *s, const tc_build_request *r) {
 
 // ---- the weight ----
 
-// The taps of 16 outputs: w[tap], a vector of outputs. at: the first one's, `apart` from one to the
-// next. there: the lanes that exist.
+// Loads the taps of 16 outputs: w[tap] is a vector of outputs. at: the first output's taps;
+// `apart`: distance between outputs. there: the lanes that exist.
 static void gather_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val there, tc_val *w) {
   tc_val lanes = times(s, tc_emit_lane_numbers(s), apart);
   at = add(s, tc_build_splat(&s->e, at, TC_WLANES), lanes);
@@ -194,8 +197,8 @@ static void gather_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, in
   }
 }
 
-// The same where an output's taps lie side by side and a register holds them: rows of taps,
-// transposed.
+// The same if an output's taps are adjacent and fit a register: loads rows of taps and transposes
+// them.
 static void transpose_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
   tc_val first = bin(s, TC_IR_LT, tc_emit_numbers(s, TC_I64, TC_WLANES), i64(s, TC_WTAPS)), row[TC_WLANES];
   for (int i = 0; i < TC_WLANES; i++)

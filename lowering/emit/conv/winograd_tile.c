@@ -1,4 +1,4 @@
-// Sides of tiles, and reading them. See winograd_tile.h.
+// Transforms of a tile's sides, and the loading of tiles. See winograd_tile.h.
 #include "lowering/emit/conv/winograd_tile.h"
 
 #include "lowering/target/cpu_target.h"
@@ -85,12 +85,12 @@ void tc_wtransform(tc_emit_ctx *s, int m, tc_wside *side, int from, int to, tc_v
   for (int i = 0; i < to; i++) side(s, m, v[i]);
 }
 
-// ---- products ----
+// ---- matmuls ----
 
 typedef struct lhs {
   tc_emit_ctx *s;
   const tc_wblock *by;
-  tc_val at;  // of the first row, at the present k
+  tc_val at;  // the first row at the current k
 } lhs;
 
 static tc_val load_lhs(void *of, int row) {
@@ -134,7 +134,8 @@ bool tc_wsource_find(tc_emit_ctx *s, uint32_t node, int k, tc_wsource *out) {
   return true;
 }
 
-// The channels of one tile. row_in, column_in: which of its pixels are there; NULL: all.
+// Reads and transforms the channels of one tile. row_in, column_in: which of its pixels exist;
+// NULL: all.
 static void read_tile(tc_emit_ctx *s, const tc_wtiles *by, const tc_wsource *x, tc_val from, const tc_val *row_in,
                       const tc_val *column_in, tc_val to) {
   tc_val c = loop(s, i64(s, 0), i64(s, x->channels), TC_WLANES), v[TC_WMOST][TC_WMOST];
@@ -156,7 +157,8 @@ static tc_val is_within(tc_emit_ctx *s, tc_val at, int64_t extent) {
   return bin(s, TC_IR_AND, bin(s, TC_IR_GE, at, i64(s, 0)), bin(s, TC_IR_LT, at, i64(s, extent)));
 }
 
-// Whether squares along an axis, of n tiles, lie within its extent: some, and all.
+// Clears *some unless a square of one of the n tiles along an axis lies within its extent, and *all
+// unless all do.
 static void find_inside(const tc_wtiles *by, int size, int64_t low, int64_t extent, int64_t n, bool *some, bool *all) {
   int64_t first = tc_ceil_div(low, by->m), last = extent - size + low < 0 ? -1 : (extent - size + low) / by->m;
   *some &= first <= TC_MIN(last, n - 1), *all &= first == 0 && last >= n - 1;

@@ -1,34 +1,39 @@
-// The gradient of a 3 x 3 convolution by its weight, by Winograd's algorithm: 9 sums over all
-// pixels from (m + 2)^2 over tiles of m x m of them.
+// Emits the wgrad of a 3 x 3 convolution by Winograd's algorithm: 9 sums over all pixels from (m +
+// 2)^2 sums over tiles of m x m of them.
 //
-// The result is [parts, outputs, (channel, tap)], to be summed over parts, which share the tiles of
-// all images: or few channels would be work for few threads. [begin, end) counts units, a unit
-// being a part, a block of channels and a block of outputs:
+// The result is [parts, outputs, (channel, tap)], to be summed over parts. Parts share the tiles of
+// all images, so few channels occupy many threads too. [begin, end) counts units. A unit is a part,
+// a block of channels and a block of outputs:
 //   for each block of the part's tiles:
-//     the image's squares of (m + 2)^2, transformed by B: V[place][tile][channel]; the gradient's of m^2, by A: U[place][tile][output]
-//     for each of the (m + 2)^2 places M[place][channel][output] += V[place]' U[place], of register blocks as in micro_kernel.c
-//   G' M G, 16 outputs at a time, is transposed to rows of an output's (channel, tap); what follows is applied to them
-// The sum over a part's tiles is one chain for each place, channel and output, whatever the blocks;
-// parts follow from shapes alone, and are no longer than a chain.
-// Error: as winograd.c's, against the largest of the result; docs/convolution-and-attention.md.
+//     V[place][tile][channel]: the image's squares of (m + 2)^2, transformed by B
+//     U[place][tile][output]: the gradient's squares of m^2, transformed by A
+//     for each of the (m + 2)^2 places M[place][channel][output] += V[place]' U[place], of register
+//     blocks as in micro_kernel.c
+//   G' M G, 16 outputs at a time, is transposed to rows of an output's (channel, tap); then the
+//   epilogue
+// Order: the sum over a part's tiles is one chain for each place, channel and output; blocks do not
+// matter. Parts depend on shapes alone, and are no longer than a chain.
+// Error: as winograd.c's, relative to the largest of the result; docs/convolution-and-attention.md.
 #include "lowering/target/cpu_target.h"
 #include "lowering/tiling/winograd.h"
 #include "lowering/emit/conv/winograd_tile.h"
 #include "runtime/team.h"
 #include "runtime/topology.h"
 
-#define MOST_TILES 64  // of a block
+#define MOST_TILES 64  // most tiles of a block
 #define LEAST_CACHE (INT64_C(512) << 10)
 
 typedef struct gradient {
   tc_emit_ctx *s;
   uint32_t node;
   tc_wtiles by;
-  tc_wsource image, result;  // what is multiplied: the convolution's image, and the gradient of its result
+  // the operands: the convolution's image, and the gradient of its result
+  tc_wsource image, result;
   int64_t c, o, parts;
-  int64_t channels, outputs, each, block;  // of a unit; tiles of a part and of a block
-  bool once;  // a part is one block
-  tc_wblock matmul;  // M
+  // channels and outputs of a unit; tiles of a part and of a block
+  int64_t channels, outputs, each, block;
+  bool once;  // true: a part is one block
+  tc_wblock matmul;  // computes M
   int64_t place;  // elements of M from place to place
   int taps, transposed;  // tiles
 } gradient;
@@ -57,7 +62,8 @@ static void clear_places(gradient *x) {
   end(s);
 }
 
-// The taps of 16 channels from `channel` on for 16 outputs from `output` on, as rows of outputs.
+// Computes the taps of 16 channels from `channel` on and 16 outputs from `output` on, as rows of
+// outputs.
 static void transpose_taps(gradient *x, tc_val channel, tc_val output) {
   tc_emit_ctx *s = x->s;
   tc_val c = loop(s, i64(s, 0), i64(s, TC_WLANES), 1), v[TC_WMOST][TC_WMOST], row[TC_WLANES];
@@ -78,7 +84,7 @@ static void transpose_taps(gradient *x, tc_val channel, tc_val output) {
   end(s);
 }
 
-// The results of 16 outputs, and what follows them. first_channel, first_output: of the unit.
+// Writes the results of 16 outputs, with the epilogue. first_channel, first_output: the unit's.
 static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, tc_val output) {
   tc_emit_ctx *s = x->s;
   tc_val channel = loop(s, i64(s, 0), i64(s, x->channels), TC_WLANES);
@@ -112,14 +118,14 @@ static void make_unit_of_channels(gradient *x, tc_val part, tc_val channel, tc_v
   end(s);
 }
 
-// ---- what and how much ----
+// ---- sizes ----
 
 static int64_t sums_bytes(const gradient *x) {
   return wplaces(&x->by) * 4 * x->channels * x->outputs;
 }
 
-// Larger units transform less, in proportion; M, V and U stay in a worker's second-level cache, M
-// in three quarters of it, and each thread has a unit.
+// Larger units transform less in proportion. M, V and U stay in a worker's second-level cache, M in
+// three quarters of it, and each thread has a unit.
 static void choose_unit(gradient *x) {
   int64_t cache = TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes, LEAST_CACHE) / 8 * 7;
   x->channels = tc_wside_of(x->c, TC_WINOGRAD_MOST_SIDE), x->outputs = tc_wside_of(x->o, TC_WINOGRAD_MOST_SIDE);

@@ -1,16 +1,19 @@
-// Attention on a GPU: out = softmax(q k^T scale + mask) v, the scores of a block of rows against a
-// chunk of keys at a time, in registers.
+// Emits attention for a GPU: out = softmax(q k^T scale + mask) v. Scores of a block of rows against
+// a chunk of keys are in registers.
 //
-// [begin, end) counts units, a unit being a block of query rows of one head:
-//   the block's queries go to its memory; for each chunk of keys: scores, what is not seen left out; a row whose greatest score grows has its sum and mix so
-//   far shrunk; weights, which are summed and, times the chunk's values, added to the mix
-// Where one query row to a head meets several heads to a key head, those heads are the rows.
-// Gradients: flash_backward.c. By matrix instructions for f16 and bf16 where the device has them
-// (flash_mma.c, flash_mfma.c), else by multiply-adds (flash_simt.c). Where keys are in parts
-// (split_kv.c), a unit is one part of them, whose results are not divided yet.
-// Order: chunks from the first key on, of as many keys as shape and type say, fewer where a device
-// has no room; which thread adds what of a row's sum does not depend on the block. A block's rows
-// and threads change no bit. Source: Dao, FlashAttention-2 (2023).
+// [begin, end) counts units. A unit is a block of query rows of one head:
+//   the block's queries are copied to shared memory; for each chunk of keys:
+//     scores are computed, and unseen keys masked
+//     a row whose greatest score grows has its sum and output rescaled
+//     weights are added to the sum and, times the chunk's values, to the output
+// If one query row of a head meets several heads of a key head, those heads are the rows. Backward
+// is in flash_backward.c. Matrix instructions serve f16 and bf16 where the device has them
+// (flash_mma.c, flash_mfma.c); otherwise multiply-adds (flash_simt.c). If keys are split
+// (split_kv.c), a unit is one part of them, and its results are not divided yet.
+// Order: chunks from the first key on. Shape and type decide the number of keys; a device with too
+// little memory takes fewer. Which thread adds what of a row's sum does not depend on the block. A
+// block's rows and threads change no bit.
+// Source: Dao, FlashAttention-2 (2023).
 #include "lowering/emit/gpu/flash_common.h"
 
 #include <math.h>
@@ -21,13 +24,14 @@ typedef struct forward {
   tc_flash *p;
   tc_flash_tile q, k, v;
   tc_flash_sums mix;
-  // the block's first row, its first key, and the key where all its rows stop to see, or its part
-  // ends
+  // the block's first row and first key; stop: the key after the last that any of its rows sees, or
+  // its part's end
   tc_val r0, from, stop;
-  tc_val part;  // of the keys
-  tc_val row[TC_FLASH_ROWS];  // of the head, as far as there are rows
+  tc_val part;  // which part of the keys
+  tc_val row[TC_FLASH_ROWS];  // the thread's rows in the head, clamped to the last row
   tc_val whole;  // keys that every row of the block sees
-  tc_val edge[TC_FLASH_ROWS];  // I32: how many keys the row sees, counted from the first that the thread looks at
+  // I32: how many keys the row sees, counted from the thread's first column
+  tc_val edge[TC_FLASH_ROWS];
   tc_val greatest[TC_FLASH_ROWS], sum[TC_FLASH_ROWS];
 } forward;
 
@@ -46,7 +50,7 @@ static bool sees_all(const tc_flash *p) {
   return !p->at.causal && !p->at.has_length && p->at.keys % p->chunk == 0;
 }
 
-// Which threads' row sees the key of element c, edge keys of the chunk being seen.
+// Which threads' rows see the key of element c. edge: keys of the chunk that are seen.
 static tc_val sees_element(tc_flash *p, tc_val edge, int c) {
   return bin(p->at.s, TC_IR_LT, tc_build_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c)), edge);
 }
@@ -55,7 +59,7 @@ static tc_val edge_of(const forward *f, tc_val k0, int i) {
   return sub(f->p->at.s, f->edge[i], tc_flash_small(f->p, k0));
 }
 
-// Scores with a mask's part; what the row does not see is left out.
+// Applies the mask to scores; unseen keys get -infinity.
 static void mask_scores(forward *f, tc_val k0, tc_val *v) {
   tc_flash *p = f->p;
   tc_emit_ctx *s = p->at.s;
@@ -70,7 +74,8 @@ static void mask_scores(forward *f, tc_val k0, tc_val *v) {
   }
 }
 
-// The same without a mask: most chunks are seen whole by all rows of the block.
+// The same without a mask. Most chunks are seen whole by all rows of the block, so the test is
+// skipped for them.
 static void limit_scores(forward *f, tc_val k0, tc_val *v) {
   tc_flash *p = f->p;
   tc_emit_ctx *s = p->at.s;
@@ -88,7 +93,7 @@ static void limit_scores(forward *f, tc_val k0, tc_val *v) {
   end_if(p->at.s);
 }
 
-// Scores to weights; what the mix so far shrinks by.
+// Turns scores into weights. shrink: the factors that rescale the output so far.
 static void softmax_of_chunk(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
   tc_flash *p = f->p;
   tc_attention_emitter *a = &p->at;
@@ -105,14 +110,16 @@ static void softmax_of_chunk(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
     tc_val less = tc_build_select(&s->e, bin(s, TC_IR_EQ, top, unseen), number(a, 0), top);
     shrink[i] = tc_attention_power(a, sub(s, f->greatest[i], less));
     for (int c = 0; c < p->each; c++) w[c] = tc_attention_power(a, sub(s, w[c], less));
-    tc_val sum = w[0];  // of the chunk, and only then of all: or it would be one long chain
+    // the chunk's sum is added to the total at the end; one long chain would lose digits
+    tc_val sum = w[0];
     for (int c = 1; c < p->each; c++) sum = add(s, sum, w[c]);
     tc_build_set(&s->e, f->greatest[i], top);
     tc_build_set(&s->e, f->sum[i], add(s, mul(a, f->sum[i], shrink[i]), sum));
   }
 }
 
-// Keys come while values of the chunk before are multiplied, values while scores are made.
+// Keys are loaded while the previous chunk's values are multiplied; values are loaded while scores
+// are computed.
 static void forward_chunks(forward *f) {
   tc_flash *p = f->p;
   tc_emit_ctx *s = p->at.s;
@@ -142,16 +149,16 @@ static void forward_chunks(forward *f) {
   tc_flash_wait(p, copies);
 }
 
-// Where the present part of the keys begins in a result of so many columns, from where it would
-// begin without parts.
+// Offset of the current part of the keys in a result with `columns` columns. at: the offset without
+// parts.
 static tc_val in_part(const forward *f, tc_val at, int64_t columns) {
   tc_attention_emitter *a = &f->p->at;
   return a->parts ? add(a->s, at, times(a->s, f->part, a->a * a->f * columns)) : at;
 }
 
-// Each row's greatest score and the logarithm of its sum of exponentials; zeros where it sees
-// nothing, so that exp(-inf - 0) is what it weighs. Of a part the greatest score and the sum
-// itself.
+// Stores each row's greatest score and the logarithm of its sum of exponentials. Both are 0 if the
+// row sees nothing, so that its weights are exp(-inf - 0).
+// With parts: the greatest score and the sum itself.
 static void store_chunk_lse(forward *f, tc_val head, const tc_val *sum, const tc_val *none, const tc_val *there) {
   tc_flash *p = f->p;
   tc_attention_emitter *a = &p->at;
@@ -232,7 +239,7 @@ static void flash_forward(tc_flash *p) {
   end(s);
 }
 
-// By the operands' type and the device alone.
+// Chosen by the operands' type and the device alone.
 static const tc_flash_way *flash_way_of(const tc_flash *p) {
   bool halves = (p->at.q.type == TC_F16 || p->at.q.type == TC_BF16) && p->at.acc == TC_F32;
   if (!halves) return &tc_flash_simt;

@@ -1,17 +1,18 @@
-// Gradients of attention on a GPU: weights again from each row's greatest score and log of its sum,
-// then what they and their slopes add up to.
-//   p = exp(s - max - log sum)   ds = p (dout v^T - delta)   dq = ds k   dk = ds^T q   dv = p^T dout
+// Attention backward on a GPU. Weights are recomputed from each row's greatest score and the log of
+// its sum.
+//   p = exp(s - max - log sum)   ds = p (dout v^T - delta)
+//   dq = ds k   dk = ds^T q   dv = p^T dout
 //
-// dq: a unit is a block of query rows of one head, to which keys and values come in chunks, as
-// forward. dk, dv: a unit is a block of keys of one key head, to which the rows of the query heads
-// that read it come in chunks, head by head: what is rows forward is columns here, so that sums
-// stay with the threads that own them. No two blocks add to one element.
-// Order: chunks in order from the first, of as many rows as shape and type say, in chains
-// (summation.h) where they are long. A block's rows and threads change no bit.
+// dq: a unit is a block of query rows of one head. Keys and values come in chunks, as forward. dk,
+// dv: a unit is a block of keys of one key head. Rows of the query heads that read it come in
+// chunks, head by head. Forward's rows are columns here, so sums stay with their threads. No two
+// blocks add to one element.
+// Order: chunks in order from the first. Shape and type decide their rows; long sums are chains
+// (summation.h). A block's rows and threads change no bit.
 #include "lowering/emit/gpu/flash_common.h"
 
-// Chunks of two operands, one of each coming while another is worked on: to room of its own where
-// the device has that and copies, or in registers.
+// Chunks of two operands. The next one of each is loaded while the current one is used. It goes to
+// a second stage if the device has memory and copies for it, else to registers.
 typedef struct chunks {
   tc_flash_tile a, b;
   int stages;
@@ -31,8 +32,8 @@ static void fill(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val stag
   tc_flash_fill(p, &x->b, first, limit, times(s, stage, x->b.stage));
 }
 
-// What is held in registers: the first rows before the loop, those of the next chunk while the
-// present one is worked on.
+// Loads to registers: the first rows before the loop, the next chunk's while the current one is
+// used.
 static void hold(tc_flash *p, chunks *x, tc_val first, tc_val limit) {
   if (x->a.held) tc_flash_fill(p, &x->a, first, limit, i64(p->at.s, 0));
   if (x->b.held) tc_flash_fill(p, &x->b, first, limit, i64(p->at.s, 0));
@@ -42,8 +43,8 @@ static void land(tc_flash *p, chunks *x) {
   tc_flash_land(p, &x->a), tc_flash_land(p, &x->b);
 }
 
-// Two stages: while one is worked on, the other is filled. first to limit - 1: rows of all chunks;
-// *stage: of the present one.
+// Two stages: one is filled while the other is used. first to limit - 1: rows of all chunks.
+// *stage: the current one's.
 static tc_val next_stage(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val *stage) {
   tc_emit_ctx *s = p->at.s;
   tc_val zero = i64(s, 0), one = i64(s, 1);
@@ -62,7 +63,8 @@ static tc_val next_stage(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_
   return row;
 }
 
-// A loop over chunks of rows first to limit - 1; *stage: where the present one is. Until end_chunk.
+// Begins a loop over chunks of rows first to limit - 1, up to end_chunk. *stage: the current
+// chunk's.
 static tc_val next_chunk(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val *stage) {
   tc_emit_ctx *s = p->at.s;
   bool copies = are_copied(x);
@@ -83,7 +85,7 @@ static void end_chunk(tc_flash *p, chunks *x) {
   end(p->at.s);
 }
 
-// What is kept of a query row, for each thread.
+// A query row's saved values, for each thread.
 typedef struct kept {
   tc_val greatest, log, delta;
 } kept;
@@ -101,7 +103,7 @@ static kept kept_of(tc_flash *p, tc_val row, tc_val there, bool slopes) {
                 slopes ? keep(p, &a->delta, row, 0, there, false) : TC_NONE};
 }
 
-// A score and a product of dout with a value to a weight and a slope; zeros where nothing is seen.
+// Turns a score into a weight, and dout v^T into a slope (ds); both are zero where nothing is seen.
 static void slope(tc_flash *p, const kept *of, tc_val seen, tc_val *weight, tc_val *slope) {
   tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
@@ -228,9 +230,10 @@ typedef struct keys {
   tc_flash_tile k, v;
   chunks rows;
   tc_flash_sums dk, dv;
-  tc_val first;  // the first row of any head that sees one of the block's keys, where rows of chunks begin
+  tc_val first;  // the first row of any head that sees one of the block's keys; chunks begin there
   tc_val key[TC_FLASH_ROWS], there[TC_FLASH_ROWS];
-  tc_val edge[TC_FLASH_ROWS];  // I32: the first row that sees the key, counted from the first that the thread looks at
+  // I32: the first row that sees the key, counted from the thread's first column
+  tc_val edge[TC_FLASH_ROWS];
 } keys;
 
 static size_t keys_tiles(tc_flash *p, void *of) {
@@ -249,8 +252,8 @@ static size_t keys_tiles(tc_flash *p, void *of) {
   return SIZE_MAX;
 }
 
-// What columns of the chunk, query rows from r0 on, are: kept values, where the rows are there, and
-// their numbers for the mask.
+// The chunk's columns are query rows from r0 on: their saved values, whether they exist, and their
+// numbers for the mask.
 typedef struct query_rows {
   kept of[TC_FLASH_VALUES];
   tc_val there[TC_FLASH_VALUES], row[TC_FLASH_VALUES];

@@ -1,5 +1,5 @@
-// What attention on a GPU has in common, forward and backward: the cut, threads and units, and
-// scores. See flash_common.h.
+// Shared parts of a GPU's attention, forward and backward: tiling, threads and units, scores. See
+// flash_common.h.
 #include "lowering/emit/gpu/flash_common.h"
 
 #define CHUNK 64  // rows of the other side; half of it where rows are long
@@ -7,7 +7,7 @@
 #define SPARE_IN_CHAINS \
   24  // registers of a thread, forward: by NVRTC 13.0 for sm_120 heads of 128 in f16 took 80 bytes of stack without
 
-// ---- the cut ----
+// ---- tiling ----
 
 static void take_tiling(tc_flash *p, const tc_flash_tiling *tiling) {
   p->tiling = *tiling;
@@ -22,14 +22,14 @@ static bool is_held(const tc_flash *p, int matmuls, int64_t columns) {
   return held * (int64_t)tc_type_bytes(p->at.acc) <= 4 * most;
 }
 
-// The cut that was asked for, if one was.
+// Whether the tiling is the requested one; true without a request.
 static bool is_given_flash(const tc_gemm_tiling *given, const tc_flash_tiling *tiling) {
   return !given || (given->of[TC_TILING_ROWS] == tiling->rows &&
                     (given->of[TC_TILING_LANES] < 0 || given->of[TC_TILING_LANES] == tiling->held));
 }
 
-// Blocks run in waves of as many as there are processors; a block takes as long as it has rows, and
-// more where they are few for what is read.
+// Blocks run in waves of as many as there are processors. A block's time is its number of rows over
+// `speed`: small blocks read more for each row.
 static bool choose_flash_tiling(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int matmuls,
                                 int64_t columns, const tc_gemm_tiling *given) {
   const tc_flash_tiling *all = p->way->tiling, *best = NULL;
@@ -77,7 +77,7 @@ bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads,
   return choose_chunk(p, tiles, of, heads, rows, matmuls, columns);
 }
 
-// ---- what units have in common ----
+// ---- units ----
 
 void tc_flash_begin_kernel(tc_flash *p) {
   tc_emit_ctx *s = p->at.s;

@@ -1,26 +1,24 @@
-// Attention's products of f16 and bf16 by AMD's matrix instructions: a wave of 64 threads has 16
-// rows or twice as many. Scores are made transposed, of rows of the chunk by the wave's own, so
-// that a thread has four neighbouring ones of a row; these are, rounded, its part of a factor of
-// the second product as they lie. That is made transposed, too, of columns by the wave's rows. Its
-// other factor runs down the chunk's rows, where a thread reads neighbouring columns of four rows
-// and turns them in registers: so the columns of one product lie as far apart as a thread reads
-// side by side.
-// Order: a score is one chain over groups of 16 elements of the head, a sum one over groups of 16
-// rows of the chunks, in f32, whatever the block.
+// Attention's matmuls of f16 and bf16 by AMD's matrix instructions. A wave of 64 threads has 16 or
+// 32 rows. Scores are computed transposed, rows of the chunk by the wave's rows, so a thread has
+// four adjacent ones of a row. Rounded, they are its part of the second matmul's operand without a
+// shuffle. The second matmul is transposed too: columns by the wave's rows. Its other operand runs
+// down the chunk's rows. A thread reads adjacent columns of four rows and transposes them in
+// registers. So a matmul's columns lie as far apart as a thread reads at once.
+// Order: in f32, and the block does not matter. A score is one chain over groups of 16 elements of
+// the head, a sum one over groups of 16 rows of the chunks.
 #include "lowering/emit/gpu/flash_common.h"
 
 #define GROUP 16  // steps of an instruction, and rows and columns of its result
 #define EACH 4  // steps, and accumulators, of a thread
 
-// Speeds are guessed, by what is read for each element and by how many waves work: none was
-// measured.
+// Not measured: speeds are estimated from the bytes read for each element and the number of waves.
 static const tc_flash_tiling tilings[] = {{128, 2, 1.2}, {64, 1, 1.0}, {32, 1, 0.6}};
 
 static tc_val multiply(tc_flash *p, tc_val a, tc_val b, tc_val sum) {
   return tc_build_raw(&p->at.s->e, TC_IR_MFMA, TC_F32, EACH * p->threads, a, b, sum, 0);
 }
 
-// n neighbours of each thread's.
+// Reads n adjacent elements for each thread.
 static tc_val read(tc_flash *p, const tc_flash_tile *x, tc_val at, int n) {
   return tc_build_raw(&p->at.s->e, TC_IR_GATHER, x->type, p->threads * n, at, TC_NONE, TC_NONE, x->tile);
 }
@@ -54,7 +52,7 @@ static void product_in_waves(tc_flash *p, const tc_flash_tile *own, const tc_fla
 static void add_weighted_in_waves(tc_flash *p, const tc_flash_sums *x, const tc_val *weights,
                                   const tc_flash_tile *other, tc_val from) {
   tc_emit_ctx *s = p->at.s;
-  // columns that a thread reads side by side, of as many products
+  // adjacent columns that a thread reads at once, each for another matmul
   int held = p->tiling.held, per_row = x->n / held, wide = x->run / EACH;
   tc_val at = add(s, add(s, times(s, p->column, other->pitch), times(s, tc_gemm_low(s, p->thread, GROUP), wide)), from),
          b[TC_FLASH_ROWS], row[EACH], a[EACH];
@@ -72,7 +70,7 @@ static void add_weighted_in_waves(tc_flash *p, const tc_flash_sums *x, const tc_
   }
 }
 
-// What a thread may hold is by clang 19 for gfx90a.
+// Measured: registers that a thread may hold, clang 19 for gfx90a.
 const tc_flash_way tc_flash_mfma = {.tiling = tilings,
                                     .n_tilings = sizeof tilings / sizeof *tilings,
                                     .matrix = true,

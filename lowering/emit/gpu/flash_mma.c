@@ -1,9 +1,8 @@
-// Attention's products of f16 and bf16 by matrix instructions: a warp has 16 rows or twice as many,
-// whose scores stay in its registers and are, rounded, the left factor of the second product as
-// they lie. With 32 rows what it reads of the chunk is used twice, and the block's memory is what
-// it waits for.
-// Order: a score is one chain over groups of 16 elements of the head, a sum one over groups of 16
-// rows of the chunks, in f32, whatever the block.
+// Attention's matmuls of f16 and bf16 by matrix instructions. A warp has 16 or 32 rows. Their
+// scores stay in its registers; rounded, they are the left operand of the second matmul without a
+// shuffle. With 32 rows each read of the chunk is used twice; shared memory is the bottleneck.
+// Order: in f32, and the block does not matter. A score is one chain over groups of 16 elements of
+// the head, a sum one over groups of 16 rows of the chunks.
 #include "lowering/emit/gpu/flash_common.h"
 
 #define GROUP 16  // steps of an instruction
@@ -23,7 +22,7 @@ static tc_val multiply(tc_flash *p, tc_val a, tc_val b, tc_val sum) {
   return tc_build_raw(&p->at.s->e, TC_IR_MMA, TC_F32, 4 * p->threads, a, b, sum, 0);
 }
 
-// Each thread names a row of 16 bytes: parts of its number in the warp.
+// Each thread addresses a row of 16 bytes, by parts of its number in the warp.
 typedef struct places {
   tc_val eighth, second, third;
   tc_val warp_row;
@@ -81,7 +80,7 @@ static void add_weighted_in_warps(tc_flash *p, const tc_flash_sums *x, const tc_
   }
 }
 
-// What a thread may hold is by NVRTC for sm_90.
+// Measured: registers that a thread may hold, NVRTC for sm_90.
 const tc_flash_way tc_flash_mma = {.tiling = tilings,
                                    .n_tilings = sizeof tilings / sizeof *tilings,
                                    .copies = true,

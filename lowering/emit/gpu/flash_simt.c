@@ -1,7 +1,7 @@
-// Attention's products by multiply-adds: 16 threads to a row, which read what they multiply from
-// the block's memory 16 bytes at a time.
-// Order: a score is one chain over the head from zero, a sum one chain over the chunks' rows,
-// whatever the block.
+// Attention's matmuls by multiply-adds: 16 threads a row, which read their operands from shared
+// memory, 16 bytes at a time.
+// Order: a score is one chain over the head from zero, a sum one chain over the chunks' rows. The
+// block does not matter.
 #include "lowering/emit/gpu/flash_common.h"
 
 static const tc_flash_tiling tilings[] = {{64, 8, 1.0}, {64, 4, 0.9},  {32, 4, 0.8}, {32, 2, 0.6},
@@ -67,7 +67,7 @@ static void add_weighted_in_threads(tc_flash *p, const tc_flash_sums *x, const t
   end(s);
 }
 
-// What a thread may hold is by NVRTC for sm_90.
+// Measured: registers that a thread may hold, NVRTC for sm_90.
 const tc_flash_way tc_flash_simt = {.tiling = tilings,
                                     .n_tilings = sizeof tilings / sizeof *tilings,
                                     .copies = true,

@@ -1,9 +1,9 @@
-// Operands of attention on their way to the block's memory, and sums on their way out.
+// Stages operands of attention in shared memory, and stores sums.
 //
-// Threads bring 16 bytes each at a time, by copies that are under way meanwhile where the operand
-// lies so in memory and needs no cast; else what lies side by side, by registers, which hold it
-// meanwhile where that needs no cast and few registers, and the device has no copies. Rows beyond
-// the last and columns beyond a head's are zeros, so that products and sums need no masks.
+// Threads move 16 bytes each at a time. Operands that need no cast are copied asynchronously where
+// their layout allows it. Others move adjacent elements through registers. On a device without
+// copies, these are held there meanwhile if they need no cast and few registers. Rows beyond the
+// last and columns beyond a head's are zeros, so matmuls and sums need no masks.
 #include "lowering/emit/gpu/flash_common.h"
 
 #define MOST_EACH 4  // accumulators that are one value
@@ -16,8 +16,8 @@ static bool is_power(int64_t n) {
   return (n & (n - 1)) == 0;
 }
 
-// Columns of a row that a thread sums up side by side: many, unless more than a quarter of what is
-// added up would not exist.
+// Adjacent columns of a row that a thread sums: many, unless more than a quarter of the added
+// columns would be padding.
 static int sums_run(const tc_flash *p, int64_t columns) {
   const tc_flash_way *w = p->way;
   int run = w->sums_bytes / (int)tc_type_bytes(p->at.acc);
@@ -50,7 +50,7 @@ void tc_flash_tile_make(tc_flash *p, tc_flash_tile *x) {
   x->tile = tc_emit_tile(p->at.s, x->type, x->stages * x->stage);
 }
 
-// Where piece `number` of a tile is, threads taking `run` elements each side by side.
+// Position of piece `number` of a tile; each thread moves `run` adjacent elements.
 typedef struct piece {
   tc_val row, column;
 } piece;
@@ -77,7 +77,7 @@ static tc_val is_there(tc_flash *p, const tc_flash_tile *x, tc_val n_rows, const
   return x->width > x->columns ? bin(s, TC_IR_AND, here, bin(s, TC_IR_LT, at->column, i64(s, x->columns))) : here;
 }
 
-// All pieces one after the other, so that threads wait for memory once.
+// Loads all pieces one after the other, so that threads wait for memory once.
 static void hold(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
   tc_emit_ctx *s = p->at.s;
   int64_t pieces = x->rows * (x->width / x->run);
@@ -154,7 +154,7 @@ void tc_flash_wait(tc_flash *p, bool copies) {
 
 // ---- sums ----
 
-// Accumulators of a value that are of the same row.
+// Accumulators of a value that belong to one row.
 static int of_row(const tc_flash_way *w) {
   return w->each / w->of_rows;
 }
@@ -200,8 +200,8 @@ void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
   }
 }
 
-// Element k of the run of row i that begins at column number `group`, of those that the thread
-// holds: neighbours are in different values as far as a value has fewer of a row than a run.
+// Element k of the run of row i that begins at column group `group` of the thread. Neighbours are
+// in different values if a value has fewer elements of a row than a run.
 static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int k) {
   const tc_flash_way *w = p->way;
   int values = x->run / of_row(w), n = x->n / (p->tiling.held / w->of_rows);

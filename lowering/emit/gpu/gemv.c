@@ -1,29 +1,30 @@
-// Products of few rows or few columns: each element of the wide operand is used that few times, so
-// that the time is what reading it takes. It goes straight to registers, as it lies.
-//   along k: a warp for some lines of the wide operand, its threads being the parts of k
-//   else: blocks of neighbouring lines; threads beside each other take neighbouring lines, and parts of the block the parts of k
+// Matmuls of few rows or few columns. The wide operand's elements are used only a few times, so
+// reading it takes most of the time. It is loaded straight to registers, in place.
+//   along k: a warp for some lines of the wide operand; its threads are the parts of k
+//   else: blocks of neighbouring lines; adjacent threads take adjacent lines, and
+//     parts of the block the parts of k
 // Order: the same in both ways, and for every type and layout. Part p of 32 adds the steps k with k
-// / 8 % 32 = p, one after the other, or, where they are more than 512, in chains of 512, as in
-// summation.h; parts are added by halves.
+// / 8 % 32 = p in order. More than 512 of them are chains of 512, as in summation.h. Parts are
+// added by halves.
 #include "lowering/emit/gpu/matmul_common.h"
 #include "lowering/graph/split_k.h"
 
 #define WARP 32
 #define PARTS WARP  // of k
-#define STEPS 8  // side by side of a part: 16 bytes of a half type
+#define STEPS 8  // adjacent steps of a part: 16 bytes of a 16-bit type
 #define GROUPS 8  // warps of a block
-#define MOST_SUMS 32  // a thread has
+#define MOST_SUMS 32  // most sums of a thread
 #define THREADS 256  // of a block whose lines lie side by side
-#define ACROSS (THREADS / PARTS)  // threads beside each other
+#define ACROSS (THREADS / PARTS)  // threads on adjacent lines
 #define MANY_WARPS 1024  // enough to keep memory busy
 
 typedef struct narrow {
   tc_gemm *p;
   tc_gemm_side *few, *wide;
-  int n;  // lines of the few
-  int run;  // lines of a thread side by side, where those of a block are
-  int lines;  // of a warp, or of a block
-  int64_t chain;  // steps of k, of all parts, in a chain; of.k if there is one
+  int n;  // lines of the narrow operand
+  int run;  // adjacent lines of a thread, where lines are adjacent in memory
+  int lines;  // lines of a unit: of a warp, or of a block
+  int64_t chain;  // steps of k, of all parts, in a chain; of.k: one chain
 } narrow;
 
 static int64_t few_of(const tc_gemm *p) {
@@ -34,7 +35,7 @@ bool tc_gemv_fits(const tc_gemm *p) {
   return few_of(p) <= TC_GPU_FEW && p->of.k > 0;
 }
 
-// The operand at lines and steps that are bound, in the accumulators' type.
+// The operand at the bound lines and steps, in the accumulators' type.
 static tc_val line_value(narrow *w, const tc_gemm_side *x) {
   tc_emit_ctx *s = w->p->s;
   return tc_build_cast(&s->e, tc_emit_value(s, x->node, x->position), w->p->acc);
@@ -44,7 +45,7 @@ static tc_val zero_sums(narrow *w, int lanes) {
   return tc_build_splat(&w->p->s->e, tc_build_const_f(&w->p->s->e, w->p->acc, 0), lanes);
 }
 
-// What is made where k has ended is not added.
+// v, or zero where k has ended.
 static tc_val kept(narrow *w, tc_val v) {
   tc_emit_ctx *s = w->p->s;
   return s->mask == TC_NONE ? v : tc_build_select(&s->e, s->mask, v, zero_sums(w, tc_build_lanes(&s->e, v)));
@@ -69,7 +70,7 @@ static void finish(narrow *w, tc_val sum) {
 
 // ---- chains ----
 
-// Variables for n sums, and for what their chains add up to, if there are several: else the same.
+// Makes variables for n sums and for their chains' totals; with one chain, totals are the sums.
 static void begin_sums(narrow *w, int lanes, int n, tc_val *sum, tc_val *total) {
   for (int i = 0; i < n; i++) {
     sum[i] = tc_build_var(&w->p->s->e, zero_sums(w, lanes));
@@ -77,7 +78,8 @@ static void begin_sums(narrow *w, int lanes, int n, tc_val *sum, tc_val *total) 
   }
 }
 
-// Begins a loop up to step `to`, or two: over the chains, and over a chain's steps.
+// Begins a loop over k up to step `to`. With several chains, two loops: over chains, and over a
+// chain's steps.
 static tc_val begin_steps(narrow *w, int64_t to, int step) {
   tc_emit_ctx *s = w->p->s;
   tc_val from = i64(s, 0), last = i64(s, to);
@@ -97,7 +99,7 @@ static void end_steps(narrow *w, int n, const tc_val *sum, const tc_val *total) 
 
 // ---- lanes along k ----
 
-// A thread's step of a vector of STEPS each.
+// A thread's element `step` of a vector with STEPS elements a thread.
 static tc_val picked(narrow *w, tc_val v, int step) {
   tc_emit_ctx *s = w->p->s;
   return tc_build_raw(&s->e, TC_IR_EXTRACT, w->p->acc, WARP, v, TC_NONE, TC_NONE, step);
@@ -148,7 +150,7 @@ static void along_k(narrow *w) {
   s->lanes = WARP * STEPS, s->vector = TC_RANGE_K0, s->bound[TC_RANGE_K0] = true;
   begin_sums(w, WARP, w->n * w->lines, sum, total);
   int64_t whole = p->of.k / s->lanes * s->lanes, pairs = whole / (2 * s->lanes) * (2 * s->lanes);
-  if (pairs > 0) {  // two at once: more of the operand is on its way
+  if (pairs > 0) {  // two at once, to have more loads in flight
     tc_val k = begin_steps(w, pairs, 2 * s->lanes);
     step_along(w, line, k, sum);
     step_along(w, line, add(s, k, i64(s, s->lanes)), sum);
@@ -167,7 +169,7 @@ static void along_k(narrow *w) {
   end(s);
 }
 
-// ---- lines side by side ----
+// ---- adjacent lines ----
 
 // Adds step k + off of every part.
 static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_val *sum) {
@@ -185,8 +187,8 @@ static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_v
   s->mask = TC_NONE;
 }
 
-// The sum of parts first, first + 2^k.., by halves: of element `at` of each part's sums, which lie
-// `all` apart.
+// Adds parts first, first + step, .. by halves, at element `at` of each. A part's sums lie `all`
+// elements after the previous part's.
 static tc_val halves(narrow *w, tc_val at, tc_val here, int all, int first, int step, int tile) {
   tc_emit_ctx *s = w->p->s;
   if (step == PARTS)
@@ -196,7 +198,7 @@ static tc_val halves(narrow *w, tc_val at, tc_val here, int all, int first, int 
   return add(s, low, halves(w, at, here, all, first + step, 2 * step, tile));
 }
 
-// Sums of all parts, from the tile, then what follows: an element a thread.
+// Adds all parts' sums from the tile, then emits the epilogue: an element a thread.
 static void finish_beside(narrow *w, tc_val line, int tile) {
   tc_gemm *p = w->p;
   tc_emit_ctx *s = p->s;

@@ -1,17 +1,19 @@
-// Products on a GPU: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with what follows
-// elementwise applied to the finished values.
+// Emits matmul for a GPU: c[A, M, N] = sum over K of a[A, M, K] * b[A, K, N], with an elementwise
+// epilogue.
 //
-// [begin, end) counts units, a unit being a tile of the result of one batch, made by one block: by
-// matrix instructions (matmul_mma.c, matmul_mfma.c) where the device has them for the type, of
-// sm_90a's two families by the other one (matmul_wgmma.c) where that is asked for, else by
-// multiply-adds (matmul_simt.c). Few rows or columns have a schedule of their own (gemv.c).
-// Neighbouring units share rows and columns, so that what they read is in the second-level cache.
-//   for each chunk of k: both operands' tiles in the block's memory (matmul_stage.c), multiplied into accumulators in registers
-//   what follows: accumulators become rows of the block's memory, some at a time, and each thread does it on neighbouring columns
-// Order: see the ways to multiply. The size of a tile changes no bit.
+// [begin, end) counts units. A unit is a tile of one batch's result, computed by one block. Where
+// the device has matrix instructions for the type, they are used: matmul_mma.c, matmul_mfma.c, or
+// matmul_wgmma.c if requested on sm_90a. Otherwise multiply-adds (matmul_simt.c). Few rows or
+// columns: gemv.c. Neighbouring units share rows and columns, so their reads hit the second-level
+// cache.
+//   for each chunk of k: both operands' tiles in shared memory (matmul_stage.c), multiplied into
+//     accumulators in registers
+//   epilogue: some accumulators at a time become rows in shared memory, and each thread finishes
+//     neighbouring columns
+// Order: see the files above. The size of a tile changes no bit.
 #include "lowering/emit/gpu/matmul_common.h"
 
-#define TOGETHER 8  // rows of tiles that neighbouring units work down, so that few columns are in use
+#define TOGETHER 8  // rows of tiles that neighbouring units go down, so that few columns are in use
 
 static bool find_gemm(tc_gemm *p) {
   tc_emit_ctx *s = p->s;
@@ -25,7 +27,8 @@ static bool find_gemm(tc_gemm *p) {
   return tc_gemm_side_find(p, 0, &p->a) && tc_gemm_side_find(p, 1, &p->b);
 }
 
-// Which tile of the result a unit is: units go down some rows of tiles, then to the next column.
+// Sets the tile of the result that a unit computes: units go down some rows of tiles, then to the
+// next column.
 static void enter_unit(tc_gemm *p, tc_val unit) {
   tc_emit_ctx *s = p->s;
   int64_t down = tc_ceil_div(p->of.m, p->by.rows), across = tc_ceil_div(p->of.n, p->by.columns),
@@ -61,8 +64,8 @@ static const multiplier ways[] = {
     [TC_GEMM_WGMMA] = {tc_gemm_wgmma_plan, tc_gemm_wgmma},
 };
 
-// By the operands' type and the device alone, but where four warps may work together: by shape, and
-// how the operands lie.
+// Chosen by the operands' type and the device alone. For wgmma, also by shape and by the operands'
+// layout.
 static tc_gemm_way gemm_way_of(tc_gemm *p) {
   tc_type type = tc_gemm_type_of(p, &p->a);
   if ((type != TC_F16 && type != TC_BF16) || tc_gemm_type_of(p, &p->b) != type || p->acc != TC_F32 || p->of.k == 0)

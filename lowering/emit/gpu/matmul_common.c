@@ -1,11 +1,11 @@
-// What the ways to multiply a product on a GPU share: chains, the cut, and what follows the
-// finished sums. See matmul_common.h.
+// Shared parts of a GPU's matmul emitters: chains, the choice of a tiling, the epilogue. See
+// matmul_common.h.
 #include <stdio.h>
 
 #include "lowering/emit/gpu/matmul_common.h"
 #include "runtime/options.h"
 
-#define MOST_RUN 8  // elements of a row that a thread finishes at once
+#define MOST_RUN 8  // most elements of a row that a thread finishes at once
 
 tc_val tc_gemm_join(tc_emit_ctx *s, const tc_val *v, int n) {
   tc_val even[32], odd[32];
@@ -47,14 +47,14 @@ void tc_gemm_end_chain(tc_gemm *p, tc_val k0, int steps, const tc_val *acc, cons
   end_if(p->s);
 }
 
-// ---- the cut ----
+// ---- tiling ----
 
 int64_t tc_gemm_n_tiles(const tc_gemm *p, const tc_gpu_gemm_tiling *c) {
   return p->of.batch * tc_ceil_div(p->of.m, c->rows) * tc_ceil_div(p->of.n, c->columns);
 }
 
-// Bytes of the block's memory that are enough: of both operands two chunks, or four of copies, and
-// rows of results.
+// Upper bound of shared memory: two chunks of both operands, four if they are copied, and rows of
+// results.
 static size_t shared_of(const tc_gemm *p, const tc_gpu_gemm_tiling *c) {
   size_t lines = (size_t)(c->rows + c->columns), steps = (size_t)c->steps, each = tc_type_bytes(p->acc),
          row = (size_t)c->columns + 8;
@@ -65,7 +65,7 @@ static size_t shared_of(const tc_gemm *p, const tc_gpu_gemm_tiling *c) {
       return 2 * (halves +
                   (size_t)(TC_MAX_OF(c->rows, c->steps) + TC_MAX_OF(c->columns, c->steps)) * TC_GEMM_MFMA_PAD * 2) +
              sums;
-    case TC_GEMM_WGMMA: return 4 * halves + sums + 64;  // and gates
+    case TC_GEMM_WGMMA: return 4 * halves + sums + 64;  // and barriers
     case TC_GEMM_SIMT: break;
   }
   return ((lines + 16) * steps * 2 + (size_t)(c->rows / c->down) * 2 * row) * each;
@@ -86,8 +86,8 @@ static int threads_of(const tc_gemm *p, const tc_gpu_gemm_tiling *c) {
   return c->rows / c->down * (c->columns / c->across);
 }
 
-// Blocks run in waves of as many as there are processors; a tile takes as long as it has elements,
-// and more where they are few for what is read.
+// Blocks run in waves of as many as there are processors. A tile's time is its number of elements
+// over `speed`: small tiles read more for each element.
 static const tc_gpu_gemm_tiling *choose_gemm_tiling(const tc_gemm *p, const tc_gpu_gemm_tiling *tiling, int n,
                                                     const tc_gemm_tiling *given) {
   const tc_gpu_gemm_tiling *best = NULL;
@@ -119,7 +119,7 @@ const tc_gpu_gemm_tiling *tc_gemm_choose(const tc_gemm *p, const tc_gpu_gemm_til
   return best ? best : choose_gemm_tiling(p, tiling, n, p->asked);
 }
 
-// ---- what follows ----
+// ---- epilogue ----
 
 // Columns that a thread finishes at once: 16 bytes of the narrowest result.
 static int finish_run(const tc_gemm *p) {

@@ -1,10 +1,10 @@
-// A tile of a product of f16 or bf16 by AMD's matrix instructions: waves of 64 threads hold tiles
-// of 16 x 16 accumulators in f32 and read fragments of 16 steps of k from the block's memory, four
-// steps a thread. There are no copies under way here: the next chunk of k is on its way to
-// registers. The product is made transposed, of columns by rows, so that a thread has four
+// A tile of a matmul of f16 or bf16 by AMD's matrix instructions. Waves of 64 threads hold tiles of
+// 16 x 16 accumulators in f32. They read fragments of 16 steps of k from shared memory, four steps
+// a thread. There are no asynchronous copies here: the next chunk of k is loaded to registers
+// meanwhile. The result is computed transposed, columns by rows, so that a thread has four
 // neighbouring columns of a row.
-// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
-// whatever the tile; steps beyond the last are zeros.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h).
+// The tile does not matter. Steps beyond the last are zeros.
 #include "lowering/emit/gpu/matmul_common.h"
 
 #define STEPS 32  // of k in a chunk
@@ -14,7 +14,7 @@
 #define MOST 4  // tiles of a wave down, and across
 #define COUNT(a) (int)(sizeof(a) / sizeof *(a))
 
-// Speeds are guessed, by what is read for each element: none was measured.
+// Not measured: speeds are estimated from the bytes read for each element.
 static const tc_gpu_gemm_tiling tilings[] = {
     {128, 128, STEPS, 2, 2, 1.0}, {128, 64, STEPS, 2, 2, 0.85}, {64, 128, STEPS, 2, 2, 0.85},
     {64, 64, STEPS, 2, 2, 0.65},  {32, 128, STEPS, 1, 4, 0.55}, {128, 32, STEPS, 4, 1, 0.55},
@@ -39,12 +39,12 @@ bool tc_gemm_mfma_plan(tc_gemm *p) {
 
 typedef struct waves {
   tc_val line, four;  // of the thread in a fragment: its line, and the first of its four steps
-  tc_val row, column;  // the first of its wave
+  tc_val row, column;  // the first row and column of the thread's wave
   int down, across;  // tiles of a wave
 } waves;
 
-// Where each thread's part of the operand's first fragment begins in the tile at element `from`: an
-// address, or four where its steps lie in rows of their own.
+// Address of each thread's part of the operand's first fragment, in the tile at element `from`.
+// Four addresses if its steps lie in different rows.
 static tc_val fragments_at(tc_gemm *p, const waves *w, const tc_gemm_side *x, tc_val from) {
   tc_emit_ctx *s = p->s;
   tc_val line = add(s, x == &p->a ? w->row : w->column, w->line),
@@ -54,7 +54,7 @@ static tc_val fragments_at(tc_gemm *p, const waves *w, const tc_gemm_side *x, tc
   return tc_gemm_join(s, each, EACH);
 }
 
-// Of fragment `number` at step k of the tile.
+// Reads fragment `number` at step k of the tile.
 static tc_val gather_fragment(tc_gemm *p, const tc_gemm_side *x, tc_val first, int number, int k) {
   int64_t on = x->by_line ? GROUP * number * x->row + k : k * x->row + GROUP * number;
   tc_val at = on ? add(p->s, first, i64(p->s, on)) : first;
@@ -77,7 +77,7 @@ static void multiply_in_waves(tc_gemm *p, const waves *w, tc_val stage, const tc
   }
 }
 
-// The accumulators of tile i of every wave, as rows of the tile `sums`.
+// Writes the accumulators of tile i of every wave to rows of the tile `sums`.
 static void put_wave_rows(tc_gemm *p, const waves *w, int i, const tc_val *acc) {
   tc_emit_ctx *s = p->s;
   tc_val row = add(s, w->line, times(s, tc_gemm_high(s, w->row, p->by.rows / p->by.down), GROUP));

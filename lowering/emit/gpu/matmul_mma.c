@@ -1,27 +1,27 @@
-// A tile of a product of f16 or bf16 by matrix instructions: warps hold tiles of 16 x 8
-// accumulators in f32 and read fragments of 16 steps of k from the block's memory. Operands that
-// lie in memory come by copies, some chunks of k ahead; others by registers, one chunk ahead.
-// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
-// whatever the tile; steps beyond the last are zeros.
+// A tile of a matmul of f16 or bf16 by matrix instructions. Warps hold tiles of 16 x 8 accumulators
+// in f32 and read fragments of 16 steps of k from shared memory. Operands in memory are copied
+// asynchronously, some chunks of k ahead; others pass through registers, one chunk ahead.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h).
+// The tile does not matter. Steps beyond the last are zeros.
 #include "lowering/emit/gpu/matmul_common.h"
 
 #define STEPS 32  // of k in a chunk
 #define GROUP 16  // steps of an instruction
-#define STAGES 4  // chunks that copies have room for
+#define STAGES 4  // chunks of an operand that is copied asynchronously
 #define WARP 32
 #define COUNT(a) (int)(sizeof(a) / sizeof *(a))
 #define MOST_DOWN 4  // tiles of a warp
 #define MOST_ACROSS 8
 
-// Speeds: the larger the tile, the less is read of the second-level cache for each element.
+// Speeds: a larger tile reads less of the second-level cache for each element.
 static const tc_gpu_gemm_tiling copied[] = {
     {128, 256, STEPS, 2, 4, 1.1}, {256, 128, STEPS, 4, 2, 1.1}, {128, 128, STEPS, 2, 2, 1.0},
     {128, 64, STEPS, 2, 2, 0.85}, {64, 128, STEPS, 2, 2, 0.85}, {64, 64, STEPS, 2, 2, 0.65},
     {32, 128, STEPS, 1, 4, 0.55}, {128, 32, STEPS, 4, 1, 0.55}, {32, 64, STEPS, 1, 4, 0.4},
     {16, 128, STEPS, 1, 4, 0.3},  {16, 64, STEPS, 1, 4, 0.2},
 };
-// Where an operand is made in registers: twice the threads, so that each makes half as much at a
-// time.
+// For an operand that is computed in registers: twice the threads, so that each computes half as
+// much at a time.
 static const tc_gpu_gemm_tiling made[] = {
     {128, 128, STEPS, 2, 4, 1.0}, {128, 64, STEPS, 4, 2, 0.85}, {64, 128, STEPS, 2, 4, 0.85},
     {64, 64, STEPS, 2, 4, 0.65},  {32, 128, STEPS, 1, 8, 0.55}, {128, 32, STEPS, 8, 1, 0.55},
@@ -53,12 +53,12 @@ bool tc_gemm_mma_plan(tc_gemm *p) {
 
 typedef struct warps {
   tc_val lane;  // of the thread in its warp
-  tc_val row, column;  // the first of its warp
+  tc_val row, column;  // the first row and column of the thread's warp
   int down, across;  // tiles of a warp
 } warps;
 
-// Where in the tile each thread's row of 16 bytes of a fragment begins: of 16 lines by 16 steps for
-// a, 8 by 16 for b, `line` being the first.
+// Address in the tile of each thread's 16-byte row of a fragment: 16 lines by 16 steps for a, 8 by
+// 16 for b. `line` is the first line.
 static tc_val fragment_at(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int k) {
   tc_emit_ctx *s = p->s;
   bool left = x == &p->a;
@@ -72,9 +72,9 @@ static tc_val fragment_at(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_
   return tc_gemm_side_place(p, x, lines == TC_NONE ? line : add(s, line, lines), add(s, steps, i64(s, k)));
 }
 
-// The fragment whose first line is `number` after those of the warp's, `line`, at step k of the
-// tile at element `from`. base: what it has in common with the others of these steps, if rows
-// follow lines: then they lie whole rows apart, for lines of a multiple of 8 change places alike.
+// Loads the fragment at line `line` + `number` and step k, of the tile at element `from`. line: the
+// warp's first. base: the address that fragments of these steps share if rows follow lines. They
+// lie whole rows apart, since multiples of 8 lines are swizzled alike.
 static tc_val load_fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_val line, int number, int k,
                             tc_val from, tc_val *base) {
   tc_emit_ctx *s = p->s;
@@ -111,7 +111,7 @@ static void copy_op(tc_gemm *p, tc_kir_op op, int64_t imm) {
   (void)tc_build_raw(&p->s->e, op, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, imm);
 }
 
-// The group of copies of the chunk from step k0 on, empty behind the last step.
+// Starts the group of copies of the chunk at step k0; the group is empty beyond the last step.
 static void begin_copy(tc_gemm *p, tc_val k0, tc_val stage) {
   tc_emit_ctx *s = p->s;
   begin_if(s, bin(s, TC_IR_LT, k0, i64(s, p->of.k)));
@@ -131,7 +131,7 @@ static void put_pieces(tc_gemm *p, tc_val stage, const tc_val *a, const tc_val *
   if (!p->b.copied) tc_gemm_side_put(p, &p->b, stage, b);
 }
 
-// The remainder by the stages of either kind.
+// The stage of a chunk, for either number of stages.
 static tc_val stage_of(tc_gemm *p, const tc_gemm_side *x, tc_val chunk) {
   return tc_gemm_low(p->s, chunk, x->stages);
 }
@@ -159,7 +159,7 @@ static void accumulate_in_warps(tc_gemm *p, const warps *w, const tc_val *acc, c
   end(s);
 }
 
-// The accumulators of tile i of every warp, as rows of the tile `sums`.
+// Writes the accumulators of tile i of every warp to rows of the tile `sums`.
 static void put_warp_rows(tc_gemm *p, const warps *w, int i, const tc_val *acc) {
   tc_emit_ctx *s = p->s;
   int warp_rows = p->by.rows / p->by.down;

@@ -1,23 +1,23 @@
-// A tile of a product by multiply-adds: each thread holds `down` x `across` accumulators and steps
-// through k, reading what it multiplies from the block's memory, several lines at a time. While a
-// chunk of k is multiplied, the next one is on its way to registers.
+// A tile of a matmul by multiply-adds. Each thread holds `down` x `across` accumulators and reads
+// its operands from shared memory, several lines at a time. While a chunk of k is multiplied, the
+// next one is loaded to registers.
 // Order: an element is one chain over k from zero, or several where k is long (summation.h), as on
-// a processor, whatever the tile.
+// a CPU. The tile does not matter.
 #include "lowering/emit/gpu/matmul_common.h"
 
-#define STEPS_PER_ITERATION 4  // steps of k in a turn of the innermost loop
+#define STEPS_PER_ITERATION 4  // steps of k in an iteration of the innermost loop
 #define TOGETHER 2  // rows of each thread that become rows of the result at a time
-#define MOST 8  // lines of a thread
+#define MOST 8  // most lines of a thread
 
-// Registers hold what a thread multiplies, so that elements of 8 bytes allow half as many.
+// Registers hold a thread's operands, so 8-byte elements allow half as many.
 static const tc_gpu_gemm_tiling tilings[] = {
     {128, 128, 16, 8, 8, 1.0}, {128, 64, 16, 8, 4, 0.9}, {64, 128, 16, 4, 8, 0.9},
     {64, 64, 16, 4, 4, 0.75},  {32, 64, 16, 4, 4, 0.6},  {64, 32, 16, 4, 4, 0.6},
     {32, 32, 16, 4, 2, 0.4},   {16, 64, 16, 2, 4, 0.35}, {64, 16, 16, 4, 2, 0.35},
 };
 
-// Lines that a thread reads at once; its lines lie in groups of as many, the groups side by side
-// over all threads.
+// Lines that a thread reads at once. Its lines lie in groups of that size; a group's threads lie
+// side by side.
 static int lines_at_once(const tc_gemm *p, int lines) {
   return TC_MIN(TC_MIN(4, lines), TC_GEMM_COPIED / (int)tc_type_bytes(p->acc));
 }
@@ -41,11 +41,11 @@ bool tc_gemm_simt_plan(tc_gemm *p) {
 }
 
 typedef struct grid {
-  tc_val x, y;  // the thread's place: its first column and row of every group
-  int of_a, of_b;  // lines read at once
+  tc_val x, y;  // the thread's first column and first row in every group
+  int of_a, of_b;  // lines of each operand that are read at once
 } grid;
 
-// The `lines` lines of the operand at step k that the thread multiplies.
+// Reads the thread's `lines` lines of the operand at step k.
 static void read_lines(tc_gemm *p, const tc_gemm_side *x, tc_val at, int lines, int each, tc_val *v) {
   tc_emit_ctx *s = p->s;
   for (int i = 0; i < lines; i += each) {
@@ -56,7 +56,7 @@ static void read_lines(tc_gemm *p, const tc_gemm_side *x, tc_val at, int lines, 
   }
 }
 
-// Step k of the tiles at element from_a and from_b.
+// Multiplies step k of the tiles at elements from_a and from_b.
 static void multiply_step(tc_gemm *p, const grid *g, tc_val from_a, tc_val from_b, tc_val k, const tc_val *acc) {
   tc_emit_ctx *s = p->s;
   tc_val a[MOST], b[MOST];
@@ -82,7 +82,7 @@ static void multiply_in_threads(tc_gemm *p, const grid *g, tc_val k0, tc_val sta
   end(s);
 }
 
-// The accumulators of rows first to first + n of every thread, as rows of the tile `sums`.
+// Writes the accumulators of rows first to first + n of every thread to rows of the tile `sums`.
 static void put_thread_rows(tc_gemm *p, const grid *g, int first, int n, const tc_val *acc) {
   tc_emit_ctx *s = p->s;
   int across = p->by.across;

@@ -1,22 +1,20 @@
-// Operands of a GPU's matrix product on their way to the block's memory: found, and staged tile by
-// tile.
+// Finds the operands of a GPU's matmul, and stages them in shared memory tile by tile.
 //
-// A tile is `size` lines by `steps` of k. Each thread brings runs of elements that lie side by side
-// in memory, along k or across the lines, whichever memory allows: as wide accesses, or, where the
-// operand is memory itself and its rows are aligned, as copies that are under way while earlier
-// tiles are multiplied. Everything else that can be read at a position (casts, scaled weights,
-// windows, permutations) is made in registers and stored.
-// Always: a run is aligned to its length and all of it exists or none of it does; what does not
-// exist is zero.
+// A tile is `size` lines by `steps` steps of k. Each thread moves runs of elements that are
+// adjacent in memory, along k or across lines. Runs are wide accesses. An operand that is in memory
+// with aligned rows is copied asynchronously while earlier tiles are multiplied. Every other
+// expression (casts, scaled weights, windows, permutations) is computed in registers and stored.
+// Invariant: a run is aligned to its length, and all or none of it exists. What does not exist is
+// zero.
 #include "lowering/emit/gpu/matmul_common.h"
 
 #include <string.h>
 
-#define DEEPEST 24  // nodes on the way to memory
-#define WIDEST 8  // elements of a run
+#define DEEPEST 24  // most nodes on the way to memory
+#define WIDEST 8  // most elements of a run
 
-// One step of the way from element idx of node *n towards memory, by the operand that most is read
-// of. False: there is none such.
+// Goes one step from element idx of node *n towards memory, to the operand with the most elements.
+// False: there is none.
 static bool descend(const tc_gemm *p, uint32_t *n, tc_index *idx) {
   const tc_emit_ctx *s = p->s;
   const tc_gnode *x = &s->g->node[*n];
@@ -52,7 +50,7 @@ static void find_lean(const tc_gemm *p, tc_gemm_side *x) {
   x->bytes = (int)tc_type_bytes(y->type);
 }
 
-// Notes where idx must be for elements of the node padded to exist.
+// Records the bounds of idx within which elements of the padded node exist.
 static bool note_conds(const tc_gemm *p, tc_gemm_side *x, const tc_gnode *pad, const tc_index *idx) {
   const tc_dims *from = &p->s->g->node[pad->in[0]].shape->d;
   for (int i = 0; i < from->rank; i++) {
@@ -66,7 +64,7 @@ static bool note_conds(const tc_gemm *p, tc_gemm_side *x, const tc_gnode *pad, c
   return true;
 }
 
-// Whether the operand lies in memory, seen through views and zeros that lowering put around it.
+// Whether the operand is in memory, seen through views and zero padding that lowering added.
 static bool find_plain(const tc_gemm *p, tc_gemm_side *x) {
   uint32_t n = x->node;
   tc_index idx[TC_MAX_RANK];
@@ -96,7 +94,7 @@ bool tc_gemm_side_find(tc_gemm *p, int k, tc_gemm_side *x) {
   return true;
 }
 
-// ---- how ----
+// ---- planning ----
 
 static int run_along(const tc_gemm_side *x, uint8_t range, int64_t extent, int most) {
   int run = x->leans ? tc_emit_run_of(&x->lean, range, most) : 1;
@@ -113,7 +111,7 @@ int64_t tc_gemm_stride_of(const tc_index *x, uint8_t range) {
   return stride;
 }
 
-// Whether what decides that an element exists is the same for all of a run.
+// Whether the bounds of existence are the same for all elements of a run.
 static bool conds_hold(const tc_gemm_side *x, uint8_t range) {
   for (int c = 0; c < x->n_cond; c++)
     for (int i = 0; i < x->cond[c].at.n; i++) {
@@ -131,7 +129,7 @@ static int pieces_of(const tc_gemm *p, const tc_gemm_side *x) {
   return (int)tc_ceil_div(groups_of(p, x), p->threads);
 }
 
-// Elements behind a tile's row, so that neighbouring rows begin in different banks.
+// Padding after a tile's row, in elements, so that neighbouring rows begin in different banks.
 static int pad_of(const tc_gemm *p, const tc_gemm_side *x) {
   switch (p->way) {
     case TC_GEMM_MMA: return 0;
@@ -155,16 +153,17 @@ void tc_gemm_side_plan(tc_gemm *p, tc_gemm_side *x, int size, tc_type type) {
   x->copied = p->way == TC_GEMM_MMA && x->plain && y->type == type &&
               x->run * (int)tc_type_bytes(type) == TC_GEMM_COPIED && conds_hold(x, range);
   if (!x->copied) x->run = TC_MIN(x->run, most);
-  // Elements that are stored one by one are stored where fragments are read whole.
+  // Elements that are stored one by one are stored in the order in which fragments are read whole.
   x->by_line = (p->way == TC_GEMM_MMA && x->along) || (p->way == TC_GEMM_MFMA && (x->along || x->run == 1));
   x->row = (x->by_line ? p->by.steps : size) + pad_of(p, x);
   x->stage = x->row * (x->by_line ? size : p->by.steps);
   if (x->copied) x->stage = TC_MAX_OF(x->stage, (int64_t)pieces_of(p, x) * p->threads * x->run);
 }
 
-// Chunk c of a row of a swizzled tile.
+// Where chunk c of a row of a swizzled tile lies.
 static tc_val swizzled(tc_gemm *p, const tc_gemm_side *x, tc_val row, tc_val c) {
-  int chunks = (int)x->row / 8, together = TC_MAX_OF(8 / chunks, 1);  // rows that lie in the same 128 bytes
+  // rows that lie in the same 128 bytes
+  int chunks = (int)x->row / 8, together = TC_MAX_OF(8 / chunks, 1);
   return bin(p->s, TC_IR_XOR, c, tc_gemm_low(p->s, tc_gemm_high(p->s, row, together), TC_MIN(chunks, 8)));
 }
 
@@ -179,8 +178,8 @@ tc_val tc_gemm_side_place(tc_gemm *p, const tc_gemm_side *x, tc_val line, tc_val
 // ---- pieces: a run a thread ----
 
 typedef struct piece {
-  tc_val line, k;  // where the thread's run begins
-  tc_val here;  // which threads have one, or TC_NONE: all
+  tc_val line, k;  // the first element of the thread's run
+  tc_val here;  // threads that have a run; TC_NONE: all
 } piece;
 
 static piece piece_of(tc_gemm *p, const tc_gemm_side *x, int i) {
@@ -193,7 +192,7 @@ static piece piece_of(tc_gemm *p, const tc_gemm_side *x, int i) {
                  some ? bin(s, TC_IR_LT, number, i64(s, groups_of(p, x))) : TC_NONE};
 }
 
-// Every thread at its run of piece i.
+// Puts every thread at its run of piece i.
 static void enter(tc_gemm *p, const tc_gemm_side *x, int i, tc_val k0, bool may_end) {
   tc_emit_ctx *s = p->s;
   piece at = piece_of(p, x, i);

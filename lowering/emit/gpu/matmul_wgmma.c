@@ -1,24 +1,23 @@
-// A tile of a product of f16 or bf16 by sm_90a's matrix instructions, of four warps: 64 rows and
-// all columns of the tile, whose accumulators are in registers, read from boxes of the block's
-// memory that one thread has fetched from there where they lie, some chunks of k ahead. While a
-// chunk is multiplied the one before is waited for, and its stage fetched anew.
-// Both operands lie in memory as rows of elements, transposed or not; what is made on the way, or
-// not aligned, is for matmul_mma.c.
-// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h),
-// whatever the tile; steps beyond the last are zeros.
+// A tile of a matmul of f16 or bf16 by sm_90a's wgmma. Four warps hold accumulators for 64 rows and
+// all columns of the tile in registers. They read boxes in shared memory. One thread loads the
+// boxes by TMA, some chunks of k ahead. While a chunk is multiplied, the previous one is waited for
+// and its stage is loaded again. Both operands are in memory as aligned rows, transposed or not.
+// Computed or unaligned ones are for matmul_mma.c.
+// Order: an element is one chain over groups of 16 steps of k, in f32, or several (summation.h).
+// The tile does not matter. Steps beyond the last are zeros.
 #include "lowering/emit/gpu/matmul_common.h"
 
-#define STEPS TC_KIR_TMA_BOX  // of k in a chunk: a box's
-#define STAGES 4  // chunks that there is room for
+#define STEPS TC_KIR_TMA_BOX  // steps of k in a chunk: a box's
+#define STAGES 4  // chunks in shared memory
 #define GROUP 128  // threads that work on 64 rows
 #define ROWS 64
 #define BOX (TC_KIR_TMA_BOX * TC_KIR_TMA_BOX)  // elements
-#define ALIGNED 8  // elements that places of rows are multiples of
+#define ALIGNED 8  // elements that addresses of rows are multiples of
 #define MOST_EXTENT (INT64_C(1) << 31)
 #define MOST_STRIDE (INT64_C(1) << 39)
 #define COUNT(a) (int)(sizeof(a) / sizeof *(a))
 
-// Speeds are guessed, by what is read for each element: none was measured.
+// Not measured: speeds are estimated from the bytes read for each element.
 static const tc_gpu_gemm_tiling tilings[] = {
     {128, 256, STEPS, 2, 1, 1.0}, {128, 128, STEPS, 2, 1, 0.8}, {64, 256, STEPS, 1, 1, 0.7},
     {64, 128, STEPS, 1, 1, 0.6},  {128, 64, STEPS, 2, 1, 0.6},  {64, 64, STEPS, 1, 1, 0.45},
@@ -28,7 +27,7 @@ const tc_gpu_gemm_tiling *tc_gemm_wgmma_tilings(int *n) {
   return *n = COUNT(tilings), tilings;
 }
 
-// ---- operands as maps ----
+// ---- operands as tensor maps ----
 
 static bool find_map(const tc_gemm *p, tc_gemm_side *x) {
   const tc_extents *e = &p->s->ext;
@@ -74,7 +73,7 @@ bool tc_gemm_wgmma_plan(tc_gemm *p) {
   return true;
 }
 
-// Called for the left operand first: their maps are the kernel's 0 and 1.
+// Called for the left operand first: the tensor maps are the kernel's 0 and 1.
 static void add_map(tc_gemm *p, tc_gemm_side *x) {
   tc_kir *kir = &p->s->x->kir;
   x->map.buffer = (uint32_t)tc_emit_buffer(p->s, x->source), x->map.tile = (uint32_t)(x->tile - TC_MAX_BUFS);
@@ -84,8 +83,10 @@ static void add_map(tc_gemm *p, tc_gemm_side *x) {
 // ---- a chunk of k ----
 
 typedef struct stages {
-  tc_val first;  // chunks that the block has fetched for earlier units, as far as it matters for stages and their turns
-  tc_val group;  // of the left operand, where in a stage each thread's rows are
+  // chunks that the block loaded for earlier units, modulo 2 * STAGES: enough for stages and their
+  // phases
+  tc_val first;
+  tc_val group;  // offset of each thread's rows in a stage of the left operand
 } stages;
 
 static tc_val op(tc_gemm *p, tc_kir_op op_, tc_val s0, tc_val s1, tc_val s2, int64_t imm, uint32_t flags) {
@@ -104,7 +105,7 @@ static void fetch_side(tc_gemm *p, const tc_gemm_side *x, int map, tc_val k0, tc
   }
 }
 
-// The chunk from step k0 on, if there is one.
+// Loads the chunk at step k0, if there is one.
 static void fetch_chunk(tc_gemm *p, const stages *at, tc_val k0) {
   tc_emit_ctx *s = p->s;
   begin_if(s, bin(s, TC_IR_LT, k0, i64(s, p->of.k)));
@@ -140,9 +141,9 @@ static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
   (void)op(p, TC_IR_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 0, 0);
 }
 
-// ---- what comes of it ----
+// ---- results ----
 
-// The rows of one warp of every four, as rows of the tile `sums`.
+// Writes the rows of one warp of every four to rows of the tile `sums`.
 static void put_group_rows(tc_gemm *p, int warp, tc_val sums) {
   tc_emit_ctx *s = p->s;
   tc_val lane = tc_gemm_low(s, p->thread, 32),
