@@ -116,7 +116,7 @@ static size_t output_bytes(const tc_plan *plan) {
   return sum;
 }
 
-static void find_lasting(tc_builder *b) {
+static void init_is_constant(tc_builder *b) {
   for (uint32_t n = 0; n < b->p->graph.n; n++)
     b->is_constant[n] = b->p->graph.node[n].parameter ? TC_CONST_PARAM : TC_CONST_NO;
 }
@@ -201,7 +201,7 @@ static tc_status make_fusions(tc_builder *b) {
   memset(b->made_in, 0, n * sizeof *b->made_in);
   memset(b->emitted, 0, n);
   memset(b->checks, 0, n * sizeof *b->checks);
-  find_lasting(b);
+  init_is_constant(b);
   b->plan->bytes_moved = 0, b->not_affine = TC_NONE, b->full = b->apart = false;
   tc_arena_reset(&b->fusion_plan);
   return tc_fusion_build(&b->gr, &b->p->graph, &b->fusion_plan, b->must_materialize, b->mode);
@@ -236,7 +236,7 @@ static tc_status settle(tc_builder *b, bool *done) {
 
 // Reacts to a fusion that has no step, for st. TC_OK: fusion runs again. A non-affine view gets its
 // operand stored; a fusion that is too large for one kernel switches to small ones.
-static tc_status give_way(tc_builder *b, tc_status st) {
+static tc_status relax_fusion(tc_builder *b, tc_status st) {
   if (b->apart) return TC_OK;
   if (st == TC_OK) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   if (b->full) {
@@ -282,7 +282,7 @@ static tc_status build(tc_builder *b) {
     if (tc_steps_build(b, &st))
       TC_TRY(settle(b, &done));
     else
-      TC_TRY(give_way(b, st));
+      TC_TRY(relax_fusion(b, st));
   }
   tc_arena_reset(&b->expansion);
   uint64_t graph = tc_graph_hash(&p->graph, &b->expansion);

@@ -70,7 +70,7 @@ const char *tc_call_op(const char *outside);
 // Returns the index to name in an error. A caller that refuses to count from the end subtracts
 // TC_INDEX_AWAY from negative indices, which puts them out of every range.
 #define TC_INDEX_AWAY (INT64_C(1) << 62)
-static inline int64_t tc_index_is_affine(int64_t index, int64_t extent) {
+static inline int64_t tc_index_text(int64_t index, int64_t extent) {
   return index >= -TC_INDEX_AWAY - extent && index < -TC_INDEX_AWAY ? index + TC_INDEX_AWAY : index;
 }
 

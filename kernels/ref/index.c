@@ -31,7 +31,7 @@ static tc_status resolve(const indexing *x, int64_t n, int64_t *index) {
   for (int64_t i = 0; i < n; i++) {
     if (TC_UNLIKELY(index[i] < -x->extent || index[i] >= x->extent)) {
       return tc_fail(TC_ERR_INDEX, x->name, 0, "index %lld is out of range for extent %lld",
-                     (long long)tc_index_is_affine(index[i], x->extent), (long long)x->extent);
+                     (long long)tc_index_text(index[i], x->extent), (long long)x->extent);
     }
     if (index[i] < 0) index[i] += x->extent;
   }

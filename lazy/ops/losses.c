@@ -112,7 +112,7 @@ static tc_node nll(tc_trace *t, tc_node lp, tc_node log_sum, tc_node target, int
   if (y == TC_NODE_ERR) return y;
   tc_node counts = f_int(t, TC_OP_NE, y, ignore_index);
   // gather takes negative indices from the end, but a negative class is a mistake. It is put far
-  // away, and the sync reports it as what it was (tc_index_is_affine in runtime/status.h). Below
+  // away, and the sync reports it as what it was (tc_index_text in runtime/status.h). Below
   // -n_classes it is out of range already.
   tc_node from_end = tc_rec_binary(t, TC_OP_LOGICAL_AND, f_int(t, TC_OP_LT, y, 0), f_int(t, TC_OP_GE, y, -n_classes));
   tc_node index = tc_rec_where(t, from_end, f_int(t, TC_OP_ADD, y, -TC_INDEX_AWAY), y);

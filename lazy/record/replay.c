@@ -92,7 +92,7 @@ static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
     if (n != TC_NODE_ERR && (s->flags & TC_SLOT_FREED)) t->flag[n] |= TC_NODE_FREED_IN;
   } else if (s->run) {
     n = tc_run_replay(t, s->run, s->home);
-    if (n != TC_NODE_ERR && tc_rec_op(tc_rec_of(t, n)) != TC_OP_LEAF) t->flag[n] |= TC_NODE_AGAIN;
+    if (n != TC_NODE_ERR && tc_rec_op(tc_rec_of(t, n)) != TC_OP_LEAF) t->flag[n] |= TC_NODE_REMATERIALIZE;
   } else {
     return tc_rec_fail(t, TC_ERR_STATE, "the operand has no value");
   }

@@ -26,7 +26,7 @@ tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cau
 }
 
 // What this thread is deferred, where the value that is read is not of its trace.
-static tc_status tell_owed(const char *op, tc_site site) {
+static tc_status tell_deferred(const char *op, tc_site site) {
   tc_trace *t = tc_trace_mine;
   if (!t) return TC_OK;
   tc_biased_lock_own(&t->lock);
@@ -53,7 +53,7 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   (void)tc_trace_self();
   tc_slot *s = tc_slot_find(h, &t);
   bool own = s && h.gen && t == tc_trace_mine;
-  if (!own && cause != TC_CAUSE_CROSS_THREAD) TC_TRY(tell_owed(op, site));  // an op's operand is no sync point
+  if (!own && cause != TC_CAUSE_CROSS_THREAD) TC_TRY(tell_deferred(op, site));  // an op's operand is no sync point
   if (!s && h.slot >= TC_POISON) return tc_poison_told(h);
   if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "%s", tc_handle_fault(h));
   TC_TRY(tc_trace_here(t, op, site));

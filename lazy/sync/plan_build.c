@@ -13,7 +13,7 @@
 
 // A value worth storing rather than recomputing: it reads much more than it writes, or is
 // expensive.
-static bool is_dear(const tc_plan *p, uint32_t node) {
+static bool is_expensive(const tc_plan *p, uint32_t node) {
   switch (tc_op_kind_of(tc_rec_op(tc_plan_rec(p, node)))) {
     case TC_KIND_RNG:
     case TC_KIND_FOLD:
@@ -99,7 +99,7 @@ static recipe recipe_of(const tc_plan *p, const recipe *all, uint32_t n) {
     if (p->flag[n] & TC_NODE_SOLE) r.sole = (double)bytes_of(p, n);
     return r;
   }
-  r.dear = is_dear(p, n), r.again = p->flag[n] & TC_NODE_AGAIN;
+  r.dear = is_expensive(p, n), r.again = p->flag[n] & TC_NODE_REMATERIALIZE;
   const tc_rec *x = tc_plan_rec(p, n);
   for (int i = 0; i < tc_rec_arity(x); i++) {
     uint32_t in = tc_rec_in(x)[i];
@@ -124,7 +124,7 @@ static bool choose_outputs(tc_plan *p, const uint8_t *need, const uint8_t *read)
     p->out_of[n] = TC_LEAF_NONE;
     all[n] = recipe_of(p, all, n);
     bool store = (f & TC_NODE_ASKED) || (live && ((f & TC_NODE_KEEP) || !read[n] || is_effect(p, n))) ||
-                 (need[n] && is_dear(p, n));
+                 (need[n] && is_expensive(p, n));
     if (live)
       store |= all[n].again || all[n].sole > (double)bytes_of(p, n) || (all[n].dear && bytes_of(p, n) <= SMALL_BYTES);
     if (!store || tc_plan_is_leaf(p, n) || tc_plan_alias(p, n) != TC_LEAF_NONE) continue;

@@ -112,7 +112,7 @@ static tc_status run_pending(tc_trace *t, work *w, tc_sync_point *rec) {
 // Defers the error of a failed run that has undone an assign, if no call may report it. That is
 // where the program did not ask for the run, or another thread did. Where an op reports it,
 // clearing the error settles it.
-static void owe_undone(tc_trace *t, tc_cause cause, tc_site site, tc_status st) {
+static void defer_undone(tc_trace *t, tc_cause cause, tc_site site, tc_status st) {
   static const bool is_asked[TC_N_CAUSES] = {
       [TC_CAUSE_ITEM] = true, [TC_CAUSE_TO_HOST] = true, [TC_CAUSE_MAP] = true,  [TC_CAUSE_PRINT] = true,
       [TC_CAUSE_SAVE] = true, [TC_CAUSE_EVAL] = true,    [TC_CAUSE_SYNC] = true, [TC_CAUSE_REPLAY] = true};
@@ -147,9 +147,9 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   } else if (st == TC_OK) {
     if (w.run) tc_run_fill(w.run, t, false);
     st = tc_values_publish(t, p, w.run);
-    if (st != TC_OK) owe_undone(t, cause, site, st);
+    if (st != TC_OK) defer_undone(t, cause, site, st);
   } else {
-    owe_undone(t, cause, site, st);
+    defer_undone(t, cause, site, st);
     if (p && !w.run) w.run = tc_run_allocate(p, t->n_past, t->n_want);
     if (w.run) tc_run_fill(w.run, t, true);
     tc_values_restore(t, w.run, st);

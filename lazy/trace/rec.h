@@ -31,7 +31,7 @@ enum {
   TC_NODE_FREED = 32,  // its history was freed by a backward
   TC_NODE_REQUIRES_GRAD = 64,  // the value of a parameter (requires_grad): differentiation ends here
   TC_NODE_USER = 128,  // a leaf: memory of the caller, which assigns must reach
-  TC_NODE_AGAIN = 128,  // not a leaf: a recipe used again, stored this time
+  TC_NODE_REMATERIALIZE = 128,  // not a leaf: a recipe used again, stored this time
 };
 
 #define TC_NODE_NO_HISTORY (TC_NODE_FREED | TC_NODE_FREED_IN)  // a backward that meets it fails

@@ -11,7 +11,7 @@
 const tc_flag_name tc_flag_names[TC_N_FLAG_NAMES] = {
     {"live", TC_NODE_LIVE},          {"keep", TC_NODE_KEEP}, {"tape", TC_NODE_TAPE},
     {"asked", TC_NODE_ASKED},        {"sole", TC_NODE_SOLE}, {"freed", TC_NODE_FREED},
-    {"want", TC_NODE_REQUIRES_GRAD}, {"user", TC_NODE_USER}, {"again", TC_NODE_AGAIN}};
+    {"want", TC_NODE_REQUIRES_GRAD}, {"user", TC_NODE_USER}, {"again", TC_NODE_REMATERIALIZE}};
 
 // Whole numbers of arguments and attributes are small, and the bits of common doubles are large:
 // size tells them apart.

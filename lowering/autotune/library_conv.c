@@ -54,7 +54,7 @@ static bool is_kept(const tc_graph *g, uint32_t n) {
 
 // Finds the operands that may have another address in each run. Weights and their gradients are
 // permuted, so they lie in the arena.
-static void find_moving(tc_library_conv *v) {
+static void find_copied(tc_library_conv *v) {
   const tc_gnode *x = &v->graph->node[v->node];
   bool by_weight = x->op == TC_OP_CONV_WEIGHT;
   v->moves[0] = is_given(v->graph, x->in[0]), v->moves[1] = by_weight && is_given(v->graph, x->in[1]),
@@ -178,12 +178,12 @@ tc_gpu_call *tc_library_conv_choose(const tc_graph *g, uint32_t n) {
   tc_gpu_call *said;
   bool any = false;
   if (!tc_target_is_gpu(&g->target)) return NULL;
-  if (tc_library_conv_said(&said)) return said;
+  if (tc_library_conv_forced(&said)) return said;
   if (n >= g->plan->n_node || !tc_conv_facts(g, n, &v.facts) ||
       !tc_library_gemm_may_sum(v.facts.type, terms_of(&v.facts)))
     return NULL;
   v.followed = is_elementwise_after(g, n, 0, &any) && any;
-  find_moving(&v);
+  find_copied(&v);
   switch (tc_library_gemm_ask(gpu, TC_GPU_CONVOLUTIONS, steps_of(&v.facts), gain_ns(&v, tc_gpu_facts_of(gpu)))) {
     case TC_LIBRARY_GEMM_NEVER: return NULL;
     case TC_LIBRARY_GEMM_FIRST: return make_first(&v, gpu);

@@ -40,6 +40,6 @@ size_t tc_library_conv_copied_bytes(const tc_library_conv *v);  // copied by eac
 bool tc_library_conv_measure(const tc_library_conv *v, tc_library_gemm_times *out);
 // The choice forced while this thread makes a plan to be timed. False: none is forced. True: *out
 // is as tc_library_conv_choose returns.
-bool tc_library_conv_said(tc_gpu_call **out);
+bool tc_library_conv_forced(tc_gpu_call **out);
 
 #endif

@@ -20,7 +20,7 @@ static _Thread_local struct {
   tc_gpu_call *call;  // NULL: it is generated
 } said;
 
-bool tc_library_conv_said(tc_gpu_call **out) {
+bool tc_library_conv_forced(tc_gpu_call **out) {
   *out = said.is_said ? said.call : NULL;
   if (*out) tc_gpu_call_retain(*out);
   return said.is_said;

@@ -53,19 +53,19 @@ static bool make_first(const tc_library_gemm *v, tc_gpu *g, tc_gpu_call **out) {
   return n > 0 && make_call(v, g, &a, out);
 }
 
-typedef struct contest {
+typedef struct selection {
   const tc_library_gemm *v;
   const tc_fusion_plan *gr;
   const tc_emit_result *e;
-} contest;
+} selection;
 
 static bool make_in(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
-  const contest *c = arg;
+  const selection *c = arg;
   return make_call(c->v, c->gr->graph->target.gpu, a, out);
 }
 
 static bool measure_in(void *arg, tc_library_gemm_times *out) {
-  const contest *c = arg;
+  const selection *c = arg;
   return tc_library_gemm_measure(c->v, c->gr, c->e, out);
 }
 
@@ -76,7 +76,7 @@ static bool measured(const tc_library_gemm *v, const tc_fusion_plan *gr, const t
   tc_arena_reset(scratch);
   // the kernel IR is only timed here; an error is reported when the kernel is emitted for the plan
   if (tc_emit_fusion(&e, gr, gp, NULL, scratch) != TC_OK) return false;
-  contest in = {v, gr, &e};
+  selection in = {v, gr, &e};
   tc_library_selection c = {.make = make_in, .measure = measure_in, .arg = &in};
   c.db = tc_library_db(g, gr->graph->node[v->node].dev, TC_GPU_MATMULS, "products");
   write_key(v, &e, c.key);

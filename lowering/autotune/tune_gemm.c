@@ -14,7 +14,7 @@
 
 #define LEAST_STEPS 1e6  // fewest multiply-adds worth tuning: 10 us
 #define MOST_BYTES ((size_t)1 << 31)  // most bytes of an operand
-#define MOST_TRIALS 96
+#define MOST_CANDIDATES 96
 #define MOST_QUALIFYING 4
 #define MOST_ROUNDS 40
 #define SLOW 1.12  // a candidate drops out above this multiple of a round's fastest time
@@ -46,7 +46,7 @@ typedef struct tuning {
   uint32_t node[TC_MAX_BUFS], n_operand;
   tc_buffer *operand[TC_MAX_BUFS];
   uint64_t num[TC_MAX_NUMS], start_ns;
-  candidate candidate[MOST_TRIALS];
+  candidate candidate[MOST_CANDIDATES];
   int n_candidate;
 } tuning;
 
@@ -67,7 +67,7 @@ typedef struct race_run {
   const candidate *x;
 } race_run;
 
-static void trial_task(void *arg, int wave, int64_t index, tc_worker *w) {
+static void candidate_task(void *arg, int wave, int64_t index, tc_worker *w) {
   const race_run *r = arg;
   const candidate *x = r->x;
   void *buf[TC_MAX_BUFS];
@@ -81,7 +81,7 @@ static void trial_task(void *arg, int wave, int64_t index, tc_worker *w) {
 static uint64_t time_run(const tuning *t, const candidate *x) {
   race_run r = {t, x};
   int64_t n_tasks = tc_ceil_div(x->extent, x->grain);
-  tc_job job = {.task = trial_task,
+  tc_job job = {.task = candidate_task,
                 .arg = &r,
                 .n_stages = 1,
                 .n_tasks = &n_tasks,
@@ -150,7 +150,7 @@ static bool add_candidate(tuning *t, const tc_gemm_tiling *tiling) {
   uint32_t compiled = 0;
   for (int i = 0; i < t->n_candidate; i++)
     if (memcmp(&t->candidate[i].tiling, tiling, sizeof *tiling) == 0) return true;
-  if (t->n_candidate == MOST_TRIALS) return true;
+  if (t->n_candidate == MOST_CANDIDATES) return true;
   *x = (candidate){.tiling = *tiling, .runs = true};
   tc_arena_reset(t->arena);
   if (tc_emit_fusion(&e, t->gr, t->group, tiling, t->arena) != TC_OK) return false;

@@ -182,7 +182,7 @@ void tc_tuning_db_put(const tc_tuning_db *db, const char *key, char value[TC_TUN
 
 // ---- tilings of the CPU's matmuls ----
 
-static bool read_cut(const char *text, tc_gemm_tiling *tiling) {
+static bool read_tiling(const char *text, tc_gemm_tiling *tiling) {
   const char *at = text;
   for (int i = 0; i < TC_N_TILING; i++) {
     char *end;
@@ -194,15 +194,15 @@ static bool read_cut(const char *text, tc_gemm_tiling *tiling) {
   return *at == 0;
 }
 
-static bool is_cut(const char *text) {
+static bool is_tiling(const char *text) {
   tc_gemm_tiling tiling;
-  return read_cut(text, &tiling);
+  return read_tiling(text, &tiling);
 }
 
 // The compiler's sentence names the processor and its vector width.
 static tc_tuning_db tilings(void) {
   const tc_topology *t = tc_topology_get();
-  tc_tuning_db db = {.stem = "products", .valid = is_cut};
+  tc_tuning_db db = {.stem = "products", .valid = is_tiling};
   snprintf(db.head, sizeof db.head, "tc %s products %d: %s; caches %zu %zu %zu", tc_version_text(), FORMAT,
            tc_compiler_sentence(), t->l1_bytes, t->l2_bytes, t->l3_bytes);
   return db;
@@ -211,7 +211,7 @@ static tc_tuning_db tilings(void) {
 bool tc_tuning_cache_find(const char *key, tc_gemm_tiling *tiling) {
   tc_tuning_db db = tilings();
   char value[TC_TUNING_VALUE];
-  return tc_tuning_db_find(&db, key, value) && read_cut(value, tiling);
+  return tc_tuning_db_find(&db, key, value) && read_tiling(value, tiling);
 }
 
 void tc_tuning_cache_put(const char *key, tc_gemm_tiling *tiling, int n_timed) {
@@ -221,7 +221,7 @@ void tc_tuning_cache_put(const char *key, tc_gemm_tiling *tiling, int n_timed) {
   for (int i = 0; i < TC_N_TILING; i++)
     n += (size_t)snprintf(value + n, sizeof value - n, i ? " %" PRId64 : "%" PRId64, tiling->of[i]);
   tc_tuning_db_put(&db, key, value, n_timed);
-  (void)read_cut(value, tiling);
+  (void)read_tiling(value, tiling);
 }
 
 void tc_tuning_cache_clear(void) {

@@ -78,7 +78,7 @@ void tc_fold_step(tc_emit_ctx *s, tc_fold *f) {
     tc_emit_not_affine(s, x->in[0], "a position cannot be said");
     return;
   }
-  tc_val v = tc_emit_value_kept(s, x->in[0], idx);
+  tc_val v = tc_emit_value_in_scope(s, x->in[0], idx);
   if (s->st != TC_OK) return;
   v = tc_build_splat(&s->e, tc_build_cast(&s->e, v, f->type), s->lanes);
   if (f->tile >= 0) {

@@ -130,10 +130,10 @@ void tc_emit_preload(tc_emit_ctx *s) {
 
 int tc_emit_tile(tc_emit_ctx *s, tc_type type, int64_t n) {
   tc_kir *kir = &s->x->kir;
-  tc_ntile *tile = tc_realloc(kir->tile, (kir->n_tile + 1) * sizeof *tile);
+  tc_kir_tile *tile = tc_realloc(kir->tile, (kir->n_tile + 1) * sizeof *tile);
   if (!tile) return (void)tc_emit_fail(s, TC_ERR_MEMORY, "no room for a kernel"), 0;
   kir->tile = tile;
-  tile[kir->n_tile] = (tc_ntile){.dtype = (uint8_t)type, .n = n, .offset = kir->scratch_bytes};
+  tile[kir->n_tile] = (tc_kir_tile){.dtype = (uint8_t)type, .n = n, .offset = kir->scratch_bytes};
   kir->scratch_bytes += (n * (int64_t)tc_type_bytes(type) + 63) / 64 * 64;
   return TC_MAX_BUFS + (int)kir->n_tile++;
 }

@@ -204,7 +204,7 @@ tc_val tc_emit_extra_arg(tc_emit_ctx *s, int64_t value);
 // Loads the kernel's constants before its loops.
 void tc_emit_preload(tc_emit_ctx *s);
 // Adds a tile of n elements. Its number is TC_MAX_BUFS + k until the buffers are counted. of_lanes:
-// see tc_ntile.
+// see tc_kir_tile.
 int tc_emit_tile(tc_emit_ctx *s, tc_type type, int64_t n);
 int tc_emit_tile_of_lanes(tc_emit_ctx *s, tc_type type, int64_t n);
 // Begins a loop and returns its counter; ends it.
@@ -288,7 +288,7 @@ tc_val tc_emit_member(tc_emit_ctx *s, uint32_t n);
 // Returns element idx of node n at the current iteration, loaded or computed.
 tc_val tc_emit_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx);
 // Does the same, and values remembered on the way stay valid until the loop is left.
-tc_val tc_emit_value_kept(tc_emit_ctx *s, uint32_t n, const tc_index *idx);
+tc_val tc_emit_value_in_scope(tc_emit_ctx *s, uint32_t n, const tc_index *idx);
 // Returns element idx of node n, where `given` is the value of the element of node `from` at
 // position *at.
 tc_val tc_emit_made_from(tc_emit_ctx *s, uint32_t n, const tc_index *idx, uint32_t from, const tc_index *at,

@@ -53,7 +53,7 @@ static bool is_arithmetic(const tc_emit_ctx *s, const far_sources *f) {
 // processor from running ahead to the next loads.
 // Measured: Sapphire Rapids, 2 cores, share of the bandwidth of a + b: gelu 59 -> 83 %, but Adam
 // 84 -> 71 %. More: docs/measurements.md.
-static int64_t flat_ahead(const tc_emit_ctx *s, const far_sources *f) {
+static int64_t prefetch_distance_of(const tc_emit_ctx *s, const far_sources *f) {
   return !tc_target_is_gpu(s->target) && f->n > 0 && is_arithmetic(s, f) ? PREFETCH_DISTANCE : 0;
 }
 
@@ -93,7 +93,7 @@ void tc_emitter_elementwise(tc_emit_ctx *s, const tc_build_request *r) {
   tc_emit_preload(s);
   s->bound[TC_RANGE_K] = true;
   s->at[TC_RANGE_K] = tc_emit_loop(s, start, stop, s->lanes);
-  s->hints.stream = true, s->hints.prefetch_distance = flat_ahead(s, &far), s->hints.n_prefetch = INT_MAX;
+  s->hints.stream = true, s->hints.prefetch_distance = prefetch_distance_of(s, &far), s->hints.n_prefetch = INT_MAX;
   tc_emit_stores(s);
   s->hints.stream = false, s->hints.prefetch_distance = 0;
   tc_emit_end_loop(s);

@@ -27,9 +27,9 @@
 #define BF16_COST 7  // cost of rounding to bf16, beside that of the op
 #define NEAR_BYTES 262144  // of one row that is still cached in its second pass
 #define MAX_FOLDS 64  // folds of one pass at most
-#define ROW_TURNS 8  // iterations that a GPU thread makes over a long row
+#define ROW_ITERATIONS 8  // iterations that a GPU thread makes over a long row
 #define CLUSTER_THREADS 512  // threads of a block: 128 registers each, of which held rows take at most half
-#define CLUSTER_TURNS 8  // iterations of a cluster's thread over its row
+#define CLUSTER_ITERATIONS 8  // iterations of a cluster's thread over its row
 #define GPU_COLUMN_LANES 128
 
 // ---- which pass needs what ----
@@ -103,17 +103,17 @@ static bool is_in_several(const tc_emit_ctx *s, uint32_t n) {
 }
 
 // Returns the elements of a tile that holds a row.
-static int64_t row_room(const tc_emit_ctx *s) {
+static int64_t row_elements(const tc_emit_ctx *s) {
   return tc_ceil_div(s->gp->f, s->lanes) * s->lanes;
 }
 
 // Chooses the operands whose rows a cluster holds: as large as the rows, and read by several
 // passes. They share MAX_HELD with the expensive values that it stores.
 static void choose_held(tc_emit_ctx *s) {
-  int n_kept = 0;
-  int64_t row = row_room(s);
-  for (uint32_t i = 0; i < s->gp->n_member; i++) n_kept += tc_emit_note_of(s, s->gp->member[i])->stash >= 0;
-  for (uint32_t n = 0; n < s->g->n && s->held->n + n_kept < MAX_HELD; n++) {
+  int n_stashed = 0;
+  int64_t row = row_elements(s);
+  for (uint32_t i = 0; i < s->gp->n_member; i++) n_stashed += tc_emit_note_of(s, s->gp->member[i])->stash >= 0;
+  for (uint32_t n = 0; n < s->g->n && s->held->n + n_stashed < MAX_HELD; n++) {
     if (s->notes->note[n].stamp != s->notes->stamp) continue;
     const tc_gnode *x = &s->g->node[n];
     tc_type type = tc_emit_compute_type(x->type);
@@ -134,7 +134,7 @@ static void note_passes(tc_emit_ctx *s) {
 
 // Returns the cost of recomputing n in a pass, from what is loaded or stored. On a CPU it includes
 // rounding to bf16, and the values that n is computed from.
-static double cost_again(const tc_emit_ctx *s, uint32_t n) {
+static double recompute_cost(const tc_emit_ctx *s, uint32_t n) {
   const tc_gnode *x = &s->g->node[n];
   double sum = tc_build_cost(x->op, tc_emit_compute_type(x->type));
   if (tc_target_is_gpu(s->target)) return sum;
@@ -151,12 +151,12 @@ static double cost_again(const tc_emit_ctx *s, uint32_t n) {
 // a row fits a core's cache.
 static void choose_stashes(tc_emit_ctx *s) {
   if (s->gp->kind != TC_FUSION_ROW) return;
-  int64_t row = row_room(s);
+  int64_t row = row_elements(s);
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     uint32_t n = s->gp->member[i];
     tc_type type = tc_emit_compute_type(s->g->node[n].type);
     tc_emit_note *note = tc_emit_note_of(s, n);
-    note->cost = cost_again(s, n);
+    note->cost = recompute_cost(s, n);
     if (!is_in_several(s, n) || note->cost < EXPENSIVE_COST || row * (int64_t)tc_type_bytes(type) > stash_bytes(s))
       continue;
     note->stash = tc_emit_tile_of_lanes(s, type, row), note->stash_pass = (uint8_t)__builtin_ctzll(note->passes);
@@ -209,7 +209,7 @@ static bool is_last_pass(const tc_emit_ctx *s, uint8_t d) {
 // not, one tensor each.
 // Measured with streaming stores, softmax over 4096x1024, share of the bandwidth of a + b:
 // 45 -> 88 %, layer norm 58 -> 101 %. More: docs/measurements.md.
-static int64_t row_ahead(const tc_emit_ctx *s, uint8_t d) {
+static int64_t row_prefetch_distance(const tc_emit_ctx *s, uint8_t d) {
   if (tc_target_is_gpu(s->target) || s->gp->kind != TC_FUSION_ROW || d < 1) return 0;
   return s->gp->f * (int64_t)sizeof(float) <= NEAR_BYTES ? TC_MAX_OF(s->gp->f, PREFETCH_DISTANCE) : PREFETCH_DISTANCE;
 }
@@ -234,7 +234,7 @@ static int64_t row_bytes(const tc_emit_ctx *s) {
 // cache it would evict what passes still read.
 // Measured: Zen 4, 32 KiB, layer norm's gradient 64 -> 90 % of the triad's bandwidth. Where that
 // cache holds both rows (softmax, layer norm): 1 -> 0.9 times as fast. More: docs/measurements.md.
-static bool asks_far(const tc_emit_ctx *s) {
+static bool prefetches_into_l2(const tc_emit_ctx *s) {
   return s->hints.prefetch_distance >= s->gp->f && row_bytes(s) >= (int64_t)tc_topology_get()->l1_bytes;
 }
 
@@ -262,9 +262,9 @@ static void over_f(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
                         to);
     }
     s->at[TC_RANGE_F] = tc_emit_loop(s, from, to, step);
-    s->hints.stream = s->gp->kind == TC_FUSION_ROW && whole == f, s->hints.prefetch_distance = row_ahead(s, d),
-    s->hints.n_prefetch = is_last_pass(s, d) ? INT_MAX : 1;
-    s->hints.prefetch_far = asks_far(s);
+    s->hints.stream = s->gp->kind == TC_FUSION_ROW && whole == f,
+    s->hints.prefetch_distance = row_prefetch_distance(s, d), s->hints.n_prefetch = is_last_pass(s, d) ? INT_MAX : 1;
+    s->hints.prefetch_far = prefetches_into_l2(s);
     pass_body(s, d, folds, n_folds);
     s->hints.stream = false, s->hints.prefetch_distance = 0, s->hints.prefetch_far = false;
     tc_emit_end_loop(s);
@@ -338,7 +338,7 @@ static void emit_row(tc_emit_ctx *s) {
 // summation.
 static int lanes_of_row(const tc_emit_ctx *s, int64_t n) {
   int lanes = tc_emit_lanes_for(n), most = s->target->threads_most * TC_LANES_OF_THREAD;
-  while (lanes < most && lanes * (int64_t)ROW_TURNS < n) lanes *= 2;
+  while (lanes < most && lanes * (int64_t)ROW_ITERATIONS < n) lanes *= 2;
   return lanes;
 }
 
@@ -348,7 +348,7 @@ static int cluster_of_row(const tc_emit_ctx *s) {
   int least = 2;
   if (s->gp->kind != TC_FUSION_ROW || !tc_target_clusters(s->target, s->gp->a, s->gp->f)) return 0;
   while (least < s->target->cluster &&
-         least * (int64_t)(CLUSTER_THREADS * TC_LANES_OF_THREAD * CLUSTER_TURNS) < s->gp->f)
+         least * (int64_t)(CLUSTER_THREADS * TC_LANES_OF_THREAD * CLUSTER_ITERATIONS) < s->gp->f)
     least *= 2;
   return least;
 }

@@ -22,7 +22,7 @@ static tc_index *position_of_level(tc_emit_ctx *s, bool of_operand) {
 static tc_val operand_value(tc_emit_ctx *s, uint32_t n, int k, const tc_index *idx) {
   tc_index *at = position_of_level(s, true);
   if (!at) return 0;
-  if (tc_view_operand(s->g, n, k, idx, &s->ext, at)) return tc_emit_value_kept(s, s->g->node[n].in[k], at);
+  if (tc_view_operand(s->g, n, k, idx, &s->ext, at)) return tc_emit_value_in_scope(s, s->g->node[n].in[k], at);
   return tc_emit_not_affine(s, s->g->node[n].in[k], "a view cannot be said in terms of its operand");
 }
 
@@ -39,7 +39,7 @@ static tc_val in_range(tc_emit_ctx *s, const tc_index *x, int64_t extent, bool b
 static tc_val guarded_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx, tc_val cond) {
   tc_val outer = s->cond;
   if (cond != TC_NONE) s->cond = tc_emit_both(s, outer, cond);
-  tc_val v = tc_emit_value_kept(s, n, idx);
+  tc_val v = tc_emit_value_in_scope(s, n, idx);
   s->cond = outer;
   return v;
 }
@@ -93,14 +93,14 @@ static tc_val slice_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx
     if (!tc_ix_add_term(&at[i], start)) return tc_emit_not_affine(s, TC_NONE, "an index has too many terms");
     c = in_range(s, &at[i], d->dim[i], true, true, c);
   }
-  tc_val old = tc_emit_value_kept(s, x->in[0], idx), v = guarded_value(s, x->in[1], at, c);
+  tc_val old = tc_emit_value_in_scope(s, x->in[0], idx), v = guarded_value(s, x->in[1], at, c);
   return c == TC_NONE ? v : tc_build_select(&s->e, c, v, old);
 }
 
 // Returns the value of the index operand, with negative values wrapped once. A check before this
 // step ensures that it is in range.
 static tc_val wrapped_index(tc_emit_ctx *s, uint32_t index, const tc_index *at, int64_t extent) {
-  tc_val v = tc_emit_value_kept(s, index, at);
+  tc_val v = tc_emit_value_in_scope(s, index, at);
   return tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_LT, v, tc_emit_i64(s, 0)),
                          tc_build_bin(&s->e, TC_IR_ADD, v, tc_emit_i64(s, extent)), v);
 }
@@ -121,7 +121,7 @@ static tc_val gathered_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *
   }
   at[axis] = tc_ix_const(0);
   (void)tc_ix_add_term(&at[axis], (tc_term){TC_TERM_VALUE, 0, v, 1, 0, 1});
-  return tc_emit_value_kept(s, x->in[0], at);
+  return tc_emit_value_in_scope(s, x->in[0], at);
 }
 
 static __attribute__((noinline)) tc_val iota_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) {
@@ -279,14 +279,14 @@ static __attribute__((noinline)) bool is_own_member(tc_emit_ctx *s, uint32_t m, 
 
 // Returns whether a value computed inline is needed once an iteration: it is read at the
 // iteration's own position.
-static __attribute__((noinline)) bool is_made_once(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
+static __attribute__((noinline)) bool is_computed_once(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   tc_index flat;
   return tc_op_kind_of(s->g->node[n].op) == TC_KIND_ELEM && s->cond == TC_NONE &&
          tc_ix_flatten(idx, &s->g->node[n].shape->d, &s->ext, &flat) && is_own(s, &flat, TC_LEVEL_FULL);
 }
 
-static tc_val made_again(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
-  bool once = is_made_once(s, n, idx);
+static tc_val recomputed_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
+  bool once = is_computed_once(s, n, idx);
   if (once && tc_emit_note_of(s, n)->memo != TC_NONE) return tc_emit_note_of(s, n)->memo;
   tc_val v = make_value(s, n, idx);
   if (once && s->st == TC_OK) tc_emit_remember(s, n, v);
@@ -331,21 +331,21 @@ static __attribute__((noinline)) bool is_given(const tc_emit_ctx *s, uint32_t n,
 
 // This function and make_value are mutually recursive, once for each operand computed inline.
 // Indices are not on their stack, which may be small.
-tc_val tc_emit_value_kept(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
+tc_val tc_emit_value_in_scope(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   if (s->st != TC_OK) return 0;
   uint32_t m = n;  // the node below reshapes, which keep the flat position
   while (!tc_emit_in_fusion(s, m) && !s->gr->stored[m] && tc_op_is_alias(s->g->node[m].op)) m = s->g->node[m].in[0];
   if (m == s->given.node && is_given(s, n, idx)) return s->given.value;
   m = tc_fusion_root(s->gr, m);
   bool ours = tc_emit_in_fusion(s, m);
-  if (!ours && !s->gr->stored[m]) return made_again(s, n, idx);
+  if (!ours && !s->gr->stored[m]) return recomputed_value(s, n, idx);
   if (!ours) return loaded_value(s, m, n, idx);
   return is_own_member(s, m, n, idx) ? tc_emit_member(s, m) : 0;
 }
 
 tc_val tc_emit_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   tc_emit_enter(s);
-  tc_val v = tc_emit_value_kept(s, n, idx);
+  tc_val v = tc_emit_value_in_scope(s, n, idx);
   tc_emit_leave(s);
   return v;
 }
@@ -354,7 +354,7 @@ tc_val tc_emit_made_from(tc_emit_ctx *s, uint32_t n, const tc_index *idx, uint32
                          tc_val given) {
   s->given = (tc_given_value){from, at, given};
   tc_emit_enter(s);
-  tc_val v = tc_emit_value_kept(s, n, idx);
+  tc_val v = tc_emit_value_in_scope(s, n, idx);
   tc_emit_leave(s);
   s->given.node = TC_NONE;
   return s->st == TC_OK ? v : given;

@@ -1,8 +1,8 @@
 // State shared by the placing and merging of fusions while a plan is built. It also defines what
 // one fusion may hold, and how two fusions become one. Internal to fusion/.
 // Threads: a fuser belongs to one thread. Owner: what it points to lives in the plan's arena.
-#ifndef TC_LOWERING_FUSION_GROUPS_H
-#define TC_LOWERING_FUSION_GROUPS_H
+#ifndef TC_LOWERING_FUSION_FUSER_H
+#define TC_LOWERING_FUSION_FUSER_H
 
 #include "lowering/fusion/dependence.h"
 #include "lowering/fusion/fusion.h"

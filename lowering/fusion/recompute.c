@@ -236,7 +236,7 @@ static price price_of(const work *w, uint32_t v, const chain *c) {
   return p;
 }
 
-static void make_again(work *w, uint32_t v, const chain *c) {
+static void recompute_value(work *w, uint32_t v, const chain *c) {
   w->gr->stored[v] = false;
   w->n_stored[w->gr->of[v]]--;
   for (int i = 0; i < c->n_source; i++) {
@@ -252,7 +252,7 @@ static void make_again(work *w, uint32_t v, const chain *c) {
   w->readers[v] = NULL;
 }
 
-static bool may_make_again(const work *w, uint32_t n) {
+static bool may_recompute(const work *w, uint32_t n) {
   const tc_fusion_plan *gr = w->gr;
   if (gr->of[n] == TC_FUSION_NONE || !gr->stored[n] || w->must[n] || gr->alias[n] != n) return false;
   return gr->fusion[gr->of[n]].kind != TC_FUSION_EXTERN && tc_op_kind_of(w->g->node[n].op) == TC_KIND_ELEM;
@@ -284,7 +284,7 @@ static void store_common_sources(work *w) {
   chain c;
   for (uint32_t i = 0; i < w->g->n_order; i++) {
     uint32_t n = w->g->order[i];
-    if (!may_make_again(w, n)) continue;
+    if (!may_recompute(w, n)) continue;
     price p = judge(w, n, &c);
     if (!p.ok || p.stored == TC_FUSION_NONE || p.spent <= p.saved) continue;
     w->gain[p.stored] += TC_MAX_OF(p.saved - (p.spent - p.storing), 0);
@@ -351,10 +351,10 @@ tc_status tc_recompute(tc_fusion_plan *gr, const bool *must, bool low_memory) {
   store_common_sources(&w);
   for (uint32_t i = 0; i < g->n_order && !w.failed; i++) {
     uint32_t n = g->order[i];
-    if (!may_make_again(&w, n)) continue;
+    if (!may_recompute(&w, n)) continue;
     chain c;
     price p = judge(&w, n, &c);
-    if (p.ok && p.spent <= p.saved) make_again(&w, n, &c), any = true;
+    if (p.ok && p.spent <= p.saved) recompute_value(&w, n, &c), any = true;
   }
   for (w.fusion = 0; w.fusion < gr->n_fusion && any; w.fusion++) prune(&w);
   return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;

@@ -117,10 +117,10 @@ void tc_compiler_tell(void) {
     tc_log_line(TC_LOG_WARN, "%s", self.facts.sentence);
 }
 
-bool tc_compiler_open(bool *lasting) {
+bool tc_compiler_open(bool *no_atexit) {
   tc_compiler_begin();
   bool opened = compiler() != NULL;
-  *lasting = opened && self.facts.no_atexit;
+  *no_atexit = opened && self.facts.no_atexit;
   if (!opened) tc_compiler_tell();
   tc_compiler_end();
   return opened;

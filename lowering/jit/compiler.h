@@ -15,7 +15,7 @@ const char *tc_compiler_sentence(void);
 // there is no compiler for it. kir is borrowed.
 tc_status tc_compiler_object(const tc_kir *kir, const char *name, void **out, size_t *bytes);
 // Opens the compiler. False: there is none. *lasting: tc_codegen_opened.no_atexit (codegen.h).
-bool tc_compiler_open(bool *lasting);
+bool tc_compiler_open(bool *no_atexit);
 
 // ---- for kernel_cache.c ----
 

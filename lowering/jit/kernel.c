@@ -103,8 +103,8 @@ static void run_generic(const void *ctx, void *const *buf, const uint64_t *num, 
 
 // For tests: alternates units between the shape-generic kernel and the interpreter, as if the
 // kernel got its own code during a run.
-static void run_by_turns(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end,
-                         tc_worker *worker) {
+static void run_alternating(const void *ctx, void *const *buf, const uint64_t *num, int64_t begin, int64_t end,
+                            tc_worker *worker) {
   const tc_kernel *k = ctx;
   for (int64_t i = begin; i < end; i++) {
     if (i % 2)
@@ -127,10 +127,10 @@ void tc_kernel_run_generic(tc_kernel *k, const tc_kir *kir, tc_kernel *generic, 
   k->generic = generic, k->extra = extra, k->n_extra_args = n_extra_args;
   k->ctx = k;
   k->scratch_bytes = TC_MAX_OF(k->generic->scratch_bytes, (size_t)kir->scratch_bytes);
-  bool turns = tc_options_get()->generic_kernels > 1 && tc_interp_create(kir, &k->interp) == TC_OK;
-  if (turns) k->scratch_bytes = TC_MAX_OF(k->scratch_bytes, tc_interp_scratch(k->interp));
-  k->tier_up_after_ns = turns ? UINT64_MAX : (uint64_t)(GENERIC_SHARE * compile_ns(kir));
-  atomic_store_explicit(&k->fn, turns ? run_by_turns : run_generic, memory_order_release);
+  bool alternates = tc_options_get()->generic_kernels > 1 && tc_interp_create(kir, &k->interp) == TC_OK;
+  if (alternates) k->scratch_bytes = TC_MAX_OF(k->scratch_bytes, tc_interp_scratch(k->interp));
+  k->tier_up_after_ns = alternates ? UINT64_MAX : (uint64_t)(GENERIC_SHARE * compile_ns(kir));
+  atomic_store_explicit(&k->fn, alternates ? run_alternating : run_generic, memory_order_release);
 }
 
 tc_status tc_kernel_load(tc_kernel *k, const tc_kir *kir, const void *object, size_t bytes) {

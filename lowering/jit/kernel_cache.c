@@ -281,7 +281,7 @@ static tc_status find_or_add_request(tc_kernel_request *w, tc_gpu *gpu, pending_
 static bool widen_given(pending *m) {
   tc_generic_kernel *given = m->from.generic, wider;
   if (given->kir.n_num > TC_MAX_EXTRA_SCALARS) return false;
-  if (!tc_shape_generic_meet(~m->from.site, &given->kir, &wider)) {
+  if (!tc_shape_generic_find(~m->from.site, &given->kir, &wider)) {
     m->wide = *given, *given = (tc_generic_kernel){0};
     return true;
   }
@@ -294,7 +294,7 @@ static bool widen_given(pending *m) {
 
 static bool has_generic(pending *m) {
   if (m->from.generic && m->from.generic->kir.n_inst) return widen_given(m);
-  return tc_shape_generic_meet(m->from.site, m->from.kir, &m->wide);
+  return tc_shape_generic_find(m->from.site, m->from.kir, &m->wide);
 }
 
 // Finds the shape-generic kernel of a pending kernel, given with the request or shared by its

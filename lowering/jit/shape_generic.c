@@ -208,7 +208,7 @@ static bool widen_constants(tc_generic_kernel *g, const int64_t *value, const bo
   return g->n_value > 0;
 }
 
-bool tc_shape_generic_meet(uint64_t site, const tc_kir *kir, tc_generic_kernel *out) {
+bool tc_shape_generic_find(uint64_t site, const tc_kir *kir, tc_generic_kernel *out) {
   *out = (tc_generic_kernel){.value = tc_malloc(TC_MAX_EXTRA_SCALARS * sizeof *out->value)};
   int64_t *value = tc_malloc(kir->n_inst * sizeof *value);
   bool *varies = tc_calloc(kir->n_inst, sizeof *varies),

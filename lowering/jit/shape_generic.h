@@ -27,7 +27,7 @@ typedef struct tc_generic_kernel {
 
 // Makes the shape-generic kernel for this kernel IR. site: equal for kernels that may share one.
 // False: it is the first of its class, or equals the first; too much varies; or there is no memory.
-bool tc_shape_generic_meet(uint64_t site, const tc_kir *kir, tc_generic_kernel *out);
+bool tc_shape_generic_find(uint64_t site, const tc_kir *kir, tc_generic_kernel *out);
 // Whether this number had another value before at the site, in this process or in one that stored
 // it on disk.
 bool tc_shape_generic_varies(uint64_t site, int64_t number);

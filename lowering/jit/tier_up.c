@@ -76,12 +76,12 @@ static bool hand_over(void) {
 }
 
 void tc_tier_up_start(void) {
-  bool lasting;
+  bool no_atexit;
   atomic_store_explicit(&tc_compiles.waiting, false, memory_order_relaxed);
-  bool compiles = tc_compiler_open(&lasting);
+  bool compiles = tc_compiler_open(&no_atexit);
   pthread_once(&self.once, watch);
   pthread_mutex_lock(&tc_compiles.lock);
-  tc_compile_link *own = lasting && hand_over() ? NULL : tc_compile_queue_take_all();
+  tc_compile_link *own = no_atexit && hand_over() ? NULL : tc_compile_queue_take_all();
   pthread_mutex_unlock(&tc_compiles.lock);
   for (tc_compile_link *next; own; own = next) {
     next = own->next;

@@ -101,7 +101,7 @@ tc_val tc_build_cast(tc_kir_builder *e, tc_val a, tc_type to) {
   return tc_build_type(e, a) == to ? a : tc_build_raw(e, TC_IR_CAST, to, tc_build_lanes(e, a), a, TC_NONE, TC_NONE, 0);
 }
 
-tc_val tc_build_settled(tc_kir_builder *e, tc_val a) {
+tc_val tc_build_cast_bf16_daz(tc_kir_builder *e, tc_val a) {
   if (tc_build_type(e, a) != TC_F32 || before_widening(e, a, TC_BF16) != TC_NONE) return tc_build_cast(e, a, TC_BF16);
   return tc_build_raw(e, TC_IR_CAST, TC_BF16, tc_build_lanes(e, a), a, TC_NONE, TC_NONE, 1);
 }
@@ -126,7 +126,7 @@ tc_val tc_build_load_words(tc_kir_builder *e, int buf, tc_val at, int lanes, tc_
 
 tc_val tc_build_words(tc_kir_builder *e, tc_val first, tc_val second) {
   int lanes = tc_build_lanes(e, first);
-  first = tc_build_settled(e, first), second = tc_build_settled(e, second);
+  first = tc_build_cast_bf16_daz(e, first), second = tc_build_cast_bf16_daz(e, second);
   tc_val both = tc_build_raw(e, TC_IR_INTERLEAVE, TC_BF16, 2 * lanes, first, second, TC_NONE, 0);
   return tc_build_raw(e, TC_IR_BITCAST, TC_I32, lanes, both, TC_NONE, TC_NONE, 0);
 }

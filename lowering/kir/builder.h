@@ -37,7 +37,7 @@ void tc_build_prefetch(tc_kir_builder *e, int buf, tc_val at, bool far);
 tc_val tc_build_select(tc_kir_builder *e, tc_val c, tc_val a, tc_val b);
 tc_val tc_build_cast(tc_kir_builder *e, tc_val a, tc_type to);
 // Casts to bf16 a result of DOT or a future operand of one. Denormals become zeros.
-tc_val tc_build_settled(tc_kir_builder *e, tc_val a);
+tc_val tc_build_cast_bf16_daz(tc_kir_builder *e, tc_val a);
 tc_val tc_build_var(tc_kir_builder *e, tc_val init);
 void tc_build_set(tc_kir_builder *e, tc_val var, tc_val v);
 tc_val tc_build_loop(tc_kir_builder *e, tc_val from, tc_val to, int64_t step);

@@ -56,7 +56,7 @@ typedef struct tc_kir_inst {
 } tc_kir_inst;  // 32 bytes
 
 // A buffer number below n_buf is buf[n]; n_buf + k is tile k, memory private to the worker.
-typedef struct tc_ntile {
+typedef struct tc_kir_tile {
   uint8_t dtype;
   // With threads. True: accessed by whole vectors only, of equal length, unmasked, at multiples of
   // their lanes. A thread reads only what it wrote.
@@ -64,7 +64,7 @@ typedef struct tc_ntile {
   uint8_t pad[6];
   int64_t n;       // elements
   int64_t offset;  // bytes from worker->scratch, multiple of 64
-} tc_ntile;
+} tc_kir_tile;
 
 // A buffer seen as matrices of two-byte elements. Boxes of 64 rows by 64 elements are fetched from
 // it to a tile of F16 or BF16.
@@ -81,7 +81,7 @@ typedef struct tc_tensor_map {
 
 typedef struct tc_kir {
   tc_kir_inst *inst;
-  tc_ntile *tile;
+  tc_kir_tile *tile;
   // Element type of each buffer. BOOL and the 8-bit types are one byte; BOOL holds 0 or 1.
   uint8_t *buf_type;
   uint32_t n_inst, cap_inst, n_tile, n_buf, n_num;

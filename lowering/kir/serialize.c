@@ -29,7 +29,7 @@ tc_kir tc_kir_of_key(uint64_t *key) {
               .n_buf = (uint32_t)key[2],
               .scratch_bytes = (int64_t)key[3]};
   n.inst = (tc_kir_inst *)(void *)lists;
-  n.tile = (tc_ntile *)(void *)(lists + n.n_inst * sizeof n.inst[0]);
+  n.tile = (tc_kir_tile *)(void *)(lists + n.n_inst * sizeof n.inst[0]);
   n.buf_type = (uint8_t *)(n.tile + n.n_tile);
   return n;
 }

@@ -467,7 +467,7 @@ static tc_status check_maps(const check *c) {
     const tc_tensor_map *m = &n->map[k];
     if (m->buffer >= n->n_buf || m->tile >= n->n_tile)
       return refuse(c, "map %u: buffer %u, tile %u", k, m->buffer, m->tile);
-    const tc_ntile *t = &n->tile[m->tile];
+    const tc_kir_tile *t = &n->tile[m->tile];
     const unsigned type = n->buf_type[m->buffer];
     if ((type != TC_F16 && type != TC_BF16) || t->dtype != type)
       return refuse(c, "map %u: boxes of %s to a tile of %s", k, name_of_type(type), name_of_type(t->dtype));
@@ -491,7 +491,7 @@ static tc_status check_memory(const check *c) {
   for (uint32_t b = 0; b < n->n_buf; b++)
     if (n->buf_type[b] >= TC_N_TYPES) return refuse(c, "buffer %u: no such type: %u", b, n->buf_type[b]);
   for (uint32_t t = 0; t < n->n_tile; t++) {
-    const tc_ntile *tile = &n->tile[t];
+    const tc_kir_tile *tile = &n->tile[t];
     if (tile->dtype >= TC_N_TYPES) return refuse(c, "tile %u: no such type: %u", t, tile->dtype);
     if (tile->of_lanes && n->threads == 0)
       return refuse(c, "tile %u: a kernel without threads has no lanes that a tile is of", t);

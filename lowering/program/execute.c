@@ -51,7 +51,7 @@ void tc_execution_report(const tc_plan *plan, const tc_execution *r, const tc_ca
       return;  // the device is lost, and has reported it
     int64_t extent = (int64_t)r->num[s->first_num];
     tc_fail(f->status, by.op, by.site, "index %lld at position %lld is out of range for extent %lld",
-            (long long)tc_index_is_affine(bad, extent), (long long)at, (long long)extent);
+            (long long)tc_index_text(bad, extent), (long long)at, (long long)extent);
   } else {
     tc_fail(f->status, by.op, by.site, "%s while it ran", tc_status_text(f->status));
   }

@@ -9,7 +9,7 @@
 
 // Whether a row only updates a part of its output in place and cannot fail half way. Its indices
 // were checked before. f16 and bf16 sums need temporary memory, so they can fail.
-static bool writes_part(const tc_gnode *x) {
+static bool is_slice_update_step(const tc_gnode *x) {
   bool adds = x->op == TC_OP_SCATTER_ADD || x->op == TC_OP_INDEX_ADD, narrow = x->type == TC_F16 || x->type == TC_BF16;
   return tc_graph_slice_update_of(x->op) >= 0 && !(adds && narrow);
 }
@@ -111,7 +111,8 @@ bool tc_in_place_choose(tc_program *p, tc_plan *plan) {
     uint32_t leaf = assigned_leaf(plan, o, hazard);
     tc_step *writer = leaf != TC_LEAF_NONE ? writer_of(&u, plan->n_leaf + o) : NULL;
     // A library call does not test whether a run has failed.
-    if (!writer || writer->kind == TC_STEP_CALL || (writer->kind == TC_STEP_ROW && !writes_part(node_of(p, writer))))
+    if (!writer || writer->kind == TC_STEP_CALL ||
+        (writer->kind == TC_STEP_ROW && !is_slice_update_step(node_of(p, writer))))
       continue;
     if (taken[leaf] || !may_write_over(&u, writer, leaf, hazard)) continue;
     taken[leaf] = true;

@@ -22,13 +22,13 @@ typedef struct preparing {
   uint64_t stamp[TC_MAX_BUFS];
   tc_buffer *in[TC_MAX_BUFS], *out[TC_MAX_BUFS];
   uint32_t n_in, n_out, cached[TC_MAX_BUFS];  // cached: per result, its number among the cached constants
-  bool lasting;  // true if all operands have stamps, so the results may be cached
+  bool is_constant;  // true if all operands have stamps, so the results may be cached
 } preparing;
 
 static void describe_step(const tc_program *q, const tc_plan *plan, const tc_step *s, const uint64_t *num,
                           const tc_leaf *held, tc_buffer *const *cached, preparing *x) {
   uint32_t first_cached = plan->n_leaf + plan->n_out;
-  x->n_in = x->n_out = 0, x->lasting = held != NULL;
+  x->n_in = x->n_out = 0, x->is_constant = held != NULL;
   for (uint32_t j = 0; j < s->n_binding; j++) {
     uint32_t storage = q->binding[s->first_binding + j];
     if (s->writes >> j & 1) {
@@ -37,7 +37,7 @@ static void describe_step(const tc_program *q, const tc_plan *plan, const tc_ste
     }
     tc_buffer *b = storage >= first_cached ? cached[storage - first_cached] : held ? held[storage].buf : NULL;
     x->stamp[x->n_in] = b ? tc_buffer_stamp(b) : 0;
-    x->lasting &= x->stamp[x->n_in] != 0;
+    x->is_constant &= x->stamp[x->n_in] != 0;
     x->in[x->n_in++] = b;
   }
   x->key = (tc_constant_key){s->kernel, s->extent, num + s->first_num, s->n_num, x->stamp, x->n_in};
@@ -52,7 +52,7 @@ static tc_status take_results(const tc_program *p, const tc_plan *plan, preparin
       return st;
     }
     tc_buffer_tell(x->out[i], TC_HOLDS_CONSTANT_CACHE, (tc_call){NULL, 0});
-    if (!x->lasting) tc_buffer_unstamp(x->out[i]);
+    if (!x->is_constant) tc_buffer_unstamp(x->out[i]);
   }
   return TC_OK;
 }
@@ -73,14 +73,14 @@ TC_FORK_SAFE(&asks_for_memory, 2)
 // Whether enough memory for the missing constants may be available, before others are evicted for
 // it.
 static bool may_have_room(tc_program *p, tc_device d, size_t missing_bytes) {
-  uint32_t unasked = atomic_load_explicit(&p->n_unasked, memory_order_relaxed);
+  uint32_t unasked = atomic_load_explicit(&p->n_skip_alloc, memory_order_relaxed);
   // of threads that race, one counts
-  if (unasked) atomic_store_explicit(&p->n_unasked, unasked - 1, memory_order_relaxed);
+  if (unasked) atomic_store_explicit(&p->n_skip_alloc, unasked - 1, memory_order_relaxed);
   size_t room = tc_buffer_room(d);
   if (unasked || missing_bytes > room) return false;
   // without a cap it queries the system, which takes longer
   bool fits = p->gpu || room < SIZE_MAX || missing_bytes <= tc_mem_available("") / 2;
-  if (!fits) atomic_store_explicit(&p->n_unasked, UNASKED_RUNS, memory_order_relaxed);
+  if (!fits) atomic_store_explicit(&p->n_skip_alloc, UNASKED_RUNS, memory_order_relaxed);
   return fits;
 }
 
@@ -107,7 +107,7 @@ static tc_status take_missing(const tc_execution *whole, const tc_plan *plan, co
   }
   pthread_mutex_unlock(&asks_for_memory);
   if (st != TC_ERR_MEMORY) return st;
-  if (asked) atomic_store_explicit(&p->n_unasked, UNASKED_RUNS, memory_order_relaxed);
+  if (asked) atomic_store_explicit(&p->n_skip_alloc, UNASKED_RUNS, memory_order_relaxed);
   done->lacks_constants = true;
   if (tc_log_on(TC_LOG_MEMORY))
     tc_log_line(
@@ -136,7 +136,7 @@ tc_status tc_execution_prepare(const tc_execution *whole, const tc_plan *plan, c
   tc_execution_fill_nums(q, arg, num);
   for (uint32_t i = 0; i < q->n_step; i++) {
     describe_step(q, plan, &q->step[i], num, held, cached, &x);
-    skip[i] = x.lasting && tc_constant_cache_find(&x.key, x.n_out, x.out);
+    skip[i] = x.is_constant && tc_constant_cache_find(&x.key, x.n_out, x.out);
     n_made += !skip[i];
     if (skip[i]) put_results(whole, plan, &x, cached);
     for (uint32_t k = 0; k < x.n_in && !skip[i]; k++) contents = (contents ^ x.stamp[k]) * UINT64_C(0x9E3779B97F4A7C15);
@@ -162,7 +162,7 @@ tc_status tc_execution_prepare(const tc_execution *whole, const tc_plan *plan, c
     done->bytes += q->step[i].bytes;
     describe_step(q, plan, &q->step[i], num, held, cached, &x);
     for (uint32_t k = 0; k < x.n_out; k++) x.out[k] = cached[x.cached[k]];
-    if (x.lasting) tc_constant_cache_keep(&x.key, x.n_out, x.out, x.in);
+    if (x.is_constant) tc_constant_cache_keep(&x.key, x.n_out, x.out, x.in);
   }
   return TC_OK;
 }

@@ -134,7 +134,7 @@ struct tc_program {
   size_t *cached_bytes;
   uint32_t n_cached, cap_cached;
   // coming runs that do not allocate missing constants, since an allocation failed
-  _Atomic uint32_t n_unasked;
+  _Atomic uint32_t n_skip_alloc;
   // runs since the last computation of constants that found all of them cached
   _Atomic uint32_t n_used;
   // hash of the parameters whose constants the last run declined to compute

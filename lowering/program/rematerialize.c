@@ -69,7 +69,7 @@ static uint32_t *bindings(const work *w, const item *i) {
   return w->p->binding + i->binding;
 }
 
-static bool is_remade(const tc_step *s) {
+static bool can_recompute(const tc_step *s) {
   return s->kind == TC_STEP_KERNEL || s->kind == TC_STEP_ROW;
 }
 
@@ -136,9 +136,9 @@ static void weigh_schedule(work *w, schedule *s) {
 
 // Whether the item's step may also run just before item `before`: nothing that it reads has been
 // overwritten by then.
-static bool may_run_again(const work *w, const item *from) {
+static bool may_rematerialize(const work *w, const item *from) {
   const tc_step *s = &w->step[from->step];
-  if (!is_remade(s)) return false;
+  if (!can_recompute(s)) return false;
   for (uint32_t j = 0; j < s->n_binding; j++) {
     uint32_t storage = bindings(w, from)[j];
     for (uint32_t o = 0; storage < w->plan->n_leaf && o < w->plan->n_out; o++) {
@@ -212,7 +212,7 @@ static uint32_t supply(work *w, uint32_t b, int depth) {
   if (later != NONE) return add_to_chain(w, &w->now.item[w->writer[later]], true, depth) ? later : NONE;
   bool small = w->p->allocation[b].bytes * SMALL_SOURCE <= w->p->allocation[w->victim].bytes;
   const item *from = held != NONE && w->writer[held] != NONE ? &w->now.item[w->writer[held]] : NULL;
-  if (depth > 0 && !small && from && may_run_again(w, from)) {
+  if (depth > 0 && !small && from && may_rematerialize(w, from)) {
     const tc_step *s = &w->step[from->step];
     if (!add_to_chain(w, from, false, depth - 1)) return NONE;
     for (uint32_t i = w->n_chain - 1; i != NONE; i--)
@@ -263,7 +263,7 @@ static void drop_unread(work *w, schedule *t) {
   memset(w->used, 0, w->p->n_allocation * sizeof *w->used);
   for (uint32_t i = t->n; i-- > 0;) {
     const tc_step *s = &w->step[t->item[i].step];
-    bool needed = !is_remade(s);
+    bool needed = !can_recompute(s);
     for (uint32_t j = 0; j < s->n_binding && !needed; j++) {
       uint32_t b = allocation_of(bindings(w, &t->item[i])[j]);
       needed = tc_step_writes(s, j) && (b == NONE || w->used[b]);
@@ -285,7 +285,7 @@ static bool make_candidate(work *w, int depth) {
   t->n = w->n_chain = 0, w->extends = false;
   for (uint32_t b = 0; b < w->p->n_allocation; b++) w->became[b] = NONE;
   const item *from = &w->now.item[w->writer[w->victim]];
-  if (!may_run_again(w, from) || !add_to_chain(w, from, false, depth) || w->failed) return false;
+  if (!may_rematerialize(w, from) || !add_to_chain(w, from, false, depth) || w->failed) return false;
   if (w->now.n + w->n_chain > w->cap_item) return false;
   for (uint32_t i = 0; i < w->n_chain; i++)
     if (!w->drawn[i]) read_anew(w, &w->chain[i]);

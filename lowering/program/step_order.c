@@ -77,7 +77,7 @@ static void list_fini(list *l) {
 typedef struct ordering {
   tc_program *p;
   const tc_plan *plan;
-  tc_storage_users binders, writers;
+  tc_storage_users users, writers;
   list list;
   uint32_t *over;  // per leaf: the output assigned to it, or TC_STORAGE_NONE
   uint32_t *assigns;  // per output: the leaf it is assigned to, or TC_STORAGE_NONE
@@ -109,7 +109,7 @@ static uint32_t last_needed(const ordering *o, uint32_t s) {
     find_nearest(&o->list, s, &o->writers, storage, BEFORE, &near);
     bool output = storage < o->plan->n_leaf + o->plan->n_out;
     uint32_t leaf = output ? o->assigns[storage - o->plan->n_leaf] : TC_STORAGE_NONE;
-    if (leaf != TC_STORAGE_NONE && tc_step_writes(x, j)) find_nearest(&o->list, s, &o->binders, leaf, BEFORE, &near);
+    if (leaf != TC_STORAGE_NONE && tc_step_writes(x, j)) find_nearest(&o->list, s, &o->users, leaf, BEFORE, &near);
   }
   return near;
 }
@@ -120,8 +120,7 @@ static uint32_t first_needing(const ordering *o, uint32_t s) {
   uint32_t near = o->list.end;
   for (uint32_t j = 0; j < x->n_binding; j++) {
     uint32_t storage = o->p->binding[x->first_binding + j];
-    if (storage >= o->plan->n_leaf && tc_step_writes(x, j))
-      find_nearest(&o->list, s, &o->binders, storage, AFTER, &near);
+    if (storage >= o->plan->n_leaf && tc_step_writes(x, j)) find_nearest(&o->list, s, &o->users, storage, AFTER, &near);
     if (storage < o->plan->n_leaf && o->over[storage] != TC_STORAGE_NONE)
       find_nearest(&o->list, s, &o->writers, o->plan->n_leaf + o->over[storage], AFTER, &near);
   }
@@ -209,7 +208,7 @@ static bool reorder(tc_program *p, const tc_plan *plan) {
   o.used = tc_calloc(p->n_allocation + 1, sizeof *o.used);
   o.over = tc_malloc((plan->n_leaf + 1) * sizeof *o.over), o.assigns = tc_malloc((plan->n_out + 1) * sizeof *o.assigns);
   bool ok = o.used && o.over && o.assigns && sort_by_stage(p) && list_init(&o.list, p->n_step);
-  ok = ok && tc_storage_users_init(&o.binders, p, plan, false) && tc_storage_users_init(&o.writers, p, plan, true);
+  ok = ok && tc_storage_users_init(&o.users, p, plan, false) && tc_storage_users_init(&o.writers, p, plan, true);
   if (ok) {
     memset(o.over, 0xFF, plan->n_leaf * sizeof *o.over), memset(o.assigns, 0xFF, plan->n_out * sizeof *o.assigns);
     for (uint32_t i = 0; i < plan->n_out; i++) {
@@ -222,7 +221,7 @@ static bool reorder(tc_program *p, const tc_plan *plan) {
     ok = take_order(p, &o.list);
   }
   list_fini(&o.list);
-  tc_storage_users_fini(&o.binders);
+  tc_storage_users_fini(&o.users);
   tc_storage_users_fini(&o.writers);
   tc_free(o.used);
   tc_free(o.over);

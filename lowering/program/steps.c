@@ -42,7 +42,7 @@ static tc_step *add_step(tc_builder *b, tc_program *p, tc_step_kind kind) {
   return s;
 }
 
-static bool binding_storage(tc_program *p, tc_step *s, uint32_t storage) {
+static bool bind_storage(tc_program *p, tc_step *s, uint32_t storage) {
   if (storage == TC_STORAGE_NONE || !TC_GROW(p->binding, p->cap_binding, p->n_binding + 1)) return false;
   p->binding[p->n_binding++] = storage;
   s->n_binding++;
@@ -73,7 +73,7 @@ static bool add_check(tc_builder *b, uint32_t n) {
   b->stage = stage_after(b, index);
   b->made_in[root] = b->stage + 1;
   tc_step *s = add_step(b, p, TC_STEP_CHECK);
-  if (!s || !binding_storage(p, s, storage_of(b, index))) return false;
+  if (!s || !bind_storage(p, s, storage_of(b, index))) return false;
   s->node = n, s->op = x->op;
   s->extent = p->graph.node[index].shape->count;
   s->work = (double)s->extent;
@@ -106,7 +106,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
   bool filled = x->n_in > 0 && tc_fusion_is_filled(&p->graph, n, 0) && !b->gr.stored[x->in[0]];
   for (int i = 0; i < x->n_in; i++) {
     // a filled operand is named by the result's own storage
-    if (!binding_storage(p, s, storage_of(b, filled && i == 0 ? n : x->in[i]))) return false;
+    if (!bind_storage(p, s, storage_of(b, filled && i == 0 ? n : x->in[i]))) return false;
     s = &p->step[p->n_step - 1];
     s->work += 2.0 * (double)p->graph.node[x->in[i]].shape->count;
   }
@@ -115,7 +115,7 @@ static bool add_row(tc_builder *b, uint32_t n) {
   if (!TC_GROW(p->num, p->cap_num, p->n_num + s->n_num)) return false;
   for (int i = 0; i < x->n_arg; i++) p->num[p->n_num++] = (tc_num_source){true, x->arg + (uint32_t)i};
   if (filled) p->num[p->n_num++] = (tc_num_source){true, p->graph.node[x->in[0]].arg};
-  if (!binding_storage(p, s, storage_of(b, n))) return false;
+  if (!bind_storage(p, s, storage_of(b, n))) return false;
   b->made_in[n] = b->stage + 1;
   return true;
 }
@@ -194,17 +194,17 @@ static bool add_conv(tc_builder *b, uint32_t n) {
   s->bytes = (uint64_t)x->shape->count * tc_type_bytes(x->type);
   for (int i = 0; i < 2; i++) {
     s->bytes += (uint64_t)p->graph.node[x->in[i]].shape->count * tc_type_bytes(x->type);
-    if (!binding_storage(p, s, storage_of(b, x->in[i]))) return false;
+    if (!bind_storage(p, s, storage_of(b, x->in[i]))) return false;
   }
   s->work = (double)s->bytes;
   b->plan->bytes_moved += s->bytes;
-  if (!binding_storage(p, s, storage_of(b, n))) return false;
+  if (!bind_storage(p, s, storage_of(b, n))) return false;
   b->made_in[n] = b->stage + 1;
   return true;
 }
 
 // Adds a library's matmul for the fusion. Takes the reference to the call.
-static bool add_product(tc_builder *b, const tc_library_gemm *v, tc_gpu_call *matmul) {
+static bool add_matmul(tc_builder *b, const tc_library_gemm *v, tc_gpu_call *matmul) {
   tc_program *p = b->p;
   const tc_library_gemm_operand *in[] = {&v->left, &v->right, &v->bias};
   int n_in = v->after == TC_AFTER_BIAS ? 3 : 2;
@@ -219,12 +219,12 @@ static bool add_product(tc_builder *b, const tc_library_gemm *v, tc_gpu_call *ma
     const tc_gnode *x = &p->graph.node[in[i]->node];
     s->offset[i] = (uint64_t)in[i]->first * tc_type_bytes(x->type),
     s->bytes += (uint64_t)x->shape->count * tc_type_bytes(x->type);
-    if (!binding_storage(p, s, storage_of(b, in[i]->node))) return false;
+    if (!bind_storage(p, s, storage_of(b, in[i]->node))) return false;
   }
   const tc_gnode *y = &p->graph.node[v->result];
   s->bytes += (uint64_t)y->shape->count * tc_type_bytes(y->type);
   b->plan->bytes_moved += s->bytes;
-  if (!binding_storage(p, s, storage_of(b, v->result))) return false;
+  if (!bind_storage(p, s, storage_of(b, v->result))) return false;
   b->made_in[tc_fusion_root(&b->gr, v->result)] = b->stage + 1;
   return true;
 }
@@ -240,10 +240,10 @@ static bool try_library(tc_builder *b, const tc_fusion *gp, bool *taken) {
     return true;
   if (v.after == TC_AFTER_NOTHING && b->alone[v.node]) {
     tc_gpu_call_retain(b->alone[v.node]);
-    return *taken = true, add_product(b, &v, b->alone[v.node]);
+    return *taken = true, add_matmul(b, &v, b->alone[v.node]);
   }
   if (b->alone[v.node] || !tc_library_gemm_choose(&v, &b->gr, gp, &b->expansion, &matmul)) return true;
-  if (v.after != TC_AFTER_MORE) return *taken = true, add_product(b, &v, matmul);
+  if (v.after != TC_AFTER_MORE) return *taken = true, add_matmul(b, &v, matmul);
   b->alone[v.node] = matmul, b->must_materialize[v.node] = TC_NO_FUSION;
   *taken = b->apart = true;
   return false;

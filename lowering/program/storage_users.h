@@ -1,8 +1,8 @@
 // Lists the steps that bind, or write, each storage of a program, in the order of the steps.
 // Internal to program/.
 // Threads: immutable once built.
-#ifndef TC_LOWERING_PROGRAM_SLOT_USERS_H
-#define TC_LOWERING_PROGRAM_SLOT_USERS_H
+#ifndef TC_LOWERING_PROGRAM_STORAGE_USERS_H
+#define TC_LOWERING_PROGRAM_STORAGE_USERS_H
 
 #include "lowering/program/program_types.h"
 

@@ -156,8 +156,7 @@ static void groups_have_their_own_numbers(void) {
   EXPECT_FAILS(tc_optimizer_add_group(opt, p + 1, 1, (tc_group_options){0}), TC_ERR_ARG,
                "parameter 0 is in group 1 already");
   EXPECT_FAILS(tc_optimizer_add_group(opt, NULL, 0, (tc_group_options){0}), TC_ERR_ARG, "0 parameters");
-  EXPECT_FAILS(tc_optimizer_add_group(opt, &(tc_tensor){0, 0}, 1, (tc_group_options){0}), TC_ERR_HANDLE,
-               "parameter 0");
+  EXPECT_FAILS(tc_optimizer_add_group(opt, &(tc_tensor){0, 0}, 1, (tc_group_options){0}), TC_ERR_HANDLE, "parameter 0");
   tc_tensor more = tc_param(tc_zeros(TC_SHAPE(2), TC_F32));
   EXPECT_FAILS(tc_optimizer_add_group(opt, &more, 1, (tc_group_options){.lr = -1}), TC_ERR_ARG, "lr is -1");
   EXPECT_FAILS(tc_optimizer_add_group(NULL, &more, 1, (tc_group_options){0}), TC_ERR_ARG, "no optimizer");

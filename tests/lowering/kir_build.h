@@ -25,7 +25,7 @@ __attribute__((unused)) static uint32_t put_buffer(tc_kir *n, tc_type type) {
 }
 __attribute__((unused)) static uint32_t put_tile(tc_kir *n, tc_type type, int64_t count, int64_t offset) {
   n->tile = tc_realloc(n->tile, (n->n_tile + 1) * sizeof *n->tile);
-  n->tile[n->n_tile] = (tc_ntile){.dtype = (uint8_t)type, .n = count, .offset = offset};
+  n->tile[n->n_tile] = (tc_kir_tile){.dtype = (uint8_t)type, .n = count, .offset = offset};
   return n->n_tile++;
 }
 #define OP0(n, op, type, lanes, imm) put(n, TC_IR_##op, type, lanes, imm, TC_NONE, TC_NONE, TC_NONE)

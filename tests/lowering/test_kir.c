@@ -148,7 +148,7 @@ static bool build_line(tc_kir_builder *e, char *line) {
   }
   if (sscanf(line, "cast %%%u %31s", &a, type_name) == 2)
     return parse_type(type_name, &type) && (tc_build_cast(e, a, type), true);
-  if (sscanf(line, "settled %%%u", &a) == 1) return tc_build_settled(e, a), true;
+  if (sscanf(line, "settled %%%u", &a) == 1) return tc_build_cast_bf16_daz(e, a), true;
   if (sscanf(line, "splat %%%u %d", &a, &lanes) == 2) return tc_build_splat(e, a, lanes), true;
   if (sscanf(line, "words %%%u %%%u", &a, &b) == 2) return tc_build_words(e, a, b), true;
   if (sscanf(line, "halve %%%u %%%u", &a, &b) == 2) return tc_build_halve(e, a, b), true;

@@ -384,7 +384,7 @@ static bool infer(const rg_program *p, plan *pl, int i) {
   return true;
 }
 
-// Facts of the whole program; false if some instruction is refused or scopes do not kernel.
+// Facts of the whole program; false if some instruction is refused or scopes do not nest.
 static bool plan_program(const rg_program *p, plan *pl) {
   int open[RG_MAX_INSTRS], depth = 0;
   memset(pl, 0, sizeof *pl);

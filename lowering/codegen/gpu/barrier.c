@@ -304,7 +304,7 @@ static void place(walk *w, uint32_t at, state *start) {
 // ---- set up ----
 
 static bool overlap(const tc_kir *n, uint32_t a, uint32_t b) {
-  const tc_ntile *x = &n->tile[a], *y = &n->tile[b];
+  const tc_kir_tile *x = &n->tile[a], *y = &n->tile[b];
   if (x->of_lanes || y->of_lanes) return false;
   return x->offset < y->offset + y->n * (int64_t)tc_kir_type_bytes(y->dtype) &&
          y->offset < x->offset + x->n * (int64_t)tc_kir_type_bytes(x->dtype);

@@ -216,7 +216,7 @@ static void lay_out(tc_gpu_text *t) {
   size_t top = 0, space[2] = {0, 0};
   unsigned turn = 0;
   for (uint32_t k = 0; k < n->n_tile; k++) {
-    const tc_ntile *tile = &n->tile[k];
+    const tc_kir_tile *tile = &n->tile[k];
     const size_t end = (size_t)tile->offset + (size_t)tile->n * tc_kir_type_bytes(tile->dtype);
     if (!tile->of_lanes && end > top) top = end;
   }
@@ -247,7 +247,7 @@ static void put_memory(const tc_gpu_text *t, tc_gpu_out *out) {
     tc_gpu_put(out, "  %s%s *const b%u = (%s%s *)tc_global(tc_table[%u]);\n", as, type, k, as, type, k);
   }
   for (uint32_t k = 0; k < n->n_tile; k++) {
-    const tc_ntile *tile = &n->tile[k];
+    const tc_kir_tile *tile = &n->tile[k];
     const char *type = tc_gpu_memory_type(tile->dtype);
     const int64_t mine = tile->n / n->threads;
     uint32_t lanes = 0;

@@ -89,7 +89,7 @@ static char *target_triple(void) {
 
 // Measured: compiling a ResNet18 step: second scheduling 7 % of the time, domains of masks 1.4 %.
 // bench/history.md has the cost of code without them.
-#ifdef TC_LLVM_LASTING  // else the process may have other uses for this LLVM
+#ifdef TC_LLVM_NO_ATEXIT  // else the process may have other uses for this LLVM
 static const char *const options[] = {
     "tc-llvm",
     "-disable-lsr",
@@ -100,7 +100,7 @@ static const char *const options[] = {
 
 static void init_once(void) {
   init_target();
-#ifdef TC_LLVM_LASTING
+#ifdef TC_LLVM_NO_ATEXIT
   LLVMParseCommandLineOptions(sizeof options / sizeof options[0], options, NULL);
 #endif
   LLVMInstallFatalErrorHandler(on_fatal_error);
@@ -287,7 +287,7 @@ TC_API const tc_llvm_plugin *tc_llvm_plugin_get(void) {
   static const tc_llvm_plugin plugin = {
       .abi = TC_LLVM_ABI,
       .version = "LLVM " LLVM_VERSION_STRING,
-#ifdef TC_LLVM_LASTING
+#ifdef TC_LLVM_NO_ATEXIT
       .lasting = true,
 #endif
       .compile = compile,

@@ -109,7 +109,7 @@ LLVMValueRef tc_llvm_operand(tc_llvm_build *b, const tc_kir_inst *inst, unsigned
 // again in every iteration, which with AVX-512 occupies the shuffle units.
 // A fence hides that it is a constant, so it is spilled and read from the stack.
 // Measured: Zen 4, sin(a) + cos(b): 0.92 of the time.
-static LLVMValueRef kept_splat(tc_llvm_build *b, LLVMValueRef scalar, unsigned lanes) {
+static LLVMValueRef spilled_splat(tc_llvm_build *b, LLVMValueRef scalar, unsigned lanes) {
   LLVMValueRef v = constant_splat(scalar, 16), at[64];
   LLVMTypeRef type = LLVMTypeOf(v);
   if ((v = intrinsic_at(b, b->entry, "llvm.arithmetic.fence", &type, 1, &v, 1)) == NULL) return NULL;
@@ -121,7 +121,7 @@ LLVMValueRef tc_llvm_splat_value(tc_llvm_build *b, const tc_kir_inst *inst) {
   LLVMValueRef v = tc_llvm_operand(b, inst, 0);
   if (v == NULL) return NULL;
   bool keep = b->calls && b->can.lookup && inst->dtype == TC_F32 && inst->lanes >= 16 && LLVMIsConstant(v);
-  return keep ? kept_splat(b, v, inst->lanes) : tc_llvm_splat(b, b->b, v, inst->lanes);
+  return keep ? spilled_splat(b, v, inst->lanes) : tc_llvm_splat(b, b->b, v, inst->lanes);
 }
 
 LLVMValueRef tc_llvm_const_value(tc_llvm_build *b, const tc_kir_inst *inst) {

@@ -101,8 +101,8 @@ static void choose_key_blocks(tc_attention_emitter *p) {
 // Multiplies the query by keys `key` + first, + first + by, .. below `key` + TC_ATTENTION_STEP, in
 // TC_ATTENTION_STEP lanes. Lanes are then added across, so that lane i is the product with the i-th
 // of these keys. Keys past `last` are replaced by it.
-static tc_val with_keys(tc_attention_emitter *p, tc_attention_side rows, int row, tc_val key, tc_val last, int first,
-                        int by) {
+static tc_val with_keys(tc_attention_emitter *p, tc_attention_matmul_operand rows, int row, tc_val key, tc_val last,
+                        int first, int by) {
   if (by < TC_ATTENTION_STEP)
     return tc_build_halve(E, with_keys(p, rows, row, key, last, first, 2 * by),
                           with_keys(p, rows, row, key, last, first + by, 2 * by));
@@ -118,7 +118,8 @@ static tc_val with_keys(tc_attention_emitter *p, tc_attention_side rows, int row
 }
 
 // Computes the scores of a tile of rows with keys k0 to k1, which are read where they lie.
-static void with_keys_in_place(tc_attention_emitter *p, tc_attention_side rows, tc_val k0, tc_val k1, int tile) {
+static void with_keys_in_place(tc_attention_emitter *p, tc_attention_matmul_operand rows, tc_val k0, tc_val k1,
+                               int tile) {
   tc_val key = loop(p->s, i64(p->s, 0), sub(p->s, k1, k0), TC_ATTENTION_STEP);
   for (int i = 0; i < TC_ATTENTION_STEP; i++) {
     tc_val row = add(p->s, k0, plus(p, key, i));
@@ -209,7 +210,7 @@ static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_atten
   for (int i = 0; i < n; i++) {
     tc_val at = plus(p, key, i * p->pitch),
            v = tc_attention_power(p, sub(p->s, load(p->s, f->scores, p->acc, TC_ATTENTION_STEP, at, TC_NONE), wide[i]));
-    store(p->s, f->weights, at, p->step > 1 ? tc_build_settled(E, v) : v);
+    store(p->s, f->weights, at, p->step > 1 ? tc_build_cast_bf16_daz(E, v) : v);
     tc_build_set(E, sum[i], add(p->s, sum[i], v));
   }
   end(p->s);
@@ -260,13 +261,14 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
   for (tc_attention_panels x = {.columns = p->ev}; tc_attention_next_panel(p, &x);) {
     tc_val acc[TC_ATTENTION_ROWS],
         at = f->pack_values ? x.at : add(p->s, add(p->s, p->v.at, times(p->s, f->k0, p->v.stride)), x.at);
-    tc_attention_side weights = {f->weights, p->step > 1 ? TC_BF16 : p->acc, i64(p->s, 0), p->pitch, p->step, NULL};
-    tc_attention_side values = {f->pack_values ? f->values : p->v.buf,
-                                f->pack_values ? p->packed_type : p->v.type,
-                                at,
-                                0,
-                                f->value_pitch,
-                                NULL};
+    tc_attention_matmul_operand weights = {f->weights, p->step > 1 ? TC_BF16 : p->acc, i64(p->s, 0), p->pitch, p->step,
+                                           NULL};
+    tc_attention_matmul_operand values = {f->pack_values ? f->values : p->v.buf,
+                                          f->pack_values ? p->packed_type : p->v.type,
+                                          at,
+                                          0,
+                                          f->value_pitch,
+                                          NULL};
     tc_attention_clear(p, rows, x.lanes, acc);
     tc_attention_multiply(p, rows, x.lanes, weights, values, i64(p->s, 0), in_steps(p, count), acc);
     for (int i = 0; i < rows; i++) {
@@ -351,7 +353,7 @@ static void sum_pairs_of_queries(forward *f) {
   tc_attention_emitter *p = f->p;
   tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1),
          at = times(p->s, i, ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT)), sum = TC_NONE;
-  for (int64_t c = 0; c < tc_attention_is_winograd_dot(p->e); c += TC_ATTENTION_WINOGRAD_DOT) {
+  for (int64_t c = 0; c < tc_attention_winograd_columns(p->e); c += TC_ATTENTION_WINOGRAD_DOT) {
     tc_val v = load(p->s, f->queries, p->acc, TC_ATTENTION_WINOGRAD_DOT, plus(p, at, c), TC_NONE),
            next = load(p->s, f->queries, p->acc, TC_ATTENTION_WINOGRAD_DOT, plus(p, at, c + 1), TC_NONE);
     sum = c ? tc_multiply_add(p->s, p->way, v, next, sum) : mul(p, v, next);
@@ -361,7 +363,7 @@ static void sum_pairs_of_queries(forward *f) {
 }
 
 // Computes the scores of a tile, as Winograd inner products if its elements are small enough.
-static void make_scores(forward *f, tc_attention_side queries, tc_val top, tc_val count,
+static void make_scores(forward *f, tc_attention_matmul_operand queries, tc_val top, tc_val count,
                         const tc_attention_prefetch *next) {
   tc_attention_emitter *p = f->p;
   if (p->by_pairs) {
@@ -406,7 +408,7 @@ static void forward_tile(forward *f, tc_val row) {
   if (!p->one_block && p->causal) begin_if(p->s, tc_build_bin(E, TC_IR_GT, count, i64(p->s, 0)));
   prepare_keys(f, count);
   tc_val rows[TC_ATTENTION_ROWS];
-  tc_attention_side queries = {p->q.buf, p->q.type, TC_NONE, 0, p->step, rows};
+  tc_attention_matmul_operand queries = {p->q.buf, p->q.type, TC_NONE, 0, p->step, rows};
   tc_val top = TC_NONE;
   if (p->by_pairs) {
     top = pack_queries(f, row);

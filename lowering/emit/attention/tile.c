@@ -126,7 +126,7 @@ void tc_attention_transpose_keys(tc_attention_emitter *p, const tc_attention_ope
 
 // ---- matmuls ----
 
-static tc_val load_side(tc_attention_emitter *p, tc_attention_side x, int lanes, tc_val at) {
+static tc_val load_side(tc_attention_emitter *p, tc_attention_matmul_operand x, int lanes, tc_val at) {
   if (p->step > 1 && x.type == TC_BF16) return tc_build_load_words(E, x.buf, at, lanes, TC_NONE);
   tc_val v = load(p->s, x.buf, x.type, lanes, at, TC_NONE);
   return p->step > 1 ? v : tc_build_cast(E, v, p->acc);
@@ -134,7 +134,7 @@ static tc_val load_side(tc_attention_emitter *p, tc_attention_side x, int lanes,
 
 typedef struct lhs {
   tc_attention_emitter *p;
-  const tc_attention_side *side;
+  const tc_attention_matmul_operand *side;
   // at: position of the first row at the current k, if rows have one stride; step: offset of k in a
   // row
   tc_val at, step;
@@ -148,16 +148,16 @@ static tc_val load_lhs(void *of, int row) {
 }
 
 // Emits acc[i] += a(i, k) * b(k); elements of a are loaded one at a time, b's in vectors.
-static void multiply_one(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b,
-                         tc_val k, tc_val *acc) {
+static void multiply_one(tc_attention_emitter *p, int rows, int lanes, tc_attention_matmul_operand a,
+                         tc_attention_matmul_operand b, tc_val k, tc_val *acc) {
   tc_val w = load_side(p, b, lanes, add(p->s, b.at, times(p->s, k, b.step)));
   tc_val step = times(p->s, k, a.step), at = a.rows ? TC_NONE : add(p->s, a.at, step);
   lhs of = {p, &a, at, step};
   tc_register_block_add(p->s, &(tc_register_block){p->way, rows, 1, load_lhs, &of}, &w, acc);
 }
 
-void tc_attention_multiply(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b,
-                           tc_val from, tc_val to, tc_val *acc) {
+void tc_attention_multiply(tc_attention_emitter *p, int rows, int lanes, tc_attention_matmul_operand a,
+                           tc_attention_matmul_operand b, tc_val from, tc_val to, tc_val *acc) {
   tc_val several = sub(p->s, to, tc_build_bin(E, TC_IR_REM, sub(p->s, to, from), i64(p->s, p->unroll))),
          k = loop(p->s, from, several, p->unroll);
   for (int i = 0; i < p->unroll; i++) multiply_one(p, rows, lanes, a, b, plus(p, k, i), acc);
@@ -174,8 +174,8 @@ void tc_attention_clear(tc_attention_emitter *p, int rows, int lanes, tc_val *ac
 // Emits acc[i] += three columns of a(i) times those of b, the first two as a pair. Each element of
 // a is loaded where it is used, since x86 arithmetic broadcasts it from memory. A broadcast into a
 // register would occupy a unit that adds.
-static void multiply_three(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b,
-                           tc_val k, tc_val *acc) {
+static void multiply_three(tc_attention_emitter *p, int rows, int lanes, tc_attention_matmul_operand a,
+                           tc_attention_matmul_operand b, tc_val k, tc_val *acc) {
   tc_val w[2], v[2];
   multiply_one(p, rows, lanes, a, b, plus(p, k, 2), acc);
   for (int j = 0; j < 2; j++) w[j] = load_side(p, b, lanes, add(p->s, b.at, times(p->s, plus(p, k, j), b.step)));
@@ -187,23 +187,23 @@ static void multiply_three(tc_attention_emitter *p, int rows, int lanes, tc_atte
   }
 }
 
-void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns,
-                                    tc_val count, int tile, const tc_attention_winograd_dot *pairs,
+void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_matmul_operand rows, int panels,
+                                    int64_t columns, tc_val count, int tile, const tc_attention_winograd_dot *pairs,
                                     const tc_attention_prefetch *next) {
   tc_val acc[TC_ATTENTION_ROWS], key = loop(p->s, i64(p->s, 0), count, p->vector),
                                  in_panel = tc_build_bin(E, TC_IR_REM, key, i64(p->s, p->lanes));
   prefetch_query(p, next, tc_build_bin(E, TC_IR_DIV, key, i64(p->s, p->lanes)));
   tc_val at = add(p->s, times(p->s, sub(p->s, key, in_panel), panel_columns(p, columns)), in_panel),
          less = load(p->s, pairs->keys, p->acc, p->vector, key, TC_NONE);
-  tc_attention_side keys = tile_side(p, panels, at, 0, p->lanes);
+  tc_attention_matmul_operand keys = tile_side(p, panels, at, 0, p->lanes);
   for (int i = 0; i < p->rows; i++)
     acc[i] = tc_build_var(E, add(p->s, load(p->s, pairs->rows, p->acc, 1, i64(p->s, i), TC_NONE), less));
-  tc_val k = loop(p->s, i64(p->s, 0), i64(p->s, tc_attention_is_winograd_dot(columns)), TC_ATTENTION_WINOGRAD_DOT);
+  tc_val k = loop(p->s, i64(p->s, 0), i64(p->s, tc_attention_winograd_columns(columns)), TC_ATTENTION_WINOGRAD_DOT);
   for (int c = 0; tc_attention_begins_pair(c); c += 3)
     multiply_three(p, (int)p->rows, p->vector, rows, keys, plus(p, k, c), acc);
   multiply_one(p, (int)p->rows, p->vector, rows, keys, plus(p, k, TC_ATTENTION_WINOGRAD_DOT - 1), acc);
   end(p->s);
-  tc_attention_multiply(p, (int)p->rows, p->vector, rows, keys, i64(p->s, tc_attention_is_winograd_dot(columns)),
+  tc_attention_multiply(p, (int)p->rows, p->vector, rows, keys, i64(p->s, tc_attention_winograd_columns(columns)),
                         i64(p->s, columns), acc);
   for (int i = 0; i < p->rows; i++) store(p->s, tile, plus(p, key, i * p->pitch), acc[i]);
   end(p->s);
@@ -211,8 +211,8 @@ void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_side r
 
 // Multiplies a tile of rows by `lanes` keys, from `key` on, into a tile. They are in the panel that
 // begins at key `first`.
-static void with_panel(tc_attention_emitter *p, tc_attention_side rows, int lanes, int panels, int64_t columns,
-                       tc_val first, tc_val key, int tile, tc_val to) {
+static void with_panel(tc_attention_emitter *p, tc_attention_matmul_operand rows, int lanes, int panels,
+                       int64_t columns, tc_val first, tc_val key, int tile, tc_val to) {
   tc_val acc[TC_ATTENTION_ROWS];
   tc_attention_clear(p, (int)p->rows, lanes, acc);
   tc_val at = add(p->s, times(p->s, first, panel_columns(p, columns)), sub(p->s, key, first));
@@ -232,7 +232,7 @@ void tc_attention_prefetch_row(tc_attention_emitter *p, const tc_attention_opera
     tc_build_prefetch(E, f->buf, plus(p, at, c), p->reads_keys);
 }
 
-void tc_attention_with_panels(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns,
+void tc_attention_with_panels(tc_attention_emitter *p, tc_attention_matmul_operand rows, int panels, int64_t columns,
                               tc_val count, int tile, tc_val to, const tc_attention_prefetch *next) {
   int least_part = TC_MAX_OF(p->lanes / 4, p->vector);
   bool parts = p->causal && least_part < p->lanes;

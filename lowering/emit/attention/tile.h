@@ -13,13 +13,13 @@
 
 // One operand of a matmul: element at + i * row + k * step, or rows[i] + k * step if rows is not
 // NULL. i counts accumulators. buf is an operand's buffer or a tile.
-typedef struct tc_attention_side {
+typedef struct tc_attention_matmul_operand {
   int buf;
   tc_type type;
   tc_val at;
   int64_t row, step;
   const tc_val *rows;
-} tc_attention_side;
+} tc_attention_matmul_operand;
 
 // What to prefetch for later tiles, row by row: queries of the next tile, keys of the next panel
 // under a causal mask, and values. Packed values belong to that panel, others to the next tile. A
@@ -59,7 +59,7 @@ static inline bool tc_attention_begins_pair(int64_t column) {
   return column % TC_ATTENTION_WINOGRAD_DOT % 3 == 0 &&
          column % TC_ATTENTION_WINOGRAD_DOT < TC_ATTENTION_WINOGRAD_DOT - 1;
 }
-static inline int64_t tc_attention_is_winograd_dot(int64_t columns) {
+static inline int64_t tc_attention_winograd_columns(int64_t columns) {
   return columns / TC_ATTENTION_WINOGRAD_DOT * TC_ATTENTION_WINOGRAD_DOT;
 }
 
@@ -99,8 +99,9 @@ static inline int64_t panel_columns(const tc_attention_emitter *p, int64_t colum
   return ceil_to(columns, TC_MIN(p->vector, p->lanes));
 }
 // Returns a matmul operand that is in a tile.
-static inline tc_attention_side tile_side(tc_attention_emitter *p, int tile, tc_val at, int64_t row, int64_t step) {
-  return (tc_attention_side){tile, p->packed_type, at, row, step, NULL};
+static inline tc_attention_matmul_operand tile_side(tc_attention_emitter *p, int tile, tc_val at, int64_t row,
+                                                    int64_t step) {
+  return (tc_attention_matmul_operand){tile, p->packed_type, at, row, step, NULL};
 }
 static inline bool sees_all(const tc_attention_emitter *p) {
   return !p->causal && !p->has_length && p->keys % TC_ATTENTION_STEP == 0;
@@ -138,8 +139,8 @@ void tc_attention_transpose_keys(tc_attention_emitter *p, const tc_attention_ope
 // Creates the accumulators as variables that are zero.
 void tc_attention_clear(tc_attention_emitter *p, int rows, int lanes, tc_val *acc);
 // Emits acc[i] += sum over k, from .. to - 1, of a(i, k) * b(k).
-void tc_attention_multiply(tc_attention_emitter *p, int rows, int lanes, tc_attention_side a, tc_attention_side b,
-                           tc_val from, tc_val to, tc_val *acc);
+void tc_attention_multiply(tc_attention_emitter *p, int rows, int lanes, tc_attention_matmul_operand a,
+                           tc_attention_matmul_operand b, tc_val from, tc_val to, tc_val *acc);
 // Prefetches a row of an operand; a row past `n_rows` is replaced by the last one.
 void tc_attention_prefetch_row(tc_attention_emitter *p, const tc_attention_operand *f, tc_val row, int64_t n_rows,
                                int64_t columns);
@@ -150,11 +151,11 @@ static inline void prefetch_query(tc_attention_emitter *p, const tc_attention_pr
 // products with keys. Where it suffices, only a half, a quarter or both of the last panel is
 // computed. Every tile has a causal edge, and a panel is a large part of a short row's keys. next:
 // prefetched meanwhile; NULL: nothing.
-void tc_attention_with_panels(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns,
+void tc_attention_with_panels(tc_attention_emitter *p, tc_attention_matmul_operand rows, int panels, int64_t columns,
                               tc_val count, int tile, tc_val to, const tc_attention_prefetch *next);
 // Does the same with Winograd inner products.
-void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_side rows, int panels, int64_t columns,
-                                    tc_val count, int tile, const tc_attention_winograd_dot *pairs,
+void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_matmul_operand rows, int panels,
+                                    int64_t columns, tc_val count, int tile, const tc_attention_winograd_dot *pairs,
                                     const tc_attention_prefetch *next);
 // Ends the previous panel and enters the next one; false after the last.
 bool tc_attention_next_panel(tc_attention_emitter *p, tc_attention_panels *x);

@@ -14,7 +14,7 @@
 // first-level cache, so more lines do not help.
 // Measured: Xeon, 1x4096x4096 f32: 1 line 2.9 ms, 2 lines 3.3; 1x768x50257 bf16 from memory:
 // 2 lines 1.05 times as fast as 1. More: docs/measurements.md.
-#define TURN_AHEAD 2
+#define TRANSPOSE_LINES 2
 // Rows of a streamed b that are read together, and bytes from a load to its prefetch.
 // Measured: Xeon, 2 threads, GPT-2 small decoding in bf16, against chunks of 4 rows: 1.15 times as
 // fast, a row at a time 1.05. More: docs/measurements.md.
@@ -49,7 +49,7 @@ static bool in_words(const tc_matmul_emitter *p) {
 }
 
 // Returns the distance from row k to its prefetch: further down, or at the top of the next panels.
-static tc_val stream_ahead(tc_matmul_emitter *p, tc_val k) {
+static tc_val stream_prefetch_distance(tc_matmul_emitter *p, tc_val k) {
   int64_t bytes = p->by.stream * p->by.lanes * (int64_t)tc_type_bytes(p->b.type);
   int64_t rows = TC_MIN(tc_ceil_div(tc_ceil_div(STREAM_AHEAD, bytes), STREAM_ROWS) * STREAM_ROWS, p->of.k);
   tc_val here = i64(p->s, rows * p->b.row), next = i64(p->s, (rows - p->of.k) * p->b.row + p->by.stream * p->by.lanes);
@@ -61,7 +61,8 @@ static tc_val stream_ahead(tc_matmul_emitter *p, tc_val k) {
 static void stream_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val panel, tc_val k, int rows, tc_val *acc) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, line = line_of(p->b.type), parts = in_words(p) ? 2 : 1;
-  tc_val a[STREAM_ROWS][32], prefetch_distance = stream_ahead(p, k), first = times(p->s, panel, lanes), w[2];
+  tc_val a[STREAM_ROWS][32], prefetch_distance = stream_prefetch_distance(p, k), first = times(p->s, panel, lanes),
+                             w[2];
   for (int j = 0; j < rows; j++)
     for (int i = 0; i < r->n; i++)
       a[j][i] = tc_matmul_load_a(
@@ -135,7 +136,7 @@ static void streamed_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
 
 // Returns the column from which on the next chunk is prefetched: ASIDE bytes further along. Past
 // the unit's last column it wraps around to the first, since other threads read those columns.
-static tc_val asked_column(tc_matmul_emitter *p, const tc_matmul_unit *u) {
+static tc_val prefetch_column(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   int64_t aside = ASIDE / (int64_t)tc_type_bytes(p->b.type), width = p->by.unit_panels * p->by.lanes;
   tc_val here = s->at[TC_RANGE_K], at = add(s, here, i64(s, aside));
@@ -194,7 +195,7 @@ static void chunked_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   panel = loop(s, u->p0, u->p1, 1);
   tc_matmul_enter_panel(p, panel);
   r.sums = chunk_sums(p, u, panel);
-  if (p->b.col == 1) r.asked = asked_column(p, u);
+  if (p->b.col == 1) r.asked = prefetch_column(p, u);
   multiply_chunk(p, &r, &chunk, panel);
   end(s);
   end(s);
@@ -211,7 +212,7 @@ static void chunked_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
 // is multiplied. Memory is then read as one stream, instead of one for each column.
 // Measured: Zen 4, 2 threads, against a few lines ahead in each column: 1x4096x4096 f32 1.3 times
 // as fast; panels of 700 KiB 0.95. More: docs/measurements.md.
-static bool asks_in_order(const tc_matmul_emitter *p) {
+static bool prefetches_in_order(const tc_matmul_emitter *p) {
   int64_t panel = p->by.lanes * p->b.col * (int64_t)tc_type_bytes(p->b.type);
   return tc_host_reads_rows() && p->b.col == p->of.k * p->step && panel <= (int64_t)tc_topology_get()->l2_bytes / 4;
 }
@@ -220,11 +221,11 @@ static bool asks_in_order(const tc_matmul_emitter *p) {
 // one column it is further along k, or at the start of the next panel.
 static tc_matmul_prefetch prefetch_ahead(tc_matmul_emitter *p, tc_val k, tc_val first, int rows) {
   tc_val column = add(p->s, p->b.at, times(p->s, first, p->b.col));
-  if (asks_in_order(p))
+  if (prefetches_in_order(p))
     return (tc_matmul_prefetch){
         add(p->s, column, add(p->s, times(p->s, k, p->by.lanes), i64(p->s, p->by.lanes * p->b.col))), rows};
   bool one_set = p->by.lanes > vector_lanes(p) && p->b.col * (int64_t)tc_type_bytes(p->b.type) % 4096 == 0;
-  int64_t prefetch_distance = (one_set ? 1 : TURN_AHEAD) * line_of(p->b.type), steps = p->of.k;
+  int64_t prefetch_distance = (one_set ? 1 : TRANSPOSE_LINES) * line_of(p->b.type), steps = p->of.k;
   tc_val here = i64(p->s, prefetch_distance), next = i64(p->s, prefetch_distance - steps + p->by.lanes * p->b.col);
   tc_val far = tc_build_select(E, tc_build_bin(E, TC_IR_LT, add(p->s, k, here), i64(p->s, steps)), here, next);
   return (tc_matmul_prefetch){add(p->s, add(p->s, column, k), far), p->b.col};

@@ -49,7 +49,7 @@ static void unit_of(tc_matmul_emitter *p, tc_matmul_unit *u) {
   if (chains) end(p->s);
 }
 
-static bool find_product(tc_matmul_emitter *p) {
+static bool find_operands(tc_matmul_emitter *p) {
   tc_emit_ctx *s = p->s;
   int n_stored = 0;
   for (uint32_t i = 0; i < s->gp->n_member; i++) n_stored += tc_emit_must_store(s, s->gp->member[i]);
@@ -171,7 +171,7 @@ static void find_read(tc_matmul_emitter *p) {
         continue;
       int buf = tc_emit_buffer(s, n), have = 0;
       while (have < p->n_read && p->read[have] != buf) have++;
-      if (have == p->n_read && have < TC_PRODUCT_READ) p->read[p->n_read++] = buf;
+      if (have == p->n_read && have < TC_MATMUL_READ) p->read[p->n_read++] = buf;
     }
   }
 }
@@ -215,7 +215,7 @@ static void units_of_rows(tc_matmul_emitter *p) {
 
 void tc_emitter_matmul(tc_emit_ctx *s, const tc_build_request *r) {
   tc_matmul_emitter whole = {.s = s, .node = r->node, .units = r->units}, *p = &whole;
-  if (!find_product(p)) return;
+  if (!find_operands(p)) return;
   s->x->is_matmul = true;
   if (!choose_step(p)) return;
   s->x->matmul = facts_of(p), s->x->matmul_node = p->node;

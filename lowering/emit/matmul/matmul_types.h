@@ -13,7 +13,7 @@
 #include "lowering/emit/shorthand.h"
 #include "lowering/emit/strided_operand.h"
 
-#define TC_PRODUCT_READ 4  // tensors that are prefetched while a tile is multiplied
+#define TC_MATMUL_READ 4  // tensors that are prefetched while a tile is multiplied
 
 typedef struct tc_matmul_emitter {
   tc_emit_ctx *s;
@@ -35,7 +35,7 @@ typedef struct tc_matmul_emitter {
   int64_t a_pitch;  // elements of the packed or widened a for each row of its tiles
   tc_strided_operand a, b;  // left and right operand
   // buffers that the epilogue reads from memory, with an element for each of the result
-  int n_read, read[TC_PRODUCT_READ];
+  int n_read, read[TC_MATMUL_READ];
 } tc_matmul_emitter;
 
 // The current unit.
