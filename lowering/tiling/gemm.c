@@ -23,8 +23,8 @@
 #define FEW_ROWS 64
 // steps of k in a chunk if rows of a are packed too; each packed row serves more columns
 #define CHUNK_A 512
-// steps of k in a chunk if each step reads another line of a: few enough that these lines stay in
-// the first-level cache for all columns
+// steps of k in a chunk if each step reads another line of a. These lines stay in the first-level
+// cache for all columns
 #define CHUNK_APART 384
 // The same if a step takes longer than a line from the second-level cache (steps_are_long). Rows of
 // a are not packed then, and the next tile's lines are prefetched.

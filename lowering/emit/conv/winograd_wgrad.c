@@ -1,5 +1,5 @@
-// Emits the wgrad of a 3 x 3 convolution by Winograd's algorithm: 9 sums over all pixels from (m +
-// 2)^2 sums over tiles of m x m of them.
+// Emits the wgrad of a 3 x 3 convolution by Winograd's algorithm. The 9 sums over all pixels
+// come from (m + 2)^2 sums over tiles of m x m of them.
 //
 // The result is [parts, outputs, (channel, tap)], to be summed over parts. Parts share the tiles of
 // all images, so few channels occupy many threads too. [begin, end) counts units. A unit is a part,
