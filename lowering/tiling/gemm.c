@@ -97,7 +97,7 @@
 // Least rows and columns for which bf16 is multiplied in pairs. With fewer, reading the other
 // operand dominates. Packing would slow that down. Both limits are equal, so a matmul and its
 // transpose have the same bits.
-#define LEAST_WINOGRAD_DOT 16
+#define LEAST_BF16_PAIRS 16
 #define SPARE 4  // registers that a given tiling may take beyond the model's
 #define MOST_SCRATCH (16 << 20)  // most scratch bytes of a worker that a tiling may need
 // fraction of a unit that threads wait for the last one; they are never equally fast
@@ -135,12 +135,12 @@ int64_t tc_tiling_panel(int64_t n, tc_type acc) {
 }
 
 bool tc_tiling_pairs(const tc_extent3 *of, tc_type left, tc_type right) {
-  bool large = TC_MIN(of->m, of->n) >= LEAST_WINOGRAD_DOT && of->k % 2 == 0;
+  bool large = TC_MIN(of->m, of->n) >= LEAST_BF16_PAIRS && of->k % 2 == 0;
   return left == TC_BF16 && right == TC_BF16 && large && tc_compiler_isa()->dots && !tc_options_get()->strict;
 }
 
 bool tc_tiling_halves(const tc_extent3 *of, tc_type right) {
-  return right == TC_BF16 && of->m < LEAST_WINOGRAD_DOT && of->k % 2 == 0;
+  return right == TC_BF16 && of->m < LEAST_BF16_PAIRS && of->k % 2 == 0;
 }
 
 int tc_tiling_transposed_as_one(tc_type type, tc_type acc) {
@@ -185,7 +185,7 @@ static int64_t pitch_of(const tc_operand *right) {
 }
 
 // Whether b exceeds its share of the second-level cache, a quarter.
-static bool is_from_afar(const tc_extent3 *of, const tc_operand *right, int64_t cache) {
+static bool is_out_of_l2(const tc_extent3 *of, const tc_operand *right, int64_t cache) {
   return pitch_of(right) * of->k > cache / 4;
 }
 
@@ -196,8 +196,8 @@ static bool steps_are_long(void) {
 
 // Whether a tile's stores would delay the next tile. False if the right operand comes from memory:
 // few, large tiles read it less often.
-static bool ends_are_dear(const tc_extent3 *of, const tc_operand *right, int64_t cache) {
-  return steps_are_long() && of->k <= SHORT_K && !is_from_afar(of, right, cache);
+static bool stores_are_expensive(const tc_extent3 *of, const tc_operand *right, int64_t cache) {
+  return steps_are_long() && of->k <= SHORT_K && !is_out_of_l2(of, right, cache);
 }
 
 static void choose_registers(tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left,
@@ -212,11 +212,11 @@ static void choose_registers(tc_tiling_params *b, const tc_extent3 *of, tc_type 
   bool halves = !right->panel && right->col == 1 && b->lanes == 4 * vector &&
                 (of->m * 4 > registers_of() || tc_host_reads_rows()) && of->m * 2 <= registers_of();
   bool lines =
-      halves && of->m <= LINE_ROWS && right->type == acc && tc_host_reads_rows() && is_from_afar(of, right, cache);
+      halves && of->m <= LINE_ROWS && right->type == acc && tc_host_reads_rows() && is_out_of_l2(of, right, cache);
   if (halves) b->lanes = lines ? TC_MIN(b->lanes / 2, 64 / size) : b->lanes / 2;
   b->transpose = given_or(given, TC_TILING_TRANSPOSE, can_transpose(of, acc, left, right));
   b->lanes = (int)given_or(given, TC_TILING_LANES, b->transpose ? transposed_lanes(of, acc, right, vector) : b->lanes);
-  int registers = ends_are_dear(of, right, cache) ? TC_MIN(registers_of(), SHORT_REGISTERS) : registers_of();
+  int registers = stores_are_expensive(of, right, cache) ? TC_MIN(registers_of(), SHORT_REGISTERS) : registers_of();
   // a panel that the user laid out may be wider than the registers
   b->rows = TC_MAX_OF(registers / TC_MAX_OF(b->lanes / vector, 1), 1);
   b->rows = (int)given_or(given, TC_TILING_ROWS, b->rows);
@@ -243,7 +243,7 @@ static bool can_go_by_panel(const tc_tiling_params *b, const tc_extent3 *of, tc_
   return b->pack && !b->pack_a && rows && b->tiles > 1 && b->n_panels > 1 && 2 * panel <= tc_topology_get()->l1_bytes;
 }
 
-static bool can_read_once(const tc_tiling_params *b, const tc_operand *right) {
+static bool can_stream_once(const tc_tiling_params *b, const tc_operand *right) {
   return !b->transpose && !b->pack && !right->panel && b->tiles == 1;
 }
 
@@ -263,7 +263,7 @@ static bool rows_beat_streams(void) {
 static bool can_stream(const tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left,
                        const tc_operand *right) {
   bool fits = 2 * registers_of_panel(b, acc) <= registers_of() && b->n_panels >= 2 && !rows_beat_streams();
-  return can_read_once(b, right) && fits && !left->scattered && left->segment == of->k && right->col == 1;
+  return can_stream_once(b, right) && fits && !left->scattered && left->segment == of->k && right->col == 1;
 }
 
 // Whether each step of k of the left operand lies far from the one before: 512 bytes or more.
@@ -294,7 +294,7 @@ static void choose_packing(tc_tiling_params *b, const tc_extent3 *of, tc_type ac
   b->by_panel = given_or(given, TC_TILING_BY_PANEL, is_large(of, acc, cache) && can_go_by_panel(b, of, acc, left));
   b->a_tiles = TC_MIN(A_TILES, b->tiles);
   b->chunk = given_or(given, TC_TILING_CHUNK, of->k);
-  b->once = given_or(given, TC_TILING_STREAMED, can_read_once(b, right) && is_from_afar(of, right, cache));
+  b->once = given_or(given, TC_TILING_STREAMED, can_stream_once(b, right) && is_out_of_l2(of, right, cache));
   bool apart = !b->pack_a && b->tiles > 1 && left->col * (int64_t)tc_type_bytes(left->type) >= 64;
   int64_t deep = of->m <= FEW_ROWS ? TC_MIN(CHUNK, cache / CHUNK_SHARE) : CHUNK;
   int64_t most = most_of_chunk(b, apart, deep);
@@ -328,7 +328,7 @@ static bool can_widen(const tc_tiling_params *b, const tc_extent3 *of, tc_type a
 // between two panels.
 // Measured: Zen 4, 1 thread, prefetched: 4096x4096x4096 and 2048x2048x2048 1.03 times as fast,
 // 1024x1024x1024 1.0.
-static bool asks_for_rows(const tc_tiling_params *b, const tc_extent3 *of, const tc_operand *left) {
+static bool prefetches_rows(const tc_tiling_params *b, const tc_extent3 *of, const tc_operand *left) {
   bool in_place =
       !b->pack_a && !b->widen_a && !b->transpose && !left->scattered && left->col == 1 && left->segment == of->k;
   return in_place && b->pack && b->tiles > 1;
@@ -337,7 +337,7 @@ static bool asks_for_rows(const tc_tiling_params *b, const tc_extent3 *of, const
 static void choose_widening(tc_tiling_params *b, const tc_extent3 *of, tc_type acc, const tc_operand *left,
                             const tc_operand *right, int64_t cache, const tc_gemm_tiling *given) {
   b->widen_a = given_or(given, TC_TILING_WIDEN_A, can_widen(b, of, acc, left, right) && b->n_panels > 1);
-  b->prefetch_a = is_large(of, acc, cache) && asks_for_rows(b, of, left);
+  b->prefetch_a = is_large(of, acc, cache) && prefetches_rows(b, of, left);
   b->prefetch_strided = !b->pack_a && b->tiles > 1 && !left->scattered && left->row == 1 && is_strided(left);
   if (!b->widen_a) return;
   int64_t tile = b->rows * b->chunk * (int64_t)tc_type_bytes(acc);
@@ -470,7 +470,7 @@ static bool is_legal(const tc_tiling_params *b, const tc_matmul_facts *f) {
   if (b->pack_a && !can_pack_a(b, &f->of, f->acc, left)) return false;
   if (b->by_panel && (!b->widen_a || !can_go_by_panel(b, &f->of, f->acc, left))) return false;
   if (b->widen_a && !can_widen(b, &f->of, f->acc, left, right)) return false;
-  if (b->once && !can_read_once(b, right)) return false;
+  if (b->once && !can_stream_once(b, right)) return false;
   if (b->chunk < f->of.k && ((!chains && b->chunk % piece) || (in_halves(right) && b->chunk % 2))) return false;
   if (chains && b->chunk > TC_CHAIN && (b->chunk < f->of.k || b->pack || b->pack_a || b->by_panel)) return false;
   return b->unit_panels <= b->n_panels && b->unit_tiles <= b->tiles && scratch_bytes(b, f->of.k, size) <= MOST_SCRATCH;
