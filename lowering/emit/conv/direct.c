@@ -144,16 +144,16 @@ static void multiply_taps(direct *x, tc_val first, tc_val at, tc_val *acc) {
 
 static void finish_outputs(direct *x, tc_val first, const tc_val *acc) {
   tc_emit_ctx *s = x->s;
-  bool tiling = x->o % x->rows != 0;
+  bool partial = x->o % x->rows != 0;
   for (int i = 0; i < x->rows; i++) {
     tc_val o = add(x->s, first, i64(x->s, i));
-    if (tiling) begin_if(x->s, bin(x->s, TC_IR_LT, o, i64(x->s, x->o)));
+    if (partial) begin_if(x->s, bin(x->s, TC_IR_LT, o, i64(x->s, x->o)));
     tc_emit_enter(s);
     s->at[TC_RANGE_F] = o;
     tc_emit_remember(s, x->node, acc[i]);
     tc_emit_stores(s);
     tc_emit_leave(s);
-    if (tiling) end_if(x->s);
+    if (partial) end_if(x->s);
   }
 }
 

@@ -137,17 +137,17 @@ static void pack_transposed(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_va
   end(p->s);
 }
 
-// Packs rows k0 to k1 of panels p0 to p1, a row at a time, along the columns. tiling: true: the
+// Packs rows k0 to k1 of panels p0 to p1, a row at a time, along the columns. partial: true: the
 // last panel is partial, so loads are masked.
 static void pack_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1,
-                      bool tiling) {
+                      bool partial) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes;
   tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes);
   tc_val panel = loop(p->s, p0, p1, 1);
   tc_matmul_enter_panel(p, panel);
-  if (!tiling) s->mask = TC_NONE;
-  if (p->b.col == 1 && !tiling)
+  if (!partial) s->mask = TC_NONE;
+  if (p->b.col == 1 && !partial)
     tc_matmul_prefetch_b(p, add(p->s, k, tc_emit_i64(s, PACK_DISTANCE)), s->at[TC_RANGE_K], false);
   tc_val v = tc_matmul_load_b(p, k);
   store(p->s, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
@@ -158,7 +158,7 @@ static void pack_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, 
 // Does the same for pairs. Kernel IR has no vectors of more than 64 lanes, which hold the two rows
 // of 32 columns.
 static void pack_pairs(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1,
-                       bool tiling) {
+                       bool partial) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, width = TC_MIN(lanes, 32);
   tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes), first = times(p->s, k, 2),
@@ -166,13 +166,13 @@ static void pack_pairs(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0,
   tc_val panel = loop(p->s, p0, p1, 1);
   to = add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes));
   tc_matmul_enter_panel(p, panel);
-  if (p->b.col == 1 && !tiling)
+  if (p->b.col == 1 && !partial)
     for (int i = 0; i < 2; i++)
       tc_matmul_prefetch_b(p, add(p->s, first, i64(p->s, PACK_DISTANCE + i)), s->at[TC_RANGE_K], false);
   s->lanes = width;
   for (int from = 0; from < lanes; from += width) {
     s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), i64(p->s, from)), s->mask = TC_NONE;
-    if (tiling) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
+    if (partial) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
     bool plain = p->b.widened == TC_NONE;
     tc_val v = plain ? load_columns(p, first) : tc_matmul_load_b(p, first),
            w = plain ? load_columns(p, second) : tc_matmul_load_b(p, second);
@@ -184,7 +184,7 @@ static void pack_pairs(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0,
 }
 
 static void pack_as_read(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1,
-                         bool tiling) {
+                         bool partial) {
   if (p->step > 1)
     pack_pairs(p, u, p0, p1, k0, k1, tiling);
   else
