@@ -20,7 +20,7 @@ static const tc_gnode *node_of(const tc_program *p, const tc_step *s) {
 }
 
 // The leaf that output o is assigned to, if the leaf dies here and nothing later needs it; else
-// TC_LEAF_NONE.
+// TC_LEAF_NONE. hazard: a planted bug, see docs/testing.md.
 static uint32_t assigned_leaf(const tc_plan *plan, uint32_t o, bool hazard) {
   const tc_rec *r = tc_plan_rec(plan, plan->out[o].node);
   if (tc_rec_op(r) != TC_OP_ASSIGN) return TC_LEAF_NONE;

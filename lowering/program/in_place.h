@@ -17,7 +17,8 @@
 bool tc_in_place_delay_writers(const tc_program *p, const tc_plan *plan);
 // Chooses the leaf that each output is written over. The leaf belongs to the trace alone, and
 // nothing later needs it. Every reader runs before the writer, or is the writer itself reading only
-// the element it writes (tc_step.same). False without memory.
+// the element it writes. tc_step.same says so: the emitter marks it (note_same), for reference
+// kernels add_row does. False without memory.
 bool tc_in_place_choose(tc_program *p, tc_plan *plan);
 
 #endif
