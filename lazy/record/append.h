@@ -16,7 +16,8 @@ static inline bool tc_trace_room(tc_trace *t, uint32_t words, uint32_t args) {
          tc_trace_grow(t, words, args);
 }
 // The node of the record whose words and args lie behind the others.
-static inline tc_node tc_trace_take(tc_trace *t, uint32_t words, uint32_t args, uint8_t flag, tc_device device) {
+static inline __attribute__((always_inline)) tc_node tc_trace_take(tc_trace *t, uint32_t words, uint32_t args,
+                                                                   uint8_t flag, tc_device device) {
   tc_node n = t->n_node++;
   t->at[n] = t->n_word, t->arg_at[n] = t->n_arg, t->slot_of[n] = TC_SLOT_NONE,
   t->call[n] = (tc_call){t->op, t->op_site};
@@ -33,8 +34,9 @@ static inline uint8_t tc_trace_history(const tc_trace *t, tc_op op, tc_type type
 }
 // What most records are: an op of one operand, a, or of two, with nothing else; of one, b is 0.
 // Checks nothing. TC_NODE_ERR after reporting when out of memory.
-static inline tc_node tc_trace_append_plain(tc_trace *t, tc_op op, tc_type type, uint32_t shape, bool two, tc_node a,
-                                            tc_node b) {
+static inline __attribute__((always_inline)) tc_node tc_trace_append_plain(tc_trace *t, tc_op op, tc_type type,
+                                                                           uint32_t shape, bool two, tc_node a,
+                                                                           tc_node b) {
   if (TC_UNLIKELY(!tc_trace_room(t, 2, 0))) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
   *(tc_rec *)(void *)(t->word + t->n_word) =
       (tc_rec){.op_args = (uint16_t)op, .dtype = (uint8_t)type, .shape = shape, .in = {a, b}};

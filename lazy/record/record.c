@@ -276,13 +276,17 @@ tc_type tc_promote_types(tc_type a, tc_type b) {
 }
 
 // Operands of rank 0 only decide when their kind is higher, as in PyTorch.
-static tc_type promote(const tc_trace *t, tc_node a, tc_node b) {
+static __attribute__((noinline)) tc_type promote_unequal(const tc_trace *t, tc_node a, tc_node b) {
   tc_type ta = type_of(t, a), tb = type_of(t, b);
-  if (TC_LIKELY(ta == tb)) return ta;
   bool sa = tc_node_dims(t, a)->rank == 0, sb = tc_node_dims(t, b)->rank == 0;
   if (sa == sb) return tc_type_promote(ta, tb);
   tc_type tensor = sa ? tb : ta, scalar = sa ? ta : tb;
   return tc_number_kind_of[scalar] > tc_number_kind_of[tensor] ? scalar : tensor;
+}
+
+static inline tc_type promote(const tc_trace *t, tc_node a, tc_node b) {
+  tc_type ta = type_of(t, a);
+  return TC_LIKELY(ta == type_of(t, b)) ? ta : promote_unequal(t, a, b);
 }
 
 // The shape two broadcast to; TC_SHAPE_NONE after reporting.

@@ -21,10 +21,6 @@ bool tc_type_is_float(tc_type type) {
   return (unsigned)type < (unsigned)TC_N_TYPES && tc_number_kind_of[type] == TC_NUMBER_FLOAT;
 }
 
-bool tc_type_is_half(tc_type type) {
-  return type == TC_F16 || type == TC_BF16;
-}
-
 int64_t tc_dims_count(const tc_dims *d) {
   int64_t n = 1;
   for (int i = 0; i < d->rank; i++) n *= d->dim[i];

@@ -25,7 +25,10 @@ tc_type tc_node_type(const tc_trace *t, tc_node n);
 typedef enum tc_number_kind { TC_NUMBER_BOOL, TC_NUMBER_INT, TC_NUMBER_FLOAT } tc_number_kind;
 extern const uint8_t tc_number_kind_of[TC_N_TYPES];  // tc_number_kind, by type
 bool tc_type_is_float(tc_type type);
-bool tc_type_is_half(tc_type type);  // f16 or bf16
+// Whether it is f16 or bf16.
+static inline bool tc_type_is_half(tc_type type) {
+  return type == TC_F16 || type == TC_BF16;
+}
 int64_t tc_dims_count(const tc_dims *d);
 // While off, records are not put on the tape (optimizers). Returns what it was.
 bool tc_rec_tape(tc_trace *t, bool on);

@@ -81,20 +81,6 @@ tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, u
   return h;
 }
 
-void tc_slot_set_run(tc_slot *s, tc_run *run) {
-  tc_run *was = s->run;
-  bool had_recipe = s->flags & TC_SLOT_RECIPE, has_recipe = run && !s->buf;
-  if (!was && !run) return;
-  if (run && run->n_slots++ == 0) (void)tc_run_retain(run);
-  if (has_recipe) run->n_recipes++;
-  s->run = run;
-  s->flags = (uint8_t)(has_recipe ? s->flags | TC_SLOT_RECIPE : s->flags & ~TC_SLOT_RECIPE);
-  if (!was) return;
-  bool none_left = had_recipe && --was->n_recipes == 0, last = --was->n_slots == 0;
-  if (none_left && atomic_load_explicit(&was->refs, memory_order_relaxed) > (uint32_t)last) tc_run_drop_unneeded(was);
-  if (last) tc_run_release(was);
-}
-
 // pre: gen is even.
 static void slot_free(tc_trace *t, tc_slot *s, uint32_t slot) {
   if (s->epoch == t->epoch && t->slot_of[s->node] == slot) {
@@ -102,7 +88,7 @@ static void slot_free(tc_trace *t, tc_slot *s, uint32_t slot) {
     t->flag[s->node] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
   }
   if (s->buf) tc_buffer_release(s->buf);
-  tc_slot_set_run(s, NULL);
+  if (TC_UNLIKELY(s->run)) tc_slot_set_run(s, NULL);
   s->buf = NULL;
   if (s->gen == 0) return;  // a slot whose generation wraps is retired
   s->next = t->free_slot;

@@ -170,7 +170,19 @@ static inline tc_slot *tc_slot_find(tc_tensor h, tc_trace **owner) {
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled);
 // pre: the slot's trace is locked; a run's slots are all of the trace that made it. A slot without
 // a stored value takes the run for its recipe.
-void tc_slot_set_run(tc_slot *s, tc_run *run);
+static inline void tc_slot_set_run(tc_slot *s, tc_run *run) {
+  tc_run *was = s->run;
+  bool had_recipe = s->flags & TC_SLOT_RECIPE, has_recipe = run && !s->buf;
+  if (!was && !run) return;
+  if (run && run->n_slots++ == 0) (void)tc_run_retain(run);
+  if (has_recipe) run->n_recipes++;
+  s->run = run;
+  s->flags = (uint8_t)(has_recipe ? s->flags | TC_SLOT_RECIPE : s->flags & ~TC_SLOT_RECIPE);
+  if (!was) return;
+  bool none_left = had_recipe && --was->n_recipes == 0, last = --was->n_slots == 0;
+  if (none_left && atomic_load_explicit(&was->refs, memory_order_relaxed) > (uint32_t)last) tc_run_drop_unneeded(was);
+  if (last) tc_run_release(was);
+}
 void tc_slot_release(tc_trace *t, tc_tensor h);
 // The slot OWES no more; frees it if it was released meanwhile.
 void tc_slot_settle(tc_trace *t, uint32_t slot);
