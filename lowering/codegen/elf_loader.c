@@ -1,11 +1,12 @@
 // Loads a relocatable ELF object into executable memory.
 //
 // Idea: an object of one function has few parts. Allocated sections are laid out one behind the
-// other in one mapping, with stubs for library functions at its end (they may be out of reach of a
-// 32-bit branch), relocations are applied while it is writable, then it becomes executable for
-// good. Unwind tables are left out; so are writable data, which generated kernels do not have.
-// Always: the object is not trusted. Every offset is checked against what it points into, headers
-// are copied before use (the object may be unaligned), and nothing outside the mapping is written.
+// other in one mapping. Stubs for library functions, which a 32-bit branch may not reach, lie at its
+// end. Relocations are applied while the mapping is writable; then it becomes executable for good.
+// Unwind tables are left out; so are writable data, which generated kernels do not have.
+// Invariants: the object is not trusted. Every offset is checked against what it points into.
+// Headers are copied before use, for the object may be unaligned. Nothing outside the mapping is
+// written.
 // Source: System V ABI, AMD64 supplement (table 4.9) and ELF for the Arm 64-bit architecture
 // (section 5.7).
 #include "lowering/codegen/elf_loader.h"

@@ -9,8 +9,8 @@
 
 typedef struct tc_elf_code tc_elf_code;
 // Maps the object and finds global function `name`. TC_ERR_COMPILE with a message if the object is
-// malformed, uses a relocation or an undefined symbol we do not provide (memcpy, memset and memmove
-// are provided). object is borrowed.
+// malformed, or uses an unknown relocation or undefined symbol. memcpy, memset and memmove are
+// provided. object is borrowed.
 tc_status tc_elf_load(const void *object, size_t bytes, const char *name, tc_elf_code **out, void **out_fn);
 void tc_elf_unload(tc_elf_code *code);
 size_t tc_elf_bytes(const tc_elf_code *code);  // of memory that it holds

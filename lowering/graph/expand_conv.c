@@ -243,7 +243,7 @@ static uint32_t by_mirror(conv *c, conv *m, uint32_t y, uint32_t w) {
   return c->ok = m->ok, x;
 }
 
-// Positions h = phase + stride * i of an axis are read by every stride-th tap: tap r of window p
+// Positions h = phase + stride * i of an axis are read by every stride-th tap. Tap r of window p
 // reads h if h + low = p * stride + r.
 typedef struct phase {
   int64_t first, taps;  // of the taps

@@ -19,8 +19,8 @@
 
 // Most rows of a matmul whose right operand is prepacked: with more rows, packing costs little.
 // With few rows panels are read at a stream's speed.
-// Measured: Zen 4, 2 threads, 170 MB of bf16 weights: columns in place 0.9 of a stream where memory
-// is slow, 0.48 where fast; panels 1.07 to 1.13.
+// Measured: Zen 4, 2 threads, 170 MB of bf16 weights: columns in place 0.48 to 0.9 of a stream,
+// panels 1.07 to 1.13.
 #define MOST_ROWS 1024
 // A matmul of at most FEW_ROWS rows reads its right operand once, wherever it lies.
 // With at least JOINED_COLUMNS columns too, a result joined of two is small beside that operand, as

@@ -1,15 +1,15 @@
-// Where the threads of a group must wait for each other: memory that one writes and another reads,
-// or the other way round, without a barrier between.
+// Finds where the threads of a group need a barrier: one thread writes memory that another reads, or
+// the other way round, and no barrier is between.
 //
-// Idea: walk the instructions with, for each piece of memory, what was read and what was written
-// since the last barrier: nothing, accesses of one kind that do not meet each other in another
-// thread's elements, or many. An access that meets what was before puts a barrier before itself,
-// or, where that is enough, before a loop it is in. Loops are walked until nothing changes, all
-// again after each new barrier. All control flow is the same for a whole group. Accesses are of one
-// kind if they are of vectors of as many lanes at addresses equal but for multiples of those lanes
-// (then a thread meets its own elements only), by the first thread alone, or by the same addresses
-// a thread. Two SCATTERs never write one element in different lanes (lowering/kir/kir.h).
-// Owns nothing; scratch is an arena's.
+// Idea: walk the instructions and track, for each piece of memory, what was read and written since
+// the last barrier. That is nothing, accesses of one kind, or many. Accesses of one kind do not meet
+// in another thread's elements. An access that conflicts puts a barrier before itself, or, where
+// that is enough, before a loop it is in. Loops are walked until nothing changes, and again after
+// each new barrier. All control flow is the same for a whole group.
+// Accesses are of one kind in three cases. Vectors have as many lanes, at addresses equal but for
+// multiples of those lanes: then a thread meets its own elements only. Or the first thread alone
+// accesses. Or each thread has the same addresses. Two SCATTERs never write one element in different lanes
+// (lowering/kir/kir.h). Owns nothing; scratch is an arena's.
 #include <string.h>
 
 #include "lowering/codegen/gpu/text.h"
@@ -176,8 +176,8 @@ static void touch(walk *w, state *s, uint32_t at, uint32_t memory, uint16_t kind
   if (writes) m->written = joined(w, m->written, kind, true);
 }
 
-// A buffer that may be memory which the kernel writes under another number: what is read in it
-// meets what any store wrote, and the other way round.
+// Handles a buffer that may be memory which the kernel writes under another number. A read of it
+// conflicts with every store, and the other way round.
 static void touch_over(walk *w, const state *s, uint32_t at, bool writes) {
   const tc_kir *n = w->t->kir;
   const int64_t buffer = n->inst[at].imm;

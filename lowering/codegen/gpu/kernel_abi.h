@@ -17,14 +17,14 @@ typedef struct tc_gpu_shape {
   tc_tensor_map map[TC_KIR_MAPS];  // of the kernel, whose words it reads, too
 } tc_gpu_shape;
 
-// Words of a kernel's table behind those of buffers and scalars: units in all, units a group does,
-// and the address of the run's fault word. Group q of the grid does units [q chunk, (q + 1) chunk)
+// Words of a kernel's table behind those of buffers and scalars. They are the units in all, the units
+// a group does, and the address of the run's fault word. Group q of the grid does units [q chunk, (q + 1) chunk)
 // as far as there are any. Where the fault word's address is not 0 and the word not all ones, a
 // kernel does nothing.
 enum { TC_GPU_WORD_EXTENT, TC_GPU_WORD_CHUNK, TC_GPU_WORD_FAULT, TC_GPU_WORDS };
 
-// Behind them come maps, as the device has them: the first begins at the next multiple of so many
-// words, and so do a kernel's words if it has any.
+// Behind them come tensor maps, as the device has them. The first begins at the next multiple of so
+// many words. The words of a kernel with maps begin at such a multiple, too.
 #define TC_GPU_TENSOR_MAP_ALIGNED 16
 static inline uint32_t tc_gpu_tensor_map_word(uint32_t n_buf, uint32_t n_num) {
   return (n_buf + n_num + TC_GPU_WORDS + TC_GPU_TENSOR_MAP_ALIGNED - 1) / TC_GPU_TENSOR_MAP_ALIGNED *

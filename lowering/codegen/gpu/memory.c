@@ -1,7 +1,7 @@
-// Loads and stores. A thread's lanes lie side by side, so whole ones go as pieces of 16, 8 or 4
-// bytes where their address is a multiple of that: known from the address's own making, or asked in
-// the kernel. Lanes under a mask go so, too, if all are on; else element by element.
-// Always: where memory begins (buffers, tiles) is aligned to 16 bytes; memory is read through
+// Loads and stores. A thread's lanes lie side by side, so they go in pieces of 16, 8 or 4 bytes where
+// the address is a multiple of that. The generator knows this from how the address is made, or the
+// kernel tests it. Lanes under a mask go so, too, if all are on; else element by element.
+// Invariants: where memory begins (buffers, tiles) is aligned to 16 bytes; memory is read through
 // tc_load_nc only in buffers that the kernel does not write.
 #include "lowering/codegen/gpu/text.h"
 

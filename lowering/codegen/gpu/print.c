@@ -15,10 +15,10 @@
 #include "runtime/arena.h"
 #include "runtime/status.h"
 
-// Loops of at most so many turns are unrolled where a tile of lanes is read or written in them, so
-// that it stays in registers.
+// Loops of at most so many iterations are unrolled if they read or write a tile of lanes, which then
+// stays in registers.
 #define MOST_TURNS 16
-// Loops whose turns have more instructions are not unrolled by the compiler.
+// Loops whose iterations have more instructions are not unrolled by the compiler.
 #define LONG_TURN 256
 
 // ---- loops and what moves nothing ----
@@ -36,10 +36,10 @@ static bool is_unrolled(const tc_gpu_text *t, uint32_t at) {
   return false;
 }
 
-// A loop whose threads wait for each other in each turn stays one, and one whose turns are long:
-// compilers that unroll it whole move the loads of all turns before the first, for which there are
-// no registers. The gradient of a 7x7 convolution's weights, four turns of 640 instructions: 836
-// bytes of stack on gfx1100 by clang 19, and none with a quarter of the registers.
+// A loop stays a loop if it has a barrier or long iterations. Compilers that unroll it whole move the
+// loads of all iterations before the first, for which there are no registers.
+// Measured: gfx1100, clang 19, weight gradient of a 7x7 convolution, 4 iterations of 640
+// instructions: unrolled 836 bytes of stack, rolled none and a quarter of the registers.
 static bool is_rolled(const tc_gpu_text *t, uint32_t at) {
   const tc_kir_inst *inst = t->kir->inst;
   if (inst[inst[at].src[0]].op != TC_IR_CONST || inst[inst[at].src[1]].op != TC_IR_CONST) return false;
@@ -208,8 +208,8 @@ static size_t up(size_t bytes, size_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-// Tiles lie where the kernel says; behind them the two spaces that warps are combined in, taken by
-// turns: then one barrier does for a reduction. In a cluster what the block came to lies behind the
+// Tiles lie where the kernel says. Behind them lie the two spaces that warps are combined in. They
+// alternate, so one barrier does for a reduction. In a cluster the block's result lies behind the
 // parts of its warps.
 static void lay_out(tc_gpu_text *t) {
   const tc_kir *n = t->kir;
