@@ -1,8 +1,9 @@
 // Loads a relocatable ELF object into executable memory.
 //
 // Idea: an object of one function has few parts. Allocated sections are laid out one behind the
-// other in one mapping. Stubs for library functions, which a 32-bit branch may not reach, lie at its
-// end. Relocations are applied while the mapping is writable; then it becomes executable for good.
+// other in one mapping. Stubs for library functions, which a 32-bit branch may not reach, lie at
+// its end. Relocations are applied while the mapping is writable; then it becomes executable for
+// good.
 // Unwind tables are left out; so are writable data, which generated kernels do not have.
 // Invariants: the object is not trusted. Every offset is checked against what it points into.
 // Headers are copied before use, for the object may be unaligned. Nothing outside the mapping is

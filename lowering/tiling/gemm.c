@@ -523,6 +523,14 @@ typedef struct trying {
   int n;
 } trying;
 
+// Whether this part of a tiling is a yes or no, of which 0 is a value like another.
+static bool is_flag(int what) {
+  static const bool flag[TC_N_TILING] = {
+      [TC_TILING_TRANSPOSE] = true, [TC_TILING_PACK] = true,     [TC_TILING_PACK_A] = true,
+      [TC_TILING_WIDEN_A] = true,   [TC_TILING_STREAMED] = true, [TC_TILING_BY_PANEL] = true};
+  return flag[what];
+}
+
 // Appends the tiling with one field changed and the fields from `first` on chosen by the model, if
 // it is legal.
 static void add(trying *t, int what, int64_t value, int first) {
@@ -530,7 +538,7 @@ static void add(trying *t, int what, int64_t value, int first) {
   tc_tiling_params b;
   for (int i = first; i < TC_N_TILING; i++) given.of[i] = -1;
   given.of[what] = value;
-  if (value > 0 || (what >= TC_TILING_TRANSPOSE && what <= TC_TILING_BY_PANEL))
+  if (value > 0 || is_flag(what))
     if (t->n < TC_MOST_NEIGHBOURS && tc_tiling_choose(&b, t->f, &given)) t->out[t->n++] = tc_tiling_of(&b);
 }
 

@@ -1,15 +1,15 @@
-// Finds where the threads of a group need a barrier: one thread writes memory that another reads, or
-// the other way round, and no barrier is between.
+// Finds where the threads of a group need a barrier: where one writes memory that another reads, or
+// the other way round.
 //
 // Idea: walk the instructions and track, for each piece of memory, what was read and written since
-// the last barrier. That is nothing, accesses of one kind, or many. Accesses of one kind do not meet
-// in another thread's elements. An access that conflicts puts a barrier before itself, or, where
-// that is enough, before a loop it is in. Loops are walked until nothing changes, and again after
-// each new barrier. All control flow is the same for a whole group.
+// the last barrier. That is nothing, accesses of one kind, or many. Accesses of one kind do not
+// meet in another thread's elements. An access that conflicts puts a barrier before itself, or,
+// where that is enough, before a loop it is in. Loops are walked until nothing changes, and again
+// after each new barrier. All control flow is the same for a whole group.
 // Accesses are of one kind in three cases. Vectors have as many lanes, at addresses equal but for
 // multiples of those lanes: then a thread meets its own elements only. Or the first thread alone
-// accesses. Or each thread has the same addresses. Two SCATTERs never write one element in different lanes
-// (lowering/kir/kir.h). Owns nothing; scratch is an arena's.
+// accesses. Or each thread has the same addresses. Two SCATTERs never write one element in
+// different lanes (lowering/kir/kir.h). Owns nothing; scratch is an arena's.
 #include <string.h>
 
 #include "lowering/codegen/gpu/text.h"

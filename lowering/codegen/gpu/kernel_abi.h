@@ -17,8 +17,9 @@ typedef struct tc_gpu_shape {
   tc_tensor_map map[TC_KIR_MAPS];  // of the kernel, whose words it reads, too
 } tc_gpu_shape;
 
-// Words of a kernel's table behind those of buffers and scalars. They are the units in all, the units
-// a group does, and the address of the run's fault word. Group q of the grid does units [q chunk, (q + 1) chunk)
+// Words of a kernel's table behind those of buffers and scalars. They are the units in all, the
+// units a group does, and the address of the run's fault word. Group q of the grid does units [q
+// chunk, (q + 1) chunk)
 // as far as there are any. Where the fault word's address is not 0 and the word not all ones, a
 // kernel does nothing.
 enum { TC_GPU_WORD_EXTENT, TC_GPU_WORD_CHUNK, TC_GPU_WORD_FAULT, TC_GPU_WORDS };

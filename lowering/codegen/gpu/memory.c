@@ -1,4 +1,4 @@
-// Loads and stores. A thread's lanes lie side by side, so they go in pieces of 16, 8 or 4 bytes where
+// Loads and stores. A thread's lanes lie side by side. They go in pieces of 16, 8 or 4 bytes where
 // the address is a multiple of that. The generator knows this from how the address is made, or the
 // kernel tests it. Lanes under a mask go so, too, if all are on; else element by element.
 // Invariants: where memory begins (buffers, tiles) is aligned to 16 bytes; memory is read through

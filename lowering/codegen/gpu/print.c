@@ -15,8 +15,8 @@
 #include "runtime/arena.h"
 #include "runtime/status.h"
 
-// Loops of at most so many iterations are unrolled if they read or write a tile of lanes, which then
-// stays in registers.
+// Loops of at most so many iterations are unrolled if they read or write a tile of lanes, which
+// then stays in registers.
 #define MOST_TURNS 16
 // Loops whose iterations have more instructions are not unrolled by the compiler.
 #define LONG_TURN 256
@@ -36,10 +36,9 @@ static bool is_unrolled(const tc_gpu_text *t, uint32_t at) {
   return false;
 }
 
-// A loop stays a loop if it has a barrier or long iterations. Compilers that unroll it whole move the
-// loads of all iterations before the first, for which there are no registers.
-// Measured: gfx1100, clang 19, weight gradient of a 7x7 convolution, 4 iterations of 640
-// instructions: unrolled 836 bytes of stack, rolled none and a quarter of the registers.
+// A loop stays a loop if it has a barrier or long iterations. Compilers that unroll it whole move
+// the loads of all iterations before the first, for which there are no registers.
+// Measured: gfx1100, clang 19, 7x7 wgrad, 4 iterations of 640 instructions: stack 836 bytes -> 0.
 static bool is_rolled(const tc_gpu_text *t, uint32_t at) {
   const tc_kir_inst *inst = t->kir->inst;
   if (inst[inst[at].src[0]].op != TC_IR_CONST || inst[inst[at].src[1]].op != TC_IR_CONST) return false;

@@ -13,8 +13,7 @@
 // (online softmax). With more than TC_CHAIN_BLOCKS blocks these are kept for a group of blocks,
 // which is then added to the groups before (summation.h).
 // Causal attention computes only panels that a tile's last row reaches; unseen keys in them weigh
-// zero. If each head has one query row and several heads share a key head, those heads are the
-// rows.
+// zero. If heads have one query row each and share a key head, those heads are the rows.
 // Where matmul multiplies bf16 in pairs (emit/matmul/matmul.c), forward attention does too. Queries
 // are read as words where they lie, and keys and values are packed as words. Weights are rounded to
 // bf16; their sum is of the values before rounding.
@@ -23,8 +22,7 @@
 //
 // Invariants: the order of summation. Scores add over e. Winograd inner products take three columns
 // at a time, the third before the pair. With one row or two, 16 lanes are combined by halves, as
-// are sums of weights. Weighted values add over keys, block by block. Gradients add over keys or
-// rows in order.
+// are sums of weights. Weighted values add over keys, block by block; gradients over keys or rows.
 // Blocks of keys depend on shapes alone; the rest of the tiling changes no sum. The instruction set
 // decides only whether multiply-adds are fused, and whether scores are Winograd inner products.
 #include <math.h>
