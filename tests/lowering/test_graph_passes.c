@@ -22,9 +22,10 @@
 #include "lazy/trace/trace.h"
 #include "lowering/pipeline.h"
 #include "runtime/options.h"
+#include "tests/lowering/case_text.h"
 
 #define FOLDER "tests/lowering/graph/"
-enum { LEAST_CASES = 3, MOST_LINES = 400 };
+enum { LEAST_CASES = 3 };
 
 static const tc_target gpu = {
     .threads_most = 1024, .warp = 32, .shared_bytes = 163 << 10, .processors = 108, .mma = true};
@@ -41,47 +42,11 @@ static char *read_file(const char *path) {
   return text;
 }
 
-static void write_file(const char *path, const char *text) {
-  FILE *out = fopen(path, "w");
-  cr_assert(out && fputs(text, out) >= 0 && fclose(out) == 0, "%s cannot be written", path);
-}
-
 // The line that begins with `word`, from `text` up to `end`; NULL: there is none.
 static const char *find_line(const char *text, const char *end, const char *word) {
   for (const char *at = text; at && at < end; at = strchr(at, '\n'), at += at != NULL)
     if (strncmp(at, word, strlen(word)) == 0) return at;
   return NULL;
-}
-
-// ---- what differs ----
-
-static int split_lines(char *text, char **line) {
-  int n = 0;
-  for (char *save, *l = strtok_r(text, "\n", &save); l && n < MOST_LINES; l = strtok_r(NULL, "\n", &save))
-    line[n++] = l;
-  return n;
-}
-
-// Lines that are expected with -, those that are there with +, common ones as they are: by the
-// longest common sequence.
-static void print_difference(const char *want_text, const char *got_text) {
-  static int common[MOST_LINES + 1][MOST_LINES + 1];
-  char *want[MOST_LINES], *got[MOST_LINES], *a = strdup(want_text), *b = strdup(got_text);
-  int n = split_lines(a, want), m = split_lines(b, got), i = 0, k = 0;
-  memset(common, 0, sizeof common);
-  for (int x = n - 1; x >= 0; x--)
-    for (int y = m - 1; y >= 0; y--)
-      common[x][y] =
-          strcmp(want[x], got[y]) == 0 ? common[x + 1][y + 1] + 1 : TC_MAX_OF(common[x + 1][y], common[x][y + 1]);
-  while (i < n || k < m) {
-    if (i < n && k < m && strcmp(want[i], got[k]) == 0)
-      fprintf(stderr, "    %s\n", want[i++]), k++;
-    else if (k == m || (i < n && common[i + 1][k] >= common[i][k + 1]))
-      fprintf(stderr, "  - %s\n", want[i++]);
-    else
-      fprintf(stderr, "  + %s\n", got[k++]);
-  }
-  free(a), free(b);
 }
 
 // ---- graphs ----
