@@ -5,8 +5,7 @@
 // tc and the peers of a row take turns in slices of about 10 ms, and what is reported is the median
 // of the per-round ratios. Peers in other processes wait between their slices.
 // Threads: the main thread only; roofs start threads of their own for a slice.
-#ifndef TC_BENCH_BENCH_H
-#define TC_BENCH_BENCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -123,5 +122,3 @@ uint64_t bench_n_mallocs(void);
 #define BENCH(name, meaning) void bench_##name(void);
 #include "bench/benches.def"
 #undef BENCH
-
-#endif

@@ -34,7 +34,7 @@ static struct {
 typedef struct shape {
   const char *name;
   int64_t m, k, n;
-  bool turned_a, turned_b;
+  bool transposed_a, transposed_b;
   // of b in memory; a narrower one is widened, and whole numbers times a scale a column are what is
   // multiplied
   tc_type type, type_b;
@@ -84,8 +84,8 @@ static bool have_onednn(void) {
 }
 
 static tc_tensor recorded(const product *p) {
-  tc_tensor a = p->shape->turned_a ? tc_transpose(p->a, 0, 1) : p->a,
-            b = p->shape->turned_b ? tc_transpose(p->b, 0, 1) : p->b;
+  tc_tensor a = p->shape->transposed_a ? tc_transpose(p->a, 0, 1) : p->a,
+            b = p->shape->transposed_b ? tc_transpose(p->b, 0, 1) : p->b;
   if (p->shape->type_b != p->shape->type) b = tc_cast(b, p->shape->type);
   if (p->shape->type_b == TC_I8) b = tc_mul(b, p->scale);
   return tc_matmul(a, b);
@@ -122,9 +122,9 @@ static double multiply_openblas(void *arg, int n) {
   int rows = (int)s->m, inner = (int)s->k, columns = (int)s->n;
   double start = bench_now();
   for (int i = 0; i < n; i++)
-    openblas.sgemm(ROW_MAJOR, s->turned_a ? TRANS : NO_TRANS, s->turned_b ? TRANS : NO_TRANS, rows, columns, inner, 1,
-                   p->host_a, s->turned_a ? rows : inner, p->host_b, s->turned_b ? inner : columns, 0, p->host_c,
-                   columns);
+    openblas.sgemm(ROW_MAJOR, s->transposed_a ? TRANS : NO_TRANS, s->transposed_b ? TRANS : NO_TRANS, rows, columns,
+                   inner, 1, p->host_a, s->transposed_a ? rows : inner, p->host_b, s->transposed_b ? inner : columns, 0,
+                   p->host_c, columns);
   return bench_now() - start;
 }
 
@@ -133,8 +133,8 @@ static double multiply_onednn(void *arg, int n) {
   const shape *s = p->shape;
   double start = bench_now();
   for (int i = 0; i < n; i++)
-    if (onednn.sgemm(s->turned_a ? 'T' : 'N', s->turned_b ? 'T' : 'N', s->m, s->n, s->k, 1, p->host_a,
-                     s->turned_a ? s->m : s->k, p->host_b, s->turned_b ? s->k : s->n, 0, p->host_c, s->n) != 0)
+    if (onednn.sgemm(s->transposed_a ? 'T' : 'N', s->transposed_b ? 'T' : 'N', s->m, s->n, s->k, 1, p->host_a,
+                     s->transposed_a ? s->m : s->k, p->host_b, s->transposed_b ? s->k : s->n, 0, p->host_c, s->n) != 0)
       return -1;
   return bench_now() - start;
 }
@@ -145,8 +145,8 @@ static bool product_right(void *arg) {
   int64_t row = s->m / 3, column = s->n / 2;
   double want = 0;
   for (int64_t k = 0; k < s->k; k++) {
-    float a = p->host_a[s->turned_a ? k * s->m + row : row * s->k + k],
-          b = p->host_b[s->turned_b ? column * s->k + k : k * s->n + column];
+    float a = p->host_a[s->transposed_a ? k * s->m + row : row * s->k + k],
+          b = p->host_b[s->transposed_b ? column * s->k + k : k * s->n + column];
     want += (double)a * (double)b;
   }
   tc_scope scope = tc_scope_begin();
@@ -167,7 +167,7 @@ static tc_tensor factor(float *host, int64_t rows, int64_t columns, tc_type type
 // Bytes b and scales of its columns; on the host what they stand for.
 static tc_tensor quantized(product *p) {
   const shape *s = p->shape;
-  int64_t rows = s->turned_b ? s->n : s->k, columns = s->turned_b ? s->k : s->n, n = rows * columns;
+  int64_t rows = s->transposed_b ? s->n : s->k, columns = s->transposed_b ? s->k : s->n, n = rows * columns;
   float *scale = malloc((size_t)s->n * sizeof *scale);
   for (int64_t i = 0; i < s->n && scale; i++) scale[i] = (float)(1 + i % 7) / 512;
   for (int64_t i = 0; i < n; i++) p->host_b[i] = roundf(127 * p->host_b[i]);
@@ -175,7 +175,7 @@ static tc_tensor quantized(product *p) {
   if (tc_to_host(tc_cast(b, TC_F32), p->host_b, (size_t)n * sizeof(float)) != TC_OK || scale == NULL)
     p->host_b[0] = NAN;
   p->scale = tc_from_host(scale, TC_SHAPE(s->n), TC_F32);
-  for (int64_t i = 0; i < n && scale; i++) p->host_b[i] *= scale[s->turned_b ? i / s->k : i % s->n];
+  for (int64_t i = 0; i < n && scale; i++) p->host_b[i] *= scale[s->transposed_b ? i / s->k : i % s->n];
   free(scale);
   return b;
 }
@@ -195,9 +195,9 @@ static void measure_shape(const shape *s, int threads) {
   bool reads = s->m == 1;  // such a product takes as long as reading the right factor
   tc_scope scope = tc_scope_begin();
   if (p.host_a && p.host_b && p.host_c && p.host_bias) {
-    p.a = s->turned_a ? factor(p.host_a, s->k, s->m, s->type) : factor(p.host_a, s->m, s->k, s->type);
+    p.a = s->transposed_a ? factor(p.host_a, s->k, s->m, s->type) : factor(p.host_a, s->m, s->k, s->type);
     p.b = s->type_b == TC_I8 ? quantized(&p)
-          : s->turned_b      ? factor(p.host_b, s->n, s->k, s->type_b)
+          : s->transposed_b  ? factor(p.host_b, s->n, s->k, s->type_b)
                              : factor(p.host_b, s->k, s->n, s->type_b);
     bench_row row = {.bench = "gemm",
                      .name = s->name,

@@ -1,8 +1,7 @@
 // The backends (the rows of backends.def) and their devices.
 // A device fits a byte: the low half is the row, the high half says which one of several GPUs.
 // Threads: thread-safe; nothing here is written.
-#ifndef TC_DEVICE_BACKENDS_H
-#define TC_DEVICE_BACKENDS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -38,5 +37,3 @@ static inline bool tc_device_generates(tc_device d) {
 static inline tc_device tc_device_memory(tc_device d) {
   return tc_device_kind_of(d) == TC_DEVICE_GPU ? d : TC_DEVICE_CPU;
 }
-
-#endif

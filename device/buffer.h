@@ -11,8 +11,7 @@
 // order, so memory without references is reused at once. ptr is the device's address, which only
 // kernels and tc_buffer_read, _write and _copy follow.
 // Threads: thread-safe; reference counts are atomic, pools are under one lock.
-#ifndef TC_DEVICE_BUFFER_H
-#define TC_DEVICE_BUFFER_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -132,5 +131,3 @@ void tc_memory_of_plans(ptrdiff_t bytes);
 static inline void tc_buffer_watch(tc_buffer *b) {
   atomic_store(&b->watched, true);
 }
-
-#endif

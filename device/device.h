@@ -1,7 +1,6 @@
 // Which device a name means, and the thread's default device.
 // Threads: the default is thread-local.
-#ifndef TC_DEVICE_DEVICE_H
-#define TC_DEVICE_DEVICE_H
+#pragma once
 
 #include "device/backends.h"
 #include "runtime/status.h"
@@ -14,5 +13,3 @@ tc_status tc_device_parse(const char *name, const char *op, tc_site site, tc_dev
 const char *tc_device_absent(tc_device d);
 // Returns this thread's default; the first call reads TC_DEVICE.
 tc_device tc_device_default(void);
-
-#endif

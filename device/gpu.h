@@ -8,8 +8,7 @@
 // Always: TC_ERR_DEVICE with one sentence means that a device is absent, too old or refuses. After
 // a sticky fault every function of the device fails so; other devices and the CPU go on.
 // Threads: thread-safe; each device is under one lock of its own.
-#ifndef TC_DEVICE_GPU_H
-#define TC_DEVICE_GPU_H
+#pragma once
 
 #include "device/backends.h"
 #include "runtime/status.h"
@@ -234,5 +233,3 @@ void tc_gpu_set_evict(void (*evict)(tc_device d));
 // Leaves every device: waits, unloads, frees memory. tc_shutdown calls it after buffers and kernels
 // are gone.
 void tc_gpu_shutdown(void);
-
-#endif

@@ -2,8 +2,7 @@
 // table and code.
 // Threads: thread-safe, under a lock of its own inside which no other is taken. So it may be
 // printed under a device's lock and that of the pools.
-#ifndef TC_DEVICE_HOLDERS_H
-#define TC_DEVICE_HOLDERS_H
+#pragma once
 
 #include "device/backends.h"
 #include "runtime/status.h"
@@ -36,5 +35,3 @@ void tc_holder_remove(tc_holder *h);  // does nothing if h was never added
 // Writes one sentence: what holds how much of a device's memory, where the largest tensors were
 // made, and what is left for other programs. Returns out.
 const char *tc_holders_tell(tc_device d, size_t used_bytes, char *out, size_t bytes);
-
-#endif

@@ -1,7 +1,6 @@
 // Mathematical functions that libm lacks.
 // Threads: thread-safe, pure.
-#ifndef TC_KERNELS_MATH_H
-#define TC_KERNELS_MATH_H
+#pragma once
 
 // The inverse of erf on [-1, 1]: infinite at the ends, NaN outside. The relative error is below
 // 1e-15 (measured: 2e-16). The prefix math is there because tc_erfinv is the public op.
@@ -14,5 +13,3 @@ double tc_math_erfinv(double x);
 // n. At inf the result is the limit, at -inf NaN.
 // Source: the series of Cephes, psi and zeta.
 double tc_math_polygamma(double n, double x);
-
-#endif

@@ -15,8 +15,7 @@
 //
 // Threads: thread-safe, pure.
 // Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
-#ifndef TC_KERNELS_PHILOX_H
-#define TC_KERNELS_PHILOX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@
 #define TC_MOST_BF16 (1 - 0x1p-8)
 
 void tc_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
-
-#endif

@@ -3,8 +3,7 @@
 // In: plans, and memory for their leaves and outputs. Out: the outputs' values.
 // Invariants: a plan is lowered once, before its first launch, and destroyed once.
 // Threads: thread-safe. Owner: a plan owns its program.
-#ifndef TC_LAZY_LOWERING_H
-#define TC_LAZY_LOWERING_H
+#pragma once
 
 #include <stdio.h>
 
@@ -56,5 +55,3 @@ typedef struct tc_lowering_ops {
   void (*stats)(tc_cache_info *info);
 } tc_lowering_ops;
 extern const tc_lowering_ops tc_lowering;
-
-#endif

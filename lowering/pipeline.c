@@ -245,7 +245,7 @@ static tc_status relax_fusion(tc_builder *b, tc_status st) {
   }
   if (b->not_affine == TC_NONE) return st;
   if (b->must_materialize[b->not_affine] == TC_NO_FUSION)
-    return TC_FAIL(st, "a view of node %u cannot be said though it is stored", b->not_affine);
+    return TC_FAIL(st, "a view of stored node %u is not affine", b->not_affine);
   return materialize_not_affine(b);
 }
 

@@ -1,7 +1,6 @@
 // Lowers a plan to a program, and implements the interface that lazy/ sees (tc_lowering).
 // In: a plan (lazy/lowering.h). Out: a program (program_types.h).
-#ifndef TC_LOWERING_PIPELINE_H
-#define TC_LOWERING_PIPELINE_H
+#pragma once
 
 #include "lazy/lowering.h"
 #include "lowering/program/program_types.h"
@@ -15,5 +14,3 @@ tc_status tc_graph_run_passes(tc_graph *g, const char *last);
 // The name of pass i; NULL behind the last one.
 const char *tc_graph_pass_name(size_t i);
 tc_status tc_program_create(tc_plan *plan, tc_program **out);
-
-#endif

@@ -1,7 +1,6 @@
 // Scratch memory that dies with its phase: bump allocation in chunks that are freed together.
 // Threads: thread-compatible.
-#ifndef TC_RUNTIME_ARENA_H
-#define TC_RUNTIME_ARENA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ bool tc_list_grow(void **list, uint32_t *cap, uint32_t need, size_t bytes);
 // For tests: the n-th allocation from now fails, and every later one if sticky is not 0; n = 0
 // switches failing off. Returns how many allocations were made since the last call.
 long tc_alloc_fail_at(long n, int sticky);
-
-#endif

@@ -1,6 +1,5 @@
 // Checks of the library's own invariants.
-#ifndef TC_RUNTIME_ASSERT_H
-#define TC_RUNTIME_ASSERT_H
+#pragma once
 
 // Holds for the library's own invariants only, never for a caller's mistake. Release builds leave
 // it out.
@@ -10,5 +9,3 @@
 #define TC_ASSERT(x) ((x) ? (void)0 : tc_assert_fail(#x, __FILE__, __LINE__))
 #endif
 _Noreturn void tc_assert_fail(const char *what, const char *file, int line);
-
-#endif

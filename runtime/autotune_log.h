@@ -2,8 +2,7 @@
 // entries at exit.
 // In: entries from measurements or from the tuning cache.
 // Threads: thread-safe.
-#ifndef TC_RUNTIME_AUTOTUNE_LOG_H
-#define TC_RUNTIME_AUTOTUNE_LOG_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -14,5 +13,3 @@ void tc_autotune_log_add(const char *what, const char *winner, uint64_t winner_n
                          uint64_t other_ns);
 // Prints one entry a line, below a heading; nothing if there are none.
 void tc_autotune_log_print(FILE *out);
-
-#endif

@@ -12,8 +12,7 @@
 // Source: biased locks in virtual machines; the asymmetric fence in userspace RCU.
 //
 // Threads: one owner at a time, which the user of the lock knows. Not recursive.
-#ifndef TC_RUNTIME_BIASED_LOCK_H
-#define TC_RUNTIME_BIASED_LOCK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -60,5 +59,3 @@ static inline void tc_biased_unlock_other(tc_biased_lock *l) {
 // Called around fork by the owner. In the child no other thread holds the lock or waits for it.
 void tc_biased_lock_fork(tc_biased_lock *l);
 void tc_biased_unlock_fork(tc_biased_lock *l, bool in_child);
-
-#endif

@@ -1,8 +1,7 @@
 // Brief jobs, which take less time than waking a worker: when they wake workers, and when they stay
 // alone on the caller.
 // Threads: a tc_brief is one thread's.
-#ifndef TC_RUNTIME_BRIEF_JOBS_H
-#define TC_RUNTIME_BRIEF_JOBS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -58,5 +57,3 @@ static inline void tc_brief_judge(tc_brief *b, bool helped, bool late) {
   b->paused = true;
   b->n_missed = b->n_close = 0;
 }
-
-#endif

@@ -1,8 +1,7 @@
 // Limits that the cgroups of this process set, v1 and v2. Each cgroup counts, and so do its visible
 // ancestors.
 // Threads: thread-safe, pure.
-#ifndef TC_RUNTIME_CGROUP_H
-#define TC_RUNTIME_CGROUP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,5 +15,3 @@ bool tc_first_line(const char *dir, const char *name, char *out, size_t bytes);
 // Returns the smallest limit of the controller ("cpu", "memory"); a negative value means that there
 // is none. root is put before /proc and /sys; "" except in tests.
 double tc_cgroup_least(const char *root, const char *controller, tc_cgroup_says *says);
-
-#endif

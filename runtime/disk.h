@@ -7,8 +7,7 @@
 // removed.
 // Threads: thread-safe, without locks. Processes may share the directory, because files are
 // replaced whole.
-#ifndef TC_RUNTIME_DISK_H
-#define TC_RUNTIME_DISK_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -31,5 +30,3 @@ bool tc_disk_is_on(void);
 // there is none. key is all that the data depends on.
 char *tc_disk_find(const tc_disk *s, const void *key, size_t key_bytes, size_t *bytes);
 void tc_disk_keep(tc_disk *s, const void *key, size_t key_bytes, const void *data, size_t bytes);
-
-#endif

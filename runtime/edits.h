@@ -1,7 +1,6 @@
 // The distance between two names, for messages that guess what was meant.
 // Threads: thread-safe, pure.
-#ifndef TC_RUNTIME_EDITS_H
-#define TC_RUNTIME_EDITS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@
 // Returns how many bytes to change, insert, drop or swap to turn a into b. pre: neither name is
 // longer than TC_EDITS_BYTES.
 size_t tc_edits(const char *a, size_t n_a, const char *b, size_t n_b);
-
-#endif

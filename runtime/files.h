@@ -2,8 +2,7 @@
 // renaming, so a reader sees the old one or the new one.
 // Always: a file that cannot be read or written does no harm; the caller goes on without it.
 // Threads: thread-safe.
-#ifndef TC_RUNTIME_FILES_H
-#define TC_RUNTIME_FILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ void *tc_file_read(const char *path, size_t most, bool own, size_t *bytes);
 // Writes the file; false with errno. Makes up to n_above missing directories above it with mode
 // 0700.
 bool tc_file_replace(const char *path, int n_above, const void *data, size_t bytes);
-
-#endif

@@ -1,7 +1,6 @@
 // The rounding mode of a thread: the default during a job, the caller's own afterwards.
 // Threads: per thread.
-#ifndef TC_RUNTIME_FLOAT_MODE_H
-#define TC_RUNTIME_FLOAT_MODE_H
+#pragma once
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -29,6 +28,4 @@ static inline tc_float_mode tc_float_mode_default(void) {
 static inline void tc_float_mode_restore(tc_float_mode mode) {
   fesetenv(&mode);
 }
-#endif
-
 #endif

@@ -9,8 +9,7 @@
 // Always: a fork in a signal handler that interrupted the library takes no locks. Such a child must
 // exec or exit.
 // Threads: registration happens before there are any.
-#ifndef TC_RUNTIME_FORK_H
-#define TC_RUNTIME_FORK_H
+#pragma once
 
 #include <pthread.h>
 
@@ -27,5 +26,3 @@ void tc_fork_register(pthread_mutex_t *lock, pthread_rwlock_t *readers, int rank
   static void register_readers(void) { \
     tc_fork_register(NULL, readers, rank); \
   }
-
-#endif

@@ -2,8 +2,7 @@
 // Always: a hit is confirmed by comparing bytes.
 // Threads: thread-safe, pure.
 // Source: XXH3-128, whose values are stable across versions and machines.
-#ifndef TC_RUNTIME_HASH_H
-#define TC_RUNTIME_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ typedef struct {
 // If TC_TEST_HASH_COLLIDE is defined, every hash is the same: tests then prove that hits are
 // confirmed.
 tc_hash tc_hash_bytes(const void *data, size_t bytes);
-
-#endif

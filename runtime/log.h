@@ -1,8 +1,7 @@
 // Log lines by topic, chosen with TC_LOG. A topic that is off costs one load and a predictable
 // branch.
 // Threads: thread-safe; one message is one write.
-#ifndef TC_RUNTIME_LOG_H
-#define TC_RUNTIME_LOG_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -45,5 +44,3 @@ void tc_log_end(tc_log_message *m, tc_log_topic topic);  // m->to may be NULL
 void tc_log_drop(tc_log_message *m);  // drops the message instead
 // Prints the topics, one a line, with what each says.
 void tc_log_print_topics(FILE *out);
-
-#endif

@@ -1,8 +1,7 @@
 // Where log lines go: standard error, or the program's own sink. It stands below runtime/options.h,
 // which may warn.
 // Threads: thread-safe; the sink may be called from any thread, and may log.
-#ifndef TC_RUNTIME_LOG_SINK_H
-#define TC_RUNTIME_LOG_SINK_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -15,5 +14,3 @@ void tc_log_reread(void);  // makes the next question about a topic read TC_LOG 
 void tc_log_write(const char *topic, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
 // Does what tc_log_line(TC_LOG_WARN, ..) does, without reading options.
 void tc_log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

@@ -2,8 +2,7 @@
 // kept begins with its entry.
 // Threads: thread-compatible, but for `used`: the lock, the clock and what makes a key equal are
 // the owner's. Owns no entry.
-#ifndef TC_RUNTIME_LRU_H
-#define TC_RUNTIME_LRU_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ void tc_lru_add(tc_lru *l, tc_lru_entry *e, uint64_t hash);
 // A list of them, the latest taken first.
 tc_lru_entry *tc_lru_evict(tc_lru *l, size_t most, size_t most_bytes);
 tc_lru_entry *tc_lru_take_all(tc_lru *l);
-
-#endif

@@ -1,7 +1,6 @@
 // Memory that the system can still give.
 // Threads: thread-safe.
-#ifndef TC_RUNTIME_MEM_AVAILABLE_H
-#define TC_RUNTIME_MEM_AVAILABLE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@
 // neither is known. Reading the files takes some 50 us. root is put before /proc and /sys; ""
 // except in tests.
 size_t tc_mem_available(const char *root);
-
-#endif

@@ -1,7 +1,6 @@
 // Options from the environment, read once.
 // Threads: thread-safe after the first call.
-#ifndef TC_RUNTIME_OPTIONS_H
-#define TC_RUNTIME_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ bool tc_planted(const char *name);
 // Prints the table of variables (TC_LOG=help and tc-info).
 struct _IO_FILE;
 void tc_options_print(struct _IO_FILE *out);
-
-#endif

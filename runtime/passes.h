@@ -1,8 +1,7 @@
 // Counts of planning's elementary steps, by pass. They show how planning grows, which a clock shows
 // badly.
 // Threads: each thread has its own counts.
-#ifndef TC_RUNTIME_PASSES_H
-#define TC_RUNTIME_PASSES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ extern _Thread_local uint64_t tc_pass_steps[TC_N_PASSES];
 static inline void tc_count(tc_pass pass, uint64_t steps) {
   tc_pass_steps[pass] += steps;
 }
-
-#endif

@@ -3,8 +3,7 @@
 // Out: TC_PROFILE=1 prints the sums at exit, TC_PROFILE=2 also the time of each kernel. TC_LOG=sync
 // prints each record at once.
 // Threads: thread-safe.
-#ifndef TC_RUNTIME_PROFILE_H
-#define TC_RUNTIME_PROFILE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ void tc_profile_add(const tc_sync_point *record);
 void tc_profile_kernel(const char *name, uint64_t ns);
 // Prints the sums per site, with a histogram of graph sizes.
 void tc_profile_print(FILE *out);
-
-#endif

@@ -6,8 +6,7 @@
 // Always: if exit() is called inside, destructors take no lock and return; the system frees the
 // memory.
 // Threads: per thread; safe in signal handlers.
-#ifndef TC_RUNTIME_REENTRY_H
-#define TC_RUNTIME_REENTRY_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -32,5 +31,3 @@ static inline void tc_leave(void) {
   atomic_signal_fence(memory_order_seq_cst);
   tc_inside = 0;
 }
-
-#endif

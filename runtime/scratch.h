@@ -1,8 +1,7 @@
 // Scratch memory of one thread, which grows and is kept.
 // Threads: thread-compatible.
 // Owner: the declaring thread.
-#ifndef TC_RUNTIME_SCRATCH_H
-#define TC_RUNTIME_SCRATCH_H
+#pragma once
 
 #include "runtime/status.h"
 
@@ -18,5 +17,3 @@ bool tc_scratch_grow(tc_scratch *s, size_t bytes);
 static inline bool tc_scratch_reserve(tc_scratch *s, size_t bytes) {
   return TC_LIKELY(bytes <= s->bytes) || tc_scratch_grow(s, bytes);
 }
-
-#endif

@@ -1,7 +1,6 @@
 // Waiting in a loop: for how long, and with which pauses.
 // Threads: a tc_spin is one thread's.
-#ifndef TC_RUNTIME_SPIN_H
-#define TC_RUNTIME_SPIN_H
+#pragma once
 
 #include <stdatomic.h>
 #if defined(__x86_64__)
@@ -38,5 +37,3 @@ static inline bool tc_spin_over(tc_spin *s) {
   if (s->until_ns == 0) s->until_ns = now + TC_SPIN_NS;
   return now >= s->until_ns;
 }
-
-#endif

@@ -4,8 +4,7 @@
 // that is the first error of its status within the call. For a call that is given a poisoned
 // handle, it is the error that poisoned the handle. Text names the op and the values.
 // Threads: thread-local; any thread may show a recent error of another.
-#ifndef TC_RUNTIME_STATUS_H
-#define TC_RUNTIME_STATUS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -128,5 +127,3 @@ static inline tc_site tc_site_return(void *address) {
 }
 // Writes "[3, 4]" and the like; returns out.
 const char *tc_dims_text(const tc_dims *d, char *out, size_t bytes);
-
-#endif

@@ -10,8 +10,7 @@
 // child starts a new team at its first job. Workers block signals. MXCSR has its default during a
 // job on every thread, and the caller's is restored.
 // Threads: thread-safe.
-#ifndef TC_RUNTIME_TEAM_H
-#define TC_RUNTIME_TEAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ void tc_team_stop(void);
 // Units of one task of a step that takes `work` ns, of `all` ns of the stage it belongs to, and has
 // so many units.
 int64_t tc_team_grain(double work, double all, int64_t extent);
-
-#endif

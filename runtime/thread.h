@@ -1,7 +1,6 @@
 // Threads of the library's own: how they are started and pinned.
 // Threads: thread-safe.
-#ifndef TC_RUNTIME_THREAD_H
-#define TC_RUNTIME_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -14,5 +13,3 @@ bool tc_thread_pin(pthread_t thread, int core);
 // Lets a thread run on all cores, whatever the mask of the thread that started it, which may have
 // been pinned since.
 void tc_thread_unpin(pthread_t thread);
-
-#endif

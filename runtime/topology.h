@@ -3,8 +3,7 @@
 // user's setting may lower it.
 // Threads: thread-safe after the first call. The caller's own mask is never changed.
 // Source: hwloc; without hwloc, sysconf and /sys.
-#ifndef TC_RUNTIME_TOPOLOGY_H
-#define TC_RUNTIME_TOPOLOGY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ int tc_core_of_pu(int pu);
 // For tests: reads quotas below root instead of /sys/fs/cgroup and /proc/self/cgroup ("": none),
 // and a synthetic hwloc description (NULL: the real machine).
 void tc_topology_read(tc_topology *out, const char *cgroup_root, const char *synthetic);
-
-#endif

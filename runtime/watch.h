@@ -6,8 +6,7 @@
 //
 // Threads: thread-safe; a watch lies on its thread's stack and is that thread's. Takes no lock of
 // others.
-#ifndef TC_RUNTIME_WATCH_H
-#define TC_RUNTIME_WATCH_H
+#pragma once
 
 #include "runtime/status.h"
 
@@ -30,5 +29,3 @@ void tc_watch_stop(void);
 
 #define TC_WATCH_LIMIT_NS UINT64_C(2000000000)
 extern _Atomic uint64_t tc_watch_limit_ns;  // tests lower it
-
-#endif

@@ -1,8 +1,7 @@
 // What clang makes of the text of kernels for AMD's architectures. Compiled only: nothing is run.
 // Tests only.
 // Threads: thread-safe.
-#ifndef TC_TESTS_AMD_H
-#define TC_TESTS_AMD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,5 +14,3 @@ char *amd_assembly(const char *compiler, const char *arch, const char *words, co
 // to be to global memory or the block's. One that calls functions of the device library, which are
 // not there to be looked at, is taken for such. why: what it has.
 bool amd_is_lean(const char *assembly, char *why, size_t bytes);
-
-#endif

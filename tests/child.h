@@ -1,8 +1,7 @@
 // What is found in a process of its own: a number, such as a peak, which is never less than the one
 // before; or how such a process ends.
 // pre: this process has not used tc yet, whose threads would not be in the child.
-#ifndef TC_TESTS_CHILD_H
-#define TC_TESTS_CHILD_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,5 +47,3 @@ static inline int child_status(int (*run)(const void *arg), const void *arg) {
 static inline int child_failed(void) {
   return atomic_load(&expect_n_failed) != 0;
 }
-
-#endif

@@ -1,8 +1,7 @@
 // Texts of kernels through the vendors' compilers, for the architectures that tc makes kernels for:
 // NVRTC's, and AMD's by clang. Compiled only: nothing is run. Tests only. Threads: thread-safe, but
 // for compiled_open.
-#ifndef TC_TESTS_COMPILED_H
-#define TC_TESTS_COMPILED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ bool compile_text(const code_arch *a, const char *source, const char *words, uns
 
 // The first word that is not among those found, into a text; false: there is none such.
 bool compiled_lacks(const char *words, unsigned found, char *out, size_t bytes);
-
-#endif

@@ -1,8 +1,7 @@
 // Checks of the plain test programs: a failed one prints where and why, and is counted;
 // `expect_done` gives the exit status.
 // Threads: counting is atomic.
-#ifndef TC_TESTS_EXPECT_H
-#define TC_TESTS_EXPECT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -49,5 +48,3 @@ static inline int expect_done(const char *name) {
   failed ? printf("%s: %d of %d checks failed\n", name, failed, checked) : printf("%s: %d checks ok\n", name, checked);
   return failed != 0;
 }
-
-#endif

@@ -1,8 +1,7 @@
 // Allocations of the library that fail: the linker leads its calls of malloc and the like to the
 // program that includes this (meson.build: --wrap). The one that brings n_made to fail_from fails,
 // and, where for_good is set, all after it. Threads: any may allocate.
-#ifndef TC_TESTS_FAILING_H
-#define TC_TESTS_FAILING_H
+#pragma once
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -42,5 +41,3 @@ void *__wrap_realloc(void *p, size_t bytes) {
 int __wrap_posix_memalign(void **out, size_t align, size_t bytes) {
   return must_fail() ? ENOMEM : __real_posix_memalign(out, align, bytes);
 }
-
-#endif

@@ -2,8 +2,7 @@
 // edge values: what generated code is compared with the interpreter on. The outermost range is
 // NEST_LENGTH elements, and every buffer has as many. Tests only; allocation failures are not
 // handled.
-#ifndef TC_TESTS_KIR_CASES_H
-#define TC_TESTS_KIR_CASES_H
+#pragma once
 
 #include "lowering/kir/kir.h"
 
@@ -31,5 +30,3 @@ void kir_case_memory(kir_case *f, tc_type t, int lanes, int threads);
 void kir_case_rest(kir_case *f, tc_type t, int lanes, int threads);
 void kir_case_flow(kir_case *f);  // variables through loops and ifs
 void kir_case_release(kir_case *f);
-
-#endif

@@ -2,8 +2,7 @@
 // momentum SGD.
 // Deterministic: equal seeds give equal bits. Threads: one thread at a time per model. Owns its
 // tensors.
-#ifndef TC_TESTS_MLP_H
-#define TC_TESTS_MLP_H
+#pragma once
 
 #include <tc/tc.h>
 
@@ -58,5 +57,3 @@ static inline tc_status mlp_step(mlp *m, float *out_loss) {
   tc_scope_end(outer);
   return st != TC_OK ? st : step != TC_OK ? step : zero != TC_OK ? zero : read;
 }
-
-#endif

@@ -1,8 +1,7 @@
 // Host data in tests. Into tensors that have strides, and compared: exact, by bits, or within units
 // in the last place (ULP) of the expected value. NaN equals NaN; integers and bools are always
 // exact. Threads: as tc.h. Owns nothing.
-#ifndef TC_TESTS_NEAR_H
-#define TC_TESTS_NEAR_H
+#pragma once
 
 #include <tc/tc.h>
 
@@ -32,5 +31,3 @@ int64_t near_count(tc_dims d);
 // strides: how is 0 as it is, T its transpose permuted back, S with a gap between columns and
 // sliced, R backwards and flipped by a slice. T, S and R need a rank of at least 1.
 tc_tensor near_present(const void *data, tc_dims dims, tc_type type, char how);
-
-#endif

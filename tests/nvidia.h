@@ -1,7 +1,6 @@
 // What the code that NVRTC makes says of its kernels. Compiled only: nothing is run. Tests only.
 // Threads: thread-safe.
-#ifndef TC_TESTS_NVIDIA_H
-#define TC_TESTS_NVIDIA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,5 +13,3 @@ typedef struct cubin_facts {
 
 // The most of any function. false: it is no cubin, or does not say.
 bool cubin_read(const void *image, size_t bytes, cubin_facts *out);
-
-#endif

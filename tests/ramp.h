@@ -1,7 +1,6 @@
 // Values for tests that need no chance: a sine of each element's number, the same on every machine
 // to rounding.
-#ifndef TC_TESTS_PLAIN_RAMP_H
-#define TC_TESTS_PLAIN_RAMP_H
+#pragma once
 
 #include <tc/tc.h>
 
@@ -10,5 +9,3 @@ static inline tc_tensor ramp(tc_dims shape, double scale) {
   for (int i = 0; i < shape.rank; i++) n *= shape.dim[i];
   return tc_mul(tc_sin(tc_reshape(tc_arange(0, (double)n, 1, TC_F32), shape)), scale);
 }
-
-#endif

@@ -4,8 +4,7 @@
 // buffers and tiles, and wide accesses that are not aligned to their length, or in tiles to 8
 // bytes. A box arrives, and a product is made, when it is waited for. Tests only; allocation
 // failures are not handled.
-#ifndef TC_TESTS_THREADS_H
-#define TC_TESTS_THREADS_H
+#pragma once
 
 #include "lowering/kir/kir.h"
 
@@ -13,5 +12,3 @@
 // wrong, in text.
 const char *threads_run(const tc_kir *kir, void *const *buf, const int64_t *n, const uint64_t *num, int64_t begin,
                         int64_t end, char text[200]);
-
-#endif

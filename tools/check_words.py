@@ -27,7 +27,7 @@ def rules_of_list():
     for number, line in enumerate((ROOT / LIST).read_text().splitlines(), 1):
         if not line or line.startswith("#"):
             continue
-        m = re.fullmatch(r"(.+?) -> (.+?)(?: in ((?:[\w./-]+ ?)+?))?(?: but ([\w./ -]+))?", line)
+        m = re.fullmatch(r"(.+?) -> (.+?)(?: in ([\w./-]+(?: (?!but )[\w./-]+)*))?(?: but ([\w./ -]+))?", line)
         if not m:
             sys.exit(f"{LIST}:{number}: no line of the form `PATTERN -> REPLACEMENT [in PATH..] [but PATH..]`")
         inside, outside = ((m.group(i) or "").split() for i in (3, 4))

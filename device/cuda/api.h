@@ -2,8 +2,7 @@
 // headers. tests/headers/cuda.c compares them with the real ones where those are installed. Names
 // begin with TC_CU_ for CU_, and tc_cu_ for CU. Functions are rows of driver.def and nvrtc.def, by
 // exact symbols: the symbol cuMemAlloc is the first version, with 32-bit sizes.
-#ifndef TC_DEVICE_CUDA_API_H
-#define TC_DEVICE_CUDA_API_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ enum {
 #include "device/cuda/numbers.def"
 #undef TC_CUDA_NUMBER
 };
-
-#endif

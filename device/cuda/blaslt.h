@@ -1,8 +1,7 @@
 // NVIDIA's matrix product library cuBLASLt: finding it, and its numbers. Its functions are called
 // in device/gpu/blas_lt.c. tests/headers/blaslt.c compares all declarations with cublasLt.h.
 // Threads: one at a time opens it.
-#ifndef TC_DEVICE_CUDA_BLASLT_H
-#define TC_DEVICE_CUDA_BLASLT_H
+#pragma once
 
 #include "device/gpu/blas_lt.h"
 
@@ -16,5 +15,3 @@ enum {
 // tried.
 const tc_lt_library *tc_blaslt_ready(int driver_major, char *why, size_t bytes);
 const char *tc_blaslt_name(void);  // "cuBLASLt 13.1.0"
-
-#endif

@@ -9,8 +9,7 @@
 // tests/headers/cudnn.c compares them with cudnn_graph.h.
 // Threads: one at a time opens it, any thread drops; the others run under the device's lock
 // (device/gpu/driver.h).
-#ifndef TC_DEVICE_CUDA_CUDNN_H
-#define TC_DEVICE_CUDA_CUDNN_H
+#pragma once
 
 #include "device/cuda/api.h"
 #include "device/gpu/driver.h"
@@ -40,5 +39,3 @@ int tc_cudnn_find(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, i
 int tc_cudnn_check(tc_gpu_port *p, void *made, tc_gpu_algorithm *a);
 int tc_cudnn_set_stream(tc_gpu_port *p, void *stream);
 int tc_cudnn_run(tc_gpu_port *p, const tc_gpu_request *request);
-
-#endif

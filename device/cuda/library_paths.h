@@ -1,7 +1,6 @@
 // Folders of CUDA's libraries in which the loader does not look: toolkits, and packages of Python.
 // Threads: thread-safe.
-#ifndef TC_DEVICE_CUDA_LIBRARY_PATHS_H
-#define TC_DEVICE_CUDA_LIBRARY_PATHS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,5 +12,3 @@ bool tc_cuda_library_paths(const char *name, bool (*each)(const char *path, void
 // what the last file there lacked; "" if there was none.
 typedef bool tc_cuda_opener(int driver_major, const char *path, char *why, size_t bytes);
 bool tc_cuda_library_find(tc_cuda_opener *open, int driver_major, const char *name, char *why, size_t bytes);
-
-#endif

@@ -2,8 +2,7 @@
 // not know.
 // Threads: tc_nvrtc_choose_arch comes first, under the lock of opening; any number of threads may
 // call the others.
-#ifndef TC_DEVICE_CUDA_NVRTC_H
-#define TC_DEVICE_CUDA_NVRTC_H
+#pragma once
 
 #include "device/gpu/driver.h"
 
@@ -17,5 +16,3 @@ bool tc_nvrtc_has_wgmma(const char *arch);
 const char *tc_nvrtc_name(void);  // "NVRTC 13.0"
 const char *tc_nvrtc_options(void);
 tc_status tc_nvrtc_compile(const char *arch, const char *name, const char *source, tc_gpu_image *out);
-
-#endif

@@ -9,8 +9,7 @@
 // multiples of 16 bytes. A library that cannot check an algorithm (hipBLASLt) accepts those that it
 // recommends for the product.
 // Threads: any thread may drop; the others run under the device's lock (device/gpu/driver.h).
-#ifndef TC_DEVICE_GPU_BLAS_LT_H
-#define TC_DEVICE_GPU_BLAS_LT_H
+#pragma once
 
 #include "device/gpu/driver.h"
 
@@ -64,5 +63,3 @@ void tc_lt_drop(void *made);
 int tc_lt_find(tc_gpu_port *p, void *made, tc_gpu_algorithm *out, int most, int *n);
 int tc_lt_check(tc_gpu_port *p, void *made, tc_gpu_algorithm *a);
 int tc_lt_run(tc_gpu_port *p, const tc_gpu_request *request);
-
-#endif

@@ -1,7 +1,6 @@
 // Kernels: source is compiled once, kept on disk under all that the result depends on, and loaded.
 // Threads: thread-safe; compiling takes no lock.
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "device/gpu/state.h"

@@ -1,7 +1,6 @@
 // What the convolution libraries share: how they are told of axes, and their limit of memory.
 // Threads: thread-safe, pure.
-#ifndef TC_DEVICE_GPU_CONV_H
-#define TC_DEVICE_GPU_CONV_H
+#pragma once
 
 #include "device/gpu.h"
 
@@ -11,5 +10,3 @@
 // Copies the axes of `from`. No library has convolutions with one axis, so one is put before it,
 // whose value is `absent`. Returns the number of axes.
 int tc_gpu_conv_axes(const tc_gpu_conv_facts *f, const int64_t *from, int64_t absent, int64_t *out);
-
-#endif

@@ -6,8 +6,7 @@
 // Threads: functions of one device are called under its lock, except enter, leave, wait and
 // event_wait. They are called between enter and leave, except those of the libraries, facts, open
 // and close.
-#ifndef TC_DEVICE_GPU_DRIVER_H
-#define TC_DEVICE_GPU_DRIVER_H
+#pragma once
 
 #include "device/gpu.h"
 #include "device/gpu/ranges.h"
@@ -167,5 +166,3 @@ int tc_gpu_library_set_line(tc_gpu_port *p, const tc_gpu_library_driver *library
 
 extern const tc_gpu_driver tc_cuda_driver, tc_hip_driver;
 const tc_gpu_driver *tc_gpu_driver_of(tc_device d);  // drivers.c; NULL: d is no GPU
-
-#endif

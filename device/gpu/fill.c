@@ -4,7 +4,6 @@
 // exist for several sizes. Parameters of all drivers hold 4,096 bytes. Newer drivers take 32,764,
 // of which the compiler accepts 32,000.
 // Threads: thread-safe.
-#include <stdlib.h>
 
 #include "device/gpu/graph_copies.h"
 

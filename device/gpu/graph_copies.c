@@ -1,9 +1,6 @@
 // See graph_copies.h.
 #include "device/gpu/graph_copies.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "runtime/arena.h"
 #include "runtime/log.h"
 
@@ -133,12 +130,12 @@ const char *tc_gpu_graph_copies_place(tc_gpu *g, tc_gpu_graph_copies *m, const t
 // ---- copies ----
 
 uint32_t tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind,
-                                   const uint64_t *table, tc_gpu_carry *copy, tc_gpu_node *node) {
+                                   const uint64_t *table, tc_gpu_async_copy *copy, tc_gpu_node *node) {
   const tc_gpu_address *a = &m->address[call * TC_GPU_ADDRESSES];
   uint32_t n = 0;
   for (uint32_t k = 0; k < WORKSPACE; k++) {
     if (!a[k].moves || (k == RESULT) != behind) continue;
-    copy[n] = (tc_gpu_carry){table + a[0].word, k, m->place + a[k].offset, a[k].bytes, behind};
+    copy[n] = (tc_gpu_async_copy){table + a[0].word, k, m->place + a[k].offset, a[k].bytes, behind};
     size_t blocks = TC_MIN(a[k].bytes / (COPY_THREADS * 16) + 1, (size_t)(g->facts.processors * COPY_BLOCKS));
     node[n] = (tc_gpu_node){.function = g->copier->loaded.function,
                             .blocks = (uint32_t)blocks,

@@ -8,8 +8,7 @@
 // Always: an operand that moved once counts as moving from then on. Calls follow each other, so all
 // of a sequence share one memory, as large as the largest need.
 // Threads: under the device's lock.
-#ifndef TC_DEVICE_GPU_GRAPH_COPIES_H
-#define TC_DEVICE_GPU_GRAPH_COPIES_H
+#pragma once
 
 #include "device/gpu/state.h"
 
@@ -33,12 +32,12 @@ typedef struct tc_gpu_graph_copies {
 } tc_gpu_graph_copies;
 
 // The parameter of the kernel that copies, as its text has it.
-typedef struct tc_gpu_carry {
+typedef struct tc_gpu_async_copy {
   const uint64_t *words;  // of the call, in the table
   uint64_t which;  // index of the operand's word
   void *place;
   uint64_t bytes, leaves;  // leaves: 1 copies from place, 0 to place
-} tc_gpu_carry;
+} tc_gpu_async_copy;
 
 // Describes the launches that are calls, n_calls of them. False: the host has no memory.
 bool tc_gpu_graph_copies_init(tc_gpu_graph_copies *m, const tc_gpu_launch *launch, uint32_t n, uint32_t n_calls);
@@ -70,6 +69,4 @@ static inline void *tc_gpu_graph_copies_at(const tc_gpu_graph_copies *m, uint32_
 // Writes the nodes that copy operands before the call, or results behind it. table is the plan's,
 // on the device; copy gets their parameters. Returns how many there are.
 uint32_t tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind,
-                                   const uint64_t *table, tc_gpu_carry *copy, tc_gpu_node *node);
-
-#endif
+                                   const uint64_t *table, tc_gpu_async_copy *copy, tc_gpu_node *node);

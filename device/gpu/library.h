@@ -4,8 +4,7 @@
 // Always: a library stays open to the end of the process, because vendors' libraries cannot be
 // closed safely.
 // Threads: thread-compatible.
-#ifndef TC_DEVICE_GPU_LIBRARY_H
-#define TC_DEVICE_GPU_LIBRARY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,5 +65,3 @@ bool tc_library_shares(void *a, void *b, const char *symbol);
 // Within a directory the last name comes first.
 bool tc_library_search(const char *name, const char *const *where, size_t n_where,
                        bool (*each)(const char *path, void *arg), void *arg);
-
-#endif

@@ -3,7 +3,6 @@
 // A call is what the library made of the work's description, and the algorithm. Numbers tell the
 // libraries' results from the driver's (driver.h), so that all become statuses in one place.
 // Threads: thread-safe; the library is called under the device's lock.
-#include <stdlib.h>
 #include <string.h>
 
 #include "device/gpu/state.h"
@@ -81,7 +80,7 @@ static tc_status product_check(const tc_gpu_matmul_facts *f) {
   if (!typed || f->batch < 1 || f->batch > INT32_MAX || f->m < 1 || f->n < 1 || f->k < 1 || f->left.row < left ||
       f->right.row < right || f->left.batch < 0 || f->right.batch < 0 || f->alignment < tc_type_bytes(f->type) ||
       (f->alignment & (f->alignment - 1)))
-    return TC_FAIL(TC_ERR_ARG, "a product of %lld x %lld x %lld by a library is said wrongly", (long long)f->m,
+    return TC_FAIL(TC_ERR_ARG, "a product of %lld x %lld x %lld for a library is malformed", (long long)f->m,
                    (long long)f->n, (long long)f->k);
   return TC_OK;
 }
@@ -96,7 +95,7 @@ static tc_status conv_check(const tc_gpu_conv_facts *f) {
            f->high[i] >= 0 && room >= 0 && f->result[i] == room / f->stride[i] + 1;
   }
   return fine ? TC_OK
-              : TC_FAIL(TC_ERR_ARG, "a convolution of %lld channels by a library is said wrongly", (long long)f->in);
+              : TC_FAIL(TC_ERR_ARG, "a convolution of %lld channels for a library is malformed", (long long)f->in);
 }
 
 static tc_status work_check(const tc_gpu_work *w) {

@@ -2,8 +2,7 @@
 // range. Inside it each launched kernel, or the graph that replays them, is one.
 // Always: a library is opened only if a profiler started the process, or TC_PROFILE asks.
 // Threads: thread-safe; a thread's ranges kernel.
-#ifndef TC_DEVICE_GPU_RANGES_H
-#define TC_DEVICE_GPU_RANGES_H
+#pragma once
 
 #include "device/device.h"
 
@@ -18,5 +17,3 @@ typedef struct tc_gpu_ranges {
 const tc_gpu_ranges *tc_gpu_ranges_of(tc_device d);
 // For tc-info: opens the library and returns one sentence: which it is, or why there is none.
 const char *tc_gpu_ranges_sentence(tc_device d);
-
-#endif

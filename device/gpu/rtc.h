@@ -1,8 +1,7 @@
 // What NVRTC and hiprtc share, whose functions differ only in their names: reading a compiled
 // program's log and code.
 // Threads: thread-safe; a program is one thread's.
-#ifndef TC_DEVICE_GPU_RTC_H
-#define TC_DEVICE_GPU_RTC_H
+#pragma once
 
 #include "device/gpu/driver.h"
 
@@ -22,5 +21,3 @@ typedef struct tc_rtc {
 // it. TC_ERR_COMPILE with the log from its first error on.
 tc_status tc_rtc_finish(const tc_rtc *c, tc_rtc_program program, unsigned result, const char *arch, const char *name,
                         tc_gpu_image *out);
-
-#endif

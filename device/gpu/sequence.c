@@ -10,7 +10,6 @@
 // changing, one graph has memory of its own for the operands that move, and copies them
 // (graph_copies.h).
 // Threads: under the device's lock, so two threads in one sequence alternate.
-#include <stdlib.h>
 #include <string.h>
 
 #include "device/gpu/graph_copies.h"
@@ -341,7 +340,7 @@ static bool is_worth_another(tc_gpu *g, int result, tc_status *st) {
 typedef struct chain {
   tc_gpu_node *node;
   uint64_t *fill;
-  tc_gpu_carry *copy;
+  tc_gpu_async_copy *copy;
   uint32_t n;
 } chain;
 
@@ -356,7 +355,7 @@ static void add_fills(tc_gpu_sequence *s, const uint64_t *words, chain *c) {
 }
 
 static void add_launches(tc_gpu_sequence *s, const graph *x, const uint64_t *words, chain *c) {
-  tc_gpu_carry *copy = c->copy;
+  tc_gpu_async_copy *copy = c->copy;
   for (uint32_t i = 0, n_calls = 0; i < s->n; i++) {
     bool copies = x == &s->copying && s->launch[i].call;
     uint32_t call = n_calls,

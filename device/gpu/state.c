@@ -5,8 +5,6 @@
 // Always: after fork the child touches nothing of a driver that its parent opened.
 #include "device/gpu/state.h"
 
-#include <string.h>
-
 #include "runtime/arena.h"
 #include "runtime/log.h"
 

@@ -2,8 +2,7 @@
 //
 // Comments use: locked: this thread holds the device's lock. entered: the device is this thread's
 // current one. begun: both, between tc_gpu_begin and tc_gpu_end.
-#ifndef TC_DEVICE_GPU_STATE_H
-#define TC_DEVICE_GPU_STATE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -204,5 +203,3 @@ struct tc_gpu_code {
   tc_gpu_retired *retired;  // allocated ahead, so that release cannot fail
   char name[];
 };
-
-#endif

@@ -1,8 +1,7 @@
 // Our own declarations of what tc uses of HIP and hiprtc, for machines without their headers.
 // tests/headers/hip.c compares them with the real ones where those are installed. Functions are
 // rows of driver.def and hiprtc.def.
-#ifndef TC_DEVICE_HIP_API_H
-#define TC_DEVICE_HIP_API_H
+#pragma once
 
 #include <stddef.h>
 
@@ -57,5 +56,3 @@ enum {
 #include "device/hip/numbers.def"
 #undef TC_HIP_NUMBER
 };
-
-#endif

@@ -1,8 +1,7 @@
 // AMD's matrix product libraries as one library of a device: hipBLASLt if it may be used and has
 // kernels for the device, else rocBLAS.
 // Threads: under the device's lock.
-#ifndef TC_DEVICE_HIP_GEMM_H
-#define TC_DEVICE_HIP_GEMM_H
+#pragma once
 
 #include "device/gpu/driver.h"
 
@@ -13,5 +12,3 @@ void tc_hip_gemm_close(tc_gpu_port *p);
 // The libraries' results that are not the driver's are from here to MIOpen's (miopen.h).
 #define TC_HIP_PRODUCTS_RESULTS 0x10000
 tc_gpu_verdict tc_hip_gemm_judge(int result, const char **name);
-
-#endif

@@ -5,8 +5,7 @@
 // run. So no rule selects it. It is used where algorithms are timed and checked to repeat their
 // results (TC_AUTOTUNE), or where the user asks for it (TC_GPU_LIBRARIES=always).
 // Threads: under the device's lock.
-#ifndef TC_DEVICE_HIP_HIPBLASLT_H
-#define TC_DEVICE_HIP_HIPBLASLT_H
+#pragma once
 
 #include "device/gpu/blas_lt.h"
 
@@ -24,5 +23,3 @@ extern const tc_gpu_library_driver tc_hipblaslt;  // pre of all but drop: ready 
 void tc_hipblaslt_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes));
 void tc_hipblaslt_close(tc_gpu_port *p);
 tc_gpu_verdict tc_hipblaslt_judge(int result, const char **name);
-
-#endif

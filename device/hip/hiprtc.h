@@ -1,8 +1,7 @@
 // AMD's compiler hiprtc. In: source in the dialect. Out: a code object.
 // Threads: tc_hiprtc_open comes first, under the lock of opening; any number of threads may call
 // the others.
-#ifndef TC_DEVICE_HIP_HIPRTC_H
-#define TC_DEVICE_HIP_HIPRTC_H
+#pragma once
 
 #include "device/gpu/driver.h"
 
@@ -17,5 +16,3 @@ bool tc_hiprtc_choose_arch(tc_gpu_facts *facts, char *why, size_t bytes);
 const char *tc_hiprtc_name(void);  // "hiprtc of HIP 5.2"
 const char *tc_hiprtc_options(void);
 tc_status tc_hiprtc_compile(const char *arch, const char *name, const char *source, tc_gpu_image *out);
-
-#endif

@@ -1,8 +1,7 @@
 // Folders of AMD's libraries, and of the kernels that they read from files. Those libraries end the
 // process on a device for which they find no kernels.
 // Threads: thread-safe.
-#ifndef TC_DEVICE_HIP_LIBRARY_PATHS_H
-#define TC_DEVICE_HIP_LIBRARY_PATHS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,5 +13,3 @@ void *tc_hip_library_paths_open(const char *name);
 // if it is not NULL. Else it looks for the folder ("rocblas/library") beside the library that
 // defines `function`, or below a version's name.
 bool tc_hip_library_paths_kernels(void *function, const char *given, const char *stem, const char *arch);
-
-#endif

@@ -15,8 +15,7 @@
 // Declarations are our own; functions are rows of miopen.def. tests/headers/miopen.c compares them
 // with its header.
 // Threads: under the device's lock.
-#ifndef TC_DEVICE_HIP_MIOPEN_H
-#define TC_DEVICE_HIP_MIOPEN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -57,5 +56,3 @@ void tc_miopen_close(tc_gpu_port *p);
 // Results of its functions that are not the driver's are from TC_MIOPEN_RESULTS on.
 #define TC_MIOPEN_RESULTS 0x30000
 tc_gpu_verdict tc_miopen_judge(int result, const char **name);
-
-#endif

@@ -7,8 +7,7 @@
 // Declarations are our own; functions are rows of rocblas.def. tests/headers/rocblas.c compares
 // them with its header.
 // Threads: under the device's lock.
-#ifndef TC_DEVICE_HIP_ROCBLAS_H
-#define TC_DEVICE_HIP_ROCBLAS_H
+#pragma once
 
 #include "device/gpu/driver.h"
 #include "device/hip/api.h"
@@ -28,5 +27,3 @@ void tc_rocblas_close(tc_gpu_port *p);
 // Results of its functions that are not the driver's are from TC_ROCBLAS_RESULTS on.
 #define TC_ROCBLAS_RESULTS 0x20000
 tc_gpu_verdict tc_rocblas_judge(int result, const char **name);
-
-#endif

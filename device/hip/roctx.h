@@ -1,10 +1,7 @@
 // ROCTX: ranges in the timelines of AMD's profilers. See device/gpu/ranges.h.
-#ifndef TC_DEVICE_HIP_ROCTX_H
-#define TC_DEVICE_HIP_ROCTX_H
+#pragma once
 
 #include "device/gpu/ranges.h"
 
 bool tc_roctx_open(tc_gpu_ranges *out, char *why, size_t bytes);
 bool tc_roctx_attached(void);  // true: a profiler started this process
-
-#endif

@@ -1,6 +1,5 @@
 // BERT (Devlin et al. 2018) as Hugging Face's BertModel has it: its names, without the pooler.
-#ifndef EXAMPLES_MODELS_BERT_H
-#define EXAMPLES_MODELS_BERT_H
+#pragma once
 
 #include <tc/nn.h>
 
@@ -23,5 +22,3 @@ tc_status bert_load(const tc_nn_params *p, const tc_archive *a, const char *pref
 // nobody attends to; {0, 0}: all are words) -> last hidden state [b, t, dim]. Where a whole row is
 // padding its tokens attend to all alike, as Hugging Face's do.
 tc_tensor bert_forward(const tc_nn_params *p, tc_tensor ids, tc_tensor types, tc_tensor mask, int n_heads);
-
-#endif

@@ -1,7 +1,6 @@
 // What the model programs share: options, files, batches, training loops and a line that tells how
 // far they are. Mistakes end the program with a sentence on standard error and exit status 1.
-#ifndef EXAMPLES_MODELS_CLI_H
-#define EXAMPLES_MODELS_CLI_H
+#pragma once
 
 #include <tc/nn.h>
 
@@ -49,5 +48,3 @@ void cli_train(const cli *c, int64_t n_rows, tc_optimizer *opt, cli_rows_fn loss
 // One line on standard error, if that is a terminal, from a second after the first call on, which
 // is made before the work: "what: done of n".
 void cli_progress(const char *what, int64_t done, int64_t n);
-
-#endif

@@ -1,6 +1,5 @@
 // GPT-2 (Radford et al. 2019) as Hugging Face's GPT2Model has it: its names, and weights [in, out].
-#ifndef EXAMPLES_MODELS_GPT2_H
-#define EXAMPLES_MODELS_GPT2_H
+#pragma once
 
 #include <tc/nn.h>
 
@@ -38,5 +37,3 @@ tc_tensor gpt2_loss(const tc_nn_params *p, tc_tensor ids, int n_heads);
 // An empty cache for the model p and sequences of up to n_max tokens.
 tc_status gpt2_cache_init(gpt2_cache *cache, const tc_nn_params *p, int64_t b, int64_t n_max, int n_heads) TC_MUST_USE;
 void gpt2_cache_fini(gpt2_cache *cache);
-
-#endif

@@ -1,7 +1,6 @@
 // ResNet (He et al. 2015) as torchvision has it: its names, and the stride of a bottleneck in the
 // 3x3 convolution.
-#ifndef EXAMPLES_MODELS_RESNET_H
-#define EXAMPLES_MODELS_RESNET_H
+#pragma once
 
 #include <tc/nn.h>
 
@@ -26,5 +25,3 @@ tc_status resnet_add(tc_nn_params *p, const resnet_config *c) TC_MUST_USE;
 // x [n, channels, h, w] -> logits [n, n_classes]. Batch norm by the batch in training mode, which
 // moves the running statistics.
 tc_tensor resnet_forward(const tc_nn_params *p, tc_tensor x);
-
-#endif

@@ -1,8 +1,7 @@
 // GPT-2's vocab.json: a JSON object from tokens to ids. A token is text in which every byte is a
 // character: printable ones themselves, the others U+0100 and on, in order. Source:
 // github.com/openai/gpt-2, src/encoder.py, bytes_to_unicode.
-#ifndef EXAMPLES_MODELS_VOCAB_H
-#define EXAMPLES_MODELS_VOCAB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ typedef struct vocab {
 // False after saying on standard error what is wrong, and where in the file; *out is empty then.
 bool vocab_read(vocab *out, const char *path);
 void vocab_fini(vocab *v);
-
-#endif

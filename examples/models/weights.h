@@ -1,6 +1,5 @@
 // What the models ask a file of weights about their sizes.
-#ifndef EXAMPLES_MODELS_WEIGHTS_H
-#define EXAMPLES_MODELS_WEIGHTS_H
+#pragma once
 
 #include <tc/nn.h>
 
@@ -18,5 +17,3 @@ bool weights_layers(const tc_archive *a, const char *prefix, const char *stem, c
 // The shape of that tensor, which should have this rank and, in words, this form; else false after
 // saying so on standard error.
 bool weights_shape(const tc_archive *a, const char *prefix, const char *name, int rank, const char *form, int64_t *out);
-
-#endif

@@ -1,8 +1,7 @@
 // The text of the row kernels, in pieces. A piece is the part of a .k file of this directory
 // between two lines of the form `// ==== name ====`; tools/embed.py makes it a string.
 // lowering/program/gpu/rows.c joins the pieces.
-#ifndef TC_KERNELS_GPU_TEXTS_H
-#define TC_KERNELS_GPU_TEXTS_H
+#pragma once
 
 #define TC_GPU_TEXTS(X) \
   X(element) \
@@ -35,5 +34,3 @@
 #define X(name) extern const char tc_gpu_text_##name[];
 TC_GPU_TEXTS(X)
 #undef X
-
-#endif

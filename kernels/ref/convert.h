@@ -3,8 +3,7 @@
 // convert.c states how values are rounded.
 // Threads: thread-safe, pure.
 // Owner: nothing.
-#ifndef TC_KERNELS_REF_CONVERT_H
-#define TC_KERNELS_REF_CONVERT_H
+#pragma once
 
 #include "kernels/ref/ref.h"
 
@@ -23,5 +22,3 @@ void tc_store_i64(tc_type type, void *p, int64_t at, int64_t step, int64_t n, co
 // Copies n elements of the same size.
 void tc_copy_span(int64_t elem_bytes, void *dst, int64_t dst_at, int64_t dst_step, const void *src, int64_t src_at,
                   int64_t src_step, int64_t n);
-
-#endif

@@ -2,8 +2,7 @@
 // softmax run over them.
 // Threads: a walk is one thread's.
 // Owner: nothing.
-#ifndef TC_KERNELS_REF_LANE_H
-#define TC_KERNELS_REF_LANE_H
+#pragma once
 
 #include "kernels/ref/ref.h"
 #include "kernels/ref/walk.h"
@@ -29,5 +28,3 @@ static inline void tc_lanes_begin(tc_lanes *l, const tc_view *in, const tc_view 
   tc_walk_add(&l->walk, out->stride);
   tc_walk_begin(&l->walk);
 }
-
-#endif

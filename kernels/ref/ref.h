@@ -9,8 +9,7 @@
 // point.
 // Threads: thread-safe, pure.
 // Owner: nothing.
-#ifndef TC_KERNELS_REF_H
-#define TC_KERNELS_REF_H
+#pragma once
 
 #include <stdint.h>
 #include <tc/tc.h>
@@ -59,5 +58,3 @@ uint16_t tc_f32_to_f16(float v);
 float tc_f16_to_f32(uint16_t v);
 uint16_t tc_f32_to_bf16(float v);
 float tc_bf16_to_f32(uint16_t v);
-
-#endif

@@ -6,8 +6,7 @@
 // the work. Slices of the last axis are whole blocks, so that no two write to one cache line.
 // Threads: thread-safe, pure.
 // Owner: nothing.
-#ifndef TC_KERNELS_REF_SHARE_H
-#define TC_KERNELS_REF_SHARE_H
+#pragma once
 
 #include "kernels/ref/ref.h"
 #include "runtime/status.h"
@@ -52,5 +51,3 @@ static inline tc_view tc_share_slice(const tc_view *v, int axis, int64_t lo, int
 
 // Copies between views of one shape and type.
 void tc_copy_view(const tc_view *to, const tc_view *from);
-
-#endif

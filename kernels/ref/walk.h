@@ -9,8 +9,7 @@
 // with an extent of 0 has none.
 // Threads: a walk is one thread's.
 // Owner: nothing.
-#ifndef TC_KERNELS_REF_WALK_H
-#define TC_KERNELS_REF_WALK_H
+#pragma once
 
 #include "runtime/status.h"
 
@@ -92,5 +91,3 @@ static inline bool tc_walk_next(tc_walk *w) {
   }
   return false;
 }
-
-#endif

@@ -20,7 +20,6 @@
 #include "lazy/record/record.h"
 #include "lazy/ops/cross_device.h"
 #include "lazy/record/append.h"
-#include "lazy/sync/sync.h"
 #include "lazy/trace/deferred_error.h"
 #include "lazy/trace/run.h"
 #include "runtime/arena.h"
@@ -98,7 +97,7 @@ static void cross(tc_walk *w, tc_segment *s, uint32_t n) {
   uint32_t to = tc_rec_in(tc_walk_rec(w, s, n))[0];
   if (!tc_walk_is_held(*from) && !tc_walk_settle(w)) return;
   tc_tensor there =
-      tc_trace_carry(w->t, tc_walk_held_slot(*from, &h), (tc_tensor){0, 0}, tc_walk_device(w, s, to), false);
+      tc_trace_cross_device(w->t, tc_walk_held_slot(*from, &h), (tc_tensor){0, 0}, tc_walk_device(w, s, to), false);
   tc_walk_drop(w, from);
   if (w->t->op_status != TC_OK) return;
   tc_node g = tc_walk_held(w, there), *at = tc_walk_adjoint(w, s, to);

@@ -1,10 +1,7 @@
 // The gradients of parameters. What sums them is grad.c.
-#ifndef TC_LAZY_AUTOGRAD_PARAM_H
-#define TC_LAZY_AUTOGRAD_PARAM_H
+#pragma once
 
 #include "lazy/trace/trace.h"
 
 // A slot's stored value becomes the parameter's gradient, in place of the one it had.
 tc_status tc_trace_set_grad(tc_trace *t, tc_tensor param, const tc_slot *grad);
-
-#endif

@@ -2,8 +2,7 @@
 //
 // In: handles. Out: whether they may be used.
 // Threads: thread-compatible. Owner: nobody.
-#ifndef TC_LAZY_AUTOGRAD_PARAMS_CHECK_H
-#define TC_LAZY_AUTOGRAD_PARAMS_CHECK_H
+#pragma once
 
 #include "lazy/trace/node.h"
 
@@ -17,5 +16,3 @@ static inline tc_status tc_last_status(void) {
 }
 // Whether n parameters are there and alive; name is the caller's.
 tc_status tc_params_check(const char *name, const tc_tensor *params, int n, tc_site site);
-
-#endif

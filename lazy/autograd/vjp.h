@@ -8,8 +8,7 @@
 //     if (tc_vjp_requires_grad(v, 1))
 //       tc_vjp_give(v, 1, tc_rec_binary(v->t, TC_OP_MUL, v->g, tc_vjp_in(v, 0)));
 //   }
-#ifndef TC_LAZY_AUTOGRAD_VJP_H
-#define TC_LAZY_AUTOGRAD_VJP_H
+#pragma once
 
 #include "lazy/record/record.h"
 
@@ -42,5 +41,3 @@ void tc_vjp_give(tc_vjp *v, int k, tc_node grad);
 #define TC_OP(NAME, name, kind, arity, dtype, vjp, saves, lower, reference, sample) void tc_vjp_##vjp(tc_vjp *v);
 #include <tc/ops.def>
 #undef TC_OP
-
-#endif

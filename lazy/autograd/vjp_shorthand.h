@@ -1,8 +1,7 @@
 // Short names for the recording calls that rules are made of, so that a rule reads like its
 // formula. Included by lazy/autograd/vjp*.c only. Inside a rule `v` is its tc_vjp; all of these
 // pass TC_NODE_ERR on silently, as record.h does.
-#ifndef TC_LAZY_AUTOGRAD_VJP_SHORTHAND_H
-#define TC_LAZY_AUTOGRAD_VJP_SHORTHAND_H
+#pragma once
 
 #include "lazy/autograd/vjp.h"
 
@@ -42,5 +41,3 @@ static inline tc_node zero_where(tc_vjp *v, tc_node cond, tc_node a) {
 static inline tc_node zeros_in(tc_vjp *v, int k) {
   return tc_rec_full(v->t, tc_vjp_in_dims(v, k), tc_vjp_in_type(v, k), 0);
 }
-
-#endif

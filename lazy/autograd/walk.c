@@ -18,7 +18,7 @@ static tc_segment *segment_make(tc_walk *w, uint32_t n) {
   tc_segment *s = tc_arena_alloc(&w->t->walk, sizeof *s);
   uint32_t *notes = tc_arena_alloc(&w->t->walk, ((size_t)n + 1) * 3 * sizeof *notes);
   if (!s || !notes) return tc_rec_fail(w->t, TC_ERR_MEMORY, "no room to differentiate"), NULL;
-  s->adjoint = notes, s->want = notes + n + 1, s->past = s->want + n + 1, s->n = n;
+  s->adjoint = notes, s->param = notes + n + 1, s->past = s->param + n + 1, s->n = n;
   memset(s->adjoint, 0xFF, n * sizeof s->adjoint[0]);
   return s;
 }
@@ -53,21 +53,23 @@ tc_device tc_walk_device(const tc_walk *w, const tc_segment *s, uint32_t n) {
 
 // Looks at what was noted since.
 static void look_at_notes(const tc_walk *w, tc_segment *s) {
-  const tc_want *want = s->run ? s->run->want : w->t->want;
+  const tc_param_node *nodes = s->run ? s->run->param_node : w->t->param_node;
   const tc_past *past = s->run ? s->run->past : w->t->past;
-  uint32_t n_want = s->run ? s->run->n_want : w->t->n_want, n_past = s->run ? s->run->n_past : w->t->n_past;
-  for (uint32_t i = s->n_want; i < n_want; i++)
-    if (want[i].node < s->n && !s->want[want[i].node]) s->want[want[i].node] = i + 1;
+  uint32_t n_param_node = s->run ? s->run->n_param_node : w->t->n_param_node,
+           n_past = s->run ? s->run->n_past : w->t->n_past;
+  for (uint32_t i = s->n_param_node; i < n_param_node; i++)
+    if (nodes[i].node < s->n && !s->param[nodes[i].node]) s->param[nodes[i].node] = i + 1;
   for (uint32_t i = s->n_past; i < n_past; i++)
     if (past[i].node < s->n) s->past[past[i].node] = i + 1;
-  tc_count(TC_PASS_WALK, TC_MAX_OF(n_want, s->n_want) - s->n_want + TC_MAX_OF(n_past, s->n_past) - s->n_past);
-  s->n_want = n_want, s->n_past = n_past;
+  tc_count(TC_PASS_WALK,
+           TC_MAX_OF(n_param_node, s->n_param_node) - s->n_param_node + TC_MAX_OF(n_past, s->n_past) - s->n_past);
+  s->n_param_node = n_param_node, s->n_past = n_past;
 }
 
 static tc_tensor param_of(const tc_walk *w, tc_segment *s, uint32_t n) {
   look_at_notes(w, s);
-  uint32_t i = s->want[n];
-  return i ? (s->run ? s->run->want : w->t->want)[i - 1].param : (tc_tensor){0, 0};
+  uint32_t i = s->param[n];
+  return i ? (s->run ? s->run->param_node : w->t->param_node)[i - 1].param : (tc_tensor){0, 0};
 }
 
 uint32_t tc_walk_hash(uint64_t a, uint64_t b, uint32_t size) {

@@ -6,8 +6,7 @@
 // into, latest first.
 // Threads: under the trace's lock. Owner: the walk holds runs and stored adjoints until
 // tc_walk_fini; its memory is the trace's scratch.
-#ifndef TC_LAZY_AUTOGRAD_WALK_H
-#define TC_LAZY_AUTOGRAD_WALK_H
+#pragma once
 
 #include "lazy/autograd/vjp.h"
 #include "lazy/trace/run.h"
@@ -17,8 +16,8 @@ typedef struct tc_segment {
   tc_run *run;  // retained. NULL: the pending trace
   tc_node *adjoint;  // per node; TC_NODE_ERR: none
   uint32_t n;
-  uint32_t *want, *past;  // per node: its number among the run's or trace's want and past, plus 1. 0: none
-  uint32_t n_want, n_past;  // of those lists, how many were entered
+  uint32_t *param, *past;  // per node: 1 + its number among param_node and past. 0: none
+  uint32_t n_param_node, n_past;  // of those lists, how many were entered
   struct tc_segment *next;
 } tc_segment;
 
@@ -99,5 +98,3 @@ bool tc_walk_enter(tc_walk *w, tc_device d);
 void tc_walk_add_to(tc_walk *w, tc_node *at, tc_node g, tc_device d);
 void tc_walk_fini(tc_walk *w);
 tc_node tc_walk_widened(const tc_vjp *v, tc_node n);
-
-#endif

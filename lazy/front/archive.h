@@ -1,7 +1,6 @@
 // Named tensors in a file, whatever its format: the format fills the names and says how the i-th is
 // read.
-#ifndef TC_LAZY_FRONT_ARCHIVE_H
-#define TC_LAZY_FRONT_ARCHIVE_H
+#pragma once
 
 #include <tc/io.h>
 
@@ -31,5 +30,3 @@ tc_status tc_archive_match(const char *op, const tc_archive *a, const char *pref
 // tensors. Then runs what is pending.
 tc_status tc_archive_check_save(const char *op, const char *path, int n, const char *const *names,
                                 const tc_tensor *tensors, tc_site site);
-
-#endif

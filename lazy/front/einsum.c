@@ -14,7 +14,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_OPERANDS 64

@@ -5,8 +5,7 @@
 // A file that grows past the process's limit between begin and end is an error to this thread. It
 // does not raise the signal that ends the process.
 // Threads: thread-compatible; begin and end are called by one thread.
-#ifndef TC_LAZY_FRONT_FILE_H
-#define TC_LAZY_FRONT_FILE_H
+#pragma once
 
 #include <signal.h>
 #include <stdlib.h>
@@ -28,5 +27,3 @@ void tc_new_file_write(tc_new_file *f, const void *data, size_t bytes);
 // Puts the file in its place, or removes it if anything failed or st says so. TC_ERR_IO with the
 // reason; TC_ERR_MEMORY without memory.
 tc_status tc_new_file_end(tc_new_file *f, tc_status st);
-
-#endif

@@ -1,6 +1,5 @@
 // Memory of others as a tensor: of a mapped file, of another library.
-#ifndef TC_LAZY_FRONT_FOREIGN_H
-#define TC_LAZY_FRONT_FOREIGN_H
+#pragma once
 
 #include <stddef.h>
 #include <tc/tc.h>
@@ -30,5 +29,3 @@ tc_tensor tc_foreign_copy_unsigned(const void *data, const tc_dims *shape, const
 // Elements of a shape without negative extents. SIZE_MAX: their bytes are more than fit in memory;
 // of an empty shape the bytes of its other extents count.
 size_t tc_foreign_count(const tc_dims *shape, tc_type type);
-
-#endif

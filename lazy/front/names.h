@@ -1,7 +1,6 @@
 // A set of names, numbered in the order they came: found by hash, and by likeness for the sake of
 // error messages. Owns copies. Thread-compatible.
-#ifndef TC_LAZY_FRONT_NAMES_H
-#define TC_LAZY_FRONT_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ int tc_names_find(const tc_names *names, const char *name);
 // else; NULL: none do.
 const char *tc_names_nearest(const tc_names *names, const char *name, const bool *taken);
 void tc_names_fini(tc_names *names);
-
-#endif

@@ -1,6 +1,5 @@
 // A model's parameter under the name it has in a module.
-#ifndef TC_LAZY_FRONT_NN_H
-#define TC_LAZY_FRONT_NN_H
+#pragma once
 
 #include <tc/nn.h>
 
@@ -16,5 +15,3 @@ void tc_nn_cut(tc_nn_params *p, int n);
 // path.leaf, or poison after reporting; {0, 0} where there is none and it is optional.
 tc_tensor tc_nn_get_leaf(const char *op, const tc_nn_params *p, const char *path, const char *leaf, bool optional,
                          tc_site site);
-
-#endif

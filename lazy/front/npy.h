@@ -1,6 +1,5 @@
 // The .npy format, for files of their own and members of .npz archives.
-#ifndef TC_LAZY_FRONT_NPY_H
-#define TC_LAZY_FRONT_NPY_H
+#pragma once
 
 #include <stdio.h>
 #include <tc/tc.h>
@@ -14,5 +13,3 @@ size_t tc_npy_header(char out[TC_NPY_HEADER_BYTES], const tc_dims *shape, tc_typ
 // the array is read. On failure poison, and why says what is wrong, for the caller to report; empty
 // where that is done.
 tc_tensor tc_npy_read(FILE *f, uint64_t file_bytes, tc_site site, char *why, size_t why_bytes);
-
-#endif

@@ -1,7 +1,6 @@
 // What functions over the public interface say of the tensors they are given, and give back when
 // they fail.
-#ifndef TC_LAZY_FRONT_OPERAND_H
-#define TC_LAZY_FRONT_OPERAND_H
+#pragma once
 
 #include "runtime/status.h"
 
@@ -9,5 +8,3 @@
 static inline tc_status tc_operand_check(const char *op, tc_tensor t, tc_site site) {
   return tc_is_valid(t) ? TC_OK : tc_invalid(t, op, site, "%s", tc_handle_fault(t));
 }
-
-#endif

@@ -1,7 +1,6 @@
 // safetensors files as checkpoints need them: written without being put in their place yet, and as
 // the very bytes that a checksum was made of.
-#ifndef TC_LAZY_FRONT_SAFETENSORS_H
-#define TC_LAZY_FRONT_SAFETENSORS_H
+#pragma once
 
 #include "lazy/front/archive.h"
 #include "lazy/front/file.h"
@@ -16,5 +15,3 @@ tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, 
 tc_status tc_safetensors_read(const char *path, tc_archive **out, tc_site site);
 // The whole file, borrowed; of an archive that was read only until its first tensor is taken.
 const unsigned char *tc_safetensors_bytes(const tc_archive *a, size_t *out_bytes);
-
-#endif

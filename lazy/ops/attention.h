@@ -2,8 +2,7 @@
 //
 // In: operands of rank 4, [n, heads, rows, elements]. Out: records.
 // Threads: under the trace's lock. Owner: nobody.
-#ifndef TC_LAZY_OPS_ATTENTION_H
-#define TC_LAZY_OPS_ATTENTION_H
+#pragma once
 
 #include "lazy/record/record.h"
 
@@ -25,5 +24,3 @@ tc_node tc_attention_repeated(tc_trace *t, tc_node x, int64_t heads);
 tc_node tc_attention_transposed(tc_trace *t, tc_node x);
 // softmax of the scores, [n, hq, l, s]; rows that see nothing are zeros.
 tc_node tc_attention_weights(tc_trace *t, const tc_attention *a);
-
-#endif

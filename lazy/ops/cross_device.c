@@ -11,7 +11,6 @@
 #include "lazy/record/value.h"
 #include "lazy/sync/plan_cache.h"
 #include "lazy/trace/run.h"
-#include "runtime/reentry.h"
 
 tc_node tc_trace_to(tc_trace *t, tc_node a, tc_device to) {
   if (a == TC_NODE_ERR) return a;
@@ -30,7 +29,7 @@ static tc_status history_of(const tc_trace *t, const tc_slot *s, tc_tensor param
   return *out ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a run");
 }
 
-tc_tensor tc_trace_carry(tc_trace *t, const tc_slot *s, tc_tensor param, tc_device to, bool pooled) {
+tc_tensor tc_trace_cross_device(tc_trace *t, const tc_slot *s, tc_tensor param, tc_device to, bool pooled) {
   tc_stored v = {.shape = s->shape, .type = (tc_type)s->dtype, .device = to};
   size_t bytes = (size_t)tc_dims_at(s->shape)->count * tc_type_bytes(v.type);
   tc_run *history = NULL;
@@ -55,14 +54,14 @@ static tc_tensor carried(tc_trace *t, tc_slot *s, tc_tensor x, tc_device to) {
   tc_status st = tc_trace_store(t, s, x, TC_CAUSE_TO, t->op_site, &buf);
   if (st != TC_OK) return t->op_status = st, tc_poison(st);
   tc_buffer_release(buf);  // the slot has it
-  return tc_trace_carry(t, s, (s->flags & TC_SLOT_GRAD) ? x : (tc_tensor){0, 0}, to, true);
+  return tc_trace_cross_device(t, s, (s->flags & TC_SLOT_GRAD) ? x : (tc_tensor){0, 0}, to, true);
 }
 
 // Of another thread's tensor, which is leaf n here: it has no history, but may be a parameter.
 static tc_tensor carried_leaf(tc_trace *t, tc_node n, tc_tensor x, tc_device to) {
   const tc_rec *r = tc_rec_of(t, n);
   tc_slot there = {.buf = tc_trace_leaf_of(t, n), .shape = r->shape, .dtype = r->dtype, .device = t->dev[n]};
-  return tc_trace_carry(t, &there, (t->flag[n] & TC_NODE_REQUIRES_GRAD) ? x : (tc_tensor){0, 0}, to, true);
+  return tc_trace_cross_device(t, &there, (t->flag[n] & TC_NODE_REQUIRES_GRAD) ? x : (tc_tensor){0, 0}, to, true);
 }
 
 tc_tensor tc_to_at(tc_tensor x, const char *device, tc_site site) {

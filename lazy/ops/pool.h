@@ -1,7 +1,6 @@
 // What pooling's forward functions and gradients share. Private to lazy/ops/pool.c, adaptive.c,
 // resize.c and vjp_pool.c.
-#ifndef TC_LAZY_OPS_POOL_H
-#define TC_LAZY_OPS_POOL_H
+#pragma once
 
 #include "lazy/record/formula.h"
 
@@ -31,5 +30,3 @@ tc_node tc_pool_flat_index(tc_trace *t, const tc_pool *p, tc_node place);
 tc_dims tc_pool_image_as_row(const tc_pool *p, const tc_dims *d);
 // v [k] so that it broadcasts along `axis` of a tensor of rank `rank`.
 tc_node tc_pool_on_axis(tc_trace *t, tc_node v, int rank, int axis);
-
-#endif

@@ -79,8 +79,9 @@ tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape,
 }
 
 bool tc_trace_requires_grad(tc_trace *t, tc_node n, tc_tensor param) {
-  if (!TC_GROW(t->want, t->cap_want, t->n_want + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
-  t->want[t->n_want++] = (tc_want){n, param};
+  if (!TC_GROW(t->param_node, t->cap_param_node, t->n_param_node + 1))
+    return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
+  t->param_node[t->n_param_node++] = (tc_param_node){n, param};
   t->flag[n] |= TC_NODE_REQUIRES_GRAD | TC_NODE_TAPE;
   return true;
 }

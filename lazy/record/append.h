@@ -4,8 +4,7 @@
 // In: what a record is made of, or a slot or run's node. Out: the node.
 // Invariants: nothing is checked; a trace's nodes are all in one memory.
 // Threads: under the trace's lock. Owner: the trace retains the buffers of leaves.
-#ifndef TC_LAZY_RECORD_APPEND_H
-#define TC_LAZY_RECORD_APPEND_H
+#pragma once
 
 #include "lazy/trace/trace.h"
 
@@ -65,5 +64,3 @@ bool tc_trace_enter_memory(tc_trace *t, tc_device d);
 // The value of a run's node in trace t, with its history: a leaf if stored, else its recipe
 // recorded again.
 tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node);
-
-#endif

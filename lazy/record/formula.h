@@ -3,8 +3,7 @@
 // Private to the compositions: lazy/ops/ops.c, ops_move.c, compose.c, lazy/ops/attention.c,
 // order.c, rotary.c, lazy/ops/conv.c, pool.c, norm.c, losses.c and activations.c. Invariants:
 // poison in, poison out, silently, as in record.h.
-#ifndef TC_LAZY_RECORD_FORMULA_H
-#define TC_LAZY_RECORD_FORMULA_H
+#pragma once
 
 #include "lazy/record/record.h"
 
@@ -90,5 +89,3 @@ tc_node tc_compose_windows(tc_trace *t, tc_node a, int n, const int64_t *size, c
                            const int64_t *padding, const int64_t *dilation, double outside);
 // Elements that the axes of the mask hold together.
 double tc_compose_count(const tc_trace *t, tc_node a, uint32_t axes_mask);
-
-#endif

@@ -81,8 +81,9 @@ static bool is_leaf_of(const tc_trace *t, uint32_t i, const tc_stored *v, tc_ten
   const tc_rec *r = tc_rec_of(t, n);
   if (t->leaf[i].buf != v->buf || r->shape != v->shape || r->dtype != (uint8_t)v->type || t->dev[n] != v->device)
     return false;
-  for (uint32_t w = 0; w < t->n_want; w++)
-    if (t->want[w].node == n) return v->is_param && t->want[w].param.slot == h.slot && t->want[w].param.gen == h.gen;
+  for (uint32_t w = 0; w < t->n_param_node; w++)
+    if (t->param_node[w].node == n)
+      return v->is_param && t->param_node[w].param.slot == h.slot && t->param_node[w].param.gen == h.gen;
   return !v->is_param && !(t->flag[n] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY));
 }
 

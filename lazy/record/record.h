@@ -13,8 +13,7 @@
 //     tc_node a = tc_op_in(t, x);
 //     return tc_op_end(t, tc_rec_binary(t, TC_OP_MUL, a, tc_rec_unary(t, TC_OP_SIGMOID, a)));
 //   }
-#ifndef TC_LAZY_RECORD_RECORD_H
-#define TC_LAZY_RECORD_RECORD_H
+#pragma once
 
 #include <string.h>
 
@@ -155,5 +154,3 @@ tc_status tc_compute(int n, const tc_tensor *tensors, tc_site site);
 const void *tc_rec_value(tc_trace *t, tc_node n);
 // A leaf holding a copy of dense host data, on the trace's device.
 tc_node tc_rec_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type type);
-
-#endif

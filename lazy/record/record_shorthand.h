@@ -2,8 +2,7 @@
 // appending. Included by record*.c only.
 //
 // Functions that check return false, TC_SHAPE_NONE or TC_NODE_ERR after reporting.
-#ifndef TC_LAZY_RECORD_RECORD_SHORTHAND_H
-#define TC_LAZY_RECORD_RECORD_SHORTHAND_H
+#pragma once
 
 #include "lazy/record/append.h"
 #include "lazy/record/record.h"
@@ -33,5 +32,3 @@ uint32_t tc_rec_broadcast(tc_trace *t, uint32_t sa, uint32_t sb);
 uint64_t tc_rec_number_bits(tc_type type, double v);
 // The first of a along each axis, as many as d says.
 tc_node tc_rec_first(tc_trace *t, tc_node a, const tc_dims *d);
-
-#endif

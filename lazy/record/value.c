@@ -4,7 +4,6 @@
 
 #include "lazy/record/append.h"
 #include "lazy/trace/deferred_error.h"
-#include "runtime/reentry.h"
 
 tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cause, tc_site site, tc_buffer **out) {
   *out = NULL;

@@ -4,8 +4,7 @@
 // Invariants: memory that the caller may assign to is given out as a copy, or with its trace
 // locked.
 // Threads: as each function says. Owner: the caller releases what it is given.
-#ifndef TC_LAZY_RECORD_VALUE_H
-#define TC_LAZY_RECORD_VALUE_H
+#pragma once
 
 #include "lazy/sync/sync.h"
 
@@ -18,5 +17,3 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out);
 void tc_value_end(const tc_stored *v);
 // A copy in the host's memory takes the place of its buffer, which is released; NULL on failure.
 tc_status tc_value_copy(tc_stored *v);
-
-#endif

@@ -3,8 +3,7 @@
 // In: the trace, whose outputs have memory. Out: the results in it.
 // Invariants: what fails here has assigned nothing.
 // Threads: under the trace's lock. Owner: nobody.
-#ifndef TC_LAZY_SYNC_LAUNCH_H
-#define TC_LAZY_SYNC_LAUNCH_H
+#pragma once
 
 #include "lazy/trace/trace.h"
 #include "lazy/lowering.h"
@@ -15,5 +14,3 @@ tc_status tc_leaves_stage(tc_trace *t, const tc_plan *p);
 tc_status tc_plan_launch(tc_trace *t, const tc_plan *p, tc_work_done *prepared, tc_sync_point *rec);
 // For TC_LOG=trace.
 void tc_trace_log(const tc_trace *t, const tc_sync_point *rec);
-
-#endif

@@ -200,16 +200,16 @@ tc_status tc_plan_build(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word
 // ---- the budget ----
 
 // relaxed: it is a number that goes into keys; UINT64_MAX: none was set
-static _Atomic uint64_t said_budget = UINT64_MAX;
+static _Atomic uint64_t set_budget = UINT64_MAX;
 
 uint64_t tc_plan_budget_now(void) {
-  uint64_t said = atomic_load_explicit(&said_budget, memory_order_relaxed);
-  return said == UINT64_MAX ? (uint64_t)tc_options_get()->memory_budget : said;
+  uint64_t set = atomic_load_explicit(&set_budget, memory_order_relaxed);
+  return set == UINT64_MAX ? (uint64_t)tc_options_get()->memory_budget : set;
 }
 
 tc_status tc_set_memory_budget_at(size_t bytes, tc_site site) {
   if (!tc_enter("set_memory_budget", site)) return TC_ERR_STATE;
-  atomic_store_explicit(&said_budget, bytes, memory_order_relaxed);
+  atomic_store_explicit(&set_budget, bytes, memory_order_relaxed);
   tc_leave();
   return TC_OK;
 }

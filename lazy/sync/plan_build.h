@@ -3,8 +3,7 @@
 // In: a closed trace. Out: a plan that is lowered.
 // Invariants: the result depends on the key alone.
 // Threads: thread-safe. Owner: the caller has the plan's one reference.
-#ifndef TC_LAZY_SYNC_PLAN_BUILD_H
-#define TC_LAZY_SYNC_PLAN_BUILD_H
+#pragma once
 
 #include "lazy/trace/plan.h"
 #include "lazy/trace/trace.h"
@@ -24,5 +23,3 @@ tc_status tc_plan_of_record(const tc_plan *p, uint32_t node, tc_device device, t
 // Launches such a plan on these operands, outside any sync. leaf and out point to memory of its
 // device.
 tc_status tc_plan_launch_alone(const tc_plan *p, void *const *leaf, void *const *out);
-
-#endif

@@ -5,8 +5,7 @@
 // large.
 // Threads: thread-safe, one lock; each trace finds its latest plans without it. Owner: the cache
 // retains its plans.
-#ifndef TC_LAZY_SYNC_PLAN_CACHE_H
-#define TC_LAZY_SYNC_PLAN_CACHE_H
+#pragma once
 
 #include "lazy/trace/plan.h"
 
@@ -17,5 +16,3 @@ tc_status tc_plan_get(tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_pla
 // The plan of a run of two records, which is never launched: a leaf, and its value in another
 // memory; retained, cached.
 tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_device to, tc_plan **out);
-
-#endif

@@ -74,7 +74,7 @@ void tc_run_fill(tc_run *r, const tc_trace *t, bool failed) {
     r->past[i] = (tc_past){t->past[i].node, t->past[i].home, tc_run_retain(t->past[i].run)};
   for (uint32_t i = 0; i < p->n_out; i++) r->out[i] = p->hold_out[i] && !failed ? tc_buffer_retain(t->out[i]) : NULL;
   if (p->n_arg) memcpy(r->arg, t->arg, p->n_arg * sizeof r->arg[0]);
-  if (t->n_want) memcpy(r->want, t->want, t->n_want * sizeof r->want[0]);
+  if (t->n_param_node) memcpy(r->param_node, t->param_node, t->n_param_node * sizeof r->param_node[0]);
   memcpy(r->flag, t->flag, p->n_node);
   memcpy(r->call, t->call, p->n_node * sizeof r->call[0]);
 }

@@ -4,8 +4,7 @@
 // behind.
 // Invariants: publishing fails for no want of memory: all that it needs is taken before the run.
 // Threads: under the trace's lock. Owner: the trace holds outputs and spares until tc_taken_drop.
-#ifndef TC_LAZY_SYNC_PUBLISH_H
-#define TC_LAZY_SYNC_PUBLISH_H
+#pragma once
 
 #include "lazy/trace/trace.h"
 #include "lazy/trace/run.h"
@@ -32,5 +31,3 @@ void tc_values_restore(tc_trace *t, tc_run *run, tc_status st);
 // Without closing: the owner is inside an op and its numbers must stay. Nothing is written in place
 // and only the asked slots are served.
 void tc_values_publish_asked(tc_trace *t, const tc_plan *p, int n_asked, const tc_node *asked);
-
-#endif

@@ -1,6 +1,5 @@
 // Sync points: closes the pending trace, finds its plan, runs it, publishes what was stored and
 // leaves a run where values or history remain.
-#include <stdlib.h>
 #include <string.h>
 
 #include "lazy/trace/thread_trace.h"
@@ -14,9 +13,7 @@
 #include "runtime/arena.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
-#include "runtime/passes.h"
 #include "runtime/profile.h"
-#include "runtime/reentry.h"
 #include "runtime/team.h"
 
 static const char *const cause_names[TC_N_CAUSES] = {
@@ -75,7 +72,7 @@ typedef struct work {
 static tc_status take_beside(tc_trace *t, work *w) {
   size_t bytes = 0;
   TC_TRY(tc_spares_take(t, w->plan, &bytes));
-  if (w->plan->leaves_run && !(w->run = tc_run_allocate(w->plan, t->n_past, t->n_want)))
+  if (w->plan->leaves_run && !(w->run = tc_run_allocate(w->plan, t->n_past, t->n_param_node)))
     return TC_FAIL(TC_ERR_MEMORY, "no room for a run");
   if (w->run) bytes += w->run->memory->bytes;
   w->beside = t->n_node && tc_device_memory((tc_device)t->dev[0]) ? 0 : bytes;
@@ -150,7 +147,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     if (st != TC_OK) defer_undone(t, cause, site, st);
   } else {
     defer_undone(t, cause, site, st);
-    if (p && !w.run) w.run = tc_run_allocate(p, t->n_past, t->n_want);
+    if (p && !w.run) w.run = tc_run_allocate(p, t->n_past, t->n_param_node);
     if (w.run) tc_run_fill(w.run, t, true);
     tc_values_restore(t, w.run, st);
   }

@@ -1,6 +1,5 @@
 // Sync points: run what is pending, publish values, and begin the trace anew.
-#ifndef TC_LAZY_SYNC_SYNC_H
-#define TC_LAZY_SYNC_SYNC_H
+#pragma once
 
 #include "lazy/trace/trace.h"
 
@@ -36,5 +35,3 @@ tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site);
 void tc_trace_landmark(tc_trace *t, tc_site site, bool is_scope);
 // The same at the place of the open op.
 void tc_rec_landmark(tc_trace *t);
-
-#endif

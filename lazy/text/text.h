@@ -19,8 +19,7 @@
 //
 // Invariants: reading what was written and writing it again gives the same text. Threads:
 // thread-compatible; tc_text_run records in the calling thread.
-#ifndef TC_LAZY_TEXT_TEXT_H
-#define TC_LAZY_TEXT_TEXT_H
+#pragma once
 
 #include "lazy/trace/trace_text.h"
 #include "runtime/arena.h"
@@ -48,5 +47,3 @@ tc_node tc_text_record(tc_trace *t, const tc_text_node *x, uint32_t shape);
 // it. Every leaf must have data.
 // out: per node a handle of the caller's, to release, where it was live or asked, else {0, 0}.
 tc_status tc_text_run(const tc_text *x, tc_tensor *out);
-
-#endif

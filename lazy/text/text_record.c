@@ -264,7 +264,7 @@ static way way_of(const tc_trace *t, const tc_text_node *x) {
     case TC_OP_CONV_CALL:
     case TC_OP_WINOGRAD:
     case TC_OP_WINOGRAD_WEIGHT:
-    case TC_OP_WINOGRAD_GRADIENT: return REFUSED;
+    case TC_OP_WINOGRAD_WGRAD: return REFUSED;
     default: return MADE;
   }
 }

@@ -4,8 +4,7 @@
 // some calls have effects only.
 // Invariants: one error is deferred at a time; it is reported once.
 // Threads: under the trace's lock, but for tc_defer_error, which takes it. Owner: nobody.
-#ifndef TC_LAZY_TRACE_DEFERRED_ERROR_H
-#define TC_LAZY_TRACE_DEFERRED_ERROR_H
+#pragma once
 
 #include "lazy/trace/node.h"
 
@@ -17,5 +16,3 @@ void tc_trace_owe(tc_trace *t, tc_status st, tc_site site, uint64_t clears);
 // Returns st. Defers the error of a call that has effects only, unless the program clears it before
 // the next sync point.
 tc_status tc_defer_error(tc_status st, tc_site site);
-
-#endif

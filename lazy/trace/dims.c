@@ -7,7 +7,6 @@
 
 #include "runtime/arena.h"
 #include "runtime/fork.h"
-#include "runtime/hash.h"
 
 #define MEMO 64
 

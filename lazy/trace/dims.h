@@ -1,7 +1,6 @@
 // Interned shapes: equal ids have equal extents, and an id lives as long as the process. Threads:
 // thread-safe; lookups of an id take no lock.
-#ifndef TC_LAZY_TRACE_DIMS_H
-#define TC_LAZY_TRACE_DIMS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -33,5 +32,3 @@ static inline bool tc_dims_equal(const tc_dims *a, const tc_dims *b) {
   for (int i = 0; equal && i < a->rank; i++) equal = a->dim[i] == b->dim[i];
   return equal;
 }
-
-#endif

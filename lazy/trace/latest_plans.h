@@ -3,8 +3,7 @@
 // In: a closed key. Out: a plan that has it.
 // Invariants: each plan here is retained; one that left the cache leaves here, too.
 // Threads: latest_lock of the trace; other threads take out what they evict. Owner: the trace.
-#ifndef TC_LAZY_TRACE_LATEST_PLANS_H
-#define TC_LAZY_TRACE_LATEST_PLANS_H
+#pragma once
 
 #include "lazy/trace/plan.h"
 
@@ -15,5 +14,3 @@ void tc_latest_add(tc_trace *t, tc_plan *p);
 void tc_plan_forget_latest(tc_trace *t);
 // By any thread: removes an evicted plan, so that the trace no longer finds it.
 void tc_plan_forget(tc_trace *t, tc_plan *gone);
-
-#endif

@@ -3,8 +3,7 @@
 // In: the open op of a trace. Out: facts of nodes; the failure of the op.
 // Invariants: TC_NODE_ERR is passed on silently, since its failure was reported when it arose.
 // Threads: under the trace's lock. Owner: nobody.
-#ifndef TC_LAZY_TRACE_NODE_H
-#define TC_LAZY_TRACE_NODE_H
+#pragma once
 
 #include "lazy/trace/op_table.h"
 #include "runtime/status.h"
@@ -32,5 +31,3 @@ static inline bool tc_type_is_half(tc_type type) {
 int64_t tc_dims_count(const tc_dims *d);
 // While off, records are not put on the tape (optimizers). Returns what it was.
 bool tc_rec_tape(tc_trace *t, bool on);
-
-#endif

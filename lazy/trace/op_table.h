@@ -3,8 +3,7 @@
 // In: include/tc/ops.def. Out: arrays by tc_op.
 // Invariants: nothing else lists the ops; no code depends on the order of the rows.
 // Threads: constant. Owner: nobody.
-#ifndef TC_LAZY_OP_TABLE_H
-#define TC_LAZY_OP_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -86,5 +85,3 @@ static inline tc_op_expansion tc_op_expansion_of(tc_op op) {
 static inline bool tc_op_is_alias(tc_op op) {
   return tc_op_lowering_of(op) == TC_LOWER_ALIAS;
 }
-
-#endif

@@ -3,8 +3,7 @@
 // In: a closed key. Out: what is stored, kept and dropped; `program` is the evaluator's own.
 // Invariants: it holds sizes and numbers, never addresses, and is immutable once it is found.
 // Threads: counted; any thread may retain and release it. Owner: the cache, traces and runs.
-#ifndef TC_LAZY_TRACE_PLAN_H
-#define TC_LAZY_TRACE_PLAN_H
+#pragma once
 
 #include "lazy/trace/dims.h"
 #include "lazy/trace/node.h"
@@ -86,5 +85,3 @@ tc_plan *tc_plan_allocate(uint32_t n_node, uint32_t n_leaf, uint32_t n_arg, uint
 void tc_plan_shrink(tc_plan *p);
 // Fills same_bytes.
 void tc_plan_find_same_bytes(tc_plan *p);
-
-#endif

@@ -4,8 +4,7 @@
 // Invariants: operands are smaller numbers than the record; a scalar is not in it but among the
 // args, by position.
 // Threads: constant once recorded. Owner: the trace or plan.
-#ifndef TC_LAZY_TRACE_REC_H
-#define TC_LAZY_TRACE_REC_H
+#pragma once
 
 #include "lazy/trace/op_table.h"
 
@@ -57,5 +56,3 @@ static inline const uint64_t *tc_rec_attr(const tc_rec *r) {
 static inline int tc_rec_attrs(const tc_rec *r) {
   return tc_op_arity[tc_rec_op(r)] > 2 ? r->n_extra - (int)(r->in[0] + 1) / 2 : r->n_extra;
 }
-
-#endif

@@ -7,10 +7,10 @@
 
 static _Atomic uint64_t run_serial;
 
-tc_run *tc_run_allocate(tc_plan *p, uint32_t n_past, uint32_t n_want) {
+tc_run *tc_run_allocate(tc_plan *p, uint32_t n_past, uint32_t n_param_node) {
   tc_buffer *memory;
   size_t bytes = sizeof(tc_run) + p->n_leaf * sizeof(tc_leaf) + n_past * sizeof(tc_past) +
-                 p->n_out * sizeof(tc_buffer *) + p->n_arg * sizeof(uint64_t) + n_want * sizeof(tc_want) +
+                 p->n_out * sizeof(tc_buffer *) + p->n_arg * sizeof(uint64_t) + n_param_node * sizeof(tc_param_node) +
                  p->n_node * (sizeof(tc_call) + sizeof(uint32_t) + 1) + 64;
   if (tc_buffer_create(bytes, &memory) != TC_OK) return NULL;
   tc_run *r = memset(memory->ptr, 0, bytes);
@@ -22,10 +22,10 @@ tc_run *tc_run_allocate(tc_plan *p, uint32_t n_past, uint32_t n_want) {
   r->out = (tc_buffer **)(r->past + n_past);
   r->arg = (uint64_t *)(r->out + p->n_out);
   r->call = (tc_call *)(r->arg + p->n_arg);
-  r->want = (tc_want *)(r->call + p->n_node);
-  r->memo = (uint32_t *)(r->want + n_want);
+  r->param_node = (tc_param_node *)(r->call + p->n_node);
+  r->memo = (uint32_t *)(r->param_node + n_param_node);
   r->flag = (uint8_t *)(r->memo + p->n_node);
-  r->n_leaf = p->n_leaf, r->n_past = n_past, r->n_out = p->n_out, r->n_want = n_want, r->n_arg = p->n_arg;
+  r->n_leaf = p->n_leaf, r->n_past = n_past, r->n_out = p->n_out, r->n_param_node = n_param_node, r->n_arg = p->n_arg;
   r->plan = tc_plan_retain(p);
   return r;
 }
@@ -38,7 +38,7 @@ tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t home, tc_tensor p
   if (of)
     r->past[0] = (tc_past){0, home, tc_run_retain(of)}, r->freed_by = of->freed_by;
   else
-    r->want[0] = (tc_want){0, param}, r->flag[0] |= TC_NODE_REQUIRES_GRAD;
+    r->param_node[0] = (tc_param_node){0, param}, r->flag[0] |= TC_NODE_REQUIRES_GRAD;
   return r;
 }
 

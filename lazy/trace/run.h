@@ -6,8 +6,7 @@
 // nor history needs is NULL.
 // Threads: under the lock of the trace that made it, but for refs. Owner: slots together one
 // reference, traces, runs and walks one each.
-#ifndef TC_LAZY_TRACE_RUN_H
-#define TC_LAZY_TRACE_RUN_H
+#pragma once
 
 #include "device/buffer.h"
 #include "lazy/trace/plan.h"
@@ -27,10 +26,10 @@ typedef struct tc_past {
   tc_run *run;  // retained
 } tc_past;
 
-typedef struct tc_want {
+typedef struct tc_param_node {
   uint32_t node;
   tc_tensor param;
-} tc_want;
+} tc_param_node;
 
 // What a sync leaves behind where values or history may still be asked for.
 struct tc_run {
@@ -45,9 +44,9 @@ struct tc_run {
   tc_buffer **out;  // the plan's outputs, NULL where not needed
   uint64_t *arg;
   uint8_t *flag;  // node flags at the sync; TAPE is cleared and FREED set by backward
-  tc_want *want;
+  tc_param_node *param_node;
   tc_call *call;  // per node: the user's, for errors of recipes
-  uint32_t n_leaf, n_past, n_out, n_want, n_arg;
+  uint32_t n_leaf, n_past, n_out, n_param_node, n_arg;
   bool freed;  // history is gone
   tc_site freed_by;  // the latest backward that freed history here
   bool failed;  // its plan did not run: every value is a recipe
@@ -58,7 +57,7 @@ struct tc_run {
 };
 
 // A run of the plan with space for these counts; NULL out of memory.
-tc_run *tc_run_allocate(tc_plan *p, uint32_t n_past, uint32_t n_want);
+tc_run *tc_run_allocate(tc_plan *p, uint32_t n_past, uint32_t n_param_node);
 static inline tc_run *tc_run_retain(tc_run *r) {
   atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
   return r;
@@ -72,5 +71,3 @@ tc_run *tc_run_create_carried(tc_plan *p, tc_run *of, uint32_t home, tc_tensor p
 void tc_run_drop_unneeded(tc_run *r);
 // Drops what only differentiation needed.
 void tc_run_free_history(tc_run *r, tc_site by);
-
-#endif

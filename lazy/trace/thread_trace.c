@@ -31,7 +31,7 @@ void tc_trace_reset(tc_trace *t) {
     tc_buffer_release(t->user[i].buf);
     tc_slot_settle(t, t->user[i].slot);
   }
-  t->n_of = t->n_user = t->n_leaf = t->n_past = t->n_node = t->n_word = t->n_arg = t->n_want = 0;
+  t->n_of = t->n_user = t->n_leaf = t->n_past = t->n_node = t->n_word = t->n_arg = t->n_param_node = 0;
   t->n_old_mark = t->n_mark, t->passed = t->cut_at_bound = false;
   t->leaf_bytes = t->assigned_bytes = 0, t->byte_check = (uint64_t)tc_options_get()->max_bytes;
   t->most_nodes = 4 * (uint64_t)tc_options_get()->max_nodes;
@@ -42,8 +42,8 @@ static void trace_free(tc_trace *t) {
   tc_trace_reset(t);
   tc_buffer_release(t->value);
   for (uint32_t i = 0; i < t->n_map; i++) tc_buffer_release(t->map[i].buf);
-  void *const owned[] = {t->word, t->at,   t->arg_at, t->slot_of, t->call, t->flag, t->dev, t->arg, t->leaf,
-                         t->past, t->want, t->pool,   t->todo,    t->out,  t->user, t->map, t->of};
+  void *const owned[] = {t->word, t->at,         t->arg_at, t->slot_of, t->call, t->flag, t->dev, t->arg, t->leaf,
+                         t->past, t->param_node, t->pool,   t->todo,    t->out,  t->user, t->map, t->of};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_arena_fini(&t->walk);
   tc_biased_lock_fini(&t->lock);

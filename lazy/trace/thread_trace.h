@@ -4,8 +4,7 @@
 // In: this thread, or a handle. Out: its trace, locked where the function says so.
 // Invariants: the lock of the list of traces is never held while a trace's is taken.
 // Threads: thread-safe. Owner: the thread; after its end, the handles.
-#ifndef TC_LAZY_TRACE_THREAD_TRACE_H
-#define TC_LAZY_TRACE_THREAD_TRACE_H
+#pragma once
 
 #include "lazy/trace/trace.h"
 
@@ -33,5 +32,3 @@ void tc_slot_unlock(tc_trace *owner);
 void tc_trace_close_all(void);
 // No trace finds the plan, which is no longer in the cache, among its latest.
 void tc_trace_forget_plan(struct tc_plan *gone);
-
-#endif

@@ -13,8 +13,7 @@
 // while its epoch is the trace's. What a slot refers to is retained.
 // Threads: the trace's lock guards the trace and its slots. Two trace locks are never held at once.
 // Owner: the thread whose trace it is; after its end, the handles.
-#ifndef TC_LAZY_TRACE_TRACE_H
-#define TC_LAZY_TRACE_TRACE_H
+#pragma once
 
 #include "device/buffer.h"
 #include "device/device.h"
@@ -70,8 +69,8 @@ struct tc_trace {
   uint32_t n_leaf, cap_leaf;
   tc_past *past;  // where the history of leaves lies
   uint32_t n_past, cap_past;
-  tc_want *want;  // the nodes that are parameters' values
-  uint32_t n_want, cap_want;
+  tc_param_node *param_node;  // the nodes that are parameters' values
+  uint32_t n_param_node, cap_param_node;
   tc_tensor *pool;  // handles of open scopes, innermost last
   uint32_t n_pool, cap_pool;
   uint32_t n_tidy;  // handles of the innermost scope when it was last tidied
@@ -215,5 +214,3 @@ typedef struct tc_stored {
 // A new handle of a stored value, whose buffer it retains. run, home: its history; run NULL: none.
 // Poison when out of memory.
 tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t home, bool pooled);
-
-#endif

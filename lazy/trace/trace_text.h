@@ -3,8 +3,7 @@
 //
 // In: records of a trace or plan. Out: text.
 // Threads: thread-compatible. Owner: nobody.
-#ifndef TC_LAZY_TRACE_TRACE_TEXT_H
-#define TC_LAZY_TRACE_TRACE_TEXT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -42,5 +41,3 @@ void tc_text_write_trace(FILE *out, const tc_trace *t, const uint8_t *flag, size
 void tc_text_write_plan(FILE *out, const tc_plan *p);
 // Data of node number, a leaf of so many elements.
 void tc_text_write_data(FILE *out, uint32_t number, tc_type type, int64_t count, const void *data);
-
-#endif

@@ -7,7 +7,6 @@
 
 #include "lowering/graph/expand_conv.h"
 #include "lowering/autotune/roofline.h"
-#include "lowering/fusion/access.h"
 #include "runtime/log.h"
 
 #define MOST_TRIED 8  // algorithms tried where the library refuses the first ones

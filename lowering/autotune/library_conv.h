@@ -12,8 +12,7 @@
 // needs. The choice holds for the process.
 // In: a graph and a node. Out: the library's call, or NULL.
 // Threads: thread-safe.
-#ifndef TC_LOWERING_AUTOTUNE_LIBRARY_CONV_H
-#define TC_LOWERING_AUTOTUNE_LIBRARY_CONV_H
+#pragma once
 
 #include "lowering/autotune/library_select.h"
 #include "lowering/graph/graph.h"
@@ -41,5 +40,3 @@ bool tc_library_conv_measure(const tc_library_conv *v, tc_library_gemm_times *ou
 // The choice forced while this thread makes a plan to be timed. False: none is forced. True: *out
 // is as tc_library_conv_choose returns.
 bool tc_library_conv_forced(tc_gpu_call **out);
-
-#endif

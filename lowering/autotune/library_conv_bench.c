@@ -16,14 +16,14 @@
 
 // Forces the choice in the plan that this thread makes within a call of measure.
 static _Thread_local struct {
-  bool is_said;
+  bool is_set;
   tc_gpu_call *call;  // NULL: it is generated
-} said;
+} forced;
 
 bool tc_library_conv_forced(tc_gpu_call **out) {
-  *out = said.is_said ? said.call : NULL;
+  *out = forced.is_set ? forced.call : NULL;
   if (*out) tc_gpu_call_retain(*out);
-  return said.is_said;
+  return forced.is_set;
 }
 
 typedef struct candidate {
@@ -42,9 +42,9 @@ static tc_status run_candidate(void *arg) {
 // results.
 static uint64_t time_by(candidate *t, tc_gpu_call *call) {
   const tc_graph *g = t->v->graph;
-  said.is_said = true, said.call = call;
+  forced.is_set = true, forced.call = call;
   tc_status st = tc_plan_of_record(g->plan, t->v->node, g->node[t->v->node].dev, &t->plan);
-  said.is_said = false;
+  forced.is_set = false;
   if (st != TC_OK) return 0;
   const tc_gnode *x = &g->node[t->v->node];
   bool repeats = !call || tc_library_gemm_repeats(t->g, run_candidate, t, t->out,

@@ -13,8 +13,7 @@
 // A rule chooses, or a measurement (TC_AUTOTUNE), before the plan's first run. The choice holds for
 // the process.
 // Threads: thread-safe.
-#ifndef TC_LOWERING_AUTOTUNE_LIBRARY_GEMM_H
-#define TC_LOWERING_AUTOTUNE_LIBRARY_GEMM_H
+#pragma once
 
 #include "lowering/emit/emitter.h"
 #include "lowering/autotune/library_select.h"
@@ -53,5 +52,3 @@ bool tc_library_gemm_choose(tc_library_gemm *v, const tc_fusion_plan *gr, const 
 // False: could not be timed.
 bool tc_library_gemm_measure(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_emit_result *e,
                              tc_library_gemm_times *out);
-
-#endif

@@ -6,8 +6,7 @@
 // In: a key, and callbacks that make and time the calls. Out: whether the library won, and its
 // call.
 // Threads: thread-safe.
-#ifndef TC_LOWERING_AUTOTUNE_LIBRARY_SELECT_H
-#define TC_LOWERING_AUTOTUNE_LIBRARY_SELECT_H
+#pragma once
 
 #include "device/gpu.h"
 #include "lowering/autotune/tuning_cache.h"
@@ -64,5 +63,3 @@ uint64_t tc_library_gemm_time(tc_gpu *g, tc_status (*run)(void *arg), void *arg)
 bool tc_library_gemm_repeats(tc_gpu *g, tc_status (*run)(void *arg), void *arg, const void *result, size_t bytes);
 // The nanoseconds of a copy of `bytes` bytes: a kernel that reads and writes as much. 0: no memory.
 uint64_t tc_library_gemm_time_copy(tc_gpu *g, const void *from, size_t bytes);
-
-#endif

@@ -11,17 +11,17 @@
 // From vendors' data sheets and published reports; nothing was measured here. Generated code for
 // NVIDIA (mma.sync) reaches 63 % of the peak on sm_90, and less on newer ones.
 // No code is generated for RDNA's matrix instructions, so its kernels run at the f32 rate.
-typedef struct roof {
+typedef struct roofline {
   const char *arch;
   double half, single;
   double library, generated;
   double bytes;
-} roof;
-static const roof roofs[] = {
+} roofline;
+static const roofline nvidia_rooflines[] = {
     {"sm_80", 2900, 180, 0.85, 0.65, 25}, {"sm_86", 900, 360, 0.85, 0.7, 25},    {"sm_89", 1300, 640, 0.85, 0.7, 25},
     {"sm_90", 7500, 500, 0.85, 0.5, 25},  {"sm_100", 15000, 500, 0.85, 0.3, 25}, {"sm_120", 2500, 640, 0.85, 0.7, 25},
 };
-static const roof amds[] = {
+static const roofline amd_rooflines[] = {
     {"gfx908", 1500, 190, 0.75, 0.5, 10}, {"gfx90a", 1700, 220, 0.75, 0.5, 14}, {"gfx942", 4300, 540, 0.65, 0.4, 17},
     {"gfx11", 1280, 640, 0.6, 0.25, 10},  {"gfx12", 1500, 640, 0.6, 0.2, 10},   {"gfx", 580, 290, 0.7, 0.45, 8},
 };
@@ -34,17 +34,17 @@ static int number_of(const char *arch) {
 }
 
 // For NVIDIA, the last row that is not newer; for AMD, the first whose name is a prefix.
-static const roof *roof_of(const tc_gpu_facts *g) {
-  const roof *r = roofs;
-  for (size_t i = 0; i < sizeof amds / sizeof *amds; i++)
-    if (strncmp(g->arch, amds[i].arch, strlen(amds[i].arch)) == 0) return &amds[i];
-  for (size_t i = 0; i < sizeof roofs / sizeof *roofs; i++)
-    if (number_of(roofs[i].arch) <= number_of(g->arch)) r = &roofs[i];
+static const roofline *roofline_of(const tc_gpu_facts *g) {
+  const roofline *r = nvidia_rooflines;
+  for (size_t i = 0; i < sizeof amd_rooflines / sizeof *amd_rooflines; i++)
+    if (strncmp(g->arch, amd_rooflines[i].arch, strlen(amd_rooflines[i].arch)) == 0) return &amd_rooflines[i];
+  for (size_t i = 0; i < sizeof nvidia_rooflines / sizeof *nvidia_rooflines; i++)
+    if (number_of(nvidia_rooflines[i].arch) <= number_of(g->arch)) r = &nvidia_rooflines[i];
   return r;
 }
 
 double tc_library_gemm_gain_ns(const tc_gpu_facts *g, tc_type type, double work, double bytes) {
-  const roof *r = roof_of(g);
+  const roofline *r = roofline_of(g);
   double n = g->processors;
   bool single = type == TC_F32;
   double saved = work / ((single ? r->single : r->half) * n) *

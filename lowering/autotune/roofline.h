@@ -1,7 +1,6 @@
 // Estimates by a roofline what a library saves over a generated kernel, where nothing is measured.
 // Threads: thread-safe, pure.
-#ifndef TC_LOWERING_AUTOTUNE_ROOFLINE_H
-#define TC_LOWERING_AUTOTUNE_ROOFLINE_H
+#pragma once
 
 #include "device/gpu.h"
 
@@ -11,5 +10,3 @@
 double tc_library_gemm_gain_ns(const tc_gpu_facts *g, tc_type type, double work, double bytes);
 // Whether that outweighs the cost of a graph bound to addresses.
 bool tc_library_gemm_is_gain(double ns);
-
-#endif

@@ -184,7 +184,7 @@ static bool wins(const tuning *t, candidate *x, candidate *model) {
 // Hill climbing over neighbours. Returns the best candidate's index; candidate 0 is the model's.
 static int climb(tuning *t) {
   int best = 0;
-  for (int heat = 0; heat < MOST_QUALIFYING; heat++) {
+  for (int round = 0; round < MOST_QUALIFYING; round++) {
     tc_gemm_tiling near[TC_MOST_NEIGHBOURS];
     int n = t->n_candidate, n_near = tc_tiling_neighbours(t->f, &t->candidate[best].tiling, near);
     for (int i = 0; i < n_near; i++) (void)add_candidate(t, &near[i]);

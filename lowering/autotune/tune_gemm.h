@@ -8,8 +8,7 @@
 // tuning_cache.h, for later ones. No bits depend on it.
 // Without memory for operands the model's tiling is used.
 // Threads: thread-safe. Work of other threads during a measurement distorts it.
-#ifndef TC_LOWERING_AUTOTUNE_TUNE_GEMM_H
-#define TC_LOWERING_AUTOTUNE_TUNE_GEMM_H
+#pragma once
 
 #include "lowering/emit/emitter.h"
 
@@ -18,5 +17,3 @@ bool tc_tune(const tc_matmul_facts *f, const tc_fusion_plan *gr, const tc_fusion
              tc_gemm_tiling *tiling);
 // The cache key of a choice: the matmul's facts and the number of threads.
 void tc_tune_key(const tc_matmul_facts *f, char *out, size_t bytes);
-
-#endif

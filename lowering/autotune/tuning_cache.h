@@ -7,8 +7,7 @@
 // A choice is made once in a process. Choices that other processes wrote meanwhile under other keys
 // are taken over.
 // Threads: thread-safe.
-#ifndef TC_LOWERING_AUTOTUNE_TUNING_CACHE_H
-#define TC_LOWERING_AUTOTUNE_TUNING_CACHE_H
+#pragma once
 
 #include <tc/tc.h>
 
@@ -37,5 +36,3 @@ void tc_tuning_cache_put(const char *key, tc_gemm_tiling *tiling, int n_timed);
 void tc_tuning_cache_clear(void);
 // Adds its counters.
 void tc_tuning_cache_stats(tc_cache_info *info);
-
-#endif

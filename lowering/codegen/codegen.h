@@ -4,8 +4,7 @@
 // the other between runs.
 // Threads: the functions of a row are thread-safe, but for open, which is called once, before
 // compile. Owner: each row owns what it opened.
-#ifndef TC_LOWERING_CODEGEN_CODEGEN_H
-#define TC_LOWERING_CODEGEN_CODEGEN_H
+#pragma once
 
 #include "device/gpu.h"
 #include "lowering/codegen/gpu/kernel_abi.h"
@@ -59,5 +58,3 @@ typedef struct tc_codegen {
 
 // The row of that name; NULL: there is none.
 const tc_codegen *tc_codegen_named(const char *name);
-
-#endif

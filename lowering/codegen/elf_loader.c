@@ -17,7 +17,6 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "runtime/arena.h"
 #include "runtime/status.h"

@@ -1,8 +1,7 @@
 // Loads a relocatable x86-64 or AArch64 ELF object of one function into executable memory: the part
 // of a linker that generated kernels need. Memory is written, then made executable; never both.
 // Threads: thread-safe.
-#ifndef TC_LOWERING_CODEGEN_ELF_LOADER_H
-#define TC_LOWERING_CODEGEN_ELF_LOADER_H
+#pragma once
 
 #include <stddef.h>
 #include <tc/tc.h>
@@ -14,5 +13,3 @@ typedef struct tc_elf_code tc_elf_code;
 tc_status tc_elf_load(const void *object, size_t bytes, const char *name, tc_elf_code **out, void **out_fn);
 void tc_elf_unload(tc_elf_code *code);
 size_t tc_elf_bytes(const tc_elf_code *code);  // of memory that it holds
-
-#endif

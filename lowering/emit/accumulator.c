@@ -75,7 +75,7 @@ void tc_fold_step(tc_emit_ctx *s, tc_fold *f) {
   const tc_gnode *x = &s->g->node[f->node];
   tc_index idx[TC_MAX_RANK];
   if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, &s->g->node[x->in[0]].shape->d, idx)) {
-    tc_emit_not_affine(s, x->in[0], "a position cannot be said");
+    tc_emit_not_affine(s, x->in[0], "a position is not affine");
     return;
   }
   tc_val v = tc_emit_value_in_scope(s, x->in[0], idx);

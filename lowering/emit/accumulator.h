@@ -2,8 +2,7 @@
 //
 // Invariants: each lane of the kernel has an accumulator of its own. Where lanes run along F, they
 // are combined by halves at the end.
-#ifndef TC_LOWERING_EMIT_ACCUMULATOR_H
-#define TC_LOWERING_EMIT_ACCUMULATOR_H
+#pragma once
 
 #include "lowering/emit/context.h"
 
@@ -27,5 +26,3 @@ void tc_fold_end_chain(tc_emit_ctx *s, const tc_fold *f);
 void tc_fold_end(tc_emit_ctx *s, const tc_fold *f);
 // Returns the identity element of a fold. Bools fold as I32.
 tc_val tc_fold_identity(tc_emit_ctx *s, tc_op op, tc_type type);
-
-#endif

@@ -7,8 +7,7 @@
 // discarded.
 // Threads: one emission at a time for each fusion plan, since it writes the plan's notes. Owner:
 // the emitter's caller; lists live in the arena.
-#ifndef TC_LOWERING_EMIT_CONTEXT_H
-#define TC_LOWERING_EMIT_CONTEXT_H
+#pragma once
 
 #include "lowering/kir/builder.h"
 #include "lowering/kir/math.h"
@@ -306,5 +305,3 @@ bool tc_emit_streams(const tc_emit_ctx *s, uint32_t n, uint64_t least);
 void tc_emit_store(tc_emit_ctx *s, uint32_t n);
 // Computes all values, then stores them, since an output may overwrite an operand.
 void tc_emit_stores(tc_emit_ctx *s);
-
-#endif

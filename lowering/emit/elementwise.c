@@ -10,7 +10,7 @@
 #include "lowering/target/cpu_target.h"
 #include "lowering/target/host_cpu.h"
 
-#define MAX_FAR 16  // operands counted at most
+#define MAX_EVICTED 16  // operands counted at most
 #define GPU_FLAT_LANES 1024
 // Lanes in the interpreter. Its steps are serially dependent; longer blocks hide that latency.
 // Measured: Zen 4, ten ops in the second-level cache: 64 lanes 40 us, 128 lanes 35, 256 lanes 30;
@@ -18,14 +18,14 @@
 #define INTERPRETED_LANES TC_KIR_LANES
 #define LINE_BYTES 64
 
-typedef struct far_sources {
+typedef struct evicted_sources {
   const tc_emit_ctx *s;
-  uint32_t node[MAX_FAR], n;
-} far_sources;
+  uint32_t node[MAX_EVICTED], n;
+} evicted_sources;
 
-static void note_far(void *arg, uint32_t source, bool moved) {
-  far_sources *f = arg;
-  if (moved || tc_emit_in_fusion(f->s, source) || !tc_emit_is_strided(&f->s->g->node[source]) || f->n == MAX_FAR)
+static void note_evicted(void *arg, uint32_t source, bool moved) {
+  evicted_sources *f = arg;
+  if (moved || tc_emit_in_fusion(f->s, source) || !tc_emit_is_strided(&f->s->g->node[source]) || f->n == MAX_EVICTED)
     return;
   for (uint32_t i = 0; i < f->n; i++)
     if (f->node[i] == source) return;
@@ -33,14 +33,14 @@ static void note_far(void *arg, uint32_t source, bool moved) {
 }
 
 // Finds the operands that are too large for a core's cache.
-static far_sources find_far(const tc_emit_ctx *s) {
-  far_sources f = {.s = s};
-  for (uint32_t i = 0; i < s->gp->n_member; i++) tc_fusion_each_source(s->gr, s->gp->member[i], note_far, &f);
+static evicted_sources find_evicted(const tc_emit_ctx *s) {
+  evicted_sources f = {.s = s};
+  for (uint32_t i = 0; i < s->gp->n_member; i++) tc_fusion_each_source(s->gr, s->gp->member[i], note_evicted, &f);
   return f;
 }
 
 // Returns whether the kernel is bound by arithmetic, not by reading those operands.
-static bool is_arithmetic(const tc_emit_ctx *s, const far_sources *f) {
+static bool is_arithmetic(const tc_emit_ctx *s, const evicted_sources *f) {
   double cost = 0;
   for (uint32_t i = 0; i < s->gp->n_member; i++) {
     const tc_gnode *x = &s->g->node[s->gp->member[i]];
@@ -53,7 +53,7 @@ static bool is_arithmetic(const tc_emit_ctx *s, const far_sources *f) {
 // processor from running ahead to the next loads.
 // Measured: Sapphire Rapids, 2 cores, share of the bandwidth of a + b: gelu 59 -> 83 %, but Adam
 // 84 -> 71 %. More: docs/measurements.md.
-static int64_t prefetch_distance_of(const tc_emit_ctx *s, const far_sources *f) {
+static int64_t prefetch_distance_of(const tc_emit_ctx *s, const evicted_sources *f) {
   return !tc_target_is_gpu(s->target) && f->n > 0 && is_arithmetic(s, f) ? PREFETCH_DISTANCE : 0;
 }
 
@@ -62,7 +62,7 @@ static int64_t prefetch_distance_of(const tc_emit_ctx *s, const far_sources *f) 
 // block.
 // Measured: Zen 4, 1 thread, relu(a * b + c), share of the bandwidth of a + b: 64 lanes 80 to 86 %,
 // 16 lanes 93 to 105 %. More: docs/measurements.md.
-static int lanes_of_lines(const tc_emit_ctx *s, const far_sources *f, int lanes) {
+static int lanes_of_lines(const tc_emit_ctx *s, const evicted_sources *f, int lanes) {
   if (!tc_host_reads_rows() || !tc_compiler_compiles() || f->n < 2 || is_arithmetic(s, f)) return lanes;
   int line = 0;
   for (uint32_t i = 0; i < f->n; i++)
@@ -77,7 +77,7 @@ static int lanes_of_lines(const tc_emit_ctx *s, const far_sources *f, int lanes)
 void tc_emitter_elementwise(tc_emit_ctx *s, const tc_build_request *r) {
   (void)r;
   int64_t n = s->gp->k;
-  far_sources far = find_far(s);
+  evicted_sources far = find_evicted(s);
   bool gpu = tc_target_is_gpu(s->target), interpreted = !gpu && tc_compiler_interprets();
   int block = tc_emit_power_for(n, gpu ? GPU_FLAT_LANES : interpreted ? INTERPRETED_LANES : LANES);
   s->lanes = gpu || interpreted ? block : lanes_of_lines(s, &far, TC_MIN(block, tc_emit_lanes_of_work(s)));

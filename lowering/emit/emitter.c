@@ -46,7 +46,7 @@ static const struct {
     {TC_FUSION_MATMUL, TC_OP_CONV_DIRECT, CPU, NULL, tc_emitter_conv_direct},
     {TC_FUSION_MATMUL, TC_OP_WINOGRAD, CPU, NULL, tc_emitter_winograd},
     {TC_FUSION_MATMUL, TC_OP_WINOGRAD_WEIGHT, CPU, NULL, tc_emitter_winograd_weight},
-    {TC_FUSION_MATMUL, TC_OP_WINOGRAD_GRADIENT, CPU, NULL, tc_emitter_winograd_wgrad},
+    {TC_FUSION_MATMUL, TC_OP_WINOGRAD_WGRAD, CPU, NULL, tc_emitter_winograd_wgrad},
 };
 
 static uint32_t find_contraction(const tc_emit_ctx *s) {
@@ -149,7 +149,8 @@ static tc_status finish(tc_emit_ctx *s) {
   snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(last->type), tc_op_names[last->op], s->gp->n_member);
   if (s->e.uneven)
     return TC_FAIL(TC_ERR_COMPILE,
-                   "the expansion of %s is malformed: a vector is spread over lanes that it does not divide", x->stem);
+                   "the emitted kernel IR of %s is malformed: a vector is spread over lanes that it does not divide",
+                   x->stem);
   tc_count(TC_PASS_EMIT, x->kir.n_inst);
   x->kir.n_buf = x->n_buf, x->kir.n_num = x->n_num + x->n_extra_args;
   number_operands(x);
@@ -160,7 +161,8 @@ static tc_status finish(tc_emit_ctx *s) {
   char why[256];
   tc_status st = tc_kir_verify(&x->kir, why, sizeof why);
   if (st != TC_OK)
-    return TC_FAIL(st == TC_ERR_MEMORY ? st : TC_ERR_COMPILE, "the expansion of %s is malformed: %s", x->stem, why);
+    return TC_FAIL(st == TC_ERR_MEMORY ? st : TC_ERR_COMPILE, "the emitted kernel IR of %s is malformed: %s", x->stem,
+                   why);
 #endif
   return TC_OK;
 }

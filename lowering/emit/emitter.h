@@ -10,8 +10,7 @@
 //   - An element of a matmul is one chain in k order.
 // Every op rounds to its type. Long chains are split as tiling/summation.h says.
 // Threads: one emission at a time for each fusion plan.
-#ifndef TC_LOWERING_EMIT_EMITTER_H
-#define TC_LOWERING_EMIT_EMITTER_H
+#pragma once
 
 #include "lowering/tiling/gemm.h"
 #include "lowering/fusion/fusion.h"
@@ -58,5 +57,3 @@ tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc
 // reported, if the matmul has no such kernel.
 tc_status tc_emit_any_rows(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_units units,
                            tc_arena *arena);
-
-#endif

@@ -4,8 +4,7 @@
 // estimated work in the context's result.
 // Invariants: a failure sticks in the context (tc_emit_fail), as does a node that must be stored
 // first (tc_emit_not_affine).
-#ifndef TC_LOWERING_EMIT_EMITTERS_H
-#define TC_LOWERING_EMIT_EMITTERS_H
+#pragma once
 
 #include "lowering/emit/context.h"
 
@@ -31,5 +30,3 @@ tc_emitter tc_emitter_attention, tc_emitter_gpu_attention;
 tc_emitter tc_emitter_conv_direct;
 // Winograd convolution, its weight transform, and its weight gradient.
 tc_emitter tc_emitter_winograd, tc_emitter_winograd_weight, tc_emitter_winograd_wgrad;
-
-#endif

@@ -4,8 +4,7 @@
 // In: the vectors of the right side at that step, and a function that loads an element of the left
 // side. Out: instructions on the sums, which are variables.
 // Each emitter has its own loop over k, initial sums and epilogue (README.md).
-#ifndef TC_LOWERING_EMIT_REGISTER_BLOCK_H
-#define TC_LOWERING_EMIT_REGISTER_BLOCK_H
+#pragma once
 
 #include "lowering/emit/context.h"
 
@@ -36,5 +35,3 @@ void tc_register_block_add(tc_emit_ctx *s, const tc_register_block *b, const tc_
 // Returns the estimated time of `flops` floating-point operations, in the unit of tc_emit_result's
 // work.
 double tc_register_block_work(double flops);
-
-#endif

@@ -2,8 +2,7 @@
 // matmul/, attention/, conv/ and gpu/.
 //
 // Invariants: failures stick in s, as builder.h says.
-#ifndef TC_LOWERING_EMIT_SHORTHAND_H
-#define TC_LOWERING_EMIT_SHORTHAND_H
+#pragma once
 
 #include "lowering/emit/context.h"
 
@@ -42,5 +41,3 @@ static inline tc_val load(tc_emit_ctx *s, int buf, tc_type type, int lanes, tc_v
 static inline void store(tc_emit_ctx *s, int buf, tc_val at, tc_val v) {
   (void)tc_build_raw(&s->e, TC_IR_STORE, tc_build_type(&s->e, v), tc_build_lanes(&s->e, v), at, v, TC_NONE, buf);
 }
-
-#endif

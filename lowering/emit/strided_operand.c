@@ -108,15 +108,16 @@ bool tc_strided_operand_find(tc_emit_ctx *s, uint32_t node, int k, uint8_t row, 
   uint32_t n = x->in[k];
   tc_index *idx = f->position;
   if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, d, idx))
-    return tc_emit_not_affine(s, node, "a position cannot be said"), false;
+    return tc_emit_not_affine(s, node, "a position is not affine"), false;
   idx[d->rank - 2] = tc_ix_range(row), idx[d->rank - 1] = tc_ix_range(col);
   f->node = n;
-  bool said = follow(s, &n, idx, f);
+  bool affine = follow(s, &n, idx, f);
   f->type = s->g->node[n].type, f->words = false, f->panel = 0;
   int64_t steps = s->ext.of[TC_RANGE_K0];
-  said = said && (k == 0 ? take_pieces(&f->base, steps, f) : take_right(&f->base, row, col, f));
-  said = said && (f->widened == TC_NONE || !f->panel);  // otherwise each tile of rows would recompute whole panels
-  if (!said) return s->x->not_affine = x->in[k], tc_emit_fail(s, TC_ERR_STATE, "a factor cannot be said"), false;
+  affine = affine && (k == 0 ? take_pieces(&f->base, steps, f) : take_right(&f->base, row, col, f));
+  affine = affine && (f->widened == TC_NONE || !f->panel);  // otherwise each tile of rows would recompute whole panels
+  if (!affine)
+    return s->x->not_affine = x->in[k], tc_emit_fail(s, TC_ERR_STATE, "a strided operand is not affine"), false;
   f->buf = tc_emit_buffer(s, n);
   s->x->same &= ~(UINT64_C(1) << f->buf);
   if (f->words) s->x->words |= UINT64_C(1) << f->buf, f->type = TC_I32;
@@ -132,11 +133,11 @@ bool tc_operand4_find(tc_emit_ctx *s, uint32_t node, int k, tc_operand4 *o) {
     idx[i] = tc_ix_range(range_of[i]);
     e.of[range_of[i]] = s->g->node[n].shape->d.dim[i];
   }
-  bool said = tc_emit_follow(s, &n, idx, &e, &o->base);
-  for (int i = 0; i < 4 && said; i++) said = tc_ix_take_stride(&o->base, range_of[i], &o->stride[i]);
-  if (!said) {
+  bool affine = tc_emit_follow(s, &n, idx, &e, &o->base);
+  for (int i = 0; i < 4 && affine; i++) affine = tc_ix_take_stride(&o->base, range_of[i], &o->stride[i]);
+  if (!affine) {
     s->x->not_affine = s->g->node[node].in[k];
-    return tc_emit_fail(s, TC_ERR_STATE, "an operand cannot be said"), false;
+    return tc_emit_fail(s, TC_ERR_STATE, "an operand is not affine"), false;
   }
   o->buf = tc_emit_buffer(s, n);
   s->x->same &= ~(UINT64_C(1) << o->buf);

@@ -1,6 +1,5 @@
 // An operand of a matmul or convolution, found in memory through views. Private to emit/.
-#ifndef TC_LOWERING_EMIT_STRIDED_OPERAND_H
-#define TC_LOWERING_EMIT_STRIDED_OPERAND_H
+#pragma once
 
 #include "lowering/emit/context.h"
 
@@ -45,5 +44,3 @@ typedef struct tc_operand4 {
 // Finds operand k of the node. Returns false if it must be stored first; the context's result then
 // names it.
 bool tc_operand4_find(tc_emit_ctx *s, uint32_t node, int k, tc_operand4 *o);
-
-#endif

@@ -7,7 +7,6 @@
 //       -> tc_build_transpose -> its tile, along K
 //     for each row of the block: the fusion's values, and their stores
 #include "lowering/emit/emitters.h"
-#include "lowering/target/cpu_target.h"
 
 // Transposes a block of a load: `rows` rows of K0 by the block's lanes, read along K0 and stored
 // along K.

@@ -23,7 +23,7 @@ static tc_val operand_value(tc_emit_ctx *s, uint32_t n, int k, const tc_index *i
   tc_index *at = position_of_level(s, true);
   if (!at) return 0;
   if (tc_view_operand(s->g, n, k, idx, &s->ext, at)) return tc_emit_value_in_scope(s, s->g->node[n].in[k], at);
-  return tc_emit_not_affine(s, s->g->node[n].in[k], "a view cannot be said in terms of its operand");
+  return tc_emit_not_affine(s, s->g->node[n].in[k], "a view is not affine in its operand");
 }
 
 // Returns c combined with the condition that the index is in [0, extent), on the sides where it may
@@ -251,7 +251,7 @@ tc_val tc_emit_member(tc_emit_ctx *s, uint32_t n) {
   if (!idx) return 0;
   if (tc_op_kind_of(x->op) == TC_KIND_FOLD) return tc_emit_fail(s, TC_ERR_STATE, "a fold is read before it is done");
   if (!tc_view_position(s->gp, &s->ext, (tc_level)s->gr->level[n], &x->shape->d, idx))
-    return tc_emit_not_affine(s, n, "a position cannot be said");
+    return tc_emit_not_affine(s, n, "a position is not affine");
   tc_val v = make_value(s, n, idx);
   if (tc_emit_note_of(s, n)->stash >= 0 && s->st == TC_OK)
     (void)tc_build_raw(&s->e, TC_IR_STORE, tc_emit_compute_type(x->type), s->lanes, s->at[TC_RANGE_F],

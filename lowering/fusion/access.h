@@ -1,7 +1,6 @@
 // Maps positions of a fusion's domain through views to positions of the viewed tensors.
 // Threads: thread-safe, pure.
-#ifndef TC_LOWERING_FUSION_ACCESS_H
-#define TC_LOWERING_FUSION_ACCESS_H
+#pragma once
 
 #include "lowering/fusion/fusion.h"
 #include "lowering/graph/view.h"
@@ -19,5 +18,3 @@ bool tc_view_links(const tc_fusion_plan *gr, const tc_fusion *gp, const tc_exten
 // The node that must have memory so that n is addressable. It lies below reshapes, permutations,
 // expansions, slices, flips and windows.
 uint32_t tc_view_root(const tc_fusion_plan *gr, uint32_t n);
-
-#endif

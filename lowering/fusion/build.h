@@ -3,8 +3,7 @@
 // In: a graph whose passes have run.
 // Out: a plan (fusion.h).
 // Threads: thread-safe. Owner: the plan lives in the caller's arena.
-#ifndef TC_LOWERING_FUSION_BUILD_H
-#define TC_LOWERING_FUSION_BUILD_H
+#pragma once
 
 #include "lowering/fusion/fusion.h"
 
@@ -16,5 +15,3 @@ typedef enum tc_fusion_mode { TC_FUSE_ANY, TC_FUSE_LOW_MEMORY, TC_FUSE_SMALL } t
 // TC_MUST_MATERIALIZE, TC_NO_FUSION or 0.
 tc_status tc_fusion_build(tc_fusion_plan *out, const tc_graph *g, tc_arena *arena, const uint8_t *must_materialize,
                           tc_fusion_mode mode);
-
-#endif

@@ -4,8 +4,7 @@
 // when the answer is unknown.
 // Always: no fusion depends on itself.
 // Threads: a plan belongs to one thread. Owner: links live in the plan's arena.
-#ifndef TC_LOWERING_FUSION_DEPENDENCE_H
-#define TC_LOWERING_FUSION_DEPENDENCE_H
+#pragma once
 
 #include "lowering/fusion/fusion.h"
 
@@ -42,5 +41,3 @@ bool tc_depend_meet(tc_depend *d, uint32_t g, uint32_t h);
 bool tc_depend_may_join(tc_depend *d, uint32_t g, uint32_t h);
 // Merges the links of h into g.
 void tc_depend_join(tc_depend *d, uint32_t g, uint32_t h);
-
-#endif

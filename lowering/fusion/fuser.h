@@ -1,8 +1,7 @@
 // State shared by the placing and merging of fusions while a plan is built. It also defines what
 // one fusion may hold, and how two fusions become one. Internal to fusion/.
 // Threads: a fuser belongs to one thread. Owner: what it points to lives in the plan's arena.
-#ifndef TC_LOWERING_FUSION_FUSER_H
-#define TC_LOWERING_FUSION_FUSER_H
+#pragma once
 
 #include "lowering/fusion/dependence.h"
 #include "lowering/fusion/fusion.h"
@@ -69,5 +68,3 @@ bool tc_fuser_fit_together(const tc_fuser *w, uint32_t g, uint32_t h);
 void tc_fuser_absorb(tc_fuser *w, uint32_t g, uint32_t h, tc_level level);
 // Absorbs h if neither fusion depends on the other and both fit together; else returns false.
 bool tc_fuser_merge(tc_fuser *w, uint32_t g, uint32_t h, tc_level level);
-
-#endif

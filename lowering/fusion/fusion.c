@@ -1,7 +1,6 @@
 // Sources of a node in a fusion plan. See fusion.h.
 #include "lowering/fusion/fusion.h"
 
-#include "lowering/fusion/access.h"
 #include "runtime/passes.h"
 
 bool tc_fusion_is_filled(const tc_graph *g, uint32_t n, int k) {

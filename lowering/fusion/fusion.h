@@ -11,8 +11,7 @@
 //   ATTENTION  attention ops on the same operands: a result and its log-sum-exp, or gradients
 //   EXTERN     a step without generated code
 // Everything else (constants, ranges, views) is computed where it is read.
-#ifndef TC_LOWERING_FUSION_FUSION_H
-#define TC_LOWERING_FUSION_FUSION_H
+#pragma once
 
 #include "lowering/graph/graph.h"
 #include "lowering/kir/index_expr.h"
@@ -94,5 +93,3 @@ bool tc_fusion_is_filled(const tc_graph *g, uint32_t n, int k);
 // position other than its own.
 typedef void tc_fusion_visit(void *arg, uint32_t source, bool moved);
 void tc_fusion_each_source(const tc_fusion_plan *gr, uint32_t n, tc_fusion_visit *visit, void *arg);
-
-#endif

@@ -1,7 +1,6 @@
 // Merges fusions that read the same data and do not depend on each other, so that it is read once.
 // Internal to fusion/.
-#ifndef TC_LOWERING_FUSION_MERGE_H
-#define TC_LOWERING_FUSION_MERGE_H
+#pragma once
 
 #include "lowering/fusion/fuser.h"
 
@@ -11,5 +10,3 @@ void tc_fuser_merge_siblings(tc_fuser *w);
 // are then read once. Each column stays one chain of additions per part, in the order of rows.
 // Parts are the units of work, so a merge needs enough of them for all threads.
 void tc_fuser_merge_columns(tc_fuser *w);
-
-#endif

@@ -6,13 +6,10 @@
 //
 // A placing rule is a condition in place.c. A kind of fusion is an enumerator of tc_fusion_kind and
 // an emitter (lowering/emit).
-#ifndef TC_LOWERING_FUSION_PLACE_H
-#define TC_LOWERING_FUSION_PLACE_H
+#pragma once
 
 #include "lowering/fusion/fuser.h"
 
 // pre: the operands of n are placed. Merges fusions that n reads with its own where the rules allow
 // it. Sets w->failed without memory.
 void tc_fuser_place_node(tc_fuser *w, uint32_t n);
-
-#endif

@@ -6,11 +6,8 @@
 //     %2 is made by k0: read at other positions
 //
 // Threads: thread-safe.
-#ifndef TC_LOWERING_FUSION_PRINT_H
-#define TC_LOWERING_FUSION_PRINT_H
+#pragma once
 
 #include "lowering/fusion/fusion.h"
 
 void tc_fusion_log(const tc_fusion_plan *gr);
-
-#endif

@@ -2,8 +2,7 @@
 // moved or indexed elementwise values, and what a backward pass reads of a forward pass. The
 // estimate is time: bytes, arithmetic, and kernels that vanish. Results are the same bits either
 // way.
-#ifndef TC_LOWERING_FUSION_RECOMPUTE_H
-#define TC_LOWERING_FUSION_RECOMPUTE_H
+#pragma once
 
 #include "lowering/fusion/fusion.h"
 
@@ -12,5 +11,3 @@
 // reads any more. A fusion without members is no kernel.
 // low_memory: memory costs more than time, and no kernel reads more large temporaries than before.
 tc_status tc_recompute(tc_fusion_plan *gr, const bool *must, bool low_memory);
-
-#endif

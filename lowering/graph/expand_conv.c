@@ -361,9 +361,9 @@ static uint32_t by_image(conv *c, uint32_t y, uint32_t w) {
 // ---- by the weight ----
 
 static uint32_t by_tiles(conv *c, uint32_t x, uint32_t y, int m) {
-  int64_t parts = tc_winograd_gradient_parts(m, &c->x, &c->y);
+  int64_t parts = tc_winograd_wgrad_parts(m, &c->x, &c->y);
   uint64_t attr[3] = {(uint64_t)m, (uint64_t)c->low[0], (uint64_t)c->low[1]};
-  uint32_t w = add(c, TC_OP_WINOGRAD_GRADIENT, TC_SHAPE(parts, c->w.dim[0], c->w.dim[1] * taps_of(c)), 2,
+  uint32_t w = add(c, TC_OP_WINOGRAD_WGRAD, TC_SHAPE(parts, c->w.dim[0], c->w.dim[1] * taps_of(c)), 2,
                    (uint32_t[]){x, y}, 3, attr);
   return reshape(c, parts > 1 ? sum(c, w, 0) : w, c->w);
 }
@@ -378,7 +378,7 @@ static uint32_t by_weight(conv *c, uint32_t x, uint32_t y) {
     a = permute(c, reshape(c, a, TC_SHAPE(taps, g, out)), TC_AXES(1, 2, 0));
     return reshape(c, cast(c, a, type), c->w);
   }
-  int m = may_be_winograd(c) ? tc_winograd_gradient_size(&c->x, &c->y) : 0;
+  int m = may_be_winograd(c) ? tc_winograd_wgrad_size(&c->x, &c->y) : 0;
   if (m) return by_tiles(c, x, y, m);
   uint32_t a = reshape(c, views(c, x), TC_SHAPE(rows, g, in * taps));
   a = reshape(c, permute(c, a, TC_AXES(1, 2, 0)), g == 1 ? TC_SHAPE(in * taps, rows) : TC_SHAPE(g, in * taps, rows));
@@ -447,8 +447,8 @@ static conv conv_of(tc_graph *g, uint32_t n) {
 bool tc_conv_facts(const tc_graph *g, uint32_t n, tc_gpu_conv_facts *out) {
   const tc_gnode *node = &g->node[n];
   conv c = conv_of((tc_graph *)(uintptr_t)g, n);  // read alone
-  bool said = node->type == TC_F32 || node->type == TC_F16 || node->type == TC_BF16;
-  for (int k = 0; k < 2; k++) said &= g->node[node->in[k]].type == node->type;
+  bool same_types = node->type == TC_F32 || node->type == TC_F16 || node->type == TC_BF16;
+  for (int k = 0; k < 2; k++) same_types &= g->node[node->in[k]].type == node->type;
   *out = (tc_gpu_conv_facts){.type = node->type,
                              .axes = c.n,
                              .batch = c.x.dim[0],
@@ -462,11 +462,11 @@ bool tc_conv_facts(const tc_graph *g, uint32_t n, tc_gpu_conv_facts *out) {
     out->image[i] = c.x.dim[1 + i], out->taps[i] = c.w.dim[2 + i], out->result[i] = c.y.dim[1 + i];
     out->stride[i] = c.stride[i], out->dilation[i] = c.dilation[i], out->low[i] = c.low[i], out->high[i] = c.high[i];
     // A gradient may be of fewer windows than there are.
-    said &=
+    same_types &=
         out->result[i] ==
         (out->image[i] + out->low[i] + out->high[i] - out->dilation[i] * (out->taps[i] - 1) - 1) / out->stride[i] + 1;
   }
-  return said;
+  return same_types;
 }
 
 // call: the library's call that makes it, consumed even on failure; NULL: it is generated. False

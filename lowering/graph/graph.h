@@ -4,8 +4,7 @@
 // Always: nodes of the plan's records keep their numbers; passes append theirs. `order` alone is
 // topological. What changes the order of a sum depends on shapes alone.
 // Threads: thread-compatible. Owner: the arena has all of it but library calls (tc_graph_fini).
-#ifndef TC_LOWERING_GRAPH_GRAPH_H
-#define TC_LOWERING_GRAPH_GRAPH_H
+#pragma once
 
 #include "lazy/trace/plan.h"
 #include "lowering/target/target.h"
@@ -98,5 +97,3 @@ bool tc_graph_is_zeros(const tc_gnode *x);
 
 // The operand that the op writes or adds into a copy of the first; -1: it does no such thing.
 int tc_graph_slice_update_of(tc_op op);
-
-#endif

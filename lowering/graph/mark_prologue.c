@@ -99,6 +99,6 @@ tc_status tc_pass_mark_prologue(tc_graph *g) {
   return TC_OK;
 }
 
-bool tc_prologue_makes(const tc_graph *g, uint32_t n) {
+bool tc_in_matmul_prologue(const tc_graph *g, uint32_t n) {
   return g->node[below_views(g, n)].prologue;
 }

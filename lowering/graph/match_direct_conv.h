@@ -1,7 +1,6 @@
 // Recognises convolutions of few channels, such as those of a picture, whose result is wanted
 // channels first. Their kernel: lowering/emit/conv/direct.c.
-#ifndef TC_LOWERING_GRAPH_MATCH_DIRECT_CONV_H
-#define TC_LOWERING_GRAPH_MATCH_DIRECT_CONV_H
+#pragma once
 
 #include "lowering/graph/graph.h"
 
@@ -11,5 +10,3 @@ bool tc_direct_fits(const tc_graph *g, uint32_t n, int64_t images);
 // That convolution as a node CONV_DIRECT [images, o, p * q]: the same sums in the same order.
 // TC_GNODE_NONE without memory.
 uint32_t tc_direct_add(tc_graph *g, uint32_t n);
-
-#endif

@@ -1,8 +1,7 @@
 // Permutes: orders of axes, and moving work across a permute. An order has eight bits an axis from
 // the lowest on, as PERMUTE's attribute.
 // Threads: thread-compatible.
-#ifndef TC_LOWERING_GRAPH_PERMUTE_H
-#define TC_LOWERING_GRAPH_PERMUTE_H
+#pragma once
 
 #include "lowering/graph/graph.h"
 
@@ -20,5 +19,3 @@ bool tc_permute_commutes(const tc_gnode *x);
 // repeated, permuted back. A cast stays behind what is permuted, where it is known to be the same
 // along a row. *ok: false without memory.
 uint32_t tc_permute_undo(tc_graph *g, uint32_t n, uint64_t order, int rank, bool *ok);
-
-#endif

@@ -80,7 +80,7 @@ static bool wants_panels(const tc_graph *g, const tc_gnode *x, uint8_t *known) {
   if (x->op != TC_OP_MATMUL || tc_device_kind_of(x->dev) != TC_DEVICE_KERNELS || x->shape->d.rank != 2) return false;
   const tc_gnode *b = &g->node[x->in[1]];
   bool fits = x->shape->d.dim[0] <= MOST_ROWS && b->shape->count >= LEAST_COUNT;
-  fits = fits && !tc_prologue_makes(g, x->in[1]);  // panels would be wide
+  fits = fits && !tc_in_matmul_prologue(g, x->in[1]);  // panels would be wide
   fits = fits && (b->type == TC_F32 || b->type == TC_F64 || of_words(g, x));
   return fits && columns_of(g, x) && is_constant(g, x->in[1], known, 0);
 }

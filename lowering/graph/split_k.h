@@ -1,8 +1,7 @@
 // What the passes split_k and split_kv share on a GPU.
 // They split matmuls of few elements and a large k, and attention of few rows and many keys.
 // Threads: thread-safe, pure.
-#ifndef TC_LOWERING_GRAPH_SPLIT_K_H
-#define TC_LOWERING_GRAPH_SPLIT_K_H
+#pragma once
 
 #include "lowering/graph/graph.h"
 #include "lowering/kir/index_expr.h"
@@ -23,5 +22,3 @@ int64_t tc_gpu_parts_of(int64_t batch, int64_t m, int64_t n, int64_t k);
 static inline int64_t tc_gpu_part_keys(int64_t keys, int64_t parts) {
   return tc_ceil_div(tc_ceil_div(keys, parts), TC_GPU_KEYS) * TC_GPU_KEYS;
 }
-
-#endif

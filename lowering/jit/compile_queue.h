@@ -1,7 +1,6 @@
 // The queue of kernels to compile: an intrusive list.
 // Threads: thread-safe. The queue's lock also guards the state of its worker (tier_up.c).
-#ifndef TC_LOWERING_JIT_COMPILE_QUEUE_H
-#define TC_LOWERING_JIT_COMPILE_QUEUE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,5 +24,3 @@ bool tc_compile_queue_add(tc_compile_link *link);
 // pre: locked. Removes all links; returns them as a list, or NULL.
 tc_compile_link *tc_compile_queue_take_all(void);
 tc_compile_link *tc_compile_queue_take_first(void);
-
-#endif

@@ -2,8 +2,7 @@
 // first kernel that needs it.
 // Threads: thread-safe. Work that a fork must not interrupt lies between tc_compiler_begin and
 // tc_compiler_end.
-#ifndef TC_LOWERING_JIT_COMPILER_H
-#define TC_LOWERING_JIT_COMPILER_H
+#pragma once
 
 #include "lowering/codegen/codegen.h"
 #include "lowering/kir/kir.h"
@@ -37,5 +36,3 @@ tc_status tc_compiler_load(const tc_kir *kir, const char *name, const void *obje
 void tc_compiler_tell(void);
 // Logs the kernel's assembly if TC_LOG=asm.
 void tc_compiler_log(const tc_kir *kir, const char *name);
-
-#endif

@@ -2,8 +2,7 @@
 // In: a kernel and its number of units; a tensor map and the buffers' addresses.
 // Out: the launch; the tensor map in the device's encoding.
 // Threads: thread-safe, stateless. Owner: the caller owns the outputs.
-#ifndef TC_LOWERING_JIT_GPU_LAUNCH_H
-#define TC_LOWERING_JIT_GPU_LAUNCH_H
+#pragma once
 
 #include "device/gpu.h"
 #include "lowering/jit/kernel.h"
@@ -15,5 +14,3 @@ int64_t tc_gpu_launch_kernel(const tc_kernel *kernel, int64_t extent, tc_gpu_lau
 // Encodes a kernel's tensor map. words: the launch's words, which begin with the buffers'
 // addresses.
 tc_status tc_gpu_launch_tensor_map(tc_gpu *g, const tc_tensor_map *m, const uint64_t *words, uint64_t *out);
-
-#endif

@@ -4,8 +4,7 @@
 // Life: interpreted, or run by a shape-generic kernel; queued for compilation (compile_queue.h);
 // compiled (tier_up.h).
 // Threads: thread-safe, except the functions that make a kernel, which only its maker calls.
-#ifndef TC_LOWERING_JIT_KERNEL_H
-#define TC_LOWERING_JIT_KERNEL_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -67,5 +66,3 @@ void tc_kernel_run_generic(tc_kernel *k, const tc_kir *kir, tc_kernel *generic, 
 tc_status tc_kernel_load(tc_kernel *k, const tc_kir *kir, const void *object, size_t bytes);
 // Whether the kernel still runs in a lower tier that compiled code would replace.
 bool tc_kernel_awaits_code(const tc_kernel *k);
-
-#endif

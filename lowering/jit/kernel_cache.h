@@ -1,8 +1,7 @@
 // Maps equal kernel IR to one kernel: found by its bytes in this process, then on disk
 // (object_cache.h), else compiled or interpreted.
 // Threads: thread-safe. Owner: the cache owns a reference to each kernel in it.
-#ifndef TC_LOWERING_JIT_KERNEL_CACHE_H
-#define TC_LOWERING_JIT_KERNEL_CACHE_H
+#pragma once
 
 #include "lowering/jit/kernel.h"
 #include "lowering/jit/shape_generic.h"
@@ -39,5 +38,3 @@ tc_status tc_kernel_get_all(tc_kernel_request *request, uint32_t n, tc_gpu *gpu,
 void tc_kernel_compile(tc_kernel *k);
 void tc_kernel_cache_clear(void);
 void tc_kernel_stats(tc_cache_info *info);
-
-#endif

@@ -3,8 +3,7 @@
 // In: a kernel with its key and its kernel IR. Out: the kernel's code is loaded.
 // Always called between tc_compiler_begin and tc_compiler_end.
 // Threads: thread-safe.
-#ifndef TC_LOWERING_JIT_OBJECT_CACHE_H
-#define TC_LOWERING_JIT_OBJECT_CACHE_H
+#pragma once
 
 #include "lowering/jit/kernel.h"
 
@@ -12,5 +11,3 @@
 bool tc_object_find(tc_kernel *k, const tc_kir *kir);
 // Compiles the kernel, stores the object on disk, and loads it.
 tc_status tc_object_make(tc_kernel *k, const tc_kir *kir);
-
-#endif

@@ -10,8 +10,7 @@
 // Always: a shape-generic kernel with its values as arguments computes what the kernel it was made
 // from does. A wrong guess costs one compile.
 // Threads: thread-safe.
-#ifndef TC_LOWERING_JIT_SHAPE_GENERIC_H
-#define TC_LOWERING_JIT_SHAPE_GENERIC_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -34,5 +33,3 @@ bool tc_shape_generic_varies(uint64_t site, int64_t number);
 // Frees what it owns and zeroes it.
 void tc_shape_generic_drop(tc_generic_kernel *g);
 void tc_shape_generic_clear(void);
-
-#endif

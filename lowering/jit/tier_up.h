@@ -10,8 +10,7 @@
 // waits for the kernel that is being compiled.
 // If there is no such thread, or LLVM would be destroyed under it at exit (codegen.h, no_atexit),
 // the thread that ran the plan compiles. After a fork the child starts its own thread.
-#ifndef TC_LOWERING_JIT_TIER_UP_H
-#define TC_LOWERING_JIT_TIER_UP_H
+#pragma once
 
 #include "lowering/jit/compile_queue.h"
 #include "runtime/status.h"
@@ -24,5 +23,3 @@ static inline void tc_tier_up_look(void) {
 }
 // Waits for the kernel that is being compiled, drops the other queued ones, and ends the thread.
 void tc_tier_up_stop(void);
-
-#endif

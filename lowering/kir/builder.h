@@ -4,8 +4,7 @@
 // In: operands. Out: a new value.
 // Invariants: after memory ran out or `uneven` was set, `failed` is set and every call returns 0.
 // Threads: thread-compatible.
-#ifndef TC_LOWERING_KIR_BUILDER_H
-#define TC_LOWERING_KIR_BUILDER_H
+#pragma once
 
 #include "lowering/kir/kir.h"
 
@@ -56,5 +55,3 @@ void tc_build_transpose(tc_kir_builder *e, tc_val *v, int n);
 // Lane i of the last vector is the sum of vector i, added by halves as REDUCE does.
 tc_val tc_build_halve(tc_kir_builder *e, tc_val a, tc_val b);
 void tc_build_end(tc_kir_builder *e, tc_kir_op op);
-
-#endif

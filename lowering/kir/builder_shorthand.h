@@ -1,7 +1,6 @@
 // Shorthand for .c files that build many floating-point instructions; included by those alone.
 // `e` is the builder, `x` a value of the type that constants take.
-#ifndef TC_LOWERING_KIR_BUILDER_SHORTHAND_H
-#define TC_LOWERING_KIR_BUILDER_SHORTHAND_H
+#pragma once
 
 #include "lowering/kir/builder.h"
 
@@ -10,5 +9,3 @@
 #define SUB(a, b) tc_build_bin(e, TC_IR_SUB, (a), (b))
 #define MUL(a, b) tc_build_bin(e, TC_IR_MUL, (a), (b))
 #define DIV(a, b) tc_build_bin(e, TC_IR_DIV, (a), (b))
-
-#endif

@@ -4,8 +4,7 @@
 // Every result is exact. Where terms cannot express a reshape, tc_ix_divmod returns false, and the
 // caller materializes the operand.
 // Threads: thread-safe, pure.
-#ifndef TC_LOWERING_KIR_INDEX_EXPR_H
-#define TC_LOWERING_KIR_INDEX_EXPR_H
+#pragma once
 
 #include <stddef.h>
 #include <string.h>
@@ -64,5 +63,3 @@ bool tc_ix_divmod(const tc_index *x, int64_t m, const tc_extents *e, tc_index *q
 // Row-major position of idx[] in d, and back.
 bool tc_ix_flatten(const tc_index *idx, const tc_dims *d, const tc_extents *e, tc_index *out);
 bool tc_ix_unflatten(const tc_index *flat, const tc_dims *d, const tc_extents *e, tc_index *out);
-
-#endif

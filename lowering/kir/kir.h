@@ -17,8 +17,7 @@
 // The generated function is a tc_kernel_fn. Float NUMs hold the bits of a double, others an int64.
 // Threads: a kernel belongs to one thread while it is built; then it is constant. Owner: its
 // creator.
-#ifndef TC_LOWERING_KIR_KIR_H
-#define TC_LOWERING_KIR_KIR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -206,5 +205,3 @@ static inline unsigned tc_kir_type_bytes(unsigned dtype) {
 }
 
 void tc_kir_destroy(tc_kir *kir);
-
-#endif

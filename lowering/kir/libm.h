@@ -1,8 +1,7 @@
 // The functions that kernels call lane by lane: names for the rows of libm.def, and the table
 // workers carry as worker->math.
 // Threads: thread-safe, pure. Owns nothing.
-#ifndef TC_LOWERING_KIR_LIBM_H
-#define TC_LOWERING_KIR_LIBM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ typedef enum tc_kir_math {
 const void *tc_kir_math_table(void);
 // 1 or 2; 0 for a row that is not there.
 int tc_kir_math_operands(int64_t row);
-
-#endif

@@ -1,7 +1,6 @@
 // The tables of LOOKUP: names for the rows of lookup_tables.def, and their contents.
 // Threads: thread-safe, constant. Static memory.
-#ifndef TC_LOWERING_KIR_LOOKUP_TABLES_H
-#define TC_LOWERING_KIR_LOOKUP_TABLES_H
+#pragma once
 
 #define TC_KIR_TABLE_LENGTH 16
 
@@ -14,5 +13,3 @@ typedef enum tc_kir_table_row {
 } tc_kir_table_row;
 
 extern const float tc_kir_table[TC_KIR_TABLE_ROWS][TC_KIR_TABLE_LENGTH];
-
-#endif

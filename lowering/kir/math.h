@@ -3,8 +3,7 @@
 // scalar_ops.h decides which.
 // Invariants: no contraction and no reassociation, so every generator gives the same bits.
 // Threads: thread-compatible. Owner: the builder owns the instructions.
-#ifndef TC_LOWERING_KIR_MATH_H
-#define TC_LOWERING_KIR_MATH_H
+#pragma once
 
 #include "lowering/kir/builder.h"
 #include "lowering/kir/libm.h"
@@ -35,5 +34,3 @@ tc_val tc_build_exp_of_negative(tc_kir_builder *e, tc_type type, tc_val x);
 // rounded x.
 #define TC_EMIT_ROUNDER_OF_SIXTEENTHS 786432.0
 tc_val tc_build_power_of_sixteenths(tc_kir_builder *e, tc_val t, tc_val r);
-
-#endif

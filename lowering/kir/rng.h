@@ -1,8 +1,7 @@
 // Random draws as kernel IR: the values that kernels/philox.h fixes by position, so every kernel
 // draws the same ones.
 // Threads: thread-compatible. Owns nothing.
-#ifndef TC_LOWERING_KIR_RNG_H
-#define TC_LOWERING_KIR_RNG_H
+#pragma once
 
 #include "lowering/kir/builder.h"
 
@@ -20,5 +19,3 @@ typedef struct tc_draw {
 
 // Values of the type: one for each lane.
 tc_val tc_draw_emit(tc_kir_builder *e, const tc_draw *draw);
-
-#endif

@@ -2,8 +2,7 @@
 // In: an op, its compute type, its operands. Out: the result, appended by a builder.
 // Invariants: an op and a type give the same instructions in every context.
 // Threads: thread-compatible. Owner: the builder owns the instructions.
-#ifndef TC_LOWERING_KIR_SCALAR_OPS_H
-#define TC_LOWERING_KIR_SCALAR_OPS_H
+#pragma once
 
 #include "lowering/kir/builder.h"
 
@@ -12,5 +11,3 @@
 tc_val tc_build_scalar_op(tc_kir_builder *e, uint32_t op, tc_type type, tc_val a, tc_val b, tc_val c);
 // The op's cost on one element, in additions.
 double tc_build_cost(uint32_t op, tc_type type);
-
-#endif

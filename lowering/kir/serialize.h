@@ -1,8 +1,7 @@
 // Serializes a kernel to its cache key, in memory and on disk. The key holds all of the kernel, so
 // equal bytes are equal code.
 // Threads: thread-safe, pure. Owner: the caller owns the key.
-#ifndef TC_LOWERING_KIR_SERIALIZE_H
-#define TC_LOWERING_KIR_SERIALIZE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -16,5 +15,3 @@ void tc_kir_write_key(const tc_kir *n, uint64_t *key);
 // A CPU kernel from its key, whose lists it borrows. It has no tensor maps and no n_num, which only
 // tc_kir_verify reads.
 tc_kir tc_kir_of_key(uint64_t *key);
-
-#endif

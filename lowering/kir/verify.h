@@ -3,11 +3,8 @@
 // ("" where all is right; bytes may be 0).
 // Invariants: what it accepts, every code generator can print. Threads: thread-safe, pure. Owner:
 // nobody; it keeps nothing.
-#ifndef TC_LOWERING_KIR_VERIFY_H
-#define TC_LOWERING_KIR_VERIFY_H
+#pragma once
 
 #include "lowering/kir/kir.h"
 
 tc_status tc_kir_verify(const tc_kir *kir, char *text, size_t bytes);
-
-#endif

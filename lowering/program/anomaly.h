@@ -9,13 +9,10 @@
 // that created a value from which non-finite values lead to a stored result. So constants and data
 // may hold infinities, and what `where` masks out is no anomaly.
 // Threads: thread-safe. Owner: owns nothing beyond the call.
-#ifndef TC_LOWERING_PROGRAM_ANOMALY_H
-#define TC_LOWERING_PROGRAM_ANOMALY_H
+#pragma once
 
 #include "lazy/lowering.h"
 
 // pre: the leaves are as before the run. True if *out was filled. False, too, if a record could not
 // be run alone: the log says so, and the thread's error is unchanged.
 bool tc_anomaly_find(const tc_plan *plan, void *const *leaf, const uint64_t *arg, tc_anomaly *out);
-
-#endif

@@ -1,8 +1,7 @@
 // Compiles a program: chooses the kernel IR of its steps, then compiles all kernels in parallel.
 // In: steps with pending kernels. Out: steps with kernels.
 // Threads: a builder belongs to one thread; kernels are compiled on many.
-#ifndef TC_LOWERING_PROGRAM_COMPILE_H
-#define TC_LOWERING_PROGRAM_COMPILE_H
+#pragma once
 
 #include "lowering/program/steps.h"
 
@@ -13,5 +12,3 @@ uint64_t tc_graph_hash(const tc_graph *g, tc_arena *arena);
 void tc_program_choose_kernels(tc_builder *b, tc_program *p, uint64_t graph);
 // Compiles all kernels of b->p: those of its steps, of its GPU rows, and of its cached constants.
 tc_status tc_program_compile(tc_builder *b, uint64_t graph);
-
-#endif

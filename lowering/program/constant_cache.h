@@ -7,8 +7,7 @@
 // memory for all of them does without (prepare.c).
 // Always: content with stamp 0 is no key, so values that others may write are never cached.
 // Threads: thread-safe. Owner: owns a reference to each buffer and kernel.
-#ifndef TC_LOWERING_PROGRAM_CONSTANT_CACHE_H
-#define TC_LOWERING_PROGRAM_CONSTANT_CACHE_H
+#pragma once
 
 #include "device/buffer.h"
 #include "lowering/jit/kernel_cache.h"
@@ -28,5 +27,3 @@ bool tc_constant_cache_find(const tc_constant_key *key, uint32_t n_out, tc_buffe
 // key's stamps. Without memory nothing is cached.
 void tc_constant_cache_keep(const tc_constant_key *key, uint32_t n_out, tc_buffer *const *out, tc_buffer *const *in);
 void tc_constant_cache_clear(void);
-
-#endif

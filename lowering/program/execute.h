@@ -3,8 +3,7 @@
 // In: a program, the addresses of its storages in this run, and its scalars. Out: values in those
 // storages, or the step that failed.
 // Threads: a run belongs to the launching thread; workers read it, and write only the fault.
-#ifndef TC_LOWERING_PROGRAM_EXECUTE_H
-#define TC_LOWERING_PROGRAM_EXECUTE_H
+#pragma once
 
 #include "lowering/program/program_types.h"
 
@@ -34,5 +33,3 @@ tc_status tc_execution_run(tc_execution *r);
 // Reports the error of the failed step. Of several bad indices it names the first, whichever thread
 // met it. It names the user's call if known, else the op.
 void tc_execution_report(const tc_plan *plan, const tc_execution *r, const tc_call *call);
-
-#endif

@@ -6,8 +6,7 @@
 //   ->  o0 is written over l0
 //
 // Threads: one thread builds a program.
-#ifndef TC_LOWERING_PROGRAM_IN_PLACE_H
-#define TC_LOWERING_PROGRAM_IN_PLACE_H
+#pragma once
 
 #include "lowering/program/program_types.h"
 
@@ -20,5 +19,3 @@ bool tc_in_place_delay_writers(const tc_program *p, const tc_plan *plan);
 // the element it writes. tc_step.same says so: the emitter marks it (note_same), for reference
 // kernels add_row does. False without memory.
 bool tc_in_place_choose(tc_program *p, tc_plan *plan);
-
-#endif

@@ -4,8 +4,7 @@
 //   t0 lives in stages 0 to 1, t1 in 2 to 3, output o0 is written in stage 2
 //   ->  t0 lies in o0, if it fits; t1 at offset 0 of the arena
 //
-#ifndef TC_LOWERING_PROGRAM_MEMORY_PLAN_H
-#define TC_LOWERING_PROGRAM_MEMORY_PLAN_H
+#pragma once
 
 #include "lowering/program/program_types.h"
 
@@ -18,5 +17,3 @@ bool tc_memory_plan_place(tc_program *p, const tc_plan *plan);
 // Fills *bytes: the peak of results and temporaries if the records ran one by one. Each value dies
 // at its last reader, and views cost nothing. False without memory.
 bool tc_memory_op_by_op(const tc_plan *plan, size_t *bytes);
-
-#endif

@@ -5,8 +5,7 @@
 //   outputs, and is found again while the weight's stamp is unchanged
 //
 // Threads: thread-safe.
-#ifndef TC_LOWERING_PROGRAM_PREPARE_H
-#define TC_LOWERING_PROGRAM_PREPARE_H
+#pragma once
 
 #include "lowering/program/execute.h"
 
@@ -15,5 +14,3 @@
 // if not NULL, counts are added to it, and the run may be refused constants (lacks_constants).
 tc_status tc_execution_prepare(const tc_execution *whole, const tc_plan *plan, const uint64_t *arg, const tc_leaf *held,
                                uint64_t *list, tc_buffer **cached, tc_work_done *done);
-
-#endif

@@ -1,7 +1,6 @@
 // Operations on a whole program: destroy, size, print.
 // Threads: thread-compatible; the size and the log only read.
-#ifndef TC_LOWERING_PROGRAM_PROGRAM_H
-#define TC_LOWERING_PROGRAM_PROGRAM_H
+#pragma once
 
 #include "lowering/program/program_types.h"
 
@@ -14,5 +13,3 @@ void tc_program_log(const tc_program *p, const tc_plan *plan);
 void tc_steps_drop_pending(tc_step *s);
 // Removes all steps, and those of p->prepare, before they are built again.
 void tc_steps_clear(tc_program *p);
-
-#endif

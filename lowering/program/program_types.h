@@ -8,8 +8,7 @@
 // folder fill it in.
 // Threads: immutable once built, but for its atomics; many threads may run one program, each with
 // an arena of its own.
-#ifndef TC_LOWERING_PROGRAM_PROGRAM_TYPES_H
-#define TC_LOWERING_PROGRAM_PROGRAM_TYPES_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -153,5 +152,3 @@ static inline void *tc_storage_pointer(const tc_program *p, const tc_storages *a
   const tc_allocation *k = &p->allocation[storage & ~ARENA_BIT];
   return (k->in == IN_ARENA ? at->arena : at->output[k->in]) + k->offset;
 }
-
-#endif

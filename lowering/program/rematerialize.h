@@ -6,8 +6,7 @@
 //   ->  a = relu(x); ... peak ...; a' = relu(x); d = grad(a')
 //
 // Internal to program/.
-#ifndef TC_LOWERING_PROGRAM_REMATERIALIZE_H
-#define TC_LOWERING_PROGRAM_REMATERIALIZE_H
+#pragma once
 
 #include "lowering/program/program_types.h"
 
@@ -16,5 +15,3 @@
 // Stages, bindings and allocations are then new and placed. False out of memory: the program may
 // then only be destroyed.
 bool tc_rematerialize_fit(tc_program *p, const tc_plan *plan, size_t budget);
-
-#endif

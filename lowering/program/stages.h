@@ -5,8 +5,7 @@
 //   step 0 stage 1, step 1 stage 0, step 2 stage 1  ->  stage 0: step 1; stage 1: steps 0 and 2
 //
 // Threads: one thread builds a program.
-#ifndef TC_LOWERING_PROGRAM_STAGES_H
-#define TC_LOWERING_PROGRAM_STAGES_H
+#pragma once
 
 #include "lowering/kir/index_expr.h"
 #include "lowering/program/program_types.h"
@@ -26,5 +25,3 @@ bool tc_stages_schedule(tc_program *p);
 // several sets of tensors, such as the updates of a network's parameters. skip: per step, nonzero
 // if it does not count; NULL: all count.
 uint32_t tc_stages_count_kernels(const tc_program *p, const uint64_t *skip);
-
-#endif

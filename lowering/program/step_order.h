@@ -5,8 +5,7 @@
 //   stage 0: a, b, c; stage 1: f(a), f(b), f(c)  ->  a, f(a), b, f(b), c, f(c)
 //
 // Threads: one thread builds a program.
-#ifndef TC_LOWERING_PROGRAM_STEP_ORDER_H
-#define TC_LOWERING_PROGRAM_STEP_ORDER_H
+#pragma once
 
 #include "lowering/program/program_types.h"
 
@@ -15,5 +14,3 @@
 // clearly needs less. It is taken if it needs no more than stages, if those exceed the budget.
 // budget 0: there is none. False without memory.
 bool tc_memory_order(tc_program *p, const tc_plan *plan, size_t budget);
-
-#endif

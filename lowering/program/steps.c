@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "lowering/autotune/library_gemm.h"
-#include "lowering/program/program.h"
 #include "runtime/arena.h"
 #include "runtime/passes.h"
 #include "runtime/team.h"

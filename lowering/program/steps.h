@@ -3,8 +3,7 @@
 // A builder is the state of one program's construction. Fusion may run several times (pipeline.c);
 // `must_materialize`, `alone` and `prepare` outlast that.
 // Threads: a builder belongs to one thread.
-#ifndef TC_LOWERING_PROGRAM_STEPS_H
-#define TC_LOWERING_PROGRAM_STEPS_H
+#pragma once
 
 #include "lowering/emit/emitter.h"
 #include "lowering/fusion/build.h"
@@ -47,5 +46,3 @@ bool tc_steps_build(tc_builder *b, tc_status *st);
 // Fills in a step, whose bindings and scalars are allocated, from an emit result. Takes the kernel
 // IR.
 bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_emit_result *e);
-
-#endif

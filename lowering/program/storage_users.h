@@ -1,8 +1,7 @@
 // Lists the steps that bind, or write, each storage of a program, in the order of the steps.
 // Internal to program/.
 // Threads: immutable once built.
-#ifndef TC_LOWERING_PROGRAM_STORAGE_USERS_H
-#define TC_LOWERING_PROGRAM_STORAGE_USERS_H
+#pragma once
 
 #include "lowering/program/program_types.h"
 
@@ -24,5 +23,3 @@ static inline uint32_t tc_storage_users_end(const tc_storage_users *b, uint32_t 
 // due either way.
 bool tc_storage_users_init(tc_storage_users *b, const tc_program *p, const tc_plan *plan, bool writers);
 void tc_storage_users_fini(tc_storage_users *b);
-
-#endif

@@ -10,8 +10,7 @@
 // So rounding alone is never reported. A report names the wrong record, or else blames fusion,
 // views or memory planning.
 // Threads: thread-safe. Owner: the result of begin belongs to its caller until end.
-#ifndef TC_LOWERING_PROGRAM_VERIFY_H
-#define TC_LOWERING_PROGRAM_VERIFY_H
+#pragma once
 
 #include "device/gpu.h"
 #include "lazy/lowering.h"
@@ -33,5 +32,3 @@ const void *tc_verify_look(tc_gpu *gpu, const void *at, size_t bytes, tc_buffer 
 // Computes a record on a device, from operands by position. The caller owns *out.
 bool tc_verify_run_record(const tc_plan *p, uint32_t node, tc_device device, void *const *operand, const uint64_t *arg,
                           tc_buffer **out);
-
-#endif

@@ -4,8 +4,7 @@
 // no cache holds. The linker's build id in the file distinguishes any two builds that may generate
 // different code. It is part of the key of the disk cache.
 // Threads: thread-safe. Owner: the process; an open plug-in is never closed.
-#ifndef TC_LOWERING_TARGET_CODEGEN_PLUGIN_H
-#define TC_LOWERING_TARGET_CODEGEN_PLUGIN_H
+#pragma once
 
 #include <stdint.h>
 #include <tc/tc.h>
@@ -48,5 +47,3 @@ void tc_plugin_find(const tc_isa *foreign, char build[TC_BUILD_BYTES]);
 // file has none.
 // NULL: there is none, and `why` has the reason.
 const tc_llvm_plugin *tc_plugin_open(char build[TC_BUILD_BYTES], char why[TC_WHY_BYTES]);
-
-#endif

@@ -4,8 +4,7 @@
 // whole process.
 // Invariant: the plug-in is opened only if its file has no build id.
 // Threads: thread-safe. Owner: none.
-#ifndef TC_LOWERING_TARGET_CPU_TARGET_H
-#define TC_LOWERING_TARGET_CPU_TARGET_H
+#pragma once
 
 #include "lowering/target/isa.h"
 
@@ -21,5 +20,3 @@ bool tc_compiler_compiles(void);
 bool tc_compiler_interprets(void);
 // The build id of the plug-in that was found; "": not known, or no plug-in is requested.
 const char *tc_cpu_target_build(void);
-
-#endif

@@ -1,6 +1,5 @@
 // The host processor's features, without a compiler. Threads: thread-safe, pure.
-#ifndef TC_LOWERING_TARGET_HOST_CPU_H
-#define TC_LOWERING_TARGET_HOST_CPU_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,5 +18,3 @@ bool tc_host_halves_vectors(void);
 // Writes all that a compiler may learn of it: one compiler generates equal code for two machines
 // with equal facts. The facts are equal on every core and in every process.
 void tc_host_facts(char out[TC_HOST_FACTS_BYTES]);
-
-#endif

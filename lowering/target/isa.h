@@ -1,7 +1,6 @@
 // The instruction sets that kernels are planned and compiled for, a row of isa.def each.
 // Threads: thread-safe, pure. Owner: static memory.
-#ifndef TC_LOWERING_TARGET_ISA_H
-#define TC_LOWERING_TARGET_ISA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ const tc_isa *tc_isa_of_host(const char *features, const tc_isa *most);
 // The set that kernels are planned for if all of them are interpreted: vectors as wide as the
 // interpreter's.
 extern const tc_isa tc_isa_interpreted;
-
-#endif

@@ -1,7 +1,6 @@
 // Makes a target from a device's facts, and divides vectors among its threads. See target.h.
 #include "lowering/target/target.h"
 
-#include "runtime/arena.h"
 #include "runtime/options.h"
 
 // Threads of a block of small groups: enough to hide latency, and few enough that small work fills

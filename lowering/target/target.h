@@ -1,7 +1,6 @@
 // The target of a plan's kernels: a CPU's vectors (lowering/target/isa.h), or a GPU's threads.
 // Threads: thread-safe.
-#ifndef TC_LOWERING_TARGET_TARGET_H
-#define TC_LOWERING_TARGET_TARGET_H
+#pragma once
 
 #include "device/gpu.h"
 
@@ -40,5 +39,3 @@ static inline bool tc_target_clusters(const tc_target *t, int64_t rows, int64_t 
 // Launch shape of a kernel whose vectors have `lanes` lanes: threads of a group, and groups of a
 // block.
 void tc_target_threads(const tc_target *t, int lanes, uint16_t *threads, uint16_t *groups);
-
-#endif

@@ -155,7 +155,7 @@ static bool of_words(const tc_operand *factor, tc_type acc) {
 
 // Whether the right operand's panels are of words whose halves are multiplied one after the other,
 // a step of k each. Few rows only.
-static bool in_halves(const tc_operand *right) {
+static bool is_split_bf16(const tc_operand *right) {
   return right->panel && right->type == TC_BF16 && 2 * right->row == right->panel;
 }
 
@@ -365,7 +365,7 @@ int tc_tiling_unrolled(void) {
 static void choose_unrolling(tc_tiling_params *b, const tc_extent3 *of, const tc_operand *left,
                              const tc_operand *right) {
   bool longer = !b->pack_a && (double)(of->batch * of->m * of->n) * (double)of->k >= UNROLLED;
-  b->unroll = longer || in_halves(right) ? tc_tiling_unrolled() : 1;
+  b->unroll = longer || is_split_bf16(right) ? tc_tiling_unrolled() : 1;
   while (b->chunk % b->unroll || of->k % b->unroll || left->segment % b->unroll) b->unroll /= 2;
   bool whole = of->k % b->chunk == 0 && tc_chain_of(of->k) % b->chunk == 0;
   if (reads_rows(b, of) && whole && b->chunk <= CHUNK_ROWS && left->segment == of->k) b->unroll = (int)b->chunk;
@@ -471,7 +471,7 @@ static bool is_legal(const tc_tiling_params *b, const tc_matmul_facts *f) {
   if (b->by_panel && (!b->widen_a || !can_go_by_panel(b, &f->of, f->acc, left))) return false;
   if (b->widen_a && !can_widen(b, &f->of, f->acc, left, right)) return false;
   if (b->once && !can_stream_once(b, right)) return false;
-  if (b->chunk < f->of.k && ((!chains && b->chunk % piece) || (in_halves(right) && b->chunk % 2))) return false;
+  if (b->chunk < f->of.k && ((!chains && b->chunk % piece) || (is_split_bf16(right) && b->chunk % 2))) return false;
   if (chains && b->chunk > TC_CHAIN && (b->chunk < f->of.k || b->pack || b->pack_a || b->by_panel)) return false;
   return b->unit_panels <= b->n_panels && b->unit_tiles <= b->tiles && scratch_bytes(b, f->of.k, size) <= MOST_SCRATCH;
 }

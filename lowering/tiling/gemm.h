@@ -6,8 +6,7 @@
 // of them.
 // Threads: thread-safe. Used by emit/matmul/matmul.c, and by tune_gemm.c, which measures
 // neighbouring tilings.
-#ifndef TC_LOWERING_TILING_GEMM_H
-#define TC_LOWERING_TILING_GEMM_H
+#pragma once
 
 #include "lowering/kir/kir.h"
 
@@ -114,5 +113,3 @@ bool tc_tiling_of_any_rows(tc_tiling_params *b, const tc_matmul_facts *f);
 // depend on it. Returns their number, at most TC_MOST_NEIGHBOURS; some may be equal.
 #define TC_MOST_NEIGHBOURS 32
 int tc_tiling_neighbours(const tc_matmul_facts *f, const tc_gemm_tiling *tiling, tc_gemm_tiling *out);
-
-#endif

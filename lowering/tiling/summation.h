@@ -11,8 +11,7 @@
 // columns, are split by graph/split_reduction.c.
 // Measured: FMA in f32, 100 pairs of constants, 2^16 to 2^25 steps, greatest relative error. Chains
 // of 512 1.1e-5, of 1024 2.2e-5, of 4096 5.7e-5, of 16384 2.4e-4.
-#ifndef TC_LOWERING_TILING_SUMMATION_H
-#define TC_LOWERING_TILING_SUMMATION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ static inline int64_t tc_fold_additions(int64_t run, int64_t inner) {
   for (; run > whole; run = run / least + 1) sum += most;
   return sum + (run < most ? run : most);
 }
-
-#endif

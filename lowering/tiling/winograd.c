@@ -57,11 +57,11 @@ int64_t tc_wside_of(int64_t n, int64_t most) {
   return side;
 }
 
-double tc_winograd_gradient_flops(const tc_wtiles *by, int64_t parts, int64_t c, int64_t o) {
+double tc_winograd_wgrad_flops(const tc_wtiles *by, int64_t parts, int64_t c, int64_t o) {
   return (double)wplaces(by) * ((double)(by->n * (2 * c * o + 16 * (c + o))) + (double)(32 * c * o * parts));
 }
 
-int64_t tc_winograd_gradient_parts(int m, const tc_dims *image, const tc_dims *result) {
+int64_t tc_winograd_wgrad_parts(int m, const tc_dims *image, const tc_dims *result) {
   int64_t n = tc_wtiles_of(m, image->dim[0], result->dim[1], result->dim[2]).n;
   int64_t units =
       tc_ceil_div(image->dim[3], TC_WINOGRAD_MOST_SIDE) * tc_ceil_div(result->dim[3], TC_WINOGRAD_MOST_SIDE);
@@ -75,10 +75,10 @@ static double unit_flops(int m, const tc_dims *image, const tc_dims *result) {
   int64_t c = tc_wside_of(image->dim[3], TC_WINOGRAD_MOST_SIDE), o = tc_wside_of(result->dim[3], TC_WINOGRAD_MOST_SIDE);
   if (m == 0) return (double)(2 * TC_WTAPS * image->dim[0] * result->dim[1] * result->dim[2]) * (double)(c * o);
   tc_wtiles by = tc_wtiles_of(m, image->dim[0], result->dim[1], result->dim[2]);
-  return tc_winograd_gradient_flops(&by, tc_winograd_gradient_parts(m, image, result), c, o);
+  return tc_winograd_wgrad_flops(&by, tc_winograd_wgrad_parts(m, image, result), c, o);
 }
 
-int tc_winograd_gradient_size(const tc_dims *image, const tc_dims *result) {
+int tc_winograd_wgrad_size(const tc_dims *image, const tc_dims *result) {
   if (image->dim[3] % TC_WLANES || result->dim[3] % TC_WLANES) return 0;
   double least = WORTH_IT * unit_flops(0, image, result);
   int best = 0;

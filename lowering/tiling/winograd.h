@@ -1,8 +1,7 @@
 // Winograd's algorithm for convolutions of 3 x 3 windows with stride 1: which shapes use it, and
 // their tiles, panels and parts.
 // In: shapes. Out: sizes. Invariant: all but tc_winograd_allowed depends on the shape alone.
-#ifndef TC_LOWERING_TILING_WINOGRAD_H
-#define TC_LOWERING_TILING_WINOGRAD_H
+#pragma once
 
 #include "lazy/trace/dims.h"
 #include "lowering/kir/index_expr.h"
@@ -26,18 +25,16 @@ static inline int64_t wplaces(const tc_wtiles *by) {
 // direct matmul is expected to be as fast.
 int tc_winograd_size(const tc_dims *image, int64_t p, int64_t q, int64_t o);
 // The same for the wgrad of `image` and the gradient of the result, [n, p, q, o].
-int tc_winograd_gradient_size(const tc_dims *image, const tc_dims *result);
+int tc_winograd_wgrad_size(const tc_dims *image, const tc_dims *result);
 // Parts of the sum over tiles of m x m; each wgrad unit computes one of them.
-int64_t tc_winograd_gradient_parts(int m, const tc_dims *image, const tc_dims *result);
+int64_t tc_winograd_wgrad_parts(int m, const tc_dims *image, const tc_dims *result);
 // The largest multiple of TC_WLANES, at most `most`, that divides n.
 int64_t tc_wside_of(int64_t n, int64_t most);
 // Operations of a wgrad unit of c channels by o outputs. Transforming a value takes some 16
 // operations a tile element, a sum 32.
-double tc_winograd_gradient_flops(const tc_wtiles *by, int64_t parts, int64_t c, int64_t o);
+double tc_winograd_wgrad_flops(const tc_wtiles *by, int64_t parts, int64_t c, int64_t o);
 // Outputs of a panel of the transformed weight: 64, or fewer if many of them would be unused.
 int64_t tc_winograd_panel(int64_t outputs);
 
 // Whether the options accept its error.
 bool tc_winograd_allowed(void);
-
-#endif

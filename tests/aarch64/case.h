@@ -4,8 +4,7 @@
 // A head; nums; n_region sizes; n_buf buffers; then the memory that the kernel may touch, region by
 // region, as it was before; and again as the interpreter left it. The objects are in a second file,
 // in the same order, a size before each.
-#ifndef TC_TESTS_AARCH64_CASE_H
-#define TC_TESTS_AARCH64_CASE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ typedef struct case_buf {
   uint64_t region, offset;
   uint32_t type, written;
 } case_buf;
-
-#endif

@@ -1,8 +1,7 @@
 // Stand-ins for the functions that kernels call lane by lane: a C library rounds differently on
 // another machine, and what is tested is that the right function gets the right operands. Plain
 // arithmetic without multiply-add, different for each row of libm.def.
-#ifndef TC_TESTS_AARCH64_STAND_IN_H
-#define TC_TESTS_AARCH64_STAND_IN_H
+#pragma once
 
 #include "lowering/kir/libm.h"
 
@@ -24,5 +23,3 @@ static stand_in_any *const stand_in_table[] = {
 #include "lowering/kir/libm.def"
 #undef TC_KIR_MATH
 };
-
-#endif

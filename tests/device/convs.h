@@ -1,8 +1,7 @@
 // Convolutions for tests of libraries: small ones with whole numbers, by the definition and on a
 // device; and what is the same of every library of them. A test says which it is of: static const
 // vendor tested = {..}.
-#ifndef TC_TESTS_DEVICE_CONVS_H
-#define TC_TESTS_DEVICE_CONVS_H
+#pragma once
 
 #include "tests/device/numbers.h"
 #include "tests/device/simulated.h"
@@ -265,5 +264,3 @@ static inline void may_fail(tc_gpu *g, const problem *p, const char *function, i
   }
   cr_expect(failed >= least, "%s: %d", function, failed);
 }
-
-#endif

@@ -1,6 +1,5 @@
 // Numbers for tests of libraries: small whole ones, whose sums every type holds exactly.
-#ifndef TC_TESTS_DEVICE_NUMBERS_H
-#define TC_TESTS_DEVICE_NUMBERS_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -25,5 +24,3 @@ static inline void put(tc_type type, void *at, int64_t i, int v) {
 static inline int number(int64_t i) {
   return (int)(i * 2654435761u >> 7 & 3) - 1;
 }
-
-#endif

@@ -1,7 +1,6 @@
 // The simulated drivers in the place of the real ones, for tests that look inside. Each test is a
 // process of its own.
-#ifndef TC_TESTS_DEVICE_SIMULATED_H
-#define TC_TESTS_DEVICE_SIMULATED_H
+#pragma once
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -53,5 +52,3 @@ static inline tc_gpu_sequence *sequence_of(tc_gpu *g, tc_gpu_call *x) {
   OK(tc_gpu_sequence_create(g, &launch, 1, TC_GPU_CALL_WORDS, &s));
   return s;
 }
-
-#endif

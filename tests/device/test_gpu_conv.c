@@ -92,11 +92,11 @@ Test(gpu_conv, an_algorithm_is_its_engine_with_its_knobs) {
     tc_clear_error();
   }
   f.result[0]++;
-  FAILS(tc_gpu_call_find(g, WORK(f), a, MOST, &n), TC_ERR_ARG, "is said wrongly");
+  FAILS(tc_gpu_call_find(g, WORK(f), a, MOST, &n), TC_ERR_ARG, "is malformed");
   f = usual(), f.groups = 2;
-  FAILS(tc_gpu_call_find(g, WORK(f), a, MOST, &n), TC_ERR_ARG, "is said wrongly");
+  FAILS(tc_gpu_call_find(g, WORK(f), a, MOST, &n), TC_ERR_ARG, "is malformed");
   f = usual(), f.type = TC_F64;
-  FAILS(tc_gpu_call_find(g, WORK(f), a, MOST, &n), TC_ERR_ARG, "is said wrongly");
+  FAILS(tc_gpu_call_find(g, WORK(f), a, MOST, &n), TC_ERR_ARG, "is malformed");
   finish();
 }
 

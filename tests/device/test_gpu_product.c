@@ -595,9 +595,9 @@ EACH(an_algorithm_holds_for_its_product_and_for_no_other) {
   memset(&a[0], 0, sizeof a[0]);
   FAILS(tc_gpu_call_create(o.g, WORK(usual), &a[0], &x), TC_ERR_DEVICE, on->no_algorithm);
   f = usual, f.type = TC_F64;
-  FAILS(tc_gpu_call_find(o.g, WORK(f), a, MOST, &n), TC_ERR_ARG, "is said wrongly");
+  FAILS(tc_gpu_call_find(o.g, WORK(f), a, MOST, &n), TC_ERR_ARG, "is malformed");
   f = usual, f.left.row = 3;
-  FAILS(tc_gpu_call_find(o.g, WORK(f), a, MOST, &n), TC_ERR_ARG, "is said wrongly");
+  FAILS(tc_gpu_call_find(o.g, WORK(f), a, MOST, &n), TC_ERR_ARG, "is malformed");
   one_end(&o);
   finish();
 }

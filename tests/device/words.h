@@ -1,6 +1,5 @@
 // A kernel that uses every word of the dialect, for tests of the compilers.
-#ifndef TC_TESTS_DEVICE_WORDS_H
-#define TC_TESTS_DEVICE_WORDS_H
+#pragma once
 
 static const char every_word[] =
     "#include \"tc_words.h\"\n"
@@ -105,5 +104,3 @@ static const char every_word[] =
     "  TC_SYNC_CLUSTER();\n"
     "}\n"
     "#endif\n";
-
-#endif

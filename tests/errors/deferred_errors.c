@@ -191,7 +191,7 @@ static void a_second_failure_is_told(void) {
   tc_scope_end(scope);
 }
 
-// A run that nobody waited for and that undid an assign stays owed, whatever an op and clearing its
+// A run that nobody waited for and that undid an assign stays deferred, whatever an op and clearing its
 // error do afterwards.
 static void a_silent_failure_outlives_an_ops(void) {
   float v;
@@ -267,7 +267,7 @@ static void *fail_and_shut_down(void *nothing) {
   return nothing;
 }
 
-// The null tensor is read with what is owed, by whichever thread.
+// The null tensor is read with a deferred error, by whichever thread.
 static void null_is_read_like_others(void) {
   float v;
   tc_scope scope = tc_scope_begin();
@@ -299,7 +299,7 @@ static void *read_other(void *t) {
   float v;
   EXPECT(tc_item_f32(*(tc_tensor *)t, &v) != TC_OK, "a sum without memory was read");
   tc_clear_error();
-  EXPECT_OK(tc_sync(NULL));  // nothing is owed to who was told
+  EXPECT_OK(tc_sync(NULL));  // no deferred error is left for who was told
   return NULL;
 }
 

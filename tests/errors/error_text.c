@@ -88,8 +88,8 @@ static void poison_keeps_its_own(void) {
   }
 }
 
-// What is owed says what failed, whatever else has failed since.
-static void what_is_owed_has_its_own(void) {
+// A deferred error says what failed, whatever else has failed since.
+static void deferred_error_has_its_own_text(void) {
   float v;
   tc_tensor a = tc_ones(TC_SHAPE(2), TC_F32), one = tc_ones(TC_SCALAR, TC_F32);
   (void)tc_assign(a, tc_ones(TC_SHAPE(3), TC_F32));
@@ -145,7 +145,7 @@ int main(void) {
     each_request_has_its_own();
     null_says_why();
     poison_keeps_its_own();
-    what_is_owed_has_its_own();
+    deferred_error_has_its_own_text();
     success_leaves_it();
     poison_of_another_thread();
     an_old_one_is_not_mistaken();

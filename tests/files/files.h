@@ -1,7 +1,6 @@
 // Files of the tests of archives: a directory of their own, whole files in memory, and what a build
 // without a library cannot do.
-#ifndef TC_TESTS_FILES_H
-#define TC_TESTS_FILES_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,5 +85,3 @@ static inline bool has_library(tc_archive *(*open)(const char *path, tc_site sit
   tc_clear_error();
   return has;
 }
-
-#endif

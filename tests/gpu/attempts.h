@@ -1,7 +1,6 @@
 // Kernels with mistakes that are planted: each is tried without and with its mistake, in a process
 // of its own, since after a fault that stays nothing more can be asked of the device.
-#ifndef TC_TESTS_ATTEMPTS_H
-#define TC_TESTS_ATTEMPTS_H
+#pragma once
 
 #include "tests/child.h"
 
@@ -23,5 +22,3 @@ static inline int attempts(int (*try)(const void *arg), int n, const char *const
   }
   return 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 // Attention on a device beside the reference, for every way that heads, rows, masks and lengths are
 // given. Tests only.
-#ifndef TC_TESTS_ATTEND_H
-#define TC_TESTS_ATTEND_H
+#pragma once
 
 #include <math.h>
 #include <stdlib.h>
@@ -105,5 +104,3 @@ static inline void expect_as_the_reference(const shape *c, const char *device, i
     EXPECT(apart <= within * (most + 1e-3), "%s, %d of %d gradients: %g of %g", c->name, i, n_gradients, apart, most);
   }
 }
-
-#endif

@@ -1,7 +1,6 @@
 // Work of every kind that a GPU has kernels for, recorded on the default device, and what the code
 // of each is meant to have. Of zeros: values do not matter.
-#ifndef TC_TESTS_PLAIN_GPU_KINDS_H
-#define TC_TESTS_PLAIN_GPU_KINDS_H
+#pragma once
 
 #include <stdlib.h>
 #include <tc/tc.h>
@@ -445,5 +444,3 @@ static inline void gpu_kind_make(const gpu_kind *k, const char *dir) {
   tc_cache_clear();
   k->record(k);
 }
-
-#endif

@@ -1,7 +1,6 @@
 // A vendor's library, simulated, for programs that look at who makes what: what the driver counts
 // and lets fail, options, choices that other processes find.
-#ifndef TC_TESTS_LIBRARY_H
-#define TC_TESTS_LIBRARY_H
+#pragma once
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -57,5 +56,3 @@ static inline bool edit_choice(const char *about, const char *expression) {
   snprintf(command, sizeof command, "sed -i -E '%s' '%s'/gpu-%s-*.txt", expression, files_path(""), about);
   return system(command) == 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 // What the model of a GPU's launches (model.c) knows of runs: what was found, buffers in use,
 // launches that are awaited, and what was in use when a run was asked for. Included once.
-#ifndef TC_TESTS_GPU_MODEL_H
-#define TC_TESTS_GPU_MODEL_H
+#pragma once
 
 #include "device/gpu/state.h"
 #include "tests/child.h"
@@ -76,5 +75,3 @@ static void runs_end(void) {
   for (uint32_t i = 0; i < n_awaited; i++) free(begin[i].words);
   for (uint32_t i = 0; i < n_runs; i++) free(runs[i].held);
 }
-
-#endif

@@ -12,8 +12,7 @@
 // next work begins.
 // Independent: what the kernel is given is declared once more, and how much an operand has is taken
 // from what the library is told.
-#ifndef TC_TESTS_GPU_MODEL_COPIES_H
-#define TC_TESTS_GPU_MODEL_COPIES_H
+#pragma once
 
 #include "tests/gpu/model.h"
 #include "tests/sim/product.h"
@@ -151,5 +150,3 @@ static void count_replays(uint32_t *out_copying, uint32_t *out_others) {
     *out_others += runs[i].calls && runs[i].replayed && runs[i].n_copies == 0;
   }
 }
-
-#endif

@@ -1,7 +1,6 @@
 // A simulated device of AMD's, for programs that try one architecture after another in processes of
 // their own.
-#ifndef TC_TESTS_ON_AMD_H
-#define TC_TESTS_ON_AMD_H
+#pragma once
 
 #include <stdlib.h>
 
@@ -18,5 +17,3 @@ static inline bool on_amd(const char *gfx, const char *arithmetic) {
   tc_options_reload();
   return true;
 }
-
-#endif

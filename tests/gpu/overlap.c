@@ -87,7 +87,7 @@ static double share(const void *arg) {
 
 // When a value is there, as a share of the time until all is done that was asked for before it was
 // read.
-static double patience(const void *arg) {
+static double tier_up_time(const void *arg) {
   const way *w = arg;
   const float x[4] = {1, 2, 3, 4};
   float v;
@@ -152,7 +152,7 @@ int main(void) {
   if (!built_simulators()) return puts("skipped: the simulated driver was not built"), 77;
   for (int d = 0; d < 2; d++) {
     const way idle = {devices[d].device, devices[d].driver, {"TC_SIM_IDLE=1", "TC_SIM_EAGER=0"}};
-    double steps = in_child(share, &idle), reading = in_child(patience, &idle);
+    double steps = in_child(share, &idle), reading = in_child(tier_up_time, &idle);
     printf(
         "%s: steps take %.2f of what all work in them takes, reading a value %.2f of the time of all that was asked for\n",
         idle.device, steps, reading);

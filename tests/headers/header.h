@@ -1,7 +1,6 @@
 // A vendor's headers, where they are installed, and whether the host's compiler takes a source
 // beside them. Tests only.
-#ifndef TC_TESTS_HEADER_H
-#define TC_TESTS_HEADER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -52,5 +51,3 @@ static inline bool header_compiles_by(const char *compiler, const char *source, 
 static inline bool header_compiles(const char *source, const char *more, const char *include, bool quiet) {
   return header_compiles_by("cc -std=gnu11 -D_GNU_SOURCE -x c", source, more, include, quiet);
 }
-
-#endif

@@ -1,6 +1,5 @@
 // Comparing own declarations with a vendor's headers: all of it when this is compiled.
-#ifndef TC_TESTS_SAME_H
-#define TC_TESTS_SAME_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@
 #define SAME_FUNCTION(symbol, result, parameters) \
   _Static_assert(__builtin_types_compatible_p(__typeof__(&symbol), result(*) parameters), \
                  #symbol " is declared otherwise");
-
-#endif

@@ -1,7 +1,6 @@
 // Short ways to write a call of a reference kernel in tests: dense or strided views of C arrays,
 // and attributes and arguments by value.
-#ifndef TC_TESTS_KERNELS_REF_CALL_H
-#define TC_TESTS_KERNELS_REF_CALL_H
+#pragma once
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -54,5 +53,3 @@ static inline bool same(double a, double b) {
       cr_expect(same((double)(array)[i_], expected_[i_]), "[%d]: %.17g, expected %.17g", i_, (double)(array)[i_], \
                 expected_[i_]); \
   } while (0)
-
-#endif

@@ -4,8 +4,7 @@
 // In: the fields of `fake` that a test sets. Out: those that it reads.
 // Invariants: every element of an f32 output is fake.value; outputs of other types are zeros.
 // Threads: one. Owner: the test program, which defines tc_lowering by linking this.
-#ifndef TC_TESTS_LAZY_FAKE_LOWERING_H
-#define TC_TESTS_LAZY_FAKE_LOWERING_H
+#pragma once
 
 #include "lazy/lowering.h"
 
@@ -31,5 +30,3 @@ typedef struct fake_state {
 } fake_state;
 
 extern fake_state fake;
-
-#endif

@@ -1,7 +1,6 @@
 // What clang makes of printed kernels for AMD's architectures, by the words that hiprtc gets: for
 // tests that look at its assembly. Compiled only: no GPU is used. Tests only.
-#ifndef TC_TESTS_LOWERING_AMD_CODE_H
-#define TC_TESTS_LOWERING_AMD_CODE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -82,5 +81,3 @@ static inline void expect_amd_kernels(work *w, tc_fusion_kind kind, const char *
     take_kernels(w, &target, kind, what, expect_assembly, &(amd_words){a, word, mfma});
   }
 }
-
-#endif

@@ -1,8 +1,7 @@
 // What the tests of case files share: writing a file, and the lines in which two texts differ.
 // Included by one test program each, behind <criterion/criterion.h>.
 // Invariant: a text has at most CASE_LINES lines; what is behind is not compared line by line.
-#ifndef TC_TESTS_LOWERING_CASE_TEXT_H
-#define TC_TESTS_LOWERING_CASE_TEXT_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,5 +46,3 @@ static void print_difference(const char *want_text, const char *got_text) {
   }
   free(a), free(b);
 }
-
-#endif

@@ -15,8 +15,7 @@
 //
 // Each case is a process of its own, planned for one instruction set and four threads whatever the
 // machine is.
-#ifndef TC_TESTS_LOWERING_CASES_H
-#define TC_TESTS_LOWERING_CASES_H
+#pragma once
 
 #include <glob.h>
 #include <stdio.h>
@@ -157,5 +156,3 @@ static int cases_main(int argc, char **argv, const cases *kind) {
   printf("%s: %d of %d cases %s\n", kind->directory, n_failed ? n_failed : n, n, n_failed ? "failed" : "ok");
   return n_failed != 0;
 }
-
-#endif

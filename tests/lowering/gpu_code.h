@@ -1,7 +1,6 @@
 // What the real NVRTC makes of printed kernels: for tests that look at their instructions. Compiled
 // only: no GPU is used. Tests only.
-#ifndef TC_TESTS_LOWERING_GPU_CODE_H
-#define TC_TESTS_LOWERING_GPU_CODE_H
+#pragma once
 
 #include "device/cuda/nvrtc.h"
 #include "tests/lowering/kernel_texts.h"
@@ -48,5 +47,3 @@ static inline void expect_kernels(work *w, tc_fusion_kind kind, const char *what
       .threads_most = 1024, .warp = 32, .shared_bytes = 227 << 10, .processors = 132, .mma = true, .cluster = 8};
   take_kernels(w, &hopper, kind, what, expect_code, &(ptx_words){word, least});
 }
-
-#endif

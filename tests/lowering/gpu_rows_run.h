@@ -1,7 +1,6 @@
 // Runs rows on the simulated device: operands are copied there, the launches become a sequence, and
 // the result comes back.
-#ifndef TC_TESTS_LOWERING_GPU_ROWS_RUN_H
-#define TC_TESTS_LOWERING_GPU_ROWS_RUN_H
+#pragma once
 
 #include "kernels/ref/ref.h"
 #include "lazy/trace/trace.h"
@@ -121,5 +120,3 @@ static inline void rows_zero(uint8_t *out, size_t bytes, uint64_t offset, uint64
   tc_gpu_free(rows_gpu, there);
   tc_arena_fini(&arena);
 }
-
-#endif

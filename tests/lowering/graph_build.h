@@ -1,7 +1,6 @@
 // Graphs made by hand, for tests that lower them: leaves with data, what is made of them, and what
 // is wanted. Tests only; allocation failures are not handled.
-#ifndef TC_TESTS_LOWERING_GRAPH_BUILD_H
-#define TC_TESTS_LOWERING_GRAPH_BUILD_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -205,5 +204,3 @@ __attribute__((unused)) static void build_convolution(work *w, tc_type type, int
   uint32_t b = leaf(w, type, TC_SHAPE(9 * channels, 40));
   want(w, node(w, TC_OP_MATMUL, type, TC_SHAPE(rows, 40), 2, (uint32_t[]){a, b}, 0, NULL));
 }
-
-#endif

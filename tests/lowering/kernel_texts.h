@@ -1,7 +1,6 @@
 // The text of kernels that a graph is grouped into, for tests that look at what compilers make of
 // it. Tests only.
-#ifndef TC_TESTS_LOWERING_KERNEL_TEXTS_H
-#define TC_TESTS_LOWERING_KERNEL_TEXTS_H
+#pragma once
 
 #include <criterion/criterion.h>
 
@@ -41,5 +40,3 @@ static inline void take_kernels(work *w, const tc_target *target, tc_fusion_kind
   free(must_materialize);
   cr_expect_gt(n, 0, "%s: no kernel", what);
 }
-
-#endif

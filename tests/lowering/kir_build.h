@@ -1,7 +1,6 @@
 // Hand-built kernels for tests: a kernel that grows, and short names for its instructions. Tests
 // only; allocation failures are not handled.
-#ifndef TC_TESTS_LOWERING_NEST_BUILD_H
-#define TC_TESTS_LOWERING_NEST_BUILD_H
+#pragma once
 
 #include <string.h>
 
@@ -32,5 +31,3 @@ __attribute__((unused)) static uint32_t put_tile(tc_kir *n, tc_type type, int64_
 #define OP1(n, op, type, lanes, imm, a) put(n, TC_IR_##op, type, lanes, imm, a, TC_NONE, TC_NONE)
 #define OP2(n, op, type, lanes, imm, a, b) put(n, TC_IR_##op, type, lanes, imm, a, b, TC_NONE)
 #define OP3(n, op, type, lanes, imm, a, b, c) put(n, TC_IR_##op, type, lanes, imm, a, b, c)
-
-#endif

@@ -4,8 +4,7 @@
 // scratch the caller sets.
 // Always: instructions are numbered by their lines; "%4 = " must say the same number. Operands that
 // a line leaves out are missing.
-#ifndef TC_TESTS_LOWERING_KIR_TEXT_H
-#define TC_TESTS_LOWERING_KIR_TEXT_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -146,5 +145,3 @@ static bool parse_kir_line(tc_kir *n, char *line) {
     return a < TC_KIR_MAPS && a == n->n_map ? (n->map[n->n_map++] = m, n->stages = (uint16_t)b, true) : false;
   return parse_inst(n, line);
 }
-
-#endif

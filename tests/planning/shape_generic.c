@@ -123,7 +123,7 @@ static const struct work {
              {"gradients", gradients}};
 enum { N_WORKS = sizeof works / sizeof *works };
 
-// ---- with general kernels and without ----
+// ---- with shape-generic kernels and without ----
 
 typedef struct bytes {
   float *at;
@@ -247,7 +247,7 @@ static int compile_nothing_for_a_third(const void *unused) {
   return child_failed();
 }
 
-// A process whose first size is new to the cache's directory takes the general kernel that is
+// A process whose first size is new to the cache's directory takes the shape-generic kernel that is
 // there.
 static void kernels_are_for_later_processes(void) {
   setenv("TC_CACHE_DIR", files_path("kept"), 1);

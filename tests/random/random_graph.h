@@ -4,8 +4,7 @@
 // bounds of size and of round-off, and refuses what the API would refuse or what two right backends
 // may answer differently (comparing rounded numbers).
 // Threads: thread-compatible. A program owns nothing.
-#ifndef TC_TESTS_RANDOM_GRAPH_H
-#define TC_TESTS_RANDOM_GRAPH_H
+#pragma once
 
 #include <stdio.h>
 #include <tc/tc.h>
@@ -72,5 +71,3 @@ void rg_print(const rg_program *p, FILE *out);
 // Writes the traces of the program's fused run, which tc-run takes.
 void rg_trace(const rg_program *p, FILE *out);
 int rg_size(const rg_program *p);
-
-#endif

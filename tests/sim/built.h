@@ -1,6 +1,5 @@
 // The simulator's libraries, which the build puts beside the test programs.
-#ifndef TC_TESTS_SIM_BUILT_H
-#define TC_TESTS_SIM_BUILT_H
+#pragma once
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -45,5 +44,3 @@ static inline bool built_kernels(const char *gfx) {
   setenv("ROCBLAS_TENSILE_LIBPATH", directory, 1);
   return true;
 }
-
-#endif

@@ -9,8 +9,7 @@
 // value (a u64 as its bits), an f32 in the low half. Structs that are variables have a slot for
 // each member; arrays have bytes behind the slots. Threads: many may make code at once; what was
 // made does not change.
-#ifndef TC_TESTS_SIM_CODE_H
-#define TC_TESTS_SIM_CODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -88,5 +87,3 @@ typedef struct sim_word_row {
 } sim_word_row;
 extern const sim_word_row sim_word_rows[];
 int sim_word_find(const char *name, unsigned length);  // -1: none
-
-#endif

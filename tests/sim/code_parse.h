@@ -1,7 +1,6 @@
 // Between the files code*.c: the tokens of a text, types, operands, and the code that is being
 // made. What is not understood ends all at once (sim_refuse).
-#ifndef TC_TESTS_SIM_CODE_PARSE_H
-#define TC_TESTS_SIM_CODE_PARSE_H
+#pragma once
 
 #include <setjmp.h>
 #include <stddef.h>
@@ -168,5 +167,3 @@ const type *sim_type_name(parser *p);  // as in a cast
 operand sim_expression(parser *p);  // with commas
 operand sim_assignment(parser *p);
 int64_t sim_known_integer(parser *p);
-
-#endif

@@ -3,8 +3,7 @@
 //
 // Tensors are dense, with channels last. Results are the sums in double, rounded once, but where an
 // engine is there to be refused: then they are a little wrong, so that a test sees who uses it.
-#ifndef TC_TESTS_SIM_CONV_H
-#define TC_TESTS_SIM_CONV_H
+#pragma once
 
 #include "tests/sim/tensors.h"
 
@@ -27,5 +26,3 @@ typedef struct sim_conv {
 } sim_conv;
 
 sim_error sim_conv_enqueue(sim_stream *s, const sim_conv *c);  // copied
-
-#endif

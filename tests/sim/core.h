@@ -7,8 +7,7 @@
 // Always: every function here is called with the one lock held (sim_enter takes it). Objects are
 // never freed, only marked dead, so that a stale handle is an error and not a crash.
 // Errors have CUDA's numbers; HIP's are the same where both have them.
-#ifndef TC_TESTS_SIM_CORE_H
-#define TC_TESTS_SIM_CORE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,7 +80,7 @@ typedef struct sim_object {
   struct sim_object *next;  // every object there ever was
 } sim_object;
 
-// What is exported here and below is for simulated libraries (lt.c, rocblas.c), which are libraries
+// What is exported here and below is for simulated libraries (blas_lt.c, rocblas.c), which are libraries
 // of their own.
 SIM_EXPORT void *sim_object_new(sim_kind kind, sim_device *device, size_t bytes);  // zeroed
 SIM_EXPORT void sim_object_end(void *object);
@@ -452,5 +451,3 @@ bool sim_push(sim_object *context);
 sim_object *sim_pop(void);
 void sim_set_current(sim_object *context);
 SIM_EXPORT sim_device *sim_here(void);  // the current context's
-
-#endif

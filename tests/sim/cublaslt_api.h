@@ -1,7 +1,6 @@
 // What the simulated cuBLASLt has of cublasLt.h, declared anew; compared with a real one as
 // cuda_api.h is.
-#ifndef TC_TESTS_SIM_CUBLASLT_API_H
-#define TC_TESTS_SIM_CUBLASLT_API_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -99,5 +98,3 @@ SIM_LT cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc
                                      cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
                                      const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
                                      cudaStream_t stream);
-
-#endif

@@ -1,8 +1,7 @@
 // What the simulated driver has of cuda.h, declared anew: it is built where CUDA is not installed.
 // tests/simulator/header.c has a compiler compare it with a real cuda.h where there is one: with
 // SIM_REAL_CUDA_H the types are that header's, and only what can be compared is said.
-#ifndef TC_TESTS_SIM_CUDA_API_H
-#define TC_TESTS_SIM_CUDA_API_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -230,5 +229,3 @@ enum { SIM_CUDA_ERRORS(X) SIM_CUDA_NUMBERS(X) };
 #define SIM_CU(name, since, parameters) __attribute__((visibility("default"))) CUresult name parameters;
 #include "tests/sim/cuda.def"
 #undef SIM_CU
-
-#endif

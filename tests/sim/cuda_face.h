@@ -1,6 +1,5 @@
 // What the files of CUDA's face share: handles to objects and back.
-#ifndef TC_TESTS_SIM_CUDA_FACE_H
-#define TC_TESTS_SIM_CUDA_FACE_H
+#pragma once
 
 #include "tests/sim/core.h"
 #include "tests/sim/cuda_api.h"
@@ -32,5 +31,3 @@ static inline sim_event *sim_cu_event(CUevent e) {
 
 // The copy of a launch's words, checked against what the device allows.
 sim_error sim_cu_launch(const CUDA_KERNEL_NODE_PARAMS *p, sim_op *out);
-
-#endif

@@ -1,7 +1,6 @@
 // What the simulated cuDNN has of cudnn_graph.h, declared anew; compared with a real one as
 // cuda_api.h is.
-#ifndef TC_TESTS_SIM_CUDNN_API_H
-#define TC_TESTS_SIM_CUDNN_API_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -137,5 +136,3 @@ SIM_DNN cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const de
                                                int64_t most, int64_t *n, void *elements);
 SIM_DNN cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                           cudnnBackendDescriptor_t pack);
-
-#endif

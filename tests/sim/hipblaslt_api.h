@@ -1,7 +1,6 @@
 // What the simulated hipBLASLt has of the real one's header, declared anew; compared with real ones
 // as cublaslt_api.h is.
-#ifndef TC_TESTS_SIM_HIPBLASLT_API_H
-#define TC_TESTS_SIM_HIPBLASLT_API_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -92,6 +91,4 @@ SIM_LT hipblasStatus_t hipblasLtMatmul(hipblasLtHandle_t handle, hipblasLtMatmul
                                        hipStream_t stream);
 #ifdef __cplusplus
 }
-#endif
-
 #endif

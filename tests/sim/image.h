@@ -1,7 +1,6 @@
 // What the simulated compilers make of a kernel: an image for the simulated driver, also written
 // out as text, which stands for PTX.
-#ifndef TC_TESTS_SIM_IMAGE_H
-#define TC_TESTS_SIM_IMAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ int sim_arch_number(const char *arch);
 // contract: may multiplications and additions become one? out_log is the compiler's, to be freed.
 // NULL: it did not compile, or something else failed, which the log tells.
 sim_image *sim_compile(const char *name, const char *source, const char *arch, int warp, bool contract, char **out_log);
-
-#endif

@@ -1,8 +1,7 @@
 // A map as the simulated driver encodes it, in the 128 bytes that are not for programs to look
 // into: matrices of elements of two bytes, of which kernels fetch boxes of 64 rows by 64 elements,
 // their rows swizzled by 128 bytes.
-#ifndef TC_TESTS_SIM_MAP_H
-#define TC_TESTS_SIM_MAP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ typedef struct sim_map {
   uint64_t unused[9];
 } sim_map;
 _Static_assert(sizeof(sim_map) == 128, "a map has 128 bytes");
-
-#endif

@@ -1,7 +1,6 @@
 // What the simulated MIOpen has of the real one's header, declared anew; compared with a real one
 // as cublaslt_api.h is.
-#ifndef TC_TESTS_SIM_MIOPEN_API_H
-#define TC_TESTS_SIM_MIOPEN_API_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -84,5 +83,3 @@ SIM_MIOPEN miopenStatus_t miopenDestroyConvolutionDescriptor(miopenConvolutionDe
       const miopenTensorDescriptor_t made, void *made_at, void *workspace, size_t bytes, const uint64_t solution);
 SIM_MIOPEN_DIRECTIONS(X)
 #undef X
-
-#endif

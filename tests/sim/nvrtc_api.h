@@ -1,7 +1,6 @@
 // What the simulated NVRTC has of nvrtc.h, declared anew; compared with a real one as cuda_api.h
 // is.
-#ifndef TC_TESTS_SIM_NVRTC_API_H
-#define TC_TESTS_SIM_NVRTC_API_H
+#pragma once
 
 #include <stddef.h>
 
@@ -37,5 +36,3 @@ SIM_NVRTC nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t *bytes);
 SIM_NVRTC nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char *cubin);
 SIM_NVRTC nvrtcResult nvrtcGetPTXSize(nvrtcProgram program, size_t *bytes);
 SIM_NVRTC nvrtcResult nvrtcGetPTX(nvrtcProgram program, char *ptx);
-
-#endif

@@ -4,8 +4,7 @@
 // All that a product reads and writes must be of allocations when it runs, and no operand may lie
 // in its result; what was never written is read as NaN. Its results are the sums in double, rounded
 // once.
-#ifndef TC_TESTS_SIM_PRODUCT_H
-#define TC_TESTS_SIM_PRODUCT_H
+#pragma once
 
 #include "tests/sim/tensors.h"
 
@@ -43,5 +42,3 @@ int sim_product_first(void);  // TC_SIM_ALGORITHM: which of them a library think
 // pre: addresses, alignment and workspace are there. False if they are not aligned.
 bool sim_product_aligned(const sim_product *p);
 sim_error sim_product_enqueue(sim_stream *s, const sim_product *p);  // copied
-
-#endif

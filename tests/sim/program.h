@@ -1,8 +1,7 @@
 // A program of the simulated compilers, NVRTC and hiprtc, whose functions and results are the same
 // but for their names.
 // Threads: a program is one thread's.
-#ifndef TC_TESTS_SIM_PROGRAM_H
-#define TC_TESTS_SIM_PROGRAM_H
+#pragma once
 
 #include "tests/sim/image.h"
 
@@ -36,5 +35,3 @@ bool sim_program_lacks_words(const sim_program *p);
 unsigned sim_program_compile(sim_program *p, const char *arch, int warp, bool contract);
 unsigned sim_program_log_bytes(const sim_program *p, size_t *bytes);
 unsigned sim_program_log(const sim_program *p, char *log);
-
-#endif

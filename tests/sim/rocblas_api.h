@@ -1,7 +1,6 @@
 // What the simulated rocBLAS has of the real one's header, declared anew; compared with a real one
 // as cublaslt_api.h is.
-#ifndef TC_TESTS_SIM_ROCBLAS_API_H
-#define TC_TESTS_SIM_ROCBLAS_API_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ SIM_ROCBLAS rocblas_status rocblas_set_workspace(rocblas_handle handle, void *at
 SIM_ROCBLAS rocblas_status rocblas_gemm_strided_batched_ex(SIM_ROCBLAS_PROBLEM, int32_t solution, uint32_t flags);
 SIM_ROCBLAS rocblas_status rocblas_gemm_strided_batched_ex_get_solutions(SIM_ROCBLAS_PROBLEM, uint32_t flags,
                                                                          rocblas_int *list, rocblas_int *n_list);
-
-#endif

@@ -1,8 +1,7 @@
 // Running kernels: a fiber for every thread of a block, one block after the other, or one cluster
 // of blocks, every access looked at.
 // Callers hold the lock. Between the files run*.c: the block that runs now.
-#ifndef TC_TESTS_SIM_RUN_H
-#define TC_TESTS_SIM_RUN_H
+#pragma once
 
 #include "tests/sim/core.h"
 
@@ -165,5 +164,3 @@ void sim_wgmma_wait(float *d, int most, int n, int line);
 bool sim_wgmma_begin(sim_thread *const *who);  // of a warp that has met
 bool sim_wgmma_end(sim_thread *const *who);
 void sim_boxes_end(void);  // of a thread that ends
-
-#endif

@@ -3,8 +3,7 @@
 //
 // All that it reads and writes must be of allocations when it runs; what was never written is read
 // as NaN. Results are rounded once.
-#ifndef TC_TESTS_SIM_TENSORS_H
-#define TC_TESTS_SIM_TENSORS_H
+#pragma once
 
 #include "tests/sim/core.h"
 
@@ -25,5 +24,3 @@ void sim_look_apart(const char *function, uintptr_t a, uintptr_t a_end, uintptr_
 void sim_workspace_spoil(uintptr_t at, uint64_t bytes);
 // Of the current device, NULL being its legacy one. NULL: there is no such stream.
 sim_stream *sim_library_stream(void *stream);
-
-#endif

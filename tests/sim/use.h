@@ -1,7 +1,6 @@
 // For programs that call the simulated driver itself: its libraries, opened where the build put
 // them, beside the program; and short forms of what they do.
-#ifndef TC_TESTS_SIM_USE_H
-#define TC_TESTS_SIM_USE_H
+#pragma once
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -129,5 +128,3 @@ static inline uint32_t use_first_word(CUdeviceptr at) {
   for (int i = 1; i < 32; i++) EXPECT(v[i] == v[0], "%u, %u", v[i], v[0]);
   return v[0];
 }
-
-#endif

@@ -5,8 +5,7 @@
 // behind it. A row that is in the file for the same device, driver and size is not run again,
 // unless it was wrong. Of a simulated device nothing is timed.
 // Threads: the main thread only.
-#ifndef TC_TOOLS_GPU_CHECK_CHECK_H
-#define TC_TOOLS_GPU_CHECK_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -123,5 +122,3 @@ void check_beside(const char *name, const struct bench_row *row, const char *con
 int check_fault_main(const char *what);
 int check_fresh_main(const char *what, const char *bench, const char *name);
 int check_example_main(int argc, char **argv);  // the example that argv[0] names, with all its words
-
-#endif

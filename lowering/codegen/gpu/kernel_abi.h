@@ -2,8 +2,7 @@
 // that the kernel reads.
 // In: the printer writes a shape. Out: whoever launches the kernel reads it.
 // Threads: constant. Owner: none.
-#ifndef TC_LOWERING_CODEGEN_GPU_KERNEL_ABI_H
-#define TC_LOWERING_CODEGEN_GPU_KERNEL_ABI_H
+#pragma once
 
 #include "lowering/kir/kir.h"
 
@@ -31,5 +30,3 @@ static inline uint32_t tc_gpu_tensor_map_word(uint32_t n_buf, uint32_t n_num) {
   return (n_buf + n_num + TC_GPU_WORDS + TC_GPU_TENSOR_MAP_ALIGNED - 1) / TC_GPU_TENSOR_MAP_ALIGNED *
          TC_GPU_TENSOR_MAP_ALIGNED;
 }
-
-#endif

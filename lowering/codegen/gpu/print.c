@@ -8,8 +8,6 @@
 // kernels give the same text.
 #include "lowering/codegen/gpu/print.h"
 
-#include <string.h>
-
 #include "lowering/codegen/gpu/text.h"
 #include "lowering/kir/verify.h"
 #include "runtime/arena.h"
@@ -196,7 +194,7 @@ static void print_inst(tc_gpu_text *t, uint32_t at) {
     case TC_IR_TMA_LOAD:
     case TC_IR_TMA_WAIT:
     case TC_IR_WGMMA:
-    case TC_IR_WGMMA_WAIT: tc_gpu_box(t, at); break;
+    case TC_IR_WGMMA_WAIT: tc_gpu_print_tma(t, at); break;
     default: tc_gpu_arith(t, at); break;
   }
 }

@@ -7,8 +7,7 @@
 // first two.
 // The result or sum of a matrix instruction is an array, vn[0], vn[1], ... A BOOL is an i32, 0 or
 // 1.
-#ifndef TC_LOWERING_CODEGEN_GPU_TEXT_H
-#define TC_LOWERING_CODEGEN_GPU_TEXT_H
+#pragma once
 
 #include "lowering/kir/kir.h"
 
@@ -106,12 +105,10 @@ void tc_gpu_shfl_xor(tc_gpu_text *t, uint32_t at);
 // LDMATRIX, MMA and MFMA (matrix.c).
 void tc_gpu_matrices(tc_gpu_text *t, uint32_t at);
 // TMA_LOAD, TMA_WAIT, WGMMA and WGMMA_WAIT (tma.c), and what comes before all.
-void tc_gpu_box(tc_gpu_text *t, uint32_t at);
+void tc_gpu_print_tma(tc_gpu_text *t, uint32_t at);
 void tc_gpu_put_gates(const tc_gpu_text *t, tc_gpu_out *out);
 
 // Fills multiple, range, plain and stored (value_facts.c).
 void tc_gpu_find_facts(tc_gpu_text *t);
 // Fills barrier (barrier.c).
 tc_status tc_gpu_find_barriers(tc_gpu_text *t);
-
-#endif

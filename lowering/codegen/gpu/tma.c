@@ -54,7 +54,7 @@ static void matmul(tc_gpu_text *t, uint32_t at) {
               i->flags >> 1 & 1);
 }
 
-void tc_gpu_box(tc_gpu_text *t, uint32_t at) {
+void tc_gpu_print_tma(tc_gpu_text *t, uint32_t at) {
   const tc_kir_inst *i = &t->kir->inst[at];
   switch (i->op) {
     case TC_IR_TMA_LOAD: fetch(t, at); break;

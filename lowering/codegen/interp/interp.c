@@ -198,7 +198,7 @@ static void find_stored(translation *t) {
     if (store->op != TC_IR_STORE || store->src[1] != i - 1 || store->src[2] != TC_NONE || t->value[i - 1].early ||
         t->value[i - 1].n_uses != 1)
       continue;
-    if (copy_class(v) != 6 || (store->flags & 1 && t->set->store_far != NULL) || v->op == TC_IR_LOAD) continue;
+    if (copy_class(v) != 6 || (store->flags & 1 && t->set->store_streaming != NULL) || v->op == TC_IR_LOAD) continue;
     t->value[i - 1].in_place = takes_in_place(v, &n->inst[v->src[0]]);
   }
 }
@@ -296,7 +296,8 @@ static tc_interp_fn *pick_fn(const translation *t, const tc_kir_inst *i) {
     case TC_IR_LOAD: return i->src[1] != TC_NONE ? set->load_masked[log] : set->load[copy_class(i)];
     case TC_IR_STORE:
       if (i->src[2] != TC_NONE) return set->store_masked[log];
-      return i->flags & 1 && copy_class(i) == 6 && set->store_far != NULL ? set->store_far : set->store[copy_class(i)];
+      return i->flags & 1 && copy_class(i) == 6 && set->store_streaming != NULL ? set->store_streaming
+                                                                                : set->store[copy_class(i)];
     case TC_IR_GATHER: return set->gather[log];
     case TC_IR_SCATTER: return set->scatter[log];
     case TC_IR_PREFETCH: return tc_interp_plain.prefetch;

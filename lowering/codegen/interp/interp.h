@@ -5,8 +5,7 @@
 // Invariants: worker->scratch has tc_interp_scratch bytes: the kernel's tiles first, then the
 // interpreter's own frame.
 // Threads: immutable once created; many workers may run one. Owner: whoever created it.
-#ifndef TC_LOWERING_CODEGEN_INTERP_INTERP_H
-#define TC_LOWERING_CODEGEN_INTERP_INTERP_H
+#pragma once
 
 #include "lowering/kir/kir.h"
 
@@ -16,5 +15,3 @@ void tc_interp_destroy(tc_interp *interp);
 size_t tc_interp_scratch(const tc_interp *interp);
 size_t tc_interp_bytes(const tc_interp *interp);  // of memory that it holds
 tc_kernel_fn tc_interp_run;
-
-#endif

@@ -286,7 +286,7 @@ COPIES(1, 1) COPIES(2, 1) COPIES(4, 1) COPIES(8, 1) COPIES(16, 1) COPIES(32, 1) 
 // clang-format on
 
 #ifdef STREAM
-        static const step *FN(STORE_FAR, 64, v)(const step *s, char *frame) {
+        static const step *FN(STORE_STREAMING, 64, v)(const step *s, char *frame) {
   const char *a = slot_at(frame, s->src[1]);
   char *p = buffer_at(frame, s);
   for (uint32_t i = 0; i < s->pieces; i++) STREAM(p + i * 64, a + i * 64);
@@ -334,7 +334,7 @@ static const step_set STEPS_NAME(ISA) = {
     .scaled[TC_F32] = FN(SCALED, F32, v), .scaled[TC_F64] = FN(SCALED, F64, v),
     .scaled_from[TC_F32] = FN(SCALED_FROM, F32, v), .scaled_from[TC_F64] = FN(SCALED_FROM, F64, v),
 #ifdef STREAM
-    .store_far = FN(STORE_FAR, 64, v),
+    .store_streaming = FN(STORE_STREAMING, 64, v),
 #endif
 #ifdef LOOK_UP
     .look_up = FN(LOOK_UP, F32, v),

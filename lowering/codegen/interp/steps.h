@@ -3,8 +3,7 @@
 //
 // Always: a slot is 64-byte aligned and a multiple of 64 bytes. A step reads its operands' lanes
 // before or as it writes the same lane. A function returns the next step.
-#ifndef TC_LOWERING_CODEGEN_INTERP_STEPS_H
-#define TC_LOWERING_CODEGEN_INTERP_STEPS_H
+#pragma once
 
 #include "lowering/codegen/interp/interp.h"
 
@@ -51,7 +50,7 @@ typedef struct tc_interp_set {
   tc_interp_fn *pair[N_PAIR_OPS][N_PAIR_OPS][2];
   tc_interp_fn *fma_fma;  // of F32: the first's result is multiplied
   tc_interp_fn *pick[TC_N_KIR_OPS];  // SELECT of values of 4 bytes by a comparison of F32
-  tc_interp_fn *store_far;  // optional: past the caches
+  tc_interp_fn *store_streaming;  // optional: past the caches
   tc_interp_fn *cast_settled;  // F32 to BF16
   tc_interp_fn *look_up;  // optional: a better LOOKUP of vectors
   tc_interp_fn *pack_f16, *unpack_f16;  // optional: better casts between f32 and f16
@@ -88,5 +87,3 @@ static inline char *buffer_at(char *frame, const tc_interp_step *s) {
 // The functions of the best set that this processor has.
 const tc_interp_set *tc_interp_host_set(void);
 extern const tc_interp_plain_steps tc_interp_plain;
-
-#endif

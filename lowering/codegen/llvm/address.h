@@ -9,8 +9,7 @@
 // Always: an address equals the kernel's index, its terms regrouped modulo 2^64. What is printed
 // early has no effect but its value.
 // Threads: as the build that it is part of.
-#ifndef TC_LOWERING_CODEGEN_LLVM_ADDRESS_H
-#define TC_LOWERING_CODEGEN_LLVM_ADDRESS_H
+#pragma once
 
 #include "lowering/codegen/llvm/build.h"
 
@@ -32,5 +31,3 @@ void tc_llvm_step_addresses(tc_llvm_build *b, const tc_llvm_frame *f, LLVMBasicB
 // *indexed: a GATHER or SCATTER with uneven lanes, or with a hardware instruction; then the pointer
 // is to the buffer's start. NULL: it failed.
 LLVMValueRef tc_llvm_address(tc_llvm_build *b, const tc_kir_inst *inst, int64_t *lane, bool *indexed);
-
-#endif

@@ -4,8 +4,7 @@
 // `lanes` > 1 makes a vector of it. In memory BOOL is a byte. Pointers are cast to their element's
 // type before each use, which LLVM 14 needs and later versions fold away.
 // Threads: one translation belongs to one thread and has its own LLVMContext.
-#ifndef TC_LOWERING_CODEGEN_LLVM_BUILD_H
-#define TC_LOWERING_CODEGEN_LLVM_BUILD_H
+#pragma once
 
 #include <llvm-c/Core.h>
 #include <stdbool.h>
@@ -81,5 +80,3 @@ LLVMValueRef tc_llvm_cast(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRe
 // memory.c: LOAD, GATHER, STORE, SCATTER, PREFETCH and CALL; stores give any value but NULL.
 LLVMValueRef tc_llvm_memory(tc_llvm_build *b, const tc_kir_inst *inst);
 LLVMValueRef tc_llvm_call(tc_llvm_build *b, const tc_kir_inst *inst);
-
-#endif

@@ -3,13 +3,10 @@
 // The object is relocatable ELF for the plug-in's target: the host, loaded by
 // lowering/codegen/elf_loader.h, or AArch64 with TC_LLVM_AARCH64 (libtc-llvm-aarch64.so).
 // Threads: thread-safe; each call has its own context.
-#ifndef TC_LOWERING_CODEGEN_LLVM_CODEGEN_H
-#define TC_LOWERING_CODEGEN_LLVM_CODEGEN_H
+#pragma once
 
 #include "lowering/kir/kir.h"
 #include "lowering/target/codegen_plugin.h"
 
 // The plug-in's only exported symbol.
 const tc_llvm_plugin *tc_llvm_plugin_get(void);
-
-#endif

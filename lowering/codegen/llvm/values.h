@@ -2,8 +2,7 @@
 // LLVM generator are written with.
 // In: the translation at hand. Out: a value; NULL where it failed, the reason being in b->text.
 // Threads: as the translation. Owner: LLVM's context owns every value.
-#ifndef TC_LOWERING_CODEGEN_LLVM_VALUES_H
-#define TC_LOWERING_CODEGEN_LLVM_VALUES_H
+#pragma once
 
 #include "lowering/codegen/llvm/build.h"
 
@@ -39,5 +38,3 @@ LLVMValueRef tc_llvm_cast_pointer(LLVMBuilderRef at, LLVMValueRef p, LLVMTypeRef
 LLVMValueRef tc_llvm_buffer_base(tc_llvm_build *b, int64_t k);
 // Whether a GATHER or SCATTER is printed as one, and not lane by lane.
 bool tc_llvm_can_gather(const tc_llvm_build *b, const tc_kir_inst *inst);
-
-#endif

@@ -43,14 +43,14 @@ static bool find(tc_attention_emitter *p, int k, int kind, int64_t columns, tc_a
   const tc_dims *d = &s->g->node[n].shape->d;
   for (int i = 0; kind == OF_SCORES && i < 4; i++)
     if (d->dim[i] == 1) idx[i] = tc_ix_const(0);
-  bool said = tc_emit_follow(s, &n, idx, &s->ext, &f->base);
-  if (said) f->run = tc_emit_run_of(&f->base, TC_RANGE_K, 16 / (int)tc_type_bytes(s->g->node[n].type));
-  while (said && columns % f->run) f->run /= 2;
-  said = said && tc_ix_take_stride(&f->base, TC_RANGE_K, &f->col) &&
-         tc_ix_take_stride(&f->base, kind == OF_KEYS ? TC_RANGE_K0 : TC_RANGE_F, &f->stride);
-  if (said && kind != OF_SCORES && kind != OF_ROWS) said = f->col == 1 || columns == 1;
-  if (!said)
-    return s->x->not_affine = first, tc_emit_fail(s, TC_ERR_STATE, "an operand of attention cannot be said"), false;
+  bool affine = tc_emit_follow(s, &n, idx, &s->ext, &f->base);
+  if (affine) f->run = tc_emit_run_of(&f->base, TC_RANGE_K, 16 / (int)tc_type_bytes(s->g->node[n].type));
+  while (affine && columns % f->run) f->run /= 2;
+  affine = affine && tc_ix_take_stride(&f->base, TC_RANGE_K, &f->col) &&
+           tc_ix_take_stride(&f->base, kind == OF_KEYS ? TC_RANGE_K0 : TC_RANGE_F, &f->stride);
+  if (affine && kind != OF_SCORES && kind != OF_ROWS) affine = f->col == 1 || columns == 1;
+  if (!affine)
+    return s->x->not_affine = first, tc_emit_fail(s, TC_ERR_STATE, "an operand of attention is not affine"), false;
   f->buf = tc_emit_buffer(s, n);
   f->type = s->g->node[n].type;
   return true;

@@ -2,8 +2,7 @@
 // (forward.c) and GPU kernels (../gpu/flash.c). Private to emit/.
 //
 // Invariants: failures stick in the context, as builder.h says.
-#ifndef TC_LOWERING_EMIT_ATTENTION_OPERANDS_H
-#define TC_LOWERING_EMIT_ATTENTION_OPERANDS_H
+#pragma once
 
 #include "lowering/emit/emitters.h"
 #include "lowering/emit/register_block.h"
@@ -92,5 +91,3 @@ tc_val tc_attention_result_row(tc_attention_emitter *p, uint32_t node, tc_val he
                                int64_t rows, int64_t columns);
 // Returns the buffer of a node's result, and marks it as written.
 int tc_attention_result(tc_attention_emitter *p, uint32_t node);
-
-#endif

@@ -2,8 +2,7 @@
 // steps over scores. Used by forward.c and backward.c; private to attention/.
 //
 // Invariants: failures stick in the context, as builder.h says.
-#ifndef TC_LOWERING_EMIT_ATTENTION_TILE_H
-#define TC_LOWERING_EMIT_ATTENTION_TILE_H
+#pragma once
 
 #include "lowering/emit/attention/operands.h"
 
@@ -184,5 +183,3 @@ void tc_attention_store_part(tc_attention_emitter *p, uint32_t node, tc_val at, 
 
 // Emits the kernel of the gradients.
 void tc_attention_backward(tc_attention_emitter *p);
-
-#endif

@@ -19,7 +19,6 @@
 #include "lowering/tiling/summation.h"
 #include "lowering/target/cpu_target.h"
 #include "lowering/emit/conv/winograd_tile.h"
-#include "runtime/options.h"
 #include "runtime/team.h"
 
 // most bytes of V and M; with the panel's weights they stay in a worker's second-level cache

@@ -1,8 +1,6 @@
 // Transforms of a tile's sides, and the loading of tiles. See winograd_tile.h.
 #include "lowering/emit/conv/winograd_tile.h"
 
-#include "lowering/target/cpu_target.h"
-
 // ---- sides ----
 
 static tc_val scaled_by(tc_emit_ctx *s, double b, tc_val a) {

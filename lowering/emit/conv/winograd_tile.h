@@ -5,8 +5,7 @@
 //   sum y[i] w[k] d[i + k] = sum_p (A y)[p] (G w)[p] (B d)[p]
 // A convolution computes y, the wgrad computes w. The transform of what is computed is transposed.
 // Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
-#ifndef TC_LOWERING_EMIT_CONV_WINOGRAD_TILE_H
-#define TC_LOWERING_EMIT_CONV_WINOGRAD_TILE_H
+#pragma once
 
 #include "lowering/emit/emitters.h"
 #include "lowering/emit/register_block.h"
@@ -66,5 +65,3 @@ tc_wside tc_wside_sums;  // A, transposed: alpha to m outputs
 tc_wside tc_wside_outputs;  // A: m outputs to alpha
 tc_wside tc_wside_taps;  // G: 3 taps to alpha
 tc_wside tc_wside_by_taps;  // G, transposed: alpha to 3 taps
-
-#endif

@@ -193,5 +193,5 @@ void tc_emitter_winograd_wgrad(tc_emit_ctx *s, const tc_build_request *r) {
   end(s);
   s->x->extent = x->parts * of_part;
   s->x->work =
-      tc_register_block_work(tc_winograd_gradient_flops(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);
+      tc_register_block_work(tc_winograd_wgrad_flops(&x->by, x->parts, x->channels, x->outputs) * (double)of_part);
 }

@@ -90,7 +90,7 @@ void tc_flash_begin_kernel(tc_flash *p) {
   if (w->rows)
     row = add(s, times(s, tc_gemm_high(s, p->thread, w->rows * w->across), w->rows * p->tiling.held),
               tc_gemm_low(s, row, w->rows));
-  for (int i = 0; i < p->tiling.held; i++) p->row[i] = plus(&p->at, row, (int64_t)i * tc_flash_apart(p));
+  for (int i = 0; i < p->tiling.held; i++) p->row[i] = plus(&p->at, row, (int64_t)i * tc_flash_row_stride(p));
   p->key_scale = tc_attention_key_scale(&p->at);
 }
 

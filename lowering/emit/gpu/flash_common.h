@@ -1,7 +1,6 @@
 // Private to the GPU's attention emitters. A block of threads multiplies its own rows by chunks of
 // other rows, and holds at most one chunk of scores.
-#ifndef TC_LOWERING_EMIT_GPU_FLASH_COMMON_H
-#define TC_LOWERING_EMIT_GPU_FLASH_COMMON_H
+#pragma once
 
 #include "lowering/emit/attention/operands.h"
 #include "lowering/emit/gpu/matmul_common.h"
@@ -93,7 +92,7 @@ static inline int tc_flash_column(const tc_flash *p, int c) {
   return c / run * run * p->way->across + c % run;
 }
 // Distance between the rows that a thread holds.
-static inline int tc_flash_apart(const tc_flash *p) {
+static inline int tc_flash_row_stride(const tc_flash *p) {
   return p->way->rows ? p->way->rows : p->threads / p->way->across;
 }
 static inline tc_val tc_flash_splat(tc_flash *p, tc_val v) {
@@ -164,5 +163,3 @@ void tc_flash_end_chain(tc_flash *p, const tc_flash_sums *x, tc_val first, tc_va
 // Stores sums times by[i] to the rows of a result that begin at at[i], where there[i].
 void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there,
                     const tc_val *by);
-
-#endif

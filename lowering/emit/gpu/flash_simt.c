@@ -26,7 +26,7 @@ static void product_in_threads(tc_flash *p, const tc_flash_tile *own, const tc_f
   tc_val k = loop(s, i64(s, 0), i64(s, tc_ceil_div(own->columns, wide) * wide), wide);
   row = add(s, row, k), column = add(s, column, k);
   for (int i = 0; i < held; i++)
-    a[i] = read(p, own, plus(&p->at, row, (int64_t)i * tc_flash_apart(p) * own->pitch), wide);
+    a[i] = read(p, own, plus(&p->at, row, (int64_t)i * tc_flash_row_stride(p) * own->pitch), wide);
   for (int c = 0; c < p->each; c++)
     b[c] = read(p, other, plus(&p->at, column, tc_flash_column(p, c) * other->pitch), wide);
   for (int j = 0; j < wide; j++)
@@ -48,13 +48,13 @@ static void add_weighted_in_threads(tc_flash *p, const tc_flash_sums *x, const t
   tc_val row = times(s, p->row[0], pitch), to = add(s, row, p->column), a[TC_FLASH_ROWS], b[TC_FLASH_SUMS];
   for (int i = 0; i < held; i++)
     for (int c = 0; c < p->each; c++) {
-      tc_val at = plus(&p->at, to, i * tc_flash_apart(p) * pitch + tc_flash_column(p, c));
+      tc_val at = plus(&p->at, to, i * tc_flash_row_stride(p) * pitch + tc_flash_column(p, c));
       (void)tc_build_raw(&s->e, TC_IR_SCATTER, tile.type, p->threads, at, weights[i * p->each + c], TC_NONE, tile.tile);
     }
   tc_val k = loop(s, i64(s, 0), i64(s, p->chunk), wide);
   tc_val column = add(s, add(s, times(s, p->column, x->run), times(s, k, other->pitch)), from);
   row = add(s, row, k);
-  for (int i = 0; i < held; i++) a[i] = read(p, &tile, plus(&p->at, row, i * tc_flash_apart(p) * pitch), wide);
+  for (int i = 0; i < held; i++) a[i] = read(p, &tile, plus(&p->at, row, i * tc_flash_row_stride(p) * pitch), wide);
   for (int j = 0; j < wide; j++) {
     for (int c = 0; c < per_row; c += x->run)
       b[c / x->run] = read(p, other, plus(&p->at, column, j * other->pitch + (int64_t)c * p->way->across), x->run);

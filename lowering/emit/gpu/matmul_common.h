@@ -1,7 +1,6 @@
 // Private to the GPU's matmul emitters: an operand as blocks stage it, and what the ways to
 // multiply share.
-#ifndef TC_LOWERING_EMIT_GPU_MATMUL_COMMON_H
-#define TC_LOWERING_EMIT_GPU_MATMUL_COMMON_H
+#pragma once
 
 #include "lowering/tiling/gemm.h"
 #include "lowering/tiling/summation.h"
@@ -204,5 +203,3 @@ void tc_gemm_wgmma(tc_gemm *p);
 // Few rows or few columns; emits all units.
 bool tc_gemv_fits(const tc_gemm *p);
 void tc_gemv(tc_gemm *p);
-
-#endif

@@ -86,7 +86,7 @@ bool tc_gemm_side_find(tc_gemm *p, int k, tc_gemm_side *x) {
   *x = (tc_gemm_side){
       .node = s->g->node[p->node].in[k], .range = k ? TC_RANGE_K : TC_RANGE_F, .extent = k ? p->of.n : p->of.m};
   if (!tc_view_position(s->gp, &s->ext, TC_LEVEL_FULL, d, x->position))
-    return tc_emit_not_affine(s, p->node, "a position cannot be said"), false;
+    return tc_emit_not_affine(s, p->node, "a position is not affine"), false;
   x->position[d->rank - 2] = tc_ix_range(k ? TC_RANGE_K0 : TC_RANGE_F);
   x->position[d->rank - 1] = tc_ix_range(k ? TC_RANGE_K : TC_RANGE_K0);
   find_lean(p, x);

@@ -2,8 +2,7 @@
 // Private to matmul/.
 //
 // Invariants: failures stick in the context, as builder.h says.
-#ifndef TC_LOWERING_EMIT_MATMUL_MATMUL_TYPES_H
-#define TC_LOWERING_EMIT_MATMUL_MATMUL_TYPES_H
+#pragma once
 
 #include "lowering/tiling/gemm.h"
 #include "lowering/tiling/summation.h"
@@ -163,5 +162,3 @@ void tc_matmul_multiply_unit(tc_matmul_emitter *p, const tc_matmul_unit *u);
 // Multiplies all rows by the unit's panels of b, if by.transpose or by.stream says so, or by.once
 // with several chunks.
 void tc_matmul_multiply_few(tc_matmul_emitter *p, const tc_matmul_unit *u);
-
-#endif

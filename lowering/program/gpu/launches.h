@@ -5,8 +5,7 @@
 // after a bad index.
 // Threads: immutable once finished, but for the latest words of tensor maps, under a lock; many
 // threads may run one.
-#ifndef TC_LOWERING_PROGRAM_GPU_LAUNCHES_H
-#define TC_LOWERING_PROGRAM_GPU_LAUNCHES_H
+#pragma once
 
 #include "lowering/program/program_types.h"
 
@@ -48,5 +47,3 @@ uint32_t tc_gpu_launches_words(const tc_gpu_launches *l);
 // TC_GPU_NO_FAULT.
 tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num,
                               const uint64_t *skip, uint64_t *words, uint64_t *out_fault);
-
-#endif

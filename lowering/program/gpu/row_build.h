@@ -2,8 +2,7 @@
 // rows.h.
 // Always: after a failure the builder keeps its status, and further calls do nothing.
 // Threads: a builder belongs to one thread. Owner: results live in the arena.
-#ifndef TC_LOWERING_PROGRAM_GPU_ROW_BUILD_H
-#define TC_LOWERING_PROGRAM_GPU_ROW_BUILD_H
+#pragma once
 
 #include "kernels/gpu/texts.h"
 #include "lowering/program/gpu/row_types.h"
@@ -89,5 +88,3 @@ typedef struct tc_row_sort {
 // Adds the launches of a sort; returns the scratch offset of its entries, if they stay there. n and
 // segments are at least 1.
 uint64_t tc_row_sort_launch(tc_row_builder *b, const tc_row_sort *s);
-
-#endif

@@ -1,6 +1,5 @@
 // Types of a row's launches on a GPU, and the sources of their words. See rows.h.
-#ifndef TC_LOWERING_PROGRAM_GPU_ROW_TYPES_H
-#define TC_LOWERING_PROGRAM_GPU_ROW_TYPES_H
+#pragma once
 
 #include <tc/tc.h>
 
@@ -51,5 +50,3 @@ typedef struct tc_gpu_row_call {
   bool filled;
   bool in_place;  // true: operand 0 is the result's memory
 } tc_gpu_row_call;
-
-#endif

@@ -8,8 +8,7 @@
 // device. Operands and results are dense. Indices out of range are skipped. Once the fault word is
 // set, later kernels do nothing.
 // Threads: thread-safe, pure. Owner: results live in the caller's arena.
-#ifndef TC_LOWERING_PROGRAM_GPU_ROWS_H
-#define TC_LOWERING_PROGRAM_GPU_ROWS_H
+#pragma once
 
 #include "lowering/program/gpu/row_types.h"
 #include "runtime/arena.h"
@@ -21,5 +20,3 @@ tc_status tc_gpu_row_make(const tc_gpu_row_call *call, tc_arena *arena, tc_gpu_r
 // minimum of its value and base + position of each bad index. If its value is already less than
 // base, nothing is read.
 tc_status tc_gpu_row_check(uint64_t count, uint64_t extent, uint64_t base, tc_arena *arena, tc_gpu_row *out);
-
-#endif
