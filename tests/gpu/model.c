@@ -341,11 +341,11 @@ tc_status __wrap_tc_gpu_sequence_run(tc_gpu_sequence *s, const uint64_t *words) 
 // Copies that are planted: they are short of some bytes, or none goes out. What calls are told
 // stays.
 uint32_t __real_tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind,
-                                          const uint64_t *table, tc_gpu_carry *copy, tc_gpu_node *node);
+                                          const uint64_t *table, tc_gpu_async_copy *copy, tc_gpu_node *node);
 uint32_t __wrap_tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind,
-                                          const uint64_t *table, tc_gpu_carry *copy, tc_gpu_node *node);
+                                          const uint64_t *table, tc_gpu_async_copy *copy, tc_gpu_node *node);
 uint32_t __wrap_tc_gpu_graph_copies_nodes(tc_gpu *g, const tc_gpu_graph_copies *m, uint32_t call, bool behind,
-                                          const uint64_t *table, tc_gpu_carry *copy, tc_gpu_node *node) {
+                                          const uint64_t *table, tc_gpu_async_copy *copy, tc_gpu_node *node) {
   uint32_t n = __real_tc_gpu_graph_copies_nodes(g, m, call, behind, table, copy, node);
   for (uint32_t i = 0; planted == CUT_COPIES && i < n; i++) copy[i].bytes -= 16;
   return planted == UNCOPIED_RESULTS && behind ? 0 : n;
