@@ -98,7 +98,7 @@ void tc_rec_clear_grad(tc_trace *t, tc_tensor param) {
   if (!s || !s->grad.gen) return;
   tc_tensor grad = s->grad;
   s->grad = (tc_tensor){0, 0};
-  tc_slot_release(t, grad);
+  tc_slot_release_handle(t, grad);
 }
 
 // The gradient is h from here on; the reference is consumed.

@@ -151,7 +151,11 @@ tc_node tc_walk_held(tc_walk *w, tc_tensor h) {
 
 void tc_walk_drop(tc_walk *w, tc_node *a) {
   tc_tensor h;
-  if (tc_walk_is_held(*a)) (void)tc_walk_held_slot(*a, &h), tc_slot_release(w->t, h), w->n_held--;
+  if (tc_walk_is_held(*a)) {
+    tc_slot *s = tc_walk_held_slot(*a, &h);
+    tc_slot_release(w->t, s, h);
+    w->n_held--;
+  }
   *a = TC_NODE_ERR;
 }
 
@@ -165,7 +169,8 @@ tc_node tc_walk_use_again(tc_walk *w, tc_node a) {
 tc_node tc_walk_take(tc_walk *w, tc_node *a) {
   tc_tensor h;
   if (!tc_walk_is_held(*a)) return *a;
-  tc_node n = tc_trace_node(w->t, tc_walk_held_slot(*a, &h), h);
+  tc_slot *s = tc_walk_held_slot(*a, &h);
+  tc_node n = tc_trace_node(w->t, s, h);
   tc_walk_drop(w, a);
   return *a = n;
 }
@@ -208,7 +213,7 @@ static void hold(tc_walk *w, tc_node *a) {
   } else if (!s) {  // no sync gives a leaf's slot its history
     const tc_past *past = past_of(w, w->now, *a);
     s = tc_slot_find(h, &owner);
-    if (past) s->home = past->home, tc_slot_set_run(s, past->run);
+    if (past) s->home = past->home, tc_slot_set_value(s, s->buf, past->run, false);
   }
   *a = tc_walk_held(w, h);
 }

@@ -332,7 +332,7 @@ const void *tc_rec_value(tc_trace *t, tc_node n) {
   t->value = NULL;
   tc_status st =
       s && s->gen == h.gen ? tc_trace_store(t, s, h, TC_CAUSE_DATA_SHAPE, t->op_site, &t->value) : TC_ERR_MEMORY;
-  if (s && s->gen == h.gen) tc_slot_release(t, h);
+  if (s && s->gen == h.gen) tc_slot_release(t, s, h);
   if (st == TC_OK) {
     tc_stored v = {.buf = t->value, .shape = tc_rec_of(t, n)->shape, .type = (tc_type)tc_rec_of(t, n)->dtype};
     st = bring(&v);
@@ -433,9 +433,8 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   }
   t->slot_of[old] = TC_SLOT_NONE;
   t->flag[old] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
-  tc_buffer_release(s->buf);
-  tc_slot_set_run(s, NULL);
-  s->buf = NULL, s->err = TC_OK;
+  tc_slot_set_value(s, NULL, NULL, false);
+  s->err = TC_OK;
   s->epoch = t->epoch, s->node = n;
   t->slot_of[n] = h.slot;
   t->flag[n] |= TC_NODE_LIVE | ((s->flags & (TC_SLOT_KEEP | TC_SLOT_GRAD)) ? TC_NODE_KEEP : 0);

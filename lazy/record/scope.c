@@ -56,7 +56,7 @@ static void scope_end(tc_trace *t, uint32_t depth) {
       if (s->epoch == t->epoch && !(s->flags & TC_SLOT_GRAD)) t->flag[s->node] &= (uint8_t)~TC_NODE_KEEP;
       t->pool[to++] = h;
     } else {
-      tc_slot_release(t, h);
+      tc_slot_release(t, s, h);
     }
   }
   t->n_pool = to;

@@ -79,8 +79,9 @@ void tc_run_fill(tc_run *r, const tc_trace *t, bool failed) {
   memcpy(r->call, t->call, p->n_node * sizeof r->call[0]);
 }
 
-static void set_freed(tc_slot *s, bool freed) {
-  s->flags = (uint8_t)(freed ? s->flags | TC_SLOT_FREED : s->flags & ~TC_SLOT_FREED);
+// Whether the history of a stored value with these flags was freed.
+static bool is_freed(uint8_t flag) {
+  return (flag & TC_NODE_NO_HISTORY) && !(flag & TC_NODE_REQUIRES_GRAD);
 }
 
 tc_status tc_values_publish(tc_trace *t, const tc_plan *p, tc_run *run) {
@@ -90,10 +91,7 @@ tc_status tc_values_publish(tc_trace *t, const tc_plan *p, tc_run *run) {
     tc_slot *s = slot_at(t->slot_of[n]);
     tc_buffer *stored = stored_at(t, p, n);
     bool history = (t->flag[n] & TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_REQUIRES_GRAD);
-    tc_buffer_release(s->buf);
-    s->buf = stored ? tc_buffer_retain(stored) : NULL;
-    tc_slot_set_run(s, history || !stored ? run : NULL);
-    set_freed(s, stored && (t->flag[n] & TC_NODE_NO_HISTORY) && !(t->flag[n] & TC_NODE_REQUIRES_GRAD));
+    tc_slot_set_value(s, stored, history || !stored ? run : NULL, stored && is_freed(t->flag[n]));
     s->home = n;
   }
   for (uint32_t i = 0; i < t->n_user; i++) {
@@ -121,10 +119,7 @@ void tc_values_restore(tc_trace *t, tc_run *run, tc_status st) {
     uint32_t old = n;
     while (tc_rec_op(tc_rec_of(t, old)) == TC_OP_ASSIGN) old = tc_rec_of(t, old)->in[1];
     tc_buffer *buf = tc_rec_op(tc_rec_of(t, old)) == TC_OP_LEAF ? tc_trace_leaf_of(t, old) : NULL;
-    tc_buffer_release(s->buf);
-    s->buf = buf ? tc_buffer_retain(buf) : NULL;
-    tc_slot_set_run(s, buf ? NULL : run);
-    set_freed(s, buf && (t->flag[old] & TC_NODE_NO_HISTORY) && !(t->flag[old] & TC_NODE_REQUIRES_GRAD));
+    tc_slot_set_value(s, buf, buf ? NULL : run, buf && is_freed(t->flag[old]));
     s->home = old;
     s->err = buf || run ? TC_OK : st;
   }

@@ -48,7 +48,7 @@ void tc_release_at(tc_tensor h, tc_site site) {
   if (h.gen == 0 || h.slot >= TC_POISON) return;
   tc_slot *s = tc_slot_lock(h, "release", site, &t);
   if (!s) return;
-  tc_slot_release(t, h);
+  tc_slot_release(t, s, h);
   tc_trace_unlock_or_retire(t);
   tc_leave();
 }

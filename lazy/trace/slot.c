@@ -44,12 +44,16 @@ void tc_pool_tidy(tc_trace *t) {
 
 #define LEAST_POOL 256  // handles that a scope list has room for from the start
 
+static __attribute__((noinline)) bool pool_grow(tc_trace *t) {
+  tc_pool_tidy(t);
+  return TC_GROW(t->pool, t->cap_pool, TC_MAX_OF(t->n_pool + 1, LEAST_POOL));
+}
+
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
   tc_trace *owner;
   if (t->free_slot == TC_SLOT_NONE && !chunk_add(t))
     return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
-  if (pooled && t->n_pool == t->cap_pool) tc_pool_tidy(t);
-  if (pooled && !TC_GROW(t->pool, t->cap_pool, TC_MAX_OF(t->n_pool + 1, LEAST_POOL)))
+  if (pooled && TC_UNLIKELY(t->n_pool == t->cap_pool) && !pool_grow(t))
     return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
   tc_tensor h = {t->free_slot, 0};
   tc_slot *s = tc_slot_find(h, &owner);
@@ -76,33 +80,32 @@ tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, u
   tc_trace *owner;
   tc_slot *s = tc_slot_find(h, &owner);
   s->shape = v->shape, s->dtype = (uint8_t)v->type, s->device = (uint8_t)v->device, s->home = home;
-  s->buf = tc_buffer_retain(v->buf);
-  tc_slot_set_run(s, run);
+  tc_slot_set_value(s, v->buf, run, false);
   return h;
 }
 
 // pre: gen is even.
-static void slot_free(tc_trace *t, tc_slot *s, uint32_t slot) {
+static inline __attribute__((always_inline)) void slot_free(tc_trace *t, tc_slot *s, uint32_t slot) {
   if (s->epoch == t->epoch && t->slot_of[s->node] == slot) {
     t->slot_of[s->node] = TC_SLOT_NONE;
     t->flag[s->node] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
   }
   if (s->buf) tc_buffer_release(s->buf);
-  if (TC_UNLIKELY(s->run)) tc_slot_set_run(s, NULL);
-  s->buf = NULL;
+  if (s->run) tc_run_leave(s->run, s->flags & TC_SLOT_RECIPE);
+  s->buf = NULL, s->run = NULL;
   if (s->gen == 0) return;  // a slot whose generation wraps is retired
   s->next = t->free_slot;
   t->free_slot = slot;
 }
 
-static void slot_release(tc_trace *t, tc_slot *s, tc_tensor h) {
+void tc_slot_release(tc_trace *t, tc_slot *s, tc_tensor h) {
   if (--s->refs > 0) return;
   tc_tensor grad = s->grad;
   s->grad = (tc_tensor){0, 0};
   s->gen++;
   t->n_slots--;
   if (!(s->flags & TC_SLOT_HAS_DEFERRED)) slot_free(t, s, h.slot);
-  if (grad.gen) tc_slot_release(t, grad);
+  if (grad.gen) tc_slot_release_handle(t, grad);
 }
 
 void tc_slot_settle(tc_trace *t, uint32_t slot) {
@@ -112,10 +115,10 @@ void tc_slot_settle(tc_trace *t, uint32_t slot) {
   if (!(s->gen & 1)) slot_free(t, s, slot);
 }
 
-void tc_slot_release(tc_trace *t, tc_tensor h) {
+void tc_slot_release_handle(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
   tc_slot *s = tc_slot_find(h, &owner);
-  if (s->gen == h.gen) slot_release(t, s, h);
+  if (s->gen == h.gen) tc_slot_release(t, s, h);
 }
 
 // ---- temporaries that outlive the steps that made them ----

@@ -75,7 +75,7 @@ static void thread_end(void *arg) {
   tc_biased_lock_other(&t->lock);
   while (t->n_pool) {
     tc_tensor h = t->pool[--t->n_pool];
-    tc_slot_release(t, h);
+    tc_slot_release_handle(t, h);
   }
   t->n_mark = t->n_old_mark = 0;
   t->orphan = true;
