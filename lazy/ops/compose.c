@@ -303,7 +303,7 @@ tc_moments tc_compose_moments(tc_trace *t, tc_node a, uint32_t axes_mask) {
 }
 
 // Fewer elements than the correction asks for give 0 / 0 or x / 0, as in PyTorch.
-tc_node tc_compose_var(tc_trace *t, tc_node a, uint32_t axes_mask, double correction, bool keepdim) {
+static tc_node variance(tc_trace *t, tc_node a, uint32_t axes_mask, double correction, bool keepdim) {
   tc_node squares = tc_compose_moments(t, a, axes_mask).squares;
   if (squares == TC_NODE_ERR) return squares;
   tc_dims d = {.rank = 0};
@@ -334,7 +334,7 @@ tc_tensor tc_var_at(tc_tensor x, tc_dims axes, double correction, bool keepdim, 
   uint32_t mask;
   tc_type type;
   tc_node a = open_fold(t, x, &axes, &mask, &type);
-  return tc_op_end(t, f_narrow(t, tc_compose_var(t, a, mask, correction, keepdim), type));
+  return tc_op_end(t, f_narrow(t, variance(t, a, mask, correction, keepdim), type));
 }
 
 // a's root (or power) with slope 0 where a is 0, PyTorch's choice for std and norm.
@@ -348,7 +348,7 @@ tc_tensor tc_std_at(tc_tensor x, tc_dims axes, double correction, bool keepdim, 
   tc_trace *t = tc_op_begin("std", site);
   uint32_t mask;
   tc_type type;
-  tc_node a = open_fold(t, x, &axes, &mask, &type), var = tc_compose_var(t, a, mask, correction, keepdim);
+  tc_node a = open_fold(t, x, &axes, &mask, &type), var = variance(t, a, mask, correction, keepdim);
   return tc_op_end(t, var == TC_NODE_ERR ? var : f_narrow(t, root(t, var, 0.5), type));
 }
 

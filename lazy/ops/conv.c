@@ -6,7 +6,6 @@
 // Source: aten/src/ATen/native/Convolution.cpp for shapes and checks.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
-#include "lazy/trace/dims.h"
 #include "lazy/record/formula.h"
 
 #define MAX_SPATIAL 3

@@ -6,7 +6,6 @@
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
 #include "lazy/trace/deferred_error.h"
-#include "lazy/trace/dims.h"
 #include "lazy/record/formula.h"
 #include "lazy/trace/trace.h"
 #include "runtime/arena.h"

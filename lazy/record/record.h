@@ -149,8 +149,5 @@ void tc_rec_clear_grad(tc_trace *t, tc_tensor param);
 tc_status tc_param_zeros(const char *op, tc_tensor param, tc_site site, tc_tensor *out);
 // tc_eval on the library's own account: what is deferred stays deferred.
 tc_status tc_compute(int n, const tc_tensor *tensors, tc_site site);
-// An op with data-dependent shape: evaluates the node now and returns its dense value (borrowed
-// until the next call on the trace); NULL after reporting.
-const void *tc_rec_value(tc_trace *t, tc_node n);
 // A leaf holding a copy of dense host data, on the trace's device.
 tc_node tc_rec_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type type);

@@ -143,9 +143,7 @@ tc_node tc_rec_roll(tc_trace *t, tc_node a, int64_t start, int axis) {
 }
 
 tc_node tc_rec_flip(tc_trace *t, tc_node a, uint32_t axes_mask) {
-  if (!ok(t, a)) return TC_NODE_ERR;
-  uint64_t attr = axes_mask;
-  return axes_mask == 0 ? a : tc_rec_append(t, TC_OP_FLIP, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL);
+  return axes_mask ? tc_rec_append_like(t, TC_OP_FLIP, a, axes_mask) : a;
 }
 
 tc_node tc_rec_pad(tc_trace *t, tc_node a, const int64_t *low, const int64_t *high, double value) {

@@ -1,6 +1,5 @@
 // What a program does with a handle beside recording: keeps, retains or releases it, and asks for
 // its facts. Computes nothing.
-#include "lazy/trace/dims.h"
 #include "lazy/trace/thread_trace.h"
 #include "runtime/reentry.h"
 

@@ -3,7 +3,6 @@
 // Invariants: a slot is free (gen even, in its trace's list) or in use (gen odd, refs at least 1).
 // A chunk's owner never changes. Chunks are freed with the last trace.
 // Threads: finding a slot takes no lock; all else is under the lock of its trace.
-#include "lazy/trace/run.h"
 #include "lazy/trace/trace.h"
 #include "runtime/log.h"
 
@@ -34,10 +33,8 @@ void tc_slot_free_all(void) {
 void tc_pool_tidy(tc_trace *t) {
   uint32_t from = t->n_mark ? t->mark[t->n_mark - 1] : 0, to = from;
   if (t->n_pool - from < 2 * t->n_tidy + 64) return;
-  for (uint32_t i = from; i < t->n_pool; i++) {
-    tc_trace *owner;
-    if (tc_slot_find(t->pool[i], &owner)->gen == t->pool[i].gen) t->pool[to++] = t->pool[i];
-  }
+  for (uint32_t i = from; i < t->n_pool; i++)
+    if (tc_slot_of(t->pool[i].slot)->gen == t->pool[i].gen) t->pool[to++] = t->pool[i];
   t->n_pool = to;
   t->n_tidy = to - from;
 }
@@ -50,13 +47,12 @@ static __attribute__((noinline)) bool pool_grow(tc_trace *t) {
 }
 
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
-  tc_trace *owner;
   if (t->free_slot == TC_SLOT_NONE && !chunk_add(t))
     return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
   if (pooled && TC_UNLIKELY(t->n_pool == t->cap_pool) && !pool_grow(t))
     return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
   tc_tensor h = {t->free_slot, 0};
-  tc_slot *s = tc_slot_find(h, &owner);
+  tc_slot *s = tc_slot_of(h.slot);
   t->free_slot = s->next;
   h.gen = s->gen + 1;
   // no buf, no run
@@ -77,8 +73,7 @@ tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
 tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t home, bool pooled) {
   tc_tensor h = tc_trace_handle(t, TC_NODE_ERR, pooled);
   if (h.slot >= TC_POISON) return h;
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find(h, &owner);
+  tc_slot *s = tc_slot_of(h.slot);
   s->shape = v->shape, s->dtype = (uint8_t)v->type, s->device = (uint8_t)v->device, s->home = home;
   tc_slot_set_value(s, v->buf, run, false);
   return h;
@@ -109,15 +104,13 @@ void tc_slot_release(tc_trace *t, tc_slot *s, tc_tensor h) {
 }
 
 void tc_slot_settle(tc_trace *t, uint32_t slot) {
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find((tc_tensor){slot, 0}, &owner);
+  tc_slot *s = tc_slot_of(slot);
   s->flags &= (uint8_t)~TC_SLOT_HAS_DEFERRED;
   if (!(s->gen & 1)) slot_free(t, s, slot);
 }
 
 void tc_slot_release_handle(tc_trace *t, tc_tensor h) {
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find(h, &owner);
+  tc_slot *s = tc_slot_of(h.slot);
   if (s->gen == h.gen) tc_slot_release(t, s, h);
 }
 
@@ -155,10 +148,8 @@ void tc_pool_watch(tc_trace *t, tc_site site) {
   w->n_others = 0;
   if (++w->n_runs < WATCHED_RUNS) return;
   uint32_t n_alive = 0;
-  for (uint32_t i = stay - w->n_pool < LEFT_BEHIND * WATCHED_RUNS ? stay : w->n_pool; i < stay; i++) {
-    tc_trace *owner;
-    n_alive += tc_slot_find(t->pool[i], &owner)->gen == t->pool[i].gen;
-  }
+  for (uint32_t i = stay - w->n_pool < LEFT_BEHIND * WATCHED_RUNS ? stay : w->n_pool; i < stay; i++)
+    n_alive += tc_slot_of(t->pool[i].slot)->gen == t->pool[i].gen;
   if (n_alive >= LEFT_BEHIND * WATCHED_RUNS) warn_of_temporaries(t, n_alive);
   *w = (struct tc_pile){.site = site, .n_pool = stay, .low = t->n_pool};
 }

@@ -109,7 +109,6 @@ struct tc_trace {
   tc_site deferred_site;
   tc_error_mark deferred_error;
   uint64_t deferred_clears;  // tc_error_clears when it was deferred. 0: clearing the error does not settle it
-  tc_buffer *value;  // the buffer that tc_rec_value lent last
   tc_arena walk;  // scratch of a backward
   uint32_t *todo;  // scratch of a replay: nodes of a run, the next one last
   uint32_t cap_todo;
@@ -164,11 +163,16 @@ static inline tc_slot *tc_slot_find(tc_tensor h, tc_trace **owner) {
   *owner = chunk->owner;
   return &chunk->slot[h.slot % TC_CHUNK_SLOTS];
 }
+// The slot of a number that a handle has, alive or released.
+static inline tc_slot *tc_slot_of(uint32_t slot) {
+  tc_chunk *chunk = atomic_load_explicit(&tc_slot_chunk[slot / TC_CHUNK_SLOTS], memory_order_acquire);
+  return &chunk->slot[slot % TC_CHUNK_SLOTS];
+}
 // A new slot and handle in the current scope (pooled) or owned by the caller; poison when out of
 // memory. With node TC_NODE_ERR: no node.
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled);
-// pre: the slot's trace is locked; a run's slots are all of the trace that made it. Gives the slot a
-// stored value and a run, which it retains, and releases those it had; any may be NULL. A slot
+// pre: the slot's trace is locked; a run's slots are all of the trace that made it. Gives the slot
+// a stored value and a run, which it retains, and releases those it had; any may be NULL. A slot
 // without a stored value takes the run for its recipe. freed: a backward freed the value's history.
 static inline void tc_slot_set_value(tc_slot *s, tc_buffer *buf, tc_run *run, bool freed) {
   tc_buffer *old = s->buf;
