@@ -46,10 +46,7 @@ static inline __attribute__((always_inline)) tc_node tc_trace_append_plain(tc_tr
 tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr,
                         const uint64_t *attr, int n_arg, const uint64_t *arg, tc_device device);
 // Another node with the value of n, for a handle of its own.
-static inline tc_node tc_trace_copy(tc_trace *t, tc_node n) {
-  const tc_rec *r = tc_rec_of(t, n);
-  return tc_trace_append_plain(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, false, n, 0);
-}
+tc_node tc_trace_copy(tc_trace *t, tc_node n);
 // A leaf for a buffer (retained).
 tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device);
 // Makes node n the value of a parameter: differentiation ends there. False after reporting.

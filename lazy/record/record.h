@@ -86,6 +86,8 @@ tc_node tc_rec_expand(tc_trace *t, tc_node a, const tc_dims *shape);  // new lea
 // out[i] = a[start + i * step] per axis, out extents given; steps may be negative; start and the
 // last index must lie within a.
 tc_node tc_rec_slice(tc_trace *t, tc_node a, const int64_t *start, const int64_t *step, const tc_dims *out);
+// n elements from start on along one axis, step apart, all of the others.
+tc_node tc_rec_slice_axis(tc_trace *t, tc_node a, int axis, int64_t start, int64_t step, int64_t n);
 tc_node tc_rec_write_slice(tc_trace *t, tc_node old, tc_node value, const int64_t *start,
                            const int64_t *step);  // value has the slice's shape and old's type
 tc_node tc_rec_flip(tc_trace *t, tc_node a, uint32_t axes_mask);

@@ -114,6 +114,14 @@ tc_node tc_rec_slice(tc_trace *t, tc_node a, const int64_t *start, const int64_t
   return tc_rec_append(t, TC_OP_SLICE, type_of(t, a), tc_rec_intern(t, out), 1, &a, d->rank, attr, d->rank, arg);
 }
 
+tc_node tc_rec_slice_axis(tc_trace *t, tc_node a, int axis, int64_t start, int64_t step, int64_t n) {
+  if (!ok(t, a)) return TC_NODE_ERR;
+  int64_t starts[TC_MAX_RANK] = {0}, steps[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+  tc_dims out = *tc_node_dims(t, a);
+  starts[axis] = start, steps[axis] = step, out.dim[axis] = n;
+  return tc_rec_slice(t, a, starts, steps, &out);
+}
+
 tc_node tc_rec_first(tc_trace *t, tc_node a, const tc_dims *d) {
   static const int64_t zeros[TC_MAX_RANK], ones[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
   return tc_rec_slice(t, a, zeros, ones, d);
