@@ -127,15 +127,11 @@ tc_tensor tc_select_at(tc_tensor x, int axis, int64_t i, tc_site site) {
   tc_node row;
   int k = tc_compose_axis(t, tc_op_in(t, x), axis, &row);
   if (k < 0) return tc_op_end(t, TC_NODE_ERR);
-  tc_dims to = *tc_node_dims(t, row);
-  int64_t n = to.dim[k];
+  int64_t n = tc_node_dims(t, row)->dim[k];
   if (i < -n || i >= n)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_INDEX, "index %lld is out of range: axis %d has %lld elements",
                                     (long long)i, k, (long long)n));
-  tc_node one = tc_rec_slice_axis(t, row, k, i < 0 ? i + n : i, 1, 1);
-  to.rank--;
-  for (int j = k; j < to.rank; j++) to.dim[j] = to.dim[j + 1];
-  return tc_op_end(t, tc_rec_reshape(t, one, &to));
+  return tc_op_end(t, tc_rec_drop_axis(t, tc_rec_slice_axis(t, row, k, i < 0 ? i + n : i, 1, 1), k));
 }
 
 tc_tensor tc_unfold_at(tc_tensor x, int axis, int64_t size, int64_t step, tc_site site) {

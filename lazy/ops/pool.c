@@ -129,13 +129,6 @@ static tc_node as_it_lies(tc_trace *t, tc_pool *p, tc_node a, bool *out_moved) {
   return a;
 }
 
-static tc_node moved_back(tc_trace *t, tc_node a, bool moved) {
-  if (!moved || a == TC_NODE_ERR) return a;
-  tc_dims axes = {.rank = tc_node_dims(t, a)->rank};
-  for (int i = 1; i < axes.rank; i++) axes.dim[i] = i == 1 ? axes.rank - 1 : i - 1;
-  return tc_rec_permute(t, a, &axes);
-}
-
 // ---- The greatest ----
 
 // The least value of a type: what padding is where the greatest is looked for.
@@ -236,7 +229,7 @@ static tc_tensor max_pool(const char *name, int n, bool indices, tc_tensor x, tc
     y = tc_pool_flat_index(t, &p, tc_pool_place(t, &p, image, y));
   else
     y = with_gradient(t, &p, true, y, a);
-  return tc_op_end(t, moved_back(t, y, moved));
+  return tc_op_end(t, moved ? tc_compose_channels_first(t, y) : y);
 }
 
 #define MAX_POOL(n) \
@@ -292,7 +285,8 @@ static tc_tensor avg_pool(const char *name, int n, tc_tensor x, tc_dims size, co
   }
   if (o->divisor_override) taps = (double)o->divisor_override;
   y = some == TC_NODE_ERR ? f_num(t, TC_OP_DIV, y, taps) : f_div(t, y, f_num(t, TC_OP_MUL, some, taps));
-  return tc_op_end(t, moved_back(t, f_narrow(t, y, type), moved));
+  y = f_narrow(t, y, type);
+  return tc_op_end(t, moved ? tc_compose_channels_first(t, y) : y);
 }
 
 #define AVG_POOL(n) \

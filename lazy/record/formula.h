@@ -80,7 +80,8 @@ tc_node tc_compose_dropout(tc_trace *t, tc_node a, double p);
 // after reporting one below `least` (lazy/ops/conv.c).
 bool tc_compose_list(tc_trace *t, const char *name, const tc_dims *list, int n, int64_t none, int64_t least,
                      int64_t *out);
-// [n, c, ..] as [n, .., c] (lazy/ops/conv.c).
+// [n, c, ..] as [n, .., c], and back (lazy/ops/conv.c).
 tc_node tc_compose_channels_last(tc_trace *t, tc_node a);
+tc_node tc_compose_channels_first(tc_trace *t, tc_node a);
 // Elements that the axes of the mask hold together.
 double tc_compose_count(const tc_trace *t, tc_node a, uint32_t axes_mask);

@@ -81,6 +81,7 @@ tc_node tc_rec_num_beside(tc_trace *t, tc_num b, tc_node a);
 tc_node tc_rec_num_alone(tc_trace *t, tc_num b, bool floating, tc_node at);
 tc_node tc_rec_where(tc_trace *t, tc_node cond, tc_node a, tc_node b);
 tc_node tc_rec_reshape(tc_trace *t, tc_node a, const tc_dims *shape);  // one extent may be -1; a itself if equal
+tc_node tc_rec_drop_axis(tc_trace *t, tc_node a, int axis);  // of one element
 tc_node tc_rec_permute(tc_trace *t, tc_node a, const tc_dims *axes);
 tc_node tc_rec_expand(tc_trace *t, tc_node a, const tc_dims *shape);  // new leading axes allowed; -1 keeps
 // out[i] = a[start + i * step] per axis, out extents given; steps may be negative; start and the

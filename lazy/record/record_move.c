@@ -43,6 +43,14 @@ tc_node tc_rec_reshape(tc_trace *t, tc_node a, const tc_dims *shape) {
   return tc_rec_append_dims(t, TC_OP_RESHAPE, type_of(t, a), &d, a, 0, NULL);
 }
 
+tc_node tc_rec_drop_axis(tc_trace *t, tc_node a, int axis) {
+  if (!ok(t, a)) return TC_NODE_ERR;
+  tc_dims d = *tc_node_dims(t, a);
+  d.rank--;
+  for (int i = axis; i < d.rank; i++) d.dim[i] = d.dim[i + 1];
+  return tc_rec_reshape(t, a, &d);
+}
+
 tc_node tc_rec_permute(tc_trace *t, tc_node a, const tc_dims *axes) {
   if (!ok(t, a)) return TC_NODE_ERR;
   const tc_dims *in = tc_node_dims(t, a);
