@@ -221,10 +221,6 @@ static void append(term *s, const term *more) {
   for (int i = 0; i < more->n; i++) s->label[s->n++] = more->label[i];
 }
 
-static bool is_float(tc_type type) {
-  return type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
-}
-
 // The contraction of a and b; needed: labels of the output and of operands still to come.
 static void contract(const einsum *e, const operand *a, const operand *b, const bool *needed, operand *out) {
   term batch = {0}, shared = {0}, free_a = {0}, free_b = {0};
@@ -383,7 +379,7 @@ static tc_type product_type(const einsum *e, int n, const operand *xs) {
     tc_type t = tc_dtype_at(xs[k].value, e->site), *of = &type[xs[k].axes.n == 0];
     *of = tc_promote_types(*of, t), n_tensors += xs[k].axes.n != 0;
   }
-  bool higher = type[0] == TC_BOOL || (is_float(type[1]) && !is_float(type[0]));
+  bool higher = type[0] == TC_BOOL || (tc_is_floating(type[1]) && !tc_is_floating(type[0]));
   return n_tensors == 0 || (higher && type[1] != TC_BOOL) ? type[1] : type[0];
 }
 

@@ -8,7 +8,6 @@
 #include <tc/io.h>
 
 #include "lazy/front/archive.h"
-#include "lazy/front/operand.h"
 
 #ifdef TC_HAVE_LIBZIP
 #include <dlfcn.h>
