@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "lowering/fusion/access.h"
-#include "lowering/fusion/merge.h"
-#include "lowering/fusion/place.h"
+#include "lowering/fusion/fuser.h"
 #include "lowering/fusion/print.h"
 #include "lowering/fusion/recompute.h"
 #include "runtime/log.h"

@@ -63,6 +63,14 @@ typedef struct tc_fusion_plan {
   struct tc_emit_notes *notes;  // scratch of the emitters (context.h); NULL until the first kernel is emitted
 } tc_fusion_plan;
 
+static inline int64_t tc_fusion_positions(const tc_fusion *gp) {
+  return gp->a * gp->f * gp->k;
+}
+
+static inline bool tc_fusion_same_domain(const tc_fusion *x, const tc_fusion *y) {
+  return x->a == y->a && x->f == y->f && x->k == y->k;
+}
+
 // The live fusion that g was merged into, or g itself.
 static inline uint32_t tc_fusion_alive(const tc_fusion_plan *gr, uint32_t g) {
   while (gr->fusion[g].merged != TC_FUSION_NONE) {

@@ -1,8 +1,6 @@
 // Weighs recomputing a value in its readers against storing it. See recompute.h.
 #include "lowering/fusion/recompute.h"
 
-#include <string.h>
-
 #include "lowering/kir/scalar_ops.h"
 #include "runtime/passes.h"
 
@@ -331,11 +329,6 @@ tc_status tc_recompute(tc_fusion_plan *gr, const bool *must, bool low_memory) {
   if (!w.readers || !w.bucket || !w.n_reads || !w.n_stored || !w.assigned || !w.gain || !w.needed)
     return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   w.makers = w.readers + g->n;
-  memset(w.readers, 0, g->n * 2 * sizeof w.readers[0]);
-  memset(w.n_reads, 0, gr->n_fusion * sizeof w.n_reads[0]);
-  memset(w.n_stored, 0, gr->n_fusion * sizeof w.n_stored[0]);
-  memset(w.assigned, 0, g->n), memset(w.needed, 0, g->n);
-  memset(w.gain, 0, g->n * 2 * sizeof w.gain[0]);
   w.storing = w.gain + g->n;
   bool any = false;
   double stored = 0;

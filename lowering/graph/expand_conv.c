@@ -56,6 +56,16 @@ static uint32_t permute(conv *c, uint32_t a, tc_dims axes) {
   return add(c, TC_OP_PERMUTE, d, 1, &a, 1, &order);
 }
 
+// Axis `from` becomes axis `to`; the others keep their order.
+static uint32_t move_axis(conv *c, uint32_t a, int from, int to) {
+  tc_dims axes = {.rank = dims(c, a)->rank};
+  for (int i = 0; i < axes.rank; i++) {
+    int shifted = i + (i >= from && i < to) - (i > to && i <= from);
+    axes.dim[i] = i == to ? from : shifted;
+  }
+  return permute(c, a, axes);
+}
+
 static uint32_t matmul(conv *c, uint32_t a, uint32_t b) {
   tc_dims d = *dims(c, a);
   d.dim[d.rank - 1] = dims(c, b)->dim[d.rank - 1];
@@ -116,10 +126,7 @@ static uint32_t views(conv *c, uint32_t x) {
 
 // The same as [n, p.., r.., c].
 static uint32_t windows(conv *c, uint32_t x) {
-  uint32_t a = views(c, x);
-  tc_dims axes = {.rank = 2 * c->n + 2};
-  for (int i = 0; i < axes.rank; i++) axes.dim[i] = i <= c->n ? i : i + 1 < axes.rank ? i + 1 : c->n + 1;
-  return c->ok ? permute(c, a, axes) : 0;
+  return move_axis(c, views(c, x), c->n + 1, 2 * c->n + 1);
 }
 
 static int64_t taps_of(const conv *c) {
@@ -388,20 +395,6 @@ static uint32_t by_weight(conv *c, uint32_t x, uint32_t y) {
 
 // ---- by a library ----
 
-// A library's weight has channels last: [o, r.., c].
-static uint32_t weight_last(conv *c, uint32_t w) {
-  tc_dims axes = {.rank = c->n + 2, .dim = {0}};
-  for (int i = 0; i < c->n; i++) axes.dim[1 + i] = 2 + i;
-  axes.dim[c->n + 1] = 1;
-  return permute(c, w, axes);
-}
-
-static uint32_t weight_first(conv *c, uint32_t w) {
-  tc_dims axes = {.rank = c->n + 2, .dim = {0, c->n + 1}};
-  for (int i = 0; i < c->n; i++) axes.dim[2 + i] = 1 + i;
-  return permute(c, w, axes);
-}
-
 static bool keep_call(conv *c, tc_gpu_call *call, uint64_t *which) {
   tc_graph *g = c->g;
   if (!g->call) g->call = tc_arena_alloc(g->arena, (g->plan->n_node + 1) * sizeof g->call[0]);
@@ -410,6 +403,7 @@ static bool keep_call(conv *c, tc_gpu_call *call, uint64_t *which) {
   return true;
 }
 
+// A library's weight has channels last: [o, r.., c].
 static uint32_t by_library(conv *c, tc_op op, uint32_t a, uint32_t b, tc_gpu_call *call) {
   uint64_t which;
   if (!keep_call(c, call, &which)) return 0;
@@ -418,10 +412,10 @@ static uint32_t by_library(conv *c, tc_op op, uint32_t a, uint32_t b, tc_gpu_cal
     for (int i = 0; i < c->n; i++) d.dim[1 + i] = c->w.dim[2 + i];
     d.dim[c->n + 1] = c->w.dim[1];
   } else {
-    b = weight_last(c, b);
+    b = move_axis(c, b, 1, c->n + 1);
   }
   uint32_t y = add(c, TC_OP_CONV_CALL, d, 2, (uint32_t[]){a, b}, 1, &which);
-  return op == TC_OP_CONV_WEIGHT ? weight_first(c, y) : y;
+  return op == TC_OP_CONV_WEIGHT ? move_axis(c, y, c->n + 1, 1) : y;
 }
 
 // ---- the rows ----
@@ -480,9 +474,7 @@ static bool expand_convolution(tc_graph *g, uint32_t n, tc_gpu_call *call) {
                : op == TC_OP_CONV_INPUT ? by_image(&c, a, b)
                                         : by_weight(&c, a, b);
   if (!c.ok) return false;
-  tc_gnode *x = &g->node[n];
-  x->op = TC_OP_RESHAPE, x->n_in = 1, x->n_attr = 0, x->in[0] = y;
-  return true;
+  return tc_gnode_become(&g->node[n], TC_OP_RESHAPE, y, 0, 1), true;
 }
 
 static bool is_convolution(const tc_graph *g, const tc_gnode *x) {

@@ -73,7 +73,8 @@ uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims
 uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in,
                            int n_attr, const uint64_t *attr);
 
-// Makes the node another op, of operand a, or of a and b, without attributes and arguments.
+// Makes the node another op, of operand a, or of a and b, without attributes and arguments. The
+// array of operands has room for one more than the node was added with, so one may become two.
 void tc_gnode_become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in);
 // The failure of a pass that the arena has no room for.
 tc_status tc_graph_no_memory(const tc_graph *g);
@@ -94,6 +95,10 @@ void tc_graph_log_pass(const tc_graph *g, const char *pass, char **last);
 
 // Whether the node is a result on a device that computes nothing. Such nodes read nothing.
 bool tc_graph_is_zeros(const tc_gnode *x);
+
+// Whether each element of the op's result is an element of its operand, at a position that is affine
+// in its own.
+bool tc_graph_is_view(tc_op op);
 
 // The operand that the op writes or adds into a copy of the first; -1: it does no such thing.
 int tc_graph_slice_update_of(tc_op op);
