@@ -1,5 +1,5 @@
-// Rooflines of libraries and generated kernels. See roofline.h.
-#include "lowering/autotune/roofline.h"
+// Estimates by a roofline what a library saves over a generated kernel. See library_select.h.
+#include "lowering/autotune/library_select.h"
 
 #include <stdlib.h>
 #include <string.h>

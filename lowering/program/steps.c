@@ -207,7 +207,7 @@ static bool add_matmul(tc_builder *b, const tc_library_gemm *v, tc_gpu_call *mat
   tc_program *p = b->p;
   const tc_library_gemm_operand *in[] = {&v->left, &v->right, &v->bias};
   int n_in = v->after == TC_AFTER_BIAS ? 3 : 2;
-  const tc_gpu_matmul_facts *f = &v->facts;
+  const tc_gpu_matmul_facts *f = &v->work.matmul;
   b->stage = 0;
   for (int i = 0; i < n_in; i++) b->stage = TC_MAX_OF(b->stage, stage_after(b, in[i]->node));
   tc_step *s = add_step(b, p, TC_STEP_CALL);
