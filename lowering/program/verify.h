@@ -12,7 +12,6 @@
 // Threads: thread-safe. Owner: the result of begin belongs to its caller until end.
 #pragma once
 
-#include "device/gpu.h"
 #include "lazy/lowering.h"
 
 typedef struct tc_verified tc_verified;
@@ -25,10 +24,3 @@ tc_verified *tc_verify_begin(const tc_plan *plan, void *const *leaf, const uint6
 // was written over. Returns the number of lines, those of begin included; 0 if the plan did not
 // run. Frees v.
 uint32_t tc_verify_end(const tc_plan *plan, void *const *leaf, void *const *out, tc_verified *v, bool ran, FILE *to);
-
-// The contents of `at`, readable by the host: `at` itself, or a copy in *out, which the caller
-// owns. NULL: out of memory, or the device is lost. gpu NULL: host memory.
-const void *tc_verify_look(tc_gpu *gpu, const void *at, size_t bytes, tc_buffer **out);
-// Computes a record on a device, from operands by position. The caller owns *out.
-bool tc_verify_run_record(const tc_plan *p, uint32_t node, tc_device device, void *const *operand, const uint64_t *arg,
-                          tc_buffer **out);

@@ -339,10 +339,6 @@ uint32_t tc_gpu_launches_words(const tc_gpu_launches *l) {
   return l->n_word;
 }
 
-static void tell(const char *name, uint64_t ns) {
-  tc_profile_kernel(name, ns);
-}
-
 // Marks times of a simulated device: they are no measurement.
 static void tell_simulated(const char *name, uint64_t ns) {
   char text[64];
@@ -353,7 +349,7 @@ static void tell_simulated(const char *name, uint64_t ns) {
 static tc_status run_sequence(const tc_gpu_launches *l, uint32_t i, const uint64_t *words) {
   if (TC_LIKELY(tc_options_get()->profile < 2)) return tc_gpu_sequence_run(l->sequence[i], words + l->first_word[i]);
   return tc_gpu_sequence_time(l->sequence[i], words + l->first_word[i],
-                              tc_gpu_facts_of(l->gpu)->simulated ? tell_simulated : tell);
+                              tc_gpu_facts_of(l->gpu)->simulated ? tell_simulated : tc_profile_kernel);
 }
 
 tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num,
