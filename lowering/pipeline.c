@@ -4,18 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lowering/program/rematerialize.h"
-#include "lowering/program/anomaly.h"
 #include "lowering/autotune/library_conv.h"
 #include "lowering/autotune/tuning_cache.h"
 #include "lowering/emit/emitter.h"
 #include "lowering/program/gpu/launches.h"
-#include "lowering/program/in_place.h"
 #include "lowering/program/memory_plan.h"
 #include "lowering/program/program.h"
-#include "lowering/program/run.h"
-#include "lowering/program/step_order.h"
-#include "lowering/program/compile.h"
 #include "lowering/program/constant_cache.h"
 #include "lowering/jit/tier_up.h"
 #include "lowering/program/steps.h"

@@ -9,7 +9,7 @@
 // from the recorded ones in some bits.
 // Operands given by the caller (parameters aside) and results that the caller keeps may have
 // another address in each run. A replayed graph copies them, and the library's price includes that
-// (roofline.h).
+// (roofline.c).
 // A rule chooses, or a measurement (TC_AUTOTUNE), before the plan's first run. The choice holds for
 // the process.
 // Threads: thread-safe.

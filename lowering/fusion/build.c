@@ -5,8 +5,7 @@
 
 #include "lowering/fusion/access.h"
 #include "lowering/fusion/fuser.h"
-#include "lowering/fusion/print.h"
-#include "lowering/fusion/recompute.h"
+#include "lowering/fusion/fusion.h"
 #include "runtime/log.h"
 
 #define MAX_IN_PLACE 48  // nodes computed where one value is read, counted with repetition

@@ -90,3 +90,15 @@ void tc_fuser_merge_siblings(tc_fuser *w);
 // are then read once. Each column stays one chain of additions per part, in the order of rows.
 // Parts are the units of work, so a merge needs enough of them for all threads.
 void tc_fuser_merge_columns(tc_fuser *w);
+
+// ---- recomputing (recompute.c) ----
+
+// Chooses values that are cheaper to recompute in each reader than to store and load. Examples are
+// moved or indexed elementwise values, and what a backward pass reads of a forward pass. The
+// estimate is time: bytes, arithmetic, and kernels that vanish. Results are the same bits either
+// way.
+// Runs after nodes are placed and fusions are merged. must: per node, true if it has memory in any
+// case. Clears `stored` of recomputed values, and removes members and whole fusions that nobody
+// reads any more. A fusion without members is no kernel.
+// low_memory: memory costs more than time, and no kernel reads more large temporaries than before.
+tc_status tc_recompute(tc_fusion_plan *gr, const bool *must, bool low_memory);

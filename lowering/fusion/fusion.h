@@ -56,7 +56,7 @@ typedef struct tc_fusion_plan {
   uint32_t *of;  // per node: its fusion; TC_FUSION_NONE: computed where it is read
   uint8_t *level;  // per node: tc_level
   // per node: true if it has memory: a leaf, an output, or a value read by other fusions that is
-  // not cheaper to recompute (recompute.h)
+  // not cheaper to recompute (recompute.c)
   bool *stored;
   // per node: the node whose memory it shares (a reshape of a stored node), or itself
   uint32_t *alias;
@@ -101,3 +101,11 @@ bool tc_fusion_is_filled(const tc_graph *g, uint32_t n, int k);
 // position other than its own.
 typedef void tc_fusion_visit(void *arg, uint32_t source, bool moved);
 void tc_fusion_each_source(const tc_fusion_plan *gr, uint32_t n, tc_fusion_visit *visit, void *arg);
+
+// TC_LOG=fusion: logs the nodes of each kernel, and why another kernel computes what it reads (print.c).
+//
+//   k1 ROW [4, 64, 1]: %3 exp, %5 sum reduced
+//     reads %0
+//     stores %5
+//     %2 is made by k0: read at other positions
+void tc_fusion_log(const tc_fusion_plan *gr);

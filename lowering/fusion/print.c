@@ -1,5 +1,5 @@
-// Prints fusion plans. See print.h.
-#include "lowering/fusion/print.h"
+// Prints fusion plans. See fusion.h.
+#include "lowering/fusion/fusion.h"
 
 #include "lowering/fusion/access.h"
 #include "lowering/fusion/dependence.h"

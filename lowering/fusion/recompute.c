@@ -1,5 +1,5 @@
-// Weighs recomputing a value in its readers against storing it. See recompute.h.
-#include "lowering/fusion/recompute.h"
+// Weighs recomputing a value in its readers against storing it. See fuser.h.
+#include "lowering/fusion/fuser.h"
 
 #include "lowering/kir/scalar_ops.h"
 #include "runtime/passes.h"

@@ -1,5 +1,5 @@
-// Finds the record that created the first NaN or infinity. See anomaly.h.
-#include "lowering/program/anomaly.h"
+// Finds the record that created the first NaN or infinity. See verify.h.
+#include "lowering/program/verify.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// Chooses and compiles the kernels of a program's steps. See compile.h.
-#include "lowering/program/compile.h"
+// Chooses and compiles the kernels of a program's steps. See steps.h.
+#include "lowering/program/steps.h"
 #include "lowering/program/program.h"
 
 #include <string.h>

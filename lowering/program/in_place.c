@@ -1,5 +1,5 @@
-// Chooses outputs that are written over the leaves they are assigned to. See in_place.h.
-#include "lowering/program/in_place.h"
+// Chooses outputs that are written over the leaves they are assigned to. See memory_plan.h.
+#include "lowering/program/memory_plan.h"
 
 #include "lowering/program/storage_users.h"
 #include "lowering/fusion/fusion.h"

@@ -2,7 +2,7 @@
 #include "lowering/program/records.h"
 
 #include "lazy/sync/plan_build.h"
-#include "lowering/program/run.h"
+#include "lowering/program/program.h"
 #include "runtime/arena.h"
 
 bool tc_records_init(tc_records *r, const tc_plan *plan, void *const *leaf, const uint64_t *arg) {

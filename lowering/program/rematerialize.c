@@ -1,4 +1,4 @@
-// Chooses steps that run again. See rematerialize.h.
+// Chooses steps that run again. See memory_plan.h.
 //
 // The steps form a schedule: items in the order in which they run. A candidate is another schedule.
 // In it an allocation that is idle at the peak ends at its last use before the peak, and is
@@ -8,7 +8,6 @@
 // the peak is taken, until the budget holds.
 // Always: a candidate is taken only if the peak, or the number of items at it, falls, so the search
 // ends. MOST_VISITS bounds its work besides.
-#include "lowering/program/rematerialize.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,8 @@
-// Orders steps. See step_order.h.
+// Orders steps. See memory_plan.h.
 //
 // Steps move in a list whose labels rise along it, so comparing two positions needs no walk. See
 // Bender et al., Two Simplified Algorithms for Maintaining Order in a List, 2002. The users of a
 // step's storages tell what it must stay behind, and what must stay behind it.
-#include "lowering/program/step_order.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/gpu/texts.h"
-#include "lowering/program/gpu/row_types.h"
+#include "lowering/program/gpu/rows.h"
 #include "runtime/arena.h"
 #include "runtime/status.h"
 
