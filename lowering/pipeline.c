@@ -108,12 +108,6 @@ tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
 
 // ---- fusion, until every fusion has a step ----
 
-static size_t output_bytes(const tc_plan *plan) {
-  size_t sum = 0;
-  for (uint32_t o = 0; o < plan->n_out; o++) sum += plan->out[o].bytes;
-  return sum;
-}
-
 // Whether the constant cache would hold more than packed parameters: the plan's "parameters" are
 // then its data. False without memory; else *much is the answer.
 static bool caches_much(const tc_builder *b, bool *much) {
@@ -213,7 +207,8 @@ static tc_status settle(tc_builder *b, bool *done) {
   if (much) return b->prepare = false, TC_OK;
   size_t budget = tc_plan_budget(b->plan);
   if (!tc_memory_order(p, b->plan, budget)) return no_room();
-  size_t bytes = p->arena_bytes + output_bytes(b->plan);
+  size_t bytes = p->arena_bytes;
+  for (uint32_t o = 0; o < b->plan->n_out; o++) bytes += b->plan->out[o].bytes;
   bool holds_more = p->arena_bytes >= LARGE_ARENA && bytes > b->op_by_op + b->op_by_op / 16;
   holds_more = (holds_more || (budget && p->arena_bytes > budget)) && holds_large(p);
   *done = b->mode == TC_FUSE_SMALL || (b->mode == TC_FUSE_ANY ? !holds_more || b->least != SIZE_MAX : bytes < b->least);

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "lowering/graph/expand_conv.h"
+#include "lowering/graph/graph.h"
 #include "runtime/log.h"
 
 #define MOST_VIEWS 8  // depth of nested views that is searched

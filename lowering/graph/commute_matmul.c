@@ -13,7 +13,6 @@
 // would stay empty. Threads: thread-compatible.
 #include <string.h>
 
-#include "lowering/graph/match_direct_conv.h"
 #include "lowering/graph/permute.h"
 #include "lowering/graph/view.h"
 

@@ -10,7 +10,7 @@
 // In: operands come before what reads them. Threads: thread-compatible.
 #include <string.h>
 
-#include "lowering/graph/simplify.h"
+#include "lowering/graph/graph.h"
 #include "runtime/options.h"
 #include "runtime/passes.h"
 

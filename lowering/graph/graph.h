@@ -32,7 +32,7 @@ typedef struct tc_gnode {
   bool needed;  // an output depends on it
   bool stored;  // has memory of its own, whether it needs it or not
   // 1 + the operand that leads to the narrow tensor: the matmuls that read it make it where they
-  // load it (mark_prologue.h). 0: they do not.
+  // load it (mark_prologue.c). 0: they do not.
   uint8_t prologue;
   uint32_t n_readers;
 } tc_gnode;
@@ -102,3 +102,25 @@ bool tc_graph_is_view(tc_op op);
 
 // The operand that the op writes or adds into a copy of the first; -1: it does no such thing.
 int tc_graph_slice_update_of(tc_op op);
+
+// ---- what passes ask of each other ----
+
+// Algebraic identities on one node, by structure alone: the values of scalars are not known here.
+// Values keep their bits, but for which NaN. The passes cse and sink_permute apply them.
+// Rewrites node n in place; its operands are simplified already. Returns the node that it equals, n
+// if there is none.
+uint32_t tc_simplify(tc_graph *g, uint32_t n);
+// Fused producers of a matmul's right operand, such as dequantised weights: cheap arithmetic on a
+// narrower tensor, which the matmul does where it loads it. Only the narrow tensor is read from
+// memory; the operand is never stored. The pass is tc_pass_mark_prologue.
+// Whether n, through views, is a node that the pass marked (tc_gnode.prologue).
+bool tc_in_matmul_prologue(const tc_graph *g, uint32_t n);
+// Describes node n, a CONV, CONV_INPUT or CONV_WEIGHT with elements, as a library is asked for it.
+// False where no library's convolution is the same.
+bool tc_conv_facts(const tc_graph *g, uint32_t n, tc_gpu_conv_facts *out);
+// Whether node n is the matmul that a two-dimensional convolution of so many images became, of few
+// enough channels for the kernel.
+bool tc_direct_fits(const tc_graph *g, uint32_t n, int64_t images);
+// That convolution as a node CONV_DIRECT [images, o, p * q]: the same sums in the same order.
+// TC_GNODE_NONE without memory.
+uint32_t tc_direct_add(tc_graph *g, uint32_t n);

@@ -6,7 +6,7 @@
 //
 // Refused where the arithmetic costs too much, or leads to no narrow tensor, or to several.
 // Threads: thread-compatible.
-#include "lowering/graph/mark_prologue.h"
+#include "lowering/graph/graph.h"
 
 #include "lowering/kir/scalar_ops.h"
 #include "runtime/passes.h"

@@ -1,6 +1,6 @@
 // Finds a convolution in its matmul: the steps of expand_conv.c, backwards. See
-// match_direct_conv.h.
-#include "lowering/graph/match_direct_conv.h"
+// graph.h.
+#include "lowering/graph/graph.h"
 
 #include "lowering/tiling/summation.h"
 

@@ -13,7 +13,7 @@
 // Refused where parameters will soon change, or many rows share the packing.
 // Threads: thread-compatible.
 #include "lowering/tiling/gemm.h"
-#include "lowering/graph/mark_prologue.h"
+#include "lowering/graph/graph.h"
 
 // Most rows of a matmul whose right operand is prepacked: with more rows, packing costs little.
 // With few rows panels are read at a stream's speed.

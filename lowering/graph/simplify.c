@@ -1,5 +1,4 @@
-// The identities, op by op. See simplify.h.
-#include "lowering/graph/simplify.h"
+// The identities, op by op. See graph.h.
 
 #include <string.h>
 

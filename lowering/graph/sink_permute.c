@@ -10,7 +10,6 @@
 // In: operands come before what reads them; nodes are simplified. Refused where another operand is
 // large and would have to be permuted. Threads: thread-compatible.
 #include "lowering/graph/permute.h"
-#include "lowering/graph/simplify.h"
 #include "runtime/passes.h"
 
 // Whether n's elements lie as a matmul makes them: its result, reshaped, or elementwise work on it.

@@ -315,11 +315,6 @@ static uint32_t next_reader(const work *w, uint32_t b) {
   return NONE;
 }
 
-static void keep_best(work *w) {
-  schedule had = w->best;
-  w->best = w->candidate, w->candidate = had;
-}
-
 // Bytes that the candidate, which was weighed last, saves at the item of the present peak.
 static double bytes_less(const work *w) {
   for (uint32_t i = 0; i < w->candidate.n; i++)
@@ -345,8 +340,11 @@ static bool improve_schedule(work *w) {
       bool better =
           w->candidate.peak < w->now.peak || (w->candidate.peak == w->now.peak && w->candidate.n_at < w->now.n_at);
       double price = TC_MAX_OF(w->candidate.cost - w->now.cost, 1) / TC_MAX_OF(bytes_less(w), 1);
-      if (better && (w->best.n == 0 || price < least))
-        least = price, keep_best(w), keep_allocation = p->n_allocation, keep_binding = p->n_binding;
+      if (better && (w->best.n == 0 || price < least)) {
+        schedule had = w->best;
+        w->best = w->candidate, w->candidate = had;
+        least = price, keep_allocation = p->n_allocation, keep_binding = p->n_binding;
+      }
       weigh_schedule(w, &w->now);
     }
   }

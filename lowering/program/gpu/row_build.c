@@ -6,10 +6,6 @@
 #include "lazy/record/record.h"
 #include "lazy/trace/trace.h"
 
-static void fail_memory(tc_row_builder *b) {
-  if (b->status == TC_OK) b->status = TC_FAIL(TC_ERR_MEMORY, "no room for the launches of a row");
-}
-
 // Appends to a text; at NULL it only counts the length.
 static size_t append_text(char *at, size_t length, const char *text) {
   size_t n = strlen(text);
@@ -37,15 +33,7 @@ static size_t join_pieces(char *at, const tc_row_text *t) {
   return n;
 }
 
-static bool grow_launches(tc_row_builder *b) {
-  if (b->row->n_launch < b->cap) return true;
-  uint32_t cap = b->cap * 2 + 8;
-  tc_gpu_row_launch *launch = tc_arena_alloc(b->arena, cap * sizeof *launch);
-  if (!launch) return false;
-  if (b->cap) memcpy(launch, b->row->launch, b->cap * sizeof *launch);
-  b->row->launch = launch, b->cap = cap;
-  return true;
-}
+#define MOST_LAUNCHES 64  // of a row: a sort of 2^63 entries merges 54 times
 
 void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, tc_row_words first,
                    tc_row_words second) {
@@ -59,8 +47,9 @@ void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, 
   char *name = tc_arena_alloc(b->arena, name_bytes + bytes), *source = name + name_bytes;
   uint32_t n_word = 1 + first.n + second.n;
   tc_gpu_word *word = name ? tc_arena_alloc(b->arena, n_word * sizeof *word) : NULL;
-  if (!word || !grow_launches(b)) {
-    fail_memory(b);
+  if (!b->row->launch) b->row->launch = tc_arena_alloc(b->arena, MOST_LAUNCHES * sizeof *b->row->launch);
+  if (!word || !b->row->launch || b->row->n_launch == MOST_LAUNCHES) {
+    b->status = TC_FAIL(TC_ERR_MEMORY, "no room for the launches of a row");
     return;
   }
   memcpy(name, text->name, name_bytes);
@@ -97,10 +86,10 @@ void tc_row_fill(tc_row_builder *b, tc_type type, uint64_t count, tc_gpu_word to
 
 void tc_row_keep(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
-  uint64_t count = tc_row_count(&c->out.d), bytes = count * tc_type_bytes(c->out.type);
+  uint64_t bytes = b->count * tc_type_bytes(c->out.type);
   const tc_row_text text = {.name = "tc_row_copy", .piece = {tc_gpu_text_index, tc_gpu_text_copy}};
   if (c->filled)
-    tc_row_fill(b, c->out.type, count, (tc_gpu_word)TC_ROW_RESULT, (tc_gpu_word)TC_ROW_ARG(c->n_arg));
+    tc_row_fill(b, c->out.type, b->count, (tc_gpu_word)TC_ROW_RESULT, (tc_gpu_word)TC_ROW_ARG(c->n_arg));
   else if (!c->in_place)
     tc_row_launch_items(b, &text, wide_items(bytes),
                         TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_CONST(bytes)), TC_ROW_NO_WORDS);

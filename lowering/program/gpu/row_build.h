@@ -15,7 +15,7 @@ typedef struct tc_row_builder {
   tc_arena *arena;
   const tc_gpu_row_call *call;  // NULL: an index check
   tc_gpu_row *row;
-  uint32_t cap;
+  uint64_t count;  // elements of the result
   tc_status status;
 } tc_row_builder;
 

@@ -52,7 +52,7 @@ static tc_row_sort sort_of(bool rows, tc_row_words box, uint64_t places, uint64_
 // Few writes: the last one to each element overwrites the old value.
 static void put_sorted(tc_row_builder *b, tc_row_words box, uint64_t n) {
   const tc_gpu_row_call *c = b->call;
-  tc_row_sort s = sort_of(false, box, tc_row_count(&c->out.d), n);
+  tc_row_sort s = sort_of(false, box, b->count, n);
   int bits = (int)tc_type_bytes(c->out.type) * 8;
   char define[48];
   snprintf(define, sizeof define, "#define BITS %d\n#define KEY_BITS %d\n", bits, s.key_bits);
@@ -68,7 +68,7 @@ static void put_sorted(tc_row_builder *b, tc_row_words box, uint64_t n) {
 // Many writes: every element finds the write that owns it.
 static void put_owned(tc_row_builder *b, tc_row_words box, uint64_t n) {
   const tc_gpu_row_call *c = b->call;
-  uint64_t count = tc_row_count(&c->out.d);
+  uint64_t count = b->count;
   int bits = (int)tc_type_bytes(c->out.type) * 8;
   char define[32];
   snprintf(define, sizeof define, "#define BITS %d\n", bits);
@@ -93,19 +93,19 @@ static void put_owned(tc_row_builder *b, tc_row_words box, uint64_t n) {
 
 void tc_row_scatter(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
-  uint64_t count = tc_row_count(&c->out.d), n = tc_row_count(&c->in[1].d);
+  uint64_t n = tc_row_count(&c->in[1].d);
   tc_gpu_word word[MOST_BOX_WORDS];
   if (n == 0)
     tc_row_keep(b);
   else
-    (n * SORTING_COSTS < count ? put_sorted : put_owned)(b, box_of(c, word), n);
+    (n * SORTING_COSTS < b->count ? put_sorted : put_owned)(b, box_of(c, word), n);
 }
 
 void tc_row_add(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
   bool rows = c->op == TC_OP_INDEX_ADD;
-  uint64_t count = tc_row_count(&c->out.d), n = tc_row_count(&c->in[1].d);
-  tc_row_lanes l = rows ? tc_row_lanes_of(&c->out.d, c->attr[0]) : (tc_row_lanes){1, count, 1};
+  uint64_t n = tc_row_count(&c->in[1].d);
+  tc_row_lanes l = rows ? tc_row_lanes_of(&c->out.d, c->attr[0]) : (tc_row_lanes){1, b->count, 1};
   tc_row_keep(b);
   if (n == 0) return;
   tc_gpu_word word[MOST_BOX_WORDS];

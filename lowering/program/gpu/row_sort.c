@@ -67,7 +67,6 @@ void tc_row_order(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
   tc_type type = c->in[0].type;
   tc_row_lanes l = tc_row_lanes_of(&c->in[0].d, c->attr[0]), to = tc_row_lanes_of(&c->out.d, c->attr[0]);
-  if (tc_row_count(&c->out.d) == 0) return;
   int bits = type == TC_F64 || type == TC_I64 ? 64 : 32;
   uint64_t flip = !c->attr[1] ? 0 : bits == 64 ? UINT64_MAX : UINT32_MAX;
   tc_row_sort s = {
@@ -85,8 +84,7 @@ void tc_row_order(tc_row_builder *b) {
 }
 
 void tc_row_randperm(tc_row_builder *b) {
-  uint64_t n = tc_row_count(&b->call->out.d);
-  if (n == 0) return;
+  uint64_t n = b->count;
   tc_row_sort s = {.name = "draw",
                    .key = tc_gpu_text_key_draw,
                    .words = TC_ROW_WORDS(TC_ROW_ARG(0), TC_ROW_ARG(1)),
