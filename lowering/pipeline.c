@@ -234,13 +234,6 @@ static tc_status relax_fusion(tc_builder *b, tc_status st) {
 
 // ---- programs ----
 
-static tc_status make_launches(tc_program *p) {
-  if (!tc_target_is_gpu(&p->graph.target)) return TC_OK;
-  p->prepare->graph.target = p->graph.target;
-  TC_TRY(tc_gpu_launches_create(p, false, &p->gpu));
-  return tc_gpu_launches_create(p->prepare, true, &p->prepare->gpu);
-}
-
 // Places temporaries, and rematerializes some if they exceed the budget.
 static bool keep_to_budget(tc_program *p, const tc_plan *plan) {
   if (!tc_memory_plan_place(p, plan)) return false;
@@ -273,7 +266,11 @@ static tc_status build(tc_builder *b) {
   if (!tc_in_place_delay_writers(p, b->plan) || !tc_in_place_choose(p, b->plan) || !keep_to_budget(p, b->plan) ||
       !tc_stages_schedule(p) || !tc_stages_schedule(p->prepare))
     return no_room();
-  TC_TRY(make_launches(p));
+  if (tc_target_is_gpu(&p->graph.target)) {
+    p->prepare->graph.target = p->graph.target;
+    TC_TRY(tc_gpu_launches_create(p, false, &p->gpu));
+    TC_TRY(tc_gpu_launches_create(p->prepare, true, &p->prepare->gpu));
+  }
   return tc_program_compile(b, graph);
 }
 

@@ -48,5 +48,9 @@ bool tc_library_gemm_choose(tc_library_gemm *v, const tc_fusion_plan *gr, const 
 
 // Times the fusion's generated kernel and the library's fastest algorithm with its epilogue kernel.
 // False: could not be timed.
-bool tc_library_gemm_measure(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_emit_result *e,
-                             tc_library_gemm_times *out);
+typedef struct tc_library_gemm_rivals {
+  const tc_library_gemm *v;
+  const tc_fusion_plan *gr;
+  const tc_emit_result *e;  // the generated kernel
+} tc_library_gemm_rivals;
+bool tc_library_gemm_measure(void *rivals, tc_library_gemm_times *out);

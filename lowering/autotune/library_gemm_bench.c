@@ -143,17 +143,17 @@ static bool measure_both(candidate *t, const tc_emit_result *e, tc_library_gemm_
   return n > 0 && time_beside(t, &beside) && tc_library_time_all(t->g, &t->v->work, a, n, time_call, t, beside, out);
 }
 
-bool tc_library_gemm_measure(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_emit_result *e,
-                             tc_library_gemm_times *out) {
+bool tc_library_gemm_measure(void *rivals, tc_library_gemm_times *out) {
+  const tc_library_gemm_rivals *r = rivals;
+  const tc_gpu_matmul_facts *f = &r->v->work.matmul;
   tc_error_mark before = tc_error_now();
   candidate *t = tc_calloc(1, sizeof *t);
   if (!t) return false;
-  t->g = gr->graph->target.gpu, t->gr = gr, t->v = v;
-  bool measured = measure_both(t, e, out);
+  t->g = r->gr->graph->target.gpu, t->gr = r->gr, t->v = r->v;
+  bool measured = measure_both(t, r->e, out);
   if (!measured)
     tc_log_line(TC_LOG_TUNE, "a product of %lld x %lld x %lld is generated, for it could not be timed: %s",
-                (long long)v->work.matmul.m, (long long)v->work.matmul.n, (long long)v->work.matmul.k,
-                tc_last_error()->message);
+                (long long)f->m, (long long)f->n, (long long)f->k, tc_last_error()->message);
   for (uint32_t i = 0; i < t->n; i++) tc_gpu_free(t->g, t->at[i]);
   tc_free(t);
   (void)tc_error_tell(before);

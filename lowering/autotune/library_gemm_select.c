@@ -33,17 +33,6 @@ static void write_key(const tc_library_gemm *v, const tc_emit_result *e, char ke
            f->alignment, e->stem, e->kir.n_map ? " by wgmma" : "");
 }
 
-typedef struct selection {
-  const tc_library_gemm *v;
-  const tc_fusion_plan *gr;
-  const tc_emit_result *e;
-} selection;
-
-static bool measure_in(void *arg, tc_library_gemm_times *out) {
-  const selection *c = arg;
-  return tc_library_gemm_measure(c->v, c->gr, c->e, out);
-}
-
 static bool measured(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_fusion *gp, tc_arena *scratch,
                      tc_gpu_call **out) {
   tc_gpu *g = gr->graph->target.gpu;
@@ -51,8 +40,8 @@ static bool measured(const tc_library_gemm *v, const tc_fusion_plan *gr, const t
   tc_arena_reset(scratch);
   // the kernel IR is only timed here; an error is reported when the kernel is emitted for the plan
   if (tc_emit_fusion(&e, gr, gp, NULL, scratch) != TC_OK) return false;
-  selection in = {v, gr, &e};
-  tc_library_selection c = {.gpu = g, .work = &v->work, .measure = measure_in, .arg = &in};
+  tc_library_gemm_rivals in = {v, gr, &e};
+  tc_library_selection c = {.gpu = g, .work = &v->work, .measure = tc_library_gemm_measure, .arg = &in};
   c.db = tc_library_db(g, gr->graph->node[v->node].dev, TC_GPU_MATMULS, "products");
   write_key(v, &e, c.key);
   bool library = tc_library_select_run(&c, out);

@@ -18,6 +18,7 @@
 #define LEAST_NS 2000000u  // shortest slice: long enough for a clock read before and after
 #define MOST_RUNS 64  // most runs in a slice
 #define SLICES 3
+#define LEAST_GAIN_NS 5000.0  // least gain of one matmul that is worth a graph bound to addresses
 #define LEAST_STEPS 1e6  // fewest multiply-adds worth measuring
 #define PATTERN_BYTES ((size_t)1 << 16)
 #define REPEATED_RUNS 4
@@ -33,7 +34,7 @@ tc_library_gemm_way tc_library_gemm_ask(tc_gpu *g, tc_gpu_library library, doubl
   // Verification also runs each record alone, where another choice might be made, but bits must be
   // the same.
   if (strcmp(o->gpu_libraries, "never") == 0 || o->verify) return TC_LIBRARY_GEMM_NEVER;
-  if (timed ? steps < LEAST_STEPS : !always && !tc_library_gemm_is_gain(gain_ns)) return TC_LIBRARY_GEMM_NEVER;
+  if (timed ? steps < LEAST_STEPS : !always && gain_ns < LEAST_GAIN_NS) return TC_LIBRARY_GEMM_NEVER;
   bool unmeasured = o->deterministic || (!timed && !always);
   const char *why = unmeasured && tc_gpu_library_is_measured(g, library)
                         ? "their library is asked where it is measured (TC_AUTOTUNE=1 without TC_DETERMINISTIC)"

@@ -58,8 +58,6 @@ tc_library_gemm_way tc_library_gemm_ask(tc_gpu *g, tc_gpu_library library, doubl
 // That traffic is kernels before or after it, and a replayed graph's copies of operands whose
 // address differs in each run.
 double tc_library_gemm_gain_ns(const tc_gpu_facts *g, tc_type type, double work, double bytes);
-// Whether that outweighs the cost of a graph bound to addresses.
-bool tc_library_gemm_is_gain(double ns);
 // Whether a library may compute sums of k products. The order in which it adds is unknown.
 // Where a generated kernel adds more than one chain (lowering/tiling/summation.h), a library's f32
 // sum may be less accurate. Only the option `always` allows that.

@@ -71,10 +71,6 @@ static double traffic(const work *w, uint32_t n, double elements) {
                                                             : NEAR_NS);
 }
 
-static double domain_of(const tc_fusion *gp) {
-  return (double)gp->a * (double)gp->f * (double)gp->k;
-}
-
 static reader **bucket_of(const work *w, reader **of, uint32_t fusion) {
   uint64_t h = ((uint64_t)(of - w->readers) << 32 | fusion) * UINT64_C(0x9E3779B97F4A7C15);
   return &w->bucket[(h >> 32) & (w->n_bucket - 1)];
@@ -210,12 +206,13 @@ static price price_of(const work *w, uint32_t v, const chain *c) {
   for (int i = 0; i < c->n_source; i++) {
     uint32_t s = c->source[i];
     if (!has_memory(w, s)) p.stored = s, p.storing += 1.5 * traffic(w, s, (double)w->g->node[s].shape->count);
-    if (vanishes && reads_node(w, donor, s)) p.saved += traffic(w, s, domain_of(&w->gr->fusion[donor]));
+    if (vanishes && reads_node(w, donor, s))
+      p.saved += traffic(w, s, (double)tc_fusion_positions(&w->gr->fusion[donor]));
   }
   p.spent = p.storing;
   for (const reader *r = w->readers[v]; r && p.ok; r = r->next) {
     tc_count(TC_PASS_RECOMPUTE, 1 + (uint64_t)c->n_source + (uint64_t)c->n_node);
-    double elements = domain_of(&w->gr->fusion[r->fusion]) * (r->moved + r->direct);
+    double elements = (double)tc_fusion_positions(&w->gr->fusion[r->fusion]) * (r->moved + r->direct);
     p.saved += traffic(w, v, elements);
     p.spent += elements * cost_in(w, c, r) * OP_NS;
     uint32_t n_reads = w->n_reads[r->fusion] - 1, n_large = 0;

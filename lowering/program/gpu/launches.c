@@ -170,10 +170,6 @@ static tc_status add_row_launches(tc_gpu_launches *l, const tc_program *p, const
   return TC_OK;
 }
 
-static tc_gpu_tensor tensor_of(const tc_gnode *x) {
-  return (tc_gpu_tensor){x->type, x->shape->d};
-}
-
 // Whether the step's first operand, which it writes into, is its result's memory.
 static bool is_in_place(const tc_program *p, const tc_step *s) {
   const tc_plan *plan = p->graph.plan;
@@ -187,11 +183,12 @@ static tc_status add_row(tc_gpu_launches *l, const tc_program *p, const tc_step 
   tc_gpu_tensor *in = tc_arena_alloc(&l->arena, ((size_t)x->n_in + 1) * sizeof *in);
   tc_gpu_row row;
   if (!in) return no_room();
-  for (int i = 0; i < x->n_in; i++) in[i] = tensor_of(&p->graph.node[x->in[i]]);
+  for (int i = 0; i < x->n_in; i++)
+    in[i] = (tc_gpu_tensor){p->graph.node[x->in[i]].type, p->graph.node[x->in[i]].shape->d};
   const tc_gpu_row_call call = {.op = x->op,
                                 .n_in = x->n_in,
                                 .in = in,
-                                .out = tensor_of(x),
+                                .out = {x->type, x->shape->d},
                                 .attr = x->attr,
                                 .n_arg = x->n_arg,
                                 .filled = s->n_num > (uint32_t)x->n_arg,

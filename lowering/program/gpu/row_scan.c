@@ -39,7 +39,7 @@ static void launch_pass(tc_row_builder *b, const char *part, const char *type, c
   uint64_t items = l->outer * c->chunks * l->inner;
   tc_row_words words = TC_ROW_WORDS(in, out, carry, TC_ROW_CONST(l->n), TC_ROW_CONST(c->chunk), TC_ROW_CONST(c->chunks),
                                     TC_ROW_CONST(l->inner), TC_ROW_CONST(items));
-  tc_row_launch(b, &text, c->along ? items : tc_row_ceil_div(items, TC_ROW_THREADS), words, TC_ROW_NO_WORDS);
+  tc_row_launch(b, &text, c->along ? items : tc_row_ceil_div(items, TC_ROW_THREADS), words);
 }
 
 void tc_row_scan(tc_row_builder *b) {

@@ -37,10 +37,10 @@ static void cat(tc_row_builder *b) {
     begin += (uint64_t)c->in[i].d.dim[c->attr[0]] * l.inner;
   }
   char define[32];
-  const tc_row_text text = sized(c, tc_gpu_text_cat, define, sizeof define);
+  tc_row_text text = sized(c, tc_gpu_text_cat, define, sizeof define);
+  text.last = (tc_row_words){word, (uint32_t)(2 * n)};
   tc_row_launch_items(b, &text, b->count,
-                      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_CONST(b->count), TC_ROW_CONST(begin), TC_ROW_CONST(n)),
-                      (tc_row_words){word, (uint32_t)(2 * n)});
+                      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_CONST(b->count), TC_ROW_CONST(begin), TC_ROW_CONST(n)));
 }
 
 static void write_slice(tc_row_builder *b) {
@@ -55,11 +55,11 @@ static void write_slice(tc_row_builder *b) {
     word[4 * d + 3] = (tc_gpu_word)TC_ROW_CONST(stride);
   }
   char define[32];
-  const tc_row_text text = sized(c, tc_gpu_text_write_slice, define, sizeof define);
+  tc_row_text text = sized(c, tc_gpu_text_write_slice, define, sizeof define);
+  text.last = (tc_row_words){word, (uint32_t)(4 * value->rank)};
   tc_row_keep(b);
   tc_row_launch_items(b, &text, items,
-                      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(1), TC_ROW_CONST(items), TC_ROW_CONST(value->rank)),
-                      (tc_row_words){word, (uint32_t)(4 * value->rank)});
+                      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(1), TC_ROW_CONST(items), TC_ROW_CONST(value->rank)));
 }
 
 static void unwindow(tc_row_builder *b) {
@@ -70,8 +70,7 @@ static void unwindow(tc_row_builder *b) {
       b, &text, b->count,
       TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_CONST(b->count), TC_ROW_CONST(c->in[0].d.dim[c->attr[0]]),
                    TC_ROW_CONST(c->attr[1]), TC_ROW_CONST(c->attr[2]), TC_ROW_CONST(c->attr[3]), TC_ROW_CONST(l.n),
-                   TC_ROW_CONST(l.inner)),
-      TC_ROW_NO_WORDS);
+                   TC_ROW_CONST(l.inner)));
 }
 
 static void searchsorted(tc_row_builder *b) {
@@ -82,8 +81,7 @@ static void searchsorted(tc_row_builder *b) {
   tc_row_launch_items(
       b, &text, b->count,
       TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_OPERAND(1), TC_ROW_CONST(b->count),
-                   TC_ROW_CONST(sorted->dim[sorted->rank - 1]), TC_ROW_CONST(each), TC_ROW_CONST(c->attr[0])),
-      TC_ROW_NO_WORDS);
+                   TC_ROW_CONST(sorted->dim[sorted->rank - 1]), TC_ROW_CONST(each), TC_ROW_CONST(c->attr[0])));
 }
 
 // Fills a result that reads no elements: sums are 0, products 1, padding its value.
@@ -153,7 +151,6 @@ tc_status tc_gpu_row_check(uint64_t count, uint64_t extent, uint64_t base, tc_ar
   tc_row_builder b = {.arena = arena, .row = out};
   const tc_row_text text = {.name = "tc_row_check", .piece = {tc_gpu_text_index, tc_gpu_text_check}};
   tc_row_launch_items(&b, &text, count,
-                      TC_ROW_WORDS(TC_ROW_OPERAND(0), TC_ROW_CONST(count), TC_ROW_CONST(extent), TC_ROW_CONST(base)),
-                      TC_ROW_NO_WORDS);
+                      TC_ROW_WORDS(TC_ROW_OPERAND(0), TC_ROW_CONST(count), TC_ROW_CONST(extent), TC_ROW_CONST(base)));
   return b.status;
 }
