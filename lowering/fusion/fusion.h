@@ -102,7 +102,8 @@ bool tc_fusion_is_filled(const tc_graph *g, uint32_t n, int k);
 typedef void tc_fusion_visit(void *arg, uint32_t source, bool moved);
 void tc_fusion_each_source(const tc_fusion_plan *gr, uint32_t n, tc_fusion_visit *visit, void *arg);
 
-// TC_LOG=fusion: logs the nodes of each kernel, and why another kernel computes what it reads (print.c).
+// TC_LOG=fusion: logs the nodes of each kernel, and why another kernel computes what it reads
+// (print.c).
 //
 //   k1 ROW [4, 64, 1]: %3 exp, %5 sum reduced
 //     reads %0

@@ -96,8 +96,8 @@ void tc_graph_log_pass(const tc_graph *g, const char *pass, char **last);
 // Whether the node is a result on a device that computes nothing. Such nodes read nothing.
 bool tc_graph_is_zeros(const tc_gnode *x);
 
-// Whether each element of the op's result is an element of its operand, at a position that is affine
-// in its own.
+// Whether each element of the op's result is an element of its operand, at a position that is
+// affine in its own.
 bool tc_graph_is_view(tc_op op);
 
 // The operand that the op writes or adds into a copy of the first; -1: it does no such thing.

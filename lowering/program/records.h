@@ -1,6 +1,6 @@
 // Runs a plan's records one by one, each as a kernel of its own, as under TC_EAGER=1. Internal to
 // program/.
-// In: a plan, its leaves and arguments. Out: the value of each record, until its last reader has run.
+// In: a plan, its leaves and arguments. Out: each record's value, until its last reader has run.
 // Threads: thread-compatible. Owner: owns the values.
 #pragma once
 

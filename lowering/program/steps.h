@@ -47,7 +47,7 @@ bool tc_steps_build(tc_builder *b, tc_status *st);
 // IR.
 bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_emit_result *e);
 
-// ---- kernels of steps: their kernel IR is chosen, then all are compiled in parallel (compile.c) ----
+// ---- kernels of steps: their IR is chosen, then all are compiled in parallel (compile.c) ----
 
 // A hash of a graph's ops, types, ranks and edges, without sizes; 0 without memory.
 uint64_t tc_graph_hash(const tc_graph *g, tc_arena *arena);
