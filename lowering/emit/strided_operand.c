@@ -81,7 +81,7 @@ static bool take_right(tc_index *x, uint8_t row, uint8_t col, tc_strided_operand
 }
 
 // Follows element idx of node *n to the tensor in memory: through views and, for a right operand,
-// through a fused producer (mark_prologue.h).
+// through a fused producer (mark_prologue.c).
 static bool follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, tc_strided_operand *f) {
   tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
   memcpy(here, idx, sizeof here);

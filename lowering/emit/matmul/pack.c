@@ -7,7 +7,7 @@
 // Rows of a that are strided in k are packed tile by tile: at each k, the elements of a tile's rows
 // are contiguous. Rows of a narrower type are widened, each along k.
 // b may have a cheap fused producer, which is applied where b is loaded or packed
-// (mark_prologue.h). f16 and bf16 are widened where they are packed. Where pairs are multiplied,
+// (mark_prologue.c). f16 and bf16 are widened where they are packed. Where pairs are multiplied,
 // two neighbours along k become a word instead (matmul.c).
 #include "lowering/emit/matmul/matmul_types.h"
 
