@@ -72,7 +72,9 @@ static tc_status parse_term(const einsum *e, const char *from, const char *to, i
     } else if (isalpha((unsigned char)*p)) {
       out->label[out->n++] = (unsigned char)*p;
     } else {
-      return tc_fail(TC_ERR_ARG, "einsum", e->site, "\"%s\": '%c' is no letter, and so no label", e->spec, *p);
+      return *p == '-' && to - p > 1 && p[1] == '>'
+                 ? fail(e, "a second \"->\"")
+                 : tc_fail(TC_ERR_ARG, "einsum", e->site, "\"%s\": '%c' is no letter, and so no label", e->spec, *p);
     }
   }
   return TC_OK;

@@ -148,8 +148,10 @@ static tc_tensor convolve_transposed(const char *name, int n, tc_tensor x, tc_te
   if (!open(t, &c, n, options) || !operands_in(t, &c, x, weight, bias, true)) return tc_op_end(t, TC_NODE_ERR);
   for (int i = 0; i < n; i++) {
     if (c.extra[i] >= TC_MAX_OF(c.stride[i], c.dilation[i]))
-      return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "output_padding is %lld, not below stride %lld or dilation %lld",
-                                      (long long)c.extra[i], (long long)c.stride[i], (long long)c.dilation[i]));
+      return tc_op_end(
+          t, tc_rec_fail(t, TC_ERR_ARG,
+                         "output_padding is %lld; it must be less than the stride, %lld, or the dilation, %lld",
+                         (long long)c.extra[i], (long long)c.stride[i], (long long)c.dilation[i]));
     int64_t extent = c.dx.dim[2 + i], size = c.dw.dim[2 + i],
             length = (extent - 1) * c.stride[i] + c.dilation[i] * (size - 1) + 1 + c.extra[i];
     if (extent < 1 || size < 1)
