@@ -318,6 +318,7 @@ tc_peak tc_buffer_peak_end(void) {
 }
 
 tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes) {
+  if (TC_UNLIKELY(b->strided != NULL)) return tc_strided_gather(b->strided, to, b->ptr), TC_OK;
   if (b->memory)
     return tc_gpu_read_made(self.gpu[b->memory]->gpu, to, b->ptr, bytes,
                             atomic_load_explicit(&b->made, memory_order_relaxed));
@@ -336,6 +337,7 @@ void tc_buffer_set_made(tc_buffer *b) {
 
 tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes) {
   forget_made(b);
+  if (TC_UNLIKELY(b->strided != NULL)) return tc_strided_scatter(b->strided, b->ptr, from), TC_OK;
   if (b->memory) return tc_gpu_write(self.gpu[b->memory]->gpu, b->ptr, from, bytes);
   memcpy(b->ptr, from, bytes);
   return TC_OK;
@@ -351,10 +353,11 @@ tc_status tc_buffer_clear(tc_buffer *b, size_t bytes) {
 }
 
 tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes) {
-  if (!from->memory) return tc_buffer_write(to, from->ptr, bytes);
-  if (!to->memory) return tc_buffer_read(from, to->ptr, bytes);
+  if (!from->memory && !from->strided) return tc_buffer_write(to, from->ptr, bytes);
+  if (!to->memory && !to->strided) return tc_buffer_read(from, to->ptr, bytes);
   forget_made(to);
-  if (to->memory == from->memory) return tc_gpu_copy(self.gpu[to->memory]->gpu, to->ptr, from->ptr, bytes);
+  if (to->memory && to->memory == from->memory)
+    return tc_gpu_copy(self.gpu[to->memory]->gpu, to->ptr, from->ptr, bytes);
   void *host = tc_malloc(bytes);
   if (!host) return TC_FAIL(TC_ERR_MEMORY, "no room to carry %zu bytes from one device to another", bytes);
   tc_status st = tc_buffer_read(from, host, bytes);
@@ -469,16 +472,6 @@ void tc_buffer_settle(tc_buffer *b) {
   atomic_store(&b->stamp, new_stamp());
 }
 
-void tc_buffer_move(tc_buffer *b, tc_buffer *spare) {
-  memcpy(spare->ptr, b->ptr, b->bytes);
-  tc_buffer_unstamp(spare);
-  void *own = spare->ptr;
-  size_t own_bytes = spare->bytes;
-  spare->origin = b->origin, spare->ptr = b->ptr, spare->bytes = b->bytes, spare->drop = b->drop,
-  spare->drop_arg = b->drop_arg;
-  b->origin = TC_ORIGIN_OWNED, b->ptr = own, b->bytes = own_bytes, b->drop = NULL, b->size_class = spare->size_class;
-}
-
 void tc_buffer_set_keeper(const tc_keeper *k) {
   atomic_store_explicit(&keeper, k, memory_order_release);
 }
@@ -487,6 +480,7 @@ void tc_buffer_release(tc_buffer *b) {
   if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
   if (TC_UNLIKELY(atomic_load_explicit(&b->watched, memory_order_relaxed))) replace_stamp(b, 0);
   if (b->origin != TC_ORIGIN_OWNED && b->drop) b->drop(b->drop_arg);
+  if (TC_UNLIKELY(b->strided != NULL)) tc_strided_release(b->strided), b->strided = NULL;
   pthread_mutex_lock(&self.lock);
   if (b->memory) {
     gpu_pools *g = self.gpu[b->memory];

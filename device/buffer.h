@@ -17,6 +17,7 @@
 
 #include "device/device.h"
 #include "device/holders.h"
+#include "device/strided.h"
 #include "runtime/status.h"
 
 typedef enum tc_origin {
@@ -42,6 +43,9 @@ struct tc_buffer {
   // unknown.
   _Atomic uint64_t made;
   _Atomic bool watched;  // true: the keeper is notified when this stamp ends
+  // Where the elements lie in strided memory of the caller, of which ptr is the lowest address and
+  // bytes the whole span; retained. NULL: dense
+  tc_strided *strided;
   tc_buffer *next;  // in a pool
 };
 
@@ -51,13 +55,19 @@ tc_status tc_buffer_create(size_t bytes, tc_buffer **out);
 // Does the same in the memory where tensors of the device live.
 tc_status tc_buffer_create_on(tc_device d, size_t bytes, tc_buffer **out);
 // These copy between the caller's memory and a buffer's first bytes, and between buffers, in
-// whichever memory each is. Reading waits for the device.
+// whichever memory each is. Reading waits for the device. A strided buffer is gathered from and
+// scattered to whole, and its gaps are left alone; the other side is dense.
 tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes);
 // Does the same, but waits only if it must (tc_gpu_read_begin).
 tc_status tc_buffer_read_begin(const tc_buffer *b, void *to, size_t bytes);
 tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes);
 tc_status tc_buffer_clear(tc_buffer *b, size_t bytes);  // to zeros
 tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes);
+// Copies all that a leaf of b reads, as it lies: of strided memory the elements in their places,
+// with zeros in the gaps. `to` is dense, of b->bytes.
+tc_status tc_buffer_copy_span(tc_buffer *to, const tc_buffer *b);
+// Reads the same into the caller's memory; bytes is at most the span's.
+tc_status tc_buffer_read_span(const tc_buffer *b, void *to, size_t bytes);
 // Returns how many bytes to ask for when `bytes` are needed for a short time: the size of a pooled
 // buffer that holds them. If none does and `bytes` is large, large pooled buffers are freed first.
 // So memory that programs held one after the other is not held at once.
@@ -69,6 +79,9 @@ size_t tc_buffer_rounded(size_t bytes);
 size_t tc_buffer_room(tc_device d);
 // Wraps the caller's memory; on failure drop is not called.
 tc_status tc_buffer_wrap(void *ptr, size_t bytes, tc_origin origin, void (*drop)(void *), void *arg, tc_buffer **out);
+// Does the same of strided memory, whose description is copied.
+tc_status tc_buffer_wrap_strided(void *ptr, tc_origin origin, const tc_strided *strided, void (*drop)(void *),
+                                 void *arg, tc_buffer **out);
 static inline tc_buffer *tc_buffer_retain(tc_buffer *b) {
   atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
   return b;

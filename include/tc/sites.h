@@ -28,6 +28,8 @@ TC_API const char *tc_device_of_at(tc_tensor t, tc_site site);
 TC_API tc_tensor tc_from_host_at(const void *data, tc_dims shape, tc_type type, tc_site site);
 TC_API tc_tensor tc_from_host_strided_at(const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site);
 TC_API tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site);
+TC_API tc_tensor tc_borrow_strided_at(void *data, tc_dims shape, const int64_t *strides, tc_type type, int flags, void (*release)(void *arg),
+                                      void *arg, tc_site site);
 TC_API tc_status tc_item_f32_at(tc_tensor t, float *out, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_item_f64_at(tc_tensor t, double *out, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_item_i32_at(tc_tensor t, int32_t *out, tc_site site) TC_MUST_USE;
@@ -217,6 +219,8 @@ __extension__ typedef _Float16 tc_c_float16_;
 #define TC_C_KIND4_(...) TC_C_2ND_OF_(TC_C_AFTER4_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), STRIDES)
 #define TC_C_AFTER6_(a, b, c, d, e, f, g, ...) g
 #define TC_C_KIND6_(...) TC_C_2ND_OF_(TC_C_AFTER6_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), SPLIT)
+#define TC_C_AFTER7_(a, b, c, d, e, f, g, h, ...) h
+#define TC_C_KIND7_(...) TC_C_2ND_OF_(TC_C_AFTER7_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), STRIDES)
 #define TC_C_0_(kind, ...) TC_C_PASTE_(TC_C_0_, kind)(__VA_ARGS__)
 #define TC_C_0_WHOLE(...) TC_C_OF_(TC_C_1ST_OF_(__VA_ARGS__))
 #define TC_C_0_SPLIT(...) TC_C_BEGIN_(TC_C_1ST_OF_(__VA_ARGS__))
@@ -297,10 +301,12 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_from_host(...) tc_from_host_at(__VA_ARGS__, TC_HERE)
 #define tc_from_host_strided(...) tc_from_host_strided_at(__VA_ARGS__, TC_HERE)
 #define tc_borrow(...) tc_borrow_at(__VA_ARGS__, TC_HERE)
+#define tc_borrow_strided(...) tc_borrow_strided_at(__VA_ARGS__, TC_HERE)
 #else
 #define tc_from_host(...) tc_from_host_as_at(TC_C_0_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #define tc_from_host_strided(...) tc_from_host_strided_as_at(TC_C_0_(TC_C_KIND4_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #define tc_borrow(...) tc_borrow_as_at(TC_C_0_(TC_C_KIND6_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
+#define tc_borrow_strided(...) tc_borrow_strided_as_at(TC_C_0_(TC_C_KIND7_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #endif
 
 #define tc_zeros(shape, type...) tc_zeros_at(shape, __VA_OPT__(type,) TC_HERE)

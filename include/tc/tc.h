@@ -372,13 +372,29 @@ typedef enum tc_borrow_flags {
 // A tensor of this shape and type; flags: one of those. Errors are those of tc_from_host, and
 // TC_ERR_ARG for other flags. Where it fails the memory stays the caller's.
 TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg);
-// The three with the pointer's type, as the macros call them. Their shape, type and errors are the
+// A tensor of this shape and type in memory that is not dense: strides in elements, one an axis, as
+// NumPy's and BLAS's (NULL: dense).
+// A matrix [m, n] in row-major memory of leading dimension ld has strides {ld, 1}, in column-major
+// memory {1, ld}.
+// data is element [0, .., 0]; a negative stride goes down from there. (For a negative incx BLAS is
+// given the lowest address instead.) Strides of axes of one element do not matter.
+// The bytes between the elements, such as those behind n in a row, stay the caller's. They are
+// neither read nor written, and may be another tensor's. Only TC_VERIFY and TC_ANOMALY read them.
+// An assign lands by one strided copy, at the next sync. What is mapped is a dense copy.
+// TC_ERR_ARG where elements overlap or axes interleave: in order of magnitude, each stride is at
+// least what the axes of smaller ones span. A stride of 0 is refused, too; tc_expand repeats values.
+// TC_ERR_SHAPE where the span has too many bytes. Other errors are those of tc_borrow.
+TC_API tc_tensor tc_borrow_strided(void *data, tc_dims shape, const int64_t *strides, tc_type type, int flags,
+                                   void (*release)(void *arg), void *arg);
+// Those with the pointer's type, as the macros call them. Their shape, type and errors are the
 // same, and TC_ERR_DTYPE for a pointer to another type.
 TC_API tc_tensor tc_from_host_as_at(tc_ctype c, const void *data, tc_dims shape, tc_type type, tc_site site);
 TC_API tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides,
                                             tc_type type, tc_site site);
 TC_API tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags,
                                  void (*release)(void *arg), void *arg, tc_site site);
+TC_API tc_tensor tc_borrow_strided_as_at(tc_ctype c, void *data, tc_dims shape, const int64_t *strides, tc_type type,
+                                         int flags, void (*release)(void *arg), void *arg, tc_site site);
 
 // ---- Sync points: these run what is pending ----
 // Each returns the first error since the last sync point (see tc_last_error), or that of its own

@@ -51,6 +51,8 @@ PLAIN(tc_tensor, tc_from_host_strided, (const void *data, tc_dims shape, const i
       shape, strides, type, CALLER)
 PLAIN(tc_tensor, tc_borrow, (void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void
       *arg), data, shape, type, flags, release, arg, CALLER)
+PLAIN(tc_tensor, tc_borrow_strided, (void *data, tc_dims shape, const int64_t *strides, tc_type type, int flags, void
+      (*release)(void *arg), void *arg), data, shape, strides, type, flags, release, arg, CALLER)
 PLAIN(tc_status, tc_item_f32, (tc_tensor t, float *out), t, out, CALLER)
 PLAIN(tc_status, tc_item_f64, (tc_tensor t, double *out), t, out, CALLER)
 PLAIN(tc_status, tc_item_i32, (tc_tensor t, int32_t *out), t, out, CALLER)

@@ -7,7 +7,7 @@
 
 tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cause, tc_site site, tc_buffer **out) {
   *out = NULL;
-  bool pending = s->epoch == t->epoch && tc_rec_op(tc_rec_of(t, s->node)) != TC_OP_LEAF;
+  bool pending = tc_slot_is_pending(t, s);
   if (!pending && s->err) {
     const char *name = tc_device_name((tc_device)s->device), *absent = tc_device_absent((tc_device)s->device);
     if (absent) return tc_fail(s->err, tc_inside_call.op, site, "the value was lost with %s: %s", name, absent);
@@ -63,7 +63,7 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
     *out = (tc_stored){NULL, s->shape, (tc_type)s->dtype, (tc_device)s->device, s->flags & TC_SLOT_GRAD, NULL};
     st = tc_trace_store(t, s, h, cause, site, &out->buf);
   }
-  if (st == TC_OK && out->buf->origin == TC_ORIGIN_USER) {
+  if (st == TC_OK && (out->buf->origin == TC_ORIGIN_USER || out->buf->strided)) {
     if (cause == TC_CAUSE_ITEM || cause == TC_CAUSE_TO_HOST) return out->locked = t, TC_OK;
     st = tc_value_copy(out);  // assigns write there: this is read later, or in another trace
   }

@@ -27,7 +27,7 @@ tc_status tc_leaves_stage(tc_trace *t, const tc_plan *p) {
     tc_buffer *there, *here = t->leaf[i].buf;
     if (here->memory == tc_device_memory(d)) continue;
     TC_TRY(tc_buffer_create_on(d, here->bytes, &there));
-    tc_status st = tc_buffer_copy(there, here, here->bytes);
+    tc_status st = tc_buffer_copy_span(there, here);
     if (st != TC_OK) return tc_buffer_release(there), st;
     t->leaf[i].buf = there;
     tc_buffer_release(here);

@@ -90,13 +90,15 @@ static size_t bytes_of(const tc_plan *p, uint32_t n) {
 // What recomputing a value that is not stored costs.
 typedef struct recipe {
   bool dear, again;  // expensive; with a value that was recomputed already
-  double sole;       // bytes of leaves that nobody else holds, at most
+  double sole;       // bytes of leaves that nobody else holds, at most; twice those that it takes a copy to hold
 } recipe;
 
 static recipe recipe_of(const tc_plan *p, const recipe *all, uint32_t n) {
   recipe r = {0};
   if (tc_plan_is_leaf(p, n)) {
-    if (p->flag[n] & TC_NODE_SOLE) r.sole = (double)bytes_of(p, n);
+    // What the caller's memory held, where the run writes it, lives on in a copy alone.
+    bool copied = (p->flag[n] & TC_NODE_USER) && p->over_leaf[p->leaf_of[n]];
+    if (p->flag[n] & TC_NODE_SOLE) r.sole = (copied ? 2 : 1) * (double)bytes_of(p, n);
     return r;
   }
   r.dear = is_expensive(p, n), r.again = p->flag[n] & TC_NODE_REMATERIALIZE;

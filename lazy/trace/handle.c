@@ -28,7 +28,7 @@ tc_tensor tc_keep_at(tc_tensor h, tc_site site) {
   tc_slot *s = tc_slot_lock(h, "keep", site, &t);
   if (!s) return h;
   s->flags |= TC_SLOT_KEEP;
-  if (s->epoch == t->epoch) t->flag[s->node] |= TC_NODE_KEEP;
+  if (s->epoch == t->epoch && t->slot_of[s->node] == h.slot) t->flag[s->node] |= TC_NODE_KEEP;
   tc_slot_unlock(t);
   return h;
 }

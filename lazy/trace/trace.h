@@ -35,7 +35,9 @@ enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2, TC_SLOT_HAS_DEFERRED = 4, TC_SLOT_FRE
 typedef struct tc_slot {
   uint32_t gen, refs;  // gen: odd while in use. Even and not in the free list: released, but OWES
   uint64_t epoch;  // of the trace: node counts in this one alone
-  uint32_t node, home;  // number in the pending trace; number in the run
+  // Number in the pending trace, and in the run. The node of a strided buffer's value is shared: it
+  // is not in slot_of
+  uint32_t node, home;
   tc_run *run;  // retained; has its recipe or history. NULL: neither
   tc_buffer *buf;  // retained; the stored value, dense. NULL: not stored
   uint32_t shape;  // interned
@@ -121,6 +123,7 @@ struct tc_trace {
   uint32_t next_latest;  // the one that is replaced next
   struct tc_user {  // writable memory of the caller, which an assign reaches at the sync
     uint32_t slot;  // whose value it is; it OWES until then
+    uint32_t leaf_node;  // the leaf that reads what it holds before
     tc_buffer *buf;  // retained
     tc_buffer *spare;  // during a sync: memory for old content that somebody holds. NULL: nobody does
   } *user;
@@ -167,6 +170,12 @@ static inline tc_slot *tc_slot_find(tc_tensor h, tc_trace **owner) {
 static inline tc_slot *tc_slot_of(uint32_t slot) {
   tc_chunk *chunk = atomic_load_explicit(&tc_slot_chunk[slot / TC_CHUNK_SLOTS], memory_order_acquire);
   return &chunk->slot[slot % TC_CHUNK_SLOTS];
+}
+// pre: the slot's trace is locked. Whether its value is still to be computed or assigned: its
+// node in the pending trace is more than what its memory holds.
+static inline bool tc_slot_is_pending(const tc_trace *t, const tc_slot *s) {
+  return s->epoch == t->epoch && tc_rec_op((const tc_rec *)(const void *)(t->word + t->at[s->node])) != TC_OP_LEAF &&
+         !(s->buf && s->buf->strided);
 }
 // A new slot and handle in the current scope (pooled) or owned by the caller; poison when out of
 // memory. With node TC_NODE_ERR: no node.
