@@ -2,8 +2,46 @@
 // when the memory is written or given back. See buffer.h.
 #include <string.h>
 
-#include "device/buffer.h"
+#include "device/external.h"
 #include "runtime/arena.h"
+
+static bool share_bytes(const tc_buffer *a, const tc_buffer *b) {
+  return tc_ranges_overlap(a->ptr, a->bytes, b->ptr, b->bytes);
+}
+
+static void mark_aliases(tc_buffer *list, tc_buffer *b) {
+  for (tc_buffer *x = list; x; x = x->older) {
+    if (!share_bytes(x, b)) continue;
+    atomic_store_explicit(&x->aliased, true, memory_order_release);
+    atomic_store_explicit(&b->aliased, true, memory_order_release);
+  }
+}
+
+static tc_buffer **list_of(tc_external *e, const tc_buffer *b) {
+  return b->origin == TC_ORIGIN_USER ? &e->user : &e->borrowed;
+}
+
+void tc_external_add(tc_external *e, tc_buffer *b) {
+  mark_aliases(e->user, b);
+  if (b->origin == TC_ORIGIN_USER) mark_aliases(e->borrowed, b);
+  tc_buffer **list = list_of(e, b);
+  b->newer = NULL, b->older = *list, b->listed = true;
+  if (*list) (*list)->newer = b;
+  *list = b;
+}
+
+void tc_external_remove(tc_external *e, tc_buffer *b) {
+  if (!b->listed) return;
+  *(b->newer ? &b->newer->older : list_of(e, b)) = b->older;
+  if (b->older) b->older->newer = b->newer;
+  b->newer = b->older = NULL, b->listed = false;
+}
+
+tc_buffer *tc_external_find(const tc_external *e, const void *ptr, size_t bytes) {
+  tc_buffer *b = e->user;
+  while (b && (b->ptr != ptr || b->bytes != bytes)) b = b->older;
+  return b;
+}
 
 tc_status tc_buffer_read_span(const tc_buffer *b, void *to, size_t bytes) {
   if (TC_LIKELY(!b->strided)) return tc_buffer_read(b, to, bytes);
@@ -33,6 +71,7 @@ tc_status tc_buffer_wrap_strided(void *ptr, tc_origin origin, const tc_strided *
 }
 
 void tc_buffer_move(tc_buffer *b, tc_buffer *spare) {
+  tc_buffer_unlist(b);
   if (b->strided)
     tc_strided_move(b->strided, spare->ptr, b->ptr), spare->strided = tc_strided_retain(b->strided);
   else
@@ -42,5 +81,9 @@ void tc_buffer_move(tc_buffer *b, tc_buffer *spare) {
   size_t own_bytes = spare->bytes;
   spare->origin = b->origin, spare->ptr = b->ptr, spare->bytes = b->bytes, spare->drop = b->drop,
   spare->drop_arg = b->drop_arg;
+  atomic_store_explicit(&spare->slot, atomic_load_explicit(&b->slot, memory_order_relaxed), memory_order_relaxed);
+  if (atomic_load_explicit(&b->aliased, memory_order_relaxed))
+    atomic_store_explicit(&spare->aliased, true, memory_order_relaxed);
   b->origin = TC_ORIGIN_OWNED, b->ptr = own, b->bytes = own_bytes, b->drop = NULL, b->size_class = spare->size_class;
+  tc_buffer_list(spare);
 }

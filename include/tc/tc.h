@@ -360,6 +360,13 @@ TC_API tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int
 // Memory that will be written meanwhile is for tc_from_host, which copies at once.
 // Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync;
 // views of such a tensor, and its uses in other threads, are copies.
+// Memory may be borrowed twice. Where this thread has borrowed exactly this memory as writable, with
+// the same shape and type, and asks again for it, writable and without a release: that tensor is
+// returned, with one more reference, its pending assign included. Where borrows share other bytes,
+// and one is writable, this thread sees its assigns in order, too: what is pending on those bytes
+// runs before the next op or borrow. Values that were computed from the other borrow and not stored
+// by then may be computed from the new content; tc_eval stores them. Other threads see it as they do
+// any memory: once a sync has returned.
 // On a GPU read-only memory is copied there at once and released; writable memory is copied at each
 // run that reads it.
 // Constant: read-only, and nobody writes there while it is borrowed. Runs then cache what they
@@ -382,8 +389,8 @@ TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, v
 // neither read nor written, and may be another tensor's. Only TC_VERIFY and TC_ANOMALY read them.
 // An assign lands by one strided copy, at the next sync. What is mapped is a dense copy.
 // TC_ERR_ARG where elements overlap or axes interleave: in order of magnitude, each stride is at
-// least what the axes of smaller ones span. A stride of 0 is refused, too; tc_expand repeats values.
-// TC_ERR_SHAPE where the span has too many bytes. Other errors are those of tc_borrow.
+// least what the axes of smaller ones span. tc_expand repeats values, no stride of 0. TC_ERR_SHAPE
+// where the span has too many bytes. Other errors are those of tc_borrow.
 TC_API tc_tensor tc_borrow_strided(void *data, tc_dims shape, const int64_t *strides, tc_type type, int flags,
                                    void (*release)(void *arg), void *arg);
 // Those with the pointer's type, as the macros call them. Their shape, type and errors are the

@@ -35,6 +35,7 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
            t->op_status;
   tc_node old = tc_trace_node(t, s, h);
   if (old == TC_NODE_ERR) return t->op_status;
+  bool is_aliased = s->buf && s->buf->aliased && s->buf->origin == TC_ORIGIN_USER;
   if (s->buf && s->buf->origin == TC_ORIGIN_USER && !user_add(t, h, s, old)) return t->op_status;
   uint8_t history = tc_trace_history(t, TC_OP_ASSIGN, type, t->flag[value]);
   tc_node n =
@@ -55,6 +56,7 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   s->epoch = t->epoch, s->node = n;
   t->slot_of[n] = h.slot;
   t->flag[n] |= TC_NODE_LIVE | ((s->flags & (TC_SLOT_KEEP | TC_SLOT_GRAD)) ? TC_NODE_KEEP : 0);
+  if (TC_UNLIKELY(is_aliased)) t->most_nodes = 0;
   return TC_OK;
 }
 

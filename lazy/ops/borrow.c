@@ -1,7 +1,10 @@
 // Memory of the caller as tensors, dense or strided.
+#include <string.h>
+
 #include "device/strided.h"
 #include "lazy/ops/host_copy.h"
 #include "lazy/record/append.h"
+#include "lazy/sync/sync.h"
 #include "runtime/arena.h"
 
 tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg),
@@ -43,6 +46,37 @@ static tc_tensor copy_to_gpu(tc_trace *t, const loan *l, int64_t n) {
   return copy;
 }
 
+static bool is_same_layout(const tc_strided *a, const tc_strided *b) {
+  if (!a || !b) return a == b;
+  return a->first == b->first && memcmp(a->stride, b->stride, sizeof a->stride) == 0;
+}
+
+// The tensor of this thread that has exactly this memory, with a new reference in the current scope.
+// One whose handle is dead, but whose assign is pending, lives again. {0, 0}: there is none.
+static tc_tensor find_same(tc_trace *t, const loan *l, uint32_t shape_id, tc_device d, size_t bytes) {
+  tc_tensor none = {0, 0};
+  uint32_t slot;
+  bool may = l->flags == TC_WRITABLE && !l->release && bytes;
+  if (!may || !tc_buffer_find_user(lowest(l), bytes, &slot) || tc_slot_owner(slot) != t) return none;
+  tc_slot *s = tc_slot_of(slot);
+  const tc_buffer *buf = s->flags & TC_SLOT_HAS_DEFERRED ? NULL : s->buf;
+  for (uint32_t i = 0; i < t->n_user && !buf; i++)
+    if (t->user[i].slot == slot) buf = t->user[i].buf;
+  bool fits = buf && buf->origin == TC_ORIGIN_USER && buf->ptr == lowest(l) && buf->bytes == bytes &&
+              s->shape == shape_id && s->dtype == (uint8_t)l->type && s->device == (uint8_t)d &&
+              is_same_layout(buf->strided, l->strided);
+  return fits ? tc_slot_refer(t, slot) : none;
+}
+
+// Before memory is borrowed that a pending assign of this thread reaches, that runs.
+static void land_pending(tc_trace *t, const loan *l, size_t bytes) {
+  for (uint32_t i = 0; i < t->n_user && t->op_status == TC_OK; i++) {
+    if (!tc_ranges_overlap(t->user[i].buf->ptr, t->user[i].buf->bytes, lowest(l), bytes)) continue;
+    t->op_status = tc_trace_make_way(t, TC_CAUSE_ALIAS, t->op_site);
+    return;
+  }
+}
+
 // Ends the op that t has begun.
 static tc_tensor borrow(tc_trace *t, const loan *l, int64_t n) {
   tc_buffer *buf;
@@ -50,8 +84,12 @@ static tc_tensor borrow(tc_trace *t, const loan *l, int64_t n) {
   if (shape_id == TC_SHAPE_NONE) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a shape"));
   tc_origin origin = l->flags == TC_WRITABLE ? TC_ORIGIN_USER : TC_ORIGIN_BORROWED;
   tc_device d = tc_device_default();
+  size_t bytes = l->strided ? l->strided->span_bytes : (size_t)n * tc_type_bytes(l->type);
+  tc_tensor same = t->op_status == TC_OK ? find_same(t, l, shape_id, d, bytes) : (tc_tensor){0, 0};
+  if (same.gen) return (void)tc_op_done(t), same;
+  land_pending(t, l, bytes);
+  if (t->op_status != TC_OK) return tc_op_end(t, TC_NODE_ERR);
   if (origin == TC_ORIGIN_BORROWED && tc_device_kind_of(d) == TC_DEVICE_GPU) return copy_to_gpu(t, l, n);
-  size_t bytes = (size_t)n * tc_type_bytes(l->type);
   tc_status st = l->strided ? tc_buffer_wrap_strided(lowest(l), origin, l->strided, l->release, l->arg, &buf)
                             : tc_buffer_wrap(l->data, bytes, origin, l->release, l->arg, &buf);
   if (st != TC_OK) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a buffer object"));
@@ -64,6 +102,7 @@ static tc_tensor borrow(tc_trace *t, const loan *l, int64_t n) {
   } else {
     h = tc_op_end(t, tc_trace_leaf(t, buf, l->type, shape_id, d));
   }
+  if (h.slot < TC_POISON) buf->slot = h.slot;
   if (h.slot >= TC_POISON) buf->drop = NULL;  // still the caller's; a leaf that the trace may have is dead
   tc_buffer_release(buf);
   return h;

@@ -42,8 +42,9 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
   if (TC_UNLIKELY(t->n_node == 0)) tc_team_warm();
   if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t)))) {
-    t->op_status = tc_trace_make_way(t, TC_CAUSE_BOUND, site);
-    t->cut_at_bound = true;
+    bool is_alias = t->most_nodes == 0;
+    t->op_status = tc_trace_make_way(t, is_alias ? TC_CAUSE_ALIAS : TC_CAUSE_BOUND, site);
+    t->cut_at_bound = !is_alias;
   }
   return t;
 }

@@ -7,6 +7,8 @@
 
 tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cause, tc_site site, tc_buffer **out) {
   *out = NULL;
+  // Another borrow of its memory may have been assigned.
+  if (TC_UNLIKELY(t->most_nodes == 0) && !t->dropped) TC_TRY(tc_trace_sync(t, TC_CAUSE_ALIAS, site, 0, NULL));
   bool pending = tc_slot_is_pending(t, s);
   if (!pending && s->err) {
     const char *name = tc_device_name((tc_device)s->device), *absent = tc_device_absent((tc_device)s->device);

@@ -18,7 +18,7 @@
 
 static const char *const cause_names[TC_N_CAUSES] = {"item",   "to_host", "map",      "print",        "save",  "eval",
                                                      "sync",   "bound",   "landmark", "cross-thread", "eager", "replay",
-                                                     "retake", "to",      "memory",   "backward"};
+                                                     "retake", "to",      "memory",   "backward",     "alias"};
 
 // Appends flags, sole bits and environment after the records, so that the key is one run of words;
 // returns its length, 0 out of memory.
@@ -32,7 +32,8 @@ static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool p
     if (tc_buffer_refs(t->leaf[i].buf) == 1 && t->leaf[i].buf->origin != TC_ORIGIN_BORROWED)
       flags[t->leaf[i].node] |= TC_NODE_SOLE;
   for (uint32_t i = 0; i < t->n_user && !peek; i++)  // beside the leaf only the assign that lands there holds it
-    if (tc_buffer_refs(t->user[i].buf) == 2 && !t->user[i].buf->strided) flags[t->user[i].leaf_node] |= TC_NODE_SOLE;
+    if (tc_buffer_refs(t->user[i].buf) == 2 && !t->user[i].buf->strided && !t->user[i].buf->aliased)
+      flags[t->user[i].leaf_node] |= TC_NODE_SOLE;
   for (int i = 0; i < n_asked; i++) flags[asked[i]] |= TC_NODE_ASKED;
   const tc_options *o = tc_options_get();
   uint64_t lowered = (uint64_t)(o->strict != 0) << 1 | (uint64_t)(o->winograd != 0) << 2 |

@@ -20,6 +20,7 @@ typedef enum tc_cause {
   TC_CAUSE_TO,  // a value goes to another memory
   TC_CAUSE_MEMORY,  // what follows is in another memory
   TC_CAUSE_BACKWARD,  // a gradient goes to another memory
+  TC_CAUSE_ALIAS,  // an assign goes to memory that another borrow covers, too
   TC_N_CAUSES
 } tc_cause;
 // pre: locked. Runs what is pending and closes the trace; asked nodes are stored.

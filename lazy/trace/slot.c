@@ -70,6 +70,18 @@ tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
   return h;
 }
 
+tc_tensor tc_slot_refer(tc_trace *t, uint32_t slot) {
+  tc_slot *s = tc_slot_of(slot);
+  if (TC_UNLIKELY(t->n_pool == t->cap_pool) && !pool_grow(t))
+    return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
+  if (!(s->gen & 1)) {  // its handle is dead
+    s->gen++, s->refs = 0, s->flags &= TC_SLOT_HAS_DEFERRED;
+    t->n_slots++;
+  }
+  s->refs++;
+  return t->pool[t->n_pool++] = (tc_tensor){slot, s->gen};
+}
+
 tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t home, bool pooled) {
   tc_tensor h = tc_trace_handle(t, TC_NODE_ERR, pooled);
   if (h.slot >= TC_POISON) return h;

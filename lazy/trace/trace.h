@@ -87,7 +87,7 @@ struct tc_trace {
   uint32_t live_tape;  // a node on the tape that was alive when last looked for
   bool passed;  // true: the trace was not cut at an optimizer's step, since its scope will end
   bool cut_at_bound;  // true: a bound cut the step before this trace; its rest ends with the optimizer's step
-  uint64_t most_nodes;  // hard bound: a trace of so many runs
+  uint64_t most_nodes;  // hard bound: a trace of so many runs. 0: it runs before the next op, for an aliased assign
   uint32_t free_slot;  // the first free slot. TC_SLOT_NONE: none
   uint32_t n_slots;  // slots in use; a trace outlives its thread until it is 0
   bool orphan;  // true: its thread has ended
@@ -195,6 +195,13 @@ static inline void tc_slot_set_value(tc_slot *s, tc_buffer *buf, tc_run *run, bo
                        (freed ? TC_SLOT_FREED : 0));
   if (old) tc_buffer_release(old);
   if (was) tc_run_leave(was, had_recipe);
+}
+// pre: t is locked. A new reference to a slot of t that is alive, or released and HAS_DEFERRED, in
+// the current scope; poison when out of memory.
+tc_tensor tc_slot_refer(tc_trace *t, uint32_t slot);
+// The trace that a slot belongs to.
+static inline tc_trace *tc_slot_owner(uint32_t slot) {
+  return atomic_load_explicit(&tc_slot_chunk[slot / TC_CHUNK_SLOTS], memory_order_acquire)->owner;
 }
 void tc_slot_release(tc_trace *t, tc_slot *s, tc_tensor h);
 // The same of a handle that may be stale.

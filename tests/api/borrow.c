@@ -229,11 +229,96 @@ static void an_assign_lands_without_a_copy(void) {
   free(x), free(y);
 }
 
+static bool is_same(tc_tensor a, tc_tensor b) {
+  return a.slot == b.slot && a.gen == b.gen;
+}
+
+// What a program does that borrows its arrays anew for each call: nothing runs before it asks, and
+// each call sees what those before it assigned.
+static void memory_that_is_borrowed_again_is_the_same_tensor(void) {
+  double a[6] = {1, 2, 3, 4, 5, 6};
+  tc_scope outer = tc_scope_begin();
+  uint64_t n_runs = tc_cache_stats().plan_hits + tc_cache_stats().plan_misses;
+  for (int call = 0; call < 5; call++) {
+    tc_scope s = tc_scope_begin();
+    tc_tensor x = tc_borrow(a, TC_SHAPE(6), TC_F64, TC_WRITABLE, NULL, NULL);
+    tc_tensor y = tc_borrow(a, TC_SHAPE(6), TC_F64, TC_WRITABLE, NULL, NULL);
+    EXPECT(is_same(x, y), "two tensors of one memory");
+    EXPECT_OK(tc_assign(x, tc_mul(y, 2)));
+    tc_scope_end(s);
+    EXPECT(!tc_is_valid(x), "alive behind its scope");
+    EXPECT(a[0] == 1, "it ran: %g", a[0]);
+  }
+  EXPECT(tc_cache_stats().plan_hits + tc_cache_stats().plan_misses == n_runs, "something ran");
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(a[0] == 32 && a[5] == 192, "%g %g", a[0], a[5]);
+  tc_tensor m = tc_borrow_strided(a, TC_SHAPE(2, 2), (int64_t[]){3, 1}, TC_F64, TC_WRITABLE, NULL, NULL);
+  tc_tensor again = tc_borrow_strided(a, TC_SHAPE(2, 2), (int64_t[]){3, 1}, TC_F64, TC_WRITABLE, NULL, NULL);
+  tc_tensor turned = tc_borrow_strided(a, TC_SHAPE(2, 2), (int64_t[]){1, 3}, TC_F64, TC_WRITABLE, NULL, NULL);
+  EXPECT(is_same(m, again) && !is_same(m, turned), "strided memory");
+  tc_scope_end(outer);
+}
+
+// Whatever shares bytes: a part, another type, read-only memory, rows and columns.
+static void borrows_that_share_bytes_see_each_others_assigns(void) {
+  double a[12], all[12];
+  for (int i = 0; i < 12; i++) a[i] = i;
+  tc_scope s = tc_scope_begin();
+  tc_tensor whole = tc_borrow(a, TC_SHAPE(12), TC_F64, TC_WRITABLE, NULL, NULL);
+  tc_tensor part = tc_borrow(a + 4, TC_SHAPE(4), TC_F64, TC_WRITABLE, NULL, NULL);
+  tc_tensor rows = tc_borrow(a, TC_SHAPE(3, 4), TC_F64, TC_READ_ONLY, NULL, NULL);
+  tc_tensor bits = tc_borrow((void *)a, TC_SHAPE(12), TC_I64, TC_READ_ONLY, NULL, NULL);
+  tc_tensor before = tc_mul(rows, 1), sum_before = tc_sum(rows, TC_ALL, false);
+  EXPECT_OK(tc_eval(2, (tc_tensor[]){before, sum_before}));
+  EXPECT_OK(tc_assign(part, tc_full(TC_SHAPE(4), 100, TC_F64)));
+  EXPECT_OK(tc_to_host(whole, all, sizeof all));
+  EXPECT(all[3] == 3 && all[4] == 100 && all[7] == 100 && all[8] == 8, "%g %g", all[4], all[8]);
+  EXPECT_OK(tc_assign(whole, tc_add(whole, 1)));
+  EXPECT_OK(tc_to_host(part, all, 4 * sizeof *all));
+  EXPECT(all[0] == 101 && all[3] == 101, "%g", all[0]);
+  EXPECT_OK(tc_assign(whole, tc_mul(whole, 2)));
+  EXPECT_OK(tc_assign(part, tc_add(part, tc_slice(whole, 0, 0, 4, 1))));
+  double v = 0;
+  EXPECT_OK(tc_item(tc_sum(rows, TC_ALL, false), &v));
+  EXPECT(v == 2 + 4 + 6 + 8 + (204 + 206 + 208 + 210) + 18 + 20 + 22 + 24, "%g", v);
+  int64_t word[12], want;
+  EXPECT_OK(tc_to_host(bits, word, sizeof word));
+  memcpy(&want, &a[4], sizeof want);
+  EXPECT(word[4] == want && a[4] == 204, "%g", a[4]);
+  EXPECT_OK(tc_to_host(before, all, sizeof all));
+  EXPECT(all[4] == 4, "a stored value changed: %g", all[4]);
+  // Neighbours do not share bytes, and lie in one trace.
+  tc_tensor left = tc_borrow(all, TC_SHAPE(6), TC_F64, TC_WRITABLE, NULL, NULL);
+  tc_tensor right = tc_borrow(all + 6, TC_SHAPE(6), TC_F64, TC_WRITABLE, NULL, NULL);
+  EXPECT_OK(tc_assign(left, tc_zeros(TC_SHAPE(6), TC_F64)));
+  EXPECT_OK(tc_assign(right, tc_add(left, 1)));
+  EXPECT(all[0] == 0 && all[4] == 4, "it ran: %g", all[4]);
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(all[4] == 0 && all[11] == 1, "%g %g", all[4], all[11]);
+  // Memory under a pending assign is borrowed read-only: the assign runs first.
+  EXPECT_OK(tc_assign(left, tc_full(TC_SHAPE(6), 5, TC_F64)));
+  tc_tensor look = tc_borrow(all + 2, TC_SHAPE(8), TC_F64, TC_READ_ONLY, NULL, NULL);
+  EXPECT(all[5] == 5, "%g", all[5]);
+  EXPECT_OK(tc_item(tc_sum(look, TC_ALL, false), &v));
+  EXPECT(v == 4 * 5 + 4, "%g", v);
+  // One with a release of its own is a tensor of its own.
+  int released = 0;
+  tc_tensor own = tc_borrow(all, TC_SHAPE(6), TC_F64, TC_WRITABLE, release_it, &released);
+  EXPECT(!is_same(own, left), "a release was lost");
+  EXPECT_OK(tc_assign(own, tc_zeros(TC_SHAPE(6), TC_F64)));
+  EXPECT_OK(tc_item(tc_sum(left, TC_ALL, false), &v));
+  EXPECT(v == 0, "%g", v);
+  tc_scope_end(s);
+  EXPECT(released == 1, "%d", released);
+}
+
 int main(void) {
   strided_memory_is_read_and_written_where_its_elements_lie();
   strided_operands_give_what_dense_ones_do();
   gradients_of_strided_memory();
   strided_errors();
   an_assign_lands_without_a_copy();
+  memory_that_is_borrowed_again_is_the_same_tensor();
+  borrows_that_share_bytes_see_each_others_assigns();
   return expect_done("api-borrow");
 }
