@@ -46,7 +46,6 @@ typedef struct gpu_pools {
 static struct {
   pthread_mutex_t lock;
   tc_buffer *pool[N_CLASSES];
-  tc_external external;  // wrapped memory that is in use
   tc_buffer *shells;  // objects for wrapped memory, without memory of their own
   gpu_pools *gpu[256];  // by tc_device; NULL: nothing was made there
   tc_memory stats;
@@ -434,39 +433,14 @@ tc_status tc_buffer_wrap(void *ptr, size_t bytes, tc_origin origin, void (*drop)
   *out = NULL;
   pthread_mutex_lock(&self.lock);
   tc_buffer *b = self.shells;
-  if (b) {
-    self.shells = b->next;
-  } else {
-    pthread_mutex_unlock(&self.lock);
-    if (!(b = tc_malloc(sizeof *b))) return TC_FAIL(TC_ERR_MEMORY, "no room for a buffer object");
-    pthread_mutex_lock(&self.lock);
-  }
+  if (b) self.shells = b->next;
+  pthread_mutex_unlock(&self.lock);
+  if (!b && !(b = tc_malloc(sizeof *b))) return TC_FAIL(TC_ERR_MEMORY, "no room for a buffer object");
   *b = (tc_buffer){.origin = (uint8_t)origin, .bytes = bytes, .ptr = ptr, .drop = drop, .drop_arg = arg};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
-  tc_external_add(&self.external, b);
-  pthread_mutex_unlock(&self.lock);
+  tc_external_add(b);
   *out = b;
   return TC_OK;
-}
-
-bool tc_buffer_find_user(const void *ptr, size_t bytes, uint32_t *out_slot) {
-  pthread_mutex_lock(&self.lock);
-  const tc_buffer *b = tc_external_find(&self.external, ptr, bytes);
-  if (b) *out_slot = b->slot;
-  pthread_mutex_unlock(&self.lock);
-  return b != NULL;
-}
-
-void tc_buffer_list(tc_buffer *b) {
-  pthread_mutex_lock(&self.lock);
-  tc_external_add(&self.external, b);
-  pthread_mutex_unlock(&self.lock);
-}
-
-void tc_buffer_unlist(tc_buffer *b) {
-  pthread_mutex_lock(&self.lock);
-  tc_external_remove(&self.external, b);
-  pthread_mutex_unlock(&self.lock);
 }
 
 static void replace_stamp(tc_buffer *b, uint64_t stamp) {
@@ -507,7 +481,7 @@ void tc_buffer_set_keeper(const tc_keeper *k) {
 void tc_buffer_release(tc_buffer *b) {
   if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
   if (TC_UNLIKELY(atomic_load_explicit(&b->watched, memory_order_relaxed))) replace_stamp(b, 0);
-  if (b->listed) tc_buffer_unlist(b);  // before the caller may hand its memory out again
+  if (b->listed) tc_external_remove(b);  // before the caller may hand its memory out again
   if (b->origin != TC_ORIGIN_OWNED && b->drop) b->drop(b->drop_arg);
   if (TC_UNLIKELY(b->strided != NULL)) tc_strided_release(b->strided), b->strided = NULL;
   pthread_mutex_lock(&self.lock);

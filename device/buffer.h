@@ -47,7 +47,7 @@ struct tc_buffer {
   // bytes the whole span; retained. NULL: dense
   tc_strided *strided;
   // Neighbours among the live buffers over callers' memory (external.h); of one that is not there:
-  // NULL, and listed false. Under the lock of the pools
+  // NULL, and listed false. Under the lock of the list
   tc_buffer *newer, *older;
   bool listed;
   // True: another live buffer shares bytes with this one, and one of the two is writable. Set under
@@ -85,13 +85,6 @@ size_t tc_buffer_rounded(size_t bytes);
 // Returns what the cap leaves once everything unused that is kept is given back. SIZE_MAX: there is
 // no cap, as in a GPU's memory.
 size_t tc_buffer_room(tc_device d);
-// Whether two ranges share bytes.
-static inline bool tc_ranges_overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
-  uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
-  return a_bytes && b_bytes && x < y + b_bytes && y < x + a_bytes;
-}
-// The slot of the newest writable buffer over exactly this memory; false: there is none.
-bool tc_buffer_find_user(const void *ptr, size_t bytes, uint32_t *out_slot);
 // Wraps the caller's memory; on failure drop is not called.
 tc_status tc_buffer_wrap(void *ptr, size_t bytes, tc_origin origin, void (*drop)(void *), void *arg, tc_buffer **out);
 // Does the same of strided memory, whose description is copied.

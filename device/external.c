@@ -1,9 +1,13 @@
-// Buffers over memory of the caller: strided ones, copies as they lie, and where the content goes
-// when the memory is written or given back. See buffer.h.
-#include <string.h>
-
+// The live buffers over memory of callers, and which of them share bytes. See external.h.
 #include "device/external.h"
-#include "runtime/arena.h"
+
+#include "runtime/fork.h"
+
+static struct {
+  pthread_mutex_t lock;
+  tc_buffer *user, *borrowed;  // by origin, the newest first
+} self = {.lock = PTHREAD_MUTEX_INITIALIZER};
+TC_FORK_SAFE(&self.lock, 7)
 
 static bool share_bytes(const tc_buffer *a, const tc_buffer *b) {
   return tc_ranges_overlap(a->ptr, a->bytes, b->ptr, b->bytes);
@@ -17,73 +21,35 @@ static void mark_aliases(tc_buffer *list, tc_buffer *b) {
   }
 }
 
-static tc_buffer **list_of(tc_external *e, const tc_buffer *b) {
-  return b->origin == TC_ORIGIN_USER ? &e->user : &e->borrowed;
+static tc_buffer **list_of(const tc_buffer *b) {
+  return b->origin == TC_ORIGIN_USER ? &self.user : &self.borrowed;
 }
 
-void tc_external_add(tc_external *e, tc_buffer *b) {
-  mark_aliases(e->user, b);
-  if (b->origin == TC_ORIGIN_USER) mark_aliases(e->borrowed, b);
-  tc_buffer **list = list_of(e, b);
+void tc_external_add(tc_buffer *b) {
+  pthread_mutex_lock(&self.lock);
+  mark_aliases(self.user, b);
+  if (b->origin == TC_ORIGIN_USER) mark_aliases(self.borrowed, b);
+  tc_buffer **list = list_of(b);
   b->newer = NULL, b->older = *list, b->listed = true;
   if (*list) (*list)->newer = b;
   *list = b;
+  pthread_mutex_unlock(&self.lock);
 }
 
-void tc_external_remove(tc_external *e, tc_buffer *b) {
+void tc_external_remove(tc_buffer *b) {
   if (!b->listed) return;
-  *(b->newer ? &b->newer->older : list_of(e, b)) = b->older;
+  pthread_mutex_lock(&self.lock);
+  *(b->newer ? &b->newer->older : list_of(b)) = b->older;
   if (b->older) b->older->newer = b->newer;
   b->newer = b->older = NULL, b->listed = false;
+  pthread_mutex_unlock(&self.lock);
 }
 
-tc_buffer *tc_external_find(const tc_external *e, const void *ptr, size_t bytes) {
-  tc_buffer *b = e->user;
+bool tc_external_find(const void *ptr, size_t bytes, uint32_t *out_slot) {
+  pthread_mutex_lock(&self.lock);
+  const tc_buffer *b = self.user;
   while (b && (b->ptr != ptr || b->bytes != bytes)) b = b->older;
-  return b;
-}
-
-tc_status tc_buffer_read_span(const tc_buffer *b, void *to, size_t bytes) {
-  if (TC_LIKELY(!b->strided)) return tc_buffer_read(b, to, bytes);
-  tc_strided_move(b->strided, memset(to, 0, bytes), b->ptr);
-  return TC_OK;
-}
-
-tc_status tc_buffer_copy_span(tc_buffer *to, const tc_buffer *b) {
-  if (TC_LIKELY(!b->strided)) return tc_buffer_copy(to, b, b->bytes);
-  void *span = tc_calloc(1, b->bytes);
-  if (!span) return TC_FAIL(TC_ERR_MEMORY, "no room to carry %zu bytes from one memory to another", b->bytes);
-  tc_strided_move(b->strided, span, b->ptr);
-  tc_status st = tc_buffer_write(to, span, b->bytes);
-  tc_free(span);
-  return st;
-}
-
-tc_status tc_buffer_wrap_strided(void *ptr, tc_origin origin, const tc_strided *strided, void (*drop)(void *),
-                                 void *arg, tc_buffer **out) {
-  *out = NULL;
-  tc_strided *own = tc_strided_create(strided);
-  if (!own) return TC_FAIL(TC_ERR_MEMORY, "no room for a buffer object");
-  tc_status st = tc_buffer_wrap(ptr, own->span_bytes, origin, drop, arg, out);
-  if (st != TC_OK) return tc_strided_release(own), st;
-  (*out)->strided = own;
-  return TC_OK;
-}
-
-void tc_buffer_move(tc_buffer *b, tc_buffer *spare) {
-  tc_buffer_unlist(b);
-  if (b->strided)
-    tc_strided_move(b->strided, spare->ptr, b->ptr), spare->strided = tc_strided_retain(b->strided);
-  else
-    memcpy(spare->ptr, b->ptr, b->bytes);
-  tc_buffer_unstamp(spare);
-  void *own = spare->ptr;
-  size_t own_bytes = spare->bytes;
-  spare->origin = b->origin, spare->ptr = b->ptr, spare->bytes = b->bytes, spare->drop = b->drop,
-  spare->drop_arg = b->drop_arg;
-  atomic_store_explicit(&spare->slot, atomic_load_explicit(&b->slot, memory_order_relaxed), memory_order_relaxed);
-  if (atomic_load_explicit(&b->aliased, memory_order_relaxed))
-    atomic_store_explicit(&spare->aliased, true, memory_order_relaxed);
-  b->origin = TC_ORIGIN_OWNED, b->ptr = own, b->bytes = own_bytes, b->drop = NULL, b->size_class = spare->size_class;
-  tc_buffer_list(spare);
+  if (b) *out_slot = atomic_load_explicit(&b->slot, memory_order_relaxed);
+  pthread_mutex_unlock(&self.lock);
+  return b != NULL;
 }

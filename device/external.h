@@ -1,23 +1,23 @@
 // The live buffers over memory of callers, and which of them share bytes.
 //
-// In: buffers as they are wrapped and released. Out: buffers that are aliased; the writable one of a
-// range.
+// In: buffers as they are wrapped and released. Out: buffers that are aliased; the writable one of
+// a range.
 // Invariants: two live buffers that share bytes, one of them writable, are both marked as aliased.
 // The mark stays.
-// Threads: under the lock of the pools. Owner: nobody; a buffer is in the list while it lives.
+// Threads: thread-safe, one lock, which is the innermost. Owner: nobody; a buffer is in the list
+// while it lives.
 #pragma once
 
 #include "device/buffer.h"
 
-typedef struct tc_external {
-  tc_buffer *user, *borrowed;  // by origin, the newest first
-} tc_external;
-
-void tc_external_add(tc_external *e, tc_buffer *b);
-// A buffer that is in no list is ignored.
-void tc_external_remove(tc_external *e, tc_buffer *b);
-// The same of the one list of all wrapped memory, under its lock.
-void tc_buffer_list(tc_buffer *b);
-void tc_buffer_unlist(tc_buffer *b);
-// The newest writable buffer of exactly this memory; NULL: none.
-tc_buffer *tc_external_find(const tc_external *e, const void *ptr, size_t bytes);
+// Whether two ranges share bytes.
+static inline bool tc_ranges_overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+  uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+  return a_bytes && b_bytes && x < y + b_bytes && y < x + a_bytes;
+}
+void tc_external_add(tc_buffer *b);
+// A buffer that is not in the list is ignored. pre: the caller has the only reference, or the
+// trace's lock.
+void tc_external_remove(tc_buffer *b);
+// The slot of the newest writable buffer over exactly this memory; false: there is none.
+bool tc_external_find(const void *ptr, size_t bytes, uint32_t *out_slot);

@@ -360,13 +360,13 @@ TC_API tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int
 // Memory that will be written meanwhile is for tc_from_host, which copies at once.
 // Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync;
 // views of such a tensor, and its uses in other threads, are copies.
-// Memory may be borrowed twice. Where this thread has borrowed exactly this memory as writable, with
-// the same shape and type, and asks again for it, writable and without a release: that tensor is
-// returned, with one more reference, its pending assign included. Where borrows share other bytes,
-// and one is writable, this thread sees its assigns in order, too: what is pending on those bytes
-// runs before the next op or borrow. Values that were computed from the other borrow and not stored
-// by then may be computed from the new content; tc_eval stores them. Other threads see it as they do
-// any memory: once a sync has returned.
+// Memory may be borrowed twice. Writable without a release, where this thread has a writable borrow
+// of exactly this memory, shape and type, gives that tensor. It has one more reference, and its
+// pending assign. So calls that borrow the same arrays again are recorded one after the other.
+// Borrows may share other bytes, one of them writable. Then, too, this thread sees its assigns in
+// order: one that is pending runs before the next op or borrow. Values that were computed from the
+// other borrow, but not stored by then (tc_eval), may be computed from the new content.
+// Other threads see the memory change when a sync has returned.
 // On a GPU read-only memory is copied there at once and released; writable memory is copied at each
 // run that reads it.
 // Constant: read-only, and nobody writes there while it is borrowed. Runs then cache what they

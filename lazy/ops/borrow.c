@@ -1,7 +1,7 @@
 // Memory of the caller as tensors, dense or strided.
 #include <string.h>
 
-#include "device/strided.h"
+#include "device/external.h"
 #include "lazy/ops/host_copy.h"
 #include "lazy/record/append.h"
 #include "lazy/sync/sync.h"
@@ -51,13 +51,13 @@ static bool is_same_layout(const tc_strided *a, const tc_strided *b) {
   return a->first == b->first && memcmp(a->stride, b->stride, sizeof a->stride) == 0;
 }
 
-// The tensor of this thread that has exactly this memory, with a new reference in the current scope.
-// One whose handle is dead, but whose assign is pending, lives again. {0, 0}: there is none.
+// The tensor of this thread that has exactly this memory, with a new reference in the current
+// scope. One whose handle is dead, but whose assign is pending, lives again. {0, 0}: there is none.
 static tc_tensor find_same(tc_trace *t, const loan *l, uint32_t shape_id, tc_device d, size_t bytes) {
   tc_tensor none = {0, 0};
   uint32_t slot;
   bool may = l->flags == TC_WRITABLE && !l->release && bytes;
-  if (!may || !tc_buffer_find_user(lowest(l), bytes, &slot) || tc_slot_owner(slot) != t) return none;
+  if (!may || !tc_external_find(lowest(l), bytes, &slot) || tc_slot_owner(slot) != t) return none;
   tc_slot *s = tc_slot_of(slot);
   const tc_buffer *buf = s->flags & TC_SLOT_HAS_DEFERRED ? NULL : s->buf;
   for (uint32_t i = 0; i < t->n_user && !buf; i++)
