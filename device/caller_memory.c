@@ -33,11 +33,16 @@ tc_status tc_buffer_wrap_strided(void *ptr, tc_origin origin, const tc_strided *
 }
 
 void tc_buffer_move(tc_buffer *b, tc_buffer *spare) {
-  tc_external_remove(b);
   if (b->strided)
-    tc_strided_move(b->strided, spare->ptr, b->ptr), spare->strided = tc_strided_retain(b->strided);
+    tc_strided_move(b->strided, spare->ptr, b->ptr);
   else
     memcpy(spare->ptr, b->ptr, b->bytes);
+  tc_buffer_swap(b, spare);
+}
+
+void tc_buffer_swap(tc_buffer *b, tc_buffer *spare) {
+  tc_external_remove(b);
+  if (b->strided) spare->strided = tc_strided_retain(b->strided);
   tc_buffer_unstamp(spare);
   void *own = spare->ptr;
   size_t own_bytes = spare->bytes;

@@ -69,6 +69,8 @@ WITHOUT = {
     "tc_cache_clear": INSIDE_ONLY,
     "tc_no_grad_begin": INSIDE_ONLY,
     "tc_no_grad_end": INSIDE_ONLY,
+    "tc_record_only_begin": INSIDE_ONLY,
+    "tc_record_only_end": INSIDE_ONLY,
     "tc_seed": INSIDE_ONLY,
     "tc_get_rng_state": INSIDE_ONLY,
 }

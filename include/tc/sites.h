@@ -30,6 +30,7 @@ TC_API tc_tensor tc_from_host_strided_at(const void *data, tc_dims shape, const 
 TC_API tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site);
 TC_API tc_tensor tc_borrow_strided_at(void *data, tc_dims shape, const int64_t *strides, tc_type type, int flags, void (*release)(void *arg),
                                       void *arg, tc_site site);
+TC_API tc_status tc_forget_at(tc_tensor t, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_item_f32_at(tc_tensor t, float *out, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_item_f64_at(tc_tensor t, double *out, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_item_i32_at(tc_tensor t, int32_t *out, tc_site site) TC_MUST_USE;
@@ -40,6 +41,7 @@ TC_API tc_status tc_to_host_async_at(tc_tensor t, void *out, size_t bytes, tc_si
 TC_API tc_status tc_to_host_wait_at(const void *out, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_sync_at(const char *device, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_sync_of_at(tc_tensor t, tc_site site) TC_MUST_USE;
 TC_API const void *tc_map_at(tc_tensor t, tc_site site);
 TC_API tc_status tc_unmap_at(tc_tensor t, tc_site site);
 TC_API tc_status tc_map_shared_at(tc_tensor t, const void **out_data, void **out_share, tc_site site) TC_MUST_USE;
@@ -118,6 +120,7 @@ inline tc_type tc_item_type_(const double *) {
 #endif
 #define tc_set_default_device(...) tc_set_default_device_at(__VA_ARGS__, TC_HERE)
 #define tc_push_device(...) tc_push_device_at(__VA_ARGS__, TC_HERE)
+#define tc_forget(...) tc_forget_at(__VA_ARGS__, TC_HERE)
 #define tc_item_f32(t, ...) tc_item_f32_at(t, __VA_ARGS__, TC_HERE)
 #define tc_item_f64(t, ...) tc_item_f64_at(t, __VA_ARGS__, TC_HERE)
 #define tc_item_i32(t, ...) tc_item_i32_at(t, __VA_ARGS__, TC_HERE)
@@ -126,6 +129,7 @@ inline tc_type tc_item_type_(const double *) {
 #define tc_to_host_wait(...) tc_to_host_wait_at(__VA_ARGS__, TC_HERE)
 #define tc_eval(n, ...) tc_eval_at(n, __VA_ARGS__, TC_HERE)
 #define tc_sync(...) tc_sync_at(__VA_ARGS__, TC_HERE)
+#define tc_sync_of(...) tc_sync_of_at(__VA_ARGS__, TC_HERE)
 #define tc_map_shared(t, out_data, ...) tc_map_shared_at(t, out_data, __VA_ARGS__, TC_HERE)
 #define tc_save_npy(path, ...) tc_save_npy_at(path, __VA_ARGS__, TC_HERE)
 #define tc_optimizer_add_group(opt, params, n, ...) tc_optimizer_add_group_at(opt, params, n, __VA_ARGS__, TC_HERE)

@@ -319,6 +319,13 @@ TC_API tc_tensor tc_retain(tc_tensor t);
 // Gives a reference back: that of tc_retain, of tc_param, or a handle's own before its scope ends.
 // Any thread may call it. Poison and {0, 0} are fine; TC_ERR_HANDLE if t is dead.
 TC_API void tc_release(tc_tensor t);
+// Between the two, this thread's work runs only when it is asked for: by a sync point, or by another
+// thread that reads a tensor. Ends of scopes and steps of optimizers run nothing. Calls nest.
+// What would else run without being asked fails with TC_ERR_STATE: an op that is one too many
+// (TC_MAX_NODES) or holds too much memory (TC_MAX_BYTES), one in another memory than what is
+// pending, and an assign to memory that another borrow covers, too. After a tc_sync it is recorded.
+TC_API void tc_record_only_begin(void);
+TC_API void tc_record_only_end(void);
 // Whether the handle is alive: not dead, poison or {0, 0}.
 TC_API bool tc_is_valid(tc_tensor t);
 // Whether the handle is alive and of this thread, which alone may assign to it.
@@ -393,6 +400,15 @@ TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, v
 // where the span has too many bytes. Other errors are those of tc_borrow.
 TC_API tc_tensor tc_borrow_strided(void *data, tc_dims shape, const int64_t *strides, tc_type type, int flags,
                                    void (*release)(void *arg), void *arg);
+// Gives up a borrow before its memory is freed. When it returns, release has been called, and the
+// library neither reads nor writes there any more. Runs nothing.
+// A pending assign to t never lands, and work that only it needed is dropped. What other tensors
+// computed, or will compute, from the old content they keep: it is copied if one is alive.
+// t dies, whatever references it has. A tensor in memory of tc dies in the same way; poison and {0,
+// 0} are fine. What tc_map gave of read-only memory is that memory still.
+// TC_ERR_HANDLE for a dead handle, TC_ERR_STATE if t is another thread's, TC_ERR_MEMORY where the
+// copy has no room; nothing has changed then.
+TC_API tc_status tc_forget(tc_tensor t) TC_MUST_USE;
 // Those with the pointer's type, as the macros call them. Their shape, type and errors are the
 // same, and TC_ERR_DTYPE for a pointer to another type.
 TC_API tc_tensor tc_from_host_as_at(tc_ctype c, const void *data, tc_dims shape, tc_type type, tc_site site);
@@ -444,6 +460,12 @@ TC_API tc_status tc_to_host_wait(const void *out) TC_MUST_USE;
 TC_API tc_status tc_eval(int n, const tc_tensor *tensors) TC_MUST_USE;
 // Runs everything pending on this thread, and waits for the device; NULL: for every device.
 TC_API tc_status tc_sync(const char *device) TC_MUST_USE;
+// Runs everything pending on the thread that made t, and waits for t's device. Any thread may call it:
+// before the memory that another thread's assigns will reach is read or freed, for instance.
+// That thread is not waited for, but where it is inside an op that reads a third thread's tensor.
+// An error of the run is returned here, and again by that thread's next sync point if an assign was
+// undone.
+TC_API tc_status tc_sync_of(tc_tensor t) TC_MUST_USE;
 // A read-only view of the value, dense row-major, valid until tc_unmap; NULL on error.
 TC_API const void *tc_map(tc_tensor t);
 // Ends the latest view that this thread has of t; where it has none, the latest of any thread.

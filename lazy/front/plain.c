@@ -53,6 +53,7 @@ PLAIN(tc_tensor, tc_borrow, (void *data, tc_dims shape, tc_type type, int flags,
       *arg), data, shape, type, flags, release, arg, CALLER)
 PLAIN(tc_tensor, tc_borrow_strided, (void *data, tc_dims shape, const int64_t *strides, tc_type type, int flags, void
       (*release)(void *arg), void *arg), data, shape, strides, type, flags, release, arg, CALLER)
+PLAIN(tc_status, tc_forget, (tc_tensor t), t, CALLER)
 PLAIN(tc_status, tc_item_f32, (tc_tensor t, float *out), t, out, CALLER)
 PLAIN(tc_status, tc_item_f64, (tc_tensor t, double *out), t, out, CALLER)
 PLAIN(tc_status, tc_item_i32, (tc_tensor t, int32_t *out), t, out, CALLER)
@@ -63,6 +64,7 @@ PLAIN(tc_status, tc_to_host_async, (tc_tensor t, void *out, size_t bytes), t, ou
 PLAIN(tc_status, tc_to_host_wait, (const void *out), out, CALLER)
 PLAIN(tc_status, tc_eval, (int n, const tc_tensor *tensors), n, tensors, CALLER)
 PLAIN(tc_status, tc_sync, (const char *device), device, CALLER)
+PLAIN(tc_status, tc_sync_of, (tc_tensor t), t, CALLER)
 PLAIN(const void *, tc_map, (tc_tensor t), t, CALLER)
 PLAIN(tc_status, tc_unmap, (tc_tensor t), t, CALLER)
 PLAIN(tc_status, tc_map_shared, (tc_tensor t, const void **out_data, void **out_share), t, out_data, out_share,

@@ -36,6 +36,11 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   tc_node old = tc_trace_node(t, s, h);
   if (old == TC_NODE_ERR) return t->op_status;
   bool is_aliased = s->buf && s->buf->aliased && s->buf->origin == TC_ORIGIN_USER;
+  if (is_aliased && t->record_only)
+    return tc_rec_fail(t, TC_ERR_STATE,
+                       "another borrow covers some of the memory, so the assign would run before the next op, and this "
+                       "thread only records (tc_record_only_begin)"),
+           t->op_status;
   if (s->buf && s->buf->origin == TC_ORIGIN_USER && !user_add(t, h, s, old)) return t->op_status;
   uint8_t history = tc_trace_history(t, TC_OP_ASSIGN, type, t->flag[value]);
   tc_node n =

@@ -165,7 +165,7 @@ static tc_status eval(int n, const tc_tensor *tensors, bool tells, tc_site site)
   tc_node small[64], *asked = small;
   if (n > 64 && !(asked = tc_malloc((size_t)n * sizeof *asked)))
     return tc_fail(TC_ERR_MEMORY, "eval", site, "no room for %d tensors", n);
-  tc_trace *t = tc_op_begin("eval", site);
+  tc_trace *t = tc_op_begin_sync("eval", site);
   tc_status st = tells ? tc_trace_deferred_error(t, "eval", site) : TC_OK;
   int n_asked = 0;
   for (int i = 0; i < n && st == TC_OK; i++) {
@@ -195,7 +195,7 @@ tc_status tc_compute(int n, const tc_tensor *tensors, tc_site site) {
 tc_status tc_sync_at(const char *device, tc_site site) {
   tc_device d;
   if (device) TC_TRY(tc_device_parse(device, "sync", site, &d));
-  tc_trace *t = tc_op_begin("sync", site);
+  tc_trace *t = tc_op_begin_sync("sync", site);
   tc_status st = tc_trace_deferred_error(t, "sync", site);
   tc_gpu *gpu;
   if (st == TC_OK) st = t->op_status;
@@ -205,6 +205,17 @@ tc_status tc_sync_at(const char *device, tc_site site) {
     st = tc_gpu_wait(gpu);
   if (st == TC_OK && !device) st = tc_gpu_wait_all();
   (void)tc_op_done(t);
+  return st;
+}
+
+tc_status tc_sync_of_at(tc_tensor h, tc_site site) {
+  tc_device d = TC_DEVICE_CPU;
+  tc_gpu *gpu;
+  if (!tc_enter("sync_of", site)) return TC_ERR_STATE;
+  tc_status st = tc_value_sync(h, site, &d);
+  if (st == TC_OK && tc_device_kind_of(d) == TC_DEVICE_GPU && (st = tc_gpu_get(d, &gpu)) == TC_OK)
+    st = tc_gpu_wait(gpu);
+  tc_leave();
   return st;
 }
 

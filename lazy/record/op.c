@@ -25,7 +25,7 @@ static bool holds_much(tc_trace *t) {
   return held > bound;
 }
 
-tc_trace *tc_op_begin(const char *name, tc_site site) {
+static inline __attribute__((always_inline)) tc_trace *open_op(const char *name, tc_site site) {
   if (TC_UNLIKELY(!tc_enter(name, site))) return &tc_trace_refused;
   tc_trace *t = tc_trace_self();
   if (TC_UNLIKELY(!t)) {
@@ -39,6 +39,16 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   t->op_status = TC_OK;
   t->n_taken = 0;
   t->tape = t->no_grad == 0;
+  return t;
+}
+
+tc_trace *tc_op_begin_sync(const char *name, tc_site site) {
+  return open_op(name, site);
+}
+
+tc_trace *tc_op_begin(const char *name, tc_site site) {
+  tc_trace *t = open_op(name, site);
+  if (TC_UNLIKELY(t->op_status != TC_OK)) return t;
   // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
   if (TC_UNLIKELY(t->n_node == 0)) tc_team_warm();
   if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t)))) {

@@ -2,6 +2,8 @@
 #include "lazy/trace/thread_trace.h"
 #include "lazy/record/value.h"
 
+#include <time.h>
+
 #include "lazy/record/append.h"
 #include "lazy/trace/deferred_error.h"
 
@@ -70,6 +72,36 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
     st = tc_value_copy(out);  // assigns write there: this is read later, or in another trace
   }
   tc_trace_unlock(t);
+  return st;
+}
+
+// The thread of t is inside an op that waits for another thread's value: its nodes keep their
+// numbers, so its assigns cannot land. It waits for no lock that the caller holds.
+static void wait_for_op(tc_trace *t) {
+  while (t->dropped) {
+    tc_trace_unlock(t);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    tc_trace_lock(t);
+  }
+}
+
+tc_status tc_value_sync(tc_tensor h, tc_site site, tc_device *out_device) {
+  const char *op = tc_inside_call.op;
+  tc_trace *t;
+  (void)tc_trace_self();
+  const tc_slot *s = tc_slot_find(h, &t);
+  bool own = s && h.gen && t == tc_trace_mine;
+  if (!own) TC_TRY(tell_deferred(op, site));
+  if (!s && h.slot >= TC_POISON) return tc_poison_told(h);
+  if (!s || h.gen == 0) return tc_fail(TC_ERR_HANDLE, op, site, "%s", tc_handle_fault(h));
+  TC_TRY(tc_trace_here(t, op, site));
+  tc_trace_lock(t);
+  wait_for_op(t);
+  tc_status st = own ? tc_trace_deferred_error(t, op, site) : TC_OK;
+  if (st == TC_OK && s->gen != h.gen) st = tc_fail(TC_ERR_HANDLE, op, site, "%s", tc_handle_fault(h));
+  *out_device = (tc_device)s->device;
+  if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL);
+  tc_trace_unlock_or_retire(t);
   return st;
 }
 

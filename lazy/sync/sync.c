@@ -180,6 +180,15 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
 }
 
 tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site) {
+  static const char *const why[TC_N_CAUSES] = {
+      [TC_CAUSE_BOUND] = "are as many, or hold as much memory, as may be pending",
+      [TC_CAUSE_ALIAS] = "have an assign to memory that another borrow covers, too",
+      [TC_CAUSE_MEMORY] = "are in another memory"};
+  if (TC_UNLIKELY(t->record_only))
+    return tc_fail(TC_ERR_STATE, tc_inside_call.op, site,
+                   "the %u records pending %s: they run before it, and this thread only records "
+                   "(tc_record_only_begin); call tc_sync before",
+                   t->n_node, why[cause] ? why[cause] : "would run");
   tc_device d = t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU;
   bool owes = t->n_user > 0;
   tc_error_mark before = tc_error_now();

@@ -121,6 +121,16 @@ void tc_slot_settle(tc_trace *t, uint32_t slot) {
   if (!(s->gen & 1)) slot_free(t, s, slot);
 }
 
+void tc_slot_drop_assign(tc_trace *t, uint32_t slot) {
+  for (uint32_t i = 0; i < t->n_user; i++) {
+    if (t->user[i].slot != slot) continue;
+    tc_buffer_release(t->user[i].buf);
+    t->user[i] = t->user[--t->n_user];
+    tc_slot_of(slot)->flags &= (uint8_t)~TC_SLOT_HAS_DEFERRED;
+    return;
+  }
+}
+
 void tc_slot_release_handle(tc_trace *t, tc_tensor h) {
   tc_slot *s = tc_slot_of(h.slot);
   if (s->gen == h.gen) tc_slot_release(t, s, h);

@@ -100,6 +100,7 @@ struct tc_trace {
   tc_device op_device;  // the operands' device; in a backward, the device of the record being differentiated
   bool tape;  // true: records go on the tape
   int no_grad;  // open tc_no_grad_begin
+  int record_only;  // open tc_record_only_begin: nothing runs unasked
   uint64_t seed, counter, stream;
   uint64_t synced;  // when the last sync point ended, in ticks. 0: there was none
   uint64_t cut_site;  // the landmark at which the trace was cut last. 0: never
@@ -208,6 +209,8 @@ void tc_slot_release(tc_trace *t, tc_slot *s, tc_tensor h);
 void tc_slot_release_handle(tc_trace *t, tc_tensor h);
 // The slot OWES no more; frees it if it was released meanwhile.
 void tc_slot_settle(tc_trace *t, uint32_t slot);
+// pre: t is locked. The slot's assign never reaches the caller's memory.
+void tc_slot_drop_assign(tc_trace *t, uint32_t slot);
 // At the end of the process, when no trace is left.
 void tc_slot_free_all(void);
 // pre: t is locked. Looks whether temporaries outlive the runs at this place, and warns once in a

@@ -312,6 +312,133 @@ static void borrows_that_share_bytes_see_each_others_assigns(void) {
   EXPECT(released == 1, "%d", released);
 }
 
+// ---- Giving up ----
+
+static void what_is_forgotten_never_lands(void) {
+  double *x = memory_of(4), *y = memory_of(4), *z = memory_of(8), got = 0, all[4];
+  uint64_t n_runs = tc_cache_stats().plan_hits + tc_cache_stats().plan_misses;
+  int released = 0;
+  tc_scope s = tc_scope_begin(), inner = tc_scope_begin();
+  tc_tensor a = tc_keep(tc_borrow(x, TC_SHAPE(4), TC_F64, TC_WRITABLE, release_it, &released));
+  EXPECT_OK(tc_assign(a, tc_mul(tc_add(a, 1), 2)));
+  tc_tensor more = tc_retain(a);
+  tc_scope_end(inner);
+  EXPECT_OK(tc_forget(a));
+  EXPECT(released == 1 && !tc_is_valid(a) && !tc_is_valid(more), "%d", released);
+  for (int i = 0; i < 4; i++) EXPECT(x[i] == GAP, "it landed: %g", x[i]);
+  free(x);
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(tc_cache_stats().plan_hits + tc_cache_stats().plan_misses == n_runs, "dead work ran");
+  // What others have of it stays: pending, and as a recipe.
+  for (int i = 0; i < 4; i++) y[i] = i;
+  for (int i = 0; i < 8; i++) z[i] = i;
+  tc_tensor b = tc_borrow(y, TC_SHAPE(4), TC_F64, TC_WRITABLE, NULL, NULL);
+  tc_tensor c = tc_borrow_strided(z, TC_SHAPE(2, 2), (int64_t[]){5, 1}, TC_F64, TC_WRITABLE, NULL, NULL);
+  tc_tensor recipe = tc_mul(b, 10), tail = tc_sum(tc_mul(c, c), TC_ALL, false);
+  EXPECT_OK(tc_item(tc_sum(recipe, TC_ALL, false), &got));
+  EXPECT(got == 60, "%g", got);
+  tc_tensor pending = tc_add(b, 0.5);
+  EXPECT_OK(tc_assign(b, tc_zeros(TC_SHAPE(4), TC_F64)));
+  EXPECT_OK(tc_assign(c, tc_neg(c)));
+  EXPECT_OK(tc_forget(b));
+  EXPECT_OK(tc_forget(c));
+  EXPECT(y[3] == 3 && z[1] == 1, "it landed: %g %g", y[3], z[1]);
+  memset(y, -1, 4 * sizeof *y), memset(z, -1, 7 * sizeof *z);
+  free(y), free(z);
+  EXPECT_OK(tc_to_host(pending, all, sizeof all));
+  EXPECT(all[0] == 0.5 && all[3] == 3.5, "%g", all[3]);
+  EXPECT_OK(tc_to_host(recipe, all, sizeof all));
+  EXPECT(all[3] == 30, "%g", all[3]);
+  EXPECT_OK(tc_item(tail, &got));
+  EXPECT(got == 0 + 1 + 25 + 36, "%g", got);
+  // Other assigns of the trace still land.
+  double u[2] = {1, 2}, v[2] = {3, 4};
+  tc_tensor d = tc_borrow(u, TC_SHAPE(2), TC_F64, TC_WRITABLE, NULL, NULL);
+  tc_tensor e = tc_borrow(v, TC_SHAPE(2), TC_F64, TC_WRITABLE, NULL, NULL);
+  EXPECT_OK(tc_assign(d, tc_add(d, e)));
+  EXPECT_OK(tc_assign(e, tc_add(d, e)));
+  EXPECT_OK(tc_forget(d));
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(u[0] == 1 && v[0] == 7 && v[1] == 10, "%g %g %g", u[0], v[0], v[1]);
+  EXPECT_OK(tc_forget(tc_ones(TC_SHAPE(3), TC_F32)));
+  EXPECT_FAILS(tc_forget(d), TC_ERR_HANDLE, "released");
+  tc_scope_end(s);
+}
+
+// ---- When it runs ----
+
+static void nothing_runs_unasked(void) {
+  enum { N = 1 << 18 };  // an assign of this many would end a scope with a run
+  float *a = malloc(N * sizeof *a);
+  double b[8] = {0};
+  for (int i = 0; i < N; i++) a[i] = 1;
+  tc_scope outer = tc_scope_begin();
+  tc_tensor t = tc_borrow(a, TC_SHAPE(N), TC_F32, TC_WRITABLE, NULL, NULL);
+  EXPECT_OK(tc_sync(NULL));
+  tc_record_only_begin();
+  for (int step = 0; step < 200; step++) {
+    tc_scope s = tc_scope_begin();
+    EXPECT_OK(tc_assign(t, tc_add(t, 1)));
+    tc_scope_end(s);
+  }
+  EXPECT(a[0] == 1, "it ran: %g", (double)a[0]);
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(a[0] == 201 && a[N - 1] == 201, "%g", (double)a[0]);
+  // More than may be pending is an error, and a sync goes on.
+  tc_tensor x = tc_zeros(TC_SHAPE(4), TC_F32);
+  long n = 0;
+  tc_clear_error();
+  for (tc_tensor y = x; tc_is_valid(y) && n < 10000000; n++) x = y, y = tc_add(y, 1);
+  EXPECT(tc_last_error()->status == TC_ERR_STATE && strstr(tc_last_error()->message, "call tc_sync"), "after %ld", n);
+  float all[4];
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT_OK(tc_to_host(x, all, sizeof all));
+  EXPECT(all[0] == (float)(n - 1), "%g of %ld", (double)all[0], n);
+  // Memory borrowed twice would have to run.
+  tc_tensor u = tc_borrow(b, TC_SHAPE(8), TC_F64, TC_WRITABLE, NULL, NULL);
+  EXPECT_OK(tc_assign(u, tc_ones(TC_SHAPE(8), TC_F64)));
+  EXPECT_FAILS(tc_borrow(b + 1, TC_SHAPE(4), TC_F64, TC_WRITABLE, NULL, NULL), TC_ERR_STATE, "another borrow");
+  EXPECT_OK(tc_sync(NULL));
+  tc_tensor v = tc_borrow(b + 1, TC_SHAPE(4), TC_F64, TC_WRITABLE, NULL, NULL);
+  EXPECT_FAILS(tc_assign(v, tc_zeros(TC_SHAPE(4), TC_F64)), TC_ERR_STATE, "another borrow");
+  EXPECT(b[1] == 1, "%g", b[1]);
+  tc_record_only_end();
+  EXPECT_OK(tc_assign(v, tc_zeros(TC_SHAPE(4), TC_F64)));
+  EXPECT_OK(tc_sync(NULL));
+  EXPECT(b[0] == 1 && b[1] == 0, "%g", b[1]);
+  tc_scope_end(outer);
+  free(a);
+}
+
+// ---- Other threads ----
+
+static tc_tensor shared;
+static double shared_memory[1000];
+
+static void *sync_shared(void *arg) {
+  EXPECT_OK(tc_sync_of(shared));
+  EXPECT(shared_memory[999] == 7, "%g", shared_memory[999]);
+  return arg;
+}
+
+static void another_thread_runs_what_is_pending(void) {
+  pthread_t thread;
+  tc_scope s = tc_scope_begin();
+  shared = tc_borrow(shared_memory, TC_SHAPE(1000), TC_F64, TC_WRITABLE, NULL, NULL);
+  EXPECT_OK(tc_assign(shared, tc_full(TC_SHAPE(1000), 7, TC_F64)));
+  EXPECT(shared_memory[0] == 0, "it ran");
+  pthread_create(&thread, NULL, sync_shared, NULL);
+  pthread_join(thread, NULL);
+  EXPECT(shared_memory[0] == 7, "%g", shared_memory[0]);
+  EXPECT_OK(tc_assign(shared, tc_mul(shared, 2)));
+  EXPECT_OK(tc_sync_of(shared));
+  EXPECT(shared_memory[0] == 14, "%g", shared_memory[0]);
+  tc_tensor dead = shared;
+  tc_scope_end(s);
+  EXPECT_FAILS(tc_sync_of(dead), TC_ERR_HANDLE, "sync_of");
+  EXPECT_FAILS(tc_sync_of((tc_tensor){0, 0}), TC_ERR_HANDLE, "sync_of");
+}
+
 int main(void) {
   strided_memory_is_read_and_written_where_its_elements_lie();
   strided_operands_give_what_dense_ones_do();
@@ -320,5 +447,8 @@ int main(void) {
   an_assign_lands_without_a_copy();
   memory_that_is_borrowed_again_is_the_same_tensor();
   borrows_that_share_bytes_see_each_others_assigns();
+  what_is_forgotten_never_lands();
+  nothing_runs_unasked();
+  another_thread_runs_what_is_pending();
   return expect_done("api-borrow");
 }
