@@ -319,8 +319,8 @@ TC_API tc_tensor tc_retain(tc_tensor t);
 // Gives a reference back: that of tc_retain, of tc_param, or a handle's own before its scope ends.
 // Any thread may call it. Poison and {0, 0} are fine; TC_ERR_HANDLE if t is dead.
 TC_API void tc_release(tc_tensor t);
-// Between the two, this thread's work runs only when it is asked for: by a sync point, or by another
-// thread that reads a tensor. Ends of scopes and steps of optimizers run nothing. Calls nest.
+// Between the two, this thread's work runs only when it is asked for: by a sync point, or by
+// another thread that reads a tensor. Ends of scopes and steps of optimizers run nothing. Calls nest.
 // What would else run without being asked fails with TC_ERR_STATE: an op that is one too many
 // (TC_MAX_NODES) or holds too much memory (TC_MAX_BYTES), one in another memory than what is
 // pending, and an assign to memory that another borrow covers, too. After a tc_sync it is recorded.
@@ -460,8 +460,8 @@ TC_API tc_status tc_to_host_wait(const void *out) TC_MUST_USE;
 TC_API tc_status tc_eval(int n, const tc_tensor *tensors) TC_MUST_USE;
 // Runs everything pending on this thread, and waits for the device; NULL: for every device.
 TC_API tc_status tc_sync(const char *device) TC_MUST_USE;
-// Runs everything pending on the thread that made t, and waits for t's device. Any thread may call it:
-// before the memory that another thread's assigns will reach is read or freed, for instance.
+// Runs everything pending on the thread that made t, and waits for t's device. Any thread may call
+// it, for instance before it reads or frees memory that another thread's assigns will reach.
 // That thread is not waited for, but where it is inside an op that reads a third thread's tensor.
 // An error of the run is returned here, and again by that thread's next sync point if an assign was
 // undone.
