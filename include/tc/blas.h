@@ -1,0 +1,70 @@
+// Direct products: matrices where they lie, written in place, now. No tensor, trace or plan takes
+// part, and nothing is compiled.
+//
+//   tc_gemm_call call = {.type = TC_F64, .m = m, .n = n, .k = k, .alpha = 1, .a = a, .lda = m,
+//                        .b = b, .ldb = k, .beta = 0, .c = c, .ldc = m};
+//   if (tc_gemm(&call) != TC_OK) fprintf(stderr, "%s\n", tc_last_error()->message);
+//
+// A field that is not named is zero, and zero is the usual choice. Matrices are column-major and not
+// transposed, there is one product, and threads are as many as the process may use.
+// Threads: thread-safe; any number of threads may call at once, also inside OpenMP regions.
+// Source: the BLAS reference (netlib), whose rules for NaN these are.
+#ifndef TC_BLAS_H
+#define TC_BLAS_H
+
+#include <tc/tc.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Where element (i, j) of a matrix stands: at i + j * ld, or at i * ld + j.
+typedef enum tc_blas_order { TC_COL_MAJOR = 0, TC_ROW_MAJOR = 1 } tc_blas_order;
+typedef enum tc_blas_trans { TC_NO_TRANS = 0, TC_TRANS = 1 } tc_blas_trans;
+
+// c = alpha * op(a) * op(b) + beta * c; op(a) is [m, k], op(b) is [k, n], c is [m, n].
+typedef struct tc_gemm_call {
+  tc_type type;  // of a and b: TC_F32 or TC_F64, and c has it too; or TC_F16 or TC_BF16, and c is TC_F32
+  tc_blas_order order;  // of all three
+  tc_blas_trans transa, transb;
+  int64_t m, n, k;
+  double alpha;  // rounded to the type of c, as beta is
+  const void *a;
+  int64_t lda;  // in elements; at least the length of a column, in row-major order of a row, and 1
+  const void *b;
+  int64_t ldb;
+  double beta;
+  void *c;
+  int64_t ldc;
+  int max_threads;  // 0: as many as tc_num_threads says
+  // How many products of equal sizes; 0: one. Product i has its matrices stride_a, stride_b and
+  // stride_c elements after those of product i - 1.
+  int64_t batch;
+  int64_t stride_a, stride_b, stride_c;
+  // One pointer a product, in the place of a and stride_a and so on; NULL: there is no list.
+  const void *const *a_list;
+  const void *const *b_list;
+  void *const *c_list;
+} tc_gemm_call;
+
+// Computes a product, or a batch of them. Blocks.
+// beta 0: c is not read, so a NaN in it is overwritten. alpha 0 or k 0: a and b are not read and
+// may be NULL. m, n or batch 0: nothing is done. Elements between columns (rows) are not touched.
+// The order in which an element is summed depends on k alone. So its bits do not depend on threads,
+// m, n, transpositions, order or leading dimensions; on whether the processor has fused
+// multiply-add they do.
+// c may not overlap a or b, nor another c of the batch. Two matrices overlap if their ranges of
+// bytes do, from the first element to the last one. Blocks of one matrix do not, if they have no
+// row in common: their leading dimensions are equally many bytes. A batch by lists is looked at
+// product by product.
+// The caller's rounding mode and exception flags are as before; the product rounds to nearest.
+// TC_ERR_ARG: a negative size, a small leading dimension, NULL, an overlap, or matrices beyond the
+// address space. TC_ERR_DTYPE: another type. TC_ERR_MEMORY: none for packed operands. After an
+// error c is as it was.
+TC_MUST_USE TC_API tc_status tc_gemm(const tc_gemm_call *call);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
