@@ -5,8 +5,8 @@
 //                        .b = b, .ldb = k, .beta = 0, .c = c, .ldc = m};
 //   if (tc_gemm(&call) != TC_OK) fprintf(stderr, "%s\n", tc_last_error()->message);
 //
-// A field that is not named is zero, and zero is the usual choice. Matrices are column-major and not
-// transposed, there is one product, and threads are as many as the process may use.
+// A field that is not named is zero, which is the usual choice: column-major, not transposed, one
+// product, as many threads as the process may use.
 // Threads: thread-safe; any number of threads may call at once, also inside OpenMP regions.
 // Source: the BLAS reference (netlib), whose rules for NaN these are.
 #ifndef TC_BLAS_H
@@ -22,6 +22,17 @@ extern "C" {
 typedef enum tc_blas_order { TC_COL_MAJOR = 0, TC_ROW_MAJOR = 1 } tc_blas_order;
 typedef enum tc_blas_trans { TC_NO_TRANS = 0, TC_TRANS = 1 } tc_blas_trans;
 
+// Many products of equal sizes: product i has its matrices stride_a, stride_b and stride_c elements
+// after those of product i - 1. A list, one pointer a product, takes the place of a pointer and its
+// stride; NULL: there is no list.
+typedef struct tc_gemm_batch {
+  int64_t count;
+  int64_t stride_a, stride_b, stride_c;
+  const void *const *a_list;
+  const void *const *b_list;
+  void *const *c_list;
+} tc_gemm_batch;
+
 // c = alpha * op(a) * op(b) + beta * c; op(a) is [m, k], op(b) is [k, n], c is [m, n].
 typedef struct tc_gemm_call {
   tc_type type;  // of a and b: TC_F32 or TC_F64, and c has it too; or TC_F16 or TC_BF16, and c is TC_F32
@@ -36,20 +47,13 @@ typedef struct tc_gemm_call {
   double beta;
   void *c;
   int64_t ldc;
+  const tc_gemm_batch *batch;  // NULL: one product
   int max_threads;  // 0: as many as tc_num_threads says
-  // How many products of equal sizes; 0: one. Product i has its matrices stride_a, stride_b and
-  // stride_c elements after those of product i - 1.
-  int64_t batch;
-  int64_t stride_a, stride_b, stride_c;
-  // One pointer a product, in the place of a and stride_a and so on; NULL: there is no list.
-  const void *const *a_list;
-  const void *const *b_list;
-  void *const *c_list;
 } tc_gemm_call;
 
 // Computes a product, or a batch of them. Blocks.
 // beta 0: c is not read, so a NaN in it is overwritten. alpha 0 or k 0: a and b are not read and
-// may be NULL. m, n or batch 0: nothing is done. Elements between columns (rows) are not touched.
+// may be NULL. m, n or count 0: nothing is done. Elements between columns (rows) are not touched.
 // The order in which an element is summed depends on k alone. So its bits do not depend on threads,
 // m, n, transpositions, order or leading dimensions; on whether the processor has fused
 // multiply-add they do.
@@ -57,7 +61,8 @@ typedef struct tc_gemm_call {
 // bytes do, from the first element to the last one. Blocks of one matrix do not, if they have no
 // row in common: their leading dimensions are equally many bytes. A batch by lists is looked at
 // product by product.
-// The caller's rounding mode and exception flags are as before; the product rounds to nearest.
+// Rounding is to nearest. Small products, on the caller's thread, follow the thread's own mode and
+// raise its exception flags, as arithmetic does; the mode of the caller never changes.
 // TC_ERR_ARG: a negative size, a small leading dimension, NULL, an overlap, or matrices beyond the
 // address space. TC_ERR_DTYPE: another type. TC_ERR_MEMORY: none for packed operands. After an
 // error c is as it was.

@@ -17,17 +17,12 @@
 #include <string.h>
 
 #include "kernels/blas/half.h"
-#include "runtime/float_mode.h"
 #include "runtime/status.h"
 #include "runtime/team.h"
 #include "runtime/topology.h"
 
-#define CHUNK_BYTES 2560  // the most of kc: 320 f64, 640 f32
 #define PACKED_B_BYTES (INT64_C(4) << 20)
 #define L2_BYTES_DEFAULT (INT64_C(256) << 10)  // where the topology does not know it
-// Products of up to so many multiply-adds are done where the operands lie.
-#define DIRECT_WORK (INT64_C(80) * 80 * 80)
-#define DIRECT_LENGTH 4096
 // Multiply-adds that are worth a second thread, and those below which a job is brief.
 #define THREAD_WORK 200000
 #define BRIEF_WORK 2000000
@@ -126,7 +121,7 @@ static void run_blocks(const gemm_job *job, const tc_blas_product *p, char *scra
 }
 
 // c = beta * c, where a and b are not to be read.
-static void scale(const tc_blas_product *p, int bytes) {
+void tc_blas_scale(const tc_blas_product *p, int bytes) {
   for (int64_t j = 0; j < p->n && p->beta != 1; j++) {
     char *column = (char *)p->c + j * p->ldc * bytes;
     if (p->beta == 0)
@@ -138,31 +133,13 @@ static void scale(const tc_blas_product *p, int bytes) {
   }
 }
 
-static bool takes_direct(tc_type type, const tc_blas_kernels *kernels, const tc_blas_product *p) {
-  if (is_half(type) || p->m > DIRECT_LENGTH || p->n > DIRECT_LENGTH) return false;
-  int64_t k_most = p->a_row == 1 ? CHUNK_BYTES / kernels->bytes : TC_BLAS_DIRECT_K;
-  return p->k <= k_most && p->m * p->n * p->k <= DIRECT_WORK;
-}
-
-static bool reads_nothing(const tc_blas_product *p) {
-  return p->alpha == 0 || p->k == 0;
-}
-
-// pre: it takes no scratch memory.
-static void run_small(const tc_blas_kernels *kernels, const tc_blas_product *p) {
-  if (reads_nothing(p))
-    scale(p, kernels->bytes);
-  else
-    kernels->direct(p);
-}
-
 // ---- Batches ----
 
 static tc_blas_product product_at(const tc_blas_batch *batch, int bytes, int64_t i) {
   tc_blas_product p = batch->product;
   int in_bytes = is_half(batch->type) ? 2 : bytes;
   p.c = batch->c_list ? batch->c_list[i] : (char *)p.c + i * batch->stride_c * bytes;
-  if (reads_nothing(&p)) return p;
+  if (tc_blas_reads_nothing(&p)) return p;
   p.a = batch->a_list ? batch->a_list[i] : element(p.a, i * batch->stride_a, in_bytes);
   p.b = batch->b_list ? batch->b_list[i] : element(p.b, i * batch->stride_b, in_bytes);
   return p;
@@ -180,12 +157,12 @@ static void run_part(void *arg, int stage, int64_t index, tc_worker *worker) {
   p.m = TC_MIN(job->part_rows, p.m - i);
   p.n = TC_MIN(job->part_cols, p.n - j);
   p.c = (char *)p.c + (i + j * p.ldc) * bytes;
-  if (!reads_nothing(&p)) {
+  if (!tc_blas_reads_nothing(&p)) {
     p.a = element(p.a, i * p.a_row, in_bytes);
     p.b = element(p.b, j * p.b_col, in_bytes);
   }
   if (job->a_bytes == 0)
-    run_small(job->kernels, &p);
+    tc_blas_run_small(job->kernels, &p);
   else
     run_blocks(job, &p, worker->scratch);
 }
@@ -217,7 +194,7 @@ static void choose_blocks(gemm_job *job) {
   const tc_blas_kernels *kernels = job->kernels;
   int64_t l2_bytes = (int64_t)tc_topology_get()->l2_bytes;
   if (l2_bytes == 0) l2_bytes = L2_BYTES_DEFAULT;
-  job->kc = even_pieces(p->k, CHUNK_BYTES / kernels->bytes, 1);
+  job->kc = even_pieces(p->k, TC_BLAS_CHUNK_BYTES / kernels->bytes, 1);
   int64_t line_bytes = job->kc * kernels->bytes;
   job->mc = even_pieces(TC_MIN(p->m, job->part_rows), l2_bytes / 2 / line_bytes, kernels->mr);
   job->nc = even_pieces(TC_MIN(p->n, job->part_cols), PACKED_B_BYTES / line_bytes, kernels->nr);
@@ -235,7 +212,7 @@ static int threads_of(const tc_blas_batch *batch, double work, int others) {
 
 static tc_status run_team(const tc_blas_batch *batch, const tc_blas_kernels *kernels, bool direct) {
   const tc_blas_product *p = &batch->product;
-  double work = (double)p->m * (double)p->n * (reads_nothing(p) ? 1 : (double)p->k) * (double)batch->count;
+  double work = (double)p->m * (double)p->n * (tc_blas_reads_nothing(p) ? 1 : (double)p->k) * (double)batch->count;
   int others = atomic_fetch_add_explicit(&n_running, 1, memory_order_relaxed);
   int threads = threads_of(batch, work, others);
   gemm_job job = {.batch = batch, .kernels = kernels};
@@ -253,19 +230,12 @@ static tc_status run_team(const tc_blas_batch *batch, const tc_blas_kernels *ker
                 : TC_OK;
 }
 
-tc_status tc_blas_gemm(const tc_blas_batch *batch) {
-  const tc_blas_product *p = &batch->product;
-  if (p->m == 0 || p->n == 0) return TC_OK;
+tc_status tc_blas_gemm_batch(const tc_blas_batch *batch) {
   const tc_blas_kernels *kernels = tc_blas_kernels_of(batch->type);
-  bool direct = reads_nothing(p) || takes_direct(batch->type, kernels, p);
-  if (!direct || batch->count > 1) return run_team(batch, kernels, direct);
-  tc_float_mode before = tc_float_mode_default();
-  if (batch->a_list || batch->b_list || batch->c_list) {
-    tc_blas_product first = product_at(batch, kernels->bytes, 0);
-    run_small(kernels, &first);
-  } else {
-    run_small(kernels, p);
-  }
-  tc_float_mode_restore(before);
-  return TC_OK;
+  return run_team(batch, kernels, tc_blas_is_small(batch->type, kernels, &batch->product));
+}
+
+tc_status tc_blas_gemm_packed(tc_type type, const tc_blas_product *product, int max_threads) {
+  tc_blas_batch batch = {.type = type, .product = *product, .max_threads = max_threads, .count = 1};
+  return run_team(&batch, tc_blas_kernels_of(type), false);
 }

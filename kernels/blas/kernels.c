@@ -1,22 +1,17 @@
 // Chooses the kernels of this machine, once. See kernels.h.
 #include "kernels/blas/kernels.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "runtime/options.h"
-#include "runtime/status.h"
 
-// The tables of an instruction set, by type.
-typedef struct kernel_set {
-  const tc_blas_kernels *f32, *f64;
-} kernel_set;
+_Atomic(const tc_blas_set *) tc_blas_chosen;
 
-static const kernel_set *choose_set(void) {
-  static const kernel_set baseline = {&tc_blas_f32_baseline, &tc_blas_f64_baseline};
+static const tc_blas_set *widest_set(void) {
+  static const tc_blas_set baseline = {&tc_blas_f32_baseline, &tc_blas_f64_baseline};
 #if defined(__x86_64__)
-  static const kernel_set avx2 = {&tc_blas_f32_avx2, &tc_blas_f64_avx2},
-                          avx512 = {&tc_blas_f32_avx512, &tc_blas_f64_avx512};
+  static const tc_blas_set avx2 = {&tc_blas_f32_avx2, &tc_blas_f64_avx2},
+                           avx512 = {&tc_blas_f32_avx512, &tc_blas_f64_avx512};
   const char *most = tc_options_get()->isa;
   bool wide = !most || strncmp(most, "avx512", 6) == 0;
   __builtin_cpu_init();
@@ -29,12 +24,9 @@ static const kernel_set *choose_set(void) {
   return &baseline;
 }
 
-const tc_blas_kernels *tc_blas_kernels_of(tc_type type) {
-  static _Atomic(const kernel_set *) chosen;  // any thread may write it: all choose the same
-  const kernel_set *set = atomic_load_explicit(&chosen, memory_order_relaxed);
-  if (TC_UNLIKELY(!set)) {
-    set = choose_set();
-    atomic_store_explicit(&chosen, set, memory_order_relaxed);
-  }
-  return type == TC_F64 ? set->f64 : set->f32;
+// Any number of threads may choose at once: all choose the same.
+const tc_blas_set *tc_blas_choose(void) {
+  const tc_blas_set *set = widest_set();
+  atomic_store_explicit(&tc_blas_chosen, set, memory_order_relaxed);
+  return set;
 }

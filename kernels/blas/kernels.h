@@ -8,6 +8,7 @@
 // Threads: thread-safe, pure. Owner: static tables.
 #pragma once
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <tc/tc.h>
 
@@ -51,6 +52,19 @@ TC_BLAS_SET(avx512)
 #endif
 #undef TC_BLAS_SET
 
-// The kernels of this machine's widest instruction set, or at most the one that TC_ISA names.
-// TC_F32 or TC_F64.
-const tc_blas_kernels *tc_blas_kernels_of(tc_type type);
+// The tables of an instruction set.
+typedef struct tc_blas_set {
+  const tc_blas_kernels *f32, *f64;
+} tc_blas_set;
+
+// The set of tc_blas_choose; NULL: not chosen yet.
+extern _Atomic(const tc_blas_set *) tc_blas_chosen;
+// Chooses this machine's widest instruction set, or at most the one that TC_ISA names.
+const tc_blas_set *tc_blas_choose(void);
+
+// type: TC_F64; any other has the kernels of f32.
+static inline const tc_blas_kernels *tc_blas_kernels_of(tc_type type) {
+  const tc_blas_set *set = atomic_load_explicit(&tc_blas_chosen, memory_order_relaxed);
+  if (__builtin_expect(!set, 0)) set = tc_blas_choose();
+  return type == TC_F64 ? set->f64 : set->f32;
+}

@@ -25,6 +25,14 @@ INLINE void NAME(store)(T *p, V x) {
   *(NAME(unaligned) *)p = x;
 }
 
+// Stores the last vector of a tile's column as a part.
+INLINE void NAME(store_last)(bool is_last, T *p, V x, MASK part) {
+  if (PARTS_ARE_FREE && is_last)
+    STORE_PART(p, x, part);
+  else
+    NAME(store)(p, x);
+}
+
 INLINE V NAME(splat)(T x) {
   return x - (V){0};
 }
@@ -33,31 +41,54 @@ INLINE V NAME(splat)(T x) {
 
 // How a tile is written: the first `cols` columns, the last vector as a part unless `whole`.
 typedef struct NAME(target) {
-  T alpha, beta;
   T *c;
   int64_t ldc;
+  T alpha, beta;
   int cols;
   bool whole;
   MASK part;
 } NAME(target);
 
-INLINE void NAME(write_vector)(T *c, V sum, V beta, bool reads, bool whole, MASK part) {
-  if (whole) {
-    NAME(store)(c, reads ? FMA(beta, NAME(load)(c), sum) : sum);
-  } else {
-    STORE_PART(c, reads ? FMA(beta, LOAD_PART(c, part), sum) : sum, part);
-  }
+// Writes a tile of fewer columns or rows; sums: MR apart.
+static __attribute__((noinline)) void NAME(write_part)(int vecs, const T *sums, const NAME(target) * t) {
+  V alpha = NAME(splat)(t->alpha), beta = NAME(splat)(t->beta);
+  for (int j = 0; j < t->cols; j++)
+    for (int v = 0; v < vecs; v++) {
+      T *c = t->c + j * t->ldc + v * LANES;
+      V sum = alpha * NAME(load)(sums + j * MR + v * LANES);
+      if (v < vecs - 1 || t->whole)
+        NAME(store)(c, t->beta == 0 ? sum : FMA(beta, NAME(load)(c), sum));
+      else
+        STORE_PART(c, t->beta == 0 ? sum : FMA(beta, LOAD_PART(c, t->part), sum), t->part);
+    }
 }
 
 INLINE void NAME(write_tile)(int vecs, int cols, V acc[VECS][COLS], const NAME(target) * t) {
+  if (TC_UNLIKELY(t->cols < cols || (!PARTS_ARE_FREE && !t->whole))) {
+    _Alignas(64) T sums[COLS * MR];
+    UNROLL for (int j = 0; j < cols; j++) {
+      UNROLL for (int v = 0; v < vecs; v++) NAME(store)(sums + j * MR + v * LANES, acc[v][j]);
+    }
+    NAME(write_part)(vecs, sums, t);
+    return;
+  }
   V alpha = NAME(splat)(t->alpha), beta = NAME(splat)(t->beta);
+  MASK part = t->part;
+  T *c = t->c;
+  int64_t ldc = t->ldc;
   bool reads = t->beta != 0;
-  UNROLL for (int j = 0; j < cols; j++) {
-    if (j >= t->cols) break;
-    T *c = t->c + j * t->ldc;
-    UNROLL for (int v = 0; v < vecs; v++) {
-      bool whole = v < vecs - 1 || t->whole;
-      NAME(write_vector)(c + v * LANES, alpha * acc[v][j], beta, reads, whole, t->part);
+  if (reads) {
+    UNROLL for (int j = 0; j < cols; j++) {
+      UNROLL for (int v = 0; v < vecs; v++) {
+        V old = PARTS_ARE_FREE && v == vecs - 1 ? LOAD_PART(c + v * LANES, part) : NAME(load)(c + v * LANES);
+        NAME(store_last)(v == vecs - 1, c + v * LANES, FMA(beta, old, alpha * acc[v][j]), part);
+      }
+      c += ldc;
+    }
+  } else {
+    UNROLL for (int j = 0; j < cols; j++) {
+      UNROLL for (int v = 0; v < vecs; v++) NAME(store_last)(v == vecs - 1, c + v * LANES, alpha * acc[v][j], part);
+      c += ldc;
     }
   }
 }
@@ -107,7 +138,11 @@ INLINE void NAME(add_direct)(int vecs, int cols, bool parts, int64_t k, const T 
   V acc[VECS][COLS];
   NAME(clear)(vecs, cols, acc);
   const T *columns[COLS];
-  UNROLL for (int j = 0; j < cols; j++) columns[j] = b + TC_MIN(j, t->cols - 1) * b_col;
+  int last = t->cols - 1;
+  UNROLL for (int j = 0; j < cols; j++) {
+    columns[j] = b;
+    b += j < last ? b_col : 0;
+  }
   int64_t step = 0;
   for (int64_t i = 0; i < k; i++) {
     NAME(add_step)(vecs, cols, acc, a, columns, step, parts, t->part);
@@ -136,7 +171,10 @@ static NAME(packed_tile) *const NAME(packed_tiles)[] = {NAME(packed_1), NAME(pac
 #endif
 
 static void NAME(packed)(const tc_blas_product *p, const void *a, const void *b) {
-  NAME(target) t = {.alpha = (T)p->alpha, .beta = (T)p->beta, .ldc = p->ldc};
+  NAME(target) t;
+  t.alpha = (T)p->alpha;
+  t.beta = (T)p->beta;
+  t.ldc = p->ldc;
   for (int64_t j = 0; j < p->n; j += COLS) {
     t.cols = (int)TC_MIN(p->n - j, COLS);
     for (int64_t i = 0; i < p->m; i += MR) {
@@ -298,10 +336,13 @@ static __attribute__((noinline)) void NAME(direct_transposed)(const tc_blas_prod
 
 // Vectors of rows are shared evenly by tiles: 4 are 2 and 2, since 3 and 1 would load more.
 static void NAME(direct)(const tc_blas_product *p) {
-  NAME(target) t = {.alpha = (T)p->alpha, .beta = (T)p->beta, .ldc = p->ldc};
+  NAME(target) t;
+  t.alpha = (T)p->alpha;
+  t.beta = (T)p->beta;
+  t.ldc = p->ldc;
   for (int64_t i = 0; i < p->m;) {
-    int64_t left = (p->m - i + LANES - 1) / LANES, tiles = (left + VECS - 1) / VECS;
-    int vecs = (int)((left + tiles - 1) / tiles), rows = (int)TC_MIN(p->m - i, vecs * LANES);
+    int64_t left = (p->m - i + LANES - 1) / LANES;
+    int vecs = left == VECS + 1 ? 2 : (int)TC_MIN(left, VECS), rows = (int)TC_MIN(p->m - i, vecs * LANES);
     if (p->a_row == 1) {
       NAME(set_rows)(&t, rows, vecs);
       NAME(direct_rows)(p, vecs, (const T *)p->a + i, p->a_col, &t, (T *)p->c + i);
