@@ -5,8 +5,8 @@
 //                        .b = b, .ldb = k, .beta = 0, .c = c, .ldc = m};
 //   if (tc_gemm(&call) != TC_OK) fprintf(stderr, "%s\n", tc_last_error()->message);
 //
-// A field that is not named is zero, which is the usual choice: column-major, not transposed, one
-// product, as many threads as the process may use.
+// A field that is not named is zero, the usual choice: column-major, not transposed, one product,
+// as many threads as the process may use.
 // Threads: thread-safe; any number of threads may call at once, also inside OpenMP regions.
 // Source: the BLAS reference (netlib), whose rules for NaN these are.
 #ifndef TC_BLAS_H
@@ -61,8 +61,8 @@ typedef struct tc_gemm_call {
 // bytes do, from the first element to the last one. Blocks of one matrix do not, if they have no
 // row in common: their leading dimensions are equally many bytes. A batch by lists is looked at
 // product by product.
-// Rounding is to nearest. Small products, on the caller's thread, follow the thread's own mode and
-// raise its exception flags, as arithmetic does; the mode of the caller never changes.
+// Rounding is to nearest. Small products follow the thread's own mode and raise its exception
+// flags, as arithmetic does. The mode of the caller never changes.
 // TC_ERR_ARG: a negative size, a small leading dimension, NULL, an overlap, or matrices beyond the
 // address space. TC_ERR_DTYPE: another type. TC_ERR_MEMORY: none for packed operands. After an
 // error c is as it was.

@@ -34,7 +34,7 @@ typedef struct tc_blas_kernels {
   int bytes;  // of an element
   int mr, nr;  // rows and columns of a tile
   // Packs m x k of a in panels of mr rows: an element stands at [panel][k][row]. Rows beyond m are
-  // zero. out is aligned to 64 bytes.
+  // zero up to a whole vector. out is aligned to 64 bytes.
   void (*pack_a)(void *out, const void *a, int64_t row, int64_t col, int64_t m, int64_t k);
   // The same of k x n of b: panels of nr columns, [panel][k][column].
   void (*pack_b)(void *out, const void *b, int64_t row, int64_t col, int64_t k, int64_t n);

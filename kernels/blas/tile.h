@@ -205,10 +205,11 @@ INLINE void NAME(interleave)(int n, V x[LANES > COLS ? LANES : COLS]) {
 }
 
 // Lines that are contiguous along k, `line` elements apart, become panels of `width` lines. n: how
-// many are transposed at once.
+// many are transposed at once. Vectors of the panel without a line are left as they are: no tile
+// reads them.
 INLINE void NAME(pack_lines)(T *out, const T *in, int64_t line, int lines, int64_t k, int width, int n) {
   MASK all = MASK_OF(LANES);
-  for (int first = 0; first < width; first += n) {
+  for (int first = 0; first < lines; first += n) {
     for (int64_t i = 0; i < k; i += LANES) {
       int steps = (int)TC_MIN(k - i, LANES);
       MASK part = steps < LANES ? MASK_OF(steps) : all;
