@@ -1,6 +1,7 @@
 // Kernels of direct products for AVX2 with FMA: 12 accumulators of 16 registers. See tile.h.
 #include <immintrin.h>
 
+#include "kernels/blas/triangles.h"
 #include "kernels/blas/vectors.h"
 
 typedef double vec_f64 __attribute__((vector_size(32)));
@@ -23,6 +24,7 @@ typedef int32_t vec_i32 __attribute__((vector_size(32)));
 #define LOW(x, y) TC_BLAS_LOW_4(vec_i64, x, y)
 #define HIGH(x, y) TC_BLAS_HIGH_4(vec_i64, x, y)
 #include "kernels/blas/tile.h"
+#include "kernels/blas/triangle.h"
 #include "kernels/blas/undef.h"
 
 #define T float
@@ -40,3 +42,4 @@ typedef int32_t vec_i32 __attribute__((vector_size(32)));
 #define LOW(x, y) TC_BLAS_LOW_8(vec_i32, x, y)
 #define HIGH(x, y) TC_BLAS_HIGH_8(vec_i32, x, y)
 #include "kernels/blas/tile.h"
+#include "kernels/blas/triangle.h"
