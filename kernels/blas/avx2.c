@@ -1,6 +1,7 @@
 // Kernels of direct products for AVX2 with FMA: 12 accumulators of 16 registers. See tile.h.
 #include <immintrin.h>
 
+#include "kernels/blas/level1.h"
 #include "kernels/blas/triangles.h"
 #include "kernels/blas/vectors.h"
 
@@ -25,6 +26,7 @@ typedef int32_t vec_i32 __attribute__((vector_size(32)));
 #define HIGH(x, y) TC_BLAS_HIGH_4(vec_i64, x, y)
 #include "kernels/blas/tile.h"
 #include "kernels/blas/triangle.h"
+#include "kernels/blas/vector_tile.h"
 #include "kernels/blas/undef.h"
 
 #define T float
@@ -43,3 +45,4 @@ typedef int32_t vec_i32 __attribute__((vector_size(32)));
 #define HIGH(x, y) TC_BLAS_HIGH_8(vec_i32, x, y)
 #include "kernels/blas/tile.h"
 #include "kernels/blas/triangle.h"
+#include "kernels/blas/vector_tile.h"

@@ -1,5 +1,6 @@
 // Kernels of direct products for vectors of 16 bytes, which every machine has: SSE2, or NEON with
 // multiply-adds. See tile.h.
+#include "kernels/blas/level1.h"
 #include "kernels/blas/triangles.h"
 #include "kernels/blas/vectors.h"
 #if defined(__aarch64__)
@@ -50,6 +51,7 @@ static inline void store_part_f32(float *p, vec_f32 x, int n) {
 #endif
 #include "kernels/blas/tile.h"
 #include "kernels/blas/triangle.h"
+#include "kernels/blas/vector_tile.h"
 #include "kernels/blas/undef.h"
 
 #define T float
@@ -74,3 +76,4 @@ static inline void store_part_f32(float *p, vec_f32 x, int n) {
 #endif
 #include "kernels/blas/tile.h"
 #include "kernels/blas/triangle.h"
+#include "kernels/blas/vector_tile.h"

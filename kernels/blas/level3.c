@@ -12,19 +12,13 @@
 #include <tc/blas.h>
 
 #include "kernels/blas/gemm.h"
+#include "kernels/blas/operand.h"
 #include "runtime/status.h"
 
 #define FAIL(...) tc_fail(TC_ERR_ARG, op, 0, __VA_ARGS__)
 
-// A matrix of a call: lines of unit stride, ld elements apart.
-typedef struct operand {
-  char name;
-  const void *at;
-  int64_t length, lines, ld;
-} operand;
-
-static operand operand_of(const tc_blas3_call *g, char name, int64_t rows, int64_t cols) {
-  operand x = {.name = name, .length = rows, .lines = cols};
+static tc_blas_operand operand_of(const tc_blas3_call *g, char name, int64_t rows, int64_t cols) {
+  tc_blas_operand x = {.name = {name}, .length = rows, .lines = cols};
   x.at = name == 'a' ? g->a : name == 'b' ? g->b : g->c;
   x.ld = name == 'a' ? g->lda : name == 'b' ? g->ldb : g->ldc;
   if (g->order == TC_ROW_MAJOR) {
@@ -34,7 +28,7 @@ static operand operand_of(const tc_blas3_call *g, char name, int64_t rows, int64
   return x;
 }
 
-static tc_blas_view view_of(const tc_blas3_call *g, const operand *x) {
+static tc_blas_view view_of(const tc_blas3_call *g, const tc_blas_operand *x) {
   bool is_row_major = g->order == TC_ROW_MAJOR;
   return (tc_blas_view){(void *)(uintptr_t)x->at, is_row_major ? x->ld : 1, is_row_major ? 1 : x->ld};
 }
@@ -58,44 +52,15 @@ static tc_status check_size(const char *op, char name, int64_t size) {
   return size < 0 ? FAIL("%c is %lld; it may not be negative", name, (long long)size) : TC_OK;
 }
 
-static tc_status check_operand(const char *op, const operand *x, bool is_used) {
-  if (x->ld < x->length || x->ld < 1)
-    return FAIL("ld%c is %lld; at least %lld expected", x->name, (long long)x->ld,
-                (long long)TC_MAX_OF(x->length, INT64_C(1)));
-  return is_used && !x->at ? FAIL("%c is NULL", x->name) : TC_OK;
-}
-
-// The end of an operand's bytes; false: beyond the address space. pre: it has elements.
-static bool find_end(const operand *x, int64_t bytes, uintptr_t *out) {
-  int64_t span;
-  return !__builtin_mul_overflow(x->lines - 1, x->ld, &span) && !__builtin_add_overflow(span, x->length, &span) &&
-         !__builtin_mul_overflow(span, bytes, &span) && !__builtin_add_overflow((uintptr_t)x->at, span, out);
-}
-
-// Whether two operands are blocks of one matrix and have no row in common (in row-major order no
-// column).
-static bool rows_differ(const operand *x, const operand *y, int64_t bytes) {
-  int64_t ld = x->ld * bytes, distance = (int64_t)((uintptr_t)y->at - (uintptr_t)x->at) % ld;
-  if (distance < 0) distance += ld;
-  return x->ld == y->ld && distance >= x->length * bytes && distance + y->length * bytes <= ld;
-}
-
-static tc_status check_apart(const char *op, const operand *c, const operand *x, int64_t bytes) {
-  uintptr_t c_end, x_end;
-  if (!find_end(c, bytes, &c_end) || !find_end(x, bytes, &x_end)) return FAIL("the matrices exceed the address space");
-  bool overlaps = (uintptr_t)c->at < x_end && (uintptr_t)x->at < c_end;
-  return overlaps && !rows_differ(c, x, bytes) ? FAIL("c overlaps %c", x->name) : TC_OK;
-}
-
 // ops[0] is c; the others are operands. reads: whether these are looked at.
-static tc_status check_operands(const char *op, const tc_blas3_call *g, const operand *ops, int n_ops, bool works,
-                                bool reads) {
+static tc_status check_operands(const char *op, const tc_blas3_call *g, const tc_blas_operand *ops, int n_ops,
+                                bool works, bool reads) {
   int64_t bytes = g->type == TC_F64 ? 8 : 4;
   uintptr_t end;
-  for (int i = 1; i < n_ops; i++) TC_TRY(check_operand(op, &ops[i], works && reads));
-  TC_TRY(check_operand(op, &ops[0], works));
-  if (works && !find_end(&ops[0], bytes, &end)) return FAIL("the matrices exceed the address space");
-  for (int i = 1; i < n_ops && works && reads; i++) TC_TRY(check_apart(op, &ops[0], &ops[i], bytes));
+  for (int i = 1; i < n_ops; i++) TC_TRY(tc_blas_check_operand(op, &ops[i], works && reads));
+  TC_TRY(tc_blas_check_operand(op, &ops[0], works));
+  if (works && !tc_blas_find_end(&ops[0], bytes, &end)) return FAIL("the operands exceed the address space");
+  for (int i = 1; i < n_ops && works && reads; i++) TC_TRY(tc_blas_check_apart(op, &ops[0], &ops[i], bytes));
   return TC_OK;
 }
 
@@ -111,7 +76,7 @@ static tc_status run_triangular(const char *op, const tc_blas3_call *g, bool is_
   TC_TRY(check_size(op, 'n', g->n));
   bool is_right = g->side == TC_RIGHT, works = g->m > 0 && g->n > 0;
   int64_t order = is_right ? g->n : g->m;
-  operand ops[2] = {operand_of(g, 'c', g->m, g->n), operand_of(g, 'a', order, order)};
+  tc_blas_operand ops[2] = {operand_of(g, 'c', g->m, g->n), operand_of(g, 'a', order, order)};
   double alpha = rounded(g, g->alpha);
   TC_TRY(check_operands(op, g, ops, 2, works, alpha != 0));
   if (!works) return TC_OK;
@@ -146,7 +111,8 @@ tc_status tc_symm(const tc_blas3_call *g) {
   bool is_right = g->side == TC_RIGHT, works = g->m > 0 && g->n > 0;
   int64_t order = is_right ? g->n : g->m;
   double alpha = rounded(g, g->alpha);
-  operand ops[3] = {operand_of(g, 'c', g->m, g->n), operand_of(g, 'a', order, order), operand_of(g, 'b', g->m, g->n)};
+  tc_blas_operand ops[3] = {operand_of(g, 'c', g->m, g->n), operand_of(g, 'a', order, order),
+                            operand_of(g, 'b', g->m, g->n)};
   TC_TRY(check_operands(op, g, ops, 3, works, alpha != 0));
   if (!works) return TC_OK;
   tc_blas_view c = view_of(g, &ops[0]), a = view_of(g, &ops[1]), b = view_of(g, &ops[2]);
@@ -168,7 +134,8 @@ static tc_status run_update(const char *op, const tc_blas3_call *g, char b_name)
   TC_TRY(check_size(op, 'k', g->k));
   bool is_trans = g->trans == TC_TRANS, is_one = b_name == 'a';
   int64_t rows = is_trans ? g->k : g->n, cols = is_trans ? g->n : g->k;
-  operand ops[3] = {operand_of(g, 'c', g->n, g->n), operand_of(g, 'a', rows, cols), operand_of(g, b_name, rows, cols)};
+  tc_blas_operand ops[3] = {operand_of(g, 'c', g->n, g->n), operand_of(g, 'a', rows, cols),
+                            operand_of(g, b_name, rows, cols)};
   double alpha = rounded(g, g->alpha), beta = rounded(g, g->beta);
   TC_TRY(check_operands(op, g, ops, is_one ? 2 : 3, g->n > 0, alpha != 0 && g->k > 0));
   if (g->n == 0) return TC_OK;
