@@ -129,7 +129,7 @@ TC_MUST_USE TC_API tc_status tc_syr2k(const tc_blas3_call *call);
 // ---- Levels 2 and 1: vectors ----
 // Their names have blas in them, since tc_dot is an op. One thread computes; nothing is allocated.
 // Element i of a vector stands at i * inc, if inc is negative at (i - n + 1) * inc: so x is always
-// the lowest address. Results and sums of f32 do not depend on where vectors lie.
+// the lowest address. Bits do not depend on where vectors lie, nor on increments.
 
 // y = alpha * op(a) * x + beta * y; a is [m, n].
 typedef struct tc_blas_gemv_call {

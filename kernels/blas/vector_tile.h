@@ -28,38 +28,49 @@ INLINE V NAME(magnitude)(V x) {
   return (V)((NAME(bits))x & ~(NAME(bits))(-(V){0}));
 }
 
-// A span of x * y; of |x| where y is NULL.
-INLINE double NAME(sum_span)(int64_t n, const T *x, const T *y) {
+// The sum of a span of x * y, or of |x|.
+INLINE double NAME(sum_span)(int64_t n, const T *x, const T *y, bool is_dot) {
   V acc[CHAINS] = {0};
   int64_t i = 0;
   for (; i + CHAINS * LANES <= n; i += CHAINS * LANES) {
     UNROLL for (int c = 0; c < CHAINS; c++) {
       V one = NAME(load)(x + i + c * LANES);
-      acc[c] = y ? FMA(one, NAME(load)(y + i + c * LANES), acc[c]) : acc[c] + NAME(magnitude)(one);
+      acc[c] = is_dot ? FMA(one, NAME(load)(y + i + c * LANES), acc[c]) : acc[c] + NAME(magnitude)(one);
     }
   }
   for (; i < n; i += LANES) {
     V one = NAME(load_rest)(x + i, n - i);
-    acc[0] = y ? FMA(one, NAME(load_rest)(y + i, n - i), acc[0]) : acc[0] + NAME(magnitude)(one);
+    acc[0] = is_dot ? FMA(one, NAME(load_rest)(y + i, n - i), acc[0]) : acc[0] + NAME(magnitude)(one);
   }
   return NAME(sum_lanes)((acc[0] + acc[1]) + (acc[2] + acc[3]));
 }
 
+// Returns n elements side by side: where they are, or packed.
+INLINE const T *NAME(gather)(int64_t n, const T *x, int64_t inc, T packed[SPAN]) {
+  if (inc == 1) return x;
+  for (int64_t i = 0; i < n; i++) packed[i] = x[i * inc];
+  return packed;
+}
+
 static double NAME(dot)(int64_t n, const void *x, int64_t incx, const void *y, int64_t incy) {
+  T packed_x[SPAN], packed_y[SPAN];
   double sum = 0;
-  if (incx == 1 && incy == 1)
-    for (int64_t i = 0; i < n; i += SPAN) sum += NAME(sum_span)(TC_MIN(n - i, SPAN), &AT(x, i), &AT(y, i));
-  else
-    for (int64_t i = 0; i < n; i++) sum += (double)AT(x, i * incx) * (double)AT(y, i * incy);
+  for (int64_t i = 0; i < n; i += SPAN) {
+    int64_t there = TC_MIN(n - i, SPAN);
+    const T *span_x = NAME(gather)(there, &AT(x, i * incx), incx, packed_x);
+    sum += NAME(sum_span)(there, span_x, NAME(gather)(there, &AT(y, i * incy), incy, packed_y), true);
+  }
   return sum;
 }
 
 static double NAME(asum)(int64_t n, const void *x, int64_t incx) {
+  T packed[SPAN];
   double sum = 0;
-  if (incx == 1)
-    for (int64_t i = 0; i < n; i += SPAN) sum += NAME(sum_span)(TC_MIN(n - i, SPAN), &AT(x, i), NULL);
-  else
-    for (int64_t i = 0; i < n; i++) sum += __builtin_fabs((double)AT(x, i * incx));
+  for (int64_t i = 0; i < n; i += SPAN) {
+    int64_t there = TC_MIN(n - i, SPAN);
+    const T *span = NAME(gather)(there, &AT(x, i * incx), incx, packed);
+    sum += NAME(sum_span)(there, span, span, false);
+  }
   return sum;
 }
 
@@ -215,11 +226,7 @@ static void NAME(gemv)(bool is_trans, int64_t m, int64_t n, double alpha, const 
       continue;
     }
     T packed[SPAN];
-    const T *from = &AT(x, i * incx);
-    if (incx != 1) {
-      for (int64_t r = 0; r < rows; r++) packed[r] = from[r * incx];
-      from = packed;
-    }
+    const T *from = NAME(gather)(rows, &AT(x, i * incx), incx, packed);
     NAME(gemv_columns)(rows, n, alpha, &AT(a, i), lda, from, i == 0 ? beta : 1, y, incy);
   }
 }
@@ -229,10 +236,10 @@ static void NAME(ger)(int64_t m, int64_t n, double alpha, const void *x, int64_t
   for (int64_t i = 0; i < m; i += SPAN) {
     int64_t rows = TC_MIN(m - i, SPAN);
     T packed[SPAN];
-    for (int64_t r = 0; r < rows; r++) packed[r] = AT(x, (i + r) * incx);
+    const T *from = NAME(gather)(rows, &AT(x, i * incx), incx, packed);
     for (int64_t j = 0; j < n; j++) {
       T factor = (T)alpha * AT(y, j * incy), *restrict column = (T *)a + i + j * lda;
-      for (int64_t r = 0; r < rows; r++) column[r] += packed[r] * factor;
+      for (int64_t r = 0; r < rows; r++) column[r] += from[r] * factor;
     }
   }
 }
