@@ -24,8 +24,9 @@
 #define PACKED_B_BYTES (INT64_C(4) << 20)
 #define L2_BYTES_DEFAULT (INT64_C(256) << 10)  // where the topology does not know it
 // Multiply-adds that are worth a second thread, and those below which a job is brief.
-#define THREAD_WORK 200000
+#define THREAD_WORK 250000
 #define BRIEF_WORK 2000000
+#define TASK_WORK 500000.0  // of a task of several products
 
 static atomic_int n_running;  // threads that compute products of some size now
 
@@ -35,6 +36,7 @@ typedef struct gemm_job {
   const tc_blas_kernels *kernels;
   int64_t mc, nc, kc;
   int64_t part_rows, part_cols, row_parts, col_parts;
+  int64_t n_parts, parts_per_task;  // of all products
   size_t a_bytes, b_bytes;  // of packed operands
 } gemm_job;
 
@@ -145,10 +147,7 @@ static tc_blas_product product_at(const tc_blas_batch *batch, int bytes, int64_t
   return p;
 }
 
-// Runs one part of one product.
-static void run_part(void *arg, int stage, int64_t index, tc_worker *worker) {
-  (void)stage;
-  const gemm_job *job = arg;
+static void run_part(const gemm_job *job, int64_t index, void *scratch) {
   const tc_blas_batch *batch = job->batch;
   int bytes = job->kernels->bytes, in_bytes = is_half(batch->type) ? 2 : bytes;
   int64_t parts = job->row_parts * job->col_parts;
@@ -162,9 +161,16 @@ static void run_part(void *arg, int stage, int64_t index, tc_worker *worker) {
     p.b = element(p.b, j * p.b_col, in_bytes);
   }
   if (job->a_bytes == 0)
-    tc_blas_run_small(job->kernels, &p);
+    tc_blas_run_direct(job->kernels, &p);
   else
-    run_blocks(job, &p, worker->scratch);
+    run_blocks(job, &p, scratch);
+}
+
+static void run_task(void *arg, int stage, int64_t task, tc_worker *worker) {
+  (void)stage;
+  const gemm_job *job = arg;
+  int64_t first = task * job->parts_per_task, end = TC_MIN(first + job->parts_per_task, job->n_parts);
+  for (int64_t i = first; i < end; i++) run_part(job, i, worker->scratch);
 }
 
 // Divides c for so many threads: the grid whose parts read least.
@@ -210,16 +216,20 @@ static int threads_of(const tc_blas_batch *batch, double work, int others) {
   return (int)TC_MAX_OF(TC_MIN((double)threads, work / THREAD_WORK), 1);
 }
 
-static tc_status run_team(const tc_blas_batch *batch, const tc_blas_kernels *kernels, bool direct) {
+static tc_status run_team(const tc_blas_batch *batch, const tc_blas_kernels *kernels) {
   const tc_blas_product *p = &batch->product;
   double work = (double)p->m * (double)p->n * (tc_blas_reads_nothing(p) ? 1 : (double)p->k) * (double)batch->count;
   int others = atomic_fetch_add_explicit(&n_running, 1, memory_order_relaxed);
   int threads = threads_of(batch, work, others);
   gemm_job job = {.batch = batch, .kernels = kernels};
-  divide(&job, (int)divide_up(threads, batch->count));
-  if (!direct) choose_blocks(&job);
-  int64_t n_tasks = job.row_parts * job.col_parts * batch->count;
-  tc_job team = {.task = run_part, .arg = &job, .n_stages = 1, .n_tasks = &n_tasks, .max_threads = threads};
+  divide(&job, batch->count == 1 ? threads : 1);
+  if (!tc_blas_is_direct(batch->type, kernels, p, TC_BLAS_DIRECT_WORK * job.row_parts * job.col_parts))
+    choose_blocks(&job);
+  job.n_parts = job.row_parts * job.col_parts * batch->count;
+  job.parts_per_task =
+      (int64_t)TC_MIN((double)divide_up(job.n_parts, threads), TASK_WORK * (double)job.n_parts / work + 1);
+  int64_t n_tasks = divide_up(job.n_parts, job.parts_per_task);
+  tc_job team = {.task = run_task, .arg = &job, .n_stages = 1, .n_tasks = &n_tasks, .max_threads = threads};
   team.brief = work < BRIEF_WORK;
   team.spread = true;
   size_t wide_bytes = is_half(batch->type) ? (size_t)(TC_MAX_OF(kernels->mr, kernels->nr) * job.kc) * sizeof(float) : 0;
@@ -232,10 +242,10 @@ static tc_status run_team(const tc_blas_batch *batch, const tc_blas_kernels *ker
 
 tc_status tc_blas_gemm_batch(const tc_blas_batch *batch) {
   const tc_blas_kernels *kernels = tc_blas_kernels_of(batch->type);
-  return run_team(batch, kernels, tc_blas_is_small(batch->type, kernels, &batch->product));
+  return run_team(batch, kernels);
 }
 
-tc_status tc_blas_gemm_packed(tc_type type, const tc_blas_product *product, int max_threads) {
+tc_status tc_blas_gemm_large(tc_type type, const tc_blas_product *product, int max_threads) {
   tc_blas_batch batch = {.type = type, .product = *product, .max_threads = max_threads, .count = 1};
-  return run_team(&batch, tc_blas_kernels_of(type), false);
+  return run_team(&batch, tc_blas_kernels_of(type));
 }

@@ -16,7 +16,7 @@
 #define TC_BLAS_MR_MOST 48
 #define TC_BLAS_NR_MOST 8
 // The longest sum that `direct` takes where it transposes a on its stack.
-#define TC_BLAS_DIRECT_K 64
+#define TC_BLAS_DIRECT_K 160
 
 // c = alpha * a * b + beta * c. Strides are in elements.
 typedef struct tc_blas_product {
