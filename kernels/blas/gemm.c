@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "kernels/blas/half.h"
+#include "runtime/float_mode.h"
 #include "runtime/status.h"
 #include "runtime/team.h"
 #include "runtime/topology.h"
@@ -218,6 +219,7 @@ static int threads_of(const tc_blas_batch *batch, double work, int others) {
 
 static tc_status run_team(const tc_blas_batch *batch, const tc_blas_kernels *kernels) {
   const tc_blas_product *p = &batch->product;
+  tc_float_mode before = tc_float_mode_default();
   double work = (double)p->m * (double)p->n * (tc_blas_reads_nothing(p) ? 1 : (double)p->k) * (double)batch->count;
   int others = atomic_fetch_add_explicit(&n_running, 1, memory_order_relaxed);
   int threads = threads_of(batch, work, others);
@@ -236,6 +238,7 @@ static tc_status run_team(const tc_blas_batch *batch, const tc_blas_kernels *ker
   team.scratch_bytes = job.a_bytes + job.b_bytes + wide_bytes;
   int status = tc_team_run(&team);
   atomic_fetch_sub_explicit(&n_running, 1, memory_order_relaxed);
+  tc_float_mode_restore(before);
   return status ? tc_fail(TC_ERR_MEMORY, "gemm", 0, "no memory for %zu bytes of packed operands", team.scratch_bytes)
                 : TC_OK;
 }
