@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "kernels/blas/kernels.h"
 
@@ -26,39 +27,35 @@ tc_status tc_blas_gemm_large(tc_type type, const tc_blas_product *product, int m
 void tc_blas_scale(const tc_blas_product *p, int bytes);
 
 #define TC_BLAS_CHUNK_BYTES 2560  // the longest chunk of k: 320 f64, 640 f32
-// A product of at most so many multiply-adds is done on the caller's thread, where operands lie.
+// A product of at most so many multiply-adds, and of such sizes, is done on the caller's thread,
+// where its operands lie.
 #define TC_BLAS_SMALL_WORK (INT64_C(80) * 80 * 80)
-// So is a part of a product, which has a thread of its own.
-// Measured: Zen 5, 1 thread, n = 128, GFLOP/s: f64 136, packed 119; f32 270, packed 240.
-#define TC_BLAS_DIRECT_WORK (INT64_C(160) * 160 * 160)
-#define TC_BLAS_DIRECT_LENGTH 4096
+#define TC_BLAS_SMALL_LENGTH 4096
 
 static inline bool tc_blas_reads_nothing(const tc_blas_product *p) {
   return p->alpha == 0 || p->k == 0;
 }
 
-// Whether tc_blas_run_direct does the product.
-static inline bool tc_blas_is_direct(tc_type type, const tc_blas_kernels *kernels, const tc_blas_product *p,
-                                     int64_t most_work) {
+// Whether tc_blas_run_small does the product.
+static inline bool tc_blas_is_small(tc_type type, const tc_blas_kernels *kernels, const tc_blas_product *p) {
   if (tc_blas_reads_nothing(p)) return true;
-  if ((type != TC_F32 && type != TC_F64) || p->m > TC_BLAS_DIRECT_LENGTH || p->n > TC_BLAS_DIRECT_LENGTH) return false;
+  if ((type != TC_F32 && type != TC_F64) || p->m > TC_BLAS_SMALL_LENGTH || p->n > TC_BLAS_SMALL_LENGTH) return false;
   int64_t k_most = p->a_row == 1 ? TC_BLAS_CHUNK_BYTES / kernels->bytes : TC_BLAS_DIRECT_K;
-  return p->k <= k_most && p->m * p->n * p->k <= most_work;
+  return p->k <= k_most && p->m * p->n * p->k <= TC_BLAS_SMALL_WORK;
 }
 
 // It takes no memory and no thread.
-static inline void tc_blas_run_direct(const tc_blas_kernels *kernels, const tc_blas_product *p) {
+static inline void tc_blas_run_small(const tc_blas_kernels *kernels, const tc_blas_product *p) {
   if (tc_blas_reads_nothing(p))
     tc_blas_scale(p, kernels->bytes);
   else
-    kernels->direct(p);
+    kernels->direct(p, NULL);
 }
 
 // Computes one product.
 static inline tc_status tc_blas_gemm(tc_type type, const tc_blas_product *product, int max_threads) {
   const tc_blas_kernels *kernels = tc_blas_kernels_of(type);
-  if (!tc_blas_is_direct(type, kernels, product, TC_BLAS_SMALL_WORK))
-    return tc_blas_gemm_large(type, product, max_threads);
-  tc_blas_run_direct(kernels, product);
+  if (!tc_blas_is_small(type, kernels, product)) return tc_blas_gemm_large(type, product, max_threads);
+  tc_blas_run_small(kernels, product);
   return TC_OK;
 }
