@@ -107,12 +107,17 @@ static tc_status check_words(const tc_gemm_call *g) {
   return TC_OK;
 }
 
+// alpha or beta in the type of c.
+static inline double scalar_of(tc_type type, double x) {
+  return type == TC_F64 ? x : (double)(float)x;
+}
+
 // Any call but a plain one.
 static __attribute__((noinline)) tc_status check_and_run(const tc_gemm_call *g) {
   if (!g) return FAIL("the call is NULL");
   TC_TRY(check_words(g));
   const tc_gemm_batch *many = g->batch ? g->batch : &(tc_gemm_batch){.count = 1};
-  bool swaps = g->order == TC_ROW_MAJOR, reads = g->k > 0 && g->alpha != 0;
+  bool swaps = g->order == TC_ROW_MAJOR, reads = g->k > 0 && scalar_of(g->type, g->alpha) != 0;
   bool works = g->m > 0 && g->n > 0 && many->count > 0;
   int bytes = g->type == TC_F64 ? 8 : 4, in_bytes = g->type == TC_F16 || g->type == TC_BF16 ? 2 : bytes;
   int64_t m = swaps ? g->n : g->m, n = swaps ? g->m : g->n, k = g->k;
@@ -134,13 +139,13 @@ static __attribute__((noinline)) tc_status check_and_run(const tc_gemm_call *g) 
   TC_TRY(check_operand(&b, works && reads));
   TC_TRY(check_operand(&c, works));
   if (!works) return TC_OK;
-  tc_blas_product p = {.m = m, .n = n, .k = k, .alpha = g->alpha, .beta = g->beta, .a = a.at, .b = b.at};
+  tc_blas_product p = {.m = m, .n = n, .k = k, .a = a.at, .b = b.at, .c = g->c, .ldc = c.ld};
+  p.alpha = scalar_of(g->type, g->alpha);
+  p.beta = scalar_of(g->type, g->beta);
   p.a_row = trans_a ? a.ld : 1;
   p.a_col = trans_a ? 1 : a.ld;
   p.b_row = trans_b ? b.ld : 1;
   p.b_col = trans_b ? 1 : b.ld;
-  p.c = g->c;
-  p.ldc = c.ld;
   if (a.list || b.list || c.list)
     TC_TRY(check_lists(&a, &b, &c, many->count, reads));
   else
@@ -159,41 +164,54 @@ static __attribute__((noinline)) tc_status check_and_run(const tc_gemm_call *g) 
 // Sizes of a plain call are at most this: no product of two of them and a type's bytes overflows.
 #define PLAIN_LENGTH (UINT64_C(1) << 24)
 
-// cols of ld elements each.
-static inline bool are_apart(const void *x, int64_t x_length, const void *y, int64_t y_length, int64_t bytes) {
-  uintptr_t x_at = (uintptr_t)x, y_at = (uintptr_t)y;
-  return x_at + (uintptr_t)(x_length * bytes) <= y_at || y_at + (uintptr_t)(y_length * bytes) <= x_at;
+// A factor of a plain call: columns of unit stride, as many as `cols` of it.
+typedef struct factor {
+  const void *at;
+  int64_t ld, rows, cols;
+} factor;
+
+static inline factor factor_of(const void *at, int64_t ld, bool trans, int64_t rows, int64_t cols) {
+  return (factor){at, ld, trans ? cols : rows, trans ? rows : cols};
 }
 
-// Whether a call is one product of f32 or f64, of column-major matrices that are far from each
-// other. True: it is right. False: it is to be looked at.
-static inline bool is_plain(const tc_gemm_call *g) {
-  if ((g->type != TC_F64 && g->type != TC_F32) || g->order != TC_COL_MAJOR || g->batch || g->max_threads < 0)
-    return false;
-  if (((unsigned)g->transa | (unsigned)g->transb) > TC_TRANS || !g->a || !g->b || !g->c) return false;
-  if (((uint64_t)(g->m - 1) | (uint64_t)(g->n - 1) | (uint64_t)(g->k - 1) | (uint64_t)(g->lda - 1) |
-       (uint64_t)(g->ldb - 1) | (uint64_t)(g->ldc - 1)) >= PLAIN_LENGTH)
-    return false;
-  if (g->lda < (g->transa ? g->k : g->m) || g->ldb < (g->transb ? g->n : g->k) || g->ldc < g->m) return false;
-  int64_t bytes = g->type == TC_F64 ? 8 : 4, c_length = g->n * g->ldc;
-  return are_apart(g->c, c_length, g->a, (g->transa ? g->m : g->k) * g->lda, bytes) &&
-         are_apart(g->c, c_length, g->b, (g->transb ? g->k : g->n) * g->ldb, bytes);
+static inline bool are_apart(const factor *x, const factor *y, int64_t bytes) {
+  uintptr_t x_at = (uintptr_t)x->at, y_at = (uintptr_t)y->at;
+  return x_at + (uintptr_t)(x->cols * x->ld * bytes) <= y_at || y_at + (uintptr_t)(y->cols * y->ld * bytes) <= x_at;
+}
+
+// Whether a call is one product of f32 or f64 of matrices that are far from each other. True: it is
+// right. False: it is to be looked at.
+static inline bool is_plain(const tc_gemm_call *g, const factor *a, const factor *b, const factor *c) {
+  uint64_t lengths = (uint64_t)(g->m - 1) | (uint64_t)(g->n - 1) | (uint64_t)(g->k - 1);
+  int64_t bytes = g->type == TC_F64 ? 8 : 4;
+  if ((g->type != TC_F64 && g->type != TC_F32) || g->batch || g->max_threads < 0) return false;
+  if (((unsigned)g->transa | (unsigned)g->transb | (unsigned)g->order) > 1 || !a->at || !b->at || !c->at) return false;
+  lengths |= (uint64_t)(a->ld - 1) | (uint64_t)(b->ld - 1) | (uint64_t)(c->ld - 1);
+  if (lengths >= PLAIN_LENGTH || a->ld < a->rows || b->ld < b->rows || c->ld < c->rows) return false;
+  return are_apart(c, a, bytes) && are_apart(c, b, bytes);
 }
 
 tc_status tc_gemm(const tc_gemm_call *g) {
-  if (TC_UNLIKELY(!g || !is_plain(g))) return check_and_run(g);
+  if (TC_UNLIKELY(!g)) return check_and_run(g);
   tc_blas_product p;
-  p.m = g->m;
-  p.n = g->n;
+  bool swaps = g->order != TC_COL_MAJOR;
+  bool trans_a = (swaps ? g->transb : g->transa) != TC_NO_TRANS;
+  bool trans_b = (swaps ? g->transa : g->transb) != TC_NO_TRANS;
+  p.m = swaps ? g->n : g->m;
+  p.n = swaps ? g->m : g->n;
   p.k = g->k;
-  p.alpha = g->alpha;
-  p.beta = g->beta;
-  p.a = g->a;
-  p.a_row = g->transa ? g->lda : 1;
-  p.a_col = g->transa ? 1 : g->lda;
-  p.b = g->b;
-  p.b_row = g->transb ? g->ldb : 1;
-  p.b_col = g->transb ? 1 : g->ldb;
+  factor a = factor_of(swaps ? g->b : g->a, swaps ? g->ldb : g->lda, trans_a, p.m, p.k);
+  factor b = factor_of(swaps ? g->a : g->b, swaps ? g->lda : g->ldb, trans_b, p.k, p.n);
+  factor c = {g->c, g->ldc, p.m, p.n};
+  if (TC_UNLIKELY(!is_plain(g, &a, &b, &c))) return check_and_run(g);
+  p.alpha = scalar_of(g->type, g->alpha);
+  p.beta = scalar_of(g->type, g->beta);
+  p.a = a.at;
+  p.a_row = trans_a ? a.ld : 1;
+  p.a_col = trans_a ? 1 : a.ld;
+  p.b = b.at;
+  p.b_row = trans_b ? b.ld : 1;
+  p.b_col = trans_b ? 1 : b.ld;
   p.c = g->c;
   p.ldc = g->ldc;
   return tc_blas_gemm(g->type, &p, g->max_threads);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "kernels/blas/kernels.h"
 
@@ -21,12 +22,13 @@ typedef struct tc_blas_batch {
 // pre: m and n are not 0.
 tc_status tc_blas_gemm_batch(const tc_blas_batch *batch);
 // The same for one product that is not small.
-tc_status tc_blas_gemm_packed(tc_type type, const tc_blas_product *product, int max_threads);
+tc_status tc_blas_gemm_large(tc_type type, const tc_blas_product *product, int max_threads);
 // c = beta * c.
 void tc_blas_scale(const tc_blas_product *p, int bytes);
 
 #define TC_BLAS_CHUNK_BYTES 2560  // the longest chunk of k: 320 f64, 640 f32
-// Products of at most so many multiply-adds are done where their operands lie.
+// A product of at most so many multiply-adds, and of such sizes, is done on the caller's thread,
+// where its operands lie.
 #define TC_BLAS_SMALL_WORK (INT64_C(80) * 80 * 80)
 #define TC_BLAS_SMALL_LENGTH 4096
 
@@ -47,13 +49,13 @@ static inline void tc_blas_run_small(const tc_blas_kernels *kernels, const tc_bl
   if (tc_blas_reads_nothing(p))
     tc_blas_scale(p, kernels->bytes);
   else
-    kernels->direct(p);
+    kernels->direct(p, NULL);
 }
 
 // Computes one product.
 static inline tc_status tc_blas_gemm(tc_type type, const tc_blas_product *product, int max_threads) {
   const tc_blas_kernels *kernels = tc_blas_kernels_of(type);
-  if (!tc_blas_is_small(type, kernels, product)) return tc_blas_gemm_packed(type, product, max_threads);
+  if (!tc_blas_is_small(type, kernels, product)) return tc_blas_gemm_large(type, product, max_threads);
   tc_blas_run_small(kernels, product);
   return TC_OK;
 }

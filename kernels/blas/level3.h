@@ -3,10 +3,7 @@
 #pragma once
 
 #include "kernels/blas/blocks.h"
-
-// Multiply-adds that are worth a second thread, and those below which a job is brief.
-#define TC_BLAS_THREAD_WORK 200000
-#define TC_BLAS_BRIEF_WORK 2000000
+#include "runtime/team.h"
 
 // x = alpha * (a \ x), or alpha * a * x; a is a triangle of n rows, x is [n, count].
 typedef struct tc_blas_triangular {
@@ -33,5 +30,17 @@ typedef struct tc_blas_symmetric_job {
 
 tc_status tc_blas_run_symmetric(const char *op, const tc_blas_symmetric_job *job);
 
+// A call's parts, which are tasks of the team.
+typedef struct tc_blas_parts {
+  void (*task)(void *arg, int stage, int64_t index, tc_worker *worker);
+  void *arg;
+  int64_t count;
+  int threads;
+  double work;  // multiply-adds
+  size_t scratch_bytes;
+} tc_blas_parts;
+
 // How many threads so many multiply-adds are worth.
 int tc_blas_threads_for(double work, int max_threads);
+// Runs parts, in the default rounding mode. TC_ERR_MEMORY, before any runs: none for scratch memory.
+tc_status tc_blas_parts_run(const char *op, const tc_blas_parts *parts);

@@ -7,7 +7,6 @@
 #include "kernels/blas/gemm.h"
 #include "kernels/blas/level3.h"
 #include "runtime/status.h"
-#include "runtime/team.h"
 
 #define STRIPS_MOST 256
 
@@ -17,14 +16,6 @@ typedef struct symmetric_job {
   int64_t part_rows, part_cols, row_parts;  // of a grid
   int64_t strips;  // 0: a grid
 } symmetric_job;
-
-int tc_blas_threads_for(double work, int max_threads) {
-  if (max_threads == 1 || work < 2 * TC_BLAS_THREAD_WORK) return 1;
-  int threads = tc_team_threads();
-  if (max_threads > 0 && max_threads < threads) threads = max_threads;
-  double worth = work / TC_BLAS_THREAD_WORK;
-  return worth < threads ? (int)worth : threads;
-}
 
 // ---- Parts ----
 
@@ -139,11 +130,7 @@ tc_status tc_blas_run_symmetric(const char *op, const tc_blas_symmetric_job *cal
     job.strips = TC_MIN(threads, STRIPS_MOST);
     n_tasks = job.strips;
   }
-  tc_job team = {.task = run_part, .arg = &job, .n_stages = 1, .n_tasks = &n_tasks, .max_threads = threads};
-  team.brief = work < TC_BLAS_BRIEF_WORK;
-  team.spread = true;
-  team.scratch_bytes = tc_blas_blocks_bytes(job.kernels, p->m, p->n, p->k);
-  return tc_team_run(&team)
-             ? tc_fail(TC_ERR_MEMORY, op, 0, "no memory for %zu bytes of packed operands", team.scratch_bytes)
-             : TC_OK;
+  tc_blas_parts parts = {.task = run_part, .arg = &job, .count = n_tasks, .threads = threads, .work = work};
+  parts.scratch_bytes = tc_blas_blocks_bytes(job.kernels, p->m, p->n, p->k);
+  return tc_blas_parts_run(op, &parts);
 }

@@ -327,16 +327,22 @@ INLINE void NAME(set_rows)(NAME(target) * t, int rows, int vecs) {
   t->part = MASK_OF(rows - (vecs - 1) * LANES);
 }
 
+// panel: memory for a transposed panel of a.
 static __attribute__((noinline)) void NAME(direct_transposed)(const tc_blas_product *p, int vecs, int64_t i, int rows,
-                                                              NAME(target) * t) {
-  _Alignas(64) T panel[MR * TC_BLAS_DIRECT_K];
+                                                              NAME(target) * t, T *panel) {
   NAME(pack_lines)(panel, (const T *)p->a + i * p->a_row, p->a_row, rows, p->k, MR, LANES);
   NAME(set_rows)(t, rows, vecs);
   NAME(direct_rows)(p, vecs, panel, MR, t, (T *)p->c + i);
 }
 
+static __attribute__((noinline)) void NAME(direct_on_stack)(const tc_blas_product *p, int vecs, int64_t i, int rows,
+                                                            NAME(target) * t) {
+  _Alignas(64) T panel[MR * TC_BLAS_DIRECT_K];
+  NAME(direct_transposed)(p, vecs, i, rows, t, panel);
+}
+
 // Vectors of rows are shared evenly by tiles: 4 are 2 and 2, since 3 and 1 would load more.
-static void NAME(direct)(const tc_blas_product *p) {
+static void NAME(direct)(const tc_blas_product *p, void *panel) {
   NAME(target) t;
   t.alpha = (T)p->alpha;
   t.beta = (T)p->beta;
@@ -347,8 +353,10 @@ static void NAME(direct)(const tc_blas_product *p) {
     if (p->a_row == 1) {
       NAME(set_rows)(&t, rows, vecs);
       NAME(direct_rows)(p, vecs, (const T *)p->a + i, p->a_col, &t, (T *)p->c + i);
+    } else if (p->k <= TC_BLAS_DIRECT_K) {
+      NAME(direct_on_stack)(p, vecs, i, rows, &t);
     } else {
-      NAME(direct_transposed)(p, vecs, i, rows, &t);
+      NAME(direct_transposed)(p, vecs, i, rows, &t, panel);
     }
     i += rows;
   }

@@ -15,7 +15,6 @@
 #include "kernels/blas/level3.h"
 #include "kernels/blas/triangles.h"
 #include "runtime/status.h"
-#include "runtime/team.h"
 
 #define BLOCK_BYTES 1536  // the longest block of a triangle: 192 f64, 384 f32
 #define STACK_BYTES 24576  // scratch memory of small calls
@@ -141,12 +140,8 @@ tc_status tc_blas_run_triangular(const char *op, const tc_blas_triangular *call)
     run_columns(&job, 0, call->count, scratch);
     return TC_OK;
   }
-  int64_t n_tasks = tc_blas_divide_up(call->count, job.part);
-  tc_job team = {.task = run_part, .arg = &job, .n_stages = 1, .n_tasks = &n_tasks, .max_threads = threads};
-  team.brief = work < TC_BLAS_BRIEF_WORK;
-  team.spread = true;
-  team.scratch_bytes = scratch_bytes;
-  return tc_team_run(&team)
-             ? tc_fail(TC_ERR_MEMORY, op, 0, "no memory for %zu bytes of packed operands", team.scratch_bytes)
-             : TC_OK;
+  tc_blas_parts parts = {.task = run_part, .arg = &job, .threads = threads, .work = work};
+  parts.count = tc_blas_divide_up(call->count, job.part);
+  parts.scratch_bytes = scratch_bytes;
+  return tc_blas_parts_run(op, &parts);
 }
