@@ -133,32 +133,46 @@ static void copy_triangle(int bytes, tc_blas_part part, void *out, int64_t out_l
   }
 }
 
+// A tile that the diagonal crosses: `rows` rows from row i of p on. Vectors of rows before the
+// first wanted one are left out.
+static void multiply_crossed(const tc_blas_blocks *s, const tc_blas_product *p, const char *a, const char *b, int64_t i,
+                             int64_t rows, int64_t diagonal) {
+  _Alignas(64) char tile[TC_BLAS_MR_MOST * TC_BLAS_NR_MOST * sizeof(double)];
+  int bytes = s->kernels->bytes;
+  int64_t mr = s->kernels->mr, lanes = tc_blas_lanes(s->kernels);
+  int64_t skipped = s->part == TC_BLAS_LOWER ? TC_MAX_OF(diagonal - i, 0) / lanes * lanes : 0;
+  tc_blas_product crossed = *p;
+  crossed.m = rows - skipped;
+  crossed.c = tile;
+  crossed.ldc = mr;
+  diagonal -= i + skipped;
+  char *c = (char *)p->c + (i + skipped) * bytes;
+  if (p->beta != 0) {
+    __builtin_memset(tile, 0, (size_t)(mr * p->n * bytes));
+    copy_triangle(bytes, s->part, tile, mr, c, p->ldc, crossed.m, p->n, diagonal);
+  }
+  s->kernels->packed(&crossed, a + (i * p->k + skipped) * bytes, b);
+  copy_triangle(bytes, s->part, c, p->ldc, tile, mr, crossed.m, p->n, diagonal);
+}
+
 // A product of packed operands of few columns, of whose c a triangle is wanted.
 static void multiply_panel(const tc_blas_blocks *s, const tc_blas_product *p, const char *a, const char *b,
                            int64_t diagonal) {
-  _Alignas(64) char tile[TC_BLAS_MR_MOST * TC_BLAS_NR_MOST * sizeof(double)];
   int bytes = s->kernels->bytes;
   bool is_lower = s->part == TC_BLAS_LOWER;
-  int64_t mr = s->kernels->mr, n = p->n, m = p->m;
-  int64_t first = is_lower ? diagonal : diagonal + 1, last = is_lower ? diagonal + n - 1 : diagonal + n;
+  int64_t mr = s->kernels->mr, m = p->m;
+  // Rows from `first` to before `last` have elements of both sides.
+  int64_t first = is_lower ? diagonal : diagonal + 1, last = is_lower ? diagonal + p->n - 1 : diagonal + p->n;
   int64_t top = TC_MIN(TC_MAX_OF(first, 0) / mr * mr, m);
-  int64_t below = TC_MIN(tc_blas_divide_up(TC_MAX_OF(last, 0), mr) * mr, m);
+  int64_t end = TC_MAX_OF(last, 0);
+  if (is_lower) end = tc_blas_divide_up(end, mr) * mr;
+  if (end > m) end = m;
   tc_blas_product inside = *p;
-  int64_t from = is_lower ? below : 0;
-  inside.m = is_lower ? m - below : top;
+  int64_t from = is_lower ? end : 0;
+  inside.m = is_lower ? m - end : top;
   inside.c = (char *)p->c + from * bytes;
   if (inside.m > 0) s->kernels->packed(&inside, a + from * p->k * bytes, b);
-  for (int64_t i = top; i < below; i += mr) {
-    tc_blas_product crossed = *p;
-    crossed.m = TC_MIN(below - i, mr);
-    crossed.c = tile;
-    crossed.ldc = mr;
-    char *c = (char *)p->c + i * bytes;
-    __builtin_memset(tile, 0, sizeof tile);
-    if (p->beta != 0) copy_triangle(bytes, s->part, tile, mr, c, p->ldc, crossed.m, n, diagonal - i);
-    s->kernels->packed(&crossed, a + i * p->k * bytes, b);
-    copy_triangle(bytes, s->part, c, p->ldc, tile, mr, crossed.m, n, diagonal - i);
-  }
+  for (int64_t i = top; i < end; i += mr) multiply_crossed(s, p, a, b, i, TC_MIN(end - i, mr), diagonal);
 }
 
 // diagonal: as in blocks.h, of this block.

@@ -47,6 +47,11 @@ void tc_blas_blocks_multiply(const tc_blas_kernels *kernels, const tc_blas_produ
 // The bytes of scratch memory that tc_blas_blocks_multiply needs for products up to these sizes.
 size_t tc_blas_blocks_bytes(const tc_blas_kernels *kernels, int64_t m, int64_t n, int64_t k);
 
+// Rows of a tile are 2 or 3 vectors.
+static inline int64_t tc_blas_lanes(const tc_blas_kernels *kernels) {
+  return kernels->mr % 3 == 0 ? kernels->mr / 3 : kernels->mr / 2;
+}
+
 static inline int64_t tc_blas_divide_up(int64_t n, int64_t by) {
   return n / by + (n % by != 0);
 }

@@ -40,6 +40,8 @@ typedef struct tc_blas_parts {
   size_t scratch_bytes;
 } tc_blas_parts;
 
+#define TC_BLAS_STACK_BYTES 24576  // scratch memory of small calls, which then do without the team
+
 // How many threads so many multiply-adds are worth.
 int tc_blas_threads_for(double work, int max_threads);
 // Runs parts, in the default rounding mode. TC_ERR_MEMORY, before any runs: none for scratch memory.

