@@ -107,13 +107,13 @@ typedef struct tc_blas3_call {
 
 // Compute in place, as tc_gemm does, and block. The other triangle of a, or of c, and what lies
 // between columns (rows) is neither read nor written.
-// beta 0: c is not read. alpha 0, in syrk and syr2k also k 0: a and b are not read and may be NULL;
-// c becomes beta * c, in trsm and trmm 0. A size of c that is 0: nothing is done.
+// beta 0: c is not read. alpha 0, or k 0 of syrk and syr2k: a and b are not read and may be NULL.
+// Then c becomes beta * c, in trsm and trmm 0. A size of c that is 0: nothing is done.
 // trsm substitutes; no block of a is inverted. Diagonal elements are multiplied by as reciprocals
 // where all of a block have normal ones, else divided by. A zero on the diagonal gives infinities
 // and NaN, not an error. Zeros in c hide no NaN of a.
-// The order in which an element is summed depends on the triangle's size, or k, alone; so its bits do
-// not depend on threads.
+// The order in which an element is summed depends on the triangle's size, or k, alone. So its bits
+// do not depend on threads.
 // c may not overlap a or b: their ranges of bytes, from the first element to the last one of the
 // whole square or rectangle. Blocks of one matrix without a common row (in row-major order column)
 // do not overlap, as in tc_gemm.
@@ -161,11 +161,11 @@ typedef struct tc_blas_ger_call {
   int64_t lda;
 } tc_blas_ger_call;
 
-// Compute in place, and block. beta 0: y is not read. alpha 0, or no element to sum: a and x are not
-// read and may be NULL, and y becomes beta * y. Of ger alpha 0: nothing is done. Zeros in x or y hide
-// no NaN.
-// What is written may not overlap what is read, by the rule of tc_blas3_call; a vector with an
-// increment is a row of a matrix with that leading dimension.
+// Compute in place, and block. beta 0: y is not read. alpha 0, or no element to sum: a and x are
+// not read and may be NULL, and y becomes beta * y. ger with alpha 0 does nothing. Zeros in x or y
+// hide no NaN.
+// What is written may not overlap what is read, by the rule of tc_blas3_call. A vector with an
+// increment counts as a row of a matrix with that leading dimension.
 // TC_ERR_ARG: a negative size, a small leading dimension, NULL, an overlap, incy 0 of gemv, or
 // operands beyond the address space. TC_ERR_DTYPE: another type.
 TC_MUST_USE TC_API tc_status tc_blas_gemv(const tc_blas_gemv_call *call);
@@ -182,16 +182,16 @@ TC_MUST_USE TC_API tc_status tc_blas_swap(tc_type type, int64_t n, void *x, int6
 // x = alpha * x; alpha 0 keeps NaN. incx below 1 is TC_ERR_ARG here and in what follows.
 TC_MUST_USE TC_API tc_status tc_blas_scal(tc_type type, int64_t n, double alpha, void *x, int64_t incx);
 
-// Sums; out is 0 of no elements and after an error. Sums of f32 are added in double from short parts
-// and given unrounded. nrm2, the square root of the sum of squares, neither overflows nor vanishes
-// on the way.
+// Sums; out is 0 of no elements and after an error. Sums of f32 are added in double from short
+// parts and given unrounded. nrm2, the square root of the sum of squares, neither overflows nor
+// vanishes on the way.
 // Errors as above, and TC_ERR_ARG if out is NULL.
 TC_MUST_USE TC_API tc_status tc_blas_dot(tc_type type, int64_t n, const void *x, int64_t incx, const void *y,
                                          int64_t incy, double *out);
 TC_MUST_USE TC_API tc_status tc_blas_asum(tc_type type, int64_t n, const void *x, int64_t incx, double *out);
 TC_MUST_USE TC_API tc_status tc_blas_nrm2(tc_type type, int64_t n, const void *x, int64_t incx, double *out);
-// The index of the first element of the greatest magnitude, from 0; -1 of none. NaN are passed over,
-// but at index 0 one is the answer, as in the BLAS reference.
+// The index of the first element of the greatest magnitude, from 0; -1 of none. NaN are passed
+// over, but at index 0 one is the answer, as in the BLAS reference.
 TC_MUST_USE TC_API tc_status tc_blas_iamax(tc_type type, int64_t n, const void *x, int64_t incx, int64_t *out);
 
 #ifdef __cplusplus

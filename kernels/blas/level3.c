@@ -116,8 +116,8 @@ tc_status tc_symm(const tc_blas3_call *g) {
   TC_TRY(check_operands(op, g, ops, 3, works, alpha != 0));
   if (!works) return TC_OK;
   tc_blas_view c = view_of(g, &ops[0]), a = view_of(g, &ops[1]), b = view_of(g, &ops[2]);
-  // Lines of an operand are its rows on the left, and its columns on the right; blocks.h reads the
-  // triangle where the line's number is the greater one.
+  // Lines of an operand are its rows on the left, and its columns on the right. packed.h reads the
+  // triangle where a line's number is the greater one.
   if ((g->uplo == TC_UPPER) != is_right) a = tc_blas_view_transposed(a);
   tc_blas_symmetric_job job = {.type = g->type, .max_threads = g->max_threads};
   job.product =

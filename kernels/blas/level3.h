@@ -2,7 +2,7 @@
 // Threads: thread-safe. Owner: none; packed operands lie in the scratch memory of the team.
 #pragma once
 
-#include "kernels/blas/blocks.h"
+#include "kernels/blas/packed.h"
 #include "runtime/team.h"
 
 // x = alpha * (a \ x), or alpha * a * x; a is a triangle of n rows, x is [n, count].
@@ -17,8 +17,8 @@ typedef struct tc_blas_triangular {
 
 tc_status tc_blas_run_triangular(const char *op, const tc_blas_triangular *t);
 
-// c = alpha * a * b + beta * c, where a or b is symmetric or c's triangle is wanted. second: another
-// product that is added to c; NULL: none.
+// c = alpha * a * b + beta * c, where a or b is symmetric or c's triangle is wanted. second:
+// another product that is added to c; NULL: none.
 typedef struct tc_blas_symmetric_job {
   tc_type type;
   tc_blas_product product;
@@ -44,5 +44,5 @@ typedef struct tc_blas_parts {
 
 // How many threads so many multiply-adds are worth.
 int tc_blas_threads_for(double work, int max_threads);
-// Runs parts, in the default rounding mode. TC_ERR_MEMORY, before any runs: none for scratch memory.
+// Runs parts, in the default rounding mode. TC_ERR_MEMORY, before any runs: no scratch memory.
 tc_status tc_blas_parts_run(const char *op, const tc_blas_parts *parts);

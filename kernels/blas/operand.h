@@ -20,5 +20,5 @@ bool tc_blas_find_end(const tc_blas_operand *x, int64_t bytes, uintptr_t *out);
 // Refuses operands of which ranges of bytes overlap, unless they are blocks of one matrix without a
 // common row (in row-major order column). pre: both have elements.
 tc_status tc_blas_check_apart(const char *op, const tc_blas_operand *out, const tc_blas_operand *in, int64_t bytes);
-// A vector of n elements, `inc` apart; a negative one walks from its end, so that `at` is the lowest.
+// A vector of n elements, `inc` apart. A negative one walks from its end: `at` is the lowest.
 tc_blas_operand tc_blas_operand_of_vector(char name, const void *at, int64_t n, int64_t inc);

@@ -48,24 +48,24 @@ static void run_strip(const symmetric_job *job, const tc_blas_product *whole, in
   bool is_lower = job->call->part == TC_BLAS_LOWER;
   int64_t i = is_lower ? j : 0, rows = is_lower ? whole->m - j : end;
   if (end <= j) return;
-  tc_blas_blocks s = {.kernels = job->kernels, .part = job->call->part, .diagonal = j - i};
+  tc_blas_packed s = {.kernels = job->kernels, .part = job->call->part, .diagonal = j - i};
   s.product = rows_and_columns(whole, i, rows, j, end - j, job->kernels->bytes);
-  tc_blas_blocks_choose(&s);
-  tc_blas_blocks_run(&s, scratch);
+  tc_blas_packed_choose(&s);
+  tc_blas_packed_run(&s, scratch);
 }
 
 static void run_cell(const symmetric_job *job, int64_t index, void *scratch) {
   const tc_blas_product *whole = &job->call->product;
   int64_t i = index % job->row_parts * job->part_rows, j = index / job->row_parts * job->part_cols;
-  tc_blas_blocks s = {.kernels = job->kernels, .symmetric = job->call->symmetric};
+  tc_blas_packed s = {.kernels = job->kernels, .symmetric = job->call->symmetric};
   s.product = rows_and_columns(whole, i, TC_MIN(job->part_rows, whole->m - i), j, TC_MIN(job->part_cols, whole->n - j),
                                job->kernels->bytes);
   // A symmetric operand begins where it does; its lines are told apart.
   if (s.symmetric == TC_BLAS_A) s.product.a = whole->a;
   if (s.symmetric == TC_BLAS_B) s.product.b = whole->b;
   s.first_line = s.symmetric == TC_BLAS_A ? i : j;
-  tc_blas_blocks_choose(&s);
-  tc_blas_blocks_run(&s, scratch);
+  tc_blas_packed_choose(&s);
+  tc_blas_packed_run(&s, scratch);
 }
 
 static void run_part(const symmetric_job *job, int64_t index, void *scratch) {
@@ -133,7 +133,7 @@ tc_status tc_blas_run_symmetric(const char *op, const tc_blas_symmetric_job *cal
     job.strips = TC_MIN(threads, STRIPS_MOST);
     n_tasks = job.strips;
   }
-  size_t scratch_bytes = tc_blas_blocks_bytes(job.kernels, p->m, p->n, p->k);
+  size_t scratch_bytes = tc_blas_packed_bytes(job.kernels, p->m, p->n, p->k);
   if (n_tasks == 1 && scratch_bytes <= TC_BLAS_STACK_BYTES) {
     _Alignas(64) char scratch[TC_BLAS_STACK_BYTES];
     run_part(&job, 0, scratch);

@@ -1,8 +1,8 @@
 // Kernels of triangular solves and products, of one element type and instruction set, as a
 // template over the words of tile.h. See triangles.h.
 //
-// Right-hand sides stand in lanes. So a panel of them, [unknown][MR], is at once the packed operand
-// of a tile and the tile itself, and every step is a whole vector's:
+// Right-hand sides stand in lanes. So a panel of them, [unknown][MR], is the packed operand of a
+// tile and the tile itself. Every step is a whole vector's:
 //
 //   for blocks of COLS unknowns, each after those that it depends on:
 //     acc = sides * panel      the unknowns before, by the tile's own loop
@@ -89,8 +89,8 @@ INLINE void NAME(multiply_corner)(int vecs, V acc[VECS][COLS], bool is_upper, T 
   }
 }
 
-// Blocks are solved from the diagonal's end that depends on nothing; a product begins at the other
-// end, so that what it reads is not yet written.
+// Blocks are solved from the diagonal's end that depends on nothing. A product begins at the other
+// end: so what it reads is not yet written.
 INLINE void NAME(run_panel)(int vecs, bool is_upper, const tc_blas_triangle *t, T *x) {
   T alpha = (T)t->alpha;
   MASK all = MASK_OF(LANES);

@@ -23,7 +23,8 @@ typedef struct tc_blas_triangle_kernels {
   void (*pack)(const tc_blas_triangle *t, const void *a, int64_t row, int64_t col);
   bool (*has_reciprocals)(const void *diagonal, int64_t step, int64_t n);
   // Runs `count` right-hand sides in place: unknown i of side j stands at i * row + j * col. One of
-  // the strides is 1. panel: aligned to 64 bytes, mr elements for each unknown, rounded up to blocks.
+  // the strides is 1. panel: aligned to 64 bytes, mr elements for each unknown, rounded up to
+  // blocks.
   void (*run)(const tc_blas_triangle *t, void *b, int64_t row, int64_t col, int64_t count, void *panel);
 } tc_blas_triangle_kernels;
 

@@ -1,7 +1,7 @@
 // Triangular solves and products in blocks of the triangle, in place.
 //
 //   solve, lower:     x0 = alpha * (a00 \ x0)
-//                     x1 = alpha * x1 - a10 * x0    a product of blocks.c
+//                     x1 = alpha * x1 - a10 * x0    a product of packed.c
 //                     x1 = a11 \ x1                 kernels of triangle.h
 //   product, lower:   x1 = alpha * a11 * x1; x1 = x1 + alpha * a10 * x0; x0 = alpha * a00 * x0
 //
@@ -66,7 +66,7 @@ static void add_side(const triangular_job *job, int64_t i, double alpha, double 
   if (k == 0) return;
   tc_blas_product p = tc_blas_product_of(rows, count, k, alpha, tc_blas_view_at(call->a, i, from, bytes),
                                          tc_blas_view_at(x, from, 0, bytes), beta, tc_blas_view_at(x, i, 0, bytes));
-  tc_blas_blocks_multiply(job->kernels, &p, scratch);
+  tc_blas_packed_multiply(job->kernels, &p, scratch);
 }
 
 // x = alpha * x.
@@ -117,7 +117,7 @@ static size_t choose_blocks(triangular_job *job) {
   size_t diagonal = (size_t)(job->sides_bytes + job->corners_bytes + job->panel_bytes);
   if (call->n <= job->block) return diagonal;
   int64_t widest = TC_MAX_OF(job->block, job->part);
-  size_t side = tc_blas_blocks_bytes(job->kernels, widest, widest, call->n - 1);
+  size_t side = tc_blas_packed_bytes(job->kernels, widest, widest, call->n - 1);
   return TC_MAX_OF(diagonal, side);
 }
 

@@ -1,11 +1,11 @@
-// Packed products of one thread: the loops of gemm.c, whose packing reads a symmetric operand from
-// its stored triangle, and whose tiles write a triangle alone. See blocks.h.
+// Packed products of one thread, by the loops of gemm.c. Packing reads a symmetric operand from its
+// stored triangle, and tiles write the wanted triangle alone. See packed.h.
 //
 // A panel of a symmetric operand is packed in three pieces along k:
 //   before the diagonal: as stored; on it: element by element; behind it: transposed
 // A tile that the diagonal crosses is computed in a copy of its wanted elements. So they see the
 // same steps as elements of other tiles do.
-#include "kernels/blas/blocks.h"
+#include "kernels/blas/packed.h"
 
 #include "kernels/blas/gemm.h"
 #include "runtime/status.h"
@@ -59,7 +59,8 @@ static void pack_lines(const tc_blas_kernels *kernels, bool is_b, void *out, con
     kernels->pack_a(out, in, across, along, lines, k);
 }
 
-// Packs a square of the diagonal: out[k][line], `width` lines apart; in: its first diagonal element.
+// Packs a square of the diagonal: out[k][line], `width` lines apart. in: its first diagonal
+// element.
 #define PACK_SQUARE(T) \
   for (int64_t p = from; p < to; p++) \
     for (int64_t l = 0; l < lines; l++) \
@@ -96,7 +97,7 @@ static void pack_symmetric(const tc_blas_kernels *kernels, bool is_b, char *out,
   }
 }
 
-static void pack_a(const tc_blas_blocks *s, void *out, int64_t i, int64_t rows, int64_t at, int64_t k) {
+static void pack_a(const tc_blas_packed *s, void *out, int64_t i, int64_t rows, int64_t at, int64_t k) {
   const tc_blas_product *p = &s->product;
   if (s->symmetric == TC_BLAS_A)
     pack_symmetric(s->kernels, false, out, p->a, p->a_row, p->a_col, s->first_line + i, rows, at, k);
@@ -105,7 +106,7 @@ static void pack_a(const tc_blas_blocks *s, void *out, int64_t i, int64_t rows, 
                        k);
 }
 
-static void pack_b(const tc_blas_blocks *s, void *out, int64_t at, int64_t k, int64_t j, int64_t cols) {
+static void pack_b(const tc_blas_packed *s, void *out, int64_t at, int64_t k, int64_t j, int64_t cols) {
   const tc_blas_product *p = &s->product;
   if (s->symmetric == TC_BLAS_B)
     pack_symmetric(s->kernels, true, out, p->b, p->b_col, p->b_row, s->first_line + j, cols, at, k);
@@ -135,7 +136,7 @@ static void copy_triangle(int bytes, tc_blas_part part, void *out, int64_t out_l
 
 // A tile that the diagonal crosses: `rows` rows from row i of p on. Vectors of rows before the
 // first wanted one are left out.
-static void multiply_crossed(const tc_blas_blocks *s, const tc_blas_product *p, const char *a, const char *b, int64_t i,
+static void multiply_crossed(const tc_blas_packed *s, const tc_blas_product *p, const char *a, const char *b, int64_t i,
                              int64_t rows, int64_t diagonal) {
   _Alignas(64) char tile[TC_BLAS_MR_MOST * TC_BLAS_NR_MOST * sizeof(double)];
   int bytes = s->kernels->bytes;
@@ -156,7 +157,7 @@ static void multiply_crossed(const tc_blas_blocks *s, const tc_blas_product *p, 
 }
 
 // A product of packed operands of few columns, of whose c a triangle is wanted.
-static void multiply_panel(const tc_blas_blocks *s, const tc_blas_product *p, const char *a, const char *b,
+static void multiply_panel(const tc_blas_packed *s, const tc_blas_product *p, const char *a, const char *b,
                            int64_t diagonal) {
   int bytes = s->kernels->bytes;
   bool is_lower = s->part == TC_BLAS_LOWER;
@@ -175,8 +176,8 @@ static void multiply_panel(const tc_blas_blocks *s, const tc_blas_product *p, co
   for (int64_t i = top; i < end; i += mr) multiply_crossed(s, p, a, b, i, TC_MIN(end - i, mr), diagonal);
 }
 
-// diagonal: as in blocks.h, of this block.
-static void multiply_block(const tc_blas_blocks *s, const tc_blas_product *p, const char *a, const char *b,
+// diagonal: as in packed.h, of this block.
+static void multiply_block(const tc_blas_packed *s, const tc_blas_product *p, const char *a, const char *b,
                            int64_t diagonal) {
   if (s->part == TC_BLAS_ALL || (s->part == TC_BLAS_LOWER ? diagonal + p->n - 1 <= 0 : p->m - 1 <= diagonal)) {
     s->kernels->packed(p, a, b);
@@ -197,7 +198,7 @@ static bool is_outside(tc_blas_part part, int64_t rows, int64_t cols, int64_t di
 
 // ---- Products ----
 
-size_t tc_blas_blocks_choose(tc_blas_blocks *s) {
+size_t tc_blas_packed_choose(tc_blas_packed *s) {
   const tc_blas_product *p = &s->product;
   int64_t l2_bytes = (int64_t)tc_topology_get()->l2_bytes;
   if (l2_bytes == 0) l2_bytes = L2_BYTES_DEFAULT;
@@ -208,7 +209,7 @@ size_t tc_blas_blocks_choose(tc_blas_blocks *s) {
   return (size_t)(align_up(s->mc * line_bytes) + align_up(s->nc * line_bytes));
 }
 
-void tc_blas_blocks_run(const tc_blas_blocks *s, void *scratch) {
+void tc_blas_packed_run(const tc_blas_packed *s, void *scratch) {
   const tc_blas_product *p = &s->product;
   int bytes = s->kernels->bytes;
   char *packed_a = scratch, *packed_b = packed_a + align_up(s->mc * s->kc * bytes);
@@ -233,17 +234,17 @@ static bool is_direct(const tc_blas_kernels *kernels, const tc_blas_product *p) 
   return tc_blas_is_small(kernels->bytes == 8 ? TC_F64 : TC_F32, kernels, p);
 }
 
-void tc_blas_blocks_multiply(const tc_blas_kernels *kernels, const tc_blas_product *p, void *scratch) {
+void tc_blas_packed_multiply(const tc_blas_kernels *kernels, const tc_blas_product *p, void *scratch) {
   if (is_direct(kernels, p)) {
     tc_blas_run_small(kernels, p);
     return;
   }
-  tc_blas_blocks blocks = {.kernels = kernels, .product = *p};
-  tc_blas_blocks_choose(&blocks);
-  tc_blas_blocks_run(&blocks, scratch);
+  tc_blas_packed blocks = {.kernels = kernels, .product = *p};
+  tc_blas_packed_choose(&blocks);
+  tc_blas_packed_run(&blocks, scratch);
 }
 
-size_t tc_blas_blocks_bytes(const tc_blas_kernels *kernels, int64_t m, int64_t n, int64_t k) {
+size_t tc_blas_packed_bytes(const tc_blas_kernels *kernels, int64_t m, int64_t n, int64_t k) {
   int64_t l2_bytes = TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes, L2_BYTES_DEFAULT);
   int64_t line_bytes = TC_MIN(k, TC_BLAS_CHUNK_BYTES / kernels->bytes) * kernels->bytes;
   // Whatever the chunk's length, packed blocks take at most so much, besides a tile more.
