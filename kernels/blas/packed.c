@@ -97,13 +97,27 @@ static void pack_symmetric(const tc_blas_kernels *kernels, bool is_b, char *out,
   }
 }
 
+// Packs the lines of a product from `line` on, from `at` to `at + k` along k. Those of a second
+// product follow in each panel.
+static void pack_plain(const tc_blas_packed *s, bool is_b, char *out, int64_t line, int64_t lines, int64_t at,
+                       int64_t k) {
+  int64_t width = !s->second ? lines : is_b ? s->kernels->nr : s->kernels->mr, bytes = s->kernels->bytes;
+  for (int64_t l = 0; l < lines; l += width) {
+    for (const tc_blas_product *p = &s->product; p; p = p == s->second ? NULL : s->second) {
+      int64_t across = is_b ? p->b_col : p->a_row, along = is_b ? p->b_row : p->a_col;
+      const void *in = element(is_b ? p->b : p->a, (line + l) * across + at * along, (int)bytes);
+      pack_lines(s->kernels, is_b, out, in, across, along, TC_MIN(lines - l, width), k);
+      out += width * k * bytes;
+    }
+  }
+}
+
 static void pack_a(const tc_blas_packed *s, void *out, int64_t i, int64_t rows, int64_t at, int64_t k) {
   const tc_blas_product *p = &s->product;
   if (s->symmetric == TC_BLAS_A)
     pack_symmetric(s->kernels, false, out, p->a, p->a_row, p->a_col, s->first_line + i, rows, at, k);
   else
-    s->kernels->pack_a(out, element(p->a, i * p->a_row + at * p->a_col, s->kernels->bytes), p->a_row, p->a_col, rows,
-                       k);
+    pack_plain(s, false, out, i, rows, at, k);
 }
 
 static void pack_b(const tc_blas_packed *s, void *out, int64_t at, int64_t k, int64_t j, int64_t cols) {
@@ -111,8 +125,7 @@ static void pack_b(const tc_blas_packed *s, void *out, int64_t at, int64_t k, in
   if (s->symmetric == TC_BLAS_B)
     pack_symmetric(s->kernels, true, out, p->b, p->b_col, p->b_row, s->first_line + j, cols, at, k);
   else
-    s->kernels->pack_b(out, element(p->b, at * p->b_row + j * p->b_col, s->kernels->bytes), p->b_row, p->b_col, k,
-                       cols);
+    pack_plain(s, true, out, j, cols, at, k);
 }
 
 // ---- Triangles ----
@@ -202,8 +215,9 @@ size_t tc_blas_packed_choose(tc_blas_packed *s) {
   const tc_blas_product *p = &s->product;
   int64_t l2_bytes = (int64_t)tc_topology_get()->l2_bytes;
   if (l2_bytes == 0) l2_bytes = L2_BYTES_DEFAULT;
-  s->kc = tc_blas_even_pieces(p->k, TC_BLAS_CHUNK_BYTES / s->kernels->bytes, 1);
-  int64_t line_bytes = s->kc * s->kernels->bytes;
+  int64_t products = s->second ? 2 : 1;
+  s->kc = tc_blas_even_pieces(p->k, TC_BLAS_CHUNK_BYTES / s->kernels->bytes / products, 1);
+  int64_t line_bytes = s->kc * s->kernels->bytes * products;
   s->mc = tc_blas_even_pieces(p->m, l2_bytes / 2 / line_bytes, s->kernels->mr);
   s->nc = tc_blas_even_pieces(p->n, PACKED_B_BYTES / line_bytes, s->kernels->nr);
   return (size_t)(align_up(s->mc * line_bytes) + align_up(s->nc * line_bytes));
@@ -211,20 +225,21 @@ size_t tc_blas_packed_choose(tc_blas_packed *s) {
 
 void tc_blas_packed_run(const tc_blas_packed *s, void *scratch) {
   const tc_blas_product *p = &s->product;
-  int bytes = s->kernels->bytes;
-  char *packed_a = scratch, *packed_b = packed_a + align_up(s->mc * s->kc * bytes);
+  int bytes = s->kernels->bytes, products = s->second ? 2 : 1;
+  char *packed_a = scratch, *packed_b = packed_a + align_up(s->mc * s->kc * products * bytes);
   for (int64_t j = 0; j < p->n; j += s->nc)
     for (int64_t at = 0; at < p->k; at += s->kc) {
-      tc_blas_product block = {.n = TC_MIN(s->nc, p->n - j), .k = TC_MIN(s->kc, p->k - at), .alpha = p->alpha};
+      int64_t k = TC_MIN(s->kc, p->k - at);
+      tc_blas_product block = {.n = TC_MIN(s->nc, p->n - j), .k = k * products, .alpha = p->alpha};
       block.beta = at == 0 ? p->beta : 1;
       block.ldc = p->ldc;
-      pack_b(s, packed_b, at, block.k, j, block.n);
+      pack_b(s, packed_b, at, k, j, block.n);
       for (int64_t i = 0; i < p->m; i += s->mc) {
         block.m = TC_MIN(s->mc, p->m - i);
         int64_t diagonal = s->diagonal + j - i;
         if (is_outside(s->part, block.m, block.n, diagonal)) continue;
         block.c = (char *)p->c + (i + j * p->ldc) * bytes;
-        pack_a(s, packed_a, i, block.m, at, block.k);
+        pack_a(s, packed_a, i, block.m, at, k);
         multiply_block(s, &block, packed_a, packed_b, diagonal);
       }
     }

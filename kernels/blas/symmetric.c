@@ -43,13 +43,19 @@ static tc_blas_product rows_and_columns(const tc_blas_product *whole, int64_t i,
   return p;
 }
 
-static void run_strip(const symmetric_job *job, const tc_blas_product *whole, int64_t index, void *scratch) {
+static void run_strip(const symmetric_job *job, int64_t index, void *scratch) {
+  const tc_blas_product *whole = &job->call->product;
   int64_t j = strip_begin(job, index), end = strip_begin(job, index + 1);
   bool is_lower = job->call->part == TC_BLAS_LOWER;
   int64_t i = is_lower ? j : 0, rows = is_lower ? whole->m - j : end;
   if (end <= j) return;
   tc_blas_packed s = {.kernels = job->kernels, .part = job->call->part, .diagonal = j - i};
   s.product = rows_and_columns(whole, i, rows, j, end - j, job->kernels->bytes);
+  tc_blas_product second;
+  if (job->call->second) {
+    second = rows_and_columns(job->call->second, i, rows, j, end - j, job->kernels->bytes);
+    s.second = &second;
+  }
   tc_blas_packed_choose(&s);
   tc_blas_packed_run(&s, scratch);
 }
@@ -73,8 +79,7 @@ static void run_part(const symmetric_job *job, int64_t index, void *scratch) {
     run_cell(job, index, scratch);
     return;
   }
-  run_strip(job, &job->call->product, index, scratch);
-  if (job->call->second) run_strip(job, job->call->second, index, scratch);
+  run_strip(job, index, scratch);
 }
 
 static void run_task(void *arg, int stage, int64_t index, tc_worker *worker) {
@@ -133,7 +138,7 @@ tc_status tc_blas_run_symmetric(const char *op, const tc_blas_symmetric_job *cal
     job.strips = TC_MIN(threads, STRIPS_MOST);
     n_tasks = job.strips;
   }
-  size_t scratch_bytes = tc_blas_packed_bytes(job.kernels, p->m, p->n, p->k);
+  size_t scratch_bytes = tc_blas_packed_bytes(job.kernels, p->m, p->n, call->second ? 2 * p->k : p->k);
   if (n_tasks == 1 && scratch_bytes <= TC_BLAS_STACK_BYTES) {
     _Alignas(64) char scratch[TC_BLAS_STACK_BYTES];
     run_part(&job, 0, scratch);
