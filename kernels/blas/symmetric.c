@@ -26,6 +26,7 @@ static const void *element(const void *base, int64_t index, int bytes) {
 // Returns where strip s begins.
 static int64_t strip_begin(const symmetric_job *job, int64_t s) {
   int64_t n = job->call->product.n, unit = job->kernels->mr;
+  if (s == 0) return 0;
   if (s >= job->strips) return n;
   double share = (double)s / (double)job->strips;
   double at = job->call->part == TC_BLAS_LOWER ? 1 - sqrt(1 - share) : sqrt(share);
@@ -103,6 +104,10 @@ static void scale(const tc_blas_symmetric_job *call, int bytes) {
 static int64_t divide(symmetric_job *job, int threads) {
   const tc_blas_product *p = &job->call->product;
   int64_t mr = job->kernels->mr, nr = job->kernels->nr;
+  job->part_rows = p->m;
+  job->part_cols = p->n;
+  job->row_parts = 1;
+  if (threads == 1) return 1;
   int64_t row_tiles = tc_blas_divide_up(p->m, mr), col_tiles = tc_blas_divide_up(p->n, nr);
   int64_t best = 1;
   double least = INFINITY;

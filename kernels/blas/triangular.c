@@ -84,7 +84,7 @@ static void run_columns(const triangular_job *job, int64_t first, int64_t count,
   const tc_blas_triangular *call = job->call;
   int bytes = job->kernels->bytes;
   tc_blas_view x = tc_blas_view_at(call->x, 0, first, bytes);
-  int64_t last = (call->n - 1) / job->block * job->block;
+  int64_t last = call->n <= job->block ? 0 : (call->n - 1) / job->block * job->block;
   bool falls = call->is_upper != call->is_product;
   if (job->scales) scale_columns(call, x, count, bytes);
   for (int64_t step = 0; step <= last; step += job->block) {
@@ -110,7 +110,9 @@ static void run_part(void *arg, int stage, int64_t index, tc_worker *worker) {
 static size_t choose_blocks(triangular_job *job) {
   const tc_blas_triangular *call = job->call;
   int64_t bytes = job->kernels->bytes, nr = job->kernels->nr;
-  job->block = tc_blas_even_pieces(call->n, BLOCK_BYTES / bytes, nr);
+  // A short triangle is one block. Divisions would take a tenth of a small call.
+  job->block =
+      call->n * bytes <= BLOCK_BYTES ? call->n + nr - 1 : tc_blas_even_pieces(call->n, BLOCK_BYTES / bytes, nr);
   job->sides_bytes = align_up(job->block * job->block * bytes);
   job->corners_bytes = align_up(job->block * nr * bytes);
   job->panel_bytes = job->block * job->kernels->mr * bytes;
@@ -134,7 +136,9 @@ tc_status tc_blas_run_triangular(const char *op, const tc_blas_triangular *call)
   if (job.scales) job.alpha = 1;
   double work = (double)call->n * (double)call->n * (double)call->count / 2;
   int threads = tc_blas_threads_for(work, call->max_threads);
-  job.part = tc_blas_even_pieces(call->count, tc_blas_divide_up(call->count, threads) + lanes - 1, lanes);
+  job.part = call->count;
+  if (threads > 1)
+    job.part = tc_blas_even_pieces(call->count, tc_blas_divide_up(call->count, threads) + lanes - 1, lanes);
   size_t scratch_bytes = choose_blocks(&job);
   if (threads == 1 && scratch_bytes <= TC_BLAS_STACK_BYTES) {
     _Alignas(64) char scratch[TC_BLAS_STACK_BYTES];
