@@ -9,6 +9,7 @@
 #include "runtime/status.h"
 
 #define FAIL(...) tc_fail(TC_ERR_ARG, op, 0, __VA_ARGS__)
+#define PLAIN_LENGTH (UINT64_C(1) << 24)
 
 // A type that is none has no kernels; anything else is left to check_vector.
 static tc_status check(const char *op, tc_type type, int64_t n) {
@@ -17,12 +18,19 @@ static tc_status check(const char *op, tc_type type, int64_t n) {
   return n < 0 ? FAIL("n is %lld; it may not be negative", (long long)n) : TC_OK;
 }
 
-static tc_status check_vector(const char *op, tc_type type, char name, int64_t n, const void *x, int64_t inc) {
+static __attribute__((noinline)) tc_status check_any_vector(const char *op, tc_type type, char name, int64_t n,
+                                                            const void *x, int64_t inc) {
   uintptr_t end;
   if (n == 0) return TC_OK;
   if (!x) return FAIL("%c is NULL", name);
   tc_blas_operand vector = tc_blas_operand_of_vector(name, x, n, inc);
   return tc_blas_find_end(&vector, type == TC_F64 ? 8 : 4, &end) ? TC_OK : FAIL("%c exceeds the address space", name);
+}
+
+// A vector of common lengths is recognized at once: it reaches no address that overflows.
+static inline tc_status check_vector(const char *op, tc_type type, char name, int64_t n, const void *x, int64_t inc) {
+  if (TC_LIKELY(x && (uint64_t)n < PLAIN_LENGTH && (uint64_t)inc + PLAIN_LENGTH < 2 * PLAIN_LENGTH)) return TC_OK;
+  return check_any_vector(op, type, name, n, x, inc);
 }
 
 static tc_status check_two(const char *op, tc_type type, int64_t n, const void *x, int64_t incx, const void *y,

@@ -76,19 +76,23 @@ static double NAME(asum)(int64_t n, const void *x, int64_t incx) {
 
 // The greatest magnitude that is no NaN; 0 of none.
 static T NAME(greatest)(int64_t n, const T *x, int64_t incx) {
-  V most = {0};
+  V most[CHAINS] = {0};
   T all = 0;
   int64_t i = 0;
-  for (; incx == 1 && i + LANES <= n; i += LANES) {
-    V one = NAME(magnitude)(NAME(load)(x + i));
-    NAME(bits) greater = one > most;
-    most = (V)((greater & (NAME(bits))one) | (~greater & (NAME(bits))most));
+  for (; incx == 1 && i + CHAINS * LANES <= n; i += CHAINS * LANES) {
+    UNROLL for (int c = 0; c < CHAINS; c++) {
+      V one = NAME(magnitude)(NAME(load)(x + i + c * LANES));
+      NAME(bits) greater = one > most[c];
+      most[c] = (V)((greater & (NAME(bits))one) | (~greater & (NAME(bits))most[c]));
+    }
   }
   for (; i < n; i++) {
     T one = x[i * incx] < 0 ? -x[i * incx] : x[i * incx];
     all = one > all ? one : all;
   }
-  for (int v = 0; v < LANES; v++) all = most[v] > all ? most[v] : all;
+  UNROLL for (int c = 0; c < CHAINS; c++) {
+    UNROLL for (int v = 0; v < LANES; v++) all = most[c][v] > all ? most[c][v] : all;
+  }
   return all;
 }
 
