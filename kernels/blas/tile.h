@@ -66,7 +66,7 @@ static __attribute__((noinline)) void NAME(write_part)(int vecs, const T *sums, 
 
 INLINE void NAME(write_tile)(int vecs, int cols, V acc[VECS][COLS], const NAME(target) * t) {
   if (TC_UNLIKELY(t->cols < cols || (!PARTS_ARE_FREE && !t->whole))) {
-    _Alignas(64) T sums[COLS * MR];
+    T sums[COLS * MR];
     UNROLL for (int j = 0; j < cols; j++) {
       UNROLL for (int v = 0; v < vecs; v++) NAME(store)(sums + j * MR + v * LANES, acc[v][j]);
     }
