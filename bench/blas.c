@@ -2,7 +2,7 @@
 // opened with dlopen where it is installed: square ones in every transposition, the same with gaps
 // between columns and beta 1 beside the dense ones, and a thousand shapes once each.
 // OpenBLAS takes its AVX2 kernels on CPUs it does not know, so the best core type for this machine
-// is forced before it is opened.
+// is forced before it is opened, whatever the environment says.
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -36,9 +36,9 @@ typedef struct product {
 static void open_openblas(void) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-    setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+    setenv("OPENBLAS_CORETYPE", "SkylakeX", 1);
   else if (__builtin_cpu_supports("avx2"))
-    setenv("OPENBLAS_CORETYPE", "Haswell", 0);
+    setenv("OPENBLAS_CORETYPE", "Haswell", 1);
 #endif
   setenv("OPENBLAS_THREAD_TIMEOUT", "20", 0);  // its workers spin 2^20 cycles: they sleep when tc's slice comes
   void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);

@@ -18,35 +18,46 @@
 extern "C" {
 #endif
 
-// Where element (i, j) of a matrix stands: at i + j * ld, or at i * ld + j.
-typedef enum tc_blas_order { TC_COL_MAJOR = 0, TC_ROW_MAJOR = 1 } tc_blas_order;
-typedef enum tc_blas_trans { TC_NO_TRANS = 0, TC_TRANS = 1 } tc_blas_trans;
+// How a matrix lies; ld is its leading dimension.
+typedef enum tc_blas_order {
+  TC_COL_MAJOR = 0,  // element (i, j) stands at i + j * ld
+  TC_ROW_MAJOR = 1,  // at i * ld + j
+} tc_blas_order;
+// What is multiplied.
+typedef enum tc_blas_trans {
+  TC_NO_TRANS = 0,  // the matrix
+  TC_TRANS = 1,  // its transpose
+} tc_blas_trans;
 
-// Many products of equal sizes: product i has its matrices stride_a, stride_b and stride_c elements
-// after those of product i - 1. A list, one pointer a product, takes the place of a pointer and its
-// stride; NULL: there is no list.
+// Many products of equal sizes. A list has one pointer a product and takes the place of a pointer
+// of the call and its stride; NULL: there is no list.
 typedef struct tc_gemm_batch {
-  int64_t count;
-  int64_t stride_a, stride_b, stride_c;
-  const void *const *a_list;
-  const void *const *b_list;
-  void *const *c_list;
+  int64_t count;  // how many
+  int64_t stride_a;  // elements from a of one product to a of the next; may be 0 or negative
+  int64_t stride_b;  // the same of b
+  int64_t stride_c;  // the same of c; not 0
+  const void *const *a_list;  // each a
+  const void *const *b_list;  // each b
+  void *const *c_list;  // each c
 } tc_gemm_batch;
 
-// c = alpha * op(a) * op(b) + beta * c; op(a) is [m, k], op(b) is [k, n], c is [m, n].
+// c = alpha * op(a) * op(b) + beta * c.
 typedef struct tc_gemm_call {
   tc_type type;  // of a and b: TC_F32 or TC_F64, and c has it too; or TC_F16 or TC_BF16, and c is TC_F32
   tc_blas_order order;  // of all three
-  tc_blas_trans transa, transb;
-  int64_t m, n, k;
-  double alpha;  // rounded to the type of c, as beta is
-  const void *a;
+  tc_blas_trans transa;  // op(a)
+  tc_blas_trans transb;  // op(b)
+  int64_t m;  // rows of op(a) and c
+  int64_t n;  // columns of op(b) and c
+  int64_t k;  // columns of op(a), rows of op(b)
+  double alpha;  // rounded to the type of c
+  const void *a;  // [m, k], or [k, m] if it is transposed
   int64_t lda;  // in elements; at least the length of a column, in row-major order of a row, and 1
-  const void *b;
-  int64_t ldb;
-  double beta;
-  void *c;
-  int64_t ldc;
+  const void *b;  // [k, n], or [n, k] if it is transposed
+  int64_t ldb;  // as lda
+  double beta;  // rounded to the type of c
+  void *c;  // [m, n]
+  int64_t ldc;  // as lda
   const tc_gemm_batch *batch;  // NULL: one product
   int max_threads;  // 0: as many as tc_num_threads says
 } tc_gemm_call;

@@ -10,6 +10,14 @@ typedef float vec_f32 __attribute__((vector_size(64)));
 typedef int64_t vec_i64 __attribute__((vector_size(64)));
 typedef int32_t vec_i32 __attribute__((vector_size(64)));
 
+static inline __mmask8 first_f64(int n) {
+  return (__mmask8)((1u << n) - 1);
+}
+
+static inline __mmask16 first_f32(int n) {
+  return (__mmask16)((1u << n) - 1);
+}
+
 #define T double
 #define V vec_f64
 #define NAME(x) x##_f64_avx512
@@ -17,7 +25,7 @@ typedef int32_t vec_i32 __attribute__((vector_size(64)));
 #define VECS 3
 #define COLS 8
 #define MASK __mmask8
-#define MASK_OF(n) ((__mmask8)((1u << (n)) - 1))
+#define MASK_OF(n) first_f64(n)
 #define LOAD_PART(p, mask) ((V)_mm512_maskz_loadu_pd(mask, p))
 #define STORE_PART(p, x, mask) _mm512_mask_storeu_pd(p, mask, (__m512d)(x))
 #define FMA(x, y, z) ((V)_mm512_fmadd_pd((__m512d)(x), (__m512d)(y), (__m512d)(z)))
@@ -36,7 +44,7 @@ typedef int32_t vec_i32 __attribute__((vector_size(64)));
 #define VECS 3
 #define COLS 8
 #define MASK __mmask16
-#define MASK_OF(n) ((__mmask16)((1u << (n)) - 1))
+#define MASK_OF(n) first_f32(n)
 #define LOAD_PART(p, mask) ((V)_mm512_maskz_loadu_ps(mask, p))
 #define STORE_PART(p, x, mask) _mm512_mask_storeu_ps(p, mask, (__m512)(x))
 #define FMA(x, y, z) ((V)_mm512_fmadd_ps((__m512)(x), (__m512)(y), (__m512)(z)))

@@ -182,11 +182,11 @@ static inline bool are_apart(const factor *x, const factor *y, int64_t bytes) {
 // Whether a call is one product of f32 or f64 of matrices that are far from each other. True: it is
 // right. False: it is to be looked at.
 static inline bool is_plain(const tc_gemm_call *g, const factor *a, const factor *b, const factor *c) {
-  uint64_t lengths = (uint64_t)(g->m - 1) | (uint64_t)(g->n - 1) | (uint64_t)(g->k - 1);
+  uint64_t lengths = ((uint64_t)g->m - 1) | ((uint64_t)g->n - 1) | ((uint64_t)g->k - 1);
   int64_t bytes = g->type == TC_F64 ? 8 : 4;
   if ((g->type != TC_F64 && g->type != TC_F32) || g->batch || g->max_threads < 0) return false;
   if (((unsigned)g->transa | (unsigned)g->transb | (unsigned)g->order) > 1 || !a->at || !b->at || !c->at) return false;
-  lengths |= (uint64_t)(a->ld - 1) | (uint64_t)(b->ld - 1) | (uint64_t)(c->ld - 1);
+  lengths |= ((uint64_t)a->ld - 1) | ((uint64_t)b->ld - 1) | ((uint64_t)c->ld - 1);
   if (lengths >= PLAIN_LENGTH || a->ld < a->rows || b->ld < b->rows || c->ld < c->rows) return false;
   return are_apart(c, a, bytes) && are_apart(c, b, bytes);
 }

@@ -30,7 +30,7 @@
 // Without packing a part has at most so many multiply-adds, and columns that lie so close.
 // Measured: Zen 5, 1 thread, n = 256, GFLOP/s: f64 134, packed 127; f32 271, packed 250.
 #define DIRECT_WORK (330.0 * 330 * 330)
-#define DIRECT_LD_BYTES 1000000
+#define DIRECT_LD_BYTES 20000
 #define TASK_WORK 500000.0  // of a task of several products
 
 static atomic_int n_running;  // threads that compute products of some size now
@@ -208,8 +208,8 @@ static int64_t l2_bytes(void) {
   return bytes > 0 ? bytes : L2_BYTES_DEFAULT;
 }
 
-// Whether parts gain by doing without packing: b stays in the second-level cache while rows of a
-// pass by, and neither operand spreads over many pages.
+// Whether parts gain by doing without packing. Then b stays in the second-level cache while rows of
+// a pass by, and neither operand spreads over many pages.
 static bool takes_direct(const gemm_job *job) {
   const tc_blas_product *p = &job->batch->product;
   int64_t bytes = job->kernels->bytes, rows = TC_MIN(p->m, job->part_rows), cols = TC_MIN(p->n, job->part_cols);

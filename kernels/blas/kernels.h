@@ -40,8 +40,8 @@ typedef struct tc_blas_kernels {
   void (*pack_b)(void *out, const void *b, int64_t row, int64_t col, int64_t k, int64_t n);
   // The product of packed a and b; only c, ldc, m, n, k, alpha and beta of p are read.
   void (*packed)(const tc_blas_product *p, const void *a, const void *b);
-  // The product where a and b lie. panel: memory for mr x k elements, aligned to 64 bytes, where
-  // a_row is not 1 and k is greater than TC_BLAS_DIRECT_K; else it is not read.
+  // The product where a and b lie. panel: memory for mr x k elements, aligned to 64 bytes. It is
+  // needed where a_row is not 1 and k is greater than TC_BLAS_DIRECT_K.
   void (*direct)(const tc_blas_product *p, void *panel);
 } tc_blas_kernels;
 

@@ -16,6 +16,7 @@ typedef T NAME(unaligned) __attribute__((vector_size(sizeof(V)), aligned(sizeof(
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 #define MR (VECS * LANES)
+#define SPAN_BYTES 512  // that are packed together, of operands that are not transposed
 
 INLINE V NAME(load)(const T *p) {
   return *(const NAME(unaligned) *)p;
@@ -65,7 +66,7 @@ static __attribute__((noinline)) void NAME(write_part)(int vecs, const T *sums, 
 
 INLINE void NAME(write_tile)(int vecs, int cols, V acc[VECS][COLS], const NAME(target) * t) {
   if (TC_UNLIKELY(t->cols < cols || (!PARTS_ARE_FREE && !t->whole))) {
-    _Alignas(64) T sums[COLS * MR];
+    T sums[COLS * MR];
     UNROLL for (int j = 0; j < cols; j++) {
       UNROLL for (int v = 0; v < vecs; v++) NAME(store)(sums + j * MR + v * LANES, acc[v][j]);
     }
@@ -235,11 +236,15 @@ INLINE void NAME(pack_lines)(T *out, const T *in, int64_t line, int lines, int64
 }
 
 // The same of lines that lie side by side: of unit stride across, `step` elements apart along k.
-INLINE void NAME(pack_steps)(T *out, const T *in, int64_t step, int lines, int64_t k, int width) {
-  if (lines == width) {
-    for (int64_t i = 0; i < k; i++, out += width, in += step) __builtin_memcpy(out, in, (size_t)width * sizeof(T));
-    return;
-  }
+// Whole panels: several at a time, so that memory is read in longer spans.
+INLINE void NAME(pack_steps)(T *out, const T *in, int64_t step, int64_t panels, int64_t k, int width) {
+  for (int64_t i = 0; i < k; i++, out += width, in += step)
+    for (int64_t q = 0; q < panels; q++)
+      __builtin_memcpy(out + q * width * k, in + q * width, (size_t)width * sizeof(T));
+}
+
+// A last panel of fewer lines.
+INLINE void NAME(pack_few_steps)(T *out, const T *in, int64_t step, int lines, int64_t k, int width) {
   for (int64_t i = 0; i < k; i++, out += width, in += step)
     for (int v = 0; v < width; v += LANES) {
       int there = TC_MIN(TC_MAX_OF(lines - v, 0), LANES), room = TC_MIN(width - v, LANES);
@@ -253,12 +258,18 @@ INLINE void NAME(pack_steps)(T *out, const T *in, int64_t step, int lines, int64
 
 // across, along: strides from line to line and along k.
 INLINE void NAME(pack)(T *out, const T *in, int64_t across, int64_t along, int64_t lines, int64_t k, int width, int n) {
-  for (int64_t first = 0; first < lines; first += width, out += width * k) {
-    int there = (int)TC_MIN(lines - first, width);
-    if (across == 1)
-      NAME(pack_steps)(out, in + first, along, there, k, width);
-    else
-      NAME(pack_lines)(out, in + first * across, across, there, k, width, n);
+  for (int64_t first = 0; first < lines;) {
+    int64_t left = lines - first, panels = 1;
+    if (across != 1) {
+      NAME(pack_lines)(out, in + first * across, across, (int)TC_MIN(left, width), k, width, n);
+    } else if (left < width) {
+      NAME(pack_few_steps)(out, in + first, along, (int)left, k, width);
+    } else {
+      panels = TC_MIN(left / width, TC_MAX_OF(SPAN_BYTES / (width * (int)sizeof(T)), 1));
+      NAME(pack_steps)(out, in + first, along, panels, k, width);
+    }
+    first += panels * width;
+    out += panels * width * k;
   }
 }
 

@@ -16,6 +16,7 @@
 #undef INLINE
 #undef UNROLL
 #undef MR
+#undef SPAN_BYTES
 #undef PACKED_TILE
 #undef DIRECT_TILE
 #undef DIRECT_TILES
