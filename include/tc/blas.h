@@ -81,9 +81,21 @@ TC_MUST_USE TC_API tc_status tc_gemm(const tc_gemm_call *call);
 
 // ---- Level 3: triangular and symmetric matrices ----
 
-typedef enum tc_blas_side { TC_LEFT = 0, TC_RIGHT = 1 } tc_blas_side;
-typedef enum tc_blas_uplo { TC_LOWER = 0, TC_UPPER = 1 } tc_blas_uplo;
-typedef enum tc_blas_diag { TC_NON_UNIT = 0, TC_UNIT = 1 } tc_blas_diag;
+// Where the triangle or the symmetric matrix stands in a product.
+typedef enum tc_blas_side {
+  TC_LEFT = 0,  // before the other matrix
+  TC_RIGHT = 1,  // after it
+} tc_blas_side;
+// The triangle that is stored, with its diagonal.
+typedef enum tc_blas_uplo {
+  TC_LOWER = 0,  // elements (i, j) with i >= j
+  TC_UPPER = 1,  // those with i <= j
+} tc_blas_uplo;
+// What stands on a triangle's diagonal.
+typedef enum tc_blas_diag {
+  TC_NON_UNIT = 0,  // what is stored
+  TC_UNIT = 1,  // ones, whatever is stored
+} tc_blas_diag;
 
 // What a routine does not name it does not read.
 //
@@ -97,22 +109,23 @@ typedef enum tc_blas_diag { TC_NON_UNIT = 0, TC_UNIT = 1 } tc_blas_diag;
 // trsm and trmm work in c, which is BLAS's b. A triangle has as many rows as m says on the left, n
 // on the right, and n in syrk and syr2k.
 typedef struct tc_blas3_call {
-  tc_type type;         // of all matrices: TC_F32 or TC_F64
+  tc_type type;  // of all matrices: TC_F32 or TC_F64
   tc_blas_order order;  // of all matrices
-  tc_blas_side side;    // where a stands: trsm, trmm, symm
-  tc_blas_uplo uplo;    // the triangle that is read of a, in syrk and syr2k of c; the other one is not touched
-  tc_blas_trans trans;  // op(a): trsm, trmm, and syrk and syr2k, where a transposed a (and b) is [k, n]
-  tc_blas_diag diag;    // trsm, trmm: TC_UNIT, the diagonal is ones and is not read
-  int64_t m, n;         // m: not of syrk and syr2k
-  int64_t k;            // syrk, syr2k
-  double alpha;         // rounded to the type, as beta is
-  const void *a;
-  int64_t lda;  // in elements; at least the length of a column as stored, in row-major order of a row, and 1
-  const void *b;
-  int64_t ldb;
-  double beta;  // symm, syrk, syr2k
-  void *c;
-  int64_t ldc;
+  tc_blas_side side;  // where a stands: trsm, trmm, symm
+  tc_blas_uplo uplo;  // the triangle of a, in syrk and syr2k of c; the other one is not touched
+  tc_blas_trans trans;  // op: trsm, trmm, syrk, syr2k
+  tc_blas_diag diag;  // of a: trsm, trmm
+  int64_t m;  // rows of c; not of syrk and syr2k
+  int64_t n;  // columns of c
+  int64_t k;  // columns of op(a): syrk, syr2k
+  double alpha;  // rounded to the type
+  const void *a;  // as the table says; transposed a (and b) of syrk and syr2k is stored as [k, n]
+  int64_t lda;  // in elements; at least the length of a column, in row-major order of a row, and 1
+  const void *b;  // symm, syr2k
+  int64_t ldb;  // as lda
+  double beta;  // rounded to the type: symm, syrk, syr2k
+  void *c;  // read and written
+  int64_t ldc;  // as lda
   int max_threads;  // 0: as many as tc_num_threads says
 } tc_blas3_call;
 
@@ -142,34 +155,36 @@ TC_MUST_USE TC_API tc_status tc_syr2k(const tc_blas3_call *call);
 // Element i of a vector stands at i * inc, if inc is negative at (i - n + 1) * inc: so x is always
 // the lowest address. Bits do not depend on where vectors lie, nor on increments.
 
-// y = alpha * op(a) * x + beta * y; a is [m, n].
+// y = alpha * op(a) * x + beta * y.
 typedef struct tc_blas_gemv_call {
   tc_type type;  // of all: TC_F32 or TC_F64
-  tc_blas_order order;
-  tc_blas_trans trans;
-  int64_t m, n;
-  double alpha;  // rounded to the type, as beta is
-  const void *a;
+  tc_blas_order order;  // of a
+  tc_blas_trans trans;  // op
+  int64_t m;  // rows of a
+  int64_t n;  // columns of a
+  double alpha;  // rounded to the type
+  const void *a;  // [m, n]
   int64_t lda;  // as in tc_gemm_call
-  const void *x;
-  int64_t incx;
-  double beta;
-  void *y;
+  const void *x;  // [n], transposed [m]
+  int64_t incx;  // may be negative or 0
+  double beta;  // rounded to the type
+  void *y;  // [m], transposed [n]
   int64_t incy;  // not 0
 } tc_blas_gemv_call;
 
-// a = a + alpha * x * y^T; a is [m, n].
+// a = a + alpha * x * y^T.
 typedef struct tc_blas_ger_call {
-  tc_type type;
-  tc_blas_order order;
-  int64_t m, n;
-  double alpha;
-  const void *x;
-  int64_t incx;
-  const void *y;
-  int64_t incy;
-  void *a;
-  int64_t lda;
+  tc_type type;  // of all: TC_F32 or TC_F64
+  tc_blas_order order;  // of a
+  int64_t m;  // rows of a
+  int64_t n;  // columns of a
+  double alpha;  // rounded to the type
+  const void *x;  // [m]
+  int64_t incx;  // may be negative or 0
+  const void *y;  // [n]
+  int64_t incy;  // may be negative or 0
+  void *a;  // [m, n]
+  int64_t lda;  // as in tc_gemm_call
 } tc_blas_ger_call;
 
 // Compute in place, and block. beta 0: y is not read. alpha 0, or no element to sum: a and x are

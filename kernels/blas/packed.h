@@ -21,8 +21,8 @@ typedef enum tc_blas_symmetric { TC_BLAS_NEITHER, TC_BLAS_A, TC_BLAS_B } tc_blas
 typedef struct tc_blas_packed {
   const tc_blas_kernels *kernels;
   tc_blas_product product;
-  // Its operands are added: c = alpha * (a * b + second's a * b) + beta * c. It has product's sizes.
-  // NULL: none.
+  // Its operands are added: c = alpha * (a * b + second's a * b) + beta * c. NULL: none. It has
+  // the sizes of product.
   const tc_blas_product *second;
   tc_blas_symmetric symmetric;  // this operand is symmetric; its lower triangle alone is read
   // where in the symmetric operand the product's lines begin: rows of a, columns of b
