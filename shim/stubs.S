@@ -1,0 +1,186 @@
+// What an exported name is, and how a call is taken apart without its types: registers and words of the stack are kept
+// as they came, and given to the real routine as they were.
+//
+// An entry jumps to where its slot says: at first tc_shim_slow, later the real routine itself, tc_shim_route, which
+// chooses by the caller's module, or tc_shim_enter, which asks tc_shim_before.
+//
+// The frame of tc_shim_enter, in words from its base, which is the frame pointer:
+//    2 ..    arguments on the stack
+//    1       the return address
+//    0       the caller's frame pointer
+//   -1 ..    integer registers of arguments, from the first
+//   then     vector registers of arguments, 16 bytes each; the first at -8 on x86-64 and -10 on AArch64
+//   last     room for a tc_shim_call
+// Always: what a caller passes in a register or on the stack reaches the real routine; so does what that returns.
+
+#define SLOT_GO 0
+#define SLOT_CALLEES 8
+#define CALLEE_FROM 0
+#define CALLEE_BYTES 8
+#define CALLEE_REAL 16
+#define CALLEE_NEXT 24
+
+  .section .note.GNU-stack, "", %progbits
+  .text
+
+#if defined(__x86_64__)
+
+#define FRAME 448
+#define CALL -448
+
+.macro ENTRY index, name
+  .globl \name
+  .type \name, @function
+  .p2align 4
+\name:
+  .cfi_startproc
+  endbr64
+  movl $\index, %r11d
+  movq tc_shim_slots + 16 * \index + SLOT_GO(%rip), %rax
+  testq %rax, %rax
+  jz tc_shim_slow
+  jmp *%rax
+  .cfi_endproc
+  .size \name, . - \name
+.endm
+
+.macro FUNCTION name
+  .globl \name
+  .hidden \name
+  .type \name, @function
+  .p2align 4
+\name:
+.endm
+
+.macro OPEN_FRAME
+  .cfi_startproc
+  pushq %rbp
+  .cfi_def_cfa_offset 16
+  .cfi_offset %rbp, -16
+  movq %rsp, %rbp
+  .cfi_def_cfa_register %rbp
+  subq $FRAME, %rsp
+  movq %rdi, -8(%rbp)
+  movq %rsi, -16(%rbp)
+  movq %rdx, -24(%rbp)
+  movq %rcx, -32(%rbp)
+  movq %r8, -40(%rbp)
+  movq %r9, -48(%rbp)
+  movaps %xmm0, -64(%rbp)
+  movaps %xmm1, -80(%rbp)
+  movaps %xmm2, -96(%rbp)
+  movaps %xmm3, -112(%rbp)
+  movaps %xmm4, -128(%rbp)
+  movaps %xmm5, -144(%rbp)
+  movaps %xmm6, -160(%rbp)
+  movaps %xmm7, -176(%rbp)
+  movq %r11, -184(%rbp)
+.endm
+
+.macro RESTORE
+  movq -8(%rbp), %rdi
+  movq -16(%rbp), %rsi
+  movq -24(%rbp), %rdx
+  movq -32(%rbp), %rcx
+  movq -40(%rbp), %r8
+  movq -48(%rbp), %r9
+  movaps -64(%rbp), %xmm0
+  movaps -80(%rbp), %xmm1
+  movaps -96(%rbp), %xmm2
+  movaps -112(%rbp), %xmm3
+  movaps -128(%rbp), %xmm4
+  movaps -144(%rbp), %xmm5
+  movaps -160(%rbp), %xmm6
+  movaps -176(%rbp), %xmm7
+  movq -184(%rbp), %r11
+.endm
+
+// In: r11 the entry. Finds out where its calls go, and goes there.
+FUNCTION tc_shim_slow
+  OPEN_FRAME
+  movl %r11d, %edi
+  movq 8(%rbp), %rsi
+  call tc_shim_first
+  RESTORE
+  leave
+  .cfi_def_cfa %rsp, 8
+  jmp *%rax
+  .cfi_endproc
+  .size tc_shim_slow, . - tc_shim_slow
+
+// In: r11 the entry. Changes rax and r10 alone.
+FUNCTION tc_shim_route
+  .cfi_startproc
+  movq %r11, %r10
+  shlq $4, %r10
+  leaq tc_shim_slots + SLOT_CALLEES(%rip), %rax
+  movq (%rax, %r10), %rax
+1:
+  testq %rax, %rax
+  jz tc_shim_slow
+  movq (%rsp), %r10
+  subq CALLEE_FROM(%rax), %r10
+  cmpq CALLEE_BYTES(%rax), %r10
+  jb 2f
+  movq CALLEE_NEXT(%rax), %rax
+  jmp 1b
+2:
+  jmp *CALLEE_REAL(%rax)
+  .cfi_endproc
+  .size tc_shim_route, . - tc_shim_route
+
+// In: r11 the entry.
+FUNCTION tc_shim_enter
+  OPEN_FRAME
+  movl %r11d, %edi
+  movq %rbp, %rsi
+  leaq CALL(%rbp), %rdx
+  call tc_shim_before
+  testq %rax, %rax
+  jz 3f
+  testq %rdx, %rdx
+  js 4f
+  movq %rdx, %rcx
+  incq %rdx
+  andq $-2, %rdx
+  shlq $3, %rdx
+  subq %rdx, %rsp
+  jmp 2f
+1:
+  movq 8(%rbp, %rcx, 8), %r10
+  movq %r10, -8(%rsp, %rcx, 8)
+  decq %rcx
+2:
+  testq %rcx, %rcx
+  jnz 1b
+  movq %rax, %r10
+  RESTORE
+  call *%r10
+  movq %rax, -8(%rbp)
+  movq %rdx, -16(%rbp)
+  movaps %xmm0, -64(%rbp)
+  movaps %xmm1, -80(%rbp)
+  movq %rbp, %rdi
+  leaq CALL(%rbp), %rsi
+  call tc_shim_after
+  movq -8(%rbp), %rax
+  movq -16(%rbp), %rdx
+  movaps -64(%rbp), %xmm0
+  movaps -80(%rbp), %xmm1
+3:
+  leave
+  .cfi_remember_state
+  .cfi_def_cfa %rsp, 8
+  ret
+4:
+  .cfi_restore_state
+  RESTORE
+  leave
+  .cfi_def_cfa %rsp, 8
+  jmp *%rax
+  .cfi_endproc
+  .size tc_shim_enter, . - tc_shim_enter
+
+#else
+#error "the shim has no stubs for this processor"
+#endif
