@@ -49,9 +49,8 @@ void *tc_shim_first(uint32_t entry, uintptr_t caller) {
 
 // Whether libtc did the call. Small ones, and those whose result netlib has without a product, are not offered.
 static bool try_direct(const tc_shim_options *o, uint32_t entry, const int64_t *base, const tc_shim_call *c) {
-  double least = o->least;
   if (o->level != TC_SHIM_EAGER || c->routine->action == TC_SHIM_FORWARD) return false;
-  if (!(c->volume >= 1) || c->volume < least * least * least) return false;
+  if (!(c->volume >= 1) || c->volume < o->least_volume) return false;
   double alpha = tc_shim_read_scalar(&tc_shim_entries[entry], base, TC_AT_ALPHA), beta = 0;
   if (c->routine->action != TC_SHIM_TRMM && c->routine->action != TC_SHIM_TRSM)
     beta = tc_shim_read_scalar(&tc_shim_entries[entry], base, TC_AT_BETA);
@@ -65,6 +64,7 @@ tc_shim_next tc_shim_before(uint32_t entry, const int64_t *base, tc_shim_call *c
   const tc_shim_callee *callee = tc_shim_callee_of(entry, (uintptr_t)base[1]);
   tc_shim_next next = {callee->real, -1};
   if (callee->left_alone || is_inner(base)) return next;
+  if (!o->counts && tc_shim_is_smaller(e, callee->bits, base, o->least_volume)) return next;
   set_busy(true);
   if (r->is_complex_value && !e->is_cblas) {  // whose arguments are not known
     if (o->counts) tc_shim_profile_count((uintptr_t)base[1], entry);

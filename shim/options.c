@@ -117,6 +117,7 @@ const tc_shim_options *tc_shim_read_options(void) {
   read_device(&options);
   read_number("TC_SHIM_MIN", &options.least);
   read_number("TC_SHIM_PEAK", &options.peak);
+  options.least_volume = options.least * options.least * options.least;
   options.profile = kept_setting("TC_SHIM_PROFILE");
   options.only = kept_setting("TC_SHIM_ONLY");
   options.except = kept_setting("TC_SHIM_NOT");

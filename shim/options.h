@@ -13,6 +13,7 @@ typedef struct tc_shim_options {
   const char *only, *except;  // modules, with commas; NULL: all, none
   const char *library;  // the real BLAS; NULL: what the caller would have had
   double least;  // the size of a call that libtc gets
+  double least_volume;  // its cube
   double peak;  // GFLOP/s in f64 of this machine; 0: measured
   double bus, device;  // of a device that one thinks of: GB/s, GFLOP/s
 } tc_shim_options;

@@ -3,10 +3,12 @@
 #include "shim/peak.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -46,14 +48,25 @@ static inline two_lanes multiply_add_two(two_lanes a, two_lanes b, two_lanes c) 
 }
 CHAIN_FUNCTION(run_two_lanes, , two_lanes, set_two, multiply_add_two, 2)
 
+#if defined(__x86_64__)
+// By hand: __builtin_cpu_supports would bring a constructor, and cpuid takes some microseconds in a virtual machine.
+static bool has_feature(uint32_t leaf_bit, bool needs_zmm) {
+  uint32_t a, b, c, d, low, high;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_FMA)) return false;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  uint32_t state = needs_zmm ? 0xe6 : 0x6;
+  return (low & state) == state && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & leaf_bit);
+}
+#endif
+
 double tc_shim_measure_peak(void) {
   double (*run)(void) = run_two_lanes;
   double best = 0, begin = seconds();
   cpu_set_t set;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f"))
+  if (has_feature(bit_AVX512F, true))
     run = run_avx512;
-  else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+  else if (has_feature(bit_AVX2, false))
     run = run_avx2;
 #endif
   while (seconds() < begin + 4e-3) {

@@ -104,6 +104,16 @@ bool tc_shim_read_call(const tc_shim_entry *entry, uint8_t bits, const int64_t *
   return read_operands(r, l, entry->is_cblas, bits, base, c);
 }
 
+bool tc_shim_is_smaller(const tc_shim_entry *entry, uint8_t bits, const int64_t *base, double volume) {
+  const tc_shim_routine *r = &tc_shim_routines[entry->routine];
+  const tc_shim_layout *l = entry->is_cblas ? &r->cblas : &r->fortran;
+  double n = (double)read_size(base[l->at[TC_AT_N]], entry->is_cblas, bits), m = n;
+  if (l->has & 1u << TC_AT_M) m = (double)read_size(base[l->at[TC_AT_M]], entry->is_cblas, bits);
+  double k = m > n ? m : n;
+  if (l->has & 1u << TC_AT_K) k = (double)read_size(base[l->at[TC_AT_K]], entry->is_cblas, bits);
+  return m * n * k < volume;
+}
+
 double tc_shim_read_scalar(const tc_shim_entry *entry, const int64_t *base, int field) {
   const tc_shim_routine *r = &tc_shim_routines[entry->routine];
   const tc_shim_layout *l = entry->is_cblas ? &r->cblas : &r->fortran;
