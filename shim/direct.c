@@ -1,4 +1,4 @@
-// Products by libtc: the one place that knows its interface (tc/blas.h), and the only one that opens it.
+// Products by libtc: the one file that calls its interface (shim/blas.h) and opens it.
 // In: a checked call. Out: C in place, or false and nothing written. Invariants: libtc is opened at the first call, from
 // beside the shim, else by its soname; where it is not there, one line says so and every call is forwarded.
 // Threads: any.
@@ -8,50 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shim/blas.h"
 #include "shim/options.h"
-
-#if __has_include(<tc/blas.h>)
-#include <tc/blas.h>
-#else
-// The interface as far as it is needed here.
-typedef int tc_status, tc_type, tc_blas_order, tc_blas_trans, tc_blas_side, tc_blas_uplo, tc_blas_diag;
-enum { TC_OK, TC_F32 = 8, TC_F64 = 9 };
-enum { TC_COL_MAJOR, TC_ROW_MAJOR };
-typedef struct tc_gemm_call {
-  tc_type type;
-  tc_blas_order order;
-  tc_blas_trans transa, transb;
-  int64_t m, n, k;
-  double alpha;
-  const void *a;
-  int64_t lda;
-  const void *b;
-  int64_t ldb;
-  double beta;
-  void *c;
-  int64_t ldc;
-  int max_threads;
-  int64_t batch, stride_a, stride_b, stride_c;
-} tc_gemm_call;
-typedef struct tc_blas3_call {
-  tc_type type;
-  tc_blas_order order;
-  tc_blas_side side;
-  tc_blas_uplo uplo;
-  tc_blas_trans transa;
-  tc_blas_diag diag;
-  int64_t m, n, k;
-  double alpha;
-  const void *a;
-  int64_t lda;
-  const void *b;
-  int64_t ldb;
-  double beta;
-  void *c;
-  int64_t ldc;
-  int max_threads;
-} tc_blas3_call;
-#endif
 
 typedef tc_status (*gemm_function)(const tc_gemm_call *);
 typedef tc_status (*blas3_function)(const tc_blas3_call *);
