@@ -80,13 +80,9 @@ static double peak_of(const summary *s, const tc_shim_record *r) {
   return type == 's' || type == 'c' ? 2 * s->peak : s->peak;
 }
 
-static double reuse(const tc_shim_record *r) {
-  return r->new_bytes > 0 ? r->bytes / r->new_bytes : 0;
-}
-
 // ---- The table ----
 
-// A number of at most 5 columns; seconds get a unit with their letter.
+// A number, and a time, in at most 6 columns.
 static const char *short_number(char *out, size_t bytes, double x) {
   static const char suffix[] = " kMGT";
   int n = 0;
@@ -113,34 +109,47 @@ static const char *short_seconds(char *out, size_t bytes, double x) {
   return out;
 }
 
-static void print_record(FILE *f, const summary *s, const tc_shim_record *r) {
-  char calls[16], time[16], gflops[16], shapes[16], moving[16], staying[16], sizes[32] = "", where[200];
-  double seconds = record_seconds(s, r), peak = peak_of(s, r);
+// How often a page of the operands is used; calls all of whose operands were used before say so.
+static const char *reuse(char *out, size_t bytes, const tc_shim_record *r) {
+  if (r->new_bytes > 0) return short_number(out, bytes, r->bytes / r->new_bytes);
+  snprintf(out, bytes, "all");
+  return out;
+}
+
+// The file without what stands behind its first dot, and the symbol or the offset.
+static void print_site(FILE *f, const tc_shim_record *r) {
+  char where[200] = "elsewhere";
   const tc_shim_site *site = tc_shim_profile_site(r->caller);
+  if (site && *site->symbol)
+    snprintf(where, sizeof where, "%.*s %s", (int)strcspn(site->module, "."), site->module, site->symbol);
+  else if (site)
+    snprintf(where, sizeof where, "%.*s+0x%zx", (int)strcspn(site->module, "."), site->module, (size_t)site->offset);
+  fprintf(f, "  %-39.39s", where);
+}
+
+static void print_record(FILE *f, const summary *s, const tc_shim_record *r) {
+  char text[7][16], sizes[32] = "";
+  double seconds = record_seconds(s, r), peak = peak_of(s, r);
   if (is_read(r) && record_routine(r)->level > 1)
     snprintf(sizes, sizeof sizes, "%llu-%llu", 1ull << r->bucket, (2ull << r->bucket) - 1);
   else if (is_read(r))
     snprintf(sizes, sizeof sizes, "2^%d", r->bucket);
-  fprintf(f, "%-18.18s %-11s %6s %7s", tc_shim_entry_name(r->entry), sizes,
-          short_number(calls, sizeof calls, (double)r->calls),
-          is_read(r) ? short_seconds(time, sizeof time, seconds) : "-");
-  if (is_read(r))
-    fprintf(f, " %3.0f%% %6s %3.0f%% %6s %3.0f%% %5.3g\n", s->wall > 0 ? 100 * seconds / s->wall : 0,
-            short_number(gflops, sizeof gflops, rate(s, r)), peak > 0 ? 100 * rate(s, r) / peak : 0,
-            short_number(shapes, sizeof shapes, (double)r->shapes), 100 * (double)r->strided / (double)r->calls,
-            reuse(r));
-  else
-    fprintf(f, "  arguments not read\n");
-  if (!site)
-    snprintf(where, sizeof where, "elsewhere");
-  else
-    snprintf(where, sizeof where, "%s+0x%zx%s%s", site->module, (size_t)site->offset, *site->symbol ? " " : "",
-             site->symbol);
-  fprintf(f, "  %-42.42s", where);
-  if (is_read(r))
-    fprintf(f, " device %7s, staying %7s", short_seconds(moving, sizeof moving, device_seconds(s, r, r->moved_bytes)),
-            short_seconds(staying, sizeof staying, device_seconds(s, r, r->new_bytes)));
-  fprintf(f, "\n");
+  fprintf(f, "%-18.18s %-11s %5s", tc_shim_entry_name(r->entry), sizes,
+          short_number(text[0], sizeof text[0], (double)r->calls));
+  if (!is_read(r)) {
+    fprintf(f, "   arguments not read\n");
+    print_site(f, r);
+    fprintf(f, "\n");
+    return;
+  }
+  fprintf(f, " %6s %4.0f%% %6s %3.0f%% %6s %4.0f%% %5s\n", short_seconds(text[1], sizeof text[1], seconds),
+          s->wall > 0 ? 100 * seconds / s->wall : 0, short_number(text[2], sizeof text[2], rate(s, r)),
+          peak > 0 ? 100 * rate(s, r) / peak : 0, short_number(text[3], sizeof text[3], (double)r->shapes),
+          100 * (double)r->strided / (double)r->calls, reuse(text[4], sizeof text[4], r));
+  print_site(f, r);
+  fprintf(f, " device %6s, if operands stay %6s\n",
+          short_seconds(text[5], sizeof text[5], device_seconds(s, r, r->moved_bytes)),
+          short_seconds(text[6], sizeof text[6], device_seconds(s, r, r->new_bytes)));
 }
 
 static int by_time(const void *a, const void *b) {
@@ -161,7 +170,7 @@ static void print_table(FILE *f, summary *s) {
       "\npeak %.0f GFLOP/s in f64; on a device with a bus of %g GB/s and %g TFLOP/s:\n%s with copies for each call, %s if operands stay\n",
       s->peak, s->options->bus, s->options->device * 1e-3, short_seconds(moving, sizeof moving, s->moving),
       short_seconds(staying, sizeof staying, s->staying));
-  fprintf(f, "routine            sizes        calls    time share GFLOPS peak shapes ld/inc reuse\n");
+  fprintf(f, "routine            sizes       calls   time share GFLOPS peak shapes gaps reuse\n");
   qsort(s->record, s->n_records, sizeof *s->record, by_time);
   for (uint32_t i = 0; i < s->n_records; i++) {
     if (i < ROWS)
