@@ -87,12 +87,21 @@ bool tc_shim_module_of(uintptr_t address, char *path, size_t path_bytes, uintptr
 
 static int (*real_dlclose)(void *);
 
-// What a module or one of its dependences defines; the module stays loaded if so.
+// Keeps the library that defines a function, which the slot's callee will point to.
+static void keep_provider(const void *function) {
+  char path[4096] = "";
+  uintptr_t base, end;
+  if (tc_shim_module_of((uintptr_t)function, path, sizeof path, &base, &end) && *path)
+    (void)dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+}
+
+// What a module or one of its dependences defines. The module itself may go as it would without the shim.
 static void *find_in_module(const char *path, const char *name) {
   void *handle = *path ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
   void *found = handle ? dlsym(handle, name) : NULL;
   if (found && is_ours(found)) found = NULL;
-  if (handle && !found && real_dlclose) real_dlclose(handle);
+  if (found) keep_provider(found);
+  if (handle && real_dlclose) real_dlclose(handle);
   return found;
 }
 
@@ -184,9 +193,8 @@ const tc_shim_callee *tc_shim_find(uint32_t entry, uintptr_t caller) {
     if (!real) real = find_in_any(name);
   }
   if (!real) end_undefined(path, name);
-  // The handle is kept: the provider stays.
-  if (tc_shim_module_of((uintptr_t)real, provider, sizeof provider, &base, &base) && *provider && for_all)
-    (void)dlopen(provider, RTLD_NOLOAD | RTLD_LAZY);
+  if (for_all) keep_provider(real);
+  tc_shim_module_of((uintptr_t)real, provider, sizeof provider, &base, &base);
   tc_shim_callee *c = callee_memory();
   static tc_shim_callee spare;  // no memory: as if nothing were known
   if (!c) c = &spare;

@@ -36,10 +36,10 @@
   .cfi_startproc
   endbr64
   movl $\index, %r11d
-  movq tc_shim_slots + 16 * \index + SLOT_GO(%rip), %rax
-  testq %rax, %rax
+  movq tc_shim_slots + 16 * \index + SLOT_GO(%rip), %r10
+  testq %r10, %r10
   jz tc_shim_slow
-  jmp *%rax
+  jmp *%r10
   .cfi_endproc
   .size \name, . - \name
 .endm
@@ -75,6 +75,7 @@
   movaps %xmm6, -160(%rbp)
   movaps %xmm7, -176(%rbp)
   movq %r11, -184(%rbp)
+  movq %rax, -192(%rbp)  // of a function with variable arguments: how many are in vector registers
 .endm
 
 .macro RESTORE
@@ -93,6 +94,7 @@
   movaps -160(%rbp), %xmm6
   movaps -176(%rbp), %xmm7
   movq -184(%rbp), %r11
+  movq -192(%rbp), %rax
 .endm
 
 // In: r11 the entry. Finds out where its calls go, and goes there.
@@ -101,31 +103,37 @@ FUNCTION tc_shim_slow
   movl %r11d, %edi
   movq 8(%rbp), %rsi
   call tc_shim_first
+  movq %rax, %r10
   RESTORE
   leave
   .cfi_def_cfa %rsp, 8
-  jmp *%rax
+  jmp *%r10
   .cfi_endproc
   .size tc_shim_slow, . - tc_shim_slow
 
-// In: r11 the entry. Changes rax and r10 alone.
+// In: r11 the entry. Changes r10 and r11 alone; rax waits below the stack.
 FUNCTION tc_shim_route
   .cfi_startproc
+  movq %rax, -8(%rsp)
   movq %r11, %r10
   shlq $4, %r10
   leaq tc_shim_slots + SLOT_CALLEES(%rip), %rax
-  movq (%rax, %r10), %rax
+  movq (%rax, %r10), %r10
 1:
-  testq %rax, %rax
-  jz tc_shim_slow
-  movq (%rsp), %r10
-  subq CALLEE_FROM(%rax), %r10
-  cmpq CALLEE_BYTES(%rax), %r10
+  testq %r10, %r10
+  jz 3f
+  movq (%rsp), %rax
+  subq CALLEE_FROM(%r10), %rax
+  cmpq CALLEE_BYTES(%r10), %rax
   jb 2f
-  movq CALLEE_NEXT(%rax), %rax
+  movq CALLEE_NEXT(%r10), %r10
   jmp 1b
 2:
-  jmp *CALLEE_REAL(%rax)
+  movq -8(%rsp), %rax
+  jmp *CALLEE_REAL(%r10)
+3:
+  movq -8(%rsp), %rax
+  jmp tc_shim_slow
   .cfi_endproc
   .size tc_shim_route, . - tc_shim_route
 
@@ -174,10 +182,11 @@ FUNCTION tc_shim_enter
   ret
 4:
   .cfi_restore_state
+  movq %rax, %r10
   RESTORE
   leave
   .cfi_def_cfa %rsp, 8
-  jmp *%rax
+  jmp *%r10
   .cfi_endproc
   .size tc_shim_enter, . - tc_shim_enter
 
