@@ -1,4 +1,5 @@
-// libtc's direct products, as far as the shim calls them: <tc/blas.h> where it has them, else the same declared here.
+// libtc's direct products, as far as the shim calls them: <tc/blas.h> where it has them, else the
+// same declared here.
 #pragma once
 
 #include <stdint.h>

@@ -1,6 +1,7 @@
 // The life of a call: who is asked, whether libtc takes it, what is counted.
-// In: an entry and the words of its frame (stubs.S). Out: where the call goes. Invariants: a call inside a real routine,
-// or in a signal handler inside the shim, goes straight through. Threads: any; its state is the thread's own.
+// In: an entry and the words of its frame (stubs.S). Out: where the call goes. Invariants: a call
+// inside a real routine, or in a signal handler inside the shim, goes straight through. Threads:
+// any; its state is the thread's own.
 #include "shim/call.h"
 
 #include "shim/direct.h"
@@ -9,9 +10,9 @@
 #include "shim/profile.h"
 #include "shim/read.h"
 
-// How far below an outer call's frame an inner one may be: CBLAS wrappers need hundreds of bytes, with copies of
-// vectors some thousand. What is further down, or above, is another call: xerbla may have left the outer one by
-// longjmp.
+// How far below an outer call's frame an inner one may be: CBLAS wrappers need hundreds of bytes,
+// with copies of vectors some thousand. What is further down, or above, is another call: xerbla may
+// have left the outer one by longjmp.
 enum { INNER_BYTES = 1 << 16 };
 
 static __thread struct {
@@ -47,7 +48,8 @@ void *tc_shim_first(uint32_t entry, uintptr_t caller) {
   return go == (void *)tc_shim_enter ? go : callee->real;
 }
 
-// Whether libtc did the call. Small ones, and those whose result netlib has without a product, are not offered.
+// Whether libtc did the call. Small ones, and those whose result netlib has without a product, are
+// not offered.
 static bool try_direct(const tc_shim_options *o, uint32_t entry, const int64_t *base, const tc_shim_call *c) {
   if (o->level != TC_SHIM_EAGER || c->routine->action == TC_SHIM_FORWARD) return false;
   if (!(c->volume >= 1) || c->volume < o->least_volume) return false;

@@ -1,6 +1,7 @@
 // Products by libtc: the one file that calls its interface (shim/blas.h) and opens it.
-// In: a checked call. Out: C in place, or false and nothing written. Invariants: libtc is opened at the first call, from
-// beside the shim, else by its soname; where it is not there, one line says so and every call is forwarded.
+// In: a checked call. Out: C in place, or false and nothing written.
+// Invariants: libtc is opened at the first call, from beside the shim, else by its soname. Where it
+// is not there, one line says so and every call is forwarded.
 // Threads: any.
 #include "shim/direct.h"
 

@@ -1,9 +1,10 @@
 // Finds the routine that a caller would have had without the shim, and the bits of its integers.
-// In: an entry, a return address. Out: a callee, kept for the caller's module, or for all callers where the global scope
-// has the name after the shim.
-// Order: TC_BLAS_LIB; RTLD_NEXT; the closure of the caller's module, as of a library that Python opened; every module.
-// Invariants: never the shim itself. A provider stays loaded once it is found. What is known of callers is forgotten
-// when a module is closed, since another may come to lie where it was.
+// In: an entry, a return address. Out: a callee, kept for the caller's module, or for all callers
+// where the global scope has the name after the shim.
+// Order: TC_BLAS_LIB; RTLD_NEXT; the closure of the caller's module, as of a library that Python
+// opened; every module.
+// Invariants: never the shim itself. A provider stays loaded once it is found. What is known of
+// callers is forgotten when a module is closed, since another may come to lie where it was.
 // Threads: any; two that look for the same find the same.
 #include "shim/find.h"
 
@@ -95,7 +96,8 @@ static void keep_provider(const void *function) {
     (void)dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
 }
 
-// What a module or one of its dependences defines. The module itself may go as it would without the shim.
+// What a module or one of its dependences defines. The module itself may go as it would without the
+// shim.
 static void *find_in_module(const char *path, const char *name) {
   void *handle = *path ? dlopen(path, RTLD_NOLOAD | RTLD_LAZY) : NULL;
   void *found = handle ? dlsym(handle, name) : NULL;
@@ -156,7 +158,8 @@ static uint8_t provider_bits(const char *path) {
   return 0;
 }
 
-// As the dynamic linker ends a program that calls what nobody defines: without the shim it would have.
+// As the dynamic linker ends a program that calls what nobody defines: without the shim it would
+// have.
 static void end_undefined(const char *module, const char *name) {
   fprintf(
       stderr,

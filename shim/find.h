@@ -4,7 +4,8 @@
 #include "shim/shim.h"
 
 // The callee of an entry for a return address: one that is known, else it is looked for and kept.
-// Where there is none, the process ends as the dynamic linker would end it: with an error and status 127.
+// Where there is none, the process ends as the dynamic linker would end it: with an error and
+// status 127.
 const tc_shim_callee *tc_shim_find(uint32_t entry, uintptr_t caller);
 
 // Zeroed memory that is never freed; NULL if there is none.

@@ -1,6 +1,7 @@
 // Reads TC_SHIM and its kin, a row a variable in docs/reference.md.
-// In: the environment at the first call. Out: options that do not change. Invariants: a wrong value is one line on
-// stderr, and what holds then does no harm. Threads: any; two that come first read the same.
+// In: the environment at the first call. Out: options that do not change. Invariants: a wrong value
+// is one line on stderr, and what holds then does no harm. Threads: any; two that come first read
+// the same.
 #include "shim/options.h"
 
 #include <errno.h>
@@ -99,8 +100,8 @@ static void read_device(tc_shim_options *o) {
 static tc_shim_options options;
 static int state;  // 0: unread, 1: being read, 2: read
 
-// A second thread that comes while the first reads waits for some microseconds. A signal handler that comes cannot: it
-// gets options that forward everything.
+// A second thread that comes while the first reads waits for some microseconds. A signal handler
+// that comes cannot: it gets options that forward everything.
 const tc_shim_options *tc_shim_read_options(void) {
   static const tc_shim_options none = {.level = TC_SHIM_OFF};
   static __thread bool is_reading;

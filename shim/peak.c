@@ -1,5 +1,6 @@
 // Measures multiply-adds on one core and counts the cores.
-// In: nothing. Out: GFLOP/s in f64; f32 has twice as many. Threads: runs in the caller's alone, 4 ms.
+// In: nothing. Out: GFLOP/s in f64; f32 has twice as many. Threads: runs in the caller's alone, 4
+// ms.
 #include "shim/peak.h"
 
 #include <sched.h>
@@ -49,7 +50,8 @@ static inline two_lanes multiply_add_two(two_lanes a, two_lanes b, two_lanes c) 
 CHAIN_FUNCTION(run_two_lanes, , two_lanes, set_two, multiply_add_two, 2)
 
 #if defined(__x86_64__)
-// By hand: __builtin_cpu_supports would bring a constructor, and cpuid takes some microseconds in a virtual machine.
+// By hand: __builtin_cpu_supports would bring a constructor, and cpuid takes some microseconds in a
+// virtual machine.
 static bool has_feature(uint32_t leaf_bit, bool needs_zmm) {
   uint32_t a, b, c, d, low, high;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_FMA)) return false;

@@ -1,6 +1,7 @@
 // The profile: each thread has a table of records of its own, which others read at exit.
-// In: calls, before and after. Out: records by call site, entry and bucket. Invariants: a record has one writer; tables
-// are never freed, and a thread that ends leaves its own to the next. A child after fork starts with empty ones.
+// In: calls, before and after. Out: records by call site, entry and bucket. Invariants: a record
+// has one writer; tables are never freed, and a thread that ends leaves its own to the next. A
+// child after fork starts with empty ones.
 // Threads: any.
 #include "shim/profile.h"
 

@@ -34,7 +34,8 @@ void tc_shim_profile_close(tc_shim_call *call, bool is_direct);
 // Counts a call that is neither read nor timed.
 void tc_shim_profile_count(uintptr_t caller, uint32_t entry);
 
-// All records with calls, one a site, entry and bucket, in memory of its own; their number in out_n.
+// All records with calls, one a site, entry and bucket, in memory of its own; their number in
+// out_n.
 tc_shim_record *tc_shim_profile_merge(uint32_t *out_n);
 
 // Where a record's call site is: file and offset, symbol or "", as they were at its first call.

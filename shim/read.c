@@ -1,6 +1,7 @@
 // Reads a call's arguments by its routine's layout, and checks them as netlib does.
-// In: words of the frame. Out: sizes, flags, operands and what they measure. Invariants: nothing is read that the real
-// routine would not read first: scalars are read apart, operands never. Threads: pure.
+// In: words of the frame. Out: sizes, flags, operands and what they measure. Invariants: nothing is
+// read that the real routine would not read first: scalars are read apart, operands never. Threads:
+// pure.
 #include "shim/read.h"
 
 #include <string.h>
@@ -13,7 +14,8 @@ static int64_t read_size(int64_t word, bool by_value, uint8_t bits) {
   return memcpy(&low, (const void *)word, sizeof low), low;
 }
 
-// The flag's two values: in Fortran letters of the second in either case, in CBLAS numbers. -1: neither.
+// The flag's two values: in Fortran letters of the second in either case, in CBLAS numbers. -1:
+// neither.
 static int read_flag(int64_t word, bool by_value, const char *letters, int first) {
   if (by_value) {
     int value = (int32_t)word - first;

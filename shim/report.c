@@ -1,6 +1,7 @@
 // Prints the profile at exit, or writes it to a file as JSON lines.
-// In: records of all threads. Out: a table of 80 columns on stderr, or a line of the process and a line a record behind
-// what the file has. Invariants: nothing of a process that called no BLAS. Threads: the one that ends the process.
+// In: records of all threads. Out: a table of 80 columns on stderr, or a line of the process and a
+// line a record behind what the file has. Invariants: nothing of a process that called no BLAS.
+// Threads: the one that ends the process.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 // What calls have touched before: pages of operands as bits, and shapes as a set of hashes.
-// In: ranges, hashes. Out: how much of each is new. Invariants: what does not fit counts as seen; memory is taken as it
-// is needed, 32 KiB a GiB of operands and 8 MiB of addresses for shapes. Threads: any; without locks.
+// In: ranges, hashes. Out: how much of each is new.
+// Invariants: what does not fit counts as seen. Memory is taken as it is needed: 32 KiB a GiB of
+// operands, and 8 MiB of addresses for shapes.
+// Threads: any; without locks.
 #include "shim/seen.h"
 
 #include <string.h>

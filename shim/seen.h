@@ -4,7 +4,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Adds a range; returns how many of its bytes lie in pages that were not touched before, at most all of them.
+// Adds a range; returns how many of its bytes lie in pages that were not touched before, at most
+// all of them.
 uint64_t tc_shim_seen_bytes(const void *begin, uint64_t bytes);
 
 // Whether a shape, named by 64 bits of hash, is a new one. False for all once the table is full.

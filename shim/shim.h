@@ -1,4 +1,5 @@
-// The types that the shim's files share: entries and what is known of them, a call and its arguments, who is called.
+// The types that the shim's files share: entries and what is known of them, a call and its
+// arguments, who is called.
 // Threads: tables do not change; slots are atomic; a call and its thread belong to one thread.
 #pragma once
 
@@ -8,7 +9,8 @@
 
 // ---- What generate.py makes ----
 
-// The places of a call's arguments. Operands stand in the order of the arguments; steps are leading dimensions or incs.
+// The places of a call's arguments. Operands stand in the order of the arguments; steps are leading
+// dimensions or incs.
 enum {
   TC_AT_ORDER,
   TC_AT_SIDE,
@@ -82,7 +84,8 @@ extern const char tc_shim_names[];
 
 // ---- Who is called ----
 
-// The real routine of an entry for the callers in a range of addresses: those of a module, or all. Does not change.
+// The real routine of an entry for the callers in a range of addresses: those of a module, or all.
+// Does not change.
 // stubs.S knows the first four fields.
 typedef struct tc_shim_callee {
   uintptr_t from;
@@ -123,7 +126,8 @@ _Static_assert(sizeof(tc_shim_call) <= TC_SHIM_CALL_BYTES, "stubs.S has room for
 // Sets what a row's operands measure and the work of a call, from its sizes and flags.
 void tc_shim_measure(uint32_t row, tc_shim_call *call);
 
-// What stubs.S does next: nothing if go is NULL, a jump if words is negative, else a call with so many words of stack.
+// What stubs.S does next: nothing if go is NULL, a jump if words is negative, else a call with so
+// many words of stack.
 typedef struct tc_shim_next {
   void *go;
   int64_t words;

@@ -1,6 +1,7 @@
-// Whether the shim, preloaded, can reach the BLAS calls of a program: reads its ELF file and those it is linked to.
-// In: a program's name, the shim. Out: false and a sentence where it surely cannot. Invariants: nothing of the program
-// runs; what is linked to it is told by the dynamic linker, as ldd asks it.
+// Whether the shim, preloaded, can reach the BLAS calls of a program: reads its ELF file and those
+// it is linked to.
+// In: a program's name, the shim. Out: false and a sentence where it surely cannot. Invariants:
+// nothing of the program runs; what is linked to it is told by the dynamic linker, as ldd asks it.
 #include "tools/shim_run/reach.h"
 
 #include <elf.h>
@@ -127,7 +128,8 @@ static bool find_program(const char *name, char *out, size_t bytes) {
   return false;
 }
 
-// The program that runs a script, by its first line; env's is the first word that is no option. False: no script.
+// The program that runs a script, by its first line; env's is the first word that is no option.
+// False: no script.
 static bool find_interpreter(const char *path, char *out, size_t bytes) {
   char line[256] = "", *save = NULL;
   FILE *f = fopen(path, "re");
@@ -192,7 +194,8 @@ static bool is_system_library(const char *path) {
   return strncmp(name, "libc.so", 7) == 0 || strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "libtc-shim", 10) == 0;
 }
 
-// Whether the program, or a library that it is linked to, wants a name of the shim's or may load one that does.
+// Whether the program, or a library that it is linked to, wants a name of the shim's or may load
+// one that does.
 static bool wants_blas(const char *path, const char *shim) {
   names blas = {0}, files = {0};
   bool found = false;

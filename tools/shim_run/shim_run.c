@@ -1,5 +1,6 @@
 // tc-run --shim: starts a program with the shim preloaded, and says where the shim cannot reach it.
-// In: a command line. Out: the program in the place of this process, with LD_PRELOAD, TC_SHIM and TC_SHIM_PROFILE set.
+// In: a command line. Out: the program in the place of this process, with LD_PRELOAD, TC_SHIM and
+// TC_SHIM_PROFILE set.
 #include "tools/shim_run/shim_run.h"
 
 #include <errno.h>
