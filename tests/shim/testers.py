@@ -16,6 +16,9 @@ from common import PROVIDERS, Shim, exported, need_reference
 # Names that no tester calls; calls.c does.
 UNTESTED = {"cblas_crotg", "cblas_zrotg", "cblas_csrot", "cblas_zdrot", "cblas_sdsdot", "cblas_dsdot", "cblas_srotm", "cblas_drotm", "cblas_srotmg", "cblas_drotmg",
             "crotg_", "zrotg_", "csrot_", "zdrot_", "cblas_cscal"}
+# Testers of 64-bit integers are programs of their own (libblas64-test).
+WIDE = {"reference64": found[0] for found in [glob.glob("/usr/lib/*/blas64")] if found and os.path.exists(f"{found[0]}/libblas64.so.3")}
+LIBRARIES = {**PROVIDERS, **WIDE}
 problems = []
 
 
@@ -52,13 +55,13 @@ def check(shim, provider, tester, data):
     place.mkdir()
     local = Shim.__new__(Shim)
     local.place, local.path = place, shim.path
-    common = {"library": PROVIDERS[provider], "stdin": stdin, "preload": [data] if provider != "reference" else []}
+    common = {"library": LIBRARIES[provider], "stdin": stdin, "preload": [] if provider.startswith("reference") else [data]}
     plain = said(local.run([path], None, **common), place, output)
     name = f"{os.path.basename(path)} over {provider}"
     if plain[0] != 0:
         return set(), set(), f"{name} does not run without the shim"
     for level in ("off", "trace"):
-        if provider != "reference" and level == "off":
+        if not provider.startswith("reference") and level == "off":
             continue
         done, calls, _, _ = local.profiled([path], level, **common)
         if said(done, place, output) != plain:
@@ -83,8 +86,9 @@ def main():
     source.write_text("int RowMajorStrg, CBLAS_CallFromC;\n")  # of the reference's CBLAS, which its testers want
     data = shim.compile("libdata.so", source, "-shared", "-fPIC")
     counted, direct, skipped = set(), set(), []
+    jobs = [(p, t) for p in PROVIDERS for t in found] + [(p, t) for p, folder in WIDE.items() for t in testers(folder)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for calls, done, why in pool.map(lambda job: check(shim, *job, data), [(p, t) for p in PROVIDERS for t in found]):
+        for calls, done, why in pool.map(lambda job: check(shim, *job, data), jobs):
             counted |= calls
             direct |= done
             skipped += [why] if why else []
@@ -96,7 +100,7 @@ def main():
     problems.extend(f"libtc did {n}" for n in sorted(direct - wanted))
     shim.close()
     print("\n".join(problems + skipped))
-    print(f"{len(found)} testers over {', '.join(PROVIDERS)}: {len(counted)} names counted, {len(direct)} done by libtc")
+    print(f"{len(found)} testers over {', '.join(LIBRARIES)}: {len(counted)} names counted, {len(direct)} done by libtc")
     return 1 if problems else 0
 
 
