@@ -20,8 +20,8 @@
 
 #include "shim/options.h"
 
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
+// Around the exported entries (stubs.S, generate.py).
+extern const char tc_shim_entries_begin[], tc_shim_entries_end[];
 
 static const struct {
   const char *pattern;
@@ -33,7 +33,7 @@ static const struct {
 };
 
 static bool is_ours(const void *address) {
-  return (const char *)address >= __ehdr_start && (const char *)address < _end;
+  return (const char *)address >= tc_shim_entries_begin && (const char *)address < tc_shim_entries_end;
 }
 
 void *tc_shim_memory(size_t bytes) {
