@@ -136,15 +136,17 @@ static void *find_in_any(const char *name) {
   return found;
 }
 
-// In the library that TC_BLAS_LIB names, which is opened once.
+// In the library that TC_BLAS_LIB names. Threads that come first at once open it twice.
 static void *find_in_forced(const char *library, const char *name) {
   static void *handle;
-  static int tried;
+  static bool failed;
   void *h = __atomic_load_n(&handle, __ATOMIC_ACQUIRE);
-  if (!h && !__atomic_exchange_n(&tried, 1, __ATOMIC_ACQ_REL)) {
+  if (!h && !__atomic_load_n(&failed, __ATOMIC_RELAXED)) {
     h = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (!h) tc_shim_say("TC_BLAS_LIB cannot be opened, and is passed over: %s", dlerror());
-    __atomic_store_n(&handle, h, __ATOMIC_RELEASE);
+    if (h)
+      __atomic_store_n(&handle, h, __ATOMIC_RELEASE);
+    else if (!__atomic_exchange_n(&failed, true, __ATOMIC_RELAXED))
+      tc_shim_say("TC_BLAS_LIB cannot be opened, and is passed over: %s", dlerror());
   }
   void *found = h ? dlsym(h, name) : NULL;
   return found && !is_ours(found) ? found : NULL;
