@@ -13,11 +13,12 @@ import sys
 
 sys.dont_write_bytecode = True
 
-from calls import CALLS_EVERY, EVERY
+from calls import CALLS_EVERY, EVERY, MODULE
 from common import HERE, ROOT, Shim, exported
 
 CC, QEMU, SYSTEM = "aarch64-linux-gnu-gcc", "qemu-aarch64-static", "/usr/aarch64-linux-gnu"
 FLAGS = ["-I", str(ROOT), "-I", str(ROOT / "include"), "-O1", "-fPIC", "-fwrapv", "-fvisibility=hidden", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
+NARROW = "double ddot_(const int *n, const double *x, const int *i, const double *y, const int *j) {\n  double s = 0;\n  for (int k = 0; k < *n; k++) s += x[k] * y[k] * *i * *j;\n  return s;\n}\n"
 problems = []
 
 
@@ -70,6 +71,17 @@ def main():
         lines = [json.loads(line) for line in profile.read_text().splitlines()] if profile.exists() else []
         n_calls, n_direct = ([line[what] for line in lines if line["kind"] == "process"] for what in ("calls", "direct"))
         expect(f"huge at {level}: {done} {lines}", done.returncode == 0 and n_calls == ([] if level == "off" else [14]) and n_direct == {"off": [], "trace": [0], "eager": [7]}[level])
+    # Two modules by turns, with a BLAS each: tc_shim_route chooses.
+    (place / "narrow").mkdir()
+    (place / "narrow.c").write_text(NARROW)
+    compile_all(place / "narrow/libblas.so.3", [place / "narrow.c"], "-fPIC", "-shared", "-Wl,-soname,libblas.so.3")
+    for name, n, blas in ("first", "2", place / "narrow/libblas.so.3"), ("second", "4294967296", place / "libblas64.so.3"):
+        (place / f"{name}.c").write_text(MODULE.replace("N", n))
+        compile_all(place / f"{name}.so", [place / f"{name}.c", blas], "-fPIC", "-shared", f"-Wl,-rpath,{blas.parent}")
+    compile_all(place / "alone", [HERE / "modules.c"], "-I", ROOT)
+    for level in ("off", "trace"):
+        done = run(place, [place / "alone", "dlclose", place / "first.so", place / "second.so"], level, TC_SHIM_PROFILE=place / "unread.json")
+        expect(f"dlclose at {level}: {done}", done.returncode == 0 and not done.stderr)
     shim.close()
     print("\n".join(problems) or "every name, and 64-bit integers, on AArch64")
     return 1 if problems else 0
