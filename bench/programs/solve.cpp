@@ -8,7 +8,8 @@ int main() {
   arma::mat a(1000, 1000, arma::fill::randn), b(1000, 1000, arma::fill::randn), x(64, 64, arma::fill::randn), y = x;
   arma::wall_clock clock;
   clock.tic();
-  arma::mat c = a * b + 0.5 * a.t() * b, s = arma::solve(a, b), l = arma::chol(a.t() * a + 1000 * arma::eye(1000, 1000));
+  arma::mat c = a * b + 0.5 * a.t() * b, s = arma::solve(a, b),
+            l = arma::chol(a.t() * a + 1000 * arma::eye(1000, 1000));
   arma::vec d = arma::svd(a.cols(0, 199));
   for (int i = 0; i < 3000; i++) y = 0.01 * x * y;
   double seconds = clock.toc();
