@@ -77,7 +77,7 @@ typedef struct tc_gemm_call {
 // TC_ERR_ARG: a negative size, a small leading dimension, NULL, an overlap, or matrices beyond the
 // address space. TC_ERR_DTYPE: another type. TC_ERR_MEMORY: none for packed operands. After an
 // error c is as it was.
-TC_MUST_USE TC_API tc_status tc_gemm(const tc_gemm_call *call);
+TC_API tc_status tc_gemm(const tc_gemm_call *call) TC_MUST_USE;
 
 #ifdef __cplusplus
 }
