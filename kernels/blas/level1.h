@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "kernels/blas/kernels.h"
+#include "kernels/blas/triangles.h"
 
 typedef struct tc_blas_vector_kernels {
   void (*axpy)(int64_t n, double alpha, const void *x, int64_t incx, void *y, int64_t incy);
@@ -23,6 +23,8 @@ typedef struct tc_blas_vector_kernels {
   // a = a + alpha * x * y^T.
   void (*ger)(int64_t m, int64_t n, double alpha, const void *x, int64_t incx, const void *y, int64_t incy, void *a,
               int64_t lda);
+  // Solves for, or multiplies, one right-hand side in place, as t says; t holds nothing packed.
+  void (*triangle)(const tc_blas_triangle *t, const void *a, int64_t row, int64_t col, void *x, int64_t inc);
 } tc_blas_vector_kernels;
 
 #define TC_BLAS_SET(isa) extern const tc_blas_vector_kernels tc_blas_vector_f32_##isa, tc_blas_vector_f64_##isa;

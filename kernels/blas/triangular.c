@@ -5,15 +5,16 @@
 //                     x1 = a11 \ x1                 kernels of triangle.h
 //   product, lower:   x1 = alpha * a11 * x1; x1 = x1 + alpha * a10 * x0; x0 = alpha * a00 * x0
 //
-// An upper triangle is walked from its other end. Diagonal blocks are substituted, never inverted.
+// An upper triangle is walked from its other end. One right-hand side alone is left to level1.h.
+// Diagonal blocks are substituted, never inverted.
 // So the residual is that of plain substitution.
 // Threads: columns of x are independent, and each worker takes some, whatever vectors they fall in.
 // Blocks follow from n alone. So no bit depends on threads.
 #include <math.h>
 
 #include "kernels/blas/gemm.h"
+#include "kernels/blas/level1.h"
 #include "kernels/blas/level3.h"
-#include "kernels/blas/triangles.h"
 #include "runtime/status.h"
 
 // The longest block of a triangle: 256 f64, 512 f32.
@@ -123,12 +124,25 @@ static size_t choose_blocks(triangular_job *job) {
   return TC_MAX_OF(diagonal, side);
 }
 
+// Runs one right-hand side, for which nothing is worth packing.
+static void run_vector(const tc_blas_triangular *call) {
+  tc_blas_triangle t = {.n = call->n, .alpha = call->alpha};
+  t.is_upper = call->is_upper;
+  t.is_unit = call->is_unit;
+  t.is_product = call->is_product;
+  tc_blas_vector_kernels_of(call->type)->triangle(&t, call->a.at, call->a.row, call->a.col, call->x.at, call->x.row);
+}
+
 tc_status tc_blas_run_triangular(const char *op, const tc_blas_triangular *call) {
   triangular_job job = {.call = call, .kernels = tc_blas_kernels_of(call->type), .alpha = call->alpha};
   int64_t lanes = tc_blas_lanes(job.kernels);
   job.triangles = tc_blas_triangle_kernels_of(job.kernels);
   if (call->alpha == 0) {
     scale_columns(call, call->x, call->count, job.kernels->bytes);
+    return TC_OK;
+  }
+  if (call->count == 1) {
+    run_vector(call);
     return TC_OK;
   }
   // Unknowns that fill a block up are zero, and stay so.

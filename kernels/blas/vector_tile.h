@@ -248,6 +248,27 @@ static void NAME(ger)(int64_t m, int64_t n, double alpha, const void *x, int64_t
   }
 }
 
+// Columns of a triangle are added to the unknowns that they meet; rows are summed.
+static void NAME(triangle)(const tc_blas_triangle *t, const void *a, int64_t row, int64_t col, void *x, int64_t inc) {
+  T *v = x;
+  bool by_columns = row == 1, falls = t->is_upper != t->is_product, begins = by_columns == t->is_upper;
+  if (t->alpha != 1)
+    for (int64_t i = 0; i < t->n; i++) v[i * inc] *= (T)t->alpha;
+  for (int64_t step = 0; step < t->n; step++) {
+    int64_t j = falls ? t->n - 1 - step : step, from = begins ? 0 : j + 1, count = begins ? j : t->n - 1 - j;
+    const T *side = &AT(a, by_columns ? from + j * col : from + j * row);
+    T d = t->is_unit ? 1 : AT(a, j * (row + col)), *one = v + j * inc;
+    if (by_columns) {
+      if (!t->is_product) *one /= d;
+      NAME(axpy)(count, (double)(t->is_product ? *one : -*one), side, 1, v + from * inc, inc);
+      if (t->is_product) *one *= d;
+    } else {
+      T sum = (T)NAME(dot)(count, side, 1, v + from * inc, inc);
+      *one = t->is_product ? d * *one + sum : (*one - sum) / d;
+    }
+  }
+}
+
 const tc_blas_vector_kernels NAME(tc_blas_vector) = {
     .axpy = NAME(axpy),
     .copy = NAME(copy),
@@ -259,6 +280,7 @@ const tc_blas_vector_kernels NAME(tc_blas_vector) = {
     .iamax = NAME(iamax),
     .gemv = NAME(gemv),
     .ger = NAME(ger),
+    .triangle = NAME(triangle),
 };
 
 #undef CHAINS
