@@ -62,7 +62,7 @@ def declarators(text):
     if pointer:
         return [(text, pointer.group(1))]
     kind, rest = re.fullmatch(r"((?:const |struct |unsigned )*\w+ )(.*)", text).groups()
-    return [(kind + one.strip(), re.search(r"\w+", one).group()) for one in rest.split(",")]
+    return [(kind + one.strip(), re.findall(r"\w+", one.split("[")[0])[-1]) for one in rest.split(",")]
 
 
 def members_of(kind, lines):

@@ -70,14 +70,15 @@ typedef struct tc_gemm_call {
 // multiply-add they do.
 // c may not overlap a or b, nor another c of the batch. Two matrices overlap if their ranges of
 // bytes do, from the first element to the last one. Blocks of one matrix do not, if they have no
-// row in common: their leading dimensions are equally many bytes. A batch by lists is looked at
-// product by product.
+// row in common: their leading dimensions are equally many bytes. Nor do matrices of a batch of
+// equal strides in bytes, if each has a place of its own in one stride. A batch by lists is looked
+// at product by product.
 // Rounding is to nearest. Small products follow the thread's own mode and raise its exception
 // flags, as arithmetic does. The mode of the caller never changes.
 // TC_ERR_ARG: a negative size, a small leading dimension, NULL, an overlap, or matrices beyond the
 // address space. TC_ERR_DTYPE: another type. TC_ERR_MEMORY: none for packed operands. After an
 // error c is as it was.
-TC_MUST_USE TC_API tc_status tc_gemm(const tc_gemm_call *call);
+TC_API tc_status tc_gemm(const tc_gemm_call *call) TC_MUST_USE;
 
 // ---- Level 3: triangular and symmetric matrices ----
 

@@ -18,19 +18,21 @@ typedef struct operand {
   int bytes;  // of an element
 } operand;
 
-// The bytes of an operand over a whole batch: from `low` to before `high`.
+// The bytes of an operand over a whole batch, from `low` to before `high`, and of one product.
 typedef struct range {
   uintptr_t low, high;
+  int64_t bytes;
 } range;
 
 // False: beyond the address space.
 static bool range_of(const operand *x, int64_t batch, range *out) {
   int64_t span, reach;
-  *out = (range){(uintptr_t)x->at, (uintptr_t)x->at};
+  *out = (range){(uintptr_t)x->at, (uintptr_t)x->at, 0};
   if (x->rows == 0 || x->cols == 0) return true;
   if (__builtin_mul_overflow(x->cols - 1, x->ld, &span) || __builtin_add_overflow(span, x->rows, &span) ||
       __builtin_mul_overflow(span, x->bytes, &span) || __builtin_add_overflow(out->low, span, &out->high))
     return false;
+  out->bytes = span;
   if (batch <= 1) return true;
   if (__builtin_mul_overflow(x->stride, x->bytes, &reach) || __builtin_mul_overflow(reach, batch - 1, &reach))
     return false;
@@ -38,11 +40,27 @@ static bool range_of(const operand *x, int64_t batch, range *out) {
   return !__builtin_add_overflow(out->high, reach, &out->high);
 }
 
-// Whether two operands of one product are blocks of one matrix and have no row in common.
-static bool rows_differ(const operand *x, const operand *y) {
-  int64_t ld = x->ld * x->bytes, distance = (int64_t)((uintptr_t)y->at - (uintptr_t)x->at) % ld;
-  if (distance < 0) distance += ld;
-  return ld == y->ld * y->bytes && distance >= x->rows * x->bytes && distance + y->rows * y->bytes <= ld;
+// x_bytes from x on repeat every x_period bytes, and so it is with y. Whether each has a place of
+// its own in one period.
+static bool are_interleaved(const operand *x, int64_t x_bytes, int64_t x_period, const operand *y, int64_t y_bytes,
+                            int64_t y_period) {
+  if (x_period != y_period || x_period == 0) return false;
+  int64_t period = x_period < 0 ? -x_period : x_period;
+  int64_t distance = (int64_t)((uintptr_t)y->at - (uintptr_t)x->at) % period;
+  if (distance < 0) distance += period;
+  return distance >= x_bytes && y_bytes <= period - distance;
+}
+
+// Whether two operands overlap. Blocks of one matrix without a common row do not, nor operands with
+// places of their own in each stride of a batch.
+static bool overlap(const operand *x, const range *in_x, const operand *y, const range *in_y, int64_t batch) {
+  int64_t x_period, y_period;
+  if (in_x->low >= in_y->high || in_y->low >= in_x->high) return false;
+  if (__builtin_mul_overflow(batch > 1 ? x->stride : x->ld, x->bytes, &x_period) ||
+      __builtin_mul_overflow(batch > 1 ? y->stride : y->ld, y->bytes, &y_period))
+    return true;
+  if (batch > 1) return !are_interleaved(x, in_x->bytes, x_period, y, in_y->bytes, y_period);
+  return !are_interleaved(x, x->rows * x->bytes, x_period, y, y->rows * y->bytes, y_period);
 }
 
 // Whether matrices of a batch overlap each other: neither far enough apart nor interleaved.
@@ -60,10 +78,8 @@ static tc_status check_ranges(const operand *a, const operand *b, const operand 
   if (batch > 1 && overlaps_itself(c, batch))
     return FAIL("matrices c of the batch overlap: stride_c is %lld", (long long)c->stride);
   if (!reads) return TC_OK;
-  if (out.low < in_a.high && in_a.low < out.high && (batch > 1 || !rows_differ(c, a)))
-    return FAIL("c overlaps %s", a->name);
-  if (out.low < in_b.high && in_b.low < out.high && (batch > 1 || !rows_differ(c, b)))
-    return FAIL("c overlaps %s", b->name);
+  if (overlap(c, &out, a, &in_a, batch)) return FAIL("c overlaps %s", a->name);
+  if (overlap(c, &out, b, &in_b, batch)) return FAIL("c overlaps %s", b->name);
   return TC_OK;
 }
 
@@ -73,7 +89,7 @@ static operand operand_at(const operand *x, int64_t i) {
   if (x->list)
     one.at = x->list[i];
   else
-    one.at = (const void *)((uintptr_t)x->at + (uintptr_t)(i * x->stride * x->bytes));
+    one.at = (const void *)((uintptr_t)x->at + (uintptr_t)i * (uintptr_t)x->stride * (uintptr_t)x->bytes);
   return one;
 }
 

@@ -442,6 +442,25 @@ static void batches_are_products(void) {
   REFUSES(&g, TC_ERR_ARG, "count of the batch is -1");
   strided.count = 0;
   EXPECT_OK(tc_gemm(&g));
+  // The matrices of a product side by side, products one after another.
+  static double all[3][3][4];
+  for (int i = 0; i < 3; i++) all[i][0][0] = all[i][0][3] = i + 1, all[i][1][2] = 5;
+  g = (tc_gemm_call){.type = TC_F64,
+                     .m = 2,
+                     .n = 2,
+                     .k = 2,
+                     .alpha = 1,
+                     .a = all[0][0],
+                     .lda = 2,
+                     .b = all[0][1],
+                     .ldb = 2,
+                     .c = all[0][2],
+                     .ldc = 2};
+  g.batch = &(tc_gemm_batch){3, 12, 12, 12, NULL, NULL, NULL};
+  EXPECT_OK(tc_gemm(&g));
+  EXPECT(all[2][2][2] == 15 && all[2][2][0] == 0, "%g", all[2][2][2]);
+  g.b = all[0][1] + 1;
+  REFUSES(&g, TC_ERR_ARG, "c overlaps b");
   // Matrices side by side: columns of one are between those of the other.
   g = (tc_gemm_call){
       .type = TC_F32, .m = 2, .n = 3, .k = 1, .alpha = 1, .a = a, .lda = 2, .b = b, .ldb = 1, .c = c, .ldc = 8};
