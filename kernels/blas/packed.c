@@ -215,19 +215,16 @@ size_t tc_blas_packed_choose(tc_blas_packed *s) {
   const tc_blas_product *p = &s->product;
   int64_t l2_bytes = (int64_t)tc_topology_get()->l2_bytes;
   if (l2_bytes == 0) l2_bytes = L2_BYTES_DEFAULT;
-  int64_t products = s->second ? 2 : 1, short_bytes = p->k * s->kernels->bytes * products;
-  int64_t a_bytes = (p->m + s->kernels->mr) * short_bytes, b_bytes = (p->n + s->kernels->nr) * short_bytes;
-  // One block, without a division: these take a tenth of a small call.
-  if (short_bytes <= TC_BLAS_CHUNK_BYTES && a_bytes <= l2_bytes / 2 && b_bytes <= PACKED_B_BYTES) {
-    s->kc = p->k;
-    s->mc = p->m + s->kernels->mr;
-    s->nc = p->n + s->kernels->nr;
-    return (size_t)(align_up(a_bytes) + align_up(b_bytes));
-  }
-  s->kc = tc_blas_even_pieces(p->k, TC_BLAS_CHUNK_BYTES / s->kernels->bytes / products, 1);
+  int64_t products = s->second ? 2 : 1, chunk = TC_BLAS_CHUNK_BYTES / s->kernels->bytes / products;
+  s->mc = p->m + s->kernels->mr;
+  s->nc = p->n + s->kernels->nr;
+  s->kc = p->k;
+  // What is one block takes no division: they take a tenth of a small call.
+  if (s->kc > chunk) s->kc = tc_blas_even_pieces(p->k, chunk, 1);
   int64_t line_bytes = s->kc * s->kernels->bytes * products;
-  s->mc = tc_blas_even_pieces(p->m, l2_bytes / 2 / line_bytes, s->kernels->mr);
-  s->nc = tc_blas_even_pieces(p->n, PACKED_B_BYTES / line_bytes, s->kernels->nr);
+  if (s->mc * line_bytes > l2_bytes / 2) s->mc = tc_blas_even_pieces(p->m, l2_bytes / 2 / line_bytes, s->kernels->mr);
+  if (s->nc * line_bytes > PACKED_B_BYTES)
+    s->nc = tc_blas_even_pieces(p->n, PACKED_B_BYTES / line_bytes, s->kernels->nr);
   return (size_t)(align_up(s->mc * line_bytes) + align_up(s->nc * line_bytes));
 }
 
