@@ -19,7 +19,7 @@ bool tc_blas_find_end(const tc_blas_operand *x, int64_t bytes, uintptr_t *out) {
 }
 
 static bool rows_differ(const tc_blas_operand *x, const tc_blas_operand *y, int64_t bytes) {
-  if (x->ld != y->ld || x->ld == 0) return false;
+  if (x->ld != y->ld || x->ld == 0 || x->ld > INT64_MAX / bytes) return false;
   int64_t ld = x->ld * bytes, distance = (int64_t)((uintptr_t)y->at - (uintptr_t)x->at) % ld;
   if (distance < 0) distance += ld;
   return distance >= x->length * bytes && distance + y->length * bytes <= ld;
