@@ -68,6 +68,18 @@ def check_numpy(shim, reference):
     expect(f"numpy's table: {done.stderr}", done.stdout == plain.stdout and table and all(len(line) <= 80 for line in table) and "cblas_sgemm" in done.stderr and "_multiarray_umath" in done.stderr)
 
 
+def check_locale(shim, reference):
+    """In a program that writes numbers with a comma, options and the profile have points."""
+    if not os.path.exists("/usr/share/i18n/locales/de_DE") or subprocess.run(["/usr/bin/python3", "-c", "import numpy"], capture_output=True).returncode != 0:
+        print("no sources of locales (package locales) or no NumPy: a decimal comma was not tested")
+        return
+    subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", str(shim.place / "de_DE.UTF-8")], check=False, capture_output=True)
+    script = "import locale, numpy as np; locale.setlocale(locale.LC_ALL, 'de_DE.UTF-8'); print(locale.str(1.5)); np.ones((99, 99)) @ np.eye(99)"
+    done, calls, _, lines = shim.profiled(["/usr/bin/python3", "-c", script], "trace", library=reference, LOCPATH=str(shim.place), TC_SHIM_PEAK="12.5")
+    expect(f"a decimal comma: {done} {calls}", (done.returncode, done.stdout, done.stderr) == (0, "1,5\n", "") and calls["cblas_dgemm"] == 1)
+    expect(f"the peak: {lines}", any(line.get("peak_gflops") == 12.5 for line in lines))
+
+
 def check_silence(shim):
     """No program without BLAS notices the shim, with a HOME that cannot be written."""
     home = shim.place / "home"
@@ -136,6 +148,7 @@ def main():
     reference = need_reference()
     shim = Shim(*sys.argv[1:3])
     check_numpy(shim, reference)
+    check_locale(shim, reference)
     check_silence(shim)
     check_tc_run(shim, sys.argv[3], reference)
     shim.close()
