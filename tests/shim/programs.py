@@ -18,7 +18,7 @@ from common import HERE, ROOT, Shim, need_reference
 problems = []
 
 NUMPY = r"""
-import hashlib, os, numpy as np
+import hashlib, os, sys, numpy as np
 rng = np.random.default_rng(1)
 a, b = rng.integers(-8, 8, (300, 200)).astype('f4'), rng.integers(-8, 8, (200, 100)).astype('f4')
 c, d = a.astype('f8'), b.astype('f8')
@@ -28,6 +28,7 @@ for x in (a @ b, c @ d, c.T @ c, a[:, :150] @ b[:150], c @ d[:, 0], np.dot(c[0],
 print(said.hexdigest())
 m = c.T @ c + 1e5 * np.eye(200)
 print(np.allclose(np.linalg.inv(m) @ m, np.eye(200)), np.allclose(np.linalg.cholesky(m) @ np.linalg.cholesky(m).T, m))
+sys.stdout.flush()
 if os.fork() == 0:
     print(np.array_equal(a @ b, (c @ d).astype('f4')), flush=True)
     os._exit(0)
