@@ -12,7 +12,7 @@ EXTENSIONS = r"(?:c|h|def|py|md|map|csv|json|txt)"
 WORD = re.compile(r"(?<![\w./<-])((?:[\w*-]+/)*[\w*-]+\." + EXTENSIONS + r")(?![\w(])")
 NAME = re.compile(r"\b(?:tc|TC)_\w*\w\b(?![*<])")
 # Made by a command that the text shows, the caller's own, or of another project.
-ELSEWHERE = re.compile(r"(numpy|c10|dlpack)/.*|vocab\.json|src/encoder\.py|(resnet|modeling_\w+)\.py|(out|testlog|name|gpu-check)\.json|(program|peer)\.\w+|(cuda|nvrtc|hiprtc|hip_runtime_api|tc_words|cublasLt|cudnn_graph|miopen)\.h")
+ELSEWHERE = re.compile(r"(numpy|c10|dlpack)/.*|vocab\.json|src/encoder\.py|(resnet|modeling_\w+)\.py|(out|testlog|name|gpu-check|calls)\.json|(program|peer|script|model)\.\w+|(cuda|nvrtc|hiprtc|hip_runtime_api|tc_words|cublasLt|cudnn_graph|miopen)\.h")
 PROSE = (".md", ".1", ".3")
 LISTING = re.compile(r"^```c\n// ([\w.]+): ", re.M)
 
@@ -29,7 +29,7 @@ def main():
         folders[:] = [d for d in folders if not d.startswith((".", "build", "__pycache__"))]
         files += [os.path.relpath(os.path.join(folder, f)) for f in found]
     dirs = ["", "include/"] + sorted({os.path.dirname(f) + "/" for f in files})
-    texts = {f: open(f, encoding="utf-8").read() for f in files if f.endswith((".c", ".h", ".hpp", ".cpp", ".def", ".py", ".md", ".1", ".3")) or f in ("dev", "meson.build")}
+    texts = {f: open(f, encoding="utf-8").read() for f in files if f.endswith((".c", ".h", ".hpp", ".cpp", ".def", ".py", ".md", ".1", ".3", ".S")) or f in ("dev", "meson.build")}
     code = "\n".join(re.sub(r"//.*", "", t) for f, t in texts.items() if not f.endswith(PROSE))
     names = set(NAME.findall(code))
     wrong = []

@@ -28,7 +28,7 @@ MAY_USE = {
     "lazy": ["tc", "runtime", "device"],
     "lazy/front": ["tc"],
     "lowering": ["tc", "runtime", "device", "kernels", "lazy"],
-    "shim": ["tc"],
+    "shim": ["tc"],  # types alone: it links libc, and opens libtc when a program calls BLAS
     "bench": ["tc", "examples"],  # the models that it times
     "examples": ["tc"],
     "tools": ["tc", "runtime", "device", "kernels", "lazy", "lowering"],
@@ -74,7 +74,7 @@ TIES = {
     "tc_lowering": "lazy",  # lazy/ does not know how it is evaluated: tests of lazy/ alone link a fake one
 }
 # Layers whose files call each other without circles.
-NO_CIRCLES = ("runtime", "device", "lazy", "lowering")
+NO_CIRCLES = ("runtime", "device", "lazy", "lowering", "shim")
 OURS = {"tc", "runtime", "device", "kernels", "lazy", "lowering", "shim", "bench", "examples", "tools", "tests"}
 
 # Third-party header -> where it may be included.
@@ -88,6 +88,9 @@ THIRD_PARTY = {
     r"hip/|hiprtc": ["device/hip/", "tests/headers/hip.c"],
     r"criterion/": ["tests/"],
 }
+READS_ENVIRONMENT = ("runtime/options.c", "shim/options.c")  # the shim links nothing of the library
+# The shim: where a program calls a name that nobody defines, as the dynamic linker would without it.
+ENDS_PROCESS = ("runtime/assert.c", "shim/find.c")
 LIBRARY = ("runtime/", "device/", "kernels/", "lazy/", "lowering/", "shim/")
 # Text that a GPU's compiler reads: it is no part of the library's own code.
 GPU_TEXTS = re.compile(r"kernels/gpu/|device/(cuda|hip)/words\.h|device/gpu/polygamma\.h")
@@ -146,9 +149,9 @@ def check_lines(path, text):
                     yield number, f"<{name}> belongs in {', '.join(places)}"
         elif path.startswith(LIBRARY) and ("env" in line or "exit" in line or "abort" in line):
             code = re.sub(r'"(\\.|[^"\\])*"', '""', line).split("//")[0]
-            if re.search(r"\b(secure_)?getenv\s*\(", code) and path != "runtime/options.c":
-                yield number, "the environment is read in runtime/options.c alone"
-            if re.search(r"(?<![\w.>])(exit|_exit|abort|quick_exit)\s*\(", code) and path != "runtime/assert.c":
+            if re.search(r"\b(secure_)?getenv\s*\(", code) and path not in READS_ENVIRONMENT:
+                yield number, f"the environment is read in {' and '.join(READS_ENVIRONMENT)} alone"
+            if re.search(r"(?<![\w.>])(exit|_exit|abort|quick_exit)\s*\(", code) and path not in ENDS_PROCESS:
                 yield number, "the library never ends the process (tc_assert_fail in runtime/assert.c may)"
 
 

@@ -11,7 +11,7 @@ from collections import Counter, namedtuple
 
 from c_source import ROOT
 
-TOPS = ["runtime", "device", "kernels", "lazy", "lowering", "include", "tests", "tools", "docs", "bench", "README.md"]
+TOPS = ["runtime", "device", "kernels", "lazy", "lowering", "shim", "include", "tests", "tools", "docs", "bench", "README.md"]
 TEXTS = (".c", ".h", ".def", ".hpp", ".cpp", ".py", ".md", ".txt", ".trace", ".map", ".1", ".3")
 WORD = re.compile(r"(?:\w+/)*\w+\.(?:c|h|def)\b|\w+")  # a name of a file, or a word
 LIST = "tools/retired_words.txt"

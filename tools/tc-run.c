@@ -1,6 +1,8 @@
 // tc-run: reads traces (lazy/text/text.h) from a file, such as the log of a program run with
 // TC_LOG=trace, and runs them again.
 //   tc-run [-d DEVICE] [-t NUMBER] [-n TIMES] [-s SEED] [-v] [-p] FILE      FILE "-": standard input; --help says what each is
+//   tc-run --shim=LEVEL [--profile FILE] -- PROGRAM ARGUMENTS      runs a program with its calls of BLAS looked at or
+//   taken over (shim_run/shim_run.c)
 // Leaves whose data are not in the file are filled by a formula of the seed and their number, so
 // that two runs see the same values.
 #include <errno.h>
@@ -13,6 +15,7 @@
 #include "kernels/ref/ref.h"
 #include "lazy/text/text.h"
 #include "runtime/hash.h"
+#include "tools/shim_run/shim_run.h"
 
 typedef struct options {
   const char *device;  // NULL: as recorded
@@ -24,6 +27,7 @@ typedef struct options {
 
 static const char help[] =
     "usage: tc-run [options] FILE\n"
+    "       tc-run --shim=LEVEL [--profile FILE] -- PROGRAM ARGUMENTS..\n"
     "runs the traces in FILE again, such as a log written with TC_LOG=trace; FILE - is standard input\n"
     "  -d, --device DEVICE   on this device instead of the recorded one (tc:cpu, tc:ref, tc:null)\n"
     "  -t, --trace NUMBER    only the trace of this number in the file, from 1\n"
@@ -32,6 +36,9 @@ static const char help[] =
     "  -v, --verify          compares with the reference, as TC_VERIFY=1\n"
     "  -p, --print           prints the trace as it was read\n"
     "  -h, --help            this text\n"
+    "runs a program as it is, with tc between it and its BLAS (docs/shim.md)\n"
+    "      --shim LEVEL      off; trace: its calls are counted and timed; eager: tc does its larger products\n"
+    "      --profile FILE    the profile as JSON lines, instead of a table at exit\n"
     "exit status: 0; 1 where a trace cannot be read or run, or its results differ from the reference; 2 for a wrong command line\n";
 
 static const struct option words[] = {{"device", required_argument, NULL, 'd'}, {"trace", required_argument, NULL, 't'},
@@ -178,6 +185,7 @@ static bool parse_number(const char *text, uint64_t least, uint64_t most, uint64
 int main(int argc, char **argv) {
   options o = {.times = 1, .seed = 1};
   uint64_t n;
+  if (tc_shim_run_is_asked(argc, argv)) return tc_shim_run(argc, argv);
   opterr = 0;
   for (int c; (c = getopt_long(argc, argv, ":d:t:n:s:vph", words, NULL)) != -1;) {
     const char *given = argv[optind - 1];

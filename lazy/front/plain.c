@@ -22,6 +22,7 @@
   result name params { \
     return name##_at(__VA_ARGS__); \
   }
+PLAIN(tc_status, tc_embed, (void), CALLER)
 PLAIN(tc_status, tc_set_num_threads, (int n), n, CALLER)
 PLAIN(tc_status, tc_set_memory_cap, (size_t bytes), bytes, CALLER)
 PLAIN(tc_status, tc_set_memory_budget, (size_t bytes), bytes, CALLER)

@@ -1,0 +1,97 @@
+// The life of a call: who is asked, whether libtc takes it, what is counted.
+// In: an entry and the words of its frame (stubs.S). Out: where the call goes. Invariants: a call
+// inside a real routine, or in a signal handler inside the shim, goes straight through. Threads:
+// any; its state is the thread's own.
+#include "shim/call.h"
+
+#include "shim/direct.h"
+#include "shim/find.h"
+#include "shim/options.h"
+#include "shim/profile.h"
+#include "shim/read.h"
+
+// How far below an outer call's frame an inner one may be: CBLAS wrappers need hundreds of bytes,
+// with copies of vectors some thousand. What is further down, or above, is another call: xerbla may
+// have left the outer one by longjmp.
+enum { INNER_BYTES = 1 << 16 };
+
+static __thread struct {
+  const int64_t *outer;  // the frame of the real routine that runs and is timed; NULL: none
+  bool is_busy;  // inside the shim or libtc
+} thread;
+
+static bool is_inner(const int64_t *base) {
+  if (thread.is_busy) return true;
+  return thread.outer && base < thread.outer && (const char *)thread.outer - (const char *)base < INNER_BYTES;
+}
+
+static void set_busy(bool busy) {
+  thread.is_busy = busy;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+// Whether calls of an entry are looked at one by one.
+static bool is_watched(const tc_shim_options *o, uint32_t entry) {
+  if (o->level == TC_SHIM_OFF || !o->is_read) return false;
+  return o->counts || tc_shim_routines[tc_shim_entries[entry].routine].action != TC_SHIM_FORWARD;
+}
+
+void *tc_shim_first(uint32_t entry, uintptr_t caller) {
+  const tc_shim_options *o = tc_shim_read_options();
+  const tc_shim_callee *callee = tc_shim_callee_of(entry, caller);
+  void *go = (void *)tc_shim_route;
+  if (is_watched(o, entry))
+    go = (void *)tc_shim_enter;
+  else if (callee->bytes == UINTPTR_MAX)
+    go = callee->real;
+  if (o->is_read) __atomic_store_n(&tc_shim_slots[entry].go, go, __ATOMIC_RELEASE);
+  return go == (void *)tc_shim_enter ? go : callee->real;
+}
+
+// Whether libtc did the call. Small ones, and those whose result netlib has without a product, are
+// not offered.
+static bool try_direct(const tc_shim_options *o, uint32_t entry, const int64_t *base, const tc_shim_call *c) {
+  if (o->level != TC_SHIM_EAGER || c->routine->action == TC_SHIM_FORWARD) return false;
+  if (!(c->volume >= 1) || c->volume < o->least_volume) return false;
+  double alpha = tc_shim_read_scalar(&tc_shim_entries[entry], base, TC_AT_ALPHA), beta = 0;
+  if (c->routine->action != TC_SHIM_TRMM && c->routine->action != TC_SHIM_TRSM)
+    beta = tc_shim_read_scalar(&tc_shim_entries[entry], base, TC_AT_BETA);
+  return alpha != 0 && tc_shim_direct(c, alpha, beta);
+}
+
+tc_shim_next tc_shim_before(uint32_t entry, const int64_t *base, tc_shim_call *c) {
+  const tc_shim_options *o = tc_shim_read_options();
+  const tc_shim_entry *e = &tc_shim_entries[entry];
+  const tc_shim_routine *r = &tc_shim_routines[e->routine];
+  const tc_shim_callee *callee = tc_shim_callee_of(entry, (uintptr_t)base[1]);
+  tc_shim_next next = {callee->real, -1};
+  if (callee->left_alone || is_inner(base)) return next;
+  if (!o->counts && tc_shim_is_smaller(e, callee->bits, base, o->least_volume)) return next;
+  set_busy(true);
+  if (r->is_complex_value && !e->is_cblas) {  // whose arguments are not known
+    if (o->counts) tc_shim_profile_count((uintptr_t)base[1], entry);
+  } else if (!tc_shim_read_call(e, callee->bits, base, c)) {
+    if (o->counts) tc_shim_profile_count((uintptr_t)base[1], entry);
+  } else if (o->counts && (c->record = tc_shim_profile_open((uintptr_t)base[1], entry, c)) != NULL) {
+    c->start = tc_shim_ticks();
+    if (try_direct(o, entry, base, c)) {
+      tc_shim_profile_close(c, true);
+      next.go = NULL;
+    } else {
+      next.words = e->is_cblas ? r->cblas.n_stack : r->fortran.n_stack;
+      thread.outer = base;
+    }
+  } else if (try_direct(o, entry, base, c)) {
+    next.go = NULL;
+  }
+  set_busy(false);
+  return next;
+}
+
+void tc_shim_after(const int64_t *base, tc_shim_call *c) {
+  (void)base;
+  set_busy(true);
+  thread.outer = NULL;
+  tc_shim_profile_close(c, false);
+  set_busy(false);
+}

@@ -1,0 +1,108 @@
+// Products by libtc: the one file that calls its interface (tc/blas.h) and opens it.
+// In: a checked call. Out: C in place, or false and nothing written.
+// Invariants: libtc is opened at the first call, from beside the shim, else by its soname. Where it
+// is not there, one line says so and every call is forwarded.
+// Threads: any.
+#include "shim/direct.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <tc/blas.h>
+
+#include "shim/options.h"
+
+typedef tc_status (*gemm_function)(const tc_gemm_call *);
+typedef tc_status (*blas3_function)(const tc_blas3_call *);
+
+static const char *const names[TC_SHIM_ACTIONS] = {
+    [TC_SHIM_GEMM] = "tc_gemm",   [TC_SHIM_SYMM] = "tc_symm", [TC_SHIM_SYRK] = "tc_syrk",
+    [TC_SHIM_SYR2K] = "tc_syr2k", [TC_SHIM_TRMM] = "tc_trmm", [TC_SHIM_TRSM] = "tc_trsm",
+};
+static void *functions[TC_SHIM_ACTIONS];
+static int opened;  // 0: not yet, 1: being opened, 2: functions are set
+
+static void *open_library(void) {
+  static const char soname[] = "libtc.so.0";
+  char path[4096];
+  Dl_info self;
+  void *handle = NULL;
+  const char *slash = dladdr((const void *)names, &self) ? strrchr(self.dli_fname, '/') : NULL;
+  if (slash && (size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(slash - self.dli_fname), self.dli_fname, soname) <
+                   sizeof path)
+    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  return handle ? handle : dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+}
+
+// While one thread opens it, calls of others are forwarded.
+static void *find_function(tc_shim_action action) {
+  int no = 0;
+  if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE) == 2) return functions[action];
+  if (!__atomic_compare_exchange_n(&opened, &no, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return NULL;
+  tc_status (*embed)(void);
+  void *handle = open_library();
+  *(void **)&embed = handle ? dlsym(handle, "tc_embed") : NULL;
+  if (embed && embed() != TC_OK) tc_shim_say("libtc is in use by the program itself, whose settings hold");
+  if (!handle) tc_shim_say("libtc cannot be opened, so BLAS stays with its library: %s", dlerror());
+  for (int i = 0; i < TC_SHIM_ACTIONS && handle; i++)
+    if (names[i]) functions[i] = dlsym(handle, names[i]);
+  if (handle && !functions[TC_SHIM_GEMM])
+    tc_shim_say("libtc has no direct products, so BLAS stays with its library: %s", dlerror());
+  __atomic_store_n(&opened, 2, __ATOMIC_RELEASE);
+  return functions[action];
+}
+
+static bool do_gemm(gemm_function gemm, const tc_shim_call *c, double alpha, double beta) {
+  tc_gemm_call call = {
+      .type = c->routine->type == 's' ? TC_F32 : TC_F64,
+      .order = c->row_major ? TC_ROW_MAJOR : TC_COL_MAJOR,
+      .transa = c->transa,
+      .transb = c->transb,
+      .m = c->m,
+      .n = c->n,
+      .k = c->k,
+      .alpha = alpha,
+      .a = c->operand[0],
+      .lda = c->step[0],
+      .b = c->operand[1],
+      .ldb = c->step[1],
+      .beta = beta,
+      .c = (void *)c->operand[2],
+      .ldc = c->step[2],
+  };
+  return gemm(&call) == TC_OK;
+}
+
+static bool do_blas3(blas3_function function, const tc_shim_call *c, double alpha, double beta) {
+  bool has_k = c->routine->action == TC_SHIM_SYRK || c->routine->action == TC_SHIM_SYR2K;
+  int last = c->routine->n_operands - 1;  // what is written
+  tc_blas3_call call = {
+      .type = c->routine->type == 's' ? TC_F32 : TC_F64,
+      .order = c->row_major ? TC_ROW_MAJOR : TC_COL_MAJOR,
+      .side = c->right,
+      .uplo = c->upper,
+      .trans = c->transa,
+      .diag = c->unit,
+      .m = c->m,
+      .n = c->n,
+      .k = has_k ? c->k : 0,
+      .alpha = alpha,
+      .a = c->operand[0],
+      .lda = c->step[0],
+      .beta = beta,
+      .c = (void *)c->operand[last],
+      .ldc = c->step[last],
+  };
+  if (last == 2) {
+    call.b = c->operand[1];
+    call.ldb = c->step[1];
+  }
+  return function(&call) == TC_OK;
+}
+
+bool tc_shim_direct(const tc_shim_call *c, double alpha, double beta) {
+  void *function = find_function(c->routine->action);
+  if (!function) return false;
+  if (c->routine->action == TC_SHIM_GEMM) return do_gemm((gemm_function)function, c, alpha, beta);
+  return do_blas3((blas3_function)function, c, alpha, beta);
+}

@@ -1,0 +1,36 @@
+// What the environment asks of the shim, read once at the first call.
+#pragma once
+
+#include <locale.h>
+#include <stdbool.h>
+
+typedef enum tc_shim_level { TC_SHIM_OFF, TC_SHIM_TRACE, TC_SHIM_EAGER } tc_shim_level;
+
+typedef struct tc_shim_options {
+  tc_shim_level level;
+  bool is_read;  // false: this call is in a signal handler that came while they are read
+  bool counts;  // a profile is kept
+  const char *profile;  // the file it is written to; NULL: printed
+  const char *only, *except;  // modules, with commas; NULL: all, none
+  const char *library;  // the real BLAS; NULL: what the caller would have had
+  double least;  // the size of a call that libtc gets
+  double least_volume;  // its cube
+  double peak;  // GFLOP/s in f64 of this machine; 0: measured
+  double bus, device;  // of a device that one thinks of: GB/s, GFLOP/s
+} tc_shim_options;
+
+const tc_shim_options *tc_shim_read_options(void);
+
+// The same if they were read, else NULL.
+const tc_shim_options *tc_shim_report_options(void);
+
+// Whether a module's file name is one that the options let the shim look at.
+bool tc_shim_is_asked(const tc_shim_options *options, const char *module);
+
+// Numbers are read and written with a point, whatever locale the program has chosen. The thread's
+// own locale comes back with tc_shim_locale_leave.
+locale_t tc_shim_locale_enter(void);
+void tc_shim_locale_leave(locale_t before);
+
+// A line on stderr, with the program's name.
+__attribute__((format(printf, 1, 2))) void tc_shim_say(const char *format, ...);

@@ -1,0 +1,114 @@
+// tc-run --shim: starts a program with the shim preloaded, and says where the shim cannot reach it.
+// In: a command line. Out: the program in the place of this process, with LD_PRELOAD, TC_SHIM and
+// TC_SHIM_PROFILE set.
+#include "tools/shim_run/shim_run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/shim_run/reach.h"
+
+#ifndef TC_SHIM_LIBDIR
+#define TC_SHIM_LIBDIR "lib"
+#endif
+
+static const char library[] = "libtc-shim.so";
+// Those of shim/options.c that are there.
+static const char *const levels[] = {"off", "trace", "eager"};
+static const char *const absent_levels[] = {"writeback", "lazy"};
+
+bool tc_shim_run_is_asked(int argc, char **argv) {
+  for (int i = 1; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++)
+    if (strncmp(argv[i], "--shim", 6) == 0 && (argv[i][6] == 0 || argv[i][6] == '=')) return true;
+  return false;
+}
+
+static bool is_among(const char *word, const char *const *list, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (strcmp(word, list[i]) == 0) return true;
+  return false;
+}
+
+// Beside this program, where it was built, or where both are installed.
+static bool find_library(char *out, size_t bytes) {
+  static const char *const places[] = {"", "../" TC_SHIM_LIBDIR "/", "../lib/"};
+  char self[PATH_MAX], path[2 * PATH_MAX];
+  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (n <= 0) return false;
+  self[n] = 0;
+  *(strrchr(self, '/') + 1) = 0;
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    snprintf(path, sizeof path, "%s%s%s", self, places[i], library);
+    char *whole = realpath(path, NULL);
+    bool fits = whole && (size_t)snprintf(out, bytes, "%s", whole) < bytes;
+    free(whole);
+    if (fits) return true;
+  }
+  return false;
+}
+
+// Behind what is preloaded already.
+static bool set_preload(const char *path) {
+  const char *old = getenv("LD_PRELOAD");
+  size_t bytes = strlen(path) + (old ? strlen(old) : 0) + 2;
+  char *list = malloc(bytes);
+  if (!list) return false;
+  snprintf(list, bytes, "%s%s%s", old ? old : "", old && *old ? ":" : "", path);
+  bool done = setenv("LD_PRELOAD", list, 1) == 0;
+  free(list);
+  return done;
+}
+
+// The file is empty at first; every process that calls BLAS adds its lines.
+static bool set_profile(const char *path) {
+  int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  char *whole = file >= 0 ? realpath(path, NULL) : NULL;
+  bool done = whole && setenv("TC_SHIM_PROFILE", whole, 1) == 0;
+  if (!done) fprintf(stderr, "tc-run: the profile cannot be written to %s: %s\n", path, strerror(errno));
+  if (file >= 0) close(file);
+  free(whole);
+  return done;
+}
+
+static int wrong_line(const char *what, const char *word) {
+  fprintf(stderr, "tc-run: %s '%s'; tc-run --help says what there is\n", what, word);
+  return 2;
+}
+
+int tc_shim_run(int argc, char **argv) {
+  static const struct option words[] = {
+      {"shim", required_argument, NULL, 's'}, {"profile", required_argument, NULL, 'p'}, {NULL, 0, NULL, 0}};
+  const char *level = NULL, *profile = NULL;
+  char path[PATH_MAX], why[PATH_MAX + 200];
+  opterr = 0;
+  for (int c; (c = getopt_long(argc, argv, "+:", words, NULL)) != -1;) {
+    if (c == ':') return wrong_line("a value is wanted by", argv[optind - 1]);
+    if (c == '?') return wrong_line("with --shim there is no option", argv[optind - 1]);
+    if (c == 's') level = optarg;
+    if (c == 'p') profile = optarg;
+  }
+  if (is_among(level, absent_levels, sizeof absent_levels / sizeof *absent_levels))
+    return wrong_line("not there yet is the shim's level", level);
+  if (!is_among(level, levels, sizeof levels / sizeof *levels))
+    return wrong_line("--shim takes off, trace or eager, not", level);
+  if (profile && strcmp(level, "off") == 0) return wrong_line("there is no profile with --shim", level);
+  if (optind == argc) return wrong_line("no program is named behind --shim", level);
+  if (!find_library(path, sizeof path)) {
+    fprintf(stderr, "tc-run: %s is neither beside tc-run nor installed; it is built for Linux on x86-64 and AArch64\n",
+            library);
+    return 1;
+  }
+  if (!tc_shim_reaches(argv[optind], path, why, sizeof why)) fprintf(stderr, "tc-run: %s\n", why);
+  if (profile && !set_profile(profile)) return 1;
+  if (!set_preload(path) || setenv("TC_SHIM", level, 1) != 0) return 1;
+  execvp(argv[optind], argv + optind);
+  fprintf(stderr, "tc-run: %s cannot be run: %s\n", argv[optind], strerror(errno));
+  return errno == ENOENT ? 127 : 126;
+}
