@@ -470,6 +470,13 @@ void tc_buffer_lend_end(tc_buffer *b) {
   pthread_mutex_unlock(&self.lock);
 }
 
+bool tc_buffer_is_lent(const tc_buffer *b) {
+  pthread_mutex_lock(&self.lock);
+  bool is_lent = b->n_lent > 0;
+  pthread_mutex_unlock(&self.lock);
+  return is_lent;
+}
+
 void tc_buffer_settle(tc_buffer *b) {
   atomic_store(&b->stamp, new_stamp());
 }

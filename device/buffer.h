@@ -53,7 +53,8 @@ struct tc_buffer {
   // True: another live buffer shares bytes with this one, and one of the two is writable. Set under
   // the same lock, never cleared
   _Atomic bool aliased;
-  _Atomic uint32_t slot;  // of writable memory: the slot that was made for it
+  _Atomic bool foreign;  // true: a thread other than the borrower's has had the memory to read
+  _Atomic uint64_t handle;  // of memory of callers: the tensor it was borrowed as, gen << 32 | slot. 0: none
   tc_buffer *next;  // in a pool
 };
 
@@ -95,8 +96,9 @@ static inline tc_buffer *tc_buffer_retain(tc_buffer *b) {
   return b;
 }
 void tc_buffer_release(tc_buffer *b);  // b may be NULL
+// 0 also where another buffer may write the same memory.
 static inline uint64_t tc_buffer_stamp(const tc_buffer *b) {
-  return atomic_load(&b->stamp);
+  return atomic_load_explicit(&b->aliased, memory_order_acquire) ? 0 : atomic_load(&b->stamp);
 }
 // Another content is about to be written. pre: the caller holds the only reference but its own.
 void tc_buffer_restamp(tc_buffer *b);
@@ -107,6 +109,7 @@ void tc_buffer_unstamp(tc_buffer *b);
 // Others may write b until tc_buffer_lend_end, which gives it another stamp.
 void tc_buffer_lend(tc_buffer *b);
 void tc_buffer_lend_end(tc_buffer *b);
+bool tc_buffer_is_lent(const tc_buffer *b);
 // Moves b's content to the memory of spare, which has room for it and one reference. spare gets the
 // memory that b wrapped, and its callback.
 void tc_buffer_move(tc_buffer *b, tc_buffer *spare);

@@ -48,7 +48,7 @@ void tc_buffer_swap(tc_buffer *b, tc_buffer *spare) {
   size_t own_bytes = spare->bytes;
   spare->origin = b->origin, spare->ptr = b->ptr, spare->bytes = b->bytes, spare->drop = b->drop,
   spare->drop_arg = b->drop_arg;
-  atomic_store_explicit(&spare->slot, atomic_load_explicit(&b->slot, memory_order_relaxed), memory_order_relaxed);
+  atomic_store_explicit(&spare->handle, atomic_load_explicit(&b->handle, memory_order_relaxed), memory_order_relaxed);
   if (atomic_load_explicit(&b->aliased, memory_order_relaxed))
     atomic_store_explicit(&spare->aliased, true, memory_order_relaxed);
   b->origin = TC_ORIGIN_OWNED, b->ptr = own, b->bytes = own_bytes, b->drop = NULL, b->size_class = spare->size_class;

@@ -45,11 +45,32 @@ void tc_external_remove(tc_buffer *b) {
   pthread_mutex_unlock(&self.lock);
 }
 
-bool tc_external_find(const void *ptr, size_t bytes, uint32_t *out_slot) {
+bool tc_external_find(const void *ptr, size_t bytes, uint32_t nth, uint64_t *out_handle) {
   pthread_mutex_lock(&self.lock);
   const tc_buffer *b = self.user;
-  while (b && (b->ptr != ptr || b->bytes != bytes)) b = b->older;
-  if (b) *out_slot = atomic_load_explicit(&b->slot, memory_order_relaxed);
+  while (b && (b->ptr != ptr || b->bytes != bytes || nth-- > 0)) b = b->older;
+  if (b) *out_handle = atomic_load_explicit(&b->handle, memory_order_relaxed);
   pthread_mutex_unlock(&self.lock);
   return b != NULL;
+}
+
+// A buffer of the list with that handle, and a new reference. One whose last reference is going is
+// passed by.
+static tc_buffer *retain_of(tc_buffer *list, uint64_t handle) {
+  for (tc_buffer *b = list; b; b = b->older) {
+    uint32_t refs = atomic_load_explicit(&b->refs, memory_order_relaxed);
+    if (atomic_load_explicit(&b->handle, memory_order_relaxed) != handle) continue;
+    while (refs && !atomic_compare_exchange_weak(&b->refs, &refs, refs + 1)) {
+    }
+    if (refs) return b;
+  }
+  return NULL;
+}
+
+tc_buffer *tc_external_of(uint64_t handle) {
+  pthread_mutex_lock(&self.lock);
+  tc_buffer *b = retain_of(self.user, handle);
+  if (!b) b = retain_of(self.borrowed, handle);
+  pthread_mutex_unlock(&self.lock);
+  return b;
 }

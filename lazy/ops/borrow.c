@@ -54,18 +54,24 @@ static bool is_same_layout(const tc_strided *a, const tc_strided *b) {
 // The tensor of this thread that has exactly this memory, with a new reference in the current
 // scope. One whose handle is dead, but whose assign is pending, lives again. {0, 0}: there is none.
 static tc_tensor find_same(tc_trace *t, const loan *l, uint32_t shape_id, tc_device d, size_t bytes) {
-  tc_tensor none = {0, 0};
-  uint32_t slot;
   bool may = l->flags == TC_WRITABLE && !l->release && bytes;
-  if (!may || !tc_external_find(lowest(l), bytes, &slot) || tc_slot_owner(slot) != t) return none;
-  tc_slot *s = tc_slot_of(slot);
-  const tc_buffer *buf = s->flags & TC_SLOT_HAS_DEFERRED ? NULL : s->buf;
-  for (uint32_t i = 0; i < t->n_user && !buf; i++)
-    if (t->user[i].slot == slot) buf = t->user[i].buf;
-  bool fits = buf && buf->origin == TC_ORIGIN_USER && buf->ptr == lowest(l) && buf->bytes == bytes &&
-              s->shape == shape_id && s->dtype == (uint8_t)l->type && s->device == (uint8_t)d &&
-              is_same_layout(buf->strided, l->strided);
-  return fits ? tc_slot_refer(t, slot) : none;
+  uint64_t word;
+  for (uint32_t nth = 0; may && tc_external_find(lowest(l), bytes, nth, &word); nth++) {
+    tc_trace *owner;
+    tc_tensor h = {(uint32_t)word, (uint32_t)(word >> 32)};
+    tc_slot *s = tc_slot_find(h, &owner);
+    if (!s || owner != t) continue;
+    tc_buffer *buf = s->flags & TC_SLOT_HAS_DEFERRED ? NULL : s->buf;
+    for (uint32_t i = 0; i < t->n_user && !buf; i++)
+      if (t->user[i].slot == h.slot) buf = t->user[i].buf;
+    if (!buf || buf->origin != TC_ORIGIN_USER || buf->ptr != lowest(l) || buf->bytes != bytes || s->shape != shape_id ||
+        s->dtype != (uint8_t)l->type || s->device != (uint8_t)d || !is_same_layout(buf->strided, l->strided))
+      continue;
+    h = tc_slot_refer(t, h.slot);
+    if (h.slot < TC_POISON) buf->handle = tc_handle_word(h);  // that of before may be dead
+    return h;
+  }
+  return (tc_tensor){0, 0};
 }
 
 // Before memory is borrowed that a pending assign of this thread reaches, that runs.
@@ -102,7 +108,7 @@ static tc_tensor borrow(tc_trace *t, const loan *l, int64_t n) {
   } else {
     h = tc_op_end(t, tc_trace_leaf(t, buf, l->type, shape_id, d));
   }
-  if (h.slot < TC_POISON) buf->slot = h.slot;
+  if (h.slot < TC_POISON) buf->handle = tc_handle_word(h);
   if (h.slot >= TC_POISON) buf->drop = NULL;  // still the caller's; a leaf that the trace may have is dead
   tc_buffer_release(buf);
   return h;

@@ -1,17 +1,10 @@
 // Giving up a borrow: its pending assign never lands, and nothing reads the memory any more.
 //
 // What pending work and recipes read of the old content goes to memory of the library's own.
-#include <string.h>
-
+#include "device/external.h"
 #include "lazy/trace/thread_trace.h"
 #include "runtime/arena.h"
-
-// The buffer of the tensor's memory: where a pending assign is to land, or what the slot has.
-static tc_buffer *memory_of(const tc_trace *t, const tc_slot *s, uint32_t slot) {
-  for (uint32_t i = 0; i < t->n_user; i++)
-    if (t->user[i].slot == slot) return t->user[i].buf;
-  return s->buf;
-}
+#include "runtime/options.h"
 
 // Who else refers to a buffer than the slot whose memory it is.
 typedef struct users {
@@ -36,37 +29,46 @@ static bool find_users(const tc_trace *t, const tc_buffer *buf, tc_node own, use
   for (uint32_t i = 0; i < t->n_leaf; i++) {
     if (t->leaf[i].buf != buf) continue;
     u->n_leaf++;
-    u->read |= need[t->leaf[i].node] && t->leaf[i].node != own;
+    u->read |= need[t->leaf[i].node];
   }
   tc_free(need);
   return true;
 }
 
-// Ends the slot whatever references it has, and what its memory was borrowed for.
-static tc_status forget(tc_trace *t, tc_slot *s, tc_tensor h) {
-  tc_buffer *buf = memory_of(t, s, h.slot), *spare = NULL;
+// Whether runs there compute what nobody needs, too.
+static bool runs_dead_work(tc_device d) {
+  return tc_device_kind_of(d) == TC_DEVICE_ROWS || tc_options_get()->verify || tc_options_get()->anomaly;
+}
+
+// Why others, who have the memory to read without the trace's lock, forbid that it is given up.
+// NULL: they do not. held: whether anybody beside the trace and the slot holds it.
+static const char *why_not(const tc_buffer *buf, bool held) {
+  if (held && tc_buffer_is_lent(buf)) return "the memory is lent (tc_map_shared, DLPack)";
+  return held && buf->foreign ? "another thread's work may read the memory; sync there, and release what it made"
+                              : NULL;
+}
+
+// Ends the slot whatever references it has, and what its memory was borrowed for. buf: over that
+// memory. NULL: it is not the caller's.
+static tc_status forget(tc_trace *t, tc_slot *s, tc_tensor h, tc_buffer *buf, tc_site site) {
+  tc_buffer *spare = NULL;
   bool pending = s->flags & TC_SLOT_HAS_DEFERRED;
   users u = {0};
   tc_node own = s->epoch == t->epoch && t->slot_of[s->node] == h.slot ? s->node : TC_NODE_ERR;
-  if (!find_users(t, buf, own, &u)) return TC_FAIL(TC_ERR_MEMORY, "no room to look for readers");
-  bool external = buf && buf->origin != TC_ORIGIN_OWNED;
-  uint32_t held = external ? tc_buffer_refs(buf) - u.n_leaf - (pending || s->buf == buf) : 0;
+  if (!find_users(t, buf, own, &u)) return tc_fail(TC_ERR_MEMORY, "forget", site, "no room to look for readers");
+  // beside the leaves, the slot, its assign and the caller
+  uint32_t held = buf ? tc_buffer_refs(buf) - u.n_leaf - pending - (s->buf == buf) - 1 : 0;
   bool drop_all = !u.others_live && t->n_user == (uint32_t)pending && !t->dropped;
-  if (external && (held || (u.n_leaf && !drop_all))) TC_TRY(tc_buffer_create(buf->bytes, &spare));
-  if (external) (void)tc_buffer_retain(buf);
+  const char *why = buf ? why_not(buf, held) : NULL;
+  if (why) return tc_fail(TC_ERR_STATE, "forget", site, "%s", why);
+  if (held || (u.n_leaf && !drop_all)) TC_TRY(tc_buffer_create(buf->bytes, &spare));
+  bool moves = held || u.read || runs_dead_work((tc_device)s->device);
   if (pending) tc_slot_drop_assign(t, h.slot);
-  bool is_index = !tc_type_is_float((tc_type)s->dtype);
   s->refs = 1;
   tc_slot_release(t, s, h);
   if (drop_all) tc_trace_reset(t);
-  if (spare && (held || u.read)) {
-    tc_buffer_move(buf, spare);
-  } else if (spare) {
-    if (is_index) memset(spare->ptr, 0, buf->bytes);  // dead work may still look at it
-    tc_buffer_swap(buf, spare);
-  }
+  if (spare) (moves ? tc_buffer_move : tc_buffer_swap)(buf, spare);
   tc_buffer_release(spare);
-  if (external) tc_buffer_release(buf);
   return TC_OK;
 }
 
@@ -76,7 +78,10 @@ tc_status tc_forget_at(tc_tensor h, tc_site site) {
   tc_slot *s = tc_slot_lock(h, "forget", site, &t);
   if (!s) return tc_last_error()->status;
   bool own = t == tc_trace_mine;
-  tc_status st = own ? forget(t, s, h) : TC_OK;
+  tc_buffer *buf = own ? tc_external_of(tc_handle_word(h)) : NULL;
+  tc_status st = own ? forget(t, s, h, buf, site)
+                     : tc_fail(TC_ERR_STATE, "forget", site, "a tensor is forgotten by the thread that made it");
+  tc_buffer_release(buf);
   tc_slot_unlock(t);
-  return own ? st : tc_fail(TC_ERR_STATE, "forget", site, "a tensor is forgotten by the thread that made it");
+  return st;
 }

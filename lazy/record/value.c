@@ -70,6 +70,8 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   if (st == TC_OK && (out->buf->origin == TC_ORIGIN_USER || out->buf->strided)) {
     if (cause == TC_CAUSE_ITEM || cause == TC_CAUSE_TO_HOST) return out->locked = t, TC_OK;
     st = tc_value_copy(out);  // assigns write there: this is read later, or in another trace
+  } else if (st == TC_OK && !own && out->buf->origin == TC_ORIGIN_BORROWED) {
+    out->buf->foreign = true;
   }
   tc_trace_unlock(t);
   return st;

@@ -30,7 +30,15 @@
 // GRAD: the slot is a parameter's (requires_grad). KEEP: it survives the end of its scope.
 // OWES: an assign has yet to reach the caller's memory. FREED: a backward freed the history of its
 // stored value, which has no run. RECIPE: it has no stored value, but a run that can make it again.
-enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2, TC_SLOT_HAS_DEFERRED = 4, TC_SLOT_FREED = 8, TC_SLOT_RECIPE = 16 };
+// REBORROWED: scopes may have more than one reference to it.
+enum {
+  TC_SLOT_GRAD = 1,
+  TC_SLOT_KEEP = 2,
+  TC_SLOT_HAS_DEFERRED = 4,
+  TC_SLOT_FREED = 8,
+  TC_SLOT_RECIPE = 16,
+  TC_SLOT_REBORROWED = 32
+};
 
 typedef struct tc_slot {
   uint32_t gen, refs;  // gen: odd while in use. Even and not in the free list: released, but OWES
@@ -200,9 +208,9 @@ static inline void tc_slot_set_value(tc_slot *s, tc_buffer *buf, tc_run *run, bo
 // pre: t is locked. A new reference to a slot of t that is alive, or released and HAS_DEFERRED, in
 // the current scope; poison when out of memory.
 tc_tensor tc_slot_refer(tc_trace *t, uint32_t slot);
-// The trace that a slot belongs to.
-static inline tc_trace *tc_slot_owner(uint32_t slot) {
-  return atomic_load_explicit(&tc_slot_chunk[slot / TC_CHUNK_SLOTS], memory_order_acquire)->owner;
+// A handle as a buffer of the caller's memory has it.
+static inline uint64_t tc_handle_word(tc_tensor h) {
+  return (uint64_t)h.gen << 32 | h.slot;
 }
 void tc_slot_release(tc_trace *t, tc_slot *s, tc_tensor h);
 // The same of a handle that may be stale.
