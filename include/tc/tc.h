@@ -329,7 +329,9 @@ TC_API void tc_release(tc_tensor t);
 // another thread that reads a tensor. Ends of scopes and steps of optimizers run nothing. Calls nest.
 // What would else run without being asked fails with TC_ERR_STATE: an op that is one too many
 // (TC_MAX_NODES) or holds too much memory (TC_MAX_BYTES), one in another memory than what is
-// pending, and an assign to memory that another borrow covers, too. After a tc_sync it is recorded.
+// pending, and a borrow of memory that a pending assign reaches. After a tc_sync it is recorded.
+// An assign to memory that another borrow covers, too, fails in any case.
+// Carrying values and gradients to another memory (tc_to) and making an optimizer ask for a run.
 TC_API void tc_record_only_begin(void);
 TC_API void tc_record_only_end(void);
 // Whether the handle is alive: not dead, poison or {0, 0}.
@@ -412,8 +414,9 @@ TC_API tc_tensor tc_borrow_strided(void *data, tc_dims shape, const int64_t *str
 // computed, or will compute, from the old content they keep: it is copied if one is alive.
 // t dies, whatever references it has. A tensor in memory of tc dies in the same way; poison and {0,
 // 0} are fine. What tc_map gave of read-only memory is that memory still.
-// TC_ERR_HANDLE for a dead handle, TC_ERR_STATE if t is another thread's, TC_ERR_MEMORY where the
-// copy has no room; nothing has changed then.
+// TC_ERR_HANDLE for a dead handle, TC_ERR_MEMORY where the copy has no room. TC_ERR_STATE if t is
+// another thread's, or read-only memory that another thread's work still reads or that is lent
+// (tc_map_shared). Nothing has changed then. Thread-compatible: the borrower's thread calls it.
 TC_API tc_status tc_forget(tc_tensor t) TC_MUST_USE;
 // Those with the pointer's type, as the macros call them. Their shape, type and errors are the
 // same, and TC_ERR_DTYPE for a pointer to another type.
