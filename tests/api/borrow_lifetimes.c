@@ -304,7 +304,7 @@ static void memory_has_its_old_content_after_a_failed_run(void) {
   tc_scope_end(s);
 }
 
-// ---- Processes and threads ----
+// ---- Processes ----
 
 static void a_child_has_what_is_pending(void) {
   double a[2] = {1, 2};
@@ -325,31 +325,7 @@ static void a_child_has_what_is_pending(void) {
   tc_scope_end(s);
 }
 
-static double common[64];
-
-static void *borrow_common(void *arg) {
-  for (int i = 0; i < 50; i++) {
-    tc_scope s = tc_scope_begin();
-    if (i == 0) pthread_barrier_wait(&step);
-    tc_tensor x = tc_borrow(common, TC_SHAPE(64), TC_F64, TC_WRITABLE, NULL, NULL);
-    EXPECT(tc_is_assignable(x), "it is another thread's");
-    EXPECT_OK(tc_forget(x));
-    tc_scope_end(s);
-  }
-  return arg;
-}
-
-// Among them the first tensors of the process.
-static void threads_borrow_one_memory(void) {
-  pthread_t thread[4];
-  pthread_barrier_init(&step, NULL, 4);
-  for (int i = 0; i < 4; i++) pthread_create(&thread[i], NULL, borrow_common, NULL);
-  for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
-  pthread_barrier_destroy(&step);
-}
-
 int main(void) {
-  threads_borrow_one_memory();
   read_only_memory_is_given_up_after_an_assign(false);
   read_only_memory_is_given_up_after_an_assign(true);
   what_was_recorded_keeps_the_old_content();
