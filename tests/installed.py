@@ -167,13 +167,13 @@ def check_library(lib):
 
 
 def table_program():
-    """A function that contains every tc expression of docs/from-pytorch.md; it is compiled, not run."""
-    table = open("docs/from-pytorch.md").read()
-    cells = [line.split("|")[2] for line in table.splitlines() if line.startswith("| `")]
+    """A function that contains every tc expression of docs/from-pytorch.md, and those for memory of one's own of docs/guide.md; it is compiled, not run."""
+    table, own = open("docs/from-pytorch.md").read(), open("docs/guide.md").read().split("| memory of your own |")[1]
+    cells = [line.split("|")[2] for line in table.splitlines() if line.startswith("| `")] + [line.split("|")[2] for line in own.splitlines() if line.count("|") == 3]
     expressions = [e for cell in cells for e in re.findall(r"`([^`]*)`", cell) if "..." not in e]
-    assert len(cells) > 15 and len(expressions) > 40, expressions
+    assert len(cells) > 20 and len(expressions) > 45, expressions
     names = """tc_tensor a, tc_tensor b, tc_tensor x, tc_tensor v, tc_tensor y, tc_tensor w, tc_tensor p, tc_tensor mean, tc_tensor var, tc_tensor loss, tc_tensor *xs, tc_tensor *out, tc_tensor *params, tc_tensor q, tc_tensor k, tc_tensor s, tc_tensor mask, tc_tensor cos, tc_tensor sin, tc_pool_options o,
-      const void *data, tc_dims shape, tc_type type, const int64_t *start, const int64_t *stop, size_t bytes, int n, int i, bool training, float f,
+      void *data, int64_t m, int64_t ld, tc_tensor t, tc_dims shape, tc_type type, const int64_t *start, const int64_t *stop, size_t bytes, int n, int i, bool training, float f,
       tc_optimizer *opt, tc_nn_params *model, const tc_archive *file, const char *path, const char *const *names,
       struct DLManagedTensorVersioned *lent"""
     lines = ["  (void)(%s);" % e.replace("&v", "&f") for e in expressions]

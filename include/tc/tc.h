@@ -326,12 +326,13 @@ TC_API tc_tensor tc_retain(tc_tensor t);
 // Any thread may call it. Poison and {0, 0} are fine; TC_ERR_HANDLE if t is dead.
 TC_API void tc_release(tc_tensor t);
 // Between the two, this thread's work runs only when it is asked for: by a sync point, or by
-// another thread that reads a tensor. Ends of scopes and steps of optimizers run nothing. Calls nest.
-// What would else run without being asked fails with TC_ERR_STATE: an op that is one too many
-// (TC_MAX_NODES) or holds too much memory (TC_MAX_BYTES), one in another memory than what is
-// pending, and a borrow of memory that a pending assign reaches. After a tc_sync it is recorded.
+// another thread that reads a tensor. Ends of scopes and steps of optimizers run nothing.
+// What would run unasked fails with TC_ERR_STATE, and is recorded after a tc_sync. That is an op that
+// is one too many (TC_MAX_NODES), holds too much (TC_MAX_BYTES) or is in another memory than what is
+// pending. So is a borrow of memory that a pending assign reaches.
 // An assign to memory that another borrow covers, too, fails in any case.
 // Carrying values and gradients to another memory (tc_to) and making an optimizer ask for a run.
+// Calls nest.
 TC_API void tc_record_only_begin(void);
 TC_API void tc_record_only_end(void);
 // Whether the handle is alive: not dead, poison or {0, 0}.

@@ -39,9 +39,8 @@ tc_status tc_set_requires_grad_at(tc_tensor h, bool on, tc_site site) {
   if (s && on && !tc_type_is_float((tc_type)s->dtype))
     tc_rec_fail(t, TC_ERR_DTYPE, "%s has no gradients", tc_type_name((tc_type)s->dtype));
   if (s && t->op_status == TC_OK && on != ((s->flags & TC_SLOT_GRAD) != 0)) {
-    bool history = s->epoch == t->epoch
-                       ? (t->flag[s->node] & TC_NODE_TAPE) && tc_slot_is_pending(t, s)
-                       : s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
+    bool history = s->epoch == t->epoch ? (t->flag[s->node] & TC_NODE_TAPE) && tc_slot_is_pending(t, s)
+                                        : s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
     if (on && history) {
       tc_rec_fail(t, TC_ERR_GRAD, "the tensor has history; detach it first");
     } else if (on) {

@@ -42,8 +42,8 @@ tc_tensor tc_retain_at(tc_tensor h, tc_site site) {
   return h;
 }
 
-// One of several borrows is given back before its scope ends: then the scope has one reference less.
-// Not so if some references are of tc_retain.
+// One of several borrows is given back before its scope ends: then the scope has one reference
+// less. Not so if some references are of tc_retain.
 static void leave_scope(tc_trace *t, const tc_slot *s, tc_tensor h) {
   uint32_t n = 0, latest = 0;
   for (uint32_t i = 0; i < t->n_pool; i++)
