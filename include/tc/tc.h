@@ -327,9 +327,9 @@ TC_API tc_tensor tc_retain(tc_tensor t);
 TC_API void tc_release(tc_tensor t);
 // Between the two, this thread's work runs only when it is asked for: by a sync point, or by
 // another thread that reads a tensor. Ends of scopes and steps of optimizers run nothing.
-// What would run unasked fails with TC_ERR_STATE, and is recorded after a tc_sync. That is an op that
-// is one too many (TC_MAX_NODES), holds too much (TC_MAX_BYTES) or is in another memory than what is
-// pending. So is a borrow of memory that a pending assign reaches.
+// What would run unasked fails with TC_ERR_STATE, and is recorded after a tc_sync. That is an op
+// that is one too many (TC_MAX_NODES), holds too much (TC_MAX_BYTES) or is in another memory than
+// what is pending. So is a borrow of memory that a pending assign reaches.
 // An assign to memory that another borrow covers, too, fails in any case.
 // Carrying values and gradients to another memory (tc_to) and making an optimizer ask for a run.
 // Calls nest.
