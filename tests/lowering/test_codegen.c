@@ -76,8 +76,8 @@ static tc_kernel_fn *compile(const tc_kir *n, const target *t, tc_elf_code **cod
   char text[400];
   void *object = NULL, *fn = NULL;
   size_t bytes = 0;
-  tc_status st =
-      tc_llvm_plugin_get()->compile(n, "tc_test", t->cpu, t->features, t->bits, &object, &bytes, text, sizeof text);
+  tc_status st = tc_llvm_plugin_get()->compile(n, "tc_test", t->cpu, t->features, t->bits, TC_NO_DEBUG_LINES, &object,
+                                               &bytes, text, sizeof text);
   cr_assert_eq(st, TC_OK, "%s", text);
   st = tc_elf_load(object, bytes, "tc_test", code, &fn);
   cr_assert_eq(st, TC_OK, "%s", st == TC_OK ? "" : tc_last_error()->message);
@@ -295,21 +295,25 @@ Test(codegen, a_nest_that_cannot_be_printed_fails_with_a_reason) {
   uint32_t a = OP0(&n, CONST, TC_F32, 1, 0);
   uint32_t rem = OP2(&n, REM, TC_F32, 1, 0, a, a);
   OP1(&n, VAR, TC_F32, 1, 0, rem);
-  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text),
+  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, TC_NO_DEBUG_LINES, &object, &bytes,
+                                             text, sizeof text),
                TC_ERR_COMPILE);
   cr_assert_null(object);
   cr_assert_not_null(strstr(text, "rem"), "%s", text);
   n.n_inst = 1;
   OP2(&n, ADD, TC_F32, 1, 0, a, 7);
-  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text),
+  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, TC_NO_DEBUG_LINES, &object, &bytes,
+                                             text, sizeof text),
                TC_ERR_COMPILE);
   n.n_inst = 1;
   OP1(&n, ADD, TC_I64, 1, 0, a);
-  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text),
+  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, TC_NO_DEBUG_LINES, &object, &bytes,
+                                             text, sizeof text),
                TC_ERR_COMPILE);
   n.n_inst = 1;
   OP1(&n, PREFETCH, TC_F32, 1, 1 << 30, a);
-  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text),
+  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, TC_NO_DEBUG_LINES, &object, &bytes,
+                                             text, sizeof text),
                TC_ERR_COMPILE);
   cr_assert_not_null(strstr(text, "no buffer"), "%s", text);
   tc_kir_destroy(&n);
