@@ -1,7 +1,7 @@
 // The records of perf's jitdump format, in memory: perf_files.h writes them.
 // In: a loaded function. Out: its lines, if it has any, then its name and code.
 // Threads: thread-safe, pure but for the clock. Owner: the caller owns the records.
-// Source: jitdump-specification.txt of Linux's perf, version 2.
+// Source: "JITDUMP specification", version 2, of Linux's perf.
 #pragma once
 
 #include "lowering/codegen/loaded_code.h"

@@ -18,7 +18,6 @@
 #include "runtime/arena.h"
 #include "runtime/options.h"
 
-#define MAP_PATH "/tmp/perf-%ld.map"
 #define PATH_BYTES 4400
 
 static struct {
@@ -104,7 +103,7 @@ static bool is_stale(const struct stat *s) {
 // Other JITs of the process may write into the map, too: lines are appended.
 static bool open_map(tc_perf_why *why) {
   struct stat s;
-  snprintf(self.path, sizeof self.path, MAP_PATH, (long)getpid());
+  snprintf(self.path, sizeof self.path, "/tmp/perf-%ld.map", (long)getpid());
   self.fd = open(self.path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (self.fd < 0 || fstat(self.fd, &s) != 0) return give_up(why, self.path, strerror(errno));
   if (!S_ISREG(s.st_mode) || s.st_uid != geteuid()) return give_up(why, self.path, "it is not this user's file");

@@ -161,8 +161,8 @@ static said what_says(tc_op op) {
   }
 }
 
-// Names the kernel by its result's dtype and at most NAMED_OPS of its ops, each once: those that
-// say most, in the order in which they are computed.
+// Names the kernel by its result's dtype and at most NAMED_OPS of its ops. Those that say most are
+// taken, each once, in the order in which they are computed.
 // Example: nodes cast, matmul, add, mul, relu of f32 are f32_cast_matmul_add_mul.
 #define NAMED_OPS 4
 static void write_stem(tc_emit_ctx *s) {

@@ -18,8 +18,8 @@ struct tc_kir;
 
 #define TC_LLVM_ABI 4
 
-// Whether the object says of which instruction of the kernel its code is: DWARF line tables, whose
-// file is NAME.kir and whose lines are those that tc_kir_print writes.
+// Whether the object has DWARF line tables: which instruction of the kernel its code is of. Their
+// file is NAME.kir, with the lines that tc_kir_print writes.
 typedef enum tc_debug_lines { TC_NO_DEBUG_LINES, TC_DEBUG_LINES } tc_debug_lines;
 
 typedef struct tc_llvm_plugin {

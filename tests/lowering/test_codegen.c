@@ -3,6 +3,7 @@
 // take their portable forms). The interpreter has its own tests against plain C.
 // Linked with the plug-in itself, libtc-llvm.so.
 #include <criterion/criterion.h>
+#include <elf.h>
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -228,6 +229,53 @@ Test(codegen, reductions_calls_and_leaves_match_on_avx2, .timeout = 120) {
 }
 Test(codegen, reductions_calls_and_leaves_match_on_bare_x86_64, .timeout = 120) {
   check_rest_on(BARE);
+}
+
+// ---- debug lines ----
+
+// The bytes of section .text, which begins with the function; relocations are not applied.
+static const uint8_t *find_text(const uint8_t *object, size_t *bytes) {
+  Elf64_Ehdr head;
+  Elf64_Shdr names, s;
+  memcpy(&head, object, sizeof head);
+  memcpy(&names, object + head.e_shoff + head.e_shstrndx * sizeof names, sizeof names);
+  for (int i = 0; i < head.e_shnum; i++) {
+    memcpy(&s, object + head.e_shoff + (size_t)i * sizeof s, sizeof s);
+    if (strcmp((const char *)object + names.sh_offset + s.sh_name, ".text") != 0) continue;
+    *bytes = s.sh_size;
+    return object + s.sh_offset;
+  }
+  return NULL;
+}
+
+static void check_lines(void (*make)(kir_case *f, tc_type t, int lanes, int threads), int lanes) {
+  char text[400];
+  void *object[2];
+  size_t bytes[2], text_bytes[2];
+  target t;
+  kir_case f;
+  get_target(HOST, &t);
+  make(&f, TC_F32, lanes, 0);
+  for (int k = 0; k < 2; k++)
+    cr_assert_eq(
+        tc_llvm_plugin_get()->compile(&f.n, "k", t.cpu, t.features, t.bits, k ? TC_DEBUG_LINES : TC_NO_DEBUG_LINES,
+                                      &object[k], &bytes[k], text, sizeof text),
+        TC_OK, "%s", text);
+  const uint8_t *plain = find_text(object[0], &text_bytes[0]), *lined = find_text(object[1], &text_bytes[1]);
+  cr_assert(plain != NULL && lined != NULL && bytes[1] > bytes[0]);
+  cr_expect(text_bytes[0] == text_bytes[1] && memcmp(plain, lined, text_bytes[0]) == 0, "%d lanes: other code", lanes);
+  free(object[0]);
+  free(object[1]);
+  kir_case_release(&f);
+}
+
+Test(codegen, debug_lines_leave_the_code_as_it_is, .timeout = 120) {
+  for (int w = 0; w < N_WIDTHS; w += 2) {
+    check_lines(kir_case_ops, widths[w]);
+    check_lines(kir_case_casts, widths[w]);
+    check_lines(kir_case_memory, widths[w]);
+    check_lines(kir_case_rest, widths[w]);
+  }
 }
 
 // ---- control flow ----
