@@ -7,6 +7,7 @@
 #include "runtime/arena.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
+#include "runtime/reentry.h"
 
 // Also guards gdb's list and perf's files.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -35,6 +36,15 @@ void tc_loaded_code_add(tc_loaded_code *c, const tc_kir *kir) {
   tc_gdb_add(&c->gdb);
   pthread_mutex_unlock(&lock);
   if (why.text[0] != 0) tc_log_line(TC_LOG_WARN, "%s", why.text);
+}
+
+// At exit, and when the library is closed.
+static void close_at_exit(void) __attribute__((destructor));
+static void close_at_exit(void) {
+  if (tc_inside) return;
+  pthread_mutex_lock(&lock);
+  tc_perf_close();
+  pthread_mutex_unlock(&lock);
 }
 
 void tc_loaded_code_remove(tc_loaded_code *c) {

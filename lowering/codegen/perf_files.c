@@ -44,7 +44,7 @@ bool tc_perf_keeps_addresses(void) {
   return tc_perf_wanted() == TC_PERF_MAP;
 }
 
-static void close_files(void) {
+void tc_perf_close(void) {
   if (self.fd >= 0) close(self.fd);
   if (self.marker != NULL) munmap(self.marker, self.marker_bytes);
   self.fd = -1;
@@ -53,7 +53,7 @@ static void close_files(void) {
 
 static bool give_up(tc_perf_why *why, const char *path, const char *reason) {
   snprintf(why->text, sizeof why->text, "TC_PERF: %.300s: %s; perf gets no more names from this process", path, reason);
-  close_files();
+  tc_perf_close();
   return false;
 }
 
@@ -138,7 +138,7 @@ static bool open_dump(tc_perf_why *why) {
 bool tc_perf_open(tc_perf_why *why) {
   tc_perf_kind kind = tc_perf_wanted();
   if (self.pid == getpid() && self.kind == kind) return false;
-  close_files();
+  tc_perf_close();
   self.pid = getpid();
   self.kind = kind;
   self.n_written = 0;

@@ -26,3 +26,4 @@ bool tc_perf_open(tc_perf_why *why);
 // Writes the kernel IR as a file and sets c->source, if perf's files have sources.
 void tc_perf_write_source(tc_loaded_code *c, const tc_kir *kir, tc_perf_why *why);
 void tc_perf_write(const tc_loaded_code *c, tc_perf_why *why);
+void tc_perf_close(void);  // nothing more is written by this process
