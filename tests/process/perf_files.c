@@ -1,6 +1,7 @@
 // What TC_PERF writes: addresses lie in executable memory and have one name, code and lines are
 // those that run, forked children have files of their own, and files that cannot be written change
-// nothing but a line in the log. Skipped where kernels are not compiled.
+// nothing but a line in the log. And gdb's list: what is loaded, nothing else. Skipped where
+// kernels are not compiled.
 #include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -339,6 +340,57 @@ static void check_forked_dump(void) {
   EXPECT(waitpid(child, &status, 0) == child && status == 0, "the forked child ends with %d", status);
 }
 
+// ---- GDB's list ----
+
+// As gdb's manual has them.
+typedef struct gdb_entry {
+  struct gdb_entry *next, *prev;
+  const char *object;
+  uint64_t bytes;
+} gdb_entry;
+extern struct gdb_descriptor {
+  uint32_t version, action;
+  gdb_entry *relevant, *first;
+} __jit_debug_descriptor;
+
+// The kernel that an object in memory defines, found by the addresses of its sections.
+static void read_object(const gdb_entry *e, named *out) {
+  Elf64_Ehdr head;
+  Elf64_Shdr s, text, strings;
+  Elf64_Sym sym;
+  *out = (named){.at = 0};
+  memcpy(&head, e->object, sizeof head);
+  for (unsigned i = 0; i < head.e_shnum; i++) {
+    memcpy(&s, e->object + head.e_shoff + i * sizeof s, sizeof s);
+    if (s.sh_type != SHT_SYMTAB) continue;
+    memcpy(&strings, e->object + head.e_shoff + s.sh_link * sizeof s, sizeof s);
+    for (uint64_t at = 0; at < s.sh_size; at += sizeof sym) {
+      memcpy(&sym, e->object + s.sh_offset + at, sizeof sym);
+      if (ELF64_ST_TYPE(sym.st_info) != STT_FUNC) continue;
+      memcpy(&text, e->object + head.e_shoff + sym.st_shndx * sizeof s, sizeof s);
+      out->at = text.sh_addr + sym.st_value, out->bytes = sym.st_size;
+      snprintf(out->name, sizeof out->name, "%s", e->object + strings.sh_offset + sym.st_name);
+    }
+  }
+}
+
+static void check_gdb(void) {
+  names all = {.n = 0};
+  work(1000);
+  EXPECT(__jit_debug_descriptor.version == 1 && __jit_debug_descriptor.action == 0, "gdb's list");
+  const gdb_entry *before = NULL;
+  for (const gdb_entry *e = __jit_debug_descriptor.first; e && all.n < MOST; before = e, e = e->next) {
+    named *f = &all.of[all.n++];
+    EXPECT(e->prev == before, "an entry's neighbours");
+    read_object(e, f);
+    EXPECT(is_name(f->name) && f->bytes > 0 && is_executable(f->at, f->bytes, NULL), "\"%s\" is not in code", f->name);
+  }
+  EXPECT(all.n >= 2 && has_prefix(&all, "tc_f32_mul_tanh_sum_"), "%d functions", all.n);
+  expect_apart(&all);
+  tc_cache_clear();
+  EXPECT(__jit_debug_descriptor.first == NULL, "a kernel that was dropped is in gdb's list");
+}
+
 // ---- what cannot be written ----
 
 static int count_said(const char *text) {
@@ -453,6 +505,7 @@ int main(void) {
   }
   same_names();
   in_child("", check_nothing);
+  in_child("", check_gdb);
   in_child("map", check_map);
   in_child("map", check_stale_map);
   in_child("map", check_forked_map);
