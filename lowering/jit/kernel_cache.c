@@ -208,7 +208,7 @@ static tc_status find_or_add(const kernel_source *from, uint64_t *key, size_t by
   k->key = key, k->key_bytes = bytes, k->hash = hash, k->gpu = from->gpu, k->n_num = from->kir ? from->kir->n_num : 0;
   // one of the list, later of the cache; one of the caller
   atomic_store_explicit(&k->refs, 2, memory_order_relaxed);
-  snprintf(k->name, sizeof k->name, "tc_%.28s_%08x", from->stem, (unsigned)hash.lo);
+  snprintf(k->name, sizeof k->name, "tc_%.39s_%04x", from->stem, (unsigned)(hash.lo & 0xffff));
   list->at[list->n] = (pending){.next = *bucket, .k = k, .from = *from};
   *bucket = &list->at[list->n++];
   return *out = k, TC_OK;
@@ -219,12 +219,12 @@ static void add_kernel(const pending *m, uint32_t *compiled) {
   const tc_options *o = tc_options_get();
   tc_kernel *k = m->k;
   tc_lru_entry *evicted = NULL;
-  tc_log_line(TC_LOG_KERNEL, "%s %s: %u instructions",
+  tc_log_line(TC_LOG_KERNEL, "%s %s, key %08x: %u instructions",
               k->from_disk ? "from disk"
               : k->generic ? "general"
               : k->interp  ? "interpreted"
                            : "compiled",
-              k->name, m->from.kir ? m->from.kir->n_inst : 0);
+              k->name, (unsigned)k->hash.lo, m->from.kir ? m->from.kir->n_inst : 0);
   if (tc_log_on(TC_LOG_CACHE))
     tc_log_line(TC_LOG_CACHE, "kernel %s: %s", k->name, k->from_disk ? "miss, from disk" : "miss");
   bool is_new = !k->from_disk && !k->generic;

@@ -31,7 +31,7 @@ typedef enum tc_step_kind {
 // A kernel to be compiled.
 typedef struct tc_pending_kernel {
   tc_kir kir;
-  char stem[40];
+  char stem[TC_STEM_BYTES];
   const struct tc_fusion *fusion;  // the fusion that it computes
   bool is_matmul;
   tc_matmul_facts matmul;
