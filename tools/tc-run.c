@@ -12,9 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/ref/ref.h"
 #include "lazy/text/text.h"
 #include "runtime/hash.h"
+#include "tools/minify/minify.h"
+#include "tools/minify/trace_file.h"
 #include "tools/shim_run/shim_run.h"
 
 typedef struct options {
@@ -45,38 +46,6 @@ static const struct option words[] = {{"device", required_argument, NULL, 'd'}, 
                                       {"times", required_argument, NULL, 'n'},  {"seed", required_argument, NULL, 's'},
                                       {"verify", no_argument, NULL, 'v'},       {"print", no_argument, NULL, 'p'},
                                       {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
-
-static char *read_all(const char *path) {
-  FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
-  size_t n = 0, cap = 1 << 16;
-  char *text = in ? malloc(cap) : NULL;
-  while (text) {
-    n += fread(text + n, 1, cap - n - 1, in);
-    if (n < cap - 1) break;
-    char *more = realloc(text, cap *= 2);
-    if (!more) free(text);
-    text = more;
-  }
-  if (text) text[n] = 0;
-  if (in && in != stdin) fclose(in);
-  return text;
-}
-
-// Multiples of 1/64 in [-2, 2), which every floating type holds; whole numbers of 0 to 3, which
-// small tables can be indexed with.
-static bool fill(tc_text *x, uint32_t n, uint64_t seed) {
-  tc_text_node *k = &x->node[n];
-  int64_t count = tc_dims_count(&k->dims);
-  void *data = tc_arena_alloc(&x->arena, (size_t)count * tc_type_bytes(k->type) + 1);
-  if (!data) return false;
-  for (int64_t i = 0; i < count; i++) {
-    uint64_t key[3] = {seed, n, (uint64_t)i};
-    uint64_t bits = tc_hash_bytes(key, sizeof key).lo;
-    tc_set_f64(k->type, data, i, tc_type_is_float(k->type) ? (double)(bits & 255) / 64 - 2 : (double)(bits & 3));
-  }
-  k->data = data;
-  return true;
-}
 
 // What was asked and kept: each a number of the trace, what it is and the hash of its bits; of what
 // was asked, the value.
@@ -130,7 +99,7 @@ static tc_status prepare(tc_text *x, const options *o) {
     if (o->device) x->node[n].dev = device;
     if (o->device && x->node[n].op == TC_OP_TO && x->node[n].n_attr == 1) x->node[n].attr = &to;
     if (x->node[n].op != TC_OP_LEAF || x->node[n].data) continue;
-    if (!fill(x, n, o->seed)) return TC_FAIL(TC_ERR_MEMORY, "no room for data");
+    if (!tc_trace_file_fill(x, n, o->seed)) return TC_FAIL(TC_ERR_MEMORY, "no room for data");
     n_filled++;
   }
   if (n_filled) printf("%u leaves filled with seed %" PRIu64 "\n", n_filled, o->seed);
@@ -186,6 +155,7 @@ int main(int argc, char **argv) {
   options o = {.times = 1, .seed = 1};
   uint64_t n;
   if (tc_shim_run_is_asked(argc, argv)) return tc_shim_run(argc, argv);
+  if (tc_minify_is_asked(argc, argv)) return tc_minify(argc, argv);
   opterr = 0;
   for (int c; (c = getopt_long(argc, argv, ":d:t:n:s:vph", words, NULL)) != -1;) {
     const char *given = argv[optind - 1];
@@ -216,7 +186,7 @@ int main(int argc, char **argv) {
   }
   if (optind == argc) return wrong_line("%s", "no file is named");
   if (optind < argc - 1) return wrong_line("one file at a time: '%s' is too many", argv[optind + 1]);
-  char *text = read_all(argv[optind]);
+  char *text = tc_trace_file_read(argv[optind]);
   if (!text) return fprintf(stderr, "tc-run: %s cannot be read: %s\n", argv[optind], strerror(errno)), 1;
   int failed = run_all(text, &o);
   free(text);

@@ -1,0 +1,270 @@
+// A complete C program that shows what a trace shows. See c_program.h.
+#include "tools/minify/c_program.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "kernels/ref/ref.h"
+#include "tools/minify/c_call.h"
+
+extern char **environ;
+
+// ---- data ----
+
+static bool is_even(const tc_text_node *k) {
+  size_t bytes = tc_type_bytes(k->type);
+  for (int64_t i = 1; i < tc_dims_count(&k->dims); i++)
+    if (memcmp(k->data, (const char *)k->data + (size_t)i * bytes, bytes) != 0) return false;
+  return true;
+}
+
+static void write_element(FILE *out, const tc_text_node *k, int64_t i) {
+  uint16_t half;
+  switch (k->type) {
+    case TC_F16:
+    case TC_BF16:
+      memcpy(&half, (const char *)k->data + 2 * i, sizeof half);
+      fprintf(out, "0x%04x", half);
+      break;
+    case TC_F32:
+    case TC_F64: tc_c_number_write(out, tc_get_f64(k->type, k->data, i)); break;
+    case TC_I64:
+      if (tc_get_i64(k->type, k->data, i) == INT64_MIN)
+        fputs("INT64_MIN", out);
+      else
+        fprintf(out, "%" PRId64, tc_get_i64(k->type, k->data, i));
+      break;
+    default: fprintf(out, "%" PRId64, tc_get_i64(k->type, k->data, i)); break;
+  }
+}
+
+static const char *c_type_of(tc_type type) {
+  switch (type) {
+    case TC_BOOL: return "bool";
+    case TC_U8: return "uint8_t";
+    case TC_I8: return "int8_t";
+    case TC_I16: return "int16_t";
+    case TC_I32: return "int32_t";
+    case TC_I64: return "int64_t";
+    case TC_F32: return "float";
+    case TC_F64: return "double";
+    default: return "uint16_t";  // the bits of a half type
+  }
+}
+
+static void write_leaf(FILE *out, const tc_text *x, uint32_t n) {
+  const tc_text_node *k = &x->node[n];
+  int64_t count = tc_dims_count(&k->dims);
+  if (count == 0 || (is_even(k) && tc_type_is_float(k->type) && count > 1)) {
+    fprintf(out, "  tc_tensor t%u = stored(tc_full(", n);
+    tc_c_shape_write(out, &k->dims);
+    fputs(", ", out);
+    tc_c_number_write(out, count ? tc_get_f64(k->type, k->data, 0) : 0);
+  } else {
+    fprintf(out, "  static const %s d%u[] = {", c_type_of(k->type), n);
+    for (int64_t i = 0; i < count; i++) {
+      fputs(i == 0 ? "" : i % 8 ? ", " : ",\n    ", out);
+      write_element(out, k, i);
+    }
+    fprintf(out, "};\n  tc_tensor t%u = stored(tc_from_host(d%u, ", n, n);
+    tc_c_shape_write(out, &k->dims);
+  }
+  fputs(", ", out);
+  tc_c_type_write(out, k->type);
+  fputs("));\n", out);
+}
+
+// ---- the program's functions ----
+
+static const char head[] =
+    "#include <math.h>\n"
+    "#include <stdbool.h>\n"
+    "#include <stdint.h>\n"
+    "#include <stdio.h>\n"
+    "#include <stdlib.h>\n"
+    "\n"
+    "#include <tc/tc.h>\n"
+    "\n"
+    "static bool op_by_op;\n"
+    "\n"
+    "static void check(tc_status st) {\n"
+    "  if (st == TC_OK) return;\n"
+    "  fprintf(stderr, \"%s\\n\", tc_last_error()->message);\n"
+    "  exit(1);\n"
+    "}\n"
+    "\n"
+    "static tc_tensor stored(tc_tensor t) {\n"
+    "  check(tc_eval(1, &t));\n"
+    "  return t;\n"
+    "}\n"
+    "\n"
+    "static tc_tensor made(tc_tensor t) {\n"
+    "  return op_by_op ? stored(t) : t;\n"
+    "}\n";
+
+// Helpers of expressions, each written where its name is used.
+static const struct {
+  const char *name, *text;
+} helpers[] = {
+    {"variable(",
+     "static tc_tensor by;\n"
+     "static tc_tensor variable(tc_dims shape, tc_type type) {\n"
+     "  return by = tc_param(stored(tc_zeros(shape, type)));\n"
+     "}\n"
+     "\n"
+     "// Of y by the latest variable, where y's gradient is g.\n"
+     "static tc_tensor gradient(tc_tensor y, tc_tensor g) {\n"
+     "  tc_tensor out;\n"
+     "  check(tc_grads_of(tc_sum(tc_mul(y, g), TC_ALL, false), &by, 1, &out, 0));\n"
+     "  return out;\n"
+     "}\n"},
+    {"written(",
+     "static tc_tensor written(tc_tensor x, tc_dims start, tc_dims stop, tc_dims step, tc_tensor value) {\n"
+     "  tc_tensor t = tc_reshape(x, tc_shape(x));\n"
+     "  check(tc_assign_slice(t, start.dim, stop.dim, step.dim, value));\n"
+     "  return t;\n"
+     "}\n"},
+    {"assigned(",
+     "static tc_tensor assigned(tc_tensor old, tc_tensor value) {\n"
+     "  check(tc_assign(old, value));\n"
+     "  return old;\n"
+     "}\n"},
+    {"drawn(",
+     "static uint64_t placed(uint64_t seed, uint64_t counter, uint64_t stream) {\n"
+     "  check(tc_set_rng_state((tc_rng_state){seed, counter, stream}));\n"
+     "  return seed;\n"
+     "}\n"
+     "#define drawn(seed, counter, stream, draw) (placed(seed, counter, stream), draw)\n"},
+};
+
+static const char compare[] =
+    "\n"
+    "// The values as doubles, of the whole at once or op by op.\n"
+    "static double *values(const char *device, bool each, size_t *count) {\n"
+    "  tc_tensor out[N_OUT];\n"
+    "  size_t at = 0;\n"
+    "  check(tc_set_default_device(device));\n"
+    "  op_by_op = each;\n"
+    "  record(out);\n"
+    "  check(tc_eval(N_OUT, out));\n"
+    "  for (int i = *count = 0; i < N_OUT; i++) *count += (size_t)tc_numel(out[i]);\n"
+    "  double *v = malloc((*count + 1) * sizeof *v);\n"
+    "  for (int i = 0; v && i < N_OUT; at += (size_t)tc_numel(out[i++]))\n"
+    "    check(tc_to_host(tc_cast(out[i], TC_F64), v + at, (size_t)tc_numel(out[i]) * sizeof *v));\n"
+    "  return v;\n"
+    "}\n"
+    "\n";
+
+static const char compare_main[] =
+    "  size_t n, m;\n"
+    "  double *got = values(DEVICE, false, &n), *want = values(\"tc:ref\", true, &m);\n"
+    "  for (size_t i = 0; got && want && i < n; i++) {\n"
+    "    bool same = got[i] == want[i] || (isnan(got[i]) && isnan(want[i]));\n"
+    "    if (same || fabs(got[i] - want[i]) <= ALLOWED) continue;\n"
+    "    printf(\"element %zu is %.9g, not %.9g\\n\", i, got[i], want[i]);\n"
+    "    return 1;\n"
+    "  }\n"
+    "  puts(\"no value is wrong\");\n"
+    "  return 0;\n"
+    "}\n";
+
+static const char run_main[] =
+    "  size_t n;\n"
+    "  (void)values(DEVICE, false, &n);\n"
+    "  puts(\"it ran\");\n"
+    "  return 0;\n"
+    "}\n";
+
+static const char verify_main[] =
+    "  size_t n;\n"
+    "  tc_sync_point p[16];\n"
+    "  (void)values(DEVICE, false, &n);\n"
+    "  for (int i = tc_sync_points(16, p); i-- > 0;)\n"
+    "    if (p[i].n_wrong) return 1;\n"
+    "  puts(\"TC_VERIFY reports nothing\");\n"
+    "  return 0;\n"
+    "}\n";
+
+// ---- the whole ----
+
+static bool is_root(const tc_text_node *k) {
+  return k->op != TC_OP_LEAF && (k->flag & TC_NODE_ASKED);
+}
+
+// The function that records. False: *op has no public function.
+static bool write_record(FILE *out, const tc_text *x, const char **op) {
+  int n_out = 0;
+  fputs("\nstatic void record(tc_tensor *out) {\n", out);
+  for (uint32_t n = 0; n < x->n; n++) {
+    const tc_text_node *k = &x->node[n];
+    if (k->op == TC_OP_LEAF) {
+      write_leaf(out, x, n);
+    } else {
+      fprintf(out, "  tc_tensor t%u = made(", n);
+      *op = tc_op_names[k->op];
+      if (!tc_c_call_write(out, x, n)) return false;
+      fputs(");\n", out);
+    }
+    if (is_root(k)) fprintf(out, "  out[%d] = t%u;\n", n_out++, n);
+  }
+  fputs("}\n", out);
+  return true;
+}
+
+static void write_title(FILE *out, const tc_text *x, const tc_outcome *o, const char *origin) {
+  fprintf(out, "// Made by tc-run --minify of %s. On the machine where it was made,\n//   ", origin);
+  tc_outcome_print(out, x, o);
+  fputs("\n//   cc FILE.c $(pkg-config --cflags --libs tc) -lm && ./a.out; exit status 1 while it fails\n", out);
+  for (char **v = environ; *v; v++)
+    if (strncmp(*v, "TC_", 3) == 0) fprintf(out, "// %.90s was set.\n", *v);
+  fputs("// Its trace:\n", out);
+  char *text = NULL, *end = NULL;
+  size_t bytes;
+  FILE *to = open_memstream(&text, &bytes);
+  if (to) tc_text_write(to, x), fclose(to);
+  for (char *line = text; line && *line; line = end + 1) {
+    if (!(end = strchr(line, '\n'))) break;
+    fprintf(out, "//   %.*s%s\n", end - line > 300 ? 300 : (int)(end - line), line, end - line > 300 ? " .." : "");
+  }
+  free(text);
+}
+
+static void write_main(FILE *out, const tc_text *x, const tc_judge *j, const tc_outcome *o) {
+  const char *const *set = j->way->set;
+  fputs("int main(void) {\n", out);
+  for (; *set; set += 2) fprintf(out, "  setenv(\"%s\", \"%s\", 1);\n", set[0], set[1]);
+  if (j->verify) fputs("  setenv(\"TC_VERIFY\", \"1\", 1);\n", out);
+  (void)x;
+  fputs(o->failure == TC_FAILS_WRONG ? compare_main : o->failure == TC_FAILS_VERIFY ? verify_main : run_main, out);
+}
+
+bool tc_c_program_write(FILE *out, const tc_text *x, const tc_judge *j, const tc_outcome *o, const char *origin,
+                        const char **op) {
+  char *body = NULL;
+  size_t bytes, n_out = 0;
+  FILE *to = open_memstream(&body, &bytes);
+  *op = "nothing";
+  bool ok = to && write_record(to, x, op);
+  if (to) fclose(to);
+  if (!ok || !body) return free(body), false;
+  for (uint32_t n = 0; n < x->n; n++) n_out += is_root(&x->node[n]);
+  write_title(out, x, o, origin);
+  fputs(head, out);
+  for (size_t i = 0; i < sizeof helpers / sizeof *helpers; i++)
+    if (strstr(body, helpers[i].name)) fprintf(out, "\n%s", helpers[i].text);
+  fputs(body, out);
+  fprintf(out, "\nenum { N_OUT = %zu };\n#define DEVICE \"%s\"\n", n_out, tc_device_name(x->node[0].dev));
+  if (o->failure == TC_FAILS_WRONG) {
+    double apart = fabs(o->got - o->want);
+    fputs("#define ALLOWED ", out);
+    tc_c_number_write(out, isfinite(apart) ? o->allowed + (apart - o->allowed) / 8 : o->allowed);
+    fputc('\n', out);
+  }
+  fputs(compare, out);
+  write_main(out, x, j, o);
+  free(body);
+  return true;
+}
