@@ -170,15 +170,25 @@ static bool replace_by_leaf(const shrinker *s, edit *e, uint32_t n) {
   return e->to_leaf[n] = true;
 }
 
-static bool bypass(const shrinker *s, edit *e, uint32_t n) {
+// Operand i is read in the node's place.
+static bool bypass(const shrinker *s, edit *e, uint32_t n, int i) {
   const tc_text_node *k = &s->base.node[n];
-  for (int i = 0; i < k->n_in; i++) {
-    const tc_text_node *from = &s->base.node[k->in[i]];
-    if (from->type != k->type || !tc_dims_equal(&from->dims, &k->dims) || from->dev != k->dev) continue;
-    e->alias[n] = k->in[i];
-    return true;
-  }
-  return false;
+  const tc_text_node *from = i < k->n_in ? &s->base.node[k->in[i]] : NULL;
+  if (!from || from->type != k->type || !tc_dims_equal(&from->dims, &k->dims) || from->dev != k->dev) return false;
+  e->alias[n] = k->in[i];
+  return true;
+}
+
+static bool bypass_first(const shrinker *s, edit *e, uint32_t n) {
+  return bypass(s, e, n, 0);
+}
+
+static bool bypass_second(const shrinker *s, edit *e, uint32_t n) {
+  return bypass(s, e, n, 1);
+}
+
+static bool bypass_third(const shrinker *s, edit *e, uint32_t n) {
+  return bypass(s, e, n, 2);
 }
 
 // The node's operands are roots in its place.
@@ -351,7 +361,9 @@ tc_status tc_shrink(tc_judge *j, const tc_text *x, uint64_t most_attempts, tc_ou
     changed |= reduce(&s, drop_flags);
     changed |= reduce(&s, replace_by_leaf);
     changed |= reduce(&s, move_root);
-    changed |= reduce(&s, bypass);
+    changed |= reduce(&s, bypass_first);
+    changed |= reduce(&s, bypass_second);
+    changed |= reduce(&s, bypass_third);
     changed |= shrink_extents(&s);
     changed |= simplify_types(&s);
   }
