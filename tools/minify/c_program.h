@@ -1,7 +1,7 @@
 // A complete C program over the public API that shows what a trace shows.
 //
 // In: a trace that fails, and how. Out: the program. It runs the trace whole; where a value is
-// wrong also op by op on the reference device, and compares. Its exit status is 1 where it fails.
+// wrong also op by op on the reference device, and compares. Its exit status is 1 while it fails.
 // Threads: thread-compatible. Owner: nobody.
 #pragma once
 

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""tc-run --minify and --bisect on planted bugs: minify.py TC-RUN PLANTED-TC-RUN PLANTED-LIBTC CC.., from the root of the sources.
+
+A program (program.c) is run with a bug planted (plants.c) and logs its traces, of more than 100 nodes. Of each bug the trace is made small, at most 5 nodes; the
+C program that is printed compiles, fails with the bug, and does not without it; and the pass or part that has the bug is named. A trace that does not fail, and
+files that are no traces, have the statuses that the manual says.
+"""
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+tc_run, planted, library, *cc = sys.argv[1:]
+folder = tempfile.mkdtemp(prefix="tc-minify-")
+cpu = {"TC_CACHE_BYTES": "0"}
+
+
+def run(args, seconds=100, **env):
+    return subprocess.run(args, env={**os.environ, **cpu, **env}, capture_output=True, text=True, errors="replace", timeout=seconds)
+
+
+def check(condition, *what):
+    if not condition:
+        sys.exit("\n".join(str(x) for x in what))
+
+
+def path(name):
+    return os.path.join(folder, name)
+
+
+def write(name, text):
+    with open(path(name), "w") as f:
+        f.write(text)
+    return path(name)
+
+
+def read(name):
+    with open(path(name)) as f:
+        return f.read()
+
+
+def compile_program(source, program):
+    done = run([*cc, "-Wall", "-Wextra", "-Werror", "-Iinclude", source, "-o", program, library, "-lm", "-Wl,-rpath," + os.path.dirname(library)])
+    check(done.returncode == 0, source, done.stderr)
+    return program
+
+
+def log_of(plant, seconds=20):
+    """What the program logs; where it does not end, what it logged until then."""
+    with open(path("log"), "w") as f:
+        try:
+            subprocess.run([program], env={**os.environ, **cpu, "PLANT": plant, "TC_LOG": "trace"}, stderr=f, stdout=subprocess.DEVNULL, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            pass
+    return path("log")
+
+
+def count_nodes(text):
+    return len(re.findall(r"^(?:tc\[trace\] )?%\d+ = ", text, re.M))
+
+
+# ---- planted bugs ----
+
+program = compile_program("tests/minify/program.c", path("program"))
+WHAT = {  # the bug: what bisect says, of which the small program is to exit
+    "maximum": (r"^pass fold_transpose: ", 1),
+    "softmax": (r"^pass expand_softmax: ", 1),
+    "crash": (r"^pass mark_prologue: crashes: Aborted$", -6),
+    "hang": (r"^pass store_at_producer: does not end$", None),
+    "error": (r"^pass sink_permute: fails: .*no code for tanh", 1),
+    "circle": (r"^pass commute_matmul: fails: .*in a circle", None),
+    "tanh": (r"^so it is in the emitter of that record", 1),
+    "fused": (r"^so it is in fusion, emitters of fused kernels, or memory", 1),
+    "nan": (r"^so it is in the emitter of that record", 1),
+}
+
+
+def exit_status(binary, plant):
+    try:
+        return run([binary], 3, PLANT=plant).returncode
+    except subprocess.TimeoutExpired:
+        return None
+
+
+for plant, (words, status) in WHAT.items():
+    log = log_of(plant, 2)
+    check(count_nodes(read("log")) > 100, plant, "the trace is small", read("log")[:2000])
+    short = ["--timeout", "1"] if status is None else []
+    done = run([planted, "--minify", *short, "-o", path("small"), log], PLANT=plant)
+    check(done.returncode == 0, plant, done.stdout, done.stderr)
+    nodes = count_nodes(read("small.trace"))
+    check(nodes <= 5, plant, f"{nodes} nodes are left", read("small.trace"), done.stderr)
+    attempts = int(re.search(r"nodes are left after (\d+) attempts", done.stderr).group(1))
+    small = compile_program(path("small.c"), path("small"))
+    check(exit_status(small, plant) == status or (plant == "circle" and exit_status(small, plant) != 0), plant, exit_status(small, plant), read("small.c"))
+    check(exit_status(small, "") == 0, plant, "fails without the bug", read("small.c"))
+    named = run([planted, "--bisect", *short, path("small.trace")], PLANT=plant)
+    check(named.returncode == 0 and re.search(words, named.stdout, re.M), plant, named.stdout, named.stderr)
+    whole = run([planted, "--bisect", *short, log], PLANT=plant)
+    check(whole.returncode == 0 and re.search(words, whole.stdout, re.M), plant, whole.stdout, whole.stderr)
+    if words.startswith("^pass "):
+        check(re.search("^before ", named.stdout, re.M), plant, "there is no graph", named.stdout)
+    print(f"{plant}: {count_nodes(read('log'))} nodes, {nodes} are left after {attempts} attempts; {re.search(words, named.stdout, re.M).group(0)}")
+
+# ---- nothing is wrong ----
+
+log = log_of("")
+for args in (["--minify", log], ["--bisect", log], ["--minify", "--verify", log], ["--minify", "tests/traces/mixed.trace"],
+             ["--minify", "--check", "false", log]):
+    done = run([planted, *args], PLANT="")
+    check(done.returncode == 2 and "no trace fails" in done.stderr, args, done.returncode, done.stdout, done.stderr)
+
+# The same again: shrinking is deterministic.
+log = log_of("softmax")
+first, second = (run([planted, "--minify", log], PLANT="softmax").stdout for _ in range(2))
+check(first and first == second, "two runs give two programs", first, second)
+
+# ---- a command says what fails ----
+
+done = run([planted, "--minify", "--check", "grep -q softmax", "-o", path("small"), log], PLANT="")
+check(done.returncode == 0 and "softmax" in read("small.trace") and count_nodes(read("small.trace")) == 2, done.stderr, read("small.trace"))
+
+# ---- TC_VERIFY ----
+
+done = run([planted, "--minify", "-v", "-o", path("small"), log_of("tanh")], PLANT="tanh")
+check(done.returncode == 0 and count_nodes(read("small.trace")) <= 5, done.stderr)
+small = compile_program(path("small.c"), path("small"))
+check(exit_status(small, "tanh") == 1 and exit_status(small, "") == 0, read("small.c"))
+
+# ---- TC_ANOMALY on a replay: op, value, and the line of the program; without a line the number of the node ----
+
+with open("tests/minify/program.c") as f:
+    line = [n for n, text in enumerate(f, 1) if "tc_tanh(" in text][0]
+log = log_of("nan")
+done = run([planted, log], PLANT="nan", TC_ANOMALY="1")
+check(done.returncode == 1, done.stdout, done.stderr)
+check(re.search(rf"TC_ANOMALY: tanh at tests/minify/program.c:{line}: tanh f32\[6, 12\] made nan at element \d+, of f32\[6, 12\] ", done.stderr), done.stderr)
+check(re.search(rf"^tc-run: .*tanh.*made nan.*program.c:{line}", done.stderr, re.M), done.stderr)
+bare = write("bare.trace", re.sub(r" @ .*", "", read("log")))
+done = run([planted, bare], PLANT="nan", TC_ANOMALY="1")
+check(re.search(r"TC_ANOMALY: tanh at %\d+: tanh f32\[6, 12\] made nan", done.stderr), done.stderr)
+done = run([planted, "--minify", "-o", path("small"), log], PLANT="nan", TC_ANOMALY="1")
+check(done.returncode == 0 and count_nodes(read("small.trace")) <= 3 and "made nan" in done.stderr, done.stderr, read("small.trace"))
+
+# ---- files that are no traces ----
+
+for args, words in ((["--minify", path("absent")], "cannot be read"), (["--minify", write("empty", "")], "has 0 traces"),
+                    (["--minify", write("cut", "trace x\n%0 = leaf f32[2] tc:cpu live\n")], "the trace has no end"),
+                    (["--minify", write("op", "trace x\n%0 = frobnicate f32[2] tc:cpu live\nend\n")], "line 2: frobnicate is no op"),
+                    (["--bisect", write("fit", "trace x\n%0 = leaf f32[2] tc:cpu live\n%1 = exp f32[3] tc:cpu in %0 live asked\nend\n")], "does not fit"),
+                    (["--minify"], "one file is wanted"), (["--minify", "--bisect", log], "at a time"), (["--minify", "--frobnicate", log], "no option"),
+                    (["--minify", "--timeout", "x", log], "no value"), (["--minify", "-t", "9", log], "traces")):
+    done = run([tc_run, *args])
+    check(done.returncode == 1 and words in done.stderr and not done.stdout, args, words, done.returncode, done.stdout, done.stderr)
+
+random.seed(5)
+with open("tests/traces/mixed.trace", "rb") as f:
+    whole = f.read()
+for k in range(40):
+    broken = bytearray(whole[:random.randrange(len(whole))] if k % 2 else whole)
+    for _ in range(k % 5):
+        broken[random.randrange(len(broken))] = random.choice(b"0123456789[], %-\n\xffx")
+    with open(path("broken"), "wb") as f:
+        f.write(broken)
+    done = run([tc_run, "--minify", "--timeout", "5", "--attempts", "60", path("broken")])
+    check(done.returncode in (0, 1, 2) and done.stderr, k, broken, done.returncode, done.stdout, done.stderr)
+print("files that are no traces are errors")
