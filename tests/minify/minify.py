@@ -79,15 +79,15 @@ WHAT = {  # the bug: what bisect says, of which the small program is to exit
 
 def exit_status(binary, plant):
     try:
-        return run([binary], 3, PLANT=plant).returncode
+        return run([binary], 2, PLANT=plant).returncode
     except subprocess.TimeoutExpired:
         return None
 
 
 for plant, (words, status) in WHAT.items():
-    log = log_of(plant, 2)
+    log = log_of(plant, 1)
     check(count_nodes(read("log")) > 100, plant, "the trace is small", read("log")[:2000])
-    short = ["--timeout", "1"] if status is None else []
+    short = ["--timeout", "0.3"] if status is None else []
     done = run([planted, "--minify", *short, "-o", path("small"), log], PLANT=plant)
     check(done.returncode == 0, plant, done.stdout, done.stderr)
     nodes = count_nodes(read("small.trace"))

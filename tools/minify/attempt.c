@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,11 @@ static void reset_signals(void) {
   for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) signal(crashes[i], SIG_DFL);
 }
 
+static struct timeval time_of(double seconds) {
+  long whole = (long)seconds;
+  return (struct timeval){whole, (long)((seconds - (double)whole) * 1e6) + 1};
+}
+
 static void run_child(const tc_judge *j, tc_child_fn *fn, void *arg, tc_outcome *out) {
   const char *const *set = j->way ? j->way->set : NULL;
   int nowhere = open("/dev/null", O_RDWR);
@@ -30,7 +36,7 @@ static void run_child(const tc_judge *j, tc_child_fn *fn, void *arg, tc_outcome 
   dup2(nowhere, STDERR_FILENO);
   setrlimit(RLIMIT_CORE, &no_core);
   reset_signals();
-  alarm(j->seconds);
+  setitimer(ITIMER_REAL, &(struct itimerval){.it_value = time_of(j->seconds)}, NULL);
   for (; set && *set; set += 2) setenv(set[0], set[1], 1);
   if (j->verify) setenv("TC_VERIFY", "1", 1);
   unsetenv("TC_LOG");

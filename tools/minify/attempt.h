@@ -32,7 +32,7 @@ typedef struct tc_judge {
   const char *check;  // a command that is given a trace's file; exit status 0: it fails. NULL: none
   const tc_way *way;
   double tolerance;  // of results, relative to the greatest element; 0: of the type
-  unsigned seconds;  // an attempt may take
+  double seconds;  // an attempt may take
   bool verify;  // TC_VERIFY's reports are the failure
   uint64_t n_attempts;  // so far
 } tc_judge;

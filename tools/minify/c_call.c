@@ -66,7 +66,7 @@ static void end_flag(const call *c, bool flag) {
   fprintf(c->out, ", %s)", flag ? "true" : "false");
 }
 
-// tc_name(t0, t1)
+// The function of the op's name on the operands.
 static bool write_plain(const call *c) {
   fprintf(c->out, "tc_%s(", tc_op_names[c->k->op]);
   for (int i = 0; i < c->k->n_in; i++) fprintf(c->out, "%st%u", i ? ", " : "", c->k->in[i]);

@@ -191,34 +191,50 @@ static const char verify_main[] =
 
 // ---- the whole ----
 
+// What the program evaluates.
 static bool is_root(const tc_text_node *k) {
-  return k->op != TC_OP_LEAF && (k->flag & TC_NODE_ASKED);
+  bool stored = k->flag & TC_NODE_LIVE && (k->flag & TC_NODE_KEEP || k->op == TC_OP_ASSIGN);
+  return k->op != TC_OP_LEAF && (k->flag & TC_NODE_ASKED || stored);
 }
 
-// The function that records. False: *op has no public function.
+// The node's line of the function that records. False: no public function makes it.
+static bool write_node(FILE *out, const tc_text *x, uint32_t n, int *n_out) {
+  const tc_text_node *k = &x->node[n];
+  if (k->op == TC_OP_LEAF) {
+    write_leaf(out, x, n);
+    if (!(k->flag & TC_NODE_SOLE)) fprintf(out, "  tc_keep(t%u);\n", n);
+    return true;
+  }
+  fprintf(out, "  tc_tensor t%u = made(", n);
+  if (!tc_c_call_write(out, x, n)) return false;
+  fputs(");\n", out);
+  if (is_root(k)) fprintf(out, "  out[%d] = t%u;\n", (*n_out)++, n);
+  return true;
+}
+
+// The function that records. Handles die with its scope, as in the trace nobody holds most values.
+// False: *op has no public function.
 static bool write_record(FILE *out, const tc_text *x, const char **op) {
   int n_out = 0;
-  fputs("\nstatic void record(tc_tensor *out) {\n", out);
-  for (uint32_t n = 0; n < x->n; n++) {
-    const tc_text_node *k = &x->node[n];
-    if (k->op == TC_OP_LEAF) {
-      write_leaf(out, x, n);
-    } else {
-      fprintf(out, "  tc_tensor t%u = made(", n);
-      *op = tc_op_names[k->op];
-      if (!tc_c_call_write(out, x, n)) return false;
-      fputs(");\n", out);
-    }
-    if (is_root(k)) fprintf(out, "  out[%d] = t%u;\n", n_out++, n);
+  bool *needed = calloc(x->n + 1, 1), ok = needed != NULL;
+  for (uint32_t n = x->n; n-- > 0 && ok;) {
+    needed[n] |= is_root(&x->node[n]);
+    for (int i = 0; needed[n] && i < x->node[n].n_in; i++) needed[x->node[n].in[i]] = true;
   }
-  fputs("}\n", out);
-  return true;
+  fputs("\nstatic void record(tc_tensor *out) {\n  tc_scope s = tc_scope_begin();\n", out);
+  for (uint32_t n = 0; n < x->n && ok; n++) {
+    *op = tc_op_names[x->node[n].op];
+    ok = !needed[n] || write_node(out, x, n, &n_out);
+  }
+  fputs("  for (int i = 0; i < N_OUT; i++) tc_keep(out[i]);\n  tc_scope_end(s);\n}\n", out);
+  free(needed);
+  return ok;
 }
 
 static void write_title(FILE *out, const tc_text *x, const tc_outcome *o, const char *origin) {
   fprintf(out, "// Made by tc-run --minify of %s. On the machine where it was made,\n//   ", origin);
   tc_outcome_print(out, x, o);
-  fputs("\n//   cc FILE.c $(pkg-config --cflags --libs tc) -lm && ./a.out; exit status 1 while it fails\n", out);
+  fputs("\n//   cc program.c $(pkg-config --cflags --libs tc) -lm && ./a.out; exit status 1 while it fails\n", out);
   for (char **v = environ; *v; v++)
     if (strncmp(*v, "TC_", 3) == 0) fprintf(out, "// %.90s was set.\n", *v);
   fputs("// Its trace:\n", out);
@@ -234,25 +250,34 @@ static void write_title(FILE *out, const tc_text *x, const tc_outcome *o, const 
 }
 
 // What the reference kernels make of the trace, where that is short; else the program's own run on
-// tc:ref is what is wanted. A wrong pass may be wrong there, too.
-static void write_wanted(FILE *out, const tc_text *x) {
+// tc:ref is what is wanted. A wrong pass may be wrong there, too. *allowed: the most that a right
+// value may be from it.
+static void write_wanted(FILE *out, const tc_text *x, const tc_judge *j, double *allowed) {
   enum { MOST = 256 };
   tc_arena arena = {0};
+  tc_allowance allow = {NULL};
   void **value = tc_arena_alloc(&arena, (x->n + 1) * sizeof *value);
   int64_t count = 0, written = 0;
+  bool known = value && tc_reference_trace(x, &arena, value) == TC_OK &&
+               tc_reference_allow(x, value, j->tolerance, &arena, &allow) == TC_OK;
   for (uint32_t n = 0; n < x->n; n++) count += is_root(&x->node[n]) ? tc_dims_count(&x->node[n].dims) : 0;
-  if (count > MOST || !value || tc_reference_trace(x, &arena, value) != TC_OK) {
-    fputs("#define WANT alone\n", out);
-  } else {
-    fputs("// By the kernels in kernels/ref.\nstatic const double WANT[] = {", out);
-    for (uint32_t n = 0; n < x->n; n++)
-      for (int64_t i = 0; is_root(&x->node[n]) && i < tc_dims_count(&x->node[n].dims); i++, written++) {
-        fputs(written == 0 ? "" : written % 8 ? ", " : ",\n  ", out);
-        tc_c_number_write(out, tc_get_f64(x->node[n].type, value[n], i));
-      }
-    fputs("};\n", out);
-  }
+  bool literal = known && count > 0 && count <= MOST;
+  fputs(literal ? "// By the kernels in kernels/ref.\nstatic const double WANT[] = {" : "#define WANT alone\n", out);
+  for (uint32_t n = 0; n < x->n && known; n++)
+    for (int64_t i = 0; is_root(&x->node[n]) && i < tc_dims_count(&x->node[n].dims); i++) {
+      if (allow.of[n]) *allowed = fmax(*allowed, allow.of[n][i]);
+      if (!literal) continue;
+      fputs(written == 0 ? "" : written % 8 ? ", " : ",\n  ", out);
+      tc_c_number_write(out, tc_get_f64(x->node[n].type, value[n], i));
+      written++;
+    }
+  if (literal) fputs("};\n", out);
   tc_arena_fini(&arena);
+}
+
+// Of what a command says fails the values are compared, too.
+static bool compares(const tc_outcome *o) {
+  return o->failure == TC_FAILS_WRONG || o->failure == TC_FAILS_CHECK;
 }
 
 static void write_main(FILE *out, const tc_judge *j, const tc_outcome *o) {
@@ -260,7 +285,7 @@ static void write_main(FILE *out, const tc_judge *j, const tc_outcome *o) {
   fputs("int main(void) {\n", out);
   for (; *set; set += 2) fprintf(out, "  setenv(\"%s\", \"%s\", 1);\n", set[0], set[1]);
   if (j->verify) fputs("  setenv(\"TC_VERIFY\", \"1\", 1);\n", out);
-  fputs(o->failure == TC_FAILS_WRONG ? compare_main : o->failure == TC_FAILS_VERIFY ? verify_main : run_main, out);
+  fputs(compares(o) ? compare_main : o->failure == TC_FAILS_VERIFY ? verify_main : run_main, out);
 }
 
 bool tc_c_program_write(FILE *out, const tc_text *x, const tc_judge *j, const tc_outcome *o, const char *origin,
@@ -277,14 +302,16 @@ bool tc_c_program_write(FILE *out, const tc_text *x, const tc_judge *j, const tc
   fputs(head, out);
   for (size_t i = 0; i < sizeof helpers / sizeof *helpers; i++)
     if (strstr(body, helpers[i].name)) fprintf(out, "\n%s", helpers[i].text);
-  fputs(body, out);
   fprintf(out, "\nenum { N_OUT = %zu };\n#define DEVICE \"%s\"\n", n_out, tc_device_name(x->node[0].dev));
-  if (o->failure == TC_FAILS_WRONG) {
-    double apart = fabs(o->got - o->want);
+  fputs(body, out);
+  fputc('\n', out);
+  if (compares(o)) {
+    double apart = fabs(o->got - o->want), allowed = 0;
+    write_wanted(out, x, j, &allowed);
+    if (o->failure == TC_FAILS_WRONG) allowed = isfinite(apart) ? o->allowed + (apart - o->allowed) / 8 : o->allowed;
     fputs("#define ALLOWED ", out);
-    tc_c_number_write(out, isfinite(apart) ? o->allowed + (apart - o->allowed) / 8 : o->allowed);
+    tc_c_number_write(out, allowed);
     fputc('\n', out);
-    write_wanted(out, x);
   }
   fputs(compare, out);
   write_main(out, j, o);

@@ -197,18 +197,19 @@ static bool read_number(const char *text, uint64_t least, uint64_t most, uint64_
   return *text >= '0' && *text <= '9' && *end == 0 && errno == 0 && *out >= least && *out <= most;
 }
 
+static bool read_positive(const char *text, double *out) {
+  char *end;
+  *out = strtod(text, &end);
+  return end != text && !*end && *out > 0 && *out < 1e6;
+}
+
 // Takes over one word of the command line; false if its value is none.
 static bool take_word(request *r, int word) {
-  uint64_t n = 1;
-  char *end;
   switch (word) {
     case BISECT: r->bisect = true; return true;
     case CHECK: r->judge.check = optarg; return true;
-    case TOLERANCE: r->judge.tolerance = strtod(optarg, &end); return end != optarg && !*end && r->judge.tolerance > 0;
-    case TIMEOUT:
-      if (!read_number(optarg, 1, 86400, &n)) return false;
-      r->judge.seconds = (unsigned)n;
-      return true;
+    case TOLERANCE: return read_positive(optarg, &r->judge.tolerance);
+    case TIMEOUT: return read_positive(optarg, &r->judge.seconds);
     case ATTEMPTS: return read_number(optarg, 1, INT64_MAX, &r->attempts);
     case 'd': r->device = optarg; return true;
     case 't': return read_number(optarg, 1, INT32_MAX, &r->which);

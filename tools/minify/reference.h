@@ -1,7 +1,7 @@
 // Values by the reference kernels (kernels/ref), record by record: no plan, no fusion, no generated
 // code. With them, how far rounding alone may take a right result from them.
 //
-//   %2 = exp f32[2] %1         value[2] = tc_ref_exp(value[1])
+//   %2 = exp f32[2] %1         value[2] = exp of value[1], in double, rounded once
 //
 // In: a trace's text whose leaves have data, or a graph of it after some passes. Out: a value a node.
 // Invariants: the trace was recorded before without an error, so the kernels see what fits.
