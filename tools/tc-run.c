@@ -1,6 +1,7 @@
 // tc-run: reads traces (lazy/text/text.h) from a file, such as the log of a program run with
 // TC_LOG=trace, and runs them again.
 //   tc-run [-d DEVICE] [-t NUMBER] [-n TIMES] [-s SEED] [-v] [-p] FILE      FILE "-": standard input; --help says what each is
+//   tc-run --minify FILE, tc-run --bisect FILE      find what is wrong with a failing trace (minify/minify.c)
 //   tc-run --shim=LEVEL [--profile FILE] -- PROGRAM ARGUMENTS      runs a program with its calls of BLAS looked at or
 //   taken over (shim_run/shim_run.c)
 // Leaves whose data are not in the file are filled by a formula of the seed and their number, so
@@ -28,6 +29,7 @@ typedef struct options {
 
 static const char help[] =
     "usage: tc-run [options] FILE\n"
+    "       tc-run --minify FILE | --bisect FILE\n"
     "       tc-run --shim=LEVEL [--profile FILE] -- PROGRAM ARGUMENTS..\n"
     "runs the traces in FILE again, such as a log written with TC_LOG=trace; FILE - is standard input\n"
     "  -d, --device DEVICE   on this device instead of the recorded one (tc:cpu, tc:ref, tc:null)\n"
@@ -37,6 +39,9 @@ static const char help[] =
     "  -v, --verify          compares with the reference, as TC_VERIFY=1\n"
     "  -p, --print           prints the trace as it was read\n"
     "  -h, --help            this text\n"
+    "finds what is wrong with a trace that fails; tc-run --minify --help says more\n"
+    "      --minify          makes it small, and prints a C program that fails so\n"
+    "      --bisect          names the graph pass, or the part of lowering, that breaks it\n"
     "runs a program as it is, with tc between it and its BLAS (docs/shim.md)\n"
     "      --shim LEVEL      off; trace: its calls are counted and timed; eager: tc does its larger products\n"
     "      --profile FILE    the profile as JSON lines, instead of a table at exit\n"

@@ -287,22 +287,39 @@ static bool write_conv(const call *c) {
   return fits && k->type == c->x->node[k->in[0]].type;
 }
 
-// The attention forward, without which no gradient of it is recorded.
+// The scale's place among the operands; a length and a mask follow.
+static int scale_of(const tc_text_node *k) {
+  return k->op == TC_OP_ATTENTION ? 3 : 6;
+}
+
+// What is differentiated by q, k or v makes sums of exponents of its own.
 static bool write_attention(const call *c) {
   const tc_text_node *k = c->k;
-  int at = 3 + (int)k->attr[1];  // of the length, or else the scale
-  const tc_text_node *scale = &c->x->node[k->in[3]];
-  if (k->op != TC_OP_ATTENTION || scale->op != TC_OP_FULL) return false;
-  fprintf(c->out, "tc_permute(tc_scaled_dot_product_attention(t%u, t%u, t%u, ", k->in[0], k->in[1], k->in[2]);
+  int at = scale_of(k), by = k->op == TC_OP_ATTENTION_DQ   ? 0
+                             : k->op == TC_OP_ATTENTION_DK ? 1
+                             : k->op == TC_OP_ATTENTION_DV ? 2
+                                                           : -1;
+  if (k->op == TC_OP_ATTENTION_LSE || c->x->node[k->in[at]].op != TC_OP_FULL) return false;
+  fprintf(c->out, "tc_permute(%stc_scaled_dot_product_attention(", by < 0 ? "" : "gradient(");
+  for (int i = 0; i < 3; i++) fprintf(c->out, i == by ? "differentiated(t%u), " : "t%u, ", k->in[i]);
   if (k->attr[2])
     fprintf(c->out, "t%u", k->in[k->n_in - 1]);
   else
     fputs("(tc_tensor){0, 0}", c->out);
   fprintf(c->out, ", (tc_attention_options){.causal = %s, .scale = ", k->attr[0] ? "true" : "false");
-  tc_c_number_write(c->out, double_of(scale->arg[0]));
-  if (k->attr[1]) fprintf(c->out, ", .key_length = %" PRId64, (int64_t)c->x->node[k->in[at]].arg[0]);
-  fputs("}), TC_AXES(0, 2, 1, 3))", c->out);
+  tc_c_number_write(c->out, double_of(c->x->node[k->in[at]].arg[0]));
+  if (k->attr[1]) fprintf(c->out, ", .key_length = %" PRId64, (int64_t)c->x->node[k->in[at + 1]].arg[0]);
+  fputs("})", c->out);
+  if (by >= 0) fprintf(c->out, ", t%u)", k->in[3]);
+  fputs(", TC_AXES(0, 2, 1, 3))", c->out);
   return true;
+}
+
+bool tc_c_call_reads(const tc_text *x, uint32_t n, int i) {
+  const tc_text_node *k = &x->node[n];
+  if (k->op == TC_OP_POOL) return i == 0;
+  if (tc_op_kind_of(k->op) != TC_KIND_ATTENTION || k->op == TC_OP_ATTENTION_LSE) return true;
+  return i < 4 ? i != scale_of(k) : k->attr[2] && i == k->n_in - 1;
 }
 
 // ---- a record ----

@@ -18,8 +18,11 @@ void tc_c_number_write(FILE *out, double v);
 // Writes the expression that makes node n, which is no leaf. False: no public function records such
 // a node, and what was written is no expression. It may use functions of the program's own:
 //   variable(shape, type)                   something to differentiate by
-//   gradient(y, g)                          of y by the latest variable, where y's gradient is g
+//   differentiated(t)                       the same with t's value
+//   gradient(y, g)                          of y by the latest of these, where y's gradient is g
 //   written(x, start, stop, step, value)    x with a slice of it assigned
 //   assigned(old, value)
 //   drawn(seed, counter, stream, expression)
 bool tc_c_call_write(FILE *out, const tc_text *x, uint32_t n);
+// Whether that expression names operand i.
+bool tc_c_call_reads(const tc_text *x, uint32_t n, int i);

@@ -110,10 +110,10 @@ static const char head[] =
 static const struct {
   const char *name, *text;
 } helpers[] = {
-    {"variable(",
+    {"gradient(",
      "static tc_tensor by;\n"
-     "static tc_tensor variable(tc_dims shape, tc_type type) {\n"
-     "  return by = tc_param(stored(tc_zeros(shape, type)));\n"
+     "static tc_tensor differentiated(tc_tensor t) {\n"
+     "  return by = tc_param(t);\n"
      "}\n"
      "\n"
      "// Of y by the latest variable, where y's gradient is g.\n"
@@ -121,6 +121,10 @@ static const struct {
      "  tc_tensor out;\n"
      "  check(tc_grads_of(tc_sum(tc_mul(y, g), TC_ALL, false), &by, 1, &out, 0));\n"
      "  return out;\n"
+     "}\n"},
+    {"variable(",
+     "static tc_tensor variable(tc_dims shape, tc_type type) {\n"
+     "  return differentiated(stored(tc_zeros(shape, type)));\n"
      "}\n"},
     {"written(",
      "static tc_tensor written(tc_tensor x, tc_dims start, tc_dims stop, tc_dims step, tc_tensor value) {\n"
@@ -219,7 +223,8 @@ static bool write_record(FILE *out, const tc_text *x, const char **op) {
   bool *needed = calloc(x->n + 1, 1), ok = needed != NULL;
   for (uint32_t n = x->n; n-- > 0 && ok;) {
     needed[n] |= is_root(&x->node[n]);
-    for (int i = 0; needed[n] && i < x->node[n].n_in; i++) needed[x->node[n].in[i]] = true;
+    for (int i = 0; needed[n] && i < x->node[n].n_in; i++)
+      if (tc_c_call_reads(x, n, i)) needed[x->node[n].in[i]] = true;
   }
   fputs("\nstatic void record(tc_tensor *out) {\n  tc_scope s = tc_scope_begin();\n", out);
   for (uint32_t n = 0; n < x->n && ok; n++) {

@@ -162,7 +162,7 @@ static int judge_trace(request *r, tc_text *x, int number) {
 static int judge_file(request *r, const char *text) {
   int status = NO_FAILURE;
   bool none = false;
-  for (int k = 1; status == NO_FAILURE && !none; k++) {
+  for (int k = 1; status == NO_FAILURE && !none && (!r->which || r->which >= (uint64_t)k); k++) {
     tc_text x;
     tc_status st = tc_text_read(&x, &text);
     none = st == TC_OK && !x.title;
