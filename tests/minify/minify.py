@@ -144,6 +144,64 @@ check(re.search(r"TC_ANOMALY: tanh at %\d+: tanh f32\[6, 12\] made nan", done.st
 done = run([planted, "--minify", "-o", path("small"), log], PLANT="nan", TC_ANOMALY="1")
 check(done.returncode == 0 and count_nodes(read("small.trace")) <= 3 and "made nan" in done.stderr, done.stderr, read("small.trace"))
 
+# ---- every kind of record as a call: the program has the values of the reference kernels ----
+
+
+def trace_of_rows():
+    """A trace with each elementwise row of the op table, and of the others those that layers.c has not."""
+    lines = ["trace rows", "%0 = leaf f32[2,3] tc:cpu live", "%1 = leaf i32[2,3] tc:cpu live", "%2 = leaf bool[2,3] tc:cpu live", "%3 = leaf i64[2,3] tc:cpu live",
+             "%4 = leaf f32[3] tc:cpu live"]
+    types = {"boolean": "bool", "compare": "bool", "logical": "bool", "integral": "i32", "integer": "i32"}
+
+    def add(name, shape, operands, rest=""):
+        lines.append(f"%{len(lines) - 1} = {name} {shape} tc:cpu in {operands} {rest} live asked")
+
+    with open("include/tc/ops.def") as f:
+        rows = re.findall(r"^TC_OP\(\w+, +(\w+), +ELEM, +(\d), +(\w+),", f.read(), re.M)
+    for name, arity, rule in rows:
+        operand = {"logical": "%2", "integral": "%1", "integer": "%1"}.get(rule, "%0")
+        if name == "logical_not":
+            operand = "%2"
+        if name == "where":
+            add(name, "f32[2,3]", "%2 %0 %0")
+        elif name == "cast":
+            add(name, "i64[2,3]", "%0")
+        elif name == "polygamma":
+            add(name, "f32[2,3]", "%0", "attr 2")
+        else:
+            add(name, types.get(rule, "f32") + "[2,3]", " ".join([operand] * int(arity)))
+    for name in ("prod", "max", "min"):
+        add(name, "f32[2]", "%0", "attr 2")
+    for name in ("any", "all"):
+        add(name, "bool[1,3]", "%2", "attr 257")
+    for name in ("argmax", "argmin"):
+        add(name, "i64[2]", "%0", "attr 2")
+    for name in ("cumprod", "cummax", "cummin", "logcumsumexp"):
+        add(name, "f32[2,3]", "%0", "attr 1")
+    for name in ("softmax", "log_softmax"):
+        add(name, "f32[2,3]", "%0", "attr 0")
+    for name in ("scatter", "scatter_add"):
+        add(name, "f32[2,3]", "%0 %3 %0", "attr 0")
+    add("argtopk", "i64[2,2]", "%0", "attr 1 1")
+    add("searchsorted", "i64[2,3]", "%4 %0", "attr 1")
+    lines += ["data %0 3e800000 3f000000 3f400000 3f800000 3fc00000 bf000000", "data %1 00000001 00000002 00000003 00000004 00000005 00000006",
+              "data %2 00 01 01 00 01 00", "data %3 " + " ".join(f"{v:016x}" for v in (0, 1, 1, 1, 0, 0)), "data %4 3e800000 3f000000 3f800000", "end"]
+    return "\n".join(lines) + "\n"
+
+
+layers = compile_program("tests/minify/layers.c", path("layers"))
+with open(path("layers.log"), "w") as f:
+    done = subprocess.run([layers], env={**os.environ, **cpu, "TC_LOG": "trace", "TC_TRACE_BYTES": "100000"}, stderr=f)
+check(done.returncode == 0, read("layers.log")[-2000:])
+n_calls = 0
+for log, number in [(path("layers.log"), k) for k in (1, 2, 3)] + [(write("rows.trace", trace_of_rows()), 1), ("tests/traces/mixed.trace", 2)]:
+    done = run([tc_run, "--minify", "--check", "true", "--attempts", "1", "-t", str(number), "-o", path("whole"), log])
+    check(done.returncode == 0, log, number, done.stderr)
+    done = run([compile_program(path("whole.c"), path("whole"))])
+    check(done.returncode == 0 and "no value is wrong" in done.stdout, log, number, done.stdout, done.stderr)
+    n_calls += read("whole.c").count(" made(")
+print(f"programs of {n_calls} calls have the right values")
+
 # ---- files that are no traces ----
 
 for args, words in ((["--minify", path("absent")], "cannot be read"), (["--minify", write("empty", "")], "has 0 traces"),
