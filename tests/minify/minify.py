@@ -87,7 +87,7 @@ def exit_status(binary, plant):
 for plant, (words, status) in WHAT.items():
     log = log_of(plant, 1)
     check(count_nodes(read("log")) > 100, plant, "the trace is small", read("log")[:2000])
-    short = ["--timeout", "0.3"] if status is None else []
+    short = ["--timeout", "0.4"] if status is None else []
     done = run([planted, "--minify", *short, "-o", path("small"), log], PLANT=plant)
     check(done.returncode == 0, plant, done.stdout, done.stderr)
     nodes = count_nodes(read("small.trace"))

@@ -236,21 +236,31 @@ static bool write_record(FILE *out, const tc_text *x, const char **op) {
   return ok;
 }
 
+// Text of others' in a line of a comment: one line, and nothing that goes on behind it.
+static void write_comment(FILE *out, const char *before, const char *text, size_t n, const char *after) {
+  enum { MOST = 300 };
+  fprintf(out, "//%s", before);
+  for (size_t i = 0; i < n && i < MOST; i++)
+    fputc(text[i] == '\\' ? '/' : (text[i] & 0x80) || text[i] < ' ' ? '?' : text[i], out);
+  fprintf(out, "%s%s\n", n > MOST ? " .." : "", after);
+}
+
 static void write_title(FILE *out, const tc_text *x, const tc_outcome *o, const char *origin) {
-  fprintf(out, "// Made by tc-run --minify of %s. On the machine where it was made,\n//   ", origin);
-  tc_outcome_print(out, x, o);
-  fputs("\n//   cc program.c $(pkg-config --cflags --libs tc) -lm && ./a.out; exit status 1 while it fails\n", out);
-  for (char **v = environ; *v; v++)
-    if (strncmp(*v, "TC_", 3) == 0) fprintf(out, "// %.90s was set.\n", *v);
-  fputs("// Its trace:\n", out);
   char *text = NULL, *end = NULL;
-  size_t bytes;
+  size_t bytes = 0;
   FILE *to = open_memstream(&text, &bytes);
+  if (to) tc_outcome_print(to, x, o), fclose(to);
+  write_comment(out, " Made by tc-run --minify of ", origin, strlen(origin), ". Where it was made,");
+  if (text) write_comment(out, "   ", text, bytes, "");
+  free(text), text = NULL;
+  fputs("//   cc program.c $(pkg-config --cflags --libs tc) -lm && ./a.out; exit status 1 while it fails\n", out);
+  for (char **v = environ; *v; v++)
+    if (strncmp(*v, "TC_", 3) == 0) write_comment(out, " ", *v, strcspn(*v, "\n"), " was set.");
+  fputs("// Its trace:\n", out);
+  to = open_memstream(&text, &bytes);
   if (to) tc_text_write(to, x), fclose(to);
-  for (char *line = text; line && *line; line = end + 1) {
-    if (!(end = strchr(line, '\n'))) break;
-    fprintf(out, "//   %.*s%s\n", end - line > 300 ? 300 : (int)(end - line), line, end - line > 300 ? " .." : "");
-  }
+  for (char *line = text; line && (end = strchr(line, '\n')); line = end + 1)
+    write_comment(out, "   ", line, (size_t)(end - line), "");
   free(text);
 }
 
