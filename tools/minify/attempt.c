@@ -170,8 +170,8 @@ tc_outcome tc_attempt(tc_judge *j, const tc_text *x) {
 
 // ---- each record alone ----
 
-// Record n on leaves of its operands' values. An assigned value's second operand is one, too.
-static bool cut_record(const tc_text *x, uint32_t n, void *const *value, tc_text *out) {
+// An assigned value's second operand is a leaf, too.
+bool tc_attempt_cut(const tc_text *x, uint32_t n, void *const *value, tc_text *out) {
   const tc_text_node *k = &x->node[n];
   uint32_t n_in = (uint32_t)k->n_in, *in;
   *out = (tc_text){.title = x->title, .n = n_in + 1};
@@ -203,7 +203,7 @@ static void run_each(void *arg, tc_outcome *o) {
     tc_text one;
     tc_tensor out[TC_MAX_OF(512, 1) + 1];
     o->node = n;
-    if (x->node[n].op == TC_OP_LEAF || !cut_record(x, n, value, &one)) continue;
+    if (x->node[n].op == TC_OP_LEAF || !tc_attempt_cut(x, n, value, &one)) continue;
     tc_outcome now = {.failure = TC_FAILS_NOT};
     st = tc_text_run(&one, out);
     if (st != TC_OK)

@@ -54,6 +54,9 @@ void tc_outcome_print(FILE *out, const tc_text *x, const tc_outcome *o);
 
 // Runs the trace so.
 tc_outcome tc_attempt(tc_judge *j, const tc_text *x);
+// Record n on leaves of its operands' values, which it borrows; fini after either. False without
+// memory.
+bool tc_attempt_cut(const tc_text *x, uint32_t n, void *const *value, tc_text *out);
 // Runs each record that is no leaf alone, on its operands by the reference; the first that fails.
 tc_outcome tc_attempt_each(tc_judge *j, const tc_text *x);
 

@@ -9,5 +9,5 @@
 
 #include "tools/minify/attempt.h"
 
-// Writes what is found. False: nothing could be named.
-bool tc_bisect(tc_judge *j, const tc_text *x, const tc_outcome *whole, FILE *out);
+// Writes what is found.
+void tc_bisect(tc_judge *j, const tc_text *x, const tc_outcome *whole, FILE *out);

@@ -155,8 +155,11 @@ static int judge_trace(request *r, tc_text *x, int number) {
     case TC_FAILS_NOT: return NO_FAILURE;
     case TC_FAILS_UNFIT:
     case TC_FAILS_UNKNOWN: return NOT_DONE;
-    default: return r->bisect ? (tc_bisect(&r->judge, x, &o, stdout) ? DONE : NOT_DONE) : minify(r, x, &o);
+    default: break;
   }
+  if (!r->bisect) return minify(r, x, &o);
+  tc_bisect(&r->judge, x, &o, stdout);
+  return fflush(stdout) == 0 ? DONE : NOT_DONE;
 }
 
 static int judge_file(request *r, const char *text) {
