@@ -221,6 +221,8 @@ for args, words in ((["--minify", path("absent")], "cannot be read"), (["--minif
                     (["--minify", write("cut", "trace x\n%0 = leaf f32[2] tc:cpu live\n")], "the trace has no end"),
                     (["--minify", write("op", "trace x\n%0 = frobnicate f32[2] tc:cpu live\nend\n")], "line 2: frobnicate is no op"),
                     (["--bisect", write("fit", "trace x\n%0 = leaf f32[2] tc:cpu live\n%1 = exp f32[3] tc:cpu in %0 live asked\nend\n")], "does not fit"),
+                    (["--minify", write("large", "trace x\n%0 = leaf f32[4000000,4000000] tc:cpu live\n%1 = exp f32[4000000,4000000] tc:cpu in %0 live asked\nend\n")],
+                     "bytes, and"),
                     (["--minify"], "one file is wanted"), (["--minify", "--bisect", log], "at a time"), (["--minify", "--frobnicate", log], "no option"),
                     (["--minify", "--timeout", "x", log], "no value"), (["--minify", "-t", "9", log], "traces")):
     done = run([tc_run, *args])

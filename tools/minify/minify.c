@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "runtime/mem_available.h"
 #include "tools/minify/bisect.h"
 #include "tools/minify/c_program.h"
 #include "tools/minify/shrink.h"
@@ -72,18 +73,36 @@ bool tc_minify_is_asked(int argc, char **argv) {
 
 // ---- the trace ----
 
-static bool prepare(tc_text *x, const request *r) {
+// The values of all records are in memory at once, with what rounding may do to them.
+static tc_status expect_room(const tc_text *x) {
+  const double copies = 4;
+  double bytes = 0, room = (double)tc_mem_available("");
+  for (uint32_t n = 0; n < x->n; n++)
+    bytes += (double)tc_dims_count(&x->node[n].dims) * ((double)tc_type_bytes(x->node[n].type) + sizeof(double));
+  return copies * bytes <= room ? TC_OK
+                                : TC_FAIL(TC_ERR_MEMORY, "the values of all records take %.3g bytes, and %.3g are free",
+                                          copies * bytes, room);
+}
+
+static tc_status prepare(tc_text *x, const request *r) {
   static uint64_t to;  // the device as an op's word
   tc_device device = TC_DEVICE_CPU;
-  if (r->device && tc_device_parse(r->device, "tc-run", 0, &device) != TC_OK) return false;
+  uint32_t n_filled = 0;
+  TC_TRY(expect_room(x));
+  if (r->device) TC_TRY(tc_device_parse(r->device, "tc-run", 0, &device));
   to = (uint64_t)device;
   for (uint32_t n = 0; n < x->n; n++) {
     tc_text_node *k = &x->node[n];
     if (r->device) k->dev = device;
     if (r->device && k->op == TC_OP_TO && k->n_attr == 1) k->attr = &to;
-    if (k->op == TC_OP_LEAF && !k->data && !tc_trace_file_fill(x, n, r->seed)) return false;
+    if (k->op != TC_OP_LEAF || k->data) continue;
+    if (!tc_trace_file_fill(x, n, r->seed)) return TC_FAIL(TC_ERR_MEMORY, "no room for data");
+    n_filled++;
   }
-  return true;
+  if (n_filled)
+    fprintf(stderr, "%u leaves have no data in the file (TC_TRACE_BYTES), and are filled with seed %llu\n", n_filled,
+            (unsigned long long)r->seed);
+  return TC_OK;
 }
 
 // The first way in which the trace fails; judge.way is that.
@@ -146,7 +165,7 @@ static int minify(request *r, const tc_text *x, tc_outcome *o) {
 
 // A trace that was read: whether it fails, and what was asked for then.
 static int judge_trace(request *r, tc_text *x, int number) {
-  if (!prepare(x, r)) return fprintf(stderr, "tc-run: %s\n", tc_last_error()->message), NOT_DONE;
+  if (prepare(x, r) != TC_OK) return fprintf(stderr, "tc-run: %s\n", tc_last_error()->message), NOT_DONE;
   tc_outcome o = find_failure(r, x);
   fprintf(stderr, "trace %d, %s: %u nodes; ", number, x->title, x->n);
   tc_outcome_print(stderr, x, &o);
