@@ -146,7 +146,7 @@ static tc_status read_node(reader *r) {
     if (strcmp(op, tc_op_names[i]) == 0) x.op = (tc_op)i;
   if (x.op == TC_N_OP_ROWS) return bad(r, "%.40s is no op", op ? op : "nothing");
   if (!type_and_shape(shape, &x)) return bad(r, "%.40s is no type and shape", shape ? shape : "nothing");
-  TC_TRY(tc_device_parse(dev, "trace", 0, &x.dev));
+  TC_TRY(tc_device_of_name(dev, "trace", 0, &x.dev));
   TC_TRY(read_lists(r, &x));
   int arity = tc_op_arity[x.op];
   if (arity > 2 ? x.n_in < 1 || (arity < 9 && x.n_in != arity) : x.n_in != arity)
@@ -264,10 +264,20 @@ typedef struct replay {
   int n_asked;
 } replay;
 
+static tc_status expect_devices(const tc_text *x) {
+  for (uint32_t n = 0; n < x->n; n++) {
+    tc_device d = x->node[n].dev;
+    const char *absent = n && d == x->node[n - 1].dev ? NULL : tc_device_absent(d);
+    if (absent) return TC_FAIL(TC_ERR_DEVICE, "\"%s\": %s", tc_device_name(d), absent);
+  }
+  return TC_OK;
+}
+
 // Records x behind what is pending, which runs first.
 static tc_status replay_begin(replay *r, tc_trace *t, const tc_text *x, tc_tensor *out, tc_site site) {
   *r = (replay){.held = tc_calloc(x->n + 1, sizeof *r->held), .asked = tc_calloc(x->n + 1, sizeof *r->asked)};
   if (!r->held || !r->asked) return TC_FAIL(TC_ERR_MEMORY, "no room to replay a trace");
+  TC_TRY(expect_devices(x));
   if (t->n_node) TC_TRY(tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL));  // numbers begin at 0
   bool ok = record(t, x, out, r->held);
   t->op = "replay", t->op_site = site;

@@ -35,7 +35,7 @@ void tc_text_write(FILE *out, const tc_text *x);
 
 // Reads the next trace of a text and moves *text past it. TC_ERR_ARG with the line's number if it
 // is malformed; with x->n 0 and TC_OK: no trace is left. Checks numbers, types, shapes and the
-// count of operands. fini after either.
+// count of operands; whether its devices are there is asked when it runs. fini after either.
 tc_status tc_text_read(tc_text *x, const char **text);
 void tc_text_fini(tc_text *x);
 

@@ -89,7 +89,7 @@ static tc_status prepare(tc_text *x, const request *r) {
   tc_device device = TC_DEVICE_CPU;
   uint32_t n_filled = 0;
   TC_TRY(expect_room(x));
-  if (r->device) TC_TRY(tc_device_parse(r->device, "tc-run", 0, &device));
+  if (r->device) TC_TRY(tc_device_of_name(r->device, "tc-run", 0, &device));
   to = (uint64_t)device;
   for (uint32_t n = 0; n < x->n; n++) {
     tc_text_node *k = &x->node[n];
