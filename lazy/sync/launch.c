@@ -12,7 +12,8 @@ static void write_trace(FILE *out, const tc_trace *t, const char *cause, tc_site
   char place[160], title[200];
   tc_site_text(site, place, sizeof place);
   snprintf(title, sizeof title, "%s at %s", cause, place[0] ? place : "an unknown place");
-  tc_text_write_trace(out, t, (const uint8_t *)(t->word + t->n_word), TC_TEXT_LOG_BYTES, title);
+  size_t most_bytes = (size_t)tc_options_get()->trace_bytes;
+  tc_text_write_trace(out, t, (const uint8_t *)(t->word + t->n_word), most_bytes, title);
 }
 
 void tc_trace_log(const tc_trace *t, const tc_sync_point *rec) {

@@ -186,16 +186,23 @@ void tc_plan_count_bytes(tc_plan *p) {
   tc_memory_of_plans((ptrdiff_t)p->entry.bytes);
 }
 
-tc_status tc_plan_build(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out) {
+tc_status tc_plan_create(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out) {
+  *out = NULL;
   tc_plan *p = of_trace(t, n_rec_words, n_word);
   if (!p) return TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
   p->hash = hash;
   tc_status st = analyse(p);
-  if (st == TC_OK) tc_plan_shrink(p);
-  if (st == TC_OK) st = tc_lowering.lower(p);
   if (st != TC_OK) return tc_plan_release(p), st;
-  tc_plan_count_bytes(p);
+  tc_plan_shrink(p);
   *out = p;
+  return TC_OK;
+}
+
+tc_status tc_plan_build(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out) {
+  TC_TRY(tc_plan_create(t, n_rec_words, n_word, hash, out));
+  tc_status st = tc_lowering.lower(*out);
+  if (st != TC_OK) return tc_plan_release(*out), *out = NULL, st;
+  tc_plan_count_bytes(*out);
   return TC_OK;
 }
 

@@ -20,9 +20,7 @@ static const char *const cause_names[TC_N_CAUSES] = {"item",   "to_host", "map",
                                                      "sync",   "bound",   "landmark", "cross-thread", "eager", "replay",
                                                      "retake", "to",      "memory",   "backward",     "alias"};
 
-// Appends flags, sole bits and environment after the records, so that the key is one run of words;
-// returns its length, 0 out of memory.
-static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool peek) {
+uint32_t tc_trace_close_key(tc_trace *t, int n_asked, const tc_node *asked, bool peek) {
   uint32_t flag_words = (t->n_node + 7) / 8, n = t->n_word + flag_words + 2;
   if (!TC_GROW(t->word, t->cap_word, n)) return 0;
   t->word[t->n_word + flag_words - (flag_words > 0)] = 0;
@@ -135,7 +133,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   rec.before_ns = t->synced ? tc_ticks_between(t->synced, began) : 0;
   const tc_gpu_ranges *range = range_begin(t, &rec);
   bool peek = t->dropped;
-  work w = {.n_rec_words = t->n_word, .n_word = close_key(t, n_asked, asked, peek), .launched = began};
+  work w = {.n_rec_words = t->n_word, .n_word = tc_trace_close_key(t, n_asked, asked, peek), .launched = began};
   if (w.n_word && tc_log_on(TC_LOG_TRACE)) tc_trace_log(t, &rec);
   tc_status st = w.n_word ? run_pending(t, &w, &rec) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
   tc_plan *p = w.plan;
