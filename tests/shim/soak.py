@@ -11,6 +11,7 @@ Always: each program runs in a process group with a time limit. What fails witho
 import argparse
 import collections
 import fnmatch
+import glob
 import importlib.util
 import json
 import os
@@ -31,6 +32,8 @@ SCRIPTS = pathlib.Path(__file__).resolve().parent / "soak"
 PYTHON = "/usr/bin/python3"
 LEVEL_3 = ("gemm", "symm", "syrk", "syr2k", "trmm", "trsm")
 HPL_N = 2000
+# Netlib's, whose calls of BLAS the shim sees; OpenBLAS and ATLAS have a LAPACK of their own beside their BLAS.
+LAPACK = sorted({os.path.dirname(path) for path in glob.glob("/usr/lib/*/lapack/liblapack.so.3")})
 SCIPY = ("test_basic", "test_blas", "test_cython_blas", "test_decomp", "test_decomp_cholesky", "test_lapack", "test_matfuncs", "test_solvers")
 Done = collections.namedtuple("Done", "code text err direct")
 
@@ -60,7 +63,7 @@ class Runner:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("TC_", "LD_", "PYTHON"))}
         environment.update(OPENBLAS_NUM_THREADS="1", BLIS_NUM_THREADS="1", TC_SHIM_MIN="0", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         if blas:
-            environment["LD_LIBRARY_PATH"] = LIBRARIES[blas]
+            environment["LD_LIBRARY_PATH"] = ":".join([LIBRARIES[blas], *LAPACK])
         if preload:
             environment["LD_PRELOAD"] = ":".join(map(str, preload))
         profile = self.folder / "profile.json"
