@@ -254,7 +254,7 @@ def same_numbers(runner, command, blas, names):
 def armadillo(runner, blas):
     command = bench_programs().armadillo(runner.folder)
     if not command:
-        raise Absent("libarmadillo-dev or g++ is not installed")
+        raise Absent("libarmadillo-dev or g++ is not installed: bench/programs/solve.cpp does not compile")
     return same_numbers(runner, command, blas, ["dgemm_", "dsyrk_"])
 
 
