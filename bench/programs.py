@@ -70,7 +70,8 @@ def floors():
 
 def run(command, folder, blas, threads, shim):
     """(seconds, check) that the program reports."""
-    environment = dict(os.environ, LD_LIBRARY_PATH=str(LIBRARIES / BLAS[blas]), OPENBLAS_NUM_THREADS=str(threads), BLIS_NUM_THREADS=str(threads),
+    found = str(LIBRARIES / BLAS[blas])
+    environment = dict(os.environ, LD_LIBRARY_PATH=found, R_LD_LIBRARY_PATH=found + ":/usr/lib/R/lib", OPENBLAS_NUM_THREADS=str(threads), BLIS_NUM_THREADS=str(threads),
                        TC_NUM_THREADS=str(threads), OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     front = [str(ROOT / "build/tc-run"), "--shim=eager", "--"] if shim else []
     results = folder / "hpccoutf.txt"
@@ -103,6 +104,7 @@ def main():
     parser.add_argument("--case", default="*", help="programs whose name is like this pattern")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each way")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of BLAS and of tc")
+    parser.add_argument("--blas", default="reference,openblas", help="BLAS libraries, of " + ", ".join(BLAS))
     parser.add_argument("--json", help="appends a line a row")
     options = parser.parse_args()
     must, rows, bad = floors(), 0, 0
@@ -115,7 +117,7 @@ def main():
             if not command:
                 print(f"programs       {case:22} not installed")
                 continue
-            for blas in BLAS:
+            for blas in options.blas.split(","):
                 if not (LIBRARIES / BLAS[blas]).exists():
                     continue
                 before, after, same = measure(command, folder, blas, options.threads, options.rounds)

@@ -145,11 +145,11 @@ typedef struct tc_blas3_call {
 // TC_ERR_ARG: a negative size, a small leading dimension, NULL, an overlap, or matrices beyond the
 // address space. TC_ERR_DTYPE: another type. TC_ERR_MEMORY: none for packed operands. After an
 // error c is as it was.
-TC_MUST_USE TC_API tc_status tc_trsm(const tc_blas3_call *call);
-TC_MUST_USE TC_API tc_status tc_trmm(const tc_blas3_call *call);
-TC_MUST_USE TC_API tc_status tc_symm(const tc_blas3_call *call);
-TC_MUST_USE TC_API tc_status tc_syrk(const tc_blas3_call *call);
-TC_MUST_USE TC_API tc_status tc_syr2k(const tc_blas3_call *call);
+TC_API tc_status tc_trsm(const tc_blas3_call *call) TC_MUST_USE;
+TC_API tc_status tc_trmm(const tc_blas3_call *call) TC_MUST_USE;
+TC_API tc_status tc_symm(const tc_blas3_call *call) TC_MUST_USE;
+TC_API tc_status tc_syrk(const tc_blas3_call *call) TC_MUST_USE;
+TC_API tc_status tc_syr2k(const tc_blas3_call *call) TC_MUST_USE;
 
 // ---- Levels 2 and 1: vectors ----
 // Their names have blas in them, since tc_dot is an op. One thread computes; nothing is allocated.
@@ -195,31 +195,32 @@ typedef struct tc_blas_ger_call {
 // increment counts as a row of a matrix with that leading dimension.
 // TC_ERR_ARG: a negative size, a small leading dimension, NULL, an overlap, incy 0 of gemv, or
 // operands beyond the address space. TC_ERR_DTYPE: another type.
-TC_MUST_USE TC_API tc_status tc_blas_gemv(const tc_blas_gemv_call *call);
-TC_MUST_USE TC_API tc_status tc_blas_ger(const tc_blas_ger_call *call);
+TC_API tc_status tc_blas_gemv(const tc_blas_gemv_call *call) TC_MUST_USE;
+TC_API tc_status tc_blas_ger(const tc_blas_ger_call *call) TC_MUST_USE;
 
 // y = alpha * x + y; alpha 0: x is not read. y = x. x and y change places. Increments may be 0.
 // Vectors may overlap: then elements are computed one after another, as in the BLAS reference.
 // TC_ERR_ARG: n is negative, NULL, or a vector beyond the address space. TC_ERR_DTYPE: a type that
 // is neither TC_F32 nor TC_F64.
-TC_MUST_USE TC_API tc_status tc_blas_axpy(tc_type type, int64_t n, double alpha, const void *x, int64_t incx, void *y,
-                                          int64_t incy);
-TC_MUST_USE TC_API tc_status tc_blas_copy(tc_type type, int64_t n, const void *x, int64_t incx, void *y, int64_t incy);
-TC_MUST_USE TC_API tc_status tc_blas_swap(tc_type type, int64_t n, void *x, int64_t incx, void *y, int64_t incy);
+TC_API tc_status tc_blas_axpy(tc_type type, int64_t n, double alpha, const void *x, int64_t incx, void *y,
+                              int64_t incy) TC_MUST_USE;
+TC_API tc_status tc_blas_copy(tc_type type, int64_t n, const void *x, int64_t incx, void *y, int64_t incy) TC_MUST_USE;
+TC_API tc_status tc_blas_swap(tc_type type, int64_t n, void *x, int64_t incx, void *y, int64_t incy) TC_MUST_USE;
 // x = alpha * x; alpha 0 keeps NaN. incx below 1 is TC_ERR_ARG here and in what follows.
-TC_MUST_USE TC_API tc_status tc_blas_scal(tc_type type, int64_t n, double alpha, void *x, int64_t incx);
+TC_API tc_status tc_blas_scal(tc_type type, int64_t n, double alpha, void *x, int64_t incx) TC_MUST_USE;
 
 // Sums; out is 0 of no elements and after an error. Sums of f32 are added in double from short
 // parts and given unrounded. nrm2, the square root of the sum of squares, neither overflows nor
 // vanishes on the way.
 // Errors as above, and TC_ERR_ARG if out is NULL.
-TC_MUST_USE TC_API tc_status tc_blas_dot(tc_type type, int64_t n, const void *x, int64_t incx, const void *y,
-                                         int64_t incy, double *out);
-TC_MUST_USE TC_API tc_status tc_blas_asum(tc_type type, int64_t n, const void *x, int64_t incx, double *out);
-TC_MUST_USE TC_API tc_status tc_blas_nrm2(tc_type type, int64_t n, const void *x, int64_t incx, double *out);
+TC_API tc_status tc_blas_dot(tc_type type, int64_t n, const void *x, int64_t incx, const void *y, int64_t incy,
+                             double *out) TC_MUST_USE;
+TC_API tc_status tc_blas_asum(tc_type type, int64_t n, const void *x, int64_t incx, double *out) TC_MUST_USE;
+TC_API tc_status tc_blas_nrm2(tc_type type, int64_t n, const void *x, int64_t incx, double *out) TC_MUST_USE;
 // The index of the first element of the greatest magnitude, from 0; -1 of none. NaN are passed
-// over, but at index 0 one is the answer, as in the BLAS reference.
-TC_MUST_USE TC_API tc_status tc_blas_iamax(tc_type type, int64_t n, const void *x, int64_t incx, int64_t *out);
+// over, but at index 0 one is the answer, as in the BLAS reference. TC_ERR_ARG and TC_ERR_DTYPE as
+// for sums.
+TC_API tc_status tc_blas_iamax(tc_type type, int64_t n, const void *x, int64_t incx, int64_t *out) TC_MUST_USE;
 
 #ifdef __cplusplus
 }

@@ -5,16 +5,16 @@
 #include <tc/blas.h>
 
 #include "kernels/blas/gemm.h"
+#include "kernels/blas/operand.h"
 #include "runtime/status.h"
 
 #define FAIL(...) tc_fail(TC_ERR_ARG, "gemm", 0, __VA_ARGS__)
 
 // A matrix of a call, as columns of unit stride.
 typedef struct operand {
-  const char *name;
-  const void *at;
+  tc_blas_operand first;  // of the first product
   const void *const *list;  // NULL: the products of a batch are `stride` elements apart
-  int64_t rows, cols, ld, stride;
+  int64_t stride;
   int bytes;  // of an element
 } operand;
 
@@ -26,13 +26,11 @@ typedef struct range {
 
 // False: beyond the address space.
 static bool range_of(const operand *x, int64_t batch, range *out) {
-  int64_t span, reach;
-  *out = (range){(uintptr_t)x->at, (uintptr_t)x->at, 0};
-  if (x->rows == 0 || x->cols == 0) return true;
-  if (__builtin_mul_overflow(x->cols - 1, x->ld, &span) || __builtin_add_overflow(span, x->rows, &span) ||
-      __builtin_mul_overflow(span, x->bytes, &span) || __builtin_add_overflow(out->low, span, &out->high))
-    return false;
-  out->bytes = span;
+  int64_t reach;
+  *out = (range){(uintptr_t)x->first.at, (uintptr_t)x->first.at, 0};
+  if (x->first.length == 0 || x->first.lines == 0) return true;
+  if (!tc_blas_find_end(&x->first, x->bytes, &out->high)) return false;
+  out->bytes = (int64_t)(out->high - out->low);
   if (batch <= 1) return true;
   if (__builtin_mul_overflow(x->stride, x->bytes, &reach) || __builtin_mul_overflow(reach, batch - 1, &reach))
     return false;
@@ -40,34 +38,22 @@ static bool range_of(const operand *x, int64_t batch, range *out) {
   return !__builtin_add_overflow(out->high, reach, &out->high);
 }
 
-// x_bytes from x on repeat every x_period bytes, and so it is with y. Whether each has a place of
-// its own in one period.
-static bool are_interleaved(const operand *x, int64_t x_bytes, int64_t x_period, const operand *y, int64_t y_bytes,
-                            int64_t y_period) {
-  if (x_period != y_period || x_period == 0) return false;
-  int64_t period = x_period < 0 ? -x_period : x_period;
-  int64_t distance = (int64_t)((uintptr_t)y->at - (uintptr_t)x->at) % period;
-  if (distance < 0) distance += period;
-  return distance >= x_bytes && y_bytes <= period - distance;
-}
-
 // Whether two operands overlap. Blocks of one matrix without a common row do not, nor operands with
 // places of their own in each stride of a batch.
 static bool overlap(const operand *x, const range *in_x, const operand *y, const range *in_y, int64_t batch) {
-  int64_t x_period, y_period;
   if (in_x->low >= in_y->high || in_y->low >= in_x->high) return false;
-  if (__builtin_mul_overflow(batch > 1 ? x->stride : x->ld, x->bytes, &x_period) ||
-      __builtin_mul_overflow(batch > 1 ? y->stride : y->ld, y->bytes, &y_period))
-    return true;
-  if (batch > 1) return !are_interleaved(x, in_x->bytes, x_period, y, in_y->bytes, y_period);
-  return !are_interleaved(x, x->rows * x->bytes, x_period, y, y->rows * y->bytes, y_period);
+  if (batch <= 1) return !tc_blas_lines_differ(&x->first, &y->first, x->bytes, y->bytes);
+  int64_t period = x->stride * x->bytes;  // range_of has multiplied both
+  return period != y->stride * y->bytes ||
+         !tc_blas_are_interleaved(x->first.at, in_x->bytes, y->first.at, in_y->bytes, period);
 }
 
 // Whether matrices of a batch overlap each other: neither far enough apart nor interleaved.
 static bool overlaps_itself(const operand *c, int64_t batch) {
   uint64_t distance = c->stride < 0 ? -(uint64_t)c->stride : (uint64_t)c->stride;
-  if (distance >= (uint64_t)((c->cols - 1) * c->ld + c->rows)) return false;
-  return distance < (uint64_t)c->rows || distance * (uint64_t)(batch - 1) + (uint64_t)c->rows > (uint64_t)c->ld;
+  uint64_t rows = (uint64_t)c->first.length;
+  if (distance >= (uint64_t)((c->first.lines - 1) * c->first.ld) + rows) return false;
+  return distance < rows || distance * (uint64_t)(batch - 1) + rows > (uint64_t)c->first.ld;
 }
 
 // pre: the operands have elements.
@@ -78,8 +64,8 @@ static tc_status check_ranges(const operand *a, const operand *b, const operand 
   if (batch > 1 && overlaps_itself(c, batch))
     return FAIL("matrices c of the batch overlap: stride_c is %lld", (long long)c->stride);
   if (!reads) return TC_OK;
-  if (overlap(c, &out, a, &in_a, batch)) return FAIL("c overlaps %s", a->name);
-  if (overlap(c, &out, b, &in_b, batch)) return FAIL("c overlaps %s", b->name);
+  if (overlap(c, &out, a, &in_a, batch)) return FAIL("c overlaps %s", a->first.name);
+  if (overlap(c, &out, b, &in_b, batch)) return FAIL("c overlaps %s", b->first.name);
   return TC_OK;
 }
 
@@ -87,26 +73,19 @@ static tc_status check_ranges(const operand *a, const operand *b, const operand 
 static operand operand_at(const operand *x, int64_t i) {
   operand one = *x;
   if (x->list)
-    one.at = x->list[i];
+    one.first.at = x->list[i];
   else
-    one.at = (const void *)((uintptr_t)x->at + (uintptr_t)i * (uintptr_t)x->stride * (uintptr_t)x->bytes);
+    one.first.at = (const void *)((uintptr_t)x->first.at + (uintptr_t)i * (uintptr_t)x->stride * (uintptr_t)x->bytes);
   return one;
 }
 
 static tc_status check_lists(const operand *a, const operand *b, const operand *c, int64_t batch, bool reads) {
   for (int64_t i = 0; i < batch; i++) {
     operand one_a = operand_at(a, i), one_b = operand_at(b, i), one_c = operand_at(c, i);
-    if (!one_c.at || (reads && (!one_a.at || !one_b.at))) return FAIL("a matrix of product %lld is NULL", (long long)i);
+    if (!one_c.first.at || (reads && (!one_a.first.at || !one_b.first.at)))
+      return FAIL("a matrix of product %lld is NULL", (long long)i);
     TC_TRY(check_ranges(&one_a, &one_b, &one_c, 1, reads));
   }
-  return TC_OK;
-}
-
-static tc_status check_operand(const operand *x, bool is_used) {
-  if (x->ld < x->rows || x->ld < 1)
-    return FAIL("ld%s is %lld; at least %lld expected", x->name, (long long)x->ld,
-                (long long)TC_MAX_OF(x->rows, INT64_C(1)));
-  if (is_used && !x->at && !x->list) return FAIL("%s is NULL", x->name);
   return TC_OK;
 }
 
@@ -139,29 +118,29 @@ static __attribute__((noinline)) tc_status check_and_run(const tc_gemm_call *g) 
   int64_t m = swaps ? g->n : g->m, n = swaps ? g->m : g->n, k = g->k;
   bool trans_a = (swaps ? g->transb : g->transa) != TC_NO_TRANS;
   bool trans_b = (swaps ? g->transa : g->transb) != TC_NO_TRANS;
-  operand a = {"a", g->a, many->a_list, 0, 0, g->lda, many->stride_a, in_bytes};
-  operand b = {"b", g->b, many->b_list, 0, 0, g->ldb, many->stride_b, in_bytes};
-  operand c = {"c", g->c, (const void *const *)many->c_list, m, n, g->ldc, many->stride_c, bytes};
+  operand a = {{"a", g->a, 0, 0, g->lda}, many->a_list, many->stride_a, in_bytes};
+  operand b = {{"b", g->b, 0, 0, g->ldb}, many->b_list, many->stride_b, in_bytes};
+  operand c = {{"c", g->c, m, n, g->ldc}, (const void *const *)many->c_list, many->stride_c, bytes};
   if (swaps) {
     operand first = a;
     a = b;
     b = first;
   }
-  a.rows = trans_a ? k : m;
-  a.cols = trans_a ? m : k;
-  b.rows = trans_b ? n : k;
-  b.cols = trans_b ? k : n;
-  TC_TRY(check_operand(&a, works && reads));
-  TC_TRY(check_operand(&b, works && reads));
-  TC_TRY(check_operand(&c, works));
+  a.first.length = trans_a ? k : m;
+  a.first.lines = trans_a ? m : k;
+  b.first.length = trans_b ? n : k;
+  b.first.lines = trans_b ? k : n;
+  TC_TRY(tc_blas_check_operand("gemm", &a.first, works && reads && !a.list));
+  TC_TRY(tc_blas_check_operand("gemm", &b.first, works && reads && !b.list));
+  TC_TRY(tc_blas_check_operand("gemm", &c.first, works && !c.list));
   if (!works) return TC_OK;
-  tc_blas_product p = {.m = m, .n = n, .k = k, .a = a.at, .b = b.at, .c = g->c, .ldc = c.ld};
+  tc_blas_product p = {.m = m, .n = n, .k = k, .a = a.first.at, .b = b.first.at, .c = g->c, .ldc = c.first.ld};
   p.alpha = scalar_of(g->type, g->alpha);
   p.beta = scalar_of(g->type, g->beta);
-  p.a_row = trans_a ? a.ld : 1;
-  p.a_col = trans_a ? 1 : a.ld;
-  p.b_row = trans_b ? b.ld : 1;
-  p.b_col = trans_b ? 1 : b.ld;
+  p.a_row = trans_a ? a.first.ld : 1;
+  p.a_col = trans_a ? 1 : a.first.ld;
+  p.b_row = trans_b ? b.first.ld : 1;
+  p.b_col = trans_b ? 1 : b.first.ld;
   if (a.list || b.list || c.list)
     TC_TRY(check_lists(&a, &b, &c, many->count, reads));
   else

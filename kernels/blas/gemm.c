@@ -22,7 +22,6 @@
 #include "runtime/team.h"
 #include "runtime/topology.h"
 
-#define PACKED_B_BYTES (INT64_C(4) << 20)
 #define L2_BYTES_DEFAULT (INT64_C(256) << 10)  // where the topology does not know it
 // Multiply-adds that are worth a second thread, and those below which a job is brief.
 #define THREAD_WORK 250000
@@ -46,29 +45,11 @@ typedef struct gemm_job {
   size_t a_bytes, b_bytes;  // of packed operands; of a panel of a, if direct
 } gemm_job;
 
-static int64_t divide_up(int64_t n, int64_t by) {
-  return n / by + (n % by != 0);
-}
-
-// Returns the length of pieces that n is cut in: equal ones, at most `most`, multiples of `unit`.
-static int64_t even_pieces(int64_t n, int64_t most, int64_t unit) {
-  most = TC_MAX_OF(most / unit * unit, unit);
-  return divide_up(divide_up(n, divide_up(n, most)), unit) * unit;
-}
-
-static size_t align_up(int64_t bytes) {
-  return ((size_t)bytes + 63) / 64 * 64;
-}
-
 static bool is_half(tc_type type) {
   return type == TC_F16 || type == TC_BF16;
 }
 
 // ---- Parts of a product ----
-
-static const void *element(const void *base, int64_t index, int bytes) {
-  return (const char *)base + index * bytes;
-}
 
 // Packs lines of halves. A panel at a time is widened into `wide` first.
 static void pack_halves(const gemm_job *job, bool is_b, char *out, const void *in, int64_t across, int64_t along,
@@ -81,7 +62,7 @@ static void pack_halves(const gemm_job *job, bool is_b, char *out, const void *i
     int64_t spans = side_by_side ? k : there, length = side_by_side ? there : k;
     for (int64_t i = 0; i < spans; i++)
       tc_blas_widen(job->batch->type, wide + i * length,
-                    element(in, first * across + i * (side_by_side ? along : across), 2), length);
+                    tc_blas_element(in, first * across + i * (side_by_side ? along : across), 2), length);
     int64_t wide_across = side_by_side ? 1 : k, wide_along = side_by_side ? there : 1;
     if (is_b)
       kernels->pack_b(out, wide, wide_along, wide_across, k, there);
@@ -93,7 +74,7 @@ static void pack_halves(const gemm_job *job, bool is_b, char *out, const void *i
 static void pack_a(const gemm_job *job, void *out, const tc_blas_product *p, int64_t i, int64_t at, float *wide) {
   int bytes = is_half(job->batch->type) ? 2 : job->kernels->bytes;
   int64_t rows = TC_MIN(job->mc, p->m - i), k = TC_MIN(job->kc, p->k - at);
-  const void *a = element(p->a, i * p->a_row + at * p->a_col, bytes);
+  const void *a = tc_blas_element(p->a, i * p->a_row + at * p->a_col, bytes);
   if (bytes == 2)
     pack_halves(job, false, out, a, p->a_row, p->a_col, rows, k, wide);
   else
@@ -103,7 +84,7 @@ static void pack_a(const gemm_job *job, void *out, const tc_blas_product *p, int
 static void pack_b(const gemm_job *job, void *out, const tc_blas_product *p, int64_t at, int64_t j, float *wide) {
   int bytes = is_half(job->batch->type) ? 2 : job->kernels->bytes;
   int64_t cols = TC_MIN(job->nc, p->n - j), k = TC_MIN(job->kc, p->k - at);
-  const void *b = element(p->b, at * p->b_row + j * p->b_col, bytes);
+  const void *b = tc_blas_element(p->b, at * p->b_row + j * p->b_col, bytes);
   if (bytes == 2)
     pack_halves(job, true, out, b, p->b_col, p->b_row, cols, k, wide);
   else
@@ -137,8 +118,8 @@ static void run_direct(const gemm_job *job, const tc_blas_product *p, void *pane
       block.n = TC_MIN(job->nc, p->n - j);
       block.k = TC_MIN(job->kc, p->k - at);
       if (at > 0) block.beta = 1;
-      block.a = element(p->a, at * p->a_col, bytes);
-      block.b = element(p->b, at * p->b_row + j * p->b_col, bytes);
+      block.a = tc_blas_element(p->a, at * p->a_col, bytes);
+      block.b = tc_blas_element(p->b, at * p->b_row + j * p->b_col, bytes);
       block.c = (char *)p->c + j * p->ldc * bytes;
       job->kernels->direct(&block, panel);
     }
@@ -164,8 +145,8 @@ static tc_blas_product product_at(const tc_blas_batch *batch, int bytes, int64_t
   int in_bytes = is_half(batch->type) ? 2 : bytes;
   p.c = batch->c_list ? batch->c_list[i] : (char *)p.c + i * batch->stride_c * bytes;
   if (tc_blas_reads_nothing(&p)) return p;
-  p.a = batch->a_list ? batch->a_list[i] : element(p.a, i * batch->stride_a, in_bytes);
-  p.b = batch->b_list ? batch->b_list[i] : element(p.b, i * batch->stride_b, in_bytes);
+  p.a = batch->a_list ? batch->a_list[i] : tc_blas_element(p.a, i * batch->stride_a, in_bytes);
+  p.b = batch->b_list ? batch->b_list[i] : tc_blas_element(p.b, i * batch->stride_b, in_bytes);
   return p;
 }
 
@@ -179,8 +160,8 @@ static void run_part(const gemm_job *job, int64_t index, void *scratch) {
   p.n = TC_MIN(job->part_cols, p.n - j);
   p.c = (char *)p.c + (i + j * p.ldc) * bytes;
   if (!tc_blas_reads_nothing(&p)) {
-    p.a = element(p.a, i * p.a_row, in_bytes);
-    p.b = element(p.b, j * p.b_col, in_bytes);
+    p.a = tc_blas_element(p.a, i * p.a_row, in_bytes);
+    p.b = tc_blas_element(p.b, j * p.b_col, in_bytes);
   }
   if (tc_blas_reads_nothing(&p))
     tc_blas_scale(&p, bytes);
@@ -200,7 +181,7 @@ static void run_task(void *arg, int stage, int64_t task, tc_worker *worker) {
 // Divides c for so many threads: the grid whose parts read least.
 static void divide(gemm_job *job, int threads) {
   const tc_blas_product *p = &job->batch->product;
-  int64_t row_tiles = divide_up(p->m, job->kernels->mr), col_tiles = divide_up(p->n, job->kernels->nr);
+  int64_t row_tiles = tc_blas_divide_up(p->m, job->kernels->mr), col_tiles = tc_blas_divide_up(p->n, job->kernels->nr);
   double least = 0;
   job->row_parts = 1;
   job->col_parts = 1;
@@ -213,13 +194,13 @@ static void divide(gemm_job *job, int threads) {
     job->row_parts = rows;
     job->col_parts = cols;
   }
-  job->part_rows = divide_up(row_tiles, job->row_parts) * job->kernels->mr;
-  job->part_cols = divide_up(col_tiles, job->col_parts) * job->kernels->nr;
-  job->row_parts = divide_up(p->m, job->part_rows);
-  job->col_parts = divide_up(p->n, job->part_cols);
+  job->part_rows = tc_blas_divide_up(row_tiles, job->row_parts) * job->kernels->mr;
+  job->part_cols = tc_blas_divide_up(col_tiles, job->col_parts) * job->kernels->nr;
+  job->row_parts = tc_blas_divide_up(p->m, job->part_rows);
+  job->col_parts = tc_blas_divide_up(p->n, job->part_cols);
 }
 
-static int64_t l2_bytes(void) {
+int64_t tc_blas_l2_bytes(void) {
   int64_t bytes = (int64_t)tc_topology_get()->l2_bytes;
   return bytes > 0 ? bytes : L2_BYTES_DEFAULT;
 }
@@ -231,25 +212,25 @@ static bool takes_direct(const gemm_job *job) {
   int64_t bytes = job->kernels->bytes, rows = TC_MIN(p->m, job->part_rows), cols = TC_MIN(p->n, job->part_cols);
   if (is_half(job->batch->type) || (double)rows * (double)cols * (double)p->k > DIRECT_WORK) return false;
   int64_t ld = TC_MAX_OF(TC_MAX_OF(p->a_row, p->a_col), TC_MAX_OF(p->b_row, p->b_col));
-  return ld * bytes < DIRECT_LD_BYTES && cols * job->kc * bytes <= 2 * l2_bytes();
+  return ld * bytes < DIRECT_LD_BYTES && cols * job->kc * bytes <= 2 * tc_blas_l2_bytes();
 }
 
 static void choose_blocks(gemm_job *job) {
   const tc_blas_product *p = &job->batch->product;
   const tc_blas_kernels *kernels = job->kernels;
   if (tc_blas_reads_nothing(p)) return;
-  job->kc = even_pieces(p->k, TC_BLAS_CHUNK_BYTES / kernels->bytes, 1);
+  job->kc = tc_blas_even_pieces(p->k, TC_BLAS_CHUNK_BYTES / kernels->bytes, 1);
   job->direct = takes_direct(job);
   int64_t line_bytes = job->kc * kernels->bytes;
-  int64_t b_bytes = job->direct ? l2_bytes() * 3 / 4 : PACKED_B_BYTES;
-  job->nc = even_pieces(TC_MIN(p->n, job->part_cols), b_bytes / line_bytes, kernels->nr);
+  int64_t b_bytes = job->direct ? tc_blas_l2_bytes() * 3 / 4 : TC_BLAS_PACKED_B_BYTES;
+  job->nc = tc_blas_even_pieces(TC_MIN(p->n, job->part_cols), b_bytes / line_bytes, kernels->nr);
   if (job->direct) {
-    job->a_bytes = p->a_row != 1 ? align_up(kernels->mr * line_bytes) : 0;
+    job->a_bytes = p->a_row != 1 ? tc_blas_align_up(kernels->mr * line_bytes) : 0;
     return;
   }
-  job->mc = even_pieces(TC_MIN(p->m, job->part_rows), l2_bytes() / 2 / line_bytes, kernels->mr);
-  job->a_bytes = align_up(job->mc * line_bytes);
-  job->b_bytes = align_up(job->nc * line_bytes);
+  job->mc = tc_blas_even_pieces(TC_MIN(p->m, job->part_rows), tc_blas_l2_bytes() / 2 / line_bytes, kernels->mr);
+  job->a_bytes = tc_blas_align_up(job->mc * line_bytes);
+  job->b_bytes = tc_blas_align_up(job->nc * line_bytes);
 }
 
 // Returns how many threads the batch is worth, of those that nobody else's products use.
@@ -271,8 +252,8 @@ static tc_status run_team(const tc_blas_batch *batch, const tc_blas_kernels *ker
   choose_blocks(&job);
   job.n_parts = job.row_parts * job.col_parts * batch->count;
   job.parts_per_task =
-      (int64_t)TC_MIN((double)divide_up(job.n_parts, threads), TASK_WORK * (double)job.n_parts / work + 1);
-  int64_t n_tasks = divide_up(job.n_parts, job.parts_per_task);
+      (int64_t)TC_MIN((double)tc_blas_divide_up(job.n_parts, threads), TASK_WORK * (double)job.n_parts / work + 1);
+  int64_t n_tasks = tc_blas_divide_up(job.n_parts, job.parts_per_task);
   tc_job team = {.task = run_task, .arg = &job, .n_stages = 1, .n_tasks = &n_tasks, .max_threads = threads};
   team.brief = work < BRIEF_WORK;
   team.spread = true;

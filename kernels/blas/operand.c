@@ -18,11 +18,18 @@ bool tc_blas_find_end(const tc_blas_operand *x, int64_t bytes, uintptr_t *out) {
          !__builtin_mul_overflow(span, bytes, &span) && !__builtin_add_overflow((uintptr_t)x->at, span, out);
 }
 
-static bool rows_differ(const tc_blas_operand *x, const tc_blas_operand *y, int64_t bytes) {
-  if (x->ld != y->ld || x->ld == 0) return false;
-  int64_t ld = x->ld * bytes, distance = (int64_t)((uintptr_t)y->at - (uintptr_t)x->at) % ld;
-  if (distance < 0) distance += ld;
-  return distance >= x->length * bytes && distance + y->length * bytes <= ld;
+bool tc_blas_are_interleaved(const void *x, int64_t x_bytes, const void *y, int64_t y_bytes, int64_t period) {
+  if (period == 0) return false;
+  if (period < 0) period = -period;
+  int64_t distance = (int64_t)((uintptr_t)y - (uintptr_t)x) % period;
+  if (distance < 0) distance += period;
+  return distance >= x_bytes && y_bytes <= period - distance;
+}
+
+bool tc_blas_lines_differ(const tc_blas_operand *x, const tc_blas_operand *y, int64_t x_bytes, int64_t y_bytes) {
+  int64_t period, other;
+  return !__builtin_mul_overflow(x->ld, x_bytes, &period) && !__builtin_mul_overflow(y->ld, y_bytes, &other) &&
+         period == other && tc_blas_are_interleaved(x->at, x->length * x_bytes, y->at, y->length * y_bytes, period);
 }
 
 tc_status tc_blas_check_apart(const char *op, const tc_blas_operand *out, const tc_blas_operand *in, int64_t bytes) {
@@ -30,7 +37,7 @@ tc_status tc_blas_check_apart(const char *op, const tc_blas_operand *out, const 
   if (!tc_blas_find_end(out, bytes, &out_end) || !tc_blas_find_end(in, bytes, &in_end))
     return FAIL("the operands exceed the address space");
   bool overlaps = (uintptr_t)out->at < in_end && (uintptr_t)in->at < out_end;
-  return overlaps && !rows_differ(out, in, bytes) ? FAIL("%s overlaps %s", out->name, in->name) : TC_OK;
+  return overlaps && !tc_blas_lines_differ(out, in, bytes, bytes) ? FAIL("%s overlaps %s", out->name, in->name) : TC_OK;
 }
 
 tc_blas_operand tc_blas_operand_of_vector(char name, const void *at, int64_t n, int64_t inc) {

@@ -17,6 +17,11 @@ typedef struct tc_blas_operand {
 tc_status tc_blas_check_operand(const char *op, const tc_blas_operand *x, bool is_used);
 // The end of an operand's bytes. False: beyond the address space. pre: it has elements.
 bool tc_blas_find_end(const tc_blas_operand *x, int64_t bytes, uintptr_t *out);
+// Whether x_bytes at x and y_bytes at y, which repeat every `period` bytes, each have a place of
+// their own in a period.
+bool tc_blas_are_interleaved(const void *x, int64_t x_bytes, const void *y, int64_t y_bytes, int64_t period);
+// Whether lines of two operands do: they are blocks of one matrix without a common row.
+bool tc_blas_lines_differ(const tc_blas_operand *x, const tc_blas_operand *y, int64_t x_bytes, int64_t y_bytes);
 // Refuses operands of which ranges of bytes overlap, unless they are blocks of one matrix without a
 // common row (in row-major order column). pre: both have elements.
 tc_status tc_blas_check_apart(const char *op, const tc_blas_operand *out, const tc_blas_operand *in, int64_t bytes);

@@ -9,18 +9,6 @@
 
 #include "kernels/blas/gemm.h"
 #include "runtime/status.h"
-#include "runtime/topology.h"
-
-#define PACKED_B_BYTES (INT64_C(4) << 20)
-#define L2_BYTES_DEFAULT (INT64_C(256) << 10)  // where the topology does not know it
-
-static int64_t align_up(int64_t bytes) {
-  return (bytes + 63) / 64 * 64;
-}
-
-static const void *element(const void *base, int64_t index, int bytes) {
-  return (const char *)base + index * bytes;
-}
 
 tc_blas_view tc_blas_view_at(tc_blas_view x, int64_t i, int64_t j, int bytes) {
   x.at = (char *)x.at + (i * x.row + j * x.col) * bytes;
@@ -86,13 +74,14 @@ static void pack_symmetric(const tc_blas_kernels *kernels, bool is_b, char *out,
     int64_t square = TC_MIN(TC_MAX_OF(l, at), end), behind = TC_MIN(TC_MAX_OF(l + there, at), end);
     char *to = out + (square - at) * width * bytes;
     if (square > at)
-      pack_lines(kernels, is_b, out, element(in, l * across + at * along, bytes), across, along, there, square - at);
+      pack_lines(kernels, is_b, out, tc_blas_element(in, l * across + at * along, bytes), across, along, there,
+                 square - at);
     if (behind > square)
-      pack_square(bytes, to, element(in, l * (across + along), bytes), across, along, there, square - l, behind - l,
-                  width);
+      pack_square(bytes, to, tc_blas_element(in, l * (across + along), bytes), across, along, there, square - l,
+                  behind - l, width);
     to = out + (behind - at) * width * bytes;
     if (end > behind)
-      pack_lines(kernels, is_b, to, element(in, behind * across + l * along, bytes), along, across, there,
+      pack_lines(kernels, is_b, to, tc_blas_element(in, behind * across + l * along, bytes), along, across, there,
                  end - behind);
   }
 }
@@ -105,7 +94,7 @@ static void pack_plain(const tc_blas_packed *s, bool is_b, char *out, int64_t li
   for (int64_t l = 0; l < lines; l += width) {
     for (const tc_blas_product *p = &s->product; p; p = p == s->second ? NULL : s->second) {
       int64_t across = is_b ? p->b_col : p->a_row, along = is_b ? p->b_row : p->a_col;
-      const void *in = element(is_b ? p->b : p->a, (line + l) * across + at * along, (int)bytes);
+      const void *in = tc_blas_element(is_b ? p->b : p->a, (line + l) * across + at * along, (int)bytes);
       pack_lines(s->kernels, is_b, out, in, across, along, TC_MIN(lines - l, width), k);
       out += width * k * bytes;
     }
@@ -213,28 +202,24 @@ static bool is_outside(tc_blas_part part, int64_t rows, int64_t cols, int64_t di
 
 size_t tc_blas_packed_choose(tc_blas_packed *s) {
   const tc_blas_product *p = &s->product;
-  int64_t l2_bytes = (int64_t)tc_topology_get()->l2_bytes;
-  if (l2_bytes == 0) l2_bytes = L2_BYTES_DEFAULT;
-  int64_t products = s->second ? 2 : 1, short_bytes = p->k * s->kernels->bytes * products;
-  int64_t a_bytes = (p->m + s->kernels->mr) * short_bytes, b_bytes = (p->n + s->kernels->nr) * short_bytes;
-  // One block, without a division: these take a tenth of a small call.
-  if (short_bytes <= TC_BLAS_CHUNK_BYTES && a_bytes <= l2_bytes / 2 && b_bytes <= PACKED_B_BYTES) {
-    s->kc = p->k;
-    s->mc = p->m + s->kernels->mr;
-    s->nc = p->n + s->kernels->nr;
-    return (size_t)(align_up(a_bytes) + align_up(b_bytes));
-  }
-  s->kc = tc_blas_even_pieces(p->k, TC_BLAS_CHUNK_BYTES / s->kernels->bytes / products, 1);
+  int64_t l2_bytes = tc_blas_l2_bytes(), products = s->second ? 2 : 1,
+          chunk = TC_BLAS_CHUNK_BYTES / s->kernels->bytes / products;
+  s->mc = p->m + s->kernels->mr;
+  s->nc = p->n + s->kernels->nr;
+  s->kc = p->k;
+  // What is one block takes no division: they take a tenth of a small call.
+  if (s->kc > chunk) s->kc = tc_blas_even_pieces(p->k, chunk, 1);
   int64_t line_bytes = s->kc * s->kernels->bytes * products;
-  s->mc = tc_blas_even_pieces(p->m, l2_bytes / 2 / line_bytes, s->kernels->mr);
-  s->nc = tc_blas_even_pieces(p->n, PACKED_B_BYTES / line_bytes, s->kernels->nr);
-  return (size_t)(align_up(s->mc * line_bytes) + align_up(s->nc * line_bytes));
+  if (s->mc * line_bytes > l2_bytes / 2) s->mc = tc_blas_even_pieces(p->m, l2_bytes / 2 / line_bytes, s->kernels->mr);
+  if (s->nc * line_bytes > TC_BLAS_PACKED_B_BYTES)
+    s->nc = tc_blas_even_pieces(p->n, TC_BLAS_PACKED_B_BYTES / line_bytes, s->kernels->nr);
+  return tc_blas_align_up(s->mc * line_bytes) + tc_blas_align_up(s->nc * line_bytes);
 }
 
 void tc_blas_packed_run(const tc_blas_packed *s, void *scratch) {
   const tc_blas_product *p = &s->product;
   int bytes = s->kernels->bytes, products = s->second ? 2 : 1;
-  char *packed_a = scratch, *packed_b = packed_a + align_up(s->mc * s->kc * products * bytes);
+  char *packed_a = scratch, *packed_b = packed_a + tc_blas_align_up(s->mc * s->kc * products * bytes);
   for (int64_t j = 0; j < p->n; j += s->nc)
     for (int64_t at = 0; at < p->k; at += s->kc) {
       int64_t k = TC_MIN(s->kc, p->k - at);
@@ -268,10 +253,9 @@ void tc_blas_packed_multiply(const tc_blas_kernels *kernels, const tc_blas_produ
 }
 
 size_t tc_blas_packed_bytes(const tc_blas_kernels *kernels, int64_t m, int64_t n, int64_t k) {
-  int64_t l2_bytes = TC_MAX_OF((int64_t)tc_topology_get()->l2_bytes, L2_BYTES_DEFAULT);
-  int64_t line_bytes = TC_MIN(k, TC_BLAS_CHUNK_BYTES / kernels->bytes) * kernels->bytes;
+  int64_t l2_bytes = tc_blas_l2_bytes(), line_bytes = TC_MIN(k, TC_BLAS_CHUNK_BYTES / kernels->bytes) * kernels->bytes;
   // Whatever the chunk's length, packed blocks take at most so much, besides a tile more.
   int64_t a_bytes = TC_MIN((m + kernels->mr) * line_bytes, l2_bytes / 2 + kernels->mr * TC_BLAS_CHUNK_BYTES);
-  int64_t b_bytes = TC_MIN((n + kernels->nr) * line_bytes, PACKED_B_BYTES + kernels->nr * TC_BLAS_CHUNK_BYTES);
-  return (size_t)(align_up(a_bytes) + align_up(b_bytes));
+  int64_t b_bytes = TC_MIN((n + kernels->nr) * line_bytes, TC_BLAS_PACKED_B_BYTES + kernels->nr * TC_BLAS_CHUNK_BYTES);
+  return tc_blas_align_up(a_bytes) + tc_blas_align_up(b_bytes);
 }

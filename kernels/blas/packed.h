@@ -54,14 +54,3 @@ size_t tc_blas_packed_bytes(const tc_blas_kernels *kernels, int64_t m, int64_t n
 static inline int64_t tc_blas_lanes(const tc_blas_kernels *kernels) {
   return kernels->mr % 3 == 0 ? kernels->mr / 3 : kernels->mr / 2;
 }
-
-static inline int64_t tc_blas_divide_up(int64_t n, int64_t by) {
-  return n / by + (n % by != 0);
-}
-
-// Returns the length of pieces that n is cut in: equal ones, at most `most`, multiples of `unit`.
-static inline int64_t tc_blas_even_pieces(int64_t n, int64_t most, int64_t unit) {
-  most = most / unit * unit < unit ? unit : most / unit * unit;
-  int64_t pieces = tc_blas_divide_up(n, most);
-  return tc_blas_divide_up(tc_blas_divide_up(n, pieces < 1 ? 1 : pieces), unit) * unit;
-}
