@@ -5,8 +5,10 @@ NumPy, SciPy, Octave, R, Armadillo, scikit-learn and of wheels from PyPI. Some m
 soak.py BUILD [--only PATTERN] [--wheels DIR].. [--torch]
 BUILD has tc-run, libtc-shim.so and libtc.so; a DIR is a virtual environment that holds wheels of NumPy and SciPy.
 
-Out: a line for each program and library: passed, failed or absent, and why. The exit status is 1 if any failed; 77 if all are absent.
-Always: each program runs in a process group with a time limit. What fails without the shim, too, is no failure. A program passes only if libtc did calls of it.
+Out: a line for each program and library: passed, failed or absent; tests, those that fail without the shim and with it; calls of BLAS, those that libtc did;
+and why. The exit status is 1 if any failed; 77 if all are absent.
+Always: each program runs with and without the shim, in a process group with a time limit. What fails without the shim, too, is no failure. A program passes
+only if the profile has calls, and libtc did those that are named.
 """
 import argparse
 import collections
@@ -34,7 +36,12 @@ LEVEL_3 = ("gemm", "symm", "syrk", "syr2k", "trmm", "trsm")
 HPL_N = 2000
 # Netlib's, whose calls of BLAS the shim sees; OpenBLAS and ATLAS have a LAPACK of their own beside their BLAS.
 LAPACK = sorted({os.path.dirname(path) for path in glob.glob("/usr/lib/*/lapack/liblapack.so.3")})
-SCIPY = ("test_basic", "test_blas", "test_cython_blas", "test_decomp", "test_decomp_cholesky", "test_lapack", "test_matfuncs", "test_solvers")
+PRODUCTS = "dot or matmul or Dot or MatMul"
+SKLEARN = ("cross_decomposition", "decomposition", "gaussian_process", "linear_model")
+# Of liblapack-test: the inputs of the testers of eigenvalues and singular values, X for the type's letter.
+EIGEN = ("nep", "sep", "se2", "svd", "Xec", "Xed", "Xgg", "Xgd", "Xsb", "Xsg", "Xbal", "Xbak", "Xgbal", "Xgbak", "Xbb", "glm", "gqr", "gsv", "csd", "lse")
+# Debian's pytest in environments that have none: behind their own modules.
+PYTEST = "import sys; sys.path.append('/usr/lib/python3/dist-packages'); import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 Done = collections.namedtuple("Done", "code text err direct")
 
 
@@ -52,21 +59,24 @@ def bench_programs():
 
 
 class Runner:
-    """Runs programs in a folder of their own, with the shim or without."""
+    """Runs programs in a folder of their own, with the shim or without, and adds up what they tested and what the profiles have."""
 
     def __init__(self, build, options):
         self.tc_run = str(pathlib.Path(build).resolve() / "tc-run")
         self.options = options
         self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.tests = self.failed_without = self.failed_with = self.calls = self.direct = 0
 
-    def run(self, command, shim, blas=None, stdin=os.devnull, limit=300, preload=()):
+    def run(self, command, shim, blas=None, stdin=os.devnull, limit=900, preload=(), lapack=None):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("TC_", "LD_", "PYTHON"))}
         environment.update(OPENBLAS_NUM_THREADS="1", BLIS_NUM_THREADS="1", TC_SHIM_MIN="0", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         if blas:
-            environment["LD_LIBRARY_PATH"] = ":".join([LIBRARIES[blas], *LAPACK])
+            found = ":".join(folder for folder in (lapack, LIBRARIES[blas], *LAPACK) if folder)
+            environment.update(LD_LIBRARY_PATH=found, R_LD_LIBRARY_PATH=found + ":/usr/lib/R/lib")
         if preload:
             environment["LD_PRELOAD"] = ":".join(map(str, preload))
         profile = self.folder / "profile.json"
+        profile.unlink(missing_ok=True)
         front = [self.tc_run, "--shim=eager", "--profile", str(profile), "--"] if shim else []
         with open(stdin, encoding="utf-8") as source, open(self.folder / "out", "w+b") as out, open(self.folder / "err", "w+b") as err:
             child = subprocess.Popen(front + list(map(str, command)), env=environment, cwd=self.folder, stdin=source, stdout=out, stderr=err, start_new_session=True)
@@ -82,7 +92,20 @@ class Runner:
             for line in map(json.loads, profile.read_text().splitlines()):
                 if line["kind"] == "site":
                     direct[line["name"]] += line["direct"]
+                    self.calls += line["calls"]
+                    self.direct += line["direct"]
         return Done(code, *texts, +direct)
+
+    def both(self, command, blas, **more):
+        """Without the shim, and with it."""
+        return self.run(command, False, blas, **more), self.run(command, True, blas, **more)
+
+    def tested(self, n, failed_without, failed_with):
+        """Adds tests; what failed is numbers or names. The names that fail with the shim alone, sorted."""
+        self.tests += n
+        self.failed_without += len(failed_without)
+        self.failed_with += len(failed_with)
+        return sorted(set(failed_with) - set(failed_without))
 
     def close(self):
         shutil.rmtree(self.folder)
@@ -94,9 +117,9 @@ def need(package, *commands):
             raise Absent(f"{package} is not installed: there is no {command}")
 
 
-def need_modules(python, **packages):
+def need_modules(python, prelude="", **packages):
     for module, package in packages.items():
-        if subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode != 0:
+        if subprocess.run([python, "-c", f"{prelude}import {module}"], capture_output=True, check=False).returncode != 0:
             raise Absent(f"{package} is not installed: {python} has no {module}")
 
 
@@ -104,18 +127,27 @@ def end_of(done):
     return f"ended with {done.code}: {' '.join((done.err.strip() or done.text.strip())[-300:].split())}"
 
 
+def need_plain(done):
+    if done.code != 0:
+        raise Absent(f"does not run without the shim: {end_of(done)}")
+
+
 def missing(done, names):
     """Why not, if libtc did no call of one of these."""
     lacking = [name for name in names if not done.direct[name]]
-    return f"libtc did no {', '.join(lacking)}" if lacking else None
+    return f"libtc did no {', '.join(lacking)}" if lacking else ""
+
+
+def only_with(names):
+    return f"{len(names)} fail that pass without the shim: {'; '.join(names[:5])}" if names else ""
 
 
 def routines(path):
     """The names that a tester of level 3 calls, as a profile has them; none of complex values."""
     name = os.path.basename(path)
-    letter = name[1] if "cblat" in name else name[-1]
+    letter, level = (name[1], name[-1]) if "cblat" in name else (name[-1], name[-2])
     spelling = "cblas_*" if "cblat" in name else "*_"
-    return [spelling.replace("*", letter + r) for r in LEVEL_3] if letter in "sd" else []
+    return [spelling.replace("*", letter + r) for r in LEVEL_3] if letter in "sd" and level == "3" else []
 
 
 def blas_testers(runner, blas):
@@ -124,50 +156,62 @@ def blas_testers(runner, blas):
     data = runner.folder / "libdata.so"
     subprocess.run(["cc", "-shared", "-fPIC", source, "-o", data], check=True)
     folder = LIBRARIES[blas] if blas not in PROVIDERS else PROVIDERS["reference"]
-    found = [t for t in testers(folder) if "3" in os.path.basename(t[0])]
+    found = list(testers(folder))
     if not found:
         raise Absent(f"{'libblas-test' if blas in PROVIDERS else 'libblas64-test'} is not installed: there is no x?blat3 in {folder}")
-    problems, n_run = [], 0
+    problems = []
     for path, stdin, output in found:
-        said = []
+        lines = []
         for shim in (False, True):
-            done = runner.run([path], shim, blas, stdin, preload=[] if blas.startswith("reference") else [data])
+            done = runner.run([path], shim, blas, stdin or os.devnull, preload=[] if blas.startswith("reference") else [data])
             text = done.text
             if output and (runner.folder / output).exists():
                 text += (runner.folder / output).read_text(errors="replace")
                 (runner.folder / output).unlink()
-            said.append(without_digits(text))
+            lines.append(without_digits(text))
             if not shim and done.code != 0:
                 break
-        if len(said) == 1:
+        if len(lines) == 1:
             continue  # it does not start over this library
-        n_run += 1
-        why = end_of(done) if done.code != 0 else "other lines than without the shim" if said[0] != said[1] or not said[1] else missing(done, routines(path))
+        failed = [[line for line in said if "PASS" not in line] for said in lines]
+        fresh = runner.tested(len(lines[1]), *failed)
+        why = end_of(done) if done.code != 0 else only_with(fresh) or missing(done, routines(path))
+        if not why and (len(lines[0]) != len(lines[1]) or not lines[1]):
+            why = f"{len(lines[1])} verdicts instead of {len(lines[0])}"
         problems += [f"{os.path.basename(path)} {why}"] if why else []
-    if not n_run:
+    if not runner.tests:
         raise Absent("no tester starts over this library without the shim")
     return "; ".join(problems)
 
 
 def lapack_failures(text):
-    return sum(int(n) for n in re.findall(r"(\d+) out of +\d+ tests failed", text)) + len(re.findall(r"\*\*\*.*(?:[Ee]rror|[Ff]ail)", text))
+    """What did not pass a threshold -> the line with its ratio; and what is said of errors."""
+    ratios = re.findall(r"^.*(?:test|result) *\(? *\d+\)? *(?:=|is) *\S+ *$", text, re.M)
+    return {re.sub(r"(=|is) *\S+ *$", "", line): line.strip() for line in ratios + re.findall(r"^.*(?:\*\*\*|Error in|[Ii]llegal).*$", text, re.M)}
+
+
+def lapack_runs(place):
+    """(tester, input) of each."""
+    for letter in "sd":
+        yield place / f"xlintst{letter}", place / f"{letter}test.in"
+        yield place / f"xlintstrf{letter}", place / f"{letter}test_rfp.in"
+        for name in EIGEN:
+            yield place / f"xeigtst{letter}", place / f"{name.replace('X', letter)}.in"
+    yield place / "xlintstds", place / "dstest.in"
 
 
 def lapack_testers(runner, blas):
-    folder = next(pathlib.Path("/usr/lib").glob("*/lapack/xlintstd"), None)
-    if not folder:
+    place = next(pathlib.Path("/usr/lib").glob("*/lapack/xlintstd"), None)
+    if not place:
         raise Absent("liblapack-test is not installed: there is no xlintstd")
     problems = []
-    for letter in "sd":
-        command, stdin = [folder.parent / f"xlintst{letter}"], folder.parent / f"{letter}test.in"
-        done = runner.run(command, True, blas, stdin)
-        passed = len(re.findall("passed the threshold", done.text))
-        why = end_of(done) if done.code != 0 else "tested nothing" if not passed else missing(done, [letter + r + "_" for r in ("gemm", "trsm", "trmm", "syrk")])
-        if not why and lapack_failures(done.text):
-            plain = runner.run(command, False, blas, stdin)
-            if lapack_failures(done.text) > lapack_failures(plain.text):
-                why = f"{lapack_failures(done.text)} failures instead of {lapack_failures(plain.text)}"
-        problems += [f"xlintst{letter} {why}"] if why else []
+    for tester, stdin in lapack_runs(place.parent):
+        plain, done = runner.both([tester], blas, stdin=stdin, lapack=LAPACK[0])
+        counts = [sum(map(int, re.findall(r"(\d+)(?: out of +\d+)? tests", each.text))) for each in (plain, done)]
+        before, after = lapack_failures(plain.text), lapack_failures(done.text)
+        fresh = runner.tested(counts[1], before, after)
+        why = end_of(done) if done.code != plain.code else only_with([after[name] for name in fresh])
+        problems += [f"{tester.name} {stdin.name} {why}"] if why else []
     return "; ".join(problems)
 
 
@@ -176,39 +220,49 @@ def hpl(runner, blas):
     if not command:
         raise Absent("hpcc is not installed: there is no hpcc, or no example of its input")
     results = runner.folder / "hpccoutf.txt"
-    done = runner.run(command, True, blas)
-    text = results.read_text() if results.exists() else ""
-    if done.code != 0 or "End of HPC Challenge" not in text:
-        return end_of(done)
-    failed = re.findall(r".*FAILED.*", text)
-    return failed[0] if failed or "PASSED" not in text else missing(done, ["cblas_dgemm", "cblas_dtrsm"])
+    failed = []
+    for shim in (False, True):
+        done = runner.run(command, shim, blas)
+        text = results.read_text() if results.exists() else ""
+        results.unlink(missing_ok=True)
+        if done.code != 0 or "End of HPC Challenge" not in text or "PASSED" not in text:
+            return end_of(done)
+        failed.append(re.findall(r".*FAILED.*", text))
+    return only_with(runner.tested(len(re.findall("PASSED|FAILED|^.*Verified", text)), *failed)) or missing(done, ["cblas_dgemm", "cblas_dtrsm"])
 
 
 def failing_tests(done):
-    return set(re.findall(r"^(?:FAILED|ERROR) (\S+)", done.text, re.M))
+    return set(re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.text, re.M))
 
 
-def pytest(runner, blas, words, names):
+def pytest(runner, blas, words, names, python=PYTHON):
     """The tests fail that fail without the shim, and no others."""
-    command = [PYTHON, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", "-W", "ignore", "-m", "not slow", "--pyargs", *words]
-    done = runner.run(command, True, blas, limit=600)
-    if not re.search(r"^\d+ failed|\d+ passed", done.text, re.M) or done.code not in (0, 1):
+    command = [python, "-c", PYTEST, "-q", "-rfE", "-p", "no:cacheprovider", "-W", "ignore", "-m", "not slow", "--pyargs", *words]
+    plain, done = runner.both(command, blas)
+    if done.code not in (0, 1):
         return end_of(done)
-    fresh = failing_tests(done)
-    if done.code:
-        fresh -= failing_tests(runner.run(command, False, blas, limit=600))
-    return f"{len(fresh)} tests fail that pass without the shim: {' '.join(sorted(fresh)[:3])}" if fresh else missing(done, names)
+    ends = [{what: int(n) for n, what in re.findall(r"(\d+) (passed|failed|error)", each.text.strip().splitlines()[-1])} for each in (plain, done)]
+    fresh = runner.tested(sum(ends[1].values()), failing_tests(plain), failing_tests(done))
+    if fresh or not ends[1].get("passed") or sum(ends[0].values()) != sum(ends[1].values()):
+        return only_with(fresh) or f"other tests: {ends[0]}, with the shim {ends[1]}"
+    return missing(done, names)
 
 
 def numpy(runner, blas):
     need_modules(PYTHON, numpy="python3-numpy", pytest="python3-pytest", hypothesis="python3-hypothesis")
     why = pytest(runner, blas, ["numpy.linalg.tests"], ["cblas_dgemm"])
-    return why or pytest(runner, blas, ["numpy.core.tests.test_multiarray", "-k", "dot or matmul or Dot or MatMul"], ["cblas_dgemm", "cblas_dsyrk"])
+    return why or pytest(runner, blas, ["numpy.core.tests.test_multiarray", "-k", PRODUCTS], ["cblas_dgemm", "cblas_dsyrk"])
 
 
 def scipy(runner, blas):
     need_modules(PYTHON, scipy="python3-scipy", pytest="python3-pytest")
-    return pytest(runner, blas, [f"scipy.linalg.tests.{name}" for name in SCIPY], ["dgemm_", "dtrsm_"])
+    return pytest(runner, blas, ["scipy.linalg.tests"], ["dgemm_", "dtrsm_"])
+
+
+def sklearn(runner, blas):
+    need_modules(PYTHON, sklearn="python3-sklearn", pytest="python3-pytest")
+    why = same_numbers(runner, [PYTHON, SCRIPTS / "learn.py"], blas, ["dgemm_"])
+    return why or pytest(runner, blas, [f"sklearn.{name}.tests" for name in SKLEARN], ["dgemm_"])
 
 
 def counted_tests(text):
@@ -218,22 +272,23 @@ def counted_tests(text):
 
 def octave(runner, blas):
     need("octave", "octave-cli")
-    command = ["octave-cli", "--no-history", "--norc", SCRIPTS / "octave.m"]
-    done = runner.run(command, True, blas)
-    counts = counted_tests(done.text)
-    if done.code != 0 or sum(n for _, n in counts.values()) < 100:
+    plain, done = runner.both(["octave-cli", "--no-history", "--norc", SCRIPTS / "octave.m"], blas)
+    need_plain(plain)
+    before, after = counted_tests(plain.text), counted_tests(done.text)
+    if done.code != 0 or before.keys() != after.keys():
         return end_of(done)
-    failed = {name for name, (passed, n) in counts.items() if passed < n}
-    if failed:
-        plain = counted_tests(runner.run(command, False, blas).text)
-        failed = {name for name in failed if counts[name][0] < plain.get(name, (0, 0))[0]}
-    return f"fewer tests pass of {' '.join(sorted(failed))}" if failed else missing(done, ["dgemm_", "dtrsm_"])
+    failed = [[f"{name} {i}" for name, (passed, n) in counts.items() for i in range(n - passed)] for counts in (before, after)]
+    return only_with(runner.tested(sum(n for _, n in after.values()), *failed)) or missing(done, ["dgemm_", "dtrsm_"])
 
 
 def r(runner, blas):
     need("r-base-core", "Rscript")
-    done = runner.run(["Rscript", "--vanilla", SCRIPTS / "products.R"], True, blas)
-    return missing(done, ["dgemm_", "dsyrk_", "dtrsm_"]) if done.code == 0 and "all as documented" in done.text else end_of(done)
+    plain, done = runner.both(["Rscript", "--vanilla", SCRIPTS / "products.R"], blas)
+    facts = [re.search(r"^(\d+) facts hold$", each.text, re.M) for each in (plain, done)]
+    if done.code != 0 or not facts[1]:
+        return f"{end_of(done)}{'' if facts[0] else ' (without the shim, too)'}"
+    runner.tested(int(facts[1][1]), [] if facts[0] else ["products.R"], [])
+    return missing(done, ["dgemm_", "dsyrk_", "dtrsm_"])
 
 
 def numbers(done):
@@ -241,14 +296,13 @@ def numbers(done):
 
 
 def same_numbers(runner, command, blas, names):
-    plain, done = (runner.run(command, shim, blas) for shim in (False, True))
-    if plain.code != 0:
-        raise Absent(f"does not run without the shim: {end_of(plain)}")
+    plain, done = runner.both(command, blas)
+    need_plain(plain)
     before, after = numbers(plain), numbers(done)
     if done.code != 0 or len(before) != len(after) or not before:
         return end_of(done)
     off = [f"{b:g} instead of {a:g}" for a, b in zip(before, after) if not abs(a - b) <= 1e-6 * max(1, abs(a))]
-    return "; ".join(off) or missing(done, names)
+    return only_with(runner.tested(len(after), [], off)) or missing(done, names)
 
 
 def armadillo(runner, blas):
@@ -258,21 +312,24 @@ def armadillo(runner, blas):
     return same_numbers(runner, command, blas, ["dgemm_", "dsyrk_"])
 
 
-def sklearn(runner, blas):
-    need_modules(PYTHON, sklearn="python3-sklearn")
-    return same_numbers(runner, [PYTHON, SCRIPTS / "learn.py"], blas, ["dgemm_"])
-
-
 def wheels(runner, folder):
-    """NumPy with integers of 64 bits and SciPy with those of 32 in one process."""
-    python = pathlib.Path(folder) / "bin/python"
-    need_modules(str(python), numpy="the wheel of numpy", scipy="the wheel of scipy")
-    done = runner.run([python, SCRIPTS / "wheels.py", *(["torch"] if runner.options.torch else [])], True)
+    """NumPy with integers of 64 bits and SciPy with those of 32 in one process; then the tests that they bring."""
+    python = str(pathlib.Path(folder) / "bin/python")
+    need_modules(python, numpy="the wheel of numpy", scipy="the wheel of scipy")
+    plain, done = runner.both([python, SCRIPTS / "wheels.py", *(["torch"] if runner.options.torch else [])], None)
+    need_plain(plain)
     if done.code != 0 or "right" not in done.text:
         return end_of(done)
+    runner.tested(int(done.text.split()[1]), [], [])
     of_64 = [name for name in done.direct if "gemm" in name and "64_" in name]
     of_32 = [name for name in done.direct if "gemm" in name and "64_" not in name]
-    return None if of_64 and of_32 else f"libtc did {dict(done.direct)}"
+    if not of_64 or not of_32:
+        return f"libtc did {dict(done.direct)}"
+    need_modules(python, "import sys; sys.path.append('/usr/lib/python3/dist-packages'); ", pytest="python3-pytest", hypothesis="python3-hypothesis")
+    core = "_core" if any((pathlib.Path(folder) / "lib").glob("python3*/site-packages/numpy/_core/tests")) else "core"
+    why = pytest(runner, None, ["numpy.linalg.tests"], of_64[:1], python)
+    why = why or pytest(runner, None, [f"numpy.{core}.tests.test_multiarray", "-k", PRODUCTS], of_64[:1], python)
+    return why or pytest(runner, None, ["scipy.linalg.tests"], of_32[:1], python)
 
 
 CASES = {"blas": blas_testers, "lapack": lapack_testers, "hpl": hpl, "numpy": numpy, "scipy": scipy, "octave": octave, "r": r, "armadillo": armadillo, "sklearn": sklearn}
@@ -289,14 +346,15 @@ def jobs(options):
 def row(name, over, case, options):
     runner = Runner(options.build, options)
     try:
-        why = case(runner, over)
+        why = case(runner, over) or ("" if runner.calls else "no call of BLAS was recorded") or ("" if runner.tests else "nothing was tested")
         verdict = "failed" if why else "passed"
     except Absent as absent:
         why, verdict = str(absent), "absent"
     finally:
         runner.close()
     what = pathlib.Path(over).name
-    print(f"{name:10} {what:16} {verdict:7} {why or ''}".rstrip(), flush=True)
+    counts = f"{runner.tests:6} tests {runner.failed_without:4} {runner.failed_with:4} fail {runner.calls:9} calls {runner.direct:9} by libtc" if verdict != "absent" else ""
+    print(f"{name:9} {what:16} {verdict:6} {counts} {why}".rstrip(), flush=True)
     return verdict
 
 
