@@ -2,8 +2,8 @@
 """Programs of others at TC_SHIM=eager with the library itself, over every BLAS that is here: netlib's testers of BLAS and LAPACK, HPL, and the own tests of
 NumPy, SciPy, Octave, R, Armadillo, scikit-learn and of wheels from PyPI. Some minutes: `./dev soak` runs it.
 
-soak.py BUILD [--only PATTERN] [--wheels DIR].. [--torch]
-BUILD has tc-run, libtc-shim.so and libtc.so; a DIR is a virtual environment that holds wheels of NumPy and SciPy.
+soak.py BUILD [--only PATTERN] [--wheels DIR].. [--known]
+BUILD has tc-run, libtc-shim.so and libtc.so; a DIR is a virtual environment that holds wheels of NumPy and SciPy, perhaps of PyTorch.
 
 Out: a line for each program and library: passed, failed or absent; tests, those that fail without the shim and with it; calls of BLAS, those that libtc did;
 and why. The exit status is 1 if any failed; 77 if all are absent.
@@ -40,6 +40,12 @@ PRODUCTS = "dot or matmul or Dot or MatMul"
 SKLEARN = ("cross_decomposition", "decomposition", "gaussian_process", "linear_model")
 # Of liblapack-test: the inputs of the testers of eigenvalues and singular values, X for the type's letter.
 EIGEN = ("nep", "sep", "se2", "svd", "Xec", "Xed", "Xgg", "Xgd", "Xsb", "Xsg", "Xbal", "Xbak", "Xgbal", "Xgbak", "Xbb", "glm", "gqr", "gsv", "csd", "lse")
+# What fails with the shim alone, and is no fault of tc's: a pattern of the test's name, and why.
+KNOWN = {
+    r"Failure in STFSM.*M= 50, N = 50": "a forward error of ill-conditioned matrices, by two orders of sums: 28 to 39 of 30 in BLIS and OpenBLAS without the shim, "
+                                        "30 to 43 with it. The backward error is no larger than the reference's",
+    r"^lscov 0$": "a product by one column is BLIS's gemv and by two is tc's gemm: sums of 6 in two orders, 5.0e-16 apart, where Octave allows 4.4e-16",
+}
 # Debian's pytest in environments that have none: behind their own modules.
 PYTEST = "import sys; sys.path.append('/usr/lib/python3/dist-packages'); import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 Done = collections.namedtuple("Done", "code text err direct")
@@ -58,6 +64,11 @@ def bench_programs():
     return module
 
 
+def shortened(name):
+    """Without what tells like tests apart: numbers, and characters in quotes."""
+    return " ".join(re.sub(r"[\d., =]+|'\w'", " ", name).split()) if " " in name else name
+
+
 class Runner:
     """Runs programs in a folder of their own, with the shim or without, and adds up what they tested and what the profiles have."""
 
@@ -66,6 +77,8 @@ class Runner:
         self.options = options
         self.folder = pathlib.Path(tempfile.mkdtemp())
         self.tests = self.failed_without = self.failed_with = self.calls = self.direct = 0
+        self.versions = []
+        self.known = []  # what fails, and is no fault of tc's
 
     def run(self, command, shim, blas=None, stdin=os.devnull, limit=900, preload=(), lapack=None):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("TC_", "LD_", "PYTHON"))}
@@ -101,11 +114,14 @@ class Runner:
         return self.run(command, False, blas, **more), self.run(command, True, blas, **more)
 
     def tested(self, n, failed_without, failed_with):
-        """Adds tests; what failed is numbers or names. The names that fail with the shim alone, sorted."""
+        """Adds tests and the names of what failed. The names that fail with the shim alone, sorted, but for what is known."""
         self.tests += n
+        fresh = set(failed_with) - set(failed_without)
+        reasons = {name: why for name in fresh for pattern, why in KNOWN.items() if re.search(pattern, name)}
+        self.known += [f"without the shim, too: {name}" for name in map(shortened, failed_without)] + [f"{shortened(name)}: {why}" for name, why in reasons.items()]
         self.failed_without += len(failed_without)
         self.failed_with += len(failed_with)
-        return sorted(set(failed_with) - set(failed_without))
+        return sorted(fresh - reasons.keys())
 
     def close(self):
         shutil.rmtree(self.folder)
@@ -133,8 +149,8 @@ def need_plain(done):
 
 
 def missing(done, names):
-    """Why not, if libtc did no call of one of these."""
-    lacking = [name for name in names if not done.direct[name]]
+    """Why not, if libtc did no call of a routine that has one of these in its name."""
+    lacking = [name for name in names if not any(name in of_profile for of_profile in done.direct)]
     return f"libtc did no {', '.join(lacking)}" if lacking else ""
 
 
@@ -186,8 +202,9 @@ def blas_testers(runner, blas):
 
 def lapack_failures(text):
     """What did not pass a threshold -> the line with its ratio; and what is said of errors."""
-    ratios = re.findall(r"^.*(?:test|result) *\(? *\d+\)? *(?:=|is) *\S+ *$", text, re.M)
-    return {re.sub(r"(=|is) *\S+ *$", "", line): line.strip() for line in ratios + re.findall(r"^.*(?:\*\*\*|Error in|[Ii]llegal).*$", text, re.M)}
+    ratios = re.findall(r"^.*(?:test|result)[ (\d)]*(?:=|is) *\S+ *$", text, re.M)
+    errors = re.findall(r"^(?!.*Error\(s\) or Failure\(s\)).*(?:\*\*\*|Error in|[Ii]llegal).*$", text, re.M)
+    return {re.sub(r"(=|is) *\S+ *$", "", line): line.strip() for line in ratios + errors}
 
 
 def lapack_runs(place):
@@ -284,11 +301,12 @@ def octave(runner, blas):
 def r(runner, blas):
     need("r-base-core", "Rscript")
     plain, done = runner.both(["Rscript", "--vanilla", SCRIPTS / "products.R"], blas)
-    facts = [re.search(r"^(\d+) facts hold$", each.text, re.M) for each in (plain, done)]
-    if done.code != 0 or not facts[1]:
-        return f"{end_of(done)}{'' if facts[0] else ' (without the shim, too)'}"
-    runner.tested(int(facts[1][1]), [] if facts[0] else ["products.R"], [])
-    return missing(done, ["dgemm_", "dsyrk_", "dtrsm_"])
+    need_plain(plain)
+    facts = re.search(r"^(\d+) facts$", done.text, re.M)
+    if done.code != 0 or not facts:
+        return end_of(done)
+    failed = [[f"{i} {fact}" for i, fact in enumerate(re.findall(r"^failed: (.*)$", each.text, re.M))] for each in (plain, done)]
+    return only_with(runner.tested(int(facts[1]), *failed)) or missing(done, ["dgemm_", "dsyrk_", "dtrsm_"])
 
 
 def numbers(done):
@@ -316,20 +334,20 @@ def wheels(runner, folder):
     """NumPy with integers of 64 bits and SciPy with those of 32 in one process; then the tests that they bring."""
     python = str(pathlib.Path(folder) / "bin/python")
     need_modules(python, numpy="the wheel of numpy", scipy="the wheel of scipy")
-    plain, done = runner.both([python, SCRIPTS / "wheels.py", *(["torch"] if runner.options.torch else [])], None)
+    plain, done = runner.both([python, SCRIPTS / "wheels.py"], None)
     need_plain(plain)
     if done.code != 0 or "right" not in done.text:
         return end_of(done)
     runner.tested(int(done.text.split()[1]), [], [])
-    of_64 = [name for name in done.direct if "gemm" in name and "64_" in name]
-    of_32 = [name for name in done.direct if "gemm" in name and "64_" not in name]
-    if not of_64 or not of_32:
-        return f"libtc did {dict(done.direct)}"
+    runner.versions = done.text.split()[2:]
+    widths = {name.endswith("64_") for name in done.direct if "gemm" in name}
+    if len(widths) != 2:
+        return f"not both widths of integers: libtc did {dict(done.direct)}"
     need_modules(python, "import sys; sys.path.append('/usr/lib/python3/dist-packages'); ", pytest="python3-pytest", hypothesis="python3-hypothesis")
     core = "_core" if any((pathlib.Path(folder) / "lib").glob("python3*/site-packages/numpy/_core/tests")) else "core"
-    why = pytest(runner, None, ["numpy.linalg.tests"], of_64[:1], python)
-    why = why or pytest(runner, None, [f"numpy.{core}.tests.test_multiarray", "-k", PRODUCTS], of_64[:1], python)
-    return why or pytest(runner, None, ["scipy.linalg.tests"], of_32[:1], python)
+    why = pytest(runner, None, ["numpy.linalg.tests"], ["cblas_dgemm"], python)
+    why = why or pytest(runner, None, [f"numpy.{core}.tests.test_multiarray", "-k", PRODUCTS], ["cblas_dgemm"], python)
+    return why or pytest(runner, None, ["scipy.linalg.tests"], ["gemm"], python)
 
 
 CASES = {"blas": blas_testers, "lapack": lapack_testers, "hpl": hpl, "numpy": numpy, "scipy": scipy, "octave": octave, "r": r, "armadillo": armadillo, "sklearn": sklearn}
@@ -352,9 +370,9 @@ def row(name, over, case, options):
         why, verdict = str(absent), "absent"
     finally:
         runner.close()
-    what = pathlib.Path(over).name
+    what = " ".join(runner.versions) or pathlib.Path(over).name
     counts = f"{runner.tests:6} tests {runner.failed_without:4} {runner.failed_with:4} fail {runner.calls:9} calls {runner.direct:9} by libtc" if verdict != "absent" else ""
-    print(f"{name:9} {what:16} {verdict:6} {counts} {why}".rstrip(), flush=True)
+    print(f"{name:9} {what:16} {verdict:6} {counts} {why}".rstrip(), *[f"    {n} {what}" for what, n in sorted(collections.Counter(runner.known).items()) if options.known], sep="\n", flush=True)
     return verdict
 
 
@@ -363,7 +381,7 @@ def main():
     parser.add_argument("build", help="the directory that has tc-run")
     parser.add_argument("--only", default="*", help="programs whose name, or name:library, is like this pattern")
     parser.add_argument("--wheels", action="append", metavar="DIR", help="a virtual environment with NumPy and SciPy of PyPI")
-    parser.add_argument("--torch", action="store_true", help="PyTorch, too, in the environments of wheels")
+    parser.add_argument("--known", action="store_true", help="a line for each test that fails and is no fault of tc's")
     options = parser.parse_args()
     if "reference" not in PROVIDERS:
         print("libblas3 is not installed: there is no BLAS to compare with")
