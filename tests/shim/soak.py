@@ -258,6 +258,8 @@ def pytest(runner, blas, words, names, python=PYTHON):
     """The tests fail that fail without the shim, and no others."""
     command = [python, "-c", PYTEST, "-q", "-rfE", "-p", "no:cacheprovider", "-W", "ignore", "-m", "not slow", "--pyargs", *words]
     plain, done = runner.both(command, blas)
+    if plain.code not in (0, 1):
+        raise Absent(f"does not run without the shim: {end_of(plain)}")
     if done.code not in (0, 1):
         return end_of(done)
     ends = [{what: int(n) for n, what in re.findall(r"(\d+) (passed|failed|error)", each.text.strip().splitlines()[-1])} for each in (plain, done)]
