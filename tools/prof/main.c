@@ -14,6 +14,11 @@ static const tc_prof_command commands[] = {
      "  tc-prof run.prof                 the same: report is what tc-prof does without a subcommand\n"
      "  tc-prof report --all run.prof    every place, not only the dearest\n"
      "  tc-prof report --json run.prof | jq '.sites[] | {site, syncs, verdict}'\n"},
+    {"steps", "FILE", 1, tc_prof_steps, "the step that the program repeats: its syncs, its time, how it grows",
+     "A step is found by the order of places and causes in each thread, whatever comes before, between or now\n"
+     "and then within.\n\n"
+     "  tc-prof steps run.prof           each thread's step, its time over the run, and the slowest ones\n"
+     "  tc-prof steps --json run.prof | jq '.threads[0].steps[] | .ns'\n"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

@@ -31,3 +31,4 @@ void tc_prof_json_head(tc_profile *p, const char *command);
 size_t tc_prof_rows(const tc_prof_options *o, size_t usual, size_t n);
 
 int tc_prof_report(tc_profile *p, const tc_prof_options *o);
+int tc_prof_steps(tc_profile *p, const tc_prof_options *o);
