@@ -87,6 +87,7 @@ def changing(n_steps=24):
     for i in range(n_steps):
         w.sync(step_plan(w, n=32 + i), "model.c:33", "eval", new=True, lookup=400_000, lower=350_000, compile=2_000_000)
         w.sync(small_plan(w, 8 + 4 * i, 0xd00 + i), "peer.c:9", "item", new=True, lookup=300_000, lower=200_000, compile=1_000_000)
+    w.sync(step_plan(w, n=55, axis=0, hash=0xabd), "model.c:33", "eval", new=True)
     w.sync(step_plan(w, n=32, axis=0, hash=0xabd), "program.c:5", "to_host", new=True)
     w.sync(0, "program.c:8", "item", flags=FAILED, new=True)
     w.end()

@@ -10,15 +10,38 @@
 #include "tools/prof/prof.h"
 
 static const tc_prof_command commands[] = {
-    {"report", "FILE", 1, tc_prof_report, "the whole program: its sync points by place, and what to change",
+    {"report", "FILE", 1, tc_command_report, "the whole program: its sync points by place, and what to change",
      "  tc-prof run.prof                 the same: report is what tc-prof does without a subcommand\n"
      "  tc-prof report --all run.prof    every place, not only the dearest\n"
      "  tc-prof report --json run.prof | jq '.sites[] | {site, syncs, verdict}'\n"},
-    {"steps", "FILE", 1, tc_prof_steps, "the step that the program repeats: its syncs, its time, how it grows",
+    {"steps", "FILE", 1, tc_command_steps, "the step that the program repeats: its syncs, its time, how it grows",
      "A step is found by the order of places and causes in each thread, whatever comes before, between or now\n"
      "and then within.\n\n"
      "  tc-prof steps run.prof           each thread's step, its time over the run, and the slowest ones\n"
      "  tc-prof steps --json run.prof | jq '.threads[0].steps[] | .ns'\n"},
+    {"sync", "N FILE", 2, tc_command_sync, "one sync in full: its graph, kernels and time",
+     "With --dot the graph before and after lowering, each kernel a cluster, for Graphviz. Times of kernels are in the\n"
+     "file where TC_PROFILE_KERNELS=1 was set. roof: the share of what the machine can do at most, of bytes or of\n"
+     "operations, whichever is nearer.\n\n"
+     "  tc-prof sync 17 run.prof\n"
+     "  tc-prof sync --dot 17 run.prof | dot -Tsvg >graph.svg\n"
+     "  tc-prof sync --json 17 run.prof | jq '.plan.kernels[]'\n"},
+    {"misses", "FILE", 1, tc_command_misses, "what made each graph new: the nearest known one, and what differs",
+     "Places that have a new graph in most of their syncs (storms) come first. A graph is compared with the\n"
+     "latest one of its place, of the same structure where there is one.\n\n"
+     "  tc-prof misses run.prof\n"
+     "  tc-prof misses --all run.prof    every miss\n"},
+    {"fusion", "FILE", 1, tc_command_fusion, "what kernels hand to each other in memory, and why they are not one",
+     "Bytes are those written and read again, over all runs.\n\n"
+     "  tc-prof fusion run.prof          the dearest first\n"
+     "  tc-prof fusion --json run.prof | jq '.boundaries[] | {bytes, reason}'\n"},
+    {"memory", "FILE", 1, tc_command_memory, "the peak: what lived then, and the plan that needs most",
+     "  tc-prof memory run.prof\n"
+     "  tc-prof memory --all run.prof    every tensor of the record\n"},
+    {"compile", "FILE", 1, tc_command_compile, "what it took to make each kernel, by stage",
+     "A kernel without a sync was made beside the program.\n\n"
+     "  tc-prof compile run.prof\n"
+     "  tc-prof compile -n 5 run.prof    the five that took longest\n"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -158,6 +181,6 @@ int main(int argc, char **argv) {
     o.word[o.n_words++] = argv[optind];
   }
   if (o.n_words == 0) return wrong_line("%s", "no file is named");
-  if (o.n_words < c->n_words) return wrong_line("after it there must be: %s", c->words);
+  if (o.n_words < c->n_words) return wrong_line("it takes: %s", c->words);
   return run(c, &o);
 }

@@ -30,5 +30,10 @@ void tc_prof_json_head(tc_profile *p, const char *command);
 // The rows of a table: what --top and --all say, else usual, at most n.
 size_t tc_prof_rows(const tc_prof_options *o, size_t usual, size_t n);
 
-int tc_prof_report(tc_profile *p, const tc_prof_options *o);
-int tc_prof_steps(tc_profile *p, const tc_prof_options *o);
+int tc_command_report(tc_profile *p, const tc_prof_options *o);
+int tc_command_steps(tc_profile *p, const tc_prof_options *o);
+int tc_command_sync(tc_profile *p, const tc_prof_options *o);
+int tc_command_misses(tc_profile *p, const tc_prof_options *o);
+int tc_command_fusion(tc_profile *p, const tc_prof_options *o);
+int tc_command_memory(tc_profile *p, const tc_prof_options *o);
+int tc_command_compile(tc_profile *p, const tc_prof_options *o);

@@ -1,5 +1,5 @@
-// See profile.h. The file is read in windows. Of a record that is longer than a window only the
-// fixed part is looked at; its rows or text are read again when they are asked for.
+// See profile.h. The file is read in windows. Of a longer record only the fixed part is looked at.
+// Its rows or text are read again when they are asked for.
 #include "tools/prof/profile.h"
 
 #include <errno.h>
@@ -162,7 +162,7 @@ static outcome take_text(tc_profile *p, const char *record, size_t there, uint64
   return find_same(p, t.id) ? TAKEN : NO_MEMORY;
 }
 
-static uint32_t same_text(const tc_profile *p, uint32_t id) {
+uint32_t tc_profile_same(const tc_profile *p, uint32_t id) {
   return id < p->n_texts && p->text[id].offset ? p->text[id].same : 0;
 }
 
@@ -172,10 +172,15 @@ const char *tc_profile_text(tc_profile *p, uint32_t id) {
   if (!t->text) {
     t->text = malloc(t->length + 1u);
     if (!t->text) return "";
-    if (!read_at(p, t->offset, t->text, t->length)) t->length = 0;
-    clean_text(t->text, t->length);
+    clean_text(t->text, read_at(p, t->offset, t->text, t->length) ? t->length : 0);
   }
   return t->text;
+}
+
+void tc_profile_forget(tc_profile *p, uint32_t id) {
+  if (id >= p->n_texts || p->text[id].length < SHORT_TEXT) return;
+  free(p->text[id].text);
+  p->text[id].text = NULL;
 }
 
 // ---- Records ----
@@ -202,10 +207,10 @@ static outcome take_sync(tc_profile *p, const char *record, size_t there, uint64
       .sequence = s.sequence,
       .thread = thread,
       .plan = s.plan,
-      .site = same_text(p, s.site),
-      .cause = same_text(p, s.cause),
-      .tier = same_text(p, s.tier),
-      .region = same_text(p, s.region),
+      .site = tc_profile_same(p, s.site),
+      .cause = tc_profile_same(p, s.cause),
+      .tier = tc_profile_same(p, s.tier),
+      .region = tc_profile_same(p, s.region),
       .flags = s.flags,
       .miss = s.miss,
       .n_launches = s.n_launches,

@@ -93,6 +93,10 @@ void tc_profile_close(tc_profile *p);
 
 // A text by its number; "" if there is none. Control characters but newlines are '?'. Borrowed.
 const char *tc_profile_text(tc_profile *p, uint32_t id);
+// The first text that has the same bytes, if it is a short one; 0: there is no such text.
+uint32_t tc_profile_same(const tc_profile *p, uint32_t id);
+// Gives the memory of a long text back; it is read again when asked for.
+void tc_profile_forget(tc_profile *p, uint32_t id);
 // A plan by its id, or NULL.
 const tc_prof_plan *tc_profile_plan(const tc_profile *p, uint32_t id);
 // The sync of this sequence number, or NULL.

@@ -257,7 +257,7 @@ static bool each_thread(tc_profile *p, const tc_groups *g, const tc_prof_options
   return ok;
 }
 
-int tc_prof_steps(tc_profile *p, const tc_prof_options *o) {
+int tc_command_steps(tc_profile *p, const tc_prof_options *o) {
   tc_groups g;
   if (!tc_groups_make(p, &g)) return fprintf(stderr, "tc-prof: no memory\n"), 1;
   if (o->json) {

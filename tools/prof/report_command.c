@@ -263,7 +263,7 @@ static void json_report(tc_profile *p, const tc_groups *g) {
   tc_json_end();
 }
 
-int tc_prof_report(tc_profile *p, const tc_prof_options *o) {
+int tc_command_report(tc_profile *p, const tc_prof_options *o) {
   tc_groups g;
   if (!tc_groups_make(p, &g)) return fprintf(stderr, "tc-prof: no memory\n"), 1;
   if (o->json)
