@@ -27,6 +27,26 @@ static int by_storm(const void *a, const void *b) {
   return (x->group > y->group) - (x->group < y->group);
 }
 
+// A storm is one thread's, since threads may share a place.
+static bool judge_storm(tc_profile *p, const tc_groups *g, const tc_misses *m, place *here) {
+  uint32_t *n_syncs = NULL, *n_misses = NULL;
+  if (here->n < TC_STORM_MISSES) return true;
+  here->storm = (uint64_t)here->n * 100 >= (uint64_t)g->group[here->group].n_syncs * TC_STORM_PERCENT;
+  if (here->storm || p->n_threads < 2) return true;
+  n_syncs = calloc(p->n_threads, sizeof *n_syncs);
+  n_misses = calloc(p->n_threads, sizeof *n_misses);
+  for (size_t i = 0; n_syncs && i < p->n_points; i++)
+    if (g->of_point[i] == here->group) n_syncs[p->point[i].thread]++;
+  for (uint32_t i = 0; n_misses && i < here->n; i++) n_misses[p->point[m->row[here->row[i]].point].thread]++;
+  bool ok = n_syncs && n_misses;
+  for (size_t i = 0; ok && i < p->n_threads; i++)
+    if (n_misses[i] >= TC_STORM_MISSES && (uint64_t)n_misses[i] * 100 >= (uint64_t)n_syncs[i] * TC_STORM_PERCENT)
+      here->storm = true;
+  free(n_syncs);
+  free(n_misses);
+  return ok;
+}
+
 // A row for each group; those without a miss last. rows: where the numbers of misses lie.
 static bool make_places(tc_profile *p, const tc_groups *g, const tc_misses *m, place **out, uint32_t **rows) {
   place *all = calloc(g->n + 1, sizeof *all);
@@ -39,8 +59,6 @@ static bool make_places(tc_profile *p, const tc_groups *g, const tc_misses *m, p
     all[i].group = i;
     all[i].row = next;
     next += all[i].n;
-    all[i].storm =
-        all[i].n >= TC_STORM_MISSES && (uint64_t)all[i].n * 100 >= (uint64_t)g->group[i].n_syncs * TC_STORM_PERCENT;
     all[i].n = 0;
   }
   for (size_t i = 0; i < m->n; i++) {
@@ -49,6 +67,8 @@ static bool make_places(tc_profile *p, const tc_groups *g, const tc_misses *m, p
     here->n_first += m->row[i].is_first;
     here->ns += tc_miss_cost(&p->point[m->row[i].point]);
   }
+  for (uint32_t i = 0; i < g->n; i++)
+    if (!judge_storm(p, g, m, &all[i])) return false;
   qsort(all, g->n, sizeof *all, by_storm);
   return true;
 }
@@ -107,10 +127,10 @@ static void print_place(tc_profile *p, const tc_groups *g, const tc_misses *m, c
                         const tc_prof_options *o) {
   const tc_group *group = &g->group[here->group];
   size_t rows = tc_prof_rows(o, USUAL_MISSES, here->n);
-  printf("\n%s %s: %s%u of %u syncs, %s\n",
+  printf("\n%s %s: %s%u of %s, %s\n",
          tc_show_colour(TC_BOLD, tc_show_end(tc_profile_text(p, group->site), tc_terminal_get()->columns - 40)),
          tc_profile_text(p, group->cause), here->storm ? tc_show_colour(TC_RED, "storm: ") : "", here->n,
-         group->n_syncs, tc_show_ns(here->ns));
+         tc_show_count(group->n_syncs, "sync"), tc_show_ns(here->ns));
   // The first graph of a place says least.
   size_t from = here->n > rows && here->n_first ? here->n_first : 0;
   if (from + rows > here->n) from = here->n - rows;
@@ -127,9 +147,9 @@ static void print_misses(tc_profile *p, const tc_groups *g, const tc_misses *m, 
   tc_prof_print_head(p);
   snprintf(
       line, sizeof line,
-      "%zu of %u syncs had no plan in the cache: %u new graphs, %u evicted, %u cleared. To lower and to compile took %s.",
-      m->n, g->all.n_syncs, g->all.n_missed[TC_PROF_MISS_NEW], g->all.n_missed[TC_PROF_MISS_EVICTED],
-      g->all.n_missed[TC_PROF_MISS_CLEARED], tc_show_ns(m->cost_ns));
+      "%zu of %s had no plan in the cache: %u new graphs, %u evicted, %u cleared. To lower and to compile took %s.",
+      m->n, tc_show_count(g->all.n_syncs, "sync"), g->all.n_missed[TC_PROF_MISS_NEW],
+      g->all.n_missed[TC_PROF_MISS_EVICTED], g->all.n_missed[TC_PROF_MISS_CLEARED], tc_show_ns(m->cost_ns));
   tc_show_words(0, line);
   for (size_t i = 0; i < rows; i++) print_place(p, g, m, &all[i], o);
   if (rows < n) printf("\n%zu more places: --all\n", n - rows);

@@ -352,7 +352,7 @@ static void write_note(tc_profile *p) {
   else if (p->torn)
     snprintf(p->note, sizeof p->note, "ends in mid-record: the program was killed, or the file was cut");
   else if (!p->end.head.bytes)
-    snprintf(p->note, sizeof p->note, "has no end: the program was killed, or still runs");
+    snprintf(p->note, sizeof p->note, "has no end: the program was killed, ended by _exit, or still runs");
 }
 
 // Takes the records that lie whole in a window of n bytes; p->at moves behind them. False: no more

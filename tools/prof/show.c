@@ -69,6 +69,12 @@ const char *tc_show_number(double x) {
   return out;
 }
 
+const char *tc_show_count(double n, const char *one) {
+  char *out = next_buffer();
+  snprintf(out, BUFFER, "%s %s%s", tc_show_number(n), one, n == 1 ? "" : "s");
+  return out;
+}
+
 const char *tc_show_share(double part, double whole) {
   char *out = next_buffer();
   double percent = whole > 0 ? 100 * part / whole : 0;
