@@ -27,23 +27,43 @@ static int by_storm(const void *a, const void *b) {
   return (x->group > y->group) - (x->group < y->group);
 }
 
-// A storm is one thread's, since threads may share a place.
-static bool judge_storm(tc_profile *p, const tc_groups *g, const tc_misses *m, place *here) {
-  uint32_t *n_syncs = NULL, *n_misses = NULL;
-  if (here->n < TC_STORM_MISSES) return true;
-  here->storm = (uint64_t)here->n * 100 >= (uint64_t)g->group[here->group].n_syncs * TC_STORM_PERCENT;
-  if (here->storm || p->n_threads < 2) return true;
-  n_syncs = calloc(p->n_threads, sizeof *n_syncs);
-  n_misses = calloc(p->n_threads, sizeof *n_misses);
-  for (size_t i = 0; n_syncs && i < p->n_points; i++)
-    if (g->of_point[i] == here->group) n_syncs[p->point[i].thread]++;
-  for (uint32_t i = 0; n_misses && i < here->n; i++) n_misses[p->point[m->row[here->row[i]].point].thread]++;
-  bool ok = n_syncs && n_misses;
-  for (size_t i = 0; ok && i < p->n_threads; i++)
-    if (n_misses[i] >= TC_STORM_MISSES && (uint64_t)n_misses[i] * 100 >= (uint64_t)n_syncs[i] * TC_STORM_PERCENT)
-      here->storm = true;
-  free(n_syncs);
-  free(n_misses);
+// Syncs and misses of a thread at one place.
+typedef struct share {
+  uint32_t n_syncs, n_misses;
+} share;
+
+static bool is_storm(uint32_t n_misses, uint32_t n_syncs) {
+  return n_misses >= TC_STORM_MISSES && (uint64_t)n_misses * 100 >= (uint64_t)n_syncs * TC_STORM_PERCENT;
+}
+
+// A storm is one thread's, since threads may share a place. point: those of the place, n of them.
+// by_thread: zeros, before and after.
+static bool judge_storm(const tc_profile *p, const uint32_t *point, uint32_t n, share *by_thread) {
+  bool storm = false;
+  for (uint32_t i = 0; i < n; i++) {
+    share *s = &by_thread[p->point[point[i]].thread];
+    s->n_syncs++;
+    s->n_misses += p->point[point[i]].miss != TC_PROF_MISS_NONE;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    share *s = &by_thread[p->point[point[i]].thread];
+    storm = storm || is_storm(s->n_misses, s->n_syncs);
+    *s = (share){0};
+  }
+  return storm;
+}
+
+static bool judge_storms(const tc_profile *p, const tc_groups *g, place *all) {
+  share *by_thread = calloc(p->n_threads + 1, sizeof *by_thread);
+  uint32_t *point = malloc((p->n_points + 1) * sizeof *point), *end = calloc(g->n + 1, sizeof *end);
+  bool ok = by_thread && point && end;
+  for (size_t i = 1; ok && i < g->n; i++) end[i] = end[i - 1] + g->group[i - 1].n_syncs;
+  for (size_t i = 0; ok && i < p->n_points; i++) point[end[g->of_point[i]]++] = (uint32_t)i;
+  for (size_t i = 0; ok && i < g->n; i++)
+    all[i].storm = judge_storm(p, point + end[i] - g->group[i].n_syncs, g->group[i].n_syncs, by_thread);
+  free(by_thread);
+  free(point);
+  free(end);
   return ok;
 }
 
@@ -67,8 +87,7 @@ static bool make_places(tc_profile *p, const tc_groups *g, const tc_misses *m, p
     here->n_first += m->row[i].is_first;
     here->ns += tc_miss_cost(&p->point[m->row[i].point]);
   }
-  for (uint32_t i = 0; i < g->n; i++)
-    if (!judge_storm(p, g, m, &all[i])) return false;
+  if (!judge_storms(p, g, all)) return false;
   qsort(all, g->n, sizeof *all, by_storm);
   return true;
 }

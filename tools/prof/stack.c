@@ -62,6 +62,7 @@ void tc_stack_frame(tc_profile *p, uint64_t address, char *out, size_t bytes) {
   char *line = strchr(said, '\n');
   if (line) *line++ = 0;
   if (line) line[strcspn(line, "(\n")] = 0;  // "(discriminator 1)"
+  for (size_t n = line ? strlen(line) : 0; n && line[n - 1] == ' '; n--) line[n - 1] = 0;
   if (line && !strchr(line, '?'))
     snprintf(out, bytes, "%s at %s", said, line);
   else
