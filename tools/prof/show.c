@@ -65,7 +65,7 @@ const char *tc_show_number(double x) {
   static const char *const unit[] = {"k", "M", "G", "T", "P"};
   char *out = next_buffer();
   if (x >= 99999.5) return show_unit(x / 1000, 1000, unit, 5);
-  snprintf(out, BUFFER, x == (double)(long)x || x >= 999.5 ? "%.0f" : "%.1f", x);
+  snprintf(out, BUFFER, x - (double)(long)x < 0.05 || x >= 999.5 ? "%.0f" : "%.1f", x);
   return out;
 }
 
