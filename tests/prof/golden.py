@@ -4,12 +4,16 @@
 golden.py PROGRAM [--update]     --update writes golden/ anew, to be looked at with git diff
 """
 import difflib
+import fcntl
 import json
 import os
 import pathlib
+import pty
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 
 sys.dont_write_bytecode = True
 
@@ -60,6 +64,39 @@ def run(program, folder, words, **env):
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
+def on_terminal(program, folder, **env):
+    """What the report is on a terminal of 100 columns."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    child = subprocess.Popen([program, "report", "changing.prof"], cwd=folder, stdin=follower, stdout=follower, stderr=follower,
+                             env={"LC_ALL": "C.UTF-8", "TERM": "xterm", **env})
+    os.close(follower)
+    out = b""
+    while True:
+        try:
+            got = os.read(leader, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not got:
+            break
+        out += got
+    child.wait()
+    os.close(leader)
+    return out.decode()
+
+
+def check_terminal(program, folder):
+    """Colours and width are the terminal's, unless the environment says otherwise."""
+    coloured = on_terminal(program, folder)
+    if "\033[1m" not in coloured or "\033[31mgrowing\033[0m" not in coloured:
+        yield "no colours on a terminal"
+    if not any(80 < len(line) <= 100 for line in coloured.replace("\r", "").split("\n") if "\033" not in line):
+        yield "a terminal of 100 columns is not used"
+    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+        if "\033" in on_terminal(program, folder, **{name: value}):
+            yield f"colours with {name}={value}"
+
+
 def main():
     program, update = os.path.abspath(sys.argv[1]), "--update" in sys.argv
     wrong, made = [], {}
@@ -88,6 +125,7 @@ def main():
                 wrong.append(f"{words}: status {status}, expected {expected}: {err}")
             if name.startswith("help") and max(map(len, out.split("\n"))) > 80:
                 wrong.append(f"{words}: a line of more than 80 columns")
+        wrong += check_terminal(program, folder)
         plain = run(program, folder, ["report", "training.prof"], LC_ALL="C")[1]
         made["training-report-ascii"] = plain
         if not plain.isascii():

@@ -43,6 +43,7 @@ static void print_recorded(const tc_graph_text *g) {
 }
 
 static const tc_node_text *find_node(const tc_graph_text *g, uint32_t number) {
+  if (number < g->n && g->node[number].number == number) return &g->node[number];
   for (size_t i = 0; i < g->n; i++)
     if (g->node[i].number == number) return &g->node[i];
   return NULL;

@@ -8,8 +8,9 @@
 #include "tools/prof/advice.h"
 #include "tools/prof/groups.h"
 #include "tools/prof/prof.h"
+#include "tools/prof/regions.h"
 
-enum { USUAL_PLACES = 12, BAR = 40 };
+enum { USUAL_PLACES = 12, USUAL_REGIONS = 8, BAR = 40 };
 
 static const tc_colour verdict_colour[] = {
     [TC_VERDICT_GOOD] = TC_GREEN, [TC_VERDICT_ONCE] = TC_DIM,    [TC_VERDICT_TINY] = TC_YELLOW,
@@ -167,6 +168,21 @@ static void print_summary(tc_profile *p, const tc_groups *g) {
   tc_show_words(0, line);
 }
 
+static void print_regions(tc_profile *p, const tc_groups *g, const tc_prof_options *o) {
+  size_t n;
+  tc_region_row *row = tc_regions_make(p, &n);
+  size_t rows = tc_prof_rows(o, USUAL_REGIONS, n);
+  if (n) tc_show_heading("regions, without those within");
+  for (size_t i = 0; i < rows; i++) {
+    const char *name = row[i].region ? tc_profile_text(p, row[i].region) : "outside regions";
+    printf("  %6s of tc's time, %s, %s nodes each: %s\n", tc_show_share(row[i].ns + row[i].record_ns, time_of(&g->all)),
+           tc_show_count(row[i].n_syncs, "sync"), tc_show_number(row[i].nodes / row[i].n_syncs),
+           tc_show_end(name, tc_terminal_get()->columns - 54));
+  }
+  if (rows < n) printf("%zu more: --all\n", n - rows);
+  free(row);
+}
+
 static void print_advice(tc_profile *p, const tc_advice_list *advice, const tc_prof_options *o) {
   size_t rows = tc_prof_rows(o, TC_ADVICE_SHOWN, advice->n);
   if (rows) tc_show_heading("most worth changing");
@@ -196,6 +212,7 @@ static void print_report(tc_profile *p, const tc_groups *g, const tc_advice_list
   tc_show_heading("places and causes, by time");
   for (size_t i = 0; i < rows; i++) print_place(p, &g->group[i], &g->all);
   if (rows < g->n) printf("%zu more: --all\n", g->n - rows);
+  print_regions(p, g, o);
   print_advice(p, advice, o);
 }
 
@@ -256,6 +273,23 @@ static void json_group(const tc_group *g) {
   tc_json_end();
 }
 
+static void json_regions(tc_profile *p) {
+  size_t n;
+  tc_region_row *row = tc_regions_make(p, &n);
+  tc_json_array("regions");
+  for (size_t i = 0; i < n; i++) {
+    tc_json_object(NULL);
+    tc_json_text("region", tc_profile_text(p, row[i].region));
+    tc_json_count("syncs", row[i].n_syncs);
+    tc_json_number("ns", row[i].ns);
+    tc_json_number("record_ns", row[i].record_ns);
+    tc_json_number("nodes_sum", row[i].nodes);
+    tc_json_end();
+  }
+  tc_json_end();
+  free(row);
+}
+
 static void json_advice(tc_profile *p, const tc_advice_list *advice) {
   tc_json_array("advice");
   for (size_t i = 0; i < advice->n; i++) {
@@ -293,6 +327,7 @@ static void json_report(tc_profile *p, const tc_groups *g, const tc_advice_list 
     tc_json_end();
   }
   tc_json_end();
+  json_regions(p);
   json_advice(p, advice);
   tc_json_end();
 }
