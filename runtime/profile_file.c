@@ -373,10 +373,9 @@ bool tc_profile_wake(const tc_profile_machine *machine) {
   now = atomic_load_explicit(&tc_profile_now, memory_order_relaxed);
   self.machine = *machine;
   bool due = now == TC_PROFILE_FORKED || (now == TC_PROFILE_UNREAD && name && strlen(name) < PATH_MAX / 2);
-  if (now == TC_PROFILE_UNREAD || now == TC_PROFILE_FORKED)
-    atomic_store_explicit(&tc_profile_now, TC_PROFILE_OFF, memory_order_relaxed);
   if (due && now == TC_PROFILE_UNREAD) make_absolute(name, self.base);
   bool on = due ? open_locked(now == TC_PROFILE_FORKED, &error) : now == TC_PROFILE_ON;
+  if (!on) atomic_store_explicit(&tc_profile_now, TC_PROFILE_OFF, memory_order_relaxed);
   if (error)
     tc_log_line(TC_LOG_WARN, "TC_PROFILE: %s cannot be written: %s; there is no profile", self.path, strerror(error));
   pthread_mutex_unlock(&self.lock);

@@ -147,11 +147,18 @@ const char *tc_show_bar(double part, double whole, int columns) {
   return out;
 }
 
+// Whether a number's unit follows, which is of one or two letters.
+static bool has_unit(const char *text, int bytes) {
+  const char *unit = text + bytes + 1;
+  return text[bytes] == ' ' && bytes > 0 && text[bytes - 1] >= '0' && text[bytes - 1] <= '9' &&
+         strcspn(unit, " ,.;:)") <= 2;
+}
+
 void tc_show_words(int indent, const char *text) {
   int at = indent;
   while (*text) {
     int bytes = (int)strcspn(text, " "), columns = 0;
-    if (strncmp(text + bytes, " %", 2) == 0) bytes += 1 + (int)strcspn(text + bytes + 1, " ");
+    if (has_unit(text, bytes)) bytes += 1 + (int)strcspn(text + bytes + 1, " ");
     for (int i = 0; i < bytes; i++) columns += ((unsigned char)text[i] & 0xc0) != 0x80;
     if (at > indent && at + 1 + columns > tc_terminal_get()->columns) {
       printf("\n%*s", indent, "");
