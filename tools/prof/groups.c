@@ -124,11 +124,12 @@ static void add_point(tc_group *g, const tc_point *point, const tc_prof_plan *pl
 static tc_verdict judge(const tc_group *g) {
   if (g->n_failed == g->n_syncs) return TC_VERDICT_FAILS;
   if (g->n_syncs == 1) return TC_VERDICT_ONCE;
-  if (g->first_nodes > 0 && g->last_nodes * 100 >= g->first_nodes * TC_GROWING_PERCENT) return TC_VERDICT_GROWING;
+  if (g->first_nodes > 0 && g->last_nodes * 100 >= g->first_nodes * (double)TC_GROWING_PERCENT)
+    return TC_VERDICT_GROWING;
   if (g->n_syncs >= TC_TREND_SYNCS && (uint64_t)g->n_hits * 100 < (uint64_t)g->n_syncs * TC_REPEATS_PERCENT)
     return TC_VERDICT_NEVER_REPEATS;
-  if (g->nodes.median >= TC_HUGE_NODES) return TC_VERDICT_HUGE;
-  if (g->nodes.median < TC_TINY_NODES && g->ns.median < TC_TINY_NS) return TC_VERDICT_TINY;
+  if (g->nodes.median >= (double)TC_HUGE_NODES) return TC_VERDICT_HUGE;
+  if (g->nodes.median < (double)TC_TINY_NODES && g->ns.median < (double)TC_TINY_NS) return TC_VERDICT_TINY;
   return TC_VERDICT_GOOD;
 }
 

@@ -155,7 +155,7 @@ static void print_growth(const tc_steps *s, measure what, const char *name) {
     printf("median %s, max %s", tc_show_number(all.median), tc_show_number(all.most));
     if (s->n >= TC_TREND_SYNCS && take_values(s, what, 0, quarter, &first) &&
         take_values(s, what, s->n - quarter, quarter, &last)) {
-      bool grows = last.median * 100 >= first.median * TC_GROWING_PERCENT && last.median > first.median;
+      bool grows = last.median * 100 >= first.median * (double)TC_GROWING_PERCENT && last.median > first.median;
       printf("; first quarter %s, last quarter %s%s", tc_show_number(first.median), tc_show_number(last.median),
              grows ? tc_show_colour(TC_RED, ": grows") : "");
     }
