@@ -43,9 +43,8 @@ struct tc_buffer {
   _Atomic uint64_t made;
   _Atomic bool watched;  // true: the keeper is notified when this stamp ends
   tc_buffer *next;  // in a pool
-  // While there is a profile. stored_by: the sync that stored this value, which nobody has read yet; 0: none
-  _Atomic uint32_t stored_by;
-  bool listed;  // true: it is in the list of buffers in use, by the two; under the lock of the pools
+  _Atomic uint32_t stored_by;  // with a profile: the sync whose value nobody has read yet. 0: none
+  bool listed;  // with a profile: it is in the list of live_buffers.h, under its lock
   tc_buffer *newer, *older;
   tc_call maker;  // the call that made it; under the same lock
 };
@@ -105,22 +104,6 @@ static inline uint32_t tc_buffer_refs(const tc_buffer *b) {
 void tc_buffer_tell(tc_buffer *b, tc_holding holding, tc_call made);
 // ---- for a profile ----
 
-// Memory in use, of the host and of GPUs, at a new highest point: a tenth above the last one. Only
-// what was made since the profile began has rows.
-#define TC_HIGH_ROWS 16
-typedef struct tc_high {
-  uint64_t at_ns, bytes;
-  uint32_t n_live, n_row;
-  struct {
-    const tc_buffer *buffer;  // it may be released already
-    tc_call maker;
-    uint64_t bytes;
-  } row[TC_HIGH_ROWS];  // the largest first
-} tc_high;
-// Takes the highest point since the last call. False: there was none.
-bool tc_buffer_high_take(tc_high *out);
-// A profile begins: the next memory that is taken is a new highest point.
-void tc_buffer_high_begin(void);
 // Bytes that this thread moved to and from GPUs since the last call.
 void tc_buffer_bus_take(uint64_t *to_device, uint64_t *from_device);
 static inline void tc_buffer_set_read(tc_buffer *b) {

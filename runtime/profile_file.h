@@ -1,8 +1,8 @@
 // The file of a profile: opened, filled record by record, closed. profile_format.h has the records.
 //
-// In: records. Out: FILE, which is whole up to the last record even after kill -9: a piece of the
-// file is reserved and mapped, a record is copied into it, and its head's first word is stored last.
-// Invariants: a forked child never writes into its parent's file; it opens FILE.pid when it wakes.
+// In: records. Out: FILE, which is whole up to its last record, after kill -9 too. A piece of the
+// file is reserved and mapped; a record is copied there, its head's first word last.
+// Invariants: a forked child never writes into its parent's file; it opens FILE.pid as it wakes.
 // A living process owns its file by flock; another one that is given the same name takes FILE.pid.
 // What the file cannot take ends the profile with one warning, never the program.
 // Threads: thread-safe; the functions between tc_profile_begin and _end are called with its lock.
@@ -35,7 +35,7 @@ typedef struct tc_profile_machine {
   uint32_t threads;
   double peak_flops, peak_bytes;
 } tc_profile_machine;
-// Whether a file is to be opened: TC_PROFILE names one, or a child of a process that writes one wakes.
+// Whether a file is to be opened: TC_PROFILE names one, or the parent of this child has one.
 bool tc_profile_is_due(void);
 // Opens what is due. Returns whether there is a profile now.
 bool tc_profile_wake(const tc_profile_machine *machine);

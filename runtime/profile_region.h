@@ -2,5 +2,5 @@
 // Threads: per thread. Owner: the thread.
 #pragma once
 
-// The thread's region as "outer/inner". "": it is in none. Valid until the thread's next begin or end.
+// The thread's region as "outer/inner", valid until its next begin or end. "": it is in none.
 const char *tc_region_path(void);

@@ -1,5 +1,5 @@
-// The summary that TC_PROFILE=1 prints at exit: at most 12 lines of at most 100 columns, the verdict
-// first.
+// The summary that TC_PROFILE=1 prints at exit: at most 12 lines of at most 100 columns, first the
+// verdict.
 // In: sync points. Out: text; per site their sums, of 256 sites.
 // Threads: the caller's lock. Owner: the process.
 #pragma once

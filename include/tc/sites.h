@@ -15,7 +15,7 @@ TC_API tc_status tc_set_memory_cap_at(size_t bytes, tc_site site);
 TC_API tc_status tc_set_memory_budget_at(size_t bytes, tc_site site);
 TC_API tc_status tc_set_allocator_at(tc_allocator allocator, tc_site site);
 TC_API tc_status tc_profile_start_at(const char *file, tc_site site) TC_MUST_USE;
-TC_API tc_status tc_profile_stop_at(tc_site site) TC_MUST_USE;
+TC_API tc_status tc_profile_stop_at(tc_site site);
 TC_API void tc_region_begin_at(const char *name, tc_site site);
 TC_API void tc_region_end_at(tc_site site);
 TC_API tc_status tc_set_default_device_at(const char *device, tc_site site) TC_MUST_USE;
@@ -120,7 +120,6 @@ inline tc_type tc_item_type_(const double *) {
 #define tc_to_host_async(...) tc_to_host_async_as_at(TC_C_1_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #endif
 #define tc_profile_start(...) tc_profile_start_at(__VA_ARGS__, TC_HERE)
-#define tc_profile_stop(...) tc_profile_stop_at(__VA_ARGS__, TC_HERE)
 #define tc_set_default_device(...) tc_set_default_device_at(__VA_ARGS__, TC_HERE)
 #define tc_push_device(...) tc_push_device_at(__VA_ARGS__, TC_HERE)
 #define tc_item_f32(t, ...) tc_item_f32_at(t, __VA_ARGS__, TC_HERE)

@@ -291,9 +291,9 @@ TC_API void tc_site_text(tc_site site, char *out, size_t bytes);
 // TC_ERR_IO: the file cannot be written. Thread-safe.
 TC_API tc_status tc_profile_start(const char *file) TC_MUST_USE;
 // Ends it. TC_ERR_STATE: none is being written. Thread-safe.
-TC_API tc_status tc_profile_stop(void) TC_MUST_USE;
-// Names what this thread does until tc_region_end. Regions nest, 64 deep, as "outer/inner"; the name
-// is copied, and its sync points have it in a profile. Without one this is all that it costs.
+TC_API tc_status tc_profile_stop(void);
+// Names what this thread does until tc_region_end. Regions nest, 64 deep, as "outer/inner". The
+// name is copied, and its sync points have it in a profile. Without one this is all that it costs.
 // TC_ERR_STATE: too many, or names too long, are open: its end is still due. TC_ERR_ARG: no name.
 TC_API void tc_region_begin(const char *name);
 // Ends the region begun last. TC_ERR_STATE: none is open in this thread.

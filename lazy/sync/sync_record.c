@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/live_buffers.h"
 #include "lazy/trace/trace_text.h"
 #include "runtime/options.h"
 #include "runtime/hash.h"
@@ -26,7 +27,7 @@ bool tc_sync_record_wakes(void) {
   if (!tc_profile_is_due()) return false;
   const tc_profile_machine machine = machine_now();
   if (!tc_profile_wake(&machine)) return false;
-  tc_buffer_high_begin();
+  tc_live_high_begin();
   return true;
 }
 
@@ -199,7 +200,7 @@ static void fill_times(tc_prof_sync *r, const tc_sync_times *x, const tc_work_do
 }
 
 // pre: the profile is locked.
-static void write_times(tc_work_done *done, uint32_t sequence, uint32_t plan) {
+static void write_times(const tc_work_done *done, uint32_t sequence, uint32_t plan) {
   uint32_t n = 0;
   uint64_t now = tc_ticks(), now_ns = tc_now_ns();
   tc_prof_kernel_time *row = tc_malloc((done->n_times + 1) * sizeof *row);
@@ -231,12 +232,12 @@ static void write_memory(const tc_high *h, uint32_t sequence) {
                          (tc_profile_part[]){{&r, sizeof r}, {row, h->n_row * sizeof row[0]}});
 }
 
-void tc_sync_record(const tc_sync_point *rec, const tc_plan *p, tc_work_done *done, const tc_sync_times *x,
+void tc_sync_record(const tc_sync_point *rec, const tc_plan *p, const tc_work_done *done, const tc_sync_times *x,
                     uint32_t miss) {
   void *frame[MOST_FRAMES];
   tc_high high;
   int n_frame = TC_UNLIKELY(tc_options_get()->profile_stacks) ? backtrace(frame, MOST_FRAMES) : 0;
-  bool is_high = tc_buffer_high_take(&high);
+  bool is_high = tc_live_high_take(&high);
   tc_prof_sync r = {.sequence = tc_profile_sequence, .thread = tc_profile_thread(), .miss = (uint16_t)miss};
   r.flags = (uint16_t)((rec->hit ? TC_PROF_HIT : 0) | (rec->replayed ? TC_PROF_REPLAYED : 0) |
                        (done->interpreted ? TC_PROF_INTERPRETED : 0) | (rec->status != TC_OK ? TC_PROF_FAILED : 0) |
@@ -268,8 +269,6 @@ void tc_sync_record(const tc_sync_point *rec, const tc_plan *p, tc_work_done *do
     if (is_high) write_memory(&high, r.sequence);
     tc_profile_end();
   }
-  tc_free(done->times);
-  done->times = NULL;
 }
 
 // ---- the program's own ----
@@ -278,7 +277,7 @@ tc_status tc_profile_start_at(const char *file, tc_site site) {
   if (!tc_enter("profile_start", site)) return TC_ERR_STATE;
   const tc_profile_machine machine = machine_now();
   tc_status st = tc_profile_start_with(file, &machine);
-  if (st == TC_OK) tc_buffer_high_begin();
+  if (st == TC_OK) tc_live_high_begin();
   tc_leave();
   return st;
 }

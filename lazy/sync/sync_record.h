@@ -1,5 +1,5 @@
-// What a profile's file gets of a sync point: its record, its plan's at the plan's first sync in
-// that file, and beside them stacks, kernels' times and memory.
+// What a profile's file gets of a sync point. That is its record, and its plan's if the file has it
+// not yet. Beside them are stacks, kernels' times and memory.
 //
 // In: a sync that has run. Out: records (runtime/profile_format.h).
 // Invariants: nothing here fails a sync. Without a profile a sync costs one branch.
@@ -31,5 +31,5 @@ static inline bool tc_sync_is_recorded(void) {
 // has it, and marks what the run read.
 void tc_sync_record_plan(const tc_trace *t, tc_plan *p, const tc_sync_point *rec);
 // p: NULL: there was none. miss: as in tc_prof_sync.
-void tc_sync_record(const tc_sync_point *rec, const tc_plan *p, tc_work_done *done, const tc_sync_times *x,
+void tc_sync_record(const tc_sync_point *rec, const tc_plan *p, const tc_work_done *done, const tc_sync_times *x,
                     uint32_t miss);
