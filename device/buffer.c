@@ -14,11 +14,13 @@
 
 #include "device/external.h"
 #include "device/gpu.h"
+#include "device/live_buffers.h"
 #include "runtime/arena.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/profile.h"
+#include "runtime/profile_file.h"
 #include "runtime/reentry.h"
 
 #define N_SMALL 56  // classes below a mebibyte
@@ -63,6 +65,7 @@ static _Thread_local struct {
   uint8_t memory;
   bool taken;  // true: this thread took some since tc_buffer_peak_begin
   uint64_t new_ticks;  // spent on getting memory that no pool had
+  uint64_t to_device, from_device;  // bytes since tc_buffer_bus_take
 } seen;
 
 // Notes that this thread took bytes of a memory, of which live_bytes are in use now.
@@ -206,6 +209,10 @@ static tc_buffer *take_locked(int c) {
   return b;
 }
 
+void tc_buffer_bus_take(uint64_t *to_device, uint64_t *from_device) {
+  *to_device = seen.to_device, *from_device = seen.from_device, seen.to_device = seen.from_device = 0;
+}
+
 // Makes the keeper of derived values give them back to the pools.
 static void reclaim_kept(void) {
   const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
@@ -266,6 +273,7 @@ static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
     pthread_mutex_lock(&self.lock);
     st = take_gpu_locked(g, d, c, &b);
   }
+  size_t live = self.stats.live_bytes + self.stats.gpu_live_bytes;
   pthread_mutex_unlock(&self.lock);
   if (st == TC_ERR_MEMORY && g) return tc_gpu_reclaim(g->gpu, class_bytes(c));
   if (st != TC_OK) return st;
@@ -278,12 +286,14 @@ static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
   atomic_store_explicit(&b->stamp, new_stamp(), memory_order_relaxed);
   forget_made(b);
   tc_holder_set(holder_of(b), TC_HOLDS_TENSOR, (tc_call){tc_call_op(NULL), tc_inside ? tc_inside_call.site : 0});
+  if (tc_profile_is_on()) tc_live_add(b, live);
   *out = b;
   return TC_OK;
 }
 
 void tc_buffer_tell(tc_buffer *b, tc_holding holding, tc_call made) {
   if (b && b->memory) tc_holder_set(holder_of(b), holding, made);
+  if (b && TC_UNLIKELY(b->listed)) tc_live_tell(b, holding, made);
 }
 
 void tc_buffer_reclaim(tc_device d) {
@@ -320,16 +330,16 @@ tc_peak tc_buffer_peak_end(void) {
 
 tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes) {
   if (TC_UNLIKELY(b->strided != NULL)) return tc_strided_gather(b->strided, to, b->ptr), TC_OK;
-  if (b->memory)
-    return tc_gpu_read_made(self.gpu[b->memory]->gpu, to, b->ptr, bytes,
-                            atomic_load_explicit(&b->made, memory_order_relaxed));
-  memcpy(to, b->ptr, bytes);
-  return TC_OK;
+  if (!b->memory) return memcpy(to, b->ptr, bytes), TC_OK;
+  uint64_t made = atomic_load_explicit(&b->made, memory_order_relaxed);
+  seen.from_device += bytes;
+  return tc_gpu_read_made(self.gpu[b->memory]->gpu, to, b->ptr, bytes, made);
 }
 
 tc_status tc_buffer_read_begin(const tc_buffer *b, void *to, size_t bytes) {
-  if (b->memory) return tc_gpu_read_begin(self.gpu[b->memory]->gpu, to, b->ptr, bytes);
-  return tc_buffer_read(b, to, bytes);
+  if (!b->memory) return tc_buffer_read(b, to, bytes);
+  seen.from_device += bytes;
+  return tc_gpu_read_begin(self.gpu[b->memory]->gpu, to, b->ptr, bytes);
 }
 
 void tc_buffer_set_made(tc_buffer *b) {
@@ -339,9 +349,9 @@ void tc_buffer_set_made(tc_buffer *b) {
 tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes) {
   forget_made(b);
   if (TC_UNLIKELY(b->strided != NULL)) return tc_strided_scatter(b->strided, b->ptr, from), TC_OK;
-  if (b->memory) return tc_gpu_write(self.gpu[b->memory]->gpu, b->ptr, from, bytes);
-  memcpy(b->ptr, from, bytes);
-  return TC_OK;
+  if (!b->memory) return memcpy(b->ptr, from, bytes), TC_OK;
+  seen.to_device += bytes;
+  return tc_gpu_write(self.gpu[b->memory]->gpu, b->ptr, from, bytes);
 }
 
 tc_status tc_buffer_clear(tc_buffer *b, size_t bytes) {
@@ -382,19 +392,19 @@ tc_status tc_buffer_create(size_t bytes, tc_buffer **out) {
     pthread_mutex_lock(&self.lock);
     b = take_locked(c);
   }
-  bool fresh = self.stats.n_allocs != n_allocs;
-  size_t live = self.stats.live_bytes, pooled = self.stats.pooled_bytes, cap = self.stats.cap_bytes;
+  const char *how = self.stats.n_allocs != n_allocs ? "create" : "reuse";
+  const tc_memory m = self.stats;
   pthread_mutex_unlock(&self.lock);
   if (tc_log_on(TC_LOG_MEMORY))
-    tc_log_line(TC_LOG_MEMORY, "%s %zu bytes: %zu in use, %zu pooled, cap %zu",
-                !b      ? "refuse"
-                : fresh ? "create"
-                        : "reuse",
-                bytes, live, pooled, cap);
-  if (!b) return TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes: %zu in use, cap %zu (0: none)", bytes, live, cap);
+    tc_log_line(TC_LOG_MEMORY, "%s %zu bytes: %zu in use, %zu pooled, cap %zu", b ? how : "refuse", bytes, m.live_bytes,
+                m.pooled_bytes, m.cap_bytes);
+  if (!b)
+    return TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes: %zu in use, cap %zu (0: none)", bytes, m.live_bytes,
+                   m.cap_bytes);
   *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .size_class = (uint16_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
   atomic_store_explicit(&b->stamp, new_stamp(), memory_order_relaxed);
+  if (tc_profile_is_on()) tc_live_add(b, m.live_bytes + m.gpu_live_bytes);
   *out = b;
   return TC_OK;
 }
@@ -491,7 +501,10 @@ void tc_buffer_release(tc_buffer *b) {
   if (b->listed) tc_external_remove(b);  // before the caller may hand its memory out again
   if (b->origin != TC_ORIGIN_OWNED && b->drop) b->drop(b->drop_arg);
   if (TC_UNLIKELY(b->strided != NULL)) tc_strided_release(b->strided), b->strided = NULL;
+  uint32_t by = atomic_load_explicit(&b->stored_by, memory_order_relaxed);
+  if (TC_UNLIKELY(by)) tc_profile_unused(by, b->bytes);
   pthread_mutex_lock(&self.lock);
+  if (TC_UNLIKELY(b->listed)) tc_live_remove(b);
   if (b->memory) {
     gpu_pools *g = self.gpu[b->memory];
     tc_holder_set(holder_of(b), TC_HOLDS_POOLED, (tc_call){NULL, 0});

@@ -56,6 +56,10 @@ struct tc_buffer {
   _Atomic bool foreign;  // true: a thread other than the borrower's has had the memory to read
   _Atomic uint64_t handle;  // of memory of callers: the tensor it was borrowed as, gen << 32 | slot. 0: none
   tc_buffer *next;  // in a pool
+  _Atomic uint32_t stored_by;  // with a profile: the sync whose value nobody has read yet. 0: none
+  bool listed;  // with a profile: it is in the list of live_buffers.h, under its lock
+  tc_buffer *newer, *older;
+  tc_call maker;  // the call that made it; under the same lock
 };
 
 // Makes a buffer of at least `bytes` with undefined content and one reference. TC_ERR_MEMORY: the
@@ -121,10 +125,20 @@ static inline uint32_t tc_buffer_refs(const tc_buffer *b) {
   return atomic_load_explicit(&b->refs, memory_order_acquire);
 }
 
-// Says what a buffer in a GPU's memory holds, for the list that is printed when memory is short
-// (holders.h). Else it counts as a tensor made by the running call. Buffers of the host are
-// ignored.
+// Says what a buffer holds, for the list that is printed when a GPU's memory is short (holders.h),
+// and for a profile. Else it counts as a tensor made by the running call.
 void tc_buffer_tell(tc_buffer *b, tc_holding holding, tc_call made);
+// ---- for a profile ----
+
+// Bytes that this thread moved to and from GPUs since the last call.
+void tc_buffer_bus_take(uint64_t *to_device, uint64_t *from_device);
+static inline void tc_buffer_set_read(tc_buffer *b) {
+  atomic_store_explicit(&b->stored_by, 0, memory_order_relaxed);
+}
+static inline void tc_buffer_set_stored(tc_buffer *b, uint32_t sequence) {
+  atomic_store_explicit(&b->stored_by, sequence, memory_order_relaxed);
+}
+
 // This GPU's memory is low: frees what is pooled there, and all that can be recreated. Called
 // without locks of the device.
 void tc_buffer_reclaim(tc_device d);

@@ -5,6 +5,8 @@
 #include "lazy/record/record.h"
 #include "lazy/record/value.h"
 #include "runtime/options.h"
+#include "runtime/profile.h"
+#include "runtime/profile_file.h"
 #include "runtime/reentry.h"
 #include "runtime/team.h"
 
@@ -23,6 +25,12 @@ static bool holds_much(tc_trace *t) {
   }
   t->byte_check = t->leaf_bytes + bound - TC_MIN(held, bound);
   return held > bound;
+}
+
+// An op finds the trace empty.
+static void begin_trace(tc_trace *t) {
+  tc_team_warm();
+  if (tc_profile_is_on()) t->first = tc_ticks();
 }
 
 static inline __attribute__((always_inline)) tc_trace *open_op(const char *name, tc_site site) {
@@ -50,7 +58,7 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   tc_trace *t = open_op(name, site);
   if (TC_UNLIKELY(t->op_status != TC_OK)) return t;
   // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
-  if (TC_UNLIKELY(t->n_node == 0)) tc_team_warm();
+  if (TC_UNLIKELY(t->n_node == 0)) begin_trace(t);
   if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t)))) {
     tc_cause cause = t->most_nodes == 0 ? TC_CAUSE_ALIAS : TC_CAUSE_BOUND;
     t->op_status = tc_trace_make_way(t, cause, site);
