@@ -12,5 +12,7 @@ void tc_json_end(void);
 void tc_json_text(const char *key, const char *text);
 void tc_json_number(const char *key, double x);
 void tc_json_count(const char *key, uint64_t n);
+// An array of numbers in one line.
+void tc_json_numbers(const char *key, const double *x, int n);
 void tc_json_bool(const char *key, bool is);
 void tc_json_hash(const char *key, uint64_t hash);  // as 16 hex digits in a string

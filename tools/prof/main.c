@@ -42,6 +42,9 @@ static const tc_prof_command commands[] = {
      "A kernel without a sync was made beside the program.\n\n"
      "  tc-prof compile run.prof\n"
      "  tc-prof compile -n 5 run.prof    the five that took longest\n"},
+    {"html", "FILE", 1, tc_command_html, "one page for a browser: places, time line, graphs, misses, memory",
+     "The page is one file and needs no network.\n\n"
+     "  tc-prof html -o run.html run.prof\n"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
