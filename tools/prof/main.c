@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/prof/blas_profile.h"
 #include "tools/prof/prof.h"
 
 static const tc_prof_command commands[] = {
@@ -122,11 +123,22 @@ size_t tc_prof_rows(const tc_prof_options *o, size_t usual, size_t n) {
   return most < n ? most : n;
 }
 
+static int end_output(int status) {
+  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+  if (errno != EPIPE) fprintf(stderr, "tc-prof: the output cannot be written: %s\n", strerror(errno));
+  return 1;
+}
+
 static int run(const tc_prof_command *c, const tc_prof_options *o) {
   tc_profile p;
   int status = 1;
+  const char *path = o->word[o->n_words - 1];
   tc_terminal_get();
-  if (tc_profile_open(&p, o->word[o->n_words - 1]) && tc_profile_read(&p)) {
+  if (tc_blas_profile_is(path)) {
+    if (c->run == tc_command_report) return end_output(tc_blas_profile_print(path, o));
+    return fprintf(stderr, "tc-prof: %s is a profile of calls of BLAS; report alone reads it\n", path), 1;
+  }
+  if (tc_profile_open(&p, path) && tc_profile_read(&p)) {
     status = c->run(&p, o);
     if (p.damaged) {
       fflush(stdout);
@@ -135,11 +147,7 @@ static int run(const tc_prof_command *c, const tc_prof_options *o) {
     }
   }
   tc_profile_close(&p);
-  if (fflush(stdout) != 0 || ferror(stdout)) {
-    if (errno != EPIPE) fprintf(stderr, "tc-prof: the output cannot be written: %s\n", strerror(errno));
-    return 1;
-  }
-  return status;
+  return end_output(status);
 }
 
 static const tc_prof_command *find_command(const char *name) {

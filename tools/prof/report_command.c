@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/prof/advice.h"
 #include "tools/prof/groups.h"
 #include "tools/prof/prof.h"
 
@@ -165,7 +166,21 @@ static void print_summary(tc_profile *p, const tc_groups *g) {
   tc_show_words(0, line);
 }
 
-static void print_report(tc_profile *p, const tc_groups *g, const tc_prof_options *o) {
+static void print_advice(tc_profile *p, const tc_advice_list *advice, const tc_prof_options *o) {
+  size_t rows = tc_prof_rows(o, TC_ADVICE_SHOWN, advice->n);
+  if (rows) tc_show_heading("most worth changing");
+  for (size_t i = 0; i < rows; i++) {
+    const tc_advice *a = &advice->row[i];
+    char line[1000];
+    const char *site = tc_profile_text(p, a->site);
+    snprintf(line, sizeof line, "%s%s%s. To save some %s: %s.", tc_show_end(site, 200), *site ? ": " : "", a->evidence,
+             tc_show_ns(a->gain_ns), a->fix);
+    printf("%zu. ", i + 1);
+    tc_show_words(3, line);
+  }
+}
+
+static void print_report(tc_profile *p, const tc_groups *g, const tc_advice_list *advice, const tc_prof_options *o) {
   size_t rows = tc_prof_rows(o, USUAL_PLACES, g->n);
   tc_prof_print_head(p);
   if (p->process.parent_file) printf("forked from the process of %s\n", tc_profile_text(p, p->process.parent_file));
@@ -180,6 +195,7 @@ static void print_report(tc_profile *p, const tc_groups *g, const tc_prof_option
   tc_show_heading("places and causes, by time");
   for (size_t i = 0; i < rows; i++) print_place(p, &g->group[i], &g->all);
   if (rows < g->n) printf("%zu more: --all\n", g->n - rows);
+  print_advice(p, advice, o);
 }
 
 // ---- JSON ----
@@ -239,7 +255,23 @@ static void json_group(const tc_group *g) {
   tc_json_end();
 }
 
-static void json_report(tc_profile *p, const tc_groups *g) {
+static void json_advice(tc_profile *p, const tc_advice_list *advice) {
+  tc_json_array("advice");
+  for (size_t i = 0; i < advice->n; i++) {
+    const tc_advice *a = &advice->row[i];
+    tc_json_object(NULL);
+    tc_json_text("rule", a->rule);
+    tc_json_text("site", tc_profile_text(p, a->site));
+    tc_json_text("cause", tc_profile_text(p, a->cause));
+    tc_json_text("evidence", a->evidence);
+    tc_json_text("fix", a->fix);
+    tc_json_number("gain_ns", a->gain_ns);
+    tc_json_end();
+  }
+  tc_json_end();
+}
+
+static void json_report(tc_profile *p, const tc_groups *g, const tc_advice_list *advice) {
   tc_json_object(NULL);
   tc_prof_json_head(p, "report");
   tc_json_count("threads_seen", p->n_threads);
@@ -260,16 +292,21 @@ static void json_report(tc_profile *p, const tc_groups *g) {
     tc_json_end();
   }
   tc_json_end();
+  json_advice(p, advice);
   tc_json_end();
 }
 
 int tc_command_report(tc_profile *p, const tc_prof_options *o) {
-  tc_groups g;
-  if (!tc_groups_make(p, &g)) return fprintf(stderr, "tc-prof: no memory\n"), 1;
-  if (o->json)
-    json_report(p, &g);
+  tc_groups g = {0};
+  tc_advice_list advice = {0};
+  bool ok = tc_groups_make(p, &g) && tc_prof_advise(p, &g, &advice);
+  if (!ok)
+    fprintf(stderr, "tc-prof: no memory\n");
+  else if (o->json)
+    json_report(p, &g, &advice);
   else
-    print_report(p, &g, o);
+    print_report(p, &g, &advice, o);
+  tc_advice_free(&advice);
   tc_groups_free(&g);
-  return 0;
+  return !ok;
 }
