@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/prof/advice.h"
 #include "tools/prof/misses.h"
 #include "tools/prof/prof.h"
-#include "tools/prof/steps.h"
 
 extern const char tc_page_html[];  // made of page.html
 
@@ -195,6 +195,24 @@ static void write_memory(page *w) {
   tc_json_end();
 }
 
+static void write_advice(page *w) {
+  tc_advice_list a;
+  tc_json_array("advice");
+  if (tc_prof_advise(w->p, &w->groups, &a)) {
+    for (size_t i = 0; i < a.n; i++) {
+      tc_json_object(NULL);
+      tc_json_text("rule", a.row[i].rule);
+      tc_json_text("site", tc_profile_text(w->p, a.row[i].site));
+      tc_json_text("evidence", a.row[i].evidence);
+      tc_json_text("fix", a.row[i].fix);
+      tc_json_number("gain_ns", a.row[i].gain_ns);
+      tc_json_end();
+    }
+    tc_advice_free(&a);
+  }
+  tc_json_end();
+}
+
 static void write_data(page *w) {
   size_t every = (w->p->n_points + MOST_POINTS - 1) / MOST_POINTS;
   if (every == 0) every = 1;
@@ -223,6 +241,7 @@ static void write_data(page *w) {
   tc_json_array("plans");
   for (size_t i = 0; i < w->n_plans; i++) write_plan(w, w->plan[i]);
   tc_json_end();
+  write_advice(w);
   write_misses(w);
   write_memory(w);
   tc_json_end();
