@@ -18,6 +18,7 @@
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/profile.h"
+#include "runtime/profile_file.h"
 #include "runtime/reentry.h"
 
 #define N_SMALL 56  // classes below a mebibyte
@@ -50,6 +51,9 @@ static struct {
   tc_memory stats;
   tc_allocator allocator;
   bool cap_read;
+  tc_buffer *newest;  // of the buffers in use that are listed
+  tc_high high;  // n_row 0: it was taken
+  uint64_t high_bytes;  // of the last highest point
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 6)
 
@@ -62,6 +66,7 @@ static _Thread_local struct {
   uint8_t memory;
   bool taken;  // true: this thread took some since tc_buffer_peak_begin
   uint64_t new_ticks;  // spent on getting memory that no pool had
+  uint64_t to_device, from_device;  // bytes since tc_buffer_bus_take
 } seen;
 
 // Notes that this thread took bytes of a memory, of which live_bytes are in use now.
@@ -205,6 +210,73 @@ static tc_buffer *take_locked(int c) {
   return b;
 }
 
+// ---- buffers in use, while there is a profile ----
+
+// pre: locked. Puts a buffer among the largest, if it is one.
+static void add_row(tc_high *h, const tc_buffer *b) {
+  uint32_t at = h->n_row;
+  h->n_live++;
+  while (at > 0 && h->row[at - 1].bytes < b->bytes) at--;
+  if (at == TC_HIGH_ROWS) return;
+  if (h->n_row < TC_HIGH_ROWS) h->n_row++;
+  memmove(&h->row[at + 1], &h->row[at], (h->n_row - 1 - at) * sizeof h->row[0]);
+  h->row[at].buffer = b, h->row[at].maker = b->maker, h->row[at].bytes = b->bytes;
+}
+
+// A buffer was made for the running call.
+static void list_buffer(tc_buffer *b) {
+  pthread_mutex_lock(&self.lock);
+  b->listed = true, b->older = self.newest, b->newer = NULL;
+  b->maker = (tc_call){tc_call_op(NULL), tc_inside ? tc_inside_call.site : 0};
+  if (self.newest) self.newest->newer = b;
+  self.newest = b;
+  uint64_t bytes = self.stats.live_bytes + self.stats.gpu_live_bytes;
+  if (bytes > self.high_bytes + self.high_bytes / 10) {
+    self.high = (tc_high){.at_ns = tc_now_ns(), .bytes = bytes}, self.high_bytes = bytes;
+    for (const tc_buffer *x = b; x; x = x->older) add_row(&self.high, x);
+  }
+  pthread_mutex_unlock(&self.lock);
+}
+
+// pre: locked.
+static void unlist_locked(tc_buffer *b) {
+  if (b->newer) b->newer->older = b->older;
+  if (b->older) b->older->newer = b->newer;
+  if (self.newest == b) self.newest = b->older;
+  b->listed = false;
+}
+
+static void tell_listed(tc_buffer *b, tc_holding holding, tc_call made) {
+  pthread_mutex_lock(&self.lock);
+  b->maker = made.op                              ? made
+             : holding == TC_HOLDS_ARENA          ? (tc_call){"temporaries of a run", b->maker.site}
+             : holding == TC_HOLDS_CONSTANT_CACHE ? (tc_call){"cached constants", b->maker.site}
+                                                  : b->maker;
+  for (uint32_t i = 0; i < self.high.n_row; i++)
+    if (self.high.row[i].buffer == b) self.high.row[i].maker = b->maker;
+  pthread_mutex_unlock(&self.lock);
+}
+
+bool tc_buffer_high_take(tc_high *out) {
+  pthread_mutex_lock(&self.lock);
+  bool any = self.high.n_row > 0;
+  if (any) *out = self.high;
+  self.high.n_row = 0;
+  pthread_mutex_unlock(&self.lock);
+  return any;
+}
+
+void tc_buffer_high_begin(void) {
+  pthread_mutex_lock(&self.lock);
+  self.high_bytes = 0;
+  pthread_mutex_unlock(&self.lock);
+}
+
+void tc_buffer_bus_take(uint64_t *to_device, uint64_t *from_device) {
+  *to_device = seen.to_device, *from_device = seen.from_device;
+  seen.to_device = seen.from_device = 0;
+}
+
 // Makes the keeper of derived values give them back to the pools.
 static void reclaim_kept(void) {
   const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
@@ -277,12 +349,14 @@ static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
   atomic_store_explicit(&b->stamp, new_stamp(), memory_order_relaxed);
   forget_made(b);
   tc_holder_set(holder_of(b), TC_HOLDS_TENSOR, (tc_call){tc_call_op(NULL), tc_inside ? tc_inside_call.site : 0});
+  if (tc_profile_is_on()) list_buffer(b);
   *out = b;
   return TC_OK;
 }
 
 void tc_buffer_tell(tc_buffer *b, tc_holding holding, tc_call made) {
   if (b && b->memory) tc_holder_set(holder_of(b), holding, made);
+  if (b && TC_UNLIKELY(b->listed)) tell_listed(b, holding, made);
 }
 
 void tc_buffer_reclaim(tc_device d) {
@@ -318,6 +392,7 @@ tc_peak tc_buffer_peak_end(void) {
 }
 
 tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes) {
+  if (b->memory) seen.from_device += bytes;
   if (b->memory)
     return tc_gpu_read_made(self.gpu[b->memory]->gpu, to, b->ptr, bytes,
                             atomic_load_explicit(&b->made, memory_order_relaxed));
@@ -326,6 +401,7 @@ tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes) {
 }
 
 tc_status tc_buffer_read_begin(const tc_buffer *b, void *to, size_t bytes) {
+  if (b->memory) seen.from_device += bytes;
   if (b->memory) return tc_gpu_read_begin(self.gpu[b->memory]->gpu, to, b->ptr, bytes);
   return tc_buffer_read(b, to, bytes);
 }
@@ -336,6 +412,7 @@ void tc_buffer_set_made(tc_buffer *b) {
 
 tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes) {
   forget_made(b);
+  if (b->memory) seen.to_device += bytes;
   if (b->memory) return tc_gpu_write(self.gpu[b->memory]->gpu, b->ptr, from, bytes);
   memcpy(b->ptr, from, bytes);
   return TC_OK;
@@ -391,6 +468,7 @@ tc_status tc_buffer_create(size_t bytes, tc_buffer **out) {
   *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .size_class = (uint16_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
   atomic_store_explicit(&b->stamp, new_stamp(), memory_order_relaxed);
+  if (tc_profile_is_on()) list_buffer(b);
   *out = b;
   return TC_OK;
 }
@@ -487,7 +565,10 @@ void tc_buffer_release(tc_buffer *b) {
   if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
   if (TC_UNLIKELY(atomic_load_explicit(&b->watched, memory_order_relaxed))) replace_stamp(b, 0);
   if (b->origin != TC_ORIGIN_OWNED && b->drop) b->drop(b->drop_arg);
+  uint32_t stored_by = atomic_load_explicit(&b->stored_by, memory_order_relaxed);
+  if (TC_UNLIKELY(stored_by)) tc_profile_unused(stored_by, b->bytes);
   pthread_mutex_lock(&self.lock);
+  if (TC_UNLIKELY(b->listed)) unlist_locked(b);
   if (b->memory) {
     gpu_pools *g = self.gpu[b->memory];
     tc_holder_set(holder_of(b), TC_HOLDS_POOLED, (tc_call){NULL, 0});

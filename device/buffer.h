@@ -43,6 +43,11 @@ struct tc_buffer {
   _Atomic uint64_t made;
   _Atomic bool watched;  // true: the keeper is notified when this stamp ends
   tc_buffer *next;  // in a pool
+  // While there is a profile. stored_by: the sync that stored this value, which nobody has read yet; 0: none
+  _Atomic uint32_t stored_by;
+  bool listed;  // true: it is in the list of buffers in use, by the two; under the lock of the pools
+  tc_buffer *newer, *older;
+  tc_call maker;  // the call that made it; under the same lock
 };
 
 // Makes a buffer of at least `bytes` with undefined content and one reference. TC_ERR_MEMORY: the
@@ -95,10 +100,36 @@ static inline uint32_t tc_buffer_refs(const tc_buffer *b) {
   return atomic_load_explicit(&b->refs, memory_order_acquire);
 }
 
-// Says what a buffer in a GPU's memory holds, for the list that is printed when memory is short
-// (holders.h). Else it counts as a tensor made by the running call. Buffers of the host are
-// ignored.
+// Says what a buffer holds, for the list that is printed when a GPU's memory is short (holders.h),
+// and for a profile. Else it counts as a tensor made by the running call.
 void tc_buffer_tell(tc_buffer *b, tc_holding holding, tc_call made);
+// ---- for a profile ----
+
+// Memory in use, of the host and of GPUs, at a new highest point: a tenth above the last one. Only
+// what was made since the profile began has rows.
+#define TC_HIGH_ROWS 16
+typedef struct tc_high {
+  uint64_t at_ns, bytes;
+  uint32_t n_live, n_row;
+  struct {
+    const tc_buffer *buffer;  // it may be released already
+    tc_call maker;
+    uint64_t bytes;
+  } row[TC_HIGH_ROWS];  // the largest first
+} tc_high;
+// Takes the highest point since the last call. False: there was none.
+bool tc_buffer_high_take(tc_high *out);
+// A profile begins: the next memory that is taken is a new highest point.
+void tc_buffer_high_begin(void);
+// Bytes that this thread moved to and from GPUs since the last call.
+void tc_buffer_bus_take(uint64_t *to_device, uint64_t *from_device);
+static inline void tc_buffer_set_read(tc_buffer *b) {
+  atomic_store_explicit(&b->stored_by, 0, memory_order_relaxed);
+}
+static inline void tc_buffer_set_stored(tc_buffer *b, uint32_t sequence) {
+  atomic_store_explicit(&b->stored_by, sequence, memory_order_relaxed);
+}
+
 // This GPU's memory is low: frees what is pooled there, and all that can be recreated. Called
 // without locks of the device.
 void tc_buffer_reclaim(tc_device d);

@@ -85,7 +85,7 @@ static moment moment_now(void) {
 }
 
 // Returns the nanoseconds of a tick.
-static double tick_ns(void) {
+double tc_tick_ns(void) {
   static _Atomic double known;
   double ns = atomic_load_explicit(&known, memory_order_relaxed);
   if (!tc_ticks_count) return 1;
@@ -101,7 +101,7 @@ static tc_sync_point in_ns(const tc_sync_point *r) {
   tc_sync_point out = *r;
   uint64_t *const times[] = {&out.before_ns, &out.lookup_ns,  &out.compile_ns, &out.allocate_ns,
                              &out.run_ns,    &out.publish_ns, &out.total_ns};
-  for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) *times[i] = (uint64_t)((double)*times[i] * tick_ns());
+  for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) *times[i] = (uint64_t)((double)*times[i] * tc_tick_ns());
   return out;
 }
 
@@ -166,21 +166,6 @@ void tc_profile_add(const tc_sync_point *r) {
   self.latest[self.n++ % N_LATEST] = *r;
   pthread_mutex_unlock(&self.lock);
   if (tc_log_on(TC_LOG_SYNC)) log_line(r);
-}
-
-void tc_profile_kernel(const char *name, uint64_t ns) {
-  pthread_mutex_lock(&self.lock);
-  int i = 0;
-  while (i < self.n_kernels && strncmp(self.kernel[i].name, name, sizeof self.kernel[i].name - 1) != 0) i++;
-  if (i == N_KERNELS) i--;  // the last row takes kernels that find no free row
-  kernel_sum *k = &self.kernel[i];
-  if (i == self.n_kernels) {
-    *k = (kernel_sum){.n = 0};
-    strncpy(k->name, name, sizeof k->name - 1);
-    self.n_kernels++;
-  }
-  k->n++, k->ns += ns;
-  pthread_mutex_unlock(&self.lock);
 }
 
 int tc_sync_points(int n, tc_sync_point *out) {
@@ -266,5 +251,5 @@ void tc_profile_print(FILE *out) {
 
 static void at_exit(void) __attribute__((destructor));
 static void at_exit(void) {
-  if (!tc_inside && self.n && tc_options_get()->profile) tc_profile_print(stderr);
+  if (!tc_inside && self.n && tc_options_profile_summary()) tc_profile_print(stderr);
 }

@@ -23,10 +23,11 @@ static inline uint64_t tc_ticks_between(uint64_t from, uint64_t to) {
   return to > from ? to - from : 0;
 }
 
+// Returns the nanoseconds of a tick. The first call takes 0.2 ms.
+double tc_tick_ns(void);
+
 // Adds a record. cause and tier are static strings; times are in ticks, which readers get as
 // nanoseconds.
 void tc_profile_add(const tc_sync_point *record);
-// With TC_PROFILE=2: adds one thread's call of a kernel, or its share of one. name is copied.
-void tc_profile_kernel(const char *name, uint64_t ns);
 // Prints the sums per site, with a histogram of graph sizes.
 void tc_profile_print(FILE *out);

@@ -132,9 +132,9 @@ typedef struct tc_prof_sync {
   uint32_t stack;  // id. 0: none
   uint16_t flags, miss;  // TC_PROF_HIT.., tc_prof_miss
   uint32_t n_launches, n_compiled;
-  // The six from lookup to publish are the sync's whole time; unaccounted is what is left of
-  // total_ns. record: recording since this thread's last sync; outside: the rest of that time.
-  // lower, compile: parts of making a plan; run holds wait: the program's own waiting for a device or a compiler.
+  // lookup, lower, compile, allocate, launch, run and publish are parts of total_ns; what they leave
+  // of it is unaccounted. run holds wait: the program's own waiting for a device or a compiler.
+  // record: recording since this thread's last sync, estimated; outside: the rest of that time.
   uint64_t outside_ns, record_ns, lookup_ns, lower_ns, compile_ns, allocate_ns, launch_ns, run_ns, wait_ns, publish_ns,
       total_ns;
   uint64_t planned_bytes, peak_bytes;  // as in tc_sync_point

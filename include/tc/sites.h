@@ -14,6 +14,10 @@ TC_API tc_status tc_set_num_threads_at(int n, tc_site site);
 TC_API tc_status tc_set_memory_cap_at(size_t bytes, tc_site site);
 TC_API tc_status tc_set_memory_budget_at(size_t bytes, tc_site site);
 TC_API tc_status tc_set_allocator_at(tc_allocator allocator, tc_site site);
+TC_API tc_status tc_profile_start_at(const char *file, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_profile_stop_at(tc_site site) TC_MUST_USE;
+TC_API void tc_region_begin_at(const char *name, tc_site site);
+TC_API void tc_region_end_at(tc_site site);
 TC_API tc_status tc_set_default_device_at(const char *device, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_push_device_at(const char *device, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_pop_device_at(tc_site site);
@@ -115,6 +119,8 @@ inline tc_type tc_item_type_(const double *) {
 #define tc_to_host(...) tc_to_host_as_at(TC_C_1_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #define tc_to_host_async(...) tc_to_host_async_as_at(TC_C_1_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #endif
+#define tc_profile_start(...) tc_profile_start_at(__VA_ARGS__, TC_HERE)
+#define tc_profile_stop(...) tc_profile_stop_at(__VA_ARGS__, TC_HERE)
 #define tc_set_default_device(...) tc_set_default_device_at(__VA_ARGS__, TC_HERE)
 #define tc_push_device(...) tc_push_device_at(__VA_ARGS__, TC_HERE)
 #define tc_item_f32(t, ...) tc_item_f32_at(t, __VA_ARGS__, TC_HERE)
@@ -518,6 +524,7 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_set_memory_cap(bytes...) tc_set_memory_cap_at(__VA_OPT__(bytes,) TC_HERE)
 #define tc_set_memory_budget(bytes...) tc_set_memory_budget_at(__VA_OPT__(bytes,) TC_HERE)
 #define tc_set_allocator(allocator...) tc_set_allocator_at(__VA_OPT__(allocator,) TC_HERE)
+#define tc_region_begin(name...) tc_region_begin_at(__VA_OPT__(name,) TC_HERE)
 #define tc_scope_end(scope...) tc_scope_end_at(__VA_OPT__(scope,) TC_HERE)
 #define tc_keep(t...) tc_keep_at(__VA_OPT__(t,) TC_HERE)
 #define tc_retain(t...) tc_retain_at(__VA_OPT__(t,) TC_HERE)
@@ -560,6 +567,8 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_meshgrid(n, xs, out...) tc_meshgrid_at(n, xs, __VA_OPT__(out,) TC_HERE)
 #define tc_einsum(spec, n, operands...) tc_einsum_at(spec, n, __VA_OPT__(operands,) TC_HERE)
 #define tc_embed() tc_embed_at(TC_HERE)
+#define tc_profile_stop() tc_profile_stop_at(TC_HERE)
+#define tc_region_end() tc_region_end_at(TC_HERE)
 #define tc_pop_device() tc_pop_device_at(TC_HERE)
 #define tc_scope_begin() tc_scope_begin_at(TC_HERE)
 

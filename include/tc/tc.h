@@ -241,8 +241,8 @@ TC_API tc_cache_info tc_cache_stats(void);
 // system's again.
 TC_API void tc_cache_clear(void);
 
-// One sync point: what ran, where from, and where its time went. TC_PROFILE=1 prints their sums by
-// site at exit.
+// One sync point: what ran, where from, and where its time went. TC_PROFILE=1 prints a summary of
+// them at exit.
 typedef struct tc_sync_point {
   tc_site site;  // see tc_site_text
   const char *cause;  // "item", "to_host", "eval", ...
@@ -282,6 +282,22 @@ TC_API int tc_sync_points(int n, tc_sync_point *out);
 // Writes a site as "file:line", or as "symbol+0x..(module)" where only a code address is known.
 // Never fails.
 TC_API void tc_site_text(tc_site site, char *out, size_t bytes);
+
+// ---- Profiles ----
+// A file with a record of each sync point, which tc-prof explains (docs/profile-format.md).
+
+// Writes the sync points of all threads from now on to a file, which is emptied if it is there.
+// TC_PROFILE=FILE does it from the first one on. TC_ERR_STATE: one is being written already;
+// TC_ERR_IO: the file cannot be written. Thread-safe.
+TC_API tc_status tc_profile_start(const char *file) TC_MUST_USE;
+// Ends it. TC_ERR_STATE: none is being written. Thread-safe.
+TC_API tc_status tc_profile_stop(void) TC_MUST_USE;
+// Names what this thread does until tc_region_end. Regions nest, 64 deep, as "outer/inner"; the name
+// is copied, and its sync points have it in a profile. Without one this is all that it costs.
+// TC_ERR_STATE: too many, or names too long, are open: its end is still due. TC_ERR_ARG: no name.
+TC_API void tc_region_begin(const char *name);
+// Ends the region begun last. TC_ERR_STATE: none is open in this thread.
+TC_API void tc_region_end(void);
 
 // ---- Devices ----
 // "tc" (the best there is), "tc:cpu", "tc:ref", "tc:null", "tc:cuda[:n]", "tc:hip[:n]".

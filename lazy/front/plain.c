@@ -27,6 +27,18 @@ PLAIN(tc_status, tc_set_num_threads, (int n), n, CALLER)
 PLAIN(tc_status, tc_set_memory_cap, (size_t bytes), bytes, CALLER)
 PLAIN(tc_status, tc_set_memory_budget, (size_t bytes), bytes, CALLER)
 PLAIN(tc_status, tc_set_allocator, (tc_allocator allocator), allocator, CALLER)
+PLAIN(tc_status, tc_profile_start, (const char *file), file, CALLER)
+PLAIN(tc_status, tc_profile_stop, (void), CALLER)
+
+void tc_region_begin(const char *name) {
+  tc_region_begin_at(name, CALLER);
+}
+
+
+void tc_region_end(void) {
+  tc_region_end_at(CALLER);
+}
+
 PLAIN(tc_status, tc_set_default_device, (const char *device), device, CALLER)
 PLAIN(tc_status, tc_push_device, (const char *device), device, CALLER)
 PLAIN(tc_status, tc_pop_device, (void), CALLER)

@@ -5,6 +5,8 @@
 #include "lazy/record/record.h"
 #include "lazy/record/value.h"
 #include "runtime/options.h"
+#include "runtime/profile.h"
+#include "runtime/profile_file.h"
 #include "runtime/reentry.h"
 #include "runtime/team.h"
 
@@ -25,6 +27,12 @@ static bool holds_much(tc_trace *t) {
   return held > bound;
 }
 
+// An op finds the trace empty.
+static void begin_trace(tc_trace *t) {
+  tc_team_warm();
+  if (tc_profile_is_on()) t->first = tc_ticks();
+}
+
 tc_trace *tc_op_begin(const char *name, tc_site site) {
   if (TC_UNLIKELY(!tc_enter(name, site))) return &tc_trace_refused;
   tc_trace *t = tc_trace_self();
@@ -40,7 +48,7 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   t->n_taken = 0;
   t->tape = t->no_grad == 0;
   // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
-  if (TC_UNLIKELY(t->n_node == 0)) tc_team_warm();
+  if (TC_UNLIKELY(t->n_node == 0)) begin_trace(t);
   if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t)))) {
     t->op_status = tc_trace_make_way(t, TC_CAUSE_BOUND, site);
     t->cut_at_bound = true;

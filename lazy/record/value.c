@@ -4,6 +4,7 @@
 
 #include "lazy/record/append.h"
 #include "lazy/trace/deferred_error.h"
+#include "runtime/profile_file.h"
 
 tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cause, tc_site site, tc_buffer **out) {
   *out = NULL;
@@ -63,6 +64,7 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
     *out = (tc_stored){NULL, s->shape, (tc_type)s->dtype, (tc_device)s->device, s->flags & TC_SLOT_GRAD, NULL};
     st = tc_trace_store(t, s, h, cause, site, &out->buf);
   }
+  if (st == TC_OK && tc_profile_is_on()) tc_buffer_set_read(out->buf);
   if (st == TC_OK && out->buf->origin == TC_ORIGIN_USER) {
     if (cause == TC_CAUSE_ITEM || cause == TC_CAUSE_TO_HOST) return out->locked = t, TC_OK;
     st = tc_value_copy(out);  // assigns write there: this is read later, or in another trace

@@ -9,6 +9,7 @@
 #include "lazy/sync/plan_cache.h"
 #include "lazy/sync/publish.h"
 #include "lazy/sync/sync.h"
+#include "lazy/sync/sync_record.h"
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
@@ -129,6 +130,9 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   uint64_t began = tc_ticks();
   tc_sync_point rec;  // every field is set here or at the end
   rec.cause = cause_names[cause], rec.site = site, rec.n_nodes = t->n_node, rec.n_wrong = 0;
+  bool recorded = tc_sync_is_recorded();
+  if (TC_UNLIKELY(recorded)) tc_profile_sequence = tc_profile_next_sequence(), began = tc_ticks();
+  tc_sync_times times = {.first = t->first, .synced = t->synced, .began = began};
   rec.before_ns = t->synced ? tc_ticks_between(t->synced, began) : 0;
   const tc_gpu_ranges *range = range_begin(t, &rec);
   bool peek = t->dropped;
@@ -139,11 +143,17 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   const tc_work_done *done = &w.done;
   tc_peak peak = tc_buffer_peak_end();
   uint64_t allocated = w.n_word ? tc_buffer_new_ticks() : 0, ran = tc_ticks();
+  if (TC_UNLIKELY(recorded) && p && w.n_word) {
+    tc_sync_record_plan(t, p, &rec);
+    times.noting = tc_ticks_between(ran, tc_ticks());
+  }
   if (peek) {
     if (st == TC_OK) tc_values_publish_asked(t, p, n_asked, asked);
   } else if (st == TC_OK) {
     if (w.run) tc_run_fill(w.run, t, false);
     st = tc_values_publish(t, p, w.run);
+    if (TC_UNLIKELY(recorded))
+      for (uint32_t i = 0; i < p->n_out; i++) tc_buffer_set_stored(t->out[i], tc_profile_sequence);
     if (st != TC_OK) defer_undone(t, cause, site, st);
   } else {
     defer_undone(t, cause, site, st);
@@ -163,7 +173,6 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   rec.peak_bytes = peak.most_bytes;
   rec.replayed = done->replayed, rec.gpu_note = done->gpu_note, rec.copied_bytes = done->copied_bytes;
   rec.hit = w.hit, rec.n_compiled = p && !w.hit ? p->n_compiled : 0;
-  tc_plan_release(p);
   if (TC_UNLIKELY(range != NULL)) (void)range->pop();
   t->synced = tc_ticks();
   uint64_t before = tc_ticks_between(began, w.launched), running = tc_ticks_between(w.launched, ran),
@@ -173,6 +182,13 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   rec.publish_ns = tc_ticks_between(ran, t->synced), rec.total_ns = tc_ticks_between(began, t->synced);
   rec.status = st;
   tc_profile_add(&rec);
+  if (TC_UNLIKELY(recorded)) {
+    times.launched = w.launched, times.ran = ran, times.published = t->synced, times.making = w.compiled;
+    times.allocated_first = w.allocated, times.allocated = allocated;
+    tc_sync_record(&rec, p, &w.done, &times, w.hit || !p ? TC_PROF_MISS_NONE : (uint32_t)tc_plan_miss(p->hash));
+    tc_profile_sequence = 0, t->first = 0, t->synced = tc_ticks();
+  }
+  tc_plan_release(p);
   return st;
 }
 

@@ -100,6 +100,7 @@ struct tc_trace {
   int no_grad;  // open tc_no_grad_begin
   uint64_t seed, counter, stream;
   uint64_t synced;  // when the last sync point ended, in ticks. 0: there was none
+  uint64_t first;  // with a profile: when an op found the trace empty, in ticks. 0: not known
   uint64_t cut_site;  // the landmark at which the trace was cut last. 0: never
   tc_site freed_by;  // the latest backward that freed history
   uint32_t forks;  // forks before this process; another number: the trace's thread is not in this process

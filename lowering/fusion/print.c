@@ -112,14 +112,61 @@ static void print_fusion(printer *p, uint32_t g) {
   fprintf(p->out, "\n");
 }
 
+static bool is_alive(const tc_fusion *gp) {
+  return gp->merged == TC_FUSION_NONE && gp->n_member;
+}
+
+void tc_fusion_print(const tc_fusion_plan *gr, FILE *out) {
+  printer p = {.gr = gr, .out = out, .told = tc_calloc(gr->graph->n + 1, sizeof *p.told)};
+  fprintf(out, "kernels of %016llx\n", (unsigned long long)gr->graph->plan->hash.lo);
+  for (uint32_t g = 0; g < gr->n_fusion && p.told; g++)
+    if (is_alive(&gr->fusion[g])) print_fusion(&p, g);
+  tc_free(p.told);
+}
+
 void tc_fusion_log(const tc_fusion_plan *gr) {
   tc_log_message m;
-  printer p = {.gr = gr, .out = tc_log_begin(&m), .told = tc_calloc(gr->graph->n + 1, sizeof *p.told)};
-  if (p.out && p.told) {
-    fprintf(p.out, "kernels of %016llx\n", (unsigned long long)gr->graph->plan->hash.lo);
-    for (uint32_t g = 0; g < gr->n_fusion; g++)
-      if (gr->fusion[g].merged == TC_FUSION_NONE && gr->fusion[g].n_member) print_fusion(&p, g);
-  }
-  tc_free(p.told);
+  if (tc_log_begin(&m)) tc_fusion_print(gr, m.to);
   tc_log_end(&m, TC_LOG_FUSION);
+}
+
+// ---- boundaries ----
+
+typedef struct border {
+  const tc_fusion_plan *gr;
+  tc_fusion_border_visit *visit;
+  void *arg;
+  uint32_t to;  // the fusion whose sources are visited
+  uint32_t *met;  // per node: 1 + the last fusion whose source it was
+} border;
+
+// Visits what `reader` reads by way of node n. again: by way of a value that is made again.
+static void cross_operands(border *b, uint32_t reader, uint32_t n, bool again) {
+  const tc_fusion_plan *gr = b->gr;
+  const tc_gnode *x = &gr->graph->node[n];
+  for (int k = 0; k < x->n_in; k++) {
+    uint32_t source = tc_fusion_root(gr, x->in[k]), from = gr->of[source];
+    const tc_gnode *y = &gr->graph->node[source];
+    if (from == b->to || b->met[source] == b->to + 1) continue;
+    b->met[source] = b->to + 1;
+    if (!gr->stored[source] && y->leaf == TC_LEAF_NONE) {
+      cross_operands(b, reader, source, again || tc_op_kind_of(y->op) == TC_KIND_ELEM);
+    } else if (from != TC_FUSION_NONE) {
+      const char *why = again ? "read by a value that is made again"
+                              : why_apart(gr, &gr->fusion[b->to], &gr->fusion[from], reader, source);
+      b->visit(b->arg, from, b->to, source, why);
+    }
+  }
+}
+
+bool tc_fusion_each_border(const tc_fusion_plan *gr, tc_fusion_border_visit *visit, void *arg) {
+  border b = {.gr = gr, .visit = visit, .arg = arg, .met = tc_calloc(gr->graph->n + 1, sizeof *b.met)};
+  for (uint32_t g = 0; g < gr->n_fusion && b.met; g++) {
+    b.to = g;
+    for (uint32_t i = 0; i < gr->fusion[g].n_member && is_alive(&gr->fusion[g]); i++)
+      cross_operands(&b, gr->fusion[g].member[i], gr->fusion[g].member[i], false);
+  }
+  bool room = b.met != NULL;
+  tc_free(b.met);
+  return room;
 }

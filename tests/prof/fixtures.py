@@ -113,6 +113,14 @@ def stacks():
     return w
 
 
+def empty():
+    """A process that evaluated nothing."""
+    w = Writer()
+    w.process()
+    w.end()
+    return w
+
+
 if __name__ == "__main__":
     import sys
     made = globals()[sys.argv[1]]()

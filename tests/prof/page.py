@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""page.py BUILD: the page of tc-prof html, driven in headless Chromium at 1440 and 390 pixels: it opens without an error, refers to nothing outside,
+"""page.py TC_PROF: the page of tc-prof html, driven in headless Chromium at 1440 and 390 pixels: it opens without an error, refers to nothing outside,
 filters by place, shows the sync that is clicked, zooms, and is not wider than the window. A text of the profile that looks like markup stays text.
 Skipped (77) without Chromium. --look FILE PAGE writes a picture instead."""
 import json
@@ -87,10 +87,10 @@ def markup():
     return w
 
 
-def check(build, name, profile, folder):
+def check(tool, name, profile, folder):
     path, page = folder / (name + ".prof"), folder / (name + ".html")
     path.write_bytes(profile)
-    subprocess.run([build / "tc-prof", "html", "-o", page, path], check=True, capture_output=True)
+    subprocess.run([tool, "html", "-o", page, path], check=True, capture_output=True)
     outside = [u for u in re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"'<]*", page.read_text()) if "www.w3.org/2000/svg" not in u]
     assert not outside, outside
     for width in (1440, 390):
@@ -115,9 +115,9 @@ def main():
         chromium("--window-size=1440,2000", f"--screenshot={sys.argv[2]}", pathlib.Path(sys.argv[3]).resolve().as_uri())
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        build = pathlib.Path(sys.argv[1]).resolve()
+        tool = pathlib.Path(sys.argv[1]).resolve()
         for name, w in (("training", fixtures.training()), ("killed", fixtures.killed()), ("markup", markup())):
-            check(build, name, w if isinstance(w, bytes) else w.data, pathlib.Path(folder))
+            check(tool, name, w if isinstance(w, bytes) else w.data, pathlib.Path(folder))
     return 0
 
 

@@ -137,15 +137,18 @@ static void print_row(const blas_row *r, double wall) {
   else
     snprintf(where, sizeof where, "%.*s+0x%llx", (int)strcspn(r->module, "."), r->module,
              (unsigned long long)v[OFFSET]);
-  printf("%-18.18s %-11.11s %6s", r->name, sizes, tc_show_number(v[CALLS]));
+  printf("%-18.18s %-11.11s %5s", r->name, sizes, tc_show_number(v[CALLS]));
   if (is_read)
-    printf(" %7s %5s %6s %5s %6s %5s %5s\n", tc_show_ns(v[SECONDS] * 1e9), tc_show_share(v[SECONDS], wall),
+    printf(" %7s %5s %6s %4s %6s %4s %5s\n", tc_show_ns(v[SECONDS] * 1e9), tc_show_share(v[SECONDS], wall),
            tc_show_number(v[GFLOPS]), tc_show_share(v[OF_PEAK], 1), tc_show_number(v[SHAPES]),
            tc_show_share(v[STRIDED], v[CALLS]), show_rest(r));
   else
     printf("   arguments not read\n");
-  printf("  %-39.39s", where);
-  if (is_read) printf(" device %s, if operands stay %s", tc_show_ns(v[DEVICE_S] * 1e9), tc_show_ns(v[STAYING_S] * 1e9));
+  int n = (int)strlen(where) < 38 ? (int)strlen(where) : 38;
+  printf("  %.*s", n, where);
+  if (is_read)
+    printf("%*s device %s, if operands stay %s", 38 - n, "", tc_show_ns(v[DEVICE_S] * 1e9),
+           tc_show_ns(v[STAYING_S] * 1e9));
   putchar('\n');
 }
 
@@ -162,7 +165,7 @@ static void print_process(const blas_rows *all, const blas_row *process, const t
       "peak %.0f GFLOP/s in f64; on a device with a bus of %g GB/s and %g TFLOP/s:\n%s with copies for each call, %s if operands stay\n",
       v[PEAK_GFLOPS], v[BUS_GB_S], v[DEVICE_GFLOPS] * 1e-3, tc_show_ns(v[DEVICE_S] * 1e9),
       tc_show_ns(v[STAYING_S] * 1e9));
-  printf("routine            sizes        calls    time share GFLOPS  peak shapes  gaps reuse\n");
+  printf("routine            sizes       calls    time share GFLOPS peak shapes gaps reuse\n");
   for (size_t i = 0; i < all->n && shown < rows; i++) {
     if (all->row[i].is_process || all->row[i].value[PID] != v[PID]) continue;
     print_row(&all->row[i], v[WALL_S]);

@@ -63,7 +63,7 @@ static void print_compiles(tc_profile *p, const tc_prof_compile **c, const tc_pr
     printf("%8s%8s%9s%9s%8s  %-8s%6s  %s\n", tc_show_ns(whole_of(c[i])), tc_show_ns((double)c[i]->emit_ns),
            tc_show_ns((double)c[i]->optimize_ns), tc_show_ns((double)c[i]->generate_ns),
            tc_show_ns((double)c[i]->load_ns), tc_show_begin(tc_profile_text(p, c[i]->tier), 8), sync,
-           tc_show_begin(tc_profile_text(p, c[i]->name), tc_terminal_get()->columns - 58));
+           tc_show_begin(tc_profile_text(p, c[i]->name), tc_terminal_get()->columns - 60));
   }
   if (rows < p->n_compiles) printf("%zu more: --all\n", p->n_compiles - rows);
 }

@@ -11,28 +11,30 @@
 #include "tools/prof/prof.h"
 
 static const tc_prof_command commands[] = {
-    {"report", "FILE", 1, tc_command_report, "the whole program: its sync points by place, and what to change",
+    {"report", "FILE", 1, tc_command_report, "the whole program by place, and what to change",
      "  tc-prof run.prof                 the same: report is what tc-prof does without a subcommand\n"
      "  tc-prof report --all run.prof    every place, not only the dearest\n"
      "  tc-prof report --json run.prof | jq '.sites[] | {site, syncs, verdict}'\n"},
-    {"steps", "FILE", 1, tc_command_steps, "the step that the program repeats: its syncs, its time, how it grows",
-     "A step is found by the order of places and causes in each thread, whatever comes before, between or now\n"
-     "and then within.\n\n"
+    {"steps", "FILE", 1, tc_command_steps, "the step that repeats: its syncs, time and growth",
+     "A step is found by the order of places and causes in each thread, whatever\n"
+     "comes before, between, or now and then within.\n\n"
      "  tc-prof steps run.prof           each thread's step, its time over the run, and the slowest ones\n"
      "  tc-prof steps --json run.prof | jq '.threads[0].steps[] | .ns'\n"},
     {"sync", "N FILE", 2, tc_command_sync, "one sync in full: its graph, kernels and time",
-     "With --dot the graph before and after lowering, each kernel a cluster, for Graphviz. Times of kernels are in the\n"
-     "file where TC_PROFILE_KERNELS=1 was set. roof: the share of what the machine can do at most, of bytes or of\n"
-     "operations, whichever is nearer.\n\n"
+     "With --dot the graph before and after lowering, each kernel a cluster, for\n"
+     "Graphviz. Times of kernels are in the file where TC_PROFILE_KERNELS=1 was set.\n"
+     "roof: the share of what the machine can do at most, of bytes or of operations,\n"
+     "whichever is nearer.\n\n"
      "  tc-prof sync 17 run.prof\n"
      "  tc-prof sync --dot 17 run.prof | dot -Tsvg >graph.svg\n"
      "  tc-prof sync --json 17 run.prof | jq '.plan.kernels[]'\n"},
-    {"misses", "FILE", 1, tc_command_misses, "what made each graph new: the nearest known one, and what differs",
-     "Places that have a new graph in most of their syncs (storms) come first. A graph is compared with the\n"
-     "latest one of its place, of the same structure where there is one.\n\n"
+    {"misses", "FILE", 1, tc_command_misses, "what made each graph new: what differs from a known one",
+     "Places that have a new graph in most of their syncs (storms) come first. A\n"
+     "graph is compared with the latest one of its place, of the same structure where\n"
+     "there is one.\n\n"
      "  tc-prof misses run.prof\n"
      "  tc-prof misses --all run.prof    every miss\n"},
-    {"fusion", "FILE", 1, tc_command_fusion, "what kernels hand to each other in memory, and why they are not one",
+    {"fusion", "FILE", 1, tc_command_fusion, "what kernels hand to each other, and why they are not one",
      "Bytes are those written and read again, over all runs.\n\n"
      "  tc-prof fusion run.prof          the dearest first\n"
      "  tc-prof fusion --json run.prof | jq '.boundaries[] | {bytes, reason}'\n"},
@@ -61,8 +63,9 @@ static void print_help(void) {
   printf(
       "usage: tc-prof [SUBCOMMAND] [OPTIONS] FILE\n"
       "says what a program that uses tc did at each sync point. FILE is written by\n"
-      "TC_PROFILE=FILE ./program, by tc-run --profile FILE -- ./program, or, for calls of\n"
-      "BLAS, by tc-run --shim=trace --profile FILE -- program\n\n");
+      "  TC_PROFILE=FILE ./program\n"
+      "  tc-run --profile FILE -- ./program\n"
+      "  tc-run --shim=trace --profile FILE -- ./program    its calls of BLAS\n\n");
   for (int i = 0; i < N_COMMANDS; i++)
     printf("  %-9s %-7s %s\n", commands[i].name, commands[i].words, commands[i].says);
   printf(
@@ -72,7 +75,8 @@ static void print_help(void) {
       "  -j, --json       every figure as JSON\n"
       "  -o, --output F   into a file, where a subcommand writes one\n"
       "  -h, --help       this text; after a subcommand, its own with examples\n"
-      "exit status: 0; 1 where the file cannot be read, is damaged or lacks what is asked for; 2 for a wrong command line\n");
+      "exit status: 0; 1 where the file cannot be read, is damaged or lacks what is\n"
+      "asked for; 2 for a wrong command line\n");
 }
 
 static void print_command_help(const tc_prof_command *c) {

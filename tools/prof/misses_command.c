@@ -79,25 +79,26 @@ static void print_miss(tc_profile *p, const tc_miss_row *row) {
   const tc_point *point = &p->point[row->point];
   tc_miss_view v;
   char words[400], line[700];
-  printf("  sync %u: ", point->sequence);
   if (point->miss == TC_PROF_MISS_EVICTED || point->miss == TC_PROF_MISS_CLEARED) {
-    printf("its plan was known, and %s\n",
+    printf("  sync %u: its plan was known, and %s\n", point->sequence,
            point->miss == TC_PROF_MISS_EVICTED ? "left the full cache" : "tc_cache_clear dropped it");
     return;
   }
   if (!row->near) {
-    printf("%s\n", row->is_first ? "the first graph of this place" : "no known graph is like it");
+    printf("  sync %u: %s\n", point->sequence,
+           row->is_first ? "the first graph of this place" : "no known graph is like it");
     return;
   }
   if (!tc_miss_open(p, row, &v)) {
-    printf("nearest is plan %u; the file has not both texts\n", row->near);
+    printf("  sync %u: nearest is plan %u; the file has not both texts\n", point->sequence, row->near);
     return;
   }
   const tc_node_text *node = v.difference.now ? v.difference.now : v.difference.old;
   tc_miss_words(&v.difference, words, sizeof words);
-  snprintf(line, sizeof line, "%s%s%.*s", words, node && node->site.n ? " @ " : "",
+  snprintf(line, sizeof line, "sync %u: %s%s%.*s", point->sequence, words, node && node->site.n ? " @ " : "",
            node && node->site.n < 200 ? node->site.n : 0, node && node->site.at ? node->site.at : "");
-  tc_show_words(2, line);
+  printf("  ");
+  tc_show_words(4, line);
   print_leaf(&v.difference);
   tc_miss_close(p, row, &v);
 }

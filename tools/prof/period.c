@@ -13,6 +13,7 @@ enum {
 // Shares of pieces that are the most frequent one, from which on it is a step. A piece of one
 // symbol may be an iteration of a loop within the step.
 static const double CLEAN = 0.8, CLEAN_SINGLE = 0.95;
+static const double CLEANER = 0.05;  // another anchor of the same loop must cut better by so much
 static const double LEAST_COVERED = 0.5;  // of the symbols, where no anchor cuts cleanly
 static const double MAIN_LOOP = 0.5;  // of the greatest weight: loops that are lighter are not the program's
 
@@ -136,8 +137,22 @@ static size_t find_anchors(const uint32_t *symbol, size_t n, candidate *out, can
   return n_out;
 }
 
+static double clean_share(const candidate *c) {
+  return (double)c->same / (double)c->pieces;
+}
+
 static bool is_clean(const candidate *c) {
-  return c->same >= LEAST_STEPS - 1 && (double)c->same >= (c->n == 1 ? CLEAN_SINGLE : CLEAN) * (double)c->pieces;
+  return c->same >= LEAST_STEPS - 1 && clean_share(c) >= (c->n == 1 ? CLEAN_SINGLE : CLEAN);
+}
+
+// Of the anchors that cut the same loop, the one that cuts it most cleanly, which is seen nowhere else.
+static const candidate *choose_anchor(const candidate *c, size_t n_candidates, const candidate *first) {
+  const candidate *best = first;
+  for (size_t i = 0; i < n_candidates; i++)
+    if (c[i].n == first->n && c[i].weight >= MAIN_LOOP * first->weight &&
+        clean_share(&c[i]) > clean_share(best) + CLEANER)
+      best = &c[i];
+  return best;
 }
 
 static const candidate *choose(const uint32_t *symbol, size_t n, candidate *c, size_t n_candidates) {
@@ -146,7 +161,7 @@ static const candidate *choose(const uint32_t *symbol, size_t n, candidate *c, s
   for (size_t i = 0; i < n_candidates; i++)
     if (is_clean(&c[i]) && c[i].weight > most) most = c[i].weight;
   for (size_t i = 0; i < n_candidates; i++)
-    if (is_clean(&c[i]) && c[i].weight >= MAIN_LOOP * most) return &c[i];
+    if (is_clean(&c[i]) && c[i].weight >= MAIN_LOOP * most) return choose_anchor(c, n_candidates, &c[i]);
   for (size_t i = 0; i < n_candidates; i++) {
     c[i].covered = c[i].same >= LEAST_STEPS - 1 ? cover(symbol, n, &c[i]) : 0;
     if (c[i].covered >= LEAST_COVERED && (!best || c[i].covered > best->covered)) best = &c[i];

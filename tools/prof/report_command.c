@@ -57,8 +57,8 @@ static void print_sizes(const tc_group *all) {
       snprintf(range, sizeof range, "%llu-", 1ull << i);
     else
       snprintf(range, sizeof range, "%llu-%llu", 1ull << i, (2ull << i) - 1);
-    printf("%15s %s%s%s\n", range, tc_show_bar((double)all->size[i], (double)most, BAR), all->size[i] ? " " : "",
-           all->size[i] ? tc_show_number((double)all->size[i]) : "");
+    printf("%15s%s%s%s%s\n", range, all->size[i] ? " " : "", tc_show_bar((double)all->size[i], (double)most, BAR),
+           all->size[i] ? " " : "", all->size[i] ? tc_show_number((double)all->size[i]) : "");
   }
   printf("  min %.0f, median %.0f, p99 %.0f, max %.0f\n", all->nodes.least, all->nodes.median, all->nodes.p99,
          all->nodes.most);
@@ -96,8 +96,8 @@ static void print_place(tc_profile *p, const tc_group *g, const tc_group *all) {
   int columns = tc_terminal_get()->columns;
   double n = g->n_planned ? g->n_planned : 1;
   const char *name = tc_show_end(tc_profile_text(p, g->site), columns - 50), *cause = tc_profile_text(p, g->cause);
-  printf("%s %s: %s syncs, %s of tc's time: %s\n", tc_show_colour(TC_BOLD, name), tc_show_begin(cause, 12),
-         tc_show_number(g->n_syncs), tc_show_share(time_of(g), time_of(all)),
+  printf("%s %s: %s %s, %s of tc's time: %s\n", tc_show_colour(TC_BOLD, name), tc_show_begin(cause, 12),
+         tc_show_number(g->n_syncs), g->n_syncs == 1 ? "sync" : "syncs", tc_show_share(time_of(g), time_of(all)),
          tc_show_colour(verdict_colour[g->verdict], tc_verdict_names[g->verdict]));
   if (g->n_planned) {
     snprintf(line, sizeof line, "|%s| min %.0f, median %.0f, p99 %.0f, max %.0f -> %s left -> %s kernels",
