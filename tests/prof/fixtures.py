@@ -57,12 +57,12 @@ def training(n_steps=40):
     w.process()
     step, read = step_plan(w), small_plan(w, 3, 0xdef)
     start = w.plan(n_nodes=400, n_left=380, hash=0x77, bytes=10**6, least_bytes=10**6, kernels=[])
-    w.sync(start, "model.c:20", "eval", new=True, lookup=3_000_000, lower=2_900_000, compile=20_000_000)
+    w.sync(start, "model.c:20", "eval", new=True, lookup=100_000, lower=2_900_000, compile=20_000_000)
     w.add(COMPILE, name="tc_f32_relu_3_c7eabbb1", tier="compiled", thread=4242, sequence=2, begin_ns=w.clock, emit_ns=100_000, optimize_ns=3_000_000, generate_ns=5_000_000,
           load_ns=400_000, code_bytes=2048)
     w.add(COMPILE, name="tc_f32_sum_1_0a1b2c3d", tier="disk", thread=4243, sequence=0, begin_ns=w.clock, load_ns=200_000, code_bytes=512)
     for i in range(n_steps):
-        s = w.sync(step, "model.c:33", "eval", new=i == 0, lower=500_000 if i == 0 else 0, lookup=600_000 if i == 0 else 2000, compile=9_000_000 if i == 0 else 0,
+        s = w.sync(step, "model.c:33", "eval", new=i == 0, lower=500_000 if i == 0 else 0, lookup=2000, compile=9_000_000 if i == 0 else 0,
                    run=900_000 if i == 25 else 80_000, region="train/step")
         if i == 3:
             w.add(TIMES, [("time", {"kernel": 0, "n_threads": 2, "begin_ns": w.clock - 80_000, "ns": 60_000}),
@@ -85,8 +85,8 @@ def changing(n_steps=24):
     w = Writer()
     w.process(program="/home/user/changing")
     for i in range(n_steps):
-        w.sync(step_plan(w, n=32 + i), "model.c:33", "eval", new=True, lookup=400_000, lower=350_000, compile=2_000_000)
-        w.sync(small_plan(w, 8 + 4 * i, 0xd00 + i), "peer.c:9", "item", new=True, lookup=300_000, lower=200_000, compile=1_000_000)
+        w.sync(step_plan(w, n=32 + i), "model.c:33", "eval", new=True, lookup=50_000, lower=350_000, compile=2_000_000)
+        w.sync(small_plan(w, 8 + 4 * i, 0xd00 + i), "peer.c:9", "item", new=True, lookup=100_000, lower=200_000, compile=1_000_000)
     w.sync(step_plan(w, n=55, axis=0, hash=0xabd), "model.c:33", "eval", new=True)
     w.sync(step_plan(w, n=32, axis=0, hash=0xabd), "program.c:5", "to_host", new=True)
     w.sync(0, "program.c:8", "item", flags=FAILED, new=True)

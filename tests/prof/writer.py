@@ -100,7 +100,7 @@ class Writer:
              unaccounted=100, new=False, **values):
         """A sync behind the last one, with times in ns; its sequence."""
         self.n_syncs += 1
-        total = lookup + compile + allocate + launch + run + publish + unaccounted
+        total = lookup + lower + compile + allocate + launch + run + publish + unaccounted
         self.clock += outside + record
         flags = values.pop("flags", 0) | (0 if new else HIT)
         self.add(SYNC, **{"sequence": self.n_syncs, "thread": 4242, "begin_ns": self.clock, "plan": plan, "site": site, "cause": cause, "flags": flags,

@@ -43,29 +43,32 @@ static stages sum_stages(const tc_profile *p) {
 
 static void print_compiles(tc_profile *p, const tc_prof_compile **c, const tc_prof_options *o) {
   stages s = sum_stages(p);
-  size_t rows = tc_prof_rows(o, USUAL_ROWS, p->n_compiles);
+  size_t made = p->n_compiles;
+  while (made && whole_of(c[made - 1]) <= 0) made--;
+  size_t rows = tc_prof_rows(o, USUAL_ROWS, o->all ? p->n_compiles : made);
   char line[300];
   double lower = 0;
   for (size_t i = 0; i < p->n_points; i++) lower += (double)p->point[i].ns[TC_PHASE_LOWER];
   tc_prof_print_head(p);
   snprintf(
       line, sizeof line,
-      "%zu kernels were made in %s: %s emit, %s optimize, %s generate, %s load. Syncs waited for %s of it; graphs were lowered in %s.",
+      "%zu kernels were asked for, and made in %s: %s emit, %s optimize, %s generate, %s load. Syncs waited for %s of it; graphs were lowered in %s.",
       p->n_compiles, tc_show_ns(s.all), tc_show_share(s.emit, s.all), tc_show_share(s.optimize, s.all),
       tc_show_share(s.generate, s.all), tc_show_share(s.load, s.all), tc_show_share(s.waited, s.all),
       tc_show_ns(lower));
   tc_show_words(0, line);
-  if (rows)
-    printf("\n%8s%8s%9s%9s%8s  %-8s%6s  kernel\n", "all", "emit", "optimize", "generate", "load", "from", "sync");
+  if (rows) printf("\n%8s%8s%9s%9s%8s %-8s%5s kernel\n", "all", "emit", "optimize", "generate", "load", "from", "sync");
   for (size_t i = 0; i < rows; i++) {
     char sync[16] = "-";
     if (c[i]->sequence) snprintf(sync, sizeof sync, "%u", c[i]->sequence);
-    printf("%8s%8s%9s%9s%8s  %-8s%6s  %s\n", tc_show_ns(whole_of(c[i])), tc_show_ns((double)c[i]->emit_ns),
+    printf("%8s%8s%9s%9s%8s %-8s%5s %s\n", tc_show_ns(whole_of(c[i])), tc_show_ns((double)c[i]->emit_ns),
            tc_show_ns((double)c[i]->optimize_ns), tc_show_ns((double)c[i]->generate_ns),
            tc_show_ns((double)c[i]->load_ns), tc_show_begin(tc_profile_text(p, c[i]->tier), 8), sync,
-           tc_show_begin(tc_profile_text(p, c[i]->name), tc_terminal_get()->columns - 60));
+           tc_show_begin(tc_profile_text(p, c[i]->name), tc_terminal_get()->columns - 58));
   }
-  if (rows < p->n_compiles) printf("%zu more: --all\n", p->n_compiles - rows);
+  if (rows < made) printf("%zu more: --all\n", made - rows);
+  if (made < p->n_compiles && !o->all)
+    printf("%zu took no time, since they were in memory or are interpreted at first: --all\n", p->n_compiles - made);
 }
 
 static void json_compiles(tc_profile *p, const tc_prof_compile **c) {

@@ -53,8 +53,8 @@ typedef struct tc_difference {
   int dim;  // of TC_DIFFERENT_EXTENT
   tc_span old_word, new_word;  // what differs
   // Whether extents alone differ, and values of attributes that follow them. leaf: the first node
-  // without operands of which one does, with its dimension; n_leaves: of how many nodes without
-  // operands, all in the same dimension, else 0.
+  // without operands of which one does, with its dimension. n_leaves: how many such nodes there
+  // are, if all differ in that dimension alone; else 0.
   bool only_extents;
   const tc_node_text *leaf;
   int leaf_dim, n_leaves;

@@ -1,6 +1,7 @@
 // tc-prof memory: the peak, what lived then, and the plan that needs most.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/prof/prof.h"
 
@@ -61,68 +62,112 @@ static tc_prof_block *find_blocks(tc_profile *p, const tc_prof_plan *plan, uint3
 
 static const char *place_of(tc_profile *p, uint32_t site) {
   const char *text = tc_profile_text(p, site);
-  return tc_show_end(*text ? text : "?", tc_terminal_get()->columns - 46);
+  return tc_show_end(*text ? text : "?", tc_terminal_get()->columns - 53);
 }
 
-static void print_live(tc_profile *p, const tc_prof_options *o) {
-  if (p->n_memory == 0) {
-    printf("the file has no record of tensors alive\n");
-    return;
+// Tensors of the same place and op together.
+typedef struct memory_row {
+  uint32_t site, op, is, n;  // is: as in tc_prof_block
+  double bytes;
+} memory_row;
+
+static int by_place(const void *a, const void *b) {
+  const memory_row *x = a, *y = b;
+  return memcmp(&x->site, &y->site, 3 * sizeof x->site);
+}
+
+static int by_sum(const void *a, const void *b) {
+  const memory_row *x = a, *y = b;
+  if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+  return by_place(a, b);
+}
+
+// How many rows are left.
+static uint32_t merge_rows(memory_row *row, uint32_t n) {
+  uint32_t last = 0;
+  if (n == 0) return 0;
+  qsort(row, n, sizeof *row, by_place);
+  for (uint32_t i = 1; i < n; i++) {
+    if (by_place(&row[last], &row[i]) == 0) {
+      row[last].n += row[i].n;
+      row[last].bytes += row[i].bytes;
+    } else {
+      row[++last] = row[i];
+    }
   }
+  qsort(row, last + 1, sizeof *row, by_sum);
+  return last + 1;
+}
+
+static void print_rows(tc_profile *p, memory_row *row, uint32_t n_tensors, double all, const tc_prof_options *o) {
+  uint32_t n = merge_rows(row, n_tensors);
+  size_t rows = tc_prof_rows(o, USUAL_ROWS, n);
+  double rest = all;
+  for (size_t i = 0; i < rows; i++) {
+    char times[16] = "";
+    if (row[i].n > 1) snprintf(times, sizeof times, "%u x", row[i].n);
+    rest -= row[i].bytes;
+    printf("  %9s %6s %6s  %-9s %-15s %s\n", tc_show_bytes(row[i].bytes), tc_show_share(row[i].bytes, all), times,
+           row[i].is < 3 ? kinds[row[i].is] : "", tc_show_begin(tc_profile_text(p, row[i].op), 15),
+           place_of(p, row[i].site));
+  }
+  if (rows < n) printf("  %zu more rows: --all\n", n - rows);
+  if (rest > 0) printf("  %9s %6s         all else\n", tc_show_bytes(rest), tc_show_share(rest, all));
+}
+
+static bool print_live(tc_profile *p, const tc_prof_options *o) {
+  if (p->n_memory == 0) return printf("the file has no record of tensors alive\n"), true;
   const tc_record_at *at = &p->memory[p->n_memory - 1];
   uint64_t bytes = p->memory_bytes[p->n_memory - 1], ns = p->memory_ns[p->n_memory - 1];
   const tc_prof_live *live = tc_profile_live(p, at);
   uint32_t n = live ? at->n : 0;
-  size_t rows = tc_prof_rows(o, USUAL_ROWS, n);
+  memory_row *row = malloc((n + 1) * sizeof *row);
+  if (!row) return false;
+  for (uint32_t i = 0; i < n; i++)
+    row[i] = (memory_row){tc_profile_same(p, live[i].site), tc_profile_same(p, live[i].op), UINT32_MAX, 1,
+                          (double)live[i].bytes};
   printf("peak: %s, at sync %u, %s after the start\n", tc_show_colour(TC_BOLD, tc_show_bytes((double)bytes)),
          at->sequence, tc_show_ns(ns > p->process.start_ns ? (double)(ns - p->process.start_ns) : 0));
-  double told = 0;
-  if (n) printf("tensors alive then, the largest first:\n");
-  for (size_t i = 0; i < rows; i++) {
-    told += (double)live[i].bytes;
-    printf("  %10s %5s  %-18s %s\n", tc_show_bytes((double)live[i].bytes),
-           tc_show_share((double)live[i].bytes, (double)bytes), tc_show_begin(tc_profile_text(p, live[i].op), 18),
-           place_of(p, live[i].site));
-  }
-  if (rows < n) printf("  %zu more rows: --all\n", n - rows);
-  if (n)
-    printf("  %10s %5s  all else\n", tc_show_bytes((double)bytes > told ? (double)bytes - told : 0),
-           tc_show_share((double)bytes > told ? (double)bytes - told : 0, (double)bytes));
+  if (n) printf("what lived then:\n");
+  print_rows(p, row, n, (double)bytes, o);
+  free(row);
+  return true;
 }
 
-static void print_plan(tc_profile *p, const tc_point *point, const tc_prof_options *o) {
+static bool print_plan(tc_profile *p, const tc_point *point, const tc_prof_options *o) {
   const tc_prof_plan *plan = tc_profile_plan(p, point->plan);
   uint32_t n, stage;
   double bytes;
-  if (!plan) return;
+  if (!plan) return true;
   tc_prof_block *block = find_blocks(p, plan, &n, &stage, &bytes);
+  memory_row *row = malloc((n + 1) * sizeof *row);
   printf("\nthe plan that needs most: plan %u of sync %u, %s %s\n", plan->id, point->sequence,
-         tc_show_end(tc_profile_text(p, point->site), 40), tc_profile_text(p, point->cause));
+         tc_show_end(tc_profile_text(p, point->site), 32), tc_show_begin(tc_profile_text(p, point->cause), 12));
   printf("  inputs %s, outputs %s, temporaries %s\n", tc_show_bytes((double)plan->input_bytes),
          tc_show_bytes((double)plan->output_bytes), tc_show_bytes((double)plan->arena_bytes));
-  if (block) {
-    size_t rows = tc_prof_rows(o, USUAL_ROWS, n);
-    printf("  in stage %u lie %s:\n", stage, tc_show_bytes(bytes));
-    for (size_t i = 0; i < rows; i++)
-      printf("  %10s  %-9s %-14s %s\n", tc_show_bytes((double)block[i].bytes),
-             block[i].is < 3 ? kinds[block[i].is] : "?", tc_show_begin(tc_profile_text(p, block[i].op), 14),
-             place_of(p, block[i].site));
-    if (rows < n) printf("  %zu more rows: --all\n", n - rows);
+  for (uint32_t i = 0; row && block && i < n; i++)
+    row[i] = (memory_row){tc_profile_same(p, block[i].site), tc_profile_same(p, block[i].op), block[i].is, 1,
+                          (double)block[i].bytes};
+  if (n && row) {
+    printf("in its stage %u lie %s:\n", stage, tc_show_bytes(bytes));
+    print_rows(p, row, n, bytes, o);
   }
   free(block);
+  free(row);
+  return row != NULL;
 }
 
-static void print_memory(tc_profile *p, const tc_prof_options *o) {
+static bool print_memory(tc_profile *p, const tc_prof_options *o) {
   const tc_point *planned = find_largest(p, false), *measured = find_largest(p, true);
   tc_prof_print_head(p);
-  print_live(p, o);
+  if (!print_live(p, o)) return false;
   if (measured)
     printf("largest sync as measured: %s, sync %u, %s\n", tc_show_bytes((double)measured->peak_bytes),
            measured->sequence, tc_show_end(tc_profile_text(p, measured->site), 40));
   if (planned)
     printf("largest sync as planned:  %s, sync %u, %s\n", tc_show_bytes((double)planned->planned_bytes),
            planned->sequence, tc_show_end(tc_profile_text(p, planned->site), 40));
-  if (planned) print_plan(p, planned, o);
+  return !planned || print_plan(p, planned, o);
 }
 
 // ---- JSON ----
@@ -180,7 +225,10 @@ static void json_largest(tc_profile *p, const char *key, const tc_point *point, 
 
 int tc_command_memory(tc_profile *p, const tc_prof_options *o) {
   const tc_point *planned = find_largest(p, false), *measured = find_largest(p, true);
-  if (!o->json) return print_memory(p, o), 0;
+  if (!o->json) {
+    if (print_memory(p, o)) return 0;
+    return fprintf(stderr, "tc-prof: no memory\n"), 1;
+  }
   tc_json_object(NULL);
   tc_prof_json_head(p, "memory");
   json_peaks(p);

@@ -1,5 +1,5 @@
-// See misses.h. The nearest graph is the latest of the same place that has the same structure, else
-// the latest of the same place, else any of the same structure.
+// See misses.h. The nearest graph is the latest of the same place, where it has the same structure.
+// Else it is the latest of the same structure, else the latest of the same place.
 #include "tools/prof/misses.h"
 
 #include <inttypes.h>

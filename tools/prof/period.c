@@ -87,7 +87,7 @@ static double cover(const uint32_t *symbol, size_t n, const candidate *c) {
   return (double)covered / (double)n;
 }
 
-// Cuts before each anchor; the last piece may be cut short by the end of the program and is left out.
+// Cuts before each anchor. The last piece is left out, since the program's end may cut it short.
 static bool cut(const uint32_t *symbol, const double *weight, size_t n, candidate *c) {
   pieces t = {0};
   bool ok = true;
@@ -145,7 +145,7 @@ static bool is_clean(const candidate *c) {
   return c->same >= LEAST_STEPS - 1 && clean_share(c) >= (c->n == 1 ? CLEAN_SINGLE : CLEAN);
 }
 
-// Of the anchors that cut the same loop, the one that cuts it most cleanly, which is seen nowhere else.
+// Of the anchors of the same loop, the one that cuts it most cleanly: it is seen nowhere else.
 static const candidate *choose_anchor(const candidate *c, size_t n_candidates, const candidate *first) {
   const candidate *best = first;
   for (size_t i = 0; i < n_candidates; i++)

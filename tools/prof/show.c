@@ -72,7 +72,11 @@ const char *tc_show_number(double x) {
 const char *tc_show_share(double part, double whole) {
   char *out = next_buffer();
   double percent = whole > 0 ? 100 * part / whole : 0;
-  snprintf(out, BUFFER, percent > 0 && percent < 0.95 ? "%.1f %%" : "%.0f %%", percent);
+  // "100 %" and "0 %" are said of all and of nothing alone.
+  if (part < whole && percent > 99.9) percent = 99.9;
+  if (part > 0 && whole > 0 && percent < 0.1) percent = 0.1;
+  bool near = (percent > 0 && percent < 0.95) || (percent > 99.05 && percent < 100);
+  snprintf(out, BUFFER, near ? "%.1f %%" : "%.0f %%", percent);
   return out;
 }
 
@@ -141,6 +145,7 @@ void tc_show_words(int indent, const char *text) {
   int at = indent;
   while (*text) {
     int bytes = (int)strcspn(text, " "), columns = 0;
+    if (strncmp(text + bytes, " %", 2) == 0) bytes += 1 + (int)strcspn(text + bytes + 1, " ");
     for (int i = 0; i < bytes; i++) columns += ((unsigned char)text[i] & 0xc0) != 0x80;
     if (at > indent && at + 1 + columns > tc_terminal_get()->columns) {
       printf("\n%*s", indent, "");

@@ -1,6 +1,6 @@
-// See steps.h. The sequence of a thread is matched against the step that tc_period_find finds: a
-// sync that is expected goes on with it, one that stands later in it leaves some out, one that
-// begins it begins another, and all else is extra.
+// See steps.h. The sequence of a thread is matched against the step that tc_period_find finds. A
+// sync that is expected goes on with it. One that stands later in it leaves some out. One that
+// begins it begins another. All else is extra.
 #include "tools/prof/steps.h"
 
 #include <stdlib.h>

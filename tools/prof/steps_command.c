@@ -96,11 +96,16 @@ static void print_outliers(tc_profile *p, const tc_steps *s, double median, cons
   for (size_t i = 0; i < rows; i++) {
     tc_part part;
     double ns;
+    char line[400];
     const tc_point *point = find_longest(p, s, slow[i], &part, &ns);
-    printf("    step %zu (syncs %u-%u): %s; sync %u, %s: %s %s%s\n", (size_t)(slow[i] - s->step) + 1,
-           p->point[slow[i]->first].sequence, p->point[slow[i]->last].sequence, tc_show_ns(slow[i]->ns),
-           point->sequence, tc_show_end(tc_profile_text(p, point->site), 28), tc_show_ns(ns), tc_part_names[part],
-           slow[i]->n_missed ? ", new graph" : "");
+    uint32_t first = p->point[slow[i]->first].sequence, last = p->point[slow[i]->last].sequence;
+    int at = snprintf(line, sizeof line, "step %zu (", (size_t)(slow[i] - s->step) + 1);
+    at += snprintf(line + at, sizeof line - (size_t)at, first == last ? "sync %u" : "syncs %u-%u", first, last);
+    snprintf(line + at, sizeof line - (size_t)at, "): %s; sync %u, %s: %s %s%s", tc_show_ns(slow[i]->ns),
+             point->sequence, tc_show_end(tc_profile_text(p, point->site), 40), tc_show_ns(ns), tc_part_names[part],
+             slow[i]->n_missed ? ", new graph" : "");
+    printf("    ");
+    tc_show_words(6, line);
   }
   if (rows < n) printf("    %zu more: --all\n", n - rows);
   free(slow);

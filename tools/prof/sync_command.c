@@ -80,6 +80,10 @@ static double roof_share(const view *v, uint32_t k) {
   return flops > bytes ? flops : bytes;
 }
 
+static bool is_roof_known(const view *v) {
+  return v->p->process.peak_flops > 0 || v->p->process.peak_bytes > 0;
+}
+
 // ---- Text ----
 
 static void print_cache(const view *v) {
@@ -134,7 +138,7 @@ static void print_parts(const view *v) {
 static void print_kernels(const view *v) {
   char head[100] = "kernels";
   if (!v->n_kernels) return;
-  if (v->timed && v->p->process.peak_flops > 0)
+  if (v->timed && is_roof_known(v))
     snprintf(head, sizeof head, "kernels, of %s FLOP/s and %s/s at most", tc_show_number(v->p->process.peak_flops),
              tc_show_bytes(v->p->process.peak_bytes));
   tc_show_heading(head);
@@ -145,13 +149,15 @@ static void print_kernels(const view *v) {
     const char *at = tc_profile_text(v->p, k->site);
     if (ns > 0)
       printf("  %5u %5u %9s %9s %7.2f %7.2f %5s  %s @ %s\n", k->stage, k->n_nodes, tc_show_bytes((double)k->bytes),
-             tc_show_ns(ns), (double)k->bytes / ns, k->flops / ns, tc_show_share(roof_share(v, i), 1),
-             tc_profile_text(v->p, k->op), tc_show_end(at, 20));
+             tc_show_ns(ns), (double)k->bytes / ns, k->flops / ns,
+             is_roof_known(v) ? tc_show_share(roof_share(v, i), 1) : "-", tc_profile_text(v->p, k->op),
+             tc_show_end(at, 20));
     else
       printf("  %5u %5u %9s %9s %7s %7s %5s  %s @ %s\n", k->stage, k->n_nodes, tc_show_bytes((double)k->bytes), "-",
              "-", "-", "-", tc_profile_text(v->p, k->op), tc_show_end(at, 20));
     printf("        %s %s\n", tc_profile_text(v->p, k->kind), tc_profile_text(v->p, k->name));
   }
+  if (v->timed && !is_roof_known(v)) printf("  the file does not say what the machine can do at most: no roof\n");
   if (!v->timed) printf("  times of kernels are in the file where TC_PROFILE_KERNELS=1 was set\n");
 }
 
