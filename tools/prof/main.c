@@ -48,6 +48,15 @@ static const tc_prof_command commands[] = {
     {"html", "FILE", 1, tc_command_html, "one page for a browser: places, time line, graphs, misses, memory",
      "The page is one file and needs no network.\n\n"
      "  tc-prof html -o run.html run.prof\n"},
+    {"trace", "FILE", 1, tc_command_trace, "events for Perfetto (ui.perfetto.dev) and chrome://tracing",
+     "A track a thread, of compiles and of kernels; arrows lead from recording to running.\n\n"
+     "  tc-prof trace -o run.json run.prof\n"},
+    {"diff", "A B", 2, tc_command_diff, "what got worse or better from one run to another; status 3 if any is worse",
+     "A place is slower if its median sync takes 10 % longer, its best one is slower too, and all its syncs make\n"
+     "1 % of the first run. More syncs, nodes, kernels, graphs or bytes are worse however long they take.\n\n"
+     "  tc-prof diff before.prof after.prof || echo slower\n"},
+    {"live", "FILE", 1, tc_command_live, "the report of a program that runs, each second",
+     "  TC_PROFILE=run.prof ./program & tc-prof live run.prof\n"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
