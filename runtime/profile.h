@@ -1,7 +1,6 @@
-// Records of sync points: a ring of the latest (tc_sync_points), sums per call site and cause, and
-// sums per plan on a GPU.
-// Out: TC_PROFILE=1 prints the sums at exit, TC_PROFILE=2 also the time of each kernel. TC_LOG=sync
-// prints each record at once.
+// Records of sync points: a ring of the latest (tc_sync_points).
+// Out: TC_PROFILE=1 prints a summary of all at exit (profile_summary.h). TC_LOG=sync logs each at
+// once. TC_PROFILE=FILE has records of its own (profile_file.h).
 // Threads: thread-safe.
 #pragma once
 
@@ -29,5 +28,5 @@ double tc_tick_ns(void);
 // Adds a record. cause and tier are static strings; times are in ticks, which readers get as
 // nanoseconds.
 void tc_profile_add(const tc_sync_point *record);
-// Prints the sums per site, with a histogram of graph sizes.
+// Prints the summary, of what was added while TC_PROFILE was 1.
 void tc_profile_print(FILE *out);

@@ -3,11 +3,13 @@
 //   tc-run [-d DEVICE] [-t NUMBER] [-n TIMES] [-s SEED] [-v] [-p] FILE      FILE "-": standard input; --help says what each is
 //   tc-run --shim=LEVEL [--profile FILE] -- PROGRAM ARGUMENTS      runs a program with its calls of BLAS looked at or
 //   taken over (shim_run/shim_run.c)
+//   tc-run --profile FILE -- PROGRAM ARGUMENTS      runs a program of tc's with TC_PROFILE=FILE
 // Leaves whose data are not in the file are filled by a formula of the seed and their number, so
 // that two runs see the same values.
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,6 +30,7 @@ typedef struct options {
 static const char help[] =
     "usage: tc-run [options] FILE\n"
     "       tc-run --shim=LEVEL [--profile FILE] -- PROGRAM ARGUMENTS..\n"
+    "       tc-run --profile FILE -- PROGRAM ARGUMENTS..\n"
     "runs the traces in FILE again, such as a log written with TC_LOG=trace; FILE - is standard input\n"
     "  -d, --device DEVICE   on this device instead of the recorded one (tc:cpu, tc:ref, tc:null)\n"
     "  -t, --trace NUMBER    only the trace of this number in the file, from 1\n"
@@ -39,6 +42,8 @@ static const char help[] =
     "runs a program as it is, with tc between it and its BLAS (docs/shim.md)\n"
     "      --shim LEVEL      off; trace: its calls are counted and timed; eager: tc does its larger products\n"
     "      --profile FILE    the profile as JSON lines, instead of a table at exit\n"
+    "runs a program that uses tc, and writes each of its sync points to FILE, which tc-prof reads\n"
+    "      --profile FILE    as TC_PROFILE=FILE\n"
     "exit status: 0; 1 where a trace cannot be read or run, or its results differ from the reference; 2 for a wrong command line\n";
 
 static const struct option words[] = {{"device", required_argument, NULL, 'd'}, {"trace", required_argument, NULL, 't'},
@@ -182,10 +187,30 @@ static bool parse_number(const char *text, uint64_t least, uint64_t most, uint64
   return *text >= '0' && *text <= '9' && *end == 0 && errno == 0 && *out >= least && *out <= most;
 }
 
+// In the place of this process: the program, with TC_PROFILE set to the file's absolute name.
+static int run_profiled(int argc, char **argv) {
+  bool joined = argv[1][9] == '=';
+  const char *file = joined ? argv[1] + 10 : argc > 2 ? argv[2] : NULL;
+  int at = joined ? 2 : 3;
+  if (!joined && argv[1][9]) return wrong_line("there is no option '%s'", argv[1]);
+  if (!file || !*file) return wrong_line("'%s' wants a value", "--profile");
+  if (at < argc && strcmp(argv[at], "--") == 0) at++;
+  if (at >= argc) return wrong_line("no program is named behind --profile %s", file);
+  char *here = file[0] == '/' ? NULL : getcwd(NULL, 0), path[PATH_MAX];
+  bool fits = (size_t)snprintf(path, sizeof path, "%s%s%s", here ? here : "", here ? "/" : "", file) < sizeof path;
+  free(here);
+  if (!fits) return wrong_line("'%s' is too long a name", file);
+  if (setenv("TC_PROFILE", path, 1) != 0) return 1;
+  execvp(argv[at], argv + at);
+  fprintf(stderr, "tc-run: %s cannot be run: %s\n", argv[at], strerror(errno));
+  return errno == ENOENT ? 127 : 126;
+}
+
 int main(int argc, char **argv) {
   options o = {.times = 1, .seed = 1};
   uint64_t n;
   if (tc_shim_run_is_asked(argc, argv)) return tc_shim_run(argc, argv);
+  if (argc > 1 && strncmp(argv[1], "--profile", 9) == 0) return run_profiled(argc, argv);
   opterr = 0;
   for (int c; (c = getopt_long(argc, argv, ":d:t:n:s:vph", words, NULL)) != -1;) {
     const char *given = argv[optind - 1];

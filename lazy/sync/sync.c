@@ -7,6 +7,7 @@
 #include "lazy/sync/launch.h"
 #include "lazy/sync/plan_build.h"
 #include "lazy/sync/plan_cache.h"
+#include "lazy/sync/plan_miss.h"
 #include "lazy/sync/publish.h"
 #include "lazy/sync/sync.h"
 #include "lazy/sync/sync_record.h"
@@ -143,6 +144,7 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   const tc_work_done *done = &w.done;
   tc_peak peak = tc_buffer_peak_end();
   uint64_t allocated = w.n_word ? tc_buffer_new_ticks() : 0, ran = tc_ticks();
+  if (p && tc_log_on(TC_LOG_SYNC)) tc_plan_miss_note(t, w.hit ? NULL : p, &rec);
   if (TC_UNLIKELY(recorded) && p && w.n_word) {
     tc_sync_record_plan(t, p, &rec);
     times.noting = tc_ticks_between(ran, tc_ticks());

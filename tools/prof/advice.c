@@ -7,8 +7,6 @@
 
 #include "tools/prof/show.h"
 
-static const double SCALAR_PART = 0.5;  // of a step's nodes: a read of more is what runs the step
-
 tc_advice *tc_advice_add(tc_advice_list *out, const char *rule, double gain_ns, const tc_group *group) {
   tc_advice *more = realloc(out->row, (out->n + 1) * sizeof *more);
   if (!more) return NULL;
@@ -30,14 +28,11 @@ static double own_cost(const tc_group *g) {
 static bool find_scalar_reads(const tc_advice_input *in, tc_advice_list *out) {
   for (size_t t = 0; t < in->n_steps; t++) {
     const tc_steps *s = &in->steps[t];
-    double nodes = 0;
-    for (size_t i = 0; i < s->n_group; i++) nodes += in->g->group[s->group[i]].nodes.median;
     for (size_t i = 0; i < s->n_group && s->n >= TC_TREND_SYNCS && s->n_group > 1; i++) {
       const tc_group *g = &in->g->group[s->group[i]];
       bool is_first = true;
       for (size_t k = 0; k < i; k++) is_first = is_first && s->group[k] != s->group[i];
-      if (!is_first || strcmp(tc_profile_text(in->p, g->cause), "item") != 0 || g->nodes.median > SCALAR_PART * nodes)
-        continue;
+      if (!is_first || strcmp(tc_profile_text(in->p, g->cause), "item") != 0) continue;
       tc_advice *a = tc_advice_add(out, "scalar-read", own_cost(g), g);
       if (!a) return false;
       snprintf(a->evidence, sizeof a->evidence, "a scalar is read in every step, %u times: %.0f nodes and %s each",

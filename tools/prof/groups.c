@@ -203,10 +203,15 @@ static bool sort_groups(tc_profile *p, tc_groups *g) {
   return ok;
 }
 
+// Nanoseconds that are no more than some centuries.
+static uint64_t whole_ns(double ns) {
+  return ns < 9e18 ? (uint64_t)ns : UINT64_MAX / 2;
+}
+
 static void add_time(tc_groups *g, const tc_point *point) {
-  double before = (double)point->ns[TC_PHASE_OUTSIDE] + (double)point->ns[TC_PHASE_RECORD];
-  uint64_t begin = point->begin_ns > (uint64_t)before ? point->begin_ns - (uint64_t)before : 0;
-  uint64_t end = point->begin_ns + (uint64_t)point->ns[TC_PHASE_TOTAL];
+  uint64_t before = whole_ns((double)point->ns[TC_PHASE_OUTSIDE] + (double)point->ns[TC_PHASE_RECORD]);
+  uint64_t begin = point->begin_ns > before ? point->begin_ns - before : 0;
+  uint64_t end = point->begin_ns + whole_ns((double)point->ns[TC_PHASE_TOTAL]);
   if (g->begin_ns == 0 || begin < g->begin_ns) g->begin_ns = begin;
   if (end > g->end_ns) g->end_ns = end;
 }

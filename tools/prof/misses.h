@@ -19,8 +19,8 @@ typedef struct tc_misses {
 } tc_misses;
 
 enum {
-  TC_STORM_MISSES = 8,  // so many misses of one place ..
-  TC_STORM_PERCENT = 50,  // .. and so many of its syncs are a storm
+  TC_STORM_MISSES = 8,  // so many misses of one place in a thread ..
+  TC_STORM_PERCENT = 50,  // .. and so many of its syncs there are a storm
 };
 
 // False: there was no memory; out is empty.

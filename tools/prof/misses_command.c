@@ -27,6 +27,46 @@ static int by_storm(const void *a, const void *b) {
   return (x->group > y->group) - (x->group < y->group);
 }
 
+// Syncs and misses of a thread at one place.
+typedef struct share {
+  uint32_t n_syncs, n_misses;
+} share;
+
+static bool is_storm(uint32_t n_misses, uint32_t n_syncs) {
+  return n_misses >= TC_STORM_MISSES && (uint64_t)n_misses * 100 >= (uint64_t)n_syncs * TC_STORM_PERCENT;
+}
+
+// A storm is one thread's, since threads may share a place. point: those of the place, n of them.
+// by_thread: zeros, before and after.
+static bool judge_storm(const tc_profile *p, const uint32_t *point, uint32_t n, share *by_thread) {
+  bool storm = false;
+  for (uint32_t i = 0; i < n; i++) {
+    share *s = &by_thread[p->point[point[i]].thread];
+    s->n_syncs++;
+    s->n_misses += p->point[point[i]].miss != TC_PROF_MISS_NONE;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    share *s = &by_thread[p->point[point[i]].thread];
+    storm = storm || is_storm(s->n_misses, s->n_syncs);
+    *s = (share){0};
+  }
+  return storm;
+}
+
+static bool judge_storms(const tc_profile *p, const tc_groups *g, place *all) {
+  share *by_thread = calloc(p->n_threads + 1, sizeof *by_thread);
+  uint32_t *point = malloc((p->n_points + 1) * sizeof *point), *end = calloc(g->n + 1, sizeof *end);
+  bool ok = by_thread && point && end;
+  for (size_t i = 1; ok && i < g->n; i++) end[i] = end[i - 1] + g->group[i - 1].n_syncs;
+  for (size_t i = 0; ok && i < p->n_points; i++) point[end[g->of_point[i]]++] = (uint32_t)i;
+  for (size_t i = 0; ok && i < g->n; i++)
+    all[i].storm = judge_storm(p, point + end[i] - g->group[i].n_syncs, g->group[i].n_syncs, by_thread);
+  free(by_thread);
+  free(point);
+  free(end);
+  return ok;
+}
+
 // A row for each group; those without a miss last. rows: where the numbers of misses lie.
 static bool make_places(tc_profile *p, const tc_groups *g, const tc_misses *m, place **out, uint32_t **rows) {
   place *all = calloc(g->n + 1, sizeof *all);
@@ -39,8 +79,6 @@ static bool make_places(tc_profile *p, const tc_groups *g, const tc_misses *m, p
     all[i].group = i;
     all[i].row = next;
     next += all[i].n;
-    all[i].storm =
-        all[i].n >= TC_STORM_MISSES && (uint64_t)all[i].n * 100 >= (uint64_t)g->group[i].n_syncs * TC_STORM_PERCENT;
     all[i].n = 0;
   }
   for (size_t i = 0; i < m->n; i++) {
@@ -49,6 +87,7 @@ static bool make_places(tc_profile *p, const tc_groups *g, const tc_misses *m, p
     here->n_first += m->row[i].is_first;
     here->ns += tc_miss_cost(&p->point[m->row[i].point]);
   }
+  if (!judge_storms(p, g, all)) return false;
   qsort(all, g->n, sizeof *all, by_storm);
   return true;
 }
@@ -107,10 +146,10 @@ static void print_place(tc_profile *p, const tc_groups *g, const tc_misses *m, c
                         const tc_prof_options *o) {
   const tc_group *group = &g->group[here->group];
   size_t rows = tc_prof_rows(o, USUAL_MISSES, here->n);
-  printf("\n%s %s: %s%u of %u syncs, %s\n",
+  printf("\n%s %s: %s%u of %s, %s\n",
          tc_show_colour(TC_BOLD, tc_show_end(tc_profile_text(p, group->site), tc_terminal_get()->columns - 40)),
          tc_profile_text(p, group->cause), here->storm ? tc_show_colour(TC_RED, "storm: ") : "", here->n,
-         group->n_syncs, tc_show_ns(here->ns));
+         tc_show_count(group->n_syncs, "sync"), tc_show_ns(here->ns));
   // The first graph of a place says least.
   size_t from = here->n > rows && here->n_first ? here->n_first : 0;
   if (from + rows > here->n) from = here->n - rows;
@@ -127,9 +166,9 @@ static void print_misses(tc_profile *p, const tc_groups *g, const tc_misses *m, 
   tc_prof_print_head(p);
   snprintf(
       line, sizeof line,
-      "%zu of %u syncs had no plan in the cache: %u new graphs, %u evicted, %u cleared. To lower and to compile took %s.",
-      m->n, g->all.n_syncs, g->all.n_missed[TC_PROF_MISS_NEW], g->all.n_missed[TC_PROF_MISS_EVICTED],
-      g->all.n_missed[TC_PROF_MISS_CLEARED], tc_show_ns(m->cost_ns));
+      "%zu of %s had no plan in the cache: %u new graphs, %u evicted, %u cleared. To lower and to compile took %s.",
+      m->n, tc_show_count(g->all.n_syncs, "sync"), g->all.n_missed[TC_PROF_MISS_NEW],
+      g->all.n_missed[TC_PROF_MISS_EVICTED], g->all.n_missed[TC_PROF_MISS_CLEARED], tc_show_ns(m->cost_ns));
   tc_show_words(0, line);
   for (size_t i = 0; i < rows; i++) print_place(p, g, m, &all[i], o);
   if (rows < n) printf("\n%zu more places: --all\n", n - rows);

@@ -47,6 +47,11 @@ static bool make_row(const tc_profile *p, void *array, size_t *n, uint32_t id, s
 
 // ---- Bytes of the file ----
 
+// A number that sums and ratios may be made of.
+static double clean_number(double x) {
+  return x > 0 && x < 1e30 ? x : 0;
+}
+
 static bool read_at(const tc_profile *p, uint64_t offset, void *out, size_t bytes) {
   char *to = out;
   while (bytes) {
@@ -195,6 +200,13 @@ static bool find_thread(tc_profile *p, uint32_t number, uint32_t *out) {
   return true;
 }
 
+static outcome take_process(tc_profile *p, const char *record, size_t there) {
+  copy_fixed(&p->process, sizeof p->process, record, there);
+  p->process.peak_flops = clean_number(p->process.peak_flops);
+  p->process.peak_bytes = clean_number(p->process.peak_bytes);
+  return TAKEN;
+}
+
 static outcome take_sync(tc_profile *p, const char *record, size_t there, uint64_t offset) {
   tc_prof_sync s;
   uint32_t thread;
@@ -239,6 +251,7 @@ static outcome take_plan(tc_profile *p, const char *record, size_t there, uint64
       !make_row(p, &p->plan_offset, &p->n_plans, plan.id, sizeof *p->plan_offset))
     return NO_MEMORY;
   if (p->plan_offset[plan.id]) return TAKEN;
+  plan.flops = clean_number(plan.flops);
   p->plan[plan.id] = plan;
   p->plan_offset[plan.id] = offset;
   return TAKEN;
@@ -283,7 +296,7 @@ static outcome take_memory(tc_profile *p, const char *record, size_t there, uint
 // A record of which there bytes are looked at: all, or a window's.
 static outcome take_record(tc_profile *p, const char *record, size_t there, uint64_t offset) {
   switch (((const tc_prof_head *)record)->kind) {
-    case TC_PROF_PROCESS: copy_fixed(&p->process, sizeof p->process, record, there); return TAKEN;
+    case TC_PROF_PROCESS: return take_process(p, record, there);
     case TC_PROF_TEXT: return take_text(p, record, there, offset);
     case TC_PROF_MODULE: return TAKE_ROW(p->module, p->n_modules);
     case TC_PROF_STACK: return take_stack(p, record, there, offset);
@@ -352,7 +365,7 @@ static void write_note(tc_profile *p) {
   else if (p->torn)
     snprintf(p->note, sizeof p->note, "ends in mid-record: the program was killed, or the file was cut");
   else if (!p->end.head.bytes)
-    snprintf(p->note, sizeof p->note, "has no end: the program was killed, or still runs");
+    snprintf(p->note, sizeof p->note, "has no end: the program was killed, ended by _exit, or still runs");
 }
 
 // Takes the records that lie whole in a window of n bytes; p->at moves behind them. False: no more
@@ -454,7 +467,10 @@ static uint64_t rows_begin(const tc_profile *p, const tc_prof_plan *plan) {
 }
 
 const tc_prof_kernel *tc_profile_kernels(tc_profile *p, const tc_prof_plan *plan) {
-  return read_rows(p, rows_begin(p, plan), plan->n_kernels, sizeof(tc_prof_kernel));
+  if (!read_rows(p, rows_begin(p, plan), plan->n_kernels, sizeof(tc_prof_kernel))) return NULL;
+  tc_prof_kernel *row = p->rows;
+  for (uint32_t i = 0; i < plan->n_kernels; i++) row[i].flops = clean_number(row[i].flops);
+  return row;
 }
 
 const tc_prof_boundary *tc_profile_boundaries(tc_profile *p, const tc_prof_plan *plan) {

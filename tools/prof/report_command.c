@@ -96,8 +96,8 @@ static void print_place(tc_profile *p, const tc_group *g, const tc_group *all) {
   int columns = tc_terminal_get()->columns;
   double n = g->n_planned ? g->n_planned : 1;
   const char *name = tc_show_end(tc_profile_text(p, g->site), columns - 50), *cause = tc_profile_text(p, g->cause);
-  printf("%s %s: %s %s, %s of tc's time: %s\n", tc_show_colour(TC_BOLD, name), tc_show_begin(cause, 12),
-         tc_show_number(g->n_syncs), g->n_syncs == 1 ? "sync" : "syncs", tc_show_share(time_of(g), time_of(all)),
+  printf("%s %s: %s, %s of tc's time: %s\n", tc_show_colour(TC_BOLD, name), tc_show_begin(cause, 12),
+         tc_show_count(g->n_syncs, "sync"), tc_show_share(time_of(g), time_of(all)),
          tc_show_colour(verdict_colour[g->verdict], tc_verdict_names[g->verdict]));
   if (g->n_planned) {
     snprintf(line, sizeof line, "|%s| min %.0f, median %.0f, p99 %.0f, max %.0f -> %s left -> %s kernels",
@@ -154,10 +154,11 @@ static void print_summary(tc_profile *p, const tc_groups *g) {
   char parts[400], line[1024];
   double n = all->n_planned ? all->n_planned : 1;
   snprintf(line, sizeof line,
-           "%s syncs from %zu places and %zu %s in %s; %u graphs, %s found in the cache. A sync: %s nodes, %s kernels, "
+           "%s from %s and %s in %s; %s, %s found in the cache. A sync: %s nodes, %s kernels, "
            "%s moved of %s at least%s.",
-           tc_show_number(all->n_syncs), g->n, p->n_threads, p->n_threads == 1 ? "thread" : "threads",
-           tc_show_ns((double)(g->end_ns - g->begin_ns)), all->n_plans, tc_show_share(all->n_hits, all->n_syncs),
+           tc_show_count(all->n_syncs, "sync"), tc_show_count((double)g->n, "place"),
+           tc_show_count((double)p->n_threads, "thread"), tc_show_ns((double)(g->end_ns - g->begin_ns)),
+           tc_show_count(all->n_plans, "graph"), tc_show_share(all->n_hits, all->n_syncs),
            tc_show_number(all->sum_nodes / n), tc_show_number(all->sum_kernels / n), tc_show_bytes(all->bytes / n),
            tc_show_bytes(all->least_bytes / n), times_of(all->bytes, all->least_bytes));
   tc_show_words(0, line);

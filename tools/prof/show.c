@@ -65,7 +65,13 @@ const char *tc_show_number(double x) {
   static const char *const unit[] = {"k", "M", "G", "T", "P"};
   char *out = next_buffer();
   if (x >= 99999.5) return show_unit(x / 1000, 1000, unit, 5);
-  snprintf(out, BUFFER, x == (double)(long)x || x >= 999.5 ? "%.0f" : "%.1f", x);
+  snprintf(out, BUFFER, x >= 999.5 || x - (double)(long)x < 0.05 ? "%.0f" : "%.1f", x);
+  return out;
+}
+
+const char *tc_show_count(double n, const char *one) {
+  char *out = next_buffer();
+  snprintf(out, BUFFER, "%s %s%s", tc_show_number(n), one, n == 1 ? "" : "s");
   return out;
 }
 
@@ -129,7 +135,7 @@ const char *tc_show_heights(const double *value, int n) {
 const char *tc_show_bar(double part, double whole, int columns) {
   static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   bool utf8 = tc_terminal_get()->utf8;
-  double length = whole > 0 ? part / whole * columns : 0;
+  double length = whole > 0 && part > 0 ? (part < whole ? part / whole : 1) * columns : 0;
   int full = (int)length, rest = utf8 ? (int)((length - full) * 8) : 0;
   char *out = next_buffer();
   size_t at = 0;

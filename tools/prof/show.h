@@ -26,6 +26,8 @@ const char *tc_show_bytes(double bytes);
 const char *tc_show_number(double x);
 // A share in percent: "7 %", "0.3 %".
 const char *tc_show_share(double part, double whole);
+// "1 sync", "1.2M syncs".
+const char *tc_show_count(double n, const char *one);
 // At most so many columns of a text; of a longer one the end, which tells more of a place.
 const char *tc_show_end(const char *text, int columns);
 // At most so many columns of a text; of a longer one the begin.

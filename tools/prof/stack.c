@@ -41,6 +41,12 @@ static bool ask(const char *path, uint64_t offset, char *out, size_t bytes) {
   return ok && n && out[0] != '?';
 }
 
+bool tc_stack_is_own(tc_profile *p, uint64_t address) {
+  const tc_prof_module *m = find_module(p, address);
+  const char *path = m ? tc_profile_text(p, m->path) : "", *slash = strrchr(path, '/');
+  return strncmp(slash ? slash + 1 : path, "libtc.", 6) == 0;
+}
+
 void tc_stack_frame(tc_profile *p, uint64_t address, char *out, size_t bytes) {
   char said[1024];
   const tc_prof_module *m = find_module(p, address);
@@ -55,8 +61,9 @@ void tc_stack_frame(tc_profile *p, uint64_t address, char *out, size_t bytes) {
   }
   char *line = strchr(said, '\n');
   if (line) *line++ = 0;
-  if (line) line[strcspn(line, "\n")] = 0;
-  if (line && line[0] != '?')
+  if (line) line[strcspn(line, "(\n")] = 0;  // "(discriminator 1)"
+  for (size_t n = line ? strlen(line) : 0; n && line[n - 1] == ' '; n--) line[n - 1] = 0;
+  if (line && !strchr(line, '?'))
     snprintf(out, bytes, "%s at %s", said, line);
   else
     snprintf(out, bytes, "%s (%s)", said, slash ? slash + 1 : path);

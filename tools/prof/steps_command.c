@@ -129,8 +129,8 @@ static void print_expected(tc_profile *p, const tc_groups *g, const tc_steps *s,
 
 static void print_others(tc_profile *p, const tc_groups *g, const tc_steps *s) {
   char line[1024];
-  int at = snprintf(line, sizeof line, "%u syncs before the first step, %u between steps, %u after the last",
-                    s->n_before, s->n_between, s->n_after);
+  int at = snprintf(line, sizeof line, "%s before the first step, %u between steps, %u after the last",
+                    tc_show_count(s->n_before, "sync"), s->n_between, s->n_after);
   bool any = false;
   for (size_t i = 0; i < g->n && at < (int)sizeof line - 200; i++) {
     if (!s->extra[i]) continue;
@@ -166,12 +166,12 @@ static void print_growth(const tc_steps *s, measure what, const char *name) {
 
 static void print_thread(tc_profile *p, const tc_groups *g, const tc_steps *s, const tc_prof_options *o) {
   tc_spread ns;
-  printf("\nthread %u, %u syncs: ", p->thread[s->thread], s->n_points);
+  printf("\nthread %u, %s: ", p->thread[s->thread], tc_show_count(s->n_points, "sync"));
   if (!s->group) {
     printf("no step that repeats\n");
     return;
   }
-  printf("a step of %zu %s, seen %zu times\n", s->n_group, s->n_group == 1 ? "sync" : "syncs", s->n);
+  printf("a step of %s, seen %zu times\n", tc_show_count((double)s->n_group, "sync"), s->n);
   print_expected(p, g, s, o);
   printf("  %u as expected, %u with more syncs, %u with fewer\n", s->n_regular, s->n_with_extra, s->n_with_missing);
   print_others(p, g, s);

@@ -189,8 +189,10 @@ static void print_stack(const view *v) {
   uint32_t n;
   const uint64_t *address = tc_profile_stack(v->p, v->sync.stack, &n);
   if (!address) return;
+  uint32_t first = 0;
+  while (first + 1 < n && tc_stack_is_own(v->p, address[first])) first++;
   tc_show_heading("called from");
-  for (uint32_t i = 0; i < n && i < MOST_FRAMES; i++) {
+  for (uint32_t i = first; i < n && i - first < MOST_FRAMES; i++) {
     char frame[1200];
     tc_stack_frame(v->p, address[i], frame, sizeof frame);
     printf("  %s\n", tc_show_begin(frame, tc_terminal_get()->columns - 2));
