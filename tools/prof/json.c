@@ -76,6 +76,11 @@ void tc_json_number(const char *key, double x) {
     fputs("null", stdout);
 }
 
+void tc_json_us(const char *key, double ns) {
+  begin_value(key);
+  printf("%.3f", isfinite(ns) ? ns * 1e-3 : 0);
+}
+
 void tc_json_numbers(const char *key, const double *x, int n) {
   begin_value(key);
   for (int i = 0; i < n; i++) printf("%c%.9g", i ? ',' : '[', isfinite(x[i]) ? x[i] : 0);

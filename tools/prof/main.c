@@ -51,7 +51,7 @@ static const tc_prof_command commands[] = {
     {"trace", "FILE", 1, tc_command_trace, "events for Perfetto (ui.perfetto.dev) and chrome://tracing",
      "A track a thread, of compiles and of kernels; arrows lead from recording to running.\n\n"
      "  tc-prof trace -o run.json run.prof\n"},
-    {"diff", "A B", 2, tc_command_diff, "what got worse or better from one run to another; status 3 if any is worse",
+    {"diff", "A B", 2, tc_command_diff, "what got worse or better between runs; 3 if any is worse",
      "A place is slower if its median sync takes 10 % longer, its best one is slower too, and all its syncs make\n"
      "1 % of the first run. More syncs, nodes, kernels, graphs or bytes are worse however long they take.\n\n"
      "  tc-prof diff before.prof after.prof || echo slower\n"},

@@ -10,16 +10,13 @@
 #include "tools/prof/groups.h"
 #include "tools/prof/prof.h"
 
-enum { COMPILE_TRACK = 1, KERNEL_TRACK = 2 };  // beside the threads, whose numbers are the system's
+// Beside the threads, whose numbers are the system's and below these. Compiles: a track a thread.
+enum { KERNEL_TRACK = 1 << 28, COMPILE_TRACK = 1 << 29 };
 
 typedef struct tracer {
   tc_profile *p;
   double zero_ns;
 } tracer;
-
-static double us_of(const tracer *t, double ns) {
-  return (ns - t->zero_ns) * 1e-3;
-}
 
 static void begin_event(const tracer *t, const char *name, const char *type, uint32_t track, double begin_ns) {
   tc_json_object(NULL);
@@ -27,12 +24,12 @@ static void begin_event(const tracer *t, const char *name, const char *type, uin
   tc_json_text("ph", type);
   tc_json_count("pid", t->p->process.pid);
   tc_json_count("tid", track);
-  if (*type != 'M') tc_json_number("ts", us_of(t, begin_ns));
+  if (*type != 'M') tc_json_us("ts", begin_ns - t->zero_ns);
 }
 
 static void write_slice(const tracer *t, const char *name, uint32_t track, double begin_ns, double ns) {
   begin_event(t, name, "X", track, begin_ns);
-  tc_json_number("dur", ns * 1e-3);
+  tc_json_us("dur", ns);
   tc_json_end();
 }
 
@@ -66,7 +63,7 @@ static void write_sync(const tracer *t, const tc_point *x) {
   }
   snprintf(name, sizeof name, "%s at %s", tc_profile_text(t->p, x->cause), tc_profile_text(t->p, x->site));
   begin_event(t, name, "X", track, at);
-  tc_json_number("dur", phase[TC_PHASE_TOTAL] * 1e-3);
+  tc_json_us("dur", phase[TC_PHASE_TOTAL]);
   tc_json_object("args");
   tc_json_count("sync", x->sequence);
   tc_json_count("plan", x->plan);
@@ -99,7 +96,7 @@ static void write_compiles(const tracer *t) {
         {"emit", c->emit_ns}, {"optimize", c->optimize_ns}, {"generate", c->generate_ns}, {"load", c->load_ns}};
     double at = (double)c->begin_ns, all = 0;
     for (size_t k = 0; k < sizeof stage / sizeof *stage; k++) all += (double)stage[k].ns;
-    uint32_t track = c->thread ? c->thread : COMPILE_TRACK;
+    uint32_t track = COMPILE_TRACK + (c->thread & (COMPILE_TRACK - 1));
     write_slice(t, tc_profile_text(t->p, c->name), track, at, all);
     for (size_t k = 0; k < sizeof stage / sizeof *stage; at += (double)stage[k++].ns)
       if (stage[k].ns) write_slice(t, stage[k].name, track, at, (double)stage[k].ns);
@@ -127,7 +124,7 @@ static void write_kernels(const tracer *t) {
 
 int tc_command_trace(tc_profile *p, const tc_prof_options *o) {
   tracer t = {p, (double)p->process.start_ns};
-  char name[40];
+  char name[60];
   if (o->output && !freopen(o->output, "w", stdout))
     return fprintf(stderr, "tc-prof: %s cannot be written\n", o->output), 1;
   tc_json_object(NULL);
@@ -137,7 +134,10 @@ int tc_command_trace(tc_profile *p, const tc_prof_options *o) {
     snprintf(name, sizeof name, "thread %u", p->thread[i]);
     name_track(&t, p->thread[i], name);
   }
-  name_track(&t, COMPILE_TRACK, "compiles");
+  for (size_t i = 0; i < p->n_compiles; i++) {
+    snprintf(name, sizeof name, "compiles of thread %u", p->compile[i].thread);
+    name_track(&t, COMPILE_TRACK + (p->compile[i].thread & (COMPILE_TRACK - 1)), name);
+  }
   if (p->n_times) name_track(&t, KERNEL_TRACK, "kernels");
   for (size_t i = 0; i < p->n_points; i++) write_sync(&t, &p->point[i]);
   write_compiles(&t);
