@@ -84,8 +84,8 @@ static void print_help(void) {
       "  -j, --json       every figure as JSON\n"
       "  -o, --output F   into a file, where a subcommand writes one\n"
       "  -h, --help       this text; after a subcommand, its own with examples\n"
-      "exit status: 0; 1 where the file cannot be read, is damaged or lacks what is\n"
-      "asked for; 2 for a wrong command line\n");
+      "exit status: 0; 1 where the file cannot be read, is damaged or lacks what is asked\n"
+      "for; 2 for a wrong command line; 3 where diff finds something worse\n");
 }
 
 static void print_command_help(const tc_prof_command *c) {
