@@ -45,7 +45,7 @@ static const tc_prof_command commands[] = {
      "A kernel without a sync was made beside the program.\n\n"
      "  tc-prof compile run.prof\n"
      "  tc-prof compile -n 5 run.prof    the five that took longest\n"},
-    {"html", "FILE", 1, tc_command_html, "one page for a browser: places, time line, graphs, misses, memory",
+    {"html", "FILE", 1, tc_command_html, "a page for a browser: places, time line, graphs, misses",
      "The page is one file and needs no network.\n\n"
      "  tc-prof html -o run.html run.prof\n"},
     {"trace", "FILE", 1, tc_command_trace, "events for Perfetto (ui.perfetto.dev) and chrome://tracing",
@@ -84,8 +84,8 @@ static void print_help(void) {
       "  -j, --json       every figure as JSON\n"
       "  -o, --output F   into a file, where a subcommand writes one\n"
       "  -h, --help       this text; after a subcommand, its own with examples\n"
-      "exit status: 0; 1 where the file cannot be read, is damaged or lacks what is asked\n"
-      "for; 2 for a wrong command line; 3 where diff finds something worse\n");
+      "exit status: 0; 1 where the file cannot be read, is damaged or lacks what is\n"
+      "asked for; 2 for a wrong command line; 3 where diff finds something worse\n");
 }
 
 static void print_command_help(const tc_prof_command *c) {
