@@ -18,7 +18,7 @@ static void write_text(const char *text) {
   for (; *text; text++) {
     if (*text == '"' || *text == '\\')
       printf("\\%c", *text);
-    else if ((unsigned char)*text < ' ')
+    else if ((unsigned char)*text < ' ' || *text == '<')  // '<': so that no text ends a page's script
       printf("\\u%04x", (unsigned)*text);
     else
       putchar(*text);
@@ -74,6 +74,17 @@ void tc_json_number(const char *key, double x) {
     printf("%.9g", x);
   else
     fputs("null", stdout);
+}
+
+void tc_json_us(const char *key, double ns) {
+  begin_value(key);
+  printf("%.3f", isfinite(ns) ? ns * 1e-3 : 0);
+}
+
+void tc_json_numbers(const char *key, const double *x, int n) {
+  begin_value(key);
+  for (int i = 0; i < n; i++) printf("%c%.9g", i ? ',' : '[', isfinite(x[i]) ? x[i] : 0);
+  fputs(n ? "]" : "[]", stdout);
 }
 
 void tc_json_count(const char *key, uint64_t n) {

@@ -45,6 +45,18 @@ static const tc_prof_command commands[] = {
      "A kernel without a sync was made beside the program.\n\n"
      "  tc-prof compile run.prof\n"
      "  tc-prof compile -n 5 run.prof    the five that took longest\n"},
+    {"html", "FILE", 1, tc_command_html, "a page for a browser: places, time line, graphs, misses",
+     "The page is one file and needs no network.\n\n"
+     "  tc-prof html -o run.html run.prof\n"},
+    {"trace", "FILE", 1, tc_command_trace, "events for Perfetto (ui.perfetto.dev) and chrome://tracing",
+     "A track a thread, of compiles and of kernels; arrows lead from recording to running.\n\n"
+     "  tc-prof trace -o run.json run.prof\n"},
+    {"diff", "A B", 2, tc_command_diff, "what got worse or better between runs; 3 if any is worse",
+     "A place is slower if its median sync takes 10 % longer, its best one is slower too, and all its syncs make\n"
+     "1 % of the first run. More syncs, nodes, kernels, graphs or bytes are worse however long they take.\n\n"
+     "  tc-prof diff before.prof after.prof || echo slower\n"},
+    {"live", "FILE", 1, tc_command_live, "the report of a program that runs, each second",
+     "  TC_PROFILE=run.prof ./program & tc-prof live run.prof\n"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -73,7 +85,7 @@ static void print_help(void) {
       "  -o, --output F   into a file, where a subcommand writes one\n"
       "  -h, --help       this text; after a subcommand, its own with examples\n"
       "exit status: 0; 1 where the file cannot be read, is damaged or lacks what is\n"
-      "asked for; 2 for a wrong command line\n");
+      "asked for; 2 for a wrong command line; 3 where diff finds something worse\n");
 }
 
 static void print_command_help(const tc_prof_command *c) {

@@ -37,3 +37,7 @@ int tc_command_misses(tc_profile *p, const tc_prof_options *o);
 int tc_command_fusion(tc_profile *p, const tc_prof_options *o);
 int tc_command_memory(tc_profile *p, const tc_prof_options *o);
 int tc_command_compile(tc_profile *p, const tc_prof_options *o);
+int tc_command_html(tc_profile *p, const tc_prof_options *o);
+int tc_command_trace(tc_profile *p, const tc_prof_options *o);
+int tc_command_diff(tc_profile *p, const tc_prof_options *o);
+int tc_command_live(tc_profile *p, const tc_prof_options *o);
