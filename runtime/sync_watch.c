@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/profile.h"
-
 enum { N_LATEST = 8 };
 
 static _Thread_local struct {
@@ -27,21 +25,13 @@ static void count(_Atomic uint64_t *of, uint64_t n) {
   if (n) atomic_fetch_add_explicit(of, n, memory_order_relaxed);
 }
 
-static uint64_t ns_of(uint64_t ticks) {
-  return (uint64_t)((double)ticks * tc_tick_ns());
-}
-
+// Times stay in ticks.
 static void explain(tc_explanation *e, const tc_sync_point *r) {
   bool is_new = true;
   for (int i = 0; i < e->n_kept; i++) is_new &= e->sync[i].hash != r->hash;
   e->n_syncs++, e->n_graphs += is_new, e->n_new += !r->hit, e->n_nodes += r->n_nodes, e->n_kernels += r->n_kernels;
-  e->bytes += r->bytes, e->ns += ns_of(r->total_ns);
-  if (e->n_kept == TC_EXPLAIN_SYNCS) return;
-  tc_sync_point *to = &e->sync[e->n_kept++];
-  *to = *r;
-  uint64_t *const times[] = {&to->before_ns, &to->lookup_ns,  &to->compile_ns, &to->allocate_ns,
-                             &to->run_ns,    &to->publish_ns, &to->total_ns};
-  for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) *times[i] = ns_of(*times[i]);
+  e->bytes += r->bytes, e->ns += r->total_ns;
+  if (e->n_kept < TC_EXPLAIN_SYNCS) e->sync[e->n_kept++] = *r;
 }
 
 void tc_sync_watch_add(const tc_sync_point *r) {

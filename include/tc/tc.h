@@ -301,8 +301,9 @@ TC_API tc_status tc_expect_syncs(int n) TC_MUST_USE;
 // Gets a counter of this process by its name, a row of metrics.def. TC_ERR_ARG: there is no such
 // name. Thread-safe.
 TC_API tc_status tc_metrics_get(const char *name, uint64_t *out) TC_MUST_USE;
-// The name of metric number i, from 0; NULL beyond the last. Static, thread-safe.
-TC_API const char *tc_metrics_name(int i);
+// The name of metric number i, from 0, and what it counts, unless out_meaning is NULL. Returns NULL
+// beyond the last. Both are static. Thread-safe.
+TC_API const char *tc_metrics_name(int i, const char **out_meaning);
 
 // Writes a site as "file:line", or as "symbol+0x..(module)" where only a code address is known.
 // Never fails.

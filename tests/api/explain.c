@@ -86,8 +86,12 @@ static void check_metrics(void) {
   EXPECT(metric("plan_hits") >= hits + 1, "%llu", (unsigned long long)metric("plan_hits"));
   EXPECT(metric("sync_ns") > ns, "%llu", (unsigned long long)metric("sync_ns"));
   int n = 0;
-  for (const char *name; (name = tc_metrics_name(n)) != NULL; n++) (void)metric(name);
-  EXPECT(n >= 10 && !tc_metrics_name(-1), "%d", n);
+  const char *meaning = NULL;
+  for (const char *name; (name = tc_metrics_name(n, &meaning)) != NULL; n++) {
+    (void)metric(name);
+    EXPECT(meaning && *meaning, "%s", name);
+  }
+  EXPECT(n >= 10 && !tc_metrics_name(-1, NULL), "%d", n);
   uint64_t value = 7;
   EXPECT_FAILS(tc_metrics_get("synks", &value), TC_ERR_ARG, "no metric 'synks'");
   EXPECT(value == 7, "%llu", (unsigned long long)value);
