@@ -160,7 +160,7 @@ static void put_verdict(FILE *out) {
     put_line(out, "tc profile: %.0f %% of the time is the program's own, outside of tc's syncs",
              share(self.before, all));
   else if ((self.making + self.lookup) * 2 > self.total)
-    put_line(out, "tc profile: cold: start, plans and compiling took %.0f %% of tc's time; a longer run has less",
+    put_line(out, "tc profile: cold: start, planning and compiling took %.0f %% of tc's time; a longer run has less",
              share(self.making + self.lookup, self.total));
   else
     put_line(out, "tc profile: good: %.0f %% of tc's time ran kernels", share(self.run, self.total));
@@ -190,8 +190,7 @@ void tc_profile_summary_print(FILE *out, double tick_ns) {
            (double)self.n_nodes / (double)n, (double)self.n_kernels / (double)n, share(self.n_hit, self.n),
            bytes_text((double)self.bytes / (double)n, a, sizeof a), bytes_text((double)self.peak_bytes, b, sizeof b));
   put_line(
-      out,
-      "  time    %s: program %.0f %%, lookup and start %.0f %%, plans and compiling %.0f %%, memory %.0f %%, run %.0f %%",
+      out, "  time    %s: program %.0f %%, lookup and start %.0f %%, planning %.0f %%, memory %.0f %%, run %.0f %%",
       time_text((double)all * tick_ns, a, sizeof a), share(self.before, all), share(self.lookup + self.publish, all),
       share(self.making, all), share(self.allocate, all), share(self.run, all));
   if (self.n_gpu)

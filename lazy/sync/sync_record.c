@@ -238,8 +238,6 @@ void tc_sync_record(const tc_sync_point *rec, const tc_plan *p, tc_work_done *do
   int n_frame = TC_UNLIKELY(tc_options_get()->profile_stacks) ? backtrace(frame, MOST_FRAMES) : 0;
   bool is_high = tc_buffer_high_take(&high);
   tc_prof_sync r = {.sequence = tc_profile_sequence, .thread = tc_profile_thread(), .miss = (uint16_t)miss};
-  uint64_t known = p ? atomic_load_explicit(&p->profiled, memory_order_relaxed) : 0;
-  if (known >> 32 == tc_profile_generation()) r.plan = (uint32_t)known;
   r.flags = (uint16_t)((rec->hit ? TC_PROF_HIT : 0) | (rec->replayed ? TC_PROF_REPLAYED : 0) |
                        (done->interpreted ? TC_PROF_INTERPRETED : 0) | (rec->status != TC_OK ? TC_PROF_FAILED : 0) |
                        (rec->n_wrong ? TC_PROF_WRONG : 0));
@@ -261,8 +259,12 @@ void tc_sync_record(const tc_sync_point *rec, const tc_plan *p, tc_work_done *do
     r.site = tc_profile_site(rec->site), r.cause = tc_profile_word(rec->cause), r.tier = tc_profile_word(rec->tier);
     r.region = *region ? tc_profile_text(region, strlen(region)) : 0, r.note = tc_profile_word(rec->gpu_note);
     r.stack = tc_profile_stack(frame, n_frame);
-    tc_profile_count(tc_profile_write(TC_PROF_SYNC, 0, 1, &(tc_profile_part){&r, sizeof r}));
-    if (done->times) write_times(done, r.sequence, r.plan);
+    // A sync that was begun for another file has no plan in this one.
+    uint64_t known = p ? atomic_load_explicit(&p->profiled, memory_order_relaxed) : 0;
+    bool here = !p || known >> 32 == tc_profile_generation();
+    r.plan = (uint32_t)known;
+    tc_profile_count(here && tc_profile_write(TC_PROF_SYNC, 0, 1, &(tc_profile_part){&r, sizeof r}));
+    if (done->times && here) write_times(done, r.sequence, r.plan);
     if (is_high) write_memory(&high, r.sequence);
     tc_profile_end();
   }
