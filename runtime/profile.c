@@ -13,6 +13,7 @@
 #include "runtime/options.h"
 #include "runtime/profile_summary.h"
 #include "runtime/reentry.h"
+#include "runtime/sync_watch.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -94,6 +95,7 @@ void tc_profile_add(const tc_sync_point *r) {
   self.latest[self.n++ % N_LATEST] = *r;
   if (TC_UNLIKELY(tc_options_profile_summary())) tc_profile_summary_add(r);
   pthread_mutex_unlock(&self.lock);
+  tc_sync_watch_add(r);
   if (tc_log_on(TC_LOG_SYNC)) log_line(r);
 }
 

@@ -35,6 +35,7 @@ WITHOUT = {
     "tc_num_threads": NEVER_FAILS,
     "tc_set_log": NEVER_FAILS,
     "tc_sync_points": NEVER_FAILS,
+    "tc_metrics_name": NEVER_FAILS,
     "tc_site_text": NEVER_FAILS,
     "tc_get_default_device": NEVER_FAILS,
     "tc_is_valid": NEVER_FAILS,

@@ -279,6 +279,32 @@ typedef struct tc_sync_point {
 // Copies the latest sync points of the process, at most n, the newest last, and returns how many.
 // The library keeps 256. Thread-safe.
 TC_API int tc_sync_points(int n, tc_sync_point *out);
+// ---- Questions from inside a program ----
+
+#define TC_EXPLAIN_SYNCS 64  // sync points that an explanation keeps
+// What the sync points of a function were.
+typedef struct tc_explanation {
+  // sync points; different graphs among those kept; sync points whose plan was new
+  uint64_t n_syncs, n_graphs, n_new;
+  uint64_t n_nodes, n_kernels;  // recorded; launched
+  uint64_t bytes, ns;  // moved by kernels, as planned; nanoseconds in the sync points
+  int n_kept;  // of sync
+  tc_sync_point sync[TC_EXPLAIN_SYNCS];  // the first of them, each with cause and site
+} tc_explanation;
+// Runs fn(user) once and says which sync points this thread had meanwhile. Pending work runs
+// before; what fn leaves pending runs at its end, as one more sync point. Returns fn's status, else
+// that of the last sync. TC_ERR_ARG: fn or out is NULL. Calls nest. Source: torch._dynamo.explain.
+TC_API tc_status tc_explain(tc_status (*fn)(void *user), void *user, tc_explanation *out) TC_MUST_USE;
+// For tests: this thread had n sync points since its last call of tc_expect_syncs, or since it
+// began; below 0: any number. TC_ERR_STATE: it had others, which the error lists by cause and site.
+TC_API tc_status tc_expect_syncs(int n) TC_MUST_USE;
+// Gets a counter of this process by its name, a row of metrics.def. TC_ERR_ARG: there is no such
+// name. Thread-safe.
+TC_API tc_status tc_metrics_get(const char *name, uint64_t *out) TC_MUST_USE;
+// The name of metric number i, from 0, and what it counts, unless out_meaning is NULL. Returns NULL
+// beyond the last. Both are static. Thread-safe.
+TC_API const char *tc_metrics_name(int i, const char **out_meaning);
+
 // Writes a site as "file:line", or as "symbol+0x..(module)" where only a code address is known.
 // Never fails.
 TC_API void tc_site_text(tc_site site, char *out, size_t bytes);
