@@ -1,7 +1,7 @@
 // Tensor memory in pools of size classes. See buffer.h.
 //
-// There are four classes per power of two from 64 bytes, and sixteen from a mebibyte. So at most a
-// quarter is wasted, and at most a sixteenth of a large buffer.
+// Four classes a power of two from 64 bytes waste at most a quarter, sixteen from a mebibyte on at
+// most a sixteenth.
 #include "device/buffer.h"
 
 #ifdef __GLIBC__
@@ -23,8 +23,7 @@
 #include "runtime/profile_file.h"
 #include "runtime/reentry.h"
 
-#define N_SMALL 56  // classes below a mebibyte
-#define N_CLASSES (N_SMALL + 28 * 16)
+enum { N_SMALL = 56, N_CLASSES = N_SMALL + 28 * 16 };  // small: below a mebibyte
 #define HUGE_BYTES ((size_t)2 << 20)
 // From this size on threads share the work on a tensor, and a core that reads to its end prefetches
 // some lines more. No memory that other cores write may lie there.
@@ -32,13 +31,11 @@
 #define SHARED_BYTES ((size_t)16 << 10)
 #define READ_AHEAD 2048
 
-// A buffer in a GPU's memory.
-typedef struct gpu_buffer {
+typedef struct gpu_buffer {  // in a GPU's memory
   tc_buffer buffer;
   tc_holder holder;
 } gpu_buffer;
 
-// The pools of a GPU's memory.
 typedef struct gpu_pools {
   tc_gpu *gpu;
   tc_buffer *pool[N_CLASSES];
@@ -293,7 +290,7 @@ static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
 
 void tc_buffer_tell(tc_buffer *b, tc_holding holding, tc_call made) {
   if (b && b->memory) tc_holder_set(holder_of(b), holding, made);
-  if (b && TC_UNLIKELY(b->listed)) tc_live_tell(b, holding, made);
+  if (b && TC_UNLIKELY(b->is_live)) tc_live_tell(b, holding, made);
 }
 
 void tc_buffer_reclaim(tc_device d) {
@@ -501,10 +498,9 @@ void tc_buffer_release(tc_buffer *b) {
   if (b->listed) tc_external_remove(b);  // before the caller may hand its memory out again
   if (b->origin != TC_ORIGIN_OWNED && b->drop) b->drop(b->drop_arg);
   if (TC_UNLIKELY(b->strided != NULL)) tc_strided_release(b->strided), b->strided = NULL;
-  uint32_t by = atomic_load_explicit(&b->stored_by, memory_order_relaxed);
-  if (TC_UNLIKELY(by)) tc_profile_unused(by, b->bytes);
+  if (TC_UNLIKELY(b->stored_by)) tc_profile_unused(b->stored_by, b->bytes);
   pthread_mutex_lock(&self.lock);
-  if (TC_UNLIKELY(b->listed)) tc_live_remove(b);
+  if (TC_UNLIKELY(b->is_live)) tc_live_remove(b);
   if (b->memory) {
     gpu_pools *g = self.gpu[b->memory];
     tc_holder_set(holder_of(b), TC_HOLDS_POOLED, (tc_call){NULL, 0});

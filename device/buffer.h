@@ -57,8 +57,8 @@ struct tc_buffer {
   _Atomic uint64_t handle;  // of memory of callers: the tensor it was borrowed as, gen << 32 | slot. 0: none
   tc_buffer *next;  // in a pool
   _Atomic uint32_t stored_by;  // with a profile: the sync whose value nobody has read yet. 0: none
-  bool listed;  // with a profile: it is in the list of live_buffers.h, under its lock
-  tc_buffer *newer, *older;
+  bool is_live;  // with a profile: it is in the list of live_buffers.h, under its lock
+  tc_buffer *live_newer, *live_older;
   tc_call maker;  // the call that made it; under the same lock
 };
 

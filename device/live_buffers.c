@@ -28,23 +28,23 @@ static void add_row(tc_high *h, const tc_buffer *b) {
 
 void tc_live_add(tc_buffer *b, uint64_t in_use_bytes) {
   pthread_mutex_lock(&self.lock);
-  b->listed = true, b->older = self.newest, b->newer = NULL;
+  b->is_live = true, b->live_older = self.newest, b->live_newer = NULL;
   b->maker = (tc_call){tc_call_op(NULL), tc_inside ? tc_inside_call.site : 0};
-  if (self.newest) self.newest->newer = b;
+  if (self.newest) self.newest->live_newer = b;
   self.newest = b;
   if (in_use_bytes > self.high_bytes + self.high_bytes / 10) {
     self.high = (tc_high){.at_ns = tc_now_ns(), .bytes = in_use_bytes}, self.high_bytes = in_use_bytes;
-    for (const tc_buffer *x = b; x; x = x->older) add_row(&self.high, x);
+    for (const tc_buffer *x = b; x; x = x->live_older) add_row(&self.high, x);
   }
   pthread_mutex_unlock(&self.lock);
 }
 
 void tc_live_remove(tc_buffer *b) {
   pthread_mutex_lock(&self.lock);
-  if (b->newer) b->newer->older = b->older;
-  if (b->older) b->older->newer = b->newer;
-  if (self.newest == b) self.newest = b->older;
-  b->listed = false;
+  if (b->live_newer) b->live_newer->live_older = b->live_older;
+  if (b->live_older) b->live_older->live_newer = b->live_newer;
+  if (self.newest == b) self.newest = b->live_older;
+  b->is_live = false;
   pthread_mutex_unlock(&self.lock);
 }
 
