@@ -119,6 +119,30 @@ def test_bytes():
     expect("memory has rows", p.of("memory") and all(m["live"] and m["bytes"] >= m["live"][0]["bytes"] for m in p.of("memory")))
 
 
+def test_again():
+    clear()
+    done = run([PROGRAM, "again"])
+    p = reader.Profile(HERE / "profile")
+    expect(f"again: {done}", done.returncode == 0)
+    for s in p.of("sync"):
+        x = p.plans[s["plan"]]
+        expect(f"{s['region']}: {x['n_held']} held", (x["n_held"], x["held_bytes"]) == ((1, 32) if s["region"] == "held" else (0, 0)))
+        expect(f"{s['region']}: {x['n_again']} made again", (x["n_again"] > 0) == (s["region"] == "again"))
+
+
+def test_on_gpu():
+    clear()
+    done = run([PROGRAM, "steps", "20"], TC_DEVICE="tc:cuda")
+    if done.returncode:  # there is none
+        return
+    p = reader.Profile(HERE / "profile")
+    expect_phases(p, "tc:cuda")
+    moved = [(s["to_device_bytes"], s["from_device_bytes"]) for s in p.of("sync")]
+    # a step's operand goes there before its sync; its result comes back after it, and counts with the next
+    expect(f"tc:cuda: {moved[:4]}", moved[0] == (32, 0) and set(moved[1:]) == {(32, 32)})
+    expect("tc:cuda: replays", any(s["flags"] & reader.REPLAYED for s in p.of("sync")))
+
+
 def test_kernels_and_stacks():
     clear()
     run([PROGRAM, "bytes"], TC_PROFILE_KERNELS="1", TC_PROFILE_STACKS="1")
