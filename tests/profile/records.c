@@ -213,6 +213,11 @@ static void run_restart(void) {
     sync_once(5);
   }
   tc_clear_error();
+  for (int i = 0; i < 70; i++) tc_region_begin("x");
+  if (tc_last_error()->status != TC_ERR_STATE) exit(1);
+  tc_clear_error();
+  for (int i = 0; i < 70; i++) tc_region_end();
+  if (tc_last_error()->status != TC_OK) exit(1);
   tc_region_end();
   if (tc_last_error()->status != TC_ERR_STATE) exit(1);
 }
