@@ -11,6 +11,7 @@
 #define N_SIZES 256  // classes of graph sizes: eight a power of two
 #define COLUMNS 100
 #define WARM 4  // syncs of a site after which a new graph counts
+#define LONGEST_PLACE 36
 #define TINY 8  // nodes of a tiny graph
 
 typedef struct site_sum {
@@ -171,9 +172,13 @@ static void put_site(FILE *out, const site_sum *s) {
   tc_site_text(s->site, place, sizeof place);
   const char *name = place[0] ? place : "an unknown place", *advice = advice_of(s);
   size_t n = strlen(name);
-  if (n > 32) name += n - 32;  // the end of a path says more
-  put_line(out, "  %s at %s: %" PRIu64 " times, %.0f %% of tc's time, %.0f nodes, %.0f %% of plans found", s->cause,
-           name, s->n, share(s->ticks, self.total), (double)s->n_nodes / (double)s->n, share(s->n_hit, s->n));
+  if (n > LONGEST_PLACE) {  // the end of a path says more
+    name += n - LONGEST_PLACE;
+    const char *slash = strchr(name, '/');
+    if (slash && slash[1]) name = slash + 1;
+  }
+  put_line(out, "  %s at %s: %" PRIu64 " times, %.0f %% of tc's time, %.0f nodes, %.0f %% found", s->cause, name, s->n,
+           share(s->ticks, self.total), (double)s->n_nodes / (double)s->n, share(s->n_hit, s->n));
   if (advice) put_line(out, "    %s", advice);
 }
 

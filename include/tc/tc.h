@@ -320,7 +320,8 @@ TC_API tc_status tc_profile_start(const char *file) TC_MUST_USE;
 TC_API tc_status tc_profile_stop(void);
 // Names what this thread does until tc_region_end. Regions nest, 64 deep, as "outer/inner". The
 // name is copied, and its sync points have it in a profile. Without one this is all that it costs.
-// TC_ERR_STATE: too many, or names too long, are open: its end is still due. TC_ERR_ARG: no name.
+// TC_ERR_STATE: too many, or names too long, are open; TC_ERR_MEMORY; TC_ERR_ARG: no name. Its end
+// is still due then.
 TC_API void tc_region_begin(const char *name);
 // Ends the region begun last. TC_ERR_STATE: none is open in this thread.
 TC_API void tc_region_end(void);

@@ -166,30 +166,34 @@ static void add_block(tc_plan_facts *f, const tc_graph *g, const uint32_t *origi
   f->block[f->n_block++] = block;
 }
 
-// The first stage that writes a storage, and the last one that names it. False: none does.
-static bool find_life(const tc_program *p, uint32_t storage, uint32_t *first, uint32_t *last) {
-  *first = UINT32_MAX, *last = 0;
-  for (uint32_t i = 0; i < p->n_step; i++) {
+// Per output: the first stage in which its memory holds something: it, or temporaries before it.
+static uint32_t *find_first_stages(const tc_program *p, const tc_plan *plan) {
+  uint32_t *first = tc_malloc((plan->n_out + 1) * sizeof *first);
+  for (uint32_t o = 0; o < plan->n_out && first; o++) first[o] = p->n_stage ? p->n_stage - 1 : 0;
+  for (uint32_t i = 0; i < p->n_step && first; i++) {
     const tc_step *s = &p->step[i];
     for (uint32_t j = 0; j < s->n_binding; j++) {
-      if (p->binding[s->first_binding + j] != storage) continue;
-      *first = TC_MIN(*first, s->stage), *last = TC_MAX_OF(*last, s->stage);
+      uint32_t at = p->binding[s->first_binding + j];
+      if (at >= plan->n_leaf && at < plan->n_leaf + plan->n_out)
+        first[at - plan->n_leaf] = TC_MIN(first[at - plan->n_leaf], s->stage);
     }
   }
-  return *first != UINT32_MAX;
+  for (uint32_t i = 0; i < p->n_allocation && first; i++) {
+    const tc_allocation *k = &p->allocation[i];
+    if (k->in != IN_ARENA) first[k->in] = TC_MIN(first[k->in], k->first);
+  }
+  return first;
 }
 
-// Temporaries in an output's memory are that output from the first of them on.
-static void list_output(const tc_builder *b, uint32_t o, const uint32_t *origin, tc_plan_facts *f) {
-  const tc_program *p = b->p;
-  uint32_t first = 0, last = 0, end = p->n_stage ? p->n_stage - 1 : 0;
-  f->output_bytes += b->plan->out[o].bytes;
-  if (b->plan->out[o].donor != TC_LEAF_NONE) return;
-  if (!find_life(p, b->plan->n_leaf + o, &first, &last)) first = 0;
-  for (uint32_t i = 0; i < p->n_allocation; i++)
-    if (p->allocation[i].in == o) first = TC_MIN(first, p->allocation[i].first);
-  add_block(f, &p->graph, origin, b->plan->out[o].node,
-            (tc_block_facts){.bytes = b->plan->out[o].bytes, .first_stage = first, .last_stage = end, .is = 1});
+static void list_outputs(const tc_builder *b, const uint32_t *first, const uint32_t *origin, tc_plan_facts *f) {
+  uint32_t end = b->p->n_stage ? b->p->n_stage - 1 : 0;
+  for (uint32_t o = 0; o < b->plan->n_out; o++) {
+    const tc_out *out = &b->plan->out[o];
+    f->output_bytes += out->bytes;
+    if (out->donor == TC_LEAF_NONE)
+      add_block(f, &b->p->graph, origin, out->node,
+                (tc_block_facts){.bytes = out->bytes, .first_stage = first[o], .last_stage = end, .is = 1});
+  }
 }
 
 static bool list_blocks(const tc_builder *b, const uint32_t *origin, tc_plan_facts *f) {
@@ -205,7 +209,10 @@ static bool list_blocks(const tc_builder *b, const uint32_t *origin, tc_plan_fac
     if (k->in != IN_ARENA || f->n_block == p->n_allocation || k->first > k->last) continue;
     add_block(f, g, origin, n, (tc_block_facts){.bytes = k->bytes, .first_stage = k->first, .last_stage = k->last});
   }
-  for (uint32_t o = 0; o < b->plan->n_out; o++) list_output(b, o, origin, f);
+  uint32_t *first = find_first_stages(p, b->plan);
+  if (!first) return false;
+  list_outputs(b, first, origin, f);
+  tc_free(first);
   for (uint32_t i = 0; i < g->n_order; i++) {
     const tc_gnode *x = &g->node[g->order[i]];
     if (x->leaf == TC_LEAF_NONE) continue;

@@ -1,6 +1,6 @@
 // Programs whose profile records.py reads. Each sync is announced as "expect LINE CAUSE NODES" with
 // the nodes counted here, by hand.
-//   profile_records kinds|bytes|restart|forever|exec|steps
+//   profile_records kinds|bytes|again|restart|forever|exec|steps
 // kinds: twelve kinds of sync in three threads, then a fork, whose child has two more.
 #include <pthread.h>
 #include <stdio.h>
@@ -167,6 +167,30 @@ static void run_bytes(void) {
   tc_scope_end(s);
 }
 
+// ---- copies and values made again ----
+
+static void run_again(void) {
+  float v, all[8];
+  tc_scope s = tc_scope_begin();
+  tc_tensor w = tc_param(leaf()), y;
+  CHECK(tc_sync(NULL));
+  // what its old value is held by may not be written over
+  tc_tensor old = tc_detach(w);
+  CHECK(tc_eval(1, &old));
+  CHECK(tc_assign(w, tc_add(w, 1)));
+  tc_region_begin("held");
+  CHECK(tc_sync(NULL));
+  tc_region_end();
+  CHECK(tc_to_host(old, all, sizeof all));
+  // 1000 elements that are cheap to make are not stored for the next sync
+  y = tc_exp(tc_ones(TC_SHAPE(1000), TC_F32));
+  CHECK(tc_item_f32(tc_sum(y, TC_ALL, false), &v));
+  tc_region_begin("again");
+  CHECK(tc_item_f32(tc_sum(tc_neg(y), TC_ALL, false), &v));
+  tc_region_end();
+  tc_scope_end(s);
+}
+
 // ---- others ----
 
 static void sync_once(int n) {
@@ -189,6 +213,11 @@ static void run_restart(void) {
     sync_once(5);
   }
   tc_clear_error();
+  for (int i = 0; i < 70; i++) tc_region_begin("x");
+  if (tc_last_error()->status != TC_ERR_STATE) exit(1);
+  tc_clear_error();
+  for (int i = 0; i < 70; i++) tc_region_end();
+  if (tc_last_error()->status != TC_OK) exit(1);
   tc_region_end();
   if (tc_last_error()->status != TC_ERR_STATE) exit(1);
 }
@@ -197,6 +226,7 @@ int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "kinds") == 0) run_kinds();
   if (strcmp(what, "bytes") == 0) run_bytes();
+  if (strcmp(what, "again") == 0) run_again();
   if (strcmp(what, "restart") == 0) run_restart();
   if (strcmp(what, "forever") == 0)
     for (int i = 0;; i++) {
