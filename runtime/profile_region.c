@@ -1,7 +1,7 @@
 // Regions. See profile_region.h.
 //
-// What is open lies in memory of its own from a thread's outermost begin to its end: room for
-// threads' variables is short in a library that is opened by dlopen.
+// From its outermost begin to that one's end a thread has memory for what is open. A library that
+// is opened by dlopen has little room for threads' variables.
 #include "runtime/profile_region.h"
 
 #include <stdint.h>
