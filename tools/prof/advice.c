@@ -7,65 +7,68 @@
 
 #include "tools/prof/show.h"
 
+static const double USUAL_BYTES = 1e10;  // moved a second, where the profile does not say
+
+// A rule that says nothing of a place which has a finding stands behind the ones that it yields to.
+static const tc_advice_rule rules[] = {
+    {"recompute", tc_advise_recompute},
+    {"unused", tc_advise_unused},
+    {"scalar-read", tc_advise_scalar_read},
+    {"early-sync", tc_advise_early_sync},
+    {"tiny", tc_advise_tiny},
+    {"growing", tc_advise_growing},
+    {"changing", tc_advise_changing},
+    {"held", tc_advise_held},
+    {"reference", tc_advise_reference},
+    {"cut", tc_advise_cut},
+    {"cold-start", tc_advise_cold_start},
+    {"outside", tc_advise_outside},
+};
+
+// ---- For rules ----
+
 tc_advice *tc_advice_add(tc_advice_list *out, const char *rule, double gain_ns, const tc_group *group) {
   tc_advice *more = realloc(out->row, (out->n + 1) * sizeof *more);
   if (!more) return NULL;
   out->row = more;
-  more[out->n] =
-      (tc_advice){.rule = rule, .gain_ns = gain_ns, .site = group ? group->site : 0, .cause = group ? group->cause : 0};
+  more[out->n] = (tc_advice){.rule = rule, .gain_ns = gain_ns};
+  if (group) more[out->n].site = group->site, more[out->n].cause = group->cause;
   return &more[out->n++];
 }
 
-// What a sync costs beyond running its kernels.
-static double own_cost(const tc_group *g) {
-  double all = g->phase[TC_PHASE_TOTAL] - g->phase[TC_PHASE_RUN] + g->phase[TC_PHASE_WAIT];
+bool tc_advice_has(const tc_advice_list *out, const tc_group *group, const char *rule) {
+  for (size_t i = 0; i < out->n; i++)
+    if (out->row[i].site == group->site && out->row[i].cause == group->cause &&
+        (!rule || strcmp(out->row[i].rule, rule) == 0))
+      return true;
+  return false;
+}
+
+const char *tc_advice_place(const tc_advice_input *in, uint32_t site) {
+  const char *text = tc_profile_text(in->p, site);
+  return *text ? tc_show_end(text, 80) : "an unknown place";
+}
+
+bool tc_advice_is(const tc_advice_input *in, const tc_group *group, const char *cause) {
+  return strcmp(tc_profile_text(in->p, group->cause), cause) == 0;
+}
+
+double tc_advice_own_ns(const tc_group *group) {
+  const double *ns = group->phase;
+  double all = ns[TC_PHASE_TOTAL] - ns[TC_PHASE_LOWER] - ns[TC_PHASE_COMPILE] - ns[TC_PHASE_RUN] + ns[TC_PHASE_WAIT];
   return all > 0 ? all : 0;
 }
 
-// ---- Rules ----
-
-// A scalar is read in each step, beside other syncs.
-static bool find_scalar_reads(const tc_advice_input *in, tc_advice_list *out) {
-  for (size_t t = 0; t < in->n_steps; t++) {
-    const tc_steps *s = &in->steps[t];
-    for (size_t i = 0; i < s->n_group && s->n >= TC_TREND_SYNCS && s->n_group > 1; i++) {
-      const tc_group *g = &in->g->group[s->group[i]];
-      bool is_first = true;
-      for (size_t k = 0; k < i; k++) is_first = is_first && s->group[k] != s->group[i];
-      if (!is_first || strcmp(tc_profile_text(in->p, g->cause), "item") != 0) continue;
-      tc_advice *a = tc_advice_add(out, "scalar-read", own_cost(g), g);
-      if (!a) return false;
-      snprintf(a->evidence, sizeof a->evidence, "a scalar is read in every step, %u times: %.0f nodes and %s each",
-               g->n_syncs, g->nodes.median, tc_show_ns(g->ns.median));
-      snprintf(a->fix, sizeof a->fix,
-               "keep it as a tensor and read it every so many steps, or behind the sync that runs the step");
-    }
-  }
-  return true;
+double tc_advice_bytes_ns(const tc_advice_input *in, const tc_group *group, double bytes) {
+  double rate = in->p->process.peak_bytes > 0 ? in->p->process.peak_bytes : USUAL_BYTES;
+  double ns = bytes / rate * 1e9, run = group->phase[TC_PHASE_RUN];
+  return ns < run ? ns : run;
 }
 
-// Work of earlier steps is recorded again, or hangs on what is kept.
-static bool find_growth(const tc_advice_input *in, tc_advice_list *out) {
-  for (size_t i = 0; i < in->g->n; i++) {
-    const tc_group *g = &in->g->group[i];
-    if (g->verdict != TC_VERDICT_GROWING) continue;
-    tc_advice *a = tc_advice_add(out, "growing", g->phase[TC_PHASE_TOTAL] * (1 - g->first_nodes / g->last_nodes), g);
-    if (!a) return false;
-    snprintf(a->evidence, sizeof a->evidence,
-             "its graph grows: %.0f nodes in the first quarter of %u syncs, %.0f in the last", g->first_nodes,
-             g->n_syncs, g->last_nodes);
-    snprintf(
-        a->fix, sizeof a->fix,
-        "what one step leaves is read by the next: store it at the end of each step with tc_eval, and detach it where "
-        "no gradient goes through");
-  }
-  return true;
+const tc_prof_plan *tc_advice_plan(const tc_advice_input *in, const tc_group *group) {
+  const tc_point *point = tc_profile_point(in->p, group->last);
+  return point ? tc_profile_plan(in->p, point->plan) : NULL;
 }
-
-static const tc_advice_rule rules[] = {
-    {"scalar-read", find_scalar_reads},
-    {"growing", find_growth},
-};
 
 // ---- The whole ----
 
@@ -94,15 +97,31 @@ static bool find_steps(tc_profile *p, const tc_groups *g, tc_steps *out, size_t 
   return ok;
 }
 
+// Those that are worth it, the dearest first. What making graphs takes is no measure: it grows less
+// the longer a program runs.
+static void sort_advice(const tc_advice_input *in, tc_advice_list *out) {
+  size_t n = 0;
+  double made = in->g->all.phase[TC_PHASE_LOWER] + in->g->all.phase[TC_PHASE_COMPILE];
+  double least = (in->run_ns - made) * TC_ADVICE_LEAST_PERCENT / 100;
+  for (size_t i = 0; i < out->n; i++)
+    if (out->row[i].gain_ns >= least) out->row[n++] = out->row[i];
+  out->n = n;
+  if (n) qsort(out->row, n, sizeof *out->row, by_gain);
+}
+
 bool tc_prof_advise(tc_profile *p, const tc_groups *g, tc_advice_list *out) {
   tc_steps steps[TC_ADVICE_THREADS];
-  tc_advice_input in = {.p = p, .g = g, .steps = steps};
+  tc_misses misses = {0};
+  tc_advice_input in = {.p = p, .g = g, .steps = steps, .misses = &misses, .run_ns = (double)(g->end_ns - g->begin_ns)};
   *out = (tc_advice_list){0};
-  bool ok = find_steps(p, g, steps, &in.n_steps);
+  bool ok = find_steps(p, g, steps, &in.n_steps) && tc_misses_find(p, g, &misses);
   for (size_t i = 0; ok && i < sizeof rules / sizeof *rules; i++) ok = rules[i].find(&in, out);
   for (size_t i = 0; i < in.n_steps; i++) tc_steps_free(&steps[i]);
-  if (!ok) tc_advice_free(out);
-  if (out->n) qsort(out->row, out->n, sizeof *out->row, by_gain);
+  tc_misses_free(&misses);
+  if (ok)
+    sort_advice(&in, out);
+  else
+    tc_advice_free(out);
   return ok;
 }
 

@@ -183,15 +183,13 @@ static void print_regions(tc_profile *p, const tc_groups *g, const tc_prof_optio
   free(row);
 }
 
-static void print_advice(tc_profile *p, const tc_advice_list *advice, const tc_prof_options *o) {
+static void print_advice(const tc_advice_list *advice, const tc_prof_options *o) {
   size_t rows = tc_prof_rows(o, TC_ADVICE_SHOWN, advice->n);
   if (rows) tc_show_heading("most worth changing");
   for (size_t i = 0; i < rows; i++) {
     const tc_advice *a = &advice->row[i];
     char line[1000];
-    const char *site = tc_profile_text(p, a->site);
-    snprintf(line, sizeof line, "%s%s%s. To save some %s: %s.", tc_show_end(site, 200), *site ? ": " : "", a->evidence,
-             tc_show_ns(a->gain_ns), a->fix);
+    snprintf(line, sizeof line, "%s. To save some %s: %s", a->evidence, tc_show_ns(a->gain_ns), a->fix);
     printf("%zu. ", i + 1);
     tc_show_words(3, line);
   }
@@ -213,7 +211,7 @@ static void print_report(tc_profile *p, const tc_groups *g, const tc_advice_list
   for (size_t i = 0; i < rows; i++) print_place(p, &g->group[i], &g->all);
   if (rows < g->n) printf("%zu more: --all\n", g->n - rows);
   print_regions(p, g, o);
-  print_advice(p, advice, o);
+  print_advice(advice, o);
 }
 
 // ---- JSON ----
