@@ -77,7 +77,7 @@ typedef struct tc_prof_plan {
   uint32_t n_nodes, n_left;  // recorded; left after simplification
   uint32_t n_kernels, n_boundaries, n_blocks;
   uint32_t n_inputs, n_outputs, n_in_place;  // leaves that are read; stored values; those written over a leaf
-  uint32_t n_again;  // recorded nodes that compute anew what an earlier sync had computed
+  uint32_t n_again;  // values computed anew that an earlier sync had, each with its recipe counting once
   uint32_t n_held, unused;  // assigns that could not write over their target, since something else holds it
   uint64_t held_bytes;  // that those copied
   uint64_t hash, shape_hash;  // of the graph without its extents and scalars; of its extents
