@@ -4,6 +4,7 @@
 // any; its state is the thread's own.
 #include "shim/call.h"
 
+#include "shim/defer.h"
 #include "shim/direct.h"
 #include "shim/find.h"
 #include "shim/options.h"
@@ -33,6 +34,7 @@ static void set_busy(bool busy) {
 // Whether calls of an entry are looked at one by one.
 static bool is_watched(const tc_shim_options *o, uint32_t entry) {
   if (o->level == TC_SHIM_OFF || !o->is_read) return false;
+  if (o->level >= TC_SHIM_WRITEBACK) return true;
   return o->counts || tc_shim_routines[tc_shim_entries[entry].routine].action != TC_SHIM_FORWARD;
 }
 
@@ -51,7 +53,8 @@ void *tc_shim_first(uint32_t entry, uintptr_t caller) {
 // Whether libtc did the call. Small ones, and those whose result netlib has without a product, are
 // not offered.
 static bool try_direct(const tc_shim_options *o, uint32_t entry, const int64_t *base, const tc_shim_call *c) {
-  if (o->level != TC_SHIM_EAGER || c->routine->action == TC_SHIM_FORWARD) return false;
+  if (o->level >= TC_SHIM_WRITEBACK && tc_shim_defer(o, entry, (int64_t *)base, c)) return true;
+  if (o->level < TC_SHIM_EAGER || c->routine->action == TC_SHIM_FORWARD) return false;
   if (!(c->volume >= 1) || c->volume < o->least_volume) return false;
   double alpha = tc_shim_read_scalar(&tc_shim_entries[entry], base, TC_AT_ALPHA), beta = 0;
   if (c->routine->action != TC_SHIM_TRMM && c->routine->action != TC_SHIM_TRSM)
@@ -66,11 +69,14 @@ tc_shim_next tc_shim_before(uint32_t entry, const int64_t *base, tc_shim_call *c
   const tc_shim_callee *callee = tc_shim_callee_of(entry, (uintptr_t)base[1]);
   tc_shim_next next = {callee->real, -1};
   if (callee->left_alone || is_inner(base)) return next;
-  if (!o->counts && tc_shim_is_smaller(e, callee->bits, base, o->least_volume)) return next;
+  bool defers = o->level >= TC_SHIM_WRITEBACK;
+  if (!o->counts && !defers && tc_shim_is_smaller(e, callee->bits, base, o->least_volume)) return next;
   set_busy(true);
   if (r->is_complex_value && !e->is_cblas) {  // whose arguments are not known
+    if (defers) tc_shim_defer_end();
     if (o->counts) tc_shim_profile_count((uintptr_t)base[1], entry);
   } else if (!tc_shim_read_call(e, callee->bits, base, c)) {
+    if (defers) tc_shim_defer_end();
     if (o->counts) tc_shim_profile_count((uintptr_t)base[1], entry);
   } else if (o->counts && (c->record = tc_shim_profile_open((uintptr_t)base[1], entry, c)) != NULL) {
     c->start = tc_shim_ticks();

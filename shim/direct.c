@@ -22,7 +22,7 @@ static const char *const names[TC_SHIM_ACTIONS] = {
 static void *functions[TC_SHIM_ACTIONS];
 static int opened;  // 0: not yet, 1: being opened, 2: functions are set
 
-static void *open_library(void) {
+void *tc_shim_open_library(void) {
   static const char soname[] = "libtc.so.0";
   char path[4096];
   Dl_info self;
@@ -39,7 +39,7 @@ static void *find_function(tc_shim_action action) {
   int no = 0;
   if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE) == 2) return functions[action];
   if (!__atomic_compare_exchange_n(&opened, &no, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return NULL;
-  void *handle = open_library();
+  void *handle = tc_shim_open_library();
   if (!handle) tc_shim_say("libtc cannot be opened, so BLAS stays with its library: %s", dlerror());
   for (int i = 0; i < TC_SHIM_ACTIONS && handle; i++)
     if (names[i]) functions[i] = dlsym(handle, names[i]);

@@ -12,14 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
-// Levels by name. Those that are not there yet are refused.
 static const struct {
   const char *name;
-  bool is_there;
   tc_shim_level level;
 } levels[] = {
-    {"off", true, TC_SHIM_OFF},        {"trace", true, TC_SHIM_TRACE}, {"eager", true, TC_SHIM_EAGER},
-    {"writeback", false, TC_SHIM_OFF}, {"lazy", false, TC_SHIM_OFF},
+    {"off", TC_SHIM_OFF},   {"trace", TC_SHIM_TRACE}, {"eager", TC_SHIM_EAGER}, {"writeback", TC_SHIM_WRITEBACK},
+    {"lazy", TC_SHIM_LAZY},
 };
 
 void tc_shim_say(const char *format, ...) {
@@ -76,24 +74,27 @@ static void read_level(tc_shim_options *o) {
   for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
     if (strcmp(text, levels[i].name) == 0) {
       o->level = levels[i].level;
-      if (!levels[i].is_there)
-        tc_shim_say("TC_SHIM=%s is not there yet; calls go to their library, as with TC_SHIM=off", text);
       return;
     }
   o->level = TC_SHIM_OFF;
-  tc_shim_say("TC_SHIM is '%s', which is none of off, trace and eager; off holds", text);
+  tc_shim_say("TC_SHIM is '%s', which is none of off, trace, eager, writeback and lazy; off holds", text);
 }
 
 static void read_device(tc_shim_options *o) {
   const char *text = setting("TC_SHIM_DEVICE");
   char *end = NULL;
   if (!text) return;
+  if (strncmp(text, "tc:", 3) == 0) {
+    o->on = kept_setting("TC_SHIM_DEVICE");
+    return;
+  }
   double bus = strtod(text, &end), device = *end == ':' ? strtod(end + 1, &end) : 0;
   if (*end == 0 && bus > 0 && device > 0) {
     o->bus = bus;
     o->device = device * 1e3;
   } else {
-    tc_shim_say("TC_SHIM_DEVICE is '%s', which is not GB/s:TFLOP/s; %g:%g holds", text, o->bus, o->device * 1e-3);
+    tc_shim_say("TC_SHIM_DEVICE is '%s', which is neither a device nor GB/s:TFLOP/s; %g:%g holds", text, o->bus,
+                o->device * 1e-3);
   }
 }
 
@@ -113,7 +114,8 @@ const tc_shim_options *tc_shim_read_options(void) {
     return &options;
   }
   is_reading = true;
-  options = (tc_shim_options){.level = TC_SHIM_EAGER, .is_read = true, .least = 48, .bus = 25, .device = 20e3};
+  options = (tc_shim_options){
+      .level = TC_SHIM_EAGER, .is_read = true, .least = 48, .bus = 25, .device = 20e3, .on = "tc:cuda"};
   read_level(&options);
   read_device(&options);
   read_number("TC_SHIM_MIN", &options.least);
@@ -123,7 +125,7 @@ const tc_shim_options *tc_shim_read_options(void) {
   options.only = kept_setting("TC_SHIM_ONLY");
   options.except = kept_setting("TC_SHIM_NOT");
   options.library = kept_setting("TC_BLAS_LIB");
-  options.counts = options.level == TC_SHIM_TRACE || (options.level == TC_SHIM_EAGER && options.profile);
+  options.counts = options.level == TC_SHIM_TRACE || (options.level >= TC_SHIM_EAGER && options.profile);
   __atomic_store_n(&state, 2, __ATOMIC_RELEASE);
   is_reading = false;
   return &options;

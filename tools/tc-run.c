@@ -37,7 +37,8 @@ static const char help[] =
     "  -p, --print           prints the trace as it was read\n"
     "  -h, --help            this text\n"
     "runs a program as it is, with tc between it and its BLAS (docs/shim.md)\n"
-    "      --shim LEVEL      off; trace: its calls are counted and timed; eager: tc does its larger products\n"
+    "      --shim LEVEL      off; trace: its calls are counted and timed; eager: tc does its larger products;\n"
+    "                        writeback: operands stay on a device; lazy: chains of calls run as fewer kernels\n"
     "      --profile FILE    the profile as JSON lines, instead of a table at exit\n"
     "exit status: 0; 1 where a trace cannot be read or run, or its results differ from the reference; 2 for a wrong command line\n";
 
