@@ -24,7 +24,8 @@ struct tc_value {
   const void *data;  // where the tensor lies on the CPU
   uint64_t built_in;  // the run that made built
   tc_tensor built;
-  bool in_place;  // this run assigns to the old operand's tensor
+  bool is_taken;  // this run assigns to the tensor
+  tc_value *updates;  // whose tensor this run assigns to; NULL: none
   // A leaf's: where its contents are.
   tc_shim_block *block;  // NULL: the block is gone, or never was
   void *pages;  // apart from the block; NULL: in it
@@ -182,19 +183,37 @@ static tc_tensor build(tc_value *v) {
   return v->built;
 }
 
-// The value is to be kept: in the old operand's tensor where nobody else wants that, else in one of its own.
-static tc_tensor keep(tc_value *v) {
+// How many references are those of nodes that have not run: after this run they are gone.
+static int uses_of(const tc_value *v) {
+  int n = 0;
+  for (int i = 0; i < MAX_NODES; i++)
+    for (int k = 0; k < TC_VALUE_OPERANDS && self.node[i].refs && !self.node[i].has_tensor; k++)
+      n += self.node[i].r.in[k].value == v;
+  return n;
+}
+
+// The computed value that a chain of updates begins with, if its tensor may be written over; else NULL.
+static tc_value *updated(const tc_value *v) {
   tc_value *old = v->r.in[0].value;
-  tc_tensor t = build(v);
-  v->in_place = old && old->has_tensor && old->r.op != TC_VALUE_LEAF && old->refs == 1 && old->n == v->n &&
-                old->r.type == v->r.type && self.tc->is_assignable(old->tensor);
-  if (v->in_place && self.tc->assign(old->tensor, t) == TC_OK) return old->tensor;
-  v->in_place = false;
-  return self.tc->retain(t);
+  while (old && !old->has_tensor && old->r.op != TC_VALUE_LEAF) old = old->r.in[0].value;
+  bool may = old && old->r.op != TC_VALUE_LEAF && !old->is_taken && old->n == v->n && old->r.type == v->r.type &&
+             old->refs == uses_of(old) && self.tc->is_assignable(old->tensor);
+  return may ? old : NULL;
+}
+
+// After the scope, whose end would run what was assigned in it.
+static tc_tensor assign_update(tc_value *v, tc_tensor t) {
+  tc_value *old = updated(v);
+  if (!old || self.tc->assign(old->tensor, t) != TC_OK) return t;
+  self.tc->release(t);
+  v->updates = old;
+  old->is_taken = true;
+  return old->tensor;
 }
 
 static void hold(tc_value *v, tc_tensor t) {
-  if (v->in_place) v->r.in[0].value->has_tensor = false;
+  if (v->updates) v->updates->has_tensor = false;
+  v->updates = NULL;
   v->tensor = t;
   v->has_tensor = true;
   if (!self.device) {
@@ -234,6 +253,13 @@ static void land_plain(tc_shim_block *b, void *data) {
   free(data);
 }
 
+// The run failed, so that an updated tensor has its old value.
+static void undo(tc_value *v, tc_tensor t) {
+  if (!v->updates) self.tc->release(t);
+  if (v->updates) v->updates->is_taken = false;
+  v->updates = NULL;
+}
+
 // Nodes of blocks that are computed now. out_scalar: an extra scalar; NULL: none.
 static bool run_nodes(tc_value **node, int n, const tc_value_use *x, const tc_value_use *y, tc_scalar_op op, char type,
                       double *out) {
@@ -241,21 +267,23 @@ static bool run_nodes(tc_value **node, int n, const tc_value_use *x, const tc_va
   tc_tensor kept[MAX_BLOCKS + 1];
   self.run++;
   tc_scope scope = tc->scope_begin();
-  for (int i = 0; i < n; i++) kept[i] = keep(node[i]);
+  for (int i = 0; i < n; i++) kept[i] = tc->retain(build(node[i]));
   if (out) {
     tc_tensor a = operand(x, type);
-    tc_tensor t = op == TC_SCALAR_DOT ? tc->dot(a, operand(y, type)) : tc->sum(tc->abs(a), TC_ALL, false);
+    tc_tensor t = op == TC_SCALAR_DOT ? tc->mul(a, operand(y, type)) : tc->abs(a);  // a sum, since it is fused
+    t = tc->sum(t, TC_ALL, false);
     kept[n] = tc->retain(t);
   }
   tc->scope_end(scope);
+  for (int i = 0; i < n; i++) kept[i] = assign_update(node[i], kept[i]);
   bool ok = tc->eval(n + !!out, kept) == TC_OK && (!out || tc->item_f64(kept[n], out) == TC_OK);
   tc_values_counts.runs++;
   if (out) tc->release(kept[n]);
   for (int i = 0; i < n; i++)
     if (ok)
       hold(node[i], kept[i]);
-    else if (!node[i]->in_place)
-      tc->release(kept[i]);
+    else
+      undo(node[i], kept[i]);
   if (!ok) tc->clear_error();
   return ok;
 }
@@ -280,13 +308,13 @@ static void finish_run(tc_value **node, int n) {
     if (is_own_leaf(self.block[k]) && ((tc_value *)self.block[k]->value)->refs == 1) release_block(self.block[k]);
 }
 
-// Computes what blocks wait for: all, or those that two uses name.
+// Computes what blocks wait for, and a scalar with it: one pass over the memory serves both.
 static bool run_waiting(const tc_value_use *x, const tc_value_use *y, tc_scalar_op op, char type, double *out) {
   tc_value *node[MAX_BLOCKS];
   int n = 0;
   for (int i = 0; i < self.n_block; i++) {
     tc_value *v = self.block[i]->value;
-    bool seen = !is_waiting(self.block[i]) || (out && v != x->value && (!y || v != y->value));
+    bool seen = !is_waiting(self.block[i]);
     for (int k = 0; k < n; k++) seen |= node[k] == v;
     if (!seen) node[n++] = v;
   }
@@ -295,7 +323,7 @@ static bool run_waiting(const tc_value_use *x, const tc_value_use *y, tc_scalar_
   bool ok = run_nodes(node, n, x, y, op, type, out);
   if (ok) finish_run(node, n);
   for (int i = 0; i < n; i++) unref(node[i]);
-  if (!out) self.n_waiting = 0;
+  self.n_waiting = 0;
   return ok;
 }
 
