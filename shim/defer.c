@@ -5,6 +5,7 @@
 #include "shim/defer.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,19 +178,31 @@ static bool is_hidden(const tc_shim_call *c) {
   return false;
 }
 
+static int state;  // of start; 0: not yet
+static bool ended;
+
+// A device does not survive a fork. What was there is in memory by then.
+static void in_child(void) {
+  state = 2;
+}
+
+// Handlers of exit that come later see memory, and no call is deferred any more.
+static void at_end(void) {
+  tc_shim_defer_end();
+  ended = true;
+}
+
 // The first time that a call could be deferred: everything is opened and installed. 1: it works, 2: it does not.
 static int start(const tc_shim_options *o) {
   const char *why = "libtc-shim-memory.so is not preloaded (tc-run --shim does it)";
   if (tc_shim_memory_lock && tc_values_start(o->level == TC_SHIM_WRITEBACK ? o->on : NULL, &why)) {
-    atexit(tc_shim_defer_end);
+    atexit(at_end);
+    if (o->level == TC_SHIM_WRITEBACK) (void)pthread_atfork(NULL, NULL, in_child);
     return 1;
   }
   tc_shim_say("TC_SHIM=%s is eager here: %s", o->level == TC_SHIM_LAZY ? "lazy" : "writeback", why);
   return 2;
 }
-
-static int state;  // of start; 0: not yet
-static bool ended;
 
 // Whether the largest operand is one that could be deferred: no other call opens libtc.
 static bool is_large(const tc_shim_call *c, char type) {
@@ -222,4 +235,14 @@ void tc_shim_defer_end(void) {
   if (!tc_shim_memory_guarded || !tc_shim_memory_guarded() || !tc_shim_memory_lock()) return;
   tc_values_settle();
   tc_shim_memory_unlock();
+}
+
+void tc_shim_defer_report(FILE *f) {
+  const tc_value_counts *c = &tc_values_counts;
+  if (!c->recorded) return;
+  fprintf(f, ", \"deferred\": %llu, \"runs\": %llu, \"touches\": %llu", (unsigned long long)c->recorded,
+          (unsigned long long)c->runs, (unsigned long long)tc_shim_memory_touches());
+  fprintf(f, ", \"landed\": %llu, \"exchanged\": %llu, \"dropped\": %llu", (unsigned long long)c->landed,
+          (unsigned long long)c->exchanged, (unsigned long long)c->dropped);
+  fprintf(f, ", \"uploaded\": %llu, \"reused\": %llu", (unsigned long long)c->uploaded, (unsigned long long)c->reused);
 }

@@ -8,8 +8,9 @@
   X(borrow) \
   X(reshape) \
   X(transpose) \
-  X(matmul) X(mul_num) X(add) X(mul) X(abs) X(sum) X(retain) X(release) X(scope_begin) X(scope_end) X(eval) \
-      X(item_f64) X(to_host) X(map) X(unmap) X(assign) X(is_assignable) X(to) X(last_error) X(clear_error)
+  X(matmul) \
+  X(mul_num) X(add) X(mul) X(abs) X(sum) X(retain) X(release) X(scope_begin) X(scope_end) X(eval) X(item_f64) \
+      X(to_host) X(map) X(unmap) X(assign) X(is_assignable) X(to) X(last_error) X(clear_error)
 
 typedef struct tc_shim_functions {
 #define X(name) __typeof__(&tc_##name) name;

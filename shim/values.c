@@ -349,7 +349,8 @@ static void land(tc_shim_block *b) {
   tc_values_counts.landed++;
   tc_values_counts.exchanged += exchanged;
   if (!ok || !tc_shim_block_land(b, (void *)from, exchanged))
-    tc_shim_say("a deferred result cannot be stored; the program cannot go on with it");
+    tc_shim_say("a deferred result cannot be stored (%s); the program cannot go on with it",
+                ok ? "no memory" : self.tc->last_error()->message);
   else
     release_block(b);
   free(made);
@@ -389,7 +390,16 @@ static void settle_block(tc_shim_block *b) {
   release_block(b);
 }
 
+// False inside a call of libtc's own, such as the end of a thread. What it does there, system calls among it, touches
+// nothing of ours.
+static bool is_usable(void) {
+  bool usable = self.tc->eval(0, NULL) != TC_ERR_STATE;
+  self.tc->clear_error();
+  return usable;
+}
+
 void tc_values_settle(void) {
+  if (!is_usable()) return;
   compute();
   for (int i = self.n_block - 1; i >= 0; i--)
     if (!is_own_leaf(self.block[i])) land(self.block[i]);

@@ -19,7 +19,7 @@ enum { STACK_BYTES = 16 << 20, MASK_BYTES = 8 };
 static struct {
   int lock;  // 0: free, 1: taken, 2: taken and waited for
   int n_guarded;  // blocks; atomic
-  uint64_t n_touches;
+  uint64_t n_touches, n_changes;  // of guards
   const tc_shim_keeper *keeper;  // NULL: nobody guards
   char *stack;  // its top
 } self;
@@ -28,6 +28,7 @@ static __thread struct {
   bool is_inside;
   uint64_t mask;  // of signals, before the lock
   const void *last_address, *last_code;  // of a fault that found its block without a guard
+  uint64_t last_changes;  // of guards, by then
 } thread __attribute__((tls_model("initial-exec")));
 
 void tc_shim_on_stack(void *top, void (*function)(void *), void *argument);
@@ -98,6 +99,7 @@ void tc_shim_memory_unlock(void) {
 static void set_guard(tc_shim_block *b, tc_shim_guard guard) {
   __atomic_add_fetch(&self.n_guarded, (guard != TC_GUARD_NONE) - (b->guard != TC_GUARD_NONE), __ATOMIC_RELAXED);
   __atomic_store_n(&b->guard, guard, __ATOMIC_RELEASE);
+  self.n_changes++;
 }
 
 bool tc_shim_block_guard(tc_shim_block *b, tc_shim_guard guard) {
@@ -150,14 +152,12 @@ static bool copy_pages(tc_shim_block *b, const char *from) {
 }
 
 bool tc_shim_block_land(tc_shim_block *b, void *from, bool swaps) {
-  size_t bytes = (b->asked + 4095) & ~(size_t)4095;
   tc_shim_block *other = swaps ? tc_shim_block_find(from) : NULL;
   bool whole = other && other->base == (char *)from && other->is_library && other->bytes >= b->bytes;
   if (whole && swap_pages(b, from, b->bytes)) {
     set_guard(b, TC_GUARD_NONE);
     return true;
   }
-  (void)bytes;
   if (!copy_pages(b, from)) return false;
   set_guard(b, TC_GUARD_NONE);
   return true;
@@ -237,11 +237,12 @@ static bool resolve_fault(siginfo_t *info, const ucontext_t *c) {
   enter();
   if (b == tc_shim_block_find(info->si_addr) && (b->guard == TC_GUARD_HIDDEN || (b->guard && is_write))) {
     tell_aside((touch){b, is_write});
-    thread.last_code = NULL;
     again = b->guard == TC_GUARD_NONE || (b->guard == TC_GUARD_READ && !is_write);
-  } else if (thread.last_address != info->si_addr || thread.last_code != code) {
-    thread.last_address = info->si_addr;  // a second fault of it is the program's own
+  } else if (thread.last_address != info->si_addr || thread.last_code != code ||
+             thread.last_changes != self.n_changes) {
+    thread.last_address = info->si_addr;  // a second fault, while no guard changed, is the program's own
     thread.last_code = code;
+    thread.last_changes = self.n_changes;
     again = true;
   }
   leave();

@@ -41,6 +41,7 @@ FUNCTION tc_shim_raw
 tc_shim_restore:
   movq $15, %rax  // rt_sigreturn
   syscall
+  ud2  // the kernel compares the address behind the system call, which must be in the range
   .size tc_shim_restore, . - tc_shim_restore
 
   .globl tc_shim_raw_end
