@@ -1,7 +1,9 @@
-// Which calls are deferred: real ones whose result is a whole block of the shim's memory, dense, and whose operands lie
-// in such blocks or are small. Anything else is made at once, after what it may touch is in memory.
-// In: a call that was read and checked. Out: a record of values.h, a scalar, or false. Invariants: operands that overlap
-// the result otherwise than as its old contents are never deferred. Threads: any; one at a time.
+// Which calls are deferred: real ones whose result is dense and a whole block of the shim's memory.
+// Their operands lie in such blocks, or are small. Anything else is made at once, after what it may
+// touch is in memory.
+// In: a call that was read and checked. Out: a record of values.h, a scalar, or false. Invariants:
+// operands that overlap the result otherwise than as its old contents are never deferred. Threads:
+// any; one at a time.
 #include "shim/defer.h"
 
 #include <math.h>
@@ -21,7 +23,7 @@ typedef struct request {
   int64_t *base;
   const tc_shim_call *c;
   char type;
-  tc_value_record record;
+  tc_shim_value_record record;
 } request;
 
 static double scalar(const request *q, int field) {
@@ -29,12 +31,12 @@ static double scalar(const request *q, int field) {
 }
 
 // Operand i as n elements in a row.
-static bool use_operand(const request *q, int i, tc_value_use *out) {
+static bool use_operand(const request *q, int i, tc_shim_value_use *out) {
   const tc_shim_call *c = q->c;
   bool is_vector = c->routine->operand[i].shape == TC_SHAPE_VEC;
   bool dense = is_vector ? c->step[i] == 1 : c->step[i] == c->rows[i] || c->columns[i] == 1;
   int64_t columns = is_vector ? 1 : c->columns[i];
-  return dense && tc_values_use(c->operand[i], c->rows[i] * columns, q->type, out);
+  return dense && tc_shim_values_use(c->operand[i], c->rows[i] * columns, q->type, out);
 }
 
 // The block that operand i is the whole of.
@@ -42,19 +44,19 @@ static tc_shim_block *output(const request *q, int i) {
   const tc_shim_call *c = q->c;
   bool is_vector = c->routine->operand[i].shape == TC_SHAPE_VEC;
   bool dense = is_vector ? c->step[i] == 1 : c->step[i] == c->rows[i] || c->columns[i] == 1;
-  return dense ? tc_values_output(c->operand[i], c->rows[i] * (is_vector ? 1 : c->columns[i]), q->type) : NULL;
+  return dense ? tc_shim_values_output(c->operand[i], c->rows[i] * (is_vector ? 1 : c->columns[i]), q->type) : NULL;
 }
 
 static bool overlaps(const request *q, int i, const tc_shim_block *b) {
   return tc_shim_block_find(q->c->operand[i]) == b;
 }
 
-static void forget_all(tc_value_record *r) {
-  for (int i = 0; i < TC_VALUE_OPERANDS; i++) tc_values_forget(&r->in[i]);
+static void forget_all(tc_shim_value_record *r) {
+  for (int i = 0; i < TC_SHIM_VALUE_OPERANDS; i++) tc_shim_values_forget(&r->in[i]);
 }
 
 static bool record(request *q, tc_shim_block *b, bool complete) {
-  if (complete) return tc_values_record(b, &q->record);
+  if (complete) return tc_shim_values_record(b, &q->record);
   forget_all(&q->record);
   return false;
 }
@@ -64,12 +66,12 @@ static bool record(request *q, tc_shim_block *b, bool complete) {
 // In columns it is the product of the transposes in rows, the operands exchanged.
 static bool defer_gemm(request *q) {
   const tc_shim_call *c = q->c;
-  tc_value_record *r = &q->record;
+  tc_shim_value_record *r = &q->record;
   tc_shim_block *b = output(q, 2);
   r->alpha = scalar(q, TC_AT_ALPHA), r->beta = scalar(q, TC_AT_BETA);
   if (!b || r->alpha == 0 || overlaps(q, 0, b) || overlaps(q, 1, b)) return false;
   int left = c->row_major ? 0 : 1;
-  *r = (tc_value_record){.op = TC_VALUE_GEMM, .type = q->type, .k = c->k, .alpha = r->alpha, .beta = r->beta};
+  *r = (tc_shim_value_record){.op = TC_SHIM_VALUE_GEMM, .type = q->type, .k = c->k, .alpha = r->alpha, .beta = r->beta};
   r->m = c->row_major ? c->m : c->n;
   r->n = c->row_major ? c->n : c->m;
   r->left_transposed = c->row_major ? c->transa : c->transb;
@@ -81,29 +83,31 @@ static bool defer_gemm(request *q) {
 
 static bool defer_axpy(request *q) {
   tc_shim_block *b = output(q, 1);
-  q->record = (tc_value_record){.op = TC_VALUE_AXPY, .type = q->type, .n = q->c->n, .alpha = scalar(q, TC_AT_ALPHA)};
+  q->record =
+      (tc_shim_value_record){.op = TC_SHIM_VALUE_AXPY, .type = q->type, .n = q->c->n, .alpha = scalar(q, TC_AT_ALPHA)};
   if (!b || q->record.alpha == 0 || overlaps(q, 0, b)) return false;
   return record(q, b, use_operand(q, 1, &q->record.in[0]) && use_operand(q, 0, &q->record.in[1]));
 }
 
 static bool defer_scal(request *q) {
   tc_shim_block *b = output(q, 0);
-  q->record = (tc_value_record){.op = TC_VALUE_SCAL, .type = q->type, .n = q->c->n, .alpha = scalar(q, TC_AT_ALPHA)};
+  q->record =
+      (tc_shim_value_record){.op = TC_SHIM_VALUE_SCAL, .type = q->type, .n = q->c->n, .alpha = scalar(q, TC_AT_ALPHA)};
   if (!b || q->record.alpha == 0 || q->record.alpha == 1) return false;
   return record(q, b, use_operand(q, 0, &q->record.in[0]));
 }
 
 static bool defer_copy(request *q) {
   tc_shim_block *b = output(q, 1), *from = tc_shim_block_find(q->c->operand[0]);
-  tc_value_use x;
+  tc_shim_value_use x;
   if (!b || !from || from == b || from->asked != b->asked || from->base != (const char *)q->c->operand[0]) return false;
-  return use_operand(q, 0, &x) && tc_values_share(b, x);
+  return use_operand(q, 0, &x) && tc_shim_values_share(b, x);
 }
 
 static bool defer_ger(request *q) {
   const tc_shim_call *c = q->c;
   tc_shim_block *b = output(q, 2);
-  q->record = (tc_value_record){.op = TC_VALUE_GER, .type = q->type, .alpha = scalar(q, TC_AT_ALPHA)};
+  q->record = (tc_shim_value_record){.op = TC_SHIM_VALUE_GER, .type = q->type, .alpha = scalar(q, TC_AT_ALPHA)};
   if (!b || q->record.alpha == 0 || overlaps(q, 0, b) || overlaps(q, 1, b)) return false;
   int left = c->row_major ? 0 : 1;
   q->record.m = c->row_major ? c->m : c->n;
@@ -128,19 +132,19 @@ static bool is_plain_square(char type, double square) {
   return type == 's' ? square > 1e-24 && square < 1e36 : square > 1e-250 && square < 1e300;
 }
 
-static bool defer_scalar(request *q, tc_scalar_op op, bool two, bool root) {
-  tc_value_use x = {0}, y = {0};
+static bool defer_scalar(request *q, tc_shim_scalar_op op, bool two, bool root) {
+  tc_shim_value_use x = {0}, y = {0};
   double value;
   bool ok = use_operand(q, 0, &x) && (!two || use_operand(q, 1, &y)) &&
-            (tc_values_is_pending(&x) || tc_values_is_pending(&y));
-  ok = ok && tc_values_scalar(op, q->type, &x, two ? &y : &x, &value);
+            (tc_shim_values_is_pending(&x) || tc_shim_values_is_pending(&y));
+  ok = ok && tc_shim_values_scalar(op, q->type, &x, two ? &y : &x, &value);
   if (ok && root) {
     ok = is_plain_square(q->type, value);
     value = sqrt(value);
   }
   if (ok) put_result(q, value);
-  tc_values_forget(&x);
-  tc_values_forget(&y);
+  tc_shim_values_forget(&x);
+  tc_shim_values_forget(&y);
   return ok;
 }
 
@@ -155,10 +159,10 @@ static const struct {
 
 static const struct {
   char name[6];
-  tc_scalar_op op;
+  tc_shim_scalar_op op;
   bool two, root;
 } scalars[] = {
-    {"dot", TC_SCALAR_DOT, true, false}, {"nrm2", TC_SCALAR_DOT, false, true}, {"asum", TC_SCALAR_ASUM, false, false}};
+    {"dot", TC_SHIM_DOT, true, false}, {"nrm2", TC_SHIM_DOT, false, true}, {"asum", TC_SHIM_ASUM, false, false}};
 
 static bool try_defer(request *q) {
   const char *name = q->c->routine->name + 1;
@@ -192,10 +196,11 @@ static void at_end(void) {
   ended = true;
 }
 
-// The first time that a call could be deferred: everything is opened and installed. 1: it works, 2: it does not.
+// The first time that a call could be deferred: everything is opened and installed. 1: it works, 2:
+// it does not.
 static int start(const tc_shim_options *o) {
   const char *why = "libtc-shim-memory.so is not preloaded (tc-run --shim does it)";
-  if (tc_shim_memory_lock && tc_values_start(o->level == TC_SHIM_WRITEBACK ? o->on : NULL, &why)) {
+  if (tc_shim_memory_lock && tc_shim_values_start(o->level == TC_SHIM_WRITEBACK ? o->on : NULL, &why)) {
     atexit(at_end);
     if (o->level == TC_SHIM_WRITEBACK) (void)pthread_atfork(NULL, NULL, in_child);
     return 1;
@@ -233,12 +238,12 @@ bool tc_shim_defer(const tc_shim_options *o, uint32_t entry, int64_t *base, cons
 
 void tc_shim_defer_end(void) {
   if (!tc_shim_memory_guarded || !tc_shim_memory_guarded() || !tc_shim_memory_lock()) return;
-  tc_values_settle();
+  tc_shim_values_settle();
   tc_shim_memory_unlock();
 }
 
 void tc_shim_defer_report(FILE *f) {
-  const tc_value_counts *c = &tc_values_counts;
+  const tc_shim_value_counts *c = &tc_shim_values_counts;
   if (!c->recorded) return;
   fprintf(f, ", \"deferred\": %llu, \"runs\": %llu, \"touches\": %llu", (unsigned long long)c->recorded,
           (unsigned long long)c->runs, (unsigned long long)tc_shim_memory_touches());

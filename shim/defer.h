@@ -6,8 +6,8 @@
 #include "shim/options.h"
 #include "shim/shim.h"
 
-// Whether the call was taken: recorded, or its scalar result put where the stub returns it from. Where it was not, what
-// it may touch is in memory. base: the frame.
+// Whether the call was taken: recorded, or its scalar result put where the stub returns it from.
+// Where it was not, what it may touch is in memory. base: the frame.
 bool tc_shim_defer(const tc_shim_options *options, uint32_t entry, int64_t *base, const tc_shim_call *call);
 
 // Before a call that is not looked at: everything is in memory.

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <tc/tc.h>
 
+// clang-format off
 #define TC_SHIM_FUNCTIONS(X) \
   X(borrow) \
   X(reshape) \
@@ -11,6 +12,8 @@
   X(matmul) \
   X(mul_num) X(add) X(mul) X(abs) X(sum) X(retain) X(release) X(scope_begin) X(scope_end) X(eval) X(item_f64) \
       X(to_host) X(map) X(unmap) X(assign) X(is_assignable) X(to) X(last_error) X(clear_error)
+
+// clang-format on
 
 typedef struct tc_shim_functions {
 #define X(name) __typeof__(&tc_##name) name;

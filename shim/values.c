@@ -1,8 +1,12 @@
-// Blocks' future contents: nodes that are recorded, run by libtc when asked for, and landed in the block.
-// In: records over blocks. Out: blocks that hold what the calls would have written, before anybody sees them.
-// Invariants: a block with a value is guarded: READ if the value is its own contents, HIDDEN else. A leaf's memory does
-// not change while a node that has not run needs it. A value that nobody holds is never computed.
-// Threads: under the lock of memory/memory.h. Owner: a block and each node that reads it hold a reference.
+// Blocks' future contents: nodes that are recorded, run by libtc when asked for, and landed in the
+// block.
+// In: records over blocks. Out: blocks that hold what the calls would have written, before anybody
+// sees them.
+// Invariants: a block with a value is guarded: READ if the value is its own contents, HIDDEN else.
+// A leaf's memory does not change while a node that has not run needs it. A value that nobody holds
+// is never computed.
+// Threads: under the lock of memory/memory.h. Owner: a block and each node that reads it hold a
+// reference.
 #include "shim/values.h"
 
 #include <stdio.h>
@@ -15,8 +19,8 @@
 
 enum { MAX_NODES = 512, MAX_BLOCKS = 256, MAX_WAITING = 64, SNAPSHOT_BYTES = 256 << 10, LEAST_BYTES = 2 << 20 };
 
-struct tc_value {
-  tc_value_record r;
+struct tc_shim_value {
+  tc_shim_value_record r;
   int refs;  // 0: free
   int64_t n;  // elements; of a leaf bytes
   bool has_tensor;
@@ -25,7 +29,7 @@ struct tc_value {
   uint64_t built_in;  // the run that made built
   tc_tensor built;
   bool is_taken;  // this run assigns to the tensor
-  tc_value *updates;  // whose tensor this run assigns to; NULL: none
+  tc_shim_value *updates;  // whose tensor this run assigns to; NULL: none
   // A leaf's: where its contents are.
   tc_shim_block *block;  // NULL: the block is gone, or never was
   void *pages;  // apart from the block; NULL: in it
@@ -35,13 +39,13 @@ struct tc_value {
 static struct {
   const tc_shim_functions *tc;
   const char *device;
-  tc_value node[MAX_NODES];
+  tc_shim_value node[MAX_NODES];
   tc_shim_block *block[MAX_BLOCKS];  // that have a value
   int n_block, n_waiting;
   uint64_t run;
 } self;
 
-tc_value_counts tc_values_counts;
+tc_shim_value_counts tc_shim_values_counts;
 
 static size_t size_of(char type) {
   return type == 's' ? sizeof(float) : sizeof(double);
@@ -49,33 +53,33 @@ static size_t size_of(char type) {
 
 // ---- References ----
 
-static tc_value *take_node(void) {
+static tc_shim_value *take_node(void) {
   for (int i = 0; i < MAX_NODES; i++)
     if (!self.node[i].refs) {
-      self.node[i] = (tc_value){.refs = 1};
+      self.node[i] = (tc_shim_value){.refs = 1};
       return &self.node[i];
     }
   return NULL;
 }
 
-static void drop_tensor(tc_value *v) {
+static void drop_tensor(tc_shim_value *v) {
   if (v->has_tensor) self.tc->release(v->tensor);
   v->has_tensor = false;
   v->data = NULL;
 }
 
-static void unref(tc_value *v);
+static void unref(tc_shim_value *v);
 
-static void drop_operands(tc_value *v) {
-  for (int i = 0; i < TC_VALUE_OPERANDS; i++) {
+static void drop_operands(tc_shim_value *v) {
+  for (int i = 0; i < TC_SHIM_VALUE_OPERANDS; i++) {
     unref(v->r.in[i].value);
     v->r.in[i].value = NULL;
   }
 }
 
-static void unref(tc_value *v) {
+static void unref(tc_shim_value *v) {
   if (!v || --v->refs) return;
-  if (v->r.op != TC_VALUE_LEAF && !v->has_tensor) tc_values_counts.dropped++;
+  if (v->r.op != TC_SHIM_VALUE_LEAF && !v->has_tensor) tc_shim_values_counts.dropped++;
   drop_tensor(v);
   if (v->pages) tc_shim_pages_release(v->pages, (size_t)v->n, v->block);
   free(v->copy);
@@ -83,8 +87,8 @@ static void unref(tc_value *v) {
 }
 
 static bool is_own_leaf(const tc_shim_block *b) {
-  const tc_value *v = b->value;
-  return v && v->r.op == TC_VALUE_LEAF && v->block == b && !v->pages;
+  const tc_shim_value *v = b->value;
+  return v && v->r.op == TC_SHIM_VALUE_LEAF && v->block == b && !v->pages;
 }
 
 static void list_block(tc_shim_block *b) {
@@ -98,7 +102,7 @@ static void unlist_block(const tc_shim_block *b) {
 
 // The block holds plain memory from now on.
 static void release_block(tc_shim_block *b) {
-  tc_value *v = b->value;
+  tc_shim_value *v = b->value;
   (void)tc_shim_block_guard(b, TC_GUARD_NONE);
   b->value = NULL;
   unlist_block(b);
@@ -107,7 +111,7 @@ static void release_block(tc_shim_block *b) {
 
 // ---- Runs ----
 
-static const void *leaf_data(const tc_value *v) {
+static const void *leaf_data(const tc_shim_value *v) {
   return v->copy ? v->copy : v->pages ? v->pages : v->block->base;
 }
 
@@ -115,25 +119,25 @@ static tc_type type_of(char type) {
   return type == 's' ? TC_F32 : TC_F64;
 }
 
-static tc_tensor build(tc_value *v);
+static tc_tensor build(tc_shim_value *v);
 
 // A leaf on a device stays there, as it is used whole.
-static tc_tensor leaf_on_device(tc_value *v, char type) {
+static tc_tensor leaf_on_device(tc_shim_value *v, char type) {
   if (v->has_tensor) {
-    tc_values_counts.reused++;
+    tc_shim_values_counts.reused++;
     return v->tensor;
   }
   tc_tensor host = self.tc->borrow((void *)leaf_data(v), TC_SHAPE(v->n / (int64_t)size_of(type)), type_of(type),
                                    TC_READ_ONLY, NULL, NULL);
   v->tensor = self.tc->retain(self.tc->to(host, self.device));
   v->has_tensor = true;
-  tc_values_counts.uploaded++;
+  tc_shim_values_counts.uploaded++;
   return v->tensor;
 }
 
-static tc_tensor operand(const tc_value_use *u, char type) {
-  tc_value *v = u->value;
-  if (v->r.op != TC_VALUE_LEAF) return build(v);
+static tc_tensor operand(const tc_shim_value_use *u, char type) {
+  tc_shim_value *v = u->value;
+  if (v->r.op != TC_SHIM_VALUE_LEAF) return build(v);
   bool whole = u->offset == 0 && u->n * (int64_t)size_of(type) == v->n;
   if (self.device && whole && (!v->has_tensor || v->r.type == type)) {
     v->r.type = type;
@@ -148,7 +152,7 @@ static tc_tensor scale(tc_tensor t, double by) {
   return by == 1 ? t : self.tc->mul_num(t, tc_num_float(by));
 }
 
-static tc_tensor build_gemm(const tc_value_record *r) {
+static tc_tensor build_gemm(const tc_shim_value_record *r) {
   const tc_shim_functions *tc = self.tc;
   tc_tensor a = operand(&r->in[1], r->type), b = operand(&r->in[2], r->type);
   a = tc->reshape(a, r->left_transposed ? TC_SHAPE(r->k, r->m) : TC_SHAPE(r->m, r->k));
@@ -159,51 +163,52 @@ static tc_tensor build_gemm(const tc_value_record *r) {
   return r->in[0].value ? tc->add(t, scale(operand(&r->in[0], r->type), r->beta)) : t;
 }
 
-static tc_tensor build(tc_value *v) {
+static tc_tensor build(tc_shim_value *v) {
   const tc_shim_functions *tc = self.tc;
-  const tc_value_record *r = &v->r;
+  const tc_shim_value_record *r = &v->r;
   if (v->has_tensor) return v->tensor;
   if (v->built_in == self.run) return v->built;
   tc_tensor old = {0}, x = {0}, y = {0};
-  if (r->op != TC_VALUE_GEMM) old = operand(&r->in[0], r->type);
-  if (r->op == TC_VALUE_AXPY || r->op == TC_VALUE_GER) x = operand(&r->in[1], r->type);
-  if (r->op == TC_VALUE_GER) y = operand(&r->in[2], r->type);
+  if (r->op != TC_SHIM_VALUE_GEMM) old = operand(&r->in[0], r->type);
+  if (r->op == TC_SHIM_VALUE_AXPY || r->op == TC_SHIM_VALUE_GER) x = operand(&r->in[1], r->type);
+  if (r->op == TC_SHIM_VALUE_GER) y = operand(&r->in[2], r->type);
   switch (r->op) {
-    case TC_VALUE_GEMM: v->built = build_gemm(r); break;
-    case TC_VALUE_AXPY: v->built = tc->add(old, scale(x, r->alpha)); break;
-    case TC_VALUE_SCAL: v->built = scale(old, r->alpha); break;
-    case TC_VALUE_GER:
+    case TC_SHIM_VALUE_GEMM: v->built = build_gemm(r); break;
+    case TC_SHIM_VALUE_AXPY: v->built = tc->add(old, scale(x, r->alpha)); break;
+    case TC_SHIM_VALUE_SCAL: v->built = scale(old, r->alpha); break;
+    case TC_SHIM_VALUE_GER:
       x = scale(tc->reshape(x, TC_SHAPE(r->m, 1)), r->alpha);
       y = tc->reshape(y, TC_SHAPE(1, r->n));
       v->built = tc->add(old, tc->reshape(tc->mul(x, y), TC_SHAPE(r->m * r->n)));
       break;
-    case TC_VALUE_LEAF: break;
+    case TC_SHIM_VALUE_LEAF: break;
   }
   v->built_in = self.run;
   return v->built;
 }
 
 // How many references are those of nodes that have not run: after this run they are gone.
-static int uses_of(const tc_value *v) {
+static int uses_of(const tc_shim_value *v) {
   int n = 0;
   for (int i = 0; i < MAX_NODES; i++)
-    for (int k = 0; k < TC_VALUE_OPERANDS && self.node[i].refs && !self.node[i].has_tensor; k++)
+    for (int k = 0; k < TC_SHIM_VALUE_OPERANDS && self.node[i].refs && !self.node[i].has_tensor; k++)
       n += self.node[i].r.in[k].value == v;
   return n;
 }
 
-// The computed value that a chain of updates begins with, if its tensor may be written over; else NULL.
-static tc_value *updated(const tc_value *v) {
-  tc_value *old = v->r.in[0].value;
-  while (old && !old->has_tensor && old->r.op != TC_VALUE_LEAF) old = old->r.in[0].value;
-  bool may = old && old->r.op != TC_VALUE_LEAF && !old->is_taken && old->n == v->n && old->r.type == v->r.type &&
+// The computed value that a chain of updates begins with, if its tensor may be written over; else
+// NULL.
+static tc_shim_value *updated(const tc_shim_value *v) {
+  tc_shim_value *old = v->r.in[0].value;
+  while (old && !old->has_tensor && old->r.op != TC_SHIM_VALUE_LEAF) old = old->r.in[0].value;
+  bool may = old && old->r.op != TC_SHIM_VALUE_LEAF && !old->is_taken && old->n == v->n && old->r.type == v->r.type &&
              old->refs == uses_of(old) && self.tc->is_assignable(old->tensor);
   return may ? old : NULL;
 }
 
 // After the scope, whose end would run what was assigned in it.
-static tc_tensor assign_update(tc_value *v, tc_tensor t) {
-  tc_value *old = updated(v);
+static tc_tensor assign_update(tc_shim_value *v, tc_tensor t) {
+  tc_shim_value *old = updated(v);
   if (!old || self.tc->assign(old->tensor, t) != TC_OK) return t;
   self.tc->release(t);
   v->updates = old;
@@ -211,7 +216,7 @@ static tc_tensor assign_update(tc_value *v, tc_tensor t) {
   return old->tensor;
 }
 
-static void hold(tc_value *v, tc_tensor t) {
+static void hold(tc_shim_value *v, tc_tensor t) {
   if (v->updates) v->updates->has_tensor = false;
   v->updates = NULL;
   v->tensor = t;
@@ -222,15 +227,16 @@ static void hold(tc_value *v, tc_tensor t) {
   }
 }
 
-// What libtc could not run is computed by plain loops. The result is memory of malloc's; NULL: no memory.
-static void *plain(tc_value *v) {
-  const void *in[TC_VALUE_OPERANDS] = {0};
-  void *made[TC_VALUE_OPERANDS] = {0};
+// What libtc could not run is computed by plain loops. The result is memory of malloc's; NULL: no
+// memory.
+static void *plain(tc_shim_value *v) {
+  const void *in[TC_SHIM_VALUE_OPERANDS] = {0};
+  void *made[TC_SHIM_VALUE_OPERANDS] = {0};
   bool ok = true;
-  for (int i = 0; i < TC_VALUE_OPERANDS; i++) {
-    const tc_value_use *u = &v->r.in[i];
+  for (int i = 0; i < TC_SHIM_VALUE_OPERANDS; i++) {
+    const tc_shim_value_use *u = &v->r.in[i];
     if (!u->value) continue;
-    if (u->value->r.op == TC_VALUE_LEAF) {
+    if (u->value->r.op == TC_SHIM_VALUE_LEAF) {
       in[i] = (const char *)leaf_data(u->value) + (size_t)u->offset * size_of(v->r.type);
     } else {
       size_t bytes = (size_t)u->value->n * size_of(v->r.type);
@@ -240,7 +246,7 @@ static void *plain(tc_value *v) {
     ok = ok && in[i];
   }
   void *out = ok ? tc_shim_plain(&v->r, in) : NULL;
-  for (int i = 0; i < TC_VALUE_OPERANDS; i++) free(made[i]);
+  for (int i = 0; i < TC_SHIM_VALUE_OPERANDS; i++) free(made[i]);
   return out;
 }
 
@@ -254,15 +260,15 @@ static void land_plain(tc_shim_block *b, void *data) {
 }
 
 // The run failed, so that an updated tensor has its old value.
-static void undo(tc_value *v, tc_tensor t) {
+static void undo(tc_shim_value *v, tc_tensor t) {
   if (!v->updates) self.tc->release(t);
   if (v->updates) v->updates->is_taken = false;
   v->updates = NULL;
 }
 
 // Nodes of blocks that are computed now. out_scalar: an extra scalar; NULL: none.
-static bool run_nodes(tc_value **node, int n, const tc_value_use *x, const tc_value_use *y, tc_scalar_op op, char type,
-                      double *out) {
+static bool run_nodes(tc_shim_value **node, int n, const tc_shim_value_use *x, const tc_shim_value_use *y,
+                      tc_shim_scalar_op op, char type, double *out) {
   const tc_shim_functions *tc = self.tc;
   tc_tensor kept[MAX_BLOCKS + 1];
   self.run++;
@@ -270,14 +276,14 @@ static bool run_nodes(tc_value **node, int n, const tc_value_use *x, const tc_va
   for (int i = 0; i < n; i++) kept[i] = tc->retain(build(node[i]));
   if (out) {
     tc_tensor a = operand(x, type);
-    tc_tensor t = op == TC_SCALAR_DOT ? tc->mul(a, operand(y, type)) : tc->abs(a);  // a sum, since it is fused
+    tc_tensor t = op == TC_SHIM_DOT ? tc->mul(a, operand(y, type)) : tc->abs(a);  // a sum, since it is fused
     t = tc->sum(t, TC_ALL, false);
     kept[n] = tc->retain(t);
   }
   tc->scope_end(scope);
   for (int i = 0; i < n; i++) kept[i] = assign_update(node[i], kept[i]);
   bool ok = tc->eval(n + !!out, kept) == TC_OK && (!out || tc->item_f64(kept[n], out) == TC_OK);
-  tc_values_counts.runs++;
+  tc_shim_values_counts.runs++;
   if (out) tc->release(kept[n]);
   for (int i = 0; i < n; i++)
     if (ok)
@@ -289,14 +295,15 @@ static bool run_nodes(tc_value **node, int n, const tc_value_use *x, const tc_va
 }
 
 static bool is_waiting(const tc_shim_block *b) {
-  const tc_value *v = b->value;
-  return v->r.op != TC_VALUE_LEAF && !v->has_tensor;
+  const tc_shim_value *v = b->value;
+  return v->r.op != TC_SHIM_VALUE_LEAF && !v->has_tensor;
 }
 
 static void land(tc_shim_block *b);
 
-// After a run: operands are given up; what is not libtc's own memory is landed before it can change.
-static void finish_run(tc_value **node, int n) {
+// After a run: operands are given up; what is not libtc's own memory is landed before it can
+// change.
+static void finish_run(tc_shim_value **node, int n) {
   for (int i = 0; i < n; i++) {
     for (int k = self.n_block - 1; k >= 0 && !self.device; k--) {
       tc_shim_block *in = tc_shim_block_find(node[i]->data);
@@ -305,15 +312,16 @@ static void finish_run(tc_value **node, int n) {
     if (node[i]->refs) drop_operands(node[i]);
   }
   for (int k = self.n_block - 1; k >= 0 && !self.device; k--)
-    if (is_own_leaf(self.block[k]) && ((tc_value *)self.block[k]->value)->refs == 1) release_block(self.block[k]);
+    if (is_own_leaf(self.block[k]) && ((tc_shim_value *)self.block[k]->value)->refs == 1) release_block(self.block[k]);
 }
 
 // Computes what blocks wait for, and a scalar with it: one pass over the memory serves both.
-static bool run_waiting(const tc_value_use *x, const tc_value_use *y, tc_scalar_op op, char type, double *out) {
-  tc_value *node[MAX_BLOCKS];
+static bool run_waiting(const tc_shim_value_use *x, const tc_shim_value_use *y, tc_shim_scalar_op op, char type,
+                        double *out) {
+  tc_shim_value *node[MAX_BLOCKS];
   int n = 0;
   for (int i = 0; i < self.n_block; i++) {
-    tc_value *v = self.block[i]->value;
+    tc_shim_value *v = self.block[i]->value;
     bool seen = !is_waiting(self.block[i]);
     for (int k = 0; k < n; k++) seen |= node[k] == v;
     if (!seen) node[n++] = v;
@@ -328,7 +336,7 @@ static bool run_waiting(const tc_value_use *x, const tc_value_use *y, tc_scalar_
 }
 
 // Whether no other value lies where this one does.
-static bool is_sole(const tc_value *v) {
+static bool is_sole(const tc_shim_value *v) {
   for (int i = 0; i < MAX_NODES; i++)
     if (self.node[i].refs && &self.node[i] != v && self.node[i].data == v->data) return false;
   return v->refs == 1;
@@ -336,8 +344,8 @@ static bool is_sole(const tc_value *v) {
 
 // pre: the block's value is computed, or another block's contents.
 static void land(tc_shim_block *b) {
-  tc_value *v = b->value;
-  bool is_leaf = v->r.op == TC_VALUE_LEAF, exchanged = false, ok = true;
+  tc_shim_value *v = b->value;
+  bool is_leaf = v->r.op == TC_SHIM_VALUE_LEAF, exchanged = false, ok = true;
   const void *from = is_leaf ? leaf_data(v) : v->data;
   void *made = NULL;
   if (!from) {
@@ -346,8 +354,8 @@ static void land(tc_shim_block *b) {
   } else {
     exchanged = !is_leaf && is_sole(v);
   }
-  tc_values_counts.landed++;
-  tc_values_counts.exchanged += exchanged;
+  tc_shim_values_counts.landed++;
+  tc_shim_values_counts.exchanged += exchanged;
   if (!ok || !tc_shim_block_land(b, (void *)from, exchanged))
     tc_shim_say("a deferred result cannot be stored (%s); the program cannot go on with it",
                 ok ? "no memory" : self.tc->last_error()->message);
@@ -358,13 +366,13 @@ static void land(tc_shim_block *b) {
 
 // Everything that waits is computed, by plain loops where libtc cannot.
 static void compute(void) {
-  if (run_waiting(NULL, NULL, TC_SCALAR_DOT, 'd', NULL)) return;
+  if (run_waiting(NULL, NULL, TC_SHIM_DOT, 'd', NULL)) return;
   tc_shim_say("libtc cannot run what was deferred%s", self.device ? " on the device; the processor does" : "");
   if (self.device) {
     for (int i = 0; i < MAX_NODES; i++)
-      if (self.node[i].refs && self.node[i].r.op == TC_VALUE_LEAF) drop_tensor(&self.node[i]);
+      if (self.node[i].refs && self.node[i].r.op == TC_SHIM_VALUE_LEAF) drop_tensor(&self.node[i]);
     self.device = NULL;
-    if (run_waiting(NULL, NULL, TC_SCALAR_DOT, 'd', NULL)) return;
+    if (run_waiting(NULL, NULL, TC_SHIM_DOT, 'd', NULL)) return;
   }
   void *data[MAX_BLOCKS];
   int n = self.n_block;
@@ -376,7 +384,7 @@ static void compute(void) {
 }
 
 static void settle_block(tc_shim_block *b) {
-  tc_value *v = b->value;
+  tc_shim_value *v = b->value;
   if (!v) {
     (void)tc_shim_block_guard(b, TC_GUARD_NONE);
     return;
@@ -390,15 +398,15 @@ static void settle_block(tc_shim_block *b) {
   release_block(b);
 }
 
-// False inside a call of libtc's own, such as the end of a thread. What it does there, system calls among it, touches
-// nothing of ours.
+// False inside a call of libtc's own, such as the end of a thread. What it does there, system calls
+// among it, touches nothing of ours.
 static bool is_usable(void) {
   bool usable = self.tc->eval(0, NULL) != TC_ERR_STATE;
   self.tc->clear_error();
   return usable;
 }
 
-void tc_values_settle(void) {
+void tc_shim_values_settle(void) {
   if (!is_usable()) return;
   compute();
   for (int i = self.n_block - 1; i >= 0; i--)
@@ -410,8 +418,8 @@ void tc_values_settle(void) {
 
 static void on_touch(tc_shim_block *b, bool is_write) {
   compute();
-  tc_value *v = b->value;
-  bool stays = self.device && !is_write && v && v->has_tensor && v->r.op != TC_VALUE_LEAF && v->refs == 1;
+  tc_shim_value *v = b->value;
+  bool stays = self.device && !is_write && v && v->has_tensor && v->r.op != TC_SHIM_VALUE_LEAF && v->refs == 1;
   if (!stays) {
     if (b->guard != TC_GUARD_NONE) settle_block(b);
     return;
@@ -423,7 +431,7 @@ static void on_touch(tc_shim_block *b, bool is_write) {
     unref(v);
     return;
   }
-  v->r = (tc_value_record){.op = TC_VALUE_LEAF, .type = v->r.type};
+  v->r = (tc_shim_value_record){.op = TC_SHIM_VALUE_LEAF, .type = v->r.type};
   v->n = (int64_t)b->asked;
   v->block = b;
   b->value = v;
@@ -432,7 +440,7 @@ static void on_touch(tc_shim_block *b, bool is_write) {
 
 // Freed: what it waited for is not wanted; what others need of its contents is moved away.
 static void on_drop(tc_shim_block *b) {
-  tc_value *v = b->value;
+  tc_shim_value *v = b->value;
   if (v && is_own_leaf(b) && v->refs > 1) {
     (void)tc_shim_block_guard(b, TC_GUARD_HIDDEN);
     v->pages = tc_shim_block_detach(b);
@@ -459,8 +467,8 @@ static bool is_device_there(const char **out_why) {
   return ok;
 }
 
-bool tc_values_start(const char *device, const char **out_why) {
-  static const tc_shim_keeper keeper = {on_touch, tc_values_settle, on_drop};
+bool tc_shim_values_start(const char *device, const char **out_why) {
+  static const tc_shim_keeper keeper = {on_touch, tc_shim_values_settle, on_drop};
   self.device = device;
   self.tc = tc_shim_library();
   *out_why = "libtc is not there";
@@ -470,15 +478,15 @@ bool tc_values_start(const char *device, const char **out_why) {
 
 // ---- Records ----
 
-bool tc_values_use(const void *p, int64_t n, char type, tc_value_use *out) {
+bool tc_shim_values_use(const void *p, int64_t n, char type, tc_shim_value_use *out) {
   size_t bytes = (size_t)n * size_of(type);
   tc_shim_block *b = tc_shim_block_find(p);
   size_t offset = b ? (size_t)((const char *)p - b->base) : 0;
-  *out = (tc_value_use){0};
+  *out = (tc_shim_value_use){0};
   if (b && (b->is_library || offset % size_of(type) != 0 || offset > b->asked || bytes > b->asked - offset))
     return false;
-  tc_value *v = b ? b->value : NULL;
-  if (v && v->r.op != TC_VALUE_LEAF && (offset || v->n != n || v->r.type != type)) return false;
+  tc_shim_value *v = b ? b->value : NULL;
+  if (v && v->r.op != TC_SHIM_VALUE_LEAF && (offset || v->n != n || v->r.type != type)) return false;
   if (v) {
     v->refs++;
   } else if (b) {
@@ -496,25 +504,25 @@ bool tc_values_use(const void *p, int64_t n, char type, tc_value_use *out) {
     v->n = (int64_t)bytes;
     v->copy = copy;
   }
-  *out = (tc_value_use){v, (int64_t)(offset / size_of(type)), n};
+  *out = (tc_shim_value_use){v, (int64_t)(offset / size_of(type)), n};
   return true;
 }
 
-void tc_values_forget(tc_value_use *use) {
-  tc_value *v = use->value;
+void tc_shim_values_forget(tc_shim_value_use *use) {
+  tc_shim_value *v = use->value;
   use->value = NULL;
   unref(v);
 }
 
-tc_shim_block *tc_values_output(const void *p, int64_t n, char type) {
+tc_shim_block *tc_shim_values_output(const void *p, int64_t n, char type) {
   tc_shim_block *b = tc_shim_block_find(p);
   bool whole = b && b->base == (const char *)p && (size_t)n * size_of(type) == b->asked;
   return whole && !b->is_library && b->asked >= LEAST_BYTES && self.n_block < MAX_BLOCKS - 2 ? b : NULL;
 }
 
 // The block has the value; what it held goes, or moves away if somebody needs it.
-static bool set_value(tc_shim_block *b, tc_value *v) {
-  tc_value *old = b->value;
+static bool set_value(tc_shim_block *b, tc_shim_value *v) {
+  tc_shim_value *old = b->value;
   bool moves = old && is_own_leaf(b) && old->refs > 1;
   if (!tc_shim_block_guard(b, TC_GUARD_HIDDEN)) return false;
   if (moves && !(old->pages = tc_shim_block_detach(b))) {
@@ -524,35 +532,36 @@ static bool set_value(tc_shim_block *b, tc_value *v) {
   if (!old) list_block(b);
   b->value = v;
   unref(old);
-  tc_values_counts.recorded++;
+  tc_shim_values_counts.recorded++;
   if (self.device || ++self.n_waiting > MAX_WAITING) compute();
   return true;
 }
 
-bool tc_values_record(tc_shim_block *b, const tc_value_record *r) {
-  tc_value *v = take_node();
+bool tc_shim_values_record(tc_shim_block *b, const tc_shim_value_record *r) {
+  tc_shim_value *v = take_node();
   if (!v) {
-    for (int i = 0; i < TC_VALUE_OPERANDS; i++) unref(r->in[i].value);
+    for (int i = 0; i < TC_SHIM_VALUE_OPERANDS; i++) unref(r->in[i].value);
     return false;
   }
   v->r = *r;
   v->n = (int64_t)(b->asked / size_of(r->type));
   if (set_value(b, v)) return true;
-  tc_values_counts.dropped--;
+  tc_shim_values_counts.dropped--;
   unref(v);
   return false;
 }
 
-bool tc_values_share(tc_shim_block *b, tc_value_use u) {
+bool tc_shim_values_share(tc_shim_block *b, tc_shim_value_use u) {
   if (b->value != u.value && set_value(b, u.value)) return true;
   unref(u.value);
   return false;
 }
 
-bool tc_values_is_pending(const tc_value_use *u) {
-  return u->value && u->value->r.op != TC_VALUE_LEAF;
+bool tc_shim_values_is_pending(const tc_shim_value_use *u) {
+  return u->value && u->value->r.op != TC_SHIM_VALUE_LEAF;
 }
 
-bool tc_values_scalar(tc_scalar_op op, char type, const tc_value_use *x, const tc_value_use *y, double *out) {
+bool tc_shim_values_scalar(tc_shim_scalar_op op, char type, const tc_shim_value_use *x, const tc_shim_value_use *y,
+                           double *out) {
   return run_waiting(x, y, op, type, out);
 }

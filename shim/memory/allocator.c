@@ -1,6 +1,7 @@
 // malloc and its kin: large ones are blocks, the others are the C library's.
-// In: what programs ask. Out: memory as the C library's rules have it. Invariants: whatever was taken here or there is
-// given back there; nothing is looked up, so that the dynamic linker may call at any time. Threads: any.
+// In: what programs ask. Out: memory as the C library's rules have it. Invariants: whatever was
+// taken here or there is given back there; nothing is looked up, so that the dynamic linker may
+// call at any time. Threads: any.
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "shim/memory/block.h"
 #include "shim/memory/guard.h"
+#include "shim/memory/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

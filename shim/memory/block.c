@@ -1,12 +1,11 @@
 // A mapping a block, aligned to 2 MiB, and a table of two levels from an address to its block.
-// In: sizes. Out: zeroed memory. Invariants: no two blocks share 2 MiB, so that an entry of the table has one block;
-// records are never unmapped. Threads: take and give have a lock of their own; find has none, and runs in handlers.
+// In: sizes. Out: zeroed memory. Invariants: no two blocks share 2 MiB, so that an entry of the
+// table has one block; records are never unmapped. Threads: take and give have a lock of their own;
+// find has none, and runs in handlers.
 #include "shim/memory/block.h"
 
-#include <pthread.h>
-
-#include "shim/memory/guard.h"
 #include "shim/memory/raw.h"
+#include "shim/memory/thread.h"
 
 // Of addresses of 47 bits, 21 are inside an entry.
 enum { SHIFT = 21, LEAF_BITS = 13, LEAVES = 1 << LEAF_BITS };

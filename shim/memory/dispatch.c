@@ -1,44 +1,23 @@
-// System calls while a block is guarded: the kernel asks us first (Syscall User Dispatch), since it would find memory
-// without access and say EFAULT.
-// In: SIGSYS before a system call of a thread that guarded a block. Out: the same call, after what it may touch has
-// what it should. Invariants: a call that is not in the table settles everything and is made again by the program
-// itself; the others are made here. Threads: each thread that guards blocks has a selector of its own.
+// System calls while a block is guarded: the kernel asks us first (Syscall User Dispatch), since it
+// would find memory without access and say EFAULT.
+// In: SIGSYS before a system call of a thread that guarded a block. Out: the same call, after what
+// it may touch has what it should. Invariants: a call that is not in the table settles everything
+// and is made again by the program itself; the others are made here. Threads: each thread that
+// guards blocks has a selector of its own.
+#include "shim/memory/dispatch.h"
+
 #include <errno.h>
-#include <sys/prctl.h>
 #include <ucontext.h>
 
 #include "shim/memory/guard.h"
 #include "shim/memory/raw.h"
+#include "shim/memory/signals.h"
+#include "shim/memory/thread.h"
 
-enum { SET_DISPATCH = 59, DISPATCH_OFF = 0, DISPATCH_ON = 1, ALLOWED = 0, BLOCKED = 1, FROM_DISPATCH = 2 };
+enum { FROM_DISPATCH = 2 };
 
-extern const char tc_shim_raw_begin[], tc_shim_raw_end[];
-
-static __thread volatile char selector __attribute__((tls_model("initial-exec")));
-static __thread bool is_on __attribute__((tls_model("initial-exec")));
-
-bool tc_shim_dispatch_is_there(void) {
-  return tc_shim_raw(SYS_prctl, SET_DISPATCH, DISPATCH_OFF, 0, 0, 0, 0) == 0;
-}
-
-bool tc_shim_dispatch_begin(void) {
-  if (!is_on)
-    is_on = tc_shim_raw(SYS_prctl, SET_DISPATCH, DISPATCH_ON, (long)tc_shim_raw_begin,
-                        tc_shim_raw_end - tc_shim_raw_begin, (long)&selector, 0) == 0;
-  return is_on;
-}
-
-void tc_shim_dispatch_set(bool blocks) {
-  selector = blocks && is_on ? BLOCKED : ALLOWED;
-}
-
-void tc_shim_dispatch_forked(void) {
-  is_on = false;
-  selector = ALLOWED;
-}
-
-// Calls that touch memory at one argument only, or none. bytes: the argument that says how many, or minus the number
-// itself.
+// Calls that touch memory at one argument only, or none. bytes: the argument that says how many, or
+// minus the number itself.
 enum { READS = 1, WRITES = 2 };
 static const struct {
   int number;

@@ -1,18 +1,18 @@
 // Protects blocks, and lets their keeper act before a touch goes on.
-// In: guards; faults on guarded blocks. Out: the same access, later, on memory that has what it should. Invariants: the
-// keeper runs with the lock, all signals blocked, once at a time, on a stack of its own where a fault brought it;
-// a thread with the lock never waits for it. Threads: any thread may fault; the second waits for the first.
+// In: guards; faults on guarded blocks. Out: the same access, later, on memory that has what it
+// should.
+// Invariants: the keeper runs with the lock and all signals blocked, once at a time. Where a fault
+// brought it, it runs on a stack of its own. A thread with the lock never waits for it.
+// Threads: any thread may fault; the second waits for the first.
 #include "shim/memory/guard.h"
 
-#include <dlfcn.h>
-#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <ucontext.h>
 
 #include "shim/memory/block.h"
 #include "shim/memory/raw.h"
+#include "shim/memory/thread.h"
 
 enum { STACK_BYTES = 16 << 20, MASK_BYTES = 8 };
 
@@ -25,7 +25,6 @@ static struct {
 } self;
 
 static __thread struct {
-  bool is_inside;
   uint64_t mask;  // of signals, before the lock
   const void *last_address, *last_code;  // of a fault that found its block without a guard
   uint64_t last_changes;  // of guards, by then
@@ -33,20 +32,12 @@ static __thread struct {
 
 void tc_shim_on_stack(void *top, void (*function)(void *), void *argument);
 
-bool tc_shim_is_inside(void) {
-  return thread.is_inside;
-}
-
 int tc_shim_memory_guarded(void) {
   return __atomic_load_n(&self.n_guarded, __ATOMIC_RELAXED);
 }
 
 uint64_t tc_shim_memory_touches(void) {
   return self.n_touches;
-}
-
-void *tc_shim_next_function(const char *name) {
-  return dlsym(RTLD_NEXT, name);
 }
 
 // ---- The lock ----
@@ -69,21 +60,21 @@ static void enter(void) {
   tc_shim_raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&mask, MASK_BYTES, 0, 0);
   take_lock();
   thread.mask = mask;
-  thread.is_inside = true;
+  tc_shim_set_inside(true);
   tc_shim_dispatch_set(false);
 }
 
 static void leave(void) {
   uint64_t mask = thread.mask;
   tc_shim_dispatch_set(self.n_guarded > 0);
-  thread.is_inside = false;
+  tc_shim_set_inside(false);
   give_lock();
   tc_shim_raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, MASK_BYTES, 0, 0);
 }
 
 bool tc_shim_memory_lock(void) {
   const uint64_t ours = 1ull << (SIGSEGV - 1) | 1ull << (SIGSYS - 1);
-  if (thread.is_inside) return false;
+  if (tc_shim_is_inside()) return false;
   enter();
   if (!(thread.mask & ours)) return true;
   leave();
@@ -186,7 +177,7 @@ static void tell_aside(touch t) {
 
 void tc_shim_drop(tc_shim_block *b) {
   if (!b->value && b->guard == TC_GUARD_NONE) return;
-  if (thread.is_inside) return;
+  if (tc_shim_is_inside()) return;
   enter();
   if (b->value || b->guard != TC_GUARD_NONE) self.keeper->drop(b);
   if (b->guard != TC_GUARD_NONE) set_guard(b, TC_GUARD_NONE);
@@ -194,7 +185,7 @@ void tc_shim_drop(tc_shim_block *b) {
 }
 
 void tc_shim_settle(void) {
-  if (!tc_shim_memory_guarded() || thread.is_inside) return;
+  if (!tc_shim_memory_guarded() || tc_shim_is_inside()) return;
   enter();
   if (self.n_guarded) tell_aside((touch){0});
   leave();
@@ -209,13 +200,9 @@ static tc_shim_block *guarded_in(const void *at, size_t bytes) {
   }
 }
 
-bool tc_shim_is_guarded_range(const void *at, size_t bytes) {
-  return tc_shim_memory_guarded() && guarded_in(at, bytes) != NULL;
-}
-
 void tc_shim_settle_range(const void *at, size_t bytes, bool is_write) {
   tc_shim_block *b;
-  if (!tc_shim_memory_guarded() || thread.is_inside) return;
+  if (!tc_shim_memory_guarded() || tc_shim_is_inside()) return;
   while ((b = guarded_in(at, bytes)) != NULL && (is_write || b->guard == TC_GUARD_HIDDEN)) {
     uint8_t before = b->guard;
     enter();
@@ -228,11 +215,10 @@ static bool is_write_fault(const ucontext_t *c) {
   return c->uc_mcontext.gregs[REG_ERR] & 2;
 }
 
-// Whether the access may be tried again: the block had a guard that forbade it, or lost it meanwhile.
-static bool resolve_fault(siginfo_t *info, const ucontext_t *c) {
+bool tc_shim_resolve_fault(siginfo_t *info, const ucontext_t *c) {
   tc_shim_block *b = info->si_code == SEGV_ACCERR ? tc_shim_block_find(info->si_addr) : NULL;
   const void *code = (const void *)c->uc_mcontext.gregs[REG_RIP];
-  if (!b || thread.is_inside || !self.keeper) return false;
+  if (!b || tc_shim_is_inside() || !self.keeper) return false;
   bool is_write = is_write_fault(c), again = false;
   enter();
   if (b == tc_shim_block_find(info->si_addr) && (b->guard == TC_GUARD_HIDDEN || (b->guard && is_write))) {
@@ -249,43 +235,24 @@ static bool resolve_fault(siginfo_t *info, const ucontext_t *c) {
   return again;
 }
 
-void tc_shim_on_fault(int number, siginfo_t *info, void *context) {
-  int kept = errno;
-  bool done = resolve_fault(info, context);
-  errno = kept;
-  if (!done) tc_shim_signal_chain(number, info, context);
-}
-
 // ---- Start, fork ----
 
-static void before_fork(void) {
+void tc_shim_guards_before_fork(void) {
   tc_shim_settle();
   enter();
   if (self.n_guarded) self.keeper->settle();
   tc_shim_blocks_lock();
 }
 
-static void after_fork(void) {
+void tc_shim_guards_after_fork(void) {
   tc_shim_blocks_unlock();
   leave();
 }
 
-static void in_child(void) {
-  tc_shim_dispatch_forked();
-  after_fork();
-}
-
-bool tc_shim_memory_start(const tc_shim_keeper *keeper, const char **out_why) {
-  *out_why = NULL;
-  if (!tc_shim_dispatch_is_there()) *out_why = "the kernel has no Syscall User Dispatch";
-  long stack = *out_why ? 0 : tc_raw_mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, 0);
-  if (stack < 0 && stack > -4096) *out_why = "there is no memory for a stack";
-  if (*out_why) return false;
+bool tc_shim_guards_start(const tc_shim_keeper *keeper) {
+  long stack = tc_raw_mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, 0);
+  if (stack < 0 && stack > -4096) return false;
   self.stack = (char *)stack + STACK_BYTES;
   self.keeper = keeper;
-  if (!tc_shim_handlers_install() || pthread_atfork(before_fork, after_fork, in_child) != 0) {
-    *out_why = "the handler of SIGSEGV cannot be installed";
-    return false;
-  }
   return true;
 }

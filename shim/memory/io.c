@@ -1,11 +1,12 @@
-// Reads and writes of threads whose system calls the kernel does not show us: what they are about to touch is settled
-// first. Threads: any.
+// Reads and writes of threads whose system calls the kernel does not show us: what they are about
+// to touch is settled first. Threads: any.
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "shim/memory/guard.h"
+#include "shim/memory/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -14,8 +15,8 @@ static void settle_parts(const struct iovec *v, int n, bool is_write) {
     if (v[i].iov_len) tc_shim_settle_range(v[i].iov_base, v[i].iov_len, is_write);
 }
 
-static void settle_memory(const void *at, size_t bytes, bool is_write) {
-  if (bytes && tc_shim_memory_guarded()) tc_shim_settle_range(at, bytes, is_write);
+static void settle_memory(uintptr_t at, size_t bytes, bool is_write) {
+  if (bytes && tc_shim_memory_guarded()) tc_shim_settle_range((const void *)at, bytes, is_write);
 }
 
 #define WRAP(result, name, params, args, settle) \
@@ -26,16 +27,20 @@ static void settle_memory(const void *at, size_t bytes, bool is_write) {
     return real args; \
   }
 
-WRAP(ssize_t, read, (int f, void *p, size_t n), (f, p, n), settle_memory(p, n, true))
-WRAP(ssize_t, write, (int f, const void *p, size_t n), (f, p, n), settle_memory(p, n, false))
-WRAP(ssize_t, pread64, (int f, void *p, size_t n, off64_t at), (f, p, n, at), settle_memory(p, n, true))
-WRAP(ssize_t, pwrite64, (int f, const void *p, size_t n, off64_t at), (f, p, n, at), settle_memory(p, n, false))
+WRAP(ssize_t, read, (int f, void *p, size_t n), (f, p, n), settle_memory((uintptr_t)p, n, true))
+WRAP(ssize_t, write, (int f, const void *p, size_t n), (f, p, n), settle_memory((uintptr_t)p, n, false))
+WRAP(ssize_t, pread64, (int f, void *p, size_t n, off64_t at), (f, p, n, at), settle_memory((uintptr_t)p, n, true))
+WRAP(ssize_t, pwrite64, (int f, const void *p, size_t n, off64_t at), (f, p, n, at),
+     settle_memory((uintptr_t)p, n, false))
 WRAP(ssize_t, readv, (int f, const struct iovec *v, int n), (f, v, n), settle_parts(v, n, true))
 WRAP(ssize_t, writev, (int f, const struct iovec *v, int n), (f, v, n), settle_parts(v, n, false))
-WRAP(ssize_t, recv, (int f, void *p, size_t n, int flags), (f, p, n, flags), settle_memory(p, n, true))
-WRAP(ssize_t, send, (int f, const void *p, size_t n, int flags), (f, p, n, flags), settle_memory(p, n, false))
-WRAP(size_t, fread, (void *p, size_t size, size_t n, FILE *f), (p, size, n, f), settle_memory(p, size *n, true))
-WRAP(size_t, fwrite, (const void *p, size_t size, size_t n, FILE *f), (p, size, n, f), settle_memory(p, size *n, false))
+WRAP(ssize_t, recv, (int f, void *p, size_t n, int flags), (f, p, n, flags), settle_memory((uintptr_t)p, n, true))
+WRAP(ssize_t, send, (int f, const void *p, size_t n, int flags), (f, p, n, flags),
+     settle_memory((uintptr_t)p, n, false))
+WRAP(size_t, fread, (void *p, size_t size, size_t n, FILE *f), (p, size, n, f),
+     settle_memory((uintptr_t)p, size *n, true))
+WRAP(size_t, fwrite, (const void *p, size_t size, size_t n, FILE *f), (p, size, n, f),
+     settle_memory((uintptr_t)p, size *n, false))
 
 // Offsets have 64 bits under either name.
 extern __typeof__(pread64) plain_pread __asm__("pread") __attribute__((alias("pread64"), visibility("default")));

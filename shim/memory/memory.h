@@ -1,7 +1,8 @@
 // Memory that the shim gave, and what becomes of a touch: the interface of libtc-shim-memory.so.
 // libtc-shim.so knows these names weakly; where that library is not preloaded they are NULL.
-// Whoever records work over blocks guards them: READ while their contents are an operand, HIDDEN while they wait for a
-// result. A touch that a guard forbids calls the keeper, under the lock, before it goes on.
+// Whoever records work over blocks guards them: READ while their contents are an operand, HIDDEN
+// while they wait for a result. A touch that a guard forbids calls the keeper, under the lock,
+// before it goes on.
 // Threads: everything but tc_shim_block_find and the counts wants the lock.
 #pragma once
 
@@ -13,7 +14,8 @@
 
 typedef enum tc_shim_guard { TC_GUARD_NONE, TC_GUARD_READ, TC_GUARD_HIDDEN } tc_shim_guard;
 
-// A block of malloc's from TC_BLOCK_BYTES: pages of its own, aligned to 2 MiB, which no other block shares.
+// A block of malloc's from TC_BLOCK_BYTES: pages of its own, aligned to 2 MiB, which no other block
+// shares.
 // Its record lies elsewhere and is never unmapped, so that a handler may look at it at any time.
 typedef struct tc_shim_block {
   char *base;
@@ -33,15 +35,15 @@ typedef struct tc_shim_keeper {
   void (*drop)(tc_shim_block *block);  // the block is about to be freed
 } tc_shim_keeper;
 
-// Handlers are installed and the keeper is called from now on. False, with a reason, where the system lacks what is
-// needed.
+// Handlers are installed and the keeper is called from now on. False, with a reason, where the
+// system lacks what is needed.
 TC_SHIM_SHARED bool tc_shim_memory_start(const tc_shim_keeper *keeper, const char **out_why);
 
 // The block that holds an address; NULL: none. No lock, no system call.
 TC_SHIM_SHARED tc_shim_block *tc_shim_block_find(const void *address);
 
-// Blocks signals and takes the lock; false if this thread cannot guard anything: it has it already, or blocks SIGSEGV
-// or SIGSYS.
+// Blocks signals and takes the lock; false if this thread cannot guard anything: it has it already,
+// or blocks SIGSEGV or SIGSYS.
 TC_SHIM_SHARED bool tc_shim_memory_lock(void);
 TC_SHIM_SHARED void tc_shim_memory_unlock(void);
 
@@ -53,11 +55,12 @@ TC_SHIM_SHARED uint64_t tc_shim_memory_touches(void);
 // Sets a guard. From then on system calls of this thread are looked at, too.
 TC_SHIM_SHARED bool tc_shim_block_guard(tc_shim_block *block, tc_shim_guard guard);
 
-// Moves a hidden block's contents elsewhere, where they can be read; NULL: not possible. The block stays hidden.
+// Moves a hidden block's contents elsewhere, where they can be read; NULL: not possible. The block
+// stays hidden.
 TC_SHIM_SHARED void *tc_shim_block_detach(tc_shim_block *block);
 // Gives such memory up. A hidden block gets the pages back, not what they hold; NULL: nobody does.
 TC_SHIM_SHARED void tc_shim_pages_release(void *pages, size_t bytes, tc_shim_block *block);
 
-// Replaces a hidden block's contents at once and takes its guard. from: asked bytes. swaps: from is the start of
-// a block of libtc's that nobody reads again; its pages are exchanged for the block's.
+// Replaces a hidden block's contents at once and takes its guard. from: asked bytes. swaps: from is
+// the start of a block of libtc's that nobody reads again; its pages are exchanged for the block's.
 TC_SHIM_SHARED bool tc_shim_block_land(tc_shim_block *block, void *from, bool swaps);

@@ -1,4 +1,5 @@
-// System calls that Syscall User Dispatch lets through: the range from tc_shim_raw_begin to tc_shim_raw_end (dispatch.c).
+// System calls that Syscall User Dispatch lets through: the range from tc_shim_raw_begin to
+// tc_shim_raw_end (dispatch.c).
 // And a call on another stack.
   .section .note.GNU-stack, "", %progbits
   .text

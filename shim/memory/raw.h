@@ -1,5 +1,5 @@
-// System calls from code of our own, which Syscall User Dispatch lets through (dispatch.c), and which no other library
-// sees. A failure is a negative errno.
+// System calls from code of our own, which Syscall User Dispatch lets through (dispatch.c), and
+// which no other library sees. A failure is a negative errno.
 #pragma once
 
 #include <stdint.h>

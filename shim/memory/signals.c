@@ -1,14 +1,18 @@
-// SIGSEGV and SIGSYS are ours; what is not ours reaches the program's handlers, whenever they were installed.
-// In: calls of sigaction and its kin. Out: the program sees the handlers that it set. Invariants: no thread blocks the
-// two, and no handler's mask has them, so that a guarded block can be touched anywhere. Threads: any.
+// SIGSEGV and SIGSYS are ours; what is not ours reaches the program's handlers, whenever they were
+// installed.
+// In: calls of sigaction and its kin. Out: the program sees the handlers that it set. Invariants:
+// no thread blocks the two, and no handler's mask has them, so that a guarded block can be touched
+// anywhere. Threads: any.
+#include "shim/memory/signals.h"
+
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "shim/memory/guard.h"
 #include "shim/memory/raw.h"
+#include "shim/memory/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define RESTORER 0x04000000
@@ -21,7 +25,6 @@ typedef struct kernel_action {
   uint64_t mask;
 } kernel_action;
 
-typedef void (*handler_function)(int, siginfo_t *, void *);
 typedef int (*sigaction_function)(int, const struct sigaction *, struct sigaction *);
 
 void tc_shim_restore(void);
@@ -41,18 +44,21 @@ static struct sigaction programs_action(int i) {
   return programs[i].action[__atomic_load_n(&programs[i].valid, __ATOMIC_ACQUIRE)];
 }
 
-// The program's handler decides alone whether ours runs on the alternate stack: only one that does sees an overflow.
-static bool install(int i, handler_function ours, const struct sigaction *program, kernel_action *out_old) {
+// The program's handler decides alone whether ours runs on the alternate stack: only one that does
+// sees an overflow.
+static bool install(int i, tc_shim_handler ours_now, const struct sigaction *program, kernel_action *out_old) {
   bool has_handler = program && program->sa_handler != SIG_DFL && program->sa_handler != SIG_IGN;
-  kernel_action action = {.handler = (void *)ours, .restorer = (void *)tc_shim_restore};
+  kernel_action action = {.handler = (void *)ours_now, .restorer = (void *)tc_shim_restore};
   action.flags = SA_SIGINFO | SA_NODEFER | SA_RESTART | RESTORER;
   if (!has_handler || (program->sa_flags & SA_ONSTACK)) action.flags |= SA_ONSTACK;
   return tc_shim_raw(SYS_rt_sigaction, i == 0 ? SIGSEGV : SIGSYS, (long)&action, (long)out_old, 8, 0, 0) == 0;
 }
 
-static const handler_function ours[] = {tc_shim_on_fault, tc_shim_on_dispatch};
+static tc_shim_handler ours[2];
 
-bool tc_shim_handlers_install(void) {
+bool tc_shim_handlers_install(tc_shim_handler on_fault, tc_shim_handler on_dispatch) {
+  ours[0] = on_fault;
+  ours[1] = on_dispatch;
   for (int i = 0; i < 2; i++) {
     kernel_action old;
     if (tc_shim_raw(SYS_rt_sigaction, i == 0 ? SIGSEGV : SIGSYS, 0, (long)&old, 8, 0, 0) != 0) return false;

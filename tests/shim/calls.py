@@ -164,7 +164,7 @@ def check_options(shim, program, reference):
         for level in ("trace", "eager"):
             done, calls, direct, _ = shim.profiled([program, "product"], level, library=reference, TC_SHIM_MIN="0", **setting)
             expect(f"{setting} at {level}: {calls} {direct} {done.stderr}", done.returncode == 0 and calls["dgemm_"] == (5 if counted else 0))
-    for setting, says in ({"TC_SHIM": "lazy"}, "TC_SHIM=lazy is not there yet"), ({"TC_SHIM": "fast"}, "none of off, trace and eager"), ({"TC_SHIM_MIN": "many"}, "TC_SHIM_MIN is 'many'"), \
+    for setting, says in ({"TC_SHIM": "fast"}, "none of off, trace, eager, writeback and lazy"), ({"TC_SHIM_MIN": "many"}, "TC_SHIM_MIN is 'many'"), \
             ({"TC_SHIM_DEVICE": "3"}, "TC_SHIM_DEVICE is '3'"), ({"TC_BLAS_LIB": "/nowhere.so"}, "TC_BLAS_LIB cannot be opened"):
         done = shim.run([program, "product"], "eager", library=reference, **setting)
         expect(f"{setting}: {done.returncode} {done.stderr}", done.returncode == 0 and done.stderr.count("\n") == 1 and says in done.stderr)

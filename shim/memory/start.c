@@ -1,0 +1,33 @@
+// Begins to guard: a keeper, handlers, what happens around fork.
+// In: a keeper. Out: handlers of SIGSEGV and SIGSYS. Threads: the first that defers a call.
+#include <errno.h>
+#include <pthread.h>
+
+#include "shim/memory/dispatch.h"
+#include "shim/memory/guard.h"
+#include "shim/memory/signals.h"
+#include "shim/memory/thread.h"
+
+static void on_fault(int number, siginfo_t *info, void *context) {
+  int kept = errno;
+  bool done = tc_shim_resolve_fault(info, context);
+  errno = kept;
+  if (!done) tc_shim_signal_chain(number, info, context);
+}
+
+static void in_child(void) {
+  tc_shim_dispatch_forked();
+  tc_shim_guards_after_fork();
+}
+
+bool tc_shim_memory_start(const tc_shim_keeper *keeper, const char **out_why) {
+  *out_why = NULL;
+  if (!tc_shim_dispatch_is_there())
+    *out_why = "the kernel has no Syscall User Dispatch";
+  else if (!tc_shim_guards_start(keeper))
+    *out_why = "there is no memory for a stack";
+  else if (!tc_shim_handlers_install(on_fault, tc_shim_on_dispatch) ||
+           pthread_atfork(tc_shim_guards_before_fork, tc_shim_guards_after_fork, in_child) != 0)
+    *out_why = "the handler of SIGSEGV cannot be installed";
+  return !*out_why;
+}
