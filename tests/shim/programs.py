@@ -111,7 +111,7 @@ def check_tc_run(shim, tc_run, reference):
         (["--shim=trace", "--", "env", "echo", "hello"], 0, "hello\n", None),
         (["--shim=trace", "--", "sh", "-c", "exit 4"], 4, "", None),
         (["--shim=eager", "--", "no-such-program"], 127, "", "no-such-program cannot be run"),
-        (["--shim=lazy", "--", "true"], 2, "", "not there yet"),
+        (["--shim=lazier", "--", "true"], 2, "", "takes off, trace, eager, writeback or lazy"),
         (["--shim=best", "--", "true"], 2, "", "not 'best'"),
         (["--shim=eager", "--nothing", "--", "true"], 2, "", "--nothing"),
         (["--shim=eager"], 2, "", "no program"),
