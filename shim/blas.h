@@ -24,12 +24,8 @@ typedef struct tc_gemm_call {
   double beta;
   void *c;
   int64_t ldc;
+  const struct tc_gemm_batch *batch;
   int max_threads;
-  int64_t batch;
-  int64_t stride_a, stride_b, stride_c;
-  const void *const *a_list;
-  const void *const *b_list;
-  void *const *c_list;
 } tc_gemm_call;
 #endif
 

@@ -20,8 +20,8 @@
 
 #include "shim/options.h"
 
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
+// Around the exported entries (stubs.S, generate.py).
+extern const char tc_shim_entries_begin[], tc_shim_entries_end[];
 
 static const struct {
   const char *pattern;
@@ -33,7 +33,7 @@ static const struct {
 };
 
 static bool is_ours(const void *address) {
-  return (const char *)address >= __ehdr_start && (const char *)address < _end;
+  return (const char *)address >= tc_shim_entries_begin && (const char *)address < tc_shim_entries_end;
 }
 
 void *tc_shim_memory(size_t bytes) {
@@ -136,15 +136,17 @@ static void *find_in_any(const char *name) {
   return found;
 }
 
-// In the library that TC_BLAS_LIB names, which is opened once.
+// In the library that TC_BLAS_LIB names. Threads that come first at once open it twice.
 static void *find_in_forced(const char *library, const char *name) {
   static void *handle;
-  static int tried;
+  static bool failed;
   void *h = __atomic_load_n(&handle, __ATOMIC_ACQUIRE);
-  if (!h && !__atomic_exchange_n(&tried, 1, __ATOMIC_ACQ_REL)) {
+  if (!h && !__atomic_load_n(&failed, __ATOMIC_RELAXED)) {
     h = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (!h) tc_shim_say("TC_BLAS_LIB cannot be opened, and is passed over: %s", dlerror());
-    __atomic_store_n(&handle, h, __ATOMIC_RELEASE);
+    if (h)
+      __atomic_store_n(&handle, h, __ATOMIC_RELEASE);
+    else if (!__atomic_exchange_n(&failed, true, __ATOMIC_RELAXED))
+      tc_shim_say("TC_BLAS_LIB cannot be opened, and is passed over: %s", dlerror());
   }
   void *found = h ? dlsym(h, name) : NULL;
   return found && !is_ours(found) ? found : NULL;

@@ -144,7 +144,8 @@ def tables(processor):
 
 def entries():
     out = ["// Made by shim/generate.py: an entry an exported name.", '#include "shim/stubs.S"']
-    return out + [f"ENTRY {number}, {name}" for number, (name, _, _) in enumerate(spelled())]
+    out += ["FUNCTION tc_shim_entries_begin", *(f"ENTRY {number}, {name}" for number, (name, _, _) in enumerate(spelled()))]
+    return out + ["FUNCTION tc_shim_entries_end"]
 
 
 def main():

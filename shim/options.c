@@ -101,18 +101,20 @@ static void read_device(tc_shim_options *o) {
 static tc_shim_options options;
 static int state;  // 0: unread, 1: being read, 2: read
 
-// A second thread that comes while the first reads waits for some microseconds. A signal handler
-// that comes cannot: it gets options that forward everything.
+// A second thread that comes while the first reads waits for some microseconds; in a child of fork,
+// where nobody reads on, it reads itself. A signal handler that comes cannot: it gets options that
+// forward everything.
 const tc_shim_options *tc_shim_read_options(void) {
   static const tc_shim_options none = {.level = TC_SHIM_OFF};
   static __thread bool is_reading;
   int unread = 0;
   if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 2) return &options;
   if (is_reading) return &none;
-  if (!__atomic_compare_exchange_n(&state, &unread, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-    while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != 2) usleep(1);
-    return &options;
-  }
+  if (!__atomic_compare_exchange_n(&state, &unread, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    for (int i = 0; i < 1000; i++) {
+      if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 2) return &options;
+      usleep(10);
+    }
   is_reading = true;
   options = (tc_shim_options){
       .level = TC_SHIM_EAGER, .is_read = true, .least = 48, .bus = 25, .device = 20e3, .on = "tc:cuda"};

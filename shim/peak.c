@@ -11,6 +11,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 enum { ROUNDS = 20000, CHAINS = 12 };  // chains: latency of 4 cycles by two units, and some more
@@ -40,6 +42,9 @@ CHAIN_FUNCTION(run_avx512, __attribute__((target("avx512f"))), __m512d, _mm512_s
 CHAIN_FUNCTION(run_avx2, __attribute__((target("avx2,fma"))), __m256d, _mm256_set1_pd, _mm256_fmadd_pd, 4)
 #endif
 
+#if defined(__aarch64__)
+CHAIN_FUNCTION(run_two_lanes, , float64x2_t, vdupq_n_f64, vfmaq_f64, 2)
+#else
 typedef double two_lanes __attribute__((vector_size(16)));
 static inline two_lanes set_two(double x) {
   return (two_lanes){x, x};
@@ -48,6 +53,7 @@ static inline two_lanes multiply_add_two(two_lanes a, two_lanes b, two_lanes c) 
   return a * b + c;
 }
 CHAIN_FUNCTION(run_two_lanes, , two_lanes, set_two, multiply_add_two, 2)
+#endif
 
 #if defined(__x86_64__)
 // By hand: __builtin_cpu_supports would bring a constructor, and cpuid takes some microseconds in a

@@ -54,9 +54,9 @@ static void name_site(uintptr_t caller) {
   const char *name = *path ? path : in_module ? program_invocation_name : "code made at run time";
   const char *slash = strrchr(name, '/');
   s->offset = in_module ? caller - base : caller;
-  snprintf(s->module, sizeof s->module, "%s", slash ? slash + 1 : name);
+  snprintf(s->module, sizeof s->module, "%.79s", slash ? slash + 1 : name);
   if (in_module && dladdr((const void *)caller, &info) && info.dli_sname)
-    snprintf(s->symbol, sizeof s->symbol, "%s", info.dli_sname);
+    snprintf(s->symbol, sizeof s->symbol, "%.79s", info.dli_sname);
 }
 
 const tc_shim_site *tc_shim_profile_site(uintptr_t caller) {

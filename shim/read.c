@@ -22,13 +22,13 @@ static int read_flag(int64_t word, bool by_value, const char *letters, int first
     return value >= 0 && value < (letters[2] ? 3 : 2) ? value > 0 : -1;
   }
   char c = (char)(*(const char *)word & ~0x20);
-  const char *at = c ? strchr(letters, c) : NULL;
-  return at ? at > letters : -1;
+  if (c == letters[0]) return 0;
+  return c == letters[1] || (c == letters[2] && c) ? 1 : -1;
 }
 
 static const struct {
   uint8_t field;
-  const char *letters;
+  char letters[4];
   int first;  // of CBLAS's enumerators
   size_t out;
 } flags[] = {
@@ -90,8 +90,12 @@ static bool read_operands(const tc_shim_routine *r, const tc_shim_layout *l, boo
 bool tc_shim_read_call(const tc_shim_entry *entry, uint8_t bits, const int64_t *base, tc_shim_call *c) {
   const tc_shim_routine *r = &tc_shim_routines[entry->routine];
   const tc_shim_layout *l = entry->is_cblas ? &r->cblas : &r->fortran;
-  memset(c, 0, sizeof *c);
+  // What is not read below stays zero; the rest of a call is written before it is read.
+  c->m = c->n = c->k = c->kl = c->ku = 0;
+  for (int i = 0; i < 3; i++) c->step[i] = 0;
+  c->row_major = c->right = c->upper = c->transa = c->transb = c->unit = false;
   c->routine = r;
+  c->record = NULL;
   if (!read_flags(l, entry->is_cblas, base, c)) return false;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     if (!(l->has & 1u << sizes[i].field)) continue;

@@ -129,6 +129,12 @@ static void print_site(FILE *f, const tc_shim_record *r) {
   fprintf(f, "  %-39.39s", where);
 }
 
+// A long name without its first word, which is scipy's.
+static const char *short_name(const tc_shim_record *r) {
+  const char *name = tc_shim_entry_name(r->entry);
+  return strlen(name) > 18 && strncmp(name, "scipy_", 6) == 0 ? name + 6 : name;
+}
+
 static void print_record(FILE *f, const summary *s, const tc_shim_record *r) {
   char text[7][16], sizes[32] = "";
   double seconds = record_seconds(s, r), peak = peak_of(s, r);
@@ -136,8 +142,7 @@ static void print_record(FILE *f, const summary *s, const tc_shim_record *r) {
     snprintf(sizes, sizeof sizes, "%llu-%llu", 1ull << r->bucket, (2ull << r->bucket) - 1);
   else if (is_read(r))
     snprintf(sizes, sizeof sizes, "2^%d", r->bucket);
-  fprintf(f, "%-18.18s %-11s %5s", tc_shim_entry_name(r->entry), sizes,
-          short_number(text[0], sizeof text[0], (double)r->calls));
+  fprintf(f, "%-18.18s %-11s %5s", short_name(r), sizes, short_number(text[0], sizeof text[0], (double)r->calls));
   if (!is_read(r)) {
     fprintf(f, "   arguments not read\n");
     print_site(f, r);

@@ -191,6 +191,155 @@ FUNCTION tc_shim_enter
   .cfi_endproc
   .size tc_shim_enter, . - tc_shim_enter
 
+#elif defined(__aarch64__)
+
+#define FRAME 464
+
+.macro ENTRY index, name
+  .globl \name
+  .type \name, %function
+  .p2align 4
+\name:
+  .cfi_startproc
+  hint #34  // bti c
+  mov w17, #\index
+  adrp x16, tc_shim_slots + 16 * \index
+  ldr x16, [x16, #:lo12:tc_shim_slots + 16 * \index]
+  cbz x16, tc_shim_slow
+  br x16
+  .cfi_endproc
+  .size \name, . - \name
+.endm
+
+.macro FUNCTION name
+  .globl \name
+  .hidden \name
+  .type \name, %function
+  .p2align 4
+\name:
+.endm
+
+.macro OPEN_FRAME
+  .cfi_startproc
+  stp x29, x30, [sp, #-16]!
+  .cfi_def_cfa_offset 16
+  .cfi_offset x29, -16
+  .cfi_offset x30, -8
+  mov x29, sp
+  .cfi_def_cfa_register x29
+  sub sp, sp, #FRAME
+  stp x1, x0, [x29, #-16]
+  stp x3, x2, [x29, #-32]
+  stp x5, x4, [x29, #-48]
+  stp x7, x6, [x29, #-64]
+  stp q1, q0, [x29, #-96]
+  stp q3, q2, [x29, #-128]
+  stp q5, q4, [x29, #-160]
+  stp q7, q6, [x29, #-192]
+  stp x17, x8, [x29, #-208]  // the entry, and where a structure is returned
+.endm
+
+.macro RESTORE
+  ldp x1, x0, [x29, #-16]
+  ldp x3, x2, [x29, #-32]
+  ldp x5, x4, [x29, #-48]
+  ldp x7, x6, [x29, #-64]
+  ldp q1, q0, [x29, #-96]
+  ldp q3, q2, [x29, #-128]
+  ldp q5, q4, [x29, #-160]
+  ldp q7, q6, [x29, #-192]
+  ldp x17, x8, [x29, #-208]
+.endm
+
+.macro CLOSE_FRAME
+  mov sp, x29
+  ldp x29, x30, [sp], #16
+  .cfi_def_cfa sp, 0
+  .cfi_restore x29
+  .cfi_restore x30
+.endm
+
+// In: w17 the entry. Finds out where its calls go, and goes there.
+FUNCTION tc_shim_slow
+  OPEN_FRAME
+  mov w0, w17
+  mov x1, x30
+  bl tc_shim_first
+  mov x16, x0
+  RESTORE
+  CLOSE_FRAME
+  br x16
+  .cfi_endproc
+  .size tc_shim_slow, . - tc_shim_slow
+
+// In: w17 the entry. Changes x9, x10, x16 and x17 alone.
+FUNCTION tc_shim_route
+  .cfi_startproc
+  hint #34  // bti c
+  adrp x16, tc_shim_slots
+  add x16, x16, #:lo12:tc_shim_slots
+  add x16, x16, x17, lsl #4
+  ldr x16, [x16, #SLOT_CALLEES]
+1:
+  cbz x16, tc_shim_slow
+  ldp x9, x10, [x16, #CALLEE_FROM]
+  sub x9, x30, x9
+  cmp x9, x10
+  b.lo 2f
+  ldr x16, [x16, #CALLEE_NEXT]
+  b 1b
+2:
+  ldr x16, [x16, #CALLEE_REAL]
+  br x16
+  .cfi_endproc
+  .size tc_shim_route, . - tc_shim_route
+
+// In: w17 the entry.
+FUNCTION tc_shim_enter
+  OPEN_FRAME
+  mov w0, w17
+  mov x1, x29
+  sub x2, x29, #FRAME
+  bl tc_shim_before
+  cbz x0, 3f
+  tbnz x1, #63, 4f
+  mov x16, x0
+  add x9, x1, #1
+  and x9, x9, #-2
+  sub sp, sp, x9, lsl #3
+  mov x10, sp
+  add x11, x29, #16
+  b 2f
+1:
+  ldr x12, [x11], #8
+  str x12, [x10], #8
+  sub x1, x1, #1
+2:
+  cbnz x1, 1b
+  RESTORE
+  blr x16
+  stp x1, x0, [x29, #-16]
+  stp q1, q0, [x29, #-96]
+  stp q3, q2, [x29, #-128]
+  mov x0, x29
+  sub x1, x29, #FRAME
+  bl tc_shim_after
+  ldp x1, x0, [x29, #-16]
+  ldp q1, q0, [x29, #-96]
+  ldp q3, q2, [x29, #-128]
+3:
+  .cfi_remember_state
+  CLOSE_FRAME
+  ret
+4:
+  .cfi_restore_state
+  mov x16, x0
+  RESTORE
+  CLOSE_FRAME
+  br x16
+  .cfi_endproc
+  .size tc_shim_enter, . - tc_shim_enter
+
 #else
 #error "the shim has no stubs for this processor"
 #endif

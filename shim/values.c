@@ -79,7 +79,6 @@ static void drop_operands(tc_shim_value *v) {
 
 static void unref(tc_shim_value *v) {
   if (!v || --v->refs) return;
-  if (v->r.op != TC_SHIM_VALUE_LEAF && !v->has_tensor) tc_shim_values_counts.dropped++;
   drop_tensor(v);
   if (v->pages) tc_shim_pages_release(v->pages, (size_t)v->n, v->block);
   free(v->copy);
@@ -441,6 +440,7 @@ static void on_touch(tc_shim_block *b, bool is_write) {
 // Freed: what it waited for is not wanted; what others need of its contents is moved away.
 static void on_drop(tc_shim_block *b) {
   tc_shim_value *v = b->value;
+  tc_shim_values_counts.dropped += v && is_waiting(b);
   if (v && is_own_leaf(b) && v->refs > 1) {
     (void)tc_shim_block_guard(b, TC_GUARD_HIDDEN);
     v->pages = tc_shim_block_detach(b);
@@ -546,7 +546,6 @@ bool tc_shim_values_record(tc_shim_block *b, const tc_shim_value_record *r) {
   v->r = *r;
   v->n = (int64_t)(b->asked / size_of(r->type));
   if (set_value(b, v)) return true;
-  tc_shim_values_counts.dropped--;
   unref(v);
   return false;
 }

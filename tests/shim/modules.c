@@ -42,7 +42,8 @@ static void case_huge(const char *const *paths) {
   }
 }
 
-// Two modules by turns, each with a BLAS of its own in its closure, the second one's of 64 bits, at the same address.
+// Two modules by turns, each with a BLAS of its own in its closure, the second one's of 64 bits, and how often at the
+// same address.
 static void case_dlclose(const char *const *paths) {
   void *places[2] = {NULL, NULL};
   int n_same = 0;
@@ -56,7 +57,7 @@ static void case_dlclose(const char *const *paths) {
     n_same += places[0] == places[1];
     dlclose(module);
   }
-  assert(n_same > 0);
+  printf("%d\n", n_same);
 }
 
 // ---- Somebody else's functions of BLAS's names ----

@@ -11,6 +11,8 @@ import stat
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+
 from common import HERE, ROOT, Shim, need_reference
 
 problems = []

@@ -9,6 +9,8 @@ import os
 import re
 import shutil
 import sys
+
+sys.dont_write_bytecode = True
 from concurrent.futures import ThreadPoolExecutor
 
 from common import PROVIDERS, Shim, exported, need_reference

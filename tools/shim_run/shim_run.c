@@ -100,7 +100,8 @@ int tc_shim_run(int argc, char **argv) {
   if (profile && strcmp(level, "off") == 0) return wrong_line("there is no profile with --shim", level);
   if (optind == argc) return wrong_line("no program is named behind --shim", level);
   if (!find_library(path, sizeof path)) {
-    fprintf(stderr, "tc-run: %s is neither beside tc-run nor installed; it is built for x86-64 Linux\n", library);
+    fprintf(stderr, "tc-run: %s is neither beside tc-run nor installed; it is built for Linux on x86-64 and AArch64\n",
+            library);
     return 1;
   }
   if (!tc_shim_reaches(argv[optind], path, why, sizeof why)) fprintf(stderr, "tc-run: %s\n", why);
