@@ -237,15 +237,14 @@ bool tc_shim_resolve_fault(siginfo_t *info, const ucontext_t *c) {
 
 // ---- Start, fork ----
 
-void tc_shim_guards_before_fork(void) {
-  tc_shim_settle();
+bool tc_shim_guards_before_fork(void) {
+  if (!self.keeper || tc_shim_is_inside()) return false;
   enter();
-  if (self.n_guarded) self.keeper->settle();
-  tc_shim_blocks_lock();
+  if (self.n_guarded) tell_aside((touch){0});
+  return true;
 }
 
 void tc_shim_guards_after_fork(void) {
-  tc_shim_blocks_unlock();
   leave();
 }
 

@@ -458,6 +458,7 @@ static void case_handler(void) {
 // ---- Ends ----
 
 static void case_fork(void) {
+  check_doubled(pending(4), 4);  // libtc ran before
   double *p = pending(1), *q = take(2);
   for (int i = 0; i < 2; i++) {
     pid_t child = fork();
