@@ -46,7 +46,7 @@ typedef struct tc_lowering_ops {
   // ran: false: the run failed, so there is nothing to compare.
   uint32_t (*verify_end)(const tc_plan *plan, void *const *leaf, void *const *out, struct tc_verified *expected,
                          bool ran, FILE *to);
-  // TC_ANOMALY=1 (lowering/program/anomaly.h), before a run: whether it would store a NaN or
+  // TC_ANOMALY=1 (lowering/program/anomaly.c), before a run: whether it would store a NaN or
   // infinity that its leaves do not have, and what makes the first one.
   bool (*find_anomaly)(const tc_plan *plan, void *const *leaf, const uint64_t *arg, tc_anomaly *out);
   // Drops cached kernels, and waits for compilers.

@@ -4,18 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lowering/program/rematerialize.h"
-#include "lowering/program/anomaly.h"
 #include "lowering/autotune/library_conv.h"
 #include "lowering/autotune/tuning_cache.h"
 #include "lowering/emit/emitter.h"
 #include "lowering/program/gpu/launches.h"
-#include "lowering/program/in_place.h"
 #include "lowering/program/memory_plan.h"
 #include "lowering/program/program.h"
-#include "lowering/program/run.h"
-#include "lowering/program/step_order.h"
-#include "lowering/program/compile.h"
 #include "lowering/program/constant_cache.h"
 #include "lowering/jit/tier_up.h"
 #include "lowering/program/steps.h"
@@ -26,6 +20,10 @@
 
 // Most cached bytes per byte of parameters. Winograd F(4, 3) tiles are four times the weights.
 #define MOST_CACHED 5
+
+static tc_status no_room(void) {
+  return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+}
 
 // ---- the graph ----
 
@@ -110,17 +108,6 @@ tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena) {
 
 // ---- fusion, until every fusion has a step ----
 
-static size_t output_bytes(const tc_plan *plan) {
-  size_t sum = 0;
-  for (uint32_t o = 0; o < plan->n_out; o++) sum += plan->out[o].bytes;
-  return sum;
-}
-
-static void init_is_constant(tc_builder *b) {
-  for (uint32_t n = 0; n < b->p->graph.n; n++)
-    b->is_constant[n] = b->p->graph.node[n].parameter ? TC_CONST_PARAM : TC_CONST_NO;
-}
-
 // Whether the constant cache would hold more than packed parameters: the plan's "parameters" are
 // then its data. False without memory; else *much is the answer.
 static bool caches_much(const tc_builder *b, bool *much) {
@@ -153,7 +140,7 @@ static void force(tc_builder *b, uint32_t n, bool *met) {
 static tc_status materialize_not_affine(tc_builder *b) {
   tc_error_mark before = tc_error_now();
   bool *met = tc_calloc(b->p->graph.n + 1, sizeof *met);
-  if (!met) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  if (!met) return no_room();
   force(b, b->not_affine, met);
   tc_status st = TC_OK;
   for (uint32_t g = 0; g < b->gr.n_fusion && st != TC_ERR_MEMORY; g++) {
@@ -176,35 +163,30 @@ static tc_status materialize_not_affine(tc_builder *b) {
 }
 
 static tc_status init_builder(tc_builder *b) {
-  tc_arena *arena = &b->p->arena;
-  uint32_t n = b->p->graph.n;
+  uint32_t n = b->p->graph.n + 1;
   b->mode = TC_FUSE_ANY, b->least = SIZE_MAX;
-  b->must_materialize = tc_arena_alloc(arena, n + 1);
-  b->emitted = tc_arena_alloc(arena, n + 1);
-  b->storage = tc_arena_alloc(arena, (n + 1) * sizeof *b->storage);
-  b->made_in = tc_arena_alloc(arena, (n + 1) * sizeof *b->made_in);
-  b->is_constant = tc_arena_alloc(arena, n + 1);
-  b->alone = tc_arena_alloc(arena, (n + 1) * sizeof *b->alone);
-  b->checks = tc_arena_alloc(arena, (n + 1) * sizeof *b->checks);
-  b->next_check = tc_arena_alloc(arena, (n + 1) * sizeof *b->next_check);
-  b->way = tc_arena_alloc(arena, (n + 1) * sizeof *b->way);
+  b->must_materialize = tc_arena_alloc(&b->p->arena, n);
+  b->alone = tc_arena_alloc(&b->p->arena, n * sizeof *b->alone);
   b->p->prepare = tc_calloc(1, sizeof *b->p->prepare);
-  bool room = b->must_materialize && b->emitted && b->storage && b->made_in && b->is_constant && b->alone &&
-              b->checks && b->next_check && b->way && b->p->prepare;
-  return room && tc_memory_op_by_op(b->plan, &b->op_by_op) ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  bool room = b->must_materialize && b->alone && b->p->prepare;
+  return room && tc_memory_op_by_op(b->plan, &b->op_by_op) ? TC_OK : no_room();
 }
 
 static tc_status make_fusions(tc_builder *b) {
-  uint32_t n = b->p->graph.n;
+  const tc_graph *g = &b->p->graph;
   tc_steps_clear(b->p);
-  memset(b->storage, 0xFF, n * sizeof *b->storage);
-  memset(b->made_in, 0, n * sizeof *b->made_in);
-  memset(b->emitted, 0, n);
-  memset(b->checks, 0, n * sizeof *b->checks);
-  init_is_constant(b);
-  b->plan->bytes_moved = 0, b->not_affine = TC_NONE, b->full = b->apart = false;
   tc_arena_reset(&b->fusion_plan);
-  return tc_fusion_build(&b->gr, &b->p->graph, &b->fusion_plan, b->must_materialize, b->mode);
+  uint32_t **const of_nodes[] = {&b->storage, &b->made_in, &b->checks, &b->next_check};
+  for (size_t i = 0; i < sizeof of_nodes / sizeof of_nodes[0]; i++)
+    if (!(*of_nodes[i] = tc_arena_alloc(&b->fusion_plan, (g->n + 1) * sizeof **of_nodes[i]))) return no_room();
+  b->emitted = tc_arena_alloc(&b->fusion_plan, g->n + 1);
+  b->is_constant = tc_arena_alloc(&b->fusion_plan, g->n + 1);
+  b->way = tc_arena_alloc(&b->fusion_plan, (g->n + 1) * sizeof *b->way);
+  if (!b->emitted || !b->is_constant || !b->way) return no_room();
+  memset(b->storage, 0xFF, g->n * sizeof *b->storage);
+  for (uint32_t n = 0; n < g->n; n++) b->is_constant[n] = g->node[n].parameter ? TC_CONST_PARAM : TC_CONST_NO;
+  b->plan->bytes_moved = 0, b->not_affine = TC_NONE, b->full = b->apart = false;
+  return tc_fusion_build(&b->gr, g, &b->fusion_plan, b->must_materialize, b->mode);
 }
 
 // Whether the program has a temporary that TC_FUSE_LOW_MEMORY counts as large.
@@ -221,11 +203,12 @@ static bool holds_large(const tc_program *p) {
 static tc_status settle(tc_builder *b, bool *done) {
   tc_program *p = b->p;
   bool much = false;
-  if (b->prepare && !caches_much(b, &much)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  if (b->prepare && !caches_much(b, &much)) return no_room();
   if (much) return b->prepare = false, TC_OK;
   size_t budget = tc_plan_budget(b->plan);
-  if (!tc_memory_order(p, b->plan, budget)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  size_t bytes = p->arena_bytes + output_bytes(b->plan);
+  if (!tc_memory_order(p, b->plan, budget)) return no_room();
+  size_t bytes = p->arena_bytes;
+  for (uint32_t o = 0; o < b->plan->n_out; o++) bytes += b->plan->out[o].bytes;
   bool holds_more = p->arena_bytes >= LARGE_ARENA && bytes > b->op_by_op + b->op_by_op / 16;
   holds_more = (holds_more || (budget && p->arena_bytes > budget)) && holds_large(p);
   *done = b->mode == TC_FUSE_SMALL || (b->mode == TC_FUSE_ANY ? !holds_more || b->least != SIZE_MAX : bytes < b->least);
@@ -238,7 +221,7 @@ static tc_status settle(tc_builder *b, bool *done) {
 // operand stored; a fusion that is too large for one kernel switches to small ones.
 static tc_status relax_fusion(tc_builder *b, tc_status st) {
   if (b->apart) return TC_OK;
-  if (st == TC_OK) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  if (st == TC_OK) return no_room();
   if (b->full) {
     if (b->mode == TC_FUSE_SMALL) return TC_FAIL(st, "a kernel reads and writes too many tensors");
     return b->mode = TC_FUSE_SMALL, TC_OK;
@@ -251,18 +234,10 @@ static tc_status relax_fusion(tc_builder *b, tc_status st) {
 
 // ---- programs ----
 
-static tc_status make_launches(tc_program *p) {
-  if (!tc_target_is_gpu(&p->graph.target)) return TC_OK;
-  p->prepare->graph.target = p->graph.target;
-  TC_TRY(tc_gpu_launches_create(p, false, &p->gpu));
-  return tc_gpu_launches_create(p->prepare, true, &p->prepare->gpu);
-}
-
 // Places temporaries, and rematerializes some if they exceed the budget.
 static bool keep_to_budget(tc_program *p, const tc_plan *plan) {
-  size_t budget = tc_plan_budget(plan), before = 0;
   if (!tc_memory_plan_place(p, plan)) return false;
-  before = p->arena_bytes;
+  size_t budget = tc_plan_budget(plan), before = p->arena_bytes;
   if (budget == 0 || before <= budget) return true;
   uint32_t n = p->n_step;
   if (!tc_rematerialize_fit(p, plan, budget)) return false;
@@ -288,11 +263,14 @@ static tc_status build(tc_builder *b) {
   uint64_t graph = tc_graph_hash(&p->graph, &b->expansion);
   tc_program_choose_kernels(b, p, graph);
   tc_program_choose_kernels(b, p->prepare, graph);
-  if (!tc_in_place_delay_writers(p, b->plan) || !tc_in_place_choose(p, b->plan))
-    return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  if (!keep_to_budget(p, b->plan)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  if (!tc_stages_schedule(p) || !tc_stages_schedule(p->prepare)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
-  TC_TRY(make_launches(p));
+  if (!tc_in_place_delay_writers(p, b->plan) || !tc_in_place_choose(p, b->plan) || !keep_to_budget(p, b->plan) ||
+      !tc_stages_schedule(p) || !tc_stages_schedule(p->prepare))
+    return no_room();
+  if (tc_target_is_gpu(&p->graph.target)) {
+    p->prepare->graph.target = p->graph.target;
+    TC_TRY(tc_gpu_launches_create(p, false, &p->gpu));
+    TC_TRY(tc_gpu_launches_create(p->prepare, true, &p->prepare->gpu));
+  }
   return tc_program_compile(b, graph);
 }
 
@@ -349,7 +327,7 @@ static bool keep_rows(tc_program *p) {
 // Frees what only building needed. A program may live long, and its graph is many times as large as
 // the rest.
 static tc_status finish(tc_program *p) {
-  if (!keep_rows(p)) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  if (!keep_rows(p)) return no_room();
   for (tc_program *q = p; q; q = q->prepare) {
     shrink(&q->step, &q->cap_step, q->n_step, sizeof *q->step);
     shrink(&q->binding, &q->cap_binding, q->n_binding, sizeof *q->binding);
@@ -370,10 +348,9 @@ static size_t taken_bytes(const tc_program *p, const tc_plan *plan) {
   return bytes;
 }
 
-tc_status tc_program_create(tc_plan *plan, tc_program **out) {
-  *out = NULL;
+static tc_status lower(tc_plan *plan) {
   tc_program *p = tc_calloc(1, sizeof *p);
-  if (!p) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
+  if (!p) return no_room();
   tc_builder b = {.p = p, .plan = plan, .prepare = tc_plan_prepares(plan)};
   tc_status st = tc_graph_build(&p->graph, plan, &p->arena);
   if (st == TC_OK) st = build(&b);
@@ -389,18 +366,11 @@ tc_status tc_program_create(tc_plan *plan, tc_program **out) {
   atomic_store_explicit(&p->n_used, UINT32_MAX, memory_order_relaxed);
   if (tc_log_on(TC_LOG_PLAN)) tc_program_log(p, plan);
   if ((st = finish(p)) != TC_OK) return tc_program_destroy(p), st;
-  *out = p;
+  plan->program = p;
   return TC_OK;
 }
 
 // ---- the interface lazy sees ----
-
-static tc_status lower(tc_plan *plan) {
-  tc_program *p;
-  TC_TRY(tc_program_create(plan, &p));
-  plan->program = p;
-  return TC_OK;
-}
 
 static void clear(void) {
   tc_tier_up_stop();

@@ -13,4 +13,3 @@ tc_status tc_graph_build(tc_graph *g, const tc_plan *plan, tc_arena *arena);
 tc_status tc_graph_run_passes(tc_graph *g, const char *last);
 // The name of pass i; NULL behind the last one.
 const char *tc_graph_pass_name(size_t i);
-tc_status tc_program_create(tc_plan *plan, tc_program **out);

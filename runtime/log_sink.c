@@ -17,7 +17,13 @@ TC_FORK_SAFE(&sink_lock, 10)
 static void (*sink)(const char *line, void *arg);  // NULL: lines go to standard error. Under sink_lock, as sink_arg
 static void *sink_arg;
 
-static void line_write(char *line, size_t length) {
+static atomic_bool is_quiet;
+
+void tc_log_quiet(bool quiet) {
+  atomic_store_explicit(&is_quiet, quiet, memory_order_relaxed);
+}
+
+static void line_write(char *line, size_t length, bool warns) {
   pthread_mutex_lock(&sink_lock);
   void (*to)(const char *, void *) = sink;
   void *arg = sink_arg;
@@ -26,6 +32,7 @@ static void line_write(char *line, size_t length) {
     to(line, arg);
     return;
   }
+  if (warns && atomic_load_explicit(&is_quiet, memory_order_relaxed)) return;
   line[length] = '\n';  // replaces the final zero, so that the line is one write
   ssize_t written = write(STDERR_FILENO, line, length + 1);
   (void)written;
@@ -49,7 +56,7 @@ void tc_log_write(const char *topic, const char *fmt, va_list args) {
     }
   }
   va_end(again);
-  line_write(line, length);
+  line_write(line, length, strcmp(topic, "warn") == 0);
   if (line != room) tc_free(line);
 }
 

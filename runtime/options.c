@@ -30,6 +30,7 @@ enum {
 };
 
 static tc_options options;
+static bool embedded;  // tc_options_embed was called. Under lock
 static char strings[N_ROWS][STRING_BYTES];
 static atomic_bool ready;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -141,10 +142,14 @@ static void tell_misspelt(void) {
 }
 
 static void options_read(void) {
+  const char *embed = secure_getenv("TC_EMBED");
+  tc_log_quiet(embedded || (embed && strcmp(embed, "1") == 0));
 #define TC_OPTION(field, variable, type, initial, words, meaning) \
   options.field = read_##type(#variable, initial, words, strings[ROW_##field]);
 #include "runtime/options.def"
 #undef TC_OPTION
+  options.embed |= embedded;
+  if (options.embed && !options.cache_dir) options.cache_bytes = 0;
   tell_misspelt();
   // Release: a thread that sees ready sees the fields.
   atomic_store_explicit(&ready, true, memory_order_release);
@@ -165,6 +170,17 @@ const tc_options *tc_options_get(void) {
     pthread_mutex_unlock(&lock);
   }
   return &options;
+}
+
+bool tc_options_embed(void) {
+  pthread_mutex_lock(&lock);
+  bool late = atomic_load_explicit(&ready, memory_order_relaxed) && !options.embed;
+  if (!late) {
+    embedded = true;
+    options_read();
+  }
+  pthread_mutex_unlock(&lock);
+  return !late;
 }
 
 void tc_options_reload(void) {

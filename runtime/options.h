@@ -17,6 +17,9 @@ typedef struct tc_options {
 // Returns the options, borrowed for the life of the process. A value that is not allowed is logged,
 // and the default holds.
 const tc_options *tc_options_get(void);
+// Sets TC_EMBED. False: options were read without it before, so parts of the library may have acted
+// on them.
+bool tc_options_embed(void);
 // For tests and tc-run: reads the environment again. pre: no other thread runs.
 void tc_options_reload(void);
 // Returns whether a test asks for this bug (TC_TEST_PLANT). Planning and gradients ask it, runs

@@ -309,7 +309,7 @@ static void worker_move(int id, int core) {
 // would wait for it.
 static void worker_place(int id) {
   const tc_topology *t = tc_topology_get();
-  bool own_cores = t->owns_machine && tc_team_threads() <= t->n_cores;
+  bool own_cores = !tc_options_get()->embed && t->owns_machine && tc_team_threads() <= t->n_cores;
   team.members[id].core = -1;
   int core = own_cores ? free_core(tc_core_of_pu(sched_getcpu())) : -1;
   if (core >= 0)

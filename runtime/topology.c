@@ -22,6 +22,7 @@
 
 #include "runtime/cgroup.h"
 #include "runtime/fork.h"
+#include "runtime/options.h"
 #include "runtime/status.h"
 
 #ifdef TC_HAVE_HWLOC
@@ -197,7 +198,8 @@ static void forget(tc_topology *t) {
 // ones.
 void tc_topology_read(tc_topology *out, const char *cgroup_root, const char *synthetic) {
   forget(out);
-  if (!cores_and_caches(out, synthetic)) {
+  bool silent = tc_options_get()->embed && !synthetic;  // hwloc writes to stderr where it misses /sys
+  if (silent || !cores_and_caches(out, synthetic)) {
     forget(out);
     cores_and_caches_from_sys(out);
   }

@@ -11,6 +11,7 @@
 
 #include "runtime/fork.h"
 #include "runtime/log.h"
+#include "runtime/options.h"
 #include "runtime/reentry.h"
 #include "runtime/thread.h"
 
@@ -111,7 +112,7 @@ static void stop_at_exit(void) {
 static void init_watch(void) {
   make_clock();
   pthread_atfork(NULL, NULL, forget_in_child);
-  if (atexit(stop_at_exit) != 0) self.unable = true;
+  if (tc_options_get()->embed || atexit(stop_at_exit) != 0) self.unable = true;
 }
 
 void tc_watch_begin(tc_watch *w, uint32_t n_nodes) {

@@ -1,4 +1,4 @@
-// Products by libtc: the one file that calls its interface (shim/blas.h) and opens it.
+// Products by libtc: the one file that calls its interface (tc/blas.h) and opens it.
 // In: a checked call. Out: C in place, or false and nothing written.
 // Invariants: libtc is opened at the first call, from beside the shim, else by its soname. Where it
 // is not there, one line says so and every call is forwarded.
@@ -8,8 +8,8 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <tc/blas.h>
 
-#include "shim/blas.h"
 #include "shim/options.h"
 
 typedef tc_status (*gemm_function)(const tc_gemm_call *);
@@ -31,7 +31,11 @@ void *tc_shim_open_library(void) {
   if (slash && (size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(slash - self.dli_fname), self.dli_fname, soname) <
                    sizeof path)
     handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  return handle ? handle : dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+  tc_status (*embed)(void);
+  *(void **)&embed = handle ? dlsym(handle, "tc_embed") : NULL;
+  if (embed && embed() != TC_OK) tc_shim_say("libtc is in use by the program itself, whose settings hold");
+  return handle;
 }
 
 // While one thread opens it, calls of others are forwarded.
@@ -78,25 +82,21 @@ static bool do_blas3(blas3_function function, const tc_shim_call *c, double alph
       .order = c->row_major ? TC_ROW_MAJOR : TC_COL_MAJOR,
       .side = c->right,
       .uplo = c->upper,
-      .transa = c->transa,
+      .trans = c->transa,
       .diag = c->unit,
-      .m = has_k ? c->n : c->m,
+      .m = c->m,
       .n = c->n,
-      .k = has_k      ? c->k
-           : c->right ? c->n
-                      : c->m,
+      .k = has_k ? c->k : 0,
       .alpha = alpha,
       .a = c->operand[0],
       .lda = c->step[0],
       .beta = beta,
+      .c = (void *)c->operand[last],
+      .ldc = c->step[last],
   };
-  if (c->routine->action != TC_SHIM_SYRK) {
+  if (last == 2) {
     call.b = c->operand[1];
     call.ldb = c->step[1];
-  }
-  if (c->routine->action != TC_SHIM_TRMM && c->routine->action != TC_SHIM_TRSM) {
-    call.c = (void *)c->operand[last];
-    call.ldc = c->step[last];
   }
   return function(&call) == TC_OK;
 }

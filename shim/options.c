@@ -98,6 +98,15 @@ static void read_device(tc_shim_options *o) {
   }
 }
 
+// glibc has this locale ready: nothing is allocated.
+locale_t tc_shim_locale_enter(void) {
+  return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
+}
+
+void tc_shim_locale_leave(locale_t before) {
+  uselocale(before);
+}
+
 static tc_shim_options options;
 static int state;  // 0: unread, 1: being read, 2: read
 
@@ -116,6 +125,7 @@ const tc_shim_options *tc_shim_read_options(void) {
       usleep(10);
     }
   is_reading = true;
+  locale_t before = tc_shim_locale_enter();
   options = (tc_shim_options){
       .level = TC_SHIM_EAGER, .is_read = true, .least = 48, .bus = 25, .device = 20e3, .on = "tc:cuda"};
   read_level(&options);
@@ -128,6 +138,7 @@ const tc_shim_options *tc_shim_read_options(void) {
   options.except = kept_setting("TC_SHIM_NOT");
   options.library = kept_setting("TC_BLAS_LIB");
   options.counts = options.level == TC_SHIM_TRACE || (options.level >= TC_SHIM_EAGER && options.profile);
+  tc_shim_locale_leave(before);
   __atomic_store_n(&state, 2, __ATOMIC_RELEASE);
   is_reading = false;
   return &options;

@@ -1,6 +1,7 @@
 // What the environment asks of the shim, read once at the first call.
 #pragma once
 
+#include <locale.h>
 #include <stdbool.h>
 
 typedef enum tc_shim_level { TC_SHIM_OFF, TC_SHIM_TRACE, TC_SHIM_EAGER, TC_SHIM_WRITEBACK, TC_SHIM_LAZY } tc_shim_level;
@@ -26,6 +27,11 @@ const tc_shim_options *tc_shim_report_options(void);
 
 // Whether a module's file name is one that the options let the shim look at.
 bool tc_shim_is_asked(const tc_shim_options *options, const char *module);
+
+// Numbers are read and written with a point, whatever locale the program has chosen. The thread's
+// own locale comes back with tc_shim_locale_leave.
+locale_t tc_shim_locale_enter(void);
+void tc_shim_locale_leave(locale_t before);
 
 // A line on stderr, with the program's name.
 __attribute__((format(printf, 1, 2))) void tc_shim_say(const char *format, ...);

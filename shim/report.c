@@ -252,6 +252,7 @@ __attribute__((destructor)) static void report(void) {
   s.record = tc_shim_profile_merge(&s.n_records);
   FILE *f = s.n_records ? open_memstream(&text, &bytes) : NULL;
   if (!f) return;
+  locale_t before = tc_shim_locale_enter();
   s.tick = tc_shim_tick_seconds();
   s.wall = wall_seconds();
   s.peak = s.options->peak > 0 ? s.options->peak : tc_shim_measure_peak();
@@ -260,6 +261,7 @@ __attribute__((destructor)) static void report(void) {
     print_lines(f, &s);
   else
     print_table(f, &s);
+  tc_shim_locale_leave(before);
   if (fclose(f) == 0 && text) {
     if (s.options->profile)
       write_file(s.options->profile, text, bytes);

@@ -1,20 +1,26 @@
 #!/usr/bin/env python3
 """Files and tensors to and from Python: io_python.py LIBTC, from the root of the sources. Whatever NumPy, safetensors or PyTorch is installed is tried
-with the library opened by ctypes; without NumPy it exits 77.
+with the library opened by ctypes; without NumPy 2.1, the first that speaks DLPack 1.0, it exits 77.
 
 Files written by either side are read by the other, in every type; DLPack carries tensors both ways without a copy, and no owner is lost or kept.
 """
 import ctypes
 import gc
+import importlib.metadata
 import importlib.util
 import os
 import sys
 import tempfile
 
-if importlib.util.find_spec("numpy") is None:
+
+def has_numpy():
+    return importlib.util.find_spec("numpy") is not None and tuple(map(int, importlib.metadata.version("numpy").split(".")[:2])) >= (2, 1)
+
+
+if not has_numpy():
     python = os.path.abspath("build/venv/bin/python")
     if not os.path.exists(python) or sys.prefix != sys.base_prefix:
-        print("NumPy is not installed")
+        print("NumPy 2.1 or newer is not installed")
         sys.exit(77)
     os.execv(python, [python, *sys.argv])
 

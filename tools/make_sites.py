@@ -303,6 +303,12 @@ PLAIN_HEAD = """\
   }
 #include <tc/api.def>
 #undef TC_FN
+
+// A function that hands its form the caller's address.
+#define PLAIN(result, name, params, ...) \\
+  result name params { \\
+    return name##_at(__VA_ARGS__); \\
+  }
 """
 
 
@@ -432,8 +438,11 @@ def make_plain(calls):
     out = [PLAIN_HEAD]
     for result, name, params, _ in calls:
         args = ", ".join([param_name(p) for p in params] + ["CALLER"])
-        call = f"{name}_at({args});" if result == "void " else f"return {name}_at({args});"
-        out.append("\n" + declare(result, name, params, " {") + f"  {call}\n}}\n")
+        if result == "void ":
+            out.append("\n" + declare(result, name, params, " {") + f"  {name}_at({args});\n}}\n\n")
+        else:
+            row = f"PLAIN({result.strip()}, {name}, ({', '.join(params) or 'void'}), {args})"
+            out.append("\n".join(textwrap.wrap(row, 118, subsequent_indent="      ")) + "\n")
     return "".join(out)
 
 

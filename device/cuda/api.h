@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "device/gpu/driver_types.h"
+
 // Enums are unsigned in the vendor's headers.
 typedef unsigned tc_cu_result, tc_cu_attribute, tc_cu_pool_attribute, tc_cu_function_attribute, tc_cu_capture_mode;
 typedef unsigned tc_cu_map_type, tc_cu_map_interleave, tc_cu_map_swizzle, tc_cu_map_promotion, tc_cu_map_fill;
@@ -25,17 +27,7 @@ typedef struct CUgraphNode_st *tc_cu_node;
 typedef struct CUgraphExec_st *tc_cu_exec;
 typedef void *tc_nvrtc_program;  // the same as tc_rtc_program
 
-typedef struct tc_cu_pool_properties {
-  unsigned allocType, handleTypes;
-  struct {
-    unsigned type;
-    int id;
-  } location;
-  void *win32SecurityAttributes;
-  size_t maxSize;
-  unsigned short usage;
-  unsigned char reserved[54];
-} tc_cu_pool_properties;
+typedef tc_gpu_pool_properties tc_cu_pool_properties;
 
 typedef struct tc_cu_node_params {
   tc_cu_function func;

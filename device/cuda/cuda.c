@@ -27,19 +27,21 @@
 #define CLUSTER 8  // blocks of a cluster: every device with clusters has room for as many
 
 static struct {
+  tc_gpu_entry_points entry;
 #define TC_CUDA_ROW(symbol, needed, parameters) tc_cu_result(*symbol) parameters;
+#define TC_CUDA_SHARED(symbol, field, needed, parameters)
 #include "device/cuda/driver.def"
 #undef TC_CUDA_ROW
 } cu;
 
 static const tc_library_row rows[] = {
 #define TC_CUDA_ROW(symbol, needed, parameters) TC_LIBRARY_ROW(cu, symbol, needed),
+#define TC_CUDA_SHARED(symbol, field, needed, parameters) TC_LIBRARY_ROW_AS(cu, symbol, entry.field, needed),
 #include "device/cuda/driver.def"
 #undef TC_CUDA_ROW
 };
 
 static int version;  // the driver's: 13000
-static char version_text[32];
 static const tc_lt_library *blaslt;  // NULL: not open yet
 
 // ---- the library ----
@@ -112,23 +114,12 @@ static bool open_driver(char *why, size_t bytes) {
     say_unavailable((int)result, path, why, bytes);
     return false;
   }
-  snprintf(version_text, sizeof version_text, "driver of CUDA %d.%d", version / 1000, version % 1000 / 10);
+  cu.entry.most_value_bytes = version >= LONG_PARAMETERS_SINCE ? 32000 : 4096;
+  snprintf(cu.entry.version, sizeof cu.entry.version, "driver of CUDA %d.%d", version / 1000, version % 1000 / 10);
   if (version >= OLDEST) return true;
   snprintf(why, bytes, "NVIDIA's driver is of CUDA %d.%d: 11.2 or newer is needed", version / 1000,
            version % 1000 / 10);
   return false;
-}
-
-static int count_devices(int *n) {
-  return (int)cu.cuDeviceGetCount(n);
-}
-
-static const char *version_of(void) {
-  return version_text;
-}
-
-static uint32_t most_value_bytes(void) {
-  return version >= LONG_PARAMETERS_SINCE ? 32000 : 4096;
 }
 
 static bool choose_arch(tc_gpu_facts *facts, char *why, size_t bytes) {
@@ -241,24 +232,6 @@ static int facts_of(int ordinal, tc_gpu_facts *out, const char **what) {
   return 0;
 }
 
-// Makes a pool of our own, which keeps freed memory. It reuses memory by the stream's order alone,
-// so that runs of one program take the same steps.
-static tc_cu_result make_pool(tc_gpu_port *p) {
-  tc_cu_pool_properties properties = {.allocType = TC_CU_MEM_ALLOCATION_TYPE_PINNED,
-                                      .location = {TC_CU_MEM_LOCATION_TYPE_DEVICE, p->ordinal}};
-  unsigned long long all = UINT64_MAX;
-  int off = 0;
-  tc_cu_pool pool = NULL;
-  tc_cu_result result = cu.cuMemPoolCreate(&pool, &properties);
-  p->pool = pool;
-  if (result == TC_CUDA_SUCCESS) result = cu.cuMemPoolSetAttribute(pool, TC_CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
-  if (result == TC_CUDA_SUCCESS)
-    result = cu.cuMemPoolSetAttribute(pool, TC_CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &off);
-  if (result == TC_CUDA_SUCCESS)
-    result = cu.cuMemPoolSetAttribute(pool, TC_CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &off);
-  return result;
-}
-
 static int enter_device(tc_gpu_port *p) {
   return (int)cu.cuCtxPushCurrent_v2(p->context);
 }
@@ -273,24 +246,12 @@ static void close_port(tc_gpu_port *p, bool lost) {
   if (p->context && !lost && enter_device(p) == 0) {
     if (blaslt) tc_lt_close(blaslt, p);
     tc_cudnn_close(p);
-    if (p->pool) (void)cu.cuMemPoolDestroy(p->pool);
-    for (int i = 0; i < TC_GPU_N_LINES; i++)
-      if (p->stream[i]) (void)cu.cuStreamDestroy_v2(p->stream[i]);
+    tc_gpu_port_fini(p);
     leave_device(p);
   }
   if (p->context && cu.cuDeviceGet(&device, p->ordinal) == TC_CUDA_SUCCESS)
     (void)cu.cuDevicePrimaryCtxRelease_v2(device);
-  *p = (tc_gpu_port){.ordinal = p->ordinal};
-}
-
-static tc_cu_result make_streams(tc_gpu_port *p) {
-  tc_cu_result result = TC_CUDA_SUCCESS;
-  for (int i = 0; i < TC_GPU_N_LINES && result == TC_CUDA_SUCCESS; i++) {
-    tc_cu_stream stream = NULL;
-    result = cu.cuStreamCreate(&stream, TC_CU_STREAM_NON_BLOCKING);
-    p->stream[i] = stream;
-  }
-  return result;
+  *p = (tc_gpu_port){.driver = p->driver, .ordinal = p->ordinal};
 }
 
 static int open_port(tc_gpu_port *p, const char **what) {
@@ -301,60 +262,13 @@ static int open_port(tc_gpu_port *p, const char **what) {
   if (result == TC_CUDA_SUCCESS) result = cu.cuDevicePrimaryCtxRetain(&context, device);
   if (result != TC_CUDA_SUCCESS) return (int)result;
   p->context = context;
-  result = (tc_cu_result)enter_device(p);
-  if (result == TC_CUDA_SUCCESS) {
-    *what = "making a stream";
-    result = make_streams(p);
-    if (result == TC_CUDA_SUCCESS) *what = "making a memory pool", result = make_pool(p);
-    leave_device(p);
-  }
-  if (result != TC_CUDA_SUCCESS) close_port(p, false);
-  return (int)result;
-}
-
-static int wait_all(tc_gpu_port *p) {
-  static const tc_gpu_line lines[] = {TC_GPU_UP, TC_GPU_WORK, TC_GPU_DOWN};
-  int result = 0;
-  for (size_t i = 0; i < sizeof lines / sizeof *lines && result == 0; i++)
-    result = (int)cu.cuStreamSynchronize(p->stream[lines[i]]);
-  return result;
+  return tc_gpu_port_open(p, what);
 }
 
 // ---- memory ----
 
 static tc_cu_pointer pointer_of(const void *at) {
   return (tc_cu_pointer)(uintptr_t)at;
-}
-
-static int take_memory(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out) {
-  tc_cu_pointer at = 0;
-  tc_cu_result result = cu.cuMemAllocFromPoolAsync(&at, bytes, p->pool, p->stream[line]);
-  *out = result == TC_CUDA_SUCCESS ? (void *)(uintptr_t)at : NULL;
-  return (int)result;
-}
-
-static int give_memory(tc_gpu_port *p, void *at) {
-  return (int)cu.cuMemFreeAsync(pointer_of(at), p->stream[TC_GPU_WORK]);
-}
-
-static int trim_pool(tc_gpu_port *p) {
-  return (int)cu.cuMemPoolTrimTo(p->pool, 0);
-}
-
-static int free_memory(tc_gpu_port *p, size_t *free_bytes) {
-  size_t total;
-  (void)p;
-  return (int)cu.cuMemGetInfo_v2(free_bytes, &total);
-}
-
-static int staging_take(tc_gpu_port *p, size_t bytes, void **out) {
-  (void)p;
-  return (int)cu.cuMemHostAlloc(out, bytes, 0);
-}
-
-static int staging_give(tc_gpu_port *p, void *at) {
-  (void)p;
-  return (int)cu.cuMemFreeHost(at);
 }
 
 static int write_to(tc_gpu_port *p, tc_gpu_line line, void *to, const void *staging, size_t bytes) {
@@ -369,55 +283,14 @@ static int copy_memory(tc_gpu_port *p, void *to, const void *from, size_t bytes)
   return (int)cu.cuMemcpyDtoDAsync_v2(pointer_of(to), pointer_of(from), bytes, p->stream[TC_GPU_WORK]);
 }
 
-static int make_event(unsigned flags, void **out) {
-  tc_cu_event event = NULL;
-  tc_cu_result result = cu.cuEventCreate(&event, flags);
-  *out = event;
-  return (int)result;
-}
-
-static int event_create(tc_gpu_port *p, void **out) {
-  (void)p;
-  return make_event(TC_CU_EVENT_DISABLE_TIMING, out);
-}
-
-static int timer_create_on(tc_gpu_port *p, void **out) {
-  (void)p;
-  return make_event(0, out);
-}
-
-static int timer_between(tc_gpu_port *p, void *from, void *to, float *ms) {
-  (void)p;
-  return (int)cu.cuEventElapsedTime(ms, from, to);
-}
-
-static int event_destroy(tc_gpu_port *p, void *event) {
-  (void)p;
-  return (int)cu.cuEventDestroy_v2(event);
-}
-
-static int event_record(tc_gpu_port *p, tc_gpu_line line, void *event) {
-  return (int)cu.cuEventRecord(event, p->stream[line]);
-}
-
-static int event_follow(tc_gpu_port *p, tc_gpu_line line, void *event) {
-  return (int)cu.cuStreamWaitEvent(p->stream[line], event, 0);
-}
-
-static int event_wait(tc_gpu_port *p, void *event) {
-  (void)p;
-  return (int)cu.cuEventSynchronize(event);
-}
-
 // ---- code ----
 
 // Element types are given as bits: elements outside are zero bits, a zero of every type.
-static int encode_map(tc_gpu_port *p, const tc_gpu_tensor_map *m, const void *at, uint64_t *words) {
+static int encode_map(const tc_gpu_tensor_map *m, const void *at, uint64_t *words) {
   const uint64_t extents[] = {(uint64_t)m->extent[0], (uint64_t)m->extent[1], (uint64_t)m->extent[2]};
   const uint64_t strides[] = {(uint64_t)m->stride[0] * 2, (uint64_t)m->stride[1] * 2};
   const uint32_t box[] = {64, 64, 1}, steps[] = {1, 1, 1};
   tc_cu_map made;
-  (void)p;
   tc_cu_result result =
       cu.cuTensorMapEncodeTiled(&made, TC_CU_TENSOR_MAP_DATA_TYPE_UINT16, 3, (void *)(uintptr_t)at, extents, strides,
                                 box, steps, TC_CU_TENSOR_MAP_INTERLEAVE_NONE, TC_CU_TENSOR_MAP_SWIZZLE_128B,
@@ -426,167 +299,53 @@ static int encode_map(tc_gpu_port *p, const tc_gpu_tensor_map *m, const void *at
   return (int)result;
 }
 
-static int unload_code(tc_gpu_port *p, tc_gpu_loaded *loaded) {
-  (void)p;
-  tc_cu_result result = cu.cuModuleUnload(loaded->module);
-  *loaded = (tc_gpu_loaded){0};
-  return (int)result;
-}
-
-static int load_code(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_gpu_loaded *out) {
-  tc_cu_module module = NULL;
-  tc_cu_function function = NULL;
-  tc_cu_result result = cu.cuModuleLoadData(&module, image->data);
-  if (result != TC_CUDA_SUCCESS) return (int)result;
-  *out = (tc_gpu_loaded){.module = module};
-  result = cu.cuModuleGetFunction(&function, module, name);
-  out->function = function;
-  if (result != TC_CUDA_SUCCESS) (void)unload_code(p, out);
-  return (int)result;
-}
-
-static int allow_shared(tc_gpu_port *p, void *function, uint32_t bytes) {
-  (void)p;
+static int allow_shared(void *function, uint32_t bytes) {
   return (int)cu.cuFuncSetAttribute(function, TC_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
 }
 
-static int run_request(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_request *r) {
-  const tc_gpu_library_driver *library = tc_cuda_driver.library[r->library];
-  int result = tc_gpu_library_set_line(p, library, r->library, line);
-  return result ? result : library->run(p, r);
-}
-
-static int launch_kernel(tc_gpu_port *p, const tc_gpu_node *n) {
-  void *parameters[] = {n->parameter};
-  if (n->request) return run_request(p, TC_GPU_WORK, n->request);
-  return (int)cu.cuLaunchKernel(n->function, n->blocks, 1, 1, n->threads, 1, 1, n->shared_bytes, p->stream[TC_GPU_WORK],
-                                parameters, NULL);
-}
-
-// ---- replay ----
-
-struct tc_gpu_replay {
-  tc_cu_exec exec;
-  tc_cu_graph graph;  // its nodes stand for those of exec
-  tc_cu_node node[];
-};
-
 static const char *no_replay(void) {
-  if (version < GRAPHS_SINCE || !cu.cuGraphAddKernelNode_v2 || !cu.cuGraphInstantiateWithFlags ||
-      !cu.cuGraphExecKernelNodeSetParams_v2)
+  if (version < GRAPHS_SINCE || !cu.entry.graph_add_kernel || !cu.entry.graph_instantiate || !cu.entry.exec_set_kernel)
     return "the driver is older than CUDA 12.0";
   return NULL;
 }
 
-static bool replay_is_fixed(void) {
-  return false;
-}
-
-static tc_cu_node_params node_params(const tc_gpu_node *n, void **parameters) {
-  return (tc_cu_node_params){n->function, n->blocks,       1,          1,    n->threads, 1,
-                             1,           n->shared_bytes, parameters, NULL, NULL,       NULL};
-}
-
-static void replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost) {
-  (void)p;
-  if (r->exec && !lost) (void)cu.cuGraphExecDestroy(r->exec);
-  if (r->graph && !lost) (void)cu.cuGraphDestroy(r->graph);
-  tc_free(r);
-}
-
-// Captures what a library does, and puts it into the graph as one node. Another thread may be
-// waiting for WORK, which a capturing stream does not allow. So the library is moved to a stream
-// that nobody waits for.
-static tc_cu_result add_request(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_request *request) {
-  const tc_gpu_library_driver *library = tc_cuda_driver.library[request->library];
-  tc_cu_graph captured = NULL;
-  int asked = tc_gpu_library_set_line(p, library, request->library, TC_GPU_CAPTURE);
-  if (asked) return (tc_cu_result)asked;
-  tc_cu_result result = cu.cuStreamBeginCapture_v2(p->stream[TC_GPU_CAPTURE], TC_CU_STREAM_CAPTURE_MODE_RELAXED);
-  if (result != TC_CUDA_SUCCESS) return result;
-  asked = library->run(p, request);
-  result = cu.cuStreamEndCapture(p->stream[TC_GPU_CAPTURE], &captured);
-  if (result == TC_CUDA_SUCCESS && asked == 0)
-    result = cu.cuGraphAddChildGraphNode(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, captured);
-  if (captured) (void)cu.cuGraphDestroy(captured);  // the node has a copy
-  return asked ? (tc_cu_result)asked : result;
-}
-
-static int replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out) {
-  tc_gpu_replay *r = tc_calloc(1, sizeof *r + n * sizeof *r->node);
-  *out = NULL;
-  if (!r) return TC_CUDA_ERROR_OUT_OF_MEMORY;
-  tc_cu_result result = cu.cuGraphCreate(&r->graph, 0);
-  for (uint32_t i = 0; i < n && result == TC_CUDA_SUCCESS; i++) {
-    void *parameters[] = {node[i].parameter};
-    tc_cu_node_params params = node_params(&node[i], parameters);
-    result = node[i].request
-                 ? add_request(p, r, i, node[i].request)
-                 : cu.cuGraphAddKernelNode_v2(&r->node[i], r->graph, i ? &r->node[i - 1] : NULL, i ? 1 : 0, &params);
-  }
-  if (result == TC_CUDA_SUCCESS) result = cu.cuGraphInstantiateWithFlags(&r->exec, r->graph, 0);
-  if (result != TC_CUDA_SUCCESS) return replay_destroy(p, r, false), (int)result;
-  *out = r;
-  return 0;
-}
-
-static int replay_set(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_node *node) {
-  void *parameters[] = {node->parameter};
-  tc_cu_node_params params = node_params(node, parameters);
-  (void)p;
-  return (int)cu.cuGraphExecKernelNodeSetParams_v2(r->exec, r->node[i], &params);
-}
-
-static int replay_launch(tc_gpu_port *p, tc_gpu_replay *r) {
-  return (int)cu.cuGraphLaunch(r->exec, p->stream[TC_GPU_WORK]);
+static void node_params(const tc_gpu_node *n, void **parameters, tc_gpu_node_params *out) {
+  const tc_cu_node_params own = {.func = n->function,
+                                 .gridDimX = n->blocks,
+                                 .gridDimY = 1,
+                                 .gridDimZ = 1,
+                                 .blockDimX = n->threads,
+                                 .blockDimY = 1,
+                                 .blockDimZ = 1,
+                                 .sharedMemBytes = n->shared_bytes,
+                                 .kernelParams = parameters};
+  _Static_assert(sizeof own <= sizeof *out, "CUDA's parameters of a node fit");
+  memcpy(out, &own, sizeof own);
 }
 
 const tc_gpu_driver tc_cuda_driver = {
     .name = "CUDA",
     .words = tc_cuda_words,
+    .options = TC_NVRTC_OPTIONS,
+    .entry = &cu.entry,
     .open_library = open_driver,
-    .count = count_devices,
     .judge = judge_result,
-    .version = version_of,
-    .most_value_bytes = most_value_bytes,
     .choose_arch = choose_arch,
     .compiler = tc_nvrtc_name,
-    .options = tc_nvrtc_options,
     .compile = tc_nvrtc_compile,
     .facts = facts_of,
     .open = open_port,
     .close = close_port,
     .enter = enter_device,
     .leave = leave_device,
-    .wait = wait_all,
-    .take = take_memory,
-    .give = give_memory,
-    .trim = trim_pool,
-    .free_memory = free_memory,
-    .staging_take = staging_take,
-    .staging_give = staging_give,
     .write = write_to,
     .read = read_from,
     .copy = copy_memory,
-    .event_create = event_create,
-    .timer_create = timer_create_on,
-    .timer_between = timer_between,
-    .event_destroy = event_destroy,
-    .event_record = event_record,
-    .event_follow = event_follow,
-    .event_wait = event_wait,
-    .load = load_code,
-    .unload = unload_code,
     .allow_shared = allow_shared,
-    .launch = launch_kernel,
     .map = encode_map,
     .library = {[TC_GPU_MATMULS] = &products, [TC_GPU_CONVOLUTIONS] = &convolutions},
     .ranges_open = tc_nvtx_open,
     .profiler_attached = tc_nvtx_attached,
     .no_replay = no_replay,
-    .replay_is_fixed = replay_is_fixed,
-    .replay_create = replay_create,
-    .replay_set = replay_set,
-    .replay_launch = replay_launch,
-    .replay_destroy = replay_destroy,
+    .node_params = node_params,
 };

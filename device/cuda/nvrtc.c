@@ -22,7 +22,6 @@
 #define MOST_ARCHS 64
 #define WGMMA_SINCE 1203  // the fence of a tensor map needs it
 #define OPTIONS "--fmad=false", "--ptxas-options=-v"
-#define OPTIONS_TEXT "--fmad=false --ptxas-options=-v"
 
 static struct {
 #define TC_NVRTC_ROW(symbol, result, parameters) result(*symbol) parameters;
@@ -135,10 +134,6 @@ bool tc_nvrtc_has_wgmma(const char *target) {
 
 const char *tc_nvrtc_name(void) {
   return name_text;
-}
-
-const char *tc_nvrtc_options(void) {
-  return OPTIONS_TEXT;
 }
 
 // ---- compiling ----

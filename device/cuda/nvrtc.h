@@ -14,5 +14,5 @@ bool tc_nvrtc_choose_arch(int driver_major, tc_gpu_facts *facts, char *why, size
 // Returns whether the dialect's wgmma words compile for this target.
 bool tc_nvrtc_has_wgmma(const char *arch);
 const char *tc_nvrtc_name(void);  // "NVRTC 13.0"
-const char *tc_nvrtc_options(void);
+#define TC_NVRTC_OPTIONS "--fmad=false --ptxas-options=-v"  // besides the architecture
 tc_status tc_nvrtc_compile(const char *arch, const char *name, const char *source, tc_gpu_image *out);

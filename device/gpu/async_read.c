@@ -19,7 +19,7 @@
 // driver's objects are not touched.
 static void destroy_copy(tc_gpu *g, tc_gpu_async_read *l, bool reached) {
   if (reached) tc_gpu_event_destroy(g, l->event);
-  if (reached && l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
+  if (reached && l->there) tc_gpu_note(g, tc_gpu_port_give(&g->port, l->there), "giving back memory");
   if (reached) tc_gpu_pinned_free(g, l->pinned);
   g->read_bytes -= l->room;
   tc_free(l);
@@ -37,7 +37,7 @@ static void destroy_all(tc_gpu *g, tc_gpu_async_read **list, bool reached) {
 static tc_status finish_first_copy(tc_gpu *g) {
   tc_gpu_async_read *l = g->reads;
   TC_TRY(tc_gpu_check(g, g->driver->enter(&g->port), "copying from the device"));
-  tc_status st = tc_gpu_check(g, g->driver->event_wait(&g->port, l->event), "waiting for what was asked for before");
+  tc_status st = tc_gpu_check(g, g->driver->entry->event_wait(l->event), "waiting for what was asked for before");
   g->driver->leave(&g->port);
   if (st != TC_OK) return st;
   memcpy(l->to, l->pinned, l->bytes);
@@ -78,13 +78,13 @@ static tc_status put_aside(tc_gpu *g, tc_gpu_async_read *l, size_t bytes, const 
   const tc_gpu_driver *d = g->driver;
   const char *name;
   if (!l->there) {
-    int result = d->take(&g->port, TC_GPU_WORK, l->room, &l->there);
+    int result = tc_gpu_port_take(&g->port, TC_GPU_WORK, l->room, &l->there);
     if (d->judge(result, &name) == TC_GPU_OUT_OF_MEMORY) return TC_OK;
     TC_TRY(tc_gpu_check(g, result, "taking memory for copies"));
   }
   TC_TRY(tc_gpu_check(g, d->copy(&g->port, l->there, *from, bytes), "copying on the device"));
-  TC_TRY(tc_gpu_check(g, d->event_record(&g->port, TC_GPU_WORK, l->event), "recording an event"));
-  TC_TRY(tc_gpu_check(g, d->event_follow(&g->port, TC_GPU_DOWN, l->event), "waiting for an event"));
+  TC_TRY(tc_gpu_check(g, tc_gpu_port_record(&g->port, TC_GPU_WORK, l->event), "recording an event"));
+  TC_TRY(tc_gpu_check(g, tc_gpu_port_follow(&g->port, TC_GPU_DOWN, l->event), "waiting for an event"));
   *from = l->there, *line = TC_GPU_DOWN;
   return TC_OK;
 }
@@ -98,7 +98,7 @@ static tc_status begin_copy(tc_gpu *g, void *to, const void *from, size_t bytes)
   if (st == TC_OK && tc_gpu_is_beside(bytes)) st = put_aside(g, l, bytes, &from, &line);
   if (st == TC_OK)
     st = tc_gpu_check(g, g->driver->read(&g->port, line, l->pinned, from, bytes), "copying from the device");
-  if (st == TC_OK) st = tc_gpu_check(g, g->driver->event_record(&g->port, line, l->event), "recording an event");
+  if (st == TC_OK) st = tc_gpu_check(g, tc_gpu_port_record(&g->port, line, l->event), "recording an event");
   if (st == TC_OK) {
     while (*end) end = &(*end)->next;
     l->to = to, l->bytes = bytes, l->next = NULL;

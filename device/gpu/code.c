@@ -17,7 +17,7 @@ static char *key_of(const tc_gpu *g, const char *name, const char *source, size_
   tc_hash words = tc_hash_bytes(d->words, strlen(d->words));
   char head[512];
   int n = snprintf(head, sizeof head, "%s\n%s\n%s\n%s\nwords %016" PRIx64 "%016" PRIx64 "\n%s\n", d->name,
-                   d->compiler(), d->options(), g->facts.arch, words.hi, words.lo, name);
+                   d->compiler(), d->options, g->facts.arch, words.hi, words.lo, name);
   if (n < 0 || n >= (int)sizeof head) return NULL;
   *bytes = (size_t)n + strlen(source);
   char *key = tc_malloc(*bytes + 1);
@@ -50,10 +50,10 @@ static tc_status image_of(tc_gpu *g, const char *name, const char *source, bool 
 static tc_status load_image(tc_gpu *g, const tc_gpu_image *image, const char *name, tc_gpu_code *c, bool *useless) {
   const char *result_name;
   TC_TRY(tc_gpu_begin(g, "loading a kernel"));
-  int result = g->driver->load(&g->port, image, name, &c->loaded);
+  int result = tc_gpu_port_load(&g->port, image, name, &c->loaded);
   tc_status st = TC_OK;
   if (tc_gpu_is_out_of_memory(g, result) && (st = tc_gpu_reclaim_for(g)) == TC_OK)
-    result = g->driver->load(&g->port, image, name, &c->loaded);
+    result = tc_gpu_port_load(&g->port, image, name, &c->loaded);
   c->opened = g->opened;
   if (useless) *useless = st == TC_OK && g->driver->judge(result, &result_name) == TC_GPU_REFUSED;
   if (st == TC_OK && !(useless && *useless)) st = tc_gpu_check(g, result, "loading a kernel");
@@ -117,4 +117,15 @@ void tc_gpu_code_release(tc_gpu_code *c) {
   }
   tc_free(c->retired);
   tc_free(c);
+}
+
+// ---- tensor maps ----
+
+tc_status tc_gpu_tensor_map_make(tc_gpu *g, const tc_gpu_tensor_map *m, const void *at,
+                                 uint64_t words[TC_GPU_TENSOR_MAP_WORDS]) {
+  if (!g->facts.wgmma) return TC_FAIL(TC_ERR_DEVICE, "%s fetches no boxes", tc_device_name(g->device));
+  TC_TRY(tc_gpu_begin(g, "making a map"));
+  tc_status st = tc_gpu_check(g, g->driver->map(m, at, words), "making a map");
+  tc_gpu_end(g);
+  return st;
 }

@@ -1,5 +1,5 @@
 // The table of functions that device/cuda and device/hip fill: a driver and its compiler, in the
-// words of neither.
+// words of neither. Functions of a port are the same for both (port.c, replay.c).
 //
 // Out: results are the driver's own numbers, 0 for success. `judge` classifies and names them;
 // state.c makes a status of them.
@@ -9,6 +9,7 @@
 #pragma once
 
 #include "device/gpu.h"
+#include "device/gpu/driver_types.h"
 #include "device/gpu/ranges.h"
 
 // Streams of a device, each with an order of its own.
@@ -22,7 +23,9 @@ typedef enum tc_gpu_line {
 
 // A device as its driver names it. Its streams and its pool are tc's own: the default ones are the
 // caller's.
+typedef struct tc_gpu_driver tc_gpu_driver;
 typedef struct tc_gpu_port {
+  const tc_gpu_driver *driver;
   int ordinal;
   void *context, *stream[TC_GPU_N_LINES], *pool;
   void *library[TC_GPU_N_LIBRARIES];  // handles; NULL: not open yet
@@ -35,6 +38,56 @@ typedef enum tc_gpu_verdict {
   TC_GPU_OUT_OF_MEMORY,  // memory is short
   TC_GPU_GONE,  // the device is of no use from now on: no device, or a sticky fault
 } tc_gpu_verdict;
+
+// The parameters of a kernel's node in the vendor's layout.
+typedef struct tc_gpu_node_params {
+  _Alignas(8) char bytes[80];
+} tc_gpu_node_params;
+
+// Functions that both vendors have under names of their own, and what is known once they are
+// there. Objects are the vendor's; the vendors' driver.def have the symbols.
+typedef struct tc_gpu_entry_points {
+  int (*device_count)(int *n);
+  int (*memory_info)(size_t *free_bytes, size_t *all_bytes);
+  int (*pool_create)(void **pool, const void *properties);
+  int (*pool_destroy)(void *pool);
+  int (*pool_set)(void *pool, unsigned attribute, void *value);
+  int (*pool_trim)(void *pool, size_t bytes_kept);
+  int (*pool_alloc)(void **at, size_t bytes, void *pool, void *stream);
+  int (*pool_free)(void *at, void *stream);
+  int (*host_alloc)(void **at, size_t bytes, unsigned flags);  // pinned memory of the host
+  int (*host_free)(void *at);
+  int (*stream_create)(void **stream, unsigned flags);
+  int (*stream_destroy)(void *stream);
+  int (*stream_wait)(void *stream);
+  int (*stream_follow)(void *stream, void *event, unsigned flags);
+  int (*event_create)(void **event, unsigned flags);
+  int (*event_elapsed)(float *ms, void *from, void *to);  // both were reached
+  int (*event_destroy)(void *event);
+  int (*event_record)(void *event, void *stream);
+  int (*event_wait)(void *event);
+  int (*module_load)(void **module, const void *image);
+  int (*module_unload)(void *module);
+  int (*module_function)(void **function, void *module, const char *name);
+  int (*launch)(void *function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
+                unsigned threads_y, unsigned threads_z, unsigned shared_bytes, void *stream, void **parameters,
+                void **extra);
+  int (*graph_create)(void **graph, unsigned flags);
+  int (*graph_destroy)(void *graph);
+  int (*graph_add_kernel)(void **node, void *graph, void *const *before, size_t n_before, const void *parameters);
+  int (*graph_add_child)(void **node, void *graph, void *const *before, size_t n_before, void *child);
+  int (*graph_instantiate)(void **exec, void *graph, unsigned long long flags);
+  int (*exec_set_kernel)(void *exec, void *node, const void *parameters);
+  int (*exec_launch)(void *exec, void *stream);
+  int (*exec_destroy)(void *exec);
+  int (*capture_begin)(void *stream, unsigned mode);
+  int (*capture_end)(void *stream, void **graph);
+  char version[32];  // "CUDA 13.0"
+  uint32_t most_value_bytes;  // of a kernel's parameter, at most
+  // True: no node of its graphs can be changed, so what changes from run to run is launched before
+  // them.
+  bool replay_is_fixed;
+} tc_gpu_entry_points;
 
 // Code as the compiler made it, to be freed with tc_free.
 typedef struct tc_gpu_image {
@@ -79,26 +132,22 @@ typedef struct tc_gpu_library_driver {
   int (*run)(tc_gpu_port *p, const tc_gpu_request *request);  // in the stream of its line
 } tc_gpu_library_driver;
 
-typedef struct tc_gpu_driver {
+struct tc_gpu_driver {
   const char *name;  // "CUDA"
   const char *words;  // text of the header tc_words.h
+  const char *options;  // the compiler's, besides the architecture: a part of the key of an image
+  const tc_gpu_entry_points *entry;  // filled by open_library
 
   // ---- the libraries ----
   // Called once. False with one sentence in why: the driver is absent or refuses.
   bool (*open_library)(char *why, size_t bytes);
-  int (*count)(int *n);
   tc_gpu_verdict (*judge)(int result, const char **name);  // *name is never NULL
-  const char *(*version)(void);  // "CUDA 13.0"
-  uint32_t (*most_value_bytes)(void);  // of a kernel's parameter, at most
 
   // ---- the compiler ----
   // Opens it once, and replaces the device's architecture in facts->arch by the compiler's target.
   // False with one sentence in why: there is no compiler, or it has no target for such a device.
   bool (*choose_arch)(tc_gpu_facts *facts, char *why, size_t bytes);
-  // Return its name and version, and its options besides the architecture: parts of the key of an
-  // image.
-  const char *(*compiler)(void);
-  const char *(*options)(void);
+  const char *(*compiler)(void);  // its name and version: a part of the key of an image
   // Called without locks, by many threads. TC_ERR_COMPILE with the log.
   tc_status (*compile)(const char *arch, const char *name, const char *source, tc_gpu_image *out);
 
@@ -109,37 +158,17 @@ typedef struct tc_gpu_driver {
   void (*close)(tc_gpu_port *p, bool lost);  // lost: objects made on it are not touched any more
   int (*enter)(tc_gpu_port *p);  // this thread works on the device until leave
   void (*leave)(tc_gpu_port *p);  // restores what the caller works on
-  int (*wait)(tc_gpu_port *p);  // for all that was asked for, in every line
 
-  // ---- memory ----
-  int (*take)(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out);  // valid for later work of the line
-  int (*give)(tc_gpu_port *p, void *at);  // once WORK gets there
-  int (*trim)(tc_gpu_port *p);  // frees what the pool keeps
-  int (*free_memory)(tc_gpu_port *p, size_t *free_bytes);
-  int (*staging_take)(tc_gpu_port *p, size_t bytes, void **out);  // pinned memory of the host
-  int (*staging_give)(tc_gpu_port *p, void *at);
-  // All three read their source when the copy runs.
+  // ---- memory; all three read their source when the copy runs ----
   int (*write)(tc_gpu_port *p, tc_gpu_line line, void *to, const void *staging, size_t bytes);
   int (*read)(tc_gpu_port *p, tc_gpu_line line, void *staging, const void *from, size_t bytes);
   int (*copy)(tc_gpu_port *p, void *to, const void *from, size_t bytes);  // in WORK
-  int (*event_create)(tc_gpu_port *p, void **out);
-  // An event that also records when it was reached.
-  int (*timer_create)(tc_gpu_port *p, void **out);
-  int (*timer_between)(tc_gpu_port *p, void *from, void *to, float *ms);  // both were reached
-  int (*event_destroy)(tc_gpu_port *p, void *event);
-  int (*event_record)(tc_gpu_port *p, tc_gpu_line line, void *event);
-  // Later work of the line waits for the last recording of the event, if there was one.
-  int (*event_follow)(tc_gpu_port *p, tc_gpu_line line, void *event);
-  int (*event_wait)(tc_gpu_port *p, void *event);
 
   // ---- code ----
-  int (*load)(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_gpu_loaded *out);
-  int (*unload)(tc_gpu_port *p, tc_gpu_loaded *loaded);
-  int (*allow_shared)(tc_gpu_port *p, void *function, uint32_t bytes);  // more shared memory of a block than usual
-  int (*launch)(tc_gpu_port *p, const tc_gpu_node *node);
-
-  // called where facts say `wgmma`
-  int (*map)(tc_gpu_port *p, const tc_gpu_tensor_map *m, const void *at, uint64_t *words);
+  // More shared memory of a block than usual; NULL: a block may use all without a call.
+  int (*allow_shared)(void *function, uint32_t bytes);
+  // Called where facts say `wgmma`.
+  int (*map)(const tc_gpu_tensor_map *m, const void *at, uint64_t *words);
 
   // ---- libraries; NULL: there is none of this kind ----
   const tc_gpu_library_driver *library[TC_GPU_N_LIBRARIES];
@@ -150,19 +179,33 @@ typedef struct tc_gpu_driver {
 
   // ---- replay ----
   const char *(*no_replay)(void);  // static text why this driver cannot replay; NULL: it can
-  // True: no node of its graphs can be changed, so what changes from run to run is launched before
-  // them.
-  bool (*replay_is_fixed)(void);
-  int (*replay_create)(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out);
-  // Takes effect at the next launch; launches under way keep their parameter.
-  int (*replay_set)(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_node *node);
-  int (*replay_launch)(tc_gpu_port *p, tc_gpu_replay *r);
-  void (*replay_destroy)(tc_gpu_port *p, tc_gpu_replay *r, bool lost);  // lost: as in close
-} tc_gpu_driver;
+  void (*node_params)(const tc_gpu_node *node, void **parameters, tc_gpu_node_params *out);
+};
 
-// Moves the library's later work to this line.
-int tc_gpu_library_set_line(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which,
-                            tc_gpu_line line);
+// ---- a port (port.c) ----
+
+// Enters the device and makes the port's streams and pool. On failure the port is closed.
+int tc_gpu_port_open(tc_gpu_port *p, const char **what);
+void tc_gpu_port_fini(tc_gpu_port *p);  // destroys them. pre: entered
+int tc_gpu_port_wait(tc_gpu_port *p);  // for all that was launched before, in every line
+int tc_gpu_port_take(tc_gpu_port *p, tc_gpu_line line, size_t bytes, void **out);  // valid for later work of the line
+int tc_gpu_port_give(tc_gpu_port *p, void *at);  // once WORK gets there
+int tc_gpu_port_free_bytes(const tc_gpu_port *p, size_t *out);
+int tc_gpu_port_record(tc_gpu_port *p, tc_gpu_line line, void *event);
+// Later work of the line waits for the last recording of the event, if there was one.
+int tc_gpu_port_follow(tc_gpu_port *p, tc_gpu_line line, void *event);
+int tc_gpu_port_load(tc_gpu_port *p, const tc_gpu_image *image, const char *name, tc_gpu_loaded *out);
+int tc_gpu_port_launch(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_node *node);
+// Moves the work of node's library to this line. Does nothing for a kernel.
+int tc_gpu_port_set_line(tc_gpu_port *p, tc_gpu_line line, const tc_gpu_node *node);
+
+// ---- graphs (replay.c) ----
+
+int tc_gpu_replay_create(tc_gpu_port *p, const tc_gpu_node *node, uint32_t n, tc_gpu_replay **out);
+// Takes effect at the next launch; launches under way keep their parameter.
+int tc_gpu_replay_set(tc_gpu_port *p, tc_gpu_replay *r, uint32_t i, const tc_gpu_node *node);
+int tc_gpu_replay_launch(tc_gpu_port *p, tc_gpu_replay *r);
+void tc_gpu_replay_destroy(tc_gpu_port *p, tc_gpu_replay *r, bool lost);  // lost: as in close
 
 extern const tc_gpu_driver tc_cuda_driver, tc_hip_driver;
-const tc_gpu_driver *tc_gpu_driver_of(tc_device d);  // drivers.c; NULL: d is no GPU
+const tc_gpu_driver *tc_gpu_driver_of(tc_device d);  // NULL: d is no GPU

@@ -25,7 +25,7 @@ static tc_status fill_make(tc_gpu *g, uint32_t size) {
 uint32_t tc_gpu_fill_most(const tc_gpu *g) {
   uint32_t largest = TC_GPU_FILLS;
   while (largest > 1 &&
-         (tc_gpu_fill_words[largest - 1] + TC_GPU_FILL_HEAD) * sizeof(uint64_t) > g->driver->most_value_bytes())
+         (tc_gpu_fill_words[largest - 1] + TC_GPU_FILL_HEAD) * sizeof(uint64_t) > g->driver->entry->most_value_bytes)
     largest--;
   return tc_gpu_fill_words[largest - 1];
 }

@@ -14,7 +14,15 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // of opening and shutting down
 TC_FORK_SAFE(&lock, 7)
-static tc_library_once drivers[TC_N_DEVICES];
+static tc_library_once opened[TC_N_DEVICES];  // by row, as the next
+static const tc_gpu_driver *const drivers[TC_N_DEVICES] = {
+    [TC_DEVICE_CUDA] = &tc_cuda_driver,
+    [TC_DEVICE_HIP] = &tc_hip_driver,
+};
+
+const tc_gpu_driver *tc_gpu_driver_of(tc_device d) {
+  return drivers[tc_device_row(d)];
+}
 
 // ---- every device ----
 
@@ -48,14 +56,14 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
   int n = 0, ordinal = tc_device_ordinal(d);
   const char *name, *what = "counting its devices";
   g->driver = driver, g->device = d;
-  if (!tc_library_open_once(&drivers[tc_device_row(d)], open_driver, tc_device_row(d), why, bytes)) return false;
+  if (!tc_library_open_once(&opened[tc_device_row(d)], open_driver, tc_device_row(d), why, bytes)) return false;
   tc_gpu_touch();
-  int result = driver->count(&n);
+  int result = driver->entry->device_count(&n);
   if (result == 0 && ordinal >= n) {
     snprintf(why, bytes, "%s has %d device%s, and none of number %d", driver->name, n, n == 1 ? "" : "s", ordinal);
     return false;
   }
-  g->port = (tc_gpu_port){.ordinal = ordinal};
+  g->port = (tc_gpu_port){.driver = driver, .ordinal = ordinal};
   if (result == 0) result = driver->facts(ordinal, &g->facts, &what);
   if (result == 0 && !driver->choose_arch(&g->facts, why, bytes)) return false;
   if (result == 0) result = driver->open(&g->port, &what);
@@ -66,7 +74,7 @@ static bool open_device(tc_gpu *g, const tc_gpu_driver *driver, tc_device d, cha
     return false;
   }
   snprintf(why, bytes, "%s, %s, %zu MiB, %s, %s%s%s", g->facts.name, g->facts.arch, g->facts.memory_bytes >> 20,
-           driver->version(), driver->compiler(), g->facts.cluster ? "; long rows by clusters of blocks" : "",
+           driver->entry->version, driver->compiler(), g->facts.cluster ? "; long rows by clusters of blocks" : "",
            g->facts.simulated ? "; simulated" : "");
   g->opened++;
   for (int i = 0; i < TC_GPU_N_LIBRARIES; i++) g->library[i].tried = false;
@@ -134,7 +142,7 @@ static void close_device(tc_gpu *g) {
   pthread_mutex_lock(&g->lock);
   bool lost = atomic_load(&g->lost);
   if (!lost && g->driver->enter(&g->port) == 0) {
-    tc_gpu_note(g, g->driver->wait(&g->port), "waiting for the end");
+    tc_gpu_note(g, tc_gpu_port_wait(&g->port), "waiting for the end");
     tc_gpu_upload_trim(g);  // before anything that may find the device lost
     tc_gpu_async_read_trim(g);
     tc_gpu_retired_fini(g);

@@ -55,7 +55,7 @@ bool tc_gpu_graph_copies_init(tc_gpu_graph_copies *m, const tc_gpu_launch *launc
 
 void tc_gpu_graph_copies_give(tc_gpu *g, tc_gpu_graph_copies *m, bool reach) {
   tc_holder_remove(&m->holder);
-  if (m->place && reach) tc_gpu_note(g, g->driver->give(&g->port, m->place), "giving back memory");
+  if (m->place && reach) tc_gpu_note(g, tc_gpu_port_give(&g->port, m->place), "giving back memory");
   m->place = NULL;
 }
 
@@ -116,7 +116,7 @@ const char *tc_gpu_graph_copies_place(tc_gpu *g, tc_gpu_graph_copies *m, const t
   size_t bytes = lay_out_operands(m);
   if (m->copied_bytes > MOST_COPIED)
     return "its libraries' operands are at ever other addresses, and too large to be copied";
-  int result = g->driver->take(&g->port, TC_GPU_WORK, bytes, &at);
+  int result = tc_gpu_port_take(&g->port, TC_GPU_WORK, bytes, &at);
   if (result != 0) {
     tc_gpu_note(g, result, "taking memory for operands");
     return "its libraries' operands are at ever other addresses, and memory was short to copy them to";

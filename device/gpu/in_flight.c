@@ -22,13 +22,13 @@ tc_status tc_gpu_in_flight_wait(tc_gpu *g) {
   TC_TRY(make_marks(a));
   void **mark = &a->mark[a->n_runs % a->n];
   if (TC_UNLIKELY(!*mark)) return tc_gpu_event(g, false, mark);
-  return tc_gpu_check(g, g->driver->event_wait(&g->port, *mark), "waiting for earlier runs");
+  return tc_gpu_check(g, g->driver->entry->event_wait(*mark), "waiting for earlier runs");
 }
 
 tc_status tc_gpu_in_flight_mark(tc_gpu *g) {
   tc_gpu_in_flight *a = &g->in_flight;
   uint64_t n = a->n_runs;
-  TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, a->mark[n % a->n]), "recording an event"));
+  TC_TRY(tc_gpu_check(g, tc_gpu_port_record(&g->port, TC_GPU_WORK, a->mark[n % a->n]), "recording an event"));
   atomic_store_explicit(&a->n_runs, n + 1, memory_order_release);
   return TC_OK;
 }

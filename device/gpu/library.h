@@ -16,7 +16,8 @@ typedef struct tc_library_row {
 } tc_library_row;
 
 // A row of a table whose fields have the functions' names.
-#define TC_LIBRARY_ROW(table, symbol, needed) {#symbol, offsetof(__typeof__(table), symbol), needed}
+#define TC_LIBRARY_ROW(table, symbol, needed) TC_LIBRARY_ROW_AS(table, symbol, symbol, needed)
+#define TC_LIBRARY_ROW_AS(table, symbol, field, needed) {#symbol, offsetof(__typeof__(table), field), needed}
 
 // Fills the table; an absent function is NULL there. False: a needed one is absent, and *missing is
 // the first such.

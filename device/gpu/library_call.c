@@ -5,6 +5,7 @@
 // Threads: thread-safe; the library is called under the device's lock.
 #include <string.h>
 
+#include "device/gpu/conv.h"
 #include "device/gpu/state.h"
 #include "runtime/arena.h"
 
@@ -14,14 +15,6 @@ static const char *const kinds[] = {[TC_GPU_MATMULS] = "products", [TC_GPU_CONVO
 
 // Guards a library, which several devices share. It is taken after a device's lock.
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
-
-int tc_gpu_library_set_line(tc_gpu_port *p, const tc_gpu_library_driver *library, tc_gpu_library which,
-                            tc_gpu_line line) {
-  if (p->library_line[which] == line) return 0;
-  int result = library->set_stream ? library->set_stream(p, p->stream[line]) : 0;
-  if (result == 0) p->library_line[which] = line;
-  return result;
-}
 
 // pre: begun. False with one sentence in why.
 static bool start_library(tc_gpu *g, tc_gpu_library library, char *why, size_t bytes) {
@@ -236,4 +229,11 @@ size_t tc_gpu_work_bytes(const tc_gpu_work *w, uint32_t address) {
   bool matmul = w->library == TC_GPU_MATMULS;
   int64_t n = matmul ? product_elements(&w->matmul, address) : conv_elements(&w->conv, address);
   return (size_t)n * tc_type_bytes(matmul ? w->matmul.type : w->conv.type);
+}
+
+int tc_gpu_conv_axes(const tc_gpu_conv_facts *f, const int64_t *from, int64_t absent, int64_t *out) {
+  int n = 0;
+  if (f->axes == 1) out[n++] = absent;
+  for (int i = 0; i < f->axes; i++) out[n++] = from[i];
+  return n;
 }

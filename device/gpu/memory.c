@@ -24,9 +24,9 @@ tc_status tc_gpu_take(tc_gpu *g, size_t bytes, void **out) {
   *out = NULL;
   if (bytes > SIZE_MAX - ALIGN) return TC_ERR_MEMORY;
   TC_TRY(tc_gpu_begin(g, "taking memory"));
-  int result = g->driver->take(&g->port, TC_GPU_WORK, rounded_bytes(bytes), out);
+  int result = tc_gpu_port_take(&g->port, TC_GPU_WORK, rounded_bytes(bytes), out);
   if (tc_gpu_is_out_of_memory(g, result) && (st = tc_gpu_trim(g)) == TC_OK)
-    result = g->driver->take(&g->port, TC_GPU_WORK, rounded_bytes(bytes), out);
+    result = tc_gpu_port_take(&g->port, TC_GPU_WORK, rounded_bytes(bytes), out);
   if (st == TC_OK) st = tc_gpu_is_out_of_memory(g, result) ? TC_ERR_MEMORY : tc_gpu_check(g, result, "taking memory");
   tc_gpu_end(g);
   TC_ASSERT((uintptr_t)*out % ALIGN == 0);
@@ -50,7 +50,7 @@ tc_status tc_gpu_alloc(tc_gpu *g, size_t bytes, void **out) {
 
 void tc_gpu_free(tc_gpu *g, void *p) {
   if (!p || !tc_gpu_reach(g)) return;
-  tc_gpu_note(g, g->driver->give(&g->port, p), "giving back memory");
+  tc_gpu_note(g, tc_gpu_port_give(&g->port, p), "giving back memory");
   tc_gpu_end(g);
 }
 
@@ -83,9 +83,9 @@ void tc_gpu_staging_fini(tc_gpu *g) {
 // pre: begun. Goes on to the next piece once copies out of it have run.
 static tc_status next_piece(tc_gpu *g) {
   tc_gpu_staging *s = &g->to;
-  TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, s->event[s->piece]), "recording an event"));
+  TC_TRY(tc_gpu_check(g, tc_gpu_port_record(&g->port, TC_GPU_WORK, s->event[s->piece]), "recording an event"));
   s->piece = (s->piece + 1) % TC_GPU_PIECES, s->used = 0;
-  return tc_gpu_check(g, g->driver->event_wait(&g->port, s->event[s->piece]), "waiting for a copy to the device");
+  return tc_gpu_check(g, g->driver->entry->event_wait(s->event[s->piece]), "waiting for a copy to the device");
 }
 
 // pre: begun.
@@ -123,10 +123,10 @@ static tc_status line_of_read(tc_gpu *g, uint64_t made, size_t bytes, tc_gpu_lin
   bool last = made == g->in_flight.n_runs && g->upload.run != made;
   if (!tc_gpu_is_beside(bytes) && (all || last)) return TC_OK;
   if (all && !g->behind) TC_TRY(tc_gpu_event(g, false, &g->behind));
-  if (all) TC_TRY(tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, g->behind), "recording an event"));
+  if (all) TC_TRY(tc_gpu_check(g, tc_gpu_port_record(&g->port, TC_GPU_WORK, g->behind), "recording an event"));
   void *event = all ? g->behind : tc_gpu_in_flight_of(g, made);
   *out = TC_GPU_DOWN;
-  return event ? tc_gpu_check(g, g->driver->event_follow(&g->port, TC_GPU_DOWN, event), "waiting for an event") : TC_OK;
+  return event ? tc_gpu_check(g, tc_gpu_port_follow(&g->port, TC_GPU_DOWN, event), "waiting for an event") : TC_OK;
 }
 
 // A read: bytes of the device's memory, by one line.
@@ -154,7 +154,7 @@ static tc_status begin_piece(tc_gpu *g, reading *r, size_t i) {
         g, g->driver->read(&g->port, r->line, to, r->from + i * TC_GPU_PIECE_BYTES, piece_bytes(r->bytes, i)),
         "copying from the device");
   if (st == TC_OK)
-    st = tc_gpu_check(g, g->driver->event_record(&g->port, r->line, s->event[i % READ_PIECES]), "recording an event");
+    st = tc_gpu_check(g, tc_gpu_port_record(&g->port, r->line, s->event[i % READ_PIECES]), "recording an event");
   tc_gpu_end(g);
   return st;
 }
@@ -164,7 +164,7 @@ static tc_status take_piece(tc_gpu *g, char *to, size_t n, uint32_t piece) {
   tc_gpu_staging *s = &g->from;
   tc_status st = tc_gpu_check(g, g->driver->enter(&g->port), "copying from the device");
   if (st != TC_OK) return st;
-  st = tc_gpu_check(g, g->driver->event_wait(&g->port, s->event[piece]), "waiting for what was asked for before");
+  st = tc_gpu_check(g, g->driver->entry->event_wait(s->event[piece]), "waiting for what was asked for before");
   g->driver->leave(&g->port);
   if (st == TC_OK) memcpy(to, s->at + piece * TC_GPU_PIECE_BYTES, n);
   return st;
@@ -185,7 +185,7 @@ tc_status tc_gpu_read_made(tc_gpu *g, void *to, const void *from, size_t bytes, 
   pthread_mutex_unlock(&g->reading);
   // A copy may still read what the caller is about to free.
   if (st != TC_OK && r.line == TC_GPU_DOWN && tc_gpu_reach(g)) {
-    tc_gpu_note(g, g->driver->wait(&g->port), "waiting for a copy");
+    tc_gpu_note(g, tc_gpu_port_wait(&g->port), "waiting for a copy");
     tc_gpu_end(g);
   }
   return st;

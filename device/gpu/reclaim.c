@@ -22,13 +22,13 @@ void tc_gpu_evict(tc_gpu *g) {
 void tc_gpu_upload_trim(tc_gpu *g) {
   tc_gpu_upload *u = &g->upload;
   for (uint32_t i = 0; i < u->n_there; i++)
-    tc_gpu_note(g, g->driver->give(&g->port, u->there[i].at), "giving back memory");
+    tc_gpu_note(g, tc_gpu_port_give(&g->port, u->there[i].at), "giving back memory");
   u->n_there = u->next = 0;
 }
 
 static void trim_copies(tc_gpu *g, tc_gpu_async_read *list) {
   for (tc_gpu_async_read *l = list; l; l = l->next) {
-    if (l->there) tc_gpu_note(g, g->driver->give(&g->port, l->there), "giving back memory");
+    if (l->there) tc_gpu_note(g, tc_gpu_port_give(&g->port, l->there), "giving back memory");
     l->there = NULL;
   }
 }
@@ -43,11 +43,11 @@ void tc_gpu_async_read_trim(tc_gpu *g) {
 }
 
 tc_status tc_gpu_trim(tc_gpu *g) {
-  TC_TRY(tc_gpu_check(g, g->driver->wait(&g->port), "waiting for memory"));
+  TC_TRY(tc_gpu_check(g, tc_gpu_port_wait(&g->port), "waiting for memory"));
   tc_gpu_retired_fini(g);
   tc_gpu_upload_trim(g);
   tc_gpu_async_read_trim(g);
-  return tc_gpu_check(g, g->driver->trim(&g->port), "giving back memory");
+  return tc_gpu_check(g, g->driver->entry->pool_trim(g->port.pool, 0), "giving back memory");
 }
 
 tc_status tc_gpu_reclaim_for(tc_gpu *g) {
@@ -65,28 +65,28 @@ tc_status tc_gpu_reclaim_for(tc_gpu *g) {
 }
 
 tc_status tc_gpu_event(tc_gpu *g, bool timer, void **out) {
-  int (*create)(tc_gpu_port *, void **) = timer ? g->driver->timer_create : g->driver->event_create;
-  int result = create(&g->port, out);
+  unsigned flags = timer ? 0 : TC_GPU_EVENT_DISABLE_TIMING;
+  int result = g->driver->entry->event_create(out, flags);
   if (tc_gpu_is_out_of_memory(g, result)) {
     TC_TRY(tc_gpu_trim(g));
-    result = create(&g->port, out);
+    result = g->driver->entry->event_create(out, flags);
   }
   return tc_gpu_check(g, result, "making an event");
 }
 
 tc_status tc_gpu_pinned(tc_gpu *g, size_t bytes, void **out) {
-  int result = g->driver->staging_take(&g->port, bytes, out);
+  int result = g->driver->entry->host_alloc(out, bytes, 0);
   if (tc_gpu_is_out_of_memory(g, result)) {
     TC_TRY(tc_gpu_trim(g));
-    result = g->driver->staging_take(&g->port, bytes, out);
+    result = g->driver->entry->host_alloc(out, bytes, 0);
   }
   return tc_gpu_check(g, result, "taking pinned memory for copies");
 }
 
 void tc_gpu_event_destroy(tc_gpu *g, void *event) {
-  if (event) tc_gpu_note(g, g->driver->event_destroy(&g->port, event), "destroying an event");
+  if (event) tc_gpu_note(g, g->driver->entry->event_destroy(event), "destroying an event");
 }
 
 void tc_gpu_pinned_free(tc_gpu *g, void *at) {
-  if (at) tc_gpu_note(g, g->driver->staging_give(&g->port, at), "giving back pinned memory");
+  if (at) tc_gpu_note(g, g->driver->entry->host_free(at), "giving back pinned memory");
 }

@@ -89,7 +89,7 @@ static tc_gpu_node fill_node(tc_gpu_sequence *s, uint32_t i, const uint64_t *wor
 
 // Returns how many of them are nodes of a graph; the others are launched before it.
 static uint32_t n_fills_within(const tc_gpu_sequence *s) {
-  return s->g->driver->replay_is_fixed() ? 0 : s->n_fills;
+  return s->g->driver->entry->replay_is_fixed ? 0 : s->n_fills;
 }
 
 static void *pointer_of(uint64_t word) {
@@ -146,9 +146,8 @@ static tc_status launch_check(tc_gpu *g, const tc_gpu_launch *l, uint32_t n_word
 
 // pre: begun.
 static tc_status allow_shared(tc_gpu *g, tc_gpu_code *c, uint32_t bytes) {
-  if (bytes <= TC_MAX_OF(c->shared_bytes, (uint32_t)48 << 10)) return TC_OK;
-  TC_TRY(tc_gpu_check(g, g->driver->allow_shared(&g->port, c->loaded.function, bytes),
-                      "asking for a block's shared memory"));
+  if (!g->driver->allow_shared || bytes <= TC_MAX_OF(c->shared_bytes, (uint32_t)48 << 10)) return TC_OK;
+  TC_TRY(tc_gpu_check(g, g->driver->allow_shared(c->loaded.function, bytes), "asking for a block's shared memory"));
   c->shared_bytes = bytes;
   return TC_OK;
 }
@@ -226,7 +225,7 @@ static void graph_retire(tc_gpu_sequence *s, graph *x) {
 // reach true: begun, and the device was opened as often as when it was made.
 static void graph_fini(tc_gpu_sequence *s, graph *x, bool reach) {
   if (x->replay && reach) graph_retire(s, x);
-  if (x->replay) s->g->driver->replay_destroy(&s->g->port, x->replay, true);
+  if (x->replay) tc_gpu_replay_destroy(&s->g->port, x->replay, true);
   tc_free(x->guard);
   tc_free(x->retired);
 }
@@ -257,7 +256,7 @@ void tc_gpu_sequence_destroy(tc_gpu_sequence *s) {
 
 // pre: begun. timer NULL: does nothing.
 static tc_status record_timer(tc_gpu *g, void *timer) {
-  return timer ? tc_gpu_check(g, g->driver->event_record(&g->port, TC_GPU_WORK, timer), "recording an event") : TC_OK;
+  return timer ? tc_gpu_check(g, tc_gpu_port_record(&g->port, TC_GPU_WORK, timer), "recording an event") : TC_OK;
 }
 
 // Returns the driver's result. pre: begun.
@@ -265,7 +264,7 @@ static int fills_launch(tc_gpu_sequence *s, const uint64_t *words) {
   int result = 0;
   for (uint32_t i = 0; i < s->n_fills && result == 0; i++) {
     tc_gpu_node node = fill_node(s, i, words);
-    result = s->g->driver->launch(&s->g->port, &node);
+    result = tc_gpu_port_launch(&s->g->port, TC_GPU_WORK, &node);
   }
   return result;
 }
@@ -295,14 +294,14 @@ static tc_status launch_plainly(tc_gpu_sequence *s, uint32_t i, const uint64_t *
   tc_gpu *g = s->g;
   uint32_t n_before = *n_calls;
   tc_gpu_node node = launch_node(s, i, NULL, words, n_calls);
-  int result = g->driver->launch(&g->port, &node);
+  int result = tc_gpu_port_launch(&g->port, TC_GPU_WORK, &node);
   if (TC_LIKELY(result == 0)) return TC_OK;
   if (tc_gpu_is_out_of_memory(g, result)) {
     TC_TRY(tc_gpu_reclaim_for(g));
     TC_TRY(write_table(s, words));
     *n_calls = n_before;
     node = launch_node(s, i, NULL, words, n_calls);
-    result = g->driver->launch(&g->port, &node);
+    result = tc_gpu_port_launch(&g->port, TC_GPU_WORK, &node);
   }
   return launch_failed(s, i, result);
 }
@@ -381,8 +380,8 @@ static const char *graph_make(tc_gpu_sequence *s, graph *x, const uint64_t *word
   if (c.node && (c.fill || n_fills == 0) && c.copy) {
     add_fills(s, words, &c);
     add_launches(s, x, words, &c);
-    int result = g->driver->replay_create(&g->port, c.node, c.n, &x->replay);
-    if (is_worth_another(g, result, st)) result = g->driver->replay_create(&g->port, c.node, c.n, &x->replay);
+    int result = tc_gpu_replay_create(&g->port, c.node, c.n, &x->replay);
+    if (is_worth_another(g, result, st)) result = tc_gpu_replay_create(&g->port, c.node, c.n, &x->replay);
     s->refused = result == 0 ? NULL : tc_gpu_is_out_of_memory(g, result) ? NO_ROOM : NO_GRAPH;
     tc_gpu_note(g, result, "making a graph");
   }
@@ -400,9 +399,9 @@ static int launch_graph(tc_gpu_sequence *s, const graph *x, const uint64_t *word
   int result = n_fills == 0 ? fills_launch(s, words) : 0;
   for (uint32_t i = 0; i < n_fills && !fresh && result == 0; i++) {
     tc_gpu_node node = fill_node(s, i, words);
-    result = g->driver->replay_set(&g->port, x->replay, i, &node);
+    result = tc_gpu_replay_set(&g->port, x->replay, i, &node);
   }
-  return result == 0 ? g->driver->replay_launch(&g->port, x->replay) : result;
+  return result == 0 ? tc_gpu_replay_launch(&g->port, x->replay) : result;
 }
 
 // Launches the graph. Returns static text why the driver does not replay it, or NULL; *st is the
@@ -534,11 +533,10 @@ static tc_status run_timed(tc_gpu_sequence *s, const uint64_t *words, void *cons
   TC_TRY(run_begin(s));
   TC_TRY(run_plainly(s, words, timer));
   TC_TRY(tc_gpu_in_flight_mark(g));
-  TC_TRY(tc_gpu_check(g, g->driver->event_wait(&g->port, timer[s->n]), "waiting for kernels that are timed"));
+  TC_TRY(tc_gpu_check(g, g->driver->entry->event_wait(timer[s->n]), "waiting for kernels that are timed"));
   for (uint32_t i = 0; i < s->n; i++) {
     float ms = 0;
-    TC_TRY(
-        tc_gpu_check(g, g->driver->timer_between(&g->port, timer[i], timer[i + 1], &ms), "asking what a kernel took"));
+    TC_TRY(tc_gpu_check(g, g->driver->entry->event_elapsed(&ms, timer[i], timer[i + 1]), "asking what a kernel took"));
     tell(name_of(&s->launch[i]), (uint64_t)((double)ms * 1e6));
   }
   return TC_OK;

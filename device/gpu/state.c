@@ -56,7 +56,7 @@ static void lose_device(tc_gpu *g, const char *why) {
 tc_status tc_gpu_fail_out_of_memory(tc_gpu *g, const char *what) {
   char holders[800];
   size_t room = 0, all = g->facts.memory_bytes;
-  (void)g->driver->free_memory(&g->port, &room);
+  (void)tc_gpu_port_free_bytes(&g->port, &room);
   return TC_FAIL(TC_ERR_MEMORY, "%s: %s; %zu of %zu bytes are free: %s", tc_device_name(g->device), what, room, all,
                  tc_holders_tell(g->device, all - TC_MIN(all, room), holders, sizeof holders));
 }
@@ -102,7 +102,7 @@ tc_status tc_gpu_begin(tc_gpu *g, const char *what) {
     st = tc_gpu_check(g, g->driver->enter(&g->port), what);
   if (st == TC_OK && TC_UNLIKELY(atomic_load(&g->doubtful))) {
     atomic_store(&g->doubtful, false);
-    st = tc_gpu_check(g, g->driver->wait(&g->port), "asked whether it answers, after another device was lost");
+    st = tc_gpu_check(g, tc_gpu_port_wait(&g->port), "asked whether it answers, after another device was lost");
     if (st != TC_OK) atomic_store(&g->doubtful, true), g->driver->leave(&g->port);  // asked again before it is used
   }
   if (st != TC_OK) pthread_mutex_unlock(&g->lock);
@@ -131,9 +131,10 @@ static void destroy_list(tc_gpu *g, tc_gpu_retired *list) {
   while (list) {
     tc_gpu_retired *r = list;
     list = r->next;
-    if (r->replay) g->driver->replay_destroy(&g->port, r->replay, lost);
+    if (r->replay) tc_gpu_replay_destroy(&g->port, r->replay, lost);
     if (r->made) g->driver->library[r->library]->drop(r->made);
-    if (r->loaded.module && !lost) tc_gpu_note(g, g->driver->unload(&g->port, &r->loaded), "unloading a kernel");
+    if (r->loaded.module && !lost)
+      tc_gpu_note(g, g->driver->entry->module_unload(r->loaded.module), "unloading a kernel");
     tc_free(r);
   }
 }
@@ -151,7 +152,7 @@ static tc_gpu_retired *take_retired(tc_gpu *g) {
 
 void tc_gpu_retire(tc_gpu *g, tc_gpu_retired *r) {
   if (g->n_retired == MOST_RETIRED) {
-    tc_gpu_note(g, g->driver->wait(&g->port), "waiting to unload kernels");
+    tc_gpu_note(g, tc_gpu_port_wait(&g->port), "waiting to unload kernels");
     destroy_list(g, take_retired(g));
   }
   r->next = g->retired;
@@ -166,7 +167,7 @@ tc_status tc_gpu_wait_for_runs(tc_gpu *g) {
   TC_TRY(tc_gpu_begin(g, "waiting"));
   tc_gpu_retired *list = take_retired(g);
   pthread_mutex_unlock(&g->lock);
-  tc_status st = tc_gpu_check(g, g->driver->wait(&g->port), "waiting for what was asked for before");
+  tc_status st = tc_gpu_check(g, tc_gpu_port_wait(&g->port), "waiting for what was asked for before");
   pthread_mutex_lock(&g->lock);
   destroy_list(g, list);
   tc_gpu_end(g);

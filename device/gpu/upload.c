@@ -40,7 +40,7 @@ static tc_status make_pieces(tc_gpu *g, tc_gpu_upload *u, size_t bytes) {
     tc_gpu_piece *x = &u->there[u->n_there];
     const char *name;
     if (!x->moved) TC_TRY(tc_gpu_event(g, false, &x->moved));
-    int result = g->driver->take(&g->port, TC_GPU_UP, TC_GPU_PIECE_BYTES, &x->at);
+    int result = tc_gpu_port_take(&g->port, TC_GPU_UP, TC_GPU_PIECE_BYTES, &x->at);
     if (g->driver->judge(result, &name) == TC_GPU_OUT_OF_MEMORY) break;
     TC_TRY(tc_gpu_check(g, result, "taking memory for copies"));
     u->n_there++;
@@ -55,15 +55,15 @@ static tc_status send_piece(tc_gpu *g, tc_gpu_upload *u, char *to, const char *f
   tc_gpu_piece *x = &u->there[u->next];
   char *pinned = u->pinned + u->piece * TC_GPU_PIECE_BYTES;
   void *sent = u->sent[u->piece];
-  TC_TRY(tc_gpu_check(g, d->event_wait(&g->port, sent), "waiting for a copy to the device"));
+  TC_TRY(tc_gpu_check(g, d->entry->event_wait(sent), "waiting for a copy to the device"));
   memcpy(pinned, from, n);
-  TC_TRY(tc_gpu_check(g, d->event_follow(&g->port, TC_GPU_UP, x->moved), "waiting for an event"));
+  TC_TRY(tc_gpu_check(g, tc_gpu_port_follow(&g->port, TC_GPU_UP, x->moved), "waiting for an event"));
   TC_TRY(tc_gpu_check(g, d->write(&g->port, TC_GPU_UP, x->at, pinned, n), "copying to the device"));
-  TC_TRY(tc_gpu_check(g, d->event_record(&g->port, TC_GPU_UP, sent), "recording an event"));
+  TC_TRY(tc_gpu_check(g, tc_gpu_port_record(&g->port, TC_GPU_UP, sent), "recording an event"));
   u->piece = (u->piece + 1) % TC_GPU_PIECES, u->next = (u->next + 1) % u->n_there;
-  TC_TRY(tc_gpu_check(g, d->event_follow(&g->port, TC_GPU_WORK, sent), "waiting for an event"));
+  TC_TRY(tc_gpu_check(g, tc_gpu_port_follow(&g->port, TC_GPU_WORK, sent), "waiting for an event"));
   TC_TRY(tc_gpu_check(g, d->copy(&g->port, to, x->at, n), "copying on the device"));
-  return tc_gpu_check(g, d->event_record(&g->port, TC_GPU_WORK, x->moved), "recording an event");
+  return tc_gpu_check(g, tc_gpu_port_record(&g->port, TC_GPU_WORK, x->moved), "recording an event");
 }
 
 tc_status tc_gpu_upload_run(tc_gpu *g, char *to, const char *from, size_t bytes, bool *out_done) {

@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include "device/gpu/driver_types.h"
+
 // Unsigned enums in the vendor's headers.
 typedef unsigned tc_hip_result, tc_hip_pool_attribute, tc_hip_copy_kind, tc_hip_capture_mode;
 typedef unsigned tc_hiprtc_result;
@@ -19,15 +21,7 @@ typedef struct hipGraphNode *tc_hip_node;
 typedef struct hipGraphExec *tc_hip_exec;
 typedef void *tc_hiprtc_program;  // the same as tc_rtc_program
 
-typedef struct tc_hip_pool_properties {
-  unsigned allocType, handleTypes;
-  struct {
-    unsigned type;
-    int id;
-  } location;
-  void *win32SecurityAttributes;
-  unsigned char reserved[64];
-} tc_hip_pool_properties;
+typedef tc_gpu_pool_properties tc_hip_pool_properties;
 
 typedef struct tc_hip_extent {
   unsigned x, y, z;

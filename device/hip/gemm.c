@@ -16,8 +16,8 @@ typedef struct made {
 
 static const tc_gpu_library_driver *chosen[TC_MOST_ORDINALS];  // by devices, under each one's lock; NULL: none is ready
 
-void tc_hip_gemm_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes)) {
-  tc_hipblaslt_of(hip_major, room);
+void tc_hip_gemm_of(int hip_major) {
+  tc_hipblaslt_of(hip_major);
   tc_rocblas_of(hip_major);
 }
 

@@ -6,8 +6,7 @@
 #include "device/gpu/driver.h"
 
 extern const tc_gpu_library_driver tc_hip_gemm;
-// Called when the driver is opened; room asks for the device's free memory.
-void tc_hip_gemm_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes));
+void tc_hip_gemm_of(int hip_major);  // called when the driver is opened
 void tc_hip_gemm_close(tc_gpu_port *p);
 // The libraries' results that are not the driver's are from here to MIOpen's (miopen.h).
 #define TC_HIP_PRODUCTS_RESULTS 0x10000

@@ -71,12 +71,10 @@ static tc_lt_library lt = {
 };
 
 static int driver_major;
-static int (*free_memory)(tc_gpu_port *p, size_t *free_bytes);  // asks the driver for free memory
 static _Atomic(const char *) own_name = "hipBLASLt";  // with its version once a device has been opened
 
-void tc_hipblaslt_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes)) {
+void tc_hipblaslt_of(int hip_major) {
   driver_major = hip_major;
-  free_memory = room;
 }
 
 // The loader has one library of HIP's, so this one must be of the same version.
@@ -138,7 +136,7 @@ void tc_hipblaslt_close(tc_gpu_port *p) {
 
 static int open_handle(tc_gpu_port *p) {
   size_t room = 0;
-  int version = 0, result = free_memory(p, &room);
+  int version = 0, result = tc_gpu_port_free_bytes(p, &room);
   if (result == 0 && room < TC_HIPBLASLT_LEAST_ROOM) result = TC_LT_RESULTS + TC_HIPBLAS_STATUS_ALLOC_FAILED;
   if (result == 0) result = tc_lt_open(&lt, p);
   if (result != 0) return result;

@@ -19,7 +19,6 @@ enum {
 #define TC_HIPBLASLT_LEAST_ROOM ((size_t)64 << 20)
 
 extern const tc_gpu_library_driver tc_hipblaslt;  // pre of all but drop: ready returned true for the port
-// Called before ready; room asks for the device's free memory.
-void tc_hipblaslt_of(int hip_major, int (*room)(tc_gpu_port *p, size_t *free_bytes));
+void tc_hipblaslt_of(int hip_major);  // called before ready
 void tc_hipblaslt_close(tc_gpu_port *p);
 tc_gpu_verdict tc_hipblaslt_judge(int result, const char **name);

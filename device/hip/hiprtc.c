@@ -8,7 +8,6 @@
 #include "device/hip/api.h"
 
 #define OPTIONS "-ffp-contract=off", "-O3"
-#define OPTIONS_TEXT "-ffp-contract=off -O3"
 
 static struct {
 #define TC_HIPRTC_ROW(symbol, result, parameters) result(*symbol) parameters;
@@ -60,10 +59,6 @@ bool tc_hiprtc_choose_arch(tc_gpu_facts *facts, char *why, size_t bytes) {
 
 const char *tc_hiprtc_name(void) {
   return name_text;
-}
-
-const char *tc_hiprtc_options(void) {
-  return OPTIONS_TEXT;
 }
 
 tc_status tc_hiprtc_compile(const char *target, const char *name, const char *source, tc_gpu_image *out) {

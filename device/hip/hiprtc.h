@@ -14,5 +14,5 @@ bool tc_hiprtc_open(void *driver, int version, char *why, size_t bytes);
 // why. It asks our own table, because hiprtc would end the process for an unknown target.
 bool tc_hiprtc_choose_arch(tc_gpu_facts *facts, char *why, size_t bytes);
 const char *tc_hiprtc_name(void);  // "hiprtc of HIP 5.2"
-const char *tc_hiprtc_options(void);
+#define TC_HIPRTC_OPTIONS "-ffp-contract=off -O3"  // besides the architecture
 tc_status tc_hiprtc_compile(const char *arch, const char *name, const char *source, tc_gpu_image *out);

@@ -40,7 +40,6 @@ static const tc_library_row rows[] = {
 
 static int driver_major;
 static void *driver;
-static int (*free_memory)(tc_gpu_port *p, size_t *free_bytes);  // asks the driver for free memory
 static int version;  // 30400
 static char name_text[32];
 
@@ -55,9 +54,8 @@ typedef struct made {
 
 // ---- the library ----
 
-void tc_miopen_of(int hip_major, void *hip, int (*room)(tc_gpu_port *p, size_t *free_bytes)) {
+void tc_miopen_of(int hip_major, void *hip) {
   driver_major = hip_major, driver = hip;
-  free_memory = room;
 }
 
 static bool load_miopen(const char *path, char *why, size_t bytes) {
@@ -139,7 +137,7 @@ tc_gpu_verdict tc_miopen_judge(int result, const char **name) {
 static int open_handle(tc_gpu_port *p) {
   tc_miopen_handle handle = NULL;
   size_t room = 0;
-  int result = free_memory(p, &room);
+  int result = tc_gpu_port_free_bytes(p, &room);
   if (result == 0 && room < TC_HIPBLASLT_LEAST_ROOM) result = result_of(TC_miopenStatusAllocFailed);
   if (result == 0) result = result_of(mi.miopenCreateWithStream(&handle, p->stream[TC_GPU_WORK]));
   p->library[TC_GPU_CONVOLUTIONS] = result == 0 ? handle : NULL;

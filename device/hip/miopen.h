@@ -48,10 +48,8 @@ enum {
 #define TC_miopenMathPedantic 1
 
 extern const tc_gpu_library_driver tc_miopen;
-void tc_miopen_of(int hip_major, void *hip,
-                  // Called when the driver is opened, with its version and its library. room asks
-                  // for the device's free memory.
-                  int (*room)(tc_gpu_port *p, size_t *free_bytes));
+// Called when the driver is opened, with its version and its library.
+void tc_miopen_of(int hip_major, void *hip);
 void tc_miopen_close(tc_gpu_port *p);
 // Results of its functions that are not the driver's are from TC_MIOPEN_RESULTS on.
 #define TC_MIOPEN_RESULTS 0x30000

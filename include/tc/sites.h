@@ -9,6 +9,7 @@
 extern "C" {
 #endif
 
+TC_API tc_status tc_embed_at(tc_site site);
 TC_API tc_status tc_set_num_threads_at(int n, tc_site site);
 TC_API tc_status tc_set_memory_cap_at(size_t bytes, tc_site site);
 TC_API tc_status tc_set_memory_budget_at(size_t bytes, tc_site site);
@@ -558,6 +559,7 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_split(x, size, axis, n, out...) tc_split_at(x, size, axis, n, __VA_OPT__(out,) TC_HERE)
 #define tc_meshgrid(n, xs, out...) tc_meshgrid_at(n, xs, __VA_OPT__(out,) TC_HERE)
 #define tc_einsum(spec, n, operands...) tc_einsum_at(spec, n, __VA_OPT__(operands,) TC_HERE)
+#define tc_embed() tc_embed_at(TC_HERE)
 #define tc_pop_device() tc_pop_device_at(TC_HERE)
 #define tc_scope_begin() tc_scope_begin_at(TC_HERE)
 

@@ -168,6 +168,12 @@ TC_API const tc_error *tc_last_error(void);
 // Without it the thread's next sync point fails with them once.
 TC_API void tc_clear_error(void);
 
+// Makes tc a guest in somebody else's process, for libraries that use it inside. A guest writes no
+// warnings to stderr, pins no thread and starts no thread that compiles or watches. It keeps no
+// files unless TC_CACHE_DIR says where. TC_EMBED=1 does the same. Errors are returned as ever; a
+// sink of tc_set_log still gets all lines.
+// TC_ERR_STATE after another call has read the environment: call it first. Thread-safe.
+TC_API tc_status tc_embed(void);
 // Threads a run may use: 0 returns to min(affinity mask, cgroup quota, physical cores). Results do
 // not depend on it.
 // TC_ERR_ARG if n is negative, TC_ERR_STATE inside another call of the thread.

@@ -11,8 +11,7 @@
 // A wrong call gives a tensor that is not valid, and sync points return a status. With
 // TC_EXCEPTIONS defined before this header both throw tc::error instead.
 // Errors name the caller's file and line. Threads: as tc.h.
-#ifndef TC_TC_HPP
-#define TC_TC_HPP
+#pragma once
 
 #include <tc/tc.h>
 
@@ -369,29 +368,19 @@ inline tensor grad(const tensor &p, location at = location()) {
 
 class optimizer {
  public:
-  explicit optimizer(tc_optimizer *opt = nullptr) : opt_(opt) {}
-  optimizer(optimizer &&other) noexcept : opt_(other.opt_) {
-    other.opt_ = nullptr;
-  }
-  optimizer &operator=(optimizer other) noexcept {
-    std::swap(opt_, other.opt_);
-    return *this;
-  }
-  ~optimizer() {
-    tc_optimizer_destroy(opt_);
-  }
+  explicit optimizer(tc_optimizer *opt = nullptr) : opt_(opt, tc_optimizer_destroy) {}
   operator tc_optimizer *() const {
-    return opt_;
+    return opt_.get();
   }
   tc_status step(location at = location()) {
-    return check(tc_optimizer_step_at(opt_, at.site()));
+    return check(tc_optimizer_step_at(*this, at.site()));
   }
   tc_status zero_grad(location at = location()) {
-    return check(tc_zero_grad_at(opt_, at.site()));
+    return check(tc_zero_grad_at(*this, at.site()));
   }
 
  private:
-  tc_optimizer *opt_;
+  std::unique_ptr<tc_optimizer, void (*)(tc_optimizer *)> opt_;
 };
 #define TC_OPTIMIZER_(name, options_type) \
   inline optimizer name(const tensors &params, options_type options, location at = location()) { \
@@ -408,4 +397,3 @@ TC_OPTIMIZER_(rmsprop, tc_rmsprop_options)
 
 #undef TC_STATUS_
 #undef TC_WAY_
-#endif

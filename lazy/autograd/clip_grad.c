@@ -1,12 +1,8 @@
 // Gradients of many parameters at once: cleared, and clipped by their norm.
 #define TC_NO_SITES
 #include "lazy/autograd/params_check.h"
-#include "lazy/record/record.h"
+#include "lazy/record/formula.h"
 #include "runtime/arena.h"
-
-static tc_node num(tc_trace *t, tc_op op, tc_node a, double b) {
-  return tc_rec_num(t, op, a, tc_num_float(b));
-}
 
 tc_status tc_params_check(const char *name, const tc_tensor *params, int n, tc_site site) {
   if (n < 0 || (n > 0 && params == NULL))
@@ -34,14 +30,14 @@ static tc_node grads_square(tc_trace *t, const tc_tensor *params, int n) {
     g = tc_rec_cast(t, g, tc_node_type(t, g) == TC_F64 ? TC_F64 : TC_F32);
     uint32_t every_axis = (1u << tc_node_dims(t, g)->rank) - 1;
     tc_node square = tc_rec_fold(t, TC_OP_SUM, tc_rec_unary(t, TC_OP_SQUARE, g), every_axis, false);
-    total = total == TC_NODE_ERR ? square : tc_rec_binary(t, TC_OP_ADD, total, square);
+    total = total == TC_NODE_ERR ? square : f_add(t, total, square);
   }
   return total;
 }
 
 static tc_node scale_of(tc_trace *t, tc_node norm, double max_norm) {
-  tc_node scale = tc_rec_binary(t, TC_OP_DIV, tc_rec_const(t, norm, max_norm), num(t, TC_OP_ADD, norm, 1e-6));
-  return num(t, TC_OP_MINIMUM, scale, 1);
+  tc_node scale = f_div(t, tc_rec_const(t, norm, max_norm), f_num(t, TC_OP_ADD, norm, 1e-6));
+  return f_num(t, TC_OP_MINIMUM, scale, 1);
 }
 
 static bool scale_grads(tc_trace *t, const tc_tensor *params, int n, tc_node scale) {
@@ -49,7 +45,7 @@ static bool scale_grads(tc_trace *t, const tc_tensor *params, int n, tc_node sca
   for (int i = 0; i < n; i++) {
     tc_node g = tc_rec_grad(t, params[i]);
     if (g == TC_NODE_ERR) continue;
-    tc_node clipped = tc_rec_cast(t, tc_rec_binary(t, TC_OP_MUL, g, scale), tc_node_type(t, g));
+    tc_node clipped = tc_rec_cast(t, f_mul(t, g, scale), tc_node_type(t, g));
     ok = clipped != TC_NODE_ERR && tc_rec_set_grad(t, params[i], clipped) == TC_OK && ok;
   }
   return ok;

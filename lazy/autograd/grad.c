@@ -15,13 +15,10 @@
 #include <string.h>
 
 #include "lazy/autograd/param.h"
-#include "lazy/autograd/vjp.h"
 #include "lazy/autograd/walk.h"
-#include "lazy/record/record.h"
 #include "lazy/ops/cross_device.h"
 #include "lazy/record/append.h"
 #include "lazy/trace/deferred_error.h"
-#include "lazy/trace/run.h"
 #include "runtime/arena.h"
 #include "runtime/options.h"
 #include "runtime/passes.h"
@@ -61,10 +58,8 @@ static void give_param(tc_walk *w, tc_param_sum *p) {
 // and then memory by memory: what fails by then has changed no gradient.
 static void give_params(tc_walk *w) {
   for (int i = 0; i < w->n_xs && w->n_params; i++) {
-    tc_trace *owner;
     tc_param_sum *p = *tc_walk_param(w, w->xs[i]);
-    if (p)
-      tc_walk_add_to(w, &w->x_grad[i], tc_walk_use_again(w, p->sum), (tc_device)tc_slot_find(p->param, &owner)->device);
+    if (p) tc_walk_add_to(w, &w->x_grad[i], tc_walk_use_again(w, p->sum), (tc_device)tc_slot_of(p->param.slot)->device);
   }
   if (w->xs) return;
   for (tc_param_sum *p = w->params; p && w->t->op_status == TC_OK; p = p->next) add_former(w, p, false);
@@ -79,9 +74,8 @@ static void give_params(tc_walk *w) {
 // Adds to the gradients of those xs that stand for node n.
 static void give_asked(tc_walk *w, const tc_segment *s, uint32_t n, tc_node g) {
   for (int i = w->x_at[tc_walk_hash((uintptr_t)s->run, n, w->n_x_at)], next; i; i = next) {
-    tc_trace *owner;
     int x = (i - 1) / 2;
-    const tc_slot *slot = tc_slot_find(w->xs[x], &owner);
+    const tc_slot *slot = tc_slot_of(w->xs[x].slot);
     bool by_run = (i - 1) % 2, here = s->run ? by_run && slot->run == s->run && slot->home == n
                                              : !by_run && slot->epoch == w->t->epoch && slot->node == n;
     tc_count(TC_PASS_WALK, 1);
@@ -276,9 +270,9 @@ static bool wants_grad(tc_trace *t, tc_tensor x) {
 
 // Handles of the gradients in the current scope; zeros where nothing leads to x.
 static void give_out(tc_walk *w, tc_tensor *out) {
-  tc_trace *t = w->t, *owner;
+  tc_trace *t = w->t;
   for (int i = 0; i < w->n_xs; i++) {
-    const tc_slot *s = tc_slot_find(w->xs[i], &owner);
+    const tc_slot *s = tc_slot_of(w->xs[i].slot);
     if (w->x_grad[i] != TC_NODE_ERR || !tc_walk_enter(w, (tc_device)s->device)) continue;
     w->x_grad[i] = tc_rec_full(t, &tc_dims_at(s->shape)->d, (tc_type)s->dtype, 0);
   }
@@ -292,10 +286,7 @@ static void give_out(tc_walk *w, tc_tensor *out) {
       tc_walk_drop(w, g);
       continue;
     }
-    if (t->slot_of[*g] != TC_SLOT_NONE) {  // already some handle's node
-      const tc_rec *r = tc_rec_of(t, *g);
-      *g = tc_trace_append_plain(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, false, *g, 0);
-    }
+    if (t->slot_of[*g] != TC_SLOT_NONE) *g = tc_trace_copy(t, *g);  // already some handle's node
     if (*g != TC_NODE_ERR) out[i] = tc_trace_handle(t, *g, true);
   }
 }

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "lazy/autograd/params_check.h"
-#include "lazy/record/record.h"
+#include "lazy/record/formula.h"
 #include "lazy/sync/sync.h"
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
@@ -301,31 +301,27 @@ static tc_node state_of(tc_trace *t, const entry *e, int k) {
   return widened(t, tc_op_in(t, e->state[k]));
 }
 
-static tc_node num(tc_trace *t, tc_op op, tc_node a, double b) {
-  return tc_rec_num(t, op, a, tc_num_float(b));
-}
-
 // a + alpha * b
 static tc_node add_scaled(tc_trace *t, tc_node a, tc_node b, double alpha) {
-  return tc_rec_binary(t, TC_OP_ADD, a, num(t, TC_OP_MUL, b, alpha));
+  return f_add(t, a, f_num(t, TC_OP_MUL, b, alpha));
 }
 
 // a * keep + value * g * g
 static tc_node decay_square(tc_trace *t, tc_node a, tc_node g, double keep, double value) {
-  tc_node square = tc_rec_binary(t, TC_OP_MUL, num(t, TC_OP_MUL, g, value), g);
-  return tc_rec_binary(t, TC_OP_ADD, num(t, TC_OP_MUL, a, keep), square);
+  tc_node square = f_mul(t, f_num(t, TC_OP_MUL, g, value), g);
+  return f_add(t, f_num(t, TC_OP_MUL, a, keep), square);
 }
 
 // a + value * b / c
 static tc_node add_quotient(tc_trace *t, tc_node a, tc_node b, tc_node c, double value) {
-  return tc_rec_binary(t, TC_OP_ADD, a, tc_rec_binary(t, TC_OP_DIV, num(t, TC_OP_MUL, b, value), c));
+  return f_add(t, a, f_div(t, f_num(t, TC_OP_MUL, b, value), c));
 }
 
 // torch.lerp: from + weight * (to - from), from the nearer end.
 static tc_node lerp(tc_trace *t, tc_node from, tc_node to, double weight) {
-  tc_node way = tc_rec_binary(t, TC_OP_SUB, to, from);
+  tc_node way = f_sub(t, to, from);
   if (weight < 0.5) return add_scaled(t, from, way, weight);
-  return tc_rec_binary(t, TC_OP_SUB, to, num(t, TC_OP_MUL, way, 1 - weight));
+  return f_sub(t, to, f_num(t, TC_OP_MUL, way, 1 - weight));
 }
 
 static void sgd_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
@@ -336,7 +332,7 @@ static void sgd_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p
     // The buffer starts as the first gradient, undamped: zero * momentum + 1 * g, so that every
     // step records the same ops.
     double share = e->n_steps == 0 ? 1 : 1 - o->dampening;
-    tc_node buffer = add_scaled(t, num(t, TC_OP_MUL, state_of(t, e, 0), o->momentum), g, share);
+    tc_node buffer = add_scaled(t, f_num(t, TC_OP_MUL, state_of(t, e, 0), o->momentum), g, share);
     e->next_state[0] = buffer;
     g = o->nesterov ? add_scaled(t, g, buffer, o->momentum) : buffer;
   }
@@ -351,15 +347,15 @@ static void adam_update(tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_
     opt->bias = (struct adam_bias){step, 1 - pow(o->beta1, (double)step), 1 / sqrt(1 - pow(o->beta2, (double)step))};
   if (decay != 0) {
     if (o->decoupled)
-      p = num(t, TC_OP_MUL, p, 1 - lr * decay);
+      p = f_num(t, TC_OP_MUL, p, 1 - lr * decay);
     else
       g = add_scaled(t, g, p, decay);
   }
   tc_node avg = lerp(t, state_of(t, e, 0), g, 1 - o->beta1);
   tc_node square = decay_square(t, state_of(t, e, 1), g, o->beta2, 1 - o->beta2);
-  tc_node root = num(t, TC_OP_MUL, tc_rec_unary(t, TC_OP_SQRT, square), opt->bias.second);
+  tc_node root = f_num(t, TC_OP_MUL, tc_rec_unary(t, TC_OP_SQRT, square), opt->bias.second);
   e->next_state[0] = avg, e->next_state[1] = square;
-  e->next_param = add_quotient(t, p, avg, num(t, TC_OP_ADD, root, o->eps), -(lr / opt->bias.first));
+  e->next_param = add_quotient(t, p, avg, f_num(t, TC_OP_ADD, root, o->eps), -(lr / opt->bias.first));
 }
 
 static void rmsprop_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_node p, tc_node g) {
@@ -367,10 +363,10 @@ static void rmsprop_update(const tc_optimizer *opt, tc_trace *t, entry *e, tc_no
   double lr = lr_of(opt, e->group), decay = opt->groups[e->group].weight_decay;
   if (decay != 0) g = add_scaled(t, g, p, decay);
   tc_node square = decay_square(t, state_of(t, e, 0), g, o->alpha, 1 - o->alpha);
-  tc_node root = num(t, TC_OP_ADD, tc_rec_unary(t, TC_OP_SQRT, square), o->eps);
+  tc_node root = f_num(t, TC_OP_ADD, tc_rec_unary(t, TC_OP_SQRT, square), o->eps);
   e->next_state[0] = square;
   if (o->momentum > 0) {
-    tc_node buffer = add_quotient(t, num(t, TC_OP_MUL, state_of(t, e, 1), o->momentum), g, root, 1);
+    tc_node buffer = add_quotient(t, f_num(t, TC_OP_MUL, state_of(t, e, 1), o->momentum), g, root, 1);
     e->next_state[1] = buffer;
     e->next_param = add_scaled(t, p, buffer, -lr);
   } else {

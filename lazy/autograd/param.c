@@ -7,7 +7,6 @@
 
 #include "lazy/record/append.h"
 #include "lazy/record/record.h"
-#include "lazy/trace/run.h"
 
 static tc_slot *own_slot(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
@@ -25,10 +24,8 @@ tc_tensor tc_param_at(tc_tensor x, tc_site site) {
   a = tc_rec_detach(t, a);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   tc_tensor h = tc_trace_handle(t, a, false);
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find(h, &owner);
-  if (s && s->gen == h.gen) {
-    s->flags |= TC_SLOT_GRAD;
+  if (h.slot < TC_POISON) {
+    tc_slot_of(h.slot)->flags |= TC_SLOT_GRAD;
     if (!tc_trace_requires_grad(t, a, h)) return tc_op_end(t, TC_NODE_ERR);
     t->flag[a] |= TC_NODE_KEEP;
   }
@@ -98,13 +95,12 @@ void tc_rec_clear_grad(tc_trace *t, tc_tensor param) {
   if (!s || !s->grad.gen) return;
   tc_tensor grad = s->grad;
   s->grad = (tc_tensor){0, 0};
-  tc_slot_release(t, grad);
+  tc_slot_release_handle(t, grad);
 }
 
 // The gradient is h from here on; the reference is consumed.
 static void own_grad(tc_slot *param, tc_tensor h) {
-  tc_trace *owner;
-  tc_slot_find(h, &owner)->flags |= TC_SLOT_KEEP;
+  tc_slot_of(h.slot)->flags |= TC_SLOT_KEEP;
   param->grad = h;
 }
 
@@ -113,11 +109,7 @@ tc_status tc_rec_set_grad(tc_trace *t, tc_tensor param, tc_node g) {
   tc_slot *s = own_slot(t, param);
   if (!s) return t->op_status;
   tc_rec_clear_grad(t, param);
-  if (t->slot_of[g] != TC_SLOT_NONE) {
-    const tc_rec *r = tc_rec_of(t, g);
-    g = tc_trace_append_plain(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, false, g, 0);
-    if (g == TC_NODE_ERR) return t->op_status;
-  }
+  if (t->slot_of[g] != TC_SLOT_NONE && (g = tc_trace_copy(t, g)) == TC_NODE_ERR) return t->op_status;
   tc_tensor h = tc_trace_handle(t, g, false);
   if (t->op_status != TC_OK) return t->op_status;
   t->flag[g] |= TC_NODE_KEEP;

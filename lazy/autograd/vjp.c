@@ -30,132 +30,64 @@ void tc_vjp_none(tc_vjp *v) {
 
 // ---- One operand ----
 
+// Rules whose gradient is the result's times, or over, something.
+#define TIMES(name, slope) \
+  void tc_vjp_##name(tc_vjp *v) { \
+    tc_vjp_give(v, 0, mul(v, v->g, slope)); \
+  }
+#define MINUS_TIMES(name, slope) \
+  void tc_vjp_##name(tc_vjp *v) { \
+    tc_vjp_give(v, 0, mul(v, neg(v, v->g), slope)); \
+  }
+#define OVER(name, divisor) \
+  void tc_vjp_##name(tc_vjp *v) { \
+    tc_vjp_give(v, 0, bin(v, TC_OP_DIV, v->g, divisor)); \
+  }
+
 void tc_vjp_neg(tc_vjp *v) {
   tc_vjp_give(v, 0, neg(v, v->g));
 }
 
-void tc_vjp_abs(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, v->g, un(v, TC_OP_SIGN, tc_vjp_in(v, 0))));
-}
-
-void tc_vjp_square(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, v->g, scale(v, tc_vjp_in(v, 0), 2)));
-}
-
-void tc_vjp_sqrt(tc_vjp *v) {
-  tc_vjp_give(v, 0, bin(v, TC_OP_DIV, v->g, scale(v, tc_vjp_out(v), 2)));
-}
+TIMES(abs, un(v, TC_OP_SIGN, tc_vjp_in(v, 0)))
+TIMES(square, scale(v, tc_vjp_in(v, 0), 2))
+OVER(sqrt, scale(v, tc_vjp_out(v), 2))
 
 void tc_vjp_rsqrt(tc_vjp *v) {
   tc_node out = tc_vjp_out(v);
   tc_vjp_give(v, 0, mul(v, scale(v, v->g, -0.5), mul(v, out, un(v, TC_OP_SQUARE, out))));
 }
 
-void tc_vjp_reciprocal(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, neg(v, v->g), un(v, TC_OP_SQUARE, tc_vjp_out(v))));
-}
-
-void tc_vjp_exp(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, v->g, tc_vjp_out(v)));
-}
-
-void tc_vjp_exp2(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, v->g, scale(v, tc_vjp_out(v), M_LN2)));
-}
-
-void tc_vjp_expm1(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, v->g, num(v, TC_OP_ADD, tc_vjp_out(v), 1)));
-}
-
-void tc_vjp_log(tc_vjp *v) {
-  tc_vjp_give(v, 0, bin(v, TC_OP_DIV, v->g, tc_vjp_in(v, 0)));
-}
-
-void tc_vjp_log2(tc_vjp *v) {
-  tc_vjp_give(v, 0, bin(v, TC_OP_DIV, v->g, scale(v, tc_vjp_in(v, 0), M_LN2)));
-}
-
-void tc_vjp_log10(tc_vjp *v) {
-  tc_vjp_give(v, 0, bin(v, TC_OP_DIV, v->g, scale(v, tc_vjp_in(v, 0), M_LN10)));
-}
-
-void tc_vjp_log1p(tc_vjp *v) {
-  tc_vjp_give(v, 0, bin(v, TC_OP_DIV, v->g, num(v, TC_OP_ADD, tc_vjp_in(v, 0), 1)));
-}
-
-void tc_vjp_sin(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, v->g, un(v, TC_OP_COS, tc_vjp_in(v, 0))));
-}
-
-void tc_vjp_cos(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, neg(v, v->g), un(v, TC_OP_SIN, tc_vjp_in(v, 0))));
-}
-
-void tc_vjp_tan(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, v->g, num(v, TC_OP_ADD, un(v, TC_OP_SQUARE, tc_vjp_out(v)), 1)));
-}
+MINUS_TIMES(reciprocal, un(v, TC_OP_SQUARE, tc_vjp_out(v)))
+TIMES(exp, tc_vjp_out(v))
+TIMES(exp2, scale(v, tc_vjp_out(v), M_LN2))
+TIMES(expm1, num(v, TC_OP_ADD, tc_vjp_out(v), 1))
+OVER(log, tc_vjp_in(v, 0))
+OVER(log2, scale(v, tc_vjp_in(v, 0), M_LN2))
+OVER(log10, scale(v, tc_vjp_in(v, 0), M_LN10))
+OVER(log1p, num(v, TC_OP_ADD, tc_vjp_in(v, 0), 1))
+TIMES(sin, un(v, TC_OP_COS, tc_vjp_in(v, 0)))
+MINUS_TIMES(cos, un(v, TC_OP_SIN, tc_vjp_in(v, 0)))
+TIMES(tan, num(v, TC_OP_ADD, un(v, TC_OP_SQUARE, tc_vjp_out(v)), 1))
 
 // 1 / sqrt(1 - x^2)
 static tc_node asin_slope(tc_vjp *v) {
   return un(v, TC_OP_RSQRT, num_minus(v, 1, un(v, TC_OP_SQUARE, tc_vjp_in(v, 0))));
 }
 
-void tc_vjp_asin(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, v->g, asin_slope(v)));
-}
-
-void tc_vjp_acos(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, neg(v, v->g), asin_slope(v)));
-}
-
-void tc_vjp_atan(tc_vjp *v) {
-  tc_vjp_give(v, 0, bin(v, TC_OP_DIV, v->g, num(v, TC_OP_ADD, un(v, TC_OP_SQUARE, tc_vjp_in(v, 0)), 1)));
-}
-
-void tc_vjp_sinh(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, v->g, un(v, TC_OP_COSH, tc_vjp_in(v, 0))));
-}
-
-void tc_vjp_cosh(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, v->g, un(v, TC_OP_SINH, tc_vjp_in(v, 0))));
-}
-
-void tc_vjp_tanh(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, v->g, num_minus(v, 1, un(v, TC_OP_SQUARE, tc_vjp_out(v)))));
-}
-
-void tc_vjp_asinh(tc_vjp *v) {
-  tc_node x = tc_vjp_in(v, 0);
-  tc_vjp_give(v, 0, mul(v, v->g, un(v, TC_OP_RSQRT, num(v, TC_OP_ADD, un(v, TC_OP_SQUARE, x), 1))));
-}
-
-void tc_vjp_acosh(tc_vjp *v) {
-  tc_node x = tc_vjp_in(v, 0);
-  tc_vjp_give(v, 0, mul(v, v->g, un(v, TC_OP_RSQRT, num(v, TC_OP_SUB, un(v, TC_OP_SQUARE, x), 1))));
-}
-
-void tc_vjp_atanh(tc_vjp *v) {
-  tc_vjp_give(v, 0, bin(v, TC_OP_DIV, v->g, num_minus(v, 1, un(v, TC_OP_SQUARE, tc_vjp_in(v, 0)))));
-}
-
-void tc_vjp_erf(tc_vjp *v) {
-  tc_node e = un(v, TC_OP_EXP, neg(v, un(v, TC_OP_SQUARE, tc_vjp_in(v, 0))));
-  tc_vjp_give(v, 0, mul(v, v->g, scale(v, e, M_2_SQRTPI)));
-}
-
+TIMES(asin, asin_slope(v))
+MINUS_TIMES(acos, asin_slope(v))
+OVER(atan, num(v, TC_OP_ADD, un(v, TC_OP_SQUARE, tc_vjp_in(v, 0)), 1))
+TIMES(sinh, un(v, TC_OP_COSH, tc_vjp_in(v, 0)))
+TIMES(cosh, un(v, TC_OP_SINH, tc_vjp_in(v, 0)))
+TIMES(tanh, num_minus(v, 1, un(v, TC_OP_SQUARE, tc_vjp_out(v))))
+TIMES(asinh, un(v, TC_OP_RSQRT, num(v, TC_OP_ADD, un(v, TC_OP_SQUARE, tc_vjp_in(v, 0)), 1)))
+TIMES(acosh, un(v, TC_OP_RSQRT, num(v, TC_OP_SUB, un(v, TC_OP_SQUARE, tc_vjp_in(v, 0)), 1)))
+OVER(atanh, num_minus(v, 1, un(v, TC_OP_SQUARE, tc_vjp_in(v, 0))))
+TIMES(erf, scale(v, un(v, TC_OP_EXP, neg(v, un(v, TC_OP_SQUARE, tc_vjp_in(v, 0)))), M_2_SQRTPI))
 // The inverse of erf's slope, taken at the result.
-void tc_vjp_erfinv(tc_vjp *v) {
-  tc_node e = un(v, TC_OP_EXP, un(v, TC_OP_SQUARE, tc_vjp_out(v)));
-  tc_vjp_give(v, 0, mul(v, v->g, scale(v, e, 1 / M_2_SQRTPI)));
-}
-
-void tc_vjp_lgamma(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, v->g, tc_rec_polygamma(v->t, 0, tc_vjp_in(v, 0))));
-}
-
-void tc_vjp_polygamma(tc_vjp *v) {
-  tc_vjp_give(v, 0, mul(v, v->g, tc_rec_polygamma(v->t, (int64_t)v->attr[0] + 1, tc_vjp_in(v, 0))));
-}
+TIMES(erfinv, scale(v, un(v, TC_OP_EXP, un(v, TC_OP_SQUARE, tc_vjp_out(v))), 1 / M_2_SQRTPI))
+TIMES(lgamma, tc_rec_polygamma(v->t, 0, tc_vjp_in(v, 0)))
+TIMES(polygamma, tc_rec_polygamma(v->t, (int64_t)v->attr[0] + 1, tc_vjp_in(v, 0)))
 
 void tc_vjp_sigmoid(tc_vjp *v) {
   tc_node out = tc_vjp_out(v);

@@ -80,17 +80,14 @@ static tc_node halves(tc_vjp *v, tc_node p, int64_t n_rows, int64_t n) {
 
 // Half `which` of [n_rows, 2, half] as [n_rows, half].
 static tc_node half_of(tc_vjp *v, tc_node pair, int64_t which, int64_t n_rows, int64_t half) {
-  tc_dims one = tc_dims_of(3, (const int64_t[]){n_rows, 1, half}),
-          flat = tc_dims_of(2, (const int64_t[]){n_rows, half});
-  tc_node h = tc_rec_slice(v->t, pair, (const int64_t[]){0, which, 0}, (const int64_t[]){1, 1, 1}, &one);
-  return tc_rec_reshape(v->t, h, &flat);
+  tc_dims flat = tc_dims_of(2, (const int64_t[]){n_rows, half});
+  return tc_rec_reshape(v->t, tc_rec_slice_axis(v->t, pair, 1, which, 1, 1), &flat);
 }
 
 // x [n_rows, n], g [n_rows, 1] to the gradient of each row's product. Down: halves are multiplied
 // until one column is left. Up: each half's gradient is its pair's times the other half. Twice the
 // work of the product, log2(n) rounds.
 static tc_node row_product_grad(tc_vjp *v, tc_node x, tc_node g, int64_t n_rows, int64_t n) {
-  static const int64_t start[2] = {0}, step[2] = {1, 1};
   tc_node pair[MAX_ROUNDS];
   int64_t extent[MAX_ROUNDS];
   int rounds = 0;
@@ -107,8 +104,7 @@ static tc_node row_product_grad(tc_vjp *v, tc_node x, tc_node g, int64_t n_rows,
             both = tc_dims_of(2, (const int64_t[]){n_rows, 2 * half});
     g = mul(v, tc_rec_reshape(v->t, g, &one), tc_rec_flip(v->t, pair[rounds], 1u << 1));
     g = tc_rec_reshape(v->t, g, &both);
-    both.dim[1] = extent[rounds];
-    if (extent[rounds] % 2 != 0) g = tc_rec_slice(v->t, g, start, step, &both);
+    if (extent[rounds] % 2 != 0) g = tc_rec_slice_axis(v->t, g, 1, 0, 1, extent[rounds]);
   }
   return g;
 }
@@ -138,16 +134,10 @@ void tc_vjp_cumsum(tc_vjp *v) {
 // a moved by s places towards higher (or lower) indices along the scanned axis, with fill in the
 // places left empty.
 static tc_node shifted(tc_vjp *v, tc_node a, int64_t s, bool up, double fill) {
-  static const int64_t ones[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
   uint64_t axis = v->attr[0];
-  int64_t start[TC_MAX_RANK] = {0}, low[TC_MAX_RANK] = {0}, high[TC_MAX_RANK] = {0};
-  tc_dims rest = *tc_vjp_in_dims(v, 0);
-  rest.dim[axis] -= s;
-  if (up)
-    low[axis] = s;
-  else
-    start[axis] = high[axis] = s;
-  return tc_rec_pad(v->t, tc_rec_slice(v->t, a, start, ones, &rest), low, high, fill);
+  int64_t low[TC_MAX_RANK] = {0}, high[TC_MAX_RANK] = {0}, rest = tc_vjp_in_dims(v, 0)->dim[axis] - s;
+  (up ? low : high)[axis] = s;
+  return tc_rec_pad(v->t, tc_rec_slice_axis(v->t, a, (int)axis, up ? 0 : s, 1, rest), low, high, fill);
 }
 
 // The scan as rounds y = y * shifted(y, s), s = 1, 2, 4, ...; each round's gradient goes to both

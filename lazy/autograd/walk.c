@@ -8,7 +8,6 @@
 
 #include "lazy/ops/cross_device.h"
 #include "lazy/record/append.h"
-#include "lazy/record/record.h"
 #include "lazy/sync/sync.h"
 #include "runtime/arena.h"
 #include "runtime/passes.h"
@@ -137,9 +136,8 @@ bool tc_walk_is_held(tc_node a) {
 }
 
 tc_slot *tc_walk_held_slot(tc_node a, tc_tensor *out) {
-  tc_trace *owner;
   *out = (tc_tensor){a & ~TC_WALK_HELD, 0};
-  tc_slot *s = tc_slot_find(*out, &owner);
+  tc_slot *s = tc_slot_of(out->slot);
   out->gen = s->gen;
   return s;
 }
@@ -151,7 +149,11 @@ tc_node tc_walk_held(tc_walk *w, tc_tensor h) {
 
 void tc_walk_drop(tc_walk *w, tc_node *a) {
   tc_tensor h;
-  if (tc_walk_is_held(*a)) (void)tc_walk_held_slot(*a, &h), tc_slot_release(w->t, h), w->n_held--;
+  if (tc_walk_is_held(*a)) {
+    tc_slot *s = tc_walk_held_slot(*a, &h);
+    tc_slot_release(w->t, s, h);
+    w->n_held--;
+  }
   *a = TC_NODE_ERR;
 }
 
@@ -165,7 +167,8 @@ tc_node tc_walk_use_again(tc_walk *w, tc_node a) {
 tc_node tc_walk_take(tc_walk *w, tc_node *a) {
   tc_tensor h;
   if (!tc_walk_is_held(*a)) return *a;
-  tc_node n = tc_trace_node(w->t, tc_walk_held_slot(*a, &h), h);
+  tc_slot *s = tc_walk_held_slot(*a, &h);
+  tc_node n = tc_trace_node(w->t, s, h);
   tc_walk_drop(w, a);
   return *a = n;
 }
@@ -187,14 +190,13 @@ static void count(tc_walk *w, tc_node *a) {
 // The sync that follows stores the adjoint, and the walk holds it. It is a copy if the memory is
 // the caller's, or if its slot is a parameter's, for which it would be taken.
 static void hold(tc_walk *w, tc_node *a) {
-  tc_trace *t = w->t, *owner;
+  tc_trace *t = w->t;
   tc_tensor h;
   if (!is_node(*a) || t->op_status != TC_OK) return;
-  tc_slot *s = t->slot_of[*a] == TC_SLOT_NONE ? NULL : tc_slot_find((tc_tensor){t->slot_of[*a], 0}, &owner);
+  tc_slot *s = t->slot_of[*a] == TC_SLOT_NONE ? NULL : tc_slot_of(t->slot_of[*a]);
   bool users = tc_rec_op(tc_rec_of(t, *a)) == TC_OP_LEAF && tc_trace_leaf_of(t, *a)->origin == TC_ORIGIN_USER;
   if (users || (s && (s->flags & (TC_SLOT_GRAD | TC_SLOT_HAS_DEFERRED)))) {
-    const tc_rec *r = tc_rec_of(t, *a);
-    *a = tc_trace_append_plain(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, false, *a, 0);
+    *a = tc_trace_copy(t, *a);
     s = NULL;
   }
   if (s) {
@@ -207,8 +209,8 @@ static void hold(tc_walk *w, tc_node *a) {
     w->asked[w->n_asked++] = *a;
   } else if (!s) {  // no sync gives a leaf's slot its history
     const tc_past *past = past_of(w, w->now, *a);
-    s = tc_slot_find(h, &owner);
-    if (past) s->home = past->home, tc_slot_set_run(s, past->run);
+    s = tc_slot_of(h.slot);
+    if (past) s->home = past->home, tc_slot_set_value(s, s->buf, past->run, false);
   }
   *a = tc_walk_held(w, h);
 }

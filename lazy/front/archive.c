@@ -79,10 +79,6 @@ tc_tensor tc_archive_get_at(const tc_archive *a, const char *name, tc_site site)
 
 // ---- Loading into tensors ----
 
-static bool is_floating(tc_type type) {
-  return type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
-}
-
 static const char *kind_text(tc_tensor t, char *out, size_t bytes, tc_site site) {
   char dims[96];
   tc_dims shape = tc_shape_at(t, site);
@@ -103,7 +99,7 @@ static tc_status match_one(const char *op, const tc_archive *a, const char *name
   tc_dims want = tc_shape_at(to, site), have = tc_shape_at(t, site);
   tc_type type = tc_dtype_at(to, site), type_there = tc_dtype_at(t, site);
   bool same = want.rank == have.rank && memcmp(want.dim, have.dim, (size_t)want.rank * sizeof want.dim[0]) == 0;
-  bool fits = exact ? type == type_there : is_floating(type) == is_floating(type_there);
+  bool fits = exact ? type == type_there : tc_is_floating(type) == tc_is_floating(type_there);
   if (!same || !fits)
     return tc_fail(same ? TC_ERR_DTYPE : TC_ERR_SHAPE, op, site, "'%.100s' should be %s, in %s it is %s", name,
                    want_text, a->path, kind_text(t, have_text, sizeof have_text, site));

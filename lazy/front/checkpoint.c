@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lazy/front/operand.h"
 #include "lazy/front/safetensors.h"
 #include "runtime/hash.h"
 

@@ -72,7 +72,9 @@ static tc_status parse_term(const einsum *e, const char *from, const char *to, i
     } else if (isalpha((unsigned char)*p)) {
       out->label[out->n++] = (unsigned char)*p;
     } else {
-      return tc_fail(TC_ERR_ARG, "einsum", e->site, "\"%s\": '%c' is no letter, and so no label", e->spec, *p);
+      return *p == '-' && to - p > 1 && p[1] == '>'
+                 ? fail(e, "a second \"->\"")
+                 : tc_fail(TC_ERR_ARG, "einsum", e->site, "\"%s\": '%c' is no letter, and so no label", e->spec, *p);
     }
   }
   return TC_OK;
@@ -219,10 +221,6 @@ static int64_t extents_of(const einsum *e, const term *s) {
 
 static void append(term *s, const term *more) {
   for (int i = 0; i < more->n; i++) s->label[s->n++] = more->label[i];
-}
-
-static bool is_float(tc_type type) {
-  return type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
 }
 
 // The contraction of a and b; needed: labels of the output and of operands still to come.
@@ -383,7 +381,7 @@ static tc_type product_type(const einsum *e, int n, const operand *xs) {
     tc_type t = tc_dtype_at(xs[k].value, e->site), *of = &type[xs[k].axes.n == 0];
     *of = tc_promote_types(*of, t), n_tensors += xs[k].axes.n != 0;
   }
-  bool higher = type[0] == TC_BOOL || (is_float(type[1]) && !is_float(type[0]));
+  bool higher = type[0] == TC_BOOL || (tc_is_floating(type[1]) && !tc_is_floating(type[0]));
   return n_tensors == 0 || (higher && type[1] != TC_BOOL) ? type[1] : type[0];
 }
 

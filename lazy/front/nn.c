@@ -30,18 +30,24 @@ static tc_status end_adding(adding a, tc_status st) {
   return st;
 }
 
+// A weight [out, ..] and a bias [out], uniform within 1 / sqrt of the inputs of one output.
+static tc_status add_weights(const char *op, tc_nn_params *p, const char *path, tc_dims shape, bool bias,
+                             tc_site site) {
+  double n = 1;
+  for (int i = 1; i < shape.rank; i++) n *= (double)shape.dim[i];
+  double bound = n > 0 ? 1 / sqrt(n) : 0;
+  adding a = begin_adding(p, site);
+  tc_status st = tc_nn_add_leaf(op, p, path, "weight", tc_nn_kaiming_uniform_at(shape, sqrt(5), site), site);
+  if (st == TC_OK && bias)
+    st = tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, shape.dim), -bound, bound, site), site);
+  return end_adding(a, st);
+}
+
 // ---- Linear, embedding ----
 
 tc_status tc_nn_add_linear_at(tc_nn_params *p, const char *path, int64_t in, int64_t out, bool bias, tc_site site) {
   TC_CALLED_AS("nn_add_linear");
-  const char *op = "nn_add_linear";
-  double bound = in > 0 ? 1 / sqrt((double)in) : 0;
-  adding a = begin_adding(p, site);
-  tc_status st = tc_nn_add_leaf(op, p, path, "weight",
-                                tc_nn_kaiming_uniform_at(tc_dims_of(2, (int64_t[]){out, in}), sqrt(5), site), site);
-  if (st == TC_OK && bias)
-    st = tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, &out), -bound, bound, site), site);
-  return end_adding(a, st);
+  return add_weights("nn_add_linear", p, path, tc_dims_of(2, (int64_t[]){out, in}), bias, site);
 }
 
 tc_tensor tc_nn_linear_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_site site) {
@@ -161,12 +167,7 @@ tc_status tc_nn_add_conv2d_at(tc_nn_params *p, const char *path, int64_t in, int
     return tc_fail(TC_ERR_ARG, op, site, "%lld channels to %lld cannot be cut into %lld groups", (long long)in,
                    (long long)out, (long long)groups);
   tc_dims shape = tc_dims_of(4, (int64_t[]){out, in / groups, size.dim[0], size.dim[size.rank - 1]});
-  double n = (double)shape.dim[1] * (double)shape.dim[2] * (double)shape.dim[3], bound = n > 0 ? 1 / sqrt(n) : 0;
-  adding a = begin_adding(p, site);
-  tc_status st = tc_nn_add_leaf(op, p, path, "weight", tc_nn_kaiming_uniform_at(shape, sqrt(5), site), site);
-  if (st == TC_OK && bias)
-    st = tc_nn_add_leaf(op, p, path, "bias", tc_nn_uniform_at(tc_dims_of(1, &out), -bound, bound, site), site);
-  return end_adding(a, st);
+  return add_weights(op, p, path, shape, bias, site);
 }
 
 tc_tensor tc_nn_conv2d_at(const tc_nn_params *p, const char *path, tc_tensor x, tc_conv_options options, tc_site site) {

@@ -191,21 +191,18 @@ tc_tensor tc_nn_get_leaf(const char *op, const tc_nn_params *p, const char *path
   return st == TC_OK ? get(op, p, name, optional, site) : tc_poison(st);
 }
 
-static bool is_floating(tc_type type) {
-  return type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
-}
-
 tc_status tc_nn_cast_at(tc_nn_params *p, tc_type type, tc_site site) {
   TC_CALLED_AS("nn_cast");
   const char *op = "nn_cast";
   if (p == NULL) return tc_fail(TC_ERR_ARG, op, site, "there is no list");
-  if (!is_floating(type)) return tc_fail(TC_ERR_DTYPE, op, site, "parameters are floating, not %s", tc_type_name(type));
+  if (!tc_is_floating(type))
+    return tc_fail(TC_ERR_DTYPE, op, site, "parameters are floating, not %s", tc_type_name(type));
   tc_status st = TC_OK;
   tc_scope scope = tc_scope_begin_at(site);
   for (int i = 0; i < p->names.n && st == TC_OK; i++) {
     tc_tensor old = p->tensor[i];
     tc_type from = tc_dtype_at(old, site);
-    if (from == type || !is_floating(from)) continue;
+    if (from == type || !tc_is_floating(from)) continue;
     tc_tensor value = tc_cast_at(tc_detach_at(old, site), type, site),
               t = i < p->n_params ? tc_param_at(value, site) : make_buffer(value, site);
     if (tc_is_valid(t))

@@ -8,7 +8,6 @@
 #include <tc/io.h>
 
 #include "lazy/front/archive.h"
-#include "lazy/front/operand.h"
 
 #ifdef TC_HAVE_LIBZIP
 #include <dlfcn.h>
@@ -251,6 +250,8 @@ tc_status tc_npz_save_at(const char *path, int n, const char *const *names, cons
 }
 
 #else
+
+#include "runtime/status.h"
 
 static tc_status absent(const char *op, tc_site site) {
   return tc_fail(TC_ERR_STATE, op, site, "this tc was built without libzip, which .npz files need");

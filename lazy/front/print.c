@@ -233,7 +233,7 @@ static void survey_int(const shown *s, int64_t i, void *arg) {
 
 static format choose_format(const shown *s, tc_type type) {
   format f = {.type = type, .has_rank = s->dims->rank > 0};
-  f.is_float = type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
+  f.is_float = tc_is_floating(type);
   if (!f.is_float) {
     each(s, 0, 0, survey_int, &f);
     return f;
@@ -368,10 +368,9 @@ static void put_scalar(text *out, const void *data, tc_type type) {
 static char *format_value(const void *data, const tc_dims *dims, tc_type type, int64_t n) {
   text out = {0};
   shown s = {.data = data, .dims = dims, .summary = n > THRESHOLD};
-  bool is_float = type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
   if (n == 0) {
     text_put(&out, "[]", 2);
-  } else if (dims->rank == 0 && is_float) {
+  } else if (dims->rank == 0 && tc_is_floating(type)) {
     put_scalar(&out, data, type);
   } else {
     format f = choose_format(&s, type);

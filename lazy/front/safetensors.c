@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #include "lazy/front/foreign.h"
-#include "lazy/front/operand.h"
 
 #define MAX_HEADER_BYTES 100000000  // the format's own bound
 #define METADATA "__metadata__"

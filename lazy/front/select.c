@@ -48,8 +48,7 @@ static int64_t *positions(const char *op, tc_tensor mask, int64_t *out_n, tc_sit
     if (on[i]) at[k++] = i;
   free(on);
   if (at == NULL) {
-    tc_status st = tc_fail(TC_ERR_MEMORY, op, site, "no memory for %lld positions", (long long)*out_n);
-    (void)st;
+    tc_fail(TC_ERR_MEMORY, op, site, "no memory for %lld positions", (long long)*out_n);
   }
   return at;
 }
@@ -68,8 +67,7 @@ tc_tensor tc_nonzero_at(tc_tensor x, tc_site site) {
     }
     result = beside(x, out, TC_SHAPE(n, d.rank), TC_I64, site);
   } else if (at) {
-    tc_status st = tc_fail(TC_ERR_MEMORY, "nonzero", site, "no memory for %lld positions", (long long)n);
-    (void)st;
+    tc_fail(TC_ERR_MEMORY, "nonzero", site, "no memory for %lld positions", (long long)n);
   }
   free(out);
   free(at);
@@ -112,7 +110,7 @@ tc_tensor tc_unique_at(tc_tensor x, tc_site site) {
   TC_CALLED_AS("unique");
   if (tc_operand_check("unique", x, site) != TC_OK) return failed();
   tc_type type = tc_dtype_at(x, site);
-  bool is_float = type == TC_F16 || type == TC_BF16 || type == TC_F32 || type == TC_F64;
+  bool is_float = tc_is_floating(type);
   tc_type wide = is_float ? TC_F64 : TC_I64;
   int (*compare)(const void *, const void *) = is_float ? compare_float : compare_int;
   int64_t n = tc_numel_at(x, site), k = 0;

@@ -40,13 +40,8 @@ static tc_node greatest(tc_trace *t, tc_node a, int axis, int64_t n) {
   stretches s = cut(t, tc_node_dims(t, a)->dim[axis], n);
   a = tc_rec_index_select(t, a, axis, s.at);
   if (a == TC_NODE_ERR) return a;
-  tc_node y =
-      tc_rec_gather(t, a, axis + 1, tc_rec_fold(t, TC_OP_ARGMAX, tc_rec_detach(t, a), UINT32_C(1) << (axis + 1), true));
-  if (y == TC_NODE_ERR) return y;
-  tc_dims d = *tc_node_dims(t, y);
-  for (int i = axis + 1; i + 1 < d.rank; i++) d.dim[i] = d.dim[i + 1];
-  d.rank--;
-  return tc_rec_reshape(t, y, &d);
+  tc_node first = tc_rec_fold(t, TC_OP_ARGMAX, tc_rec_detach(t, a), UINT32_C(1) << (axis + 1), true);
+  return tc_rec_drop_axis(t, tc_rec_gather(t, a, axis + 1, first), axis + 1);
 }
 
 // All axes cut evenly.

@@ -170,14 +170,6 @@ tc_tensor tc_randperm_at(int64_t n, tc_site site) {
 
 // ---- Movement ----
 
-// n elements from start on along axis k.
-static tc_node piece(tc_trace *t, tc_node a, int k, int64_t start, int64_t n) {
-  int64_t starts[TC_MAX_RANK] = {0}, steps[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
-  tc_dims out = *tc_node_dims(t, a);
-  starts[k] = start, out.dim[k] = n;
-  return tc_rec_slice(t, a, starts, steps, &out);
-}
-
 tc_tensor tc_roll_at(tc_tensor x, int64_t shift, int axis, tc_site site) {
   tc_trace *t = tc_op_begin("roll", site);
   tc_node a = tc_op_in(t, x), row;
@@ -188,18 +180,24 @@ tc_tensor tc_roll_at(tc_tensor x, int64_t shift, int axis, tc_site site) {
   return tc_op_end(t, d->rank ? tc_rec_roll(t, a, s > 0 ? n - s : -s, k) : a);
 }
 
-// a, seen as [outer, inner], with each row of inner elements repeated count times, as shape. Rank 3
-// serves every rank.
-static tc_node repeat(tc_trace *t, tc_node a, int64_t outer, int64_t inner, int64_t count, const tc_dims *shape) {
-  tc_dims one = TC_SHAPE(outer, 1, inner), many = TC_SHAPE(outer, count, inner);
-  return tc_rec_reshape(t, tc_rec_expand(t, tc_rec_reshape(t, a, &one), &many), shape);
-}
-
 // Product of the extents from..to-1.
 static int64_t span(const tc_dims *d, int from, int to) {
   int64_t n = 1;
   for (int i = from; i < to; i++) n *= d->dim[i];
   return n;
+}
+
+// a with what lies behind its first axes repeated count times, which lengthens `axis`. It is seen
+// as [outer, inner]: rank 3 serves every rank.
+static tc_node repeat(tc_trace *t, tc_node a, int first, int axis, int64_t count) {
+  if (a == TC_NODE_ERR) return a;
+  tc_dims d = *tc_node_dims(t, a);
+  int64_t outer = span(&d, 0, first), inner = span(&d, first, d.rank);
+  if (count && d.dim[axis] > INT64_MAX / count)
+    return tc_rec_fail(t, TC_ERR_SHAPE, "%lld repeats of %lld are too many", (long long)count, (long long)d.dim[axis]);
+  d.dim[axis] *= count;
+  tc_dims one = TC_SHAPE(outer, 1, inner), many = TC_SHAPE(outer, count, inner);
+  return tc_rec_reshape(t, tc_rec_expand(t, tc_rec_reshape(t, a, &one), &many), &d);
 }
 
 // counts and the extents are aligned at the last axis, missing ones are one (np.tile).
@@ -219,13 +217,7 @@ tc_tensor tc_tile_at(tc_tensor x, tc_dims counts, tc_site site) {
     if (count < 0)
       return tc_op_end(
           t, tc_rec_fail(t, TC_ERR_ARG, "count %d is %lld; at least 0 is needed", i - skip, (long long)count));
-    if (count == 1) continue;
-    int64_t outer = span(&d, 0, i), inner = span(&d, i, d.rank);
-    if (count && d.dim[i] > INT64_MAX / count)
-      return tc_op_end(
-          t, tc_rec_fail(t, TC_ERR_SHAPE, "%lld repeats of %lld are too many", (long long)count, (long long)d.dim[i]));
-    d.dim[i] *= count;
-    a = repeat(t, a, outer, inner, count, &d);
+    if (count != 1) a = repeat(t, a, i, i, count);
   }
   return tc_op_end(t, a);
 }
@@ -235,15 +227,9 @@ tc_tensor tc_repeat_interleave_at(tc_tensor x, int64_t count, int axis, tc_site 
   tc_node row;
   int k = tc_compose_axis(t, tc_op_in(t, x), axis, &row);
   if (k < 0) return tc_op_end(t, TC_NODE_ERR);
-  tc_dims d = *tc_node_dims(t, row);
   if (count < 0)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "count is %lld; at least 0 is needed", (long long)count));
-  if (count && d.dim[k] > INT64_MAX / count)
-    return tc_op_end(
-        t, tc_rec_fail(t, TC_ERR_SHAPE, "%lld repeats of %lld are too many", (long long)count, (long long)d.dim[k]));
-  int64_t outer = span(&d, 0, k + 1), inner = span(&d, k + 1, d.rank);
-  d.dim[k] *= count;
-  return tc_op_end(t, repeat(t, row, outer, inner, count, &d));
+  return tc_op_end(t, repeat(t, row, k + 1, k, count));
 }
 
 // The square that starts on the diagonal, flattened: its diagonal is every (l + 1)-th element.
@@ -258,15 +244,10 @@ tc_tensor tc_diagonal_at(tc_tensor x, int64_t offset, tc_site site) {
   offset = offset > m ? m : offset < -n ? -n : offset;
   int64_t row = offset < 0 ? -offset : 0, column = offset > 0 ? offset : 0, l = TC_MIN(n - row, m - column);
   if (l == 0) row = column = 0;
-  tc_node square = piece(t, a, r - 2, row, l);
-  if (square == TC_NODE_ERR) return tc_op_end(t, square);
-  square = piece(t, square, r - 1, column, l);
+  tc_node square = tc_rec_slice_axis(t, tc_rec_slice_axis(t, a, r - 2, row, 1, l), r - 1, column, 1, l);
   d.rank = r - 1, d.dim[r - 2] = l * l;
   square = tc_rec_reshape(t, square, &d);
-  if (l < 2) return tc_op_end(t, square);
-  int64_t starts[TC_MAX_RANK] = {0}, steps[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
-  steps[r - 2] = l + 1, d.dim[r - 2] = l;
-  return tc_op_end(t, tc_rec_slice(t, square, starts, steps, &d));
+  return tc_op_end(t, l < 2 ? square : tc_rec_slice_axis(t, square, r - 2, 0, l + 1, l));
 }
 
 // ---- Statistics ----
@@ -303,7 +284,7 @@ tc_moments tc_compose_moments(tc_trace *t, tc_node a, uint32_t axes_mask) {
 }
 
 // Fewer elements than the correction asks for give 0 / 0 or x / 0, as in PyTorch.
-tc_node tc_compose_var(tc_trace *t, tc_node a, uint32_t axes_mask, double correction, bool keepdim) {
+static tc_node variance(tc_trace *t, tc_node a, uint32_t axes_mask, double correction, bool keepdim) {
   tc_node squares = tc_compose_moments(t, a, axes_mask).squares;
   if (squares == TC_NODE_ERR) return squares;
   tc_dims d = {.rank = 0};
@@ -334,7 +315,7 @@ tc_tensor tc_var_at(tc_tensor x, tc_dims axes, double correction, bool keepdim, 
   uint32_t mask;
   tc_type type;
   tc_node a = open_fold(t, x, &axes, &mask, &type);
-  return tc_op_end(t, f_narrow(t, tc_compose_var(t, a, mask, correction, keepdim), type));
+  return tc_op_end(t, f_narrow(t, variance(t, a, mask, correction, keepdim), type));
 }
 
 // a's root (or power) with slope 0 where a is 0, PyTorch's choice for std and norm.
@@ -348,7 +329,7 @@ tc_tensor tc_std_at(tc_tensor x, tc_dims axes, double correction, bool keepdim, 
   tc_trace *t = tc_op_begin("std", site);
   uint32_t mask;
   tc_type type;
-  tc_node a = open_fold(t, x, &axes, &mask, &type), var = tc_compose_var(t, a, mask, correction, keepdim);
+  tc_node a = open_fold(t, x, &axes, &mask, &type), var = variance(t, a, mask, correction, keepdim);
   return tc_op_end(t, var == TC_NODE_ERR ? var : f_narrow(t, root(t, var, 0.5), type));
 }
 

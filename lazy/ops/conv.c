@@ -6,7 +6,6 @@
 // Source: aten/src/ATen/native/Convolution.cpp for shapes and checks.
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
-#include "lazy/trace/dims.h"
 #include "lazy/record/formula.h"
 
 #define MAX_SPATIAL 3
@@ -47,17 +46,11 @@ tc_node tc_compose_channels_last(tc_trace *t, tc_node a) {
   return tc_rec_permute(t, a, &axes);
 }
 
-// The way back, without the batch axis if x had none.
-static tc_node channels_first(tc_trace *t, tc_node a, bool lone) {
+tc_node tc_compose_channels_first(tc_trace *t, tc_node a) {
   if (a == TC_NODE_ERR) return a;
-  tc_dims axes = {.rank = tc_node_dims(t, a)->rank}, d;
+  tc_dims axes = {.rank = tc_node_dims(t, a)->rank};
   for (int i = 1; i < axes.rank; i++) axes.dim[i] = i == 1 ? axes.rank - 1 : i - 1;
-  a = tc_rec_permute(t, a, &axes);
-  if (!lone || a == TC_NODE_ERR) return a;
-  d = *tc_node_dims(t, a);
-  d.rank--;
-  for (int i = 0; i < d.rank; i++) d.dim[i] = d.dim[i + 1];
-  return tc_rec_reshape(t, a, &d);
+  return tc_rec_permute(t, a, &axes);
 }
 
 // The operands and whether they fit; false after reporting.
@@ -125,7 +118,8 @@ static tc_node record(tc_trace *t, const conv *c, tc_op op, tc_dims *out) {
     y = tc_rec_conv(t, op, x, c->weight, 2 * c->n + 1, attr, out);
   else
     y = tc_rec_biased_conv(t, op, x, c->weight, c->bias, 2 * c->n + 1, attr, out);
-  return channels_first(t, y, c->lone);
+  y = tc_compose_channels_first(t, y);
+  return c->lone ? tc_rec_drop_axis(t, y, 0) : y;  // x had no batch axis
 }
 
 static tc_tensor convolve(const char *name, int n, tc_tensor x, tc_tensor weight, tc_tensor bias,
@@ -154,8 +148,10 @@ static tc_tensor convolve_transposed(const char *name, int n, tc_tensor x, tc_te
   if (!open(t, &c, n, options) || !operands_in(t, &c, x, weight, bias, true)) return tc_op_end(t, TC_NODE_ERR);
   for (int i = 0; i < n; i++) {
     if (c.extra[i] >= TC_MAX_OF(c.stride[i], c.dilation[i]))
-      return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "output_padding is %lld, not below stride %lld or dilation %lld",
-                                      (long long)c.extra[i], (long long)c.stride[i], (long long)c.dilation[i]));
+      return tc_op_end(
+          t, tc_rec_fail(t, TC_ERR_ARG,
+                         "output_padding is %lld; it must be less than the stride, %lld, or the dilation, %lld",
+                         (long long)c.extra[i], (long long)c.stride[i], (long long)c.dilation[i]));
     int64_t extent = c.dx.dim[2 + i], size = c.dw.dim[2 + i],
             length = (extent - 1) * c.stride[i] + c.dilation[i] * (size - 1) + 1 + c.extra[i];
     if (extent < 1 || size < 1)

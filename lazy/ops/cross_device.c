@@ -10,7 +10,6 @@
 #include "lazy/record/record.h"
 #include "lazy/record/value.h"
 #include "lazy/sync/plan_cache.h"
-#include "lazy/trace/run.h"
 
 tc_node tc_trace_to(tc_trace *t, tc_node a, tc_device to) {
   if (a == TC_NODE_ERR) return a;
@@ -41,9 +40,7 @@ tc_tensor tc_trace_cross_device(tc_trace *t, const tc_slot *s, tc_tensor param, 
     h = tc_trace_handle_stored(t, &v, history, 1, pooled);
   else
     t->op_status = st, h = tc_poison(st);
-  tc_trace *owner;
-  if (st == TC_OK && h.slot < TC_POISON && t->tape && !param.gen)
-    tc_slot_find(h, &owner)->flags |= s->flags & TC_SLOT_FREED;
+  if (st == TC_OK && h.slot < TC_POISON && t->tape && !param.gen) tc_slot_of(h.slot)->flags |= s->flags & TC_SLOT_FREED;
   tc_run_release(history);
   tc_buffer_release(v.buf);
   return h;

@@ -7,7 +7,6 @@
 #include "lazy/record/record.h"
 #include "lazy/record/value.h"
 #include "lazy/trace/deferred_error.h"
-#include "lazy/trace/run.h"
 #include "runtime/arena.h"
 #include "runtime/reentry.h"
 #include "runtime/team.h"
@@ -69,14 +68,18 @@ static char *copy_strided(char *to, const char *from, const tc_dims *d, const in
   return to;
 }
 
+// Whether data may be the elements of a tensor, n of them; false after reporting.
+static bool good_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type type, int64_t *n) {
+  if (!tc_dims_product(shape, n)) return tc_rec_full(t, shape, type, 0), false;  // reports the shape
+  if ((unsigned)type >= TC_N_TYPES) return tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type), false;
+  return data || !*n || (tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"), false);
+}
+
 tc_tensor tc_from_host_strided_at(const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site) {
   if (!strides) return tc_from_host_at(data, shape, type, site);
   tc_trace *t = tc_op_begin("from_host_strided", site);
   int64_t n;
-  if (!tc_dims_product(&shape, &n)) return tc_op_end(t, tc_rec_full(t, &shape, type, 0));  // reports the shape
-  if ((unsigned)type >= TC_N_TYPES)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type));
-  if (!data && n) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"));
+  if (!good_data(t, data, &shape, type, &n)) return tc_op_end(t, TC_NODE_ERR);
   char *dense = tc_malloc((size_t)n * tc_type_bytes(type) + 1);
   if (!dense) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a copy"));
   if (n) copy_strided(dense, data, &shape, strides, 0, tc_type_bytes(type));
@@ -90,10 +93,7 @@ tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void 
   tc_trace *t = tc_op_begin("borrow", site);
   int64_t n;
   tc_buffer *buf;
-  if (!tc_dims_product(&shape, &n)) return tc_op_end(t, tc_rec_full(t, &shape, type, 0));
-  if ((unsigned)type >= TC_N_TYPES)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type));
-  if (!data && n) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"));
+  if (!good_data(t, data, &shape, type, &n)) return tc_op_end(t, TC_NODE_ERR);
   uint32_t shape_id = tc_dims_intern(&shape);
   if (shape_id == TC_SHAPE_NONE) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a shape"));
   if (flags != TC_READ_ONLY && flags != TC_WRITABLE && flags != TC_CONSTANT)
@@ -323,25 +323,6 @@ void tc_unmap_shared(void *share) {
   tc_inside = was_inside;
 }
 
-const void *tc_rec_value(tc_trace *t, tc_node n) {
-  if (n == TC_NODE_ERR || t->op_status != TC_OK) return NULL;
-  tc_tensor h = tc_trace_handle(t, n, false);
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find(h, &owner);
-  tc_buffer_release(t->value);
-  t->value = NULL;
-  tc_status st =
-      s && s->gen == h.gen ? tc_trace_store(t, s, h, TC_CAUSE_DATA_SHAPE, t->op_site, &t->value) : TC_ERR_MEMORY;
-  if (s && s->gen == h.gen) tc_slot_release(t, h);
-  if (st == TC_OK) {
-    tc_stored v = {.buf = t->value, .shape = tc_rec_of(t, n)->shape, .type = (tc_type)tc_rec_of(t, n)->dtype};
-    st = bring(&v);
-    t->value = v.buf;
-  }
-  if (st != TC_OK) t->op_status = st;
-  return st == TC_OK ? t->value->ptr : NULL;
-}
-
 // ---- conversions of one element ----
 
 static double half_to_double(uint16_t v) {
@@ -433,9 +414,8 @@ tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
   }
   t->slot_of[old] = TC_SLOT_NONE;
   t->flag[old] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
-  tc_buffer_release(s->buf);
-  tc_slot_set_run(s, NULL);
-  s->buf = NULL, s->err = TC_OK;
+  tc_slot_set_value(s, NULL, NULL, false);
+  s->err = TC_OK;
   s->epoch = t->epoch, s->node = n;
   t->slot_of[n] = h.slot;
   t->flag[n] |= TC_NODE_LIVE | ((s->flags & (TC_SLOT_KEEP | TC_SLOT_GRAD)) ? TC_NODE_KEEP : 0);

@@ -136,11 +136,9 @@ static tc_node rows_of(tc_trace *t, tc_node a, int64_t rows, int64_t channels) {
 }
 
 static tc_node from_rows(tc_trace *t, tc_node a, const tc_dims *d) {
-  tc_dims last = *d, axes = {.rank = d->rank};
-  for (int i = 1; i < d->rank; i++)
-    last.dim[i] = d->dim[i + 1 < d->rank ? i + 1 : 1], axes.dim[i] = i == 1 ? d->rank - 1 : i - 1;
-  a = tc_rec_reshape(t, a, &last);
-  return a == TC_NODE_ERR ? a : tc_rec_permute(t, a, &axes);
+  tc_dims last = *d;
+  for (int i = 1; i < d->rank; i++) last.dim[i] = d->dim[i + 1 < d->rank ? i + 1 : 1];
+  return tc_compose_channels_first(t, tc_rec_reshape(t, a, &last));
 }
 
 tc_tensor tc_batch_norm_at(tc_tensor x, tc_tensor running_mean, tc_tensor running_var, tc_tensor weight, tc_tensor bias,

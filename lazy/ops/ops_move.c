@@ -6,7 +6,6 @@
 // Threads: thread-compatible, each thread records its own trace.
 #define TC_NO_SITES
 #include "lazy/trace/deferred_error.h"
-#include "lazy/trace/dims.h"
 #include "lazy/record/formula.h"
 #include "lazy/trace/trace.h"
 #include "runtime/arena.h"
@@ -113,15 +112,6 @@ tc_tensor tc_flatten_at(tc_tensor x, int first_axis, int last_axis, tc_site site
   return tc_op_end(t, tc_rec_reshape(t, row, &to));
 }
 
-// n elements from start on along axis k, all of the others.
-static tc_node slice_axis(tc_trace *t, tc_node a, int k, int64_t start, int64_t step, int64_t n) {
-  int64_t starts[TC_MAX_RANK], steps[TC_MAX_RANK];
-  tc_dims out = *tc_node_dims(t, a);
-  for (int i = 0; i < out.rank; i++) starts[i] = i == k ? start : 0, steps[i] = i == k ? step : 1;
-  out.dim[k] = n;
-  return tc_rec_slice(t, a, starts, steps, &out);
-}
-
 tc_tensor tc_slice_at(tc_tensor x, int axis, int64_t start, int64_t stop, int64_t step, tc_site site) {
   tc_trace *t = tc_op_begin("slice", site);
   tc_node row;
@@ -129,7 +119,7 @@ tc_tensor tc_slice_at(tc_tensor x, int axis, int64_t start, int64_t stop, int64_
   if (k < 0) return tc_op_end(t, TC_NODE_ERR);
   if (step == 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG, "step is 0"));
   int64_t first, n = slice_count(tc_node_dims(t, row)->dim[k], start, stop, step, &first);
-  return tc_op_end(t, slice_axis(t, row, k, first, n > 1 ? step : 1, n));
+  return tc_op_end(t, tc_rec_slice_axis(t, row, k, first, n > 1 ? step : 1, n));
 }
 
 tc_tensor tc_select_at(tc_tensor x, int axis, int64_t i, tc_site site) {
@@ -137,15 +127,11 @@ tc_tensor tc_select_at(tc_tensor x, int axis, int64_t i, tc_site site) {
   tc_node row;
   int k = tc_compose_axis(t, tc_op_in(t, x), axis, &row);
   if (k < 0) return tc_op_end(t, TC_NODE_ERR);
-  tc_dims to = *tc_node_dims(t, row);
-  int64_t n = to.dim[k];
+  int64_t n = tc_node_dims(t, row)->dim[k];
   if (i < -n || i >= n)
     return tc_op_end(t, tc_rec_fail(t, TC_ERR_INDEX, "index %lld is out of range: axis %d has %lld elements",
                                     (long long)i, k, (long long)n));
-  tc_node one = slice_axis(t, row, k, i < 0 ? i + n : i, 1, 1);
-  to.rank--;
-  for (int j = k; j < to.rank; j++) to.dim[j] = to.dim[j + 1];
-  return tc_op_end(t, tc_rec_reshape(t, one, &to));
+  return tc_op_end(t, tc_rec_drop_axis(t, tc_rec_slice_axis(t, row, k, i < 0 ? i + n : i, 1, 1), k));
 }
 
 tc_tensor tc_unfold_at(tc_tensor x, int axis, int64_t size, int64_t step, tc_site site) {

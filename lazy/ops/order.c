@@ -8,16 +8,10 @@
 #define TC_NO_SITES
 #include "lazy/record/formula.h"
 
-// Opens an op along an axis of x; -1 after reporting.
-static int open(tc_trace *t, tc_tensor x, int axis, tc_node *out_x, tc_node *out_row) {
-  *out_x = tc_op_in(t, x);
-  return tc_compose_axis(t, *out_x, axis, out_row);
-}
-
 static tc_tensor sort(const char *name, tc_tensor x, int axis, bool descending, bool values, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
-  tc_node a, row;
-  int k = open(t, x, axis, &a, &row);
+  tc_node a = tc_op_in(t, x), row;
+  int k = tc_compose_axis(t, a, axis, &row);
   if (k < 0) return tc_op_end(t, TC_NODE_ERR);
   tc_node at = tc_rec_argsort(t, row, k, descending);
   return tc_op_end(t, tc_compose_like_row(t, a, row, values ? tc_rec_gather(t, row, k, at) : at));
@@ -33,8 +27,8 @@ tc_tensor tc_argsort_at(tc_tensor x, int axis, bool descending, tc_site site) {
 
 static tc_tensor topk(const char *name, tc_tensor x, int64_t k, int axis, bool largest, bool values, tc_site site) {
   tc_trace *t = tc_op_begin(name, site);
-  tc_node a, row;
-  int along = open(t, x, axis, &a, &row);
+  tc_node a = tc_op_in(t, x), row;
+  int along = tc_compose_axis(t, a, axis, &row);
   if (along < 0) return tc_op_end(t, TC_NODE_ERR);
   tc_node at = tc_rec_argtopk(t, row, k, along, largest), y = values ? tc_rec_gather(t, row, along, at) : at;
   return tc_op_end(t, k == 1 ? tc_compose_like_row(t, a, row, y) : y);
@@ -51,25 +45,21 @@ tc_tensor tc_argtopk_at(tc_tensor x, int64_t k, int axis, bool largest, tc_site 
 // a at the positions, which have extent one along the axis.
 static tc_node taken(tc_trace *t, tc_node a, int axis, tc_node at, bool keepdim) {
   tc_node y = tc_rec_gather(t, a, axis, at);
-  if (y == TC_NODE_ERR || keepdim) return y;
-  tc_dims d = *tc_node_dims(t, y);
-  for (int i = axis; i + 1 < d.rank; i++) d.dim[i] = d.dim[i + 1];
-  d.rank--;
-  return tc_rec_reshape(t, y, &d);
+  return keepdim ? y : tc_rec_drop_axis(t, y, axis);
 }
 
 tc_tensor tc_kthvalue_at(tc_tensor x, int64_t k, int axis, bool keepdim, tc_site site) {
   tc_trace *t = tc_op_begin("kthvalue", site);
-  tc_node a, row;
-  int along = open(t, x, axis, &a, &row);
+  tc_node a = tc_op_in(t, x), row;
+  int along = tc_compose_axis(t, a, axis, &row);
   if (along < 0) return tc_op_end(t, TC_NODE_ERR);
   return tc_op_end(t, taken(t, row, along, tc_rec_argkth(t, row, k, along, false), keepdim && row == a));
 }
 
 tc_tensor tc_median_at(tc_tensor x, int axis, bool keepdim, tc_site site) {
   tc_trace *t = tc_op_begin("median", site);
-  tc_node a, row;
-  int along = open(t, x, axis, &a, &row);
+  tc_node a = tc_op_in(t, x), row;
+  int along = tc_compose_axis(t, a, axis, &row);
   if (along < 0) return tc_op_end(t, TC_NODE_ERR);
   int64_t n = tc_node_dims(t, row)->dim[along];
   if (n == 0) return tc_op_end(t, tc_rec_fail(t, TC_ERR_SHAPE, "axis %d has no elements", along));

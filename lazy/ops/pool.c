@@ -81,18 +81,10 @@ static tc_node as_axis(tc_trace *t, tc_node a, int rank, int n) {
   return tc_rec_reshape(t, tc_rec_permute(t, a, &axes), &flat);
 }
 
-tc_node tc_compose_windows(tc_trace *t, tc_node a, int n, const int64_t *size, const int64_t *stride,
-                           const int64_t *padding, const int64_t *dilation, double outside) {
-  if (a == TC_NODE_ERR) return a;
-  int rank = tc_node_dims(t, a)->rank;
-  int64_t around[TC_MAX_RANK] = {0}, any = 0;
-  for (int i = 0; i < n; i++) around[rank - n + i] = padding[i], any |= padding[i];
-  if (any) a = tc_rec_pad(t, a, around, around, outside);
-  for (int i = 0; i < n; i++) a = tc_rec_window(t, a, rank - n + i, size[i], stride[i], dilation[i]);
-  return as_axis(t, a, rank, n);
-}
-
-tc_node tc_pool_windows(tc_trace *t, const tc_pool *p, tc_node a, double outside) {
+// [.., h, w(, c)] to its windows [.., p, window, q] or [.., p, q, window, c], where what lies
+// outside the image is a value. The axis of a window's elements is the last but one, so that
+// neighbours in memory stay neighbours.
+static tc_node windows(tc_trace *t, const tc_pool *p, tc_node a, double outside) {
   int64_t low[TC_MAX_RANK] = {0}, high[TC_MAX_RANK] = {0}, any = 0;
   for (int i = 0; i < p->n; i++) {  // behind the image as far as the last window goes
     int64_t end =
@@ -137,16 +129,10 @@ static tc_node as_it_lies(tc_trace *t, tc_pool *p, tc_node a, bool *out_moved) {
   return a;
 }
 
-static tc_node moved_back(tc_trace *t, tc_node a, bool moved) {
-  if (!moved || a == TC_NODE_ERR) return a;
-  tc_dims axes = {.rank = tc_node_dims(t, a)->rank};
-  for (int i = 1; i < axes.rank; i++) axes.dim[i] = i == 1 ? axes.rank - 1 : i - 1;
-  return tc_rec_permute(t, a, &axes);
-}
-
 // ---- The greatest ----
 
-double tc_pool_least(tc_type type) {
+// The least value of a type: what padding is where the greatest is looked for.
+static double least_of(tc_type type) {
   int64_t low, high;
   if (tc_type_is_float(type)) return -(double)INFINITY;
   tc_type_range(type, &low, &high);
@@ -176,8 +162,8 @@ static tc_node first_inside(tc_trace *t, const tc_pool *p) {
 // comes first, though the first in the image is meant.
 tc_node tc_pool_place(tc_trace *t, const tc_pool *p, tc_node a, tc_node y) {
   if (a == TC_NODE_ERR || y == TC_NODE_ERR) return TC_NODE_ERR;
-  double least = tc_pool_least(tc_node_type(t, a));
-  tc_node seen = tc_pool_windows(t, p, a, least);
+  double least = least_of(tc_node_type(t, a));
+  tc_node seen = windows(t, p, a, least);
   if (seen == TC_NODE_ERR) return seen;
   int axis = p->d.rank - 1;
   tc_dims d = *tc_node_dims(t, seen), one = d, line = TC_SHAPE(d.dim[axis], 1);
@@ -237,13 +223,13 @@ static tc_tensor max_pool(const char *name, int n, bool indices, tc_tensor x, tc
   a = as_it_lies(t, &p, a, &moved);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
   tc_node image = tc_rec_detach(t, a);
-  tc_node y = tc_rec_fold(t, TC_OP_MAX, tc_pool_windows(t, &p, image, tc_pool_least(tc_node_type(t, a))),
+  tc_node y = tc_rec_fold(t, TC_OP_MAX, windows(t, &p, image, least_of(tc_node_type(t, a))),
                           UINT32_C(1) << (p.d.rank - 1), false);
   if (indices)
     y = tc_pool_flat_index(t, &p, tc_pool_place(t, &p, image, y));
   else
     y = with_gradient(t, &p, true, y, a);
-  return tc_op_end(t, moved_back(t, y, moved));
+  return tc_op_end(t, moved ? tc_compose_channels_first(t, y) : y);
 }
 
 #define MAX_POOL(n) \
@@ -285,8 +271,7 @@ static tc_tensor avg_pool(const char *name, int n, tc_tensor x, tc_dims size, co
   a = as_it_lies(t, &p, a, &moved);
   a = f_widen(t, a);
   if (a == TC_NODE_ERR) return tc_op_end(t, a);
-  tc_node y =
-      tc_rec_fold(t, TC_OP_SUM, tc_pool_windows(t, &p, tc_rec_detach(t, a), 0), UINT32_C(1) << (p.d.rank - 1), false);
+  tc_node y = tc_rec_fold(t, TC_OP_SUM, windows(t, &p, tc_rec_detach(t, a), 0), UINT32_C(1) << (p.d.rank - 1), false);
   y = with_gradient(t, &p, false, y, a);
   if (y == TC_NODE_ERR) return tc_op_end(t, y);
   for (int i = 0; i < n; i++) {
@@ -300,7 +285,8 @@ static tc_tensor avg_pool(const char *name, int n, tc_tensor x, tc_dims size, co
   }
   if (o->divisor_override) taps = (double)o->divisor_override;
   y = some == TC_NODE_ERR ? f_num(t, TC_OP_DIV, y, taps) : f_div(t, y, f_num(t, TC_OP_MUL, some, taps));
-  return tc_op_end(t, moved_back(t, f_narrow(t, y, type), moved));
+  y = f_narrow(t, y, type);
+  return tc_op_end(t, moved ? tc_compose_channels_first(t, y) : y);
 }
 
 #define AVG_POOL(n) \

@@ -15,12 +15,6 @@ typedef struct tc_pool {
   int64_t out[TC_POOL_AXES];  // windows
 } tc_pool;
 
-// [.., h, w(, c)] to its windows [.., p, window, q] or [.., p, q, window, c], where what lies
-// outside the image is a value. The axis of a window's elements is the last but one, so that
-// neighbours in memory stay neighbours.
-tc_node tc_pool_windows(tc_trace *t, const tc_pool *p, tc_node a, double outside);
-// The least value of a type: what padding is where the greatest is looked for.
-double tc_pool_least(tc_type type);
 // The place in its window, row by row, of the greatest element, the first of equals: i32 in the
 // shape of the result. y: the greatest.
 tc_node tc_pool_place(tc_trace *t, const tc_pool *p, tc_node a, tc_node y);

@@ -10,15 +10,15 @@
 #define TC_NO_SITES
 #include "lazy/record/formula.h"
 
-static const int64_t ones[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+static const int64_t zeros[TC_MAX_RANK], ones[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
 
 // Rows [first, first + n) of a table [.., rows, half], shaped to broadcast against pairs.
 static tc_node rows_of(tc_trace *t, tc_node table, int64_t first, int64_t n, bool interleaved) {
   tc_dims d = *tc_node_dims(t, table);
   int r = d.rank;
-  int64_t start[TC_MAX_RANK] = {0}, half = d.dim[r - 1];
-  start[r - 2] = first, d.dim[r - 2] = n;
-  table = tc_rec_slice(t, table, start, ones, &d);
+  int64_t half = d.dim[r - 1];
+  table = tc_rec_slice_axis(t, table, r - 2, first, 1, n);
+  d.dim[r - 2] = n;
   d.rank = r + 1, d.dim[r - 1] = interleaved ? half : 1, d.dim[r] = interleaved ? 1 : half;
   return f_widen(t, tc_rec_reshape(t, table, &d));
 }
@@ -62,14 +62,12 @@ tc_tensor tc_rotary_embedding_at(tc_tensor x, tc_tensor cos, tc_tensor sin, tc_r
   const tc_dims *d = tc_node_dims(t, a), *dc = tc_node_dims(t, c);
   tc_type type = f_type(t, a);
   int last = d->rank - 1;
-  int64_t n = d->dim[last - 1], width = 2 * dc->dim[dc->rank - 1], start[TC_MAX_RANK] = {0};
+  int64_t n = d->dim[last - 1], width = 2 * dc->dim[dc->rank - 1];
   bool whole = width == d->dim[last];
-  tc_dims front = *d;
-  front.dim[last] = width;
   c = rows_of(t, c, options.offset, n, options.interleaved), s = rows_of(t, s, options.offset, n, options.interleaved);
-  tc_node part = turned(t, whole ? a : tc_rec_slice(t, a, start, ones, &front), c, s, options.interleaved),
+  tc_node part = turned(t, whole ? a : tc_rec_slice_axis(t, a, last, 0, 1, width), c, s, options.interleaved),
           y = f_narrow(t, part, type);
-  return tc_op_end(t, whole ? y : tc_rec_write_slice(t, tc_rec_cast(t, a, type), y, start, ones));
+  return tc_op_end(t, whole ? y : tc_rec_write_slice(t, tc_rec_cast(t, a, type), y, zeros, ones));
 }
 
 tc_tensor tc_rotary_angles_at(int64_t n, int64_t dim, double base, tc_site site) {

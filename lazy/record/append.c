@@ -68,6 +68,11 @@ tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int
   return tc_trace_take(t, 2 + extra, (uint32_t)n_arg, tc_trace_history(t, op, type, operands), device);
 }
 
+tc_node tc_trace_copy(tc_trace *t, tc_node n) {
+  const tc_rec *r = tc_rec_of(t, n);
+  return tc_trace_append_plain(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, false, n, 0);
+}
+
 tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device) {
   if (!TC_GROW(t->leaf, t->cap_leaf, t->n_leaf + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
   tc_node n = tc_trace_append(t, TC_OP_LEAF, type, shape, 0, NULL, 0, NULL, 0, NULL, device);

@@ -45,11 +45,10 @@ static inline __attribute__((always_inline)) tc_node tc_trace_append_plain(tc_tr
 // Appends a record; checks nothing. TC_NODE_ERR after reporting when out of memory.
 tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n_in, const tc_node *in, int n_attr,
                         const uint64_t *attr, int n_arg, const uint64_t *arg, tc_device device);
+// Another node with the value of n, for a handle of its own.
+tc_node tc_trace_copy(tc_trace *t, tc_node n);
 // A leaf for a buffer (retained).
 tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device);
-// Gives node n of the trace the history of a run's node, if it has one. TC_NODE_ERR after
-// reporting.
-tc_node tc_trace_past(tc_trace *t, tc_node n, tc_run *run, uint32_t home);
 // Makes node n the value of a parameter: differentiation ends there. False after reporting.
 bool tc_trace_requires_grad(tc_trace *t, tc_node n, tc_tensor param);
 // Where the open op makes what it is given no value of: beside its operands, or on the thread's

@@ -66,7 +66,6 @@ tc_node tc_compose_like_row(tc_trace *t, tc_node a, tc_node row, tc_node result)
 
 // Shared by compositions (lazy/ops/compose.c).
 tc_node tc_compose_mean(tc_trace *t, tc_node a, uint32_t axes_mask, bool keepdim);
-tc_node tc_compose_var(tc_trace *t, tc_node a, uint32_t axes_mask, double correction, bool keepdim);
 // Of the elements that the axes hold together: their mean, each less the mean, and the sum of the
 // squares of those. The axes are kept.
 typedef struct tc_moments {
@@ -81,11 +80,8 @@ tc_node tc_compose_dropout(tc_trace *t, tc_node a, double p);
 // after reporting one below `least` (lazy/ops/conv.c).
 bool tc_compose_list(tc_trace *t, const char *name, const tc_dims *list, int n, int64_t none, int64_t least,
                      int64_t *out);
-// [n, c, ..] as [n, .., c] (lazy/ops/conv.c).
+// [n, c, ..] as [n, .., c], and back (lazy/ops/conv.c).
 tc_node tc_compose_channels_last(tc_trace *t, tc_node a);
-// Windows over the last n axes: [.., h, w] to [.., p, window, q], outside the image a value. The
-// windows lie before the last axis, so that neighbours in memory stay neighbours (lazy/ops/pool.c).
-tc_node tc_compose_windows(tc_trace *t, tc_node a, int n, const int64_t *size, const int64_t *stride,
-                           const int64_t *padding, const int64_t *dilation, double outside);
+tc_node tc_compose_channels_first(tc_trace *t, tc_node a);
 // Elements that the axes of the mask hold together.
 double tc_compose_count(const tc_trace *t, tc_node a, uint32_t axes_mask);

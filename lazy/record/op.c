@@ -63,11 +63,7 @@ tc_tensor tc_op_end(tc_trace *t, tc_node n) {
     return tc_poison(st);
   }
   // An op that returns its operand's node (a cast to the same type) still makes a new value.
-  if (t->slot_of[n] != TC_SLOT_NONE) {
-    const tc_rec *r = tc_rec_of(t, n);
-    n = tc_trace_append(t, TC_OP_RESHAPE, (tc_type)r->dtype, r->shape, 1, &n, 0, NULL, 0, NULL, (tc_device)t->dev[n]);
-    if (n == TC_NODE_ERR) return tc_poison(tc_op_done(t));
-  }
+  if (t->slot_of[n] != TC_SLOT_NONE && (n = tc_trace_copy(t, n)) == TC_NODE_ERR) return tc_poison(tc_op_done(t));
   tc_tensor h = tc_trace_handle(t, n, true);
   if (TC_UNLIKELY(tc_options_get()->eager)) (void)tc_trace_sync(t, TC_CAUSE_EAGER, t->op_site, 1, &n);
   tc_op_done(t);

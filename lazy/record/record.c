@@ -53,6 +53,10 @@ tc_node tc_rec_append_dims(tc_trace *t, tc_op op, tc_type type, const tc_dims *d
   return tc_rec_append(t, op, type, tc_rec_intern(t, d), 1, &a, n_attr, attr, 0, NULL);
 }
 
+tc_node tc_rec_append_like(tc_trace *t, tc_op op, tc_node a, uint64_t attr) {
+  return ok(t, a) ? tc_rec_append(t, op, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL) : TC_NODE_ERR;
+}
+
 int tc_rec_axis(tc_trace *t, tc_node n, int axis, int extra) {
   if (!ok(t, n)) return -1;
   int rank = tc_node_dims(t, n)->rank + extra;
@@ -145,23 +149,23 @@ static tc_node scalar_bits(tc_trace *t, tc_type type, uint64_t bits, tc_device d
   return tc_trace_append(t, TC_OP_FULL, type, id - 1, 0, NULL, 0, NULL, 1, &bits, device);
 }
 
-static tc_node full_bits(tc_trace *t, const tc_dims *shape, tc_type type, uint64_t bits, tc_device device) {
-  if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
-  uint32_t id = tc_rec_intern(t, shape);
-  return id == TC_SHAPE_NONE ? TC_NODE_ERR
-                             : tc_trace_append(t, TC_OP_FULL, type, id, 0, NULL, 0, NULL, 1, &bits, device);
+// A record without operands, of n_arg numbers.
+static tc_node append_values(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, int n_arg,
+                             const uint64_t *arg) {
+  return tc_rec_append(t, op, type, tc_rec_intern(t, shape), 0, NULL, 0, NULL, n_arg, arg);
 }
 
 tc_node tc_rec_full(tc_trace *t, const tc_dims *shape, tc_type type, double value) {
   if (t->op_status != TC_OK || !good_type(t, type) || !tc_rec_good_number(t, type, value)) return TC_NODE_ERR;
-  return full_bits(t, shape, type, tc_rec_number_bits(type, value), tc_trace_device(t));
+  uint64_t bits = tc_rec_number_bits(type, value);
+  return append_values(t, TC_OP_FULL, shape, type, 1, &bits);
 }
 
 tc_node tc_rec_full_int(tc_trace *t, const tc_dims *shape, tc_type type, int64_t value) {
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
   if (type != TC_I64 && !tc_rec_good_number(t, type, (double)value)) return TC_NODE_ERR;
   uint64_t bits = tc_type_is_float(type) ? float_bits((double)value) : type == TC_BOOL ? value != 0 : (uint64_t)value;
-  return full_bits(t, shape, type, bits, tc_trace_device(t));
+  return append_values(t, TC_OP_FULL, shape, type, 1, &bits);
 }
 
 tc_node tc_rec_number(tc_trace *t, tc_node n, double value) {
@@ -177,9 +181,7 @@ tc_node tc_rec_iota(tc_trace *t, const tc_dims *shape, tc_type type, double star
   if (t->op_status != TC_OK || !good_type(t, type)) return TC_NODE_ERR;
   if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no ranges");
   uint64_t arg[2] = {tc_rec_number_bits(type, start), tc_rec_number_bits(type, step)};
-  uint32_t id = tc_rec_intern(t, shape);
-  return id == TC_SHAPE_NONE ? TC_NODE_ERR
-                             : tc_trace_append(t, TC_OP_IOTA, type, id, 0, NULL, 0, NULL, 2, arg, tc_trace_device(t));
+  return append_values(t, TC_OP_IOTA, shape, type, 2, arg);
 }
 
 bool tc_can_draw(tc_type type, int64_t low, int64_t high) {
@@ -204,9 +206,7 @@ tc_node tc_rec_rng(tc_trace *t, tc_op op, const tc_dims *shape, tc_type type, in
                        (long long)high);
   }
   uint64_t arg[4] = {t->seed, t->counter++ | t->stream << 40, (uint64_t)low, (uint64_t)high};
-  uint32_t id = tc_rec_intern(t, shape);
-  if (id == TC_SHAPE_NONE) return TC_NODE_ERR;
-  return tc_trace_append(t, op, type, id, 0, NULL, 0, NULL, op == TC_OP_RANDINT ? 4 : 2, arg, tc_trace_device(t));
+  return append_values(t, op, shape, type, op == TC_OP_RANDINT ? 4 : 2, arg);
 }
 
 tc_node tc_rec_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type type) {
@@ -255,9 +255,7 @@ tc_node tc_rec_polygamma(tc_trace *t, int64_t n, tc_node a) {
   if (!ok(t, a)) return TC_NODE_ERR;
   if (n < 0) return tc_rec_fail(t, TC_ERR_ARG, "n is %lld, and may not be negative", (long long)n);
   if (tc_number_kind_of[type_of(t, a)] != TC_NUMBER_FLOAT) a = tc_rec_cast(t, a, TC_F32);
-  uint64_t attr = (uint64_t)n;
-  return !ok(t, a) ? TC_NODE_ERR
-                   : tc_rec_append(t, TC_OP_POLYGAMMA, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL);
+  return tc_rec_append_like(t, TC_OP_POLYGAMMA, a, (uint64_t)n);
 }
 
 // PyTorch's rule within one category: the wider; u8 with a signed type takes the next wider signed
@@ -407,7 +405,5 @@ tc_node tc_rec_where(tc_trace *t, tc_node cond, tc_node a, tc_node b) {
   if (!ok(t, cond) || !ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
   uint32_t shape = tc_rec_broadcast(t, shape_of(t, a), shape_of(t, b));
   if (shape != TC_SHAPE_NONE) shape = tc_rec_broadcast(t, shape_of(t, cond), shape);
-  return shape == TC_SHAPE_NONE
-             ? TC_NODE_ERR
-             : tc_rec_append(t, TC_OP_WHERE, type, shape, 3, (tc_node[]){cond, a, b}, 0, NULL, 0, NULL);
+  return tc_rec_append(t, TC_OP_WHERE, type, shape, 3, (tc_node[]){cond, a, b}, 0, NULL, 0, NULL);
 }

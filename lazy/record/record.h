@@ -81,11 +81,14 @@ tc_node tc_rec_num_beside(tc_trace *t, tc_num b, tc_node a);
 tc_node tc_rec_num_alone(tc_trace *t, tc_num b, bool floating, tc_node at);
 tc_node tc_rec_where(tc_trace *t, tc_node cond, tc_node a, tc_node b);
 tc_node tc_rec_reshape(tc_trace *t, tc_node a, const tc_dims *shape);  // one extent may be -1; a itself if equal
+tc_node tc_rec_drop_axis(tc_trace *t, tc_node a, int axis);  // of one element
 tc_node tc_rec_permute(tc_trace *t, tc_node a, const tc_dims *axes);
 tc_node tc_rec_expand(tc_trace *t, tc_node a, const tc_dims *shape);  // new leading axes allowed; -1 keeps
 // out[i] = a[start + i * step] per axis, out extents given; steps may be negative; start and the
 // last index must lie within a.
 tc_node tc_rec_slice(tc_trace *t, tc_node a, const int64_t *start, const int64_t *step, const tc_dims *out);
+// n elements from start on along one axis, step apart, all of the others.
+tc_node tc_rec_slice_axis(tc_trace *t, tc_node a, int axis, int64_t start, int64_t step, int64_t n);
 tc_node tc_rec_write_slice(tc_trace *t, tc_node old, tc_node value, const int64_t *start,
                            const int64_t *step);  // value has the slice's shape and old's type
 tc_node tc_rec_flip(tc_trace *t, tc_node a, uint32_t axes_mask);
@@ -149,8 +152,5 @@ void tc_rec_clear_grad(tc_trace *t, tc_tensor param);
 tc_status tc_param_zeros(const char *op, tc_tensor param, tc_site site, tc_tensor *out);
 // tc_eval on the library's own account: what is deferred stays deferred.
 tc_status tc_compute(int n, const tc_tensor *tensors, tc_site site);
-// An op with data-dependent shape: evaluates the node now and returns its dense value (borrowed
-// until the next call on the trace); NULL after reporting.
-const void *tc_rec_value(tc_trace *t, tc_node n);
 // A leaf holding a copy of dense host data, on the trace's device.
 tc_node tc_rec_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type type);

@@ -29,8 +29,7 @@ tc_node tc_rec_scan(tc_trace *t, tc_op op, tc_node a, int axis) {
   if ((axis = tc_rec_axis(t, a, axis, 0)) < 0) return TC_NODE_ERR;
   if (tc_op_rule(op) == TC_RULE_sum && !tc_type_is_float(type_of(t, a))) a = tc_rec_cast(t, a, TC_I64);
   if (tc_op_rule(op) == TC_RULE_floating && !tc_type_is_float(type_of(t, a))) a = tc_rec_cast(t, a, TC_F32);
-  uint64_t attr = (uint64_t)axis;
-  return !ok(t, a) ? TC_NODE_ERR : tc_rec_append(t, op, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL);
+  return tc_rec_append_like(t, op, a, (uint64_t)axis);
 }
 
 // Positions are kept in 32 bits while they are sorted (kernels/ref/sort.c).
@@ -92,8 +91,7 @@ tc_node tc_rec_searchsorted(tc_trace *t, tc_node sorted, tc_node values, bool ri
 tc_node tc_rec_softmax(tc_trace *t, tc_op op, tc_node a, int axis) {
   if ((axis = tc_rec_axis(t, a, axis, 0)) < 0) return TC_NODE_ERR;
   if (!tc_type_is_float(type_of(t, a))) a = tc_rec_cast(t, a, TC_F32);
-  uint64_t attr = (uint64_t)axis;
-  return !ok(t, a) ? TC_NODE_ERR : tc_rec_append(t, op, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL);
+  return tc_rec_append_like(t, op, a, (uint64_t)axis);
 }
 
 tc_node tc_rec_pool(tc_trace *t, tc_node y, tc_node a, int n_attr, const uint64_t *attr) {

@@ -158,8 +158,6 @@ static bool find_rows(const tc_trace *t, tc_node g, uint64_t axis, tc_node *rows
 
 tc_node tc_rec_add_sum_at(tc_trace *t, tc_node a, tc_node g, double alpha) {
   if (!ok(t, a) || !ok(t, g)) return TC_NODE_ERR;
-  static const int64_t step[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
-  int64_t start[TC_MAX_RANK] = {0};
   tc_node rows = TC_NODE_ERR, index = TC_NODE_ERR;
   int axis = 0;
   // narrower types are added up in a copy of all
@@ -168,8 +166,7 @@ tc_node tc_rec_add_sum_at(tc_trace *t, tc_node a, tc_node g, double alpha) {
   while (!plain && axis < d->rank && !find_rows(t, g, (uint64_t)axis, &rows, &index)) axis++;
   if (plain || axis == d->rank || shape_of(t, a) != shape_of(t, g))
     return tc_rec_binary(t, TC_OP_ADD, a, tc_rec_num(t, TC_OP_MUL, g, tc_num_float(alpha)));
-  tc_dims n = *d;
-  n.dim[axis] = tc_node_dims(t, index)->dim[0], start[axis] = 1;
-  tc_node src = tc_rec_num(t, TC_OP_MUL, tc_rec_slice(t, rows, start, step, &n), tc_num_float(alpha));
+  int64_t n = tc_node_dims(t, index)->dim[0];
+  tc_node src = tc_rec_num(t, TC_OP_MUL, tc_rec_slice_axis(t, rows, axis, 1, 1, n), tc_num_float(alpha));
   return tc_rec_scatter(t, TC_OP_INDEX_ADD, a, axis, index, src);
 }

@@ -43,6 +43,14 @@ tc_node tc_rec_reshape(tc_trace *t, tc_node a, const tc_dims *shape) {
   return tc_rec_append_dims(t, TC_OP_RESHAPE, type_of(t, a), &d, a, 0, NULL);
 }
 
+tc_node tc_rec_drop_axis(tc_trace *t, tc_node a, int axis) {
+  if (!ok(t, a)) return TC_NODE_ERR;
+  tc_dims d = *tc_node_dims(t, a);
+  d.rank--;
+  for (int i = axis; i < d.rank; i++) d.dim[i] = d.dim[i + 1];
+  return tc_rec_reshape(t, a, &d);
+}
+
 tc_node tc_rec_permute(tc_trace *t, tc_node a, const tc_dims *axes) {
   if (!ok(t, a)) return TC_NODE_ERR;
   const tc_dims *in = tc_node_dims(t, a);
@@ -114,6 +122,14 @@ tc_node tc_rec_slice(tc_trace *t, tc_node a, const int64_t *start, const int64_t
   return tc_rec_append(t, TC_OP_SLICE, type_of(t, a), tc_rec_intern(t, out), 1, &a, d->rank, attr, d->rank, arg);
 }
 
+tc_node tc_rec_slice_axis(tc_trace *t, tc_node a, int axis, int64_t start, int64_t step, int64_t n) {
+  if (!ok(t, a)) return TC_NODE_ERR;
+  int64_t starts[TC_MAX_RANK] = {0}, steps[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+  tc_dims out = *tc_node_dims(t, a);
+  starts[axis] = start, steps[axis] = step, out.dim[axis] = n;
+  return tc_rec_slice(t, a, starts, steps, &out);
+}
+
 tc_node tc_rec_first(tc_trace *t, tc_node a, const tc_dims *d) {
   static const int64_t zeros[TC_MAX_RANK], ones[TC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
   return tc_rec_slice(t, a, zeros, ones, d);
@@ -143,9 +159,7 @@ tc_node tc_rec_roll(tc_trace *t, tc_node a, int64_t start, int axis) {
 }
 
 tc_node tc_rec_flip(tc_trace *t, tc_node a, uint32_t axes_mask) {
-  if (!ok(t, a)) return TC_NODE_ERR;
-  uint64_t attr = axes_mask;
-  return axes_mask == 0 ? a : tc_rec_append(t, TC_OP_FLIP, type_of(t, a), shape_of(t, a), 1, &a, 1, &attr, 0, NULL);
+  return axes_mask ? tc_rec_append_like(t, TC_OP_FLIP, a, axes_mask) : a;
 }
 
 tc_node tc_rec_pad(tc_trace *t, tc_node a, const int64_t *low, const int64_t *high, double value) {

@@ -96,9 +96,8 @@ tc_node tc_rec_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, int n_attr, con
   tc_type type = tc_type_promote(type_of(t, a), type_of(t, b));
   if (type == TC_BOOL) return tc_rec_fail(t, TC_ERR_DTYPE, "bool has no convolution; cast it first");
   a = tc_rec_cast(t, a, type), b = tc_rec_cast(t, b, type);
-  uint32_t shape = ok(t, a) && ok(t, b) ? tc_rec_intern(t, out) : TC_SHAPE_NONE;
-  return shape == TC_SHAPE_NONE ? TC_NODE_ERR
-                                : tc_rec_append(t, op, type, shape, 2, (tc_node[]){a, b}, n_attr, attr, 0, NULL);
+  if (!ok(t, a) || !ok(t, b)) return TC_NODE_ERR;
+  return tc_rec_append(t, op, type, tc_rec_intern(t, out), 2, (tc_node[]){a, b}, n_attr, attr, 0, NULL);
 }
 
 tc_node tc_rec_biased_conv(tc_trace *t, tc_op op, tc_node a, tc_node b, tc_node bias, int n_attr, const uint64_t *attr,

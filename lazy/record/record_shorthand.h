@@ -23,6 +23,8 @@ tc_node tc_rec_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int n
                       const uint64_t *attr, int n_arg, const uint64_t *arg);
 tc_node tc_rec_append_dims(tc_trace *t, tc_op op, tc_type type, const tc_dims *d, tc_node a, int n_attr,
                            const uint64_t *attr);
+// A record with the type and the shape of its operand, and one attribute.
+tc_node tc_rec_append_like(tc_trace *t, tc_op op, tc_node a, uint64_t attr);
 // PyTorch's rule within one category: the wider; u8 with a signed type takes the next wider signed
 // one; f16 with bf16 is f32.
 tc_type tc_type_promote(tc_type a, tc_type b);

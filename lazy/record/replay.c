@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "lazy/record/append.h"
-#include "lazy/trace/run.h"
 #include "runtime/passes.h"
 
-tc_node tc_trace_past(tc_trace *t, tc_node n, tc_run *run, uint32_t home) {
+// Gives node n of the trace the history of a run's node, if it has one. TC_NODE_ERR after
+// reporting.
+static tc_node add_past(tc_trace *t, tc_node n, tc_run *run, uint32_t home) {
   uint8_t kept = run->flag[home] & (TC_NODE_TAPE | TC_NODE_NO_HISTORY);
   if (!(kept & TC_NODE_TAPE) || (t->flag[n] & TC_NODE_TAPE)) return t->flag[n] |= kept, n;
   if (!TC_GROW(t->past, t->cap_past, t->n_past + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record");
@@ -73,7 +74,7 @@ tc_node tc_run_replay(tc_trace *t, tc_run *r, uint32_t node) {
     r->memo_epoch = t->epoch, r->memo_trace = t;
   }
   tc_node n = replay(t, r, node);
-  return n == TC_NODE_ERR ? n : tc_trace_past(t, n, r, node);
+  return n == TC_NODE_ERR ? n : add_past(t, n, r, node);
 }
 
 static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
@@ -88,7 +89,7 @@ static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
   }
   if (s->buf) {
     n = tc_trace_leaf(t, s->buf, (tc_type)s->dtype, s->shape, (tc_device)s->device);
-    if (n != TC_NODE_ERR && s->run) n = tc_trace_past(t, n, s->run, s->home);
+    if (n != TC_NODE_ERR && s->run) n = add_past(t, n, s->run, s->home);
     if (n != TC_NODE_ERR && (s->flags & TC_SLOT_FREED)) t->flag[n] |= TC_NODE_FREED_IN;
   } else if (s->run) {
     n = tc_run_replay(t, s->run, s->home);

@@ -48,15 +48,14 @@ static void scope_end(tc_trace *t, uint32_t depth) {
   uint32_t from = t->mark[depth - 1], to = from;
   for (uint32_t i = from; i < t->n_pool; i++) {
     tc_tensor h = t->pool[i];
-    tc_trace *owner;
-    tc_slot *s = tc_slot_find(h, &owner);
+    tc_slot *s = tc_slot_of(h.slot);
     if (s->gen != h.gen) continue;
     if (s->flags & TC_SLOT_KEEP) {
       s->flags &= (uint8_t)~TC_SLOT_KEEP;
       if (s->epoch == t->epoch && !(s->flags & TC_SLOT_GRAD)) t->flag[s->node] &= (uint8_t)~TC_NODE_KEEP;
       t->pool[to++] = h;
     } else {
-      tc_slot_release(t, h);
+      tc_slot_release(t, s, h);
     }
   }
   t->n_pool = to;

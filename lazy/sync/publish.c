@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static tc_slot *slot_at(uint32_t slot) {
-  tc_trace *owner;
-  return tc_slot_find((tc_tensor){slot, 0}, &owner);
-}
-
 tc_status tc_outputs_take(tc_trace *t, const tc_plan *p) {
   uint32_t need = 2 * p->n_out + p->n_leaf;
   if (!TC_GROW(t->out, t->cap_out, need)) return TC_FAIL(TC_ERR_MEMORY, "no room for results");
@@ -38,7 +33,7 @@ static tc_buffer *stored_at(const tc_trace *t, const tc_plan *p, uint32_t n) {
 // Whether somebody beside this trace, which ends, holds what the caller's memory held before the
 // assigns to it, or will once the run is published.
 static bool is_seen(const tc_trace *t, const tc_plan *p, const struct tc_user *u) {
-  uint32_t old = slot_at(u->slot)->node;
+  uint32_t old = tc_slot_of(u->slot)->node;
   while (tc_rec_op(tc_rec_of(t, old)) == TC_OP_ASSIGN) old = tc_rec_of(t, old)->in[1];
   uint32_t leaf = p->leaf_of[old];
   bool ours = leaf != TC_LEAF_NONE && t->leaf[leaf].buf == u->buf;
@@ -79,26 +74,24 @@ void tc_run_fill(tc_run *r, const tc_trace *t, bool failed) {
   memcpy(r->call, t->call, p->n_node * sizeof r->call[0]);
 }
 
-static void set_freed(tc_slot *s, bool freed) {
-  s->flags = (uint8_t)(freed ? s->flags | TC_SLOT_FREED : s->flags & ~TC_SLOT_FREED);
+// Whether the history of a stored value with these flags was freed.
+static bool is_freed(uint8_t flag) {
+  return (flag & TC_NODE_NO_HISTORY) && !(flag & TC_NODE_REQUIRES_GRAD);
 }
 
 tc_status tc_values_publish(tc_trace *t, const tc_plan *p, tc_run *run) {
   tc_status st = TC_OK;
   for (uint32_t n = 0; n < t->n_node; n++) {
     if (t->slot_of[n] == TC_SLOT_NONE || p->leaf_of[n] != TC_LEAF_NONE) continue;
-    tc_slot *s = slot_at(t->slot_of[n]);
+    tc_slot *s = tc_slot_of(t->slot_of[n]);
     tc_buffer *stored = stored_at(t, p, n);
     bool history = (t->flag[n] & TC_NODE_TAPE) && !(t->flag[n] & TC_NODE_REQUIRES_GRAD);
-    tc_buffer_release(s->buf);
-    s->buf = stored ? tc_buffer_retain(stored) : NULL;
-    tc_slot_set_run(s, history || !stored ? run : NULL);
-    set_freed(s, stored && (t->flag[n] & TC_NODE_NO_HISTORY) && !(t->flag[n] & TC_NODE_REQUIRES_GRAD));
+    tc_slot_set_value(s, stored, history || !stored ? run : NULL, stored && is_freed(t->flag[n]));
     s->home = n;
   }
   for (uint32_t i = 0; i < t->n_user; i++) {
     struct tc_user *u = &t->user[i];
-    tc_slot *s = slot_at(u->slot);
+    tc_slot *s = tc_slot_of(u->slot);
     tc_buffer *now = s->buf;
     if (!now || now == u->buf) continue;
     if (u->spare) {
@@ -117,19 +110,16 @@ tc_status tc_values_publish(tc_trace *t, const tc_plan *p, tc_run *run) {
 void tc_values_restore(tc_trace *t, tc_run *run, tc_status st) {
   for (uint32_t n = 0; n < t->n_node; n++) {
     if (t->slot_of[n] == TC_SLOT_NONE || tc_rec_op(tc_rec_of(t, n)) == TC_OP_LEAF) continue;
-    tc_slot *s = slot_at(t->slot_of[n]);
+    tc_slot *s = tc_slot_of(t->slot_of[n]);
     uint32_t old = n;
     while (tc_rec_op(tc_rec_of(t, old)) == TC_OP_ASSIGN) old = tc_rec_of(t, old)->in[1];
     tc_buffer *buf = tc_rec_op(tc_rec_of(t, old)) == TC_OP_LEAF ? tc_trace_leaf_of(t, old) : NULL;
-    tc_buffer_release(s->buf);
-    s->buf = buf ? tc_buffer_retain(buf) : NULL;
-    tc_slot_set_run(s, buf ? NULL : run);
-    set_freed(s, buf && (t->flag[old] & TC_NODE_NO_HISTORY) && !(t->flag[old] & TC_NODE_REQUIRES_GRAD));
+    tc_slot_set_value(s, buf, buf ? NULL : run, buf && is_freed(t->flag[old]));
     s->home = old;
     s->err = buf || run ? TC_OK : st;
   }
   for (uint32_t i = 0; i < t->n_user; i++) {  // a leaf may be the copy that a GPU read
-    tc_slot *s = slot_at(t->user[i].slot);
+    tc_slot *s = tc_slot_of(t->user[i].slot);
     tc_buffer_release(s->buf);
     s->buf = tc_buffer_retain(t->user[i].buf);
   }
@@ -139,7 +129,7 @@ void tc_values_publish_asked(tc_trace *t, const tc_plan *p, int n_asked, const t
   for (int i = 0; i < n_asked; i++) {
     tc_buffer *stored = stored_at(t, p, asked[i]);
     if (t->slot_of[asked[i]] == TC_SLOT_NONE || !stored) continue;
-    tc_slot *s = slot_at(t->slot_of[asked[i]]);
+    tc_slot *s = tc_slot_of(t->slot_of[asked[i]]);
     tc_buffer_release(s->buf);
     s->buf = tc_buffer_retain(stored);
   }

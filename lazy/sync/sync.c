@@ -16,9 +16,9 @@
 #include "runtime/profile.h"
 #include "runtime/team.h"
 
-static const char *const cause_names[TC_N_CAUSES] = {
-    "item",         "to_host",    "map",   "print",  "save",   "eval", "sync",   "bound",   "landmark",
-    "cross-thread", "data-shape", "eager", "replay", "retake", "to",   "memory", "backward"};
+static const char *const cause_names[TC_N_CAUSES] = {"item",   "to_host", "map",      "print",        "save",  "eval",
+                                                     "sync",   "bound",   "landmark", "cross-thread", "eager", "replay",
+                                                     "retake", "to",      "memory",   "backward"};
 
 // Appends flags, sole bits and environment after the records, so that the key is one run of words;
 // returns its length, 0 out of memory.

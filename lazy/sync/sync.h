@@ -14,7 +14,6 @@ typedef enum tc_cause {
   TC_CAUSE_BOUND,
   TC_CAUSE_LANDMARK,
   TC_CAUSE_CROSS_THREAD,
-  TC_CAUSE_DATA_SHAPE,
   TC_CAUSE_EAGER,
   TC_CAUSE_REPLAY,  // of a trace's text
   TC_CAUSE_RETAKE,  // an expensive recipe was asked for

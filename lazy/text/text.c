@@ -266,7 +266,7 @@ tc_status tc_text_run(const tc_text *x, tc_tensor *out) {
   if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_REPLAY, site, n_asked, asked);
   for (uint32_t n = 0; n < x->n; n++) {
     if (held) tc_buffer_release(held[n]);
-    if (st != TC_OK && out[n].gen && out[n].slot < TC_POISON) tc_slot_release(t, out[n]);
+    if (st != TC_OK && out[n].gen && out[n].slot < TC_POISON) tc_slot_release_handle(t, out[n]);
     if (st != TC_OK) out[n] = (tc_tensor){0, 0};
   }
   tc_free(held);

@@ -10,7 +10,7 @@ static void chunk_close(tc_trace *t, tc_chunk *chunk, uint32_t first) {
     tc_slot *s = &chunk->slot[i];
     if (!(s->gen & 1)) continue;
     s->refs = 1, s->grad = (tc_tensor){0, 0};
-    tc_slot_release(t, (tc_tensor){first + i, s->gen});
+    tc_slot_release(t, s, (tc_tensor){first + i, s->gen});
   }
 }
 

@@ -2,7 +2,6 @@
 #include "lazy/trace/thread_trace.h"
 #include "lazy/trace/deferred_error.h"
 
-#include "lazy/trace/trace.h"
 #include "runtime/reentry.h"
 
 // One error is deferred at a time: one that stands, or that clearing does not settle (clears: 0),

@@ -1,6 +1,5 @@
 // What a program does with a handle beside recording: keeps, retains or releases it, and asks for
 // its facts. Computes nothing.
-#include "lazy/trace/dims.h"
 #include "lazy/trace/thread_trace.h"
 #include "runtime/reentry.h"
 
@@ -48,7 +47,7 @@ void tc_release_at(tc_tensor h, tc_site site) {
   if (h.gen == 0 || h.slot >= TC_POISON) return;
   tc_slot *s = tc_slot_lock(h, "release", site, &t);
   if (!s) return;
-  tc_slot_release(t, h);
+  tc_slot_release(t, s, h);
   tc_trace_unlock_or_retire(t);
   tc_leave();
 }

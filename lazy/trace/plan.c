@@ -24,10 +24,10 @@ void tc_plan_find_same_bytes(tc_plan *p) {
   }
 }
 
-uint32_t tc_plan_alias(const tc_plan *p, uint32_t n) {
+uint32_t tc_plan_alias_leaf(const tc_plan *p, uint32_t n) {
   uint32_t a = p->same_bytes[n];
   if ((p->flag[n] & TC_NODE_TAPE) && !(p->flag[n] & TC_NODE_REQUIRES_GRAD)) return TC_LEAF_NONE;
-  if (a == n || !tc_plan_is_leaf(p, a) || p->dev[a] != p->dev[n] || (p->flag[a] & TC_NODE_USER)) return TC_LEAF_NONE;
+  if (!tc_plan_is_leaf(p, a) || p->dev[a] != p->dev[n] || (p->flag[a] & TC_NODE_USER)) return TC_LEAF_NONE;
   return (p->flag[a] & TC_NODE_SOLE) && p->over_leaf[p->leaf_of[a]] ? TC_LEAF_NONE : p->leaf_of[a];
 }
 

@@ -72,7 +72,10 @@ static inline size_t tc_plan_budget(const tc_plan *p) {
 // The leaf whose memory becomes this value's too, or TC_LEAF_NONE. The value is that leaf detached,
 // reshaped or assigned, and has no history. The leaf's memory does not change in the run: others
 // hold it, or nothing is assigned over it.
-uint32_t tc_plan_alias(const tc_plan *p, uint32_t node);
+uint32_t tc_plan_alias_leaf(const tc_plan *p, uint32_t node);
+static inline uint32_t tc_plan_alias(const tc_plan *p, uint32_t node) {
+  return p->same_bytes[node] == node ? TC_LEAF_NONE : tc_plan_alias_leaf(p, node);
+}
 
 static inline tc_plan *tc_plan_retain(tc_plan *p) {
   atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);

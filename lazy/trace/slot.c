@@ -3,7 +3,6 @@
 // Invariants: a slot is free (gen even, in its trace's list) or in use (gen odd, refs at least 1).
 // A chunk's owner never changes. Chunks are freed with the last trace.
 // Threads: finding a slot takes no lock; all else is under the lock of its trace.
-#include "lazy/trace/run.h"
 #include "lazy/trace/trace.h"
 #include "runtime/log.h"
 
@@ -34,25 +33,26 @@ void tc_slot_free_all(void) {
 void tc_pool_tidy(tc_trace *t) {
   uint32_t from = t->n_mark ? t->mark[t->n_mark - 1] : 0, to = from;
   if (t->n_pool - from < 2 * t->n_tidy + 64) return;
-  for (uint32_t i = from; i < t->n_pool; i++) {
-    tc_trace *owner;
-    if (tc_slot_find(t->pool[i], &owner)->gen == t->pool[i].gen) t->pool[to++] = t->pool[i];
-  }
+  for (uint32_t i = from; i < t->n_pool; i++)
+    if (tc_slot_of(t->pool[i].slot)->gen == t->pool[i].gen) t->pool[to++] = t->pool[i];
   t->n_pool = to;
   t->n_tidy = to - from;
 }
 
 #define LEAST_POOL 256  // handles that a scope list has room for from the start
 
+static __attribute__((noinline)) bool pool_grow(tc_trace *t) {
+  tc_pool_tidy(t);
+  return TC_GROW(t->pool, t->cap_pool, TC_MAX_OF(t->n_pool + 1, LEAST_POOL));
+}
+
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
-  tc_trace *owner;
   if (t->free_slot == TC_SLOT_NONE && !chunk_add(t))
     return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
-  if (pooled && t->n_pool == t->cap_pool) tc_pool_tidy(t);
-  if (pooled && !TC_GROW(t->pool, t->cap_pool, TC_MAX_OF(t->n_pool + 1, LEAST_POOL)))
+  if (pooled && TC_UNLIKELY(t->n_pool == t->cap_pool) && !pool_grow(t))
     return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
   tc_tensor h = {t->free_slot, 0};
-  tc_slot *s = tc_slot_find(h, &owner);
+  tc_slot *s = tc_slot_of(h.slot);
   t->free_slot = s->next;
   h.gen = s->gen + 1;
   // no buf, no run
@@ -73,49 +73,45 @@ tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
 tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t home, bool pooled) {
   tc_tensor h = tc_trace_handle(t, TC_NODE_ERR, pooled);
   if (h.slot >= TC_POISON) return h;
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find(h, &owner);
+  tc_slot *s = tc_slot_of(h.slot);
   s->shape = v->shape, s->dtype = (uint8_t)v->type, s->device = (uint8_t)v->device, s->home = home;
-  s->buf = tc_buffer_retain(v->buf);
-  tc_slot_set_run(s, run);
+  tc_slot_set_value(s, v->buf, run, false);
   return h;
 }
 
 // pre: gen is even.
-static void slot_free(tc_trace *t, tc_slot *s, uint32_t slot) {
+static inline __attribute__((always_inline)) void slot_free(tc_trace *t, tc_slot *s, uint32_t slot) {
   if (s->epoch == t->epoch && t->slot_of[s->node] == slot) {
     t->slot_of[s->node] = TC_SLOT_NONE;
     t->flag[s->node] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
   }
   if (s->buf) tc_buffer_release(s->buf);
-  if (TC_UNLIKELY(s->run)) tc_slot_set_run(s, NULL);
-  s->buf = NULL;
+  if (s->run) tc_run_leave(s->run, s->flags & TC_SLOT_RECIPE);
+  s->buf = NULL, s->run = NULL;
   if (s->gen == 0) return;  // a slot whose generation wraps is retired
   s->next = t->free_slot;
   t->free_slot = slot;
 }
 
-static void slot_release(tc_trace *t, tc_slot *s, tc_tensor h) {
+void tc_slot_release(tc_trace *t, tc_slot *s, tc_tensor h) {
   if (--s->refs > 0) return;
   tc_tensor grad = s->grad;
   s->grad = (tc_tensor){0, 0};
   s->gen++;
   t->n_slots--;
   if (!(s->flags & TC_SLOT_HAS_DEFERRED)) slot_free(t, s, h.slot);
-  if (grad.gen) tc_slot_release(t, grad);
+  if (grad.gen) tc_slot_release_handle(t, grad);
 }
 
 void tc_slot_settle(tc_trace *t, uint32_t slot) {
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find((tc_tensor){slot, 0}, &owner);
+  tc_slot *s = tc_slot_of(slot);
   s->flags &= (uint8_t)~TC_SLOT_HAS_DEFERRED;
   if (!(s->gen & 1)) slot_free(t, s, slot);
 }
 
-void tc_slot_release(tc_trace *t, tc_tensor h) {
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find(h, &owner);
-  if (s->gen == h.gen) slot_release(t, s, h);
+void tc_slot_release_handle(tc_trace *t, tc_tensor h) {
+  tc_slot *s = tc_slot_of(h.slot);
+  if (s->gen == h.gen) tc_slot_release(t, s, h);
 }
 
 // ---- temporaries that outlive the steps that made them ----
@@ -152,10 +148,8 @@ void tc_pool_watch(tc_trace *t, tc_site site) {
   w->n_others = 0;
   if (++w->n_runs < WATCHED_RUNS) return;
   uint32_t n_alive = 0;
-  for (uint32_t i = stay - w->n_pool < LEFT_BEHIND * WATCHED_RUNS ? stay : w->n_pool; i < stay; i++) {
-    tc_trace *owner;
-    n_alive += tc_slot_find(t->pool[i], &owner)->gen == t->pool[i].gen;
-  }
+  for (uint32_t i = stay - w->n_pool < LEFT_BEHIND * WATCHED_RUNS ? stay : w->n_pool; i < stay; i++)
+    n_alive += tc_slot_of(t->pool[i].slot)->gen == t->pool[i].gen;
   if (n_alive >= LEFT_BEHIND * WATCHED_RUNS) warn_of_temporaries(t, n_alive);
   *w = (struct tc_pile){.site = site, .n_pool = stay, .low = t->n_pool};
 }

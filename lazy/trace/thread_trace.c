@@ -40,7 +40,6 @@ void tc_trace_reset(tc_trace *t) {
 
 static void trace_free(tc_trace *t) {
   tc_trace_reset(t);
-  tc_buffer_release(t->value);
   for (uint32_t i = 0; i < t->n_map; i++) tc_buffer_release(t->map[i].buf);
   void *const owned[] = {t->word, t->at,         t->arg_at, t->slot_of, t->call, t->flag, t->dev, t->arg, t->leaf,
                          t->past, t->param_node, t->pool,   t->todo,    t->out,  t->user, t->map, t->of};
@@ -75,7 +74,7 @@ static void thread_end(void *arg) {
   tc_biased_lock_other(&t->lock);
   while (t->n_pool) {
     tc_tensor h = t->pool[--t->n_pool];
-    tc_slot_release(t, h);
+    tc_slot_release_handle(t, h);
   }
   t->n_mark = t->n_old_mark = 0;
   t->orphan = true;

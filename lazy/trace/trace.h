@@ -109,7 +109,6 @@ struct tc_trace {
   tc_site deferred_site;
   tc_error_mark deferred_error;
   uint64_t deferred_clears;  // tc_error_clears when it was deferred. 0: clearing the error does not settle it
-  tc_buffer *value;  // the buffer that tc_rec_value lent last
   tc_arena walk;  // scratch of a backward
   uint32_t *todo;  // scratch of a replay: nodes of a run, the next one last
   uint32_t cap_todo;
@@ -164,25 +163,33 @@ static inline tc_slot *tc_slot_find(tc_tensor h, tc_trace **owner) {
   *owner = chunk->owner;
   return &chunk->slot[h.slot % TC_CHUNK_SLOTS];
 }
+// The slot of a number that a handle has, alive or released.
+static inline tc_slot *tc_slot_of(uint32_t slot) {
+  tc_chunk *chunk = atomic_load_explicit(&tc_slot_chunk[slot / TC_CHUNK_SLOTS], memory_order_acquire);
+  return &chunk->slot[slot % TC_CHUNK_SLOTS];
+}
 // A new slot and handle in the current scope (pooled) or owned by the caller; poison when out of
 // memory. With node TC_NODE_ERR: no node.
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled);
-// pre: the slot's trace is locked; a run's slots are all of the trace that made it. A slot without
-// a stored value takes the run for its recipe.
-static inline void tc_slot_set_run(tc_slot *s, tc_run *run) {
+// pre: the slot's trace is locked; a run's slots are all of the trace that made it. Gives the slot
+// a stored value and a run, which it retains, and releases those it had; any may be NULL. A slot
+// without a stored value takes the run for its recipe. freed: a backward freed the value's history.
+static inline void tc_slot_set_value(tc_slot *s, tc_buffer *buf, tc_run *run, bool freed) {
+  tc_buffer *old = s->buf;
   tc_run *was = s->run;
-  bool had_recipe = s->flags & TC_SLOT_RECIPE, has_recipe = run && !s->buf;
-  if (!was && !run) return;
+  bool had_recipe = s->flags & TC_SLOT_RECIPE, has_recipe = run && !buf;
   if (run && run->n_slots++ == 0) (void)tc_run_retain(run);
   if (has_recipe) run->n_recipes++;
+  s->buf = buf ? tc_buffer_retain(buf) : NULL;
   s->run = run;
-  s->flags = (uint8_t)(has_recipe ? s->flags | TC_SLOT_RECIPE : s->flags & ~TC_SLOT_RECIPE);
-  if (!was) return;
-  bool none_left = had_recipe && --was->n_recipes == 0, last = --was->n_slots == 0;
-  if (none_left && atomic_load_explicit(&was->refs, memory_order_relaxed) > (uint32_t)last) tc_run_drop_unneeded(was);
-  if (last) tc_run_release(was);
+  s->flags = (uint8_t)((s->flags & ~(TC_SLOT_RECIPE | TC_SLOT_FREED)) | (has_recipe ? TC_SLOT_RECIPE : 0) |
+                       (freed ? TC_SLOT_FREED : 0));
+  if (old) tc_buffer_release(old);
+  if (was) tc_run_leave(was, had_recipe);
 }
-void tc_slot_release(tc_trace *t, tc_tensor h);
+void tc_slot_release(tc_trace *t, tc_slot *s, tc_tensor h);
+// The same of a handle that may be stale.
+void tc_slot_release_handle(tc_trace *t, tc_tensor h);
 // The slot OWES no more; frees it if it was released meanwhile.
 void tc_slot_settle(tc_trace *t, uint32_t slot);
 // At the end of the process, when no trace is left.

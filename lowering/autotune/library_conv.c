@@ -5,11 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "lowering/graph/expand_conv.h"
-#include "lowering/autotune/roofline.h"
+#include "lowering/graph/graph.h"
 #include "runtime/log.h"
 
-#define MOST_TRIED 8  // algorithms tried where the library refuses the first ones
 #define MOST_VIEWS 8  // depth of nested views that is searched
 
 // ---- the convolution ----
@@ -60,29 +58,14 @@ static void find_copied(tc_library_conv *v) {
   v->moves[2] = !by_weight && is_kept(v->graph, v->node);
 }
 
-size_t tc_library_conv_copied_bytes(const tc_library_conv *v) {
-  const tc_gpu_work work = {TC_GPU_CONVOLUTIONS, .conv = v->facts};
-  size_t sum = 0;
-  for (uint32_t i = 0; i < 3; i++) sum += v->moves[i] ? tc_gpu_work_bytes(&work, i) : 0;
-  return sum;
-}
-
-static double results_of(const tc_gpu_conv_facts *f) {
-  double n = (double)f->batch * (double)f->out;
-  for (int i = 0; i < f->axes; i++) n *= (double)f->result[i];
+static double count_of(int64_t outer, int64_t inner, const int64_t *extent, int axes) {
+  double n = (double)outer * (double)inner;
+  for (int i = 0; i < axes; i++) n *= (double)extent[i];
   return n;
 }
 
 static double weights_of(const tc_gpu_conv_facts *f) {
-  double n = (double)f->out * (double)(f->in / f->groups);
-  for (int i = 0; i < f->axes; i++) n *= (double)f->taps[i];
-  return n;
-}
-
-static double images_of(const tc_gpu_conv_facts *f) {
-  double n = (double)f->batch * (double)f->in;
-  for (int i = 0; i < f->axes; i++) n *= (double)f->image[i];
-  return n;
+  return count_of(f->out, f->in / f->groups, f->taps, f->axes);
 }
 
 // The most products summed into one element of the result.
@@ -94,18 +77,18 @@ static int64_t terms_of(const tc_gpu_conv_facts *f) {
 }
 
 static double steps_of(const tc_gpu_conv_facts *f) {
-  return results_of(f) * weights_of(f) / (double)f->out;
+  return count_of(f->batch, f->out, f->result, f->axes) * weights_of(f) / (double)f->out;
 }
 
 // The library's price: the weight is permuted; where a kernel follows, the result is written and
 // read once more; operands at new addresses are copied.
 static double gain_ns(const tc_library_conv *v, const tc_gpu_facts *g) {
-  const tc_gpu_conv_facts *f = &v->facts;
-  double made = f->direction == TC_GPU_FORWARD    ? results_of(f)
-                : f->direction == TC_GPU_BY_IMAGE ? images_of(f)
+  const tc_gpu_conv_facts *f = &v->work.conv;
+  double made = f->direction == TC_GPU_FORWARD    ? count_of(f->batch, f->out, f->result, f->axes)
+                : f->direction == TC_GPU_BY_IMAGE ? count_of(f->batch, f->in, f->image, f->axes)
                                                   : weights_of(f);
   double elements = 2 * weights_of(f) + (v->followed ? 2 * made : 0);
-  double copied = 2 * (double)tc_library_conv_copied_bytes(v);
+  double copied = 2 * (double)tc_library_copied_bytes(&v->work, v->moves);
   return tc_library_gemm_gain_ns(g, f->type, 2 * steps_of(f), elements * (double)tc_type_bytes(f->type) + copied);
 }
 
@@ -118,9 +101,9 @@ static void add_list(char *key, size_t *n, const char *name, const int64_t *valu
 
 static void write_key(const tc_library_conv *v, char key[TC_TUNING_KEY]) {
   static const char *const directions[] = {"conv", "conv by image", "conv by weight"};
-  const tc_gpu_conv_facts *f = &v->facts;
+  const tc_gpu_conv_facts *f = &v->work.conv;
   const int64_t channels[] = {f->in, f->out};
-  size_t copied = tc_library_conv_copied_bytes(v);
+  size_t copied = tc_library_copied_bytes(&v->work, v->moves);
   size_t n =
       (size_t)snprintf(key, TC_TUNING_KEY, "%s %s %" PRId64, tc_type_name(f->type), directions[f->direction], f->batch);
   add_list(key, &n, "x", f->image, f->axes);
@@ -135,57 +118,29 @@ static void write_key(const tc_library_conv *v, char key[TC_TUNING_KEY]) {
     snprintf(key + n, TC_TUNING_KEY - n, " groups %" PRId64 "%s", f->groups, v->followed ? " followed" : "");
 }
 
-static bool make_call(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out) {
-  const tc_library_conv *v = arg;
-  tc_error_mark before = tc_error_now();
-  bool made =
-      tc_gpu_call_create(v->graph->target.gpu, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, out) == TC_OK;
-  if (!made) tc_log_line(TC_LOG_TUNE, "an algorithm of the library is passed over: %s", tc_last_error()->message);
-  (void)tc_error_tell(before);
-  return made;
-}
-
-static bool measure_both(void *arg, tc_library_gemm_times *out) {
-  return tc_library_conv_measure(arg, out);
-}
-
-// The first algorithm of the library's ranking that it accepts.
-static tc_gpu_call *make_first(tc_library_conv *v, tc_gpu *g) {
-  tc_gpu_algorithm a[MOST_TRIED];
-  tc_gpu_call *call = NULL;
-  int n = 0;
-  tc_error_mark before = tc_error_now();
-  if (tc_gpu_call_find(g, &(tc_gpu_work){TC_GPU_CONVOLUTIONS, .conv = v->facts}, a, MOST_TRIED, &n) != TC_OK)
-    tc_log_line(TC_LOG_WARN, "a convolution is generated, for the library does not answer: %s",
-                tc_last_error()->message);
-  (void)tc_error_tell(before);
-  for (int i = 0; i < n && !call; i++) (void)make_call(v, &a[i], &call);
-  return call;
-}
-
-static tc_gpu_call *measured(tc_library_conv *v, tc_gpu *g) {
-  tc_gpu_call *call = NULL;
-  tc_library_selection c = {.make = make_call, .measure = measure_both, .arg = v};
+static bool select_measured(tc_library_conv *v, tc_gpu *g, tc_gpu_call **out) {
+  tc_library_selection c = {.gpu = g, .work = &v->work, .measure = tc_library_conv_measure, .arg = v};
   c.db = tc_library_db(g, v->graph->node[v->node].dev, TC_GPU_CONVOLUTIONS, "convolutions");
   write_key(v, c.key);
-  return tc_library_select_run(&c, &call) ? call : NULL;
+  return tc_library_select_run(&c, out);
 }
 
 tc_gpu_call *tc_library_conv_choose(const tc_graph *g, uint32_t n) {
-  tc_library_conv v = {.graph = g, .node = n};
+  tc_library_conv v = {.graph = g, .node = n, .work.library = TC_GPU_CONVOLUTIONS};
   tc_gpu *gpu = g->target.gpu;
-  tc_gpu_call *said;
+  const tc_gpu_conv_facts *f = &v.work.conv;
+  tc_gpu_call *call = NULL;
   bool any = false;
   if (!tc_target_is_gpu(&g->target)) return NULL;
-  if (tc_library_conv_forced(&said)) return said;
-  if (n >= g->plan->n_node || !tc_conv_facts(g, n, &v.facts) ||
-      !tc_library_gemm_may_sum(v.facts.type, terms_of(&v.facts)))
+  if (tc_library_conv_forced(&call)) return call;
+  if (n >= g->plan->n_node || !tc_conv_facts(g, n, &v.work.conv) || !tc_library_gemm_may_sum(f->type, terms_of(f)))
     return NULL;
   v.followed = is_elementwise_after(g, n, 0, &any) && any;
   find_copied(&v);
-  switch (tc_library_gemm_ask(gpu, TC_GPU_CONVOLUTIONS, steps_of(&v.facts), gain_ns(&v, tc_gpu_facts_of(gpu)))) {
-    case TC_LIBRARY_GEMM_NEVER: return NULL;
-    case TC_LIBRARY_GEMM_FIRST: return make_first(&v, gpu);
-    default: return measured(&v, gpu);
-  }
+  tc_library_gemm_way way =
+      tc_library_gemm_ask(gpu, TC_GPU_CONVOLUTIONS, steps_of(f), gain_ns(&v, tc_gpu_facts_of(gpu)));
+  if (way == TC_LIBRARY_GEMM_NEVER) return NULL;
+  bool chosen =
+      way == TC_LIBRARY_GEMM_FIRST ? tc_library_make_first(gpu, &v.work, &call) : select_measured(&v, gpu, &call);
+  return chosen ? call : NULL;
 }

@@ -26,17 +26,17 @@ tc_gpu_call *tc_library_conv_choose(const tc_graph *g, uint32_t n);
 typedef struct tc_library_conv {
   const tc_graph *graph;
   uint32_t node;
-  tc_gpu_conv_facts facts;
+  tc_gpu_work work;
   // true: all readers are elementwise: fused into a generated kernel, a kernel of their own behind
   // a library's
   bool followed;
   // true: the address may differ in each run, so a replayed graph copies; indexed as in
   // tc_gpu_work_bytes
-  bool moves[3];
+  bool moves[4];
 } tc_library_conv;
 
-size_t tc_library_conv_copied_bytes(const tc_library_conv *v);  // copied by each run
-bool tc_library_conv_measure(const tc_library_conv *v, tc_library_gemm_times *out);
+// Times both ways; conv: a tc_library_conv. False: could not be timed.
+bool tc_library_conv_measure(void *conv, tc_library_gemm_times *out);
 // The choice forced while this thread makes a plan to be timed. False: none is forced. True: *out
 // is as tc_library_conv_choose returns.
 bool tc_library_conv_forced(tc_gpu_call **out);

@@ -81,22 +81,15 @@ static bool may_move(const tc_fusion_plan *gr, uint32_t n) {
   return x->out != TC_LEAF_NONE || (x->leaf != TC_LEAF_NONE && !x->stable_address);
 }
 
-size_t tc_library_gemm_copied_bytes(const tc_library_gemm *v) {
-  const tc_gpu_work work = {TC_GPU_MATMULS, .matmul = v->facts};
-  size_t sum = 0;
-  for (uint32_t i = 0; i < 4; i++) sum += v->moves[i] ? tc_gpu_work_bytes(&work, i) : 0;
-  return sum;
-}
-
 static uint32_t alignment_of(const tc_library_gemm *v) {
-  int64_t bytes = (int64_t)tc_type_bytes(v->facts.type);
+  int64_t bytes = (int64_t)tc_type_bytes(v->work.matmul.type);
   int64_t first = (v->left.first | v->right.first | (v->after == TC_AFTER_BIAS ? v->bias.first : 0)) * bytes;
   return first % ALIGNED == 0 ? ALIGNED : (uint32_t)(first & -first);
 }
 
 bool tc_library_gemm_find(const tc_fusion_plan *gr, const tc_fusion *gp, tc_library_gemm *out) {
   const tc_graph *g = gr->graph;
-  *out = (tc_library_gemm){.node = TC_NONE};
+  *out = (tc_library_gemm){.work.library = TC_GPU_MATMULS, .node = TC_NONE};
   for (uint32_t i = 0; i < gp->n_member; i++) {
     if (g->node[gp->member[i]].op != TC_OP_MATMUL) continue;
     if (out->node != TC_NONE) return false;
@@ -104,7 +97,7 @@ bool tc_library_gemm_find(const tc_fusion_plan *gr, const tc_fusion *gp, tc_libr
   }
   if (out->node == TC_NONE) return false;
   const tc_gnode *x = &g->node[out->node];
-  tc_gpu_matmul_facts *f = &out->facts;
+  tc_gpu_matmul_facts *f = &out->work.matmul;
   tc_extents e = tc_view_extents(gp->a, gp->f, gp->k);
   *f = (tc_gpu_matmul_facts){.type = x->type,
                              .batch = gp->a,

@@ -9,7 +9,7 @@
 // from the recorded ones in some bits.
 // Operands given by the caller (parameters aside) and results that the caller keeps may have
 // another address in each run. A replayed graph copies them, and the library's price includes that
-// (roofline.h).
+// (roofline.c).
 // A rule chooses, or a measurement (TC_AUTOTUNE), before the plan's first run. The choice holds for
 // the process.
 // Threads: thread-safe.
@@ -27,18 +27,16 @@ typedef struct tc_library_gemm_operand {
 } tc_library_gemm_operand;
 
 typedef struct tc_library_gemm {
-  tc_gpu_matmul_facts facts;
+  tc_gpu_work work;
   uint32_t node;  // the matmul
   uint32_t result;  // the matmul, or its sum with the bias
   tc_library_gemm_operand left, right, bias;
-  tc_library_gemm_after after;  // MORE: the facts describe the matmul alone
+  tc_library_gemm_after after;  // MORE: the work is the matmul alone
   bool moves[4];  // true: the address may differ in each run; indexed as in tc_gpu_work_bytes
 } tc_library_gemm;
 
 // Whether a library could compute the fusion's matmul. Fills *out.
 bool tc_library_gemm_find(const tc_fusion_plan *gr, const tc_fusion *gp, tc_library_gemm *out);
-// Bytes that a replayed graph copies for the library because their addresses differ in each run.
-size_t tc_library_gemm_copied_bytes(const tc_library_gemm *v);
 // Whether the library computes it; then *out is a new reference. An epilogue that it cannot compute
 // is priced as a kernel of its own.
 // A bias that the library cannot add becomes such an epilogue: after is then MORE. scratch is
@@ -50,5 +48,9 @@ bool tc_library_gemm_choose(tc_library_gemm *v, const tc_fusion_plan *gr, const 
 
 // Times the fusion's generated kernel and the library's fastest algorithm with its epilogue kernel.
 // False: could not be timed.
-bool tc_library_gemm_measure(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_emit_result *e,
-                             tc_library_gemm_times *out);
+typedef struct tc_library_gemm_rivals {
+  const tc_library_gemm *v;
+  const tc_fusion_plan *gr;
+  const tc_emit_result *e;  // the generated kernel
+} tc_library_gemm_rivals;
+bool tc_library_gemm_measure(void *rivals, tc_library_gemm_times *out);

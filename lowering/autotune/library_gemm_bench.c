@@ -11,12 +11,12 @@
 #include "lowering/jit/kernel_cache.h"
 #include "runtime/log.h"
 
-#define MOST_ALGORITHMS 8
 #define MOST_BYTES ((size_t)1 << 32)  // of one operand
 
 typedef struct candidate {
   tc_gpu *g;
   const tc_fusion_plan *gr;
+  const tc_library_gemm *v;
   uint32_t node[TC_MAX_BUFS + 4], n;
   void *at[TC_MAX_BUFS + 4];
 } candidate;
@@ -91,12 +91,12 @@ static uint64_t time_generated(candidate *t, const tc_emit_result *e) {
 }
 
 // Times one algorithm. 0: it failed, or does not repeat its results.
-static uint64_t time_algorithm(candidate *t, const tc_library_gemm *v, const tc_gpu_algorithm *a) {
-  tc_gpu_call *p;
-  size_t bytes = tc_type_bytes(v->facts.type);
+static uint64_t time_call(void *arg, tc_gpu_call *p) {
+  candidate *t = arg;
+  const tc_library_gemm *v = t->v;
+  size_t bytes = tc_type_bytes(v->work.matmul.type);
   void *workspace = NULL;
   uint64_t ns = 0;
-  if (tc_gpu_call_create(t->g, &(tc_gpu_work){TC_GPU_MATMULS, .matmul = v->facts}, a, &p) != TC_OK) return 0;
   size_t room = tc_gpu_call_workspace(p);
   bool biased = v->after == TC_AFTER_BIAS;
   char *left = operand(t, v->left.node), *right = operand(t, v->right.node), *result = operand(t, v->result),
@@ -113,7 +113,6 @@ static uint64_t time_algorithm(candidate *t, const tc_library_gemm *v, const tc_
     ns = time_launch(t->g, &launch, words, TC_GPU_CALL_WORDS, result, (size_t)x->shape->count * bytes);
   }
   tc_gpu_free(t->g, workspace);
-  tc_gpu_call_release(p);
   return ns;
 }
 
@@ -127,44 +126,34 @@ static bool add_copy(candidate *t, uint32_t node, size_t bytes, uint64_t *ns) {
 
 // Adds the time of what the library needs besides its call: an epilogue kernel, and in a replayed
 // graph copies of operands at new addresses.
-static bool time_beside(candidate *t, const tc_library_gemm *v, uint64_t *ns) {
-  const tc_gpu_work work = {TC_GPU_MATMULS, .matmul = v->facts};
+static bool time_beside(candidate *t, uint64_t *ns) {
+  const tc_library_gemm *v = t->v;
   const uint32_t node[] = {v->left.node, v->right.node, v->result, v->bias.node};
-  bool timed = v->after != TC_AFTER_MORE || add_copy(t, v->result, tc_gpu_work_bytes(&work, 2), ns);
+  bool timed = v->after != TC_AFTER_MORE || add_copy(t, v->result, tc_gpu_work_bytes(&v->work, 2), ns);
   for (uint32_t i = 0; i < 4 && timed; i++)
-    if (v->moves[i]) timed = add_copy(t, node[i], tc_gpu_work_bytes(&work, i), ns);
+    if (v->moves[i]) timed = add_copy(t, node[i], tc_gpu_work_bytes(&v->work, i), ns);
   return timed;
 }
 
-static bool measure_both(candidate *t, const tc_library_gemm *v, const tc_emit_result *e, tc_library_gemm_times *out) {
-  tc_gpu_algorithm a[MOST_ALGORITHMS];
-  int n = 0;
+static bool measure_both(candidate *t, const tc_emit_result *e, tc_library_gemm_times *out) {
+  tc_gpu_algorithm a[TC_LIBRARY_MOST_TIMED];
   uint64_t beside = 0;
   *out = (tc_library_gemm_times){.generated_ns = time_generated(t, e)};
-  if (out->generated_ns == 0 ||
-      tc_gpu_call_find(t->g, &(tc_gpu_work){TC_GPU_MATMULS, .matmul = v->facts}, a, MOST_ALGORITHMS, &n) != TC_OK ||
-      n == 0)
-    return false;
-  if (!time_beside(t, v, &beside)) return false;
-  for (int i = 0; i < n; i++) {
-    uint64_t ns = time_algorithm(t, v, &a[i]);
-    if (ns == 0) continue;
-    if (out->library_ns == 0 || ns + beside < out->library_ns) out->library_ns = ns + beside, out->algorithm = a[i];
-    out->n_timed++;
-  }
-  return out->n_timed > 0;
+  int n = out->generated_ns ? tc_library_list(t->g, &t->v->work, a) : 0;
+  return n > 0 && time_beside(t, &beside) && tc_library_time_all(t->g, &t->v->work, a, n, time_call, t, beside, out);
 }
 
-bool tc_library_gemm_measure(const tc_library_gemm *v, const tc_fusion_plan *gr, const tc_emit_result *e,
-                             tc_library_gemm_times *out) {
+bool tc_library_gemm_measure(void *rivals, tc_library_gemm_times *out) {
+  const tc_library_gemm_rivals *r = rivals;
+  const tc_gpu_matmul_facts *f = &r->v->work.matmul;
   tc_error_mark before = tc_error_now();
   candidate *t = tc_calloc(1, sizeof *t);
   if (!t) return false;
-  t->g = gr->graph->target.gpu, t->gr = gr;
-  bool measured = measure_both(t, v, e, out);
+  t->g = r->gr->graph->target.gpu, t->gr = r->gr, t->v = r->v;
+  bool measured = measure_both(t, r->e, out);
   if (!measured)
     tc_log_line(TC_LOG_TUNE, "a product of %lld x %lld x %lld is generated, for it could not be timed: %s",
-                (long long)v->facts.m, (long long)v->facts.n, (long long)v->facts.k, tc_last_error()->message);
+                (long long)f->m, (long long)f->n, (long long)f->k, tc_last_error()->message);
   for (uint32_t i = 0; i < t->n; i++) tc_gpu_free(t->g, t->at[i]);
   tc_free(t);
   (void)tc_error_tell(before);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "lowering/tiling/summation.h"
-#include "lowering/autotune/roofline.h"
 #include "runtime/arena.h"
 #include "runtime/autotune_log.h"
 #include "runtime/log.h"
@@ -15,9 +14,11 @@
 
 #define FORMAT 1  // version of the files' format
 #define GAIN 0.98  // the library wins if it takes at most this share of the generated kernel's time
+#define MOST_TRIED 8  // algorithms of a convolution tried where the library refuses the first ones
 #define LEAST_NS 2000000u  // shortest slice: long enough for a clock read before and after
 #define MOST_RUNS 64  // most runs in a slice
 #define SLICES 3
+#define LEAST_GAIN_NS 5000.0  // least gain of one matmul that is worth a graph bound to addresses
 #define LEAST_STEPS 1e6  // fewest multiply-adds worth measuring
 #define PATTERN_BYTES ((size_t)1 << 16)
 #define REPEATED_RUNS 4
@@ -33,7 +34,7 @@ tc_library_gemm_way tc_library_gemm_ask(tc_gpu *g, tc_gpu_library library, doubl
   // Verification also runs each record alone, where another choice might be made, but bits must be
   // the same.
   if (strcmp(o->gpu_libraries, "never") == 0 || o->verify) return TC_LIBRARY_GEMM_NEVER;
-  if (timed ? steps < LEAST_STEPS : !always && !tc_library_gemm_is_gain(gain_ns)) return TC_LIBRARY_GEMM_NEVER;
+  if (timed ? steps < LEAST_STEPS : !always && gain_ns < LEAST_GAIN_NS) return TC_LIBRARY_GEMM_NEVER;
   bool unmeasured = o->deterministic || (!timed && !always);
   const char *why = unmeasured && tc_gpu_library_is_measured(g, library)
                         ? "their library is asked where it is measured (TC_AUTOTUNE=1 without TC_DETERMINISTIC)"
@@ -46,6 +47,41 @@ tc_library_gemm_way tc_library_gemm_ask(tc_gpu *g, tc_gpu_library library, doubl
 
 bool tc_library_gemm_may_sum(tc_type type, int64_t k) {
   return type != TC_F32 || k <= TC_CHAIN_WHOLE || strcmp(tc_options_get()->gpu_libraries, "always") == 0;
+}
+
+// ---- calls ----
+
+size_t tc_library_copied_bytes(const tc_gpu_work *work, const bool moves[4]) {
+  size_t sum = 0;
+  for (uint32_t i = 0; i < 4; i++) sum += moves[i] ? tc_gpu_work_bytes(work, i) : 0;
+  return sum;
+}
+
+static bool make_call(tc_gpu *g, const tc_gpu_work *work, const tc_gpu_algorithm *a, tc_gpu_call **out) {
+  bool last = work->library == TC_GPU_MATMULS;
+  tc_error_mark before = tc_error_now();
+  bool made = tc_gpu_call_create(g, work, a, out) == TC_OK;
+  if (!made)
+    tc_log_line(last ? TC_LOG_WARN : TC_LOG_TUNE, "%s: %s",
+                last ? "a product is generated, for the library does not make it"
+                     : "an algorithm of the library is passed over",
+                tc_last_error()->message);
+  (void)tc_error_tell(before);
+  return made;
+}
+
+bool tc_library_make_first(tc_gpu *g, const tc_gpu_work *work, tc_gpu_call **out) {
+  bool matmul = work->library == TC_GPU_MATMULS;
+  tc_gpu_algorithm a[MOST_TRIED];
+  int n = 0;
+  tc_error_mark before = tc_error_now();
+  if (tc_gpu_call_find(g, work, a, matmul ? 1 : MOST_TRIED, &n) != TC_OK)
+    tc_log_line(TC_LOG_WARN, "a %s is generated, for the library does not answer: %s",
+                matmul ? "product" : "convolution", tc_last_error()->message);
+  (void)tc_error_tell(before);
+  bool made = false;
+  for (int i = 0; i < n && !made; i++) made = make_call(g, work, &a[i], out);
+  return made;
 }
 
 // ---- choices ----
@@ -115,7 +151,7 @@ bool tc_library_select_run(tc_library_selection *c, tc_gpu_call **out) {
   verdict found;
   tc_library_gemm_times t;
   bool known = tc_tuning_db_find(&c->db, c->key, value) && read_verdict(value, &found);
-  if (known && (!found.library || c->make(c->arg, &found.algorithm, out))) {
+  if (known && (!found.library || make_call(c->gpu, c->work, &found.algorithm, out))) {
     tell(c->key, &found, "a former measurement");
     return found.library;
   }
@@ -123,12 +159,34 @@ bool tc_library_select_run(tc_library_selection *c, tc_gpu_call **out) {
   found = (verdict){(double)t.library_ns <= GAIN * (double)t.generated_ns, t.generated_ns, t.library_ns, t.algorithm};
   write_verdict(&found, value);
   tc_tuning_db_put(&c->db, c->key, value, t.n_timed);
-  if (!read_verdict(value, &found) || (found.library && !c->make(c->arg, &found.algorithm, out))) return false;
+  if (!read_verdict(value, &found) || (found.library && !make_call(c->gpu, c->work, &found.algorithm, out)))
+    return false;
   tell(c->key, &found, "measurement");
   return found.library;
 }
 
 // ---- timing ----
+
+int tc_library_list(tc_gpu *g, const tc_gpu_work *work, tc_gpu_algorithm *out) {
+  int n = 0;
+  return tc_gpu_call_find(g, work, out, TC_LIBRARY_MOST_TIMED, &n) == TC_OK ? n : 0;
+}
+
+bool tc_library_time_all(tc_gpu *g, const tc_gpu_work *work, const tc_gpu_algorithm *a, int n,
+                         uint64_t (*time)(void *arg, tc_gpu_call *call), void *arg, uint64_t beside_ns,
+                         tc_library_gemm_times *out) {
+  for (int i = 0; i < n; i++) {
+    tc_gpu_call *call;
+    if (tc_gpu_call_create(g, work, &a[i], &call) != TC_OK) continue;
+    uint64_t ns = time(arg, call);
+    tc_gpu_call_release(call);
+    if (ns == 0) continue;
+    if (out->library_ns == 0 || ns + beside_ns < out->library_ns)
+      out->library_ns = ns + beside_ns, out->algorithm = a[i];
+    out->n_timed++;
+  }
+  return out->n_timed > 0;
+}
 
 // Random numbers in [0.5, 1) with random signs. Other types get zeros, which are valid indices and
 // flags.

@@ -20,10 +20,10 @@ typedef struct tc_library_gemm_times {
 } tc_library_gemm_times;
 
 typedef struct tc_library_selection {
+  tc_gpu *gpu;
+  const tc_gpu_work *work;
   tc_tuning_db db;
   char key[TC_TUNING_KEY];
-  // false: the library refuses
-  bool (*make)(void *arg, const tc_gpu_algorithm *a, tc_gpu_call **out);
   // false: no memory, or nothing could be timed
   bool (*measure)(void *arg, tc_library_gemm_times *out);
   void *arg;
@@ -34,6 +34,12 @@ typedef struct tc_library_selection {
 tc_tuning_db tc_library_db(tc_gpu *g, tc_device d, tc_gpu_library library, const char *what);
 // Looks the key up, or measures and stores. True: the library won, and *out is a new reference.
 bool tc_library_select_run(tc_library_selection *c, tc_gpu_call **out);
+// Makes the call of the library's first choice; of a convolution's choices, of the first that it
+// accepts. False: it does not answer, or refuses.
+bool tc_library_make_first(tc_gpu *g, const tc_gpu_work *work, tc_gpu_call **out);
+// Bytes that a replayed graph copies for the library because their addresses differ in each run.
+// moves: as tc_gpu_work_bytes counts addresses.
+size_t tc_library_copied_bytes(const tc_gpu_work *work, const bool moves[4]);
 
 // How a library is chosen for some work: never, by its first choice, or by timing its algorithms.
 typedef enum tc_library_gemm_way {
@@ -46,6 +52,12 @@ typedef enum tc_library_gemm_way {
 // The library is not opened for work without expected gain. The rule never selects a library whose
 // algorithms must be timed.
 tc_library_gemm_way tc_library_gemm_ask(tc_gpu *g, tc_gpu_library library, double steps, double gain_ns);
+// ---- a roofline, where nothing is measured (roofline.c) ----
+
+// The nanoseconds saved. work: operations. bytes: memory traffic that only the library needs.
+// That traffic is kernels before or after it, and a replayed graph's copies of operands whose
+// address differs in each run.
+double tc_library_gemm_gain_ns(const tc_gpu_facts *g, tc_type type, double work, double bytes);
 // Whether a library may compute sums of k products. The order in which it adds is unknown.
 // Where a generated kernel adds more than one chain (lowering/tiling/summation.h), a library's f32
 // sum may be less accurate. Only the option `always` allows that.
@@ -53,6 +65,16 @@ tc_library_gemm_way tc_library_gemm_ask(tc_gpu *g, tc_gpu_library library, doubl
 bool tc_library_gemm_may_sum(tc_type type, int64_t k);
 
 // ---- timing ----
+
+#define TC_LIBRARY_MOST_TIMED 8  // algorithms
+
+// The algorithms that the library recommends, at most TC_LIBRARY_MOST_TIMED. Returns their number.
+int tc_library_list(tc_gpu *g, const tc_gpu_work *work, tc_gpu_algorithm *out);
+// Times n algorithms, and fills in the fastest. time: the nanoseconds of a call; 0: it failed, or
+// does not repeat its results. beside_ns: what the library needs besides. False: none was timed.
+bool tc_library_time_all(tc_gpu *g, const tc_gpu_work *work, const tc_gpu_algorithm *a, int n,
+                         uint64_t (*time)(void *arg, tc_gpu_call *call), void *arg, uint64_t beside_ns,
+                         tc_library_gemm_times *out);
 
 // Fills memory with random floats of magnitude one, since the device's power and clock depend on
 // the values. Other types get zeros, which are valid indices and flags.

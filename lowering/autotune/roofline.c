@@ -1,5 +1,5 @@
-// Rooflines of libraries and generated kernels. See roofline.h.
-#include "lowering/autotune/roofline.h"
+// Estimates by a roofline what a library saves over a generated kernel. See library_select.h.
+#include "lowering/autotune/library_select.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,6 @@ static const roofline amd_rooflines[] = {
 };
 #define SINGLE_LIBRARY 0.85
 #define SINGLE_GENERATED 0.7
-#define LEAST_GAIN_NS 5000.0  // least gain of one matmul that is worth a graph bound to addresses
 
 static int number_of(const char *arch) {
   return atoi(arch + strcspn(arch, "0123456789"));
@@ -50,8 +49,4 @@ double tc_library_gemm_gain_ns(const tc_gpu_facts *g, tc_type type, double work,
   double saved = work / ((single ? r->single : r->half) * n) *
                  (1 / (single ? SINGLE_GENERATED : r->generated) - 1 / (single ? SINGLE_LIBRARY : r->library));
   return saved - bytes / (r->bytes * n);
-}
-
-bool tc_library_gemm_is_gain(double ns) {
-  return ns >= LEAST_GAIN_NS;
 }

@@ -8,21 +8,21 @@
 // Example, K of extent 96, split 16:  (k / 16) * 100 + k % 16  ->  k0 * 100 + k
 #include <string.h>
 
-#include "lowering/emit/context.h"
+#include "lowering/emit/shorthand.h"
 
-static void note_point(tc_emit_ctx *s, int64_t p) {
-  for (int i = 0; i < s->tilings.n; i++)
-    if (s->tilings.at[i] == p) return;
-  if (s->tilings.n < MAX_POINTS) s->tilings.at[s->tilings.n++] = p;
+static void note_divisor(tc_emit_ctx *s, int64_t p) {
+  for (int i = 0; i < s->divisors.n; i++)
+    if (s->divisors.at[i] == p) return;
+  if (s->divisors.n < MAX_DIVISORS) s->divisors.at[s->divisors.n++] = p;
 }
 
 // Records where an index divides K, as candidates for the split.
-static void note_cuts(tc_emit_ctx *s, const tc_index *x) {
+static void note_divisors(tc_emit_ctx *s, const tc_index *x) {
   for (int i = 0; i < x->n; i++) {
     const tc_term *t = &x->term[i];
     if (t->kind != TC_TERM_RANGE || t->range != TC_RANGE_K) continue;
-    if (t->div > 1) note_point(s, t->div);
-    if (t->mod) note_point(s, t->div * t->mod);
+    if (t->div > 1) note_divisor(s, t->div);
+    if (t->mod) note_divisor(s, t->div * t->mod);
   }
 }
 
@@ -31,11 +31,11 @@ int64_t tc_emit_choose_split(const tc_emit_ctx *s) {
   if (tc_target_is_gpu(s->target) || s->gp->kind == TC_FUSION_ROW || s->gp->kind == TC_FUSION_MATMUL ||
       s->gp->kind == TC_FUSION_ATTENTION)
     return 0;
-  for (int i = 0; i < s->tilings.n; i++)
-    if (s->tilings.at[i] > 1) least = TC_MIN(least, s->tilings.at[i]);
+  for (int i = 0; i < s->divisors.n; i++)
+    if (s->divisors.at[i] > 1) least = TC_MIN(least, s->divisors.at[i]);
   if (least == k || k % least) return 0;
-  for (int i = 0; i < s->tilings.n; i++)
-    if (s->tilings.at[i] % least && s->tilings.at[i] != 1) return 0;
+  for (int i = 0; i < s->divisors.n; i++)
+    if (s->divisors.at[i] % least && s->divisors.at[i] != 1) return 0;
   return least;
 }
 
@@ -67,12 +67,12 @@ bool tc_emit_split_terms(const tc_emit_ctx *s, tc_index *x) {
 }
 
 static void add_to(tc_emit_ctx *s, tc_val *sum, tc_val v) {
-  *sum = *sum == TC_NONE ? v : tc_build_bin(&s->e, TC_IR_ADD, *sum, v);
+  *sum = *sum == TC_NONE ? v : add(s, *sum, v);
 }
 
 static tc_val div_mod(tc_emit_ctx *s, tc_val v, const tc_term *t) {
-  if (t->div > 1) v = tc_build_bin(&s->e, TC_IR_DIV, v, tc_emit_i64(s, t->div));
-  return t->mod ? tc_build_bin(&s->e, TC_IR_REM, v, tc_emit_i64(s, t->mod)) : v;
+  if (t->div > 1) v = div_by(s, v, t->div);
+  return t->mod ? rem_by(s, v, t->mod) : v;
 }
 
 // Adds a term of a range in which each thread has an offset of its own. The part that is the same
@@ -82,19 +82,19 @@ static void thread_term(tc_emit_ctx *s, const tc_term *t, tc_val *sum, int64_t *
   int64_t within = s->threads.within[t->range];
   bool runs = t->range == s->vector && s->threads.run > 1;
   if (t->div % within == 0) {
-    add_to(s, sum, tc_emit_scaled(s, div_mod(s, at, t), t->coef));
+    add_to(s, sum, times(s, div_mod(s, at, t), t->coef));
     return;
   }
   if (t->div == 1 && t->mod % within == 0) {
-    add_to(s, sum, tc_emit_scaled(s, div_mod(s, at, t), t->coef));
-    add_to(s, vec, tc_emit_scaled(s, off, t->coef));
+    add_to(s, sum, times(s, div_mod(s, at, t), t->coef));
+    add_to(s, vec, times(s, off, t->coef));
     if (runs) *stride += t->coef;
     return;
   }
-  tc_val v = tc_build_bin(&s->e, TC_IR_ADD, off, at);
+  tc_val v = add(s, off, at);
   bool straight = t->div == 1 && t->mod % s->threads.run == 0;
-  if (runs && !straight && t->div % s->threads.run) v = tc_build_bin(&s->e, TC_IR_ADD, v, tc_emit_run_numbers(s));
-  add_to(s, vec, tc_emit_scaled(s, div_mod(s, v, t), t->coef));
+  if (runs && !straight && t->div % s->threads.run) v = add(s, v, tc_emit_run_numbers(s));
+  add_to(s, vec, times(s, div_mod(s, v, t), t->coef));
   if (runs && straight) *stride += t->coef;
 }
 
@@ -105,24 +105,24 @@ static void range_term(tc_emit_ctx *s, const tc_term *t, tc_val *sum, int64_t *s
   tc_val v = s->at[t->range];
   if (vector && t->div == 1 && !t->mod && *stride == 0) {
     *stride = t->coef;
-    add_to(s, sum, tc_emit_scaled(s, v, t->coef));
+    add_to(s, sum, times(s, v, t->coef));
     return;
   }
-  if (vector) v = tc_build_bin(&s->e, TC_IR_ADD, v, tc_emit_lane_numbers(s));
-  add_to(s, vector ? vec : sum, tc_emit_scaled(s, div_mod(s, v, t), t->coef));
+  if (vector) v = add(s, v, tc_emit_lane_numbers(s));
+  add_to(s, vector ? vec : sum, times(s, div_mod(s, v, t), t->coef));
 }
 
 tc_val tc_emit_index_value(tc_emit_ctx *s, tc_index x, int64_t *stride, tc_val *vec) {
-  note_cuts(s, &x);
+  note_divisors(s, &x);
   *stride = 0, *vec = TC_NONE;
   if (!tc_emit_split_terms(s, &x)) return tc_emit_not_affine(s, TC_NONE, "an index has too many terms");
-  tc_val sum = x.base ? tc_emit_i64(s, x.base) : TC_NONE;
+  tc_val sum = x.base ? i64(s, x.base) : TC_NONE;
   for (int i = 0; i < x.n; i++) {
     const tc_term *t = &x.term[i];
     if (t->kind == TC_TERM_ARG) {
-      add_to(s, &sum, tc_emit_scaled(s, tc_emit_argument(s, t->id, TC_I64), t->coef));
+      add_to(s, &sum, times(s, tc_emit_argument(s, t->id, TC_I64), t->coef));
     } else if (t->kind == TC_TERM_VALUE) {
-      tc_val v = tc_emit_scaled(s, t->id, t->coef);
+      tc_val v = times(s, t->id, t->coef);
       add_to(s, tc_build_lanes(&s->e, v) == 1 ? &sum : vec, v);
     } else if (!s->bound[t->range]) {
       return tc_emit_fail(s, TC_ERR_STATE, "an index uses a range outside its loop");
@@ -133,10 +133,10 @@ tc_val tc_emit_index_value(tc_emit_ctx *s, tc_index x, int64_t *stride, tc_val *
     }
   }
   if (*vec != TC_NONE && *stride && !s->threads.run) {
-    add_to(s, vec, tc_emit_scaled(s, tc_emit_lane_numbers(s), *stride));
+    add_to(s, vec, times(s, tc_emit_lane_numbers(s), *stride));
     *stride = 0;
   }
-  return sum == TC_NONE ? tc_emit_i64(s, 0) : sum;
+  return sum == TC_NONE ? i64(s, 0) : sum;
 }
 
 tc_val tc_emit_base(tc_emit_ctx *s, const tc_index *x) {
@@ -148,9 +148,8 @@ tc_val tc_emit_base(tc_emit_ctx *s, const tc_index *x) {
 tc_val tc_emit_whole_index(tc_emit_ctx *s, const tc_index *x) {
   int64_t stride;
   tc_val vec, base = tc_emit_index_value(s, *x, &stride, &vec);
-  if (stride)
-    add_to(s, &vec, tc_emit_scaled(s, s->threads.run ? tc_emit_run_numbers(s) : tc_emit_lane_numbers(s), stride));
-  return vec == TC_NONE ? base : tc_build_bin(&s->e, TC_IR_ADD, vec, base);
+  if (stride) add_to(s, &vec, times(s, s->threads.run ? tc_emit_run_numbers(s) : tc_emit_lane_numbers(s), stride));
+  return vec == TC_NONE ? base : add(s, vec, base);
 }
 
 int tc_emit_run_of(const tc_index *x, uint8_t range, int most) {
@@ -171,14 +170,14 @@ int tc_emit_run_of(const tc_index *x, uint8_t range, int most) {
 tc_val tc_emit_run_at(tc_emit_ctx *s, const tc_index *flat, tc_val mask, int *lanes) {
   int64_t stride;
   tc_val vec, at = tc_emit_index_value(s, *flat, &stride, &vec);
-  if (vec != TC_NONE) at = tc_build_bin(&s->e, TC_IR_ADD, vec, at);
+  if (vec != TC_NONE) at = add(s, vec, at);
   int addresses = TC_MAX_OF(tc_build_lanes(&s->e, at), mask == TC_NONE ? 1 : tc_build_lanes(&s->e, mask)),
       threads = s->lanes / s->threads.run;
   bool one =
       addresses <= threads && stride == 1 && tc_emit_run_of(flat, (uint8_t)s->vector, s->threads.run) == s->threads.run;
-  if (stride && !one) at = tc_build_bin(&s->e, TC_IR_ADD, at, tc_emit_scaled(s, tc_emit_run_numbers(s), stride));
+  if (stride && !one) at = add(s, at, times(s, tc_emit_run_numbers(s), stride));
   *lanes = stride ? s->lanes : addresses;
-  return tc_build_splat(&s->e, at, one ? threads : *lanes);
+  return splat(s, at, one ? threads : *lanes);
 }
 
 bool tc_emit_follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, const tc_extents *e, tc_index *flat) {

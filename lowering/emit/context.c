@@ -39,7 +39,7 @@ void tc_emit_reset(tc_emit_ctx *s) {
   s->threads.run = 0;
   memset(s->threads.off, 0xFF, sizeof s->threads.off);
   s->held = NULL;
-  s->tilings.n = 0, s->memos.n = 0, s->memos.depth = 0, s->path.n = 0, s->given.node = TC_NONE;
+  s->divisors.n = 0, s->memos.n = 0, s->memos.depth = 0, s->path.n = 0, s->given.node = TC_NONE;
   s->mask = s->cond = TC_NONE;
   memset(s->bound, 0, sizeof s->bound);
   tc_count(TC_PASS_EMIT, s->gp->n_member);
@@ -49,6 +49,11 @@ void tc_emit_reset(tc_emit_ctx *s) {
 tc_val tc_emit_fail(tc_emit_ctx *s, tc_status st, const char *what) {
   if (s->st == TC_OK) s->st = st, s->what = what;
   return 0;
+}
+
+bool tc_emit_store_first(tc_emit_ctx *s, uint32_t n, const char *what) {
+  s->x->not_affine = n;
+  return tc_emit_fail(s, TC_ERR_STATE, what), false;
 }
 
 tc_val tc_emit_not_affine(tc_emit_ctx *s, uint32_t n, const char *what) {
@@ -66,16 +71,13 @@ tc_val tc_emit_rounded(tc_emit_ctx *s, tc_val v, tc_type type) {
   return tc_build_cast(&s->e, tc_build_cast(&s->e, v, type), TC_F32);
 }
 
-tc_val tc_emit_i64(tc_emit_ctx *s, int64_t v) {
-  return tc_build_const_i(&s->e, TC_I64, v);
+tc_val tc_emit_bin_i64(tc_emit_ctx *s, tc_kir_op op, tc_val a, int64_t b) {
+  return tc_build_bin(&s->e, op, a, tc_build_const_i(&s->e, TC_I64, b));
 }
 
-tc_val tc_emit_zero(tc_emit_ctx *s, tc_type type) {
-  return tc_type_is_float(type) ? tc_build_const_f(&s->e, type, 0) : tc_build_const_i(&s->e, type, 0);
-}
-
-tc_val tc_emit_scaled(tc_emit_ctx *s, tc_val v, int64_t coef) {
-  return coef == 1 ? v : tc_build_bin(&s->e, TC_IR_MUL, v, tc_emit_i64(s, coef));
+tc_val tc_emit_times(tc_emit_ctx *s, tc_val a, int64_t b) {
+  if (b == 0) return tc_build_const_i(&s->e, TC_I64, 0);
+  return b == 1 ? a : tc_emit_bin_i64(s, TC_IR_MUL, a, b);
 }
 
 // ---- buffers, arguments and tiles ----
@@ -116,8 +118,7 @@ tc_val tc_emit_plan_number(tc_emit_ctx *s, uint64_t value) {
 }
 
 void tc_emit_preload(tc_emit_ctx *s) {
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    uint32_t n = s->gp->member[i];
+  for (uint32_t i = 0, n; tc_emit_next_member(s, &i, &n);) {
     const tc_gnode *x = &s->g->node[n];
     for (int k = 0; k < x->n_in; k++) {
       uint32_t m = x->in[k];
@@ -157,9 +158,9 @@ tc_val tc_emit_begin_units(tc_emit_ctx *s) {
   return tc_emit_loop(s, begin, finish, 1);
 }
 
-void tc_emit_end_loop(tc_emit_ctx *s) {
+void tc_emit_end_block(tc_emit_ctx *s, tc_kir_op op) {
   tc_emit_leave(s);
-  tc_build_end(&s->e, TC_IR_ENDLOOP);
+  tc_build_end(&s->e, op);
 }
 
 void tc_emit_enter(tc_emit_ctx *s) {

@@ -19,17 +19,10 @@
 #define MAX_PATH 24
 #define MAX_TRANSPOSED 4
 #define MAX_HELD 2
-#define MAX_POINTS 32
+#define MAX_DIVISORS 32
 #define EXPENSIVE_COST 8  // of an op that costs more than a store and a load
 // Elements from a load to its prefetch: a page of floats, where the hardware prefetcher stops.
 #define PREFETCH_DISTANCE 1024
-
-// Holds what an emitter is given besides the fusion.
-typedef struct tc_build_request {
-  uint32_t node;  // the contraction that the fusion is made for; TC_NONE: it has none
-  const tc_gemm_tiling *tiling;  // tile sizes to use; NULL: the cost model's
-  const tc_units *units;  // units of a matmul with any number of rows; NULL: the number is known
-} tc_build_request;
 
 // Says how loads and stores of the current loop use the caches. Set by an emitter around its loop;
 // read by load.c and store.c.
@@ -87,11 +80,11 @@ typedef struct tc_given_value {
   tc_val value;
 } tc_given_value;
 
-// The positions at which indices divide K, recorded in the first emission.
-typedef struct tc_k_cuts {
-  int64_t at[MAX_POINTS];
+// The extents by which indices divide K, recorded in the first emission.
+typedef struct tc_k_divisors {
+  int64_t at[MAX_DIVISORS];
   int n;
-} tc_k_cuts;
+} tc_k_divisors;
 
 // The nodes with a remembered value, in the loops that are open. node: lives in the arena.
 typedef struct tc_memos {
@@ -115,6 +108,9 @@ typedef struct tc_emit_ctx {
   const tc_fusion_plan *gr;
   const tc_graph *g;
   const tc_fusion *gp;
+  uint32_t contraction;  // the node that the fusion is made for; TC_NONE: it has none
+  const tc_gemm_tiling *tiling;  // tile sizes to use; NULL: the cost model's
+  const tc_units *units;  // units of a matmul with any number of rows; NULL: the number is known
   const tc_target *target;
   tc_arena *arena;
   // The current iteration.
@@ -136,7 +132,7 @@ typedef struct tc_emit_ctx {
   struct tc_emit_notes *notes;  // owned by the fusion plan
   tc_memos memos;
   tc_value_path path;
-  tc_k_cuts tilings;
+  tc_k_divisors divisors;
   tc_status st;
   const char *what;  // reason of the failure, if st is not TC_OK
 } tc_emit_ctx;
@@ -175,6 +171,11 @@ static inline bool tc_emit_in_fusion(const tc_emit_ctx *s, uint32_t n) {
   return s->gr->of[n] != TC_FUSION_NONE && &s->gr->fusion[s->gr->of[n]] == s->gp;
 }
 
+// Sets *n to member *i of the fusion, and *i to the next one; returns false after the last.
+static inline bool tc_emit_next_member(const tc_emit_ctx *s, uint32_t *i, uint32_t *n) {
+  return *i < s->gp->n_member && (*n = s->gp->member[(*i)++], true);
+}
+
 // ---- context.c ----
 
 // Initializes the context. Lists live in the arena.
@@ -184,6 +185,8 @@ tc_status tc_emit_init(tc_emit_ctx *s, tc_emit_result *out, const tc_fusion_plan
 void tc_emit_reset(tc_emit_ctx *s);
 // Records the first failure; returns 0.
 tc_val tc_emit_fail(tc_emit_ctx *s, tc_status st, const char *what);
+// Fails, and names the node that is stored before the next attempt; returns false.
+bool tc_emit_store_first(tc_emit_ctx *s, uint32_t n, const char *what);
 // Fails because an index is not affine. Names the node to store before the next attempt: n if it is
 // computed inline, else the innermost inline node above it.
 tc_val tc_emit_not_affine(tc_emit_ctx *s, uint32_t n, const char *what);
@@ -206,9 +209,9 @@ void tc_emit_preload(tc_emit_ctx *s);
 // see tc_kir_tile.
 int tc_emit_tile(tc_emit_ctx *s, tc_type type, int64_t n);
 int tc_emit_tile_of_lanes(tc_emit_ctx *s, tc_type type, int64_t n);
-// Begins a loop and returns its counter; ends it.
+// Begins a loop and returns its counter; ends a loop or an IF by op, ENDLOOP or ENDIF.
 tc_val tc_emit_loop(tc_emit_ctx *s, tc_val from, tc_val to, int64_t step);
-void tc_emit_end_loop(tc_emit_ctx *s);
+void tc_emit_end_block(tc_emit_ctx *s, tc_kir_op op);
 // Begins the loop over the units [begin, end) of the call; returns the current unit.
 tc_val tc_emit_begin_units(tc_emit_ctx *s);
 // Open and close a scope: values remembered inside are forgotten when it is left. Loops do both.
@@ -216,10 +219,9 @@ void tc_emit_enter(tc_emit_ctx *s);
 void tc_emit_leave(tc_emit_ctx *s);
 // Remembers the value of node n at the current iteration, until the loop is left.
 void tc_emit_remember(tc_emit_ctx *s, uint32_t n, tc_val v);
-// Emit a constant, a zero, and v * coef.
-tc_val tc_emit_i64(tc_emit_ctx *s, int64_t v);
-tc_val tc_emit_zero(tc_emit_ctx *s, tc_type type);
-tc_val tc_emit_scaled(tc_emit_ctx *s, tc_val v, int64_t coef);
+// Emit a op b, and a * b.
+tc_val tc_emit_bin_i64(tc_emit_ctx *s, tc_kir_op op, tc_val a, int64_t b);
+tc_val tc_emit_times(tc_emit_ctx *s, tc_val a, int64_t b);
 
 // ---- lanes.c ----
 
@@ -232,9 +234,8 @@ tc_val tc_emit_run_numbers(tc_emit_ctx *s);
 tc_val tc_emit_both(tc_emit_ctx *s, tc_val a, tc_val b);
 // Masks the lanes that are at or past `end`, where lane 0 is at `start`.
 void tc_emit_set_mask(tc_emit_ctx *s, tc_val start, tc_val end);
-// Return the least power of two that is at least n, limited by `most` or LANES.
+// Returns the least power of two that is at least n, limited by `most`.
 int tc_emit_power_for(int64_t n, int most);
-int tc_emit_lanes_for(int64_t n);
 // Sets the threads and groups of a GPU kernel whose vectors have `lanes` lanes; does nothing for a
 // CPU.
 void tc_emit_set_threads(tc_emit_ctx *s, int lanes);
@@ -305,3 +306,5 @@ bool tc_emit_streams(const tc_emit_ctx *s, uint32_t n, uint64_t least);
 void tc_emit_store(tc_emit_ctx *s, uint32_t n);
 // Computes all values, then stores them, since an output may overwrite an operand.
 void tc_emit_stores(tc_emit_ctx *s);
+// Does the same where v is the value of node n at the current iteration.
+void tc_emit_stores_of(tc_emit_ctx *s, uint32_t n, tc_val v);

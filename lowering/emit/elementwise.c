@@ -7,6 +7,7 @@
 #include <limits.h>
 
 #include "lowering/emit/emitters.h"
+#include "lowering/emit/shorthand.h"
 #include "lowering/target/cpu_target.h"
 #include "lowering/target/host_cpu.h"
 
@@ -49,14 +50,6 @@ static bool is_arithmetic(const tc_emit_ctx *s, const evicted_sources *f) {
   return cost >= EXPENSIVE_COST * (double)f->n;
 }
 
-// Returns the prefetch distance. Only arithmetic-bound kernels prefetch: their arithmetic keeps the
-// processor from running ahead to the next loads.
-// Measured: Sapphire Rapids, 2 cores, share of the bandwidth of a + b: gelu 59 -> 83 %, but Adam
-// 84 -> 71 %. More: docs/measurements.md.
-static int64_t prefetch_distance_of(const tc_emit_ctx *s, const evicted_sources *f) {
-  return !tc_target_is_gpu(s->target) && f->n > 0 && is_arithmetic(s, f) ? PREFETCH_DISTANCE : 0;
-}
-
 // Returns the lanes of a memory-bound kernel with several operands: one cache line of each, where a
 // processor reads rows best side by side (host_cpu.h). Arithmetic-bound kernels keep the longer
 // block.
@@ -67,15 +60,13 @@ static int lanes_of_lines(const tc_emit_ctx *s, const evicted_sources *f, int la
   int line = 0;
   for (uint32_t i = 0; i < f->n; i++)
     line = TC_MAX_OF(line, LINE_BYTES / (int)tc_type_bytes(s->g->node[f->node[i]].type));
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    uint32_t n = s->gp->member[i];
+  for (uint32_t i = 0, n; tc_emit_next_member(s, &i, &n);) {
     if (tc_emit_must_store(s, n)) line = TC_MAX_OF(line, LINE_BYTES / (int)tc_type_bytes(s->g->node[n].type));
   }
   return TC_MIN(lanes, line);
 }
 
-void tc_emitter_elementwise(tc_emit_ctx *s, const tc_build_request *r) {
-  (void)r;
+void tc_emitter_elementwise(tc_emit_ctx *s) {
   int64_t n = s->gp->k;
   evicted_sources far = find_evicted(s);
   bool gpu = tc_target_is_gpu(s->target), interpreted = !gpu && tc_compiler_interprets();
@@ -84,33 +75,36 @@ void tc_emitter_elementwise(tc_emit_ctx *s, const tc_build_request *r) {
   tc_emit_set_threads(s, s->lanes);
   s->vector = TC_RANGE_K;
   tc_val count = tc_emit_plan_number(s, (uint64_t)n);
-  tc_val size = tc_emit_i64(s, block);
-  tc_val begin = tc_build_raw(&s->e, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val end = tc_build_raw(&s->e, TC_IR_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val whole = tc_build_bin(&s->e, TC_IR_DIV, count, size);
-  tc_val stop = tc_build_bin(&s->e, TC_IR_MUL, tc_build_bin(&s->e, TC_IR_MIN, end, whole), size);
-  tc_val start = tc_build_bin(&s->e, TC_IR_MUL, begin, size);
+  tc_val size = i64(s, block);
+  tc_val begin = nullary(s, TC_IR_BEGIN);
+  tc_val finish = nullary(s, TC_IR_FINISH);
+  tc_val whole = bin(s, TC_IR_DIV, count, size);
+  tc_val stop = mul(s, least(s, finish, whole), size);
+  tc_val start = mul(s, begin, size);
   tc_emit_preload(s);
   s->bound[TC_RANGE_K] = true;
-  s->at[TC_RANGE_K] = tc_emit_loop(s, start, stop, s->lanes);
-  s->hints.stream = true, s->hints.prefetch_distance = prefetch_distance_of(s, &far), s->hints.n_prefetch = INT_MAX;
+  s->at[TC_RANGE_K] = loop(s, start, stop, s->lanes);
+  s->hints.stream = true, s->hints.n_prefetch = INT_MAX;
+  // Only arithmetic-bound kernels prefetch: their arithmetic keeps the processor from running ahead
+  // to the next loads.
+  // Measured: Sapphire Rapids, 2 cores, share of the bandwidth of a + b: gelu 59 -> 83 %, but Adam
+  // 84 -> 71 %. More: docs/measurements.md.
+  if (!gpu && far.n > 0 && is_arithmetic(s, &far)) s->hints.prefetch_distance = PREFETCH_DISTANCE;
   tc_emit_stores(s);
   s->hints.stream = false, s->hints.prefetch_distance = 0;
-  tc_emit_end_loop(s);
+  end(s);
   // The last, partial block belongs to the call whose range reaches the end.
-  tc_val tail = tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_GT, end, whole),
-                                tc_build_bin(&s->e, TC_IR_MUL, whole, size), count);
-  s->at[TC_RANGE_K] = tc_emit_loop(s, tail, count, s->lanes);
+  tc_val tail = select_val(s, bin(s, TC_IR_GT, finish, whole), mul(s, whole, size), count);
+  s->at[TC_RANGE_K] = loop(s, tail, count, s->lanes);
   tc_emit_set_mask(s, s->at[TC_RANGE_K], count);
   tc_emit_stores(s);
-  tc_emit_end_loop(s);
+  end(s);
   s->x->extent = tc_ceil_div(n, block);
 }
 
-void tc_emitter_elementwise_rows(tc_emit_ctx *s, const tc_build_request *r) {
-  (void)r;
+void tc_emitter_elementwise_rows(tc_emit_ctx *s) {
   int64_t inner = s->split, k0 = s->gp->k / s->split;
-  s->lanes = TC_MIN(tc_emit_lanes_for(inner), tc_emit_lanes_of_work(s));
+  s->lanes = TC_MIN(tc_emit_power_for(inner, LANES), tc_emit_lanes_of_work(s));
   s->vector = TC_RANGE_K;
   int64_t blocks = tc_ceil_div(inner, s->lanes);
   tc_emit_preload(s);
@@ -118,6 +112,6 @@ void tc_emitter_elementwise_rows(tc_emit_ctx *s, const tc_build_request *r) {
   s->hints.stream = inner % s->lanes == 0;  // then lines are whole
   tc_emit_stores(s);
   s->hints.stream = false;
-  tc_emit_end_loop(s);
+  end(s);
   s->x->extent = s->gp->a * k0 * blocks;
 }

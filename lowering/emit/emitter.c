@@ -56,14 +56,15 @@ static uint32_t find_contraction(const tc_emit_ctx *s) {
 }
 
 // Emits once, with the emitter that matches the fusion's kind, its contraction and the target.
-static void emit_once(tc_emit_ctx *s, const tc_build_request *r) {
+static void emit_once(tc_emit_ctx *s) {
   unsigned target = tc_target_is_gpu(s->target) ? GPU : CPU;
   tc_emit_reset(s);
   for (size_t i = 0; i < sizeof emitters / sizeof emitters[0]; i++) {
     bool fits = emitters[i].kind == s->gp->kind && emitters[i].targets & target;
-    if (fits && emitters[i].op != ANY_OP) fits = r->node != TC_NONE && (int)s->g->node[r->node].op == emitters[i].op;
+    if (fits && emitters[i].op != ANY_OP)
+      fits = s->contraction != TC_NONE && (int)s->g->node[s->contraction].op == emitters[i].op;
     if (!fits || (emitters[i].when && !emitters[i].when(s))) continue;
-    emitters[i].emit(s, r);
+    emitters[i].emit(s);
     return;
   }
   (void)tc_emit_fail(s, TC_ERR_STATE, "no emitter for this kind of fusion");
@@ -71,19 +72,19 @@ static void emit_once(tc_emit_ctx *s, const tc_build_request *r) {
 
 // Emits the fusion; again with K split, where indices divide K; again with strided loads
 // transposed.
-static void emit_fusion(tc_emit_ctx *s, const tc_build_request *r) {
+static void emit_fusion(tc_emit_ctx *s) {
   tc_transposed_loads transposed = {.n = 0};
-  emit_once(s, r);
+  emit_once(s);
   s->split = tc_emit_choose_split(s);
   if (!s->split || s->st != TC_OK) return;
   if (s->gp->kind == TC_FUSION_ELEMENTWISE) s->transposed = &transposed;
-  emit_once(s, r);
+  emit_once(s);
   if (s->st != TC_OK) {  // the parts of K gave an index too many terms: without the split it is affine
     s->st = TC_OK, s->split = 0, s->transposed = NULL;
-    emit_once(s, r);
+    emit_once(s);
   } else if (transposed.n) {
     transposed.rows = 1;
-    emit_once(s, r);
+    emit_once(s);
   }
   s->transposed = NULL;
 }
@@ -169,15 +170,15 @@ static tc_status finish(tc_emit_ctx *s) {
 
 // Emits a fusion in a new context. *what: why an emitter failed, not reported yet; NULL: none
 // failed.
-static tc_status expand(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion, tc_build_request r,
-                        tc_arena *arena, const char **what) {
+static tc_status expand(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion,
+                        const tc_gemm_tiling *tiling, const tc_units *units, tc_arena *arena, const char **what) {
   tc_emit_ctx s;
   *out = (tc_emit_result){.not_affine = TC_NONE};
   *what = NULL;
   tc_status st = tc_emit_init(&s, out, gr, fusion, arena);
   if (st == TC_OK) {
-    r.node = find_contraction(&s);
-    emit_fusion(&s, &r);
+    s.contraction = find_contraction(&s), s.tiling = tiling, s.units = units;
+    emit_fusion(&s);
     *what = s.what;
     st = s.st == TC_OK ? finish(&s) : s.st;
   }
@@ -188,7 +189,7 @@ static tc_status expand(tc_emit_result *out, const tc_fusion_plan *gr, const tc_
 tc_status tc_emit_fusion(tc_emit_result *out, const tc_fusion_plan *gr, const tc_fusion *fusion,
                          const tc_gemm_tiling *tiling, tc_arena *arena) {
   const char *what;
-  tc_status st = expand(out, gr, fusion, (tc_build_request){.tiling = tiling}, arena, &what);
+  tc_status st = expand(out, gr, fusion, tiling, NULL, arena, &what);
   // With a node stored, or smaller fusions, the caller tries again, so nothing is reported yet.
   return st == TC_OK || !what || out->not_affine != TC_NONE || out->full ? st : TC_FAIL(st, "%s", what);
 }
@@ -197,7 +198,7 @@ tc_status tc_emit_any_rows(tc_emit_result *out, const tc_fusion_plan *gr, const 
                            tc_arena *arena) {
   const char *what;
   tc_error_mark before = tc_error_now();
-  if (expand(out, gr, fusion, (tc_build_request){.units = &units}, arena, &what) == TC_OK) return TC_OK;
+  if (expand(out, gr, fusion, NULL, &units, arena, &what) == TC_OK) return TC_OK;
   (void)tc_error_tell(before);
   return TC_ERR_STATE;
 }

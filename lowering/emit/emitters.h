@@ -1,6 +1,6 @@
 // Declares the emitters, one for each kind of kernel. Only emitter.c calls them, by its table.
 //
-// In: the context, just reset, and the request. Out: kernel IR, its units (extent) and its
+// In: the context, just reset. Out: kernel IR, its units (extent) and its
 // estimated work in the context's result.
 // Invariants: a failure sticks in the context (tc_emit_fail), as does a node that must be stored
 // first (tc_emit_not_affine).
@@ -8,7 +8,7 @@
 
 #include "lowering/emit/context.h"
 
-typedef void tc_emitter(tc_emit_ctx *s, const tc_build_request *r);
+typedef void tc_emitter(tc_emit_ctx *s);
 
 // Elementwise with K as one range: [begin, end) counts blocks of lanes.
 tc_emitter tc_emitter_elementwise;

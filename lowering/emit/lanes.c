@@ -1,5 +1,5 @@
 // Chooses how many lanes a kernel has, and emits lane numbers and masks.
-#include "lowering/emit/context.h"
+#include "lowering/emit/shorthand.h"
 #include "lowering/target/cpu_target.h"
 
 #define FEW 4  // nodes; fewer cheap ones need few registers
@@ -13,27 +13,23 @@ tc_val tc_emit_lane_numbers(tc_emit_ctx *s) {
 }
 
 tc_val tc_emit_run_numbers(tc_emit_ctx *s) {
-  return tc_build_bin(&s->e, TC_IR_AND, tc_emit_lane_numbers(s), tc_emit_i64(s, s->threads.run - 1));
+  return bin(s, TC_IR_AND, tc_emit_lane_numbers(s), i64(s, s->threads.run - 1));
 }
 
 tc_val tc_emit_both(tc_emit_ctx *s, tc_val a, tc_val b) {
-  return a == TC_NONE ? b : b == TC_NONE ? a : tc_build_bin(&s->e, TC_IR_AND, a, b);
+  return a == TC_NONE ? b : b == TC_NONE ? a : bin(s, TC_IR_AND, a, b);
 }
 
 void tc_emit_set_mask(tc_emit_ctx *s, tc_val start, tc_val end) {
-  tc_val left = tc_build_bin(&s->e, TC_IR_MIN, tc_build_bin(&s->e, TC_IR_SUB, end, start), tc_emit_i64(s, s->lanes));
+  tc_val left = least(s, sub(s, end, start), i64(s, s->lanes));
   tc_val lanes = tc_emit_numbers(s, TC_I32, s->lanes);  // narrow type: fewer compares
-  s->mask = tc_build_bin(&s->e, TC_IR_LT, lanes, tc_build_cast(&s->e, left, TC_I32));
+  s->mask = bin(s, TC_IR_LT, lanes, cast(s, left, TC_I32));
 }
 
 int tc_emit_power_for(int64_t n, int most) {
   int lanes = 1;
   while (lanes < most && lanes < n) lanes *= 2;
   return lanes;
-}
-
-int tc_emit_lanes_for(int64_t n) {
-  return tc_emit_power_for(n, LANES);
 }
 
 void tc_emit_set_threads(tc_emit_ctx *s, int lanes) {
@@ -57,16 +53,15 @@ int tc_emit_lanes_of_work(const tc_emit_ctx *s) {
 }
 
 void tc_emit_begin_rows(tc_emit_ctx *s, int64_t inner, int64_t blocks, int64_t k0) {
-  tc_val o = tc_emit_begin_units(s),
-         upper = blocks == 1 ? o : tc_build_bin(&s->e, TC_IR_DIV, o, tc_emit_i64(s, blocks));
+  tc_val o = tc_emit_begin_units(s), upper = blocks == 1 ? o : div_by(s, o, blocks);
   if (inner) {
-    tc_val block = blocks == 1 ? tc_emit_i64(s, 0) : tc_build_bin(&s->e, TC_IR_REM, o, tc_emit_i64(s, blocks));
-    s->at[TC_RANGE_K] = tc_build_bin(&s->e, TC_IR_MUL, block, tc_emit_i64(s, s->lanes));
-    if (inner % s->lanes) tc_emit_set_mask(s, s->at[TC_RANGE_K], tc_emit_i64(s, inner));
+    tc_val block = blocks == 1 ? i64(s, 0) : rem_by(s, o, blocks);
+    s->at[TC_RANGE_K] = mul(s, block, i64(s, s->lanes));
+    if (inner % s->lanes) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(s, inner));
   } else {
-    s->at[TC_RANGE_K] = tc_emit_i64(s, 0);
+    s->at[TC_RANGE_K] = i64(s, 0);
   }
-  s->at[TC_RANGE_K0] = k0 == 1 ? tc_emit_i64(s, 0) : tc_build_bin(&s->e, TC_IR_REM, upper, tc_emit_i64(s, k0));
-  s->at[TC_RANGE_A] = k0 == 1 ? upper : tc_build_bin(&s->e, TC_IR_DIV, upper, tc_emit_i64(s, k0));
+  s->at[TC_RANGE_K0] = k0 == 1 ? i64(s, 0) : rem_by(s, upper, k0);
+  s->at[TC_RANGE_A] = k0 == 1 ? upper : div_by(s, upper, k0);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
 }

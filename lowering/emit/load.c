@@ -3,7 +3,7 @@
 //
 // Invariants: an element that does not exist is masked, by the iteration's lanes (`mask`) or by
 // padding around an operand (`cond`).
-#include "lowering/emit/context.h"
+#include "lowering/emit/shorthand.h"
 #include "lowering/target/cpu_target.h"
 
 #define FAR_BYTES (INT64_C(1) << 20)  // of an operand; smaller ones stay in a core's cache
@@ -11,7 +11,7 @@
 static tc_val both_masks(tc_emit_ctx *s, int lanes) {
   tc_val m = s->mask == TC_NONE || lanes == 1 ? TC_NONE : s->mask;
   if (s->cond == TC_NONE) return m;
-  return tc_emit_both(s, m, tc_build_splat(&s->e, s->cond, lanes));
+  return tc_emit_both(s, m, splat(s, s->cond, lanes));
 }
 
 bool tc_emit_is_strided(const tc_gnode *x) {
@@ -27,7 +27,7 @@ static void prefetch_ahead(tc_emit_ctx *s, uint32_t n, tc_val base, int buf) {
   s->hints.n_prefetch--;
   tc_emit_note_of(s, n)->asked = s->vector == TC_RANGE_F;
   for (int64_t i = 0; i < s->lanes; i += line) {
-    tc_val at = tc_build_bin(&s->e, TC_IR_ADD, base, tc_emit_i64(s, s->hints.prefetch_distance + i));
+    tc_val at = add_i64(s, base, s->hints.prefetch_distance + i);
     tc_build_prefetch(&s->e, buf, at, s->hints.prefetch_far);
   }
 }
@@ -39,13 +39,13 @@ static tc_val load_runs(tc_emit_ctx *s, uint32_t n, const tc_index *flat) {
   int lanes;
   mask = tc_emit_both(s, mask, s->cond);
   tc_val at = tc_emit_run_at(s, flat, s->mask != TC_NONE && s->cond == TC_NONE ? TC_NONE : mask, &lanes);
-  if (lanes > 1 && mask != TC_NONE) mask = tc_build_splat(&s->e, mask, tc_build_lanes(&s->e, at));
-  if (lanes == 1 && s->cond != TC_NONE) at = tc_build_select(&s->e, s->cond, at, tc_emit_i64(s, 0));
+  if (lanes > 1 && mask != TC_NONE) mask = splat(s, mask, tc_build_lanes(&s->e, at));
+  if (lanes == 1 && s->cond != TC_NONE) at = select_val(s, s->cond, at, i64(s, 0));
   if (lanes == 1)
-    v = tc_build_raw(&s->e, TC_IR_LOAD, type, 1, at, TC_NONE, TC_NONE, tc_emit_buffer(s, n));
+    v = load(s, tc_emit_buffer(s, n), type, 1, at, TC_NONE);
   else
-    v = tc_build_raw(&s->e, TC_IR_GATHER, type, lanes, at, mask, TC_NONE, tc_emit_buffer(s, n));
-  return tc_build_cast(&s->e, v, tc_emit_compute_type(type));
+    v = gather(s, tc_emit_buffer(s, n), type, lanes, at, mask);
+  return cast(s, v, tc_emit_compute_type(type));
 }
 
 // ---- strided loads, transposed ----
@@ -88,44 +88,32 @@ static int transposed_tile(tc_emit_ctx *s, uint32_t n, const tc_index *flat) {
 // ---- one load ----
 
 tc_val tc_emit_load(tc_emit_ctx *s, uint32_t n, tc_index flat) {
-  const tc_gnode *x = &s->g->node[n];
+  tc_type type = s->g->node[n].type;
   int64_t stride;
-  tc_val vec;
+  tc_val vec, v;
   int buf = tc_emit_buffer(s, n);
   tc_index want = tc_view_flat(s->gp, TC_LEVEL_FULL);
   tc_ix_simplify(&want, &s->ext);
   if (!tc_ix_equal(&flat, &want) || s->given.node != TC_NONE) s->x->same &= ~(UINT64_C(1) << buf);
   if (s->threads.run) return load_runs(s, n, &flat);
   tc_val base = tc_emit_index_value(s, flat, &stride, &vec);
-  tc_val v, mask;
-  if (vec == TC_NONE && stride == 0) {
-    if (s->cond != TC_NONE) {  // one element that may not exist: load the first instead; the caller discards it
-      if (tc_build_lanes(&s->e, s->cond) == 1) {
-        base = tc_build_select(&s->e, s->cond, base, tc_emit_i64(s, 0));
-      } else {
-        vec = tc_build_splat(&s->e, base, s->lanes);
-        return tc_build_cast(
-            &s->e, tc_build_raw(&s->e, TC_IR_GATHER, x->type, s->lanes, vec, both_masks(s, s->lanes), TC_NONE, buf),
-            tc_emit_compute_type(x->type));
-      }
-    }
-    v = tc_build_raw(&s->e, TC_IR_LOAD, x->type, 1, base, TC_NONE, TC_NONE, buf);
+  bool one = vec == TC_NONE && stride == 0, some = s->cond != TC_NONE;
+  int tile = vec == TC_NONE && stride != 0 && stride != 1 ? transposed_tile(s, n, &flat) : -1;
+  if (one && some && tc_build_lanes(&s->e, s->cond) > 1) {
+    vec = splat(s, base, s->lanes);
+    v = gather(s, buf, type, s->lanes, vec, both_masks(s, s->lanes));
+  } else if (one) {  // one that may not exist: load the first instead; the caller discards it
+    v = load(s, buf, type, 1, some ? select_val(s, s->cond, base, i64(s, 0)) : base, TC_NONE);
   } else if (vec == TC_NONE && stride == 1) {
-    mask = both_masks(s, s->lanes);
+    tc_val mask = both_masks(s, s->lanes);
     prefetch_ahead(s, n, base, buf);
-    v = tc_build_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, base, mask, TC_NONE, buf);
+    v = load(s, buf, type, s->lanes, base, mask);
+  } else if (tile >= 0) {
+    v = load(s, tile, type, s->lanes, mul(s, s->transposed->row, i64(s, s->lanes)), TC_NONE);
   } else {
-    int tile = vec == TC_NONE ? transposed_tile(s, n, &flat) : -1;
-    if (tile >= 0) {
-      tc_val at = tc_build_bin(&s->e, TC_IR_MUL, s->transposed->row, tc_emit_i64(s, s->lanes));
-      return tc_build_cast(&s->e, tc_build_raw(&s->e, TC_IR_LOAD, x->type, s->lanes, at, TC_NONE, TC_NONE, tile),
-                           tc_emit_compute_type(x->type));
-    }
-    if (vec == TC_NONE) vec = tc_emit_scaled(s, tc_emit_lane_numbers(s), stride);
+    if (vec == TC_NONE) vec = times(s, tc_emit_lane_numbers(s), stride);
     int lanes = tc_build_lanes(&s->e, vec);
-    mask = both_masks(s, lanes);
-    v = tc_build_raw(&s->e, TC_IR_GATHER, x->type, lanes, tc_build_bin(&s->e, TC_IR_ADD, vec, base), mask, TC_NONE,
-                     buf);
+    v = gather(s, buf, type, lanes, add(s, vec, base), both_masks(s, lanes));
   }
-  return tc_build_cast(&s->e, v, tc_emit_compute_type(x->type));
+  return cast(s, v, tc_emit_compute_type(type));
 }

@@ -10,9 +10,9 @@
 // also holds the rows that it loads, in registers.
 #include <limits.h>
 
-#include "lowering/tiling/summation.h"
 #include "lowering/emit/accumulator.h"
 #include "lowering/emit/emitters.h"
+#include "lowering/emit/shorthand.h"
 #include "lowering/target/cpu_target.h"
 #include "lowering/target/host_cpu.h"
 #include "runtime/options.h"
@@ -60,8 +60,7 @@ static uint8_t depth_under(tc_emit_ctx *s, uint32_t n) {
 }
 
 static void find_depths(tc_emit_ctx *s) {
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    uint32_t n = s->gp->member[i];
+  for (uint32_t i = 0, n; tc_emit_next_member(s, &i, &n);) {
     const tc_gnode *x = &s->g->node[n];
     uint8_t d = 0;
     for (int k = 0; k < x->n_in; k++) d = TC_MAX_OF(d, depth_under(s, x->in[k]));
@@ -125,8 +124,7 @@ static void choose_held(tc_emit_ctx *s) {
 }
 
 static void note_passes(tc_emit_ctx *s) {
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    uint32_t n = s->gp->member[i];
+  for (uint32_t i = 0, n; tc_emit_next_member(s, &i, &n);) {
     if (is_fold(s, n)) note_pass(s, s->g->node[n].in[0], (uint8_t)(tc_emit_note_of(s, n)->fold_depth - 1));
     if (!is_fold(s, n) && is_full(s, n) && tc_emit_must_store(s, n)) note_pass(s, n, tc_emit_note_of(s, n)->fold_depth);
   }
@@ -152,8 +150,7 @@ static double recompute_cost(const tc_emit_ctx *s, uint32_t n) {
 static void choose_stashes(tc_emit_ctx *s) {
   if (s->gp->kind != TC_FUSION_ROW) return;
   int64_t row = row_elements(s);
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    uint32_t n = s->gp->member[i];
+  for (uint32_t i = 0, n; tc_emit_next_member(s, &i, &n);) {
     tc_type type = tc_emit_compute_type(s->g->node[n].type);
     tc_emit_note *note = tc_emit_note_of(s, n);
     note->cost = recompute_cost(s, n);
@@ -177,20 +174,17 @@ static void plan_passes(tc_emit_ctx *s) {
 // values of depth d.
 static void pass_body(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
   // operands first, which avoids deep recursion
-  for (uint32_t i = 0; i < s->gp->n_member && s->gp->n_member > MAX_PATH / 2 && s->st == TC_OK; i++) {
-    uint32_t n = s->gp->member[i];
+  for (uint32_t i = 0, n; s->gp->n_member > MAX_PATH / 2 && s->st == TC_OK && tc_emit_next_member(s, &i, &n);) {
     if (tc_emit_note_of(s, n)->passes >> d & 1) (void)tc_emit_member(s, n);
   }
   for (int i = 0; i < n_folds; i++) tc_fold_step(s, &folds[i]);
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    uint32_t n = s->gp->member[i];
+  for (uint32_t i = 0, n; tc_emit_next_member(s, &i, &n);) {
     if (is_full(s, n) && tc_emit_note_of(s, n)->fold_depth == d && tc_emit_must_store(s, n)) tc_emit_store(s, n);
   }
 }
 
 static bool pass_has_work(const tc_emit_ctx *s, uint8_t d) {
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    uint32_t n = s->gp->member[i];
+  for (uint32_t i = 0, n; tc_emit_next_member(s, &i, &n);) {
     if (is_fold(s, n) ? tc_emit_note_of(s, n)->fold_depth == d + 1
                       : is_full(s, n) && tc_emit_note_of(s, n)->fold_depth == d && tc_emit_must_store(s, n))
       return true;
@@ -243,10 +237,6 @@ static bool in_chains(const tc_emit_ctx *s) {
   return s->gp->kind == TC_FUSION_ROW && s->gp->f > (int64_t)TC_FOLD_WHOLE * s->lanes && !tc_planted("chain");
 }
 
-static void end_chains(tc_emit_ctx *s, const tc_fold *folds, int n_folds) {
-  for (int i = 0; i < n_folds; i++) tc_fold_end_chain(s, &folds[i]);
-}
-
 // Emits one pass over F, with lanes along it (ROW) or one element at a time (COLUMN).
 static void over_f(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
   int64_t f = s->gp->f, whole = s->gp->kind == TC_FUSION_ROW ? f / s->lanes * s->lanes : f;
@@ -255,30 +245,29 @@ static void over_f(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
   for (int i = 0; i < n_folds; i++) chains |= folds[i].total != TC_NONE;
   s->bound[TC_RANGE_F] = true;
   if (whole > 0) {
-    tc_val from = tc_emit_i64(s, 0), to = tc_emit_i64(s, whole);
+    tc_val from = i64(s, 0), to = i64(s, whole);
     if (chains) {
-      from = tc_emit_loop(s, from, to, TC_FOLD_CHAIN * step);
-      to = tc_build_bin(&s->e, TC_IR_MIN, tc_build_bin(&s->e, TC_IR_ADD, from, tc_emit_i64(s, TC_FOLD_CHAIN * step)),
-                        to);
+      from = loop(s, from, to, TC_FOLD_CHAIN * step);
+      to = least(s, add_i64(s, from, TC_FOLD_CHAIN * step), to);
     }
-    s->at[TC_RANGE_F] = tc_emit_loop(s, from, to, step);
+    s->at[TC_RANGE_F] = loop(s, from, to, step);
     s->hints.stream = s->gp->kind == TC_FUSION_ROW && whole == f,
     s->hints.prefetch_distance = row_prefetch_distance(s, d), s->hints.n_prefetch = is_last_pass(s, d) ? INT_MAX : 1;
     s->hints.prefetch_far = prefetches_into_l2(s);
     pass_body(s, d, folds, n_folds);
     s->hints.stream = false, s->hints.prefetch_distance = 0, s->hints.prefetch_far = false;
-    tc_emit_end_loop(s);
-    end_chains(s, folds, n_folds);
-    if (chains) tc_emit_end_loop(s);
+    end(s);
+    for (int i = 0; i < n_folds; i++) tc_fold_end_chain(s, &folds[i]);
+    if (chains) end(s);
   }
   if (whole < f) {
     // A loop of one iteration, so that values computed in it stay inside.
-    s->at[TC_RANGE_F] = tc_emit_loop(s, tc_emit_i64(s, whole), tc_emit_i64(s, f), step);
-    tc_emit_set_mask(s, s->at[TC_RANGE_F], tc_emit_i64(s, f));
+    s->at[TC_RANGE_F] = loop(s, i64(s, whole), i64(s, f), step);
+    tc_emit_set_mask(s, s->at[TC_RANGE_F], i64(s, f));
     pass_body(s, d, folds, n_folds);
     s->mask = TC_NONE;
-    tc_emit_end_loop(s);
-    end_chains(s, folds, n_folds);
+    end(s);
+    for (int i = 0; i < n_folds; i++) tc_fold_end_chain(s, &folds[i]);
   }
   s->bound[TC_RANGE_F] = false;
 }
@@ -287,12 +276,10 @@ static void over_f(tc_emit_ctx *s, uint8_t d, tc_fold *folds, int n_folds) {
 static void reduced_values(tc_emit_ctx *s, uint8_t d) {
   int lanes = s->lanes, vector = s->vector;
   if (s->gp->kind == TC_FUSION_ROW) s->lanes = 1, s->vector = -1;
-  for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) {
-    uint32_t n = s->gp->member[i];
+  for (uint32_t i = 0, n; s->st == TC_OK && tc_emit_next_member(s, &i, &n);) {
     if (!is_full(s, n) && tc_emit_note_of(s, n)->fold_depth == d && !is_fold(s, n)) (void)tc_emit_member(s, n);
   }
-  for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) {
-    uint32_t n = s->gp->member[i];
+  for (uint32_t i = 0, n; s->st == TC_OK && tc_emit_next_member(s, &i, &n);) {
     if (!is_full(s, n) && !is_column(s, n) && tc_emit_note_of(s, n)->fold_depth == d && tc_emit_must_store(s, n))
       tc_emit_store(s, n);
   }
@@ -302,8 +289,7 @@ static void reduced_values(tc_emit_ctx *s, uint8_t d) {
 // Creates the folds of pass d; returns their number.
 static int begin_folds(tc_emit_ctx *s, uint8_t d, tc_fold *folds) {
   int n_folds = 0;
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    uint32_t n = s->gp->member[i];
+  for (uint32_t i = 0, n; tc_emit_next_member(s, &i, &n);) {
     if (!is_fold(s, n) || tc_emit_note_of(s, n)->fold_depth != d + 1) continue;
     if (n_folds == MAX_FOLDS) return (void)tc_emit_fail(s, TC_ERR_STATE, "too many folds in one pass"), 0;
     tc_fold_begin(s, &folds[n_folds++], n, in_chains(s));
@@ -320,8 +306,7 @@ static void emit_row(tc_emit_ctx *s) {
     int n_folds = begin_folds(s, d, folds);
     if (s->st != TC_OK) return;
     over_f(s, d, folds, n_folds);
-    for (uint32_t i = 0; i < s->gp->n_member; i++) {
-      uint32_t n = s->gp->member[i];
+    for (uint32_t i = 0, n; tc_emit_next_member(s, &i, &n);) {
       if (tc_emit_note_of(s, n)->stash >= 0 && tc_emit_note_of(s, n)->stash_pass == d)
         tc_emit_note_of(s, n)->stashed = true;
     }
@@ -337,7 +322,7 @@ static void emit_row(tc_emit_ctx *s) {
 // row fits its registers. The lanes follow from the extent alone, since they are an order of
 // summation.
 static int lanes_of_row(const tc_emit_ctx *s, int64_t n) {
-  int lanes = tc_emit_lanes_for(n), most = s->target->threads_most * TC_LANES_OF_THREAD;
+  int lanes = tc_emit_power_for(n, LANES), most = s->target->threads_most * TC_LANES_OF_THREAD;
   while (lanes < most && lanes * (int64_t)ROW_ITERATIONS < n) lanes *= 2;
   return lanes;
 }
@@ -374,8 +359,7 @@ static int64_t columns_at_once(const tc_emit_ctx *s) {
   if (s->gp->kind != TC_FUSION_COLUMN || tc_target_is_gpu(s->target) || s->split || columns % LANES ||
       columns < LEAST_COLUMNS)
     return 0;
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    uint32_t n = s->gp->member[i];
+  for (uint32_t i = 0, n; tc_emit_next_member(s, &i, &n);) {
     const tc_gnode *x = &s->g->node[n];
     // A value of a column before the folds would be recomputed in each row.
     if (is_fold(s, n) ? tc_emit_note_of(s, n)->fold_depth != 1 || x->op == TC_OP_ARGMAX || x->op == TC_OP_ARGMIN
@@ -390,16 +374,8 @@ static int64_t columns_at_once(const tc_emit_ctx *s) {
 
 // Begins a loop over the columns by blocks of lanes.
 static tc_val begin_columns(tc_emit_ctx *s, int64_t columns) {
-  s->at[TC_RANGE_K] = tc_emit_loop(s, tc_emit_i64(s, 0), tc_emit_i64(s, columns), s->lanes);
+  s->at[TC_RANGE_K] = loop_to(s, i64(s, columns), s->lanes);
   return s->at[TC_RANGE_K];
-}
-
-static tc_val load_sum(tc_emit_ctx *s, const tc_fold *f, int tile, tc_val at) {
-  return tc_build_raw(&s->e, TC_IR_LOAD, f->type, s->lanes, at, TC_NONE, TC_NONE, tile);
-}
-
-static void store_sum(tc_emit_ctx *s, const tc_fold *f, int tile, tc_val at, tc_val v) {
-  (void)tc_build_raw(&s->e, TC_IR_STORE, f->type, s->lanes, at, v, TC_NONE, tile);
 }
 
 static void rows_of_columns(tc_emit_ctx *s, int64_t columns) {
@@ -410,40 +386,39 @@ static void rows_of_columns(tc_emit_ctx *s, int64_t columns) {
   tc_val at = begin_columns(s, columns);
   int n_folds = begin_folds(s, 0, folds);
   for (int i = 0; i < n_folds; i++)
-    store_sum(s, &folds[i], tile[i] = tc_emit_tile_of_lanes(s, folds[i].type, columns), at, folds[i].acc);
-  tc_emit_end_loop(s);
+    store(s, tile[i] = tc_emit_tile_of_lanes(s, folds[i].type, columns), at, folds[i].acc);
+  end(s);
   s->bound[TC_RANGE_F] = true;
-  tc_val first = tc_emit_loop(s, tc_emit_i64(s, 0), tc_emit_i64(s, s->gp->f), rows);
+  tc_val first = loop_to(s, i64(s, s->gp->f), rows);
   at = begin_columns(s, columns);
-  for (int i = 0; i < n_folds; i++) folds[i].acc = tc_build_var(&s->e, load_sum(s, &folds[i], tile[i], at));
+  for (int i = 0; i < n_folds; i++) folds[i].acc = var(s, load(s, tile[i], folds[i].type, s->lanes, at, TC_NONE));
   if (wide) s->hints.prefetch_distance = rows * columns, s->hints.prefetch_far = true, s->hints.n_prefetch = INT_MAX;
   for (int r = 0; r < rows; r++) {
     tc_emit_enter(s);
-    s->at[TC_RANGE_F] = tc_build_bin(&s->e, TC_IR_ADD, first, tc_emit_i64(s, r));
+    s->at[TC_RANGE_F] = add_i64(s, first, r);
     pass_body(s, 0, folds, n_folds);
     tc_emit_leave(s);
   }
   s->hints.prefetch_distance = 0, s->hints.prefetch_far = false;
-  for (int i = 0; i < n_folds; i++) store_sum(s, &folds[i], tile[i], at, folds[i].acc);
-  tc_emit_end_loop(s);
-  tc_emit_end_loop(s);
+  for (int i = 0; i < n_folds; i++) store(s, tile[i], at, folds[i].acc);
+  end(s);
+  end(s);
   s->bound[TC_RANGE_F] = false;
   at = begin_columns(s, columns);
   for (int i = 0; i < n_folds; i++) {
-    folds[i].acc = load_sum(s, &folds[i], tile[i], at);
+    folds[i].acc = load(s, tile[i], folds[i].type, s->lanes, at, TC_NONE);
     tc_fold_end(s, &folds[i]);
   }
   reduced_values(s, 1);
-  tc_emit_end_loop(s);
+  end(s);
 }
 
-void tc_emitter_reduction(tc_emit_ctx *s, const tc_build_request *r) {
-  (void)r;
+void tc_emitter_reduction(tc_emit_ctx *s) {
   bool along_f = s->gp->kind == TC_FUSION_ROW;
   int64_t inner = along_f ? 1 : s->split ? s->split : s->gp->k, k0 = s->split ? s->gp->k / s->split : 1;
   s->lanes = along_f                       ? lanes_of_row(s, s->gp->f)
              : tc_target_is_gpu(s->target) ? tc_emit_power_for(inner, GPU_COLUMN_LANES)
-                                           : tc_emit_lanes_for(inner);
+                                           : tc_emit_power_for(inner, LANES);
   int cluster = cluster_of_row(s);
   if (cluster) s->lanes = cluster * CLUSTER_THREADS * TC_LANES_OF_THREAD;
   tc_emit_set_threads(s, s->lanes);
@@ -459,57 +434,52 @@ void tc_emitter_reduction(tc_emit_ctx *s, const tc_build_request *r) {
     rows_of_columns(s, at_once);
   else
     emit_row(s);
-  tc_emit_end_loop(s);
+  end(s);
   s->held = NULL;
   s->x->extent = s->gp->a * k0 * blocks;
 }
 
 // Over F, for each COLUMN node: initializes its tile before the rows of a part, or stores its
 // result after them.
-static void over_columns(tc_emit_ctx *s, bool end) {
+static void over_columns(tc_emit_ctx *s, bool after) {
   s->bound[TC_RANGE_F] = true;
-  s->at[TC_RANGE_F] = tc_emit_loop(s, tc_emit_i64(s, 0), tc_emit_i64(s, s->gp->f), s->lanes);
-  for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) {
-    uint32_t n = s->gp->member[i];
+  s->at[TC_RANGE_F] = loop_to(s, i64(s, s->gp->f), s->lanes);
+  for (uint32_t i = 0, n; s->st == TC_OK && tc_emit_next_member(s, &i, &n);) {
     const tc_gnode *x = &s->g->node[n];
     if (!is_column(s, n)) continue;
     tc_type type = tc_emit_compute_type(s->g->node[x->in[0]].type);
-    if (!end) {
-      tc_val none = tc_build_splat(&s->e, tc_fold_identity(s, x->op, type), s->lanes);
-      (void)tc_build_raw(&s->e, TC_IR_STORE, type, s->lanes, s->at[TC_RANGE_F], none, TC_NONE,
-                         tc_emit_note_of(s, n)->stash);
+    if (!after) {
+      tc_val none = splat(s, tc_fold_identity(s, x->op, type), s->lanes);
+      store(s, tc_emit_note_of(s, n)->stash, s->at[TC_RANGE_F], none);
       continue;
     }
-    tc_val sum = tc_build_raw(&s->e, TC_IR_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE,
-                              tc_emit_note_of(s, n)->stash);
-    tc_emit_remember(s, n, tc_emit_rounded(s, tc_build_cast(&s->e, sum, tc_emit_compute_type(x->type)), x->type));
+    tc_val sum = load(s, tc_emit_note_of(s, n)->stash, type, s->lanes, s->at[TC_RANGE_F], TC_NONE);
+    tc_emit_remember(s, n, tc_emit_rounded(s, cast(s, sum, tc_emit_compute_type(x->type)), x->type));
     tc_emit_store(s, n);
   }
-  tc_emit_end_loop(s);
+  end(s);
   s->bound[TC_RANGE_F] = false;
 }
 
-void tc_emitter_reduction_parts(tc_emit_ctx *s, const tc_build_request *r) {
-  (void)r;
+void tc_emitter_reduction_parts(tc_emit_ctx *s) {
   int64_t part = s->gp->part;
-  s->lanes = tc_emit_lanes_for(s->gp->f), s->vector = TC_RANGE_F;
+  s->lanes = tc_emit_power_for(s->gp->f, LANES), s->vector = TC_RANGE_F;
   plan_passes(s);
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    uint32_t n = s->gp->member[i];
+  for (uint32_t i = 0, n; tc_emit_next_member(s, &i, &n);) {
     if (is_column(s, n))
       tc_emit_note_of(s, n)->stash =
           tc_emit_tile_of_lanes(s, tc_emit_compute_type(s->g->node[s->g->node[n].in[0]].type), s->gp->f);
   }
   tc_emit_preload(s);
-  tc_val o = tc_emit_begin_units(s), first = tc_build_bin(&s->e, TC_IR_MUL, o, tc_emit_i64(s, part));
-  s->at[TC_RANGE_K] = s->at[TC_RANGE_K0] = tc_emit_i64(s, 0);
+  tc_val o = tc_emit_begin_units(s), first = mul(s, o, i64(s, part));
+  s->at[TC_RANGE_K] = s->at[TC_RANGE_K0] = i64(s, 0);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
   over_columns(s, false);
-  s->at[TC_RANGE_A] = tc_emit_loop(s, first, tc_build_bin(&s->e, TC_IR_ADD, first, tc_emit_i64(s, part)), 1);
+  s->at[TC_RANGE_A] = loop(s, first, add_i64(s, first, part), 1);
   emit_row(s);
-  tc_emit_end_loop(s);
+  end(s);
   s->at[TC_RANGE_A] = first;
   over_columns(s, true);
-  tc_emit_end_loop(s);
+  end(s);
   s->x->extent = s->gp->a / part;
 }

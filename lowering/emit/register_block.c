@@ -1,12 +1,13 @@
 // Emits one step of k of a block of sums in registers. See register_block.h.
 #include "lowering/emit/register_block.h"
 
+#include "lowering/emit/shorthand.h"
 #include "lowering/target/cpu_target.h"
 
 tc_val tc_multiply_add(tc_emit_ctx *s, tc_multiply_way way, tc_val a, tc_val b, tc_val sum) {
   if (way == TC_MULTIPLY_PAIRS) return tc_build_dot(&s->e, a, b, sum);
   if (way == TC_MULTIPLY_FUSED) return tc_build_fma(&s->e, a, b, sum);
-  return tc_build_bin(&s->e, TC_IR_ADD, sum, tc_build_bin(&s->e, TC_IR_MUL, a, b));
+  return add(s, sum, mul(s, a, b));
 }
 
 tc_val tc_lhs_loaded(void *of, int row) {
@@ -16,7 +17,7 @@ tc_val tc_lhs_loaded(void *of, int row) {
 void tc_register_block_add(tc_emit_ctx *s, const tc_register_block *b, const tc_val *rhs, const tc_val *acc) {
   for (int i = 0; i < b->rows * b->columns; i++) {
     tc_val a = b->lhs(b->of, i / b->columns);
-    tc_build_set(&s->e, acc[i], tc_multiply_add(s, b->way, a, rhs[i % b->columns], acc[i]));
+    set(s, acc[i], tc_multiply_add(s, b->way, a, rhs[i % b->columns], acc[i]));
   }
 }
 

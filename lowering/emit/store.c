@@ -2,7 +2,7 @@
 // thread. Large results that are not read soon bypass the caches.
 //
 // Invariants: lanes that do not exist are not stored (`mask`).
-#include "lowering/emit/context.h"
+#include "lowering/emit/shorthand.h"
 #include "runtime/topology.h"
 
 #define STREAM_BYTES (UINT64_C(16) << 20)  // of a result; smaller ones are stored faster through the caches
@@ -63,11 +63,10 @@ static void store_runs(tc_emit_ctx *s, uint32_t n, const tc_index *flat, tc_val 
   tc_val at = tc_emit_run_at(s, flat, TC_NONE, &lanes), mask = s->mask;
   int wanted = TC_MAX_OF(tc_build_lanes(&s->e, v), mask == TC_NONE ? 1 : tc_build_lanes(&s->e, mask));
   // one element, perhaps from one value: the mask leaves one thread
-  if (lanes < wanted) lanes = wanted, at = tc_build_splat(&s->e, at, lanes);
-  if (mask != TC_NONE) mask = tc_build_splat(&s->e, mask, tc_build_lanes(&s->e, at));
+  if (lanes < wanted) lanes = wanted, at = splat(s, at, lanes);
+  if (mask != TC_NONE) mask = splat(s, mask, tc_build_lanes(&s->e, at));
   s->x->writes |= UINT64_C(1) << buf;
-  (void)tc_build_raw(&s->e, TC_IR_SCATTER, type, lanes, at, tc_build_cast(&s->e, tc_build_splat(&s->e, v, lanes), type),
-                     mask, buf);
+  scatter(s, buf, at, cast(s, splat(s, v, lanes), type), mask);
 }
 
 void tc_emit_store(tc_emit_ctx *s, uint32_t n) {
@@ -84,17 +83,17 @@ void tc_emit_store(tc_emit_ctx *s, uint32_t n) {
   int buf = tc_emit_buffer(s, n);
   tc_val base = tc_emit_index_value(s, flat, &stride, &vec);
   s->x->writes |= UINT64_C(1) << buf;
-  if (stride != 0 || vec != TC_NONE) v = tc_build_splat(&s->e, v, s->lanes);
-  v = tc_build_cast(&s->e, v, x->type);
+  if (stride != 0 || vec != TC_NONE) v = splat(s, v, s->lanes);
+  v = cast(s, v, x->type);
   if (stride == 0 && vec == TC_NONE) {
-    (void)tc_build_raw(&s->e, TC_IR_STORE, x->type, 1, base, v, TC_NONE, buf);
+    store(s, buf, base, v);
   } else if (stride == 1) {
     tc_val at = tc_build_raw(&s->e, TC_IR_STORE, x->type, s->lanes, base, v, s->mask, buf);
     if (s->mask == TC_NONE && !s->e.failed) s->x->kir.inst[at].flags = streams(s, n);
   } else {
-    if (vec == TC_NONE) vec = tc_emit_scaled(s, tc_emit_lane_numbers(s), stride);
-    vec = tc_build_bin(&s->e, TC_IR_ADD, vec, base);
-    (void)tc_build_raw(&s->e, TC_IR_SCATTER, x->type, s->lanes, vec, v, s->mask, buf);
+    if (vec == TC_NONE) vec = times(s, tc_emit_lane_numbers(s), stride);
+    vec = add(s, vec, base);
+    scatter(s, buf, vec, v, s->mask);
   }
 }
 
@@ -103,4 +102,11 @@ void tc_emit_stores(tc_emit_ctx *s) {
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++) (void)tc_emit_member(s, s->gp->member[i]);
   for (uint32_t i = 0; i < s->gp->n_member && s->st == TC_OK; i++)
     if (tc_emit_must_store(s, s->gp->member[i])) tc_emit_store(s, s->gp->member[i]);
+}
+
+void tc_emit_stores_of(tc_emit_ctx *s, uint32_t n, tc_val v) {
+  tc_emit_enter(s);
+  tc_emit_remember(s, n, v);
+  tc_emit_stores(s);
+  tc_emit_leave(s);
 }

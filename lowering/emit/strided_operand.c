@@ -81,7 +81,7 @@ static bool take_right(tc_index *x, uint8_t row, uint8_t col, tc_strided_operand
 }
 
 // Follows element idx of node *n to the tensor in memory: through views and, for a right operand,
-// through a fused producer (mark_prologue.h).
+// through a fused producer (mark_prologue.c).
 static bool follow(const tc_emit_ctx *s, uint32_t *n, const tc_index *idx, tc_strided_operand *f) {
   tc_index here[TC_MAX_RANK], next[TC_MAX_RANK];
   memcpy(here, idx, sizeof here);
@@ -116,8 +116,7 @@ bool tc_strided_operand_find(tc_emit_ctx *s, uint32_t node, int k, uint8_t row, 
   int64_t steps = s->ext.of[TC_RANGE_K0];
   affine = affine && (k == 0 ? take_pieces(&f->base, steps, f) : take_right(&f->base, row, col, f));
   affine = affine && (f->widened == TC_NONE || !f->panel);  // otherwise each tile of rows would recompute whole panels
-  if (!affine)
-    return s->x->not_affine = x->in[k], tc_emit_fail(s, TC_ERR_STATE, "a strided operand is not affine"), false;
+  if (!affine) return tc_emit_store_first(s, x->in[k], "a strided operand is not affine");
   f->buf = tc_emit_buffer(s, n);
   s->x->same &= ~(UINT64_C(1) << f->buf);
   if (f->words) s->x->words |= UINT64_C(1) << f->buf, f->type = TC_I32;
@@ -135,10 +134,7 @@ bool tc_operand4_find(tc_emit_ctx *s, uint32_t node, int k, tc_operand4 *o) {
   }
   bool affine = tc_emit_follow(s, &n, idx, &e, &o->base);
   for (int i = 0; i < 4 && affine; i++) affine = tc_ix_take_stride(&o->base, range_of[i], &o->stride[i]);
-  if (!affine) {
-    s->x->not_affine = s->g->node[node].in[k];
-    return tc_emit_fail(s, TC_ERR_STATE, "an operand is not affine"), false;
-  }
+  if (!affine) return tc_emit_store_first(s, s->g->node[node].in[k], "an operand is not affine");
   o->buf = tc_emit_buffer(s, n);
   s->x->same &= ~(UINT64_C(1) << o->buf);
   return true;

@@ -19,7 +19,7 @@ typedef struct tc_strided_operand {
   // right operand, true: panels hold pairs of bf16 along k, read as 32-bit words; type, strides and
   // base count words
   bool words;
-  // right operand with a fused producer (mark_prologue.h): the node that it is computed from, whose
+  // right operand with a fused producer (mark_prologue.c): the node that it is computed from, whose
   // value is in memory or a cast of it. TC_NONE: the operand itself is in memory
   uint32_t widened;
   tc_index widened_at;  // position of the element of that node

@@ -7,6 +7,7 @@
 //       -> tc_build_transpose -> its tile, along K
 //     for each row of the block: the fusion's values, and their stores
 #include "lowering/emit/emitters.h"
+#include "lowering/emit/shorthand.h"
 
 // Transposes a block of a load: `rows` rows of K0 by the block's lanes, read along K0 and stored
 // along K.
@@ -16,53 +17,50 @@ static void transpose_block(tc_emit_ctx *s, tc_transposed_load *t, tc_val column
   int64_t stride;
   tc_val vec, base = tc_emit_index_value(s, t->flat, &stride, &vec), v[64];
   tc_val row_mask = TC_NONE, numbers = tc_emit_numbers(s, TC_I64, rows);
-  if (rows_left != TC_NONE) row_mask = tc_build_bin(&s->e, TC_IR_LT, numbers, rows_left);
+  if (rows_left != TC_NONE) row_mask = bin(s, TC_IR_LT, numbers, rows_left);
   // A loop, not one square after another: shuffles take most of such a kernel's compile time.
-  tc_val first = tc_emit_loop(s, tc_emit_i64(s, 0), tc_emit_i64(s, s->lanes), rows);
-  tc_val from = tc_build_bin(&s->e, TC_IR_ADD, base, tc_emit_scaled(s, first, stride));
+  tc_val first = loop_to(s, i64(s, s->lanes), rows);
+  tc_val from = add(s, base, times(s, first, stride));
   for (int i = 0; i < rows; i++) {
-    tc_val at = tc_build_bin(&s->e, TC_IR_ADD, from, tc_emit_i64(s, i * stride)), mask = row_mask;
+    tc_val at = add_i64(s, from, i * stride), mask = row_mask;
     if (columns != TC_NONE) {
-      tc_val column = tc_build_bin(&s->e, TC_IR_ADD, first, tc_emit_i64(s, i));
-      tc_val there = tc_build_splat(&s->e, tc_build_bin(&s->e, TC_IR_LT, column, columns), rows);
-      mask = mask == TC_NONE ? there : tc_build_bin(&s->e, TC_IR_AND, mask, there);
+      tc_val column = add_i64(s, first, i);
+      tc_val there = splat(s, bin(s, TC_IR_LT, column, columns), rows);
+      mask = mask == TC_NONE ? there : bin(s, TC_IR_AND, mask, there);
     }
-    v[i] = tc_build_raw(&s->e, TC_IR_LOAD, type, rows, at, mask, TC_NONE, buf);
+    v[i] = load(s, buf, type, rows, at, mask);
   }
   tc_build_transpose(&s->e, v, rows);
   for (int i = 0; i < rows; i++) {
-    tc_val to = tc_build_bin(&s->e, TC_IR_ADD, first, tc_emit_i64(s, (int64_t)i * s->lanes));
-    (void)tc_build_raw(&s->e, TC_IR_STORE, type, rows, to, v[i], TC_NONE, t->tile);
+    tc_val to = add_i64(s, first, (int64_t)i * s->lanes);
+    store(s, t->tile, to, v[i]);
   }
-  tc_emit_end_loop(s);
+  end(s);
 }
 
-void tc_emitter_transpose(tc_emit_ctx *s, const tc_build_request *r) {
-  (void)r;
+void tc_emitter_transpose(tc_emit_ctx *s) {
   int64_t inner = s->split, k0 = s->gp->k / s->split;
   tc_transposed_loads *t = s->transposed;
   t->rows = tc_emit_transposed_rows(s, t->load[0].node);
-  s->lanes = TC_MAX_OF(tc_emit_lanes_for(inner), t->rows);
+  s->lanes = TC_MAX_OF(tc_emit_power_for(inner, LANES), t->rows);
   s->vector = TC_RANGE_K;
   int64_t blocks = tc_ceil_div(inner, s->lanes), row_blocks = tc_ceil_div(k0, t->rows);
   for (int i = 0; i < t->n; i++)
     t->load[i].tile = tc_emit_tile(s, s->g->node[t->load[i].node].type, (int64_t)t->rows * s->lanes);
   tc_emit_preload(s);
-  tc_val o = tc_emit_begin_units(s), zero = tc_emit_i64(s, 0);
-  tc_val block = blocks == 1 ? zero : tc_build_bin(&s->e, TC_IR_REM, o, tc_emit_i64(s, blocks));
-  tc_val first =
-      tc_emit_scaled(s, blocks == 1 ? o : tc_build_bin(&s->e, TC_IR_DIV, o, tc_emit_i64(s, blocks)), t->rows);
-  s->at[TC_RANGE_A] = zero, s->at[TC_RANGE_K0] = first, s->at[TC_RANGE_K] = tc_emit_scaled(s, block, s->lanes);
+  tc_val o = tc_emit_begin_units(s), zero = i64(s, 0);
+  tc_val block = blocks == 1 ? zero : rem_by(s, o, blocks);
+  tc_val first = times(s, blocks == 1 ? o : div_by(s, o, blocks), t->rows);
+  s->at[TC_RANGE_A] = zero, s->at[TC_RANGE_K0] = first, s->at[TC_RANGE_K] = times(s, block, s->lanes);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_K] = s->bound[TC_RANGE_K0] = true;
-  tc_val rows = tc_build_bin(&s->e, TC_IR_SUB, tc_emit_i64(s, k0), first),
-         columns = tc_build_bin(&s->e, TC_IR_SUB, tc_emit_i64(s, inner), s->at[TC_RANGE_K]);
+  tc_val rows = sub(s, i64(s, k0), first), columns = sub(s, i64(s, inner), s->at[TC_RANGE_K]);
   for (int i = 0; i < t->n; i++)
     transpose_block(s, &t->load[i], inner % s->lanes ? columns : TC_NONE, k0 % t->rows ? rows : TC_NONE);
-  if (inner % s->lanes) tc_emit_set_mask(s, s->at[TC_RANGE_K], tc_emit_i64(s, inner));
-  t->row = tc_emit_loop(s, zero, tc_build_bin(&s->e, TC_IR_MIN, rows, tc_emit_i64(s, t->rows)), 1);
-  s->at[TC_RANGE_K0] = tc_build_bin(&s->e, TC_IR_ADD, first, t->row);
+  if (inner % s->lanes) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(s, inner));
+  t->row = loop(s, zero, least(s, rows, i64(s, t->rows)), 1);
+  s->at[TC_RANGE_K0] = add(s, first, t->row);
   tc_emit_stores(s);
-  tc_emit_end_loop(s);
-  tc_emit_end_loop(s);
+  end(s);
+  end(s);
   s->x->extent = row_blocks * blocks;
 }

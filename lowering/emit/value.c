@@ -7,7 +7,7 @@
 
 #include "kernels/philox.h"
 #include "lowering/kir/rng.h"
-#include "lowering/emit/context.h"
+#include "lowering/emit/shorthand.h"
 
 // Returns space for a position at the current depth: of the node being computed, or of its operand.
 static tc_index *position_of_level(tc_emit_ctx *s, bool of_operand) {
@@ -30,8 +30,8 @@ static tc_val operand_value(tc_emit_ctx *s, uint32_t n, int k, const tc_index *i
 // not be.
 static tc_val in_range(tc_emit_ctx *s, const tc_index *x, int64_t extent, bool below, bool above, tc_val c) {
   tc_val v = tc_emit_whole_index(s, x);
-  if (below) c = tc_emit_both(s, c, tc_build_bin(&s->e, TC_IR_GE, v, tc_emit_i64(s, 0)));
-  if (above) c = tc_emit_both(s, c, tc_build_bin(&s->e, TC_IR_LT, v, tc_emit_i64(s, extent)));
+  if (below) c = tc_emit_both(s, c, bin(s, TC_IR_GE, v, i64(s, 0)));
+  if (above) c = tc_emit_both(s, c, bin(s, TC_IR_LT, v, i64(s, extent)));
   return c;
 }
 
@@ -58,7 +58,7 @@ static tc_val pad_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) 
   tc_val v = guarded_value(s, x->in[0], at, c);
   if (c == TC_NONE) return v;
   tc_type type = tc_emit_compute_type(x->type);  // a pad without an argument was added by lowering and pads with zeros
-  return tc_build_select(&s->e, c, v, x->n_arg ? tc_emit_argument(s, x->arg, type) : tc_emit_zero(s, type));
+  return select_val(s, c, v, x->n_arg ? tc_emit_argument(s, x->arg, type) : const_f(s, type, 0));
 }
 
 static tc_val cat_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) {
@@ -75,7 +75,7 @@ static tc_val cat_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) 
     at[axis].base -= end;
     tc_val c = in_range(s, &at[axis], n, end > 0, end + n < x->shape->d.dim[axis], TC_NONE);
     tc_val piece = guarded_value(s, x->in[k], at, c);
-    v = v == TC_NONE || c == TC_NONE ? piece : tc_build_select(&s->e, c, piece, v);
+    v = v == TC_NONE || c == TC_NONE ? piece : select_val(s, c, piece, v);
   }
   return v;
 }
@@ -94,15 +94,14 @@ static tc_val slice_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx
     c = in_range(s, &at[i], d->dim[i], true, true, c);
   }
   tc_val old = tc_emit_value_in_scope(s, x->in[0], idx), v = guarded_value(s, x->in[1], at, c);
-  return c == TC_NONE ? v : tc_build_select(&s->e, c, v, old);
+  return c == TC_NONE ? v : select_val(s, c, v, old);
 }
 
 // Returns the value of the index operand, with negative values wrapped once. A check before this
 // step ensures that it is in range.
 static tc_val wrapped_index(tc_emit_ctx *s, uint32_t index, const tc_index *at, int64_t extent) {
   tc_val v = tc_emit_value_in_scope(s, index, at);
-  return tc_build_select(&s->e, tc_build_bin(&s->e, TC_IR_LT, v, tc_emit_i64(s, 0)),
-                         tc_build_bin(&s->e, TC_IR_ADD, v, tc_emit_i64(s, extent)), v);
+  return select_val(s, bin(s, TC_IR_LT, v, i64(s, 0)), add_i64(s, v, extent), v);
 }
 
 static tc_val gathered_value(tc_emit_ctx *s, const tc_gnode *x, const tc_index *idx) {
@@ -129,28 +128,24 @@ static __attribute__((noinline)) tc_val iota_value(tc_emit_ctx *s, const tc_gnod
   if (!tc_ix_flatten(idx, &x->shape->d, &s->ext, &flat))
     return tc_emit_not_affine(s, TC_NONE, "an index has too many terms");
   if (tc_type_is_float(x->type)) {
-    tc_val i = tc_build_cast(&s->e, tc_emit_whole_index(s, &flat), TC_F64);
-    tc_val v = tc_build_bin(&s->e, TC_IR_ADD, tc_emit_argument(s, x->arg, TC_F64),
-                            tc_build_bin(&s->e, TC_IR_MUL, tc_emit_argument(s, x->arg + 1, TC_F64), i));
-    return tc_emit_rounded(s, tc_build_cast(&s->e, v, tc_emit_compute_type(x->type)), x->type);
+    tc_val i = cast(s, tc_emit_whole_index(s, &flat), TC_F64);
+    tc_val v = add(s, tc_emit_argument(s, x->arg, TC_F64), mul(s, tc_emit_argument(s, x->arg + 1, TC_F64), i));
+    return tc_emit_rounded(s, cast(s, v, tc_emit_compute_type(x->type)), x->type);
   }
   // Integers wrap, so the first lane's number is computed once. The offsets of other lanes do not
   // change between iterations; they are computed in the type of the result.
   int64_t stride;
   if (s->threads.run) {
-    tc_val v = tc_build_bin(&s->e, TC_IR_MUL, tc_emit_whole_index(s, &flat), tc_emit_argument(s, x->arg + 1, TC_I64));
-    return tc_build_cast(&s->e, tc_build_bin(&s->e, TC_IR_ADD, v, tc_emit_argument(s, x->arg, TC_I64)), x->type);
+    tc_val v = mul(s, tc_emit_whole_index(s, &flat), tc_emit_argument(s, x->arg + 1, TC_I64));
+    return cast(s, add(s, v, tc_emit_argument(s, x->arg, TC_I64)), x->type);
   }
   tc_val vec, at = tc_emit_index_value(s, flat, &stride, &vec), step = tc_emit_argument(s, x->arg + 1, TC_I64);
-  tc_val first =
-      tc_build_bin(&s->e, TC_IR_ADD, tc_emit_argument(s, x->arg, TC_I64), tc_build_bin(&s->e, TC_IR_MUL, step, at));
-  if (vec == TC_NONE && stride == 0) return tc_build_cast(&s->e, first, x->type);
-  if (vec != TC_NONE)
-    return tc_build_cast(&s->e, tc_build_bin(&s->e, TC_IR_ADD, first, tc_build_bin(&s->e, TC_IR_MUL, step, vec)),
-                         x->type);
+  tc_val first = add(s, tc_emit_argument(s, x->arg, TC_I64), mul(s, step, at));
+  if (vec == TC_NONE && stride == 0) return cast(s, first, x->type);
+  if (vec != TC_NONE) return cast(s, add(s, first, mul(s, step, vec)), x->type);
   tc_val lanes = tc_emit_numbers(s, x->type, s->lanes);
-  tc_val others = tc_build_bin(&s->e, TC_IR_MUL, lanes, tc_build_cast(&s->e, tc_emit_scaled(s, step, stride), x->type));
-  return tc_build_bin(&s->e, TC_IR_ADD, others, tc_build_cast(&s->e, first, x->type));
+  tc_val others = mul(s, lanes, cast(s, times(s, step, stride), x->type));
+  return add(s, others, cast(s, first, x->type));
 }
 
 // Returns whether the lanes are at consecutive positions, the first a multiple of 4.
@@ -182,8 +177,7 @@ static __attribute__((noinline)) tc_val random_value(tc_emit_ctx *s, const tc_gn
   if (s->st != TC_OK) return 0;
   tc_val v = tc_draw_emit(&s->e, &draw);
   if (x->op == TC_OP_RAND && tc_type_is_half(x->type))
-    v = tc_build_bin(&s->e, TC_IR_MIN, v,
-                     tc_build_const_f(&s->e, TC_F32, x->type == TC_F16 ? TC_MOST_F16 : TC_MOST_BF16));
+    v = least(s, v, const_f(s, TC_F32, x->type == TC_F16 ? TC_MOST_F16 : TC_MOST_BF16));
   return tc_emit_rounded(s, v, x->type);
 }
 
@@ -203,10 +197,10 @@ static tc_val compute_op(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
     case TC_OP_CAST: {
       tc_val v = operand_value(s, n, 0, idx);
       if (x->type == TC_F16 || x->type == TC_BF16) {
-        if (s->st == TC_OK && tc_build_type(&s->e, v) == TC_BOOL) v = tc_build_cast(&s->e, v, TC_I32);
-        return tc_build_cast(&s->e, tc_build_cast(&s->e, v, x->type), TC_F32);
+        if (s->st == TC_OK && tc_build_type(&s->e, v) == TC_BOOL) v = cast(s, v, TC_I32);
+        return cast(s, cast(s, v, x->type), TC_F32);
       }
-      return tc_build_cast(&s->e, v, x->type);
+      return cast(s, v, x->type);
     }
     default: break;
   }
@@ -215,7 +209,7 @@ static tc_val compute_op(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
   tc_val v[3] = {0, 0, 0};
   for (int k = 0; k < x->n_in && k < 3; k++) v[k] = operand_value(s, n, k, idx);
   if (s->st != TC_OK) return 0;
-  if (x->op == TC_OP_POLYGAMMA) v[1] = tc_build_const_f(&s->e, TC_F64, (double)x->attr[0]);
+  if (x->op == TC_OP_POLYGAMMA) v[1] = const_f(s, TC_F64, (double)x->attr[0]);
   tc_type type = tc_emit_compute_type(s->g->node[x->in[x->n_in - 1]].type);
   if (x->op == TC_OP_EXP && x->n_attr && x->attr[0] == TC_EXP_OF_NEGATIVE)
     return tc_emit_rounded(s, tc_build_exp_of_negative(&s->e, type, v[0]), x->type);
@@ -241,8 +235,8 @@ static tc_val make_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
 tc_val tc_emit_member(tc_emit_ctx *s, uint32_t n) {
   if (tc_emit_note_of(s, n)->memo != TC_NONE) return tc_emit_note_of(s, n)->memo;
   if (tc_emit_note_of(s, n)->stashed) {
-    tc_val row = tc_build_raw(&s->e, TC_IR_LOAD, tc_emit_compute_type(s->g->node[n].type), s->lanes, s->at[TC_RANGE_F],
-                              TC_NONE, TC_NONE, tc_emit_note_of(s, n)->stash);
+    tc_val row = load(s, tc_emit_note_of(s, n)->stash, tc_emit_compute_type(s->g->node[n].type), s->lanes,
+                      s->at[TC_RANGE_F], TC_NONE);
     tc_emit_remember(s, n, row);
     return row;
   }
@@ -254,8 +248,7 @@ tc_val tc_emit_member(tc_emit_ctx *s, uint32_t n) {
     return tc_emit_not_affine(s, n, "a position is not affine");
   tc_val v = make_value(s, n, idx);
   if (tc_emit_note_of(s, n)->stash >= 0 && s->st == TC_OK)
-    (void)tc_build_raw(&s->e, TC_IR_STORE, tc_emit_compute_type(x->type), s->lanes, s->at[TC_RANGE_F],
-                       tc_build_splat(&s->e, v, s->lanes), TC_NONE, tc_emit_note_of(s, n)->stash);
+    store(s, tc_emit_note_of(s, n)->stash, s->at[TC_RANGE_F], splat(s, v, s->lanes));
   tc_emit_remember(s, n, v);
   return v;
 }
@@ -301,10 +294,9 @@ static tc_held_row *held_of(tc_emit_ctx *s, uint32_t n) {
 
 static tc_val held_value(tc_emit_ctx *s, tc_held_row *held, tc_index flat) {
   tc_type type = tc_emit_compute_type(s->g->node[held->node].type);
-  if (held->there)
-    return tc_build_raw(&s->e, TC_IR_LOAD, type, s->lanes, s->at[TC_RANGE_F], TC_NONE, TC_NONE, held->tile);
+  if (held->there) return load(s, held->tile, type, s->lanes, s->at[TC_RANGE_F], TC_NONE);
   tc_val v = tc_emit_load(s, held->node, flat);
-  (void)tc_build_raw(&s->e, TC_IR_STORE, type, s->lanes, s->at[TC_RANGE_F], v, TC_NONE, held->tile);
+  store(s, held->tile, s->at[TC_RANGE_F], v);
   held->filled = true;
   return v;
 }
@@ -353,9 +345,7 @@ tc_val tc_emit_value(tc_emit_ctx *s, uint32_t n, const tc_index *idx) {
 tc_val tc_emit_made_from(tc_emit_ctx *s, uint32_t n, const tc_index *idx, uint32_t from, const tc_index *at,
                          tc_val given) {
   s->given = (tc_given_value){from, at, given};
-  tc_emit_enter(s);
-  tc_val v = tc_emit_value_in_scope(s, n, idx);
-  tc_emit_leave(s);
+  tc_val v = tc_emit_value(s, n, idx);
   s->given.node = TC_NONE;
   return s->st == TC_OK ? v : given;
 }

@@ -84,9 +84,7 @@ uint32_t tc_view_root(const tc_fusion_plan *gr, uint32_t n) {
   for (;;) {
     const tc_gnode *x = &gr->graph->node[n];
     tc_count(TC_PASS_FUSION, 1);
-    bool through = tc_op_is_alias(x->op) || x->op == TC_OP_PERMUTE || x->op == TC_OP_EXPAND || x->op == TC_OP_SLICE ||
-                   x->op == TC_OP_FLIP || x->op == TC_OP_WINDOW;
-    if (!through || x->out != TC_LEAF_NONE || gr->stored[n]) return n;
+    if (!tc_graph_is_view(x->op) || x->out != TC_LEAF_NONE || gr->stored[n]) return n;
     n = x->in[0];
   }
 }

@@ -4,10 +4,8 @@
 #include <string.h>
 
 #include "lowering/fusion/access.h"
-#include "lowering/fusion/merge.h"
-#include "lowering/fusion/place.h"
-#include "lowering/fusion/print.h"
-#include "lowering/fusion/recompute.h"
+#include "lowering/fusion/fuser.h"
+#include "lowering/fusion/fusion.h"
 #include "runtime/log.h"
 
 #define MAX_IN_PLACE 48  // nodes computed where one value is read, counted with repetition

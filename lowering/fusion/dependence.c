@@ -15,21 +15,20 @@ bool tc_depend_init(tc_depend *d, tc_fusion_plan *gr, uint32_t most) {
   return true;
 }
 
-static bool link_add(tc_depend *d, tc_fusion_link **first, tc_fusion_link **last, uint32_t fusion) {
-  if (*last && (*last)->fusion == fusion) return true;
-  tc_fusion_link *l = tc_arena_alloc(d->gr->arena, sizeof *l);
-  if (!l) return false;
-  l->fusion = fusion;
-  *(*first ? &(*last)->next : first) = l;
-  *last = l;
-  return true;
-}
-
 static void links_join(tc_fusion_link **first, tc_fusion_link **last, tc_fusion_link *other,
                        tc_fusion_link *other_last) {
   if (!other) return;
   *(*first ? &(*last)->next : first) = other;
   *last = other_last;
+}
+
+static bool link_add(tc_depend *d, tc_fusion_link **first, tc_fusion_link **last, uint32_t fusion) {
+  if (*last && (*last)->fusion == fusion) return true;
+  tc_fusion_link *l = tc_arena_alloc(d->gr->arena, sizeof *l);
+  if (!l) return false;
+  l->fusion = fusion;
+  links_join(first, last, l, l);
+  return true;
 }
 
 // Follows one link of a search; false if none is left. *met: the link leads to a fusion that the

@@ -68,3 +68,37 @@ bool tc_fuser_fit_together(const tc_fuser *w, uint32_t g, uint32_t h);
 void tc_fuser_absorb(tc_fuser *w, uint32_t g, uint32_t h, tc_level level);
 // Absorbs h if neither fusion depends on the other and both fit together; else returns false.
 bool tc_fuser_merge(tc_fuser *w, uint32_t g, uint32_t h, tc_level level);
+
+// ---- placing a node (place.c) ----
+
+// Places a node in a fusion that computes one of its operands, or in a new one.
+//
+//   exp(x), then a sum over rows: exp is placed in a FLAT fusion; the sum reduces the same
+//   elements, so the fusion becomes ROW and takes both
+//
+// A placing rule is a condition in place.c. A kind of fusion is an enumerator of tc_fusion_kind and
+// an emitter (lowering/emit).
+// pre: the operands of n are placed. Merges fusions that n reads with its own where the rules allow
+// it. Sets w->failed without memory.
+void tc_fuser_place_node(tc_fuser *w, uint32_t n);
+
+// ---- merging fusions that read the same data, so that it is read once (merge.c) ----
+
+// Merges fusions of one kind and domain that read the same data and not each other's results.
+void tc_fuser_merge_siblings(tc_fuser *w);
+// Merges column sums into the ROW fusion over the same rows, as in the gradient of a norm: the rows
+// are then read once. Each column stays one chain of additions per part, in the order of rows.
+// Parts are the units of work, so a merge needs enough of them for all threads.
+void tc_fuser_merge_columns(tc_fuser *w);
+
+// ---- recomputing (recompute.c) ----
+
+// Chooses values that are cheaper to recompute in each reader than to store and load. Examples are
+// moved or indexed elementwise values, and what a backward pass reads of a forward pass. The
+// estimate is time: bytes, arithmetic, and kernels that vanish. Results are the same bits either
+// way.
+// Runs after nodes are placed and fusions are merged. must: per node, true if it has memory in any
+// case. Clears `stored` of recomputed values, and removes members and whole fusions that nobody
+// reads any more. A fusion without members is no kernel.
+// low_memory: memory costs more than time, and no kernel reads more large temporaries than before.
+tc_status tc_recompute(tc_fusion_plan *gr, const bool *must, bool low_memory);

@@ -56,12 +56,20 @@ typedef struct tc_fusion_plan {
   uint32_t *of;  // per node: its fusion; TC_FUSION_NONE: computed where it is read
   uint8_t *level;  // per node: tc_level
   // per node: true if it has memory: a leaf, an output, or a value read by other fusions that is
-  // not cheaper to recompute (recompute.h)
+  // not cheaper to recompute (recompute.c)
   bool *stored;
   // per node: the node whose memory it shares (a reshape of a stored node), or itself
   uint32_t *alias;
   struct tc_emit_notes *notes;  // scratch of the emitters (context.h); NULL until the first kernel is emitted
 } tc_fusion_plan;
+
+static inline int64_t tc_fusion_positions(const tc_fusion *gp) {
+  return gp->a * gp->f * gp->k;
+}
+
+static inline bool tc_fusion_same_domain(const tc_fusion *x, const tc_fusion *y) {
+  return x->a == y->a && x->f == y->f && x->k == y->k;
+}
 
 // The live fusion that g was merged into, or g itself.
 static inline uint32_t tc_fusion_alive(const tc_fusion_plan *gr, uint32_t g) {
@@ -93,3 +101,12 @@ bool tc_fusion_is_filled(const tc_graph *g, uint32_t n, int k);
 // position other than its own.
 typedef void tc_fusion_visit(void *arg, uint32_t source, bool moved);
 void tc_fusion_each_source(const tc_fusion_plan *gr, uint32_t n, tc_fusion_visit *visit, void *arg);
+
+// TC_LOG=fusion: logs the nodes of each kernel, and why another kernel computes what it reads
+// (print.c).
+//
+//   k1 ROW [4, 64, 1]: %3 exp, %5 sum reduced
+//     reads %0
+//     stores %5
+//     %2 is made by k0: read at other positions
+void tc_fusion_log(const tc_fusion_plan *gr);

@@ -1,5 +1,5 @@
-// Merges sibling fusions, and column sums into row fusions. See merge.h.
-#include "lowering/fusion/merge.h"
+// Merges sibling fusions, and column sums into row fusions. See fuser.h.
+#include "lowering/fusion/fuser.h"
 
 #include <stdlib.h>
 
@@ -91,7 +91,7 @@ void tc_fuser_merge_siblings(tc_fuser *w) {
   readers *r = readers_create(w);
   for (uint32_t g = 0; g < gr->n_fusion && !w->failed; g++) {
     const tc_fusion *a = &gr->fusion[g];
-    sources s = {.gr = gr, .fusion = g, .count = a->a * a->f * a->k};
+    sources s = {.gr = gr, .fusion = g, .count = tc_fusion_positions(a)};
     if (a->merged != TC_FUSION_NONE || a->kind == TC_FUSION_EXTERN || a->kind == TC_FUSION_MATMUL ||
         s.count < MIN_SHARED)
       continue;
@@ -100,8 +100,8 @@ void tc_fuser_merge_siblings(tc_fuser *w) {
     readers_find(r, &s);
     for (uint32_t i = 0; i < r->n && a->merged == TC_FUSION_NONE; i++) {
       const tc_fusion *b = &gr->fusion[r->found[i]];
-      bool same = b->merged == TC_FUSION_NONE && a->kind == b->kind && a->a == b->a && a->f == b->f && a->k == b->k;
-      if (same) (void)tc_fuser_merge(w, r->found[i], g, TC_LEVEL_NONE);
+      if (b->merged == TC_FUSION_NONE && a->kind == b->kind && tc_fusion_same_domain(a, b))
+        (void)tc_fuser_merge(w, r->found[i], g, TC_LEVEL_NONE);
     }
     for (uint32_t i = 0; i < s.n && a->merged == TC_FUSION_NONE; i++) readers_note(w, r, s.node[i], g);
   }
@@ -157,7 +157,7 @@ void tc_fuser_merge_columns(tc_fuser *w) {
   readers *r = readers_create(w);
   for (uint32_t h = 0; h < gr->n_fusion && !w->failed; h++) {
     const tc_fusion *columns = &gr->fusion[h];
-    sources want = {.gr = gr, .fusion = h, .count = columns->a * columns->f * columns->k};
+    sources want = {.gr = gr, .fusion = h, .count = tc_fusion_positions(columns)};
     if (columns->merged != TC_FUSION_NONE || columns->kind != TC_FUSION_COLUMN) continue;
     for (uint32_t i = 0; i < columns->n_member; i++) tc_fusion_each_source(gr, columns->member[i], note_source, &want);
     if (want.n) readers_note(w, r, want.node[0], h);

@@ -1,5 +1,5 @@
-// Places a node in a fusion, and merges the fusions that it reads. See place.h.
-#include "lowering/fusion/place.h"
+// Places a node in a fusion, and merges the fusions that it reads. See fuser.h.
+#include "lowering/fusion/fuser.h"
 
 #include <string.h>
 
@@ -8,45 +8,51 @@
 
 #define GPU_GRADIENT_COLUMNS 256  // most columns of dk and dv that one GPU kernel accumulates; a warp holds 16 rows
 
-// The domain of a reduction over one axis (pass split_reduction leaves no others).
-static void fold_domain(const tc_fuser *w, uint32_t n, int64_t *a, int64_t *f, int64_t *k) {
+// The kind and domain of a reduction over one axis (pass split_reduction leaves no others).
+static tc_fusion fold_domain(const tc_fuser *w, uint32_t n) {
   const tc_gnode *x = &w->g->node[n];
   const tc_dims *d = &w->g->node[x->in[0]].shape->d;
-  uint32_t mask = (uint32_t)x->attr[0] & 255;
-  *a = *f = *k = 1;
+  tc_fusion of = {.a = 1, .f = 1, .k = 1};
   int axis = 0;
-  while (!(mask >> axis & 1)) axis++;
-  for (int i = 0; i < d->rank; i++) *(i < axis ? a : i == axis ? f : k) *= d->dim[i];
+  while (!(x->attr[0] >> axis & 1)) axis++;
+  for (int i = 0; i < d->rank; i++) *(i < axis ? &of.a : i == axis ? &of.f : &of.k) *= d->dim[i];
+  of.kind = of.k == 1 ? TC_FUSION_ROW : TC_FUSION_COLUMN;
+  return of;
 }
 
-typedef struct cycle_check {
+// What is found at the sources of a node that are of other fusions than this one.
+typedef struct source_visit {
   tc_fuser *w;
   uint32_t fusion;
   uint32_t depth;  // least depth of the fusion once it reads these sources
-  bool found;
-} cycle_check;
+  uint32_t n_large;  // large temporaries, counted with repetition
+  bool in_cycle;  // true: a source depends on the fusion, or may
+} source_visit;
 
 static void check_cycle(void *arg, uint32_t source, bool moved) {
   (void)moved;
-  cycle_check *c = arg;
+  source_visit *c = arg;
   uint32_t g = tc_fuser_fusion_of(c->w->gr, source);
   if (g == TC_FUSION_NONE || g == c->fusion) return;
   c->depth = TC_MAX_OF(c->depth, c->w->gr->fusion[g].depth + 1);
-  if (!c->found && tc_depend_ask(&c->w->depend, g, c->fusion) != TC_DEPENDS_NOT) c->found = true;
+  c->in_cycle = c->in_cycle || tc_depend_ask(&c->w->depend, g, c->fusion) != TC_DEPENDS_NOT;
 }
 
-static bool makes_cycle(tc_fuser *w, uint32_t fusion, uint32_t n) {
-  cycle_check c = {.w = w, .fusion = fusion};
-  tc_fusion_each_source(w->gr, n, check_cycle, &c);
-  return c.found;
+static source_visit visit_sources(tc_fuser *w, uint32_t fusion, uint32_t n, tc_fusion_visit *visit) {
+  source_visit c = {.w = w, .fusion = fusion};
+  tc_fusion_each_source(w->gr, n, visit, &c);
+  return c;
 }
 
 // Whether n may join the fusion. No other fusion that n reads may depend on it, and raising its
 // depth behind those must succeed.
 static bool may_join(tc_fuser *w, uint32_t fusion, uint32_t n) {
-  cycle_check c = {.w = w, .fusion = fusion};
-  tc_fusion_each_source(w->gr, n, check_cycle, &c);
-  return !c.found && tc_depend_wait(&w->depend, fusion, c.depth);
+  source_visit c = visit_sources(w, fusion, n, check_cycle);
+  return !c.in_cycle && tc_depend_wait(&w->depend, fusion, c.depth);
+}
+
+static void take_domain(tc_fusion *gp, const tc_fusion *of) {
+  gp->kind = of->kind, gp->a = of->a, gp->f = of->f, gp->k = of->k;
 }
 
 // The level at which node n could join the fusion through `source`; TC_LEVEL_NONE: it cannot.
@@ -56,16 +62,15 @@ static tc_level level_in(tc_fuser *w, const tc_fusion *gp, uint32_t n, uint32_t 
   *adopted = *gp;
   if (tc_op_kind_of(x->op) == TC_KIND_CONTRACT || tc_op_kind_of(x->op) == TC_KIND_ATTENTION) return TC_LEVEL_NONE;
   if (tc_op_kind_of(x->op) == TC_KIND_FOLD) {
-    int64_t a, f, k;
-    fold_domain(w, n, &a, &f, &k);
+    const tc_fusion of = fold_domain(w, n);
     if (gp->kind == TC_FUSION_MATMUL || w->gr->level[source] != TC_LEVEL_FULL) return TC_LEVEL_NONE;
-    if (gp->kind == TC_FUSION_ELEMENTWISE ? gp->k != a * f * k : gp->a != a || gp->f != f || gp->k != k)
+    if (gp->kind == TC_FUSION_ELEMENTWISE ? gp->k != tc_fusion_positions(&of) : !tc_fusion_same_domain(gp, &of))
       return TC_LEVEL_NONE;
-    adopted->kind = k == 1 ? TC_FUSION_ROW : TC_FUSION_COLUMN;
-    adopted->a = a, adopted->f = f, adopted->k = k;
+    take_domain(adopted, &of);
     return tc_fuser_links(w, adopted, n, TC_LEVEL_FULL, source) ? TC_LEVEL_REDUCED : TC_LEVEL_NONE;
   }
-  if (x->shape->count == gp->a * gp->f * gp->k && tc_fuser_links(w, gp, n, TC_LEVEL_FULL, source)) return TC_LEVEL_FULL;
+  if (x->shape->count == tc_fusion_positions(gp) && tc_fuser_links(w, gp, n, TC_LEVEL_FULL, source))
+    return TC_LEVEL_FULL;
   bool folds = gp->kind == TC_FUSION_ROW || gp->kind == TC_FUSION_COLUMN;
   if (folds && w->gr->level[source] == TC_LEVEL_REDUCED && x->shape->count == gp->a * gp->k &&
       tc_fuser_links(w, gp, n, TC_LEVEL_REDUCED, source))
@@ -75,10 +80,10 @@ static tc_level level_in(tc_fuser *w, const tc_fusion *gp, uint32_t n, uint32_t 
 
 // Merges elementwise fusion h, which n reads too, into g. h must have as many positions as g has at
 // n's level.
-static bool merge_flat(tc_fuser *w, uint32_t g, uint32_t h, tc_level level) {
-  const tc_fusion *a = &w->gr->fusion[g], *b = &w->gr->fusion[h];
-  int64_t positions = level == TC_LEVEL_FULL ? a->a * a->f * a->k : a->a * a->k;
-  return g == h || (b->kind == TC_FUSION_ELEMENTWISE && b->k == positions && tc_fuser_merge(w, g, h, level));
+static void merge_flat(tc_fuser *w, uint32_t g, uint32_t h, tc_level level) {
+  const tc_fusion *a = &w->gr->fusion[g];
+  if (w->gr->fusion[h].k == (level == TC_LEVEL_FULL ? tc_fusion_positions(a) : a->a * a->k))
+    (void)tc_fuser_merge(w, g, h, level);
 }
 
 static bool is_large(const tc_fuser *w, uint32_t n) {
@@ -86,15 +91,10 @@ static bool is_large(const tc_fuser *w, uint32_t n) {
   return (size_t)x->shape->count * tc_type_bytes(x->type) >= TC_LARGE_BYTES && x->out == TC_LEAF_NONE;
 }
 
-typedef struct connection {
-  tc_fuser *w;
-  uint32_t fusion;
-} connection;
-
 static void connect_source(void *arg, uint32_t source, bool moved) {
   (void)moved;
-  tc_fuser *w = ((connection *)arg)->w;
-  uint32_t fusion = ((connection *)arg)->fusion, from = tc_fuser_fusion_of(w->gr, source);
+  tc_fuser *w = ((source_visit *)arg)->w;
+  uint32_t fusion = ((source_visit *)arg)->fusion, from = tc_fuser_fusion_of(w->gr, source);
   if (from == fusion) return;
   bool is_new = w->counted[source] != fusion + 1;
   w->n_outside[fusion] += is_new;
@@ -105,24 +105,17 @@ static void connect_source(void *arg, uint32_t source, bool moved) {
   w->failed |= !tc_depend_add(&w->depend, fusion, from);
 }
 
-typedef struct large_count {
-  const tc_fuser *w;
-  uint32_t fusion, n;
-} large_count;
-
 static void count_large(void *arg, uint32_t source, bool moved) {
   (void)moved;
-  large_count *c = arg;
+  source_visit *c = arg;
   uint32_t from = tc_fuser_fusion_of(c->w->gr, source);
-  c->n += from != TC_FUSION_NONE && from != c->fusion && is_large(c->w, source);
+  c->n_large += from != TC_FUSION_NONE && from != c->fusion && is_large(c->w, source);
 }
 
 // Whether the fusion, with n in it, would read more large temporaries of others than allowed.
-static bool too_large(const tc_fuser *w, uint32_t n, uint32_t fusion) {
-  if (w->max_large == TC_MOST_OUTSIDE) return false;
-  large_count c = {w, fusion, w->n_large[fusion]};
-  tc_fusion_each_source(w->gr, n, count_large, &c);
-  return c.n > w->max_large;
+static bool too_large(tc_fuser *w, uint32_t n, uint32_t fusion) {
+  return w->max_large < TC_MOST_OUTSIDE &&
+         w->n_large[fusion] + visit_sources(w, fusion, n, count_large).n_large > w->max_large;
 }
 
 // Whether one kernel computes both gradients of attention. A GPU kernel owns rows or keys and sums
@@ -185,13 +178,10 @@ static uint32_t place_beside(tc_fuser *w, uint32_t n, const tc_seen_fusions *see
     if (at == TC_LEVEL_NONE || gp->n_member >= tc_fuser_most_members(adopted.kind) ||
         !tc_fuser_all_link(w, &adopted, seen->of[i], n, at, seen) || !may_join(w, seen->of[i], n))
       continue;
-    if (best != TC_FUSION_NONE && adopted.a * adopted.f * adopted.k <= as.a * as.f * as.k) continue;
+    if (best != TC_FUSION_NONE && tc_fusion_positions(&adopted) <= tc_fusion_positions(&as)) continue;
     best = seen->of[i], as = adopted, *level = at;
   }
-  if (best != TC_FUSION_NONE) {
-    tc_fusion *gp = &w->gr->fusion[best];
-    gp->kind = as.kind, gp->a = as.a, gp->f = as.f, gp->k = as.k;
-  }
+  if (best != TC_FUSION_NONE) take_domain(&w->gr->fusion[best], &as);
   return best;
 }
 
@@ -204,25 +194,23 @@ static uint32_t find_place(tc_fuser *w, uint32_t n, tc_level *level) {
   uint32_t fusion = place_beside(w, n, &seen, false, level);
   if (fusion == TC_FUSION_NONE) fusion = place_beside(w, n, &seen, true, level);
   if (fusion != TC_FUSION_NONE) return fusion;
-  int64_t a = 1, f = 1, k = x->shape->count;
-  *level = TC_LEVEL_FULL;
-  if (tc_op_kind_of(x->op) == TC_KIND_CONTRACT) {
-    const tc_dims *d = &x->shape->d;
-    k = d->dim[d->rank - 1], f = d->dim[d->rank - 2], a = x->shape->count / (k * f);
-    return tc_fuser_add_fusion(w, TC_FUSION_MATMUL, a, f, k);
+  *level = tc_op_kind_of(x->op) == TC_KIND_FOLD ? TC_LEVEL_REDUCED : TC_LEVEL_FULL;
+  if (*level == TC_LEVEL_REDUCED) {
+    const tc_fusion of = fold_domain(w, n);
+    return tc_fuser_add_fusion(w, of.kind, of.a, of.f, of.k);
   }
-  if (tc_op_kind_of(x->op) != TC_KIND_FOLD) return tc_fuser_add_fusion(w, TC_FUSION_ELEMENTWISE, a, f, k);
-  fold_domain(w, n, &a, &f, &k);
-  *level = TC_LEVEL_REDUCED;
-  return tc_fuser_add_fusion(w, k == 1 ? TC_FUSION_ROW : TC_FUSION_COLUMN, a, f, k);
+  if (tc_op_kind_of(x->op) != TC_KIND_CONTRACT)
+    return tc_fuser_add_fusion(w, TC_FUSION_ELEMENTWISE, 1, 1, x->shape->count);
+  const tc_dims *d = &x->shape->d;
+  int64_t k = d->dim[d->rank - 1], f = d->dim[d->rank - 2];
+  return tc_fuser_add_fusion(w, TC_FUSION_MATMUL, x->shape->count / (k * f), f, k);
 }
 
 // Merges two reductions over the same domain that both feed n, of fusion g: the data is read once.
 static void merge_folds(tc_fuser *w, uint32_t g, uint32_t h, uint32_t n, uint32_t source, tc_level level,
                         const tc_seen_fusions *seen) {
   tc_fusion *a = &w->gr->fusion[g], *b = &w->gr->fusion[h], adopted;
-  bool same = a->kind == b->kind && a->a == b->a && a->f == b->f && a->k == b->k;
-  if (same && (a->kind == TC_FUSION_ROW || a->kind == TC_FUSION_COLUMN) &&
+  if (a->kind == b->kind && tc_fusion_same_domain(a, b) && (a->kind == TC_FUSION_ROW || a->kind == TC_FUSION_COLUMN) &&
       level_in(w, b, n, source, &adopted) == level && tc_fuser_all_link(w, b, h, n, level, seen))
     (void)tc_fuser_merge(w, g, h, TC_LEVEL_NONE);
 }
@@ -256,14 +244,15 @@ void tc_fuser_place_node(tc_fuser *w, uint32_t n) {
     tc_fusion adopted;
     uint32_t h = tc_fuser_fusion_of(w->gr, seen.node[i]);
     if (h == fusion) continue;
-    if (tc_op_kind_of(x->op) == TC_KIND_FOLD || too_large(w, n, h) || makes_cycle(w, h, n)) continue;
+    if (tc_op_kind_of(x->op) == TC_KIND_FOLD || too_large(w, n, h) || visit_sources(w, h, n, check_cycle).in_cycle)
+      continue;
     if (w->gr->fusion[h].kind != TC_FUSION_ELEMENTWISE) {
       merge_folds(w, fusion, h, n, seen.node[i], level, &seen);
       continue;
     }
     if (level_in(w, &w->gr->fusion[h], n, seen.node[i], &adopted) == TC_LEVEL_FULL &&
         tc_fuser_all_link(w, &w->gr->fusion[h], h, n, TC_LEVEL_FULL, &seen))
-      (void)merge_flat(w, fusion, h, level);
+      merge_flat(w, fusion, h, level);
   }
-  tc_fusion_each_source(w->gr, n, connect_source, &(connection){w, fusion});
+  (void)visit_sources(w, fusion, n, connect_source);
 }

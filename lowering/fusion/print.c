@@ -1,5 +1,5 @@
-// Prints fusion plans. See print.h.
-#include "lowering/fusion/print.h"
+// Prints fusion plans. See fusion.h.
+#include "lowering/fusion/fusion.h"
 
 #include "lowering/fusion/access.h"
 #include "lowering/fusion/dependence.h"
@@ -15,7 +15,7 @@ static const char *const levels[] = {
 typedef struct printer {
   const tc_fusion_plan *gr;
   FILE *out;
-  uint32_t fusion, member;  // the fusion and member whose sources are visited
+  uint32_t fusion;  // whose sources are told of
   uint32_t *told;  // per node: a mark of the last fusion and pass that printed it
   // two passes over the sources: false: those in memory before the plan; true: those that other
   // fusions compute
@@ -48,32 +48,47 @@ static const char *why_apart(const tc_fusion_plan *gr, const tc_fusion *to, cons
   if (from->no_fusion || to->no_fusion) return "that kernel takes no more, or this one is alone";
   if (folds && gr->level[source] == TC_LEVEL_REDUCED) return "a fold of what a fold leaves";
   bool reduced = gr->level[source] == TC_LEVEL_REDUCED && !folds && count == from->a * from->k;
-  if (!reduced && count != from->a * from->f * from->k) return "another number of elements";
+  if (!reduced && count != tc_fusion_positions(from)) return "another number of elements";
   if (!tc_view_links(gr, from, &e, n, reduced ? TC_LEVEL_REDUCED : TC_LEVEL_FULL, source, (tc_level)gr->level[source]))
     return "read at other positions";
   if (stands_between(gr, (uint32_t)(to - gr->fusion), (uint32_t)(from - gr->fusion)))
     return "another kernel, which reads that one, stands between";
-  bool same = to->kind == from->kind && to->a == from->a && to->f == from->f && to->k == from->k;
+  bool same = to->kind == from->kind && tc_fusion_same_domain(to, from);
   return same ? "too much for one kernel" : "its kernel goes over other positions";
 }
 
-static void tell_source(void *arg, uint32_t source, bool moved) {
-  printer *p = arg;
+static bool tell_operands(printer *p, uint32_t reader, uint32_t n);
+
+// Tells of node n, which `reader` reads: a member of the kernel, or a value that is made again in
+// it. False: n is a constant, computed where it is read.
+static bool tell_source(printer *p, uint32_t reader, uint32_t n) {
   const tc_fusion_plan *gr = p->gr;
-  uint32_t from = gr->of[source], mark = 2 * p->fusion + 1 + p->made;
-  bool made = from != TC_FUSION_NONE, again = made && !gr->stored[source];
-  (void)moved;
-  if (from == p->fusion || p->told[source] == mark) return;
-  p->told[source] = mark;
-  if (again) {
-    if (p->made) fprintf(p->out, "\n  %%%u is made again, which is cheaper than to store it in k%u", source, from);
-    tc_fusion_each_source(gr, source, tell_source, p);
-  } else if (made && p->made) {
-    fprintf(p->out, "\n  %%%u is made by k%u: %s", source, from,
-            why_apart(gr, &gr->fusion[p->fusion], &gr->fusion[from], p->member, source));
-  } else if (!made && !p->made) {
-    fprintf(p->out, " %%%u", source);
+  const tc_gnode *x = &gr->graph->node[n];
+  uint32_t from = gr->of[n], mark = 2 * p->fusion + 1 + p->made;
+  if (from == p->fusion || p->told[n] == mark) return true;
+  if (!gr->stored[n] && x->leaf == TC_LEAF_NONE) {
+    bool again = tc_op_kind_of(x->op) == TC_KIND_ELEM && !x->prologue;
+    if (!tell_operands(p, again ? n : reader, n)) return false;
+    if (!again) return true;
+    if (p->made) fprintf(p->out, "\n  %%%u is made again, which is cheaper than to store it", n);
+    if (p->made && from != TC_FUSION_NONE) fprintf(p->out, " in k%u", from);
+  } else if (from == TC_FUSION_NONE) {
+    if (!p->made) fprintf(p->out, " %%%u", n);
+  } else if (p->made && gr->of[reader] == p->fusion) {
+    fprintf(p->out, "\n  %%%u is made by k%u: %s", n, from,
+            why_apart(gr, &gr->fusion[p->fusion], &gr->fusion[from], reader, n));
+  } else if (p->made) {
+    fprintf(p->out, "\n  %%%u is made by k%u: read by %%%u, which is made again", n, from, reader);
   }
+  p->told[n] = mark;
+  return true;
+}
+
+static bool tell_operands(printer *p, uint32_t reader, uint32_t n) {
+  const tc_gnode *x = &p->gr->graph->node[n];
+  bool reads = false;
+  for (int k = 0; k < x->n_in; k++) reads |= tell_source(p, reader, tc_fusion_root(p->gr, x->in[k]));
+  return reads;
 }
 
 static void print_fusion(printer *p, uint32_t g) {
@@ -88,8 +103,8 @@ static void print_fusion(printer *p, uint32_t g) {
   fprintf(p->out, "\n  reads");
   for (int made = 0; made < 2; made++)
     for (uint32_t i = 0; i < gp->n_member; i++) {
-      p->made = made, p->member = gp->member[i];
-      tc_fusion_each_source(p->gr, gp->member[i], tell_source, p);
+      p->made = made;
+      (void)tell_operands(p, gp->member[i], gp->member[i]);
     }
   fprintf(p->out, "\n  stores");
   for (uint32_t i = 0; i < gp->n_member; i++)

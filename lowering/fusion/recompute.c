@@ -1,7 +1,5 @@
-// Weighs recomputing a value in its readers against storing it. See recompute.h.
-#include "lowering/fusion/recompute.h"
-
-#include <string.h>
+// Weighs recomputing a value in its readers against storing it. See fuser.h.
+#include "lowering/fusion/fuser.h"
 
 #include "lowering/kir/scalar_ops.h"
 #include "runtime/passes.h"
@@ -71,10 +69,6 @@ static double traffic(const work *w, uint32_t n, double elements) {
                                      : w->low_memory        ? LOW_MEMORY_NS
                                      : w->far               ? FAR_NS
                                                             : NEAR_NS);
-}
-
-static double domain_of(const tc_fusion *gp) {
-  return (double)gp->a * (double)gp->f * (double)gp->k;
 }
 
 static reader **bucket_of(const work *w, reader **of, uint32_t fusion) {
@@ -212,12 +206,13 @@ static price price_of(const work *w, uint32_t v, const chain *c) {
   for (int i = 0; i < c->n_source; i++) {
     uint32_t s = c->source[i];
     if (!has_memory(w, s)) p.stored = s, p.storing += 1.5 * traffic(w, s, (double)w->g->node[s].shape->count);
-    if (vanishes && reads_node(w, donor, s)) p.saved += traffic(w, s, domain_of(&w->gr->fusion[donor]));
+    if (vanishes && reads_node(w, donor, s))
+      p.saved += traffic(w, s, (double)tc_fusion_positions(&w->gr->fusion[donor]));
   }
   p.spent = p.storing;
   for (const reader *r = w->readers[v]; r && p.ok; r = r->next) {
     tc_count(TC_PASS_RECOMPUTE, 1 + (uint64_t)c->n_source + (uint64_t)c->n_node);
-    double elements = domain_of(&w->gr->fusion[r->fusion]) * (r->moved + r->direct);
+    double elements = (double)tc_fusion_positions(&w->gr->fusion[r->fusion]) * (r->moved + r->direct);
     p.saved += traffic(w, v, elements);
     p.spent += elements * cost_in(w, c, r) * OP_NS;
     uint32_t n_reads = w->n_reads[r->fusion] - 1, n_large = 0;
@@ -331,11 +326,6 @@ tc_status tc_recompute(tc_fusion_plan *gr, const bool *must, bool low_memory) {
   if (!w.readers || !w.bucket || !w.n_reads || !w.n_stored || !w.assigned || !w.gain || !w.needed)
     return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
   w.makers = w.readers + g->n;
-  memset(w.readers, 0, g->n * 2 * sizeof w.readers[0]);
-  memset(w.n_reads, 0, gr->n_fusion * sizeof w.n_reads[0]);
-  memset(w.n_stored, 0, gr->n_fusion * sizeof w.n_stored[0]);
-  memset(w.assigned, 0, g->n), memset(w.needed, 0, g->n);
-  memset(w.gain, 0, g->n * 2 * sizeof w.gain[0]);
   w.storing = w.gain + g->n;
   bool any = false;
   double stored = 0;

@@ -13,7 +13,6 @@
 // would stay empty. Threads: thread-compatible.
 #include <string.h>
 
-#include "lowering/graph/match_direct_conv.h"
 #include "lowering/graph/permute.h"
 #include "lowering/graph/view.h"
 
@@ -151,7 +150,6 @@ static uint32_t add_permuted(const edge *e, uint32_t n, uint32_t matmul) {
 static bool count_uses(const tc_graph *g, uint32_t *n_uses) {
   uint32_t *stack = tc_arena_alloc(g->arena, (g->n + 1) * sizeof *stack), depth = 0;
   if (!stack) return false;
-  memset(n_uses, 0, g->n * sizeof *n_uses);
   for (uint32_t n = 0; n < g->n; n++)
     if (g->node[n].out != TC_LEAF_NONE) n_uses[n] = 1, stack[depth++] = n;
   while (depth) {
@@ -172,8 +170,7 @@ tc_status tc_pass_commute_matmul(tc_graph *g) {
     if (matmul == TC_GNODE_NONE) continue;
     uint32_t moved = add_permuted(&e, g->node[n].in[0], matmul);
     if (moved == TC_GNODE_NONE) return tc_graph_no_memory(g);
-    tc_gnode *x = &g->node[n];
-    x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = moved;
+    tc_gnode_become(&g->node[n], TC_OP_DETACH, moved, 0, 1);
   }
   return TC_OK;
 }

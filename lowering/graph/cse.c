@@ -10,7 +10,7 @@
 // In: operands come before what reads them. Threads: thread-compatible.
 #include <string.h>
 
-#include "lowering/graph/simplify.h"
+#include "lowering/graph/graph.h"
 #include "runtime/options.h"
 #include "runtime/passes.h"
 
@@ -52,7 +52,7 @@ tc_status tc_pass_cse(tc_graph *g) {
         continue;
       }
       // An output stays a node of its own.
-      if (m != n) x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = m;
+      if (m != n) tc_gnode_become(x, TC_OP_DETACH, m, 0, 1);
     }
     if (!is_pure(x)) continue;
     uint32_t at = (uint32_t)node_hash(x) & (cap - 1);

@@ -14,7 +14,7 @@
 //
 // Always: which of these follows from shapes alone, and so the order of sums.
 // Threads: thread-compatible.
-#include "lowering/graph/expand_conv.h"
+#include "lowering/graph/graph.h"
 
 #include <string.h>
 
@@ -29,14 +29,14 @@ typedef struct conv {
   int n;  // spatial axes
   int64_t stride[AXES], dilation[AXES], low[AXES], high[AXES], groups;
   tc_dims x, w, y;  // shapes
-  bool ok;
+  bool *ok;  // shared by the convolutions that this one is made of; NULL: nothing is added
 } conv;
 
 // ---- adding nodes; after a failure ok is false, and node 0 is returned ----
 
 static uint32_t add(conv *c, tc_op op, tc_dims d, int n_in, const uint32_t *in, int n_attr, const uint64_t *attr) {
-  uint32_t n = c->ok ? tc_graph_add_with(c->g, &c->like, op, &d, n_in, in, n_attr, attr) : TC_GNODE_NONE;
-  if (n == TC_GNODE_NONE) return c->ok = false, 0;
+  uint32_t n = *c->ok ? tc_graph_add_with(c->g, &c->like, op, &d, n_in, in, n_attr, attr) : TC_GNODE_NONE;
+  if (n == TC_GNODE_NONE) return *c->ok = false, 0;
   return n;
 }
 
@@ -45,7 +45,7 @@ static const tc_dims *dims(const conv *c, uint32_t n) {
 }
 
 static uint32_t reshape(conv *c, uint32_t a, tc_dims d) {
-  return c->ok && tc_dims_equal(&d, dims(c, a)) ? a : add(c, TC_OP_RESHAPE, d, 1, &a, 0, NULL);
+  return *c->ok && tc_dims_equal(&d, dims(c, a)) ? a : add(c, TC_OP_RESHAPE, d, 1, &a, 0, NULL);
 }
 
 static uint32_t permute(conv *c, uint32_t a, tc_dims axes) {
@@ -54,6 +54,16 @@ static uint32_t permute(conv *c, uint32_t a, tc_dims axes) {
   for (int i = 0; i < axes.rank; i++)
     d.dim[i] = dims(c, a)->dim[axes.dim[i]], order |= (uint64_t)axes.dim[i] << (8 * i);
   return add(c, TC_OP_PERMUTE, d, 1, &a, 1, &order);
+}
+
+// Axis `from` becomes axis `to`; the others keep their order.
+static uint32_t move_axis(conv *c, uint32_t a, int from, int to) {
+  tc_dims axes = {.rank = dims(c, a)->rank};
+  for (int i = 0; i < axes.rank; i++) {
+    int shifted = i + (i >= from && i < to) - (i > to && i <= from);
+    axes.dim[i] = i == to ? from : shifted;
+  }
+  return permute(c, a, axes);
 }
 
 static uint32_t matmul(conv *c, uint32_t a, uint32_t b) {
@@ -65,7 +75,7 @@ static uint32_t matmul(conv *c, uint32_t a, uint32_t b) {
 // Casts work in f32 at least, or back to the type.
 static uint32_t cast(conv *c, uint32_t a, tc_type type) {
   c->like.type = type;
-  return c->ok && c->g->node[a].type == type ? a : add(c, TC_OP_CAST, *dims(c, a), 1, &a, 0, NULL);
+  return *c->ok && c->g->node[a].type == type ? a : add(c, TC_OP_CAST, *dims(c, a), 1, &a, 0, NULL);
 }
 
 static uint32_t sum(conv *c, uint32_t a, int axis) {
@@ -101,7 +111,7 @@ static uint32_t slice(conv *c, uint32_t a, int axis, int64_t start, int64_t step
 // What the windows of x see: [n, p.., c, r..].
 static uint32_t views(conv *c, uint32_t x) {
   uint32_t a = padded(c, x, c->low, c->high);
-  for (int i = 0; i < c->n && c->ok; i++) {
+  for (int i = 0; i < c->n && *c->ok; i++) {
     tc_dims d = *dims(c, a);
     uint64_t attr[4] = {(uint64_t)i + 1, (uint64_t)c->w.dim[2 + i], (uint64_t)c->stride[i], (uint64_t)c->dilation[i]};
     d.dim[1 + i] = c->y.dim[1 + i], d.dim[d.rank++] = c->w.dim[2 + i];
@@ -116,10 +126,7 @@ static uint32_t views(conv *c, uint32_t x) {
 
 // The same as [n, p.., r.., c].
 static uint32_t windows(conv *c, uint32_t x) {
-  uint32_t a = views(c, x);
-  tc_dims axes = {.rank = 2 * c->n + 2};
-  for (int i = 0; i < axes.rank; i++) axes.dim[i] = i <= c->n ? i : i + 1 < axes.rank ? i + 1 : c->n + 1;
-  return c->ok ? permute(c, a, axes) : 0;
+  return move_axis(c, views(c, x), c->n + 1, 2 * c->n + 1);
 }
 
 static int64_t taps_of(const conv *c) {
@@ -237,12 +244,6 @@ static bool mirrored(const conv *c, conv *out) {
   return true;
 }
 
-static uint32_t by_mirror(conv *c, conv *m, uint32_t y, uint32_t w) {
-  m->ok = c->ok;
-  uint32_t x = forward(m, y, w, true);
-  return c->ok = m->ok, x;
-}
-
 // Positions h = phase + stride * i of an axis are read by every stride-th tap. Tap r of window p
 // reads h if h + low = p * stride + r.
 typedef struct phase {
@@ -283,10 +284,8 @@ static uint32_t one_phase(conv *c, uint32_t y, uint32_t w, const int64_t *at) {
     if (c->y.dim[1 + i] > most) y = slice(c, y, 1 + i, 0, 1, most), part.y.dim[1 + i] = most;
   }
   conv m;
-  part.ok = c->ok;
-  if (!mirrored(&part, &m)) return c->ok = false, 0;
-  uint32_t x = by_mirror(&part, &m, y, w);
-  return c->ok = part.ok, x;
+  if (!mirrored(&part, &m)) return *c->ok = false, 0;
+  return forward(&m, y, w, true);
 }
 
 static uint32_t by_phases(conv *c, uint32_t y, uint32_t w) {
@@ -295,7 +294,7 @@ static uint32_t by_phases(conv *c, uint32_t y, uint32_t w) {
   int64_t at[AXES] = {0}, n_phases = 1;
   for (int i = 0; i < c->n; i++) n_phases *= c->stride[i];
   tc_dims d = {.rank = 1, .dim = {1}}, joined;
-  for (int64_t k = 0; k < n_phases && c->ok; k++) {
+  for (int64_t k = 0; k < n_phases && *c->ok; k++) {
     int64_t rest = k;
     for (int i = c->n - 1; i >= 0; i--) at[i] = rest % c->stride[i], rest /= c->stride[i];
     piece[k] = one_phase(c, y, w, at);
@@ -307,7 +306,7 @@ static uint32_t by_phases(conv *c, uint32_t y, uint32_t w) {
     piece[k] = reshape(c, piece[k], d);
     c->like.type = type;
   }
-  if (!c->ok) return 0;
+  if (!*c->ok) return 0;
   c->like.type = c->sums;
   // [phases.., n, i.., c] -> [n, i, phase, i, phase.., c]
   uint64_t axis = 0;
@@ -321,7 +320,7 @@ static uint32_t by_phases(conv *c, uint32_t y, uint32_t w) {
   axes.dim[axes.rank - 1] = axes.rank - 1;
   for (int i = 0; i < c->n; i++) joined.dim[1 + i] *= c->stride[i];
   a = reshape(c, permute(c, reshape(c, a, split), axes), joined);
-  for (int i = 0; i < c->n && c->ok; i++) a = slice(c, a, 1 + i, 0, 1, c->x.dim[1 + i]);
+  for (int i = 0; i < c->n && *c->ok; i++) a = slice(c, a, 1 + i, 0, 1, c->x.dim[1 + i]);
   return a;
 }
 
@@ -339,7 +338,7 @@ static uint32_t by_windows(conv *c, uint32_t y, uint32_t w) {
   d.dim[c->n + 1] = g * in;
   for (int i = 0; i < c->n; i++) d.dim[d.rank++] = c->w.dim[2 + i];
   a = reshape(c, a, d);
-  for (int i = c->n - 1; i >= 0 && c->ok; i--) {
+  for (int i = c->n - 1; i >= 0 && *c->ok; i--) {
     int64_t reach = (c->y.dim[1 + i] - 1) * c->stride[i] + c->dilation[i] * (c->w.dim[2 + i] - 1) + 1;
     int64_t length = TC_MAX_OF(reach, c->x.dim[1 + i] + c->low[i]);
     uint64_t attr[4] = {(uint64_t)i + 1, (uint64_t)c->w.dim[2 + i], (uint64_t)c->stride[i], (uint64_t)c->dilation[i]};
@@ -348,13 +347,13 @@ static uint32_t by_windows(conv *c, uint32_t y, uint32_t w) {
     d.dim[1 + i] = length;
     a = add(c, TC_OP_UNWINDOW, d, 1, &a, 4, attr);
   }
-  for (int i = 0; i < c->n && c->ok; i++) a = slice(c, a, 1 + i, c->low[i], 1, c->x.dim[1 + i]);
+  for (int i = 0; i < c->n && *c->ok; i++) a = slice(c, a, 1 + i, c->low[i], 1, c->x.dim[1 + i]);
   return cast(c, a, c->sums);
 }
 
 static uint32_t by_image(conv *c, uint32_t y, uint32_t w) {
   conv m;
-  if (mirrored(c, &m)) return by_mirror(c, &m, y, w);
+  if (mirrored(c, &m)) return forward(&m, y, w, true);
   return has_phases(c) ? by_phases(c, y, w) : by_windows(c, y, w);
 }
 
@@ -388,28 +387,15 @@ static uint32_t by_weight(conv *c, uint32_t x, uint32_t y) {
 
 // ---- by a library ----
 
-// A library's weight has channels last: [o, r.., c].
-static uint32_t weight_last(conv *c, uint32_t w) {
-  tc_dims axes = {.rank = c->n + 2, .dim = {0}};
-  for (int i = 0; i < c->n; i++) axes.dim[1 + i] = 2 + i;
-  axes.dim[c->n + 1] = 1;
-  return permute(c, w, axes);
-}
-
-static uint32_t weight_first(conv *c, uint32_t w) {
-  tc_dims axes = {.rank = c->n + 2, .dim = {0, c->n + 1}};
-  for (int i = 0; i < c->n; i++) axes.dim[2 + i] = 1 + i;
-  return permute(c, w, axes);
-}
-
 static bool keep_call(conv *c, tc_gpu_call *call, uint64_t *which) {
   tc_graph *g = c->g;
   if (!g->call) g->call = tc_arena_alloc(g->arena, (g->plan->n_node + 1) * sizeof g->call[0]);
-  if (!g->call) return tc_gpu_call_release(call), c->ok = false;
+  if (!g->call) return tc_gpu_call_release(call), *c->ok = false;
   g->call[ *which = g->n_call++] = call;
   return true;
 }
 
+// A library's weight has channels last: [o, r.., c].
 static uint32_t by_library(conv *c, tc_op op, uint32_t a, uint32_t b, tc_gpu_call *call) {
   uint64_t which;
   if (!keep_call(c, call, &which)) return 0;
@@ -418,17 +404,17 @@ static uint32_t by_library(conv *c, tc_op op, uint32_t a, uint32_t b, tc_gpu_cal
     for (int i = 0; i < c->n; i++) d.dim[1 + i] = c->w.dim[2 + i];
     d.dim[c->n + 1] = c->w.dim[1];
   } else {
-    b = weight_last(c, b);
+    b = move_axis(c, b, 1, c->n + 1);
   }
   uint32_t y = add(c, TC_OP_CONV_CALL, d, 2, (uint32_t[]){a, b}, 1, &which);
-  return op == TC_OP_CONV_WEIGHT ? weight_first(c, y) : y;
+  return op == TC_OP_CONV_WEIGHT ? move_axis(c, y, c->n + 1, 1) : y;
 }
 
 // ---- the rows ----
 
-static conv conv_of(tc_graph *g, uint32_t n) {
+static conv conv_of(tc_graph *g, uint32_t n, bool *ok) {
   const tc_gnode *node = &g->node[n];
-  conv c = {.g = g, .like = *node, .sums = node->type, .n = node->shape->d.rank - 2, .ok = true};
+  conv c = {.g = g, .like = *node, .sums = node->type, .n = node->shape->d.rank - 2, .ok = ok};
   c.like.type = g->node[node->in[0]].type;
   const tc_dims *da = &g->node[node->in[0]].shape->d, *db = &g->node[node->in[1]].shape->d, *d = &node->shape->d;
   tc_op op = node->op;
@@ -446,7 +432,7 @@ static conv conv_of(tc_graph *g, uint32_t n) {
 
 bool tc_conv_facts(const tc_graph *g, uint32_t n, tc_gpu_conv_facts *out) {
   const tc_gnode *node = &g->node[n];
-  conv c = conv_of((tc_graph *)(uintptr_t)g, n);  // read alone
+  conv c = conv_of((tc_graph *)(uintptr_t)g, n, NULL);  // read alone
   bool same_types = node->type == TC_F32 || node->type == TC_F16 || node->type == TC_BF16;
   for (int k = 0; k < 2; k++) same_types &= g->node[node->in[k]].type == node->type;
   *out = (tc_gpu_conv_facts){.type = node->type,
@@ -472,17 +458,16 @@ bool tc_conv_facts(const tc_graph *g, uint32_t n, tc_gpu_conv_facts *out) {
 // call: the library's call that makes it, consumed even on failure; NULL: it is generated. False
 // without memory.
 static bool expand_convolution(tc_graph *g, uint32_t n, tc_gpu_call *call) {
-  conv c = conv_of(g, n);
+  bool ok = true;
+  conv c = conv_of(g, n, &ok);
   uint32_t a = g->node[n].in[0], b = g->node[n].in[1];
   tc_op op = g->node[n].op;
   uint32_t y = call                     ? by_library(&c, op, a, b, call)
                : op == TC_OP_CONV       ? forward(&c, a, b, false)
                : op == TC_OP_CONV_INPUT ? by_image(&c, a, b)
                                         : by_weight(&c, a, b);
-  if (!c.ok) return false;
-  tc_gnode *x = &g->node[n];
-  x->op = TC_OP_RESHAPE, x->n_in = 1, x->n_attr = 0, x->in[0] = y;
-  return true;
+  if (!ok) return false;
+  return tc_gnode_become(&g->node[n], TC_OP_RESHAPE, y, 0, 1), true;
 }
 
 static bool is_convolution(const tc_graph *g, const tc_gnode *x) {

@@ -28,18 +28,12 @@ static bool expand_softmax(tc_graph *g, uint32_t n) {
   uint32_t sum = tc_graph_add(g, &like, TC_OP_SUM, &one, 1, &e, 1, fold);
   bool log_of = like.op == TC_OP_LOG_SOFTMAX;
   uint32_t row = tc_graph_add(g, &like, log_of ? TC_OP_LOG : TC_OP_RECIPROCAL, &one, 1, &sum, 0, 0);
-  uint32_t *in = tc_arena_alloc(g->arena, 2 * sizeof *in);
-  if (row == TC_GNODE_NONE || !in) return false;
-  in[0] = log_of ? shifted : e, in[1] = row;
+  if (row == TC_GNODE_NONE) return false;
+  uint32_t in[2] = {log_of ? shifted : e, row};
   tc_op last = log_of ? TC_OP_SUB : TC_OP_MUL;
-  uint32_t y = narrow ? tc_graph_add(g, &like, last, &full, 2, in, 0, 0) : n;
-  if (y == TC_GNODE_NONE) return false;
-  g->node[n].in = in;
-  if (narrow)
-    tc_gnode_become(&g->node[n], TC_OP_CAST, y, 0, 1);
-  else
-    tc_gnode_become(&g->node[n], last, in[0], in[1], 2);
-  return true;
+  if (!narrow) return tc_gnode_become(&g->node[n], last, in[0], in[1], 2), true;
+  uint32_t y = tc_graph_add(g, &like, last, &full, 2, in, 0, 0);
+  return y != TC_GNODE_NONE && (tc_gnode_become(&g->node[n], TC_OP_CAST, y, 0, 1), true);
 }
 
 tc_status tc_pass_expand_softmax(tc_graph *g) {

@@ -13,11 +13,9 @@ static bool become_slice(tc_graph *g, uint32_t n, uint32_t of) {
   tc_gnode *x = &g->node[n];
   int rank = x->shape->d.rank;
   uint64_t *step = tc_arena_alloc(g->arena, (size_t)TC_MAX_OF(rank, 1) * sizeof *step);
-  uint32_t *in = tc_arena_alloc(g->arena, sizeof *in);
-  if (!step || !in) return false;
+  if (!step) return false;
   for (int i = 0; i < rank; i++) step[i] = 1;
-  *in = of;
-  x->op = TC_OP_SLICE, x->in = in, x->attr = step, x->n_attr = rank;
+  x->op = TC_OP_SLICE, x->in[0] = of, x->attr = step, x->n_attr = rank;
   return true;
 }
 

@@ -12,7 +12,7 @@
 // A matmul that is only read transposed becomes the matmul of the transposed operands, swapped: the
 // same sums in the same order. Its epilogue can then take what follows.
 static bool fold_into_matmul(tc_graph *g, uint32_t n, const uint32_t *n_uses) {
-  tc_gnode *x = &g->node[n];
+  const tc_gnode *x = &g->node[n];
   uint32_t m = x->in[0];
   if (g->node[m].op != TC_OP_MATMUL || g->node[m].out != TC_LEAF_NONE || n_uses[m] != 1) return true;
   int rank = x->shape->d.rank;
@@ -28,17 +28,12 @@ static bool fold_into_matmul(tc_graph *g, uint32_t n, const uint32_t *n_uses) {
     transposed[k] = tc_graph_add(g, &like, TC_OP_PERMUTE, &d, 1, &from, 1, swap);
     if (transposed[k] == TC_GNODE_NONE) return false;
   }
-  uint32_t *in = tc_arena_alloc(g->arena, 2 * sizeof *in);
-  if (!in) return false;
-  x = &g->node[n];
-  x->in = in;
-  return tc_gnode_become(x, TC_OP_MATMUL, transposed[0], transposed[1], 2), true;
+  return tc_gnode_become(&g->node[n], TC_OP_MATMUL, transposed[0], transposed[1], 2), true;
 }
 
 static bool fold_into_matmuls(tc_graph *g) {
   uint32_t n_nodes = g->n, *n_uses = tc_arena_alloc(g->arena, (g->n + 1) * sizeof *n_uses);
   if (!n_uses) return false;
-  memset(n_uses, 0, g->n * sizeof *n_uses);
   for (uint32_t n = 0; n < n_nodes; n++)
     for (int k = 0; k < g->node[n].n_in; k++) n_uses[g->node[n].in[k]]++;
   for (uint32_t n = 0; n < n_nodes; n++)
@@ -69,7 +64,6 @@ static bool fold_into_attention(tc_graph *g, uint32_t n) {
 static bool fold_into_attentions(tc_graph *g) {
   bool *stored = tc_arena_alloc(g->arena, g->n + 1);
   if (!stored) return false;
-  memset(stored, 0, g->n);
   for (uint32_t n = g->n; n-- > 0;) {
     const tc_gnode *x = &g->node[n];
     stored[n] |= x->out != TC_LEAF_NONE;

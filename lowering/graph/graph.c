@@ -9,6 +9,11 @@ bool tc_graph_is_zeros(const tc_gnode *x) {
   return x->leaf == TC_LEAF_NONE && tc_device_kind_of(x->dev) == TC_DEVICE_ZEROS;
 }
 
+bool tc_graph_is_view(tc_op op) {
+  return tc_op_is_alias(op) || op == TC_OP_PERMUTE || op == TC_OP_EXPAND || op == TC_OP_SLICE || op == TC_OP_FLIP ||
+         op == TC_OP_WINDOW;
+}
+
 int tc_graph_slice_update_of(tc_op op) {
   return op == TC_OP_WRITE_SLICE ? 1 : op == TC_OP_SCATTER || op == TC_OP_SCATTER_ADD || op == TC_OP_INDEX_ADD ? 2 : -1;
 }

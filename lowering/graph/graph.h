@@ -32,7 +32,7 @@ typedef struct tc_gnode {
   bool needed;  // an output depends on it
   bool stored;  // has memory of its own, whether it needs it or not
   // 1 + the operand that leads to the narrow tensor: the matmuls that read it make it where they
-  // load it (mark_prologue.h). 0: they do not.
+  // load it (mark_prologue.c). 0: they do not.
   uint8_t prologue;
   uint32_t n_readers;
 } tc_gnode;
@@ -73,7 +73,8 @@ uint32_t tc_graph_add(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims
 uint32_t tc_graph_add_with(tc_graph *g, const tc_gnode *like, tc_op op, const tc_dims *d, int n_in, const uint32_t *in,
                            int n_attr, const uint64_t *attr);
 
-// Makes the node another op, of operand a, or of a and b, without attributes and arguments.
+// Makes the node another op, of operand a, or of a and b, without attributes and arguments. The
+// array of operands has room for one more than the node was added with, so one may become two.
 void tc_gnode_become(tc_gnode *x, tc_op op, uint32_t a, uint32_t b, int n_in);
 // The failure of a pass that the arena has no room for.
 tc_status tc_graph_no_memory(const tc_graph *g);
@@ -95,5 +96,31 @@ void tc_graph_log_pass(const tc_graph *g, const char *pass, char **last);
 // Whether the node is a result on a device that computes nothing. Such nodes read nothing.
 bool tc_graph_is_zeros(const tc_gnode *x);
 
+// Whether each element of the op's result is an element of its operand, at a position that is
+// affine in its own.
+bool tc_graph_is_view(tc_op op);
+
 // The operand that the op writes or adds into a copy of the first; -1: it does no such thing.
 int tc_graph_slice_update_of(tc_op op);
+
+// ---- what passes ask of each other ----
+
+// Algebraic identities on one node, by structure alone: the values of scalars are not known here.
+// Values keep their bits, but for which NaN. The passes cse and sink_permute apply them.
+// Rewrites node n in place; its operands are simplified already. Returns the node that it equals, n
+// if there is none.
+uint32_t tc_simplify(tc_graph *g, uint32_t n);
+// Fused producers of a matmul's right operand, such as dequantised weights: cheap arithmetic on a
+// narrower tensor, which the matmul does where it loads it. Only the narrow tensor is read from
+// memory; the operand is never stored. The pass is tc_pass_mark_prologue.
+// Whether n, through views, is a node that the pass marked (tc_gnode.prologue).
+bool tc_in_matmul_prologue(const tc_graph *g, uint32_t n);
+// Describes node n, a CONV, CONV_INPUT or CONV_WEIGHT with elements, as a library is asked for it.
+// False where no library's convolution is the same.
+bool tc_conv_facts(const tc_graph *g, uint32_t n, tc_gpu_conv_facts *out);
+// Whether node n is the matmul that a two-dimensional convolution of so many images became, of few
+// enough channels for the kernel.
+bool tc_direct_fits(const tc_graph *g, uint32_t n, int64_t images);
+// That convolution as a node CONV_DIRECT [images, o, p * q]: the same sums in the same order.
+// TC_GNODE_NONE without memory.
+uint32_t tc_direct_add(tc_graph *g, uint32_t n);

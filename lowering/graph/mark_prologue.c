@@ -6,7 +6,7 @@
 //
 // Refused where the arithmetic costs too much, or leads to no narrow tensor, or to several.
 // Threads: thread-compatible.
-#include "lowering/graph/mark_prologue.h"
+#include "lowering/graph/graph.h"
 
 #include "lowering/kir/scalar_ops.h"
 #include "runtime/passes.h"
@@ -36,17 +36,7 @@ static uint32_t below_views(const tc_graph *g, uint32_t n) {
   for (;; n = g->node[n].in[0]) {
     const tc_gnode *x = &g->node[n];
     tc_count(TC_PASS_GRAPH, 1);
-    if (has_memory(x)) return n;
-    switch (x->op) {
-      case TC_OP_RESHAPE:
-      case TC_OP_DETACH:
-      case TC_OP_PERMUTE:
-      case TC_OP_EXPAND:
-      case TC_OP_SLICE:
-      case TC_OP_FLIP:
-      case TC_OP_WINDOW: break;
-      default: return n;
-    }
+    if (has_memory(x) || x->op == TC_OP_TO || !tc_graph_is_view(x->op)) return n;  // TO reads another device's result
   }
 }
 
@@ -54,14 +44,13 @@ static uint32_t below_views(const tc_graph *g, uint32_t n) {
 static bool is_widening(const tc_graph *g, const tc_gnode *x) {
   if (x->op != TC_OP_CAST) return false;
   const tc_gnode *y = &g->node[below_views(g, x->in[0])];
-  bool byte = y->type == TC_I8 || y->type == TC_U8, half = y->type == TC_F16 || y->type == TC_BF16;
+  bool byte = y->type == TC_I8 || y->type == TC_U8, half = tc_type_is_half(y->type);
   if (y->leaf == TC_LEAF_NONE || tc_type_bytes(y->type) >= tc_type_bytes(x->type) || y->type == TC_BOOL) return false;
-  return x->type == TC_F32 ? byte || half : (x->type == TC_F16 || x->type == TC_BF16) && byte;
+  return x->type == TC_F32 ? byte || half : tc_type_is_half(x->type) && byte;
 }
 
 static double cost_of(const tc_gnode *x, bool exact) {
-  bool rounds = !exact && (x->type == TC_F16 || x->type == TC_BF16);
-  return tc_build_cost(x->op, x->type) + (rounds ? ROUND_COST : 0);
+  return tc_build_cost(x->op, x->type) + (!exact && tc_type_is_half(x->type) ? ROUND_COST : 0);
 }
 
 // Walks what n is made of; returns whether it leads to the narrow tensor.
@@ -69,7 +58,7 @@ static bool leads_to_narrow(walk *w, uint32_t n) {
   n = below_views(w->g, n);
   const tc_gnode *x = &w->g->node[n];
   if (x->shape->count <= w->count / PART) return false;
-  bool in_f32 = x->type == TC_F32 || x->type == TC_F16 || x->type == TC_BF16;  // as the product adds up
+  bool in_f32 = x->type == TC_F32 || tc_type_is_half(x->type);  // as the product adds up
   w->ok = w->ok && in_f32 && !has_memory(x) && tc_op_kind_of(x->op) == TC_KIND_ELEM && w->n < DEEPEST;
   if (!w->ok) return false;
   int at = w->n++;
@@ -83,8 +72,7 @@ static bool leads_to_narrow(walk *w, uint32_t n) {
 // Matrix instructions overlap with copies of an operand in memory. An operand that is made waits
 // for registers, once for every tile of rows. From some tiles on it is cheaper to make it once.
 static bool is_copied(const tc_graph *g, const tc_gnode *x) {
-  bool half = x->type == TC_F16 || x->type == TC_BF16;
-  return g->target.mma && half && x->shape->d.dim[x->shape->d.rank - 2] >= MANY_ROWS;
+  return g->target.mma && tc_type_is_half(x->type) && x->shape->d.dim[x->shape->d.rank - 2] >= MANY_ROWS;
 }
 
 tc_status tc_pass_mark_prologue(tc_graph *g) {

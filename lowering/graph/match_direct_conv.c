@@ -1,6 +1,6 @@
 // Finds a convolution in its matmul: the steps of expand_conv.c, backwards. See
-// match_direct_conv.h.
-#include "lowering/graph/match_direct_conv.h"
+// graph.h.
+#include "lowering/graph/graph.h"
 
 #include "lowering/tiling/summation.h"
 
@@ -75,13 +75,11 @@ bool tc_direct_fits(const tc_graph *g, uint32_t n, int64_t images) {
 uint32_t tc_direct_add(tc_graph *g, uint32_t n) {
   convolution c;
   const tc_gnode like = g->node[n];
-  uint64_t *attr = tc_arena_alloc(g->arena, 6 * sizeof *attr);
-  if (!find_convolution(g, n, &c) || !attr) return TC_GNODE_NONE;
+  uint64_t attr[6];
+  if (!find_convolution(g, n, &c)) return TC_GNODE_NONE;
   for (int i = 0; i < 2; i++)
     attr[i] = (uint64_t)c.stride[i] | (uint64_t)c.dilation[i] << 32, attr[2 + i] = (uint64_t)c.low[i];
   attr[4] = (uint64_t)c.p, attr[5] = (uint64_t)c.q;
   tc_dims d = TC_SHAPE(g->node[c.image].shape->d.dim[0], g->node[c.weight].shape->d.dim[0], c.p * c.q);
-  uint32_t made = tc_graph_add(g, &like, TC_OP_CONV_DIRECT, &d, 2, (uint32_t[]){c.image, c.weight}, 0, 0);
-  if (made != TC_GNODE_NONE) g->node[made].attr = attr, g->node[made].n_attr = 6;
-  return made;
+  return tc_graph_add_with(g, &like, TC_OP_CONV_DIRECT, &d, 2, (uint32_t[]){c.image, c.weight}, 6, attr);
 }

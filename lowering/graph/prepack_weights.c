@@ -12,10 +12,8 @@
 // In: nodes are simplified; operands may have higher numbers than what reads them.
 // Refused where parameters will soon change, or many rows share the packing.
 // Threads: thread-compatible.
-#include <string.h>
-
 #include "lowering/tiling/gemm.h"
-#include "lowering/graph/mark_prologue.h"
+#include "lowering/graph/graph.h"
 
 // Most rows of a matmul whose right operand is prepacked: with more rows, packing costs little.
 // With few rows panels are read at a stream's speed.
@@ -134,8 +132,8 @@ static bool join_columns(tc_graph *g, uint32_t n, uint32_t panels) {
     return false;
   tc_gnode like = g->node[n];
   if ((joined = tc_graph_add(g, &like, TC_OP_CAT, &like.shape->d, 2, in, 1, 1)) == TC_GNODE_NONE) return false;
-  tc_gnode *x = &g->node[n];
-  x->op = TC_OP_CAT, x->in = g->node[joined].in, x->attr = g->node[joined].attr, x->n_attr = 1;
+  tc_gnode_become(&g->node[n], TC_OP_CAT, in[0], in[1], 2);
+  g->node[n].attr = g->node[joined].attr, g->node[n].n_attr = 1;
   return true;
 }
 
@@ -145,8 +143,6 @@ tc_status tc_pass_prepack_weights(tc_graph *g) {
   uint8_t *known = tc_arena_alloc(g->arena, n_nodes + 1);
   uint32_t *made = tc_arena_alloc(g->arena, (n_nodes + 1) * sizeof *made);  // per operand: its panels, or 0
   if (!known || !made) return tc_graph_no_memory(g);
-  memset(known, UNKNOWN, n_nodes);
-  memset(made, 0, n_nodes * sizeof *made);
   for (uint32_t n = 0; n < n_nodes; n++) {
     if (!wants_panels(g, &g->node[n], known)) continue;
     uint32_t b = g->node[n].in[1];

@@ -1,15 +1,12 @@
-// The identities, op by op. See simplify.h.
-#include "lowering/graph/simplify.h"
+// The identities, op by op. See graph.h.
 
 #include <string.h>
 
+#include "lowering/graph/permute.h"
 #include "runtime/passes.h"
+
 static const tc_gnode *operand(const tc_graph *g, const tc_gnode *x, int k) {
   return &g->node[x->in[k]];
-}
-
-static bool same_shape(const tc_gnode *a, const tc_gnode *b) {
-  return a->shape == b->shape;
 }
 
 // Whether a value of type b can be each value of type a.
@@ -49,11 +46,6 @@ static uint32_t drop_involution(const tc_graph *g, uint32_t n) {
   return undone && x->type == operand(g, y, 0)->type ? y->in[0] : n;
 }
 
-// f(f(a)) = f(a)
-static uint32_t drop_repeated(const tc_graph *g, uint32_t n) {
-  return operand(g, &g->node[n], 0)->op == g->node[n].op ? g->node[n].in[0] : n;
-}
-
 static bool is_rounding(tc_op op) {
   return op == TC_OP_FLOOR || op == TC_OP_CEIL || op == TC_OP_ROUND || op == TC_OP_TRUNC;
 }
@@ -89,30 +81,31 @@ static uint32_t simplify_product(const tc_graph *g, uint32_t n) {
 // f(a, a) = a
 static uint32_t drop_equal_operand(const tc_graph *g, uint32_t n, int k) {
   const tc_gnode *x = &g->node[n];
-  return x->in[k] == x->in[k + 1] && same_shape(x, operand(g, x, k)) && x->type == operand(g, x, k)->type ? x->in[k]
-                                                                                                          : n;
+  return x->in[k] == x->in[k + 1] && x->shape == operand(g, x, k)->shape && x->type == operand(g, x, k)->type ? x->in[k]
+                                                                                                              : n;
 }
 
 static uint32_t simplify_reshape(const tc_graph *g, uint32_t n) {
   tc_gnode *x = &g->node[n];
   for (; operand(g, x, 0)->op == TC_OP_RESHAPE; x->in[0] = operand(g, x, 0)->in[0]) tc_count(TC_PASS_GRAPH, 1);
-  return same_shape(x, operand(g, x, 0)) ? x->in[0] : n;
+  return x->shape == operand(g, x, 0)->shape ? x->in[0] : n;
 }
 
 static uint32_t simplify_permute(tc_graph *g, uint32_t n) {
   tc_gnode *x = &g->node[n];
   const tc_gnode *y = operand(g, x, 0);
   int rank = x->shape->d.rank;
-  uint64_t order = x->attr[0], none = 0;
+  uint64_t order = x->attr[0];
   if (y->op == TC_OP_PERMUTE) {
     uint64_t *joined = tc_arena_alloc(g->arena, sizeof *joined);
     if (!joined) return n;
-    *joined = 0;
-    for (int i = 0; i < rank; i++) *joined |= (y->attr[0] >> (8 * (order >> (8 * i) & 255)) & 255) << (8 * i);
+    for (int i = 0; i < rank; i++)
+      *joined |= (uint64_t)tc_permute_axis(y->attr[0], tc_permute_axis(order, i)) << (8 * i);
     x->in[0] = y->in[0], x->attr = joined, order = *joined;
   }
-  for (int i = 0; i < rank; i++) none |= (uint64_t)i << (8 * i);
-  return order == none ? x->in[0] : n;
+  bool moves = false;
+  for (int i = 0; i < rank; i++) moves |= tc_permute_axis(order, i) != i;
+  return moves ? n : x->in[0];
 }
 
 uint32_t tc_simplify(tc_graph *g, uint32_t n) {
@@ -127,7 +120,7 @@ uint32_t tc_simplify(tc_graph *g, uint32_t n) {
     case TC_OP_CEIL:
     case TC_OP_ROUND:
     case TC_OP_TRUNC: return is_rounding(operand(g, x, 0)->op) ? x->in[0] : n;
-    case TC_OP_RELU: return drop_repeated(g, n);
+    case TC_OP_RELU: return operand(g, x, 0)->op == TC_OP_RELU ? x->in[0] : n;
     case TC_OP_ABS: return operand(g, x, 0)->op == TC_OP_ABS ? x->in[0] : strip_sign(g, n);
     case TC_OP_SQUARE: return strip_sign(g, n);
     case TC_OP_ADD:
@@ -143,7 +136,7 @@ uint32_t tc_simplify(tc_graph *g, uint32_t n) {
     case TC_OP_WHERE: return drop_equal_operand(g, n, 1);
     case TC_OP_RESHAPE: return simplify_reshape(g, n);
     case TC_OP_PERMUTE: return simplify_permute(g, n);
-    case TC_OP_EXPAND: return same_shape(x, operand(g, x, 0)) ? x->in[0] : n;
+    case TC_OP_EXPAND: return x->shape == operand(g, x, 0)->shape ? x->in[0] : n;
     case TC_OP_WRITE_SLICE: return operand(g, x, 1)->shape->count == 0 ? x->in[0] : n;
     default: return n;
   }

@@ -10,7 +10,6 @@
 // In: operands come before what reads them; nodes are simplified. Refused where another operand is
 // large and would have to be permuted. Threads: thread-compatible.
 #include "lowering/graph/permute.h"
-#include "lowering/graph/simplify.h"
 #include "runtime/passes.h"
 
 // Whether n's elements lie as a matmul makes them: its result, reshaped, or elementwise work on it.
@@ -45,8 +44,8 @@ static bool sink_operand(tc_graph *g, uint32_t n, int k) {
   uint64_t *attr = tc_arena_alloc(g->arena, sizeof *attr);
   if (inner == TC_GNODE_NONE || !attr) return false;
   *attr = order;
-  tc_gnode *z = &g->node[n];
-  z->op = TC_OP_PERMUTE, z->n_in = 1, z->in[0] = inner, z->attr = attr, z->n_attr = 1;
+  tc_gnode_become(&g->node[n], TC_OP_PERMUTE, inner, 0, 1);
+  g->node[n].attr = attr, g->node[n].n_attr = 1;
   return true;
 }
 
@@ -58,9 +57,7 @@ tc_status tc_pass_sink_permute(tc_graph *g) {
     tc_gnode *x = &g->node[n];
     if (!tc_device_generates(x->dev) || x->leaf != TC_LEAF_NONE) continue;
     uint32_t equal = x->op == TC_OP_PERMUTE ? tc_simplify(g, n) : n;
-    if (equal != n) {  // two permutes that cancel
-      x->op = TC_OP_DETACH, x->n_in = 1, x->n_attr = 0, x->in[0] = equal;
-    }
+    if (equal != n) tc_gnode_become(x, TC_OP_DETACH, equal, 0, 1);  // two permutes that cancel
     if (!tc_permute_commutes(x)) continue;
     int k = permuted_operand(g, moved, x);
     bool fits = k >= 0;

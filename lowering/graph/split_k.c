@@ -92,12 +92,7 @@ static bool split_matmul(tc_graph *g, uint32_t n, int64_t parts) {
   uint32_t y = tc_graph_add(g, &like, TC_OP_MATMUL, &all, 2, in, 0, 0);
   y = tc_graph_add(g, &like, TC_OP_SUM, &one, 1, &y, 1, UINT64_C(1) | 1u << 8);
   if (type != wide) y = tc_graph_add(g, &like, TC_OP_RESHAPE, &d, 1, &y, 0, 0);
-  uint32_t *first = tc_arena_alloc(g->arena, sizeof *first);
-  if (y == TC_GNODE_NONE || !first) return false;
-  tc_gnode *x = &g->node[n];
-  *first = y;
-  x->op = type == wide ? TC_OP_RESHAPE : TC_OP_CAST, x->in = first, x->n_in = 1, x->n_attr = 0;
-  return true;
+  return y != TC_GNODE_NONE && (tc_gnode_become(&g->node[n], type == wide ? TC_OP_RESHAPE : TC_OP_CAST, y, 0, 1), true);
 }
 
 tc_status tc_pass_split_k(tc_graph *g) {

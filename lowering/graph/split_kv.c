@@ -27,9 +27,9 @@ typedef struct split {
 } split;
 
 static uint32_t add_node(split *s, tc_op op, tc_type type, const tc_dims *d, int n_in, const uint32_t *in, int n_attr,
-                         uint64_t attr) {
+                         const uint64_t *attr) {
   s->like.type = type;
-  uint32_t n = s->ok ? tc_graph_add(s->g, &s->like, op, d, n_in, in, n_attr, attr) : TC_GNODE_NONE;
+  uint32_t n = s->ok ? tc_graph_add_with(s->g, &s->like, op, d, n_in, in, n_attr, attr) : TC_GNODE_NONE;
   s->ok = n != TC_GNODE_NONE;
   return s->ok ? n : 0;  // a node that is there, so that what follows need not ask
 }
@@ -43,43 +43,39 @@ static tc_type type_of(const split *s, uint32_t n) {
 }
 
 static uint32_t add_unary(split *s, tc_op op, uint32_t a) {
-  return add_node(s, op, type_of(s, a), dims(s, a), 1, &a, 0, 0);
+  return add_node(s, op, type_of(s, a), dims(s, a), 1, &a, 0, NULL);
 }
 
 static uint32_t add_binary(split *s, tc_op op, uint32_t a, uint32_t b) {
-  return add_node(s, op, op == TC_OP_EQ ? TC_BOOL : type_of(s, a), dims(s, a), 2, (uint32_t[]){a, b}, 0, 0);
+  return add_node(s, op, op == TC_OP_EQ ? TC_BOOL : type_of(s, a), dims(s, a), 2, (uint32_t[]){a, b}, 0, NULL);
 }
 
 static uint32_t add_where(split *s, uint32_t cond, uint32_t a, uint32_t b) {
-  return add_node(s, TC_OP_WHERE, type_of(s, a), dims(s, a), 3, (uint32_t[]){cond, a, b}, 0, 0);
+  return add_node(s, TC_OP_WHERE, type_of(s, a), dims(s, a), 3, (uint32_t[]){cond, a, b}, 0, NULL);
 }
 
 static uint32_t add_cast(split *s, uint32_t a, tc_type type) {
-  return type_of(s, a) == type ? a : add_node(s, TC_OP_CAST, type, dims(s, a), 1, &a, 0, 0);
+  return type_of(s, a) == type ? a : add_node(s, TC_OP_CAST, type, dims(s, a), 1, &a, 0, NULL);
 }
 
 static uint32_t add_expand(split *s, uint32_t a, const tc_dims *d) {
-  return add_node(s, TC_OP_EXPAND, type_of(s, a), d, 1, &a, 0, 0);
+  return add_node(s, TC_OP_EXPAND, type_of(s, a), d, 1, &a, 0, NULL);
 }
 
 // Over the parts, which stay an axis of one.
 static uint32_t add_fold(split *s, tc_op op, uint32_t a) {
   tc_dims d = *dims(s, a);
+  uint64_t attr = UINT64_C(1) | 1u << 8 | (op == TC_OP_MAX ? TC_MAX_OVER_NAN : 0);
   d.dim[0] = 1;
-  return add_node(s, op, type_of(s, a), &d, 1, &a, 1, UINT64_C(1) | 1u << 8 | (op == TC_OP_MAX ? TC_MAX_OVER_NAN : 0));
+  return add_node(s, op, type_of(s, a), &d, 1, &a, 1, &attr);
 }
 
 // Column c of the parts' sums [parts, n, hq, l, 2].
 static uint32_t add_column(split *s, uint32_t sums, int c) {
   tc_dims d = *dims(s, sums);
   d.dim[4] = 1;
-  uint64_t *attr = tc_arena_alloc(s->g->arena, 10 * sizeof *attr);
-  uint32_t n = add_node(s, TC_OP_SLICE, type_of(s, sums), &d, 1, &sums, 0, 0);
-  if (!attr || !s->ok) return s->ok = false, 0;
-  for (int i = 0; i < 10; i++) attr[i] = i < 5;
-  attr[9] = (uint64_t)c;
-  s->g->node[n].attr = attr, s->g->node[n].n_attr = 10;
-  return n;
+  return add_node(s, TC_OP_SLICE, type_of(s, sums), &d, 1, &sums, 10,
+                  (uint64_t[]){1, 1, 1, 1, 1, 0, 0, 0, 0, (uint64_t)c});
 }
 
 // Heads and rows swapped, in the parts of what results have inside.
@@ -87,7 +83,7 @@ static uint32_t add_swapped(split *s, uint32_t a) {
   tc_dims d = *dims(s, a);
   int64_t heads = d.dim[2];
   d.dim[2] = d.dim[3], d.dim[3] = heads;
-  return add_node(s, TC_OP_PERMUTE, type_of(s, a), &d, 1, &a, 1, UINT64_C(0x0402030100));
+  return add_node(s, TC_OP_PERMUTE, type_of(s, a), &d, 1, &a, 1, &(uint64_t){0x0402030100});
 }
 
 // The row of attention that makes the parts' mixes, or their sums. n: the whole row's node.
@@ -97,13 +93,8 @@ static uint32_t part_row(split *s, tc_op op, uint32_t n, const tc_dims *d, int64
   int n_in = 0;
   for (int i = 0; i < whole.n_in; i++)
     if (i != 2 || op != TC_OP_ATTENTION_LSE || whole.op == TC_OP_ATTENTION_LSE) in[n_in++] = whole.in[i];
-  uint64_t *attr = tc_arena_alloc(s->g->arena, TC_ATTENTION_ATTRS * sizeof *attr);
-  uint32_t m = add_node(s, op, whole.type == TC_F64 ? TC_F64 : TC_F32, d, n_in, in, 0, 0);
-  if (!attr || !s->ok) return s->ok = false, 0;
-  for (int i = 0; i < 3; i++) attr[i] = whole.attr[i];
-  attr[3] = 1, attr[4] = (uint64_t)parts;
-  s->g->node[m].attr = attr, s->g->node[m].n_attr = TC_ATTENTION_ATTRS;
-  return m;
+  const uint64_t attr[TC_ATTENTION_ATTRS] = {whole.attr[0], whole.attr[1], whole.attr[2], 1, (uint64_t)parts};
+  return add_node(s, op, whole.type == TC_F64 ? TC_F64 : TC_F32, d, n_in, in, TC_ATTENTION_ATTRS, attr);
 }
 
 // What parts weigh beside each other: 1 where a part has the greatest score, even if none has any.
@@ -118,7 +109,8 @@ static weights weigh_parts(split *s, uint32_t greatest, uint32_t sum) {
   weights w = {.top = add_fold(s, TC_OP_MAX, greatest)};
   uint32_t top = add_expand(s, w.top, dims(s, greatest)), is_top = add_binary(s, TC_OP_EQ, greatest, top),
            less = add_binary(s, TC_OP_SUB, greatest, top);
-  uint32_t power = add_node(s, TC_OP_EXP, type_of(s, less), dims(s, less), 1, &less, 1, TC_EXP_OF_NEGATIVE);
+  uint32_t power =
+      add_node(s, TC_OP_EXP, type_of(s, less), dims(s, less), 1, &less, 1, &(uint64_t){TC_EXP_OF_NEGATIVE});
   w.of_part = add_where(s, is_top, add_cast(s, is_top, type_of(s, power)), power);
   w.sum = add_fold(s, TC_OP_SUM, add_binary(s, TC_OP_MUL, w.of_part, sum));
   w.none = add_cast(s, add_unary(s, TC_OP_LOGICAL_NOT, add_cast(s, w.sum, TC_BOOL)), type_of(s, w.sum));
@@ -127,15 +119,10 @@ static weights weigh_parts(split *s, uint32_t greatest, uint32_t sum) {
 
 // Makes node n the value, which has an axis of one more.
 static void become_value(split *s, uint32_t n, uint32_t value) {
-  tc_gnode *x = &s->g->node[n];
+  const tc_gnode *x = &s->g->node[n];
   tc_op op = x->type == type_of(s, value) ? TC_OP_RESHAPE : TC_OP_CAST;
-  if (op == TC_OP_CAST) value = add_node(s, TC_OP_RESHAPE, type_of(s, value), &x->shape->d, 1, &value, 0, 0);
-  uint32_t *in = tc_arena_alloc(s->g->arena, sizeof *in);
-  if (!in) s->ok = false;
-  if (!s->ok) return;
-  *in = value;
-  x = &s->g->node[n];
-  x->op = op, x->in = in, x->n_in = 1, x->n_attr = 0;
+  if (op == TC_OP_CAST) value = add_node(s, TC_OP_RESHAPE, type_of(s, value), &x->shape->d, 1, &value, 0, NULL);
+  if (s->ok) tc_gnode_become(&s->g->node[n], op, value, 0, 1);
 }
 
 static void become_out(split *s, uint32_t n, uint32_t sums, int64_t parts) {
@@ -157,7 +144,7 @@ static void become_sums(split *s, uint32_t n, uint32_t sums) {
                       add_unary(s, TC_OP_LOG, add_binary(s, TC_OP_ADD, w.sum, w.none))};
   tc_dims d = *dims(s, sums);
   d.dim[0] = 1;
-  become_value(s, n, add_node(s, TC_OP_CAT, type_of(s, sums), &d, 2, pair, 1, 4));
+  become_value(s, n, add_node(s, TC_OP_CAT, type_of(s, sums), &d, 2, pair, 1, &(uint64_t){4}));
 }
 
 // Parts of the keys of a row of attention, 1: they are whole.

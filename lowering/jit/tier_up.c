@@ -6,6 +6,7 @@
 
 #include "lowering/jit/compiler.h"
 #include "lowering/jit/kernel_cache.h"
+#include "runtime/options.h"
 #include "runtime/reentry.h"
 #include "runtime/thread.h"
 
@@ -69,7 +70,7 @@ static void watch(void) {
 
 // pre: locked. Wakes or starts the thread. False: there is none, so the caller must compile.
 static bool hand_over(void) {
-  if (self.stops || tc_compiles.ended) return false;
+  if (self.stops || tc_compiles.ended || tc_options_get()->embed) return false;
   if (!self.runs && tc_compiles.first) self.runs = tc_thread_start(&self.thread, compile_all, NULL) == 0;
   pthread_cond_signal(&tc_compiles.more);
   return self.runs;

@@ -8,6 +8,7 @@
 
 #include "lowering/kir/lookup_tables.h"
 #include "runtime/arena.h"
+#include "runtime/status.h"
 
 static const char *name_of_type(unsigned type) {
   return tc_type_name((tc_type)type);
@@ -36,6 +37,7 @@ typedef struct check {
   uint8_t *closed;  // true: the end of this LOOP or IF was met
   uint32_t open;     // innermost open LOOP or IF
   uint32_t at;
+  const tc_kir_inst *inst;  // the instruction at `at`
   uint32_t *tile_lanes;  // lanes of the vectors met so far, for each tile of lanes
   char *text;
   size_t bytes;
@@ -54,15 +56,9 @@ __attribute__((format(printf, 2, 3), cold)) static tc_status refuse(const check 
   return TC_ERR_ARG;
 }
 
-#define TRY(call) \
-  do { \
-    tc_status st_ = (call); \
-    if (st_ != TC_OK) return st_; \
-  } while (0)
-
 // Checks that operand k exists, precedes, is visible, is a value, and has this type and lanes.
 static tc_status check_source(const check *c, int k, unsigned type, unsigned lanes) {
-  const uint32_t v = c->kir->inst[c->at].src[k];
+  const uint32_t v = c->inst->src[k];
   if (v == TC_NONE) return refuse(c, "operand %d is missing", k);
   if (v >= c->at) return refuse(c, "operand %d, %%%u, does not precede its use", k, v);
   const tc_kir_inst *s = &c->kir->inst[v];
@@ -83,67 +79,62 @@ static tc_status check_type(const check *c, unsigned type, unsigned set) {
 
 // Type and lanes of operand k; `other` where it does not precede, which check_source reports.
 static unsigned operand_type(const check *c, int k, unsigned other) {
-  const uint32_t v = c->kir->inst[c->at].src[k];
+  const uint32_t v = c->inst->src[k];
   return v < c->at ? c->kir->inst[v].dtype : other;
 }
 
 static unsigned operand_lanes(const check *c, int k, unsigned other) {
-  const uint32_t v = c->kir->inst[c->at].src[k];
+  const uint32_t v = c->inst->src[k];
   return v < c->at ? c->kir->inst[v].lanes : other;
 }
 
 // Checks the mask operand, if there is one.
 static tc_status check_mask(const check *c, unsigned lanes) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  return tc_kir_mask_of(i) == TC_NONE ? TC_OK : check_source(c, tc_kir_op_of(i)->mask, TC_BOOL, lanes);
+  return tc_kir_mask_of(c->inst) == TC_NONE ? TC_OK : check_source(c, tc_kir_op_of(c->inst)->mask, TC_BOOL, lanes);
 }
 
 static tc_status check_buffer(const check *c, bool typed) {
   const tc_kir *n = c->kir;
-  const tc_kir_inst *i = &n->inst[c->at];
+  const tc_kir_inst *i = c->inst;
   if (i->imm < 0 || i->imm >= (int64_t)n->n_buf + n->n_tile)
     return refuse(c, "buffer %" PRId64 " of %u and %u tiles", i->imm, n->n_buf, n->n_tile);
-  const unsigned type = i->imm < n->n_buf ? n->buf_type[i->imm] : n->tile[i->imm - n->n_buf].dtype;
+  const int64_t at = i->imm - n->n_buf;
+  const unsigned type = at < 0 ? n->buf_type[i->imm] : n->tile[at].dtype;
   if (typed && type != i->dtype)
     return refuse(c, "buffer %" PRId64 " holds %s, not %s", i->imm, name_of_type(type), name_of_type(i->dtype));
-  if (i->imm < n->n_buf || !n->tile[i->imm - n->n_buf].of_lanes || !typed) return TC_OK;
+  if (at < 0 || !n->tile[at].of_lanes || !typed) return TC_OK;
   if (!tc_kir_is(i, TC_KIR_LOADS | TC_KIR_STORES) || tc_kir_is(i, TC_KIR_INDEXED) || i->lanes < n->threads)
-    return refuse(c, "tile %" PRId64 " is of whole vectors", i->imm - n->n_buf);
-  if (tc_kir_mask_of(i) != TC_NONE)
-    return refuse(c, "tile %" PRId64 " is of whole vectors, without masks", i->imm - n->n_buf);
-  const uint32_t of = c->tile_lanes[i->imm - n->n_buf];
+    return refuse(c, "tile %" PRId64 " is of whole vectors", at);
+  if (tc_kir_mask_of(i) != TC_NONE) return refuse(c, "tile %" PRId64 " is of whole vectors, without masks", at);
+  const uint32_t of = c->tile_lanes[at];
   if (of != 0 && of != i->lanes)
-    return refuse(c, "tile %" PRId64 " is of vectors of %u lanes, not %u", i->imm - n->n_buf, of, i->lanes);
-  if (n->tile[i->imm - n->n_buf].n % i->lanes != 0)
-    return refuse(c, "tile %" PRId64 " of %" PRId64 " elements is not of whole vectors", i->imm - n->n_buf,
-                  n->tile[i->imm - n->n_buf].n);
-  c->tile_lanes[i->imm - n->n_buf] = i->lanes;
+    return refuse(c, "tile %" PRId64 " is of vectors of %u lanes, not %u", at, of, i->lanes);
+  if (n->tile[at].n % i->lanes != 0)
+    return refuse(c, "tile %" PRId64 " of %" PRId64 " elements is not of whole vectors", at, n->tile[at].n);
+  c->tile_lanes[at] = i->lanes;
   return TC_OK;
 }
 
 // The lanes of the address operand of a GATHER or SCATTER: as many as the value, or one a thread.
 static unsigned index_lanes(const check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
   const unsigned threads = c->kir->threads;
-  return threads > 0 && operand_lanes(c, 0, 0) == threads ? threads : i->lanes;
+  return threads > 0 && operand_lanes(c, 0, 0) == threads ? threads : c->inst->lanes;
 }
 
 static tc_status check_shared_tile(const check *c, uint64_t tile) {
   const tc_kir *n = c->kir;
-  const tc_kir_inst *i = &n->inst[c->at];
   if (tile >= n->n_tile) return refuse(c, "tile %" PRIu64 " of %u", tile, n->n_tile);
   if (n->tile[tile].of_lanes) return refuse(c, "tile %" PRIu64 " is of whole vectors", tile);
-  if (n->tile[tile].dtype != i->dtype)
+  if (n->tile[tile].dtype != c->inst->dtype)
     return refuse(c, "tile %" PRIu64 " holds %s, not %s", tile, name_of_type(n->tile[tile].dtype),
-                  name_of_type(i->dtype));
+                  name_of_type(c->inst->dtype));
   return TC_OK;
 }
 
 // Checks that operand k is a variable that WGMMA accumulates into.
 static tc_status check_sums(const check *c, int k) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
   const unsigned threads = c->kir->threads;
-  const uint32_t v = i->src[k];
+  const uint32_t v = c->inst->src[k];
   if (threads % 128 != 0) return refuse(c, "%u threads are not whole groups of 128", threads);
   if (v >= c->at || c->kir->inst[v].op != TC_IR_VAR) return refuse(c, "operand %d is not a variable", k);
   const unsigned lanes = c->kir->inst[v].lanes;
@@ -153,7 +144,7 @@ static tc_status check_sums(const check *c, int k) {
 }
 
 static tc_status check_lanes(const check *c, unsigned lanes) {
-  const unsigned op = c->kir->inst[c->at].op, each = op == TC_IR_VAR || op == TC_IR_SPLAT ? 128 : 32;
+  const unsigned op = c->inst->op, each = op == TC_IR_VAR || op == TC_IR_SPLAT ? 128 : 32;
   const unsigned threads = c->kir->threads, most = threads > 0 ? each * threads : TC_KIR_LANES;
   if (lanes == 0 || lanes > most || (lanes & (lanes - 1)) != 0) return refuse(c, "%u lanes", lanes);
   if (lanes > 1 && lanes < threads) return refuse(c, "%u lanes for %u threads", lanes, threads);
@@ -162,14 +153,13 @@ static tc_status check_lanes(const check *c, unsigned lanes) {
 
 // Checks a matrix multiply of `warp` threads. left: elements of the left operand a thread.
 static tc_status check_product(const check *c, unsigned warp, unsigned left) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
   const unsigned threads = c->kir->threads, type = operand_type(c, 0, TC_BF16);
-  TRY(check_type(c, type, TYPES_HALVES));
+  TC_TRY(check_type(c, type, TYPES_HALVES));
   if (threads % warp != 0) return refuse(c, "%u threads are not whole warps", threads);
-  if (i->lanes != 4 * threads) return refuse(c, "%u lanes are not 4 a thread", i->lanes);
-  TRY(check_source(c, 0, type, left * threads));
-  TRY(check_source(c, 1, type, 4 * threads));
-  return check_source(c, 2, TC_F32, i->lanes);
+  if (c->inst->lanes != 4 * threads) return refuse(c, "%u lanes are not 4 a thread", c->inst->lanes);
+  TC_TRY(check_source(c, 0, type, left * threads));
+  TC_TRY(check_source(c, 1, type, 4 * threads));
+  return check_source(c, 2, TC_F32, c->inst->lanes);
 }
 
 // ---- the rules of ops.def: what is checked besides operands' number, result and types ----
@@ -181,35 +171,33 @@ static tc_status rule_nothing(check *c) {
 
 // Checks that every operand has the result's type and lanes.
 static tc_status rule_same(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  const int n = tc_kir_n_operands(i);
-  for (int k = 0; k < n; k++) TRY(check_source(c, k, i->dtype, i->lanes));
+  const int n = tc_kir_n_operands(c->inst);
+  for (int k = 0; k < n; k++) TC_TRY(check_source(c, k, c->inst->dtype, c->inst->lanes));
   return TC_OK;
 }
 
 static tc_status rule_const(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  if (i->dtype == TC_BOOL && i->imm != 0 && i->imm != 1)
-    return refuse(c, "bool %" PRId64 " is neither 0 nor 1", i->imm);
+  if (c->inst->dtype == TC_BOOL && c->inst->imm != 0 && c->inst->imm != 1)
+    return refuse(c, "bool %" PRId64 " is neither 0 nor 1", c->inst->imm);
   return TC_OK;
 }
 
 static tc_status rule_num(check *c) {
-  const int64_t number = c->kir->inst[c->at].imm;
+  const int64_t number = c->inst->imm;
   return number >= 0 && number < c->kir->n_num ? TC_OK : refuse(c, "number %" PRId64 " of %u", number, c->kir->n_num);
 }
 
 static tc_status rule_loop(check *c) {
-  const int64_t step = c->kir->inst[c->at].imm;
+  const int64_t step = c->inst->imm;
   if (step <= 0) return refuse(c, "step %" PRId64 " is not positive", step);
-  TRY(check_source(c, 0, TC_I64, 1));
-  TRY(check_source(c, 1, TC_I64, 1));
+  TC_TRY(check_source(c, 0, TC_I64, 1));
+  TC_TRY(check_source(c, 1, TC_I64, 1));
   c->open = c->at;
   return TC_OK;
 }
 
 static tc_status rule_if(check *c) {
-  TRY(check_source(c, 0, TC_BOOL, 1));
+  TC_TRY(check_source(c, 0, TC_BOOL, 1));
   c->open = c->at;
   return TC_OK;
 }
@@ -225,148 +213,135 @@ static tc_status rule_end(check *c) {
 }
 
 static tc_status rule_set(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  const uint32_t v = i->src[0];
+  const uint32_t v = c->inst->src[0];
   if (v >= c->at || c->kir->inst[v].op != TC_IR_VAR) return refuse(c, "operand 0 is not a variable");
   const tc_kir_inst *var = &c->kir->inst[v];
-  TRY(check_source(c, 0, var->dtype, var->lanes));
+  TC_TRY(check_source(c, 0, var->dtype, var->lanes));
   return check_source(c, 1, var->dtype, var->lanes);
 }
 
 static tc_status rule_splat(check *c) {
-  return check_source(c, 0, c->kir->inst[c->at].dtype, 1);
+  return check_source(c, 0, c->inst->dtype, 1);
 }
 
 static tc_status rule_access(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  const bool indexed = tc_kir_is(i, TC_KIR_INDEXED);
+  const bool indexed = tc_kir_is(c->inst, TC_KIR_INDEXED);
   const unsigned at_lanes = indexed ? index_lanes(c) : 1;
-  TRY(check_buffer(c, true));
-  TRY(check_source(c, 0, TC_I64, at_lanes));
-  if (tc_kir_is(i, TC_KIR_STORES)) TRY(check_source(c, 1, i->dtype, i->lanes));
-  return check_mask(c, indexed ? at_lanes : i->lanes);
+  TC_TRY(check_buffer(c, true));
+  TC_TRY(check_source(c, 0, TC_I64, at_lanes));
+  if (tc_kir_is(c->inst, TC_KIR_STORES)) TC_TRY(check_source(c, 1, c->inst->dtype, c->inst->lanes));
+  return check_mask(c, indexed ? at_lanes : c->inst->lanes);
 }
 
 static tc_status rule_prefetch(check *c) {
-  TRY(check_buffer(c, false));
+  TC_TRY(check_buffer(c, false));
   return check_source(c, 0, TC_I64, 1);
 }
 
 static tc_status rule_dot(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  for (int k = 0; k < 2; k++) TRY(check_source(c, k, TC_I32, i->lanes));
-  return check_source(c, 2, TC_F32, i->lanes);
+  for (int k = 0; k < 2; k++) TC_TRY(check_source(c, k, TC_I32, c->inst->lanes));
+  return check_source(c, 2, TC_F32, c->inst->lanes);
 }
 
 static tc_status rule_compare(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
   const unsigned type = operand_type(c, 0, TC_BOOL);
-  TRY(check_source(c, 0, type, i->lanes));
-  TRY(check_type(c, type, TYPES_COMPUTED));
-  return check_source(c, 1, type, i->lanes);
+  TC_TRY(check_source(c, 0, type, c->inst->lanes));
+  TC_TRY(check_type(c, type, TYPES_COMPUTED));
+  return check_source(c, 1, type, c->inst->lanes);
 }
 
 static tc_status rule_select(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  TRY(check_source(c, 0, TC_BOOL, i->lanes));
-  TRY(check_source(c, 1, i->dtype, i->lanes));
-  return check_source(c, 2, i->dtype, i->lanes);
+  TC_TRY(check_source(c, 0, TC_BOOL, c->inst->lanes));
+  TC_TRY(check_source(c, 1, c->inst->dtype, c->inst->lanes));
+  return check_source(c, 2, c->inst->dtype, c->inst->lanes);
 }
 
 static tc_status rule_cast(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  const unsigned from = operand_type(c, 0, i->dtype);
-  const bool settles = i->imm == 1 && from == TC_F32 && i->dtype == TC_BF16 && c->kir->threads == 0;
-  TRY(check_source(c, 0, from, i->lanes));
-  return i->imm == 0 || settles ? TC_OK : refuse(c, "no way %" PRId64 " of rounding", i->imm);
+  const unsigned from = operand_type(c, 0, c->inst->dtype);
+  const bool settles = c->inst->imm == 1 && from == TC_F32 && c->inst->dtype == TC_BF16 && c->kir->threads == 0;
+  TC_TRY(check_source(c, 0, from, c->inst->lanes));
+  return c->inst->imm == 0 || settles ? TC_OK : refuse(c, "no way %" PRId64 " of rounding", c->inst->imm);
 }
 
 static tc_status rule_bitcast(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  const unsigned from = operand_type(c, 0, i->dtype), to = i->dtype, threads = c->kir->threads;
+  const unsigned from = operand_type(c, 0, c->inst->dtype), to = c->inst->dtype, threads = c->kir->threads;
   const unsigned parts = to != TC_I32 ? 1 : from == TC_BF16 ? 2 : from == TC_I8 || from == TC_U8 ? 4 : 1;
-  TRY(check_source(c, 0, from, parts * i->lanes));
-  if (parts > 1 && threads > 0 && i->lanes % threads != 0)
-    return refuse(c, "%u lanes do not stay with their threads", i->lanes);
+  TC_TRY(check_source(c, 0, from, parts * c->inst->lanes));
+  if (parts > 1 && threads > 0 && c->inst->lanes % threads != 0)
+    return refuse(c, "%u lanes do not stay with their threads", c->inst->lanes);
   const bool fits = parts > 1 || (from == TC_F32 && to == TC_I32) || (from == TC_I32 && to == TC_F32) ||
                     (from == TC_F64 && to == TC_I64) || (from == TC_I64 && to == TC_F64);
   return fits ? TC_OK : refuse(c, "no bitcast from %s to %s", name_of_type(from), name_of_type(to));
 }
 
 static tc_status rule_lookup(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  if (i->imm < 0 || i->imm >= TC_KIR_TABLE_ROWS) return refuse(c, "table %" PRId64 " of %d", i->imm, TC_KIR_TABLE_ROWS);
-  return check_source(c, 0, TC_I32, i->lanes);
+  if (c->inst->imm < 0 || c->inst->imm >= TC_KIR_TABLE_ROWS)
+    return refuse(c, "table %" PRId64 " of %d", c->inst->imm, TC_KIR_TABLE_ROWS);
+  return check_source(c, 0, TC_I32, c->inst->lanes);
 }
 
 static tc_status rule_call(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  return tc_kir_n_operands(i) > 0 ? rule_same(c) : refuse(c, "no function %" PRId64, i->imm);
+  return tc_kir_n_operands(c->inst) > 0 ? rule_same(c) : refuse(c, "no function %" PRId64, c->inst->imm);
 }
 
 static tc_status rule_unpack(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  if (i->lanes < 2) return refuse(c, "one lane has no halves");
-  if (i->imm != 0 && i->imm != 1) return refuse(c, "half %" PRId64 " of two", i->imm);
+  if (c->inst->lanes < 2) return refuse(c, "one lane has no halves");
+  if (c->inst->imm != 0 && c->inst->imm != 1) return refuse(c, "half %" PRId64 " of two", c->inst->imm);
   return rule_same(c);
 }
 
 static tc_status rule_interleave(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  if (i->lanes == 1) return refuse(c, "result has 1 lane");
-  if (c->kir->threads > 0 && i->lanes / 2 % c->kir->threads != 0)
-    return refuse(c, "%u lanes do not stay with their threads", i->lanes);
-  TRY(check_source(c, 0, i->dtype, i->lanes / 2u));
-  return check_source(c, 1, i->dtype, i->lanes / 2u);
+  if (c->inst->lanes == 1) return refuse(c, "result has 1 lane");
+  if (c->kir->threads > 0 && c->inst->lanes / 2 % c->kir->threads != 0)
+    return refuse(c, "%u lanes do not stay with their threads", c->inst->lanes);
+  TC_TRY(check_source(c, 0, c->inst->dtype, c->inst->lanes / 2u));
+  return check_source(c, 1, c->inst->dtype, c->inst->lanes / 2u);
 }
 
 static tc_status rule_reduce(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  switch (i->imm) {
+  switch (c->inst->imm) {
     case TC_IR_ADD:
     case TC_IR_MUL:
     case TC_IR_MIN:
-    case TC_IR_MAX: TRY(check_type(c, i->dtype, TYPES_NUMBER)); break;
+    case TC_IR_MAX: TC_TRY(check_type(c, c->inst->dtype, TYPES_NUMBER)); break;
     case TC_IR_AND:
-    case TC_IR_OR: TRY(check_type(c, i->dtype, TYPES_BITS)); break;
-    default: return refuse(c, "cannot reduce by op %" PRId64, i->imm);
+    case TC_IR_OR: TC_TRY(check_type(c, c->inst->dtype, TYPES_BITS)); break;
+    default: return refuse(c, "cannot reduce by op %" PRId64, c->inst->imm);
   }
-  return check_source(c, 0, i->dtype, operand_lanes(c, 0, 1));
+  return check_source(c, 0, c->inst->dtype, operand_lanes(c, 0, 1));
 }
 
 // ---- the rules of kernels with threads ----
 
 static tc_status rule_extract(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
   const unsigned threads = c->kir->threads, lanes = operand_lanes(c, 0, threads);
-  if (i->lanes != threads) return refuse(c, "result has %u lanes, not %u", i->lanes, threads);
-  if (lanes < threads || i->imm < 0 || i->imm >= lanes / threads)
-    return refuse(c, "element %" PRId64 " of %u a thread", i->imm, lanes / threads);
-  return check_source(c, 0, i->dtype, lanes);
+  if (c->inst->lanes != threads) return refuse(c, "result has %u lanes, not %u", c->inst->lanes, threads);
+  if (lanes < threads || c->inst->imm < 0 || c->inst->imm >= lanes / threads)
+    return refuse(c, "element %" PRId64 " of %u a thread", c->inst->imm, lanes / threads);
+  return check_source(c, 0, c->inst->dtype, lanes);
 }
 
 static tc_status rule_copy(check *c) {
   const unsigned threads = c->kir->threads;
-  TRY(check_buffer(c, true));
-  if (c->kir->inst[c->at].imm >= c->kir->n_buf) return refuse(c, "copies from a tile");
-  TRY(check_shared_tile(c, c->kir->inst[c->at].flags));
-  TRY(check_source(c, 0, TC_I64, threads));
-  TRY(check_source(c, 1, TC_I64, threads));
+  TC_TRY(check_buffer(c, true));
+  if (c->inst->imm >= c->kir->n_buf) return refuse(c, "copies from a tile");
+  TC_TRY(check_shared_tile(c, c->inst->flags));
+  TC_TRY(check_source(c, 0, TC_I64, threads));
+  TC_TRY(check_source(c, 1, TC_I64, threads));
   return check_mask(c, threads);
 }
 
 static tc_status rule_wait(check *c) {
-  const int64_t groups = c->kir->inst[c->at].imm;
+  const int64_t groups = c->inst->imm;
   return groups >= 0 && groups <= 7 ? TC_OK : refuse(c, "%" PRId64 " groups of copies", groups);
 }
 
 static tc_status rule_ldmatrix(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
   const unsigned threads = c->kir->threads;
   if (threads % 32 != 0) return refuse(c, "%u threads are not whole warps", threads);
-  if (i->lanes != 8 * threads && i->lanes != 4 * threads)
-    return refuse(c, "%u lanes are neither 8 nor 4 a thread", i->lanes);
-  TRY(check_shared_tile(c, i->imm < 0 ? UINT64_MAX : (uint64_t)i->imm));
+  if (c->inst->lanes != 8 * threads && c->inst->lanes != 4 * threads)
+    return refuse(c, "%u lanes are neither 8 nor 4 a thread", c->inst->lanes);
+  TC_TRY(check_shared_tile(c, c->inst->imm < 0 ? UINT64_MAX : (uint64_t)c->inst->imm));
   return check_source(c, 0, TC_I64, threads);
 }
 
@@ -379,21 +354,19 @@ static tc_status rule_mfma(check *c) {
 }
 
 static tc_status rule_shfl_xor(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  const bool one_bit = i->imm > 0 && (i->imm & (i->imm - 1)) == 0;
-  if (!one_bit || i->imm > 32 || i->imm >= c->kir->threads)
-    return refuse(c, "by %" PRId64 " of %u threads", i->imm, c->kir->threads);
-  if (i->lanes < c->kir->threads) return refuse(c, "%u lanes for %u threads", i->lanes, c->kir->threads);
+  const bool one_bit = c->inst->imm > 0 && (c->inst->imm & (c->inst->imm - 1)) == 0;
+  if (!one_bit || c->inst->imm > 32 || c->inst->imm >= c->kir->threads)
+    return refuse(c, "by %" PRId64 " of %u threads", c->inst->imm, c->kir->threads);
+  if (c->inst->lanes < c->kir->threads) return refuse(c, "%u lanes for %u threads", c->inst->lanes, c->kir->threads);
   return rule_same(c);
 }
 
 static tc_status rule_tma_load(check *c) {
   const tc_kir *n = c->kir;
-  const tc_kir_inst *i = &n->inst[c->at];
-  if (i->imm < 0 || i->imm >= n->n_map) return refuse(c, "map %" PRId64 " of %u", i->imm, n->n_map);
-  const int64_t boxes = n->tile[n->map[i->imm].tile].n / (TC_KIR_TMA_BOX * TC_KIR_TMA_BOX) / n->stages;
-  if (i->flags >= boxes) return refuse(c, "box %u of %" PRId64, i->flags, boxes);
-  for (int k = 0; k < 4; k++) TRY(check_source(c, k, TC_I64, 1));
+  if (c->inst->imm < 0 || c->inst->imm >= n->n_map) return refuse(c, "map %" PRId64 " of %u", c->inst->imm, n->n_map);
+  const int64_t boxes = n->tile[n->map[c->inst->imm].tile].n / (TC_KIR_TMA_BOX * TC_KIR_TMA_BOX) / n->stages;
+  if (c->inst->flags >= boxes) return refuse(c, "box %u of %" PRId64, c->inst->flags, boxes);
+  for (int k = 0; k < 4; k++) TC_TRY(check_source(c, k, TC_I64, 1));
   return TC_OK;
 }
 
@@ -403,17 +376,16 @@ static tc_status rule_tma_wait(check *c) {
 
 static tc_status rule_wgmma(check *c) {
   const tc_kir *n = c->kir;
-  const tc_kir_inst *i = &n->inst[c->at];
-  const int64_t a = i->imm & 255, b = i->imm >> 8;
-  if (i->imm < 0 || a >= n->n_map || b >= n->n_map)
+  const int64_t a = c->inst->imm & 255, b = c->inst->imm >> 8;
+  if (c->inst->imm < 0 || a >= n->n_map || b >= n->n_map)
     return refuse(c, "maps %" PRId64 " and %" PRId64 " of %u", a, b, n->n_map);
   if (n->tile[n->map[a].tile].dtype != n->tile[n->map[b].tile].dtype) return refuse(c, "factors are of two types");
-  for (int k = 0; k < 2; k++) TRY(check_source(c, k, TC_I64, n->threads));
+  for (int k = 0; k < 2; k++) TC_TRY(check_source(c, k, TC_I64, n->threads));
   return check_sums(c, 2);
 }
 
 static tc_status rule_wgmma_wait(check *c) {
-  const int64_t matmuls = c->kir->inst[c->at].imm;
+  const int64_t matmuls = c->inst->imm;
   return matmuls >= 0 && matmuls <= 1 ? check_sums(c, 0) : refuse(c, "%" PRId64 " products", matmuls);
 }
 
@@ -432,30 +404,32 @@ static const op_rule op_rules[TC_N_KIR_OPS] = {
 };
 
 // Checks that the op is allowed in this kind of kernel.
-static tc_status check_kind(const check *c, const tc_kir_inst *i) {
+static tc_status check_kind(const check *c) {
   const unsigned threads = c->kir->threads;
-  if (tc_kir_is(i, TC_KIR_HOST) && threads > 0) return refuse(c, "a kernel with threads has no such op");
-  if (tc_kir_is(i, TC_KIR_GPU) && threads == 0) return refuse(c, "a kernel without threads has no such op");
-  if (tc_kir_is(i, TC_KIR_GPU) && c->kir->cluster)
+  if (tc_kir_is(c->inst, TC_KIR_HOST) && threads > 0) return refuse(c, "a kernel with threads has no such op");
+  if (tc_kir_is(c->inst, TC_KIR_GPU) && threads == 0) return refuse(c, "a kernel without threads has no such op");
+  if (tc_kir_is(c->inst, TC_KIR_GPU) && c->kir->cluster)
     return refuse(c, "a group of %u blocks has no such op", c->kir->cluster);
   return TC_OK;
 }
 
 static tc_status check_inst(check *c) {
-  const tc_kir_inst *i = &c->kir->inst[c->at];
-  if (i->op >= TC_N_KIR_OPS) return refuse(c, "no such op");
-  const unsigned result = tc_kir_op_of(i)->result;
-  if (result != TC_KIR_RESULT_NONE && i->dtype >= TC_N_TYPES) return refuse(c, "no such type: %u", i->dtype);
-  if (result != TC_KIR_RESULT_NONE) TRY(check_lanes(c, i->lanes));
-  for (int k = tc_kir_n_operands(i); k < 4; k++)
-    if (i->src[k] != TC_NONE) return refuse(c, "operand %d, %%%u, is too many", k, i->src[k]);
+  c->inst = &c->kir->inst[c->at];
+  if (c->inst->op >= TC_N_KIR_OPS) return refuse(c, "no such op");
+  const unsigned result = tc_kir_op_of(c->inst)->result;
+  if (result != TC_KIR_RESULT_NONE && c->inst->dtype >= TC_N_TYPES)
+    return refuse(c, "no such type: %u", c->inst->dtype);
+  if (result != TC_KIR_RESULT_NONE) TC_TRY(check_lanes(c, c->inst->lanes));
+  for (int k = tc_kir_n_operands(c->inst); k < 4; k++)
+    if (c->inst->src[k] != TC_NONE) return refuse(c, "operand %d, %%%u, is too many", k, c->inst->src[k]);
   c->scope[c->at] = c->open;
-  TRY(check_kind(c, i));
-  if (result == TC_KIR_RESULT_INDEX && (i->lanes != 1 || i->dtype != TC_I64))
+  TC_TRY(check_kind(c));
+  if (result == TC_KIR_RESULT_INDEX && (c->inst->lanes != 1 || c->inst->dtype != TC_I64))
     return refuse(c, "value is an i64 scalar");
-  if (result == TC_KIR_RESULT_SCALAR && i->lanes != 1) return refuse(c, "result has %u lanes, not 1", i->lanes);
-  if (result != TC_KIR_RESULT_NONE) TRY(check_type(c, i->dtype, op_rules[i->op].types));
-  return op_rules[i->op].check(c);
+  if (result == TC_KIR_RESULT_SCALAR && c->inst->lanes != 1)
+    return refuse(c, "result has %u lanes, not 1", c->inst->lanes);
+  if (result != TC_KIR_RESULT_NONE) TC_TRY(check_type(c, c->inst->dtype, op_rules[c->inst->op].types));
+  return op_rules[c->inst->op].check(c);
 }
 
 // Checks the tensor maps' buffers and tiles, and that the tiles hold all stages.
@@ -527,9 +501,9 @@ static tc_status check_groups(const check *c) {
 tc_status tc_kir_verify(const tc_kir *kir, char *text, size_t bytes) {
   if (bytes > 0) text[0] = 0;
   check c = {.kir = kir, .open = TC_NONE, .at = TC_NONE, .text = text, .bytes = bytes};
-  TRY(check_groups(&c));
-  TRY(check_memory(&c));
-  TRY(check_maps(&c));
+  TC_TRY(check_groups(&c));
+  TC_TRY(check_memory(&c));
+  TC_TRY(check_maps(&c));
   if (kir->n_inst == TC_NONE) return refuse(&c, "too many instructions");
   c.scope = tc_malloc(((size_t)kir->n_inst + 1) * sizeof *c.scope);
   c.closed = tc_calloc((size_t)kir->n_inst + 1, 1);

@@ -1,12 +1,12 @@
-// Finds the record that created the first NaN or infinity. See anomaly.h.
-#include "lowering/program/anomaly.h"
+// Finds the record that created the first NaN or infinity. See verify.h.
+#include "lowering/program/verify.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "kernels/ref/ref.h"
 #include "lowering/graph/graph.h"
-#include "lowering/program/verify.h"
+#include "lowering/program/records.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
 
@@ -14,12 +14,8 @@
 enum { HAS_INFINITY = 1, HAS_NAN = 2, MADE = 4, STORED = 8, LEADS = 16 };
 
 typedef struct search {
-  const tc_plan *p;
-  void *const *leaf;
-  const uint64_t *arg;
-  tc_gpu *gpu;  // the GPU that holds the values; NULL: the host
-  tc_buffer **value;  // per node: its record's value; NULL for leaves and after its last reader
-  uint32_t *n_readers;  // per node: readers still to come
+  tc_records records;
+  const tc_plan *p;  // the records' plan
   uint8_t *state;       // per node
   int64_t *at;  // per MADE node: the index of the element
   // per MADE node: that element's value, then those of the operands of an elementwise op
@@ -27,24 +23,6 @@ typedef struct search {
 } search;
 
 enum { N_TOLD = 4 };
-
-static tc_type type_of(const search *s, uint32_t node) {
-  return (tc_type)tc_plan_rec(s->p, node)->dtype;
-}
-
-static const tc_shape_info *shape_of(const search *s, uint32_t node) {
-  return tc_dims_at(tc_plan_rec(s->p, node)->shape);
-}
-
-static size_t bytes_of(const search *s, uint32_t node) {
-  return (size_t)shape_of(s, node)->count * tc_type_bytes(type_of(s, node));
-}
-
-// The address of a node's value on the plan's device.
-static void *where(const search *s, uint32_t node) {
-  uint32_t leaf = s->p->leaf_of[node];
-  return leaf != TC_LEAF_NONE ? s->leaf[leaf] : s->value[node] ? s->value[node]->ptr : NULL;
-}
 
 // The index of the operand's element that element i of a value of shape `to` reads by broadcasting.
 static int64_t read_by(const tc_dims *from, const tc_dims *to, int64_t i) {
@@ -79,7 +57,7 @@ static bool is_made(double v, uint8_t operands) {
 // The state of the operand's element that element i reads; if seen is NULL, of the whole operand.
 static uint8_t operand_state(const search *s, uint32_t in, const void *seen, const tc_dims *to, int64_t i) {
   if (!seen) return s->state[in] & (HAS_NAN | HAS_INFINITY);
-  double v = tc_get_f64(type_of(s, in), seen, read_by(&shape_of(s, in)->d, to, i));
+  double v = tc_get_f64(tc_record_type(s->p, in), seen, read_by(&tc_record_shape(s->p, in)->d, to, i));
   return isnan(v) ? HAS_NAN : isinf(v) ? HAS_INFINITY : 0;
 }
 
@@ -87,9 +65,9 @@ static uint8_t operand_state(const search *s, uint32_t in, const void *seen, con
 // operands that are not floats.
 static void find_made(search *s, uint32_t node, const void *got, const void *const *seen) {
   const tc_rec *r = tc_plan_rec(s->p, node);
-  const tc_dims *d = &shape_of(s, node)->d;
-  for (int64_t i = 0; i < shape_of(s, node)->count; i++) {
-    double v = tc_get_f64(type_of(s, node), got, i);
+  const tc_dims *d = &tc_record_shape(s->p, node)->d;
+  for (int64_t i = 0; i < tc_record_shape(s->p, node)->count; i++) {
+    double v = tc_get_f64(tc_record_type(s->p, node), got, i);
     uint8_t operands = 0;
     if (isfinite(v)) continue;
     for (int k = 0; k < tc_rec_arity(r); k++) operands |= operand_state(s, tc_rec_in(r)[k], seen[k], d, i);
@@ -98,7 +76,8 @@ static void find_made(search *s, uint32_t node, const void *got, const void *con
     told[0] = v;
     for (int k = 0; k < tc_rec_arity(r) && k + 1 < N_TOLD; k++)
       if (seen[k])
-        told[k + 1] = tc_get_f64(type_of(s, tc_rec_in(r)[k]), seen[k], read_by(&shape_of(s, tc_rec_in(r)[k])->d, d, i));
+        told[k + 1] = tc_get_f64(tc_record_type(s->p, tc_rec_in(r)[k]), seen[k],
+                                 read_by(&tc_record_shape(s->p, tc_rec_in(r)[k])->d, d, i));
     s->state[node] |= MADE, s->at[node] = i;
     return;
   }
@@ -114,24 +93,18 @@ static bool makes(const tc_rec *r) {
 // read.
 static bool look_at(search *s, uint32_t node) {
   const tc_rec *r = tc_plan_rec(s->p, node);
-  tc_buffer *copy = NULL, *copies[TC_REF_MAX_IN] = {NULL};
   const void *seen[TC_REF_MAX_IN] = {NULL};
-  if (!tc_type_is_float(type_of(s, node))) return true;
-  const void *got = tc_verify_look(s->gpu, where(s, node), bytes_of(s, node), &copy);
-  bool ok = got != NULL || bytes_of(s, node) == 0;
-  if (ok) s->state[node] |= look_through(type_of(s, node), got, shape_of(s, node)->count);
-  if (ok && (s->state[node] & (HAS_NAN | HAS_INFINITY)) && s->p->leaf_of[node] == TC_LEAF_NONE && makes(r)) {
-    bool one_by_one = tc_op_kind_of(tc_rec_op(r)) == TC_KIND_ELEM;
-    for (int k = 0; k < tc_rec_arity(r) && ok && one_by_one; k++) {
-      uint32_t in = tc_rec_in(r)[k];
-      if (tc_type_is_float(type_of(s, in)))
-        ok = (seen[k] = tc_verify_look(s->gpu, where(s, in), bytes_of(s, in), &copies[k])) != NULL;
-    }
-    if (ok) find_made(s, node, got, seen);
-    for (int k = 0; k < tc_rec_arity(r) && one_by_one; k++) tc_buffer_release(copies[k]);
-  }
-  tc_buffer_release(copy);
-  return ok;
+  if (!tc_type_is_float(tc_record_type(s->p, node))) return true;
+  const void *got = tc_records_look(&s->records, node);
+  if (!got) return tc_record_bytes(s->p, node) == 0;
+  s->state[node] |= look_through(tc_record_type(s->p, node), got, tc_record_shape(s->p, node)->count);
+  if (!(s->state[node] & (HAS_NAN | HAS_INFINITY)) || s->p->leaf_of[node] != TC_LEAF_NONE || !makes(r)) return true;
+  for (int k = 0; k < tc_rec_arity(r) && tc_op_kind_of(tc_rec_op(r)) == TC_KIND_ELEM; k++)
+    if (tc_type_is_float(tc_record_type(s->p, tc_rec_in(r)[k])) &&
+        !(seen[k] = tc_records_look(&s->records, tc_rec_in(r)[k])))
+      return false;
+  find_made(s, node, got, seen);
+  return true;
 }
 
 // ---- all records ----
@@ -139,32 +112,20 @@ static bool look_at(search *s, uint32_t node) {
 static bool run_node(search *s, uint32_t node) {
   const tc_rec *r = tc_plan_rec(s->p, node);
   void *operand[TC_REF_MAX_IN];
-  for (int i = 0; i < tc_rec_arity(r); i++) operand[i] = where(s, tc_rec_in(r)[i]);
-  if (!tc_verify_run_record(s->p, node, (tc_device)s->p->dev[node], operand, s->arg, &s->value[node]) ||
+  for (int i = 0; i < tc_rec_arity(r); i++) operand[i] = tc_records_at(&s->records, tc_rec_in(r)[i]);
+  if (!tc_records_run(&s->records, node, (tc_device)s->p->dev[node], operand, &s->records.value[node]) ||
       !look_at(s, node))
     return false;
-  for (int i = 0; i < tc_rec_arity(r); i++) {
-    uint32_t in = tc_rec_in(r)[i];
-    if (--s->n_readers[in]) continue;
-    tc_buffer_release(s->value[in]);
-    s->value[in] = NULL;
-  }
+  tc_records_pass(&s->records, node);
   return true;
 }
 
 // Runs the records that outputs need.
 static bool run_records(search *s) {
-  const tc_plan *p = s->p;
-  tc_device d = p->n_node ? (tc_device)p->dev[0] : TC_DEVICE_CPU;
-  if (tc_device_memory(d) != TC_DEVICE_CPU && tc_gpu_get(d, &s->gpu) != TC_OK) return false;
-  for (uint32_t n = p->n_node; n-- > 0;) {
-    if (p->out_of[n] != TC_LEAF_NONE) s->n_readers[n]++, s->state[n] = STORED;
-    const tc_rec *r = tc_plan_rec(p, n);
-    for (int i = 0; s->n_readers[n] && i < tc_rec_arity(r); i++) s->n_readers[tc_rec_in(r)[i]]++;
-  }
-  for (uint32_t n = 0; n < p->n_node; n++) {
-    if (!s->n_readers[n]) continue;
-    if (!(p->leaf_of[n] != TC_LEAF_NONE ? look_at(s, n) : run_node(s, n))) return false;
+  for (uint32_t n = 0; n < s->p->n_node; n++) {
+    if (s->p->out_of[n] != TC_LEAF_NONE) s->state[n] = STORED;
+    if (!s->records.n_readers[n]) continue;
+    if (!(s->p->leaf_of[n] != TC_LEAF_NONE ? look_at(s, n) : run_node(s, n))) return false;
   }
   return true;
 }
@@ -188,13 +149,15 @@ static void describe_anomaly(const search *s, uint32_t node, tc_anomaly *out) {
   char dims[128];
   out->node = node;
   size_t n = (size_t)snprintf(out->text, sizeof out->text, "%s %s%s made %g at element %lld", tc_op_names[tc_rec_op(r)],
-                              tc_type_name(type_of(s, node)), tc_dims_text(&shape_of(s, node)->d, dims, sizeof dims),
+                              tc_type_name(tc_record_type(s->p, node)),
+                              tc_dims_text(&tc_record_shape(s->p, node)->d, dims, sizeof dims),
                               isnan(told[0]) ? (double)NAN : told[0], (long long)s->at[node]);
   for (int i = 0; i < tc_rec_arity(r) && i < N_TOLD - 1 && n < sizeof out->text - 1; i++) {
     uint32_t in = tc_rec_in(r)[i];
     n += (size_t)snprintf(out->text + n, sizeof out->text - n, "%s%s%s", i ? ", " : ", of ",
-                          tc_type_name(type_of(s, in)), tc_dims_text(&shape_of(s, in)->d, dims, sizeof dims));
-    bool is_one = tc_op_kind_of(tc_rec_op(r)) == TC_KIND_ELEM && tc_type_is_float(type_of(s, in));
+                          tc_type_name(tc_record_type(s->p, in)),
+                          tc_dims_text(&tc_record_shape(s->p, in)->d, dims, sizeof dims));
+    bool is_one = tc_op_kind_of(tc_rec_op(r)) == TC_KIND_ELEM && tc_type_is_float(tc_record_type(s->p, in));
     if (is_one && n < sizeof out->text) n += (size_t)snprintf(out->text + n, sizeof out->text - n, " %g", told[i + 1]);
   }
 }
@@ -202,15 +165,15 @@ static void describe_anomaly(const search *s, uint32_t node, tc_anomaly *out) {
 bool tc_anomaly_find(const tc_plan *plan, void *const *leaf, const uint64_t *arg, tc_anomaly *out) {
   tc_error_mark before = tc_error_now();
   size_t n = (size_t)plan->n_node + 1;
-  search s = {.p = plan, .leaf = leaf, .arg = arg};
-  s.value = tc_calloc(n, sizeof *s.value), s.n_readers = tc_calloc(n, sizeof *s.n_readers), s.state = tc_calloc(n, 1);
+  search s = {.p = plan, .state = tc_calloc(n, 1)};
   s.at = tc_calloc(n, sizeof *s.at), s.told = tc_calloc(n, N_TOLD * sizeof *s.told);
-  bool ok = s.value && s.n_readers && s.state && s.at && s.told && run_records(&s);
+  bool ok = tc_records_init(&s.records, plan, leaf, arg) && s.state && s.at && s.told && run_records(&s);
   uint32_t first = ok ? first_made(&s) : TC_LEAF_NONE;
   if (first != TC_LEAF_NONE) describe_anomaly(&s, first, out);
-  for (uint32_t i = 0; s.value && i < plan->n_node; i++) tc_buffer_release(s.value[i]);
-  void *const owned[] = {s.value, s.n_readers, s.state, s.at, s.told};
-  for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
+  tc_records_fini(&s.records);
+  tc_free(s.state);
+  tc_free(s.at);
+  tc_free(s.told);
   if (ok) return first != TC_LEAF_NONE;
   tc_log_line(TC_LOG_WARN, "TC_ANOMALY: a plan of %u nodes was not looked at: %s", plan->n_node,
               tc_error_now().id != before.id ? tc_last_error()->message : "a record could not be run alone");

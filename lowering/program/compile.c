@@ -1,5 +1,5 @@
-// Chooses and compiles the kernels of a program's steps. See compile.h.
-#include "lowering/program/compile.h"
+// Chooses and compiles the kernels of a program's steps. See steps.h.
+#include "lowering/program/steps.h"
 #include "lowering/program/program.h"
 
 #include <string.h>
@@ -81,12 +81,6 @@ void tc_program_choose_kernels(tc_builder *b, tc_program *p, uint64_t graph) {
   }
 }
 
-static uint32_t count_pending_kernels(const tc_program *p) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < p->n_step; i++) n += p->step[i].pending != NULL;
-  return n;
-}
-
 // Kernels that first store the same node of graphs that differ only in sizes share a shape-generic
 // kernel. The graph's hash and that node are the `site`.
 static tc_kernel_request *request_step_kernels(const tc_program *p, uint64_t graph, tc_kernel_request *next) {
@@ -118,12 +112,13 @@ tc_status tc_program_compile(tc_builder *b, uint64_t graph) {
   tc_program *p = b->p, *q = p->prepare;
   uint32_t own = p->gpu ? tc_gpu_launches_own(p->gpu) | tc_gpu_launches_own(q->gpu) : 0,
            n_rows = p->gpu ? tc_gpu_launches_requests(p->gpu, NULL) : 0;
-  uint32_t n = count_pending_kernels(p) + count_pending_kernels(q) + n_rows, compiled = 0;
+  uint32_t most = p->n_step + q->n_step + n_rows + 32, compiled = 0;
   tc_arena_reset(&b->expansion);
-  tc_kernel_request *request = tc_arena_alloc(&b->expansion, (n + 32) * sizeof *request);
+  tc_kernel_request *request = tc_arena_alloc(&b->expansion, most * sizeof *request);
   if (!request) return TC_FAIL(TC_ERR_MEMORY, "no room for a program");
   tc_kernel_request *next = request_step_kernels(q, graph, request_step_kernels(p, graph, request));
   if (n_rows) (void)tc_gpu_launches_requests(p->gpu, next);
+  uint32_t n = (uint32_t)(next - request) + n_rows;
   for (uint32_t i = 0; i < 32; i++)
     if (own >> i & 1) request[n++] = (tc_kernel_request){.own = i};
   tc_watch_doing("compiling", n, "kernels");

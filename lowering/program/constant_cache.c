@@ -107,12 +107,13 @@ static bool reads_content(const entry *e, uint64_t stamp) {
   return false;
 }
 
-static void changed(uint64_t stamp) {
+// Evicts what was made of the content; NULL: everything.
+static void evict_entries(const uint64_t *stamp) {
   entry *evicted = NULL;
   pthread_mutex_lock(&self.lock);
   for (int b = 0; b < N_BUCKETS; b++)
     for (entry **e = &self.bucket[b]; *e;) {
-      if (reads_content(*e, stamp))
+      if (!stamp || reads_content(*e, *stamp))
         take_out(e, &evicted);
       else
         e = &(*e)->next;
@@ -121,13 +122,12 @@ static void changed(uint64_t stamp) {
   destroy_entries(evicted);
 }
 
+static void changed(uint64_t stamp) {
+  evict_entries(&stamp);
+}
+
 void tc_constant_cache_clear(void) {
-  entry *evicted = NULL;
-  pthread_mutex_lock(&self.lock);
-  for (int b = 0; b < N_BUCKETS; b++)
-    while (self.bucket[b]) take_out(&self.bucket[b], &evicted);
-  pthread_mutex_unlock(&self.lock);
-  destroy_entries(evicted);
+  evict_entries(NULL);
   free_spare();
 }
 

@@ -59,24 +59,16 @@ void tc_execution_report(const tc_plan *plan, const tc_execution *r, const tc_ca
 
 // ---- steps ----
 
-static void fill_view(tc_view *v, const tc_row_value *x) {
-  *v = (tc_view){.type = x->type, .rank = x->shape->d.rank};
-  int64_t stride = 1;
-  for (int i = v->rank; i-- > 0;) {
-    v->dim[i] = x->shape->d.dim[i], v->stride[i] = stride;
-    stride *= v->dim[i];
-  }
-}
-
 // A view of x broadcast to shape d.
-static void fill_broadcast(tc_view *v, const tc_row_value *x, const tc_dims *d) {
-  tc_view dense;
-  fill_view(&dense, x);
+static void fill_view(tc_view *v, const tc_row_value *x, const tc_dims *d) {
+  const tc_dims *own = &x->shape->d;
+  int64_t stride = 1;
   *v = (tc_view){.type = x->type, .rank = d->rank};
-  for (int i = 0; i < d->rank; i++) {
-    int k = i - (d->rank - dense.rank);
+  for (int i = d->rank, k = own->rank; i-- > 0;) {
+    k--;
     v->dim[i] = d->dim[i];
-    v->stride[i] = k < 0 || (dense.dim[k] == 1 && d->dim[i] != 1) ? 0 : dense.stride[k];
+    v->stride[i] = k < 0 || (own->dim[k] == 1 && d->dim[i] != 1) ? 0 : stride;
+    if (k >= 0) stride *= own->dim[k];
   }
 }
 
@@ -86,16 +78,13 @@ static tc_status run_row(const tc_execution *r, const tc_step *s, int64_t begin,
   tc_view in[TC_REF_MAX_IN];
   bool elementwise = tc_op_kind_of(s->op) == TC_KIND_ELEM;
   for (uint32_t i = 0; i < n_in; i++) {
-    if (elementwise)
-      fill_broadcast(&in[i], &x[1 + i], &x->shape->d);
-    else
-      fill_view(&in[i], &x[1 + i]);
+    fill_view(&in[i], &x[1 + i], elementwise ? &x->shape->d : &x[1 + i].shape->d);
     in[i].ptr = pointer_of(r, binding[i]);
   }
   const uint64_t *attr = r->p->row_attr + s->row.attr, *arg = r->num + s->first_num;
   tc_ref_call call = {
       .n_in = (int)n_in, .in = in, .attr = attr, .arg = arg, .begin = begin, .end = end, .extent = s->extent};
-  fill_view(&call.out, x);
+  fill_view(&call.out, x, &x->shape->d);
   call.out.ptr = pointer_of(r, binding[n_in]);
   uint64_t value = 0;
   if (n_in > 0 && binding[0] == binding[n_in]) {  // operand 0 is one repeated value, the last scalar

@@ -1,5 +1,5 @@
-// Chooses outputs that are written over the leaves they are assigned to. See in_place.h.
-#include "lowering/program/in_place.h"
+// Chooses outputs that are written over the leaves they are assigned to. See memory_plan.h.
+#include "lowering/program/memory_plan.h"
 
 #include "lowering/program/storage_users.h"
 #include "lowering/fusion/fusion.h"
@@ -12,11 +12,6 @@
 static bool is_slice_update_step(const tc_gnode *x) {
   bool adds = x->op == TC_OP_SCATTER_ADD || x->op == TC_OP_INDEX_ADD, narrow = x->type == TC_F16 || x->type == TC_BF16;
   return tc_graph_slice_update_of(x->op) >= 0 && !(adds && narrow);
-}
-
-// The node that a step writes first.
-static const tc_gnode *node_of(const tc_program *p, const tc_step *s) {
-  return &p->graph.node[s->node];
 }
 
 // The leaf that output o is assigned to, if the leaf dies here and nothing later needs it; else
@@ -33,6 +28,7 @@ static uint32_t assigned_leaf(const tc_plan *plan, uint32_t o, bool hazard) {
 typedef struct users {
   const tc_program *p;
   tc_storage_users all, writers;
+  tc_arena arena;
   uint32_t last_check;  // one more than the stage of the last index check; 0: none
 } users;
 
@@ -40,12 +36,8 @@ static bool users_init(users *u, const tc_program *p, const tc_plan *plan) {
   *u = (users){.p = p};
   for (uint32_t i = 0; i < p->n_step; i++)
     if (p->step[i].kind == TC_STEP_CHECK) u->last_check = TC_MAX_OF(u->last_check, p->step[i].stage + 1);
-  return tc_storage_users_init(&u->all, p, plan, false) && tc_storage_users_init(&u->writers, p, plan, true);
-}
-
-static void users_fini(users *u) {
-  tc_storage_users_fini(&u->all);
-  tc_storage_users_fini(&u->writers);
+  return tc_storage_users_init(&u->all, p, plan, false, &u->arena) &&
+         tc_storage_users_init(&u->writers, p, plan, true, &u->arena);
 }
 
 static tc_step *writer_of(const users *u, uint32_t storage) {
@@ -85,7 +77,7 @@ bool tc_in_place_delay_writers(const tc_program *p, const tc_plan *plan) {
     tc_step *writer = leaf != TC_LEAF_NONE ? writer_of(&u, plan->n_leaf + o) : NULL;
     if (writer && is_last(&u, writer)) writer->stage = TC_MAX_OF(writer->stage, read_until(&u, leaf, writer));
   }
-  users_fini(&u);
+  tc_arena_fini(&u.arena);
   return ok;
 }
 
@@ -105,24 +97,21 @@ static bool may_write_over(const users *u, const tc_step *writer, uint32_t leaf,
 
 bool tc_in_place_choose(tc_program *p, tc_plan *plan) {
   users u;
-  bool hazard = tc_planted("hazard"), *taken = tc_calloc(plan->n_leaf + 1, sizeof *taken),
-       ok = users_init(&u, p, plan) && taken;
+  bool hazard = tc_planted("hazard"), ok = users_init(&u, p, plan), *taken = tc_arena_alloc(&u.arena, plan->n_leaf + 1);
+  ok = ok && taken;
   for (uint32_t o = 0; o < plan->n_out && ok; o++) {
     uint32_t leaf = assigned_leaf(plan, o, hazard);
     tc_step *writer = leaf != TC_LEAF_NONE ? writer_of(&u, plan->n_leaf + o) : NULL;
-    // A library call does not test whether a run has failed.
-    if (!writer || writer->kind == TC_STEP_CALL ||
-        (writer->kind == TC_STEP_ROW && !is_slice_update_step(node_of(p, writer))))
-      continue;
+    if (!writer || writer->kind == TC_STEP_CALL) continue;  // a call does not test whether a run has failed
+    const tc_gnode *x = &p->graph.node[writer->node];
+    if (writer->kind == TC_STEP_ROW && !is_slice_update_step(x)) continue;
     if (taken[leaf] || !may_write_over(&u, writer, leaf, hazard)) continue;
     taken[leaf] = true;
     plan->out[o].donor = leaf;
     if (writer->kind != TC_STEP_ROW) continue;
-    const tc_gnode *x = node_of(p, writer);
     writer->work = 6.0 * (double)p->graph.node[x->in[tc_graph_slice_update_of(x->op)]].shape->count + 100;
     if (x->op == TC_OP_WRITE_SLICE) writer->extent = 1;
   }
-  tc_free(taken);
-  users_fini(&u);
+  tc_arena_fini(&u.arena);
   return ok;
 }

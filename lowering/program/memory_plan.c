@@ -89,18 +89,18 @@ static size_t gap_before(const pieces *x, uint32_t i) {
 
 // Halves the pieces: the smaller one of two neighbouring gaps counts as occupied.
 static void close_gaps(pieces *x) {
-  uint32_t cached = 0, n = x->n;
+  uint32_t last = 0, n = x->n;
   tc_count(TC_PASS_MEMORY, n);
   for (uint32_t i = 1; i < n; i += 2) {
     bool next = i + 1 < n, closes_next = next && gap_before(x, i + 1) < gap_before(x, i);
     if (closes_next) {
-      x->at[++cached] = (struct piece){x->at[i].from, x->at[i + 1].to};
+      x->at[++last] = (struct piece){x->at[i].from, x->at[i + 1].to};
       continue;
     }
-    x->at[cached].to = x->at[i].to;
-    if (next) x->at[++cached] = x->at[i + 1];
+    x->at[last].to = x->at[i].to;
+    if (next) x->at[++last] = x->at[i + 1];
   }
-  x->n = cached + 1;
+  x->n = last + 1;
 }
 
 static bool take_piece(tc_arena *arena, pieces *x, size_t from, size_t to) {
@@ -162,24 +162,15 @@ typedef struct taken {
   size_t full;
 } taken;
 
-static bool is_lower(const struct ahead *a, const struct ahead *b) {
-  return a->piece->from < b->piece->from;
-}
-
 // Restores the heap where element i may be too large for its position.
 static void sift(taken *t, uint32_t i) {
   for (uint32_t least = i;; i = least) {
     for (uint32_t k = 2 * i + 1; k <= 2 * i + 2 && k < t->n; k++)
-      if (is_lower(&t->of[k], &t->of[least])) least = k;
+      if (t->of[k].piece->from < t->of[least].piece->from) least = k;
     if (least == i) return;
     struct ahead x = t->of[i];
     t->of[i] = t->of[least], t->of[least] = x;
   }
-}
-
-static void list_pieces(taken *t, const pieces *x) {
-  tc_count(TC_PASS_MEMORY, 1);
-  if (x->n) t->of[t->n++] = (struct ahead){x->at, x->at + x->n};
 }
 
 // Lists the pieces that conflict with k. A range within k's life gives all pieces that touch it, a
@@ -188,7 +179,9 @@ static void list_taken(const range *r, uint32_t low, uint32_t high, size_t full,
   bool within = k->first <= low && high <= k->last;
   if (!r || within) out->full = TC_MAX_OF(out->full, full);
   if (!r) return;
-  list_pieces(out, within ? &r->touched : &r->filled);
+  const pieces *x = within ? &r->touched : &r->filled;
+  tc_count(TC_PASS_MEMORY, 1);
+  if (x->n) out->of[out->n++] = (struct ahead){x->at, x->at + x->n};
   if (within) return;
   uint32_t mid = low + (high - low) / 2;
   if (k->first <= mid) list_taken(r->half[0], low, mid, full_of(r, 0, full), k, out);
@@ -339,11 +332,12 @@ static uint32_t viewed_by(const tc_rec *r, uint32_t n, const uint32_t *viewed) {
 }
 
 bool tc_memory_op_by_op(const tc_plan *plan, size_t *bytes) {
-  size_t live = 0, *freed = tc_calloc(plan->n_node + 1, sizeof *freed);
-  uint32_t *last = tc_calloc((size_t)plan->n_node + 1, 2 * sizeof *last),
-           *viewed = last ? last + plan->n_node + 1 : NULL;
+  tc_arena arena = {0};
+  size_t live = 0, *freed = tc_arena_alloc(&arena, (plan->n_node + 1) * sizeof *freed);
+  uint32_t *last = tc_arena_alloc(&arena, (plan->n_node + 1) * sizeof *last);
+  uint32_t *viewed = tc_arena_alloc(&arena, (plan->n_node + 1) * sizeof *viewed);
   *bytes = 0;
-  if (!freed || !last) return tc_free(freed), tc_free(last), false;
+  if (!freed || !last || !viewed) return tc_arena_fini(&arena), false;
   for (uint32_t n = 0; n < plan->n_node; n++) {
     const tc_rec *r = tc_plan_rec(plan, n);
     viewed[n] = viewed_by(r, n, viewed);
@@ -360,7 +354,6 @@ bool tc_memory_op_by_op(const tc_plan *plan, size_t *bytes) {
     *bytes = TC_MAX_OF(*bytes, live);
     live -= freed[n];
   }
-  tc_free(freed);
-  tc_free(last);
+  tc_arena_fini(&arena);
   return true;
 }

@@ -1,9 +1,13 @@
-// Operations on a whole program: destroy, size, print.
-// Threads: thread-compatible; the size and the log only read.
+// Operations on a whole program: launch, destroy, size, print.
+// Threads: thread-compatible; the size and the log only read; several threads may launch one.
 #pragma once
 
 #include "lowering/program/program_types.h"
 
+// Binds the storages of a run, finds or computes its cached constants, and runs the steps (run.c).
+// A run that fails leaves old values, and names the step that failed. See tc_lowering_ops.
+tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg,
+                            const tc_call *call, const tc_leaf *held, tc_work_done *prepared);
 void tc_program_destroy(void *program);
 // Host memory that it holds, without kernels, which programs share.
 size_t tc_program_bytes(const void *program);

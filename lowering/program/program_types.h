@@ -4,7 +4,7 @@
 // (constant_cache.h), or an allocation in the run's arena. Numbers of leaves come first, then
 // outputs, then constants; an allocation's number has ARENA_BIT. Steps of a stage are independent,
 // and the team has a barrier between stages.
-// This file holds types alone: program.h destroys a program, run.h runs it, and the passes of this
+// This file holds types alone: program.h runs and destroys a program, and the passes of this
 // folder fill it in.
 // Threads: immutable once built, but for its atomics; many threads may run one program, each with
 // an arena of its own.
@@ -46,7 +46,7 @@ typedef struct tc_step {
   uint8_t kind;
   tc_kernel *kernel;  // KERNEL: retained; NULL until it is compiled
   tc_pending_kernel *pending;  // KERNEL: owned unless shares_pending; NULL once it is compiled
-  bool shares_pending;  // true: pending belongs to an earlier run of the step (rematerialize.h)
+  bool shares_pending;  // true: pending belongs to an earlier run of the step (rematerialize.c)
   tc_op op;  // ROW
   tc_gpu_call *call;  // CALL: retained
   union {

@@ -1,4 +1,4 @@
-// Chooses steps that run again. See rematerialize.h.
+// Chooses steps that run again. See memory_plan.h.
 //
 // The steps form a schedule: items in the order in which they run. A candidate is another schedule.
 // In it an allocation that is idle at the peak ends at its last use before the peak, and is
@@ -8,7 +8,6 @@
 // the peak is taken, until the budget holds.
 // Always: a candidate is taken only if the peak, or the number of items at it, falls, so the search
 // ends. MOST_VISITS bounds its work besides.
-#include "lowering/program/rematerialize.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +66,13 @@ static uint32_t allocation_of(uint32_t storage) {
 
 static uint32_t *bindings(const work *w, const item *i) {
   return w->p->binding + i->binding;
+}
+
+static bool writes_storage(const work *w, const item *i, uint32_t storage) {
+  const tc_step *s = &w->step[i->step];
+  for (uint32_t j = 0; j < s->n_binding; j++)
+    if (bindings(w, i)[j] == storage && tc_step_writes(s, j)) return true;
+  return false;
 }
 
 static bool can_recompute(const tc_step *s) {
@@ -171,9 +177,7 @@ static bool add_to_chain(work *w, const item *from, bool drawn, int depth) {
   for (uint32_t j = 0; j < s->n_binding && !w->failed; j++) {
     uint32_t b = allocation_of(bindings(w, &made)[j]);
     if (b == NONE || tc_step_writes(s, j)) continue;
-    bool own = false;  // a filled operand, named by the result's own storage
-    for (uint32_t k = 0; k < s->n_binding; k++)
-      own |= tc_step_writes(s, k) && bindings(w, &made)[k] == bindings(w, &made)[j];
+    bool own = writes_storage(w, &made, ARENA_BIT | b);  // a filled operand, named by the result's own storage
     uint32_t source = own ? b : supply(w, b, depth);
     if (source == NONE) return false;
     bindings(w, &made)[j] = ARENA_BIT | source;
@@ -202,8 +206,7 @@ static uint32_t supply(work *w, uint32_t b, int depth) {
     const tc_allocation *k = &w->p->allocation[c];
     if (is_there(w, c)) return c;
     for (uint32_t i = 0; i < w->n_chain; i++)
-      for (uint32_t j = 0; j < w->step[w->chain[i].step].n_binding; j++)
-        if (bindings(w, &w->chain[i])[j] == (ARENA_BIT | c) && tc_step_writes(&w->step[w->chain[i].step], j)) return c;
+      if (writes_storage(w, &w->chain[i], ARENA_BIT | c)) return c;
     if (k->first == UINT32_MAX) continue;
     if (k->first >= w->before && w->writer[c] != NONE && w->now.item[w->writer[c]].again) later = c;
     if (c != w->victim && k->last < w->before && (held == NONE || w->p->allocation[held].last < k->last)) held = c;
@@ -240,18 +243,15 @@ static void read_anew(work *w, const item *made) {
   }
 }
 
+// renamed: the item reads what other allocations became.
 static void append_item(work *w, schedule *t, const item *from, bool renamed) {
   const tc_step *s = &w->step[from->step];
   item i = *from;
-  bool changes = false;
-  for (uint32_t j = 0; j < s->n_binding && renamed; j++) {
+  for (uint32_t j = 0; j < s->n_binding && renamed && !w->failed; j++) {
     uint32_t b = allocation_of(bindings(w, from)[j]);
-    changes |= b != NONE && w->became[b] != NONE && !tc_step_writes(s, j);
-  }
-  if (changes) i.binding = copy_bindings(w, from);
-  for (uint32_t j = 0; j < s->n_binding && changes && !w->failed; j++) {
-    uint32_t b = allocation_of(bindings(w, &i)[j]);
-    if (b != NONE && w->became[b] != NONE && !tc_step_writes(s, j)) bindings(w, &i)[j] = ARENA_BIT | w->became[b];
+    if (b == NONE || w->became[b] == NONE || tc_step_writes(s, j)) continue;
+    if (i.binding == from->binding) i.binding = copy_bindings(w, from);
+    if (!w->failed) bindings(w, &i)[j] = ARENA_BIT | w->became[b];
   }
   t->item[t->n++] = i;
 }
@@ -315,11 +315,6 @@ static uint32_t next_reader(const work *w, uint32_t b) {
   return NONE;
 }
 
-static void keep_best(work *w) {
-  schedule had = w->best;
-  w->best = w->candidate, w->candidate = had;
-}
-
 // Bytes that the candidate, which was weighed last, saves at the item of the present peak.
 static double bytes_less(const work *w) {
   for (uint32_t i = 0; i < w->candidate.n; i++)
@@ -345,8 +340,11 @@ static bool improve_schedule(work *w) {
       bool better =
           w->candidate.peak < w->now.peak || (w->candidate.peak == w->now.peak && w->candidate.n_at < w->now.n_at);
       double price = TC_MAX_OF(w->candidate.cost - w->now.cost, 1) / TC_MAX_OF(bytes_less(w), 1);
-      if (better && (w->best.n == 0 || price < least))
-        least = price, keep_best(w), keep_allocation = p->n_allocation, keep_binding = p->n_binding;
+      if (better && (w->best.n == 0 || price < least)) {
+        schedule had = w->best;
+        w->best = w->candidate, w->candidate = had;
+        least = price, keep_allocation = p->n_allocation, keep_binding = p->n_binding;
+      }
       weigh_schedule(w, &w->now);
     }
   }

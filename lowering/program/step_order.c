@@ -1,9 +1,8 @@
-// Orders steps. See step_order.h.
+// Orders steps. See memory_plan.h.
 //
 // Steps move in a list whose labels rise along it, so comparing two positions needs no walk. See
 // Bender et al., Two Simplified Algorithms for Maintaining Order in a List, 2002. The users of a
 // step's storages tell what it must stay behind, and what must stay behind it.
-#include "lowering/program/step_order.h"
 
 #include <string.h>
 
@@ -57,21 +56,15 @@ static void move_behind(list *l, uint32_t s, uint32_t to) {
   if (high - low < 2) spread(l, s);
 }
 
-static bool list_init(list *l, uint32_t n) {
-  *l = (list){.next = tc_malloc((n + 1) * sizeof *l->next),
-              .prev = tc_malloc((n + 1) * sizeof *l->prev),
-              .label = tc_malloc((n + 1) * sizeof *l->label),
+static bool list_init(list *l, uint32_t n, tc_arena *arena) {
+  *l = (list){.next = tc_arena_alloc(arena, (n + 1) * sizeof *l->next),
+              .prev = tc_arena_alloc(arena, (n + 1) * sizeof *l->prev),
+              .label = tc_arena_alloc(arena, (n + 1) * sizeof *l->label),
               .end = n};
   if (!l->next || !l->prev || !l->label) return false;
   for (uint32_t i = 0; i <= n; i++) l->next[i] = i < n ? i + 1 : 0, l->prev[i] = i > 0 ? i - 1 : n;
   for (uint32_t i = 0; i < n; i++) l->label[i] = (UINT64_C(1) << LABEL_BITS) / (n + 1) * (i + 1);
   return true;
-}
-
-static void list_fini(list *l) {
-  tc_free(l->next);
-  tc_free(l->prev);
-  tc_free(l->label);
 }
 
 typedef struct ordering {
@@ -127,27 +120,23 @@ static uint32_t first_needing(const ordering *o, uint32_t s) {
   return near;
 }
 
-// Bytes that s allocates, less those that it is the last to read. used: per allocation, true if a
-// later step reads it.
-static int64_t grows_by(const tc_program *p, const tc_step *s, const bool *used, bool *begins) {
-  int64_t sum = 0;
-  *begins = false;
-  for (uint32_t j = 0; j < s->n_binding; j++) {
-    uint32_t storage = p->binding[s->first_binding + j];
-    if (!(storage & ARENA_BIT)) continue;
-    int64_t bytes = (int64_t)p->allocation[storage & ~ARENA_BIT].bytes;
-    if (tc_step_writes(s, j))
-      sum += bytes, *begins = true;
-    else if (!used[storage & ~ARENA_BIT])
-      sum -= bytes;
-  }
-  return sum;
-}
-
 static bool begins_allocation(const tc_program *p, const tc_step *s) {
   for (uint32_t j = 0; j < s->n_binding; j++)
     if ((p->binding[s->first_binding + j] & ARENA_BIT) && tc_step_writes(s, j)) return true;
   return false;
+}
+
+// Bytes that s allocates, less those that it is the last to read. used: per allocation, true if a
+// later step reads it.
+static int64_t grows_by(const tc_program *p, const tc_step *s, const bool *used) {
+  int64_t sum = 0;
+  for (uint32_t j = 0; j < s->n_binding; j++) {
+    uint32_t storage = p->binding[s->first_binding + j];
+    if (!(storage & ARENA_BIT)) continue;
+    int64_t bytes = (int64_t)p->allocation[storage & ~ARENA_BIT].bytes;
+    sum += tc_step_writes(s, j) ? bytes : used[storage & ~ARENA_BIT] ? 0 : -bytes;
+  }
+  return sum;
 }
 
 // Moves steps that allocate nothing to just behind what they must follow. An optimizer's update,
@@ -162,71 +151,62 @@ static void delay_steps(ordering *o) {
   const tc_program *p = o->p;
   for (uint32_t i = o->list.prev[o->list.end], before; i != o->list.end; i = before) {
     const tc_step *s = &p->step[i];
-    bool begins;
-    int64_t more = grows_by(p, s, o->used, &begins);
+    int64_t more = grows_by(p, s, o->used);
     before = o->list.prev[i];
     for (uint32_t j = 0; j < s->n_binding; j++) {
       uint32_t storage = p->binding[s->first_binding + j];
       if ((storage & ARENA_BIT) && !tc_step_writes(s, j)) o->used[storage & ~ARENA_BIT] = true;
     }
-    if (begins && more >= 0) move_behind(&o->list, i, o->list.prev[first_needing(o, i)]);
+    if (more >= 0 && begins_allocation(p, s)) move_behind(&o->list, i, o->list.prev[first_needing(o, i)]);
   }
 }
 
 // Sorts steps by stage, so each runs as early as its operands allow. The order of outputs would
 // compute all of the first layer's gradient first, and so keep the activations of all layers.
-static bool sort_by_stage(tc_program *p) {
-  uint32_t n_stage = 0;
-  for (uint32_t i = 0; i < p->n_step; i++) n_stage = TC_MAX_OF(n_stage, p->step[i].stage + 1);
-  tc_step *sorted = tc_malloc((p->n_step + 1) * sizeof *sorted);
-  uint32_t *at = tc_calloc(n_stage + 1, sizeof *at);
-  bool ok = sorted && at;
-  if (ok) {
-    for (uint32_t i = 0; i < p->n_step; i++) at[p->step[i].stage + 1]++;
-    for (uint32_t w = 1; w <= n_stage; w++) at[w] += at[w - 1];
-    for (uint32_t i = 0; i < p->n_step; i++) sorted[at[p->step[i].stage]++] = p->step[i];
-    memcpy(p->step, sorted, p->n_step * sizeof *sorted);
-  }
-  tc_free(sorted);
-  tc_free(at);
-  return ok;
+static void sort_by_stage(tc_program *p, tc_step *sorted, uint32_t *at, uint32_t n_stage) {
+  for (uint32_t i = 0; i < p->n_step; i++) at[p->step[i].stage + 1]++;
+  for (uint32_t w = 1; w <= n_stage; w++) at[w] += at[w - 1];
+  for (uint32_t i = 0; i < p->n_step; i++) sorted[at[p->step[i].stage]++] = p->step[i];
+  memcpy(p->step, sorted, p->n_step * sizeof *sorted);
 }
 
-// Puts the program's steps in the order of the list.
-static bool take_order(tc_program *p, const list *l) {
-  tc_step *ordered = tc_malloc((p->n_step + 1) * sizeof *ordered);
-  if (!ordered) return false;
-  uint32_t n = 0;
-  for (uint32_t i = l->next[l->end]; i != l->end; i = l->next[i]) ordered[n++] = p->step[i];
+static bool reorder(tc_program *p, const tc_plan *plan, tc_arena *arena) {
+  ordering o = {.p = p, .plan = plan};
+  uint32_t n_stage = 0, n = 0;
+  for (uint32_t i = 0; i < p->n_step; i++) n_stage = TC_MAX_OF(n_stage, p->step[i].stage + 1);
+  tc_step *ordered = tc_arena_alloc(arena, (p->n_step + 1) * sizeof *ordered);
+  uint32_t *at = tc_arena_alloc(arena, (n_stage + 1) * sizeof *at);
+  o.used = tc_arena_alloc(arena, p->n_allocation + 1);
+  o.over = tc_arena_alloc(arena, (plan->n_leaf + 1) * sizeof *o.over);
+  o.assigns = tc_arena_alloc(arena, (plan->n_out + 1) * sizeof *o.assigns);
+  if (!ordered || !at || !o.used || !o.over || !o.assigns || !list_init(&o.list, p->n_step, arena)) return false;
+  sort_by_stage(p, ordered, at, n_stage);
+  if (!tc_storage_users_init(&o.users, p, plan, false, arena) ||
+      !tc_storage_users_init(&o.writers, p, plan, true, arena))
+    return false;
+  memset(o.over, 0xFF, plan->n_leaf * sizeof *o.over), memset(o.assigns, 0xFF, plan->n_out * sizeof *o.assigns);
+  for (uint32_t i = 0; i < plan->n_out; i++) {
+    const tc_rec *r = tc_plan_rec(plan, plan->out[i].node);
+    uint32_t leaf = tc_rec_op(r) == TC_OP_ASSIGN ? plan->leaf_of[r->in[1]] : TC_LEAF_NONE;
+    if (leaf != TC_LEAF_NONE) o.over[leaf] = i, o.assigns[i] = leaf;
+  }
+  advance_steps(&o);
+  delay_steps(&o);
+  for (uint32_t i = o.list.next[o.list.end]; i != o.list.end; i = o.list.next[i]) ordered[n++] = p->step[i];
   memcpy(p->step, ordered, n * sizeof *ordered);
-  tc_free(ordered);
   return true;
 }
 
-static bool reorder(tc_program *p, const tc_plan *plan) {
-  ordering o = {.p = p, .plan = plan};
-  o.used = tc_calloc(p->n_allocation + 1, sizeof *o.used);
-  o.over = tc_malloc((plan->n_leaf + 1) * sizeof *o.over), o.assigns = tc_malloc((plan->n_out + 1) * sizeof *o.assigns);
-  bool ok = o.used && o.over && o.assigns && sort_by_stage(p) && list_init(&o.list, p->n_step);
-  ok = ok && tc_storage_users_init(&o.users, p, plan, false) && tc_storage_users_init(&o.writers, p, plan, true);
-  if (ok) {
-    memset(o.over, 0xFF, plan->n_leaf * sizeof *o.over), memset(o.assigns, 0xFF, plan->n_out * sizeof *o.assigns);
-    for (uint32_t i = 0; i < plan->n_out; i++) {
-      const tc_rec *r = tc_plan_rec(plan, plan->out[i].node);
-      uint32_t leaf = tc_rec_op(r) == TC_OP_ASSIGN ? plan->leaf_of[r->in[1]] : TC_LEAF_NONE;
-      if (leaf != TC_LEAF_NONE) o.over[leaf] = i, o.assigns[i] = leaf;
-    }
-    advance_steps(&o);
-    delay_steps(&o);
-    ok = take_order(p, &o.list);
-  }
-  list_fini(&o.list);
-  tc_storage_users_fini(&o.users);
-  tc_storage_users_fini(&o.writers);
-  tc_free(o.used);
-  tc_free(o.over);
-  tc_free(o.assigns);
-  return ok;
+// Takes the order, if it needs at most so many bytes; else the stages stay. False without memory.
+static bool order_steps(tc_program *p, const tc_plan *plan, size_t most, tc_arena *arena) {
+  if (!reorder(p, plan, arena)) return false;
+  uint32_t *stage = tc_arena_alloc(arena, (p->n_step + 1) * sizeof *stage);
+  if (!stage) return false;
+  for (uint32_t i = 0; i < p->n_step; i++) stage[i] = p->step[i].stage, p->step[i].stage = i;
+  if (!tc_memory_plan_place(p, plan)) return false;
+  if (p->arena_bytes <= most) return true;
+  for (uint32_t i = 0; i < p->n_step; i++) p->step[i].stage = stage[i];
+  return tc_memory_plan_place(p, plan);
 }
 
 bool tc_memory_order(tc_program *p, const tc_plan *plan, size_t budget) {
@@ -234,15 +214,8 @@ bool tc_memory_order(tc_program *p, const tc_plan *plan, size_t budget) {
   size_t early = p->arena_bytes;
   bool much = budget && early > budget;
   if (early < LARGE_ARENA && !much) return true;
-  if (!reorder(p, plan)) return false;
-  uint32_t *stage = tc_malloc((p->n_step + 1) * sizeof *stage);
-  if (!stage) return false;
-  for (uint32_t i = 0; i < p->n_step; i++) stage[i] = p->step[i].stage, p->step[i].stage = i;
-  bool ok = tc_memory_plan_place(p, plan);
-  if (ok && p->arena_bytes > early - (much ? 0 : early / 8)) {
-    for (uint32_t i = 0; i < p->n_step; i++) p->step[i].stage = stage[i];
-    ok = tc_memory_plan_place(p, plan);
-  }
-  tc_free(stage);
+  tc_arena arena = {0};
+  bool ok = order_steps(p, plan, early - (much ? 0 : early / 8), &arena);
+  tc_arena_fini(&arena);
   return ok;
 }

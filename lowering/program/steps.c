@@ -181,51 +181,45 @@ static bool add_kernel(tc_builder *b, const tc_fusion *fusion, tc_status *st) {
   return true;
 }
 
+// Adds a library's call. Takes the reference to it. work: 0: as many nanoseconds as it moves bytes.
+static bool add_call(tc_builder *b, tc_gpu_call *call, tc_op op, int n_in, const tc_library_gemm_operand *const *in,
+                     uint32_t result, double work) {
+  tc_program *p = b->p;
+  b->stage = 0;
+  for (int i = 0; i < n_in; i++) b->stage = TC_MAX_OF(b->stage, stage_after(b, in[i]->node));
+  tc_step *s = add_step(b, p, TC_STEP_CALL);
+  if (!s) return tc_gpu_call_release(call), false;
+  s->call = call, s->op = op, s->node = result;
+  for (int i = 0; i < n_in; i++) {
+    const tc_gnode *x = &p->graph.node[in[i]->node];
+    s->offset[i] = (uint64_t)in[i]->first * tc_type_bytes(x->type);
+    s->bytes += (uint64_t)x->shape->count * tc_type_bytes(x->type);
+    if (!bind_storage(p, s, storage_of(b, in[i]->node))) return false;
+  }
+  const tc_gnode *y = &p->graph.node[result];
+  s->bytes += (uint64_t)y->shape->count * tc_type_bytes(y->type);
+  s->work = work > 0 ? work : (double)s->bytes;
+  b->plan->bytes_moved += s->bytes;
+  b->made_in[tc_fusion_root(&b->gr, result)] = b->stage + 1;
+  return bind_storage(p, s, storage_of(b, result));
+}
+
 // Adds a library's convolution, whose operands have memory.
 static bool add_conv(tc_builder *b, uint32_t n) {
-  tc_program *p = b->p;
-  const tc_gnode *x = &p->graph.node[n];
-  b->stage = TC_MAX_OF(stage_after(b, x->in[0]), stage_after(b, x->in[1]));
-  tc_step *s = add_step(b, p, TC_STEP_CALL);
-  if (!s) return false;
-  s->call = p->graph.call[x->attr[0]], s->op = x->op, s->node = n;
-  tc_gpu_call_retain(s->call);
-  s->bytes = (uint64_t)x->shape->count * tc_type_bytes(x->type);
-  for (int i = 0; i < 2; i++) {
-    s->bytes += (uint64_t)p->graph.node[x->in[i]].shape->count * tc_type_bytes(x->type);
-    if (!bind_storage(p, s, storage_of(b, x->in[i]))) return false;
-  }
-  s->work = (double)s->bytes;
-  b->plan->bytes_moved += s->bytes;
-  if (!bind_storage(p, s, storage_of(b, n))) return false;
-  b->made_in[n] = b->stage + 1;
-  return true;
+  const tc_gnode *x = &b->p->graph.node[n];
+  const tc_library_gemm_operand in[] = {{x->in[0], 0}, {x->in[1], 0}}, *const both[] = {&in[0], &in[1]};
+  tc_gpu_call *call = b->p->graph.call[x->attr[0]];
+  tc_gpu_call_retain(call);
+  return add_call(b, call, x->op, 2, both, n, 0);
 }
 
 // Adds a library's matmul for the fusion. Takes the reference to the call.
 static bool add_matmul(tc_builder *b, const tc_library_gemm *v, tc_gpu_call *matmul) {
-  tc_program *p = b->p;
-  const tc_library_gemm_operand *in[] = {&v->left, &v->right, &v->bias};
-  int n_in = v->after == TC_AFTER_BIAS ? 3 : 2;
-  const tc_gpu_matmul_facts *f = &v->facts;
-  b->stage = 0;
-  for (int i = 0; i < n_in; i++) b->stage = TC_MAX_OF(b->stage, stage_after(b, in[i]->node));
-  tc_step *s = add_step(b, p, TC_STEP_CALL);
-  if (!s) return tc_gpu_call_release(matmul), false;
-  s->call = matmul, s->op = TC_OP_MATMUL, s->node = v->result;
-  s->work = 2.0 * (double)(f->batch * f->m * f->n) * (double)f->k / 1e4 + 1000;  // as estimated for generated kernels
-  for (int i = 0; i < n_in; i++) {
-    const tc_gnode *x = &p->graph.node[in[i]->node];
-    s->offset[i] = (uint64_t)in[i]->first * tc_type_bytes(x->type),
-    s->bytes += (uint64_t)x->shape->count * tc_type_bytes(x->type);
-    if (!bind_storage(p, s, storage_of(b, in[i]->node))) return false;
-  }
-  const tc_gnode *y = &p->graph.node[v->result];
-  s->bytes += (uint64_t)y->shape->count * tc_type_bytes(y->type);
-  b->plan->bytes_moved += s->bytes;
-  if (!bind_storage(p, s, storage_of(b, v->result))) return false;
-  b->made_in[tc_fusion_root(&b->gr, v->result)] = b->stage + 1;
-  return true;
+  const tc_library_gemm_operand *const in[] = {&v->left, &v->right, &v->bias};
+  const tc_gpu_matmul_facts *f = &v->work.matmul;
+  double work =
+      2.0 * (double)(f->batch * f->m * f->n) * (double)f->k / 1e4 + 1000;  // as estimated for generated kernels
+  return add_call(b, matmul, TC_OP_MATMUL, v->after == TC_AFTER_BIAS ? 3 : 2, in, v->result, work);
 }
 
 // Adds a library's matmul for the fusion if the library computes all of its epilogue. If the

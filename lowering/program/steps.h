@@ -46,3 +46,13 @@ bool tc_steps_build(tc_builder *b, tc_status *st);
 // Fills in a step, whose bindings and scalars are allocated, from an emit result. Takes the kernel
 // IR.
 bool tc_steps_fill(tc_builder *b, tc_program *p, tc_step *s, const tc_emit_result *e);
+
+// ---- kernels of steps: their IR is chosen, then all are compiled in parallel (compile.c) ----
+
+// A hash of a graph's ops, types, ranks and edges, without sizes; 0 without memory.
+uint64_t tc_graph_hash(const tc_graph *g, tc_arena *arena);
+// Retunes the pending matmuls of p: autotuned tiling, and a kernel for any number of rows beside
+// it. graph: tc_graph_hash of the program's graph; 0: no kernel for any number of rows.
+void tc_program_choose_kernels(tc_builder *b, tc_program *p, uint64_t graph);
+// Compiles all kernels of b->p: those of its steps, of its GPU rows, and of its cached constants.
+tc_status tc_program_compile(tc_builder *b, uint64_t graph);

@@ -4,10 +4,12 @@
 #include "runtime/arena.h"
 #include "runtime/passes.h"
 
-bool tc_storage_users_init(tc_storage_users *b, const tc_program *p, const tc_plan *plan, bool writers) {
+bool tc_storage_users_init(tc_storage_users *b, const tc_program *p, const tc_plan *plan, bool writers,
+                           tc_arena *arena) {
   *b = (tc_storage_users){.n_low = plan->n_leaf + plan->n_out + p->n_cached};
   uint32_t n = b->n_low + p->n_allocation, sum = 0;
-  b->first = tc_calloc(n + 2, sizeof *b->first), b->step = tc_malloc((p->n_binding + 1) * sizeof *b->step);
+  b->first = tc_arena_alloc(arena, (n + 2) * sizeof *b->first);
+  b->step = tc_arena_alloc(arena, (p->n_binding + 1) * sizeof *b->step);
   if (!b->first || !b->step) return false;
   // A counting sort: first[x + 1] is where the next user of storage x goes, and finally its end.
   for (int fill = 0; fill < 2; fill++) {
@@ -25,9 +27,4 @@ bool tc_storage_users_init(tc_storage_users *b, const tc_program *p, const tc_pl
   }
   tc_count(TC_PASS_ORDER, p->n_binding + n);
   return true;
-}
-
-void tc_storage_users_fini(tc_storage_users *b) {
-  tc_free(b->first);
-  tc_free(b->step);
 }

@@ -19,7 +19,6 @@ static inline uint32_t tc_storage_users_first(const tc_storage_users *b, uint32_
 static inline uint32_t tc_storage_users_end(const tc_storage_users *b, uint32_t storage) {
   return b->first[tc_storage_users_at(b, storage) + 1];
 }
-// writers: lists only steps that write the storage. False without memory; tc_storage_users_fini is
-// due either way.
-bool tc_storage_users_init(tc_storage_users *b, const tc_program *p, const tc_plan *plan, bool writers);
-void tc_storage_users_fini(tc_storage_users *b);
+// Makes the lists in the arena. writers: of steps that write the storage. False without memory.
+bool tc_storage_users_init(tc_storage_users *b, const tc_program *p, const tc_plan *plan, bool writers,
+                           tc_arena *arena);

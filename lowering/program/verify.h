@@ -12,7 +12,6 @@
 // Threads: thread-safe. Owner: the result of begin belongs to its caller until end.
 #pragma once
 
-#include "device/gpu.h"
 #include "lazy/lowering.h"
 
 typedef struct tc_verified tc_verified;
@@ -26,9 +25,19 @@ tc_verified *tc_verify_begin(const tc_plan *plan, void *const *leaf, const uint6
 // run. Frees v.
 uint32_t tc_verify_end(const tc_plan *plan, void *const *leaf, void *const *out, tc_verified *v, bool ran, FILE *to);
 
-// The contents of `at`, readable by the host: `at` itself, or a copy in *out, which the caller
-// owns. NULL: out of memory, or the device is lost. gpu NULL: host memory.
-const void *tc_verify_look(tc_gpu *gpu, const void *at, size_t bytes, tc_buffer **out);
-// Computes a record on a device, from operands by position. The caller owns *out.
-bool tc_verify_run_record(const tc_plan *p, uint32_t node, tc_device device, void *const *operand, const uint64_t *arg,
-                          tc_buffer **out);
+// ---- TC_ANOMALY=1 (anomaly.c) ----
+
+// TC_ANOMALY=1: before a plan runs, its records are run one by one, as TC_VERIFY=1 does, and their
+// values are inspected.
+//
+//   x = [0, 1]   log(x) = [-inf, 0]   sum = -inf, stored
+//   ->  "log f32[2] made -inf at element 0, of f32[2] 0"
+//
+// A record creates a NaN if no operand is NaN, and an infinity if its operands are finite.
+// Elementwise ops are judged by element, others by whole tensors. The report names the first record
+// that created a value from which non-finite values lead to a stored result. So constants and data
+// may hold infinities, and what `where` masks out is no anomaly.
+//
+// pre: the leaves are as before the run. True if *out was filled. False, too, if a record could not
+// be run alone: the log says so, and the thread's error is unchanged.
+bool tc_anomaly_find(const tc_plan *plan, void *const *leaf, const uint64_t *arg, tc_anomaly *out);

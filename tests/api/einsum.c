@@ -186,6 +186,7 @@ static void wrong_specs_are_told(void) {
   EXPECT_FAILS(tc_einsum("ij,jk", 2, xs), TC_ERR_SHAPE, "label j is 3 and, in operand 1, which is [4, 3], 4");
   EXPECT_FAILS(tc_einsum("ij,j", 2, xs), TC_ERR_SHAPE, "operand 1 is [4, 3], of rank 2, and has 1 labels");
   EXPECT_FAILS(tc_einsum("i1", 1, &x), TC_ERR_ARG, "'1' is no letter");
+  EXPECT_FAILS(tc_einsum("ij->i->j", 1, &x), TC_ERR_ARG, "a second \"->\"");
   EXPECT_FAILS(tc_einsum("ij->ik", 1, &x), TC_ERR_ARG, "the output has label k, which no operand has");
   EXPECT_FAILS(tc_einsum("ij->ii", 1, &x), TC_ERR_ARG, "the output has label i, twice");
   EXPECT_FAILS(tc_einsum("ij,j", 1, &x), TC_ERR_ARG, "does not name 1 operands");

@@ -188,7 +188,7 @@ static void refuses(int hip_major, void *hip, const char *words) {
   char why[320] = "";
   tc_gpu_facts facts = {.warp = 64};
   tc_options_reload();
-  tc_miopen_of(hip_major, hip, NULL);
+  tc_miopen_of(hip_major, hip);
   cr_expect_not(tc_miopen.ready(&(tc_gpu_port){.ordinal = 0}, &facts, why, sizeof why));
   SAYS(why, words);
 }

@@ -350,9 +350,10 @@ static bool by_rule(tc_type type, int64_t size, tc_library_gemm_after after, boo
   tc_fusion_plan gr = {.graph = &graph};
   tc_gpu_call *product;
   EXPECT_OK(tc_gpu_get(tc_device_default(), &graph.target.gpu));
-  tc_library_gemm v = {.facts = {.type = type, .batch = 1, .m = size, .n = size, .k = size, .alignment = 16},
-                       .after = after};
-  v.facts.left.row = v.facts.right.row = size;
+  tc_library_gemm v = {
+      .work = {TC_GPU_MATMULS, .matmul = {.type = type, .batch = 1, .m = size, .n = size, .k = size, .alignment = 16}},
+      .after = after};
+  v.work.matmul.left.row = v.work.matmul.right.row = size;
   for (int i = 0; i < 3; i++) v.moves[i] = moves;
   bool library = tc_library_gemm_choose(&v, &gr, NULL, NULL, &product);
   EXPECT(library == (product != NULL), "a product where it is chosen");

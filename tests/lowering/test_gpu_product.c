@@ -7,7 +7,6 @@
 #include "lowering/emit/gpu/matmul_common.h"
 #include "lowering/graph/split_k.h"
 #include "lowering/kir/libm.h"
-#include "lowering/graph/mark_prologue.h"
 #include "lowering/kir/verify.h"
 #include "runtime/options.h"
 #include "runtime/team.h"

@@ -56,7 +56,7 @@ Test(conv, a_call_that_does_not_fit_says_why) {
   expect_refusal(tc_conv_transpose2d(x, w, NONE, none), TC_ERR_SHAPE, "[in, out / groups, ...]");
   expect_refusal(tc_conv_transpose1d(zeros(S(1, 2, 3)), zeros(S(2, 2, 2)), NONE,
                                      (tc_conv_options){.stride = S(2), .output_padding = S(2)}),
-                 TC_ERR_ARG, "output_padding is 2, not below stride 2");
+                 TC_ERR_ARG, "output_padding is 2; it must be less than the stride, 2");
   expect_refusal(tc_conv_transpose1d(zeros(S(1, 2, 1)), zeros(S(2, 2, 2)), NONE, (tc_conv_options){.padding = S(1)}),
                  TC_ERR_SHAPE, "padding 1 leaves nothing of 2 elements");
   expect_refusal(tc_conv_transpose1d(zeros(S(1, 2, 0)), zeros(S(2, 2, 3)), NONE, (tc_conv_options){0}), TC_ERR_SHAPE,

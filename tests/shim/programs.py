@@ -18,7 +18,7 @@ from common import HERE, ROOT, Shim, need_reference
 problems = []
 
 NUMPY = r"""
-import hashlib, os, numpy as np
+import hashlib, os, sys, numpy as np
 rng = np.random.default_rng(1)
 a, b = rng.integers(-8, 8, (300, 200)).astype('f4'), rng.integers(-8, 8, (200, 100)).astype('f4')
 c, d = a.astype('f8'), b.astype('f8')
@@ -28,6 +28,7 @@ for x in (a @ b, c @ d, c.T @ c, a[:, :150] @ b[:150], c @ d[:, 0], np.dot(c[0],
 print(said.hexdigest())
 m = c.T @ c + 1e5 * np.eye(200)
 print(np.allclose(np.linalg.inv(m) @ m, np.eye(200)), np.allclose(np.linalg.cholesky(m) @ np.linalg.cholesky(m).T, m))
+sys.stdout.flush()
 if os.fork() == 0:
     print(np.array_equal(a @ b, (c @ d).astype('f4')), flush=True)
     os._exit(0)
@@ -66,6 +67,18 @@ def check_numpy(shim, reference):
     done = shim.run([python, script], "trace", library=reference)
     table = done.stderr.splitlines()
     expect(f"numpy's table: {done.stderr}", done.stdout == plain.stdout and table and all(len(line) <= 80 for line in table) and "cblas_sgemm" in done.stderr and "_multiarray_umath" in done.stderr)
+
+
+def check_locale(shim, reference):
+    """In a program that writes numbers with a comma, options and the profile have points."""
+    if not os.path.exists("/usr/share/i18n/locales/de_DE") or subprocess.run(["/usr/bin/python3", "-c", "import numpy"], capture_output=True).returncode != 0:
+        print("no sources of locales (package locales) or no NumPy: a decimal comma was not tested")
+        return
+    subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", str(shim.place / "de_DE.UTF-8")], check=False, capture_output=True)
+    script = "import locale, numpy as np; locale.setlocale(locale.LC_ALL, 'de_DE.UTF-8'); print(locale.str(1.5)); np.ones((99, 99)) @ np.eye(99)"
+    done, calls, _, lines = shim.profiled(["/usr/bin/python3", "-c", script], "trace", library=reference, LOCPATH=str(shim.place), TC_SHIM_PEAK="12.5")
+    expect(f"a decimal comma: {done} {calls}", (done.returncode, done.stdout, done.stderr) == (0, "1,5\n", "") and calls["cblas_dgemm"] == 1)
+    expect(f"the peak: {lines}", any(line.get("peak_gflops") == 12.5 for line in lines))
 
 
 def check_silence(shim):
@@ -136,6 +149,7 @@ def main():
     reference = need_reference()
     shim = Shim(*sys.argv[1:3])
     check_numpy(shim, reference)
+    check_locale(shim, reference)
     check_silence(shim)
     check_tc_run(shim, sys.argv[3], reference)
     shim.close()

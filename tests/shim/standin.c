@@ -2,8 +2,7 @@
 // itself.
 #include <stdlib.h>
 #include <string.h>
-
-#include "shim/blas.h"
+#include <tc/blas.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -52,7 +51,7 @@ static double symmetric(const tc_blas3_call *g, int64_t i, int64_t j) {
 
 // An element of op(a) where a is triangular.
 static double triangular(const tc_blas3_call *g, int64_t i, int64_t j) {
-  int64_t row = g->transa ? j : i, column = g->transa ? i : j;
+  int64_t row = g->trans ? j : i, column = g->trans ? i : j;
   if (row == column) return g->diag == TC_UNIT ? 1 : get(g->type, g->a, place(g->order, row, column, g->lda));
   if (g->uplo == TC_UPPER ? row > column : row < column) return 0;
   return get(g->type, g->a, place(g->order, row, column, g->lda));
@@ -72,7 +71,7 @@ EXPORT tc_status tc_symm(const tc_blas3_call *g) {
 }
 
 static double operand(const tc_blas3_call *g, const void *p, int64_t ld, int64_t i, int64_t l) {
-  return get(g->type, p, g->transa ? place(g->order, l, i, ld) : place(g->order, i, l, ld));
+  return get(g->type, p, g->trans ? place(g->order, l, i, ld) : place(g->order, i, l, ld));
 }
 
 static tc_status rank_k(const tc_blas3_call *g, const void *b, int64_t ldb) {
@@ -98,17 +97,17 @@ EXPORT tc_status tc_syr2k(const tc_blas3_call *g) {
   return rank_k(g, g->b, g->ldb);
 }
 
-// b as m by n doubles in rows, and back.
+// c as m by n doubles in rows, and back.
 static double *copy_in(const tc_blas3_call *g) {
   double *x = malloc((size_t)(g->m * g->n) * sizeof *x);
   for (int64_t i = 0; x && i < g->m; i++)
-    for (int64_t j = 0; j < g->n; j++) x[i * g->n + j] = get(g->type, g->b, place(g->order, i, j, g->ldb));
+    for (int64_t j = 0; j < g->n; j++) x[i * g->n + j] = get(g->type, g->c, place(g->order, i, j, g->ldc));
   return x;
 }
 
 static void copy_out(const tc_blas3_call *g, double *x) {
   for (int64_t i = 0; i < g->m; i++)
-    for (int64_t j = 0; j < g->n; j++) set(g->type, (void *)g->b, place(g->order, i, j, g->ldb), x[i * g->n + j]);
+    for (int64_t j = 0; j < g->n; j++) set(g->type, g->c, place(g->order, i, j, g->ldc), x[i * g->n + j]);
   free(x);
 }
 
@@ -128,7 +127,7 @@ EXPORT tc_status tc_trmm(const tc_blas3_call *g) {
 
 // Whether rows of op(a) are solved from the first.
 static int is_lower(const tc_blas3_call *g) {
-  return (g->uplo == TC_UPPER) == (g->transa != 0);
+  return (g->uplo == TC_UPPER) == (g->trans != 0);
 }
 
 EXPORT tc_status tc_trsm(const tc_blas3_call *g) {

@@ -15,6 +15,16 @@
 #define FN_(isa, op, ty, k) FN__(isa, op, ty, k)
 #define FN__(isa, op, ty, k) step_##isa##_##op##_##ty##_##k
 
+// Does the statements for each j below GRAIN, piece after piece of a vector. STEP moves on to the
+// next piece.
+#define EACH_PIECE(GRAIN, STEP, ...) \
+  for (uint32_t left = s->lanes;; left -= GRAIN, STEP) { \
+    IVDEP for (int j = 0; j < GRAIN; j++) { \
+      __VA_ARGS__ \
+    } \
+    if (left <= GRAIN) break; \
+  }
+
 #define TYPES_OF(TY) \
   typedef T_##TY T __attribute__((unused)); \
   typedef W_##TY W __attribute__((unused)); \
@@ -32,17 +42,12 @@
     AD *d = vector_at(frame, s->dst); \
     const AX *a = vector_at(frame, s->src[0]); \
     const AT *b = vector_at(frame, s->src[1]), *c = vector_at(frame, s->src[2]); \
-    uint32_t left = s->lanes; \
-    do { \
-      IVDEP for (int j = 0; j < GRAIN; j++) { \
-        const XT x = a[j]; \
-        const T y = b[j], z = c[j]; \
-        (void)x, (void)y, (void)z, (void)BITS, (void)SG; \
-        d[j] = (DT)(EXPR); \
-      } \
-      if (left <= GRAIN) break; \
-      left -= GRAIN, d += GRAIN, a += GRAIN, b += GRAIN, c += GRAIN; \
-    } while (true); \
+    EACH_PIECE(GRAIN, (d += GRAIN, a += GRAIN, b += GRAIN, c += GRAIN), { \
+      const XT x = a[j]; \
+      const T y = b[j], z = c[j]; \
+      (void)x, (void)y, (void)z, (void)BITS, (void)SG; \
+      d[j] = (DT)(EXPR); \
+    }) \
     return s + 1; \
   } \
   static const step *FN(OP, TY, s)(const step *s, char *frame) { \
@@ -69,12 +74,7 @@ STEP_PICKS(MAP_PICK)
     memcpy(&x, FROM, sizeof x); \
     A_##TY *d = vector_at(frame, s->dst); \
     const A_##TY *b = vector_at(frame, s->src[1]), *c = vector_at(frame, s->src[2]); \
-    uint32_t left = s->lanes; \
-    do { \
-      IVDEP for (int j = 0; j < GRAIN; j++) d[j] = FMA(x, b[j], c[j]); \
-      if (left <= GRAIN) break; \
-      left -= GRAIN, d += GRAIN, b += GRAIN, c += GRAIN; \
-    } while (true); \
+    EACH_PIECE(GRAIN, (d += GRAIN, b += GRAIN, c += GRAIN), d[j] = FMA(x, b[j], c[j]);) \
     return s + 1; \
   }
 SCALED(SCALED, F32, __builtin_fmaf, slot_at(frame, s->src[0]))
@@ -87,15 +87,10 @@ SCALED(SCALED_FROM, F64, __builtin_fma, buffer_at(frame, s))
   static const step *FN(PAIR_##SECOND, FIRST, AT)(const step *s, char *frame) { \
     A_F32 *d = vector_at(frame, s->dst); \
     const A_F32 *a = vector_at(frame, s->src[0]), *b = vector_at(frame, s->src[1]), *c = vector_at(frame, s->src[2]); \
-    uint32_t left = s->lanes; \
-    do { \
-      IVDEP for (int j = 0; j < 16; j++) { \
-        const float first = f32_##FIRST(a[j], b[j]), other = c[j]; \
-        d[j] = f32_##SECOND EXPR; \
-      } \
-      if (left <= 16) break; \
-      left -= 16, d += 16, a += 16, b += 16, c += 16; \
-    } while (true); \
+    EACH_PIECE(16, (d += 16, a += 16, b += 16, c += 16), { \
+      const float first = f32_##FIRST(a[j], b[j]), other = c[j]; \
+      d[j] = f32_##SECOND EXPR; \
+    }) \
     return s + 1; \
   }
 #define PAIR(SECOND, FIRST) PAIR_AT(SECOND, FIRST, 0, (first, other)) PAIR_AT(SECOND, FIRST, 1, (other, first))
@@ -105,12 +100,8 @@ static const step *FN(FMA_FMA, F32, v)(const step *s, char *frame) {
   A_F32 *d = vector_at(frame, s->dst);
   const A_F32 *a = vector_at(frame, s->src[0]), *b = vector_at(frame, s->src[1]), *c = vector_at(frame, s->src[2]);
   const A_F32 *e = vector_at(frame, s->src[3]), *f = vector_at(frame, s->src[4]);
-  uint32_t left = s->lanes;
-  do {
-    IVDEP for (int j = 0; j < 16; j++) d[j] = __builtin_fmaf(__builtin_fmaf(a[j], b[j], c[j]), e[j], f[j]);
-    if (left <= 16) break;
-    left -= 16, d += 16, a += 16, b += 16, c += 16, e += 16, f += 16;
-  } while (true);
+  EACH_PIECE(16, (d += 16, a += 16, b += 16, c += 16, e += 16, f += 16),
+             d[j] = __builtin_fmaf(__builtin_fmaf(a[j], b[j], c[j]), e[j], f[j]);)
   return s + 1;
 }
 
@@ -120,15 +111,10 @@ static const step *FN(FMA_FMA, F32, v)(const step *s, char *frame) {
     A_I32 *d = vector_at(frame, s->dst); \
     const A_F32 *a = vector_at(frame, s->src[0]), *b = vector_at(frame, s->src[1]); \
     const A_I32 *c = vector_at(frame, s->src[2]), *e = vector_at(frame, s->src[3]); \
-    uint32_t left = s->lanes; \
-    do { \
-      IVDEP for (int j = 0; j < 16; j++) { \
-        const int32_t yes = c[j], no = e[j]; \
-        d[j] = a[j] SIGN b[j] ? yes : no; \
-      } \
-      if (left <= 16) break; \
-      left -= 16, d += 16, a += 16, b += 16, c += 16, e += 16; \
-    } while (true); \
+    EACH_PIECE(16, (d += 16, a += 16, b += 16, c += 16, e += 16), { \
+      const int32_t yes = c[j], no = e[j]; \
+      d[j] = a[j] SIGN b[j] ? yes : no; \
+    }) \
     return s + 1; \
   }
 STEP_TESTS_OF_PICKS(PICK)
@@ -141,12 +127,7 @@ STEP_TESTS_OF_PICKS(PICK)
     enum { WIDE = sizeof(T_##S) > sizeof(T_##D) ? sizeof(T_##S) : sizeof(T_##D), GRAIN = 64 / WIDE }; \
     A_##D *d = vector_at(frame, s->dst); \
     const A_##S *a = vector_at(frame, s->src[0]); \
-    uint32_t left = s->lanes; \
-    do { \
-      IVDEP for (int j = 0; j < GRAIN; j++) d[j] = PUT(TAKE_##S(a[j])); \
-      if (left <= GRAIN) break; \
-      left -= GRAIN, d += GRAIN, a += GRAIN; \
-    } while (true); \
+    EACH_PIECE(GRAIN, (d += GRAIN, a += GRAIN), d[j] = PUT(TAKE_##S(a[j]));) \
     return s + 1; \
   }
 // clang-format off
@@ -193,6 +174,35 @@ static const step *FN(PACK, F16, v)(const step *s, char *frame) {
   }
 STEP_HALVES(HALVE)
 
+// Lanes from elements AT of memory, and to them, where the mask, if there is one, is on.
+// e: the indices of INDEXED ops.
+#define READ_LANES(NAME, TY, MEMORY, AT, MASKED) \
+  static const step *FN(NAME, TY, v)(const step *s, char *frame) { \
+    T_##TY *d = slot_at(frame, s->dst); \
+    const char *p = MEMORY; \
+    const int64_t *e = slot_at(frame, s->src[0]); \
+    const uint8_t *m = slot_at(frame, s->src[1]); \
+    const bool masked = MASKED; \
+    (void)e; \
+    for (uint32_t i = 0; i < s->lanes; i++) { \
+      T_##TY x = 0; \
+      if (!masked || m[i]) memcpy(&x, p + (AT) * (int64_t)sizeof x, sizeof x); \
+      d[i] = x; \
+    } \
+    return s + 1; \
+  }
+#define WRITE_LANES(NAME, TY, MEMORY, AT, MASKED) \
+  static const step *FN(NAME, TY, v)(const step *s, char *frame) { \
+    const T_##TY *a = slot_at(frame, s->src[1]); \
+    char *p = MEMORY; \
+    const int64_t *e = slot_at(frame, s->src[0]); \
+    const uint8_t *m = slot_at(frame, s->src[2]); \
+    const bool masked = MASKED; \
+    (void)e; \
+    for (uint32_t i = 0; i < s->lanes; i++) \
+      if (!masked || m[i]) memcpy(p + (AT) * (int64_t)sizeof *a, a + i, sizeof *a); \
+    return s + 1; \
+  }
 // Moves by element size.
 #define MOVES(TY) \
   static const step *FN(SPLAT, TY, v)(const step *s, char *frame) { \
@@ -216,71 +226,27 @@ STEP_HALVES(HALVE)
     for (uint32_t i = 0; i < s->lanes / 2; i++) d[2 * i] = a[i], d[2 * i + 1] = b[i]; \
     return s + 1; \
   } \
-  static const step *FN(LOADM, TY, v)(const step *s, char *frame) { \
-    T_##TY *d = slot_at(frame, s->dst); \
-    const char *p = buffer_at(frame, s); \
-    const uint8_t *m = slot_at(frame, s->src[1]); \
-    for (uint32_t i = 0; i < s->lanes; i++) { \
-      T_##TY x = 0; \
-      if (m[i]) memcpy(&x, p + i * sizeof x, sizeof x); \
-      d[i] = x; \
-    } \
-    return s + 1; \
-  } \
-  static const step *FN(STOREM, TY, v)(const step *s, char *frame) { \
-    const T_##TY *a = slot_at(frame, s->src[1]); \
-    char *p = buffer_at(frame, s); \
-    const uint8_t *m = slot_at(frame, s->src[2]); \
-    for (uint32_t i = 0; i < s->lanes; i++) \
-      if (m[i]) memcpy(p + i * sizeof *a, a + i, sizeof *a); \
-    return s + 1; \
-  } \
-  static const step *FN(GATHER, TY, v)(const step *s, char *frame) { \
-    T_##TY *d = slot_at(frame, s->dst); \
-    const char *p = head_of(frame)->buf[s->imm]; \
-    const int64_t *e = slot_at(frame, s->src[0]); \
-    const uint8_t *m = s->masked ? slot_at(frame, s->src[1]) : NULL; \
-    for (uint32_t i = 0; i < s->lanes; i++) { \
-      T_##TY x = 0; \
-      if (m == NULL || m[i]) memcpy(&x, p + e[i] * (int64_t)sizeof x, sizeof x); \
-      d[i] = x; \
-    } \
-    return s + 1; \
-  } \
-  static const step *FN(SCATTER, TY, v)(const step *s, char *frame) { \
-    const T_##TY *a = slot_at(frame, s->src[1]); \
-    char *p = head_of(frame)->buf[s->imm]; \
-    const int64_t *e = slot_at(frame, s->src[0]); \
-    const uint8_t *m = s->masked ? slot_at(frame, s->src[2]) : NULL; \
-    for (uint32_t i = 0; i < s->lanes; i++) \
-      if (m == NULL || m[i]) memcpy(p + e[i] * (int64_t)sizeof *a, a + i, sizeof *a); \
-    return s + 1; \
-  }
+  READ_LANES(LOADM, TY, buffer_at(frame, s), i, true) \
+  READ_LANES(GATHER, TY, head_of(frame)->buf[s->imm], e[i], s->masked) \
+  WRITE_LANES(STOREM, TY, buffer_at(frame, s), i, true) \
+  WRITE_LANES(SCATTER, TY, head_of(frame)->buf[s->imm], e[i], s->masked)
 // clang-format off
 MOVES(U8) MOVES(I16) MOVES(I32) MOVES(I64)
 // clang-format on
 
 // Copies of a constant size, and of whole 64-byte pieces: a slot from memory, memory from a slot, a
 // slot from a slot.
-#define COPIES(N, PIECES) \
-  static const step *FN(LOAD, N, v)(const step *s, char *frame) { \
-    char *d = slot_at(frame, s->dst); \
-    const char *p = buffer_at(frame, s); \
-    for (uint32_t i = 0; i < (PIECES); i++) memcpy(d + i * N, p + i * N, N); \
-    return s + 1; \
-  } \
-  static const step *FN(STORE, N, v)(const step *s, char *frame) { \
-    const char *a = slot_at(frame, s->src[1]); \
-    char *p = buffer_at(frame, s); \
-    for (uint32_t i = 0; i < (PIECES); i++) memcpy(p + i * N, a + i * N, N); \
-    return s + 1; \
-  } \
-  static const step *FN(COPY, N, v)(const step *s, char *frame) { \
-    char *d = slot_at(frame, s->dst); \
-    const char *a = slot_at(frame, s->src[0]); \
-    for (uint32_t i = 0; i < (PIECES); i++) memcpy(d + i * N, a + i * N, N); \
+#define COPY_PIECES(NAME, N, PIECES, TO, FROM) \
+  static const step *FN(NAME, N, v)(const step *s, char *frame) { \
+    char *to = TO; \
+    const char *from = FROM; \
+    for (uint32_t i = 0; i < (PIECES); i++) memcpy(to + i * N, from + i * N, N); \
     return s + 1; \
   }
+#define COPIES(N, PIECES) \
+  COPY_PIECES(LOAD, N, PIECES, slot_at(frame, s->dst), buffer_at(frame, s)) \
+  COPY_PIECES(STORE, N, PIECES, buffer_at(frame, s), slot_at(frame, s->src[1])) \
+  COPY_PIECES(COPY, N, PIECES, slot_at(frame, s->dst), slot_at(frame, s->src[0]))
 // clang-format off
 COPIES(1, 1) COPIES(2, 1) COPIES(4, 1) COPIES(8, 1) COPIES(16, 1) COPIES(32, 1) COPIES(64, s->pieces)
 // clang-format on
@@ -344,32 +310,3 @@ static const step_set STEPS_NAME(ISA) = {
 #endif
 };
 // clang-format on
-
-#undef FN
-#undef FN_
-#undef FN__
-#undef TYPES_OF
-#undef MAP_TO
-#undef MAP
-#undef MAP_TEST
-#undef MAP_PICK
-#undef SCALED
-#undef PAIR
-#undef PAIR_AT
-#undef PICK
-#undef CAST_TO
-#undef CAST_BY
-#undef CASTS_FROM
-#undef HALVE
-#undef MOVES
-#undef COPIES
-#undef ENTRY
-#undef ENTRY_HALVE
-#undef ENTRY_CAST
-#undef ENTRY_CASTS
-#undef ENTRY_MOVES
-#undef ENTRY_PAIR
-#undef ENTRY_PICK
-#undef ENTRY_COPIES
-#undef STEPS_NAME
-#undef STEPS_NAME_

@@ -84,17 +84,15 @@ static inline float odd_from_i64(int64_t v) {
 }
 
 // Saturating; NaN gives 0. Bounds are exact in the type of v.
-#define SATURATE(T, v, low, high, min, max) \
-  ((v) != (v) ? (T)0 : (v) >= (high) ? (T)(max) : (v) <= (low) ? (T)(min) : (T)(v))
-static inline uint8_t u8_from(double v) {
-  return SATURATE(uint8_t, v, 0.0, 255.0, 0, UINT8_MAX);
-}
-static inline int8_t i8_from(double v) {
-  return SATURATE(int8_t, v, -128.0, 127.0, INT8_MIN, INT8_MAX);
-}
-static inline int16_t i16_from(double v) {
-  return SATURATE(int16_t, v, -32768.0, 32767.0, INT16_MIN, INT16_MAX);
-}
+#define SATURATING(T, NAME, low, high, min, max) \
+  static inline T NAME(double v) { \
+    return v != v ? (T)0 : v >= (high) ? (T)(max) : v <= (low) ? (T)(min) : (T)v; \
+  }
+SATURATING(uint8_t, u8_from, 0.0, 255.0, 0, UINT8_MAX)
+SATURATING(int8_t, i8_from, -128.0, 127.0, INT8_MIN, INT8_MAX)
+SATURATING(int16_t, i16_from, -32768.0, 32767.0, INT16_MIN, INT16_MAX)
+SATURATING(int32_t, i32_from, -0x1p31, 0x1p31, INT32_MIN, INT32_MAX)
+SATURATING(int64_t, i64_from, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX)
 static inline float power_of_two(int32_t n) {
   const uint32_t bits = (uint32_t)(n + 127) << 23;
   float v;
@@ -132,13 +130,6 @@ static inline int32_t looked_up(int64_t table, int32_t at) {
   memcpy(&bits, &tc_kir_table[table][at & (TC_KIR_TABLE_LENGTH - 1)], sizeof bits);
   return bits;
 }
-static inline int32_t i32_from(double v) {
-  return SATURATE(int32_t, v, -0x1p31, 0x1p31, INT32_MIN, INT32_MAX);
-}
-static inline int64_t i64_from(double v) {
-  return SATURATE(int64_t, v, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX);
-}
-
 #define TAKE_BOOL(v) (v)
 #define TAKE_U8(v) (v)
 #define TAKE_I8(v) (v)
@@ -192,21 +183,18 @@ static inline int64_t i64_from(double v) {
 #define SMALLER (((x < y) | (x != x)) ? x : y)
 #define LARGER (((x > y) | (x != x)) ? x : y)
 
-static inline float f32_ADD(float x, float y) {
-  return x + y;
-}
-static inline float f32_SUB(float x, float y) {
-  return x - y;
-}
-static inline float f32_MUL(float x, float y) {
-  return x * y;
-}
-static inline float f32_MIN(float x, float y) {
-  return SMALLER;
-}
-static inline float f32_MAX(float x, float y) {
-  return LARGER;
-}
+// What pairs are made of: functions f32_ADD and so on.
+#define F32_OP(NAME, EXPR) \
+  static inline float f32_##NAME(float x, float y) { \
+    return EXPR; \
+  }
+// clang-format off
+F32_OP(ADD, x + y)
+F32_OP(SUB, x - y)
+F32_OP(MUL, x * y)
+F32_OP(MIN, SMALLER)
+F32_OP(MAX, LARGER)
+// clang-format on
 
 #define QUOTIENT (y == 0 ? 0 : SG && (T)((W)y + 1) == 0 ? (T)((W)0 - (W)x) : x / y)
 #define REMAINDER (y == 0 || (SG && (T)((W)y + 1) == 0) ? 0 : x % y)
@@ -239,7 +227,6 @@ static inline float f32_MAX(float x, float y) {
   EACH_VALUE(X, GT, x > y) EACH_VALUE(X, GE, x >= y)
 // clang-format on
 #define STEP_TESTS_OF_PICKS(X) X(EQ, ==) X(NE, !=) X(LT, <) X(LE, <=) X(GT, >) X(GE, >=)
-// What pairs are made of: the functions f32_ADD and so on.
 #define PAIRS_WITH(X, SECOND) X(SECOND, ADD) X(SECOND, SUB) X(SECOND, MUL) X(SECOND, MIN) X(SECOND, MAX)
 #define STEP_PAIRS(X) PAIRS_WITH(X, ADD) PAIRS_WITH(X, SUB) PAIRS_WITH(X, MUL) PAIRS_WITH(X, MIN) PAIRS_WITH(X, MAX)
 // Selection moves bits, so it goes by size; an integer of the size stands for every type of it.

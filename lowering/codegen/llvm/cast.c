@@ -221,10 +221,6 @@ static LLVMValueRef int_to_float(cast c, LLVMValueRef v, unsigned from, unsigned
   return from == TC_U8 ? LLVMBuildUIToFP(c.at, v, wide(c, real), "") : LLVMBuildSIToFP(c.at, v, wide(c, real), "");
 }
 
-static bool is_half(unsigned dtype) {
-  return dtype == TC_F16 || dtype == TC_BF16;
-}
-
 static LLVMValueRef to_half(cast c, LLVMValueRef v, unsigned from, unsigned to) {
   if (from == TC_I64)
     v = f64_to_f32_odd(c, i64_to_f64_odd(c, v));
@@ -242,13 +238,13 @@ LLVMValueRef tc_llvm_cast(tc_llvm_build *b, const tc_kir_inst *inst, LLVMValueRe
   cast c = {b, b->b, lanes};
   if (inst->imm != 0) return settled_to_bf16(c, v);
   if (from == to) return v;
-  if (is_half(from)) {
+  if (tc_kir_is_half(from)) {
     v = from == TC_F16 ? f16_to_f32(c, v) : bf16_to_f32(c, v);
     from = TC_F32;
     if (to == TC_F32) return v;
   }
   LLVMTypeRef type = tc_llvm_value_type(b, to, lanes);
-  if (is_half(to)) return to_half(c, v, from, to);
+  if (tc_kir_is_half(to)) return to_half(c, v, from, to);
   if (to == TC_BOOL) {
     LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(v));
     return tc_kir_is_real(from) ? LLVMBuildFCmp(c.at, LLVMRealUNE, v, zero, "")

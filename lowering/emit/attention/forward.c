@@ -28,9 +28,7 @@
 #include <math.h>
 
 #include "lowering/emit/attention/tile.h"
-#include "lowering/tiling/gemm.h"
 #include "lowering/target/cpu_target.h"
-#include "lowering/tiling/summation.h"
 #include "lowering/tiling/winograd.h"
 #include "runtime/options.h"
 
@@ -52,18 +50,18 @@
 // own elements, and of a key's. So a score has the rounding error of one as large as those sums.
 // Infinities and NaN exceed the bound. Computed, not measured: normal elements reach some 26 and 14
 // in heads of 64, 45 and 13 in heads of 128.
-#define PAIRED_BELOW 64.0
-#define LEAST_PAIRED_ROWS 4  // of a tile: with fewer, additions are latency-bound
+#define WINOGRAD_BELOW 64.0
+#define LEAST_WINOGRAD_ROWS 4  // of a tile: with fewer, additions are latency-bound
 // Keys at least: with fewer, testing how large elements are does not pay off.
 // Measured: 16 rows of 16 keys of 32: 17 us without, 18 us with.
-#define LEAST_PAIRED_KEYS 32
+#define LEAST_WINOGRAD_KEYS 32
 
 #define E (&p->s->e)
 
-static bool goes_by_pairs(const tc_attention_emitter *p, const tc_isa *isa) {
+static bool uses_winograd_dot(const tc_attention_emitter *p, const tc_isa *isa) {
   bool may = isa->pairs && tc_winograd_allowed() && !p->backward && p->acc == TC_F32 && p->step == 1;
   return may && p->vector == TC_ATTENTION_WINOGRAD_DOT && p->e >= TC_ATTENTION_WINOGRAD_DOT &&
-         p->rows >= LEAST_PAIRED_ROWS && p->keys >= LEAST_PAIRED_KEYS;
+         p->rows >= LEAST_WINOGRAD_ROWS && p->keys >= LEAST_WINOGRAD_KEYS;
 }
 
 static void choose_key_blocks(tc_attention_emitter *p) {
@@ -76,7 +74,7 @@ static void choose_key_blocks(tc_attention_emitter *p) {
   p->reads_keys = !p->backward && p->f <= READING_ROWS;
   p->vector = isa->vector_bytes / size;
   p->unroll = tc_tiling_unrolled();
-  p->lanes = TC_MIN(isa->registers / 8 * p->vector, TC_MAX_OF(tc_emit_lanes_for(p->keys), TC_ATTENTION_STEP));
+  p->lanes = TC_MIN(isa->registers / 8 * p->vector, TC_MAX_OF(tc_emit_power_for(p->keys, LANES), TC_ATTENTION_STEP));
   // from e alone, so that log-sum-exp without values has the same blocks, and the same bits
   p->block = p->e > LONG_HEAD ? KEYS / 2 : KEYS;
   if (p->backward) p->block /= 2;
@@ -86,8 +84,8 @@ static void choose_key_blocks(tc_attention_emitter *p) {
   p->rows = (p->f + (p->f + TC_ATTENTION_ROWS - 1) / TC_ATTENTION_ROWS - 1) /
             ((p->f + TC_ATTENTION_ROWS - 1) / TC_ATTENTION_ROWS);
   p->pitch = p->block + WIDEST + TC_ATTENTION_STEP;
-  p->by_pairs = goes_by_pairs(p, isa);
-  p->row_scale = p->by_pairs ? exp2(round(log2(tc_attention_units(p) / sqrt((double)p->e)) / 2)) : 1;
+  p->winograd_dot = uses_winograd_dot(p, isa);
+  p->row_scale = p->winograd_dot ? exp2(round(log2(tc_attention_units(p) / sqrt((double)p->e)) / 2)) : 1;
   int64_t state = ceil_to(p->ev, p->vector) * size,
           most_rows = p->one_block ? p->f : TC_MAX_OF(STATE_BYTES / state, p->rows);
   int64_t units = (WANTED_UNITS + p->a - 1) / p->a, rows = TC_MAX_OF((p->f + units - 1) / units, 8 * p->rows);
@@ -104,13 +102,14 @@ static tc_val with_keys(tc_attention_emitter *p, tc_attention_matmul_operand row
   if (by < TC_ATTENTION_STEP)
     return tc_build_halve(E, with_keys(p, rows, row, key, last, first, 2 * by),
                           with_keys(p, rows, row, key, last, first + by, 2 * by));
-  tc_val at = rows.rows ? rows.rows[row] : plus(p, rows.at, row * rows.row), k = least(p, plus(p, key, first), last);
-  tc_val sum = tc_build_splat(E, number(p, 0), TC_ATTENTION_STEP);
+  tc_val at = rows.rows ? rows.rows[row] : plus(p->s, rows.at, row * rows.row),
+         k = least(p->s, plus(p->s, key, first), last);
+  tc_val sum = splat(p->s, number(p, 0), TC_ATTENTION_STEP);
   for (int64_t c = 0; c < p->e; c += TC_ATTENTION_STEP) {
     tc_val mask = c + TC_ATTENTION_STEP <= p->e ? TC_NONE : tc_attention_column_mask(p, c, p->e, TC_ATTENTION_STEP);
     tc_val v = tc_attention_load_part(p, &p->k, k, i64(p->s, c), TC_ATTENTION_STEP, mask),
-           q = load(p->s, rows.buf, rows.type, TC_ATTENTION_STEP, plus(p, at, c), mask);
-    sum = c == 0 ? mul(p, v, q) : tc_multiply_add(p->s, p->way, q, v, sum);
+           q = load(p->s, rows.buf, rows.type, TC_ATTENTION_STEP, plus(p->s, at, c), mask);
+    sum = c == 0 ? mul(p->s, v, q) : tc_multiply_add(p->s, p->way, q, v, sum);
   }
   return sum;
 }
@@ -118,15 +117,15 @@ static tc_val with_keys(tc_attention_emitter *p, tc_attention_matmul_operand row
 // Computes the scores of a tile of rows with keys k0 to k1, which are read where they lie.
 static void with_keys_in_place(tc_attention_emitter *p, tc_attention_matmul_operand rows, tc_val k0, tc_val k1,
                                int tile) {
-  tc_val key = loop(p->s, i64(p->s, 0), sub(p->s, k1, k0), TC_ATTENTION_STEP);
+  tc_val key = loop_to(p->s, sub(p->s, k1, k0), TC_ATTENTION_STEP);
   for (int i = 0; i < TC_ATTENTION_STEP; i++) {
-    tc_val row = add(p->s, k0, plus(p, key, i));
-    tc_attention_prefetch_row(p, &p->k, plus(p, row, KEYS_AHEAD), p->keys, p->e);
+    tc_val row = add(p->s, k0, plus(p->s, key, i));
+    tc_attention_prefetch_row(p, &p->k, plus(p->s, row, KEYS_AHEAD), p->keys, p->e);
     if (p->out != TC_NONE) tc_attention_prefetch_row(p, &p->v, row, p->keys, p->ev);
   }
   for (int i = 0; i < p->rows; i++) {
-    tc_val sums = with_keys(p, rows, i, add(p->s, k0, key), plus(p, k1, -1), 0, 1);
-    store(p->s, tile, plus(p, key, i * p->pitch), mul(p, sums, tc_attention_key_scale(p)));
+    tc_val sums = with_keys(p, rows, i, add(p->s, k0, key), plus(p->s, k1, -1), 0, 1);
+    store(p->s, tile, plus(p->s, key, i * p->pitch), mul(p->s, sums, tc_attention_key_scale(p)));
   }
   end(p->s);
 }
@@ -140,7 +139,7 @@ static void prefetch_key(tc_attention_emitter *p, const tc_attention_prefetch *x
 static void prefetch_rest(tc_attention_emitter *p, const tc_attention_prefetch *x,
                           void (*prefetch)(tc_attention_emitter *p, const tc_attention_prefetch *x, tc_val i),
                           tc_val count, int size) {
-  tc_val i = loop(p->s, tc_build_bin(E, TC_IR_DIV, plus(p, count, size - 1), i64(p->s, size)), i64(p->s, p->rows), 1);
+  tc_val i = loop(p->s, bin(p->s, TC_IR_DIV, plus(p->s, count, size - 1), i64(p->s, size)), i64(p->s, p->rows), 1);
   prefetch(p, x, i);
   end(p->s);
 }
@@ -154,10 +153,9 @@ typedef struct row_state {
 
 typedef struct forward {
   tc_attention_emitter *p;
-  row_state total;  // with groups of blocks: of the groups that are done
-  int queries, panels, values, scores, weights, greatest, sums, shrink,
-      mix;  // tiles; weights: the scores' tile, or one of bf16
-  tc_attention_winograd_dot pairs;
+  row_state state, total;  // total: with groups of blocks, of the groups that are done
+  int queries, panels, values, scores, weights, shrink;  // tiles; weights: the scores' tile, or one of bf16
+  tc_attention_winograd_dot dot;
   tc_val begins_pair;  // mask: whether each of TC_ATTENTION_WINOGRAD_DOT columns begins a pair
   bool pack_values;
   int64_t value_pitch;
@@ -165,13 +163,9 @@ typedef struct forward {
   tc_val ready;  // keys of the block that are transposed and packed, in whole panels
 } forward;
 
-static tc_val reduce(tc_attention_emitter *p, tc_val v, tc_kir_op op) {
-  return tc_build_raw(E, TC_IR_REDUCE, p->acc, 1, v, TC_NONE, TC_NONE, op);
-}
-
 // Returns the steps of `keys` keys; the last may be partial.
 static tc_val in_steps(tc_attention_emitter *p, tc_val keys) {
-  return p->step == 1 ? keys : tc_build_bin(E, TC_IR_DIV, plus(p, keys, p->step - 1), i64(p->s, p->step));
+  return p->step == 1 ? keys : bin(p->s, TC_IR_DIV, plus(p->s, keys, p->step - 1), i64(p->s, p->step));
 }
 
 // Replaces a tile of scores by weights. Stores each row's greatest score and sum, and the factor by
@@ -183,52 +177,51 @@ static void softmax_of_tile(forward *f, tc_val row, tc_val count, const tc_atten
       wide[TC_ATTENTION_ROWS], before[TC_ATTENTION_ROWS], unseen = number(p, -INFINITY),
                                                           state = p->one_block ? i64(p->s, 0) : sub(p->s, row, f->r0);
   tc_attention_rows_from(p, row, rows);
-  for (int i = 0; i < n; i++) top[i] = tc_build_var(E, tc_build_splat(E, unseen, TC_ATTENTION_STEP));
+  for (int i = 0; i < n; i++) top[i] = var(p->s, splat(p->s, unseen, TC_ATTENTION_STEP));
   for (tc_attention_steps x = tc_attention_steps_of(p, rows, f->k0, f->k1); tc_attention_next_steps(p, &x, count);)
     for (int i = 0; i < n; i++) {
-      tc_val at = plus(p, x.at, i * p->pitch), seen = seen_by(p, &x, i),
+      tc_val at = plus(p->s, x.at, i * p->pitch), seen = seen_by(p, &x, i),
              v = load(p->s, f->scores, p->acc, TC_ATTENTION_STEP, at, TC_NONE);
       v = tc_attention_masked(p, v, rows[i], add(p->s, f->k0, x.at), &seen), v = only(p, seen, v, -INFINITY);
       if (seen != TC_NONE || p->has_mask) store(p->s, f->scores, at, v);
-      tc_build_set(E, top[i], tc_build_select(E, tc_build_bin(E, TC_IR_GT, v, top[i]), v, top[i]));
+      set(p->s, top[i], select_val(p->s, bin(p->s, TC_IR_GT, v, top[i]), v, top[i]));
     }
   for (int i = 0; i < n; i++) {
-    tc_val greatest = reduce(p, top[i], TC_IR_MAX);
+    tc_val greatest = reduce(p->s, top[i], TC_IR_MAX);
     if (!p->one_block)
-      before[i] = load(p->s, f->greatest, p->acc, 1, plus(p, state, i), TC_NONE),
-      greatest = most(p, before[i], greatest);
-    less[i] = tc_build_select(E, tc_build_bin(E, TC_IR_EQ, greatest, unseen), number(p, 0), greatest);
-    store(p->s, f->greatest, plus(p, state, i), greatest);
-    wide[i] = tc_build_splat(E, less[i], TC_ATTENTION_STEP);
-    sum[i] = tc_build_var(E, tc_build_splat(E, number(p, 0), TC_ATTENTION_STEP));
+      before[i] = load(p->s, f->state.greatest, p->acc, 1, plus(p->s, state, i), TC_NONE),
+      greatest = most(p->s, before[i], greatest);
+    less[i] = select_val(p->s, bin(p->s, TC_IR_EQ, greatest, unseen), number(p, 0), greatest);
+    store(p->s, f->state.greatest, plus(p->s, state, i), greatest);
+    wide[i] = splat(p->s, less[i], TC_ATTENTION_STEP);
+    sum[i] = var(p->s, splat(p->s, number(p, 0), TC_ATTENTION_STEP));
   }
-  tc_val key = loop(p->s, i64(p->s, 0), count, TC_ATTENTION_STEP);
-  prefetch_key(p, next,
-               least(p, tc_build_bin(E, TC_IR_DIV, key, i64(p->s, TC_ATTENTION_STEP)), i64(p->s, p->rows - 1)));
+  tc_val key = loop_to(p->s, count, TC_ATTENTION_STEP);
+  prefetch_key(p, next, least(p->s, div_by(p->s, key, TC_ATTENTION_STEP), i64(p->s, p->rows - 1)));
   for (int i = 0; i < n; i++) {
-    tc_val at = plus(p, key, i * p->pitch),
+    tc_val at = plus(p->s, key, i * p->pitch),
            v = tc_attention_power(p, sub(p->s, load(p->s, f->scores, p->acc, TC_ATTENTION_STEP, at, TC_NONE), wide[i]));
     store(p->s, f->weights, at, p->step > 1 ? tc_build_cast_bf16_daz(E, v) : v);
-    tc_build_set(E, sum[i], add(p->s, sum[i], v));
+    set(p->s, sum[i], add(p->s, sum[i], v));
   }
   end(p->s);
   for (int i = 0; i < n; i++) {
-    tc_val total = reduce(p, sum[i], TC_IR_ADD), at = plus(p, state, i);
+    tc_val total = reduce(p->s, sum[i], TC_IR_ADD), at = plus(p->s, state, i);
     if (!p->one_block) {
       tc_val shrink = tc_attention_power(p, sub(p->s, before[i], less[i]));
-      total = add(p->s, mul(p, load(p->s, f->sums, p->acc, 1, at, TC_NONE), shrink), total);
+      total = add(p->s, mul(p->s, load(p->s, f->state.sums, p->acc, 1, at, TC_NONE), shrink), total);
       store(p->s, f->shrink, i64(p->s, i), shrink);
     }
-    store(p->s, f->sums, at, total);
+    store(p->s, f->state.sums, at, total);
   }
 }
 
 // Returns a row's weighted values over the sum of its weights; zeros if the row sees nothing.
 static tc_val by_sum(forward *f, tc_val mix, tc_val at) {
   tc_attention_emitter *p = f->p;
-  tc_val sum = load(p->s, f->sums, p->acc, 1, at, TC_NONE), none = tc_build_bin(E, TC_IR_EQ, sum, number(p, 0));
-  tc_val inverse = tc_build_bin(E, TC_IR_DIV, number(p, 1), tc_build_select(E, none, number(p, 1), sum));
-  return tc_build_select(E, none, number(p, 0), mul(p, mix, inverse));
+  tc_val sum = load(p->s, f->state.sums, p->acc, 1, at, TC_NONE), none = bin(p->s, TC_IR_EQ, sum, number(p, 0));
+  tc_val inverse = bin(p->s, TC_IR_DIV, number(p, 1), select_val(p->s, none, number(p, 1), sum));
+  return select_val(p->s, none, number(p, 0), mul(p->s, mix, inverse));
 }
 
 // Returns whether tiles overlap: tiles do not divide the rows of a causal block, so the second
@@ -243,14 +236,6 @@ static bool goes_past(const tc_attention_emitter *p) {
   return p->f % p->rows && !(overlaps(p) && p->row_block >= p->f);
 }
 
-static void begin_row(tc_attention_emitter *p, tc_val row) {
-  if (goes_past(p)) begin_if(p->s, tc_build_bin(E, TC_IR_LT, row, i64(p->s, p->f)));
-}
-
-static void end_row(tc_attention_emitter *p) {
-  if (goes_past(p)) end_if(p->s);
-}
-
 // Multiplies weights by values. With one block of keys the result is stored, else added to the
 // rows' weighted values so far.
 static void mix_values(forward *f, tc_val row, tc_val count) {
@@ -259,30 +244,25 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
   for (tc_attention_panels x = {.columns = p->ev}; tc_attention_next_panel(p, &x);) {
     tc_val acc[TC_ATTENTION_ROWS],
         at = f->pack_values ? x.at : add(p->s, add(p->s, p->v.at, times(p->s, f->k0, p->v.stride)), x.at);
-    tc_attention_matmul_operand weights = {f->weights, p->step > 1 ? TC_BF16 : p->acc, i64(p->s, 0), p->pitch, p->step,
-                                           NULL};
-    tc_attention_matmul_operand values = {f->pack_values ? f->values : p->v.buf,
-                                          f->pack_values ? p->packed_type : p->v.type,
-                                          at,
-                                          0,
-                                          f->value_pitch,
-                                          NULL};
+    tc_attention_matmul_operand weights = {f->weights, p->step > 1 ? TC_BF16 : p->acc, i64(p->s, 0), p->pitch, p->step};
+    tc_attention_matmul_operand values = tile_side(p, f->values, at, 0, f->value_pitch);
+    if (!f->pack_values) values.buf = p->v.buf, values.type = p->v.type;
     tc_attention_clear(p, rows, x.lanes, acc);
     tc_attention_multiply(p, rows, x.lanes, weights, values, i64(p->s, 0), in_steps(p, count), acc);
     for (int i = 0; i < rows; i++) {
-      tc_val r = plus(p, row, i), at_i = i64(p->s, i);
+      tc_val r = plus(p->s, row, i), at_i = i64(p->s, i);
       if (p->one_block) {
-        begin_row(p, r);
+        if (goes_past(p)) begin_if(p->s, bin(p->s, TC_IR_LT, r, i64(p->s, p->f)));
         tc_attention_store_part(p, p->out,
                                 tc_attention_result_row(p, p->out, p->s->at[TC_RANGE_A], r, p->hq, p->l, p->ev), &x,
                                 by_sum(f, acc[i], at_i));
-        end_row(p);
+        if (goes_past(p)) end_if(p->s);
         continue;
       }
       tc_val mix_at = add(p->s, times(p->s, sub(p->s, r, f->r0), packed_columns(p, p->ev)), x.at),
              shrink = load(p->s, f->shrink, p->acc, 1, at_i, TC_NONE);
-      tc_val before = load(p->s, f->mix, p->acc, x.lanes, mix_at, TC_NONE);
-      store(p->s, f->mix, mix_at, add(p->s, mul(p, before, shrink), acc[i]));
+      tc_val before = load(p->s, f->state.mix, p->acc, x.lanes, mix_at, TC_NONE);
+      store(p->s, f->state.mix, mix_at, add(p->s, mul(p->s, before, shrink), acc[i]));
     }
   }
 }
@@ -291,72 +271,64 @@ static void mix_values(forward *f, tc_val row, tc_val count) {
 // nothing gets zeros, so that its weights are exp(-inf - 0).
 static void store_lse(forward *f, tc_val row, tc_val at) {
   tc_attention_emitter *p = f->p;
-  tc_val sum = load(p->s, f->sums, p->acc, 1, at, TC_NONE), none = tc_build_bin(E, TC_IR_EQ, sum, number(p, 0));
-  tc_val log = tc_build_scalar_op(E, TC_OP_LOG, p->acc, tc_build_select(E, none, number(p, 1), sum), 0, 0);
-  tc_val greatest = mul(p, load(p->s, f->greatest, p->acc, 1, at, TC_NONE), number(p, 1 / tc_attention_units(p)));
+  tc_val sum = load(p->s, f->state.sums, p->acc, 1, at, TC_NONE), none = bin(p->s, TC_IR_EQ, sum, number(p, 0));
+  tc_val log = tc_build_scalar_op(E, TC_OP_LOG, p->acc, select_val(p->s, none, number(p, 1), sum), 0, 0);
+  tc_val greatest =
+      mul(p->s, load(p->s, f->state.greatest, p->acc, 1, at, TC_NONE), number(p, 1 / tc_attention_units(p)));
   int buf = tc_attention_result(p, p->lse);
   tc_val to = times(p->s, add(p->s, times(p->s, p->s->at[TC_RANGE_A], p->f), row), 2);
-  store(p->s, buf, to, tc_build_select(E, none, number(p, 0), greatest));
-  store(p->s, buf, plus(p, to, 1), log);
+  store(p->s, buf, to, select_val(p->s, none, number(p, 0), greatest));
+  store(p->s, buf, plus(p->s, to, 1), log);
 }
 
 // ---- scores as Winograd inner products ----
 
 // Returns the factor of the keys: the scale, without the part that queries are multiplied by.
 static tc_val key_factor(tc_attention_emitter *p) {
-  return p->by_pairs ? mul(p, tc_attention_key_scale(p), number(p, 1 / p->row_scale)) : tc_attention_key_scale(p);
-}
-
-static tc_val greatest_of(tc_attention_emitter *p, tc_val bits) {
-  tc_val top = tc_build_raw(E, TC_IR_REDUCE, TC_I32, 1, bits, TC_NONE, TC_NONE, TC_IR_MAX);
-  return tc_build_raw(E, TC_IR_BITCAST, TC_F32, 1, top, TC_NONE, TC_NONE, 0);
-}
-
-static tc_val no_bits(tc_attention_emitter *p) {
-  return tc_build_var(E, tc_build_splat(E, tc_build_const_i(E, TC_I32, 0), TC_ATTENTION_WINOGRAD_DOT));
+  return p->winograd_dot ? mul(p->s, tc_attention_key_scale(p), number(p, 1 / p->row_scale))
+                         : tc_attention_key_scale(p);
 }
 
 // Returns tc_attention_begins_pair of TC_ATTENTION_WINOGRAD_DOT columns, as a mask.
 static tc_val pair_beginnings(tc_attention_emitter *p) {
-  tc_val column = lane_numbers(p, TC_I32, TC_ATTENTION_WINOGRAD_DOT),
-         in_three = tc_build_bin(E, TC_IR_REM, column, tc_build_const_i(E, TC_I32, 3));
-  tc_val first = tc_build_bin(E, TC_IR_EQ, in_three, tc_build_const_i(E, TC_I32, 0));
-  return tc_build_bin(E, TC_IR_AND, first,
-                      tc_build_bin(E, TC_IR_LT, column, tc_build_const_i(E, TC_I32, TC_ATTENTION_WINOGRAD_DOT - 1)));
+  tc_val column = tc_emit_numbers(p->s, TC_I32, TC_ATTENTION_WINOGRAD_DOT),
+         in_three = bin(p->s, TC_IR_REM, column, const_i(p->s, TC_I32, 3));
+  tc_val first = bin(p->s, TC_IR_EQ, in_three, const_i(p->s, TC_I32, 0));
+  return bin(p->s, TC_IR_AND, first, bin(p->s, TC_IR_LT, column, const_i(p->s, TC_I32, TC_ATTENTION_WINOGRAD_DOT - 1)));
 }
 
 // Packs a tile's queries, times their part of the scale. Returns the greatest sum of squares of a
 // row's paired columns.
 static tc_val pack_queries(forward *f, tc_val row) {
   tc_attention_emitter *p = f->p;
-  tc_val top = tc_build_var(E, tc_build_const_i(E, TC_I32, 0)), squares = TC_NONE,
-         i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1), from = least(p, add(p->s, row, i), i64(p->s, p->f - 1));
+  tc_val top = var(p->s, const_i(p->s, TC_I32, 0)), squares = TC_NONE, i = loop_to(p->s, i64(p->s, p->rows), 1),
+         from = least(p->s, add(p->s, row, i), i64(p->s, p->f - 1));
   for (int64_t c = 0; c < p->e; c += TC_ATTENTION_WINOGRAD_DOT) {
     bool paired = c + TC_ATTENTION_WINOGRAD_DOT <= p->e;
     tc_val mask = paired ? TC_NONE : tc_attention_column_mask(p, c, p->e, TC_ATTENTION_WINOGRAD_DOT);
-    tc_val v = mul(p, tc_attention_load_part(p, &p->q, from, i64(p->s, c), TC_ATTENTION_WINOGRAD_DOT, mask),
+    tc_val v = mul(p->s, tc_attention_load_part(p, &p->q, from, i64(p->s, c), TC_ATTENTION_WINOGRAD_DOT, mask),
                    number(p, p->row_scale));
-    store(p->s, f->queries, plus(p, times(p->s, i, ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT)), c), v);
-    if (paired) squares = c ? tc_multiply_add(p->s, p->way, v, v, squares) : mul(p, v, v);
+    store(p->s, f->queries, plus(p->s, times(p->s, i, ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT)), c), v);
+    if (paired) squares = c ? tc_multiply_add(p->s, p->way, v, v, squares) : mul(p->s, v, v);
   }
-  tc_build_set(E, top, most(p, top, magnitude(p, reduce(p, squares, TC_IR_ADD))));
+  set(p->s, top, most(p->s, top, magnitude(p, reduce(p->s, squares, TC_IR_ADD))));
   end(p->s);
-  return tc_build_raw(E, TC_IR_BITCAST, TC_F32, 1, top, TC_NONE, TC_NONE, 0);
+  return bitcast(p->s, TC_F32, 1, top);
 }
 
 // Stores the correction of each row: minus the sum of the products of its pairs. It reads the
 // packed tile, since in memory the column after a row's last may be in a line that is otherwise
 // unused.
-static void sum_pairs_of_queries(forward *f) {
+static void sum_dots_of_queries(forward *f) {
   tc_attention_emitter *p = f->p;
-  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->rows), 1),
-         at = times(p->s, i, ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT)), sum = TC_NONE;
+  tc_val i = loop_to(p->s, i64(p->s, p->rows), 1), at = times(p->s, i, ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT)),
+         sum = TC_NONE;
   for (int64_t c = 0; c < tc_attention_winograd_columns(p->e); c += TC_ATTENTION_WINOGRAD_DOT) {
-    tc_val v = load(p->s, f->queries, p->acc, TC_ATTENTION_WINOGRAD_DOT, plus(p, at, c), TC_NONE),
-           next = load(p->s, f->queries, p->acc, TC_ATTENTION_WINOGRAD_DOT, plus(p, at, c + 1), TC_NONE);
-    sum = c ? tc_multiply_add(p->s, p->way, v, next, sum) : mul(p, v, next);
+    tc_val v = load(p->s, f->queries, p->acc, TC_ATTENTION_WINOGRAD_DOT, plus(p->s, at, c), TC_NONE),
+           next = load(p->s, f->queries, p->acc, TC_ATTENTION_WINOGRAD_DOT, plus(p->s, at, c + 1), TC_NONE);
+    sum = c ? tc_multiply_add(p->s, p->way, v, next, sum) : mul(p->s, v, next);
   }
-  store(p->s, f->pairs.rows, i, sub(p->s, number(p, 0), reduce(p, only(p, f->begins_pair, sum, 0), TC_IR_ADD)));
+  store(p->s, f->dot.rows, i, sub(p->s, number(p, 0), reduce(p->s, only(p, f->begins_pair, sum, 0), TC_IR_ADD)));
   end(p->s);
 }
 
@@ -364,66 +336,67 @@ static void sum_pairs_of_queries(forward *f) {
 static void make_scores(forward *f, tc_attention_matmul_operand queries, tc_val top, tc_val count,
                         const tc_attention_prefetch *next) {
   tc_attention_emitter *p = f->p;
-  if (p->by_pairs) {
-    tc_val small = tc_build_bin(E, TC_IR_LT, most(p, top, greatest_of(p, f->pairs.top)), number(p, PAIRED_BELOW));
+  if (p->winograd_dot) {
+    tc_val small = bin(p->s, TC_IR_LT, most(p->s, top, bitcast(p->s, TC_F32, 1, reduce(p->s, f->dot.top, TC_IR_MAX))),
+                       number(p, WINOGRAD_BELOW));
     begin_if(p->s, small);
-    sum_pairs_of_queries(f);
-    tc_attention_with_winograd_dot(p, queries, f->panels, p->e, count, f->scores, &f->pairs, next);
+    sum_dots_of_queries(f);
+    tc_attention_with_winograd_dot(p, queries, f->panels, p->e, count, f->scores, &f->dot, next);
     end_if(p->s);
-    begin_if(p->s, tc_build_bin(E, TC_IR_EQ, tc_build_select(E, small, i64(p->s, 1), i64(p->s, 0)), i64(p->s, 0)));
+    begin_if(p->s, bin(p->s, TC_IR_EQ, select_val(p->s, small, i64(p->s, 1), i64(p->s, 0)), i64(p->s, 0)));
   }
   tc_attention_with_panels(p, queries, f->panels, p->e / p->step, count, f->scores, i64(p->s, 0), next);
-  if (p->by_pairs) end_if(p->s);
+  if (p->winograd_dot) end_if(p->s);
 }
 
 // Transposes and packs those of the block's first `count` keys that are not yet: panel by panel, as
 // they become visible.
 static void prepare_keys(forward *f, tc_val count) {
   tc_attention_emitter *p = f->p;
-  tc_val to_key = times(p->s, tc_build_bin(E, TC_IR_DIV, plus(p, count, p->lanes - 1), i64(p->s, p->lanes)), p->lanes);
+  tc_val to_key = times(p->s, bin(p->s, TC_IR_DIV, plus(p->s, count, p->lanes - 1), i64(p->s, p->lanes)), p->lanes);
   if (!p->reads_keys)
     tc_attention_transpose_keys(p, &p->k, f->k0, f->k1, add(p->s, f->k0, f->ready), add(p->s, f->k0, count),
                                 p->e / p->step, f->panels, p->step > 1 ? TC_NONE : key_factor(p),
-                                p->by_pairs ? &f->pairs : NULL);
+                                p->winograd_dot ? &f->dot : NULL);
   if (f->pack_values) {
     tc_val to = times(p->s, in_steps(p, f->ready), f->value_pitch);
     tc_attention_pack_rows(p, &p->v, add(p->s, f->k0, f->ready), in_steps(p, sub(p->s, to_key, f->ready)),
-                           plus(p, f->k1, -1), p->ev, f->value_pitch, f->values, to);
+                           plus(p->s, f->k1, -1), p->ev, f->value_pitch, f->values, to);
   }
-  tc_build_set(E, f->ready, most(p, f->ready, to_key));
+  set(p->s, f->ready, most(p->s, f->ready, to_key));
 }
 
 // Returns whether queries are read where they lie.
 static bool reads_queries(const tc_attention_emitter *p) {
-  return !p->by_pairs && (p->q.type == p->acc || p->step > 1);
+  return !p->winograd_dot && (p->q.type == p->acc || p->step > 1);
 }
 
 static void forward_tile(forward *f, tc_val row) {
   tc_attention_emitter *p = f->p;
-  tc_val stop = p->causal ? least(p, f->k1, tc_attention_limit(p, tc_attention_last_row(p, plus(p, row, p->rows))))
+  tc_emit_ctx *s = p->s;
+  tc_val stop = p->causal ? least(s, f->k1, tc_attention_limit(p, tc_attention_last_row(p, plus(s, row, p->rows))))
                           : f->k1,
-         count = sub(p->s, stop, f->k0);
-  if (!p->one_block && p->causal) begin_if(p->s, tc_build_bin(E, TC_IR_GT, count, i64(p->s, 0)));
+         count = sub(s, stop, f->k0);
+  if (!p->one_block && p->causal) begin_if(s, bin(s, TC_IR_GT, count, i64(s, 0)));
   prepare_keys(f, count);
   tc_val rows[TC_ATTENTION_ROWS];
   tc_attention_matmul_operand queries = {p->q.buf, p->q.type, TC_NONE, 0, p->step, rows};
   tc_val top = TC_NONE;
-  if (p->by_pairs) {
+  if (p->winograd_dot) {
     top = pack_queries(f, row);
-    queries = tile_side(p, f->queries, i64(p->s, 0), ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT), 1);
+    queries = tile_side(p, f->queries, i64(s, 0), ceil_to(p->e, TC_ATTENTION_WINOGRAD_DOT), 1);
   } else if (reads_queries(p)) {
     tc_attention_rows_from(p, row, rows);
-    for (int i = 0; i < p->rows; i++) rows[i] = add(p->s, p->q.at, times(p->s, rows[i], p->q.stride));
+    for (int i = 0; i < p->rows; i++) rows[i] = add(s, p->q.at, times(s, rows[i], p->q.stride));
   } else {
     int64_t width = ceil_to(p->e, p->vector);
-    tc_attention_pack_rows(p, &p->q, row, i64(p->s, p->rows), i64(p->s, p->f - 1), p->e, width, f->queries,
-                           i64(p->s, 0));
-    queries = tile_side(p, f->queries, i64(p->s, 0), width, 1);
+    tc_attention_pack_rows(p, &p->q, row, i64(s, p->rows), i64(s, p->f - 1), p->e, width, f->queries, i64(s, 0));
+    queries = tile_side(p, f->queries, i64(s, 0), width, 1);
   }
   tc_attention_prefetch next = {.queries = p->f > 2 * p->rows,
                                 .keys = p->causal && p->one_block && !p->has_length && p->keys >= 2 * p->lanes,
                                 .values = p->out != TC_NONE};
-  next.row = plus(p, row, p->rows), next.key = plus(p, count, p->lanes), next.value = f->pack_values ? next.key : count;
+  next.row = plus(s, row, p->rows), next.key = plus(s, count, p->lanes), next.value = f->pack_values ? next.key : count;
   if (p->reads_keys)
     with_keys_in_place(p, queries, f->k0, stop, f->scores);
   else
@@ -433,52 +406,44 @@ static void forward_tile(forward *f, tc_val row) {
   if (next.keys) prefetch_rest(p, &next, prefetch_key, count, TC_ATTENTION_STEP);
   if (p->out != TC_NONE) mix_values(f, row, count);
   if (p->lse != TC_NONE && p->one_block) {
-    tc_val i = loop(p->s, i64(p->s, 0), least(p, i64(p->s, p->rows), sub(p->s, i64(p->s, p->f), row)), 1);
-    store_lse(f, add(p->s, row, i), i);
-    end(p->s);
+    tc_val i = loop_to(s, least(s, i64(s, p->rows), sub(s, i64(s, p->f), row)), 1);
+    store_lse(f, add(s, row, i), i);
+    end(s);
   }
-  if (!p->one_block && p->causal) end_if(p->s);
+  if (!p->one_block && p->causal) end_if(s);
 }
 
-static void begin_state(forward *f) {
-  tc_attention_emitter *p = f->p;
-  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, p->row_block), 1);
-  store(p->s, f->greatest, i, number(p, -INFINITY));
-  store(p->s, f->sums, i, number(p, 0));
+static void begin_state(tc_attention_emitter *p, const row_state *x) {
+  tc_val i = loop_to(p->s, i64(p->s, p->row_block), 1);
+  store(p->s, x->greatest, i, number(p, -INFINITY));
+  store(p->s, x->sums, i, number(p, 0));
   end(p->s);
   if (p->out == TC_NONE) return;
-  i = loop(p->s, i64(p->s, 0), i64(p->s, p->row_block * packed_columns(p, p->ev)), p->vector);
-  store(p->s, f->mix, i, tc_build_splat(E, number(p, 0), p->vector));
+  i = loop_to(p->s, i64(p->s, p->row_block * packed_columns(p, p->ev)), p->vector);
+  store(p->s, x->mix, i, splat(p->s, number(p, 0), p->vector));
   end(p->s);
-}
-
-static void swap_states(forward *f) {
-  row_state group = {f->greatest, f->sums, f->mix};
-  f->greatest = f->total.greatest, f->sums = f->total.sums, f->mix = f->total.mix;
-  f->total = group;
 }
 
 static void add_scaled(tc_attention_emitter *p, int to, int from, int lanes, tc_val at, const tc_val by[2]) {
-  tc_val before = mul(p, load(p->s, to, p->acc, lanes, at, TC_NONE), by[0]);
-  store(p->s, to, at, add(p->s, before, mul(p, load(p->s, from, p->acc, lanes, at, TC_NONE), by[1])));
+  tc_val before = mul(p->s, load(p->s, to, p->acc, lanes, at, TC_NONE), by[0]);
+  store(p->s, to, at, add(p->s, before, mul(p->s, load(p->s, from, p->acc, lanes, at, TC_NONE), by[1])));
 }
 
 // Adds a group's sums and weighted values to those of the groups before, all relative to the
 // greatest score so far.
 static void add_group(forward *f, tc_val r1) {
   tc_attention_emitter *p = f->p;
-  tc_val row = loop(p->s, i64(p->s, 0), sub(p->s, r1, f->r0), 1), unseen = number(p, -INFINITY);
+  tc_val row = loop_to(p->s, sub(p->s, r1, f->r0), 1), unseen = number(p, -INFINITY);
   tc_val before = load(p->s, f->total.greatest, p->acc, 1, row, TC_NONE),
-         here = load(p->s, f->greatest, p->acc, 1, row, TC_NONE);
-  tc_val top = most(p, before, here),
-         less = tc_build_select(E, tc_build_bin(E, TC_IR_EQ, top, unseen), number(p, 0), top);
+         here = load(p->s, f->state.greatest, p->acc, 1, row, TC_NONE);
+  tc_val top = most(p->s, before, here), less = select_val(p->s, bin(p->s, TC_IR_EQ, top, unseen), number(p, 0), top);
   tc_val by[2] = {tc_attention_power(p, sub(p->s, before, less)), tc_attention_power(p, sub(p->s, here, less))};
   store(p->s, f->total.greatest, row, top);
-  add_scaled(p, f->total.sums, f->sums, 1, row, by);
+  add_scaled(p, f->total.sums, f->state.sums, 1, row, by);
   if (p->out != TC_NONE) {
     int64_t columns = packed_columns(p, p->ev);
-    tc_val column = loop(p->s, i64(p->s, 0), i64(p->s, columns), p->vector);
-    add_scaled(p, f->total.mix, f->mix, p->vector, add(p->s, times(p->s, row, columns), column), by);
+    tc_val column = loop_to(p->s, i64(p->s, columns), p->vector);
+    add_scaled(p, f->total.mix, f->state.mix, p->vector, add(p->s, times(p->s, row, columns), column), by);
     end(p->s);
   }
   end(p->s);
@@ -491,8 +456,8 @@ static void finish_state(forward *f, tc_val r1) {
   if (p->out != TC_NONE) {
     tc_val to = tc_attention_result_row(p, p->out, p->s->at[TC_RANGE_A], row, p->hq, p->l, p->ev);
     for (tc_attention_panels x = {.columns = p->ev}; tc_attention_next_panel(p, &x);) {
-      tc_val v =
-          load(p->s, f->mix, p->acc, x.lanes, add(p->s, times(p->s, at, packed_columns(p, p->ev)), x.at), TC_NONE);
+      tc_val v = load(p->s, f->state.mix, p->acc, x.lanes, add(p->s, times(p->s, at, packed_columns(p, p->ev)), x.at),
+                      TC_NONE);
       tc_attention_store_part(p, p->out, to, &x, by_sum(f, v, at));
     }
   }
@@ -504,33 +469,31 @@ static void forward_unit(forward *f, tc_val r1) {
   tc_val stop = tc_attention_limit(p, tc_attention_last_row(p, r1));
   f->k0 = i64(p->s, 0), f->k1 = stop;
   if (p->key_group) {
-    swap_states(f);
-    begin_state(f);
-    swap_states(f);
+    begin_state(p, &f->total);
     f->k0 = loop(p->s, f->k0, stop, p->key_group);
-    stop = least(p, stop, plus(p, f->k0, p->key_group));
+    stop = least(p->s, stop, plus(p->s, f->k0, p->key_group));
   }
   if (!p->one_block) {
-    begin_state(f);
+    begin_state(p, &f->state);
     f->k0 = loop(p->s, p->key_group ? f->k0 : i64(p->s, 0), stop, p->block);
-    f->k1 = least(p, stop, plus(p, f->k0, p->block));
+    f->k1 = least(p->s, stop, plus(p->s, f->k0, p->block));
   }
-  f->ready = tc_build_var(E, i64(p->s, 0));
-  if (p->by_pairs) f->pairs.top = no_bits(p);
+  f->ready = var(p->s, i64(p->s, 0));
+  if (p->winograd_dot) f->dot.top = var(p->s, zeros(p->s, TC_I32, TC_ATTENTION_WINOGRAD_DOT));
   tc_val first = f->r0;
   if (overlaps(p)) {
-    tc_val tiles = tc_build_bin(E, TC_IR_DIV, plus(p, sub(p->s, r1, f->r0), p->rows - 1), i64(p->s, p->rows));
+    tc_val tiles = bin(p->s, TC_IR_DIV, plus(p->s, sub(p->s, r1, f->r0), p->rows - 1), i64(p->s, p->rows));
     first = sub(p->s, r1, times(p->s, tiles, p->rows));
   }
   tc_val row = loop(p->s, first, r1, p->rows);
-  forward_tile(f, most(p, row, f->r0));
+  forward_tile(f, most(p->s, row, f->r0));
   end(p->s);
   if (p->one_block) return;
   end(p->s);
   if (p->key_group) {
     add_group(f, r1);
     end(p->s);
-    swap_states(f);
+    f->state = f->total;
   }
   finish_state(f, r1);
 }
@@ -557,35 +520,34 @@ static void forward_kernel(tc_attention_emitter *p) {
   if (!reads_queries(p))
     f.queries = tc_emit_tile(
         s, p->acc,
-        p->rows * ceil_to(p->e, p->by_pairs ? TC_ATTENTION_WINOGRAD_DOT : p->vector) + TC_ATTENTION_WINOGRAD_DOT);
-  if (p->by_pairs)
-    f.pairs = (tc_attention_winograd_dot){tc_emit_tile(s, p->acc, ceil_to(p->block, p->lanes)),
-                                          tc_emit_tile(s, p->acc, TC_ATTENTION_ROWS), TC_NONE};
+        p->rows * ceil_to(p->e, p->winograd_dot ? TC_ATTENTION_WINOGRAD_DOT : p->vector) + TC_ATTENTION_WINOGRAD_DOT);
+  if (p->winograd_dot)
+    f.dot = (tc_attention_winograd_dot){tc_emit_tile(s, p->acc, ceil_to(p->block, p->lanes)),
+                                        tc_emit_tile(s, p->acc, TC_ATTENTION_ROWS), TC_NONE};
   f.weights = f.scores = tc_emit_tile(s, p->acc, p->rows * p->pitch);
   if (p->step > 1) f.weights = tc_emit_tile(s, TC_BF16, p->rows * p->pitch);
-  f.greatest = tc_emit_tile(s, p->acc, states), f.sums = tc_emit_tile(s, p->acc, states);
+  f.state.greatest = tc_emit_tile(s, p->acc, states), f.state.sums = tc_emit_tile(s, p->acc, states);
   if (!p->one_block) f.shrink = tc_emit_tile(s, p->acc, p->rows);
-  if (!p->one_block && p->out != TC_NONE) f.mix = tc_emit_tile(s, p->acc, states * columns);
+  if (!p->one_block && p->out != TC_NONE) f.state.mix = tc_emit_tile(s, p->acc, states * columns);
   if (p->key_group)
     f.total = (row_state){tc_emit_tile(s, p->acc, states), tc_emit_tile(s, p->acc, states),
                           tc_emit_tile(s, p->acc, states * columns)};
   int64_t blocks = (p->f + p->row_block - 1) / p->row_block;
-  tc_val begin = tc_build_raw(E, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  tc_val finish = tc_build_raw(E, TC_IR_FINISH, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
-  if (p->by_pairs) f.begins_pair = pair_beginnings(p);
-  tc_val unit = loop(p->s, begin, finish, 1), block = tc_build_bin(E, TC_IR_REM, unit, i64(p->s, blocks));
-  s->at[TC_RANGE_A] = tc_build_bin(E, TC_IR_DIV, unit, i64(p->s, blocks)), s->bound[TC_RANGE_A] = true;
-  p->q.at = tc_emit_base(p->s, &p->q.base), p->k.at = tc_emit_base(p->s, &p->k.base);
-  if (p->out != TC_NONE) p->v.at = tc_emit_base(p->s, &p->v.base);
-  if (p->has_mask) p->mask.at = tc_emit_base(p->s, &p->mask.base);
-  f.r0 = times(p->s, block, p->row_block);
-  forward_unit(&f, least(p, i64(p->s, p->f), plus(p, f.r0, p->row_block)));
-  end(p->s);
+  tc_val begin = nullary(s, TC_IR_BEGIN);
+  tc_val finish = nullary(s, TC_IR_FINISH);
+  if (p->winograd_dot) f.begins_pair = pair_beginnings(p);
+  tc_val unit = loop(s, begin, finish, 1), block = rem_by(s, unit, blocks);
+  s->at[TC_RANGE_A] = div_by(s, unit, blocks), s->bound[TC_RANGE_A] = true;
+  p->q.at = tc_emit_base(s, &p->q.base), p->k.at = tc_emit_base(s, &p->k.base);
+  if (p->out != TC_NONE) p->v.at = tc_emit_base(s, &p->v.base);
+  if (p->has_mask) p->mask.at = tc_emit_base(s, &p->mask.base);
+  f.r0 = times(s, block, p->row_block);
+  forward_unit(&f, least(s, i64(s, p->f), plus(s, f.r0, p->row_block)));
+  end(s);
   s->x->extent = p->a * blocks;
 }
 
-void tc_emitter_attention(tc_emit_ctx *s, const tc_build_request *r) {
-  (void)r;
+void tc_emitter_attention(tc_emit_ctx *s) {
   tc_attention_emitter at = {.s = s}, *p = &at;
   if (!tc_attention_take(p)) return;
   choose_key_blocks(p);

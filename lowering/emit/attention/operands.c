@@ -49,8 +49,7 @@ static bool find(tc_attention_emitter *p, int k, int kind, int64_t columns, tc_a
   affine = affine && tc_ix_take_stride(&f->base, TC_RANGE_K, &f->col) &&
            tc_ix_take_stride(&f->base, kind == OF_KEYS ? TC_RANGE_K0 : TC_RANGE_F, &f->stride);
   if (affine && kind != OF_SCORES && kind != OF_ROWS) affine = f->col == 1 || columns == 1;
-  if (!affine)
-    return s->x->not_affine = first, tc_emit_fail(s, TC_ERR_STATE, "an operand of attention is not affine"), false;
+  if (!affine) return tc_emit_store_first(s, first, "an operand of attention is not affine");
   f->buf = tc_emit_buffer(s, n);
   f->type = s->g->node[n].type;
   return true;
@@ -61,8 +60,7 @@ static tc_val scalar(tc_attention_emitter *p, int k, tc_type type) {
   uint32_t n = p->s->g->node[p->node].in[k];
   const tc_gnode *x = &p->s->g->node[n];
   if (x->op == TC_OP_FULL && !p->s->gr->stored[n]) return tc_emit_argument(p->s, x->arg, type);
-  return tc_build_cast(
-      E, tc_build_raw(E, TC_IR_LOAD, x->type, 1, i64(p->s, 0), TC_NONE, TC_NONE, tc_emit_buffer(p->s, n)), type);
+  return cast(p->s, load(p->s, tc_emit_buffer(p->s, n), x->type, 1, i64(p->s, 0), TC_NONE), type);
 }
 
 static uint32_t member_of(const tc_attention_emitter *p, tc_op op) {
@@ -100,24 +98,28 @@ bool tc_attention_take(tc_attention_emitter *p) {
   if (p->has_mask) ok = ok && find(p, mask, OF_SCORES, p->keys, &p->mask);
   if (!ok) return false;
   p->scale = scalar(p, tail, p->acc);
-  p->n_keys = i64(p->s, p->keys), p->first_seen = i64(p->s, 0);
+  p->n_keys = i64(s, p->keys), p->first_seen = i64(s, 0);
   if (!p->has_length) return true;
-  p->n_keys = most(p, i64(p->s, 0), least(p, scalar(p, tail + 1, TC_I64), p->n_keys));
-  p->first_seen = sub(p->s, p->n_keys, i64(p->s, p->l));
+  p->n_keys = most(s, i64(s, 0), least(s, scalar(p, tail + 1, TC_I64), p->n_keys));
+  p->first_seen = sub(s, p->n_keys, i64(s, p->l));
   return true;
 }
 
 // ---- scores and weights ----
 
-bool tc_attention_in_twos(const tc_attention_emitter *p) {
+// Returns whether scores are in units of ln 2, so that weights are powers of two. They are in f32,
+// except under TC_STRICT and with a float mask. Least values of such a mask would become infinite,
+// but a row that sees nothing else must weigh all keys alike.
+static bool in_twos(const tc_attention_emitter *p) {
   return p->acc == TC_F32 && !tc_options_get()->strict && !(p->has_mask && p->mask.type != TC_BOOL);
 }
+
 double tc_attention_units(const tc_attention_emitter *p) {
-  return tc_attention_in_twos(p) ? 1.44269504088896341 : 1;
+  return in_twos(p) ? 1.44269504088896341 : 1;
 }
 
 tc_val tc_attention_key_scale(tc_attention_emitter *p) {
-  return tc_attention_in_twos(p) ? mul(p, p->scale, number(p, tc_attention_units(p))) : p->scale;
+  return in_twos(p) ? mul(p->s, p->scale, number(p, tc_attention_units(p))) : p->scale;
 }
 
 tc_val tc_attention_power(tc_attention_emitter *p, tc_val x) {
@@ -126,13 +128,13 @@ tc_val tc_attention_power(tc_attention_emitter *p, tc_val x) {
   static const double c[] = {1.55946778e-4, 1.34066434e-3, 9.61769279e-3, 5.55031039e-2, 0.240226522, 0.693147242, 1};
   // 1.5 * 2^23 + 127: adding it rounds to an integer, which the low bits then hold as an exponent.
   const double rounder = E->lookups ? TC_EMIT_ROUNDER_OF_SIXTEENTHS : 12583039.0;
-  if (tc_target_is_gpu(p->s->target) && tc_attention_in_twos(p))
+  if (tc_target_is_gpu(p->s->target) && in_twos(p))
     return tc_build_raw(E, TC_IR_EXP2, TC_F32, tc_build_lanes(E, x), x, TC_NONE, TC_NONE, 0);
   if (p->acc != TC_F32 || tc_options_get()->strict) return tc_build_scalar_op(E, TC_OP_EXP, p->acc, x, 0, 0);
   // below this n is -127, and the power's bits are 0
-  tc_val least_power = number(p, tc_attention_in_twos(p) ? -127 : -88.05), t, r;
-  x = tc_build_select(E, tc_build_bin(E, TC_IR_LT, x, least_power), least_power, x);
-  if (tc_attention_in_twos(p)) {
+  tc_val least_power = number(p, in_twos(p) ? -127 : -88.05), t, r;
+  x = select_val(p->s, bin(p->s, TC_IR_LT, x, least_power), least_power, x);
+  if (in_twos(p)) {
     t = add(p->s, x, number(p, rounder)), r = sub(p->s, x, sub(p->s, t, number(p, rounder)));
   } else {
     t = tc_build_fma(E, x, number(p, LOG2_E), number(p, rounder));
@@ -143,16 +145,16 @@ tc_val tc_attention_power(tc_attention_emitter *p, tc_val x) {
   tc_val y = number(p, c[0]);
   for (int i = 1; i < 7; i++) y = tc_build_fma(E, y, r, number(p, c[i]));
   int lanes = tc_build_lanes(E, x);
-  tc_val bits = tc_build_raw(E, TC_IR_BITCAST, TC_I32, lanes, t, TC_NONE, TC_NONE, 0);
-  bits = tc_build_bin(E, TC_IR_SHL, bits, tc_build_const_i(E, TC_I32, 23));
-  tc_val power = tc_build_raw(E, TC_IR_BITCAST, TC_F32, lanes, bits, TC_NONE, TC_NONE, 0);
-  return mul(p, y, power);
+  tc_val bits = bitcast(p->s, TC_I32, lanes, t);
+  bits = bin(p->s, TC_IR_SHL, bits, const_i(p->s, TC_I32, 23));
+  tc_val power = bitcast(p->s, TC_F32, lanes, bits);
+  return mul(p->s, y, power);
 }
 
 tc_val tc_attention_limit(tc_attention_emitter *p, tc_val row) {
   if (!p->causal) return p->n_keys;
-  tc_val limit = plus(p, p->heads_as_rows ? p->first_seen : add(p->s, p->first_seen, row), 1);
-  return most(p, i64(p->s, 0), least(p, p->n_keys, limit));
+  tc_val limit = plus(p->s, p->heads_as_rows ? p->first_seen : add(p->s, p->first_seen, row), 1);
+  return most(p->s, i64(p->s, 0), least(p->s, p->n_keys, limit));
 }
 
 // ---- results ----
@@ -162,8 +164,7 @@ tc_val tc_attention_result_row(tc_attention_emitter *p, uint32_t node, tc_val he
   const tc_gnode *x = &p->s->g->node[node];
   if (x->n_attr > 3 || p->heads_as_rows)
     return times(p->s, add(p->s, times(p->s, head, p->heads_as_rows ? p->f : rows), row), columns);
-  tc_val batch = tc_build_bin(E, TC_IR_DIV, head, i64(p->s, heads)),
-         inner = tc_build_bin(E, TC_IR_REM, head, i64(p->s, heads));
+  tc_val batch = div_by(p->s, head, heads), inner = rem_by(p->s, head, heads);
   tc_val outer = add(p->s, times(p->s, batch, rows), row);
   return times(p->s, add(p->s, times(p->s, outer, heads), inner), columns);
 }

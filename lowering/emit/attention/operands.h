@@ -41,7 +41,7 @@ typedef struct tc_attention_emitter {
   bool reads_keys;
   // true: scores are Winograd inner products where elements are small enough (tile.h). Queries are
   // then scaled by row_scale, a power of two, and keys by the rest of the scale.
-  bool by_pairs;
+  bool winograd_dot;
   double row_scale;
   // columns of queries and keys, and keys of weights and values, in a step: 2: pairs of bf16,
   // multiplied as words; 1: single elements
@@ -53,28 +53,12 @@ typedef struct tc_attention_emitter {
   int64_t key_group;
 } tc_attention_emitter;
 
-static inline tc_val mul(tc_attention_emitter *p, tc_val a, tc_val b) {
-  return bin(p->s, TC_IR_MUL, a, b);
-}
-static inline tc_val least(tc_attention_emitter *p, tc_val a, tc_val b) {
-  return bin(p->s, TC_IR_MIN, a, b);
-}
-static inline tc_val most(tc_attention_emitter *p, tc_val a, tc_val b) {
-  return bin(p->s, TC_IR_MAX, a, b);
-}
-static inline tc_val plus(tc_attention_emitter *p, tc_val a, int64_t b) {
-  return b == 0 ? a : add(p->s, a, i64(p->s, b));
-}
 static inline tc_val number(tc_attention_emitter *p, double v) {
-  return tc_build_const_f(&p->s->e, p->acc, v);
+  return const_f(p->s, p->acc, v);
 }
 
 // Reads the attributes of the fusion's nodes and finds the operands. Returns false after a failure.
 bool tc_attention_take(tc_attention_emitter *p);
-// Returns whether scores are in units of ln 2, so that weights are powers of two. They are in f32,
-// except under TC_STRICT and with a float mask. Least values of such a mask would become infinite,
-// but a row that sees nothing else must weigh all keys alike.
-bool tc_attention_in_twos(const tc_attention_emitter *p);
 // Returns the factor from natural units to those of the scores: log2(e) or 1.
 double tc_attention_units(const tc_attention_emitter *p);
 // Returns the factor from a product of query and key to a score.

@@ -50,8 +50,8 @@ typedef struct tc_attention_winograd_dot {
 
 // Returns the magnitude of v as bits, which order like it; NaN is the greatest.
 static inline tc_val magnitude(tc_attention_emitter *p, tc_val v) {
-  tc_val bits = tc_build_raw(&p->s->e, TC_IR_BITCAST, TC_I32, tc_build_lanes(&p->s->e, v), v, TC_NONE, TC_NONE, 0);
-  return tc_build_bin(&p->s->e, TC_IR_AND, bits, tc_build_const_i(&p->s->e, TC_I32, INT32_MAX));
+  tc_val bits = bitcast(p->s, TC_I32, tc_build_lanes(&p->s->e, v), v);
+  return bin(p->s, TC_IR_AND, bits, const_i(p->s, TC_I32, INT32_MAX));
 }
 
 static inline bool tc_attention_begins_pair(int64_t column) {
@@ -79,9 +79,6 @@ typedef struct tc_attention_steps {
   tc_val limit[TC_ATTENTION_ROWS];  // number of keys of the block that each row sees
 } tc_attention_steps;
 
-static inline tc_val lane_numbers(tc_attention_emitter *p, tc_type type, int lanes) {
-  return tc_emit_numbers(p->s, type, lanes);
-}
 static inline int64_t ceil_to(int64_t n, int64_t of) {
   return tc_ceil_div(n, of) * of;
 }
@@ -106,10 +103,10 @@ static inline bool sees_all(const tc_attention_emitter *p) {
   return !p->causal && !p->has_length && p->keys % TC_ATTENTION_STEP == 0;
 }
 static inline tc_val seen_by(tc_attention_emitter *p, const tc_attention_steps *x, int i) {
-  return x->keys == TC_NONE ? TC_NONE : tc_build_bin(&p->s->e, TC_IR_LT, x->keys, x->limit[i]);
+  return x->keys == TC_NONE ? TC_NONE : bin(p->s, TC_IR_LT, x->keys, x->limit[i]);
 }
 static inline tc_val only(tc_attention_emitter *p, tc_val seen, tc_val v, double other) {
-  return seen == TC_NONE ? v : tc_build_select(&p->s->e, seen, v, number(p, other));
+  return seen == TC_NONE ? v : select_val(p->s, seen, v, number(p, other));
 }
 
 // ---- packing ----
@@ -127,11 +124,11 @@ void tc_attention_pack_rows(tc_attention_emitter *p, const tc_attention_operand 
                             tc_val last, int64_t columns, int64_t pitch, int tile, tc_val start);
 // Packs panels of keys `from` .. to - 1 of the block k0 .. k1 - 1, transposed; `from` is the first
 // key of a panel. Step c of a key is at panel * columns * lanes + c * lanes + key % lanes. Keys
-// past k1 repeat the last key; nobody reads them. by: factor of the keys, or TC_NONE. pairs: its
+// past k1 repeat the last key; nobody reads them. by: factor of the keys, or TC_NONE. dot: its
 // sums of keys and `top` are computed; NULL: not needed.
 void tc_attention_transpose_keys(tc_attention_emitter *p, const tc_attention_operand *f, tc_val k0, tc_val k1,
                                  tc_val from, tc_val to, int64_t columns, int tile, tc_val by,
-                                 const tc_attention_winograd_dot *pairs);
+                                 const tc_attention_winograd_dot *dot);
 
 // ---- matmuls ----
 
@@ -154,7 +151,7 @@ void tc_attention_with_panels(tc_attention_emitter *p, tc_attention_matmul_opera
                               tc_val count, int tile, tc_val to, const tc_attention_prefetch *next);
 // Does the same with Winograd inner products.
 void tc_attention_with_winograd_dot(tc_attention_emitter *p, tc_attention_matmul_operand rows, int panels,
-                                    int64_t columns, tc_val count, int tile, const tc_attention_winograd_dot *pairs,
+                                    int64_t columns, tc_val count, int tile, const tc_attention_winograd_dot *dot,
                                     const tc_attention_prefetch *next);
 // Ends the previous panel and enters the next one; false after the last.
 bool tc_attention_next_panel(tc_attention_emitter *p, tc_attention_panels *x);

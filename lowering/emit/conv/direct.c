@@ -10,7 +10,6 @@
 // A matmul of windows by weights (expand_conv.c) would need a padded image, and a transpose of its
 // result to channels first.
 // Order: as of that matmul, one chain over (kh, kw, c) from zero.
-#include "lowering/tiling/summation.h"
 #include "lowering/emit/emitters.h"
 #include "lowering/emit/register_block.h"
 #include "lowering/emit/shorthand.h"
@@ -46,13 +45,13 @@ static tc_val read_pixels(direct *x, tc_val row, tc_val first, bool inside) {
   tc_val number = tc_emit_numbers(x->s, TC_I64, STAGED_AT_ONCE), mask = TC_NONE;
   if (!inside) {
     tc_val at = add(x->s, times(x->s, number, x->stride[1]), first);
-    mask = bin(x->s, TC_IR_AND, bin(x->s, TC_IR_GE, at, i64(x->s, 0)), bin(x->s, TC_IR_LT, at, i64(x->s, x->w)));
+    mask = is_within(x->s, at, x->w);
   }
   tc_val at = add(x->s, row, times(x->s, first, x->image.stride[2]));
-  if (step == 1) return tc_build_raw(E, TC_IR_LOAD, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
+  if (step == 1) return load(x->s, x->image.buf, x->type, STAGED_AT_ONCE, at, mask);
   // an image of one column has stride 0
-  at = tc_build_splat(E, add(x->s, times(x->s, number, step), at), STAGED_AT_ONCE);
-  return tc_build_raw(E, TC_IR_GATHER, x->type, STAGED_AT_ONCE, at, mask, TC_NONE, x->image.buf);
+  at = splat(x->s, add(x->s, times(x->s, number, step), at), STAGED_AT_ONCE);
+  return gather(x->s, x->image.buf, x->type, STAGED_AT_ONCE, at, mask);
 }
 
 // Stages pixels `from` to `until` of a row.
@@ -60,7 +59,7 @@ static void stage_pixels(direct *x, tc_val row, tc_val to, int64_t phase, int64_
   if (from == until) return;
   tc_val at = loop(x->s, i64(x->s, from), i64(x->s, until), STAGED_AT_ONCE);
   tc_val v = read_pixels(x, row, add(x->s, times(x->s, at, x->stride[1]), i64(x->s, phase - x->low[1])), inside);
-  (void)tc_build_raw(E, TC_IR_STORE, x->type, STAGED_AT_ONCE, add(x->s, to, at), v, TC_NONE, x->staged);
+  store(x->s, x->staged, add(x->s, to, at), v);
   end(x->s);
 }
 
@@ -77,23 +76,23 @@ static void stage_row(direct *x, tc_val row, tc_val to, int64_t phase) {
 
 static void stage_zeros(direct *x, tc_val to) {
   tc_val at = loop(x->s, i64(x->s, 0), i64(x->s, x->pitch), STAGED_AT_ONCE),
-         zero = tc_build_splat(E, tc_build_const_f(E, x->type, 0), STAGED_AT_ONCE);
-  (void)tc_build_raw(E, TC_IR_STORE, x->type, STAGED_AT_ONCE, add(x->s, to, at), zero, TC_NONE, x->staged);
+         zero = zeros(x->s, x->type, STAGED_AT_ONCE);
+  store(x->s, x->staged, add(x->s, to, at), zero);
   end(x->s);
 }
 
 // Stages the rows of the image that rows y0 to y1 of windows see.
 static void stage_rows(direct *x, tc_val y0, tc_val y1) {
   tc_val top = add(x->s, times(x->s, y0, x->stride[0]), i64(x->s, -x->low[0]));
-  tc_val many = add(x->s, times(x->s, bin(x->s, TC_IR_SUB, y1, y0), x->stride[0]),
+  tc_val many = add(x->s, times(x->s, sub(x->s, y1, y0), x->stride[0]),
                     i64(x->s, (x->size[0] - 1) * x->dilation[0] + 1 - x->stride[0]));
   tc_val r = loop(x->s, i64(x->s, 0), many, 1), h = add(x->s, top, r), to = times(x->s, r, x->pitch);
-  tc_val exists = bin(x->s, TC_IR_AND, bin(x->s, TC_IR_GE, h, i64(x->s, 0)), bin(x->s, TC_IR_LT, h, i64(x->s, x->h)));
+  tc_val exists = is_within(x->s, h, x->h);
   tc_val from = add(x->s, x->image_at, times(x->s, h, x->image.stride[1]));
   begin_if(x->s, exists);
   for (int64_t i = 0; i < x->c * x->stride[1]; i++)
-    stage_row(x, add(x->s, from, i64(x->s, i / x->stride[1] * x->image.stride[3])),
-              add(x->s, to, i64(x->s, i * x->width)), i % x->stride[1]);
+    stage_row(x, add_i64(x->s, from, i / x->stride[1] * x->image.stride[3]), add_i64(x->s, to, i * x->width),
+              i % x->stride[1]);
   end_if(x->s);
   begin_if(x->s, tc_build_un(E, TC_IR_NOT, exists));
   stage_zeros(x, to);
@@ -103,8 +102,8 @@ static void stage_rows(direct *x, tc_val y0, tc_val y1) {
 
 // Output first + i, or the last one if there are fewer.
 static tc_val output_number(direct *x, tc_val first, int i) {
-  tc_val o = add(x->s, first, i64(x->s, i));
-  return x->o % x->rows ? bin(x->s, TC_IR_MIN, o, i64(x->s, x->o - 1)) : o;
+  tc_val o = add_i64(x->s, first, i);
+  return x->o % x->rows ? least(x->s, o, i64(x->s, x->o - 1)) : o;
 }
 
 typedef struct lhs {
@@ -116,16 +115,16 @@ typedef struct lhs {
 static tc_val load_lhs(void *of, int row) {
   const lhs *w = of;
   direct *x = w->x;
-  return tc_build_raw(E, TC_IR_LOAD, x->type, 1, add(x->s, w->weight[row], w->in_row), TC_NONE, TC_NONE, x->weight.buf);
+  return load(x->s, x->weight.buf, x->type, 1, add(x->s, w->weight[row], w->in_row), TC_NONE);
 }
 
 // Computes rows x lanes sums for outputs from `first` on. at: the staged pixels that the first tap
 // sees.
 static void multiply_taps(direct *x, tc_val first, tc_val at, tc_val *acc) {
-  tc_val weight[32], zero = tc_build_splat(E, tc_build_const_f(E, x->type, 0), x->lanes);
+  tc_val weight[32], zero = zeros(x->s, x->type, x->lanes);
   for (int i = 0; i < x->rows; i++) {
     weight[i] = add(x->s, x->weight_at, times(x->s, output_number(x, first, i), x->weight.stride[0]));
-    acc[i] = tc_build_var(E, zero);
+    acc[i] = var(x->s, zero);
   }
   tc_val k = loop(x->s, i64(x->s, 0), i64(x->s, x->size[0]), 1),
          row = add(x->s, at, times(x->s, k, x->dilation[0] * x->pitch));
@@ -133,9 +132,8 @@ static void multiply_taps(direct *x, tc_val first, tc_val at, tc_val *acc) {
   for (int64_t tap = 0; tap < x->size[1] * x->c; tap++) {
     int64_t kw = tap / x->c, c = tap % x->c, right = kw * x->dilation[1];
     int64_t to = (c * x->stride[1] + right % x->stride[1]) * x->width + right / x->stride[1];
-    tc_val b =
-        tc_build_raw(E, TC_IR_LOAD, x->type, x->lanes, add(x->s, row, i64(x->s, to)), TC_NONE, TC_NONE, x->staged);
-    tc_val in_row = add(x->s, down, i64(x->s, kw * x->weight.stride[3] + c * x->weight.stride[1]));
+    tc_val b = load(x->s, x->staged, x->type, x->lanes, add_i64(x->s, row, to), TC_NONE);
+    tc_val in_row = add_i64(x->s, down, kw * x->weight.stride[3] + c * x->weight.stride[1]);
     lhs weights = {x, weight, in_row};
     tc_register_block_add(x->s, &(tc_register_block){x->way, x->rows, 1, load_lhs, &weights}, &b, acc);
   }
@@ -146,14 +144,11 @@ static void finish_outputs(direct *x, tc_val first, const tc_val *acc) {
   tc_emit_ctx *s = x->s;
   bool partial = x->o % x->rows != 0;
   for (int i = 0; i < x->rows; i++) {
-    tc_val o = add(x->s, first, i64(x->s, i));
-    if (partial) begin_if(x->s, bin(x->s, TC_IR_LT, o, i64(x->s, x->o)));
-    tc_emit_enter(s);
+    tc_val o = add_i64(s, first, i);
+    if (partial) begin_if(s, bin(s, TC_IR_LT, o, i64(s, x->o)));
     s->at[TC_RANGE_F] = o;
-    tc_emit_remember(s, x->node, acc[i]);
-    tc_emit_stores(s);
-    tc_emit_leave(s);
-    if (partial) end_if(x->s);
+    tc_emit_stores_of(s, x->node, acc[i]);
+    if (partial) end_if(s);
   }
 }
 
@@ -161,16 +156,15 @@ static void make_unit_of_rows(direct *x, tc_val y0, tc_val y1) {
   tc_emit_ctx *s = x->s;
   tc_val acc[32];
   stage_rows(x, y0, y1);
-  tc_val first = loop(x->s, i64(x->s, 0), i64(x->s, x->o), x->rows), y = loop(x->s, y0, y1, 1),
-         column = loop(x->s, i64(x->s, 0), i64(x->s, x->q), x->lanes);
-  s->at[TC_RANGE_K] = add(x->s, times(x->s, y, x->q), column);
+  tc_val first = loop_to(s, i64(s, x->o), x->rows), y = loop(s, y0, y1, 1), column = loop_to(s, i64(s, x->q), x->lanes);
+  s->at[TC_RANGE_K] = add(s, times(s, y, x->q), column);
   s->mask = TC_NONE;
-  if (x->q % x->lanes) tc_emit_set_mask(s, column, i64(x->s, x->q));
-  multiply_taps(x, first, add(x->s, times(x->s, bin(x->s, TC_IR_SUB, y, y0), x->stride[0] * x->pitch), column), acc);
+  if (x->q % x->lanes) tc_emit_set_mask(s, column, i64(s, x->q));
+  multiply_taps(x, first, add(s, times(s, sub(s, y, y0), x->stride[0] * x->pitch), column), acc);
   finish_outputs(x, first, acc);
-  end(x->s);
-  end(x->s);
-  end(x->s);
+  end(s);
+  end(s);
+  end(s);
 }
 
 // Cycles of a tap for all outputs and a row of pixels. Two multiply-adds or loads start in a cycle,
@@ -200,8 +194,8 @@ static void choose_direct_blocks(direct *x) {
   x->block = tc_ceil_div(x->p, x->n_blocks);
 }
 
-void tc_emitter_conv_direct(tc_emit_ctx *s, const tc_build_request *r) {
-  uint32_t node = r->node;
+void tc_emitter_conv_direct(tc_emit_ctx *s) {
+  uint32_t node = s->contraction;
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d, *weight = &s->g->node[n->in[1]].shape->d;
   direct whole = {.s = s, .node = node, .type = n->type}, *x = &whole;
@@ -217,12 +211,12 @@ void tc_emitter_conv_direct(tc_emit_ctx *s, const tc_build_request *r) {
       tc_emit_tile(s, x->type, ((x->block - 1) * x->stride[0] + (x->size[0] - 1) * x->dilation[0] + 1) * x->pitch);
   s->lanes = x->lanes, s->vector = TC_RANGE_K;
   tc_emit_preload(s);
-  tc_val o = tc_emit_begin_units(s), y0 = times(x->s, bin(x->s, TC_IR_REM, o, i64(x->s, x->n_blocks)), x->block);
-  s->at[TC_RANGE_A] = bin(x->s, TC_IR_DIV, o, i64(x->s, x->n_blocks));
+  tc_val o = tc_emit_begin_units(s), y0 = times(x->s, rem_by(x->s, o, x->n_blocks), x->block);
+  s->at[TC_RANGE_A] = div_by(x->s, o, x->n_blocks);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   x->image_at = add(x->s, tc_emit_base(s, &x->image.base), times(x->s, s->at[TC_RANGE_A], x->image.stride[0]));
   x->weight_at = tc_emit_base(s, &x->weight.base);
-  make_unit_of_rows(x, y0, bin(x->s, TC_IR_MIN, add(x->s, y0, i64(x->s, x->block)), i64(x->s, x->p)));
+  make_unit_of_rows(x, y0, least(x->s, add_i64(x->s, y0, x->block), i64(x->s, x->p)));
   s->mask = TC_NONE;
   end(x->s);
   s->x->extent = x->images * x->n_blocks;

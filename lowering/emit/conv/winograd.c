@@ -12,11 +12,8 @@
 // window is read from its end.
 // Measured: error relative to the largest output, 64 and 256 channels, uniform in [-1, 1].
 // It is up to 1e-5 (m = 4) and 7e-7 (m = 2); direct sums 1e-6 to 2e-6.
-#include "lowering/tiling/winograd.h"
-
 #include <string.h>
 
-#include "lowering/tiling/summation.h"
 #include "lowering/target/cpu_target.h"
 #include "lowering/emit/conv/winograd_tile.h"
 #include "runtime/team.h"
@@ -51,20 +48,18 @@ static void multiply_places(winograd *x, tc_val panel) {
   int64_t places = wplaces(&x->by);
   tc_val place = loop(x->s, i64(x->s, 0), i64(x->s, places), 1);
   tc_val u = times(x->s, add(x->s, times(x->s, panel, places), place), x->c * x->panel);
-  tc_val next = add(x->s, u, i64(x->s, x->c * x->panel));
+  tc_val next = add_i64(x->s, u, x->c * x->panel);
   tc_val part = x->matmul.lanes < x->panel ? loop(x->s, i64(x->s, 0), i64(x->s, x->panel), x->matmul.lanes) : TC_NONE;
   tc_val row = loop(x->s, i64(x->s, 0), i64(x->s, x->padded), x->matmul.rows);
   tc_val at = add(x->s, times(x->s, place, x->padded), row), to = times(x->s, at, x->panel);
-  tc_val prefetch_distance =
-      add(x->s, next, times(x->s, bin(x->s, TC_IR_DIV, row, i64(x->s, x->matmul.rows)), x->c * share_of(x)));
+  tc_val prefetch_from = add(x->s, next, times(x->s, div_by(x->s, row, x->matmul.rows), x->c * share_of(x)));
   if (part != TC_NONE) {
     u = add(x->s, u, part), to = add(x->s, to, part);
-    prefetch_distance = add(x->s, prefetch_distance,
-                            times(x->s, bin(x->s, TC_IR_DIV, part, i64(x->s, x->matmul.lanes)),
-                                  x->padded / x->matmul.rows * x->c * share_of(x)));
+    prefetch_from =
+        add(x->s, prefetch_from,
+            times(x->s, div_by(x->s, part, x->matmul.lanes), x->padded / x->matmul.rows * x->c * share_of(x)));
   }
-  tc_wmultiply(x->s, &x->matmul, times(x->s, at, x->image.pitch), u, to, i64(x->s, x->c), prefetch_distance,
-               share_of(x));
+  tc_wmultiply(x->s, &x->matmul, times(x->s, at, x->image.pitch), u, to, i64(x->s, x->c), prefetch_from, share_of(x));
   end(x->s);
   if (part != TC_NONE) end(x->s);
   end(x->s);
@@ -73,47 +68,41 @@ static void multiply_places(winograd *x, tc_val panel) {
 // Writes the outputs of one tile, with the epilogue.
 static void write_tile(winograd *x, tc_val tile, tc_val from) {
   tc_emit_ctx *s = x->s;
-  tc_val lane = loop(x->s, i64(x->s, 0), i64(x->s, x->panel), TC_WLANES), v[TC_WMOST][TC_WMOST];
+  tc_val lane = loop_to(s, i64(s, x->panel), TC_WLANES), v[TC_WMOST][TC_WMOST];
   for (int i = 0; i < x->by.alpha; i++)
     for (int j = 0; j < x->by.alpha; j++)
-      v[i][j] =
-          load(x->s, x->matmul.sums, TC_F32, TC_WLANES,
-               add(x->s, add(x->s, from, lane), i64(x->s, (i * x->by.alpha + j) * x->padded * x->panel)), TC_NONE);
+      v[i][j] = load(s, x->matmul.sums, TC_F32, TC_WLANES,
+                     add(s, add(s, from, lane), i64(s, (i * x->by.alpha + j) * x->padded * x->panel)), TC_NONE);
   tc_wtransform(s, x->by.m, tc_wside_sums, x->by.alpha, x->by.m, v);
   for (int i = 0; i < x->by.m; i++)
-    for (int j = 0; j < x->by.m; j++)
-      store(x->s, x->pixels, add(x->s, lane, i64(x->s, (i * x->by.m + j) * x->panel)), v[i][j]);
-  end(x->s);
+    for (int j = 0; j < x->by.m; j++) store(s, x->pixels, add(s, lane, i64(s, (i * x->by.m + j) * x->panel)), v[i][j]);
+  end(s);
   tc_wplace at = tc_wplace_of(s, &x->by, tile);
-  tc_val rows = bin(x->s, TC_IR_MIN, i64(x->s, x->by.m), sub(x->s, i64(x->s, x->by.p), at.y)),
-         columns = bin(x->s, TC_IR_MIN, i64(x->s, x->by.m), sub(x->s, i64(x->s, x->by.q), at.x));
-  tc_val i = loop(x->s, i64(x->s, 0), rows, 1);
-  tc_val row = add(x->s, times(x->s, add(x->s, times(x->s, at.image, x->by.p), add(x->s, at.y, i)), x->by.q), at.x);
-  tc_val j = loop(x->s, i64(x->s, 0), columns, 1);
-  s->at[TC_RANGE_F] = add(x->s, row, j);
-  tc_emit_remember(
-      s, x->node,
-      load(x->s, x->pixels, TC_F32, s->lanes, times(x->s, add(x->s, times(x->s, i, x->by.m), j), x->panel), TC_NONE));
-  tc_emit_stores(s);
-  end(x->s);
-  end(x->s);
+  tc_val rows = least(s, i64(s, x->by.m), sub(s, i64(s, x->by.p), at.y)),
+         columns = least(s, i64(s, x->by.m), sub(s, i64(s, x->by.q), at.x));
+  tc_val i = loop_to(s, rows, 1);
+  tc_val row = add(s, times(s, add(s, times(s, at.image, x->by.p), add(s, at.y, i)), x->by.q), at.x);
+  tc_val j = loop_to(s, columns, 1);
+  s->at[TC_RANGE_F] = add(s, row, j);
+  tc_emit_stores_of(s, x->node,
+                    load(s, x->pixels, TC_F32, s->lanes, times(s, add(s, times(s, i, x->by.m), j), x->panel), TC_NONE));
+  end(s);
+  end(s);
 }
 
 static void make_unit_of_tiles(winograd *x, tc_val block, tc_val first_panel) {
   tc_emit_ctx *s = x->s;
-  tc_val first = times(x->s, block, x->block),
-         last = bin(x->s, TC_IR_MIN, add(x->s, first, i64(x->s, x->block)), i64(x->s, x->by.n));
+  tc_val first = times(s, block, x->block), last = least(s, add_i64(s, first, x->block), i64(s, x->by.n));
   tc_wtiles_read(s, &x->by, &x->image, first, last);
-  tc_val panel = loop(x->s, first_panel,
-                      bin(x->s, TC_IR_MIN, add(x->s, first_panel, i64(x->s, x->panels)), i64(x->s, x->n_panels)), 1);
+  tc_val panel = loop(s, first_panel, least(s, add_i64(s, first_panel, x->panels), i64(s, x->n_panels)), 1);
   multiply_places(x, panel);
-  s->at[TC_RANGE_K] = times(x->s, panel, x->panel);
+  s->at[TC_RANGE_K] = times(s, panel, x->panel);
   s->mask = TC_NONE;
-  if (x->o % x->panel) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(x->s, x->o));
-  tc_val tile = loop(x->s, first, last, 1);
-  write_tile(x, tile, times(x->s, sub(x->s, tile, first), x->panel));
-  end(x->s);
-  end(x->s);
+  if (x->o % x->panel) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(s, x->o));
+  tc_val tile = loop(s, first, last, 1);
+  write_tile(x, tile, times(s, sub(s, tile, first), x->panel));
+  end(s);
+  end(s);
 }
 
 // ---- sizes ----
@@ -146,8 +135,8 @@ static void choose_winograd_blocks(winograd *x) {
   x->image.pitch = pitch, x->image.place = x->padded * pitch, x->matmul.a_row = pitch;
 }
 
-void tc_emitter_winograd(tc_emit_ctx *s, const tc_build_request *r) {
-  uint32_t node = r->node;
+void tc_emitter_winograd(tc_emit_ctx *s) {
+  uint32_t node = s->contraction;
   winograd whole = {.s = s, .node = node}, *x = &whole;
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d;
@@ -169,8 +158,8 @@ void tc_emitter_winograd(tc_emit_ctx *s, const tc_build_request *r) {
   tc_emit_preload(s);
   int64_t blocks = tc_ceil_div(x->by.n, x->block), columns = tc_ceil_div(x->n_panels, x->panels);
   tc_val o = tc_emit_begin_units(s);
-  tc_val block = columns == 1 ? o : bin(s, TC_IR_DIV, o, i64(s, columns));
-  tc_val column = columns == 1 ? i64(s, 0) : bin(s, TC_IR_REM, o, i64(s, columns));
+  tc_val block = columns == 1 ? o : div_by(s, o, columns);
+  tc_val column = columns == 1 ? i64(s, 0) : rem_by(s, o, columns);
   s->at[TC_RANGE_A] = i64(s, 0);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   x->image.from = tc_emit_base(s, &x->image.in.base);
@@ -188,11 +177,10 @@ void tc_emitter_winograd(tc_emit_ctx *s, const tc_build_request *r) {
 // `apart`: distance between outputs. there: the lanes that exist.
 static void gather_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val there, tc_val *w) {
   tc_val lanes = times(s, tc_emit_lane_numbers(s), apart);
-  at = add(s, tc_build_splat(&s->e, at, TC_WLANES), lanes);
+  at = add(s, splat(s, at, TC_WLANES), lanes);
   for (int i = 0; i < TC_WTAPS; i++) {
-    tc_val from =
-        add(s, at, tc_build_splat(&s->e, i64(s, i / 3 * weight->stride[2] + i % 3 * weight->stride[3]), TC_WLANES));
-    w[i] = tc_build_raw(&s->e, TC_IR_GATHER, TC_F32, TC_WLANES, from, there, TC_NONE, weight->buf);
+    tc_val from = add(s, at, splat(s, i64(s, i / 3 * weight->stride[2] + i % 3 * weight->stride[3]), TC_WLANES));
+    w[i] = gather(s, weight->buf, TC_F32, TC_WLANES, from, there);
   }
 }
 
@@ -201,14 +189,14 @@ static void gather_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, in
 static void transpose_taps(tc_emit_ctx *s, const tc_operand4 *weight, tc_val at, int64_t apart, tc_val *w) {
   tc_val first = bin(s, TC_IR_LT, tc_emit_numbers(s, TC_I64, TC_WLANES), i64(s, TC_WTAPS)), row[TC_WLANES];
   for (int i = 0; i < TC_WLANES; i++)
-    row[i] = load(s, weight->buf, TC_F32, TC_WLANES, add(s, at, i64(s, i * apart)), first);
+    row[i] = load(s, weight->buf, TC_F32, TC_WLANES, add_i64(s, at, i * apart), first);
   tc_build_transpose(&s->e, row, TC_WLANES);
   memcpy(w, row, TC_WTAPS * sizeof *w);
 }
 
 // [begin, end) counts pairs of a panel and a channel.
-void tc_emitter_winograd_weight(tc_emit_ctx *s, const tc_build_request *r) {
-  uint32_t node = r->node;
+void tc_emitter_winograd_weight(tc_emit_ctx *s) {
+  uint32_t node = s->contraction;
   const tc_gnode *n = &s->g->node[node];
   bool transposed = n->attr[1];
   int m = (int)n->attr[0], alpha = m + 2;
@@ -217,18 +205,15 @@ void tc_emitter_winograd_weight(tc_emit_ctx *s, const tc_build_request *r) {
   tc_operand4 weight;
   if (!tc_operand4_find(s, node, 0, &weight)) return;
   s->lanes = TC_WLANES, s->vector = TC_RANGE_K;
-  tc_val o = tc_emit_begin_units(s), c = bin(s, TC_IR_REM, o, i64(s, channels)),
-         p = bin(s, TC_IR_DIV, o, i64(s, channels));
+  tc_val o = tc_emit_begin_units(s), c = rem_by(s, o, channels), p = div_by(s, o, channels);
   s->at[TC_RANGE_A] = i64(s, 0), s->at[TC_RANGE_F] = c;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
   tc_val at = add(s, tc_emit_base(s, &weight.base), times(s, c, weight.stride[!transposed]));
-  tc_val lane = loop(s, i64(s, 0), i64(s, panel), TC_WLANES), output = add(s, times(s, p, panel), lane);
+  tc_val lane = loop_to(s, i64(s, panel), TC_WLANES), output = add(s, times(s, p, panel), lane);
   tc_val there = TC_NONE, w[TC_WTAPS], column[3][TC_WMOST], row[TC_WMOST];
   bool whole = outputs % TC_WLANES == 0 && outputs % panel == 0,
        beside = weight.stride[2] == 3 && weight.stride[3] == 1;
-  if (!whole)
-    there =
-        bin(s, TC_IR_LT, tc_emit_lane_numbers(s), tc_build_splat(&s->e, sub(s, i64(s, outputs), output), TC_WLANES));
+  if (!whole) there = bin(s, TC_IR_LT, tc_emit_lane_numbers(s), splat(s, sub(s, i64(s, outputs), output), TC_WLANES));
   at = add(s, at, times(s, output, weight.stride[transposed]));
   if (whole && beside && tc_compiler_vector_bytes() >= TC_WLANES * 4)
     transpose_taps(s, &weight, at, weight.stride[transposed], w);
@@ -242,11 +227,8 @@ void tc_emitter_winograd_weight(tc_emit_ctx *s, const tc_build_request *r) {
     for (int j = 0; j < 3; j++) row[j] = column[j][i];
     tc_wside_taps(s, m, row);
     for (int j = 0; j < alpha; j++) {
-      tc_emit_enter(s);
-      s->at[TC_RANGE_A] = add(s, first, i64(s, i * alpha + j));
-      tc_emit_remember(s, node, row[j]);
-      tc_emit_stores(s);
-      tc_emit_leave(s);
+      s->at[TC_RANGE_A] = add_i64(s, first, i * alpha + j);
+      tc_emit_stores_of(s, node, row[j]);
     }
   }
   end(s);

@@ -4,7 +4,7 @@
 // ---- sides ----
 
 static tc_val scaled_by(tc_emit_ctx *s, double b, tc_val a) {
-  return bin(s, TC_IR_MUL, a, tc_build_const_f(&s->e, TC_F32, b));
+  return mul(s, a, const_f(s, TC_F32, b));
 }
 
 void tc_wside_inputs(tc_emit_ctx *s, int m, tc_val *d) {
@@ -36,7 +36,7 @@ void tc_wside_sums(tc_emit_ctx *s, int m, tc_val *d) {
 void tc_wside_outputs(tc_emit_ctx *s, int m, tc_val *d) {
   if (m == 2) {
     tc_val y1 = d[1];
-    d[1] = add(s, d[0], y1), d[2] = sub(s, d[0], y1), d[3] = sub(s, tc_build_const_f(&s->e, TC_F32, 0), y1);
+    d[1] = add(s, d[0], y1), d[2] = sub(s, d[0], y1), d[3] = sub(s, const_f(s, TC_F32, 0), y1);
     return;
   }
   tc_val y[4] = {d[0], d[1], d[2], d[3]};
@@ -93,41 +93,36 @@ typedef struct lhs {
 
 static tc_val load_lhs(void *of, int row) {
   const lhs *x = of;
-  return load(x->s, x->by->a, TC_F32, 1, add(x->s, x->at, i64(x->s, row * x->by->a_row)), TC_NONE);
+  return load(x->s, x->by->a, TC_F32, 1, add_i64(x->s, x->at, row * x->by->a_row), TC_NONE);
 }
 
-void tc_wmultiply(tc_emit_ctx *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n,
-                  tc_val prefetch_distance, int64_t further) {
-  tc_val acc[32], zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), by->lanes);
+void tc_wmultiply(tc_emit_ctx *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val prefetch_from,
+                  int64_t further) {
+  tc_val acc[32], zero = zeros(s, TC_F32, by->lanes);
   for (int i = 0; i < by->rows; i++)
-    acc[i] = tc_build_var(
-        &s->e, by->adds ? load(s, by->sums, TC_F32, by->lanes, add(s, to, i64(s, i * by->sums_row)), TC_NONE) : zero);
-  tc_val k = loop(s, i64(s, 0), n, 1), row = add(s, a, times(s, k, by->a_k));
-  if (prefetch_distance != TC_NONE)
-    tc_build_prefetch(&s->e, by->b, add(s, prefetch_distance, times(s, k, further)), false);
+    acc[i] = var(s, by->adds ? load(s, by->sums, TC_F32, by->lanes, add_i64(s, to, i * by->sums_row), TC_NONE) : zero);
+  tc_val k = loop_to(s, n, 1), row = add(s, a, times(s, k, by->a_k));
+  if (prefetch_from != TC_NONE) tc_build_prefetch(&s->e, by->b, add(s, prefetch_from, times(s, k, further)), false);
   tc_val columns = load(s, by->b, TC_F32, by->lanes, add(s, b, times(s, k, by->b_k)), TC_NONE);
   lhs rows = {s, by, row};
   tc_register_block_add(s, &(tc_register_block){by->way, by->rows, 1, load_lhs, &rows}, &columns, acc);
   end(s);
-  for (int i = 0; i < by->rows; i++) store(s, by->sums, add(s, to, i64(s, i * by->sums_row)), acc[i]);
+  for (int i = 0; i < by->rows; i++) store(s, by->sums, add_i64(s, to, i * by->sums_row), acc[i]);
 }
 
 // ---- tiles ----
 
 tc_wplace tc_wplace_of(tc_emit_ctx *s, const tc_wtiles *by, tc_val tile) {
   int64_t down = tc_ceil_div(by->p, by->m);
-  tc_val row = bin(s, TC_IR_DIV, tile, i64(s, by->across)), column = bin(s, TC_IR_REM, tile, i64(s, by->across));
-  tc_val image = bin(s, TC_IR_DIV, row, i64(s, down)), y = bin(s, TC_IR_REM, row, i64(s, down));
+  tc_val row = div_by(s, tile, by->across), column = rem_by(s, tile, by->across);
+  tc_val image = div_by(s, row, down), y = rem_by(s, row, down);
   return (tc_wplace){image, times(s, y, by->m), times(s, column, by->m)};
 }
 
 bool tc_wsource_find(tc_emit_ctx *s, uint32_t node, int k, tc_wsource *out) {
   const tc_dims *d = &s->g->node[s->g->node[node].in[k]].shape->d;
   if (!tc_operand4_find(s, node, k, &out->in)) return false;
-  if (out->in.stride[3] != 1) {
-    s->x->not_affine = s->g->node[node].in[k];
-    return tc_emit_fail(s, TC_ERR_STATE, "channels lie apart"), false;
-  }
+  if (out->in.stride[3] != 1) return tc_emit_store_first(s, s->g->node[node].in[k], "channels lie apart");
   out->h = d->dim[1], out->w = d->dim[2], out->channels = d->dim[3];
   return true;
 }
@@ -136,23 +131,19 @@ bool tc_wsource_find(tc_emit_ctx *s, uint32_t node, int k, tc_wsource *out) {
 // NULL: all.
 static void read_tile(tc_emit_ctx *s, const tc_wtiles *by, const tc_wsource *x, tc_val from, const tc_val *row_in,
                       const tc_val *column_in, tc_val to) {
-  tc_val c = loop(s, i64(s, 0), i64(s, x->channels), TC_WLANES), v[TC_WMOST][TC_WMOST];
+  tc_val c = loop_to(s, i64(s, x->channels), TC_WLANES), v[TC_WMOST][TC_WMOST];
   from = add(s, from, c), to = add(s, to, c);
   for (int i = 0; i < x->size; i++) {
     for (int j = 0; j < x->size; j++) {
-      tc_val mask = row_in ? tc_build_splat(&s->e, bin(s, TC_IR_AND, row_in[i], column_in[j]), TC_WLANES) : TC_NONE;
+      tc_val mask = row_in ? splat(s, bin(s, TC_IR_AND, row_in[i], column_in[j]), TC_WLANES) : TC_NONE;
       v[i][j] =
-          load(s, x->in.buf, TC_F32, TC_WLANES, add(s, from, i64(s, i * x->in.stride[1] + j * x->in.stride[2])), mask);
+          load(s, x->in.buf, TC_F32, TC_WLANES, add_i64(s, from, i * x->in.stride[1] + j * x->in.stride[2]), mask);
     }
   }
   tc_wtransform(s, by->m, x->side, x->size, by->alpha, v);
   for (int i = 0; i < by->alpha; i++)
     for (int j = 0; j < by->alpha; j++) store(s, x->tile, add(s, to, i64(s, (i * by->alpha + j) * x->place)), v[i][j]);
   end(s);
-}
-
-static tc_val is_within(tc_emit_ctx *s, tc_val at, int64_t extent) {
-  return bin(s, TC_IR_AND, bin(s, TC_IR_GE, at, i64(s, 0)), bin(s, TC_IR_LT, at, i64(s, extent)));
 }
 
 // Clears *some unless a square of one of the n tiles along an axis lies within its extent, and *all
@@ -173,7 +164,7 @@ void tc_wtiles_read(tc_emit_ctx *s, const tc_wtiles *by, const tc_wsource *x, tc
   from = add(s, from, add(s, times(s, top, x->in.stride[1]), times(s, left, x->in.stride[2])));
   tc_val to = times(s, sub(s, tile, first), x->pitch), whole = TC_NONE;
   for (int i = 0; i < x->size && !all; i++) {
-    row_in[i] = is_within(s, add(s, top, i64(s, i)), x->h), column_in[i] = is_within(s, add(s, left, i64(s, i)), x->w);
+    row_in[i] = is_within(s, add_i64(s, top, i), x->h), column_in[i] = is_within(s, add_i64(s, left, i), x->w);
     tc_val both = bin(s, TC_IR_AND, row_in[i], column_in[i]);
     whole = whole == TC_NONE ? both : bin(s, TC_IR_AND, whole, both);
   }

@@ -48,10 +48,10 @@ typedef struct tc_wblock {
   int64_t a_row, a_k, b_k, sums_row;  // elements from row to row, from k to k
 } tc_wblock;
 
-// Computes the sums at `to` of n elements from a and b on. prefetch_distance: the element of b to
+// Computes the sums at `to` of n elements from a and b on. prefetch_from: the element of b to
 // prefetch at the first k, `further` more at each next one; TC_NONE: none.
-void tc_wmultiply(tc_emit_ctx *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n,
-                  tc_val prefetch_distance, int64_t further);
+void tc_wmultiply(tc_emit_ctx *s, const tc_wblock *by, tc_val a, tc_val b, tc_val to, tc_val n, tc_val prefetch_from,
+                  int64_t further);
 
 typedef struct tc_wplace {
   tc_val image, y, x;  // the first of a tile's pixels

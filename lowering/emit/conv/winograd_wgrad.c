@@ -15,7 +15,6 @@
 // matter. Parts depend on shapes alone, and are no longer than a chain.
 // Error: as winograd.c's, relative to the largest of the result; docs/convolution-and-attention.md.
 #include "lowering/target/cpu_target.h"
-#include "lowering/tiling/winograd.h"
 #include "lowering/emit/conv/winograd_tile.h"
 #include "runtime/team.h"
 #include "runtime/topology.h"
@@ -44,9 +43,8 @@ typedef struct gradient {
 
 static void multiply_channels(gradient *x, tc_val n) {
   tc_emit_ctx *s = x->s;
-  tc_val place = loop(s, i64(s, 0), i64(s, wplaces(&x->by)), 1),
-         lane = loop(s, i64(s, 0), i64(s, x->outputs), x->matmul.lanes);
-  tc_val row = loop(s, i64(s, 0), i64(s, x->channels), x->matmul.rows);
+  tc_val place = loop_to(s, i64(s, wplaces(&x->by)), 1), lane = loop_to(s, i64(s, x->outputs), x->matmul.lanes);
+  tc_val row = loop_to(s, i64(s, x->channels), x->matmul.rows);
   tc_val v = add(s, times(s, place, x->image.place), row), u = add(s, times(s, place, x->result.place), lane);
   tc_wmultiply(s, &x->matmul, v, u, add(s, add(s, times(s, place, x->place), times(s, row, x->outputs)), lane), n,
                TC_NONE, 0);
@@ -57,8 +55,8 @@ static void multiply_channels(gradient *x, tc_val n) {
 
 static void clear_places(gradient *x) {
   tc_emit_ctx *s = x->s;
-  tc_val at = loop(s, i64(s, 0), i64(s, wplaces(&x->by) * x->place), TC_WLANES);
-  store(s, x->matmul.sums, at, tc_build_splat(E, tc_build_const_f(E, TC_F32, 0), TC_WLANES));
+  tc_val at = loop_to(s, i64(s, wplaces(&x->by) * x->place), TC_WLANES);
+  store(s, x->matmul.sums, at, zeros(s, TC_F32, TC_WLANES));
   end(s);
 }
 
@@ -66,54 +64,53 @@ static void clear_places(gradient *x) {
 // outputs.
 static void transpose_taps(gradient *x, tc_val channel, tc_val output) {
   tc_emit_ctx *s = x->s;
-  tc_val c = loop(s, i64(s, 0), i64(s, TC_WLANES), 1), v[TC_WMOST][TC_WMOST], row[TC_WLANES];
+  tc_val c = loop_to(s, i64(s, TC_WLANES), 1), v[TC_WMOST][TC_WMOST], row[TC_WLANES];
   tc_val from = add(s, times(s, add(s, channel, c), x->outputs), output), to = times(s, c, TC_WTAPS * TC_WLANES);
   for (int i = 0; i < x->by.alpha; i++)
     for (int j = 0; j < x->by.alpha; j++)
       v[i][j] =
           load(s, x->matmul.sums, TC_F32, TC_WLANES, add(s, from, i64(s, (i * x->by.alpha + j) * x->place)), TC_NONE);
   tc_wtransform(s, x->by.m, tc_wside_by_taps, x->by.alpha, 3, v);
-  for (int i = 0; i < TC_WTAPS; i++) store(s, x->taps, add(s, to, i64(s, i * TC_WLANES)), v[i / 3][i % 3]);
+  for (int i = 0; i < TC_WTAPS; i++) store(s, x->taps, add_i64(s, to, i * TC_WLANES), v[i / 3][i % 3]);
   end(s);
-  tc_val first = loop(s, i64(s, 0), i64(s, TC_WTAPS * TC_WLANES), TC_WLANES);
+  tc_val first = loop_to(s, i64(s, TC_WTAPS * TC_WLANES), TC_WLANES);
   for (int i = 0; i < TC_WLANES; i++)
     row[i] = load(s, x->taps, TC_F32, TC_WLANES, add(s, times(s, first, TC_WLANES), i64(s, i * TC_WLANES)), TC_NONE);
   tc_build_transpose(E, row, TC_WLANES);
   tc_val at = add(s, times(s, channel, TC_WTAPS), first);
-  for (int i = 0; i < TC_WLANES; i++) store(s, x->transposed, add(s, at, i64(s, i * x->channels * TC_WTAPS)), row[i]);
+  for (int i = 0; i < TC_WLANES; i++) store(s, x->transposed, add_i64(s, at, i * x->channels * TC_WTAPS), row[i]);
   end(s);
 }
 
 // Writes the results of 16 outputs, with the epilogue. first_channel, first_output: the unit's.
 static void write_taps(gradient *x, tc_val first_channel, tc_val first_output, tc_val output) {
   tc_emit_ctx *s = x->s;
-  tc_val channel = loop(s, i64(s, 0), i64(s, x->channels), TC_WLANES);
+  tc_val channel = loop_to(s, i64(s, x->channels), TC_WLANES);
   transpose_taps(x, channel, output);
   end(s);
-  tc_val row = loop(s, i64(s, 0), i64(s, TC_WLANES), 1);
+  tc_val row = loop_to(s, i64(s, TC_WLANES), 1);
   s->at[TC_RANGE_F] = add(s, add(s, first_output, output), row);
-  tc_val at = loop(s, i64(s, 0), i64(s, x->channels * TC_WTAPS), s->lanes);
+  tc_val at = loop_to(s, i64(s, x->channels * TC_WTAPS), s->lanes);
   s->at[TC_RANGE_K] = add(s, times(s, first_channel, TC_WTAPS), at);
-  tc_emit_remember(
+  tc_emit_stores_of(
       s, x->node, load(s, x->transposed, TC_F32, s->lanes, add(s, times(s, row, x->channels * TC_WTAPS), at), TC_NONE));
-  tc_emit_stores(s);
   end(s);
   end(s);
 }
 
 static void make_unit_of_channels(gradient *x, tc_val part, tc_val channel, tc_val output) {
   tc_emit_ctx *s = x->s;
-  tc_val from = times(s, part, x->each), to = bin(s, TC_IR_MIN, add(s, from, i64(s, x->each)), i64(s, x->by.n));
+  tc_val from = times(s, part, x->each), to = least(s, add_i64(s, from, x->each), i64(s, x->by.n));
   x->image.from = add(s, tc_emit_base(s, &x->image.in.base), channel),
   x->result.from = add(s, tc_emit_base(s, &x->result.in.base), output);
   if (!x->once) clear_places(x);
   tc_val first = x->once ? from : loop(s, from, to, x->block);
-  tc_val last = x->once ? to : bin(s, TC_IR_MIN, add(s, first, i64(s, x->block)), to);
+  tc_val last = x->once ? to : least(s, add_i64(s, first, x->block), to);
   tc_wtiles_read(s, &x->by, &x->image, first, last);
   tc_wtiles_read(s, &x->by, &x->result, first, last);
   multiply_channels(x, sub(s, last, first));
   if (!x->once) end(s);
-  tc_val some = loop(s, i64(s, 0), i64(s, x->outputs), TC_WLANES);
+  tc_val some = loop_to(s, i64(s, x->outputs), TC_WLANES);
   write_taps(x, channel, output, some);
   end(s);
 }
@@ -162,8 +159,8 @@ static void choose_wgrad_blocks(gradient *x) {
   x->place = x->channels * x->outputs + TC_WPITCH_MORE;
 }
 
-void tc_emitter_winograd_wgrad(tc_emit_ctx *s, const tc_build_request *r) {
-  uint32_t node = r->node;
+void tc_emitter_winograd_wgrad(tc_emit_ctx *s) {
+  uint32_t node = s->contraction;
   gradient whole = {.s = s, .node = node}, *x = &whole;
   const tc_gnode *n = &s->g->node[node];
   const tc_dims *image = &s->g->node[n->in[0]].shape->d, *result = &s->g->node[n->in[1]].shape->d;
@@ -185,11 +182,11 @@ void tc_emitter_winograd_wgrad(tc_emit_ctx *s, const tc_build_request *r) {
   s->lanes = (int)(x->channels & -x->channels), s->vector = TC_RANGE_K;
   tc_emit_preload(s);
   int64_t columns = x->o / x->outputs, of_part = x->c / x->channels * columns;
-  tc_val at = tc_emit_begin_units(s), place = bin(s, TC_IR_REM, at, i64(s, of_part));
-  s->at[TC_RANGE_A] = bin(s, TC_IR_DIV, at, i64(s, of_part));
+  tc_val at = tc_emit_begin_units(s), place = rem_by(s, at, of_part);
+  s->at[TC_RANGE_A] = div_by(s, at, of_part);
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;
-  tc_val channel = times(s, bin(s, TC_IR_DIV, place, i64(s, columns)), x->channels);
-  make_unit_of_channels(x, s->at[TC_RANGE_A], channel, times(s, bin(s, TC_IR_REM, place, i64(s, columns)), x->outputs));
+  tc_val channel = times(s, div_by(s, place, columns), x->channels);
+  make_unit_of_channels(x, s->at[TC_RANGE_A], channel, times(s, rem_by(s, place, columns), x->outputs));
   end(s);
   s->x->extent = x->parts * of_part;
   s->x->work =

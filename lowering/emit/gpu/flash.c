@@ -37,26 +37,19 @@ typedef struct forward {
 
 static size_t forward_tiles(tc_flash *p, void *of) {
   forward *f = of;
-  size_t bytes = tc_flash_weights_bytes(p);
-  tc_flash_tile_plan(p, &f->q, &p->at.q, p->at.e, p->tiling.rows, 1, true, false);
-  tc_flash_tile_plan(p, &f->k, &p->at.k, p->at.e, p->chunk, 1, true, false);
-  bytes += tc_flash_tile_bytes(&f->q) + tc_flash_tile_bytes(&f->k);
+  size_t bytes = tc_flash_weights_bytes(p) +
+                 tc_flash_tile_plan(p, &f->q, &p->at.q, p->at.e, p->tiling.rows, 1, true, false) +
+                 tc_flash_tile_plan(p, &f->k, &p->at.k, p->at.e, p->chunk, 1, true, false);
   if (p->at.out == TC_NONE) return bytes;
-  tc_flash_tile_plan(p, &f->v, &p->at.v, p->at.ev, p->chunk, 1, false, true);
-  return bytes + tc_flash_tile_bytes(&f->v);
+  return bytes + tc_flash_tile_plan(p, &f->v, &p->at.v, p->at.ev, p->chunk, 1, false, true);
 }
 
 static bool sees_all(const tc_flash *p) {
   return !p->at.causal && !p->at.has_length && p->at.keys % p->chunk == 0;
 }
 
-// Which threads' rows see the key of element c. edge: keys of the chunk that are seen.
-static tc_val sees_element(tc_flash *p, tc_val edge, int c) {
-  return bin(p->at.s, TC_IR_LT, tc_build_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c)), edge);
-}
-
 static tc_val edge_of(const forward *f, tc_val k0, int i) {
-  return sub(f->p->at.s, f->edge[i], tc_flash_small(f->p, k0));
+  return sub(f->p->at.s, f->edge[i], cast(f->p->at.s, k0, TC_I32));
 }
 
 // Applies the mask to scores; unseen keys get -infinity.
@@ -66,10 +59,10 @@ static void mask_scores(forward *f, tc_val k0, tc_val *v) {
   for (int i = 0; i < p->tiling.held; i++) {
     tc_val edge = sees_all(p) ? TC_NONE : edge_of(f, k0, i);
     for (int c = 0; c < p->each; c++) {
-      tc_val *w = &v[i * p->each + c], key = plus(&p->at, add(s, k0, p->column), tc_flash_column(p, c));
-      tc_val seen = sees_all(p) ? TC_NONE : sees_element(p, edge, c);
+      tc_val *w = &v[i * p->each + c], key = plus(s, add(s, k0, p->column), tc_flash_column(p, c));
+      tc_val seen = sees_all(p) ? TC_NONE : bin(s, TC_IR_LT, const_i(s, TC_I32, tc_flash_column(p, c)), edge);
       *w = tc_flash_score(p, *w, f->row[i], key, &seen);
-      if (seen != TC_NONE) *w = tc_build_select(&s->e, seen, *w, number(&p->at, -INFINITY));
+      if (seen != TC_NONE) *w = select_val(s, seen, *w, number(&p->at, -INFINITY));
     }
   }
 }
@@ -81,16 +74,18 @@ static void limit_scores(forward *f, tc_val k0, tc_val *v) {
   tc_emit_ctx *s = p->at.s;
   for (int k = 0; k < p->tiling.held * p->each; k++) v[k] = tc_flash_score(p, v[k], TC_NONE, TC_NONE, NULL);
   if (sees_all(p)) return;
-  for (int k = 0; k < p->tiling.held * p->each; k++) v[k] = tc_build_var(&s->e, v[k]);
-  begin_if(p->at.s, bin(s, TC_IR_LT, f->whole, plus(&p->at, k0, p->chunk)));
+  for (int k = 0; k < p->tiling.held * p->each; k++) v[k] = var(s, v[k]);
+  begin_if(s, bin(s, TC_IR_LT, f->whole, plus(s, k0, p->chunk)));
   for (int i = 0; i < p->tiling.held; i++) {
     tc_val edge = edge_of(f, k0, i);
     for (int c = 0; c < p->each; c++) {
       tc_val w = v[i * p->each + c];
-      tc_build_set(&s->e, w, tc_build_select(&s->e, sees_element(p, edge, c), w, number(&p->at, -INFINITY)));
+      set(s, w,
+          select_val(s, bin(s, TC_IR_LT, const_i(s, TC_I32, tc_flash_column(p, c)), edge), w,
+                     number(&p->at, -INFINITY)));
     }
   }
-  end_if(p->at.s);
+  end_if(s);
 }
 
 // Turns scores into weights. shrink: the factors that rescale the output so far.
@@ -105,16 +100,16 @@ static void softmax_of_chunk(forward *f, tc_val k0, tc_val *v, tc_val *shrink) {
     limit_scores(f, k0, v);
   for (int i = 0; i < p->tiling.held; i++) {
     tc_val *w = v + i * p->each, top = w[0];
-    for (int c = 1; c < p->each; c++) top = tc_build_select(&s->e, bin(s, TC_IR_GT, w[c], top), w[c], top);
-    top = most(a, f->greatest[i], tc_flash_fold(p, TC_IR_MAX, top));
-    tc_val less = tc_build_select(&s->e, bin(s, TC_IR_EQ, top, unseen), number(a, 0), top);
+    for (int c = 1; c < p->each; c++) top = select_val(s, bin(s, TC_IR_GT, w[c], top), w[c], top);
+    top = most(s, f->greatest[i], tc_flash_fold(p, TC_IR_MAX, top));
+    tc_val less = select_val(s, bin(s, TC_IR_EQ, top, unseen), number(a, 0), top);
     shrink[i] = tc_attention_power(a, sub(s, f->greatest[i], less));
     for (int c = 0; c < p->each; c++) w[c] = tc_attention_power(a, sub(s, w[c], less));
     // the chunk's sum is added to the total at the end; one long chain would lose digits
     tc_val sum = w[0];
     for (int c = 1; c < p->each; c++) sum = add(s, sum, w[c]);
-    tc_build_set(&s->e, f->greatest[i], top);
-    tc_build_set(&s->e, f->sum[i], add(s, mul(a, f->sum[i], shrink[i]), sum));
+    set(s, f->greatest[i], top);
+    set(s, f->sum[i], add(s, mul(s, f->sum[i], shrink[i]), sum));
   }
 }
 
@@ -129,7 +124,7 @@ static void forward_chunks(forward *f) {
   tc_flash_fill(p, &f->k, f->from, f->stop, zero);
   tc_flash_commit(p, copies);
   tc_flash_land(p, &f->q), tc_flash_land(p, &f->k);
-  tc_val k0 = loop(s, f->from, f->stop, p->chunk), next = plus(&p->at, k0, p->chunk);
+  tc_val k0 = loop(s, f->from, f->stop, p->chunk), next = plus(s, k0, p->chunk);
   tc_flash_wait(p, copies);
   if (mixes) tc_flash_fill(p, &f->v, k0, f->stop, zero);
   tc_flash_commit(p, copies && mixes);
@@ -151,7 +146,7 @@ static void forward_chunks(forward *f) {
 
 // Offset of the current part of the keys in a result with `columns` columns. at: the offset without
 // parts.
-static tc_val in_part(const forward *f, tc_val at, int64_t columns) {
+static tc_val part_offset(const forward *f, tc_val at, int64_t columns) {
   tc_attention_emitter *a = &f->p->at;
   return a->parts ? add(a->s, at, times(a->s, f->part, a->a * a->f * columns)) : at;
 }
@@ -166,14 +161,12 @@ static void store_chunk_lse(forward *f, tc_val head, const tc_val *sum, const tc
   int buf = tc_attention_result(a, a->lse);
   tc_val first = bin(s, TC_IR_EQ, p->column, i64(s, 0));
   for (int i = 0; i < p->tiling.held; i++) {
-    tc_val log =
-        tc_build_scalar_op(&s->e, TC_OP_LOG, a->acc, tc_build_select(&s->e, none[i], number(a, 1), sum[i]), 0, 0);
-    tc_val greatest = mul(a, f->greatest[i], number(a, 1 / tc_attention_units(a)));
-    tc_val pair[2] = {tc_build_select(&s->e, none[i], number(a, 0), greatest), log};
+    tc_val log = tc_build_scalar_op(&s->e, TC_OP_LOG, a->acc, select_val(s, none[i], number(a, 1), sum[i]), 0, 0);
+    tc_val greatest = mul(s, f->greatest[i], number(a, 1 / tc_attention_units(a)));
+    tc_val pair[2] = {select_val(s, none[i], number(a, 0), greatest), log};
     if (a->parts) pair[0] = greatest, pair[1] = sum[i];
-    tc_val to = in_part(f, times(s, add(s, times(s, head, a->f), f->row[i]), 2), 2);
-    (void)tc_build_raw(&s->e, TC_IR_SCATTER, a->acc, 2 * p->threads, to, tc_gemm_join(s, pair, 2),
-                       bin(s, TC_IR_AND, first, there[i]), buf);
+    tc_val to = part_offset(f, times(s, add(s, times(s, head, a->f), f->row[i]), 2), 2);
+    scatter(s, buf, to, tc_gemm_join(s, pair, 2), bin(s, TC_IR_AND, first, there[i]));
   }
 }
 
@@ -186,11 +179,11 @@ static void finish_forward(forward *f, tc_val head) {
   for (int i = 0; i < p->tiling.held; i++) {
     sum[i] = tc_flash_fold(p, TC_IR_ADD, f->sum[i]);
     none[i] = bin(s, TC_IR_EQ, sum[i], number(a, 0));
-    inverse[i] = a->parts ? number(a, 1)
-                          : bin(s, TC_IR_DIV, number(a, 1), tc_build_select(&s->e, none[i], number(a, 1), sum[i]));
+    inverse[i] =
+        a->parts ? number(a, 1) : bin(s, TC_IR_DIV, number(a, 1), select_val(s, none[i], number(a, 1), sum[i]));
     there[i] = bin(s, TC_IR_LT, p->row[i], n_rows);
     if (a->out != TC_NONE)
-      at[i] = in_part(f, tc_attention_result_row(a, a->out, head, f->row[i], a->hq, a->l, a->ev), a->ev);
+      at[i] = part_offset(f, tc_attention_result_row(a, a->out, head, f->row[i], a->hq, a->l, a->ev), a->ev);
   }
   if (a->out != TC_NONE) tc_flash_store(p, &f->mix, a->out, at, there, inverse);
   if (a->lse != TC_NONE) store_chunk_lse(f, head, sum, none, there);
@@ -201,22 +194,22 @@ static void forward_block(forward *f, tc_val unit) {
   tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
   tc_val head, last = i64(s, a->f - 1);
-  f->part = a->parts ? bin(s, TC_IR_REM, unit, i64(s, a->parts)) : i64(s, 0);
-  if (a->parts) unit = bin(s, TC_IR_DIV, unit, i64(s, a->parts));
+  f->part = a->parts ? rem_by(s, unit, a->parts) : i64(s, 0);
+  if (a->parts) unit = div_by(s, unit, a->parts);
   f->r0 = tc_flash_unit(p, unit, a->f, a->causal, &head);
   s->at[TC_RANGE_A] = head;
-  a->q.at = tc_emit_base(a->s, &a->q.base), a->k.at = tc_emit_base(a->s, &a->k.base);
-  if (a->out != TC_NONE) a->v.at = tc_emit_base(a->s, &a->v.base);
-  if (a->has_mask) a->mask.at = tc_emit_base(a->s, &a->mask.base);
+  a->q.at = tc_emit_base(s, &a->q.base), a->k.at = tc_emit_base(s, &a->k.base);
+  if (a->out != TC_NONE) a->v.at = tc_emit_base(s, &a->v.base);
+  if (a->has_mask) a->mask.at = tc_emit_base(s, &a->mask.base);
   f->whole = tc_attention_limit(a, f->r0);
-  f->stop = tc_attention_limit(a, least(a, plus(a, f->r0, p->tiling.rows - 1), last));
+  f->stop = tc_attention_limit(a, least(s, plus(s, f->r0, p->tiling.rows - 1), last));
   f->from = times(s, f->part, a->part_keys);
-  if (a->parts) f->stop = least(a, f->stop, plus(a, f->from, a->part_keys));
+  if (a->parts) f->stop = least(s, f->stop, plus(s, f->from, a->part_keys));
   for (int i = 0; i < p->tiling.held; i++) {
-    f->row[i] = least(a, add(s, f->r0, p->row[i]), last);
-    f->edge[i] = tc_flash_small(p, sub(s, tc_attention_limit(a, f->row[i]), p->column));
-    f->greatest[i] = tc_build_var(&s->e, tc_flash_splat(p, number(a, -INFINITY)));
-    f->sum[i] = tc_build_var(&s->e, tc_flash_splat(p, number(a, 0)));
+    f->row[i] = least(s, add(s, f->r0, p->row[i]), last);
+    f->edge[i] = cast(s, sub(s, tc_attention_limit(a, f->row[i]), p->column), TC_I32);
+    f->greatest[i] = var(s, splat(s, number(a, -INFINITY), p->threads));
+    f->sum[i] = var(s, splat(s, number(a, 0), p->threads));
   }
   if (a->out != TC_NONE) tc_flash_begin(p, &f->mix, a->ev);
   forward_chunks(f);
@@ -228,14 +221,11 @@ static void flash_forward(tc_flash *p) {
   tc_emit_ctx *s = p->at.s;
   int64_t heads = p->at.a * TC_MAX_OF(p->at.parts, 1);
   p->others = p->terms = p->at.part_keys;
-  if (!tc_flash_choose(p, forward_tiles, &f, heads, p->at.f, 1, p->at.out != TC_NONE ? p->at.ev : 0)) {
-    tc_emit_fail(s, TC_ERR_STATE, "no tile of attention fits the device");
+  if (!tc_flash_choose(p, &(tc_flash_work){forward_tiles, &f, heads, p->at.f, 1, p->at.out != TC_NONE ? p->at.ev : 0}))
     return;
-  }
   tc_flash_tile_make(p, &f.q), tc_flash_tile_make(p, &f.k);
-  if (p->at.out != TC_NONE) tc_flash_tile_make(p, &f.v), tc_flash_weights_make(p);
-  tc_flash_begin_kernel(p);
-  forward_block(&f, tc_flash_begin_units(p, heads * tc_ceil_div(p->at.f, p->tiling.rows)));
+  if (p->at.out != TC_NONE) tc_flash_tile_make(p, &f.v);
+  forward_block(&f, tc_flash_begin_kernel(p, heads * tc_ceil_div(p->at.f, p->tiling.rows)));
   end(s);
 }
 
@@ -246,8 +236,8 @@ static const tc_flash_way *flash_way_of(const tc_flash *p) {
   return p->at.s->target->mma ? &tc_flash_mma : p->at.s->target->mfma ? &tc_flash_mfma : &tc_flash_simt;
 }
 
-void tc_emitter_gpu_attention(tc_emit_ctx *s, const tc_build_request *r) {
-  tc_flash whole = {.at = {.s = s}, .asked = r->tiling}, *p = &whole;
+void tc_emitter_gpu_attention(tc_emit_ctx *s) {
+  tc_flash whole = {.at = {.s = s}, .asked = s->tiling}, *p = &whole;
   s->lanes = 1, s->vector = -1;
   if (!tc_attention_take(&p->at)) return;
   p->way = flash_way_of(p);

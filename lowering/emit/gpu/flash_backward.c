@@ -18,14 +18,6 @@ typedef struct chunks {
   int stages;
 } chunks;
 
-static int most_stages(const tc_flash *p) {
-  return p->way->copies ? 2 : 1;
-}
-
-static bool are_copied(const chunks *x) {
-  return x->a.copied || x->b.copied;
-}
-
 static void fill(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val stage) {
   tc_emit_ctx *s = p->at.s;
   tc_flash_fill(p, &x->a, first, limit, times(s, stage, x->a.stage));
@@ -48,17 +40,17 @@ static void land(tc_flash *p, chunks *x) {
 static tc_val next_stage(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val *stage) {
   tc_emit_ctx *s = p->at.s;
   tc_val zero = i64(s, 0), one = i64(s, 1);
-  bool copies = are_copied(x);
-  begin_if(p->at.s, bin(s, TC_IR_LT, first, limit));
+  bool copies = x->a.copied || x->b.copied;
+  begin_if(s, bin(s, TC_IR_LT, first, limit));
   fill(p, x, first, limit, zero);
-  end_if(p->at.s);
+  end_if(s);
   tc_flash_commit(p, copies);
-  tc_val row = loop(s, first, limit, p->chunk), next = plus(&p->at, row, p->chunk);
+  tc_val row = loop(s, first, limit, p->chunk), next = plus(s, row, p->chunk);
   tc_flash_wait(p, copies);
   *stage = tc_gemm_low(s, tc_gemm_high(s, sub(s, row, first), p->chunk), 2);
-  begin_if(p->at.s, bin(s, TC_IR_LT, next, limit));
+  begin_if(s, bin(s, TC_IR_LT, next, limit));
   fill(p, x, next, limit, sub(s, one, *stage));
-  end_if(p->at.s);
+  end_if(s);
   tc_flash_commit(p, copies);
   return row;
 }
@@ -67,7 +59,7 @@ static tc_val next_stage(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_
 // chunk's.
 static tc_val next_chunk(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_val *stage) {
   tc_emit_ctx *s = p->at.s;
-  bool copies = are_copied(x);
+  bool copies = x->a.copied || x->b.copied;
   if (x->stages == 2) return next_stage(p, x, first, limit, stage);
   *stage = i64(s, 0);
   hold(p, x, first, limit), land(p, x);
@@ -76,7 +68,7 @@ static tc_val next_chunk(tc_flash *p, chunks *x, tc_val first, tc_val limit, tc_
   if (!x->b.held) tc_flash_fill(p, &x->b, row, limit, *stage);
   tc_flash_commit(p, copies);
   tc_flash_wait(p, copies);
-  hold(p, x, plus(&p->at, row, p->chunk), limit);
+  hold(p, x, plus(s, row, p->chunk), limit);
   return row;
 }
 
@@ -92,9 +84,9 @@ typedef struct kept {
 
 static tc_val keep(tc_flash *p, const tc_attention_operand *f, tc_val row, int64_t column, tc_val there, bool scores) {
   tc_emit_ctx *s = p->at.s;
-  tc_val at = plus(&p->at, add(s, f->at, times(s, row, f->stride)), column);
-  tc_val v = tc_build_raw(&s->e, TC_IR_GATHER, f->type, p->threads, tc_flash_splat(p, at), there, TC_NONE, f->buf);
-  return scores ? mul(&p->at, v, number(&p->at, tc_attention_units(&p->at))) : v;
+  tc_val at = plus(s, add(s, f->at, times(s, row, f->stride)), column);
+  tc_val v = gather(s, f->buf, f->type, p->threads, splat(s, at, p->threads), there);
+  return scores ? mul(s, v, number(&p->at, tc_attention_units(&p->at))) : v;
 }
 
 static kept kept_of(tc_flash *p, tc_val row, tc_val there, bool slopes) {
@@ -108,10 +100,10 @@ static void slope(tc_flash *p, const kept *of, tc_val seen, tc_val *weight, tc_v
   tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
   tc_val zero = number(a, 0), w = tc_attention_power(a, sub(s, sub(s, *weight, of->greatest), of->log));
-  *weight = seen == TC_NONE ? w : tc_build_select(&s->e, seen, w, zero);
+  *weight = seen == TC_NONE ? w : select_val(s, seen, w, zero);
   if (!slope) return;
-  tc_val v = mul(a, *weight, sub(s, *slope, of->delta));
-  *slope = seen == TC_NONE ? v : tc_build_select(&s->e, seen, v, zero);
+  tc_val v = mul(s, *weight, sub(s, *slope, of->delta));
+  *slope = seen == TC_NONE ? v : select_val(s, seen, v, zero);
 }
 
 static void take_head(tc_flash *p, tc_val head) {
@@ -127,14 +119,6 @@ static void take_key_head(tc_flash *p) {
   p->at.k.at = tc_emit_base(p->at.s, &p->at.k.base), p->at.v.at = tc_emit_base(p->at.s, &p->at.v.base);
 }
 
-static tc_val constant(tc_flash *p, int c) {
-  return tc_build_const_i(&p->at.s->e, TC_I32, tc_flash_column(p, c));
-}
-
-static bool failed(tc_flash *p) {
-  return (void)tc_emit_fail(p->at.s, TC_ERR_STATE, "no tile of attention's gradients fits the device"), false;
-}
-
 // ---- dq ----
 
 typedef struct queries {
@@ -148,17 +132,14 @@ typedef struct queries {
 
 static size_t queries_tiles(tc_flash *p, void *of) {
   queries *f = of;
-  size_t own;
-  tc_flash_tile_plan(p, &f->q, &p->at.q, p->at.e, p->tiling.rows, 1, true, false);
-  tc_flash_tile_plan(p, &f->dout, &p->at.dout, p->at.ev, p->tiling.rows, 1, true, false);
-  own = tc_flash_tile_bytes(&f->q) + tc_flash_tile_bytes(&f->dout) + tc_flash_weights_bytes(p);
-  for (f->keys.stages = most_stages(p); f->keys.stages > 0; f->keys.stages--) {
-    tc_flash_tile_plan(p, &f->keys.a, &p->at.k, p->at.e, p->chunk, f->keys.stages, true, true);
-    tc_flash_tile_plan(p, &f->keys.b, &p->at.v, p->at.ev, p->chunk, f->keys.stages, true, false);
-    size_t bytes = own + tc_flash_tile_bytes(&f->keys.a) + tc_flash_tile_bytes(&f->keys.b);
+  size_t own = tc_flash_weights_bytes(p) +
+               tc_flash_tile_plan(p, &f->q, &p->at.q, p->at.e, p->tiling.rows, 1, true, false) +
+               tc_flash_tile_plan(p, &f->dout, &p->at.dout, p->at.ev, p->tiling.rows, 1, true, false);
+  for (f->keys.stages = p->way->copies ? 2 : 1;; f->keys.stages--) {
+    size_t bytes = own + tc_flash_tile_plan(p, &f->keys.a, &p->at.k, p->at.e, p->chunk, f->keys.stages, true, true) +
+                   tc_flash_tile_plan(p, &f->keys.b, &p->at.v, p->at.ev, p->chunk, f->keys.stages, true, false);
     if (bytes <= p->at.s->target->shared_bytes || f->keys.stages == 1) return bytes;
   }
-  return SIZE_MAX;
 }
 
 static void queries_chunk(queries *f, tc_val k0, tc_val stage) {
@@ -170,10 +151,11 @@ static void queries_chunk(queries *f, tc_val k0, tc_val stage) {
   p->way->matmul(p, &f->q, &f->keys.a, times(s, stage, f->keys.a.stage), v);
   p->way->matmul(p, &f->dout, &f->keys.b, times(s, stage, f->keys.b.stage), g);
   for (int i = 0; i < p->tiling.held; i++) {
-    tc_val edge = all ? TC_NONE : sub(s, f->edge[i], tc_flash_small(p, k0));
+    tc_val edge = all ? TC_NONE : sub(s, f->edge[i], cast(s, k0, TC_I32));
     for (int c = 0; c < p->each; c++) {
-      tc_val seen = all ? TC_NONE : bin(s, TC_IR_LT, constant(p, c), edge), *w = &v[i * p->each + c];
-      tc_val key = a->has_mask ? plus(a, add(s, k0, p->column), tc_flash_column(p, c)) : TC_NONE;
+      tc_val seen = all ? TC_NONE : bin(s, TC_IR_LT, const_i(s, TC_I32, tc_flash_column(p, c)), edge),
+             *w = &v[i * p->each + c];
+      tc_val key = a->has_mask ? plus(s, add(s, k0, p->column), tc_flash_column(p, c)) : TC_NONE;
       *w = tc_flash_score(p, *w, f->row[i], key, &seen);
       slope(p, &f->of[i], seen, w, &g[i * p->each + c]);
     }
@@ -190,8 +172,8 @@ static void queries_unit(queries *f, tc_val unit) {
   take_head(p, head);
   take_key_head(p);
   for (int i = 0; i < p->tiling.held; i++) {
-    f->row[i] = least(a, add(s, r0, p->row[i]), last);
-    f->edge[i] = tc_flash_small(p, sub(s, tc_attention_limit(a, f->row[i]), p->column));
+    f->row[i] = least(s, add(s, r0, p->row[i]), last);
+    f->edge[i] = cast(s, sub(s, tc_attention_limit(a, f->row[i]), p->column), TC_I32);
     there[i] = bin(s, TC_IR_LT, p->row[i], n_rows);
     f->of[i] = kept_of(p, f->row[i], TC_NONE, true);
     at[i] = tc_attention_result_row(a, a->dq, head, f->row[i], a->hq, a->l, a->e), by[i] = a->scale;
@@ -202,7 +184,7 @@ static void queries_unit(queries *f, tc_val unit) {
   tc_flash_commit(p, f->q.copied || f->dout.copied);
   tc_flash_wait(p, f->q.copied || f->dout.copied);
   tc_flash_land(p, &f->q), tc_flash_land(p, &f->dout);
-  tc_val stop = tc_attention_limit(a, least(a, plus(a, r0, p->tiling.rows - 1), last)),
+  tc_val stop = tc_attention_limit(a, least(s, plus(s, r0, p->tiling.rows - 1), last)),
          k0 = next_chunk(p, &f->keys, i64(s, 0), stop, &stage);
   queries_chunk(f, k0, stage);
   tc_flash_end_chain(p, &f->dq, i64(s, 0), k0);
@@ -210,17 +192,14 @@ static void queries_unit(queries *f, tc_val unit) {
   tc_flash_store(p, &f->dq, a->dq, at, there, by);
 }
 
-static bool queries_kernel(tc_flash *p) {
+static void queries_kernel(tc_flash *p) {
   queries f = {.p = p};
   p->others = p->terms = p->at.keys;
-  if (!tc_flash_choose(p, queries_tiles, &f, p->at.a, p->at.f, 2, p->at.e)) return failed(p);
+  if (!tc_flash_choose(p, &(tc_flash_work){queries_tiles, &f, p->at.a, p->at.f, 2, p->at.e})) return;
   tc_flash_tile_make(p, &f.q), tc_flash_tile_make(p, &f.dout);
   tc_flash_tile_make(p, &f.keys.a), tc_flash_tile_make(p, &f.keys.b);
-  tc_flash_weights_make(p);
-  tc_flash_begin_kernel(p);
-  queries_unit(&f, tc_flash_begin_units(p, p->at.a * tc_ceil_div(p->at.f, p->tiling.rows)));
+  queries_unit(&f, tc_flash_begin_kernel(p, p->at.a * tc_ceil_div(p->at.f, p->tiling.rows)));
   end(p->at.s);
-  return true;
 }
 
 // ---- dk, dv ----
@@ -238,18 +217,16 @@ typedef struct keys {
 
 static size_t keys_tiles(tc_flash *p, void *of) {
   keys *f = of;
-  bool slopes = p->at.dk != TC_NONE;
-  size_t own = tc_flash_weights_bytes(p);
-  tc_flash_tile_plan(p, &f->k, &p->at.k, p->at.e, p->tiling.rows, 1, true, false);
-  tc_flash_tile_plan(p, &f->v, &p->at.v, p->at.ev, p->tiling.rows, 1, true, false);
-  own += tc_flash_tile_bytes(&f->k) + (slopes ? tc_flash_tile_bytes(&f->v) : 0);
-  for (f->rows.stages = most_stages(p); f->rows.stages > 0; f->rows.stages--) {
-    tc_flash_tile_plan(p, &f->rows.a, &p->at.q, p->at.e, p->chunk, f->rows.stages, true, slopes);
-    tc_flash_tile_plan(p, &f->rows.b, &p->at.dout, p->at.ev, p->chunk, f->rows.stages, slopes, p->at.dv != TC_NONE);
-    size_t bytes = own + tc_flash_tile_bytes(&f->rows.a) + tc_flash_tile_bytes(&f->rows.b);
+  bool slopes = p->at.dk != TC_NONE, weights = p->at.dv != TC_NONE;
+  size_t own =
+      tc_flash_weights_bytes(p) + tc_flash_tile_plan(p, &f->k, &p->at.k, p->at.e, p->tiling.rows, 1, true, false);
+  size_t values = tc_flash_tile_plan(p, &f->v, &p->at.v, p->at.ev, p->tiling.rows, 1, true, false);
+  if (slopes) own += values;
+  for (f->rows.stages = p->way->copies ? 2 : 1;; f->rows.stages--) {
+    size_t bytes = own + tc_flash_tile_plan(p, &f->rows.a, &p->at.q, p->at.e, p->chunk, f->rows.stages, true, slopes) +
+                   tc_flash_tile_plan(p, &f->rows.b, &p->at.dout, p->at.ev, p->chunk, f->rows.stages, slopes, weights);
     if (bytes <= p->at.s->target->shared_bytes || f->rows.stages == 1) return bytes;
   }
-  return SIZE_MAX;
 }
 
 // The chunk's columns are query rows from r0 on: their saved values, whether they exist, and their
@@ -264,10 +241,10 @@ static void find_rows(keys *f, tc_val r0, query_rows *x) {
   tc_attention_emitter *a = &p->at;
   tc_emit_ctx *s = a->s;
   bool all = a->l % p->chunk == 0;
-  tc_val n_rows = all ? TC_NONE : tc_flash_small(p, sub(s, sub(s, i64(s, a->l), r0), p->column));
+  tc_val n_rows = all ? TC_NONE : cast(s, sub(s, sub(s, i64(s, a->l), r0), p->column), TC_I32);
   for (int c = 0; c < p->each; c++) {
-    x->row[c] = plus(a, add(s, r0, p->column), tc_flash_column(p, c));
-    x->there[c] = all ? TC_NONE : bin(s, TC_IR_LT, constant(p, c), n_rows);
+    x->row[c] = plus(s, add(s, r0, p->column), tc_flash_column(p, c));
+    x->there[c] = all ? TC_NONE : bin(s, TC_IR_LT, const_i(s, TC_I32, tc_flash_column(p, c)), n_rows);
     x->of[c] = kept_of(p, x->row[c], x->there[c], a->dk != TC_NONE);
   }
 }
@@ -283,15 +260,11 @@ static void keys_chunk(keys *f, tc_val r0, tc_val stage) {
   p->way->matmul(p, &f->k, &f->rows.a, from_q, v);
   if (a->dk != TC_NONE) p->way->matmul(p, &f->v, &f->rows.b, from_dout, g);
   for (int i = 0; i < p->tiling.held; i++) {
-    tc_val edge = a->causal ? sub(s, f->edge[i], tc_flash_small(p, r0)) : TC_NONE;
+    tc_val edge = a->causal ? sub(s, f->edge[i], cast(s, r0, TC_I32)) : TC_NONE;
     for (int c = 0; c < p->each; c++) {
       tc_val seen = x.there[c], *w = &v[i * p->each + c];
-      if (a->causal) {
-        tc_val behind = bin(s, TC_IR_GE, constant(p, c), edge);
-        seen = seen == TC_NONE ? behind : bin(s, TC_IR_AND, seen, behind);
-      }
-      if (a->has_length || a->keys % p->tiling.rows)
-        seen = seen == TC_NONE ? f->there[i] : bin(s, TC_IR_AND, seen, f->there[i]);
+      if (a->causal) seen = tc_emit_both(s, seen, bin(s, TC_IR_GE, const_i(s, TC_I32, tc_flash_column(p, c)), edge));
+      if (a->has_length || a->keys % p->tiling.rows) seen = tc_emit_both(s, seen, f->there[i]);
       *w = tc_flash_score(p, *w, x.row[c], f->key[i], &seen);
       slope(p, &x.of[c], seen, w, a->dk != TC_NONE ? &g[i * p->each + c] : NULL);
     }
@@ -322,12 +295,12 @@ static void keys_unit(keys *f, tc_val unit) {
   take_key_head(p);
   for (int i = 0; i < p->tiling.held; i++) {
     tc_val key = add(s, k0, p->row[i]);
-    f->key[i] = least(a, key, i64(s, a->keys - 1));
+    f->key[i] = least(s, key, i64(s, a->keys - 1));
     f->there[i] = bin(s, TC_IR_LT, key, a->n_keys);
-    f->edge[i] = tc_flash_small(p, sub(s, sub(s, key, a->first_seen), p->column));
+    f->edge[i] = cast(s, sub(s, sub(s, key, a->first_seen), p->column), TC_I32);
   }
   f->first = zero;
-  if (a->causal) f->first = times(s, tc_gemm_high(s, most(a, zero, sub(s, k0, a->first_seen)), p->chunk), p->chunk);
+  if (a->causal) f->first = times(s, tc_gemm_high(s, most(s, zero, sub(s, k0, a->first_seen)), p->chunk), p->chunk);
   if (a->dk != TC_NONE) tc_flash_begin(p, &f->dk, a->e);
   if (a->dv != TC_NONE) tc_flash_begin(p, &f->dv, a->ev);
   tc_flash_fill(p, &f->k, k0, a->n_keys, zero);
@@ -348,22 +321,19 @@ static void keys_unit(keys *f, tc_val unit) {
   if (a->dv != TC_NONE) store_keys(f, &f->dv, a->dv, key_head, k0, number(a, 1));
 }
 
-static bool keys_kernel(tc_flash *p) {
+static void keys_kernel(tc_flash *p) {
   keys f = {.p = p};
   tc_attention_emitter *a = &p->at;
   int64_t columns = (a->dk != TC_NONE ? a->e : 0) + (a->dv != TC_NONE ? a->ev : 0), heads = a->n * a->hkv;
   p->others = a->l, p->terms = a->l * a->group;
-  if (!tc_flash_choose(p, keys_tiles, &f, heads, a->keys, 1 + (a->dk != TC_NONE), columns)) return failed(p);
+  if (!tc_flash_choose(p, &(tc_flash_work){keys_tiles, &f, heads, a->keys, 1 + (a->dk != TC_NONE), columns})) return;
   tc_flash_tile_make(p, &f.k);
   if (a->dk != TC_NONE) tc_flash_tile_make(p, &f.v);
   tc_flash_tile_make(p, &f.rows.a), tc_flash_tile_make(p, &f.rows.b);
-  tc_flash_weights_make(p);
-  tc_flash_begin_kernel(p);
-  keys_unit(&f, tc_flash_begin_units(p, heads * tc_ceil_div(a->keys, p->tiling.rows)));
+  keys_unit(&f, tc_flash_begin_kernel(p, heads * tc_ceil_div(a->keys, p->tiling.rows)));
   end(a->s);
-  return true;
 }
 
 void tc_flash_backward(tc_flash *p) {
-  (void)(p->at.dq != TC_NONE ? queries_kernel(p) : keys_kernel(p));
+  (p->at.dq != TC_NONE ? queries_kernel : keys_kernel)(p);
 }

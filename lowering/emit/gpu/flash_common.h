@@ -95,44 +95,48 @@ static inline int tc_flash_column(const tc_flash *p, int c) {
 static inline int tc_flash_row_stride(const tc_flash *p) {
   return p->way->rows ? p->way->rows : p->threads / p->way->across;
 }
-static inline tc_val tc_flash_splat(tc_flash *p, tc_val v) {
-  return tc_build_splat(&p->at.s->e, v, p->threads);
+// Reads n adjacent elements for each thread.
+static inline tc_val tc_flash_read(tc_flash *p, const tc_flash_tile *x, tc_val at, int n) {
+  return gather(p->at.s, x->tile, x->type, p->threads * n, at, TC_NONE);
 }
-// A number that fits I32.
-static inline tc_val tc_flash_small(tc_flash *p, tc_val v) {
-  return tc_build_cast(&p->at.s->e, v, TC_I32);
+// Element k of those that each thread holds.
+static inline tc_val tc_flash_pick(tc_flash *p, tc_val v, int k) {
+  return tc_build_lanes(&p->at.s->e, v) == p->threads ? v : extract(p->at.s, p->threads, v, k);
 }
 static inline tc_val tc_flash_fold(tc_flash *p, tc_kir_op op, tc_val v) {
   tc_emit_ctx *s = p->at.s;
   for (int bit = 1; bit < p->way->across; bit *= 2) {
     tc_val other = tc_build_raw(&s->e, TC_IR_SHFL_XOR, p->at.acc, p->threads, v, TC_NONE, TC_NONE, bit * p->way->apart);
-    v = op == TC_IR_ADD ? add(s, v, other) : tc_build_select(&s->e, bin(s, TC_IR_GT, other, v), other, v);
+    v = op == TC_IR_ADD ? add(s, v, other) : select_val(s, bin(s, TC_IR_GT, other, v), other, v);
   }
   return v;
 }
 
 // ---- flash_common.c ----
 
+// What a tiling is chosen for: `heads` of `rows` rows each.
+typedef struct tc_flash_work {
+  size_t (*tiles)(tc_flash *p, void *of);  // plans the tiles of a tiling and returns their bytes
+  void *of;
+  int64_t heads, rows;
+  int matmuls;  // chunks of scores that a thread holds at once
+  int64_t columns;  // columns of each row that are summed
+} tc_flash_work;
+
 // Chooses the fastest tiling by the model among those that fit the device, or the requested one of
-// them (TC_GPU_TILE). Each of `heads` has `rows` rows. tiles: plans the tiles of a tiling and
-// returns their bytes. matmuls: chunks of scores that a thread holds at once. columns: the columns
-// of each row that are summed. False after a failure.
-typedef size_t tc_flash_plan(tc_flash *p, void *of);
-bool tc_flash_choose(tc_flash *p, tc_flash_plan *tiles, void *of, int64_t heads, int64_t rows, int matmuls,
-                     int64_t columns);
+// them (TC_GPU_TILE). False after a failure.
+bool tc_flash_choose(tc_flash *p, const tc_flash_work *w);
 // The head and first row of a unit, where heads have `rows` rows. last_first: later rows take
 // longer and come first.
 tc_val tc_flash_unit(tc_flash *p, tc_val unit, int64_t rows, bool last_first, tc_val *head);
 // Scores of row i and element c with the mask applied; a mask of bools narrows *seen. row, key:
 // existing numbers, not read without a mask.
 tc_val tc_flash_score(tc_flash *p, tc_val v, tc_val row, tc_val key, tc_val *seen);
-// Sets thread numbers and positions, once the tiling is chosen; then begins the kernel's loop over
-// units, up to end.
-void tc_flash_begin_kernel(tc_flash *p);
-tc_val tc_flash_begin_units(tc_flash *p, int64_t units);
-// Bytes of the tile of weights, and the tile itself; only multiply-adds need it.
+// Makes the tile of weights, and sets thread numbers and positions, once the tiling is chosen. Then
+// begins the kernel's loop over units, up to end, and returns the unit.
+tc_val tc_flash_begin_kernel(tc_flash *p, int64_t units);
+// Bytes of the tile of weights; only multiply-adds need it.
 size_t tc_flash_weights_bytes(const tc_flash *p);
-void tc_flash_weights_make(tc_flash *p);
 
 // ---- flash_backward.c ----
 
@@ -140,10 +144,9 @@ void tc_flash_backward(tc_flash *p);
 
 // ---- flash_stage.c ----
 
-// by_rows: the matmul reads rows. by_columns: sums add columns.
-void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_attention_operand *of, int64_t columns, int rows,
-                        int stages, bool by_rows, bool by_columns);
-size_t tc_flash_tile_bytes(const tc_flash_tile *x);
+// Returns the bytes of the tile. by_rows: the matmul reads rows. by_columns: sums add columns.
+size_t tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_attention_operand *of, int64_t columns, int rows,
+                          int stages, bool by_rows, bool by_columns);
 void tc_flash_tile_make(tc_flash *p, tc_flash_tile *x);
 // Loads rows first to limit - 1 of the current head, at most a tile's, to the stage at element
 // `from`. They are in the tile after tc_flash_wait and tc_flash_land, in this order.

@@ -18,35 +18,23 @@ static tc_val multiply(tc_flash *p, tc_val a, tc_val b, tc_val sum) {
   return tc_build_raw(&p->at.s->e, TC_IR_MFMA, TC_F32, EACH * p->threads, a, b, sum, 0);
 }
 
-// Reads n adjacent elements for each thread.
-static tc_val read(tc_flash *p, const tc_flash_tile *x, tc_val at, int n) {
-  return tc_build_raw(&p->at.s->e, TC_IR_GATHER, x->type, p->threads * n, at, TC_NONE, TC_NONE, x->tile);
-}
-
-static tc_val pick(tc_flash *p, tc_val v, int k) {
-  tc_kir_builder *e = &p->at.s->e;
-  return tc_build_lanes(e, v) == p->threads
-             ? v
-             : tc_build_raw(e, TC_IR_EXTRACT, tc_build_type(e, v), p->threads, v, TC_NONE, TC_NONE, k);
-}
-
 static void product_in_waves(tc_flash *p, const tc_flash_tile *own, const tc_flash_tile *other, tc_val from,
                              tc_val *v) {
   tc_emit_ctx *s = p->at.s;
   int held = p->tiling.held, tiles = p->chunk / GROUP;
   tc_val row = add(s, times(s, p->row[0], own->pitch), p->column), b[TC_FLASH_ROWS], sum[TC_FLASH_VALUES];
   tc_val line = add(s, add(s, times(s, tc_gemm_low(s, p->thread, GROUP), other->pitch), p->column), from);
-  for (int j = 0; j < held * tiles; j++)
-    sum[j] = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), EACH * p->threads);
+  for (int j = 0; j < held * tiles; j++) sum[j] = zeros(s, TC_F32, EACH * p->threads);
   for (int64_t k = 0; k < own->columns; k += GROUP) {
-    for (int i = 0; i < held; i++) b[i] = read(p, own, plus(&p->at, row, (int64_t)GROUP * i * own->pitch + k), EACH);
+    for (int i = 0; i < held; i++)
+      b[i] = tc_flash_read(p, own, plus(s, row, (int64_t)GROUP * i * own->pitch + k), EACH);
     for (int j = 0; j < tiles; j++) {
-      tc_val a = read(p, other, plus(&p->at, line, (int64_t)GROUP * j * other->pitch + k), EACH);
+      tc_val a = tc_flash_read(p, other, plus(s, line, (int64_t)GROUP * j * other->pitch + k), EACH);
       for (int i = 0; i < held; i++) sum[i * tiles + j] = multiply(p, a, b[i], sum[i * tiles + j]);
     }
   }
   for (int i = 0; i < held; i++)
-    for (int c = 0; c < p->each; c++) v[i * p->each + c] = pick(p, sum[i * tiles + c / EACH], c % EACH);
+    for (int c = 0; c < p->each; c++) v[i * p->each + c] = tc_flash_pick(p, sum[i * tiles + c / EACH], c % EACH);
 }
 
 static void add_weighted_in_waves(tc_flash *p, const tc_flash_sums *x, const tc_val *weights,
@@ -57,15 +45,14 @@ static void add_weighted_in_waves(tc_flash *p, const tc_flash_sums *x, const tc_
   tc_val at = add(s, add(s, times(s, p->column, other->pitch), times(s, tc_gemm_low(s, p->thread, GROUP), wide)), from),
          b[TC_FLASH_ROWS], row[EACH], a[EACH];
   for (int k = 0; k < p->chunk; k += GROUP) {
-    for (int i = 0; i < held; i++)
-      b[i] = tc_build_cast(&s->e, tc_gemm_join(s, weights + i * p->each + k / EACH, EACH), other->type);
+    for (int i = 0; i < held; i++) b[i] = cast(s, tc_gemm_join(s, weights + i * p->each + k / EACH, EACH), other->type);
     for (int j = 0; j < per_row; j++) {
       for (int r = 0; r < EACH && j % wide == 0; r++)
-        row[r] = read(p, other, plus(&p->at, at, (k + r) * other->pitch + (int64_t)j * GROUP), wide);
-      for (int r = 0; r < EACH; r++) a[r] = pick(p, row[r], j % wide);
+        row[r] = tc_flash_read(p, other, plus(s, at, (k + r) * other->pitch + (int64_t)j * GROUP), wide);
+      for (int r = 0; r < EACH; r++) a[r] = tc_flash_pick(p, row[r], j % wide);
       tc_val transposed = tc_gemm_join(s, a, EACH);
       for (int i = 0; i < held; i++)
-        tc_build_set(&s->e, x->var[i * per_row + j], multiply(p, transposed, b[i], x->var[i * per_row + j]));
+        set(s, x->var[i * per_row + j], multiply(p, transposed, b[i], x->var[i * per_row + j]));
     }
   }
 }

@@ -12,10 +12,9 @@ static const tc_flash_tiling tilings[] = {{128, 4, 1.2}, {64, 4, 1.1}, {128, 2, 
 
 static tc_val fragment(tc_flash *p, const tc_flash_tile *x, tc_val at, int each, bool transposed) {
   tc_emit_ctx *s = p->at.s;
-  tc_val v =
-      tc_build_raw(&s->e, TC_IR_LDMATRIX, x->type, p->threads * each, at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS);
-  if (!s->e.failed) s->x->kir.inst[v].flags = transposed;
-  return v;
+  return set_flags(
+      s, tc_build_raw(&s->e, TC_IR_LDMATRIX, x->type, p->threads * each, at, TC_NONE, TC_NONE, x->tile - TC_MAX_BUFS),
+      transposed);
 }
 
 static tc_val multiply(tc_flash *p, tc_val a, tc_val b, tc_val sum) {
@@ -43,19 +42,17 @@ static void product_in_warps(tc_flash *p, const tc_flash_tile *own, const tc_fla
   tc_val row = add(s, add(s, at.warp_row, at.eighth), times(s, at.second, 8)), a[TC_FLASH_ROWS / 2];
   row = add(s, times(s, row, own->pitch), times(s, at.third, 8));
   tc_val column = add(s, add(s, times(s, at.eighth, other->pitch), times(s, at.second, 8)), from), sum[TC_FLASH_VALUES];
-  for (int j = 0; j < tiles * across; j++)
-    sum[j] = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), 4 * p->threads);
+  for (int j = 0; j < tiles * across; j++) sum[j] = zeros(s, TC_F32, 4 * p->threads);
   for (int64_t k = 0; k < own->columns; k += GROUP) {
-    for (int t = 0; t < tiles; t++) a[t] = fragment(p, own, plus(&p->at, row, 16 * t * own->pitch + k), 8, false);
+    for (int t = 0; t < tiles; t++) a[t] = fragment(p, own, plus(s, row, 16 * t * own->pitch + k), 8, false);
     for (int j = 0; j < across; j++) {
-      tc_val b = fragment(p, other, plus(&p->at, column, 8 * j * other->pitch + k), 4, false);
+      tc_val b = fragment(p, other, plus(s, column, 8 * j * other->pitch + k), 4, false);
       for (int t = 0; t < tiles; t++) sum[t * across + j] = multiply(p, a[t], b, sum[t * across + j]);
     }
   }
   for (int i = 0; i < p->tiling.held; i++)
     for (int c = 0; c < p->each; c++)
-      v[i * p->each + c] = tc_build_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sum[i / 2 * across + c / 2], TC_NONE,
-                                        TC_NONE, i % 2 * 2 + c % 2);
+      v[i * p->each + c] = extract(s, p->threads, sum[i / 2 * across + c / 2], i % 2 * 2 + c % 2);
 }
 
 static void add_weighted_in_warps(tc_flash *p, const tc_flash_sums *x, const tc_val *weights,
@@ -67,14 +64,13 @@ static void add_weighted_in_warps(tc_flash *p, const tc_flash_sums *x, const tc_
   for (int k = 0; k < p->chunk; k += GROUP) {
     for (int t = 0; t < tiles; t++) {
       const tc_val *w = weights + 2 * t * p->each + k / 4, *z = w + p->each;
-      a[t] = tc_build_cast(&s->e, tc_gemm_join(s, (tc_val[]){w[0], w[1], z[0], z[1], w[2], w[3], z[2], z[3]}, 8),
-                           other->type);
+      a[t] = cast(s, tc_gemm_join(s, (tc_val[]){w[0], w[1], z[0], z[1], w[2], w[3], z[2], z[3]}, 8), other->type);
     }
     for (int j = 0; j < across; j++) {
-      tc_val b = fragment(p, other, plus(&p->at, row, k * other->pitch + 8 * j), 4, true);
+      tc_val b = fragment(p, other, plus(s, row, k * other->pitch + 8 * j), 4, true);
       for (int t = 0; t < tiles; t++) {
         tc_val sum = x->var[t * across + j];
-        tc_build_set(&s->e, sum, multiply(p, a[t], b, sum));
+        set(s, sum, multiply(p, a[t], b, sum));
       }
     }
   }

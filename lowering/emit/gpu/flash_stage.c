@@ -12,10 +12,6 @@ static int64_t up(int64_t n, int64_t of) {
   return tc_ceil_div(n, of) * of;
 }
 
-static bool is_power(int64_t n) {
-  return (n & (n - 1)) == 0;
-}
-
 // Adjacent columns of a row that a thread sums: many, unless more than a quarter of the added
 // columns would be padding.
 static int sums_run(const tc_flash *p, int64_t columns) {
@@ -26,8 +22,8 @@ static int sums_run(const tc_flash *p, int64_t columns) {
   return run;
 }
 
-void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_attention_operand *of, int64_t columns, int rows,
-                        int stages, bool by_rows, bool by_columns) {
+size_t tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_attention_operand *of, int64_t columns, int rows,
+                          int stages, bool by_rows, bool by_columns) {
   tc_type type = p->way->matrix ? of->type : p->at.acc;
   int wide = TC_GEMM_COPIED / (int)tc_type_bytes(type), sums = p->way->across * sums_run(p, columns);
   *x = (tc_flash_tile){.of = of, .columns = columns, .rows = rows, .stages = stages, .type = type};
@@ -40,10 +36,7 @@ void tc_flash_tile_plan(tc_flash *p, tc_flash_tile *x, const tc_attention_operan
   x->held = !p->way->copies && of->type == type && pieces <= TC_FLASH_PIECES;
   // also for threads that have nothing to copy
   x->stage = tc_ceil_div(pieces * p->threads, x->width / x->run) * x->pitch;
-}
-
-size_t tc_flash_tile_bytes(const tc_flash_tile *x) {
-  return ((size_t)(x->stages * x->stage) * tc_type_bytes(x->type) + 63) / 64 * 64;
+  return ((size_t)(stages * x->stage) * tc_type_bytes(type) + 63) / 64 * 64;
 }
 
 void tc_flash_tile_make(tc_flash *p, tc_flash_tile *x) {
@@ -58,11 +51,11 @@ typedef struct piece {
 static piece piece_of(tc_flash *p, const tc_flash_tile *x, int64_t before) {
   tc_emit_ctx *s = p->at.s;
   int64_t runs = x->width / x->run;
-  if (is_power(runs) && runs <= p->threads)
-    return (piece){plus(&p->at, tc_gemm_high(s, p->thread, runs), before / runs),
+  if ((runs & (runs - 1)) == 0 && runs <= p->threads)
+    return (piece){plus(s, tc_gemm_high(s, p->thread, runs), before / runs),
                    times(s, tc_gemm_low(s, p->thread, runs), x->run)};
-  tc_val number = plus(&p->at, p->thread, before);
-  return (piece){bin(s, TC_IR_DIV, number, i64(s, runs)), times(s, bin(s, TC_IR_REM, number, i64(s, runs)), x->run)};
+  tc_val number = plus(s, p->thread, before);
+  return (piece){div_by(s, number, runs), times(s, rem_by(s, number, runs), x->run)};
 }
 
 static tc_val source_of(tc_flash *p, const tc_flash_tile *x, tc_val first, const piece *at) {
@@ -77,61 +70,47 @@ static tc_val is_there(tc_flash *p, const tc_flash_tile *x, tc_val n_rows, const
   return x->width > x->columns ? bin(s, TC_IR_AND, here, bin(s, TC_IR_LT, at->column, i64(s, x->columns))) : here;
 }
 
-// Loads all pieces one after the other, so that threads wait for memory once.
-static void hold(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
+// Begins to move all pieces: by copies, or by loads one after the other, so that threads wait for
+// memory once.
+static void begin_pieces(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
   tc_emit_ctx *s = p->at.s;
   int64_t pieces = x->rows * (x->width / x->run);
   x->n_pieces = 0;
   for (int64_t before = 0; before < pieces; before += p->threads) {
     piece at = piece_of(p, x, before);
-    x->to[x->n_pieces] = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
-    x->piece[x->n_pieces++] =
-        tc_build_raw(&s->e, TC_IR_GATHER, x->type, p->threads * x->run, source_of(p, x, first, &at),
-                     is_there(p, x, n_rows, &at), TC_NONE, x->of->buf);
+    tc_val to = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
+    tc_val there = is_there(p, x, n_rows, &at), source = source_of(p, x, first, &at);
+    if (x->copied) {
+      tc_val done = tc_build_raw(&s->e, TC_IR_COPY, x->type, p->threads, source, to, there, x->of->buf);
+      (void)set_flags(s, done, (uint32_t)(x->tile - TC_MAX_BUFS));
+    } else {
+      x->to[x->n_pieces] = to;
+      x->piece[x->n_pieces++] = gather(s, x->of->buf, x->type, p->threads * x->run, source, there);
+    }
   }
 }
 
 void tc_flash_land(tc_flash *p, tc_flash_tile *x) {
   tc_emit_ctx *s = p->at.s;
-  for (int i = 0; i < x->n_pieces; i++)
-    (void)tc_build_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, x->to[i], x->piece[i], TC_NONE, x->tile);
+  for (int i = 0; i < x->n_pieces; i++) scatter(s, x->tile, x->to[i], x->piece[i], TC_NONE);
   x->n_pieces = 0;
 }
 
-static void copy(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
-  tc_emit_ctx *s = p->at.s;
-  int64_t pieces = x->rows * (x->width / x->run);
-  for (int64_t before = 0; before < pieces; before += p->threads) {
-    piece at = piece_of(p, x, before);
-    tc_val to = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
-    tc_val done = tc_build_raw(&s->e, TC_IR_COPY, x->type, p->threads, source_of(p, x, first, &at), to,
-                               is_there(p, x, n_rows, &at), x->of->buf);
-    if (!s->e.failed) s->x->kir.inst[done].flags = (uint32_t)(x->tile - TC_MAX_BUFS);
-  }
-}
-
-static void bring(tc_flash *p, const tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
+static void bring(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val n_rows, tc_val from) {
   tc_emit_ctx *s = p->at.s;
   int64_t runs = x->width / x->run, pieces = x->rows * runs;
-  tc_val before = loop(s, i64(s, 0), i64(s, pieces), p->threads), number = add(s, p->thread, before);
-  piece at = {bin(s, TC_IR_DIV, number, i64(s, runs)), times(s, bin(s, TC_IR_REM, number, i64(s, runs)), x->run)};
-  tc_val v = tc_build_raw(&s->e, TC_IR_GATHER, x->of->type, p->threads * x->run, source_of(p, x, first, &at),
-                          is_there(p, x, n_rows, &at), TC_NONE, x->of->buf);
+  tc_val before = loop_to(s, i64(s, pieces), p->threads), number = add(s, p->thread, before);
+  piece at = {div_by(s, number, runs), times(s, rem_by(s, number, runs), x->run)};
+  tc_val v =
+      gather(s, x->of->buf, x->of->type, p->threads * x->run, source_of(p, x, first, &at), is_there(p, x, n_rows, &at));
   tc_val to = add(s, from, add(s, times(s, at.row, x->pitch), at.column));
   tc_val some = pieces % p->threads ? bin(s, TC_IR_LT, number, i64(s, pieces)) : TC_NONE;
-  (void)tc_build_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, to, tc_build_cast(&s->e, v, x->type), some,
-                     x->tile);
+  scatter(s, x->tile, to, cast(s, v, x->type), some);
   end(s);
 }
 
 void tc_flash_fill(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limit, tc_val from) {
-  tc_val n_rows = sub(p->at.s, limit, first);
-  if (x->copied)
-    copy(p, x, first, n_rows, from);
-  else if (x->held)
-    hold(p, x, first, n_rows, from);
-  else
-    bring(p, x, first, n_rows, from);
+  (x->copied || x->held ? begin_pieces : bring)(p, x, first, sub(p->at.s, limit, first), from);
 }
 
 void tc_flash_fill_some(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limit, tc_val from) {
@@ -145,11 +124,11 @@ void tc_flash_fill_some(tc_flash *p, tc_flash_tile *x, tc_val first, tc_val limi
 }
 
 void tc_flash_commit(tc_flash *p, bool copies) {
-  if (copies) (void)tc_build_raw(&p->at.s->e, TC_IR_COMMIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  if (copies) (void)nullary(p->at.s, TC_IR_COMMIT);
 }
 
 void tc_flash_wait(tc_flash *p, bool copies) {
-  if (copies) (void)tc_build_raw(&p->at.s->e, TC_IR_WAIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0);
+  if (copies) (void)nullary(p->at.s, TC_IR_WAIT);
 }
 
 // ---- sums ----
@@ -164,26 +143,26 @@ void tc_flash_begin(tc_flash *p, tc_flash_sums *x, int64_t columns) {
   const tc_flash_way *w = p->way;
   *x = (tc_flash_sums){.columns = columns, .run = sums_run(p, columns)};
   x->n = p->tiling.held / w->of_rows * (int)tc_ceil_div(columns, w->across * x->run) * x->run / of_row(w);
-  tc_val zero = tc_build_splat(&s->e, number(&p->at, 0), w->each * p->threads);
-  for (int i = 0; i < x->n; i++) x->var[i] = tc_build_var(&s->e, zero);
-  for (int i = 0; i < x->n && p->chains; i++) x->total[i] = tc_build_var(&s->e, zero);
+  tc_val zero = splat(s, number(&p->at, 0), w->each * p->threads);
+  for (int i = 0; i < x->n; i++) x->var[i] = var(s, zero);
+  for (int i = 0; i < x->n && p->chains; i++) x->total[i] = var(s, zero);
 }
 
 static void add_to_totals(tc_flash *p, const tc_flash_sums *x) {
   tc_emit_ctx *s = p->at.s;
   for (int i = 0; i < x->n; i++) {
-    tc_build_set(&s->e, x->total[i], add(s, x->total[i], x->var[i]));
-    tc_build_set(&s->e, x->var[i], number(&p->at, 0));
+    set(s, x->total[i], add(s, x->total[i], x->var[i]));
+    set(s, x->var[i], number(&p->at, 0));
   }
 }
 
 void tc_flash_end_chain(tc_flash *p, const tc_flash_sums *x, tc_val first, tc_val row) {
   tc_emit_ctx *s = p->at.s;
   if (!p->chains) return;
-  tc_val done = plus(&p->at, sub(s, row, first), p->chunk);
-  begin_if(p->at.s, bin(s, TC_IR_EQ, tc_gemm_low(s, done, TC_CHAIN), i64(s, 0)));
+  tc_val done = plus(s, sub(s, row, first), p->chunk);
+  begin_if(s, bin(s, TC_IR_EQ, tc_gemm_low(s, done, TC_CHAIN), i64(s, 0)));
   add_to_totals(p, x);
-  end_if(p->at.s);
+  end_if(s);
 }
 
 void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
@@ -194,9 +173,8 @@ void tc_flash_scale(tc_flash *p, const tc_flash_sums *x, const tc_val *by) {
   for (int g = 0; g < groups; g++) {
     for (int k = 0; k < w->each; k++) each[k] = by[g * w->of_rows + k / of_row(w)];
     tc_val v = tc_gemm_join(s, each, w->each);
-    for (int i = 0; i < n; i++) tc_build_set(&s->e, x->var[g * n + i], mul(&p->at, x->var[g * n + i], v));
-    for (int i = 0; i < n && p->chains; i++)
-      tc_build_set(&s->e, x->total[g * n + i], mul(&p->at, x->total[g * n + i], v));
+    for (int i = 0; i < n; i++) set(s, x->var[g * n + i], mul(s, x->var[g * n + i], v));
+    for (int i = 0; i < n && p->chains; i++) set(s, x->total[g * n + i], mul(s, x->total[g * n + i], v));
   }
 }
 
@@ -207,8 +185,7 @@ static tc_val element(tc_flash *p, const tc_flash_sums *x, int i, int group, int
   int values = x->run / of_row(w), n = x->n / (p->tiling.held / w->of_rows);
   tc_val value = (p->chains ? x->total : x->var)[i / w->of_rows * n + group * values + k % values];
   if (w->each == 1) return value;
-  return tc_build_raw(&p->at.s->e, TC_IR_EXTRACT, p->at.acc, p->threads, value, TC_NONE, TC_NONE,
-                      i % w->of_rows * of_row(w) + k / values);
+  return extract(p->at.s, p->threads, value, i % w->of_rows * of_row(w) + k / values);
 }
 
 void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc_val *at, const tc_val *there,
@@ -223,11 +200,11 @@ void tc_flash_store(tc_flash *p, const tc_flash_sums *x, uint32_t node, const tc
   for (int group = 0; group < groups; group++)
     for (int i = 0; i < p->tiling.held; i++)
       for (int k = 0; k < x->run; k += run) {
-        tc_val column = plus(&p->at, first, (int64_t)group * across * x->run + k), here = there[i];
-        for (int j = 0; j < run; j++) v[j] = mul(&p->at, element(p, x, i, group, k + j), by[i]);
+        tc_val column = plus(s, first, (int64_t)group * across * x->run + k), here = there[i];
+        for (int j = 0; j < run; j++) v[j] = mul(s, element(p, x, i, group, k + j), by[i]);
         if ((group + 1) * (int64_t)across * x->run > x->columns)
           here = bin(s, TC_IR_AND, here, bin(s, TC_IR_LT, column, i64(s, x->columns)));
-        tc_val value = tc_build_cast(&s->e, tc_gemm_join(s, v, run), type);
-        (void)tc_build_raw(&s->e, TC_IR_SCATTER, type, p->threads * run, add(s, at[i], column), value, here, buf);
+        tc_val value = cast(s, tc_gemm_join(s, v, run), type);
+        scatter(s, buf, add(s, at[i], column), value, here);
       }
 }

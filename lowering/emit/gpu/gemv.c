@@ -35,37 +35,25 @@ bool tc_gemv_fits(const tc_gemm *p) {
   return few_of(p) <= TC_GPU_FEW && p->of.k > 0;
 }
 
-// The operand at the bound lines and steps, in the accumulators' type.
-static tc_val line_value(narrow *w, const tc_gemm_side *x) {
+// The operand at the bound lines and steps, in the accumulators' type; zero where k has ended.
+static tc_val line_value(narrow *w, const tc_gemm_side *x, int lanes) {
   tc_emit_ctx *s = w->p->s;
-  return tc_build_cast(&s->e, tc_emit_value(s, x->node, x->position), w->p->acc);
-}
-
-static tc_val zero_sums(narrow *w, int lanes) {
-  return tc_build_splat(&w->p->s->e, tc_build_const_f(&w->p->s->e, w->p->acc, 0), lanes);
-}
-
-// v, or zero where k has ended.
-static tc_val kept(narrow *w, tc_val v) {
-  tc_emit_ctx *s = w->p->s;
-  return s->mask == TC_NONE ? v : tc_build_select(&s->e, s->mask, v, zero_sums(w, tc_build_lanes(&s->e, v)));
+  tc_val v = splat(s, cast(s, tc_emit_value(s, x->node, x->position), w->p->acc), lanes);
+  return s->mask == TC_NONE ? v : select_val(s, s->mask, v, zeros(s, w->p->acc, lanes));
 }
 
 // The first of the unit's lines.
 static tc_val first_line(narrow *w, tc_val unit) {
   tc_gemm *p = w->p;
   int64_t units = tc_ceil_div(w->wide->extent, w->lines);
-  p->s->at[TC_RANGE_A] = units == 1 ? unit : bin(p->s, TC_IR_DIV, unit, i64(p->s, units));
+  p->s->at[TC_RANGE_A] = units == 1 ? unit : div_by(p->s, unit, units);
   p->s->x->extent = p->of.batch * units;
-  return units == 1 ? i64(p->s, 0) : times(p->s, bin(p->s, TC_IR_REM, unit, i64(p->s, units)), w->lines);
+  return units == 1 ? i64(p->s, 0) : times(p->s, rem_by(p->s, unit, units), w->lines);
 }
 
 static void finish(narrow *w, tc_val sum) {
   tc_emit_ctx *s = w->p->s;
-  tc_emit_enter(s);
-  tc_emit_remember(s, w->p->node, tc_emit_rounded(s, sum, s->g->node[w->p->node].type));
-  tc_emit_stores(s);
-  tc_emit_leave(s);
+  tc_emit_stores_of(s, w->p->node, tc_emit_rounded(s, sum, s->g->node[w->p->node].type));
 }
 
 // ---- chains ----
@@ -73,8 +61,8 @@ static void finish(narrow *w, tc_val sum) {
 // Makes variables for n sums and for their chains' totals; with one chain, totals are the sums.
 static void begin_sums(narrow *w, int lanes, int n, tc_val *sum, tc_val *total) {
   for (int i = 0; i < n; i++) {
-    sum[i] = tc_build_var(&w->p->s->e, zero_sums(w, lanes));
-    total[i] = w->chain < w->p->of.k ? tc_build_var(&w->p->s->e, zero_sums(w, lanes)) : sum[i];
+    sum[i] = var(w->p->s, zeros(w->p->s, w->p->acc, lanes));
+    total[i] = w->chain < w->p->of.k ? var(w->p->s, zeros(w->p->s, w->p->acc, lanes)) : sum[i];
   }
 }
 
@@ -85,7 +73,7 @@ static tc_val begin_steps(narrow *w, int64_t to, int step) {
   tc_val from = i64(s, 0), last = i64(s, to);
   if (w->chain < w->p->of.k) {
     from = loop(s, from, last, w->chain);
-    last = bin(s, TC_IR_MIN, add(s, from, i64(s, w->chain)), last);
+    last = least(s, add_i64(s, from, w->chain), last);
   }
   return loop(s, from, last, step);
 }
@@ -99,12 +87,6 @@ static void end_steps(narrow *w, int n, const tc_val *sum, const tc_val *total) 
 
 // ---- lanes along k ----
 
-// A thread's element `step` of a vector with STEPS elements a thread.
-static tc_val picked(narrow *w, tc_val v, int step) {
-  tc_emit_ctx *s = w->p->s;
-  return tc_build_raw(&s->e, TC_IR_EXTRACT, w->p->acc, WARP, v, TC_NONE, TC_NONE, step);
-}
-
 // Adds steps k to k + WARP * STEPS of every line.
 static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
   tc_emit_ctx *s = w->p->s;
@@ -112,17 +94,18 @@ static void step_along(narrow *w, tc_val line, tc_val k, const tc_val *sum) {
   s->at[TC_RANGE_K0] = k;
   for (int i = 0; i < w->n && s->st == TC_OK; i++) {
     s->at[w->few->range] = i64(s, i);
-    few[i] = kept(w, tc_build_splat(&s->e, line_value(w, w->few), s->lanes));
+    few[i] = line_value(w, w->few, s->lanes);
   }
   for (int j = 0; j < w->lines && s->st == TC_OK; j++) {
-    tc_val at = add(s, line, i64(s, j));
-    if (w->wide->extent % w->lines) at = bin(s, TC_IR_MIN, at, i64(s, w->wide->extent - 1));
+    tc_val at = add_i64(s, line, j);
+    if (w->wide->extent % w->lines) at = least(s, at, i64(s, w->wide->extent - 1));
     s->at[w->wide->range] = at;
-    tc_val v = kept(w, tc_build_splat(&s->e, line_value(w, w->wide), s->lanes));
+    tc_val v = line_value(w, w->wide, s->lanes);
     for (int i = 0; i < w->n; i++)
       for (int k1 = 0; k1 < STEPS; k1++)
-        tc_build_set(&s->e, sum[j * w->n + i],
-                     tc_multiply_add(s, w->p->multiply, picked(w, few[i], k1), picked(w, v, k1), sum[j * w->n + i]));
+        set(s, sum[j * w->n + i],
+            tc_multiply_add(s, w->p->multiply, extract(s, WARP, few[i], k1), extract(s, WARP, v, k1),
+                            sum[j * w->n + i]));
   }
 }
 
@@ -130,12 +113,12 @@ static void finish_along(narrow *w, tc_val line, const tc_val *sum) {
   tc_emit_ctx *s = w->p->s;
   s->lanes = 1, s->vector = -1;
   for (int j = 0; j < w->lines && s->st == TC_OK; j++) {
-    tc_val at = add(s, line, i64(s, j));
+    tc_val at = add_i64(s, line, j);
     bool some = w->wide->extent % w->lines && j > 0;
     if (some) begin_if(s, bin(s, TC_IR_LT, at, i64(s, w->wide->extent)));
     for (int i = 0; i < w->n; i++) {
       s->at[w->wide->range] = at, s->at[w->few->range] = i64(s, i);
-      finish(w, tc_build_raw(&s->e, TC_IR_REDUCE, w->p->acc, 1, sum[j * w->n + i], TC_NONE, TC_NONE, TC_IR_ADD));
+      finish(w, reduce(s, sum[j * w->n + i], TC_IR_ADD));
     }
     if (some) end_if(s);
   }
@@ -153,7 +136,7 @@ static void along_k(narrow *w) {
   if (pairs > 0) {  // two at once, to have more loads in flight
     tc_val k = begin_steps(w, pairs, 2 * s->lanes);
     step_along(w, line, k, sum);
-    step_along(w, line, add(s, k, i64(s, s->lanes)), sum);
+    step_along(w, line, add_i64(s, k, s->lanes), sum);
     end_steps(w, w->n * w->lines, sum, total);
   }
   if (pairs < whole) step_along(w, line, i64(s, pairs), sum);
@@ -177,12 +160,12 @@ static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_v
   s->at[TC_RANGE_K0] = k, s->threads.off[TC_RANGE_K0] = off;
   tc_val inside = w->p->of.k % (PARTS * STEPS) ? bin(s, TC_IR_LT, off, sub(s, i64(s, w->p->of.k), k)) : TC_NONE;
   s->mask = tc_emit_both(s, here, inside);
-  tc_val v = kept(w, tc_build_splat(&s->e, line_value(w, w->wide), s->lanes));
+  tc_val v = line_value(w, w->wide, s->lanes);
   s->mask = inside;
   for (int i = 0; i < w->n && s->st == TC_OK; i++) {
     s->at[w->few->range] = i64(s, i);
-    tc_val few = kept(w, tc_build_splat(&s->e, line_value(w, w->few), THREADS));
-    tc_build_set(&s->e, sum[i], tc_multiply_add(s, w->p->multiply, few, v, sum[i]));
+    tc_val few = line_value(w, w->few, THREADS);
+    set(s, sum[i], tc_multiply_add(s, w->p->multiply, few, v, sum[i]));
   }
   s->mask = TC_NONE;
 }
@@ -191,9 +174,7 @@ static void step_beside(narrow *w, tc_val k, tc_val off, tc_val here, const tc_v
 // elements after the previous part's.
 static tc_val halves(narrow *w, tc_val at, tc_val here, int all, int first, int step, int tile) {
   tc_emit_ctx *s = w->p->s;
-  if (step == PARTS)
-    return tc_build_raw(&s->e, TC_IR_GATHER, w->p->acc, THREADS, add(s, at, i64(s, (int64_t)first * all)), here,
-                        TC_NONE, tile);
+  if (step == PARTS) return gather(s, tile, w->p->acc, THREADS, add_i64(s, at, (int64_t)first * all), here);
   tc_val low = halves(w, at, here, all, first, 2 * step, tile);
   return add(s, low, halves(w, at, here, all, first + step, 2 * step, tile));
 }
@@ -205,7 +186,7 @@ static void finish_beside(narrow *w, tc_val line, int tile) {
   int all = w->n * w->lines;
   s->threads.run = 1, s->lanes = THREADS, s->vector = w->wide->range;
   for (int first = 0; first < all && s->st == TC_OK; first += THREADS) {
-    tc_val at = add(s, p->thread, i64(s, first));
+    tc_val at = add_i64(s, p->thread, first);
     tc_val here = all - first < THREADS ? bin(s, TC_IR_LT, p->thread, i64(s, all - first)) : TC_NONE;
     tc_val sum = halves(w, at, here, all, 0, 1, tile);
     tc_val in = tc_gemm_low(s, at, w->lines);
@@ -242,7 +223,7 @@ static void beside(narrow *w) {
   s->bound[TC_RANGE_K0] = false, s->threads.off[TC_RANGE_K0] = s->threads.off[w->wide->range] = TC_NONE;
   for (int i = 0; i < w->n; i++) {
     tc_val at = add(s, times(s, add(s, times(s, part, w->n), i64(s, i)), w->lines), in);
-    (void)tc_build_raw(&s->e, TC_IR_SCATTER, p->acc, THREADS * w->run, at, total[i], TC_NONE, tile);
+    scatter(s, tile, at, total[i], TC_NONE);
   }
   tc_gemm_operands_read(p);
   finish_beside(w, line, tile);

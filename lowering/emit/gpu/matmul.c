@@ -33,22 +33,18 @@ static void enter_unit(tc_gemm *p, tc_val unit) {
   tc_emit_ctx *s = p->s;
   int64_t down = tc_ceil_div(p->of.m, p->by.rows), across = tc_ceil_div(p->of.n, p->by.columns),
           together = TC_MIN(TOGETHER, down);
-  tc_val tile = bin(s, TC_IR_REM, unit, i64(s, down * across));
-  s->at[TC_RANGE_A] = bin(s, TC_IR_DIV, unit, i64(s, down * across));
-  tc_val first = times(s, bin(s, TC_IR_DIV, tile, i64(s, together * across)), together),
-         in = bin(s, TC_IR_REM, tile, i64(s, together * across));
-  tc_val height = bin(s, TC_IR_MIN, sub(s, i64(s, down), first), i64(s, together));
+  tc_val tile = rem_by(s, unit, down * across);
+  s->at[TC_RANGE_A] = div_by(s, unit, down * across);
+  tc_val first = times(s, div_by(s, tile, together * across), together), in = rem_by(s, tile, together * across);
+  tc_val height = least(s, sub(s, i64(s, down), first), i64(s, together));
   p->unit = unit;
   p->row = s->at[TC_RANGE_F] = times(s, add(s, first, bin(s, TC_IR_REM, in, height)), p->by.rows);
   p->column = s->at[TC_RANGE_K] = times(s, bin(s, TC_IR_DIV, in, height), p->by.columns);
 }
 
 static void make_gemm_tiles(tc_gemm *p) {
-  tc_gemm_side *side[2] = {&p->a, &p->b};
-  for (int i = 0; i < 2; i++) {
-    tc_gemm_side *x = side[i];
-    x->tile = tc_emit_tile(p->s, x->type, x->stages * x->stage);
-  }
+  p->a.tile = tc_emit_tile(p->s, p->a.type, p->a.stages * p->a.stage);
+  p->b.tile = tc_emit_tile(p->s, p->b.type, p->b.stages * p->b.stage);
   p->sums = tc_emit_tile(p->s, p->acc, p->sums_rows * tc_gemm_sums_row(p));
 }
 
@@ -90,8 +86,8 @@ static void emit_tiles(tc_gemm *p) {
   s->x->extent = tc_gemm_n_tiles(p, &p->by);
 }
 
-void tc_emitter_gpu_matmul(tc_emit_ctx *s, const tc_build_request *r) {
-  tc_gemm whole = {.s = s, .node = r->node, .asked = r->tiling}, *p = &whole;
+void tc_emitter_gpu_matmul(tc_emit_ctx *s) {
+  tc_gemm whole = {.s = s, .node = s->contraction, .asked = s->tiling}, *p = &whole;
   if (!find_gemm(p)) return;
   s->lanes = 1, s->vector = -1;
   s->bound[TC_RANGE_A] = s->bound[TC_RANGE_F] = s->bound[TC_RANGE_K] = true;

@@ -17,17 +17,16 @@ tc_val tc_gemm_join(tc_emit_ctx *s, const tc_val *v, int n) {
 
 // ---- chains ----
 
-void tc_gemm_totals(tc_gemm *p, const tc_val *acc, tc_val *total, int n) {
-  tc_kir_builder *e = &p->s->e;
-  for (int i = 0; i < n; i++)
-    total[i] = p->chains ? tc_build_var(e, tc_build_splat(e, tc_build_const_f(e, p->acc, 0), tc_build_lanes(e, acc[i])))
-                         : acc[i];
+void tc_gemm_begin_sums(tc_gemm *p, tc_val zero, tc_val *acc, tc_val *total, int n) {
+  tc_emit_ctx *s = p->s;
+  for (int i = 0; i < n; i++) acc[i] = var(s, zero);
+  for (int i = 0; i < n; i++) total[i] = p->chains ? var(s, zeros(s, p->acc, tc_build_lanes(&s->e, zero))) : acc[i];
 }
 
 bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps) {
   tc_emit_ctx *s = p->s;
   if (!p->chains) return false;
-  tc_val next = add(s, k0, i64(s, steps)), ends = bin(s, TC_IR_EQ, tc_gemm_low(s, next, TC_CHAIN), i64(s, 0));
+  tc_val next = add_i64(s, k0, steps), ends = bin(s, TC_IR_EQ, tc_gemm_low(s, next, TC_CHAIN), i64(s, 0));
   ends = bin(s, TC_IR_OR, ends, bin(s, TC_IR_GE, next, i64(s, p->of.k)));
   begin_if(s, ends);
   return true;
@@ -36,8 +35,8 @@ bool tc_gemm_begin_end_of_chain(tc_gemm *p, tc_val k0, int steps) {
 void tc_gemm_add_to_totals(tc_gemm *p, const tc_val *acc, const tc_val *total, int n) {
   tc_emit_ctx *s = p->s;
   for (int i = 0; i < n; i++) {
-    tc_build_set(&s->e, total[i], add(s, total[i], acc[i]));
-    tc_build_set(&s->e, acc[i], tc_build_const_f(&s->e, p->acc, 0));
+    set(s, total[i], add(s, total[i], acc[i]));
+    set(s, acc[i], const_f(s, p->acc, 0));
   }
 }
 
@@ -96,7 +95,7 @@ static const tc_gpu_gemm_tiling *choose_gemm_tiling(const tc_gemm *p, const tc_g
     double waves = (double)tc_ceil_div(tc_gemm_n_tiles(p, &tiling[i]), TC_MAX_OF(p->s->target->processors, 1));
     double time = waves * tiling[i].rows * tiling[i].columns / tiling[i].speed;
     if (!is_given_gemm(given, &tiling[i]) ||
-        !tc_gemm_has_room(p, tiling[i].rows * tiling[i].columns / threads_of(p, &tiling[i])) ||
+        (p->chains && tiling[i].rows * tiling[i].columns / threads_of(p, &tiling[i]) > TC_GEMM_MOST_IN_CHAINS) ||
         shared_of(p, &tiling[i]) > p->s->target->shared_bytes || (best && time >= least))
       continue;
     best = &tiling[i], least = time;
@@ -112,21 +111,32 @@ bool tc_gemm_tiling_option(tc_gemm_tiling *out) {
   return true;
 }
 
-const tc_gpu_gemm_tiling *tc_gemm_choose(const tc_gemm *p, const tc_gpu_gemm_tiling *tiling, int n) {
+bool tc_gemm_choose(tc_gemm *p, const tc_gpu_gemm_tiling *tiling, int n) {
   tc_gemm_tiling given;
   const tc_gpu_gemm_tiling *best =
       !p->asked && tc_gemm_tiling_option(&given) ? choose_gemm_tiling(p, tiling, n, &given) : NULL;
-  return best ? best : choose_gemm_tiling(p, tiling, n, p->asked);
+  if (!best) best = choose_gemm_tiling(p, tiling, n, p->asked);
+  if (best) p->by = *best, p->threads = threads_of(p, best);
+  return best;
 }
 
 // ---- epilogue ----
+
+void tc_gemm_put_fragment(tc_gemm *p, tc_val row, tc_val column, tc_val sum, int first, int64_t right, tc_val mask) {
+  tc_emit_ctx *s = p->s;
+  tc_val v[4];
+  for (int e = 0; e < 4; e++) v[e] = extract(s, p->threads, sum, first + e);
+  for (int half = 0; half < 2; half++) {
+    tc_val at = add(s, times(s, add_i64(s, row, 8 * half), tc_gemm_sums_row(p)), add_i64(s, column, right));
+    scatter(s, p->sums, at, tc_gemm_join(s, v + 2 * half, 2), mask);
+  }
+}
 
 // Columns that a thread finishes at once: 16 bytes of the narrowest result.
 static int finish_run(const tc_gemm *p) {
   const tc_emit_ctx *s = p->s;
   int run = 1;
-  for (uint32_t i = 0; i < s->gp->n_member; i++) {
-    uint32_t n = s->gp->member[i];
+  for (uint32_t i = 0, n; tc_emit_next_member(s, &i, &n);) {
     if (tc_emit_must_store(s, n)) run = TC_MAX_OF(run, TC_GEMM_COPIED / (int)tc_type_bytes(s->g->node[n].type));
   }
   run = TC_MIN(run, MOST_RUN);
@@ -139,9 +149,8 @@ void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows) {
   int run = finish_run(p), columns = p->by.columns, at_once = TC_MAX_OF(p->threads * run / columns, 1);
   tc_val column = times(s, tc_gemm_low(s, p->thread, columns / run), run),
          first = tc_gemm_high(s, p->thread, columns / run);
-  tc_val r = add(s, loop(s, i64(s, 0), i64(s, p->sums_rows), at_once), first);
-  tc_val sum = tc_build_raw(&s->e, TC_IR_GATHER, p->acc, p->threads * run,
-                            add(s, times(s, r, tc_gemm_sums_row(p)), column), TC_NONE, TC_NONE, p->sums);
+  tc_val r = add(s, loop_to(s, i64(s, p->sums_rows), at_once), first);
+  tc_val sum = gather(s, p->sums, p->acc, p->threads * run, add(s, times(s, r, tc_gemm_sums_row(p)), column), TC_NONE);
   tc_val row = add(s, times(s, tc_gemm_high(s, r, rows.group), rows.stride),
                    add(s, tc_gemm_low(s, r, rows.group), i64(s, rows.first)));
   s->threads.run = run, s->lanes = p->threads * run, s->vector = TC_RANGE_K;
@@ -151,10 +160,7 @@ void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows) {
   if (p->of.m % p->by.rows) s->mask = bin(s, TC_IR_LT, row, sub(s, i64(s, p->of.m), p->row));
   if (p->of.n % columns)
     s->mask = tc_emit_both(s, s->mask, bin(s, TC_IR_LT, column, sub(s, i64(s, p->of.n), p->column)));
-  tc_emit_enter(s);
-  tc_emit_remember(s, p->node, tc_emit_rounded(s, sum, s->g->node[p->node].type));
-  tc_emit_stores(s);
-  tc_emit_leave(s);
+  tc_emit_stores_of(s, p->node, tc_emit_rounded(s, sum, s->g->node[p->node].type));
   s->threads.run = 0, s->lanes = 1, s->vector = -1, s->mask = TC_NONE,
   s->threads.off[TC_RANGE_F] = s->threads.off[TC_RANGE_K] = TC_NONE;
   end(s);

@@ -2,12 +2,11 @@
 // multiply share.
 #pragma once
 
-#include "lowering/tiling/gemm.h"
-#include "lowering/tiling/summation.h"
 #include "lowering/emit/emitters.h"
 #include "lowering/emit/register_block.h"
 #include "lowering/emit/shorthand.h"
 
+#define TC_GEMM_COUNT(a) (int)(sizeof(a) / sizeof *(a))
 #define TC_GEMM_COPIED 16  // bytes that a copy to a tile moves, and the widest access of a thread
 #define TC_GEMM_PIECES 32  // most pieces of an operand that a thread stages at a time
 #define TC_GEMM_CONDS 8
@@ -98,11 +97,8 @@ typedef struct tc_gemm_rows {
 } tc_gemm_rows;
 
 // v / n and v % n for v that is not negative and n a power of two.
-static inline int tc_gemm_log2(int64_t n) {
-  return 63 - __builtin_clzll((unsigned long long)n);
-}
 static inline tc_val tc_gemm_high(tc_emit_ctx *s, tc_val v, int64_t n) {
-  return n == 1 ? v : bin(s, TC_IR_USHR, v, i64(s, tc_gemm_log2(n)));
+  return n == 1 ? v : bin(s, TC_IR_USHR, v, i64(s, 63 - __builtin_clzll((uint64_t)n)));
 }
 static inline tc_val tc_gemm_low(tc_emit_ctx *s, tc_val v, int64_t n) {
   return bin(s, TC_IR_AND, v, i64(s, n - 1));
@@ -126,13 +122,9 @@ static inline int64_t tc_gemm_sums_row(const tc_gemm *p) {
 // elements.
 tc_val tc_gemm_join(tc_emit_ctx *s, const tc_val *v, int n);
 
-// Whether so many accumulators of a thread, of 4 bytes each, leave registers for the chains'
-// totals. True if there is one chain.
-static inline bool tc_gemm_has_room(const tc_gemm *p, int accumulators) {
-  return !p->chains || accumulators <= TC_GEMM_MOST_IN_CHAINS;
-}
-// Makes n zero variables for the chains' totals; the accumulators themselves if there is one chain.
-void tc_gemm_totals(tc_gemm *p, const tc_val *acc, tc_val *total, int n);
+// Makes n variables for sums, which start at `zero`, and for the chains' totals; with one chain,
+// totals are the sums.
+void tc_gemm_begin_sums(tc_gemm *p, tc_val zero, tc_val *acc, tc_val *total, int n);
 // Adds the results of chains that end to the totals, and clears the accumulators.
 void tc_gemm_add_to_totals(tc_gemm *p, const tc_val *acc, const tc_val *total, int n);
 // Begins an IF whose condition is that a chain ends with steps [k0, k0 + steps). False if there is
@@ -146,10 +138,14 @@ void tc_gemm_end_chain(tc_gemm *p, tc_val k0, int steps, const tc_val *acc, cons
 int64_t tc_gemm_n_tiles(const tc_gemm *p, const tc_gpu_gemm_tiling *c);
 // The rows and columns (lanes) that TC_GPU_TILE requests; false: none.
 bool tc_gemm_tiling_option(tc_gemm_tiling *out);
-// The fastest tiling by the model among those that match the request's rows and columns (lanes).
-// Without a request, among those that match TC_GPU_TILE, if one fits; else among all. NULL: none
-// fits.
-const tc_gpu_gemm_tiling *tc_gemm_choose(const tc_gemm *p, const tc_gpu_gemm_tiling *tiling, int n);
+// Chooses the fastest tiling by the model among those that match the request's rows and columns
+// (lanes). Without a request, among those that match TC_GPU_TILE, if one fits; else among all.
+// Returns false if none fits.
+bool tc_gemm_choose(tc_gemm *p, const tc_gpu_gemm_tiling *tiling, int n);
+// Writes a fragment of 16 x 8 accumulators to the tile `sums`. Each thread has four of them, from
+// element `first` of `sum` on; row and column + right are those of its first. mask: threads that
+// write; TC_NONE: all do.
+void tc_gemm_put_fragment(tc_gemm *p, tc_val row, tc_val column, tc_val sum, int first, int64_t right, tc_val mask);
 // Emits the epilogue for the rows in the tile `sums`, which every thread has written.
 void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows);
 
@@ -159,16 +155,12 @@ void tc_gemm_finish(tc_gemm *p, tc_gemm_rows rows);
 bool tc_gemm_side_find(tc_gemm *p, int k, tc_gemm_side *x);
 // Distance between neighbours of the range; INT64_MAX: no single stride.
 int64_t tc_gemm_stride_of(const tc_index *x, uint8_t range);
-// Plans how the operand is staged, its tile included: `size` lines of `steps` steps. type: the
-// tile's.
-void tc_gemm_side_plan(tc_gemm *p, tc_gemm_side *x, int size, tc_type type);
+// Chooses a tiling and plans how both operands are staged by it, in two stages. Returns false if no
+// tiling fits.
+bool tc_gemm_plan(tc_gemm *p, const tc_gpu_gemm_tiling *tiling, int n);
 // The element of a stage's tile that holds step k of a line; both count from the tile's first.
 tc_val tc_gemm_side_place(tc_gemm *p, const tc_gemm_side *x, tc_val line, tc_val k);
-// Loads or computes the tile's elements from step k0 on, one value a piece; returns the number of
-// pieces. may_end: steps may exceed the last.
-int tc_gemm_side_load(tc_gemm *p, tc_gemm_side *x, tc_val k0, bool may_end, tc_val *v);
-void tc_gemm_side_put(tc_gemm *p, const tc_gemm_side *x, tc_val stage, const tc_val *v);
-// Starts asynchronous copies of the same elements.
+// Starts asynchronous copies of the elements from step k0 on to a stage.
 void tc_gemm_side_copy(tc_gemm *p, tc_gemm_side *x, tc_val k0, tc_val stage);
 
 // A chunk of k: both operands' tiles hold it in `stage`, while the next chunk is being loaded to
@@ -178,6 +170,10 @@ typedef struct tc_gemm_chunk {
   tc_val a[TC_GEMM_PIECES], b[TC_GEMM_PIECES];
 } tc_gemm_chunk;
 
+// Loads or computes the operands that are not copied, from step k0 on, and stores them in a stage.
+// may_end: steps may exceed the last.
+void tc_gemm_load(tc_gemm *p, tc_val k0, bool may_end, tc_gemm_chunk *c);
+void tc_gemm_put(tc_gemm *p, tc_val stage, const tc_gemm_chunk *c);
 // Begins the loop over all chunks, with two stages. The caller then emits the multiplication of the
 // chunk.
 void tc_gemm_chunks_begin(tc_gemm *p, tc_gemm_chunk *c);

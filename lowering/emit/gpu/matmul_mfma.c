@@ -12,7 +12,6 @@
 #define WAVE 64
 #define EACH 4  // steps, and accumulators, of a thread
 #define MOST 4  // tiles of a wave down, and across
-#define COUNT(a) (int)(sizeof(a) / sizeof *(a))
 
 // Not measured: speeds are estimated from the bytes read for each element.
 static const tc_gpu_gemm_tiling tilings[] = {
@@ -22,17 +21,11 @@ static const tc_gpu_gemm_tiling tilings[] = {
 };
 
 const tc_gpu_gemm_tiling *tc_gemm_mfma_tilings(int *n) {
-  return *n = COUNT(tilings), tilings;
+  return *n = TC_GEMM_COUNT(tilings), tilings;
 }
 
 bool tc_gemm_mfma_plan(tc_gemm *p) {
-  const tc_gpu_gemm_tiling *tiling = tc_gemm_choose(p, tilings, COUNT(tilings));
-  if (!tiling) return false;
-  p->by = *tiling;
-  p->threads = p->by.down * p->by.across * WAVE;
-  tc_gemm_side_plan(p, &p->a, p->by.rows, tc_gemm_type_of(p, &p->a));
-  tc_gemm_side_plan(p, &p->b, p->by.columns, tc_gemm_type_of(p, &p->b));
-  p->a.stages = p->b.stages = 2;
+  if (!tc_gemm_plan(p, tilings, TC_GEMM_COUNT(tilings))) return false;
   p->sums_rows = p->by.down * GROUP;
   return true;
 }
@@ -50,15 +43,15 @@ static tc_val fragments_at(tc_gemm *p, const waves *w, const tc_gemm_side *x, tc
   tc_val line = add(s, x == &p->a ? w->row : w->column, w->line),
          at = add(s, tc_gemm_side_place(p, x, line, w->four), from), each[EACH];
   if (x->by_line) return at;
-  for (int i = 0; i < EACH; i++) each[i] = i ? add(s, at, i64(s, i * x->row)) : at;
+  for (int i = 0; i < EACH; i++) each[i] = i ? add_i64(s, at, i * x->row) : at;
   return tc_gemm_join(s, each, EACH);
 }
 
 // Reads fragment `number` at step k of the tile.
 static tc_val gather_fragment(tc_gemm *p, const tc_gemm_side *x, tc_val first, int number, int k) {
   int64_t on = x->by_line ? GROUP * number * x->row + k : k * x->row + GROUP * number;
-  tc_val at = on ? add(p->s, first, i64(p->s, on)) : first;
-  return tc_build_raw(&p->s->e, TC_IR_GATHER, x->type, p->threads * EACH, at, TC_NONE, TC_NONE, x->tile);
+  tc_val at = on ? add_i64(p->s, first, on) : first;
+  return gather(p->s, x->tile, x->type, p->threads * EACH, at, TC_NONE);
 }
 
 static void multiply_in_waves(tc_gemm *p, const waves *w, tc_val stage, const tc_val *acc) {
@@ -71,7 +64,7 @@ static void multiply_in_waves(tc_gemm *p, const waves *w, tc_val stage, const tc
       tc_val b = gather_fragment(p, &p->b, first_b, j, k);
       for (int i = 0; i < w->down; i++) {
         tc_val sum = acc[i * w->across + j];
-        tc_build_set(&s->e, sum, tc_build_raw(&s->e, TC_IR_MFMA, TC_F32, EACH * p->threads, b, a[i], sum, 0));
+        set(s, sum, tc_build_raw(&s->e, TC_IR_MFMA, TC_F32, EACH * p->threads, b, a[i], sum, 0));
       }
     }
   }
@@ -83,8 +76,8 @@ static void put_wave_rows(tc_gemm *p, const waves *w, int i, const tc_val *acc) 
   tc_val row = add(s, w->line, times(s, tc_gemm_high(s, w->row, p->by.rows / p->by.down), GROUP));
   tc_val first = add(s, times(s, row, tc_gemm_sums_row(p)), add(s, w->column, w->four));
   for (int j = 0; j < w->across; j++) {
-    tc_val at = j ? add(s, first, i64(s, GROUP * j)) : first;
-    (void)tc_build_raw(&s->e, TC_IR_SCATTER, TC_F32, EACH * p->threads, at, acc[i * w->across + j], TC_NONE, p->sums);
+    tc_val at = j ? add_i64(s, first, GROUP * j) : first;
+    scatter(s, p->sums, at, acc[i * w->across + j], TC_NONE);
   }
 }
 
@@ -97,9 +90,8 @@ void tc_gemm_mfma(tc_gemm *p) {
   w.four = times(s, tc_gemm_high(s, lane, GROUP), EACH);
   w.row = times(s, tc_gemm_high(s, wave, p->by.across), wave_rows);
   w.column = times(s, tc_gemm_low(s, wave, p->by.across), wave_columns);
-  tc_val zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), EACH * p->threads);
-  for (int i = 0; i < w.down * w.across; i++) acc[i] = tc_build_var(&s->e, zero);
-  tc_gemm_totals(p, acc, total, w.down * w.across);
+  tc_val zero = zeros(s, TC_F32, EACH * p->threads);
+  tc_gemm_begin_sums(p, zero, acc, total, w.down * w.across);
   tc_gemm_chunk chunk;
   tc_gemm_chunks_begin(p, &chunk);
   multiply_in_waves(p, &w, chunk.stage, acc);

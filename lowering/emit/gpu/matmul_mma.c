@@ -9,7 +9,6 @@
 #define GROUP 16  // steps of an instruction
 #define STAGES 4  // chunks of an operand that is copied asynchronously
 #define WARP 32
-#define COUNT(a) (int)(sizeof(a) / sizeof *(a))
 #define MOST_DOWN 4  // tiles of a warp
 #define MOST_ACROSS 8
 
@@ -29,24 +28,15 @@ static const tc_gpu_gemm_tiling made[] = {
 };
 
 const tc_gpu_gemm_tiling *tc_gemm_mma_tilings(int *n) {
-  return *n = COUNT(copied), copied;
-}
-
-static bool plan_warps(tc_gemm *p, const tc_gpu_gemm_tiling *tiling) {
-  if (!tiling) return false;
-  p->by = *tiling;
-  p->threads = p->by.down * p->by.across * WARP;
-  tc_gemm_side_plan(p, &p->a, p->by.rows, tc_gemm_type_of(p, &p->a));
-  tc_gemm_side_plan(p, &p->b, p->by.columns, tc_gemm_type_of(p, &p->b));
-  return true;
+  return *n = TC_GEMM_COUNT(copied), copied;
 }
 
 bool tc_gemm_mma_plan(tc_gemm *p) {
-  if (!plan_warps(p, tc_gemm_choose(p, p->chains ? made : copied, p->chains ? COUNT(made) : COUNT(copied))))
-    return false;
-  if ((!p->a.copied || !p->b.copied || p->chains) && !plan_warps(p, tc_gemm_choose(p, made, COUNT(made)))) return false;
-  p->a.stages = p->a.copied ? STAGES : 2;
-  p->b.stages = p->b.copied ? STAGES : 2;
+  bool planned = !p->chains && tc_gemm_plan(p, copied, TC_GEMM_COUNT(copied));
+  if (!planned && !p->chains) return false;
+  if (!(planned && p->a.copied && p->b.copied) && !tc_gemm_plan(p, made, TC_GEMM_COUNT(made))) return false;
+  if (p->a.copied) p->a.stages = STAGES;
+  if (p->b.copied) p->b.stages = STAGES;
   p->sums_rows = p->by.down * 16;
   return true;
 }
@@ -69,7 +59,7 @@ static tc_val fragment_at(tc_gemm *p, const warps *w, const tc_gemm_side *x, tc_
                             : TC_NONE;
   tc_val steps = left ? times(s, third, 8) : times(s, second, 8);
   if (!x->along) steps = add(s, steps, eighth);
-  return tc_gemm_side_place(p, x, lines == TC_NONE ? line : add(s, line, lines), add(s, steps, i64(s, k)));
+  return tc_gemm_side_place(p, x, lines == TC_NONE ? line : add(s, line, lines), add_i64(s, steps, k));
 }
 
 // Loads the fragment at line `line` + `number` and step k, of the tile at element `from`. line: the
@@ -81,14 +71,14 @@ static tc_val load_fragment(tc_gemm *p, const warps *w, const tc_gemm_side *x, t
   tc_val at;
   if (x->along) {
     if (*base == TC_NONE) *base = add(s, fragment_at(p, w, x, line, k), from);
-    at = number ? add(s, *base, i64(s, number * x->row)) : *base;
+    at = number ? add_i64(s, *base, number * x->row) : *base;
   } else {
-    at = add(s, fragment_at(p, w, x, number ? add(s, line, i64(s, number)) : line, k), from);
+    at = add(s, fragment_at(p, w, x, number ? add_i64(s, line, number) : line, k), from);
   }
-  tc_val v = tc_build_raw(&s->e, TC_IR_LDMATRIX, x->type, p->threads * (x == &p->a ? 8 : 4), at, TC_NONE, TC_NONE,
-                          x->tile - TC_MAX_BUFS);
-  if (!s->e.failed) s->x->kir.inst[v].flags = !x->along;
-  return v;
+  return set_flags(s,
+                   tc_build_raw(&s->e, TC_IR_LDMATRIX, x->type, p->threads * (x == &p->a ? 8 : 4), at, TC_NONE, TC_NONE,
+                                x->tile - TC_MAX_BUFS),
+                   !x->along);
 }
 
 static void multiply_in_warps(tc_gemm *p, const warps *w, tc_val stage_a, tc_val stage_b, const tc_val *acc) {
@@ -101,14 +91,10 @@ static void multiply_in_warps(tc_gemm *p, const warps *w, tc_val stage_a, tc_val
       tc_val b = load_fragment(p, w, &p->b, w->column, 8 * j, k, from_b, &base_b);
       for (int i = 0; i < w->down; i++) {
         tc_val sum = acc[i * w->across + j];
-        tc_build_set(&s->e, sum, tc_build_raw(&s->e, TC_IR_MMA, TC_F32, 4 * p->threads, a[i], b, sum, 0));
+        set(s, sum, tc_build_raw(&s->e, TC_IR_MMA, TC_F32, 4 * p->threads, a[i], b, sum, 0));
       }
     }
   }
-}
-
-static void copy_op(tc_gemm *p, tc_kir_op op, int64_t imm) {
-  (void)tc_build_raw(&p->s->e, op, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, imm);
 }
 
 // Starts the group of copies of the chunk at step k0; the group is empty beyond the last step.
@@ -118,44 +104,30 @@ static void begin_copy(tc_gemm *p, tc_val k0, tc_val stage) {
   if (p->a.copied) tc_gemm_side_copy(p, &p->a, k0, stage);
   if (p->b.copied) tc_gemm_side_copy(p, &p->b, k0, stage);
   end_if(s);
-  copy_op(p, TC_IR_COMMIT, 0);
-}
-
-static void load_pieces(tc_gemm *p, tc_val k0, bool may_end, tc_val *a, tc_val *b) {
-  if (!p->a.copied) (void)tc_gemm_side_load(p, &p->a, k0, may_end, a);
-  if (!p->b.copied) (void)tc_gemm_side_load(p, &p->b, k0, may_end, b);
-}
-
-static void put_pieces(tc_gemm *p, tc_val stage, const tc_val *a, const tc_val *b) {
-  if (!p->a.copied) tc_gemm_side_put(p, &p->a, stage, a);
-  if (!p->b.copied) tc_gemm_side_put(p, &p->b, stage, b);
-}
-
-// The stage of a chunk, for either number of stages.
-static tc_val stage_of(tc_gemm *p, const tc_gemm_side *x, tc_val chunk) {
-  return tc_gemm_low(p->s, chunk, x->stages);
+  (void)nullary(s, TC_IR_COMMIT);
 }
 
 static void accumulate_in_warps(tc_gemm *p, const warps *w, const tc_val *acc, const tc_val *total) {
   tc_emit_ctx *s = p->s;
   bool copies = p->a.copied || p->b.copied;
-  tc_val a[TC_GEMM_PIECES], b[TC_GEMM_PIECES], zero = i64(s, 0);
+  tc_val zero = i64(s, 0);
+  tc_gemm_chunk c;
   if (copies) {
     tc_val stage = loop(s, zero, i64(s, STAGES - 1), 1), first = times(s, stage, STEPS);
     begin_copy(p, first, stage);
     end(s);
   }
-  load_pieces(p, zero, p->of.k < STEPS, a, b);
-  put_pieces(p, zero, a, b);
+  tc_gemm_load(p, zero, p->of.k < STEPS, &c);
+  tc_gemm_put(p, zero, &c);
   tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = tc_gemm_high(s, k0, STEPS);
   if (copies) {
-    copy_op(p, TC_IR_WAIT, STAGES - 2);
-    begin_copy(p, add(s, k0, i64(s, (STAGES - 1) * STEPS)), tc_gemm_low(s, add(s, chunk, i64(s, STAGES - 1)), STAGES));
+    (void)tc_build_raw(&s->e, TC_IR_WAIT, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, STAGES - 2);
+    begin_copy(p, add(s, k0, i64(s, (STAGES - 1) * STEPS)), tc_gemm_low(s, add_i64(s, chunk, STAGES - 1), STAGES));
   }
-  load_pieces(p, add(s, k0, i64(s, STEPS)), true, a, b);
-  multiply_in_warps(p, w, stage_of(p, &p->a, chunk), stage_of(p, &p->b, chunk), acc);
+  tc_gemm_load(p, add_i64(s, k0, STEPS), true, &c);
+  multiply_in_warps(p, w, tc_gemm_low(s, chunk, p->a.stages), tc_gemm_low(s, chunk, p->b.stages), acc);
   tc_gemm_end_chain(p, k0, STEPS, acc, total, w->down * w->across);
-  put_pieces(p, tc_gemm_low(s, add(s, chunk, i64(s, 1)), 2), a, b);
+  tc_gemm_put(p, tc_gemm_low(s, add_i64(s, chunk, 1), 2), &c);
   end(s);
 }
 
@@ -164,16 +136,8 @@ static void put_warp_rows(tc_gemm *p, const warps *w, int i, const tc_val *acc) 
   tc_emit_ctx *s = p->s;
   int warp_rows = p->by.rows / p->by.down;
   tc_val row = add(s, tc_gemm_high(s, w->lane, 4), times(s, tc_gemm_high(s, w->row, warp_rows), 16));
-  tc_val column = add(s, w->column, times(s, tc_gemm_low(s, w->lane, 4), 2)), v[4];
-  for (int j = 0; j < w->across; j++) {
-    tc_val sum = acc[i * w->across + j];
-    for (int e = 0; e < 4; e++) v[e] = tc_build_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sum, TC_NONE, TC_NONE, e);
-    for (int half = 0; half < 2; half++) {
-      tc_val at = add(s, times(s, add(s, row, i64(s, 8 * half)), tc_gemm_sums_row(p)), add(s, column, i64(s, 8 * j)));
-      (void)tc_build_raw(&s->e, TC_IR_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), TC_NONE,
-                         p->sums);
-    }
-  }
+  tc_val column = add(s, w->column, times(s, tc_gemm_low(s, w->lane, 4), 2));
+  for (int j = 0; j < w->across; j++) tc_gemm_put_fragment(p, row, column, acc[i * w->across + j], 0, 8 * j, TC_NONE);
 }
 
 void tc_gemm_mma(tc_gemm *p) {
@@ -183,9 +147,8 @@ void tc_gemm_mma(tc_gemm *p) {
   tc_val warp = tc_gemm_high(s, p->thread, WARP), acc[MOST_DOWN * MOST_ACROSS], total[MOST_DOWN * MOST_ACROSS];
   w.row = times(s, tc_gemm_high(s, warp, p->by.across), warp_rows);
   w.column = times(s, tc_gemm_low(s, warp, p->by.across), warp_columns);
-  tc_val zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), 4 * p->threads);
-  for (int i = 0; i < w.down * w.across; i++) acc[i] = tc_build_var(&s->e, zero);
-  tc_gemm_totals(p, acc, total, w.down * w.across);
+  tc_val zero = zeros(s, TC_F32, 4 * p->threads);
+  tc_gemm_begin_sums(p, zero, acc, total, w.down * w.across);
   accumulate_in_warps(p, &w, acc, total);
   tc_gemm_operands_read(p);
   for (int i = 0; i < w.down && s->st == TC_OK; i++) {

@@ -29,13 +29,8 @@ const tc_gpu_gemm_tiling *tc_gemm_simt_tilings(const tc_gemm *p, int *n) {
 
 bool tc_gemm_simt_plan(tc_gemm *p) {
   int n;
-  const tc_gpu_gemm_tiling *all = tc_gemm_simt_tilings(p, &n), *tiling = tc_gemm_choose(p, all, n);
-  if (!tiling) return false;
-  p->by = *tiling;
-  p->threads = p->by.rows / p->by.down * (p->by.columns / p->by.across);
-  tc_gemm_side_plan(p, &p->a, p->by.rows, p->acc);
-  tc_gemm_side_plan(p, &p->b, p->by.columns, p->acc);
-  p->a.stages = p->b.stages = 2;
+  const tc_gpu_gemm_tiling *all = tc_gemm_simt_tilings(p, &n);
+  if (!tc_gemm_plan(p, all, n)) return false;
   p->sums_rows = p->by.rows / p->by.down * TC_MIN(TOGETHER, lines_at_once(p, p->by.down));
   return true;
 }
@@ -50,9 +45,8 @@ static void read_lines(tc_gemm *p, const tc_gemm_side *x, tc_val at, int lines, 
   tc_emit_ctx *s = p->s;
   for (int i = 0; i < lines; i += each) {
     tc_val from = add(s, at, i64(s, (int64_t)i * (x->size / lines)));
-    tc_val group = tc_build_raw(&s->e, TC_IR_GATHER, p->acc, p->threads * each, from, TC_NONE, TC_NONE, x->tile);
-    for (int j = 0; j < each; j++)
-      v[i + j] = each == 1 ? group : tc_build_raw(&s->e, TC_IR_EXTRACT, p->acc, p->threads, group, TC_NONE, TC_NONE, j);
+    tc_val group = gather(s, x->tile, p->acc, p->threads * each, from, TC_NONE);
+    for (int j = 0; j < each; j++) v[i + j] = each == 1 ? group : extract(s, p->threads, group, j);
   }
 }
 
@@ -70,11 +64,11 @@ static void multiply_in_threads(tc_gemm *p, const grid *g, tc_val k0, tc_val sta
   tc_val from_a = times(s, stage, p->a.stage), from_b = times(s, stage, p->b.stage);
   tc_val rest = i64(s, p->by.steps), whole = rest;
   if (p->of.k % p->by.steps) {
-    rest = bin(s, TC_IR_MIN, rest, sub(s, i64(s, p->of.k), k0));
-    whole = sub(s, rest, bin(s, TC_IR_REM, rest, i64(s, STEPS_PER_ITERATION)));
+    rest = least(s, rest, sub(s, i64(s, p->of.k), k0));
+    whole = sub(s, rest, rem_by(s, rest, STEPS_PER_ITERATION));
   }
-  tc_val k = loop(s, i64(s, 0), whole, STEPS_PER_ITERATION);
-  for (int i = 0; i < STEPS_PER_ITERATION; i++) multiply_step(p, g, from_a, from_b, add(s, k, i64(s, i)), acc);
+  tc_val k = loop_to(s, whole, STEPS_PER_ITERATION);
+  for (int i = 0; i < STEPS_PER_ITERATION; i++) multiply_step(p, g, from_a, from_b, add_i64(s, k, i), acc);
   end(s);
   if (p->of.k % STEPS_PER_ITERATION == 0) return;
   k = loop(s, whole, rest, 1);
@@ -89,24 +83,22 @@ static void put_thread_rows(tc_gemm *p, const grid *g, int first, int n, const t
   tc_val row = times(s, tc_gemm_high(s, p->thread, p->by.columns / across), n);
   for (int i = 0; i < n; i++)
     for (int j = 0; j < across; j += g->of_b) {
-      tc_val at = add(s, times(s, add(s, row, i64(s, i)), tc_gemm_sums_row(p)),
+      tc_val at = add(s, times(s, add_i64(s, row, i), tc_gemm_sums_row(p)),
                       add(s, g->x, i64(s, (int64_t)j * (p->by.columns / across))));
       tc_val v = tc_gemm_join(s, acc + (first + i) * across + j, g->of_b);
-      (void)tc_build_raw(&s->e, TC_IR_SCATTER, p->acc, p->threads * g->of_b, at, v, TC_NONE, p->sums);
+      scatter(s, p->sums, at, v, TC_NONE);
     }
 }
 
 void tc_gemm_simt(tc_gemm *p) {
   tc_emit_ctx *s = p->s;
   int n_acc = p->by.down * p->by.across;
-  tc_val acc[MOST * MOST], total[MOST * MOST],
-      zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, p->acc, 0), p->threads);
+  tc_val acc[MOST * MOST], total[MOST * MOST], zero = zeros(s, p->acc, p->threads);
   grid g = {.of_a = lines_at_once(p, p->by.down), .of_b = lines_at_once(p, p->by.across)};
   int threads_across = p->by.columns / p->by.across, n = TC_MIN(TOGETHER, g.of_a);
   g.x = times(s, tc_gemm_low(s, p->thread, threads_across), g.of_b);
   g.y = times(s, tc_gemm_high(s, p->thread, threads_across), g.of_a);
-  for (int i = 0; i < n_acc; i++) acc[i] = tc_build_var(&s->e, zero);
-  tc_gemm_totals(p, acc, total, n_acc);
+  tc_gemm_begin_sums(p, zero, acc, total, n_acc);
   if (p->of.k > 0) {
     tc_gemm_chunk chunk;
     tc_gemm_chunks_begin(p, &chunk);

@@ -140,9 +140,11 @@ static int pad_of(const tc_gemm *p, const tc_gemm_side *x) {
   return TC_MAX_OF(TC_GEMM_COPIED / (int)tc_type_bytes(p->acc), x->along ? 1 : x->run);
 }
 
-void tc_gemm_side_plan(tc_gemm *p, tc_gemm_side *x, int size, tc_type type) {
+// Plans how the operand is staged, its tile included: `size` lines of the tiling's steps.
+static void plan_side(tc_gemm *p, tc_gemm_side *x, int size) {
+  tc_type type = p->way == TC_GEMM_SIMT ? p->acc : tc_gemm_type_of(p, x);
   const tc_gnode *y = &p->s->g->node[x->plain ? x->source : x->node];
-  x->size = size, x->type = type, x->swizzled = p->way == TC_GEMM_MMA;
+  x->size = size, x->type = type, x->stages = 2, x->swizzled = p->way == TC_GEMM_MMA;
   int each = TC_MAX_OF(size * p->by.steps / p->threads, 1), widest = x->leans ? TC_GEMM_COPIED / x->bytes : 1;
   int whole = TC_MIN(widest, WIDEST), most = TC_MIN(whole, each);
   int by_k = run_along(x, TC_RANGE_K0, p->of.k, whole), by_line = run_along(x, x->range, x->extent, whole);
@@ -158,6 +160,13 @@ void tc_gemm_side_plan(tc_gemm *p, tc_gemm_side *x, int size, tc_type type) {
   x->row = (x->by_line ? p->by.steps : size) + pad_of(p, x);
   x->stage = x->row * (x->by_line ? size : p->by.steps);
   if (x->copied) x->stage = TC_MAX_OF(x->stage, (int64_t)pieces_of(p, x) * p->threads * x->run);
+}
+
+bool tc_gemm_plan(tc_gemm *p, const tc_gpu_gemm_tiling *tiling, int n) {
+  if (!tc_gemm_choose(p, tiling, n)) return false;
+  plan_side(p, &p->a, p->by.rows);
+  plan_side(p, &p->b, p->by.columns);
+  return true;
 }
 
 // Where chunk c of a row of a swizzled tile lies.
@@ -184,7 +193,7 @@ typedef struct piece {
 
 static piece piece_of(tc_gemm *p, const tc_gemm_side *x, int i) {
   tc_emit_ctx *s = p->s;
-  tc_val number = i ? add(s, p->thread, i64(s, (int64_t)i * p->threads)) : p->thread;
+  tc_val number = i ? add_i64(s, p->thread, (int64_t)i * p->threads) : p->thread;
   int64_t runs = (x->along ? p->by.steps : x->size) / x->run;
   tc_val in = times(s, tc_gemm_low(s, number, runs), x->run), over = tc_gemm_high(s, number, runs);
   bool some = groups_of(p, x) % p->threads;
@@ -212,38 +221,36 @@ static void leave(tc_gemm *p, const tc_gemm_side *x) {
   s->threads.off[x->range] = s->threads.off[TC_RANGE_K0] = TC_NONE, s->bound[TC_RANGE_K0] = false;
 }
 
-int tc_gemm_side_load(tc_gemm *p, tc_gemm_side *x, tc_val k0, bool may_end, tc_val *v) {
+// Loads or computes the tile's elements from step k0 on, one value a piece.
+static void load_side(tc_gemm *p, const tc_gemm_side *x, tc_val k0, bool may_end, tc_val *v) {
   tc_emit_ctx *s = p->s;
-  int n = pieces_of(p, x);
-  for (int i = 0; i < n && s->st == TC_OK; i++) {
+  for (int i = 0; i < pieces_of(p, x) && !x->copied && s->st == TC_OK; i++) {
     enter(p, x, i, k0, may_end);
     v[i] = tc_emit_value(s, x->node, x->position);
     if (s->st != TC_OK) break;
-    v[i] = tc_build_splat(&s->e, tc_build_cast(&s->e, v[i], p->acc), s->lanes);
-    if (s->mask != TC_NONE && !x->plain) {
-      v[i] = tc_build_select(&s->e, s->mask, v[i], tc_emit_zero(s, p->acc));
-    }
-    v[i] = tc_build_cast(&s->e, v[i], x->type);
+    v[i] = splat(s, cast(s, v[i], p->acc), s->lanes);
+    if (s->mask != TC_NONE && !x->plain) v[i] = select_val(s, s->mask, v[i], const_f(s, p->acc, 0));
+    v[i] = cast(s, v[i], x->type);
     leave(p, x);
   }
-  return n;
 }
 
-void tc_gemm_side_put(tc_gemm *p, const tc_gemm_side *x, tc_val stage, const tc_val *v) {
+static void put_side(tc_gemm *p, const tc_gemm_side *x, tc_val stage, const tc_val *v) {
   tc_emit_ctx *s = p->s;
+  if (x->copied) return;
   tc_val from = times(s, stage, x->stage);
   bool side_by_side = x->run > 1 && x->along == x->by_line;
   for (int i = 0; i < pieces_of(p, x) && s->st == TC_OK; i++) {
     piece at = piece_of(p, x, i);
     if (x->run == 1 || side_by_side) {
       tc_val to = add(s, tc_gemm_side_place(p, x, at.line, at.k), from);
-      (void)tc_build_raw(&s->e, TC_IR_SCATTER, x->type, p->threads * x->run, to, v[i], at.here, x->tile);
+      scatter(s, x->tile, to, v[i], at.here);
       continue;
     }
     for (int j = 0; j < x->run; j++) {
-      tc_val to = add(s, tc_gemm_side_place(p, x, at.line, add(s, at.k, i64(s, j))), from);
-      tc_val one = tc_build_raw(&s->e, TC_IR_EXTRACT, x->type, p->threads, v[i], TC_NONE, TC_NONE, j);
-      (void)tc_build_raw(&s->e, TC_IR_SCATTER, x->type, p->threads, to, one, at.here, x->tile);
+      tc_val to = add(s, tc_gemm_side_place(p, x, at.line, add_i64(s, at.k, j)), from);
+      tc_val one = extract(s, p->threads, v[i], j);
+      scatter(s, x->tile, to, one, at.here);
     }
   }
 }
@@ -262,34 +269,38 @@ void tc_gemm_side_copy(tc_gemm *p, tc_gemm_side *x, tc_val k0, tc_val stage) {
       if (x->cond[c].high) here = tc_emit_both(s, here, bin(s, TC_IR_LT, index, i64(s, x->cond[c].extent)));
     }
     if (vec != TC_NONE) base = add(s, base, vec);
-    if (here != TC_NONE) here = tc_build_splat(&s->e, here, p->threads);
-    tc_val to = tc_build_splat(&s->e, add(s, tc_gemm_side_place(p, x, at.line, at.k), from), p->threads);
-    tc_val copy = tc_build_raw(&s->e, TC_IR_COPY, x->type, p->threads, tc_build_splat(&s->e, base, p->threads), to,
-                               here, tc_emit_buffer(s, x->source));
-    if (!s->e.failed) s->x->kir.inst[copy].flags = (uint32_t)(x->tile - TC_MAX_BUFS);
+    if (here != TC_NONE) here = splat(s, here, p->threads);
+    tc_val to = splat(s, add(s, tc_gemm_side_place(p, x, at.line, at.k), from), p->threads);
+    tc_val copy = tc_build_raw(&s->e, TC_IR_COPY, x->type, p->threads, splat(s, base, p->threads), to, here,
+                               tc_emit_buffer(s, x->source));
+    (void)set_flags(s, copy, (uint32_t)(x->tile - TC_MAX_BUFS));
     leave(p, x);
   }
 }
 
 // ---- chunks of k through registers ----
 
+void tc_gemm_load(tc_gemm *p, tc_val k0, bool may_end, tc_gemm_chunk *c) {
+  load_side(p, &p->a, k0, may_end, c->a);
+  load_side(p, &p->b, k0, may_end, c->b);
+}
+
+void tc_gemm_put(tc_gemm *p, tc_val stage, const tc_gemm_chunk *c) {
+  put_side(p, &p->a, stage, c->a);
+  put_side(p, &p->b, stage, c->b);
+}
+
 void tc_gemm_chunks_begin(tc_gemm *p, tc_gemm_chunk *c) {
   tc_emit_ctx *s = p->s;
   tc_val zero = i64(s, 0);
-  (void)tc_gemm_side_load(p, &p->a, zero, p->of.k < p->by.steps, c->a);
-  (void)tc_gemm_side_load(p, &p->b, zero, p->of.k < p->by.steps, c->b);
-  tc_gemm_side_put(p, &p->a, zero, c->a);
-  tc_gemm_side_put(p, &p->b, zero, c->b);
+  tc_gemm_load(p, zero, p->of.k < p->by.steps, c);
+  tc_gemm_put(p, zero, c);
   c->k0 = loop(s, zero, i64(s, p->of.k), p->by.steps);
   c->stage = tc_gemm_low(s, tc_gemm_high(s, c->k0, p->by.steps), 2);
-  tc_val next = add(s, c->k0, i64(s, p->by.steps));
-  (void)tc_gemm_side_load(p, &p->a, next, true, c->a);
-  (void)tc_gemm_side_load(p, &p->b, next, true, c->b);
+  tc_gemm_load(p, add_i64(s, c->k0, p->by.steps), true, c);
 }
 
 void tc_gemm_chunks_end(tc_gemm *p, const tc_gemm_chunk *c) {
-  tc_val other = sub(p->s, i64(p->s, 1), c->stage);
-  tc_gemm_side_put(p, &p->a, other, c->a);
-  tc_gemm_side_put(p, &p->b, other, c->b);
+  tc_gemm_put(p, sub(p->s, i64(p->s, 1), c->stage), c);
   end(p->s);
 }

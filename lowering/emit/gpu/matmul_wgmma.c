@@ -15,7 +15,6 @@
 #define ALIGNED 8  // elements that addresses of rows are multiples of
 #define MOST_EXTENT (INT64_C(1) << 31)
 #define MOST_STRIDE (INT64_C(1) << 39)
-#define COUNT(a) (int)(sizeof(a) / sizeof *(a))
 
 // Not measured: speeds are estimated from the bytes read for each element.
 static const tc_gpu_gemm_tiling tilings[] = {
@@ -24,7 +23,7 @@ static const tc_gpu_gemm_tiling tilings[] = {
 };
 
 const tc_gpu_gemm_tiling *tc_gemm_wgmma_tilings(int *n) {
-  return *n = COUNT(tilings), tilings;
+  return *n = TC_GEMM_COUNT(tilings), tilings;
 }
 
 // ---- operands as tensor maps ----
@@ -63,10 +62,7 @@ static void plan_side(tc_gemm *p, tc_gemm_side *x, int size) {
 }
 
 bool tc_gemm_wgmma_plan(tc_gemm *p) {
-  const tc_gpu_gemm_tiling *tiling = tc_gemm_choose(p, tilings, COUNT(tilings));
-  if (!tiling) return false;
-  p->by = *tiling;
-  p->threads = p->by.down * GROUP;
+  if (!tc_gemm_choose(p, tilings, TC_GEMM_COUNT(tilings))) return false;
   plan_side(p, &p->a, p->by.rows);
   plan_side(p, &p->b, p->by.columns);
   p->sums_rows = p->by.down * 16;
@@ -90,16 +86,14 @@ typedef struct stages {
 } stages;
 
 static tc_val op(tc_gemm *p, tc_kir_op op_, tc_val s0, tc_val s1, tc_val s2, int64_t imm, uint32_t flags) {
-  tc_val v = tc_build_raw(&p->s->e, op_, TC_I64, 1, s0, s1, s2, imm);
-  if (!p->s->e.failed) p->s->x->kir.inst[v].flags = flags;
-  return v;
+  return set_flags(p->s, tc_build_raw(&p->s->e, op_, TC_I64, 1, s0, s1, s2, imm), flags);
 }
 
 static void fetch_side(tc_gemm *p, const tc_gemm_side *x, int map, tc_val k0, tc_val chunk) {
   tc_emit_ctx *s = p->s;
   tc_val matrix = x->map.extent[2] > 1 ? s->at[TC_RANGE_A] : i64(s, 0);
   for (int i = 0; i < x->size / TC_KIR_TMA_BOX; i++) {
-    tc_val line = add(s, s->at[x->range], i64(s, (int64_t)i * TC_KIR_TMA_BOX));
+    tc_val line = add_i64(s, s->at[x->range], (int64_t)i * TC_KIR_TMA_BOX);
     tc_val v = op(p, TC_IR_TMA_LOAD, x->transposed ? line : k0, x->transposed ? k0 : line, matrix, map, (uint32_t)i);
     if (!s->e.failed) s->x->kir.inst[v].src[3] = chunk;
   }
@@ -118,7 +112,7 @@ static void fetch_chunk(tc_gemm *p, const stages *at, tc_val k0) {
 static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
   tc_emit_ctx *s = p->s;
   stages at;
-  tc_val begin = tc_build_raw(&s->e, TC_IR_BEGIN, TC_I64, 1, TC_NONE, TC_NONE, TC_NONE, 0), zero = i64(s, 0);
+  tc_val begin = nullary(s, TC_IR_BEGIN), zero = i64(s, 0);
   at.first = tc_gemm_low(s, times(s, sub(s, p->unit, begin), tc_ceil_div(p->of.k, STEPS)), 2 * STAGES);
   at.group = times(s, tc_gemm_high(s, p->thread, GROUP), BOX);
   tc_val stage = loop(s, zero, i64(s, STAGES - 1), 1);
@@ -127,8 +121,7 @@ static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
   tc_val k0 = loop(s, zero, i64(s, p->of.k), STEPS), chunk = add(s, at.first, tc_gemm_high(s, k0, STEPS)),
          here = tc_gemm_low(s, chunk, STAGES);
   (void)op(p, TC_IR_TMA_WAIT, chunk, TC_NONE, TC_NONE, 0, 0);
-  tc_val a = add(s, at.group, times(s, here, p->a.stage)),
-         b = tc_build_splat(&s->e, times(s, here, p->b.stage), p->threads);
+  tc_val a = add(s, at.group, times(s, here, p->a.stage)), b = splat(s, times(s, here, p->b.stage), p->threads);
   (void)op(p, TC_IR_WGMMA, a, b, sums, 1 << 8, (p->a.transposed ? 1u : 0u) | (p->b.transposed ? 2u : 0u));
   (void)op(p, TC_IR_WGMMA_WAIT, sums, TC_NONE, TC_NONE, 1, 0);
   if (tc_gemm_begin_end_of_chain(p, k0, STEPS)) {
@@ -147,18 +140,10 @@ static void accumulate_in_groups(tc_gemm *p, tc_val sums, tc_val total) {
 static void put_group_rows(tc_gemm *p, int warp, tc_val sums) {
   tc_emit_ctx *s = p->s;
   tc_val lane = tc_gemm_low(s, p->thread, 32),
-         mine = bin(s, TC_IR_EQ, tc_gemm_low(s, tc_gemm_high(s, p->thread, 32), 4), i64(s, warp)), v[4];
+         mine = bin(s, TC_IR_EQ, tc_gemm_low(s, tc_gemm_high(s, p->thread, 32), 4), i64(s, warp));
   tc_val row = add(s, tc_gemm_high(s, lane, 4), times(s, tc_gemm_high(s, p->thread, GROUP), 16)),
          column = times(s, tc_gemm_low(s, lane, 4), 2);
-  for (int j = 0; j < p->by.columns / 8; j++) {
-    for (int e = 0; e < 4; e++)
-      v[e] = tc_build_raw(&s->e, TC_IR_EXTRACT, TC_F32, p->threads, sums, TC_NONE, TC_NONE, 4 * j + e);
-    for (int half = 0; half < 2; half++) {
-      tc_val at = add(s, times(s, add(s, row, i64(s, 8 * half)), tc_gemm_sums_row(p)), add(s, column, i64(s, 8 * j)));
-      (void)tc_build_raw(&s->e, TC_IR_SCATTER, TC_F32, 2 * p->threads, at, tc_gemm_join(s, v + 2 * half, 2), mine,
-                         p->sums);
-    }
-  }
+  for (int j = 0; j < p->by.columns / 8; j++) tc_gemm_put_fragment(p, row, column, sums, 4 * j, 8 * j, mine);
 }
 
 void tc_gemm_wgmma(tc_gemm *p) {
@@ -166,10 +151,9 @@ void tc_gemm_wgmma(tc_gemm *p) {
   add_map(p, &p->a);
   add_map(p, &p->b);
   s->x->kir.stages = STAGES;
-  tc_val zero = tc_build_splat(&s->e, tc_build_const_f(&s->e, TC_F32, 0), p->threads * p->by.columns / 2);
-  tc_val sums = tc_build_var(&s->e, zero);
-  tc_val total;
-  tc_gemm_totals(p, &sums, &total, 1);
+  tc_val zero = zeros(s, TC_F32, p->threads * p->by.columns / 2);
+  tc_val sums, total;
+  tc_gemm_begin_sums(p, zero, &sums, &total, 1);
   accumulate_in_groups(p, sums, total);
   tc_gemm_operands_read(p);
   for (int warp = 0; warp < 4 && s->st == TC_OK; warp++) {

@@ -26,19 +26,6 @@
 
 #define E (&p->s->e)
 
-// Returns the only tile of rows. It prefetches nothing.
-static tc_matmul_rows all_rows(tc_matmul_emitter *p) {
-  tc_val zero = i64(p->s, 0);
-  return (tc_matmul_rows){.n = p->by.rows,
-                          .row = zero,
-                          .packed = zero,
-                          .sums = zero,
-                          .k0 = zero,
-                          .prefetch_distance = TC_NONE,
-                          .next = TC_NONE,
-                          .asked = TC_NONE};
-}
-
 // ---- b along the columns, streamed ----
 
 // Returns whether two bf16 neighbours along the columns of b are widened as one word: the lower by
@@ -53,7 +40,7 @@ static tc_val stream_prefetch_distance(tc_matmul_emitter *p, tc_val k) {
   int64_t bytes = p->by.stream * p->by.lanes * (int64_t)tc_type_bytes(p->b.type);
   int64_t rows = TC_MIN(tc_ceil_div(tc_ceil_div(STREAM_AHEAD, bytes), STREAM_ROWS) * STREAM_ROWS, p->of.k);
   tc_val here = i64(p->s, rows * p->b.row), next = i64(p->s, (rows - p->of.k) * p->b.row + p->by.stream * p->by.lanes);
-  return tc_build_select(E, tc_build_bin(E, TC_IR_LT, add(p->s, k, i64(p->s, rows)), i64(p->s, p->of.k)), here, next);
+  return select_val(p->s, bin(p->s, TC_IR_LT, add_i64(p->s, k, rows), i64(p->s, p->of.k)), here, next);
 }
 
 // Adds `rows` rows from k on to the sums, panel by panel, all rows of each. Memory is then read at
@@ -61,22 +48,19 @@ static tc_val stream_prefetch_distance(tc_matmul_emitter *p, tc_val k) {
 static void stream_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val panel, tc_val k, int rows, tc_val *acc) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, line = line_of(p->b.type), parts = in_words(p) ? 2 : 1;
-  tc_val a[STREAM_ROWS][32], prefetch_distance = stream_prefetch_distance(p, k), first = times(p->s, panel, lanes),
-                             w[2];
+  tc_val a[STREAM_ROWS][32], prefetch_distance = stream_prefetch_distance(p, k), first = times(s, panel, lanes), w[2];
   for (int j = 0; j < rows; j++)
     for (int i = 0; i < r->n; i++)
-      a[j][i] = tc_matmul_load_a(
-          p, add(p->s, tc_matmul_row_of_a(p, r, i), tc_matmul_in_row_of_a(p, r, add(p->s, k, tc_emit_i64(s, j)))));
+      a[j][i] = tc_matmul_load_a(p, add(s, tc_matmul_row_of_a(p, r, i), tc_matmul_in_row_of_a(p, r, add_i64(s, k, j))));
   for (int g = 0; g < p->by.stream; g++) {
-    s->at[TC_RANGE_K] = add(p->s, first, tc_emit_i64(s, g * lanes));
+    s->at[TC_RANGE_K] = add_i64(s, first, g * lanes);
     for (int j = 0; j < rows; j++) {
-      tc_val row = add(p->s, k, tc_emit_i64(s, j)),
-             at = add(p->s, add(p->s, p->b.at, times(p->s, row, p->b.row)), s->at[TC_RANGE_K]);
+      tc_val row = add_i64(s, k, j), at = add(s, add(s, p->b.at, times(s, row, p->b.row)), s->at[TC_RANGE_K]);
       for (int i = 0; i < lanes; i += line)
-        prefetch(p, p->b.buf, add(p->s, add(p->s, at, prefetch_distance), tc_emit_i64(s, i)));
+        tc_build_prefetch(E, p->b.buf, add(s, add(s, at, prefetch_distance), i64(s, i)), false);
       if (parts == 2) {
-        tc_val word = tc_build_raw(E, TC_IR_LOAD, TC_BF16, lanes, at, TC_NONE, TC_NONE, p->b.buf);
-        word = tc_build_raw(E, TC_IR_BITCAST, TC_I32, lanes / 2, word, TC_NONE, TC_NONE, 0);
+        tc_val word = load(s, p->b.buf, TC_BF16, lanes, at, TC_NONE);
+        word = bitcast(s, TC_I32, lanes / 2, word);
         for (int half = 0; half < 2; half++) w[half] = tc_matmul_transposed_row(p, word, half);
       } else {
         w[0] = tc_matmul_load_b(p, row);
@@ -91,45 +75,42 @@ static void stream_rows(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_val pa
 static void multiply_stream(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, parts = in_words(p) ? 2 : 1, n_acc = (int)p->by.stream * r->n;
-  tc_val acc[64], sum[64], zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), lanes / parts), k0 = u->k0,
-                           k1 = u->k1;
+  tc_val acc[64], sum[64], zero = zeros(s, p->acc, lanes / parts), k0 = u->k0, k1 = u->k1;
   if (p->chains) k0 = loop(s, k0, k1, p->chain), k1 = end_of_chain(p, k0, k1);
-  for (int i = 0; i < n_acc * parts; i++) acc[i] = tc_build_var(E, zero);
-  tc_val whole = whole_rows(p, k0, k1, STREAM_ROWS), k = loop(p->s, k0, whole, STREAM_ROWS);
+  for (int i = 0; i < n_acc * parts; i++) acc[i] = var(s, zero);
+  tc_val whole = whole_rows(p, k0, k1, STREAM_ROWS), k = loop(s, k0, whole, STREAM_ROWS);
   stream_rows(p, r, panel, k, STREAM_ROWS, acc);
-  end(p->s);
-  k = loop(p->s, whole, k1, 1);
+  end(s);
+  k = loop(s, whole, k1, 1);
   stream_rows(p, r, panel, k, 1, acc);
-  end(p->s);
+  end(s);
   for (int i = 0; i < n_acc; i++) {
     sum[i] =
         parts == 1 ? acc[i] : tc_build_raw(E, TC_IR_INTERLEAVE, p->acc, lanes, acc[2 * i], acc[2 * i + 1], TC_NONE, 0);
-    if (p->chains && parts == 2) sum[i] = tc_build_var(E, sum[i]);
-    if (!p->chains) store(p->s, p->sums, add(p->s, r->sums, tc_emit_i64(s, i * lanes)), sum[i]);
+    if (p->chains && parts == 2) sum[i] = var(s, sum[i]);
+    if (!p->chains) store(s, p->sums, add_i64(s, r->sums, i * lanes), sum[i]);
   }
   if (p->chains) tc_matmul_end_chain(p, k0, r->sums, lanes, sum, n_acc), end(s);
-  tc_val g = loop(p->s, tc_emit_i64(s, 0), tc_emit_i64(s, p->by.stream), 1);
-  s->at[TC_RANGE_K] = times(p->s, add(p->s, panel, g), lanes);
-  tc_matmul_finish_rows(p, r->row, r->n, add(p->s, r->sums, times(p->s, g, (int64_t)r->n * lanes)));
-  end(p->s);
+  tc_val g = loop_to(s, i64(s, p->by.stream), 1);
+  s->at[TC_RANGE_K] = times(s, add(s, panel, g), lanes);
+  tc_matmul_finish_rows(p, r->row, r->n, add(s, r->sums, times(s, g, (int64_t)r->n * lanes)));
+  end(s);
 }
 
 static void streamed_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
-  tc_val zero = tc_emit_i64(s, 0),
-         full = tc_build_bin(E, TC_IR_MAX, u->p0,
-                             tc_build_bin(E, TC_IR_MIN, u->p1, tc_emit_i64(s, p->of.n / p->by.lanes)));
-  tc_val last = sub(p->s, full, tc_build_bin(E, TC_IR_REM, sub(p->s, full, u->p0), tc_emit_i64(s, p->by.stream)));
-  tc_matmul_rows r = all_rows(p);
-  if (p->by.widen_a) tc_matmul_pack_a(p, p->by.rows, zero, tc_emit_i64(s, p->of.m), u);
-  tc_val panel = loop(p->s, u->p0, last, p->by.stream);
+  tc_val zero = i64(s, 0), full = whole_panels(p, u);
+  tc_val last = sub(s, full, bin(s, TC_IR_REM, sub(s, full, u->p0), i64(s, p->by.stream)));
+  tc_matmul_rows r = tc_matmul_rows_of(p->by.rows, i64(p->s, 0));
+  if (p->by.widen_a) tc_matmul_pack_a(p, p->by.rows, zero, i64(s, p->of.m), u);
+  tc_val panel = loop(s, u->p0, last, p->by.stream);
   s->mask = TC_NONE;
   multiply_stream(p, &r, u, panel);
-  end(p->s);
-  panel = loop(p->s, last, u->p1, 1);
+  end(s);
+  panel = loop(s, last, u->p1, 1);
   tc_matmul_enter_panel(p, panel);
   tc_matmul_multiply(p, &r, u, panel, TC_NONE);
-  end(p->s);
+  end(s);
 }
 
 // ---- b along the columns, in chunks of whole rows ----
@@ -139,11 +120,11 @@ static void streamed_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
 static tc_val prefetch_column(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   int64_t aside = ASIDE / (int64_t)tc_type_bytes(p->b.type), width = p->by.unit_panels * p->by.lanes;
-  tc_val here = s->at[TC_RANGE_K], at = add(s, here, i64(s, aside));
+  tc_val here = s->at[TC_RANGE_K], at = add_i64(s, here, aside);
   if (!tc_host_reads_rows() || width <= aside) return here;
   if (p->by.unit_panels == p->by.n_panels) return at;
   tc_val last = times(s, u->p1, p->by.lanes), all = times(s, sub(s, u->p1, u->p0), p->by.lanes);
-  return tc_build_select(E, bin(s, TC_IR_LT, at, last), at, sub(s, at, all));
+  return select_val(s, bin(s, TC_IR_LT, at, last), at, sub(s, at, all));
 }
 
 static tc_val chunk_sums(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val panel) {
@@ -154,18 +135,17 @@ static tc_val chunk_sums(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p
 static void multiply_chunk(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel) {
   tc_emit_ctx *s = p->s;
   tc_val acc[32];
-  for (int i = 0; i < r->n; i++)
-    acc[i] = tc_build_var(E, load_tile(p, p->sums, add(s, r->sums, i64(s, i * p->by.lanes))));
+  for (int i = 0; i < r->n; i++) acc[i] = var(s, load_tile(p, p->sums, add_i64(s, r->sums, i * p->by.lanes)));
   tc_matmul_accumulate(p, r, u, panel, acc);
-  for (int i = 0; i < r->n; i++) store(p->s, p->sums, add(s, r->sums, i64(s, i * p->by.lanes)), acc[i]);
+  for (int i = 0; i < r->n; i++) store(s, p->sums, add_i64(s, r->sums, i * p->by.lanes), acc[i]);
 }
 
 // Stores zeros as the sums of all the unit's panels.
 static void clear_sums(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
-  tc_val zeros = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), p->by.lanes), panel = loop(s, u->p0, u->p1, 1);
+  tc_val zero = zeros(s, p->acc, p->by.lanes), panel = loop(s, u->p0, u->p1, 1);
   for (int i = 0; i < p->by.rows; i++)
-    store(p->s, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zeros);
+    store(s, p->sums, add(s, chunk_sums(p, u, panel), i64(s, i * p->by.lanes)), zero);
   end(s);
 }
 
@@ -173,8 +153,7 @@ static void clear_sums(tc_matmul_emitter *p, const tc_matmul_unit *u) {
 static void end_chains(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val chain) {
   tc_emit_ctx *s = p->s;
   tc_val acc[32], panel = loop(s, u->p0, u->p1, 1), at = chunk_sums(p, u, panel);
-  for (int i = 0; i < p->by.rows; i++)
-    acc[i] = tc_build_var(E, load_tile(p, p->sums, add(s, at, i64(s, i * p->by.lanes))));
+  for (int i = 0; i < p->by.rows; i++) acc[i] = var(s, load_tile(p, p->sums, add_i64(s, at, i * p->by.lanes)));
   tc_matmul_end_chain(p, chain, at, p->by.lanes, acc, p->by.rows);
   end(s);
 }
@@ -184,13 +163,13 @@ static void end_chains(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val cha
 static void chunked_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   tc_val zero = i64(s, 0), k0 = u->k0, k1 = u->k1, panel;
-  tc_matmul_rows r = all_rows(p);
+  tc_matmul_rows r = tc_matmul_rows_of(p->by.rows, i64(p->s, 0));
   tc_matmul_unit chunk = *u;
   if (p->chains) k0 = loop(s, k0, k1, p->chain), k1 = end_of_chain(p, k0, k1);
   clear_sums(p, u);
   r.k0 = chunk.k0 = loop(s, k0, k1, p->by.chunk);
-  chunk.k1 = add(s, chunk.k0, i64(s, p->by.chunk));
-  if (p->of.k % p->by.chunk || p->chain % p->by.chunk) chunk.k1 = tc_build_bin(E, TC_IR_MIN, chunk.k1, k1);
+  chunk.k1 = add_i64(s, chunk.k0, p->by.chunk);
+  if (p->of.k % p->by.chunk || p->chain % p->by.chunk) chunk.k1 = least(s, chunk.k1, k1);
   if (p->by.widen_a) tc_matmul_pack_a(p, p->by.rows, zero, i64(s, p->of.m), &chunk);
   panel = loop(s, u->p0, u->p1, 1);
   tc_matmul_enter_panel(p, panel);
@@ -227,7 +206,7 @@ static tc_matmul_prefetch prefetch_ahead(tc_matmul_emitter *p, tc_val k, tc_val 
   bool one_set = p->by.lanes > vector_lanes(p) && p->b.col * (int64_t)tc_type_bytes(p->b.type) % 4096 == 0;
   int64_t prefetch_distance = (one_set ? 1 : TRANSPOSE_LINES) * line_of(p->b.type), steps = p->of.k;
   tc_val here = i64(p->s, prefetch_distance), next = i64(p->s, prefetch_distance - steps + p->by.lanes * p->b.col);
-  tc_val far = tc_build_select(E, tc_build_bin(E, TC_IR_LT, add(p->s, k, here), i64(p->s, steps)), here, next);
+  tc_val far = select_val(p->s, bin(p->s, TC_IR_LT, add(p->s, k, here), i64(p->s, steps)), here, next);
   return (tc_matmul_prefetch){add(p->s, add(p->s, column, k), far), p->b.col};
 }
 
@@ -249,50 +228,47 @@ static void multiply_transposed(tc_matmul_emitter *p, const tc_matmul_rows *r, c
   tc_emit_ctx *s = p->s;
   int size = vector_lanes(p), blocks = p->by.lanes / size, rows = transposed_rows(p, size);
   int as_one = rows / size, n_acc = r->n * blocks;
-  tc_val acc[32], v[64], zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), size), first = s->at[TC_RANGE_K];
-  for (int i = 0; i < n_acc; i++) acc[i] = tc_build_var(E, zero);
-  tc_val k = loop(p->s, u->k0, k1, rows);  // within the current chain
+  tc_val acc[32], v[64], zero = zeros(s, p->acc, size), first = s->at[TC_RANGE_K];
+  for (int i = 0; i < n_acc; i++) acc[i] = var(s, zero);
+  tc_val k = loop(s, u->k0, k1, rows);  // within the current chain
   tc_matmul_prefetch prefetch_what = prefetch_ahead(p, k, first, rows);
   for (int c = 0; c < blocks; c++) {
-    tc_val column = add(p->s, first, tc_emit_i64(s, c * size));
-    tc_matmul_load_transposed(p, k, add(p->s, p->b.at, times(p->s, column, p->b.col)), v, size,
+    tc_val column = add_i64(s, first, c * size);
+    tc_matmul_load_transposed(p, k, add(s, p->b.at, times(s, column, p->b.col)), v, size,
                               c == 0 ? &prefetch_what : NULL);
-    for (int i = 0; i < size; i++) store(p->s, p->transposed, tc_emit_i64(s, (i * blocks + c) * size), v[i]);
+    for (int i = 0; i < size; i++) store(s, p->transposed, i64(s, (i * blocks + c) * size), v[i]);
   }
-  tc_val i = loop(p->s, tc_emit_i64(s, 0), tc_emit_i64(s, size), 1), k_of_i = add(p->s, k, times(p->s, i, as_one));
+  tc_val i = loop_to(s, i64(s, size), 1), k_of_i = add(s, k, times(s, i, as_one));
   s->lanes = size;
-  for (int c = 1; c < blocks; c++) prefetch_for(p, &prefetch_what, add(p->s, i, tc_emit_i64(s, c * size)));
+  for (int c = 1; c < blocks; c++) prefetch_for(p, &prefetch_what, add_i64(s, i, c * size));
   for (int c = 0; c < blocks; c++)
     v[c] =
-        tc_build_raw(E, TC_IR_LOAD, transposed_type(p), size,
-                     add(p->s, times(p->s, i, p->by.lanes), tc_emit_i64(s, c * size)), TC_NONE, TC_NONE, p->transposed);
+        load(s, p->transposed, transposed_type(p), size, add(s, times(s, i, p->by.lanes), i64(s, c * size)), TC_NONE);
   for (int j = 0; j < as_one; j++) {
-    tc_val row = add(p->s, k_of_i, tc_emit_i64(s, j)), in_a = tc_matmul_in_row_of_a(p, r, row), w[4];
+    tc_val row = add_i64(s, k_of_i, j), in_a = tc_matmul_in_row_of_a(p, r, row), w[4];
     for (int c = 0; c < blocks; c++) {
-      s->at[TC_RANGE_K] = add(p->s, first, tc_emit_i64(s, c * size));
+      s->at[TC_RANGE_K] = add_i64(s, first, c * size);
       w[c] = made_of(p, row, tc_matmul_transposed_row(p, v[c], j));
     }
     lhs of = {p, r, in_a};
     tc_register_block_add(s, &(tc_register_block){p->way, r->n, blocks, load_lhs, &of}, w, acc);
   }
   s->lanes = p->by.lanes, s->at[TC_RANGE_K] = first;
-  end(p->s);
-  end(p->s);
-  for (int m = 0; m < n_acc; m++) store(p->s, p->sums, add(p->s, r->sums, tc_emit_i64(s, m * size)), acc[m]);
+  end(s);
+  end(s);
+  for (int m = 0; m < n_acc; m++) store(s, p->sums, add_i64(s, r->sums, m * size), acc[m]);
 }
 
 static void transposed_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
-  tc_val zero = tc_emit_i64(s, 0),
-         whole = tc_build_bin(E, TC_IR_MAX, u->p0,
-                              tc_build_bin(E, TC_IR_MIN, u->p1, tc_emit_i64(s, p->of.n / p->by.lanes)));
-  tc_matmul_rows r = all_rows(p);
+  tc_val zero = i64(s, 0), whole = whole_panels(p, u);
+  tc_matmul_rows r = tc_matmul_rows_of(p->by.rows, i64(p->s, 0));
   tc_matmul_unit rest = *u;
-  if (p->by.widen_a) tc_matmul_pack_a(p, p->by.rows, zero, tc_emit_i64(s, p->of.m), u);
-  tc_val panel = loop(p->s, u->p0, whole, 1);
+  if (p->by.widen_a) tc_matmul_pack_a(p, p->by.rows, zero, i64(s, p->of.m), u);
+  tc_val panel = loop(s, u->p0, whole, 1);
   tc_matmul_enter_panel(p, panel);
   s->mask = TC_NONE;
-  tc_val so_far = tc_build_bin(E, TC_IR_EQ, zero, zero), acc[32];
+  tc_val so_far = bin(s, TC_IR_EQ, zero, zero), acc[32];
   tc_matmul_unit part = *u;
   if (p->chains) part.k0 = loop(s, u->k0, u->k1, p->chain), rest.k1 = end_of_chain(p, part.k0, u->k1);
   rest.k0 = whole_rows(p, part.k0, rest.k1, transposed_rows(p, vector_lanes(p)));
@@ -305,12 +281,12 @@ static void transposed_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
   } else {
     tc_matmul_multiply(p, &r, &rest, panel, so_far);
   }
-  end(p->s);
+  end(s);
   if (p->of.n % p->by.lanes == 0) return;
-  panel = loop(p->s, whole, u->p1, 1);
+  panel = loop(s, whole, u->p1, 1);
   tc_matmul_enter_panel(p, panel);
   tc_matmul_multiply(p, &r, u, panel, TC_NONE);
-  end(p->s);
+  end(s);
 }
 
 void tc_matmul_multiply_few(tc_matmul_emitter *p, const tc_matmul_unit *u) {

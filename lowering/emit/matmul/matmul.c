@@ -31,22 +31,22 @@
 
 static void unit_of(tc_matmul_emitter *p, tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
-  u->k0 = tc_emit_i64(s, 0), u->k1 = tc_emit_i64(s, p->of.k);
+  u->k0 = i64(s, 0), u->k1 = i64(s, p->of.k);
   if (p->by.transpose || p->by.stream || (p->by.once && p->chunks)) {
     tc_matmul_multiply_few(p, u);
     return;
   }
   bool chains = p->chains && p->chunks;
   u->chain = u->k0, u->chain_end = u->k1;
-  if (chains) u->chain = loop(p->s, u->k0, u->k1, p->chain), u->chain_end = end_of_chain(p, u->chain, u->k1);
+  if (chains) u->chain = loop(s, u->k0, u->k1, p->chain), u->chain_end = end_of_chain(p, u->chain, u->k1);
   if (p->chunks) {
-    u->k0 = loop(p->s, u->chain, u->chain_end, p->by.chunk);
-    u->k1 = tc_build_bin(E, TC_IR_MIN, add(p->s, u->k0, tc_emit_i64(s, p->by.chunk)), u->chain_end);
+    u->k0 = loop(s, u->chain, u->chain_end, p->by.chunk);
+    u->k1 = least(s, add_i64(s, u->k0, p->by.chunk), u->chain_end);
   }
   if (p->by.pack) tc_matmul_pack(p, u);
   tc_matmul_multiply_unit(p, u);
-  if (p->chunks) end(p->s);
-  if (chains) end(p->s);
+  if (p->chunks) end(s);
+  if (chains) end(s);
 }
 
 static bool find_operands(tc_matmul_emitter *p) {
@@ -77,9 +77,7 @@ static bool choose_step(tc_matmul_emitter *p) {
   if (p->halves) p->b.row /= 2;
   bool left_fits = pairs ? left : !p->halves || p->a.segment % 2 == 0, right_fits = !p->b.panel || p->b.words || !pairs;
   if (left_fits && right_fits) return true;
-  p->s->x->not_affine = in[left_fits];
-  tc_emit_fail(p->s, TC_ERR_STATE, "pairs do not lie side by side");
-  return false;
+  return tc_emit_store_first(p->s, in[left_fits], "pairs do not lie side by side");
 }
 
 static tc_operand operand_of(const tc_matmul_emitter *p, const tc_strided_operand *f) {
@@ -131,22 +129,20 @@ static void begin_units(tc_matmul_emitter *p, tc_val columns, tc_val blocks, tc_
 }
 
 static tc_val until(tc_matmul_emitter *p, tc_val from, tc_val many, tc_val most) {
-  return bin(p->s, TC_IR_MIN, add(p->s, from, many), most);
-}
-
-static tc_val if_several(tc_matmul_emitter *p, int64_t many) {
-  return many == 1 ? TC_NONE : i64(p->s, many);
+  return least(p->s, add(p->s, from, many), most);
 }
 
 static void units_of_tiles(tc_matmul_emitter *p) {
   tc_emit_ctx *s = p->s;
   const tc_tiling_params *by = &p->by;
   tc_val block, column;
-  begin_units(p, if_several(p, s->x->units.columns), if_several(p, s->x->units.blocks), &column, &block);
+  const tc_units *n = &s->x->units;
+  tc_val blocks = n->blocks == 1 ? TC_NONE : i64(s, n->blocks);
+  begin_units(p, n->columns == 1 ? TC_NONE : i64(s, n->columns), blocks, &column, &block);
   tc_matmul_unit u = {.t0 = times(s, block, by->unit_tiles), .p0 = times(s, column, by->unit_panels), .end = TC_NONE};
   u.t1 = until(p, u.t0, i64(s, by->unit_tiles), i64(s, by->tiles)),
   u.p1 = until(p, u.p0, i64(s, by->unit_panels), i64(s, by->n_panels));
-  u.row = add(s, times(s, u.t0, by->rows - 1), bin(s, TC_IR_MIN, u.t0, i64(s, by->tall)));
+  u.row = add(s, times(s, u.t0, by->rows - 1), least(s, u.t0, i64(s, by->tall)));
   unit_of(p, &u);
   s->mask = TC_NONE;
   end(s);
@@ -178,7 +174,7 @@ static void find_read(tc_matmul_emitter *p) {
 
 // Returns the first row of a tile, where the first `tall` tiles have one row more than `shorter`.
 static tc_val row_of_tile(tc_matmul_emitter *p, tc_val tile, tc_val shorter, tc_val tall) {
-  return add(p->s, bin(p->s, TC_IR_MUL, tile, shorter), bin(p->s, TC_IR_MIN, tile, tall));
+  return add(p->s, mul(p->s, tile, shorter), least(p->s, tile, tall));
 }
 
 // Emits the same units for any number of rows, with the same bounds of rows and columns. While a
@@ -197,10 +193,10 @@ static void units_of_rows(tc_matmul_emitter *p) {
   tc_val unit_tiles = tc_emit_extra_arg(s, u0->unit_tiles), all = tc_emit_extra_arg(s, u0->tiles),
          shorter = tc_emit_extra_arg(s, u0->rows - 1), tall = tc_emit_extra_arg(s, u0->tall);
   begin_units(p, columns, blocks, &column, &block);
-  tc_val tile = bin(s, TC_IR_MUL, block, unit_tiles);
+  tc_val tile = mul(s, block, unit_tiles);
   tc_val row = row_of_tile(p, tile, shorter, tall),
          last = row_of_tile(p, until(p, tile, unit_tiles, all), shorter, tall);
-  tc_val panel = bin(s, TC_IR_MUL, column, panels), last_panel = until(p, panel, panels, i64(s, by->n_panels));
+  tc_val panel = mul(s, column, panels), last_panel = until(p, panel, panels, i64(s, by->n_panels));
   tc_matmul_unit u = {.t0 = TC_NONE, .t1 = TC_NONE, .row = row, .end = last};
   if (p->chunks)
     u.row = loop(s, row, last, by->unit_tiles * by->rows),
@@ -213,13 +209,13 @@ static void units_of_rows(tc_matmul_emitter *p) {
   end(s);
 }
 
-void tc_emitter_matmul(tc_emit_ctx *s, const tc_build_request *r) {
-  tc_matmul_emitter whole = {.s = s, .node = r->node, .units = r->units}, *p = &whole;
+void tc_emitter_matmul(tc_emit_ctx *s) {
+  tc_matmul_emitter whole = {.s = s, .node = s->contraction, .units = s->units}, *p = &whole;
   if (!find_operands(p)) return;
   s->x->is_matmul = true;
   if (!choose_step(p)) return;
   s->x->matmul = facts_of(p), s->x->matmul_node = p->node;
-  if (r->units ? !tc_tiling_of_any_rows(&p->by, &s->x->matmul) : !tc_tiling_choose(&p->by, &s->x->matmul, r->tiling)) {
+  if (s->units ? !tc_tiling_of_any_rows(&p->by, &s->x->matmul) : !tc_tiling_choose(&p->by, &s->x->matmul, s->tiling)) {
     tc_emit_fail(s, TC_ERR_STATE, "a product cannot be cut so");
     return;
   }
@@ -233,8 +229,8 @@ void tc_emitter_matmul(tc_emit_ctx *s, const tc_build_request *r) {
   find_read(p);
   s->lanes = p->by.lanes, s->vector = TC_RANGE_K;
   tc_emit_preload(s);
-  s->x->units = r->units ? *r->units : tc_tiling_units(&p->by);
-  if (r->units)
+  s->x->units = s->units ? *s->units : tc_tiling_units(&p->by);
+  if (s->units)
     units_of_rows(p);
   else
     units_of_tiles(p);

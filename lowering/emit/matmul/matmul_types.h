@@ -4,8 +4,6 @@
 // Invariants: failures stick in the context, as builder.h says.
 #pragma once
 
-#include "lowering/tiling/gemm.h"
-#include "lowering/tiling/summation.h"
 #include "lowering/target/cpu_target.h"
 #include "lowering/emit/emitters.h"
 #include "lowering/emit/register_block.h"
@@ -50,10 +48,15 @@ typedef struct tc_matmul_rows {
   int n;
   tc_val row, packed, sums;  // first row; offset of its packed tile; offset of its sums
   tc_val k0;  // first step of the packed rows
-  tc_val prefetch_distance;  // element of b that is prefetched as the rows are multiplied; TC_NONE: no prefetch
+  tc_val prefetch_from;  // element of b that is prefetched as the rows are multiplied; TC_NONE: no prefetch
   tc_val next;  // likewise for the next packing, by iterations of the innermost loop
   tc_val asked;  // likewise at each k: column from which on a row of the next chunk is prefetched
 } tc_matmul_rows;
+
+// Returns n rows of a whose offsets are zero, and which prefetch nothing.
+static inline tc_matmul_rows tc_matmul_rows_of(int n, tc_val zero) {
+  return (tc_matmul_rows){n, zero, zero, zero, zero, TC_NONE, TC_NONE, TC_NONE};
+}
 
 // The prefetch while columns of b are transposed: the element for a panel's first column, and the
 // distance between columns.
@@ -62,25 +65,19 @@ typedef struct tc_matmul_prefetch {
   int64_t apart;
 } tc_matmul_prefetch;
 
-static inline int64_t size_of(const tc_matmul_emitter *p) {
-  return (int64_t)tc_type_bytes(p->acc);
-}
 // Returns the lanes of one register.
 static inline int vector_lanes(const tc_matmul_emitter *p) {
-  return TC_MIN(tc_compiler_vector_bytes() / (int)size_of(p), p->by.lanes);
+  return TC_MIN(tc_compiler_vector_bytes() / (int)tc_type_bytes(p->acc), p->by.lanes);
 }
 static inline int line_of(tc_type type) {
   return 64 / (int)tc_type_bytes(type);
 }
 static inline tc_val load_tile(tc_matmul_emitter *p, int tile, tc_val at) {
-  return tc_build_raw(&p->s->e, TC_IR_LOAD, p->acc, p->by.lanes, at, TC_NONE, TC_NONE, tile);
+  return load(p->s, tile, p->acc, p->by.lanes, at, TC_NONE);
 }
 // Returns the end of the chain that begins at step `chain`.
 static inline tc_val end_of_chain(tc_matmul_emitter *p, tc_val chain, tc_val k1) {
-  return tc_build_bin(&p->s->e, TC_IR_MIN, add(p->s, chain, i64(p->s, p->chain)), k1);
-}
-static inline void prefetch(tc_matmul_emitter *p, int buf, tc_val at) {
-  tc_build_prefetch(&p->s->e, buf, at, false);
+  return least(p->s, plus(p->s, chain, p->chain), k1);
 }
 // Returns the rows of b in a transposed block of `size` columns. bf16 is transposed in pairs of
 // rows and bytes in fours, which saves as much work.
@@ -103,7 +100,11 @@ static inline tc_val made_of(tc_matmul_emitter *p, tc_val k, tc_val v) {
 }
 // Returns the last k up to which rows k0 to k1 are whole blocks of `size`.
 static inline tc_val whole_rows(tc_matmul_emitter *p, tc_val k0, tc_val k1, int size) {
-  return sub(p->s, k1, tc_build_bin(&p->s->e, TC_IR_REM, sub(p->s, k1, k0), i64(p->s, size)));
+  return sub(p->s, k1, bin(p->s, TC_IR_REM, sub(p->s, k1, k0), i64(p->s, size)));
+}
+// Returns the end of the unit's panels that are whole.
+static inline tc_val whole_panels(tc_matmul_emitter *p, const tc_matmul_unit *u) {
+  return most(p->s, u->p0, least(p->s, u->p1, i64(p->s, p->of.n / p->by.lanes)));
 }
 static inline void prefetch_for(tc_matmul_emitter *p, const tc_matmul_prefetch *x, tc_val column) {
   tc_build_prefetch(&p->s->e, p->b.buf, add(p->s, x->at, times(p->s, column, x->apart)), true);

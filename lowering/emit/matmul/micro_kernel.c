@@ -38,23 +38,19 @@ typedef struct tiles {
 // Measured: a training step of GPT-2: 2 % less time.
 static void finish_row(tc_matmul_emitter *p, tc_val row, tc_val sum) {
   tc_emit_ctx *s = p->s;
-  tc_emit_enter(s);
   s->at[TC_RANGE_F] = row;
   tc_type type = s->g->node[p->node].type;
-  tc_emit_remember(
-      s, p->node,
-      tc_emit_rounded(
-          s, p->step > 1 && type == TC_BF16 ? tc_build_cast(E, tc_build_cast_bf16_daz(E, sum), p->acc) : sum, type));
+  if (p->step > 1 && type == TC_BF16) sum = cast(s, tc_build_cast_bf16_daz(E, sum), p->acc);
+  sum = tc_emit_rounded(s, sum, type);
   s->hints.stream = s->lanes == p->by.lanes && p->of.n % 64 == 0;  // then lines are whole and begin where rows do
   if (!p->n_read)
     s->hints.prefetch_distance = p->by.rows * p->of.n, s->hints.prefetch_far = true, s->hints.n_prefetch = INT_MAX;
-  tc_emit_stores(s);
+  tc_emit_stores_of(s, p->node, sum);
   s->hints.stream = false, s->hints.prefetch_distance = 0, s->hints.prefetch_far = false;
-  tc_emit_leave(s);
 }
 
 void tc_matmul_finish_rows(tc_matmul_emitter *p, tc_val row, int rows, tc_val sums) {
-  tc_val i = loop(p->s, i64(p->s, 0), i64(p->s, rows), 1);
+  tc_val i = loop_to(p->s, i64(p->s, rows), 1);
   int tile = !p->chains ? p->sums : tc_chain_groups(p->of.k) ? p->groups : p->totals;
   finish_row(p, add(p->s, row, i), load_tile(p, tile, add(p->s, sums, times(p->s, i, p->by.lanes))));
   end(p->s);
@@ -75,7 +71,7 @@ static tc_val at_range(tc_matmul_emitter *p, const tc_index *x, uint8_t range, t
 
 tc_val tc_matmul_row_of_a(tc_matmul_emitter *p, const tc_matmul_rows *r, int i) {
   tc_val constant = i64(p->s, i);
-  if (p->by.widen_a) return add(p->s, r->packed, i64(p->s, i * p->a_pitch));
+  if (p->by.widen_a) return add_i64(p->s, r->packed, i * p->a_pitch);
   if (p->by.pack_a) return add(p->s, r->packed, constant);
   if (p->a.scattered) return add(p->s, p->a.at, at_range(p, &p->a.rows, TC_RANGE_F, add(p->s, r->row, constant)));
   return add(p->s, add(p->s, p->a.at, times(p->s, r->row, p->a.row)), i64(p->s, i * p->a.row));
@@ -87,14 +83,13 @@ tc_val tc_matmul_in_row_of_a(tc_matmul_emitter *p, const tc_matmul_rows *r, tc_v
 }
 
 tc_val tc_matmul_load_a(tc_matmul_emitter *p, tc_val at) {
-  if (p->by.pack_a || p->by.widen_a)
-    return tc_build_raw(E, TC_IR_LOAD, p->packed_type, 1, at, TC_NONE, TC_NONE, p->packed_a);
+  if (p->by.pack_a || p->by.widen_a) return load(p->s, p->packed_a, p->packed_type, 1, at, TC_NONE);
   if (p->step > 1) return tc_build_load_words(E, p->a.buf, at, 1, TC_NONE);
-  return tc_build_cast(E, tc_build_raw(E, TC_IR_LOAD, p->a.type, 1, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
+  return cast(p->s, load(p->s, p->a.buf, p->a.type, 1, at, TC_NONE), p->acc);
 }
 
 static tc_val sums_of(tc_matmul_emitter *p, const tc_matmul_rows *r, int i) {
-  return add(p->s, r->sums, i64(p->s, i * p->by.lanes));
+  return add_i64(p->s, r->sums, i * p->by.lanes);
 }
 
 // Returns the elements of the next panel that a tile of rows prefetches at each k, so that the
@@ -108,21 +103,21 @@ static int64_t share_of(const tc_matmul_emitter *p) {
 // cache.
 static void prefetch_in_panel(tc_matmul_emitter *p, int buf, tc_val at) {
   for (int i = 0; i < p->by.lanes; i += line_of(p->acc))
-    prefetch(p, buf, add(p->s, at, i64(p->s, PACKED_AHEAD * p->by.lanes + i)));
+    tc_build_prefetch(E, buf, add_i64(p->s, at, PACKED_AHEAD * p->by.lanes + i), false);
 }
 
 // Loads word k of the current panel, whose words are in memory.
 static tc_val load_words(tc_matmul_emitter *p, tc_val k) {
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, p->s->at[TC_RANGE_K], p->b.col));
   if (p->by.tiles > 1) prefetch_in_panel(p, p->b.buf, at);
-  return tc_build_raw(E, TC_IR_LOAD, TC_I32, p->by.lanes, at, TC_NONE, TC_NONE, p->b.buf);
+  return load(p->s, p->b.buf, TC_I32, p->by.lanes, at, TC_NONE);
 }
 
 // Loads a row of a packed panel. It stays in the first-level cache where the panel serves tile
 // after tile.
 static tc_val load_packed(tc_matmul_emitter *p, tc_val at) {
   if (!p->by.by_panel) prefetch_in_panel(p, p->packed, at);
-  return tc_build_raw(E, TC_IR_LOAD, p->packed_type, p->by.lanes, at, TC_NONE, TC_NONE, p->packed);
+  return load(p->s, p->packed, p->packed_type, p->by.lanes, at, TC_NONE);
 }
 
 // Loads row k of b at the current panel. word: the word whose halves are two rows, the first at an
@@ -151,9 +146,9 @@ static tc_val load_lhs(void *of, int row) {
 // Adds row k of b to the accumulators. a: start of each row of a; in_a: offset of k in a row.
 static void accumulate_row(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val w, tc_val k,
                            const tc_val *a, tc_val in_a, tc_val *acc) {
-  if (r->asked != TC_NONE) tc_matmul_prefetch_b(p, add(p->s, k, i64(p->s, p->by.chunk)), r->asked, true);
-  if (r->prefetch_distance != TC_NONE)
-    prefetch(p, p->b.buf, add(p->s, r->prefetch_distance, times(p->s, sub(p->s, k, u->k0), share_of(p))));
+  if (r->asked != TC_NONE) tc_matmul_prefetch_b(p, add_i64(p->s, k, p->by.chunk), r->asked, true);
+  if (r->prefetch_from != TC_NONE)
+    tc_build_prefetch(E, p->b.buf, add(p->s, r->prefetch_from, times(p->s, sub(p->s, k, u->k0), share_of(p))), false);
   if (p->by.prefetch_strided)
     tc_build_prefetch(E, p->a.buf, add(p->s, add(p->s, a[0], in_a), i64(p->s, 2 * r->n - 1)), true);
   lhs rows = {p, a, in_a};
@@ -171,11 +166,10 @@ typedef struct pieces_of {
 static void prefetch_spread(tc_matmul_emitter *p, const tc_strided_operand *f, const pieces_of *x, tc_val from,
                             const tc_matmul_unit *u, tc_val k) {
   int64_t a_iteration = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
-  tc_val transpose = tc_build_bin(E, TC_IR_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
+  tc_val transpose = bin(p->s, TC_IR_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
   for (int i = 0; i < a_iteration; i++) {
     tc_val line = add(p->s, times(p->s, transpose, a_iteration), i64(p->s, i));
-    tc_val piece = tc_build_bin(E, TC_IR_DIV, line, i64(p->s, x->lines)),
-           in_piece = tc_build_bin(E, TC_IR_REM, line, i64(p->s, x->lines));
+    tc_val piece = div_by(p->s, line, x->lines), in_piece = rem_by(p->s, line, x->lines);
     tc_val at = add(p->s, times(p->s, piece, x->apart), times(p->s, in_piece, line_of(f->type)));
     tc_build_prefetch(E, f->buf, add(p->s, from, at), true);
   }
@@ -202,13 +196,12 @@ static pieces_of next_pieces(const tc_matmul_emitter *p) {
 // iteration of the innermost loop prefetches a line of each tensor, evenly spread.
 static void prefetch_epilogue(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val k) {
   tc_emit_ctx *s = p->s;
-  int64_t turns = tc_ceil_div(p->of.k, p->by.unroll), line = 64 / size_of(p), lines = tc_ceil_div(p->by.lanes, line);
-  tc_val transpose = tc_build_bin(E, TC_IR_DIV, sub(s, k, u->k0), i64(s, p->by.unroll));
-  tc_val at = tc_build_bin(E, TC_IR_DIV, times(s, transpose, r->n * lines), i64(s, turns));
-  tc_val row = add(s, add(s, r->row, i64(s, r->n)), tc_build_bin(E, TC_IR_DIV, at, i64(s, lines)));
+  int64_t turns = tc_ceil_div(p->of.k, p->by.unroll), line = line_of(p->acc), lines = tc_ceil_div(p->by.lanes, line);
+  tc_val transpose = bin(s, TC_IR_DIV, sub(s, k, u->k0), i64(s, p->by.unroll));
+  tc_val at = bin(s, TC_IR_DIV, times(s, transpose, r->n * lines), i64(s, turns));
+  tc_val row = add(s, add_i64(s, r->row, r->n), div_by(s, at, lines));
   row = add(s, times(s, s->at[TC_RANGE_A], p->of.m), row);
-  at = add(s, add(s, times(s, row, p->of.n), s->at[TC_RANGE_K]),
-           times(s, tc_build_bin(E, TC_IR_REM, at, i64(s, lines)), line));
+  at = add(s, add(s, times(s, row, p->of.n), s->at[TC_RANGE_K]), times(s, rem_by(s, at, lines), line));
   for (int i = 0; i < p->n_read; i++) tc_build_prefetch(E, p->read[i], at, true);
 }
 
@@ -221,15 +214,14 @@ void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const t
   for (int i = 0; i < r->n; i++) a[i] = tc_matmul_row_of_a(p, r, i);
   if (pieces) {
     bool whole = !p->chains || p->chain % p->a.segment == 0;  // false: a chain ends within a segment
-    tc_val first = whole ? u->k0 : sub(s, u->k0, bin(s, TC_IR_REM, u->k0, i64(s, p->a.segment)));
-    segment = loop(p->s, first, u->k1, p->a.segment);
+    tc_val first = whole ? u->k0 : sub(s, u->k0, rem_by(s, u->k0, p->a.segment));
+    segment = loop(s, first, u->k1, p->a.segment);
     in_a = at_range(p, &p->a.segments, TC_RANGE_K0, times(s, segment, p->step));
-    tc_val from = whole ? segment : bin(s, TC_IR_MAX, segment, u->k0),
-           to = add(p->s, segment, tc_emit_i64(s, p->a.segment));
-    k = loop(p->s, from, whole ? to : bin(s, TC_IR_MIN, to, u->k1), p->by.unroll);
-    in_a = add(p->s, in_a, times(p->s, sub(p->s, k, segment), p->step * p->a.col));
+    tc_val from = whole ? segment : most(s, segment, u->k0), to = add_i64(s, segment, p->a.segment);
+    k = loop(s, from, whole ? to : least(s, to, u->k1), p->by.unroll);
+    in_a = add(s, in_a, times(s, sub(s, k, segment), p->step * p->a.col));
   } else {
-    k = one_iteration ? u->k0 : loop(p->s, u->k0, u->k1, p->by.unroll);
+    k = one_iteration ? u->k0 : loop(s, u->k0, u->k1, p->by.unroll);
   }
   if (r->next != TC_NONE) {
     pieces_of next = next_pieces(p);
@@ -238,22 +230,21 @@ void tc_matmul_accumulate(tc_matmul_emitter *p, const tc_matmul_rows *r, const t
   if (p->by.prefetch_a) prefetch_rows_of_a(p, r, u, k);
   if (p->n_read) prefetch_epilogue(p, r, u, k);
   for (int i = 0; i < p->by.unroll; i++) {
-    tc_val row = add(p->s, k, tc_emit_i64(s, i)), w = row_of_b(p, u, panel, row, i % 2 == 0, &word);
+    tc_val row = add_i64(s, k, i), w = row_of_b(p, u, panel, row, i % 2 == 0, &word);
     accumulate_row(p, r, u, w, row, a,
-                   pieces ? add(p->s, in_a, tc_emit_i64(s, i * p->step * p->a.col)) : tc_matmul_in_row_of_a(p, r, row),
-                   acc);
+                   pieces ? add_i64(s, in_a, i * p->step * p->a.col) : tc_matmul_in_row_of_a(p, r, row), acc);
   }
-  if (!one_iteration) end(p->s);
-  if (pieces) end(p->s);
+  if (!one_iteration) end(s);
+  if (pieces) end(s);
 }
 
 void tc_matmul_sum(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel, tc_val so_far,
                    tc_val *acc) {
-  tc_val zero = tc_build_splat(E, tc_build_const_f(E, p->acc, 0), p->by.lanes);
-  for (int i = 0; i < r->n; i++) acc[i] = tc_build_var(E, zero);
+  tc_val zero = zeros(p->s, p->acc, p->by.lanes);
+  for (int i = 0; i < r->n; i++) acc[i] = var(p->s, zero);
   if (so_far != TC_NONE) {
     begin_if(p->s, so_far);
-    for (int i = 0; i < r->n; i++) tc_build_set(E, acc[i], load_tile(p, p->sums, sums_of(p, r, i)));
+    for (int i = 0; i < r->n; i++) set(p->s, acc[i], load_tile(p, p->sums, sums_of(p, r, i)));
     end_if(p->s);
   }
   tc_matmul_accumulate(p, r, u, panel, acc);
@@ -264,27 +255,26 @@ void tc_matmul_sum(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmu
 static void add_to_tile(tc_matmul_emitter *p, int tile, tc_val is_first, tc_val at, int apart, const tc_val *sum,
                         int n) {
   tc_emit_ctx *s = p->s;
-  begin_if(p->s, tc_build_un(E, TC_IR_NOT, is_first));
+  begin_if(s, tc_build_un(E, TC_IR_NOT, is_first));
   for (int i = 0; i < n; i++) {
-    tc_val before = tc_build_raw(E, TC_IR_LOAD, p->acc, tc_build_lanes(E, sum[i]), add(s, at, i64(s, i * apart)),
-                                 TC_NONE, TC_NONE, tile);
-    tc_build_set(E, sum[i], bin(s, TC_IR_ADD, before, sum[i]));
+    tc_val before = load(s, tile, p->acc, tc_build_lanes(E, sum[i]), add_i64(s, at, i * apart), TC_NONE);
+    set(s, sum[i], add(s, before, sum[i]));
   }
-  end_if(p->s);
-  for (int i = 0; i < n; i++) store(p->s, tile, add(s, at, i64(s, i * apart)), sum[i]);
+  end_if(s);
+  for (int i = 0; i < n; i++) store(s, tile, add_i64(s, at, i * apart), sum[i]);
 }
 
 void tc_matmul_end_chain(tc_matmul_emitter *p, tc_val chain, tc_val at, int apart, const tc_val *acc, int n) {
   tc_emit_ctx *s = p->s;
-  tc_val zero = i64(s, 0), group = i64(s, TC_CHAIN_GROUP), next = add(s, chain, i64(s, p->chain));
+  tc_val zero = i64(s, 0), group = i64(s, TC_CHAIN_GROUP), next = add_i64(s, chain, p->chain);
   bool groups = tc_chain_groups(p->of.k);
   add_to_tile(p, p->totals, bin(s, TC_IR_EQ, groups ? bin(s, TC_IR_REM, chain, group) : chain, zero), at, apart, acc,
               n);
   if (!groups) return;
-  begin_if(p->s, bin(s, TC_IR_OR, bin(s, TC_IR_EQ, bin(s, TC_IR_REM, next, group), zero),
-                     bin(s, TC_IR_GE, next, tc_emit_i64(s, p->of.k))));
+  begin_if(s, bin(s, TC_IR_OR, bin(s, TC_IR_EQ, bin(s, TC_IR_REM, next, group), zero),
+                  bin(s, TC_IR_GE, next, i64(s, p->of.k))));
   add_to_tile(p, p->groups, bin(s, TC_IR_LT, chain, group), at, apart, acc, n);
-  end_if(p->s);
+  end_if(s);
 }
 
 // Sums the current panel over all of k, chain by chain; k is one chunk.
@@ -294,8 +284,8 @@ static void sum_chains(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_m
   tc_matmul_rows rows = *r;
   tc_matmul_unit part = *u;
   part.k0 = loop(s, u->k0, u->k1, p->chain), part.k1 = end_of_chain(p, part.k0, u->k1);
-  if (r->prefetch_distance != TC_NONE)
-    rows.prefetch_distance = add(s, r->prefetch_distance, times(s, sub(s, part.k0, u->k0), share_of(p)));
+  if (r->prefetch_from != TC_NONE)
+    rows.prefetch_from = add(s, r->prefetch_from, times(s, sub(s, part.k0, u->k0), share_of(p)));
   tc_matmul_sum(p, &rows, &part, panel, TC_NONE, acc);
   tc_matmul_end_chain(p, part.k0, r->sums, p->by.lanes, acc, r->n);
   end(s);
@@ -309,13 +299,13 @@ static void sum_chunk(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_ma
   tc_val ends = bin(s, TC_IR_EQ, u->k1, u->chain_end);
   tc_matmul_sum(p, r, u, panel, waits ? so_far : TC_NONE, acc);
   if (waits) {
-    begin_if(p->s, tc_build_un(E, TC_IR_NOT, ends));
-    for (int i = 0; i < r->n; i++) store(p->s, p->sums, sums_of(p, r, i), acc[i]);
-    end_if(p->s);
-    begin_if(p->s, ends);
+    begin_if(s, tc_build_un(E, TC_IR_NOT, ends));
+    for (int i = 0; i < r->n; i++) store(s, p->sums, sums_of(p, r, i), acc[i]);
+    end_if(s);
+    begin_if(s, ends);
   }
   tc_matmul_end_chain(p, u->chain, r->sums, p->by.lanes, acc, r->n);
-  if (waits) end_if(p->s);
+  if (waits) end_if(s);
 }
 
 void tc_matmul_multiply(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val panel,
@@ -329,19 +319,19 @@ void tc_matmul_multiply(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_
   else
     tc_matmul_sum(p, r, u, panel, so_far, acc);
   if (p->direct) {
-    for (int i = 0; i < r->n; i++) finish_row(p, add(p->s, r->row, tc_emit_i64(s, i)), acc[i]);
+    for (int i = 0; i < r->n; i++) finish_row(p, add_i64(s, r->row, i), acc[i]);
     return;
   }
-  for (int i = 0; i < r->n && !p->chains; i++) store(p->s, p->sums, sums_of(p, r, i), acc[i]);
-  if (p->chunks) begin_if(p->s, tc_build_bin(E, TC_IR_EQ, u->k1, tc_emit_i64(s, p->of.k)));
+  for (int i = 0; i < r->n && !p->chains; i++) store(s, p->sums, sums_of(p, r, i), acc[i]);
+  if (p->chunks) begin_if(s, bin(s, TC_IR_EQ, u->k1, i64(s, p->of.k)));
   tc_matmul_finish_rows(p, r->row, r->n, r->sums);
-  if (p->chunks) end_if(p->s);
+  if (p->chunks) end_if(s);
 }
 
 // Multiplies one tile of rows at a panel: finds the offset of its sums, and whether there are
 // earlier ones.
 static void multiply_panel(tc_matmul_emitter *p, tc_matmul_rows r, const tc_matmul_unit *u, tc_val panel) {
-  tc_val so_far = p->chunks ? tc_build_bin(E, TC_IR_NE, u->k0, u->chain) : TC_NONE;
+  tc_val so_far = p->chunks ? bin(p->s, TC_IR_NE, u->k0, u->chain) : TC_NONE;
   if (p->chunks) {
     int64_t row = p->by.by_panel ? p->by.lanes : p->by.unit_panels * p->by.lanes;
     int64_t column = p->by.by_panel ? p->by.unit_tiles * p->by.rows * p->by.lanes : (int64_t)r.n * p->by.lanes;
@@ -355,10 +345,10 @@ static void multiply_panel(tc_matmul_emitter *p, tc_matmul_rows r, const tc_matm
 static tc_val next_of(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u) {
   bool rows = p->b.col == 1, columns = p->b.row == 1 && !p->b.panel;
   if (!p->by.pack || p->by.by_panel || !(rows || columns) || p->of.m > PREFETCH_ROWS || p->units) return TC_NONE;
-  tc_val tile = tc_build_bin(E, TC_IR_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n)),
+  tc_val tile = bin(p->s, TC_IR_DIV, sub(p->s, r->row, u->row), i64(p->s, r->n)),
          first = times(p->s, tile, next_pieces(p).n);
   tc_val row = times(p->s, p->chunks ? u->k1 : u->k0, p->step);
-  tc_val column = add(p->s, p->s->at[TC_RANGE_K], i64(p->s, p->chunks ? 0 : p->by.unit_panels * p->by.lanes));
+  tc_val column = add_i64(p->s, p->s->at[TC_RANGE_K], p->chunks ? 0 : p->by.unit_panels * p->by.lanes);
   if (rows)
     row = add(p->s, row, first);
   else
@@ -379,9 +369,8 @@ static int tiles_of(tc_matmul_emitter *p, const tc_matmul_unit *u, tiles *of) {
   int n = 0;
   if (!p->units) {
     tc_val tall = i64(p->s, p->by.tall);
-    of[n++] = tiles_at(p, p->by.rows, 0, u->t0, tc_build_bin(E, TC_IR_MIN, u->t1, tall));
-    if (p->by.tall < p->by.tiles)
-      of[n++] = tiles_at(p, p->by.rows - 1, p->by.tall, tc_build_bin(E, TC_IR_MAX, u->t0, tall), u->t1);
+    of[n++] = tiles_at(p, p->by.rows, 0, u->t0, least(p->s, u->t1, tall));
+    if (p->by.tall < p->by.tiles) of[n++] = tiles_at(p, p->by.rows - 1, p->by.tall, most(p->s, u->t0, tall), u->t1);
     return n;
   }
   const int heights[MOST_HEIGHTS] = {p->by.rows, p->by.rows / 2, 1};
@@ -389,8 +378,7 @@ static int tiles_of(tc_matmul_emitter *p, const tc_matmul_unit *u, tiles *of) {
   for (int i = 0; i < MOST_HEIGHTS; i++) {
     int rows = heights[i];
     if (rows < 1 || (n > 0 && rows == of[n - 1].rows)) continue;
-    tc_val to =
-        rows == 1 ? u->end : sub(p->s, u->end, tc_build_bin(E, TC_IR_REM, sub(p->s, u->end, from), i64(p->s, rows)));
+    tc_val to = rows == 1 ? u->end : sub(p->s, u->end, bin(p->s, TC_IR_REM, sub(p->s, u->end, from), i64(p->s, rows)));
     of[n++] = (tiles){rows, from, to};
     from = to;
   }
@@ -404,48 +392,37 @@ static void multiply_tiles(tc_matmul_emitter *p, const tiles *t, const tc_matmul
   tc_val first = t->first, last = t->last;
   bool packs = p->by.pack_a || p->by.widen_a;
   if (packs) {
-    first = loop(p->s, first, last, p->by.a_tiles * rows);
-    last = tc_build_bin(E, TC_IR_MIN, last, add(p->s, first, tc_emit_i64(s, p->by.a_tiles * rows)));
+    first = loop(s, first, last, p->by.a_tiles * rows);
+    last = least(s, last, add_i64(s, first, p->by.a_tiles * rows));
   }
   tc_matmul_pack_a(p, rows, first, last, u);
-  tc_matmul_rows r = {.n = rows,
-                      .sums = tc_emit_i64(s, 0),
-                      .k0 = u->k0,
-                      .prefetch_distance = TC_NONE,
-                      .next = TC_NONE,
-                      .asked = TC_NONE};
-  if (!p->by.by_panel) r.row = loop(p->s, first, last, rows);
-  tc_val panel = loop(p->s, u->p0, u->p1, 1);
+  tc_matmul_rows r = tc_matmul_rows_of(rows, i64(s, 0));
+  r.k0 = u->k0;
+  if (!p->by.by_panel) r.row = loop(s, first, last, rows);
+  tc_val panel = loop(s, u->p0, u->p1, 1);
   tc_matmul_enter_panel(p, panel);
-  if (p->by.by_panel) r.row = loop(p->s, first, last, rows);
-  if (packs) r.packed = times(p->s, sub(p->s, r.row, first), p->a_pitch);
+  if (p->by.by_panel) r.row = loop(s, first, last, rows);
+  if (packs) r.packed = times(s, sub(s, r.row, first), p->a_pitch);
   r.next = next_of(p, &r, u);
   multiply_panel(p, r, u, panel);
-  end(p->s);
-  end(p->s);
-  if (packs) end(p->s);
+  end(s);
+  end(s);
+  if (packs) end(s);
 }
 
 // Multiplies tiles at one panel of a b in panels.
 static void multiply_rows(tc_matmul_emitter *p, const tiles *t, const tc_matmul_unit *u, tc_val panel) {
   tc_emit_ctx *s = p->s;
-  tc_matmul_rows r = {.n = t->rows,
-                      .row = loop(p->s, t->first, t->last, t->rows),
-                      .sums = tc_emit_i64(s, 0),
-                      .prefetch_distance = TC_NONE,
-                      .next = TC_NONE,
-                      .asked = TC_NONE};
-  if (p->by.tiles == 1) {  // one stream over the unit's panels, which the hardware prefetcher follows
-    multiply_panel(p, r, u, panel);
-    end(p->s);
-    return;
+  tc_val row = loop(s, t->first, t->last, t->rows);
+  tc_matmul_rows r = tc_matmul_rows_of(t->rows, i64(s, 0));
+  r.row = row;
+  if (p->by.tiles > 1) {  // one tile is one stream over the unit's panels, which the hardware prefetcher follows
+    tc_val tile = bin(s, TC_IR_DIV, sub(s, r.row, u->row), i64(s, t->rows));
+    tc_val next = add(s, p->b.at, times(s, add_i64(s, panel, 1), p->by.lanes * p->b.col));
+    r.prefetch_from = add(s, add(s, next, times(s, u->k0, p->b.row)), times(s, tile, p->by.chunk * share_of(p)));
   }
-  tc_val tile = tc_build_bin(E, TC_IR_DIV, sub(p->s, r.row, u->row), tc_emit_i64(s, t->rows));
-  tc_val next = add(p->s, p->b.at, times(p->s, add(p->s, panel, tc_emit_i64(s, 1)), p->by.lanes * p->b.col));
-  r.prefetch_distance =
-      add(p->s, add(p->s, next, times(p->s, u->k0, p->b.row)), times(p->s, tile, p->by.chunk * share_of(p)));
   multiply_panel(p, r, u, panel);
-  end(p->s);
+  end(s);
 }
 
 // Multiplies panel by panel; each panel stays in the cache for all the unit's rows.

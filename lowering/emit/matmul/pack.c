@@ -7,7 +7,7 @@
 // Rows of a that are strided in k are packed tile by tile: at each k, the elements of a tile's rows
 // are contiguous. Rows of a narrower type are widened, each along k.
 // b may have a cheap fused producer, which is applied where b is loaded or packed
-// (mark_prologue.h). f16 and bf16 are widened where they are packed. Where pairs are multiplied,
+// (mark_prologue.c). f16 and bf16 are widened where they are packed. Where pairs are multiplied,
 // two neighbours along k become a word instead (matmul.c).
 #include "lowering/emit/matmul/matmul_types.h"
 
@@ -20,59 +20,50 @@
 
 void tc_matmul_enter_panel(tc_matmul_emitter *p, tc_val panel) {
   tc_emit_ctx *s = p->s;
-  s->at[TC_RANGE_K] = times(p->s, panel, p->by.lanes);
+  s->at[TC_RANGE_K] = times(s, panel, p->by.lanes);
   s->mask = TC_NONE;
-  if (p->of.n % p->by.lanes) tc_emit_set_mask(s, s->at[TC_RANGE_K], tc_emit_i64(s, p->of.n));
+  if (p->of.n % p->by.lanes) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(s, p->of.n));
 }
 
 // Loads the current columns of b at element k, in the type in memory.
 static tc_val load_columns(tc_matmul_emitter *p, tc_val k) {
   tc_emit_ctx *s = p->s;
-  tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), times(p->s, s->at[TC_RANGE_K], p->b.col));
-  if (p->b.col == 1 || p->b.panel || s->lanes == 1)
-    return tc_build_raw(E, TC_IR_LOAD, p->b.type, s->lanes, at, s->mask, TC_NONE, p->b.buf);
-  at = add(p->s, times(p->s, tc_emit_lane_numbers(s), p->b.col), at);
-  return tc_build_raw(E, TC_IR_GATHER, p->b.type, s->lanes, tc_build_splat(E, at, s->lanes), s->mask, TC_NONE,
-                      p->b.buf);
+  tc_val at = add(s, add(s, p->b.at, times(s, k, p->b.row)), times(s, s->at[TC_RANGE_K], p->b.col));
+  if (p->b.col == 1 || p->b.panel || s->lanes == 1) return load(s, p->b.buf, p->b.type, s->lanes, at, s->mask);
+  at = add(s, times(s, tc_emit_lane_numbers(s), p->b.col), at);
+  return gather(s, p->b.buf, p->b.type, s->lanes, splat(s, at, s->lanes), s->mask);
 }
 
 tc_val tc_matmul_load_b(tc_matmul_emitter *p, tc_val k) {
-  return made_of(p, k, tc_build_cast(E, load_columns(p, k), p->acc));
+  return made_of(p, k, cast(p->s, load_columns(p, k), p->acc));
 }
 
 void tc_matmul_prefetch_b(tc_matmul_emitter *p, tc_val k, tc_val column, bool far) {
   tc_val at = add(p->s, add(p->s, p->b.at, times(p->s, k, p->b.row)), column);
-  for (int i = 0; i < p->by.lanes; i += line_of(p->b.type))
-    tc_build_prefetch(E, p->b.buf, add(p->s, at, i64(p->s, i)), far);
+  for (int i = 0; i < p->by.lanes; i += line_of(p->b.type)) tc_build_prefetch(E, p->b.buf, add_i64(p->s, at, i), far);
 }
 
 // ---- b along k, transposed ----
-
-// Returns the steps of k in a transposed block.
-static int transposed_steps(const tc_matmul_emitter *p, int size) {
-  return transposed_rows(p, size) / p->step;
-}
 
 void tc_matmul_load_transposed(tc_matmul_emitter *p, tc_val k, tc_val from, tc_val *v, int size,
                                const tc_matmul_prefetch *prefetch_what) {
   bool several = transposed_rows(p, size) > size;
   from = add(p->s, from, times(p->s, k, p->step));
   for (int i = 0; i < size; i++) {
-    tc_val at = add(p->s, from, i64(p->s, i * p->b.col));
+    tc_val at = add_i64(p->s, from, i * p->b.col);
     if (prefetch_what) prefetch_for(p, prefetch_what, i64(p->s, i));
-    v[i] = tc_build_raw(E, TC_IR_LOAD, p->b.type, transposed_rows(p, size), at, TC_NONE, TC_NONE, p->b.buf);
-    v[i] = several ? tc_build_raw(E, TC_IR_BITCAST, TC_I32, size, v[i], TC_NONE, TC_NONE, 0)
-                   : tc_build_cast(E, v[i], p->acc);
+    v[i] = load(p->s, p->b.buf, p->b.type, transposed_rows(p, size), at, TC_NONE);
+    v[i] = several ? bitcast(p->s, TC_I32, size, v[i]) : cast(p->s, v[i], p->acc);
   }
   tc_build_transpose(E, v, size);
 }
 
 static tc_val int_op(tc_matmul_emitter *p, tc_kir_op op, tc_val a, int64_t b) {
-  return tc_build_bin(E, op, a, tc_build_const_i(E, TC_I32, b));
+  return bin(p->s, op, a, const_i(p->s, TC_I32, b));
 }
 
 static tc_val float_of(tc_matmul_emitter *p, tc_val bits) {
-  return tc_build_raw(E, TC_IR_BITCAST, TC_F32, tc_build_lanes(E, bits), bits, TC_NONE, TC_NONE, 0);
+  return bitcast(p->s, TC_F32, tc_build_lanes(E, bits), bits);
 }
 
 // Returns byte `at` of each word as a float. The byte is or'd into the mantissa of a power of two,
@@ -86,8 +77,7 @@ static tc_val byte_of(tc_matmul_emitter *p, tc_val word, int at) {
   if (at >= 2) word = int_op(p, TC_IR_USHR, word, 16);
   tc_val bits =
       int_op(p, TC_IR_XOR, int_op(p, TC_IR_AND, word, 0xFF << shift), start | (is_signed ? 0x80 << shift : 0));
-  return tc_build_bin(E, TC_IR_SUB, float_of(p, bits),
-                      tc_build_const_f(E, TC_F32, (shift ? 0x1p15 : 0x1p23) + (is_signed ? 128 : 0)));
+  return sub(p->s, float_of(p, bits), const_f(p->s, TC_F32, (shift ? 0x1p15 : 0x1p23) + (is_signed ? 128 : 0)));
 }
 
 tc_val tc_matmul_half_of(tc_matmul_emitter *p, tc_val word, int i) {
@@ -120,12 +110,12 @@ static tc_val transposed_step(tc_matmul_emitter *p, const tc_val *v, tc_val k, i
 // Packs the unit's whole panels up to p1, transposed, up to row k1. All columns of a panel are read
 // together, since a miss in one does not then delay the others.
 static void pack_transposed(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p1, tc_val k1, int size) {
-  int lanes = p->by.lanes, steps = transposed_steps(p, size);
+  int lanes = p->by.lanes, steps = transposed_rows(p, size) / p->step;
   tc_val v[64], panel = loop(p->s, u->p0, p1, 1);
   tc_val to = times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes),
          from = add(p->s, p->b.at, times(p->s, panel, lanes * p->b.col));
   tc_val k = loop(p->s, u->k0, k1, steps), row = add(p->s, to, times(p->s, sub(p->s, k, u->k0), lanes));
-  tc_val column = loop(p->s, i64(p->s, 0), i64(p->s, lanes), size);
+  tc_val column = loop_to(p->s, i64(p->s, lanes), size);
   tc_matmul_load_transposed(p, k, add(p->s, from, times(p->s, column, p->b.col)), v, size, NULL);
   p->s->lanes = size, p->s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), column);
   for (int i = 0; i < steps; i++) {
@@ -143,16 +133,15 @@ static void pack_rows(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, 
                       bool partial) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes;
-  tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes);
-  tc_val panel = loop(p->s, p0, p1, 1);
+  tc_val k = loop(s, k0, k1, 1), to = times(s, sub(s, k, u->k0), lanes);
+  tc_val panel = loop(s, p0, p1, 1);
   tc_matmul_enter_panel(p, panel);
   if (!partial) s->mask = TC_NONE;
-  if (p->b.col == 1 && !partial)
-    tc_matmul_prefetch_b(p, add(p->s, k, tc_emit_i64(s, PACK_DISTANCE)), s->at[TC_RANGE_K], false);
+  if (p->b.col == 1 && !partial) tc_matmul_prefetch_b(p, add_i64(s, k, PACK_DISTANCE), s->at[TC_RANGE_K], false);
   tc_val v = tc_matmul_load_b(p, k);
-  store(p->s, p->packed, add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes)), v);
-  end(p->s);
-  end(p->s);
+  store(s, p->packed, add(s, to, times(s, sub(s, panel, u->p0), p->by.chunk * lanes)), v);
+  end(s);
+  end(s);
 }
 
 // Does the same for pairs. Kernel IR has no vectors of more than 64 lanes, which hold the two rows
@@ -161,46 +150,38 @@ static void pack_pairs(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0,
                        bool partial) {
   tc_emit_ctx *s = p->s;
   int lanes = p->by.lanes, width = TC_MIN(lanes, 32);
-  tc_val k = loop(p->s, k0, k1, 1), to = times(p->s, sub(p->s, k, u->k0), lanes), first = times(p->s, k, 2),
-         second = add(p->s, first, i64(p->s, 1));
-  tc_val panel = loop(p->s, p0, p1, 1);
-  to = add(p->s, to, times(p->s, sub(p->s, panel, u->p0), p->by.chunk * lanes));
+  tc_val k = loop(s, k0, k1, 1), to = times(s, sub(s, k, u->k0), lanes), first = times(s, k, 2),
+         second = add_i64(s, first, 1);
+  tc_val panel = loop(s, p0, p1, 1);
+  to = add(s, to, times(s, sub(s, panel, u->p0), p->by.chunk * lanes));
   tc_matmul_enter_panel(p, panel);
   if (p->b.col == 1 && !partial)
-    for (int i = 0; i < 2; i++)
-      tc_matmul_prefetch_b(p, add(p->s, first, i64(p->s, PACK_DISTANCE + i)), s->at[TC_RANGE_K], false);
+    for (int i = 0; i < 2; i++) tc_matmul_prefetch_b(p, add_i64(s, first, PACK_DISTANCE + i), s->at[TC_RANGE_K], false);
   s->lanes = width;
   for (int from = 0; from < lanes; from += width) {
-    s->at[TC_RANGE_K] = add(p->s, times(p->s, panel, lanes), i64(p->s, from)), s->mask = TC_NONE;
-    if (partial) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(p->s, p->of.n));
+    s->at[TC_RANGE_K] = add(s, times(s, panel, lanes), i64(s, from)), s->mask = TC_NONE;
+    if (partial) tc_emit_set_mask(s, s->at[TC_RANGE_K], i64(s, p->of.n));
     bool plain = p->b.widened == TC_NONE;
     tc_val v = plain ? load_columns(p, first) : tc_matmul_load_b(p, first),
            w = plain ? load_columns(p, second) : tc_matmul_load_b(p, second);
-    store(p->s, p->packed, add(p->s, to, i64(p->s, from)), tc_build_words(E, v, w));
+    store(s, p->packed, add_i64(s, to, from), tc_build_words(E, v, w));
   }
   s->lanes = lanes;
-  end(p->s);
-  end(p->s);
-}
-
-static void pack_as_read(tc_matmul_emitter *p, const tc_matmul_unit *u, tc_val p0, tc_val p1, tc_val k0, tc_val k1,
-                         bool partial) {
-  if (p->step > 1)
-    pack_pairs(p, u, p0, p1, k0, k1, partial);
-  else
-    pack_rows(p, u, p0, p1, k0, k1, partial);
+  end(s);
+  end(s);
 }
 
 void tc_matmul_pack(tc_matmul_emitter *p, const tc_matmul_unit *u) {
+  void (*pack_columns)(tc_matmul_emitter *, const tc_matmul_unit *, tc_val, tc_val, tc_val, tc_val, bool) =
+      p->step > 1 ? pack_pairs : pack_rows;
   int size = vector_lanes(p);
-  tc_val whole = tc_build_bin(E, TC_IR_MAX, u->p0, tc_build_bin(E, TC_IR_MIN, u->p1, i64(p->s, p->of.n / p->by.lanes))),
-         k = u->k0;
+  tc_val whole = whole_panels(p, u), k = u->k0;
   if (p->b.row == 1 && size >= 4) {
-    k = whole_rows(p, u->k0, u->k1, transposed_steps(p, size));
+    k = whole_rows(p, u->k0, u->k1, transposed_rows(p, size) / p->step);
     pack_transposed(p, u, whole, k, size);
   }
-  pack_as_read(p, u, u->p0, whole, k, u->k1, false);
-  if (p->of.n % p->by.lanes) pack_as_read(p, u, whole, u->p1, u->k0, u->k1, true);
+  pack_columns(p, u, u->p0, whole, k, u->k1, false);
+  if (p->of.n % p->by.lanes) pack_columns(p, u, whole, u->p1, u->k0, u->k1, true);
 }
 
 // ---- packing a ----
@@ -210,10 +191,10 @@ void tc_matmul_pack(tc_matmul_emitter *p, const tc_matmul_unit *u) {
 static void pack_a_tile(tc_matmul_emitter *p, int rows, tc_val from, tc_val to, tc_val row, tc_val mask) {
   tc_val v[2];
   for (int i = 0; i < p->step; i++)
-    v[i] = tc_build_raw(E, TC_IR_LOAD, p->a.type, tc_emit_power_for(rows, LANES),
-                        add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask, TC_NONE, p->a.buf);
+    v[i] = load(p->s, p->a.buf, p->a.type, tc_emit_power_for(rows, LANES),
+                add(p->s, add(p->s, from, row), i64(p->s, i * p->a.col)), mask);
   store(p->s, p->packed_a, add(p->s, to, times(p->s, row, p->a_pitch)),
-        p->step > 1 ? tc_build_words(E, v[0], v[1]) : tc_build_cast(E, v[0], p->acc));
+        p->step > 1 ? tc_build_words(E, v[0], v[1]) : cast(p->s, v[0], p->acc));
 }
 
 // Packs rows `row` to `last` of a in tiles of `rows`: at each k, the rows of a tile are contiguous.
@@ -221,49 +202,45 @@ static void pack_a_tile(tc_matmul_emitter *p, int rows, tc_val from, tc_val to, 
 static void pack_columns_of_a(tc_matmul_emitter *p, int rows, tc_val row, tc_val last, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
   int lanes = tc_emit_power_for(rows, LANES), all = (int)p->by.a_tiles * rows;
-  tc_val numbers = tc_emit_numbers(p->s, TC_I64, lanes), many = sub(p->s, last, row);
-  tc_val inside =
-      tc_build_bin(E, TC_IR_LE, add(p->s, row, tc_emit_i64(s, all - rows + lanes)), tc_emit_i64(s, p->of.m));
-  inside = tc_build_bin(E, TC_IR_AND, inside, tc_build_bin(E, TC_IR_EQ, many, tc_emit_i64(s, all)));
+  tc_val numbers = tc_emit_numbers(s, TC_I64, lanes), many = sub(s, last, row);
+  tc_val inside = bin(s, TC_IR_LE, add_i64(s, row, all - rows + lanes), i64(s, p->of.m));
+  inside = bin(s, TC_IR_AND, inside, bin(s, TC_IR_EQ, many, i64(s, all)));
   for (int part = 0; part < 2; part++) {
-    begin_if(p->s, part ? tc_build_un(E, TC_IR_NOT, inside) : inside);
-    tc_val k = loop(p->s, u->k0, u->k1, 1);
-    tc_val from = add(p->s, add(p->s, p->a.at, row), times(p->s, k, p->step * p->a.col)),
-           to = times(p->s, sub(p->s, k, u->k0), rows);
+    begin_if(s, part ? tc_build_un(E, TC_IR_NOT, inside) : inside);
+    tc_val k = loop(s, u->k0, u->k1, 1);
+    tc_val from = add(s, add(s, p->a.at, row), times(s, k, p->step * p->a.col)), to = times(s, sub(s, k, u->k0), rows);
     if (part == 0) {
       for (int j = 0; j < p->step; j++)
         for (int i = 0; i < all + line_of(p->a.type); i += line_of(p->a.type))
-          prefetch(p, p->a.buf, add(p->s, from, tc_emit_i64(s, (PACK_DISTANCE + j) * p->a.col + i)));
-      for (int i = 0; i < all; i += rows) pack_a_tile(p, rows, from, to, tc_emit_i64(s, i), TC_NONE);
+          tc_build_prefetch(E, p->a.buf, add(s, from, i64(s, (PACK_DISTANCE + j) * p->a.col + i)), false);
+      for (int i = 0; i < all; i += rows) pack_a_tile(p, rows, from, to, i64(s, i), TC_NONE);
     } else {
-      tc_val i = loop(p->s, tc_emit_i64(s, 0), many, rows);
-      pack_a_tile(p, rows, from, to, i,
-                  tc_build_bin(E, TC_IR_LT, numbers, sub(p->s, tc_emit_i64(s, p->of.m), add(p->s, row, i))));
-      end(p->s);
+      tc_val i = loop_to(s, many, rows);
+      pack_a_tile(p, rows, from, to, i, bin(s, TC_IR_LT, numbers, sub(s, i64(s, p->of.m), add(s, row, i))));
+      end(s);
     }
-    end(p->s);
-    end_if(p->s);
+    end(s);
+    end_if(s);
   }
 }
 
 // Copies rows `row` to `last` of a, each along k, in the accumulators' type or as words.
 static void widen_a(tc_matmul_emitter *p, tc_val row, tc_val last, const tc_matmul_unit *u) {
   tc_emit_ctx *s = p->s;
-  tc_val many = sub(p->s, u->k1, u->k0),
-         whole = sub(p->s, many, tc_build_bin(E, TC_IR_REM, many, tc_emit_i64(s, WIDENED)));
-  tc_val i = loop(p->s, row, last, 1), to = times(p->s, sub(p->s, i, row), p->a_pitch);
-  tc_val from = add(p->s, add(p->s, p->a.at, times(p->s, i, p->a.row)), times(p->s, u->k0, p->step));
+  tc_val many = sub(s, u->k1, u->k0), whole = sub(s, many, rem_by(s, many, WIDENED));
+  tc_val i = loop(s, row, last, 1), to = times(s, sub(s, i, row), p->a_pitch);
+  tc_val from = add(s, add(s, p->a.at, times(s, i, p->a.row)), times(s, u->k0, p->step));
   for (int lanes = WIDENED; lanes >= 1; lanes /= WIDENED) {
-    tc_val k = loop(p->s, lanes == 1 ? whole : tc_emit_i64(s, 0), lanes == 1 ? many : whole, lanes);
-    tc_val at = add(p->s, from, times(p->s, k, p->step)), v;
+    tc_val k = loop(s, lanes == 1 ? whole : i64(s, 0), lanes == 1 ? many : whole, lanes);
+    tc_val at = add(s, from, times(s, k, p->step)), v;
     if (p->step > 1)
       v = tc_build_load_words(E, p->a.buf, at, lanes, TC_NONE);
     else
-      v = tc_build_cast(E, tc_build_raw(E, TC_IR_LOAD, p->a.type, lanes, at, TC_NONE, TC_NONE, p->a.buf), p->acc);
-    store(p->s, p->packed_a, add(p->s, to, k), v);
-    end(p->s);
+      v = cast(s, load(s, p->a.buf, p->a.type, lanes, at, TC_NONE), p->acc);
+    store(s, p->packed_a, add(s, to, k), v);
+    end(s);
   }
-  end(p->s);
+  end(s);
 }
 
 void tc_matmul_pack_a(tc_matmul_emitter *p, int rows, tc_val row, tc_val last, const tc_matmul_unit *u) {

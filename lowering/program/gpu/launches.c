@@ -170,10 +170,6 @@ static tc_status add_row_launches(tc_gpu_launches *l, const tc_program *p, const
   return TC_OK;
 }
 
-static tc_gpu_tensor tensor_of(const tc_gnode *x) {
-  return (tc_gpu_tensor){x->type, x->shape->d};
-}
-
 // Whether the step's first operand, which it writes into, is its result's memory.
 static bool is_in_place(const tc_program *p, const tc_step *s) {
   const tc_plan *plan = p->graph.plan;
@@ -187,11 +183,12 @@ static tc_status add_row(tc_gpu_launches *l, const tc_program *p, const tc_step 
   tc_gpu_tensor *in = tc_arena_alloc(&l->arena, ((size_t)x->n_in + 1) * sizeof *in);
   tc_gpu_row row;
   if (!in) return no_room();
-  for (int i = 0; i < x->n_in; i++) in[i] = tensor_of(&p->graph.node[x->in[i]]);
+  for (int i = 0; i < x->n_in; i++)
+    in[i] = (tc_gpu_tensor){p->graph.node[x->in[i]].type, p->graph.node[x->in[i]].shape->d};
   const tc_gpu_row_call call = {.op = x->op,
                                 .n_in = x->n_in,
                                 .in = in,
-                                .out = tensor_of(x),
+                                .out = {x->type, x->shape->d},
                                 .attr = x->attr,
                                 .n_arg = x->n_arg,
                                 .filled = s->n_num > (uint32_t)x->n_arg,
@@ -339,10 +336,6 @@ uint32_t tc_gpu_launches_words(const tc_gpu_launches *l) {
   return l->n_word;
 }
 
-static void tell(const char *name, uint64_t ns) {
-  tc_profile_kernel(name, ns);
-}
-
 // Marks times of a simulated device: they are no measurement.
 static void tell_simulated(const char *name, uint64_t ns) {
   char text[64];
@@ -353,7 +346,7 @@ static void tell_simulated(const char *name, uint64_t ns) {
 static tc_status run_sequence(const tc_gpu_launches *l, uint32_t i, const uint64_t *words) {
   if (TC_LIKELY(tc_options_get()->profile < 2)) return tc_gpu_sequence_run(l->sequence[i], words + l->first_word[i]);
   return tc_gpu_sequence_time(l->sequence[i], words + l->first_word[i],
-                              tc_gpu_facts_of(l->gpu)->simulated ? tell_simulated : tell);
+                              tc_gpu_facts_of(l->gpu)->simulated ? tell_simulated : tc_profile_kernel);
 }
 
 tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num,

@@ -6,10 +6,6 @@
 #include "lazy/record/record.h"
 #include "lazy/trace/trace.h"
 
-static void fail_memory(tc_row_builder *b) {
-  if (b->status == TC_OK) b->status = TC_FAIL(TC_ERR_MEMORY, "no room for the launches of a row");
-}
-
 // Appends to a text; at NULL it only counts the length.
 static size_t append_text(char *at, size_t length, const char *text) {
   size_t n = strlen(text);
@@ -37,18 +33,9 @@ static size_t join_pieces(char *at, const tc_row_text *t) {
   return n;
 }
 
-static bool grow_launches(tc_row_builder *b) {
-  if (b->row->n_launch < b->cap) return true;
-  uint32_t cap = b->cap * 2 + 8;
-  tc_gpu_row_launch *launch = tc_arena_alloc(b->arena, cap * sizeof *launch);
-  if (!launch) return false;
-  if (b->cap) memcpy(launch, b->row->launch, b->cap * sizeof *launch);
-  b->row->launch = launch, b->cap = cap;
-  return true;
-}
+#define MOST_LAUNCHES 64  // of a row: a sort of 2^63 entries merges 54 times
 
-void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, tc_row_words first,
-                   tc_row_words second) {
+void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, tc_row_words words) {
   if (b->status != TC_OK || blocks == 0) return;
   if (blocks > INT32_MAX) {
     b->status = TC_FAIL(TC_ERR_SHAPE, "a kernel of %llu blocks, of which a device runs at most %d",
@@ -57,24 +44,24 @@ void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, 
   }
   size_t name_bytes = strlen(text->name) + 1, bytes = join_pieces(NULL, text) + 1;
   char *name = tc_arena_alloc(b->arena, name_bytes + bytes), *source = name + name_bytes;
-  uint32_t n_word = 1 + first.n + second.n;
+  uint32_t n_word = 1 + words.n + text->last.n;
   tc_gpu_word *word = name ? tc_arena_alloc(b->arena, n_word * sizeof *word) : NULL;
-  if (!word || !grow_launches(b)) {
-    fail_memory(b);
+  if (!b->row->launch) b->row->launch = tc_arena_alloc(b->arena, MOST_LAUNCHES * sizeof *b->row->launch);
+  if (!word || !b->row->launch || b->row->n_launch == MOST_LAUNCHES) {
+    b->status = TC_FAIL(TC_ERR_MEMORY, "no room for the launches of a row");
     return;
   }
   memcpy(name, text->name, name_bytes);
   (void)join_pieces(source, text);
   word[0] = (tc_gpu_word){TC_ROW_WORD_FAULT, 0};
-  memcpy(word + 1, first.word, first.n * sizeof *word);
-  if (second.n) memcpy(word + 1 + first.n, second.word, second.n * sizeof *word);
+  memcpy(word + 1, words.word, words.n * sizeof *word);
+  if (text->last.n) memcpy(word + 1 + words.n, text->last.word, text->last.n * sizeof *word);
   b->row->launch[b->row->n_launch++] =
       (tc_gpu_row_launch){name, source, (uint32_t)blocks, TC_ROW_THREADS, text->shared_bytes, word, n_word};
 }
 
-void tc_row_launch_items(tc_row_builder *b, const tc_row_text *text, uint64_t items, tc_row_words first,
-                         tc_row_words second) {
-  tc_row_launch(b, text, tc_row_ceil_div(items, TC_ROW_THREADS), first, second);
+void tc_row_launch_items(tc_row_builder *b, const tc_row_text *text, uint64_t items, tc_row_words words) {
+  tc_row_launch(b, text, tc_row_ceil_div(items, TC_ROW_THREADS), words);
 }
 
 uint64_t tc_row_scratch(tc_row_builder *b, uint64_t bytes) {
@@ -91,19 +78,18 @@ static uint64_t wide_items(uint64_t bytes) {
 void tc_row_fill(tc_row_builder *b, tc_type type, uint64_t count, tc_gpu_word to, tc_gpu_word value) {
   tc_row_text text = {.type = tc_type_name(type), .piece = {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_fill}};
   snprintf(text.name, sizeof text.name, "tc_%s_fill", text.type);
-  tc_row_launch_items(b, &text, wide_items(count * tc_type_bytes(type)), TC_ROW_WORDS(to, TC_ROW_CONST(count), value),
-                      TC_ROW_NO_WORDS);
+  tc_row_launch_items(b, &text, wide_items(count * tc_type_bytes(type)), TC_ROW_WORDS(to, TC_ROW_CONST(count), value));
 }
 
 void tc_row_keep(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
-  uint64_t count = tc_row_count(&c->out.d), bytes = count * tc_type_bytes(c->out.type);
+  uint64_t bytes = b->count * tc_type_bytes(c->out.type);
   const tc_row_text text = {.name = "tc_row_copy", .piece = {tc_gpu_text_index, tc_gpu_text_copy}};
   if (c->filled)
-    tc_row_fill(b, c->out.type, count, (tc_gpu_word)TC_ROW_RESULT, (tc_gpu_word)TC_ROW_ARG(c->n_arg));
+    tc_row_fill(b, c->out.type, b->count, (tc_gpu_word)TC_ROW_RESULT, (tc_gpu_word)TC_ROW_ARG(c->n_arg));
   else if (!c->in_place)
     tc_row_launch_items(b, &text, wide_items(bytes),
-                        TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_CONST(bytes)), TC_ROW_NO_WORDS);
+                        TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_CONST(bytes)));
 }
 
 uint64_t tc_row_count(const tc_dims *d) {
@@ -114,13 +100,7 @@ uint64_t tc_row_count(const tc_dims *d) {
 
 tc_row_lanes tc_row_lanes_of(const tc_dims *d, uint64_t axis) {
   tc_row_lanes l = {1, 1, 1};
-  for (uint64_t i = 0; i < (uint64_t)d->rank; i++) {
-    if (i == axis)
-      l.n = (uint64_t)d->dim[i];
-    else if (i < axis)
-      l.outer *= (uint64_t)d->dim[i];
-    else
-      l.inner *= (uint64_t)d->dim[i];
-  }
+  for (uint64_t i = 0; i < (uint64_t)d->rank; i++)
+    *(i < axis ? &l.outer : i == axis ? &l.n : &l.inner) *= (uint64_t)d->dim[i];
   return l;
 }

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/gpu/texts.h"
-#include "lowering/program/gpu/row_types.h"
+#include "lowering/program/gpu/rows.h"
 #include "runtime/arena.h"
 #include "runtime/status.h"
 
@@ -15,9 +15,14 @@ typedef struct tc_row_builder {
   tc_arena *arena;
   const tc_gpu_row_call *call;  // NULL: an index check
   tc_gpu_row *row;
-  uint32_t cap;
+  uint64_t count;  // elements of the result
   tc_status status;
 } tc_row_builder;
+
+typedef struct tc_row_words {
+  const tc_gpu_word *word;
+  uint32_t n;
+} tc_row_words;
 
 // A kernel's source: definitions, then pieces of text.
 typedef struct tc_row_text {
@@ -25,17 +30,12 @@ typedef struct tc_row_text {
   const char *type, *define;  // type: defines ELEM_<type> for the element piece; define: more lines; either NULL: none
   const char *piece[8];
   uint32_t shared_bytes;
+  tc_row_words last;  // the last words of its launch
 } tc_row_text;
-
-typedef struct tc_row_words {
-  const tc_gpu_word *word;
-  uint32_t n;
-} tc_row_words;
 
 #define TC_ROW_WORDS(...) \
   ((tc_row_words){(const tc_gpu_word[]){__VA_ARGS__}, \
                   (uint32_t)(sizeof((const tc_gpu_word[]){__VA_ARGS__}) / sizeof(tc_gpu_word))})
-#define TC_ROW_NO_WORDS ((tc_row_words){NULL, 0})
 #define TC_ROW_CONST(v) {TC_ROW_WORD_CONST, (uint64_t)(v)}
 #define TC_ROW_OPERAND(v) {TC_ROW_WORD_OPERAND, (uint64_t)(v)}
 #define TC_ROW_RESULT {TC_ROW_WORD_RESULT, 0}
@@ -43,12 +43,10 @@ typedef struct tc_row_words {
 #define TC_ROW_ARG(v) {TC_ROW_WORD_ARG, (uint64_t)(v)}
 
 // Adds a launch of `blocks` thread blocks. Its words are the fault word, which all kernels test
-// first, then `first`, then `second`.
-void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, tc_row_words first,
-                   tc_row_words second);
+// first, then `words`, then the text's.
+void tc_row_launch(tc_row_builder *b, const tc_row_text *text, uint64_t blocks, tc_row_words words);
 // Adds a launch of one thread per item.
-void tc_row_launch_items(tc_row_builder *b, const tc_row_text *text, uint64_t items, tc_row_words first,
-                         tc_row_words second);
+void tc_row_launch_items(tc_row_builder *b, const tc_row_text *text, uint64_t items, tc_row_words words);
 // Reserves scratch memory of the row; returns the offset of its first byte.
 uint64_t tc_row_scratch(tc_row_builder *b, uint64_t bytes);
 

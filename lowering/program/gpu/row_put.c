@@ -52,39 +52,40 @@ static tc_row_sort sort_of(bool rows, tc_row_words box, uint64_t places, uint64_
 // Few writes: the last one to each element overwrites the old value.
 static void put_sorted(tc_row_builder *b, tc_row_words box, uint64_t n) {
   const tc_gpu_row_call *c = b->call;
-  tc_row_sort s = sort_of(false, box, tc_row_count(&c->out.d), n);
+  tc_row_sort s = sort_of(false, box, b->count, n);
   int bits = (int)tc_type_bytes(c->out.type) * 8;
   char define[48];
   snprintf(define, sizeof define, "#define BITS %d\n#define KEY_BITS %d\n", bits, s.key_bits);
   tc_row_text text = {.define = define,
+                      .last = box,
                       .piece = {tc_gpu_text_bits, tc_gpu_text_index, tc_gpu_text_sort_entry, tc_gpu_text_put_box,
                                 tc_gpu_text_put_sorted}};
   snprintf(text.name, sizeof text.name, "tc_b%d_put%d", bits, s.key_bits);
   tc_row_keep(b);
   const tc_gpu_word sorted = TC_ROW_SCRATCH(tc_row_sort_launch(b, &s));
-  tc_row_launch_items(b, &text, n, TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(2), sorted, TC_ROW_CONST(n)), box);
+  tc_row_launch_items(b, &text, n, TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(2), sorted, TC_ROW_CONST(n)));
 }
 
 // Many writes: every element finds the write that owns it.
 static void put_owned(tc_row_builder *b, tc_row_words box, uint64_t n) {
   const tc_gpu_row_call *c = b->call;
-  uint64_t count = tc_row_count(&c->out.d);
+  uint64_t count = b->count;
   int bits = (int)tc_type_bytes(c->out.type) * 8;
   char define[32];
   snprintf(define, sizeof define, "#define BITS %d\n", bits);
   const tc_gpu_word owner = TC_ROW_SCRATCH(tc_row_scratch(b, count * 8)), result = TC_ROW_RESULT,
                     old = TC_ROW_OPERAND(0);
-  const tc_row_text owners = {.name = "tc_row_owner",
-                              .piece = {tc_gpu_text_index, tc_gpu_text_put_box, tc_gpu_text_put_owner}};
+  const tc_row_text owners = {
+      .name = "tc_row_owner", .last = box, .piece = {tc_gpu_text_index, tc_gpu_text_put_box, tc_gpu_text_put_owner}};
   tc_row_text pick = {.define = define,
+                      .last = box,
                       .piece = {tc_gpu_text_bits, tc_gpu_text_index, tc_gpu_text_put_box, tc_gpu_text_put_pick}};
   snprintf(pick.name, sizeof pick.name, "tc_b%d_pick", bits);
   if (c->filled) tc_row_keep(b);
   tc_row_fill(b, TC_I64, count, owner, (tc_gpu_word)TC_ROW_CONST(UINT64_MAX));
-  tc_row_launch_items(b, &owners, n, TC_ROW_WORDS(owner, TC_ROW_CONST(n)), box);
+  tc_row_launch_items(b, &owners, n, TC_ROW_WORDS(owner, TC_ROW_CONST(n)));
   tc_row_launch_items(b, &pick, count,
-                      TC_ROW_WORDS(result, c->filled ? result : old, TC_ROW_OPERAND(2), owner, TC_ROW_CONST(count)),
-                      box);
+                      TC_ROW_WORDS(result, c->filled ? result : old, TC_ROW_OPERAND(2), owner, TC_ROW_CONST(count)));
 }
 
 // Bytes moved per index by sorting, over bytes moved per element by its owner: an estimate, not
@@ -93,19 +94,19 @@ static void put_owned(tc_row_builder *b, tc_row_words box, uint64_t n) {
 
 void tc_row_scatter(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
-  uint64_t count = tc_row_count(&c->out.d), n = tc_row_count(&c->in[1].d);
+  uint64_t n = tc_row_count(&c->in[1].d);
   tc_gpu_word word[MOST_BOX_WORDS];
   if (n == 0)
     tc_row_keep(b);
   else
-    (n * SORTING_COSTS < count ? put_sorted : put_owned)(b, box_of(c, word), n);
+    (n * SORTING_COSTS < b->count ? put_sorted : put_owned)(b, box_of(c, word), n);
 }
 
 void tc_row_add(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
   bool rows = c->op == TC_OP_INDEX_ADD;
-  uint64_t count = tc_row_count(&c->out.d), n = tc_row_count(&c->in[1].d);
-  tc_row_lanes l = rows ? tc_row_lanes_of(&c->out.d, c->attr[0]) : (tc_row_lanes){1, count, 1};
+  uint64_t n = tc_row_count(&c->in[1].d);
+  tc_row_lanes l = rows ? tc_row_lanes_of(&c->out.d, c->attr[0]) : (tc_row_lanes){1, b->count, 1};
   tc_row_keep(b);
   if (n == 0) return;
   tc_gpu_word word[MOST_BOX_WORDS];
@@ -119,11 +120,10 @@ void tc_row_add(tc_row_builder *b) {
                       .piece = {tc_gpu_text_element, tc_gpu_text_index, tc_gpu_text_sort_entry}};
   snprintf(text.name, sizeof text.name, "tc_%s_%s%d", text.type, tc_op_names[c->op], s.key_bits);
   size_t pieces = 3;
-  if (!rows) text.piece[pieces++] = tc_gpu_text_put_box;
+  if (!rows) text.piece[pieces++] = tc_gpu_text_put_box, text.last = box;
   text.piece[pieces++] = tc_gpu_text_add_op, text.piece[pieces] = tc_gpu_text_add_sorted;
   uint64_t items = l.outer * n * l.inner;
   tc_row_launch_items(b, &text, items,
                       TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(2), sorted, TC_ROW_CONST(n), TC_ROW_CONST(l.inner),
-                                   TC_ROW_CONST(l.n), TC_ROW_CONST(items)),
-                      rows ? TC_ROW_NO_WORDS : box);
+                                   TC_ROW_CONST(l.n), TC_ROW_CONST(items)));
 }

@@ -39,13 +39,12 @@ static void launch_pass(tc_row_builder *b, const char *part, const char *type, c
   uint64_t items = l->outer * c->chunks * l->inner;
   tc_row_words words = TC_ROW_WORDS(in, out, carry, TC_ROW_CONST(l->n), TC_ROW_CONST(c->chunk), TC_ROW_CONST(c->chunks),
                                     TC_ROW_CONST(l->inner), TC_ROW_CONST(items));
-  tc_row_launch(b, &text, c->along ? items : tc_row_ceil_div(items, TC_ROW_THREADS), words, TC_ROW_NO_WORDS);
+  tc_row_launch(b, &text, c->along ? items : tc_row_ceil_div(items, TC_ROW_THREADS), words);
 }
 
 void tc_row_scan(tc_row_builder *b) {
   const tc_gpu_row_call *call = b->call;
   tc_row_lanes l = tc_row_lanes_of(&call->out.d, call->attr[0]);
-  if (tc_row_count(&call->out.d) == 0) return;
   tiling c = cut_lanes(&l);
   const char *type = tc_type_name(call->out.type), *wide = tc_type_is_float(call->out.type) ? "f64" : "i64";
   const tc_gpu_word in = TC_ROW_OPERAND(0), out = TC_ROW_RESULT, none = TC_ROW_CONST(0);

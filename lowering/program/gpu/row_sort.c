@@ -12,7 +12,8 @@ static const char *define_of(const tc_row_sort *s, bool last, char *define, size
 }
 
 static tc_row_text tiles_of(const tc_row_sort *s, bool last, const char *define) {
-  tc_row_text t = {.type = s->type, .define = define, .piece = {tc_gpu_text_index, tc_gpu_text_sort_entry}};
+  tc_row_text t = {
+      .type = s->type, .define = define, .last = s->words, .piece = {tc_gpu_text_index, tc_gpu_text_sort_entry}};
   size_t n = 2;
   if (s->type) t.piece[n++] = tc_gpu_text_element;
   if (s->box) t.piece[n++] = s->box;
@@ -47,8 +48,7 @@ uint64_t tc_row_sort_launch(tc_row_builder *b, const tc_row_sort *s) {
   tc_gpu_word into = last && s->to_result ? result : (tc_gpu_word)TC_ROW_SCRATCH(from);
   tc_row_launch(b, &text, tc_row_ceil_div(s->segments * runs, TILE / span),
                 TC_ROW_WORDS(into, TC_ROW_CONST(s->n), TC_ROW_CONST(s->inner), TC_ROW_CONST(s->k), TC_ROW_CONST(span),
-                             TC_ROW_CONST(runs), TC_ROW_CONST(s->segments)),
-                s->words);
+                             TC_ROW_CONST(runs), TC_ROW_CONST(s->segments)));
   for (uint64_t width = span; runs > 1; runs = (runs + 1) / 2, width *= 2) {
     uint64_t tiles = tc_row_ceil_div(TC_MIN(s->k, 2 * width), TILE), was = from;
     last = runs == 2;
@@ -56,8 +56,7 @@ uint64_t tc_row_sort_launch(tc_row_builder *b, const tc_row_sort *s) {
     into = last && s->to_result ? result : (tc_gpu_word)TC_ROW_SCRATCH(to);
     tc_row_launch(b, &text, s->segments * ((runs + 1) / 2) * tiles,
                   TC_ROW_WORDS(TC_ROW_SCRATCH(from), into, TC_ROW_CONST(s->n), TC_ROW_CONST(s->inner),
-                               TC_ROW_CONST(s->k), TC_ROW_CONST(width), TC_ROW_CONST(runs), TC_ROW_CONST(tiles)),
-                  TC_ROW_NO_WORDS);
+                               TC_ROW_CONST(s->k), TC_ROW_CONST(width), TC_ROW_CONST(runs), TC_ROW_CONST(tiles)));
     from = to, to = was;
   }
   return from;
@@ -67,7 +66,6 @@ void tc_row_order(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
   tc_type type = c->in[0].type;
   tc_row_lanes l = tc_row_lanes_of(&c->in[0].d, c->attr[0]), to = tc_row_lanes_of(&c->out.d, c->attr[0]);
-  if (tc_row_count(&c->out.d) == 0) return;
   int bits = type == TC_F64 || type == TC_I64 ? 64 : 32;
   uint64_t flip = !c->attr[1] ? 0 : bits == 64 ? UINT64_MAX : UINT32_MAX;
   tc_row_sort s = {
@@ -85,8 +83,7 @@ void tc_row_order(tc_row_builder *b) {
 }
 
 void tc_row_randperm(tc_row_builder *b) {
-  uint64_t n = tc_row_count(&b->call->out.d);
-  if (n == 0) return;
+  uint64_t n = b->count;
   tc_row_sort s = {.name = "draw",
                    .key = tc_gpu_text_key_draw,
                    .words = TC_ROW_WORDS(TC_ROW_ARG(0), TC_ROW_ARG(1)),

@@ -25,7 +25,7 @@ static tc_row_text sized(const tc_gpu_row_call *c, const char *piece, char *defi
 
 static void cat(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
-  uint64_t count = tc_row_count(&c->out.d), begin = 0, n = (uint64_t)c->n_in;
+  uint64_t begin = 0, n = (uint64_t)c->n_in;
   tc_row_lanes l = tc_row_lanes_of(&c->out.d, c->attr[0]);
   tc_gpu_word *word = tc_arena_alloc(b->arena, 2 * n * sizeof *word);
   if (!word) {
@@ -37,10 +37,10 @@ static void cat(tc_row_builder *b) {
     begin += (uint64_t)c->in[i].d.dim[c->attr[0]] * l.inner;
   }
   char define[32];
-  const tc_row_text text = sized(c, tc_gpu_text_cat, define, sizeof define);
-  tc_row_launch_items(b, &text, count,
-                      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_CONST(count), TC_ROW_CONST(begin), TC_ROW_CONST(n)),
-                      (tc_row_words){word, (uint32_t)(2 * n)});
+  tc_row_text text = sized(c, tc_gpu_text_cat, define, sizeof define);
+  text.last = (tc_row_words){word, (uint32_t)(2 * n)};
+  tc_row_launch_items(b, &text, b->count,
+                      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_CONST(b->count), TC_ROW_CONST(begin), TC_ROW_CONST(n)));
 }
 
 static void write_slice(tc_row_builder *b) {
@@ -55,48 +55,44 @@ static void write_slice(tc_row_builder *b) {
     word[4 * d + 3] = (tc_gpu_word)TC_ROW_CONST(stride);
   }
   char define[32];
-  const tc_row_text text = sized(c, tc_gpu_text_write_slice, define, sizeof define);
+  tc_row_text text = sized(c, tc_gpu_text_write_slice, define, sizeof define);
+  text.last = (tc_row_words){word, (uint32_t)(4 * value->rank)};
   tc_row_keep(b);
   tc_row_launch_items(b, &text, items,
-                      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(1), TC_ROW_CONST(items), TC_ROW_CONST(value->rank)),
-                      (tc_row_words){word, (uint32_t)(4 * value->rank)});
+                      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(1), TC_ROW_CONST(items), TC_ROW_CONST(value->rank)));
 }
 
 static void unwindow(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
   tc_row_lanes l = tc_row_lanes_of(&c->out.d, c->attr[0]);
-  uint64_t count = tc_row_count(&c->out.d);
   const tc_row_text text = typed(c, c->out.type, tc_gpu_text_unwindow);
   tc_row_launch_items(
-      b, &text, count,
-      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_CONST(count), TC_ROW_CONST(c->in[0].d.dim[c->attr[0]]),
+      b, &text, b->count,
+      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_CONST(b->count), TC_ROW_CONST(c->in[0].d.dim[c->attr[0]]),
                    TC_ROW_CONST(c->attr[1]), TC_ROW_CONST(c->attr[2]), TC_ROW_CONST(c->attr[3]), TC_ROW_CONST(l.n),
-                   TC_ROW_CONST(l.inner)),
-      TC_ROW_NO_WORDS);
+                   TC_ROW_CONST(l.inner)));
 }
 
 static void searchsorted(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
   const tc_dims *sorted = &c->in[0].d, *values = &c->in[1].d;
-  uint64_t count = tc_row_count(&c->out.d);
-  uint64_t each = sorted->rank == 1 ? count : (uint64_t)values->dim[values->rank - 1];  // values per sorted sequence
+  uint64_t each = sorted->rank == 1 ? b->count : (uint64_t)values->dim[values->rank - 1];  // values per sorted sequence
   const tc_row_text text = typed(c, c->in[0].type, tc_gpu_text_searchsorted);
   tc_row_launch_items(
-      b, &text, count,
-      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_OPERAND(1), TC_ROW_CONST(count),
-                   TC_ROW_CONST(sorted->dim[sorted->rank - 1]), TC_ROW_CONST(each), TC_ROW_CONST(c->attr[0])),
-      TC_ROW_NO_WORDS);
+      b, &text, b->count,
+      TC_ROW_WORDS(TC_ROW_RESULT, TC_ROW_OPERAND(0), TC_ROW_OPERAND(1), TC_ROW_CONST(b->count),
+                   TC_ROW_CONST(sorted->dim[sorted->rank - 1]), TC_ROW_CONST(each), TC_ROW_CONST(c->attr[0])));
 }
 
 // Fills a result that reads no elements: sums are 0, products 1, padding its value.
 static void made_of_nothing(tc_row_builder *b) {
   const tc_gpu_row_call *c = b->call;
-  uint64_t count = tc_row_count(&c->out.d), one = 1;
+  uint64_t one = 1;
   double unit = 1;
   if (tc_type_is_float(c->out.type)) memcpy(&one, &unit, sizeof one);
   bool ones = c->op == TC_OP_PROD || c->op == TC_OP_ALL;
   const tc_gpu_word padding = TC_ROW_ARG(0), constant = TC_ROW_CONST(ones ? one : 0);
-  tc_row_fill(b, c->out.type, count, (tc_gpu_word)TC_ROW_RESULT, c->op == TC_OP_PAD ? padding : constant);
+  tc_row_fill(b, c->out.type, b->count, (tc_gpu_word)TC_ROW_RESULT, c->op == TC_OP_PAD ? padding : constant);
 }
 
 static bool reads_nothing(const tc_gpu_row_call *c) {
@@ -145,8 +141,8 @@ static void make_row(tc_row_builder *b) {
 
 tc_status tc_gpu_row_make(const tc_gpu_row_call *call, tc_arena *arena, tc_gpu_row *out) {
   *out = (tc_gpu_row){.n_launch = 0};
-  tc_row_builder b = {.arena = arena, .call = call, .row = out};
-  if (tc_row_count(&call->out.d) > 0) make_row(&b);
+  tc_row_builder b = {.arena = arena, .call = call, .row = out, .count = tc_row_count(&call->out.d)};
+  if (b.count > 0) make_row(&b);
   return b.status;
 }
 
@@ -155,7 +151,6 @@ tc_status tc_gpu_row_check(uint64_t count, uint64_t extent, uint64_t base, tc_ar
   tc_row_builder b = {.arena = arena, .row = out};
   const tc_row_text text = {.name = "tc_row_check", .piece = {tc_gpu_text_index, tc_gpu_text_check}};
   tc_row_launch_items(&b, &text, count,
-                      TC_ROW_WORDS(TC_ROW_OPERAND(0), TC_ROW_CONST(count), TC_ROW_CONST(extent), TC_ROW_CONST(base)),
-                      TC_ROW_NO_WORDS);
+                      TC_ROW_WORDS(TC_ROW_OPERAND(0), TC_ROW_CONST(count), TC_ROW_CONST(extent), TC_ROW_CONST(base)));
   return b.status;
 }

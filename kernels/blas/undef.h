@@ -1,0 +1,24 @@
+// Takes back what tile.h was told, for the next element type.
+#undef T
+#undef V
+#undef NAME
+#undef LANES
+#undef VECS
+#undef COLS
+#undef MASK
+#undef MASK_OF
+#undef LOAD_PART
+#undef STORE_PART
+#undef FMA
+#undef PARTS_ARE_FREE
+#undef LOW
+#undef HIGH
+#undef INLINE
+#undef UNROLL
+#undef MR
+#undef SPAN_BYTES
+#undef PACKED_TILE
+#undef DIRECT_TILE
+#undef DIRECT_TILES
+#undef DIRECT_ROW
+#undef DIRECT_LAST
