@@ -4,6 +4,8 @@
 // any; its state is the thread's own.
 #include "shim/call.h"
 
+#include <signal.h>
+
 #include "shim/defer.h"
 #include "shim/direct.h"
 #include "shim/find.h"
@@ -16,18 +18,39 @@
 // have left the outer one by longjmp.
 enum { INNER_BYTES = 1 << 16 };
 
+// A call in progress: the base of its stub's frame, NULL: none, and the return address that lies there.
+typedef struct frame {
+  const int64_t *base;
+  int64_t caller;
+} frame;
+
 static __thread struct {
-  const int64_t *outer;  // the frame of the real routine that runs and is timed; NULL: none
-  bool is_busy;  // inside the shim or libtc
+  frame outer;  // whose real routine runs and is timed
+  frame busy;  // that is inside the shim or libtc
 } thread;
 
-static bool is_inner(const int64_t *base) {
-  if (thread.is_busy) return true;
-  return thread.outer && base < thread.outer && (const char *)thread.outer - (const char *)base < INNER_BYTES;
+// Whether siglongjmp left a call: nothing that it called lies above its frame, nor has the frame another
+// return address. A handler's alternate stack may lie anywhere.
+static bool is_left(const frame *f, const int64_t *base) {
+  stack_t stack;
+  bool is_aside = sigaltstack(NULL, &stack) == 0 && (stack.ss_flags & SS_ONSTACK) &&
+                  (uintptr_t)f->base - (uintptr_t)stack.ss_sp >= stack.ss_size;
+  return (base >= f->base && !is_aside) || f->base[1] != f->caller;
 }
 
-static void set_busy(bool busy) {
-  thread.is_busy = busy;
+static bool is_inner(const int64_t *base) {
+  if (thread.busy.base && !is_left(&thread.busy, base)) return true;
+  const int64_t *outer = thread.outer.base;
+  return outer && base < outer && (const char *)outer - (const char *)base < INNER_BYTES &&
+         outer[1] == thread.outer.caller;
+}
+
+static frame frame_of(const int64_t *base) {
+  return (frame){base, base[1]};
+}
+
+static void set_busy(frame f) {
+  thread.busy = f;
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
@@ -71,7 +94,7 @@ tc_shim_next tc_shim_before(uint32_t entry, const int64_t *base, tc_shim_call *c
   if (callee->left_alone || is_inner(base)) return next;
   bool defers = o->level >= TC_SHIM_WRITEBACK;
   if (!o->counts && !defers && tc_shim_is_smaller(e, callee->bits, base, o->least_volume)) return next;
-  set_busy(true);
+  set_busy(frame_of(base));
   if (r->is_complex_value && !e->is_cblas) {  // whose arguments are not known
     if (defers) tc_shim_defer_end();
     if (o->counts) tc_shim_profile_count((uintptr_t)base[1], entry);
@@ -85,19 +108,18 @@ tc_shim_next tc_shim_before(uint32_t entry, const int64_t *base, tc_shim_call *c
       next.go = NULL;
     } else {
       next.words = e->is_cblas ? r->cblas.n_stack : r->fortran.n_stack;
-      thread.outer = base;
+      thread.outer = frame_of(base);
     }
   } else if (try_direct(o, entry, base, c)) {
     next.go = NULL;
   }
-  set_busy(false);
+  set_busy((frame){0});
   return next;
 }
 
 void tc_shim_after(const int64_t *base, tc_shim_call *c) {
-  (void)base;
-  set_busy(true);
-  thread.outer = NULL;
+  set_busy(frame_of(base));
+  thread.outer = (frame){0};
   tc_shim_profile_close(c, false);
-  set_busy(false);
+  set_busy((frame){0});
 }

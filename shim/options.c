@@ -80,21 +80,16 @@ static void read_level(tc_shim_options *o) {
   tc_shim_say("TC_SHIM is '%s', which is none of off, trace, eager, writeback and lazy; off holds", text);
 }
 
-static void read_device(tc_shim_options *o) {
-  const char *text = setting("TC_SHIM_DEVICE");
+static void read_estimate(tc_shim_options *o) {
+  const char *text = setting("TC_SHIM_ESTIMATE");
   char *end = NULL;
+  double bus = text ? strtod(text, &end) : 0, device = text && *end == ':' ? strtod(end + 1, &end) : 0;
   if (!text) return;
-  if (strncmp(text, "tc:", 3) == 0) {
-    o->on = kept_setting("TC_SHIM_DEVICE");
-    return;
-  }
-  double bus = strtod(text, &end), device = *end == ':' ? strtod(end + 1, &end) : 0;
   if (*end == 0 && bus > 0 && device > 0) {
     o->bus = bus;
     o->device = device * 1e3;
   } else {
-    tc_shim_say("TC_SHIM_DEVICE is '%s', which is neither a device nor GB/s:TFLOP/s; %g:%g holds", text, o->bus,
-                o->device * 1e-3);
+    tc_shim_say("TC_SHIM_ESTIMATE is '%s', which is not GB/s:TFLOP/s; %g:%g holds", text, o->bus, o->device * 1e-3);
   }
 }
 
@@ -129,10 +124,12 @@ const tc_shim_options *tc_shim_read_options(void) {
   options = (tc_shim_options){
       .level = TC_SHIM_EAGER, .is_read = true, .least = 48, .bus = 25, .device = 20e3, .on = "tc:cuda"};
   read_level(&options);
-  read_device(&options);
+  read_estimate(&options);
   read_number("TC_SHIM_MIN", &options.least);
   read_number("TC_SHIM_PEAK", &options.peak);
   options.least_volume = options.least * options.least * options.least;
+  const char *on = kept_setting("TC_SHIM_DEVICE");
+  if (on) options.on = on;
   options.profile = kept_setting("TC_SHIM_PROFILE");
   options.only = kept_setting("TC_SHIM_ONLY");
   options.except = kept_setting("TC_SHIM_NOT");
