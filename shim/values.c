@@ -33,6 +33,7 @@ struct tc_shim_value {
   // A leaf's: where its contents are.
   tc_shim_block *block;  // NULL: the block is gone, or never was
   void *pages;  // apart from the block; NULL: in it
+  size_t pages_bytes;
   void *copy;  // malloc's, of small memory
 };
 
@@ -80,7 +81,7 @@ static void drop_operands(tc_shim_value *v) {
 static void unref(tc_shim_value *v) {
   if (!v || --v->refs) return;
   drop_tensor(v);
-  if (v->pages) tc_shim_pages_release(v->pages, (size_t)v->n, v->block);
+  if (v->pages) tc_shim_pages_release(v->pages, v->pages_bytes, v->block);
   free(v->copy);
   drop_operands(v);
 }
@@ -88,6 +89,13 @@ static void unref(tc_shim_value *v) {
 static bool is_own_leaf(const tc_shim_block *b) {
   const tc_shim_value *v = b->value;
   return v && v->r.op == TC_SHIM_VALUE_LEAF && v->block == b && !v->pages;
+}
+
+// The contents of a hidden block, as a leaf's own pages.
+static bool detach_pages(tc_shim_value *v, tc_shim_block *b) {
+  v->pages = tc_shim_block_detach(b);
+  v->pages_bytes = b->bytes;
+  return v->pages != NULL;
 }
 
 static void list_block(tc_shim_block *b) {
@@ -443,8 +451,10 @@ static void on_drop(tc_shim_block *b) {
   tc_shim_values_counts.dropped += v && is_waiting(b);
   if (v && is_own_leaf(b) && v->refs > 1) {
     (void)tc_shim_block_guard(b, TC_GUARD_HIDDEN);
-    v->pages = tc_shim_block_detach(b);
-    if (!v->pages) compute();
+    if (!detach_pages(v, b)) {
+      (void)tc_shim_block_guard(b, TC_GUARD_READ);
+      compute();
+    }
   }
   if (b->value) release_block(b);
   for (int i = 0; i < MAX_NODES; i++)
@@ -483,7 +493,8 @@ bool tc_shim_values_use(const void *p, int64_t n, char type, tc_shim_value_use *
   tc_shim_block *b = tc_shim_block_find(p);
   size_t offset = b ? (size_t)((const char *)p - b->base) : 0;
   *out = (tc_shim_value_use){0};
-  if (b && (b->is_library || offset % size_of(type) != 0 || offset > b->asked || bytes > b->asked - offset))
+  if (b &&
+      (b->is_library || b->is_foreign || offset % size_of(type) != 0 || offset > b->asked || bytes > b->asked - offset))
     return false;
   tc_shim_value *v = b ? b->value : NULL;
   if (v && v->r.op != TC_SHIM_VALUE_LEAF && (offset || v->n != n || v->r.type != type)) return false;
@@ -517,7 +528,8 @@ void tc_shim_values_forget(tc_shim_value_use *use) {
 tc_shim_block *tc_shim_values_output(const void *p, int64_t n, char type) {
   tc_shim_block *b = tc_shim_block_find(p);
   bool whole = b && b->base == (const char *)p && (size_t)n * size_of(type) == b->asked;
-  return whole && !b->is_library && b->asked >= LEAST_BYTES && self.n_block < MAX_BLOCKS - 2 ? b : NULL;
+  return whole && !b->is_library && !b->is_foreign && b->asked >= LEAST_BYTES && self.n_block < MAX_BLOCKS - 2 ? b
+                                                                                                               : NULL;
 }
 
 // The block has the value; what it held goes, or moves away if somebody needs it.
@@ -525,7 +537,7 @@ static bool set_value(tc_shim_block *b, tc_shim_value *v) {
   tc_shim_value *old = b->value;
   bool moves = old && is_own_leaf(b) && old->refs > 1;
   if (!tc_shim_block_guard(b, TC_GUARD_HIDDEN)) return false;
-  if (moves && !(old->pages = tc_shim_block_detach(b))) {
+  if (moves && !detach_pages(old, b)) {
     (void)tc_shim_block_guard(b, TC_GUARD_READ);
     return false;
   }

@@ -61,6 +61,11 @@ EXPORT void *realloc(void *p, size_t bytes) {
   if (!p) return malloc(bytes);
   if (!b && bytes < TC_BLOCK_BYTES) return __libc_realloc(p, bytes);
   if (!bytes) return free(p), NULL;
+  if (b && bytes >= TC_BLOCK_BYTES) {
+    tc_shim_settle_range(p, b->bytes, true);
+    void *moved = b->guard == TC_GUARD_NONE && !b->value ? tc_shim_block_resize(b, bytes) : NULL;
+    if (moved) return moved;
+  }
   size_t old = b ? b->asked : malloc_usable_size(p);
   void *fresh = malloc(bytes);
   if (!fresh) return NULL;

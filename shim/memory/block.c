@@ -15,14 +15,20 @@ typedef tc_shim_block *leaf[LEAVES];
 static leaf *root[LEAVES];
 static tc_shim_block *spare;  // free records
 static int lock;
+static uint64_t mask;  // of signals of the thread that has the lock, before
 
-// A short lock that handlers never take: threads give way to each other.
+// A short lock: threads give way to each other. No handler comes meanwhile, since one that touches a
+// guarded block makes libtc allocate.
 void tc_shim_blocks_lock(void) {
+  uint64_t before = tc_raw_block_signals();
   while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) tc_shim_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+  mask = before;
 }
 
 void tc_shim_blocks_unlock(void) {
+  uint64_t before = mask;
   __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
+  tc_raw_set_signals(before);
 }
 
 tc_shim_block *tc_shim_block_find(const void *address) {
@@ -30,6 +36,17 @@ tc_shim_block *tc_shim_block_find(const void *address) {
   leaf *l = at < (uintptr_t)1 << 2 * LEAF_BITS ? __atomic_load_n(&root[at >> LEAF_BITS], __ATOMIC_ACQUIRE) : NULL;
   tc_shim_block *b = l ? __atomic_load_n(&(*l)[at & (LEAVES - 1)], __ATOMIC_ACQUIRE) : NULL;
   return b && (uintptr_t)address - (uintptr_t)b->base < b->bytes ? b : NULL;
+}
+
+tc_shim_block *tc_shim_block_next(uintptr_t *at, uintptr_t end) {
+  while (*at < end && *at >> SHIFT < (uintptr_t)1 << 2 * LEAF_BITS) {
+    bool has_leaf = __atomic_load_n(&root[*at >> (SHIFT + LEAF_BITS)], __ATOMIC_ACQUIRE) != NULL;
+    tc_shim_block *b = has_leaf ? tc_shim_block_find((const void *)*at) : NULL;
+    int bits = has_leaf ? SHIFT : SHIFT + LEAF_BITS;
+    *at = b ? (uintptr_t)b->base + b->bytes : ((*at >> bits) + 1) << bits;
+    if (b) return b;
+  }
+  return NULL;
 }
 
 static void *map_memory(size_t bytes) {
@@ -105,6 +122,33 @@ void *tc_shim_block_take(size_t asked) {
 fail:
   tc_raw_munmap(base, bytes);
   return NULL;
+}
+
+void *tc_shim_block_resize(tc_shim_block *b, size_t asked) {
+  size_t bytes = mapped_bytes(asked);
+  if (asked > PTRDIFF_MAX) return NULL;
+  if (bytes == b->bytes) {
+    b->asked = asked;
+    return b->base;
+  }
+  tc_shim_block moved = {.base = tc_shim_range_take(bytes), .bytes = bytes}, old = *b;
+  if (!moved.base) return NULL;
+  tc_shim_blocks_lock();
+  bool done = enter_block(&moved, b);
+  done = done && tc_shim_raw(SYS_mremap, (long)old.base, (long)old.bytes, (long)bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+                             (long)moved.base, 0) == (long)moved.base;
+  (void)enter_block(done ? &old : &moved, NULL);
+  if (done) {
+    b->base = moved.base;
+    b->bytes = bytes;
+    b->asked = asked;
+  }
+  tc_shim_blocks_unlock();
+  if (!done)
+    tc_raw_munmap(moved.base, bytes);
+  else if (bytes >= TC_HUGE_BYTES)
+    tc_shim_raw(SYS_madvise, (long)moved.base, (long)bytes, MADV_HUGEPAGE, 0, 0, 0);
+  return done ? moved.base : NULL;
 }
 
 void tc_shim_block_give(tc_shim_block *b) {

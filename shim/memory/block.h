@@ -11,6 +11,13 @@ void tc_shim_block_give(tc_shim_block *block);
 // A range of addresses aligned to TC_HUGE_BYTES, without access; NULL: none.
 void *tc_shim_range_take(size_t bytes);
 
-// Around fork.
+// The first block that lies in a range, which then begins behind it; NULL: none.
+tc_shim_block *tc_shim_block_next(uintptr_t *at, uintptr_t end);
+
+// A block without a guard gets another size, and another place; its contents go with it. NULL: not possible, and
+// nothing changed.
+void *tc_shim_block_resize(tc_shim_block *block, size_t asked);
+
+// Around fork, too.
 void tc_shim_blocks_lock(void);
 void tc_shim_blocks_unlock(void);

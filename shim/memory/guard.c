@@ -6,7 +6,7 @@
 // Threads: any thread may fault; the second waits for the first.
 #include "shim/memory/guard.h"
 
-#include <limits.h>
+#include <errno.h>
 #include <linux/futex.h>
 #include <ucontext.h>
 
@@ -14,7 +14,7 @@
 #include "shim/memory/raw.h"
 #include "shim/memory/thread.h"
 
-enum { STACK_BYTES = 16 << 20, MASK_BYTES = 8 };
+enum { STACK_BYTES = 16 << 20 };
 
 static struct {
   int lock;  // 0: free, 1: taken, 2: taken and waited for
@@ -55,9 +55,7 @@ static void give_lock(void) {
 }
 
 static void enter(void) {
-  const uint64_t all = ~0ull;
-  uint64_t mask;
-  tc_shim_raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&mask, MASK_BYTES, 0, 0);
+  uint64_t mask = tc_raw_block_signals();
   take_lock();
   thread.mask = mask;
   tc_shim_set_inside(true);
@@ -69,7 +67,7 @@ static void leave(void) {
   tc_shim_dispatch_set(self.n_guarded > 0);
   tc_shim_set_inside(false);
   give_lock();
-  tc_shim_raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, MASK_BYTES, 0, 0);
+  tc_raw_set_signals(mask);
 }
 
 bool tc_shim_memory_lock(void) {
@@ -105,9 +103,10 @@ bool tc_shim_block_guard(tc_shim_block *b, tc_shim_guard guard) {
 void *tc_shim_block_detach(tc_shim_block *b) {
   void *to = tc_shim_range_take(b->bytes);
   if (!to) return NULL;
-  if (tc_raw_mremap(b->base, b->bytes, to, MREMAP_DONTUNMAP) == (long)to &&
-      tc_raw_mprotect(to, b->bytes, PROT_READ | PROT_WRITE) == 0)
-    return to;
+  if (tc_raw_mremap(b->base, b->bytes, to, MREMAP_DONTUNMAP) == (long)to) {
+    if (tc_raw_mprotect(to, b->bytes, PROT_READ | PROT_WRITE) == 0) return to;
+    if (tc_raw_mremap(to, b->bytes, b->base, 0) == (long)b->base) return NULL;
+  }
   tc_raw_munmap(to, b->bytes);
   return NULL;
 }
@@ -136,10 +135,14 @@ static bool swap_pages(tc_shim_block *b, char *from, size_t bytes) {
 // A copy beside, which then takes the block's place.
 static bool copy_pages(tc_shim_block *b, const char *from) {
   char *aside = tc_shim_range_take(b->bytes);
-  if (!aside || tc_raw_mprotect(aside, b->bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  if (!aside) return false;
+  if (tc_raw_mprotect(aside, b->bytes, PROT_READ | PROT_WRITE) != 0) goto fail;
   if (b->bytes >= TC_HUGE_BYTES) tc_shim_raw(SYS_madvise, (long)aside, (long)b->bytes, MADV_HUGEPAGE, 0, 0, 0);
   __builtin_memcpy(aside, from, b->asked);
-  return tc_raw_mremap(aside, b->bytes, b->base, 0) == (long)b->base;
+  if (tc_raw_mremap(aside, b->bytes, b->base, 0) == (long)b->base) return true;
+fail:
+  tc_raw_munmap(aside, b->bytes);
+  return false;
 }
 
 bool tc_shim_block_land(tc_shim_block *b, void *from, bool swaps) {
@@ -179,7 +182,9 @@ void tc_shim_drop(tc_shim_block *b) {
   if (!b->value && b->guard == TC_GUARD_NONE) return;
   if (tc_shim_is_inside()) return;
   enter();
+  int kept = errno;
   if (b->value || b->guard != TC_GUARD_NONE) self.keeper->drop(b);
+  errno = kept;
   if (b->guard != TC_GUARD_NONE) set_guard(b, TC_GUARD_NONE);
   leave();
 }
@@ -191,22 +196,19 @@ void tc_shim_settle(void) {
   leave();
 }
 
-static tc_shim_block *guarded_in(const void *at, size_t bytes) {
-  const char *p = at;
-  for (size_t i = 0;; i += TC_HUGE_BYTES) {
-    tc_shim_block *b = tc_shim_block_find(i < bytes ? p + i : p + bytes - !!bytes);
-    if (b && __atomic_load_n(&b->guard, __ATOMIC_ACQUIRE) != TC_GUARD_NONE) return b;
-    if (i >= bytes) return NULL;
-  }
+// Whether a guard forbids an access.
+static bool forbids(const tc_shim_block *b, bool is_write) {
+  uint8_t guard = __atomic_load_n(&b->guard, __ATOMIC_ACQUIRE);
+  return guard == TC_GUARD_HIDDEN || (guard != TC_GUARD_NONE && is_write);
 }
 
 void tc_shim_settle_range(const void *at, size_t bytes, bool is_write) {
-  tc_shim_block *b;
+  uintptr_t next = (uintptr_t)at, end = next + bytes < next ? UINTPTR_MAX : next + bytes;
   if (!tc_shim_memory_guarded() || tc_shim_is_inside()) return;
-  while ((b = guarded_in(at, bytes)) != NULL && (is_write || b->guard == TC_GUARD_HIDDEN)) {
-    uint8_t before = b->guard;
+  for (tc_shim_block *b; (b = tc_shim_block_next(&next, end)) != NULL;) {
+    if (!forbids(b, is_write)) continue;
     enter();
-    if (b->guard == before) tell_aside((touch){b, is_write});
+    if (forbids(b, is_write)) tell_aside((touch){b, is_write});
     leave();
   }
 }

@@ -1,6 +1,7 @@
 // Reads and writes of threads whose system calls the kernel does not show us: what they are about
 // to touch is settled first. Threads: any.
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -41,6 +42,25 @@ WRAP(size_t, fread, (void *p, size_t size, size_t n, FILE *f), (p, size, n, f),
      settle_memory((uintptr_t)p, size *n, true))
 WRAP(size_t, fwrite, (const void *p, size_t size, size_t n, FILE *f), (p, size, n, f),
      settle_memory((uintptr_t)p, size *n, false))
+
+// What the compiler makes of them with _FORTIFY_SOURCE.
+WRAP(ssize_t, __read_chk, (int f, void *p, size_t n, size_t most), (f, p, n, most),
+     settle_memory((uintptr_t)p, n, true))
+WRAP(ssize_t, __pread64_chk, (int f, void *p, size_t n, off64_t at, size_t most), (f, p, n, at, most),
+     settle_memory((uintptr_t)p, n, true))
+WRAP(ssize_t, __recv_chk, (int f, void *p, size_t n, size_t most, int flags), (f, p, n, most, flags),
+     settle_memory((uintptr_t)p, n, true))
+WRAP(size_t, __fread_chk, (void *p, size_t most, size_t size, size_t n, FILE *f), (p, most, size, n, f),
+     settle_memory((uintptr_t)p, size *n, true))
+
+// Pages that a program protects itself are its own: no call that has them as operands waits.
+static void leave_alone(void *p) {
+  tc_shim_block *b = tc_shim_block_find(p);
+  if (b) b->is_foreign = true;
+}
+
+WRAP(int, mprotect, (void *p, size_t n, int protection), (p, n, protection),
+     (settle_memory((uintptr_t)p, n, true), leave_alone(p)))
 
 // Offsets have 64 bits under either name.
 extern __typeof__(pread64) plain_pread __asm__("pread") __attribute__((alias("pread64"), visibility("default")));

@@ -22,6 +22,7 @@ typedef struct tc_shim_block {
   size_t asked, bytes;  // what the program wanted; what is mapped
   uint8_t guard;  // atomic; written under the lock
   bool is_library;  // taken by libtc, inside a call of the shim's
+  bool is_foreign;  // the program has protected pages of it: never guarded
   void *value;  // the keeper's; NULL: nothing is known of the contents
   struct tc_shim_block *next;  // of free records
 } tc_shim_block;

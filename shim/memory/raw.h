@@ -2,6 +2,7 @@
 // which no other library sees. A failure is a negative errno.
 #pragma once
 
+#include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -21,4 +22,15 @@ static inline long tc_raw_mprotect(void *at, size_t bytes, int protection) {
 static inline long tc_raw_mremap(void *from, size_t bytes, void *to, int flags) {
   return tc_shim_raw(SYS_mremap, (long)from, (long)bytes, (long)bytes, flags | MREMAP_MAYMOVE | MREMAP_FIXED, (long)to,
                      0);
+}
+
+// All signals of this thread but those that nobody can block; and what was blocked before.
+static inline uint64_t tc_raw_block_signals(void) {
+  const uint64_t all = ~0ull;
+  uint64_t before;
+  tc_shim_raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof before, 0, 0);
+  return before;
+}
+static inline void tc_raw_set_signals(uint64_t mask) {
+  tc_shim_raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof mask, 0, 0);
 }

@@ -112,12 +112,14 @@ static int real_sigaction(int number, const struct sigaction *action, struct sig
 }
 
 static void set_programs_action(int i, const struct sigaction *action) {
+  uint64_t mask = tc_raw_block_signals();
   while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) tc_shim_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
   int other = !programs[i].valid;
   programs[i].action[other] = *action;
   __atomic_store_n(&programs[i].valid, other, __ATOMIC_RELEASE);
   (void)install(i, ours[i], action, NULL);
   __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
+  tc_raw_set_signals(mask);
 }
 
 EXPORT int sigaction(int number, const struct sigaction *action, struct sigaction *out_old) {
