@@ -1,60 +1,17 @@
 // Programs that do to deferred results what may break them, each case in a process of its own: defer CASE.
 // Linked to a BLAS of 32-bit integers; defer.py reads the profile.
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { N = 600, SIZE = N * N, ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
-static const size_t BYTES = SIZE * sizeof(double);
-
-void dgemm_(const char *, const char *, const int *, const int *, const int *, const double *, const double *,
-            const int *, const double *, const int *, const double *, double *, const int *);
-void cblas_dgemm(int, int, int, int, int, int, double, const double *, int, const double *, int, double, double *, int);
-void cblas_sgemm(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
-void daxpy_(const int *, const double *, const double *, const int *, double *, const int *);
-void dscal_(const int *, const double *, double *, const int *);
-void dcopy_(const int *, const double *, const int *, double *, const int *);
-void dger_(const int *, const int *, const double *, const double *, const int *, const double *, const int *, double *,
-           const int *);
-void dtrsm_(const char *, const char *, const char *, const char *, const int *, const int *, const double *,
-            const double *, const int *, double *, const int *);
-double ddot_(const int *, const double *, const int *, const double *, const int *);
-double dnrm2_(const int *, const double *, const int *);
-double dasum_(const int *, const double *, const int *);
-int idamax_(const int *, const double *, const int *);
-
-static const int size = SIZE, one = 1, n = N;
-
-// Opaque, so that the compiler neither drops nor merges what the cases do.
-static double *take(double first) {
-  double *p = malloc(BYTES);
-  assert(p);
-  for (int i = 0; i < SIZE; i++) p[i] = first + i % 7;
-  __asm__ volatile("" : "+r"(p)::"memory");
-  return p;
-}
-
-// 2 x: a result that waits.
-static double *pending(double first) {
-  double *p = take(first);
-  dscal_(&size, &(const double){2}, p, &one);
-  return p;
-}
-
-static void check_doubled(const double *p, double first) {
-  for (int i = 0; i < SIZE; i++) assert(p[i] == 2 * (first + i % 7));
-}
+#include "tests/shim/defer.h"
 
 // ---- What is computed ----
 
@@ -133,7 +90,7 @@ static void case_cg(void) {
   double *x = take(0), *p = take(1), *q = take(2), *r = take(3), rho = 0;
   double sx[7], sp[7], sq[7], sr[7];
   for (int i = 0; i < 7; i++) sx[i] = i, sp[i] = 1 + i, sq[i] = 2 + i, sr[i] = 3 + i;
-  for (int step = 0; step < 12; step++) {
+  for (int step = 0; step < 9; step++) {
     daxpy_(&size, &(const double){.25}, p, &one, x, &one);
     daxpy_(&size, &(const double){-.25}, q, &one, r, &one);
     rho = ddot_(&size, r, &one, r, &one);
@@ -311,7 +268,7 @@ static void *write_shared(void *unused) {
 }
 
 static void *work_alone(void *first) {
-  for (int i = 0; i < 6; i++) {
+  for (int i = 0; i < 3; i++) {
     double *p = pending((double)(intptr_t)first + i), *q = take(1);
     daxpy_(&size, &(const double){-1}, p, &one, q, &one);
     assert(q[3] == 4 - 2 * ((double)(intptr_t)first + i + 3));
@@ -493,22 +450,12 @@ static void case_exec(void) {
   assert(0);
 }
 
-#define CASE(name) {#name, case_##name}
-static const struct {
-  const char *name;
-  void (*run)(void);
-} cases[] = {
+static const test_case cases[] = {
     CASE(chain), CASE(layouts), CASE(ger),     CASE(scalars), CASE(cg),    CASE(resident), CASE(unsure), CASE(touch),
     CASE(free),  CASE(realloc), CASE(memory),  CASE(write),   CASE(stdio), CASE(threads),  CASE(before), CASE(after),
     CASE(stack), CASE(dies),    CASE(handler), CASE(fork),    CASE(exit),  CASE(exec),
 };
 
 int main(int argc, char **argv) {
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    if (argc == 2 && strcmp(argv[1], cases[i].name) == 0) {
-      cases[i].run();
-      return 0;
-    }
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) puts(cases[i].name);
-  return argc == 2;
+  return run_case(cases, sizeof cases / sizeof *cases, argc, argv);
 }
