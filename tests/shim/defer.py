@@ -34,7 +34,7 @@ void module_scale(double *p, int n) {
 }
 """
 # On the simulated driver, whose large products take seconds.
-ON_DEVICE = ["resident", "cg", "ger", "touch", "free", "realloc", "write", "threads", "after", "handler", "fork", "exit"]
+ON_DEVICE = ["resident", "ger", "touch", "free", "realloc", "write", "threads", "after", "handler", "fork", "exit"]
 
 NUMPY = r"""
 import numpy as np, os, tempfile
