@@ -18,7 +18,7 @@
 // have left the outer one by longjmp.
 enum { INNER_BYTES = 1 << 16 };
 
-// A call in progress: the base of its stub's frame, NULL: none, and the return address that lies there.
+// A call in progress: its stub's frame, NULL: none, and the return address that lies there.
 typedef struct frame {
   const int64_t *base;
   int64_t caller;
@@ -29,8 +29,8 @@ static __thread struct {
   frame busy;  // that is inside the shim or libtc
 } thread;
 
-// Whether siglongjmp left a call: nothing that it called lies above its frame, nor has the frame another
-// return address. A handler's alternate stack may lie anywhere.
+// Whether siglongjmp left a call: nothing that it called lies above its frame, and its frame keeps
+// its return address. A handler's alternate stack may lie anywhere.
 static bool is_left(const frame *f, const int64_t *base) {
   stack_t stack;
   bool is_aside = sigaltstack(NULL, &stack) == 0 && (stack.ss_flags & SS_ONSTACK) &&

@@ -17,8 +17,8 @@ static tc_shim_block *spare;  // free records
 static int lock;
 static uint64_t mask;  // of signals of the thread that has the lock, before
 
-// A short lock: threads give way to each other. No handler comes meanwhile, since one that touches a
-// guarded block makes libtc allocate.
+// A short lock: threads give way to each other. No handler comes meanwhile, since one that touches
+// a guarded block makes libtc allocate.
 void tc_shim_blocks_lock(void) {
   uint64_t before = tc_raw_block_signals();
   while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) tc_shim_raw(SYS_sched_yield, 0, 0, 0, 0, 0, 0);

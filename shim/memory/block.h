@@ -14,8 +14,8 @@ void *tc_shim_range_take(size_t bytes);
 // The first block that lies in a range, which then begins behind it; NULL: none.
 tc_shim_block *tc_shim_block_next(uintptr_t *at, uintptr_t end);
 
-// A block without a guard gets another size, and another place; its contents go with it. NULL: not possible, and
-// nothing changed.
+// A block without a guard gets another size, and another place; its contents go with it. NULL: not
+// possible, and nothing changed.
 void *tc_shim_block_resize(tc_shim_block *block, size_t asked);
 
 // Around fork, too.

@@ -53,15 +53,16 @@ static bool find_library(char *out, size_t bytes) {
   return false;
 }
 
-// Behind what is preloaded already; at the levels that defer with the library of memory, which lies beside.
+// Behind what is preloaded already; at the levels that defer with the library of memory, where it lies beside.
 static bool set_preload(const char *path, bool defers) {
   const char *old = getenv("LD_PRELOAD");
-  size_t bytes = 2 * strlen(path) + (old ? strlen(old) : 0) + sizeof memory_library + 3;
-  int directory = (int)(strrchr(path, '/') + 1 - path);
+  char memory[2 * PATH_MAX] = "";
+  if (defers) snprintf(memory, sizeof memory, ":%.*s%s", (int)(strrchr(path, '/') + 1 - path), path, memory_library);
+  if (defers && access(memory + 1, R_OK) != 0) *memory = 0;
+  size_t bytes = strlen(path) + (old ? strlen(old) : 0) + strlen(memory) + 2;
   char *list = malloc(bytes);
   if (!list) return false;
-  snprintf(list, bytes, "%s%s%s%s%.*s%s", old ? old : "", old && *old ? ":" : "", path, defers ? ":" : "",
-           defers ? directory : 0, path, defers ? memory_library : "");
+  snprintf(list, bytes, "%s%s%s%s", old ? old : "", old && *old ? ":" : "", path, memory);
   bool done = setenv("LD_PRELOAD", list, 1) == 0;
   free(list);
   return done;
