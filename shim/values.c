@@ -234,36 +234,28 @@ static void hold(tc_shim_value *v, tc_tensor t) {
   }
 }
 
-// What libtc could not run is computed by plain loops. The result is memory of malloc's; NULL: no
-// memory.
-static void *plain(tc_shim_value *v) {
+// What libtc could not run is computed by plain loops, once: the node becomes a leaf of malloc's
+// memory. False: there is no memory.
+static bool make_plain(tc_shim_value *v) {
   const void *in[TC_SHIM_VALUE_OPERANDS] = {0};
-  void *made[TC_SHIM_VALUE_OPERANDS] = {0};
-  bool ok = true;
-  for (int i = 0; i < TC_SHIM_VALUE_OPERANDS; i++) {
+  size_t bytes = (size_t)v->n * size_of(v->r.type);
+  if (v->r.op == TC_SHIM_VALUE_LEAF) return true;
+  void *out = v->has_tensor ? malloc(bytes) : NULL;
+  bool ok = !out || self.tc->to_host(v->tensor, out, bytes) == TC_OK;
+  for (int i = 0; i < TC_SHIM_VALUE_OPERANDS && !v->has_tensor && ok; i++) {
     const tc_shim_value_use *u = &v->r.in[i];
     if (!u->value) continue;
-    if (u->value->r.op == TC_SHIM_VALUE_LEAF) {
-      in[i] = (const char *)leaf_data(u->value) + (size_t)u->offset * size_of(v->r.type);
-    } else {
-      size_t bytes = (size_t)u->value->n * size_of(v->r.type);
-      in[i] = made[i] = u->value->has_tensor ? malloc(bytes) : plain(u->value);
-      if (made[i] && u->value->has_tensor && self.tc->to_host(u->value->tensor, made[i], bytes) != TC_OK) ok = false;
-    }
-    ok = ok && in[i];
+    ok = make_plain(u->value);
+    if (ok) in[i] = (const char *)leaf_data(u->value) + (size_t)u->offset * size_of(v->r.type);
   }
-  void *out = ok ? tc_shim_plain(&v->r, in) : NULL;
-  for (int i = 0; i < TC_SHIM_VALUE_OPERANDS; i++) free(made[i]);
-  return out;
-}
-
-static void land_plain(tc_shim_block *b, void *data) {
-  if (!data || !tc_shim_block_land(b, data, false)) {
-    tc_shim_say("there is no memory for a deferred result; the program cannot go on with it");
-    return;  // the block stays without access
-  }
-  release_block(b);
-  free(data);
+  if (ok && !v->has_tensor) out = tc_shim_plain(&v->r, in);
+  if (!ok || !out) return free(out), false;
+  drop_tensor(v);
+  drop_operands(v);
+  v->r.op = TC_SHIM_VALUE_LEAF;
+  v->n = (int64_t)bytes;
+  v->copy = out;
+  return true;
 }
 
 // The run failed, so that an updated tensor has its old value.
@@ -373,21 +365,21 @@ static void land(tc_shim_block *b) {
 
 // Everything that waits is computed, by plain loops where libtc cannot.
 static void compute(void) {
+  static bool told;
   if (run_waiting(NULL, NULL, TC_SHIM_DOT, 'd', NULL)) return;
-  tc_shim_say("libtc cannot run what was deferred%s", self.device ? " on the device; the processor does" : "");
+  if (!told || self.device)
+    tc_shim_say("libtc cannot run what was deferred%s",
+                self.device ? " on the device; the processor does" : "; plain loops do");
+  told = true;
   if (self.device) {
     for (int i = 0; i < MAX_NODES; i++)
       if (self.node[i].refs && self.node[i].r.op == TC_SHIM_VALUE_LEAF) drop_tensor(&self.node[i]);
     self.device = NULL;
     if (run_waiting(NULL, NULL, TC_SHIM_DOT, 'd', NULL)) return;
   }
-  void *data[MAX_BLOCKS];
-  int n = self.n_block;
-  tc_shim_block *block[MAX_BLOCKS];
-  memcpy(block, self.block, (size_t)n * sizeof *block);
-  for (int i = 0; i < n; i++) data[i] = is_waiting(block[i]) ? plain(block[i]->value) : NULL;
-  for (int i = 0; i < n; i++)
-    if (is_waiting(block[i])) land_plain(block[i], data[i]);
+  for (int i = 0; i < self.n_block; i++)
+    if (is_waiting(self.block[i]) && !make_plain(self.block[i]->value))
+      tc_shim_say("there is no memory for a deferred result; the program cannot go on with it");
 }
 
 static void settle_block(tc_shim_block *b) {

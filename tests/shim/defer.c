@@ -111,6 +111,18 @@ static void case_cg(void) {
     assert(x[i] == sx[i % 7] && p[i] == sp[i % 7] && r[i] == sr[i % 7] && q[i] == sq[i % 7]);
 }
 
+// Each value is an operand twice. Computed again for each use, it would take forever.
+static void case_twice(void) {
+  double *x = take(0), *y = take(1), sx[7], sy[7];
+  for (int i = 0; i < 7; i++) sx[i] = i, sy[i] = 1 + i;
+  for (int step = 0; step < 24; step++) {
+    daxpy_(&size, &(const double){1}, x, &one, y, &one);
+    daxpy_(&size, &(const double){1}, y, &one, x, &one);
+    for (int i = 0; i < 7; i++) sy[i] += sx[i], sx[i] += sy[i];
+  }
+  for (int i = 0; i < SIZE; i++) assert(x[i] == sx[i % 7] && y[i] == sy[i % 7]);
+}
+
 // One operand of many calls, which nobody writes.
 static void case_resident(void) {
   double *x = take(1), *y[5];
@@ -451,9 +463,9 @@ static void case_exec(void) {
 }
 
 static const test_case cases[] = {
-    CASE(chain), CASE(layouts), CASE(ger),     CASE(scalars), CASE(cg),    CASE(resident), CASE(unsure), CASE(touch),
-    CASE(free),  CASE(realloc), CASE(memory),  CASE(write),   CASE(stdio), CASE(threads),  CASE(before), CASE(after),
-    CASE(stack), CASE(dies),    CASE(handler), CASE(fork),    CASE(exit),  CASE(exec),
+    CASE(chain), CASE(layouts), CASE(ger),     CASE(scalars), CASE(cg),    CASE(twice), CASE(resident), CASE(unsure),
+    CASE(touch), CASE(free),    CASE(realloc), CASE(memory),  CASE(write), CASE(stdio), CASE(threads),  CASE(before),
+    CASE(after), CASE(stack),   CASE(dies),    CASE(handler), CASE(fork),  CASE(exit),  CASE(exec),
 };
 
 int main(int argc, char **argv) {

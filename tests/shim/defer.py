@@ -14,7 +14,7 @@ from programs import COREUTILS, check_bare, expect, problems
 CASES = {
     "chain": {"dgemm_": 1, "daxpy_": 2, "dscal_": 2, "dcopy_": 1}, "layouts": {"cblas_dgemm": 4, "cblas_sgemm": 1}, "ger": {"dger_": 1},
     "scalars": {"dscal_": 2, "ddot_": 2, "dasum_": 1, "dnrm2_": 1}, "cg": {"daxpy_": 27, "dscal_": 9, "ddot_": 9}, "resident": {"daxpy_": 7, "dgemm_": 1},
-    "unsure": {"dscal_": 2}, "touch": {"dscal_": 1, "daxpy_": 1}, "free": {"daxpy_": 2}, "realloc": {"dscal_": 3}, "memory": {}, "write": {"dscal_": 4}, "stdio": {"dscal_": 2},
+    "unsure": {"dscal_": 2}, "twice": {"daxpy_": 48}, "touch": {"dscal_": 1, "daxpy_": 1}, "free": {"daxpy_": 2}, "realloc": {"dscal_": 3}, "memory": {}, "write": {"dscal_": 4}, "stdio": {"dscal_": 2},
     "threads": {"dscal_": 11, "daxpy_": 9}, "before": {"dscal_": 2}, "after": {"dscal_": 3}, "stack": {"dscal_": 2}, "dies": {"dscal_": 1}, "handler": {"dscal_": 5},
     "fork": {"dscal_": 1}, "exit": {"dscal_": 1}, "exec": {},
 }
@@ -143,6 +143,9 @@ def check_options(shim, program, tc_run):
     for more, says in ({"LD_PRELOAD": str(shim.path)}, "libtc-shim-memory.so is not preloaded"), ({"TC_SHIM": "writeback", "TC_SHIM_DEVICE": "tc:hip", "TC_HIP_LIBRARY": "/nowhere"}, "writeback is eager"):
         done = shim.run([program, "touch"], "lazy", **more)
         expect(f"{more}: {done}", done.returncode == 0 and done.stderr.count("\n") == 1 and says in done.stderr)
+    for case in ("twice", "chain", "free"):  # what libtc has no memory for, plain loops do
+        done = shim.run([program, case], "lazy", TC_MEMORY_CAP="1000")
+        expect(f"{case} without memory for tensors: {done}", done.returncode == 0 and done.stderr.count("\n") == 1 and "cannot run" in done.stderr)
     done = shim.run([tc_run, "--shim=lazy", "--profile", shim.place / "by-run.json", "--", program, "touch"], None)
     text = (shim.place / "by-run.json").read_text()
     expect(f"tc-run: {done} {text[:300]}", done.returncode == 0 and not done.stderr and '"deferred": 2' in text)
