@@ -1,7 +1,7 @@
 // Tensor memory in pools of size classes. See buffer.h.
 //
-// There are four classes per power of two from 64 bytes, and sixteen from a mebibyte. So at most a
-// quarter is wasted, and at most a sixteenth of a large buffer.
+// Four classes a power of two from 64 bytes waste at most a quarter, sixteen from a mebibyte on at
+// most a sixteenth.
 #include "device/buffer.h"
 
 #ifdef __GLIBC__
@@ -12,16 +12,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "device/external.h"
 #include "device/gpu.h"
+#include "device/live_buffers.h"
 #include "runtime/arena.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/profile.h"
+#include "runtime/profile_file.h"
 #include "runtime/reentry.h"
 
-#define N_SMALL 56  // classes below a mebibyte
-#define N_CLASSES (N_SMALL + 28 * 16)
+enum { N_SMALL = 56, N_CLASSES = N_SMALL + 28 * 16 };  // small: below a mebibyte
 #define HUGE_BYTES ((size_t)2 << 20)
 // From this size on threads share the work on a tensor, and a core that reads to its end prefetches
 // some lines more. No memory that other cores write may lie there.
@@ -29,13 +31,11 @@
 #define SHARED_BYTES ((size_t)16 << 10)
 #define READ_AHEAD 2048
 
-// A buffer in a GPU's memory.
-typedef struct gpu_buffer {
+typedef struct gpu_buffer {  // in a GPU's memory
   tc_buffer buffer;
   tc_holder holder;
 } gpu_buffer;
 
-// The pools of a GPU's memory.
 typedef struct gpu_pools {
   tc_gpu *gpu;
   tc_buffer *pool[N_CLASSES];
@@ -62,6 +62,7 @@ static _Thread_local struct {
   uint8_t memory;
   bool taken;  // true: this thread took some since tc_buffer_peak_begin
   uint64_t new_ticks;  // spent on getting memory that no pool had
+  uint64_t to_device, from_device;  // bytes since tc_buffer_bus_take
 } seen;
 
 // Notes that this thread took bytes of a memory, of which live_bytes are in use now.
@@ -205,6 +206,10 @@ static tc_buffer *take_locked(int c) {
   return b;
 }
 
+void tc_buffer_bus_take(uint64_t *to_device, uint64_t *from_device) {
+  *to_device = seen.to_device, *from_device = seen.from_device, seen.to_device = seen.from_device = 0;
+}
+
 // Makes the keeper of derived values give them back to the pools.
 static void reclaim_kept(void) {
   const tc_keeper *k = atomic_load_explicit(&keeper, memory_order_acquire);
@@ -265,6 +270,7 @@ static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
     pthread_mutex_lock(&self.lock);
     st = take_gpu_locked(g, d, c, &b);
   }
+  size_t live = self.stats.live_bytes + self.stats.gpu_live_bytes;
   pthread_mutex_unlock(&self.lock);
   if (st == TC_ERR_MEMORY && g) return tc_gpu_reclaim(g->gpu, class_bytes(c));
   if (st != TC_OK) return st;
@@ -277,12 +283,14 @@ static tc_status create_on_gpu(tc_device d, size_t bytes, tc_buffer **out) {
   atomic_store_explicit(&b->stamp, new_stamp(), memory_order_relaxed);
   forget_made(b);
   tc_holder_set(holder_of(b), TC_HOLDS_TENSOR, (tc_call){tc_call_op(NULL), tc_inside ? tc_inside_call.site : 0});
+  if (tc_profile_is_on()) tc_live_add(b, live);
   *out = b;
   return TC_OK;
 }
 
 void tc_buffer_tell(tc_buffer *b, tc_holding holding, tc_call made) {
   if (b && b->memory) tc_holder_set(holder_of(b), holding, made);
+  if (b && TC_UNLIKELY(b->is_live)) tc_live_tell(b, holding, made);
 }
 
 void tc_buffer_reclaim(tc_device d) {
@@ -318,16 +326,17 @@ tc_peak tc_buffer_peak_end(void) {
 }
 
 tc_status tc_buffer_read(const tc_buffer *b, void *to, size_t bytes) {
-  if (b->memory)
-    return tc_gpu_read_made(self.gpu[b->memory]->gpu, to, b->ptr, bytes,
-                            atomic_load_explicit(&b->made, memory_order_relaxed));
-  memcpy(to, b->ptr, bytes);
-  return TC_OK;
+  if (TC_UNLIKELY(b->strided != NULL)) return tc_strided_gather(b->strided, to, b->ptr), TC_OK;
+  if (!b->memory) return memcpy(to, b->ptr, bytes), TC_OK;
+  uint64_t made = atomic_load_explicit(&b->made, memory_order_relaxed);
+  seen.from_device += bytes;
+  return tc_gpu_read_made(self.gpu[b->memory]->gpu, to, b->ptr, bytes, made);
 }
 
 tc_status tc_buffer_read_begin(const tc_buffer *b, void *to, size_t bytes) {
-  if (b->memory) return tc_gpu_read_begin(self.gpu[b->memory]->gpu, to, b->ptr, bytes);
-  return tc_buffer_read(b, to, bytes);
+  if (!b->memory) return tc_buffer_read(b, to, bytes);
+  seen.from_device += bytes;
+  return tc_gpu_read_begin(self.gpu[b->memory]->gpu, to, b->ptr, bytes);
 }
 
 void tc_buffer_set_made(tc_buffer *b) {
@@ -336,9 +345,10 @@ void tc_buffer_set_made(tc_buffer *b) {
 
 tc_status tc_buffer_write(tc_buffer *b, const void *from, size_t bytes) {
   forget_made(b);
-  if (b->memory) return tc_gpu_write(self.gpu[b->memory]->gpu, b->ptr, from, bytes);
-  memcpy(b->ptr, from, bytes);
-  return TC_OK;
+  if (TC_UNLIKELY(b->strided != NULL)) return tc_strided_scatter(b->strided, b->ptr, from), TC_OK;
+  if (!b->memory) return memcpy(b->ptr, from, bytes), TC_OK;
+  seen.to_device += bytes;
+  return tc_gpu_write(self.gpu[b->memory]->gpu, b->ptr, from, bytes);
 }
 
 tc_status tc_buffer_clear(tc_buffer *b, size_t bytes) {
@@ -351,10 +361,11 @@ tc_status tc_buffer_clear(tc_buffer *b, size_t bytes) {
 }
 
 tc_status tc_buffer_copy(tc_buffer *to, const tc_buffer *from, size_t bytes) {
-  if (!from->memory) return tc_buffer_write(to, from->ptr, bytes);
-  if (!to->memory) return tc_buffer_read(from, to->ptr, bytes);
+  if (!from->memory && !from->strided) return tc_buffer_write(to, from->ptr, bytes);
+  if (!to->memory && !to->strided) return tc_buffer_read(from, to->ptr, bytes);
   forget_made(to);
-  if (to->memory == from->memory) return tc_gpu_copy(self.gpu[to->memory]->gpu, to->ptr, from->ptr, bytes);
+  if (to->memory && to->memory == from->memory)
+    return tc_gpu_copy(self.gpu[to->memory]->gpu, to->ptr, from->ptr, bytes);
   void *host = tc_malloc(bytes);
   if (!host) return TC_FAIL(TC_ERR_MEMORY, "no room to carry %zu bytes from one device to another", bytes);
   tc_status st = tc_buffer_read(from, host, bytes);
@@ -378,19 +389,19 @@ tc_status tc_buffer_create(size_t bytes, tc_buffer **out) {
     pthread_mutex_lock(&self.lock);
     b = take_locked(c);
   }
-  bool fresh = self.stats.n_allocs != n_allocs;
-  size_t live = self.stats.live_bytes, pooled = self.stats.pooled_bytes, cap = self.stats.cap_bytes;
+  const char *how = self.stats.n_allocs != n_allocs ? "create" : "reuse";
+  const tc_memory m = self.stats;
   pthread_mutex_unlock(&self.lock);
   if (tc_log_on(TC_LOG_MEMORY))
-    tc_log_line(TC_LOG_MEMORY, "%s %zu bytes: %zu in use, %zu pooled, cap %zu",
-                !b      ? "refuse"
-                : fresh ? "create"
-                        : "reuse",
-                bytes, live, pooled, cap);
-  if (!b) return TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes: %zu in use, cap %zu (0: none)", bytes, live, cap);
+    tc_log_line(TC_LOG_MEMORY, "%s %zu bytes: %zu in use, %zu pooled, cap %zu", b ? how : "refuse", bytes, m.live_bytes,
+                m.pooled_bytes, m.cap_bytes);
+  if (!b)
+    return TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes: %zu in use, cap %zu (0: none)", bytes, m.live_bytes,
+                   m.cap_bytes);
   *b = (tc_buffer){.origin = TC_ORIGIN_OWNED, .size_class = (uint16_t)c, .bytes = class_bytes(c), .ptr = b->ptr};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
   atomic_store_explicit(&b->stamp, new_stamp(), memory_order_relaxed);
+  if (tc_profile_is_on()) tc_live_add(b, m.live_bytes + m.gpu_live_bytes);
   *out = b;
   return TC_OK;
 }
@@ -434,6 +445,7 @@ tc_status tc_buffer_wrap(void *ptr, size_t bytes, tc_origin origin, void (*drop)
   if (!b && !(b = tc_malloc(sizeof *b))) return TC_FAIL(TC_ERR_MEMORY, "no room for a buffer object");
   *b = (tc_buffer){.origin = (uint8_t)origin, .bytes = bytes, .ptr = ptr, .drop = drop, .drop_arg = arg};
   atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
+  tc_external_add(b);
   *out = b;
   return TC_OK;
 }
@@ -465,18 +477,15 @@ void tc_buffer_lend_end(tc_buffer *b) {
   pthread_mutex_unlock(&self.lock);
 }
 
-void tc_buffer_settle(tc_buffer *b) {
-  atomic_store(&b->stamp, new_stamp());
+bool tc_buffer_is_lent(const tc_buffer *b) {
+  pthread_mutex_lock(&self.lock);
+  bool is_lent = b->n_lent > 0;
+  pthread_mutex_unlock(&self.lock);
+  return is_lent;
 }
 
-void tc_buffer_move(tc_buffer *b, tc_buffer *spare) {
-  memcpy(spare->ptr, b->ptr, b->bytes);
-  tc_buffer_unstamp(spare);
-  void *own = spare->ptr;
-  size_t own_bytes = spare->bytes;
-  spare->origin = b->origin, spare->ptr = b->ptr, spare->bytes = b->bytes, spare->drop = b->drop,
-  spare->drop_arg = b->drop_arg;
-  b->origin = TC_ORIGIN_OWNED, b->ptr = own, b->bytes = own_bytes, b->drop = NULL, b->size_class = spare->size_class;
+void tc_buffer_settle(tc_buffer *b) {
+  atomic_store(&b->stamp, new_stamp());
 }
 
 void tc_buffer_set_keeper(const tc_keeper *k) {
@@ -486,8 +495,12 @@ void tc_buffer_set_keeper(const tc_keeper *k) {
 void tc_buffer_release(tc_buffer *b) {
   if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
   if (TC_UNLIKELY(atomic_load_explicit(&b->watched, memory_order_relaxed))) replace_stamp(b, 0);
+  if (b->listed) tc_external_remove(b);  // before the caller may hand its memory out again
   if (b->origin != TC_ORIGIN_OWNED && b->drop) b->drop(b->drop_arg);
+  if (TC_UNLIKELY(b->strided != NULL)) tc_strided_release(b->strided), b->strided = NULL;
+  if (TC_UNLIKELY(b->stored_by)) tc_profile_unused(b->stored_by, b->bytes);
   pthread_mutex_lock(&self.lock);
+  if (TC_UNLIKELY(b->is_live)) tc_live_remove(b);
   if (b->memory) {
     gpu_pools *g = self.gpu[b->memory];
     tc_holder_set(holder_of(b), TC_HOLDS_POOLED, (tc_call){NULL, 0});

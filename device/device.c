@@ -50,7 +50,7 @@ static tc_device best_device(void) {
   return TC_DEVICE_CPU;
 }
 
-tc_status tc_device_parse(const char *name, const char *op, tc_site site, tc_device *out) {
+tc_status tc_device_of_name(const char *name, const char *op, tc_site site, tc_device *out) {
   *out = TC_DEVICE_CPU;
   if (!name) return tc_fail(TC_ERR_ARG, op, site, "the device's name is NULL");
   if (strcmp(name, "tc") == 0) return *out = best_device(), TC_OK;
@@ -60,14 +60,18 @@ tc_status tc_device_parse(const char *name, const char *op, tc_site site, tc_dev
     if (ordinal >= TC_MOST_ORDINALS)
       return tc_fail(TC_ERR_DEVICE, op, site, "\"%.40s\": devices are numbered from 0 to %d", name,
                      TC_MOST_ORDINALS - 1);
-    tc_device d = tc_device_of_row((tc_device)row, ordinal);
-    const char *absent = tc_device_absent(d);
-    if (absent) return tc_fail(TC_ERR_DEVICE, op, site, "\"%s\": %s", name, absent);
-    *out = d;
-    return TC_OK;
+    return *out = tc_device_of_row((tc_device)row, ordinal), TC_OK;
   }
   return tc_fail(TC_ERR_DEVICE, op, site,
                  "\"%.40s\" is not one of tc, tc:cpu, tc:ref, tc:null, tc:cuda[:n], tc:hip[:n]", name);
+}
+
+tc_status tc_device_parse(const char *name, const char *op, tc_site site, tc_device *out) {
+  TC_TRY(tc_device_of_name(name, op, site, out));
+  const char *absent = tc_device_absent(*out);
+  if (!absent) return TC_OK;
+  *out = TC_DEVICE_CPU;
+  return tc_fail(TC_ERR_DEVICE, op, site, "\"%s\": %s", name, absent);
 }
 
 tc_device tc_device_default(void) {

@@ -5,6 +5,9 @@
 #include "device/backends.h"
 #include "runtime/status.h"
 
+// The device of that name, whether it is there or not; nothing is opened but for "tc".
+// TC_ERR_DEVICE if there is no such name.
+tc_status tc_device_of_name(const char *name, const char *op, tc_site site, tc_device *out);
 // Parses a device's name (tc_device_name), or "tc": a GPU that opens and is no simulation, else
 // tc:cpu. Naming a GPU opens it. TC_ERR_DEVICE with one sentence: it is absent or unknown.
 tc_status tc_device_parse(const char *name, const char *op, tc_site site, tc_device *out);

@@ -19,12 +19,58 @@ typedef struct tc_work_done {
   bool interpreted;  // true: some kernels were interpreted, and are compiled later
   // true: it failed before it did anything, since memory for the constant cache was missing
   bool lacks_constants;
+  // with a profile: when steps began to run, and what getting new memory had taken by then, in
+  // ticks. 0: not known
+  uint64_t started, allocated;
+  struct tc_step_time *times;  // per kernel of the plan, if TC_PROFILE_KERNELS=1; to be freed. NULL: not measured
+  uint32_t n_times;
 } tc_work_done;
 
 typedef struct tc_anomaly {
   uint32_t node;
   char text[320];  // what it makes, and of what
 } tc_anomaly;
+
+// ---- facts of a plan, for a profile ----
+
+typedef struct tc_kernel_facts {
+  char name[64];
+  const char *kind;  // static: "generated", "library", "reference", "zero" or "check"
+  uint32_t stage, n_nodes;
+  uint32_t node;  // the plan's, that the first one it stores is or is read by. TC_LEAF_NONE: not known
+  const char *op;  // of the first node that it stores
+  uint64_t bytes;
+  double flops;
+} tc_kernel_facts;
+
+typedef struct tc_boundary_facts {
+  uint32_t from, to, node;  // kernels; node of the simplified graph
+  const char *reason;  // static
+  uint64_t bytes;
+} tc_boundary_facts;
+
+typedef struct tc_block_facts {
+  uint32_t node;  // as a kernel's
+  const char *op;
+  uint64_t bytes;
+  uint32_t first_stage, last_stage, is;  // is: as in tc_prof_block
+} tc_block_facts;
+
+typedef struct tc_plan_facts {
+  tc_kernel_facts *kernel;
+  tc_boundary_facts *boundary;
+  tc_block_facts *block;
+  uint32_t n_kernel, n_boundary, n_block, n_inputs;
+  uint64_t bytes, least_bytes, arena_bytes, input_bytes, output_bytes;
+  double flops;
+  char *simplified, *fusion, *program;  // texts. NULL: no memory
+} tc_plan_facts;
+
+// A step's run, for a profile with kernels' times.
+typedef struct tc_step_time {
+  _Atomic uint64_t begin, end;  // of all threads, in ticks. 0: it did not run
+  _Atomic uint64_t workers;  // bit mask of the threads that ran it, the 65th as the first
+} tc_step_time;
 
 typedef struct tc_lowering_ops {
   // Fills plan->program and the donor of each plan->out. On failure the plan is destroyed with
@@ -49,6 +95,11 @@ typedef struct tc_lowering_ops {
   // TC_ANOMALY=1 (lowering/program/anomaly.c), before a run: whether it would store a NaN or
   // infinity that its leaves do not have, and what makes the first one.
   bool (*find_anomaly)(const tc_plan *plan, void *const *leaf, const uint64_t *arg, tc_anomaly *out);
+  // Facts for a profile, made with the plan while there is a profile, else now by lowering it once
+  // more; the plan's. NULL: no memory.
+  const tc_plan_facts *(*describe)(const tc_plan *plan);
+  // The instruction set that code is made for. Static.
+  const char *(*isa)(void);
   // Drops cached kernels, and waits for compilers.
   void (*clear)(void);
   // Adds its counters.

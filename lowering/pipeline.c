@@ -7,6 +7,7 @@
 #include "lowering/autotune/library_conv.h"
 #include "lowering/autotune/tuning_cache.h"
 #include "lowering/emit/emitter.h"
+#include "lowering/program/facts.h"
 #include "lowering/program/gpu/launches.h"
 #include "lowering/program/memory_plan.h"
 #include "lowering/program/program.h"
@@ -15,8 +16,12 @@
 #include "lowering/program/steps.h"
 #include "lowering/program/verify.h"
 #include "lowering/program/stages.h"
+#include "lowering/target/cpu_target.h"
+#include "lowering/target/isa.h"
 #include "runtime/log.h"
 #include "runtime/passes.h"
+#include "runtime/profile.h"
+#include "runtime/profile_file.h"
 
 // Most cached bytes per byte of parameters. Winograd F(4, 3) tiles are four times the weights.
 #define MOST_CACHED 5
@@ -248,7 +253,8 @@ static bool keep_to_budget(tc_program *p, const tc_plan *plan) {
   return true;
 }
 
-static tc_status build(tc_builder *b) {
+// The program without its kernels' code. *graph: a hash that names kernels by their place in it.
+static tc_status build_steps(tc_builder *b, uint64_t *graph) {
   tc_program *p = b->p;
   TC_TRY(init_builder(b));
   for (bool done = false; !done;) {
@@ -260,9 +266,9 @@ static tc_status build(tc_builder *b) {
       TC_TRY(relax_fusion(b, st));
   }
   tc_arena_reset(&b->expansion);
-  uint64_t graph = tc_graph_hash(&p->graph, &b->expansion);
-  tc_program_choose_kernels(b, p, graph);
-  tc_program_choose_kernels(b, p->prepare, graph);
+  *graph = tc_graph_hash(&p->graph, &b->expansion);
+  tc_program_choose_kernels(b, p, *graph);
+  tc_program_choose_kernels(b, p->prepare, *graph);
   if (!tc_in_place_delay_writers(p, b->plan) || !tc_in_place_choose(p, b->plan) || !keep_to_budget(p, b->plan) ||
       !tc_stages_schedule(p) || !tc_stages_schedule(p->prepare))
     return no_room();
@@ -271,7 +277,66 @@ static tc_status build(tc_builder *b) {
     TC_TRY(tc_gpu_launches_create(p, false, &p->gpu));
     TC_TRY(tc_gpu_launches_create(p->prepare, true, &p->prepare->gpu));
   }
-  return tc_program_compile(b, graph);
+  return TC_OK;
+}
+
+static tc_status build(tc_builder *b) {
+  uint64_t graph;
+  TC_TRY(build_steps(b, &graph));
+  uint64_t start = tc_ticks();
+  tc_status st = tc_program_compile(b, graph);
+  b->plan->compile_ticks = tc_ticks_between(start, tc_ticks());
+  return st;
+}
+
+// What building alone needs.
+static void fini_builder(tc_builder *b) {
+  for (uint32_t n = 0; b->alone && n < b->p->graph.n; n++) tc_gpu_call_release(b->alone[n]);
+  tc_arena_fini(&b->fusion_plan);
+  tc_arena_fini(&b->expansion);
+}
+
+static void keep_facts(const tc_builder *b) {
+  uint64_t start = tc_ticks();
+  atomic_store_explicit(&b->p->facts, tc_facts_make(b, b->p), memory_order_release);
+  b->plan->describe_ticks = tc_ticks_between(start, tc_ticks());
+}
+
+// Lowers a copy of the plan once more: of its first program the graph was freed.
+static tc_plan_facts *describe_anew(const tc_plan *plan) {
+  tc_plan copy;
+  tc_plan_facts *facts = NULL;
+  uint64_t graph;
+  memcpy(&copy, plan, sizeof copy);
+  tc_error_mark before = tc_error_now();
+  tc_program *p = tc_calloc(1, sizeof *p);
+  copy.out = tc_malloc((plan->n_out + 1) * sizeof *copy.out);
+  if (p && copy.out) {
+    memcpy(copy.out, plan->out, plan->n_out * sizeof *copy.out);
+    for (uint32_t o = 0; o < copy.n_out; o++) copy.out[o].donor = TC_LEAF_NONE;
+    tc_builder b = {.p = p, .plan = &copy, .prepare = tc_plan_prepares(plan)};
+    tc_status st = tc_graph_build(&p->graph, &copy, &p->arena);
+    if (st == TC_OK) st = build_steps(&b, &graph);
+    if (st == TC_OK) facts = tc_facts_make(&b, plan->program);
+    if (st != TC_OK) (void)tc_error_tell(before);
+    fini_builder(&b);
+  }
+  tc_free(copy.out);
+  if (p) tc_program_destroy(p);
+  return facts;
+}
+
+static const tc_plan_facts *describe(const tc_plan *plan) {
+  tc_program *p = plan->program;
+  tc_plan_facts *f = p ? atomic_load_explicit(&p->facts, memory_order_acquire) : NULL, *none = NULL;
+  if (f || !p || !(f = describe_anew(plan))) return f;
+  if (atomic_compare_exchange_strong(&p->facts, &none, f)) return f;
+  tc_facts_destroy(f);  // another thread was sooner
+  return none;
+}
+
+static const char *isa_name(void) {
+  return tc_compiler_isa()->name;
 }
 
 static const char *tier_of(const tc_program *p) {
@@ -354,9 +419,8 @@ static tc_status lower(tc_plan *plan) {
   tc_builder b = {.p = p, .plan = plan, .prepare = tc_plan_prepares(plan)};
   tc_status st = tc_graph_build(&p->graph, plan, &p->arena);
   if (st == TC_OK) st = build(&b);
-  for (uint32_t n = 0; b.alone && n < p->graph.n; n++) tc_gpu_call_release(b.alone[n]);
-  tc_arena_fini(&b.fusion_plan);
-  tc_arena_fini(&b.expansion);
+  if (st == TC_OK && tc_profile_is_on()) keep_facts(&b);
+  fini_builder(&b);
   if (st != TC_OK) return tc_program_destroy(p), st;
   plan->n_kernels = tc_stages_count_kernels(p, NULL);
   plan->n_left = p->graph.n_order;
@@ -392,6 +456,8 @@ const tc_lowering_ops tc_lowering = {
     .verify_begin = tc_verify_begin,
     .verify_end = tc_verify_end,
     .find_anomaly = tc_anomaly_find,
+    .describe = describe,
+    .isa = isa_name,
     .clear = clear,
     .stats = stats,
 };

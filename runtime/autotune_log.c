@@ -34,6 +34,13 @@ void tc_autotune_log_add(const char *what, const char *winner, uint64_t winner_n
   pthread_mutex_unlock(&self.lock);
 }
 
+int tc_autotune_log_count(void) {
+  pthread_mutex_lock(&self.lock);
+  int n = self.n;
+  pthread_mutex_unlock(&self.lock);
+  return n;
+}
+
 void tc_autotune_log_print(FILE *out) {
   pthread_mutex_lock(&self.lock);
   if (self.n) fprintf(out, "%-10s %10s %10s %8s  %s\n", "won by", "us", "other us", "ratio", "product");

@@ -15,23 +15,34 @@
 
 #define UNREAD (1u << 31)
 
+// example: the beginning of a line of the topic.
 static const struct {
-  const char *name, *says;
+  const char *name, *says, *example;
 } topics[TC_N_LOG_TOPICS] = {
-    [TC_LOG_WARN] = {"warn", "what was ignored or went wrong; always on"},
-    [TC_LOG_SYNC] = {"sync", "a line per sync point: where, why, which graph, what it cost"},
-    [TC_LOG_TRACE] = {"trace", "the pending trace at each sync point; tc-run replays it"},
-    [TC_LOG_PLAN] = {"plan", "each new plan: the graph before and after simplification, and its steps"},
-    [TC_LOG_PASS] = {"pass", "the graph of each new plan after each pass that changed it"},
-    [TC_LOG_KERNEL] = {"kernel", "the name of each kernel compiled"},
+    [TC_LOG_WARN] = {"warn", "what was ignored or went wrong; always on",
+                     "TC_LGO is no variable of tc and has no effect; the nearest is TC_LOG"},
+    [TC_LOG_SYNC] = {"sync",
+                     "a line per sync point: where, why, which graph, what it cost; why a place needs new plans",
+                     "item at train.c:31: ok, graph d056c79a6dac1c6e of 7 nodes, 18 left, 5 kernels (llvm), hit, .."},
+    [TC_LOG_TRACE] = {"trace", "the pending trace at each sync point; tc-run replays it",
+                      "%3 = matmul f32[32,64] tc:cpu in %2 %1 live tape @ train.c:30"},
+    [TC_LOG_PLAN] = {"plan", "each new plan: the graph before and after simplification, and its steps",
+                     "stage 1 tc_f32_mul_6_62e0f09e l0 a0 >o0"},
+    [TC_LOG_PASS] = {"pass", "the graph of each new plan after each pass that changed it",
+                     "%5 = sum f32[64,1] %4 axes 1 keepdim"},
+    [TC_LOG_KERNEL] = {"kernel", "the name of each kernel compiled",
+                       "compiled tc_f32_mul_6_62e0f09e: 143 instructions"},
     [TC_LOG_TUNE] =
         {"tune",
-         "each product that was timed: the cut that won, and the model's; what was read from and written to TC_CACHE_DIR"},
-    [TC_LOG_FUSION] = {"fusion", "which nodes each kernel has, and why what it reads is made by another one"},
-    [TC_LOG_KIR] = {"kir", "the instructions of each kernel compiled"},
-    [TC_LOG_ASM] = {"asm", "the assembly of each kernel compiled"},
-    [TC_LOG_CACHE] = {"cache", "hits, misses and evictions of plans and kernels"},
-    [TC_LOG_MEMORY] = {"memory", "tensor memory: taken from the system, reused, given back, refused by the cap"},
+         "each product that was timed: the cut that won, and the model's; what was read from and written to TC_CACHE_DIR",
+         "f32 1x512x512x512, 2 threads: 120x4 of 24 rows won by 1.08"},
+    [TC_LOG_FUSION] = {"fusion", "which nodes each kernel has, and why what it reads is made by another one",
+                       "k1 GEMM [1, 32, 64]: %3 matmul .. %2 is made by k0: operands of a product have memory"},
+    [TC_LOG_KIR] = {"kir", "the instructions of each kernel compiled", "%83 = f32x64 load t0 %82"},
+    [TC_LOG_ASM] = {"asm", "the assembly of each kernel compiled", "vmulps  32(%rsi,%r9,4), %ymm0, %ymm1"},
+    [TC_LOG_CACHE] = {"cache", "hits, misses and evictions of plans and kernels", "plan d056c79a6dac1c6e: miss"},
+    [TC_LOG_MEMORY] = {"memory", "tensor memory: taken from the system, reused, given back, refused by the cap",
+                       "create 16384 bytes: 32768 in use, 0 pooled, cap 0"},
 };
 
 static unsigned topic_bit(const char *name, size_t length) {
@@ -41,7 +52,8 @@ static unsigned topic_bit(const char *name, size_t length) {
 }
 
 void tc_log_print_topics(FILE *out) {
-  for (int i = 0; i < TC_N_LOG_TOPICS; i++) fprintf(out, "%-16s %s\n", topics[i].name, topics[i].says);
+  for (int i = 0; i < TC_N_LOG_TOPICS; i++)
+    fprintf(out, "%-16s %s\n%-16s   %s\n", topics[i].name, topics[i].says, "", topics[i].example);
 }
 
 static void print_help(void) {

@@ -141,6 +141,16 @@ static void tell_misspelt(void) {
   told = any;
 }
 
+// TC_PROFILE=0 is none. Another number is no name of a file, but what was asked for once.
+static void settle_profile(void) {
+  const char *text = options.profile;
+  if (!text || strcmp(text, "1") == 0 || strspn(text, "0123456789") < strlen(text)) return;
+  if (strcmp(text, "0") != 0)
+    tc_log_warn("TC_PROFILE is \"%.64s\", neither 1 nor the name of a file (./%.64s is one); it was ignored", text,
+                text);
+  options.profile = NULL;
+}
+
 static void options_read(void) {
   const char *embed = secure_getenv("TC_EMBED");
   tc_log_quiet(embedded || (embed && strcmp(embed, "1") == 0));
@@ -148,6 +158,7 @@ static void options_read(void) {
   options.field = read_##type(#variable, initial, words, strings[ROW_##field]);
 #include "runtime/options.def"
 #undef TC_OPTION
+  settle_profile();
   options.embed |= embedded;
   if (options.embed && !options.cache_dir) options.cache_bytes = 0;
   tell_misspelt();
@@ -193,6 +204,30 @@ void tc_options_reload(void) {
 bool tc_planted(const char *name) {
   const char *plant = tc_options_get()->test_plant;
   return plant && strcmp(plant, name) == 0;
+}
+
+const char *tc_options_profile_file(void) {
+  const char *text = tc_options_get()->profile;
+  return text && strcmp(text, "1") != 0 ? text : NULL;
+}
+
+bool tc_options_profile_summary(void) {
+  const char *text = tc_options_get()->profile;
+  return text && strcmp(text, "1") == 0;
+}
+
+void tc_options_text(char *out, size_t bytes) {
+  static const char *const variables[] = {
+#define TC_OPTION(field, variable, type, initial, words, meaning) #variable,
+#include "runtime/options.def"
+#undef TC_OPTION
+  };
+  size_t n = 0;
+  out[0] = 0;
+  for (size_t i = 0; i < N_ROWS && n < bytes; i++) {
+    const char *text = secure_getenv(variables[i]);
+    if (text && *text) n += (size_t)snprintf(out + n, bytes - n, "%s%s=%s", n ? " " : "", variables[i], text);
+  }
 }
 
 void tc_options_print(FILE *out) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef const char *tc_option_string;
@@ -25,6 +26,12 @@ void tc_options_reload(void);
 // Returns whether a test asks for this bug (TC_TEST_PLANT). Planning and gradients ask it, runs
 // never do.
 bool tc_planted(const char *name);
+// TC_PROFILE: the file to write. NULL: none is asked for.
+const char *tc_options_profile_file(void);
+// Whether TC_PROFILE asks for a summary at exit.
+bool tc_options_profile_summary(void);
+// The variables that are set, as "NAME=VALUE NAME=VALUE"; what does not fit is cut.
+void tc_options_text(char *out, size_t bytes);
 // Prints the table of variables (TC_LOG=help and tc-info).
 struct _IO_FILE;
 void tc_options_print(struct _IO_FILE *out);

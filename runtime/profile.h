@@ -1,7 +1,6 @@
-// Records of sync points: a ring of the latest (tc_sync_points), sums per call site and cause, and
-// sums per plan on a GPU.
-// Out: TC_PROFILE=1 prints the sums at exit, TC_PROFILE=2 also the time of each kernel. TC_LOG=sync
-// prints each record at once.
+// Records of sync points: a ring of the latest (tc_sync_points).
+// Out: TC_PROFILE=1 prints a summary of all at exit (profile_summary.h). TC_LOG=sync logs each at
+// once. TC_PROFILE=FILE has records of its own (profile_file.h).
 // Threads: thread-safe.
 #pragma once
 
@@ -23,10 +22,11 @@ static inline uint64_t tc_ticks_between(uint64_t from, uint64_t to) {
   return to > from ? to - from : 0;
 }
 
+// Returns the nanoseconds of a tick. The first call takes 0.2 ms.
+double tc_tick_ns(void);
+
 // Adds a record. cause and tier are static strings; times are in ticks, which readers get as
 // nanoseconds.
 void tc_profile_add(const tc_sync_point *record);
-// With TC_PROFILE=2: adds one thread's call of a kernel, or its share of one. name is copied.
-void tc_profile_kernel(const char *name, uint64_t ns);
-// Prints the sums per site, with a histogram of graph sizes.
+// Prints the summary, of what was added while TC_PROFILE was 1.
 void tc_profile_print(FILE *out);

@@ -102,7 +102,7 @@ def digits(program, way):
     seeds = 5 if way == "llvm" and "TC_TEST_QUICK" not in os.environ else 1
     out, log = run(program, way, str(seeds))  # fails below 97 %
     assert f"over {seeds} seeds" in out and "compiled after the second epoch: 0\n" in out, out
-    assert re.search(r"^sync at .*cause ", log, re.M) and re.search(r"examples/digits\.c:\d+ +item ", log), log
+    assert re.search(r"^tc profile: ", log, re.M) and re.search(r"^  syncs   \d+ at \d+ places", log, re.M), log
 
 
 def char_gpt(program, way):

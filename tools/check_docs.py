@@ -13,6 +13,7 @@ WORD = re.compile(r"(?<![\w./<-])((?:[\w*-]+/)*[\w*-]+\." + EXTENSIONS + r")(?![
 NAME = re.compile(r"\b(?:tc|TC)_\w*\w\b(?![*<])")
 # Made by a command that the text shows, the caller's own, or of another project.
 ELSEWHERE = re.compile(r"(numpy|c10|dlpack)/.*|vocab\.json|src/encoder\.py|(resnet|modeling_\w+)\.py|(out|testlog|name|gpu-check|calls)\.json|(program|peer|script|model)\.\w+|(cuda|nvrtc|hiprtc|hip_runtime_api|tc_words|cublasLt|cudnn_graph|miopen)\.h")
+KERNEL = re.compile(r"tc_(?:bool|bf16|[fiu]\d+)_\w+_[0-9a-f]{4}")  # made of its ops and a hash
 PROSE = (".md", ".1", ".3")
 LISTING = re.compile(r"^```c\n// ([\w.]+): ", re.M)
 
@@ -44,7 +45,7 @@ def main():
                 if not ELSEWHERE.fullmatch(word) and word not in listings and not any(glob.glob(d + word) for d in places):
                     wrong.append(f"{f}: no file {word}")
         for name in NAME.findall(doc):
-            if name not in names and not name.endswith("_"):
+            if name not in names and not name.endswith("_") and not KERNEL.fullmatch(name):
                 wrong.append(f"{f}: no name {name}")
     for line in sorted(set(wrong)):
         print(line)

@@ -13,7 +13,7 @@ adds. No identifier and no printed name is a part of it. A kernel of 0 instructi
 On standard error: each program with its kernels and seconds. If one fails or makes no kernel, there is no list, and the exit status is 1.
 
 Always: two runs on one machine give the same list, so `diff` compares two trees. Lists of different machines may differ, for kernels depend on caches.
-How: TC_LOG=kernel writes a line for each kernel that a process makes, which ends in `_HASH: N instructions`. No files of kernels are read or written, nothing
+How: TC_LOG=kernel writes a line for each kernel that a process makes, which ends in `, key HASH: N instructions`. No files of kernels are read or written, nothing
 is timed to choose, and runs use two threads.
 """
 import argparse
@@ -35,7 +35,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests"))
 
 import examples  # noqa: E402
 
-KERNEL = re.compile(r"^tc\[kernel\] .*_([0-9a-f]{8}): (\d+) instructions$", re.M)
+KERNEL = re.compile(r"^tc\[kernel\] .*(?:_|, key )([0-9a-f]{8}): (\d+) instructions$", re.M)
 
 SETTINGS = {"TC_LOG": "kernel", "TC_CACHE_BYTES": "0", "TC_AUTOTUNE": "0", "TC_GPU_LIBRARIES": "never", "TC_NUM_THREADS": "2"}
 LIBRARIES = {"TC_LLVM_PATH": "libtc-llvm", "TC_CUDA_LIBRARY": "libsim-cuda", "TC_NVRTC_LIBRARY": "libsim-nvrtc", "TC_HIP_LIBRARY": "libsim-hip"}

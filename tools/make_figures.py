@@ -113,7 +113,7 @@ def fusion_of(lines):
 def program_of(lines):
     begin = next(i for i, line in enumerate(lines) if re.search(r"\d+ steps", line))
     steps = [line for line in lines[begin + 1:] if line.startswith("  ")]
-    return [re.sub(r"^tc\[plan\] \w+: ", "", lines[begin])] + [re.sub(r"(tc_\w+_)[0-9a-f]{8}\b", r"\1..", line) for line in steps]
+    return [re.sub(r"^tc\[plan\] \w+: ", "", lines[begin])] + [re.sub(r"(tc_\w+_)[0-9a-f]{4}\b", r"\1..", line) for line in steps]
 
 
 def last_loop(lines, begin, end):

@@ -17,7 +17,7 @@ PLAIN = ROOT / "lazy/front/plain.c"
 SOURCES = ["runtime", "device", "kernels", "lazy", "lowering"]
 
 # Functions that take a pointer to elements: which argument it is, and how many there are. In C their macros say what it points to.
-POINTERS = {"tc_from_host": (0, 3), "tc_from_host_strided": (0, 4), "tc_borrow": (0, 6), "tc_to_host": (1, 3), "tc_to_host_async": (1, 3)}
+POINTERS = {"tc_from_host": (0, 3), "tc_from_host_strided": (0, 4), "tc_borrow": (0, 6), "tc_borrow_strided": (0, 7), "tc_to_host": (1, 3), "tc_to_host_async": (1, 3)}
 
 # Public functions without a form of their own, and why.
 NEVER_FAILS = "reports nothing"
@@ -35,6 +35,7 @@ WITHOUT = {
     "tc_num_threads": NEVER_FAILS,
     "tc_set_log": NEVER_FAILS,
     "tc_sync_points": NEVER_FAILS,
+    "tc_metrics_name": NEVER_FAILS,
     "tc_site_text": NEVER_FAILS,
     "tc_get_default_device": NEVER_FAILS,
     "tc_is_valid": NEVER_FAILS,
@@ -69,6 +70,8 @@ WITHOUT = {
     "tc_cache_clear": INSIDE_ONLY,
     "tc_no_grad_begin": INSIDE_ONLY,
     "tc_no_grad_end": INSIDE_ONLY,
+    "tc_record_only_begin": INSIDE_ONLY,
+    "tc_record_only_end": INSIDE_ONLY,
     "tc_seed": INSIDE_ONLY,
     "tc_get_rng_state": INSIDE_ONLY,
 }
@@ -172,6 +175,8 @@ STEPS    _Static_assert(!TC_C_IS_POINTER_(*tc_c_8_), "the pointer is to pointers
 #define TC_C_KIND4_(...) TC_C_2ND_OF_(TC_C_AFTER4_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), STRIDES)
 #define TC_C_AFTER6_(a, b, c, d, e, f, g, ...) g
 #define TC_C_KIND6_(...) TC_C_2ND_OF_(TC_C_AFTER6_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), SPLIT)
+#define TC_C_AFTER7_(a, b, c, d, e, f, g, h, ...) h
+#define TC_C_KIND7_(...) TC_C_2ND_OF_(TC_C_AFTER7_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), STRIDES)
 #define TC_C_0_(kind, ...) TC_C_PASTE_(TC_C_0_, kind)(__VA_ARGS__)
 #define TC_C_0_WHOLE(...) TC_C_OF_(TC_C_1ST_OF_(__VA_ARGS__))
 #define TC_C_0_SPLIT(...) TC_C_BEGIN_(TC_C_1ST_OF_(__VA_ARGS__))

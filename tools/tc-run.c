@@ -1,20 +1,24 @@
 // tc-run: reads traces (lazy/text/text.h) from a file, such as the log of a program run with
 // TC_LOG=trace, and runs them again.
 //   tc-run [-d DEVICE] [-t NUMBER] [-n TIMES] [-s SEED] [-v] [-p] FILE      FILE "-": standard input; --help says what each is
+//   tc-run --minify FILE, tc-run --bisect FILE      find what is wrong with a failing trace (minify/minify.c)
 //   tc-run --shim=LEVEL [--profile FILE] -- PROGRAM ARGUMENTS      runs a program with its calls of BLAS looked at or
 //   taken over (shim_run/shim_run.c)
+//   tc-run --profile FILE -- PROGRAM ARGUMENTS      runs a program of tc's with TC_PROFILE=FILE
 // Leaves whose data are not in the file are filled by a formula of the seed and their number, so
 // that two runs see the same values.
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/ref/ref.h"
 #include "lazy/text/text.h"
 #include "runtime/hash.h"
+#include "tools/minify/minify.h"
+#include "tools/minify/trace_file.h"
 #include "tools/shim_run/shim_run.h"
 
 typedef struct options {
@@ -27,7 +31,9 @@ typedef struct options {
 
 static const char help[] =
     "usage: tc-run [options] FILE\n"
+    "       tc-run --minify FILE | --bisect FILE\n"
     "       tc-run --shim=LEVEL [--profile FILE] -- PROGRAM ARGUMENTS..\n"
+    "       tc-run --profile FILE -- PROGRAM ARGUMENTS..\n"
     "runs the traces in FILE again, such as a log written with TC_LOG=trace; FILE - is standard input\n"
     "  -d, --device DEVICE   on this device instead of the recorded one (tc:cpu, tc:ref, tc:null)\n"
     "  -t, --trace NUMBER    only the trace of this number in the file, from 1\n"
@@ -36,48 +42,21 @@ static const char help[] =
     "  -v, --verify          compares with the reference, as TC_VERIFY=1\n"
     "  -p, --print           prints the trace as it was read\n"
     "  -h, --help            this text\n"
+    "finds what is wrong with a trace that fails; tc-run --minify --help says more\n"
+    "      --minify          makes it small, and prints a C program that fails so\n"
+    "      --bisect          names the graph pass, or the part of lowering, that breaks it\n"
     "runs a program as it is, with tc between it and its BLAS (docs/shim.md)\n"
     "      --shim LEVEL      off; trace: its calls are counted and timed; eager: tc does its larger products;\n"
     "                        writeback: operands stay on a device; lazy: chains of calls run as fewer kernels\n"
     "      --profile FILE    the profile as JSON lines, instead of a table at exit\n"
+    "runs a program that uses tc, and writes each of its sync points to FILE, which tc-prof reads\n"
+    "      --profile FILE    as TC_PROFILE=FILE\n"
     "exit status: 0; 1 where a trace cannot be read or run, or its results differ from the reference; 2 for a wrong command line\n";
 
 static const struct option words[] = {{"device", required_argument, NULL, 'd'}, {"trace", required_argument, NULL, 't'},
                                       {"times", required_argument, NULL, 'n'},  {"seed", required_argument, NULL, 's'},
                                       {"verify", no_argument, NULL, 'v'},       {"print", no_argument, NULL, 'p'},
                                       {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
-
-static char *read_all(const char *path) {
-  FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
-  size_t n = 0, cap = 1 << 16;
-  char *text = in ? malloc(cap) : NULL;
-  while (text) {
-    n += fread(text + n, 1, cap - n - 1, in);
-    if (n < cap - 1) break;
-    char *more = realloc(text, cap *= 2);
-    if (!more) free(text);
-    text = more;
-  }
-  if (text) text[n] = 0;
-  if (in && in != stdin) fclose(in);
-  return text;
-}
-
-// Multiples of 1/64 in [-2, 2), which every floating type holds; whole numbers of 0 to 3, which
-// small tables can be indexed with.
-static bool fill(tc_text *x, uint32_t n, uint64_t seed) {
-  tc_text_node *k = &x->node[n];
-  int64_t count = tc_dims_count(&k->dims);
-  void *data = tc_arena_alloc(&x->arena, (size_t)count * tc_type_bytes(k->type) + 1);
-  if (!data) return false;
-  for (int64_t i = 0; i < count; i++) {
-    uint64_t key[3] = {seed, n, (uint64_t)i};
-    uint64_t bits = tc_hash_bytes(key, sizeof key).lo;
-    tc_set_f64(k->type, data, i, tc_type_is_float(k->type) ? (double)(bits & 255) / 64 - 2 : (double)(bits & 3));
-  }
-  k->data = data;
-  return true;
-}
 
 // What was asked and kept: each a number of the trace, what it is and the hash of its bits; of what
 // was asked, the value.
@@ -131,7 +110,7 @@ static tc_status prepare(tc_text *x, const options *o) {
     if (o->device) x->node[n].dev = device;
     if (o->device && x->node[n].op == TC_OP_TO && x->node[n].n_attr == 1) x->node[n].attr = &to;
     if (x->node[n].op != TC_OP_LEAF || x->node[n].data) continue;
-    if (!fill(x, n, o->seed)) return TC_FAIL(TC_ERR_MEMORY, "no room for data");
+    if (!tc_trace_file_fill(x, n, o->seed)) return TC_FAIL(TC_ERR_MEMORY, "no room for data");
     n_filled++;
   }
   if (n_filled) printf("%u leaves filled with seed %" PRIu64 "\n", n_filled, o->seed);
@@ -183,10 +162,31 @@ static bool parse_number(const char *text, uint64_t least, uint64_t most, uint64
   return *text >= '0' && *text <= '9' && *end == 0 && errno == 0 && *out >= least && *out <= most;
 }
 
+// In the place of this process: the program, with TC_PROFILE set to the file's absolute name.
+static int run_profiled(int argc, char **argv) {
+  bool joined = argv[1][9] == '=';
+  const char *file = joined ? argv[1] + 10 : argc > 2 ? argv[2] : NULL;
+  int at = joined ? 2 : 3;
+  if (!joined && argv[1][9]) return wrong_line("there is no option '%s'", argv[1]);
+  if (!file || !*file) return wrong_line("'%s' wants a value", "--profile");
+  if (at < argc && strcmp(argv[at], "--") == 0) at++;
+  if (at >= argc) return wrong_line("no program is named behind --profile %s", file);
+  char *here = file[0] == '/' ? NULL : getcwd(NULL, 0), path[PATH_MAX];
+  bool fits = (size_t)snprintf(path, sizeof path, "%s%s%s", here ? here : "", here ? "/" : "", file) < sizeof path;
+  free(here);
+  if (!fits) return wrong_line("'%s' is too long a name", file);
+  if (setenv("TC_PROFILE", path, 1) != 0) return 1;
+  execvp(argv[at], argv + at);
+  fprintf(stderr, "tc-run: %s cannot be run: %s\n", argv[at], strerror(errno));
+  return errno == ENOENT ? 127 : 126;
+}
+
 int main(int argc, char **argv) {
   options o = {.times = 1, .seed = 1};
   uint64_t n;
   if (tc_shim_run_is_asked(argc, argv)) return tc_shim_run(argc, argv);
+  if (tc_minify_is_asked(argc, argv)) return tc_minify(argc, argv);
+  if (argc > 1 && strncmp(argv[1], "--profile", 9) == 0) return run_profiled(argc, argv);
   opterr = 0;
   for (int c; (c = getopt_long(argc, argv, ":d:t:n:s:vph", words, NULL)) != -1;) {
     const char *given = argv[optind - 1];
@@ -217,7 +217,7 @@ int main(int argc, char **argv) {
   }
   if (optind == argc) return wrong_line("%s", "no file is named");
   if (optind < argc - 1) return wrong_line("one file at a time: '%s' is too many", argv[optind + 1]);
-  char *text = read_all(argv[optind]);
+  char *text = tc_trace_file_read(argv[optind]);
   if (!text) return fprintf(stderr, "tc-run: %s cannot be read: %s\n", argv[optind], strerror(errno)), 1;
   int failed = run_all(text, &o);
   free(text);

@@ -14,6 +14,13 @@ TC_API tc_status tc_set_num_threads_at(int n, tc_site site);
 TC_API tc_status tc_set_memory_cap_at(size_t bytes, tc_site site);
 TC_API tc_status tc_set_memory_budget_at(size_t bytes, tc_site site);
 TC_API tc_status tc_set_allocator_at(tc_allocator allocator, tc_site site);
+TC_API tc_status tc_explain_at(tc_status (*fn)(void *user), void *user, tc_explanation *out, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_expect_syncs_at(int n, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_metrics_get_at(const char *name, uint64_t *out, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_profile_start_at(const char *file, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_profile_stop_at(tc_site site);
+TC_API void tc_region_begin_at(const char *name, tc_site site);
+TC_API void tc_region_end_at(tc_site site);
 TC_API tc_status tc_set_default_device_at(const char *device, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_push_device_at(const char *device, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_pop_device_at(tc_site site);
@@ -29,6 +36,9 @@ TC_API const char *tc_device_of_at(tc_tensor t, tc_site site);
 TC_API tc_tensor tc_from_host_at(const void *data, tc_dims shape, tc_type type, tc_site site);
 TC_API tc_tensor tc_from_host_strided_at(const void *data, tc_dims shape, const int64_t *strides, tc_type type, tc_site site);
 TC_API tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg, tc_site site);
+TC_API tc_tensor tc_borrow_strided_at(void *data, tc_dims shape, const int64_t *strides, tc_type type, int flags, void (*release)(void *arg),
+                                      void *arg, tc_site site);
+TC_API tc_status tc_forget_at(tc_tensor t, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_item_f32_at(tc_tensor t, float *out, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_item_f64_at(tc_tensor t, double *out, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_item_i32_at(tc_tensor t, int32_t *out, tc_site site) TC_MUST_USE;
@@ -39,6 +49,7 @@ TC_API tc_status tc_to_host_async_at(tc_tensor t, void *out, size_t bytes, tc_si
 TC_API tc_status tc_to_host_wait_at(const void *out, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_eval_at(int n, const tc_tensor *tensors, tc_site site) TC_MUST_USE;
 TC_API tc_status tc_sync_at(const char *device, tc_site site) TC_MUST_USE;
+TC_API tc_status tc_sync_of_at(tc_tensor t, tc_site site) TC_MUST_USE;
 TC_API const void *tc_map_at(tc_tensor t, tc_site site);
 TC_API tc_status tc_unmap_at(tc_tensor t, tc_site site);
 TC_API tc_status tc_map_shared_at(tc_tensor t, const void **out_data, void **out_share, tc_site site) TC_MUST_USE;
@@ -115,8 +126,13 @@ inline tc_type tc_item_type_(const double *) {
 #define tc_to_host(...) tc_to_host_as_at(TC_C_1_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #define tc_to_host_async(...) tc_to_host_async_as_at(TC_C_1_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #endif
+#define tc_explain(fn, user, ...) tc_explain_at(fn, user, __VA_ARGS__, TC_HERE)
+#define tc_expect_syncs(...) tc_expect_syncs_at(__VA_ARGS__, TC_HERE)
+#define tc_metrics_get(name, ...) tc_metrics_get_at(name, __VA_ARGS__, TC_HERE)
+#define tc_profile_start(...) tc_profile_start_at(__VA_ARGS__, TC_HERE)
 #define tc_set_default_device(...) tc_set_default_device_at(__VA_ARGS__, TC_HERE)
 #define tc_push_device(...) tc_push_device_at(__VA_ARGS__, TC_HERE)
+#define tc_forget(...) tc_forget_at(__VA_ARGS__, TC_HERE)
 #define tc_item_f32(t, ...) tc_item_f32_at(t, __VA_ARGS__, TC_HERE)
 #define tc_item_f64(t, ...) tc_item_f64_at(t, __VA_ARGS__, TC_HERE)
 #define tc_item_i32(t, ...) tc_item_i32_at(t, __VA_ARGS__, TC_HERE)
@@ -125,6 +141,7 @@ inline tc_type tc_item_type_(const double *) {
 #define tc_to_host_wait(...) tc_to_host_wait_at(__VA_ARGS__, TC_HERE)
 #define tc_eval(n, ...) tc_eval_at(n, __VA_ARGS__, TC_HERE)
 #define tc_sync(...) tc_sync_at(__VA_ARGS__, TC_HERE)
+#define tc_sync_of(...) tc_sync_of_at(__VA_ARGS__, TC_HERE)
 #define tc_map_shared(t, out_data, ...) tc_map_shared_at(t, out_data, __VA_ARGS__, TC_HERE)
 #define tc_save_npy(path, ...) tc_save_npy_at(path, __VA_ARGS__, TC_HERE)
 #define tc_optimizer_add_group(opt, params, n, ...) tc_optimizer_add_group_at(opt, params, n, __VA_ARGS__, TC_HERE)
@@ -218,6 +235,8 @@ __extension__ typedef _Float16 tc_c_float16_;
 #define TC_C_KIND4_(...) TC_C_2ND_OF_(TC_C_AFTER4_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), STRIDES)
 #define TC_C_AFTER6_(a, b, c, d, e, f, g, ...) g
 #define TC_C_KIND6_(...) TC_C_2ND_OF_(TC_C_AFTER6_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), SPLIT)
+#define TC_C_AFTER7_(a, b, c, d, e, f, g, h, ...) h
+#define TC_C_KIND7_(...) TC_C_2ND_OF_(TC_C_AFTER7_(__VA_ARGS__, TC_C_END_, 0, 0, 0)(), STRIDES)
 #define TC_C_0_(kind, ...) TC_C_PASTE_(TC_C_0_, kind)(__VA_ARGS__)
 #define TC_C_0_WHOLE(...) TC_C_OF_(TC_C_1ST_OF_(__VA_ARGS__))
 #define TC_C_0_SPLIT(...) TC_C_BEGIN_(TC_C_1ST_OF_(__VA_ARGS__))
@@ -298,10 +317,12 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_from_host(...) tc_from_host_at(__VA_ARGS__, TC_HERE)
 #define tc_from_host_strided(...) tc_from_host_strided_at(__VA_ARGS__, TC_HERE)
 #define tc_borrow(...) tc_borrow_at(__VA_ARGS__, TC_HERE)
+#define tc_borrow_strided(...) tc_borrow_strided_at(__VA_ARGS__, TC_HERE)
 #else
 #define tc_from_host(...) tc_from_host_as_at(TC_C_0_(TC_C_KIND3_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #define tc_from_host_strided(...) tc_from_host_strided_as_at(TC_C_0_(TC_C_KIND4_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #define tc_borrow(...) tc_borrow_as_at(TC_C_0_(TC_C_KIND6_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
+#define tc_borrow_strided(...) tc_borrow_strided_as_at(TC_C_0_(TC_C_KIND7_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__, TC_HERE)
 #endif
 
 #define tc_zeros(shape, type...) tc_zeros_at(shape, __VA_OPT__(type,) TC_HERE)
@@ -518,6 +539,7 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_set_memory_cap(bytes...) tc_set_memory_cap_at(__VA_OPT__(bytes,) TC_HERE)
 #define tc_set_memory_budget(bytes...) tc_set_memory_budget_at(__VA_OPT__(bytes,) TC_HERE)
 #define tc_set_allocator(allocator...) tc_set_allocator_at(__VA_OPT__(allocator,) TC_HERE)
+#define tc_region_begin(name...) tc_region_begin_at(__VA_OPT__(name,) TC_HERE)
 #define tc_scope_end(scope...) tc_scope_end_at(__VA_OPT__(scope,) TC_HERE)
 #define tc_keep(t...) tc_keep_at(__VA_OPT__(t,) TC_HERE)
 #define tc_retain(t...) tc_retain_at(__VA_OPT__(t,) TC_HERE)
@@ -560,6 +582,8 @@ static inline tc_num tc_operand_unsigned_(unsigned long long v) {
 #define tc_meshgrid(n, xs, out...) tc_meshgrid_at(n, xs, __VA_OPT__(out,) TC_HERE)
 #define tc_einsum(spec, n, operands...) tc_einsum_at(spec, n, __VA_OPT__(operands,) TC_HERE)
 #define tc_embed() tc_embed_at(TC_HERE)
+#define tc_profile_stop() tc_profile_stop_at(TC_HERE)
+#define tc_region_end() tc_region_end_at(TC_HERE)
 #define tc_pop_device() tc_pop_device_at(TC_HERE)
 #define tc_scope_begin() tc_scope_begin_at(TC_HERE)
 

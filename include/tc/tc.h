@@ -241,8 +241,8 @@ TC_API tc_cache_info tc_cache_stats(void);
 // system's again.
 TC_API void tc_cache_clear(void);
 
-// One sync point: what ran, where from, and where its time went. TC_PROFILE=1 prints their sums by
-// site at exit.
+// One sync point: what ran, where from, and where its time went. TC_PROFILE=1 prints a summary of
+// them at exit.
 typedef struct tc_sync_point {
   tc_site site;  // see tc_site_text
   const char *cause;  // "item", "to_host", "eval", ...
@@ -279,9 +279,52 @@ typedef struct tc_sync_point {
 // Copies the latest sync points of the process, at most n, the newest last, and returns how many.
 // The library keeps 256. Thread-safe.
 TC_API int tc_sync_points(int n, tc_sync_point *out);
+// ---- Questions from inside a program ----
+
+#define TC_EXPLAIN_SYNCS 64  // sync points that an explanation keeps
+// What the sync points of a function were.
+typedef struct tc_explanation {
+  // sync points; different graphs among those kept; sync points whose plan was new
+  uint64_t n_syncs, n_graphs, n_new;
+  uint64_t n_nodes, n_kernels;  // recorded; launched
+  uint64_t bytes, ns;  // moved by kernels, as planned; nanoseconds in the sync points
+  int n_kept;  // of sync
+  tc_sync_point sync[TC_EXPLAIN_SYNCS];  // the first of them, each with cause and site
+} tc_explanation;
+// Runs fn(user) once and says which sync points this thread had meanwhile. Pending work runs
+// before; what fn leaves pending runs at its end, as one more sync point. Returns fn's status, else
+// that of the last sync. TC_ERR_ARG: fn or out is NULL. Calls nest. Source: torch._dynamo.explain.
+TC_API tc_status tc_explain(tc_status (*fn)(void *user), void *user, tc_explanation *out) TC_MUST_USE;
+// For tests: this thread had n sync points since its last call of tc_expect_syncs, or since it
+// began; below 0: any number. TC_ERR_STATE: it had others, which the error lists by cause and site.
+TC_API tc_status tc_expect_syncs(int n) TC_MUST_USE;
+// Gets a counter of this process by its name, a row of metrics.def. TC_ERR_ARG: there is no such
+// name. Thread-safe.
+TC_API tc_status tc_metrics_get(const char *name, uint64_t *out) TC_MUST_USE;
+// The name of metric number i, from 0, and what it counts, unless out_meaning is NULL. Returns NULL
+// beyond the last. Both are static. Thread-safe.
+TC_API const char *tc_metrics_name(int i, const char **out_meaning);
+
 // Writes a site as "file:line", or as "symbol+0x..(module)" where only a code address is known.
 // Never fails.
 TC_API void tc_site_text(tc_site site, char *out, size_t bytes);
+
+// ---- Profiles ----
+// A file with a record of each sync point, which tc-prof explains (docs/profile-format.md).
+
+// Writes the sync points of all threads from now on to a file, which is emptied if it is there.
+// TC_PROFILE=FILE does it from the first one on. TC_ERR_STATE: one is being written already;
+// TC_ERR_IO: the file cannot be written. Thread-safe.
+TC_API tc_status tc_profile_start(const char *file) TC_MUST_USE;
+// Ends it. TC_ERR_STATE: none is being written. Thread-safe.
+TC_API tc_status tc_profile_stop(void);
+// Names what this thread does until tc_region_end. Regions nest, 64 deep, as "outer/inner". The
+// name is copied, and its sync points have it in a profile. Without one this is all that it costs.
+// TC_ERR_STATE: too many, or names too long, are open; TC_ERR_MEMORY; TC_ERR_ARG: no name. Its end
+// is still due then.
+TC_API void tc_region_begin(const char *name);
+// Ends the region begun last. TC_ERR_STATE: none is open in this thread.
+TC_API void tc_region_end(void);
 
 // ---- Devices ----
 // "tc" (the best there is), "tc:cpu", "tc:ref", "tc:null", "tc:cuda[:n]", "tc:hip[:n]".
@@ -325,6 +368,16 @@ TC_API tc_tensor tc_retain(tc_tensor t);
 // Gives a reference back: that of tc_retain, of tc_param, or a handle's own before its scope ends.
 // Any thread may call it. Poison and {0, 0} are fine; TC_ERR_HANDLE if t is dead.
 TC_API void tc_release(tc_tensor t);
+// Between the two, this thread's work runs only when it is asked for: by a sync point, or by
+// another thread that reads a tensor. Ends of scopes and steps of optimizers run nothing.
+// What would run unasked fails with TC_ERR_STATE, and is recorded after a tc_sync. That is an op
+// that is one too many (TC_MAX_NODES), holds too much (TC_MAX_BYTES) or is in another memory than
+// what is pending. So is a borrow of memory that a pending assign reaches.
+// An assign to memory that another borrow covers, too, fails in any case.
+// Carrying values and gradients to another memory (tc_to) and making an optimizer ask for a run.
+// Calls nest.
+TC_API void tc_record_only_begin(void);
+TC_API void tc_record_only_end(void);
 // Whether the handle is alive: not dead, poison or {0, 0}.
 TC_API bool tc_is_valid(tc_tensor t);
 // Whether the handle is alive and of this thread, which alone may assign to it.
@@ -366,6 +419,13 @@ TC_API tc_tensor tc_from_host_strided(const void *data, tc_dims shape, const int
 // Memory that will be written meanwhile is for tc_from_host, which copies at once.
 // Read-only: an assign goes to a new buffer. Writable: an assign lands in data by the next sync;
 // views of such a tensor, and its uses in other threads, are copies.
+// Memory may be borrowed twice. Writable without a release, where this thread has a writable borrow
+// of exactly this memory, shape and type, gives that tensor. It has one more reference, and its
+// pending assign. So calls that borrow the same arrays again are recorded one after the other.
+// Borrows may share other bytes, one of them writable. Then, too, this thread sees its assigns in
+// order: one that is pending runs before the next op or borrow. Values that were computed from the
+// other borrow, but not stored by then (tc_eval), may be computed from the new content.
+// Other threads see the memory change when a sync has returned.
 // On a GPU read-only memory is copied there at once and released; writable memory is copied at each
 // run that reads it.
 // Constant: read-only, and nobody writes there while it is borrowed. Runs then cache what they
@@ -378,13 +438,39 @@ typedef enum tc_borrow_flags {
 // A tensor of this shape and type; flags: one of those. Errors are those of tc_from_host, and
 // TC_ERR_ARG for other flags. Where it fails the memory stays the caller's.
 TC_API tc_tensor tc_borrow(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg);
-// The three with the pointer's type, as the macros call them. Their shape, type and errors are the
+// A tensor of this shape and type in memory that is not dense: strides in elements, one an axis, as
+// NumPy's and BLAS's (NULL: dense).
+// A matrix [m, n] in row-major memory of leading dimension ld has strides {ld, 1}, in column-major
+// memory {1, ld}.
+// data is element [0, .., 0]; a negative stride goes down from there. (For a negative incx BLAS is
+// given the lowest address instead.) Strides of axes of one element do not matter.
+// The bytes between the elements, such as those behind n in a row, stay the caller's. They are
+// neither read nor written, and may be another tensor's. Only TC_VERIFY and TC_ANOMALY read them.
+// An assign lands by one strided copy, at the next sync. What is mapped is a dense copy.
+// TC_ERR_ARG where elements overlap or axes interleave: in order of magnitude, each stride is at
+// least what the axes of smaller ones span. tc_expand repeats values, no stride of 0. TC_ERR_SHAPE
+// where the span has too many bytes. Other errors are those of tc_borrow.
+TC_API tc_tensor tc_borrow_strided(void *data, tc_dims shape, const int64_t *strides, tc_type type, int flags,
+                                   void (*release)(void *arg), void *arg);
+// Gives up a borrow before its memory is freed. When it returns, release has been called, and the
+// library neither reads nor writes there any more. Runs nothing.
+// A pending assign to t never lands, and work that only it needed is dropped. What other tensors
+// computed, or will compute, from the old content they keep: it is copied if one is alive.
+// t dies, whatever references it has. A tensor in memory of tc dies in the same way; poison and {0,
+// 0} are fine. What tc_map gave of read-only memory is that memory still.
+// TC_ERR_HANDLE for a dead handle, TC_ERR_MEMORY where the copy has no room. TC_ERR_STATE if t is
+// another thread's, or read-only memory that another thread's work still reads or that is lent
+// (tc_map_shared). Nothing has changed then. Thread-compatible: the borrower's thread calls it.
+TC_API tc_status tc_forget(tc_tensor t) TC_MUST_USE;
+// Those with the pointer's type, as the macros call them. Their shape, type and errors are the
 // same, and TC_ERR_DTYPE for a pointer to another type.
 TC_API tc_tensor tc_from_host_as_at(tc_ctype c, const void *data, tc_dims shape, tc_type type, tc_site site);
 TC_API tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides,
                                             tc_type type, tc_site site);
 TC_API tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags,
                                  void (*release)(void *arg), void *arg, tc_site site);
+TC_API tc_tensor tc_borrow_strided_as_at(tc_ctype c, void *data, tc_dims shape, const int64_t *strides, tc_type type,
+                                         int flags, void (*release)(void *arg), void *arg, tc_site site);
 
 // ---- Sync points: these run what is pending ----
 // Each returns the first error since the last sync point (see tc_last_error), or that of its own
@@ -427,6 +513,12 @@ TC_API tc_status tc_to_host_wait(const void *out) TC_MUST_USE;
 TC_API tc_status tc_eval(int n, const tc_tensor *tensors) TC_MUST_USE;
 // Runs everything pending on this thread, and waits for the device; NULL: for every device.
 TC_API tc_status tc_sync(const char *device) TC_MUST_USE;
+// Runs everything pending on the thread that made t, and waits for t's device. Any thread may call
+// it, for instance before it reads or frees memory that another thread's assigns will reach.
+// That thread is not waited for, but where it is inside an op that reads a third thread's tensor.
+// An error of the run is returned here, and again by that thread's next sync point if an assign was
+// undone.
+TC_API tc_status tc_sync_of(tc_tensor t) TC_MUST_USE;
 // A read-only view of the value, dense row-major, valid until tc_unmap; NULL on error.
 TC_API const void *tc_map(tc_tensor t);
 // Ends the latest view that this thread has of t; where it has none, the latest of any thread.

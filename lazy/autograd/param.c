@@ -39,16 +39,17 @@ tc_status tc_set_requires_grad_at(tc_tensor h, bool on, tc_site site) {
   if (s && on && !tc_type_is_float((tc_type)s->dtype))
     tc_rec_fail(t, TC_ERR_DTYPE, "%s has no gradients", tc_type_name((tc_type)s->dtype));
   if (s && t->op_status == TC_OK && on != ((s->flags & TC_SLOT_GRAD) != 0)) {
-    bool history = s->epoch == t->epoch
-                       ? (t->flag[s->node] & TC_NODE_TAPE) && tc_rec_op(tc_rec_of(t, s->node)) != TC_OP_LEAF
-                       : s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
+    bool history = s->epoch == t->epoch ? (t->flag[s->node] & TC_NODE_TAPE) && tc_slot_is_pending(t, s)
+                                        : s->run && (s->run->flag[s->home] & TC_NODE_TAPE);
     if (on && history) {
       tc_rec_fail(t, TC_ERR_GRAD, "the tensor has history; detach it first");
     } else if (on) {
       s->flags = (uint8_t)((s->flags | TC_SLOT_GRAD) & ~TC_SLOT_FREED);
-      if (s->epoch == t->epoch && tc_rec_op(tc_rec_of(t, s->node)) == TC_OP_LEAF) {  // its next use is a fresh leaf
-        t->slot_of[s->node] = TC_SLOT_NONE;
-        t->flag[s->node] &= (uint8_t)~TC_NODE_LIVE;
+      if (s->epoch == t->epoch && !tc_slot_is_pending(t, s)) {  // its next use is a fresh leaf
+        if (t->slot_of[s->node] == h.slot) {
+          t->slot_of[s->node] = TC_SLOT_NONE;
+          t->flag[s->node] &= (uint8_t)~TC_NODE_LIVE;
+        }
         s->epoch = 0;
       } else if (s->epoch == t->epoch) {
         if (!tc_trace_requires_grad(t, s->node, h)) return tc_op_done(t);

@@ -195,7 +195,8 @@ static void hold(tc_walk *w, tc_node *a) {
   if (!is_node(*a) || t->op_status != TC_OK) return;
   tc_slot *s = t->slot_of[*a] == TC_SLOT_NONE ? NULL : tc_slot_of(t->slot_of[*a]);
   bool users = tc_rec_op(tc_rec_of(t, *a)) == TC_OP_LEAF && tc_trace_leaf_of(t, *a)->origin == TC_ORIGIN_USER;
-  if (users || (s && (s->flags & (TC_SLOT_GRAD | TC_SLOT_HAS_DEFERRED)))) {
+  bool param = t->flag[*a] & TC_NODE_REQUIRES_GRAD;
+  if (users || param || (s && (s->flags & (TC_SLOT_GRAD | TC_SLOT_HAS_DEFERRED)))) {
     *a = tc_trace_copy(t, *a);
     s = NULL;
   }

@@ -27,6 +27,21 @@ PLAIN(tc_status, tc_set_num_threads, (int n), n, CALLER)
 PLAIN(tc_status, tc_set_memory_cap, (size_t bytes), bytes, CALLER)
 PLAIN(tc_status, tc_set_memory_budget, (size_t bytes), bytes, CALLER)
 PLAIN(tc_status, tc_set_allocator, (tc_allocator allocator), allocator, CALLER)
+PLAIN(tc_status, tc_explain, (tc_status (*fn)(void *user), void *user, tc_explanation *out), fn, user, out, CALLER)
+PLAIN(tc_status, tc_expect_syncs, (int n), n, CALLER)
+PLAIN(tc_status, tc_metrics_get, (const char *name, uint64_t *out), name, out, CALLER)
+PLAIN(tc_status, tc_profile_start, (const char *file), file, CALLER)
+PLAIN(tc_status, tc_profile_stop, (void), CALLER)
+
+void tc_region_begin(const char *name) {
+  tc_region_begin_at(name, CALLER);
+}
+
+
+void tc_region_end(void) {
+  tc_region_end_at(CALLER);
+}
+
 PLAIN(tc_status, tc_set_default_device, (const char *device), device, CALLER)
 PLAIN(tc_status, tc_push_device, (const char *device), device, CALLER)
 PLAIN(tc_status, tc_pop_device, (void), CALLER)
@@ -52,6 +67,9 @@ PLAIN(tc_tensor, tc_from_host_strided, (const void *data, tc_dims shape, const i
       shape, strides, type, CALLER)
 PLAIN(tc_tensor, tc_borrow, (void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void
       *arg), data, shape, type, flags, release, arg, CALLER)
+PLAIN(tc_tensor, tc_borrow_strided, (void *data, tc_dims shape, const int64_t *strides, tc_type type, int flags, void
+      (*release)(void *arg), void *arg), data, shape, strides, type, flags, release, arg, CALLER)
+PLAIN(tc_status, tc_forget, (tc_tensor t), t, CALLER)
 PLAIN(tc_status, tc_item_f32, (tc_tensor t, float *out), t, out, CALLER)
 PLAIN(tc_status, tc_item_f64, (tc_tensor t, double *out), t, out, CALLER)
 PLAIN(tc_status, tc_item_i32, (tc_tensor t, int32_t *out), t, out, CALLER)
@@ -62,6 +80,7 @@ PLAIN(tc_status, tc_to_host_async, (tc_tensor t, void *out, size_t bytes), t, ou
 PLAIN(tc_status, tc_to_host_wait, (const void *out), out, CALLER)
 PLAIN(tc_status, tc_eval, (int n, const tc_tensor *tensors), n, tensors, CALLER)
 PLAIN(tc_status, tc_sync, (const char *device), device, CALLER)
+PLAIN(tc_status, tc_sync_of, (tc_tensor t), t, CALLER)
 PLAIN(const void *, tc_map, (tc_tensor t), t, CALLER)
 PLAIN(tc_status, tc_unmap, (tc_tensor t), t, CALLER)
 PLAIN(tc_status, tc_map_shared, (tc_tensor t, const void **out_data, void **out_share), t, out_data, out_share,

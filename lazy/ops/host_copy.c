@@ -1,4 +1,6 @@
-// Values in and out of the library, and assignment: what touches both handles and memory.
+// Values in and out of the library: copies of the host's memory, and sync points. See host_copy.h.
+#include "lazy/ops/host_copy.h"
+
 #include <string.h>
 
 #include "lazy/trace/thread_trace.h"
@@ -27,30 +29,24 @@ static const char *ctype_name(tc_ctype c) {
   return ctypes[c].name;
 }
 
-// Whether a pointer of that type may be to elements of the other.
-static bool fits(tc_ctype c, tc_type type) {
+bool tc_host_data_fits(tc_ctype c, tc_type type) {
   return (unsigned)c >= TC_C_ANY || (unsigned)type >= TC_N_TYPES || (ctypes[c].types >> type & 1);
 }
 #define TC_MISFIT "the pointer is to %s, the tensor is %s (a void * is not checked)"
 
-static tc_tensor refuse_pointer(const char *op, tc_ctype c, tc_type type, tc_site site) {
+tc_tensor tc_host_data_refuse(const char *op, tc_ctype c, tc_type type, tc_site site) {
   return tc_poison(tc_fail(TC_ERR_DTYPE, op, site, TC_MISFIT, ctype_name(c), tc_type_name(type)));
 }
 
 tc_tensor tc_from_host_as_at(tc_ctype c, const void *data, tc_dims shape, tc_type type, tc_site site) {
-  return fits(c, type) ? tc_from_host_at(data, shape, type, site) : refuse_pointer("from_host", c, type, site);
+  return tc_host_data_fits(c, type) ? tc_from_host_at(data, shape, type, site)
+                                    : tc_host_data_refuse("from_host", c, type, site);
 }
 
 tc_tensor tc_from_host_strided_as_at(tc_ctype c, const void *data, tc_dims shape, const int64_t *strides, tc_type type,
                                      tc_site site) {
-  return fits(c, type) ? tc_from_host_strided_at(data, shape, strides, type, site)
-                       : refuse_pointer("from_host_strided", c, type, site);
-}
-
-tc_tensor tc_borrow_as_at(tc_ctype c, void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg),
-                          void *arg, tc_site site) {
-  return fits(c, type) ? tc_borrow_at(data, shape, type, flags, release, arg, site)
-                       : refuse_pointer("borrow", c, type, site);
+  return tc_host_data_fits(c, type) ? tc_from_host_strided_at(data, shape, strides, type, site)
+                                    : tc_host_data_refuse("from_host_strided", c, type, site);
 }
 
 tc_tensor tc_from_host_at(const void *data, tc_dims shape, tc_type type, tc_site site) {
@@ -68,8 +64,7 @@ static char *copy_strided(char *to, const char *from, const tc_dims *d, const in
   return to;
 }
 
-// Whether data may be the elements of a tensor, n of them; false after reporting.
-static bool good_data(tc_trace *t, const void *data, const tc_dims *shape, tc_type type, int64_t *n) {
+bool tc_host_data_check(tc_trace *t, const void *data, const tc_dims *shape, tc_type type, int64_t *n) {
   if (!tc_dims_product(shape, n)) return tc_rec_full(t, shape, type, 0), false;  // reports the shape
   if ((unsigned)type >= TC_N_TYPES) return tc_rec_fail(t, TC_ERR_DTYPE, "%d is no element type", (int)type), false;
   return data || !*n || (tc_rec_fail(t, TC_ERR_ARG, "the data pointer is NULL"), false);
@@ -79,41 +74,13 @@ tc_tensor tc_from_host_strided_at(const void *data, tc_dims shape, const int64_t
   if (!strides) return tc_from_host_at(data, shape, type, site);
   tc_trace *t = tc_op_begin("from_host_strided", site);
   int64_t n;
-  if (!good_data(t, data, &shape, type, &n)) return tc_op_end(t, TC_NODE_ERR);
+  if (!tc_host_data_check(t, data, &shape, type, &n)) return tc_op_end(t, TC_NODE_ERR);
   char *dense = tc_malloc((size_t)n * tc_type_bytes(type) + 1);
   if (!dense) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a copy"));
   if (n) copy_strided(dense, data, &shape, strides, 0, tc_type_bytes(type));
   tc_node a = tc_rec_data(t, dense, &shape, type);
   tc_free(dense);
   return tc_op_end(t, a);
-}
-
-tc_tensor tc_borrow_at(void *data, tc_dims shape, tc_type type, int flags, void (*release)(void *arg), void *arg,
-                       tc_site site) {
-  tc_trace *t = tc_op_begin("borrow", site);
-  int64_t n;
-  tc_buffer *buf;
-  if (!good_data(t, data, &shape, type, &n)) return tc_op_end(t, TC_NODE_ERR);
-  uint32_t shape_id = tc_dims_intern(&shape);
-  if (shape_id == TC_SHAPE_NONE) return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a shape"));
-  if (flags != TC_READ_ONLY && flags != TC_WRITABLE && flags != TC_CONSTANT)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_ARG,
-                                    "the flags are %d; TC_READ_ONLY, TC_WRITABLE or TC_CONSTANT was expected", flags));
-  tc_origin origin = flags == TC_WRITABLE ? TC_ORIGIN_USER : TC_ORIGIN_BORROWED;
-  if (origin == TC_ORIGIN_BORROWED &&
-      tc_device_kind_of(tc_device_default()) == TC_DEVICE_GPU) {  // a copy there: the caller's memory is not read again
-    tc_tensor copy = tc_op_end(t, tc_rec_data(t, data, &shape, type));
-    if (copy.slot < TC_POISON && release) release(arg);
-    return copy;
-  }
-  if (tc_buffer_wrap(data, (size_t)n * tc_type_bytes(type), origin, release, arg, &buf) != TC_OK)
-    return tc_op_end(t, tc_rec_fail(t, TC_ERR_MEMORY, "no room for a buffer object"));
-  if (flags == TC_CONSTANT) tc_buffer_settle(buf);
-  tc_node leaf = tc_trace_leaf(t, buf, type, shape_id, tc_device_default());
-  tc_tensor h = tc_op_end(t, leaf);
-  if (h.slot >= TC_POISON) buf->drop = NULL;  // still the caller's; a leaf that the trace may have is dead
-  tc_buffer_release(buf);
-  return h;
 }
 
 // ---- out ----
@@ -157,7 +124,7 @@ static tc_status to_host(tc_ctype c, tc_tensor h, void *out, size_t bytes, const
   if (!tc_enter(op, site)) return TC_ERR_STATE;
   tc_status st = tc_value(h, TC_CAUSE_TO_HOST, site, &v);
   size_t have = st == TC_OK ? (size_t)tc_dims_at(v.shape)->count * tc_type_bytes(v.type) : 0;
-  if (st == TC_OK && !fits(c, v.type))
+  if (st == TC_OK && !tc_host_data_fits(c, v.type))
     st = tc_fail(TC_ERR_DTYPE, op, site, TC_MISFIT, ctype_name(c), tc_type_name(v.type));
   else if (st == TC_OK && have != bytes)
     st = tc_fail(TC_ERR_ARG, op, site, "the tensor is %s %s, of %zu bytes, the buffer has %zu", tc_type_name(v.type),
@@ -198,14 +165,15 @@ static tc_status eval(int n, const tc_tensor *tensors, bool tells, tc_site site)
   tc_node small[64], *asked = small;
   if (n > 64 && !(asked = tc_malloc((size_t)n * sizeof *asked)))
     return tc_fail(TC_ERR_MEMORY, "eval", site, "no room for %d tensors", n);
-  tc_trace *t = tc_op_begin("eval", site);
+  tc_trace *t = tc_op_begin_sync("eval", site);
   tc_status st = tells ? tc_trace_deferred_error(t, "eval", site) : TC_OK;
   int n_asked = 0;
   for (int i = 0; i < n && st == TC_OK; i++) {
     tc_trace *owner;
     tc_slot *s = tc_slot_find(tensors[i], &owner);
     tc_node a = tc_op_in(t, tensors[i]);
-    if (a != TC_NODE_ERR && s && owner == t && tc_rec_op(tc_rec_of(t, a)) != TC_OP_LEAF) asked[n_asked++] = a;
+    bool computed = a != TC_NODE_ERR && s && owner == t && tc_rec_op(tc_rec_of(t, a)) != TC_OP_LEAF;
+    if (computed && !(s->buf && s->buf->strided)) asked[n_asked++] = a;
   }
   if (st == TC_OK) st = t->op_status;
   if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_EVAL, site, n_asked, asked);
@@ -227,7 +195,7 @@ tc_status tc_compute(int n, const tc_tensor *tensors, tc_site site) {
 tc_status tc_sync_at(const char *device, tc_site site) {
   tc_device d;
   if (device) TC_TRY(tc_device_parse(device, "sync", site, &d));
-  tc_trace *t = tc_op_begin("sync", site);
+  tc_trace *t = tc_op_begin_sync("sync", site);
   tc_status st = tc_trace_deferred_error(t, "sync", site);
   tc_gpu *gpu;
   if (st == TC_OK) st = t->op_status;
@@ -237,6 +205,17 @@ tc_status tc_sync_at(const char *device, tc_site site) {
     st = tc_gpu_wait(gpu);
   if (st == TC_OK && !device) st = tc_gpu_wait_all();
   (void)tc_op_done(t);
+  return st;
+}
+
+tc_status tc_sync_of_at(tc_tensor h, tc_site site) {
+  tc_device d = TC_DEVICE_CPU;
+  tc_gpu *gpu;
+  if (!tc_enter("sync_of", site)) return TC_ERR_STATE;
+  tc_status st = tc_value_sync(h, site, &d);
+  if (st == TC_OK && tc_device_kind_of(d) == TC_DEVICE_GPU && (st = tc_gpu_get(d, &gpu)) == TC_OK)
+    st = tc_gpu_wait(gpu);
+  tc_leave();
   return st;
 }
 
@@ -368,70 +347,6 @@ static void convert(tc_type from, const void *src, tc_type to, void *out) {
     case TC_F32: *(float *)out = (float)f; break;
     default: *(double *)out = f; break;
   }
-}
-
-// ---- assignment ----
-
-static bool user_add(tc_trace *t, tc_tensor h, tc_slot *s) {
-  if (s->flags & TC_SLOT_HAS_DEFERRED) return true;
-  if (!TC_GROW(t->user, t->cap_user, t->n_user + 1)) return tc_rec_fail(t, TC_ERR_MEMORY, "no room to record"), false;
-  s->flags |= TC_SLOT_HAS_DEFERRED;
-  t->user[t->n_user++] = (struct tc_user){h.slot, tc_buffer_retain(s->buf), NULL};
-  return true;
-}
-
-tc_status tc_rec_assign(tc_trace *t, tc_tensor h, tc_node value) {
-  if (value == TC_NODE_ERR || t->op_status != TC_OK) return t->op_status == TC_OK ? TC_ERR_STATE : t->op_status;
-  tc_trace *owner;
-  tc_slot *s = tc_slot_find(h, &owner);
-  if (s && owner != t && h.gen)
-    return tc_rec_fail(t, TC_ERR_STATE, "a tensor is assigned by the thread that made it"), t->op_status;
-  if (!s || s->gen != h.gen || h.gen == 0) return tc_rec_fail(t, TC_ERR_HANDLE, "%s", tc_handle_fault(h)), t->op_status;
-  uint32_t shape = tc_rec_of(t, value)->shape;  // the record itself moves when one is appended
-  tc_type type = tc_node_type(t, value);
-  char ta[128], tb[128];
-  if (s->shape != shape || s->dtype != (uint8_t)type)
-    return tc_rec_fail(t, TC_ERR_SHAPE, "%s %s cannot become %s %s", tc_type_name((tc_type)s->dtype),
-                       tc_dims_text(&tc_dims_at(s->shape)->d, ta, sizeof ta), tc_type_name(type),
-                       tc_dims_text(&tc_dims_at(shape)->d, tb, sizeof tb)),
-           t->op_status;
-  if (t->dev[value] != s->device)
-    return tc_rec_fail(t, TC_ERR_DEVICE, "the tensor is on %s, the value on %s", tc_device_name((tc_device)s->device),
-                       tc_device_name((tc_device)t->dev[value])),
-           t->op_status;
-  tc_node old = tc_trace_node(t, s, h);
-  if (old == TC_NODE_ERR) return t->op_status;
-  if (s->buf && s->buf->origin == TC_ORIGIN_USER && !user_add(t, h, s)) return t->op_status;
-  uint8_t history = tc_trace_history(t, TC_OP_ASSIGN, type, t->flag[value]);
-  tc_node n =
-      tc_trace_append(t, TC_OP_ASSIGN, type, shape, 2, (tc_node[]){value, old}, 0, NULL, 0, NULL, (tc_device)s->device);
-  if (n == TC_NODE_ERR) return t->op_status;
-  t->assigned_bytes += (uint64_t)tc_dims_at(shape)->count * tc_type_bytes(type);
-  t->flag[n] = history;
-  if (s->flags & TC_SLOT_GRAD) {  // a parameter stays a leaf
-    t->flag[n] = 0;
-    if (!tc_trace_requires_grad(t, n, h)) return t->op_status;
-  }
-  t->slot_of[old] = TC_SLOT_NONE;
-  t->flag[old] &= (uint8_t)~(TC_NODE_LIVE | TC_NODE_KEEP);
-  tc_slot_set_value(s, NULL, NULL, false);
-  s->err = TC_OK;
-  s->epoch = t->epoch, s->node = n;
-  t->slot_of[n] = h.slot;
-  t->flag[n] |= TC_NODE_LIVE | ((s->flags & (TC_SLOT_KEEP | TC_SLOT_GRAD)) ? TC_NODE_KEEP : 0);
-  return TC_OK;
-}
-
-tc_status tc_assign_at(tc_tensor h, tc_tensor value, tc_site site) {
-  tc_trace *t = tc_op_begin("assign", site), *owner;
-  tc_node v = tc_op_in(t, value);
-  tc_slot *s = tc_slot_find(h, &owner);
-  if (v != TC_NODE_ERR && s && owner == t && s->gen == h.gen) {
-    tc_dims d = tc_dims_at(s->shape)->d;
-    v = tc_rec_expand(t, tc_rec_cast(t, v, (tc_type)s->dtype), &d);
-  }
-  (void)tc_rec_assign(t, h, v);
-  return tc_defer_error(tc_op_done(t), site);
 }
 
 void tc_shutdown(void) {

@@ -49,6 +49,9 @@ tc_node tc_trace_append(tc_trace *t, tc_op op, tc_type type, uint32_t shape, int
 tc_node tc_trace_copy(tc_trace *t, tc_node n);
 // A leaf for a buffer (retained).
 tc_node tc_trace_leaf(tc_trace *t, tc_buffer *buf, tc_type type, uint32_t shape, tc_device device);
+// The value in a strided buffer: a leaf of its span, and the records that leave out the gaps. It is
+// no slot's node: the slot's value stays in its memory.
+tc_node tc_trace_strided_leaf(tc_trace *t, tc_buffer *buf, tc_type type, tc_device device);
 // Makes node n the value of a parameter: differentiation ends there. False after reporting.
 bool tc_trace_requires_grad(tc_trace *t, tc_node n, tc_tensor param);
 // Where the open op makes what it is given no value of: beside its operands, or on the thread's

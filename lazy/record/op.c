@@ -5,6 +5,8 @@
 #include "lazy/record/record.h"
 #include "lazy/record/value.h"
 #include "runtime/options.h"
+#include "runtime/profile.h"
+#include "runtime/profile_file.h"
 #include "runtime/reentry.h"
 #include "runtime/team.h"
 
@@ -25,7 +27,13 @@ static bool holds_much(tc_trace *t) {
   return held > bound;
 }
 
-tc_trace *tc_op_begin(const char *name, tc_site site) {
+// An op finds the trace empty.
+static void begin_trace(tc_trace *t) {
+  tc_team_warm();
+  if (tc_profile_is_on()) t->first = tc_ticks();
+}
+
+static inline __attribute__((always_inline)) tc_trace *open_op(const char *name, tc_site site) {
   if (TC_UNLIKELY(!tc_enter(name, site))) return &tc_trace_refused;
   tc_trace *t = tc_trace_self();
   if (TC_UNLIKELY(!t)) {
@@ -39,11 +47,22 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   t->op_status = TC_OK;
   t->n_taken = 0;
   t->tape = t->no_grad == 0;
+  return t;
+}
+
+tc_trace *tc_op_begin_sync(const char *name, tc_site site) {
+  return open_op(name, site);
+}
+
+tc_trace *tc_op_begin(const char *name, tc_site site) {
+  tc_trace *t = open_op(name, site);
+  if (TC_UNLIKELY(t->op_status != TC_OK)) return t;
   // waking takes as long as recording: a futex wake of an idle core is 28 to 38 us
-  if (TC_UNLIKELY(t->n_node == 0)) tc_team_warm();
+  if (TC_UNLIKELY(t->n_node == 0)) begin_trace(t);
   if (TC_UNLIKELY(t->n_node >= t->most_nodes || (t->leaf_bytes > t->byte_check && holds_much(t)))) {
-    t->op_status = tc_trace_make_way(t, TC_CAUSE_BOUND, site);
-    t->cut_at_bound = true;
+    tc_cause cause = t->most_nodes == 0 ? TC_CAUSE_ALIAS : TC_CAUSE_BOUND;
+    t->op_status = tc_trace_make_way(t, cause, site);
+    t->cut_at_bound |= cause == TC_CAUSE_BOUND && t->n_node == 0;
   }
   return t;
 }
@@ -62,8 +81,10 @@ tc_tensor tc_op_end(tc_trace *t, tc_node n) {
     tc_status st = tc_op_done(t);
     return tc_poison(st);
   }
-  // An op that returns its operand's node (a cast to the same type) still makes a new value.
-  if (t->slot_of[n] != TC_SLOT_NONE && (n = tc_trace_copy(t, n)) == TC_NODE_ERR) return tc_poison(tc_op_done(t));
+  // An op that returns its operand's node (a cast to the same type) still makes a new value. A
+  // parameter's may be in no slot.
+  bool is_other = t->slot_of[n] != TC_SLOT_NONE || (t->flag[n] & TC_NODE_REQUIRES_GRAD);
+  if (is_other && (n = tc_trace_copy(t, n)) == TC_NODE_ERR) return tc_poison(tc_op_done(t));
   tc_tensor h = tc_trace_handle(t, n, true);
   if (TC_UNLIKELY(tc_options_get()->eager)) (void)tc_trace_sync(t, TC_CAUSE_EAGER, t->op_site, 1, &n);
   tc_op_done(t);

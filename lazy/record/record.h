@@ -31,6 +31,8 @@ static inline double tc_option(double given, double otherwise) {
 // Opens an op on this thread's trace and takes its lock; name is a static string. Never NULL (in a
 // signal handler or out of memory the op is poisoned from the start).
 tc_trace *tc_op_begin(const char *name, tc_site site);
+// The same for a sync point, which no bound of the trace forbids.
+tc_trace *tc_op_begin_sync(const char *name, tc_site site);
 // The node of a handle; poison passes silently, stale, null and foreign handles are reported,
 // pending tensors of other threads are flushed.
 tc_node tc_op_in(tc_trace *t, tc_tensor x);

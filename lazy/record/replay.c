@@ -87,8 +87,10 @@ static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
                          absent);
     return tc_rec_fail(t, s->err, "the operand's value was lost by a run that failed");
   }
+  bool strided = s->buf && s->buf->strided;
   if (s->buf) {
-    n = tc_trace_leaf(t, s->buf, (tc_type)s->dtype, s->shape, (tc_device)s->device);
+    n = strided ? tc_trace_strided_leaf(t, s->buf, (tc_type)s->dtype, (tc_device)s->device)
+                : tc_trace_leaf(t, s->buf, (tc_type)s->dtype, s->shape, (tc_device)s->device);
     if (n != TC_NODE_ERR && s->run) n = add_past(t, n, s->run, s->home);
     if (n != TC_NODE_ERR && (s->flags & TC_SLOT_FREED)) t->flag[n] |= TC_NODE_FREED_IN;
   } else if (s->run) {
@@ -98,7 +100,9 @@ static tc_node node_of_stored(tc_trace *t, tc_slot *s, tc_tensor h) {
     return tc_rec_fail(t, TC_ERR_STATE, "the operand has no value");
   }
   if (n == TC_NODE_ERR || ((s->flags & TC_SLOT_GRAD) && !tc_trace_requires_grad(t, n, h))) return TC_NODE_ERR;
-  if (t->slot_of[n] == TC_SLOT_NONE) {  // a replayed recipe may be another slot's node already
+  if (TC_UNLIKELY(strided)) {
+    s->epoch = t->epoch, s->node = n;  // found again, and not the slot's to publish
+  } else if (t->slot_of[n] == TC_SLOT_NONE) {  // a replayed recipe may be another slot's node already
     s->epoch = t->epoch, s->node = n;
     t->slot_of[n] = h.slot;
     t->flag[n] |= TC_NODE_LIVE;

@@ -52,7 +52,8 @@ static void scope_end(tc_trace *t, uint32_t depth) {
     if (s->gen != h.gen) continue;
     if (s->flags & TC_SLOT_KEEP) {
       s->flags &= (uint8_t)~TC_SLOT_KEEP;
-      if (s->epoch == t->epoch && !(s->flags & TC_SLOT_GRAD)) t->flag[s->node] &= (uint8_t)~TC_NODE_KEEP;
+      if (s->epoch == t->epoch && t->slot_of[s->node] == h.slot && !(s->flags & TC_SLOT_GRAD))
+        t->flag[s->node] &= (uint8_t)~TC_NODE_KEEP;
       t->pool[to++] = h;
     } else {
       tc_slot_release(t, s, h);

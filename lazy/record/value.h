@@ -15,5 +15,8 @@ tc_status tc_trace_store(tc_trace *t, tc_slot *s, tc_tensor handle, tc_cause cau
 // which call tc_value_end once they have read it.
 tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out);
 void tc_value_end(const tc_stored *v);
+// Runs what is pending in the trace of any handle, of any thread, and lands its assigns. pre:
+// inside the library, no trace locked. *out_device: where the handle's value is.
+tc_status tc_value_sync(tc_tensor h, tc_site site, tc_device *out_device);
 // A copy in the host's memory takes the place of its buffer, which is released; NULL on failure.
 tc_status tc_value_copy(tc_stored *v);

@@ -12,7 +12,8 @@ static void write_trace(FILE *out, const tc_trace *t, const char *cause, tc_site
   char place[160], title[200];
   tc_site_text(site, place, sizeof place);
   snprintf(title, sizeof title, "%s at %s", cause, place[0] ? place : "an unknown place");
-  tc_text_write_trace(out, t, (const uint8_t *)(t->word + t->n_word), TC_TEXT_LOG_BYTES, title);
+  size_t most_bytes = (size_t)tc_options_get()->trace_bytes;
+  tc_text_write_trace(out, t, (const uint8_t *)(t->word + t->n_word), most_bytes, title);
 }
 
 void tc_trace_log(const tc_trace *t, const tc_sync_point *rec) {
@@ -27,7 +28,7 @@ tc_status tc_leaves_stage(tc_trace *t, const tc_plan *p) {
     tc_buffer *there, *here = t->leaf[i].buf;
     if (here->memory == tc_device_memory(d)) continue;
     TC_TRY(tc_buffer_create_on(d, here->bytes, &there));
-    tc_status st = tc_buffer_copy(there, here, here->bytes);
+    tc_status st = tc_buffer_copy_span(there, here);
     if (st != TC_OK) return tc_buffer_release(there), st;
     t->leaf[i].buf = there;
     tc_buffer_release(here);

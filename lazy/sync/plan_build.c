@@ -90,13 +90,15 @@ static size_t bytes_of(const tc_plan *p, uint32_t n) {
 // What recomputing a value that is not stored costs.
 typedef struct recipe {
   bool dear, again;  // expensive; with a value that was recomputed already
-  double sole;       // bytes of leaves that nobody else holds, at most
+  double sole;       // bytes of leaves that nobody else holds, at most; twice those that it takes a copy to hold
 } recipe;
 
 static recipe recipe_of(const tc_plan *p, const recipe *all, uint32_t n) {
   recipe r = {0};
   if (tc_plan_is_leaf(p, n)) {
-    if (p->flag[n] & TC_NODE_SOLE) r.sole = (double)bytes_of(p, n);
+    // What the caller's memory held, where the run writes it, lives on in a copy alone.
+    bool copied = (p->flag[n] & TC_NODE_USER) && p->over_leaf[p->leaf_of[n]];
+    if (p->flag[n] & TC_NODE_SOLE) r.sole = (copied ? 2 : 1) * (double)bytes_of(p, n);
     return r;
   }
   r.dear = is_expensive(p, n), r.again = p->flag[n] & TC_NODE_REMATERIALIZE;
@@ -184,16 +186,23 @@ void tc_plan_count_bytes(tc_plan *p) {
   tc_memory_of_plans((ptrdiff_t)p->entry.bytes);
 }
 
-tc_status tc_plan_build(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out) {
+tc_status tc_plan_create(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out) {
+  *out = NULL;
   tc_plan *p = of_trace(t, n_rec_words, n_word);
   if (!p) return TC_FAIL(TC_ERR_MEMORY, "no room for a plan");
   p->hash = hash;
   tc_status st = analyse(p);
-  if (st == TC_OK) tc_plan_shrink(p);
-  if (st == TC_OK) st = tc_lowering.lower(p);
   if (st != TC_OK) return tc_plan_release(p), st;
-  tc_plan_count_bytes(p);
+  tc_plan_shrink(p);
   *out = p;
+  return TC_OK;
+}
+
+tc_status tc_plan_build(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out) {
+  TC_TRY(tc_plan_create(t, n_rec_words, n_word, hash, out));
+  tc_status st = tc_lowering.lower(*out);
+  if (st != TC_OK) return tc_plan_release(*out), *out = NULL, st;
+  tc_plan_count_bytes(*out);
   return TC_OK;
 }
 

@@ -12,7 +12,9 @@
 // TC_MEMORY_BUDGET.
 uint64_t tc_plan_budget_now(void);
 
-// The plan of a closed key of t with this hash.
+// The plan of a closed key of t with this hash, not lowered.
+tc_status tc_plan_create(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out);
+// The same, lowered.
 tc_status tc_plan_build(const tc_trace *t, uint32_t n_rec_words, uint32_t n_word, tc_hash hash, tc_plan **out);
 // Counts what the plan, which is whole, holds.
 void tc_plan_count_bytes(tc_plan *p);

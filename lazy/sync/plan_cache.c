@@ -14,11 +14,17 @@
 #include "runtime/reentry.h"
 #include "runtime/watch.h"
 
+#define N_LEFT 1024  // plans that left the cache, whose hashes are kept
+
 static struct {
   pthread_mutex_t lock;
   tc_lru plans;
   uint64_t misses;
   _Atomic uint64_t uses;  // hits and misses
+  struct left {  // plans that left the cache, by their hash
+    uint64_t hash;
+    tc_prof_miss by;
+  } left[N_LEFT];
 } self = {.lock = PTHREAD_MUTEX_INITIALIZER};
 TC_FORK_SAFE(&self.lock, 2)
 
@@ -35,9 +41,21 @@ static tc_plan *find_locked(const uint64_t *word, uint32_t n_word, tc_hash hash)
 
 // pre: locked. Marks plans that left the cache, before traces' latest plans are looked through: see
 // remember.
-static tc_lru_entry *mark_gone(tc_lru_entry *gone) {
-  for (tc_lru_entry *e = gone; e; e = e->next) atomic_store(&((tc_plan *)e)->gone, true);
+static tc_lru_entry *mark_gone(tc_lru_entry *gone, tc_prof_miss by) {
+  for (tc_lru_entry *e = gone; e; e = e->next) {
+    tc_plan *p = (tc_plan *)e;
+    atomic_store(&p->gone, true);
+    self.left[p->hash.lo % N_LEFT] = (struct left){p->hash.lo, by};
+  }
   return gone;
+}
+
+tc_prof_miss tc_plan_miss(tc_hash hash) {
+  pthread_mutex_lock(&self.lock);
+  const struct left *l = &self.left[hash.lo % N_LEFT];
+  tc_prof_miss by = l->hash == hash.lo && l->by ? l->by : TC_PROF_MISS_NEW;
+  pthread_mutex_unlock(&self.lock);
+  return by;
 }
 
 // Releases plans that were taken out of the cache, for the cache and for the traces that had them
@@ -80,7 +98,8 @@ static void keep_plan(tc_plan *p) {
   tc_lru_add(&self.plans, &p->entry, p->hash.lo);
   // What was used last is kept, however large it is: a loop would else plan each step.
   tc_lru_entry *gone =
-      mark_gone(tc_lru_evict(&self.plans, (size_t)TC_MAX_OF(o->plan_cache, 1), (size_t)o->plan_cache_bytes));
+      mark_gone(tc_lru_evict(&self.plans, (size_t)TC_MAX_OF(o->plan_cache, 1), (size_t)o->plan_cache_bytes),
+                TC_PROF_MISS_EVICTED);
   pthread_mutex_unlock(&self.lock);
   if (tc_log_on(TC_LOG_CACHE)) {
     tc_log_line(TC_LOG_CACHE, "plan %016llx: miss", (unsigned long long)p->hash.lo);
@@ -144,7 +163,7 @@ tc_status tc_plan_of_carried(tc_type type, uint32_t shape, tc_device from, tc_de
 // Empties the cache. What runs are held for holds its plan on.
 static void clear_cache(void) {
   pthread_mutex_lock(&self.lock);
-  tc_lru_entry *gone = mark_gone(tc_lru_take_all(&self.plans));
+  tc_lru_entry *gone = mark_gone(tc_lru_take_all(&self.plans), TC_PROF_MISS_CLEARED);
   pthread_mutex_unlock(&self.lock);
   drop_evicted(gone);
 }

@@ -33,9 +33,9 @@ static tc_buffer *stored_at(const tc_trace *t, const tc_plan *p, uint32_t n) {
 // Whether somebody beside this trace, which ends, holds what the caller's memory held before the
 // assigns to it, or will once the run is published.
 static bool is_seen(const tc_trace *t, const tc_plan *p, const struct tc_user *u) {
-  uint32_t old = tc_slot_of(u->slot)->node;
-  while (tc_rec_op(tc_rec_of(t, old)) == TC_OP_ASSIGN) old = tc_rec_of(t, old)->in[1];
-  uint32_t leaf = p->leaf_of[old];
+  uint32_t out = p->out_of[tc_slot_of(u->slot)->node];
+  if (out != TC_LEAF_NONE && p->out[out].donor != TC_LEAF_NONE) return false;  // it lands in place
+  uint32_t leaf = p->leaf_of[u->leaf_node];
   bool ours = leaf != TC_LEAF_NONE && t->leaf[leaf].buf == u->buf;
   return tc_buffer_refs(u->buf) > 1 + (uint32_t)ours || (ours && p->leaves_run && p->hold_leaf[leaf]);
 }
@@ -120,8 +120,8 @@ void tc_values_restore(tc_trace *t, tc_run *run, tc_status st) {
   }
   for (uint32_t i = 0; i < t->n_user; i++) {  // a leaf may be the copy that a GPU read
     tc_slot *s = tc_slot_of(t->user[i].slot);
-    tc_buffer_release(s->buf);
-    s->buf = tc_buffer_retain(t->user[i].buf);
+    tc_slot_set_value(s, t->user[i].buf, NULL, s->flags & TC_SLOT_FREED);
+    s->err = TC_OK;
   }
 }
 

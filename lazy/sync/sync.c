@@ -7,8 +7,10 @@
 #include "lazy/sync/launch.h"
 #include "lazy/sync/plan_build.h"
 #include "lazy/sync/plan_cache.h"
+#include "lazy/sync/plan_miss.h"
 #include "lazy/sync/publish.h"
 #include "lazy/sync/sync.h"
+#include "lazy/sync/sync_record.h"
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 #include "runtime/log.h"
@@ -18,11 +20,9 @@
 
 static const char *const cause_names[TC_N_CAUSES] = {"item",   "to_host", "map",      "print",        "save",  "eval",
                                                      "sync",   "bound",   "landmark", "cross-thread", "eager", "replay",
-                                                     "retake", "to",      "memory",   "backward"};
+                                                     "retake", "to",      "memory",   "backward",     "alias"};
 
-// Appends flags, sole bits and environment after the records, so that the key is one run of words;
-// returns its length, 0 out of memory.
-static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool peek) {
+uint32_t tc_trace_close_key(tc_trace *t, int n_asked, const tc_node *asked, bool peek) {
   uint32_t flag_words = (t->n_node + 7) / 8, n = t->n_word + flag_words + 2;
   if (!TC_GROW(t->word, t->cap_word, n)) return 0;
   t->word[t->n_word + flag_words - (flag_words > 0)] = 0;
@@ -31,6 +31,9 @@ static uint32_t close_key(tc_trace *t, int n_asked, const tc_node *asked, bool p
   for (uint32_t i = 0; i < t->n_leaf && !peek; i++)
     if (tc_buffer_refs(t->leaf[i].buf) == 1 && t->leaf[i].buf->origin != TC_ORIGIN_BORROWED)
       flags[t->leaf[i].node] |= TC_NODE_SOLE;
+  for (uint32_t i = 0; i < t->n_user && !peek; i++)  // beside the leaf only the assign that lands there holds it
+    if (tc_buffer_refs(t->user[i].buf) == 2 && !t->user[i].buf->strided && !t->user[i].buf->aliased)
+      flags[t->user[i].leaf_node] |= TC_NODE_SOLE;
   for (int i = 0; i < n_asked; i++) flags[asked[i]] |= TC_NODE_ASKED;
   const tc_options *o = tc_options_get();
   uint64_t lowered = (uint64_t)(o->strict != 0) << 1 | (uint64_t)(o->winograd != 0) << 2 |
@@ -80,6 +83,7 @@ static tc_status take_beside(tc_trace *t, work *w) {
 }
 
 static tc_status run_plan(tc_trace *t, work *w, tc_sync_point *rec) {
+  tc_free(w->done.times);
   w->done = (tc_work_done){0}, w->beside = 0;
   tc_status st = tc_plan_get(t, w->n_rec_words, w->n_word, &w->plan, &w->hit, &w->compiled);
   tc_buffer_peak_begin(t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU);
@@ -120,6 +124,38 @@ static void defer_undone(tc_trace *t, tc_cause cause, tc_site site, tc_status st
   tc_trace_owe(t, st, site, silent ? 0 : tc_error_clears());
 }
 
+// Hands the results over, or restores what the run did not make, for st. Returns the sync's status.
+static tc_status publish(tc_trace *t, work *w, tc_cause cause, tc_site site, tc_status st) {
+  tc_plan *p = w->plan;
+  if (st == TC_OK) {
+    if (w->run) tc_run_fill(w->run, t, false);
+    st = tc_values_publish(t, p, w->run);
+    for (uint32_t i = 0; TC_UNLIKELY(tc_profile_sequence != 0) && i < p->n_out; i++)
+      tc_buffer_set_stored(t->out[i], tc_profile_sequence);
+    if (st != TC_OK) defer_undone(t, cause, site, st);
+    return st;
+  }
+  defer_undone(t, cause, site, st);
+  if (p && !w->run) w->run = tc_run_allocate(p, t->n_past, t->n_param_node);
+  if (w->run) tc_run_fill(w->run, t, true);
+  tc_values_restore(t, w->run, st);
+  return st;
+}
+
+static void fill_facts(tc_sync_point *rec, const work *w, tc_peak peak) {
+  const tc_plan *p = w->plan;
+  const tc_work_done *done = &w->done;
+  rec->hash = p ? p->hash.lo : 0, rec->n_left = p ? p->n_left : 0,
+  rec->tier = done->interpreted ? "interp"
+              : p               ? p->tier
+                                : "none";
+  rec->n_kernels = p ? p->n_kernels + done->n_kernels : 0, rec->bytes = p ? p->bytes_moved + done->bytes : 0;
+  rec->planned_bytes = peak.before_bytes + (p ? p->taken_bytes + done->taken_bytes : 0) + w->beside,
+  rec->peak_bytes = peak.most_bytes;
+  rec->replayed = done->replayed, rec->gpu_note = done->gpu_note, rec->copied_bytes = done->copied_bytes;
+  rec->hit = w->hit, rec->n_compiled = p && !w->hit ? p->n_compiled : 0;
+}
+
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked) {
   if (t->n_node == t->n_leaf && n_asked == 0) {
     if (!t->dropped) tc_trace_reset(t);
@@ -129,41 +165,31 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   uint64_t began = tc_ticks();
   tc_sync_point rec;  // every field is set here or at the end
   rec.cause = cause_names[cause], rec.site = site, rec.n_nodes = t->n_node, rec.n_wrong = 0;
+  bool recorded = tc_sync_is_recorded();
+  if (TC_UNLIKELY(recorded)) tc_profile_sequence = tc_profile_next_sequence(), began = tc_ticks();
+  tc_sync_times times = {.first = t->first, .synced = t->synced, .began = began};
   rec.before_ns = t->synced ? tc_ticks_between(t->synced, began) : 0;
   const tc_gpu_ranges *range = range_begin(t, &rec);
   bool peek = t->dropped;
-  work w = {.n_rec_words = t->n_word, .n_word = close_key(t, n_asked, asked, peek), .launched = began};
+  work w = {.n_rec_words = t->n_word, .n_word = tc_trace_close_key(t, n_asked, asked, peek), .launched = began};
   if (w.n_word && tc_log_on(TC_LOG_TRACE)) tc_trace_log(t, &rec);
   tc_status st = w.n_word ? run_pending(t, &w, &rec) : TC_FAIL(TC_ERR_MEMORY, "no room for a key");
   tc_plan *p = w.plan;
-  const tc_work_done *done = &w.done;
   tc_peak peak = tc_buffer_peak_end();
   uint64_t allocated = w.n_word ? tc_buffer_new_ticks() : 0, ran = tc_ticks();
-  if (peek) {
-    if (st == TC_OK) tc_values_publish_asked(t, p, n_asked, asked);
-  } else if (st == TC_OK) {
-    if (w.run) tc_run_fill(w.run, t, false);
-    st = tc_values_publish(t, p, w.run);
-    if (st != TC_OK) defer_undone(t, cause, site, st);
-  } else {
-    defer_undone(t, cause, site, st);
-    if (p && !w.run) w.run = tc_run_allocate(p, t->n_past, t->n_param_node);
-    if (w.run) tc_run_fill(w.run, t, true);
-    tc_values_restore(t, w.run, st);
+  if (p && tc_log_on(TC_LOG_SYNC)) tc_plan_miss_note(t, w.hit ? NULL : p, &rec);
+  if (TC_UNLIKELY(recorded) && p && w.n_word) {
+    tc_sync_record_plan(t, p, &rec);
+    times.noting = tc_ticks_between(ran, tc_ticks());
   }
+  if (!peek)
+    st = publish(t, &w, cause, site, st);
+  else if (st == TC_OK)
+    tc_values_publish_asked(t, p, n_asked, asked);
   if (w.taken) tc_taken_drop(t, p);
   tc_run_release(w.run);
   if (!peek) tc_trace_reset(t);
-  rec.hash = p ? p->hash.lo : 0, rec.n_left = p ? p->n_left : 0,
-  rec.tier = done->interpreted ? "interp"
-             : p               ? p->tier
-                               : "none";
-  rec.n_kernels = p ? p->n_kernels + done->n_kernels : 0, rec.bytes = p ? p->bytes_moved + done->bytes : 0;
-  rec.planned_bytes = peak.before_bytes + (p ? p->taken_bytes + done->taken_bytes : 0) + w.beside,
-  rec.peak_bytes = peak.most_bytes;
-  rec.replayed = done->replayed, rec.gpu_note = done->gpu_note, rec.copied_bytes = done->copied_bytes;
-  rec.hit = w.hit, rec.n_compiled = p && !w.hit ? p->n_compiled : 0;
-  tc_plan_release(p);
+  fill_facts(&rec, &w, peak);
   if (TC_UNLIKELY(range != NULL)) (void)range->pop();
   t->synced = tc_ticks();
   uint64_t before = tc_ticks_between(began, w.launched), running = tc_ticks_between(w.launched, ran),
@@ -173,10 +199,27 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   rec.publish_ns = tc_ticks_between(ran, t->synced), rec.total_ns = tc_ticks_between(began, t->synced);
   rec.status = st;
   tc_profile_add(&rec);
+  if (TC_UNLIKELY(recorded)) {
+    times.launched = w.launched, times.ran = ran, times.published = t->synced, times.making = w.compiled;
+    times.allocated_first = w.allocated, times.allocated = allocated;
+    tc_sync_record(&rec, p, &w.done, &times, w.hit || !p ? TC_PROF_MISS_NONE : (uint32_t)tc_plan_miss(p->hash));
+    tc_profile_sequence = 0, t->first = 0, t->synced = tc_ticks();
+  }
+  tc_free(w.done.times);
+  tc_plan_release(p);
   return st;
 }
 
 tc_status tc_trace_make_way(tc_trace *t, tc_cause cause, tc_site site) {
+  static const char *const why[TC_N_CAUSES] = {
+      [TC_CAUSE_BOUND] = "are as many, or hold as much memory, as may be pending",
+      [TC_CAUSE_ALIAS] = "have an assign to memory that another borrow covers, too",
+      [TC_CAUSE_MEMORY] = "are in another memory"};
+  if (TC_UNLIKELY(t->record_only))
+    return tc_fail(TC_ERR_STATE, tc_inside_call.op, site,
+                   "the %u records pending %s: they run before it, and this thread only records "
+                   "(tc_record_only_begin); call tc_sync before",
+                   t->n_node, why[cause] ? why[cause] : "would run");
   tc_device d = t->n_node ? (tc_device)t->dev[0] : TC_DEVICE_CPU;
   bool owes = t->n_user > 0;
   tc_error_mark before = tc_error_now();

@@ -20,10 +20,15 @@ typedef enum tc_cause {
   TC_CAUSE_TO,  // a value goes to another memory
   TC_CAUSE_MEMORY,  // what follows is in another memory
   TC_CAUSE_BACKWARD,  // a gradient goes to another memory
+  TC_CAUSE_ALIAS,  // an assign goes to memory that another borrow covers, too
   TC_N_CAUSES
 } tc_cause;
 // pre: locked. Runs what is pending and closes the trace; asked nodes are stored.
 tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, const tc_node *asked);
+// pre: locked. Appends flags, sole bits and environment after the records, so that the key is one
+// run of words; returns its length, 0 out of memory.
+// peek: true: another thread looks at values of the trace, which goes on.
+uint32_t tc_trace_close_key(tc_trace *t, int n_asked, const tc_node *asked, bool peek);
 // pre: locked. Runs what is pending for an op that may need none of it. If that fails because its
 // device is lost, the op goes on without an error; reading those values reports it.
 // Where memory of the caller's was to be written, the op fails.

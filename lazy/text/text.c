@@ -9,6 +9,7 @@
 
 #include "lazy/record/append.h"
 #include "lazy/record/record.h"
+#include "lazy/sync/plan_build.h"
 #include "lazy/sync/sync.h"
 #include "runtime/log.h"
 
@@ -145,7 +146,7 @@ static tc_status read_node(reader *r) {
     if (strcmp(op, tc_op_names[i]) == 0) x.op = (tc_op)i;
   if (x.op == TC_N_OP_ROWS) return bad(r, "%.40s is no op", op ? op : "nothing");
   if (!type_and_shape(shape, &x)) return bad(r, "%.40s is no type and shape", shape ? shape : "nothing");
-  TC_TRY(tc_device_parse(dev, "trace", 0, &x.dev));
+  TC_TRY(tc_device_of_name(dev, "trace", 0, &x.dev));
   TC_TRY(read_lists(r, &x));
   int arity = tc_op_arity[x.op];
   if (arity > 2 ? x.n_in < 1 || (arity < 9 && x.n_in != arity) : x.n_in != arity)
@@ -229,17 +230,26 @@ static tc_node record_leaf(tc_trace *t, const tc_text_node *x, uint32_t shape, t
   return tc_trace_leaf(t, *buf, x->type, shape, x->dev);
 }
 
+// What is recorded next is the call of record n.
+static void name_call(tc_trace *t, const tc_text_node *x, uint32_t n) {
+  char number[16];
+  snprintf(number, sizeof number, "%%%u", n);
+  t->op = tc_op_names[x->op], t->op_site = tc_text_site(x->site && *x->site ? x->site : number);
+}
+
 // Records every node; held: per node, the reference that keeps a leaf from being the trace's alone.
+// out: per node, its handle; NULL: none are made.
 static bool record(tc_trace *t, const tc_text *x, tc_tensor *out, tc_buffer **held) {
   for (uint32_t n = 0; n < x->n; n++) {
     const tc_text_node *k = &x->node[n];
+    name_call(t, k, n);
     if (tc_device_memory(k->dev) != tc_device_memory(x->node[0].dev))
       return tc_rec_fail(t, TC_ERR_DEVICE, "%%%u is in another memory than what comes before", n), false;
     uint32_t shape = tc_dims_intern(&k->dims);
     if (shape == TC_SHAPE_NONE) return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a shape"), false;
     tc_node made = k->op == TC_OP_LEAF ? record_leaf(t, k, shape, &held[n]) : tc_text_record(t, k, shape);
     if (made == TC_NODE_ERR) return false;
-    if (k->flag & (TC_NODE_LIVE | TC_NODE_ASKED)) out[n] = tc_trace_handle(t, made, false);
+    if (out && k->flag & (TC_NODE_LIVE | TC_NODE_ASKED)) out[n] = tc_trace_handle(t, made, false);
     if (t->op_status != TC_OK) return false;
     t->flag[made] = k->flag & (uint8_t)~(TC_NODE_ASKED | TC_NODE_SOLE);
     if (held[n] && (k->flag & TC_NODE_SOLE)) tc_buffer_release(held[n]), held[n] = NULL;
@@ -247,30 +257,75 @@ static bool record(tc_trace *t, const tc_text *x, tc_tensor *out, tc_buffer **he
   return true;
 }
 
+// A text that is being recorded.
+typedef struct replay {
+  tc_buffer **held;  // per node; NULL: not a leaf, or the trace's alone
+  tc_node *asked;
+  int n_asked;
+} replay;
+
+static tc_status expect_devices(const tc_text *x) {
+  for (uint32_t n = 0; n < x->n; n++) {
+    tc_device d = x->node[n].dev;
+    const char *absent = n && d == x->node[n - 1].dev ? NULL : tc_device_absent(d);
+    if (absent) return TC_FAIL(TC_ERR_DEVICE, "\"%s\": %s", tc_device_name(d), absent);
+  }
+  return TC_OK;
+}
+
+// Records x behind what is pending, which runs first.
+static tc_status replay_begin(replay *r, tc_trace *t, const tc_text *x, tc_tensor *out, tc_site site) {
+  *r = (replay){.held = tc_calloc(x->n + 1, sizeof *r->held), .asked = tc_calloc(x->n + 1, sizeof *r->asked)};
+  if (!r->held || !r->asked) return TC_FAIL(TC_ERR_MEMORY, "no room to replay a trace");
+  TC_TRY(expect_devices(x));
+  if (t->n_node) TC_TRY(tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL));  // numbers begin at 0
+  bool ok = record(t, x, out, r->held);
+  t->op = "replay", t->op_site = site;
+  if (!ok) {
+    tc_status st = t->op_status;
+    tc_trace_reset(t);
+    return st;
+  }
+  for (uint32_t n = 0; n < x->n; n++)
+    if (x->node[n].flag & TC_NODE_ASKED) r->asked[r->n_asked++] = n;
+  return TC_OK;
+}
+
+static void replay_end(replay *r, const tc_text *x) {
+  for (uint32_t n = 0; n < x->n && r->held; n++) tc_buffer_release(r->held[n]);
+  tc_free(r->held);
+  tc_free(r->asked);
+}
+
 tc_status tc_text_run(const tc_text *x, tc_tensor *out) {
   memset(out, 0, x->n * sizeof *out);
   tc_site site = tc_site_return(__builtin_return_address(0));
   tc_trace *t = tc_op_begin("replay", site);
   if (t->op_status != TC_OK) return tc_op_done(t);
-  tc_buffer **held = tc_calloc(x->n + 1, sizeof *held);
-  tc_node *asked = tc_calloc(x->n + 1, sizeof *asked);
-  tc_status st = held && asked ? TC_OK : TC_FAIL(TC_ERR_MEMORY, "no room to replay a trace");
-  if (st == TC_OK && t->n_node) st = tc_trace_sync(t, TC_CAUSE_SYNC, site, 0, NULL);  // numbers begin at 0
-  if (st == TC_OK && !record(t, x, out, held)) {
-    st = t->op_status;
-    tc_trace_reset(t);
-  }
-  int n_asked = 0;
-  for (uint32_t n = 0; n < x->n && st == TC_OK; n++)
-    if (x->node[n].flag & TC_NODE_ASKED) asked[n_asked++] = n;
-  if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_REPLAY, site, n_asked, asked);
+  replay r;
+  tc_status st = replay_begin(&r, t, x, out, site);
+  if (st == TC_OK) st = tc_trace_sync(t, TC_CAUSE_REPLAY, site, r.n_asked, r.asked);
   for (uint32_t n = 0; n < x->n; n++) {
-    if (held) tc_buffer_release(held[n]);
     if (st != TC_OK && out[n].gen && out[n].slot < TC_POISON) tc_slot_release_handle(t, out[n]);
     if (st != TC_OK) out[n] = (tc_tensor){0, 0};
   }
-  tc_free(held);
-  tc_free(asked);
+  replay_end(&r, x);
+  if (st != TC_OK) t->op_status = st;
+  return tc_op_done(t);
+}
+
+tc_status tc_text_plan(const tc_text *x, tc_plan **out) {
+  *out = NULL;
+  tc_site site = tc_site_return(__builtin_return_address(0));
+  tc_trace *t = tc_op_begin("replay", site);
+  if (t->op_status != TC_OK) return tc_op_done(t);
+  replay r;
+  tc_status st = replay_begin(&r, t, x, NULL, site);
+  uint32_t n_rec_words = t->n_word, n_word = st == TC_OK ? tc_trace_close_key(t, r.n_asked, r.asked, false) : 0;
+  if (st == TC_OK && !n_word) st = TC_FAIL(TC_ERR_MEMORY, "no room for a key");
+  if (st == TC_OK) st = tc_plan_create(t, n_rec_words, n_word, tc_hash_bytes(t->word, n_word * sizeof t->word[0]), out);
+  if (st == TC_OK) tc_trace_reset(t);
+  replay_end(&r, x);
   if (st != TC_OK) t->op_status = st;
   return tc_op_done(t);
 }

@@ -35,7 +35,7 @@ void tc_text_write(FILE *out, const tc_text *x);
 
 // Reads the next trace of a text and moves *text past it. TC_ERR_ARG with the line's number if it
 // is malformed; with x->n 0 and TC_OK: no trace is left. Checks numbers, types, shapes and the
-// count of operands. fini after either.
+// count of operands; whether its devices are there is asked when it runs. fini after either.
 tc_status tc_text_read(tc_text *x, const char **text);
 void tc_text_fini(tc_text *x);
 
@@ -43,7 +43,14 @@ void tc_text_fini(tc_text *x);
 // reporting: it does not fit its operands (text_record.c).
 tc_node tc_text_record(tc_trace *t, const tc_text_node *x, uint32_t shape);
 
+// The site of a line that a text names, for errors and logs of what is recorded from it. The same
+// text has the same site, which lives as long as the process. 0 without memory. Thread-safe.
+tc_site tc_text_site(const char *text);
+
 // Records x in this thread as it was (same key, hence the same plan, within one process) and runs
-// it. Every leaf must have data.
+// it. Each record's call is its op, at its site or else at its number, such as "%3". Every leaf
+// must have data.
 // out: per node a handle of the caller's, to release, where it was live or asked, else {0, 0}.
 tc_status tc_text_run(const tc_text *x, tc_tensor *out);
+// The plan of that run, not lowered; a new reference. Nothing of it runs.
+tc_status tc_text_plan(const tc_text *x, tc_plan **out);

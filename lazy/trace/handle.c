@@ -28,7 +28,7 @@ tc_tensor tc_keep_at(tc_tensor h, tc_site site) {
   tc_slot *s = tc_slot_lock(h, "keep", site, &t);
   if (!s) return h;
   s->flags |= TC_SLOT_KEEP;
-  if (s->epoch == t->epoch) t->flag[s->node] |= TC_NODE_KEEP;
+  if (s->epoch == t->epoch && t->slot_of[s->node] == h.slot) t->flag[s->node] |= TC_NODE_KEEP;
   tc_slot_unlock(t);
   return h;
 }
@@ -42,11 +42,21 @@ tc_tensor tc_retain_at(tc_tensor h, tc_site site) {
   return h;
 }
 
+// One of several borrows is given back before its scope ends: then the scope has one reference
+// less. Not so if some references are of tc_retain.
+static void leave_scope(tc_trace *t, const tc_slot *s, tc_tensor h) {
+  uint32_t n = 0, latest = 0;
+  for (uint32_t i = 0; i < t->n_pool; i++)
+    if (t->pool[i].slot == h.slot && t->pool[i].gen == h.gen) n++, latest = i;
+  if (n > 1 && n == s->refs) t->pool[latest].gen--;  // no handle: that is even
+}
+
 void tc_release_at(tc_tensor h, tc_site site) {
   tc_trace *t;
   if (h.gen == 0 || h.slot >= TC_POISON) return;
   tc_slot *s = tc_slot_lock(h, "release", site, &t);
   if (!s) return;
+  if (TC_UNLIKELY(s->flags & TC_SLOT_REBORROWED)) leave_scope(t, s, h);
   tc_slot_release(t, s, h);
   tc_trace_unlock_or_retire(t);
   tc_leave();

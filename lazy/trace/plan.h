@@ -48,6 +48,8 @@ typedef struct tc_plan {
   const char *tier;  // how its kernels run when they are all compiled, static
   uint64_t bytes_moved;  // by every run; launch reports what filling the constant cache moves
   size_t taken_bytes;  // memory that every run takes: fresh results, and the arena
+  uint64_t compile_ticks, describe_ticks;  // of making it: compiling kernels; facts for a profile
+  _Atomic uint64_t profiled;  // the profile that has it (its generation), and its number there. 0: none has
   _Atomic bool gone;  // true: no longer in the cache
 } tc_plan;
 

@@ -70,6 +70,30 @@ tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled) {
   return h;
 }
 
+// Of the slot's node, which was a parameter's value.
+static void drop_param(tc_trace *t, uint32_t node) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < t->n_param_node; i++)
+    if (t->param_node[i].node != node) t->param_node[n++] = t->param_node[i];
+  t->n_param_node = n;
+  t->flag[node] &= (uint8_t)~(TC_NODE_REQUIRES_GRAD | TC_NODE_TAPE | TC_NODE_NO_HISTORY);
+}
+
+tc_tensor tc_slot_refer(tc_trace *t, uint32_t slot) {
+  tc_slot *s = tc_slot_of(slot);
+  if (TC_UNLIKELY(t->n_pool == t->cap_pool) && !pool_grow(t))
+    return tc_rec_fail(t, TC_ERR_MEMORY, "no room for a handle"), tc_poison(TC_ERR_MEMORY);
+  if (s->gen & 1) {
+    s->flags |= TC_SLOT_REBORROWED;
+  } else {  // its handle is dead, and no parameter
+    if (s->flags & TC_SLOT_GRAD) drop_param(t, s->node);
+    s->gen++, s->refs = 0, s->flags &= TC_SLOT_HAS_DEFERRED;
+    t->n_slots++;
+  }
+  s->refs++;
+  return t->pool[t->n_pool++] = (tc_tensor){slot, s->gen};
+}
+
 tc_tensor tc_trace_handle_stored(tc_trace *t, const tc_stored *v, tc_run *run, uint32_t home, bool pooled) {
   tc_tensor h = tc_trace_handle(t, TC_NODE_ERR, pooled);
   if (h.slot >= TC_POISON) return h;
@@ -107,6 +131,16 @@ void tc_slot_settle(tc_trace *t, uint32_t slot) {
   tc_slot *s = tc_slot_of(slot);
   s->flags &= (uint8_t)~TC_SLOT_HAS_DEFERRED;
   if (!(s->gen & 1)) slot_free(t, s, slot);
+}
+
+void tc_slot_drop_assign(tc_trace *t, uint32_t slot) {
+  for (uint32_t i = 0; i < t->n_user; i++) {
+    if (t->user[i].slot != slot) continue;
+    tc_buffer_release(t->user[i].buf);
+    t->user[i] = t->user[--t->n_user];
+    tc_slot_of(slot)->flags &= (uint8_t)~TC_SLOT_HAS_DEFERRED;
+    return;
+  }
 }
 
 void tc_slot_release_handle(tc_trace *t, tc_tensor h) {

@@ -151,7 +151,7 @@ tc_trace *tc_trace_begin(void) {
     t->free_slot = TC_SLOT_NONE;
     tc_trace_reset(t);  // epoch 1
   }
-  t->stream = stream, t->seed = 0, t->counter = 0, t->no_grad = 0, t->cut_site = 0, t->synced = 0;
+  t->stream = stream, t->seed = 0, t->counter = 0, t->no_grad = 0, t->record_only = 0, t->cut_site = 0, t->synced = 0;
   t->watch = (struct tc_pile){0};
   t->forks = atomic_load(&self.forks);
   if (self.has_key) pthread_setspecific(self.key, t);
@@ -182,6 +182,20 @@ void tc_no_grad_end(void) {
   if (!tc_enter("no_grad_end", 0)) return;
   tc_trace *t = tc_trace_self();
   if (t && t->no_grad > 0) t->no_grad--;
+  tc_leave();
+}
+
+void tc_record_only_begin(void) {
+  if (!tc_enter("record_only_begin", 0)) return;
+  tc_trace *t = tc_trace_self();
+  if (t) t->record_only++;
+  tc_leave();
+}
+
+void tc_record_only_end(void) {
+  if (!tc_enter("record_only_end", 0)) return;
+  tc_trace *t = tc_trace_self();
+  if (t && t->record_only > 0) t->record_only--;
   tc_leave();
 }
 

@@ -30,12 +30,22 @@
 // GRAD: the slot is a parameter's (requires_grad). KEEP: it survives the end of its scope.
 // OWES: an assign has yet to reach the caller's memory. FREED: a backward freed the history of its
 // stored value, which has no run. RECIPE: it has no stored value, but a run that can make it again.
-enum { TC_SLOT_GRAD = 1, TC_SLOT_KEEP = 2, TC_SLOT_HAS_DEFERRED = 4, TC_SLOT_FREED = 8, TC_SLOT_RECIPE = 16 };
+// REBORROWED: scopes may have more than one reference to it.
+enum {
+  TC_SLOT_GRAD = 1,
+  TC_SLOT_KEEP = 2,
+  TC_SLOT_HAS_DEFERRED = 4,
+  TC_SLOT_FREED = 8,
+  TC_SLOT_RECIPE = 16,
+  TC_SLOT_REBORROWED = 32
+};
 
 typedef struct tc_slot {
   uint32_t gen, refs;  // gen: odd while in use. Even and not in the free list: released, but OWES
   uint64_t epoch;  // of the trace: node counts in this one alone
-  uint32_t node, home;  // number in the pending trace; number in the run
+  // Number in the pending trace, and in the run. The node of a strided buffer's value is shared: it
+  // is not in slot_of
+  uint32_t node, home;
   tc_run *run;  // retained; has its recipe or history. NULL: neither
   tc_buffer *buf;  // retained; the stored value, dense. NULL: not stored
   uint32_t shape;  // interned
@@ -85,7 +95,7 @@ struct tc_trace {
   uint32_t live_tape;  // a node on the tape that was alive when last looked for
   bool passed;  // true: the trace was not cut at an optimizer's step, since its scope will end
   bool cut_at_bound;  // true: a bound cut the step before this trace; its rest ends with the optimizer's step
-  uint64_t most_nodes;  // hard bound: a trace of so many runs
+  uint64_t most_nodes;  // hard bound: a trace of so many runs. 0: it runs before the next op, for an aliased assign
   uint32_t free_slot;  // the first free slot. TC_SLOT_NONE: none
   uint32_t n_slots;  // slots in use; a trace outlives its thread until it is 0
   bool orphan;  // true: its thread has ended
@@ -98,8 +108,10 @@ struct tc_trace {
   tc_device op_device;  // the operands' device; in a backward, the device of the record being differentiated
   bool tape;  // true: records go on the tape
   int no_grad;  // open tc_no_grad_begin
+  int record_only;  // open tc_record_only_begin: nothing runs unasked
   uint64_t seed, counter, stream;
   uint64_t synced;  // when the last sync point ended, in ticks. 0: there was none
+  uint64_t first;  // with a profile: when an op found the trace empty, in ticks. 0: not known
   uint64_t cut_site;  // the landmark at which the trace was cut last. 0: never
   tc_site freed_by;  // the latest backward that freed history
   uint32_t forks;  // forks before this process; another number: the trace's thread is not in this process
@@ -121,6 +133,7 @@ struct tc_trace {
   uint32_t next_latest;  // the one that is replaced next
   struct tc_user {  // writable memory of the caller, which an assign reaches at the sync
     uint32_t slot;  // whose value it is; it OWES until then
+    uint32_t leaf_node;  // the leaf that reads what it holds before
     tc_buffer *buf;  // retained
     tc_buffer *spare;  // during a sync: memory for old content that somebody holds. NULL: nobody does
   } *user;
@@ -168,6 +181,12 @@ static inline tc_slot *tc_slot_of(uint32_t slot) {
   tc_chunk *chunk = atomic_load_explicit(&tc_slot_chunk[slot / TC_CHUNK_SLOTS], memory_order_acquire);
   return &chunk->slot[slot % TC_CHUNK_SLOTS];
 }
+// pre: the slot's trace is locked. Whether its value is still to be computed or assigned: its
+// node in the pending trace is more than what its memory holds.
+static inline bool tc_slot_is_pending(const tc_trace *t, const tc_slot *s) {
+  return s->epoch == t->epoch && tc_rec_op((const tc_rec *)(const void *)(t->word + t->at[s->node])) != TC_OP_LEAF &&
+         !(s->buf && s->buf->strided);
+}
 // A new slot and handle in the current scope (pooled) or owned by the caller; poison when out of
 // memory. With node TC_NODE_ERR: no node.
 tc_tensor tc_trace_handle(tc_trace *t, tc_node n, bool pooled);
@@ -187,11 +206,20 @@ static inline void tc_slot_set_value(tc_slot *s, tc_buffer *buf, tc_run *run, bo
   if (old) tc_buffer_release(old);
   if (was) tc_run_leave(was, had_recipe);
 }
+// pre: t is locked. A new reference to a slot of t that is alive, or released and HAS_DEFERRED, in
+// the current scope; poison when out of memory.
+tc_tensor tc_slot_refer(tc_trace *t, uint32_t slot);
+// A handle as a buffer of the caller's memory has it.
+static inline uint64_t tc_handle_word(tc_tensor h) {
+  return (uint64_t)h.gen << 32 | h.slot;
+}
 void tc_slot_release(tc_trace *t, tc_slot *s, tc_tensor h);
 // The same of a handle that may be stale.
 void tc_slot_release_handle(tc_trace *t, tc_tensor h);
 // The slot OWES no more; frees it if it was released meanwhile.
 void tc_slot_settle(tc_trace *t, uint32_t slot);
+// pre: t is locked. The slot's assign never reaches the caller's memory.
+void tc_slot_drop_assign(tc_trace *t, uint32_t slot);
 // At the end of the process, when no trace is left.
 void tc_slot_free_all(void);
 // pre: t is locked. Looks whether temporaries outlive the runs at this place, and warns once in a

@@ -91,7 +91,7 @@ void tc_text_write_trace(FILE *out, const tc_trace *t, const uint8_t *flag, size
     int64_t count = tc_dims_at(r->shape)->count;
     size_t bytes = (size_t)count * tc_type_bytes((tc_type)r->dtype);
     void *data = bytes <= max_bytes ? tc_malloc(bytes + 1) : NULL;
-    if (data && tc_buffer_read(t->leaf[i].buf, data, bytes) == TC_OK)
+    if (data && tc_buffer_read_span(t->leaf[i].buf, data, bytes) == TC_OK)
       tc_text_write_data(out, t->leaf[i].node, (tc_type)r->dtype, count, data);
     tc_free(data);
   }

@@ -9,8 +9,6 @@
 
 #include "lazy/trace/plan.h"
 
-#define TC_TEXT_LOG_BYTES 4096  // leaves of at most so much are written to the log with their data
-
 typedef struct tc_text_node {
   tc_op op;
   tc_type type;

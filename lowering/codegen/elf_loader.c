@@ -4,7 +4,8 @@
 // other in one mapping. Stubs for library functions, which a 32-bit branch may not reach, lie at
 // its end. Relocations are applied while the mapping is writable; then it becomes executable for
 // good.
-// Unwind tables are left out; so are writable data, which generated kernels do not have.
+// Writable data are refused: generated kernels have none.
+// Debuggers read a copy of the object, in which sections have the addresses they were loaded at.
 // Invariants: the object is not trusted. Every offset is checked against what it points into.
 // Headers are copied before use, for the object may be unaligned. Nothing outside the mapping is
 // written.
@@ -15,9 +16,13 @@
 #include <elf.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "lowering/codegen/loaded_code.h"
+#include "lowering/codegen/perf_files.h"
 #include "runtime/arena.h"
 #include "runtime/status.h"
 
@@ -34,6 +39,8 @@
 struct tc_elf_code {
   void *map;
   size_t bytes;
+  bool is_told;
+  tc_loaded_code told;  // what debuggers and profilers are told; owns the copy of the object
 };
 
 // What generated code may call by name: what LLVM makes of copies, and of rounding and fma where
@@ -102,18 +109,22 @@ static tc_status read_headers(loader *l) {
   return TC_OK;
 }
 
+// Of unwind tables x86-64 has a type of its own.
+static bool is_loaded(const Elf64_Shdr *s) {
+  return (s->sh_type == SHT_PROGBITS || s->sh_type == SHT_X86_64_UNWIND) && (s->sh_flags & SHF_ALLOC);
+}
+
 static tc_status lay_out(loader *l) {
   uint64_t at = 0;
   for (uint32_t i = 0; i < l->head.e_shnum; i++) {
     const Elf64_Shdr *s = &l->section[i];
     const char *name = string_at(l, l->head.e_shstrndx, s->sh_name);
     l->place[i] = UINT64_MAX;
-    if (s->sh_type != SHT_PROGBITS || !(s->sh_flags & SHF_ALLOC)) {
+    if (!is_loaded(s)) {
       if (s->sh_type == SHT_NOBITS && s->sh_size > 0) return bad("zero-initialised data");
       continue;
     }
     if (name == NULL) return bad("section without a name");
-    if (strcmp(name, ".eh_frame") == 0) continue;
     if ((s->sh_flags & SHF_WRITE) && s->sh_size > 0) return bad("writable data");
     uint64_t align = s->sh_addralign > 0 ? s->sh_addralign : 1;
     if ((align & (align - 1)) != 0 || align > 4096) return bad("bad alignment");
@@ -280,7 +291,7 @@ static tc_status relocate(const loader *l) {
   return TC_OK;
 }
 
-static tc_status find_function(const loader *l, const char *name, void **out) {
+static tc_status find_function(const loader *l, const char *name, tc_loaded_code *out) {
   for (uint32_t i = 0; i < l->head.e_shnum; i++) {
     if (l->section[i].sh_type != SHT_SYMTAB) continue;
     for (uint64_t k = 0; k < l->section[i].sh_size / sizeof(Elf64_Sym); k++) {
@@ -293,15 +304,38 @@ static tc_status find_function(const loader *l, const char *name, void **out) {
       const Elf64_Shdr *s = &l->section[sym.st_shndx];
       if (l->place[sym.st_shndx] == UINT64_MAX || !(s->sh_flags & SHF_EXECINSTR) || sym.st_value >= s->sh_size)
         return bad("the function is not in code");
-      *out = l->map + l->place[sym.st_shndx] + sym.st_value;
+      uint64_t room = s->sh_size - sym.st_value;
+      out->at = l->map + l->place[sym.st_shndx] + sym.st_value;
+      out->bytes = sym.st_size > 0 && sym.st_size < room ? sym.st_size : room;
       return TC_OK;
     }
   }
   return TC_FAIL(TC_ERR_COMPILE, "object has no function %s", name);
 }
 
+// Copies the object for debuggers; without memory they are told nothing.
+static void copy_object(const loader *l, tc_loaded_code *out) {
+  out->object = tc_malloc(l->bytes);
+  if (out->object == NULL) return;
+  out->object_bytes = l->bytes;
+  memcpy(out->object, l->object, l->bytes);
+  for (uint32_t i = 0; i < l->head.e_shnum; i++) {
+    const Elf64_Shdr *s = &l->section[i];
+    const char *name = string_at(l, l->head.e_shstrndx, s->sh_name);
+    bool is_plain = s->sh_type == SHT_PROGBITS && !(s->sh_flags & SHF_COMPRESSED);
+    if (is_plain && name != NULL && strcmp(name, ".debug_line") == 0) {
+      out->lines = out->object + s->sh_offset;
+      out->lines_bytes = s->sh_size;
+    }
+    if (l->place[i] == UINT64_MAX) continue;
+    uint64_t address = (uint64_t)(uintptr_t)l->map + l->place[i];
+    memcpy(out->object + l->head.e_shoff + i * sizeof *s + offsetof(Elf64_Shdr, sh_addr), &address, sizeof address);
+  }
+}
+
 tc_status tc_elf_load(const void *object, size_t bytes, const char *name, tc_elf_code **out, void **out_fn) {
   loader l = {.object = object, .bytes = bytes};
+  tc_loaded_code told = {.at = NULL};
   tc_elf_code *code = NULL;
   tc_status st;
   *out = NULL;
@@ -310,20 +344,22 @@ tc_status tc_elf_load(const void *object, size_t bytes, const char *name, tc_elf
   if ((st = lay_out(&l)) != TC_OK) goto done;
   if ((st = map_sections(&l)) != TC_OK) goto done;
   if ((st = relocate(&l)) != TC_OK) goto done;
-  if ((st = find_function(&l, name, out_fn)) != TC_OK) goto done;
+  if ((st = find_function(&l, name, &told)) != TC_OK) goto done;
   if ((code = tc_malloc(sizeof *code)) == NULL) {
     st = TC_FAIL(TC_ERR_MEMORY, "%zu bytes", sizeof *code);
   } else if (mprotect(l.map, l.total, PROT_READ | PROT_EXEC) != 0) {
     st = TC_FAIL(TC_ERR_COMPILE, "this system does not let memory become executable");
   } else {
     __builtin___clear_cache((char *)l.map, (char *)l.map + l.total);
-    *code = (tc_elf_code){l.map, l.total};
+    copy_object(&l, &told);
+    snprintf(told.name, sizeof told.name, "%s", name);
+    *code = (tc_elf_code){.map = l.map, .bytes = l.total, .told = told};
+    *out_fn = told.at;
     *out = code;
     code = NULL;
     l.map = NULL;  // handed over
   }
 done:
-  if (st != TC_OK) *out_fn = NULL;
   tc_free(code);
   if (l.map != NULL) munmap(l.map, l.total);
   tc_free(l.section);
@@ -331,12 +367,27 @@ done:
   return st;
 }
 
+void tc_elf_announce(tc_elf_code *code, const tc_kir *kir) {
+  if (code->told.object == NULL) return;
+  tc_loaded_code_add(&code->told, kir);
+  code->is_told = true;
+}
+
 size_t tc_elf_bytes(const tc_elf_code *code) {
-  return code->bytes;
+  return code->bytes + code->told.object_bytes;
+}
+
+// Where perf's map must not name two functions, the memory is given back and the addresses are not.
+static void unmap(void *map, size_t bytes) {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  if (tc_perf_keeps_addresses() && mmap(map, bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED) return;
+  munmap(map, bytes);
 }
 
 void tc_elf_unload(tc_elf_code *code) {
   if (code == NULL) return;
-  munmap(code->map, code->bytes);
+  if (code->is_told) tc_loaded_code_remove(&code->told);
+  unmap(code->map, code->bytes);
+  tc_free(code->told.object);
   tc_free(code);
 }

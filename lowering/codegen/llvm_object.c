@@ -9,6 +9,7 @@
 
 #include "lowering/codegen/codegen.h"
 #include "lowering/codegen/elf_loader.h"
+#include "lowering/codegen/perf_files.h"
 #include "lowering/target/cpu_target.h"
 #include "runtime/status.h"
 
@@ -57,16 +58,18 @@ static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t
   (void)shape;
   *out = NULL;
   tc_status st =
-      self.plugin->compile(kir, name, self.cpu, self.features, self.vector_bits, out, bytes, why, sizeof why);
+      self.plugin->compile(kir, name, self.cpu, self.features, self.vector_bits,
+                           tc_perf_wants_lines() ? TC_DEBUG_LINES : TC_NO_DEBUG_LINES, out, bytes, why, sizeof why);
   return st == TC_OK ? TC_OK : TC_FAIL(st, "%s: %s", name, why);
 }
 
 static tc_status load(const tc_kir *kir, const char *name, const void *code, size_t bytes, tc_gpu *gpu,
                       tc_codegen_code *out) {
   void *fn = NULL;
-  (void)kir, (void)gpu;
+  (void)gpu;
   *out = (tc_codegen_code){.fn = NULL};
   TC_TRY(tc_elf_load(code, bytes, name, &out->elf, &fn));
+  tc_elf_announce(out->elf, kir);
   *(void **)&out->fn = fn;
   return TC_OK;
 }

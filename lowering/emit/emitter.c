@@ -3,6 +3,7 @@
 #include "lowering/emit/emitter.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "lowering/emit/emitters.h"
 #include "lowering/kir/rng.h"
@@ -144,10 +145,54 @@ static void estimate_work(tc_emit_ctx *s) {
   x->work += (double)elements * (0.02 * s->gp->n_member + 0.05) + (double)x->bytes * 0.02 + 50;
 }
 
+// How much an op says of its kernel: a matmul more than what surrounds it.
+typedef enum said { SAYS_MOST, SAYS_MUCH, SAYS_SOME, SAYS_LITTLE, N_SAID } said;
+
+static said what_says(tc_op op) {
+  switch (tc_op_kind_of(op)) {
+    case TC_KIND_CONTRACT:
+    case TC_KIND_ATTENTION: return SAYS_MOST;
+    case TC_KIND_FOLD:
+    case TC_KIND_SCAN: return SAYS_MUCH;
+    case TC_KIND_MOVE:
+    case TC_KIND_GEN:
+    case TC_KIND_EFFECT: return SAYS_LITTLE;
+    default: return SAYS_SOME;
+  }
+}
+
+// Names the kernel by its result's dtype and at most NAMED_OPS of its ops. Those that say most are
+// taken, each once, in the order in which they are computed.
+// Example: nodes cast, matmul, add, mul, relu of f32 are f32_cast_matmul_add_mul.
+#define NAMED_OPS 4
+static void write_stem(tc_emit_ctx *s) {
+  tc_emit_result *x = s->x;
+  const uint32_t *member = s->gp->member, n = s->gp->n_member;
+  bool named[TC_N_OP_ROWS] = {false};
+  int left = NAMED_OPS;
+  for (int say = SAYS_MOST; say < N_SAID && left > 0; say++) {
+    if (say == SAYS_LITTLE && left < NAMED_OPS) break;
+    for (uint32_t i = 0; i < n && left > 0; i++) {
+      tc_op op = s->g->node[member[i]].op;
+      if (named[op] || (int)what_says(op) != say) continue;
+      named[op] = true;
+      left--;
+    }
+  }
+  size_t at = (size_t)snprintf(x->stem, sizeof x->stem, "%s", tc_type_name(s->g->node[member[n - 1]].type));
+  for (uint32_t i = 0; i < n; i++) {
+    tc_op op = s->g->node[member[i]].op;
+    size_t length = strlen(tc_op_names[op]) + 1;
+    if (!named[op] || at + length >= sizeof x->stem) continue;
+    snprintf(x->stem + at, sizeof x->stem - at, "_%s", tc_op_names[op]);
+    at += length;
+    named[op] = false;
+  }
+}
+
 static tc_status finish(tc_emit_ctx *s) {
   tc_emit_result *x = s->x;
-  const tc_gnode *last = &s->g->node[s->gp->member[s->gp->n_member - 1]];
-  snprintf(x->stem, sizeof x->stem, "%s_%s_%u", tc_type_name(last->type), tc_op_names[last->op], s->gp->n_member);
+  write_stem(s);
   if (s->e.uneven)
     return TC_FAIL(TC_ERR_COMPILE,
                    "the emitted kernel IR of %s is malformed: a vector is spread over lanes that it does not divide",

@@ -22,7 +22,7 @@
 
 typedef struct tc_emit_result {
   tc_kir kir;
-  char stem[40];  // dtype, last op and number of nodes, for the kernel's name
+  char stem[TC_STEM_BYTES];  // of the kernel's name: dtype and ops
   uint32_t buf[TC_MAX_BUFS];  // node of each buffer
   uint32_t n_buf;
   struct {

@@ -110,3 +110,8 @@ void tc_fusion_each_source(const tc_fusion_plan *gr, uint32_t n, tc_fusion_visit
 //     stores %5
 //     %2 is made by k0: read at other positions
 void tc_fusion_log(const tc_fusion_plan *gr);
+void tc_fusion_print(const tc_fusion_plan *gr, FILE *out);
+// Calls visit for each value that fusion `to` reads from memory and fusion `from` made, with the
+// rule that keeps the two apart. False: no memory.
+typedef void tc_fusion_border_visit(void *arg, uint32_t from, uint32_t to, uint32_t node, const char *why);
+bool tc_fusion_each_border(const tc_fusion_plan *gr, tc_fusion_border_visit *visit, void *arg);

@@ -12,8 +12,16 @@ static const char *const kinds[] = {[TC_FUSION_ELEMENTWISE] = "FLAT",    [TC_FUS
 static const char *const levels[] = {
     [TC_LEVEL_NONE] = "", [TC_LEVEL_FULL] = "", [TC_LEVEL_REDUCED] = " reduced", [TC_LEVEL_COLUMN] = " column"};
 
+// Searches through a finished plan. Made once for a plan, since it takes memory for each fusion.
+typedef struct searches {
+  tc_fusion_plan own;
+  tc_depend d;
+  bool room;
+} searches;
+
 typedef struct printer {
   const tc_fusion_plan *gr;
+  searches *between;
   FILE *out;
   uint32_t fusion;  // whose sources are told of
   uint32_t *told;  // per node: a mark of the last fusion and pass that printed it
@@ -22,22 +30,28 @@ typedef struct printer {
   bool made;
 } printer;
 
+static searches *make_searches(const tc_fusion_plan *gr) {
+  searches *s = tc_calloc(1, sizeof *s);
+  if (!s) return NULL;
+  s->own = *gr;
+  s->room = tc_depend_init(&s->d, &s->own, gr->n_fusion);
+  return s;
+}
+
 // Whether another fusion that `to` reads depends on `from`.
-static bool stands_between(const tc_fusion_plan *gr, uint32_t to, uint32_t from) {
-  tc_depend d;
-  tc_fusion_plan own = *gr;
-  bool found_one = false, room = tc_depend_init(&d, &own, gr->n_fusion);
-  for (const tc_fusion_link *l = gr->fusion[to].before; l && room && !found_one; l = l->next) {
+static bool stands_between(const tc_fusion_plan *gr, searches *s, uint32_t to, uint32_t from) {
+  bool found_one = false;
+  for (const tc_fusion_link *l = gr->fusion[to].before; l && s->room && !found_one; l = l->next) {
     uint32_t h = tc_fusion_alive(gr, l->fusion);
-    found_one = h != to && h != from && tc_depend_ask(&d, h, from) == TC_DEPENDS;
+    found_one = h != to && h != from && tc_depend_ask(&s->d, h, from) == TC_DEPENDS;
   }
   return found_one;
 }
 
 // The rule that keeps node n of fusion `to`, which reads source, out of fusion `from`, which
 // computes it. Judged from the finished plan.
-static const char *why_apart(const tc_fusion_plan *gr, const tc_fusion *to, const tc_fusion *from, uint32_t n,
-                             uint32_t source) {
+static const char *why_apart(const tc_fusion_plan *gr, searches *between, const tc_fusion *to, const tc_fusion *from,
+                             uint32_t n, uint32_t source) {
   const tc_gnode *x = &gr->graph->node[n];
   bool folds = tc_op_kind_of(x->op) == TC_KIND_FOLD;
   int64_t count = folds ? gr->graph->node[x->in[0]].shape->count : x->shape->count;
@@ -51,7 +65,7 @@ static const char *why_apart(const tc_fusion_plan *gr, const tc_fusion *to, cons
   if (!reduced && count != tc_fusion_positions(from)) return "another number of elements";
   if (!tc_view_links(gr, from, &e, n, reduced ? TC_LEVEL_REDUCED : TC_LEVEL_FULL, source, (tc_level)gr->level[source]))
     return "read at other positions";
-  if (stands_between(gr, (uint32_t)(to - gr->fusion), (uint32_t)(from - gr->fusion)))
+  if (stands_between(gr, between, (uint32_t)(to - gr->fusion), (uint32_t)(from - gr->fusion)))
     return "another kernel, which reads that one, stands between";
   bool same = to->kind == from->kind && tc_fusion_same_domain(to, from);
   return same ? "too much for one kernel" : "its kernel goes over other positions";
@@ -76,7 +90,7 @@ static bool tell_source(printer *p, uint32_t reader, uint32_t n) {
     if (!p->made) fprintf(p->out, " %%%u", n);
   } else if (p->made && gr->of[reader] == p->fusion) {
     fprintf(p->out, "\n  %%%u is made by k%u: %s", n, from,
-            why_apart(gr, &gr->fusion[p->fusion], &gr->fusion[from], reader, n));
+            why_apart(gr, p->between, &gr->fusion[p->fusion], &gr->fusion[from], reader, n));
   } else if (p->made) {
     fprintf(p->out, "\n  %%%u is made by k%u: read by %%%u, which is made again", n, from, reader);
   }
@@ -112,14 +126,68 @@ static void print_fusion(printer *p, uint32_t g) {
   fprintf(p->out, "\n");
 }
 
+static bool is_alive(const tc_fusion *gp) {
+  return gp->merged == TC_FUSION_NONE && gp->n_member;
+}
+
+void tc_fusion_print(const tc_fusion_plan *gr, FILE *out) {
+  printer p = {.gr = gr, .between = make_searches(gr), .out = out, .told = tc_calloc(gr->graph->n + 1, sizeof *p.told)};
+  fprintf(out, "kernels of %016llx\n", (unsigned long long)gr->graph->plan->hash.lo);
+  for (uint32_t g = 0; g < gr->n_fusion && p.told && p.between; g++)
+    if (is_alive(&gr->fusion[g])) print_fusion(&p, g);
+  tc_free(p.told);
+  tc_free(p.between);
+}
+
 void tc_fusion_log(const tc_fusion_plan *gr) {
   tc_log_message m;
-  printer p = {.gr = gr, .out = tc_log_begin(&m), .told = tc_calloc(gr->graph->n + 1, sizeof *p.told)};
-  if (p.out && p.told) {
-    fprintf(p.out, "kernels of %016llx\n", (unsigned long long)gr->graph->plan->hash.lo);
-    for (uint32_t g = 0; g < gr->n_fusion; g++)
-      if (gr->fusion[g].merged == TC_FUSION_NONE && gr->fusion[g].n_member) print_fusion(&p, g);
-  }
-  tc_free(p.told);
+  if (tc_log_begin(&m)) tc_fusion_print(gr, m.to);
   tc_log_end(&m, TC_LOG_FUSION);
+}
+
+// ---- boundaries ----
+
+typedef struct border {
+  const tc_fusion_plan *gr;
+  searches *between;
+  tc_fusion_border_visit *visit;
+  void *arg;
+  uint32_t to;  // the fusion whose sources are visited
+  uint32_t *met;  // per node: 1 + the last fusion whose source it was
+} border;
+
+// Visits what `reader` reads by way of node n. again: by way of a value that is made again.
+static void cross_operands(border *b, uint32_t reader, uint32_t n, bool again) {
+  const tc_fusion_plan *gr = b->gr;
+  const tc_gnode *x = &gr->graph->node[n];
+  for (int k = 0; k < x->n_in; k++) {
+    uint32_t source = tc_fusion_root(gr, x->in[k]), from = gr->of[source];
+    const tc_gnode *y = &gr->graph->node[source];
+    if (from == b->to || b->met[source] == b->to + 1) continue;
+    b->met[source] = b->to + 1;
+    if (!gr->stored[source] && y->leaf == TC_LEAF_NONE) {
+      cross_operands(b, reader, source, again || tc_op_kind_of(y->op) == TC_KIND_ELEM);
+    } else if (from != TC_FUSION_NONE) {
+      const char *why = again ? "read by a value that is made again"
+                              : why_apart(gr, b->between, &gr->fusion[b->to], &gr->fusion[from], reader, source);
+      b->visit(b->arg, from, b->to, source, why);
+    }
+  }
+}
+
+bool tc_fusion_each_border(const tc_fusion_plan *gr, tc_fusion_border_visit *visit, void *arg) {
+  border b = {.gr = gr,
+              .between = make_searches(gr),
+              .visit = visit,
+              .arg = arg,
+              .met = tc_calloc(gr->graph->n + 1, sizeof *b.met)};
+  bool room = b.met && b.between;
+  for (uint32_t g = 0; g < gr->n_fusion && room; g++) {
+    b.to = g;
+    for (uint32_t i = 0; i < gr->fusion[g].n_member && is_alive(&gr->fusion[g]); i++)
+      cross_operands(&b, gr->fusion[g].member[i], gr->fusion[g].member[i], false);
+  }
+  tc_free(b.met);
+  tc_free(b.between);
+  return room;
 }

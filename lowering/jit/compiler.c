@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lowering/codegen/perf_files.h"
 #include "lowering/target/host_cpu.h"
 #include "runtime/fork.h"
 #include "runtime/log.h"
@@ -33,8 +34,9 @@ static void find(void) {
   self.row = tc_codegen_named(tc_options_get()->compiler);
   if (!tc_compiler_compiles() || !*build) return;
   tc_host_facts(facts);
-  snprintf(self.head, sizeof self.head, "tc %s, plug-in %s of interface %d, kernel IR %d\n%s for %s\n",
-           tc_version_text(), build, TC_LLVM_ABI, TC_KIR_VERSION, tc_compiler_isa()->name, facts);
+  snprintf(self.head, sizeof self.head, "tc %s, plug-in %s of interface %d, kernel IR %d%s\n%s for %s\n",
+           tc_version_text(), build, TC_LLVM_ABI, TC_KIR_VERSION, tc_perf_wants_lines() ? ", with debug lines" : "",
+           tc_compiler_isa()->name, facts);
 }
 
 static void init(void) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lowering/codegen/elf_loader.h"
+#include "lowering/jit/compile_record.h"
 #include "lowering/jit/compiler.h"
 #include "lowering/jit/object_cache.h"
 #include "lowering/jit/shape_generic.h"
@@ -17,6 +18,7 @@
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/passes.h"
+#include "runtime/profile_file.h"
 #include "runtime/reentry.h"
 #include "runtime/status.h"
 #include "runtime/team.h"
@@ -56,6 +58,7 @@ typedef struct pending {
   tc_generic_kernel wide;
   tc_kernel *generic;  // the shape-generic kernel, a reference; NULL: none
   bool done;
+  uint32_t sequence;  // of the sync that waits for it. 0: none, or no profile
 } pending;
 
 // Kernels made together, found by their hash.
@@ -93,34 +96,47 @@ static void log_kernel(const tc_kir *kir, const char *name, bool for_gpu) {
   if (!for_gpu) tc_compiler_log(kir, name);
 }
 
+// Tells a profile how the kernel was made.
+static void tell_profile(const pending *m, const char *tier, uint64_t start) {
+  if (!tc_profile_is_on() || !m->k) return;
+  tc_compile_record(m->k->name, tier, m->sequence, start, m->k->code ? tc_elf_bytes(m->k->code) : 0);
+}
+
 // Loads the kernel from the disk cache if it is there.
 static void find_on_disk(pending *m) {
+  uint64_t start = tc_profile_is_on() ? tc_now_ns() : 0;
   tc_compiler_begin();
   if (m->from.kir) log_kernel(m->from.kir, m->k->name, m->from.gpu != NULL);
   if (!m->from.gpu && tc_compiler_compiles()) m->done = tc_object_find(m->k, m->from.kir);
   tc_compiler_end();
+  if (m->done) tell_profile(m, "disk", start);
 }
 
 // Makes a kernel that needs no compile now: it is interpreted, first or for good.
 static tc_status make_quickly(pending *m) {
   tc_status st = TC_OK;
   if (m->from.gpu || m->done || m->generic) return TC_OK;
+  uint64_t start = tc_profile_is_on() ? tc_now_ns() : 0;
   tc_compiler_begin();
   if (!tc_compiler_compiles())
     st = tc_kernel_interpret(m->k, m->from.kir), m->done = st == TC_OK;
   else if (tc_kernel_is_soon_interpreted(m->from.kir, m->from.work))
     st = tc_kernel_interpret_first(m->k, m->from.kir), m->done = st == TC_OK;
   tc_compiler_end();
+  if (m->done) tell_profile(m, "interpreted", start);
   return st;
 }
 
 static tc_status make_slowly(pending *m) {
+  uint64_t start = tc_profile_is_on() ? tc_now_ns() : 0;
   tc_compiler_begin();
   tc_status st = m->from.gpu              ? compile_for_gpu(m->k, &m->from)
                  : tc_compiler_is_there() ? tc_object_make(m->k, m->from.kir)
                                           : tc_kernel_interpret(m->k, m->from.kir);
   tc_compiler_end();
   m->done = st == TC_OK;
+  if (m->done)
+    tell_profile(m, m->k && m->k->from_disk ? "disk" : m->k && m->k->interp ? "interpreted" : "compiled", start);
   return st;
 }
 
@@ -202,14 +218,15 @@ static tc_status find_or_add(const kernel_source *from, uint64_t *key, size_t by
   pthread_mutex_unlock(&self.lock);
   if (k) {
     if (tc_log_on(TC_LOG_CACHE)) tc_log_line(TC_LOG_CACHE, "kernel %s: hit", k->name);
+    if (tc_profile_is_on()) tc_compile_record(k->name, "memory", tc_profile_sequence, tc_now_ns(), 0);
     return tc_free(key), *out = k, TC_OK;
   }
   if (!(k = tc_calloc(1, sizeof *k))) return tc_free(key), TC_FAIL(TC_ERR_MEMORY, "no room for a kernel");
   k->key = key, k->key_bytes = bytes, k->hash = hash, k->gpu = from->gpu, k->n_num = from->kir ? from->kir->n_num : 0;
   // one of the list, later of the cache; one of the caller
   atomic_store_explicit(&k->refs, 2, memory_order_relaxed);
-  snprintf(k->name, sizeof k->name, "tc_%.28s_%08x", from->stem, (unsigned)hash.lo);
-  list->at[list->n] = (pending){.next = *bucket, .k = k, .from = *from};
+  snprintf(k->name, sizeof k->name, "tc_%.39s_%04x", from->stem, (unsigned)(hash.lo & 0xffff));
+  list->at[list->n] = (pending){.next = *bucket, .k = k, .from = *from, .sequence = tc_profile_sequence};
   *bucket = &list->at[list->n++];
   return *out = k, TC_OK;
 }
@@ -219,12 +236,12 @@ static void add_kernel(const pending *m, uint32_t *compiled) {
   const tc_options *o = tc_options_get();
   tc_kernel *k = m->k;
   tc_lru_entry *evicted = NULL;
-  tc_log_line(TC_LOG_KERNEL, "%s %s: %u instructions",
+  tc_log_line(TC_LOG_KERNEL, "%s %s, key %08x: %u instructions",
               k->from_disk ? "from disk"
               : k->generic ? "general"
               : k->interp  ? "interpreted"
                            : "compiled",
-              k->name, m->from.kir ? m->from.kir->n_inst : 0);
+              k->name, (unsigned)k->hash.lo, m->from.kir ? m->from.kir->n_inst : 0);
   if (tc_log_on(TC_LOG_CACHE))
     tc_log_line(TC_LOG_CACHE, "kernel %s: %s", k->name, k->from_disk ? "miss, from disk" : "miss");
   bool is_new = !k->from_disk && !k->generic;
@@ -380,8 +397,11 @@ void tc_kernel_compile(tc_kernel *k) {
   tc_kir kir = tc_kir_of_key(k->key);
   uint64_t start = tc_now_ns();
   tc_compiler_begin();
-  tc_status st = tc_kernel_awaits_code(k) ? tc_object_make(k, &kir) : TC_OK;
+  bool awaits = tc_kernel_awaits_code(k);
+  tc_status st = awaits ? tc_object_make(k, &kir) : TC_OK;
   tc_compiler_end();
+  if (st == TC_OK && awaits && tc_profile_is_on())
+    tc_compile_record(k->name, "compiled", tc_profile_sequence, start, k->code ? tc_elf_bytes(k->code) : 0);
   if (st == TC_OK) {
     tc_log_line(TC_LOG_KERNEL, "compiled %s in %.1f ms, after %.1f ms of %s", k->name,
                 (double)(tc_now_ns() - start) * 1e-6, (double)atomic_load(&k->spent_ns) * 1e-6,

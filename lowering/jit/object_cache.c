@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lowering/jit/compile_record.h"
 #include "lowering/jit/compiler.h"
 #include "runtime/arena.h"
 #include "runtime/disk.h"
@@ -29,6 +30,7 @@ static char *disk_key(const tc_kernel *k, size_t *bytes) {
 
 bool tc_object_find(tc_kernel *k, const tc_kir *kir) {
   size_t key_bytes, bytes;
+  uint64_t start = tc_now_ns();
   char *key = disk_key(k, &key_bytes), *object = key ? tc_disk_find(&kept, key, key_bytes, &bytes) : NULL;
   tc_free(key);
   if (!object) return false;
@@ -39,14 +41,19 @@ bool tc_object_find(tc_kernel *k, const tc_kir *kir) {
     (void)tc_error_tell(before);
   }
   tc_free(object);
+  tc_compile_stage_add(TC_STAGE_LOAD, tc_now_ns() - start);
   return k->from_disk;
 }
 
 tc_status tc_object_make(tc_kernel *k, const tc_kir *kir) {
   void *object;
   size_t bytes = 0, key_bytes;
+  uint64_t start = tc_now_ns();
   TC_TRY(tc_compiler_make(kir, k->name, &object, &bytes));
+  uint64_t generated = tc_now_ns();
   tc_status st = tc_kernel_load(k, kir, object, bytes);
+  tc_compile_stage_add(TC_STAGE_GENERATE, generated - start);
+  tc_compile_stage_add(TC_STAGE_LOAD, tc_now_ns() - generated);
   char *key = st == TC_OK && tc_compiler_is_of_head() ? disk_key(k, &key_bytes) : NULL;
   if (key) tc_disk_keep(&kept, key, key_bytes, object, bytes);
   tc_free(key);

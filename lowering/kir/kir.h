@@ -26,6 +26,7 @@
 
 #define TC_NONE UINT32_MAX
 #define TC_KIR_VERSION 5
+#define TC_STEM_BYTES 40  // of the part of a kernel's name that its ops make: "f32_mul_add_sum"
 
 struct tc_worker;
 // buf: pointers of the kernel's buffers; num: run-time scalars; [begin, end): share of the

@@ -115,18 +115,25 @@ static void run_quietly(const tc_execution *r, const tc_step *s, int64_t begin, 
   if (st != TC_OK && w->status == TC_OK) w->status = stop_run(r, s, st);
 }
 
+// Threads race for the earliest begin and the latest end. relaxed: the job's end orders them before
+// they are read.
+static void note_time(tc_step_time *t, uint64_t begin, uint64_t end, uint32_t worker) {
+  uint64_t was = atomic_load_explicit(&t->begin, memory_order_relaxed);
+  while ((was == 0 || begin < was) && !atomic_compare_exchange_weak(&t->begin, &was, begin)) continue;
+  was = atomic_load_explicit(&t->end, memory_order_relaxed);
+  while (end > was && !atomic_compare_exchange_weak(&t->end, &was, end)) continue;
+  atomic_fetch_or_explicit(&t->workers, UINT64_C(1) << (worker & 63), memory_order_relaxed);
+}
+
 static void run_step(const tc_execution *r, const tc_step *s, int64_t begin, int64_t end, tc_worker *w) {
   if (r->skip && r->skip[s - r->p->step]) return;
-  if (TC_LIKELY(!r->timed)) {
+  if (TC_LIKELY(!r->times)) {
     run_quietly(r, s, begin, end, w);
     return;
   }
-  uint64_t start = tc_now_ns();
+  uint64_t start = tc_ticks();
   run_quietly(r, s, begin, end, w);
-  tc_profile_kernel(s->kernel                  ? s->kernel->name
-                    : s->kind == TC_STEP_CHECK ? "check"
-                                               : tc_op_names[s->op],
-                    tc_now_ns() - start);
+  note_time(&r->times[s - r->p->step], start, tc_ticks(), w->id);
 }
 
 static void run_task(void *arg, int stage, int64_t index, tc_worker *w) {
@@ -152,7 +159,10 @@ static void run_task(void *arg, int stage, int64_t index, tc_worker *w) {
 static tc_status run_on_gpu(tc_execution *r) {
   const tc_program *p = r->p;
   uint64_t found, which;
-  TC_TRY(tc_gpu_launches_run(p->gpu, p, &r->at, r->num, r->skip, r->words, &found));
+  if (TC_UNLIKELY(r->times != NULL)) tc_gpu_launches_time(p, r->times);
+  tc_status st = tc_gpu_launches_run(p->gpu, p, &r->at, r->num, r->skip, r->words, &found);
+  if (TC_UNLIKELY(r->times != NULL)) tc_gpu_launches_time(p, NULL);
+  TC_TRY(st);
   if (found == TC_GPU_NO_FAULT) return TC_OK;
   which = found >> TC_GPU_FAULT_SHIFT;
   r->fault->position = (int64_t)(found & ((UINT64_C(1) << TC_GPU_FAULT_SHIFT) - 1));

@@ -23,7 +23,7 @@ typedef struct tc_execution {
   const uint64_t *skip;  // per step: nonzero if it need not run; NULL: all run
   tc_execution_fault *fault;
   uint64_t *words;  // scratch for the words of GPU launches
-  bool timed;  // true under TC_PROFILE=2: each step is timed
+  tc_step_time *times;  // per step, with TC_PROFILE_KERNELS=1: filled in. NULL: steps are not timed
 } tc_execution;
 
 // Fills in the steps' scalars from a run's arguments.

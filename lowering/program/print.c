@@ -32,7 +32,7 @@ static void print_steps(const tc_program *p, const tc_plan *plan, const char *wh
   }
 }
 
-static void print_program(const tc_program *p, const tc_plan *plan, FILE *out) {
+void tc_program_print(const tc_program *p, const tc_plan *plan, FILE *out) {
   fprintf(out, "%016llx: %u nodes, %u steps, %u stages, arena %zu\n", (unsigned long long)plan->hash.lo, plan->n_node,
           p->n_step, p->n_stage, p->arena_bytes);
   print_steps(p->prepare, plan, "prepare", out);
@@ -49,6 +49,6 @@ static void print_program(const tc_program *p, const tc_plan *plan, FILE *out) {
 
 void tc_program_log(const tc_program *p, const tc_plan *plan) {
   tc_log_message m;
-  if (tc_log_begin(&m)) print_program(p, plan, m.to);
+  if (tc_log_begin(&m)) tc_program_print(p, plan, m.to);
   tc_log_end(&m, TC_LOG_PLAN);
 }

@@ -1,4 +1,5 @@
 // Destroys programs, and computes their size. See program.h.
+#include "lowering/program/facts.h"
 #include "lowering/program/program.h"
 
 #include "lowering/program/gpu/launches.h"
@@ -40,6 +41,7 @@ void tc_program_destroy(void *program) {
   tc_program *p = program;
   if (p->prepare) tc_program_destroy(p->prepare);
   tc_gpu_launches_destroy(p->gpu);
+  tc_facts_destroy(atomic_load_explicit(&p->facts, memory_order_relaxed));
   drop_steps(p);
   tc_graph_fini(&p->graph);
   void *const owned[] = {p->step,        p->binding,      p->num,       p->allocation, p->stage_first,

@@ -13,6 +13,7 @@ void tc_program_destroy(void *program);
 size_t tc_program_bytes(const void *program);
 // TC_LOG=plan: logs its steps, and the storage of their values (print.c).
 void tc_program_log(const tc_program *p, const tc_plan *plan);
+void tc_program_print(const tc_program *p, const tc_plan *plan, FILE *out);
 // Frees the step's pending kernel, if it owns one.
 void tc_steps_drop_pending(tc_step *s);
 // Removes all steps, and those of p->prepare, before they are built again.

@@ -31,7 +31,7 @@ typedef enum tc_step_kind {
 // A kernel to be compiled.
 typedef struct tc_pending_kernel {
   tc_kir kir;
-  char stem[40];
+  char stem[TC_STEM_BYTES];
   const struct tc_fusion *fusion;  // the fusion that it computes
   bool is_matmul;
   tc_matmul_facts matmul;
@@ -138,6 +138,7 @@ struct tc_program {
   _Atomic uint32_t n_used;
   // hash of the parameters whose constants the last run declined to compute
   _Atomic uint64_t refused;
+  _Atomic(tc_plan_facts *) facts;  // for a profile. NULL: nobody asked for them
   struct tc_gpu_launches *gpu;  // its launches on a GPU; NULL: it runs on the CPU
   tc_row_value *row_value;  // per ROW and ZERO: the result's entry, then the operands'
   uint64_t *row_attr;

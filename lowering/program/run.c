@@ -18,6 +18,8 @@
 #include "runtime/log.h"
 #include "runtime/mem_available.h"
 #include "runtime/options.h"
+#include "runtime/profile.h"
+#include "runtime/profile_file.h"
 
 // ---- cached constants ----
 
@@ -205,12 +207,21 @@ typedef struct launch {
 static tc_status take_memory(const tc_plan *plan, size_t lists, tc_buffer **arena, tc_buffer **beside) {
   const tc_program *p = plan->program;
   size_t bytes = p->arena_bytes + (p->gpu ? tc_gpu_launches_bytes(p->gpu) : lists);
-  if (!p->gpu) return bytes ? tc_buffer_create(tc_buffer_fit(bytes), arena) : TC_OK;
-  TC_TRY(bytes ? tc_buffer_create_on((tc_device)plan->dev[0], bytes, arena) : TC_OK);
+  TC_TRY(!bytes   ? TC_OK
+         : p->gpu ? tc_buffer_create_on((tc_device)plan->dev[0], bytes, arena)
+                  : tc_buffer_create(tc_buffer_fit(bytes), arena));
   tc_buffer_tell(*arena, TC_HOLDS_ARENA, (tc_call){NULL, 0});
+  if (!p->gpu) return TC_OK;
   tc_status st = lists ? tc_buffer_create(lists, beside) : TC_OK;
   if (st != TC_OK) tc_buffer_release(*arena);
   return st;
+}
+
+// What a profile wants of the run.
+static void begin_profile(const tc_program *p, tc_work_done *done) {
+  if (tc_options_get()->profile_kernels && (done->times = tc_calloc(p->n_step + 1, sizeof *done->times)))
+    done->n_times = p->n_step;
+  done->allocated = tc_buffer_new_ticks(), done->started = tc_ticks();
 }
 
 tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const *out, const uint64_t *arg,
@@ -238,12 +249,12 @@ tc_status tc_program_launch(const tc_plan *plan, void *const *leaf, void *const 
                        .at = {storage, (char *const *)(void *)(storage + plan->n_leaf), arena ? arena->ptr : NULL},
                        .num = num,
                        .fault = &l.stopped_by,
-                       .words = num + n_lists,
-                       .timed = tc_options_get()->profile > 1};
+                       .words = num + n_lists};
+  if (prepared && tc_profile_is_on()) begin_profile(p, prepared);
   tc_status st = q->n_step
                      ? prepare_constants(&l.r, plan, arg, held, (uint64_t *)(cached + p->n_cached), cached, prepared)
                      : TC_OK;
-  if (prepared) prepared->interpreted = interprets(plan->program);
+  if (prepared) prepared->interpreted = interprets(plan->program), l.r.times = prepared->times;
   if (st == TC_OK) st = tc_execution_run(&l.r);
   tc_tier_up_look();
   if (st == TC_OK && p->gpu && prepared) {

@@ -16,7 +16,11 @@ struct tc_kir;
 #define TC_BUILD_BYTES 80
 #define TC_WHY_BYTES 192
 
-#define TC_LLVM_ABI 3
+#define TC_LLVM_ABI 4
+
+// Whether the object has DWARF line tables: which instruction of the kernel its code is of. Their
+// file is NAME.kir, with the lines that tc_kir_print writes.
+typedef enum tc_debug_lines { TC_NO_DEBUG_LINES, TC_DEBUG_LINES } tc_debug_lines;
 
 typedef struct tc_llvm_plugin {
   uint32_t abi;  // TC_LLVM_ABI
@@ -27,7 +31,8 @@ typedef struct tc_llvm_plugin {
   // them. vector_bits: 128, 256 or 512. On success *out_object is malloc'ed. On TC_ERR_COMPILE or
   // TC_ERR_MEMORY text has the reason. Never aborts the process for a kernel that verifies.
   tc_status (*compile)(const struct tc_kir *kir, const char *name, const char *cpu, const char *features,
-                       int vector_bits, void **out_object, size_t *out_bytes, char *text, size_t text_bytes);
+                       int vector_bits, tc_debug_lines lines, void **out_object, size_t *out_bytes, char *text,
+                       size_t text_bytes);
   // The same, as assembly text for dumps.
   tc_status (*assembly)(const struct tc_kir *kir, const char *name, const char *cpu, const char *features,
                         int vector_bits, char **out_text, char *text, size_t text_bytes);

@@ -221,10 +221,48 @@ static void borrow_or_leave(void) {
   EXPECT(n_released == 1, "%d released", n_released);
 }
 
+// What one allocation less leaves of an assign to strided memory: all of it or nothing, and the gaps
+// as they were. Memory is given up, or is still borrowed.
+static void assign_strided_or_leave(long n, int *n_failed) {
+  float m[8] = {1, 2, 9, 9, 3, 4, 9, 9};
+  tc_cache_clear();
+  tc_trim();
+  int n_released = 0;
+  tc_scope s = tc_scope_begin();
+  own_fail_at(n, 0);
+  tc_tensor x =
+      tc_borrow_strided(m, TC_SHAPE(2, 2), (int64_t[]){4, 1}, TC_F32, TC_WRITABLE, count_released, &n_released);
+  bool borrowed = tc_is_valid(x);
+  tc_tensor y = tc_mul(x, 3);
+  tc_status assigned = tc_assign(x, tc_add(tc_mul(x, 2), 1)), ran = tc_sync(NULL), again = tc_assign(x, y),
+            forgotten = tc_forget(x);
+  own_fail_at(0, 0);
+  tc_clear_error();
+  *n_failed += !borrowed || assigned || ran || again || forgotten;
+  bool landed = m[0] == 3 && m[1] == 5 && m[4] == 7 && m[5] == 9,
+       left = m[0] == 1 && m[1] == 2 && m[4] == 3 && m[5] == 4;
+  EXPECT((landed || left) && m[2] == 9 && m[3] == 9 && m[6] == 9 && m[7] == 9, "after %ld: %g %g %g %g", n,
+         (double)m[0], (double)m[1], (double)m[4], (double)m[5]);
+  EXPECT(landed || assigned || ran || !borrowed, "after %ld nothing landed", n);
+  EXPECT(n_released == (borrowed && forgotten == TC_OK), "after %ld: %d released", n, n_released);
+  float got = 0;
+  if (borrowed && forgotten == TC_OK && tc_is_valid(y)) {
+    memset(m, 0xFF, sizeof m);
+    EXPECT(tc_item(tc_sum(y, TC_ALL, false), &got) != TC_OK || got == 30, "after %ld: %g", n, (double)got);
+  }
+  tc_clear_error();
+  tc_scope_end(s);
+  (void)!tc_sync(NULL);
+  tc_clear_error();
+}
+
 static int fail_each(const char *device, const char *compiler, long stride) {
   float want[3], got[3];
   setenv("TC_COMPILER", compiler, 1);
   borrow_or_leave();
+  int n_failed_assigns = 0;
+  for (long n = 1; n < 200; n++) assign_strided_or_leave(n, &n_failed_assigns);
+  EXPECT(n_failed_assigns > 10 && n_failed_assigns < 190, "%d of 199 failed", n_failed_assigns);
   EXPECT_OK(tc_set_default_device(device));
   long n_failed_calls = 0;
   for (int sticky = 0; sticky < 2; sticky++) {

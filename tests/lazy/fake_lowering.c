@@ -66,6 +66,15 @@ static bool find_anomaly(const tc_plan *plan, void *const *leaf, const uint64_t 
   return false;
 }
 
+static const tc_plan_facts *describe(const tc_plan *plan) {
+  (void)plan;
+  return NULL;
+}
+
+static const char *isa(void) {
+  return "fake";
+}
+
 static void clear(void) {
   fake.n_cleared++;
 }
@@ -82,6 +91,8 @@ const tc_lowering_ops tc_lowering = {
     .verify_begin = verify_begin,
     .verify_end = verify_end,
     .find_anomaly = find_anomaly,
+    .describe = describe,
+    .isa = isa,
     .clear = clear,
     .stats = stats,
 };

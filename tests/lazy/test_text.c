@@ -322,3 +322,47 @@ Test(text, a_leaf_without_data_is_refused_and_nothing_stays_pending) {
   cr_assert_eq(v, 3.0f);
   tc_text_fini(&x);
 }
+
+// A gather beyond its operand, recorded at that line.
+static void expect_failing_at(const char *site, const char *where) {
+  char text[400];
+  snprintf(text, sizeof text,
+           "trace t\n%%0 = leaf f32[3] tc:cpu live\n%%1 = leaf i64[1] tc:cpu live\n"
+           "%%2 = gather f32[1] tc:cpu in %%0 %%1 attr 0 live asked%s\n"
+           "data %%0 3f800000 3f800000 3f800000\ndata %%1 0000000000000009\nend\n",
+           site);
+  const char *at = text;
+  tc_tensor out[3];
+  tc_text x;
+  cr_assert_eq(tc_text_read(&x, &at), TC_OK, "%s", tc_last_error()->message);
+  cr_assert_eq(tc_text_run(&x, out), TC_ERR_INDEX);
+  tc_text_fini(&x);  // the site outlives the text
+  cr_expect_str_eq(tc_last_error()->op, "gather");
+  cr_expect_str_eq(tc_last_error()->site, where);
+  tc_clear_error();
+}
+
+Test(text, an_error_of_a_replay_names_the_op_and_its_line_or_number) {
+  expect_failing_at(" @ lost.c:7", "lost.c:7");
+  expect_failing_at("", "%2");
+  cr_expect_eq(tc_text_site("lost.c:7"), tc_text_site("lost.c:7"));
+  cr_expect_neq(tc_text_site("lost.c:7"), tc_text_site("lost.c:8"));
+}
+
+Test(text, the_plan_of_a_text_is_that_of_its_run_and_nothing_runs) {
+  const char *at =
+      "trace t\n%0 = leaf f32[2] tc:cpu sole\n%1 = exp f32[2] tc:cpu in %0 live asked\ndata %0 0 3f800000\nend\n";
+  tc_tensor out[2];
+  tc_text x;
+  tc_plan *plan;
+  cr_assert_eq(tc_text_read(&x, &at), TC_OK);
+  cr_assert_eq(tc_text_plan(&x, &plan), TC_OK, "%s", tc_last_error()->message);
+  tc_sync_point p;
+  cr_expect_eq(tc_sync_points(1, &p), 0, "something ran");
+  cr_assert_eq(tc_text_run(&x, out), TC_OK);
+  cr_expect_eq(plan->hash.lo, last_hash());
+  cr_expect(plan->n_node == 2 && plan->n_out == 1 && !plan->program);
+  tc_plan_release(plan);
+  tc_release(out[1]);
+  tc_text_fini(&x);
+}

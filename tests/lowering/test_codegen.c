@@ -3,6 +3,7 @@
 // take their portable forms). The interpreter has its own tests against plain C.
 // Linked with the plug-in itself, libtc-llvm.so.
 #include <criterion/criterion.h>
+#include <elf.h>
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -76,8 +77,8 @@ static tc_kernel_fn *compile(const tc_kir *n, const target *t, tc_elf_code **cod
   char text[400];
   void *object = NULL, *fn = NULL;
   size_t bytes = 0;
-  tc_status st =
-      tc_llvm_plugin_get()->compile(n, "tc_test", t->cpu, t->features, t->bits, &object, &bytes, text, sizeof text);
+  tc_status st = tc_llvm_plugin_get()->compile(n, "tc_test", t->cpu, t->features, t->bits, TC_NO_DEBUG_LINES, &object,
+                                               &bytes, text, sizeof text);
   cr_assert_eq(st, TC_OK, "%s", text);
   st = tc_elf_load(object, bytes, "tc_test", code, &fn);
   cr_assert_eq(st, TC_OK, "%s", st == TC_OK ? "" : tc_last_error()->message);
@@ -230,6 +231,53 @@ Test(codegen, reductions_calls_and_leaves_match_on_bare_x86_64, .timeout = 120) 
   check_rest_on(BARE);
 }
 
+// ---- debug lines ----
+
+// The bytes of section .text, which begins with the function; relocations are not applied.
+static const uint8_t *find_text(const uint8_t *object, size_t *bytes) {
+  Elf64_Ehdr head;
+  Elf64_Shdr names, s;
+  memcpy(&head, object, sizeof head);
+  memcpy(&names, object + head.e_shoff + head.e_shstrndx * sizeof names, sizeof names);
+  for (int i = 0; i < head.e_shnum; i++) {
+    memcpy(&s, object + head.e_shoff + (size_t)i * sizeof s, sizeof s);
+    if (strcmp((const char *)object + names.sh_offset + s.sh_name, ".text") != 0) continue;
+    *bytes = s.sh_size;
+    return object + s.sh_offset;
+  }
+  return NULL;
+}
+
+static void check_lines(void (*make)(kir_case *f, tc_type t, int lanes, int threads), int lanes) {
+  char text[400];
+  void *object[2];
+  size_t bytes[2], text_bytes[2];
+  target t;
+  kir_case f;
+  get_target(HOST, &t);
+  make(&f, TC_F32, lanes, 0);
+  for (int k = 0; k < 2; k++)
+    cr_assert_eq(
+        tc_llvm_plugin_get()->compile(&f.n, "k", t.cpu, t.features, t.bits, k ? TC_DEBUG_LINES : TC_NO_DEBUG_LINES,
+                                      &object[k], &bytes[k], text, sizeof text),
+        TC_OK, "%s", text);
+  const uint8_t *plain = find_text(object[0], &text_bytes[0]), *lined = find_text(object[1], &text_bytes[1]);
+  cr_assert(plain != NULL && lined != NULL && bytes[1] > bytes[0]);
+  cr_expect(text_bytes[0] == text_bytes[1] && memcmp(plain, lined, text_bytes[0]) == 0, "%d lanes: other code", lanes);
+  free(object[0]);
+  free(object[1]);
+  kir_case_release(&f);
+}
+
+Test(codegen, debug_lines_leave_the_code_as_it_is, .timeout = 120) {
+  for (int w = 0; w < N_WIDTHS; w += 2) {
+    check_lines(kir_case_ops, widths[w]);
+    check_lines(kir_case_casts, widths[w]);
+    check_lines(kir_case_memory, widths[w]);
+    check_lines(kir_case_rest, widths[w]);
+  }
+}
+
 // ---- control flow ----
 
 Test(codegen, variables_flow_through_loops_and_ifs) {
@@ -295,21 +343,25 @@ Test(codegen, a_nest_that_cannot_be_printed_fails_with_a_reason) {
   uint32_t a = OP0(&n, CONST, TC_F32, 1, 0);
   uint32_t rem = OP2(&n, REM, TC_F32, 1, 0, a, a);
   OP1(&n, VAR, TC_F32, 1, 0, rem);
-  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text),
+  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, TC_NO_DEBUG_LINES, &object, &bytes,
+                                             text, sizeof text),
                TC_ERR_COMPILE);
   cr_assert_null(object);
   cr_assert_not_null(strstr(text, "rem"), "%s", text);
   n.n_inst = 1;
   OP2(&n, ADD, TC_F32, 1, 0, a, 7);
-  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text),
+  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, TC_NO_DEBUG_LINES, &object, &bytes,
+                                             text, sizeof text),
                TC_ERR_COMPILE);
   n.n_inst = 1;
   OP1(&n, ADD, TC_I64, 1, 0, a);
-  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text),
+  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, TC_NO_DEBUG_LINES, &object, &bytes,
+                                             text, sizeof text),
                TC_ERR_COMPILE);
   n.n_inst = 1;
   OP1(&n, PREFETCH, TC_F32, 1, 1 << 30, a);
-  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, &object, &bytes, text, sizeof text),
+  cr_assert_eq(tc_llvm_plugin_get()->compile(&n, "k", t.cpu, t.features, t.bits, TC_NO_DEBUG_LINES, &object, &bytes,
+                                             text, sizeof text),
                TC_ERR_COMPILE);
   cr_assert_not_null(strstr(text, "no buffer"), "%s", text);
   tc_kir_destroy(&n);

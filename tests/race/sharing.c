@@ -30,6 +30,7 @@ static void use(tc_tensor h, float want, bool own) {
   EXPECT(!tc_requires_grad(h) && tc_grad(h).gen == 0, "another's tensor wants no gradient");
   EXPECT_OK(tc_item_f32(tc_mean(tc_mul(h, 2), TC_ALL, false), &v));
   EXPECT(v == 2 * want, "an op on another's tensor: %g, should be %g", (double)v, (double)(2 * want));
+  EXPECT_OK(tc_sync_of(h));  // whose owner may be inside an op that reads a third thread's
   EXPECT_OK(tc_to_host(h, all, sizeof all));
   EXPECT(all[63] == want, "another's tensor read: %g, should be %g", (double)all[63], (double)want);
   EXPECT(own || tc_assign(h, tc_zeros(TC_SHAPE(64), TC_F32)) == TC_ERR_STATE, "assigning another's tensor");
@@ -86,6 +87,7 @@ static void *read_writable(void *nothing) {
     EXPECT(low == high && low >= latest, "a tensor is read between two values: %g to %g, %g before", (double)low,
            (double)high, (double)latest);
     latest = high;
+    EXPECT_OK(tc_sync_of(writable));
     EXPECT_OK(tc_to_host(writable, all, sizeof all));
     const float *view = tc_map(writable);
     EXPECT(view && all[0] == all[N_WRITABLE - 1] && all[0] >= latest, "read: %g to %g", (double)all[0],

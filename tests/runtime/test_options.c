@@ -117,9 +117,10 @@ Test(options, number_that_is_none_of_those_allowed_is_logged_and_its_default_kep
              {"TC_EAGER", "9", "0,1", 0, 1},
              {"TC_PREPARE", "5", "0,1", 1, 0},
              {"TC_AUTOTUNE", "3", "0,1", 0, 1},
-             {"TC_PROFILE", "3", "0,1,2", 0, 2}};
+             {"TC_PROFILE_KERNELS", "3", "0,1", 0, 1}};
   const tc_options *o = tc_options_get();
-  const int64_t *value[] = {&o->generic_kernels, &o->winograd, &o->eager, &o->prepare, &o->autotune, &o->profile};
+  const int64_t *value[] = {&o->generic_kernels, &o->winograd, &o->eager,
+                            &o->prepare,         &o->autotune, &o->profile_kernels};
   tc_set_log(keep_line, NULL);
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     char text[128];
@@ -218,7 +219,7 @@ Test(options, misspelt_variable_is_told_once_with_the_nearest_name) {
       lines);
   cr_expect_not_null(strstr(lines, "TC_LGO is no variable of tc and has no effect; the nearest is TC_LOG ("), "%s",
                      lines);
-  cr_expect_eq(tc_options_get()->profile, 0);
+  cr_expect_eq(tc_options_get()->profile, NULL);
   lines[0] = 0;
   tc_options_reload();
   cr_expect_str_empty(lines, "%s", lines);

@@ -1,6 +1,6 @@
 // tc-run --shim: starts a program with the shim preloaded, and says where the shim cannot reach it.
-// In: a command line. Out: the program in the place of this process, with LD_PRELOAD, TC_SHIM and
-// TC_SHIM_PROFILE set.
+// In: a command line. Out: the program in the place of this process, with LD_PRELOAD, TC_SHIM and,
+// for a profile, TC_SHIM_PROFILE and TC_PROFILE set.
 #include "tools/shim_run/shim_run.h"
 
 #include <errno.h>
@@ -68,11 +68,13 @@ static bool set_preload(const char *path, bool defers) {
   return done;
 }
 
-// The file is empty at first; every process that calls BLAS adds its lines.
+// The file is empty at first; every process that calls BLAS adds its lines. The record of tc's sync
+// points, of a program that has some, is FILE.tc beside it.
 static bool set_profile(const char *path) {
   int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  char *whole = file >= 0 ? realpath(path, NULL) : NULL;
-  bool done = whole && setenv("TC_SHIM_PROFILE", whole, 1) == 0;
+  char *whole = file >= 0 ? realpath(path, NULL) : NULL, beside[PATH_MAX];
+  bool done = whole && (size_t)snprintf(beside, sizeof beside, "%s.tc", whole) < sizeof beside &&
+              setenv("TC_SHIM_PROFILE", whole, 1) == 0 && setenv("TC_PROFILE", beside, 0) == 0;
   if (!done) fprintf(stderr, "tc-run: the profile cannot be written to %s: %s\n", path, strerror(errno));
   if (file >= 0) close(file);
   free(whole);

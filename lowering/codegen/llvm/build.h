@@ -9,6 +9,7 @@
 #include <llvm-c/Core.h>
 #include <stdbool.h>
 #include "lowering/kir/kir.h"
+#include "lowering/target/codegen_plugin.h"
 
 // What the target can do that decides which IR to print; taken from the feature string, so an empty
 // string means "assume nothing".
@@ -43,6 +44,7 @@ typedef struct tc_llvm_build {
   LLVMContextRef ctx;
   LLVMModuleRef mod;
   LLVMValueRef fn;
+  LLVMMetadataRef scope;  // of debug lines; NULL: there are none
   // `entry` prints what depends on arguments only: base pointers, NUMs, stack slots.
   LLVMBuilderRef b, entry;
   LLVMValueRef *val;  // of each instruction; of a VAR, its present value
@@ -67,7 +69,7 @@ typedef struct tc_llvm_build {
 // Prints the kernel as function `name` into the module. The caller owns ctx and mod and sets text;
 // b->text says what failed.
 tc_status tc_llvm_build_function(tc_llvm_build *b, const char *name, const char *cpu, const char *features,
-                                 int vector_bits);
+                                 int vector_bits, tc_debug_lines lines);
 
 // arith.c: the value of an arithmetic instruction, of a CAST, an INTERLEAVE, an UNPACK, a REDUCE;
 // NULL if it failed.

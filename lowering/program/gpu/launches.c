@@ -336,17 +336,36 @@ uint32_t tc_gpu_launches_words(const tc_gpu_launches *l) {
   return l->n_word;
 }
 
-// Marks times of a simulated device: they are no measurement.
-static void tell_simulated(const char *name, uint64_t ns) {
-  char text[64];
-  snprintf(text, sizeof text, "%.50s, simulated", name);
-  tc_profile_kernel(text, ns);
+// Whose kernels this thread times next.
+static _Thread_local struct {
+  const tc_program *p;
+  tc_step_time *times;  // NULL: none are timed
+  uint32_t next;  // the step that the next kernel may be of
+  uint64_t at;  // where the next one begins, in ticks
+} timing;
+
+void tc_gpu_launches_time(const tc_program *p, tc_step_time *times) {
+  timing.p = p, timing.times = times, timing.next = 0, timing.at = tc_ticks();
+}
+
+// A step may be several kernels, of which one has its name.
+static void tell_time(const char *name, uint64_t ns) {
+  uint64_t begin = timing.at, end = begin + (uint64_t)((double)ns / tc_tick_ns());
+  timing.at = end;
+  for (uint32_t i = timing.next; i < timing.p->n_step; i++) {
+    const tc_step *s = &timing.p->step[i];
+    const char *own = s->kernel ? s->kernel->name : tc_op_names[s->op];
+    if (strncmp(name, own, strlen(own)) != 0) continue;
+    atomic_store(&timing.times[i].begin, begin), atomic_store(&timing.times[i].end, end);
+    atomic_store(&timing.times[i].workers, 1);
+    timing.next = i + 1;
+    return;
+  }
 }
 
 static tc_status run_sequence(const tc_gpu_launches *l, uint32_t i, const uint64_t *words) {
-  if (TC_LIKELY(tc_options_get()->profile < 2)) return tc_gpu_sequence_run(l->sequence[i], words + l->first_word[i]);
-  return tc_gpu_sequence_time(l->sequence[i], words + l->first_word[i],
-                              tc_gpu_facts_of(l->gpu)->simulated ? tell_simulated : tc_profile_kernel);
+  if (TC_LIKELY(!timing.times)) return tc_gpu_sequence_run(l->sequence[i], words + l->first_word[i]);
+  return tc_gpu_sequence_time(l->sequence[i], words + l->first_word[i], tell_time);
 }
 
 tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num,

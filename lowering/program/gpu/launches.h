@@ -45,5 +45,7 @@ uint32_t tc_gpu_launches_words(const tc_gpu_launches *l);
 // Enqueues a run. words: scratch for the call. skip: per step, nonzero if it need not run, in
 // one_by_one mode; NULL: all run. If steps check indices, it waits and returns the fault word, else
 // TC_GPU_NO_FAULT.
+// This thread's next runs are timed into times, per step of the program. NULL: they are not.
+void tc_gpu_launches_time(const tc_program *p, tc_step_time *times);
 tc_status tc_gpu_launches_run(tc_gpu_launches *l, const tc_program *p, const tc_storages *at, const uint64_t *num,
                               const uint64_t *skip, uint64_t *words, uint64_t *out_fault);

@@ -4,13 +4,13 @@
 
 #include "tests/lowering/cases.h"
 
-// The hash of a kernel's name, which is of its code, is left out: the eight digits behind its last
+// The hash of a kernel's name, which is of its code, is left out: the four digits behind its last
 // underscore.
 static void write_line(const char *line, size_t n, FILE *out) {
   for (size_t i = 0; i < n; i++) {
     size_t digits = 0;
     while (line[i] == '_' && i + 1 + digits < n && isxdigit((unsigned char)line[i + 1 + digits])) digits++;
-    bool is_hash = digits == 8 && (i + 9 == n || line[i + 9] == ' ');
+    bool is_hash = digits == 4 && (i + 5 == n || line[i + 5] == ' ');
     if (is_hash)
       i += digits;
     else

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""others.py TC_PROF: trace, diff and live on profiles that are made here.
+trace: JSON whose slices nest on each track, with an arrow from recording to running for each sync that ran. diff: 0 for the same run and for noise, 3 for
+syncs that take 20 % longer, for a sync more in each step and for a graph of more nodes, whose places it names; lines that moved are the same place. live: the
+report, until the profile has its end."""
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+import fixtures
+from writer import Writer
+
+TOOL = pathlib.Path(sys.argv[1]).resolve()
+
+
+def tool(*words):
+    done = subprocess.run([TOOL, *words], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == "", done.stderr
+    return done.returncode, done.stdout
+
+
+def run_of(path, seed, slower=1.0, extra=False, nodes=40, line=60):
+    """Steps of an update and a read, with noise of 3 %."""
+    w, noise = Writer(), random.Random(seed)
+    w.process()
+    step, read = fixtures.small_plan(w, nodes, 1), fixtures.small_plan(w, 3, 2)
+    for i in range(200):
+        w.sync(step, f"model.c:{line}", "eval", new=i == 0, run=int(100_000 * slower * noise.uniform(1, 1.03)))
+        w.sync(read, f"model.c:{line + 5}", "item", new=i == 0, run=int(20_000 * noise.uniform(1, 1.03)))
+        if extra:
+            w.sync(read, "model.c:99", "item", run=5000)
+    w.end()
+    return w.save(path)
+
+
+def check_diff(folder):
+    base = run_of(folder / "base", 1)
+    cases = [("noise", dict(seed=2), 0, None), ("slower", dict(seed=3, slower=1.2), 3, "model.c:60"), ("sync", dict(seed=4, extra=True), 3, "model.c:99"),
+             ("nodes", dict(seed=5, nodes=44), 3, "model.c:60"), ("moved", dict(seed=6, line=61), 0, None), ("faster", dict(seed=7, slower=0.7), 0, None)]
+    for name, change, status, place in cases:
+        other = run_of(folder / name, **change)
+        got, text = tool("diff", base, other)
+        assert got == status, (name, got, text)
+        assert place is None or f"worse  {place}" in text.replace("\n", " "), (name, text)
+        assert ("better" in text) == (name == "faster"), (name, text)
+        got, text = tool("diff", "--json", base, other)
+        found = json.loads(text)
+        assert got == status and found["worse"] == sum(c["worse"] for c in found["changes"]), (name, text)
+    assert tool("diff", base, base)[0] == 0
+
+
+def check_trace(folder, fixture):
+    path = folder / "trace.prof"
+    w = getattr(fixtures, fixture)()
+    path.write_bytes(w if isinstance(w, bytes) else w.data)
+    out = folder / "trace.json"
+    status, _ = tool("trace", "-o", out, path)
+    events = json.loads(out.read_text())["traceEvents"]
+    tracks, flows = {}, {"s": set(), "f": set()}
+    for e in events:
+        if e["ph"] == "X":
+            tracks.setdefault(e["tid"], []).append((e["ts"], e["ts"] + e["dur"]))
+        if e["ph"] in flows:
+            flows[e["ph"]].add(e["id"])
+    for track in tracks.values():
+        open_slices = []
+        for begin, end in sorted(track, key=lambda s: (s[0], -s[1])):
+            while open_slices and open_slices[-1] <= begin + 1e-3:
+                open_slices.pop()
+            assert not open_slices or end <= open_slices[-1] + 1e-2, (fixture, begin, end)
+            open_slices.append(end)
+    assert flows["f"] and flows["f"] <= flows["s"], fixture
+    return status
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        check_diff(folder)
+        for fixture in ("training", "changing", "killed"):
+            check_trace(folder, fixture)
+        path = folder / "live.prof"
+        path.write_bytes(fixtures.training().data)
+        status, text = tool("live", path)
+        assert status == 0 and text == tool("report", path)[1]
+    print("ok")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""page.py TC_PROF: the page of tc-prof html, driven in headless Chromium at 1440 and 390 pixels: it opens without an error, refers to nothing outside,
+filters by place, shows the sync that is clicked, zooms, and is not wider than the window. A text of the profile that looks like markup stays text.
+Skipped (77) without Chromium. --look FILE PAGE writes a picture instead."""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import fixtures
+from writer import Writer
+
+DRIVER = """<script>
+window.said = [];
+window.addEventListener("error", e => said.push(e.message));
+window.drive = () => {
+  const out = {}, rows = () => document.querySelectorAll("#sites tr.pick").length, $ = id => document.getElementById(id);
+  out.title = document.title;
+  out.rows = rows();
+  out.width = document.documentElement.scrollWidth;
+  $("filter").value = "item", $("filter").dispatchEvent(new Event("input"));
+  out.filtered = rows();
+  $("all-sites").click();
+  out.unfiltered = rows();
+  document.querySelector("#sites tr.pick").click();
+  out.chosen = document.querySelectorAll("#sites tr.on").length;
+  $("all-sites").click();
+  const range = $("range").textContent;
+  $("in").click();
+  out.zoomed = $("range").textContent !== range;
+  $("reset").click();
+  out.whole = $("range").textContent === range;
+  const c = $("time"), box = c.getBoundingClientRect();
+  c.setPointerCapture = () => {};
+  out.before = $("sync-title").textContent;
+  for (let x = box.width - 2; x > 0 && $("sync-title").textContent === out.before; x -= 2)
+    for (const kind of ["pointerdown", "pointerup"]) c.dispatchEvent(new PointerEvent(kind, {clientX: box.left + x, clientY: box.top + 22 + 23}));
+  out.after = $("sync-title").textContent;
+  const misses = [...document.querySelectorAll("#misses tr.pick")];
+  for (const miss of misses) if (!out.kernels) miss.click(), out.kernels = document.querySelectorAll("#graph .kernel").length;
+  if ($("before")) $("before").click();
+  out.nodes = document.querySelectorAll("#graph .box").length;
+  out.markup = document.querySelectorAll("b.planted, script.planted").length;
+  return out;
+};
+</script>"""
+RESULT = """<script>
+let out;
+try { out = drive(); } catch (e) { out = {}; said.push(String(e)); }
+out.said = said;
+const r = document.createElement("pre");
+r.id = "result", r.textContent = JSON.stringify(out);
+document.body.append(r);
+</script>"""
+
+
+def browser():
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def chromium(*words):
+    with tempfile.TemporaryDirectory() as home:
+        line = [browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--user-data-dir=" + home, *words]
+        return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False).stdout
+
+
+def drive(page, width):
+    text = page.read_text().replace('<script type="application/json"', DRIVER + '<script type="application/json"', 1).replace("</body>", RESULT + "</body>")
+    driven = page.with_suffix(".driven.html")
+    driven.write_text(text)
+    dom = chromium(f"--window-size={width},1200", "--virtual-time-budget=4000", "--dump-dom", driven.as_uri())
+    found = re.search(r'<pre id="result">(.*?)</pre>', dom, re.DOTALL)
+    assert found, "the page did not finish: " + dom[-300:]
+    return json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+
+
+def markup():
+    """A profile whose texts are markup."""
+    w = Writer()
+    w.process()
+    plan = fixtures.small_plan(w, 3, 1, site="</script><b class=planted>x</b>.c:1")
+    for _ in range(4):
+        w.sync(plan, "</script><script class=planted>said.push('planted')</script>:2", "item")
+    return w
+
+
+def check(tool, name, profile, folder):
+    path, page = folder / (name + ".prof"), folder / (name + ".html")
+    path.write_bytes(profile)
+    subprocess.run([tool, "html", "-o", page, path], check=True, capture_output=True)
+    outside = [u for u in re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"'<]*", page.read_text()) if "www.w3.org/2000/svg" not in u]
+    assert not outside, outside
+    for width in (1440, 390):
+        out = drive(page, width)
+        assert out["said"] == [], (name, width, out["said"])
+        assert out["markup"] == 0, (name, width)
+        assert out["width"] <= max(width, 500), (name, width, out["width"])  # headless windows are 500 wide at least
+        assert out["rows"] >= 1 and out["unfiltered"] == out["rows"] and out["chosen"] == 1, (name, width, out)
+        assert out["zoomed"] and out["whole"], (name, width, out)
+        if name == "training":
+            assert 0 < out["filtered"] < out["rows"], out
+            assert out["after"] != out["before"] and out["after"].startswith("Sync "), out
+            assert out["kernels"] >= 1 and out["nodes"] >= 1, out
+    print(name, "ok")
+
+
+def main():
+    if not browser():
+        print("skipped: no Chromium (Debian: chromium)")
+        return 77
+    if sys.argv[1] == "--look":
+        chromium("--window-size=1440,2000", f"--screenshot={sys.argv[2]}", pathlib.Path(sys.argv[3]).resolve().as_uri())
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        tool = pathlib.Path(sys.argv[1]).resolve()
+        for name, w in (("training", fixtures.training()), ("killed", fixtures.killed()), ("markup", markup())):
+            check(tool, name, w if isinstance(w, bytes) else w.data, pathlib.Path(folder))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

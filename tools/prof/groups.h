@@ -1,0 +1,84 @@
+// Sums of syncs by call site and cause, with the spread of graph sizes and a verdict.
+// In: a profile that was read. Out: rows, the dearest first, and a row of all.
+// Invariants: each sync is in one row. Threads: one. Owner: tc_groups_free.
+#pragma once
+
+#include "tools/prof/profile.h"
+
+// Times that do not overlap: a phase that lies in another is taken out of it.
+typedef enum tc_part {
+  TC_PART_OUTSIDE,
+  TC_PART_RECORD,
+  TC_PART_LOOKUP,
+  TC_PART_LOWER,
+  TC_PART_COMPILE,
+  TC_PART_ALLOCATE,
+  TC_PART_LAUNCH,
+  TC_PART_RUN,
+  TC_PART_WAIT,
+  TC_PART_PUBLISH,
+  TC_PART_UNACCOUNTED,
+  TC_N_PARTS,
+} tc_part;
+extern const char *const tc_part_names[TC_N_PARTS];
+// Of the phases of one sync, or of their sums.
+void tc_parts_of(const double ns[TC_N_PHASES], double out[TC_N_PARTS]);
+
+typedef enum tc_verdict {
+  TC_VERDICT_GOOD,
+  TC_VERDICT_ONCE,  // one sync: nothing can be said
+  TC_VERDICT_TINY,
+  TC_VERDICT_HUGE,
+  TC_VERDICT_GROWING,
+  TC_VERDICT_NEVER_REPEATS,
+  TC_VERDICT_FAILS,
+} tc_verdict;
+extern const char *const tc_verdict_names[];
+
+// Thresholds of verdicts; docs/profiler.md says why.
+enum {
+  TC_TINY_NODES = 8,  // a median below it, in a sync shorter than the next: its own cost is most of it
+  TC_TINY_NS = 100000,
+  TC_HUGE_NODES = 4096,  // a median from it on: lowering takes seconds
+  TC_TREND_SYNCS = 8,  // fewer syncs of a place show no trend
+  TC_GROWING_PERCENT = 125,  // median nodes of the last quarter against the first's
+  TC_REPEATS_PERCENT = 10,  // found in the cache less often: a graph does not repeat
+};
+
+enum { TC_N_SIZES = 24 };  // graphs of 2^i to 2^(i+1) - 1 nodes, i from 0; the last is open
+
+typedef struct tc_spread {
+  double least, median, p99, most;
+} tc_spread;
+
+typedef struct tc_group {
+  uint32_t site, cause;  // texts
+  uint32_t n_syncs, n_planned, n_hits, n_failed, n_wrong;  // planned: with a plan
+  uint32_t n_missed[4];  // by tc_prof_miss
+  uint32_t n_plans;  // that were used here first
+  uint32_t first, last;  // sequences
+  uint64_t size[TC_N_SIZES];  // planned syncs by nodes recorded
+  tc_spread nodes, ns;  // ns: of total
+  double first_nodes, last_nodes;  // medians of the first and the last quarter; 0: too few syncs
+  double sum_nodes, sum_left, sum_kernels, sum_launches, sum_again;
+  double bytes, least_bytes, flops, held_bytes, bus_bytes, copied_bytes, cached_bytes;
+  double most_planned_bytes, most_peak_bytes;
+  double phase[TC_N_PHASES];
+  double n_unused;  // values stored that nothing read
+  tc_verdict verdict;
+} tc_group;
+
+typedef struct tc_groups {
+  tc_group *group;  // by time, the longest first
+  size_t n;
+  uint32_t *of_point;  // the group of each point
+  tc_group all;
+  uint64_t begin_ns, end_ns;  // of the first sync's recording, and of the last sync
+} tc_groups;
+
+// False: there was no memory; out is empty.
+bool tc_groups_make(tc_profile *p, tc_groups *out);
+void tc_groups_free(tc_groups *g);
+
+// Sorts values and takes their spread.
+tc_spread tc_spread_of(double *value, size_t n);
