@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Programs that call BLAS, as they are and with tc's shim preloaded: programs.py [--case PATTERN] [--rounds N] [--json FILE]
 
+The chains (lazy_*) are run with `--shim=lazy` instead, and not over the reference.
+
 In: bench/programs/, the programs whose interpreters or libraries are installed (python3-numpy, r-base-core, octave, libarmadillo-dev, hpcc), and Debian's
 BLAS libraries. build/tc-run and build/libtc-shim.so. Out: a row for each program and BLAS library, as bench/README.md describes; the value is the
 program's own seconds with `tc-run --shim=eager`, the peer the same program without. A row of bench/floors.def that is missed makes the exit status 1.
@@ -32,12 +34,19 @@ def interpreter(word, file):
     return [shutil.which(word), str(PROGRAMS / file)] if shutil.which(word) else None
 
 
+def compiled(folder, words, *arguments):
+    """The command of a program that is compiled; None: its library or a compiler is missing. BLAS is found when it starts."""
+    out = folder / "program"
+    done = shutil.which(words[0]) and subprocess.run([*words, "-O2", "-o", str(out), "-lblas", "-llapack"], capture_output=True, check=False)
+    return [str(out), *arguments] if done and done.returncode == 0 else None
+
+
 def armadillo(folder):
-    """The command of the compiled program; None: Armadillo or a compiler is missing. BLAS is found when it starts."""
-    out = folder / "solve"
-    command = ["g++", "-O2", "-DARMA_DONT_USE_WRAPPER", str(PROGRAMS / "solve.cpp"), "-o", str(out), "-lblas", "-llapack"]
-    done = shutil.which("g++") and subprocess.run(command, capture_output=True, check=False)
-    return [str(out)] if done and done.returncode == 0 else None
+    return compiled(folder, ["g++", "-DARMA_DONT_USE_WRAPPER", str(PROGRAMS / "solve.cpp")])
+
+
+def chains(which):
+    return lambda folder: compiled(folder, ["gcc", str(PROGRAMS / "chains.c")], which)
 
 
 def hpl(folder):
@@ -59,6 +68,8 @@ CASES = {
     "octave_decompositions": lambda folder: interpreter("octave-cli", "decompositions.m"),
     "armadillo_solve": armadillo,
     "hpl_2500": hpl,
+    "lazy_gemm_chain": chains("gemm"),
+    "lazy_cg_vectors": chains("vectors"),
 }
 
 
@@ -68,12 +79,12 @@ def floors():
     return {(m[1], m[2]): (float(m[3]), float(m[4])) for m in row.finditer((ROOT / "bench/floors.def").read_text())}
 
 
-def run(command, folder, blas, threads, shim):
-    """(seconds, check) that the program reports."""
+def run(command, folder, blas, threads, level):
+    """(seconds, check) that the program reports; level: the shim's, None: without it."""
     found = str(LIBRARIES / BLAS[blas])
     environment = dict(os.environ, LD_LIBRARY_PATH=found, R_LD_LIBRARY_PATH=found + ":/usr/lib/R/lib", OPENBLAS_NUM_THREADS=str(threads), BLIS_NUM_THREADS=str(threads),
                        TC_NUM_THREADS=str(threads), OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    front = [str(ROOT / "build/tc-run"), "--shim=eager", "--"] if shim else []
+    front = [str(ROOT / "build/tc-run"), f"--shim={level}", "--"] if level else []
     results = folder / "hpccoutf.txt"
     results.unlink(missing_ok=True)
     done = subprocess.run(front + command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -88,12 +99,12 @@ def run(command, folder, blas, threads, shim):
     return float(line[1]), float(line[2])
 
 
-def measure(command, folder, blas, threads, rounds):
+def measure(command, folder, blas, threads, rounds, level):
     """Medians of seconds without and with the shim, and whether the checks agree."""
     times, checks = ([], []), []
     for i in range(rounds):
         for shim in (False, True) if i % 2 == 0 else (True, False):
-            seconds, check = run(command, folder, blas, threads, shim)
+            seconds, check = run(command, folder, blas, threads, level if shim else None)
             times[shim].append(seconds)
             checks.append(check)
     return statistics.median(times[0]), statistics.median(times[1]), max(checks) - min(checks) <= 1e-3 * max(1, abs(checks[0]))
@@ -118,9 +129,9 @@ def main():
                 print(f"programs       {case:22} not installed")
                 continue
             for blas in options.blas.split(","):
-                if not (LIBRARIES / BLAS[blas]).exists():
+                if not (LIBRARIES / BLAS[blas]).exists() or (case.startswith("lazy_") and blas == "reference"):
                     continue
-                before, after, same = measure(command, folder, blas, options.threads, options.rounds)
+                before, after, same = measure(command, folder, blas, options.threads, options.rounds, "lazy" if case.startswith("lazy_") else "eager")
                 floor, goal = must.get((case, blas), (None, None))
                 missed = not same or (floor is not None and before / after < floor)
                 rows, bad = rows + 1, bad + missed

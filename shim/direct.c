@@ -6,9 +6,12 @@
 #include "shim/direct.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <tc/blas.h>
+#include <unistd.h>
 
 #include "shim/options.h"
 
@@ -22,7 +25,7 @@ static const char *const names[TC_SHIM_ACTIONS] = {
 static void *functions[TC_SHIM_ACTIONS];
 static int opened;  // 0: not yet, 1: being opened, 2: functions are set
 
-static void *open_library(void) {
+void *tc_shim_open_library(void) {
   static const char soname[] = "libtc.so.0";
   char path[4096];
   Dl_info self;
@@ -31,25 +34,46 @@ static void *open_library(void) {
   if (slash && (size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(slash - self.dli_fname), self.dli_fname, soname) <
                    sizeof path)
     handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  return handle ? handle : dlopen(soname, RTLD_NOW | RTLD_LOCAL);
-}
-
-// While one thread opens it, calls of others are forwarded.
-static void *find_function(tc_shim_action action) {
-  int no = 0;
-  if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE) == 2) return functions[action];
-  if (!__atomic_compare_exchange_n(&opened, &no, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return NULL;
+  if (!handle) handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
   tc_status (*embed)(void);
-  void *handle = open_library();
   *(void **)&embed = handle ? dlsym(handle, "tc_embed") : NULL;
   if (embed && embed() != TC_OK) tc_shim_say("libtc is in use by the program itself, whose settings hold");
+  return handle;
+}
+
+static void set_functions(void) {
+  void *handle = tc_shim_open_library();
   if (!handle) tc_shim_say("libtc cannot be opened, so BLAS stays with its library: %s", dlerror());
   for (int i = 0; i < TC_SHIM_ACTIONS && handle; i++)
     if (names[i]) functions[i] = dlsym(handle, names[i]);
   if (handle && !functions[TC_SHIM_GEMM])
     tc_shim_say("libtc has no direct products, so BLAS stays with its library: %s", dlerror());
-  __atomic_store_n(&opened, 2, __ATOMIC_RELEASE);
-  return functions[action];
+}
+
+// A child of fork lacks the thread that opens libtc, so that fork waits for it, a second at most.
+static void wait_until_opened(void) {
+  for (int i = 0; i < 1000 && __atomic_load_n(&opened, __ATOMIC_ACQUIRE) == 1; i++) usleep(1000);
+}
+
+static void watch_forks(void) {
+  (void)pthread_atfork(wait_until_opened, NULL, NULL);
+}
+
+// While one thread opens it, calls of others are forwarded. No handler may leave the opening.
+static void *find_function(tc_shim_action action) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  int no = 0;
+  if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE) == 2) return functions[action];
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  pthread_once(&once, watch_forks);
+  if (__atomic_compare_exchange_n(&opened, &no, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    set_functions();
+    __atomic_store_n(&opened, 2, __ATOMIC_RELEASE);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return __atomic_load_n(&opened, __ATOMIC_ACQUIRE) == 2 ? functions[action] : NULL;
 }
 
 static bool do_gemm(gemm_function gemm, const tc_shim_call *c, double alpha, double beta) {

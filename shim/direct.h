@@ -6,3 +6,6 @@
 // Does a checked call of a real routine; false if libtc is not there or refuses, and nothing was
 // written.
 bool tc_shim_direct(const tc_shim_call *call, double alpha, double beta);
+
+// libtc, opened from beside the shim, else by its soname; NULL, with dlerror's text.
+void *tc_shim_open_library(void);

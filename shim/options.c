@@ -12,14 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
-// Levels by name. Those that are not there yet are refused.
 static const struct {
   const char *name;
-  bool is_there;
   tc_shim_level level;
 } levels[] = {
-    {"off", true, TC_SHIM_OFF},        {"trace", true, TC_SHIM_TRACE}, {"eager", true, TC_SHIM_EAGER},
-    {"writeback", false, TC_SHIM_OFF}, {"lazy", false, TC_SHIM_OFF},
+    {"off", TC_SHIM_OFF},   {"trace", TC_SHIM_TRACE}, {"eager", TC_SHIM_EAGER}, {"writeback", TC_SHIM_WRITEBACK},
+    {"lazy", TC_SHIM_LAZY},
 };
 
 void tc_shim_say(const char *format, ...) {
@@ -76,24 +74,22 @@ static void read_level(tc_shim_options *o) {
   for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
     if (strcmp(text, levels[i].name) == 0) {
       o->level = levels[i].level;
-      if (!levels[i].is_there)
-        tc_shim_say("TC_SHIM=%s is not there yet; calls go to their library, as with TC_SHIM=off", text);
       return;
     }
   o->level = TC_SHIM_OFF;
-  tc_shim_say("TC_SHIM is '%s', which is none of off, trace and eager; off holds", text);
+  tc_shim_say("TC_SHIM is '%s', which is none of off, trace, eager, writeback and lazy; off holds", text);
 }
 
-static void read_device(tc_shim_options *o) {
-  const char *text = setting("TC_SHIM_DEVICE");
+static void read_estimate(tc_shim_options *o) {
+  const char *text = setting("TC_SHIM_ESTIMATE");
   char *end = NULL;
+  double bus = text ? strtod(text, &end) : 0, device = text && *end == ':' ? strtod(end + 1, &end) : 0;
   if (!text) return;
-  double bus = strtod(text, &end), device = *end == ':' ? strtod(end + 1, &end) : 0;
   if (*end == 0 && bus > 0 && device > 0) {
     o->bus = bus;
     o->device = device * 1e3;
   } else {
-    tc_shim_say("TC_SHIM_DEVICE is '%s', which is not GB/s:TFLOP/s; %g:%g holds", text, o->bus, o->device * 1e-3);
+    tc_shim_say("TC_SHIM_ESTIMATE is '%s', which is not GB/s:TFLOP/s; %g:%g holds", text, o->bus, o->device * 1e-3);
   }
 }
 
@@ -125,17 +121,20 @@ const tc_shim_options *tc_shim_read_options(void) {
     }
   is_reading = true;
   locale_t before = tc_shim_locale_enter();
-  options = (tc_shim_options){.level = TC_SHIM_EAGER, .is_read = true, .least = 48, .bus = 25, .device = 20e3};
+  options = (tc_shim_options){
+      .level = TC_SHIM_EAGER, .is_read = true, .least = 48, .bus = 25, .device = 20e3, .on = "tc:cuda"};
   read_level(&options);
-  read_device(&options);
+  read_estimate(&options);
   read_number("TC_SHIM_MIN", &options.least);
   read_number("TC_SHIM_PEAK", &options.peak);
   options.least_volume = options.least * options.least * options.least;
+  const char *on = kept_setting("TC_SHIM_DEVICE");
+  if (on) options.on = on;
   options.profile = kept_setting("TC_SHIM_PROFILE");
   options.only = kept_setting("TC_SHIM_ONLY");
   options.except = kept_setting("TC_SHIM_NOT");
   options.library = kept_setting("TC_BLAS_LIB");
-  options.counts = options.level == TC_SHIM_TRACE || (options.level == TC_SHIM_EAGER && options.profile);
+  options.counts = options.level == TC_SHIM_TRACE || (options.level >= TC_SHIM_EAGER && options.profile);
   tc_shim_locale_leave(before);
   __atomic_store_n(&state, 2, __ATOMIC_RELEASE);
   is_reading = false;

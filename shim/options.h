@@ -4,7 +4,7 @@
 #include <locale.h>
 #include <stdbool.h>
 
-typedef enum tc_shim_level { TC_SHIM_OFF, TC_SHIM_TRACE, TC_SHIM_EAGER } tc_shim_level;
+typedef enum tc_shim_level { TC_SHIM_OFF, TC_SHIM_TRACE, TC_SHIM_EAGER, TC_SHIM_WRITEBACK, TC_SHIM_LAZY } tc_shim_level;
 
 typedef struct tc_shim_options {
   tc_shim_level level;
@@ -16,6 +16,7 @@ typedef struct tc_shim_options {
   double least;  // the size of a call that libtc gets
   double least_volume;  // its cube
   double peak;  // GFLOP/s in f64 of this machine; 0: measured
+  const char *on;  // the device of level writeback, such as "tc:cuda"
   double bus, device;  // of a device that one thinks of: GB/s, GFLOP/s
 } tc_shim_options;
 

@@ -74,7 +74,8 @@ static void leave_table(void *t) {
 // What the parent counted is the parent's.
 static void clear_in_child(void) {
   for (table *t = tables; t; t = t->next) {
-    memset(t->record, 0, sizeof t->record);
+    for (uint32_t i = 0; i <= N_RECORDS; i++)
+      if (t->record[i].caller) memset(&t->record[i], 0, sizeof t->record[i]);
     if (t != mine) t->taken = 0;
   }
   tc_shim_seen_reset();

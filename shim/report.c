@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/defer.h"
 #include "shim/find.h"
 #include "shim/options.h"
 #include "shim/peak.h"
@@ -205,8 +206,10 @@ static void print_lines(FILE *f, const summary *s) {
   print_text(f, program_invocation_name);
   fprintf(
       f,
-      ", \"wall_s\": %.6f, \"blas_s\": %.6f, \"calls\": %.0f, \"direct\": %.0f, \"peak_gflops\": %.1f, \"bus_gb_s\": %g, \"device_gflops\": %g, \"device_s\": %.6f, \"device_staying_s\": %.6f}\n",
+      ", \"wall_s\": %.6f, \"blas_s\": %.6f, \"calls\": %.0f, \"direct\": %.0f, \"peak_gflops\": %.1f, \"bus_gb_s\": %g, \"device_gflops\": %g, \"device_s\": %.6f, \"device_staying_s\": %.6f",
       s->wall, s->seconds, s->calls, s->direct, s->peak, s->options->bus, s->options->device, s->moving, s->staying);
+  tc_shim_defer_report(f);
+  fprintf(f, "}\n");
   for (uint32_t i = 0; i < s->n_records; i++) {
     const tc_shim_record *r = &s->record[i];
     const tc_shim_site *site = tc_shim_profile_site(r->caller);

@@ -176,6 +176,7 @@ FUNCTION tc_shim_enter
   movaps -64(%rbp), %xmm0
   movaps -80(%rbp), %xmm1
 3:
+  movaps -64(%rbp), %xmm0  // a result that was put there
   leave
   .cfi_remember_state
   .cfi_def_cfa %rsp, 8

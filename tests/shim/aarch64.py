@@ -17,7 +17,7 @@ from calls import CALLS_EVERY, EVERY, MODULE
 from common import HERE, ROOT, Shim, exported
 
 CC, QEMU, SYSTEM = "aarch64-linux-gnu-gcc", "qemu-aarch64-static", "/usr/aarch64-linux-gnu"
-FLAGS = ["-I", str(ROOT), "-I", str(ROOT / "include"), "-O1", "-fPIC", "-fwrapv", "-fvisibility=hidden", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
+FLAGS = ["-I", str(ROOT), "-I", str(ROOT / "include"), "-O1", "-fPIC", "-fwrapv", "-fno-math-errno", "-fvisibility=hidden", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
 NARROW = "double ddot_(const int *n, const double *x, const int *i, const double *y, const int *j) {\n  double s = 0;\n  for (int k = 0; k < *n; k++) s += x[k] * y[k] * *i * *j;\n  return s;\n}\n"
 problems = []
 

@@ -213,6 +213,61 @@ static void case_longjmp(void) {
   check_product();
 }
 
+static sigjmp_buf again;
+
+static void jump(int signal) {
+  (void)signal;
+  siglongjmp(again, 1);
+}
+
+// As deep in the stack as nothing before, over what the calls that were left have there.
+static void multiply_deep(int depth) {
+  volatile char row[1000];
+  for (size_t i = 0; i < sizeof row; i++) row[i] = 0;
+  if (depth)
+    multiply_deep(depth - 1);
+  else
+    multiply();
+  row[0] = 1;
+}
+
+// A handler leaves products, whose thread then goes on.
+static void case_jump(void) {
+  struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+  volatile int n_jumps = 0;
+  fill();
+  multiply();
+  signal(SIGALRM, jump);
+  if (sigsetjmp(again, 1)) n_jumps = n_jumps + 1;
+  setitimer(ITIMER_REAL, n_jumps < 20 ? &often : &never, NULL);
+  while (n_jumps < 20) multiply();
+  for (int i = 0; i < 1000; i++) multiply_deep(i % 10);
+  check_product();
+}
+
+static void *multiply_once(void *unused) {
+  (void)unused;
+  multiply();
+  return NULL;
+}
+
+// A fork while another thread opens libtc, which takes a while (standin.c).
+static void case_opening(void) {
+  pthread_t thread;
+  fill();
+  assert(pthread_create(&thread, NULL, multiply_once, NULL) == 0);
+  usleep(100000);
+  pid_t child = fork();
+  if (child == 0) {
+    for (int i = 0; i < 10; i++) multiply();
+    check_product();
+    exit(0);
+  }
+  int status;
+  assert(waitpid(child, &status, 0) == child && status == 0);
+  pthread_join(thread, NULL);
+}
+
 static void case_product(void) {
   fill();
   for (int i = 0; i < 5; i++) multiply();
@@ -226,7 +281,8 @@ int main(int argc, char **argv) {
   } cases[] = {
       {"untested", case_untested}, {"upper", case_upper},     {"constructor", case_constructor},
       {"fork", case_fork},         {"threads", case_threads}, {"handler", case_handler},
-      {"longjmp", case_longjmp},   {"product", case_product},
+      {"longjmp", case_longjmp},   {"product", case_product}, {"jump", case_jump},
+      {"opening", case_opening},
   };
   assert(argc == 2);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

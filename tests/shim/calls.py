@@ -85,10 +85,11 @@ def compile_text(shim, name, text, *flags):
 def check_levels(shim, program, reference):
     """The cases over the reference: right at each level, and counted to the call."""
     cases = {"untested": None, "upper": ("cblas_dgemm", 2), "constructor": ("ddot_", 1), "fork": ("dgemm_", 14), "threads": ("ddot_", 165001), "handler": None,
-             "longjmp": ("dgemm_", 101), "product": ("dgemm_", 5)}
+             "longjmp": ("dgemm_", 101), "product": ("dgemm_", 5), "jump": None, "opening": ("dgemm_", 11)}
+    more = {"jump": {"STANDIN_JUMPS": "1"}, "opening": {"STANDIN_SLOW": "1"}}
     for case, count in cases.items():
         for level in ("off", "trace", "eager"):
-            done, calls, direct, lines = shim.profiled([program, case], level, library=reference, TC_SHIM_MIN="0")
+            done, calls, direct, lines = shim.profiled([program, case], level, library=reference, TC_SHIM_MIN="0", **more.get(case, {}))
             expect(f"{case} at {level}: {done.returncode} {done.stderr}", done.returncode == 0 and not done.stderr)
             if level == "off":
                 expect(f"{case}: off writes a profile", not lines)
@@ -100,6 +101,10 @@ def check_levels(shim, program, reference):
                 expect(f"{case}: libtc did {direct}, not {calls}", direct[count[0]] == count[1])
             if case == "longjmp" and level == "eager":
                 expect(f"longjmp: libtc did {direct}", direct["dgemm_"] == 100)
+            if case == "jump" and level != "off":
+                expect(f"jump at {level}: {calls}, libtc did {direct}", calls["dgemm_"] >= 1000 and direct["dgemm_"] == (calls["dgemm_"] if level == "eager" else 0))
+            if case == "opening" and level == "eager":
+                expect(f"opening: libtc did {direct}", direct["dgemm_"] == 11)
             if case == "untested" and level == "trace":
                 expect(f"not counted: {UNTESTED - set(calls)}", UNTESTED <= set(calls))
             if case == "fork" and level == "trace":
@@ -167,8 +172,8 @@ def check_options(shim, program, reference):
         for level in ("trace", "eager"):
             done, calls, direct, _ = shim.profiled([program, "product"], level, library=reference, TC_SHIM_MIN="0", **setting)
             expect(f"{setting} at {level}: {calls} {direct} {done.stderr}", done.returncode == 0 and calls["dgemm_"] == (5 if counted else 0))
-    for setting, says in ({"TC_SHIM": "lazy"}, "TC_SHIM=lazy is not there yet"), ({"TC_SHIM": "fast"}, "none of off, trace and eager"), ({"TC_SHIM_MIN": "many"}, "TC_SHIM_MIN is 'many'"), \
-            ({"TC_SHIM_DEVICE": "3"}, "TC_SHIM_DEVICE is '3'"), ({"TC_BLAS_LIB": "/nowhere.so"}, "TC_BLAS_LIB cannot be opened"):
+    for setting, says in ({"TC_SHIM": "fast"}, "none of off, trace, eager, writeback and lazy"), ({"TC_SHIM_MIN": "many"}, "TC_SHIM_MIN is 'many'"), \
+            ({"TC_SHIM_ESTIMATE": "3"}, "TC_SHIM_ESTIMATE is '3'"), ({"TC_BLAS_LIB": "/nowhere.so"}, "TC_BLAS_LIB cannot be opened"):
         done = shim.run([program, "product"], "eager", library=reference, **setting)
         expect(f"{setting}: {done.returncode} {done.stderr}", done.returncode == 0 and done.stderr.count("\n") == 1 and says in done.stderr)
         done = shim.run(["/bin/true"], "eager", **setting)

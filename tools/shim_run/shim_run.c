@@ -19,10 +19,9 @@
 #define TC_SHIM_LIBDIR "lib"
 #endif
 
-static const char library[] = "libtc-shim.so";
+static const char library[] = "libtc-shim.so", memory_library[] = "libtc-shim-memory.so";
 // Those of shim/options.c that are there.
-static const char *const levels[] = {"off", "trace", "eager"};
-static const char *const absent_levels[] = {"writeback", "lazy"};
+static const char *const levels[] = {"off", "trace", "eager", "writeback", "lazy"};
 
 bool tc_shim_run_is_asked(int argc, char **argv) {
   for (int i = 1; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++)
@@ -54,13 +53,16 @@ static bool find_library(char *out, size_t bytes) {
   return false;
 }
 
-// Behind what is preloaded already.
-static bool set_preload(const char *path) {
+// Behind what is preloaded already; at the levels that defer with the library of memory, where it lies beside.
+static bool set_preload(const char *path, bool defers) {
   const char *old = getenv("LD_PRELOAD");
-  size_t bytes = strlen(path) + (old ? strlen(old) : 0) + 2;
+  char memory[2 * PATH_MAX] = "";
+  if (defers) snprintf(memory, sizeof memory, ":%.*s%s", (int)(strrchr(path, '/') + 1 - path), path, memory_library);
+  if (defers && access(memory + 1, R_OK) != 0) *memory = 0;
+  size_t bytes = strlen(path) + (old ? strlen(old) : 0) + strlen(memory) + 2;
   char *list = malloc(bytes);
   if (!list) return false;
-  snprintf(list, bytes, "%s%s%s", old ? old : "", old && *old ? ":" : "", path);
+  snprintf(list, bytes, "%s%s%s%s", old ? old : "", old && *old ? ":" : "", path, memory);
   bool done = setenv("LD_PRELOAD", list, 1) == 0;
   free(list);
   return done;
@@ -96,10 +98,8 @@ int tc_shim_run(int argc, char **argv) {
     if (c == 's') level = optarg;
     if (c == 'p') profile = optarg;
   }
-  if (is_among(level, absent_levels, sizeof absent_levels / sizeof *absent_levels))
-    return wrong_line("not there yet is the shim's level", level);
   if (!is_among(level, levels, sizeof levels / sizeof *levels))
-    return wrong_line("--shim takes off, trace or eager, not", level);
+    return wrong_line("--shim takes off, trace, eager, writeback or lazy, not", level);
   if (profile && strcmp(level, "off") == 0) return wrong_line("there is no profile with --shim", level);
   if (optind == argc) return wrong_line("no program is named behind --shim", level);
   if (!find_library(path, sizeof path)) {
@@ -109,7 +109,8 @@ int tc_shim_run(int argc, char **argv) {
   }
   if (!tc_shim_reaches(argv[optind], path, why, sizeof why)) fprintf(stderr, "tc-run: %s\n", why);
   if (profile && !set_profile(profile)) return 1;
-  if (!set_preload(path) || setenv("TC_SHIM", level, 1) != 0) return 1;
+  bool defers = strcmp(level, "writeback") == 0 || strcmp(level, "lazy") == 0;
+  if (!set_preload(path, defers) || setenv("TC_SHIM", level, 1) != 0) return 1;
   execvp(argv[optind], argv + optind);
   fprintf(stderr, "tc-run: %s cannot be run: %s\n", argv[optind], strerror(errno));
   return errno == ENOENT ? 127 : 126;

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""The levels that defer, over libtc itself: programs that do to deferred results what may break them (defer.c, memory.c), NumPy, programs without BLAS, options.
+
+defer.py SHIM MEMORY LIBTC LLVM TC_RUN SIM_CUDA SIM_NVRTC   77: no reference BLAS
+"""
+import os
+import subprocess
+import sys
+
+from common import HERE, Shim, need_reference
+from programs import COREUTILS, check_bare, expect, problems
+
+# What each case records at least, by name.
+CASES = {
+    "chain": {"dgemm_": 1, "daxpy_": 2, "dscal_": 2, "dcopy_": 1}, "layouts": {"cblas_dgemm": 4, "cblas_sgemm": 1}, "ger": {"dger_": 1},
+    "scalars": {"dscal_": 2, "ddot_": 2, "dasum_": 1, "dnrm2_": 1}, "cg": {"daxpy_": 27, "dscal_": 9, "ddot_": 9}, "resident": {"daxpy_": 7, "dgemm_": 1},
+    "unsure": {"dscal_": 2}, "twice": {"daxpy_": 48}, "touch": {"dscal_": 1, "daxpy_": 1}, "free": {"daxpy_": 2}, "realloc": {"dscal_": 3}, "memory": {}, "write": {"dscal_": 4}, "stdio": {"dscal_": 2},
+    "threads": {"dscal_": 11, "daxpy_": 9}, "before": {"dscal_": 2}, "after": {"dscal_": 3}, "stack": {"dscal_": 2}, "dies": {"dscal_": 1}, "handler": {"dscal_": 5},
+    "fork": {"dscal_": 1}, "exit": {"dscal_": 1}, "exec": {},
+}
+# The same of memory.c.
+MEMORY = {
+    "border": {}, "frees": {"dscal_": 1, "daxpy_": 2}, "protected": {"dscal_": 1}, "raw": {"dscal_": 4}, "owner": {"dscal_": 40}, "overflow": {"dscal_": 3}, "storm": {"dscal_": 50},
+    "beside": {"dscal_": 1}, "module": {"dscal_": 2}, "early": {"dscal_": 1}, "nan": {"dgemm_": 2, "daxpy_": 1, "dscal_": 1}, "overlap": {},
+}
+# A module that needs another, which is loaded with it.
+MODULE = """
+void dscal_(const int *, const double *, double *, const int *);
+int inner(void);
+void module_scale(double *p, int n) {
+  const double two = 2;
+  const int one = inner();
+  dscal_(&n, &two, p, &one);
+}
+"""
+# On the simulated driver, whose large products take seconds.
+ON_DEVICE = ["resident", "ger", "touch", "free", "realloc", "write", "threads", "after", "handler", "fork", "exit"]
+
+NUMPY = r"""
+import numpy as np, os, tempfile
+rng = np.random.default_rng(1)
+a, b = rng.standard_normal((520, 520)), rng.standard_normal((520, 520))
+c = a @ b
+d = (c @ a.T + c) @ b
+w = rng.standard_normal((730, 730)).astype('f4')
+for _ in range(3):
+    w = w @ w / np.float32(30)
+with tempfile.TemporaryFile() as f:
+    (a @ b).tofile(f)
+    f.seek(0)
+    e = np.fromfile(f).reshape(520, 520)
+with tempfile.TemporaryFile() as f:
+    os.write(f.fileno(), a @ b)
+    f.seek(0)
+    assert np.array_equal(np.fromfile(f).reshape(520, 520), e)
+if os.fork() == 0:
+    assert np.array_equal(a @ b, e)
+    os._exit(0)
+assert os.wait()[1] == 0
+x = np.linalg.solve(a + 100 * np.eye(520), d)
+np.savez(OUT, c=c, d=d, w=w, e=e, x=x)
+"""
+
+
+class Deferring(Shim):
+    def __init__(self, shim, memory, libtc, llvm, cuda, nvrtc):
+        super().__init__(shim, libtc)
+        self.memory = self.place / "libtc-shim-memory.so"
+        self.memory.symlink_to(os.path.abspath(memory))
+        self.more = {"TC_LLVM_PATH": os.path.abspath(llvm), "TC_SHIM_MIN": "1e6", "TC_CUDA_LIBRARY": os.path.abspath(cuda), "TC_NVRTC_LIBRARY": os.path.abspath(nvrtc)}
+        self.more.update((name, os.environ[name]) for name in ("TC_SIM_CACHE", "TC_CACHE_DIR") if name in os.environ)
+
+    def environment(self, level, preload=(), **more):
+        loaded = [*preload, *([self.memory] if level in ("lazy", "writeback") else [])]
+        return super().environment(level, preload=loaded, **{**self.more, **more})
+
+
+def check_case(shim, command, counts, level):
+    done, calls, direct, lines = shim.profiled(command, level)
+    case = command[1]
+    what = f"{case} at {level}"
+    expect(f"{what}: {done.returncode} {done.stderr[-500:]}", done.returncode == 0 and not done.stderr)
+    for name, count in counts.items() if level == "lazy" or case in ("resident", "touch") else ():
+        expect(f"{what}: {direct[name]} of {calls[name]} {name} were recorded, not {count}", direct[name] >= count)
+    return next((line for line in lines if line["kind"] == "process"), {})
+
+
+def check_cases(shim, program):
+    for case in CASES:
+        done = shim.run([program, case], None)
+        expect(f"{case} without the shim: {done.returncode} {done.stderr}", done.returncode == 0)
+        process = check_case(shim, [program, case], CASES[case], "lazy")
+        if case == "chain":
+            expect(f"chain: {process}", process.get("runs") == 1 and process["exchanged"] >= 3)
+        if case == "free":
+            expect(f"free: {process}", process.get("dropped", 0) >= 2)
+        if case == "cg":  # two runs a scalar, and one a touch
+            expect(f"cg: {process}", process.get("runs", 99) <= 2 * 9 + 5)
+    for case in ON_DEVICE:
+        process = check_case(shim, [program, case], CASES[case], "writeback")
+        if case == "resident":
+            expect(f"resident: {process}", process.get("reused", 0) >= 5 and process["uploaded"] <= 12)
+
+
+def check_memory(shim, program, module):
+    for case, counts in MEMORY.items():
+        command = [program, case, module]
+        done = shim.run(command, None)
+        expect(f"{case} without the shim: {done.returncode} {done.stderr}", done.returncode == 0)
+        check_case(shim, command, counts, "lazy")
+        if case in ("nan", "overlap"):
+            done = shim.run(command, "eager")
+            expect(f"{case} at eager: {done.returncode} {done.stderr}", done.returncode == 0)
+
+
+def check_numpy(shim):
+    python = "/usr/bin/python3"
+    if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode != 0:
+        print("numpy of the system (python3-numpy) is not installed: it was not tested")
+        return
+    script, compare = shim.place / "script.py", shim.place / "compare.py"
+    compare.write_text("import numpy as np, sys\np, q = map(np.load, sys.argv[1:])\nfor k in p: assert np.allclose(p[k], q[k], 1e-4 if k == 'w' else 1e-9, 1e-4 if k == 'w' else 1e-8), k\n")
+    for level in ("eager", "lazy"):
+        script.write_text(NUMPY.replace("OUT", repr(str(shim.place / f"{level}.npz"))))
+        done, _, direct, lines = shim.profiled([python, script], level, library=need_reference())
+        expect(f"numpy at {level}: {done.returncode} {done.stderr[-800:]}", done.returncode == 0)
+        deferred = sum(line.get("deferred", 0) for line in lines)
+        expect(f"numpy at {level}: {deferred} deferred, {direct}", level == "eager" or (deferred >= 6 and direct["cblas_dgemm"] >= 4 and direct["cblas_sgemm"] >= 2))
+    done = shim.run([python, compare, shim.place / "eager.npz", shim.place / "lazy.npz"], None)
+    expect(f"numpy: {done.stderr}", done.returncode == 0)
+
+
+def check_programs(shim):
+    for name in ("one", "two"):
+        (shim.place / name).write_text("a 1\nb 2\nc 3\n")
+    for line in COREUTILS:
+        done = [shim.run(["sh", "-c", line], level) for level in (None, "lazy")]
+        expect(f"{line}: {done}", (done[0].returncode, done[0].stdout, done[0].stderr) == (done[1].returncode, done[1].stdout, done[1].stderr))
+
+
+def check_options(shim, program, tc_run):
+    """Without the memory, a device or libtc a line says so, and the program runs as at level eager."""
+    for more, says in ({"LD_PRELOAD": str(shim.path)}, "libtc-shim-memory.so is not preloaded"), ({"TC_SHIM": "writeback", "TC_SHIM_DEVICE": "tc:hip", "TC_HIP_LIBRARY": "/nowhere"}, "writeback is eager"):
+        done = shim.run([program, "touch"], "lazy", **more)
+        expect(f"{more}: {done}", done.returncode == 0 and done.stderr.count("\n") == 1 and says in done.stderr)
+    for case in ("twice", "chain", "free"):  # what libtc has no memory for, plain loops do
+        done = shim.run([program, case], "lazy", TC_MEMORY_CAP="1000")
+        expect(f"{case} without memory for tensors: {done}", done.returncode == 0 and done.stderr.count("\n") == 1 and "cannot run" in done.stderr)
+    done = shim.run([tc_run, "--shim=lazy", "--profile", shim.place / "by-run.json", "--", program, "touch"], None)
+    text = (shim.place / "by-run.json").read_text()
+    expect(f"tc-run: {done} {text[:300]}", done.returncode == 0 and not done.stderr and '"deferred": 2' in text)
+
+
+def main():
+    reference = need_reference()
+    shim_path, memory, libtc, llvm, tc_run, cuda, nvrtc = sys.argv[1:]
+    shim = Deferring(shim_path, memory, libtc, llvm, cuda, nvrtc)
+    flags = [f"{reference}/libblas.so.3", f"-Wl,-rpath,{reference}", "-lpthread", "-ldl", "-lm"]
+    program, memory_program = shim.compile("defer", HERE / "defer.c", *flags), shim.compile("memory", HERE / "memory.c", *flags)
+    (shim.place / "inner.c").write_text("int inner(void) {\n  return 1;\n}\n")
+    (shim.place / "module.c").write_text(MODULE)
+    inner = shim.compile("libinner.so", shim.place / "inner.c", "-shared", "-fPIC")
+    module = shim.compile("module.so", shim.place / "module.c", "-shared", "-fPIC", str(inner), f"-Wl,-rpath,{shim.place}")
+    check_cases(shim, program)
+    check_memory(shim, memory_program, module)
+    check_numpy(shim)
+    check_programs(shim)
+    check_bare(shim, [program, "chain"], ("eager", "lazy"), reference)
+    check_options(shim, program, os.path.abspath(tc_run))
+    shim.close()
+    print("\n".join(problems) or "what is deferred is never seen")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
