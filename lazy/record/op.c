@@ -104,7 +104,7 @@ static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   return n;
 }
 
-// Of what is not in the trace, or no good.
+// The operand's node if h is not in this trace yet, or is invalid (then the op fails).
 static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
   if (TC_UNLIKELY(t->op_status != TC_OK)) return TC_NODE_ERR;

@@ -57,7 +57,7 @@ static uint64_t argument_of(const tc_kir_inst *i) {
   return bits;
 }
 
-// ---- families ----
+// ---- classes of kernels that differ in constants alone ----
 
 // pre: constants that may vary are 0. Hashes the site and the kernel IR. False: no memory.
 static bool hash_of(uint64_t site, const tc_kir *kir, tc_hash *out) {

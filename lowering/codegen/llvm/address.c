@@ -9,7 +9,8 @@
 #define MAX_TERMS 10
 #define MAX_APART (INT64_C(1) << 28)  // bytes between accesses that share a pointer
 
-// times * the value of instruction `at`, or, of a LOOP, how many turns came before this one.
+// times * the value of instruction `at`. If `turns` is set, `at` is a LOOP, and its value is the
+// number of iterations before this one.
 typedef struct term {
   uint32_t at, turns;
   int64_t times;
@@ -34,11 +35,11 @@ typedef enum way {
 } way;
 typedef struct group {
   uint32_t loop, leader;
-  int64_t buffer, stride;  // bytes a turn
+  int64_t buffer, stride;  // bytes an iteration
   way way;
   bool needed;  // by an access that is
   sum sum;  // of base
-  LLVMValueRef base, moving;  // i8 *, in front of the loop; what a turn steps
+  LLVMValueRef base, moving;  // i8 *, in front of the loop; the pointer that each iteration advances
 } group;
 
 typedef struct access {
@@ -105,7 +106,8 @@ static bool is_constant(const sum *s, int64_t *value) {
   return s->known && s->n == 0 && s->lane == 0;
 }
 
-// Where all terms are turns of loops, so that nothing wraps, and multiples of the divisor.
+// Divides a sum exactly. True only if all terms count iterations, so that nothing wraps, and are
+// multiples of the divisor.
 static bool divide(sum *s, int64_t divisor) {
   if (divisor <= 0 || s->rest % divisor != 0 || s->lane % divisor != 0) return false;
   for (uint32_t i = 0; i < s->n; i++)
@@ -186,8 +188,8 @@ static bool same_terms(const sum *a, const sum *b) {
   return a->n == b->n && memcmp(a->term, b->term, a->n * sizeof(term)) == 0;
 }
 
-// In the place of a loop's turns its counter, which is there anyway, where that divides. From the
-// innermost loop outwards: a counter's start is made of what is further out.
+// Replaces a loop's iteration count by its counter, which exists anyway, if the step divides. Goes
+// from the innermost loop outwards: a counter's start consists of outer values.
 static void count_by_counters(const tc_kir *kir, const sum *of, sum *s) {
   for (uint32_t i = s->n; i > 0;) {
     const term *t = &s->term[--i];
