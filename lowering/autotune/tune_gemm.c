@@ -67,11 +67,11 @@ typedef struct race_run {
   const candidate *x;
 } race_run;
 
-static void candidate_task(void *arg, int wave, int64_t index, tc_worker *w) {
+static void candidate_task(void *arg, int stage, int64_t index, tc_worker *w) {
   const race_run *r = arg;
   const candidate *x = r->x;
   void *buf[TC_MAX_BUFS];
-  (void)wave;
+  (void)stage;
   for (uint32_t i = 0; i < x->n_buf; i++) buf[i] = r->t->operand[x->operand[i]]->ptr;
   w->math = tc_kir_math_table();
   tc_kernel_fn *fn = atomic_load_explicit(&x->kernel->fn, memory_order_acquire);

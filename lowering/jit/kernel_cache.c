@@ -126,10 +126,10 @@ static tc_status make_slowly(pending *m) {
 
 // Errors on workers are dropped: the failed kernel is compiled again on the calling thread, which
 // reports the error.
-static void make_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+static void make_task(void *arg, int stage, int64_t index, tc_worker *worker) {
   pending *m = ((pending **)arg)[index];
   tc_error_mark before = tc_error_now();
-  (void)wave, (void)worker;
+  (void)stage, (void)worker;
   if (make_slowly(m) != TC_OK) (void)tc_error_tell(before);
 }
 
