@@ -751,7 +751,7 @@ Test(interp, joined_ops_see_no_later_store) {
   for (int i = 0; i < 16; i++) cr_expect(x[i] == (float)(4 * i), "%d: %g", i, (double)x[i]);
 }
 
-Test(interp, refuses_malformed_nests_and_survives_lack_of_memory) {
+Test(interp, refuses_malformed_kernels_and_survives_lack_of_memory) {
   tc_kir n = {.n_inst = 0};
   OP2(&n, LOOP, TC_I64, 1, 1, 0, 0);
   tc_interp *none;
