@@ -26,7 +26,7 @@ static const struct {
     [TC_LOG_KERNEL] = {"kernel", "the name of each kernel compiled"},
     [TC_LOG_TUNE] =
         {"tune",
-         "each product that was timed: the cut that won, and the model's; what was read from and written to TC_CACHE_DIR"},
+         "each matmul that was timed: the tiling that won, and the model's; what was read from and written to TC_CACHE_DIR"},
     [TC_LOG_FUSION] = {"fusion", "which nodes each kernel has, and why what it reads is made by another one"},
     [TC_LOG_KIR] = {"kir", "the instructions of each kernel compiled"},
     [TC_LOG_ASM] = {"asm", "the assembly of each kernel compiled"},

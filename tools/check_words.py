@@ -57,7 +57,8 @@ def spots(text, rules, known):
     for m in WORD.finditer(text):
         word = m.group()
         if word not in known:
-            known[word] = [r for r in single if r.pattern.fullmatch(word)]
+            parts = {word, *(word.split("_") if word.isidentifier() else ())}
+            known[word] = [r for r in single if any(r.pattern.fullmatch(part) for part in parts)]
         for rule in known[word]:
             yield m.start(), word, rule
     for rule in rules:
