@@ -31,7 +31,7 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
   if (TC_UNLIKELY(!t)) {
     tc_fail(TC_ERR_MEMORY, name, site, "no room for a trace");
     tc_leave();
-    return &tc_trace_roomless;
+    return &tc_trace_no_memory;
   }
   tc_biased_lock_own(&t->lock);
   t->op = tc_inside_call.op;  // name, or of the function written over this one
@@ -50,7 +50,7 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
 
 tc_status tc_op_done(tc_trace *t) {
   tc_status st = t->op_status;
-  if (TC_UNLIKELY(t == &tc_trace_refused || t == &tc_trace_roomless)) return st;
+  if (TC_UNLIKELY(t == &tc_trace_refused || t == &tc_trace_no_memory)) return st;
   t->n_taken = 0;
   tc_biased_unlock_own(&t->lock);
   tc_leave();
