@@ -114,8 +114,8 @@ static tc_status make_quickly(pending *m) {
   return st;
 }
 
-// Compiles a kernel. One that the generator refuses, or whose code does not load, is interpreted for
-// good. A kernel that the interpreter refuses too fails with the generator's error.
+// Compiles a kernel. One that the generator refuses, or whose code does not load, is interpreted
+// for good. A kernel that the interpreter refuses too fails with the generator's error.
 static tc_status compile_or_interpret(tc_kernel *k, const tc_kir *kir) {
   if (!tc_compiler_is_there()) return tc_kernel_interpret(k, kir);
   tc_error_mark before = tc_error_now();

@@ -1,4 +1,5 @@
 // Classes of kernels, found by the hash of what their kernels share. See shape_generic.h.
+// It is no tc_lru: classes are small and have no last use, so a full table is emptied at once.
 #include "lowering/jit/shape_generic.h"
 
 #include <math.h>
