@@ -105,7 +105,7 @@ static void append_tensors(const text *t, const sum *tensors, const tc_holder *l
 const char *tc_holders_tell(tc_device d, size_t used_bytes, char *out, size_t bytes) {
   static const char *const names[TC_N_HOLDINGS] = {
       [TC_HOLDS_ARENA] = "arenas of runs",
-      [TC_HOLDS_CONSTANT_CACHE] = "prepared values",
+      [TC_HOLDS_CONSTANT_CACHE] = "cached constants",
       [TC_HOLDS_POOLED] = "pooled buffers",
       [TC_HOLDS_TABLE] = "plans' tables",
       [TC_HOLDS_OPERANDS] = "copies of libraries' operands",

@@ -34,10 +34,10 @@ static const struct {
                        "compiled tc_f32_mul_6_62e0f09e: 143 instructions"},
     [TC_LOG_TUNE] =
         {"tune",
-         "each product that was timed: the cut that won, and the model's; what was read from and written to TC_CACHE_DIR",
+         "each matmul that was timed: the tiling that won, and the model's; what was read from and written to TC_CACHE_DIR",
          "f32 1x512x512x512, 2 threads: 120x4 of 24 rows won by 1.08"},
     [TC_LOG_FUSION] = {"fusion", "which nodes each kernel has, and why what it reads is made by another one",
-                       "k1 GEMM [1, 32, 64]: %3 matmul .. %2 is made by k0: operands of a product have memory"},
+                       "k1 MATMUL [1, 32, 64]: %3 matmul .. %2 is made by k0: operands of a matmul have memory"},
     [TC_LOG_KIR] = {"kir", "the instructions of each kernel compiled", "%83 = f32x64 load t0 %82"},
     [TC_LOG_ASM] = {"asm", "the assembly of each kernel compiled", "vmulps  32(%rsi,%r9,4), %ymm0, %ymm1"},
     [TC_LOG_CACHE] = {"cache", "hits, misses and evictions of plans and kernels", "plan d056c79a6dac1c6e: miss"},

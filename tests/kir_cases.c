@@ -10,7 +10,7 @@
 #include "runtime/arena.h"
 #include "tests/lowering/kir_build.h"
 
-enum { N = NEST_LENGTH };
+enum { N = KIR_LENGTH };
 
 const char *const kir_type_name[] = {
 #define TC_TYPE(NAME, name, bytes, kind, npy) #name,

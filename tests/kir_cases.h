@@ -1,12 +1,12 @@
 // Hand-built kernels that together use every instruction on every type, with inputs that hold the
 // edge values: what generated code is compared with the interpreter on. The outermost range is
-// NEST_LENGTH elements, and every buffer has as many. Tests only; allocation failures are not
+// KIR_LENGTH elements, and every buffer has as many. Tests only; allocation failures are not
 // handled.
 #pragma once
 
 #include "lowering/kir/kir.h"
 
-enum { NEST_LENGTH = 256, NEST_BUFFERS = 64 };
+enum { KIR_LENGTH = 256, KIR_BUFFERS = 64 };
 
 extern const char *const kir_type_name[];
 extern const size_t kir_type_bytes[];
@@ -16,8 +16,8 @@ extern const size_t kir_type_bytes[];
 typedef struct kir_case {
   tc_kir n;
   uint32_t n_in;
-  char *in[NEST_BUFFERS];
-  const char *what[NEST_BUFFERS];
+  char *in[KIR_BUFFERS];
+  const char *what[KIR_BUFFERS];
   uint64_t num[4];
 } kir_case;
 

@@ -89,6 +89,14 @@ def test_layers():
     says(calls, "lowering/autotune/p.c", "tc_lowering")
 
 
+def test_passes_call_no_pass():
+    two = {"lowering_graph_b_c": "int tc_pass_b(void) { return 0; }\n"}
+    calls, _, _ = layers(**two, lowering_graph_a_c="int tc_pass_b(void);\nint tc_pass_a(void) { return tc_pass_b(); }\n")
+    says(calls, "lowering/graph/a.c", "tc_pass_a calls tc_pass_b", "the table in lowering/pipeline.c alone")
+    calls, _, _ = layers(**two, lowering_pipeline_c="int tc_pass_b(void);\nconst fn passes[] = {tc_pass_b};\n")
+    assert not calls, calls
+
+
 def test_circles():
     three = {f"lowering_emit_{a}_c": f'#include "lowering/emit/all.h"\nvoid tc_{a}(void) {{ tc_{b}(); }}\n' for a, b in ("xy", "yz", "zx")}
     _, rings, _ = layers(**three, lowering_emit_all_h="void tc_x(void), tc_y(void), tc_z(void);\n")
@@ -111,6 +119,10 @@ def test_words():
     found = {word for _, word, _ in check_words.spots(text, rules, known)}
     assert {"the nest", "remakes", "tc_again_fit", "homes", "TC_LASTS_LEAF", "lowering/again.h"} <= found, found
     assert not {"nesting", "homespun", "grouped"} & found, found
+    # Parts of identifiers count, and nest in any case, but for the verb.
+    text = "enum { N_NESTS };\nTest(x, takes_nests_of_its_kind)\nbool n_homes, Nests with threads;\nbool loops_nested; // calls nest\n"
+    found = {word for _, word, _ in check_words.spots(text, rules, {})}
+    assert found == {"N_NESTS", "takes_nests_of_its_kind", "n_homes", "Nests with"}, found
     assert check_words.is_under("lowering/kir/a.c", ("lowering/kir",)) and not check_words.is_under("lowering/kirs/a.c", ("lowering/kir",))
 
 

@@ -11,8 +11,9 @@ from collections import Counter, namedtuple
 
 from c_source import ROOT
 
-TOPS = ["runtime", "device", "kernels", "lazy", "lowering", "shim", "include", "tests", "tools", "docs", "bench", "README.md"]
-TEXTS = (".c", ".h", ".def", ".hpp", ".cpp", ".py", ".md", ".txt", ".trace", ".map", ".1", ".3")
+TOPS = ["runtime", "device", "kernels", "lazy", "lowering", "shim", "include", "examples", "tests", "tools", "docs", "bench",
+        "README.md", "dev", "meson.build", "meson_options.txt"]
+TEXTS = (".c", ".h", ".def", ".hpp", ".cpp", ".py", ".md", ".txt", ".trace", ".map", ".1", ".3", ".case", ".cases", "meson.build", "dev")
 WORD = re.compile(r"(?:\w+/)*\w+\.(?:c|h|def)\b|\w+")  # a name of a file, or a word
 LIST = "tools/retired_words.txt"
 # The list itself, its test, and history, which tells of what was.
@@ -51,13 +52,15 @@ def is_under(path, places):
 def spots(text, rules, known):
     """(place in the text, what stands there, rule) of each retired word.
 
-    Words and names of files are looked up once (known), phrases are searched for.
+    Words and names of files are looked up once (known), phrases are searched for. An identifier counts as retired if
+    one of its parts between underscores does.
     """
     single = [r for r in rules if " " not in r.pattern.pattern]
     for m in WORD.finditer(text):
         word = m.group()
         if word not in known:
-            known[word] = [r for r in single if r.pattern.fullmatch(word)]
+            parts = {word, *(word.split("_") if word.isidentifier() else ())}
+            known[word] = [r for r in single if any(r.pattern.fullmatch(part) for part in parts)]
         for rule in known[word]:
             yield m.start(), word, rule
     for rule in rules:

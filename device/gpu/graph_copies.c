@@ -15,7 +15,7 @@ enum { RESULT = 2, WORKSPACE = 4 };
 
 // ---- the kernel ----
 
-// As every kernel, it does nothing in a run that has failed: its source may not have been computed.
+// Like every kernel, it does nothing in a run that has failed: its source may not be computed.
 // Elements have two or four bytes.
 static const char copier[] =
     "#include \"tc_words.h\"\n"

@@ -22,11 +22,11 @@
 // Graphs of a sequence, each for other addresses of its calls. Results that the program keeps
 // alternate with earlier ones, so a few sets of addresses come. A graph may be replaced when it was
 // not launched for UNUSED_RUNS runs. If more sets come than GRAPHS, one graph more copies operands
-// for sets without a graph. Since then a set gets a graph of its own when it has come SETTLED_RUNS
+// for sets without a graph. Since then a set gets a graph of its own when it has come STEADY_RUNS
 // times.
 #define GRAPHS 4
 #define UNUSED_RUNS 64
-#define SETTLED_RUNS 8
+#define STEADY_RUNS 8
 
 typedef struct fill {
   uint32_t first, n, size;  // words of the table; size: which kernel
@@ -489,7 +489,7 @@ static const char *run_replayed(tc_gpu_sequence *s, const uint64_t *words, tc_st
   bool known = x && x->last && tc_gpu_graph_copies_fits(&s->copies, x->guard, words, false);
   if (x && !known && !graph_take(s, x, words)) x = NULL;
   if (x) x->last = s->runs, x->n_met++;
-  if (known && (x->replay || x->n_met >= (s->copying.replay ? SETTLED_RUNS : 2))) {
+  if (known && (x->replay || x->n_met >= (s->copying.replay ? STEADY_RUNS : 2))) {
     copying_look(s);
     return graph_run(s, x, words, st);
   }

@@ -107,8 +107,8 @@ static bool is_carried(const tc_walk *w, const tc_segment *s, uint32_t n) {
          tc_device_memory(tc_walk_device(w, s, n)) != tc_device_memory(tc_walk_device(w, s, tc_rec_in(r)[0]));
 }
 
-// TC_ANOMALY=1: what the walk recorded from node `first` on is a part of the gradient of this call.
-// What is recorded again for it is the user's as it was.
+// TC_ANOMALY=1: marks the nodes that the walk recorded from `first` on as part of this call's
+// gradient. Recomputed nodes of the forward keep the user's call.
 static void tell_origin(tc_trace *t, uint32_t first, tc_call call) {
   if (t->cap_of < t->n_node) {
     tc_call *of = tc_realloc(t->of, t->cap_node * sizeof *of);

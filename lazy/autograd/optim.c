@@ -416,7 +416,7 @@ static tc_status assign_entry(const tc_optimizer *opt, tc_trace *t, entry *e) {
   return TC_OK;
 }
 
-// Of the parameters on one device.
+// Steps the parameters of one part, which are on one device.
 static tc_status step_part(tc_optimizer *opt, int part, tc_site site) {
   TC_TRY(ensure_states(opt, part, site));
   tc_status st = TC_OK;

@@ -60,7 +60,8 @@ static row_view rows_of(const tc_vjp *v) {
   return r;
 }
 
-// Of the type that products of the operand's elements are made in.
+// Casts a to the type in which products of the operand's elements are computed: f32 for halves,
+// else f64.
 static tc_node in_wider(tc_vjp *v, tc_node a) {
   tc_type type = tc_vjp_in_type(v, 0);
   return tc_rec_cast(v->t, a, tc_type_is_half(type) ? TC_F32 : TC_F64);
@@ -253,7 +254,7 @@ void tc_vjp_conv_input(tc_vjp *v) {
   if (tc_vjp_requires_grad(v, 1)) give_conv(v, 1, TC_OP_CONV_WEIGHT, as_operand(v), tc_vjp_in(v, 0));
 }
 
-// Operands (x, y).
+// The operands are (x, y): the image, and the gradient of the convolution's result.
 void tc_vjp_conv_weight(tc_vjp *v) {
   if (tc_vjp_requires_grad(v, 0)) give_conv(v, 0, TC_OP_CONV_INPUT, tc_vjp_in(v, 1), v->g);
   if (tc_vjp_requires_grad(v, 1)) give_conv(v, 1, TC_OP_CONV, tc_vjp_in(v, 0), v->g);

@@ -10,8 +10,8 @@ static tc_dims with_axis(const tc_dims *d, int axis, int64_t extent) {
   return out;
 }
 
-// g where the position along the axis is the index, of extent one there; elsewhere zero. As a
-// scatter of it, but elementwise.
+// The gradient where the position along the axis equals the index, which has extent one there;
+// elsewhere zero. The result is a scatter's, but the work is elementwise.
 static tc_node only_at(tc_vjp *v, int axis, tc_node index) {
   const tc_dims *d = tc_vjp_in_dims(v, 0);
   tc_dims row = *d;

@@ -12,7 +12,8 @@
 #include "runtime/arena.h"
 #include "runtime/passes.h"
 
-// A segment of the list that at is in; NULL after reporting.
+// Returns a new segment with room for the adjoints, parameters and pasts of n nodes; NULL after
+// reporting.
 static tc_segment *segment_make(tc_walk *w, uint32_t n) {
   tc_segment *s = tc_arena_alloc(&w->t->walk, sizeof *s);
   uint32_t *notes = tc_arena_alloc(&w->t->walk, ((size_t)n + 1) * 3 * sizeof *notes);

@@ -78,7 +78,7 @@ tc_node tc_walk_held(tc_walk *w, tc_tensor h);
 void tc_walk_drop(tc_walk *w, tc_node *a);
 // Another use of the same adjoint.
 tc_node tc_walk_use_again(tc_walk *w, tc_node a);
-// As a node of the trace, which is in its memory; no longer held.
+// Returns the adjoint as a node of the pending trace, and ends the walk's hold on it.
 tc_node tc_walk_take(tc_walk *w, tc_node *a);
 // Frees the history of the trace's records that have adjoints.
 void tc_walk_free_pending(tc_walk *w, const tc_segment *s);

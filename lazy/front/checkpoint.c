@@ -35,7 +35,8 @@ static void checksum(const unsigned char *file, size_t bytes, char out[SUM_DIGIT
 
 // ---- What a checkpoint holds: the program's parameters, then the state of its optimizers ----
 
-// Of the k-th optimizer; the first one's names have no number, as when there was but one.
+// The name of a fact of the k-th optimizer. Names of optimizer 0 have no number, so that files with
+// one optimizer keep their format.
 typedef char key[32];
 
 static const char *key_of(key out, const char *what, int k) {

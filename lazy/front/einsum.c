@@ -281,7 +281,8 @@ static double elements(const order *o, uint64_t labels) {
   return n;
 }
 
-// Of contracting a with b to a result; infinite where that would have too many axes.
+// The estimated cost of contracting a with b to result; infinite if result has more axes than
+// TC_MAX_RANK.
 static double cost_of(const order *o, uint64_t a, uint64_t b, uint64_t result) {
   if (__builtin_popcountll(result) > TC_MAX_RANK) return INFINITY;
   return elements(o, a | b) + COST_OF_ELEMENT * elements(o, result);

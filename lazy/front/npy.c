@@ -94,7 +94,7 @@ static const char *parse_string(const char *p, char *out, size_t bytes) {
   return *p == quote ? p + 1 : NULL;
 }
 
-// Of a rank that tc lacks the first extents.
+// Parses a shape. If the rank exceeds TC_MAX_RANK, *out has the first extents, and *rank says so.
 static const char *parse_shape(const char *p, tc_dims *out, size_t *rank) {
   *out = tc_dims_of(0, NULL);
   *rank = 0;
@@ -234,7 +234,7 @@ static tc_status read_header(FILE *f, uint64_t file_bytes, npy *out, uint64_t *o
   return st;
 }
 
-// Of elements of the other byte order.
+// Swaps the bytes of each element: the file has the other byte order.
 static void swap_bytes(unsigned char *data, size_t bytes, size_t element) {
   for (unsigned char *p = data; p < data + bytes; p += element)
     for (size_t i = 0; i < element / 2; i++) {

@@ -84,7 +84,7 @@ static const char *refused(const zip_stat_t *info) {
   return NULL;
 }
 
-// As tc_npy_read, of an open member.
+// Reads an open member as tc_npy_read reads a file.
 static tc_tensor read_member(zip_file_t *member, uint64_t bytes, tc_site site, char *why, size_t why_bytes) {
   snprintf(why, why_bytes, "no memory");
   FILE *f = fopencookie(member, "r", (cookie_io_functions_t){.read = member_read});

@@ -13,5 +13,6 @@ tc_status tc_safetensors_write(tc_new_file *f, int n, const char *const *names, 
 // are copies: no later write to the file shows, and the file is not held. Take all tensors in one
 // scope.
 tc_status tc_safetensors_read(const char *path, tc_archive **out, tc_site site);
-// The whole file, borrowed; of an archive that was read only until its first tensor is taken.
+// The whole file, borrowed. In an archive that tc_safetensors_read made, it is valid only until the
+// first tensor is taken.
 const unsigned char *tc_safetensors_bytes(const tc_archive *a, size_t *out_bytes);

@@ -54,7 +54,7 @@ static tc_tensor carried(tc_trace *t, tc_slot *s, tc_tensor x, tc_device to) {
   return tc_trace_cross_device(t, s, (s->flags & TC_SLOT_GRAD) ? x : (tc_tensor){0, 0}, to, true);
 }
 
-// Of another thread's tensor, which is leaf n here: it has no history, but may be a parameter.
+// Carries another thread's tensor, which is leaf n here. It has no history, but may be a parameter.
 static tc_tensor carried_leaf(tc_trace *t, tc_node n, tc_tensor x, tc_device to) {
   const tc_rec *r = tc_rec_of(t, n);
   tc_slot there = {.buf = tc_trace_leaf_of(t, n), .shape = r->shape, .dtype = r->dtype, .device = t->dev[n]};

@@ -52,7 +52,7 @@ static tc_node scaled(tc_trace *t, tc_node centred, tc_node var, double eps) {
   return f_mul(t, centred, tc_rec_unary(t, TC_OP_RSQRT, f_num(t, TC_OP_ADD, var, eps)));
 }
 
-// Over the last axis.
+// Normalises a over its last axis.
 static tc_node normalised(tc_trace *t, tc_node a, double eps) {
   if (a == TC_NODE_ERR) return a;
   uint32_t last = UINT32_C(1) << (tc_node_dims(t, a)->rank - 1);
@@ -83,7 +83,8 @@ tc_tensor tc_rms_norm_at(tc_tensor x, tc_tensor weight, double eps, tc_site site
   return norm_end(t, scaled(t, a, mean, eps), w, TC_NODE_ERR, type);
 }
 
-// Over the channels of a group and all positions: the last axis of [n, groups, rest].
+// Normalises a over the channels of each group and all positions: the last axis of
+// [n, groups, rest].
 static tc_node grouped(tc_trace *t, tc_node a, const tc_dims *d, int64_t groups, double eps) {
   int64_t rest = d->dim[1] / groups;
   for (int i = 2; i < d->rank; i++) rest *= d->dim[i];

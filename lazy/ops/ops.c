@@ -161,7 +161,7 @@ NUMBER(LE, le)
 NUMBER(GT, gt)
 NUMBER(GE, ge)
 
-// The same with the operands turned, as of a number that comes first.
+// The same with swapped operands, for a number on the left: tc_rsub(a, b) is b - a.
 #define TURNED(NAME, name) \
   tc_tensor tc_r##name##_at(tc_tensor a, tc_tensor b, tc_site site) { \
     tc_trace *t = tc_op_begin("r" #name, site); \
@@ -288,7 +288,7 @@ ALONG(LOG_SOFTMAX, log_softmax, tc_rec_softmax)
 
 // ---- By index ----
 
-// Of a scalar everything goes as rows, index and src, too.
+// If x has rank 0, then x, index and src are treated as tensors of one element and one axis.
 
 tc_tensor tc_gather_at(tc_tensor x, int axis, tc_tensor index, tc_site site) {
   tc_trace *t = tc_op_begin("gather", site);

@@ -42,7 +42,7 @@ tc_tensor tc_argtopk_at(tc_tensor x, int64_t k, int axis, bool largest, tc_site 
   return topk("argtopk", x, k, axis, largest, false, site);
 }
 
-// a at the positions, which have extent one along the axis.
+// The elements of a at the positions `at`, which have extent one along the axis.
 static tc_node taken(tc_trace *t, tc_node a, int axis, tc_node at, bool keepdim) {
   tc_node y = tc_rec_gather(t, a, axis, at);
   return keepdim ? y : tc_rec_drop_axis(t, y, axis);

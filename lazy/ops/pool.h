@@ -18,7 +18,7 @@ typedef struct tc_pool {
 // The place in its window, row by row, of the greatest element, the first of equals: i32 in the
 // shape of the result. y: the greatest.
 tc_node tc_pool_place(tc_trace *t, const tc_pool *p, tc_node a, tc_node y);
-// From the place in its window to the place in the image, flat.
+// Converts an element's place in its window to its flat index in the image.
 tc_node tc_pool_flat_index(tc_trace *t, const tc_pool *p, tc_node place);
 // d with the spatial axes as one.
 tc_dims tc_pool_image_as_row(const tc_pool *p, const tc_dims *d);

@@ -66,8 +66,8 @@ tc_node tc_compose_like_row(tc_trace *t, tc_node a, tc_node row, tc_node result)
 
 // Shared by compositions (lazy/ops/compose.c).
 tc_node tc_compose_mean(tc_trace *t, tc_node a, uint32_t axes_mask, bool keepdim);
-// Of the elements that the axes hold together: their mean, each less the mean, and the sum of the
-// squares of those. The axes are kept.
+// Moments over the axes: the mean, each element less the mean, and the sum of the squares of these
+// differences. The axes are kept with extent one.
 typedef struct tc_moments {
   tc_node mean, centred, squares;
 } tc_moments;

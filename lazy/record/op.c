@@ -39,7 +39,7 @@ static inline __attribute__((always_inline)) tc_trace *open_op(const char *name,
   if (TC_UNLIKELY(!t)) {
     tc_fail(TC_ERR_MEMORY, name, site, "no room for a trace");
     tc_leave();
-    return &tc_trace_roomless;
+    return &tc_trace_no_memory;
   }
   tc_biased_lock_own(&t->lock);
   t->op = tc_inside_call.op;  // name, or of the function written over this one
@@ -69,7 +69,7 @@ tc_trace *tc_op_begin(const char *name, tc_site site) {
 
 tc_status tc_op_done(tc_trace *t) {
   tc_status st = t->op_status;
-  if (TC_UNLIKELY(t == &tc_trace_refused || t == &tc_trace_roomless)) return st;
+  if (TC_UNLIKELY(t == &tc_trace_refused || t == &tc_trace_no_memory)) return st;
   t->n_taken = 0;
   tc_biased_unlock_own(&t->lock);
   tc_leave();
@@ -125,7 +125,7 @@ static tc_node foreign(tc_trace *t, tc_trace *from, tc_tensor h) {
   return n;
 }
 
-// Of what is not in the trace, or no good.
+// The operand's node if h is not in this trace yet, or is invalid (then the op fails).
 static __attribute__((noinline)) tc_node op_in_slow(tc_trace *t, tc_tensor h) {
   tc_trace *owner;
   if (TC_UNLIKELY(t->op_status != TC_OK)) return TC_NODE_ERR;

@@ -138,7 +138,7 @@ bool tc_rec_good_number(tc_trace *t, tc_type type, double v) {
   return holds_number(type, v) || refuse_number(t, type, v);
 }
 
-// Of rank 0.
+// Records a constant of rank 0 from the bits of its value.
 static tc_node scalar_bits(tc_trace *t, tc_type type, uint64_t bits, tc_device device) {
   static _Atomic uint32_t known;  // the shape's number + 1
   uint32_t id = atomic_load_explicit(&known, memory_order_acquire);

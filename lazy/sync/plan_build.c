@@ -111,12 +111,11 @@ static recipe recipe_of(const tc_plan *p, const recipe *all, uint32_t n) {
   return r;
 }
 
-// Chooses what is stored: asked; assigned; kept; live without a reader; saved for backward and
-// dear.
-// Of other live values these are stored:
+// Chooses what is stored: values that are asked for, assigned, kept, live without a reader, or
+// saved for backward and expensive. Of other live values these are stored:
 // - what is made of a recipe used again: nothing is made a third time, and recipes do not grow;
 // - what is smaller than the leaves that it would hold;
-// - what is dear (expensive to compute) and small.
+// - what is expensive to compute and small.
 static bool choose_outputs(tc_plan *p, const uint8_t *need, const uint8_t *read) {
   recipe *all = tc_malloc((p->n_node + 1) * sizeof *all);
   if (!all) return false;

@@ -1,4 +1,5 @@
 // Shapes in chunks that never move, found by hash. See dims.h.
+// It is no tc_lru: a shape keeps its number and its place for ever, so none is evicted.
 #include "lazy/trace/dims.h"
 
 #include <pthread.h>

@@ -5,7 +5,7 @@
 
 #include "lazy/trace/trace.h"
 
-// By the trace's owner, or by others.
+// Locks the list of latest plans: cheap for the trace's own thread, slower for other threads.
 static void lock_latest(tc_trace *t) {
   if (t == tc_trace_mine)
     tc_biased_lock_own(&t->latest_lock);

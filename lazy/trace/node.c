@@ -6,7 +6,7 @@
 
 #include "lazy/trace/trace.h"
 
-tc_trace tc_trace_refused = {.op_status = TC_ERR_STATE}, tc_trace_roomless = {.op_status = TC_ERR_MEMORY};
+tc_trace tc_trace_refused = {.op_status = TC_ERR_STATE}, tc_trace_no_memory = {.op_status = TC_ERR_MEMORY};
 
 #define KIND_BOOL TC_NUMBER_BOOL
 #define KIND_INT TC_NUMBER_INT
@@ -49,6 +49,6 @@ tc_type tc_node_type(const tc_trace *t, tc_node n) {
 
 bool tc_rec_tape(tc_trace *t, bool on) {
   bool was = t->tape;
-  if (TC_LIKELY(t != &tc_trace_refused && t != &tc_trace_roomless)) t->tape = on;
+  if (TC_LIKELY(t != &tc_trace_refused && t != &tc_trace_no_memory)) t->tape = on;
   return was;
 }

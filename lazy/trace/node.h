@@ -14,7 +14,7 @@ typedef uint32_t tc_node;
 
 // Stand for the trace of an op that cannot be recorded: in a signal handler, and out of memory.
 // Nothing is written to them.
-extern tc_trace tc_trace_refused, tc_trace_roomless;
+extern tc_trace tc_trace_refused, tc_trace_no_memory;
 
 // Reports a failure of the open op and returns TC_NODE_ERR.
 tc_node tc_rec_fail(tc_trace *t, tc_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4), cold));

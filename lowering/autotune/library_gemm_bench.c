@@ -152,7 +152,7 @@ bool tc_library_gemm_measure(void *rivals, tc_library_gemm_times *out) {
   t->g = r->gr->graph->target.gpu, t->gr = r->gr, t->v = r->v;
   bool measured = measure_both(t, r->e, out);
   if (!measured)
-    tc_log_line(TC_LOG_TUNE, "a product of %lld x %lld x %lld is generated, for it could not be timed: %s",
+    tc_log_line(TC_LOG_TUNE, "a matmul of %lld x %lld x %lld is generated, for it could not be timed: %s",
                 (long long)f->m, (long long)f->n, (long long)f->k, tc_last_error()->message);
   for (uint32_t i = 0; i < t->n; i++) tc_gpu_free(t->g, t->at[i]);
   tc_free(t);

@@ -63,7 +63,7 @@ static bool make_call(tc_gpu *g, const tc_gpu_work *work, const tc_gpu_algorithm
   bool made = tc_gpu_call_create(g, work, a, out) == TC_OK;
   if (!made)
     tc_log_line(last ? TC_LOG_WARN : TC_LOG_TUNE, "%s: %s",
-                last ? "a product is generated, for the library does not make it"
+                last ? "a matmul is generated, for the library does not compute it"
                      : "an algorithm of the library is passed over",
                 tc_last_error()->message);
   (void)tc_error_tell(before);
@@ -207,7 +207,7 @@ tc_status tc_library_gemm_fill(tc_gpu *g, tc_type type, void *to, size_t bytes) 
   char *at = to;
   size_t there = TC_MIN(bytes, PATTERN_BYTES);
   char *pattern = tc_malloc(PATTERN_BYTES);
-  if (!pattern) return TC_FAIL(TC_ERR_MEMORY, "no memory to time a product");
+  if (!pattern) return TC_FAIL(TC_ERR_MEMORY, "no memory to time a matmul");
   write_pattern(type, pattern);
   tc_status st = tc_gpu_write(g, at, pattern, there);
   tc_free(pattern);

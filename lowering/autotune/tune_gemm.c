@@ -67,11 +67,11 @@ typedef struct race_run {
   const candidate *x;
 } race_run;
 
-static void candidate_task(void *arg, int wave, int64_t index, tc_worker *w) {
+static void candidate_task(void *arg, int stage, int64_t index, tc_worker *w) {
   const race_run *r = arg;
   const candidate *x = r->x;
   void *buf[TC_MAX_BUFS];
-  (void)wave;
+  (void)stage;
   for (uint32_t i = 0; i < x->n_buf; i++) buf[i] = r->t->operand[x->operand[i]]->ptr;
   w->math = tc_kir_math_table();
   tc_kernel_fn *fn = atomic_load_explicit(&x->kernel->fn, memory_order_acquire);
@@ -202,10 +202,10 @@ static int climb(tuning *t) {
 static void log_entry(const tuning *t, const char *key, int best) {
   const candidate *x = &t->candidate[best], *model = &t->candidate[0];
   const int64_t *c = x->tiling.of;
-  char gain[64] = "the model's cut";
+  char gain[64] = "the model's tiling";
   if (best) snprintf(gain, sizeof gain, "%.3g us, the model's %.3g", (double)x->ns * 1e-3, (double)model->ns * 1e-3);
   tc_log_line(TC_LOG_TUNE,
-              "%s: %d cuts timed in %.2f s, %s; %" PRId64 " lanes, %" PRId64 " rows, %s%s%s%s%s%schunks of %" PRId64
+              "%s: %d tilings timed in %.2f s, %s; %" PRId64 " lanes, %" PRId64 " rows, %s%s%s%s%s%schunks of %" PRId64
               ", units of %" PRId64 " panels and %" PRId64 " tiles; %s",
               key, t->n_candidate, (double)(tc_now_ns() - t->start_ns) * 1e-9, gain, c[TC_TILING_LANES],
               c[TC_TILING_ROWS], c[TC_TILING_TRANSPOSE] ? "transposed, " : "", c[TC_TILING_PACK] ? "packed, " : "",
@@ -239,7 +239,7 @@ bool tc_tune(const tc_matmul_facts *f, const tc_fusion_plan *gr, const tc_fusion
   tc_tune_key(f, key, sizeof key);
   bool found = tc_tuning_cache_find(key, tiling);
   if (found && !tc_tiling_choose(&b, f, tiling)) {
-    tc_log_line(TC_LOG_WARN, "the choice for %s is no cut of it and is ignored", key);
+    tc_log_line(TC_LOG_WARN, "the choice for %s is no tiling of it and is ignored", key);
     found = false;
   }
   if (!found) {

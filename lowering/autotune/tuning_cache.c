@@ -1,4 +1,5 @@
 // A table of choices, and its file. See tuning_cache.h.
+// It is no tc_lru: a choice is kept until the process ends, so none is evicted.
 #include "lowering/autotune/tuning_cache.h"
 
 #include <errno.h>

@@ -41,7 +41,8 @@ typedef struct tc_codegen {
   // means that nothing is needed.
   bool (*open)(tc_codegen_opened *out);
   // The bytes of the code of function `name`, malloc'ed: an object file, or a text. shape: of a
-  // GPU's kernel, else left alone. Optional: NULL means that load takes the kernel as it is.
+  // GPU's kernel, else left alone. TC_ERR_COMPILE: it makes no code of this kernel, which is then
+  // interpreted. Optional: NULL means that the row is the interpreter, whose load takes the kernel.
   tc_status (*compile)(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape);
   // Those bytes, or bytes kept on disk, as code; of a generator without compile the kernel's. gpu:
   // whose kernel it is, or NULL. On failure *out is zeros.

@@ -267,7 +267,7 @@ static tc_status apply(uint32_t type, uint64_t s, uint64_t p, uint8_t *at, uint6
 #endif
 
 static tc_status relocate_section(const loader *l, const Elf64_Shdr *s) {
-  // Of a section we left out.
+  // Relocations of a section that was not loaded are skipped.
   if (s->sh_info >= l->head.e_shnum || l->place[s->sh_info] == UINT64_MAX) return TC_OK;
   uint64_t place = l->place[s->sh_info], limit = l->section[s->sh_info].sh_size;
   if (s->sh_type != SHT_RELA) return bad("relocations without addends");

@@ -46,7 +46,7 @@ static bool open_plugin(tc_codegen_opened *out) {
   }
   choose_target(isa);
   self.vector_bits = isa->vector_bytes * 8;
-  out->no_atexit = self.plugin->lasting;
+  out->no_atexit = self.plugin->no_atexit;
   snprintf(out->sentence, sizeof out->sentence, "%s for %s, %d-bit vectors%s%s", self.plugin->version, self.cpu,
            self.vector_bits, foreign ? ": not this machine, kernels are interpreted as they are for " : "",
            foreign ? isa->name : "");

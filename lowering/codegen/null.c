@@ -2,8 +2,8 @@
 // generator; docs/add-a-code-generator.md says what else.
 // In: any kernel of a CPU. Out: its text as "object", and a function that leaves all memory as it
 // is.
-// Use: what a program takes beside its kernels (recording, planning, launching) is what it takes
-// with these.
+// Use: with TC_INTERPRET_FIRST=0, a program takes what it takes beside its kernels: recording,
+// planning and launching. Without it small kernels are interpreted first, and compute.
 // Threads: thread-safe, without state. Owner: none.
 #include <stdio.h>
 
@@ -16,7 +16,8 @@ static bool supports(const tc_kir *kir) {
   return kir->threads == 0;
 }
 
-// A real generator walks kernel->inst once, from the first to the last. Values are numbered by
+// A real generator fails with TC_ERR_COMPILE for kernels that it makes no code of; they are
+// interpreted. It walks kernel->inst once, from the first to the last. Values are numbered by
 // their instruction.
 static tc_status compile(const tc_kir *kir, const char *name, void **out, size_t *bytes, tc_gpu_shape *shape) {
   char *text = NULL;

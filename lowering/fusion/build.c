@@ -117,7 +117,7 @@ static tc_status build_fusions(tc_fusion_plan *gr, const tc_graph *g, tc_arena *
                 .small = small,
                 .max_large = mode == TC_FUSE_ANY ? TC_MOST_OUTSIDE : LOW_MEMORY_LARGE,
                 .must_materialize = must_materialize};
-  if (!init_fuser(&w, gr, g, arena) || !must) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
+  if (!init_fuser(&w, gr, g, arena) || !must) return TC_FAIL(TC_ERR_MEMORY, "no room to fuse %u nodes", g->n);
   require_memory(&w, must_materialize);
   // operands come first, so one step reaches the root of a chain of aliases
   for (uint32_t i = 0; i < g->n_order; i++) gr->alias[g->order[i]] = gr->alias[gr->alias[g->order[i]]];
@@ -125,7 +125,7 @@ static tc_status build_fusions(tc_fusion_plan *gr, const tc_graph *g, tc_arena *
   place_nodes(&w);
   if (!w.failed) tc_fuser_merge_siblings(&w);
   settle_fusions(gr);
-  if (w.failed) return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
+  if (w.failed) return TC_FAIL(TC_ERR_MEMORY, "no room to fuse %u nodes", g->n);
   if (small) return TC_OK;
   TC_TRY(tc_recompute(gr, must, mode == TC_FUSE_LOW_MEMORY));
   // a recomputed value may read what other fusions read; dependences have only become fewer
@@ -133,7 +133,7 @@ static tc_status build_fusions(tc_fusion_plan *gr, const tc_graph *g, tc_arena *
   settle_fusions(gr);
   if (mode == TC_FUSE_ANY && !tc_target_is_gpu(&g->target)) tc_fuser_merge_columns(&w);
   settle_fusions(gr);
-  return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
+  return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to fuse %u nodes", g->n) : TC_OK;
 }
 
 tc_status tc_fusion_build(tc_fusion_plan *gr, const tc_graph *g, tc_arena *arena, const uint8_t *must_materialize,

@@ -73,7 +73,7 @@ bool tc_fuser_merge(tc_fuser *w, uint32_t g, uint32_t h, tc_level level);
 
 // Places a node in a fusion that computes one of its operands, or in a new one.
 //
-//   exp(x), then a sum over rows: exp is placed in a FLAT fusion; the sum reduces the same
+//   exp(x), then a sum over rows: exp is placed in an ELEMENTWISE fusion; the sum reduces the same
 //   elements, so the fusion becomes ROW and takes both
 //
 // A placing rule is a condition in place.c. A kind of fusion is an enumerator of tc_fusion_kind and

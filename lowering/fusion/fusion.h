@@ -2,14 +2,14 @@
 // A fusion has a domain [A, F, K]: A outer rows, F folded (reduced), K inner. A member covers all
 // of it (FULL) or what a reduction leaves of it (REDUCED, [A, K]). Members read each other at the
 // same position, so fusion never moves data between iterations. TC_LOG=fusion names the kinds so:
-//   FLAT       elementwise over K (A = F = 1)
-//   ROW        reduces the last axes (K = 1), a row at a time, SIMD lanes along F; softmax and
-//              norms are one fusion. COLUMN members ([A / part, F]) sum its columns over every
-//              `part` rows, as in the gradient of a norm; those rows are then one unit of work
-//   COL        reduces outer axes, a block of columns at a time, SIMD lanes along K
-//   GEMM       a matmul over [A, F = m, K = n] with its elementwise epilogue on the accumulators
-//   ATTENTION  attention ops on the same operands: a result and its log-sum-exp, or gradients
-//   EXTERN     a step without generated code
+//   ELEMENTWISE  goes over K (A = F = 1)
+//   ROW          reduces the last axes (K = 1), a row at a time, SIMD lanes along F; softmax and
+//                norms are one fusion. Members of level COLUMN ([A / part, F]) sum its columns over
+//                every `part` rows, as in a norm's gradient; those rows are then one unit of work
+//   COLUMN       reduces outer axes, a block of columns at a time, SIMD lanes along K
+//   MATMUL       a matmul over [A, F = m, K = n] with its elementwise epilogue on the accumulators
+//   ATTENTION    attention ops on the same operands: a result and its log-sum-exp, or gradients
+//   EXTERN       a step without generated code
 // Everything else (constants, ranges, views) is computed where it is read.
 #pragma once
 

@@ -6,9 +6,9 @@
 #include "runtime/arena.h"
 #include "runtime/log.h"
 
-static const char *const kinds[] = {[TC_FUSION_ELEMENTWISE] = "FLAT",    [TC_FUSION_ROW] = "ROW",
-                                    [TC_FUSION_COLUMN] = "COL",          [TC_FUSION_MATMUL] = "GEMM",
-                                    [TC_FUSION_ATTENTION] = "ATTENTION", [TC_FUSION_EXTERN] = "EXTERN"};
+static const char *const kinds[] = {[TC_FUSION_ELEMENTWISE] = "ELEMENTWISE", [TC_FUSION_ROW] = "ROW",
+                                    [TC_FUSION_COLUMN] = "COLUMN",           [TC_FUSION_MATMUL] = "MATMUL",
+                                    [TC_FUSION_ATTENTION] = "ATTENTION",     [TC_FUSION_EXTERN] = "EXTERN"};
 static const char *const levels[] = {
     [TC_LEVEL_NONE] = "", [TC_LEVEL_FULL] = "", [TC_LEVEL_REDUCED] = " reduced", [TC_LEVEL_COLUMN] = " column"};
 
@@ -58,9 +58,9 @@ static const char *why_apart(const tc_fusion_plan *gr, searches *between, const 
   const tc_extents e = tc_view_extents(from->a, from->f, from->k);
   if (to->kind == TC_FUSION_EXTERN || from->kind == TC_FUSION_EXTERN) return "a step of its own, no generated kernel";
   if (tc_op_kind_of(x->op) == TC_KIND_CONTRACT || tc_op_kind_of(x->op) == TC_KIND_ATTENTION)
-    return "operands of a product have memory";
+    return "operands of a matmul have memory";
   if (from->no_fusion || to->no_fusion) return "that kernel takes no more, or this one is alone";
-  if (folds && gr->level[source] == TC_LEVEL_REDUCED) return "a fold of what a fold leaves";
+  if (folds && gr->level[source] == TC_LEVEL_REDUCED) return "a reduction of what a reduction leaves";
   bool reduced = gr->level[source] == TC_LEVEL_REDUCED && !folds && count == from->a * from->k;
   if (!reduced && count != tc_fusion_positions(from)) return "another number of elements";
   if (!tc_view_links(gr, from, &e, n, reduced ? TC_LEVEL_REDUCED : TC_LEVEL_FULL, source, (tc_level)gr->level[source]))
@@ -73,8 +73,8 @@ static const char *why_apart(const tc_fusion_plan *gr, searches *between, const 
 
 static bool tell_operands(printer *p, uint32_t reader, uint32_t n);
 
-// Tells of node n, which `reader` reads: a member of the kernel, or a value that is made again in
-// it. False: n is a constant, computed where it is read.
+// Tells of node n, which `reader` reads: a member of the kernel, or a value that is recomputed
+// in it. False: n is a constant, computed where it is read.
 static bool tell_source(printer *p, uint32_t reader, uint32_t n) {
   const tc_fusion_plan *gr = p->gr;
   const tc_gnode *x = &gr->graph->node[n];
@@ -84,7 +84,7 @@ static bool tell_source(printer *p, uint32_t reader, uint32_t n) {
     bool again = tc_op_kind_of(x->op) == TC_KIND_ELEM && !x->prologue;
     if (!tell_operands(p, again ? n : reader, n)) return false;
     if (!again) return true;
-    if (p->made) fprintf(p->out, "\n  %%%u is made again, which is cheaper than to store it", n);
+    if (p->made) fprintf(p->out, "\n  %%%u is recomputed, which is cheaper than to store it", n);
     if (p->made && from != TC_FUSION_NONE) fprintf(p->out, " in k%u", from);
   } else if (from == TC_FUSION_NONE) {
     if (!p->made) fprintf(p->out, " %%%u", n);
@@ -92,7 +92,7 @@ static bool tell_source(printer *p, uint32_t reader, uint32_t n) {
     fprintf(p->out, "\n  %%%u is made by k%u: %s", n, from,
             why_apart(gr, p->between, &gr->fusion[p->fusion], &gr->fusion[from], reader, n));
   } else if (p->made) {
-    fprintf(p->out, "\n  %%%u is made by k%u: read by %%%u, which is made again", n, from, reader);
+    fprintf(p->out, "\n  %%%u is made by k%u: read by %%%u, which is recomputed", n, from, reader);
   }
   p->told[n] = mark;
   return true;

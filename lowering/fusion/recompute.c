@@ -324,7 +324,7 @@ tc_status tc_recompute(tc_fusion_plan *gr, const bool *must, bool low_memory) {
   w.gain = tc_arena_alloc(gr->arena, (g->n + 1) * 2 * sizeof w.gain[0]);
   w.needed = tc_arena_alloc(gr->arena, g->n + 1);
   if (!w.readers || !w.bucket || !w.n_reads || !w.n_stored || !w.assigned || !w.gain || !w.needed)
-    return TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n);
+    return TC_FAIL(TC_ERR_MEMORY, "no room to fuse %u nodes", g->n);
   w.makers = w.readers + g->n;
   w.storing = w.gain + g->n;
   bool any = false;
@@ -347,5 +347,5 @@ tc_status tc_recompute(tc_fusion_plan *gr, const bool *must, bool low_memory) {
     if (p.ok && p.spent <= p.saved) recompute_value(&w, n, &c), any = true;
   }
   for (w.fusion = 0; w.fusion < gr->n_fusion && any; w.fusion++) prune(&w);
-  return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to group %u nodes", g->n) : TC_OK;
+  return w.failed ? TC_FAIL(TC_ERR_MEMORY, "no room to fuse %u nodes", g->n) : TC_OK;
 }

@@ -43,6 +43,7 @@ static void init(void) {
   pthread_once(&self.found, find);
 }
 
+// A row without compile is the interpreter (codegen.h).
 static void open_row(void) {
   if (!self.row->compile)
     snprintf(self.facts.sentence, sizeof self.facts.sentence,

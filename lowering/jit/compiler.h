@@ -13,7 +13,7 @@ const char *tc_compiler_sentence(void);
 // The object file of function `name` for this machine's target, malloc'ed. TC_ERR_COMPILE where
 // there is no compiler for it. kir is borrowed.
 tc_status tc_compiler_object(const tc_kir *kir, const char *name, void **out, size_t *bytes);
-// Opens the compiler. False: there is none. *lasting: tc_codegen_opened.no_atexit (codegen.h).
+// Opens the compiler. False: there is none. *no_atexit: as in tc_codegen_opened (codegen.h).
 bool tc_compiler_open(bool *no_atexit);
 
 // ---- for kernel_cache.c ----

@@ -127,12 +127,27 @@ static tc_status make_quickly(pending *m) {
   return st;
 }
 
+// Compiles a kernel. One that the generator refuses, or whose code does not load, is interpreted
+// for good. A kernel that the interpreter refuses too fails with the generator's error.
+static tc_status compile_or_interpret(tc_kernel *k, const tc_kir *kir) {
+  if (!tc_compiler_is_there()) return tc_kernel_interpret(k, kir);
+  tc_error_mark before = tc_error_now();
+  tc_status st = tc_object_make(k, kir);
+  if (st != TC_ERR_COMPILE) return st;
+  tc_error_mark refused = tc_error_now();
+  tc_status interpreted = tc_kernel_interpret(k, kir);
+  if (interpreted == TC_ERR_MEMORY) return interpreted;
+  (void)tc_error_tell(refused);
+  if (interpreted != TC_OK) return st;
+  tc_log_line(TC_LOG_WARN, "%s is interpreted: %s", k->name, tc_last_error()->message);
+  (void)tc_error_tell(before);
+  return TC_OK;
+}
+
 static tc_status make_slowly(pending *m) {
   uint64_t start = tc_profile_is_on() ? tc_now_ns() : 0;
   tc_compiler_begin();
-  tc_status st = m->from.gpu              ? compile_for_gpu(m->k, &m->from)
-                 : tc_compiler_is_there() ? tc_object_make(m->k, m->from.kir)
-                                          : tc_kernel_interpret(m->k, m->from.kir);
+  tc_status st = m->from.gpu ? compile_for_gpu(m->k, &m->from) : compile_or_interpret(m->k, m->from.kir);
   tc_compiler_end();
   m->done = st == TC_OK;
   if (m->done)
@@ -142,10 +157,10 @@ static tc_status make_slowly(pending *m) {
 
 // Errors on workers are dropped: the failed kernel is compiled again on the calling thread, which
 // reports the error.
-static void make_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+static void make_task(void *arg, int stage, int64_t index, tc_worker *worker) {
   pending *m = ((pending **)arg)[index];
   tc_error_mark before = tc_error_now();
-  (void)wave, (void)worker;
+  (void)stage, (void)worker;
   if (make_slowly(m) != TC_OK) (void)tc_error_tell(before);
 }
 

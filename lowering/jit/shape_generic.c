@@ -1,4 +1,5 @@
 // Classes of kernels, found by the hash of what their kernels share. See shape_generic.h.
+// It is no tc_lru: classes are small and have no last use, so a full table is emptied at once.
 #include "lowering/jit/shape_generic.h"
 
 #include <math.h>
@@ -57,7 +58,7 @@ static uint64_t argument_of(const tc_kir_inst *i) {
   return bits;
 }
 
-// ---- families ----
+// ---- classes of kernels that differ in constants alone ----
 
 // pre: constants that may vary are 0. Hashes the site and the kernel IR. False: no memory.
 static bool hash_of(uint64_t site, const tc_kir *kir, tc_hash *out) {

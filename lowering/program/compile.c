@@ -45,7 +45,7 @@ static uint64_t site_of_rows(uint64_t storage, const tc_matmul_facts *f) {
 
 // Adds a kernel that takes the number of rows as an argument, if that number was seen to vary.
 // Without memory there is none.
-static void generalize_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t storage) {
+static void widen_step(tc_builder *b, tc_program *p, tc_step *s, uint64_t storage) {
   tc_emit_result e;
   tc_pending_kernel *d = s->pending;
   int64_t generic = tc_options_get()->generic_kernels;
@@ -77,7 +77,7 @@ void tc_program_choose_kernels(tc_builder *b, tc_program *p, uint64_t graph) {
     tc_step *s = &p->step[i];
     if (!s->pending || !s->pending->is_matmul) continue;
     if (tc_options_get()->autotune) tune_step(b, p, s);
-    if (graph) generalize_step(b, p, s, graph + s->pending->matmul_node);
+    if (graph) widen_step(b, p, s, graph + s->pending->matmul_node);
   }
 }
 

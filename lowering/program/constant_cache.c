@@ -1,4 +1,5 @@
 // The hash table of cached constants, and their tc_keeper. See constant_cache.h.
+// It is no tc_lru: an entry goes when an operand is freed or overwritten, not by its last use.
 #include "lowering/program/constant_cache.h"
 
 #include <pthread.h>

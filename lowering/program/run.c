@@ -109,7 +109,7 @@ static tc_status take_missing(const tc_execution *whole, const tc_plan *plan, co
   for (uint32_t i = 0; i < p->n_cached; i++) bytes += cached[i] ? 0 : tc_buffer_rounded(p->cached_bytes[i]);
   pthread_mutex_lock(&asks_for_memory);
   bool asked = may_have_room(p, d, bytes);
-  if (!asked) st = TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes of prepared values", bytes);
+  if (!asked) st = TC_FAIL(TC_ERR_MEMORY, "no room for %zu bytes of cached constants", bytes);
   for (uint32_t i = 0; i < q->n_step && st == TC_OK; i++) {
     preparing x;
     if (skip[i]) continue;
@@ -125,7 +125,7 @@ static tc_status take_missing(const tc_execution *whole, const tc_plan *plan, co
   if (tc_log_on(TC_LOG_MEMORY))
     tc_log_line(
         TC_LOG_MEMORY,
-        "plan %016llx: no room for %zu bytes of prepared values; this run makes what it needs, and keeps nothing",
+        "plan %016llx: no room for %zu bytes of cached constants; this run computes those it needs, and keeps none",
         (unsigned long long)plan->hash.lo, bytes);
   return st;
 }
@@ -164,7 +164,7 @@ static tc_status prepare_constants(const tc_execution *whole, const tc_plan *pla
   }
   if (done && held && !is_worth_making(p, contents)) {
     done->lacks_constants = true;
-    return TC_FAIL(TC_ERR_STATE, "%u prepared values would not be used for long", n_made);
+    return TC_FAIL(TC_ERR_STATE, "%u cached constants would not be used for long", n_made);
   }
   atomic_store_explicit(&p->n_used, 0, memory_order_relaxed);
   if (!done) done = &ignored;

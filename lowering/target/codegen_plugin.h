@@ -26,7 +26,7 @@ typedef struct tc_llvm_plugin {
   uint32_t abi;  // TC_LLVM_ABI
   const char *version;  // "LLVM 19.1.7"
   // true: it may compile while the process exits, since nothing of it is destroyed then
-  bool lasting;
+  bool no_atexit;
   // Compiles a kernel to an object whose function is called `name`. cpu, features: as LLVM names
   // them. vector_bits: 128, 256 or 512. On success *out_object is malloc'ed. On TC_ERR_COMPILE or
   // TC_ERR_MEMORY text has the reason. Never aborts the process for a kernel that verifies.

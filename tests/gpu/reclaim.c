@@ -1,6 +1,6 @@
 // Where a simulated GPU's memory is short: what is cached goes and it is tried again, whatever was
 // asked for, without a trace of an error; what then is still short is TC_ERR_MEMORY, whose message
-// lists who holds the memory, and the program goes on. Runs do without prepared values that have no
+// lists who holds the memory, and the program goes on. Runs do without cached constants that have no
 // room.
 #include <dlfcn.h>
 #include <stdlib.h>

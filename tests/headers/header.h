@@ -10,10 +10,10 @@
 
 // The compiler's option that finds the header in one of these places, in out; false, with a line
 // that says so: it is not installed.
-static inline bool header_found_in(const char *const *home, size_t n_homes, const char *header, char *out,
+static inline bool header_found_in(const char *const *home, size_t n_home, const char *header, char *out,
                                    size_t bytes) {
   char file[512];
-  for (size_t i = 0; i < n_homes; i++) {
+  for (size_t i = 0; i < n_home; i++) {
     snprintf(out, bytes, "-I%s/include", home[i] ? home[i] : "");
     snprintf(file, sizeof file, "%s/%s", out + 2, header);
     if (home[i] && access(file, R_OK) == 0) return true;

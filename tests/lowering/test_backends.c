@@ -50,14 +50,14 @@ Test(backends, rows_have_names) {
   cr_expect_null(tc_codegen_named("other"));
 }
 
-Test(backends, rows_take_nests_of_their_kind) {
+Test(backends, rows_take_kernels_of_their_kind) {
   tc_kir cpu = {.threads = 0}, gpu = {.threads = 32, .groups = 1};
   const tc_codegen *of_cpu[] = {&tc_codegen_llvm, &tc_codegen_interp, &tc_codegen_null};
   for (int k = 0; k < 3; k++) cr_expect(of_cpu[k]->supports(&cpu) && !of_cpu[k]->supports(&gpu), "%s", of_cpu[k]->name);
   cr_expect(tc_codegen_gpu_source.supports(&gpu) && !tc_codegen_gpu_source.supports(&cpu));
 }
 
-Test(backends, code_does_what_the_nest_says_but_for_null) {
+Test(backends, code_does_what_the_kernel_says_but_for_null) {
   const float by_llvm = run_by(&tc_codegen_llvm);
   cr_expect(by_llvm == 4 || by_llvm == -2, "%g", (double)by_llvm);
   cr_expect_eq(run_by(&tc_codegen_interp), 4);

@@ -20,7 +20,7 @@
 #include "tests/near.h"
 #include "tests/kir_cases.h"
 
-enum { N = NEST_LENGTH };
+enum { N = KIR_LENGTH };
 
 // ---- targets ----
 
@@ -115,7 +115,7 @@ static uint64_t bits_at(tc_type t, const char *p, int i) {
 }
 
 static void check(kir_case *f, const target *t, int lanes) {
-  char text[200], *got[NEST_BUFFERS], *want[NEST_BUFFERS];
+  char text[200], *got[KIR_BUFFERS], *want[KIR_BUFFERS];
   cr_assert_eq(tc_kir_verify(&f->n, text, sizeof text), TC_OK, "%s", text);
   for (uint32_t k = 0; k < f->n.n_buf; k++) {
     size_t bytes = (N + 1) * kir_type_bytes[f->n.buf_type[k]];
@@ -333,7 +333,7 @@ Test(codegen, a_scalar_has_lane_0_in_every_lane) {
   tc_kir_destroy(&n);
 }
 
-Test(codegen, a_nest_that_cannot_be_printed_fails_with_a_reason) {
+Test(codegen, a_kernel_that_cannot_be_printed_fails_with_a_reason) {
   target t;
   get_target(HOST, &t);
   tc_kir n = {.n_inst = 0};

@@ -125,7 +125,7 @@ Test(gpu_clusters, rows_give_the_sums) {
   expect_sums(build_softmax, TC_F32, 40001);
 }
 
-Test(gpu_clusters, a_nest_of_several_blocks_has_no_memory_of_one) {
+Test(gpu_clusters, a_kernel_of_several_blocks_has_no_memory_of_one) {
   work w = begin();
   char text[200];
   build_softmax(&w, TC_F32, 65536);

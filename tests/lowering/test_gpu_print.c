@@ -21,14 +21,14 @@
 #include "tests/kir_cases.h"
 #include "tests/threads.h"
 
-enum { N = NEST_LENGTH };
+enum { N = KIR_LENGTH };
 
 // ---- running ----
 
 // What a kernel is run on: host copies of its buffers.
 typedef struct launch {
-  void *buf[NEST_BUFFERS];
-  size_t n[NEST_BUFFERS];  // elements
+  void *buf[KIR_BUFFERS];
+  size_t n[KIR_BUFFERS];  // elements
   const uint64_t *num;
   int64_t extent, chunk;
   uint64_t *fault;  // NULL: no fault word
@@ -40,11 +40,11 @@ static tc_gpu *device(void) {
 }
 
 static void run(tc_gpu *g, const tc_kir *n, const launch *l) {
-  char *source = NULL, *at[NEST_BUFFERS];
+  char *source = NULL, *at[KIR_BUFFERS];
   tc_gpu_shape shape;
   tc_gpu_code *code = NULL;
   tc_gpu_sequence *s = NULL;
-  uint64_t words[NEST_BUFFERS + 16] = {0};
+  uint64_t words[KIR_BUFFERS + 16] = {0};
   void *fault = NULL;
   cr_assert_eq(tc_gpu_print(n, "tc_test", &source, &shape), TC_OK, "%s", tc_last_error()->message);
   cr_assert_eq(tc_gpu_compile(g, "tc_test", source, &code), TC_OK, "%s\n%s", tc_last_error()->message, source);
@@ -101,7 +101,7 @@ static int64_t chunk_of(const tc_kir *n) {
 }
 
 static void check(tc_gpu *g, kir_case *f, int lanes) {
-  void *want[NEST_BUFFERS];
+  void *want[KIR_BUFFERS];
   launch l = {.num = f->num, .extent = N, .chunk = chunk_of(&f->n)};
   for (uint32_t k = 0; k < f->n.n_buf; k++) {
     const size_t bytes = N * kir_type_bytes[f->n.buf_type[k]];
@@ -168,7 +168,7 @@ static void fill(tc_type t, void *p, int64_t n) {
 static void check_in_step(tc_kir *n, const int64_t *n_els, int64_t extent, const char *what) {
   tc_gpu *g = device();
   char text[200];
-  void *want[NEST_BUFFERS];
+  void *want[KIR_BUFFERS];
   launch l = {.extent = extent, .chunk = 1};
   cr_assert_eq(tc_kir_verify(n, text, sizeof text), TC_OK, "%s: %s", what, text);
   for (uint32_t k = 0; k < n->n_buf; k++) {

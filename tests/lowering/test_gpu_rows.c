@@ -484,7 +484,7 @@ Test(gpu_rows, zeros_and_what_lies_around_them) {
     }
 }
 
-Test(gpu_rows, a_row_that_nests_make_is_refused) {
+Test(gpu_rows, a_row_that_emitters_make_is_refused) {
   tc_arena arena = {0};
   tc_gpu_row row;
   const tc_gpu_tensor x = {TC_F32, DIMS(4)};

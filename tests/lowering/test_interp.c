@@ -494,7 +494,7 @@ Test(interp, every_function_of_the_math_table) {
   cr_expect_eq(tc_kir_math_operands(TC_KIR_MATH_ROWS), 0);
 }
 
-Test(interp, hreduce_combines_halves) {
+Test(interp, reduce_combines_halves) {
   for (int lanes = 1; lanes <= N; lanes *= 2) {
     static const tc_kir_op ops[] = {TC_IR_ADD, TC_IR_MUL, TC_IR_MIN, TC_IR_MAX, TC_IR_AND, TC_IR_OR};
     for (int k = 0; k < 6; k++) {
@@ -751,7 +751,7 @@ Test(interp, joined_ops_see_no_later_store) {
   for (int i = 0; i < 16; i++) cr_expect(x[i] == (float)(4 * i), "%d: %g", i, (double)x[i]);
 }
 
-Test(interp, refuses_malformed_nests_and_survives_lack_of_memory) {
+Test(interp, refuses_malformed_kernels_and_survives_lack_of_memory) {
   tc_kir n = {.n_inst = 0};
   OP2(&n, LOOP, TC_I64, 1, 1, 0, 0);
   tc_interp *none;

@@ -81,7 +81,7 @@ static void expect(tc_kir *n, const char *what) {
     expect(&n, what); \
   } while (0)
 
-Test(kir, the_sample_and_the_empty_nest_verify) {
+Test(kir, the_sample_and_the_empty_kernel_verify) {
   BREAK((void)0, NULL);
   tc_kir empty = {.n_inst = 0};
   expect(&empty, NULL);

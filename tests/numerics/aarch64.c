@@ -61,7 +61,7 @@ static void *copy_of(const void *from, size_t bytes) {
 }
 
 static known *meet(const tc_kir *n, const tc_interp *interp) {
-  EXPECT(n_met < MAX_KNOWN && n->n_buf <= MAX_BUFS, "nest %d has %u buffers", n_met, n->n_buf);
+  EXPECT(n_met < MAX_KNOWN && n->n_buf <= MAX_BUFS, "kernel %d has %u buffers", n_met, n->n_buf);
   if (n_met == MAX_KNOWN) return NULL;
   known *k = &met[n_met];
   *k = (known){.kir = *n, .interp = interp};
@@ -144,12 +144,12 @@ static void check_kir(kir_case *f) {
   EXPECT_OK(__real_tc_interp_create(&f->n, &p));
   for (uint32_t b = 0; b < f->n.n_buf; b++) {  // aligned to elements only
     size_t size = kir_type_bytes[f->n.buf_type[b]];
-    r[b] = (region){calloc(NEST_LENGTH + 1, size), (NEST_LENGTH + 1) * size};
+    r[b] = (region){calloc(KIR_LENGTH + 1, size), (KIR_LENGTH + 1) * size};
     buf[b] = r[b].at + size;
-    if (b < f->n_in) memcpy(buf[b], f->in[b], NEST_LENGTH * size);
+    if (b < f->n_in) memcpy(buf[b], f->in[b], KIR_LENGTH * size);
   }
   tc_worker worker = {.scratch = aligned_alloc(64, tc_interp_scratch(p) / 64 * 64 + 64)};
-  record(k, p, buf, f->num, 0, NEST_LENGTH, &worker, r, (int)f->n.n_buf);
+  record(k, p, buf, f->num, 0, KIR_LENGTH, &worker, r, (int)f->n.n_buf);
   for (uint32_t b = 0; b < f->n.n_buf; b++) free(r[b].at);
   free(worker.scratch);
   tc_interp_destroy(p);

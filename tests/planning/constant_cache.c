@@ -75,7 +75,7 @@ static void set_option(const char *value) {
   tc_options_reload();
 }
 
-// What runs without prepared values give now.
+// What runs without cached constants give now.
 static void expect_like_unprepared(const net *m, const float *got, const char *when) {
   float want[N_OUT];
   set_option("0");
@@ -510,11 +510,11 @@ static tc_sync_point stack_under(size_t cap, int n_runs) {
 }
 
 static void count_left_out(const char *line, void *n) {
-  *(int *)n += strstr(line, "of prepared values") != NULL;
+  *(int *)n += strstr(line, "of cached constants") != NULL;
 }
 
 // Where a cap leaves no room for what a run would prepare, it makes what it needs, keeps nothing,
-// and says so in the log. With room there are prepared values again.
+// and says so in the log. With room there are cached constants again.
 static void caps_leave_forms_out(void) {
   static const size_t short_mb[] = {1, 2, 4, 8};
   size_t live = tc_memory_stats().live_bytes;
@@ -659,7 +659,7 @@ static void caps_of_training(void) {
   set_option("0");
   while (least < 1 << 20 && frozen_steps(least, got) != TC_OK) least += 4096;
   set_option("1");
-  EXPECT(!memcmp(got, want, sizeof got), "without prepared values: %g, not %g", (double)got[3], (double)want[3]);
+  EXPECT(!memcmp(got, want, sizeof got), "without cached constants: %g, not %g", (double)got[3], (double)want[3]);
   memset(got, 0, sizeof got);
   EXPECT(frozen_steps(least, got) == TC_OK && !memcmp(got, want, sizeof got), "room for %zu bytes: %g, not %g", least,
          (double)got[3], (double)want[3]);

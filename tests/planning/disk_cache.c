@@ -35,9 +35,10 @@ typedef struct told {
 
 static atomic_int n_warnings;
 
+// On a machine with other work, a compile may take long; that is told, and is no mistake.
 static void count_line(const char *line, void *arg) {
   (void)arg;
-  if (strncmp(line, "tc[warn]", 8) == 0) atomic_fetch_add(&n_warnings, 1);
+  if (strncmp(line, "tc[warn]", 8) == 0 && !strstr(line, " takes long: ")) atomic_fetch_add(&n_warnings, 1);
 }
 
 // Plans of several kernels each.

@@ -1,4 +1,4 @@
-// Race checks of prepared values, a plain program for -fsanitize=thread: threads run one plan over
+// Race checks of cached constants, a plain program for -fsanitize=thread: threads run one plan over
 // shared parameters and find, make and keep the same values, while one drops what is kept and the
 // owner assigns. Exit code 0: every value was right.
 #include <pthread.h>

@@ -16,7 +16,7 @@
 #include "tests/expect.h"
 #include "tests/files/files.h"
 
-enum { N_NESTS = 24, N_DISTINCT = 17, N_THREADS = 3, N_ROUNDS = 4 };
+enum { N_KERNELS = 24, N_DISTINCT = 17, N_THREADS = 3, N_ROUNDS = 4 };
 
 // Stores a number everywhere; kind -1: takes the remainder of two, for which there is no code.
 static void build(tc_kir *n, int kind) {
@@ -34,14 +34,14 @@ static void build(tc_kir *n, int kind) {
 }
 
 typedef struct list {
-  tc_kir kir[N_NESTS];
-  tc_kernel_request request[N_NESTS];
-  char stem[N_NESTS][16];
+  tc_kir kir[N_KERNELS];
+  tc_kernel_request request[N_KERNELS];
+  char stem[N_KERNELS][16];
 } list;
 
 // place: see tc_kernel_request.
 static void list_make(list *l, uint64_t place) {
-  for (int i = 0; i < N_NESTS; i++) {
+  for (int i = 0; i < N_KERNELS; i++) {
     build(&l->kir[i], i % N_DISTINCT);
     snprintf(l->stem[i], sizeof l->stem[i], "kind%d", i % N_DISTINCT);
     // too much to be interpreted first
@@ -50,20 +50,20 @@ static void list_make(list *l, uint64_t place) {
 }
 
 static void list_release(list *l) {
-  for (int i = 0; i < N_NESTS; i++) {
+  for (int i = 0; i < N_KERNELS; i++) {
     tc_kernel_release(l->request[i].kernel);
     tc_kir_destroy(&l->kir[i]);
   }
 }
 
 static void expect_right(const list *l) {
-  for (int i = 0; i < N_NESTS; i++) {
+  for (int i = 0; i < N_KERNELS; i++) {
     tc_kernel *k = l->request[i].kernel;
     float out[3] = {-1, -1, -1};
     void *scratch = calloc(1, k ? k->scratch_bytes + 64 : 1);
     tc_worker w = {.scratch = (void *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63), .n = 1};
     if (k) atomic_load (&k->fn)(k->ctx, (void *[]){out}, NULL, 0, 2, &w);
-    EXPECT(out[0] == (float)(i % N_DISTINCT) && out[1] == out[0] && out[2] == -1, "nest %d stores %g", i,
+    EXPECT(out[0] == (float)(i % N_DISTINCT) && out[1] == out[0] && out[2] == -1, "kernel %d stores %g", i,
            (double)out[0]);
     free(scratch);
   }
@@ -74,15 +74,15 @@ static void equal_ones_are_one(void) {
   uint32_t compiled = 0, again = 0;
   list_make(&l, 0);
   tc_kernel_cache_clear();
-  EXPECT_OK(tc_kernel_get_all(l.request, N_NESTS, NULL, &compiled));
+  EXPECT_OK(tc_kernel_get_all(l.request, N_KERNELS, NULL, &compiled));
   EXPECT(compiled == N_DISTINCT, "%u compiled", compiled);
   expect_right(&l);
-  for (int i = N_DISTINCT; i < N_NESTS; i++)
-    EXPECT(l.request[i].kernel == l.request[i - N_DISTINCT].kernel, "nest %d has a kernel of its own", i);
-  for (int i = 0; i < N_NESTS; i++) {
+  for (int i = N_DISTINCT; i < N_KERNELS; i++)
+    EXPECT(l.request[i].kernel == l.request[i - N_DISTINCT].kernel, "kernel %d has a kernel of its own", i);
+  for (int i = 0; i < N_KERNELS; i++) {
     tc_kernel *k;
     EXPECT_OK(tc_kernel_get(&l.kir[i], l.stem[i], NULL, &k, &again));
-    EXPECT(k == l.request[i].kernel, "nest %d alone has another kernel", i);
+    EXPECT(k == l.request[i].kernel, "kernel %d alone has another kernel", i);
     tc_kernel_release(k);
   }
   EXPECT(again == 0, "%u compiled again", again);
@@ -103,10 +103,10 @@ static void first_error_is_told(void) {
     snprintf(l.stem[bad[i]], sizeof l.stem[0], "bad%d", bad[i]);
   }
   tc_clear_error();
-  EXPECT(tc_kernel_get_all(l.request, N_NESTS, NULL, &compiled) == TC_ERR_COMPILE, "no error");
+  EXPECT(tc_kernel_get_all(l.request, N_KERNELS, NULL, &compiled) == TC_ERR_COMPILE, "no error");
   const char *text = tc_last_error()->message;
   EXPECT(strstr(text, "tc_bad5_") && strstr(text, "rem"), "not the first one's error");
-  for (int i = 0; i < N_NESTS; i++) EXPECT(!l.request[i].kernel, "nest %d has a kernel", i);
+  for (int i = 0; i < N_KERNELS; i++) EXPECT(!l.request[i].kernel, "kernel %d has a kernel", i);
   tc_kernel_stats(&after);
   EXPECT(after.compiles - before.compiles == compiled, "%u compiled", compiled);
   tc_clear_error();
@@ -118,7 +118,7 @@ static void *ask(void *arg) {
   for (int round = 0; round < N_ROUNDS && l; round++) {
     uint32_t compiled = 0;
     list_make(l, (uint64_t)round % 2);  // every other time those of a length are a family
-    EXPECT_OK(tc_kernel_get_all(l->request, N_NESTS, NULL, &compiled));
+    EXPECT_OK(tc_kernel_get_all(l->request, N_KERNELS, NULL, &compiled));
     expect_right(l);
     list_release(l);
     if (arg) tc_kernel_cache_clear();

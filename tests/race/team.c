@@ -1,6 +1,6 @@
-// Race checks of the team, a plain program for -fsanitize=thread: many jobs and waves, concurrent
+// Race checks of the team, a plain program for -fsanitize=thread: many jobs and stages, concurrent
 // callers, stop, resizing, nesting and fork. With an argument it also prints the cost of an empty
-// fork-join. Exit code 0: every task ran exactly once and in order of waves.
+// fork-join. Exit code 0: every task ran exactly once and in order of stages.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -13,37 +13,37 @@
 
 #include "runtime/team.h"
 
-enum { N_WAVES = 6, MOST_TASKS = 64, N_CALLERS = 4 };
-static const int64_t n_tasks[N_WAVES] = {64, 1, 7, 0, 2, 33};
+enum { N_STAGES = 6, MOST_TASKS = 64, N_CALLERS = 4 };
+static const int64_t n_tasks[N_STAGES] = {64, 1, 7, 0, 2, 33};
 
-// Plain memory on purpose: each wave reads what all tasks of the wave before wrote.
+// Plain memory on purpose: each stage reads what all tasks of the stage before wrote.
 typedef struct grid {
-  int64_t cell[N_WAVES][MOST_TASKS];
+  int64_t cell[N_STAGES][MOST_TASKS];
   atomic_int n_wrong;
 } grid;
 
-static int wave_before(int wave) {
-  do wave--;
-  while (wave >= 0 && n_tasks[wave] == 0);
-  return wave;
+static int stage_before(int stage) {
+  do stage--;
+  while (stage >= 0 && n_tasks[stage] == 0);
+  return stage;
 }
 
-static void grid_task(void *arg, int wave, int64_t index, tc_worker *worker) {
+static void grid_task(void *arg, int stage, int64_t index, tc_worker *worker) {
   grid *g = arg;
-  int before = wave_before(wave);
+  int before = stage_before(stage);
   int64_t sum = 1;
   for (int64_t i = 0; before >= 0 && i < n_tasks[before]; i++) sum += g->cell[before][i];
-  g->cell[wave][index] += sum;
+  g->cell[stage][index] += sum;
   memset(worker->scratch, (int)worker->id, 256);
   if (worker->id >= worker->n || (uintptr_t)worker->scratch % 64 != 0) atomic_fetch_add(&g->n_wrong, 1);
 }
 
 static bool grid_is_right(const grid *g) {
   int64_t sum = 0;
-  for (int wave = 0; wave < N_WAVES; wave++) {
-    for (int64_t i = 0; i < n_tasks[wave]; i++)
-      if (g->cell[wave][i] != sum + 1) return false;
-    if (n_tasks[wave]) sum = (sum + 1) * n_tasks[wave];
+  for (int stage = 0; stage < N_STAGES; stage++) {
+    for (int64_t i = 0; i < n_tasks[stage]; i++)
+      if (g->cell[stage][i] != sum + 1) return false;
+    if (n_tasks[stage]) sum = (sum + 1) * n_tasks[stage];
   }
   return g->n_wrong == 0;
 }
@@ -52,7 +52,7 @@ static int grids_run(int n, int max_threads) {
   int n_bad = 0;
   for (int i = 0; i < n; i++) {
     grid g = {0};
-    tc_job job = {grid_task,      &g, N_WAVES, n_tasks, 256 + (size_t)(i % 5) * 1000, max_threads, i / 50 % 2 == 1,
+    tc_job job = {grid_task,      &g, N_STAGES, n_tasks, 256 + (size_t)(i % 5) * 1000, max_threads, i / 50 % 2 == 1,
                   i / 25 % 2 == 1};
     if (tc_team_run(&job) != 0 || !grid_is_right(&g)) n_bad++;
     if (i % 100 == 0) usleep(200);  // long enough to park
@@ -83,8 +83,8 @@ static int callers_run(void) {
   return (int)n_bad;
 }
 
-static void kir_task(void *arg, int wave, int64_t index, tc_worker *worker) {
-  (void)wave, (void)index, (void)worker;
+static void kir_task(void *arg, int stage, int64_t index, tc_worker *worker) {
+  (void)stage, (void)index, (void)worker;
   atomic_fetch_add((atomic_int *)arg, grids_run(2, 0));
 }
 
@@ -118,8 +118,8 @@ static int forks_run(void) {
   return n_bad + (int)(intptr_t)result;
 }
 
-static void empty_task(void *arg, int wave, int64_t index, tc_worker *worker) {
-  (void)arg, (void)wave, (void)index, (void)worker;
+static void empty_task(void *arg, int stage, int64_t index, tc_worker *worker) {
+  (void)arg, (void)stage, (void)index, (void)worker;
 }
 
 static double now_us(void) {
@@ -133,7 +133,7 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// A job of n_stages waves with a task a thread; idle_us of sleep between jobs.
+// A job of n_stages stages with a task a thread; idle_us of sleep between jobs.
 static void cost_print(const char *what, int n_stages, int64_t tasks, unsigned idle_us, int n) {
   int64_t *counts = calloc((size_t)n_stages, sizeof *counts);
   double *us = calloc((size_t)n, sizeof *us);
@@ -163,7 +163,7 @@ int main(int argc, char **argv) {
   if (argc > 1) {
     tc_team_set_threads(2);
     cost_print("hot job, 2 threads, 2 empty tasks", 1, 2, 0, 100000);
-    cost_print("hot job of 100 waves, 2 empty tasks each", 100, 2, 0, 2000);
+    cost_print("hot job of 100 stages, 2 empty tasks each", 100, 2, 0, 2000);
     cost_print("job after 1 ms of sleep", 1, 2, 1000, 1000);
     tc_team_set_threads(1);
     cost_print("job on one thread", 1, 2, 0, 100000);

@@ -18,7 +18,7 @@ static tc_gpu_name wrapped(unsigned dtype, const char *a, const char *op, const 
   return tc_gpu_named("(%s)(%s%s %s %s%s)", tc_gpu_type(dtype), as, a, op, as, b);
 }
 
-// By a helper, since 0 and -1 are special.
+// Prints a division or remainder as a call of a helper: divisors 0 and -1 are special cases.
 static tc_gpu_name divide(tc_gpu_text *t, unsigned dtype, bool is_rem, const char *a, const char *b) {
   const tc_gpu_name f = tc_gpu_named("tc_%s_%s", is_rem ? "rem" : "quot", name_of(dtype)),
                     call = tc_gpu_named("%s(", f.text);
@@ -36,7 +36,7 @@ static tc_gpu_name divide(tc_gpu_text *t, unsigned dtype, bool is_rem, const cha
   return tc_gpu_named("%s(%s, %s)", f.text, a, b);
 }
 
-// By a constant of the type's bits.
+// A shift by a constant, which is less than the type's number of bits.
 static tc_gpu_name shift_known(unsigned op, unsigned dtype, const char *a, int64_t by) {
   const char *type = tc_gpu_type(dtype);
   const unsigned bits = 8 * tc_kir_type_bytes(dtype);

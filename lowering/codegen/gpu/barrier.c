@@ -234,7 +234,7 @@ static void touch_by(walk *w, state *s, uint32_t at) {
   }
 }
 
-// What a loop's values were is not known after its turn.
+// What a loop's values were is not known after its iteration.
 static void forget(const walk *w, state *s, uint32_t loop) {
   for (uint32_t k = 0; k < w->n_memory; k++) {
     state *m = &s[k];

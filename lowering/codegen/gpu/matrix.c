@@ -20,7 +20,7 @@ static tc_gpu_name words_of(tc_gpu_text *t, uint32_t at, int k, unsigned n) {
   return name;
 }
 
-// By the word, whose left operand has so many u32s.
+// Prints a matrix instruction as a call of `word`; its left operand has `left` u32s.
 static void matmul(tc_gpu_text *t, uint32_t at, const char *word, unsigned left) {
   const tc_kir_inst *i = &t->kir->inst[at];
   const tc_gpu_name a = words_of(t, at, 0, left), b = words_of(t, at, 1, 2);

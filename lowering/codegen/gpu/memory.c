@@ -207,7 +207,7 @@ static void store_elements(tc_gpu_text *t, const access *a) {
   }
 }
 
-// By the group's first thread.
+// Prints a scalar store, which the group's first thread does alone.
 static void store_scalar(tc_gpu_text *t, const access *a) {
   const bool masked = a->mask != TC_NONE;
   tc_gpu_line(t, "if (lane == 0");

@@ -128,7 +128,7 @@ static bool takes_in_place(const tc_kir_inst *i, const tc_kir_inst *first) {
   }
 }
 
-// LOADs whose readers all do so before anything is stored, and in the same turn of a loop.
+// LOADs whose readers all do so before anything is stored, and in the same iteration of a loop.
 static void find_in_place(translation *t) {
   const tc_kir *n = t->kir;
   uint32_t changed = 0;  // instruction after which memory, or what is looked at, may be another

@@ -164,7 +164,7 @@ static inline int32_t looked_up(int64_t table, int32_t at) {
 #define PUT_BF16_i(v) put_bf16(odd_from_i64(v))
 #define PUT_BF16_f(v) put_bf16(v)
 #define PUT_BF16_d(v) put_bf16(odd_from_f64(v))
-#define PUT_SETTLED(v) put_bf16(settled(bits_of(v)))
+#define PUT_SETTLE(v) put_bf16(settled(bits_of(v)))
 #define PUT_F32_i(v) ((float)(v))
 #define PUT_F32_f(v) (v)
 #define PUT_F32_d(v) ((float)(v))

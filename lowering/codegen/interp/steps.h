@@ -37,16 +37,17 @@ typedef struct tc_interp_head {
 
 // The functions of one instruction set.
 typedef struct tc_interp_set {
-  // By the operands' type (SELECT: by a type of the result's size); vector, scalar.
+  // Indexed by the operands' type (SELECT: by a type of the result's size), then vector or scalar.
   tc_interp_fn *map[TC_N_KIR_OPS][TC_N_TYPES][2];
   tc_interp_fn *halve[TC_N_KIR_OPS][TC_N_TYPES];
   tc_interp_fn *cast[TC_N_TYPES][TC_N_TYPES];  // to, from
-  // By log2 of the element's bytes.
+  // Indexed by log2 of the element's bytes.
   tc_interp_fn *splat[4], *load_masked[4], *store_masked[4], *gather[4], *scatter[4], *unpack[4], *interleave[4];
   tc_interp_fn *load[7], *store[7], *copy[7];  // by log2 of all bytes, 6: a multiple of 64
   // FMA, of one element, in the frame or in a buffer, and two vectors.
   tc_interp_fn *scaled[TC_N_TYPES], *scaled_from[TC_N_TYPES];
-  // Of F32: the second op, the first, whether the first's result is its second operand.
+  // F32, indexed by the second op, the first op, and whether the first's result is the second
+  // operand of the second.
   tc_interp_fn *pair[N_PAIR_OPS][N_PAIR_OPS][2];
   tc_interp_fn *fma_fma;  // of F32: the first's result is multiplied
   tc_interp_fn *pick[TC_N_KIR_OPS];  // SELECT of values of 4 bytes by a comparison of F32

@@ -9,9 +9,10 @@
 #define MAX_TERMS 10
 #define MAX_APART (INT64_C(1) << 28)  // bytes between accesses that share a pointer
 
-// times * the value of instruction `at`, or, of a LOOP, how many turns came before this one.
+// times * the value of instruction `at`. If is_iteration is 1, `at` is a LOOP, and its value is the
+// number of iterations before this one.
 typedef struct term {
-  uint32_t at, turns;
+  uint32_t at, is_iteration;
   int64_t times;
 } term;
 
@@ -34,11 +35,11 @@ typedef enum way {
 } way;
 typedef struct group {
   uint32_t loop, leader;
-  int64_t buffer, stride;  // bytes a turn
+  int64_t buffer, stride;  // bytes an iteration
   way way;
   bool needed;  // by an access that is
   sum sum;  // of base
-  LLVMValueRef base, moving;  // i8 *, in front of the loop; what a turn steps
+  LLVMValueRef base, moving;  // i8 *, in front of the loop; the pointer that each iteration advances
 } group;
 
 typedef struct access {
@@ -55,7 +56,7 @@ struct tc_llvm_addresses {
   bool *needed;
   group *group;
   term *inner;
-  uint32_t n_fusion, cap_group, n_inner, cap_inner;
+  uint32_t n_group, cap_group, n_inner, cap_inner;
   bool shares;  // an address may be the sum of two registers and a constant
 };
 
@@ -80,9 +81,9 @@ static bool add_to(sum *to, const sum *from, int64_t times) {
     if (k == from->n || (i < to->n && to->term[i].at < from->term[k].at)) {
       t = to->term[i++];
     } else {
-      t = (term){from->term[k].at, from->term[k].turns, wrap_mul(from->term[k].times, times)};
+      t = (term){from->term[k].at, from->term[k].is_iteration, wrap_mul(from->term[k].times, times)};
       if (i < to->n && to->term[i].at == t.at) {
-        if (to->term[i].turns != t.turns) return false;
+        if (to->term[i].is_iteration != t.is_iteration) return false;
         t.times = wrap_add(t.times, to->term[i++].times);
       }
       k++;
@@ -105,11 +106,12 @@ static bool is_constant(const sum *s, int64_t *value) {
   return s->known && s->n == 0 && s->lane == 0;
 }
 
-// Where all terms are turns of loops, so that nothing wraps, and multiples of the divisor.
+// Divides a sum exactly. True only if all terms count iterations, so that nothing wraps, and are
+// multiples of the divisor.
 static bool divide(sum *s, int64_t divisor) {
   if (divisor <= 0 || s->rest % divisor != 0 || s->lane % divisor != 0) return false;
   for (uint32_t i = 0; i < s->n; i++)
-    if (!s->term[i].turns || s->term[i].times % divisor != 0) return false;
+    if (!s->term[i].is_iteration || s->term[i].times % divisor != 0) return false;
   for (uint32_t i = 0; i < s->n; i++) s->term[i].times /= divisor;
   s->rest /= divisor, s->lane /= divisor;
   return true;
@@ -186,13 +188,13 @@ static bool same_terms(const sum *a, const sum *b) {
   return a->n == b->n && memcmp(a->term, b->term, a->n * sizeof(term)) == 0;
 }
 
-// In the place of a loop's turns its counter, which is there anyway, where that divides. From the
-// innermost loop outwards: a counter's start is made of what is further out.
+// Replaces a loop's iteration count by its counter, which exists anyway, if the step divides. Goes
+// from the innermost loop outwards: a counter's start consists of outer values.
 static void count_by_counters(const tc_kir *kir, const sum *of, sum *s) {
   for (uint32_t i = s->n; i > 0;) {
     const term *t = &s->term[--i];
     const tc_kir_inst *loop = &kir->inst[t->at];
-    if (!t->turns || t->times % loop->imm != 0) continue;
+    if (!t->is_iteration || t->times % loop->imm != 0) continue;
     sum with = *s;
     with.term[i] = (term){t->at, 0, t->times / loop->imm};
     if (!add_to(&with, &of[loop->src[0]], wrap_mul(-1, t->times / loop->imm))) continue;
@@ -211,7 +213,7 @@ static void *grown(void *list, uint32_t n, uint32_t *cap, size_t bytes) {
 // Puts the access into the group that it is like but for a constant, a new one if there is none.
 static bool join(tc_llvm_build *b, const group *like, access *out) {
   tc_llvm_addresses *a = b->address;
-  for (uint32_t i = 0; i < a->n_fusion; i++) {
+  for (uint32_t i = 0; i < a->n_group; i++) {
     const group *g = &a->group[i];
     int64_t apart = wrap_add(like->sum.rest, -g->sum.rest);
     if (g->loop != like->loop || g->buffer != like->buffer || g->way != like->way || g->stride != like->stride)
@@ -220,17 +222,17 @@ static bool join(tc_llvm_build *b, const group *like, access *out) {
     out->group = i + 1, out->apart = apart;
     return true;
   }
-  group *more = grown(a->group, a->n_fusion, &a->cap_group, sizeof *more);
+  group *more = grown(a->group, a->n_group, &a->cap_group, sizeof *more);
   if (more == NULL) return tc_llvm_no_memory(b);
   a->group = more;
-  a->group[a->n_fusion] = *like;
-  a->group[a->n_fusion].leader = a->n_fusion;
-  out->group = ++a->n_fusion;
+  a->group[a->n_group] = *like;
+  a->group[a->n_group].leader = a->n_group;
+  out->group = ++a->n_group;
   return true;
 }
 
-// Takes the bytes of an access apart: what does not change within the loop, what each of its turns
-// adds, and the rest.
+// Takes the bytes of an access apart: what does not change within the loop, what each of its
+// iterations adds, and the rest.
 static bool find_access(tc_llvm_build *b, uint32_t at, uint32_t loop) {
   tc_llvm_addresses *a = b->address;
   const tc_kir *kir = b->kir;
@@ -244,7 +246,7 @@ static bool find_access(tc_llvm_build *b, uint32_t at, uint32_t loop) {
   for (uint32_t i = 0; i < s.n; i++) {
     if (a->within[s.term[i].at] <= loop) {
       g.sum.term[g.sum.n++] = s.term[i];
-    } else if (s.term[i].turns && s.term[i].at == loop) {
+    } else if (s.term[i].is_iteration && s.term[i].at == loop) {
       g.stride = s.term[i].times;
     } else {
       term *more = grown(a->inner, a->n_inner, &a->cap_inner, sizeof *more);
@@ -276,7 +278,7 @@ static bool is_access(const tc_llvm_build *b, const tc_kir_inst *inst) {
 // Where an address has room for it, pointers that step alike become one offset from where they
 // start.
 static void share_offsets(tc_llvm_addresses *a) {
-  for (uint32_t i = 0; a->shares && i < a->n_fusion; i++) {
+  for (uint32_t i = 0; a->shares && i < a->n_group; i++) {
     group *g = &a->group[i];
     for (uint32_t k = 0; k < i && g->needed && g->way == POINTER; k++) {
       group *other = &a->group[k];
@@ -404,7 +406,7 @@ static bool add_terms(tc_llvm_build *b, LLVMValueRef *p, const term *t, uint32_t
     const tc_kir_inst *inst = &b->kir->inst[t[i].at];
     LLVMValueRef v = b->val[t[i].at];
     if (v == NULL) return tc_llvm_fail(b, "%%%u has no value for an address", t[i].at) != NULL;
-    if (t[i].turns)
+    if (t[i].is_iteration)
       v = LLVMBuildExactSDiv(b->b, LLVMBuildSub(b->b, v, b->val[inst->src[0]], ""),
                              LLVMConstInt(b->i64, (uint64_t)inst->imm, 1), "");
     *p = step_by(b, *p, v, t[i].times);
@@ -414,7 +416,7 @@ static bool add_terms(tc_llvm_build *b, LLVMValueRef *p, const term *t, uint32_t
 
 bool tc_llvm_open_addresses(tc_llvm_build *b, const tc_llvm_frame *f) {
   tc_llvm_addresses *a = b->address;
-  for (uint32_t i = 0; i < a->n_fusion; i++) {
+  for (uint32_t i = 0; i < a->n_group; i++) {
     group *g = &a->group[i];
     if (g->loop != f->at || !g->needed) continue;
     if ((g->base = tc_llvm_buffer_base(b, g->buffer)) == NULL || !add_terms(b, &g->base, g->sum.term, g->sum.n))
@@ -426,7 +428,7 @@ bool tc_llvm_open_addresses(tc_llvm_build *b, const tc_llvm_frame *f) {
 
 void tc_llvm_head_addresses(tc_llvm_build *b, const tc_llvm_frame *f) {
   tc_llvm_addresses *a = b->address;
-  for (uint32_t i = 0; i < a->n_fusion; i++) {
+  for (uint32_t i = 0; i < a->n_group; i++) {
     group *g = &a->group[i];
     if (g->loop != f->at || !g->needed || g->way == FIXED || g->way == COUNTER || g->leader != i) continue;
     LLVMValueRef start = g->way == POINTER ? g->base : LLVMConstInt(b->i64, 0, 0);
@@ -438,7 +440,7 @@ void tc_llvm_head_addresses(tc_llvm_build *b, const tc_llvm_frame *f) {
 
 void tc_llvm_step_addresses(tc_llvm_build *b, const tc_llvm_frame *f, LLVMBasicBlockRef last) {
   tc_llvm_addresses *a = b->address;
-  for (uint32_t i = 0; i < a->n_fusion; i++) {
+  for (uint32_t i = 0; i < a->n_group; i++) {
     group *g = &a->group[i];
     if (g->loop != f->at || !g->needed || g->way == FIXED || g->way == COUNTER || g->leader != i) continue;
     LLVMValueRef next = g->way == POINTER

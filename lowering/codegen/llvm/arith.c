@@ -174,8 +174,8 @@ static LLVMValueRef dot_in_steps(tc_llvm_build *b, unsigned lanes, LLVMValueRef 
   return sum;
 }
 
-// Of pairs of bf16, which some processors have an instruction for. Which type it takes them as
-// depends on LLVM's version.
+// The sum of products of bf16 pairs (DOT), by an instruction that some processors have. LLVM's
+// version decides the type of its operands.
 static LLVMValueRef dot(tc_llvm_build *b, unsigned lanes, LLVMValueRef x, LLVMValueRef y, LLVMValueRef sum) {
   const unsigned width = lanes < 16 ? lanes : 16;
   const char *name = width == 16  ? "llvm.x86.avx512bf16.dpbf16ps.512"

@@ -53,7 +53,7 @@ static bool list_sets(tc_llvm_build *b, tc_llvm_frame *f) {
 
 static bool print_inst(tc_llvm_build *b, uint32_t at);
 
-// Scalars of the loop's body that are the same in all its turns are found once, in front of it.
+// Scalars of the loop's body that are the same in all iterations are found once, in front of it.
 static bool print_ahead(tc_llvm_build *b, uint32_t loop) {
   const tc_kir *kir = b->kir;
   bool ok = true;

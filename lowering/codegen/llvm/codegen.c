@@ -289,7 +289,7 @@ TC_API const tc_llvm_plugin *tc_llvm_plugin_get(void) {
       .abi = TC_LLVM_ABI,
       .version = "LLVM " LLVM_VERSION_STRING,
 #ifdef TC_LLVM_NO_ATEXIT
-      .lasting = true,
+      .no_atexit = true,
 #endif
       .compile = compile,
       .assembly = assembly,

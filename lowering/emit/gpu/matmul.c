@@ -74,7 +74,7 @@ static void emit_tiles(tc_gemm *p) {
   tc_emit_ctx *s = p->s;
   p->way = gemm_way_of(p);
   if (!ways[p->way].plan(p)) {
-    tc_emit_fail(s, TC_ERR_STATE, "no tile of a product fits the device");
+    tc_emit_fail(s, TC_ERR_STATE, "no tile of a matmul fits the device");
     return;
   }
   make_gemm_tiles(p);

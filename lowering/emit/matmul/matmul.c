@@ -216,7 +216,7 @@ void tc_emitter_matmul(tc_emit_ctx *s) {
   if (!choose_step(p)) return;
   s->x->matmul = facts_of(p), s->x->matmul_node = p->node;
   if (s->units ? !tc_tiling_of_any_rows(&p->by, &s->x->matmul) : !tc_tiling_choose(&p->by, &s->x->matmul, s->tiling)) {
-    tc_emit_fail(s, TC_ERR_STATE, "a product cannot be cut so");
+    tc_emit_fail(s, TC_ERR_STATE, "no tiling fits this matmul");
     return;
   }
   bool fused = tc_compiler_isa()->fma && tc_type_is_float(p->acc);

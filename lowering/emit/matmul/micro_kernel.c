@@ -165,10 +165,10 @@ typedef struct pieces_of {
 // piece.
 static void prefetch_spread(tc_matmul_emitter *p, const tc_strided_operand *f, const pieces_of *x, tc_val from,
                             const tc_matmul_unit *u, tc_val k) {
-  int64_t a_iteration = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
-  tc_val transpose = bin(p->s, TC_IR_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
-  for (int i = 0; i < a_iteration; i++) {
-    tc_val line = add(p->s, times(p->s, transpose, a_iteration), i64(p->s, i));
+  int64_t n_lines = tc_ceil_div(x->n * x->lines, tc_ceil_div(p->by.chunk, p->by.unroll));
+  tc_val iteration = bin(p->s, TC_IR_DIV, sub(p->s, k, u->k0), i64(p->s, p->by.unroll));
+  for (int i = 0; i < n_lines; i++) {
+    tc_val line = add(p->s, times(p->s, iteration, n_lines), i64(p->s, i));
     tc_val piece = div_by(p->s, line, x->lines), in_piece = rem_by(p->s, line, x->lines);
     tc_val at = add(p->s, times(p->s, piece, x->apart), times(p->s, in_piece, line_of(f->type)));
     tc_build_prefetch(E, f->buf, add(p->s, from, at), true);
@@ -196,9 +196,10 @@ static pieces_of next_pieces(const tc_matmul_emitter *p) {
 // iteration of the innermost loop prefetches a line of each tensor, evenly spread.
 static void prefetch_epilogue(tc_matmul_emitter *p, const tc_matmul_rows *r, const tc_matmul_unit *u, tc_val k) {
   tc_emit_ctx *s = p->s;
-  int64_t turns = tc_ceil_div(p->of.k, p->by.unroll), line = line_of(p->acc), lines = tc_ceil_div(p->by.lanes, line);
-  tc_val transpose = bin(s, TC_IR_DIV, sub(s, k, u->k0), i64(s, p->by.unroll));
-  tc_val at = bin(s, TC_IR_DIV, times(s, transpose, r->n * lines), i64(s, turns));
+  int64_t n_iteration = tc_ceil_div(p->of.k, p->by.unroll), line = line_of(p->acc),
+          lines = tc_ceil_div(p->by.lanes, line);
+  tc_val iteration = bin(s, TC_IR_DIV, sub(s, k, u->k0), i64(s, p->by.unroll));
+  tc_val at = bin(s, TC_IR_DIV, times(s, iteration, r->n * lines), i64(s, n_iteration));
   tc_val row = add(s, add_i64(s, r->row, r->n), div_by(s, at, lines));
   row = add(s, times(s, s->at[TC_RANGE_A], p->of.m), row);
   at = add(s, add(s, times(s, row, p->of.n), s->at[TC_RANGE_K]), times(s, rem_by(s, at, lines), line));
