@@ -19,18 +19,70 @@ enum {
 
 // ---- Graphs that are new ----
 
+enum { MOST_COMPARED = 2000 };  // nodes of a graph that are looked at for what grows
+
+static bool is_same_span(tc_span a, tc_span b) {
+  return a.n == b.n && memcmp(a.at, b.at, (size_t)a.n) == 0;
+}
+
+static int count_like(const tc_graph_text *t, const tc_node_text *x) {
+  int n = 0;
+  for (size_t i = 0; i < t->n && i < MOST_COMPARED; i++)
+    n += is_same_span(t->node[i].op, x->op) && is_same_span(t->node[i].site, x->site);
+  return n;
+}
+
+// The node, no constant, whose like, by op and place, became most from one graph to the other; *out_n: so many.
+static const tc_node_text *find_grown(const tc_graph_text *old, const tc_graph_text *now, int *out_n) {
+  const tc_node_text *most = NULL;
+  *out_n = 0;
+  for (size_t i = 0; i < now->n && i < MOST_COMPARED; i++) {
+    bool is_constant = now->node[i].op.n == 4 && memcmp(now->node[i].op.at, "full", 4) == 0;
+    int n = is_constant ? 0 : count_like(now, &now->node[i]) - count_like(old, &now->node[i]);
+    if (n > *out_n) *out_n = n, most = &now->node[i];
+  }
+  return most;
+}
+
+// In words, what the largest graph of a place has more of than the first one.
+static void write_grown(const tc_advice_input *in, const tc_group *g, char *out, size_t bytes) {
+  const tc_prof_plan *first = NULL, *largest = NULL;
+  out[0] = 0;
+  for (size_t i = 0; i < in->p->n_points; i++) {
+    const tc_prof_plan *plan = tc_profile_plan(in->p, in->p->point[i].plan);
+    if (in->g->of_point[i] != (uint32_t)(g - in->g->group) || !plan) continue;
+    if (!first) first = plan;
+    if (!largest || plan->n_nodes > largest->n_nodes) largest = plan;
+  }
+  tc_graph_text old = {0}, now = {0};
+  int n = 0;
+  if (first && largest != first && tc_graph_text_parse(tc_profile_text(in->p, first->graph), &old) &&
+      tc_graph_text_parse(tc_profile_text(in->p, largest->graph), &now)) {
+    const tc_node_text *x = find_grown(&old, &now, &n);
+    if (x && x->site.n)
+      snprintf(out, bytes, "; most of it is %.*s, recorded at %.*s: %d more in the largest",
+               x->op.n < 40 ? x->op.n : 40, x->op.at, x->site.n < 80 ? x->site.n : 80, x->site.at, n);
+  }
+  tc_graph_text_free(&old);
+  tc_graph_text_free(&now);
+  if (first) tc_profile_forget(in->p, first->graph);
+  if (largest) tc_profile_forget(in->p, largest->graph);
+}
+
 bool tc_advise_growing(const tc_advice_input *in, tc_advice_list *out) {
   for (size_t i = 0; i < in->g->n; i++) {
     const tc_group *g = &in->g->group[i];
     if (g->verdict != TC_VERDICT_GROWING) continue;
     tc_advice *a = tc_advice_add(out, "growing", g->phase[TC_PHASE_TOTAL] * (1 - g->first_nodes / g->last_nodes), g);
+    char grown[160];
     if (!a) return false;
+    write_grown(in, g, grown, sizeof grown);
     snprintf(a->evidence, sizeof a->evidence,
-             "%s has a graph that grows: %.0f nodes in the first quarter of %u syncs, %.0f in the last",
-             tc_advice_place(in, g->site), g->first_nodes, g->n_syncs, g->last_nodes);
+             "%s has a graph that grows: %.0f nodes in the first quarter of %u syncs, %.0f in the last%s",
+             tc_advice_place(in, g->site), g->first_nodes, g->n_syncs, g->last_nodes, grown);
     snprintf(a->fix, sizeof a->fix,
-             "Carry over a value and not its history: evaluate at the end of each step what the next one reads, and "
-             "detach it (tc_detach) where no gradient goes through.");
+             "Record as many ops in each step; where they are the history of a value that is carried over, evaluate it "
+             "at the end of the step and detach it (tc_detach).");
   }
   return true;
 }
