@@ -13,7 +13,7 @@ static _Thread_local struct {
     const char *cause;
     tc_site site;
   } latest[N_LATEST];  // sync point number n is at n modulo N_LATEST
-  tc_explanation *into;
+  tc_sync_watcher *open;  // the innermost
 } mine;
 
 // relaxed: sums that nothing else depends on
@@ -25,7 +25,7 @@ static void count(_Atomic uint64_t *of, uint64_t n) {
   if (n) atomic_fetch_add_explicit(of, n, memory_order_relaxed);
 }
 
-// Times stay in ticks.
+// Adds a sync point whose times are in ticks.
 static void explain(tc_explanation *e, const tc_sync_point *r) {
   bool is_new = true;
   for (int i = 0; i < e->n_kept; i++) is_new &= e->sync[i].hash != r->hash;
@@ -45,7 +45,7 @@ void tc_sync_watch_add(const tc_sync_point *r) {
   count(&sum.n_compiled, r->n_compiled);
   count(&sum.bytes, r->bytes);
   count(&sum.ticks, r->total_ns);
-  if (TC_UNLIKELY(mine.into != NULL)) explain(mine.into, r);
+  for (const tc_sync_watcher *w = mine.open; TC_UNLIKELY(w != NULL); w = w->outer) explain(w->into, r);
 }
 
 tc_sync_sums tc_sync_watch_sums(void) {
@@ -53,10 +53,13 @@ tc_sync_sums tc_sync_watch_sums(void) {
                         sum.n_kernels, sum.n_compiled, sum.bytes,  sum.ticks};
 }
 
-tc_explanation *tc_sync_watch_explain(tc_explanation *into) {
-  tc_explanation *before = mine.into;
-  mine.into = into;
-  return before;
+void tc_sync_watch_begin(tc_sync_watcher *w, tc_explanation *into) {
+  *w = (tc_sync_watcher){into, mine.open};
+  mine.open = w;
+}
+
+void tc_sync_watch_end(const tc_sync_watcher *w) {
+  mine.open = w->outer;
 }
 
 // The latest of n sync points, each with its cause and place. "..": there were more.

@@ -17,6 +17,11 @@ void tc_sync_watch_add(const tc_sync_point *record);
 // The process's sums. ticks: of total_ns.
 tc_sync_sums tc_sync_watch_sums(void);
 
-// Where this thread's sync points are added, with times in ticks; returns the place before. NULL:
-// nowhere.
-tc_explanation *tc_sync_watch_explain(tc_explanation *into);
+// An explanation that this thread's sync points are added to, with times in ticks, until the end.
+// They nest: a sync point is added to all that are open.
+typedef struct tc_sync_watcher {
+  tc_explanation *into;
+  struct tc_sync_watcher *outer;
+} tc_sync_watcher;
+void tc_sync_watch_begin(tc_sync_watcher *w, tc_explanation *into);
+void tc_sync_watch_end(const tc_sync_watcher *w);

@@ -15,9 +15,10 @@ tc_status tc_explain_at(tc_status (*fn)(void *user), void *user, tc_explanation 
   if (!fn || !out) return tc_fail(TC_ERR_ARG, "explain", site, "%s is NULL", fn ? "out" : "fn");
   *out = (tc_explanation){0};
   TC_TRY(tc_sync_at(NULL, site));  // what waits is not fn's
-  tc_explanation *before = tc_sync_watch_explain(out);
+  tc_sync_watcher w;
+  tc_sync_watch_begin(&w, out);
   tc_status st = fn(user), rest = tc_sync_at(NULL, site);
-  (void)tc_sync_watch_explain(before);
+  tc_sync_watch_end(&w);
   in_ns(&out->ns);
   for (int i = 0; i < out->n_kept; i++) {
     tc_sync_point *r = &out->sync[i];

@@ -24,6 +24,15 @@ static tc_status work(void *user) {
   return j->status;
 }
 
+// A read, an explanation within of one read and a rest, and a rest of its own.
+static tc_status nested(void *user) {
+  float x;
+  EXPECT_OK(tc_item(tc_neg(tc_ones(TC_SHAPE(1), TC_F32)), &x));
+  EXPECT_OK(tc_explain(work, &(job){1, TC_OK}, user));
+  (void)tc_neg(tc_ones(TC_SHAPE(2), TC_F32));
+  return TC_OK;
+}
+
 static void check_explain(void) {
   static tc_explanation e, inner;
   tc_scope s = tc_scope_begin();
@@ -47,6 +56,9 @@ static void check_explain(void) {
   EXPECT(inner.n_syncs == 1 && e.n_syncs == 101, "%llu", (unsigned long long)inner.n_syncs);
   EXPECT(tc_explain(work, &(job){1, TC_ERR_IO}, &e) == TC_ERR_IO && e.n_syncs == 2, "%llu",
          (unsigned long long)e.n_syncs);
+  EXPECT_OK(tc_explain(nested, &inner, &e));
+  EXPECT(inner.n_syncs == 2 && e.n_syncs == 4 && e.n_kept == 4, "%llu", (unsigned long long)e.n_syncs);
+  EXPECT(e.n_nodes > inner.n_nodes && e.ns > inner.ns && inner.ns > 0, "%llu", (unsigned long long)e.ns);
   EXPECT_FAILS(tc_explain(NULL, NULL, &e), TC_ERR_ARG, "fn is NULL");
   EXPECT_FAILS(tc_explain(work, NULL, NULL), TC_ERR_ARG, "out is NULL");
   tc_scope_end(s);

@@ -4,8 +4,9 @@
 #include "lowering/target/codegen_plugin.h"
 
 static tc_status refuse(const struct tc_kir *kir, const char *name, const char *cpu, const char *features,
-                        int vector_bits, void **out_object, size_t *out_bytes, char *text, size_t text_bytes) {
-  (void)kir, (void)name, (void)cpu, (void)features, (void)vector_bits, (void)out_bytes;
+                        int vector_bits, tc_debug_lines lines, void **out_object, size_t *out_bytes, char *text,
+                        size_t text_bytes) {
+  (void)kir, (void)name, (void)cpu, (void)features, (void)vector_bits, (void)lines, (void)out_bytes;
   *out_object = NULL;
   snprintf(text, text_bytes, "this generator refuses it");
   return TC_ERR_COMPILE;

