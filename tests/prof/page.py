@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """page.py TC_PROF: the page of tc-prof html, driven in headless Chromium at 1440 and 390 pixels: it opens without an error, refers to nothing outside,
 filters by place, shows the sync that is clicked, zooms, and is not wider than the window. A text of the profile that looks like markup stays text.
-Skipped (77) without Chromium. --look FILE PAGE writes a picture instead."""
+Of a long run it has every miss and failed sync, and a fair sample of the others.
+All but that is skipped (77) without Chromium. --look FILE PAGE writes a picture instead."""
 import json
 import pathlib
+import random
 import re
 import shutil
 import subprocess
@@ -11,7 +13,7 @@ import sys
 import tempfile
 
 import fixtures
-from writer import Writer
+from writer import FAILED, Writer
 
 DRIVER = """<script>
 window.said = [];
@@ -107,7 +109,34 @@ def check(tool, name, profile, folder):
     print(name, "ok")
 
 
+def check_sample(tool, folder):
+    """A loop of four places, four times as long as the page has room: each place has its share, whatever the step's length."""
+    chance = random.Random(1)
+    for n_faults in (300, 40000):
+        w = Writer()
+        w.process()
+        plan = fixtures.small_plan(w, 3, 1)
+        faults = set(chance.sample(range(1, 80001), n_faults))
+        for i in range(1, 80001):
+            fault = i in faults
+            w.sync(plan, f"model.c:{i % 4}", "eval", new=fault and i % 3 == 0, flags=FAILED if fault and i % 3 else 0, run=10**9 if i == 777 else 5000)
+        w.end()
+        text = subprocess.run([tool, "html", w.save(folder / "long.prof")], check=True, capture_output=True, text=True).stdout
+        data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+        drawn = [(int(s[0]), int(s[4])) for s in data["syncs"]]
+        assert 10000 < len(drawn) <= 20000 and drawn == sorted(set(drawn)), len(drawn)
+        kept = {777} | (faults if data["has_faults"] else set())
+        assert data["has_faults"] == (n_faults == 300) and kept <= {sequence for sequence, _ in drawn}, n_faults
+        for site in range(4):
+            share = sum(s == site for _, s in drawn) / len(drawn)
+            assert 0.22 < share < 0.28, (n_faults, site, share)
+    print("sample ok")
+
+
 def main():
+    if sys.argv[1] != "--look":
+        with tempfile.TemporaryDirectory() as folder:
+            check_sample(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(folder))
     if not browser():
         print("skipped: no Chromium (Debian: chromium)")
         return 77
