@@ -1,5 +1,5 @@
 // tc-prof html: the profile as one page, page.html with the data in it.
-// In: a profile that was read. Out: HTML on standard output, or in the file of -o.
+// In: a profile that was read. Out: HTML on standard output.
 // Invariants: nothing of a profile is markup: json.c escapes '<', and the page sets text alone.
 // Threads: one.
 #include <stdio.h>
@@ -293,15 +293,14 @@ static void write_data(page *w) {
 int tc_command_html(tc_profile *p, const tc_prof_options *o) {
   page w = {.p = p};
   const char *at = strstr(tc_page_html, data_mark);
-  if (o->output && !freopen(o->output, "w", stdout))
-    return fprintf(stderr, "tc-prof: %s cannot be written\n", o->output), 1;
   if (!at || !tc_groups_make(p, &w.groups)) return fprintf(stderr, "tc-prof: no memory\n"), 1;
   bool ok = choose_plans(&w);
   if (ok) {
     fwrite(tc_page_html, 1, (size_t)(at - tc_page_html), stdout);
     write_data(&w);
     fputs(at + sizeof data_mark - 1, stdout);
-    if (o->output) fprintf(stderr, "%s: open it in a browser\n", o->output);
+    ok = fflush(stdout) == 0 && !ferror(stdout);  // else main says why
+    if (o->output && ok) fprintf(stderr, "%s: open it in a browser\n", o->output);
   } else {
     fprintf(stderr, "tc-prof: no memory\n");
   }
