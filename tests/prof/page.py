@@ -21,6 +21,7 @@ window.addEventListener("error", e => said.push(e.message));
 window.drive = () => {
   const out = {}, rows = () => document.querySelectorAll("#sites tr.pick").length, $ = id => document.getElementById(id);
   out.title = document.title;
+  out.inSync = [...document.querySelectorAll(".tile")].map(t => t.innerText).find(t => t.includes("in sync points"));
   out.rows = rows();
   out.width = document.documentElement.scrollWidth;
   $("filter").value = "item", $("filter").dispatchEvent(new Event("input"));
@@ -89,6 +90,19 @@ def markup():
     return w
 
 
+def threads():
+    """Two threads that are in a sync for three quarters of their time, at the same moments."""
+    w = Writer()
+    w.process()
+    plan = fixtures.small_plan(w, 3, 1)
+    for i in range(20):
+        for thread in (4242, 4243):
+            w.clock = 10**9 + i * 80_000
+            w.sync(plan, "model.c:40", "item", outside=15_000, record=5000, run=57_900, thread=thread)
+    w.end()
+    return w
+
+
 def check(tool, name, profile, folder):
     path, page = folder / (name + ".prof"), folder / (name + ".html")
     path.write_bytes(profile)
@@ -102,6 +116,8 @@ def check(tool, name, profile, folder):
         assert out["width"] <= max(width, 500), (name, width, out["width"])  # headless windows are 500 wide at least
         assert out["rows"] >= 1 and out["unfiltered"] == out["rows"] and out["chosen"] == 1, (name, width, out)
         assert out["zoomed"] and out["whole"], (name, width, out)
+        if name == "threads":
+            assert re.search(r"^75 %\s+of the threads' time in sync points$", out["inSync"]), out
         if name == "training":
             assert 0 < out["filtered"] < out["rows"], out
             assert out["after"] != out["before"] and out["after"].startswith("Sync "), out
@@ -145,7 +161,7 @@ def main():
         return 0
     with tempfile.TemporaryDirectory() as folder:
         tool = pathlib.Path(sys.argv[1]).resolve()
-        for name, w in (("training", fixtures.training()), ("killed", fixtures.killed()), ("markup", markup())):
+        for name, w in (("training", fixtures.training()), ("killed", fixtures.killed()), ("markup", markup()), ("threads", threads())):
             check(tool, name, w if isinstance(w, bytes) else w.data, pathlib.Path(folder))
     return 0
 
