@@ -102,9 +102,10 @@ __attribute__((format(printf, 1, 0))) static int wrong_line(const char *fmt, con
 
 void tc_prof_print_head(tc_profile *p) {
   const char *program = tc_profile_text(p, p->process.program), *name = strrchr(program, '/');
-  printf("%s (%u)%s%s%s%s, %u threads\n", tc_show_colour(TC_BOLD, name ? name + 1 : program), p->process.pid,
-         p->process.library ? ", tc " : "", tc_profile_text(p, p->process.library), p->process.device ? ", " : "",
-         tc_profile_text(p, p->process.device), p->process.threads);
+  printf("%s (%u)%s%s%s%s, %u threads\n",
+         tc_show_colour(TC_BOLD, tc_show_begin(name ? name + 1 : program, tc_terminal_get()->columns - 50)),
+         p->process.pid, p->process.library ? ", tc " : "", tc_profile_text(p, p->process.library),
+         p->process.device ? ", " : "", tc_profile_text(p, p->process.device), p->process.threads);
   if (p->note[0]) printf("%s\n", tc_show_colour(TC_YELLOW, p->note));
   if (p->end.n_lost) printf("%u syncs could not be written\n", p->end.n_lost);
 }
@@ -182,6 +183,15 @@ static const tc_prof_command *find_command(const char *name) {
   return NULL;
 }
 
+// At least one, in digits alone.
+static bool parse_rows(const char *text, uint32_t *out) {
+  char *end;
+  errno = 0;
+  unsigned long n = strtoul(text, &end, 10);
+  *out = (uint32_t)n;
+  return *text >= '0' && *text <= '9' && *end == 0 && errno == 0 && n > 0 && n <= UINT32_MAX;
+}
+
 int main(int argc, char **argv) {
   tc_prof_options o = {0};
   const tc_prof_command *c = NULL;
@@ -189,14 +199,12 @@ int main(int argc, char **argv) {
   opterr = 0;
   for (int k; (k = getopt_long(argc, argv, ":jdan:o:h", words, NULL)) != -1;) {
     const char *given = argv[optind - 1];
-    char *end;
     switch (k) {
       case 'j': o.json = true; break;
       case 'd': o.dot = true; break;
       case 'a': o.all = true; break;
       case 'n':
-        o.top = (uint32_t)strtoul(optarg, &end, 10);
-        if (*end || o.top == 0) return wrong_line("-n takes a number of rows, not '%s'", optarg);
+        if (!parse_rows(optarg, &o.top)) return wrong_line("-n takes a number of rows, not '%s'", optarg);
         break;
       case 'o': o.output = optarg; break;
       case 'h': help = true; break;
