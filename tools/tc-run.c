@@ -169,6 +169,8 @@ static int run_profiled(int argc, char **argv) {
   int at = joined ? 2 : 3;
   if (!joined && argv[1][9]) return wrong_line("there is no option '%s'", argv[1]);
   if (!file || !*file) return wrong_line("'%s' wants a value", "--profile");
+  if (!joined && strcmp(file, "--") == 0)
+    return wrong_line("'%s' wants a file before --; --profile=-- names one of that name", "--profile");
   if (at < argc && strcmp(argv[at], "--") == 0) at++;
   if (at >= argc) return wrong_line("no program is named behind --profile %s", file);
   char *here = file[0] == '/' ? NULL : getcwd(NULL, 0), path[PATH_MAX];

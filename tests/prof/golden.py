@@ -19,6 +19,7 @@ sys.dont_write_bytecode = True
 
 import fixtures  # noqa: E402
 from schema import problems  # noqa: E402
+from writer import MEMORY, Writer  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
 BLAS = """{"kind": "process", "pid": 15343, "program": "/usr/bin/python3", "wall_s": 0.48, "blas_s": 0.229, "calls": 1612, "direct": 0, "peak_gflops": 275.0, \
@@ -33,20 +34,39 @@ COMMANDS = [["report"], ["steps"], ["misses"], ["fusion"], ["memory"], ["compile
 RUNS = [(fixture, words, []) for fixture in ("training", "changing") for words in COMMANDS]
 RUNS += [("training", ["sync", "8"], []), ("training", ["sync", "8"], ["--dot"]), ("training", ["sync", "2"], []), ("stacks", ["sync", "1"], []), ("changing", ["sync", "51"], []),
          ("changing", ["misses"], ["--all"]), ("changing", ["report"], ["--top=1"]), ("killed", ["report"], []), ("blas", ["report"], []), ("empty", ["report"], []),
-         ("empty", ["steps"], []), ("empty", ["misses"], []), ("empty", ["fusion"], []), ("empty", ["memory"], []), ("empty", ["compile"], [])]
+         ("long", ["memory"], []), ("long", ["sync", "1000001"], []), ("empty", ["steps"], []), ("empty", ["misses"], []), ("empty", ["fusion"], []), ("empty", ["memory"], []), ("empty", ["compile"], [])]
 # What is no profile, and other wrong lines: words and the exit status. stderr is part of the golden file.
-WRONG = [("no_file", ["report", "nothing.prof"], 1), ("no_words", [], 2), ("no_number", ["sync", "training.prof"], 2), ("no_sync", ["sync", "999", "training.prof"], 1),
+WRONG = [("no_file", ["report", "nothing.prof"], 1), ("no_words", [], 2), ("rows_minus", ["report", "-n", "-5", "training.prof"], 2), ("rows_many", ["report", "-n", "99999999999", "training.prof"], 2), ("no_number", ["sync", "training.prof"], 2), ("no_sync", ["sync", "999", "training.prof"], 1),
          ("bad_number", ["sync", "x", "training.prof"], 1), ("bad_option", ["--wrong", "training.prof"], 2), ("foreign", ["foreign.prof"], 1), ("zero", ["zero.prof"], 1),
          ("short", ["short.prof"], 1), ("version", ["version.prof"], 1), ("folder", ["."], 1), ("damaged", ["damaged.prof"], 1), ("torn", ["torn.prof"], 0),
-         ("blas_steps", ["steps", "blas.prof"], 1), ("help", ["--help"], 0), ("help_sync", ["sync", "--help"], 0), ("many", ["report", "training.prof", "blas.prof"], 2)]
-FREE = ("sync", "--dot")  # graphs are as wide as they are
+         ("blas_steps", ["steps", "blas.prof"], 1), ("help", ["--help"], 0), ("help_sync", ["sync", "--help"], 0), ("many", ["report", "training.prof", "blas.prof"], 2),
+         ("onto_itself", ["html", "-o", "training.prof", "training.prof"], 1), ("onto_link", ["trace", "-o", "link.prof", "training.prof"], 1),
+         ("onto_blas", ["report", "-o", "blas.prof", "blas.prof"], 1), ("full_disk", ["html", "-o", "/dev/full", "training.prof"], 1)]
+# What stands before these is 80 columns wide at most; tables of kernels and graphs are as wide as they are.
+FREE = {"sync": "\nkernels", "--dot": "digraph"}
+
+
+def long_texts():
+    """A profile whose texts and numbers are longer than a line has room for."""
+    place, op = "/home/somebody/with/a/long/path/" * 6 + "model_of_the_thing.c:123456", "scaled_dot_product_attention_backward"
+    w = Writer()
+    w.process(program="/opt/" + "program_of_a_long_name_" * 6)
+    w.n_syncs = 10**6
+    plan = w.plan(hash=1, arena_bytes=123456789, kernels=[{"name": "tc_f32_add_3", "kind": "generated", "site": place, "op": op}],
+                  blocks=[{"site": place, "op": op, "bytes": 123456, "is": 0}] * 30000)
+    w.sync(plan, place, "tc_scalar_of_a_long_cause", new=True, region="region/of/" * 20)
+    w.add(MEMORY, [("live", {"site": place, "op": op, "bytes": 99999})] * 30000, sequence=w.n_syncs, n_live=30001, at_ns=w.clock, bytes=30001 * 99999)
+    w.end()
+    return w.data
 
 
 def write_fixtures(folder):
     for name in ("training", "changing", "killed", "stacks", "empty"):
         made = getattr(fixtures, name)()
         (folder / f"{name}.prof").write_bytes(made if isinstance(made, bytes) else made.data)
+    (folder / "long.prof").write_bytes(long_texts())
     whole = (folder / "training.prof").read_bytes()
+    (folder / "link.prof").hardlink_to(folder / "training.prof")
     (folder / "training.prof.77").write_bytes(whole)  # a child's
     (folder / "training.prof.x7").write_bytes(b"no child's")
     (folder / "blas.prof").write_text(BLAS)
@@ -109,8 +129,9 @@ def main():
             made["-".join([fixture, *words, *(m.lstrip("-").replace("=", "") for m in more)])] = out
             if status or err:
                 wrong.append(f"{command}: status {status}: {err}")
-            wide = [line for line in out.split("\n") if len(line) > 80]
-            if wide and words[0] not in FREE:
+            end = FREE.get(more[0] if more else words[0])
+            wide = [line for line in (out.partition(end)[0] if end else out).split("\n") if len(line) > 80]
+            if wide:
                 wrong.append(f"{command}: a line of {len(wide[0])} columns: {wide[0]}")
             if more:
                 continue

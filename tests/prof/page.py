@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """page.py TC_PROF: the page of tc-prof html, driven in headless Chromium at 1440 and 390 pixels: it opens without an error, refers to nothing outside,
 filters by place, shows the sync that is clicked, zooms, and is not wider than the window. A text of the profile that looks like markup stays text.
-Skipped (77) without Chromium. --look FILE PAGE writes a picture instead."""
+Of a long run it has every miss and failed sync, and a fair sample of the others.
+All but that is skipped (77) without Chromium. --look FILE PAGE writes a picture instead."""
 import json
 import pathlib
+import random
 import re
 import shutil
 import subprocess
@@ -11,7 +13,7 @@ import sys
 import tempfile
 
 import fixtures
-from writer import Writer
+from writer import FAILED, Writer
 
 DRIVER = """<script>
 window.said = [];
@@ -19,6 +21,7 @@ window.addEventListener("error", e => said.push(e.message));
 window.drive = () => {
   const out = {}, rows = () => document.querySelectorAll("#sites tr.pick").length, $ = id => document.getElementById(id);
   out.title = document.title;
+  out.inSync = [...document.querySelectorAll(".tile")].map(t => t.innerText).find(t => t.includes("in sync points"));
   out.rows = rows();
   out.width = document.documentElement.scrollWidth;
   $("filter").value = "item", $("filter").dispatchEvent(new Event("input"));
@@ -87,6 +90,19 @@ def markup():
     return w
 
 
+def threads():
+    """Two threads that are in a sync for three quarters of their time, at the same moments."""
+    w = Writer()
+    w.process()
+    plan = fixtures.small_plan(w, 3, 1)
+    for i in range(20):
+        for thread in (4242, 4243):
+            w.clock = 10**9 + i * 80_000
+            w.sync(plan, "model.c:40", "item", outside=15_000, record=5000, run=57_900, thread=thread)
+    w.end()
+    return w
+
+
 def check(tool, name, profile, folder):
     path, page = folder / (name + ".prof"), folder / (name + ".html")
     path.write_bytes(profile)
@@ -100,6 +116,8 @@ def check(tool, name, profile, folder):
         assert out["width"] <= max(width, 500), (name, width, out["width"])  # headless windows are 500 wide at least
         assert out["rows"] >= 1 and out["unfiltered"] == out["rows"] and out["chosen"] == 1, (name, width, out)
         assert out["zoomed"] and out["whole"], (name, width, out)
+        if name == "threads":
+            assert re.search(r"^75 %\s+of the threads' time in sync points$", out["inSync"]), out
         if name == "training":
             assert 0 < out["filtered"] < out["rows"], out
             assert out["after"] != out["before"] and out["after"].startswith("Sync "), out
@@ -107,7 +125,34 @@ def check(tool, name, profile, folder):
     print(name, "ok")
 
 
+def check_sample(tool, folder):
+    """A loop of four places, four times as long as the page has room: each place has its share, whatever the step's length."""
+    chance = random.Random(1)
+    for n_faults in (300, 40000):
+        w = Writer()
+        w.process()
+        plan = fixtures.small_plan(w, 3, 1)
+        faults = set(chance.sample(range(1, 80001), n_faults))
+        for i in range(1, 80001):
+            fault = i in faults
+            w.sync(plan, f"model.c:{i % 4}", "eval", new=fault and i % 3 == 0, flags=FAILED if fault and i % 3 else 0, run=10**9 if i == 777 else 5000)
+        w.end()
+        text = subprocess.run([tool, "html", w.save(folder / "long.prof")], check=True, capture_output=True, text=True).stdout
+        data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+        drawn = [(int(s[0]), int(s[4])) for s in data["syncs"]]
+        assert 10000 < len(drawn) <= 20000 and drawn == sorted(set(drawn)), len(drawn)
+        kept = {777} | (faults if data["has_faults"] else set())
+        assert data["has_faults"] == (n_faults == 300) and kept <= {sequence for sequence, _ in drawn}, n_faults
+        for site in range(4):
+            share = sum(s == site for _, s in drawn) / len(drawn)
+            assert 0.22 < share < 0.28, (n_faults, site, share)
+    print("sample ok")
+
+
 def main():
+    if sys.argv[1] != "--look":
+        with tempfile.TemporaryDirectory() as folder:
+            check_sample(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(folder))
     if not browser():
         print("skipped: no Chromium (Debian: chromium)")
         return 77
@@ -116,7 +161,7 @@ def main():
         return 0
     with tempfile.TemporaryDirectory() as folder:
         tool = pathlib.Path(sys.argv[1]).resolve()
-        for name, w in (("training", fixtures.training()), ("killed", fixtures.killed()), ("markup", markup())):
+        for name, w in (("training", fixtures.training()), ("killed", fixtures.killed()), ("markup", markup()), ("threads", threads())):
             check(tool, name, w if isinstance(w, bytes) else w.data, pathlib.Path(folder))
     return 0
 

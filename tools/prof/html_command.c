@@ -1,5 +1,5 @@
 // tc-prof html: the profile as one page, page.html with the data in it.
-// In: a profile that was read. Out: HTML on standard output, or in the file of -o.
+// In: a profile that was read. Out: HTML on standard output.
 // Invariants: nothing of a profile is markup: json.c escapes '<', and the page sets text alone.
 // Threads: one.
 #include <stdio.h>
@@ -13,7 +13,7 @@
 extern const char tc_page_html[];  // made of page.html
 
 enum {
-  MOST_POINTS = 20000,  // of more syncs every nth is drawn; sums have all
+  MOST_POINTS = 20000,  // of more syncs some are drawn; sums have all
   MOST_PLANS = 200,  // with graphs and kernels; those that took most time
   MOST_MISSES = 500,
   MOST_TEXT = 100000,  // bytes of a graph's text
@@ -213,13 +213,58 @@ static void write_advice(page *w) {
   tc_json_end();
 }
 
+// Which syncs of a long run are drawn: marked ones, and one of each block of the others.
+typedef struct sample {
+  size_t longest;
+  size_t every;  // syncs of a block
+  bool has_faults;  // misses and failed syncs are marked; false: they are too many
+} sample;
+
+static bool is_marked(const tc_profile *p, const sample *s, size_t i) {
+  bool fault = p->point[i].miss || (p->point[i].flags & TC_PROF_FAILED);
+  return i == s->longest || (s->has_faults && fault);
+}
+
+// The same bits for the same number. Source: the finalizer of MurmurHash3.
+static uint64_t mix_bits(uint64_t x) {
+  x = (x ^ x >> 33) * 0xff51afd7ed558ccdU;
+  x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53U;
+  return x ^ x >> 33;
+}
+
+static sample choose_sample(const tc_profile *p) {
+  sample s = {.every = 1, .has_faults = true};
+  size_t n_marked = 0;
+  if (p->n_points <= MOST_POINTS) return s;
+  for (size_t i = 1; i < p->n_points; i++)
+    if (p->point[i].ns[TC_PHASE_TOTAL] > p->point[s.longest].ns[TC_PHASE_TOTAL]) s.longest = i;
+  for (size_t i = 0; i < p->n_points; i++) n_marked += is_marked(p, &s, i);
+  s.has_faults = n_marked <= MOST_POINTS / 2;
+  if (!s.has_faults) n_marked = 1;
+  size_t room = MOST_POINTS - n_marked;
+  s.every = (p->n_points - n_marked + room - 1) / room;
+  return s;
+}
+
+// Which sync of a block is drawn follows from a hash: a fixed one would show one place of a loop alone.
+static void write_points(page *w, const sample *s) {
+  size_t at = 0;  // among the syncs of blocks
+  tc_json_array("syncs");
+  for (size_t i = 0; i < w->p->n_points; i++) {
+    bool marked = is_marked(w->p, s, i);
+    if (marked || at % s->every == mix_bits(at / s->every) % s->every) write_point(w, i);
+    at += !marked;
+  }
+  tc_json_end();
+}
+
 static void write_data(page *w) {
-  size_t every = (w->p->n_points + MOST_POINTS - 1) / MOST_POINTS;
-  if (every == 0) every = 1;
+  sample s = choose_sample(w->p);
   tc_json_object(NULL);
   tc_prof_json_head(w->p, "html");
   tc_json_count("n_syncs", w->p->n_points);
-  tc_json_count("every", every);
+  tc_json_count("every", s.every);
+  tc_json_bool("has_faults", s.has_faults);
   tc_json_number("wall_ns", (double)(w->groups.end_ns - w->groups.begin_ns));
   tc_json_array("parts");
   for (int i = 0; i < TC_N_PARTS; i++) tc_json_text(NULL, tc_part_names[i]);
@@ -235,9 +280,7 @@ static void write_data(page *w) {
   tc_json_array("threads");
   for (size_t i = 0; i < w->p->n_threads; i++) tc_json_count(NULL, w->p->thread[i]);
   tc_json_end();
-  tc_json_array("syncs");
-  for (size_t i = 0; i < w->p->n_points; i += every) write_point(w, i);
-  tc_json_end();
+  write_points(w, &s);
   tc_json_array("plans");
   for (size_t i = 0; i < w->n_plans; i++) write_plan(w, w->plan[i]);
   tc_json_end();
@@ -250,15 +293,14 @@ static void write_data(page *w) {
 int tc_command_html(tc_profile *p, const tc_prof_options *o) {
   page w = {.p = p};
   const char *at = strstr(tc_page_html, data_mark);
-  if (o->output && !freopen(o->output, "w", stdout))
-    return fprintf(stderr, "tc-prof: %s cannot be written\n", o->output), 1;
   if (!at || !tc_groups_make(p, &w.groups)) return fprintf(stderr, "tc-prof: no memory\n"), 1;
   bool ok = choose_plans(&w);
   if (ok) {
     fwrite(tc_page_html, 1, (size_t)(at - tc_page_html), stdout);
     write_data(&w);
     fputs(at + sizeof data_mark - 1, stdout);
-    if (o->output) fprintf(stderr, "%s: open it in a browser\n", o->output);
+    ok = fflush(stdout) == 0 && !ferror(stdout);  // else main says why
+    if (o->output && ok) fprintf(stderr, "%s: open it in a browser\n", o->output);
   } else {
     fprintf(stderr, "tc-prof: no memory\n");
   }

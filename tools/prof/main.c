@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/prof/blas_profile.h"
@@ -82,7 +83,7 @@ static void print_help(void) {
       "  -a, --all        all rows\n"
       "  -d, --dot        graphs for Graphviz: sync\n"
       "  -j, --json       every figure as JSON\n"
-      "  -o, --output F   into a file, where a subcommand writes one\n"
+      "  -o, --output F   into this file, not to standard output\n"
       "  -h, --help       this text; after a subcommand, its own with examples\n"
       "exit status: 0; 1 where the file cannot be read, is damaged or lacks what is\n"
       "asked for; 2 for a wrong command line; 3 where diff finds something worse\n");
@@ -101,9 +102,10 @@ __attribute__((format(printf, 1, 0))) static int wrong_line(const char *fmt, con
 
 void tc_prof_print_head(tc_profile *p) {
   const char *program = tc_profile_text(p, p->process.program), *name = strrchr(program, '/');
-  printf("%s (%u)%s%s%s%s, %u threads\n", tc_show_colour(TC_BOLD, name ? name + 1 : program), p->process.pid,
-         p->process.library ? ", tc " : "", tc_profile_text(p, p->process.library), p->process.device ? ", " : "",
-         tc_profile_text(p, p->process.device), p->process.threads);
+  printf("%s (%u)%s%s%s%s, %u threads\n",
+         tc_show_colour(TC_BOLD, tc_show_begin(name ? name + 1 : program, tc_terminal_get()->columns - 50)),
+         p->process.pid, p->process.library ? ", tc " : "", tc_profile_text(p, p->process.library),
+         p->process.device ? ", " : "", tc_profile_text(p, p->process.device), p->process.threads);
   if (p->note[0]) printf("%s\n", tc_show_colour(TC_YELLOW, p->note));
   if (p->end.n_lost) printf("%u syncs could not be written\n", p->end.n_lost);
 }
@@ -142,17 +144,29 @@ static int end_output(int status) {
   return 1;
 }
 
+// Whether the file of -o, if there is one, is standard output from here on; else says why not.
+static bool open_output(const tc_prof_command *c, const tc_prof_options *o) {
+  struct stat out, in;
+  if (o->output && stat(o->output, &out) == 0)
+    for (int i = c->run == tc_command_diff ? 0 : o->n_words - 1; i < o->n_words; i++)
+      if (stat(o->word[i], &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+        return fprintf(stderr, "tc-prof: %s is the profile itself: -o takes another file\n", o->output), false;
+  if (o->output && !freopen(o->output, "w", stdout))
+    return fprintf(stderr, "tc-prof: %s cannot be written: %s\n", o->output, strerror(errno)), false;
+  tc_terminal_get();
+  return true;
+}
+
 static int run(const tc_prof_command *c, const tc_prof_options *o) {
   tc_profile p;
   int status = 1;
   const char *path = o->word[o->n_words - 1];
-  tc_terminal_get();
   if (tc_blas_profile_is(path)) {
-    if (c->run == tc_command_report) return end_output(tc_blas_profile_print(path, o));
+    if (c->run == tc_command_report) return open_output(c, o) ? end_output(tc_blas_profile_print(path, o)) : 1;
     return fprintf(stderr, "tc-prof: %s is a profile of calls of BLAS; report alone reads it\n", path), 1;
   }
   if (tc_profile_open(&p, path) && tc_profile_read(&p)) {
-    status = c->run(&p, o);
+    status = open_output(c, o) ? c->run(&p, o) : 1;
     if (p.damaged) {
       fflush(stdout);
       fprintf(stderr, "tc-prof: %s is %s\n", p.path, p.note);
@@ -169,6 +183,15 @@ static const tc_prof_command *find_command(const char *name) {
   return NULL;
 }
 
+// At least one, in digits alone.
+static bool parse_rows(const char *text, uint32_t *out) {
+  char *end;
+  errno = 0;
+  unsigned long n = strtoul(text, &end, 10);
+  *out = (uint32_t)n;
+  return *text >= '0' && *text <= '9' && *end == 0 && errno == 0 && n > 0 && n <= UINT32_MAX;
+}
+
 int main(int argc, char **argv) {
   tc_prof_options o = {0};
   const tc_prof_command *c = NULL;
@@ -176,14 +199,12 @@ int main(int argc, char **argv) {
   opterr = 0;
   for (int k; (k = getopt_long(argc, argv, ":jdan:o:h", words, NULL)) != -1;) {
     const char *given = argv[optind - 1];
-    char *end;
     switch (k) {
       case 'j': o.json = true; break;
       case 'd': o.dot = true; break;
       case 'a': o.all = true; break;
       case 'n':
-        o.top = (uint32_t)strtoul(optarg, &end, 10);
-        if (*end || o.top == 0) return wrong_line("-n takes a number of rows, not '%s'", optarg);
+        if (!parse_rows(optarg, &o.top)) return wrong_line("-n takes a number of rows, not '%s'", optarg);
         break;
       case 'o': o.output = optarg; break;
       case 'h': help = true; break;

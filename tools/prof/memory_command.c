@@ -62,7 +62,7 @@ static tc_prof_block *find_blocks(tc_profile *p, const tc_prof_plan *plan, uint3
 
 static const char *place_of(tc_profile *p, uint32_t site) {
   const char *text = tc_profile_text(p, site);
-  return tc_show_end(*text ? text : "?", tc_terminal_get()->columns - 53);
+  return tc_show_end(*text ? text : "?", tc_terminal_get()->columns - 54);
 }
 
 // Tensors of the same place and op together.
@@ -105,14 +105,14 @@ static void print_rows(tc_profile *p, memory_row *row, uint32_t n_tensors, doubl
   double rest = all;
   for (size_t i = 0; i < rows; i++) {
     char times[16] = "";
-    if (row[i].n > 1) snprintf(times, sizeof times, "%u x", row[i].n);
+    if (row[i].n > 1) snprintf(times, sizeof times, "%.5s x", tc_show_number(row[i].n));
     rest -= row[i].bytes;
-    printf("  %9s %6s %6s  %-9s %-15s %s\n", tc_show_bytes(row[i].bytes), tc_show_share(row[i].bytes, all), times,
+    printf("  %9s %6s %7s  %-9s %-15s %s\n", tc_show_bytes(row[i].bytes), tc_show_share(row[i].bytes, all), times,
            row[i].is < 3 ? kinds[row[i].is] : "", tc_show_begin(tc_profile_text(p, row[i].op), 15),
            place_of(p, row[i].site));
   }
   if (rows < n) printf("  %zu more rows: --all\n", n - rows);
-  if (rest > 0) printf("  %9s %6s         all else\n", tc_show_bytes(rest), tc_show_share(rest, all));
+  if (rest > 0) printf("  %9s %6s          all else\n", tc_show_bytes(rest), tc_show_share(rest, all));
 }
 
 static bool print_live(tc_profile *p, const tc_prof_options *o) {
@@ -141,8 +141,11 @@ static bool print_plan(tc_profile *p, const tc_point *point, const tc_prof_optio
   if (!plan) return true;
   tc_prof_block *block = find_blocks(p, plan, &n, &stage, &bytes);
   memory_row *row = malloc((n + 1) * sizeof *row);
-  printf("\nthe plan that needs most: plan %u of sync %u, %s %s\n", plan->id, point->sequence,
-         tc_show_end(tc_profile_text(p, point->site), 32), tc_show_begin(tc_profile_text(p, point->cause), 12));
+  char line[400];
+  snprintf(line, sizeof line, "the plan that needs most: plan %u of sync %u, %s %s", plan->id, point->sequence,
+           tc_show_end(tc_profile_text(p, point->site), 32), tc_show_begin(tc_profile_text(p, point->cause), 12));
+  putchar('\n');
+  tc_show_words(0, line);
   printf("  inputs %s, outputs %s, temporaries %s\n", tc_show_bytes((double)plan->input_bytes),
          tc_show_bytes((double)plan->output_bytes), tc_show_bytes((double)plan->arena_bytes));
   for (uint32_t i = 0; row && block && i < n; i++)
@@ -163,10 +166,10 @@ static bool print_memory(tc_profile *p, const tc_prof_options *o) {
   if (!print_live(p, o)) return false;
   if (measured)
     printf("largest sync as measured: %s, sync %u, %s\n", tc_show_bytes((double)measured->peak_bytes),
-           measured->sequence, tc_show_end(tc_profile_text(p, measured->site), 40));
+           measured->sequence, place_of(p, measured->site));
   if (planned)
     printf("largest sync as planned:  %s, sync %u, %s\n", tc_show_bytes((double)planned->planned_bytes),
-           planned->sequence, tc_show_end(tc_profile_text(p, planned->site), 40));
+           planned->sequence, place_of(p, planned->site));
   return !planned || print_plan(p, planned, o);
 }
 

@@ -202,11 +202,16 @@ static void print_stack(const view *v) {
 static void print_sync(const view *v) {
   const tc_point *point = v->point;
   uint64_t start = v->p->process.start_ns;
+  char head[20], tail[200];
+  int columns = tc_terminal_get()->columns;
   tc_prof_print_head(v->p);
-  printf("sync %u: %s %s, thread %u, %s after the start\n", point->sequence,
-         tc_show_colour(TC_BOLD, tc_profile_text(v->p, point->site)), tc_profile_text(v->p, point->cause),
-         v->p->thread[point->thread], tc_show_ns(point->begin_ns > start ? (double)(point->begin_ns - start) : 0));
-  if (point->region) printf("  in region %s\n", tc_profile_text(v->p, point->region));
+  int used = snprintf(head, sizeof head, "sync %u: ", point->sequence);
+  used += snprintf(tail, sizeof tail, " %s, thread %u, %s after the start",
+                   tc_show_begin(tc_profile_text(v->p, point->cause), 16), v->p->thread[point->thread],
+                   tc_show_ns(point->begin_ns > start ? (double)(point->begin_ns - start) : 0));
+  int left = columns - used > 8 ? columns - used : 8;  // of the place
+  printf("%s%s%s\n", head, tc_show_colour(TC_BOLD, tc_show_end(tc_profile_text(v->p, point->site), left)), tail);
+  if (point->region) printf("  in region %s\n", tc_show_end(tc_profile_text(v->p, point->region), columns - 12));
   print_cache(v);
   print_plan(v);
   print_stack(v);
