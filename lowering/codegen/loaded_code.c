@@ -12,7 +12,7 @@
 // Also guards gdb's list and perf's files.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tc_loaded_code *first;
-TC_FORK_SAFE(&lock, 7)
+TC_FORK_SAFE(&lock, 9)  // taken under the lock of the compile queue
 
 // pre: locked. A process that has no files yet, such as a forked child, writes into its own all
 // that is loaded.
