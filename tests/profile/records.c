@@ -1,6 +1,6 @@
 // Programs whose profile records.py reads. Each sync is announced as "expect LINE CAUSE NODES" with
 // the nodes counted here, by hand.
-//   profile_records kinds|bytes|again|restart|forever|exec|steps
+//   profile_records kinds|bytes|again|restart|forever|exec|steps|heavy
 // kinds: twelve kinds of sync in three threads, then a fork, whose child has two more.
 #include <pthread.h>
 #include <stdio.h>
@@ -222,11 +222,26 @@ static void run_restart(void) {
   if (tc_last_error()->status != TC_ERR_STATE) exit(1);
 }
 
+// Two nodes a sync, of which each takes long.
+static void run_heavy(int n) {
+  tc_scope s = tc_scope_begin();
+  tc_tensor x = tc_keep(tc_rand(TC_SHAPE(512, 512), TC_F32)), w = tc_keep(tc_rand(TC_SHAPE(512, 512), TC_F32));
+  CHECK(tc_sync(NULL));
+  for (int i = 0; i < n; i++) {
+    tc_scope step = tc_scope_begin();
+    tc_tensor y = tc_matmul(x, w);
+    CHECK(tc_eval(1, &y));
+    tc_scope_end(step);
+  }
+  tc_scope_end(s);
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "kinds") == 0) run_kinds();
   if (strcmp(what, "bytes") == 0) run_bytes();
   if (strcmp(what, "again") == 0) run_again();
+  if (strcmp(what, "heavy") == 0) run_heavy(20);
   if (strcmp(what, "restart") == 0) run_restart();
   if (strcmp(what, "forever") == 0)
     for (int i = 0;; i++) {

@@ -246,6 +246,13 @@ def test_summary():
         expect("a summary is no file", not list(HERE.iterdir()))
 
 
+def test_summary_of_heavy_syncs():
+    """A graph of few nodes is tiny where its sync is short, too."""
+    for what, tiny in ((["steps", "5000"], True), (["heavy"], False)):
+        said = run([PROGRAM, *what], name="1").stderr
+        expect(f"{what}: {said}", ("small value is read" in said or "tiny graphs" in said or "could take less" in said) == tiny)
+
+
 def test_examples():
     # the first's arguments keep the long ones short
     small = {"digits": ["--small", "1"], "char_gpt": ["--small"], "mlp_regression": []}
