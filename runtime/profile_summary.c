@@ -2,6 +2,7 @@
 #include "runtime/profile_summary.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -89,6 +90,16 @@ static double share(uint64_t part, uint64_t of) {
   return of ? 100.0 * (double)part / (double)of : 0;
 }
 
+// A child sums its own syncs alone.
+static void forget_in_child(void) {
+  if (self.n) memset(&self, 0, sizeof self);
+}
+
+static void watch_forks(void) __attribute__((constructor));
+static void watch_forks(void) {
+  pthread_atfork(NULL, NULL, forget_in_child);
+}
+
 // ---- texts ----
 
 // One line, cut to the columns.
@@ -137,8 +148,7 @@ static const char *advice_of(const site_sum *s) {
     return "its graph grows: end the scope each step, or tc_detach what is kept";
   if (s->n > 2 * WARM && s->n_warm_miss * 2 > s->n)
     return "its graph is new each time: keep shapes and attributes equal";
-  if (is_tiny(s) && reads_value(s))
-    return "a small value is read each time: read it less often, or at the step's end";
+  if (is_tiny(s) && reads_value(s)) return "a small value is read each time: read it less often, or at the step's end";
   if (is_tiny(s)) return "tiny graphs: let more be recorded before a value is needed";
   return NULL;
 }

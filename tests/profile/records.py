@@ -241,6 +241,9 @@ def test_summary():
         starts = [i for i, x in enumerate(lines) if x.startswith("tc profile: ")]
         parts = [lines[a:b] for a, b in zip(starts, starts[1:] + [len(lines)])]
         expect(f"summary of {args}: {done.stderr}", len(parts) == (2 if args == ["kinds"] else 1))
+        wanted = [x.split()[1] == "child" for x in done.stdout.splitlines() if x.startswith("expect")]
+        counts = sorted(int(x.split()[1]) for x in lines if x.startswith("  syncs "))
+        expect(f"syncs of {args}: {counts}", not wanted or counts == sorted((sum(wanted), len(wanted) - sum(wanted))))
         for part in parts:
             expect(f"summary of {args}: {len(part)} lines", 4 < len(part) <= 12 and max(map(len, part)) <= 100 and "tc-prof" in part[-1])
         expect("a summary is no file", not list(HERE.iterdir()))
