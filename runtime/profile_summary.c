@@ -2,6 +2,7 @@
 #include "runtime/profile_summary.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
@@ -185,7 +186,7 @@ static void put_verdict(FILE *out) {
 }
 
 static void put_site(FILE *out, const site_sum *s) {
-  char place[128];
+  char place[PATH_MAX];
   tc_site_text(s->site, place, sizeof place);
   const char *name = place[0] ? place : "an unknown place", *advice = advice_of(s);
   size_t n = strlen(name);

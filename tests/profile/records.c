@@ -1,6 +1,6 @@
 // Programs whose profile records.py reads. Each sync is announced as "expect LINE CAUSE NODES" with
 // the nodes counted here, by hand.
-//   profile_records kinds|bytes|again|restart|forever|exec|steps|heavy
+//   profile_records kinds|bytes|again|restart|forever|exec|steps|heavy|far
 // kinds: twelve kinds of sync in three threads, then a fork, whose child has two more.
 #include <pthread.h>
 #include <stdio.h>
@@ -236,12 +236,21 @@ static void run_heavy(int n) {
   tc_scope_end(s);
 }
 
+// The place of this sync is longer than most texts.
+static void run_far(void) {
+#define FOLDER "a_folder_of_forty_one_letters_and_a_slash/"
+  static const char place[] = "/" FOLDER FOLDER FOLDER FOLDER "far.c:7";
+  float v;
+  CHECK(tc_item_f32_at(tc_sum(leaf(), TC_ALL, false), &v, (tc_site)(uintptr_t)place));
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "kinds") == 0) run_kinds();
   if (strcmp(what, "bytes") == 0) run_bytes();
   if (strcmp(what, "again") == 0) run_again();
   if (strcmp(what, "heavy") == 0) run_heavy(20);
+  if (strcmp(what, "far") == 0) run_far();
   if (strcmp(what, "restart") == 0) run_restart();
   if (strcmp(what, "forever") == 0)
     for (int i = 0;; i++) {

@@ -249,6 +249,11 @@ def test_summary():
         expect("a summary is no file", not list(HERE.iterdir()))
 
 
+def test_summary_of_a_long_path():
+    said = run([PROGRAM, "far"], name="1").stderr
+    expect(f"a long path: {said}", "item at far.c:7: 1 times" in said)
+
+
 def test_summary_of_heavy_syncs():
     """A graph of few nodes is tiny where its sync is short, too."""
     for what, tiny in ((["steps", "5000"], True), (["heavy"], False)):
