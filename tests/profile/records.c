@@ -66,12 +66,12 @@ static void write_values(const char *region) {
   tc_region_begin(region);
   tc_tensor x = chain(leaf(), 2);
   char *text = tc_format(x);
-  expect(region, __LINE__ - 1, "to_host", 3);
+  expect(region, __LINE__ - 1, "print", 3);
   free(text);
   snprintf(path, sizeof path, "profile_%d.npy", (int)getpid());
-  CHECK(tc_save_npy(path, chain(leaf(), 4))), expect(region, __LINE__, "map", 5);
+  CHECK(tc_save_npy(path, chain(leaf(), 4))), expect(region, __LINE__, "save", 5);
   unlink(path);
-  CHECK(tc_print(chain(leaf(), 6))), expect(region, __LINE__, "to_host", 7);
+  CHECK(tc_print(chain(leaf(), 6))), expect(region, __LINE__, "print", 7);
   tc_tensor sums = tc_cumsum(leaf(), 0);
   CHECK(tc_eval(1, &sums)), expect(region, __LINE__, "eval", 2);
   static const int64_t far[2] = {1, 9};
