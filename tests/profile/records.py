@@ -168,6 +168,8 @@ def test_restart():
     files = {path.name: reader.Profile(path) for path in HERE.iterdir()}
     expect(f"{len(files)} files", len(files) == 20)
     for name, p in files.items():
+        process = p.of("process")[0]
+        expect(f"{name}: {process}", process["threads"] > 0 and process["device"] and process["isa"])
         # plans of before this file are described anew
         expect(f"{name}: syncs", len(p.of("sync")) == 10 and len(p.plans) == 3 and p.of("end")[0]["n_syncs"] == 10)
         expect(f"{name}: plans", all(x["n_kernels"] == 1 and x["bytes"] == 64 and x["fusion"] and x["program"] and x["graph"] for x in p.plans.values()))
