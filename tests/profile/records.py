@@ -112,7 +112,7 @@ def test_bytes():
         expect(f"bytes of line {line}: {x['bytes']}, by hand {moved}", x["bytes"] == moved)
         expect(f"operations of line {line}: {x['flops']}, by hand {flops}", x["flops"] == flops)
     cut = [x for x in plans.values() if x["n_boundaries"]]
-    expect(f"one boundary, of the product's operand: {cut}", len(cut) == 1 and cut[0]["boundary"][0]["bytes"] == 2 * 64 * 128 * 4 and "product" in cut[0]["boundary"][0]["reason"])
+    expect(f"one boundary, of the product's operand: {cut}", len(cut) == 1 and cut[0]["boundary"][0]["bytes"] == 2 * 64 * 128 * 4 and "matmul" in cut[0]["boundary"][0]["reason"])
     expect("what the boundary costs is what is beyond the least", cut and cut[0]["bytes"] - cut[0]["least_bytes"] == cut[0]["boundary"][0]["bytes"])
     unused = p.of("unused")
     expect(f"results that nobody read: {unused}", sum(u["n_values"] for u in unused) >= len(wanted))
