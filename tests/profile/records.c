@@ -227,7 +227,7 @@ static void run_restart(void) {
 // Two nodes a sync, of which each takes long.
 static void run_heavy(int n) {
   tc_scope s = tc_scope_begin();
-  tc_tensor x = tc_keep(tc_rand(TC_SHAPE(512, 512), TC_F32)), w = tc_keep(tc_rand(TC_SHAPE(512, 512), TC_F32));
+  tc_tensor x = tc_keep(tc_rand(TC_SHAPE(1024, 1024), TC_F32)), w = tc_keep(tc_rand(TC_SHAPE(1024, 1024), TC_F32));
   CHECK(tc_sync(NULL));
   for (int i = 0; i < n; i++) {
     tc_scope step = tc_scope_begin();
@@ -251,7 +251,7 @@ int main(int argc, char **argv) {
   if (strcmp(what, "kinds") == 0) run_kinds();
   if (strcmp(what, "bytes") == 0) run_bytes();
   if (strcmp(what, "again") == 0) run_again();
-  if (strcmp(what, "heavy") == 0) run_heavy(20);
+  if (strcmp(what, "heavy") == 0) run_heavy(8);
   if (strcmp(what, "far") == 0) run_far();
   if (strcmp(what, "restart") == 0) run_restart();
   if (strcmp(what, "forever") == 0)
