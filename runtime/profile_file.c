@@ -202,7 +202,7 @@ uint32_t tc_profile_word(const char *word) {
 }
 
 uint32_t tc_profile_site(tc_site site) {
-  char text[512];
+  char text[PATH_MAX];
   if (site == 0) return 0;
   const known *k = find_known(site, BY_SITE);
   if (!k || k->id) return k ? k->id : 0;
