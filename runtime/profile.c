@@ -2,6 +2,7 @@
 #include "runtime/profile.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -79,7 +80,7 @@ static tc_sync_point in_ns(const tc_sync_point *r) {
 
 static void log_line(const tc_sync_point *ticks) {
   tc_sync_point ns = in_ns(ticks), *r = &ns;
-  char text[128];
+  char text[PATH_MAX];
   tc_site_text(r->site, text, sizeof text);
   tc_log_line(TC_LOG_SYNC,
               "%s at %s: %s, graph %016" PRIx64 " of %u nodes, %u left, %u kernels (%s), %s, %u compiled, %" PRIu64

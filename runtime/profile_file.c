@@ -202,7 +202,7 @@ uint32_t tc_profile_word(const char *word) {
 }
 
 uint32_t tc_profile_site(tc_site site) {
-  char text[512];
+  char text[PATH_MAX];
   if (site == 0) return 0;
   const known *k = find_known(site, BY_SITE);
   if (!k || k->id) return k ? k->id : 0;
@@ -388,7 +388,11 @@ tc_status tc_profile_start_with(const char *file, const tc_profile_machine *mach
   (void)tc_profile_wake(machine);
   pthread_mutex_lock(&self.lock);
   bool busy = self.file >= 0, done = false;
-  if (!busy) make_absolute(file, self.base), self.parent_path[0] = 0, done = open_locked(false, &error);
+  if (!busy) {
+    make_absolute(file, self.base);
+    self.parent_path[0] = 0, self.machine = *machine;  // no sync may have told it
+    done = open_locked(false, &error);
+  }
   pthread_mutex_unlock(&self.lock);
   if (busy) return TC_FAIL(TC_ERR_STATE, "a profile is being written to %s already", self.path);
   if (!done) return TC_FAIL(TC_ERR_IO, "%s cannot be written: %s", self.path, error ? strerror(error) : "it is full");

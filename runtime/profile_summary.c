@@ -2,6 +2,8 @@
 #include "runtime/profile_summary.h"
 
 #include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -13,6 +15,7 @@
 #define WARM 4  // syncs of a site after which a new graph counts
 #define LONGEST_PLACE 36
 #define TINY 8  // nodes of a tiny graph
+#define TINY_NS 100000  // a longer sync is busy with more than its own cost, whatever its nodes
 
 typedef struct site_sum {
   tc_site site;
@@ -30,6 +33,7 @@ static struct {
   uint64_t before, lookup, making, allocate, run, publish, total;
   uint64_t n_gpu, n_replayed, copied_bytes;
   const char *gpu_note;  // static, the latest one
+  double tick_ns;  // as printing was told
 } self;
 
 static uint32_t class_of(uint64_t n) {
@@ -87,6 +91,16 @@ static double share(uint64_t part, uint64_t of) {
   return of ? 100.0 * (double)part / (double)of : 0;
 }
 
+// A child sums its own syncs alone.
+static void forget_in_child(void) {
+  if (self.n) memset(&self, 0, sizeof self);
+}
+
+static void watch_forks(void) __attribute__((constructor));
+static void watch_forks(void) {
+  pthread_atfork(NULL, NULL, forget_in_child);
+}
+
 // ---- texts ----
 
 // One line, cut to the columns.
@@ -122,17 +136,21 @@ static bool reads_value(const site_sum *s) {
   return strcmp(s->cause, "item") == 0 || strcmp(s->cause, "to_host") == 0 || strcmp(s->cause, "print") == 0;
 }
 
+// Whether the syncs themselves are most of what a site costs, plans that were made once aside.
+static bool is_tiny(const site_sum *s) {
+  double n = (double)s->n, ns = (double)(s->ticks - TC_MIN(s->making, s->ticks)) * self.tick_ns;
+  return s->n > WARM && (double)s->n_nodes <= n * TINY && ns < n * TINY_NS;
+}
+
 // What is wrong with a site, and what to change. NULL: nothing. The first of several that applies.
 static const char *advice_of(const site_sum *s) {
-  double nodes = (double)s->n_nodes / (double)s->n;
   if (s->n_wrong) return "results are wrong (TC_VERIFY=1): please report it";
   if (s->n > 2 * WARM && s->last_nodes > 2 * s->first_nodes + TINY && s->n_warm_miss * 2 > s->n)
     return "its graph grows: end the scope each step, or tc_detach what is kept";
   if (s->n > 2 * WARM && s->n_warm_miss * 2 > s->n)
     return "its graph is new each time: keep shapes and attributes equal";
-  if (s->n > WARM && nodes <= TINY && reads_value(s))
-    return "a small value is read each time: read it less often, or at the step's end";
-  if (s->n > WARM && nodes <= TINY) return "tiny graphs: let more be recorded before a value is needed";
+  if (is_tiny(s) && reads_value(s)) return "a small value is read each time: read it less often, or at the step's end";
+  if (is_tiny(s)) return "tiny graphs: let more be recorded before a value is needed";
   return NULL;
 }
 
@@ -168,7 +186,7 @@ static void put_verdict(FILE *out) {
 }
 
 static void put_site(FILE *out, const site_sum *s) {
-  char place[128];
+  char place[PATH_MAX];
   tc_site_text(s->site, place, sizeof place);
   const char *name = place[0] ? place : "an unknown place", *advice = advice_of(s);
   size_t n = strlen(name);
@@ -186,6 +204,7 @@ void tc_profile_summary_print(FILE *out, double tick_ns) {
   char a[32], b[32];
   uint64_t all = self.before + self.total, n = TC_MAX_OF(self.n, UINT64_C(1));
   if (self.n == 0) return;
+  self.tick_ns = tick_ns;
   put_verdict(out);
   put_line(out,
            "  syncs   %" PRIu64 " at %d place%s; graphs of %" PRIu64 " nodes (median), %" PRIu64 " (99 %%), %" PRIu64

@@ -85,6 +85,14 @@ tc_tensor tc_from_host_strided_at(const void *data, tc_dims shape, const int64_t
 
 // ---- out ----
 
+// What reads the value: the function written over this one, if its name says so.
+static tc_cause cause_of(tc_cause own) {
+  const char *op = tc_outer_op;
+  if (TC_LIKELY(!op)) return own;
+  if (strcmp(op, "print") == 0 || strcmp(op, "format") == 0) return TC_CAUSE_PRINT;
+  return strstr(op, "save") ? TC_CAUSE_SAVE : own;
+}
+
 static void convert(tc_type from, const void *src, tc_type to, void *out);
 
 tc_status tc_item_at(tc_tensor h, tc_type as, void *out, tc_site site) {
@@ -122,7 +130,7 @@ static tc_status to_host(tc_ctype c, tc_tensor h, void *out, size_t bytes, const
   tc_stored v;
   char text[128];
   if (!tc_enter(op, site)) return TC_ERR_STATE;
-  tc_status st = tc_value(h, TC_CAUSE_TO_HOST, site, &v);
+  tc_status st = tc_value(h, cause_of(TC_CAUSE_TO_HOST), site, &v);
   size_t have = st == TC_OK ? (size_t)tc_dims_at(v.shape)->count * tc_type_bytes(v.type) : 0;
   if (st == TC_OK && !tc_host_data_fits(c, v.type))
     st = tc_fail(TC_ERR_DTYPE, op, site, TC_MISFIT, ctype_name(c), tc_type_name(v.type));
@@ -287,7 +295,7 @@ tc_status tc_map_shared_at(tc_tensor h, const void **out_data, void **out_share,
   if (!out_data || !out_share)
     return tc_fail(TC_ERR_ARG, "map_shared", site, "%s is NULL", out_data ? "out_share" : "out_data");
   if (!tc_enter("map_shared", site)) return TC_ERR_STATE;
-  tc_status st = tc_value(h, TC_CAUSE_MAP, site, &v);
+  tc_status st = tc_value(h, cause_of(TC_CAUSE_MAP), site, &v);
   if (st == TC_OK) st = bring(&v);
   if (st == TC_OK) tc_buffer_lend(v.buf), *out_data = v.buf->ptr, *out_share = v.buf;  // with our reference
   tc_leave();

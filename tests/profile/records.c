@@ -1,6 +1,6 @@
 // Programs whose profile records.py reads. Each sync is announced as "expect LINE CAUSE NODES" with
 // the nodes counted here, by hand.
-//   profile_records kinds|bytes|again|restart|forever|exec|steps
+//   profile_records kinds|bytes|again|restart|forever|exec|steps|heavy|far
 // kinds: twelve kinds of sync in three threads, then a fork, whose child has two more.
 #include <pthread.h>
 #include <stdio.h>
@@ -66,12 +66,12 @@ static void write_values(const char *region) {
   tc_region_begin(region);
   tc_tensor x = chain(leaf(), 2);
   char *text = tc_format(x);
-  expect(region, __LINE__ - 1, "to_host", 3);
+  expect(region, __LINE__ - 1, "print", 3);
   free(text);
   snprintf(path, sizeof path, "profile_%d.npy", (int)getpid());
-  CHECK(tc_save_npy(path, chain(leaf(), 4))), expect(region, __LINE__, "map", 5);
+  CHECK(tc_save_npy(path, chain(leaf(), 4))), expect(region, __LINE__, "save", 5);
   unlink(path);
-  CHECK(tc_print(chain(leaf(), 6))), expect(region, __LINE__, "to_host", 7);
+  CHECK(tc_print(chain(leaf(), 6))), expect(region, __LINE__, "print", 7);
   tc_tensor sums = tc_cumsum(leaf(), 0);
   CHECK(tc_eval(1, &sums)), expect(region, __LINE__, "eval", 2);
   static const int64_t far[2] = {1, 9};
@@ -200,8 +200,10 @@ static void sync_once(int n) {
   tc_scope_end(s);
 }
 
-// A file for each ten syncs; between two of them one sync that no file has.
+// A file for each ten syncs, the first behind a sync that no profile had; between two of them one sync that no file
+// has.
 static void run_restart(void) {
+  sync_once(5);
   for (int k = 0; k < 20; k++) {
     char path[64];
     snprintf(path, sizeof path, "part_%d", k);
@@ -222,11 +224,35 @@ static void run_restart(void) {
   if (tc_last_error()->status != TC_ERR_STATE) exit(1);
 }
 
+// Two nodes a sync, of which each takes long.
+static void run_heavy(int n) {
+  tc_scope s = tc_scope_begin();
+  tc_tensor x = tc_keep(tc_rand(TC_SHAPE(1024, 1024), TC_F32)), w = tc_keep(tc_rand(TC_SHAPE(1024, 1024), TC_F32));
+  CHECK(tc_sync(NULL));
+  for (int i = 0; i < n; i++) {
+    tc_scope step = tc_scope_begin();
+    tc_tensor y = tc_matmul(x, w);
+    CHECK(tc_eval(1, &y));
+    tc_scope_end(step);
+  }
+  tc_scope_end(s);
+}
+
+// The place of this sync is longer than most texts.
+static void run_far(void) {
+#define FOLDER "a_folder_of_forty_one_letters_and_a_slash/"
+  static const char place[] = "/" FOLDER FOLDER FOLDER FOLDER "far.c:7";
+  float v;
+  CHECK(tc_item_f32_at(tc_sum(leaf(), TC_ALL, false), &v, (tc_site)(uintptr_t)place));
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "kinds") == 0) run_kinds();
   if (strcmp(what, "bytes") == 0) run_bytes();
   if (strcmp(what, "again") == 0) run_again();
+  if (strcmp(what, "heavy") == 0) run_heavy(8);
+  if (strcmp(what, "far") == 0) run_far();
   if (strcmp(what, "restart") == 0) run_restart();
   if (strcmp(what, "forever") == 0)
     for (int i = 0;; i++) {

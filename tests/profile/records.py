@@ -170,6 +170,8 @@ def test_restart():
     files = {path.name: reader.Profile(path) for path in HERE.iterdir()}
     expect(f"{len(files)} files", len(files) == 20)
     for name, p in files.items():
+        process = p.of("process")[0]
+        expect(f"{name}: {process}", process["threads"] > 0 and process["device"] and process["isa"])
         # plans of before this file are described anew
         expect(f"{name}: syncs", len(p.of("sync")) == 10 and len(p.plans) == 3 and p.of("end")[0]["n_syncs"] == 10)
         expect(f"{name}: plans", all(x["n_kernels"] == 1 and x["bytes"] == 64 and x["fusion"] and x["program"] and x["graph"] for x in p.plans.values()))
@@ -243,9 +245,24 @@ def test_summary():
         starts = [i for i, x in enumerate(lines) if x.startswith("tc profile: ")]
         parts = [lines[a:b] for a, b in zip(starts, starts[1:] + [len(lines)])]
         expect(f"summary of {args}: {done.stderr}", len(parts) == (2 if args == ["kinds"] else 1))
+        wanted = [x.split()[1] == "child" for x in done.stdout.splitlines() if x.startswith("expect")]
+        counts = sorted(int(x.split()[1]) for x in lines if x.startswith("  syncs "))
+        expect(f"syncs of {args}: {counts}", not wanted or counts == sorted((sum(wanted), len(wanted) - sum(wanted))))
         for part in parts:
             expect(f"summary of {args}: {len(part)} lines", 4 < len(part) <= 12 and max(map(len, part)) <= 100 and "tc-prof" in part[-1])
         expect("a summary is no file", not list(HERE.iterdir()))
+
+
+def test_summary_of_a_long_path():
+    said = run([PROGRAM, "far"], name="1", TC_LOG="sync").stderr
+    expect(f"a long path: {said}", "item at far.c:7: 1 times" in said and "/far.c:7: ok" in said)
+
+
+def test_summary_of_heavy_syncs():
+    """A graph of few nodes is tiny where its sync is short, too."""
+    for what, tiny in ((["steps", "5000"], True), (["heavy"], False)):
+        said = run([PROGRAM, *what], name="1").stderr
+        expect(f"{what}: {said}", ("small value is read" in said or "tiny graphs" in said or "could take less" in said) == tiny)
 
 
 def test_examples():
