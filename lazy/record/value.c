@@ -82,7 +82,7 @@ tc_status tc_value(tc_tensor h, tc_cause cause, tc_site site, tc_stored *out) {
   }
   if (st == TC_OK && tc_profile_is_on()) tc_buffer_set_read(out->buf);
   if (st == TC_OK && (out->buf->origin == TC_ORIGIN_USER || out->buf->strided)) {
-    if (cause == TC_CAUSE_ITEM || cause == TC_CAUSE_TO_HOST) return out->locked = t, TC_OK;
+    if (cause == TC_CAUSE_ITEM || cause == TC_CAUSE_TO_HOST || cause == TC_CAUSE_PRINT) return out->locked = t, TC_OK;
     st = tc_value_copy(out);  // assigns write there: this is read later, or in another trace
   } else if (st == TC_OK && !own && out->buf->origin == TC_ORIGIN_BORROWED) {
     out->buf->foreign = true;
