@@ -52,6 +52,27 @@ def check_diff(folder):
     assert tool("diff", base, base)[0] == 0
 
 
+def once_of(path, lower, threads=1):
+    """Places with a cold sync each, 12 that hit, and a graph that each thread lowers, since none waits for another."""
+    w = Writer()
+    w.process()
+    for i in range(12):
+        w.sync(fixtures.small_plan(w, 9 + i, 0x10 + i), f"setup.c:{i}", "eval", new=True, lower=lower)
+    plans = [fixtures.small_plan(w, 40, 1) for _ in range(threads)]
+    for i in range(16):
+        w.sync(plans[min(i, threads - 1)], "model.c:60", "eval", new=i < threads, lower=lower if i < threads else 0, thread=100 + i % threads)
+    w.end()
+    return w.save(path)
+
+
+def check_same_program(folder):
+    """Cold syncs vary with the machine, and threads that race make plans of one graph: neither is worse."""
+    base = once_of(folder / "once", 100_000)
+    for name, change in (("cold", {"lower": 900_000}), ("race", {"lower": 100_000, "threads": 2})):
+        got, text = tool("diff", base, once_of(folder / name, **change))
+        assert got == 0, (name, got, text)
+
+
 def check_trace(folder, fixture):
     path = folder / "trace.prof"
     w = getattr(fixtures, fixture)()
@@ -80,6 +101,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         check_diff(folder)
+        check_same_program(folder)
         for fixture in ("training", "changing", "killed"):
             check_trace(folder, fixture)
         path = folder / "live.prof"

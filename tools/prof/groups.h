@@ -55,10 +55,13 @@ typedef struct tc_group {
   uint32_t site, cause;  // texts
   uint32_t n_syncs, n_planned, n_hits, n_failed, n_wrong;  // planned: with a plan
   uint32_t n_missed[4];  // by tc_prof_miss
-  uint32_t n_plans;  // that were used here first
+  uint32_t n_plans;  // graphs that were used here first; threads that race make plans of one graph
+  uint32_t n_graphs;  // .. and all that were used here
   uint32_t first, last;  // sequences
   uint64_t size[TC_N_SIZES];  // planned syncs by nodes recorded
   tc_spread nodes, ns;  // ns: of total
+  uint32_t n_cached;  // syncs that hit and did not fail
+  tc_spread cached_ns, before_ns;  // of those; before: outside and recording
   double first_nodes, last_nodes;  // medians of the first and the last quarter; 0: too few syncs
   double sum_nodes, sum_left, sum_kernels, sum_launches, sum_again;
   double bytes, least_bytes, flops, held_bytes, bus_bytes, copied_bytes, cached_bytes;
