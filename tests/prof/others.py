@@ -4,6 +4,7 @@ trace: JSON whose slices nest on each track, with an arrow from recording to run
 syncs that take 20 % longer, for a sync more in each step and for a graph of more nodes, whose places it names; lines that moved are the same place. live: the
 report, until the profile has its end."""
 import json
+import os
 import pathlib
 import random
 import subprocess
@@ -73,6 +74,28 @@ def check_same_program(folder):
         assert got == 0, (name, got, text)
 
 
+def check_threads(folder):
+    """As many threads as there are, however often each comes back."""
+    w = Writer()
+    w.process()
+    plan = fixtures.small_plan(w, 40, 1)
+    for i in range(2000):
+        w.sync(plan, "model.c:60", "eval", thread=1000 + i % 300)
+    w.end()
+    text = tool("report", w.save(folder / "threads"))[1]
+    assert "and 300 threads" in " ".join(text.split()), text
+
+
+def check_pipe(folder):
+    """A pipe that nobody writes to is refused at once."""
+    path = folder / "pipe"
+    os.mkfifo(path)
+    done = subprocess.run([TOOL, "report", path], capture_output=True, text=True, timeout=10, check=False)
+    assert done.returncode == 1 and "is no regular file" in done.stderr, done
+    done = subprocess.run([TOOL, "diff", path, path], capture_output=True, text=True, timeout=10, check=False)
+    assert done.returncode == 1 and "is no regular file" in done.stderr, done
+
+
 def check_trace(folder, fixture):
     path = folder / "trace.prof"
     w = getattr(fixtures, fixture)()
@@ -102,6 +125,8 @@ def main():
         folder = pathlib.Path(name)
         check_diff(folder)
         check_same_program(folder)
+        check_threads(folder)
+        check_pipe(folder)
         for fixture in ("training", "changing", "killed"):
             check_trace(folder, fixture)
         path = folder / "live.prof"
