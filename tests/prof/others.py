@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 import fixtures
-from writer import Writer
+from writer import FAILED, Writer
 
 TOOL = pathlib.Path(sys.argv[1]).resolve()
 
@@ -86,6 +86,18 @@ def check_threads(folder):
     assert "and 300 threads" in " ".join(text.split()), text
 
 
+def check_failed(folder):
+    """A sync that failed moved nothing."""
+    w = Writer()
+    w.process()
+    plan = fixtures.small_plan(w, 40, 1)
+    for i in range(10):
+        w.sync(plan, "model.c:60", "eval", new=i == 0, flags=FAILED if i >= 4 else 0)
+    w.end()
+    site = json.loads(tool("report", "--json", w.save(folder / "failed"))[1])["sites"][0]
+    assert (site["failed"], site["kernels_sum"], site["least_bytes"], site["planned"]) == (6, 4, 32, 4), site
+
+
 def check_pipe(folder):
     """A pipe that nobody writes to is refused at once."""
     path = folder / "pipe"
@@ -126,6 +138,7 @@ def main():
         check_diff(folder)
         check_same_program(folder)
         check_threads(folder)
+        check_failed(folder)
         check_pipe(folder)
         for fixture in ("training", "changing", "killed"):
             check_trace(folder, fixture)

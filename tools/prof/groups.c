@@ -88,10 +88,12 @@ static bool find_group(table *t, const tc_point *point, uint32_t *out) {
   return true;
 }
 
-static void add_plan(tc_group *g, const tc_prof_plan *plan) {
+// A sync that failed recorded a graph, and ran none of it that counts.
+static void add_plan(tc_group *g, const tc_prof_plan *plan, bool failed) {
   int size = plan->n_nodes ? 31 - __builtin_clz(plan->n_nodes) : 0;
-  g->n_planned++;
   g->size[size < TC_N_SIZES ? size : TC_N_SIZES - 1]++;
+  if (failed) return;
+  g->n_planned++;
   g->sum_nodes += plan->n_nodes;
   g->sum_left += plan->n_left;
   g->sum_kernels += plan->n_kernels;
@@ -116,7 +118,7 @@ static void add_point(tc_group *g, const tc_point *point, const tc_prof_plan *pl
   if ((double)point->planned_bytes > g->most_planned_bytes) g->most_planned_bytes = (double)point->planned_bytes;
   if ((double)point->peak_bytes > g->most_peak_bytes) g->most_peak_bytes = (double)point->peak_bytes;
   for (int i = 0; i < TC_N_PHASES; i++) g->phase[i] += (double)point->ns[i];
-  if (plan) add_plan(g, plan);
+  if (plan) add_plan(g, plan, (point->flags & TC_PROF_FAILED) != 0);
 }
 
 // ---- Verdicts ----
