@@ -98,6 +98,27 @@ def check_failed(folder):
     assert (site["failed"], site["kernels_sum"], site["least_bytes"], site["planned"]) == (6, 4, 32, 4), site
 
 
+def verdict_of(folder, sizes):
+    """Of a place whose syncs have graphs of these sizes, each new at its first."""
+    w = Writer()
+    w.process()
+    plans = {}
+    for n in sizes:
+        new = n not in plans
+        if new:
+            plans[n] = fixtures.small_plan(w, n, n)
+        w.sync(plans[n], "model.c:60", "eval", new=new, thread=n)
+    w.end()
+    return json.loads(tool("report", "--json", w.save(folder / "grows"))[1])["sites"][0]["verdict"]
+
+
+def check_growing(folder):
+    """Threads in turn, each with a graph of its own, do not grow; a graph that is larger each time or now and then does."""
+    assert verdict_of(folder, [10 * (1 + i // 100) for i in range(400)]) == "good"
+    assert verdict_of(folder, [10 + i for i in range(40)]) == "growing"
+    assert verdict_of(folder, [10 + i // 20 for i in range(400)]) == "growing"
+
+
 def check_pipe(folder):
     """A pipe that nobody writes to is refused at once."""
     path = folder / "pipe"
@@ -139,6 +160,7 @@ def main():
         check_same_program(folder)
         check_threads(folder)
         check_failed(folder)
+        check_growing(folder)
         check_pipe(folder)
         for fixture in ("training", "changing", "killed"):
             check_trace(folder, fixture)

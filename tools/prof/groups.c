@@ -123,11 +123,16 @@ static void add_point(tc_group *g, const tc_point *point, const tc_prof_plan *pl
 
 // ---- Verdicts ----
 
+// Threads in turn, each with a graph of its own size, make no graph grow: new ones must keep coming.
+static bool is_growing(const tc_group *g) {
+  bool comes = g->n_graphs > TC_GROWING_GRAPHS || g->last_hits * 100 < TC_GROWING_HITS_PERCENT;
+  return comes && g->first_nodes > 0 && g->last_nodes * 100 >= g->first_nodes * (double)TC_GROWING_PERCENT;
+}
+
 static tc_verdict judge(const tc_group *g) {
   if (g->n_failed == g->n_syncs) return TC_VERDICT_FAILS;
   if (g->n_syncs == 1) return TC_VERDICT_ONCE;
-  if (g->first_nodes > 0 && g->last_nodes * 100 >= g->first_nodes * (double)TC_GROWING_PERCENT)
-    return TC_VERDICT_GROWING;
+  if (is_growing(g)) return TC_VERDICT_GROWING;
   if (g->n_syncs >= TC_TREND_SYNCS && (uint64_t)g->n_hits * 100 < (uint64_t)g->n_syncs * TC_REPEATS_PERCENT)
     return TC_VERDICT_NEVER_REPEATS;
   if (g->nodes.median >= (double)TC_HUGE_NODES) return TC_VERDICT_HUGE;
@@ -145,19 +150,28 @@ static void spread_nodes(tc_group *g, double *value, size_t n) {
   g->nodes = tc_spread_of(value, n);
 }
 
-typedef enum measure { NODES, NS, CACHED_NS, BEFORE_NS, N_MEASURES } measure;
+typedef enum measure { NODES, HITS, NS, CACHED_NS, BEFORE_NS, N_MEASURES } measure;
 
 static bool measure_point(const tc_point *point, const tc_prof_plan *plan, measure what, double *out) {
   bool cached = (point->flags & (TC_PROF_HIT | TC_PROF_FAILED)) == TC_PROF_HIT;
   *out = what == NODES       ? (plan ? plan->n_nodes : 0)
+         : what == HITS      ? (point->flags & TC_PROF_HIT) != 0
          : what == BEFORE_NS ? (double)point->ns[TC_PHASE_OUTSIDE] + (double)point->ns[TC_PHASE_RECORD]
                              : (double)point->ns[TC_PHASE_TOTAL];
-  return what == NODES ? plan != NULL : what == NS || cached;
+  return what == NODES || what == HITS ? plan != NULL : what == NS || cached;
+}
+
+static double mean_of_last_quarter(const double *value, size_t n) {
+  size_t quarter = n / 4;
+  double sum = 0;
+  for (size_t i = n - quarter; i < n; i++) sum += value[i];
+  return quarter ? sum / (double)quarter : 0;
 }
 
 static void spread_group(tc_group *g, measure what, double *value, size_t n) {
   switch (what) {
     case NODES: spread_nodes(g, value, n); break;
+    case HITS: g->last_hits = mean_of_last_quarter(value, n); break;
     case NS: g->ns = tc_spread_of(value, n); break;
     case CACHED_NS: g->cached_ns = tc_spread_of(value, n), g->n_cached = (uint32_t)n; break;
     default: g->before_ns = tc_spread_of(value, n);

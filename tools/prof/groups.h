@@ -42,6 +42,8 @@ enum {
   TC_HUGE_NODES = 4096,  // a median from it on: lowering takes seconds
   TC_TREND_SYNCS = 8,  // fewer syncs of a place show no trend
   TC_GROWING_PERCENT = 125,  // median nodes of the last quarter against the first's
+  TC_GROWING_GRAPHS = 8,  // .. of more graphs than so many,
+  TC_GROWING_HITS_PERCENT = 90,  // .. or with fewer hits in the last quarter
   TC_REPEATS_PERCENT = 10,  // found in the cache less often: a graph does not repeat
 };
 
@@ -62,6 +64,7 @@ typedef struct tc_group {
   tc_spread nodes, ns;  // ns: of total
   uint32_t n_cached;  // syncs that hit and did not fail
   tc_spread cached_ns, before_ns;  // of those; before: outside and recording
+  double last_hits;  // share of the last quarter that hit
   double first_nodes, last_nodes;  // medians of the first and the last quarter; 0: too few syncs
   double sum_nodes, sum_left, sum_kernels, sum_launches, sum_again;
   double bytes, least_bytes, flops, held_bytes, bus_bytes, copied_bytes, cached_bytes;
