@@ -23,13 +23,13 @@ def tool(*words):
     return done.returncode, done.stdout
 
 
-def run_of(path, seed, slower=1.0, extra=False, nodes=40, line=60):
+def run_of(path, seed, slower=1.0, extra=False, nodes=40, line=60, outside=2000):
     """Steps of an update and a read, with noise of 3 %."""
     w, noise = Writer(), random.Random(seed)
     w.process()
     step, read = fixtures.small_plan(w, nodes, 1), fixtures.small_plan(w, 3, 2)
     for i in range(200):
-        w.sync(step, f"model.c:{line}", "eval", new=i == 0, run=int(100_000 * slower * noise.uniform(1, 1.03)))
+        w.sync(step, f"model.c:{line}", "eval", outside=int(outside * noise.uniform(1, 1.03)), new=i == 0, run=int(100_000 * slower * noise.uniform(1, 1.03)))
         w.sync(read, f"model.c:{line + 5}", "item", new=i == 0, run=int(20_000 * noise.uniform(1, 1.03)))
         if extra:
             w.sync(read, "model.c:99", "item", run=5000)
@@ -40,7 +40,7 @@ def run_of(path, seed, slower=1.0, extra=False, nodes=40, line=60):
 def check_diff(folder):
     base = run_of(folder / "base", 1)
     cases = [("noise", dict(seed=2), 0, None), ("slower", dict(seed=3, slower=1.2), 3, "model.c:60"), ("sync", dict(seed=4, extra=True), 3, "model.c:99"),
-             ("nodes", dict(seed=5, nodes=44), 3, "model.c:60"), ("moved", dict(seed=6, line=61), 0, None), ("faster", dict(seed=7, slower=0.7), 0, None)]
+             ("nodes", dict(seed=5, nodes=44), 3, "model.c:60"), ("moved", dict(seed=6, line=61), 0, None), ("outside", dict(seed=8, outside=60_000), 3, "model.c:60"), ("faster", dict(seed=7, slower=0.7), 0, None)]
     for name, change, status, place in cases:
         other = run_of(folder / name, **change)
         got, text = tool("diff", base, other)
@@ -72,6 +72,7 @@ def check_same_program(folder):
     for name, change in (("cold", {"lower": 900_000}), ("race", {"lower": 100_000, "threads": 2})):
         got, text = tool("diff", base, once_of(folder / name, **change))
         assert got == 0, (name, got, text)
+    assert "another thread was making the same graph" in tool("misses", folder / "race")[1]
 
 
 def check_threads(folder):

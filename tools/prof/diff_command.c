@@ -12,6 +12,7 @@
 enum {
   LEAST_SYNCS = 8,  // fewer cached syncs of a place say nothing of its time
   SLOWER_PERCENT = 10,  // a median cached sync from it on is slower, if its best is, too
+  LATER_PERCENT = 25,  // a median time before a sync from it on is longer: it depends on more than the program
   WORTH_PERCENT = 1,  // .. and if all its syncs differ by so much of the first run's time in tc
   STATUS_WORSE = 3,
 };
@@ -88,21 +89,32 @@ static void compare_structure(const tc_group *x, const tc_group *y, change *c, d
   }
 }
 
-// The time of cached syncs, since one that lowers or compiles varies with the machine. Returns what
-// all syncs of y take more.
-static double compare_times(const tc_group *x, const tc_group *y, double worth_ns, change *c, double *worse) {
+// A median from percent on, by worth_ns in all. Returns what all cached syncs of y take more.
+static double compare_medians(const char *name, int percent, tc_spread old, tc_spread now, uint32_t n, double worth_ns,
+                              change *c, double *worse) {
   char words[160];
-  tc_spread old = x->cached_ns, now = y->cached_ns;
-  if (x->n_cached < LEAST_SYNCS || y->n_cached < LEAST_SYNCS) return 0;
-  double slower = 1 + SLOWER_PERCENT / 100.0, all = (now.median - old.median) * y->n_cached;
+  double slower = 1 + percent / 100.0, all = (now.median - old.median) * n;
   bool is_slower = now.median > slower * old.median && now.least > old.least;
   bool is_faster = old.median > slower * now.median && old.least > now.least;
   if ((!is_slower && !is_faster) || (all < 0 ? -all : all) <= worth_ns) return all;
-  snprintf(words, sizeof words, "a sync %s -> %s (%+.0f %%)", tc_show_ns(old.median), tc_show_ns(now.median),
-           100 * (now.median / old.median - 1));
+  int at = snprintf(words, sizeof words, "%s %s -> %s", name, tc_show_ns(old.median), tc_show_ns(now.median));
+  if (old.median > 0)
+    snprintf(words + at, sizeof words - (size_t)at, " (%+.0f %%)", 100 * (now.median / old.median - 1));
   say(c, words);
-  *worse += is_slower ? 100 : -100;
+  *worse += 100 * all / (worth_ns + 1);  // the time that changed more decides
   return all;
+}
+
+// Times of cached syncs, since one that lowers or compiles varies with the machine. Returns what
+// all of y take more.
+static double compare_times(const side *a, const tc_group *x, const tc_group *y, change *c, double *worse) {
+  if (x->n_cached < LEAST_SYNCS || y->n_cached < LEAST_SYNCS) return 0;
+  const double *all = a->g.all.phase;
+  double worth = WORTH_PERCENT / 100.0, run_ns = all[TC_PHASE_TOTAL] + all[TC_PHASE_OUTSIDE] + all[TC_PHASE_RECORD];
+  return compare_medians("a sync", SLOWER_PERCENT, x->cached_ns, y->cached_ns, y->n_cached, worth * whole_ns(&a->g), c,
+                         worse) +
+         compare_medians("outside and recording before a sync", LATER_PERCENT, x->before_ns, y->before_ns, y->n_cached,
+                         worth * run_ns, c, worse);
 }
 
 static change compare(const side *a, const tc_group *x, const tc_group *y) {
@@ -118,7 +130,7 @@ static change compare(const side *a, const tc_group *x, const tc_group *y) {
     return c;
   }
   compare_structure(x, y, &c, &worse);
-  double all = compare_times(x, y, WORTH_PERCENT / 100.0 * whole_ns(&a->g), &c, &worse);
+  double all = compare_times(a, x, y, &c, &worse);
   c.weight_ns = c.words[0] == 0 ? 0 : worse > 0 ? (all > 1 ? all : 1) : (all < -1 ? all : -1);
   return c;
 }
