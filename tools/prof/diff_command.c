@@ -10,7 +10,9 @@
 #include "tools/prof/prof.h"
 
 enum {
-  SLOWER_PERCENT = 10,  // a median sync from it on is slower, if its best is, too
+  LEAST_SYNCS = 8,  // fewer cached syncs of a place say nothing of its time
+  SLOWER_PERCENT = 10,  // a median cached sync from it on is slower, if its best is, too
+  LATER_PERCENT = 25,  // a median time before a sync from it on is longer: it depends on more than the program
   WORTH_PERCENT = 1,  // .. and if all its syncs differ by so much of the first run's time in tc
   STATUS_WORSE = 3,
 };
@@ -70,7 +72,7 @@ static void compare_structure(const tc_group *x, const tc_group *y, change *c, d
   } fact[] = {{"syncs", x->n_syncs, y->n_syncs},
               {"nodes, median", x->nodes.median, y->nodes.median},
               {"kernels", each(x->sum_kernels, x), each(y->sum_kernels, y)},
-              {"graphs", x->n_plans, y->n_plans},
+              {"graphs", x->n_graphs, y->n_graphs},
               {"values computed again", each(x->sum_again, x), each(y->sum_again, y)}};
   for (size_t i = 0; i < sizeof fact / sizeof *fact; i++) {
     if (fact[i].old == fact[i].now) continue;
@@ -87,7 +89,35 @@ static void compare_structure(const tc_group *x, const tc_group *y, change *c, d
   }
 }
 
-static change compare(const side *a, const tc_group *x, const side *b, const tc_group *y) {
+// A median from percent on, by worth_ns in all. Returns what all cached syncs of y take more.
+static double compare_medians(const char *name, int percent, tc_spread old, tc_spread now, uint32_t n, double worth_ns,
+                              change *c, double *worse) {
+  char words[160];
+  double slower = 1 + percent / 100.0, all = (now.median - old.median) * n;
+  bool is_slower = now.median > slower * old.median && now.least > old.least;
+  bool is_faster = old.median > slower * now.median && old.least > now.least;
+  if ((!is_slower && !is_faster) || (all < 0 ? -all : all) <= worth_ns) return all;
+  int at = snprintf(words, sizeof words, "%s %s -> %s", name, tc_show_ns(old.median), tc_show_ns(now.median));
+  if (old.median > 0)
+    snprintf(words + at, sizeof words - (size_t)at, " (%+.0f %%)", 100 * (now.median / old.median - 1));
+  say(c, words);
+  *worse += 100 * all / (worth_ns + 1);  // the time that changed more decides
+  return all;
+}
+
+// Times of cached syncs, since one that lowers or compiles varies with the machine. Returns what
+// all of y take more.
+static double compare_times(const side *a, const tc_group *x, const tc_group *y, change *c, double *worse) {
+  if (x->n_cached < LEAST_SYNCS || y->n_cached < LEAST_SYNCS) return 0;
+  const double *all = a->g.all.phase;
+  double worth = WORTH_PERCENT / 100.0, run_ns = all[TC_PHASE_TOTAL] + all[TC_PHASE_OUTSIDE] + all[TC_PHASE_RECORD];
+  return compare_medians("a sync", SLOWER_PERCENT, x->cached_ns, y->cached_ns, y->n_cached, worth * whole_ns(&a->g), c,
+                         worse) +
+         compare_medians("outside and recording before a sync", LATER_PERCENT, x->before_ns, y->before_ns, y->n_cached,
+                         worth * run_ns, c, worse);
+}
+
+static change compare(const side *a, const tc_group *x, const tc_group *y) {
   change c = {.old = x, .now = y};
   char words[160];
   double worse = 0;
@@ -100,16 +130,7 @@ static change compare(const side *a, const tc_group *x, const side *b, const tc_
     return c;
   }
   compare_structure(x, y, &c, &worse);
-  double slower = 1 + SLOWER_PERCENT / 100.0, all = (y->ns.median - x->ns.median) * y->n_syncs;
-  bool is_slower = y->ns.median > slower * x->ns.median && y->ns.least > x->ns.least;
-  bool is_faster = x->ns.median > slower * y->ns.median && x->ns.least > y->ns.least;
-  if ((is_slower || is_faster) && (all < 0 ? -all : all) > WORTH_PERCENT / 100.0 * whole_ns(&a->g)) {
-    snprintf(words, sizeof words, "a sync %s -> %s (%+.0f %%)", tc_show_ns(x->ns.median), tc_show_ns(y->ns.median),
-             100 * (y->ns.median / x->ns.median - 1));
-    say(&c, words);
-    worse += is_slower ? 100 : -100;
-  }
-  (void)b;
+  double all = compare_times(a, x, y, &c, &worse);
   c.weight_ns = c.words[0] == 0 ? 0 : worse > 0 ? (all > 1 ? all : 1) : (all < -1 ? all : -1);
   return c;
 }
@@ -173,9 +194,9 @@ static bool diff(const side *a, const side *b, bool json, size_t *n_worse) {
   bool ok = of && taken && c;
   if (ok) {
     match(a, b, of, taken);
-    for (size_t j = 0; j < b->g.n; j++) c[n++] = compare(a, of[j] < 0 ? NULL : &a->g.group[of[j]], b, &b->g.group[j]);
+    for (size_t j = 0; j < b->g.n; j++) c[n++] = compare(a, of[j] < 0 ? NULL : &a->g.group[of[j]], &b->g.group[j]);
     for (size_t i = 0; i < a->g.n; i++)
-      if (!taken[i]) c[n++] = compare(a, &a->g.group[i], b, NULL);
+      if (!taken[i]) c[n++] = compare(a, &a->g.group[i], NULL);
     qsort(c, n, sizeof *c, by_weight);
     for (size_t i = 0; i < n; i++) *n_worse += c[i].weight_ns > 0;
     show(a, b, c, n, *n_worse, json);

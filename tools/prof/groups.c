@@ -88,10 +88,12 @@ static bool find_group(table *t, const tc_point *point, uint32_t *out) {
   return true;
 }
 
-static void add_plan(tc_group *g, const tc_prof_plan *plan) {
+// A sync that failed recorded a graph, and ran none of it that counts.
+static void add_plan(tc_group *g, const tc_prof_plan *plan, bool failed) {
   int size = plan->n_nodes ? 31 - __builtin_clz(plan->n_nodes) : 0;
-  g->n_planned++;
   g->size[size < TC_N_SIZES ? size : TC_N_SIZES - 1]++;
+  if (failed) return;
+  g->n_planned++;
   g->sum_nodes += plan->n_nodes;
   g->sum_left += plan->n_left;
   g->sum_kernels += plan->n_kernels;
@@ -116,16 +118,21 @@ static void add_point(tc_group *g, const tc_point *point, const tc_prof_plan *pl
   if ((double)point->planned_bytes > g->most_planned_bytes) g->most_planned_bytes = (double)point->planned_bytes;
   if ((double)point->peak_bytes > g->most_peak_bytes) g->most_peak_bytes = (double)point->peak_bytes;
   for (int i = 0; i < TC_N_PHASES; i++) g->phase[i] += (double)point->ns[i];
-  if (plan) add_plan(g, plan);
+  if (plan) add_plan(g, plan, (point->flags & TC_PROF_FAILED) != 0);
 }
 
 // ---- Verdicts ----
 
+// Threads in turn, each with a graph of its own size, make no graph grow: new ones must keep coming.
+static bool is_growing(const tc_group *g) {
+  bool comes = g->n_graphs > TC_GROWING_GRAPHS || g->last_hits * 100 < TC_GROWING_HITS_PERCENT;
+  return comes && g->first_nodes > 0 && g->last_nodes * 100 >= g->first_nodes * (double)TC_GROWING_PERCENT;
+}
+
 static tc_verdict judge(const tc_group *g) {
   if (g->n_failed == g->n_syncs) return TC_VERDICT_FAILS;
   if (g->n_syncs == 1) return TC_VERDICT_ONCE;
-  if (g->first_nodes > 0 && g->last_nodes * 100 >= g->first_nodes * (double)TC_GROWING_PERCENT)
-    return TC_VERDICT_GROWING;
+  if (is_growing(g)) return TC_VERDICT_GROWING;
   if (g->n_syncs >= TC_TREND_SYNCS && (uint64_t)g->n_hits * 100 < (uint64_t)g->n_syncs * TC_REPEATS_PERCENT)
     return TC_VERDICT_NEVER_REPEATS;
   if (g->nodes.median >= (double)TC_HUGE_NODES) return TC_VERDICT_HUGE;
@@ -143,6 +150,34 @@ static void spread_nodes(tc_group *g, double *value, size_t n) {
   g->nodes = tc_spread_of(value, n);
 }
 
+typedef enum measure { NODES, HITS, NS, CACHED_NS, BEFORE_NS, N_MEASURES } measure;
+
+static bool measure_point(const tc_point *point, const tc_prof_plan *plan, measure what, double *out) {
+  bool cached = (point->flags & (TC_PROF_HIT | TC_PROF_FAILED)) == TC_PROF_HIT;
+  *out = what == NODES       ? (plan ? plan->n_nodes : 0)
+         : what == HITS      ? (point->flags & TC_PROF_HIT) != 0
+         : what == BEFORE_NS ? (double)point->ns[TC_PHASE_OUTSIDE] + (double)point->ns[TC_PHASE_RECORD]
+                             : (double)point->ns[TC_PHASE_TOTAL];
+  return what == NODES || what == HITS ? plan != NULL : what == NS || cached;
+}
+
+static double mean_of_last_quarter(const double *value, size_t n) {
+  size_t quarter = n / 4;
+  double sum = 0;
+  for (size_t i = n - quarter; i < n; i++) sum += value[i];
+  return quarter ? sum / (double)quarter : 0;
+}
+
+static void spread_group(tc_group *g, measure what, double *value, size_t n) {
+  switch (what) {
+    case NODES: spread_nodes(g, value, n); break;
+    case HITS: g->last_hits = mean_of_last_quarter(value, n); break;
+    case NS: g->ns = tc_spread_of(value, n); break;
+    case CACHED_NS: g->cached_ns = tc_spread_of(value, n), g->n_cached = (uint32_t)n; break;
+    default: g->before_ns = tc_spread_of(value, n);
+  }
+}
+
 // Spreads of all groups: values are laid out group by group in one array.
 static bool spread(tc_profile *p, tc_groups *g) {
   size_t *begin = calloc(g->n + 1, sizeof *begin), n = p->n_points;
@@ -151,21 +186,16 @@ static bool spread(tc_profile *p, tc_groups *g) {
   for (size_t i = 0; ok && i < n; i++) begin[g->of_point[i] + 1]++;
   for (size_t i = 0; ok && i < g->n; i++) begin[i + 1] += begin[i];
   size_t *at = ok ? malloc((g->n + 1) * sizeof *at) : NULL;
-  for (int what = 0; (ok = ok && at) && what < 2; what++) {
+  for (int what = 0; (ok = ok && at) && what < N_MEASURES; what++) {
     memcpy(at, begin, (g->n + 1) * sizeof *at);
     for (size_t i = 0; i < n; i++) {
       const tc_prof_plan *plan = tc_profile_plan(p, p->point[i].plan);
-      if (what == 0 && plan) value[at[g->of_point[i]]++] = plan->n_nodes;
-      if (what == 1) value[at[g->of_point[i]]++] = (double)p->point[i].ns[TC_PHASE_TOTAL];
+      double x;
+      if (measure_point(&p->point[i], plan, (measure)what, &x)) value[at[g->of_point[i]]++] = x;
     }
-    for (size_t i = 0; i < g->n; i++) {
-      if (what == 0)
-        spread_nodes(&g->group[i], value + begin[i], at[i] - begin[i]);
-      else
-        g->group[i].ns = tc_spread_of(value + begin[i], at[i] - begin[i]);
-    }
-    if (what == 1) g->all.ns = tc_spread_of(value, n);
-    if (what == 1) continue;
+    for (size_t i = 0; i < g->n; i++) spread_group(&g->group[i], (measure)what, value + begin[i], at[i] - begin[i]);
+    if (what == NS) g->all.ns = tc_spread_of(value, n);
+    if (what != NODES) continue;
     size_t kept = 0;  // those without a plan leave gaps
     for (size_t i = 0; i < g->n; i++)
       for (size_t k = begin[i]; k < at[i]; k++) value[kept++] = value[k];
@@ -217,24 +247,90 @@ static void add_time(tc_groups *g, const tc_point *point) {
   if (end > g->end_ns) g->end_ns = end;
 }
 
-static bool sum_points(tc_profile *p, tc_groups *g, table *t) {
+// ---- Graphs ----
+
+// Sets out[id] to the first plan of the same graph, for each plan. False: there was no memory.
+static bool find_graphs(const tc_profile *p, uint32_t *out) {
+  size_t mask = 63;
+  while (mask + 1 < 2 * p->n_plans) mask = 2 * mask + 1;
+  uint32_t *slot = calloc(mask + 1, sizeof *slot);
+  for (uint32_t id = 1; slot && id < p->n_plans; id++) {
+    const tc_prof_plan *plan = tc_profile_plan(p, id);
+    if (!plan) continue;
+    size_t at = ((plan->hash ^ plan->shape_hash * 31) * 0x9e3779b97f4a7c15u >> 20) & mask;
+    for (; slot[at]; at = (at + 1) & mask)
+      if (p->plan[slot[at]].hash == plan->hash && p->plan[slot[at]].shape_hash == plan->shape_hash) break;
+    if (!slot[at]) slot[at] = id;
+    out[id] = slot[at];
+  }
+  free(slot);
+  return slot != NULL;
+}
+
+// The pairs of a group and a graph that were seen. A slot of 0 is free.
+typedef struct pairs {
+  uint64_t *slot;
+  size_t n, mask;
+} pairs;
+
+static uint64_t *find_pair(const pairs *s, uint64_t pair) {
+  size_t at = (pair * 0x9e3779b97f4a7c15u >> 30) & s->mask;
+  while (s->slot[at] && s->slot[at] != pair) at = (at + 1) & s->mask;
+  return &s->slot[at];
+}
+
+// Adds a graph that is not 0. False: there was no memory.
+static bool add_pair(pairs *s, uint32_t group, uint32_t graph, bool *is_new) {
+  if (!s->slot || s->n >= (s->mask + 1) / 2) {
+    pairs more = {.n = s->n, .mask = s->slot ? 2 * s->mask + 1 : 255};
+    more.slot = calloc(more.mask + 1, sizeof *more.slot);
+    if (!more.slot) return false;
+    for (size_t i = 0; s->slot && i <= s->mask; i++)
+      if (s->slot[i]) *find_pair(&more, s->slot[i]) = s->slot[i];
+    free(s->slot);
+    *s = more;
+  }
+  uint64_t pair = (uint64_t)group << 32 | graph, *slot = find_pair(s, pair);
+  *is_new = *slot == 0;
+  s->n += *is_new;
+  *slot = pair;
+  return true;
+}
+
+static bool count_graphs(tc_profile *p, tc_groups *g, table *t) {
+  uint32_t *graph = calloc(p->n_plans + 1, sizeof *graph);
   uint8_t *used = calloc(p->n_plans + 1, 1);
-  for (size_t i = 0; used && i < p->n_points; i++) {
+  pairs seen = {0};
+  bool ok = graph && used && find_graphs(p, graph);
+  for (size_t i = 0; ok && i < p->n_points; i++) {
+    uint32_t plan = p->point[i].plan, here = g->of_point[i];
+    bool is_new = false;
+    if (!tc_profile_plan(p, plan)) continue;
+    ok = add_pair(&seen, here, graph[plan], &is_new);
+    t->group[here].n_graphs += is_new;
+    bool is_first = !used[graph[plan]];
+    t->group[here].n_plans += is_first;
+    g->all.n_plans += is_first;
+    used[graph[plan]] = 1;
+  }
+  g->all.n_graphs = g->all.n_plans;
+  free(graph);
+  free(used);
+  free(seen.slot);
+  return ok;
+}
+
+static bool sum_points(tc_profile *p, tc_groups *g, table *t) {
+  for (size_t i = 0; i < p->n_points; i++) {
     const tc_point *point = &p->point[i];
     const tc_prof_plan *plan = tc_profile_plan(p, point->plan);
-    if (!find_group(t, point, &g->of_point[i])) return free(used), false;
+    if (!find_group(t, point, &g->of_point[i])) return false;
     tc_group *group = &t->group[g->of_point[i]];
     add_point(group, point, plan);
     add_point(&g->all, point, plan);
-    if (plan && !used[point->plan]) {
-      group->n_plans++;
-      g->all.n_plans++;
-      used[point->plan] = 1;
-    }
     add_time(g, point);
   }
-  free(used);
-  return used != NULL;
+  return count_graphs(p, g, t);
 }
 
 bool tc_groups_make(tc_profile *p, tc_groups *out) {

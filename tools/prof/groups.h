@@ -42,6 +42,8 @@ enum {
   TC_HUGE_NODES = 4096,  // a median from it on: lowering takes seconds
   TC_TREND_SYNCS = 8,  // fewer syncs of a place show no trend
   TC_GROWING_PERCENT = 125,  // median nodes of the last quarter against the first's
+  TC_GROWING_GRAPHS = 8,  // .. of more graphs than so many,
+  TC_GROWING_HITS_PERCENT = 90,  // .. or with fewer hits in the last quarter
   TC_REPEATS_PERCENT = 10,  // found in the cache less often: a graph does not repeat
 };
 
@@ -53,12 +55,16 @@ typedef struct tc_spread {
 
 typedef struct tc_group {
   uint32_t site, cause;  // texts
-  uint32_t n_syncs, n_planned, n_hits, n_failed, n_wrong;  // planned: with a plan
+  uint32_t n_syncs, n_planned, n_hits, n_failed, n_wrong;  // planned: with a plan, and not failed
   uint32_t n_missed[4];  // by tc_prof_miss
-  uint32_t n_plans;  // that were used here first
+  uint32_t n_plans;  // graphs that were used here first; threads that race make plans of one graph
+  uint32_t n_graphs;  // .. and all that were used here
   uint32_t first, last;  // sequences
-  uint64_t size[TC_N_SIZES];  // planned syncs by nodes recorded
+  uint64_t size[TC_N_SIZES];  // syncs with a plan by nodes recorded
   tc_spread nodes, ns;  // ns: of total
+  uint32_t n_cached;  // syncs that hit and did not fail
+  tc_spread cached_ns, before_ns;  // of those; before: outside and recording
+  double last_hits;  // share of the last quarter that hit
   double first_nodes, last_nodes;  // medians of the first and the last quarter; 0: too few syncs
   double sum_nodes, sum_left, sum_kernels, sum_launches, sum_again;
   double bytes, least_bytes, flops, held_bytes, bus_bytes, copied_bytes, cached_bytes;

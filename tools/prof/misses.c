@@ -22,6 +22,10 @@ static uint32_t *find_slot(const tc_profile *p, const structures *s, uint64_t ha
   return &s->slot[at];
 }
 
+static bool is_same_graph(const tc_prof_plan *a, const tc_prof_plan *b) {
+  return a->hash == b->hash && a->shape_hash == b->shape_hash;
+}
+
 static uint32_t find_near(const tc_profile *p, const structures *s, uint32_t latest, const tc_prof_plan *plan) {
   uint32_t same = *find_slot(p, s, plan->hash);
   const tc_prof_plan *here = tc_profile_plan(p, latest);
@@ -44,9 +48,11 @@ bool tc_misses_find(tc_profile *p, const tc_groups *g, tc_misses *out) {
     const tc_prof_plan *plan = tc_profile_plan(p, point->plan);
     uint32_t group = g->of_point[i];
     if (point->miss != TC_PROF_MISS_NONE) {
+      uint32_t near = plan ? find_near(p, &s, latest[group], plan) : 0;
       out->row[out->n++] = (tc_miss_row){.point = (uint32_t)i,
                                          .group = group,
-                                         .near = plan ? find_near(p, &s, latest[group], plan) : 0,
+                                         .near = near,
+                                         .is_known = near && is_same_graph(plan, &p->plan[near]),
                                          .is_first = latest[group] == 0};
       out->cost_ns += tc_miss_cost(point);
     }

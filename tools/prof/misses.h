@@ -9,6 +9,7 @@
 typedef struct tc_miss_row {
   uint32_t point, group;
   uint32_t near;  // plan that it is nearest to; 0: none is like it
+  bool is_known;  // near is a plan of the same graph
   bool is_first;  // the first graph of its place
 } tc_miss_row;
 

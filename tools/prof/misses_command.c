@@ -133,7 +133,10 @@ static void print_miss(tc_profile *p, const tc_miss_row *row) {
     return;
   }
   const tc_node_text *node = v.difference.now ? v.difference.now : v.difference.old;
-  tc_miss_words(&v.difference, words, sizeof words);
+  if (!node && row->is_known)
+    snprintf(words, sizeof words, "another thread was making the same graph");
+  else
+    tc_miss_words(&v.difference, words, sizeof words);
   snprintf(line, sizeof line, "sync %u: %s%s%.*s", point->sequence, words, node && node->site.n ? " @ " : "",
            node && node->site.n < 200 ? node->site.n : 0, node && node->site.at ? node->site.at : "");
   printf("  ");

@@ -190,13 +190,32 @@ void tc_profile_forget(tc_profile *p, uint32_t id) {
 
 // ---- Records ----
 
+static uint32_t *find_thread_slot(const tc_profile *p, uint32_t number) {
+  size_t at = (number * 0x9e3779b97f4a7c15u >> 32) & p->thread_mask;
+  while (p->thread_slot[at] && p->thread[p->thread_slot[at] - 1] != number) at = (at + 1) & p->thread_mask;
+  return &p->thread_slot[at];
+}
+
+static bool grow_threads(tc_profile *p) {
+  size_t mask = p->thread_slot ? 2 * p->thread_mask + 1 : 63;
+  uint32_t *slot = calloc(mask + 1, sizeof *slot);
+  if (!slot) return false;
+  free(p->thread_slot);
+  p->thread_slot = slot;
+  p->thread_mask = mask;
+  for (size_t i = 0; i < p->n_threads; i++) *find_thread_slot(p, p->thread[i]) = (uint32_t)i + 1;
+  return true;
+}
+
 static bool find_thread(tc_profile *p, uint32_t number, uint32_t *out) {
-  // Few threads sync; the latest is the likeliest.
-  for (size_t i = p->n_threads; i-- > 0 && p->n_threads - i <= 256;)
-    if (p->thread[i] == number) return *out = (uint32_t)i, true;
-  if (!make_room(&p->thread, p->n_threads, sizeof *p->thread)) return false;
-  p->thread[p->n_threads] = number;
-  *out = (uint32_t)p->n_threads++;
+  if ((!p->thread_slot || p->n_threads >= (p->thread_mask + 1) / 2) && !grow_threads(p)) return false;
+  uint32_t *slot = find_thread_slot(p, number);
+  if (!*slot) {
+    if (!make_room(&p->thread, p->n_threads, sizeof *p->thread)) return false;
+    p->thread[p->n_threads] = number;
+    *slot = (uint32_t)++p->n_threads;
+  }
+  *out = *slot - 1;
   return true;
 }
 
@@ -321,7 +340,7 @@ static bool refuse(const tc_profile *p, const char *why) {
 bool tc_profile_open(tc_profile *p, const char *path) {
   char magic[sizeof TC_PROF_MAGIC] = {0};
   struct stat about;
-  *p = (tc_profile){.path = path, .file = open(path, O_RDONLY | O_CLOEXEC)};
+  *p = (tc_profile){.path = path, .file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
   if (p->file < 0 || fstat(p->file, &about) != 0)
     return fprintf(stderr, "tc-prof: %s cannot be read: %s\n", path, strerror(errno)), false;
   if (!S_ISREG(about.st_mode)) return refuse(p, "is no regular file");
@@ -419,7 +438,7 @@ void tc_profile_close(tc_profile *p) {
   for (size_t i = 0; i < p->n_rooms; i++) free(p->rooms[i]);
   void *arrays[] = {p->point,     p->plan,    p->plan_offset, p->text,  p->thread, p->stack,
                     p->module,    p->compile, p->unused,      p->times, p->memory, p->memory_bytes,
-                    p->memory_ns, p->order,   p->seen,        p->rows,  p->rooms};
+                    p->memory_ns, p->order,   p->seen,        p->rows,  p->rooms,  p->thread_slot};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]);
   *p = (tc_profile){.file = -1};
 }

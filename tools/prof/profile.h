@@ -76,7 +76,8 @@ typedef struct tc_profile {
   // The reader's own.
   uint32_t *order;  // points by sequence; NULL: they lie so
   uint32_t *seen;  // hash table of short texts
-  size_t seen_mask, n_seen;
+  uint32_t *thread_slot;  // hash table of places in thread, plus 1
+  size_t seen_mask, n_seen, thread_mask;
   char *room;  // short texts
   size_t room_left;
   void *rows;  // the latest rows that were asked for
