@@ -23,13 +23,13 @@ def tool(*words):
     return done.returncode, done.stdout
 
 
-def run_of(path, seed, slower=1.0, extra=False, nodes=40, line=60, outside=2000):
+def run_of(path, seed, slower=1.0, extra=False, nodes=40, line=60, outside=2000, threads=1):
     """Steps of an update and a read, with noise of 3 %."""
     w, noise = Writer(), random.Random(seed)
     w.process()
     step, read = fixtures.small_plan(w, nodes, 1), fixtures.small_plan(w, 3, 2)
     for i in range(200):
-        w.sync(step, f"model.c:{line}", "eval", outside=int(outside * noise.uniform(1, 1.03)), new=i == 0, run=int(100_000 * slower * noise.uniform(1, 1.03)))
+        w.sync(step, f"model.c:{line}", "eval", outside=int(outside * noise.uniform(1, 1.03)), new=i == 0, thread=4242 + i % threads, run=int(100_000 * slower * noise.uniform(1, 1.03)))
         w.sync(read, f"model.c:{line + 5}", "item", new=i == 0, run=int(20_000 * noise.uniform(1, 1.03)))
         if extra:
             w.sync(read, "model.c:99", "item", run=5000)
@@ -51,6 +51,8 @@ def check_diff(folder):
         found = json.loads(text)
         assert got == status and found["worse"] == sum(c["worse"] for c in found["changes"]), (name, text)
     assert tool("diff", base, base)[0] == 0
+    several = [run_of(folder / f"wait{outside}", 9, outside=outside, threads=4) for outside in (2000, 60_000)]  # threads wait for each other
+    assert tool("diff", *several)[0] == 0
 
 
 def once_of(path, lower, threads=1):

@@ -105,19 +105,21 @@ static double compare_medians(const char *name, int percent, tc_spread old, tc_s
   return all;
 }
 
-// Times of cached syncs, since one that lowers or compiles varies with the machine. Returns what
-// all of y take more.
-static double compare_times(const side *a, const tc_group *x, const tc_group *y, change *c, double *worse) {
+// Times of cached syncs, since one that lowers or compiles varies with the machine. What comes before
+// them counts in runs of one thread: others wait there for each other. Returns what all of y take more.
+static double compare_times(const side *a, const tc_group *x, const side *b, const tc_group *y, change *c,
+                            double *worse) {
   if (x->n_cached < LEAST_SYNCS || y->n_cached < LEAST_SYNCS) return 0;
   const double *all = a->g.all.phase;
   double worth = WORTH_PERCENT / 100.0, run_ns = all[TC_PHASE_TOTAL] + all[TC_PHASE_OUTSIDE] + all[TC_PHASE_RECORD];
-  return compare_medians("a sync", SLOWER_PERCENT, x->cached_ns, y->cached_ns, y->n_cached, worth * whole_ns(&a->g), c,
-                         worse) +
-         compare_medians("outside and recording before a sync", LATER_PERCENT, x->before_ns, y->before_ns, y->n_cached,
-                         worth * run_ns, c, worse);
+  double more = compare_medians("a sync", SLOWER_PERCENT, x->cached_ns, y->cached_ns, y->n_cached,
+                                worth * whole_ns(&a->g), c, worse);
+  if (a->p->n_threads > 1 || b->p->n_threads > 1) return more;
+  return more + compare_medians("outside and recording before a sync", LATER_PERCENT, x->before_ns, y->before_ns,
+                                y->n_cached, worth * run_ns, c, worse);
 }
 
-static change compare(const side *a, const tc_group *x, const tc_group *y) {
+static change compare(const side *a, const tc_group *x, const side *b, const tc_group *y) {
   change c = {.old = x, .now = y};
   char words[160];
   double worse = 0;
@@ -130,7 +132,7 @@ static change compare(const side *a, const tc_group *x, const tc_group *y) {
     return c;
   }
   compare_structure(x, y, &c, &worse);
-  double all = compare_times(a, x, y, &c, &worse);
+  double all = compare_times(a, x, b, y, &c, &worse);
   c.weight_ns = c.words[0] == 0 ? 0 : worse > 0 ? (all > 1 ? all : 1) : (all < -1 ? all : -1);
   return c;
 }
@@ -194,9 +196,9 @@ static bool diff(const side *a, const side *b, bool json, size_t *n_worse) {
   bool ok = of && taken && c;
   if (ok) {
     match(a, b, of, taken);
-    for (size_t j = 0; j < b->g.n; j++) c[n++] = compare(a, of[j] < 0 ? NULL : &a->g.group[of[j]], &b->g.group[j]);
+    for (size_t j = 0; j < b->g.n; j++) c[n++] = compare(a, of[j] < 0 ? NULL : &a->g.group[of[j]], b, &b->g.group[j]);
     for (size_t i = 0; i < a->g.n; i++)
-      if (!taken[i]) c[n++] = compare(a, &a->g.group[i], NULL);
+      if (!taken[i]) c[n++] = compare(a, &a->g.group[i], b, NULL);
     qsort(c, n, sizeof *c, by_weight);
     for (size_t i = 0; i < n; i++) *n_worse += c[i].weight_ns > 0;
     show(a, b, c, n, *n_worse, json);

@@ -57,8 +57,9 @@ static const tc_prof_command commands[] = {
      "too, and all its syncs make 1 % of the first run. That counts syncs whose plan\n"
      "was cached, where each run has 8 or more. Of the same syncs, the program's own\n"
      "time before a sync, outside tc and recording, is longer from 25 % and 1 % of the\n"
-     "run on; what comes before rarer syncs or behind the last is not compared. More\n"
-     "syncs, nodes, kernels, graphs or bytes are worse however long they take.\n\n"
+     "run on, if one thread syncs; what comes before rarer syncs or behind the last is\n"
+     "not compared. More syncs, nodes, kernels, graphs or bytes are worse however long\n"
+     "they take.\n\n"
      "  tc-prof diff before.prof after.prof || echo slower\n"},
     {"live", "FILE", 1, tc_command_live, "the report of a program that runs, each second",
      "  TC_PROFILE=run.prof ./program & tc-prof live run.prof\n"},
