@@ -293,8 +293,8 @@ typedef struct tc_explanation {
 } tc_explanation;
 // Runs fn(user) once and says which sync points this thread had meanwhile. Pending work runs
 // before; what fn leaves pending runs at its end, as one more sync point. Returns fn's status, else
-// that of the last sync. TC_ERR_ARG: fn or out is NULL. Calls nest: the outer one has the inner one's
-// sync points, too. Source: torch._dynamo.explain.
+// that of the last sync. TC_ERR_ARG: fn or out is NULL. Calls nest: the outer one has the inner
+// one's sync points, too. Source: torch._dynamo.explain.
 TC_API tc_status tc_explain(tc_status (*fn)(void *user), void *user, tc_explanation *out) TC_MUST_USE;
 // For tests: this thread had n sync points since its last call of tc_expect_syncs, or since it
 // began; below 0: any number. TC_ERR_STATE: it had others, which the error lists by cause and site.
