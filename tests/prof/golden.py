@@ -107,6 +107,11 @@ def on_terminal(program, folder, **env):
 
 def check_terminal(program, folder):
     """Colours and width are the terminal's, unless the environment says otherwise."""
+    try:
+        os.close(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+    except OSError as why:
+        print(f"not checked, colours and width on a terminal: the system makes none ({why.strerror})")
+        return
     coloured = on_terminal(program, folder)
     if "\033[1m" not in coloured or "\033[31mgrowing\033[0m" not in coloured:
         yield "no colours on a terminal"
