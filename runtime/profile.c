@@ -70,7 +70,7 @@ double tc_tick_ns(void) {
   return ns;
 }
 
-static tc_sync_point in_ns(const tc_sync_point *r) {
+tc_sync_point tc_sync_point_in_ns(const tc_sync_point *r) {
   tc_sync_point out = *r;
   uint64_t *const times[] = {&out.before_ns, &out.lookup_ns,  &out.compile_ns, &out.allocate_ns,
                              &out.run_ns,    &out.publish_ns, &out.total_ns};
@@ -79,7 +79,7 @@ static tc_sync_point in_ns(const tc_sync_point *r) {
 }
 
 static void log_line(const tc_sync_point *ticks) {
-  tc_sync_point ns = in_ns(ticks), *r = &ns;
+  tc_sync_point ns = tc_sync_point_in_ns(ticks), *r = &ns;
   char text[PATH_MAX];
   tc_site_text(r->site, text, sizeof text);
   tc_log_line(TC_LOG_SYNC,
@@ -104,7 +104,7 @@ int tc_sync_points(int n, tc_sync_point *out) {
   if (!tc_enter("sync_points", 0)) return 0;
   pthread_mutex_lock(&self.lock);
   uint64_t count = TC_MIN((uint64_t)TC_MAX_OF(out ? n : 0, 0), TC_MIN(self.n, (uint64_t)N_LATEST));
-  for (uint64_t i = 0; i < count; i++) out[i] = in_ns(&self.latest[(self.n - count + i) % N_LATEST]);
+  for (uint64_t i = 0; i < count; i++) out[i] = tc_sync_point_in_ns(&self.latest[(self.n - count + i) % N_LATEST]);
   pthread_mutex_unlock(&self.lock);
   tc_leave();
   return (int)count;

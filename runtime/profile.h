@@ -25,6 +25,9 @@ static inline uint64_t tc_ticks_between(uint64_t from, uint64_t to) {
 // Returns the nanoseconds of a tick. The first call takes 0.2 ms.
 double tc_tick_ns(void);
 
+// The record with its times, which are in ticks, in nanoseconds.
+tc_sync_point tc_sync_point_in_ns(const tc_sync_point *record);
+
 // Adds a record. cause and tier are static strings; times are in ticks, which readers get as
 // nanoseconds.
 void tc_profile_add(const tc_sync_point *record);

@@ -7,10 +7,6 @@
 #include "runtime/profile.h"
 #include "runtime/sync_watch.h"
 
-static void in_ns(uint64_t *ticks) {
-  *ticks = (uint64_t)((double)*ticks * tc_tick_ns());
-}
-
 tc_status tc_explain_at(tc_status (*fn)(void *user), void *user, tc_explanation *out, tc_site site) {
   if (!fn || !out) return tc_fail(TC_ERR_ARG, "explain", site, "%s is NULL", fn ? "out" : "fn");
   *out = (tc_explanation){0};
@@ -19,13 +15,8 @@ tc_status tc_explain_at(tc_status (*fn)(void *user), void *user, tc_explanation 
   tc_sync_watch_begin(&w, out);
   tc_status st = fn(user), rest = tc_sync_at(NULL, site);
   tc_sync_watch_end(&w);
-  in_ns(&out->ns);
-  for (int i = 0; i < out->n_kept; i++) {
-    tc_sync_point *r = &out->sync[i];
-    uint64_t *const times[] = {&r->before_ns, &r->lookup_ns,  &r->compile_ns, &r->allocate_ns,
-                               &r->run_ns,    &r->publish_ns, &r->total_ns};
-    for (size_t k = 0; k < sizeof times / sizeof times[0]; k++) in_ns(times[k]);
-  }
+  out->ns = (uint64_t)((double)out->ns * tc_tick_ns());
+  for (int i = 0; i < out->n_kept; i++) out->sync[i] = tc_sync_point_in_ns(&out->sync[i]);
   return st != TC_OK ? st : rest;
 }
 

@@ -61,21 +61,6 @@ static uint32_t count_alike(const tc_plan *a, const tc_plan *b) {
   return alike;
 }
 
-static void print_record(FILE *out, const tc_plan *p, uint32_t n) {
-  const tc_rec *r = tc_plan_rec(p, n);
-  const tc_text_node x = {.op = tc_rec_op(r),
-                          .type = (tc_type)r->dtype,
-                          .dev = (tc_device)p->dev[n],
-                          .dims = tc_dims_at(r->shape)->d,
-                          .n_in = tc_rec_arity(r),
-                          .n_attr = tc_rec_attrs(r),
-                          .n_arg = (int)tc_rec_args(r),
-                          .in = tc_rec_in(r),
-                          .attr = tc_rec_attr(r),
-                          .flag = p->flag[n]};
-  tc_text_write_node(out, n, &x);
-}
-
 // Compares with the most similar of the thread's latest plans.
 static void print_difference(FILE *out, const tc_trace *t, const tc_plan *made) {
   const tc_plan *near = NULL;
@@ -96,9 +81,9 @@ static void print_difference(FILE *out, const tc_trace *t, const tc_plan *made) 
   tc_site_text(same < t->n_node ? t->call[same].site : 0, place, sizeof place);
   fprintf(out, "; from the most similar of the latest ones it differs first at %s\n  now ",
           place[0] ? place : "a node");
-  print_record(out, made, same);
+  tc_text_write_plan_node(out, made, same);
   fprintf(out, "  was ");
-  print_record(out, near, same);
+  tc_text_write_plan_node(out, near, same);
 }
 
 void tc_plan_miss_note(const tc_trace *t, const tc_plan *made, const tc_sync_point *rec) {

@@ -98,9 +98,11 @@ void tc_text_write_trace(FILE *out, const tc_trace *t, const uint8_t *flag, size
   fprintf(out, "end\n");
 }
 
+void tc_text_write_plan_node(FILE *out, const tc_plan *p, uint32_t number) {
+  tc_text_node x = node_of(tc_plan_rec(p, number), (tc_device)p->dev[number], p->flag[number]);
+  tc_text_write_node(out, number, &x);
+}
+
 void tc_text_write_plan(FILE *out, const tc_plan *p) {
-  for (uint32_t n = 0; n < p->n_node; n++) {
-    tc_text_node x = node_of(tc_plan_rec(p, n), (tc_device)p->dev[n], p->flag[n]);
-    tc_text_write_node(out, n, &x);
-  }
+  for (uint32_t n = 0; n < p->n_node; n++) tc_text_write_plan_node(out, p, n);
 }

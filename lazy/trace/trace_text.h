@@ -35,6 +35,8 @@ extern const tc_flag_name tc_flag_names[TC_N_FLAG_NAMES];
 void tc_text_write_node(FILE *out, uint32_t number, const tc_text_node *x);
 // A pending trace. flag: of its nodes at the sync. Data of leaves of at most max_bytes are written.
 void tc_text_write_trace(FILE *out, const tc_trace *t, const uint8_t *flag, size_t max_bytes, const char *title);
+// One record of a plan.
+void tc_text_write_plan_node(FILE *out, const tc_plan *p, uint32_t number);
 // The records of a plan, without title and end.
 void tc_text_write_plan(FILE *out, const tc_plan *p);
 // Data of node number, a leaf of so many elements.
