@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Gives every public function that records, can fail or syncs a form with a call site: name_at(.., tc_site site).
 
-From include/tc/api.def (the ops), tc.h, io.h and nn.h makes sites.h, io_sites.h and nn_sites.h beside them, which declare the forms and map the plain
-names to them, lazy/front/plain.c, the plain symbols for who does without macros, and ops.hpp, the ops in C++. A form that is not written does not link.
+From include/tc/api.def (the ops), tc.h, io.h, nn.h and train.h makes sites.h, io_sites.h and so on beside them, which declare the forms and map the
+plain names to them, lazy/front/plain.c, the plain symbols for who does without macros, and ops.hpp, the ops in C++. A form that is not written does not link.
 With --check: exits 1 if a file is not what would be made, if WITHOUT names what is not there, or if the library calls a plain name itself (errors
 would give a place inside the library)."""
 import pathlib
@@ -12,7 +12,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include/tc"
-HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h"}
+HEADERS = {"tc.h": "sites.h", "io.h": "io_sites.h", "nn.h": "nn_sites.h", "train.h": "train_sites.h"}
 PLAIN = ROOT / "lazy/front/plain.c"
 SOURCES = ["runtime", "device", "kernels", "lazy", "lowering"]
 
@@ -63,6 +63,12 @@ WITHOUT = {
     "tc_nn_set_training": NEVER_FAILS,
     "tc_nn_training": NEVER_FAILS,
     "tc_nn_path": NEVER_FAILS,
+    "tc_schedule_destroy": NEVER_FAILS,
+    "tc_schedule_name": NEVER_FAILS,
+    "tc_schedule_n_steps": NEVER_FAILS,
+    "tc_ema_destroy": NEVER_FAILS,
+    "tc_ema_model": NEVER_FAILS,
+    "tc_ema_n_averaged": NEVER_FAILS,
     "tc_memory_stats": INSIDE_ONLY,
     "tc_trim": INSIDE_ONLY,
     "tc_shutdown": INSIDE_ONLY,
@@ -262,6 +268,11 @@ CPP_DEFAULTS = {
     "tc_pool_options options": "tc_pool_options()",
     "tc_attention_options options": "tc_attention_options()",
     "tc_interpolate_options options": "tc_interpolate_options()",
+    "tc_loss_options options": "tc_loss_options()",
+    "tc_cross_entropy_options options": "tc_cross_entropy_options()",
+    "tc_bce_options options": "tc_bce_options()",
+    "tc_kl_div_options options": "tc_kl_div_options()",
+    "tc_margin_options options": "tc_margin_options()",
     "tc_rotary_options options": "tc_rotary_options()",
 }
 POINTER_HEAD = """
@@ -296,7 +307,7 @@ PLAIN_HEAD = """\
 // Threads: as the functions they call.
 #define TC_NO_SITES
 // clang-format off
-#include <tc/nn.h>
+#include <tc/train.h>
 
 #include "runtime/status.h"
 
