@@ -102,7 +102,9 @@ static tc_status step_any(const char *op, tc_schedule *s, tc_site site) {
 }
 
 static tc_status check_step(const char *op, const tc_schedule *s, tc_site site) {
-  if (!s) return tc_fail(TC_ERR_ARG, op, site, "there is no schedule; its constructor gave NULL and said why");
+  char why[256];
+  if (!s)
+    return tc_fail(TC_ERR_ARG, op, site, "there is no schedule%s", tc_error_of(TC_SCHEDULE_MAKERS, why, sizeof why));
   if (s->is_taken)
     return tc_fail(TC_ERR_STATE, op, site, "this %s is a part of another schedule; step that one", s->row->name);
   int n = tc_optimizer_n_groups(s->opt);

@@ -73,6 +73,10 @@ extern const tc_schedule_row tc_schedule_step_row, tc_schedule_multi_step_row, t
 tc_schedule *tc_schedule_create(const char *op, tc_optimizer *opt, tc_schedule options, tc_site site);
 // Step 0.
 tc_status tc_schedule_step_first(const char *op, tc_schedule *s, tc_site site);
+// The constructors, for an error about a schedule that is NULL to say why it is.
+#define TC_SCHEDULE_MAKERS \
+  "step_lr multi_step_lr exponential_lr cosine_annealing_lr cosine_annealing_warm_restarts constant_lr linear_lr " \
+  "polynomial_lr lambda_lr one_cycle_lr reduce_lr_on_plateau sequential_lr chained_scheduler"
 // The momentum of a one-cycle schedule at s->epoch.
 double tc_schedule_momentum(const tc_schedule *s);
 // Whether a plateau takes metric for better than the best one.

@@ -25,7 +25,9 @@ static void drop_all(int n, tc_schedule *const *given) {
 static tc_status check_part(const char *op, const tc_optimizer *opt, int i, tc_schedule *const *given, bool simple,
                             tc_site site) {
   const tc_schedule *s = given[i];
-  if (!s) return tc_fail(TC_ERR_ARG, op, site, "schedule %d is NULL", i);
+  char why[256];
+  if (!s)
+    return tc_fail(TC_ERR_ARG, op, site, "schedule %d is NULL%s", i, tc_error_of(TC_SCHEDULE_MAKERS, why, sizeof why));
   for (int k = 0; k < i; k++)
     if (given[k] == s) return tc_fail(TC_ERR_ARG, op, site, "schedules %d and %d are the same", k, i);
   if (s->is_taken) return tc_fail(TC_ERR_ARG, op, site, "schedule %d, %s, is a part of another already", i, s->name);
@@ -41,7 +43,6 @@ static tc_status check_part(const char *op, const tc_optimizer *opt, int i, tc_s
 static tc_status check_parts(const char *op, const tc_optimizer *opt, int n, tc_schedule *const *given, bool simple,
                              tc_site site) {
   if (n < 1 || !given) return tc_fail(TC_ERR_ARG, op, site, "%d schedules%s", n, n < 1 ? "" : " at a null pointer");
-  if (!opt) return tc_fail(TC_ERR_ARG, op, site, "there is no optimizer");
   for (int i = 0; i < n; i++) TC_TRY(check_part(op, opt, i, given, simple, site));
   return TC_OK;
 }
@@ -99,7 +100,8 @@ tc_schedule *tc_sequential_lr_at(tc_optimizer *opt, int n, tc_schedule *const *s
                                  tc_site site) {
   TC_CALLED_AS("sequential_lr");
   const char *op = "sequential_lr";
-  tc_status st = check_parts(op, opt, n, schedules, true, site);
+  tc_status st =
+      opt ? check_parts(op, opt, n, schedules, true, site) : tc_fail(TC_ERR_ARG, op, site, "there is no optimizer");
   if (st == TC_OK) st = check_milestones(op, n, milestones, site);
   tc_schedule *s = NULL;
   if (st == TC_OK) s = create_over(op, opt, &tc_schedule_sequential_row, n, schedules, milestones, site);
@@ -113,8 +115,7 @@ tc_schedule *tc_chained_scheduler_at(int n, tc_schedule *const *schedules, tc_si
   TC_CALLED_AS("chained_scheduler");
   const char *op = "chained_scheduler";
   tc_optimizer *opt = n > 0 && schedules && schedules[0] ? schedules[0]->opt : NULL;
-  tc_status st = n > 0 && schedules && !schedules[0] ? tc_fail(TC_ERR_ARG, op, site, "schedule 0 is NULL")
-                                                     : check_parts(op, opt, n, schedules, false, site);
+  tc_status st = check_parts(op, opt, n, schedules, false, site);
   tc_schedule *s = NULL;
   if (st == TC_OK) s = create_over(op, opt, &tc_schedule_chained_row, n, schedules, NULL, site);
   if (!s) drop_all(n, schedules);

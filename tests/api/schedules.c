@@ -199,6 +199,9 @@ static void wrong_calls_say_what(void) {
                "milestone 0 is 0; they must rise from above 0");
   tc_schedule *twice = tc_step_lr(o, 3, 0.1);
   EXPECT_FAILS(tc_chained_scheduler(2, PARTS(twice, twice)), TC_ERR_ARG, "schedules 0 and 1 are the same");
+  EXPECT_FAILS(tc_sequential_lr(o, 2, PARTS(tc_step_lr(o, 3, 0.1), tc_step_lr(o, 0, 0.1)), LIST(5)), TC_ERR_ARG,
+               "schedule 1 is NULL: step_lr: step_size is 0, give a number from 1 on");
+  EXPECT_FAILS(tc_sequential_lr(NULL, 1, PARTS(tc_step_lr(o, 3, 0.1)), NULL), TC_ERR_ARG, "there is no optimizer");
   EXPECT_FAILS(tc_chained_scheduler(0, NULL), TC_ERR_ARG, "0 schedules");
   tc_schedule *plateau = tc_reduce_lr_on_plateau(o, (tc_reduce_lr_on_plateau_options){0});
   EXPECT_FAILS(tc_chained_scheduler(1, &plateau), TC_ERR_ARG,
