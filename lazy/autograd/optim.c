@@ -24,6 +24,7 @@
 #include "lazy/autograd/params_check.h"
 #include "lazy/record/formula.h"
 #include "lazy/sync/sync.h"
+#include "lazy/trace/capture.h"
 #include "lazy/trace/deferred_error.h"
 #include "runtime/arena.h"
 
@@ -422,6 +423,7 @@ static tc_status step_part(tc_optimizer *opt, int part, tc_site site) {
   tc_status st = TC_OK;
   bool ok = true;
   tc_trace *t = tc_op_begin("optimizer_step", site);
+  if (TC_UNLIKELY(t->capture != NULL)) tc_capture_break(t, "an optimizer's step", t->op, site);
   bool tape = tc_rec_tape(t, false);
   for (int i = 0; i < opt->n && ok; i++)
     if (opt->entries[i].part == part) ok = record_entry(opt, t, &opt->entries[i]);
