@@ -12,8 +12,9 @@ void tc_fragment_free(tc_fragment *f) {
   if (!f) return;
   for (uint32_t i = 0; i < f->n_operand; i++)
     if (f->operand[i].buf) tc_buffer_release(f->operand[i].buf);
-  void *const owned[] = {f->word,   f->at,     f->call, f->flag, f->arg,       f->operand,
-                         f->result, f->assign, f->grad, f->draw, f->param_node};
+  for (uint32_t i = 0; i < f->n_step; i++) tc_step_fini(&f->step[i]);
+  void *const owned[] = {f->word,   f->at,     f->call, f->flag, f->arg,        f->operand,
+                         f->result, f->assign, f->grad, f->draw, f->param_node, f->step};
   for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++) tc_free(owned[i]);
   tc_free(f);
 }
@@ -96,6 +97,37 @@ static void draw(tc_trace *t, const tc_fragment *f) {
   t->counter += f->n_drawn;
 }
 
+bool tc_fragment_steps_fit(const tc_fragment *f) {
+  bool fit = true;
+  for (uint32_t i = 0; i < f->n_step && fit; i++) fit = f->step[i].ops->fits(f->step[i].owner, f->step[i].note);
+  return fit;
+}
+
+// Records the numbers of an optimizer's step anew, behind the fragment, whose args begin at
+// first_arg, and takes them over.
+static bool renew_numbers(tc_trace *t, const tc_step *s, uint32_t first_arg) {
+  void *note = t->capture ? s->ops->copy_note(s->note) : NULL;
+  tc_trace_mark mark = tc_trace_mark_now(t);
+  bool tape = tc_rec_tape(t, false);
+  bool ok = s->ops->record_numbers(t, s->owner, s->note);
+  tc_rec_tape(t, tape);
+  if (ok && t->n_arg - mark.n_arg != s->n_arg)
+    tc_rec_fail(t, TC_ERR_STATE, "an optimizer's step has %u numbers, had %u", t->n_arg - mark.n_arg, s->n_arg),
+        ok = false;
+  for (uint32_t i = 0; i < s->n_arg && ok; i++)
+    if (s->arg[i] != UINT32_MAX) t->arg[first_arg + s->arg[i]] = t->arg[mark.n_arg + i];
+  tc_trace_cut(t, &mark);
+  if (!ok) return tc_free(note), false;
+  s->ops->count(s->owner, s->note, 1);
+  if (!t->capture) return true;
+  uint32_t *at = tc_malloc((s->n_arg + 1) * sizeof *at);
+  for (uint32_t i = 0; i < s->n_arg && at; i++) at[i] = s->arg[i] == UINT32_MAX ? UINT32_MAX : first_arg + s->arg[i];
+  if (!at) tc_free(note), note = NULL;
+  tc_capture_step(t, s->ops, s->owner, note, at ? s->n_arg : 0, at);
+  tc_free(at);
+  return true;
+}
+
 tc_node tc_fragment_append(tc_trace *t, const tc_fragment *f, const tc_node *operand) {
   if (!make_room(t, f)) return TC_NODE_ERR;
   tc_node first = t->n_node;
@@ -117,6 +149,8 @@ tc_node tc_fragment_append(tc_trace *t, const tc_fragment *f, const tc_node *ope
     t->param_node[t->n_param_node++] = (tc_param_node){first + f->param_node[i].node, f->param_node[i].param};
   t->n_node += f->n_node, t->n_word += f->n_word, t->n_arg += f->n_arg;
   t->assigned_bytes += f->assigned_bytes;
+  for (uint32_t i = 0; i < f->n_step; i++)
+    if (!renew_numbers(t, &f->step[i], args)) return TC_NODE_ERR;
   return first;
 }
 

@@ -74,7 +74,7 @@ typedef struct tc_fragment_result {
 
 typedef struct tc_fragment {
   _Atomic uint32_t refs;
-  uint32_t n_operand, n_node, n_word, n_arg, n_result, n_assign, n_grad, n_draw, n_param_node;
+  uint32_t n_operand, n_node, n_word, n_arg, n_result, n_assign, n_grad, n_draw, n_param_node, n_step;
   uint32_t n_drawn;  // counters that the body takes
   uint64_t assigned_bytes;
   uint64_t *word;
@@ -87,6 +87,8 @@ typedef struct tc_fragment {
   tc_fragment_assign *assign;
   tc_fragment_grad *grad;
   tc_fragment_draw *draw;
+  tc_step *step;  // optimizers' steps; their args are numbers of the fragment's
+  bool has_landmark;  // true: the program repeats behind it
   tc_param_node *param_node;  // nodes that are parameters' values; node is the record's number
 } tc_fragment;
 
@@ -111,8 +113,11 @@ static inline const tc_rec *tc_fragment_rec(const tc_fragment *f, uint32_t nth) 
 // The nodes of its operands, the arguments' being given. False after reporting. A gradient that is
 // not there is TC_NODE_ERR.
 bool tc_fragment_operands(tc_trace *t, const tc_fragment *f, const tc_node *arg, tc_node *out);
+// Whether the optimizers that it steps can be stepped as when it was traced.
+bool tc_fragment_steps_fit(const tc_fragment *f);
 // Appends its records, with these operands, which fit. Returns the node of its first record;
-// TC_NODE_ERR after reporting. Random draws take the thread's next counters.
+// TC_NODE_ERR after reporting. Random draws take the thread's next counters, and optimizers' steps
+// are counted.
 tc_node tc_fragment_append(tc_trace *t, const tc_fragment *f, const tc_node *operand);
 // The node of a number of the fragment.
 static inline tc_node tc_fragment_node(const tc_fragment *f, const tc_node *operand, tc_node first, uint32_t number) {

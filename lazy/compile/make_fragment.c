@@ -21,6 +21,7 @@ typedef struct maker {
   uint8_t *mark;  // IS_ bits
   uint32_t *seen;  // 1 + its number among what was seen. 0: it was not
   uint32_t *number;  // in the fragment
+  uint32_t *arg_number;  // per arg of the trace: in the fragment. UINT32_MAX: left out
 } maker;
 
 static bool is_same(tc_tensor a, tc_tensor b) {
@@ -49,8 +50,10 @@ static bool allocate(maker *m) {
   m->mark = tc_calloc(n, 1);
   m->seen = tc_calloc(n, sizeof *m->seen);
   m->number = tc_calloc(n, sizeof *m->number);
+  m->arg_number = tc_malloc((m->t->n_arg + 1) * sizeof *m->arg_number);
+  if (m->arg_number) memset(m->arg_number, 0xFF, (m->t->n_arg + 1) * sizeof *m->arg_number);
   if (m->f) atomic_store_explicit(&m->f->refs, 1, memory_order_relaxed);
-  return m->f && m->mark && m->seen && m->number;
+  return m->f && m->mark && m->seen && m->number && m->arg_number;
 }
 
 // ---- what is needed, and what comes from outside ----
@@ -209,6 +212,7 @@ static void add_record(maker *m, tc_node n, uint32_t nth, uint32_t *n_word, uint
   for (int i = tc_rec_arity(r); i-- > 0;) in[i] = m->number[in[i]];
   const uint64_t *arg = t->arg + t->arg_at[n];
   if (tc_rec_args(r)) memcpy(f->arg + *n_arg, arg, tc_rec_args(r) * sizeof f->arg[0]);
+  for (uint32_t i = 0; i < tc_rec_args(r); i++) m->arg_number[t->arg_at[n] + i] = *n_arg + i;
   uint64_t counter = tc_op_kind_of(tc_rec_op(r)) == TC_KIND_RNG ? arg[1] & ((UINT64_C(1) << 40) - 1) : 0;
   if (tc_op_kind_of(tc_rec_op(r)) == TC_KIND_RNG && arg[0] == t->seed && arg[1] >> 40 == t->stream &&
       counter >= m->c->was.counter)
@@ -291,6 +295,22 @@ static bool add_grads(maker *m) {
   return true;
 }
 
+// Steps, which the fragment takes over: last, since nothing may fail behind it.
+static bool add_steps(maker *m) {
+  tc_capture *c = m->c;
+  tc_fragment *f = m->f;
+  if (!(f->step = tc_calloc(c->n_step + 1, sizeof f->step[0]))) return false;
+  for (uint32_t i = 0; i < c->n_step; i++) {
+    tc_step *s = &f->step[i];
+    *s = c->step[i];
+    for (uint32_t k = 0; k < s->n_arg; k++)
+      if (s->arg[k] != UINT32_MAX) s->arg[k] = m->arg_number[s->arg[k]];
+  }
+  f->n_step = c->n_step, f->has_landmark = c->has_landmark;
+  c->keeps_steps = true;
+  return true;
+}
+
 void tc_fragment_make(tc_trace *t, tc_capture *c, int n_arg, const tc_tensor *stand_in, int n_result,
                       const tc_body_result *result, tc_fragment **f) {
   maker m = {.t = t, .c = c, .stand_in = stand_in, .n_arg = n_arg, .result = result, .n_result = n_result};
@@ -299,11 +319,11 @@ void tc_fragment_make(tc_trace *t, tc_capture *c, int n_arg, const tc_tensor *st
     mark_seen(&m);
     mark_roots(&m);
     mark_needed(&m);
-    ok =
-        !find_escape(&m) && count_records(&m) && add_records(&m) && add_results(&m) && add_assigns(&m) && add_grads(&m);
+    ok = !find_escape(&m) && count_records(&m) && add_records(&m) && add_results(&m) && add_assigns(&m) &&
+         add_grads(&m) && add_steps(&m);
   }
   *f = ok ? m.f : NULL;
-  tc_free(m.mark), tc_free(m.seen), tc_free(m.number);
+  tc_free(m.mark), tc_free(m.seen), tc_free(m.number), tc_free(m.arg_number);
   if (ok) return;
   if (!c->why) c->why = "no memory for its graph", c->by = t->op, c->where = t->op_site;
   tc_fragment_free(m.f);

@@ -1,6 +1,8 @@
 // Notes of a body that is traced for its graph. See capture.h.
 #include "lazy/trace/capture.h"
 
+#include <string.h>
+
 #include "runtime/arena.h"
 
 void tc_capture_break(tc_trace *t, const char *why, const char *by, tc_site where) {
@@ -54,20 +56,50 @@ void tc_capture_grad(tc_trace *t, tc_tensor param, tc_slot *s) {
   if (s->grad.gen) tc_slot_of(s->grad.slot)->refs++;
 }
 
+void tc_capture_break_mine(const char *why, const char *by, tc_site where) {
+  tc_trace *t = tc_trace_mine;
+  if (TC_LIKELY(!t || !t->capture)) return;
+  tc_biased_lock_own(&t->lock);
+  tc_capture_break(t, why, by, where);
+  tc_biased_unlock_own(&t->lock);
+}
+
+void tc_step_fini(tc_step *s) {
+  s->ops->release(s->owner);
+  tc_free(s->note), tc_free(s->arg);
+}
+
+void tc_capture_step(tc_trace *t, const tc_step_ops *ops, void *owner, void *note, uint32_t n_arg,
+                     const uint32_t *arg) {
+  tc_capture *c = t->capture;
+  uint32_t *at = tc_malloc((n_arg + 1) * sizeof *at);
+  if (!note || !at || !TC_GROW(c->step, c->cap_step, c->n_step + 1)) {
+    tc_free(note), tc_free(at);
+    break_without_memory(t);
+    return;
+  }
+  if (n_arg) memcpy(at, arg, n_arg * sizeof *at);
+  ops->retain(owner);
+  c->step[c->n_step++] = (tc_step){ops, owner, note, n_arg, at};
+}
+
+tc_trace_mark tc_trace_mark_now(const tc_trace *t) {
+  return (tc_trace_mark){.n_word = t->n_word,
+                         .n_node = t->n_node,
+                         .n_arg = t->n_arg,
+                         .n_leaf = t->n_leaf,
+                         .n_past = t->n_past,
+                         .n_user = t->n_user,
+                         .counter = t->counter,
+                         .most_nodes = t->most_nodes,
+                         .leaf_bytes = t->leaf_bytes,
+                         .byte_check = t->byte_check,
+                         .assigned_bytes = t->assigned_bytes,
+                         .passed = t->passed};
+}
+
 void tc_capture_begin(tc_trace *t, tc_capture *c) {
-  const tc_trace_mark now = {.n_word = t->n_word,
-                             .n_node = t->n_node,
-                             .n_arg = t->n_arg,
-                             .n_leaf = t->n_leaf,
-                             .n_past = t->n_past,
-                             .n_user = t->n_user,
-                             .counter = t->counter,
-                             .most_nodes = t->most_nodes,
-                             .leaf_bytes = t->leaf_bytes,
-                             .byte_check = t->byte_check,
-                             .assigned_bytes = t->assigned_bytes,
-                             .passed = t->passed};
-  *c = (tc_capture){.outer = t->capture, .was = now, .first_node = t->n_node};
+  *c = (tc_capture){.outer = t->capture, .was = tc_trace_mark_now(t), .first_node = t->n_node};
   t->capture = c;
 }
 
@@ -110,16 +142,7 @@ static void restore_grads(tc_trace *t, tc_capture *c) {
   }
 }
 
-void tc_capture_undo(tc_trace *t, tc_capture *c) {
-  const tc_trace_mark *was = &c->was;
-  restore_grads(t, c);
-  for (uint32_t i = was->n_user; i < t->n_user; i++) {
-    tc_buffer_release(t->user[i].buf);
-    tc_slot_settle(t, t->user[i].slot);
-  }
-  t->n_user = TC_MIN(t->n_user, was->n_user);
-  forget_nodes(t, c);
-  for (uint32_t i = 0; i < c->n_assigned; i++) restore_assigned(t, c, &c->assigned[i]);
+void tc_trace_cut(tc_trace *t, const tc_trace_mark *was) {
   for (uint32_t i = was->n_leaf; i < t->n_leaf; i++) tc_buffer_release(t->leaf[i].buf);
   for (uint32_t i = was->n_past; i < t->n_past; i++) tc_run_release(t->past[i].run);
   uint32_t n_param_node = 0;
@@ -134,6 +157,20 @@ void tc_capture_undo(tc_trace *t, tc_capture *c) {
   t->memo_epoch++;
 }
 
+void tc_capture_undo(tc_trace *t, tc_capture *c) {
+  const tc_trace_mark *was = &c->was;
+  for (uint32_t i = c->n_step; i-- > 0;) c->step[i].ops->count(c->step[i].owner, c->step[i].note, -1);
+  restore_grads(t, c);
+  for (uint32_t i = was->n_user; i < t->n_user; i++) {
+    tc_buffer_release(t->user[i].buf);
+    tc_slot_settle(t, t->user[i].slot);
+  }
+  t->n_user = TC_MIN(t->n_user, was->n_user);
+  forget_nodes(t, c);
+  for (uint32_t i = 0; i < c->n_assigned; i++) restore_assigned(t, c, &c->assigned[i]);
+  tc_trace_cut(t, was);
+}
+
 void tc_capture_fini(tc_trace *t, tc_capture *c) {
   for (uint32_t i = 0; i < c->n_assigned; i++) {
     if (c->assigned[i].was.buf) tc_buffer_release(c->assigned[i].was.buf);
@@ -141,5 +178,6 @@ void tc_capture_fini(tc_trace *t, tc_capture *c) {
   }
   for (uint32_t i = 0; i < c->n_graded; i++)
     if (c->graded[i].was.gen) tc_slot_release_handle(t, c->graded[i].was);
-  tc_free(c->seen), tc_free(c->assigned), tc_free(c->graded);
+  for (uint32_t i = 0; i < c->n_step && !c->keeps_steps; i++) tc_step_fini(&c->step[i]);
+  tc_free(c->seen), tc_free(c->assigned), tc_free(c->graded), tc_free(c->step);
 }

@@ -35,6 +35,27 @@ typedef struct tc_graded {
   tc_tensor param, was;  // was: its gradient before, with a reference. {0, 0}: it had none
 } tc_graded;
 
+// What an optimizer's step is to a body. owner: the optimizer, which counts steps in C and records
+// numbers that follow from its learning rates and counts.
+typedef struct tc_step_ops {
+  void (*retain)(void *owner), (*release)(void *owner);
+  void *(*copy_note)(const void *note);  // NULL out of memory
+  // Whether the step can be taken again as it was noted.
+  bool (*fits)(const void *owner, const void *note);
+  // Records the step's numbers behind the trace's others, as it would record them now. False after
+  // reporting.
+  bool (*record_numbers)(tc_trace *t, void *owner, const void *note);
+  // by 1: the step is taken, and counted. -1: that is taken back.
+  void (*count)(void *owner, const void *note, int by);
+} tc_step_ops;
+
+typedef struct tc_step {
+  const tc_step_ops *ops;
+  void *owner;  // retained
+  void *note;  // owned; freed by tc_free
+  uint32_t n_arg, *arg;  // where its numbers lie among the args; owned. UINT32_MAX: one is left out
+} tc_step;
+
 // Counts of a trace, at which it can be cut.
 typedef struct tc_trace_mark {
   uint32_t n_word, n_node, n_arg, n_leaf, n_past, n_user;
@@ -52,6 +73,10 @@ typedef struct tc_capture {
   uint32_t n_assigned, cap_assigned;
   tc_graded *graded;
   uint32_t n_graded, cap_graded;
+  tc_step *step;  // in their order
+  uint32_t n_step, cap_step;
+  bool keeps_steps;  // true: a fragment has taken over what they own
+  bool has_landmark;  // true: the program repeats at the body's end
   // Why the body has no graph, and where that is known. NULL: it may have one
   const char *why, *by;  // by: the op, or the cause of the sync
   tc_site where;
@@ -63,6 +88,15 @@ void tc_capture_assign(tc_trace *t, tc_tensor handle, const tc_slot *s);
 void tc_capture_grad(tc_trace *t, tc_tensor param, tc_slot *s);
 // The body, and those that call it, have no graph. why: static, "a sync point"; by: the op's name.
 void tc_capture_break(tc_trace *t, const char *why, const char *by, tc_site where);
+// The same by this thread, which has no op open and may have no capture.
+void tc_capture_break_mine(const char *why, const char *by, tc_site where);
+// A step of which the trace has the numbers at arg[0] .. arg[n_arg - 1]. Takes over the note.
+// pre: t has a capture.
+void tc_capture_step(tc_trace *t, const tc_step_ops *ops, void *owner, void *note, uint32_t n_arg, const uint32_t *arg);
+void tc_step_fini(tc_step *s);
+// Takes the records from the mark on, which no slot stands for, out of the trace.
+void tc_trace_cut(tc_trace *t, const tc_trace_mark *mark);
+tc_trace_mark tc_trace_mark_now(const tc_trace *t);
 // The same by the open op, if its trace has a capture at all.
 static inline void tc_capture_break_op(tc_trace *t, const char *why) {
   if (TC_UNLIKELY(t->capture != NULL)) tc_capture_break(t, why, t->op, t->op_site);
