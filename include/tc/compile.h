@@ -72,7 +72,7 @@ TC_API tc_compiled *tc_compile(tc_compile_fn fn, void *user, const tc_compile_op
 // - the number of arguments and results; each argument's type, shape, device and history, and
 //   which of them are the same tensor; a parameter must be the same one;
 // - the same facts of tensors that fn found elsewhere, and which parameters have gradients;
-// - statics, tc_no_grad, the default device, autocast, and the options of regions.
+// - statics, tc_no_grad_begin, the default device, autocast, and the options of regions.
 // Records; a sync point only where fn is one. A function with a sync point, or that copies the
 // host's memory, has no graph: each call records it (TC_LOG=guards says why).
 // TC_ERR_STATE with fullgraph for such a function, or beyond the limit. Errors of fn are passed on.

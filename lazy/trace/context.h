@@ -1,7 +1,7 @@
 // The recording context: what a thread has set that changes what its calls record.
 //
 // In: a trace. Out: a word that is equal where the same calls record the same.
-// Invariants: the low 16 bits are tc_no_grad and the default device; the others come from
+// Invariants: the low 16 bits are tc_no_grad_begin and the default device; the others come from
 // t->context, which autocast and regions set.
 // Threads: the trace's own thread.
 #pragma once
