@@ -104,6 +104,21 @@ void tc_compiled_destroy(tc_compiled *c) {
 
 // ---- a call whose graph is known ----
 
+// Whether arguments of this thread are in several memories: no graph holds them together.
+static bool is_in_several_memories(const tc_trace *t, const call *k) {
+  tc_device first = TC_DEVICE_CPU;
+  bool has_first = false;
+  for (int i = 0; i < k->n_in; i++) {
+    tc_trace *owner;
+    const tc_slot *s = tc_slot_find(k->in[i], &owner);
+    if (!s || owner != t || s->gen != k->in[i].gen) continue;
+    tc_device d = (tc_device)s->device;
+    if (!has_first) first = d, has_first = true;
+    if (d != first && tc_device_memory(d) != tc_device_memory(first)) return true;
+  }
+  return false;
+}
+
 // The nodes of the arguments and numbers, in the trace's scratch. NULL after reporting.
 static tc_node *take_arguments(tc_trace *t, const call *k) {
   uint32_t n = (uint32_t)(k->n_in + k->n_num);
@@ -170,6 +185,7 @@ static bool take(tc_trace *t, const call *k, const tc_fragment *f) {
 
 // What a call that finds no graph tells of it.
 typedef struct miss {
+  bool several;  // true: its arguments are in several memories
   char text[512];
 } miss;
 
@@ -178,6 +194,7 @@ static tc_status take_call(const call *k, bool *taken, miss *m) {
   tc_guard_failure failed = {TC_GUARD_HOLDS};
   *taken = false;
   tc_trace *t = tc_op_begin("compiled_call", k->site);
+  if (TC_UNLIKELY(is_in_several_memories(t, k))) return m->several = true, tc_op_done(t);
   const tc_node *arg = t->op_status == TC_OK ? take_arguments(t, k) : NULL;
   const graph *g = arg ? find_graph(t, k, &failed) : NULL;
   if (TC_LIKELY(g != NULL)) {
@@ -201,7 +218,11 @@ static tc_tensor *make_tensors(const call *k) {
   tc_tensor *all = tc_malloc(((size_t)k->n_in + (size_t)k->n_num + 1) * sizeof *all);
   if (!all) return tc_fail(TC_ERR_MEMORY, "compiled_call", k->site, "no room for %d arguments", k->n_in), NULL;
   if (k->n_in) memcpy(all, k->in, (size_t)k->n_in * sizeof *all);
-  for (int i = 0; i < k->n_num; i++) all[k->n_in + i] = tc_full_at(TC_SCALAR, k->num[i], TC_F32, k->site);
+  for (int i = 0; i < k->n_num; i++) {
+    tc_trace *t = tc_op_begin("compiled_call", k->site);
+    if (k->n_in) (void)tc_op_in(t, k->in[0]);  // beside which it is made
+    all[k->n_in + i] = tc_op_end(t, tc_rec_full(t, &(tc_dims){0}, TC_F32, k->num[i]));
+  }
   return all;
 }
 
@@ -365,9 +386,17 @@ static tc_status check_call(const call *k) {
   return TC_OK;
 }
 
+// A function over several memories has sync points between them.
+static tc_status refuse_several(const call *k) {
+  if (k->c->fullgraph)
+    return tc_fail(TC_ERR_DEVICE, "compiled_call", k->site,
+                   "arguments are in several memories, and fullgraph asks for one graph");
+  return record_call(k);
+}
+
 static tc_status run_call(const call *k, uint64_t nth) {
   tc_compiled *c = k->c;
-  miss m = {""};
+  miss m = {.several = false};
   bool taken;
   const tc_options *o = tc_options_get();
   if (TC_UNLIKELY(atomic_load_explicit(&c->is_recorded, memory_order_relaxed))) {
@@ -379,6 +408,7 @@ static tc_status run_call(const call *k, uint64_t nth) {
     TC_TRY(check_graph(k));
   tc_status st = take_call(k, &taken, &m);
   if (TC_LIKELY(taken) || st != TC_OK) return st;
+  if (m.several) return refuse_several(k);
   return atomic_load(&c->n_graphs) < c->limit ? trace_call(k, &m) : exceed_limit(k, &m);
 }
 

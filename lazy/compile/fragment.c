@@ -31,13 +31,18 @@ static void hold(tc_tensor h, tc_site site) {
   if (h.gen) (void)tc_retain_at(h, site);
 }
 
+// One that tc_shutdown has ended is no error.
+static void let_go(tc_tensor h, tc_site site) {
+  if (tc_is_valid(h)) tc_release_at(h, site);
+}
+
 void tc_fragment_hold(tc_fragment *f, tc_site site) {
   each_handle(f, hold, site);
 }
 
 void tc_fragment_release(tc_fragment *f) {
   if (!f || atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1) return;
-  each_handle(f, tc_release_at, 0);
+  each_handle(f, let_go, 0);
   tc_fragment_free(f);
 }
 
