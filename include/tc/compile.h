@@ -29,6 +29,7 @@
 extern "C" {
 #endif
 
+// A function in its compiled form: its graphs, and the guards of each.
 typedef struct tc_compiled tc_compiled;
 
 // A function that can be compiled: reads n_in tensors and the numbers behind them, and sets n_out
@@ -41,23 +42,24 @@ typedef tc_status (*tc_compile_fn)(void *user, const tc_tensor *in, int n_in, tc
 typedef struct tc_static {
   const char *name;  // in texts; borrowed for the compiled function's life. NULL: its number
   const void *data;  // read by every call
-  size_t bytes;
+  size_t bytes;  // how many are compared
 } tc_static;
 
+// All may be left out.
 typedef struct tc_compile_options {
   const char *name;  // in texts; borrowed for the compiled function's life. NULL: "compiled"
   // true: a function without one graph is an error, with the line; false: it is recorded each time
   bool fullgraph;
   // graphs at most; 0: 8, as torch's recompile_limit. Beyond it calls that fit none are recorded
   int limit;
-  const tc_static *statics;  // n_statics of them; copied, but for what they point to
-  int n_statics;
+  const tc_static *statics;  // copied, but for what they point to
+  int n_statics;  // of statics
 } tc_compile_options;
 
 // What became of a compiled function's calls.
 typedef struct tc_compiled_info {
-  int n_graphs;
-  uint64_t n_calls, n_taken;  // n_taken: calls that took a graph without running the function
+  int n_graphs;  // at most the limit
+  uint64_t n_calls, n_taken;  // n_taken: those that took a graph without running the function
   uint64_t n_traced, n_recorded;  // calls that traced it; calls that ran it as without tc_compile
   uint64_t n_checked;  // by TC_CHECK_COMPILED
   char why_recorded[320];  // why calls are recorded. "": none was
@@ -79,6 +81,7 @@ TC_API tc_compiled *tc_compile(tc_compile_fn fn, void *user, const tc_compile_op
 TC_API tc_status tc_compiled_call(tc_compiled *c, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) TC_MUST_USE;
 // The same with n_num numbers, which may differ from call to call without another graph. fn has
 // them behind its tensors, in[n_in] .., as tensors of rank 0, f32; its n_in counts both.
+// TC_ERR_ARG for numbers at a null pointer, and the errors of tc_compiled_call.
 TC_API tc_status tc_compiled_call_with(tc_compiled *c, const tc_tensor *in, int n_in, const double *num, int n_num,
                                        tc_tensor *out, int n_out) TC_MUST_USE;
 // Frees it and its graphs. Calls must have returned. NULL is fine.

@@ -199,7 +199,7 @@ void tc_guards_tell(const tc_trace *t, const tc_guards *g, const tc_fragment *f,
 void tc_guards_text(const tc_guards *g, const tc_fragment *f, const tc_static *statics, int n_statics, char *out,
                     size_t bytes) {
   uint64_t low = (UINT64_C(1) << TC_CONTEXT_BITS) - 1;
-  tc_text_append(out, bytes, "%d arguments, %d numbers, %d results\n", g->n_in, g->n_num, g->n_out);
+  tc_text_append(out, bytes, "arguments: %d, numbers: %d, results: %d\n", g->n_in, g->n_num, g->n_out);
   tc_text_append(out, bytes, "gradients are %s, the default device is %s\n",
                  (g->context & TC_CONTEXT_NO_GRAD) ? "off" : "on",
                  tc_device_name((tc_device)((g->context & low) >> 1)));
