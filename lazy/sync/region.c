@@ -42,7 +42,7 @@ static tc_status add_setting(text *t, const char *key, tc_setting is, const char
 }
 
 static tc_status write_fields(const tc_region_options *o, text *t, const char *op, tc_site site) {
-  static const char *const on_off[4] = {NULL, "1", "0", NULL}, *const sizes[4] = {NULL, "true", "false", "auto"};
+  static const char *const on_off[4] = {NULL, "1", "0", NULL}, *const sizes[4] = {NULL, "1", "0", "auto"};
   const char *of_fn = NULL;
   if (o->backend && o->backend_fn)
     return tc_fail(TC_ERR_ARG, op, site, "both backend '%.64s' and backend_fn are given", o->backend);
