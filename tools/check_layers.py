@@ -58,6 +58,7 @@ INSIDE = {
         "ops": ["trace", "sync", "record"],
         "autograd": ["trace", "sync", "record", "ops"],
         "text": ["trace", "sync", "record"],
+        "compile": ["trace", "sync", "record", "ops", "autograd"],
     },
 }
 # Files of a layer that may use all of it; a layer that is not named here may have any.
