@@ -14,6 +14,6 @@
 #define TC_CONTEXT_OPTIONS 48  // from this bit on: their class
 
 static inline uint64_t tc_record_context(const tc_trace *t) {
-  return (uint64_t)(t->no_grad > 0) | (uint64_t)tc_device_default() << 1 | t->context << TC_CONTEXT_BITS ^
-         (uint64_t)tc_options_get()->plan_class << TC_CONTEXT_OPTIONS;
+  return (uint64_t)(t->no_grad > 0) | (uint64_t)tc_device_default() << 1 |
+         ((t->context << TC_CONTEXT_BITS) ^ ((uint64_t)tc_options_get()->plan_class << TC_CONTEXT_OPTIONS));
 }

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <tc/compile.h>
+
 #include "runtime/options.h"
 #include "tests/expect.h"
 
@@ -255,6 +257,29 @@ static void check_cuts(void) {
   tc_scope_end(s);
 }
 
+static tc_status twice(void *user, const tc_tensor *in, int n_in, tc_tensor *out, int n_out) {
+  (void)user, (void)n_in, (void)n_out;
+  out[0] = tc_exp(in[0]);
+  return TC_OK;
+}
+
+// A compiled function has graphs of its own in a region of other options.
+static void check_compiled(void) {
+  tc_compiled *c = tc_compile(twice, NULL, NULL);
+  for (int i = 0; i < 6; i++) {
+    tc_scope s = tc_scope_begin();
+    float v = 0;
+    tc_tensor in = tc_zeros(TC_SHAPE(1), TC_F32), out;
+    REGION(.name = "compiled", .options = i % 2 ? "strict=1" : NULL);
+    EXPECT_OK(tc_compiled_call(c, &in, 1, &out, 1));
+    EXPECT_OK(tc_item(out, &v));
+    EXPECT(v == 1 && tc_compiled_stats(c).n_graphs == (i ? 2 : 1), "%d graphs", tc_compiled_stats(c).n_graphs);
+    tc_region_end();
+    tc_scope_end(s);
+  }
+  tc_compiled_destroy(c);
+}
+
 // ---- pinned plans ----
 
 static void crowd(int first, int n) {
@@ -432,6 +457,7 @@ int main(int argc, char **argv) {
   check_disable();
   check_keys();
   check_cuts();
+  check_compiled();
   check_pins();
   check_backend();
   check_rows();
