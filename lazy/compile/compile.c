@@ -19,6 +19,7 @@
 #include "runtime/arena.h"
 #include "runtime/log.h"
 #include "runtime/options.h"
+#include "runtime/profile_file.h"
 
 enum { DEFAULT_LIMIT = 8 };
 
@@ -275,6 +276,15 @@ static graph *make_graph(const call *k, tc_fragment *f) {
   return NULL;
 }
 
+// why: the guard that kept the latest graph from serving the call. "": there was none.
+static void tell_graph(const tc_compiled *c, int n, uint32_t n_records, const char *why) {
+  const char *colon = why[0] ? ": " : "";
+  if (tc_log_on(TC_LOG_GUARDS))
+    tc_log_line(TC_LOG_GUARDS, "%s: traced for graph %d, %u records%s%s", c->name, n, n_records, colon, why);
+  tc_trace *t = tc_profile_is_on() ? tc_trace_mine : NULL;
+  if (t) snprintf(t->graph_note, sizeof t->graph_note, "%s was traced for graph %d%s%.200s", c->name, n, colon, why);
+}
+
 // Adds a graph, which becomes c's. False: there are too many.
 static bool add_graph(tc_compiled *c, graph *g, const miss *m) {
   pthread_mutex_lock(&c->lock);
@@ -286,9 +296,7 @@ static bool add_graph(tc_compiled *c, graph *g, const miss *m) {
     atomic_store(&c->latest, n);
   }
   pthread_mutex_unlock(&c->lock);
-  if (room && tc_log_on(TC_LOG_GUARDS))
-    tc_log_line(TC_LOG_GUARDS, "%s: traced for graph %d, %u records%s%s", c->name, n, g->fragment->n_node,
-                m->text[0] ? ": " : "", m->text);
+  if (room) tell_graph(c, n, g->fragment->n_node, m->text);
   return room;
 }
 
