@@ -162,7 +162,10 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
     if (!t->dropped) tc_trace_reset(t);
     return TC_OK;
   }
-  if (TC_UNLIKELY(t->capture != NULL) && !t->dropped) tc_capture_break(t, "a sync point", cause_names[cause], site);
+  if (TC_UNLIKELY(t->capture != NULL) && !t->dropped) {
+    bool may_pass = cause == TC_CAUSE_BOUND || cause == TC_CAUSE_CROSS_THREAD;
+    (may_pass ? tc_capture_break_for_now : tc_capture_break)(t, "a sync point", cause_names[cause], site);
+  }
   tc_pool_watch(t, site);
   uint64_t began = tc_ticks();
   tc_sync_point rec;  // every field is set here or at the end
@@ -204,8 +207,9 @@ tc_status tc_trace_sync(tc_trace *t, tc_cause cause, tc_site site, int n_asked, 
   if (TC_UNLIKELY(recorded)) {
     times.launched = w.launched, times.ran = ran, times.published = t->synced, times.making = w.compiled;
     times.allocated_first = w.allocated, times.allocated = allocated;
+    times.note = t->graph_note[0] ? t->graph_note : NULL;
     tc_sync_record(&rec, p, &w.done, &times, w.hit || !p ? TC_PROF_MISS_NONE : (uint32_t)tc_plan_miss(p->hash));
-    tc_profile_sequence = 0, t->first = 0, t->synced = tc_ticks();
+    tc_profile_sequence = 0, t->first = 0, t->synced = tc_ticks(), t->graph_note[0] = '\0';
   }
   tc_free(w.done.times);
   tc_plan_release(p);
